@@ -1,0 +1,3 @@
+module hvia
+
+go 1.26.8

@@ -1,0 +1,280 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package verilate builds Verilated C++ programs: the fabric simulator and the
+// unit benches of the RTL blocks. A build is cached by the content of
+// everything that goes into it, so a second call with unchanged files costs a
+// hash and no compiler run.
+package verilate
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"sort"
+	"strings"
+	"syscall"
+)
+
+// ErrNoVerilator is returned when the verilator program is not on PATH.
+var ErrNoVerilator = errors.New("verilator not found on PATH: install it (Debian, Ubuntu: apt-get install verilator g++ make) or run 'make setup'")
+
+// Mutant is one planted fault: Old is replaced by New in File for this build
+// only. Old must occur exactly once, so that a mutant cannot rot silently.
+type Mutant struct {
+	File string // path as in Spec.RTL
+	Old  string
+	New  string
+}
+
+// Spec says what to build. Paths are relative to the module's root.
+type Spec struct {
+	Name    string            // name of the program
+	Top     string            // top module
+	RTL     []string          // SystemVerilog files in order, packages first
+	Cpp     []string          // C++ files, one of them with main
+	Headers []string          // C++ headers that the result depends on (globs allowed)
+	Params  map[string]string // top-level parameters (-G)
+	Defines []string          // C++ preprocessor definitions, without -D
+	Mutants []Mutant
+	Trace   bool     // compile FST tracing in (--trace-fst); off at run time costs nothing
+	NoCheck bool     // leave assertions out (--no-assert)
+	Extra   []string // further Verilator arguments
+	Libs    []string // further linker arguments
+}
+
+// Root finds the module's root by walking up from the working directory.
+func Root() (string, error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return "", fmt.Errorf("verilate: find module root: %w", err)
+	}
+	for {
+		if b, err := os.ReadFile(filepath.Join(dir, "go.mod")); err == nil && bytes.HasPrefix(b, []byte("module hvia\n")) {
+			return dir, nil
+		}
+		up := filepath.Dir(dir)
+		if up == dir {
+			return "", errors.New("verilate: find module root: no go.mod of module hvia above the working directory: run inside a checkout")
+		}
+		dir = up
+	}
+}
+
+// Build makes the program and returns its path. Concurrent calls, in this
+// process or another, for one result wait for each other.
+func Build(ctx context.Context, spec Spec) (string, error) {
+	root, err := Root()
+	if err != nil {
+		return "", err
+	}
+	verilator, err := exec.LookPath("verilator")
+	if err != nil {
+		return "", ErrNoVerilator
+	}
+	sum, err := spec.hash(root, verilator)
+	if err != nil {
+		return "", err
+	}
+	cache := filepath.Join(root, "build", "cache")
+	dir := filepath.Join(cache, spec.Name+"-"+sum[:16])
+	program := filepath.Join(dir, spec.Name)
+	if _, err := os.Stat(program); err == nil {
+		return program, nil
+	}
+	if err := os.MkdirAll(cache, 0o755); err != nil {
+		return "", fmt.Errorf("verilate: %s: %w", spec.Name, err)
+	}
+	unlock, err := lock(dir + ".lock")
+	if err != nil {
+		return "", fmt.Errorf("verilate: %s: %w", spec.Name, err)
+	}
+	defer unlock()
+	if _, err := os.Stat(program); err == nil {
+		return program, nil
+	}
+	if err := build(ctx, root, verilator, dir, spec); err != nil {
+		return "", err
+	}
+	return program, nil
+}
+
+func build(ctx context.Context, root, verilator, dir string, spec Spec) error {
+	tmp := dir + ".tmp"
+	if err := os.RemoveAll(tmp); err != nil {
+		return fmt.Errorf("verilate: %s: %w", spec.Name, err)
+	}
+	if err := os.MkdirAll(tmp, 0o755); err != nil {
+		return fmt.Errorf("verilate: %s: %w", spec.Name, err)
+	}
+	rtl, err := spec.mutate(root, tmp)
+	if err != nil {
+		return err
+	}
+	args := []string{
+		"--cc", "--exe", "--build", "-j", "2", "-sv", "-Wall", "-Wno-fatal",
+		"--x-assign", "unique", "--x-initial", "unique", "-O3",
+		"--top-module", spec.Top, "--Mdir", filepath.Join(tmp, "obj"), "-o", filepath.Join(tmp, spec.Name),
+		"-CFLAGS", "-std=c++17 -O2 -I" + root + flags(" -D", spec.Defines),
+	}
+	if spec.NoCheck {
+		args = append(args, "--no-assert")
+	} else {
+		args = append(args, "--assert")
+	}
+	if spec.Trace {
+		args = append(args, "--trace-fst", "--trace-structs")
+	}
+	for _, k := range sortedKeys(spec.Params) {
+		args = append(args, "-G"+k+"="+spec.Params[k])
+	}
+	for _, l := range spec.Libs {
+		args = append(args, "-LDFLAGS", l)
+	}
+	args = append(args, spec.Extra...)
+	args = append(args, rtl...)
+	for _, f := range spec.Cpp {
+		args = append(args, filepath.Join(root, f))
+	}
+	cmd := exec.CommandContext(ctx, verilator, args...)
+	cmd.Dir = root
+	// The runtime's own objects are the slow part: OPT_SLOW and OPT_FAST stay modest.
+	cmd.Env = append(os.Environ(), "OPT_FAST=-O2", "OPT_SLOW=-O0", "OPT_GLOBAL=-O1")
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("verilate: build %s (top %s): %w\n%s", spec.Name, spec.Top, err, tail(out, 8000))
+	}
+	if err := os.RemoveAll(filepath.Join(tmp, "obj")); err != nil {
+		return fmt.Errorf("verilate: %s: %w", spec.Name, err)
+	}
+	if err := os.RemoveAll(dir); err != nil {
+		return fmt.Errorf("verilate: %s: %w", spec.Name, err)
+	}
+	if err := os.Rename(tmp, dir); err != nil {
+		return fmt.Errorf("verilate: %s: %w", spec.Name, err)
+	}
+	return nil
+}
+
+// mutate copies mutated files aside and returns the absolute RTL list.
+func (s Spec) mutate(root, tmp string) ([]string, error) {
+	text := map[string]string{}
+	for _, m := range s.Mutants {
+		if !slices.Contains(s.RTL, m.File) {
+			return nil, fmt.Errorf("verilate: %s: mutant names %s, which is not among the RTL files", s.Name, m.File)
+		}
+		body, ok := text[m.File]
+		if !ok {
+			b, err := os.ReadFile(filepath.Join(root, m.File))
+			if err != nil {
+				return nil, fmt.Errorf("verilate: %s: %w", s.Name, err)
+			}
+			body = string(b)
+		}
+		if n := strings.Count(body, m.Old); n != 1 {
+			return nil, fmt.Errorf("verilate: %s: mutant of %s: %q occurs %d times, want exactly once", s.Name, m.File, m.Old, n)
+		}
+		text[m.File] = strings.Replace(body, m.Old, m.New, 1)
+	}
+	var rtl []string
+	for _, f := range s.RTL {
+		body, ok := text[f]
+		if !ok {
+			rtl = append(rtl, filepath.Join(root, f))
+			continue
+		}
+		p := filepath.Join(tmp, filepath.Base(f))
+		if err := os.WriteFile(p, []byte(body), 0o644); err != nil {
+			return nil, fmt.Errorf("verilate: %s: %w", s.Name, err)
+		}
+		rtl = append(rtl, p)
+	}
+	return rtl, nil
+}
+
+func (s Spec) hash(root, verilator string) (string, error) {
+	h := sha256.New()
+	version, err := exec.Command(verilator, "--version").Output()
+	if err != nil {
+		return "", fmt.Errorf("verilate: %s --version: %w", verilator, err)
+	}
+	headers := slices.Clone(s.Headers)
+	s.Headers = nil
+	fmt.Fprintf(h, "%s\n%s\n%+v\n", version, root, s)
+	files := append(slices.Clone(s.RTL), s.Cpp...)
+	for _, g := range headers {
+		m, err := filepath.Glob(filepath.Join(root, g))
+		if err != nil {
+			return "", fmt.Errorf("verilate: %s: %w", s.Name, err)
+		}
+		for _, p := range m {
+			rel, err := filepath.Rel(root, p)
+			if err != nil {
+				return "", fmt.Errorf("verilate: %s: %w", s.Name, err)
+			}
+			files = append(files, rel)
+		}
+	}
+	self := []string{"sim/verilate/verilate.go"}
+	for _, f := range append(files, self...) {
+		if err := hashFile(h, root, f); err != nil {
+			return "", fmt.Errorf("verilate: %s: %w", s.Name, err)
+		}
+	}
+	return hex.EncodeToString(h.Sum(nil)), nil
+}
+
+func hashFile(w io.Writer, root, name string) error {
+	f, err := os.Open(filepath.Join(root, name))
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	fmt.Fprintf(w, "%s\n", name)
+	_, err = io.Copy(w, f)
+	return err
+}
+
+// lock takes an exclusive advisory lock on a file; it goes with the process.
+func lock(path string) (func(), error) {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX); err != nil {
+		f.Close()
+		return nil, err
+	}
+	return func() { f.Close() }, nil
+}
+
+func flags(prefix string, list []string) string {
+	var b strings.Builder
+	for _, d := range list {
+		b.WriteString(prefix + d)
+	}
+	return b.String()
+}
+
+func sortedKeys(m map[string]string) []string {
+	keys := make([]string, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	sort.Strings(keys)
+	return keys
+}
+
+func tail(b []byte, n int) []byte {
+	if len(b) <= n {
+		return b
+	}
+	return append([]byte("...\n"), b[len(b)-n:]...)
+}
