@@ -1,0 +1,399 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package layout
+
+var interruptBits = []Bits{
+	{"CommandDone", 0, 1, "a command block was completed"},
+	{"RawReceive", 1, 1, "a raw frame was stored and its ring entry written"},
+	{"RawTransmit", 2, 1, "a raw frame was taken from memory and its ring entry written"},
+	{"AsyncError", 3, 1, "an asynchronous error was counted"},
+	{"BusError", 4, 1, "a host bus transfer ended in master or target abort"},
+}
+
+var registerSection = Section{
+	Title: "Card registers",
+	Doc:   "BAR 0. Privileged: only the kernel agent maps it. All registers are 32 bits; byte enables are honoured.",
+	Constants: []Constant{
+		{"CardID", 0x48564941, 32, "the characters HVIA"},
+		{"CardVersionMajor", 1, 8, "raised when a driver must change"},
+		{"CardVersionMinor", 0, 8, "raised when something was added"},
+		{"CounterBase", 0x400, 20, "offset of counter 0; counter n is at CounterBase + 4 n"},
+		{"CounterSlots", 128, 32, "counters addressable behind CounterBase"},
+	},
+	Blocks: []RegisterBlock{{
+		Name: "Register", Doc: "The register block.", Size: 0x10000,
+		Registers: []Register{
+			{Name: "ID", Offset: 0x000, Access: ReadOnly, Reset: 0x48564941, Doc: "identifies the card"},
+			{Name: "Version", Offset: 0x004, Access: ReadOnly, Reset: 0x0100, Doc: "version of the register interface", Bits: []Bits{
+				{"Minor", 0, 8, "minor version"}, {"Major", 8, 8, "major version"},
+			}},
+			{Name: "LayoutHashLow", Offset: 0x008, Access: ReadOnly, Doc: "low half of the hash of the layouts that the card was built from"},
+			{Name: "LayoutHashHigh", Offset: 0x00c, Access: ReadOnly, Doc: "high half of that hash"},
+			{Name: "Capability", Offset: 0x010, Access: ReadOnly, Doc: "what this build offers", Bits: []Bits{
+				{"ViCountLog2", 0, 8, "log2 of the number of VIs"},
+				{"DataBytes", 8, 8, "width of the host bus in bytes"},
+				{"Ports", 16, 4, "number of Ethernet ports"},
+				{"Reliability", 20, 3, "mask of reliability levels (VIA bit values)"},
+				{"RdmaRead", 23, 1, "RDMA read is implemented"},
+			}},
+			{Name: "Strap", Offset: 0x014, Access: ReadOnly, Doc: "the reset straps as sampled"},
+			{Name: "Control", Offset: 0x018, Access: ReadWrite, Doc: "card control", Bits: []Bits{
+				{"SoftReset", 0, 1, "write 1: quiesce the host bus, then reset everything but the PCI configuration; reads 1 until done"},
+				{"Enable", 1, 1, "accept doorbells and received frames"},
+			}},
+			{Name: "State", Offset: 0x01c, Access: ReadOnly, Doc: "card state", Bits: []Bits{
+				{"Ready", 0, 1, "the SDRAM is initialised and the card accepts commands"},
+				{"CommandBusy", 1, 1, "a command block is being worked on"},
+				{"Quiet", 2, 1, "nothing is under way in the card"},
+			}},
+			{Name: "InterruptStatus", Offset: 0x020, Access: WriteClear, Doc: "pending interrupt causes; INTA# is asserted while a cause is pending and unmasked", Bits: interruptBits},
+			{Name: "InterruptEnable", Offset: 0x024, Access: ReadWrite, Doc: "causes that may assert INTA#, in the order of InterruptStatus"},
+			{Name: "InterruptModeration0", Offset: 0x028, Access: ReadOnly, Doc: "reserved for moderation, reads 0"},
+			{Name: "InterruptModeration1", Offset: 0x02c, Access: ReadOnly, Doc: "reserved for moderation, reads 0"},
+			{Name: "CommandAddress", Offset: 0x030, Access: WriteOnly, Doc: "physical address of a command block, 64-byte aligned; writing it starts the command; ignored and counted while CommandBusy"},
+			{Name: "MacLow", Offset: 0x038, Access: ReadWrite, Doc: "bytes 0 (lowest bits) to 3 of the port's MAC address"},
+			{Name: "MacHigh", Offset: 0x03c, Access: ReadWrite, Doc: "bytes 4 (lowest bits) and 5 of the MAC address"},
+			{Name: "RawTransmitBase", Offset: 0x040, Access: ReadWrite, Doc: "physical address of the raw transmit ring, 16-byte aligned, inside one page"},
+			{Name: "RawTransmitSize", Offset: 0x044, Access: ReadWrite, Doc: "log2 of its entries, 1 to 8; 0 = off"},
+			{Name: "RawTransmitTail", Offset: 0x048, Access: ReadWrite, Doc: "index after the last entry that software filled"},
+			{Name: "RawTransmitHead", Offset: 0x04c, Access: ReadOnly, Doc: "index of the next entry that the card takes"},
+			{Name: "RawReceiveBase", Offset: 0x050, Access: ReadWrite, Doc: "physical address of the raw receive ring, 16-byte aligned, inside one page"},
+			{Name: "RawReceiveSize", Offset: 0x054, Access: ReadWrite, Doc: "log2 of its entries, 1 to 8; 0 = off"},
+			{Name: "RawReceiveTail", Offset: 0x058, Access: ReadWrite, Doc: "index after the last empty buffer that software posted"},
+			{Name: "RawReceiveHead", Offset: 0x05c, Access: ReadOnly, Doc: "index of the next entry that the card fills"},
+			{Name: "AsyncErrorInfo", Offset: 0x060, Access: ReadOnly, Doc: "the newest asynchronous error", Bits: []Bits{
+				{"Code", 0, 8, "AsyncError code"}, {"Vi", 8, 8, "VI index"}, {"Count", 16, 16, "asynchronous errors since reset, modulo 65536"},
+			}},
+		},
+	}},
+	Enums: []Enum{
+		{Name: "AsyncError", Doc: "Asynchronous error codes, VIP_ERROR_CODE of VIPL.", Width: 8, Values: []Value{
+			{"PostDescriptor", 0, "descriptor address or handle invalid at post"},
+			{"ConnectionLost", 1, "connection lost"},
+			{"ReceiveQueueEmpty", 2, "a packet was dropped because the receive queue was empty"},
+			{"ViOverrun", 3, "too many descriptors were posted to a work queue"},
+			{"RdmaWriteProtection", 4, "protection error on an incoming RDMA write"},
+			{"RdmaWriteData", 5, "data corruption on an incoming RDMA write"},
+			{"RdmaWriteAbort", 6, "an incoming RDMA write was cut off"},
+			{"RdmaReadProtection", 7, "protection error on an incoming RDMA read"},
+			{"CompletionProtection", 8, "protection error while writing completion status"},
+			{"RdmaTransport", 9, "transport error on RDMA"},
+			{"Catastrophic", 10, "catastrophic error"},
+		}},
+		{Name: "Strap", Doc: "Bit numbers of the reset straps.", Width: 5, Values: []Value{
+			{"SingleTransmitSlot", 0, "use one transmit packet buffer instead of two"},
+			{"SingleReceiveSlot", 1, "use one receive packet buffer instead of two"},
+		}},
+	},
+}
+
+var doorbellSection = Section{
+	Title: "Doorbell pages",
+	Doc: "BAR 1: one page for each VI, so that the agent can map exactly one VI's page into a process. A doorbell is one burst of three dwords, " +
+		"committed on the third; any other sequence of writes is dropped and counted.",
+	Constants: []Constant{
+		{"DoorbellPageBytes", 4096, 32, "size of a VI's page; page n belongs to VI index n"},
+		{"DoorbellSend", 0x00, 12, "offset of the send queue's doorbell in the page"},
+		{"DoorbellReceive", 0x40, 12, "offset of the receive queue's doorbell in the page"},
+		{"DoorbellDwords", 3, 32, "dwords of one doorbell"},
+	},
+	Structs: []Struct{{
+		Name: "Doorbell", Doc: "One doorbell.", Size: 12, Fields: []Field{
+			{Name: "AddressLow", Offset: 0, Width: 4, Doc: "descriptor's virtual address, bits 31:0 (64-byte aligned)"},
+			{Name: "AddressHigh", Offset: 4, Width: 4, Doc: "descriptor's virtual address, bits 63:32"},
+			{Name: "Handle", Offset: 8, Width: 4, Doc: "memory handle of the descriptor's region; this write commits"},
+		},
+	}},
+}
+
+var descriptorSection = Section{
+	Title: "Descriptors",
+	Doc: "The VIA descriptor: a control segment, for RDMA an address segment, then data segments, contiguous in registered memory and 64-byte aligned. " +
+		"The card writes bytes 20 to 31 only, Status last.",
+	Constants: []Constant{
+		{"DescriptorAlignment", 64, 32, "VIP_DESCRIPTOR_ALIGNMENT"},
+		{"DescriptorFetchBytes", 64, 32, "bytes that the card reads in the first fetch: control segment and two further segments"},
+		{"MaxDataSegments", 252, 32, "data segments of one descriptor"},
+	},
+	Structs: []Struct{
+		{Name: "Descriptor", Doc: "Control segment.", Size: 32, Fields: []Field{
+			{Name: "Next", Offset: 0, Width: 8, Doc: "virtual address of the next descriptor of the queue, written by the provider before its doorbell"},
+			{Name: "NextHandle", Offset: 8, Width: 4, Doc: "memory handle of the next descriptor"},
+			{Name: "SegmentCount", Offset: 12, Width: 2, Doc: "address and data segments that follow"},
+			{Name: "Control", Offset: 14, Width: 2, Doc: "what to do", Bits: []Bits{
+				{"Operation", 0, 2, "DescriptorOperation"},
+				{"Immediate", 2, 1, "immediate data present"},
+				{"QueueFence", 3, 1, "hold until earlier RDMA reads are complete"},
+				{"Reserved", 4, 12, "zero"},
+			}},
+			{Name: "Reserved", Offset: 16, Width: 4, Doc: "zero"},
+			{Name: "ImmediateData", Offset: 20, Width: 4, Doc: "from the consumer on send, from the provider on receive"},
+			{Name: "Length", Offset: 24, Width: 4, Doc: "consumer: sum of the data segments; provider: bytes moved"},
+			{Name: "Status", Offset: 28, Width: 4, Doc: "cleared by the consumer, written by the provider, last", Bits: []Bits{
+				{"Done", 0, 1, "processing finished"},
+				{"FormatError", 1, 1, "malformed descriptor"},
+				{"ProtectionError", 2, 1, "local address, handle or tag refused"},
+				{"LengthError", 3, 1, "local length wrong"},
+				{"PartialError", 4, 1, "message cut off on the wire"},
+				{"Flushed", 5, 1, "never processed: disconnect or error state"},
+				{"TransportError", 6, 1, "lost, corrupt or timed out"},
+				{"RdmaProtectionError", 7, 1, "the remote side refused the RDMA access"},
+				{"RemoteDescriptorError", 8, 1, "the remote receive descriptor had a problem"},
+				{"Operation", 16, 3, "StatusOperation"},
+				{"Immediate", 19, 1, "ImmediateData is valid"},
+			}},
+		}},
+		{Name: "AddressSegment", Doc: "Remote buffer, RDMA only.", Size: 16, Fields: []Field{
+			{Name: "Address", Offset: 0, Width: 8, Doc: "remote virtual address"},
+			{Name: "Handle", Offset: 8, Width: 4, Doc: "remote memory handle"},
+			{Name: "Reserved", Offset: 12, Width: 4, Doc: "zero"},
+		}},
+		{Name: "DataSegment", Doc: "Local buffer.", Size: 16, Fields: []Field{
+			{Name: "Address", Offset: 0, Width: 8, Doc: "local virtual address"},
+			{Name: "Handle", Offset: 8, Width: 4, Doc: "local memory handle"},
+			{Name: "Length", Offset: 12, Width: 4, Doc: "bytes"},
+		}},
+	},
+	Enums: []Enum{
+		{Name: "DescriptorOperation", Doc: "Operation in the control field.", Width: 2, Values: []Value{
+			{"Send", 0, "send, or receive on the receive queue"}, {"RdmaWrite", 1, "RDMA write"}, {"RdmaRead", 2, "RDMA read"}, {"Reserved", 3, "format error"},
+		}},
+		{Name: "StatusOperation", Doc: "Operation echoed in the status field.", Width: 3, Values: []Value{
+			{"Send", 0, "send"}, {"Receive", 1, "receive"}, {"RdmaWrite", 2, "RDMA write"},
+			{"RemoteRdmaWrite", 3, "receive consumed by an RDMA write with immediate data"}, {"RdmaRead", 4, "RDMA read"},
+		}},
+	},
+}
+
+var viSection = Section{
+	Title: "VI context",
+	Doc:   "What the card keeps for each VI. The VI manager writes it by command; the number on the wire is generation and index together, so that a frame for an earlier use of the same index is recognised.",
+	Structs: []Struct{
+		{Name: "ViContext", Doc: "As carried in a command block.", Size: 32, Fields: []Field{
+			{Name: "Attributes", Offset: 0, Width: 4, Doc: "state and attributes", Bits: []Bits{
+				{"State", 0, 3, "ViState"},
+				{"EnableRdmaWrite", 3, 1, "the peer may RDMA write through this VI"},
+				{"EnableRdmaRead", 4, 1, "the peer may RDMA read through this VI"},
+				{"Reliability", 5, 3, "one VIA reliability bit"},
+				{"Generation", 8, 8, "generation of this index"},
+				{"Tag", 16, 16, "protection tag"},
+			}},
+			{Name: "MaxTransferSize", Offset: 4, Width: 4, Doc: "largest message in bytes"},
+			{Name: "PeerMac", Offset: 8, Width: 6, Bytes: true, Doc: "peer's MAC address in wire order"},
+			{Name: "PeerVi", Offset: 14, Width: 2, Doc: "peer's VI number on the wire"},
+			{Name: "SendSequence", Offset: 16, Width: 4, Doc: "sequence number of the first frame to send"},
+			{Name: "ReceiveSequence", Offset: 20, Width: 4, Doc: "sequence number of the first frame expected"},
+		}},
+	},
+	Enums: []Enum{
+		{Name: "ViState", Doc: "VI states; Idle to Error are VIPL's.", Width: 3, Values: []Value{
+			{"Idle", 0, "created, not connected"}, {"Connected", 1, "connected"}, {"ConnectPending", 2, "connection under way (kept by the agent)"},
+			{"Error", 3, "broken, waits for disconnect"}, {"Free", 7, "index not in use"},
+		}},
+		{Name: "Reliability", Doc: "VIA reliability levels.", Width: 3, Values: []Value{
+			{"Unreliable", 1, "unreliable delivery"}, {"Delivery", 2, "reliable delivery"}, {"Reception", 4, "reliable reception"},
+		}},
+	},
+}
+
+var commandSection = Section{
+	Title: "Command blocks",
+	Doc:   "The agent writes a block in DMA-able memory and its physical address into CommandAddress. The card fetches the block, carries it out, and writes Detail and then Status. One command at a time.",
+	Structs: []Struct{
+		{Name: "Command", Doc: "A command block, 64-byte aligned.", Size: 64, Fields: []Field{
+			{Name: "Opcode", Offset: 0, Width: 4, Doc: "CommandOpcode"},
+			{Name: "Index", Offset: 4, Width: 4, Doc: "VI index, or level-1 index, or level-1 limit"},
+			{Name: "Handle", Offset: 8, Width: 4, Doc: "memory handle"},
+			{Name: "ListAddress", Offset: 12, Width: 4, Doc: "physical address of a list of page addresses (one dword each, inside one page)"},
+			{Name: "ListCount", Offset: 16, Width: 4, Doc: "entries in the list, 0 to 1024"},
+			{Name: "Level2Address", Offset: 20, Width: 4, Doc: "SDRAM byte address at which the list is stored"},
+			{Name: "Payload", Offset: 24, Width: 32, Bytes: true, Doc: "AttLevel1 or ViContext"},
+			{Name: "Detail", Offset: 56, Width: 4, Doc: "written by the card before Status"},
+			{Name: "Status", Offset: 60, Width: 4, Doc: "CommandStatus, 0 until the card has written it"},
+		}},
+	},
+	Enums: []Enum{
+		{Name: "CommandOpcode", Doc: "Commands.", Width: 8, Values: []Value{
+			{"Nop", 0, "does nothing, completes"},
+			{"InitialiseAtt", 1, "Index = level-1 limit: clear the valid bit of every entry below it, then believe entries below it only"},
+			{"WriteLevel2", 2, "store the list at Level2Address"},
+			{"RegisterMemory", 3, "store the list, then the level-1 entry in Payload at Index"},
+			{"DeregisterMemory", 4, "invalidate Handle everywhere; completes when every engine has drained it"},
+			{"CreateVi", 5, "Free to Idle, context in Payload"},
+			{"DestroyVi", 6, "Idle to Free"},
+			{"ConnectVi", 7, "Idle to Connected, context in Payload"},
+			{"DisconnectVi", 8, "Idle, Connected or Error to Idle; completes when both queues are flushed"},
+			{"ModifyVi", 9, "attributes of an Idle VI, context in Payload"},
+			{"QueryVi", 10, "Detail = the Attributes word"},
+			{"ResetVi", 11, "any state to Free, queues emptied without writing descriptors (its memory may be gone)"},
+		}},
+		{Name: "CommandStatus", Doc: "How a command ended.", Width: 8, Values: []Value{
+			{"Pending", 0, "not finished"}, {"Done", 1, "carried out"}, {"BadOpcode", 2, "unknown opcode"},
+			{"BadArgument", 3, "index, count or address out of range"}, {"BadState", 4, "the VI's state does not allow it"},
+			{"BusError", 5, "the card could not read what the block names"},
+		}},
+	},
+}
+
+var frameSection = Section{
+	Title: "Frames",
+	Doc:   "Ethernet II. VIA frames carry a 28-byte header behind the Ethernet header, all big-endian.",
+	Constants: []Constant{
+		{"EtherTypeVia", 0x88b5, 16, "VIA data frames (IEEE local experimental 1)"},
+		{"EtherTypeConnection", 0x88b6, 16, "the agents' connection protocol (IEEE local experimental 2)"},
+		{"ViaVersion", 1, 4, "header version"},
+		{"MaxPayload", 1472, 16, "payload bytes of one frame: 1514 - 42"},
+		{"MaxFrame", 1514, 16, "largest frame without FCS"},
+		{"MinFrame", 60, 16, "smallest frame without FCS; shorter ones are padded"},
+		{"HeaderBytes", 42, 16, "Ethernet and VIA header together"},
+	},
+	Structs: []Struct{
+		{Name: "EthernetHeader", Doc: "Ethernet II header.", Endian: Big, Size: 14, Fields: []Field{
+			{Name: "Destination", Offset: 0, Width: 6, Bytes: true, Doc: "destination MAC"},
+			{Name: "Source", Offset: 6, Width: 6, Bytes: true, Doc: "source MAC"},
+			{Name: "EtherType", Offset: 12, Width: 2, Doc: "protocol"},
+		}},
+		{Name: "ViaHeader", Doc: "VIA header, at byte 14 of the frame.", Endian: Big, Size: 28, Fields: []Field{
+			{Name: "OperationVersion", Offset: 0, Width: 1, Doc: "operation and version", Bits: []Bits{
+				{"Operation", 0, 4, "FrameOperation"}, {"Version", 4, 4, "ViaVersion"},
+			}},
+			{Name: "Flags", Offset: 1, Width: 1, Doc: "frame flags", Bits: []Bits{
+				{"First", 0, 1, "first frame of a message"}, {"Last", 1, 1, "last frame of a message"}, {"Immediate", 2, 1, "the immediate field is valid"},
+				{"Reserved", 3, 5, "zero"},
+			}},
+			{Name: "PayloadLength", Offset: 2, Width: 2, Doc: "payload bytes in this frame (padding not counted)"},
+			{Name: "DestinationVi", Offset: 4, Width: 2, Doc: "generation (bits 15:8) and index (7:0)"},
+			{Name: "SourceVi", Offset: 6, Width: 2, Doc: "the sender's VI number"},
+			{Name: "Sequence", Offset: 8, Width: 4, Doc: "frame sequence number of the connection's direction"},
+			{Name: "Address", Offset: 12, Width: 8, Doc: "RDMA: target virtual address of this frame's payload; send: offset (31:0) and message length (63:32)"},
+			{Name: "Handle", Offset: 20, Width: 4, Doc: "RDMA: target memory handle"},
+			{Name: "Immediate", Offset: 24, Width: 4, Doc: "immediate data; length of a read request"},
+		}},
+	},
+	Enums: []Enum{
+		{Name: "FrameOperation", Doc: "Operations on the wire.", Width: 4, Values: []Value{
+			{"Send", 0, "part of a send"}, {"RdmaWrite", 1, "part of an RDMA write"}, {"RdmaReadRequest", 2, "RDMA read request"},
+			{"RdmaReadResponse", 3, "part of the answer"}, {"Acknowledge", 4, "acknowledgement"},
+		}},
+	},
+}
+
+var rawSection = Section{
+	Title: "Raw-frame rings",
+	Doc: "Plain Ethernet frames for the agent. A ring lies in one page; software fills entries up to Tail, the card takes them from Head on. " +
+		"A buffer lies inside one page. The card writes Status of an entry only, after the frame is in memory (receive) or read from it (transmit).",
+	Structs: []Struct{{
+		Name: "RawEntry", Doc: "Ring entry.", Size: 16, Fields: []Field{
+			{Name: "Address", Offset: 0, Width: 4, Doc: "physical address of the buffer"},
+			{Name: "Length", Offset: 4, Width: 4, Doc: "transmit: frame bytes, 14 to 1514; receive: buffer bytes"},
+			{Name: "Reserved", Offset: 8, Width: 4, Doc: "zero"},
+			{Name: "Status", Offset: 12, Width: 4, Doc: "cleared by software, written by the card", Bits: []Bits{
+				{"Done", 0, 1, "the entry belongs to software again"},
+				{"Error", 1, 1, "transmit: length out of range or bus error; receive: buffer too small"},
+				{"Length", 16, 16, "receive: bytes of the frame"},
+			}},
+		},
+	}},
+}
+
+var traceSection = Section{
+	Title: "Trace events",
+	Doc:   "One record per event of an engine: {event, VI, queue sequence, time}. Names follow the stages of a message.",
+	Enums: []Enum{
+		{Name: "TraceEvent", Doc: "Events of the card's trace port, and of the models around it.", Width: 8, Values: []Value{
+			{"DoorbellCommitted", 1, "third dword accepted"},
+			{"DescriptorStart", 2, "the VI was taken from the ready list"},
+			{"DescriptorTranslated", 3, "physical address of the descriptor known"},
+			{"DescriptorFetched", 4, "last dword of the descriptor read"},
+			{"DescriptorParsed", 5, "descriptor handed to the transmit engine"},
+			{"SendTranslated", 6, "physical address of the send buffer known (first page of a frame)"},
+			{"PayloadRead", 7, "last payload byte of a frame read from host memory"},
+			{"FrameBuilt", 8, "frame complete in the packet buffer"},
+			{"CompletionWritten", 9, "Status of the descriptor is on the bus"},
+			{"MacTransmitStart", 10, "first word of the frame given to the MAC"},
+			{"MacTransmitEnd", 11, "last word of the frame given to the MAC"},
+			{"MacReceiveStart", 12, "first word of a frame taken from the MAC"},
+			{"MacReceiveEnd", 13, "frame complete in the receive buffer"},
+			{"ReceiveParsed", 14, "header parsed and the VI checked"},
+			{"ReceiveTranslated", 15, "physical address of the target known"},
+			{"ReceiveWritten", 16, "last payload byte of the frame is on the bus"},
+			{"CommandStart", 17, "command address written"},
+			{"CommandDone", 18, "command status is on the bus"},
+			{"RawTransmitted", 19, "raw frame built in the packet buffer"},
+			{"RawReceived", 20, "raw ring entry is on the bus"},
+			{"HostDoorbell", 32, "host model: doorbell store"},
+			{"HostVisible", 33, "host model: a poller saw the data"},
+			{"WireStart", 34, "wire model: first bit on the wire"},
+			{"WireEnd", 35, "wire model: frame handed to the receiving MAC"},
+		}},
+		{Name: "TraceSource", Doc: "Engines with a trace port.", Width: 4, Values: []Value{
+			{"Doorbell", 0, "doorbell"}, {"DescriptorFetch", 1, "descriptor_fetch"}, {"Transmit", 2, "tx_engine"}, {"Completion", 3, "completion"},
+			{"MacTransmit", 4, "gec, transmit side"}, {"MacReceive", 5, "gec, receive side"}, {"Receive", 6, "rx_engine"}, {"Command", 7, "vi_manager"}, {"Raw", 8, "raw_port"},
+		}},
+	},
+	Structs: []Struct{{
+		Name: "TraceRecord", Doc: "A record in a trace file.", Size: 16, Fields: []Field{
+			{Name: "Time", Offset: 0, Width: 8, Doc: "simulated time in picoseconds (two's complement)"},
+			{Name: "Sequence", Offset: 8, Width: 4, Doc: "queue or frame sequence"},
+			{Name: "Node", Offset: 12, Width: 1, Doc: "node number"},
+			{Name: "Vi", Offset: 13, Width: 1, Doc: "VI index"},
+			{Name: "Event", Offset: 14, Width: 1, Doc: "TraceEvent"},
+			{Name: "Port", Offset: 15, Width: 1, Doc: "Ethernet port"},
+		},
+	}},
+}
+
+var counterSection = Section{
+	Title: "Counters",
+	Doc:   "32 bits each, wrapping, read at CounterBase + 4 n of BAR 0. One bank per block.",
+	Enums: []Enum{{Name: "Counter", Doc: "Counter numbers.", Width: 8, Values: []Value{
+		{"DoorbellSend", 0, "send doorbells committed"},
+		{"DoorbellReceive", 1, "receive doorbells committed"},
+		{"DoorbellMalformed", 2, "doorbell writes dropped: wrong sequence, byte enables, VI or alignment"},
+		{"DoorbellOverrun", 3, "doorbells dropped: queue count full"},
+		{"DescriptorFetched", 8, "descriptors read"},
+		{"DescriptorBad", 9, "descriptors that could not be reached (handle, tag, bounds, bus)"},
+		{"DescriptorFlushed", 10, "descriptors flushed"},
+		{"DescriptorError", 11, "descriptors completed with a local error"},
+		{"TransmitMessage", 16, "messages handed to the network"},
+		{"TransmitFrame", 17, "VIA frames built"},
+		{"TransmitAborted", 18, "messages given up after the first frame (protection or bus error on a later page)"},
+		{"CompletionWritten", 20, "completions written"},
+		{"CompletionError", 21, "completions that met a bus error"},
+		{"MacTransmitFrame", 24, "frames given to the MAC"},
+		{"MacReceiveFrame", 25, "good frames taken from the MAC"},
+		{"MacReceiveBad", 26, "frames dropped: FCS or cut off"},
+		{"MacReceiveLong", 27, "frames dropped: longer than the buffer"},
+		{"MacReceiveOverrun", 28, "frames dropped: both buffers full"},
+		{"ReceiveFrame", 32, "VIA frames accepted"},
+		{"ReceiveNotForUs", 33, "frames dropped: foreign destination address"},
+		{"ReceiveMalformed", 34, "VIA frames dropped: version, operation, flags or length"},
+		{"ReceiveBadVi", 35, "VIA frames dropped: VI not connected, wrong generation, wrong source"},
+		{"ReceiveOldSequence", 36, "VIA frames dropped: sequence behind the expected one"},
+		{"ReceiveGap", 37, "VIA frames accepted with a gap before them"},
+		{"ReceiveProtection", 38, "RDMA frames refused: handle, tag, bounds or enable bits"},
+		{"ReceiveBusError", 39, "frames that met a host bus error"},
+		{"ReceiveAborted", 40, "incoming messages cut off"},
+		{"ReceiveUnsupported", 41, "VIA frames dropped: operation not implemented"},
+		{"RawTransmit", 48, "raw frames sent"},
+		{"RawReceive", 49, "raw frames stored"},
+		{"RawReceiveDropped", 50, "raw frames dropped: no buffer, or too small"},
+		{"RawTransmitError", 51, "raw entries refused"},
+		{"Command", 56, "commands carried out"},
+		{"CommandError", 57, "commands refused"},
+		{"CommandIgnored", 58, "writes to CommandAddress while busy"},
+		{"AttTranslate", 64, "translations"},
+		{"AttLevel1Read", 65, "level-1 entries read from SDRAM"},
+		{"AttLevel2Read", 66, "level-2 entries read from SDRAM"},
+		{"AttError", 67, "translations refused"},
+		{"AttInvalidate", 68, "handles invalidated"},
+		{"SdramRefresh", 69, "refreshes"},
+		{"PciMasterRead", 72, "read bursts completed"},
+		{"PciMasterWrite", 73, "write bursts completed"},
+		{"PciMasterRetry", 74, "bursts retried or disconnected by the target"},
+		{"PciMasterAbort", 75, "bursts ended by master or target abort"},
+		{"PciParityError", 76, "parity errors seen"},
+		{"PciTargetWrite", 77, "dwords written by the host"},
+		{"PciTargetRead", 78, "dwords read by the host"},
+	}}},
+}
