@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package render
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"hvia/params"
+)
+
+// The committed files are exactly what the table gives.
+func TestGeneratedFilesAreCurrent(t *testing.T) {
+	files, err := Files(params.Table(), params.Profiles)
+	require.NoError(t, err)
+	for name, want := range files {
+		got, err := os.ReadFile(filepath.Join("..", "..", "..", name))
+		require.NoError(t, err)
+		require.Equal(t, string(want), string(got), "%s is not what the table gives: run go generate ./params", name)
+	}
+}
+
+func TestCheckRefuses(t *testing.T) {
+	good := params.Param{Name: "A", Value: 1, Unit: "ps", Tag: params.Sourced, Source: "data sheet", Doc: "a"}
+	change := func(f func(*params.Param)) []params.Param { p := good; f(&p); return []params.Param{p} }
+	tests := []struct {
+		name  string
+		table []params.Param
+		want  string
+	}{
+		{"no source", change(func(p *params.Param) { p.Source = "" }), "lacks its unit, source"},
+		{"no unit", change(func(p *params.Param) { p.Unit = "" }), "lacks its unit"},
+		{"unknown tag", change(func(p *params.Param) { p.Tag = "FITTED" }), "not on the list"},
+		{"calibrated tag that is not on the list", change(func(p *params.Param) { p.Tag = params.Calibrated("T1") }), "not on the list"},
+		{"calibrated to another target", []params.Param{{Name: "HostPostTime", Unit: "ps", Tag: params.Calibrated("T1"), Source: "x", Doc: "x"}}, "not on the list"},
+		{"twice", []params.Param{good, good}, "appears twice"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			require.ErrorContains(t, Check(tt.table, nil), tt.want)
+		})
+	}
+	require.NoError(t, Check([]params.Param{good}, nil))
+	require.ErrorContains(t, Check([]params.Param{good}, []params.Profile{{Name: "p", Replaces: map[string]int64{"B": 1}}}), "does not exist")
+}

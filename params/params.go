@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package params is the one source of every number that is not a layout: its
+// value, unit, source and tag. From it come the SystemVerilog package
+// rtl/gen/hvia_params_pkg.sv (elaboration parameters), the C++ header
+// sim/gen/hvia_params.h (model parameters of every profile) and the reference
+// page docs/reference/params.md.
+package params
+
+//go:generate go run ./internal/cmd/paramsgen
+
+import "fmt"
+
+// Class says where a parameter takes effect.
+type Class int
+
+// Classes of parameters.
+const (
+	Elaboration Class = iota // widths and counts, fixed when the RTL is built
+	Model                    // the simulator's bus, SDRAM, MAC, PHY and wire figures
+	Host                     // costs of the host processor, charged in timed mode
+)
+
+func (c Class) String() string {
+	switch c {
+	case Elaboration:
+		return "elaboration"
+	case Model:
+		return "model"
+	case Host:
+		return "host"
+	}
+	return fmt.Sprintf("Class(%d)", int(c))
+}
+
+// Tag says how much a value may be trusted.
+type Tag string
+
+// Tags of values. A value fitted to a target of the paper carries
+// Calibrated("T8") with the target's name; the list of those that are allowed
+// is CalibratedTargets.
+const (
+	Paper     Tag = "PAPER"     // printed in the paper
+	Sourced   Tag = "SOURCED"   // data sheet, standard or source code
+	Structure Tag = "STRUCTURE" // follows from a choice of this design
+	Guess     Tag = "GUESS"     // estimated, not fitted
+)
+
+// Calibrated is the tag of a value fitted to one target of the paper.
+func Calibrated(target string) Tag { return Tag("CALIBRATED(" + target + ")") }
+
+// CalibratedTargets lists the only parameters that may be fitted, and to what.
+var CalibratedTargets = map[string]Tag{
+	"HostPostTime": Calibrated("T8"),
+}
+
+// Param is one number.
+type Param struct {
+	Name   string
+	Class  Class
+	Value  int64
+	Unit   string // "1" for counts
+	Tag    Tag
+	Source string // where the value comes from
+	Doc    string
+}
+
+// Profile is a named set of values: the base table with some replaced.
+type Profile struct {
+	Name     string
+	Doc      string
+	Replaces map[string]int64
+}
+
+// Profiles lists the boards, the paper's first.
+var Profiles = []Profile{
+	{Name: "hvia-ge", Doc: "the paper's card: 32-bit, 33 MHz system PCI, PC100 SDRAM, Gigabit Ethernet"},
+}
+
+// Table returns every parameter with the values of the base profile.
+func Table() []Param { return append([]Param(nil), table...) }
+
+// Lookup returns the value of a parameter in a profile.
+func Lookup(profile, name string) (int64, error) {
+	for _, p := range Profiles {
+		if p.Name != profile {
+			continue
+		}
+		if v, ok := p.Replaces[name]; ok {
+			return v, nil
+		}
+		for _, q := range table {
+			if q.Name == name {
+				return q.Value, nil
+			}
+		}
+		return 0, fmt.Errorf("params: no parameter %q", name)
+	}
+	return 0, fmt.Errorf("params: no profile %q", profile)
+}

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package params
+
+import "slices"
+
+var table = slices.Concat(cardTable, sdramTable, boardTable, wireTable, hostTable)
+
+// cardTable: what the RTL is built with.
+var cardTable = []Param{
+	{"ViCountLog2", Elaboration, 8, "1", Structure, "256 VIs", "log2 of the number of VIs"},
+	{"PageBytesLog2", Elaboration, 12, "1", Paper, "section 4: 4 KB pages", "log2 of the page size"},
+	{"DmaBurstBytes", Elaboration, 512, "byte", Paper, "section 5: 512-byte DMA bursts", "longest burst on the system bus"},
+	{"PacketSlotBytes", Elaboration, 2048, "byte", Structure, "holds a 1514-byte frame", "one packet buffer"},
+	{"PacketSlots", Elaboration, 2, "1", Structure, "two suffice and one does not (one message in, one out)", "packet buffers per direction"},
+	{"QueueDepthLog2", Elaboration, 10, "1", Structure, "1,024 descriptors per queue", "log2 of the descriptors that may be posted and not fetched"},
+}
+
+// boardTable: clocks and the models of the host bridge.
+var boardTable = []Param{
+	{"SystemClockPeriod", Model, 30000, "ps", Sourced, "PCI 2.1: 33.33 MHz", "system PCI and core clock"},
+	{"SdramClockPeriod", Model, 10000, "ps", Sourced, "PC100", "SDRAM clock"},
+	{"MacClockPeriod", Model, 30000, "ps", Structure, "MAC bus at 33.33 MHz", "MAC side of the packet buffers"},
+	{"MacClockPhase", Model, 7000, "ps", Structure, "clocks are asynchronous: any phase but 0", "offset of the MAC clock's edges"},
+	{"SdramClockPhase", Model, 3000, "ps", Structure, "clocks are asynchronous: any phase but 0", "offset of the SDRAM clock's edges"},
+	{"BridgeArbitrationClocks", Model, 2, "clock", Guess, "central arbiter of a PC chip set", "REQ# to GNT# on an idle bus"},
+	{"BridgeReadInitialClocks", Model, 8, "clock", Guess, "PCI 2.1 allows 16", "FRAME# to first TRDY# of a read from host memory"},
+	{"BridgeWriteInitialClocks", Model, 2, "clock", Guess, "posting buffer of the bridge", "FRAME# to first TRDY# of a write to host memory"},
+	{"BridgeWaitEvery", Model, 0, "dword", Guess, "no wait states inside a burst", "dwords between wait states inside a burst, 0 = none"},
+	{"BridgePostedWriteClocks", Model, 2, "clock", Guess, "processor store to FRAME#", "host posted write to the first clock of its PCI transaction"},
+}
+
+// wireTable: PHY and link.
+var wireTable = []Param{
+	{"WireBitTime", Model, 1000, "ps", Sourced, "IEEE 802.3: 1 Gb/s", "one bit"},
+	{"WirePreambleBytes", Model, 8, "byte", Sourced, "IEEE 802.3 clause 3", "preamble and start delimiter"},
+	{"WireFcsBytes", Model, 4, "byte", Sourced, "IEEE 802.3 clause 3", "frame check sequence"},
+	{"WireGapBytes", Model, 12, "byte", Sourced, "IEEE 802.3 clause 4", "inter-frame gap"},
+	{"PhyTransmitDelay", Model, 152000, "ps", Guess, "DP83865-class PHY, GMII to MDI", "PHY, transmit"},
+	{"PhyReceiveDelay", Model, 384000, "ps", Sourced, "DP83865 data sheet, MDI to GMII", "PHY, receive"},
+	{"CableDelay", Model, 25000, "ps", Structure, "5 m at 5 ns/m", "cable"},
+}
+
+// hostTable: the host processor, charged in timed mode.
+var hostTable = []Param{
+	{"HostPostTime", Host, 5250000, "ps", Calibrated("T8"), "Figure 11: 6.0 us less one pair of gettimeofday (0.75 us)", "VipPostSend up to the doorbell store"},
+	{"HostPollPeriod", Host, 220000, "ps", Guess, "one uncached miss (180 ns, lmbench class) and a loop (40 ns)", "period of a polling loop"},
+}
