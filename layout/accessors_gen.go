@@ -7,7 +7,7 @@ import "encoding/binary"
 
 // Hash identifies this version of all layouts: the first eight bytes of the
 // SHA-256 of their reference page.
-const Hash uint64 = 0x700d9d42d74236e3
+const Hash uint64 = 0x7de74128e55180a7
 
 // PCI configuration space.
 const ()
@@ -1153,4 +1153,836 @@ func (v Counter) String() string {
 }
 
 // Bridge pages.
-const ()
+const (
+	BridgeMagic                            = 0x4547444952424148 // the characters HABRIDGE
+	BridgeVersion                          = 0x1                // raised when the protocol changes in a way that the tables do not show
+	BridgeLine                             = 0x40               // bytes of a line with one writer
+	BridgeRingEntries                      = 0x100              // commands in a slot's ring
+	BridgeSlotStride                       = 0x5000             // bytes from one slot to the next
+	BridgeMaxWatches                       = 0x8                // watched ranges of one wait
+	BridgeMaxWriteDwords                   = 0x8                // dwords of one posted write burst
+	BridgeMaxMessage                       = 0xe00              // bytes of one mailbox message
+	BridgeMaxNodes                         = 0x10               // nodes of one fabric
+	BridgeFrameBytes                       = 0x1000             // bytes of a frame of host memory
+	EchoDoorbell                           = 0xe0100000         // echo test device: a burst of three dwords here (address of an EchoRequest, any, any) starts a transfer
+	EchoRegisterID                         = 0xe0000000         // echo test device: reads EchoID
+	EchoRegisterReceived                   = 0xe0000004         // echo test device: reads the number of transfers stored so far
+	EchoRegisterInterrupt                  = 0xe0000008         // echo test device: interrupt status; reads 1 while asserted, writing 1 clears it
+	EchoID                                 = 0x4f484345         // echo test device: the characters ECHO
+	EchoMaxPayload                         = 0x5c0              // echo test device: payload bytes of one frame
+	EchoEtherType                          = 0x88b7             // echo test device: EtherType of its frames (OUI extended, used on the simulated wire only)
+	BridgeHeaderSize                       = 4096
+	BridgeHeaderMagicOffset                = 0
+	BridgeHeaderVersionOffset              = 8
+	BridgeHeaderModeOffset                 = 12
+	BridgeHeaderLayoutHashOffset           = 16
+	BridgeHeaderParamsHashOffset           = 24
+	BridgeHeaderNodesOffset                = 32
+	BridgeHeaderSlotsOffset                = 36
+	BridgeHeaderMemoryBytesOffset          = 40
+	BridgeHeaderSimulatorPidOffset         = 48
+	BridgeHeaderNowOffset                  = 64
+	BridgeHeaderRunStateOffset             = 72
+	BridgeHeaderSleepingOffset             = 76
+	BridgeHeaderTaintedOffset              = 80
+	BridgeHeaderStopReasonOffset           = 84
+	BridgeHeaderStopTimeOffset             = 88
+	BridgeHeaderSequenceOffset             = 128
+	BridgeHeaderStopTextOffset             = 2048
+	BridgeSlotSize                         = 4096
+	BridgeSlotPromiseOffset                = 0
+	BridgeSlotStateOffset                  = 8
+	BridgeSlotCommandTailOffset            = 12
+	BridgeSlotWaitStartOffset              = 64
+	BridgeSlotWaitDeadlineOffset           = 72
+	BridgeSlotWaitPeriodOffset             = 80
+	BridgeSlotWaitFlagsOffset              = 88
+	BridgeSlotWaitFlagsInterruptLsb        = 0
+	BridgeSlotWaitFlagsInterruptMask       = 0x1 // the node's interrupt
+	BridgeSlotWaitFlagsMessageLsb          = 1
+	BridgeSlotWaitFlagsMessageMask         = 0x2 // a message in the mailbox
+	BridgeSlotWaitFlagsReplyLsb            = 2
+	BridgeSlotWaitFlagsReplyMask           = 0x4 // the answer to a register read
+	BridgeSlotWaitFlagsBarrierLsb          = 3
+	BridgeSlotWaitFlagsBarrierMask         = 0x8 // the barrier's last party
+	BridgeSlotWaitWatchesOffset            = 92
+	BridgeSlotWaitSequenceOffset           = 96
+	BridgeSlotWatchesOffset                = 128
+	BridgeSlotWakeTimeOffset               = 256
+	BridgeSlotWakeSequenceOffset           = 264
+	BridgeSlotWakeReasonOffset             = 268
+	BridgeSlotCommandHeadOffset            = 272
+	BridgeSlotReplyValueOffset             = 276
+	BridgeSlotMessageTimeOffset            = 280
+	BridgeSlotMessageNodeOffset            = 288
+	BridgeSlotMessageRankOffset            = 292
+	BridgeSlotMessageBytesOffset           = 296
+	BridgeSlotHostSleepingOffset           = 320
+	BridgeSlotRingSleepingOffset           = 324
+	BridgeSlotAbortOffset                  = 328
+	BridgeSlotInboxOffset                  = 512
+	BridgeWatchSize                        = 16
+	BridgeWatchAddressOffset               = 0
+	BridgeWatchLengthOffset                = 8
+	BridgeCommandSize                      = 64
+	BridgeCommandTimeOffset                = 0
+	BridgeCommandOpcodeOffset              = 8
+	BridgeCommandCountOffset               = 12
+	BridgeCommandAddressOffset             = 16
+	BridgeCommandTagOffset                 = 24
+	BridgeCommandDataOffset                = 32
+	BridgeFrameUseSize                     = 4
+	BridgeFrameUseCountOffset              = 0
+	BridgeFrameUseCountRegionLsb           = 0
+	BridgeFrameUseCountRegionMask          = 0xffff // registered regions that contain it
+	BridgeFrameUseCountRingLsb             = 16
+	BridgeFrameUseCountRingMask            = 0xff0000 // descriptor rings and command blocks in it
+	BridgeFrameUseCountCompletionQueueLsb  = 24
+	BridgeFrameUseCountCompletionQueueMask = 0xff000000 // completion queues in it
+	BridgeRequestSize                      = 256
+	BridgeRequestMagicOffset               = 0
+	BridgeRequestVersionOffset             = 8
+	BridgeRequestOpcodeOffset              = 12
+	BridgeRequestLayoutHashOffset          = 16
+	BridgeRequestParamsHashOffset          = 24
+	BridgeRequestPidOffset                 = 32
+	BridgeRequestNodeMaskOffset            = 36
+	BridgeRequestNodeOffset                = 40
+	BridgeRequestRankOffset                = 44
+	BridgeRequestNameOffset                = 64
+	BridgeReplySize                        = 1024
+	BridgeReplyMagicOffset                 = 0
+	BridgeReplyOpcodeOffset                = 8
+	BridgeReplyRefusedOffset               = 12
+	BridgeReplyLayoutHashOffset            = 16
+	BridgeReplyParamsHashOffset            = 24
+	BridgeReplyControlBytesOffset          = 32
+	BridgeReplyMemoryBytesOffset           = 40
+	BridgeReplyNodesOffset                 = 48
+	BridgeReplySlotOffset                  = 52
+	BridgeReplyDigestOffset                = 56
+	BridgeReplyTimeOffset                  = 64
+	BridgeReplyFramesOffset                = 72
+	BridgeReplyWakesOffset                 = 80
+	BridgeReplyTaintedOffset               = 88
+	BridgeReplyTextOffset                  = 512
+	EchoRequestSize                        = 32
+	EchoRequestNodeOffset                  = 0
+	EchoRequestTargetAddressOffset         = 4
+	EchoRequestSourceAddressOffset         = 8
+	EchoRequestLengthOffset                = 12
+	EchoRequestInterruptOffset             = 16
+	EchoRequestStatusOffset                = 20
+	EchoHeaderSize                         = 16
+	EchoHeaderTargetAddressOffset          = 0
+	EchoHeaderLengthOffset                 = 4
+	EchoHeaderFlagsOffset                  = 8
+	EchoHeaderFlagsLastLsb                 = 0
+	EchoHeaderFlagsLastMask                = 0x1 // last frame of the transfer
+	EchoHeaderFlagsInterruptLsb            = 1
+	EchoHeaderFlagsInterruptMask           = 0x2 // assert the interrupt after the last byte
+)
+
+// BridgeMode: Time modes.
+type BridgeMode uint32
+
+// Values of BridgeMode.
+const (
+	BridgeModeTimed BridgeMode = 0x1 // virtual clocks; the device is frozen while a thread runs
+	BridgeModeFree  BridgeMode = 0x2 // the simulator runs whenever there is work
+)
+
+// String returns the name of the value, or its number.
+func (v BridgeMode) String() string {
+	switch v {
+	case BridgeModeTimed:
+		return "Timed"
+	case BridgeModeFree:
+		return "Free"
+	}
+	return unknown("BridgeMode", uint64(v))
+}
+
+// BridgeRunState: State of the run.
+type BridgeRunState uint32
+
+// Values of BridgeRunState.
+const (
+	BridgeRunStateRunning BridgeRunState = 0x1 // usable
+	BridgeRunStateStopped BridgeRunState = 0x2 // over; StopReason, StopTime and StopText say why
+)
+
+// String returns the name of the value, or its number.
+func (v BridgeRunState) String() string {
+	switch v {
+	case BridgeRunStateRunning:
+		return "Running"
+	case BridgeRunStateStopped:
+		return "Stopped"
+	}
+	return unknown("BridgeRunState", uint64(v))
+}
+
+// BridgeStop: Why a run ended.
+type BridgeStop uint32
+
+// Values of BridgeStop.
+const (
+	BridgeStopNone         BridgeStop = 0x0 // it has not
+	BridgeStopClosed       BridgeStop = 0x1 // the owner closed the fabric
+	BridgeStopDeadlock     BridgeStop = 0x2 // every thread waits, no wait has a deadline and the cards are quiet
+	BridgeStopStuck        BridgeStop = 0x3 // a running thread neither acted nor parked within the limit
+	BridgeStopPeerDied     BridgeStop = 0x4 // a process died while it had threads attached
+	BridgeStopMemoryFault  BridgeStop = 0x5 // a card accessed host memory outside the frames in use
+	BridgeStopProtocol     BridgeStop = 0x6 // a process broke the rules of these pages
+	BridgeStopStartTimeout BridgeStop = 0x7 // not all declared threads attached in time
+	BridgeStopDevice       BridgeStop = 0x8 // a card model reported a fault of its own
+)
+
+// String returns the name of the value, or its number.
+func (v BridgeStop) String() string {
+	switch v {
+	case BridgeStopNone:
+		return "None"
+	case BridgeStopClosed:
+		return "Closed"
+	case BridgeStopDeadlock:
+		return "Deadlock"
+	case BridgeStopStuck:
+		return "Stuck"
+	case BridgeStopPeerDied:
+		return "PeerDied"
+	case BridgeStopMemoryFault:
+		return "MemoryFault"
+	case BridgeStopProtocol:
+		return "Protocol"
+	case BridgeStopStartTimeout:
+		return "StartTimeout"
+	case BridgeStopDevice:
+		return "Device"
+	}
+	return unknown("BridgeStop", uint64(v))
+}
+
+// BridgeState: State of a slot.
+type BridgeState uint32
+
+// Values of BridgeState.
+const (
+	BridgeStateDetached BridgeState = 0x0 // no thread
+	BridgeStateRunning  BridgeState = 0x1 // the thread computes; its clock is Promise
+	BridgeStateWaiting  BridgeState = 0x2 // the wait descriptor is valid
+)
+
+// String returns the name of the value, or its number.
+func (v BridgeState) String() string {
+	switch v {
+	case BridgeStateDetached:
+		return "Detached"
+	case BridgeStateRunning:
+		return "Running"
+	case BridgeStateWaiting:
+		return "Waiting"
+	}
+	return unknown("BridgeState", uint64(v))
+}
+
+// BridgeReason: Why a wait ended.
+type BridgeReason uint32
+
+// Values of BridgeReason.
+const (
+	BridgeReasonDeadline  BridgeReason = 0x0 // the deadline was reached and nothing else happened first
+	BridgeReasonWritten   BridgeReason = 0x1 // a watched range was written
+	BridgeReasonInterrupt BridgeReason = 0x2 // the node's interrupt is asserted
+	BridgeReasonMessage   BridgeReason = 0x3 // a message is in the inbox
+	BridgeReasonReply     BridgeReason = 0x4 // the register read is answered
+	BridgeReasonBarrier   BridgeReason = 0x5 // the last party arrived
+	BridgeReasonAborted   BridgeReason = 0x6 // the host asked to end the wait; the run is not reproducible
+	BridgeReasonStopped   BridgeReason = 0x7 // the run is over
+	BridgeReasonRefused   BridgeReason = 0x8 // the barrier's parties disagree about their number
+)
+
+// String returns the name of the value, or its number.
+func (v BridgeReason) String() string {
+	switch v {
+	case BridgeReasonDeadline:
+		return "Deadline"
+	case BridgeReasonWritten:
+		return "Written"
+	case BridgeReasonInterrupt:
+		return "Interrupt"
+	case BridgeReasonMessage:
+		return "Message"
+	case BridgeReasonReply:
+		return "Reply"
+	case BridgeReasonBarrier:
+		return "Barrier"
+	case BridgeReasonAborted:
+		return "Aborted"
+	case BridgeReasonStopped:
+		return "Stopped"
+	case BridgeReasonRefused:
+		return "Refused"
+	}
+	return unknown("BridgeReason", uint64(v))
+}
+
+// BridgeOpcode: Commands of the ring.
+type BridgeOpcode uint32
+
+// Values of BridgeOpcode.
+const (
+	BridgeOpcodeWrite   BridgeOpcode = 0x1 // posted write burst of Count dwords to the card at Address
+	BridgeOpcodeRead    BridgeOpcode = 0x2 // register read at Address; the answer ends a wait with the Reply flag
+	BridgeOpcodePublish BridgeOpcode = 0x3 // the host has stored Tag bytes at physical Address: watches of this node fire
+	BridgeOpcodeMessage BridgeOpcode = 0x4 // one piece of a message: Address = node and rank of the receiver (63:32, 31:0), Tag = bytes of the whole message, Count = bytes in this piece
+	BridgeOpcodeBarrier BridgeOpcode = 0x5 // arrival at barrier Address of Count parties; ends a wait with the Barrier flag
+)
+
+// String returns the name of the value, or its number.
+func (v BridgeOpcode) String() string {
+	switch v {
+	case BridgeOpcodeWrite:
+		return "Write"
+	case BridgeOpcodeRead:
+		return "Read"
+	case BridgeOpcodePublish:
+		return "Publish"
+	case BridgeOpcodeMessage:
+		return "Message"
+	case BridgeOpcodeBarrier:
+		return "Barrier"
+	}
+	return unknown("BridgeOpcode", uint64(v))
+}
+
+// BridgeControl: Requests on the control socket.
+type BridgeControl uint32
+
+// Values of BridgeControl.
+const (
+	BridgeControlHello  BridgeControl = 0x1 // first request: checks the version and hashes, brings the file descriptors
+	BridgeControlAttach BridgeControl = 0x2 // claims the slot of a thread
+	BridgeControlDigest BridgeControl = 0x3 // answered when the fabric has nothing to do: digest of the run so far
+)
+
+// String returns the name of the value, or its number.
+func (v BridgeControl) String() string {
+	switch v {
+	case BridgeControlHello:
+		return "Hello"
+	case BridgeControlAttach:
+		return "Attach"
+	case BridgeControlDigest:
+		return "Digest"
+	}
+	return unknown("BridgeControl", uint64(v))
+}
+
+// BridgeHeader is a view of 4096 bytes (LittleEndian): First page of the control pages.
+type BridgeHeader []byte
+
+// Magic: BridgeMagic
+func (b BridgeHeader) Magic() uint64 { return binary.LittleEndian.Uint64(b[0:8]) }
+
+// SetMagic stores the field.
+func (b BridgeHeader) SetMagic(v uint64) { binary.LittleEndian.PutUint64(b[0:8], v) }
+
+// Version: BridgeVersion
+func (b BridgeHeader) Version() uint32 { return binary.LittleEndian.Uint32(b[8:12]) }
+
+// SetVersion stores the field.
+func (b BridgeHeader) SetVersion(v uint32) { binary.LittleEndian.PutUint32(b[8:12], v) }
+
+// Mode: BridgeMode
+func (b BridgeHeader) Mode() uint32 { return binary.LittleEndian.Uint32(b[12:16]) }
+
+// SetMode stores the field.
+func (b BridgeHeader) SetMode(v uint32) { binary.LittleEndian.PutUint32(b[12:16], v) }
+
+// LayoutHash: hash of the layouts that the simulator was built from
+func (b BridgeHeader) LayoutHash() uint64 { return binary.LittleEndian.Uint64(b[16:24]) }
+
+// SetLayoutHash stores the field.
+func (b BridgeHeader) SetLayoutHash(v uint64) { binary.LittleEndian.PutUint64(b[16:24], v) }
+
+// ParamsHash: hash of the parameters that the simulator was built from
+func (b BridgeHeader) ParamsHash() uint64 { return binary.LittleEndian.Uint64(b[24:32]) }
+
+// SetParamsHash stores the field.
+func (b BridgeHeader) SetParamsHash(v uint64) { binary.LittleEndian.PutUint64(b[24:32], v) }
+
+// Nodes: nodes of the fabric
+func (b BridgeHeader) Nodes() uint32 { return binary.LittleEndian.Uint32(b[32:36]) }
+
+// SetNodes stores the field.
+func (b BridgeHeader) SetNodes(v uint32) { binary.LittleEndian.PutUint32(b[32:36], v) }
+
+// Slots: slots in these pages
+func (b BridgeHeader) Slots() uint32 { return binary.LittleEndian.Uint32(b[36:40]) }
+
+// SetSlots stores the field.
+func (b BridgeHeader) SetSlots(v uint32) { binary.LittleEndian.PutUint32(b[36:40], v) }
+
+// MemoryBytes: host memory of each node
+func (b BridgeHeader) MemoryBytes() uint64 { return binary.LittleEndian.Uint64(b[40:48]) }
+
+// SetMemoryBytes stores the field.
+func (b BridgeHeader) SetMemoryBytes(v uint64) { binary.LittleEndian.PutUint64(b[40:48], v) }
+
+// SimulatorPid: process that serves the fabric
+func (b BridgeHeader) SimulatorPid() uint32 { return binary.LittleEndian.Uint32(b[48:52]) }
+
+// SetSimulatorPid stores the field.
+func (b BridgeHeader) SetSimulatorPid(v uint32) { binary.LittleEndian.PutUint32(b[48:52], v) }
+
+// Now: simulator: time reached
+func (b BridgeHeader) Now() uint64 { return binary.LittleEndian.Uint64(b[64:72]) }
+
+// SetNow stores the field.
+func (b BridgeHeader) SetNow(v uint64) { binary.LittleEndian.PutUint64(b[64:72], v) }
+
+// RunState: simulator: BridgeRunState, atomic
+func (b BridgeHeader) RunState() uint32 { return binary.LittleEndian.Uint32(b[72:76]) }
+
+// SetRunState stores the field.
+func (b BridgeHeader) SetRunState(v uint32) { binary.LittleEndian.PutUint32(b[72:76], v) }
+
+// Sleeping: simulator: 1 while it waits on Sequence, atomic
+func (b BridgeHeader) Sleeping() uint32 { return binary.LittleEndian.Uint32(b[76:80]) }
+
+// SetSleeping stores the field.
+func (b BridgeHeader) SetSleeping(v uint32) { binary.LittleEndian.PutUint32(b[76:80], v) }
+
+// Tainted: simulator: 1 when something outside virtual time took part, so that the run will not repeat
+func (b BridgeHeader) Tainted() uint32 { return binary.LittleEndian.Uint32(b[80:84]) }
+
+// SetTainted stores the field.
+func (b BridgeHeader) SetTainted(v uint32) { binary.LittleEndian.PutUint32(b[80:84], v) }
+
+// StopReason: simulator: BridgeStop, valid when RunState is Stopped
+func (b BridgeHeader) StopReason() uint32 { return binary.LittleEndian.Uint32(b[84:88]) }
+
+// SetStopReason stores the field.
+func (b BridgeHeader) SetStopReason(v uint32) { binary.LittleEndian.PutUint32(b[84:88], v) }
+
+// StopTime: simulator: time of the stop
+func (b BridgeHeader) StopTime() uint64 { return binary.LittleEndian.Uint64(b[88:96]) }
+
+// SetStopTime stores the field.
+func (b BridgeHeader) SetStopTime(v uint64) { binary.LittleEndian.PutUint64(b[88:96], v) }
+
+// Sequence: everyone: raised after something for the simulator was published; it sleeps on this word, atomic
+func (b BridgeHeader) Sequence() uint32 { return binary.LittleEndian.Uint32(b[128:132]) }
+
+// SetSequence stores the field.
+func (b BridgeHeader) SetSequence(v uint32) { binary.LittleEndian.PutUint32(b[128:132], v) }
+
+// StopText: simulator: one sentence that says what happened, zero-terminated
+func (b BridgeHeader) StopText() []byte { return b[2048:4096:4096] }
+
+// BridgeSlot is a view of 4096 bytes (LittleEndian): One host thread.
+type BridgeSlot []byte
+
+// Promise: clock of the running thread: no later command has an earlier time; written by host and, on a wake, by the simulator
+func (b BridgeSlot) Promise() uint64 { return binary.LittleEndian.Uint64(b[0:8]) }
+
+// SetPromise stores the field.
+func (b BridgeSlot) SetPromise(v uint64) { binary.LittleEndian.PutUint64(b[0:8], v) }
+
+// State: BridgeState, atomic; the host stores Waiting and Detached, the simulator Running
+func (b BridgeSlot) State() uint32 { return binary.LittleEndian.Uint32(b[8:12]) }
+
+// SetState stores the field.
+func (b BridgeSlot) SetState(v uint32) { binary.LittleEndian.PutUint32(b[8:12], v) }
+
+// CommandTail: host: commands written so far, modulo 2^32, atomic
+func (b BridgeSlot) CommandTail() uint32 { return binary.LittleEndian.Uint32(b[12:16]) }
+
+// SetCommandTail stores the field.
+func (b BridgeSlot) SetCommandTail(v uint32) { binary.LittleEndian.PutUint32(b[12:16], v) }
+
+// WaitStart: host: time of the wait's begin and of the poll grid's first instant
+func (b BridgeSlot) WaitStart() uint64 { return binary.LittleEndian.Uint64(b[64:72]) }
+
+// SetWaitStart stores the field.
+func (b BridgeSlot) SetWaitStart(v uint64) { binary.LittleEndian.PutUint64(b[64:72], v) }
+
+// WaitDeadline: host: latest end of the wait, largest positive number = none
+func (b BridgeSlot) WaitDeadline() uint64 { return binary.LittleEndian.Uint64(b[72:80]) }
+
+// SetWaitDeadline stores the field.
+func (b BridgeSlot) SetWaitDeadline(v uint64) { binary.LittleEndian.PutUint64(b[72:80], v) }
+
+// WaitPeriod: host: distance of the instants at which the thread looks
+func (b BridgeSlot) WaitPeriod() uint64 { return binary.LittleEndian.Uint64(b[80:88]) }
+
+// SetWaitPeriod stores the field.
+func (b BridgeSlot) SetWaitPeriod(v uint64) { binary.LittleEndian.PutUint64(b[80:88], v) }
+
+// WaitFlags: host: what else ends the wait
+func (b BridgeSlot) WaitFlags() uint32 { return binary.LittleEndian.Uint32(b[88:92]) }
+
+// SetWaitFlags stores the field.
+func (b BridgeSlot) SetWaitFlags(v uint32) { binary.LittleEndian.PutUint32(b[88:92], v) }
+
+// WaitWatches: host: valid entries of Watches
+func (b BridgeSlot) WaitWatches() uint32 { return binary.LittleEndian.Uint32(b[92:96]) }
+
+// SetWaitWatches stores the field.
+func (b BridgeSlot) SetWaitWatches(v uint32) { binary.LittleEndian.PutUint32(b[92:96], v) }
+
+// WaitSequence: host: raised with every new wait descriptor, atomic
+func (b BridgeSlot) WaitSequence() uint32 { return binary.LittleEndian.Uint32(b[96:100]) }
+
+// SetWaitSequence stores the field.
+func (b BridgeSlot) SetWaitSequence(v uint32) { binary.LittleEndian.PutUint32(b[96:100], v) }
+
+// Watches: host: BridgeMaxWatches entries of BridgeWatch
+func (b BridgeSlot) Watches() []byte { return b[128:256:256] }
+
+// WakeTime: simulator: the thread's clock after the wait
+func (b BridgeSlot) WakeTime() uint64 { return binary.LittleEndian.Uint64(b[256:264]) }
+
+// SetWakeTime stores the field.
+func (b BridgeSlot) SetWakeTime(v uint64) { binary.LittleEndian.PutUint64(b[256:264], v) }
+
+// WakeSequence: simulator: raised with every wake; the host sleeps on this word, atomic
+func (b BridgeSlot) WakeSequence() uint32 { return binary.LittleEndian.Uint32(b[264:268]) }
+
+// SetWakeSequence stores the field.
+func (b BridgeSlot) SetWakeSequence(v uint32) { binary.LittleEndian.PutUint32(b[264:268], v) }
+
+// WakeReason: simulator: BridgeReason
+func (b BridgeSlot) WakeReason() uint32 { return binary.LittleEndian.Uint32(b[268:272]) }
+
+// SetWakeReason stores the field.
+func (b BridgeSlot) SetWakeReason(v uint32) { binary.LittleEndian.PutUint32(b[268:272], v) }
+
+// CommandHead: simulator: commands taken so far, modulo 2^32, atomic
+func (b BridgeSlot) CommandHead() uint32 { return binary.LittleEndian.Uint32(b[272:276]) }
+
+// SetCommandHead stores the field.
+func (b BridgeSlot) SetCommandHead(v uint32) { binary.LittleEndian.PutUint32(b[272:276], v) }
+
+// ReplyValue: simulator: the dword that was read
+func (b BridgeSlot) ReplyValue() uint32 { return binary.LittleEndian.Uint32(b[276:280]) }
+
+// SetReplyValue stores the field.
+func (b BridgeSlot) SetReplyValue(v uint32) { binary.LittleEndian.PutUint32(b[276:280], v) }
+
+// MessageTime: simulator: time at which the message was sent
+func (b BridgeSlot) MessageTime() uint64 { return binary.LittleEndian.Uint64(b[280:288]) }
+
+// SetMessageTime stores the field.
+func (b BridgeSlot) SetMessageTime(v uint64) { binary.LittleEndian.PutUint64(b[280:288], v) }
+
+// MessageNode: simulator: sender's node
+func (b BridgeSlot) MessageNode() uint32 { return binary.LittleEndian.Uint32(b[288:292]) }
+
+// SetMessageNode stores the field.
+func (b BridgeSlot) SetMessageNode(v uint32) { binary.LittleEndian.PutUint32(b[288:292], v) }
+
+// MessageRank: simulator: sender's rank
+func (b BridgeSlot) MessageRank() uint32 { return binary.LittleEndian.Uint32(b[292:296]) }
+
+// SetMessageRank stores the field.
+func (b BridgeSlot) SetMessageRank(v uint32) { binary.LittleEndian.PutUint32(b[292:296], v) }
+
+// MessageBytes: simulator: length of the message in Inbox
+func (b BridgeSlot) MessageBytes() uint32 { return binary.LittleEndian.Uint32(b[296:300]) }
+
+// SetMessageBytes stores the field.
+func (b BridgeSlot) SetMessageBytes(v uint32) { binary.LittleEndian.PutUint32(b[296:300], v) }
+
+// HostSleeping: host: 1 while it waits on WakeSequence, atomic
+func (b BridgeSlot) HostSleeping() uint32 { return binary.LittleEndian.Uint32(b[320:324]) }
+
+// SetHostSleeping stores the field.
+func (b BridgeSlot) SetHostSleeping(v uint32) { binary.LittleEndian.PutUint32(b[320:324], v) }
+
+// RingSleeping: host: 1 while it waits on CommandHead, atomic
+func (b BridgeSlot) RingSleeping() uint32 { return binary.LittleEndian.Uint32(b[324:328]) }
+
+// SetRingSleeping stores the field.
+func (b BridgeSlot) SetRingSleeping(v uint32) { binary.LittleEndian.PutUint32(b[324:328], v) }
+
+// Abort: host: 1 asks the simulator to end the wait, atomic
+func (b BridgeSlot) Abort() uint32 { return binary.LittleEndian.Uint32(b[328:332]) }
+
+// SetAbort stores the field.
+func (b BridgeSlot) SetAbort(v uint32) { binary.LittleEndian.PutUint32(b[328:332], v) }
+
+// Inbox: simulator: the message, valid after a wake with reason Message
+func (b BridgeSlot) Inbox() []byte { return b[512:4096:4096] }
+
+// BridgeWatch is a view of 16 bytes (LittleEndian): One watched range.
+type BridgeWatch []byte
+
+// Address: physical address in the node's host memory
+func (b BridgeWatch) Address() uint64 { return binary.LittleEndian.Uint64(b[0:8]) }
+
+// SetAddress stores the field.
+func (b BridgeWatch) SetAddress(v uint64) { binary.LittleEndian.PutUint64(b[0:8], v) }
+
+// Length: bytes
+func (b BridgeWatch) Length() uint64 { return binary.LittleEndian.Uint64(b[8:16]) }
+
+// SetLength stores the field.
+func (b BridgeWatch) SetLength(v uint64) { binary.LittleEndian.PutUint64(b[8:16], v) }
+
+// BridgeCommand is a view of 64 bytes (LittleEndian): One ring entry.
+type BridgeCommand []byte
+
+// Time: the thread's clock
+func (b BridgeCommand) Time() uint64 { return binary.LittleEndian.Uint64(b[0:8]) }
+
+// SetTime stores the field.
+func (b BridgeCommand) SetTime(v uint64) { binary.LittleEndian.PutUint64(b[0:8], v) }
+
+// Opcode: BridgeOpcode
+func (b BridgeCommand) Opcode() uint32 { return binary.LittleEndian.Uint32(b[8:12]) }
+
+// SetOpcode stores the field.
+func (b BridgeCommand) SetOpcode(v uint32) { binary.LittleEndian.PutUint32(b[8:12], v) }
+
+// Count: see BridgeOpcode
+func (b BridgeCommand) Count() uint32 { return binary.LittleEndian.Uint32(b[12:16]) }
+
+// SetCount stores the field.
+func (b BridgeCommand) SetCount(v uint32) { binary.LittleEndian.PutUint32(b[12:16], v) }
+
+// Address: see BridgeOpcode
+func (b BridgeCommand) Address() uint64 { return binary.LittleEndian.Uint64(b[16:24]) }
+
+// SetAddress stores the field.
+func (b BridgeCommand) SetAddress(v uint64) { binary.LittleEndian.PutUint64(b[16:24], v) }
+
+// Tag: see BridgeOpcode
+func (b BridgeCommand) Tag() uint64 { return binary.LittleEndian.Uint64(b[24:32]) }
+
+// SetTag stores the field.
+func (b BridgeCommand) SetTag(v uint64) { binary.LittleEndian.PutUint64(b[24:32], v) }
+
+// Data: payload
+func (b BridgeCommand) Data() []byte { return b[32:64:64] }
+
+// BridgeFrameUse is a view of 4 bytes (LittleEndian): One entry of the frame-use table: how often a frame of host memory is in use, by kind. The driver counts, the simulator checks every access of a card.
+type BridgeFrameUse []byte
+
+// Count: 0 = the card must not touch the frame; atomic
+func (b BridgeFrameUse) Count() uint32 { return binary.LittleEndian.Uint32(b[0:4]) }
+
+// SetCount stores the field.
+func (b BridgeFrameUse) SetCount(v uint32) { binary.LittleEndian.PutUint32(b[0:4], v) }
+
+// BridgeRequest is a view of 256 bytes (LittleEndian): One request on the control socket.
+type BridgeRequest []byte
+
+// Magic: BridgeMagic
+func (b BridgeRequest) Magic() uint64 { return binary.LittleEndian.Uint64(b[0:8]) }
+
+// SetMagic stores the field.
+func (b BridgeRequest) SetMagic(v uint64) { binary.LittleEndian.PutUint64(b[0:8], v) }
+
+// Version: BridgeVersion
+func (b BridgeRequest) Version() uint32 { return binary.LittleEndian.Uint32(b[8:12]) }
+
+// SetVersion stores the field.
+func (b BridgeRequest) SetVersion(v uint32) { binary.LittleEndian.PutUint32(b[8:12], v) }
+
+// Opcode: BridgeControl
+func (b BridgeRequest) Opcode() uint32 { return binary.LittleEndian.Uint32(b[12:16]) }
+
+// SetOpcode stores the field.
+func (b BridgeRequest) SetOpcode(v uint32) { binary.LittleEndian.PutUint32(b[12:16], v) }
+
+// LayoutHash: Hello: hash of the layouts that the process was built from
+func (b BridgeRequest) LayoutHash() uint64 { return binary.LittleEndian.Uint64(b[16:24]) }
+
+// SetLayoutHash stores the field.
+func (b BridgeRequest) SetLayoutHash(v uint64) { binary.LittleEndian.PutUint64(b[16:24], v) }
+
+// ParamsHash: Hello: hash of the parameters that the process was built from
+func (b BridgeRequest) ParamsHash() uint64 { return binary.LittleEndian.Uint64(b[24:32]) }
+
+// SetParamsHash stores the field.
+func (b BridgeRequest) SetParamsHash(v uint64) { binary.LittleEndian.PutUint64(b[24:32], v) }
+
+// Pid: Hello: the process
+func (b BridgeRequest) Pid() uint32 { return binary.LittleEndian.Uint32(b[32:36]) }
+
+// SetPid stores the field.
+func (b BridgeRequest) SetPid(v uint32) { binary.LittleEndian.PutUint32(b[32:36], v) }
+
+// NodeMask: Hello: nodes whose host memory the process maps, bit n = node n
+func (b BridgeRequest) NodeMask() uint32 { return binary.LittleEndian.Uint32(b[36:40]) }
+
+// SetNodeMask stores the field.
+func (b BridgeRequest) SetNodeMask(v uint32) { binary.LittleEndian.PutUint32(b[36:40], v) }
+
+// Node: Attach: node of the thread
+func (b BridgeRequest) Node() uint32 { return binary.LittleEndian.Uint32(b[40:44]) }
+
+// SetNode stores the field.
+func (b BridgeRequest) SetNode(v uint32) { binary.LittleEndian.PutUint32(b[40:44], v) }
+
+// Rank: Attach: rank of the thread in its node
+func (b BridgeRequest) Rank() uint32 { return binary.LittleEndian.Uint32(b[44:48]) }
+
+// SetRank stores the field.
+func (b BridgeRequest) SetRank(v uint32) { binary.LittleEndian.PutUint32(b[44:48], v) }
+
+// Name: Hello: the process's name; Attach: the thread's; zero-terminated
+func (b BridgeRequest) Name() []byte { return b[64:128:128] }
+
+// BridgeReply is a view of 1024 bytes (LittleEndian): One reply on the control socket.
+type BridgeReply []byte
+
+// Magic: BridgeMagic
+func (b BridgeReply) Magic() uint64 { return binary.LittleEndian.Uint64(b[0:8]) }
+
+// SetMagic stores the field.
+func (b BridgeReply) SetMagic(v uint64) { binary.LittleEndian.PutUint64(b[0:8], v) }
+
+// Opcode: the request's
+func (b BridgeReply) Opcode() uint32 { return binary.LittleEndian.Uint32(b[8:12]) }
+
+// SetOpcode stores the field.
+func (b BridgeReply) SetOpcode(v uint32) { binary.LittleEndian.PutUint32(b[8:12], v) }
+
+// Refused: 0 = done, 1 = refused for the reason in Text
+func (b BridgeReply) Refused() uint32 { return binary.LittleEndian.Uint32(b[12:16]) }
+
+// SetRefused stores the field.
+func (b BridgeReply) SetRefused(v uint32) { binary.LittleEndian.PutUint32(b[12:16], v) }
+
+// LayoutHash: Hello: hash of the layouts that the simulator was built from
+func (b BridgeReply) LayoutHash() uint64 { return binary.LittleEndian.Uint64(b[16:24]) }
+
+// SetLayoutHash stores the field.
+func (b BridgeReply) SetLayoutHash(v uint64) { binary.LittleEndian.PutUint64(b[16:24], v) }
+
+// ParamsHash: Hello: hash of the parameters that the simulator was built from
+func (b BridgeReply) ParamsHash() uint64 { return binary.LittleEndian.Uint64(b[24:32]) }
+
+// SetParamsHash stores the field.
+func (b BridgeReply) SetParamsHash(v uint64) { binary.LittleEndian.PutUint64(b[24:32], v) }
+
+// ControlBytes: Hello: size of the control pages
+func (b BridgeReply) ControlBytes() uint64 { return binary.LittleEndian.Uint64(b[32:40]) }
+
+// SetControlBytes stores the field.
+func (b BridgeReply) SetControlBytes(v uint64) { binary.LittleEndian.PutUint64(b[32:40], v) }
+
+// MemoryBytes: Hello: size of each node's host memory
+func (b BridgeReply) MemoryBytes() uint64 { return binary.LittleEndian.Uint64(b[40:48]) }
+
+// SetMemoryBytes stores the field.
+func (b BridgeReply) SetMemoryBytes(v uint64) { binary.LittleEndian.PutUint64(b[40:48], v) }
+
+// Nodes: Hello: nodes of the fabric
+func (b BridgeReply) Nodes() uint32 { return binary.LittleEndian.Uint32(b[48:52]) }
+
+// SetNodes stores the field.
+func (b BridgeReply) SetNodes(v uint32) { binary.LittleEndian.PutUint32(b[48:52], v) }
+
+// Slot: Attach: index of the claimed slot
+func (b BridgeReply) Slot() uint32 { return binary.LittleEndian.Uint32(b[52:56]) }
+
+// SetSlot stores the field.
+func (b BridgeReply) SetSlot(v uint32) { binary.LittleEndian.PutUint32(b[52:56], v) }
+
+// Digest: Digest: hash over frames, wakes, messages and their times
+func (b BridgeReply) Digest() uint64 { return binary.LittleEndian.Uint64(b[56:64]) }
+
+// SetDigest stores the field.
+func (b BridgeReply) SetDigest(v uint64) { binary.LittleEndian.PutUint64(b[56:64], v) }
+
+// Time: Digest: time reached
+func (b BridgeReply) Time() uint64 { return binary.LittleEndian.Uint64(b[64:72]) }
+
+// SetTime stores the field.
+func (b BridgeReply) SetTime(v uint64) { binary.LittleEndian.PutUint64(b[64:72], v) }
+
+// Frames: Digest: frames put on the wire
+func (b BridgeReply) Frames() uint64 { return binary.LittleEndian.Uint64(b[72:80]) }
+
+// SetFrames stores the field.
+func (b BridgeReply) SetFrames(v uint64) { binary.LittleEndian.PutUint64(b[72:80], v) }
+
+// Wakes: Digest: waits ended
+func (b BridgeReply) Wakes() uint64 { return binary.LittleEndian.Uint64(b[80:88]) }
+
+// SetWakes stores the field.
+func (b BridgeReply) SetWakes(v uint64) { binary.LittleEndian.PutUint64(b[80:88], v) }
+
+// Tainted: Digest: 1 when the run is not reproducible
+func (b BridgeReply) Tainted() uint32 { return binary.LittleEndian.Uint32(b[88:92]) }
+
+// SetTainted stores the field.
+func (b BridgeReply) SetTainted(v uint32) { binary.LittleEndian.PutUint32(b[88:92], v) }
+
+// Text: why the request was refused, zero-terminated
+func (b BridgeReply) Text() []byte { return b[512:1024:1024] }
+
+// EchoRequest is a view of 32 bytes (LittleEndian): Echo test device: one transfer, in host memory.
+type EchoRequest []byte
+
+// Node: destination node
+func (b EchoRequest) Node() uint32 { return binary.LittleEndian.Uint32(b[0:4]) }
+
+// SetNode stores the field.
+func (b EchoRequest) SetNode(v uint32) { binary.LittleEndian.PutUint32(b[0:4], v) }
+
+// TargetAddress: physical address at the destination, a multiple of 4
+func (b EchoRequest) TargetAddress() uint32 { return binary.LittleEndian.Uint32(b[4:8]) }
+
+// SetTargetAddress stores the field.
+func (b EchoRequest) SetTargetAddress(v uint32) { binary.LittleEndian.PutUint32(b[4:8], v) }
+
+// SourceAddress: physical address at the sender, a multiple of 4
+func (b EchoRequest) SourceAddress() uint32 { return binary.LittleEndian.Uint32(b[8:12]) }
+
+// SetSourceAddress stores the field.
+func (b EchoRequest) SetSourceAddress(v uint32) { binary.LittleEndian.PutUint32(b[8:12], v) }
+
+// Length: bytes, a multiple of 4
+func (b EchoRequest) Length() uint32 { return binary.LittleEndian.Uint32(b[12:16]) }
+
+// SetLength stores the field.
+func (b EchoRequest) SetLength(v uint32) { binary.LittleEndian.PutUint32(b[12:16], v) }
+
+// Interrupt: 1 asserts the destination's interrupt after the last byte
+func (b EchoRequest) Interrupt() uint32 { return binary.LittleEndian.Uint32(b[16:20]) }
+
+// SetInterrupt stores the field.
+func (b EchoRequest) SetInterrupt(v uint32) { binary.LittleEndian.PutUint32(b[16:20], v) }
+
+// Status: written 1 by the device when the last frame was handed to the wire
+func (b EchoRequest) Status() uint32 { return binary.LittleEndian.Uint32(b[20:24]) }
+
+// SetStatus stores the field.
+func (b EchoRequest) SetStatus(v uint32) { binary.LittleEndian.PutUint32(b[20:24], v) }
+
+// EchoHeader is a view of 16 bytes (BigEndian): Echo test device: header of its frames, behind the Ethernet header.
+type EchoHeader []byte
+
+// TargetAddress: physical address of this frame's payload
+func (b EchoHeader) TargetAddress() uint32 { return binary.BigEndian.Uint32(b[0:4]) }
+
+// SetTargetAddress stores the field.
+func (b EchoHeader) SetTargetAddress(v uint32) { binary.BigEndian.PutUint32(b[0:4], v) }
+
+// Length: payload bytes in this frame
+func (b EchoHeader) Length() uint32 { return binary.BigEndian.Uint32(b[4:8]) }
+
+// SetLength stores the field.
+func (b EchoHeader) SetLength(v uint32) { binary.BigEndian.PutUint32(b[4:8], v) }
+
+// Flags: frame flags
+func (b EchoHeader) Flags() uint32 { return binary.BigEndian.Uint32(b[8:12]) }
+
+// SetFlags stores the field.
+func (b EchoHeader) SetFlags(v uint32) { binary.BigEndian.PutUint32(b[8:12], v) }

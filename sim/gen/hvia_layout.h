@@ -6,7 +6,7 @@
 
 namespace hvia {
 
-constexpr uint64_t kLayoutHash = 0x700d9d42d74236e3ull;
+constexpr uint64_t kLayoutHash = 0x7de74128e55180a7ull;
 
 // PCI configuration space
 
@@ -567,5 +567,233 @@ inline const char* CounterName(uint64_t v) {
 }
 
 // Bridge pages
+constexpr uint64_t kBridgeMagic = 0x4547444952424148ull;
+constexpr uint32_t kBridgeVersion = 0x1u;
+constexpr uint32_t kBridgeLine = 0x40u;
+constexpr uint32_t kBridgeRingEntries = 0x100u;
+constexpr uint32_t kBridgeSlotStride = 0x5000u;
+constexpr uint32_t kBridgeMaxWatches = 0x8u;
+constexpr uint32_t kBridgeMaxWriteDwords = 0x8u;
+constexpr uint32_t kBridgeMaxMessage = 0xe00u;
+constexpr uint32_t kBridgeMaxNodes = 0x10u;
+constexpr uint32_t kBridgeFrameBytes = 0x1000u;
+constexpr uint32_t kEchoDoorbell = 0xe0100000u;
+constexpr uint32_t kEchoRegisterID = 0xe0000000u;
+constexpr uint32_t kEchoRegisterReceived = 0xe0000004u;
+constexpr uint32_t kEchoRegisterInterrupt = 0xe0000008u;
+constexpr uint32_t kEchoID = 0x4f484345u;
+constexpr uint32_t kEchoMaxPayload = 0x5c0u;
+constexpr uint32_t kEchoEtherType = 0x88b7u;
+constexpr uint32_t kBridgeModeTimed = 0x1u;
+constexpr uint32_t kBridgeModeFree = 0x2u;
+inline const char* BridgeModeName(uint64_t v) {
+  switch (v) {
+    case kBridgeModeTimed: return "Timed";
+    case kBridgeModeFree: return "Free";
+    default: return "?";
+  }
+}
+constexpr uint32_t kBridgeRunStateRunning = 0x1u;
+constexpr uint32_t kBridgeRunStateStopped = 0x2u;
+inline const char* BridgeRunStateName(uint64_t v) {
+  switch (v) {
+    case kBridgeRunStateRunning: return "Running";
+    case kBridgeRunStateStopped: return "Stopped";
+    default: return "?";
+  }
+}
+constexpr uint32_t kBridgeStopNone = 0x0u;
+constexpr uint32_t kBridgeStopClosed = 0x1u;
+constexpr uint32_t kBridgeStopDeadlock = 0x2u;
+constexpr uint32_t kBridgeStopStuck = 0x3u;
+constexpr uint32_t kBridgeStopPeerDied = 0x4u;
+constexpr uint32_t kBridgeStopMemoryFault = 0x5u;
+constexpr uint32_t kBridgeStopProtocol = 0x6u;
+constexpr uint32_t kBridgeStopStartTimeout = 0x7u;
+constexpr uint32_t kBridgeStopDevice = 0x8u;
+inline const char* BridgeStopName(uint64_t v) {
+  switch (v) {
+    case kBridgeStopNone: return "None";
+    case kBridgeStopClosed: return "Closed";
+    case kBridgeStopDeadlock: return "Deadlock";
+    case kBridgeStopStuck: return "Stuck";
+    case kBridgeStopPeerDied: return "PeerDied";
+    case kBridgeStopMemoryFault: return "MemoryFault";
+    case kBridgeStopProtocol: return "Protocol";
+    case kBridgeStopStartTimeout: return "StartTimeout";
+    case kBridgeStopDevice: return "Device";
+    default: return "?";
+  }
+}
+constexpr uint32_t kBridgeStateDetached = 0x0u;
+constexpr uint32_t kBridgeStateRunning = 0x1u;
+constexpr uint32_t kBridgeStateWaiting = 0x2u;
+inline const char* BridgeStateName(uint64_t v) {
+  switch (v) {
+    case kBridgeStateDetached: return "Detached";
+    case kBridgeStateRunning: return "Running";
+    case kBridgeStateWaiting: return "Waiting";
+    default: return "?";
+  }
+}
+constexpr uint32_t kBridgeReasonDeadline = 0x0u;
+constexpr uint32_t kBridgeReasonWritten = 0x1u;
+constexpr uint32_t kBridgeReasonInterrupt = 0x2u;
+constexpr uint32_t kBridgeReasonMessage = 0x3u;
+constexpr uint32_t kBridgeReasonReply = 0x4u;
+constexpr uint32_t kBridgeReasonBarrier = 0x5u;
+constexpr uint32_t kBridgeReasonAborted = 0x6u;
+constexpr uint32_t kBridgeReasonStopped = 0x7u;
+constexpr uint32_t kBridgeReasonRefused = 0x8u;
+inline const char* BridgeReasonName(uint64_t v) {
+  switch (v) {
+    case kBridgeReasonDeadline: return "Deadline";
+    case kBridgeReasonWritten: return "Written";
+    case kBridgeReasonInterrupt: return "Interrupt";
+    case kBridgeReasonMessage: return "Message";
+    case kBridgeReasonReply: return "Reply";
+    case kBridgeReasonBarrier: return "Barrier";
+    case kBridgeReasonAborted: return "Aborted";
+    case kBridgeReasonStopped: return "Stopped";
+    case kBridgeReasonRefused: return "Refused";
+    default: return "?";
+  }
+}
+constexpr uint32_t kBridgeOpcodeWrite = 0x1u;
+constexpr uint32_t kBridgeOpcodeRead = 0x2u;
+constexpr uint32_t kBridgeOpcodePublish = 0x3u;
+constexpr uint32_t kBridgeOpcodeMessage = 0x4u;
+constexpr uint32_t kBridgeOpcodeBarrier = 0x5u;
+inline const char* BridgeOpcodeName(uint64_t v) {
+  switch (v) {
+    case kBridgeOpcodeWrite: return "Write";
+    case kBridgeOpcodeRead: return "Read";
+    case kBridgeOpcodePublish: return "Publish";
+    case kBridgeOpcodeMessage: return "Message";
+    case kBridgeOpcodeBarrier: return "Barrier";
+    default: return "?";
+  }
+}
+constexpr uint32_t kBridgeControlHello = 0x1u;
+constexpr uint32_t kBridgeControlAttach = 0x2u;
+constexpr uint32_t kBridgeControlDigest = 0x3u;
+inline const char* BridgeControlName(uint64_t v) {
+  switch (v) {
+    case kBridgeControlHello: return "Hello";
+    case kBridgeControlAttach: return "Attach";
+    case kBridgeControlDigest: return "Digest";
+    default: return "?";
+  }
+}
+constexpr size_t kBridgeHeaderSize = 4096;
+constexpr size_t kBridgeHeaderMagicOffset = 0;
+constexpr size_t kBridgeHeaderVersionOffset = 8;
+constexpr size_t kBridgeHeaderModeOffset = 12;
+constexpr size_t kBridgeHeaderLayoutHashOffset = 16;
+constexpr size_t kBridgeHeaderParamsHashOffset = 24;
+constexpr size_t kBridgeHeaderNodesOffset = 32;
+constexpr size_t kBridgeHeaderSlotsOffset = 36;
+constexpr size_t kBridgeHeaderMemoryBytesOffset = 40;
+constexpr size_t kBridgeHeaderSimulatorPidOffset = 48;
+constexpr size_t kBridgeHeaderNowOffset = 64;
+constexpr size_t kBridgeHeaderRunStateOffset = 72;
+constexpr size_t kBridgeHeaderSleepingOffset = 76;
+constexpr size_t kBridgeHeaderTaintedOffset = 80;
+constexpr size_t kBridgeHeaderStopReasonOffset = 84;
+constexpr size_t kBridgeHeaderStopTimeOffset = 88;
+constexpr size_t kBridgeHeaderSequenceOffset = 128;
+constexpr size_t kBridgeHeaderStopTextOffset = 2048;
+constexpr size_t kBridgeSlotSize = 4096;
+constexpr size_t kBridgeSlotPromiseOffset = 0;
+constexpr size_t kBridgeSlotStateOffset = 8;
+constexpr size_t kBridgeSlotCommandTailOffset = 12;
+constexpr size_t kBridgeSlotWaitStartOffset = 64;
+constexpr size_t kBridgeSlotWaitDeadlineOffset = 72;
+constexpr size_t kBridgeSlotWaitPeriodOffset = 80;
+constexpr size_t kBridgeSlotWaitFlagsOffset = 88;
+constexpr size_t kBridgeSlotWaitFlagsInterruptLsb = 0;
+constexpr uint32_t kBridgeSlotWaitFlagsInterruptMask = 0x1u;
+constexpr size_t kBridgeSlotWaitFlagsMessageLsb = 1;
+constexpr uint32_t kBridgeSlotWaitFlagsMessageMask = 0x2u;
+constexpr size_t kBridgeSlotWaitFlagsReplyLsb = 2;
+constexpr uint32_t kBridgeSlotWaitFlagsReplyMask = 0x4u;
+constexpr size_t kBridgeSlotWaitFlagsBarrierLsb = 3;
+constexpr uint32_t kBridgeSlotWaitFlagsBarrierMask = 0x8u;
+constexpr size_t kBridgeSlotWaitWatchesOffset = 92;
+constexpr size_t kBridgeSlotWaitSequenceOffset = 96;
+constexpr size_t kBridgeSlotWatchesOffset = 128;
+constexpr size_t kBridgeSlotWakeTimeOffset = 256;
+constexpr size_t kBridgeSlotWakeSequenceOffset = 264;
+constexpr size_t kBridgeSlotWakeReasonOffset = 268;
+constexpr size_t kBridgeSlotCommandHeadOffset = 272;
+constexpr size_t kBridgeSlotReplyValueOffset = 276;
+constexpr size_t kBridgeSlotMessageTimeOffset = 280;
+constexpr size_t kBridgeSlotMessageNodeOffset = 288;
+constexpr size_t kBridgeSlotMessageRankOffset = 292;
+constexpr size_t kBridgeSlotMessageBytesOffset = 296;
+constexpr size_t kBridgeSlotHostSleepingOffset = 320;
+constexpr size_t kBridgeSlotRingSleepingOffset = 324;
+constexpr size_t kBridgeSlotAbortOffset = 328;
+constexpr size_t kBridgeSlotInboxOffset = 512;
+constexpr size_t kBridgeWatchSize = 16;
+constexpr size_t kBridgeWatchAddressOffset = 0;
+constexpr size_t kBridgeWatchLengthOffset = 8;
+constexpr size_t kBridgeCommandSize = 64;
+constexpr size_t kBridgeCommandTimeOffset = 0;
+constexpr size_t kBridgeCommandOpcodeOffset = 8;
+constexpr size_t kBridgeCommandCountOffset = 12;
+constexpr size_t kBridgeCommandAddressOffset = 16;
+constexpr size_t kBridgeCommandTagOffset = 24;
+constexpr size_t kBridgeCommandDataOffset = 32;
+constexpr size_t kBridgeFrameUseSize = 4;
+constexpr size_t kBridgeFrameUseCountOffset = 0;
+constexpr size_t kBridgeFrameUseCountRegionLsb = 0;
+constexpr uint32_t kBridgeFrameUseCountRegionMask = 0xffffu;
+constexpr size_t kBridgeFrameUseCountRingLsb = 16;
+constexpr uint32_t kBridgeFrameUseCountRingMask = 0xff0000u;
+constexpr size_t kBridgeFrameUseCountCompletionQueueLsb = 24;
+constexpr uint32_t kBridgeFrameUseCountCompletionQueueMask = 0xff000000u;
+constexpr size_t kBridgeRequestSize = 256;
+constexpr size_t kBridgeRequestMagicOffset = 0;
+constexpr size_t kBridgeRequestVersionOffset = 8;
+constexpr size_t kBridgeRequestOpcodeOffset = 12;
+constexpr size_t kBridgeRequestLayoutHashOffset = 16;
+constexpr size_t kBridgeRequestParamsHashOffset = 24;
+constexpr size_t kBridgeRequestPidOffset = 32;
+constexpr size_t kBridgeRequestNodeMaskOffset = 36;
+constexpr size_t kBridgeRequestNodeOffset = 40;
+constexpr size_t kBridgeRequestRankOffset = 44;
+constexpr size_t kBridgeRequestNameOffset = 64;
+constexpr size_t kBridgeReplySize = 1024;
+constexpr size_t kBridgeReplyMagicOffset = 0;
+constexpr size_t kBridgeReplyOpcodeOffset = 8;
+constexpr size_t kBridgeReplyRefusedOffset = 12;
+constexpr size_t kBridgeReplyLayoutHashOffset = 16;
+constexpr size_t kBridgeReplyParamsHashOffset = 24;
+constexpr size_t kBridgeReplyControlBytesOffset = 32;
+constexpr size_t kBridgeReplyMemoryBytesOffset = 40;
+constexpr size_t kBridgeReplyNodesOffset = 48;
+constexpr size_t kBridgeReplySlotOffset = 52;
+constexpr size_t kBridgeReplyDigestOffset = 56;
+constexpr size_t kBridgeReplyTimeOffset = 64;
+constexpr size_t kBridgeReplyFramesOffset = 72;
+constexpr size_t kBridgeReplyWakesOffset = 80;
+constexpr size_t kBridgeReplyTaintedOffset = 88;
+constexpr size_t kBridgeReplyTextOffset = 512;
+constexpr size_t kEchoRequestSize = 32;
+constexpr size_t kEchoRequestNodeOffset = 0;
+constexpr size_t kEchoRequestTargetAddressOffset = 4;
+constexpr size_t kEchoRequestSourceAddressOffset = 8;
+constexpr size_t kEchoRequestLengthOffset = 12;
+constexpr size_t kEchoRequestInterruptOffset = 16;
+constexpr size_t kEchoRequestStatusOffset = 20;
+constexpr size_t kEchoHeaderSize = 16;
+constexpr size_t kEchoHeaderTargetAddressOffset = 0;
+constexpr size_t kEchoHeaderLengthOffset = 4;
+constexpr size_t kEchoHeaderFlagsOffset = 8;
+constexpr size_t kEchoHeaderFlagsLastLsb = 0;
+constexpr uint32_t kEchoHeaderFlagsLastMask = 0x1u;
+constexpr size_t kEchoHeaderFlagsInterruptLsb = 1;
+constexpr uint32_t kEchoHeaderFlagsInterruptMask = 0x2u;
 
 }  // namespace hvia
