@@ -7,10 +7,115 @@ import "encoding/binary"
 
 // Hash identifies this version of all layouts: the first eight bytes of the
 // SHA-256 of their reference page.
-const Hash uint64 = 0x7de74128e55180a7
+const Hash uint64 = 0x2818608073908a81
 
 // PCI configuration space.
-const ()
+const (
+	PciVendorID                             = 0x1172     // the maker of the FPGA that the paper's card was built on
+	PciDeviceID                             = 0x4856     // the characters HV
+	PciRevisionID                           = 0x1        // revision of the card
+	PciClassCode                            = 0x20000    // network controller, Ethernet
+	PciSubsystemVendorID                    = 0x1172     // as PciVendorID
+	PciSubsystemID                          = 0x4745     // the characters GE
+	PciInterruptPin                         = 0x1        // INTA#
+	PciMinGnt                               = 0x11       // wanted length of a burst in units of 250 ns: 512 bytes and overhead
+	PciMaxLat                               = 0x10       // wanted period of access in units of 250 ns
+	PciBar0Log2                             = 0x10       // log2 of the size of BAR 0, the card registers
+	PciBar1Log2                             = 0x14       // log2 of the size of BAR 1, the doorbell pages
+	PciMemorySize                           = 0x40000000 // host memory lies at 0 up to here; the bridge answers no other address
+	PciBar0Base                             = 0xe0000000 // where the host places BAR 0
+	PciBar1Base                             = 0xe0100000 // where the host places BAR 1
+	PciConfigSize                           = 0x100
+	PciConfigIDOffset                       = 0x0 // RO identification
+	PciConfigIDVendorLsb                    = 0
+	PciConfigIDVendorMask                   = 0xffff // PciVendorID
+	PciConfigIDDeviceLsb                    = 16
+	PciConfigIDDeviceMask                   = 0xffff0000 // PciDeviceID
+	PciConfigCommandOffset                  = 0x4        // RW command (low half, RW) and status (high half, W1C)
+	PciConfigCommandMemoryEnableLsb         = 1
+	PciConfigCommandMemoryEnableMask        = 0x2 // answer memory accesses
+	PciConfigCommandMasterEnableLsb         = 2
+	PciConfigCommandMasterEnableMask        = 0x4 // may become bus master
+	PciConfigCommandParityResponseLsb       = 6
+	PciConfigCommandParityResponseMask      = 0x40 // let parity errors have consequences: an address phase with bad parity is not claimed, MasterParityError is recorded
+	PciConfigCommandSerrEnableLsb           = 8
+	PciConfigCommandSerrEnableMask          = 0x100 // with ParityResponse: record SignaledSystemError on an address parity error
+	PciConfigCommandMasterParityErrorLsb    = 24
+	PciConfigCommandMasterParityErrorMask   = 0x1000000 // as master, saw bad parity on read data
+	PciConfigCommandDevselTimingLsb         = 25
+	PciConfigCommandDevselTimingMask        = 0x6000000 // 1 = medium
+	PciConfigCommandSignaledTargetAbortLsb  = 27
+	PciConfigCommandSignaledTargetAbortMask = 0x8000000 // never: this target does not abort
+	PciConfigCommandReceivedTargetAbortLsb  = 28
+	PciConfigCommandReceivedTargetAbortMask = 0x10000000 // a burst of this master met target abort
+	PciConfigCommandReceivedMasterAbortLsb  = 29
+	PciConfigCommandReceivedMasterAbortMask = 0x20000000 // a burst of this master was claimed by nobody
+	PciConfigCommandSignaledSystemErrorLsb  = 30
+	PciConfigCommandSignaledSystemErrorMask = 0x40000000 // an address parity error was seen with SerrEnable
+	PciConfigCommandDetectedParityErrorLsb  = 31
+	PciConfigCommandDetectedParityErrorMask = 0x80000000 // any parity error was seen, whatever ParityResponse says
+	PciConfigClassOffset                    = 0x8        // RO class code and revision
+	PciConfigClassRevisionLsb               = 0
+	PciConfigClassRevisionMask              = 0xff // PciRevisionID
+	PciConfigClassCodeLsb                   = 8
+	PciConfigClassCodeMask                  = 0xffffff00 // PciClassCode
+	PciConfigHeaderOffset                   = 0xc        // RW cache line size, latency timer, header type 0
+	PciConfigHeaderCacheLineSizeLsb         = 0
+	PciConfigHeaderCacheLineSizeMask        = 0xff // reads 0: Memory Write and Invalidate is not issued
+	PciConfigHeaderLatencyTimerLsb          = 8
+	PciConfigHeaderLatencyTimerMask         = 0xff00 // clocks a burst may go on after GNT# has gone
+	PciConfigBar0Offset                     = 0x10   // RW base of the card registers
+	PciConfigBar1Offset                     = 0x14   // RW base of the doorbell pages, one 4 KiB page for each VI
+	PciConfigSubsystemOffset                = 0x2c   // RO subsystem identification
+	PciConfigSubsystemVendorLsb             = 0
+	PciConfigSubsystemVendorMask            = 0xffff // PciSubsystemVendorID
+	PciConfigSubsystemDeviceLsb             = 16
+	PciConfigSubsystemDeviceMask            = 0xffff0000 // PciSubsystemID
+	PciConfigInterruptOffset                = 0x3c       // RW interrupt and latency wishes
+	PciConfigInterruptLineLsb               = 0
+	PciConfigInterruptLineMask              = 0xff // RW, for software
+	PciConfigInterruptPinLsb                = 8
+	PciConfigInterruptPinMask               = 0xff00 // PciInterruptPin
+	PciConfigInterruptMinGntLsb             = 16
+	PciConfigInterruptMinGntMask            = 0xff0000 // PciMinGnt
+	PciConfigInterruptMaxLatLsb             = 24
+	PciConfigInterruptMaxLatMask            = 0xff000000 // PciMaxLat
+)
+
+// PciCommand: Bus commands on C/BE#[3:0] in the address phase.
+type PciCommand uint8
+
+// Values of PciCommand.
+const (
+	PciCommandMemoryRead            PciCommand = 0x6 // one dword
+	PciCommandMemoryWrite           PciCommand = 0x7 // burst of any length
+	PciCommandConfigRead            PciCommand = 0xa // one dword, IDSEL
+	PciCommandConfigWrite           PciCommand = 0xb // one dword, IDSEL
+	PciCommandMemoryReadMultiple    PciCommand = 0xc // more than one cache line
+	PciCommandMemoryReadLine        PciCommand = 0xe // up to one cache line
+	PciCommandMemoryWriteInvalidate PciCommand = 0xf // taken as MemoryWrite, never issued
+)
+
+// String returns the name of the value, or its number.
+func (v PciCommand) String() string {
+	switch v {
+	case PciCommandMemoryRead:
+		return "MemoryRead"
+	case PciCommandMemoryWrite:
+		return "MemoryWrite"
+	case PciCommandConfigRead:
+		return "ConfigRead"
+	case PciCommandConfigWrite:
+		return "ConfigWrite"
+	case PciCommandMemoryReadMultiple:
+		return "MemoryReadMultiple"
+	case PciCommandMemoryReadLine:
+		return "MemoryReadLine"
+	case PciCommandMemoryWriteInvalidate:
+		return "MemoryWriteInvalidate"
+	}
+	return unknown("PciCommand", uint64(v))
+}
 
 // Card registers.
 const (
@@ -377,7 +482,175 @@ func (b DataSegment) Length() uint32 { return binary.LittleEndian.Uint32(b[12:16
 func (b DataSegment) SetLength(v uint32) { binary.LittleEndian.PutUint32(b[12:16], v) }
 
 // Address translation table.
-const ()
+const (
+	AttSdramBytes                     = 0x4000000 // SDRAM on the card
+	AttLevel1Base                     = 0x0       // SDRAM byte address of level-1 entry 0
+	AttLevel1Stride                   = 0x20      // bytes from one level-1 entry to the next
+	AttLevel1Count                    = 0x100000  // level-1 entries that the area holds; also the largest level-1 limit
+	AttLevel2Base                     = 0x2000000 // SDRAM byte address of the level-2 area
+	AttLevel2Count                    = 0x800000  // level-2 entries that the area holds
+	AttPageBytes                      = 0x1000    // bytes of a page
+	AttLevel1Size                     = 24
+	AttLevel1StartAddressOffset       = 0
+	AttLevel1Level2AddressOffset      = 8
+	AttLevel1PageCountOffset          = 12
+	AttLevel1FirstBytesOffset         = 16
+	AttLevel1LastBytesOffset          = 18
+	AttLevel1AttributesOffset         = 20
+	AttLevel1AttributesValidLsb       = 0
+	AttLevel1AttributesValidMask      = 0x1 // the entry describes a region
+	AttLevel1AttributesRdmaWriteLsb   = 1
+	AttLevel1AttributesRdmaWriteMask  = 0x2 // remote writes are allowed
+	AttLevel1AttributesRdmaReadLsb    = 2
+	AttLevel1AttributesRdmaReadMask   = 0x4 // remote reads are allowed
+	AttLevel1AttributesGenerationLsb  = 4
+	AttLevel1AttributesGenerationMask = 0xfff0 // must equal the handle's generation
+	AttLevel1AttributesTagLsb         = 16
+	AttLevel1AttributesTagMask        = 0xffff0000 // protection tag, must equal the VI's
+	AttLevel2Size                     = 4
+	AttLevel2PageOffset               = 0
+	AttHandleSize                     = 4
+	AttHandleValueOffset              = 0
+	AttHandleValueIndexLsb            = 0
+	AttHandleValueIndexMask           = 0xfffff // level-1 index
+	AttHandleValueGenerationLsb       = 20
+	AttHandleValueGenerationMask      = 0xfff00000 // counts the uses of that index, modulo 4096
+)
+
+// AttAccess: What an access needs from the region.
+type AttAccess uint8
+
+// Values of AttAccess.
+const (
+	AttAccessLocal       AttAccess = 0x0 // by the owner's own descriptor: no right needed
+	AttAccessRemoteWrite AttAccess = 0x1 // by an incoming RDMA write: RdmaWrite
+	AttAccessRemoteRead  AttAccess = 0x2 // by an incoming RDMA read: RdmaRead
+)
+
+// String returns the name of the value, or its number.
+func (v AttAccess) String() string {
+	switch v {
+	case AttAccessLocal:
+		return "Local"
+	case AttAccessRemoteWrite:
+		return "RemoteWrite"
+	case AttAccessRemoteRead:
+		return "RemoteRead"
+	}
+	return unknown("AttAccess", uint64(v))
+}
+
+// AttError: How a translation ended.
+type AttError uint8
+
+// Values of AttError.
+const (
+	AttErrorNone    AttError = 0x0 // translated
+	AttErrorHandle  AttError = 0x1 // no region has this handle
+	AttErrorBounds  AttError = 0x2 // a byte of the access lies outside the region
+	AttErrorTag     AttError = 0x3 // the region has another protection tag
+	AttErrorAccess  AttError = 0x4 // the region lacks the right
+	AttErrorBackend AttError = 0x5 // the table's memory failed, or the entry contradicts itself
+)
+
+// String returns the name of the value, or its number.
+func (v AttError) String() string {
+	switch v {
+	case AttErrorNone:
+		return "None"
+	case AttErrorHandle:
+		return "Handle"
+	case AttErrorBounds:
+		return "Bounds"
+	case AttErrorTag:
+		return "Tag"
+	case AttErrorAccess:
+		return "Access"
+	case AttErrorBackend:
+		return "Backend"
+	}
+	return unknown("AttError", uint64(v))
+}
+
+// AttUpdate: Operations of the table's update port.
+type AttUpdate uint8
+
+// Values of AttUpdate.
+const (
+	AttUpdateWrite      AttUpdate = 0x0 // store dwords at an SDRAM byte address
+	AttUpdateInvalidate AttUpdate = 0x1 // clear a handle's valid bit and every cached copy
+	AttUpdateLimit      AttUpdate = 0x2 // forget all entries, then believe those below a new level-1 limit
+)
+
+// String returns the name of the value, or its number.
+func (v AttUpdate) String() string {
+	switch v {
+	case AttUpdateWrite:
+		return "Write"
+	case AttUpdateInvalidate:
+		return "Invalidate"
+	case AttUpdateLimit:
+		return "Limit"
+	}
+	return unknown("AttUpdate", uint64(v))
+}
+
+// AttLevel1 is a view of 24 bytes (LittleEndian): A level-1 entry: one region.
+type AttLevel1 []byte
+
+// StartAddress: virtual address of the region's first byte
+func (b AttLevel1) StartAddress() uint64 { return binary.LittleEndian.Uint64(b[0:8]) }
+
+// SetStartAddress stores the field.
+func (b AttLevel1) SetStartAddress(v uint64) { binary.LittleEndian.PutUint64(b[0:8], v) }
+
+// Level2Address: SDRAM byte address of the first level-2 entry, dword aligned
+func (b AttLevel1) Level2Address() uint32 { return binary.LittleEndian.Uint32(b[8:12]) }
+
+// SetLevel2Address stores the field.
+func (b AttLevel1) SetLevel2Address(v uint32) { binary.LittleEndian.PutUint32(b[8:12], v) }
+
+// PageCount: level-2 entries, at least 1
+func (b AttLevel1) PageCount() uint32 { return binary.LittleEndian.Uint32(b[12:16]) }
+
+// SetPageCount stores the field.
+func (b AttLevel1) SetPageCount(v uint32) { binary.LittleEndian.PutUint32(b[12:16], v) }
+
+// FirstBytes: bytes of the region in its first page, 1 to 4096
+func (b AttLevel1) FirstBytes() uint16 { return binary.LittleEndian.Uint16(b[16:18]) }
+
+// SetFirstBytes stores the field.
+func (b AttLevel1) SetFirstBytes(v uint16) { binary.LittleEndian.PutUint16(b[16:18], v) }
+
+// LastBytes: bytes of the region in its last page, 1 to 4096; equal to FirstBytes if there is one page
+func (b AttLevel1) LastBytes() uint16 { return binary.LittleEndian.Uint16(b[18:20]) }
+
+// SetLastBytes stores the field.
+func (b AttLevel1) SetLastBytes(v uint16) { binary.LittleEndian.PutUint16(b[18:20], v) }
+
+// Attributes: valid bit, rights, generation, tag
+func (b AttLevel1) Attributes() uint32 { return binary.LittleEndian.Uint32(b[20:24]) }
+
+// SetAttributes stores the field.
+func (b AttLevel1) SetAttributes(v uint32) { binary.LittleEndian.PutUint32(b[20:24], v) }
+
+// AttLevel2 is a view of 4 bytes (LittleEndian): A level-2 entry: one page.
+type AttLevel2 []byte
+
+// Page: physical address; a region's first entry holds the address of the region's first byte, the others are page aligned
+func (b AttLevel2) Page() uint32 { return binary.LittleEndian.Uint32(b[0:4]) }
+
+// SetPage stores the field.
+func (b AttLevel2) SetPage(v uint32) { binary.LittleEndian.PutUint32(b[0:4], v) }
+
+// AttHandle is a view of 4 bytes (LittleEndian): A memory handle. The value 0 is never given out.
+type AttHandle []byte
+
+// Value: index and generation
+func (b AttHandle) Value() uint32 { return binary.LittleEndian.Uint32(b[0:4]) }
+
+// SetValue stores the field.
+func (b AttHandle) SetValue(v uint32) { binary.LittleEndian.PutUint32(b[0:4], v) }
 
 // VI context.
 const (

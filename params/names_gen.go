@@ -4,33 +4,53 @@
 package params
 
 // Hash identifies this version of all numbers.
-const Hash uint64 = 0x32e9885d7bc1797f
+const Hash uint64 = 0x248407961687e262
 
 // Values of the base profile.
 const (
-	ViCountLog2              = 8       // 1: log2 of the number of VIs
-	PageBytesLog2            = 12      // 1: log2 of the page size
-	DmaBurstBytes            = 512     // byte: longest burst on the system bus
-	PacketSlotBytes          = 2048    // byte: one packet buffer
-	PacketSlots              = 2       // 1: packet buffers per direction
-	QueueDepthLog2           = 10      // 1: log2 of the descriptors that may be posted and not fetched
-	SystemClockPeriod        = 30000   // ps: system PCI and core clock
-	SdramClockPeriod         = 10000   // ps: SDRAM clock
-	MacClockPeriod           = 30000   // ps: MAC side of the packet buffers
-	MacClockPhase            = 7000    // ps: offset of the MAC clock's edges
-	SdramClockPhase          = 3000    // ps: offset of the SDRAM clock's edges
-	BridgeArbitrationClocks  = 2       // clock: REQ# to GNT# on an idle bus
-	BridgeReadInitialClocks  = 8       // clock: FRAME# to first TRDY# of a read from host memory
-	BridgeWriteInitialClocks = 2       // clock: FRAME# to first TRDY# of a write to host memory
-	BridgeWaitEvery          = 0       // dword: dwords between wait states inside a burst, 0 = none
-	BridgePostedWriteClocks  = 2       // clock: host posted write to the first clock of its PCI transaction
-	WireBitTime              = 1000    // ps: one bit
-	WirePreambleBytes        = 8       // byte: preamble and start delimiter
-	WireFcsBytes             = 4       // byte: frame check sequence
-	WireGapBytes             = 12      // byte: inter-frame gap
-	PhyTransmitDelay         = 152000  // ps: PHY, transmit
-	PhyReceiveDelay          = 384000  // ps: PHY, receive
-	CableDelay               = 25000   // ps: cable
-	HostPostTime             = 5250000 // ps: VipPostSend up to the doorbell store
-	HostPollPeriod           = 220000  // ps: period of a polling loop
+	ViCountLog2              = 8         // 1: log2 of the number of VIs
+	PageBytesLog2            = 12        // 1: log2 of the page size
+	DmaBurstBytes            = 512       // byte: longest burst on the system bus
+	PacketSlotBytes          = 2048      // byte: one packet buffer
+	PacketSlots              = 2         // 1: packet buffers per direction
+	QueueDepthLog2           = 10        // 1: log2 of the descriptors that may be posted and not fetched
+	SdramBankBits            = 2         // 1: log2 of the banks
+	SdramRowBits             = 12        // 1: log2 of the rows of a bank
+	SdramColumnBits          = 10        // 1: log2 of the dwords of a row
+	SdramCasClocks           = 2         // clock: READ to data
+	SdramRcdClocks           = 2         // clock: ACTIVE to READ or WRITE
+	SdramRpClocks            = 2         // clock: PRECHARGE to ACTIVE or REFRESH
+	SdramRasClocks           = 5         // clock: ACTIVE to PRECHARGE
+	SdramRcClocks            = 7         // clock: ACTIVE to ACTIVE, REFRESH to any command
+	SdramMrdClocks           = 2         // clock: MODE REGISTER SET to any command
+	SdramWrClocks            = 2         // clock: last written data to PRECHARGE
+	SdramRefreshClocks       = 1562      // clock: REFRESH to REFRESH
+	SdramPowerUpClocks       = 20000     // clock: reset to the first command
+	SdramInitRefreshes       = 8         // 1: refreshes before the mode register is set
+	SdramRcdTime             = 20000     // ps: tRCD
+	SdramRpTime              = 20000     // ps: tRP
+	SdramRasTime             = 50000     // ps: tRAS
+	SdramRcTime              = 70000     // ps: tRC, of ACTIVE and of REFRESH
+	SdramRrdTime             = 20000     // ps: tRRD, ACTIVE to ACTIVE of another bank
+	SdramRefreshTime         = 15625000  // ps: mean time between refreshes
+	SdramPowerUpTime         = 200000000 // ps: stable power to the first command
+	SystemClockPeriod        = 30000     // ps: system PCI and core clock
+	SdramClockPeriod         = 10000     // ps: SDRAM clock
+	MacClockPeriod           = 30000     // ps: MAC side of the packet buffers
+	MacClockPhase            = 7000      // ps: offset of the MAC clock's edges
+	SdramClockPhase          = 3000      // ps: offset of the SDRAM clock's edges
+	BridgeArbitrationClocks  = 2         // clock: REQ# to GNT# on an idle bus
+	BridgeReadInitialClocks  = 8         // clock: FRAME# to first TRDY# of a read from host memory
+	BridgeWriteInitialClocks = 2         // clock: FRAME# to first TRDY# of a write to host memory
+	BridgeWaitEvery          = 0         // dword: dwords between wait states inside a burst, 0 = none
+	BridgePostedWriteClocks  = 2         // clock: host posted write to the first clock of its PCI transaction
+	WireBitTime              = 1000      // ps: one bit
+	WirePreambleBytes        = 8         // byte: preamble and start delimiter
+	WireFcsBytes             = 4         // byte: frame check sequence
+	WireGapBytes             = 12        // byte: inter-frame gap
+	PhyTransmitDelay         = 152000    // ps: PHY, transmit
+	PhyReceiveDelay          = 384000    // ps: PHY, receive
+	CableDelay               = 25000     // ps: cable
+	HostPostTime             = 5250000   // ps: VipPostSend up to the doorbell store
+	HostPollPeriod           = 220000    // ps: period of a polling loop
 )

@@ -4,13 +4,26 @@
 /* verilator lint_off UNUSEDPARAM */
 package hvia_params_pkg;
 
-  localparam logic [63:0] ParamsHash = 64'h32e9885d7bc1797f;
+  localparam logic [63:0] ParamsHash = 64'h248407961687e262;
   localparam int unsigned ViCountLog2 = 8;  // 1: log2 of the number of VIs
   localparam int unsigned PageBytesLog2 = 12;  // 1: log2 of the page size
   localparam int unsigned DmaBurstBytes = 512;  // byte: longest burst on the system bus
   localparam int unsigned PacketSlotBytes = 2048;  // byte: one packet buffer
   localparam int unsigned PacketSlots = 2;  // 1: packet buffers per direction
   localparam int unsigned QueueDepthLog2 = 10;  // 1: log2 of the descriptors that may be posted and not fetched
+  localparam int unsigned SdramBankBits = 2;  // 1: log2 of the banks
+  localparam int unsigned SdramRowBits = 12;  // 1: log2 of the rows of a bank
+  localparam int unsigned SdramColumnBits = 10;  // 1: log2 of the dwords of a row
+  localparam int unsigned SdramCasClocks = 2;  // clock: READ to data
+  localparam int unsigned SdramRcdClocks = 2;  // clock: ACTIVE to READ or WRITE
+  localparam int unsigned SdramRpClocks = 2;  // clock: PRECHARGE to ACTIVE or REFRESH
+  localparam int unsigned SdramRasClocks = 5;  // clock: ACTIVE to PRECHARGE
+  localparam int unsigned SdramRcClocks = 7;  // clock: ACTIVE to ACTIVE, REFRESH to any command
+  localparam int unsigned SdramMrdClocks = 2;  // clock: MODE REGISTER SET to any command
+  localparam int unsigned SdramWrClocks = 2;  // clock: last written data to PRECHARGE
+  localparam int unsigned SdramRefreshClocks = 1562;  // clock: REFRESH to REFRESH
+  localparam int unsigned SdramPowerUpClocks = 20000;  // clock: reset to the first command
+  localparam int unsigned SdramInitRefreshes = 8;  // 1: refreshes before the mode register is set
 
 endpackage
 /* verilator lint_on UNUSEDPARAM */

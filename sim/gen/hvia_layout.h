@@ -6,9 +6,97 @@
 
 namespace hvia {
 
-constexpr uint64_t kLayoutHash = 0x7de74128e55180a7ull;
+constexpr uint64_t kLayoutHash = 0x2818608073908a81ull;
 
 // PCI configuration space
+constexpr uint32_t kPciVendorID = 0x1172u;
+constexpr uint32_t kPciDeviceID = 0x4856u;
+constexpr uint32_t kPciRevisionID = 0x1u;
+constexpr uint32_t kPciClassCode = 0x20000u;
+constexpr uint32_t kPciSubsystemVendorID = 0x1172u;
+constexpr uint32_t kPciSubsystemID = 0x4745u;
+constexpr uint32_t kPciInterruptPin = 0x1u;
+constexpr uint32_t kPciMinGnt = 0x11u;
+constexpr uint32_t kPciMaxLat = 0x10u;
+constexpr uint32_t kPciBar0Log2 = 0x10u;
+constexpr uint32_t kPciBar1Log2 = 0x14u;
+constexpr uint32_t kPciMemorySize = 0x40000000u;
+constexpr uint32_t kPciBar0Base = 0xe0000000u;
+constexpr uint32_t kPciBar1Base = 0xe0100000u;
+constexpr uint32_t kPciCommandMemoryRead = 0x6u;
+constexpr uint32_t kPciCommandMemoryWrite = 0x7u;
+constexpr uint32_t kPciCommandConfigRead = 0xau;
+constexpr uint32_t kPciCommandConfigWrite = 0xbu;
+constexpr uint32_t kPciCommandMemoryReadMultiple = 0xcu;
+constexpr uint32_t kPciCommandMemoryReadLine = 0xeu;
+constexpr uint32_t kPciCommandMemoryWriteInvalidate = 0xfu;
+inline const char* PciCommandName(uint64_t v) {
+  switch (v) {
+    case kPciCommandMemoryRead: return "MemoryRead";
+    case kPciCommandMemoryWrite: return "MemoryWrite";
+    case kPciCommandConfigRead: return "ConfigRead";
+    case kPciCommandConfigWrite: return "ConfigWrite";
+    case kPciCommandMemoryReadMultiple: return "MemoryReadMultiple";
+    case kPciCommandMemoryReadLine: return "MemoryReadLine";
+    case kPciCommandMemoryWriteInvalidate: return "MemoryWriteInvalidate";
+    default: return "?";
+  }
+}
+constexpr size_t kPciConfigSize = 256;
+constexpr size_t kPciConfigIDOffset = 0;
+constexpr size_t kPciConfigIDVendorLsb = 0;
+constexpr uint32_t kPciConfigIDVendorMask = 0xffffu;
+constexpr size_t kPciConfigIDDeviceLsb = 16;
+constexpr uint32_t kPciConfigIDDeviceMask = 0xffff0000u;
+constexpr size_t kPciConfigCommandOffset = 4;
+constexpr size_t kPciConfigCommandMemoryEnableLsb = 1;
+constexpr uint32_t kPciConfigCommandMemoryEnableMask = 0x2u;
+constexpr size_t kPciConfigCommandMasterEnableLsb = 2;
+constexpr uint32_t kPciConfigCommandMasterEnableMask = 0x4u;
+constexpr size_t kPciConfigCommandParityResponseLsb = 6;
+constexpr uint32_t kPciConfigCommandParityResponseMask = 0x40u;
+constexpr size_t kPciConfigCommandSerrEnableLsb = 8;
+constexpr uint32_t kPciConfigCommandSerrEnableMask = 0x100u;
+constexpr size_t kPciConfigCommandMasterParityErrorLsb = 24;
+constexpr uint32_t kPciConfigCommandMasterParityErrorMask = 0x1000000u;
+constexpr size_t kPciConfigCommandDevselTimingLsb = 25;
+constexpr uint32_t kPciConfigCommandDevselTimingMask = 0x6000000u;
+constexpr size_t kPciConfigCommandSignaledTargetAbortLsb = 27;
+constexpr uint32_t kPciConfigCommandSignaledTargetAbortMask = 0x8000000u;
+constexpr size_t kPciConfigCommandReceivedTargetAbortLsb = 28;
+constexpr uint32_t kPciConfigCommandReceivedTargetAbortMask = 0x10000000u;
+constexpr size_t kPciConfigCommandReceivedMasterAbortLsb = 29;
+constexpr uint32_t kPciConfigCommandReceivedMasterAbortMask = 0x20000000u;
+constexpr size_t kPciConfigCommandSignaledSystemErrorLsb = 30;
+constexpr uint32_t kPciConfigCommandSignaledSystemErrorMask = 0x40000000u;
+constexpr size_t kPciConfigCommandDetectedParityErrorLsb = 31;
+constexpr uint32_t kPciConfigCommandDetectedParityErrorMask = 0x80000000u;
+constexpr size_t kPciConfigClassOffset = 8;
+constexpr size_t kPciConfigClassRevisionLsb = 0;
+constexpr uint32_t kPciConfigClassRevisionMask = 0xffu;
+constexpr size_t kPciConfigClassCodeLsb = 8;
+constexpr uint32_t kPciConfigClassCodeMask = 0xffffff00u;
+constexpr size_t kPciConfigHeaderOffset = 12;
+constexpr size_t kPciConfigHeaderCacheLineSizeLsb = 0;
+constexpr uint32_t kPciConfigHeaderCacheLineSizeMask = 0xffu;
+constexpr size_t kPciConfigHeaderLatencyTimerLsb = 8;
+constexpr uint32_t kPciConfigHeaderLatencyTimerMask = 0xff00u;
+constexpr size_t kPciConfigBar0Offset = 16;
+constexpr size_t kPciConfigBar1Offset = 20;
+constexpr size_t kPciConfigSubsystemOffset = 44;
+constexpr size_t kPciConfigSubsystemVendorLsb = 0;
+constexpr uint32_t kPciConfigSubsystemVendorMask = 0xffffu;
+constexpr size_t kPciConfigSubsystemDeviceLsb = 16;
+constexpr uint32_t kPciConfigSubsystemDeviceMask = 0xffff0000u;
+constexpr size_t kPciConfigInterruptOffset = 60;
+constexpr size_t kPciConfigInterruptLineLsb = 0;
+constexpr uint32_t kPciConfigInterruptLineMask = 0xffu;
+constexpr size_t kPciConfigInterruptPinLsb = 8;
+constexpr uint32_t kPciConfigInterruptPinMask = 0xff00u;
+constexpr size_t kPciConfigInterruptMinGntLsb = 16;
+constexpr uint32_t kPciConfigInterruptMinGntMask = 0xff0000u;
+constexpr size_t kPciConfigInterruptMaxLatLsb = 24;
+constexpr uint32_t kPciConfigInterruptMaxLatMask = 0xff000000u;
 
 // Card registers
 constexpr uint32_t kCardID = 0x48564941u;
@@ -209,6 +297,77 @@ constexpr size_t kDataSegmentHandleOffset = 8;
 constexpr size_t kDataSegmentLengthOffset = 12;
 
 // Address translation table
+constexpr uint32_t kAttSdramBytes = 0x4000000u;
+constexpr uint32_t kAttLevel1Base = 0x0u;
+constexpr uint32_t kAttLevel1Stride = 0x20u;
+constexpr uint32_t kAttLevel1Count = 0x100000u;
+constexpr uint32_t kAttLevel2Base = 0x2000000u;
+constexpr uint32_t kAttLevel2Count = 0x800000u;
+constexpr uint32_t kAttPageBytes = 0x1000u;
+constexpr uint32_t kAttAccessLocal = 0x0u;
+constexpr uint32_t kAttAccessRemoteWrite = 0x1u;
+constexpr uint32_t kAttAccessRemoteRead = 0x2u;
+inline const char* AttAccessName(uint64_t v) {
+  switch (v) {
+    case kAttAccessLocal: return "Local";
+    case kAttAccessRemoteWrite: return "RemoteWrite";
+    case kAttAccessRemoteRead: return "RemoteRead";
+    default: return "?";
+  }
+}
+constexpr uint32_t kAttErrorNone = 0x0u;
+constexpr uint32_t kAttErrorHandle = 0x1u;
+constexpr uint32_t kAttErrorBounds = 0x2u;
+constexpr uint32_t kAttErrorTag = 0x3u;
+constexpr uint32_t kAttErrorAccess = 0x4u;
+constexpr uint32_t kAttErrorBackend = 0x5u;
+inline const char* AttErrorName(uint64_t v) {
+  switch (v) {
+    case kAttErrorNone: return "None";
+    case kAttErrorHandle: return "Handle";
+    case kAttErrorBounds: return "Bounds";
+    case kAttErrorTag: return "Tag";
+    case kAttErrorAccess: return "Access";
+    case kAttErrorBackend: return "Backend";
+    default: return "?";
+  }
+}
+constexpr uint32_t kAttUpdateWrite = 0x0u;
+constexpr uint32_t kAttUpdateInvalidate = 0x1u;
+constexpr uint32_t kAttUpdateLimit = 0x2u;
+inline const char* AttUpdateName(uint64_t v) {
+  switch (v) {
+    case kAttUpdateWrite: return "Write";
+    case kAttUpdateInvalidate: return "Invalidate";
+    case kAttUpdateLimit: return "Limit";
+    default: return "?";
+  }
+}
+constexpr size_t kAttLevel1Size = 24;
+constexpr size_t kAttLevel1StartAddressOffset = 0;
+constexpr size_t kAttLevel1Level2AddressOffset = 8;
+constexpr size_t kAttLevel1PageCountOffset = 12;
+constexpr size_t kAttLevel1FirstBytesOffset = 16;
+constexpr size_t kAttLevel1LastBytesOffset = 18;
+constexpr size_t kAttLevel1AttributesOffset = 20;
+constexpr size_t kAttLevel1AttributesValidLsb = 0;
+constexpr uint32_t kAttLevel1AttributesValidMask = 0x1u;
+constexpr size_t kAttLevel1AttributesRdmaWriteLsb = 1;
+constexpr uint32_t kAttLevel1AttributesRdmaWriteMask = 0x2u;
+constexpr size_t kAttLevel1AttributesRdmaReadLsb = 2;
+constexpr uint32_t kAttLevel1AttributesRdmaReadMask = 0x4u;
+constexpr size_t kAttLevel1AttributesGenerationLsb = 4;
+constexpr uint32_t kAttLevel1AttributesGenerationMask = 0xfff0u;
+constexpr size_t kAttLevel1AttributesTagLsb = 16;
+constexpr uint32_t kAttLevel1AttributesTagMask = 0xffff0000u;
+constexpr size_t kAttLevel2Size = 4;
+constexpr size_t kAttLevel2PageOffset = 0;
+constexpr size_t kAttHandleSize = 4;
+constexpr size_t kAttHandleValueOffset = 0;
+constexpr size_t kAttHandleValueIndexLsb = 0;
+constexpr uint32_t kAttHandleValueIndexMask = 0xfffffu;
+constexpr size_t kAttHandleValueGenerationLsb = 20;
+constexpr uint32_t kAttHandleValueGenerationMask = 0xfff00000u;
 
 // VI context
 constexpr uint32_t kViStateIdle = 0x0u;

@@ -6,7 +6,7 @@
 
 namespace hvia {
 
-constexpr uint64_t kParamsHash = 0x32e9885d7bc1797full;
+constexpr uint64_t kParamsHash = 0x248407961687e262ull;
 
 // The values of one profile. Units in the comments.
 struct Params {
@@ -17,6 +17,26 @@ struct Params {
   int64_t PacketSlotBytes;  // byte: one packet buffer
   int64_t PacketSlots;  // 1: packet buffers per direction
   int64_t QueueDepthLog2;  // 1: log2 of the descriptors that may be posted and not fetched
+  int64_t SdramBankBits;  // 1: log2 of the banks
+  int64_t SdramRowBits;  // 1: log2 of the rows of a bank
+  int64_t SdramColumnBits;  // 1: log2 of the dwords of a row
+  int64_t SdramCasClocks;  // clock: READ to data
+  int64_t SdramRcdClocks;  // clock: ACTIVE to READ or WRITE
+  int64_t SdramRpClocks;  // clock: PRECHARGE to ACTIVE or REFRESH
+  int64_t SdramRasClocks;  // clock: ACTIVE to PRECHARGE
+  int64_t SdramRcClocks;  // clock: ACTIVE to ACTIVE, REFRESH to any command
+  int64_t SdramMrdClocks;  // clock: MODE REGISTER SET to any command
+  int64_t SdramWrClocks;  // clock: last written data to PRECHARGE
+  int64_t SdramRefreshClocks;  // clock: REFRESH to REFRESH
+  int64_t SdramPowerUpClocks;  // clock: reset to the first command
+  int64_t SdramInitRefreshes;  // 1: refreshes before the mode register is set
+  int64_t SdramRcdTime;  // ps: tRCD
+  int64_t SdramRpTime;  // ps: tRP
+  int64_t SdramRasTime;  // ps: tRAS
+  int64_t SdramRcTime;  // ps: tRC, of ACTIVE and of REFRESH
+  int64_t SdramRrdTime;  // ps: tRRD, ACTIVE to ACTIVE of another bank
+  int64_t SdramRefreshTime;  // ps: mean time between refreshes
+  int64_t SdramPowerUpTime;  // ps: stable power to the first command
   int64_t SystemClockPeriod;  // ps: system PCI and core clock
   int64_t SdramClockPeriod;  // ps: SDRAM clock
   int64_t MacClockPeriod;  // ps: MAC side of the packet buffers
@@ -37,7 +57,7 @@ struct Params {
 };
 
 constexpr Params kProfiles[] = {
-    {"hvia-ge", 8, 12, 512, 2048, 2, 10, 30000, 10000, 30000, 7000, 3000, 2, 8, 2, 0, 2, 1000, 8, 4, 12, 152000, 384000, 25000},
+    {"hvia-ge", 8, 12, 512, 2048, 2, 10, 2, 12, 10, 2, 2, 2, 5, 7, 2, 2, 1562, 20000, 8, 20000, 20000, 50000, 70000, 20000, 15625000, 200000000, 30000, 10000, 30000, 7000, 3000, 2, 8, 2, 0, 2, 1000, 8, 4, 12, 152000, 384000, 25000},
 };
 
 // FindProfile returns the profile of that name, or nullptr.
