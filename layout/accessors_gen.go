@@ -7,16 +7,16 @@ import "encoding/binary"
 
 // Hash identifies this version of all layouts: the first eight bytes of the
 // SHA-256 of their reference page.
-const Hash uint64 = 0x2818608073908a81
+const Hash uint64 = 0x66c915553db4d591
 
 // PCI configuration space.
 const (
-	PciVendorID                             = 0x1172     // the maker of the FPGA that the paper's card was built on
-	PciDeviceID                             = 0x4856     // the characters HV
+	PciVendorID                             = 0x5648     // the characters HV; not an assignment of the PCI-SIG, which a board would need
+	PciDeviceID                             = 0x4547     // the characters GE
 	PciRevisionID                           = 0x1        // revision of the card
 	PciClassCode                            = 0x20000    // network controller, Ethernet
-	PciSubsystemVendorID                    = 0x1172     // as PciVendorID
-	PciSubsystemID                          = 0x4745     // the characters GE
+	PciSubsystemVendorID                    = 0x5648     // as PciVendorID
+	PciSubsystemID                          = 0x1        // the card of the 2004 paper
 	PciInterruptPin                         = 0x1        // INTA#
 	PciMinGnt                               = 0x11       // wanted length of a burst in units of 250 ns: 512 bytes and overhead
 	PciMaxLat                               = 0x10       // wanted period of access in units of 250 ns

@@ -5,15 +5,15 @@
 /* verilator lint_off UNUSEDPARAM */
 package hvia_pkg;
 
-  localparam logic [63:0] LayoutHash = 64'h2818608073908a81;
+  localparam logic [63:0] LayoutHash = 64'h66c915553db4d591;
 
   // PCI configuration space
-  localparam logic [15:0] PciVendorID = 16'h1172;
-  localparam logic [15:0] PciDeviceID = 16'h4856;
+  localparam logic [15:0] PciVendorID = 16'h5648;
+  localparam logic [15:0] PciDeviceID = 16'h4547;
   localparam logic [7:0] PciRevisionID = 8'h1;
   localparam logic [23:0] PciClassCode = 24'h20000;
-  localparam logic [15:0] PciSubsystemVendorID = 16'h1172;
-  localparam logic [15:0] PciSubsystemID = 16'h4745;
+  localparam logic [15:0] PciSubsystemVendorID = 16'h5648;
+  localparam logic [15:0] PciSubsystemID = 16'h1;
   localparam logic [7:0] PciInterruptPin = 8'h1;
   localparam logic [7:0] PciMinGnt = 8'h11;
   localparam logic [7:0] PciMaxLat = 8'h10;

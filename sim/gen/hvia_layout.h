@@ -6,15 +6,15 @@
 
 namespace hvia {
 
-constexpr uint64_t kLayoutHash = 0x2818608073908a81ull;
+constexpr uint64_t kLayoutHash = 0x66c915553db4d591ull;
 
 // PCI configuration space
-constexpr uint32_t kPciVendorID = 0x1172u;
-constexpr uint32_t kPciDeviceID = 0x4856u;
+constexpr uint32_t kPciVendorID = 0x5648u;
+constexpr uint32_t kPciDeviceID = 0x4547u;
 constexpr uint32_t kPciRevisionID = 0x1u;
 constexpr uint32_t kPciClassCode = 0x20000u;
-constexpr uint32_t kPciSubsystemVendorID = 0x1172u;
-constexpr uint32_t kPciSubsystemID = 0x4745u;
+constexpr uint32_t kPciSubsystemVendorID = 0x5648u;
+constexpr uint32_t kPciSubsystemID = 0x1u;
 constexpr uint32_t kPciInterruptPin = 0x1u;
 constexpr uint32_t kPciMinGnt = 0x11u;
 constexpr uint32_t kPciMaxLat = 0x10u;
