@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The card's PCI side as one function on one set of pins: master, target and configuration space.
+module pci_interface (
+  input  logic        clk_i,
+  input  logic        rst_ni,
+  input  logic        quiesce_i,  // soft reset: take no new host-bus request
+  output logic        idle_o,     // no transaction of ours on the bus, none pending
+  output logic        quiet_o,
+
+  // Host-bus port
+  input  logic        req_valid_i,
+  output logic        req_ready_o,
+  input  logic        req_write_i,
+  input  logic [31:0] req_addr_i,
+  input  logic [9:0]  req_len_i,
+  input  logic [31:0] wdata_i,
+  input  logic [3:0]  wstrb_i,
+  input  logic        wvalid_i,
+  output logic        wready_o,
+  output logic        wdone_o,
+  output logic        werr_o,
+  output logic [31:0] rdata_o,
+  output logic        rvalid_o,
+  input  logic        rready_i,
+  output logic        rlast_o,
+  output logic        rerr_o,
+
+  // Target port
+  output logic        tgt_wvalid_o,
+  input  logic        tgt_wready_i,
+  output logic        tgt_wbar_o,
+  output logic [19:0] tgt_waddr_o,
+  output logic [31:0] tgt_wdata_o,
+  output logic [3:0]  tgt_wbe_o,
+  output logic        tgt_wend_o,
+  output logic        tgt_rvalid_o,
+  output logic [19:0] tgt_raddr_o,
+  output logic        tgt_rbar_o,
+  input  logic        tgt_rready_i,
+  input  logic [31:0] tgt_rdata_i,
+
+  // Interrupt level from the core
+  input  logic        irq_i,
+
+  // Pins
+  output logic        req_n_o,
+  input  logic        gnt_n_i,
+  input  logic        idsel_i,
+  output logic        inta_n_o,
+  input  logic [31:0] ad_i,
+  output logic [31:0] ad_o,
+  output logic        ad_oe,
+  input  logic [3:0]  cbe_n_i,
+  output logic [3:0]  cbe_n_o,
+  output logic        cbe_n_oe,
+  input  logic        par_i,
+  output logic        par_o,
+  output logic        par_oe,
+  input  logic        frame_n_i,
+  output logic        frame_n_o,
+  output logic        frame_n_oe,
+  input  logic        irdy_n_i,
+  output logic        irdy_n_o,
+  output logic        irdy_n_oe,
+  input  logic        trdy_n_i,
+  output logic        trdy_n_o,
+  output logic        trdy_n_oe,
+  input  logic        devsel_n_i,
+  output logic        devsel_n_o,
+  output logic        devsel_n_oe,
+  input  logic        stop_n_i,
+  output logic        stop_n_o,
+  output logic        stop_n_oe,
+
+  // Counter events, one clock each
+  output logic        stat_pci_master_read_o,
+  output logic        stat_pci_master_write_o,
+  output logic        stat_pci_master_retry_o,
+  output logic        stat_pci_master_abort_o,
+  output logic        stat_pci_parity_error_o,
+  output logic        stat_pci_target_write_o,
+  output logic        stat_pci_target_read_o
+);
+
+  logic         cfg_we;
+  logic [7:2]   cfg_addr;
+  logic [3:0]   cfg_be;
+  logic [31:0]  cfg_wdata, cfg_rdata;
+  logic         memory_en, bus_master_en, parity_en;
+  logic [7:0]   latency_timer;
+  logic [31:16] bar0;
+  logic [31:20] bar1;
+  logic         master_parity, address_parity, data_parity, master_abort, target_abort;
+  logic         master_idle, master_quiet, target_idle, target_quiet, config_quiet;
+  logic [31:0]  m_ad, t_ad;
+  logic         m_ad_oe, t_ad_oe, m_par, t_par, m_par_oe, t_par_oe;
+  logic         inta_n_q;
+
+  pci_master u_master (
+    .clk_i, .rst_ni, .quiesce_i,
+    .idle_o             (master_idle),
+    .quiet_o            (master_quiet),
+    .bus_master_en_i    (bus_master_en),
+    .latency_timer_i    (latency_timer),
+    .req_valid_i, .req_ready_o, .req_write_i, .req_addr_i, .req_len_i,
+    .wdata_i, .wstrb_i, .wvalid_i, .wready_o, .wdone_o, .werr_o,
+    .rdata_o, .rvalid_o, .rready_i, .rlast_o, .rerr_o,
+    .req_n_o, .gnt_n_i,
+    .ad_i,
+    .ad_o               (m_ad),
+    .ad_oe              (m_ad_oe),
+    .cbe_n_o, .cbe_n_oe, .par_i,
+    .par_o              (m_par),
+    .par_oe             (m_par_oe),
+    .frame_n_i, .frame_n_o, .frame_n_oe, .irdy_n_i, .irdy_n_o, .irdy_n_oe,
+    .trdy_n_i, .devsel_n_i, .stop_n_i,
+    .stat_read_o        (stat_pci_master_read_o),
+    .stat_write_o       (stat_pci_master_write_o),
+    .stat_retry_o       (stat_pci_master_retry_o),
+    .stat_abort_o       (stat_pci_master_abort_o),
+    .set_master_abort_o (master_abort),
+    .set_target_abort_o (target_abort),
+    .set_parity_error_o (master_parity)
+  );
+
+  pci_target u_target (
+    .clk_i, .rst_ni,
+    .idle_o               (target_idle),
+    .quiet_o              (target_quiet),
+    .cfg_we_o             (cfg_we),
+    .cfg_addr_o           (cfg_addr),
+    .cfg_be_o             (cfg_be),
+    .cfg_wdata_o          (cfg_wdata),
+    .cfg_rdata_i          (cfg_rdata),
+    .memory_en_i          (memory_en),
+    .parity_en_i          (parity_en),
+    .bar0_i               (bar0),
+    .bar1_i               (bar1),
+    .tgt_wvalid_o, .tgt_wready_i, .tgt_wbar_o, .tgt_waddr_o, .tgt_wdata_o, .tgt_wbe_o, .tgt_wend_o,
+    .tgt_rvalid_o, .tgt_raddr_o, .tgt_rbar_o, .tgt_rready_i, .tgt_rdata_i,
+    .ad_i,
+    .ad_o                 (t_ad),
+    .ad_oe                (t_ad_oe),
+    .cbe_n_i, .par_i,
+    .par_o                (t_par),
+    .par_oe               (t_par_oe),
+    .frame_n_i, .irdy_n_i, .idsel_i,
+    .trdy_n_o, .trdy_n_oe, .devsel_n_o, .devsel_n_oe, .stop_n_o, .stop_n_oe,
+    .stat_write_o         (stat_pci_target_write_o),
+    .stat_read_o          (stat_pci_target_read_o),
+    .set_address_parity_o (address_parity),
+    .set_data_parity_o    (data_parity)
+  );
+
+  pci_config u_config (
+    .clk_i, .rst_ni,
+    .quiet_o              (config_quiet),
+    .cfg_we_i             (cfg_we),
+    .cfg_addr_i           (cfg_addr),
+    .cfg_be_i             (cfg_be),
+    .cfg_wdata_i          (cfg_wdata),
+    .cfg_rdata_o          (cfg_rdata),
+    .memory_en_o          (memory_en),
+    .bus_master_en_o      (bus_master_en),
+    .parity_en_o          (parity_en),
+    .latency_timer_o      (latency_timer),
+    .bar0_o               (bar0),
+    .bar1_o               (bar1),
+    .set_master_parity_i  (master_parity),
+    .set_target_parity_i  (data_parity),
+    .set_address_parity_i (address_parity),
+    .set_master_abort_i   (master_abort),
+    .set_target_abort_i   (target_abort)
+  );
+
+  assign ad_o   = t_ad_oe ? t_ad : m_ad;
+  assign ad_oe  = m_ad_oe | t_ad_oe;
+  assign par_o  = t_par_oe ? t_par : m_par;
+  assign par_oe = m_par_oe | t_par_oe;
+
+  always_ff @(posedge clk_i or negedge rst_ni) begin
+    if (!rst_ni) inta_n_q <= 1'b1;
+    else         inta_n_q <= ~irq_i;
+  end
+  assign inta_n_o = inta_n_q;
+
+  assign stat_pci_parity_error_o = master_parity | address_parity | data_parity;
+
+  assign idle_o  = master_idle & target_idle;
+  assign quiet_o = master_quiet & target_quiet & config_quiet & (inta_n_q == ~irq_i);
+
+endmodule

@@ -1,0 +1,463 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// PCI 2.2 bus master, 32 bit: turns requests of the host-bus port into memory read (line, multiple)
+// and memory write bursts. It repeats what the target retries, resumes at the right address after a
+// disconnect, and reports master and target aborts to the requester.
+//
+// Every pin output is a flip-flop; the sampled TRDY#, STOP#, DEVSEL#, GNT# only steer what the
+// flip-flops take next, so one dword moves per clock and nothing on the bus depends on a pin within
+// the same clock.
+//
+// A data phase with more to follow (FRAME# asserted) is only offered (IRDY#) once the next beat is in
+// the write buffer, or has room in the read buffer. So the byte enables of a phase are known when it
+// begins, as PCI wants, and a requester that stalls can always be answered by making the present
+// phase the last one, before IRDY# is late.
+module pci_master (
+  input  logic        clk_i,
+  input  logic        rst_ni,
+
+  // Soft reset: with quiesce no new request is taken; idle means nothing is on the bus or pending.
+  input  logic        quiesce_i,
+  output logic        idle_o,
+  output logic        quiet_o,
+
+  // From configuration space
+  input  logic        bus_master_en_i,
+  input  logic [7:0]  latency_timer_i,
+
+  // Host-bus port
+  input  logic        req_valid_i,
+  output logic        req_ready_o,
+  input  logic        req_write_i,
+  input  logic [31:0] req_addr_i,
+  input  logic [9:0]  req_len_i,
+  input  logic [31:0] wdata_i,
+  input  logic [3:0]  wstrb_i,
+  input  logic        wvalid_i,
+  output logic        wready_o,
+  output logic        wdone_o,
+  output logic        werr_o,
+  output logic [31:0] rdata_o,
+  output logic        rvalid_o,
+  input  logic        rready_i,
+  output logic        rlast_o,
+  output logic        rerr_o,
+
+  // Pins
+  output logic        req_n_o,
+  input  logic        gnt_n_i,
+  input  logic [31:0] ad_i,
+  output logic [31:0] ad_o,
+  output logic        ad_oe,
+  output logic [3:0]  cbe_n_o,
+  output logic        cbe_n_oe,
+  input  logic        par_i,
+  output logic        par_o,
+  output logic        par_oe,
+  input  logic        frame_n_i,
+  output logic        frame_n_o,
+  output logic        frame_n_oe,
+  input  logic        irdy_n_i,
+  output logic        irdy_n_o,
+  output logic        irdy_n_oe,
+  input  logic        trdy_n_i,
+  input  logic        devsel_n_i,
+  input  logic        stop_n_i,
+
+  // Events, one clock each
+  output logic        stat_read_o,    // a read burst has moved data
+  output logic        stat_write_o,   // a write burst has moved data
+  output logic        stat_retry_o,   // the target retried or disconnected
+  output logic        stat_abort_o,   // master or target abort
+  output logic        set_master_abort_o,
+  output logic        set_target_abort_o,
+  output logic        set_parity_error_o
+);
+
+  localparam logic [7:0] LineDwords         = 8'd8;  // one 32-byte cache line of the host
+  localparam logic [2:0] IrdyWaitLimit      = 3'd5;  // PCI allows 8 clocks
+  localparam logic [1:0] DevselLimit        = 2'd3;  // fourth clock: subtractive decode has passed
+
+  typedef enum logic [1:0] {StIdle, StAddr, StData, StDrain} state_e;
+
+  state_e      state_d, state_q;
+  // The request on the bus (address and count of what is still to move) and the one behind it.
+  logic        cur_valid_d, cur_valid_q, cur_write_d, cur_write_q;
+  logic [29:0] cur_addr_d, cur_addr_q;
+  logic [7:0]  cur_cnt_d, cur_cnt_q;
+  logic        nxt_valid_d, nxt_valid_q, nxt_write_d, nxt_write_q;
+  logic [29:0] nxt_addr_d, nxt_addr_q;
+  logic [7:0]  nxt_cnt_d, nxt_cnt_q;
+
+  logic [31:0] ad_d, ad_q;
+  logic [3:0]  cbe_d, cbe_q;
+  logic        ad_oe_d, ad_oe_q, cbe_oe_d, cbe_oe_q, par_d, par_q, par_oe_q;
+  logic        frame_n_d, frame_n_q, frame_oe_d, frame_oe_q;
+  logic        irdy_n_d, irdy_n_q, irdy_oe_d, irdy_oe_q;
+  logic        req_n_d, req_n_q;
+  logic        err_d, err_q;            // this transaction met an abort
+  logic        moved_d, moved_q;        // this transaction has moved data
+  logic        selected_d, selected_q;  // DEVSEL# was seen
+  logic [1:0]  devsel_cnt_d, devsel_cnt_q;
+  logic [2:0]  wait_d, wait_q;
+  logic [7:0]  latency_d, latency_q;
+  logic [1:0]  backoff_d, backoff_q;    // REQ# stays away for two clocks after STOP#
+  logic        wdone_d, wdone_q, werr_d, werr_q;
+  logic        pcheck_d, pcheck_q, pexpect_d, pexpect_q;
+
+  // Beats wait here; the head is the beat of the present data phase until it has moved.
+  logic [35:0] wfifo_q [4];
+  logic [1:0]  wrd_q, wwr_q;
+  logic [2:0]  wcnt_d, wcnt_q;
+  logic        wpush, wpop;
+  logic [35:0] whead, wnext;
+  logic [33:0] rfifo_q [4];
+  logic [1:0]  rrd_q, rwr_q;
+  logic [2:0]  rcnt_d, rcnt_q;
+  logic        rpush, rpop;
+  logic [33:0] rpush_entry, rhead;
+
+  logic [2:0]  req_odd;
+  logic [7:0]  req_beats;
+  logic        req_take;
+  logic        bus_idle, irdy, trdy, stop, last_phase, gone, aborted, xfer, finish, more, force_last;
+  logic        start, can_start, complete;
+  logic [7:0]  left;
+
+  // ceil((addr % 4 + len) / 4)
+  assign req_odd   = {1'b0, req_addr_i[1:0]} + {1'b0, req_len_i[1:0]};
+  assign req_beats = req_len_i[9:2] + {6'd0, req_odd > 3'd4, (req_odd != 3'd0) & (req_odd <= 3'd4)};
+  assign req_ready_o = ~nxt_valid_q & ~quiesce_i;
+  assign req_take    = req_valid_i & req_ready_o;
+
+  assign wready_o = wcnt_q != 3'd4;
+  assign wpush    = wvalid_i & wready_o;
+  assign whead    = wfifo_q[wrd_q];
+  assign wnext    = wfifo_q[wrd_q + 2'd1];
+  assign wcnt_d   = wcnt_q + {2'b00, wpush} - {2'b00, wpop};
+
+  assign rvalid_o = rcnt_q != 3'd0;
+  assign rhead    = rfifo_q[rrd_q];
+  assign rdata_o  = rhead[31:0];
+  assign rlast_o  = rhead[32];
+  assign rerr_o   = rhead[33];
+  assign rpop     = rvalid_o & rready_i;
+  assign rcnt_d   = rcnt_q + {2'b00, rpush} - {2'b00, rpop};
+
+  assign bus_idle   = frame_n_i & irdy_n_i;
+  assign irdy       = ~irdy_n_q;
+  assign last_phase = frame_n_q;
+  assign trdy       = ~trdy_n_i & ~devsel_n_i;
+  assign stop       = ~stop_n_i;
+  assign gone       = ~selected_q & devsel_n_i & (devsel_cnt_q == DevselLimit);
+  assign aborted    = stop & devsel_n_i;
+  assign xfer       = (state_q == StData) & irdy & trdy & ~err_q;
+  assign finish     = (state_q == StData) & last_phase & irdy & (trdy | stop | gone | err_q);
+  assign left       = cur_cnt_q - {7'd0, xfer};
+  assign more       = cur_write_q ? (wcnt_d >= 3'd2) : (rcnt_d <= 3'd2);
+  assign force_last = (irdy_n_q & (wait_q == IrdyWaitLimit)) |
+                      ((latency_q == 8'd0) & gnt_n_i & (state_q == StData));
+
+  assign can_start = cur_write_q ? ((wcnt_q >= 3'd2) | ((wcnt_q != 3'd0) & (cur_cnt_q == 8'd1)))
+                                 : (rcnt_q <= 3'd2);
+  assign start     = (state_q == StIdle) & cur_valid_q & can_start & ~req_n_q & ~gnt_n_i & bus_idle;
+
+  always_comb begin
+    state_d      = state_q;
+    cur_addr_d   = cur_addr_q;
+    cur_cnt_d    = cur_cnt_q;
+    ad_d         = ad_q;
+    cbe_d        = cbe_q;
+    ad_oe_d      = ad_oe_q;
+    cbe_oe_d     = cbe_oe_q;
+    frame_n_d    = frame_n_q;
+    frame_oe_d   = frame_oe_q;
+    irdy_n_d     = irdy_n_q;
+    irdy_oe_d    = irdy_oe_q;
+    err_d        = err_q;
+    moved_d      = moved_q;
+    selected_d   = selected_q;
+    devsel_cnt_d = devsel_cnt_q;
+    wait_d       = wait_q;
+    latency_d    = latency_q;
+    backoff_d    = backoff_q;
+    complete     = 1'b0;
+    wpop         = 1'b0;
+    rpush        = 1'b0;
+    rpush_entry  = {1'b0, cur_cnt_q == 8'd1, ad_i};
+
+    unique case (state_q)
+      StIdle, StDrain: begin
+        // An owner of the idle bus keeps AD and C/BE# from floating.
+        ad_oe_d   = ~gnt_n_i & bus_idle;
+        cbe_oe_d  = ~gnt_n_i & bus_idle;
+        irdy_oe_d = 1'b0;
+        if (backoff_q != 2'd0) backoff_d = backoff_q - 2'd1;
+        if (state_q == StDrain) begin
+          // An abort ends the request, but the requester still delivers, or awaits, its beats.
+          if (cur_write_q) begin
+            if (cur_cnt_q == 8'd0) begin
+              complete = 1'b1;
+            end else if (wcnt_q != 3'd0) begin
+              wpop      = 1'b1;
+              cur_cnt_d = cur_cnt_q - 8'd1;
+              complete  = cur_cnt_q == 8'd1;
+            end
+          end else if (rcnt_q != 3'd4) begin
+            rpush       = 1'b1;
+            rpush_entry = {2'b11, 32'd0};
+            complete    = 1'b1;
+          end
+          if (complete) begin
+            state_d = StIdle;
+            err_d   = 1'b0;
+          end
+        end else if (start) begin
+          state_d      = StAddr;
+          ad_d         = {cur_addr_q, 2'b00};
+          if (cur_write_q)                  cbe_d = hvia_pkg::PciCommandMemoryWrite;
+          else if (cur_cnt_q == 8'd1)       cbe_d = hvia_pkg::PciCommandMemoryRead;
+          else if (cur_cnt_q <= LineDwords) cbe_d = hvia_pkg::PciCommandMemoryReadLine;
+          else                              cbe_d = hvia_pkg::PciCommandMemoryReadMultiple;
+          frame_n_d    = 1'b0;
+          frame_oe_d   = 1'b1;
+          irdy_n_d     = 1'b1;
+          moved_d      = 1'b0;
+          selected_d   = 1'b0;
+          devsel_cnt_d = 2'd0;
+          wait_d       = 3'd0;
+          latency_d    = latency_timer_i;
+        end else if (cur_valid_q & ~can_start & ~gnt_n_i & bus_idle & ~req_n_q) begin
+          wait_d = wait_q + 3'd1;
+        end
+      end
+
+      StAddr: begin
+        state_d   = StData;
+        irdy_oe_d = 1'b1;
+        irdy_n_d  = 1'b0;
+        frame_n_d = cur_cnt_q == 8'd1;
+        if ((cur_cnt_q != 8'd1) & ~more) irdy_n_d = 1'b1;
+        if (cur_write_q) begin
+          ad_d  = whead[31:0];
+          cbe_d = ~whead[35:32];
+        end else begin
+          ad_oe_d = 1'b0;
+          cbe_d   = 4'h0;
+        end
+        if (latency_q != 8'd0) latency_d = latency_q - 8'd1;
+      end
+
+      default: begin  // StData
+        if (latency_q != 8'd0) latency_d = latency_q - 8'd1;
+        if (~devsel_n_i) selected_d = 1'b1;
+        if (devsel_cnt_q != DevselLimit) devsel_cnt_d = devsel_cnt_q + 2'd1;
+        if (stop) backoff_d = (backoff_q != 2'd0) ? 2'd1 : 2'd2;
+        if (gone | aborted) err_d = 1'b1;
+        if (xfer) begin
+          moved_d    = 1'b1;
+          cur_addr_d = cur_addr_q + 30'd1;
+          cur_cnt_d  = left;
+          wait_d     = 3'd0;
+          wpop       = cur_write_q;
+          rpush      = ~cur_write_q;
+        end
+        if (finish) begin
+          state_d    = err_d ? StDrain : StIdle;
+          complete   = ~err_d & (left == 8'd0);
+          frame_oe_d = 1'b0;
+          irdy_n_d   = 1'b1;
+          ad_oe_d    = 1'b0;
+          cbe_oe_d   = 1'b0;
+          wait_d     = 3'd0;
+        end else begin
+          if (xfer & cur_write_q) begin
+            ad_d  = wnext[31:0];
+            cbe_d = ~wnext[35:32];
+          end
+          if (stop | gone | err_q) begin
+            frame_n_d = 1'b1;
+            irdy_n_d  = 1'b0;
+          end else if (xfer | irdy_n_q) begin
+            // A phase begins, or has been waiting for the requester.
+            irdy_n_d  = 1'b0;
+            frame_n_d = 1'b0;
+            if ((left == 8'd1) | force_last) begin
+              frame_n_d = 1'b1;
+            end else if (~more) begin
+              irdy_n_d = 1'b1;
+              if (~xfer) wait_d = wait_q + 3'd1;
+            end
+          end
+        end
+      end
+    endcase
+  end
+
+  // The two request slots.
+  always_comb begin
+    cur_valid_d = cur_valid_q & ~complete;
+    cur_write_d = cur_write_q;
+    nxt_valid_d = nxt_valid_q;
+    nxt_write_d = nxt_write_q;
+    nxt_addr_d  = nxt_addr_q;
+    nxt_cnt_d   = nxt_cnt_q;
+    if (~cur_valid_d & nxt_valid_q) begin
+      cur_valid_d = 1'b1;
+      cur_write_d = nxt_write_q;
+      nxt_valid_d = 1'b0;
+    end else if (~cur_valid_d & req_take) begin
+      cur_valid_d = 1'b1;
+      cur_write_d = req_write_i;
+    end else if (req_take) begin
+      nxt_valid_d = 1'b1;
+      nxt_write_d = req_write_i;
+      nxt_addr_d  = req_addr_i[31:2];
+      nxt_cnt_d   = req_beats;
+    end
+    wdone_d = complete & cur_write_q;
+    werr_d  = complete & cur_write_q & (state_q == StDrain);
+  end
+
+  // REQ# while a burst runs asks for the next one, so that arbitration hides behind the burst. It
+  // goes away for two clocks after STOP#, and when the requester lets a granted bus lie idle.
+  always_comb begin
+    req_n_d = 1'b1;
+    if (bus_master_en_i & (state_d != StDrain)) begin
+      if (state_q == StData) begin
+        if (~stop & (backoff_q == 2'd0)) req_n_d = ~(finish ? cur_valid_d : nxt_valid_d);
+      end else if (start | (state_q == StAddr)) begin
+        req_n_d = ~nxt_valid_d;
+      end else if (backoff_q <= 2'd1) begin
+        req_n_d = ~(cur_valid_d & (can_start | (wait_q < IrdyWaitLimit)));
+      end
+    end
+  end
+
+  // PAR follows AD and C/BE# by one clock.
+  assign par_d     = ad_oe_q ? ^{ad_q, cbe_q} : par_q;
+  assign pcheck_d  = xfer & ~cur_write_q;
+  assign pexpect_d = pcheck_d ? ^{ad_i, cbe_q} : pexpect_q;
+
+  always_ff @(posedge clk_i or negedge rst_ni) begin
+    if (!rst_ni) begin
+      state_q      <= StIdle;
+      cur_valid_q  <= 1'b0;
+      cur_write_q  <= 1'b0;
+      cur_addr_q   <= 30'd0;
+      cur_cnt_q    <= 8'd0;
+      nxt_valid_q  <= 1'b0;
+      nxt_write_q  <= 1'b0;
+      nxt_addr_q   <= 30'd0;
+      nxt_cnt_q    <= 8'd0;
+      ad_q         <= 32'd0;
+      cbe_q        <= 4'd0;
+      ad_oe_q      <= 1'b0;
+      cbe_oe_q     <= 1'b0;
+      par_q        <= 1'b0;
+      par_oe_q     <= 1'b0;
+      frame_n_q    <= 1'b1;
+      frame_oe_q   <= 1'b0;
+      irdy_n_q     <= 1'b1;
+      irdy_oe_q    <= 1'b0;
+      req_n_q      <= 1'b1;
+      err_q        <= 1'b0;
+      moved_q      <= 1'b0;
+      selected_q   <= 1'b0;
+      devsel_cnt_q <= 2'd0;
+      wait_q       <= 3'd0;
+      latency_q    <= 8'd0;
+      backoff_q    <= 2'd0;
+      wdone_q      <= 1'b0;
+      werr_q       <= 1'b0;
+      pcheck_q     <= 1'b0;
+      pexpect_q    <= 1'b0;
+      wrd_q        <= 2'd0;
+      wwr_q        <= 2'd0;
+      wcnt_q       <= 3'd0;
+      rrd_q        <= 2'd0;
+      rwr_q        <= 2'd0;
+      rcnt_q       <= 3'd0;
+    end else begin
+      state_q      <= state_d;
+      cur_valid_q  <= cur_valid_d;
+      cur_write_q  <= cur_write_d;
+      if ((complete | ~cur_valid_q) & nxt_valid_q) begin
+        cur_addr_q <= nxt_addr_q;
+        cur_cnt_q  <= nxt_cnt_q;
+      end else if ((complete | ~cur_valid_q) & req_take) begin
+        cur_addr_q <= req_addr_i[31:2];
+        cur_cnt_q  <= req_beats;
+      end else begin
+        cur_addr_q <= cur_addr_d;
+        cur_cnt_q  <= cur_cnt_d;
+      end
+      nxt_valid_q  <= nxt_valid_d;
+      nxt_write_q  <= nxt_write_d;
+      nxt_addr_q   <= nxt_addr_d;
+      nxt_cnt_q    <= nxt_cnt_d;
+      ad_q         <= ad_d;
+      cbe_q        <= cbe_d;
+      ad_oe_q      <= ad_oe_d;
+      cbe_oe_q     <= cbe_oe_d;
+      par_q        <= par_d;
+      par_oe_q     <= ad_oe_q;
+      frame_n_q    <= frame_n_d;
+      frame_oe_q   <= frame_oe_d;
+      irdy_n_q     <= irdy_n_d;
+      irdy_oe_q    <= irdy_oe_d;
+      req_n_q      <= req_n_d;
+      err_q        <= err_d;
+      moved_q      <= moved_d;
+      selected_q   <= selected_d;
+      devsel_cnt_q <= devsel_cnt_d;
+      wait_q       <= wait_d;
+      latency_q    <= latency_d;
+      backoff_q    <= backoff_d;
+      wdone_q      <= wdone_d;
+      werr_q       <= werr_d;
+      pcheck_q     <= pcheck_d;
+      pexpect_q    <= pexpect_d;
+      wcnt_q       <= wcnt_d;
+      rcnt_q       <= rcnt_d;
+      if (wpush) wwr_q <= wwr_q + 2'd1;
+      if (wpop)  wrd_q <= wrd_q + 2'd1;
+      if (rpush) rwr_q <= rwr_q + 2'd1;
+      if (rpop)  rrd_q <= rrd_q + 2'd1;
+    end
+  end
+
+  always_ff @(posedge clk_i) begin
+    if (wpush) wfifo_q[wwr_q] <= {wstrb_i, wdata_i};
+    if (rpush) rfifo_q[rwr_q] <= rpush_entry;
+  end
+
+  assign req_n_o    = req_n_q;
+  assign ad_o       = ad_q;
+  assign ad_oe      = ad_oe_q;
+  assign cbe_n_o    = cbe_q;
+  assign cbe_n_oe   = cbe_oe_q;
+  assign par_o      = par_q;
+  assign par_oe     = par_oe_q;
+  assign frame_n_o  = frame_n_q;
+  assign frame_n_oe = frame_oe_q;
+  assign irdy_n_o   = irdy_n_q;
+  assign irdy_n_oe  = irdy_oe_q;
+  assign wdone_o    = wdone_q;
+  assign werr_o     = werr_q;
+
+  assign stat_read_o  = finish & moved_d & ~cur_write_q;
+  assign stat_write_o = finish & moved_d & cur_write_q;
+  assign stat_retry_o = finish & ~err_d & stop & (left != 8'd0);
+  assign stat_abort_o = finish & err_d;
+  assign set_master_abort_o = (state_q == StData) & gone & ~err_q;
+  assign set_target_abort_o = (state_q == StData) & aborted & ~gone & ~err_q;
+  assign set_parity_error_o = pcheck_q & (par_i != pexpect_q);
+
+  assign idle_o = (state_q == StIdle) & ~cur_valid_q & ~irdy_oe_q & ~wdone_q & (wcnt_q == 3'd0) &
+                  (rcnt_q == 3'd0);
+  assign quiet_o = idle_o & ~req_take & ~wvalid_i & ~pcheck_q & (backoff_q == 2'd0) & req_n_q &
+                   (ad_oe_q == (~gnt_n_i & bus_idle)) & (cbe_oe_q == ad_oe_q) &
+                   (par_oe_q == ad_oe_q) & (par_q == par_d);
+
+endmodule
