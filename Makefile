@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# The front door. `make help` lists what there is.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := build
+MAKEFLAGS += --no-print-directory
+
+# How many packages' tests run at a time. A simulation keeps about one
+# processor busy (its thread and the host's take turns), a cold build of one both.
+TEST_P ?= 2
+# Arguments for `hvia reproduce` and `hvia demo`, for example ARGS='--sizes 4,64'.
+ARGS ?=
+
+# The commit goes into the tool where git can tell it. Git refuses checkouts of
+# another owner; that must not stop the build.
+VCS := $(shell git rev-parse HEAD >/dev/null 2>&1 && echo true || echo false)
+
+STATICCHECK := go tool -modfile=go.tools.mod staticcheck
+
+.PHONY: help setup build test test-long lint lint-go lint-rtl lint-shell lint-generated reproduce demo doctor generate clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: ## install what is missing (apt; Go is only checked)
+	@tools/setup.sh
+
+build: ## bin/hvia and the simulator
+	@CGO_ENABLED=0 go build -buildvcs=$(VCS) -o bin/hvia ./tools/hvia
+	@bin/hvia build
+
+reproduce: setup build ## the paper's measurements: table on stdout, out/reproduce/report.json
+	@bin/hvia reproduce $(ARGS)
+
+demo: setup build ## one RDMA write, told step by step
+	@bin/hvia demo $(ARGS)
+
+doctor: ## what this machine has and lacks
+	@CGO_ENABLED=0 go build -buildvcs=$(VCS) -o bin/hvia ./tools/hvia
+	@bin/hvia doctor
+
+test: setup lint ## what CI runs: setup, lint, all tests
+	go test -count=1 -p $(TEST_P) -timeout 18m ./...
+
+test-long: setup lint ## the same tests at full size
+	HVIA_LONG=1 go test -count=1 -p $(TEST_P) -timeout 6h ./...
+
+lint: lint-go lint-generated lint-shell lint-rtl ## all static checks
+	@echo "lint: clean"
+
+# gofmt reads the file system, not packages, so that files behind build tags
+# are checked too.
+lint-go: ## gofmt, vet, staticcheck, go.mod
+	@unformatted=$$(gofmt -l $$(find . -name '*.go' -not -path './build/*' -not -path './out/*')); \
+	if [ -n "$$unformatted" ]; then printf 'lint: not formatted, run gofmt -w on:\n%s\n' "$$unformatted" >&2; exit 1; fi
+	@go vet ./...
+	@$(STATICCHECK) ./...
+	@go mod tidy -diff
+	@go mod verify >/dev/null
+
+lint-generated: ## generated files are what their tables give
+	@go test -count=1 ./layout/internal/render ./params/internal/render >/dev/null || \
+	{ go test -count=1 ./layout/internal/render ./params/internal/render >&2; echo "lint: generated files differ: run 'make generate'" >&2; exit 1; }
+
+lint-rtl: ## Verilator -Wall and Yosys over every module
+	@go run ./tools/lint/rtllint
+
+lint-shell: ## shellcheck, where it is installed
+	@if command -v shellcheck >/dev/null; then shellcheck tools/setup.sh .ci/run; fi
+
+generate: ## write the files that come from layout/ and params/
+	@go generate ./layout ./params
+
+clean: ## remove everything that is built or written here
+	@rm -rf bin build out

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+const (
+	pkg   = "package p_pkg;\n  localparam int unsigned Width = 4;\nendpackage\n"
+	clean = `module leaf (
+    input  logic clk_i,
+    input  logic [p_pkg::Width-1:0] d_i,
+    output logic [p_pkg::Width-1:0] q_o
+);
+  always_ff @(posedge clk_i) q_o <= d_i;
+endmodule
+`
+	parent = `module top (
+    input  logic clk_i,
+    input  logic [p_pkg::Width-1:0] d_i,
+    output logic [p_pkg::Width-1:0] q_o
+);
+  leaf u_leaf (.clk_i(clk_i), .d_i(d_i), .q_o(q_o));
+endmodule
+`
+	checker = `module leaf_checker (input logic clk_i, input logic [p_pkg::Width-1:0] q_o);
+  always_ff @(posedge clk_i) assert (q_o != 4'd9) else $error("nine");
+endmodule
+bind leaf leaf_checker u_checker (.clk_i(clk_i), .q_o(q_o));
+`
+)
+
+func TestFindings(t *testing.T) {
+	tests := []struct {
+		name  string
+		files map[string]string
+		want  map[string]string // module and check of every finding, and a part of its text
+		err   string
+	}{
+		{name: "clean, with instance and checker", files: map[string]string{"leaf.sv": clean, "top.sv": parent, "checkers/leaf_checker.sv": checker}},
+		{name: "package of its own", files: map[string]string{
+			"own_pkg.sv": "package own_pkg;\n  localparam int unsigned Width = 3;\nendpackage\n",
+			"leaf.sv":    "module leaf (input logic [own_pkg::Width-1:0] a_i, output logic [own_pkg::Width-1:0] b_o);\n  assign b_o = a_i;\nendmodule\n"}},
+		{name: "truncated width", files: map[string]string{"leaf.sv": "module leaf (input logic [7:0] a_i, output logic [3:0] b_o);\n  assign b_o = a_i;\nendmodule\n"},
+			want: map[string]string{"leaf/verilator -Wall": "WIDTH"}},
+		{name: "latch", files: map[string]string{"leaf.sv": "module leaf (input logic e_i, input logic a_i, output logic b_o);\n  always_comb if (e_i) b_o = a_i;\nendmodule\n"},
+			want: map[string]string{"leaf/verilator -Wall": "LATCH", "leaf/yosys": "Latch inferred"}},
+		{name: "no such instance", files: map[string]string{"top.sv": parent},
+			want: map[string]string{"top/verilator -Wall": "leaf", "top/yosys": "leaf"}},
+		{name: "refused by Yosys alone", files: map[string]string{"leaf.sv": "module leaf (input logic a_i, output logic b_o);\n  function automatic logic inv(input logic x);\n    return ~x;\n  endfunction\n  assign b_o = inv(a_i);\nendmodule\n"},
+			want: map[string]string{"leaf/yosys": "syntax error"}},
+		{name: "two drivers", files: map[string]string{"leaf.sv": "module leaf (input logic a_i, input logic c_i, output logic b_o);\n  assign b_o = a_i;\n  assign b_o = c_i;\nendmodule\n"},
+			want: map[string]string{"leaf/verilator -Wall": "MULTIDRIVEN", "leaf/yosys": "multiple conflicting drivers"}},
+		{name: "checker that does not compile", files: map[string]string{"leaf.sv": clean, "checkers/leaf_checker.sv": "module leaf_checker (input logic clk_i);\n  always_ff @(posedge clk_i) assert (nothing);\nendmodule\nbind leaf leaf_checker u_checker (.clk_i(clk_i));\n"},
+			want: map[string]string{"leaf/verilator -Wall": "nothing"}},
+		{name: "checker of nothing", files: map[string]string{"leaf.sv": clean, "checkers/other_checker.sv": checker}, err: "belongs to no module"},
+		{name: "two modules in a file", files: map[string]string{"leaf.sv": clean + "module second (input logic a_i);\nendmodule\n"}, err: "exactly one"},
+		{name: "file of another name", files: map[string]string{"other.sv": clean}, err: "named other"},
+		{name: "nothing", files: nil, err: "none found"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			root := t.TempDir()
+			write(t, root, "rtl/gen/p_pkg.sv", pkg)
+			for name, body := range tt.files {
+				write(t, root, filepath.Join("rtl", name), body)
+			}
+			l, err := newLinter(root)
+			require.NoError(t, err)
+			modules, err := l.modules()
+			if tt.err != "" {
+				require.ErrorContains(t, err, tt.err)
+				return
+			}
+			require.NoError(t, err)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			got := map[string]string{}
+			for _, f := range l.run(ctx, modules) {
+				got[f.module+"/"+f.check] = f.text
+			}
+			for key, part := range tt.want {
+				require.Contains(t, got[key], part, key)
+				delete(got, key)
+			}
+			require.Empty(t, got)
+		})
+	}
+}
+
+// A tool that is stopped is a finding, never a pass.
+func TestEndOfContextIsAFinding(t *testing.T) {
+	root := t.TempDir()
+	write(t, root, "rtl/gen/p_pkg.sv", pkg)
+	write(t, root, "rtl/leaf.sv", clean)
+	l, err := newLinter(root)
+	require.NoError(t, err)
+	modules, err := l.modules()
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	require.Len(t, l.run(ctx, modules), 2)
+}
+
+func TestMissingToolIsNamed(t *testing.T) {
+	t.Setenv("PATH", t.TempDir())
+	_, err := newLinter(t.TempDir())
+	require.ErrorContains(t, err, "verilator not found on PATH: run 'make setup'")
+	require.Equal(t, 3, run(nil))
+}
+
+func write(t *testing.T, root, name, body string) {
+	t.Helper()
+	path := filepath.Join(root, name)
+	require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
+	require.NoError(t, os.WriteFile(path, []byte(body), 0o644))
+}

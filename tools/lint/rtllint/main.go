@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Command rtllint checks every module under rtl/ on its own, as a top: with
+// Verilator's warnings on, and with Yosys for synthesisability. It finds the
+// modules by itself, so a new file cannot be forgotten.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"time"
+)
+
+func main() {
+	os.Exit(run(os.Args[1:]))
+}
+
+// run returns the exit code: 0 clean, 1 findings, 2 usage, 3 environment.
+func run(args []string) int {
+	fs := flag.NewFlagSet("rtllint", flag.ContinueOnError)
+	root := fs.String("root", ".", "the checkout")
+	timeout := fs.Duration("timeout", 10*time.Minute, "end after this time")
+	if err := fs.Parse(args); err != nil {
+		return 2
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	ctx, cancel := context.WithTimeout(ctx, *timeout)
+	defer cancel()
+
+	lint, err := newLinter(*root)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "rtllint:", err)
+		return 3
+	}
+	modules, err := lint.modules()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "rtllint:", err)
+		return 1
+	}
+	if fs.NArg() > 0 {
+		if modules, err = choose(modules, fs.Args()); err != nil {
+			fmt.Fprintln(os.Stderr, "rtllint:", err)
+			return 2
+		}
+	}
+	findings := lint.run(ctx, modules)
+	for _, f := range findings {
+		fmt.Fprintf(os.Stderr, "rtllint: %s: %s:\n%s\n", f.module, f.check, f.text)
+	}
+	if len(findings) > 0 {
+		fmt.Fprintf(os.Stderr, "rtllint: %d of %d checks failed\n", len(findings), 2*len(modules))
+		return 1
+	}
+	fmt.Printf("rtllint: %d modules clean in Verilator and Yosys\n", len(modules))
+	return 0
+}

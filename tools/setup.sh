@@ -1,0 +1,89 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# Installs what HVIA needs and this machine lacks, through apt. Go is not
+# installed: distributions are often behind, so its absence is only named.
+# Exit codes: 0 all there, 1 an installation failed, 3 something must be done by hand.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+readonly need_go=1.26
+readonly need_verilator=5.006
+
+say() { printf 'setup: %s\n' "$*"; }
+fail() {
+  local code=$1
+  shift
+  printf 'setup: %s\n' "$*" >&2
+  exit "$code"
+}
+
+# at_least HAVE WANT: is version HAVE the same as WANT or newer?
+at_least() { [ "$(printf '%s\n%s\n' "$2" "$1" | sort -V | head -n 1)" = "$2" ]; }
+
+# The header is needed for waves (FST files are compressed).
+has_zlib() { printf '#include <zlib.h>\n' | g++ -E -x c++ - >/dev/null 2>&1; }
+
+missing() {
+  local names=()
+  command -v verilator >/dev/null || names+=(verilator)
+  command -v g++ >/dev/null || names+=(g++)
+  command -v make >/dev/null || names+=(make)
+  command -v yosys >/dev/null || names+=(yosys)
+  { command -v g++ >/dev/null && has_zlib; } || names+=(zlib1g-dev)
+  printf '%s' "${names[*]-}"
+}
+
+# quietly COMMAND...: runs it, shows its output only if it fails.
+quietly() {
+  local log code=0
+  log=$(mktemp)
+  "$@" >"$log" 2>&1 </dev/null || code=$?
+  if [ "$code" -ne 0 ]; then cat "$log" >&2; fi
+  rm -f "$log"
+  return "$code"
+}
+
+# Go first: without it nothing else is worth a download.
+if ! command -v go >/dev/null; then
+  fail 3 "Go $need_go or newer is needed and 'go' is not on PATH: install it as https://go.dev/doc/install says, then run 'make setup' again"
+fi
+if ! go_version=$(go env GOVERSION 2>&1); then
+  fail 3 "Go $need_go or newer is needed, but 'go env GOVERSION' failed here: $go_version: install a newer Go as https://go.dev/doc/install says"
+fi
+go_version=${go_version#go}
+if ! at_least "$go_version" "$need_go"; then
+  fail 3 "Go $need_go or newer is needed, found $go_version: install a newer one as https://go.dev/doc/install says, then run 'make setup' again"
+fi
+
+list=$(missing)
+if [ -n "$list" ]; then
+  if ! command -v apt-get >/dev/null; then
+    fail 3 "missing: $list: this machine has no apt-get, so install them (Verilator $need_verilator or newer, a C++17 compiler) by its own package manager"
+  fi
+  root=()
+  if [ "$(id -u)" -ne 0 ]; then
+    command -v sudo >/dev/null || fail 3 "missing: $list: not root and no sudo, so run as root: apt-get install $list"
+    root=(sudo)
+  fi
+  read -ra packages <<<"$list"
+  say "installing $list"
+  # An old package list makes apt ask for versions that are gone; another apt
+  # may hold the lock, which is waited for, but not for ever.
+  apt=("${root[@]}" env DEBIAN_FRONTEND=noninteractive timeout 1200 apt-get -o DPkg::Lock::Timeout=120 -o Acquire::Retries=3 -qq)
+  quietly "${apt[@]}" update || say "apt-get update failed, trying with the package list at hand"
+  quietly "${apt[@]}" install -y --no-install-recommends "${packages[@]}" ||
+    fail 1 "apt-get install $list failed: its output is above"
+  list=$(missing)
+  [ -z "$list" ] || fail 1 "apt-get installed without error, but still missing: $list"
+  did="installed"
+else
+  did="nothing to install"
+fi
+
+verilator_version=$(verilator --version | awk 'NR == 1 {print $2}')
+if ! at_least "$verilator_version" "$need_verilator"; then
+  fail 3 "Verilator $need_verilator or newer is needed, found $verilator_version: Debian 12 and Ubuntu 24.04 have it, on older ones build it as https://verilator.org/guide/latest/install.html says"
+fi
+
+say "$did: Go $go_version, Verilator $verilator_version, g++ $(g++ -dumpfullversion), $(yosys -V | awk 'NR == 1 {print $1, $2}'), $(make --version | awk 'NR == 1 {print $1, $2, $3}')"
