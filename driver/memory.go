@@ -1,0 +1,534 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package driver
+
+import (
+	"fmt"
+	"math/bits"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"unsafe"
+
+	"hvia/layout"
+)
+
+// PageBytes is the size of a page of virtual memory and of a frame.
+const PageBytes = layout.BridgeFrameBytes
+
+const (
+	blockFrames      = 16         // frames of a contiguous run
+	openBlocks       = 64         // blocks that single frames are scattered over
+	firstAddress     = 0x10000000 // first simulated virtual address of a node
+	guardPages       = 1          // unmapped pages behind every buffer
+	defaultMappings  = 32000      // a Go process aborts at the kernel's limit of 65,530
+	useRing          = 1 << layout.BridgeFrameUseCountRingLsb
+	useRegion        = 1 << layout.BridgeFrameUseCountRegionLsb
+	useRingMask      = layout.BridgeFrameUseCountRingMask
+	useRegionMask    = layout.BridgeFrameUseCountRegionMask
+	reservedFrames   = 1 // frame 0 is never given out: a null address of a card must fault
+	minMemoryFrames  = 2 * blockFrames
+	maxMemoryAddress = 1 << 32 // physical addresses have 32 bits
+)
+
+// MappingBudget counts the mappings that this process spends on scattered
+// frames. It is one for the process because the kernel's limit is.
+type MappingBudget struct {
+	used  atomic.Int64
+	limit int64
+}
+
+// NewMappingBudget returns a budget of limit mappings.
+func NewMappingBudget(limit int) *MappingBudget { return &MappingBudget{limit: int64(limit)} }
+
+// Used returns how many mappings are in use.
+func (b *MappingBudget) Used() int { return int(b.used.Load()) }
+
+func (b *MappingBudget) take(n int) error {
+	if used := b.used.Add(int64(n)); used > b.limit {
+		b.used.Add(int64(-n))
+		return fmt.Errorf("%d mappings needed, %d of %d are free (use runs or fewer buffers): %w",
+			n, b.limit-(used-int64(n)), b.limit, ErrResource)
+	}
+	return nil
+}
+
+func (b *MappingBudget) give(n int) { b.used.Add(int64(-n)) }
+
+var processMappings = NewMappingBudget(defaultMappings)
+
+// MemoryConfig describes the host memory of one node.
+type MemoryConfig struct {
+	Fd     int            // sealed memory file, Frames frames long
+	Frames int            // frames in the file
+	Use    []uint32       // frame-use table shared with the simulator, one BridgeFrameUse each
+	Seed   uint64         // of the scatter order
+	Budget *MappingBudget // nil = the process's common budget
+}
+
+// Memory hands out the host memory of one node. Consecutive pages of a buffer
+// lie in frames that are not consecutive, so that the translation table has
+// real work. Addresses and frames depend on the seed and on the order of calls
+// only. All methods may be called from several goroutines.
+type Memory struct {
+	fd     int
+	use    []uint32
+	budget *MappingBudget
+
+	mu      sync.Mutex
+	random  splitMix
+	blocks  []uint16 // free frames of each block
+	whole   []uint32 // blocks with all frames free, a stack
+	partly  []uint32 // blocks with some frames free
+	place   []int32  // index of a block in partly, -1 = not there
+	next    uint64   // next virtual address
+	buffers []*Buffer
+	windows map[int][]unsafe.Pointer // revoked ranges by their pages
+	closed  bool
+}
+
+// NewMemory takes over the frames of a node. There is one Memory per node:
+// two would give out the same frames.
+func NewMemory(c MemoryConfig) (*Memory, error) {
+	switch {
+	case c.Frames < minMemoryFrames:
+		return nil, fmt.Errorf("driver: host memory of %d frames: at least %d are needed: %w", c.Frames, minMemoryFrames, ErrInvalidParameter)
+	case uint64(c.Frames)*PageBytes > maxMemoryAddress:
+		return nil, fmt.Errorf("driver: host memory of %d frames: does not fit 32-bit physical addresses: %w", c.Frames, ErrInvalidParameter)
+	case len(c.Use) < c.Frames:
+		return nil, fmt.Errorf("driver: frame-use table of %d entries for %d frames: %w", len(c.Use), c.Frames, ErrInvalidParameter)
+	}
+	m := &Memory{
+		fd: c.Fd, use: c.Use, budget: c.Budget, random: splitMix(c.Seed), next: firstAddress,
+		windows: map[int][]unsafe.Pointer{},
+	}
+	if m.budget == nil {
+		m.budget = processMappings
+	}
+	n := c.Frames / blockFrames
+	m.blocks, m.place, m.whole = make([]uint16, n), make([]int32, n), make([]uint32, n)
+	for i := range m.blocks {
+		m.blocks[i], m.place[i], m.whole[i] = 1<<blockFrames-1, -1, uint32(i)
+	}
+	for i := n - 1; i > 0; i-- {
+		j := m.random.below(i + 1)
+		m.whole[i], m.whole[j] = m.whole[j], m.whole[i]
+	}
+	// The block of the reserved frames starts as a partly free one.
+	m.whole = slices.DeleteFunc(m.whole, func(b uint32) bool { return b == 0 })
+	m.blocks[0] &^= 1<<reservedFrames - 1
+	m.addPartly(0)
+	return m, nil
+}
+
+// splitMix is a small generator whose sequence is part of this package, so
+// that an upgrade of a library cannot change a run.
+type splitMix uint64
+
+func (s *splitMix) next() uint64 {
+	*s += 0x9e3779b97f4a7c15
+	z := uint64(*s)
+	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
+	z = (z ^ z>>27) * 0x94d049bb133111eb
+	return z ^ z>>31
+}
+
+func (s *splitMix) below(n int) int {
+	hi, _ := bits.Mul64(s.next(), uint64(n))
+	return int(hi)
+}
+
+func (m *Memory) addPartly(block uint32) {
+	m.place[block] = int32(len(m.partly))
+	m.partly = append(m.partly, block)
+}
+
+func (m *Memory) dropPartly(block uint32) {
+	i, last := m.place[block], m.partly[len(m.partly)-1]
+	m.partly[i], m.place[last] = last, i
+	m.partly, m.place[block] = m.partly[:len(m.partly)-1], -1
+}
+
+func (m *Memory) popWhole() uint32 {
+	b := m.whole[len(m.whole)-1]
+	m.whole = m.whole[:len(m.whole)-1]
+	return b
+}
+
+// takeBlock picks a block with all frames free: also one that was opened for
+// single frames and has not been touched yet.
+func (m *Memory) takeBlock() (uint32, bool) {
+	if len(m.whole) > 0 {
+		return m.popWhole(), true
+	}
+	for _, b := range m.partly {
+		if m.blocks[b] == 1<<blockFrames-1 {
+			m.dropPartly(b)
+			return b, true
+		}
+	}
+	return 0, false
+}
+
+// takeFrame picks a free frame that does not follow previous if there is another.
+func (m *Memory) takeFrame(previous int64) (uint32, bool) {
+	if len(m.partly) < openBlocks && len(m.whole) > 0 {
+		m.addPartly(m.popWhole())
+	}
+	if len(m.partly) == 0 {
+		return 0, false
+	}
+	var frame uint32
+	for range 8 { // a miss is rare; a full memory may have nothing but the neighbour
+		block := m.partly[m.random.below(len(m.partly))]
+		mask := m.blocks[block]
+		for range m.random.below(bits.OnesCount16(mask)) {
+			mask &= mask - 1
+		}
+		frame = block*blockFrames + uint32(bits.TrailingZeros16(mask))
+		if int64(frame) != previous+1 {
+			break
+		}
+	}
+	block := frame / blockFrames
+	m.blocks[block] &^= 1 << (frame % blockFrames)
+	if m.blocks[block] == 0 {
+		m.dropPartly(block)
+	}
+	return frame, true
+}
+
+func (m *Memory) giveFrame(frame uint32) {
+	block := frame / blockFrames
+	m.blocks[block] |= 1 << (frame % blockFrames)
+	switch {
+	case m.blocks[block] == 1<<blockFrames-1:
+		if m.place[block] >= 0 {
+			m.dropPartly(block)
+		}
+		m.whole = append(m.whole, block)
+	case m.place[block] < 0:
+		m.addPartly(block)
+	}
+}
+
+// Buffer is a piece of host memory: contiguous in the node's virtual addresses
+// and in the window through which Go code sees it, scattered in frames.
+type Buffer struct {
+	memory  *Memory
+	address uint64
+	bytes   []byte
+	frames  []uint32
+	base    unsafe.Pointer
+	span    int // mappings that it costs
+	pins    int // pinned uses of any of its frames
+	freed   bool
+}
+
+// Address returns the simulated virtual address of the first byte, the one
+// that descriptors and peers use. It is page aligned, and never reused.
+func (b *Buffer) Address() uint64 { return b.address }
+
+// Bytes returns the window. It must not be used after Free.
+func (b *Buffer) Bytes() []byte { return b.bytes }
+
+// Len returns the size in bytes.
+func (b *Buffer) Len() int { return len(b.bytes) }
+
+// Scatter says how a buffer lies in physical memory.
+type Scatter int
+
+// Ways of placing a buffer.
+const (
+	Single Scatter = iota // every page in a frame of its own
+	Runs                  // runs of 16 consecutive frames: cheap to map, for large buffers
+)
+
+// Allocate returns a zeroed buffer of n bytes, page aligned.
+func (m *Memory) Allocate(n int, how Scatter) (*Buffer, error) {
+	if n <= 0 {
+		return nil, fmt.Errorf("driver: allocate %d bytes: %w", n, ErrInvalidParameter)
+	}
+	pages := (n + PageBytes - 1) / PageBytes
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.closed {
+		return nil, fmt.Errorf("driver: allocate %d bytes: host memory %w", n, ErrClosed)
+	}
+	b := &Buffer{memory: m, frames: make([]uint32, 0, pages), span: pages}
+	if how == Runs {
+		b.span = (pages + blockFrames - 1) / blockFrames
+	}
+	if err := m.budget.take(b.span); err != nil {
+		return nil, fmt.Errorf("driver: allocate %d bytes: %w", n, err)
+	}
+	if err := m.populate(b, pages, how); err != nil {
+		for _, f := range b.frames {
+			m.giveFrame(f)
+		}
+		m.budget.give(b.span)
+		return nil, fmt.Errorf("driver: allocate %d bytes: %w", n, err)
+	}
+	b.bytes = bytesAt(b.base, pages*PageBytes)[:n:n]
+	clear(bytesAt(b.base, pages*PageBytes))
+	b.address = m.next
+	m.next += uint64(pages+guardPages) * PageBytes
+	m.buffers = append(m.buffers, b)
+	return b, nil
+}
+
+func (m *Memory) populate(b *Buffer, pages int, how Scatter) error {
+	if how == Runs {
+		for need := pages; need > 0; need -= blockFrames {
+			block, ok := m.takeBlock()
+			if !ok {
+				return fmt.Errorf("no run of %d frames is free: %w", blockFrames, ErrResource)
+			}
+			for i := range uint32(blockFrames) {
+				if int(i) < need {
+					b.frames = append(b.frames, block*blockFrames+i)
+					m.blocks[block] &^= 1 << i
+				}
+			}
+			if m.blocks[block] != 0 {
+				m.addPartly(block)
+			}
+		}
+	} else {
+		previous := int64(-2)
+		for range pages {
+			f, ok := m.takeFrame(previous)
+			if !ok {
+				return fmt.Errorf("all %d frames of the node are in use: %w", len(m.blocks)*blockFrames-reservedFrames, ErrResource)
+			}
+			b.frames = append(b.frames, f)
+			previous = int64(f)
+		}
+	}
+	base, err := m.window(pages)
+	if err != nil {
+		return err
+	}
+	for i := 0; i < pages; {
+		n := 1
+		for how == Runs && i+n < pages && b.frames[i+n] == b.frames[i]+uint32(n) {
+			n++
+		}
+		if err := mapFrames(base, i, m.fd, b.frames[i], n); err != nil {
+			m.recycle(base, pages)
+			return fmt.Errorf("%w: %w", err, ErrResource)
+		}
+		i += n
+	}
+	b.base = base
+	return nil
+}
+
+// window returns a reserved range with a guard page behind it.
+func (m *Memory) window(pages int) (unsafe.Pointer, error) {
+	if free := m.windows[pages]; len(free) > 0 {
+		m.windows[pages] = free[:len(free)-1]
+		return free[len(free)-1], nil
+	}
+	base, err := mapReserve(pages + guardPages)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", err, ErrResource)
+	}
+	return base, nil
+}
+
+// recycle revokes a range. One that cannot be revoked is left alone: it still
+// shows frames, which is harmless as long as it is not given out again.
+func (m *Memory) recycle(base unsafe.Pointer, pages int) {
+	if mapRevoke(base, pages) == nil {
+		m.windows[pages] = append(m.windows[pages], base)
+	}
+}
+
+// Free gives the frames back. It refuses while a region or a ring uses one of
+// them, because a card may still write there.
+func (b *Buffer) Free() error {
+	m := b.memory
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	switch {
+	case b.freed:
+		return fmt.Errorf("driver: free buffer at %#x: already freed: %w", b.address, ErrInvalidParameter)
+	case b.pins > 0:
+		return fmt.Errorf("driver: free buffer at %#x: pinned %d times (deregister it first): %w", b.address, b.pins, ErrInUse)
+	}
+	i, _ := m.find(b.address)
+	m.buffers = slices.Delete(m.buffers, i, i+1)
+	b.freed, b.bytes = true, nil
+	m.recycle(b.base, len(b.frames))
+	for _, f := range b.frames {
+		m.giveFrame(f)
+	}
+	m.budget.give(b.span)
+	return nil
+}
+
+// Close revokes all windows. Buffers and their bytes must not be used any more.
+func (m *Memory) Close() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.closed {
+		return
+	}
+	m.closed = true
+	for _, b := range m.buffers {
+		// Nothing to do about a failure: the range keeps showing frames of a file
+		// that nobody else reads any more.
+		_ = mapRevoke(b.base, len(b.frames))
+		m.budget.give(b.span)
+		b.freed, b.bytes = true, nil
+	}
+	m.buffers = nil
+}
+
+// find returns the index of the buffer that contains address.
+func (m *Memory) find(address uint64) (int, bool) {
+	i, exact := slices.BinarySearchFunc(m.buffers, address, func(b *Buffer, a uint64) int {
+		switch {
+		case b.address < a:
+			return -1
+		case b.address > a:
+			return 1
+		}
+		return 0
+	})
+	if exact {
+		return i, true
+	}
+	if i == 0 {
+		return 0, false
+	}
+	b := m.buffers[i-1]
+	return i - 1, address-b.address < uint64(len(b.frames))*PageBytes
+}
+
+// locate returns the buffer that contains all of [address, address+n).
+func (m *Memory) locate(address, n uint64) (*Buffer, error) {
+	i, ok := m.find(address)
+	if !ok || n > uint64(len(m.buffers[i].bytes)) || address-m.buffers[i].address > uint64(len(m.buffers[i].bytes))-n {
+		return nil, fmt.Errorf("[%#x, %#x) is not inside a buffer of this node: %w", address, address+n, ErrInvalidParameter)
+	}
+	return m.buffers[i], nil
+}
+
+// Window returns the bytes at a virtual address.
+func (m *Memory) Window(address, n uint64) ([]byte, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	b, err := m.locate(address, n)
+	if err != nil {
+		return nil, fmt.Errorf("driver: window: %w", err)
+	}
+	o := address - b.address
+	return b.bytes[o : o+n : o+n], nil
+}
+
+// Range is a piece of physical memory inside one frame.
+type Range struct {
+	Address uint32
+	Length  uint32
+}
+
+// Physical appends the physical ranges of [address, address+n), one per page, to to.
+func (m *Memory) Physical(to []Range, address, n uint64) ([]Range, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	b, err := m.locate(address, n)
+	if err != nil {
+		return to, fmt.Errorf("driver: walk: %w", err)
+	}
+	return b.physical(to, address-b.address, n), nil
+}
+
+func (b *Buffer) physical(to []Range, offset, n uint64) []Range {
+	for n > 0 {
+		in := offset % PageBytes
+		l := min(n, PageBytes-in)
+		to = append(to, Range{Address: b.frames[offset/PageBytes]*PageBytes + uint32(in), Length: uint32(l)})
+		offset, n = offset+l, n-l
+	}
+	return to
+}
+
+// Physical appends the physical ranges of n bytes from offset on to to.
+func (b *Buffer) Physical(to []Range, offset, n int) []Range {
+	if offset < 0 || n < 0 || offset+n > len(b.frames)*PageBytes {
+		panic(fmt.Sprintf("driver: physical ranges of bytes %d to %d of a buffer of %d bytes", offset, offset+n, len(b.bytes)))
+	}
+	return b.physical(to, uint64(offset), uint64(n))
+}
+
+// Kind says what a pin is for; the simulator counts the kinds apart.
+type Kind int
+
+// Kinds of pins.
+const (
+	ForRegion Kind = iota // a registered region
+	ForRing               // a ring of the raw-frame port, or command blocks
+)
+
+// Pin marks the frames of [address, address+n) as in use by a card and returns
+// them as level-2 entries: the first with its offset, the others page aligned.
+func (m *Memory) Pin(kind Kind, address, n uint64) ([]uint32, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if n == 0 {
+		return nil, fmt.Errorf("driver: pin: length 0 at %#x: %w", address, ErrInvalidParameter)
+	}
+	b, err := m.locate(address, n)
+	if err != nil {
+		return nil, fmt.Errorf("driver: pin: %w", err)
+	}
+	first, last := (address-b.address)/PageBytes, (address-b.address+n-1)/PageBytes
+	one, mask := uint32(useRegion), uint32(useRegionMask)
+	if kind == ForRing {
+		one, mask = useRing, useRingMask
+	}
+	for _, f := range b.frames[first : last+1] {
+		if atomic.LoadUint32(&m.use[f])&mask == mask {
+			return nil, fmt.Errorf("driver: pin [%#x, %#x): frame %d is in use too often: %w", address, address+n, f, ErrResource)
+		}
+	}
+	pages := make([]uint32, 0, last-first+1)
+	for _, f := range b.frames[first : last+1] {
+		atomic.AddUint32(&m.use[f], one)
+		pages = append(pages, f*PageBytes)
+	}
+	pages[0] += uint32(address % PageBytes)
+	b.pins++
+	return pages, nil
+}
+
+// Unpin takes back one Pin of the same kind and range. It must come after the
+// card has given up the range: the simulator faults any later access.
+func (m *Memory) Unpin(kind Kind, address, n uint64) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	b, err := m.locate(address, n)
+	if err != nil {
+		return fmt.Errorf("driver: unpin: %w", err)
+	}
+	if n == 0 || b.pins == 0 {
+		return fmt.Errorf("driver: unpin [%#x, %#x): not pinned: %w", address, address+n, ErrInvalidParameter)
+	}
+	first, last := (address-b.address)/PageBytes, (address-b.address+n-1)/PageBytes
+	one, mask := uint32(useRegion), uint32(useRegionMask)
+	if kind == ForRing {
+		one, mask = useRing, useRingMask
+	}
+	for _, f := range b.frames[first : last+1] {
+		if atomic.LoadUint32(&m.use[f])&mask == 0 {
+			return fmt.Errorf("driver: unpin [%#x, %#x): frame %d is not pinned: %w", address, address+n, f, ErrInvalidParameter)
+		}
+	}
+	for _, f := range b.frames[first : last+1] {
+		atomic.AddUint32(&m.use[f], -one)
+	}
+	b.pins--
+	return nil
+}

@@ -1,0 +1,301 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package driver
+
+import (
+	"encoding/binary"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+	"pgregory.net/rapid"
+
+	"hvia/layout"
+)
+
+// memoryFile makes a sealed memory file like the simulator's, and a linear
+// view of it: what the card sees.
+func memoryFile(t testing.TB, frames int) (fd int, linear []byte) {
+	t.Helper()
+	fd, err := unix.MemfdCreate("hvia-test-memory", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = unix.Close(fd) })
+	require.NoError(t, unix.Ftruncate(fd, int64(frames)*PageBytes))
+	_, err = unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, unix.F_SEAL_SHRINK|unix.F_SEAL_GROW)
+	require.NoError(t, err)
+	linear, err = unix.Mmap(fd, 0, frames*PageBytes, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = unix.Munmap(linear) })
+	return fd, linear
+}
+
+func newMemory(t testing.TB, frames int, seed uint64, budget int) (*Memory, []byte, []uint32) {
+	t.Helper()
+	fd, linear := memoryFile(t, frames)
+	use := make([]uint32, frames)
+	m, err := NewMemory(MemoryConfig{Fd: fd, Frames: frames, Use: use, Seed: seed, Budget: NewMappingBudget(budget)})
+	require.NoError(t, err)
+	t.Cleanup(m.Close)
+	return m, linear, use
+}
+
+func TestMemoryScatters(t *testing.T) {
+	m, linear, _ := newMemory(t, 4096, 1, defaultMappings)
+	b, err := m.Allocate(1000*PageBytes+17, Single)
+	require.NoError(t, err)
+	require.Equal(t, 1000*PageBytes+17, b.Len())
+	require.EqualValues(t, firstAddress, b.Address())
+	for i := range b.bytes {
+		b.bytes[i] = byte(i ^ i>>8 ^ i>>16)
+	}
+	consecutive := 0
+	seen := map[uint32]bool{}
+	for i, f := range b.frames {
+		require.False(t, seen[f], "frame %d was given out twice", f)
+		require.NotZero(t, f, "frame 0 is reserved")
+		seen[f] = true
+		if i > 0 && f == b.frames[i-1]+1 {
+			consecutive++
+		}
+	}
+	require.Zero(t, consecutive, "consecutive pages lie in consecutive frames")
+	// The gathered frames are what the window shows, and walking says where they are.
+	ranges, err := m.Physical(nil, b.Address(), uint64(b.Len()))
+	require.NoError(t, err)
+	var gathered []byte
+	for _, r := range ranges {
+		gathered = append(gathered, linear[r.Address:r.Address+r.Length]...)
+	}
+	require.Equal(t, b.Bytes(), gathered)
+	// An unaligned word across a page edge lies in two distant frames.
+	binary.LittleEndian.PutUint64(b.bytes[PageBytes-3:], 0x1122334455667788)
+	ranges, err = m.Physical(nil, b.Address()+PageBytes-3, 8)
+	require.NoError(t, err)
+	require.Len(t, ranges, 2)
+	require.Equal(t, []byte{0x88, 0x77, 0x66}, linear[ranges[0].Address:][:3])
+	require.Equal(t, []byte{0x55, 0x44, 0x33, 0x22, 0x11}, linear[ranges[1].Address:][:5])
+}
+
+func TestMemoryRepeatsBySeed(t *testing.T) {
+	run := func(seed uint64) (frames []uint32, addresses []uint64) {
+		m, _, _ := newMemory(t, 2048, seed, defaultMappings)
+		var held []*Buffer
+		for i := range 40 {
+			b, err := m.Allocate((i*7919)%60000+1, Scatter(i%2))
+			require.NoError(t, err)
+			frames, addresses = append(frames, b.frames...), append(addresses, b.Address())
+			held = append(held, b)
+			if i%3 == 2 {
+				require.NoError(t, held[0].Free())
+				held = held[1:]
+			}
+		}
+		return frames, addresses
+	}
+	f1, a1 := run(7)
+	f2, a2 := run(7)
+	f3, a3 := run(8)
+	require.Equal(t, f1, f2)
+	require.Equal(t, a1, a2)
+	require.Equal(t, a1, a3, "virtual addresses must not depend on the seed")
+	require.NotEqual(t, f1, f3, "the scatter order must depend on the seed")
+}
+
+func TestMemoryRuns(t *testing.T) {
+	m, linear, _ := newMemory(t, 1024, 3, defaultMappings)
+	b, err := m.Allocate(100*PageBytes, Runs)
+	require.NoError(t, err)
+	for i, f := range b.frames {
+		if i%blockFrames != 0 {
+			require.Equal(t, b.frames[i-1]+1, f, "page %d", i)
+		}
+		b.bytes[i*PageBytes] = byte(i + 1)
+		require.Equal(t, byte(i+1), linear[int(f)*PageBytes])
+	}
+	require.Equal(t, 7, m.budget.Used(), "one mapping per run of 16 frames")
+}
+
+func TestMemoryCapAndExhaustion(t *testing.T) {
+	m, _, _ := newMemory(t, 256, 3, 10)
+	_, err := m.Allocate(11*PageBytes, Single)
+	require.ErrorIs(t, err, ErrResource)
+	require.ErrorContains(t, err, "10 of 10 are free")
+	b, err := m.Allocate(10*PageBytes, Single)
+	require.NoError(t, err)
+	_, err = m.Allocate(1, Single)
+	require.ErrorIs(t, err, ErrResource)
+	require.NoError(t, b.Free())
+	require.Zero(t, m.budget.Used())
+
+	m, _, _ = newMemory(t, 64, 3, defaultMappings)
+	b, err = m.Allocate(63*PageBytes, Single)
+	require.NoError(t, err, "every frame but the reserved one")
+	_, err = m.Allocate(1, Single)
+	require.ErrorIs(t, err, ErrResource)
+	_, err = m.Allocate(1, Runs)
+	require.ErrorIs(t, err, ErrResource)
+	require.NoError(t, b.Free())
+	for range 3 { // a failed allocation must leave nothing behind
+		_, err = m.Allocate(64*PageBytes, Single)
+		require.ErrorIs(t, err, ErrResource)
+		_, err = m.Allocate(64*PageBytes, Runs)
+		require.ErrorIs(t, err, ErrResource)
+	}
+	_, err = m.Allocate(63*PageBytes, Single)
+	require.NoError(t, err)
+}
+
+func TestMemoryRecyclesWindows(t *testing.T) {
+	m, _, _ := newMemory(t, 256, 3, defaultMappings)
+	b, err := m.Allocate(5*PageBytes, Single)
+	require.NoError(t, err)
+	base, address := b.base, b.Address()
+	stale := b.Bytes()
+	require.NoError(t, b.Free())
+	require.Nil(t, b.Bytes())
+	require.ErrorIs(t, b.Free(), ErrInvalidParameter)
+	require.True(t, faults(stale), "a freed window must not be readable")
+	_, err = m.Window(address, 1)
+	require.ErrorIs(t, err, ErrInvalidParameter)
+	c, err := m.Allocate(5*PageBytes, Single)
+	require.NoError(t, err)
+	require.Equal(t, base, c.base, "the range is used again")
+	require.NotEqual(t, address, c.Address(), "the virtual address is not")
+	require.Equal(t, make([]byte, 5*PageBytes), c.Bytes())
+	runtime.KeepAlive(stale)
+}
+
+func TestMemoryGuards(t *testing.T) {
+	m, _, _ := newMemory(t, 256, 3, defaultMappings)
+	b, err := m.Allocate(PageBytes, Single)
+	require.NoError(t, err)
+	_, err = m.Allocate(PageBytes, Single)
+	require.NoError(t, err)
+	require.True(t, faults(bytesAt(b.base, 2*PageBytes)[PageBytes:]), "the page behind a buffer must not be readable")
+	for _, c := range []struct{ address, n uint64 }{
+		{b.Address() - 1, 1}, {b.Address() - 1, 2}, {b.Address() + PageBytes, 1}, {b.Address() + PageBytes - 1, 2},
+		{b.Address(), PageBytes + 1}, {b.Address(), 1 << 63}, {^uint64(0), 1}, {^uint64(0), 2}, {0, 1}, {b.Address() + 1, ^uint64(0)},
+	} {
+		_, err = m.Physical(nil, c.address, c.n)
+		require.ErrorIs(t, err, ErrInvalidParameter, "[%#x +%#x)", c.address, c.n)
+		_, err = m.Pin(ForRegion, c.address, c.n)
+		require.ErrorIs(t, err, ErrInvalidParameter, "[%#x +%#x)", c.address, c.n)
+	}
+	w, err := m.Window(b.Address()+PageBytes-1, 1)
+	require.NoError(t, err)
+	require.Len(t, w, 1)
+}
+
+func faults(b []byte) (fault bool) {
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer func() { fault = recover() != nil }()
+	_ = LoadUint32(b)
+	return false
+}
+
+func TestMemoryPins(t *testing.T) {
+	m, _, use := newMemory(t, 256, 3, defaultMappings)
+	b, err := m.Allocate(4*PageBytes, Single)
+	require.NoError(t, err)
+	pages, err := m.Pin(ForRegion, b.Address()+PageBytes+5, PageBytes)
+	require.NoError(t, err)
+	require.Equal(t, []uint32{b.frames[1]*PageBytes + 5, b.frames[2] * PageBytes}, pages)
+	_, err = m.Pin(ForRing, b.Address()+2*PageBytes, 64)
+	require.NoError(t, err)
+	count := func(i int) (region, ring uint32) {
+		e := layout.BridgeFrameUse(binary.LittleEndian.AppendUint32(nil, use[b.frames[i]]))
+		return e.Count() & layout.BridgeFrameUseCountRegionMask >> layout.BridgeFrameUseCountRegionLsb,
+			e.Count() & layout.BridgeFrameUseCountRingMask >> layout.BridgeFrameUseCountRingLsb
+	}
+	for i, want := range [][2]uint32{{0, 0}, {1, 0}, {1, 1}, {0, 0}} {
+		region, ring := count(i)
+		require.Equal(t, want, [2]uint32{region, ring}, "page %d", i)
+	}
+	require.ErrorIs(t, b.Free(), ErrInUse)
+	require.ErrorIs(t, m.Unpin(ForRing, b.Address(), 1), ErrInvalidParameter)
+	require.NoError(t, m.Unpin(ForRing, b.Address()+2*PageBytes, 64))
+	require.NoError(t, m.Unpin(ForRegion, b.Address()+PageBytes+5, PageBytes))
+	require.NoError(t, b.Free())
+	require.Equal(t, make([]uint32, 256), use)
+
+	b, err = m.Allocate(1, Single)
+	require.NoError(t, err)
+	for range 255 {
+		_, err = m.Pin(ForRing, b.Address(), 1)
+		require.NoError(t, err)
+	}
+	_, err = m.Pin(ForRing, b.Address(), 1)
+	require.ErrorIs(t, err, ErrResource, "the counter of rings has 8 bits")
+}
+
+// Random allocations and releases against a plain model: no frame has two
+// owners, contents stay, and in the end every frame is free again.
+func TestMemoryProperties(t *testing.T) {
+	fd, _ := memoryFile(t, 512)
+	rapid.Check(t, func(r *rapid.T) {
+		m, err := NewMemory(MemoryConfig{Fd: fd, Frames: 512, Use: make([]uint32, 512), Seed: rapid.Uint64().Draw(r, "seed"), Budget: NewMappingBudget(300)})
+		require.NoError(r, err)
+		defer m.Close()
+		type owned struct {
+			b    *Buffer
+			fill byte
+		}
+		var live []owned
+		fill := byte(0)
+		check := func() {
+			owner := map[uint32]bool{}
+			for _, o := range live {
+				for _, f := range o.b.frames {
+					require.False(r, owner[f], "frame %d has two owners", f)
+					owner[f] = true
+				}
+				require.Equal(r, o.fill, o.b.bytes[0])
+				require.Equal(r, o.fill, o.b.bytes[len(o.b.bytes)-1])
+			}
+		}
+		r.Repeat(map[string]func(*rapid.T){
+			"allocate": func(r *rapid.T) {
+				n := rapid.IntRange(1, 40*PageBytes).Draw(r, "bytes")
+				b, err := m.Allocate(n, Scatter(rapid.IntRange(0, 1).Draw(r, "how")))
+				if err != nil {
+					require.ErrorIs(r, err, ErrResource)
+					return
+				}
+				for _, v := range b.bytes {
+					require.Zero(r, v)
+				}
+				fill++
+				for i := range b.bytes {
+					b.bytes[i] = fill
+				}
+				live = append(live, owned{b, fill})
+			},
+			"free": func(r *rapid.T) {
+				if len(live) == 0 {
+					r.Skip("nothing to free")
+				}
+				i := rapid.IntRange(0, len(live)-1).Draw(r, "which")
+				require.NoError(r, live[i].b.Free())
+				live = slices.Delete(live, i, i+1)
+			},
+			"": func(*rapid.T) { check() },
+		})
+		for _, o := range live {
+			require.NoError(r, o.b.Free())
+		}
+		require.Zero(r, m.budget.Used())
+		free := 0
+		for i, mask := range m.blocks {
+			for b := range blockFrames {
+				if mask&(1<<b) != 0 {
+					free++
+				}
+			}
+			require.True(r, mask == 1<<blockFrames-1 || i == 0, "block %d must be whole again", i)
+		}
+		require.Equal(r, 511, free)
+	})
+}

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package driver
+
+import (
+	"fmt"
+	"sync/atomic"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// mapReserve reserves pages of address space that nothing may touch.
+func mapReserve(pages int) (unsafe.Pointer, error) {
+	p, err := unix.MmapPtr(-1, 0, nil, uintptr(pages)*PageBytes, unix.PROT_NONE,
+		unix.MAP_PRIVATE|unix.MAP_ANON|unix.MAP_NORESERVE)
+	if err != nil {
+		return nil, fmt.Errorf("reserve %d pages of address space: %w", pages, err)
+	}
+	return p, nil
+}
+
+// mapFrames replaces count pages of a reserved range, from page on, by frames of the memory file.
+func mapFrames(base unsafe.Pointer, page int, fd int, frame uint32, count int) error {
+	_, err := unix.MmapPtr(fd, int64(frame)*PageBytes, unsafe.Add(base, page*PageBytes), uintptr(count)*PageBytes,
+		unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_FIXED)
+	if err != nil {
+		return fmt.Errorf("map frames %d to %d of the node's memory: %w", frame, int(frame)+count-1, err)
+	}
+	return nil
+}
+
+// mapRevoke overlays pages of a range with inaccessible ones. The range is
+// never unmapped: a stale reference must fault, and must not meet memory that
+// the Go runtime has put there since.
+func mapRevoke(base unsafe.Pointer, pages int) error {
+	_, err := unix.MmapPtr(-1, 0, base, uintptr(pages)*PageBytes, unix.PROT_NONE,
+		unix.MAP_PRIVATE|unix.MAP_ANON|unix.MAP_NORESERVE|unix.MAP_FIXED)
+	if err != nil {
+		return fmt.Errorf("revoke %d pages of address space: %w", pages, err)
+	}
+	return nil
+}
+
+func bytesAt(base unsafe.Pointer, n int) []byte { return unsafe.Slice((*byte)(base), n) }
+
+// LoadUint32 reads the little-endian dword at b[0:4] atomically: what the card
+// wrote before it is visible afterwards. b[0] must lie at a multiple of 4.
+func LoadUint32(b []byte) uint32 {
+	_ = b[3]
+	return atomic.LoadUint32((*uint32)(unsafe.Pointer(&b[0])))
+}
+
+// StoreUint32 writes the little-endian dword at b[0:4] atomically: what was
+// stored before it is visible to who reads it. b[0] must lie at a multiple of 4.
+func StoreUint32(b []byte, v uint32) {
+	_ = b[3]
+	atomic.StoreUint32((*uint32)(unsafe.Pointer(&b[0])), v)
+}
