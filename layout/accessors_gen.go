@@ -7,7 +7,7 @@ import "encoding/binary"
 
 // Hash identifies this version of all layouts: the first eight bytes of the
 // SHA-256 of their reference page.
-const Hash uint64 = 0x66c915553db4d591
+const Hash uint64 = 0x6a49379cba8c12a1
 
 // PCI configuration space.
 const (
@@ -171,18 +171,26 @@ const (
 	RegisterInterruptEnableOffset          = 0x24 // RW causes that may assert INTA#, in the order of InterruptStatus
 	RegisterInterruptModeration0Offset     = 0x28 // RO reserved for moderation, reads 0
 	RegisterInterruptModeration1Offset     = 0x2c // RO reserved for moderation, reads 0
-	RegisterCommandAddressOffset           = 0x30 // WO physical address of a command block, 64-byte aligned; writing it starts the command; ignored and counted while CommandBusy
+	RegisterCommandAddressOffset           = 0x30 // WO physical address of a command block, 64-byte aligned; writing it starts the command; ignored and counted while CommandBusy or not Ready, or if not all four bytes are written
 	RegisterMacLowOffset                   = 0x38 // RW bytes 0 (lowest bits) to 3 of the port's MAC address
 	RegisterMacHighOffset                  = 0x3c // RW bytes 4 (lowest bits) and 5 of the MAC address
-	RegisterRawTransmitBaseOffset          = 0x40 // RW physical address of the raw transmit ring, 16-byte aligned, inside one page
-	RegisterRawTransmitSizeOffset          = 0x44 // RW log2 of its entries, 1 to 8; 0 = off
-	RegisterRawTransmitTailOffset          = 0x48 // RW index after the last entry that software filled
-	RegisterRawTransmitHeadOffset          = 0x4c // RO index of the next entry that the card takes
-	RegisterRawReceiveBaseOffset           = 0x50 // RW physical address of the raw receive ring, 16-byte aligned, inside one page
-	RegisterRawReceiveSizeOffset           = 0x54 // RW log2 of its entries, 1 to 8; 0 = off
-	RegisterRawReceiveTailOffset           = 0x58 // RW index after the last empty buffer that software posted
-	RegisterRawReceiveHeadOffset           = 0x5c // RO index of the next entry that the card fills
-	RegisterAsyncErrorInfoOffset           = 0x60 // RO the newest asynchronous error
+	RegisterRawTransmitBaseOffset          = 0x40 // RW physical address of the raw transmit ring, 16-byte aligned, inside one page (entries wrap inside the page of Base); a write sets Head and Tail to 0
+	RegisterRawTransmitSizeOffset          = 0x44 // RW size of the ring; a write sets Head and Tail to 0 and drops entries not begun
+	RegisterRawTransmitSizeLog2Lsb         = 0
+	RegisterRawTransmitSizeLog2Mask        = 0xf // log2 of its entries, 1 to 8; 0 = off, larger values are stored as 0
+	RegisterRawTransmitSizeBusyLsb         = 31
+	RegisterRawTransmitSizeBusyMask        = 0x80000000 // an entry is under way, also of a ring that was switched off: its memory is in use until this reads 0
+	RegisterRawTransmitTailOffset          = 0x48       // RW index after the last entry that software filled, taken modulo the size
+	RegisterRawTransmitHeadOffset          = 0x4c       // RO index of the first entry that software has not got back
+	RegisterRawReceiveBaseOffset           = 0x50       // RW physical address of the raw receive ring, 16-byte aligned, inside one page (entries wrap inside the page of Base); a write sets Head and Tail to 0
+	RegisterRawReceiveSizeOffset           = 0x54       // RW size of the ring; a write sets Head and Tail to 0 and drops entries not begun
+	RegisterRawReceiveSizeLog2Lsb          = 0
+	RegisterRawReceiveSizeLog2Mask         = 0xf // log2 of its entries, 1 to 8; 0 = off, larger values are stored as 0
+	RegisterRawReceiveSizeBusyLsb          = 31
+	RegisterRawReceiveSizeBusyMask         = 0x80000000 // an entry is under way, also of a ring that was switched off: its memory is in use until this reads 0
+	RegisterRawReceiveTailOffset           = 0x58       // RW index after the last empty buffer that software posted, taken modulo the size
+	RegisterRawReceiveHeadOffset           = 0x5c       // RO index of the first entry that software has not got back
+	RegisterAsyncErrorInfoOffset           = 0x60       // RO the newest asynchronous error
 	RegisterAsyncErrorInfoCodeLsb          = 0
 	RegisterAsyncErrorInfoCodeMask         = 0xff // AsyncError code
 	RegisterAsyncErrorInfoViLsb            = 8
@@ -538,6 +546,29 @@ func (v AttAccess) String() string {
 		return "RemoteRead"
 	}
 	return unknown("AttAccess", uint64(v))
+}
+
+// AttClient: Clients of the translation ports; the highest number is served first.
+type AttClient uint8
+
+// Values of AttClient.
+const (
+	AttClientDescriptor AttClient = 0x0 // descriptor fetch, which keeps one level-1 entry per VI
+	AttClientTransmit   AttClient = 0x1 // reads of payload
+	AttClientReceive    AttClient = 0x2 // writes of payload
+)
+
+// String returns the name of the value, or its number.
+func (v AttClient) String() string {
+	switch v {
+	case AttClientDescriptor:
+		return "Descriptor"
+	case AttClientTransmit:
+		return "Transmit"
+	case AttClientReceive:
+		return "Receive"
+	}
+	return unknown("AttClient", uint64(v))
 }
 
 // AttError: How a translation ended.
@@ -901,7 +932,7 @@ func (b Command) SetLevel2Address(v uint32) { binary.LittleEndian.PutUint32(b[20
 // Payload: AttLevel1 or ViContext
 func (b Command) Payload() []byte { return b[24:56:56] }
 
-// Detail: written by the card before Status
+// Detail: written by the card before Status: Attributes of the VI for QueryVi and BadState, else 0
 func (b Command) Detail() uint32 { return binary.LittleEndian.Uint32(b[56:60]) }
 
 // SetDetail stores the field.
@@ -1061,7 +1092,7 @@ const (
 	RawEntryStatusDoneLsb    = 0
 	RawEntryStatusDoneMask   = 0x1 // the entry belongs to software again
 	RawEntryStatusErrorLsb   = 1
-	RawEntryStatusErrorMask  = 0x2 // transmit: length out of range or bus error; receive: buffer too small
+	RawEntryStatusErrorMask  = 0x2 // length out of range, buffer not inside one page, or bus error; receive: buffer too small
 	RawEntryStatusLengthLsb  = 16
 	RawEntryStatusLengthMask = 0xffff0000 // receive: bytes of the frame
 )
@@ -1086,6 +1117,200 @@ func (b RawEntry) Status() uint32 { return binary.LittleEndian.Uint32(b[12:16]) 
 
 // SetStatus stores the field.
 func (b RawEntry) SetStatus(v uint32) { binary.LittleEndian.PutUint32(b[12:16], v) }
+
+// Connection frames.
+const (
+	ConnectionVersion                        = 0x1  // version of the protocol; frames of another version are dropped
+	MaxDiscriminator                         = 0x20 // bytes of a discriminator
+	ConnectionFrameSize                      = 104
+	ConnectionFrameVersionOffset             = 0
+	ConnectionFrameTypeOffset                = 1
+	ConnectionFrameReasonOffset              = 2
+	ConnectionFrameToInitiatorOffset         = 3
+	ConnectionFrameInitiatorOffset           = 4
+	ConnectionFrameResponderOffset           = 8
+	ConnectionFrameViOffset                  = 12
+	ConnectionFrameReliabilityOffset         = 14
+	ConnectionFrameRightsOffset              = 15
+	ConnectionFrameRightsRdmaWriteLsb        = 0
+	ConnectionFrameRightsRdmaWriteMask       = 0x1 // RDMA write
+	ConnectionFrameRightsRdmaReadLsb         = 1
+	ConnectionFrameRightsRdmaReadMask        = 0x2 // RDMA read
+	ConnectionFrameMaxTransferSizeOffset     = 16
+	ConnectionFrameSequenceOffset            = 20
+	ConnectionFrameDiscriminatorLengthOffset = 24
+	ConnectionFrameLocalLengthOffset         = 26
+	ConnectionFrameReservedOffset            = 28
+	ConnectionFrameDiscriminatorOffset       = 32
+	ConnectionFrameLocalDiscriminatorOffset  = 64
+	ConnectionFrameCookieOffset              = 96
+)
+
+// ConnectionType: Kinds of connection frames.
+type ConnectionType uint8
+
+// Values of ConnectionType.
+const (
+	ConnectionTypeRequest       ConnectionType = 0x1 // initiator: asks who waits at Discriminator; repeated until answered
+	ConnectionTypePending       ConnectionType = 0x2 // responder: the request was handed to a waiting program, which has not decided yet
+	ConnectionTypeAccept        ConnectionType = 0x3 // responder: its VI is connected; repeated until confirmed
+	ConnectionTypeConfirm       ConnectionType = 0x4 // initiator: its VI is connected too
+	ConnectionTypeReject        ConnectionType = 0x5 // responder: the program refused, or nobody waits; Reason says which
+	ConnectionTypeDisconnect    ConnectionType = 0x6 // either: left the connection, or does not know it; repeated until acknowledged when it left
+	ConnectionTypeDisconnectAck ConnectionType = 0x7 // either: answer to Disconnect
+)
+
+// String returns the name of the value, or its number.
+func (v ConnectionType) String() string {
+	switch v {
+	case ConnectionTypeRequest:
+		return "Request"
+	case ConnectionTypePending:
+		return "Pending"
+	case ConnectionTypeAccept:
+		return "Accept"
+	case ConnectionTypeConfirm:
+		return "Confirm"
+	case ConnectionTypeReject:
+		return "Reject"
+	case ConnectionTypeDisconnect:
+		return "Disconnect"
+	case ConnectionTypeDisconnectAck:
+		return "DisconnectAck"
+	}
+	return unknown("ConnectionType", uint64(v))
+}
+
+// ConnectionReason: Why a frame was sent.
+type ConnectionReason uint8
+
+// Values of ConnectionReason.
+const (
+	ConnectionReasonNone     ConnectionReason = 0x0 // no reason is needed
+	ConnectionReasonNoMatch  ConnectionReason = 0x1 // no program waits at that discriminator
+	ConnectionReasonRejected ConnectionReason = 0x2 // the program refused
+	ConnectionReasonClosed   ConnectionReason = 0x3 // the program disconnected or is gone
+	ConnectionReasonTimedOut ConnectionReason = 0x4 // the program's time for connecting was over
+	ConnectionReasonUnknown  ConnectionReason = 0x5 // no connection of these identifiers is known here
+	ConnectionReasonResource ConnectionReason = 0x6 // the agent has no room for another request
+	ConnectionReasonFailed   ConnectionReason = 0x7 // the card refused to connect the VI
+)
+
+// String returns the name of the value, or its number.
+func (v ConnectionReason) String() string {
+	switch v {
+	case ConnectionReasonNone:
+		return "None"
+	case ConnectionReasonNoMatch:
+		return "NoMatch"
+	case ConnectionReasonRejected:
+		return "Rejected"
+	case ConnectionReasonClosed:
+		return "Closed"
+	case ConnectionReasonTimedOut:
+		return "TimedOut"
+	case ConnectionReasonUnknown:
+		return "Unknown"
+	case ConnectionReasonResource:
+		return "Resource"
+	case ConnectionReasonFailed:
+		return "Failed"
+	}
+	return unknown("ConnectionReason", uint64(v))
+}
+
+// ConnectionFrame is a view of 104 bytes (BigEndian): A connection frame, at byte 14 of the Ethernet frame.
+type ConnectionFrame []byte
+
+// Version: ConnectionVersion
+func (b ConnectionFrame) Version() uint8 { return b[0] }
+
+// SetVersion stores the field.
+func (b ConnectionFrame) SetVersion(v uint8) { b[0] = v }
+
+// Type: ConnectionType
+func (b ConnectionFrame) Type() uint8 { return b[1] }
+
+// SetType stores the field.
+func (b ConnectionFrame) SetType(v uint8) { b[1] = v }
+
+// Reason: ConnectionReason
+func (b ConnectionFrame) Reason() uint8 { return b[2] }
+
+// SetReason stores the field.
+func (b ConnectionFrame) SetReason(v uint8) { b[2] = v }
+
+// ToInitiator: 1 = the receiver is the connection's initiator
+func (b ConnectionFrame) ToInitiator() uint8 { return b[3] }
+
+// SetToInitiator stores the field.
+func (b ConnectionFrame) SetToInitiator(v uint8) { b[3] = v }
+
+// Initiator: initiator's identifier
+func (b ConnectionFrame) Initiator() uint32 { return binary.BigEndian.Uint32(b[4:8]) }
+
+// SetInitiator stores the field.
+func (b ConnectionFrame) SetInitiator(v uint32) { binary.BigEndian.PutUint32(b[4:8], v) }
+
+// Responder: responder's identifier
+func (b ConnectionFrame) Responder() uint32 { return binary.BigEndian.Uint32(b[8:12]) }
+
+// SetResponder stores the field.
+func (b ConnectionFrame) SetResponder(v uint32) { binary.BigEndian.PutUint32(b[8:12], v) }
+
+// Vi: Request, Accept: the sender's VI number, generation (bits 15:8) and index (7:0)
+func (b ConnectionFrame) Vi() uint16 { return binary.BigEndian.Uint16(b[12:14]) }
+
+// SetVi stores the field.
+func (b ConnectionFrame) SetVi(v uint16) { binary.BigEndian.PutUint16(b[12:14], v) }
+
+// Reliability: Request, Accept: Reliability
+func (b ConnectionFrame) Reliability() uint8 { return b[14] }
+
+// SetReliability stores the field.
+func (b ConnectionFrame) SetReliability(v uint8) { b[14] = v }
+
+// Rights: Request, Accept: what the sender's VI lets its peer do
+func (b ConnectionFrame) Rights() uint8 { return b[15] }
+
+// SetRights stores the field.
+func (b ConnectionFrame) SetRights(v uint8) { b[15] = v }
+
+// MaxTransferSize: Request, Accept: the sender's VI attribute
+func (b ConnectionFrame) MaxTransferSize() uint32 { return binary.BigEndian.Uint32(b[16:20]) }
+
+// SetMaxTransferSize stores the field.
+func (b ConnectionFrame) SetMaxTransferSize(v uint32) { binary.BigEndian.PutUint32(b[16:20], v) }
+
+// Sequence: Request, Accept: sequence number of the sender's first VIA frame
+func (b ConnectionFrame) Sequence() uint32 { return binary.BigEndian.Uint32(b[20:24]) }
+
+// SetSequence stores the field.
+func (b ConnectionFrame) SetSequence(v uint32) { binary.BigEndian.PutUint32(b[20:24], v) }
+
+// DiscriminatorLength: Request: bytes of Discriminator in use
+func (b ConnectionFrame) DiscriminatorLength() uint16 { return binary.BigEndian.Uint16(b[24:26]) }
+
+// SetDiscriminatorLength stores the field.
+func (b ConnectionFrame) SetDiscriminatorLength(v uint16) { binary.BigEndian.PutUint16(b[24:26], v) }
+
+// LocalLength: Request: bytes of LocalDiscriminator in use
+func (b ConnectionFrame) LocalLength() uint16 { return binary.BigEndian.Uint16(b[26:28]) }
+
+// SetLocalLength stores the field.
+func (b ConnectionFrame) SetLocalLength(v uint16) { binary.BigEndian.PutUint16(b[26:28], v) }
+
+// Discriminator: Request: the address that is asked for, zero-padded
+func (b ConnectionFrame) Discriminator() []byte { return b[32:64:64] }
+
+// LocalDiscriminator: Request: the initiator's own, zero-padded
+func (b ConnectionFrame) LocalDiscriminator() []byte { return b[64:96:96] }
+
+// Cookie: chosen by the initiator for this run of its card, repeated in every answer: frames of an earlier run of either card do not match
+func (b ConnectionFrame) Cookie() uint64 { return binary.BigEndian.Uint64(b[96:104]) }
+
+// SetCookie stores the field.
+func (b ConnectionFrame) SetCookie(v uint64) { binary.BigEndian.PutUint64(b[96:104], v) }
 
 // Trace events.
 const (
@@ -1303,7 +1528,8 @@ const (
 	CounterRawTransmit        Counter = 0x30 // raw frames sent
 	CounterRawReceive         Counter = 0x31 // raw frames stored
 	CounterRawReceiveDropped  Counter = 0x32 // raw frames dropped: no buffer, or too small
-	CounterRawTransmitError   Counter = 0x33 // raw entries refused
+	CounterRawTransmitError   Counter = 0x33 // raw transmit entries ended with Error
+	CounterRawReceiveError    Counter = 0x34 // raw receive entries ended with Error
 	CounterCommand            Counter = 0x38 // commands carried out
 	CounterCommandError       Counter = 0x39 // commands refused
 	CounterCommandIgnored     Counter = 0x3a // writes to CommandAddress while busy
@@ -1389,6 +1615,8 @@ func (v Counter) String() string {
 		return "RawReceiveDropped"
 	case CounterRawTransmitError:
 		return "RawTransmitError"
+	case CounterRawReceiveError:
+		return "RawReceiveError"
 	case CounterCommand:
 		return "Command"
 	case CounterCommandError:

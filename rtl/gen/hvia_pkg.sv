@@ -5,7 +5,7 @@
 /* verilator lint_off UNUSEDPARAM */
 package hvia_pkg;
 
-  localparam logic [63:0] LayoutHash = 64'h66c915553db4d591;
+  localparam logic [63:0] LayoutHash = 64'h6a49379cba8c12a1;
 
   // PCI configuration space
   localparam logic [15:0] PciVendorID = 16'h5648;
@@ -138,10 +138,16 @@ package hvia_pkg;
   localparam logic [19:0] RegisterMacHighOffset = 20'h3c;
   localparam logic [19:0] RegisterRawTransmitBaseOffset = 20'h40;
   localparam logic [19:0] RegisterRawTransmitSizeOffset = 20'h44;
+  localparam int unsigned RegisterRawTransmitSizeLog2Lsb = 0;
+  localparam int unsigned RegisterRawTransmitSizeLog2Width = 4;
+  localparam int unsigned RegisterRawTransmitSizeBusyBit = 31;
   localparam logic [19:0] RegisterRawTransmitTailOffset = 20'h48;
   localparam logic [19:0] RegisterRawTransmitHeadOffset = 20'h4c;
   localparam logic [19:0] RegisterRawReceiveBaseOffset = 20'h50;
   localparam logic [19:0] RegisterRawReceiveSizeOffset = 20'h54;
+  localparam int unsigned RegisterRawReceiveSizeLog2Lsb = 0;
+  localparam int unsigned RegisterRawReceiveSizeLog2Width = 4;
+  localparam int unsigned RegisterRawReceiveSizeBusyBit = 31;
   localparam logic [19:0] RegisterRawReceiveTailOffset = 20'h58;
   localparam logic [19:0] RegisterRawReceiveHeadOffset = 20'h5c;
   localparam logic [19:0] RegisterAsyncErrorInfoOffset = 20'h60;
@@ -225,6 +231,10 @@ package hvia_pkg;
   localparam logic [1:0] AttAccessLocal = 2'h0;
   localparam logic [1:0] AttAccessRemoteWrite = 2'h1;
   localparam logic [1:0] AttAccessRemoteRead = 2'h2;
+  localparam int unsigned AttClientBits = 2;
+  localparam logic [1:0] AttClientDescriptor = 2'h0;
+  localparam logic [1:0] AttClientTransmit = 2'h1;
+  localparam logic [1:0] AttClientReceive = 2'h2;
   localparam int unsigned AttErrorBits = 3;
   localparam logic [2:0] AttErrorNone = 3'h0;
   localparam logic [2:0] AttErrorHandle = 3'h1;
@@ -369,6 +379,47 @@ package hvia_pkg;
   localparam int unsigned RawEntryStatusLengthLsb = 16;
   localparam int unsigned RawEntryStatusLengthWidth = 16;
 
+  // Connection frames
+  localparam logic [7:0] ConnectionVersion = 8'h1;
+  localparam logic [15:0] MaxDiscriminator = 16'h20;
+  localparam int unsigned ConnectionTypeBits = 8;
+  localparam logic [7:0] ConnectionTypeRequest = 8'h1;
+  localparam logic [7:0] ConnectionTypePending = 8'h2;
+  localparam logic [7:0] ConnectionTypeAccept = 8'h3;
+  localparam logic [7:0] ConnectionTypeConfirm = 8'h4;
+  localparam logic [7:0] ConnectionTypeReject = 8'h5;
+  localparam logic [7:0] ConnectionTypeDisconnect = 8'h6;
+  localparam logic [7:0] ConnectionTypeDisconnectAck = 8'h7;
+  localparam int unsigned ConnectionReasonBits = 8;
+  localparam logic [7:0] ConnectionReasonNone = 8'h0;
+  localparam logic [7:0] ConnectionReasonNoMatch = 8'h1;
+  localparam logic [7:0] ConnectionReasonRejected = 8'h2;
+  localparam logic [7:0] ConnectionReasonClosed = 8'h3;
+  localparam logic [7:0] ConnectionReasonTimedOut = 8'h4;
+  localparam logic [7:0] ConnectionReasonUnknown = 8'h5;
+  localparam logic [7:0] ConnectionReasonResource = 8'h6;
+  localparam logic [7:0] ConnectionReasonFailed = 8'h7;
+  localparam int unsigned ConnectionFrameSize = 104;
+  localparam int unsigned ConnectionFrameVersionOffset = 0;
+  localparam int unsigned ConnectionFrameTypeOffset = 1;
+  localparam int unsigned ConnectionFrameReasonOffset = 2;
+  localparam int unsigned ConnectionFrameToInitiatorOffset = 3;
+  localparam int unsigned ConnectionFrameInitiatorOffset = 4;
+  localparam int unsigned ConnectionFrameResponderOffset = 8;
+  localparam int unsigned ConnectionFrameViOffset = 12;
+  localparam int unsigned ConnectionFrameReliabilityOffset = 14;
+  localparam int unsigned ConnectionFrameRightsOffset = 15;
+  localparam int unsigned ConnectionFrameRightsRdmaWriteBit = 0;
+  localparam int unsigned ConnectionFrameRightsRdmaReadBit = 1;
+  localparam int unsigned ConnectionFrameMaxTransferSizeOffset = 16;
+  localparam int unsigned ConnectionFrameSequenceOffset = 20;
+  localparam int unsigned ConnectionFrameDiscriminatorLengthOffset = 24;
+  localparam int unsigned ConnectionFrameLocalLengthOffset = 26;
+  localparam int unsigned ConnectionFrameReservedOffset = 28;
+  localparam int unsigned ConnectionFrameDiscriminatorOffset = 32;
+  localparam int unsigned ConnectionFrameLocalDiscriminatorOffset = 64;
+  localparam int unsigned ConnectionFrameCookieOffset = 96;
+
   // Trace events
   localparam int unsigned TraceEventBits = 8;
   localparam logic [7:0] TraceEventDoorbellCommitted = 8'h1;
@@ -447,6 +498,7 @@ package hvia_pkg;
   localparam logic [7:0] CounterRawReceive = 8'h31;
   localparam logic [7:0] CounterRawReceiveDropped = 8'h32;
   localparam logic [7:0] CounterRawTransmitError = 8'h33;
+  localparam logic [7:0] CounterRawReceiveError = 8'h34;
   localparam logic [7:0] CounterCommand = 8'h38;
   localparam logic [7:0] CounterCommandError = 8'h39;
   localparam logic [7:0] CounterCommandIgnored = 8'h3a;

@@ -6,7 +6,7 @@
 
 namespace hvia {
 
-constexpr uint64_t kLayoutHash = 0x66c915553db4d591ull;
+constexpr uint64_t kLayoutHash = 0x6a49379cba8c12a1ull;
 
 // PCI configuration space
 constexpr uint32_t kPciVendorID = 0x5648u;
@@ -192,10 +192,18 @@ constexpr size_t kRegisterMacLowOffset = 56;
 constexpr size_t kRegisterMacHighOffset = 60;
 constexpr size_t kRegisterRawTransmitBaseOffset = 64;
 constexpr size_t kRegisterRawTransmitSizeOffset = 68;
+constexpr size_t kRegisterRawTransmitSizeLog2Lsb = 0;
+constexpr uint32_t kRegisterRawTransmitSizeLog2Mask = 0xfu;
+constexpr size_t kRegisterRawTransmitSizeBusyLsb = 31;
+constexpr uint32_t kRegisterRawTransmitSizeBusyMask = 0x80000000u;
 constexpr size_t kRegisterRawTransmitTailOffset = 72;
 constexpr size_t kRegisterRawTransmitHeadOffset = 76;
 constexpr size_t kRegisterRawReceiveBaseOffset = 80;
 constexpr size_t kRegisterRawReceiveSizeOffset = 84;
+constexpr size_t kRegisterRawReceiveSizeLog2Lsb = 0;
+constexpr uint32_t kRegisterRawReceiveSizeLog2Mask = 0xfu;
+constexpr size_t kRegisterRawReceiveSizeBusyLsb = 31;
+constexpr uint32_t kRegisterRawReceiveSizeBusyMask = 0x80000000u;
 constexpr size_t kRegisterRawReceiveTailOffset = 88;
 constexpr size_t kRegisterRawReceiveHeadOffset = 92;
 constexpr size_t kRegisterAsyncErrorInfoOffset = 96;
@@ -312,6 +320,17 @@ inline const char* AttAccessName(uint64_t v) {
     case kAttAccessLocal: return "Local";
     case kAttAccessRemoteWrite: return "RemoteWrite";
     case kAttAccessRemoteRead: return "RemoteRead";
+    default: return "?";
+  }
+}
+constexpr uint32_t kAttClientDescriptor = 0x0u;
+constexpr uint32_t kAttClientTransmit = 0x1u;
+constexpr uint32_t kAttClientReceive = 0x2u;
+inline const char* AttClientName(uint64_t v) {
+  switch (v) {
+    case kAttClientDescriptor: return "Descriptor";
+    case kAttClientTransmit: return "Transmit";
+    case kAttClientReceive: return "Receive";
     default: return "?";
   }
 }
@@ -537,6 +556,72 @@ constexpr uint32_t kRawEntryStatusErrorMask = 0x2u;
 constexpr size_t kRawEntryStatusLengthLsb = 16;
 constexpr uint32_t kRawEntryStatusLengthMask = 0xffff0000u;
 
+// Connection frames
+constexpr uint32_t kConnectionVersion = 0x1u;
+constexpr uint32_t kMaxDiscriminator = 0x20u;
+constexpr uint32_t kConnectionTypeRequest = 0x1u;
+constexpr uint32_t kConnectionTypePending = 0x2u;
+constexpr uint32_t kConnectionTypeAccept = 0x3u;
+constexpr uint32_t kConnectionTypeConfirm = 0x4u;
+constexpr uint32_t kConnectionTypeReject = 0x5u;
+constexpr uint32_t kConnectionTypeDisconnect = 0x6u;
+constexpr uint32_t kConnectionTypeDisconnectAck = 0x7u;
+inline const char* ConnectionTypeName(uint64_t v) {
+  switch (v) {
+    case kConnectionTypeRequest: return "Request";
+    case kConnectionTypePending: return "Pending";
+    case kConnectionTypeAccept: return "Accept";
+    case kConnectionTypeConfirm: return "Confirm";
+    case kConnectionTypeReject: return "Reject";
+    case kConnectionTypeDisconnect: return "Disconnect";
+    case kConnectionTypeDisconnectAck: return "DisconnectAck";
+    default: return "?";
+  }
+}
+constexpr uint32_t kConnectionReasonNone = 0x0u;
+constexpr uint32_t kConnectionReasonNoMatch = 0x1u;
+constexpr uint32_t kConnectionReasonRejected = 0x2u;
+constexpr uint32_t kConnectionReasonClosed = 0x3u;
+constexpr uint32_t kConnectionReasonTimedOut = 0x4u;
+constexpr uint32_t kConnectionReasonUnknown = 0x5u;
+constexpr uint32_t kConnectionReasonResource = 0x6u;
+constexpr uint32_t kConnectionReasonFailed = 0x7u;
+inline const char* ConnectionReasonName(uint64_t v) {
+  switch (v) {
+    case kConnectionReasonNone: return "None";
+    case kConnectionReasonNoMatch: return "NoMatch";
+    case kConnectionReasonRejected: return "Rejected";
+    case kConnectionReasonClosed: return "Closed";
+    case kConnectionReasonTimedOut: return "TimedOut";
+    case kConnectionReasonUnknown: return "Unknown";
+    case kConnectionReasonResource: return "Resource";
+    case kConnectionReasonFailed: return "Failed";
+    default: return "?";
+  }
+}
+constexpr size_t kConnectionFrameSize = 104;
+constexpr size_t kConnectionFrameVersionOffset = 0;
+constexpr size_t kConnectionFrameTypeOffset = 1;
+constexpr size_t kConnectionFrameReasonOffset = 2;
+constexpr size_t kConnectionFrameToInitiatorOffset = 3;
+constexpr size_t kConnectionFrameInitiatorOffset = 4;
+constexpr size_t kConnectionFrameResponderOffset = 8;
+constexpr size_t kConnectionFrameViOffset = 12;
+constexpr size_t kConnectionFrameReliabilityOffset = 14;
+constexpr size_t kConnectionFrameRightsOffset = 15;
+constexpr size_t kConnectionFrameRightsRdmaWriteLsb = 0;
+constexpr uint32_t kConnectionFrameRightsRdmaWriteMask = 0x1u;
+constexpr size_t kConnectionFrameRightsRdmaReadLsb = 1;
+constexpr uint32_t kConnectionFrameRightsRdmaReadMask = 0x2u;
+constexpr size_t kConnectionFrameMaxTransferSizeOffset = 16;
+constexpr size_t kConnectionFrameSequenceOffset = 20;
+constexpr size_t kConnectionFrameDiscriminatorLengthOffset = 24;
+constexpr size_t kConnectionFrameLocalLengthOffset = 26;
+constexpr size_t kConnectionFrameReservedOffset = 28;
+constexpr size_t kConnectionFrameDiscriminatorOffset = 32;
+constexpr size_t kConnectionFrameLocalDiscriminatorOffset = 64;
+constexpr size_t kConnectionFrameCookieOffset = 96;
+
 // Trace events
 constexpr uint32_t kTraceEventDoorbellCommitted = 0x1u;
 constexpr uint32_t kTraceEventDescriptorStart = 0x2u;
@@ -655,6 +740,7 @@ constexpr uint32_t kCounterRawTransmit = 0x30u;
 constexpr uint32_t kCounterRawReceive = 0x31u;
 constexpr uint32_t kCounterRawReceiveDropped = 0x32u;
 constexpr uint32_t kCounterRawTransmitError = 0x33u;
+constexpr uint32_t kCounterRawReceiveError = 0x34u;
 constexpr uint32_t kCounterCommand = 0x38u;
 constexpr uint32_t kCounterCommandError = 0x39u;
 constexpr uint32_t kCounterCommandIgnored = 0x3au;
@@ -705,6 +791,7 @@ inline const char* CounterName(uint64_t v) {
     case kCounterRawReceive: return "RawReceive";
     case kCounterRawReceiveDropped: return "RawReceiveDropped";
     case kCounterRawTransmitError: return "RawTransmitError";
+    case kCounterRawReceiveError: return "RawReceiveError";
     case kCounterCommand: return "Command";
     case kCounterCommandError: return "CommandError";
     case kCounterCommandIgnored: return "CommandIgnored";

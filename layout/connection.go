@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package layout
+
+// The agents' connection protocol. The initiator repeats Request until it is
+// answered, the responder repeats Accept until it is confirmed, and whoever
+// leaves a connection repeats Disconnect until it is acknowledged; every other
+// frame is an answer to one that the other side repeats. So each side needs
+// one timer, and a lost or doubled frame costs a repetition.
+var connectionSection = Section{
+	Title: "Connection frames",
+	Doc: "What kernel agents say to each other, behind the Ethernet header of frames with EtherTypeConnection. A frame names the connection by two " +
+		"identifiers, each chosen by one agent and never used again by it while the card is open; 0 = not known yet.",
+	Constants: []Constant{
+		{"ConnectionVersion", 1, 8, "version of the protocol; frames of another version are dropped"},
+		{"MaxDiscriminator", 32, 16, "bytes of a discriminator"},
+	},
+	Enums: []Enum{
+		{Name: "ConnectionType", Doc: "Kinds of connection frames.", Width: 8, Values: []Value{
+			{"Request", 1, "initiator: asks who waits at Discriminator; repeated until answered"},
+			{"Pending", 2, "responder: the request was handed to a waiting program, which has not decided yet"},
+			{"Accept", 3, "responder: its VI is connected; repeated until confirmed"},
+			{"Confirm", 4, "initiator: its VI is connected too"},
+			{"Reject", 5, "responder: the program refused, or nobody waits; Reason says which"},
+			{"Disconnect", 6, "either: left the connection, or does not know it; repeated until acknowledged when it left"},
+			{"DisconnectAck", 7, "either: answer to Disconnect"},
+		}},
+		{Name: "ConnectionReason", Doc: "Why a frame was sent.", Width: 8, Values: []Value{
+			{"None", 0, "no reason is needed"},
+			{"NoMatch", 1, "no program waits at that discriminator"},
+			{"Rejected", 2, "the program refused"},
+			{"Closed", 3, "the program disconnected or is gone"},
+			{"TimedOut", 4, "the program's time for connecting was over"},
+			{"Unknown", 5, "no connection of these identifiers is known here"},
+			{"Resource", 6, "the agent has no room for another request"},
+			{"Failed", 7, "the card refused to connect the VI"},
+		}},
+	},
+	Structs: []Struct{{
+		Name: "ConnectionFrame", Doc: "A connection frame, at byte 14 of the Ethernet frame.", Endian: Big, Size: 104, Fields: []Field{
+			{Name: "Version", Offset: 0, Width: 1, Doc: "ConnectionVersion"},
+			{Name: "Type", Offset: 1, Width: 1, Doc: "ConnectionType"},
+			{Name: "Reason", Offset: 2, Width: 1, Doc: "ConnectionReason"},
+			{Name: "ToInitiator", Offset: 3, Width: 1, Doc: "1 = the receiver is the connection's initiator"},
+			{Name: "Initiator", Offset: 4, Width: 4, Doc: "initiator's identifier"},
+			{Name: "Responder", Offset: 8, Width: 4, Doc: "responder's identifier"},
+			{Name: "Vi", Offset: 12, Width: 2, Doc: "Request, Accept: the sender's VI number, generation (bits 15:8) and index (7:0)"},
+			{Name: "Reliability", Offset: 14, Width: 1, Doc: "Request, Accept: Reliability"},
+			{Name: "Rights", Offset: 15, Width: 1, Doc: "Request, Accept: what the sender's VI lets its peer do", Bits: []Bits{
+				{"RdmaWrite", 0, 1, "RDMA write"},
+				{"RdmaRead", 1, 1, "RDMA read"},
+			}},
+			{Name: "MaxTransferSize", Offset: 16, Width: 4, Doc: "Request, Accept: the sender's VI attribute"},
+			{Name: "Sequence", Offset: 20, Width: 4, Doc: "Request, Accept: sequence number of the sender's first VIA frame"},
+			{Name: "DiscriminatorLength", Offset: 24, Width: 2, Doc: "Request: bytes of Discriminator in use"},
+			{Name: "LocalLength", Offset: 26, Width: 2, Doc: "Request: bytes of LocalDiscriminator in use"},
+			{Name: "Reserved", Offset: 28, Width: 4, Doc: "zero"},
+			{Name: "Discriminator", Offset: 32, Width: 32, Bytes: true, Doc: "Request: the address that is asked for, zero-padded"},
+			{Name: "LocalDiscriminator", Offset: 64, Width: 32, Bytes: true, Doc: "Request: the initiator's own, zero-padded"},
+			{Name: "Cookie", Offset: 96, Width: 8, Doc: "chosen by the initiator for this run of its card, repeated in every answer: frames of an earlier run of either card do not match"},
+		},
+	}},
+}
