@@ -1,0 +1,372 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// The card's registers behind BAR 0, as listed in `layout`, and the way of BAR 1
+// accesses to the doorbell block.
+//
+// Two resets meet here. The target side (`rst_ni`) lives as long as the PCI side,
+// so that the host is answered during a soft reset; what the registers hold is
+// cleared with the core (`core_rst_ni`). From the request of a soft reset until
+// its end writes to registers and doorbells are taken and dropped, `enable_o` is
+// 0, and reads are answered.
+//
+// Reads are answered two clocks after `tgt_rvalid_i`. Offsets without a register
+// and all of BAR 1 read 0; writes to them, and to read-only registers, have no
+// effect. A doorbell write may be held back by the doorbell block; register
+// writes never are.
+//
+// Raw rings: a write to a ring's Base or Size starts the ring anew
+// (`*_restart_o`): Head and Tail become 0. A Size above 8 is stored as 0, off.
+module registers #(
+    parameter int unsigned DataBytes    = 4,
+    parameter int unsigned Ports        = 1,
+    parameter logic [2:0]  Reliability  = hvia_pkg::ReliabilityUnreliable,
+    parameter logic        RdmaRead     = 1'b0
+) (
+    input logic clk_i,
+    input logic rst_ni,
+    input logic core_rst_ni,
+
+    // Target port
+    input  logic        tgt_wvalid_i,
+    output logic        tgt_wready_o,
+    input  logic        tgt_wbar_i,
+    input  logic [19:0] tgt_waddr_i,
+    input  logic [31:0] tgt_wdata_i,
+    input  logic [ 3:0] tgt_wbe_i,
+    input  logic        tgt_wend_i,
+    input  logic        tgt_rvalid_i,
+    input  logic        tgt_rbar_i,
+    input  logic [19:0] tgt_raddr_i,
+    output logic        tgt_rready_o,
+    output logic [31:0] tgt_rdata_o,
+
+    // Doorbell block
+    output logic        db_wvalid_o,
+    input  logic        db_wready_i,
+    output logic [19:0] db_waddr_o,
+    output logic [31:0] db_wdata_o,
+    output logic [ 3:0] db_wbe_o,
+    output logic        db_wend_o,
+
+    // Counters
+    output logic [ 6:0] counter_index_o,
+    input  logic [31:0] counter_data_i,
+
+    // Reset
+    input  logic [31:0] strap_i,
+    output logic        soft_reset_o,
+    input  logic        soft_reset_busy_i,
+
+    // Card
+    output logic        enable_o,
+    output logic [47:0] mac_o,
+    input  logic        ready_i,
+    input  logic        card_quiet_i,
+
+    // VI manager
+    output logic        cmd_valid_o,
+    output logic [31:0] cmd_addr_o,
+    input  logic        cmd_busy_i,
+    output logic        stat_command_ignored_o,
+
+    // Raw port; `*_busy_i`: the ring has an entry under way
+    output logic [31:0] rawtx_base_o,
+    output logic [ 3:0] rawtx_size_o,
+    output logic [ 7:0] rawtx_tail_o,
+    output logic        rawtx_restart_o,
+    input  logic [ 7:0] rawtx_head_i,
+    input  logic        rawtx_busy_i,
+    output logic [31:0] rawrx_base_o,
+    output logic [ 3:0] rawrx_size_o,
+    output logic [ 7:0] rawrx_tail_o,
+    output logic        rawrx_restart_o,
+    input  logic [ 7:0] rawrx_head_i,
+    input  logic        rawrx_busy_i,
+
+    // Causes of interrupts, one clock each
+    input  logic       irq_command_done_i,
+    input  logic       irq_raw_receive_i,
+    input  logic       irq_raw_transmit_i,
+    input  logic       irq_bus_error_i,
+    input  logic       async_valid_i,
+    input  logic [7:0] async_code_i,
+    input  logic [7:0] async_vi_i,
+    output logic       inta_o,
+
+    output logic quiet_o
+);
+
+  localparam logic [3:0] MaxRingLog2 = 4'd8;
+
+  localparam logic [31:0] Version =
+      (32'(hvia_pkg::CardVersionMajor) << hvia_pkg::RegisterVersionMajorLsb) |
+      (32'(hvia_pkg::CardVersionMinor) << hvia_pkg::RegisterVersionMinorLsb);
+  localparam logic [31:0] Capability =
+      (hvia_params_pkg::ViCountLog2 << hvia_pkg::RegisterCapabilityViCountLog2Lsb) |
+      (DataBytes << hvia_pkg::RegisterCapabilityDataBytesLsb) |
+      (Ports << hvia_pkg::RegisterCapabilityPortsLsb) |
+      (32'(Reliability) << hvia_pkg::RegisterCapabilityReliabilityLsb) |
+      (32'(RdmaRead) << hvia_pkg::RegisterCapabilityRdmaReadBit);
+
+  // Bits of a write that its byte enables let through.
+  function automatic logic [31:0] merge(input logic [31:0] old, input logic [31:0] data,
+                                        input logic [3:0] be);
+    logic [31:0] mask;
+    mask  = {{8{be[3]}}, {8{be[2]}}, {8{be[1]}}, {8{be[0]}}};
+    merge = (old & ~mask) | (data & mask);
+  endfunction
+
+  // What the registers hold.
+  logic        enable_q, enable_d;
+  logic [ 4:0] irq_status_q, irq_status_d, irq_enable_q, irq_enable_d, irq_set;
+  logic [47:0] mac_q, mac_d;
+  logic [31:0] rawtx_base_q, rawtx_base_d, rawrx_base_q, rawrx_base_d;
+  logic [ 3:0] rawtx_size_q, rawtx_size_d, rawrx_size_q, rawrx_size_d;
+  logic [ 7:0] rawtx_tail_q, rawtx_tail_d, rawrx_tail_q, rawrx_tail_d;
+  logic [ 7:0] async_code_q, async_vi_q;
+  logic [15:0] async_count_q;
+
+  // Writes.
+  logic reg_write, write_accept, write_bar_q, hold_off;
+  assign hold_off     = soft_reset_busy_i || !core_rst_ni;
+  assign tgt_wready_o = !tgt_wbar_i || hold_off || db_wready_i;
+  assign write_accept = tgt_wvalid_i && tgt_wready_o;
+  assign reg_write    = write_accept && !tgt_wbar_i && !hold_off;
+
+  assign db_wvalid_o = tgt_wvalid_i && tgt_wbar_i && !hold_off;
+  assign db_waddr_o  = tgt_waddr_i;
+  assign db_wdata_o  = tgt_wdata_i;
+  assign db_wbe_o    = tgt_wbe_i;
+  assign db_wend_o   = tgt_wend_i && write_bar_q && !hold_off;
+
+  always_ff @(posedge clk_i or negedge rst_ni) begin
+    if (!rst_ni) write_bar_q <= 1'b0;
+    else if (write_accept) write_bar_q <= tgt_wbar_i;
+  end
+
+  logic [31:0] ring_size;
+  logic        command_write;
+
+  always_comb begin
+    enable_d        = enable_q;
+    irq_status_d    = irq_status_q;
+    irq_enable_d    = irq_enable_q;
+    mac_d           = mac_q;
+    rawtx_base_d    = rawtx_base_q;
+    rawtx_size_d    = rawtx_size_q;
+    rawtx_tail_d    = rawtx_tail_q;
+    rawrx_base_d    = rawrx_base_q;
+    rawrx_size_d    = rawrx_size_q;
+    rawrx_tail_d    = rawrx_tail_q;
+    soft_reset_o    = 1'b0;
+    rawtx_restart_o = 1'b0;
+    rawrx_restart_o = 1'b0;
+    command_write   = 1'b0;
+    ring_size       = {28'd0, (tgt_wdata_i[7:0] > 8'(MaxRingLog2)) ? 4'd0 : tgt_wdata_i[3:0]};
+
+    if (reg_write) begin
+      case (tgt_waddr_i)
+        hvia_pkg::RegisterControlOffset: begin
+          if (tgt_wbe_i[0]) begin
+            enable_d     = tgt_wdata_i[hvia_pkg::RegisterControlEnableBit];
+            soft_reset_o = tgt_wdata_i[hvia_pkg::RegisterControlSoftResetBit];
+          end
+        end
+        hvia_pkg::RegisterInterruptStatusOffset: begin
+          if (tgt_wbe_i[0]) irq_status_d = irq_status_q & ~tgt_wdata_i[4:0];
+        end
+        hvia_pkg::RegisterInterruptEnableOffset: begin
+          if (tgt_wbe_i[0]) irq_enable_d = tgt_wdata_i[4:0];
+        end
+        hvia_pkg::RegisterCommandAddressOffset: command_write = 1'b1;
+        hvia_pkg::RegisterMacLowOffset: begin
+          mac_d[31:0] = merge(mac_q[31:0], tgt_wdata_i, tgt_wbe_i);
+        end
+        hvia_pkg::RegisterMacHighOffset: begin
+          mac_d[47:32] = 16'(merge({16'd0, mac_q[47:32]}, tgt_wdata_i, tgt_wbe_i));
+        end
+        hvia_pkg::RegisterRawTransmitBaseOffset: begin
+          rawtx_base_d    = merge(rawtx_base_q, {tgt_wdata_i[31:4], 4'd0}, tgt_wbe_i);
+          rawtx_restart_o = 1'b1;
+        end
+        hvia_pkg::RegisterRawTransmitSizeOffset: begin
+          rawtx_size_d    = 4'(merge({28'd0, rawtx_size_q}, ring_size, tgt_wbe_i));
+          rawtx_restart_o = 1'b1;
+        end
+        hvia_pkg::RegisterRawTransmitTailOffset: begin
+          if (tgt_wbe_i[0]) rawtx_tail_d = tgt_wdata_i[7:0];
+        end
+        hvia_pkg::RegisterRawReceiveBaseOffset: begin
+          rawrx_base_d    = merge(rawrx_base_q, {tgt_wdata_i[31:4], 4'd0}, tgt_wbe_i);
+          rawrx_restart_o = 1'b1;
+        end
+        hvia_pkg::RegisterRawReceiveSizeOffset: begin
+          rawrx_size_d    = 4'(merge({28'd0, rawrx_size_q}, ring_size, tgt_wbe_i));
+          rawrx_restart_o = 1'b1;
+        end
+        hvia_pkg::RegisterRawReceiveTailOffset: begin
+          if (tgt_wbe_i[0]) rawrx_tail_d = tgt_wdata_i[7:0];
+        end
+        default: ;
+      endcase
+    end
+    if (rawtx_restart_o) rawtx_tail_d = 8'd0;
+    if (rawrx_restart_o) rawrx_tail_d = 8'd0;
+    // A cause that comes up while software clears it stays pending.
+    irq_status_d = irq_status_d | irq_set;
+  end
+
+  always_comb begin
+    irq_set                                                      = '0;
+    irq_set[hvia_pkg::RegisterInterruptStatusCommandDoneBit]     = irq_command_done_i;
+    irq_set[hvia_pkg::RegisterInterruptStatusRawReceiveBit]      = irq_raw_receive_i;
+    irq_set[hvia_pkg::RegisterInterruptStatusRawTransmitBit]     = irq_raw_transmit_i;
+    irq_set[hvia_pkg::RegisterInterruptStatusAsyncErrorBit]      = async_valid_i;
+    irq_set[hvia_pkg::RegisterInterruptStatusBusErrorBit]        = irq_bus_error_i;
+  end
+
+  // A command starts only where it can be carried out and its address is whole;
+  // any other write is counted, so that a driver's mistake leaves a trace.
+  assign cmd_valid_o = command_write && (tgt_wbe_i == 4'hf) && ready_i && !cmd_busy_i;
+  assign cmd_addr_o  = tgt_wdata_i;
+  assign stat_command_ignored_o = command_write && !cmd_valid_o;
+
+  logic state_change;
+  assign state_change = reg_write || (|irq_set);
+
+  always_ff @(posedge clk_i or negedge core_rst_ni) begin
+    if (!core_rst_ni) begin
+      enable_q      <= 1'b0;
+      irq_status_q  <= '0;
+      irq_enable_q  <= '0;
+      mac_q         <= '0;
+      rawtx_base_q  <= '0;
+      rawtx_size_q  <= '0;
+      rawtx_tail_q  <= '0;
+      rawrx_base_q  <= '0;
+      rawrx_size_q  <= '0;
+      rawrx_tail_q  <= '0;
+      async_code_q  <= '0;
+      async_vi_q    <= '0;
+      async_count_q <= '0;
+    end else if (state_change) begin
+      enable_q     <= enable_d;
+      irq_status_q <= irq_status_d;
+      irq_enable_q <= irq_enable_d;
+      mac_q        <= mac_d;
+      rawtx_base_q <= rawtx_base_d;
+      rawtx_size_q <= rawtx_size_d;
+      rawtx_tail_q <= rawtx_tail_d;
+      rawrx_base_q <= rawrx_base_d;
+      rawrx_size_q <= rawrx_size_d;
+      rawrx_tail_q <= rawrx_tail_d;
+      if (async_valid_i) begin
+        async_code_q  <= async_code_i;
+        async_vi_q    <= async_vi_i;
+        async_count_q <= async_count_q + 16'd1;
+      end
+    end
+  end
+
+  assign enable_o     = enable_q && !hold_off;
+  assign inta_o       = |(irq_status_q & irq_enable_q);
+  assign mac_o        = mac_q;
+  assign rawtx_base_o = rawtx_base_q;
+  assign rawtx_size_o = rawtx_size_q;
+  assign rawtx_tail_o = rawtx_tail_q;
+  assign rawrx_base_o = rawrx_base_q;
+  assign rawrx_size_o = rawrx_size_q;
+  assign rawrx_tail_o = rawrx_tail_q;
+
+  // Reads: the address goes to the counters and selects the register in the first
+  // clock, the word stands in the second.
+  typedef enum logic [1:0] {
+    RdIdle,
+    RdWord,
+    RdAnswer
+  } rd_state_e;
+  rd_state_e   rd_state_q, rd_state_d;
+  logic [31:0] rd_word, rd_word_q, rdata_q;
+  logic        rd_counter, rd_counter_q;
+
+  assign counter_index_o = 7'((tgt_raddr_i - hvia_pkg::CounterBase) >> 2);
+  assign rd_counter = !tgt_rbar_i && (tgt_raddr_i >= hvia_pkg::CounterBase) &&
+      (tgt_raddr_i < hvia_pkg::CounterBase + 20'(4 * hvia_pkg::CounterSlots));
+
+  always_comb begin
+    rd_word = 32'd0;
+    if (!tgt_rbar_i) begin
+      case ({tgt_raddr_i[19:2], 2'b00})
+        hvia_pkg::RegisterIDOffset: rd_word = hvia_pkg::CardID;
+        hvia_pkg::RegisterVersionOffset: rd_word = Version;
+        hvia_pkg::RegisterLayoutHashLowOffset: rd_word = hvia_pkg::LayoutHash[31:0];
+        hvia_pkg::RegisterLayoutHashHighOffset: rd_word = hvia_pkg::LayoutHash[63:32];
+        hvia_pkg::RegisterCapabilityOffset: rd_word = Capability;
+        hvia_pkg::RegisterStrapOffset: rd_word = strap_i;
+        hvia_pkg::RegisterControlOffset: begin
+          rd_word[hvia_pkg::RegisterControlSoftResetBit] = soft_reset_busy_i;
+          rd_word[hvia_pkg::RegisterControlEnableBit]    = enable_q;
+        end
+        hvia_pkg::RegisterStateOffset: begin
+          rd_word[hvia_pkg::RegisterStateReadyBit]       = ready_i && !hold_off;
+          rd_word[hvia_pkg::RegisterStateCommandBusyBit] = cmd_busy_i;
+          rd_word[hvia_pkg::RegisterStateQuietBit]       = card_quiet_i;
+        end
+        hvia_pkg::RegisterInterruptStatusOffset: rd_word[4:0] = irq_status_q;
+        hvia_pkg::RegisterInterruptEnableOffset: rd_word[4:0] = irq_enable_q;
+        hvia_pkg::RegisterMacLowOffset: rd_word = mac_q[31:0];
+        hvia_pkg::RegisterMacHighOffset: rd_word[15:0] = mac_q[47:32];
+        hvia_pkg::RegisterRawTransmitBaseOffset: rd_word = rawtx_base_q;
+        hvia_pkg::RegisterRawTransmitSizeOffset: begin
+          rd_word[3:0] = rawtx_size_q;
+          rd_word[hvia_pkg::RegisterRawTransmitSizeBusyBit] = rawtx_busy_i;
+        end
+        hvia_pkg::RegisterRawTransmitTailOffset: rd_word[7:0] = rawtx_tail_q;
+        hvia_pkg::RegisterRawTransmitHeadOffset: rd_word[7:0] = rawtx_head_i;
+        hvia_pkg::RegisterRawReceiveBaseOffset: rd_word = rawrx_base_q;
+        hvia_pkg::RegisterRawReceiveSizeOffset: begin
+          rd_word[3:0] = rawrx_size_q;
+          rd_word[hvia_pkg::RegisterRawReceiveSizeBusyBit] = rawrx_busy_i;
+        end
+        hvia_pkg::RegisterRawReceiveTailOffset: rd_word[7:0] = rawrx_tail_q;
+        hvia_pkg::RegisterRawReceiveHeadOffset: rd_word[7:0] = rawrx_head_i;
+        hvia_pkg::RegisterAsyncErrorInfoOffset: begin
+          rd_word[hvia_pkg::RegisterAsyncErrorInfoCodeLsb+:8]   = async_code_q;
+          rd_word[hvia_pkg::RegisterAsyncErrorInfoViLsb+:8]     = async_vi_q;
+          rd_word[hvia_pkg::RegisterAsyncErrorInfoCountLsb+:16] = async_count_q;
+        end
+        default: ;
+      endcase
+    end
+  end
+
+  always_comb begin
+    rd_state_d = rd_state_q;
+    case (rd_state_q)
+      RdIdle:   if (tgt_rvalid_i) rd_state_d = RdWord;
+      RdWord:   rd_state_d = RdAnswer;
+      RdAnswer: rd_state_d = RdIdle;
+      default:  rd_state_d = RdIdle;
+    endcase
+  end
+
+  always_ff @(posedge clk_i or negedge rst_ni) begin
+    if (!rst_ni) rd_state_q <= RdIdle;
+    else rd_state_q <= rd_state_d;
+  end
+
+  always_ff @(posedge clk_i) begin
+    if (rd_state_q == RdIdle && tgt_rvalid_i) begin
+      rd_word_q    <= rd_word;
+      rd_counter_q <= rd_counter;
+    end
+    if (rd_state_q == RdWord) rdata_q <= rd_counter_q ? counter_data_i : rd_word_q;
+  end
+
+  assign tgt_rready_o = rd_state_q == RdAnswer;
+  assign tgt_rdata_o  = rdata_q;
+
+  assign quiet_o = core_rst_ni && rd_state_q == RdIdle && !tgt_rvalid_i && !write_accept &&
+      !(|irq_set);
+
+endmodule
