@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bench
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"hvia/layout"
+	"hvia/params"
+)
+
+// Hashes says which layouts, numbers and RTL a result belongs to, each as 16
+// hexadecimal digits.
+type Hashes struct {
+	Layout string `json:"layout"`
+	Params string `json:"params"`
+	RTL    string `json:"rtl"`
+}
+
+// CollectHashes takes the hashes of the layouts and numbers compiled in, and
+// that of the RTL files of a checkout.
+func CollectHashes(root string) (Hashes, error) {
+	h := Hashes{Layout: fmt.Sprintf("%016x", layout.Hash), Params: fmt.Sprintf("%016x", params.Hash)}
+	var err error
+	h.RTL, err = RTLHash(root)
+	return h, err
+}
+
+// RTLHash is the first eight bytes of the SHA-256 over names and contents of
+// every SystemVerilog file under rtl/, in lexical order.
+func RTLHash(root string) (string, error) {
+	sum := sha256.New()
+	dir := filepath.Join(root, "rtl")
+	n := 0
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || filepath.Ext(path) != ".sv" {
+			return err
+		}
+		rel, err := filepath.Rel(root, path)
+		if err != nil {
+			return err
+		}
+		body, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		n++
+		// The length keeps a byte from moving between two files unseen.
+		fmt.Fprintf(sum, "%s\n%d\n", filepath.ToSlash(rel), len(body))
+		sum.Write(body)
+		return nil
+	})
+	if err != nil {
+		return "", fmt.Errorf("hash the RTL: %w", err)
+	}
+	if n == 0 {
+		return "", fmt.Errorf("hash the RTL: no .sv files under %s: is this the checkout's root?", dir)
+	}
+	return hex.EncodeToString(sum.Sum(nil)[:8]), nil
+}

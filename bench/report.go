@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bench
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"math/bits"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// ReportSchema names the shape of a Report. Keys are added and never renamed.
+const ReportSchema = "hvia-report/1"
+
+// Report is what a reproduction answers. All but Wall and Error repeats to
+// the bit for one profile, seed and set of hashes.
+type Report struct {
+	Schema  string       `json:"schema"`
+	Profile string       `json:"profile"`
+	Seed    uint64       `json:"seed"`
+	Hashes  Hashes       `json:"hashes"`
+	Notes   []string     `json:"notes,omitempty"`  // what a reader must know before using the numbers
+	Misses  []string     `json:"misses,omitempty"` // targets that were not met, one sentence each
+	Results Results      `json:"results"`
+	Wall    Wall         `json:"wall"`
+	Error   *ReportError `json:"error,omitempty"` // why the report is not complete
+}
+
+// Results is everything that was measured in simulated time.
+type Results struct {
+	RDMAWrite []RDMAWriteResult `json:"rdma_write"`
+}
+
+// RDMAWriteResult is the ping-pong of one message length. HalfRTTPs is
+// HardwarePs + HostPs, up to the rounding of a half picosecond.
+type RDMAWriteResult struct {
+	Size        int   `json:"size"`
+	HalfRTTPs   int64 `json:"half_rtt_ps"`
+	HardwarePs  int64 `json:"hardware_ps"`
+	HostPs      int64 `json:"host_ps"`
+	BytesPerSec int64 `json:"bytes_per_s"`
+	Verified    bool  `json:"verified"` // every payload and guard byte of every round
+}
+
+// Wall is everything that depends on the machine.
+type Wall struct {
+	BuildSeconds float64   `json:"build_seconds"` // of the simulator; about 0 when it was cached
+	Seconds      float64   `json:"seconds"`       // of the experiments, without the build
+	RDMAWrite    []WallRow `json:"rdma_write,omitempty"`
+}
+
+// WallRow says what one message length cost. Cycles are core clocks of
+// simulated time, including the ones that were skipped because all was quiet.
+type WallRow struct {
+	Size            int     `json:"size"`
+	Seconds         float64 `json:"seconds"`
+	Cycles          int64   `json:"simulated_cycles"`
+	CyclesPerSecond float64 `json:"cycles_per_s"`
+}
+
+// ReportError is the error of a run that did not end well.
+type ReportError struct {
+	Message string `json:"message"`
+}
+
+// NewReport starts a report with nothing measured.
+func NewReport(profile string, seed uint64, hashes Hashes) *Report {
+	return &Report{
+		Schema: ReportSchema, Profile: profile, Seed: seed, Hashes: hashes,
+		Results: Results{RDMAWrite: []RDMAWriteResult{}},
+	}
+}
+
+// BytesPerSecond is size bytes per ps picoseconds, rounded down; 0 for a time
+// that is not positive, and the largest number if it does not fit.
+func BytesPerSecond(size int, ps int64) int64 {
+	if ps <= 0 || size <= 0 {
+		return 0
+	}
+	hi, lo := bits.Mul64(uint64(size), 1_000_000_000_000)
+	if hi >= uint64(ps) {
+		return math.MaxInt64
+	}
+	q, _ := bits.Div64(hi, lo, uint64(ps))
+	if q > math.MaxInt64 {
+		return math.MaxInt64
+	}
+	return int64(q)
+}
+
+// Verified is true if something was measured and every byte of it was right.
+func (r *Report) Verified() bool {
+	for _, w := range r.Results.RDMAWrite {
+		if !w.Verified {
+			return false
+		}
+	}
+	return len(r.Results.RDMAWrite) > 0
+}
+
+// WriteJSON writes the report as one object. Equal reports give equal bytes.
+func (r *Report) WriteJSON(w io.Writer) error {
+	return writeJSON(w, r)
+}
+
+// Repeatable is the report as JSON without what depends on the machine: two
+// runs of one configuration must give the same bytes.
+func (r *Report) Repeatable() ([]byte, error) {
+	c := *r
+	c.Wall = Wall{}
+	var b strings.Builder
+	if err := c.WriteJSON(&b); err != nil {
+		return nil, err
+	}
+	return []byte(b.String()), nil
+}
+
+// Save writes report.json into a directory, which it makes if needed. A reader
+// sees the old file or the new one, never a part.
+func (r *Report) Save(dir string) (string, error) {
+	path := filepath.Join(dir, "report.json")
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return "", fmt.Errorf("write the report %s: %w", path, err)
+	}
+	f, err := os.CreateTemp(dir, "report-*.tmp")
+	if err != nil {
+		return "", fmt.Errorf("write the report %s: %w", path, err)
+	}
+	defer os.Remove(f.Name())
+	err = r.WriteJSON(f)
+	if e := f.Chmod(0o644); err == nil {
+		err = e
+	}
+	if e := f.Close(); err == nil {
+		err = e
+	}
+	if err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		return "", fmt.Errorf("write the report %s: %w", path, err)
+	}
+	return path, nil
+}
+
+// WriteText writes the report as a table. Simulated and wall time stand in
+// columns of their own.
+func (r *Report) WriteText(w io.Writer) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "RDMA write ping-pong, one-way = RTT/2, simulated time (profile %s, seed %d)\n", r.Profile, r.Seed)
+	fmt.Fprintf(&b, "layout %s  params %s  rtl %s\n\n", r.Hashes.Layout, r.Hashes.Params, r.Hashes.RTL)
+	fmt.Fprintf(&b, "%8s %12s %12s %12s %10s  %-5s %10s %14s\n", "size", "half RTT", "hardware", "host", "rate", "check", "wall", "sim cycles")
+	fmt.Fprintf(&b, "%8s %12s %12s %12s %10s  %-5s %10s %14s\n", "bytes", "us", "us", "us", "MB/s", "", "s", "per wall s")
+	wall := map[int]WallRow{}
+	for _, row := range r.Wall.RDMAWrite {
+		wall[row.Size] = row
+	}
+	for _, m := range r.Results.RDMAWrite {
+		check := "ok"
+		if !m.Verified {
+			check = "FAIL"
+		}
+		fmt.Fprintf(&b, "%8d %12s %12s %12s %10.2f  %-5s", m.Size, us(m.HalfRTTPs), us(m.HardwarePs), us(m.HostPs), float64(m.BytesPerSec)/1e6, check)
+		if row, ok := wall[m.Size]; ok {
+			fmt.Fprintf(&b, " %10.2f %14.0f", row.Seconds, row.CyclesPerSecond)
+		} else {
+			fmt.Fprintf(&b, " %10s %14s", "-", "-")
+		}
+		b.WriteString("\n")
+	}
+	fmt.Fprintf(&b, "\nwall: %.1f s, and %.1f s to build the simulator\n", r.Wall.Seconds, r.Wall.BuildSeconds)
+	for _, n := range r.Notes {
+		fmt.Fprintf(&b, "note: %s\n", n)
+	}
+	for _, m := range r.Misses {
+		fmt.Fprintf(&b, "miss: %s\n", m)
+	}
+	if r.Error != nil {
+		fmt.Fprintf(&b, "not complete: %s\n", r.Error.Message)
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// DemoSchema names the shape of a DemoReport.
+const DemoSchema = "hvia-demo/1"
+
+// DemoReport is one RDMA write, step by step in simulated time.
+type DemoReport struct {
+	Schema   string       `json:"schema"`
+	Profile  string       `json:"profile"`
+	Seed     uint64       `json:"seed"`
+	Hashes   Hashes       `json:"hashes"`
+	Size     int          `json:"size"`
+	Steps    []DemoStep   `json:"steps"`
+	Verified bool         `json:"verified"`
+	Error    *ReportError `json:"error,omitempty"`
+}
+
+// DemoStep is one thing that happened.
+type DemoStep struct {
+	TimePs int64  `json:"time_ps"` // since the doorbell was rung or the program started, as What says
+	Node   int    `json:"node"`
+	Where  string `json:"where"` // program, card block or wire
+	What   string `json:"what"`
+}
+
+// WriteJSON writes the steps as one object.
+func (r *DemoReport) WriteJSON(w io.Writer) error {
+	return writeJSON(w, r)
+}
+
+// WriteText tells the steps, with the time since the step before.
+func (r *DemoReport) WriteText(w io.Writer) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "One RDMA write of %d bytes, simulated time (profile %s, seed %d)\n\n", r.Size, r.Profile, r.Seed)
+	fmt.Fprintf(&b, "%12s %10s  %-4s  %-18s %s\n", "us", "+us", "node", "where", "what")
+	for i, s := range r.Steps {
+		var step int64
+		if i > 0 {
+			step = s.TimePs - r.Steps[i-1].TimePs
+		}
+		fmt.Fprintf(&b, "%12s %10s  %-4d  %-18s %s\n", us(s.TimePs), us(step), s.Node, s.Where, s.What)
+	}
+	if r.Error != nil {
+		fmt.Fprintf(&b, "\nnot complete: %s\n", r.Error.Message)
+	} else if r.Verified {
+		fmt.Fprintf(&b, "\nverified: all %d bytes are in place and none beside them changed\n", r.Size)
+	} else {
+		b.WriteString("\nFAIL: the receiver's memory is not what was sent\n")
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func writeJSON(w io.Writer, v any) error {
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	e.SetEscapeHTML(false)
+	return e.Encode(v)
+}
+
+// us writes picoseconds as microseconds, rounded to the nanosecond. It stays in
+// integers so that no machine prints another digit.
+func us(ps int64) string {
+	sign := ""
+	if ps < 0 {
+		sign, ps = "-", -ps
+	}
+	ns := (ps + 500) / 1000
+	return fmt.Sprintf("%s%d.%03d", sign, ns/1000, ns%1000)
+}

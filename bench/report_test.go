@@ -1,0 +1,273 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bench
+
+import (
+	"encoding/json"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+)
+
+func sample() *Report {
+	r := NewReport("hvia-ge", 7, Hashes{Layout: "00000000000000aa", Params: "00000000000000bb", RTL: "00000000000000cc"})
+	r.Results.RDMAWrite = []RDMAWriteResult{
+		{Size: 4, HalfRTTPs: 9_123_456, HardwarePs: 9_000_000, HostPs: 123_456, BytesPerSec: BytesPerSecond(4, 9_123_456), Verified: true},
+		{Size: 65536, HalfRTTPs: 1_000_000_000, HardwarePs: 999_000_000, HostPs: 1_000_000, BytesPerSec: BytesPerSecond(65536, 1_000_000_000), Verified: true},
+	}
+	r.Notes = []string{"not compared with the paper yet"}
+	r.Wall = Wall{BuildSeconds: 12.34, Seconds: 3.21, RDMAWrite: []WallRow{{Size: 4, Seconds: 0.5, Cycles: 1_000_000, CyclesPerSecond: 2_000_000}}}
+	return r
+}
+
+func TestReportText(t *testing.T) {
+	var b strings.Builder
+	require.NoError(t, sample().WriteText(&b))
+	require.Equal(t, `RDMA write ping-pong, one-way = RTT/2, simulated time (profile hvia-ge, seed 7)
+layout 00000000000000aa  params 00000000000000bb  rtl 00000000000000cc
+
+    size     half RTT     hardware         host       rate  check       wall     sim cycles
+   bytes           us           us           us       MB/s                 s     per wall s
+       4        9.123        9.000        0.123       0.44  ok          0.50        2000000
+   65536     1000.000      999.000        1.000      65.54  ok             -              -
+
+wall: 3.2 s, and 12.3 s to build the simulator
+note: not compared with the paper yet
+`, b.String())
+}
+
+func TestReportTextSaysWhatIsWrong(t *testing.T) {
+	r := sample()
+	r.Results.RDMAWrite[1].Verified = false
+	r.Misses = []string{"4 bytes: 9.1 us, the target is 8 us"}
+	r.Error = &ReportError{Message: "stopped"}
+	var b strings.Builder
+	require.NoError(t, r.WriteText(&b))
+	require.Contains(t, b.String(), "  FAIL ")
+	require.Contains(t, b.String(), "\nmiss: 4 bytes: 9.1 us, the target is 8 us\n")
+	require.Contains(t, b.String(), "\nnot complete: stopped\n")
+}
+
+// The published shape: these keys, in this order, numbers as numbers.
+func TestReportJSON(t *testing.T) {
+	r := sample()
+	r.Results.RDMAWrite = r.Results.RDMAWrite[:1]
+	r.Notes = nil
+	var b strings.Builder
+	require.NoError(t, r.WriteJSON(&b))
+	require.Equal(t, `{
+  "schema": "hvia-report/1",
+  "profile": "hvia-ge",
+  "seed": 7,
+  "hashes": {
+    "layout": "00000000000000aa",
+    "params": "00000000000000bb",
+    "rtl": "00000000000000cc"
+  },
+  "results": {
+    "rdma_write": [
+      {
+        "size": 4,
+        "half_rtt_ps": 9123456,
+        "hardware_ps": 9000000,
+        "host_ps": 123456,
+        "bytes_per_s": 438430,
+        "verified": true
+      }
+    ]
+  },
+  "wall": {
+    "build_seconds": 12.34,
+    "seconds": 3.21,
+    "rdma_write": [
+      {
+        "size": 4,
+        "seconds": 0.5,
+        "simulated_cycles": 1000000,
+        "cycles_per_s": 2000000
+      }
+    ]
+  }
+}
+`, b.String())
+}
+
+// An empty list is a list, so that a reader needs no case of its own.
+func TestReportWithoutResults(t *testing.T) {
+	var b strings.Builder
+	r := NewReport("hvia-ge", 1, Hashes{})
+	require.NoError(t, r.WriteJSON(&b))
+	require.Contains(t, b.String(), `"rdma_write": []`)
+	require.False(t, r.Verified())
+}
+
+func TestVerified(t *testing.T) {
+	r := sample()
+	require.True(t, r.Verified())
+	r.Results.RDMAWrite[0].Verified = false
+	require.False(t, r.Verified())
+}
+
+func TestRepeatableLeavesOutTheMachine(t *testing.T) {
+	a, b := sample(), sample()
+	b.Wall = Wall{Seconds: 99, RDMAWrite: []WallRow{{Size: 16}}}
+	x, err := a.Repeatable()
+	require.NoError(t, err)
+	y, err := b.Repeatable()
+	require.NoError(t, err)
+	require.Equal(t, string(x), string(y))
+	require.Equal(t, 3.21, a.Wall.Seconds, "the report itself is unchanged")
+
+	b.Results.RDMAWrite[0].HardwarePs++
+	y, err = b.Repeatable()
+	require.NoError(t, err)
+	require.NotEqual(t, string(x), string(y))
+}
+
+func TestSave(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "new", "dir")
+	for range 2 { // the second time over the first
+		path, err := sample().Save(dir)
+		require.NoError(t, err)
+		require.Equal(t, filepath.Join(dir, "report.json"), path)
+		body, err := os.ReadFile(path)
+		require.NoError(t, err)
+		var got Report
+		require.NoError(t, json.Unmarshal(body, &got))
+		require.Equal(t, *sample(), got)
+	}
+	left, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	require.Len(t, left, 1, "no temporary file stays")
+}
+
+func TestSaveNamesThePathItCouldNotWrite(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	require.NoError(t, os.WriteFile(file, nil, 0o644))
+	_, err := sample().Save(file)
+	require.ErrorContains(t, err, filepath.Join(file, "report.json"))
+}
+
+func TestBytesPerSecond(t *testing.T) {
+	tests := []struct {
+		size int
+		ps   int64
+		want int64
+	}{
+		{4, 9_123_456, 438_430},
+		{1, 1_000_000_000_000, 1},
+		{1, 1_000_000_000_001, 0},
+		{MaxSize, 1_000_000, 8_388_608_000_000},
+		{0, 5, 0},
+		{5, 0, 0},
+		{5, -1, 0},
+		{math.MaxInt, 1, math.MaxInt64},
+		{MaxSize * 10, 9, math.MaxInt64},
+	}
+	for _, tt := range tests {
+		require.Equal(t, tt.want, BytesPerSecond(tt.size, tt.ps), "%d bytes in %d ps", tt.size, tt.ps)
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		size := rapid.IntRange(1, MaxSize).Draw(t, "size")
+		ps := rapid.Int64Range(1, 1<<50).Draw(t, "ps")
+		want := float64(size) * 1e12 / float64(ps)
+		if want < 9e18 && math.Abs(float64(BytesPerSecond(size, ps))-want) > 1+want*1e-12 {
+			t.Fatalf("BytesPerSecond(%d, %d) = %d, want about %f", size, ps, BytesPerSecond(size, ps), want)
+		}
+	})
+}
+
+func TestMicroseconds(t *testing.T) {
+	for ps, want := range map[int64]string{0: "0.000", 499: "0.000", 500: "0.001", 9_123_456: "9.123", 1_000_000: "1.000", 999_999_600: "1000.000", -1_500_000: "-1.500"} {
+		require.Equal(t, want, us(ps))
+	}
+}
+
+func TestDemoText(t *testing.T) {
+	r := &DemoReport{Schema: DemoSchema, Profile: "hvia-ge", Seed: 1, Size: 64, Verified: true, Steps: []DemoStep{
+		{TimePs: 0, Node: 0, Where: "program", What: "rings the doorbell"},
+		{TimePs: 390_000, Node: 0, Where: "doorbell", What: "commits VI 1"},
+	}}
+	var b strings.Builder
+	require.NoError(t, r.WriteText(&b))
+	require.Equal(t, `One RDMA write of 64 bytes, simulated time (profile hvia-ge, seed 1)
+
+          us        +us  node  where              what
+       0.000      0.000  0     program            rings the doorbell
+       0.390      0.390  0     doorbell           commits VI 1
+
+verified: all 64 bytes are in place and none beside them changed
+`, b.String())
+	r.Verified = false
+	b.Reset()
+	require.NoError(t, r.WriteText(&b))
+	require.Contains(t, b.String(), "FAIL: the receiver's memory is not what was sent")
+}
+
+func TestConfigs(t *testing.T) {
+	require.NoError(t, DefaultReproduceConfig().Validate())
+	require.NoError(t, DefaultDemoConfig().Validate())
+	tests := []struct {
+		change func(*ReproduceConfig)
+		want   string
+	}{
+		{func(c *ReproduceConfig) { c.Profile = "hvia-xx" }, `no profile "hvia-xx"`},
+		{func(c *ReproduceConfig) { c.Sizes = nil }, "no sizes"},
+		{func(c *ReproduceConfig) { c.Sizes = []int{4, 0} }, "size 0: 1 to 8388608"},
+		{func(c *ReproduceConfig) { c.Sizes = []int{MaxSize + 1} }, "size 8388609"},
+		{func(c *ReproduceConfig) { c.Sizes = []int{4, 8, 4} }, "size 4 is listed twice"},
+		{func(c *ReproduceConfig) { c.Iterations = 0 }, "0 iterations"},
+		{func(c *ReproduceConfig) { c.Warmup = -1 }, "-1 warm-up"},
+		{func(c *ReproduceConfig) { c.Processes = 3 }, "3 processes"},
+	}
+	for _, tt := range tests {
+		c := DefaultReproduceConfig()
+		tt.change(&c)
+		err := c.Validate()
+		require.ErrorIs(t, err, ErrConfig)
+		require.ErrorContains(t, err, tt.want)
+	}
+	d := DefaultDemoConfig()
+	d.Size = -1
+	require.ErrorIs(t, d.Validate(), ErrConfig)
+}
+
+func TestRTLHash(t *testing.T) {
+	root := t.TempDir()
+	_, err := RTLHash(root)
+	require.ErrorContains(t, err, "hash the RTL")
+	write := func(name, body string) {
+		path := filepath.Join(root, "rtl", name)
+		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		require.NoError(t, os.WriteFile(path, []byte(body), 0o644))
+	}
+	seen := map[string]string{}
+	step := func(what string) {
+		h, err := RTLHash(root)
+		require.NoError(t, err)
+		require.Len(t, h, 16)
+		require.NotContains(t, seen, h, "%s gives the hash of %s", what, seen[h])
+		seen[h] = what
+	}
+	write("readme.txt", "no RTL")
+	_, err = RTLHash(root)
+	require.ErrorContains(t, err, "no .sv files")
+	write("a.sv", "one")
+	step("one file")
+	write("gen/b.sv", "")
+	step("an empty file more")
+	write("a.sv", "two")
+	step("other contents")
+	write("a.sv", "tw")
+	write("gen/b.sv", "o")
+	step("a byte moved")
+	h, err := CollectHashes(root)
+	require.NoError(t, err)
+	require.Len(t, h.Layout, 16)
+	require.Len(t, h.Params, 16)
+}
