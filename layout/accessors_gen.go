@@ -7,7 +7,7 @@ import "encoding/binary"
 
 // Hash identifies this version of all layouts: the first eight bytes of the
 // SHA-256 of their reference page.
-const Hash uint64 = 0x6a49379cba8c12a1
+const Hash uint64 = 0xe2a7c623a268506
 
 // PCI configuration space.
 const (
@@ -1691,9 +1691,8 @@ const (
 	BridgeHeaderSequenceOffset             = 128
 	BridgeHeaderStopTextOffset             = 2048
 	BridgeSlotSize                         = 4096
-	BridgeSlotPromiseOffset                = 0
-	BridgeSlotStateOffset                  = 8
-	BridgeSlotCommandTailOffset            = 12
+	BridgeSlotStateOffset                  = 0
+	BridgeSlotCommandTailOffset            = 4
 	BridgeSlotWaitStartOffset              = 64
 	BridgeSlotWaitDeadlineOffset           = 72
 	BridgeSlotWaitPeriodOffset             = 80
@@ -1871,7 +1870,7 @@ type BridgeState uint32
 // Values of BridgeState.
 const (
 	BridgeStateDetached BridgeState = 0x0 // no thread
-	BridgeStateRunning  BridgeState = 0x1 // the thread computes; its clock is Promise
+	BridgeStateRunning  BridgeState = 0x1 // the thread computes; its clock stands at WakeTime
 	BridgeStateWaiting  BridgeState = 0x2 // the wait descriptor is valid
 )
 
@@ -2086,23 +2085,17 @@ func (b BridgeHeader) StopText() []byte { return b[2048:4096:4096] }
 // BridgeSlot is a view of 4096 bytes (LittleEndian): One host thread.
 type BridgeSlot []byte
 
-// Promise: clock of the running thread: no later command has an earlier time; written by host and, on a wake, by the simulator
-func (b BridgeSlot) Promise() uint64 { return binary.LittleEndian.Uint64(b[0:8]) }
-
-// SetPromise stores the field.
-func (b BridgeSlot) SetPromise(v uint64) { binary.LittleEndian.PutUint64(b[0:8], v) }
-
 // State: BridgeState, atomic; the host stores Waiting and Detached, the simulator Running
-func (b BridgeSlot) State() uint32 { return binary.LittleEndian.Uint32(b[8:12]) }
+func (b BridgeSlot) State() uint32 { return binary.LittleEndian.Uint32(b[0:4]) }
 
 // SetState stores the field.
-func (b BridgeSlot) SetState(v uint32) { binary.LittleEndian.PutUint32(b[8:12], v) }
+func (b BridgeSlot) SetState(v uint32) { binary.LittleEndian.PutUint32(b[0:4], v) }
 
 // CommandTail: host: commands written so far, modulo 2^32, atomic
-func (b BridgeSlot) CommandTail() uint32 { return binary.LittleEndian.Uint32(b[12:16]) }
+func (b BridgeSlot) CommandTail() uint32 { return binary.LittleEndian.Uint32(b[4:8]) }
 
 // SetCommandTail stores the field.
-func (b BridgeSlot) SetCommandTail(v uint32) { binary.LittleEndian.PutUint32(b[12:16], v) }
+func (b BridgeSlot) SetCommandTail(v uint32) { binary.LittleEndian.PutUint32(b[4:8], v) }
 
 // WaitStart: host: time of the wait's begin and of the poll grid's first instant
 func (b BridgeSlot) WaitStart() uint64 { return binary.LittleEndian.Uint64(b[64:72]) }
@@ -2143,7 +2136,7 @@ func (b BridgeSlot) SetWaitSequence(v uint32) { binary.LittleEndian.PutUint32(b[
 // Watches: host: BridgeMaxWatches entries of BridgeWatch
 func (b BridgeSlot) Watches() []byte { return b[128:256:256] }
 
-// WakeTime: simulator: the thread's clock after the wait
+// WakeTime: simulator: the thread's clock from the wake until the next wait; no command of that span has another time
 func (b BridgeSlot) WakeTime() uint64 { return binary.LittleEndian.Uint64(b[256:264]) }
 
 // SetWakeTime stores the field.

@@ -46,6 +46,11 @@ var attSection = Section{
 			{"RemoteWrite", 1, "by an incoming RDMA write: RdmaWrite"},
 			{"RemoteRead", 2, "by an incoming RDMA read: RdmaRead"},
 		}},
+		{Name: "AttClient", Doc: "Clients of the translation ports; the highest number is served first.", Width: 2, Values: []Value{
+			{"Descriptor", 0, "descriptor fetch, which keeps one level-1 entry per VI"},
+			{"Transmit", 1, "reads of payload"},
+			{"Receive", 2, "writes of payload"},
+		}},
 		{Name: "AttError", Doc: "How a translation ended.", Width: 3, Values: []Value{
 			{"None", 0, "translated"},
 			{"Handle", 1, "no region has this handle"},

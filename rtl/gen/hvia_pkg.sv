@@ -5,7 +5,7 @@
 /* verilator lint_off UNUSEDPARAM */
 package hvia_pkg;
 
-  localparam logic [63:0] LayoutHash = 64'h6a49379cba8c12a1;
+  localparam logic [63:0] LayoutHash = 64'he2a7c623a268506;
 
   // PCI configuration space
   localparam logic [15:0] PciVendorID = 16'h5648;
@@ -593,9 +593,8 @@ package hvia_pkg;
   localparam int unsigned BridgeHeaderSequenceOffset = 128;
   localparam int unsigned BridgeHeaderStopTextOffset = 2048;
   localparam int unsigned BridgeSlotSize = 4096;
-  localparam int unsigned BridgeSlotPromiseOffset = 0;
-  localparam int unsigned BridgeSlotStateOffset = 8;
-  localparam int unsigned BridgeSlotCommandTailOffset = 12;
+  localparam int unsigned BridgeSlotStateOffset = 0;
+  localparam int unsigned BridgeSlotCommandTailOffset = 4;
   localparam int unsigned BridgeSlotWaitStartOffset = 64;
   localparam int unsigned BridgeSlotWaitDeadlineOffset = 72;
   localparam int unsigned BridgeSlotWaitPeriodOffset = 80;

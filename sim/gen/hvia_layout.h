@@ -6,7 +6,7 @@
 
 namespace hvia {
 
-constexpr uint64_t kLayoutHash = 0x6a49379cba8c12a1ull;
+constexpr uint64_t kLayoutHash = 0xe2a7c623a268506ull;
 
 // PCI configuration space
 constexpr uint32_t kPciVendorID = 0x5648u;
@@ -950,9 +950,8 @@ constexpr size_t kBridgeHeaderStopTimeOffset = 88;
 constexpr size_t kBridgeHeaderSequenceOffset = 128;
 constexpr size_t kBridgeHeaderStopTextOffset = 2048;
 constexpr size_t kBridgeSlotSize = 4096;
-constexpr size_t kBridgeSlotPromiseOffset = 0;
-constexpr size_t kBridgeSlotStateOffset = 8;
-constexpr size_t kBridgeSlotCommandTailOffset = 12;
+constexpr size_t kBridgeSlotStateOffset = 0;
+constexpr size_t kBridgeSlotCommandTailOffset = 4;
 constexpr size_t kBridgeSlotWaitStartOffset = 64;
 constexpr size_t kBridgeSlotWaitDeadlineOffset = 72;
 constexpr size_t kBridgeSlotWaitPeriodOffset = 80;
