@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// What the unit benches' C++ sides share: a seeded generator, the command line, and one way to fail.
+#pragma once
+#include <cinttypes>
+#include <cstdarg>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+
+namespace unit {
+
+// SplitMix64: the whole sequence follows from the seed.
+class Rng {
+ public:
+  explicit Rng(uint64_t seed) : state_(seed) {}
+  uint64_t Next() {
+    uint64_t z = (state_ += 0x9e3779b97f4a7c15ull);
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
+    return z ^ (z >> 31);
+  }
+  uint32_t Bits(int n) { return static_cast<uint32_t>(Next() >> (64 - n)); }
+  uint64_t Below(uint64_t n) { return Next() % n; }
+  uint64_t Range(uint64_t lo, uint64_t hi) { return lo + Below(hi - lo + 1); }
+  // True in `num` of `den` calls.
+  bool Chance(unsigned num, unsigned den) { return Below(den) < num; }
+
+ private:
+  uint64_t state_;
+};
+
+struct Options {
+  uint64_t seed = 1;
+  uint64_t size = 1;  // how much work, in the bench's own unit
+};
+
+inline Options& options() {
+  static Options o;
+  return o;
+}
+
+inline uint64_t& clocks() {
+  static uint64_t n = 0;
+  return n;
+}
+
+[[noreturn]] inline void Fail(const char* format, ...) __attribute__((format(printf, 1, 2)));
+[[noreturn]] inline void Fail(const char* format, ...) {
+  va_list args;
+  va_start(args, format);
+  std::fprintf(stderr, "FAIL at clock %" PRIu64 ", seed %" PRIu64 ", size %" PRIu64 ": ", clocks(), options().seed,
+               options().size);
+  std::vfprintf(stderr, format, args);
+  std::fprintf(stderr, "\n");
+  va_end(args);
+  std::exit(1);
+}
+
+inline void ParseOptions(int argc, char** argv) {
+  for (int i = 1; i < argc; i++) {
+    std::string a = argv[i];
+    if (a.rfind("+", 0) == 0) continue;  // for Verilator
+    auto number = [&](const char* name, uint64_t* out) {
+      std::string key = std::string(name) + "=";
+      if (a.rfind(key, 0) != 0) return false;
+      *out = std::strtoull(a.c_str() + key.size(), nullptr, 0);
+      return true;
+    };
+    if (number("--seed", &options().seed) || number("--size", &options().size)) continue;
+    std::fprintf(stderr, "unknown argument %s: use --seed=N --size=N\n", a.c_str());
+    std::exit(2);
+  }
+}
+
+}  // namespace unit

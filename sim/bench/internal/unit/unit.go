@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package unit runs the Verilated benches of single RTL blocks from Go tests:
+// the seed, the size, the time limit, and the figures that a bench prints.
+package unit
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"hvia/sim/verilate"
+)
+
+// DefaultSeed is what a bench runs with unless HVIA_SEED is set.
+const DefaultSeed = 20040217
+
+// Sizes of one bench, in its own unit of work.
+type Sizes struct {
+	Short, Normal, Long uint64
+}
+
+// Pick returns the size that this run asks for.
+func (s Sizes) Pick() uint64 {
+	switch {
+	case testing.Short():
+		return s.Short
+	case os.Getenv("HVIA_LONG") == "1":
+		return s.Long
+	default:
+		return s.Normal
+	}
+}
+
+// Seed returns HVIA_SEED, or DefaultSeed.
+func Seed(t *testing.T) uint64 {
+	t.Helper()
+	text := os.Getenv("HVIA_SEED")
+	if text == "" {
+		return DefaultSeed
+	}
+	seed, err := strconv.ParseUint(text, 0, 64)
+	if err != nil {
+		t.Fatalf("HVIA_SEED=%q: want an unsigned number", text)
+	}
+	return seed
+}
+
+// Build builds a bench, or ends the test.
+func Build(t *testing.T, spec verilate.Spec) string {
+	t.Helper()
+	program, err := verilate.Build(context.Background(), spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return program
+}
+
+// Run runs a bench and returns the figures it printed as lines of "name
+// value"; other lines are ignored.
+func Run(ctx context.Context, program string, seed, size uint64) (map[string]uint64, error) {
+	ctx, cancel := context.WithTimeout(ctx, 20*time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, program, fmt.Sprintf("--seed=%d", seed), fmt.Sprintf("--size=%d", size))
+	cmd.WaitDelay = 5 * time.Second
+	var stdout, stderr strings.Builder
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	if err := cmd.Run(); err != nil {
+		return nil, fmt.Errorf("%s --seed=%d --size=%d: %w\n%s%s", program, seed, size, err, tail(stdout.String()), tail(stderr.String()))
+	}
+	figures := map[string]uint64{}
+	for line := range strings.Lines(stdout.String()) {
+		f := strings.Fields(line)
+		if len(f) != 2 {
+			continue
+		}
+		v, err := strconv.ParseUint(f[1], 10, 64)
+		if err != nil {
+			continue
+		}
+		figures[f[0]] = v
+	}
+	return figures, nil
+}
+
+// MustPass builds and runs a bench and logs its figures.
+func MustPass(t *testing.T, spec verilate.Spec, sizes Sizes) map[string]uint64 {
+	t.Helper()
+	program := Build(t, spec)
+	figures, err := Run(t.Context(), program, Seed(t), sizes.Pick())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if figures["passed"] != 1 {
+		t.Fatalf("%s ended without its verdict: figures %v", spec.Name, figures)
+	}
+	t.Logf("%s: %v", spec.Name, figures)
+	return figures
+}
+
+// MustCatch builds a bench with one planted fault and requires that it fails.
+func MustCatch(t *testing.T, spec verilate.Spec, name string, mutant verilate.Mutant, sizes Sizes) {
+	t.Helper()
+	spec.Name += "_" + name
+	spec.Mutants = []verilate.Mutant{mutant}
+	program := Build(t, spec)
+	figures, err := Run(t.Context(), program, Seed(t), sizes.Pick())
+	if err == nil {
+		t.Fatalf("the bench did not catch the planted fault %q -> %q in %s; figures %v", mutant.Old, mutant.New, mutant.File, figures)
+	}
+	t.Logf("caught: %s", firstLine(err.Error()))
+}
+
+func firstLine(s string) string {
+	_, after, ok := strings.Cut(s, "\n")
+	if ok {
+		s = after
+	}
+	line, _, _ := strings.Cut(s, "\n")
+	return line
+}
+
+func tail(s string) string {
+	const n = 4000
+	if len(s) > n {
+		return "..." + s[len(s)-n:]
+	}
+	return s
+}
