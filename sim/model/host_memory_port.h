@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+// The host bridge's way to host memory.
+#pragma once
+#include <cstdint>
+
+namespace hvia {
+
+// HostMemoryPort is aligned 32-bit access to a host's memory. Inside a burst
+// the addresses ascend.
+class HostMemoryPort {
+ public:
+  virtual ~HostMemoryPort() = default;
+  virtual uint32_t ReadDword(uint32_t address) = 0;
+  // Bit i of byte_enables says that byte i (bits 8i+7..8i of data) is written.
+  virtual void WriteDword(uint32_t address, uint32_t data, uint8_t byte_enables) = 0;
+  // A burst that wrote at least one dword has ended: what it wrote may be published.
+  virtual void BurstEnd() = 0;
+};
+
+}  // namespace hvia
