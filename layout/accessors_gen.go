@@ -7,7 +7,7 @@ import "encoding/binary"
 
 // Hash identifies this version of all layouts: the first eight bytes of the
 // SHA-256 of their reference page.
-const Hash uint64 = 0xe2a7c623a268506
+const Hash uint64 = 0xe342e644befd2165
 
 // PCI configuration space.
 const (
@@ -1314,13 +1314,18 @@ func (b ConnectionFrame) SetCookie(v uint64) { binary.BigEndian.PutUint64(b[96:1
 
 // Trace events.
 const (
-	TraceRecordSize           = 16
-	TraceRecordTimeOffset     = 0
-	TraceRecordSequenceOffset = 8
-	TraceRecordNodeOffset     = 12
-	TraceRecordViOffset       = 13
-	TraceRecordEventOffset    = 14
-	TraceRecordPortOffset     = 15
+	TraceRecordSize              = 16
+	TraceRecordTimeOffset        = 0
+	TraceRecordSequenceOffset    = 8
+	TraceRecordNodeOffset        = 12
+	TraceRecordViOffset          = 13
+	TraceRecordEventOffset       = 14
+	TraceRecordPortOffset        = 15
+	FrameRecordSize              = 16
+	FrameRecordTimeOffset        = 0
+	FrameRecordSourceOffset      = 8
+	FrameRecordDestinationOffset = 9
+	FrameRecordLengthOffset      = 10
 )
 
 // TraceEvent: Events of the card's trace port, and of the models around it.
@@ -1488,6 +1493,33 @@ func (b TraceRecord) Port() uint8 { return b[15] }
 
 // SetPort stores the field.
 func (b TraceRecord) SetPort(v uint8) { b[15] = v }
+
+// FrameRecord is a view of 16 bytes (LittleEndian): A frame in a frame file; the frame's bytes follow.
+type FrameRecord []byte
+
+// Time: simulated time at which the preamble begins at the sender, in picoseconds (two's complement)
+func (b FrameRecord) Time() uint64 { return binary.LittleEndian.Uint64(b[0:8]) }
+
+// SetTime stores the field.
+func (b FrameRecord) SetTime(v uint64) { binary.LittleEndian.PutUint64(b[0:8], v) }
+
+// Source: sending node
+func (b FrameRecord) Source() uint8 { return b[8] }
+
+// SetSource stores the field.
+func (b FrameRecord) SetSource(v uint8) { b[8] = v }
+
+// Destination: receiving node
+func (b FrameRecord) Destination() uint8 { return b[9] }
+
+// SetDestination stores the field.
+func (b FrameRecord) SetDestination(v uint8) { b[9] = v }
+
+// Length: bytes that follow: the frame without preamble and FCS
+func (b FrameRecord) Length() uint16 { return binary.LittleEndian.Uint16(b[10:12]) }
+
+// SetLength stores the field.
+func (b FrameRecord) SetLength(v uint16) { binary.LittleEndian.PutUint16(b[10:12], v) }
 
 // Counters.
 const ()

@@ -346,6 +346,13 @@ var traceSection = Section{
 			{Name: "Event", Offset: 14, Width: 1, Doc: "TraceEvent"},
 			{Name: "Port", Offset: 15, Width: 1, Doc: "Ethernet port"},
 		},
+	}, {
+		Name: "FrameRecord", Doc: "A frame in a frame file; the frame's bytes follow.", Size: 16, Fields: []Field{
+			{Name: "Time", Offset: 0, Width: 8, Doc: "simulated time at which the preamble begins at the sender, in picoseconds (two's complement)"},
+			{Name: "Source", Offset: 8, Width: 1, Doc: "sending node"},
+			{Name: "Destination", Offset: 9, Width: 1, Doc: "receiving node"},
+			{Name: "Length", Offset: 10, Width: 2, Doc: "bytes that follow: the frame without preamble and FCS"},
+		},
 	}},
 }
 

@@ -5,7 +5,7 @@
 /* verilator lint_off UNUSEDPARAM */
 package hvia_pkg;
 
-  localparam logic [63:0] LayoutHash = 64'he2a7c623a268506;
+  localparam logic [63:0] LayoutHash = 64'he342e644befd2165;
 
   // PCI configuration space
   localparam logic [15:0] PciVendorID = 16'h5648;
@@ -463,6 +463,11 @@ package hvia_pkg;
   localparam int unsigned TraceRecordViOffset = 13;
   localparam int unsigned TraceRecordEventOffset = 14;
   localparam int unsigned TraceRecordPortOffset = 15;
+  localparam int unsigned FrameRecordSize = 16;
+  localparam int unsigned FrameRecordTimeOffset = 0;
+  localparam int unsigned FrameRecordSourceOffset = 8;
+  localparam int unsigned FrameRecordDestinationOffset = 9;
+  localparam int unsigned FrameRecordLengthOffset = 10;
 
   // Counters
   localparam int unsigned CounterBits = 8;

@@ -6,7 +6,7 @@
 
 namespace hvia {
 
-constexpr uint64_t kLayoutHash = 0xe2a7c623a268506ull;
+constexpr uint64_t kLayoutHash = 0xe342e644befd2165ull;
 
 // PCI configuration space
 constexpr uint32_t kPciVendorID = 0x5648u;
@@ -706,6 +706,11 @@ constexpr size_t kTraceRecordNodeOffset = 12;
 constexpr size_t kTraceRecordViOffset = 13;
 constexpr size_t kTraceRecordEventOffset = 14;
 constexpr size_t kTraceRecordPortOffset = 15;
+constexpr size_t kFrameRecordSize = 16;
+constexpr size_t kFrameRecordTimeOffset = 0;
+constexpr size_t kFrameRecordSourceOffset = 8;
+constexpr size_t kFrameRecordDestinationOffset = 9;
+constexpr size_t kFrameRecordLengthOffset = 10;
 
 // Counters
 constexpr uint32_t kCounterDoorbellSend = 0x0u;
