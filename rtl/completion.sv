@@ -87,7 +87,7 @@ module completion #(
 
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) beat_q <= 2'd0;
-    else if (state_q == Idle) beat_q <= 2'd0;
+    else if (accept) beat_q <= 2'd0;
     else if (wvalid_o && wready_i) beat_q <= beat_q + 2'd1;
   end
 

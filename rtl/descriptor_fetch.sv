@@ -88,10 +88,10 @@ module descriptor_fetch #(
 );
 
   localparam int unsigned Bytes      = hvia_pkg::DescriptorFetchBytes;
-  localparam int unsigned Beats      = Bytes * 8 / W;
-  localparam int unsigned BeatBits   = $clog2(Beats);
   localparam int unsigned Address    = hvia_pkg::DescriptorSize;
   localparam int unsigned Data       = hvia_pkg::DescriptorSize + hvia_pkg::AddressSegmentSize;
+
+  localparam logic [63:0] AlignMask = 64'(hvia_pkg::DescriptorAlignment) - 64'd1;
 
   typedef enum logic [2:0] {Idle, Context, Translate, Walk, Request, Read, Check, Bad} state_e;
   state_e state_q, state_d;
@@ -103,10 +103,9 @@ module descriptor_fetch #(
   logic [15:0] seq_q;
   logic [2:0]  vi_state_q;
   logic [15:0] tag_q;
-  logic [BeatBits-1:0] beat_q;
   // The descriptor, byte 0 in the lowest bits.
   logic [Bytes*8-1:0] words_q;
-  logic        link_q, read_err_q;
+  logic        link_q;
 
   logic take;
   assign take = state_q == Idle && take_valid_i && !link_q;
@@ -119,6 +118,12 @@ module descriptor_fetch #(
   logic last_beat;
   assign last_beat = rvalid_i && rlast_i;
 
+  // A VI that was reset while a doorbell was under way: its memory may be gone. Or a link to where
+  // no descriptor can be: 64 bytes from there may reach into a page that was not translated.
+  logic is_free, unreachable;
+  assign is_free     = vi_state_q == hvia_pkg::ViStateFree;
+  assign unreachable = is_free || (va_q & AlignMask) != 64'd0;
+
   logic parsed;
   assign parsed = state_q == Check && desc_ready_i && !link_q;
 
@@ -129,13 +134,12 @@ module descriptor_fetch #(
       // The context RAM answers one clock after the address.
       Context:   state_d = Translate;
       Translate: begin
-        // A VI that was reset while a doorbell was under way: its memory may be gone.
-        if (vi_state_q == hvia_pkg::ViStateFree) state_d = Bad;
+        if (unreachable) state_d = Bad;
         else if (att_req_ready_i) state_d = Walk;
       end
       Walk:      if (att_rsp_valid_i) state_d = att_rsp_err_i == hvia_pkg::AttErrorNone ? Request : Bad;
       Request:   if (req_ready_i) state_d = Read;
-      Read:      if (last_beat) state_d = (rerr_i || read_err_q) ? Bad : Check;
+      Read:      if (last_beat) state_d = rerr_i ? Bad : Check;
       Check:     if (parsed) state_d = Idle;
       Bad:       state_d = Idle;
       default:   state_d = Idle;
@@ -160,19 +164,6 @@ module descriptor_fetch #(
       tag_q      <= rd_ctx_i[hvia_pkg::ViContextAttributesTagLsb +: 16];
     end
     if (state_q == Walk && att_rsp_valid_i) pa_q <= att_rsp_pa_i;
-  end
-
-  always_ff @(posedge clk_i or negedge rst_ni) begin
-    if (!rst_ni) begin
-      beat_q     <= '0;
-      read_err_q <= 1'b0;
-    end else if (state_q == Request) begin
-      beat_q     <= '0;
-      read_err_q <= 1'b0;
-    end else if (state_q == Read && rvalid_i) begin
-      beat_q     <= beat_q + 1'b1;
-      read_err_q <= rerr_i;
-    end
   end
 
   always_ff @(posedge clk_i) begin
@@ -202,7 +193,7 @@ module descriptor_fetch #(
   assign link_va_o     = words_q[hvia_pkg::DescriptorNextOffset*8 +: 64];
   assign link_handle_o = words_q[hvia_pkg::DescriptorNextHandleOffset*8 +: 32];
 
-  assign att_req_valid_o  = state_q == Translate && vi_state_q != hvia_pkg::ViStateFree;
+  assign att_req_valid_o  = state_q == Translate && !unreachable;
   assign att_req_handle_o = handle_q;
   assign att_req_va_o     = va_q;
   assign att_req_len_o    = Bytes;
@@ -269,7 +260,7 @@ module descriptor_fetch #(
                          (state_q == Check && desc_data_handle_o == drain_handle_i);
   assign vi_busy_o     = (busy || link_q) && vi_q == drain_vi_i;
 
-  assign async_valid_o = bad && vi_state_q != hvia_pkg::ViStateFree;
+  assign async_valid_o = bad && !is_free;
   assign async_code_o  = hvia_pkg::AsyncErrorPostDescriptor;
   assign async_vi_o    = vi_q;
 

@@ -34,7 +34,9 @@ module send_queue #(
     input  logic [7:0]  link_vi_i,
     input  logic [63:0] link_va_i,
     input  logic [31:0] link_handle_i,
-    // Forget a queue.
+    // Forget a queue. The VI is Free before and until it has drained: a link that the fetch still
+    // owes, or a doorbell that was under way, may bring an entry back, which the fetch then drops
+    // unread.
     input  logic        clear_valid_i,
     output logic        clear_ready_o,
     input  logic [7:0]  clear_vi_i,
@@ -126,6 +128,10 @@ module send_queue #(
   assign count = pending_q[op_vi_q] ? count_rd_q : '0;
   assign seq   = known_q[op_vi_q] ? seq_rd_q : 16'd0;
 
+  // A queue that was cleared while its VI stood in the ready list has nothing to offer.
+  logic taken;
+  assign taken = op_q == Take && count != '0;
+
   logic write_count, write_next;
   logic [95:0] next_new;
 
@@ -169,7 +175,7 @@ module send_queue #(
       end
       Take: begin
         pop = 1'b1;
-        if (count != '0) begin
+        if (taken) begin
           write_count = 1'b1;
           count_new   = count - 1'b1;
         end
@@ -181,7 +187,7 @@ module send_queue #(
   always_ff @(posedge clk_i) begin
     if (write_count) count_mem[op_vi_q] <= count_new;
     if (write_next) next_mem[op_vi_q] <= next_new;
-    if (op_q == Take) seq_mem[op_vi_q] <= seq + 16'd1;
+    if (taken) seq_mem[op_vi_q] <= seq + 16'd1;
     if (push) ready_mem[tail_q[7:0]] <= op_vi_q;
   end
 
@@ -194,7 +200,7 @@ module send_queue #(
       tail_q    <= '0;
     end else begin
       if (write_count) pending_q[op_vi_q] <= count_new != '0;
-      if (op_q == Take) known_q[op_vi_q] <= 1'b1;
+      if (taken) known_q[op_vi_q] <= 1'b1;
       if (push) begin
         tail_q            <= tail_q + 9'd1;
         listed_q[op_vi_q] <= 1'b1;
@@ -215,8 +221,7 @@ module send_queue #(
       take_seq_q   <= 16'd0;
     end else begin
       if (take_ready_i) take_valid_q <= 1'b0;
-      // A queue that was cleared while its VI stood in the ready list has nothing to offer.
-      if (op_q == Take && count != '0) begin
+      if (taken) begin
         take_valid_q <= 1'b1;
         take_more_q  <= count_new != '0;
         take_vi_q    <= op_vi_q;
