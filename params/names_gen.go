@@ -4,7 +4,7 @@
 package params
 
 // Hash identifies this version of all numbers.
-const Hash uint64 = 0x248407961687e262
+const Hash uint64 = 0x24e48ca45be7fe7f
 
 // Values of the base profile.
 const (
@@ -14,6 +14,7 @@ const (
 	PacketSlotBytes          = 2048      // byte: one packet buffer
 	PacketSlots              = 2         // 1: packet buffers per direction
 	QueueDepthLog2           = 10        // 1: log2 of the descriptors that may be posted and not fetched
+	DisconnectPatience       = 262144    // clock: wait of a disconnect before the card refuses further doorbells of that VI
 	SdramBankBits            = 2         // 1: log2 of the banks
 	SdramRowBits             = 12        // 1: log2 of the rows of a bank
 	SdramColumnBits          = 10        // 1: log2 of the dwords of a row

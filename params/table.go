@@ -14,6 +14,7 @@ var cardTable = []Param{
 	{"PacketSlotBytes", Elaboration, 2048, "byte", Structure, "holds a 1514-byte frame", "one packet buffer"},
 	{"PacketSlots", Elaboration, 2, "1", Structure, "two suffice and one does not (one message in, one out)", "packet buffers per direction"},
 	{"QueueDepthLog2", Elaboration, 10, "1", Structure, "1,024 descriptors per queue", "log2 of the descriptors that may be posted and not fetched"},
+	{"DisconnectPatience", Elaboration, 262144, "clock", Structure, "a full queue flushes in half of it (about 100 clocks each)", "wait of a disconnect before the card refuses further doorbells of that VI"},
 }
 
 // boardTable: clocks and the models of the host bridge.

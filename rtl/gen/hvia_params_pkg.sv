@@ -4,13 +4,14 @@
 /* verilator lint_off UNUSEDPARAM */
 package hvia_params_pkg;
 
-  localparam logic [63:0] ParamsHash = 64'h248407961687e262;
+  localparam logic [63:0] ParamsHash = 64'h24e48ca45be7fe7f;
   localparam int unsigned ViCountLog2 = 8;  // 1: log2 of the number of VIs
   localparam int unsigned PageBytesLog2 = 12;  // 1: log2 of the page size
   localparam int unsigned DmaBurstBytes = 512;  // byte: longest burst on the system bus
   localparam int unsigned PacketSlotBytes = 2048;  // byte: one packet buffer
   localparam int unsigned PacketSlots = 2;  // 1: packet buffers per direction
   localparam int unsigned QueueDepthLog2 = 10;  // 1: log2 of the descriptors that may be posted and not fetched
+  localparam int unsigned DisconnectPatience = 262144;  // clock: wait of a disconnect before the card refuses further doorbells of that VI
   localparam int unsigned SdramBankBits = 2;  // 1: log2 of the banks
   localparam int unsigned SdramRowBits = 12;  // 1: log2 of the rows of a bank
   localparam int unsigned SdramColumnBits = 10;  // 1: log2 of the dwords of a row

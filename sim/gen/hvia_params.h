@@ -6,7 +6,7 @@
 
 namespace hvia {
 
-constexpr uint64_t kParamsHash = 0x248407961687e262ull;
+constexpr uint64_t kParamsHash = 0x24e48ca45be7fe7full;
 
 // The values of one profile. Units in the comments.
 struct Params {
@@ -17,6 +17,7 @@ struct Params {
   int64_t PacketSlotBytes;  // byte: one packet buffer
   int64_t PacketSlots;  // 1: packet buffers per direction
   int64_t QueueDepthLog2;  // 1: log2 of the descriptors that may be posted and not fetched
+  int64_t DisconnectPatience;  // clock: wait of a disconnect before the card refuses further doorbells of that VI
   int64_t SdramBankBits;  // 1: log2 of the banks
   int64_t SdramRowBits;  // 1: log2 of the rows of a bank
   int64_t SdramColumnBits;  // 1: log2 of the dwords of a row
@@ -57,7 +58,7 @@ struct Params {
 };
 
 constexpr Params kProfiles[] = {
-    {"hvia-ge", 8, 12, 512, 2048, 2, 10, 2, 12, 10, 2, 2, 2, 5, 7, 2, 2, 1562, 20000, 8, 20000, 20000, 50000, 70000, 20000, 15625000, 200000000, 30000, 10000, 30000, 7000, 3000, 2, 8, 2, 0, 2, 1000, 8, 4, 12, 152000, 384000, 25000},
+    {"hvia-ge", 8, 12, 512, 2048, 2, 10, 262144, 2, 12, 10, 2, 2, 2, 5, 7, 2, 2, 1562, 20000, 8, 20000, 20000, 50000, 70000, 20000, 15625000, 200000000, 30000, 10000, 30000, 7000, 3000, 2, 8, 2, 0, 2, 1000, 8, 4, 12, 152000, 384000, 25000},
 };
 
 // FindProfile returns the profile of that name, or nullptr.
