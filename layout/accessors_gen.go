@@ -7,7 +7,7 @@ import "encoding/binary"
 
 // Hash identifies this version of all layouts: the first eight bytes of the
 // SHA-256 of their reference page.
-const Hash uint64 = 0xe342e644befd2165
+const Hash uint64 = 0x1f5e11c2cc1ddf23
 
 // PCI configuration space.
 const (
@@ -2342,7 +2342,7 @@ func (b BridgeRequest) Pid() uint32 { return binary.LittleEndian.Uint32(b[32:36]
 // SetPid stores the field.
 func (b BridgeRequest) SetPid(v uint32) { binary.LittleEndian.PutUint32(b[32:36], v) }
 
-// NodeMask: Hello: nodes whose host memory the process maps, bit n = node n
+// NodeMask: Hello: nodes whose host memory the process maps, bit n = node n; all bits set = all nodes
 func (b BridgeRequest) NodeMask() uint32 { return binary.LittleEndian.Uint32(b[36:40]) }
 
 // SetNodeMask stores the field.
@@ -2361,7 +2361,7 @@ func (b BridgeRequest) Rank() uint32 { return binary.LittleEndian.Uint32(b[44:48
 func (b BridgeRequest) SetRank(v uint32) { binary.LittleEndian.PutUint32(b[44:48], v) }
 
 // Name: Hello: the process's name; Attach: the thread's; zero-terminated
-func (b BridgeRequest) Name() []byte { return b[64:128:128] }
+func (b BridgeRequest) Name() []byte { return b[64:256:256] }
 
 // BridgeReply is a view of 1024 bytes (LittleEndian): One reply on the control socket.
 type BridgeReply []byte

@@ -52,7 +52,7 @@ var bridgeSection = Section{
 		}},
 		{Name: "BridgeState", Doc: "State of a slot.", Width: 32, Values: []Value{
 			{"Detached", 0, "no thread"},
-			{"Running", 1, "the thread computes; its clock is Promise"},
+			{"Running", 1, "the thread computes; its clock stands at WakeTime"},
 			{"Waiting", 2, "the wait descriptor is valid"},
 		}},
 		{Name: "BridgeReason", Doc: "Why a wait ended.", Width: 32, Values: []Value{
@@ -100,9 +100,8 @@ var bridgeSection = Section{
 			{Name: "StopText", Offset: 2048, Width: 2048, Bytes: true, Doc: "simulator: one sentence that says what happened, zero-terminated"},
 		}},
 		{Name: "BridgeSlot", Doc: "One host thread.", Size: 4096, Fields: []Field{
-			{Name: "Promise", Offset: 0, Width: 8, Doc: "clock of the running thread: no later command has an earlier time; written by host and, on a wake, by the simulator"},
-			{Name: "State", Offset: 8, Width: 4, Doc: "BridgeState, atomic; the host stores Waiting and Detached, the simulator Running"},
-			{Name: "CommandTail", Offset: 12, Width: 4, Doc: "host: commands written so far, modulo 2^32, atomic"},
+			{Name: "State", Offset: 0, Width: 4, Doc: "BridgeState, atomic; the host stores Waiting and Detached, the simulator Running"},
+			{Name: "CommandTail", Offset: 4, Width: 4, Doc: "host: commands written so far, modulo 2^32, atomic"},
 			{Name: "WaitStart", Offset: 64, Width: 8, Doc: "host: time of the wait's begin and of the poll grid's first instant"},
 			{Name: "WaitDeadline", Offset: 72, Width: 8, Doc: "host: latest end of the wait, largest positive number = none"},
 			{Name: "WaitPeriod", Offset: 80, Width: 8, Doc: "host: distance of the instants at which the thread looks"},
@@ -115,7 +114,7 @@ var bridgeSection = Section{
 			{Name: "WaitWatches", Offset: 92, Width: 4, Doc: "host: valid entries of Watches"},
 			{Name: "WaitSequence", Offset: 96, Width: 4, Doc: "host: raised with every new wait descriptor, atomic"},
 			{Name: "Watches", Offset: 128, Width: 128, Bytes: true, Doc: "host: BridgeMaxWatches entries of BridgeWatch"},
-			{Name: "WakeTime", Offset: 256, Width: 8, Doc: "simulator: the thread's clock after the wait"},
+			{Name: "WakeTime", Offset: 256, Width: 8, Doc: "simulator: the thread's clock from the wake until the next wait; no command of that span has another time"},
 			{Name: "WakeSequence", Offset: 264, Width: 4, Doc: "simulator: raised with every wake; the host sleeps on this word, atomic"},
 			{Name: "WakeReason", Offset: 268, Width: 4, Doc: "simulator: BridgeReason"},
 			{Name: "CommandHead", Offset: 272, Width: 4, Doc: "simulator: commands taken so far, modulo 2^32, atomic"},
@@ -155,10 +154,10 @@ var bridgeSection = Section{
 			{Name: "LayoutHash", Offset: 16, Width: 8, Doc: "Hello: hash of the layouts that the process was built from"},
 			{Name: "ParamsHash", Offset: 24, Width: 8, Doc: "Hello: hash of the parameters that the process was built from"},
 			{Name: "Pid", Offset: 32, Width: 4, Doc: "Hello: the process"},
-			{Name: "NodeMask", Offset: 36, Width: 4, Doc: "Hello: nodes whose host memory the process maps, bit n = node n"},
+			{Name: "NodeMask", Offset: 36, Width: 4, Doc: "Hello: nodes whose host memory the process maps, bit n = node n; all bits set = all nodes"},
 			{Name: "Node", Offset: 40, Width: 4, Doc: "Attach: node of the thread"},
 			{Name: "Rank", Offset: 44, Width: 4, Doc: "Attach: rank of the thread in its node"},
-			{Name: "Name", Offset: 64, Width: 64, Bytes: true, Doc: "Hello: the process's name; Attach: the thread's; zero-terminated"},
+			{Name: "Name", Offset: 64, Width: 192, Bytes: true, Doc: "Hello: the process's name; Attach: the thread's; zero-terminated"},
 		}},
 		{Name: "BridgeReply", Doc: "One reply on the control socket.", Size: 1024, Fields: []Field{
 			{Name: "Magic", Offset: 0, Width: 8, Doc: "BridgeMagic"},

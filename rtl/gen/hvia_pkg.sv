@@ -5,7 +5,7 @@
 /* verilator lint_off UNUSEDPARAM */
 package hvia_pkg;
 
-  localparam logic [63:0] LayoutHash = 64'he342e644befd2165;
+  localparam logic [63:0] LayoutHash = 64'h1f5e11c2cc1ddf23;
 
   // PCI configuration space
   localparam logic [15:0] PciVendorID = 16'h5648;

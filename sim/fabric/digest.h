@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// A 64-bit hash over what happened in a run, in the order in which it happened:
+// two runs with the same digest put the same frames on the wire and woke the
+// same threads, all at the same times.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+namespace hvia::fabric {
+
+class Digest {
+ public:
+  void Add(uint64_t v) {
+    // The finaliser of SplitMix64: every input bit reaches every output bit.
+    uint64_t z = (state_ ^ v) + 0x9e3779b97f4a7c15ull;
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
+    state_ = z ^ (z >> 31);
+  }
+  void AddBytes(const uint8_t* p, size_t n) {
+    Add(n);
+    for (; n >= 8; p += 8, n -= 8) {
+      uint64_t v;
+      std::memcpy(&v, p, 8);
+      Add(v);
+    }
+    if (n > 0) {
+      uint64_t v = 0;
+      std::memcpy(&v, p, n);
+      Add(v);
+    }
+  }
+  uint64_t Value() const { return state_; }
+
+ private:
+  uint64_t state_ = 0x48564941ull;
+};
+
+}  // namespace hvia::fabric

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/fabric/host_memory.h"
+
+namespace hvia::fabric {
+
+HostMemory::HostMemory(int node, const std::string& name, uint64_t bytes, MemoryObserver* observer)
+    : node_(node),
+      observer_(observer),
+      memory_("hvia-memory-" + name, bytes),
+      use_("hvia-use-" + name, bytes / kBridgeFrameBytes * kBridgeFrameUseSize),
+      frames_(bytes / kBridgeFrameBytes) {}
+
+uint32_t HostMemory::ReadDword(uint32_t address) {
+  if (sink_) return 0;
+  if (!InUse(address)) {
+    observer_->OnMemoryFault(node_, false, address);
+    return 0xffffffffu;
+  }
+  return __atomic_load_n(reinterpret_cast<const uint32_t*>(memory_.Base() + (address & ~3u)), __ATOMIC_ACQUIRE);
+}
+
+// Stores are releases: a thread that sees a later dword of a burst (the status
+// word) sees the earlier ones (the data) as well.
+void HostMemory::WriteDword(uint32_t address, uint32_t data, uint8_t byte_enables) {
+  byte_enables &= 0xf;
+  if (sink_ || byte_enables == 0) return;
+  if (!InUse(address)) {
+    observer_->OnMemoryFault(node_, true, address);
+    return;
+  }
+  const uint32_t aligned = address & ~3u;
+  uint8_t* p = memory_.Base() + aligned;
+  if (byte_enables == 0xf) {
+    __atomic_store_n(reinterpret_cast<uint32_t*>(p), data, __ATOMIC_RELEASE);
+  } else {
+    for (int i = 0; i < 4; ++i) {
+      if (byte_enables >> i & 1) __atomic_store_n(p + i, static_cast<uint8_t>(data >> (8 * i)), __ATOMIC_RELEASE);
+    }
+  }
+  if (aligned < watch_hi_ && aligned + 4ull > watch_lo_) {
+    // The exact bytes: a watch of byte 3 must not fire for a write of byte 0.
+    const int first = __builtin_ctz(byte_enables), last = 31 - __builtin_clz(byte_enables);
+    observer_->OnMemoryWrite(node_, aligned + static_cast<uint64_t>(first), aligned + static_cast<uint64_t>(last) + 1);
+  }
+}
+
+}  // namespace hvia::fabric

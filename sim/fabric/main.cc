@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+// The fabric simulator: one process, one simulation thread. It is started by
+// the Go package sim, or by hand for programs that attach by path.
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "sim/fabric/control_server.h"
+#include "sim/fabric/echo_node.h"
+#include "sim/fabric/host_memory.h"
+#include "sim/fabric/link.h"
+#include "sim/fabric/scheduler.h"
+#include "sim/gen/hvia_layout.h"
+#include "sim/gen/hvia_params.h"
+
+namespace hvia::fabric {
+namespace {
+
+constexpr char kUsage[] =
+    "usage: hvia-sim --socket PATH --node KIND:NAME [--node KIND:NAME] [options]\n"
+    "  --socket PATH         control socket\n"
+    "  --node KIND:NAME      a node, in the order of its numbers; kinds: echo (a test device)\n"
+    "  --mode timed|free     time mode (timed)\n"
+    "  --thread N,R,NAME     a thread that will attach: node, rank, name; timed mode starts when all have\n"
+    "  --memory BYTES        host memory of each node (268435456), a multiple of 4096, at most 1 GiB\n"
+    "  --profile NAME        set of parameters (hvia-ge)\n"
+    "  --seed N              seed of everything that is random in the models (1)\n"
+    "  --spare-slots N       slots for threads that were not declared (16)\n"
+    "  --stuck-ms N          wall time a timed thread may run without a call (10000)\n"
+    "  --start-ms N          wall time until all declared threads must have attached (60000)\n"
+    "  --on-death stop|continue  what the death of a process does (stop)\n"
+    "  --owner-fd N          inherited descriptor: the run ends when its other end is closed\n"
+    "  --fault ignore-running    breaks the time protocol on purpose (tests only)\n";
+
+struct UsageError : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+struct Options {
+  std::string socket, profile = "hvia-ge";
+  struct NodeOption {
+    std::string kind, name;
+  };
+  std::vector<NodeOption> nodes;
+  uint64_t memory = 268435456, seed = 1;
+  int owner_fd = -1;
+  SchedulerOptions scheduler;
+};
+
+uint64_t Number(const std::string& option, const std::string& text, uint64_t lo, uint64_t hi) {
+  char* end = nullptr;
+  errno = 0;
+  const uint64_t v = std::strtoull(text.c_str(), &end, 0);
+  if (text.empty() || *end != 0 || errno != 0 || text[0] == '-' || v < lo || v > hi) {
+    throw UsageError(option + " " + text + ": want a number from " + std::to_string(lo) + " to " + std::to_string(hi));
+  }
+  return v;
+}
+
+ThreadName ParseThread(const std::string& text) {
+  const size_t a = text.find(','), b = a == std::string::npos ? a : text.find(',', a + 1);
+  if (b == std::string::npos || b + 1 == text.size()) throw UsageError("--thread " + text + ": want NODE,RANK,NAME");
+  return {static_cast<int>(Number("--thread", text.substr(0, a), 0, kBridgeMaxNodes - 1)), static_cast<int>(Number("--thread", text.substr(a + 1, b - a - 1), 0, 65535)), text.substr(b + 1)};
+}
+
+Options Parse(int argc, char** argv) {
+  Options o;
+  for (int i = 1; i < argc; ++i) {
+    const std::string name = argv[i];
+    if (name == "--help") {
+      std::fputs(kUsage, stdout);
+      std::exit(0);
+    }
+    if (i + 1 == argc) throw UsageError(name + ": unknown option, or its value is missing");
+    const std::string value = argv[++i];
+    if (name == "--socket") o.socket = value;
+    else if (name == "--profile") o.profile = value;
+    else if (name == "--node") {
+      const size_t colon = value.find(':');
+      if (colon == std::string::npos || colon + 1 == value.size()) throw UsageError("--node " + value + ": want KIND:NAME");
+      o.nodes.push_back({value.substr(0, colon), value.substr(colon + 1)});
+    } else if (name == "--mode") {
+      if (value != "timed" && value != "free") throw UsageError("--mode " + value + ": want timed or free");
+      o.scheduler.timed = value == "timed";
+    } else if (name == "--thread") o.scheduler.threads.push_back(ParseThread(value));
+    else if (name == "--memory") o.memory = Number(name, value, kBridgeFrameBytes, 1ull << 30);
+    else if (name == "--seed") o.seed = Number(name, value, 0, UINT64_MAX);
+    else if (name == "--spare-slots") o.scheduler.spare_slots = static_cast<int>(Number(name, value, 0, 1024));
+    else if (name == "--stuck-ms") o.scheduler.stuck_ns = static_cast<int64_t>(Number(name, value, 1, 86400000)) * 1000000;
+    else if (name == "--start-ms") o.scheduler.start_ns = static_cast<int64_t>(Number(name, value, 1, 86400000)) * 1000000;
+    else if (name == "--on-death") {
+      if (value != "stop" && value != "continue") throw UsageError("--on-death " + value + ": want stop or continue");
+      o.scheduler.continue_on_death = value == "continue";
+    } else if (name == "--owner-fd") o.owner_fd = static_cast<int>(Number(name, value, 0, 1 << 20));
+    else if (name == "--fault") {
+      if (value != "ignore-running") throw UsageError("--fault " + value + ": want ignore-running");
+      o.scheduler.ignore_running = true;
+    } else throw UsageError(name + ": unknown option");
+  }
+  if (o.socket.empty()) throw UsageError("--socket is missing");
+  if (o.nodes.empty() || o.nodes.size() > 2) throw UsageError(std::to_string(o.nodes.size()) + " nodes: want one or two (more need a switch, which this simulator does not have)");
+  if (o.memory % kBridgeFrameBytes != 0) throw UsageError("--memory " + std::to_string(o.memory) + ": want a multiple of " + std::to_string(kBridgeFrameBytes));
+  if (o.scheduler.timed && o.scheduler.threads.empty()) throw UsageError("timed mode without --thread: time 0 is when all declared threads have attached, so declare them");
+  for (const ThreadName& t : o.scheduler.threads)
+    if (t.node >= static_cast<int>(o.nodes.size())) throw UsageError("--thread " + std::to_string(t.node) + "," + std::to_string(t.rank) + "," + t.name + ": there are " + std::to_string(o.nodes.size()) + " nodes, counted from 0");
+  return o;
+}
+
+// One word to the owner when attaching works; nothing when it never will.
+void TellOwner(int fd) {
+  constexpr char kReady[] = "ready\n";
+  if (fd >= 0 && write(fd, kReady, sizeof kReady - 1) < 0) std::fprintf(stderr, "tell the owner: %s\n", std::strerror(errno));
+}
+
+std::unique_ptr<Node> MakeNode(const std::string& kind, const Surroundings& s) {
+  if (kind == "echo") return std::make_unique<EchoNode>(s);
+  throw UsageError("--node " + kind + ":" + s.name + ": unknown kind; this simulator knows echo");
+}
+
+int Run(int argc, char** argv) {
+  const Options o = Parse(argc, argv);
+  const Params* params = FindProfile(o.profile.c_str());
+  if (params == nullptr) throw UsageError("--profile " + o.profile + ": no such profile");
+  ControlServer::BlockSignals();
+
+  std::vector<std::string> names;
+  for (const auto& n : o.nodes) names.push_back(n.name);
+  Scheduler scheduler(o.scheduler, names, o.memory);
+  Link link(*params);
+  std::vector<std::unique_ptr<HostMemory>> memories;
+  std::vector<std::unique_ptr<Node>> nodes;
+  std::vector<HostMemory*> memory_list;
+  std::vector<Node*> node_list;
+  for (size_t i = 0; i < o.nodes.size(); ++i) {
+    memories.push_back(std::make_unique<HostMemory>(static_cast<int>(i), o.nodes[i].name, o.memory, &scheduler));
+    memory_list.push_back(memories.back().get());
+    Surroundings s;
+    s.index = static_cast<int>(i);
+    s.name = o.nodes[i].name;
+    s.params = params;
+    s.seed = o.seed;
+    s.memory = memory_list.back();
+    s.fabric = &scheduler;
+    if (o.nodes.size() == 2) s.link = {&link, static_cast<int>(i)};
+    nodes.push_back(MakeNode(o.nodes[i].kind, s));
+    node_list.push_back(nodes.back().get());
+  }
+  if (nodes.size() == 2) link.Connect(nodes[0].get(), nodes[1].get());
+  scheduler.SetNodes(node_list, memory_list, &link);
+
+  ControlServer server(o.socket, o.owner_fd, &scheduler, memory_list);
+  server.Start();
+  TellOwner(o.owner_fd);
+  scheduler.Run();
+  return 0;
+}
+
+}  // namespace
+}  // namespace hvia::fabric
+
+int main(int argc, char** argv) {
+  try {
+    return hvia::fabric::Run(argc, argv);
+  } catch (const hvia::fabric::UsageError& e) {
+    std::fprintf(stderr, "hvia-sim: %s\n%s", e.what(), hvia::fabric::kUsage);
+    return 2;
+  } catch (const std::exception& e) {
+    std::fprintf(stderr, "hvia-sim: %s\n", e.what());
+    return 1;
+  }
+}

@@ -1,0 +1,818 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/fabric/scheduler.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cinttypes>
+#include <cstdio>
+#include <cstring>
+#include <stdexcept>
+
+namespace hvia::fabric {
+namespace {
+
+constexpr size_t kSlotsBegin = kBridgeHeaderSize;
+constexpr size_t kMailboxLimit = 65536;
+// A node that asks for that many steps at one instant will never leave it.
+constexpr uint64_t kSameTimeLimit = 10'000'000;
+// How long the simulator sleeps when nothing but a kick can give it work: a
+// backstop against a lost wake-up, not a poll.
+constexpr int64_t kBackstopNs = 1'000'000'000;
+
+size_t SlotOffset(int index) { return kSlotsBegin + static_cast<size_t>(index) * kBridgeSlotStride; }
+
+int SlotCount(const SchedulerOptions& o) { return static_cast<int>(o.threads.size()) + o.spare_slots; }
+
+std::string Hex(uint64_t v) {
+  char b[24];
+  std::snprintf(b, sizeof b, "%#" PRIx64, v);
+  return b;
+}
+
+std::string At(Time t) { return "t=" + std::to_string(t) + " ps"; }
+
+// First instant of the grid start + k * period strictly after t.
+Time FirstAfter(Time start, Time period, Time t) {
+  if (t < start) return start;
+  const Time k = (t - start) / period + 1;
+  if (k > (kNever - start) / period) return kNever;
+  return start + k * period;
+}
+
+}  // namespace
+
+Scheduler::Scheduler(SchedulerOptions options, std::vector<std::string> node_names, uint64_t memory_bytes)
+    : options_(std::move(options)),
+      node_names_(std::move(node_names)),
+      pages_("hvia-control", SlotOffset(SlotCount(options_))) {
+  // Slots in the order of (node, rank): it is the order of simultaneous
+  // commands, and must not depend on who attached first.
+  std::vector<ThreadName> threads = options_.threads;
+  std::sort(threads.begin(), threads.end(), [](const ThreadName& a, const ThreadName& b) { return a.node != b.node ? a.node < b.node : a.rank < b.rank; });
+  slots_.resize(static_cast<size_t>(SlotCount(options_)));
+  for (size_t i = 0; i < slots_.size(); ++i) {
+    Slot& s = slots_[i];
+    s.page = pages_.Base() + SlotOffset(static_cast<int>(i));
+    s.ring = s.page + kBridgeSlotSize;
+    if (i >= threads.size()) continue;
+    if (i > 0 && threads[i].node == threads[i - 1].node && threads[i].rank == threads[i - 1].rank) {
+      throw std::runtime_error("thread node " + std::to_string(threads[i].node) + " rank " + std::to_string(threads[i].rank) + " is declared twice: give each thread of a node its own rank");
+    }
+    s.name = threads[i];
+    s.declared = true;
+  }
+  interrupt_waits_.resize(node_names_.size());
+
+  uint8_t* h = Header();
+  Put32(h, kBridgeHeaderVersionOffset, kBridgeVersion);
+  Put32(h, kBridgeHeaderModeOffset, options_.timed ? kBridgeModeTimed : kBridgeModeFree);
+  Put64(h, kBridgeHeaderLayoutHashOffset, kLayoutHash);
+  Put64(h, kBridgeHeaderParamsHashOffset, kParamsHash);
+  Put32(h, kBridgeHeaderNodesOffset, static_cast<uint32_t>(node_names_.size()));
+  Put32(h, kBridgeHeaderSlotsOffset, static_cast<uint32_t>(slots_.size()));
+  Put64(h, kBridgeHeaderMemoryBytesOffset, memory_bytes);
+  Put32(h, kBridgeHeaderSimulatorPidOffset, static_cast<uint32_t>(getpid()));
+  Store32(h, kBridgeHeaderRunStateOffset, kBridgeRunStateRunning);
+  Put64(h, kBridgeHeaderMagicOffset, kBridgeMagic);
+}
+
+void Scheduler::SetNodes(std::vector<Node*> nodes, std::vector<HostMemory*> memories, Link* link) {
+  nodes_ = std::move(nodes);
+  memories_ = std::move(memories);
+  link_ = link;
+  link_->AddObserver([this](Time start, int source, int, const std::vector<uint8_t>& bytes) {
+    digest_.Add(static_cast<uint64_t>(start));
+    digest_.Add(static_cast<uint64_t>(source));
+    digest_.AddBytes(bytes.data(), bytes.size());
+  });
+  // Free mode sees a wait only after it was published, so it must remember
+  // every write; timed mode knows all waits before it lets the cards write.
+  if (!options_.timed)
+    for (HostMemory* m : memories_) m->SetWatched(0, UINT64_MAX);
+}
+
+void Scheduler::Run() {
+  begin_ns_ = MonotonicNs();
+  Time span = 0;
+  for (const Node* n : nodes_) span = std::max(span, n->BootSpan());
+  now_ = -span;
+  for (Node* n : nodes_) n->Boot(now_);
+  if (!options_.timed) {
+    // Nobody can attach to a card that is not there yet, in no mode.
+    for (;;) {
+      int slot, node;
+      const Instant at = NextInternal(&slot, &node);
+      if (at.time > 0) break;
+      Execute(at, slot, node);
+      if (stopped_) break;
+    }
+    now_ = std::max<Time>(now_, 0);
+    started_ = true;
+    for (size_t i = 0; i < nodes_.size() && !stopped_; ++i) {
+      const std::string lacks = nodes_[i]->NotReady();
+      if (!lacks.empty()) Stop(kBridgeStopDevice, "boot of node " + std::to_string(i) + " (" + node_names_[i] + ") is not complete at t=0: " + lacks);
+    }
+  }
+  for (;;) {
+    const uint32_t sequence = Sequence();
+    {
+      std::lock_guard<std::mutex> lock(jobs_mutex_);
+      if (quit_) break;
+    }
+    Scan();
+    RunJobs();
+    bool progress = false;
+    try {
+      if (!stopped_) progress = options_.timed ? AdvanceTimed(sequence) : AdvanceFree(sequence);
+    } catch (const std::exception& e) {
+      Stop(kBridgeStopDevice, std::string(e.what()) + " at " + At(now_));
+    }
+    if (progress) continue;
+    AnswerDigests();
+    Sleep(sequence);
+  }
+  const DigestReport report = Report();
+  for (auto& hook : end_hooks_) hook(report);
+  if (!stopped_) Stop(kBridgeStopClosed, "the fabric was closed at " + At(now_));
+}
+
+void Scheduler::Quit() {
+  {
+    std::lock_guard<std::mutex> lock(jobs_mutex_);
+    quit_ = true;
+  }
+  Increment32(Header(), kBridgeHeaderSequenceOffset);
+  FutexWake(Header(), kBridgeHeaderSequenceOffset);
+}
+
+void Scheduler::Post(std::function<void()> job) {
+  {
+    std::lock_guard<std::mutex> lock(jobs_mutex_);
+    jobs_.push_back(std::move(job));
+  }
+  Increment32(Header(), kBridgeHeaderSequenceOffset);
+  FutexWake(Header(), kBridgeHeaderSequenceOffset);
+}
+
+void Scheduler::RunJobs() {
+  std::vector<std::function<void()>> jobs;
+  {
+    std::lock_guard<std::mutex> lock(jobs_mutex_);
+    jobs.swap(jobs_);
+  }
+  for (auto& job : jobs) job();
+}
+
+// ---- slots ----
+
+std::string Scheduler::Describe(const Slot& s) const {
+  std::string t = "thread '" + s.name.name + "' (node " + std::to_string(s.name.node) + " '" + node_names_[static_cast<size_t>(s.name.node)] + "', rank " + std::to_string(s.name.rank);
+  if (s.claimed) t += ", process " + std::to_string(s.owner.pid);
+  return t + ")";
+}
+
+std::string Scheduler::DescribeWait(const Slot& s) const {
+  std::string t;
+  auto add = [&t](const std::string& what) { t += (t.empty() ? "" : " or ") + what; };
+  for (int i = 0; i < s.wait.watches; ++i) add("a write to [" + Hex(s.wait.watch[i].lo) + ", " + Hex(s.wait.watch[i].hi) + ")");
+  if (s.wait.flags & kBridgeSlotWaitFlagsInterruptMask) add("an interrupt");
+  if (s.wait.flags & kBridgeSlotWaitFlagsMessageMask) add("a message");
+  if (s.wait.flags & kBridgeSlotWaitFlagsReplyMask) add("the answer to a register read");
+  if (s.wait.flags & kBridgeSlotWaitFlagsBarrierMask) {
+    for (const auto& [id, b] : barriers_) {
+      if (std::find(b.arrived.begin(), b.arrived.end(), static_cast<int>(&s - slots_.data())) != b.arrived.end()) {
+        add("barrier " + std::to_string(id) + " (" + std::to_string(b.arrived.size()) + " of " + std::to_string(b.parties) + " arrived)");
+      }
+    }
+  }
+  return t.empty() ? "nothing" : t;
+}
+
+void Scheduler::Scan() {
+  // Pairs with the store of State and the later look at memory on the host's
+  // side: either the host sees what was written, or this scan sees its wait.
+  __atomic_thread_fence(__ATOMIC_SEQ_CST);
+  for (size_t i = 0; i < slots_.size(); ++i)
+    if (slots_[i].claimed) ScanSlot(static_cast<int>(i));
+  recent_.clear();
+  recent_overflow_ = false;
+}
+
+void Scheduler::ScanSlot(int index) {
+  Slot& s = slots_[static_cast<size_t>(index)];
+  // State before the ring: commands posted before parking are then included.
+  const uint32_t state = Load32(s.page, kBridgeSlotStateOffset);
+  DrainRing(s);
+  if (stopped_) return;
+  switch (state) {
+    case kBridgeStateDetached: Release(index); return;
+    case kBridgeStateRunning:
+      if (s.wait.armed) Disarm(s);  // free mode: the host ended its wait itself
+      return;
+    case kBridgeStateWaiting: break;
+    default: Stop(kBridgeStopProtocol, Describe(s) + " stored the state " + std::to_string(state) + ", which does not exist: its process overwrote the bridge's pages"); return;
+  }
+  if (!s.wait.armed || s.wait.sequence != Load32(s.page, kBridgeSlotWaitSequenceOffset)) Arm(index);
+  if (stopped_ || !s.wait.armed) return;
+  if (Load32(s.page, kBridgeSlotAbortOffset) != 0) {
+    // Wall time decides when this happens: the run will not repeat.
+    Taint();
+    for (auto& [id, b] : barriers_) b.arrived.erase(std::remove(b.arrived.begin(), b.arrived.end(), index), b.arrived.end());
+    Wake(index, std::max(now_, s.wait.start), kBridgeReasonAborted);
+  }
+}
+
+void Scheduler::DrainRing(Slot& s) {
+  const uint32_t tail = Load32(s.page, kBridgeSlotCommandTailOffset);
+  if (tail == s.head) return;
+  if (tail - s.head > kBridgeRingEntries) {
+    Stop(kBridgeStopProtocol, Describe(s) + " published " + std::to_string(tail - s.head) + " commands in a ring of " + std::to_string(kBridgeRingEntries) + ": its process overwrote the bridge's pages");
+    return;
+  }
+  for (; s.head != tail; ++s.head) {
+    const uint8_t* e = s.ring + (s.head % kBridgeRingEntries) * kBridgeCommandSize;
+    Command c;
+    c.time = static_cast<Time>(Get64(e, kBridgeCommandTimeOffset));
+    c.opcode = Get32(e, kBridgeCommandOpcodeOffset);
+    c.count = Get32(e, kBridgeCommandCountOffset);
+    c.address = Get64(e, kBridgeCommandAddressOffset);
+    c.tag = Get64(e, kBridgeCommandTagOffset);
+    std::memcpy(c.data, e + kBridgeCommandDataOffset, sizeof c.data);
+    s.commands.push_back(c);
+    ++pending_commands_;
+  }
+  Store32(s.page, kBridgeSlotCommandHeadOffset, s.head);
+  if (Load32(s.page, kBridgeSlotRingSleepingOffset) != 0) FutexWake(s.page, kBridgeSlotCommandHeadOffset);
+}
+
+void Scheduler::Arm(int index) {
+  Slot& s = slots_[static_cast<size_t>(index)];
+  if (s.wait.armed) Disarm(s);
+  Wait& w = s.wait;
+  w.sequence = Load32(s.page, kBridgeSlotWaitSequenceOffset);
+  w.start = static_cast<Time>(Get64(s.page, kBridgeSlotWaitStartOffset));
+  w.deadline = static_cast<Time>(Get64(s.page, kBridgeSlotWaitDeadlineOffset));
+  w.period = std::max<Time>(1, static_cast<Time>(Get64(s.page, kBridgeSlotWaitPeriodOffset)));
+  w.flags = Get32(s.page, kBridgeSlotWaitFlagsOffset);
+  const uint32_t watches = Get32(s.page, kBridgeSlotWaitWatchesOffset);
+  if (watches > kBridgeMaxWatches) {
+    Stop(kBridgeStopProtocol, Describe(s) + " asked for " + std::to_string(watches) + " watched ranges: at most " + std::to_string(kBridgeMaxWatches) + " fit");
+    return;
+  }
+  w.watches = static_cast<int>(watches);
+  for (int i = 0; i < w.watches; ++i) {
+    const uint8_t* p = s.page + kBridgeSlotWatchesOffset + static_cast<size_t>(i) * kBridgeWatchSize;
+    const uint64_t lo = Get64(p, kBridgeWatchAddressOffset);
+    w.watch[i] = {lo, lo + Get64(p, kBridgeWatchLengthOffset)};
+  }
+  w.armed = true;
+  w.reason = kBridgeReasonDeadline;
+  // A sleep ends before the instant's own events, so that the thread's
+  // commands of that instant precede them; a wait for something ends after.
+  const bool sleep = w.watches == 0 && w.flags == 0;
+  w.end = {w.deadline, sleep ? Phase::kWake : Phase::kTimeout};
+  bound_dirty_ = true;
+  const int node = s.name.node;
+  if (w.flags & kBridgeSlotWaitFlagsInterruptMask) {
+    ++interrupt_waits_[static_cast<size_t>(node)];
+    if (nodes_[static_cast<size_t>(node)]->InterruptLevel()) Fire(index, {w.start, Phase::kWake}, kBridgeReasonInterrupt);
+  }
+  if (w.armed && w.watches > 0) {
+    if (options_.timed) {
+      UpdateWatched(node);
+    } else {
+      for (const Written& r : recent_)
+        for (int i = 0; i < w.watches && w.armed; ++i)
+          if (r.node == node && r.range.lo < w.watch[i].hi && r.range.hi > w.watch[i].lo) Fire(index, {now_, Phase::kWake}, kBridgeReasonWritten);
+      if (w.armed && recent_overflow_) Fire(index, {now_, Phase::kWake}, kBridgeReasonWritten);
+    }
+  }
+  if (w.armed && (w.flags & kBridgeSlotWaitFlagsMessageMask)) {
+    auto box = mailboxes_.find({static_cast<uint32_t>(node), static_cast<uint32_t>(s.name.rank)});
+    if (box != mailboxes_.end() && !box->second.empty()) Fire(index, {std::max(w.start, box->second.front().time + 1), Phase::kWake}, kBridgeReasonMessage);
+  }
+  if (w.armed && (w.flags & kBridgeSlotWaitFlagsReplyMask) && s.reply_ready) Fire(index, {std::max(w.start, s.reply_time), Phase::kWake}, kBridgeReasonReply);
+  if (w.armed && (w.flags & kBridgeSlotWaitFlagsBarrierMask) && s.barrier_ready) {
+    Fire(index, {std::max(w.start, s.barrier_time), Phase::kWake}, s.barrier_refused ? kBridgeReasonRefused : kBridgeReasonBarrier);
+  }
+}
+
+void Scheduler::Disarm(Slot& s) {
+  s.wait.armed = false;
+  bound_dirty_ = true;
+  if (s.wait.flags & kBridgeSlotWaitFlagsInterruptMask) --interrupt_waits_[static_cast<size_t>(s.name.node)];
+  if (s.wait.watches > 0 && options_.timed) UpdateWatched(s.name.node);
+}
+
+void Scheduler::UpdateWatched(int node) {
+  uint64_t lo = UINT64_MAX, hi = 0;
+  for (const Slot& s : slots_) {
+    if (!s.wait.armed || s.name.node != node) continue;
+    for (int i = 0; i < s.wait.watches; ++i) {
+      lo = std::min(lo, s.wait.watch[i].lo);
+      hi = std::max(hi, s.wait.watch[i].hi);
+    }
+  }
+  memories_[static_cast<size_t>(node)]->SetWatched(lo, hi);
+}
+
+std::string Scheduler::Attach(const Owner& owner, int node, int rank, const std::string& name, int* slot) {
+  if (stopped_) return "the run is over: " + std::string(reinterpret_cast<const char*>(Header() + kBridgeHeaderStopTextOffset));
+  if (node < 0 || node >= static_cast<int>(node_names_.size())) {
+    return "node " + std::to_string(node) + " does not exist: the fabric has " + std::to_string(node_names_.size()) + " nodes, counted from 0";
+  }
+  Slot* found = nullptr;
+  for (size_t i = 0; i < slots_.size(); ++i) {
+    if (slots_[i].claimed) ScanSlot(static_cast<int>(i));  // its thread may have detached a moment ago
+    Slot& s = slots_[i];
+    if ((s.declared || s.claimed) && s.name.node == node && s.name.rank == rank) found = &s;
+  }
+  if (found != nullptr && found->claimed) return Describe(*found) + " is attached already: give each thread of a node its own rank";
+  if (found != nullptr && found->name.name != name) {
+    return "node " + std::to_string(node) + " rank " + std::to_string(rank) + " is declared as '" + found->name.name + "', not as '" + name + "': use the name given at the start of the simulator";
+  }
+  if (found == nullptr) {
+    for (Slot& s : slots_) {
+      if (s.declared || s.claimed) continue;
+      found = &s;
+      break;
+    }
+    if (found == nullptr) return "all " + std::to_string(slots_.size()) + " slots are taken: start the simulator with more spare slots";
+    // Not promised at the start, so its place in time is that of wall time.
+    if (options_.timed) Taint();
+  }
+  if (started_ && options_.timed) Taint();
+  Slot& s = *found;
+  Slot fresh;
+  fresh.declared = s.declared;
+  uint8_t* const page = fresh.page = s.page;
+  fresh.ring = s.ring;
+  // What the slot's last thread posted still goes to the card, but answers to
+  // its reads reach nobody.
+  fresh.commands = std::move(s.commands);
+  fresh.reads.assign(s.reads.size(), 0);
+  s = std::move(fresh);
+  s.name = {node, rank, name};
+  s.owner = owner;
+  s.claimed = true;
+  std::memset(page, 0, kBridgeSlotSize);
+  // The thread begins parked: until time 0 or, if it comes later, until now.
+  const Time begin = std::max<Time>(now_, 0);
+  Put64(page, kBridgeSlotWaitStartOffset, static_cast<uint64_t>(begin));
+  Put64(page, kBridgeSlotWaitDeadlineOffset, static_cast<uint64_t>(begin));
+  Put64(page, kBridgeSlotWaitPeriodOffset, 1);
+  s.acted_ns = MonotonicNs();
+  *slot = static_cast<int>(found - slots_.data());
+  Store32(page, kBridgeSlotStateOffset, kBridgeStateWaiting);
+  Arm(*slot);
+  if (!options_.timed) Wake(*slot, begin, kBridgeReasonDeadline);
+  // The loop looks again: this may have been the last participant.
+  Increment32(Header(), kBridgeHeaderSequenceOffset);
+  return "";
+}
+
+void Scheduler::Release(int index) {
+  Slot& s = slots_[static_cast<size_t>(index)];
+  if (s.wait.armed) Disarm(s);
+  for (auto& [id, b] : barriers_) b.arrived.erase(std::remove(b.arrived.begin(), b.arrived.end(), index), b.arrived.end());
+  s.claimed = false;
+  bound_dirty_ = true;
+}
+
+void Scheduler::ConnectionClosed(const Owner& owner) {
+  std::string lost;
+  uint32_t nodes_lost = owner.node_mask;
+  for (size_t i = 0; i < slots_.size(); ++i) {
+    Slot& s = slots_[i];
+    if (!s.claimed) continue;
+    if (s.owner.connection != owner.connection) {
+      nodes_lost &= ~(1u << s.name.node);
+      continue;
+    }
+    ScanSlot(static_cast<int>(i));
+    if (stopped_) return;
+    if (!s.claimed) continue;  // detached before the connection ended
+    lost += (lost.empty() ? "" : ", ") + Describe(s);
+    s.commands.clear();
+    Release(static_cast<int>(i));
+    Store32(s.page, kBridgeSlotStateOffset, kBridgeStateDetached);
+  }
+  if (lost.empty()) return;
+  pending_commands_ = 0;
+  for (const Slot& s : slots_) pending_commands_ += static_cast<int>(s.commands.size());
+  Taint();
+  if (!options_.continue_on_death) {
+    Stop(kBridgeStopPeerDied, "process " + std::to_string(owner.pid) + " ('" + owner.name + "') died at " + At(now_) + " with these threads attached: " + lost);
+    return;
+  }
+  std::fprintf(stderr, "process %u ('%s') died at %s with these threads attached: %s; its memory is a sink from now on\n", owner.pid, owner.name.c_str(), At(now_).c_str(), lost.c_str());
+  for (size_t n = 0; n < memories_.size(); ++n)
+    if (nodes_lost >> n & 1) memories_[n]->SetSink();
+}
+
+// ---- the run ----
+
+Instant Scheduler::Bound() {
+  if (!bound_dirty_) return bound_;
+  Instant b;
+  for (const Slot& s : slots_) {
+    if (!s.claimed) continue;
+    if (s.wait.armed) {
+      b = std::min(b, s.wait.end);
+    } else if (!options_.ignore_running) {
+      b = std::min(b, Instant{s.clock, Phase::kWake});
+    }
+  }
+  if (!started_) b = std::min(b, Instant{0, Phase::kWake});
+  bound_ = b;
+  bound_dirty_ = false;
+  return b;
+}
+
+Instant Scheduler::NextInternal(int* command_slot, int* node) {
+  *command_slot = *node = -1;
+  Instant next;
+  if (pending_commands_ > 0) {
+    for (size_t i = 0; i < slots_.size(); ++i) {
+      if (slots_[i].commands.empty()) continue;
+      // In free mode a command's time is the instant at which it is taken.
+      const Instant at{options_.timed ? std::max(now_, slots_[i].commands.front().time) : now_, Phase::kCommand};
+      if (at < next) next = at, *command_slot = static_cast<int>(i);
+    }
+  }
+  for (size_t n = 0; n < nodes_.size(); ++n) {
+    const Time t = nodes_[n]->NextEvent();
+    if (t == kNever) continue;
+    const Instant at{t, Phase::kDevice};
+    if (at < next) next = at, *node = static_cast<int>(n), *command_slot = -1;
+  }
+  return next;
+}
+
+void Scheduler::Execute(const Instant& at, int command_slot, int node) {
+  same_time_steps_ = at.time == now_ ? same_time_steps_ + 1 : 0;
+  if (same_time_steps_ > kSameTimeLimit) {
+    Stop(kBridgeStopDevice, "time does not advance beyond " + At(now_) + " after " + std::to_string(same_time_steps_) + " events at that instant");
+    return;
+  }
+  if (at.time < now_) {
+    Stop(kBridgeStopDevice, "node " + std::to_string(node) + " (" + node_names_[static_cast<size_t>(node)] + ") asks for " + At(at.time) + " when the fabric is at " + At(now_));
+    return;
+  }
+  now_ = at.time;
+  if (command_slot >= 0) {
+    ExecuteCommand(command_slot);
+  } else {
+    nodes_[static_cast<size_t>(node)]->Step(now_);
+    AfterNode(node);
+  }
+}
+
+void Scheduler::AfterNode(int node) {
+  if (interrupt_waits_[static_cast<size_t>(node)] == 0 || !nodes_[static_cast<size_t>(node)]->InterruptLevel()) return;
+  for (size_t i = 0; i < slots_.size(); ++i) {
+    const Wait& w = slots_[i].wait;
+    if (!w.armed || slots_[i].name.node != node || !(w.flags & kBridgeSlotWaitFlagsInterruptMask)) continue;
+    const Time look = FirstAfter(w.start, w.period, now_);
+    Fire(static_cast<int>(i), look <= w.deadline ? Instant{look, Phase::kWake} : Instant{w.deadline, Phase::kTimeout}, kBridgeReasonInterrupt);
+  }
+}
+
+void Scheduler::ExecuteCommand(int index) {
+  Slot& s = slots_[static_cast<size_t>(index)];
+  const Command c = s.commands.front();
+  s.commands.pop_front();
+  --pending_commands_;
+  Node* node = nodes_[static_cast<size_t>(s.name.node)];
+  switch (c.opcode) {
+    case kBridgeOpcodeWrite:
+      if (c.count == 0 || c.count > kBridgeMaxWriteDwords || c.address % 4 != 0 || c.address > UINT32_MAX) break;
+      node->HostWrite(now_, index, static_cast<uint32_t>(c.address), c.data, static_cast<int>(c.count));
+      AfterNode(s.name.node);
+      return;
+    case kBridgeOpcodeRead:
+      if (c.address % 4 != 0 || c.address > UINT32_MAX) break;
+      s.reads.push_back(c.tag);
+      s.last_read = c.tag;
+      s.reply_ready = false;
+      node->HostRead(now_, index, static_cast<uint32_t>(c.address));
+      AfterNode(s.name.node);
+      return;
+    case kBridgeOpcodePublish: FireWatches(s.name.node, c.address, c.address + c.tag); return;
+    case kBridgeOpcodeMessage:
+      if (c.count > sizeof c.data || c.tag > kBridgeMaxMessage || s.partial.size() + c.count > c.tag) break;
+      Deliver(index, c);
+      return;
+    case kBridgeOpcodeBarrier:
+      if (c.count == 0) break;
+      ArriveAtBarrier(index, c);
+      return;
+    default: break;
+  }
+  Stop(kBridgeStopProtocol, Describe(s) + " posted the command " + std::to_string(c.opcode) + " (" + BridgeOpcodeName(c.opcode) + ")" + " with address " + Hex(c.address) + " and count " + std::to_string(c.count) + ", which the bridge does not take");
+}
+
+void Scheduler::Deliver(int index, const Command& c) {
+  Slot& s = slots_[static_cast<size_t>(index)];
+  const uint8_t* data = reinterpret_cast<const uint8_t*>(c.data);
+  s.partial.insert(s.partial.end(), data, data + c.count);
+  if (s.partial.size() < c.tag) return;
+  const std::pair<uint32_t, uint32_t> to{static_cast<uint32_t>(c.address >> 32), static_cast<uint32_t>(c.address)};
+  std::deque<Message>& box = mailboxes_[to];
+  if (box.size() == kMailboxLimit) {
+    Stop(kBridgeStopProtocol, "the mailbox of node " + std::to_string(to.first) + " rank " + std::to_string(to.second) + " holds " + std::to_string(kMailboxLimit) + " messages: " + Describe(s) + " sends to a thread that does not receive");
+    return;
+  }
+  box.push_back({now_, static_cast<uint32_t>(s.name.node), static_cast<uint32_t>(s.name.rank), std::move(s.partial)});
+  s.partial.clear();
+  for (size_t i = 0; i < slots_.size(); ++i) {
+    const Slot& r = slots_[i];
+    if (!r.claimed || static_cast<uint32_t>(r.name.node) != to.first || static_cast<uint32_t>(r.name.rank) != to.second) continue;
+    if (r.wait.armed && (r.wait.flags & kBridgeSlotWaitFlagsMessageMask)) {
+      const Time look = std::max(r.wait.start, now_ + 1);
+      if (look <= r.wait.deadline) Fire(static_cast<int>(i), {look, Phase::kWake}, kBridgeReasonMessage);
+    }
+  }
+}
+
+void Scheduler::ArriveAtBarrier(int index, const Command& c) {
+  Slot& s = slots_[static_cast<size_t>(index)];
+  BarrierState& b = barriers_[c.address];
+  s.barrier_ready = false;
+  if (b.arrived.empty()) b.parties = c.count;
+  auto release = [this](int i, bool refused) {
+    Slot& r = slots_[static_cast<size_t>(i)];
+    r.barrier_ready = true;
+    r.barrier_refused = refused;
+    r.barrier_time = now_ + 1;
+    if (r.wait.armed && (r.wait.flags & kBridgeSlotWaitFlagsBarrierMask)) Fire(i, {now_ + 1, Phase::kWake}, refused ? kBridgeReasonRefused : kBridgeReasonBarrier);
+  };
+  if (b.parties != c.count) {
+    release(index, true);
+    return;
+  }
+  b.arrived.push_back(index);
+  if (b.arrived.size() < b.parties) return;
+  std::vector<int> all;
+  all.swap(b.arrived);
+  barriers_.erase(c.address);
+  for (int i : all) release(i, false);
+}
+
+bool Scheduler::AllQuiescent() const {
+  for (const Node* n : nodes_)
+    if (!n->Quiescent()) return false;
+  return true;
+}
+
+bool Scheduler::EverythingAttached() const {
+  for (const Slot& s : slots_)
+    if (s.declared && !s.claimed) return false;
+  return true;
+}
+
+bool Scheduler::AdvanceTimed(uint32_t sequence) {
+  for (;;) {
+    const Instant bound = Bound();
+    // With no bound, housekeeping alone would run for ever.
+    if (bound.time == kNever && pending_commands_ == 0 && AllQuiescent()) {
+      ReportDeadlock();
+      return false;
+    }
+    int command_slot, node;
+    const Instant at = NextInternal(&command_slot, &node);
+    if (!(at < bound)) break;
+    Execute(at, command_slot, node);
+    if (stopped_) return false;
+    if (Sequence() != sequence) return true;
+  }
+  const Instant bound = bound_;
+  if (!started_ && bound == Instant{0, Phase::kWake}) {
+    if (now_ < 0) {
+      now_ = 0;
+      for (size_t i = 0; i < nodes_.size(); ++i) {
+        const std::string lacks = nodes_[i]->NotReady();
+        if (lacks.empty()) continue;
+        Stop(kBridgeStopDevice, "boot of node " + std::to_string(i) + " (" + node_names_[i] + ") is not complete at t=0: " + lacks);
+        return false;
+      }
+    }
+    if (!EverythingAttached()) return false;
+    started_ = true;
+    bound_dirty_ = true;
+  }
+  if (bound.time == kNever) return false;
+  bool woken = false;
+  for (size_t i = 0; i < slots_.size(); ++i) {
+    if (!slots_[i].wait.armed || bound < slots_[i].wait.end) continue;
+    now_ = std::max(now_, bound.time);
+    Wake(static_cast<int>(i), now_, slots_[i].wait.reason);
+    woken = true;
+  }
+  return woken;
+}
+
+bool Scheduler::AdvanceFree(uint32_t sequence) {
+  while (pending_commands_ > 0 || !AllQuiescent()) {
+    int command_slot, node;
+    const Instant at = NextInternal(&command_slot, &node);
+    if (at.time == kNever) return false;
+    Execute(at, command_slot, node);
+    Put64(Header(), kBridgeHeaderNowOffset, static_cast<uint64_t>(now_));
+    if (stopped_) return false;
+    if (Sequence() != sequence) return true;
+  }
+  return false;
+}
+
+void Scheduler::ReportDeadlock() {
+  std::string waits;
+  for (const Slot& s : slots_) {
+    if (!s.claimed) continue;
+    if (Running(s)) return;  // possible only when running threads are ignored
+    waits += (waits.empty() ? "" : "; ") + Describe(s) + " waits since " + At(s.wait.start) + " for " + DescribeWait(s);
+  }
+  if (waits.empty()) return;  // everyone has left: the run is simply over
+  Stop(kBridgeStopDeadlock, "deadlock at " + At(now_) + ": no wait has a deadline and the cards are quiet: " + waits);
+}
+
+// ---- waits ----
+
+void Scheduler::Fire(int index, Instant at, uint32_t reason) {
+  Slot& s = slots_[static_cast<size_t>(index)];
+  if (!options_.timed) {
+    Wake(index, std::max(now_, s.wait.start), reason);
+    return;
+  }
+  // At the same instant an event beats the deadline.
+  if (at < s.wait.end || (at == s.wait.end && s.wait.reason == kBridgeReasonDeadline)) {
+    s.wait.end = at;
+    s.wait.reason = reason;
+    bound_dirty_ = true;
+  }
+}
+
+void Scheduler::FireWatches(int node, uint64_t lo, uint64_t hi) {
+  for (size_t i = 0; i < slots_.size(); ++i) {
+    Wait& w = slots_[i].wait;
+    if (!w.armed || slots_[i].name.node != node) continue;
+    for (int k = 0; k < w.watches; ++k) {
+      if (lo >= w.watch[k].hi || hi <= w.watch[k].lo) continue;
+      const Time look = FirstAfter(w.start, w.period, now_);
+      // The thread looks a last time when its deadline comes.
+      Fire(static_cast<int>(i), look <= w.deadline ? Instant{look, Phase::kWake} : Instant{w.deadline, Phase::kTimeout}, kBridgeReasonWritten);
+      break;
+    }
+  }
+  if (options_.timed) return;
+  if (!recent_.empty() && recent_.back().node == node && recent_.back().range.hi == lo) {
+    recent_.back().range.hi = hi;
+  } else if (recent_.size() < 64) {
+    recent_.push_back({node, {lo, hi}});
+  } else {
+    recent_overflow_ = true;
+  }
+}
+
+bool Scheduler::Wake(int index, Time at, uint32_t reason) {
+  Slot& s = slots_[static_cast<size_t>(index)];
+  // In free mode the host may have ended the wait itself.
+  if (!options_.timed && !CompareAndSwap32(s.page, kBridgeSlotStateOffset, kBridgeStateWaiting, kBridgeStateRunning)) {
+    Disarm(s);
+    return false;
+  }
+  Disarm(s);
+  digest_.Add(static_cast<uint64_t>(s.name.node) << 32 | static_cast<uint32_t>(s.name.rank));
+  digest_.Add(static_cast<uint64_t>(at));
+  digest_.Add(reason);
+  ++wakes_;
+  if (reason == kBridgeReasonMessage) {
+    std::deque<Message>& box = mailboxes_[{static_cast<uint32_t>(s.name.node), static_cast<uint32_t>(s.name.rank)}];
+    const Message& m = box.front();
+    Put64(s.page, kBridgeSlotMessageTimeOffset, static_cast<uint64_t>(m.time));
+    Put32(s.page, kBridgeSlotMessageNodeOffset, m.node);
+    Put32(s.page, kBridgeSlotMessageRankOffset, m.rank);
+    Put32(s.page, kBridgeSlotMessageBytesOffset, static_cast<uint32_t>(m.bytes.size()));
+    if (!m.bytes.empty()) std::memcpy(s.page + kBridgeSlotInboxOffset, m.bytes.data(), m.bytes.size());
+    digest_.AddBytes(m.bytes.data(), m.bytes.size());
+    box.pop_front();
+  } else if (reason == kBridgeReasonReply) {
+    Put32(s.page, kBridgeSlotReplyValueOffset, s.reply);
+    digest_.Add(s.reply);
+    s.reply_ready = false;
+  } else if (reason == kBridgeReasonBarrier || reason == kBridgeReasonRefused) {
+    s.barrier_ready = false;
+  }
+  s.acted_ns = MonotonicNs();
+  s.acted_tail = s.head;
+  Put64(Header(), kBridgeHeaderNowOffset, static_cast<uint64_t>(now_));
+  s.clock = at;
+  Put64(s.page, kBridgeSlotWakeTimeOffset, static_cast<uint64_t>(at));
+  Put32(s.page, kBridgeSlotWakeReasonOffset, reason);
+  if (options_.timed) Store32(s.page, kBridgeSlotStateOffset, kBridgeStateRunning);
+  Increment32(s.page, kBridgeSlotWakeSequenceOffset);
+  if (Load32(s.page, kBridgeSlotHostSleepingOffset) != 0) FutexWake(s.page, kBridgeSlotWakeSequenceOffset);
+  return true;
+}
+
+void Scheduler::ReadComplete(int slot, uint32_t value, Time when) {
+  Slot& s = slots_[static_cast<size_t>(slot)];
+  if (s.reads.empty()) return;  // the thread is gone, or a new one has the slot
+  const uint64_t tag = s.reads.front();
+  s.reads.pop_front();
+  if (tag != s.last_read) return;  // answer to a read that was aborted
+  s.reply_ready = true;
+  s.reply = value;
+  s.reply_time = std::max(when, now_ + 1);
+  if (s.wait.armed && (s.wait.flags & kBridgeSlotWaitFlagsReplyMask)) Fire(slot, {s.reply_time, Phase::kWake}, kBridgeReasonReply);
+}
+
+void Scheduler::OnMemoryWrite(int node, uint64_t lo, uint64_t hi) { FireWatches(node, lo, hi); }
+
+void Scheduler::OnMemoryFault(int node, bool write, uint64_t address) {
+  Stop(kBridgeStopMemoryFault, "the card of node " + std::to_string(node) + " (" + node_names_[static_cast<size_t>(node)] + ") tried to " + (write ? "write" : "read") + " host memory at physical address " +
+                                   Hex(address) + " at " + At(now_) + ", in a frame that is not in use: the card or its driver has a bug; nothing was " + (write ? "written" : "read"));
+}
+
+void Scheduler::Fault(int node, const std::string& text) { Stop(kBridgeStopDevice, "node " + std::to_string(node) + " (" + node_names_[static_cast<size_t>(node)] + ") at " + At(now_) + ": " + text); }
+
+void Scheduler::Stop(uint32_t reason, const std::string& text) {
+  if (stopped_) return;  // the first cause counts
+  stopped_ = true;
+  uint8_t* h = Header();
+  const size_t n = std::min<size_t>(text.size(), kBridgeHeaderSize - kBridgeHeaderStopTextOffset - 1);
+  std::memcpy(h + kBridgeHeaderStopTextOffset, text.data(), n);
+  h[kBridgeHeaderStopTextOffset + n] = 0;
+  Put32(h, kBridgeHeaderStopReasonOffset, reason);
+  Put64(h, kBridgeHeaderStopTimeOffset, static_cast<uint64_t>(now_));
+  Put64(h, kBridgeHeaderNowOffset, static_cast<uint64_t>(now_));
+  Store32(h, kBridgeHeaderRunStateOffset, kBridgeRunStateStopped);
+  if (reason != kBridgeStopClosed) std::fprintf(stderr, "stopped (%s): %s\n", BridgeStopName(reason), text.c_str());
+  for (Slot& s : slots_) {
+    Increment32(s.page, kBridgeSlotWakeSequenceOffset);
+    FutexWake(s.page, kBridgeSlotWakeSequenceOffset);
+    FutexWake(s.page, kBridgeSlotCommandHeadOffset);
+  }
+}
+
+void Scheduler::Taint() {
+  tainted_ = true;
+  Put32(Header(), kBridgeHeaderTaintedOffset, 1);
+}
+
+DigestReport Scheduler::Report() const { return {digest_.Value(), now_, link_->Frames(), wakes_, tainted_}; }
+
+void Scheduler::AnswerDigests() {
+  if (digest_requests_.empty()) return;
+  const DigestReport report = Report();
+  auto requests = std::move(digest_requests_);
+  digest_requests_.clear();
+  for (auto& answer : requests) answer(report);
+}
+
+// ---- sleep and watchdogs ----
+
+void Scheduler::Sleep(uint32_t sequence) {
+  int64_t timeout = kBackstopNs;
+  if (!stopped_ && options_.timed) {
+    const int64_t now_ns = MonotonicNs();
+    CheckStuck(now_ns);
+    if (stopped_) return;
+    if (!started_) {
+      const int64_t left = begin_ns_ + options_.start_ns - now_ns;
+      if (left <= 0) {
+        std::string missing;
+        for (const Slot& s : slots_)
+          if (s.declared && !s.claimed) missing += (missing.empty() ? "" : ", ") + Describe(s);
+        Stop(kBridgeStopStartTimeout, "not all declared threads attached within " + std::to_string(options_.start_ns / 1000000) + " ms; missing: " + missing);
+        return;
+      }
+      timeout = std::min(timeout, left);
+    }
+    for (const Slot& s : slots_)
+      if (Running(s)) timeout = std::min(timeout, std::max<int64_t>(1'000'000, s.acted_ns + options_.stuck_ns - now_ns));
+  }
+  Put64(Header(), kBridgeHeaderNowOffset, static_cast<uint64_t>(now_));
+  Store32(Header(), kBridgeHeaderSleepingOffset, 1);
+  if (Sequence() == sequence) FutexWait(Header(), kBridgeHeaderSequenceOffset, sequence, timeout);
+  Store32(Header(), kBridgeHeaderSleepingOffset, 0);
+}
+
+void Scheduler::CheckStuck(int64_t now_ns) {
+  for (Slot& s : slots_) {
+    if (!Running(s)) continue;
+    const uint32_t tail = Load32(s.page, kBridgeSlotCommandTailOffset);
+    if (tail != s.acted_tail) {
+      s.acted_tail = tail;
+      s.acted_ns = now_ns;
+      continue;
+    }
+    if (now_ns - s.acted_ns < options_.stuck_ns || Load32(s.page, kBridgeSlotStateOffset) != kBridgeStateRunning) continue;
+    Stop(kBridgeStopStuck, Describe(s) + " has been running at " + At(now_) + " for more than " + std::to_string(options_.stuck_ns / 1000000) +
+                               " ms of wall time without a call that posts or waits: it computes too long, or it blocks on something outside the library");
+    return;
+  }
+}
+
+}  // namespace hvia::fabric

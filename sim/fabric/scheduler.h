@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: Apache-2.0
+// The one simulation thread of a fabric: it owns simulated time, applies the
+// commands of the host threads, steps the nodes and ends the threads' waits.
+//
+// Timed mode. The bound is the earliest clock of a running thread or end of a
+// wait; everything strictly before it is done, then the clock stands at the
+// bound and the waits that end there are ended. So the cards are frozen while
+// any thread runs, and nothing depends on how fast the processes are.
+//
+// Free mode. There is no bound: commands are applied as they come and waits
+// end as soon as what they wait for has happened.
+#pragma once
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "sim/fabric/digest.h"
+#include "sim/fabric/host_memory.h"
+#include "sim/fabric/link.h"
+#include "sim/fabric/node.h"
+#include "sim/fabric/shared_pages.h"
+#include "sim/fabric/time.h"
+
+namespace hvia::fabric {
+
+// ThreadName declares one participant of a timed run.
+struct ThreadName {
+  int node = 0;
+  int rank = 0;
+  std::string name;
+};
+
+struct SchedulerOptions {
+  bool timed = true;
+  std::vector<ThreadName> threads;    // declared participants
+  int spare_slots = 16;               // for threads that were not declared
+  int64_t stuck_ns = 10'000'000'000;  // wall time a thread may run without acting or parking
+  int64_t start_ns = 60'000'000'000;  // wall time until all participants must have attached
+  bool continue_on_death = false;     // a dead process's memory becomes a sink and the others go on
+  bool ignore_running = false;        // breaks the protocol on purpose, to show that the tests notice
+};
+
+// Owner is the process behind a claimed slot.
+struct Owner {
+  uint64_t connection = 0;
+  uint32_t pid = 0;
+  uint32_t node_mask = 0;
+  std::string name;
+};
+
+struct DigestReport {
+  uint64_t digest = 0;
+  Time time = 0;
+  uint64_t frames = 0;
+  uint64_t wakes = 0;
+  bool tainted = false;
+};
+
+class Scheduler : public Fabric, public MemoryObserver {
+ public:
+  // The control pages are laid out and published here.
+  Scheduler(SchedulerOptions options, std::vector<std::string> node_names, uint64_t memory_bytes);
+
+  // Set once, before Run.
+  void SetNodes(std::vector<Node*> nodes, std::vector<HostMemory*> memories, Link* link);
+  void AddEndHook(std::function<void(const DigestReport&)> hook) { end_hooks_.push_back(std::move(hook)); }
+
+  // Runs until Quit.
+  void Run();
+
+  // May be called from any thread.
+  void Quit();
+  void Post(std::function<void()> job);  // the job runs on the simulation thread
+  const SharedFile& Pages() const { return pages_; }
+
+  // Simulation thread only (from jobs).
+  // Claims a slot; returns an empty text or why not.
+  std::string Attach(const Owner& owner, int node, int rank, const std::string& name, int* slot);
+  void ConnectionClosed(const Owner& owner);
+  void WhenIdle(std::function<void(const DigestReport&)> answer) { digest_requests_.push_back(std::move(answer)); }
+  void Stop(uint32_t reason, const std::string& text);
+
+  // Fabric
+  void ReadComplete(int slot, uint32_t value, Time when) override;
+  void Fault(int node, const std::string& text) override;
+  // MemoryObserver
+  void OnMemoryWrite(int node, uint64_t lo, uint64_t hi) override;
+  void OnMemoryFault(int node, bool write, uint64_t address) override;
+
+ private:
+  struct Range {
+    uint64_t lo, hi;
+  };
+  struct Command {
+    Time time;
+    uint32_t opcode, count;
+    uint64_t address, tag;
+    uint32_t data[kBridgeMaxWriteDwords];
+  };
+  struct Message {
+    Time time;
+    uint32_t node, rank;
+    std::vector<uint8_t> bytes;
+  };
+  // Wait is a parked thread's descriptor, copied, and how it will end as far
+  // as is known by now.
+  struct Wait {
+    bool armed = false;
+    uint32_t sequence = 0;
+    Time start = 0, deadline = kNever, period = 1;
+    uint32_t flags = 0;
+    int watches = 0;
+    Range watch[kBridgeMaxWatches];
+    Instant end;
+    uint32_t reason = kBridgeReasonDeadline;
+  };
+  struct Slot {
+    ThreadName name;
+    bool declared = false;
+    bool claimed = false;
+    Owner owner;
+    uint8_t* page = nullptr;
+    uint8_t* ring = nullptr;
+    uint32_t head = 0;
+    Time clock = 0;  // of the running thread
+    std::deque<Command> commands;
+    Wait wait;
+    // What may arrive before the thread is seen to wait for it (free mode).
+    std::deque<uint64_t> reads;  // tags of register reads under way
+    uint64_t last_read = 0;
+    bool reply_ready = false;
+    uint32_t reply = 0;
+    Time reply_time = 0;
+    bool barrier_ready = false;
+    bool barrier_refused = false;
+    Time barrier_time = 0;
+    std::vector<uint8_t> partial;  // message under assembly
+    // Watchdog.
+    int64_t acted_ns = 0;
+    uint32_t acted_tail = 0;
+  };
+  struct BarrierState {
+    uint32_t parties = 0;
+    std::vector<int> arrived;
+  };
+
+  bool Running(const Slot& s) const { return s.claimed && !s.wait.armed; }
+  std::string Describe(const Slot& s) const;
+  std::string DescribeWait(const Slot& s) const;
+
+  void Scan();
+  void ScanSlot(int index);
+  void DrainRing(Slot& s);
+  void Arm(int index);
+  void Disarm(Slot& s);
+  void Release(int index);
+  void RunJobs();
+
+  bool AdvanceTimed(uint32_t sequence);
+  bool AdvanceFree(uint32_t sequence);
+  Instant Bound();
+  // Earliest command or device event.
+  Instant NextInternal(int* command_slot, int* node);
+  void Execute(const Instant& at, int command_slot, int node);
+  void ExecuteCommand(int index);
+  void AfterNode(int node);
+  bool AllQuiescent() const;
+  bool EverythingAttached() const;
+  void ReportDeadlock();
+
+  // A wait has a reason to end at that instant, unless it ends earlier.
+  void Fire(int index, Instant at, uint32_t reason);
+  void FireWatches(int node, uint64_t lo, uint64_t hi);
+  bool Wake(int index, Time at, uint32_t reason);
+  void UpdateWatched(int node);
+  void Deliver(int index, const Command& c);
+  void ArriveAtBarrier(int index, const Command& c);
+
+  void Sleep(uint32_t sequence);
+  void CheckStuck(int64_t now_ns);
+  void AnswerDigests();
+  DigestReport Report() const;
+  void Taint();
+  uint8_t* Header() const { return pages_.Base(); }
+  uint32_t Sequence() const { return Load32(pages_.Base(), kBridgeHeaderSequenceOffset); }
+
+  const SchedulerOptions options_;
+  const std::vector<std::string> node_names_;
+  std::vector<Slot> slots_;
+  SharedFile pages_;
+  std::vector<Node*> nodes_;
+  std::vector<HostMemory*> memories_;
+  Link* link_ = nullptr;
+
+  Time now_ = 0;
+  bool started_ = false;
+  bool stopped_ = false;
+  bool tainted_ = false;
+  bool bound_dirty_ = true;
+  Instant bound_;
+  int pending_commands_ = 0;
+  std::vector<int> interrupt_waits_;  // by node
+  uint64_t same_time_steps_ = 0;
+  int64_t begin_ns_ = 0;
+  std::map<std::pair<uint32_t, uint32_t>, std::deque<Message>> mailboxes_;
+  std::map<uint64_t, BarrierState> barriers_;
+  // Free mode: what was written since the last scan, for waits not yet seen.
+  struct Written {
+    int node;
+    Range range;
+  };
+  std::vector<Written> recent_;
+  bool recent_overflow_ = false;
+
+  Digest digest_;
+  uint64_t wakes_ = 0;
+  std::vector<std::function<void(const DigestReport&)>> digest_requests_;
+  std::vector<std::function<void(const DigestReport&)>> end_hooks_;
+
+  std::mutex jobs_mutex_;
+  std::vector<std::function<void()>> jobs_;
+  bool quit_ = false;  // guarded by jobs_mutex_
+};
+
+}  // namespace hvia::fabric
