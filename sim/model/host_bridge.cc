@@ -1,0 +1,383 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/model/host_bridge.h"
+
+#include <algorithm>
+
+#include "sim/gen/hvia_layout.h"
+
+namespace hvia {
+namespace {
+
+constexpr int kRetryLimit = 1 << 16;   // repeats of one command before it is given up
+constexpr int kDevselLimit = 4;        // clocks after the address phase: subtractive decode
+constexpr int kRetryBackoff = 2;       // clocks before a retried transaction is repeated
+constexpr int kGrantIdleLimit = 16;    // a granted master that does not start loses its turn
+
+bool IsMemoryRead(uint8_t c) {
+  return c == kPciCommandMemoryRead || c == kPciCommandMemoryReadLine || c == kPciCommandMemoryReadMultiple;
+}
+bool IsMemoryWrite(uint8_t c) { return c == kPciCommandMemoryWrite || c == kPciCommandMemoryWriteInvalidate; }
+
+uint8_t BusCommand(HostCommand::Kind kind) {
+  switch (kind) {
+    case HostCommand::kConfigRead: return kPciCommandConfigRead;
+    case HostCommand::kConfigWrite: return kPciCommandConfigWrite;
+    case HostCommand::kMemoryRead: return kPciCommandMemoryRead;
+    default: return kPciCommandMemoryWrite;
+  }
+}
+bool IsRead(HostCommand::Kind kind) { return kind == HostCommand::kConfigRead || kind == HostCommand::kMemoryRead; }
+bool IsConfig(HostCommand::Kind kind) { return kind == HostCommand::kConfigRead || kind == HostCommand::kConfigWrite; }
+
+}  // namespace
+
+const char* HostResultStatusName(HostResult::Status status) {
+  switch (status) {
+    case HostResult::kOk: return "ok";
+    case HostResult::kMasterAbort: return "master abort";
+    case HostResult::kTargetAbort: return "target abort";
+    default: return "retry limit";
+  }
+}
+
+HostBridge::HostBridge(HostMemoryPort* memory, const HostBridgeTiming& timing) : memory_(memory) { SetTiming(timing); }
+
+void HostBridge::SetTiming(const HostBridgeTiming& timing) {
+  timing_ = timing;
+  timing_.arbitration = std::max(timing_.arbitration, 1);
+  timing_.devsel = std::clamp(timing_.devsel, 1, 3);
+  timing_.read_initial = std::max({timing_.read_initial, timing_.devsel, 2});
+  timing_.write_initial = std::max(timing_.write_initial, timing_.devsel);
+  timing_.wait_clocks = std::clamp(timing_.wait_clocks, 1, 7);
+  timing_.posted_write = std::max(timing_.posted_write, 1);
+}
+
+void HostBridge::SetNoise(const HostBridgeNoise& noise) {
+  noise_ = noise;
+  random_ = noise.seed;
+  noisy_ = (noise.retry | noise.disconnect | noise.target_abort | noise.wait | noise.devsel | noise.grant_loss | noise.bad_parity) != 0;
+  steady_ = false;
+}
+
+uint64_t HostBridge::Random() {  // splitmix64
+  uint64_t z = random_ += 0x9e3779b97f4a7c15ull;
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
+  z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
+  return z ^ (z >> 31);
+}
+
+bool HostBridge::Chance(int permille) { return permille != 0 && Random() % 1000 < static_cast<uint64_t>(permille); }
+
+void HostBridge::Post(const HostCommand& command) {
+  Entry e;
+  e.command = command;
+  e.result.kind = command.kind;
+  e.result.token = command.token;
+  e.result.posted = clock_;
+  queue_.push_back(e);
+}
+
+bool HostBridge::PopResult(HostResult* result) {
+  if (results_.empty()) return false;
+  *result = results_.front();
+  results_.pop_front();
+  return true;
+}
+
+void HostBridge::Work(const PciPins& p) {
+  const bool drove_ad = drive_.oe & kPciAd;
+  const bool begins = was_frame_n_ && !p.frame_n();
+  if (begins) card_on_bus_ = master_ == MasterState::kIdle;
+  if (p.idle()) card_on_bus_ = false;
+
+  TargetTick(p);
+  Arbitrate(p);
+  MasterTick(p);
+
+  // The bridge keeps the idle bus from floating while the card has no grant; one clock between two
+  // grants lets the card's drivers go first.
+  if (master_ == MasterState::kIdle && target_ == TargetState::kIdle) {
+    if (p.idle() && gnt_n_ && p.gnt_n && was_gnt_n_)
+      Drive(kPciAd | kPciCbe);
+    else
+      Release(kPciAd | kPciCbe);
+  }
+
+  // PAR follows AD and C/BE# by one clock.
+  drive_.bad_par = false;
+  if (drove_ad) {
+    Drive(kPciPar);
+    drive_.bad_par = noisy_ && !p.idle() && Chance(noise_.bad_parity);
+    drive_.Set(kPciPar, PciParity(p.ad, p.cbe_n) ^ drive_.bad_par);
+  } else {
+    Release(kPciPar);
+  }
+
+  steady_ = p.idle() && was_frame_n_ && gnt_n_ && p.gnt_n && was_gnt_n_ && p.req_n && queue_.empty() && drove_ad && backoff_ == 0 &&
+            master_ == MasterState::kIdle && target_ == TargetState::kIdle && drive_.oe == (kPciAd | kPciCbe | kPciPar) &&
+            p.par() == static_cast<bool>(drive_.high & kPciPar);
+  steady_high_ = p.high;
+  was_gnt_n_ = p.gnt_n;
+  was_frame_n_ = p.frame_n();
+}
+
+// Central arbiter. The bus is the bridge's unless the card has GNT#; who had the last turn waits.
+void HostBridge::Arbitrate(const PciPins& p) {
+  const bool wanted = !queue_.empty() && master_ == MasterState::kIdle;
+  if (gnt_n_) {
+    if (p.req_n) {
+      request_clocks_ = 0;
+      return;
+    }
+    request_clocks_++;
+    if (request_clocks_ < timing_.arbitration || (wanted && bridge_turn_)) return;
+    gnt_n_ = false;
+    request_clocks_ = 0;
+    grant_idle_clocks_ = 0;
+    return;
+  }
+  grant_idle_clocks_ = p.idle() ? grant_idle_clocks_ + 1 : 0;
+  if (p.req_n || grant_idle_clocks_ > kGrantIdleLimit || (noisy_ && Chance(noise_.grant_loss))) {
+    gnt_n_ = true;
+    return;
+  }
+  if (card_on_bus_ && wanted) {
+    gnt_n_ = true;
+    bridge_turn_ = true;
+  }
+}
+
+void HostBridge::MasterBegin() {
+  const HostCommand& c = queue_.front().command;
+  drive_.ad = c.address + 4u * static_cast<uint32_t>(index_);
+  drive_.cbe_n = BusCommand(c.kind);
+  drive_.Set(kPciFrame, false);
+  drive_.Set(kPciIrdy, true);
+  Drive(kPciAd | kPciCbe | kPciFrame | kPciIrdy);
+  idsel_ = IsConfig(c.kind);
+  master_ = MasterState::kAddress;
+  age_ = 0;
+  selected_ = aborted_ = moved_ = false;
+  bridge_turn_ = false;
+  HostResult& r = queue_.front().result;
+  if (r.begin == 0) r.begin = clock_;
+}
+
+void HostBridge::MasterOffer() {
+  const HostCommand& c = queue_.front().command;
+  drive_.cbe_n = ~c.byte_enables[index_] & 15;
+  if (!IsRead(c.kind)) drive_.ad = c.data[index_];
+  wait_ = Chance(noise_.wait) ? 1 + static_cast<int>(Random() % 5) : 0;
+  const bool last = index_ + 1 == c.count;
+  drive_.Set(kPciIrdy, wait_ != 0);
+  if (wait_ == 0) drive_.Set(kPciFrame, last);
+}
+
+void HostBridge::Complete(HostResult::Status status) {
+  HostResult& r = queue_.front().result;
+  r.status = status;
+  r.done = clock_;
+  results_.push_back(r);
+  queue_.pop_front();
+  index_ = 0;
+}
+
+void HostBridge::MasterFinish() {
+  drive_.Set(kPciIrdy, true);
+  Release(kPciAd | kPciCbe | kPciFrame);
+  master_ = MasterState::kTurn;
+}
+
+void HostBridge::MasterTick(const PciPins& p) {
+  switch (master_) {
+    case MasterState::kTurn:
+      Release(kPciIrdy);
+      master_ = MasterState::kIdle;
+      [[fallthrough]];
+    case MasterState::kIdle: {
+      if (backoff_ > 0) backoff_--;
+      if (queue_.empty() || backoff_ > 0 || !gnt_n_ || !p.gnt_n || !was_gnt_n_ || !p.idle()) return;
+      // Post at clock n is seen by the Tick that makes it clock n + 1.
+      if (clock_ - queue_.front().result.posted < static_cast<uint64_t>(timing_.posted_write)) return;
+      MasterBegin();
+      return;
+    }
+    case MasterState::kAddress:
+      idsel_ = false;
+      if (IsRead(queue_.front().command.kind)) Release(kPciAd);
+      master_ = MasterState::kData;
+      MasterOffer();
+      return;
+    case MasterState::kData:
+      break;
+  }
+
+  Entry& e = queue_.front();
+  const HostCommand& c = e.command;
+  age_++;
+  if (!p.devsel_n()) selected_ = true;
+  const bool stop = !p.stop_n();
+  const bool gone = !selected_ && age_ >= kDevselLimit;
+  const bool target_abort = stop && p.devsel_n();
+  const bool offered = !p.irdy_n();
+  const bool last_phase = p.frame_n();
+  if (offered && !p.trdy_n() && !p.devsel_n() && !aborted_) {
+    if (IsRead(c.kind)) e.result.data = p.ad;
+    moved_ = true;
+    index_++;
+    if (!last_phase && !stop) {
+      MasterOffer();
+      return;
+    }
+  }
+  const bool ended = offered && (!p.trdy_n() || stop || gone || aborted_);
+  if (ended && last_phase) {
+    MasterFinish();
+    if (gone || (aborted_ && !selected_)) {
+      Complete(HostResult::kMasterAbort);
+    } else if (target_abort || aborted_) {
+      Complete(HostResult::kTargetAbort);
+    } else if (index_ == c.count) {
+      Complete(HostResult::kOk);
+    } else {
+      backoff_ = kRetryBackoff;
+      if (moved_)
+        e.result.disconnects++;
+      else if (++e.result.retries == kRetryLimit)
+        Complete(HostResult::kRetryLimit);
+    }
+    return;
+  }
+  if (stop || gone) {
+    // One more clock with IRDY# and without FRAME#. The dword on AD stays.
+    if (gone || target_abort) aborted_ = true;
+    if (offered && !p.trdy_n() && index_ < c.count) {
+      drive_.cbe_n = ~c.byte_enables[index_] & 15;
+      if (!IsRead(c.kind)) drive_.ad = c.data[index_];
+    }
+    drive_.Set(kPciFrame, true);
+    drive_.Set(kPciIrdy, false);
+    return;
+  }
+  if (!offered && --wait_ <= 0) {
+    drive_.Set(kPciIrdy, false);
+    drive_.Set(kPciFrame, index_ + 1 == c.count);
+  }
+}
+
+void HostBridge::TargetStop() {
+  drive_.Set(kPciTrdy, true);
+  drive_.Set(kPciStop, false);
+  target_ = TargetState::kStop;
+}
+
+void HostBridge::TargetFinish() {
+  drive_.Set(kPciTrdy, true);
+  drive_.Set(kPciStop, true);
+  drive_.Set(kPciDevsel, true);
+  Release(kPciAd);
+  target_ = TargetState::kTurn;
+  if (!read_ && dwords_ != 0) memory_->BurstEnd();
+}
+
+// Decides when and how the next data phase is answered.
+void HostBridge::TargetNextPhase() {
+  target_wait_ = 0;
+  if (timing_.wait_every != 0 && dwords_ != 0 && dwords_ % static_cast<uint32_t>(timing_.wait_every) == 0)
+    target_wait_ = timing_.wait_clocks;
+  if (noisy_ && Chance(noise_.wait)) target_wait_ += 1 + static_cast<int>(Random() % 5);
+  target_wait_ = std::min(target_wait_, 7);
+}
+
+void HostBridge::TargetOffer() {
+  if (retry_) {
+    TargetStop();
+    return;
+  }
+  if (target_abort_ && !(drive_.high & kPciDevsel) && target_age_ >= devsel_ && Random() % 4 == 0) {
+    drive_.Set(kPciDevsel, true);
+    TargetStop();
+    return;
+  }
+  bool stop = false;
+  if (noisy_ && Chance(noise_.disconnect)) {
+    if (dwords_ != 0 && Random() % 2 == 0) {
+      TargetStop();
+      return;
+    }
+    stop = true;
+  }
+  if (read_) drive_.ad = memory_->ReadDword(address_);
+  drive_.Set(kPciTrdy, false);
+  drive_.Set(kPciStop, !stop);
+  target_ = TargetState::kOffer;
+}
+
+void HostBridge::TargetTick(const PciPins& p) {
+  target_age_++;
+  switch (target_) {
+    case TargetState::kTurn:
+      Release(kPciTrdy | kPciStop | kPciDevsel);
+      target_ = TargetState::kIdle;
+      [[fallthrough]];
+    case TargetState::kIdle: {
+      if (!card_on_bus_ || !was_frame_n_ || p.frame_n()) return;
+      if (!(IsMemoryRead(p.cbe_n) || IsMemoryWrite(p.cbe_n)) || p.ad >= kPciMemorySize) return;
+      address_ = p.ad & ~3u;
+      read_ = IsMemoryRead(p.cbe_n);
+      target_age_ = 0;
+      dwords_ = 0;
+      devsel_ = timing_.devsel;
+      retry_ = target_abort_ = false;
+      if (noisy_) {
+        if (Chance(noise_.devsel)) devsel_ = 1 + static_cast<int>(Random() % 3);
+        retry_ = Chance(noise_.retry);
+        target_abort_ = Chance(noise_.target_abort);
+      }
+      TargetNextPhase();
+      target_wait_ += std::max({read_ ? timing_.read_initial : timing_.write_initial, devsel_, read_ ? 2 : 1}) - 1;
+      target_ = TargetState::kDecode;
+      [[fallthrough]];
+    }
+    case TargetState::kDecode:
+      // DEVSEL# is driven one clock before it is sampled.
+      if (target_age_ == devsel_ - 1) {
+        drive_.Set(kPciDevsel, false);
+        drive_.Set(kPciTrdy, true);
+        drive_.Set(kPciStop, true);
+        Drive(kPciDevsel | kPciTrdy | kPciStop);
+      }
+      // AD turns around in the clock after the address phase.
+      if (read_ && target_age_ >= 1 && target_age_ >= devsel_ - 1) Drive(kPciAd);
+      if (target_age_ >= target_wait_) TargetOffer();
+      return;
+    case TargetState::kWait:
+      if (--target_wait_ <= 0) TargetOffer();
+      return;
+    case TargetState::kOffer: {
+      if (p.irdy_n()) return;
+      if (!read_) memory_->WriteDword(address_, p.ad, static_cast<uint8_t>(~p.cbe_n & 15));
+      address_ += 4;
+      dwords_++;
+      if (p.frame_n()) {
+        TargetFinish();
+      } else if (!p.stop_n()) {
+        TargetStop();
+      } else {
+        TargetNextPhase();
+        if (target_wait_ == 0) {
+          TargetOffer();
+        } else {
+          drive_.Set(kPciTrdy, true);
+          target_ = TargetState::kWait;
+        }
+      }
+      return;
+    }
+    case TargetState::kStop:
+      if (p.frame_n() && !p.irdy_n()) TargetFinish();
+      return;
+  }
+}
+
+}  // namespace hvia

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+// The host's side of the PCI segment: central arbiter, target in front of host
+// memory, and the master that carries out the processor's stores and loads.
+// Purely synchronous: Tick once per PCI clock with the sampled pins; what the
+// bridge drives during the next clock is in drive(), gnt_n() and idsel().
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+
+#include "sim/model/host_memory_port.h"
+#include "sim/model/pci_bus.h"
+
+namespace hvia {
+
+// HostBridgeTiming: the bridge's habits, in PCI clocks.
+struct HostBridgeTiming {
+  int arbitration = 2;    // REQ# sampled to GNT# driven, at least 1
+  int devsel = 2;         // address phase to DEVSEL#: 1 fast, 2 medium, 3 slow
+  int read_initial = 8;   // address phase to the first TRDY# of a read, at least devsel and 2
+  int write_initial = 2;  // address phase to the first TRDY# of a write, at least devsel
+  int wait_every = 0;     // dwords between wait states inside a burst, 0 = none
+  int wait_clocks = 1;    // wait states each time, at most 7
+  int posted_write = 1;   // Post to FRAME# on an idle bus, at least 1
+};
+
+// HostBridgeNoise: probabilities in 1/1000, decided by the seed alone. For
+// benches: all zero means that the bridge does the same thing every time.
+struct HostBridgeNoise {
+  uint64_t seed = 1;
+  int retry = 0;         // a transaction of the card is retried
+  int disconnect = 0;    // a data phase is disconnected, with or without data
+  int target_abort = 0;  // a transaction of the card ends in target abort
+  int wait = 0;          // a data phase gets 1 to 5 wait states (also on IRDY# as master)
+  int devsel = 0;        // a transaction is claimed fast or slow
+  int grant_loss = 0;    // GNT# is taken away, per clock
+  int bad_parity = 0;    // PAR is inverted, per clock driven
+};
+
+struct HostCommand {
+  enum Kind : uint8_t { kConfigRead, kConfigWrite, kMemoryRead, kMemoryWrite };
+  static constexpr int kMaxDwords = 8;
+  Kind kind = kMemoryWrite;
+  uint32_t address = 0;  // aligned; of a configuration access: the register's offset
+  int count = 1;         // dwords; 1 for all but kMemoryWrite
+  uint32_t data[kMaxDwords] = {};
+  uint8_t byte_enables[kMaxDwords] = {15, 15, 15, 15, 15, 15, 15, 15};
+  uint64_t token = 0;  // handed back with the result
+};
+
+struct HostResult {
+  enum Status : uint8_t { kOk, kMasterAbort, kTargetAbort, kRetryLimit };
+  Status status = kOk;
+  HostCommand::Kind kind = HostCommand::kMemoryWrite;
+  uint64_t token = 0;
+  uint32_t data = 0;      // of a read
+  uint64_t posted = 0;    // clock of Post
+  uint64_t begin = 0;     // clock of the first address phase
+  uint64_t done = 0;      // clock of the last data phase
+  int retries = 0;        // transactions ended by STOP# without data
+  int disconnects = 0;    // ended by STOP# after data, with dwords left
+};
+
+const char* HostResultStatusName(HostResult::Status status);
+
+class HostBridge {
+ public:
+  HostBridge(HostMemoryPort* memory, const HostBridgeTiming& timing);
+  void SetTiming(const HostBridgeTiming& timing);
+  void SetNoise(const HostBridgeNoise& noise);
+
+  // The bridge samples the pins of the clock that ends here.
+  void Tick(const PciPins& pins) {
+    clock_++;
+    if (steady_ && queue_.empty() && pins.req_n && pins.high == steady_high_) return;
+    Work(pins);
+  }
+  // The clocks of a span in which nothing happened; only while quiet().
+  void Skip(uint64_t clocks) { clock_ += clocks; }
+  // True if Tick changes nothing while the pins stay as they are and nothing is posted.
+  bool quiet() const { return steady_ && queue_.empty() && results_.empty(); }
+
+  const PciDrive& drive() const { return drive_; }
+  bool gnt_n() const { return gnt_n_; }
+  bool idsel() const { return idsel_; }
+  uint64_t clock() const { return clock_; }
+
+  // Commands are carried out one by one, in order.
+  void Post(const HostCommand& command);
+  size_t pending() const { return queue_.size(); }
+  // Takes the oldest result, if any.
+  bool PopResult(HostResult* result);
+
+ private:
+  enum class MasterState : uint8_t { kIdle, kAddress, kData, kTurn };
+  enum class TargetState : uint8_t { kIdle, kDecode, kWait, kOffer, kStop, kTurn };
+  struct Entry {
+    HostCommand command;
+    HostResult result;
+  };
+
+  void Work(const PciPins& p);
+  void Arbitrate(const PciPins& p);
+  void MasterTick(const PciPins& p);
+  void MasterBegin();
+  void MasterOffer();
+  void MasterFinish();
+  void Complete(HostResult::Status status);
+  void TargetTick(const PciPins& p);
+  void TargetOffer();
+  void TargetNextPhase();
+  void TargetStop();
+  void TargetFinish();
+  bool Chance(int permille);
+  uint64_t Random();
+  void Drive(uint8_t lines) { drive_.oe |= lines; }
+  void Release(uint8_t lines) { drive_.oe &= static_cast<uint8_t>(~lines); }
+
+  HostMemoryPort* memory_;
+  HostBridgeTiming timing_;
+  HostBridgeNoise noise_;
+  bool noisy_ = false;
+  uint64_t random_ = 1;
+  uint64_t clock_ = 0;
+  PciDrive drive_;
+  bool steady_ = false;
+  uint8_t steady_high_ = 0;
+  bool gnt_n_ = true;
+  bool idsel_ = false;
+
+  // Arbiter
+  bool was_gnt_n_ = true;       // as sampled one clock earlier
+  bool was_frame_n_ = true;
+  int request_clocks_ = 0;
+  int grant_idle_clocks_ = 0;
+  bool bridge_turn_ = false;    // the card has had its turn while the bridge wanted one
+  bool card_on_bus_ = false;    // the card's transaction
+
+  // Master
+  std::deque<Entry> queue_;
+  std::deque<HostResult> results_;
+  MasterState master_ = MasterState::kIdle;
+  int index_ = 0;               // dword of the present data phase
+  int wait_ = 0;                // clocks until IRDY#
+  int age_ = 0;                 // clocks since the address phase
+  int backoff_ = 0;
+  bool selected_ = false, aborted_ = false, moved_ = false;
+
+  // Target
+  TargetState target_ = TargetState::kIdle;
+  uint32_t address_ = 0;
+  bool read_ = false;
+  int target_age_ = 0;          // clocks since the address phase
+  int devsel_ = 2;              // of this transaction
+  int target_wait_ = 0;         // clocks until TRDY#
+  uint32_t dwords_ = 0;
+  bool retry_ = false, target_abort_ = false;
+};
+
+}  // namespace hvia
