@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Checks of every doorbell: the target port keeps its contract, a commit stays until it was taken
+// and has an address that a descriptor can have, every third dword is counted once as good or as
+// malformed, and quiet means that nothing moves.
+module doorbell_checker (
+    input logic         clk_i,
+    input logic         rst_ni,
+    input logic         enable_i,
+    input logic         db_wvalid_i,
+    input logic         db_wready_o,
+    input logic [19:0]  db_waddr_i,
+    input logic [31:0]  db_wdata_i,
+    input logic [3:0]   db_wbe_i,
+    input logic         db_wend_i,
+    input logic         db_valid_o,
+    input logic         db_ready_i,
+    input logic [7:0]   db_vi_o,
+    input logic [63:0]  db_va_o,
+    input logic [31:0]  db_handle_o,
+    input logic         async_valid_o,
+    input logic         stat_doorbell_send_o,
+    input logic         stat_doorbell_malformed_o,
+    input logic         quiet_o,
+    input logic [1:0]   phase_q,
+    input logic [7:0]   vi_q,
+    input logic [31:0]  low_q,
+    input logic [31:0]  high_q,
+    input logic         third
+);
+
+  logic         quiet_q, stalled_q, waiting_q;
+  logic [178:0] now, was_q;
+  logic [55:0]  beat_q;
+  logic [103:0] commit_q;
+
+  assign now = {phase_q, vi_q, low_q, high_q, db_valid_o, db_vi_o, db_va_o, db_handle_o};
+
+  always_ff @(posedge clk_i or negedge rst_ni) begin
+    if (!rst_ni) begin
+      quiet_q   <= 1'b0;
+      stalled_q <= 1'b0;
+      waiting_q <= 1'b0;
+    end else begin
+      quiet_q   <= quiet_o;
+      stalled_q <= db_wvalid_i && !db_wready_o;
+      waiting_q <= db_valid_o && !db_ready_i;
+      if (quiet_o) was_q <= now;
+      if (db_wvalid_i) beat_q <= {db_waddr_i, db_wdata_i, db_wbe_i};
+      if (db_valid_o) commit_q <= {db_vi_o, db_va_o, db_handle_o};
+
+      if (quiet_q) begin
+        assert (now == was_q)
+        else $error("doorbell: a register changed after it said quiet");
+      end
+      if (stalled_q) begin
+        assert (db_wvalid_i && {db_waddr_i, db_wdata_i, db_wbe_i} == beat_q)
+        else $error("doorbell: the target port withdrew or changed a dword before it was taken");
+      end
+      assert (!(db_wend_i && db_wvalid_i))
+      else $error("doorbell: the end of a burst in the clock of a dword");
+      if (waiting_q) begin
+        assert (db_valid_o && {db_vi_o, db_va_o, db_handle_o} == commit_q)
+        else $error("doorbell: a commit changed or vanished before it was taken");
+      end
+      if (db_valid_o) begin
+        assert (db_va_o % 64'(hvia_pkg::DescriptorAlignment) == 64'd0)
+        else $error("doorbell: commit of the misaligned address %h", db_va_o);
+      end
+      assert (phase_q != 2'd3)
+      else $error("doorbell: phase 3 does not exist");
+      if (third) begin
+        assert (stat_doorbell_send_o != stat_doorbell_malformed_o)
+        else $error("doorbell: a third dword is either a doorbell or malformed");
+      end
+      assert (!(stat_doorbell_send_o && (async_valid_o || !enable_i)))
+      else $error("doorbell: committed while disabled or in error");
+    end
+  end
+
+endmodule
+
+bind doorbell doorbell_checker u_checker (.*);
