@@ -1,0 +1,401 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package connect
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"hvia/layout"
+)
+
+// world is two engines and a wire that loses, doubles, delays and reorders.
+type world struct {
+	now    int64
+	nodes  [2]*node
+	wire   []flight
+	fate   func(frame []byte) (copies int, delay [2]int64)
+	order  int
+	frames int
+}
+
+type flight struct {
+	at, order int64
+	to        int
+	frame     []byte
+}
+
+type node struct {
+	w         *world
+	index     int
+	e         *Engine
+	connected map[int]Link // by VI index: what the card was told
+	lost      map[int]bool
+	refuse    error // the card refuses to connect
+	calls     int   // callbacks
+}
+
+func (n *node) Send(frame []byte) {
+	w := n.w
+	w.frames++
+	copies, delay := w.fate(frame)
+	for i := range copies {
+		w.order++
+		w.wire = append(w.wire, flight{w.now + delay[i], int64(w.order), 1 - n.index, slices.Clone(frame)})
+	}
+}
+
+func (n *node) Connect(vi Endpoint, link Link) error {
+	if n.refuse != nil {
+		return n.refuse
+	}
+	if _, ok := n.connected[vi.Index]; ok {
+		panic(fmt.Sprintf("node %d: VI %d connected twice", n.index, vi.Index))
+	}
+	n.connected[vi.Index] = link
+	return nil
+}
+
+func (n *node) Disconnect(index int) {
+	if _, ok := n.connected[index]; !ok {
+		panic(fmt.Sprintf("node %d: VI %d disconnected while idle", n.index, index))
+	}
+	delete(n.connected, index)
+}
+
+func (n *node) Lost(index int) { n.lost[index] = true }
+
+func newWorld(fate func([]byte) (int, [2]int64)) *world {
+	w := &world{fate: fate}
+	for i := range w.nodes {
+		n := &node{w: w, index: i, connected: map[int]Link{}, lost: map[int]bool{}}
+		n.e = New(mac(i), uint64(100+i), DefaultTiming, n)
+		w.nodes[i] = n
+	}
+	return w
+}
+
+func perfect([]byte) (int, [2]int64) { return 1, [2]int64{20e6} }
+
+func mac(i int) MAC { return MAC{2, 0, 0, 0, 0, byte(i)} }
+
+// step does the next thing that is due, if it is due before limit.
+func (w *world) step(limit int64) bool {
+	next, which := limit, -1
+	for i, f := range w.wire {
+		if f.at < next || which >= 0 && f.at == next && f.order < w.wire[which].order {
+			next, which = f.at, i
+		}
+	}
+	tick := min(w.nodes[0].e.Next(), w.nodes[1].e.Next())
+	if which < 0 && tick >= limit {
+		w.now = max(w.now, limit)
+		return false
+	}
+	if which >= 0 && w.wire[which].at <= tick {
+		f := w.wire[which]
+		w.wire = slices.Delete(w.wire, which, which+1)
+		w.now = max(w.now, f.at)
+		w.nodes[f.to].e.Frame(w.now, f.frame)
+		return true
+	}
+	w.now = max(w.now, tick)
+	for _, n := range w.nodes {
+		n.e.Tick(w.now)
+	}
+	return true
+}
+
+func (w *world) run(d int64) {
+	limit := w.now + d
+	for w.step(limit) {
+	}
+}
+
+var plain = Attributes{Reliability: uint8(layout.ReliabilityUnreliable), Rights: 1, MaxTransferSize: 65536}
+
+func endpoint(node, index int) Endpoint {
+	return Endpoint{Index: index, Number: uint16(node<<8 | index), Sequence: uint32(1000*node + index), Attributes: plain}
+}
+
+// connectAll makes node 1 wait and accept with VI index, and node 0 request with the same index.
+func (w *world) connect(index int) (request, accept *error) {
+	request, accept = new(error), new(error)
+	*request, *accept = errPending, errPending
+	w.nodes[1].e.Wait(1, "port", Never, func(in Incoming, err error) {
+		if err != nil {
+			*accept = err
+			return
+		}
+		w.nodes[1].e.Accept(w.now, in.ID, endpoint(1, index), func(err error) { *accept = err })
+	})
+	w.nodes[0].e.Request(w.now, endpoint(0, index), mac(1), "port", "me", w.now+1e12, func(_ Attributes, err error) { *request = err })
+	return request, accept
+}
+
+var errPending = errors.New("pending")
+
+func TestConnectAndDisconnect(t *testing.T) {
+	w := newWorld(perfect)
+	request, accept := w.connect(3)
+	w.run(1e9)
+	require.NoError(t, *request)
+	require.NoError(t, *accept)
+	a, b := w.nodes[0].connected[3], w.nodes[1].connected[3]
+	require.Equal(t, Link{Peer: mac(1), PeerNumber: 1<<8 | 3, SendSequence: 3, ReceiveSequence: 1003}, a)
+	require.Equal(t, Link{Peer: mac(0), PeerNumber: 3, SendSequence: 1003, ReceiveSequence: 3}, b)
+	require.Equal(t, 4, w.frames, "request, pending, accept, confirm; nothing is repeated on a good wire")
+	require.True(t, w.nodes[0].e.Quiet() && w.nodes[1].e.Quiet())
+
+	require.True(t, w.nodes[0].e.Disconnect(w.now, 3))
+	require.Empty(t, w.nodes[0].connected, "the VI is idle at once")
+	w.run(1e9)
+	require.Empty(t, w.nodes[1].connected)
+	require.True(t, w.nodes[1].lost[3], "the peer learns of it")
+	require.False(t, w.nodes[0].lost[3])
+	require.Equal(t, 6, w.frames)
+	require.False(t, w.nodes[0].e.Disconnect(w.now, 3), "twice is harmless")
+	require.False(t, w.nodes[1].e.Disconnect(w.now, 3))
+	require.Zero(t, len(w.nodes[0].e.list)+len(w.nodes[1].e.list))
+}
+
+func TestNoMatchIsPrompt(t *testing.T) {
+	w := newWorld(perfect)
+	w.nodes[1].e.Wait(1, "other", Never, func(Incoming, error) { t.Error("matched another discriminator") })
+	w.nodes[1].e.Wait(1, "port\x00", Never, func(Incoming, error) { t.Error("the length is part of the discriminator") })
+	var err error
+	w.nodes[0].e.Request(0, endpoint(0, 1), mac(1), "port", "", 1e12, func(_ Attributes, e error) { err = e })
+	w.run(50e6)
+	require.ErrorIs(t, err, ErrNoMatch)
+	require.Equal(t, 2, w.frames)
+}
+
+func TestRejectTimeoutAndMismatch(t *testing.T) {
+	w := newWorld(perfect)
+	server, client := w.nodes[1].e, w.nodes[0].e
+	var in Incoming
+	wait := func() {
+		server.Wait(1, "port", w.now+10e9, func(i Incoming, err error) { in = i; require.NoError(t, err) })
+	}
+	var got error
+	request := func(deadline int64) {
+		got = errPending
+		client.Request(w.now, endpoint(0, 1), mac(1), "port", "mine", deadline, func(_ Attributes, e error) { got = e })
+	}
+	wait()
+	request(w.now + 1e12)
+	w.run(1e9)
+	require.Equal(t, Incoming{ID: in.ID, Peer: mac(0), Discriminator: "mine", Attributes: plain}, in)
+	require.ErrorIs(t, got, errPending)
+
+	// Mismatches send nothing and leave the request to the program.
+	other := endpoint(1, 1)
+	var accepted error
+	before := w.frames
+	other.Attributes.MaxTransferSize--
+	server.Accept(w.now, in.ID, other, func(e error) { accepted = e })
+	require.ErrorIs(t, accepted, ErrTransferSize)
+	other = endpoint(1, 1)
+	other.Attributes.Reliability = uint8(layout.ReliabilityDelivery)
+	server.Accept(w.now, in.ID, other, func(e error) { accepted = e })
+	require.ErrorIs(t, accepted, ErrReliability)
+	w.nodes[1].refuse = errors.New("card says no")
+	server.Accept(w.now, in.ID, endpoint(1, 1), func(e error) { accepted = e })
+	require.ErrorIs(t, accepted, w.nodes[1].refuse)
+	w.nodes[1].refuse = nil
+	require.Equal(t, before, w.frames)
+	require.NoError(t, server.Reject(in.ID))
+	w.run(1e9)
+	require.ErrorIs(t, got, ErrRejected)
+	require.ErrorIs(t, server.Reject(in.ID), ErrUnknown)
+	server.Accept(w.now, in.ID, endpoint(1, 1), func(e error) { accepted = e })
+	require.ErrorIs(t, accepted, ErrUnknown)
+
+	// The requester's time is over before the program decides.
+	wait()
+	start := w.now
+	request(w.now + 3e9)
+	w.run(3e9 - 1)
+	require.ErrorIs(t, got, errPending)
+	w.run(1)
+	require.Equal(t, start+3e9, w.now)
+	w.run(1e9)
+	require.ErrorIs(t, got, ErrTimeout)
+	server.Accept(w.now, in.ID, endpoint(1, 1), func(e error) { accepted = e })
+	require.ErrorIs(t, accepted, ErrTimeout)
+	require.Empty(t, w.nodes[1].connected)
+
+	// Nobody comes.
+	var waited error
+	server.Wait(1, "nobody", w.now+5e9, func(_ Incoming, e error) { waited = e })
+	w.run(6e9)
+	require.ErrorIs(t, waited, ErrTimeout)
+
+	// The client's card refuses: the server does not stay connected.
+	w.nodes[0].refuse = errors.New("card says no")
+	request2, accept2 := w.connect(2)
+	w.run(1e12)
+	require.ErrorIs(t, *request2, w.nodes[0].refuse)
+	require.ErrorIs(t, *accept2, ErrTimeout)
+	require.Empty(t, w.nodes[1].connected)
+
+	// A program that goes away gives up what it waits for and what it was asked.
+	w.nodes[0].refuse = nil
+	server.Wait(7, "port", Never, func(Incoming, error) {})
+	var cancelled error
+	server.Wait(7, "port", Never, func(_ Incoming, e error) { cancelled = e })
+	request(w.now + 1e12)
+	w.run(1e9)
+	server.Cancel(7)
+	require.ErrorIs(t, cancelled, ErrCancelled)
+	w.run(1e9)
+	require.ErrorIs(t, got, ErrRejected)
+	require.Zero(t, len(client.list)+len(server.list)+len(server.waits))
+}
+
+func TestDeadServerTimesOut(t *testing.T) {
+	w := newWorld(func([]byte) (int, [2]int64) { return 0, [2]int64{} })
+	var err error
+	w.nodes[0].e.Request(0, endpoint(0, 1), mac(1), "port", "", 100e9, func(_ Attributes, e error) { err = e })
+	w.run(100e9 - 1)
+	require.NoError(t, err)
+	w.run(1)
+	w.run(1e12)
+	require.ErrorIs(t, err, ErrTimeout)
+	require.Zero(t, len(w.nodes[0].e.list), "the farewell is given up in the end")
+	require.Equal(t, Never, w.nodes[0].e.Next())
+}
+
+// On a wire that loses, doubles, delays and reorders, but not the same frame
+// more than eight times in a row: every call ends, both sides agree about the
+// end, and nothing stays behind. (On a wire that loses everything for longer
+// than the protocol repeats, no protocol can make both sides agree.)
+func TestConnectionsOverABadWire(t *testing.T) {
+	rapid.Check(t, func(r *rapid.T) {
+		loss := rapid.IntRange(0, 60).Draw(r, "loss")
+		double := rapid.IntRange(0, 40).Draw(r, "double")
+		good := false
+		percent := rapid.IntRange(0, 99)
+		type flow struct {
+			kind, to  uint8
+			initiator uint32
+		}
+		lost := map[flow]int{}
+		w := newWorld(func(b []byte) (int, [2]int64) {
+			if good {
+				return 1, [2]int64{20e6}
+			}
+			copies := 1
+			f := layout.ConnectionFrame(b[headerBytes:])
+			key := flow{f.Type(), f.ToInitiator(), f.Initiator()}
+			lost[key]++
+			if lost[key] <= 8 && percent.Draw(r, "lost") < loss {
+				copies = 0
+			} else if percent.Draw(r, "doubled") < double {
+				copies = 2
+			}
+			if copies > 0 {
+				lost[key] = 0
+			}
+			d := rapid.Int64Range(1e6, 5e9)
+			return copies, [2]int64{d.Draw(r, "delay"), d.Draw(r, "delay")}
+		})
+		const pairs = 3
+		var request, accept [pairs]*error
+		for i := range pairs {
+			w.connect(i)
+			request[i], accept[i] = nil, nil
+		}
+		w = restart(w)
+		for i := range pairs {
+			request[i], accept[i] = w.connect(i)
+			w.run(rapid.Int64Range(0, 10e9).Draw(r, "pause"))
+		}
+		if rapid.Bool().Draw(r, "leave early") {
+			w.nodes[rapid.IntRange(0, 1).Draw(r, "who")].e.Disconnect(w.now, rapid.IntRange(0, pairs-1).Draw(r, "which"))
+		}
+		w.run(rapid.Int64Range(0, 400e9).Draw(r, "bad time"))
+		good = true
+		w.run(3e12)
+		// Requests and waits pair up in any order, so compare connections, not indices.
+		for i := range pairs {
+			require.NotErrorIs(r, *request[i], errPending, "request %d never ended", i)
+			link, connected := w.nodes[0].connected[i]
+			if connected {
+				require.NoError(r, *request[i])
+				other := int(link.PeerNumber & 0xff)
+				back, both := w.nodes[1].connected[other]
+				require.True(r, both, "VI %d is connected to a VI that is not", i)
+				require.NoError(r, *accept[other])
+				require.Equal(r, Link{Peer: mac(0), PeerNumber: uint16(i), SendSequence: link.ReceiveSequence, ReceiveSequence: link.SendSequence}, back)
+			}
+		}
+		require.Equal(r, len(w.nodes[0].connected), len(w.nodes[1].connected))
+		for i := range pairs {
+			a, b := w.nodes[0].e.Disconnect(w.now, i), w.nodes[1].e.Disconnect(w.now, i)
+			_, _ = a, b
+		}
+		w.nodes[1].e.Cancel(1)
+		w.run(1e12)
+		for _, n := range w.nodes {
+			require.Empty(r, n.connected)
+			require.Empty(r, n.e.list)
+			require.Empty(r, n.e.waits)
+			require.Equal(r, Never, n.e.Next())
+			require.LessOrEqual(r, len(n.e.ended), DefaultTiming.Memory)
+		}
+	})
+}
+
+// restart returns a world whose wire still carries the frames of an earlier
+// run of the nodes, which had other cookies.
+func restart(old *world) *world {
+	w := newWorld(old.fate)
+	w.wire, w.now, w.order = old.wire, old.now, old.order
+	for i, n := range w.nodes {
+		n.e = New(mac(i), uint64(200+i), DefaultTiming, n)
+	}
+	return w
+}
+
+// Arbitrary frames must not connect, disconnect or end anything.
+func FuzzFrame(f *testing.F) {
+	w := newWorld(perfect)
+	var sent [][]byte
+	w.fate = func([]byte) (int, [2]int64) { return 1, [2]int64{1} }
+	w.connect(1)
+	for len(w.wire) > 0 {
+		sent = append(sent, w.wire[0].frame)
+		w.step(Never)
+	}
+	for _, b := range sent {
+		f.Add(b, true)
+		f.Add(b[:60], false)
+	}
+	f.Fuzz(func(t *testing.T, b []byte, toServer bool) {
+		w := newWorld(perfect)
+		request, accept := w.connect(1)
+		w.run(1e9)
+		require.NoError(t, *request)
+		require.NoError(t, *accept)
+		w.nodes[1].e.Wait(1, "other port", Never, func(Incoming, error) { t.Skip("a well-formed request") })
+		to := 0
+		if toServer {
+			to = 1
+		}
+		if len(b) >= headerBytes+layout.ConnectionFrameSize {
+			// The cookie is what an outsider does not know.
+			layout.ConnectionFrame(b[headerBytes:]).SetCookie(layout.ConnectionFrame(b[headerBytes:]).Cookie() | 1<<63)
+		}
+		w.nodes[to].e.Frame(w.now, b)
+		w.run(1e11)
+		require.Len(t, w.nodes[0].connected, 1)
+		require.Len(t, w.nodes[1].connected, 1)
+		require.Len(t, w.nodes[0].e.list, 1)
+	})
+}
