@@ -30,7 +30,7 @@ type ReproduceConfig struct {
 	WaveFile   string // FST wave of the cards, "" for none
 
 	// Progress, if not nil, is told what has been done. It must not block.
-	Progress func(Progress)
+	Progress func(Progress) `json:"-"`
 }
 
 // Progress is what an experiment tells while it runs.

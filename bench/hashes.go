@@ -5,6 +5,7 @@ package bench
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -34,6 +35,9 @@ func CollectHashes(root string) (Hashes, error) {
 // RTLHash is the first eight bytes of the SHA-256 over names and contents of
 // every SystemVerilog file under rtl/, in lexical order.
 func RTLHash(root string) (string, error) {
+	if root == "" {
+		return "", errors.New("hash the RTL: no checkout given")
+	}
 	sum := sha256.New()
 	dir := filepath.Join(root, "rtl")
 	n := 0

@@ -238,8 +238,10 @@ func TestConfigs(t *testing.T) {
 }
 
 func TestRTLHash(t *testing.T) {
+	_, err := RTLHash("")
+	require.ErrorContains(t, err, "no checkout given")
 	root := t.TempDir()
-	_, err := RTLHash(root)
+	_, err = RTLHash(root)
 	require.ErrorContains(t, err, "hash the RTL")
 	write := func(name, body string) {
 		path := filepath.Join(root, "rtl", name)

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+
+	"hvia/bench"
+	"hvia/tools/hvia/internal/cli"
+)
+
+// experiments joins the verbs to what they run.
+func experiments() cli.Experiments {
+	return cli.Experiments{
+		Reproduce: func(context.Context, bench.ReproduceConfig) (*bench.Report, error) {
+			return nil, errors.New("reproduce: this version of HVIA has no experiments yet")
+		},
+		Demo: func(context.Context, bench.DemoConfig) (*bench.DemoReport, error) {
+			return nil, errors.New("demo: this version of HVIA has no demonstration yet")
+		},
+		BuildSimulator: func(context.Context) (string, error) {
+			return "", errors.New("build: this version of HVIA has no simulator yet")
+		},
+	}
+}

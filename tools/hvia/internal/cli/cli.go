@@ -1,0 +1,280 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package cli is the face of the command hvia: verbs, flags, what goes to
+// stdout and stderr, and exit codes. What a verb does lives elsewhere.
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"golang.org/x/term"
+
+	"hvia/bench"
+	"hvia/sim/verilate"
+)
+
+// Exit codes.
+const (
+	ExitOK          = 0
+	ExitFailed      = 1   // it ran, but failed
+	ExitUsage       = 2   // the command line was wrong
+	ExitEnvironment = 3   // this machine lacks something
+	ExitInterrupted = 130 // Ctrl-C, after what was measured was printed
+)
+
+// ErrEnvironment marks errors that the machine is the cause of.
+var ErrEnvironment = errors.New("environment")
+
+// Experiments is what the verbs call.
+type Experiments struct {
+	Reproduce func(context.Context, bench.ReproduceConfig) (*bench.Report, error)
+	Demo      func(context.Context, bench.DemoConfig) (*bench.DemoReport, error)
+
+	// BuildSimulator makes the simulator and returns its path.
+	BuildSimulator func(context.Context) (string, error)
+	// SimulatorBuilt says whether that has been done for the present sources.
+	SimulatorBuilt func() (path string, built bool, err error)
+}
+
+// Terminal is where a command writes to.
+type Terminal struct {
+	Stdout, Stderr       io.Writer
+	StdoutTTY, StderrTTY bool
+	Getenv               func(string) string
+}
+
+// Process is the terminal of this process.
+func Process() Terminal {
+	return Terminal{
+		Stdout: os.Stdout, Stderr: os.Stderr,
+		StdoutTTY: term.IsTerminal(int(os.Stdout.Fd())),
+		StderrTTY: term.IsTerminal(int(os.Stderr.Fd())),
+		Getenv:    os.Getenv,
+	}
+}
+
+// usageError is a wrong command line; verb is what to ask for help.
+type usageError struct {
+	verb string
+	err  error
+}
+
+func (e *usageError) Error() string { return e.err.Error() }
+func (e *usageError) Unwrap() error { return e.err }
+
+// app carries what all verbs share.
+type app struct {
+	Terminal
+	Experiments
+	color string // auto, always, never
+	quiet bool
+}
+
+// Main runs one command line and returns the exit code.
+func Main(args []string, t Terminal, e Experiments) int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	// A second Ctrl-C ends the process at once, should a verb not listen.
+	context.AfterFunc(ctx, stop)
+
+	a := &app{Terminal: t, Experiments: e}
+	root := a.root()
+	root.SetArgs(args)
+	root.SetOut(t.Stdout)
+	root.SetErr(t.Stderr)
+	err := root.ExecuteContext(ctx)
+	if err == nil {
+		return ExitOK
+	}
+	var usage *usageError
+	if errors.As(err, &usage) {
+		fmt.Fprintf(t.Stderr, "%s: %s: try '%s --help'\n", usage.verb, oneLine(err), usage.verb)
+		return ExitUsage
+	}
+	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
+		fmt.Fprintln(t.Stderr, "hvia: interrupted")
+		return ExitInterrupted
+	}
+	fmt.Fprintf(t.Stderr, "hvia: %v\n", err)
+	if environmental(err) {
+		return ExitEnvironment
+	}
+	return ExitFailed
+}
+
+// environmental is true for errors that another machine would not have.
+func environmental(err error) bool {
+	for _, target := range []error{ErrEnvironment, verilate.ErrNoVerilator, exec.ErrNotFound, fs.ErrPermission, syscall.ENOSPC, syscall.EADDRINUSE} {
+		if errors.Is(err, target) {
+			return true
+		}
+	}
+	return false
+}
+
+// environmentError keeps the sentence of err and adds the mark.
+type environmentError struct{ error }
+
+func (e environmentError) Unwrap() []error { return []error{e.error, ErrEnvironment} }
+
+func (a *app) root() *cobra.Command {
+	var version bool
+	root := &cobra.Command{
+		Use:   "hvia",
+		Short: "An RDMA network card in open RTL, run in virtual time.",
+		Example: `  hvia reproduce              measure RDMA writes at every size
+  hvia demo                   follow one RDMA write step by step
+  hvia doctor                 see what this machine has and lacks`,
+		// Arbitrary arguments reach RunE, so that a wrong verb is refused there
+		// in this tool's words.
+		Args:          cobra.ArbitraryArgs,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+	}
+	root.RunE = func(cmd *cobra.Command, args []string) error {
+		if version {
+			return a.printVersion(cmd.Context(), false)
+		}
+		if len(args) == 0 {
+			return &usageError{"hvia", errors.New("no command given")}
+		}
+		err := fmt.Errorf("unknown command %q", args[0])
+		if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
+			err = fmt.Errorf("%w, did you mean %q?", err, near[0])
+		}
+		return &usageError{"hvia", err}
+	}
+	root.SuggestionsMinimumDistance = 2
+	root.CompletionOptions.DisableDefaultCmd = true
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return &usageError{cmd.CommandPath(), err}
+	})
+	root.SetHelpFunc(a.help)
+	root.SetHelpCommand(&cobra.Command{Hidden: true, Use: "no-help-command"})
+	root.PersistentFlags().StringVar(&a.color, "color", "auto", "colour: `WHEN` is auto, always or never")
+	root.PersistentFlags().BoolVarP(&a.quiet, "quiet", "q", false, "no progress on stderr")
+	root.Flags().BoolVarP(&version, "version", "V", false, "print the version and exit")
+	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error {
+		switch a.color {
+		case "auto", "always", "never":
+			return nil
+		}
+		return &usageError{cmd.CommandPath(), fmt.Errorf("invalid argument %q for \"--color\": auto, always and never are possible", a.color)}
+	}
+	root.AddCommand(a.reproduce(), a.demo(), a.doctor(), a.version(), a.build())
+	return root
+}
+
+// noArgs refuses arguments of a verb that takes none.
+func noArgs(cmd *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return &usageError{cmd.CommandPath(), fmt.Errorf("unexpected argument %q", args[0])}
+	}
+	return nil
+}
+
+// group is a titled part of a verb's flags.
+type group struct {
+	title string
+	flags *pflag.FlagSet
+}
+
+func newGroup(title string) group {
+	return group{title, pflag.NewFlagSet(title, pflag.ContinueOnError)}
+}
+
+const groupsKey = "flag groups"
+
+// addGroups gives a verb its flags and notes their order for the help.
+func addGroups(cmd *cobra.Command, groups ...group) {
+	var titles []string
+	for _, g := range groups {
+		g.flags.SortFlags = false
+		g.flags.VisitAll(func(f *pflag.Flag) {
+			if f.Annotations == nil {
+				f.Annotations = map[string][]string{}
+			}
+			f.Annotations[groupsKey] = []string{g.title}
+		})
+		cmd.Flags().AddFlagSet(g.flags)
+		titles = append(titles, g.title)
+	}
+	if cmd.Annotations == nil {
+		cmd.Annotations = map[string]string{}
+	}
+	cmd.Annotations[groupsKey] = strings.Join(titles, "\n")
+}
+
+// help prints one sentence, examples, verbs, and flags by group.
+func (a *app) help(cmd *cobra.Command, _ []string) {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s\n\n", cmd.Short)
+	if cmd.Long != "" {
+		fmt.Fprintf(&b, "%s\n\n", cmd.Long)
+	}
+	if cmd.Example != "" {
+		fmt.Fprintf(&b, "Examples:\n%s\n\n", cmd.Example)
+	}
+	if cmd.HasAvailableSubCommands() {
+		fmt.Fprintf(&b, "Usage:\n  %s COMMAND [flags]\n\nCommands:\n", cmd.CommandPath())
+		for _, c := range cmd.Commands() {
+			if c.IsAvailableCommand() {
+				fmt.Fprintf(&b, "  %-12s %s\n", c.Name(), c.Short)
+			}
+		}
+		b.WriteString("\n")
+	} else {
+		fmt.Fprintf(&b, "Usage:\n  %s\n\n", cmd.UseLine())
+	}
+	all := cmd.Flags()
+	shown := map[string]bool{}
+	if titles := cmd.Annotations[groupsKey]; titles != "" {
+		for title := range strings.SplitSeq(titles, "\n") {
+			set := pflag.NewFlagSet(title, pflag.ContinueOnError)
+			set.SortFlags = false
+			all.VisitAll(func(f *pflag.Flag) {
+				if g := f.Annotations[groupsKey]; len(g) == 1 && g[0] == title {
+					set.AddFlag(f)
+					shown[f.Name] = true
+				}
+			})
+			fmt.Fprintf(&b, "%s:\n%s\n", title, set.FlagUsages())
+		}
+	}
+	common := pflag.NewFlagSet("common", pflag.ContinueOnError)
+	all.VisitAll(func(f *pflag.Flag) {
+		if !shown[f.Name] && !f.Hidden {
+			common.AddFlag(f)
+		}
+	})
+	fmt.Fprintf(&b, "Common:\n%s\n", common.FlagUsages())
+	b.WriteString("Exit codes: 0 ok, 1 ran but failed, 2 usage, 3 this machine lacks something, 130 interrupted.\n")
+	fmt.Fprint(a.Stdout, b.String())
+}
+
+// colored is true if stdout may be coloured.
+func (a *app) colored() bool {
+	switch a.color {
+	case "always":
+		return true
+	case "never":
+		return false
+	}
+	return a.StdoutTTY && a.Getenv("NO_COLOR") == "" && a.Getenv("TERM") != "dumb"
+}
+
+// oneLine keeps a usage error on one line, whatever an argument contained.
+func oneLine(err error) string {
+	return strings.Join(strings.Fields(err.Error()), " ")
+}

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cli
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"hvia/bench"
+	"hvia/sim/verilate"
+)
+
+func (a *app) demo() *cobra.Command {
+	cfg := bench.DefaultDemoConfig()
+	var json bool
+	cmd := &cobra.Command{
+		Use:   "demo [flags]",
+		Short: "Follow one RDMA write step by step, with simulated times.",
+		Example: `  hvia demo                      64 bytes
+  hvia demo -s 4096              a message of several frames
+  hvia demo --pcap demo.pcapng   and keep the frames for Wireshark`,
+		Args: noArgs,
+	}
+	m, o, s := newGroup("Message"), newGroup("Output"), newGroup("Simulator")
+	m.flags.IntVarP(&cfg.Size, "size", "s", cfg.Size, "message length in `BYTES`")
+	m.flags.Uint64Var(&cfg.Seed, "seed", cfg.Seed, "of memory scatter and payload")
+	o.flags.BoolVar(&json, "json", false, "one JSON object on stdout instead of the story")
+	o.flags.StringVar(&cfg.PcapFile, "pcap", "", "write the frames on the wire to `FILE` (pcapng)")
+	o.flags.StringVar(&cfg.WaveFile, "wave", "", "write the signals of the cards to `FILE` (FST)")
+	s.flags.StringVar(&cfg.Profile, "profile", cfg.Profile, "the `CARD` and its surroundings")
+	addGroups(cmd, m, o, s)
+
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if err := cfg.Validate(); err != nil {
+			return &usageError{cmd.CommandPath(), err}
+		}
+		var rep *bench.DemoReport
+		_, err := verilate.Root()
+		if err != nil {
+			err = environmentError{err}
+		} else {
+			rep, err = a.Demo(cmd.Context(), cfg)
+		}
+		if rep == nil {
+			rep = &bench.DemoReport{Schema: bench.DemoSchema, Profile: cfg.Profile, Seed: cfg.Seed, Size: cfg.Size, Steps: []bench.DemoStep{}}
+		}
+		if err == nil && !rep.Verified {
+			err = fmt.Errorf("demo: the receiver's memory is not what was sent (seed %d)", rep.Seed)
+		}
+		if err != nil {
+			rep.Error = &bench.ReportError{Message: err.Error()}
+		}
+		var write error
+		if json {
+			write = rep.WriteJSON(a.Stdout)
+		} else if len(rep.Steps) > 0 {
+			write = rep.WriteText(a.Stdout)
+		}
+		if write != nil {
+			write = fmt.Errorf("demo: print the steps: %w", write)
+		}
+		return errors.Join(err, write)
+	}
+	return cmd
+}

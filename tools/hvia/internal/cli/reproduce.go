@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"hvia/bench"
+	"hvia/sim/verilate"
+)
+
+func (a *app) reproduce() *cobra.Command {
+	cfg := bench.DefaultReproduceConfig()
+	var json, strict, noSkip, noBackground bool
+	var out string
+	cmd := &cobra.Command{
+		Use:   "reproduce [flags]",
+		Short: "Measure RDMA writes between two simulated hosts at every size.",
+		Long: `Every time is simulated and repeats to the bit; wall time stands in columns of
+its own. Every byte of every message is checked. The report is also written to
+report.json in the directory that --output names.`,
+		Example: `  hvia reproduce                          all sizes, table on stdout
+  hvia reproduce -s 4,1024 -n 10          two sizes, ten counted rounds each
+  hvia reproduce --json | jq .results     the same as one JSON object`,
+		Args: noArgs,
+	}
+	m, o, s := newGroup("Measurement"), newGroup("Output"), newGroup("Simulator")
+	m.flags.IntSliceVarP(&cfg.Sizes, "sizes", "s", cfg.Sizes, "message lengths, `BYTES,...`")
+	m.flags.IntVarP(&cfg.Iterations, "iterations", "n", cfg.Iterations, "counted round trips per size")
+	m.flags.IntVarP(&cfg.Warmup, "warmup", "x", cfg.Warmup, "round trips before them")
+	m.flags.Uint64Var(&cfg.Seed, "seed", cfg.Seed, "of memory scatter, payload and background traffic")
+	m.flags.BoolVar(&noBackground, "no-background", false, "no cross traffic on a second VI")
+	m.flags.BoolVar(&strict, "strict", false, "exit 1 if a target is missed")
+	o.flags.BoolVar(&json, "json", false, "one JSON object on stdout instead of the table")
+	o.flags.StringVarP(&out, "output", "o", filepath.Join("out", "reproduce"), "write report.json into `DIR`; empty for nowhere")
+	o.flags.StringVar(&cfg.PcapFile, "pcap", "", "write the frames on the wire to `FILE` (pcapng)")
+	o.flags.StringVar(&cfg.WaveFile, "wave", "", "write the signals of the cards to `FILE` (FST); slow")
+	s.flags.StringVar(&cfg.Profile, "profile", cfg.Profile, "the `CARD` and its surroundings")
+	s.flags.IntVar(&cfg.Processes, "processes", cfg.Processes, "1: both hosts in one process; 2: one process each")
+	s.flags.BoolVar(&noSkip, "no-skip", false, "simulate quiet spans clock by clock (same results, slower)")
+	addGroups(cmd, m, o, s)
+
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		cfg.QuietSkip, cfg.Background = !noSkip, !noBackground
+		if err := cfg.Validate(); err != nil {
+			return &usageError{cmd.CommandPath(), err}
+		}
+		p := a.newProgress(json)
+		cfg.Progress = p.hook()
+		var rep *bench.Report
+		_, err := verilate.Root() // the RTL is read from there
+		if err != nil {
+			err = environmentError{err}
+		} else {
+			rep, err = a.Reproduce(cmd.Context(), cfg)
+		}
+		p.done()
+		if rep == nil {
+			rep = bench.NewReport(cfg.Profile, cfg.Seed, bench.Hashes{})
+		}
+		if err == nil {
+			err = verdict(rep, strict)
+		}
+		if err != nil {
+			rep.Error = &bench.ReportError{Message: err.Error()}
+		}
+		return errors.Join(err, a.publish(rep, json, out))
+	}
+	return cmd
+}
+
+// verdict turns a report that is complete into success or failure.
+func verdict(rep *bench.Report, strict bool) error {
+	if !rep.Verified() {
+		var sizes []int
+		for _, w := range rep.Results.RDMAWrite {
+			if !w.Verified {
+				sizes = append(sizes, w.Size)
+			}
+		}
+		if len(sizes) == 0 {
+			return errors.New("reproduce: nothing was measured")
+		}
+		return fmt.Errorf("reproduce: wrong bytes arrived at sizes %v (seed %d)", sizes, rep.Seed)
+	}
+	if strict && len(rep.Misses) > 0 {
+		return fmt.Errorf("reproduce: %d targets missed, the first: %s", len(rep.Misses), rep.Misses[0])
+	}
+	return nil
+}
+
+// publish writes the report to stdout and to the directory. What was measured
+// is printed even if the run failed; without a result there is no table.
+func (a *app) publish(rep *bench.Report, json bool, dir string) error {
+	if !json && len(rep.Results.RDMAWrite) == 0 {
+		return nil
+	}
+	var err error
+	if json {
+		err = rep.WriteJSON(a.Stdout)
+	} else {
+		err = rep.WriteText(a.Stdout)
+	}
+	if err != nil {
+		return fmt.Errorf("reproduce: print the report: %w", err)
+	}
+	if dir == "" || len(rep.Results.RDMAWrite) == 0 {
+		return nil
+	}
+	path, err := rep.Save(dir)
+	if err != nil {
+		return fmt.Errorf("reproduce: %w", err)
+	}
+	if !json {
+		fmt.Fprintf(a.Stdout, "report: %s\n", path)
+	}
+	return nil
+}

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os/exec"
+	"runtime"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"hvia/bench"
+	"hvia/sim/verilate"
+)
+
+// versionReport is the shape of `hvia version --json`. An empty string is
+// something that could not be found here.
+type versionReport struct {
+	Schema    string       `json:"schema"`
+	Version   string       `json:"version"`
+	Revision  string       `json:"revision"`
+	Modified  bool         `json:"modified"` // the checkout had changes that were not committed
+	Go        string       `json:"go"`
+	Hashes    bench.Hashes `json:"hashes"`
+	Verilator string       `json:"verilator"`
+}
+
+func (a *app) version() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "version [flags]",
+		Short: "Print versions, and the hashes of layouts, numbers and RTL.",
+		Long:  `Two runs can be compared if the hashes are the same.`,
+		Example: `  hvia version
+  hvia version --json | jq .hashes`,
+		Args: noArgs,
+	}
+	o := newGroup("Output")
+	o.flags.BoolVar(&asJSON, "json", false, "one JSON object on stdout")
+	addGroups(cmd, o)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		return a.printVersion(cmd.Context(), asJSON)
+	}
+	return cmd
+}
+
+func (a *app) printVersion(ctx context.Context, asJSON bool) error {
+	v := versionReport{Schema: "hvia-version/1", Version: "devel", Go: runtime.Version(), Verilator: verilatorVersion(ctx)}
+	if info, ok := debug.ReadBuildInfo(); ok {
+		if m := info.Main.Version; m != "" && m != "(devel)" {
+			v.Version = m
+		}
+		for _, s := range info.Settings {
+			switch s.Key {
+			case "vcs.revision":
+				v.Revision = s.Value
+			case "vcs.modified":
+				v.Modified = s.Value == "true"
+			}
+		}
+	}
+	root, err := verilate.Root()
+	if err != nil {
+		root = "" // outside of a checkout there is no RTL to hash
+	}
+	// The hashes of layouts and numbers are compiled in, whatever the error.
+	v.Hashes, _ = bench.CollectHashes(root)
+	if asJSON {
+		e := json.NewEncoder(a.Stdout)
+		e.SetIndent("", "  ")
+		err = e.Encode(v)
+	} else {
+		revision := orUnknown(v.Revision)
+		if v.Modified {
+			revision += " (modified)"
+		}
+		_, err = fmt.Fprintf(a.Stdout, "hvia       %s\nrevision   %s\ngo         %s\nlayout     %s\nparams     %s\nrtl        %s\nverilator  %s\n",
+			v.Version, revision, v.Go, v.Hashes.Layout, v.Hashes.Params, orUnknown(v.Hashes.RTL), orUnknown(v.Verilator))
+	}
+	if err != nil {
+		return fmt.Errorf("version: print it: %w", err)
+	}
+	return nil
+}
+
+func orUnknown(s string) string {
+	if s == "" {
+		return "not found"
+	}
+	return s
+}
+
+// verilatorVersion is empty if there is none, or none that answers.
+func verilatorVersion(ctx context.Context) string {
+	path, err := exec.LookPath("verilator")
+	if err != nil {
+		return ""
+	}
+	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
+	defer cancel()
+	out, err := exec.CommandContext(ctx, path, "--version").Output()
+	if err != nil {
+		return ""
+	}
+	return strings.TrimPrefix(strings.TrimSpace(string(out)), "Verilator ")
+}

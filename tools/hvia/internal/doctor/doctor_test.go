@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package doctor
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func find(t *testing.T, checks []Check, name string) Check {
+	t.Helper()
+	for _, c := range checks {
+		if c.Name == name {
+			return c
+		}
+	}
+	require.Failf(t, "no such check", "%q among %v", name, checks)
+	return Check{}
+}
+
+// A machine made of scripts: what they print is what the checks find.
+func machine(t *testing.T, programs map[string]string) Options {
+	t.Helper()
+	dir := t.TempDir()
+	for name, script := range programs {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\n"+script+"\n"), 0o755))
+	}
+	t.Setenv("PATH", dir)
+	return Options{Root: t.TempDir(), Proc: proc(t, "65530", "8388608")}
+}
+
+func proc(t *testing.T, mappings, availableKiB string) string {
+	t.Helper()
+	dir := t.TempDir()
+	require.NoError(t, os.MkdirAll(filepath.Join(dir, "sys/vm"), 0o755))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "sys/vm/max_map_count"), []byte(mappings+"\n"), 0o644))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "meminfo"), []byte("MemTotal: 1 kB\nMemAvailable:   "+availableKiB+" kB\n"), 0o644))
+	return dir
+}
+
+var complete = map[string]string{
+	"go":        "echo go version go1.26.8 linux/amd64",
+	"verilator": "echo Verilator 5.006 2023-01-22",
+	"g++":       "echo 12.2.0",
+	"make":      "echo GNU Make 4.3",
+	"yosys":     "echo Yosys 0.23",
+}
+
+func TestCompleteMachine(t *testing.T) {
+	o := machine(t, complete)
+	o.Simulator = func() (string, bool, error) { return "build/cache/x", true, nil }
+	checks := Run(t.Context(), o)
+	require.True(t, Good(checks))
+	for _, c := range checks {
+		if c.Name == "processors" || c.Name == "disk" { // of the machine that runs the test
+			continue
+		}
+		require.Equal(t, OK, c.Status, "%+v", c)
+		require.Empty(t, c.Fix)
+		require.NotEmpty(t, c.Found)
+	}
+	require.Equal(t, "1.26.8", find(t, checks, "go").Found)
+	require.Equal(t, "5.006", find(t, checks, "verilator").Found)
+}
+
+func TestEachToolIsMissed(t *testing.T) {
+	for name := range complete {
+		for what, script := range map[string]string{"absent": "", "broken": "exit 1", "silent": "true", "old": "echo 0.1"} {
+			t.Run(name+" "+what, func(t *testing.T) {
+				programs := map[string]string{}
+				for k, v := range complete {
+					programs[k] = v
+				}
+				delete(programs, name)
+				if script != "" {
+					programs[name] = script
+				}
+				checks := Run(t.Context(), machine(t, programs))
+				c := find(t, checks, name)
+				if name == "yosys" {
+					require.Equal(t, Warning, c.Status)
+					require.True(t, Good(checks))
+				} else {
+					require.Equal(t, Missing, c.Status)
+					require.False(t, Good(checks))
+				}
+				require.NotEmpty(t, c.Fix)
+			})
+		}
+	}
+}
+
+func TestLimits(t *testing.T) {
+	o := machine(t, complete)
+	o.Proc = proc(t, "30000", "1000")
+	checks := Run(t.Context(), o)
+	require.False(t, Good(checks))
+	c := find(t, checks, "mappings")
+	require.Equal(t, Missing, c.Status)
+	require.Equal(t, "30000", c.Found)
+	require.Equal(t, "sudo sysctl -w vm.max_map_count=65530", c.Fix)
+	require.Equal(t, Warning, find(t, checks, "memory").Status)
+
+	o.Proc = t.TempDir() // no procfs: not known, so not refused
+	checks = Run(t.Context(), o)
+	require.True(t, Good(checks))
+	require.Equal(t, Warning, find(t, checks, "mappings").Status)
+	require.Equal(t, Warning, find(t, checks, "memory").Status)
+}
+
+func TestOutsideOfACheckout(t *testing.T) {
+	o := machine(t, complete)
+	o.Root = ""
+	checks := Run(t.Context(), o)
+	require.False(t, Good(checks))
+	require.Equal(t, Missing, find(t, checks, "checkout").Status)
+}
+
+func TestSimulatorStates(t *testing.T) {
+	o := machine(t, complete)
+	o.Simulator = func() (string, bool, error) { return "", false, nil }
+	require.Equal(t, "not built", find(t, Run(t.Context(), o), "simulator").Found)
+	o.Simulator = func() (string, bool, error) { return "", false, errors.New("no verilator") }
+	c := find(t, Run(t.Context(), o), "simulator")
+	require.Equal(t, Warning, c.Status)
+	require.Equal(t, "no verilator", c.Found)
+}
+
+func TestAtLeast(t *testing.T) {
+	for _, tt := range []struct {
+		have, want string
+		ok         bool
+	}{
+		{"5.006", "5.006", true}, {"5.020", "5.006", true}, {"5.005", "5.006", false}, {"4.038", "5.006", false},
+		{"1.26", "1.26", true}, {"1.26.8", "1.26", true}, {"1.3", "1.26", false}, {"2", "1.26", true}, {"1", "1.26", false},
+	} {
+		require.Equal(t, tt.ok, AtLeast(tt.have, tt.want), fmt.Sprint(tt))
+	}
+}

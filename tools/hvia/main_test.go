@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"hvia/bench"
+	"hvia/sim/verilate"
+	"hvia/tools/hvia/internal/cli"
+)
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){
+		"hvia": main,
+		// hvia-fake has the real face on experiments that do what FAKE says, so
+		// that every way they can end is seen from outside.
+		"hvia-fake": func() { os.Exit(cli.Main(os.Args[1:], cli.Process(), fake(os.Getenv("FAKE")))) },
+	})
+}
+
+func TestScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir:                 "testdata",
+		RequireExplicitExec: true,
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			// exits CODE COMMAND...: runs it and compares the exit code, which
+			// exec alone does not.
+			"exits": func(ts *testscript.TestScript, neg bool, args []string) {
+				if neg || len(args) < 2 {
+					ts.Fatalf("usage: exits CODE COMMAND...")
+				}
+				err := ts.Exec(args[1], args[2:]...)
+				code := 0
+				var exit *exec.ExitError
+				if errors.As(err, &exit) {
+					code = exit.ExitCode()
+				} else if err != nil {
+					ts.Fatalf("%s: %v", args[1], err)
+				}
+				if fmt.Sprint(code) != args[0] {
+					ts.Fatalf("%v: exit code %d, want %s", args[1:], code, args[0])
+				}
+			},
+			// only-hvia: PATH holds the commands under test and nothing else.
+			"only-hvia": func(ts *testscript.TestScript, neg bool, args []string) {
+				path, err := exec.LookPath("hvia")
+				ts.Check(err)
+				ts.Setenv("PATH", filepath.Dir(path))
+			},
+			// lines STREAM N: the stream of the last command has N lines.
+			"lines": func(ts *testscript.TestScript, neg bool, args []string) {
+				text := ts.ReadFile(args[0])
+				if n := strings.Count(text, "\n"); neg || fmt.Sprint(n) != args[1] {
+					ts.Fatalf("%s has %d lines, want %s:\n%s", args[0], n, args[1], text)
+				}
+			},
+		},
+	})
+}
+
+func fake(behaviour string) cli.Experiments {
+	return cli.Experiments{
+		Reproduce: func(ctx context.Context, c bench.ReproduceConfig) (*bench.Report, error) {
+			r := bench.NewReport(c.Profile, c.Seed, bench.Hashes{Layout: "1", Params: "2", RTL: "3"})
+			shown := c
+			shown.Progress = nil
+			config, err := json.Marshal(shown)
+			if err != nil {
+				return nil, err
+			}
+			r.Notes = []string{string(config)}
+			for i, s := range c.Sizes {
+				if i == 1 {
+					switch behaviour {
+					case "fail":
+						return r, errors.New("reproduce: size 16: node 1 went away")
+					case "interrupt":
+						if err := syscall.Kill(os.Getpid(), syscall.SIGINT); err != nil {
+							return nil, err
+						}
+						select {
+						case <-ctx.Done():
+							return r, fmt.Errorf("reproduce: size %d: %w", s, ctx.Err())
+						case <-time.After(10 * time.Second):
+							return nil, errors.New("no signal came")
+						}
+					}
+				}
+				if c.Progress != nil {
+					c.Progress(bench.Progress{What: fmt.Sprintf("%d bytes", s), Done: i, Total: len(c.Sizes)})
+				}
+				r.Results.RDMAWrite = append(r.Results.RDMAWrite, bench.RDMAWriteResult{Size: s, HalfRTTPs: 1000, Verified: behaviour != "wrong" || s != 16})
+			}
+			switch behaviour {
+			case "miss":
+				r.Misses = []string{"4 bytes: too slow"}
+			case "verilator":
+				return nil, fmt.Errorf("reproduce: %w", verilate.ErrNoVerilator)
+			}
+			return r, nil
+		},
+		Demo: func(_ context.Context, c bench.DemoConfig) (*bench.DemoReport, error) {
+			if behaviour == "verilator" {
+				return nil, fmt.Errorf("demo: %w", verilate.ErrNoVerilator)
+			}
+			return &bench.DemoReport{
+				Schema: bench.DemoSchema, Profile: c.Profile, Seed: c.Seed, Size: c.Size, Verified: behaviour != "wrong",
+				Steps: []bench.DemoStep{{Where: "program", What: "pcap=" + c.PcapFile + " wave=" + c.WaveFile}},
+			}, nil
+		},
+		BuildSimulator: func(context.Context) (string, error) {
+			if behaviour == "verilator" {
+				return "", verilate.ErrNoVerilator
+			}
+			return "build/cache/fabric", nil
+		},
+		SimulatorBuilt: func() (string, bool, error) { return "build/cache/fabric", behaviour != "cold", nil },
+	}
+}
+
+// On a terminal there is progress on stderr, and nothing of it stays.
+func TestProgressOnTerminal(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		args  []string
+		env   []string
+		shown bool
+	}{
+		{"terminal", nil, nil, true},
+		{"quiet", []string{"--quiet"}, nil, false},
+		{"dumb terminal", nil, []string{"TERM=dumb"}, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			stdout, terminal := runOnTerminal(t, tt.env, append([]string{"reproduce", "-s", "4,16", "-o", ""}, tt.args...), false)
+			require.Contains(t, stdout, "RDMA write ping-pong")
+			require.NotContains(t, stdout, "\x1b")
+			if tt.shown {
+				require.Contains(t, terminal, "[1/2] 16 bytes")
+				require.True(t, strings.HasSuffix(terminal, "\r\x1b[K"), "the line is cleared: %q", terminal)
+			} else {
+				require.Empty(t, terminal)
+			}
+		})
+	}
+}
+
+// Colour is for terminals, can be forced and forbidden, and NO_COLOR is obeyed.
+func TestColour(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		args    []string
+		env     []string
+		colored bool
+	}{
+		{"terminal", nil, nil, true},
+		{"NO_COLOR", nil, []string{"NO_COLOR=1"}, false},
+		{"empty NO_COLOR", nil, []string{"NO_COLOR="}, true},
+		{"dumb terminal", nil, []string{"TERM=dumb"}, false},
+		{"never", []string{"--color=never"}, nil, false},
+		{"always beats NO_COLOR", []string{"--color=always"}, []string{"NO_COLOR=1"}, true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			_, terminal := runOnTerminal(t, tt.env, append([]string{"doctor"}, tt.args...), true)
+			require.Contains(t, terminal, "processors")
+			require.Equal(t, tt.colored, strings.Contains(terminal, "\x1b["), "%q", terminal)
+		})
+	}
+}
+
+// runOnTerminal runs hvia-fake with stderr, or stdout too, on a pseudo
+// terminal, and returns what went to the pipe and what to the terminal.
+func runOnTerminal(t *testing.T, env, args []string, stdoutToo bool) (string, string) {
+	t.Helper()
+	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
+	require.NoError(t, err)
+	defer master.Close()
+	require.NoError(t, unix.IoctlSetPointerInt(int(master.Fd()), unix.TIOCSPTLCK, 0))
+	n, err := unix.IoctlGetInt(int(master.Fd()), unix.TIOCGPTN)
+	require.NoError(t, err)
+	slave, err := os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|unix.O_NOCTTY, 0)
+	require.NoError(t, err)
+
+	path, err := exec.LookPath("hvia-fake")
+	require.NoError(t, err, "testscript.Main puts it on PATH")
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, path, args...)
+	cmd.Env = append(os.Environ(), "TERM=xterm", "NO_COLOR=")
+	cmd.Env = append(cmd.Env, env...)
+	var stdout strings.Builder
+	cmd.Stdout, cmd.Stderr = io.Writer(&stdout), slave
+	if stdoutToo {
+		cmd.Stdout = slave
+	}
+	require.NoError(t, cmd.Start())
+	require.NoError(t, slave.Close())
+	// The read ends with EIO once the last process has closed the terminal.
+	terminal, err := io.ReadAll(master)
+	require.ErrorIs(t, err, syscall.EIO)
+	_ = cmd.Wait() // doctor may find something missing here
+	return stdout.String(), string(terminal)
+}
+
+// The Makefile and the help of the tool agree on where the report goes.
+func TestDefaultOutputIsIgnoredByGit(t *testing.T) {
+	root, err := verilate.Root()
+	require.NoError(t, err)
+	body, err := os.ReadFile(filepath.Join(root, ".gitignore"))
+	require.NoError(t, err)
+	require.Contains(t, strings.Split(string(body), "\n"), "/out/")
+}
