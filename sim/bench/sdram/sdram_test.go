@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sdram_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"hvia/sim/bench/internal/unit"
+	"hvia/sim/verilate"
+)
+
+const (
+	controller = "rtl/sdram_controller.sv"
+	numbers    = "rtl/gen/hvia_params_pkg.sv"
+)
+
+var sizes = unit.Sizes{Short: 5_000, Normal: 200_000, Long: 5_000_000}
+
+func spec() verilate.Spec {
+	return verilate.Spec{
+		Name:    "sdram_bench",
+		Top:     "sdram_controller",
+		RTL:     []string{numbers, controller, "rtl/checkers/sdram_controller_checker.sv"},
+		Cpp:     []string{"sim/bench/sdram/cc/sdram_bench.cc", "sim/model/sdram_chip.cc"},
+		Headers: []string{"sim/bench/internal/unit/*.h", "sim/model/*.h", "sim/gen/hvia_params.h"},
+	}
+}
+
+// Random requests with pauses, stalls, hints, a reset in the middle and jumps
+// over idle time: every word, every timing rule of the device, refresh.
+func TestController(t *testing.T) {
+	f := unit.MustPass(t, spec(), sizes)
+	require.NotZero(t, f["read_4_clocks"], "no read of an open row at full speed")
+	require.NotZero(t, f["read_6_clocks"], "no read of a closed bank at full speed")
+	require.NotZero(t, f["read_8_clocks"], "no read behind another row at full speed")
+	require.EqualValues(t, 8, f["fastest_read_of_8"], "a burst of 8 from an open row takes a command per clock")
+	require.NotZero(t, f["jumps"], "time was never skipped")
+}
+
+// The bench fails on each of these faults.
+func TestControllerMutants(t *testing.T) {
+	for name, m := range map[string]verilate.Mutant{
+		"rcd":          {File: numbers, Old: "SdramRcdClocks = 2;", New: "SdramRcdClocks = 1;"},
+		"ras":          {File: numbers, Old: "SdramRasClocks = 5;", New: "SdramRasClocks = 4;"},
+		"write_pre":    {File: numbers, Old: "SdramWrClocks = 2;", New: "SdramWrClocks = 1;"},
+		"slow_refresh": {File: numbers, Old: "SdramRefreshClocks = 1562;", New: "SdramRefreshClocks = 1600;"},
+		"turn_around":  {File: controller, Old: "wvalid_i && (rd_valid_q == '0)", New: "wvalid_i && !rd_valid_q[0]"},
+		"wrong_row":    {File: controller, Old: "row_hit   = bank_open && (open_row == row)", New: "row_hit   = bank_open && (open_row[10:0] == row[10:0])"},
+		"early_quiet":  {File: controller, Old: "(rd_valid_q == '0) && (rd_last_q == '0) && !rvalid_q && cke_q", New: "(rd_last_q == '0) && cke_q"},
+		"hole":         {File: controller, Old: "assign quiet_o = waiting && !due &&", New: "assign quiet_o = waiting &&"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			unit.MustCatch(t, spec(), name, m, unit.Sizes{Short: 20_000, Normal: 20_000, Long: 20_000})
+		})
+	}
+}
