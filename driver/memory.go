@@ -11,6 +11,7 @@ import (
 	"unsafe"
 
 	"hvia/layout"
+	"hvia/sim/bridge"
 )
 
 // PageBytes is the size of a page of virtual memory and of a frame.
@@ -22,11 +23,7 @@ const (
 	firstAddress     = 0x10000000 // first simulated virtual address of a node
 	guardPages       = 1          // unmapped pages behind every buffer
 	defaultMappings  = 32000      // a Go process aborts at the kernel's limit of 65,530
-	useRing          = 1 << layout.BridgeFrameUseCountRingLsb
-	useRegion        = 1 << layout.BridgeFrameUseCountRegionLsb
-	useRingMask      = layout.BridgeFrameUseCountRingMask
-	useRegionMask    = layout.BridgeFrameUseCountRegionMask
-	reservedFrames   = 1 // frame 0 is never given out: a null address of a card must fault
+	reservedFrames   = 1          // frame 0 is never given out: a null address of a card must fault
 	minMemoryFrames  = 2 * blockFrames
 	maxMemoryAddress = 1 << 32 // physical addresses have 32 bits
 )
@@ -57,11 +54,17 @@ func (b *MappingBudget) give(n int) { b.used.Add(int64(-n)) }
 
 var processMappings = NewMappingBudget(defaultMappings)
 
+// FrameUse counts the uses of frames: *bridge.Memory.
+type FrameUse interface {
+	Acquire(frame int, kind bridge.UseKind) error
+	Release(frame int, kind bridge.UseKind) error
+}
+
 // MemoryConfig describes the host memory of one node.
 type MemoryConfig struct {
 	Fd     int            // sealed memory file, Frames frames long
 	Frames int            // frames in the file
-	Use    []uint32       // frame-use table shared with the simulator, one BridgeFrameUse each
+	Use    FrameUse       // table shared with the simulator
 	Seed   uint64         // of the scatter order
 	Budget *MappingBudget // nil = the process's common budget
 }
@@ -72,7 +75,7 @@ type MemoryConfig struct {
 // only. All methods may be called from several goroutines.
 type Memory struct {
 	fd     int
-	use    []uint32
+	use    FrameUse
 	budget *MappingBudget
 
 	mu      sync.Mutex
@@ -95,8 +98,6 @@ func NewMemory(c MemoryConfig) (*Memory, error) {
 		return nil, fmt.Errorf("driver: host memory of %d frames: at least %d are needed: %w", c.Frames, minMemoryFrames, ErrInvalidParameter)
 	case uint64(c.Frames)*PageBytes > maxMemoryAddress:
 		return nil, fmt.Errorf("driver: host memory of %d frames: does not fit 32-bit physical addresses: %w", c.Frames, ErrInvalidParameter)
-	case len(c.Use) < c.Frames:
-		return nil, fmt.Errorf("driver: frame-use table of %d entries for %d frames: %w", len(c.Use), c.Frames, ErrInvalidParameter)
 	}
 	m := &Memory{
 		fd: c.Fd, use: c.Use, budget: c.Budget, random: splitMix(c.Seed), next: firstAddress,
@@ -429,10 +430,7 @@ func (m *Memory) Window(address, n uint64) ([]byte, error) {
 }
 
 // Range is a piece of physical memory inside one frame.
-type Range struct {
-	Address uint32
-	Length  uint32
-}
+type Range = bridge.Range
 
 // Physical appends the physical ranges of [address, address+n), one per page, to to.
 func (m *Memory) Physical(to []Range, address, n uint64) ([]Range, error) {
@@ -463,18 +461,9 @@ func (b *Buffer) Physical(to []Range, offset, n int) []Range {
 	return b.physical(to, uint64(offset), uint64(n))
 }
 
-// Kind says what a pin is for; the simulator counts the kinds apart.
-type Kind int
-
-// Kinds of pins.
-const (
-	ForRegion Kind = iota // a registered region
-	ForRing               // a ring of the raw-frame port, or command blocks
-)
-
 // Pin marks the frames of [address, address+n) as in use by a card and returns
 // them as level-2 entries: the first with its offset, the others page aligned.
-func (m *Memory) Pin(kind Kind, address, n uint64) ([]uint32, error) {
+func (m *Memory) Pin(kind bridge.UseKind, address, n uint64) ([]uint32, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if n == 0 {
@@ -484,19 +473,18 @@ func (m *Memory) Pin(kind Kind, address, n uint64) ([]uint32, error) {
 	if err != nil {
 		return nil, fmt.Errorf("driver: pin: %w", err)
 	}
-	first, last := (address-b.address)/PageBytes, (address-b.address+n-1)/PageBytes
-	one, mask := uint32(useRegion), uint32(useRegionMask)
-	if kind == ForRing {
-		one, mask = useRing, useRingMask
-	}
-	for _, f := range b.frames[first : last+1] {
-		if atomic.LoadUint32(&m.use[f])&mask == mask {
-			return nil, fmt.Errorf("driver: pin [%#x, %#x): frame %d is in use too often: %w", address, address+n, f, ErrResource)
+	frames := b.framesOf(address, n)
+	for i, f := range frames {
+		if err := m.use.Acquire(int(f), kind); err != nil {
+			for _, g := range frames[:i] {
+				// It was acquired a moment ago, so this cannot fail.
+				_ = m.use.Release(int(g), kind)
+			}
+			return nil, fmt.Errorf("driver: pin [%#x, %#x): %w: %w", address, address+n, err, ErrResource)
 		}
 	}
-	pages := make([]uint32, 0, last-first+1)
-	for _, f := range b.frames[first : last+1] {
-		atomic.AddUint32(&m.use[f], one)
+	pages := make([]uint32, 0, len(frames))
+	for _, f := range frames {
 		pages = append(pages, f*PageBytes)
 	}
 	pages[0] += uint32(address % PageBytes)
@@ -506,7 +494,7 @@ func (m *Memory) Pin(kind Kind, address, n uint64) ([]uint32, error) {
 
 // Unpin takes back one Pin of the same kind and range. It must come after the
 // card has given up the range: the simulator faults any later access.
-func (m *Memory) Unpin(kind Kind, address, n uint64) error {
+func (m *Memory) Unpin(kind bridge.UseKind, address, n uint64) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	b, err := m.locate(address, n)
@@ -516,19 +504,20 @@ func (m *Memory) Unpin(kind Kind, address, n uint64) error {
 	if n == 0 || b.pins == 0 {
 		return fmt.Errorf("driver: unpin [%#x, %#x): not pinned: %w", address, address+n, ErrInvalidParameter)
 	}
-	first, last := (address-b.address)/PageBytes, (address-b.address+n-1)/PageBytes
-	one, mask := uint32(useRegion), uint32(useRegionMask)
-	if kind == ForRing {
-		one, mask = useRing, useRingMask
-	}
-	for _, f := range b.frames[first : last+1] {
-		if atomic.LoadUint32(&m.use[f])&mask == 0 {
-			return fmt.Errorf("driver: unpin [%#x, %#x): frame %d is not pinned: %w", address, address+n, f, ErrInvalidParameter)
+	frames := b.framesOf(address, n)
+	for i, f := range frames {
+		if err := m.use.Release(int(f), kind); err != nil {
+			for _, g := range frames[:i] {
+				_ = m.use.Acquire(int(g), kind)
+			}
+			return fmt.Errorf("driver: unpin [%#x, %#x): %w: %w", address, address+n, err, ErrInvalidParameter)
 		}
-	}
-	for _, f := range b.frames[first : last+1] {
-		atomic.AddUint32(&m.use[f], -one)
 	}
 	b.pins--
 	return nil
+}
+
+func (b *Buffer) framesOf(address, n uint64) []uint32 {
+	first, last := (address-b.address)/PageBytes, (address-b.address+n-1)/PageBytes
+	return b.frames[first : last+1]
 }

@@ -3,6 +3,7 @@
 package driver
 
 import (
+	"bytes"
 	"encoding/binary"
 	"runtime"
 	"runtime/debug"
@@ -13,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 	"pgregory.net/rapid"
 
-	"hvia/layout"
+	"hvia/sim/bridge"
 )
 
 // memoryFile makes a sealed memory file like the simulator's, and a linear
@@ -32,10 +33,39 @@ func memoryFile(t testing.TB, frames int) (fd int, linear []byte) {
 	return fd, linear
 }
 
-func newMemory(t testing.TB, frames int, seed uint64, budget int) (*Memory, []byte, []uint32) {
+// useTable is a frame-use table in plain memory, counts by frame and kind.
+type useTable map[int]*[3]int
+
+func (u useTable) Acquire(frame int, kind bridge.UseKind) error {
+	if u[frame] == nil {
+		u[frame] = new([3]int)
+	}
+	if u[frame][kind] == 255 {
+		return bridge.ErrUseOverflow
+	}
+	u[frame][kind]++
+	return nil
+}
+
+func (u useTable) Release(frame int, kind bridge.UseKind) error {
+	if u[frame] == nil || u[frame][kind] == 0 {
+		return bridge.ErrUseUnderflow
+	}
+	u[frame][kind]--
+	return nil
+}
+
+func (u useTable) total() (n int) {
+	for _, c := range u {
+		n += c[0] + c[1] + c[2]
+	}
+	return n
+}
+
+func newMemory(t testing.TB, frames int, seed uint64, budget int) (*Memory, []byte, useTable) {
 	t.Helper()
 	fd, linear := memoryFile(t, frames)
-	use := make([]uint32, frames)
+	use := useTable{}
 	m, err := NewMemory(MemoryConfig{Fd: fd, Frames: frames, Use: use, Seed: seed, Budget: NewMappingBudget(budget)})
 	require.NoError(t, err)
 	t.Cleanup(m.Close)
@@ -181,7 +211,7 @@ func TestMemoryGuards(t *testing.T) {
 	} {
 		_, err = m.Physical(nil, c.address, c.n)
 		require.ErrorIs(t, err, ErrInvalidParameter, "[%#x +%#x)", c.address, c.n)
-		_, err = m.Pin(ForRegion, c.address, c.n)
+		_, err = m.Pin(bridge.UseRegion, c.address, c.n)
 		require.ErrorIs(t, err, ErrInvalidParameter, "[%#x +%#x)", c.address, c.n)
 	}
 	w, err := m.Window(b.Address()+PageBytes-1, 1)
@@ -200,35 +230,41 @@ func TestMemoryPins(t *testing.T) {
 	m, _, use := newMemory(t, 256, 3, defaultMappings)
 	b, err := m.Allocate(4*PageBytes, Single)
 	require.NoError(t, err)
-	pages, err := m.Pin(ForRegion, b.Address()+PageBytes+5, PageBytes)
+	pages, err := m.Pin(bridge.UseRegion, b.Address()+PageBytes+5, PageBytes)
 	require.NoError(t, err)
 	require.Equal(t, []uint32{b.frames[1]*PageBytes + 5, b.frames[2] * PageBytes}, pages)
-	_, err = m.Pin(ForRing, b.Address()+2*PageBytes, 64)
+	_, err = m.Pin(bridge.UseRing, b.Address()+2*PageBytes, 64)
 	require.NoError(t, err)
-	count := func(i int) (region, ring uint32) {
-		e := layout.BridgeFrameUse(binary.LittleEndian.AppendUint32(nil, use[b.frames[i]]))
-		return e.Count() & layout.BridgeFrameUseCountRegionMask >> layout.BridgeFrameUseCountRegionLsb,
-			e.Count() & layout.BridgeFrameUseCountRingMask >> layout.BridgeFrameUseCountRingLsb
-	}
-	for i, want := range [][2]uint32{{0, 0}, {1, 0}, {1, 1}, {0, 0}} {
-		region, ring := count(i)
-		require.Equal(t, want, [2]uint32{region, ring}, "page %d", i)
-	}
+	require.Nil(t, use[int(b.frames[0])])
+	require.Equal(t, [3]int{1, 0, 0}, *use[int(b.frames[1])])
+	require.Equal(t, [3]int{1, 1, 0}, *use[int(b.frames[2])])
+	require.Nil(t, use[int(b.frames[3])])
 	require.ErrorIs(t, b.Free(), ErrInUse)
-	require.ErrorIs(t, m.Unpin(ForRing, b.Address(), 1), ErrInvalidParameter)
-	require.NoError(t, m.Unpin(ForRing, b.Address()+2*PageBytes, 64))
-	require.NoError(t, m.Unpin(ForRegion, b.Address()+PageBytes+5, PageBytes))
+	require.ErrorIs(t, m.Unpin(bridge.UseRing, b.Address(), 1), ErrInvalidParameter)
+	require.NoError(t, m.Unpin(bridge.UseRing, b.Address()+2*PageBytes, 64))
+	require.NoError(t, m.Unpin(bridge.UseRegion, b.Address()+PageBytes+5, PageBytes))
 	require.NoError(t, b.Free())
-	require.Equal(t, make([]uint32, 256), use)
+	require.Zero(t, use.total())
 
 	b, err = m.Allocate(1, Single)
 	require.NoError(t, err)
 	for range 255 {
-		_, err = m.Pin(ForRing, b.Address(), 1)
+		_, err = m.Pin(bridge.UseRing, b.Address(), 1)
 		require.NoError(t, err)
 	}
-	_, err = m.Pin(ForRing, b.Address(), 1)
-	require.ErrorIs(t, err, ErrResource, "the counter of rings has 8 bits")
+	_, err = m.Pin(bridge.UseRing, b.Address(), 1)
+	require.ErrorIs(t, err, ErrResource)
+	require.ErrorIs(t, err, bridge.ErrUseOverflow)
+	require.Equal(t, 255, use.total())
+
+	// A pin that fails on its second page takes the first one back.
+	b, err = m.Allocate(2*PageBytes, Single)
+	require.NoError(t, err)
+	use[int(b.frames[1])] = &[3]int{255, 0, 0}
+	_, err = m.Pin(bridge.UseRegion, b.Address(), 2*PageBytes)
+	require.ErrorIs(t, err, ErrResource)
+	require.Zero(t, use[int(b.frames[0])][0])
+	require.NoError(t, b.Free())
 }
 
 // Random allocations and releases against a plain model: no frame has two
@@ -236,7 +272,7 @@ func TestMemoryPins(t *testing.T) {
 func TestMemoryProperties(t *testing.T) {
 	fd, _ := memoryFile(t, 512)
 	rapid.Check(t, func(r *rapid.T) {
-		m, err := NewMemory(MemoryConfig{Fd: fd, Frames: 512, Use: make([]uint32, 512), Seed: rapid.Uint64().Draw(r, "seed"), Budget: NewMappingBudget(300)})
+		m, err := NewMemory(MemoryConfig{Fd: fd, Frames: 512, Use: useTable{}, Seed: rapid.Uint64().Draw(r, "seed"), Budget: NewMappingBudget(300)})
 		require.NoError(r, err)
 		defer m.Close()
 		type owned struct {
@@ -264,9 +300,7 @@ func TestMemoryProperties(t *testing.T) {
 					require.ErrorIs(r, err, ErrResource)
 					return
 				}
-				for _, v := range b.bytes {
-					require.Zero(r, v)
-				}
+				require.Equal(r, len(b.bytes), bytes.Count(b.bytes, []byte{0}), "a new buffer is not zero")
 				fill++
 				for i := range b.bytes {
 					b.bytes[i] = fill

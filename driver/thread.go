@@ -1,0 +1,424 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package driver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+
+	"hvia/layout"
+	"hvia/sim/bridge"
+)
+
+// Time is an instant or a span of simulated time in picoseconds.
+type Time = bridge.Time
+
+// Units of simulated time.
+const (
+	Picosecond  = bridge.Picosecond
+	Nanosecond  = bridge.Nanosecond
+	Microsecond = bridge.Microsecond
+	Millisecond = bridge.Millisecond
+	Second      = bridge.Second
+	Never       = bridge.Never
+)
+
+// Range is a range of physical host memory.
+type Range = bridge.Range
+
+// Errors of threads. What ends a run is in the errors of package bridge
+// (bridge.ErrDeadlock and the others); they come through unchanged.
+var (
+	ErrThreadBusy      = errors.New("thread is used from two goroutines at once")
+	ErrThreadDetached  = errors.New("thread is detached")
+	ErrBarrierDisagree = errors.New("barrier's parties disagree about their number")
+)
+
+// ThreadID names a thread: its node, and its rank among the node's threads.
+// What threads do at the same instant takes effect in the order of their ids.
+type ThreadID struct {
+	Node int
+	Rank int
+}
+
+func (id ThreadID) String() string { return fmt.Sprintf("%d/%d", id.Node, id.Rank) }
+
+// Thread is one thread of a simulated host: everything that a program does to
+// its card, its clock and its fellow threads goes through one. It is not a
+// goroutine, but it serves one goroutine at a time; a call that finds another
+// one under way returns ErrThreadBusy and changes nothing.
+//
+// In timed mode a thread has a virtual clock. Code between two calls takes no
+// simulated time; what it should cost is charged with Charge. While any
+// thread runs, all cards stand still, so host memory is stable between calls,
+// and a thread must wait for nothing outside this package: a Go channel, a
+// lock held across calls or a file stops time for everyone, and after 10
+// seconds the run is ended and the thread named. Threads meet through Poll
+// and Publish, Barrier, Send and Receive.
+//
+// In free mode the same calls work in wall time: Charge costs nothing, Sleep
+// and timeouts are wall time, and nothing repeats.
+//
+// The context given to Attach, or later to SetContext, ends a call that waits;
+// in timed mode that marks the run as not reproducible.
+type Thread struct {
+	slot *bridge.Slot
+	conn *bridge.Conn
+	id   ThreadID
+	name string
+	ctx  context.Context
+	busy atomic.Bool
+	gone bool
+	read uint64
+}
+
+// Attach makes a thread of the fabric. A timed run begins when all threads
+// that were declared at its start have attached; so the first call that needs
+// time waits for that, and Attach does not. The name must be the declared one.
+func Attach(ctx context.Context, conn *bridge.Conn, id ThreadID, name string) (*Thread, error) {
+	slot, err := conn.Attach(ctx, id.Node, id.Rank, name)
+	if err != nil {
+		return nil, fmt.Errorf("driver: attach thread %v '%s': %w", id, name, err)
+	}
+	return &Thread{slot: slot, conn: conn, id: id, name: name, ctx: ctx}, nil
+}
+
+// enter claims the thread for one call and sees that its time has begun.
+func (t *Thread) enter(what string) error {
+	if !t.busy.CompareAndSwap(false, true) {
+		return fmt.Errorf("driver: %s on thread %v '%s': %w: give each goroutine a thread of its own", what, t.id, t.name, ErrThreadBusy)
+	}
+	if t.gone {
+		t.busy.Store(false)
+		return t.fail(what, ErrThreadDetached)
+	}
+	if err := t.slot.Begin(t.ctx); err != nil {
+		t.busy.Store(false)
+		return t.fail(what, err)
+	}
+	return nil
+}
+
+func (t *Thread) leave() { t.busy.Store(false) }
+
+func (t *Thread) fail(what string, err error) error {
+	return fmt.Errorf("driver: %s on thread %v '%s': %w", what, t.id, t.name, err)
+}
+
+// ID returns the thread's node and rank.
+func (t *Thread) ID() ThreadID { return t.id }
+
+// Name returns the thread's name.
+func (t *Thread) Name() string { return t.name }
+
+// Timed says whether the fabric runs in timed mode.
+func (t *Thread) Timed() bool { return t.conn.Timed() }
+
+// Conn returns the connection, for what belongs to the process and not to the
+// thread: host memory, the state of the run.
+func (t *Thread) Conn() *bridge.Conn { return t.conn }
+
+// Context returns the context that ends the thread's waits.
+func (t *Thread) Context() context.Context { return t.ctx }
+
+// SetContext replaces that context and returns the old one.
+func (t *Thread) SetContext(ctx context.Context) context.Context {
+	old := t.ctx
+	t.ctx = ctx
+	return old
+}
+
+// Begin waits until the thread's time begins. Every other call does so too;
+// a call of its own is for programs that want to know when.
+func (t *Thread) Begin() error {
+	if err := t.enter("begin"); err != nil {
+		return err
+	}
+	t.leave()
+	return nil
+}
+
+// Now is the thread's clock in timed mode, and the time that the fabric has
+// reached in free mode.
+func (t *Thread) Now() Time { return t.slot.Clock() }
+
+// Charge lets a span of processor time pass: the call returns when the fabric
+// has reached the thread's new clock. In free mode it does nothing.
+func (t *Thread) Charge(span Time) error {
+	if err := t.enter("charge"); err != nil {
+		return err
+	}
+	defer t.leave()
+	if span < 0 {
+		return t.fail("charge", fmt.Errorf("%v: %w: time does not go back", span, ErrInvalidParameter))
+	}
+	if span == 0 || !t.conn.Timed() {
+		return nil
+	}
+	_, err := t.slot.Park(t.ctx, bridge.Wait{Timeout: span})
+	if err != nil {
+		return t.fail("charge", err)
+	}
+	return nil
+}
+
+// Sleep lets a span pass in which the thread does nothing: simulated time in
+// timed mode, wall time in free mode.
+func (t *Thread) Sleep(span Time) error {
+	if err := t.enter("sleep"); err != nil {
+		return err
+	}
+	defer t.leave()
+	if span < 0 {
+		return t.fail("sleep", fmt.Errorf("%v: %w: time does not go back", span, ErrInvalidParameter))
+	}
+	_, err := t.slot.Park(t.ctx, bridge.Wait{Timeout: span})
+	if err != nil {
+		return t.fail("sleep", err)
+	}
+	return nil
+}
+
+// Poll describes a polling loop.
+type Poll struct {
+	// Ranges are the physical ranges, at most bridge.MaxWatches, in which a
+	// write can make the condition true: by the card, or by a Publish of a
+	// thread of the same node.
+	Ranges []Range
+	// Interrupt makes the node's interrupt a reason to look as well.
+	Interrupt bool
+	// Period is the time from one look to the next. The thread looks when Poll
+	// is called and every Period after it, and once more at the deadline.
+	Period Time
+	// Timeout ends the loop: simulated time in timed mode, wall time in free
+	// mode. Never means none, 0 is a single look.
+	Timeout Time
+}
+
+// Poll looks until cond returns true or the timeout is over, and says which.
+// It stands for a loop that looks at memory every Period, without running it:
+// in timed mode the thread's clock is afterwards at the first look at which
+// the condition held, a write at the deadline's instant included. The
+// condition may depend on nothing but memory in Ranges.
+func (t *Thread) Poll(p Poll, cond func() bool) (bool, error) {
+	if err := t.enter("poll"); err != nil {
+		return false, err
+	}
+	defer t.leave()
+	end := Never
+	start := t.slot.Clock()
+	if t.conn.Timed() && p.Timeout < Never-start {
+		end = start + p.Timeout
+	}
+	w := bridge.Wait{Period: p.Period, Watches: p.Ranges, Interrupt: p.Interrupt, Timeout: p.Timeout, Look: cond}
+	for {
+		if cond() {
+			return true, nil
+		}
+		if p.Timeout <= 0 {
+			return false, nil
+		}
+		if len(p.Ranges) == 0 && !p.Interrupt && p.Timeout == Never {
+			return false, t.fail("poll", fmt.Errorf("%w: nothing to watch and no timeout: it would never end", ErrInvalidParameter))
+		}
+		if t.conn.Timed() && end != Never {
+			w.Timeout = end - t.slot.Clock()
+		}
+		wake, err := t.slot.Park(t.ctx, w)
+		if err != nil {
+			return false, t.fail("poll", err)
+		}
+		if wake.Reason == layout.BridgeReasonDeadline || t.conn.Timed() && t.slot.Clock() >= end {
+			return cond(), nil
+		}
+	}
+}
+
+// WaitInterrupt waits until the interrupt of the thread's node is asserted;
+// false when the timeout came first. It does not acknowledge anything: that is
+// a register access.
+func (t *Thread) WaitInterrupt(timeout Time) (bool, error) {
+	if err := t.enter("wait for an interrupt"); err != nil {
+		return false, err
+	}
+	defer t.leave()
+	wake, err := t.slot.Park(t.ctx, bridge.Wait{Timeout: timeout, Interrupt: true})
+	if err != nil {
+		return false, t.fail("wait for an interrupt", err)
+	}
+	return wake.Reason == layout.BridgeReasonInterrupt, nil
+}
+
+// Write posts dwords to the card at a physical address, as one burst, and
+// returns at once. At most layout.BridgeMaxWriteDwords fit.
+func (t *Thread) Write(address uint32, data ...uint32) error {
+	if err := t.enter("write to the card"); err != nil {
+		return err
+	}
+	defer t.leave()
+	if len(data) == 0 || len(data) > layout.BridgeMaxWriteDwords || address%4 != 0 {
+		return t.fail("write to the card", fmt.Errorf("%d dwords at %#x: %w: a burst has 1 to %d dwords at a multiple of 4",
+			len(data), address, ErrInvalidParameter, layout.BridgeMaxWriteDwords))
+	}
+	c := bridge.Command{Opcode: layout.BridgeOpcodeWrite, Count: uint32(len(data)), Address: uint64(address)}
+	for i, d := range data {
+		putLittle(c.Data[4*i:], d)
+	}
+	if err := t.slot.Post(t.ctx, c); err != nil {
+		return t.fail("write to the card", err)
+	}
+	return nil
+}
+
+func putLittle(b []byte, v uint32) { b[0], b[1], b[2], b[3] = byte(v), byte(v>>8), byte(v>>16), byte(v>>24) }
+
+// Read reads a dword of the card at a physical address. The thread waits for
+// the answer; everything that it wrote before has reached the card by then.
+func (t *Thread) Read(address uint32) (uint32, error) {
+	if err := t.enter("read from the card"); err != nil {
+		return 0, err
+	}
+	defer t.leave()
+	if address%4 != 0 {
+		return 0, t.fail("read from the card", fmt.Errorf("address %#x: %w: want a multiple of 4", address, ErrInvalidParameter))
+	}
+	t.read++
+	if err := t.slot.Post(t.ctx, bridge.Command{Opcode: layout.BridgeOpcodeRead, Count: 1, Address: uint64(address), Tag: t.read}); err != nil {
+		return 0, t.fail("read from the card", err)
+	}
+	wake, err := t.park(layout.BridgeReasonReply, bridge.Wait{Timeout: Never, Reply: true})
+	if err != nil {
+		return 0, t.fail("read from the card", err)
+	}
+	return wake.Value, nil
+}
+
+// park waits for one reason and takes no other. In free mode a wake meant for
+// an earlier wait may come late.
+func (t *Thread) park(reason layout.BridgeReason, w bridge.Wait) (bridge.Wake, error) {
+	for {
+		wake, err := t.slot.Park(t.ctx, w)
+		if err != nil {
+			return wake, err
+		}
+		switch {
+		case wake.Reason == reason, wake.Reason == layout.BridgeReasonDeadline, wake.Reason == layout.BridgeReasonRefused:
+			return wake, nil
+		case t.conn.Timed():
+			return wake, fmt.Errorf("woken by %v while waiting for %v: %w", wake.Reason, reason, bridge.ErrProtocol)
+		}
+	}
+}
+
+// Publish says that the thread has stored to these ranges of its node's
+// memory, so that other threads of the node that poll them look.
+func (t *Thread) Publish(ranges ...Range) error {
+	if err := t.enter("publish"); err != nil {
+		return err
+	}
+	defer t.leave()
+	for _, r := range ranges {
+		if err := t.slot.Post(t.ctx, bridge.Command{Opcode: layout.BridgeOpcodePublish, Address: uint64(r.Address), Tag: uint64(r.Length)}); err != nil {
+			return t.fail("publish", err)
+		}
+	}
+	return nil
+}
+
+// Barrier waits until as many threads as named, of any node and process, have
+// arrived at the barrier of that number. All leave at the same instant, just
+// after the last arrival.
+func (t *Thread) Barrier(id uint64, parties int) error {
+	if err := t.enter("barrier"); err != nil {
+		return err
+	}
+	defer t.leave()
+	if parties < 1 {
+		return t.fail("barrier", fmt.Errorf("%d parties: %w: want 1 or more", parties, ErrInvalidParameter))
+	}
+	if err := t.slot.Post(t.ctx, bridge.Command{Opcode: layout.BridgeOpcodeBarrier, Address: id, Count: uint32(parties)}); err != nil {
+		return t.fail("barrier", err)
+	}
+	wake, err := t.park(layout.BridgeReasonBarrier, bridge.Wait{Timeout: Never, Barrier: true})
+	if err != nil {
+		return t.fail("barrier", err)
+	}
+	if wake.Reason == layout.BridgeReasonRefused {
+		return t.fail("barrier", fmt.Errorf("barrier %d with %d parties: %w", id, parties, ErrBarrierDisagree))
+	}
+	return nil
+}
+
+// Message is what Receive returns.
+type Message struct {
+	From ThreadID
+	Sent Time
+	Data []byte
+}
+
+// Send puts a message in another thread's mailbox and returns at once. It is
+// there for the receiver just after the sender's present instant, in the
+// order of (time, sender, sequence). At most layout.BridgeMaxMessage bytes.
+// It is a way for programs to talk about the run, not part of the simulated
+// machine: it costs no simulated time.
+func (t *Thread) Send(to ThreadID, data []byte) error {
+	if err := t.enter("send a message"); err != nil {
+		return err
+	}
+	defer t.leave()
+	if len(data) > layout.BridgeMaxMessage || to.Node < 0 || to.Node >= t.conn.Nodes() || to.Rank < 0 {
+		return t.fail("send a message", fmt.Errorf("%d bytes to %v: %w: at most %d bytes, to a thread of one of %d nodes",
+			len(data), to, ErrInvalidParameter, layout.BridgeMaxMessage, t.conn.Nodes()))
+	}
+	total := uint64(len(data))
+	commands := make([]bridge.Command, 0, 1+len(data)/32)
+	for {
+		c := bridge.Command{Opcode: layout.BridgeOpcodeMessage, Address: uint64(to.Node)<<32 | uint64(uint32(to.Rank)), Tag: total}
+		n := copy(c.Data[:], data)
+		c.Count = uint32(n)
+		commands = append(commands, c)
+		if data = data[n:]; len(data) == 0 {
+			break
+		}
+	}
+	if err := t.slot.Post(t.ctx, commands...); err != nil {
+		return t.fail("send a message", err)
+	}
+	return nil
+}
+
+// Receive takes the oldest message from the thread's mailbox and waits for one
+// if there is none; false when the timeout came first.
+func (t *Thread) Receive(timeout Time) (Message, bool, error) {
+	if err := t.enter("receive a message"); err != nil {
+		return Message{}, false, err
+	}
+	defer t.leave()
+	wake, err := t.park(layout.BridgeReasonMessage, bridge.Wait{Timeout: timeout, Message: true})
+	if err != nil {
+		return Message{}, false, t.fail("receive a message", err)
+	}
+	if wake.Reason != layout.BridgeReasonMessage {
+		return Message{}, false, nil
+	}
+	return Message{From: ThreadID{wake.Node, wake.Rank}, Sent: wake.Sent, Data: wake.Message}, true, nil
+}
+
+// Detach ends the thread. What it posted still reaches the card; the others
+// go on without it. A second call does nothing.
+func (t *Thread) Detach() error {
+	if !t.busy.CompareAndSwap(false, true) {
+		return fmt.Errorf("driver: detach thread %v '%s': %w", t.id, t.name, ErrThreadBusy)
+	}
+	defer t.busy.Store(false)
+	if t.gone {
+		return nil
+	}
+	t.gone = true
+	if err := t.slot.Detach(); err != nil {
+		return t.fail("detach", err)
+	}
+	return nil
+}
