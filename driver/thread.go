@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"sync/atomic"
+	"time"
 
 	"hvia/layout"
 	"hvia/sim/bridge"
@@ -24,9 +25,6 @@ const (
 	Second      = bridge.Second
 	Never       = bridge.Never
 )
-
-// Range is a range of physical host memory.
-type Range = bridge.Range
 
 // Errors of threads. What ends a run is in the errors of package bridge
 // (bridge.ErrDeadlock and the others); they come through unchanged.
@@ -157,8 +155,7 @@ func (t *Thread) Charge(span Time) error {
 	if span == 0 || !t.conn.Timed() {
 		return nil
 	}
-	_, err := t.slot.Park(t.ctx, bridge.Wait{Timeout: span})
-	if err != nil {
+	if _, err := t.park(layout.BridgeReasonDeadline, bridge.Wait{Timeout: span}); err != nil {
 		return t.fail("charge", err)
 	}
 	return nil
@@ -174,8 +171,7 @@ func (t *Thread) Sleep(span Time) error {
 	if span < 0 {
 		return t.fail("sleep", fmt.Errorf("%v: %w: time does not go back", span, ErrInvalidParameter))
 	}
-	_, err := t.slot.Park(t.ctx, bridge.Wait{Timeout: span})
-	if err != nil {
+	if _, err := t.park(layout.BridgeReasonDeadline, bridge.Wait{Timeout: span}); err != nil {
 		return t.fail("sleep", err)
 	}
 	return nil
@@ -186,7 +182,7 @@ type Poll struct {
 	// Ranges are the physical ranges, at most bridge.MaxWatches, in which a
 	// write can make the condition true: by the card, or by a Publish of a
 	// thread of the same node.
-	Ranges []Range
+	Ranges []bridge.Range
 	// Interrupt makes the node's interrupt a reason to look as well.
 	Interrupt bool
 	// Period is the time from one look to the next. The thread looks when Poll
@@ -207,33 +203,38 @@ func (t *Thread) Poll(p Poll, cond func() bool) (bool, error) {
 		return false, err
 	}
 	defer t.leave()
-	end := Never
-	start := t.slot.Clock()
-	if t.conn.Timed() && p.Timeout < Never-start {
-		end = start + p.Timeout
-	}
-	w := bridge.Wait{Period: p.Period, Watches: p.Ranges, Interrupt: p.Interrupt, Timeout: p.Timeout, Look: cond}
+	left := t.countdown(p.Timeout)
+	w := bridge.Wait{Period: p.Period, Watches: p.Ranges, Interrupt: p.Interrupt, Look: cond}
 	for {
 		if cond() {
 			return true, nil
 		}
-		if p.Timeout <= 0 {
+		if w.Timeout = left(); w.Timeout <= 0 {
 			return false, nil
 		}
 		if len(p.Ranges) == 0 && !p.Interrupt && p.Timeout == Never {
 			return false, t.fail("poll", fmt.Errorf("%w: nothing to watch and no timeout: it would never end", ErrInvalidParameter))
 		}
-		if t.conn.Timed() && end != Never {
-			w.Timeout = end - t.slot.Clock()
-		}
-		wake, err := t.slot.Park(t.ctx, w)
-		if err != nil {
+		if _, err := t.slot.Park(t.ctx, w); err != nil {
 			return false, t.fail("poll", err)
 		}
-		if wake.Reason == layout.BridgeReasonDeadline || t.conn.Timed() && t.slot.Clock() >= end {
-			return cond(), nil
-		}
 	}
+}
+
+// countdown says how much of a timeout is left.
+func (t *Thread) countdown(timeout Time) func() Time {
+	switch {
+	case timeout == Never:
+		return func() Time { return Never }
+	case t.conn.Timed():
+		end := Never
+		if start := t.slot.Clock(); timeout < Never-start {
+			end = start + timeout
+		}
+		return func() Time { return end - t.slot.Clock() }
+	}
+	end := time.Now().Add(timeout.Wall())
+	return func() Time { return Time(time.Until(end)) * Nanosecond }
 }
 
 // WaitInterrupt waits until the interrupt of the thread's node is asserted;
@@ -244,7 +245,7 @@ func (t *Thread) WaitInterrupt(timeout Time) (bool, error) {
 		return false, err
 	}
 	defer t.leave()
-	wake, err := t.slot.Park(t.ctx, bridge.Wait{Timeout: timeout, Interrupt: true})
+	wake, err := t.park(layout.BridgeReasonInterrupt, bridge.Wait{Timeout: timeout, Interrupt: true})
 	if err != nil {
 		return false, t.fail("wait for an interrupt", err)
 	}
@@ -272,7 +273,9 @@ func (t *Thread) Write(address uint32, data ...uint32) error {
 	return nil
 }
 
-func putLittle(b []byte, v uint32) { b[0], b[1], b[2], b[3] = byte(v), byte(v>>8), byte(v>>16), byte(v>>24) }
+func putLittle(b []byte, v uint32) {
+	b[0], b[1], b[2], b[3] = byte(v), byte(v>>8), byte(v>>16), byte(v>>24)
+}
 
 // Read reads a dword of the card at a physical address. The thread waits for
 // the answer; everything that it wrote before has reached the card by then.
@@ -298,7 +301,9 @@ func (t *Thread) Read(address uint32) (uint32, error) {
 // park waits for one reason and takes no other. In free mode a wake meant for
 // an earlier wait may come late.
 func (t *Thread) park(reason layout.BridgeReason, w bridge.Wait) (bridge.Wake, error) {
+	left := t.countdown(w.Timeout)
 	for {
+		w.Timeout = max(left(), 0)
 		wake, err := t.slot.Park(t.ctx, w)
 		if err != nil {
 			return wake, err
@@ -314,7 +319,7 @@ func (t *Thread) park(reason layout.BridgeReason, w bridge.Wait) (bridge.Wake, e
 
 // Publish says that the thread has stored to these ranges of its node's
 // memory, so that other threads of the node that poll them look.
-func (t *Thread) Publish(ranges ...Range) error {
+func (t *Thread) Publish(ranges ...bridge.Range) error {
 	if err := t.enter("publish"); err != nil {
 		return err
 	}

@@ -1,0 +1,433 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package bridge is the host side of the pages and the socket that join Go
+// programs with the fabric simulator: command rings, waits in virtual time,
+// host memory with its frame-use table. Programs use it through package
+// driver, which makes threads of its slots.
+package bridge
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"hvia/layout"
+	"hvia/params"
+)
+
+// replyLimit bounds the wait for an answer on the control socket. The
+// simulator answers between two steps of its cards.
+const replyLimit = 30 * time.Second
+
+// backstop bounds every sleep: a kick that comes between the last look and
+// the sleep would otherwise be lost.
+const backstop = 250 * time.Millisecond
+
+// handOver orders what goroutines of one process do before a wait and after
+// it. The real order comes from shared memory, which the race detector does
+// not see.
+var handOver atomic.Uint64
+
+// Options says how a process joins a fabric.
+type Options struct {
+	Name  string // of the process, for messages; its program name if empty
+	Nodes []int  // nodes whose host memory is mapped; nil means all
+
+	// Explain, when set, is asked for more words when the simulator died.
+	Explain func() string
+
+	layoutHash, paramsHash uint64 // what is claimed instead of the truth, in tests
+}
+
+// Conn is one process's connection to a fabric.
+type Conn struct {
+	path    string
+	sock    *net.UnixConn
+	explain func() string
+	pages   []byte
+	header  layout.BridgeHeader
+	timed   bool
+	nodes   int
+	memory  map[int]*Memory
+
+	// Everyone who touches the pages holds the gate for reading; Close takes
+	// it for writing before they go.
+	gate   sync.RWMutex
+	closed atomic.Bool
+	gone   bool // pages are gone; guarded by gate
+	dead   atomic.Bool
+
+	requests sync.Mutex // one request at a time
+	replies  chan layout.BridgeReply
+	readDone chan struct{}
+
+	mu    sync.Mutex
+	slots map[*Slot]struct{}
+}
+
+// Dial joins the fabric that serves the path.
+func Dial(ctx context.Context, path string, o Options) (*Conn, error) {
+	if o.Name == "" {
+		o.Name = os.Args[0]
+	}
+	var d net.Dialer
+	raw, err := d.DialContext(ctx, "unixpacket", path)
+	if err != nil {
+		if errors.Is(err, unix.ECONNREFUSED) || errors.Is(err, unix.ENOENT) {
+			return nil, fmt.Errorf("bridge: connect to %s: %w (%w): start one, or check the path", path, ErrNoSimulator, err)
+		}
+		return nil, fmt.Errorf("bridge: connect to %s: %w", path, err)
+	}
+	c := &Conn{
+		path: path, sock: raw.(*net.UnixConn), explain: o.Explain, memory: map[int]*Memory{},
+		replies: make(chan layout.BridgeReply, 1), readDone: make(chan struct{}), slots: map[*Slot]struct{}{},
+	}
+	if err := c.hello(ctx, o); err != nil {
+		c.sock.Close()
+		c.release()
+		return nil, err
+	}
+	go c.read()
+	return c, nil
+}
+
+func newRequest(op layout.BridgeControl) layout.BridgeRequest {
+	r := layout.BridgeRequest(make([]byte, layout.BridgeRequestSize))
+	r.SetMagic(layout.BridgeMagic)
+	r.SetVersion(layout.BridgeVersion)
+	r.SetOpcode(uint32(op))
+	return r
+}
+
+func (c *Conn) hello(ctx context.Context, o Options) error {
+	if o.layoutHash == 0 {
+		o.layoutHash = layout.Hash
+	}
+	if o.paramsHash == 0 {
+		o.paramsHash = params.Hash
+	}
+	mask := ^uint32(0)
+	if o.Nodes != nil {
+		mask = 0
+		for _, n := range o.Nodes {
+			if n < 0 || n >= layout.BridgeMaxNodes {
+				return fmt.Errorf("bridge: connect to %s: node %d: a fabric has at most %d nodes, counted from 0", c.path, n, layout.BridgeMaxNodes)
+			}
+			mask |= 1 << n
+		}
+	}
+	r := newRequest(layout.BridgeControlHello)
+	r.SetLayoutHash(o.layoutHash)
+	r.SetParamsHash(o.paramsHash)
+	r.SetPid(uint32(os.Getpid()))
+	r.SetNodeMask(mask)
+	copy(r.Name()[:len(r.Name())-1], o.Name)
+	limit := time.Now().Add(replyLimit)
+	if d, ok := ctx.Deadline(); ok && d.Before(limit) {
+		limit = d
+	}
+	_ = c.sock.SetDeadline(limit)
+	stop := context.AfterFunc(ctx, func() { _ = c.sock.SetDeadline(time.Unix(1, 0)) })
+	defer stop()
+	if _, err := c.sock.Write(r); err != nil {
+		return fmt.Errorf("bridge: greet the simulator at %s: %w", c.path, err)
+	}
+	reply := layout.BridgeReply(make([]byte, layout.BridgeReplySize))
+	oob := make([]byte, unix.CmsgSpace(4*(1+2*layout.BridgeMaxNodes)))
+	n, oobn, _, _, err := c.sock.ReadMsgUnix(reply, oob)
+	if err != nil {
+		return fmt.Errorf("bridge: greet the simulator at %s: %w", c.path, err)
+	}
+	fds, err := descriptors(oob[:oobn])
+	// Whatever happens below, nobody else will close these.
+	defer func() {
+		for _, fd := range fds {
+			_ = unix.Close(fd)
+		}
+	}()
+	if err != nil {
+		return fmt.Errorf("bridge: greet the simulator at %s: %w", c.path, err)
+	}
+	if n != layout.BridgeReplySize || reply.Magic() != layout.BridgeMagic {
+		return fmt.Errorf("bridge: greet the simulator at %s: a reply of %d bytes that is none of this protocol: %w", c.path, n, ErrVersion)
+	}
+	if reply.LayoutHash() != o.layoutHash || reply.ParamsHash() != o.paramsHash {
+		return fmt.Errorf("bridge: connect to %s: layout hash %016x of this program, %016x of the simulator; params hash %016x and %016x: %w: rebuild both from one checkout",
+			c.path, o.layoutHash, reply.LayoutHash(), o.paramsHash, reply.ParamsHash(), ErrVersion)
+	}
+	if reply.Refused() != 0 {
+		return fmt.Errorf("bridge: connect to %s: %w: %s", c.path, ErrRefused, text(reply.Text()))
+	}
+	c.nodes = int(reply.Nodes())
+	var nodes []int
+	for i := range c.nodes {
+		if mask>>i&1 != 0 {
+			nodes = append(nodes, i)
+		}
+	}
+	if len(fds) != 1+2*len(nodes) {
+		return fmt.Errorf("bridge: connect to %s: %d descriptors came, want %d: the process has too many open files", c.path, len(fds), 1+2*len(nodes))
+	}
+	if c.pages, err = mapShared(fds[0], int(reply.ControlBytes())); err != nil {
+		return fmt.Errorf("bridge: connect to %s: map %d bytes of control pages: %w", c.path, reply.ControlBytes(), err)
+	}
+	c.header = layout.BridgeHeader(c.pages[:layout.BridgeHeaderSize])
+	c.timed = layout.BridgeMode(c.header.Mode()) == layout.BridgeModeTimed
+	for i, node := range nodes {
+		if err := c.mapNode(node, fds[1+2*i], fds[2+2*i], int(reply.MemoryBytes())); err != nil {
+			return err
+		}
+		fds[1+2*i] = -1 // kept
+	}
+	_ = c.sock.SetDeadline(time.Time{})
+	return nil
+}
+
+func (c *Conn) mapNode(node, memory, use, bytes int) error {
+	m := &Memory{Node: node, FD: memory, Frames: bytes / FrameBytes}
+	var err error
+	if m.view, err = mapShared(memory, bytes); err != nil {
+		return fmt.Errorf("bridge: connect to %s: map %d bytes of node %d's memory: %w", c.path, bytes, node, err)
+	}
+	if m.use, err = mapShared(use, m.Frames*layout.BridgeFrameUseSize); err != nil {
+		retire(m.view)
+		return fmt.Errorf("bridge: connect to %s: map node %d's frame-use table: %w", c.path, node, err)
+	}
+	c.memory[node] = m
+	return nil
+}
+
+func descriptors(oob []byte) ([]int, error) {
+	if len(oob) == 0 {
+		return nil, nil
+	}
+	messages, err := unix.ParseSocketControlMessage(oob)
+	if err != nil {
+		return nil, err
+	}
+	var fds []int
+	for i := range messages {
+		rights, err := unix.ParseUnixRights(&messages[i])
+		if err != nil {
+			return fds, err
+		}
+		fds = append(fds, rights...)
+	}
+	return fds, nil
+}
+
+func text(b []byte) string {
+	for i, ch := range b {
+		if ch == 0 {
+			return string(b[:i])
+		}
+	}
+	return string(b)
+}
+
+// read takes replies off the socket and notices its end, which is the death
+// of the simulator unless the fabric was closed.
+func (c *Conn) read() {
+	defer close(c.readDone)
+	for {
+		b := make([]byte, layout.BridgeReplySize)
+		n, err := c.sock.Read(b)
+		if err != nil || n == 0 {
+			break
+		}
+		if n == len(b) {
+			select {
+			case c.replies <- b:
+			default: // the answer to a request that nobody waits for any more
+			}
+		}
+	}
+	c.dead.Store(true)
+	c.kick()
+}
+
+// kick wakes every thread of this process, so that it looks whether it may
+// go on.
+func (c *Conn) kick() {
+	c.gate.RLock()
+	defer c.gate.RUnlock()
+	if c.gone {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for s := range c.slots {
+		futexWake(s.wakeSequence)
+		futexWake(s.ring.head)
+	}
+}
+
+// check says whether the fabric is usable. The gate is held.
+func (c *Conn) check() error {
+	if c.closed.Load() || c.gone {
+		return &StopError{Kind: ErrClosed, Text: "this process closed its connection to " + c.path}
+	}
+	if layout.BridgeRunState(word(c.header, layout.BridgeHeaderRunStateOffset).Load()) == layout.BridgeRunStateStopped {
+		kind, ok := stopErrors[layout.BridgeStop(c.header.StopReason())]
+		if !ok {
+			kind = ErrProtocol
+		}
+		return &StopError{Kind: kind, Time: Time(c.header.StopTime()), Text: text(c.header.StopText())}
+	}
+	if c.dead.Load() {
+		e := &StopError{Kind: ErrSimulatorDied, Time: Time(c.header.Now()), Text: fmt.Sprintf("process %d that served %s is gone", c.header.SimulatorPid(), c.path)}
+		if c.explain != nil {
+			if why := c.explain(); why != "" {
+				e.Text += ": " + why
+			}
+		}
+		return e
+	}
+	return nil
+}
+
+// Err is nil while the fabric is usable, else why it is not.
+func (c *Conn) Err() error {
+	c.gate.RLock()
+	defer c.gate.RUnlock()
+	return c.check()
+}
+
+// Timed says whether the fabric runs in timed mode.
+func (c *Conn) Timed() bool { return c.timed }
+
+// Nodes is the number of nodes of the fabric.
+func (c *Conn) Nodes() int { return c.nodes }
+
+// Memory is the host memory of a node.
+func (c *Conn) Memory(node int) (*Memory, error) {
+	m, ok := c.memory[node]
+	if !ok {
+		return nil, fmt.Errorf("bridge: node %d of %s: %w: name it when joining", node, c.path, ErrNodeNotMapped)
+	}
+	return m, nil
+}
+
+// Reproducible is false once something outside virtual time took part in a
+// timed run: a call was aborted, a thread came late, a process died.
+func (c *Conn) Reproducible() bool {
+	c.gate.RLock()
+	defer c.gate.RUnlock()
+	return !c.gone && c.timed && c.header.Tainted() == 0
+}
+
+func (c *Conn) request(ctx context.Context, r layout.BridgeRequest) (layout.BridgeReply, error) {
+	c.requests.Lock()
+	defer c.requests.Unlock()
+	op := layout.BridgeControl(r.Opcode())
+	if err := c.Err(); err != nil && op != layout.BridgeControlDigest {
+		return nil, err
+	}
+	select {
+	case <-c.replies: // left by a request that was given up
+	default:
+	}
+	if _, err := c.sock.Write(r); err != nil {
+		if e := c.Err(); e != nil {
+			return nil, e
+		}
+		return nil, fmt.Errorf("bridge: %s request to %s: %w", op, c.path, err)
+	}
+	timer := time.NewTimer(replyLimit)
+	defer timer.Stop()
+	for {
+		select {
+		case reply := <-c.replies:
+			if layout.BridgeControl(reply.Opcode()) != op {
+				continue
+			}
+			if reply.Refused() != 0 {
+				return nil, fmt.Errorf("bridge: %s request to %s: %w: %s", op, c.path, ErrRefused, text(reply.Text()))
+			}
+			return reply, nil
+		case <-c.readDone:
+			if err := c.Err(); err != nil {
+				return nil, err
+			}
+			return nil, fmt.Errorf("bridge: %s request to %s: %w", op, c.path, ErrSimulatorDied)
+		case <-ctx.Done():
+			return nil, fmt.Errorf("bridge: %s request to %s: %w: %w", op, c.path, ErrAborted, context.Cause(ctx))
+		case <-timer.C:
+			return nil, fmt.Errorf("bridge: %s request to %s: no answer in %v: %w", op, c.path, replyLimit, ErrUnresponsive)
+		}
+	}
+}
+
+// Digest is what a run did, as numbers that are the same when it repeats.
+type Digest struct {
+	Hash         uint64 // over frames, wakes, messages and their times
+	Time         Time   // simulated time reached
+	Frames       uint64 // frames put on the wire
+	Wakes        uint64 // waits ended
+	Reproducible bool
+}
+
+// Digest asks for the digest of the run so far. The answer comes when the
+// fabric has nothing to do.
+func (c *Conn) Digest(ctx context.Context) (Digest, error) {
+	reply, err := c.request(ctx, newRequest(layout.BridgeControlDigest))
+	if err != nil {
+		return Digest{}, err
+	}
+	return Digest{
+		Hash: reply.Digest(), Time: Time(reply.Time()), Frames: reply.Frames(), Wakes: reply.Wakes(),
+		Reproducible: c.timed && reply.Tainted() == 0,
+	}, nil
+}
+
+// Close detaches this process's threads and leaves the fabric. Calls that
+// wait return ErrClosed. Slices of host memory are invalid afterwards.
+func (c *Conn) Close() error {
+	if c.closed.Swap(true) {
+		return nil
+	}
+	c.kick()
+	c.gate.Lock()
+	c.mu.Lock()
+	for s := range c.slots {
+		s.state.Store(uint32(layout.BridgeStateDetached))
+	}
+	c.mu.Unlock()
+	c.wakeSimulator()
+	err := c.sock.Close()
+	c.release()
+	c.gate.Unlock()
+	<-c.readDone
+	if err != nil {
+		return fmt.Errorf("bridge: leave %s: %w", c.path, err)
+	}
+	return nil
+}
+
+// release gives the pages back.
+func (c *Conn) release() {
+	c.gone = true
+	retire(c.pages)
+	for _, m := range c.memory {
+		retire(m.view)
+		retire(m.use)
+		_ = unix.Close(m.FD)
+	}
+}
+
+// wakeSimulator tells the simulator that something was published. The gate is
+// held.
+func (c *Conn) wakeSimulator() {
+	sequence := word(c.header, layout.BridgeHeaderSequenceOffset)
+	sequence.Add(1)
+	if word(c.header, layout.BridgeHeaderSleepingOffset).Load() != 0 {
+		futexWake(sequence)
+	}
+}

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bridge
+
+import (
+	"errors"
+	"fmt"
+
+	"hvia/layout"
+)
+
+// Why a connection or a call ended. A StopError carries one of the first
+// group; test with errors.Is.
+var (
+	ErrClosed        = errors.New("fabric is closed")
+	ErrDeadlock      = errors.New("deadlock in virtual time")
+	ErrStuck         = errors.New("a thread neither acts nor waits")
+	ErrPeerDied      = errors.New("a peer process died")
+	ErrMemoryFault   = errors.New("card accessed host memory outside the frames in use")
+	ErrProtocol      = errors.New("bridge protocol violated")
+	ErrStartTimeout  = errors.New("not all declared threads attached")
+	ErrDevice        = errors.New("card model fault")
+	ErrSimulatorDied = errors.New("simulator died")
+
+	ErrVersion      = errors.New("program and simulator do not match")
+	ErrRefused      = errors.New("simulator refused the request")
+	ErrAborted      = errors.New("call aborted by its context")
+	ErrNoSimulator  = errors.New("no simulator serves this path")
+	ErrUnresponsive = errors.New("simulator does not respond")
+)
+
+var stopErrors = map[layout.BridgeStop]error{
+	layout.BridgeStopClosed:       ErrClosed,
+	layout.BridgeStopDeadlock:     ErrDeadlock,
+	layout.BridgeStopStuck:        ErrStuck,
+	layout.BridgeStopPeerDied:     ErrPeerDied,
+	layout.BridgeStopMemoryFault:  ErrMemoryFault,
+	layout.BridgeStopProtocol:     ErrProtocol,
+	layout.BridgeStopStartTimeout: ErrStartTimeout,
+	layout.BridgeStopDevice:       ErrDevice,
+}
+
+// StopError says that the run is over, why, and at what simulated time. Every
+// waiting and every later call of every process gets it.
+type StopError struct {
+	Kind error  // one of the sentinels of this package
+	Time Time   // simulated time of the end
+	Text string // one sentence that names what and who
+}
+
+func (e *StopError) Error() string { return fmt.Sprintf("bridge: %v: %s", e.Kind, e.Text) }
+
+// Unwrap gives the sentinel.
+func (e *StopError) Unwrap() error { return e.Kind }

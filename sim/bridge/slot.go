@@ -1,0 +1,362 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bridge
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"hvia/layout"
+)
+
+// abortLimit is how long an aborted wait gives the simulator to end it.
+const abortLimit = 2 * time.Second
+
+// Range is a range of physical host memory.
+type Range struct {
+	Address uint32
+	Length  uint32
+}
+
+// MaxWatches is the number of ranges that one wait can watch.
+const MaxWatches = layout.BridgeMaxWatches
+
+// Wait says what a thread waits for. With nothing but a timeout it sleeps.
+type Wait struct {
+	Timeout   Time    // simulated time in timed mode, wall time in free mode; Never for none
+	Period    Time    // the thread looks at its start and every Period after it
+	Watches   []Range // a write by the card, or a Publish on the same node
+	Interrupt bool
+	Message   bool
+	Reply     bool
+	Barrier   bool
+
+	// Look, when set, is asked in free mode after the wait was published:
+	// what the card wrote before it knew of the wait would otherwise be missed.
+	Look func() bool
+}
+
+// Wake says how a wait ended.
+type Wake struct {
+	Reason  layout.BridgeReason
+	Time    Time
+	Value   uint32 // reason Reply: the dword read
+	Node    int    // reason Message: its sender
+	Rank    int
+	Sent    Time
+	Message []byte
+}
+
+// Slot is one thread's end of the bridge. It serves one goroutine at a time.
+type Slot struct {
+	conn  *Conn
+	index int
+	page  layout.BridgeSlot
+	ring  ring
+	clock Time
+
+	state        *atomic.Uint32
+	waitSequence *atomic.Uint32
+	wakeSequence *atomic.Uint32
+	hostSleeping *atomic.Uint32
+	ringSleeping *atomic.Uint32
+	abort        *atomic.Uint32
+	detached     bool
+	begun        bool
+	lost         error // a wait that could not be ended: the slot is unusable
+}
+
+// Attach claims the slot of (node, rank). The thread's time begins with
+// Begin.
+func (c *Conn) Attach(ctx context.Context, node, rank int, name string) (*Slot, error) {
+	if node < 0 || rank < 0 {
+		return nil, fmt.Errorf("bridge: attach '%s' as node %d rank %d: both count from 0", name, node, rank)
+	}
+	r := newRequest(layout.BridgeControlAttach)
+	r.SetNode(uint32(node))
+	r.SetRank(uint32(rank))
+	if len(name) >= len(r.Name()) {
+		return nil, fmt.Errorf("bridge: attach '%s': a name has at most %d bytes", name, len(r.Name())-1)
+	}
+	copy(r.Name(), name)
+	reply, err := c.request(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	c.gate.RLock()
+	defer c.gate.RUnlock()
+	if c.gone {
+		return nil, c.check()
+	}
+	base := layout.BridgeHeaderSize + int(reply.Slot())*layout.BridgeSlotStride
+	s := newSlot(c.pages[base : base+layout.BridgeSlotStride])
+	s.conn, s.index = c, int(reply.Slot())
+	c.mu.Lock()
+	c.slots[s] = struct{}{}
+	c.mu.Unlock()
+	return s, nil
+}
+
+func newSlot(b []byte) *Slot {
+	page := layout.BridgeSlot(b[:layout.BridgeSlotSize])
+	return &Slot{
+		page:         page,
+		ring:         newRing(word(page, layout.BridgeSlotCommandTailOffset), word(page, layout.BridgeSlotCommandHeadOffset), b[layout.BridgeSlotSize:]),
+		state:        word(page, layout.BridgeSlotStateOffset),
+		waitSequence: word(page, layout.BridgeSlotWaitSequenceOffset),
+		wakeSequence: word(page, layout.BridgeSlotWakeSequenceOffset),
+		hostSleeping: word(page, layout.BridgeSlotHostSleepingOffset),
+		ringSleeping: word(page, layout.BridgeSlotRingSleepingOffset),
+		abort:        word(page, layout.BridgeSlotAbortOffset),
+	}
+}
+
+// Clock is the thread's time: that of its last wake in timed mode, the
+// fabric's in free mode.
+func (s *Slot) Clock() Time {
+	if s.conn.timed {
+		return s.clock
+	}
+	s.conn.gate.RLock()
+	defer s.conn.gate.RUnlock()
+	if s.conn.gone {
+		return s.clock
+	}
+	return Time(s.conn.header.Now())
+}
+
+func (s *Slot) usable() error {
+	if err := s.conn.check(); err != nil {
+		return err
+	}
+	return s.lost
+}
+
+// Begin waits until the thread's time begins: at 0 when all declared threads
+// have attached, or at once when it came later.
+func (s *Slot) Begin(ctx context.Context) error {
+	if s.begun {
+		return nil
+	}
+	s.conn.gate.RLock()
+	defer s.conn.gate.RUnlock()
+	if err := s.usable(); err != nil {
+		return err
+	}
+	// The simulator parked the slot when it was claimed, with wake count 0.
+	_, err := s.sleep(ctx, 0, Wait{Timeout: Never})
+	// An aborted begin leaves the thread running at the time it was woken.
+	s.begun = err == nil || errors.Is(err, ErrAborted)
+	return err
+}
+
+// Post appends commands at the thread's clock. In timed mode they reach the
+// card when the thread waits; in free mode at once.
+func (s *Slot) Post(ctx context.Context, commands ...Command) error {
+	s.conn.gate.RLock()
+	defer s.conn.gate.RUnlock()
+	if err := s.usable(); err != nil {
+		return err
+	}
+	for i := range commands {
+		commands[i].Time = s.clock
+		for !s.ring.push(&commands[i]) {
+			if err := s.waitForRing(ctx); err != nil {
+				// Half of a message may be in the ring.
+				s.lost = err
+				return err
+			}
+		}
+	}
+	if !s.conn.timed {
+		s.conn.wakeSimulator()
+	}
+	return nil
+}
+
+// waitForRing sleeps until the simulator has taken commands. It takes them
+// whenever it looks, also in timed mode, where they keep their time.
+func (s *Slot) waitForRing(ctx context.Context) error {
+	stop := context.AfterFunc(ctx, func() { s.kickSafely(s.ring.head) })
+	defer stop()
+	for {
+		head := s.ring.head.Load()
+		if s.ring.tail.Load()-head < ringEntries {
+			return nil
+		}
+		s.ringSleeping.Store(1)
+		s.conn.wakeSimulator()
+		if s.ring.head.Load() == head {
+			futexWait(s.ring.head, head, backstop)
+		}
+		s.ringSleeping.Store(0)
+		if err := s.usable(); err != nil {
+			return err
+		}
+		if ctx.Err() != nil {
+			return fmt.Errorf("bridge: post a command: %w: %w", ErrAborted, context.Cause(ctx))
+		}
+	}
+}
+
+// kickSafely wakes a sleeper from a goroutine that does not hold the gate.
+func (s *Slot) kickSafely(w *atomic.Uint32) {
+	s.conn.gate.RLock()
+	defer s.conn.gate.RUnlock()
+	if !s.conn.gone {
+		futexWake(w)
+	}
+}
+
+// Park publishes a wait and sleeps until it ends.
+func (s *Slot) Park(ctx context.Context, w Wait) (Wake, error) {
+	s.conn.gate.RLock()
+	defer s.conn.gate.RUnlock()
+	if err := s.usable(); err != nil {
+		return Wake{}, err
+	}
+	if len(w.Watches) > MaxWatches {
+		return Wake{}, fmt.Errorf("bridge: wait on %d ranges: at most %d can be watched", len(w.Watches), MaxWatches)
+	}
+	before := s.wakeSequence.Load()
+	s.describe(w)
+	handOver.Add(1)
+	s.state.Store(uint32(layout.BridgeStateWaiting))
+	s.conn.wakeSimulator()
+	if !s.conn.timed && w.Look != nil && w.Look() && s.cancel() {
+		return Wake{Reason: layout.BridgeReasonWritten, Time: s.clock}, nil
+	}
+	return s.sleep(ctx, before, w)
+}
+
+func (s *Slot) describe(w Wait) {
+	deadline := Never
+	if s.conn.timed && w.Timeout < Never-s.clock {
+		deadline = s.clock + w.Timeout
+	}
+	var flags uint32
+	for _, f := range []struct {
+		on   bool
+		mask uint32
+	}{
+		{w.Interrupt, layout.BridgeSlotWaitFlagsInterruptMask}, {w.Message, layout.BridgeSlotWaitFlagsMessageMask},
+		{w.Reply, layout.BridgeSlotWaitFlagsReplyMask}, {w.Barrier, layout.BridgeSlotWaitFlagsBarrierMask},
+	} {
+		if f.on {
+			flags |= f.mask
+		}
+	}
+	s.page.SetWaitStart(uint64(s.clock))
+	s.page.SetWaitDeadline(uint64(deadline))
+	s.page.SetWaitPeriod(uint64(max(w.Period, 1)))
+	s.page.SetWaitFlags(flags)
+	s.page.SetWaitWatches(uint32(len(w.Watches)))
+	for i, r := range w.Watches {
+		at := i * layout.BridgeWatchSize
+		watch := layout.BridgeWatch(s.page.Watches()[at : at+layout.BridgeWatchSize])
+		watch.SetAddress(uint64(r.Address))
+		watch.SetLength(uint64(r.Length))
+	}
+	s.waitSequence.Add(1)
+}
+
+// cancel ends a wait from this side, in free mode; false when the simulator
+// was faster.
+func (s *Slot) cancel() bool {
+	return s.state.CompareAndSwap(uint32(layout.BridgeStateWaiting), uint32(layout.BridgeStateRunning))
+}
+
+func (s *Slot) sleep(ctx context.Context, before uint32, w Wait) (Wake, error) {
+	stop := context.AfterFunc(ctx, func() { s.requestAbort() })
+	defer stop()
+	var deadline, abortDeadline time.Time
+	if !s.conn.timed && w.Timeout != Never {
+		deadline = time.Now().Add(w.Timeout.Wall())
+	}
+	for s.wakeSequence.Load() == before {
+		nap := backstop
+		if !deadline.IsZero() {
+			nap = min(nap, time.Until(deadline))
+		}
+		if nap > 0 {
+			s.hostSleeping.Store(1)
+			if s.wakeSequence.Load() == before && s.conn.check() == nil {
+				futexWait(s.wakeSequence, before, nap)
+			}
+			s.hostSleeping.Store(0)
+		}
+		if err := s.conn.check(); err != nil {
+			return Wake{}, err
+		}
+		if !deadline.IsZero() && !time.Now().Before(deadline) && s.cancel() {
+			handOver.Add(1)
+			return Wake{Reason: layout.BridgeReasonDeadline, Time: s.clock}, nil
+		}
+		if ctx.Err() == nil {
+			continue
+		}
+		// The request goes out again here: AfterFunc may not have run yet.
+		s.abort.Store(1)
+		s.conn.wakeSimulator()
+		if abortDeadline.IsZero() {
+			abortDeadline = time.Now().Add(abortLimit)
+		} else if time.Now().After(abortDeadline) {
+			s.lost = fmt.Errorf("bridge: %w: %w; %w within %v of it", ErrAborted, context.Cause(ctx), ErrUnresponsive, abortLimit)
+			return Wake{}, s.lost
+		}
+	}
+	handOver.Add(1)
+	// The end of the run wakes everyone too.
+	if err := s.conn.check(); err != nil {
+		return Wake{}, err
+	}
+	if s.conn.timed {
+		s.clock = Time(s.page.WakeTime())
+	}
+	wake := Wake{Reason: layout.BridgeReason(s.page.WakeReason()), Time: Time(s.page.WakeTime())}
+	switch wake.Reason {
+	case layout.BridgeReasonAborted:
+		s.abort.Store(0)
+		return wake, fmt.Errorf("bridge: wait at %v: %w: %w", s.clock, ErrAborted, context.Cause(ctx))
+	case layout.BridgeReasonReply:
+		wake.Value = s.page.ReplyValue()
+	case layout.BridgeReasonMessage:
+		wake.Node, wake.Rank, wake.Sent = int(s.page.MessageNode()), int(s.page.MessageRank()), Time(s.page.MessageTime())
+		wake.Message = append([]byte(nil), s.page.Inbox()[:s.page.MessageBytes()]...)
+	}
+	return wake, nil
+}
+
+func (s *Slot) requestAbort() {
+	s.conn.gate.RLock()
+	defer s.conn.gate.RUnlock()
+	if s.conn.gone {
+		return
+	}
+	s.abort.Store(1)
+	s.conn.wakeSimulator()
+}
+
+// Detach ends the thread. What it posted still reaches the card.
+func (s *Slot) Detach() error {
+	s.conn.gate.RLock()
+	defer s.conn.gate.RUnlock()
+	if s.conn.gone || s.detached {
+		return nil
+	}
+	s.detached = true
+	s.conn.mu.Lock()
+	delete(s.conn.slots, s)
+	s.conn.mu.Unlock()
+	handOver.Add(1)
+	s.state.Store(uint32(layout.BridgeStateDetached))
+	s.conn.wakeSimulator()
+	err := s.conn.check()
+	if errors.Is(err, ErrClosed) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sim
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"syscall"
+
+	"hvia/sim/verilate"
+)
+
+// ErrNoCompiler is returned when there is no C++ compiler on PATH.
+var ErrNoCompiler = errors.New("g++ not found on PATH: install it (Debian, Ubuntu: apt-get install g++) or run 'make setup'")
+
+var (
+	simulatorSources = []string{"sim/fabric/*.cc"}
+	simulatorHeaders = []string{"sim/fabric/*.h", "sim/gen/*.h", "sim/model/host_memory_port.h"}
+	simulatorFlags   = []string{"-std=c++17", "-O2", "-Wall", "-Wextra", "-Werror", "-pthread"}
+)
+
+// Simulator builds the fabric simulator from the checkout around the working
+// directory and returns the program's path. A build is cached by the content
+// of everything that goes into it.
+func Simulator(ctx context.Context) (string, error) {
+	root, err := verilate.Root()
+	if err != nil {
+		return "", err
+	}
+	compiler, err := exec.LookPath("g++")
+	if err != nil {
+		return "", ErrNoCompiler
+	}
+	sources, err := glob(root, simulatorSources)
+	if err != nil {
+		return "", err
+	}
+	headers, err := glob(root, simulatorHeaders)
+	if err != nil {
+		return "", err
+	}
+	sum, err := contentHash(root, compiler, slices.Concat(sources, headers))
+	if err != nil {
+		return "", err
+	}
+	cache := filepath.Join(root, "build", "cache")
+	dir := filepath.Join(cache, "hvia-sim-"+sum[:16])
+	program := filepath.Join(dir, "hvia-sim")
+	if _, err := os.Stat(program); err == nil {
+		return program, nil
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return "", fmt.Errorf("sim: build the simulator: %w", err)
+	}
+	unlock, err := lockFile(dir + ".lock")
+	if err != nil {
+		return "", fmt.Errorf("sim: build the simulator: %w", err)
+	}
+	defer unlock()
+	if _, err := os.Stat(program); err == nil {
+		return program, nil
+	}
+	args := append(slices.Clone(simulatorFlags), "-I"+root, "-o", program+".tmp")
+	for _, s := range sources {
+		args = append(args, filepath.Join(root, s))
+	}
+	cmd := exec.CommandContext(ctx, compiler, args...)
+	cmd.Dir = root
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("sim: build the simulator: %s %v: %w\n%s", compiler, args, err, out[max(0, len(out)-8000):])
+	}
+	// The rename is what makes the cache entry valid.
+	if err := os.Rename(program+".tmp", program); err != nil {
+		return "", fmt.Errorf("sim: build the simulator: %w", err)
+	}
+	return program, nil
+}
+
+func glob(root string, patterns []string) ([]string, error) {
+	var files []string
+	for _, p := range patterns {
+		m, err := filepath.Glob(filepath.Join(root, p))
+		if err != nil {
+			return nil, fmt.Errorf("sim: build the simulator: %w", err)
+		}
+		if len(m) == 0 {
+			return nil, fmt.Errorf("sim: build the simulator: no file matches %s in %s: run inside a complete checkout", p, root)
+		}
+		for _, f := range m {
+			rel, err := filepath.Rel(root, f)
+			if err != nil {
+				return nil, fmt.Errorf("sim: build the simulator: %w", err)
+			}
+			files = append(files, rel)
+		}
+	}
+	slices.Sort(files)
+	return files, nil
+}
+
+func contentHash(root, compiler string, files []string) (string, error) {
+	version, err := exec.Command(compiler, "--version").Output()
+	if err != nil {
+		return "", fmt.Errorf("sim: %s --version: %w", compiler, err)
+	}
+	h := sha256.New()
+	fmt.Fprintf(h, "%s\n%v\n", version, simulatorFlags)
+	for _, name := range files {
+		f, err := os.Open(filepath.Join(root, name))
+		if err != nil {
+			return "", fmt.Errorf("sim: build the simulator: %w", err)
+		}
+		fmt.Fprintf(h, "%s\n", name)
+		_, err = io.Copy(h, f)
+		f.Close()
+		if err != nil {
+			return "", fmt.Errorf("sim: build the simulator: read %s: %w", name, err)
+		}
+	}
+	return hex.EncodeToString(h.Sum(nil)), nil
+}
+
+// lockFile takes an exclusive advisory lock, which goes with the process.
+func lockFile(path string) (func(), error) {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX); err != nil {
+		f.Close()
+		return nil, err
+	}
+	return func() { f.Close() }, nil
+}

@@ -1,0 +1,379 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package sim builds, starts, joins and ends the fabric simulator, the process
+// that holds the simulated cards and the wire. What programs do on a fabric is
+// in packages driver and vipl.
+package sim
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"hvia/sim/bridge"
+)
+
+// Mode is how a fabric keeps time.
+type Mode string
+
+// Time modes.
+const (
+	// Timed: every host thread has a virtual clock, runs repeat to the bit.
+	Timed Mode = "timed"
+	// Free: the simulator runs whenever there is work.
+	Free Mode = "free"
+)
+
+// startLimit bounds the wait for the simulator's first word.
+const startLimit = 20 * time.Second
+
+// quitLimit is how long the simulator may take to end before it is killed.
+const quitLimit = 5 * time.Second
+
+// ErrStart is returned when the simulator ended before it was ready.
+var ErrStart = errors.New("simulator did not start")
+
+// Node is one simulated host with its card.
+type Node struct {
+	Kind string // kind of card; "echo" is a test device
+	Name string
+}
+
+// Thread declares a participant of a timed run: its time 0 is the moment at
+// which all declared threads have attached.
+type Thread struct {
+	Node int
+	Rank int // distinguishes the threads of a node and orders what they do at one instant
+	Name string
+}
+
+// Config describes a fabric. The zero value of a field takes the default.
+type Config struct {
+	Mode        Mode // Timed
+	Nodes       []Node
+	Threads     []Thread // required in timed mode
+	MemoryBytes int64    // host memory of each node: 256 MiB
+	Profile     string   // set of parameters: hvia-ge
+	Seed        uint64   // of everything random in the models: 1
+	SpareSlots  int      // for threads that were not declared: 16
+
+	// SocketPath is where other processes join; a private one if empty.
+	SocketPath string
+
+	StuckLimit      time.Duration // wall time a timed thread may run without a call: 10 s
+	StartLimit      time.Duration // wall time until all declared threads have attached: 60 s
+	ContinueOnDeath bool          // a process that dies does not stop the others
+
+	Program   string   // path of the simulator; built from the checkout if empty
+	Arguments []string // further arguments for it
+
+	Process string // name of this process in messages
+	Attach  []int  // nodes whose memory this process maps: nil means all
+}
+
+// Fabric is a running simulator and this process's connection to it.
+type Fabric struct {
+	path   string
+	conn   *bridge.Conn
+	child  *child // nil when another process owns the simulator
+	tmpDir string
+
+	closeOnce sync.Once
+	closeErr  error
+}
+
+// Start starts a simulator and joins it. The simulator ends with Close, with
+// this process, or when the context ends.
+func Start(ctx context.Context, cfg Config) (*Fabric, error) {
+	program := cfg.Program
+	if program == "" {
+		var err error
+		if program, err = Simulator(ctx); err != nil {
+			return nil, err
+		}
+	}
+	f := &Fabric{path: cfg.SocketPath}
+	if f.path == "" {
+		dir, err := os.MkdirTemp("", "hvia-")
+		if err != nil {
+			return nil, fmt.Errorf("sim: start: %w", err)
+		}
+		f.tmpDir, f.path = dir, filepath.Join(dir, "fabric.sock")
+	}
+	fail := func(err error) (*Fabric, error) {
+		if f.child != nil {
+			f.child.end()
+		}
+		f.removeFiles()
+		return nil, err
+	}
+	var err error
+	if f.child, err = startChild(ctx, program, arguments(cfg, f.path)); err != nil {
+		return fail(err)
+	}
+	f.conn, err = bridge.Dial(ctx, f.path, bridge.Options{Name: cfg.Process, Nodes: cfg.Attach, Explain: f.child.explain})
+	if err != nil {
+		return fail(err)
+	}
+	return f, nil
+}
+
+func arguments(cfg Config, path string) []string {
+	args := []string{"--socket", path}
+	add := func(name, value string) { args = append(args, name, value) }
+	if cfg.Mode != "" {
+		add("--mode", string(cfg.Mode))
+	}
+	for _, n := range cfg.Nodes {
+		add("--node", n.Kind+":"+n.Name)
+	}
+	for _, t := range cfg.Threads {
+		add("--thread", fmt.Sprintf("%d,%d,%s", t.Node, t.Rank, t.Name))
+	}
+	for _, o := range []struct {
+		name  string
+		value int64
+	}{
+		{"--memory", cfg.MemoryBytes}, {"--spare-slots", int64(cfg.SpareSlots)},
+		{"--stuck-ms", cfg.StuckLimit.Milliseconds()}, {"--start-ms", cfg.StartLimit.Milliseconds()},
+	} {
+		if o.value != 0 {
+			add(o.name, strconv.FormatInt(o.value, 10))
+		}
+	}
+	if cfg.Seed != 0 {
+		add("--seed", strconv.FormatUint(cfg.Seed, 10))
+	}
+	if cfg.Profile != "" {
+		add("--profile", cfg.Profile)
+	}
+	if cfg.ContinueOnDeath {
+		add("--on-death", "continue")
+	}
+	return append(args, cfg.Arguments...)
+}
+
+// Join joins a fabric that another process started.
+func Join(ctx context.Context, path string, o bridge.Options) (*Fabric, error) {
+	conn, err := bridge.Dial(ctx, path, o)
+	if err != nil {
+		return nil, err
+	}
+	return &Fabric{path: path, conn: conn}, nil
+}
+
+// Path is the control socket's path, for Join.
+func (f *Fabric) Path() string { return f.path }
+
+// Conn is this process's connection.
+func (f *Fabric) Conn() *bridge.Conn { return f.conn }
+
+// Pid is the simulator's process id, 0 when another process owns it.
+func (f *Fabric) Pid() int {
+	if f.child == nil {
+		return 0
+	}
+	return f.child.cmd.Process.Pid
+}
+
+// Digest asks for the digest of the run so far. The answer comes when the
+// fabric has nothing to do.
+func (f *Fabric) Digest(ctx context.Context) (bridge.Digest, error) { return f.conn.Digest(ctx) }
+
+// Close leaves the fabric and, if this process started it, ends the simulator
+// and removes everything that belonged to it. Threads that still wait get
+// bridge.ErrClosed.
+func (f *Fabric) Close() error {
+	f.closeOnce.Do(func() {
+		f.closeErr = f.conn.Close()
+		if f.child != nil {
+			f.closeErr = errors.Join(f.closeErr, f.child.end())
+			if f.child.killed() {
+				// It had no time to remove its socket; a clean end has, and
+				// then the path may be another simulator's by now.
+				_ = os.Remove(f.path)
+			}
+			f.removeFiles()
+		}
+	})
+	return f.closeErr
+}
+
+func (f *Fabric) removeFiles() {
+	if f.tmpDir != "" {
+		_ = os.RemoveAll(f.tmpDir)
+	}
+}
+
+// child is the simulator's process.
+type child struct {
+	cmd    *exec.Cmd
+	owner  *os.File // its other end is the child's: closing it ends the run
+	stderr *tailBuffer
+	done   chan struct{} // closed when the process is gone
+	err    error         // how it ended, valid after done
+	asked  chan struct{} // closed when we asked it to end
+	once   sync.Once
+}
+
+func startChild(ctx context.Context, program string, args []string) (*child, error) {
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, fmt.Errorf("sim: start %s: %w", program, err)
+	}
+	// Non-blocking, so that the file takes deadlines.
+	if err := unix.SetNonblock(pair[0], true); err != nil {
+		return nil, fmt.Errorf("sim: start %s: %w", program, err)
+	}
+	ours, theirs := os.NewFile(uintptr(pair[0]), "owner"), os.NewFile(uintptr(pair[1]), "owned")
+	c := &child{owner: ours, stderr: &tailBuffer{}, done: make(chan struct{}), asked: make(chan struct{})}
+	c.cmd = exec.Command(program, append(args, "--owner-fd", "3")...)
+	c.cmd.ExtraFiles = []*os.File{theirs}
+	c.cmd.Stderr = c.stderr
+	c.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	started := make(chan error, 1)
+	go func() {
+		// The parent-death signal is sent when the thread that forked ends, so
+		// that thread must live as long as the child.
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		err := c.cmd.Start()
+		theirs.Close()
+		started <- err
+		if err != nil {
+			return
+		}
+		c.err = c.cmd.Wait()
+		close(c.done)
+	}()
+	if err := <-started; err != nil {
+		ours.Close()
+		return nil, fmt.Errorf("sim: start %s: %w", program, err)
+	}
+	if err := c.awaitReady(ctx); err != nil {
+		_ = c.end()
+		return nil, fmt.Errorf("sim: start %s %s: %w", program, strings.Join(args, " "), err)
+	}
+	go c.superviseContext(ctx)
+	return c, nil
+}
+
+func (c *child) awaitReady(ctx context.Context) error {
+	_ = c.owner.SetReadDeadline(time.Now().Add(startLimit))
+	stop := context.AfterFunc(ctx, func() { _ = c.owner.SetReadDeadline(time.Unix(1, 0)) })
+	defer stop()
+	var word [16]byte
+	n, err := c.owner.Read(word[:])
+	if err == nil && strings.HasPrefix(string(word[:n]), "ready") {
+		return nil
+	}
+	if ctx.Err() != nil {
+		return fmt.Errorf("%w: %w", ErrStart, context.Cause(ctx))
+	}
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		return fmt.Errorf("%w within %v: %s", ErrStart, startLimit, c.stderr)
+	}
+	select {
+	case <-c.done: // its end of the pair is closed, so it is gone or going
+		return fmt.Errorf("%w: %v: %s", ErrStart, c.err, c.stderr)
+	case <-time.After(quitLimit):
+		return fmt.Errorf("%w: it closed its end without a word: %s", ErrStart, c.stderr)
+	}
+}
+
+// superviseContext ends the run with the context.
+func (c *child) superviseContext(ctx context.Context) {
+	select {
+	case <-ctx.Done():
+		c.once.Do(func() { close(c.asked) })
+		c.owner.Close()
+	case <-c.asked:
+	case <-c.done:
+	}
+}
+
+// end asks the simulator to end, kills it when it does not, and waits.
+func (c *child) end() error {
+	c.once.Do(func() { close(c.asked) })
+	c.owner.Close()
+	timer := time.NewTimer(quitLimit)
+	defer timer.Stop()
+	select {
+	case <-c.done:
+	case <-timer.C:
+		_ = c.cmd.Process.Kill()
+		<-c.done
+		return fmt.Errorf("sim: end the simulator (process %d): it did not end within %v and was killed: %s", c.cmd.Process.Pid, quitLimit, c.stderr)
+	}
+	if c.killed() {
+		// Someone else ended it; its threads were told. Nothing is left behind.
+		return nil
+	}
+	if c.err != nil {
+		return fmt.Errorf("sim: end the simulator (process %d): %w: %s", c.cmd.Process.Pid, c.err, c.stderr)
+	}
+	return nil
+}
+
+// killed says that the process, which is gone, was ended by a signal.
+func (c *child) killed() bool {
+	var exit *exec.ExitError
+	if !errors.As(c.err, &exit) {
+		return false
+	}
+	status, ok := exit.Sys().(syscall.WaitStatus)
+	return ok && status.Signaled()
+}
+
+// explain says how the simulator ended, for errors of its clients.
+func (c *child) explain() string {
+	select {
+	case <-c.done:
+	case <-time.After(time.Second): // its socket goes before the process does
+		return ""
+	}
+	text := "it ended cleanly"
+	if c.err != nil {
+		text = "it ended with " + c.err.Error()
+	}
+	if s := c.stderr.String(); s != "" {
+		text += "; its last words: " + s
+	}
+	return text
+}
+
+// tailBuffer keeps the last bytes written to it.
+type tailBuffer struct {
+	mu sync.Mutex
+	b  []byte
+}
+
+const tailBytes = 8192
+
+func (t *tailBuffer) Write(p []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.b = append(t.b, p...)
+	if len(t.b) > tailBytes {
+		t.b = append([]byte(nil), t.b[len(t.b)-tailBytes:]...)
+	}
+	return len(p), nil
+}
+
+func (t *tailBuffer) String() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return string(bytes.TrimSpace(t.b))
+}
