@@ -153,7 +153,7 @@ void HostBridge::MasterBegin() {
   drive_.cbe_n = BusCommand(c.kind);
   drive_.Set(kPciFrame, false);
   drive_.Set(kPciIrdy, true);
-  Drive(kPciAd | kPciCbe | kPciFrame | kPciIrdy);
+  Drive(kPciAd | kPciCbe | kPciFrame);
   idsel_ = IsConfig(c.kind);
   master_ = MasterState::kAddress;
   age_ = 0;
@@ -204,6 +204,7 @@ void HostBridge::MasterTick(const PciPins& p) {
     }
     case MasterState::kAddress:
       idsel_ = false;
+      Drive(kPciIrdy);  // not before: the last master has just released it
       if (IsRead(queue_.front().command.kind)) Release(kPciAd);
       master_ = MasterState::kData;
       MasterOffer();

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package pci_test holds the PCI side of the card (master, target,
+// configuration space, arbiter) against models of the bus and of its users.
+package pci_test
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"hvia/sim/verilate"
+
+	"github.com/stretchr/testify/require"
+)
+
+const requesters = 5
+
+func spec() verilate.Spec {
+	return verilate.Spec{
+		Name: "pci_bench",
+		Top:  "pci_bench_top",
+		RTL: []string{
+			"rtl/gen/hvia_pkg.sv",
+			"rtl/pci_master.sv", "rtl/pci_target.sv", "rtl/pci_config.sv", "rtl/pci_interface.sv", "rtl/host_arbiter.sv",
+			"rtl/checkers/pci_master_checker.sv", "rtl/checkers/pci_target_checker.sv", "rtl/checkers/host_arbiter_checker.sv",
+			"sim/bench/pci/pci_bench_top.sv",
+		},
+		Cpp:     []string{"sim/bench/pci/cc/pci_bench.cc", "sim/model/pci_bus.cc", "sim/model/host_bridge.cc", "sim/model/pci_enumerator.cc"},
+		Headers: []string{"sim/model/pci_*.h", "sim/model/host_*.h", "sim/gen/hvia_layout.h"},
+	}
+}
+
+func seed(t *testing.T) uint64 {
+	t.Helper()
+	s := os.Getenv("HVIA_SEED")
+	if s == "" {
+		return 1
+	}
+	v, err := strconv.ParseUint(s, 10, 64)
+	require.NoError(t, err, "HVIA_SEED")
+	return v
+}
+
+// clocks scales a scenario's normal length.
+func clocks(normal uint64) uint64 {
+	switch {
+	case testing.Short():
+		return normal / 10
+	case os.Getenv("HVIA_LONG") != "":
+		return normal * 20
+	}
+	return normal
+}
+
+func build(t *testing.T, s verilate.Spec) string {
+	t.Helper()
+	program, err := verilate.Build(t.Context(), s)
+	require.NoError(t, err)
+	return program
+}
+
+// run returns the bench's figures, or its complaint.
+func run(t *testing.T, program, scenario string, seed, clocks uint64) (map[string]uint64, string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, program, "--scenario", scenario, "--seed", strconv.FormatUint(seed, 10), "--clocks", strconv.FormatUint(clocks, 10))
+	var stdout, stderr strings.Builder
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	if err := cmd.Run(); err != nil {
+		return nil, err.Error() + "\n" + stdout.String() + stderr.String()
+	}
+	figures := map[string]uint64{}
+	require.NoError(t, json.Unmarshal([]byte(stdout.String()), &figures), "%s", stdout.String())
+	if stderr.Len() != 0 {
+		t.Log(strings.TrimSpace(stderr.String()))
+	}
+	return figures, ""
+}
+
+func mustRun(t *testing.T, program, scenario string, clocks uint64) map[string]uint64 {
+	t.Helper()
+	figures, complaint := run(t, program, scenario, seed(t), clocks)
+	require.Empty(t, complaint, "replay with HVIA_SEED=%d", seed(t))
+	t.Logf("%s: %v", scenario, figures)
+	return figures
+}
+
+func TestRandom(t *testing.T) {
+	f := mustRun(t, build(t, spec()), "random", clocks(1_500_000))
+	for _, key := range []string{"reads", "writes", "retries", "disconnects", "splits", "core_writes", "core_reads", "quiesced"} {
+		require.NotZero(t, f[key], "the run never met: %s", key)
+	}
+}
+
+func TestRandomRepeats(t *testing.T) {
+	program := build(t, spec())
+	one := mustRun(t, program, "random", 60_000)
+	two := mustRun(t, program, "random", 60_000)
+	require.Equal(t, one, two)
+}
+
+func TestAborts(t *testing.T) {
+	f := mustRun(t, build(t, spec()), "aborts", clocks(300_000))
+	for _, key := range []string{"read_errors", "write_errors", "master_aborts", "target_aborts", "reads", "writes"} {
+		require.NotZero(t, f[key], "the run never met: %s", key)
+	}
+	require.Equal(t, f["master_aborts"]+f["target_aborts"], f["read_errors"]+f["write_errors"])
+}
+
+func TestParity(t *testing.T) {
+	f := mustRun(t, build(t, spec()), "parity", clocks(100_000))
+	require.NotZero(t, f["bad_parity"])
+}
+
+func TestDirected(t *testing.T) {
+	f := mustRun(t, build(t, spec()), "directed", 0)
+	require.EqualValues(t, 5, f["doorbell_clocks"], "address phase, decode, three dwords")
+}
+
+// The bound must be met, and the load must be heavy enough to need it.
+func TestFairness(t *testing.T) {
+	f := mustRun(t, build(t, spec()), "fairness", clocks(200_000))
+	require.GreaterOrEqual(t, f["max_lost_last"], uint64(2*requesters))
+	require.LessOrEqual(t, f["max_lost_last"], uint64(3*requesters-1))
+}
+
+// 512-byte bursts back to back at memory without wait states: address phase,
+// one clock of decode (AD turnaround for reads), 128 dwords, one idle clock.
+func TestSpeed(t *testing.T) {
+	f := mustRun(t, build(t, spec()), "speed", 0)
+	for _, key := range []string{"read_512_clocks_1", "read_512_clocks_2", "write_512_clocks_1", "write_512_clocks_2"} {
+		require.EqualValues(t, 1+1+128+1, f[key], key)
+	}
+}
+
+// A core that answers late is a broken contract, which the checker reports; a
+// build without assertions shows that the bus survives it.
+func TestLateCore(t *testing.T) {
+	if testing.Short() {
+		t.Skip("needs a second build")
+	}
+	_, complaint := run(t, build(t, spec()), "latecore", seed(t), 20_000)
+	require.Contains(t, complaint, "the core has not answered")
+	s := spec()
+	s.NoCheck = true
+	f := mustRun(t, build(t, s), "latecore", clocks(100_000))
+	require.NotZero(t, f["core_reads"])
+}
+
+// Each planted fault must be found by one of the scenarios.
+func TestMutants(t *testing.T) {
+	if testing.Short() {
+		t.Skip("needs builds of its own")
+	}
+	mutants := []struct {
+		name, scenario string
+		mutant         verilate.Mutant
+	}{
+		{"byte enables shifted", "random", verilate.Mutant{
+			File: "rtl/pci_master.sv", Old: "cbe_d = ~wnext[35:32];", New: "cbe_d = ~{wnext[34:32], wnext[35]};"}},
+		{"address not advanced", "random", verilate.Mutant{
+			File: "rtl/pci_master.sv", Old: "cur_addr_d = cur_addr_q + 30'd1;", New: "cur_addr_d = cur_addr_q;"}},
+		{"priority bound removed", "fairness", verilate.Mutant{
+			File: "rtl/host_arbiter.sv", Old: "choose_from = |(req_valid_i & hungry) ? (req_valid_i & hungry) : req_valid_i;", New: "choose_from = req_valid_i;"}},
+		{"target parity of C/BE# forgotten", "random", verilate.Mutant{
+			File: "rtl/pci_target.sv", Old: "assign par_d     = ad_oe_q ? ^{ad_q, cbe_n_i} : par_q;", New: "assign par_d     = ad_oe_q ? ^ad_q : par_q;"}},
+		{"REQ# stays after STOP#", "random", verilate.Mutant{
+			File: "rtl/pci_master.sv", Old: "if (~stop & (backoff_q == 2'd0)) req_n_d", New: "req_n_d"}},
+		{"end mark lost at a disconnect without data", "random", verilate.Mutant{
+			File: "rtl/pci_target.sv", Old: "(state_d == StStop) & open_q & ~xfer;", New: "1'b0;"}},
+	}
+	for _, m := range mutants {
+		t.Run(m.name, func(t *testing.T) {
+			s := spec()
+			s.Mutants = []verilate.Mutant{m.mutant}
+			_, complaint := run(t, build(t, s), m.scenario, seed(t), 150_000)
+			require.NotEmpty(t, complaint, "the bench does not see the mutant")
+			t.Log(strings.SplitN(complaint, "\n", 3)[1])
+		})
+	}
+}
