@@ -22,7 +22,7 @@ fail() {
 at_least() { [ "$(printf '%s\n%s\n' "$2" "$1" | sort -V | head -n 1)" = "$2" ]; }
 
 # The header is needed for waves (FST files are compressed).
-has_zlib() { printf '#include <zlib.h>\n' | g++ -E -x c++ - >/dev/null 2>&1; }
+has_zlib() { g++ -E -x c++ - >/dev/null 2>&1 <<<'#include <zlib.h>'; }
 
 missing() {
   local names=()

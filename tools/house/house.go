@@ -1,0 +1,414 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package house holds the rules of the house that no standard tool checks:
+// which room may use which, where unsafe may stand, what a library and what
+// synthesizable RTL may not contain. Its test walks the whole tree.
+package house
+
+import (
+	"bytes"
+	"fmt"
+	"go/ast"
+	"go/format"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Room is what a top-level folder's Go code may use. Its own packages and,
+// unless listed in deny, the standard library are always allowed. Tests may use
+// anything.
+type Room struct {
+	Uses     []string // other packages of this module, with all below them; an exact path ends in "$"
+	External []string // modules
+	Library  bool     // prints nothing, never exits
+}
+
+const (
+	moduleName = "hvia"
+	sys        = "golang.org/x/sys"
+)
+
+// Rooms is the twin of the table in docs/explanation/rooms.md.
+var Rooms = map[string]Room{
+	"layout":   {Library: true},
+	"params":   {Uses: []string{"layout"}, Library: true},
+	"att":      {Uses: []string{"layout"}, Library: true},
+	"sim":      {Uses: []string{"layout", "params"}, External: []string{sys}, Library: true},
+	"driver":   {Uses: []string{"layout", "att", "sim$", "sim/bridge"}, External: []string{sys}, Library: true},
+	"vipl":     {Uses: []string{"layout", "driver"}, External: []string{sys}, Library: true},
+	"bench":    {Uses: []string{"layout", "params", "sim", "att", "driver", "vipl"}, External: []string{sys, "github.com/google/gopacket"}, Library: true},
+	"tools":    {Uses: []string{"layout", "params", "sim", "att", "driver", "vipl", "bench"}, External: []string{sys, "golang.org/x/term", "github.com/spf13/cobra", "github.com/spf13/pflag"}},
+	"examples": {Uses: []string{"sim$", "driver", "vipl"}},
+}
+
+// Violation is one broken rule.
+type Violation struct {
+	File string // relative to the root, with slashes
+	Line int    // 0 if it is the file as a whole
+	Text string
+}
+
+func (v Violation) String() string {
+	if v.Line == 0 {
+		return v.File + ": " + v.Text
+	}
+	return fmt.Sprintf("%s:%d: %s", v.File, v.Line, v.Text)
+}
+
+// Check reads every file of a checkout and returns what breaks the rules.
+func Check(root string) ([]Violation, error) {
+	var all []Violation
+	err := filepath.WalkDir(root, func(p string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		rel, err := filepath.Rel(root, p)
+		if err != nil {
+			return err
+		}
+		rel = filepath.ToSlash(rel)
+		if d.IsDir() {
+			if rel == ".git" || rel == "bin" || rel == "build" || rel == "out" {
+				return filepath.SkipDir
+			}
+			return nil
+		}
+		if !d.Type().IsRegular() {
+			return nil
+		}
+		body, err := os.ReadFile(p)
+		if err != nil {
+			return err
+		}
+		all = append(all, CheckFile(rel, body)...)
+		if path.Ext(rel) == ".md" {
+			all = append(all, checkLinks(root, rel, string(body))...)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("check the house rules under %s: %w", root, err)
+	}
+	return all, nil
+}
+
+// CheckFile applies every rule that needs one file only.
+func CheckFile(name string, body []byte) []Violation {
+	var v []Violation
+	if isSource(name) {
+		v = append(v, checkHeader(name, string(body))...)
+	}
+	v = append(v, checkWords(name, string(body))...)
+	switch path.Ext(name) {
+	case ".go":
+		v = append(v, checkGo(name, body)...)
+	case ".sv":
+		if strings.HasPrefix(name, "rtl/") && !strings.HasPrefix(name, "rtl/gen/") {
+			v = append(v, checkRTL(name, string(body))...)
+		}
+	}
+	return v
+}
+
+func isSource(name string) bool {
+	if strings.Contains(name, "/testdata/") {
+		return false
+	}
+	switch path.Ext(name) {
+	case ".go", ".sv", ".svh", ".v", ".c", ".cc", ".cpp", ".h", ".hpp", ".sh", ".py", ".lua", ".ys":
+		return true
+	}
+	return path.Base(name) == "Makefile" || name == ".ci/run"
+}
+
+func isGenerated(name string) bool {
+	return strings.HasSuffix(name, "_gen.go") || strings.HasPrefix(name, "rtl/gen/") || strings.HasPrefix(name, "sim/gen/")
+}
+
+const spdx = "SPDX-License-Identifier: Apache-2.0"
+
+var generatedLine = regexp.MustCompile(`^(//|#|/\*) Code generated .* DO NOT EDIT\.( \*/)?$`)
+
+// checkHeader wants the licence in the first three lines: a generated file or
+// a script has another line before it.
+func checkHeader(name, body string) []Violation {
+	var v []Violation
+	lines := strings.SplitN(body, "\n", 4)
+	if len(lines) > 3 {
+		lines = lines[:3]
+	}
+	if !slices.ContainsFunc(lines, func(l string) bool { return strings.HasSuffix(l, " "+spdx) }) {
+		v = append(v, Violation{name, 0, "no line '" + spdx + "' at the top"})
+	}
+	if isGenerated(name) && !generatedLine.MatchString(lines[0]) {
+		v = append(v, Violation{name, 1, "a generated file starts with the standard 'Code generated ... DO NOT EDIT.' line"})
+	}
+	return v
+}
+
+// The words are put together so that this file does not break its own rule.
+var forbiddenWords = []struct {
+	pattern *regexp.Regexp
+	why     string
+}{
+	{regexp.MustCompile(`\b(TO` + `DO|FIX` + `ME|X` + `XX)\b`), "unfinished work is written down as a known gap, not as a mark in the text"},
+	{regexp.MustCompile(`(^|[^\w.])/(wo` + `rk|ro` + `ot|ho` + `me)/`), "a path of one machine"},
+}
+
+func checkWords(name, body string) []Violation {
+	if bytes.IndexByte([]byte(body[:min(len(body), 8000)]), 0) >= 0 {
+		return nil // not text
+	}
+	var v []Violation
+	for _, w := range forbiddenWords {
+		for _, at := range w.pattern.FindAllStringIndex(body, -1) {
+			v = append(v, Violation{name, lineOf(body, at[0]), fmt.Sprintf("%q: %s", strings.TrimSpace(body[at[0]:at[1]]), w.why)})
+		}
+	}
+	return v
+}
+
+func lineOf(body string, offset int) int {
+	return strings.Count(body[:offset], "\n") + 1
+}
+
+func checkGo(name string, body []byte) []Violation {
+	fset := token.NewFileSet()
+	file, err := parser.ParseFile(fset, name, body, parser.ParseComments|parser.SkipObjectResolution)
+	if err != nil {
+		return []Violation{{name, 0, "does not parse: " + err.Error()}}
+	}
+	var v []Violation
+	if formatted, err := format.Source(body); err != nil || !bytes.Equal(formatted, body) {
+		v = append(v, Violation{name, 0, "not formatted: run gofmt -w on it"})
+	}
+	test := strings.HasSuffix(name, "_test.go")
+	imports := map[string]string{} // local name to path
+	for _, spec := range file.Imports {
+		p, err := strconv.Unquote(spec.Path.Value)
+		if err != nil {
+			continue // the parser has checked it
+		}
+		line := fset.Position(spec.Pos()).Line
+		local := path.Base(p)
+		if strings.HasPrefix(local, "v") && len(local) == 2 {
+			local = path.Base(path.Dir(p))
+		}
+		if spec.Name != nil {
+			local = spec.Name.Name
+		}
+		imports[local] = p
+		if p == "unsafe" && !test && !strings.HasSuffix(name, "_unsafe.go") {
+			v = append(v, Violation{name, line, "imports unsafe: keep it in *_unsafe.go"})
+		}
+		if p == "math/rand" {
+			v = append(v, Violation{name, line, "imports math/rand: use math/rand/v2 with a seed that is printed"})
+		}
+		if why := forbiddenImport(name, p); why != "" && !test {
+			v = append(v, Violation{name, line, why})
+		}
+	}
+	room := strings.SplitN(name, "/", 2)[0]
+	library := Rooms[room].Library && file.Name.Name != "main" && !test
+	ast.Inspect(file, func(n ast.Node) bool {
+		if call, ok := n.(*ast.CallExpr); ok && library {
+			if id, ok := call.Fun.(*ast.Ident); ok && (id.Name == "print" || id.Name == "println") {
+				v = append(v, Violation{name, fset.Position(n.Pos()).Line, "a library prints nothing: " + id.Name})
+			}
+		}
+		sel, ok := n.(*ast.SelectorExpr)
+		if !ok {
+			return true
+		}
+		pkg, ok := sel.X.(*ast.Ident)
+		if !ok {
+			return true
+		}
+		use := imports[pkg.Name] + "." + sel.Sel.Name
+		line := fset.Position(n.Pos()).Line
+		switch {
+		case library && (use == "os.Exit" || use == "os.Stdout" || use == "os.Stderr" || strings.HasPrefix(use, "fmt.Print")):
+			v = append(v, Violation{name, line, "a library prints nothing and never exits: " + use})
+		case imports[pkg.Name] == "math/rand/v2" && !seeded[sel.Sel.Name]:
+			v = append(v, Violation{name, line, "rand." + sel.Sel.Name + " has no seed: use a generator made with a seed that is printed"})
+		}
+		return true
+	})
+	return v
+}
+
+// seeded lists what math/rand/v2 offers besides its global generator.
+var seeded = map[string]bool{
+	"New": true, "NewPCG": true, "NewChaCha8": true, "NewZipf": true,
+	"Rand": true, "PCG": true, "ChaCha8": true, "Zipf": true, "Source": true,
+}
+
+// forbiddenImport says why a file may not import a path, or nothing.
+func forbiddenImport(name, p string) string {
+	folder, _, ok := strings.Cut(name, "/")
+	if !ok {
+		return ""
+	}
+	room, ok := Rooms[folder]
+	if !ok {
+		return fmt.Sprintf("Go code in %s/, which is no room of the house: add it to Rooms and to docs/explanation/rooms.md", folder)
+	}
+	// Benches and test helpers are tests in packages of their own.
+	if strings.HasPrefix(name, "sim/bench/") || strings.Contains(name, "test/") {
+		return ""
+	}
+	if own, ok := strings.CutPrefix(p, moduleName+"/"); ok {
+		if strings.SplitN(own, "/", 2)[0] == folder {
+			return ""
+		}
+		for _, u := range room.Uses {
+			if exact, ok := strings.CutSuffix(u, "$"); ok {
+				if own == exact {
+					return ""
+				}
+			} else if own == u || strings.HasPrefix(own, u+"/") {
+				return ""
+			}
+		}
+		return fmt.Sprintf("imports %s: %s/ may use %v of this module", p, folder, room.Uses)
+	}
+	if first := strings.SplitN(p, "/", 2)[0]; !strings.Contains(first, ".") {
+		if p == "log" {
+			return "imports log: use log/slog"
+		}
+		return ""
+	}
+	for _, m := range room.External {
+		if p == m || strings.HasPrefix(p, m+"/") {
+			return ""
+		}
+	}
+	return fmt.Sprintf("imports %s: %s/ may use the modules %v", p, folder, room.External)
+}
+
+var (
+	// A # that opens no list of named or declared parameters is a delay.
+	delay      = regexp.MustCompile(`#(\s*\(\s*(\.|parameter\b|localparam\b|\)))?`)
+	systemCall = regexp.MustCompile(`\$[A-Za-z_]\w*`)
+	directive  = regexp.MustCompile("`[A-Za-z_]\\w*")
+	simOnly    = regexp.MustCompile(`\b(fork|wait|wait_order|force|final|import|export|program|class|property|sequence)\b`)
+)
+
+// pureCalls are system functions of constants and bits.
+var pureCalls = map[string]bool{
+	"$clog2": true, "$signed": true, "$unsigned": true, "$bits": true, "$size": true,
+	"$high": true, "$low": true, "$left": true, "$right": true, "$countones": true, "$onehot": true, "$onehot0": true,
+}
+
+// checkerCalls are what an assertion may say on top.
+var checkerCalls = map[string]bool{"$error": true, "$fatal": true, "$isunknown": true}
+
+// checkRTL keeps everything out that is not hardware: the RTL must not know
+// that it is simulated.
+func checkRTL(name, body string) []Violation {
+	var v []Violation
+	checker := strings.HasPrefix(name, "rtl/checkers/")
+	code := blankComments(body)
+	add := func(offset int, text string) {
+		v = append(v, Violation{name, lineOf(code, offset), text})
+	}
+	for _, at := range delay.FindAllStringSubmatchIndex(code, -1) {
+		if at[2] < 0 {
+			add(at[0], "a delay, or parameters without names: '#' may only open a list of named parameters")
+		}
+	}
+	for _, at := range systemCall.FindAllStringIndex(code, -1) {
+		if c := code[at[0]:at[1]]; !pureCalls[c] && (!checker || !checkerCalls[c]) {
+			add(at[0], c+" is for simulation only")
+		}
+	}
+	for _, at := range directive.FindAllStringIndex(code, -1) {
+		if d := code[at[0]:at[1]]; d != "`default_nettype" {
+			add(at[0], d+": no directives, so that every tool reads the same design")
+		}
+	}
+	for _, at := range simOnly.FindAllStringIndex(code, -1) {
+		add(at[0], code[at[0]:at[1]]+" is for simulation only, or refused by synthesis")
+	}
+	if strings.Contains(body, "synthesis translate_off") || strings.Contains(body, "synopsys translate_off") {
+		v = append(v, Violation{name, 0, "translate_off: no simulation-only branches"})
+	}
+	lines := strings.Split(body, "\n")
+	described := false
+	for _, l := range lines {
+		if text, ok := strings.CutPrefix(l, "//"); ok {
+			described = described || (strings.TrimSpace(text) != "" && !strings.Contains(text, "SPDX"))
+		} else if strings.TrimSpace(l) != "" {
+			break
+		}
+	}
+	if !described {
+		v = append(v, Violation{name, 0, "no sentence at the top that says what the module is for"})
+	}
+	return v
+}
+
+// blankComments replaces comments and strings by spaces and keeps the lines.
+func blankComments(s string) string {
+	b := []byte(s)
+	blank := func(from, to int) {
+		for i := from; i < to; i++ {
+			if b[i] != '\n' {
+				b[i] = ' '
+			}
+		}
+	}
+	for i := 0; i < len(b); i++ {
+		end := len(b)
+		switch {
+		case bytes.HasPrefix(b[i:], []byte("//")):
+			if n := bytes.IndexByte(b[i:], '\n'); n >= 0 {
+				end = i + n
+			}
+		case bytes.HasPrefix(b[i:], []byte("/*")):
+			if n := bytes.Index(b[i+2:], []byte("*/")); n >= 0 {
+				end = i + n + 4
+			}
+		case b[i] == '"':
+			for j := i + 1; j < len(b); j++ {
+				if b[j] == '\\' {
+					j++
+				} else if b[j] == '"' {
+					end = j + 1
+					break
+				}
+			}
+		default:
+			continue
+		}
+		blank(i, end)
+		i = end - 1
+	}
+	return string(b)
+}
+
+var link = regexp.MustCompile(`\]\(([^)\s]+)\)`)
+
+// checkLinks wants every relative link of a page to lead to a file.
+func checkLinks(root, name, body string) []Violation {
+	var v []Violation
+	for _, at := range link.FindAllStringSubmatchIndex(body, -1) {
+		target := body[at[2]:at[3]]
+		target, _, _ = strings.Cut(target, "#")
+		if target == "" || strings.Contains(target, "://") || strings.HasPrefix(target, "mailto:") {
+			continue
+		}
+		if _, err := os.Stat(filepath.Join(root, filepath.FromSlash(path.Join(path.Dir(name), target)))); err != nil {
+			v = append(v, Violation{name, lineOf(body, at[0]), "link to " + target + ", which is not there"})
+		}
+	}
+	return v
+}

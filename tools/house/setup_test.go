@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package house
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// tools/setup.sh on machines made of scripts.
+func TestSetup(t *testing.T) {
+	all := map[string]string{
+		"go":        "echo go1.26.8",
+		"verilator": "echo Verilator 5.006 2023-01-22",
+		"g++":       "echo 12.2.0",
+		"make":      "echo GNU Make 4.3",
+		"yosys":     "echo Yosys 0.23 '(git sha1)'",
+		"id":        "echo 0",
+	}
+	// apt-get notes how it was called and installs what it was asked for.
+	const apt = `echo "$DEBIAN_FRONTEND apt-get $*" >>"$LOG"
+for p; do case $p in
+verilator) printf '#!/bin/sh\necho Verilator 5.006\n' >"$BIN/verilator"; chmod +x "$BIN/verilator" ;;
+yosys) printf '#!/bin/sh\necho Yosys 0.23\n' >"$BIN/yosys"; chmod +x "$BIN/yosys" ;;
+esac; done
+echo chatter`
+	without := func(add map[string]string, names ...string) map[string]string {
+		m := map[string]string{}
+		for k, v := range all {
+			m[k] = v
+		}
+		for _, n := range names {
+			delete(m, n)
+		}
+		for k, v := range add {
+			m[k] = v
+		}
+		return m
+	}
+	tests := []struct {
+		name     string
+		programs map[string]string
+		code     int
+		stdout   string // a part
+		stderr   string // a part
+		apt      string // a part of how apt-get was called
+	}{
+		{name: "all there", programs: without(map[string]string{"apt-get": apt}), stdout: "nothing to install: Go 1.26.8, Verilator 5.006, g++ 12.2.0, Yosys 0.23, GNU Make 4.3\n"},
+		{name: "no Go", programs: without(map[string]string{"apt-get": apt}, "go", "verilator"), code: 3, stderr: "'go' is not on PATH: install it as https://go.dev/doc/install says"},
+		{name: "old Go", programs: without(map[string]string{"go": "echo go1.19.8"}), code: 3, stderr: "found 1.19.8"},
+		{name: "Go that refuses", programs: without(map[string]string{"go": "echo 'go.mod requires go >= 1.26' >&2; exit 1"}), code: 3, stderr: "go.mod requires go >= 1.26"},
+		{name: "installs as root", programs: without(map[string]string{"apt-get": apt}, "verilator", "yosys"), stdout: "installed: Go", apt: "install -y --no-install-recommends verilator yosys\n"},
+		{name: "installs by sudo", programs: without(map[string]string{"apt-get": apt, "id": "echo 1000", "sudo": `echo sudo >>"$LOG"; exec "$@"`}, "verilator"), stdout: "installed: Go", apt: "sudo\nnoninteractive apt-get"},
+		{name: "neither root nor sudo", programs: without(map[string]string{"apt-get": apt, "id": "echo 1000"}, "verilator"), code: 3, stderr: "run as root: apt-get install verilator\n"},
+		{name: "no apt", programs: without(nil, "verilator", "yosys"), code: 3, stderr: "missing: verilator yosys: this machine has no apt-get"},
+		{name: "apt fails", programs: without(map[string]string{"apt-get": "echo no network; exit 100"}, "verilator"), code: 1, stderr: "no network\nsetup: apt-get install verilator failed"},
+		{name: "apt does nothing", programs: without(map[string]string{"apt-get": "true"}, "verilator"), code: 1, stderr: "still missing: verilator"},
+		{name: "old Verilator", programs: without(map[string]string{"verilator": "echo Verilator 4.038 2020-07-11"}), code: 3, stderr: "Verilator 5.006 or newer is needed, found 4.038"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			bin, log := t.TempDir(), filepath.Join(t.TempDir(), "log")
+			for _, p := range []string{"bash", "sh", "dirname", "sort", "head", "awk", "mktemp", "cat", "rm", "env", "timeout", "printf", "chmod"} {
+				real, err := exec.LookPath(p)
+				require.NoError(t, err)
+				require.NoError(t, os.Symlink(real, filepath.Join(bin, p)))
+			}
+			for name, script := range tt.programs {
+				require.NoError(t, os.WriteFile(filepath.Join(bin, name), []byte("#!/bin/sh\n"+script+"\n"), 0o755))
+			}
+			cmd := exec.CommandContext(t.Context(), filepath.Join(root(t), "tools/setup.sh"))
+			cmd.Env = []string{"PATH=" + bin, "BIN=" + bin, "LOG=" + log, "TMPDIR=" + t.TempDir()}
+			var stdout, stderr strings.Builder
+			cmd.Stdout, cmd.Stderr = &stdout, &stderr
+			err := cmd.Run()
+			code := 0
+			var exit *exec.ExitError
+			if errors.As(err, &exit) {
+				code = exit.ExitCode()
+			} else {
+				require.NoError(t, err)
+			}
+			require.Equal(t, tt.code, code, "stdout: %s\nstderr: %s", stdout.String(), stderr.String())
+			require.Contains(t, stdout.String(), tt.stdout)
+			require.Contains(t, stderr.String(), tt.stderr)
+			require.NotContains(t, stdout.String(), "chatter")
+			if tt.stderr == "" {
+				require.Empty(t, stderr.String())
+			}
+			called, _ := os.ReadFile(log)
+			if tt.apt == "" && tt.code == 0 {
+				require.Empty(t, string(called))
+			}
+			require.Contains(t, string(called), tt.apt)
+		})
+	}
+}
