@@ -62,7 +62,8 @@ func (id ThreadID) String() string { return fmt.Sprintf("%d/%d", id.Node, id.Ran
 // The context given to Attach, or later to SetContext, ends a call that waits;
 // in timed mode that marks the run as not reproducible.
 type Thread struct {
-	slot *bridge.Slot
+	slot *bridge.Slot // nil with a port
+	port Port
 	conn *bridge.Conn
 	id   ThreadID
 	name string
@@ -92,7 +93,7 @@ func (t *Thread) enter(what string) error {
 		t.busy.Store(false)
 		return t.fail(what, ErrThreadDetached)
 	}
-	if err := t.slot.Begin(t.ctx); err != nil {
+	if err := t.begin(); err != nil {
 		t.busy.Store(false)
 		return t.fail(what, err)
 	}
@@ -112,10 +113,10 @@ func (t *Thread) ID() ThreadID { return t.id }
 func (t *Thread) Name() string { return t.name }
 
 // Timed says whether the fabric runs in timed mode.
-func (t *Thread) Timed() bool { return t.conn.Timed() }
+func (t *Thread) Timed() bool { return t.timed() }
 
 // Conn returns the connection, for what belongs to the process and not to the
-// thread: host memory, the state of the run.
+// thread: host memory, the state of the run. It is nil with a port.
 func (t *Thread) Conn() *bridge.Conn { return t.conn }
 
 // Context returns the context that ends the thread's waits.
@@ -140,7 +141,7 @@ func (t *Thread) Begin() error {
 
 // Now is the thread's clock in timed mode, and the time that the fabric has
 // reached in free mode.
-func (t *Thread) Now() Time { return t.slot.Clock() }
+func (t *Thread) Now() Time { return t.clock() }
 
 // Charge lets a span of processor time pass: the call returns when the fabric
 // has reached the thread's new clock. In free mode it does nothing.
@@ -152,7 +153,7 @@ func (t *Thread) Charge(span Time) error {
 	if span < 0 {
 		return t.fail("charge", fmt.Errorf("%v: %w: time does not go back", span, ErrInvalidParameter))
 	}
-	if span == 0 || !t.conn.Timed() {
+	if span == 0 || !t.timed() {
 		return nil
 	}
 	if _, err := t.park(layout.BridgeReasonDeadline, bridge.Wait{Timeout: span}); err != nil {
@@ -215,7 +216,7 @@ func (t *Thread) Poll(p Poll, cond func() bool) (bool, error) {
 		if len(p.Ranges) == 0 && !p.Interrupt && p.Timeout == Never {
 			return false, t.fail("poll", fmt.Errorf("%w: nothing to watch and no timeout: it would never end", ErrInvalidParameter))
 		}
-		if _, err := t.slot.Park(t.ctx, w); err != nil {
+		if _, err := t.parkSlot(w); err != nil {
 			return false, t.fail("poll", err)
 		}
 	}
@@ -226,12 +227,12 @@ func (t *Thread) countdown(timeout Time) func() Time {
 	switch {
 	case timeout == Never:
 		return func() Time { return Never }
-	case t.conn.Timed():
+	case t.timed():
 		end := Never
-		if start := t.slot.Clock(); timeout < Never-start {
+		if start := t.clock(); timeout < Never-start {
 			end = start + timeout
 		}
-		return func() Time { return end - t.slot.Clock() }
+		return func() Time { return end - t.clock() }
 	}
 	end := time.Now().Add(timeout.Wall())
 	return func() Time { return Time(time.Until(end)) * Nanosecond }
@@ -267,7 +268,7 @@ func (t *Thread) Write(address uint32, data ...uint32) error {
 	for i, d := range data {
 		putLittle(c.Data[4*i:], d)
 	}
-	if err := t.slot.Post(t.ctx, c); err != nil {
+	if err := t.post(c); err != nil {
 		return t.fail("write to the card", err)
 	}
 	return nil
@@ -288,7 +289,7 @@ func (t *Thread) Read(address uint32) (uint32, error) {
 		return 0, t.fail("read from the card", fmt.Errorf("address %#x: %w: want a multiple of 4", address, ErrInvalidParameter))
 	}
 	t.read++
-	if err := t.slot.Post(t.ctx, bridge.Command{Opcode: layout.BridgeOpcodeRead, Count: 1, Address: uint64(address), Tag: t.read}); err != nil {
+	if err := t.post(bridge.Command{Opcode: layout.BridgeOpcodeRead, Count: 1, Address: uint64(address), Tag: t.read}); err != nil {
 		return 0, t.fail("read from the card", err)
 	}
 	wake, err := t.park(layout.BridgeReasonReply, bridge.Wait{Timeout: Never, Reply: true})
@@ -304,14 +305,14 @@ func (t *Thread) park(reason layout.BridgeReason, w bridge.Wait) (bridge.Wake, e
 	left := t.countdown(w.Timeout)
 	for {
 		w.Timeout = max(left(), 0)
-		wake, err := t.slot.Park(t.ctx, w)
+		wake, err := t.parkSlot(w)
 		if err != nil {
 			return wake, err
 		}
 		switch {
 		case wake.Reason == reason, wake.Reason == layout.BridgeReasonDeadline, wake.Reason == layout.BridgeReasonRefused:
 			return wake, nil
-		case t.conn.Timed():
+		case t.timed():
 			return wake, fmt.Errorf("woken by %v while waiting for %v: %w", wake.Reason, reason, bridge.ErrProtocol)
 		}
 	}
@@ -325,7 +326,7 @@ func (t *Thread) Publish(ranges ...bridge.Range) error {
 	}
 	defer t.leave()
 	for _, r := range ranges {
-		if err := t.slot.Post(t.ctx, bridge.Command{Opcode: layout.BridgeOpcodePublish, Address: uint64(r.Address), Tag: uint64(r.Length)}); err != nil {
+		if err := t.post(bridge.Command{Opcode: layout.BridgeOpcodePublish, Address: uint64(r.Address), Tag: uint64(r.Length)}); err != nil {
 			return t.fail("publish", err)
 		}
 	}
@@ -343,7 +344,7 @@ func (t *Thread) Barrier(id uint64, parties int) error {
 	if parties < 1 {
 		return t.fail("barrier", fmt.Errorf("%d parties: %w: want 1 or more", parties, ErrInvalidParameter))
 	}
-	if err := t.slot.Post(t.ctx, bridge.Command{Opcode: layout.BridgeOpcodeBarrier, Address: id, Count: uint32(parties)}); err != nil {
+	if err := t.post(bridge.Command{Opcode: layout.BridgeOpcodeBarrier, Address: id, Count: uint32(parties)}); err != nil {
 		return t.fail("barrier", err)
 	}
 	wake, err := t.park(layout.BridgeReasonBarrier, bridge.Wait{Timeout: Never, Barrier: true})
@@ -373,9 +374,9 @@ func (t *Thread) Send(to ThreadID, data []byte) error {
 		return err
 	}
 	defer t.leave()
-	if len(data) > layout.BridgeMaxMessage || to.Node < 0 || to.Node >= t.conn.Nodes() || to.Rank < 0 {
+	if len(data) > layout.BridgeMaxMessage || to.Node < 0 || to.Node >= t.nodes() || to.Rank < 0 {
 		return t.fail("send a message", fmt.Errorf("%d bytes to %v: %w: at most %d bytes, to a thread of one of %d nodes",
-			len(data), to, ErrInvalidParameter, layout.BridgeMaxMessage, t.conn.Nodes()))
+			len(data), to, ErrInvalidParameter, layout.BridgeMaxMessage, t.nodes()))
 	}
 	total := uint64(len(data))
 	commands := make([]bridge.Command, 0, 1+len(data)/32)
@@ -388,7 +389,7 @@ func (t *Thread) Send(to ThreadID, data []byte) error {
 			break
 		}
 	}
-	if err := t.slot.Post(t.ctx, commands...); err != nil {
+	if err := t.post(commands...); err != nil {
 		return t.fail("send a message", err)
 	}
 	return nil
@@ -422,7 +423,7 @@ func (t *Thread) Detach() error {
 		return nil
 	}
 	t.gone = true
-	if err := t.slot.Detach(); err != nil {
+	if err := t.detachSlot(); err != nil {
 		return t.fail("detach", err)
 	}
 	return nil

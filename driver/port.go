@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package driver
+
+import (
+	"context"
+	"slices"
+
+	"hvia/layout"
+	"hvia/sim/bridge"
+)
+
+// Port is what a thread needs of a fabric: a clock, posted commands and waits.
+// The fabric simulator is one, through package bridge; a test may bring a
+// fabric of its own (package drivertest).
+type Port interface {
+	Clock() Time
+	Begin(ctx context.Context) error
+	Post(ctx context.Context, commands ...bridge.Command) error
+	Park(ctx context.Context, w bridge.Wait) (bridge.Wake, error)
+	Detach() error
+	Timed() bool
+	Nodes() int
+}
+
+// NewThread makes a thread of a port that is not the fabric simulator's.
+func NewThread(ctx context.Context, p Port, id ThreadID, name string) *Thread {
+	return &Thread{port: p, id: id, name: name, ctx: ctx}
+}
+
+// The calls below choose between the simulator's slot and another port. The
+// slot is not called through the interface, because that would make every
+// command of the fast path escape to the heap.
+
+func (t *Thread) clock() Time {
+	if t.port != nil {
+		return t.port.Clock()
+	}
+	return t.slot.Clock()
+}
+
+func (t *Thread) begin() error {
+	if t.port != nil {
+		return t.port.Begin(t.ctx)
+	}
+	return t.slot.Begin(t.ctx)
+}
+
+func (t *Thread) post(commands ...bridge.Command) error {
+	if t.port != nil {
+		return t.port.Post(t.ctx, slices.Clone(commands)...)
+	}
+	return t.slot.Post(t.ctx, commands...)
+}
+
+func (t *Thread) parkSlot(w bridge.Wait) (bridge.Wake, error) {
+	if t.port != nil {
+		return t.port.Park(t.ctx, w)
+	}
+	return t.slot.Park(t.ctx, w)
+}
+
+func (t *Thread) detachSlot() error {
+	if t.port != nil {
+		return t.port.Detach()
+	}
+	return t.slot.Detach()
+}
+
+func (t *Thread) timed() bool {
+	if t.port != nil {
+		return t.port.Timed()
+	}
+	return t.conn.Timed()
+}
+
+func (t *Thread) nodes() int {
+	if t.port != nil {
+		return t.port.Nodes()
+	}
+	return t.conn.Nodes()
+}
+
+// event waits for what a kernel agent waits for: a message, the interrupt, or
+// the time.
+func (t *Thread) event(timeout Time) (bridge.Wake, error) {
+	if err := t.enter("wait for work"); err != nil {
+		return bridge.Wake{}, err
+	}
+	defer t.leave()
+	for {
+		wake, err := t.parkSlot(bridge.Wait{Timeout: timeout, Interrupt: true, Message: true})
+		if err != nil {
+			return wake, t.fail("wait for work", err)
+		}
+		switch wake.Reason {
+		case layout.BridgeReasonMessage, layout.BridgeReasonInterrupt, layout.BridgeReasonDeadline:
+			return wake, nil
+		}
+		// In free mode a wake meant for an earlier wait may come late.
+	}
+}
