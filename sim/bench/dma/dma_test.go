@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package dma_test
+
+import (
+	"fmt"
+	"strconv"
+	"testing"
+
+	"hvia/sim/bench/internal/unit"
+	"hvia/sim/verilate"
+)
+
+const (
+	splitter = "rtl/dma_splitter.sv"
+	reader   = "rtl/dma_read.sv"
+	writer   = "rtl/dma_write.sv"
+)
+
+var sizes = unit.Sizes{Short: 1_000, Normal: 10_000, Long: 300_000}
+
+func spec(width, outstanding int) verilate.Spec {
+	w, m := strconv.Itoa(width), strconv.Itoa(outstanding)
+	return verilate.Spec{
+		Name: "dma_bench_" + w + "_" + m,
+		Top:  "dma_bench_top",
+		RTL: []string{
+			"rtl/gen/hvia_pkg.sv", "rtl/gen/hvia_params_pkg.sv", "rtl/byte_packer.sv", splitter, reader, writer,
+			"rtl/checkers/byte_packer_checker.sv", "rtl/checkers/dma_read_checker.sv", "rtl/checkers/dma_write_checker.sv",
+			"sim/bench/dma/dma_bench_top.sv",
+		},
+		Cpp:     []string{"sim/bench/dma/cc/dma_bench.cc"},
+		Headers: []string{"sim/bench/internal/unit/*.h", "sim/gen/*.h"},
+		Params:  map[string]string{"W": w, "MaxOutstanding": m},
+		Defines: []string{"BENCH_W=" + w, "BENCH_MAX=" + m},
+	}
+}
+
+func TestDma(t *testing.T) {
+	for _, c := range []struct{ width, outstanding int }{{32, 1}, {32, 2}, {64, 1}, {64, 2}} {
+		t.Run(fmt.Sprintf("%d_%d", c.width, c.outstanding), func(t *testing.T) {
+			unit.MustPass(t, spec(c.width, c.outstanding), sizes)
+		})
+	}
+}
+
+// The bench fails on each of these faults.
+func TestDmaMutants(t *testing.T) {
+	small := unit.Sizes{Short: 500, Normal: 500, Long: 500}
+	for name, m := range map[string]verilate.Mutant{
+		"page_split":    {File: splitter, Old: "(13'd1 << PageW) - {1'b0, va_q[PageW-1:0]} : att_rsp_bytes_i", New: "(13'd1 << PageW) - {1'b0, va_q[PageW-1:0]} : att_rsp_bytes_i + 13'd1"},
+		"burst_end":     {File: splitter, Old: "BurstBytes - {{(10-LaneW){1'b0}}, cur_pa_q[LaneW-1:0]}", New: "BurstBytes"},
+		"bound_ignored": {File: splitter, Old: "att_req_len_o    = bound_q", New: "att_req_len_o    = {16'd0, left_q}"},
+		"read_lane":     {File: reader, Old: "head_lane_q <= '0;", New: "head_lane_q <= head_lane_q;"},
+		"withdrawn":     {File: reader, Old: "assign req_valid_o = burst_valid & (lock_q | (", New: "assign req_valid_o = burst_valid & (("},
+		"beat_reuse":    {File: writer, Old: "(count == avail) ? '0 : used_q + count", New: "'0"},
+		"bus_error":     {File: writer, Old: "if (wdone_i & werr_i) err_q", New: "if (wdone_i & werr_i & all_q) err_q"},
+	} {
+		t.Run(name, func(t *testing.T) { unit.MustCatch(t, spec(32, 1), name, m, small) })
+	}
+}
