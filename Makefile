@@ -19,7 +19,7 @@ VCS := $(shell git rev-parse HEAD >/dev/null 2>&1 && echo true || echo false)
 
 STATICCHECK := go tool -modfile=go.tools.mod staticcheck
 
-.PHONY: help setup build test test-long lint lint-go lint-rtl lint-shell lint-generated reproduce demo doctor generate clean
+.PHONY: help setup build test test-long lint lint-format lint-go lint-rtl lint-shell lint-generated reproduce demo doctor generate clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -29,7 +29,7 @@ setup: ## install what is missing (apt; Go is only checked)
 
 build: ## bin/hvia and the simulator
 	@CGO_ENABLED=0 go build -buildvcs=$(VCS) -o bin/hvia ./tools/hvia
-	@bin/hvia build
+	@bin/hvia build >/dev/null
 
 reproduce: setup build ## the paper's measurements: table on stdout, out/reproduce/report.json
 	@bin/hvia reproduce $(ARGS)
@@ -47,14 +47,16 @@ test: setup lint ## what CI runs: setup, lint, all tests
 test-long: setup lint ## the same tests at full size
 	HVIA_LONG=1 go test -count=1 -p $(TEST_P) -timeout 6h ./...
 
-lint: lint-go lint-generated lint-shell lint-rtl ## all static checks
+lint: lint-format lint-go lint-generated lint-shell lint-rtl ## all static checks
 	@echo "lint: clean"
 
 # gofmt reads the file system, not packages, so that files behind build tags
 # are checked too.
-lint-go: ## gofmt, vet, staticcheck, go.mod
+lint-format: ## gofmt
 	@unformatted=$$(gofmt -l $$(find . -name '*.go' -not -path './build/*' -not -path './out/*')); \
 	if [ -n "$$unformatted" ]; then printf 'lint: not formatted, run gofmt -w on:\n%s\n' "$$unformatted" >&2; exit 1; fi
+
+lint-go: ## vet, staticcheck, go.mod
 	@go vet ./...
 	@$(STATICCHECK) ./...
 	@go mod tidy -diff

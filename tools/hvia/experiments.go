@@ -7,6 +7,7 @@ import (
 	"errors"
 
 	"hvia/bench"
+	"hvia/sim"
 	"hvia/tools/hvia/internal/cli"
 )
 
@@ -19,8 +20,6 @@ func experiments() cli.Experiments {
 		Demo: func(context.Context, bench.DemoConfig) (*bench.DemoReport, error) {
 			return nil, errors.New("demo: this version of HVIA has no demonstration yet")
 		},
-		BuildSimulator: func(context.Context) (string, error) {
-			return "", errors.New("build: this version of HVIA has no simulator yet")
-		},
+		BuildSimulator: sim.Simulator,
 	}
 }

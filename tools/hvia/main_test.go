@@ -21,6 +21,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"hvia/bench"
+	"hvia/sim"
 	"hvia/sim/verilate"
 	"hvia/tools/hvia/internal/cli"
 )
@@ -125,8 +126,11 @@ func fake(behaviour string) cli.Experiments {
 			}, nil
 		},
 		BuildSimulator: func(context.Context) (string, error) {
-			if behaviour == "verilator" {
+			switch behaviour {
+			case "verilator":
 				return "", verilate.ErrNoVerilator
+			case "compiler":
+				return "", sim.ErrNoCompiler
 			}
 			return "build/cache/fabric", nil
 		},

@@ -21,6 +21,7 @@ import (
 	"golang.org/x/term"
 
 	"hvia/bench"
+	"hvia/sim"
 	"hvia/sim/verilate"
 )
 
@@ -44,6 +45,7 @@ type Experiments struct {
 	// BuildSimulator makes the simulator and returns its path.
 	BuildSimulator func(context.Context) (string, error)
 	// SimulatorBuilt says whether that has been done for the present sources.
+	// Without it, doctor does not look.
 	SimulatorBuilt func() (path string, built bool, err error)
 }
 
@@ -115,7 +117,7 @@ func Main(args []string, t Terminal, e Experiments) int {
 
 // environmental is true for errors that another machine would not have.
 func environmental(err error) bool {
-	for _, target := range []error{ErrEnvironment, verilate.ErrNoVerilator, exec.ErrNotFound, fs.ErrPermission, syscall.ENOSPC, syscall.EADDRINUSE} {
+	for _, target := range []error{ErrEnvironment, verilate.ErrNoVerilator, sim.ErrNoCompiler, exec.ErrNotFound, fs.ErrPermission, syscall.ENOSPC, syscall.EADDRINUSE} {
 		if errors.Is(err, target) {
 			return true
 		}
