@@ -199,9 +199,11 @@ module vi_manager #(
   // Page list: `chunk_q` words of the buffer are in use, `fill_q` counts them in
   // and out.
   logic [31:0] buffer[0:(1<<BufferBits)-1];
-  logic [10:0] chunk, chunk_q, fill_q, fill_d;
+  logic [10:0] chunk, chunk_max, chunk_q, fill_q, fill_d;
   logic fill_last, word_put, list_more;
-  assign chunk     = (list_count_q > 32'(BurstWords)) ? BurstWords : list_count_q[10:0];
+  // A burst that begins inside a beat ends with a beat all the same.
+  assign chunk_max = (Lanes > 1) ? BurstWords - 11'(LaneBits'(list_addr_q[31:2])) : BurstWords;
+  assign chunk     = (list_count_q > 32'(chunk_max)) ? chunk_max : list_count_q[10:0];
   assign fill_last = fill_q + 11'd1 == chunk_q;
   assign word_put  = upd_wvalid_o && upd_wready_i;
   assign list_more = list_count_q != 32'd0;
