@@ -120,7 +120,12 @@ func Start(ctx context.Context, cfg Config) (*Fabric, error) {
 		return nil, err
 	}
 	var err error
-	if f.child, err = startChild(ctx, program, arguments(cfg, f.path)); err != nil {
+	args := arguments(cfg, f.path)
+	if f.tmpDir != "" {
+		// So that it goes even when this process is killed.
+		args = append(args, "--private-directory", "yes")
+	}
+	if f.child, err = startChild(ctx, program, args); err != nil {
 		return fail(err)
 	}
 	f.conn, err = bridge.Dial(ctx, f.path, bridge.Options{Name: cfg.Process, Nodes: cfg.Attach, Explain: f.child.explain})
@@ -242,7 +247,7 @@ func startChild(ctx context.Context, program string, args []string) (*child, err
 	c.cmd = exec.Command(program, append(args, "--owner-fd", "3")...)
 	c.cmd.ExtraFiles = []*os.File{theirs}
 	c.cmd.Stderr = c.stderr
-	c.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	c.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
 	started := make(chan error, 1)
 	go func() {
 		// The parent-death signal is sent when the thread that forked ends, so

@@ -45,6 +45,11 @@ sockaddr_un Address(const std::string& path) {
   return a;
 }
 
+std::string DirectoryOf(const std::string& path) {
+  const size_t slash = path.rfind('/');
+  return slash == std::string::npos ? "." : slash == 0 ? "/" : path.substr(0, slash);
+}
+
 std::string Hash(uint64_t v) {
   char b[24];
   std::snprintf(b, sizeof b, "%016" PRIx64, v);
@@ -67,8 +72,8 @@ void ControlServer::BlockSignals() {
   signal(SIGPIPE, SIG_IGN);
 }
 
-ControlServer::ControlServer(const std::string& path, int owner_fd, Scheduler* scheduler, std::vector<HostMemory*> memories)
-    : path_(path), owner_fd_(owner_fd), scheduler_(scheduler), memories_(std::move(memories)) {
+ControlServer::ControlServer(const std::string& path, bool private_directory, int owner_fd, Scheduler* scheduler, std::vector<HostMemory*> memories)
+    : path_(path), private_directory_(private_directory), owner_fd_(owner_fd), scheduler_(scheduler), memories_(std::move(memories)) {
   auto fail = [&](const std::string& what) {
     const int e = errno;
     throw std::runtime_error("control socket " + path_ + ": " + what + ": " + std::strerror(e));
@@ -78,8 +83,7 @@ ControlServer::ControlServer(const std::string& path, int owner_fd, Scheduler* s
   listen_fd_ = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
   if (listen_fd_ < 0) fail("socket");
   // The directory's lock makes look-then-replace one step, and leaves no file.
-  const size_t slash = path_.rfind('/');
-  const std::string directory = slash == std::string::npos ? "." : slash == 0 ? "/" : path_.substr(0, slash);
+  const std::string directory = DirectoryOf(path_);
   const int lock = open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (lock < 0) fail("open directory " + directory);
   flock(lock, LOCK_EX);
@@ -112,10 +116,15 @@ ControlServer::~ControlServer() {
   if (write(wake_fd_, &one, sizeof one) != sizeof one) std::fprintf(stderr, "control socket %s: wake the control thread: %s\n", path_.c_str(), std::strerror(errno));
   if (thread_.joinable()) thread_.join();
   connections_.clear();
-  unlink(path_.c_str());
+  RemoveFiles();
   close(listen_fd_);
   close(signal_fd_);
   close(wake_fd_);
+}
+
+void ControlServer::RemoveFiles() const {
+  unlink(path_.c_str());
+  if (private_directory_) rmdir(DirectoryOf(path_).c_str());
 }
 
 void ControlServer::Start() {
@@ -137,7 +146,7 @@ void ControlServer::Loop() {
     if (n < 0 && errno == EINTR) continue;
     if (n == 0 && quitting && !closing_) {
       std::fprintf(stderr, "the simulation thread did not end within %d ms: a card model does not return\n", kQuitGraceMs);
-      unlink(path_.c_str());
+      RemoveFiles();
       _exit(4);
     }
     if (closing_ || quitting) continue;

@@ -21,7 +21,9 @@ class ControlServer {
   // Binds the socket. A socket file that nobody serves any more is replaced; one
   // that is served is left alone, and the constructor throws.
   // owner_fd: a connection to the owner, or -1; when it ends, so does the run.
-  ControlServer(const std::string& path, int owner_fd, Scheduler* scheduler, std::vector<HostMemory*> memories);
+  // private_directory: the socket's directory is removed with it, because the
+  // owner may have died.
+  ControlServer(const std::string& path, bool private_directory, int owner_fd, Scheduler* scheduler, std::vector<HostMemory*> memories);
   ~ControlServer();
 
   void Start();
@@ -39,6 +41,7 @@ class ControlServer {
   using ConnectionPtr = std::shared_ptr<Connection>;
 
   void Loop();
+  void RemoveFiles() const;
   void Accept();
   // Returns false when the connection has ended.
   bool Receive(const ConnectionPtr& c);
@@ -47,6 +50,7 @@ class ControlServer {
   static void Refuse(const ConnectionPtr& c, uint32_t opcode, const std::string& text);
 
   const std::string path_;
+  const bool private_directory_;
   const int owner_fd_;
   Scheduler* const scheduler_;
   const std::vector<HostMemory*> memories_;

@@ -25,6 +25,7 @@ namespace {
 constexpr char kUsage[] =
     "usage: hvia-sim --socket PATH --node KIND:NAME [--node KIND:NAME] [options]\n"
     "  --socket PATH         control socket\n"
+    "  --private-directory yes|no  remove the socket's directory at the end (no)\n"
     "  --node KIND:NAME      a node, in the order of its numbers; kinds: echo (a test device)\n"
     "  --mode timed|free     time mode (timed)\n"
     "  --thread N,R,NAME     a thread that will attach: node, rank, name; timed mode starts when all have\n"
@@ -50,6 +51,7 @@ struct Options {
   std::vector<NodeOption> nodes;
   uint64_t memory = 268435456, seed = 1;
   int owner_fd = -1;
+  bool private_directory = false;
   SchedulerOptions scheduler;
 };
 
@@ -80,6 +82,10 @@ Options Parse(int argc, char** argv) {
     if (i + 1 == argc) throw UsageError(name + ": unknown option, or its value is missing");
     const std::string value = argv[++i];
     if (name == "--socket") o.socket = value;
+    else if (name == "--private-directory") {
+      if (value != "yes" && value != "no") throw UsageError("--private-directory " + value + ": want yes or no");
+      o.private_directory = value == "yes";
+    }
     else if (name == "--profile") o.profile = value;
     else if (name == "--node") {
       const size_t colon = value.find(':');
@@ -154,7 +160,7 @@ int Run(int argc, char** argv) {
   if (nodes.size() == 2) link.Connect(nodes[0].get(), nodes[1].get());
   scheduler.SetNodes(node_list, memory_list, &link);
 
-  ControlServer server(o.socket, o.owner_fd, &scheduler, memory_list);
+  ControlServer server(o.socket, o.private_directory, o.owner_fd, &scheduler, memory_list);
   server.Start();
   TellOwner(o.owner_fd);
   scheduler.Run();

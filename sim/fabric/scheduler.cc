@@ -810,7 +810,7 @@ void Scheduler::CheckStuck(int64_t now_ns) {
     }
     if (now_ns - s.acted_ns < options_.stuck_ns || Load32(s.page, kBridgeSlotStateOffset) != kBridgeStateRunning) continue;
     Stop(kBridgeStopStuck, Describe(s) + " has been running at " + At(now_) + " for more than " + std::to_string(options_.stuck_ns / 1000000) +
-                               " ms of wall time without a call that posts or waits: it computes too long, or it blocks on something outside the library");
+                               " ms of wall time without a call that posts or waits: it computes too long, blocks on something outside the library, or ended without detaching");
     return;
   }
 }

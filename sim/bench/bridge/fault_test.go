@@ -1,0 +1,476 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bridge_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"hvia/driver"
+	"hvia/layout"
+	"hvia/sim"
+	"hvia/sim/bridge"
+)
+
+// noticeLimit is how soon every waiter must know that the run is over.
+const noticeLimit = 2 * time.Second
+
+func twoThreads() []sim.Thread {
+	return []sim.Thread{{Node: 0, Rank: 0, Name: "left"}, {Node: 1, Rank: 0, Name: "right"}}
+}
+
+func attach(t *testing.T, ctx context.Context, f *sim.Fabric, node, rank int, name string) *driver.Thread {
+	t.Helper()
+	th, err := driver.Attach(ctx, f.Conn(), driver.ThreadID{Node: node, Rank: rank}, name)
+	require.NoError(t, err)
+	return th
+}
+
+// both runs the two threads' programs at once and returns their errors.
+func both(left, right func() error) (error, error) {
+	done := make(chan error, 1)
+	go func() { done <- right() }()
+	l := left()
+	return l, <-done
+}
+
+func TestDeadlockIsReported(t *testing.T) {
+	ctx := testContext(t, time.Minute)
+	var times []string
+	for range 2 {
+		f := startFabric(t, ctx, sim.Config{Threads: twoThreads()})
+		left, right := attach(t, ctx, f, 0, 0, "left"), attach(t, ctx, f, 1, 0, "right")
+		errL, errR := both(
+			func() error {
+				if err := left.Sleep(1500 * driver.Nanosecond); err != nil {
+					return err
+				}
+				_, _, err := left.Receive(driver.Never)
+				return err
+			},
+			func() error {
+				_, err := right.Poll(driver.Poll{Ranges: []bridge.Range{{Address: 0x2000, Length: 4}}, Period: pollPeriod, Timeout: driver.Never}, func() bool { return false })
+				return err
+			})
+		for _, err := range []error{errL, errR} {
+			require.ErrorIs(t, err, bridge.ErrDeadlock)
+			var stop *bridge.StopError
+			require.ErrorAs(t, err, &stop)
+			require.Equal(t, 1500*driver.Nanosecond, stop.Time)
+			for _, part := range []string{"'left'", "a message", "'right'", "a write to [0x2000, 0x2004)"} {
+				require.Contains(t, stop.Text, part)
+			}
+			times = append(times, stop.Time.String())
+		}
+		// Later calls get it too.
+		require.ErrorIs(t, left.Sleep(1), bridge.ErrDeadlock)
+		require.ErrorIs(t, f.Conn().Err(), bridge.ErrDeadlock)
+		_, err := driver.Attach(ctx, f.Conn(), driver.ThreadID{Node: 0, Rank: 7}, "late")
+		require.ErrorIs(t, err, bridge.ErrDeadlock)
+	}
+	require.Equal(t, times[:2], times[2:])
+}
+
+func TestStuckThreadIsNamed(t *testing.T) {
+	ctx := testContext(t, time.Minute)
+	f := startFabric(t, ctx, sim.Config{Threads: twoThreads(), StuckLimit: 300 * time.Millisecond})
+	left, right := attach(t, ctx, f, 0, 0, "left"), attach(t, ctx, f, 1, 0, "right")
+	errL, errR := both(
+		func() error {
+			if err := left.Sleep(driver.Microsecond); err != nil {
+				return err
+			}
+			// It posts now and then: that is acting, and no reason to stop.
+			for range 4 {
+				time.Sleep(150 * time.Millisecond)
+				if err := left.Publish(bridge.Range{Address: 0x1000, Length: 4}); err != nil {
+					return err
+				}
+			}
+			time.Sleep(1200 * time.Millisecond)
+			return left.Sleep(driver.Microsecond)
+		},
+		func() error { return right.Sleep(driver.Millisecond) })
+	for _, err := range []error{errL, errR} {
+		require.ErrorIs(t, err, bridge.ErrStuck)
+		require.Contains(t, err.Error(), "'left' (node 0 'a', rank 0, process "+strconv.Itoa(os.Getpid()))
+	}
+}
+
+func TestStartTimeoutNamesTheMissing(t *testing.T) {
+	ctx := testContext(t, time.Minute)
+	f := startFabric(t, ctx, sim.Config{Threads: twoThreads(), StartLimit: 200 * time.Millisecond})
+	left := attach(t, ctx, f, 0, 0, "left")
+	err := left.Begin()
+	require.ErrorIs(t, err, bridge.ErrStartTimeout)
+	require.Contains(t, err.Error(), "'right' (node 1 'b', rank 0)")
+	require.NotContains(t, strings.SplitN(err.Error(), "missing:", 2)[1], "'left'")
+}
+
+// playVictim is a process that will be killed: it never ends by itself.
+func playVictim(ctx context.Context, f *sim.Fabric) error {
+	t, err := driver.Attach(ctx, f.Conn(), driver.ThreadID{Node: 1}, "right")
+	if err != nil {
+		return err
+	}
+	for {
+		if err := t.Sleep(driver.Nanosecond); err != nil {
+			return err
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+func TestKilledClientIsNamed(t *testing.T) {
+	for _, mode := range []sim.Mode{sim.Timed, sim.Free} {
+		t.Run(string(mode), func(t *testing.T) {
+			ctx := testContext(t, time.Minute)
+			f := startFabric(t, ctx, sim.Config{Mode: mode, Threads: twoThreads(), Attach: []int{0}})
+			left := attach(t, ctx, f, 0, 0, "left")
+			victim := spawn(t, "victim", "HVIA_PATH="+f.Path())
+			if mode == sim.Free {
+				awaitAttached(t, ctx, f, 1, "right")
+			}
+			require.NoError(t, left.Begin())
+			killed := make(chan time.Time, 1)
+			go func() {
+				time.Sleep(100 * time.Millisecond)
+				killed <- time.Now()
+				_ = victim.Process.Kill()
+			}()
+			_, _, err := left.Receive(driver.Never)
+			require.ErrorIs(t, err, bridge.ErrPeerDied)
+			require.Less(t, time.Since(<-killed), noticeLimit)
+			require.Contains(t, err.Error(), fmt.Sprintf("process %d ('victim') died", victim.Process.Pid))
+			require.Contains(t, err.Error(), "'right' (node 1 'b', rank 0")
+		})
+	}
+}
+
+// awaitAttached waits until another process holds a thread: claiming it is
+// then refused.
+func awaitAttached(t *testing.T, ctx context.Context, f *sim.Fabric, node int, name string) {
+	t.Helper()
+	probe, err := sim.Join(ctx, f.Path(), bridge.Options{Nodes: []int{node}})
+	require.NoError(t, err)
+	defer probe.Close()
+	for {
+		th, err := driver.Attach(ctx, probe.Conn(), driver.ThreadID{Node: node}, name)
+		if err != nil && strings.Contains(err.Error(), "is attached already") {
+			return
+		}
+		require.NoError(t, err)
+		require.NoError(t, th.Detach())
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+func TestOthersGoOnAfterADeath(t *testing.T) {
+	ctx := testContext(t, time.Minute)
+	f := startFabric(t, ctx, sim.Config{Mode: sim.Free, Threads: twoThreads(), Attach: []int{0}, ContinueOnDeath: true})
+	left := attach(t, ctx, f, 0, 0, "left")
+	victim := spawn(t, "victim", "HVIA_PATH="+f.Path())
+	awaitAttached(t, ctx, f, 1, "right")
+	require.NoError(t, victim.Process.Kill())
+	_ = victim.Wait()
+	// Its frames were never in use; as a sink its memory takes the transfer.
+	m, err := f.Conn().Memory(0)
+	require.NoError(t, err)
+	require.NoError(t, useAreas(m))
+	w := &worker{t: left, memory: m.Linear()}
+	require.Eventually(t, func() bool {
+		// The death reaches the simulator some time after the process is gone.
+		d, err := f.Digest(ctx)
+		return err == nil && !d.Reproducible
+	}, noticeLimit, 10*time.Millisecond)
+	time.Sleep(50 * time.Millisecond)
+	require.NoError(t, w.start(0, areaOf(0).target(0), 64, false))
+	require.NoError(t, w.finish(0))
+	require.NoError(t, left.Sleep(10*driver.Millisecond))
+	require.NoError(t, f.Conn().Err())
+}
+
+func TestKilledSimulator(t *testing.T) {
+	ctx := testContext(t, time.Minute)
+	path := filepath.Join(t.TempDir(), "fabric.sock")
+	f := startFabric(t, ctx, sim.Config{Threads: twoThreads(), SocketPath: path})
+	left, right := attach(t, ctx, f, 0, 0, "left"), attach(t, ctx, f, 1, 0, "right")
+	killed := make(chan time.Time, 1)
+	errL, errR := both(
+		func() error {
+			if err := left.Sleep(driver.Microsecond); err != nil {
+				return err
+			}
+			killed <- time.Now()
+			if err := syscall.Kill(f.Pid(), syscall.SIGKILL); err != nil {
+				return err
+			}
+			return left.Sleep(driver.Second)
+		},
+		func() error { return right.Sleep(driver.Second) })
+	require.Less(t, time.Since(<-killed), noticeLimit)
+	for _, err := range []error{errL, errR} {
+		require.ErrorIs(t, err, bridge.ErrSimulatorDied)
+		require.Contains(t, err.Error(), fmt.Sprintf("process %d", f.Pid()))
+		require.Contains(t, err.Error(), "signal: killed")
+	}
+	require.NoError(t, f.Close())
+	require.NoFileExists(t, path)
+}
+
+func TestSecondSimulatorOnOnePath(t *testing.T) {
+	ctx := testContext(t, time.Minute)
+	path := filepath.Join(t.TempDir(), "fabric.sock")
+	cfg := sim.Config{Threads: twoThreads(), SocketPath: path}
+	f := startFabric(t, ctx, cfg)
+	cfg.Nodes, cfg.MemoryBytes = []sim.Node{{Kind: "echo", Name: "a"}, {Kind: "echo", Name: "b"}}, memoryBytes
+	_, err := sim.Start(ctx, cfg)
+	require.ErrorIs(t, err, sim.ErrStart)
+	require.Contains(t, err.Error(), "another simulator serves it")
+	// The first one is none the worse.
+	require.NoError(t, f.Conn().Err())
+	left, right := attach(t, ctx, f, 0, 0, "left"), attach(t, ctx, f, 1, 0, "right")
+	errL, errR := both(func() error { return left.Sleep(5) }, func() error { return right.Sleep(5) })
+	require.NoError(t, errors.Join(errL, errR))
+	require.NoError(t, f.Close())
+	require.NoFileExists(t, path)
+
+	// A socket that nobody serves any more is replaced.
+	l, err := net.ListenUnix("unixpacket", &net.UnixAddr{Name: path, Net: "unixpacket"})
+	require.NoError(t, err)
+	l.SetUnlinkOnClose(false)
+	require.NoError(t, l.Close())
+	require.FileExists(t, path)
+	g := startFabric(t, ctx, cfg)
+	require.NoError(t, g.Close())
+
+	_, err = sim.Join(ctx, path, bridge.Options{})
+	require.ErrorIs(t, err, bridge.ErrNoSimulator)
+	require.Contains(t, err.Error(), path)
+}
+
+func TestBadStart(t *testing.T) {
+	ctx := testContext(t, time.Minute)
+	for name, c := range map[string]struct {
+		cfg  sim.Config
+		want string
+	}{
+		"unknown kind":     {sim.Config{Nodes: []sim.Node{{Kind: "abacus", Name: "a"}}, Mode: sim.Free}, "unknown kind"},
+		"no nodes":         {sim.Config{Mode: sim.Free}, "0 nodes"},
+		"three nodes":      {sim.Config{Mode: sim.Free, Nodes: make([]sim.Node, 3)}, "want KIND:NAME"},
+		"timed, nobody":    {sim.Config{Nodes: []sim.Node{{Kind: "echo", Name: "a"}}}, "timed mode without --thread"},
+		"thread twice":     {sim.Config{Nodes: []sim.Node{{Kind: "echo", Name: "a"}}, Threads: []sim.Thread{{Name: "x"}, {Name: "y"}}}, "declared twice"},
+		"thread of node 9": {sim.Config{Nodes: []sim.Node{{Kind: "echo", Name: "a"}}, Threads: []sim.Thread{{Node: 9, Name: "x"}}}, "counted from 0"},
+		"odd memory":       {sim.Config{Nodes: []sim.Node{{Kind: "echo", Name: "a"}}, Mode: sim.Free, MemoryBytes: 5000}, "multiple of 4096"},
+		"unknown profile":  {sim.Config{Nodes: []sim.Node{{Kind: "echo", Name: "a"}}, Mode: sim.Free, Profile: "x"}, "no such profile"},
+		"long path":        {sim.Config{Nodes: []sim.Node{{Kind: "echo", Name: "a"}}, Mode: sim.Free, SocketPath: "/tmp/" + strings.Repeat("x", 200)}, "use a shorter directory"},
+		"no program":       {sim.Config{Program: "/nonexistent/hvia-sim"}, "no such file"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := sim.Start(ctx, c.cfg)
+			require.ErrorContains(t, err, c.want)
+		})
+	}
+}
+
+func TestAttachRefusals(t *testing.T) {
+	ctx := testContext(t, time.Minute)
+	f := startFabric(t, ctx, sim.Config{Threads: twoThreads(), Attach: []int{0}})
+	left := attach(t, ctx, f, 0, 0, "left")
+	for _, c := range []struct {
+		id   driver.ThreadID
+		name string
+		want string
+	}{
+		{driver.ThreadID{Node: 0}, "left", "is attached already"},
+		{driver.ThreadID{Node: 1}, "right", "did not ask for the memory of node 1"},
+		{driver.ThreadID{Node: 5}, "x", "did not ask for the memory of node 5"},
+		{driver.ThreadID{Node: -1}, "x", "count from 0"},
+		{driver.ThreadID{}, strings.Repeat("n", 300), "at most 191 bytes"},
+	} {
+		_, err := driver.Attach(ctx, f.Conn(), c.id, c.name)
+		require.ErrorContains(t, err, c.want)
+	}
+	require.NoError(t, left.Detach())
+	_, err := driver.Attach(ctx, f.Conn(), driver.ThreadID{}, "middle")
+	require.ErrorIs(t, err, bridge.ErrRefused)
+	require.ErrorContains(t, err, "declared as 'left', not as 'middle'")
+	require.ErrorIs(t, left.Sleep(1), driver.ErrThreadDetached)
+	_, err = f.Conn().Memory(1)
+	require.ErrorIs(t, err, bridge.ErrNodeNotMapped)
+	_, err = sim.Join(ctx, f.Path(), bridge.Options{Nodes: []int{3}})
+	require.ErrorIs(t, err, bridge.ErrRefused)
+}
+
+func TestTwoGoroutinesOnOneThread(t *testing.T) {
+	ctx := testContext(t, time.Minute)
+	f := startFabric(t, ctx, sim.Config{Threads: twoThreads()})
+	left, right := attach(t, ctx, f, 0, 0, "left"), attach(t, ctx, f, 1, 0, "right")
+	done := make(chan error, 1)
+	go func() { done <- left.Sleep(driver.Millisecond) }() // lasts until right waits
+	time.Sleep(100 * time.Millisecond)
+	require.ErrorIs(t, left.Charge(1), driver.ErrThreadBusy)
+	require.ErrorIs(t, left.Detach(), driver.ErrThreadBusy)
+	_, err := left.Read(layout.EchoRegisterID)
+	require.ErrorIs(t, err, driver.ErrThreadBusy)
+	require.ErrorContains(t, err, "thread 0/0 'left'")
+	go func() { done <- errors.Join(right.Sleep(2*driver.Millisecond), right.Detach()) }()
+	require.NoError(t, <-done)
+	require.NoError(t, left.Detach())
+	require.NoError(t, <-done)
+	require.Equal(t, driver.Millisecond, left.Now(), "the refused calls changed nothing")
+}
+
+func TestDmaOutsideFramesInUseStopsTheRun(t *testing.T) {
+	for name, c := range map[string]struct {
+		target uint32
+		source bool
+		want   string
+	}{
+		"write": {target: 0x7000, want: "the card of node 1 (b) tried to write host memory at physical address 0x7000"},
+		"read":  {source: true, want: "the card of node 0 (a) tried to read host memory at physical address 0x181000"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx := testContext(t, time.Minute)
+			f := startFabric(t, ctx, sim.Config{Threads: twoThreads()})
+			left, right := attach(t, ctx, f, 0, 0, "left"), attach(t, ctx, f, 1, 0, "right")
+			m, err := f.Conn().Memory(0)
+			require.NoError(t, err)
+			require.NoError(t, useAreas(m))
+			w := &worker{t: left, memory: m.Linear()}
+			if c.source {
+				require.NoError(t, m.Release(int((areaOf(1).source())/bridge.FrameBytes), bridge.UseRegion))
+				w.memory = m.Linear()
+			}
+			errL, errR := both(func() error {
+				rank := 0
+				if c.source {
+					rank = 1
+				}
+				if err := w.start(rank, c.target, 64, false); err != nil {
+					return err
+				}
+				return left.Sleep(driver.Second)
+			}, func() error { return right.Sleep(driver.Second) })
+			for _, err := range []error{errL, errR} {
+				require.ErrorIs(t, err, bridge.ErrMemoryFault)
+				require.ErrorContains(t, err, c.want)
+				require.ErrorContains(t, err, "at t=")
+			}
+			peer, err := f.Conn().Memory(1)
+			require.NoError(t, err)
+			require.Zero(t, peer.Linear()[0x7000])
+		})
+	}
+}
+
+func TestContextEndsACall(t *testing.T) {
+	for _, mode := range []sim.Mode{sim.Timed, sim.Free} {
+		t.Run(string(mode), func(t *testing.T) {
+			ctx := testContext(t, time.Minute)
+			f := startFabric(t, ctx, sim.Config{Mode: mode, Threads: twoThreads()})
+			left, right := attach(t, ctx, f, 0, 0, "left"), attach(t, ctx, f, 1, 0, "right")
+			// Right parks with left running, so left decides when time moves.
+			done := make(chan error, 1)
+			go func() {
+				_, ok, err := right.Receive(driver.Never)
+				if err == nil && !ok {
+					err = errors.New("no message")
+				}
+				done <- errors.Join(err, right.Detach())
+			}()
+			require.NoError(t, left.Begin())
+			if mode == sim.Timed {
+				require.True(t, f.Conn().Reproducible())
+			}
+			// Reads that wait for ever would be a deadlock, so wait in a barrier
+			// of which right is no part, with a time-out far in the future elsewhere.
+			short, cancel := context.WithTimeoutCause(ctx, 100*time.Millisecond, errors.New("enough"))
+			defer cancel()
+			left.SetContext(short)
+			var err error
+			if mode == sim.Timed {
+				// A neighbour that runs keeps time still, so left's sleep lasts.
+				idle := attach(t, ctx, f, 0, 5, "idle")
+				require.NoError(t, idle.Begin())
+				err = left.Sleep(driver.Second)
+				require.NoError(t, idle.Detach())
+			} else {
+				err = left.Barrier(9, 2)
+			}
+			require.ErrorIs(t, err, bridge.ErrAborted)
+			require.ErrorIs(t, err, context.Cause(short))
+			require.False(t, f.Conn().Reproducible())
+			// The thread lives on.
+			left.SetContext(ctx)
+			require.NoError(t, left.Send(driver.ThreadID{Node: 1}, []byte("go on")))
+			require.NoError(t, left.Sleep(driver.Microsecond))
+			require.NoError(t, <-done)
+		})
+	}
+}
+
+func TestCloseEndsWaits(t *testing.T) {
+	ctx := testContext(t, time.Minute)
+	f := startFabric(t, ctx, sim.Config{Threads: twoThreads()})
+	left := attach(t, ctx, f, 0, 0, "left")
+	done := make(chan error, 1)
+	go func() { done <- left.Sleep(driver.Second) }()
+	time.Sleep(50 * time.Millisecond)
+	require.NoError(t, f.Close())
+	select {
+	case err := <-done:
+		require.ErrorIs(t, err, bridge.ErrClosed)
+	case <-time.After(noticeLimit):
+		t.Fatal("the wait goes on after Close")
+	}
+	require.ErrorIs(t, left.Write(layout.EchoDoorbell, 1), bridge.ErrClosed)
+	_, err := f.Digest(ctx)
+	require.ErrorIs(t, err, bridge.ErrClosed)
+	require.NoError(t, left.Detach())
+}
+
+// playOwner starts a fabric, says so and waits to be killed.
+func playOwner(ctx context.Context) error {
+	f, err := sim.Start(ctx, sim.Config{Mode: sim.Free, Nodes: []sim.Node{{Kind: "echo", Name: "a"}}, MemoryBytes: memoryBytes})
+	if err != nil {
+		return err
+	}
+	fmt.Printf("%d %s\n", f.Pid(), f.Path())
+	<-ctx.Done()
+	return f.Close()
+}
+
+func TestSimulatorEndsWithItsOwner(t *testing.T) {
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), roleVariable+"=owner")
+	out, err := cmd.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
+	line, err := bufio.NewReader(out).ReadString('\n')
+	require.NoError(t, err)
+	var pid int
+	var path string
+	_, err = fmt.Sscan(line, &pid, &path)
+	require.NoError(t, err)
+	require.FileExists(t, path)
+	require.NoError(t, cmd.Process.Kill())
+	_ = cmd.Wait()
+	require.Eventually(t, func() bool {
+		_, err := os.Stat(filepath.Dir(path))
+		return errors.Is(err, os.ErrNotExist) && errors.Is(syscall.Kill(pid, 0), syscall.ESRCH)
+	}, 5*time.Second, 10*time.Millisecond, "simulator %d or %s is left", pid, filepath.Dir(path))
+}
