@@ -430,10 +430,11 @@ module att_walker (
       if (state_q == StLevel2) begin
         if (finish) step_q <= 4'd0;
         else if (!step_q[3]) step_q <= {step_q[2:0], 1'b0};
-        if (mem_rvalid_i) got_l2_q <= 1'b1;
-      end else if (state_q != StRespond) begin
-        step_q   <= {3'b000, state_d == StLevel2};
-        got_l2_q <= 1'b0;
+        if (state_d == StIdle) got_l2_q <= 1'b0;
+        else if (mem_rvalid_i) got_l2_q <= 1'b1;
+      end else begin
+        step_q <= {3'b000, state_d == StLevel2};
+        if (state_d == StIdle) got_l2_q <= 1'b0;
       end
 
       // Updates.

@@ -1,0 +1,444 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Carries out operations that the Go side streams to stdin on the Verilated
+// translation (att_manager, sdram_controller, chip model) and reports what
+// happened, in order of simulated time, on stdout. It judges nothing but the
+// SDRAM's rules, waiting times and the statistics: the answers are Go's affair.
+//
+// Arguments: --seed=N, --size=core clock period in ps, +noskip to run every clock.
+//
+// Records are 32 bytes, little-endian. Operations: kind, lane, vi, access (1
+// byte each), delay, tag (2), id, argument, length (4), virtual address (8), 4
+// reserved; a write is followed by its dwords. Events: type, error (1), flags
+// (2), id, address, bytes (4), core clock, time (8).
+
+#include <unistd.h>
+
+#include <deque>
+#include <memory>
+#include <numeric>
+#include <vector>
+
+#include "Vatt_bench_top.h"
+#include "sim/bench/internal/unit/bench.h"
+#include "sim/gen/hvia_layout.h"
+#include "sim/gen/hvia_params.h"
+#include "sim/model/sdram_chip.h"
+#include "verilated.h"
+
+namespace {
+
+using hvia::SdramChip;
+using hvia::SdramPins;
+
+constexpr int kClients = 3;
+constexpr int kUpdateLane = 3;
+
+enum OperationKind : uint8_t { kTranslate = 0, kWrite = 1, kInvalidate = 2, kLimit = 3, kRun = 4, kReset = 5, kFinish = 6 };
+enum EventType : uint8_t { eIssue = 0, eResponse = 1, eStart = 2, eDone = 3, eRan = 4, eAborted = 5, eStats = 6 };
+
+struct Operation {
+  uint8_t kind, lane, vi, access;
+  uint16_t delay, tag;
+  uint32_t id, argument, length, reserved;
+  uint64_t va;
+};
+static_assert(sizeof(Operation) == 32);
+
+struct Event {
+  uint8_t type, error;
+  uint16_t flags;
+  uint32_t id, address, bytes;
+  uint64_t clock, time;
+};
+static_assert(sizeof(Event) == 32);
+
+struct Job {
+  Operation op;
+  std::vector<uint32_t> words;
+};
+
+struct Outstanding {
+  uint32_t id;
+  uint64_t issued;
+};
+
+class Bench {
+ public:
+  Bench(uint64_t seed, int64_t core_period, bool skip)
+      : rng_(seed),
+        params_(*hvia::FindProfile("hvia-ge")),
+        core_period_(core_period),
+        sd_period_(params_.SdramClockPeriod),
+        jump_unit_(std::lcm(core_period, params_.SdramClockPeriod)),
+        skip_(skip),
+        chip_(hvia::SdramTiming::From(params_), seed, 0,
+              [](int64_t t, const std::string& what) { unit::Fail("%" PRId64 " ps: %s", t, what.c_str()); }) {
+    // Assertions print to standard output, which the events need for themselves.
+    out_ = fdopen(dup(STDOUT_FILENO), "wb");
+    if (out_ == nullptr || dup2(STDERR_FILENO, STDOUT_FILENO) < 0) unit::Fail("cannot move standard output");
+    context_.randReset(2);
+    context_.randSeed(static_cast<int>(rng_.Bits(31)));
+    next_core_ = core_period_;
+    next_sd_ = params_.SdramClockPhase;
+    Reset(true);
+  }
+
+  void Serve() {
+    for (;;) {
+      Job job;
+      Read(&job.op, sizeof job.op);
+      switch (job.op.kind) {
+        case kTranslate:
+        case kInvalidate:
+        case kLimit:
+          lanes_[job.op.lane].push_back(job);
+          break;
+        case kWrite:
+          job.words.resize(job.op.length);
+          Read(job.words.data(), job.words.size() * 4);
+          lanes_[job.op.lane].push_back(job);
+          break;
+        case kRun:
+          RunAll(UINT64_MAX);
+          Emit(eRan, 0, 0);
+          Flush();
+          break;
+        case kReset:
+          // In the middle of what was queued, after that many clocks.
+          RunAll(job.op.length);
+          Abort();
+          Reset(false);
+          Emit(eRan, 0, 0);
+          Flush();
+          break;
+        case kFinish:
+          Finish();
+          return;
+        default:
+          unit::Fail("unknown operation %u", job.op.kind);
+      }
+    }
+  }
+
+ private:
+  static void Read(void* to, size_t n) {
+    if (n != 0 && std::fread(to, 1, n, stdin) != n) unit::Fail("the stream of operations ended early");
+  }
+
+  void Emit(EventType type, uint32_t id, uint8_t error, uint32_t address = 0, uint32_t bytes = 0, uint16_t flags = 0) {
+    events_.push_back(Event{type, error, flags, id, address, bytes, unit::clocks(), static_cast<uint64_t>(time_)});
+  }
+
+  void Flush() {
+    if (std::fwrite(events_.data(), sizeof(Event), events_.size(), out_) != events_.size() || std::fflush(out_) != 0) {
+      unit::Fail("nobody reads the events");
+    }
+    events_.clear();
+  }
+
+  // Both domains are held together for a while and let go in any order.
+  void Reset(bool power_on) {
+    ClearInputs();
+    dut_.rst_ni = 1;  // an asynchronous reset acts on its edge
+    dut_.sd_rst_ni = 1;
+    dut_.eval();
+    const bool core_first = rng_.Chance(1, 2);
+    (core_first ? dut_.rst_ni : dut_.sd_rst_ni) = 0;
+    dut_.eval();
+    const uint64_t skew = power_on ? 0 : rng_.Below(3);
+    for (uint64_t i = 0; i < skew; i++) Advance();
+    dut_.rst_ni = 0;
+    dut_.sd_rst_ni = 0;
+    dut_.eval();
+    chip_.ControllerReset(time_);
+    for (uint64_t i = rng_.Range(4, 20); i > 0; i--) Advance();
+    (rng_.Chance(1, 2) ? dut_.rst_ni : dut_.sd_rst_ni) = 1;
+    dut_.eval();
+    for (uint64_t i = rng_.Below(6); i > 0; i--) Advance();
+    dut_.rst_ni = 1;
+    dut_.sd_rst_ni = 1;
+    dut_.eval();
+  }
+
+  void ClearInputs() {
+    for (bool& o : offered_) o = false;
+    words_.clear();
+    word_ = 0;
+    word_offered_ = false;
+    dut_.req_valid_i = 0;
+    dut_.upd_valid_i = 0;
+    dut_.upd_wvalid_i = 0;
+  }
+
+  void Abort() {
+    for (int i = 0; i < kClients + 1; i++) {
+      for (const Outstanding& o : outstanding_[i]) Emit(eAborted, o.id, 0);
+      outstanding_[i].clear();
+      for (const Job& j : lanes_[i]) Emit(eAborted, j.op.id, 0);
+      lanes_[i].clear();
+      wait_[i] = -1;
+    }
+  }
+
+  bool Busy() const {
+    for (int i = 0; i < kClients + 1; i++) {
+      if (!lanes_[i].empty() || !outstanding_[i].empty()) return true;
+    }
+    return false;
+  }
+
+  void RunAll(uint64_t clocks) {
+    Drive();
+    uint64_t ran = 0;
+    const uint64_t limit = 40000000;
+    while (Busy() && ran < clocks) {
+      if (Advance()) ran++;
+      if (ran > limit) unit::Fail("operations did not finish within %" PRIu64 " clocks", limit);
+    }
+  }
+
+  // Inputs for the coming core clock.
+  void Drive() {
+    for (int i = 0; i < kClients; i++) {
+      if (!offered_[i] && !lanes_[i].empty() && outstanding_[i].size() < 2) {
+        if (wait_[i] < 0) wait_[i] = lanes_[i].front().op.delay;
+        if (wait_[i] == 0) {
+          Offer(i, lanes_[i].front().op);
+        } else {
+          wait_[i]--;
+        }
+      }
+    }
+    if (!offered_[kUpdateLane] && !lanes_[kUpdateLane].empty() && outstanding_[kUpdateLane].empty()) {
+      const Job& job = lanes_[kUpdateLane].front();
+      if (wait_[kUpdateLane] < 0) wait_[kUpdateLane] = job.op.delay;
+      if (wait_[kUpdateLane] == 0) {
+        offered_[kUpdateLane] = true;
+        dut_.upd_valid_i = 1;
+        dut_.upd_op_i = job.op.kind == kWrite        ? hvia::kAttUpdateWrite
+                        : job.op.kind == kInvalidate ? hvia::kAttUpdateInvalidate
+                                                     : hvia::kAttUpdateLimit;
+        dut_.upd_arg_i = job.op.argument;
+        dut_.upd_count_i = static_cast<uint16_t>(job.op.length);
+        word_ = 0;
+        slow_words_ = rng_.Chance(1, 3);
+        Emit(eStart, job.op.id, 0);
+      } else {
+        wait_[kUpdateLane]--;
+      }
+    }
+    // Words are offered from the operation on; a refused operation takes none.
+    if (!word_offered_ && !outstanding_[kUpdateLane].empty() && word_ < words_.size()) {
+      word_offered_ = !slow_words_ || rng_.Chance(1, 4);
+    }
+    dut_.upd_wvalid_i = word_offered_;
+    if (word_offered_) dut_.upd_wdata_i = words_[word_];
+    dut_.eval();
+  }
+
+  void Offer(int client, const Operation& op) {
+    offered_[client] = true;
+    issued_[client] = unit::clocks();
+    dut_.req_valid_i |= 1u << client;
+    SetPart(&dut_.req_handle_i[0], client, op.argument);
+    SetPart(&dut_.req_va_i[0], 2 * client, static_cast<uint32_t>(op.va));
+    SetPart(&dut_.req_va_i[0], 2 * client + 1, static_cast<uint32_t>(op.va >> 32));
+    SetPart(&dut_.req_len_i[0], client, op.length);
+    dut_.req_tag_i = (dut_.req_tag_i & ~(0xffffull << (16 * client))) | (static_cast<uint64_t>(op.tag) << (16 * client));
+    dut_.req_access_i = (dut_.req_access_i & ~(3u << (2 * client))) | (static_cast<uint32_t>(op.access) << (2 * client));
+    dut_.req_vi_i = (dut_.req_vi_i & ~(0xffu << (8 * client))) | (static_cast<uint32_t>(op.vi) << (8 * client));
+    Emit(eIssue, op.id, 0);
+  }
+
+  static void SetPart(uint32_t* words, int index, uint32_t value) { words[index] = value; }
+
+  // What the coming core edge samples.
+  void Sample() {
+    const uint32_t ready = dut_.req_ready_o;
+    for (int i = 0; i < kClients; i++) {
+      if (offered_[i] && ((ready >> i) & 1)) {
+        outstanding_[i].push_back(Outstanding{lanes_[i].front().op.id, issued_[i]});
+        lanes_[i].pop_front();
+        offered_[i] = false;
+        wait_[i] = -1;
+        taken_ |= static_cast<uint8_t>(1u << i);
+      }
+    }
+    const uint32_t answered = dut_.rsp_valid_o;
+    for (int i = 0; i < kClients; i++) {
+      if (((answered >> i) & 1) == 0) continue;
+      if (outstanding_[i].empty()) unit::Fail("client %d got an answer that it did not ask for", i);
+      const Outstanding o = outstanding_[i].front();
+      outstanding_[i].pop_front();
+      const uint16_t flags = static_cast<uint16_t>(dut_.stat_level1_read_o | dut_.stat_level2_read_o << 1 |
+                                                   std::min<uint64_t>(unit::clocks() - o.issued, 8191) << 2);
+      Emit(eResponse, o.id, dut_.rsp_err_o, dut_.rsp_pa_o, dut_.rsp_bytes_o, flags);
+    }
+    if (dut_.upd_wready_o && word_offered_) {
+      word_++;
+      word_offered_ = false;
+    }
+    if (dut_.upd_done_o) {
+      if (outstanding_[kUpdateLane].empty()) unit::Fail("an update was answered that nobody asked for");
+      if (!dut_.upd_error_o && word_ != words_.size()) unit::Fail("a write ended after %zu of %zu words", word_, words_.size());
+      if (dut_.upd_error_o && word_ != 0) unit::Fail("a refused write took %zu words", word_);
+      Emit(eDone, outstanding_[kUpdateLane].front().id, dut_.upd_error_o);
+      outstanding_[kUpdateLane].clear();
+      words_.clear();
+      word_ = 0;
+      word_offered_ = false;
+    }
+    if (offered_[kUpdateLane] && dut_.upd_ready_o) {
+      Job& job = lanes_[kUpdateLane].front();
+      outstanding_[kUpdateLane].push_back(Outstanding{job.op.id, unit::clocks()});
+      words_ = std::move(job.words);
+      word_ = 0;
+      lanes_[kUpdateLane].pop_front();
+      offered_[kUpdateLane] = false;
+      wait_[kUpdateLane] = -1;
+      update_taken_ = true;
+    }
+    stats_[0] += dut_.stat_translate_o;
+    stats_[1] += dut_.stat_level1_read_o;
+    stats_[2] += dut_.stat_level2_read_o;
+    stats_[3] += dut_.stat_error_o;
+    stats_[4] += dut_.stat_invalidate_o;
+    stats_[5] += dut_.stat_refresh_o;
+  }
+
+  // One instant at which at least one clock rises; true if the core's did.
+  bool Advance() {
+    Skip();
+    time_ = std::min(next_core_, next_sd_);
+    const bool core = next_core_ == time_, sd = next_sd_ == time_;
+    const bool core_live = dut_.rst_ni;
+    if (core && core_live) Sample();
+    uint32_t dq = 0;
+    if (sd) {
+      SdramPins pins;
+      pins.cke = dut_.sd_cke_o;
+      pins.cs_n = dut_.sd_cs_n_o;
+      pins.ras_n = dut_.sd_ras_n_o;
+      pins.cas_n = dut_.sd_cas_n_o;
+      pins.we_n = dut_.sd_we_n_o;
+      pins.ba = dut_.sd_ba_o;
+      pins.a = dut_.sd_a_o;
+      pins.dqm = dut_.sd_dqm_o;
+      pins.dq = dut_.sd_dq_o;
+      pins.dq_oe = dut_.sd_dq_oe_o;
+      dq = chip_.Tick(pins, time_);
+    }
+    dut_.clk_i = core;
+    dut_.sd_clk_i = sd;
+    dut_.eval();
+    dut_.clk_i = 0;
+    dut_.sd_clk_i = 0;
+    if (sd) {
+      dut_.sd_dq_i = dq;
+      dut_.sd_timebase_i = dut_.sd_timebase_i + 1;
+      next_sd_ += sd_period_;
+    }
+    if (core) {
+      next_core_ += core_period_;
+      unit::clocks()++;
+      if (core_live) {
+        // What was taken at this edge is withdrawn behind it.
+        dut_.req_valid_i &= static_cast<uint8_t>(~taken_);
+        if (update_taken_) dut_.upd_valid_i = 0;
+        taken_ = 0;
+        update_taken_ = false;
+        Drive();
+      } else {
+        dut_.eval();
+      }
+    } else {
+      dut_.eval();
+    }
+    return core;
+  }
+
+  // With everything quiet, time jumps to the earliest of the next deadline and
+  // the end of a lane's pause, in whole periods of both clocks.
+  void Skip() {
+    if (!skip_ || !dut_.rst_ni || !dut_.sd_rst_ni || !dut_.quiet_o || !dut_.sd_quiet_o) return;
+    if (!chip_.Idle()) unit::Fail("quiet while the device delivers data");
+    int64_t pause = INT64_MAX;
+    for (int i = 0; i < kClients + 1; i++) {
+      if (offered_[i] || word_offered_ || (i == kUpdateLane && !outstanding_[i].empty() && word_ < words_.size())) return;
+      if (!lanes_[i].empty() && outstanding_[i].size() < (i == kUpdateLane ? 1u : 2u)) {
+        if (wait_[i] < 0) return;
+        pause = std::min(pause, wait_[i]);
+      }
+    }
+    const uint64_t deadline = dut_.next_deadline_o, now = dut_.sd_timebase_i;
+    if (deadline <= now) return;
+    int64_t room = static_cast<int64_t>(std::min<uint64_t>(deadline - now, 1 << 20)) * sd_period_;
+    if (pause != INT64_MAX) room = std::min(room, pause * core_period_);
+    const int64_t units = room / jump_unit_ - 1;
+    if (units <= 0) return;
+    const int64_t jump = units * jump_unit_;
+    next_core_ += jump;
+    next_sd_ += jump;
+    unit::clocks() += static_cast<uint64_t>(jump / core_period_);
+    dut_.sd_timebase_i = now + static_cast<uint64_t>(jump / sd_period_);
+    for (int i = 0; i < kClients + 1; i++) {
+      if (wait_[i] > 0) wait_[i] -= jump / core_period_;
+    }
+    dut_.eval();
+    jumps_++;
+  }
+
+  void Finish() {
+    // Let refresh and its strobe run out, then everything must come to rest.
+    skip_ = false;
+    int quiet = 0;
+    for (int i = 0; i < 4000 && quiet < 8; i++) {
+      Advance();
+      quiet = dut_.quiet_o && dut_.sd_quiet_o ? quiet + 1 : 0;
+    }
+    if (quiet < 8) unit::Fail("nothing to do, and not quiet within 4000 edges");
+    chip_.CheckRefresh(time_);
+    Emit(eStats, 0, 0);
+    Flush();
+    const uint64_t figures[] = {stats_[0], stats_[1],        stats_[2],        stats_[3],
+                                stats_[4], stats_[5],        chip_.refreshes(), chip_.violations(),
+                                jumps_,    unit::clocks(),   static_cast<uint64_t>(time_), 0};
+    if (std::fwrite(figures, sizeof figures[0], 12, out_) != 12 || std::fflush(out_) != 0) unit::Fail("nobody reads the figures");
+    dut_.final();
+  }
+
+  unit::Rng rng_;
+  const hvia::Params& params_;
+  const int64_t core_period_, sd_period_, jump_unit_;
+  bool skip_;
+  SdramChip chip_;
+  VerilatedContext context_;
+  Vatt_bench_top dut_{&context_};
+
+  int64_t time_ = 0, next_core_ = 0, next_sd_ = 0;
+  std::deque<Job> lanes_[kClients + 1];
+  std::deque<Outstanding> outstanding_[kClients + 1];
+  bool offered_[kClients + 1] = {};
+  int64_t wait_[kClients + 1] = {-1, -1, -1, -1};
+  uint64_t issued_[kClients] = {};
+  std::vector<uint32_t> words_;
+  size_t word_ = 0;
+  bool word_offered_ = false, slow_words_ = false;
+  uint8_t taken_ = 0;
+  bool update_taken_ = false;
+  std::vector<Event> events_;
+  std::FILE* out_;
+  uint64_t stats_[6] = {}, jumps_ = 0;
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  bool skip = true;
+  for (int i = 1; i < argc; i++) skip = skip && std::string(argv[i]) != "+noskip";
+  unit::ParseOptions(argc, argv);
+  auto bench = std::make_unique<Bench>(unit::options().seed, static_cast<int64_t>(unit::options().size), skip);
+  bench->Serve();
+  return 0;
+}
