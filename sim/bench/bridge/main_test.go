@@ -122,11 +122,13 @@ func spawn(t *testing.T, role string, env ...string) *exec.Cmd {
 	cmd.Env = append(os.Environ(), append(env, roleVariable+"="+role)...)
 	cmd.Stderr = os.Stderr
 	require.NoError(t, cmd.Start())
-	t.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
-	})
+	t.Cleanup(func() { end(cmd) })
 	return cmd
+}
+
+func end(cmd *exec.Cmd) {
+	_ = cmd.Process.Kill()
+	_ = cmd.Wait()
 }
 
 // play is the other process's main.
@@ -140,8 +142,13 @@ func play(role string) error {
 		}
 		return v
 	}
-	if role == "owner" {
+	switch role {
+	case "owner":
 		return playOwner(ctx)
+	case "hog":
+		for ctx.Err() == nil {
+		}
+		return nil
 	}
 	f, err := sim.Join(ctx, os.Getenv("HVIA_PATH"), bridge.Options{Name: role, Nodes: []int{1}})
 	if err != nil {
