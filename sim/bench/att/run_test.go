@@ -485,10 +485,26 @@ func (g *generator) refusedUpdate() update {
 	case 4:
 		return g.update(opInvalidate, g.limit+g.rng.Uint32N(1<<20-g.limit), 0, nil, true)
 	}
-	if len(g.stale) == 0 {
-		return g.update(opInvalidate, layout.AttLevel1Count-1, 0, nil, true)
+	h := att.MakeHandle(layout.AttLevel1Count-1, 1)
+	if len(g.stale) > 0 {
+		// A new table counts generations from the start: an old handle may name a new region.
+		if old := g.stale[g.rng.IntN(len(g.stale))].handle; !g.alive(old) {
+			h = old
+		}
 	}
-	return g.update(opInvalidate, uint32(g.stale[g.rng.IntN(len(g.stale))].handle), 0, nil, true)
+	return g.update(opInvalidate, uint32(h), 0, nil, true)
+}
+
+// alive says whether a valid entry has the handle, once all updates so far are done.
+func (g *generator) alive(h att.Handle) bool {
+	for _, list := range [][]*region{g.live, g.odd} {
+		for _, r := range list {
+			if r.handle == h {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // tag comes from few values, some of which are each other with bytes swapped.
@@ -673,8 +689,6 @@ func (g *generator) judge(e event) error {
 		g.res.operations++
 		if u.refused {
 			g.res.refused++
-		} else if u.op.Kind == opInvalidate {
-			g.res.codes[layout.AttErrorNone] += 0
 		}
 	case evResponse:
 		tr := g.pending[e.ID]
