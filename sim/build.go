@@ -13,6 +13,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"syscall"
 
 	"hvia/sim/verilate"
@@ -27,10 +28,18 @@ var (
 	simulatorFlags   = []string{"-std=c++17", "-O2", "-Wall", "-Wextra", "-Werror", "-pthread"}
 )
 
+// Mutant is one planted fault of the simulator's own code, for tests of its
+// tests: Old is replaced by New in File, in which it occurs exactly once.
+type Mutant struct {
+	File string // relative to the module's root
+	Old  string
+	New  string
+}
+
 // Simulator builds the fabric simulator from the checkout around the working
 // directory and returns the program's path. A build is cached by the content
 // of everything that goes into it.
-func Simulator(ctx context.Context) (string, error) {
+func Simulator(ctx context.Context, mutants ...Mutant) (string, error) {
 	root, err := verilate.Root()
 	if err != nil {
 		return "", err
@@ -47,7 +56,12 @@ func Simulator(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	sum, err := contentHash(root, compiler, slices.Concat(sources, headers))
+	for _, m := range mutants {
+		if !slices.Contains(sources, m.File) {
+			return "", fmt.Errorf("sim: build the simulator: mutant names %s, which is not among its sources", m.File)
+		}
+	}
+	sum, err := contentHash(root, compiler, slices.Concat(sources, headers), mutants)
 	if err != nil {
 		return "", err
 	}
@@ -70,7 +84,11 @@ func Simulator(ctx context.Context) (string, error) {
 	}
 	args := append(slices.Clone(simulatorFlags), "-I"+root, "-o", program+".tmp")
 	for _, s := range sources {
-		args = append(args, filepath.Join(root, s))
+		path, err := mutate(root, dir, s, mutants)
+		if err != nil {
+			return "", err
+		}
+		args = append(args, path)
 	}
 	cmd := exec.CommandContext(ctx, compiler, args...)
 	cmd.Dir = root
@@ -82,6 +100,36 @@ func Simulator(ctx context.Context) (string, error) {
 		return "", fmt.Errorf("sim: build the simulator: %w", err)
 	}
 	return program, nil
+}
+
+// mutate returns the path of a source file, or of a copy with its faults.
+func mutate(root, dir, file string, mutants []Mutant) (string, error) {
+	path := filepath.Join(root, file)
+	text, changed := "", false
+	for _, m := range mutants {
+		if m.File != file {
+			continue
+		}
+		if !changed {
+			b, err := os.ReadFile(path)
+			if err != nil {
+				return "", fmt.Errorf("sim: build the simulator: %w", err)
+			}
+			text, changed = string(b), true
+		}
+		if n := strings.Count(text, m.Old); n != 1 {
+			return "", fmt.Errorf("sim: build the simulator: mutant of %s: %q occurs %d times, want exactly once", file, m.Old, n)
+		}
+		text = strings.Replace(text, m.Old, m.New, 1)
+	}
+	if !changed {
+		return path, nil
+	}
+	copied := filepath.Join(dir, filepath.Base(file))
+	if err := os.WriteFile(copied, []byte(text), 0o644); err != nil {
+		return "", fmt.Errorf("sim: build the simulator: %w", err)
+	}
+	return copied, nil
 }
 
 func glob(root string, patterns []string) ([]string, error) {
@@ -106,13 +154,13 @@ func glob(root string, patterns []string) ([]string, error) {
 	return files, nil
 }
 
-func contentHash(root, compiler string, files []string) (string, error) {
+func contentHash(root, compiler string, files []string, mutants []Mutant) (string, error) {
 	version, err := exec.Command(compiler, "--version").Output()
 	if err != nil {
 		return "", fmt.Errorf("sim: %s --version: %w", compiler, err)
 	}
 	h := sha256.New()
-	fmt.Fprintf(h, "%s\n%v\n", version, simulatorFlags)
+	fmt.Fprintf(h, "%s\n%v\n%q\n", version, simulatorFlags, mutants)
 	for _, name := range files {
 		f, err := os.Open(filepath.Join(root, name))
 		if err != nil {

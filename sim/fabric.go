@@ -79,8 +79,8 @@ type Config struct {
 	Program   string   // path of the simulator; built from the checkout if empty
 	Arguments []string // further arguments for it
 
-	Process string // name of this process in messages
-	Attach  []int  // nodes whose memory this process maps: nil means all
+	Process  string // name of this process in messages
+	MapNodes []int  // nodes whose memory this process maps: nil means all
 }
 
 // Fabric is a running simulator and this process's connection to it.
@@ -128,7 +128,7 @@ func Start(ctx context.Context, cfg Config) (*Fabric, error) {
 	if f.child, err = startChild(ctx, program, args); err != nil {
 		return fail(err)
 	}
-	f.conn, err = bridge.Dial(ctx, f.path, bridge.Options{Name: cfg.Process, Nodes: cfg.Attach, Explain: f.child.explain})
+	f.conn, err = bridge.Dial(ctx, f.path, bridge.Options{Name: cfg.Process, Nodes: cfg.MapNodes, Explain: f.child.explain})
 	if err != nil {
 		return fail(err)
 	}
@@ -170,8 +170,8 @@ func arguments(cfg Config, path string) []string {
 	return append(args, cfg.Arguments...)
 }
 
-// Join joins a fabric that another process started.
-func Join(ctx context.Context, path string, o bridge.Options) (*Fabric, error) {
+// Attach joins a fabric that another process started.
+func Attach(ctx context.Context, path string, o bridge.Options) (*Fabric, error) {
 	conn, err := bridge.Dial(ctx, path, o)
 	if err != nil {
 		return nil, err
@@ -179,7 +179,7 @@ func Join(ctx context.Context, path string, o bridge.Options) (*Fabric, error) {
 	return &Fabric{path: path, conn: conn}, nil
 }
 
-// Path is the control socket's path, for Join.
+// Path is the control socket's path, for Attach.
 func (f *Fabric) Path() string { return f.path }
 
 // Conn is this process's connection.

@@ -68,7 +68,7 @@ func TestForeignHashesAreRefused(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var o bridge.Options
 			bridge.ClaimHashes(&o, c.layout, c.params)
-			_, err := sim.Join(ctx, f.Path(), o)
+			_, err := sim.Attach(ctx, f.Path(), o)
 			require.ErrorIs(t, err, bridge.ErrVersion)
 			require.ErrorContains(t, err, fmt.Sprintf("%016x", c.print))
 			require.ErrorContains(t, err, fmt.Sprintf("%016x", c.print^1))

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -37,10 +38,12 @@ type shape struct {
 	hogs      int // processes that spin beside them
 	arguments []string
 	stuck     time.Duration
+	program   string // simulator, the real one if empty
+	reversed  bool   // threads are declared last first
 }
 
 func (s shape) String() string {
-	return fmt.Sprintf("processes %d, GOMAXPROCS %d, noise %d, busy goroutines %d, busy processes %d %v", s.processes, s.maxProcs, s.noise, s.goHogs, s.hogs, s.arguments)
+	return fmt.Sprintf("processes %d, GOMAXPROCS %d, noise %d, busy goroutines %d, busy processes %d, reversed %v %v", s.processes, s.maxProcs, s.noise, s.goHogs, s.hogs, s.reversed, s.arguments)
 }
 
 // outcome is everything about a run that must repeat.
@@ -54,11 +57,15 @@ func runWorkload(t *testing.T, ctx context.Context, s shape, seed uint64, rounds
 	if s.maxProcs > 0 {
 		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(s.maxProcs))
 	}
-	cfg := sim.Config{Threads: workloadThreads, Arguments: s.arguments, Nodes: []sim.Node{{Kind: "echo", Name: "a"}, {Kind: "echo", Name: "b"}}, MemoryBytes: memoryBytes, StuckLimit: s.stuck}
+	cfg := sim.Config{Threads: workloadThreads, Arguments: s.arguments, Nodes: []sim.Node{{Kind: "echo", Name: "a"}, {Kind: "echo", Name: "b"}}, MemoryBytes: memoryBytes, StuckLimit: s.stuck, Program: s.program}
+	if s.reversed {
+		cfg.Threads = slices.Clone(cfg.Threads)
+		slices.Reverse(cfg.Threads)
+	}
 	nodes := []int{0, 1}
 	if s.processes == 2 {
 		nodes = []int{0}
-		cfg.Attach = nodes
+		cfg.MapNodes = nodes
 	}
 	for range s.hogs {
 		hog := spawn(t, "hog")
@@ -95,11 +102,12 @@ func TestDeterminism(t *testing.T) {
 		{processes: 1, maxProcs: 1, noise: 1},
 		{processes: 1, maxProcs: 4, noise: 2, goHogs: 2},
 		{processes: 1, noise: 5, hogs: 2},
+		{processes: 1, reversed: true},
 		{processes: 2, noise: 3},
 		{processes: 2, maxProcs: 2, noise: 4, hogs: 2},
 	}
 	if testing.Short() {
-		rounds, shapes = 20, append(shapes[:1], shapes[4])
+		rounds, shapes = 20, append(shapes[:1], shapes[5])
 	}
 	if os.Getenv("HVIA_LONG") != "" {
 		rounds = 1000
@@ -140,4 +148,17 @@ func TestDeterminismTestNotices(t *testing.T) {
 		}
 	}
 	t.Fatalf("a simulator without the time protocol gave the same results five times, seed %d", s)
+}
+
+// Without a fixed order of the slots, that of simultaneous commands would be
+// the order in which threads were declared.
+func TestMutantSlotOrderIsCaught(t *testing.T) {
+	program := mutant(t, "sim/fabric/scheduler.cc", "std::sort(threads.begin(), threads.end(), [](", "(void)([](")
+	s := seed(t)
+	ctx := testContext(t, time.Minute)
+	want, err := runWorkload(t, ctx, shape{processes: 1, program: program}, s, 20)
+	require.NoError(t, err)
+	got, err := runWorkload(t, ctx, shape{processes: 1, program: program, reversed: true}, s, 20)
+	require.NoError(t, err)
+	require.NotEqual(t, want, got, "the order of declaration shows nowhere")
 }

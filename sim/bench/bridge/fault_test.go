@@ -138,7 +138,7 @@ func TestKilledClientIsNamed(t *testing.T) {
 	for _, mode := range []sim.Mode{sim.Timed, sim.Free} {
 		t.Run(string(mode), func(t *testing.T) {
 			ctx := testContext(t, time.Minute)
-			f := startFabric(t, ctx, sim.Config{Mode: mode, Threads: twoThreads(), Attach: []int{0}})
+			f := startFabric(t, ctx, sim.Config{Mode: mode, Threads: twoThreads(), MapNodes: []int{0}})
 			left := attach(t, ctx, f, 0, 0, "left")
 			victim := spawn(t, "victim", "HVIA_PATH="+f.Path())
 			if mode == sim.Free {
@@ -164,7 +164,7 @@ func TestKilledClientIsNamed(t *testing.T) {
 // then refused.
 func awaitAttached(t *testing.T, ctx context.Context, f *sim.Fabric, node int, name string) {
 	t.Helper()
-	probe, err := sim.Join(ctx, f.Path(), bridge.Options{Nodes: []int{node}})
+	probe, err := sim.Attach(ctx, f.Path(), bridge.Options{Nodes: []int{node}})
 	require.NoError(t, err)
 	defer probe.Close()
 	for {
@@ -180,7 +180,7 @@ func awaitAttached(t *testing.T, ctx context.Context, f *sim.Fabric, node int, n
 
 func TestOthersGoOnAfterADeath(t *testing.T) {
 	ctx := testContext(t, time.Minute)
-	f := startFabric(t, ctx, sim.Config{Mode: sim.Free, Threads: twoThreads(), Attach: []int{0}, ContinueOnDeath: true})
+	f := startFabric(t, ctx, sim.Config{Mode: sim.Free, Threads: twoThreads(), MapNodes: []int{0}, ContinueOnDeath: true})
 	left := attach(t, ctx, f, 0, 0, "left")
 	victim := spawn(t, "victim", "HVIA_PATH="+f.Path())
 	awaitAttached(t, ctx, f, 1, "right")
@@ -257,7 +257,7 @@ func TestSecondSimulatorOnOnePath(t *testing.T) {
 	g := startFabric(t, ctx, cfg)
 	require.NoError(t, g.Close())
 
-	_, err = sim.Join(ctx, path, bridge.Options{})
+	_, err = sim.Attach(ctx, path, bridge.Options{})
 	require.ErrorIs(t, err, bridge.ErrNoSimulator)
 	require.Contains(t, err.Error(), path)
 }
@@ -288,7 +288,7 @@ func TestBadStart(t *testing.T) {
 
 func TestAttachRefusals(t *testing.T) {
 	ctx := testContext(t, time.Minute)
-	f := startFabric(t, ctx, sim.Config{Threads: twoThreads(), Attach: []int{0}})
+	f := startFabric(t, ctx, sim.Config{Threads: twoThreads(), MapNodes: []int{0}})
 	left := attach(t, ctx, f, 0, 0, "left")
 	for _, c := range []struct {
 		id   driver.ThreadID
@@ -311,7 +311,7 @@ func TestAttachRefusals(t *testing.T) {
 	require.ErrorIs(t, left.Sleep(1), driver.ErrThreadDetached)
 	_, err = f.Conn().Memory(1)
 	require.ErrorIs(t, err, bridge.ErrNodeNotMapped)
-	_, err = sim.Join(ctx, f.Path(), bridge.Options{Nodes: []int{3}})
+	_, err = sim.Attach(ctx, f.Path(), bridge.Options{Nodes: []int{3}})
 	require.ErrorIs(t, err, bridge.ErrRefused)
 }
 
@@ -336,45 +336,59 @@ func TestTwoGoroutinesOnOneThread(t *testing.T) {
 
 func TestDmaOutsideFramesInUseStopsTheRun(t *testing.T) {
 	for name, c := range map[string]struct {
-		target uint32
 		source bool
 		want   string
 	}{
-		"write": {target: 0x7000, want: "the card of node 1 (b) tried to write host memory at physical address 0x7000"},
-		"read":  {source: true, want: "the card of node 0 (a) tried to read host memory at physical address 0x181000"},
+		"write": {false, "the card of node 1 (b) tried to write host memory at physical address 0x7000"},
+		"read":  {true, "the card of node 0 (a) tried to read host memory at physical address 0x181000"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			ctx := testContext(t, time.Minute)
-			f := startFabric(t, ctx, sim.Config{Threads: twoThreads()})
-			left, right := attach(t, ctx, f, 0, 0, "left"), attach(t, ctx, f, 1, 0, "right")
-			m, err := f.Conn().Memory(0)
-			require.NoError(t, err)
-			require.NoError(t, useAreas(m))
-			w := &worker{t: left, memory: m.Linear()}
-			if c.source {
-				require.NoError(t, m.Release(int((areaOf(1).source())/bridge.FrameBytes), bridge.UseRegion))
-				w.memory = m.Linear()
-			}
-			errL, errR := both(func() error {
-				rank := 0
-				if c.source {
-					rank = 1
-				}
-				if err := w.start(rank, c.target, 64, false); err != nil {
-					return err
-				}
-				return left.Sleep(driver.Second)
-			}, func() error { return right.Sleep(driver.Second) })
+			errL, errR, victim := strayTransfer(t, "", c.source)
 			for _, err := range []error{errL, errR} {
 				require.ErrorIs(t, err, bridge.ErrMemoryFault)
 				require.ErrorContains(t, err, c.want)
 				require.ErrorContains(t, err, "at t=")
 			}
-			peer, err := f.Conn().Memory(1)
-			require.NoError(t, err)
-			require.Zero(t, peer.Linear()[0x7000])
+			require.Zero(t, victim, "the access was carried out")
 		})
 	}
+}
+
+func TestMutantUncheckedWriteIsCaught(t *testing.T) {
+	program := mutant(t, "sim/fabric/host_memory.cc", "observer_->OnMemoryFault(node_, true, address);\n    return;", "")
+	errL, errR, victim := strayTransfer(t, program, false)
+	require.NoError(t, errors.Join(errL, errR))
+	require.NotZero(t, victim)
+}
+
+// strayTransfer lets the card of node 0 read from a frame that is not in use,
+// or that of node 1 write to one. It returns what the threads of both nodes
+// got, and the byte that a stray write changes.
+func strayTransfer(t *testing.T, program string, source bool) (errL, errR error, victim byte) {
+	t.Helper()
+	const stray = 0x7000
+	ctx := testContext(t, time.Minute)
+	f := startFabric(t, ctx, sim.Config{Threads: twoThreads(), Program: program})
+	left, right := attach(t, ctx, f, 0, 0, "left"), attach(t, ctx, f, 1, 0, "right")
+	m, err := f.Conn().Memory(0)
+	require.NoError(t, err)
+	require.NoError(t, useAreas(m))
+	w := &worker{t: left, memory: m.Linear()}
+	rank := 0
+	if source {
+		rank = 1
+		require.NoError(t, m.Release(int(areaOf(rank).source()/bridge.FrameBytes), bridge.UseRegion))
+	}
+	w.memory[areaOf(rank).source()] = 0xa5
+	errL, errR = both(func() error {
+		if err := w.start(rank, stray, 64, false); err != nil {
+			return err
+		}
+		return errors.Join(left.Sleep(driver.Millisecond), left.Detach())
+	}, func() error { return errors.Join(right.Sleep(driver.Millisecond), right.Detach()) })
+	peer, err := f.Conn().Memory(1)
+	require.NoError(t, err)
+	return errL, errR, peer.Linear()[stray]
 }
 
 func TestContextEndsACall(t *testing.T) {

@@ -150,7 +150,7 @@ func play(role string) error {
 		}
 		return nil
 	}
-	f, err := sim.Join(ctx, os.Getenv("HVIA_PATH"), bridge.Options{Name: role, Nodes: []int{1}})
+	f, err := sim.Attach(ctx, os.Getenv("HVIA_PATH"), bridge.Options{Name: role, Nodes: []int{1}})
 	if err != nil {
 		return err
 	}
@@ -164,4 +164,15 @@ func play(role string) error {
 		return playVictim(ctx, f)
 	}
 	return fmt.Errorf("unknown role %q", role)
+}
+
+// mutant builds a simulator with one planted fault.
+func mutant(t *testing.T, file, old, replacement string) string {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("builds a simulator")
+	}
+	program, err := sim.Simulator(testContext(t, 5*time.Minute), sim.Mutant{File: file, Old: old, New: replacement})
+	require.NoError(t, err)
+	return program
 }

@@ -22,10 +22,10 @@ import (
 
 // oneTransfer lets left send 64 bytes to right and right poll for them from
 // `from` on. It returns whether right saw them, and its clock.
-func oneTransfer(t *testing.T, from, period, timeout driver.Time) (bool, driver.Time) {
+func oneTransfer(t *testing.T, program string, from, period, timeout driver.Time) (bool, driver.Time) {
 	t.Helper()
 	ctx := testContext(t, time.Minute)
-	f := startFabric(t, ctx, sim.Config{Threads: twoThreads()})
+	f := startFabric(t, ctx, sim.Config{Threads: twoThreads(), Program: program})
 	left, right := attach(t, ctx, f, 0, 0, "left"), attach(t, ctx, f, 1, 0, "right")
 	l, err := f.Conn().Memory(0)
 	require.NoError(t, err)
@@ -55,7 +55,7 @@ func oneTransfer(t *testing.T, from, period, timeout driver.Time) (bool, driver.
 }
 
 func TestPollGridAndDeadline(t *testing.T) {
-	saw, now := oneTransfer(t, 0, 1, driver.Never)
+	saw, now := oneTransfer(t, "", 0, 1, driver.Never)
 	require.True(t, saw)
 	written := now - 1 // a look every picosecond sees it one picosecond later
 	require.Greater(t, written, 3*driver.Microsecond, "64 bytes take a wire of 1 Gb/s and some buses")
@@ -76,11 +76,20 @@ func TestPollGridAndDeadline(t *testing.T) {
 		"single look, in time":            {written + 1, 1000, 0, true, written + 1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			saw, now := oneTransfer(t, c.from, c.period, c.timeout)
+			saw, now := oneTransfer(t, "", c.from, c.period, c.timeout)
 			require.Equal(t, c.saw, saw)
 			require.Equal(t, c.now, now, "written at %d ps", written)
 		})
 	}
+}
+
+func TestMutantPollGridIsCaught(t *testing.T) {
+	_, now := oneTransfer(t, "", 0, 1, driver.Never)
+	written := now - 1
+	program := mutant(t, "sim/fabric/scheduler.cc", "const Time k = (t - start) / period + 1;", "const Time k = (t - start + period - 1) / period;")
+	// The planted fault lets a look see what is written at its own instant.
+	_, now = oneTransfer(t, program, 0, written, driver.Never)
+	require.NotEqual(t, 2*written, now)
 }
 
 func TestVirtualPrimitives(t *testing.T) {
