@@ -2,7 +2,11 @@
 
 package driver
 
-import "errors"
+import (
+	"errors"
+
+	"hvia/driver/internal/connect"
+)
 
 // Errors of this package. Returned errors wrap one of them and say what was
 // attempted, on what and with which value.
@@ -10,8 +14,49 @@ var (
 	ErrResource         = errors.New("not enough resources")
 	ErrInvalidParameter = errors.New("invalid parameter")
 	ErrInUse            = errors.New("still in use")
+	ErrState            = errors.New("not possible in this state")
+	ErrTag              = errors.New("no such protection tag")
+	ErrUnsupported      = errors.New("the card does not offer this")
 	ErrIdentity         = errors.New("this is not a card that the driver knows")
 	ErrCommand          = errors.New("the card refused a command")
 	ErrDeadline         = errors.New("the card did not answer in time")
 	ErrClosed           = errors.New("closed")
+
+	ErrTimeout      = connect.ErrTimeout
+	ErrNoMatch      = connect.ErrNoMatch
+	ErrRejected     = connect.ErrRejected
+	ErrReliability  = connect.ErrReliability
+	ErrTransferSize = connect.ErrTransferSize
+	ErrCancelled    = connect.ErrCancelled
+	ErrNoRequest    = connect.ErrUnknown
 )
+
+// sentinels are the errors that an agent can answer with, by their number in a
+// reply. The order is part of the protocol between library and agent.
+var sentinels = []error{
+	nil, ErrResource, ErrInvalidParameter, ErrInUse, ErrState, ErrTag, ErrUnsupported, ErrIdentity, ErrCommand, ErrDeadline,
+	ErrClosed, ErrTimeout, ErrNoMatch, ErrRejected, ErrReliability, ErrTransferSize, ErrCancelled, ErrNoRequest,
+}
+
+// codeOf returns the number of the first sentinel that err wraps; errors of
+// other kinds are the card's.
+func codeOf(err error) uint16 {
+	if err == nil {
+		return 0
+	}
+	for i, s := range sentinels[1:] {
+		if errors.Is(err, s) {
+			return uint16(i + 1)
+		}
+	}
+	return codeOf(ErrCommand)
+}
+
+// callError is an agent's refusal as its client sees it.
+type callError struct {
+	text string
+	kind error
+}
+
+func (e *callError) Error() string { return e.text }
+func (e *callError) Unwrap() error { return e.kind }

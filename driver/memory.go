@@ -417,6 +417,17 @@ func (m *Memory) locate(address, n uint64) (*Buffer, error) {
 	return m.buffers[i], nil
 }
 
+// Buffer returns the buffer that begins at a virtual address.
+func (m *Memory) Buffer(address uint64) (*Buffer, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	i, ok := m.find(address)
+	if !ok || m.buffers[i].address != address {
+		return nil, fmt.Errorf("driver: no buffer begins at %#x: %w", address, ErrInvalidParameter)
+	}
+	return m.buffers[i], nil
+}
+
 // Window returns the bytes at a virtual address.
 func (m *Memory) Window(address, n uint64) ([]byte, error) {
 	m.mu.Lock()
@@ -462,7 +473,7 @@ func (b *Buffer) Physical(to []Range, offset, n int) []Range {
 }
 
 // Pin marks the frames of [address, address+n) as in use by a card and returns
-// them as level-2 entries: the first with its offset, the others page aligned.
+// the physical addresses of the pages, in order and page aligned.
 func (m *Memory) Pin(kind bridge.UseKind, address, n uint64) ([]uint32, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -487,7 +498,6 @@ func (m *Memory) Pin(kind bridge.UseKind, address, n uint64) ([]uint32, error) {
 	for _, f := range frames {
 		pages = append(pages, f*PageBytes)
 	}
-	pages[0] += uint32(address % PageBytes)
 	b.pins++
 	return pages, nil
 }

@@ -1,0 +1,646 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package driver
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"time"
+
+	"hvia/att"
+	"hvia/driver/internal/connect"
+	"hvia/layout"
+	"hvia/sim/bridge"
+)
+
+// Limits that the agent grants.
+const (
+	// MaxTransferSize is the largest message of a VI.
+	MaxTransferSize = 65536
+	// MaxTags is the number of protection tags; tag 0 is never given out.
+	MaxTags = 1<<16 - 1
+	// MaxDiscriminator is the longest discriminator in bytes.
+	MaxDiscriminator = layout.MaxDiscriminator
+
+	defaultRegions = 1024
+	maxErrors      = 64 // asynchronous errors kept for a NIC handle
+)
+
+// AsyncError is an error that cannot be written into a descriptor.
+type AsyncError struct {
+	Code layout.AsyncError
+	Vi   int // index, -1 = none
+}
+
+// agent is the kernel agent of one node: it owns the card, its table of
+// regions and its VIs, and serves requests one after another. It runs on the
+// node's thread of rank 0, in one goroutine.
+type agent struct {
+	thread  *Thread
+	memory  *Memory
+	card    *Card
+	costs   CostModel
+	log     *slog.Logger
+	mac     connect.MAC
+	engine  *connect.Engine
+	started time.Time // free mode's clock
+
+	table    *att.Table
+	nics     map[uint32]*nic
+	nextNic  uint32
+	tags     map[uint16]*tag
+	nextTag  uint16
+	vis      []vi
+	random   splitMix // sequence numbers to start with
+	async    uint16   // asynchronous errors of the card seen so far
+	replies  *Buffer
+	statuses *Buffer
+	programs int // that have not left yet
+	fatal    error
+}
+
+type nic struct {
+	id      uint32
+	tag     uint16
+	regions map[uint32]*region
+	errors  []AsyncError
+	lost    int // errors that found no room
+}
+
+type tag struct {
+	nic  uint32
+	uses int // VIs and regions
+}
+
+type region struct {
+	handle          att.Handle
+	address, length uint64
+	tag             uint16
+	rights          uint8
+}
+
+type vi struct {
+	state      layout.ViState
+	generation uint32 // counts creations and connections; its low 8 bits are on the wire
+	created    uint32 // generation of the creation, the handle of the library
+	nic        uint32
+	tag        uint16
+	attributes connect.Attributes
+}
+
+func (a *agent) now() int64 {
+	if a.thread.Timed() {
+		return int64(a.thread.Now())
+	}
+	return time.Since(a.started).Nanoseconds() * int64(Nanosecond)
+}
+
+// start brings the card up.
+func (a *agent) start(regions int) error {
+	var err error
+	if a.card, err = OpenCard(a.thread, a.memory, a.costs); err != nil {
+		return err
+	}
+	if a.table, err = att.NewTable(uint32(regions)); err != nil {
+		return fmt.Errorf("driver: %w: %w", err, ErrInvalidParameter)
+	}
+	if err := a.card.Start(a.mac, regions); err != nil {
+		return err
+	}
+	a.vis = make([]vi, a.card.identity.ViCount)
+	for i := range a.vis {
+		a.vis[i].state = layout.ViStateFree
+	}
+	if len(a.vis)*4 > a.statuses.Len() {
+		return fmt.Errorf("driver: a card with %d VIs, the status page has room for %d: %w", len(a.vis), a.statuses.Len()/4, ErrResource)
+	}
+	cookie := a.random
+	cookie ^= splitMix(a.now())
+	timing := connect.DefaultTiming
+	if !a.thread.Timed() {
+		// Wall time, in which the simulated fabric is far slower than a real one.
+		timing.First, timing.Limit = int64(50*Millisecond), int64(Second)
+	}
+	a.engine = connect.New(a.mac, cookie.next(), timing, a)
+	return nil
+}
+
+// serve works until all programs have left and nothing is left to be said to
+// other agents. Whatever happens, requests that are still there are answered.
+func (a *agent) serve() error {
+	err := a.loop()
+	if err == nil {
+		err = a.close()
+	}
+	if err != nil {
+		a.refuse(err)
+	}
+	return err
+}
+
+func (a *agent) loop() error {
+	for a.programs > 0 {
+		if err := a.step(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// step waits for one event and handles it.
+func (a *agent) step() error {
+	timeout := Never
+	if next := a.engine.Next(); next != connect.Never {
+		timeout = Time(max(next-a.now(), 0))
+	}
+	wake, err := a.thread.event(timeout)
+	if err != nil {
+		return err
+	}
+	switch wake.Reason {
+	case layout.BridgeReasonMessage:
+		a.message(ThreadID{wake.Node, wake.Rank}, wake.Message)
+	case layout.BridgeReasonInterrupt:
+		if err := a.interrupt(); err != nil {
+			return err
+		}
+	}
+	if a.fatal == nil {
+		a.engine.Tick(a.now())
+	}
+	return a.fatal
+}
+
+// broken notes an error after which the agent cannot go on: the run is over,
+// or the card is dead.
+func (a *agent) broken(err error) {
+	if err != nil && a.fatal == nil {
+		a.fatal = err
+	}
+}
+
+// close takes everything back that programs left behind.
+func (a *agent) close() error {
+	for _, id := range slices.Sorted(maps.Keys(a.nics)) {
+		a.closeNic(a.nics[id])
+	}
+	for a.fatal == nil && !a.engine.Quiet() {
+		if err := a.step(); err != nil {
+			return err
+		}
+	}
+	if a.fatal != nil {
+		return a.fatal
+	}
+	return a.card.Stop()
+}
+
+// refuse answers what is still in the mailbox.
+func (a *agent) refuse(why error) {
+	for {
+		m, ok, err := a.thread.Receive(0)
+		if err != nil || !ok {
+			return
+		}
+		if q, err := decodeRequest(m.Data); err == nil && q.Op != opBye {
+			a.reply(m.From, q.ID, &reply{}, fmt.Errorf("driver: %v: the agent of node %d has ended: %w: %w", q.Op, a.thread.ID().Node, why, ErrClosed))
+		}
+	}
+}
+
+func (a *agent) reply(to ThreadID, id uint32, r *reply, err error) {
+	offset := to.Rank * replySlot
+	putReply(a.replies.Bytes()[offset:offset+replySlot], id, r, err)
+	if err != nil {
+		a.log.Debug("refused", "thread", to, "error", err)
+	}
+	a.broken(a.thread.Publish(a.replies.Physical(nil, offset, replySlot)...))
+}
+
+// message handles one request.
+func (a *agent) message(from ThreadID, data []byte) {
+	if from.Node != a.thread.ID().Node || from.Rank <= 0 || from.Rank >= replySlots {
+		a.log.Warn("dropped a request of a thread that is not this agent's", "thread", from)
+		return
+	}
+	q, err := decodeRequest(data)
+	if err != nil {
+		// Its number, if it has one, cannot be trusted.
+		a.log.Warn("dropped a malformed request", "thread", from, "error", err)
+		return
+	}
+	a.log.Debug("request", "thread", from, "operation", q.Op.String())
+	var r reply
+	switch q.Op {
+	case opBye:
+		a.programs--
+		return
+	case opConnectWait:
+		err = a.connectWait(from, &q)
+	case opAccept:
+		err = a.accept(from, &q)
+	case opConnectRequest:
+		err = a.connectRequest(from, &q)
+	default:
+		err = a.request(&q, &r)
+		a.answer(from, &q, &r, err)
+		return
+	}
+	if err != nil { // else the answer comes later
+		a.answer(from, &q, &r, err)
+	}
+}
+
+func (a *agent) answer(from ThreadID, q *request, r *reply, err error) {
+	var refused *CommandError
+	if err != nil && !errors.As(err, &refused) && a.thread.failed(err) {
+		a.broken(err)
+	}
+	if err != nil {
+		err = fmt.Errorf("driver: %v: %w", q.Op, err)
+	}
+	a.reply(from, q.ID, r, err)
+}
+
+// failed says whether an error means that the thread or its run is over.
+func (t *Thread) failed(err error) bool {
+	var stop *bridge.StopError
+	return errors.As(err, &stop) || errors.Is(err, ErrDeadline) || errors.Is(err, bridge.ErrAborted) || errors.Is(err, ErrThreadDetached)
+}
+
+func (a *agent) request(q *request, r *reply) error {
+	switch q.Op {
+	case opAllocate:
+		return a.allocate(q, r)
+	case opFree:
+		return a.free(q)
+	case opOpenNic:
+		return a.openNic(r)
+	}
+	n := a.nics[q.Nic]
+	if n == nil {
+		return fmt.Errorf("NIC handle %d: not open: %w", q.Nic, ErrInvalidParameter)
+	}
+	switch q.Op {
+	case opCloseNic:
+		a.closeNic(n)
+		return nil
+	case opCreateTag:
+		return a.createTag(n, r)
+	case opDestroyTag:
+		return a.destroyTag(n, q.Tag)
+	case opRegister:
+		return a.register(n, q, r)
+	case opDeregister:
+		return a.deregister(n, q.Object, q.Address)
+	case opQueryRegion:
+		return a.queryRegion(n, q, r)
+	case opCreateVi:
+		return a.createVi(n, q, r)
+	case opNextError:
+		return a.nextError(n, r)
+	case opCounters:
+		return a.counters(q, r)
+	case opReject:
+		return a.engine.Reject(q.Object)
+	}
+	v, err := a.vi(n, q)
+	if err != nil {
+		return err
+	}
+	index := int(q.Object)
+	switch q.Op {
+	case opDestroyVi:
+		return a.destroyVi(index, v)
+	case opModifyVi:
+		return a.modifyVi(n, index, v, q)
+	case opQueryVi:
+		r.State, r.Tag = uint8(v.state), v.tag
+		r.MaxTransferSize, r.Rights, r.Reliability = v.attributes.MaxTransferSize, v.attributes.Rights, v.attributes.Reliability
+		return nil
+	case opDisconnect:
+		return a.disconnect(index, v)
+	case opDrain:
+		return a.drain(index)
+	}
+	return fmt.Errorf("%v: %w", q.Op, ErrInvalidParameter)
+}
+
+// Memory of programs comes from the agent too, so that addresses depend on
+// simulated time only, whatever the order in which goroutines run.
+func (a *agent) allocate(q *request, r *reply) error {
+	if q.Length == 0 || q.Length > maxMemoryAddress || q.Scatter > uint16(Runs) {
+		return fmt.Errorf("%d bytes, placement %d: %w", q.Length, q.Scatter, ErrInvalidParameter)
+	}
+	b, err := a.memory.Allocate(int(q.Length), Scatter(q.Scatter))
+	if err != nil {
+		return err
+	}
+	r.Address = b.Address()
+	return nil
+}
+
+func (a *agent) free(q *request) error {
+	b, err := a.memory.Buffer(q.Address)
+	if err != nil {
+		return err
+	}
+	return b.Free()
+}
+
+func (a *agent) openNic(r *reply) error {
+	a.nextNic++
+	n := &nic{id: a.nextNic, regions: map[uint32]*region{}}
+	var t reply
+	if err := a.createTag(n, &t); err != nil {
+		return err
+	}
+	n.tag = t.Tag
+	a.nics[n.id] = n
+	i := a.card.identity
+	r.Object, r.Tag, r.Peer = n.id, n.tag, a.mac
+	r.Reliability, r.Length, r.MaxTransferSize = i.Reliability, uint64(a.table.Limit()), MaxTransferSize
+	r.Generation, r.State = i.Version, 0
+	if i.RdmaRead {
+		r.Rights = layout.ConnectionFrameRightsRdmaReadMask
+	}
+	r.Address = uint64(i.ViCount)
+	return nil
+}
+
+// closeNic takes back what was opened through the handle.
+func (a *agent) closeNic(n *nic) {
+	a.engine.Cancel(n.id)
+	for i := range a.vis {
+		v := &a.vis[i]
+		if v.state == layout.ViStateFree || v.nic != n.id {
+			continue
+		}
+		a.note("disconnect", a.disconnect(i, v))
+		a.note("destroy", a.destroyVi(i, v))
+	}
+	for _, h := range slices.Sorted(maps.Keys(n.regions)) {
+		a.note("deregister", a.deregister(n, h, n.regions[h].address))
+	}
+	for _, t := range slices.Sorted(maps.Keys(a.tags)) {
+		if a.tags[t].nic == n.id {
+			delete(a.tags, t)
+		}
+	}
+	delete(a.nics, n.id)
+}
+
+// note handles an error of work that nobody asked for just now.
+func (a *agent) note(what string, err error) {
+	if err == nil {
+		return
+	}
+	if a.thread.failed(err) {
+		a.broken(err)
+		return
+	}
+	a.log.Warn(what, "error", err)
+}
+
+func (a *agent) createTag(n *nic, r *reply) error {
+	if len(a.tags) == MaxTags {
+		return fmt.Errorf("all %d protection tags are in use: %w", MaxTags, ErrResource)
+	}
+	for a.nextTag == 0 || a.tags[a.nextTag] != nil {
+		a.nextTag++
+	}
+	a.tags[a.nextTag] = &tag{nic: n.id}
+	r.Tag = a.nextTag
+	a.nextTag++
+	return nil
+}
+
+func (a *agent) destroyTag(n *nic, t uint16) error {
+	k, err := a.tag(n, t)
+	switch {
+	case err != nil:
+		return err
+	case t == n.tag:
+		return fmt.Errorf("tag %d is the NIC handle's own: %w", t, ErrInvalidParameter)
+	case k.uses > 0:
+		return fmt.Errorf("tag %d has %d VIs and regions: %w", t, k.uses, ErrInUse)
+	}
+	delete(a.tags, t)
+	return nil
+}
+
+func (a *agent) tag(n *nic, t uint16) (*tag, error) {
+	k := a.tags[t]
+	if k == nil || k.nic != n.id {
+		return nil, fmt.Errorf("tag %d of NIC handle %d: %w", t, n.id, ErrTag)
+	}
+	return k, nil
+}
+
+func (a *agent) rights(rights uint8) error {
+	if rights&layout.ConnectionFrameRightsRdmaReadMask != 0 && !a.card.identity.RdmaRead {
+		return fmt.Errorf("RDMA read: %w", ErrUnsupported)
+	}
+	return nil
+}
+
+// register pins a range and enters it into the card's table.
+func (a *agent) register(n *nic, q *request, r *reply) error {
+	t := q.Tag
+	if t == 0 {
+		t = n.tag
+	}
+	k, err := a.tag(n, t)
+	if err != nil {
+		return err
+	}
+	if err := a.rights(q.Rights); err != nil {
+		return err
+	}
+	pages, err := a.memory.Pin(bridge.UseRegion, q.Address, q.Length)
+	if err != nil {
+		return err
+	}
+	unpin := func(err error) error {
+		return errors.Join(err, a.memory.Unpin(bridge.UseRegion, q.Address, q.Length))
+	}
+	if err := a.thread.Charge(a.costs.PinPage() * Time(len(pages))); err != nil {
+		return err
+	}
+	g, err := a.table.Register(att.Region{
+		Start: q.Address, Length: q.Length, Pages: pages, Tag: t,
+		RdmaWrite: q.Rights&layout.ConnectionFrameRightsRdmaWriteMask != 0,
+		RdmaRead:  q.Rights&layout.ConnectionFrameRightsRdmaReadMask != 0,
+	})
+	if err != nil {
+		if errors.Is(err, att.ErrNoSlot) || errors.Is(err, att.ErrNoLevel2) {
+			err = fmt.Errorf("%w: %w", err, ErrResource)
+		} else {
+			err = fmt.Errorf("%w: %w", err, ErrInvalidParameter)
+		}
+		return unpin(err)
+	}
+	if err := a.enter(g); err != nil {
+		// The level-1 entry was not written, so no engine can hold the handle.
+		return unpin(errors.Join(err, a.table.Deregister(g.Handle)))
+	}
+	k.uses++
+	n.regions[uint32(g.Handle)] = &region{handle: g.Handle, address: q.Address, length: q.Length, tag: t, rights: q.Rights}
+	r.Object, r.Tag, r.Rights, r.Address, r.Length = uint32(g.Handle), t, q.Rights, q.Address, q.Length
+	return nil
+}
+
+// enter writes a registration into the card: level 2 in pieces of a page's
+// list, the level-1 entry with the last of them.
+func (a *agent) enter(g att.Registration) error {
+	list, at := g.Level2, g.Entry.Level2Address
+	for len(list) > listEntries {
+		piece := list[:listEntries]
+		if _, err := a.card.Command(layout.CommandOpcodeWriteLevel2, func(b layout.Command) { a.card.setList(b, piece, at) }); err != nil {
+			return err
+		}
+		list, at = list[listEntries:], at+listEntries*layout.AttLevel2Size
+	}
+	_, err := a.card.Command(layout.CommandOpcodeRegisterMemory, func(b layout.Command) {
+		a.card.setList(b, list, at)
+		b.SetIndex(g.Handle.Index())
+		b.SetHandle(uint32(g.Handle))
+		copy(b.Payload(), g.Entry.Encode())
+	})
+	return err
+}
+
+// deregister removes a region. Its frames are given up only when the card has
+// drained every access to it.
+func (a *agent) deregister(n *nic, handle uint32, address uint64) error {
+	g := n.regions[handle]
+	if g == nil || g.address != address {
+		return fmt.Errorf("no region with handle %#x at %#x: %w", handle, address, ErrInvalidParameter)
+	}
+	if _, err := a.card.Command(layout.CommandOpcodeDeregisterMemory, func(b layout.Command) {
+		b.SetIndex(g.handle.Index())
+		b.SetHandle(handle)
+	}); err != nil {
+		return err
+	}
+	delete(n.regions, handle)
+	if k := a.tags[g.tag]; k != nil {
+		k.uses--
+	}
+	if err := a.table.Deregister(g.handle); err != nil {
+		return fmt.Errorf("%w: %w", err, ErrInvalidParameter)
+	}
+	if err := a.memory.Unpin(bridge.UseRegion, g.address, g.length); err != nil {
+		return err
+	}
+	return a.thread.Charge(a.costs.PinPage() * Time(att.PagesOf(g.address, g.length)))
+}
+
+func (a *agent) queryRegion(n *nic, q *request, r *reply) error {
+	g := n.regions[q.Object]
+	if g == nil || g.address != q.Address {
+		return fmt.Errorf("no region with handle %#x at %#x: %w", q.Object, q.Address, ErrInvalidParameter)
+	}
+	r.Object, r.Tag, r.Rights, r.Address, r.Length = q.Object, g.tag, g.rights, g.address, g.length
+	return nil
+}
+
+func (a *agent) nextError(n *nic, r *reply) error {
+	r.Length = uint64(n.lost)
+	if len(n.errors) == 0 {
+		return nil
+	}
+	e := n.errors[0]
+	n.errors = n.errors[1:]
+	r.State, r.Object, r.Generation = uint8(e.Code), uint32(e.Vi), 1
+	return nil
+}
+
+// report keeps an asynchronous error for the program that owns the VI.
+func (a *agent) report(n *nic, e AsyncError) {
+	a.log.Warn("asynchronous error", "code", e.Code.String(), "vi", e.Vi)
+	if n == nil {
+		return
+	}
+	if len(n.errors) == maxErrors {
+		n.lost++
+		return
+	}
+	n.errors = append(n.errors, e)
+}
+
+func (a *agent) counters(q *request, r *reply) error {
+	if q.Object >= layout.CounterSlots {
+		return fmt.Errorf("counter %d, the card has %d: %w", q.Object, layout.CounterSlots, ErrInvalidParameter)
+	}
+	v, err := a.card.Counter(layout.Counter(q.Object))
+	r.Object = v
+	return err
+}
+
+// interrupt serves the card's interrupt. The causes are cleared before the
+// work is looked for, so that what comes later raises it again.
+func (a *agent) interrupt() error {
+	if err := a.thread.Charge(a.costs.Interrupt()); err != nil {
+		return err
+	}
+	causes, err := a.card.Read(layout.RegisterInterruptStatusOffset)
+	if err != nil {
+		return err
+	}
+	if err := a.card.Write(layout.RegisterInterruptStatusOffset, causes); err != nil {
+		return err
+	}
+	if causes&layout.RegisterInterruptStatusRawReceiveMask != 0 {
+		if err := a.card.Receive(func(frame []byte) {
+			if a.fatal == nil {
+				a.engine.Frame(a.now(), frame)
+			}
+		}); err != nil {
+			return err
+		}
+	}
+	if causes&layout.RegisterInterruptStatusAsyncErrorMask != 0 {
+		if err := a.asyncError(); err != nil {
+			return err
+		}
+	}
+	if causes&layout.RegisterInterruptStatusBusErrorMask != 0 {
+		a.log.Error("the card met a host bus error")
+	}
+	return a.fatal
+}
+
+// asyncError takes the newest asynchronous error. The card keeps no list: of
+// several since the last look the others are known by number only.
+func (a *agent) asyncError() error {
+	info, err := a.card.Read(layout.RegisterAsyncErrorInfoOffset)
+	if err != nil {
+		return err
+	}
+	count := uint16(info & layout.RegisterAsyncErrorInfoCountMask >> layout.RegisterAsyncErrorInfoCountLsb)
+	if n := count - a.async; n > 1 {
+		a.log.Warn("asynchronous errors whose details were overwritten", "number", n-1)
+	} else if n == 0 {
+		return nil
+	}
+	a.async = count
+	e := AsyncError{
+		Code: layout.AsyncError(info & layout.RegisterAsyncErrorInfoCodeMask >> layout.RegisterAsyncErrorInfoCodeLsb),
+		Vi:   int(info & layout.RegisterAsyncErrorInfoViMask >> layout.RegisterAsyncErrorInfoViLsb),
+	}
+	v := &a.vis[e.Vi]
+	if v.state == layout.ViStateFree {
+		return nil
+	}
+	a.report(a.nics[v.nic], e)
+	if e.Code == layout.AsyncErrorPostDescriptor {
+		// The card has lost the queue: what was posted behind the bad descriptor
+		// cannot be found any more. So the VI is broken, also an unreliable one.
+		a.fail(e.Vi)
+	}
+	return nil
+}

@@ -1,0 +1,318 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package driver
+
+import (
+	"fmt"
+	"math/bits"
+
+	"hvia/driver/internal/connect"
+	"hvia/layout"
+)
+
+// setState changes a VI's state and shows it to the library.
+func (a *agent) setState(index int, s layout.ViState) {
+	a.vis[index].state = s
+	word := a.statuses.Bytes()[4*index:]
+	StoreUint32(word, (LoadUint32(word)>>viEventShift+1)<<viEventShift|uint32(s))
+	a.broken(a.thread.Publish(a.statuses.Physical(nil, 4*index, 4)...))
+}
+
+// vi returns the VI that a request names.
+func (a *agent) vi(n *nic, q *request) (*vi, error) {
+	if q.Object >= uint32(len(a.vis)) {
+		return nil, fmt.Errorf("VI %d, the card has %d: %w", q.Object, len(a.vis), ErrInvalidParameter)
+	}
+	v := &a.vis[q.Object]
+	if v.state == layout.ViStateFree || v.created != q.Generation || v.nic != n.id {
+		return nil, fmt.Errorf("VI %d is not this handle's (destroyed?): %w", q.Object, ErrInvalidParameter)
+	}
+	return v, nil
+}
+
+// wish checks the attributes that a program wants.
+func (a *agent) wish(n *nic, q *request) (connect.Attributes, uint16, error) {
+	w := connect.Attributes{Reliability: q.Reliability, Rights: q.Rights, MaxTransferSize: q.MaxTransferSize}
+	if w.MaxTransferSize == 0 {
+		w.MaxTransferSize = MaxTransferSize
+	}
+	if w.Reliability == 0 {
+		w.Reliability = uint8(layout.ReliabilityUnreliable)
+	}
+	t := q.Tag
+	if t == 0 {
+		t = n.tag
+	}
+	switch {
+	case bits.OnesCount8(w.Reliability) != 1 || w.Reliability&a.card.identity.Reliability == 0:
+		return w, t, fmt.Errorf("reliability %#x, the card offers mask %#x: %w", w.Reliability, a.card.identity.Reliability, ErrReliability)
+	case w.MaxTransferSize > MaxTransferSize:
+		return w, t, fmt.Errorf("max transfer size %d, at most %d: %w", w.MaxTransferSize, MaxTransferSize, ErrTransferSize)
+	}
+	if err := a.rights(w.Rights); err != nil {
+		return w, t, err
+	}
+	if _, err := a.tag(n, t); err != nil {
+		return w, t, err
+	}
+	return w, t, nil
+}
+
+// context writes a VI's context into a command's payload.
+func (v *vi) context(payload layout.ViContext, state layout.ViState) {
+	attributes := uint32(state)<<layout.ViContextAttributesStateLsb |
+		uint32(v.attributes.Reliability)<<layout.ViContextAttributesReliabilityLsb |
+		v.generation<<layout.ViContextAttributesGenerationLsb&layout.ViContextAttributesGenerationMask |
+		uint32(v.tag)<<layout.ViContextAttributesTagLsb
+	if v.attributes.Rights&layout.ConnectionFrameRightsRdmaWriteMask != 0 {
+		attributes |= layout.ViContextAttributesEnableRdmaWriteMask
+	}
+	if v.attributes.Rights&layout.ConnectionFrameRightsRdmaReadMask != 0 {
+		attributes |= layout.ViContextAttributesEnableRdmaReadMask
+	}
+	payload.SetAttributes(attributes)
+	payload.SetMaxTransferSize(v.attributes.MaxTransferSize)
+}
+
+func (a *agent) viCommand(op layout.CommandOpcode, index int, fill func(layout.ViContext)) error {
+	_, err := a.card.Command(op, func(b layout.Command) {
+		b.SetIndex(uint32(index))
+		if fill != nil {
+			fill(layout.ViContext(b.Payload()))
+		}
+	})
+	return err
+}
+
+func (a *agent) createVi(n *nic, q *request, r *reply) error {
+	w, t, err := a.wish(n, q)
+	if err != nil {
+		return err
+	}
+	index := -1
+	for i := range a.vis {
+		if a.vis[i].state == layout.ViStateFree {
+			index = i
+			break
+		}
+	}
+	if index < 0 {
+		return fmt.Errorf("all %d VIs of the card are in use: %w", len(a.vis), ErrResource)
+	}
+	v := &a.vis[index]
+	v.generation++
+	v.created, v.nic, v.tag, v.attributes = v.generation, n.id, t, w
+	if err := a.viCommand(layout.CommandOpcodeCreateVi, index, func(c layout.ViContext) { v.context(c, layout.ViStateIdle) }); err != nil {
+		return err
+	}
+	a.tags[t].uses++
+	a.setState(index, layout.ViStateIdle)
+	r.Object, r.Generation, r.Tag = uint32(index), v.created, t
+	r.MaxTransferSize, r.Rights, r.Reliability = w.MaxTransferSize, w.Rights, w.Reliability
+	return nil
+}
+
+func (a *agent) destroyVi(index int, v *vi) error {
+	if v.state != layout.ViStateIdle {
+		return fmt.Errorf("VI %d is %v, disconnect it first: %w", index, v.state, ErrState)
+	}
+	if err := a.viCommand(layout.CommandOpcodeDestroyVi, index, nil); err != nil {
+		return err
+	}
+	if k := a.tags[v.tag]; k != nil {
+		k.uses--
+	}
+	a.setState(index, layout.ViStateFree)
+	return nil
+}
+
+func (a *agent) modifyVi(n *nic, index int, v *vi, q *request) error {
+	if v.state != layout.ViStateIdle {
+		return fmt.Errorf("VI %d is %v, attributes change only while it is idle: %w", index, v.state, ErrState)
+	}
+	w, t, err := a.wish(n, q)
+	if err != nil {
+		return err
+	}
+	old := *v
+	v.attributes, v.tag = w, t
+	if err := a.viCommand(layout.CommandOpcodeModifyVi, index, func(c layout.ViContext) { v.context(c, layout.ViStateIdle) }); err != nil {
+		*v = old
+		return err
+	}
+	if k := a.tags[old.tag]; k != nil {
+		k.uses--
+	}
+	a.tags[t].uses++
+	return nil
+}
+
+// disconnect makes a VI idle, whatever it was.
+func (a *agent) disconnect(index int, v *vi) error {
+	if err := a.leave(index); err != nil {
+		return err
+	}
+	if v.state != layout.ViStateIdle {
+		a.setState(index, layout.ViStateIdle)
+	}
+	return nil
+}
+
+// leave ends a VI's connection, if it has one, and has the card flush what
+// was posted on it, connected or not.
+func (a *agent) leave(index int) error {
+	if a.engine.Disconnect(a.now(), index) && a.vis[index].state == layout.ViStateConnected {
+		return a.fatal // the protocol had the card disconnect it
+	}
+	if a.fatal != nil {
+		return a.fatal
+	}
+	return a.viCommand(layout.CommandOpcodeDisconnectVi, index, nil)
+}
+
+// drain waits until the card holds no work of a VI that is not connected.
+func (a *agent) drain(index int) error {
+	if s := a.vis[index].state; s != layout.ViStateIdle && s != layout.ViStateError {
+		return fmt.Errorf("VI %d is %v: %w", index, s, ErrState)
+	}
+	return a.viCommand(layout.CommandOpcodeDisconnectVi, index, nil)
+}
+
+// fail breaks a VI: disconnected, and unusable until the program says
+// Disconnect.
+func (a *agent) fail(index int) {
+	if s := a.vis[index].state; s == layout.ViStateFree || s == layout.ViStateError {
+		return
+	}
+	a.note("disconnect", a.leave(index))
+	a.setState(index, layout.ViStateError)
+}
+
+// endpoint prepares a VI for a connection. It gets a new number, so that
+// frames of its last connection cannot be taken for those of the next.
+func (a *agent) endpoint(index int) connect.Endpoint {
+	v := &a.vis[index]
+	v.generation++
+	return connect.Endpoint{
+		Index: index, Number: uint16(v.generation<<8 | uint32(index)), Sequence: uint32(a.random.next()), Attributes: v.attributes,
+	}
+}
+
+func (a *agent) deadline(timeout int64) int64 {
+	now := a.now()
+	if timeout < 0 || timeout > connect.Never-now-1 {
+		return connect.Never
+	}
+	return now + timeout
+}
+
+func (a *agent) connectWait(from ThreadID, q *request) error {
+	if a.nics[q.Nic] == nil {
+		return fmt.Errorf("NIC handle %d: not open: %w", q.Nic, ErrInvalidParameter)
+	}
+	a.engine.Wait(q.Nic, q.asked(), a.deadline(q.Timeout), func(in connect.Incoming, err error) {
+		r := reply{
+			Object: in.ID, Peer: in.Peer, OwnLength: uint8(len(in.Discriminator)),
+			MaxTransferSize: in.Attributes.MaxTransferSize, Rights: in.Attributes.Rights, Reliability: in.Attributes.Reliability,
+		}
+		copy(r.Own[:], in.Discriminator)
+		a.answer(from, q, &r, err)
+	})
+	return nil
+}
+
+// idle returns a VI that may be connected.
+func (a *agent) idle(q *request) (int, error) {
+	n := a.nics[q.Nic]
+	if n == nil {
+		return 0, fmt.Errorf("NIC handle %d: not open: %w", q.Nic, ErrInvalidParameter)
+	}
+	v, err := a.vi(n, q)
+	if err != nil {
+		return 0, err
+	}
+	if v.state != layout.ViStateIdle {
+		return 0, fmt.Errorf("VI %d is %v, not idle: %w", q.Object, v.state, ErrState)
+	}
+	return int(q.Object), nil
+}
+
+func (a *agent) accept(from ThreadID, q *request) error {
+	index, err := a.idle(q)
+	if err != nil {
+		return err
+	}
+	a.setState(index, layout.ViStateConnectPending)
+	a.engine.Accept(a.now(), uint32(q.Length), a.endpoint(index), func(err error) { a.connected(from, q, index, connect.Attributes{}, err) })
+	return nil
+}
+
+func (a *agent) connectRequest(from ThreadID, q *request) error {
+	if q.Timeout == 0 {
+		return fmt.Errorf("timeout 0: %w", ErrInvalidParameter)
+	}
+	index, err := a.idle(q)
+	if err != nil {
+		return err
+	}
+	a.setState(index, layout.ViStateConnectPending)
+	a.engine.Request(a.now(), a.endpoint(index), connect.MAC(q.Peer), q.asked(), q.own(), a.deadline(q.Timeout),
+		func(theirs connect.Attributes, err error) { a.connected(from, q, index, theirs, err) })
+	return nil
+}
+
+// connected ends an attempt to connect, for the program that waits for it.
+func (a *agent) connected(from ThreadID, q *request, index int, theirs connect.Attributes, err error) {
+	if a.vis[index].state == layout.ViStateConnectPending {
+		if err == nil {
+			a.setState(index, layout.ViStateConnected)
+		} else {
+			a.setState(index, layout.ViStateIdle)
+		}
+	}
+	if err != nil {
+		err = fmt.Errorf("VI %d: %w", index, err)
+	}
+	a.answer(from, q, &reply{
+		Object: uint32(index), MaxTransferSize: theirs.MaxTransferSize, Rights: theirs.Rights, Reliability: theirs.Reliability,
+	}, err)
+}
+
+// The rest is what the connection protocol asks of the agent.
+
+var _ connect.Owner = (*agent)(nil)
+
+// Send puts a frame on the wire.
+func (a *agent) Send(frame []byte) {
+	if a.fatal == nil {
+		a.broken(a.card.Send(frame))
+	}
+}
+
+// Connect has the card connect a VI.
+func (a *agent) Connect(e connect.Endpoint, l connect.Link) error {
+	v := &a.vis[e.Index]
+	if v.state != layout.ViStateConnectPending {
+		return fmt.Errorf("VI %d is %v: %w", e.Index, v.state, ErrState)
+	}
+	return a.viCommand(layout.CommandOpcodeConnectVi, e.Index, func(c layout.ViContext) {
+		v.context(c, layout.ViStateConnected)
+		copy(c.PeerMac(), l.Peer[:])
+		c.SetPeerVi(l.PeerNumber)
+		c.SetSendSequence(l.SendSequence)
+		c.SetReceiveSequence(l.ReceiveSequence)
+	})
+}
+
+// Disconnect has the card disconnect a VI.
+func (a *agent) Disconnect(index int) {
+	if a.fatal == nil {
+		a.note("disconnect", a.viCommand(layout.CommandOpcodeDisconnectVi, index, nil))
+	}
+}
+
+// Lost breaks a VI whose peer has left.
+func (a *agent) Lost(index int) {
+	a.setState(index, layout.ViStateError)
+	a.report(a.nics[a.vis[index].nic], AsyncError{Code: layout.AsyncErrorConnectionLost, Vi: index})
+}

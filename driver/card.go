@@ -1,0 +1,361 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package driver
+
+import (
+	"fmt"
+
+	"hvia/layout"
+	"hvia/sim/bridge"
+)
+
+// Limits of waits for the card, in the thread's time: far above what the
+// slowest command takes, so that only a dead card meets them.
+const (
+	commandLimit = Second
+	readyLimit   = Second
+	transmitWait = 100 * Millisecond
+)
+
+const (
+	ringLog2     = 4 // entries of each raw ring
+	ringEntries  = 1 << ringLog2
+	ringBuffer   = PageBytes / 2 // a frame buffer; two lie in a page, none crosses one
+	listEntries  = PageBytes / 4 // page addresses in one command
+	statusOffset = layout.CommandStatusOffset
+)
+
+// Identity is what a card says about itself.
+type Identity struct {
+	Version     uint32 // major in bits 15:8, minor in 7:0
+	LayoutHash  uint64
+	ViCount     int
+	DataBytes   int
+	Ports       int
+	Reliability uint8 // mask of VIA reliability levels
+	RdmaRead    bool
+}
+
+// Card is a card as its kernel agent drives it: registers, commands, and the
+// raw-frame port. It is used by one thread.
+type Card struct {
+	thread *Thread
+	memory *Memory
+	costs  CostModel
+
+	identity Identity
+	command  *Buffer // command block
+	list     *Buffer // page list of a command
+	transmit ring
+	receive  ring
+	dropped  uint64
+}
+
+// ring is one raw ring and its frame buffers.
+type ring struct {
+	entries *Buffer
+	frames  *Buffer
+	tail    int // next entry to hand to the card
+	next    int // next entry that the card will finish
+}
+
+func (r *ring) entry(i int) layout.RawEntry {
+	return layout.RawEntry(r.entries.Bytes()[i*layout.RawEntrySize : (i+1)*layout.RawEntrySize])
+}
+
+func (r *ring) frame(i int) []byte {
+	return r.frames.Bytes()[i*ringBuffer : (i+1)*ringBuffer]
+}
+
+func (r *ring) done(i int) uint32 {
+	return LoadUint32(r.entry(i)[layout.RawEntryStatusOffset:])
+}
+
+// OpenCard checks that the node's card is one that this driver knows.
+func OpenCard(t *Thread, m *Memory, costs CostModel) (*Card, error) {
+	c := &Card{thread: t, memory: m, costs: costs}
+	if err := c.identify(); err != nil {
+		return nil, fmt.Errorf("driver: open the card of node %d: %w", t.ID().Node, err)
+	}
+	return c, nil
+}
+
+func (c *Card) identify() error {
+	var v [5]uint32
+	for i, offset := range []uint32{
+		layout.RegisterIDOffset, layout.RegisterVersionOffset, layout.RegisterLayoutHashLowOffset,
+		layout.RegisterLayoutHashHighOffset, layout.RegisterCapabilityOffset,
+	} {
+		var err error
+		if v[i], err = c.Read(offset); err != nil {
+			return err
+		}
+	}
+	if v[0] != layout.CardID {
+		return fmt.Errorf("register ID reads %#x, want %#x: %w", v[0], uint32(layout.CardID), ErrIdentity)
+	}
+	const major = layout.CardVersionMajor
+	if got := v[1] & layout.RegisterVersionMajorMask >> layout.RegisterVersionMajorLsb; got != major {
+		return fmt.Errorf("register interface %d.%d, this driver knows %d.x: %w", got, v[1]&layout.RegisterVersionMinorMask, major, ErrIdentity)
+	}
+	hash := uint64(v[3])<<32 | uint64(v[2])
+	if hash != layout.Hash {
+		return fmt.Errorf("layout hash %016x of the card, %016x of this program (rebuild both from one checkout): %w", hash, layout.Hash, ErrIdentity)
+	}
+	capability := v[4]
+	c.identity = Identity{
+		Version: v[1], LayoutHash: hash,
+		ViCount:     1 << (capability & layout.RegisterCapabilityViCountLog2Mask >> layout.RegisterCapabilityViCountLog2Lsb),
+		DataBytes:   int(capability & layout.RegisterCapabilityDataBytesMask >> layout.RegisterCapabilityDataBytesLsb),
+		Ports:       int(capability & layout.RegisterCapabilityPortsMask >> layout.RegisterCapabilityPortsLsb),
+		Reliability: uint8(capability & layout.RegisterCapabilityReliabilityMask >> layout.RegisterCapabilityReliabilityLsb),
+		RdmaRead:    capability&layout.RegisterCapabilityRdmaReadMask != 0,
+	}
+	return nil
+}
+
+// Identity returns what the card said about itself.
+func (c *Card) Identity() Identity { return c.identity }
+
+// Read reads a register.
+func (c *Card) Read(offset uint32) (uint32, error) {
+	return c.thread.Read(layout.PciBar0Base + offset)
+}
+
+// Write posts a write to a register.
+func (c *Card) Write(offset uint32, values ...uint32) error {
+	return c.thread.Write(layout.PciBar0Base+offset, values...)
+}
+
+// Counter reads one statistics counter.
+func (c *Card) Counter(n layout.Counter) (uint32, error) {
+	return c.Read(layout.CounterBase + 4*uint32(n))
+}
+
+// Start waits for the card, gives it its address and its rings, and enables it.
+func (c *Card) Start(mac [6]byte, regions int) error {
+	if err := c.start(mac, regions); err != nil {
+		return fmt.Errorf("driver: start the card of node %d: %w", c.thread.ID().Node, err)
+	}
+	return nil
+}
+
+func (c *Card) start(mac [6]byte, regions int) error {
+	if err := c.awaitReady(); err != nil {
+		return err
+	}
+	for _, p := range []struct {
+		to    **Buffer
+		bytes int
+	}{
+		{&c.command, PageBytes}, {&c.list, PageBytes}, {&c.transmit.entries, PageBytes}, {&c.receive.entries, PageBytes},
+		{&c.transmit.frames, ringEntries * ringBuffer}, {&c.receive.frames, ringEntries * ringBuffer},
+	} {
+		b, err := c.memory.Allocate(p.bytes, Single)
+		if err != nil {
+			return err
+		}
+		*p.to = b
+		if _, err := c.memory.Pin(bridge.UseRing, b.Address(), uint64(b.Len())); err != nil {
+			return err
+		}
+	}
+	if err := c.Write(layout.RegisterMacLowOffset,
+		uint32(mac[0])|uint32(mac[1])<<8|uint32(mac[2])<<16|uint32(mac[3])<<24, uint32(mac[4])|uint32(mac[5])<<8); err != nil {
+		return err
+	}
+	if _, err := c.Command(layout.CommandOpcodeInitialiseAtt, func(b layout.Command) { b.SetIndex(uint32(regions)) }); err != nil {
+		return err
+	}
+	if err := c.startRings(); err != nil {
+		return err
+	}
+	if err := c.Write(layout.RegisterInterruptEnableOffset,
+		layout.RegisterInterruptStatusRawReceiveMask|layout.RegisterInterruptStatusAsyncErrorMask|layout.RegisterInterruptStatusBusErrorMask); err != nil {
+		return err
+	}
+	return c.Write(layout.RegisterControlOffset, layout.RegisterControlEnableMask)
+}
+
+func (c *Card) awaitReady() error {
+	for waited := Time(0); ; waited += 10 * Microsecond {
+		v, err := c.Read(layout.RegisterStateOffset)
+		if err != nil {
+			return err
+		}
+		if v&layout.RegisterStateReadyMask != 0 {
+			return nil
+		}
+		if waited >= readyLimit {
+			return fmt.Errorf("State reads %#x, not ready after %v: %w", v, readyLimit, ErrDeadline)
+		}
+		if err := c.thread.Sleep(10 * Microsecond); err != nil {
+			return err
+		}
+	}
+}
+
+func (c *Card) startRings() error {
+	for _, r := range []struct {
+		ring *ring
+		base uint32
+	}{{&c.transmit, layout.RegisterRawTransmitBaseOffset}, {&c.receive, layout.RegisterRawReceiveBaseOffset}} {
+		for i := range ringEntries {
+			r.ring.entry(i).SetAddress(r.ring.frames.Physical(nil, i*ringBuffer, 1)[0].Address)
+			r.ring.entry(i).SetLength(ringBuffer)
+		}
+		base := r.ring.entries.Physical(nil, 0, 1)[0].Address
+		if err := c.Write(r.base, base, ringLog2); err != nil {
+			return err
+		}
+	}
+	c.receive.tail = ringEntries - 1 // a full ring would look like an empty one
+	return c.Write(layout.RegisterRawReceiveTailOffset, uint32(c.receive.tail))
+}
+
+// Stop makes the card leave host memory alone and gives its rings back.
+func (c *Card) Stop() error {
+	if err := c.stop(); err != nil {
+		return fmt.Errorf("driver: stop the card of node %d: %w", c.thread.ID().Node, err)
+	}
+	return nil
+}
+
+func (c *Card) stop() error {
+	if err := c.Write(layout.RegisterControlOffset, layout.RegisterControlSoftResetMask); err != nil {
+		return err
+	}
+	// Reads 1 until the host bus is quiet and the card is reset.
+	for waited := Time(0); ; waited += 10 * Microsecond {
+		v, err := c.Read(layout.RegisterControlOffset)
+		if err != nil {
+			return err
+		}
+		if v&layout.RegisterControlSoftResetMask == 0 {
+			break
+		}
+		if waited >= readyLimit {
+			return fmt.Errorf("Control reads %#x, not reset after %v: %w", v, readyLimit, ErrDeadline)
+		}
+		if err := c.thread.Sleep(10 * Microsecond); err != nil {
+			return err
+		}
+	}
+	for _, b := range []*Buffer{c.command, c.list, c.transmit.entries, c.receive.entries, c.transmit.frames, c.receive.frames} {
+		if b == nil {
+			continue
+		}
+		if err := c.memory.Unpin(bridge.UseRing, b.Address(), uint64(b.Len())); err != nil {
+			return err
+		}
+		if err := b.Free(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// CommandError is a command that the card refused.
+type CommandError struct {
+	Opcode layout.CommandOpcode
+	Index  uint32
+	Handle uint32
+	Status layout.CommandStatus
+}
+
+func (e *CommandError) Error() string {
+	return fmt.Sprintf("command %v (index %d, handle %#x): the card says %v", e.Opcode, e.Index, e.Handle, e.Status)
+}
+
+// Unwrap gives ErrCommand.
+func (e *CommandError) Unwrap() error { return ErrCommand }
+
+// Command has the card carry out one command block, which fill completes, and
+// returns its Detail.
+func (c *Card) Command(op layout.CommandOpcode, fill func(layout.Command)) (uint32, error) {
+	b := layout.Command(c.command.Bytes()[:layout.CommandSize])
+	clear(b)
+	b.SetOpcode(uint32(op))
+	if fill != nil {
+		fill(b)
+	}
+	pa := c.command.Physical(nil, 0, layout.CommandSize)[0]
+	if err := c.Write(layout.RegisterCommandAddressOffset, pa.Address); err != nil {
+		return 0, err
+	}
+	status := b[statusOffset:layout.CommandSize]
+	ok, err := c.thread.Poll(Poll{
+		Ranges: []Range{{Address: pa.Address + statusOffset, Length: 4}}, Period: c.costs.PollPeriod(), Timeout: commandLimit,
+	}, func() bool { return LoadUint32(status) != uint32(layout.CommandStatusPending) })
+	if err != nil {
+		return 0, err
+	}
+	if !ok {
+		return 0, fmt.Errorf("command %v: no status after %v: %w", op, commandLimit, ErrDeadline)
+	}
+	if s := layout.CommandStatus(LoadUint32(status)); s != layout.CommandStatusDone {
+		return 0, &CommandError{Opcode: op, Index: b.Index(), Handle: b.Handle(), Status: s}
+	}
+	return b.Detail(), nil
+}
+
+// setList puts page addresses where a command can find them.
+func (c *Card) setList(b layout.Command, list []uint32, level2 uint32) {
+	bytes := c.list.Bytes()
+	for i, p := range list {
+		layout.AttLevel2(bytes[4*i:]).SetPage(p)
+	}
+	b.SetListAddress(c.list.Physical(nil, 0, 1)[0].Address)
+	b.SetListCount(uint32(len(list)))
+	b.SetLevel2Address(level2)
+}
+
+// Send puts an Ethernet frame into the transmit ring. When the ring stays
+// full the frame is dropped, as on any Ethernet.
+func (c *Card) Send(frame []byte) error {
+	r := &c.transmit
+	if (r.tail+1)%ringEntries == r.next {
+		status := r.entry(r.next)[layout.RawEntryStatusOffset:]
+		ok, err := c.thread.Poll(Poll{
+			Ranges: r.entries.Physical(nil, r.next*layout.RawEntrySize, layout.RawEntrySize),
+			Period: c.costs.PollPeriod(), Timeout: transmitWait,
+		}, func() bool { return LoadUint32(status)&layout.RawEntryStatusDoneMask != 0 })
+		if err != nil {
+			return err
+		}
+		if !ok {
+			c.dropped++
+			return nil
+		}
+	}
+	for r.next != r.tail && r.done(r.next)&layout.RawEntryStatusDoneMask != 0 {
+		r.next = (r.next + 1) % ringEntries
+	}
+	e := r.entry(r.tail)
+	e.SetLength(uint32(copy(r.frame(r.tail), frame)))
+	e.SetStatus(0)
+	r.tail = (r.tail + 1) % ringEntries
+	return c.Write(layout.RegisterRawTransmitTailOffset, uint32(r.tail))
+}
+
+// Receive calls take with every frame in the receive ring and returns the
+// entries to the card.
+func (c *Card) Receive(take func(frame []byte)) error {
+	r := &c.receive
+	for {
+		status := r.done(r.next)
+		if status&layout.RawEntryStatusDoneMask == 0 {
+			return nil
+		}
+		if status&layout.RawEntryStatusErrorMask == 0 {
+			n := int(status & layout.RawEntryStatusLengthMask >> layout.RawEntryStatusLengthLsb)
+			take(append([]byte(nil), r.frame(r.next)[:min(n, ringBuffer)]...))
+		}
+		r.entry(r.next).SetStatus(0)
+		r.next = (r.next + 1) % ringEntries
+		r.tail = (r.tail + 1) % ringEntries
+		if err := c.Write(layout.RegisterRawReceiveTailOffset, uint32(r.tail)); err != nil {
+			return err
+		}
+	}
+}

@@ -1,0 +1,482 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package driver
+
+import (
+	"fmt"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"hvia/driver/internal/connect"
+	"hvia/layout"
+)
+
+// MAC is an Ethernet address in wire order.
+type MAC = connect.MAC
+
+// NodeMAC returns the address of a node's card. It stands for the name
+// service that maps host names to addresses.
+func NodeMAC(node int) MAC { return MAC{0x02, 0x48, 0x56, 0x49, byte(node >> 8), byte(node)} }
+
+// AgentRank is the rank of a node's kernel agent among its threads. Programs
+// have the ranks above it.
+const AgentRank = 0
+
+// HostConfig says how a node's host side is set up. The zero value of a field
+// takes the default.
+type HostConfig struct {
+	Memory   *Memory
+	Costs    CostModel    // NoCosts
+	Logger   *slog.Logger // nil = silent
+	Seed     uint64       // of sequence numbers and identifiers
+	Regions  int          // largest number of registered regions: 1,024
+	Programs int          // threads that will call Leave before the agent ends: 1
+}
+
+// Host is a node's host side in this process: its kernel agent and its
+// memory. Every method that takes a Thread may be called on any thread of the
+// node but the agent's, and on several at once.
+type Host struct {
+	node     int
+	memory   *Memory
+	costs    CostModel
+	log      *slog.Logger
+	agent    *agent
+	replies  []byte
+	statuses []byte
+	request  [replySlots]atomic.Uint32
+	ended    chan struct{}
+	err      error // why the agent ended; valid when ended is closed
+}
+
+// StartHost starts the kernel agent of a node on its thread of rank 0, which
+// from now on belongs to the agent and is detached when the agent ends.
+func StartHost(t *Thread, c HostConfig) (*Host, error) {
+	if c.Memory == nil || t.ID().Rank != AgentRank {
+		return nil, fmt.Errorf("driver: start the agent of node %d on rank %d, memory given: %v: rank %d and the node's memory are needed: %w",
+			t.ID().Node, t.ID().Rank, c.Memory != nil, AgentRank, ErrInvalidParameter)
+	}
+	if c.Costs == nil {
+		c.Costs = NoCosts{}
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	if c.Regions == 0 {
+		c.Regions = defaultRegions
+	}
+	if c.Programs == 0 {
+		c.Programs = 1
+	}
+	h := &Host{node: t.ID().Node, memory: c.Memory, costs: c.Costs, log: c.Logger, ended: make(chan struct{})}
+	a := &agent{
+		thread: t, memory: c.Memory, costs: c.Costs, log: c.Logger.With("node", h.node), mac: NodeMAC(h.node), started: time.Now(),
+		nics: map[uint32]*nic{}, tags: map[uint16]*tag{}, programs: c.Programs,
+		random: splitMix(c.Seed) ^ splitMix(uint64(h.node)<<32),
+	}
+	h.agent = a
+	var err error
+	if a.replies, err = c.Memory.Allocate(replySlots*replySlot, Runs); err != nil {
+		return nil, err
+	}
+	if a.statuses, err = c.Memory.Allocate(PageBytes, Single); err != nil {
+		return nil, err
+	}
+	h.replies, h.statuses = a.replies.Bytes(), a.statuses.Bytes()
+	go func() {
+		err := a.start(c.Regions)
+		if err == nil {
+			err = a.serve()
+		} else {
+			a.refuse(err)
+		}
+		if err != nil {
+			a.log.Error("the kernel agent ended", "error", err)
+		}
+		// The run's end is told by every other call as well.
+		if detach := t.Detach(); err == nil && detach != nil {
+			err = detach
+		}
+		h.err = err
+		close(h.ended)
+	}()
+	return h, nil
+}
+
+// Wait returns when the agent has ended, and why it did so early.
+func (h *Host) Wait() error {
+	<-h.ended
+	return h.err
+}
+
+// Node returns the node's number.
+func (h *Host) Node() int { return h.node }
+
+// Costs returns the cost model.
+func (h *Host) Costs() CostModel { return h.costs }
+
+// Logger returns the logger, never nil.
+func (h *Host) Logger() *slog.Logger { return h.log }
+
+// Memory returns the node's memory, for walking and for windows. Programs
+// allocate with Allocate, which keeps runs reproducible.
+func (h *Host) Memory() *Memory { return h.memory }
+
+// call asks the agent and waits for its answer.
+func (h *Host) call(t *Thread, q *request) (reply, error) {
+	rank := t.ID().Rank
+	if t.ID().Node != h.node || rank <= AgentRank || rank >= replySlots {
+		return reply{}, fmt.Errorf("driver: %v on thread %v: threads 1 to %d of node %d may call its agent: %w", q.Op, t.ID(), replySlots-1, h.node, ErrInvalidParameter)
+	}
+	if err := t.Charge(h.costs.AgentCall()); err != nil {
+		return reply{}, err
+	}
+	select {
+	case <-h.ended:
+		return reply{}, h.gone(q)
+	default:
+	}
+	q.ID = h.request[rank].Add(1)
+	if err := t.Send(ThreadID{h.node, AgentRank}, encodeRequest(q)); err != nil {
+		return reply{}, err
+	}
+	offset := rank * replySlot
+	slot := h.replies[offset : offset+replySlot]
+	wait := Poll{Ranges: h.agent.replies.Physical(nil, offset, 4), Timeout: Never}
+	if !t.Timed() {
+		wait.Timeout = Second // to look whether the agent is still there
+	}
+	for {
+		ok, err := t.Poll(wait, func() bool { return LoadUint32(slot) == q.ID })
+		if err != nil {
+			return reply{}, err
+		}
+		if ok {
+			return getReply(slot)
+		}
+		select {
+		case <-h.ended:
+			if LoadUint32(slot) == q.ID {
+				return getReply(slot)
+			}
+			return reply{}, h.gone(q)
+		default:
+		}
+	}
+}
+
+func (h *Host) gone(q *request) error {
+	if h.err != nil {
+		return fmt.Errorf("driver: %v: the agent of node %d has ended: %w: %w", q.Op, h.node, h.err, ErrClosed)
+	}
+	return fmt.Errorf("driver: %v: the agent of node %d has ended: %w", q.Op, h.node, ErrClosed)
+}
+
+// Leave tells the agent that a program of this node has ended. The agent ends
+// with the last one.
+func (h *Host) Leave(t *Thread) error {
+	return t.Send(ThreadID{h.node, AgentRank}, encodeRequest(&request{Op: opBye}))
+}
+
+// Allocate returns a zeroed buffer of the node's memory.
+func (h *Host) Allocate(t *Thread, bytes int, how Scatter) (*Buffer, error) {
+	if bytes < 0 {
+		bytes = 0 // refused by the agent with the rest
+	}
+	r, err := h.call(t, &request{Op: opAllocate, Length: uint64(bytes), Scatter: uint16(how)})
+	if err != nil {
+		return nil, err
+	}
+	return h.memory.Buffer(r.Address)
+}
+
+// Free gives a buffer back.
+func (h *Host) Free(t *Thread, b *Buffer) error {
+	_, err := h.call(t, &request{Op: opFree, Address: b.Address()})
+	return err
+}
+
+// Nic is an open NIC handle and what its card offers.
+type Nic struct {
+	ID              uint32
+	DefaultTag      uint16
+	Address         MAC
+	HardwareVersion uint32
+	Reliability     uint8 // mask
+	RdmaRead        bool
+	MaxRegions      int
+	MaxVis          int
+	MaxTransferSize int
+}
+
+// OpenNic opens the node's card once more.
+func (h *Host) OpenNic(t *Thread) (Nic, error) {
+	r, err := h.call(t, &request{Op: opOpenNic})
+	if err != nil {
+		return Nic{}, err
+	}
+	return Nic{
+		ID: r.Object, DefaultTag: r.Tag, Address: r.Peer, HardwareVersion: r.Generation, Reliability: r.Reliability,
+		RdmaRead:   r.Rights&layout.ConnectionFrameRightsRdmaReadMask != 0,
+		MaxRegions: int(r.Length), MaxVis: int(r.Address), MaxTransferSize: int(r.MaxTransferSize),
+	}, nil
+}
+
+// CloseNic closes a handle; what was made through it is taken back.
+func (h *Host) CloseNic(t *Thread, nic uint32) error {
+	_, err := h.call(t, &request{Op: opCloseNic, Nic: nic})
+	return err
+}
+
+// CreateTag makes a protection tag.
+func (h *Host) CreateTag(t *Thread, nic uint32) (uint16, error) {
+	r, err := h.call(t, &request{Op: opCreateTag, Nic: nic})
+	return r.Tag, err
+}
+
+// DestroyTag removes a protection tag that nothing uses.
+func (h *Host) DestroyTag(t *Thread, nic uint32, tag uint16) error {
+	_, err := h.call(t, &request{Op: opDestroyTag, Nic: nic, Tag: tag})
+	return err
+}
+
+// Rights are what remote access a region or a VI allows.
+type Rights struct {
+	RdmaWrite bool
+	RdmaRead  bool
+}
+
+func (r Rights) bits() (b uint8) {
+	if r.RdmaWrite {
+		b |= layout.ConnectionFrameRightsRdmaWriteMask
+	}
+	if r.RdmaRead {
+		b |= layout.ConnectionFrameRightsRdmaReadMask
+	}
+	return b
+}
+
+func rightsOf(b uint8) Rights {
+	return Rights{RdmaWrite: b&layout.ConnectionFrameRightsRdmaWriteMask != 0, RdmaRead: b&layout.ConnectionFrameRightsRdmaReadMask != 0}
+}
+
+// RegionInfo describes a registered region.
+type RegionInfo struct {
+	Handle  uint32
+	Address uint64
+	Length  uint64
+	Tag     uint16
+	Rights  Rights
+}
+
+// Register pins a range and enters it into the card's table. Tag 0 is the NIC
+// handle's own.
+func (h *Host) Register(t *Thread, nic uint32, address, length uint64, tag uint16, rights Rights) (RegionInfo, error) {
+	r, err := h.call(t, &request{Op: opRegister, Nic: nic, Address: address, Length: length, Tag: tag, Rights: rights.bits()})
+	return r.region(), err
+}
+
+func (r reply) region() RegionInfo {
+	return RegionInfo{Handle: r.Object, Address: r.Address, Length: r.Length, Tag: r.Tag, Rights: rightsOf(r.Rights)}
+}
+
+// Deregister removes a region; when it returns, the card no longer touches it.
+func (h *Host) Deregister(t *Thread, nic uint32, address uint64, handle uint32) error {
+	_, err := h.call(t, &request{Op: opDeregister, Nic: nic, Address: address, Object: handle})
+	return err
+}
+
+// QueryRegion returns what was registered.
+func (h *Host) QueryRegion(t *Thread, nic uint32, address uint64, handle uint32) (RegionInfo, error) {
+	r, err := h.call(t, &request{Op: opQueryRegion, Nic: nic, Address: address, Object: handle})
+	return r.region(), err
+}
+
+// ViAttributes are the attributes of a VI. Zero values take the default:
+// unreliable delivery, the largest transfer size, the NIC handle's tag.
+type ViAttributes struct {
+	Reliability     uint8
+	MaxTransferSize int
+	Tag             uint16
+	Rights          Rights
+}
+
+func (v ViAttributes) fill(q *request) error {
+	if v.MaxTransferSize < 0 || int64(v.MaxTransferSize) > 1<<32-1 {
+		return fmt.Errorf("driver: %v: max transfer size %d: %w", q.Op, v.MaxTransferSize, ErrTransferSize)
+	}
+	q.Reliability, q.MaxTransferSize, q.Tag, q.Rights = v.Reliability, uint32(v.MaxTransferSize), v.Tag, v.Rights.bits()
+	return nil
+}
+
+func (r reply) attributes() ViAttributes {
+	return ViAttributes{Reliability: r.Reliability, MaxTransferSize: int(r.MaxTransferSize), Tag: r.Tag, Rights: rightsOf(r.Rights)}
+}
+
+// Vi names a VI of the card.
+type Vi struct {
+	Index      int
+	nic        uint32
+	generation uint32
+	host       *Host
+}
+
+// DoorbellSend is the physical address of its send doorbell.
+func (v Vi) DoorbellSend() uint32 {
+	return layout.PciBar1Base + uint32(v.Index)*layout.DoorbellPageBytes + layout.DoorbellSend
+}
+
+// State returns the VI's state and how often it has changed, without asking
+// the agent.
+func (v Vi) State() (state layout.ViState, changes uint32) {
+	w := LoadUint32(v.host.statuses[4*v.Index:])
+	return layout.ViState(w & viStateMask), w >> viEventShift
+}
+
+// StateRange is the physical range in which a change of state can be watched.
+func (v Vi) StateRange() Range { return v.host.agent.statuses.Physical(nil, 4*v.Index, 4)[0] }
+
+func (v Vi) request(op operation) *request {
+	return &request{Op: op, Nic: v.nic, Object: uint32(v.Index), Generation: v.generation}
+}
+
+// CreateVi makes a VI and returns the attributes that it got.
+func (h *Host) CreateVi(t *Thread, nic uint32, a ViAttributes) (Vi, ViAttributes, error) {
+	q := &request{Op: opCreateVi, Nic: nic}
+	if err := a.fill(q); err != nil {
+		return Vi{}, ViAttributes{}, err
+	}
+	r, err := h.call(t, q)
+	if err != nil {
+		return Vi{}, ViAttributes{}, err
+	}
+	return Vi{Index: int(r.Object), nic: nic, generation: r.Generation, host: h}, r.attributes(), nil
+}
+
+// DestroyVi removes an idle VI.
+func (v Vi) Destroy(t *Thread) error {
+	_, err := v.host.call(t, v.request(opDestroyVi))
+	return err
+}
+
+// Modify changes the attributes of an idle VI.
+func (v Vi) Modify(t *Thread, a ViAttributes) error {
+	q := v.request(opModifyVi)
+	if err := a.fill(q); err != nil {
+		return err
+	}
+	_, err := v.host.call(t, q)
+	return err
+}
+
+// Query asks the agent for state and attributes.
+func (v Vi) Query(t *Thread) (layout.ViState, ViAttributes, error) {
+	r, err := v.host.call(t, v.request(opQueryVi))
+	return layout.ViState(r.State), r.attributes(), err
+}
+
+// Disconnect makes a VI idle. When it returns, the card has flushed whatever
+// was posted on it and holds nothing of it any more.
+func (v Vi) Disconnect(t *Thread) error {
+	_, err := v.host.call(t, v.request(opDisconnect))
+	return err
+}
+
+// Drain waits until the card holds nothing of a VI that is not connected.
+func (v Vi) Drain(t *Thread) error {
+	_, err := v.host.call(t, v.request(opDrain))
+	return err
+}
+
+// Remote is the other end of a connection, or of a request for one.
+type Remote struct {
+	Address       MAC
+	Discriminator string
+	Attributes    ViAttributes
+}
+
+// Request is a connection request that waits for a decision.
+type Request struct {
+	Remote Remote
+	id     uint32
+	nic    uint32
+	host   *Host
+}
+
+func putDiscriminator(to *[MaxDiscriminator]byte, d string) (uint8, error) {
+	if len(d) > MaxDiscriminator {
+		return 0, fmt.Errorf("driver: discriminator of %d bytes, at most %d: %w", len(d), MaxDiscriminator, ErrInvalidParameter)
+	}
+	return uint8(copy(to[:], d)), nil
+}
+
+func timeoutOf(t Time) int64 {
+	if t == Never {
+		return -1
+	}
+	return int64(max(t, 0))
+}
+
+// ConnectWait waits for a request that is aimed at a discriminator.
+func (h *Host) ConnectWait(t *Thread, nic uint32, discriminator string, timeout Time) (*Request, error) {
+	q := &request{Op: opConnectWait, Nic: nic, Timeout: timeoutOf(timeout)}
+	var err error
+	if q.AskedLength, err = putDiscriminator(&q.Asked, discriminator); err != nil {
+		return nil, err
+	}
+	r, err := h.call(t, q)
+	if err != nil {
+		return nil, err
+	}
+	return &Request{
+		Remote: Remote{Address: r.Peer, Discriminator: string(r.Own[:r.OwnLength]), Attributes: r.attributes()},
+		id:     r.Object, nic: nic, host: h,
+	}, nil
+}
+
+// Accept connects a VI with the requester.
+func (r *Request) Accept(t *Thread, v Vi) error {
+	q := v.request(opAccept)
+	q.Length = uint64(r.id)
+	_, err := r.host.call(t, q)
+	return err
+}
+
+// Reject refuses the request.
+func (r *Request) Reject(t *Thread) error {
+	_, err := r.host.call(t, &request{Op: opReject, Nic: r.nic, Object: r.id})
+	return err
+}
+
+// Connect asks the program that waits at a remote address for a connection,
+// and returns the attributes of its VI.
+func (v Vi) Connect(t *Thread, address MAC, discriminator, own string, timeout Time) (ViAttributes, error) {
+	q := v.request(opConnectRequest)
+	q.Peer, q.Timeout = address, timeoutOf(timeout)
+	var err error
+	if q.AskedLength, err = putDiscriminator(&q.Asked, discriminator); err != nil {
+		return ViAttributes{}, err
+	}
+	if q.OwnLength, err = putDiscriminator(&q.Own, own); err != nil {
+		return ViAttributes{}, err
+	}
+	r, err := v.host.call(t, q)
+	return r.attributes(), err
+}
+
+// NextError returns the oldest asynchronous error of a NIC handle that was not
+// fetched yet; false if there is none.
+func (h *Host) NextError(t *Thread, nic uint32) (AsyncError, bool, error) {
+	r, err := h.call(t, &request{Op: opNextError, Nic: nic})
+	if err != nil || r.Generation == 0 {
+		return AsyncError{}, false, err
+	}
+	return AsyncError{Code: layout.AsyncError(r.State), Vi: int(r.Object)}, true, nil
+}
+
+// Counter reads one of the card's statistics counters.
+func (h *Host) Counter(t *Thread, nic uint32, n layout.Counter) (uint32, error) {
+	r, err := h.call(t, &request{Op: opCounters, Nic: nic, Object: uint32(n)})
+	return r.Object, err
+}

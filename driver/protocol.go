@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package driver
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"hvia/layout"
+)
+
+// Library and agent talk like a process and its kernel: a request is a message
+// to the agent's thread, which takes requests in the order of simulated time;
+// the answer lies in a slot of the node's memory that belongs to the calling
+// thread, so that a program's own mailbox stays its own.
+
+type operation uint16
+
+const (
+	opAllocate operation = iota + 1
+	opFree
+	opOpenNic
+	opCloseNic
+	opCreateTag
+	opDestroyTag
+	opRegister
+	opDeregister
+	opQueryRegion
+	opCreateVi
+	opDestroyVi
+	opModifyVi
+	opQueryVi
+	opConnectWait
+	opAccept
+	opReject
+	opConnectRequest
+	opDisconnect
+	opDrain
+	opNextError
+	opCounters
+	opBye
+)
+
+var operationNames = [...]string{
+	opAllocate: "allocate", opFree: "free", opOpenNic: "open NIC", opCloseNic: "close NIC", opCreateTag: "create protection tag",
+	opDestroyTag: "destroy protection tag", opRegister: "register memory", opDeregister: "deregister memory", opQueryRegion: "query memory",
+	opCreateVi: "create VI", opDestroyVi: "destroy VI", opModifyVi: "modify VI", opQueryVi: "query VI", opConnectWait: "connect wait",
+	opAccept: "accept", opReject: "reject", opConnectRequest: "connect request", opDisconnect: "disconnect", opDrain: "drain VI",
+	opNextError: "next asynchronous error", opCounters: "read counters", opBye: "leave",
+}
+
+func (o operation) String() string {
+	if int(o) < len(operationNames) && operationNames[o] != "" {
+		return operationNames[o]
+	}
+	return fmt.Sprintf("operation(%d)", uint16(o))
+}
+
+// request is what a library asks. Fields that an operation does not need are 0.
+type request struct {
+	ID              uint32
+	Op              operation
+	Scatter         uint16
+	Nic             uint32
+	Object          uint32 // VI index, connection request or memory handle
+	Generation      uint32 // of the VI, so that a handle of a destroyed VI is recognised
+	Address         uint64
+	Length          uint64
+	Timeout         int64
+	MaxTransferSize uint32
+	Tag             uint16
+	Rights          uint8
+	Reliability     uint8
+	Peer            [6]byte
+	AskedLength     uint8
+	OwnLength       uint8
+	Asked           [layout.MaxDiscriminator]byte // discriminator of the remote end, or the one to wait at
+	Own             [layout.MaxDiscriminator]byte
+}
+
+// reply is what the agent answers; the error's text follows it.
+type reply struct {
+	Code            uint16 // in sentinels
+	TextLength      uint16
+	Object          uint32
+	Generation      uint32
+	Address         uint64
+	Length          uint64
+	MaxTransferSize uint32
+	Tag             uint16
+	Rights          uint8
+	Reliability     uint8
+	State           uint8
+	OwnLength       uint8
+	Peer            [6]byte
+	Own             [layout.MaxDiscriminator]byte
+}
+
+var (
+	requestBytes = binary.Size(request{})
+	replyBytes   = binary.Size(reply{})
+)
+
+const (
+	replySlot  = 512 // bytes of a thread's slot: the request's number, then the reply, then the text
+	replySlots = 64  // threads of a node that may call the agent
+	replyBody  = 8
+)
+
+func encodeRequest(q *request) []byte {
+	// Append fails only for types that have no fixed size.
+	b, err := binary.Append(make([]byte, 0, requestBytes), binary.LittleEndian, q)
+	if err != nil {
+		panic(err)
+	}
+	return b
+}
+
+func decodeRequest(b []byte) (request, error) {
+	var q request
+	if len(b) != requestBytes {
+		return q, fmt.Errorf("driver: request of %d bytes, want %d: %w", len(b), requestBytes, ErrInvalidParameter)
+	}
+	if _, err := binary.Decode(b, binary.LittleEndian, &q); err != nil {
+		return q, fmt.Errorf("driver: decode request: %w", err)
+	}
+	if q.AskedLength > layout.MaxDiscriminator || q.OwnLength > layout.MaxDiscriminator {
+		return q, fmt.Errorf("driver: %v: discriminators of %d and %d bytes, at most %d: %w", q.Op, q.AskedLength, q.OwnLength, layout.MaxDiscriminator, ErrInvalidParameter)
+	}
+	return q, nil
+}
+
+func (q *request) asked() string { return string(q.Asked[:q.AskedLength]) }
+func (q *request) own() string   { return string(q.Own[:q.OwnLength]) }
+
+// putReply stores a reply in a slot, the request's number last.
+func putReply(slot []byte, id uint32, r *reply, err error) {
+	text := ""
+	r.Code = codeOf(err)
+	if err != nil {
+		text = err.Error()
+		if room := len(slot) - replyBody - replyBytes; len(text) > room {
+			text = text[:room]
+		}
+	}
+	r.TextLength = uint16(len(text))
+	if _, err := binary.Encode(slot[replyBody:], binary.LittleEndian, r); err != nil {
+		panic(err) // the slot is large enough
+	}
+	copy(slot[replyBody+replyBytes:], text)
+	StoreUint32(slot, id)
+}
+
+// getReply takes a reply out of a slot that another process may have written.
+func getReply(slot []byte) (reply, error) {
+	var r reply
+	if _, err := binary.Decode(slot[replyBody:], binary.LittleEndian, &r); err != nil {
+		return r, fmt.Errorf("driver: decode reply: %w", err)
+	}
+	text := slot[replyBody+replyBytes:]
+	if int(r.Code) >= len(sentinels) || int(r.TextLength) > len(text) || r.OwnLength > layout.MaxDiscriminator {
+		return reply{}, fmt.Errorf("driver: reply with code %d and %d bytes of text: %w", r.Code, r.TextLength, ErrInvalidParameter)
+	}
+	if r.Code != 0 {
+		return r, &callError{text: string(text[:r.TextLength]), kind: sentinels[r.Code]}
+	}
+	return r, nil
+}
+
+// A VI's status word is written by the agent and read by the library, which
+// can watch it while it waits.
+const (
+	viStateMask  = 0xff
+	viEventShift = 8 // counts the changes
+)

@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package driver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+
+	"hvia/sim"
+	"hvia/sim/bridge"
+)
+
+// Program is what one thread of a host does. Several programs may share a node.
+type Program struct {
+	Node int
+	Name string // of the thread; "program <n>" if empty
+	Main func(t *Thread, h *Host) error
+}
+
+// RunConfig says on what Run runs. The zero value of a field takes the default.
+type RunConfig struct {
+	// Fabric is how the simulator is started. Its Threads are filled in; if it
+	// names no nodes, every node that a program names gets a card of kind CardKind.
+	Fabric   sim.Config
+	CardKind string       // "card"
+	Costs    CostModel    // NoCosts
+	Logger   *slog.Logger // nil = silent
+	Seed     uint64       // of scatter order, sequence numbers and, unless Fabric says otherwise, of the models: 1
+	Regions  int          // largest number of registered regions of a node: 1,024
+
+	// Finished, when set, is called after all programs have ended and before
+	// the fabric is closed, for digests and the like.
+	Finished func(f *sim.Fabric) error
+}
+
+// Run starts a fabric, runs each program on a thread of its own with a kernel
+// agent for each node, waits for all of them and closes everything. It returns
+// the programs' errors joined; when one fails, the others are ended.
+func Run(ctx context.Context, c RunConfig, programs ...Program) (err error) {
+	if c.Seed == 0 {
+		c.Seed = 1
+	}
+	if c.CardKind == "" {
+		c.CardKind = "card"
+	}
+	programs = named(programs)
+	if c.Fabric.Nodes == nil {
+		nodes := 0
+		for _, p := range programs {
+			nodes = max(nodes, p.Node+1)
+		}
+		for i := range nodes {
+			c.Fabric.Nodes = append(c.Fabric.Nodes, sim.Node{Kind: c.CardKind, Name: fmt.Sprintf("node%d", i)})
+		}
+	}
+	if c.Fabric.Seed == 0 {
+		c.Fabric.Seed = c.Seed
+	}
+	c.Fabric.Threads = Participants(programs)
+	fabric, err := sim.Start(ctx, c.Fabric)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, fabric.Close()) }()
+	if err := RunOn(ctx, fabric.Conn(), c, programs...); err != nil {
+		return err
+	}
+	if c.Finished != nil {
+		return c.Finished(fabric)
+	}
+	return nil
+}
+
+func named(programs []Program) []Program {
+	out := append([]Program(nil), programs...)
+	for i := range out {
+		if out[i].Name == "" {
+			out[i].Name = fmt.Sprintf("program %d", i)
+		}
+	}
+	return out
+}
+
+// Participants returns the threads that programs need, those of the agents
+// included, for the declaration at a fabric's start. Ranks follow the order of
+// the programs, so every process of a fabric must declare the same list.
+func Participants(programs []Program) []sim.Thread {
+	var threads []sim.Thread
+	ranks := map[int]int{}
+	for _, p := range named(programs) {
+		if ranks[p.Node] == 0 {
+			threads = append(threads, sim.Thread{Node: p.Node, Rank: AgentRank, Name: agentName(p.Node)})
+		}
+		ranks[p.Node]++
+		threads = append(threads, sim.Thread{Node: p.Node, Rank: ranks[p.Node], Name: p.Name})
+	}
+	return threads
+}
+
+func agentName(node int) string { return fmt.Sprintf("agent %d", node) }
+
+// RunOn runs programs on a fabric that is there already. A process that
+// hosts some nodes only passes all programs, and nil as Main of those that run
+// elsewhere. Programs of one node must be in one process.
+func RunOn(ctx context.Context, conn *bridge.Conn, c RunConfig, programs ...Program) error {
+	if c.Costs == nil {
+		c.Costs = NoCosts{}
+	}
+	programs = named(programs)
+	here := map[int]int{} // programs of this process by node
+	for _, p := range programs {
+		if p.Main != nil {
+			here[p.Node]++
+		}
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+
+	hosts := map[int]*Host{}
+	ranks := map[int]int{}
+	var agents []*Host
+	var failed []error
+	type job struct {
+		program Program
+		thread  *Thread
+		host    *Host
+	}
+	var jobs []job
+	start := func() error {
+		for _, p := range programs {
+			ranks[p.Node]++
+			if p.Main == nil {
+				continue
+			}
+			h := hosts[p.Node]
+			if h == nil {
+				var err error
+				if h, err = startNode(ctx, conn, c, p.Node, here[p.Node]); err != nil {
+					return err
+				}
+				hosts[p.Node], agents = h, append(agents, h)
+			}
+			t, err := Attach(ctx, conn, ThreadID{p.Node, ranks[p.Node]}, p.Name)
+			if err != nil {
+				return err
+			}
+			jobs = append(jobs, job{p, t, h})
+		}
+		return nil
+	}
+	if err := start(); err != nil {
+		cancel(err)
+		for _, j := range jobs {
+			_ = j.thread.Detach() // the run is given up
+		}
+		for _, h := range agents {
+			_ = h.Wait()
+			h.memory.Close()
+		}
+		return err
+	}
+
+	var mu sync.Mutex
+	var programsDone sync.WaitGroup
+	fail := func(err error) {
+		mu.Lock()
+		defer mu.Unlock()
+		if len(failed) > 0 && errors.Is(err, bridge.ErrAborted) {
+			return // ended because of the first failure
+		}
+		failed = append(failed, err)
+	}
+	for _, j := range jobs {
+		programsDone.Go(func() {
+			err := j.program.Main(j.thread, j.host)
+			if err != nil {
+				err = fmt.Errorf("%s on node %d: %w", j.program.Name, j.program.Node, err)
+				fail(err)
+				cancel(err)
+			}
+			// After a failure these only say that the run is over.
+			leave := j.host.Leave(j.thread)
+			detach := j.thread.Detach()
+			if err == nil && (leave != nil || detach != nil) {
+				fail(errors.Join(leave, detach))
+			}
+		})
+	}
+	programsDone.Wait()
+	for _, h := range agents {
+		if err := h.Wait(); err != nil && len(failed) == 0 {
+			failed = append(failed, err)
+		}
+		h.memory.Close()
+	}
+	return errors.Join(failed...)
+}
+
+func startNode(ctx context.Context, conn *bridge.Conn, c RunConfig, node, programs int) (*Host, error) {
+	raw, err := conn.Memory(node)
+	if err != nil {
+		return nil, err
+	}
+	seed := splitMix(c.Seed + uint64(node))
+	m, err := NewMemory(MemoryConfig{Fd: raw.FD, Frames: raw.Frames, Use: raw, Seed: seed.next()})
+	if err != nil {
+		return nil, err
+	}
+	t, err := Attach(ctx, conn, ThreadID{node, AgentRank}, agentName(node))
+	if err != nil {
+		m.Close()
+		return nil, err
+	}
+	h, err := StartHost(t, HostConfig{
+		Memory: m, Costs: c.Costs, Logger: c.Logger, Seed: seed.next(), Regions: c.Regions, Programs: programs,
+	})
+	if err != nil {
+		_ = t.Detach() // nothing was started
+		m.Close()
+		return nil, err
+	}
+	return h, nil
+}
