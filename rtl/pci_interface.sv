@@ -5,7 +5,7 @@ module pci_interface (
   input  logic        clk_i,
   input  logic        rst_ni,
   input  logic        quiesce_i,  // soft reset: take no new host-bus request
-  output logic        idle_o,     // no transaction of ours on the bus, none pending
+  output logic        idle_o,     // the master has nothing on the bus and nothing pending
   output logic        quiet_o,
 
   // Host-bus port
@@ -92,14 +92,14 @@ module pci_interface (
   logic [31:16] bar0;
   logic [31:20] bar1;
   logic         master_parity, address_parity, data_parity, master_abort, target_abort;
-  logic         master_idle, master_quiet, target_idle, target_quiet, config_quiet;
+  logic         master_quiet, target_quiet, config_quiet;
   logic [31:0]  m_ad, t_ad;
   logic         m_ad_oe, t_ad_oe, m_par, t_par, m_par_oe, t_par_oe;
   logic         inta_n_q;
 
   pci_master u_master (
     .clk_i, .rst_ni, .quiesce_i,
-    .idle_o             (master_idle),
+    .idle_o,
     .quiet_o            (master_quiet),
     .bus_master_en_i    (bus_master_en),
     .latency_timer_i    (latency_timer),
@@ -126,7 +126,6 @@ module pci_interface (
 
   pci_target u_target (
     .clk_i, .rst_ni,
-    .idle_o               (target_idle),
     .quiet_o              (target_quiet),
     .cfg_we_o             (cfg_we),
     .cfg_addr_o           (cfg_addr),
@@ -187,7 +186,6 @@ module pci_interface (
 
   assign stat_pci_parity_error_o = master_parity | address_parity | data_parity;
 
-  assign idle_o  = master_idle & target_idle;
   assign quiet_o = master_quiet & target_quiet & config_quiet & (inta_n_q == ~irq_i);
 
 endmodule

@@ -13,7 +13,6 @@
 module pci_target (
   input  logic         clk_i,
   input  logic         rst_ni,
-  output logic         idle_o,
   output logic         quiet_o,
 
   // Configuration space
@@ -68,7 +67,7 @@ module pci_target (
 
   localparam logic [3:0] FifoRoom      = 4'd6;   // of 8: the phase under way and an end mark still fit
   localparam logic [2:0] WriteWait     = 3'd5;   // wait states before a disconnect; PCI allows 8
-  localparam logic [3:0] DrainDeadline = 4'd4;   // clocks after FRAME# at which a read must reach the core
+  localparam logic [3:0] DrainDeadline = 4'd3;   // clocks after FRAME# at which a read must reach the core
   localparam logic [3:0] ReadDeadline  = 4'd15;  // clocks after FRAME# at which TRDY# or STOP# must be set
 
   // StWrite, StCfg: data phase of that kind. StDrain: read that waits for the posted writes. StRead:
@@ -105,6 +104,7 @@ module pci_target (
 
   logic         addr_phase, irdy, xfer, last, ending, room;
   logic         hit0, hit1, hit_cfg, is_read, is_write, bad_address, window_end, bar_now, drained;
+  logic         idle;
   logic [17:0]  next_dword;
 
   assign addr_phase = frame_prev_q & ~frame_n_i & ((state_q == StIdle) | (state_q == StTurn));
@@ -396,7 +396,7 @@ module pci_target (
   assign set_address_parity_o = bad_address;
   assign set_data_parity_o    = pcheck_q & (par_i != pexpect_q);
 
-  assign idle_o  = (state_q == StIdle) & (fcnt_q == 4'd0) & ~wend_q & ~rvalid_q & ~sel_oe_q;
-  assign quiet_o = idle_o & (frame_prev_q == frame_n_i) & ~pcheck_q & ~par_oe_q;
+  assign idle    = (state_q == StIdle) & (fcnt_q == 4'd0) & ~wend_q & ~rvalid_q & ~sel_oe_q;
+  assign quiet_o = idle & (frame_prev_q == frame_n_i) & ~pcheck_q & ~par_oe_q;
 
 endmodule

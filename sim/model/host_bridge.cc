@@ -40,6 +40,16 @@ const char* HostResultStatusName(HostResult::Status status) {
   }
 }
 
+HostBridgeTiming HostBridgeTimingOf(const Params& params) {
+  HostBridgeTiming t;
+  t.arbitration = static_cast<int>(params.BridgeArbitrationClocks);
+  t.read_initial = static_cast<int>(params.BridgeReadInitialClocks);
+  t.write_initial = static_cast<int>(params.BridgeWriteInitialClocks);
+  t.wait_every = static_cast<int>(params.BridgeWaitEvery);
+  t.posted_write = static_cast<int>(params.BridgePostedWriteClocks);
+  return t;
+}
+
 HostBridge::HostBridge(HostMemoryPort* memory, const HostBridgeTiming& timing) : memory_(memory) { SetTiming(timing); }
 
 void HostBridge::SetTiming(const HostBridgeTiming& timing) {

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <deque>
 
+#include "sim/gen/hvia_params.h"
 #include "sim/model/host_memory_port.h"
 #include "sim/model/pci_bus.h"
 
@@ -23,6 +24,9 @@ struct HostBridgeTiming {
   int wait_clocks = 1;    // wait states each time, at most 7
   int posted_write = 1;   // Post to FRAME# on an idle bus, at least 1
 };
+
+// HostBridgeTimingOf gives the timing of a profile.
+HostBridgeTiming HostBridgeTimingOf(const Params& params);
 
 // HostBridgeNoise: probabilities in 1/1000, decided by the seed alone. For
 // benches: all zero means that the bridge does the same thing every time.

@@ -93,6 +93,7 @@ class Memory : public hvia::HostMemoryPort {
     bursts++;
   }
   bool open_burst() const { return open_burst_; }
+  void Reset() { open_burst_ = false; }
   uint64_t reads = 0, writes = 0, bursts = 0;
 
  private:
@@ -110,6 +111,7 @@ struct Load {
   int holes = 0;           // per mille: random byte strobes
   bool full_bursts = false;  // 512 bytes, aligned
   bool short_requests = false;
+  bool sweep = false;        // every alignment and length from 1 to 512, reads and writes, in turn
   uint32_t active = (1u << kRequesters) - 1;
 };
 
@@ -240,10 +242,46 @@ class Bench {
     CheckCount("PciMasterAbort", stat_abort, want_abort);
     CheckCount("PciParityError", stat_parity, s.bad_parity);
     CheckCount("PciTargetWrite", stat_target_write, core_write_count);
-    CheckCount("PciTargetRead", stat_target_read, core_read_count);
+    CheckCount("PciTargetRead", stat_target_read, host_reads);
+    CheckCount("tgt_wend", burst_ends, want_ends);
   }
   void CheckCount(const char* what, uint64_t got, uint64_t want) {
     if (got != want) Fail("statistics strobe %s: %" PRIu64 " pulses, want %" PRIu64, what, got, want);
+  }
+
+  // RST# in the middle of whatever runs: the pins are released at once, without a clock.
+  void Reset(const hvia::HostBridgeTiming& timing) {
+    top->rst_ni = 0;
+    top->eval();
+    const hvia::PciDrive d = hvia::PciCardDrive(*top);
+    if (d.oe != 0 || !d.req_n || !top->inta_n_o) Fail("RST#: lines %02x still driven, REQ# %d, INTA# %d", d.oe, d.req_n, top->inta_n_o);
+    bridge = HostBridge(&memory, timing);
+    bus = PciBus();
+    for (int r = 0; r < kRequesters; r++) {
+      read[r] = write[r] = Operation();
+      asking[r] = 0;
+      beat_shown[r] = false;
+      lost[r] = 0;
+      std::memcpy(shadow[r].data(), memory.At(kRegionBase[r]), kRegionBytes);
+    }
+    memory.Reset();
+    expected.clear();
+    core_writes.clear();
+    reads_of.clear();
+    starts.clear();
+    mon_frame_n = true;
+    mon_card = mon_host_write = false;
+    since_end = 0;
+    stat_read = stat_write = stat_retry = stat_abort = stat_parity = stat_target_write = stat_target_read = 0;
+    want_read = want_write = want_retry = want_abort = core_write_count = core_read_count = burst_ends = want_ends = host_reads = 0;
+    top->req_valid_i = top->wvalid_i = 0;
+    for (int i = 0; i < 3; i++) {
+      top->clk_i = 1;
+      top->eval();
+      top->clk_i = 0;
+      top->eval();
+    }
+    top->rst_ni = 1;
   }
 
   // Carries out one host command and returns its result, with nothing else from the host.
@@ -297,7 +335,8 @@ class Bench {
   uint64_t reads_done = 0, writes_done = 0, bytes_done = 0, read_errors = 0, write_errors = 0, host_done = 0, host_aborts = 0;
   uint64_t stat_read = 0, stat_write = 0, stat_retry = 0, stat_abort = 0, stat_parity = 0, stat_target_write = 0, stat_target_read = 0;
   uint64_t want_read = 0, want_write = 0, want_retry = 0, want_abort = 0, core_write_count = 0, core_read_count = 0;
-  uint64_t burst_ends = 0;
+  uint64_t burst_ends = 0, want_ends = 0;  // one for each transaction that wrote at least one dword
+  uint64_t host_reads = 0;
   int lost[kRequesters] = {}, max_lost[kRequesters] = {};
   std::vector<uint64_t> starts;  // clocks of the card's address phases
   std::vector<uint64_t> doorbell_begin, core_first;  // doorbell FRAME#, first beat at the core
@@ -306,11 +345,15 @@ class Bench {
   // --- Requesters ---------------------------------------------------------
   void Make(int r) {
     Operation o;
-    const bool is_write = rng.Chance(load.write);
+    const bool is_write = load.sweep ? sweep_next >> 11 & 1 : rng.Chance(load.write);
     if ((is_write ? write[r] : read[r]).valid) return;
     const uint32_t page = rng.Below(kRegionBytes / kPage);
     uint32_t offset, length;
-    if (load.full_bursts) {
+    if (load.sweep) {
+      if (sweep_next == kSweep) return;
+      length = 1 + (sweep_next >> 2 & 511);
+      offset = (sweep_next & 3) + 4 * rng.Below((kPage - 3 - length) / 4 + 1);
+    } else if (load.full_bursts) {
       length = 512;
       offset = 512 * rng.Below(8);
     } else {
@@ -351,6 +394,7 @@ class Bench {
       read[r] = o;
     }
     asking[r] = is_write ? 2 : 1;
+    if (load.sweep) sweep_next++;
   }
 
   void DriveRequesters() {
@@ -489,13 +533,18 @@ class Bench {
   // --- The card as master, seen on the pins --------------------------------
   void Monitor(const PciPins& p) {
     const bool begins = mon_frame_n && !p.frame_n();
+    mon_gnt_n = p.gnt_n && mon_gnt_away;
+    mon_gnt_away = p.gnt_n;
     mon_frame_n = p.frame_n();
     if (begins) {
       mon_card = (hvia::PciCardDrive(*top).oe & hvia::kPciFrame) != 0;
       mon_selected = mon_stop = mon_abort = false;
       mon_moved = 0;
+      mon_host_write = !mon_card && p.cbe_n == hvia::kPciCommandMemoryWrite;
       if (!mon_card) return;
       starts.push_back(g_clock);
+      mon_begin = g_clock;
+      mon_overstay = 0;
       if (expected.empty()) Fail("the card begins a transaction that nobody asked for, address %08x", p.ad);
       const Expected& e = expected.front();
       if (p.ad != e.address) Fail("burst at %08x, want %08x", p.ad, e.address);
@@ -504,6 +553,13 @@ class Bench {
                            : e.beats <= 8 ? hvia::kPciCommandMemoryReadLine : hvia::kPciCommandMemoryReadMultiple;
       if (p.cbe_n != want) Fail("command %s for %u dwords, want %s", hvia::PciCommandName(p.cbe_n), e.beats, hvia::PciCommandName(want));
       return;
+    }
+    if (mon_host_write) {
+      if (!p.irdy_n() && !p.trdy_n()) mon_moved++;
+      if (p.idle()) {
+        if (mon_moved != 0) want_ends++;
+        mon_host_write = false;
+      }
     }
     if (!mon_card) return;
     if (p.idle()) {
@@ -526,6 +582,9 @@ class Bench {
     if (!p.stop_n()) mon_stop = true;
     if (!p.stop_n() && p.devsel_n() && mon_selected) mon_abort = true;
     if (!p.irdy_n() && !p.trdy_n()) {
+      // The grant has gone and the latency timer run out: this phase and at most one more.
+      if (mon_gnt_n && g_clock - mon_begin > latency_timer + 1u && ++mon_overstay > 2)
+        Fail("burst goes on %u dwords after the latency timer", mon_overstay);
       Expected& e = expected.front();
       if (e.beats == 0) Fail("more dwords than asked for at %08x", e.address);
       e.beats--;
@@ -596,6 +655,7 @@ class Bench {
     } else if (kind < 9) {
       c.kind = HostCommand::kMemoryRead;
       c.address = base + 4 * rng.Below(size / 4);
+      c.byte_enables[0] = static_cast<uint8_t>(rng.Below(16));  // the card gives the whole dword
     } else {
       c.kind = HostCommand::kConfigRead;
       c.address = static_cast<uint32_t>(hvia::kPciConfigBar1Offset);
@@ -607,6 +667,7 @@ class Bench {
   void TakeResults() {
     HostResult r;
     while (bridge.PopResult(&r)) {
+      if (r.kind == HostCommand::kMemoryRead && r.status == HostResult::kOk) host_reads++;
       if (r.token == ~0ull) {
         direct = r;
         direct_done = true;
@@ -633,6 +694,8 @@ class Bench {
   }
 
  public:
+  static constexpr uint32_t kSweep = 2 * 4 * 512;
+  uint32_t sweep_next = 0;
   uint64_t splits = 0;  // bursts that the card ended by itself
   std::deque<CoreWrite> core_writes;
 
@@ -641,8 +704,10 @@ class Bench {
   bool beat_shown[kRequesters] = {};
   uint64_t stalled_until[kRequesters] = {};
   std::deque<Expected> expected;
-  bool mon_frame_n = true, mon_card = false, mon_selected = false, mon_stop = false, mon_abort = false;
-  uint32_t mon_moved = 0;
+  bool mon_frame_n = true, mon_card = false, mon_host_write = false, mon_selected = false, mon_stop = false, mon_abort = false;
+  bool mon_gnt_n = true, mon_gnt_away = true;  // GNT# away for two clocks, for one
+  uint32_t mon_moved = 0, mon_overstay = 0;
+  uint64_t mon_begin = 0;
   int since_end = 0, read_delay = 0;
   uint64_t token = 0;
   std::map<uint64_t, HostCommand> reads_of;
@@ -757,6 +822,19 @@ void Random(uint64_t seed, uint64_t clocks, Report* report) {
   report->Add("core_writes", core_writes);
   report->Add("core_reads", core_reads);
   report->Add("quiesced", quiesced);
+}
+
+// Every alignment and every length, both directions.
+void Sweep(uint64_t seed, uint64_t, Report* report) {
+  for (int noisy = 0; noisy < 2; noisy++) {
+    Bench b(seed, hvia::HostBridgeTiming());
+    b.Boot(true);
+    if (noisy) b.bridge.SetNoise(Noise(seed));
+    b.load.sweep = true;
+    while (b.sweep_next != Bench::kSweep) b.Step();
+    b.Drain();
+    if (noisy) Totals(b, report);
+  }
 }
 
 // Master and target aborts reach the requester that caused them, and the status register.
@@ -955,6 +1033,33 @@ void Fairness(uint64_t seed, uint64_t clocks, Report* report) {
   for (int r = 0; r < kRequesters; r++) report->Add(("max_lost_" + std::to_string(r)).c_str(), static_cast<uint64_t>(b.max_lost[r]));
 }
 
+// RST# at any moment of heavy traffic; afterwards the card starts as if new.
+void Reset(uint64_t seed, uint64_t clocks, Report* report) {
+  const hvia::HostBridgeTiming t;
+  Bench b(seed, t);
+  const int kTimes = 30;
+  int on_bus = 0;
+  for (int k = 0; k < kTimes; k++) {
+    const Load load = b.load;
+    b.load.issue = 0;
+    b.Boot(true);
+    b.load = load;
+    b.host_rate = 100;
+    b.Run(200 + b.rng.Below(static_cast<uint32_t>(clocks / kTimes)));
+    if (b.top->frame_n_oe || b.top->devsel_n_oe) on_bus++;
+    b.Reset(t);
+    b.host_rate = 0;
+    if (b.ConfigRead(hvia::kPciConfigBar1Offset) != 0) Fail("BAR 1 survives RST#");
+  }
+  b.load.issue = 0;
+  b.Boot(true);
+  b.load.issue = 1000;
+  b.Run(5000);
+  b.Drain();
+  report->Add("resets", kTimes);
+  report->Add("resets_on_bus", static_cast<uint64_t>(on_bus));
+}
+
 uint64_t Steady(const std::vector<uint64_t>& starts) {
   if (starts.size() < 12) Fail("only %zu bursts", starts.size());
   const uint64_t gap = starts[11] - starts[10];
@@ -971,7 +1076,9 @@ void Speed(uint64_t seed, uint64_t, Report* report) {
     for (int requesters = 1; requesters <= 2; requesters++) {
       g_clock = 0;
       Bench b(seed, t);
+      b.load.issue = 0;
       b.Boot(true);
+      b.load.issue = 1000;
       b.load.full_bursts = true;
       b.load.write = 1000 * is_write;
       b.load.active = requesters == 1 ? 1 : 3;
@@ -982,6 +1089,7 @@ void Speed(uint64_t seed, uint64_t, Report* report) {
     }
     // One dword, idle bus: request to its end.
     Bench b(seed, t);
+    b.load.issue = 0;
     b.Boot(true);
     b.load.short_requests = true;
     b.load.active = 1;
@@ -1040,8 +1148,8 @@ int main(int argc, char** argv) {
   Verilated::randSeed(static_cast<int>(g_seed % 0x7fffffff) + 1);
   Verilated::randReset(2);
   const std::map<std::string, void (*)(uint64_t, uint64_t, Report*)> scenarios = {
-      {"random", Random}, {"aborts", Aborts}, {"parity", Parity}, {"directed", Directed},
-      {"fairness", Fairness}, {"speed", Speed}, {"latecore", LateCore}};
+      {"random", Random}, {"sweep", Sweep}, {"aborts", Aborts}, {"parity", Parity}, {"directed", Directed},
+      {"fairness", Fairness}, {"reset", Reset}, {"speed", Speed}, {"latecore", LateCore}};
   const auto it = scenarios.find(g_scenario);
   if (it == scenarios.end()) {
     std::fprintf(stderr, "usage: pci_bench --scenario NAME --seed N --clocks N\n");
