@@ -1,0 +1,534 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Transmit engine. Takes descriptors from descriptor_fetch and raw frames from raw_port, in turn when
+// both wait, and builds frames in the packet buffer: an RDMA write is cut into frames of at most
+// `MaxPayload` bytes, each with a header of its own (target address, sequence number, First and
+// Last), the header first, while the DMA for the payload is on its way. One frame at a time, one
+// message after the other, so completions keep the order of the descriptors.
+//
+// The first translation of a message checks all of its bytes, so a message is refused as a whole
+// before its first frame leaves; only memory that is deregistered in between, a bus error or a
+// disconnect can end it later. Then nothing of the failing frame is sent and the message stays
+// unfinished at the receiver. The VI's state is looked at before every frame, so that a disconnect
+// waits for one frame at most.
+//
+// A message of 0 bytes is one frame without payload; its data segment is not looked at.
+module tx_engine #(
+    parameter int unsigned MaxOutstanding = 1  // of dma_read
+) (
+    input  logic         clk_i,
+    input  logic         rst_ni,
+    input  logic [47:0]  mac_i,  // wire byte 0 in bits 7:0
+
+    // Descriptors.
+    input  logic         desc_valid_i,
+    output logic         desc_ready_o,
+    input  logic [7:0]   desc_vi_i,
+    input  logic [15:0]  desc_seq_i,
+    input  logic [31:0]  desc_pa_i,
+    input  logic [31:0]  desc_handle_i,
+    input  logic [15:0]  desc_control_i,
+    input  logic [15:0]  desc_seg_count_i,
+    input  logic [31:0]  desc_immediate_i,
+    input  logic [31:0]  desc_length_i,
+    input  logic [63:0]  desc_remote_va_i,
+    input  logic [31:0]  desc_remote_handle_i,
+    input  logic [63:0]  desc_data_va_i,
+    input  logic [31:0]  desc_data_handle_i,
+    input  logic [31:0]  desc_data_len_i,
+    input  logic [31:0]  desc_status_i,
+
+    // Raw frames, sent as they are.
+    input  logic         rawtx_valid_i,
+    output logic         rawtx_ready_o,
+    input  logic [31:0]  rawtx_pa_i,
+    input  logic [10:0]  rawtx_len_i,
+    output logic         rawtx_done_o,
+    output logic         rawtx_err_o,
+
+    // VI context.
+    output logic [7:0]   rd_vi_o,
+    input  logic [127:0] rd_ctx_i,
+
+    // Completions.
+    output logic         cpl_valid_o,
+    input  logic         cpl_ready_i,
+    output logic [7:0]   cpl_vi_o,
+    output logic [15:0]  cpl_seq_o,
+    output logic [31:0]  cpl_pa_o,
+    output logic [31:0]  cpl_handle_o,
+    output logic [31:0]  cpl_length_o,
+    output logic [31:0]  cpl_status_o,
+    output logic         cpl_write_o,
+
+    // Translation.
+    output logic         att_req_valid_o,
+    input  logic         att_req_ready_i,
+    output logic [31:0]  att_req_handle_o,
+    output logic [63:0]  att_req_va_o,
+    output logic [31:0]  att_req_len_o,
+    output logic [15:0]  att_req_tag_o,
+    output logic [1:0]   att_req_access_o,
+    output logic [7:0]   att_req_vi_o,
+    input  logic         att_rsp_valid_i,
+    input  logic [2:0]   att_rsp_err_i,
+    input  logic [31:0]  att_rsp_pa_i,
+    input  logic [12:0]  att_rsp_bytes_i,
+
+    // Host bus, reads only.
+    output logic         req_valid_o,
+    input  logic         req_ready_i,
+    output logic [31:0]  req_addr_o,
+    output logic [9:0]   req_len_o,
+    input  logic [31:0]  rdata_i,
+    input  logic         rvalid_i,
+    output logic         rready_o,
+    input  logic         rlast_i,
+    input  logic         rerr_i,
+
+    // Packet buffer.
+    input  logic         tx_slot_ready_i,
+    output logic         tx_wvalid_o,
+    input  logic         tx_wready_i,
+    output logic [31:0]  tx_wdata_o,
+    output logic [2:0]   tx_wbytes_o,
+    output logic         tx_wlast_o,
+    output logic         tx_wabort_o,
+    output logic [7:0]   tx_wvi_o,
+    output logic [15:0]  tx_wseq_o,
+
+    // Sequence numbers, set when a VI is connected.
+    input  logic         seq_init_valid_i,
+    output logic         seq_init_ready_o,
+    input  logic [7:0]   seq_init_vi_i,
+    input  logic [31:0]  seq_init_value_i,
+
+    // Draining.
+    input  logic [31:0]  drain_handle_i,
+    input  logic [7:0]   drain_vi_i,
+    output logic         handle_busy_o,
+    output logic         vi_busy_o,
+
+    output logic         stat_transmit_message_o,
+    output logic         stat_transmit_frame_o,
+    output logic         stat_transmit_aborted_o,
+    output logic         trace_valid_o,
+    output logic [7:0]   trace_event_o,
+    output logic [7:0]   trace_vi_o,
+    output logic [15:0]  trace_seq_o,
+    output logic         quiet_o
+);
+
+  localparam int unsigned EthBytes    = hvia_pkg::EthernetHeaderSize;
+  localparam int unsigned HeaderBytes = hvia_pkg::EthernetHeaderSize + hvia_pkg::ViaHeaderSize;
+  localparam int unsigned HeaderWords = (HeaderBytes + 3) / 4;
+  localparam int unsigned HeaderTail  = HeaderBytes - 4 * (HeaderWords - 1);
+  localparam int unsigned HeaderBits  = HeaderWords * 32;
+  localparam logic [31:0] MaxPayload  = {16'd0, hvia_pkg::MaxPayload};
+  // Every bit that says a descriptor must not be executed.
+  localparam logic [31:0] ErrorMask =
+      (32'd1 << hvia_pkg::DescriptorStatusFormatErrorBit) |
+      (32'd1 << hvia_pkg::DescriptorStatusProtectionErrorBit) |
+      (32'd1 << hvia_pkg::DescriptorStatusLengthErrorBit) |
+      (32'd1 << hvia_pkg::DescriptorStatusPartialErrorBit) |
+      (32'd1 << hvia_pkg::DescriptorStatusFlushedBit) |
+      (32'd1 << hvia_pkg::DescriptorStatusTransportErrorBit) |
+      (32'd1 << hvia_pkg::DescriptorStatusRdmaProtectionErrorBit) |
+      (32'd1 << hvia_pkg::DescriptorStatusRemoteDescriptorErrorBit);
+
+  typedef enum logic [2:0] {Idle, Check, Frame, Finish, RawCheck, RawFrame} state_e;
+  state_e state_q, state_d;
+
+  // The message.
+  logic [7:0]  vi_q;
+  logic [15:0] seq_q, control_q, segments_q;
+  logic [31:0] pa_q, handle_q, immediate_q, remote_handle_q, data_handle_q;
+  logic [31:0] total_q, left_q, status_q, sequence_q;
+  logic [63:0] remote_q, data_q;
+  logic        first_q;
+  // The frame.
+  logic [HeaderBits-1:0] header_q;
+  logic [3:0]  word_q;        // header words that are in the packer
+  logic [31:0] payload_q;
+  logic        last_q, built_q, open_q;
+  logic        raw_turn_q;    // a raw frame goes next if both wait
+
+  logic        take_desc, take_raw, raw;
+  logic        refused, start, start_raw, frame_end, frame_fail, raw_end, sent_some;
+  logic [31:0] reason;
+
+  // Arbitration.
+  assign take_raw      = (state_q == Idle) & rawtx_valid_i & (raw_turn_q | ~desc_valid_i);
+  assign take_desc     = (state_q == Idle) & desc_valid_i & ~take_raw;
+  assign desc_ready_o  = take_desc;
+  assign rawtx_ready_o = take_raw;
+  assign raw           = (state_q == RawCheck) | (state_q == RawFrame);
+  assign rd_vi_o       = (state_q == Idle) ? desc_vi_i : vi_q;
+
+  logic unused_length;
+  assign unused_length = ^desc_length_i;
+
+  // Sequence numbers.
+  logic [31:0] seq_mem[0:255];
+  logic [31:0] seq_rd_q, number;
+  logic        seq_write;
+  assign seq_write        = frame_end;
+  assign seq_init_ready_o = ~seq_write;
+  always_ff @(posedge clk_i) begin
+    if (seq_write) seq_mem[vi_q] <= sequence_q + 32'd1;
+    else if (seq_init_valid_i) seq_mem[seq_init_vi_i] <= seq_init_value_i;
+  end
+  always_ff @(posedge clk_i) begin
+    if (take_desc) seq_rd_q <= seq_mem[desc_vi_i];
+  end
+  assign number = first_q ? seq_rd_q : sequence_q;
+
+  // Context.
+  logic [2:0]  ctx_state;
+  logic [7:0]  ctx_generation;
+  logic [15:0] ctx_tag, ctx_peer_vi;
+  logic [31:0] ctx_max;
+  logic [47:0] ctx_peer_mac;
+  logic        unused_ctx;
+  assign ctx_state      = rd_ctx_i[hvia_pkg::ViContextAttributesStateLsb +: 3];
+  assign ctx_generation = rd_ctx_i[hvia_pkg::ViContextAttributesGenerationLsb +: 8];
+  assign ctx_tag        = rd_ctx_i[hvia_pkg::ViContextAttributesTagLsb +: 16];
+  assign ctx_max        = rd_ctx_i[8*hvia_pkg::ViContextMaxTransferSizeOffset +: 32];
+  assign ctx_peer_mac   = rd_ctx_i[8*hvia_pkg::ViContextPeerMacOffset +: 48];
+  assign ctx_peer_vi    = rd_ctx_i[8*hvia_pkg::ViContextPeerViOffset +: 16];
+  assign unused_ctx     = ^rd_ctx_i[7:3];
+
+  // What speaks against the message, or against going on with it.
+  logic [64:0] remote_end;
+  logic        wraps;
+  assign remote_end = {1'b0, remote_q} + {33'd0, left_q};
+  assign wraps      = remote_end[64] & (remote_end[63:0] != 64'd0);
+  always_comb begin
+    reason = 32'd0;
+    if ((status_q & ErrorMask) != 32'd0) begin
+      reason = status_q & ErrorMask;
+    end else if (ctx_state != hvia_pkg::ViStateConnected) begin
+      reason[hvia_pkg::DescriptorStatusFlushedBit] = 1'b1;
+    end else if ((control_q[hvia_pkg::DescriptorControlOperationLsb +: 2] !=
+                  hvia_pkg::DescriptorOperationRdmaWrite) |
+                 ((segments_q != 16'd1) & (segments_q != 16'd2)) | wraps) begin
+      reason[hvia_pkg::DescriptorStatusFormatErrorBit] = 1'b1;
+    end else if (left_q > ctx_max) begin
+      reason[hvia_pkg::DescriptorStatusLengthErrorBit] = 1'b1;
+    end
+  end
+  assign refused   = (state_q == Check) & (reason != 32'd0);
+  assign start     = (state_q == Check) & (reason == 32'd0) & tx_slot_ready_i;
+  assign start_raw = (state_q == RawCheck) & tx_slot_ready_i;
+  assign sent_some = left_q != total_q;
+
+  // Header. Fields are big-endian; byte 0 of the frame lies in the lowest bits.
+  function automatic logic [15:0] be16(input logic [15:0] v);
+    be16 = {v[7:0], v[15:8]};
+  endfunction
+  function automatic logic [31:0] be32(input logic [31:0] v);
+    be32 = {v[7:0], v[15:8], v[23:16], v[31:24]};
+  endfunction
+  logic [31:0] payload;
+  logic        last;
+  assign last    = left_q <= MaxPayload;
+  assign payload = last ? left_q : MaxPayload;
+
+  logic [HeaderBits-1:0] header;
+  logic [7:0] flags;
+  always_comb begin
+    flags = 8'd0;
+    flags[hvia_pkg::ViaHeaderFlagsFirstBit]     = first_q;
+    flags[hvia_pkg::ViaHeaderFlagsLastBit]      = last;
+    flags[hvia_pkg::ViaHeaderFlagsImmediateBit] = control_q[hvia_pkg::DescriptorControlImmediateBit];
+    header = '0;
+    header[8*hvia_pkg::EthernetHeaderDestinationOffset +: 48] = ctx_peer_mac;
+    header[8*hvia_pkg::EthernetHeaderSourceOffset +: 48]      = mac_i;
+    header[8*hvia_pkg::EthernetHeaderEtherTypeOffset +: 16]   = be16(hvia_pkg::EtherTypeVia);
+    header[8*(EthBytes+hvia_pkg::ViaHeaderOperationVersionOffset)+hvia_pkg::ViaHeaderOperationVersionOperationLsb +: 4] =
+        hvia_pkg::FrameOperationRdmaWrite;
+    header[8*(EthBytes+hvia_pkg::ViaHeaderOperationVersionOffset)+hvia_pkg::ViaHeaderOperationVersionVersionLsb +: 4] =
+        hvia_pkg::ViaVersion;
+    header[8*(EthBytes+hvia_pkg::ViaHeaderFlagsOffset) +: 8]          = flags;
+    header[8*(EthBytes+hvia_pkg::ViaHeaderPayloadLengthOffset) +: 16] = be16(payload[15:0]);
+    header[8*(EthBytes+hvia_pkg::ViaHeaderDestinationViOffset) +: 16] = be16(ctx_peer_vi);
+    header[8*(EthBytes+hvia_pkg::ViaHeaderSourceViOffset) +: 16]      = be16({ctx_generation, vi_q});
+    header[8*(EthBytes+hvia_pkg::ViaHeaderSequenceOffset) +: 32]      = be32(number);
+    header[8*(EthBytes+hvia_pkg::ViaHeaderAddressOffset) +: 32]       = be32(remote_q[63:32]);
+    header[8*(EthBytes+hvia_pkg::ViaHeaderAddressOffset)+32 +: 32]    = be32(remote_q[31:0]);
+    header[8*(EthBytes+hvia_pkg::ViaHeaderHandleOffset) +: 32]        = be32(remote_handle_q);
+    if (control_q[hvia_pkg::DescriptorControlImmediateBit]) begin
+      header[8*(EthBytes+hvia_pkg::ViaHeaderImmediateOffset) +: 32] = be32(immediate_q);
+    end
+  end
+
+  // Payload.
+  logic        job_valid, job_ready, job_translated, job_done, dma_quiet;
+  logic [2:0]  job_err;
+  logic        beat_valid, beat_ready, beat_last;
+  logic [31:0] beat_data;
+  logic [1:0]  beat_offset;
+  logic [2:0]  beat_bytes;
+  assign job_valid = (start & (payload != 32'd0)) | start_raw;
+
+  dma_read #(
+      .W(32),
+      .MaxOutstanding(MaxOutstanding)
+  ) u_dma (
+      .clk_i,
+      .rst_ni,
+      .job_valid_i(job_valid),
+      .job_ready_o(job_ready),
+      .job_physical_i(raw),
+      .job_handle_i(data_handle_q),
+      .job_va_i(data_q),
+      .job_len_i(payload[15:0]),
+      .job_bound_i(left_q),
+      .job_tag_i(ctx_tag),
+      .job_access_i(hvia_pkg::AttAccessLocal),
+      .job_translated_o(job_translated),
+      .job_done_o(job_done),
+      .job_err_o(job_err),
+      .beat_valid_o(beat_valid),
+      .beat_ready_i(beat_ready),
+      .beat_data_o(beat_data),
+      .beat_offset_o(beat_offset),
+      .beat_bytes_o(beat_bytes),
+      .beat_last_o(beat_last),
+      .att_req_valid_o,
+      .att_req_ready_i,
+      .att_req_handle_o,
+      .att_req_va_o,
+      .att_req_len_o,
+      .att_req_tag_o,
+      .att_req_access_o,
+      .att_rsp_valid_i,
+      .att_rsp_err_i,
+      .att_rsp_pa_i,
+      .att_rsp_bytes_i,
+      .req_valid_o,
+      .req_ready_i,
+      .req_addr_o,
+      .req_len_o,
+      .rdata_i,
+      .rvalid_i,
+      .rready_o,
+      .rlast_i,
+      .rerr_i,
+      .quiet_o(dma_quiet)
+  );
+  assign att_req_vi_o = vi_q;
+
+  // Header and payload become one stream.
+  logic        in_header, header_last, pack_valid, pack_ready, pack_last, pack_quiet, out_last;
+  logic [31:0] pack_data;
+  logic [1:0]  pack_offset;
+  logic [2:0]  pack_bytes;
+  logic [3:0]  unused_strb;
+  assign in_header   = (state_q == Frame) & (word_q != HeaderWords[3:0]);
+  assign header_last = word_q == HeaderWords[3:0] - 4'd1;
+  assign pack_valid  = in_header | (((state_q == Frame) | (state_q == RawFrame)) & beat_valid);
+  assign pack_data   = in_header ? header_q[31:0] : beat_data;
+  assign pack_offset = in_header ? 2'd0 : beat_offset;
+  assign pack_bytes  = ~in_header ? beat_bytes : header_last ? HeaderTail[2:0] : 3'd4;
+  assign pack_last   = in_header ? header_last & (payload_q == 32'd0) : beat_last;
+  assign beat_ready  = pack_ready & ~in_header & ((state_q == Frame) | (state_q == RawFrame));
+
+  byte_packer #(
+      .W(32)
+  ) u_packer (
+      .clk_i,
+      .rst_ni,
+      .clear_i(tx_wabort_o),
+      .start_lane_i(2'd0),
+      .in_valid_i(pack_valid),
+      .in_ready_o(pack_ready),
+      .in_data_i(pack_data),
+      .in_offset_i(pack_offset),
+      .in_bytes_i(pack_bytes),
+      .in_last_i(pack_last),
+      .out_valid_o(tx_wvalid_o),
+      .out_ready_i(tx_wready_i),
+      .out_data_o(tx_wdata_o),
+      .out_strb_o(unused_strb),
+      .out_bytes_o(tx_wbytes_o),
+      .out_last_o(out_last),
+      .quiet_o(pack_quiet)
+  );
+  assign tx_wlast_o = out_last;
+  assign tx_wvi_o   = raw ? 8'd0 : vi_q;
+  assign tx_wseq_o  = raw ? 16'd0 : seq_q;
+
+  // A frame ends well when its last beat is in the buffer and the DMA agrees.
+  logic built, job_good, job_bad, framed, ended;
+  assign built       = built_q | (tx_wvalid_o & tx_wready_i & tx_wlast_o);
+  assign job_good    = ~open_q | (job_done & (job_err == hvia_pkg::AttErrorNone));
+  assign job_bad     = open_q & job_done & (job_err != hvia_pkg::AttErrorNone);
+  assign framed      = (state_q == Frame) | (state_q == RawFrame);
+  assign ended       = framed & built & job_good;
+  assign tx_wabort_o = framed & job_bad;
+  assign frame_end   = (state_q == Frame) & ended;
+  assign frame_fail  = (state_q == Frame) & job_bad;
+  assign raw_end     = (state_q == RawFrame) & (ended | job_bad);
+
+  // One completion waits here while the next message begins.
+  logic        cpl_valid_q, cpl_load;
+  logic [7:0]  cpl_vi_q;
+  logic [15:0] cpl_seq_q;
+  logic [31:0] cpl_pa_q, cpl_handle_q, cpl_length_q, cpl_status_q;
+  assign cpl_load = (state_q == Finish) & (~cpl_valid_q | cpl_ready_i);
+
+  logic [2:0] echo;
+  always_comb begin
+    unique case (control_q[hvia_pkg::DescriptorControlOperationLsb +: 2])
+      hvia_pkg::DescriptorOperationRdmaWrite: echo = hvia_pkg::StatusOperationRdmaWrite;
+      hvia_pkg::DescriptorOperationRdmaRead:  echo = hvia_pkg::StatusOperationRdmaRead;
+      default:                                echo = hvia_pkg::StatusOperationSend;
+    endcase
+  end
+
+  always_comb begin
+    state_d = state_q;
+    unique case (state_q)
+      Idle: begin
+        if (take_desc) state_d = Check;
+        else if (take_raw) state_d = RawCheck;
+      end
+      Check: begin
+        if (refused) state_d = Finish;
+        else if (start) state_d = Frame;
+      end
+      Frame: begin
+        if (frame_fail) state_d = Finish;
+        else if (frame_end) state_d = last_q ? Finish : Check;
+      end
+      Finish:   if (cpl_load) state_d = Idle;
+      RawCheck: if (start_raw) state_d = RawFrame;
+      RawFrame: if (raw_end) state_d = Idle;
+      default:  state_d = Idle;
+    endcase
+  end
+
+  always_ff @(posedge clk_i or negedge rst_ni) begin
+    if (!rst_ni) begin
+      state_q      <= Idle;
+      raw_turn_q   <= 1'b0;
+      built_q      <= 1'b0;
+      open_q       <= 1'b0;
+      cpl_valid_q  <= 1'b0;
+      rawtx_done_o <= 1'b0;
+      rawtx_err_o  <= 1'b0;
+    end else begin
+      state_q      <= state_d;
+      rawtx_done_o <= raw_end;
+      rawtx_err_o  <= raw_end & job_bad;
+      if (take_desc) raw_turn_q <= 1'b1;
+      else if (take_raw) raw_turn_q <= 1'b0;
+      if (start | start_raw) begin
+        built_q <= 1'b0;
+        open_q  <= job_valid;
+      end else if (framed) begin
+        built_q <= built;
+        if (job_done) open_q <= 1'b0;
+      end
+      if (cpl_load) cpl_valid_q <= 1'b1;
+      else if (cpl_ready_i) cpl_valid_q <= 1'b0;
+    end
+  end
+
+  always_ff @(posedge clk_i) begin
+    if (take_desc) begin
+      vi_q            <= desc_vi_i;
+      seq_q           <= desc_seq_i;
+      pa_q            <= desc_pa_i;
+      handle_q        <= desc_handle_i;
+      control_q       <= desc_control_i;
+      segments_q      <= desc_seg_count_i;
+      immediate_q     <= desc_immediate_i;
+      remote_q        <= desc_remote_va_i;
+      remote_handle_q <= desc_remote_handle_i;
+      data_handle_q   <= desc_data_handle_i;
+      data_q          <= desc_data_va_i;
+      total_q         <= (desc_seg_count_i == 16'd1) ? 32'd0 : desc_data_len_i;
+      left_q          <= (desc_seg_count_i == 16'd1) ? 32'd0 : desc_data_len_i;
+      status_q        <= desc_status_i;
+      first_q         <= 1'b1;
+    end else if (take_raw) begin
+      data_q <= {32'd0, rawtx_pa_i};
+      left_q <= {21'd0, rawtx_len_i};
+    end else if (refused) begin
+      status_q <= reason;
+    end else if (frame_fail) begin
+      if (job_err == hvia_pkg::AttErrorBackend) status_q[hvia_pkg::DescriptorStatusTransportErrorBit] <= 1'b1;
+      else status_q[hvia_pkg::DescriptorStatusProtectionErrorBit] <= 1'b1;
+    end else if (frame_end) begin
+      remote_q   <= remote_q + {32'd0, payload_q};
+      data_q     <= data_q + {32'd0, payload_q};
+      left_q     <= left_q - payload_q;
+      sequence_q <= sequence_q + 32'd1;
+      first_q    <= 1'b0;
+    end
+
+    if (start) begin
+      header_q   <= header;
+      payload_q  <= payload;
+      last_q     <= last;
+      sequence_q <= number;
+      word_q     <= 4'd0;
+    end else if (in_header & pack_ready) begin
+      header_q <= {32'd0, header_q[HeaderBits-1:32]};
+      word_q   <= word_q + 4'd1;
+    end
+
+    if (cpl_load) begin
+      cpl_vi_q     <= vi_q;
+      cpl_seq_q    <= seq_q;
+      cpl_pa_q     <= pa_q;
+      cpl_handle_q <= handle_q;
+      cpl_length_q <= total_q - left_q;
+      cpl_status_q <= (status_q & ErrorMask) |
+                      (32'd1 << hvia_pkg::DescriptorStatusDoneBit) |
+                      ({29'd0, echo} << hvia_pkg::DescriptorStatusOperationLsb);
+    end
+  end
+
+  assign cpl_valid_o  = cpl_valid_q;
+  assign cpl_vi_o     = cpl_vi_q;
+  assign cpl_seq_o    = cpl_seq_q;
+  assign cpl_pa_o     = cpl_pa_q;
+  assign cpl_handle_o = cpl_handle_q;
+  assign cpl_length_o = cpl_length_q;
+  assign cpl_status_o = cpl_status_q;
+  assign cpl_write_o  = 1'b1;
+
+  // Draining. A descriptor counts from the clock it is offered until its completion was taken.
+  logic message;
+  assign message       = (state_q == Check) | (state_q == Frame) | (state_q == Finish);
+  assign handle_busy_o = (message & ((handle_q == drain_handle_i) | (data_handle_q == drain_handle_i))) |
+                         (cpl_valid_q & (cpl_handle_q == drain_handle_i)) |
+                         (desc_valid_i & ((desc_handle_i == drain_handle_i) |
+                                          (desc_data_handle_i == drain_handle_i)));
+  assign vi_busy_o     = (message & (vi_q == drain_vi_i)) | (cpl_valid_q & (cpl_vi_q == drain_vi_i)) |
+                         (desc_valid_i & (desc_vi_i == drain_vi_i));
+
+  assign stat_transmit_message_o = frame_end & last_q;
+  assign stat_transmit_frame_o   = frame_end;
+  assign stat_transmit_aborted_o = (frame_fail | refused) & sent_some;
+
+  // The last payload beat is taken at least a clock before the frame ends.
+  logic payload_read;
+  assign payload_read  = (state_q == Frame) & beat_valid & beat_ready & beat_last;
+  assign trace_valid_o = (state_q == Frame) & (job_translated | payload_read | frame_end);
+  assign trace_event_o = frame_end ? hvia_pkg::TraceEventFrameBuilt :
+                         payload_read ? hvia_pkg::TraceEventPayloadRead : hvia_pkg::TraceEventSendTranslated;
+  assign trace_vi_o    = vi_q;
+  assign trace_seq_o   = seq_q;
+
+  // A message that waits for a slot stands still, too.
+  logic waits, unused_ready;
+  assign unused_ready = job_ready;
+  assign waits   = ((state_q == Check) & ~refused & ~start) | ((state_q == RawCheck) & ~start_raw);
+  assign quiet_o = (((state_q == Idle) & ~desc_valid_i & ~rawtx_valid_i) | waits) & ~rawtx_done_o &
+                   (~cpl_valid_q | ~cpl_ready_i) & ~seq_init_valid_i & dma_quiet & pack_quiet;
+
+endmodule
