@@ -65,15 +65,17 @@ func TestClockRatios(t *testing.T) {
 // Skipping quiet time changes no answer and no time.
 func TestSkippingIsExact(t *testing.T) {
 	program := unit.Build(t, spec())
-	o := options{seed: unit.Seed(t) + 1, operations: sizes.Pick() / 20, corePeriod: 30_000, pauses: true}
-	with := run(t, program, o)
-	require.NoError(t, with.err)
-	o.noSkip = true
-	without := run(t, program, o)
-	require.NoError(t, without.err)
-	require.NotZero(t, with.jumps, "nothing was skipped")
-	require.Zero(t, without.jumps)
-	require.Equal(t, without.digest, with.digest, "events and times differ")
+	for i := range uint64(4) {
+		o := options{seed: unit.Seed(t) + 1 + i, operations: sizes.Pick() / 100, corePeriod: 30_000, pauses: true}
+		with := run(t, program, o)
+		require.NoError(t, with.err)
+		o.noSkip = true
+		without := run(t, program, o)
+		require.NoError(t, without.err)
+		require.NotZero(t, with.jumps, "nothing was skipped")
+		require.Zero(t, without.jumps)
+		require.Equal(t, without.digest, with.digest, "seed %d: events and times differ", o.seed)
+	}
 }
 
 // A translation alone: from the request's first clock to the answer.
@@ -94,7 +96,6 @@ func TestMutants(t *testing.T) {
 		"tag_swapped":        {File: walker, Old: "attr_q[AttrTagLsb+:16] != tag_q", New: "{attr_q[AttrTagLsb+:8], attr_q[AttrTagLsb+8+:8]} != tag_q"},
 		"missing_invalidate": {File: walker, Old: "else if (mem_req_ready_i) scan_q <= 1'b1;", New: "else if (mem_req_ready_i) update_done_q <= 1'b1;"},
 		"scan_misses_last":   {File: walker, Old: "scan_last_q <= scan_ptr_q == LastLine;", New: "scan_last_q <= scan_ptr_q == LastLine - 1'b1;"},
-		"stale_hit_in_scan":  {File: walker, Old: "!(scan_q && (handle_q == inv_handle_q))", New: "1'b1"},
 		"limit_ignored":      {File: walker, Old: "assign index_ok = {1'b0, index} < limit_q;", New: "assign index_ok = {1'b0, index} <= limit_q;"},
 		"no_bound":           {File: manager, Old: "assign pool    = (urgent != 4'd0) ? urgent : request;", New: "assign pool    = request | (urgent & 4'd0);"},
 	} {

@@ -138,8 +138,9 @@ class Bench {
   }
 
   // Both domains are held together for a while and let go in any order.
+  // Until the core is in reset the neighbours hold their requests.
   void Reset(bool power_on) {
-    ClearInputs();
+    frozen_ = true;
     dut_.rst_ni = 1;  // an asynchronous reset acts on its edge
     dut_.sd_rst_ni = 1;
     dut_.eval();
@@ -150,6 +151,7 @@ class Bench {
     for (uint64_t i = 0; i < skew; i++) Advance();
     dut_.rst_ni = 0;
     dut_.sd_rst_ni = 0;
+    ClearInputs();
     dut_.eval();
     chip_.ControllerReset(time_);
     for (uint64_t i = rng_.Range(4, 20); i > 0; i--) Advance();
@@ -159,10 +161,13 @@ class Bench {
     dut_.rst_ni = 1;
     dut_.sd_rst_ni = 1;
     dut_.eval();
+    frozen_ = false;
   }
 
   void ClearInputs() {
     for (bool& o : offered_) o = false;
+    taken_ = 0;
+    update_taken_ = false;
     words_.clear();
     word_ = 0;
     word_offered_ = false;
@@ -188,14 +193,14 @@ class Bench {
     return false;
   }
 
+  // Runs what is queued, at most so many core clocks.
   void RunAll(uint64_t clocks) {
     Drive();
-    uint64_t ran = 0;
-    const uint64_t limit = 40000000;
-    while (Busy() && ran < clocks) {
-      if (Advance()) ran++;
-      if (ran > limit) unit::Fail("operations did not finish within %" PRIu64 " clocks", limit);
-    }
+    const uint64_t longest = 40000000;
+    stop_ = unit::clocks() + std::min(clocks, longest);
+    while (Busy() && unit::clocks() < stop_) Advance();
+    if (Busy() && clocks > longest) unit::Fail("operations did not finish within %" PRIu64 " clocks", longest);
+    stop_ = UINT64_MAX;
   }
 
   // Inputs for the coming core clock.
@@ -307,12 +312,12 @@ class Bench {
     stats_[5] += dut_.stat_refresh_o;
   }
 
-  // One instant at which at least one clock rises; true if the core's did.
-  bool Advance() {
+  // One instant at which at least one clock rises.
+  void Advance() {
     Skip();
     time_ = std::min(next_core_, next_sd_);
     const bool core = next_core_ == time_, sd = next_sd_ == time_;
-    const bool core_live = dut_.rst_ni;
+    const bool core_live = dut_.rst_ni && !frozen_;
     if (core && core_live) Sample();
     uint32_t dq = 0;
     if (sd) {
@@ -355,15 +360,14 @@ class Bench {
     } else {
       dut_.eval();
     }
-    return core;
   }
 
   // With everything quiet, time jumps to the earliest of the next deadline and
   // the end of a lane's pause, in whole periods of both clocks.
   void Skip() {
-    if (!skip_ || !dut_.rst_ni || !dut_.sd_rst_ni || !dut_.quiet_o || !dut_.sd_quiet_o) return;
+    if (!skip_ || frozen_ || !dut_.rst_ni || !dut_.sd_rst_ni || !dut_.quiet_o || !dut_.sd_quiet_o) return;
     if (!chip_.Idle()) unit::Fail("quiet while the device delivers data");
-    int64_t pause = INT64_MAX;
+    int64_t pause = static_cast<int64_t>(std::min<uint64_t>(stop_ - unit::clocks(), 1 << 20));
     for (int i = 0; i < kClients + 1; i++) {
       if (offered_[i] || word_offered_ || (i == kUpdateLane && !outstanding_[i].empty() && word_ < words_.size())) return;
       if (!lanes_[i].empty() && outstanding_[i].size() < (i == kUpdateLane ? 1u : 2u)) {
@@ -374,7 +378,7 @@ class Bench {
     const uint64_t deadline = dut_.next_deadline_o, now = dut_.sd_timebase_i;
     if (deadline <= now) return;
     int64_t room = static_cast<int64_t>(std::min<uint64_t>(deadline - now, 1 << 20)) * sd_period_;
-    if (pause != INT64_MAX) room = std::min(room, pause * core_period_);
+    room = std::min(room, pause * core_period_);
     const int64_t units = room / jump_unit_ - 1;
     if (units <= 0) return;
     const int64_t jump = units * jump_unit_;
@@ -424,9 +428,11 @@ class Bench {
   uint64_t issued_[kClients] = {};
   std::vector<uint32_t> words_;
   size_t word_ = 0;
+  uint64_t stop_ = UINT64_MAX;  // core clock at which the run ends in any case
   bool word_offered_ = false, slow_words_ = false;
   uint8_t taken_ = 0;
   bool update_taken_ = false;
+  bool frozen_ = false;  // a reset is under way: nothing is driven or sampled
   std::vector<Event> events_;
   std::FILE* out_;
   uint64_t stats_[6] = {}, jumps_ = 0;
