@@ -16,7 +16,7 @@ const (
 )
 
 // Host accesses.
-var sizes = unit.Sizes{Short: 4_000, Normal: 60_000, Long: 1_500_000}
+var sizes = unit.Sizes{Short: 4_000, Normal: 300_000, Long: 5_000_000}
 
 func spec() verilate.Spec {
 	return verilate.Spec{
@@ -50,7 +50,7 @@ func TestRegistersMutants(t *testing.T) {
 		"byte_enables":  {File: registers, Old: "{{8{be[3]}}, {8{be[2]}}, {8{be[1]}}, {8{be[0]}}}", New: "{{8{be[2]}}, {8{be[3]}}, {8{be[1]}}, {8{be[0]}}}"},
 		"stale_tail":    {File: registers, Old: "    if (rawrx_restart_o) rawrx_tail_d = 8'd0;\n", New: ""},
 		"doorbell_leak": {File: registers, Old: "assign db_wvalid_o = tgt_wvalid_i && tgt_wbar_i && !hold_off;", New: "assign db_wvalid_o = tgt_wvalid_i && tgt_wbar_i;"},
-		"two_for_one":   {File: counters, Old: "plane1_d = plane1_q & ~pick;", New: "plane1_d = plane1_q;"},
+		"two_for_one":   {File: counters, Old: "plane1_d    = plane1_q & ~pick;", New: "plane1_d    = plane1_q;"},
 		"no_forward":    {File: counters, Old: "(add_valid_q && (add_index_q == pick_index)) ? add_sum : mem[pick_index]", New: "mem[pick_index]"},
 		"no_urgency":    {File: counters, Old: "urgent = (|plane1_q) ? plane1_q : plane0_q;", New: "urgent = waiting;"},
 		"cut_off":       {File: resets, Old: "StQuiesce: if (bus_idle_i) state_d = StAssert;", New: "StQuiesce: state_d = StAssert;"},
