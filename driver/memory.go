@@ -8,7 +8,6 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
-	"unsafe"
 
 	"hvia/layout"
 	"hvia/sim/bridge"
@@ -86,7 +85,7 @@ type Memory struct {
 	place   []int32  // index of a block in partly, -1 = not there
 	next    uint64   // next virtual address
 	buffers []*Buffer
-	windows map[int][]unsafe.Pointer // revoked ranges by their pages
+	windows map[int][]pointer // revoked ranges by their pages
 	closed  bool
 }
 
@@ -101,7 +100,7 @@ func NewMemory(c MemoryConfig) (*Memory, error) {
 	}
 	m := &Memory{
 		fd: c.Fd, use: c.Use, budget: c.Budget, random: splitMix(c.Seed), next: firstAddress,
-		windows: map[int][]unsafe.Pointer{},
+		windows: map[int][]pointer{},
 	}
 	if m.budget == nil {
 		m.budget = processMappings
@@ -220,7 +219,7 @@ type Buffer struct {
 	address uint64
 	bytes   []byte
 	frames  []uint32
-	base    unsafe.Pointer
+	base    pointer
 	span    int // mappings that it costs
 	pins    int // pinned uses of any of its frames
 	freed   bool
@@ -326,7 +325,7 @@ func (m *Memory) populate(b *Buffer, pages int, how Scatter) error {
 }
 
 // window returns a reserved range with a guard page behind it.
-func (m *Memory) window(pages int) (unsafe.Pointer, error) {
+func (m *Memory) window(pages int) (pointer, error) {
 	if free := m.windows[pages]; len(free) > 0 {
 		m.windows[pages] = free[:len(free)-1]
 		return free[len(free)-1], nil
@@ -340,7 +339,7 @@ func (m *Memory) window(pages int) (unsafe.Pointer, error) {
 
 // recycle revokes a range. One that cannot be revoked is left alone: it still
 // shows frames, which is harmless as long as it is not given out again.
-func (m *Memory) recycle(base unsafe.Pointer, pages int) {
+func (m *Memory) recycle(base pointer, pages int) {
 	if mapRevoke(base, pages) == nil {
 		m.windows[pages] = append(m.windows[pages], base)
 	}

@@ -10,6 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// pointer is the start of a range of the process's addresses, outside the Go heap.
+type pointer = unsafe.Pointer
+
 // mapReserve reserves pages of address space that nothing may touch.
 func mapReserve(pages int) (unsafe.Pointer, error) {
 	p, err := unix.MmapPtr(-1, 0, nil, uintptr(pages)*PageBytes, unix.PROT_NONE,

@@ -65,7 +65,7 @@ func Run(ctx context.Context, c RunConfig, programs ...Program) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, fabric.Close()) }()
-	if err := RunOn(ctx, fabric.Conn(), c, programs...); err != nil {
+	if err := RunOn(ctx, Machines(fabric.Conn()), c, programs...); err != nil {
 		return err
 	}
 	if c.Finished != nil {
@@ -102,10 +102,34 @@ func Participants(programs []Program) []sim.Thread {
 
 func agentName(node int) string { return fmt.Sprintf("agent %d", node) }
 
+// Fabric is where programs run: it gives threads and host memory.
+type Fabric interface {
+	Attach(ctx context.Context, id ThreadID, name string) (*Thread, error)
+	// Memory makes the allocator of a node's memory; it is called once for a node.
+	Memory(node int, seed uint64) (*Memory, error)
+}
+
+// Machines returns the simulated machines that a connection reaches.
+func Machines(conn *bridge.Conn) Fabric { return machines{conn} }
+
+type machines struct{ conn *bridge.Conn }
+
+func (m machines) Attach(ctx context.Context, id ThreadID, name string) (*Thread, error) {
+	return Attach(ctx, m.conn, id, name)
+}
+
+func (m machines) Memory(node int, seed uint64) (*Memory, error) {
+	raw, err := m.conn.Memory(node)
+	if err != nil {
+		return nil, err
+	}
+	return NewMemory(MemoryConfig{Fd: raw.FD, Frames: raw.Frames, Use: raw, Seed: seed})
+}
+
 // RunOn runs programs on a fabric that is there already. A process that
 // hosts some nodes only passes all programs, and nil as Main of those that run
 // elsewhere. Programs of one node must be in one process.
-func RunOn(ctx context.Context, conn *bridge.Conn, c RunConfig, programs ...Program) error {
+func RunOn(ctx context.Context, f Fabric, c RunConfig, programs ...Program) error {
 	if c.Costs == nil {
 		c.Costs = NoCosts{}
 	}
@@ -138,12 +162,12 @@ func RunOn(ctx context.Context, conn *bridge.Conn, c RunConfig, programs ...Prog
 			h := hosts[p.Node]
 			if h == nil {
 				var err error
-				if h, err = startNode(ctx, conn, c, p.Node, here[p.Node]); err != nil {
+				if h, err = startNode(ctx, f, c, p.Node, here[p.Node]); err != nil {
 					return err
 				}
 				hosts[p.Node], agents = h, append(agents, h)
 			}
-			t, err := Attach(ctx, conn, ThreadID{p.Node, ranks[p.Node]}, p.Name)
+			t, err := f.Attach(ctx, ThreadID{p.Node, ranks[p.Node]}, p.Name)
 			if err != nil {
 				return err
 			}
@@ -199,17 +223,13 @@ func RunOn(ctx context.Context, conn *bridge.Conn, c RunConfig, programs ...Prog
 	return errors.Join(failed...)
 }
 
-func startNode(ctx context.Context, conn *bridge.Conn, c RunConfig, node, programs int) (*Host, error) {
-	raw, err := conn.Memory(node)
-	if err != nil {
-		return nil, err
-	}
+func startNode(ctx context.Context, f Fabric, c RunConfig, node, programs int) (*Host, error) {
 	seed := splitMix(c.Seed + uint64(node))
-	m, err := NewMemory(MemoryConfig{Fd: raw.FD, Frames: raw.Frames, Use: raw, Seed: seed.next()})
+	m, err := f.Memory(node, seed.next())
 	if err != nil {
 		return nil, err
 	}
-	t, err := Attach(ctx, conn, ThreadID{node, AgentRank}, agentName(node))
+	t, err := f.Attach(ctx, ThreadID{node, AgentRank}, agentName(node))
 	if err != nil {
 		m.Close()
 		return nil, err

@@ -1,0 +1,504 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package drivertest
+
+import (
+	"bytes"
+	"fmt"
+
+	"hvia/att"
+	"hvia/driver"
+	"hvia/layout"
+	"hvia/sim/bridge"
+)
+
+const viCount = 256
+
+// Card is a fake card. Its exported fields may be changed before the run.
+type Card struct {
+	ID           uint32 // what register ID reads
+	LayoutHash   uint64
+	Capability   uint32
+	Dead         bool // takes commands and never answers
+	FailOpcode   layout.CommandOpcode
+	FailStatus   layout.CommandStatus // if not 0, commands of FailOpcode end so
+	FailAfter    int                  // of them, so many succeed first
+	CommandCount map[layout.CommandOpcode]int
+
+	f       *Fabric
+	node    *Node
+	regs    map[uint32]uint32
+	table   att.Image
+	limit   uint32
+	vis     [viCount]viState
+	rawHead [2]uint32 // transmit, receive
+	stored  [][]byte  // frames that wait for a receive entry
+	busy    bool      // the send engine works
+	ready   []int     // VIs with descriptors, in turn
+}
+
+type viState struct {
+	context   [layout.ViContextSize]byte
+	state     layout.ViState
+	count     int
+	next      uint64
+	handle    uint32
+	sequence  uint32
+	expected  uint32
+	listed    bool
+	inMessage bool
+}
+
+func (v *viState) ctx() layout.ViContext { return v.context[:] }
+func (v *viState) tag() uint16 {
+	return uint16(v.ctx().Attributes() >> layout.ViContextAttributesTagLsb)
+}
+func (v *viState) number(index int) uint16 {
+	return uint16(v.ctx().Attributes()&layout.ViContextAttributesGenerationMask>>layout.ViContextAttributesGenerationLsb<<8) | uint16(index)
+}
+
+func newCard(f *Fabric, n *Node) *Card {
+	c := &Card{
+		ID: layout.CardID, LayoutHash: layout.Hash, f: f, node: n, regs: map[uint32]uint32{}, CommandCount: map[layout.CommandOpcode]int{},
+		Capability: 8<<layout.RegisterCapabilityViCountLog2Lsb | 4<<layout.RegisterCapabilityDataBytesLsb | 1<<layout.RegisterCapabilityPortsLsb |
+			uint32(layout.ReliabilityUnreliable)<<layout.RegisterCapabilityReliabilityLsb,
+	}
+	for i := range c.vis {
+		c.vis[i].state = layout.ViStateFree
+	}
+	return c
+}
+
+func (c *Card) interrupt() bool {
+	return c.regs[layout.RegisterInterruptStatusOffset]&c.regs[layout.RegisterInterruptEnableOffset] != 0
+}
+
+func (c *Card) raise(mask uint32) { c.regs[layout.RegisterInterruptStatusOffset] |= mask }
+
+func (c *Card) async(code layout.AsyncError, vi int) {
+	old := c.regs[layout.RegisterAsyncErrorInfoOffset]
+	count := old>>layout.RegisterAsyncErrorInfoCountLsb + 1
+	c.regs[layout.RegisterAsyncErrorInfoOffset] = uint32(code) | uint32(vi)<<layout.RegisterAsyncErrorInfoViLsb | count<<layout.RegisterAsyncErrorInfoCountLsb
+	c.raise(layout.RegisterInterruptStatusAsyncErrorMask)
+}
+
+func (c *Card) count(n layout.Counter) { c.regs[layout.CounterBase+4*uint32(n)]++ }
+
+func (c *Card) read(address uint32) uint32 {
+	switch o := address - layout.PciBar0Base; o {
+	case layout.RegisterIDOffset:
+		return c.ID
+	case layout.RegisterVersionOffset:
+		return layout.CardVersionMajor<<8 | layout.CardVersionMinor
+	case layout.RegisterLayoutHashLowOffset:
+		return uint32(c.LayoutHash)
+	case layout.RegisterLayoutHashHighOffset:
+		return uint32(c.LayoutHash >> 32)
+	case layout.RegisterCapabilityOffset:
+		return c.Capability
+	case layout.RegisterStateOffset:
+		return layout.RegisterStateReadyMask
+	default:
+		return c.regs[o]
+	}
+}
+
+func (c *Card) write(address uint32, data []uint32) {
+	if address >= layout.PciBar1Base {
+		c.doorbell(address-layout.PciBar1Base, data)
+		return
+	}
+	for i, v := range data {
+		switch o := address - layout.PciBar0Base + 4*uint32(i); o {
+		case layout.RegisterInterruptStatusOffset:
+			c.regs[o] &^= v
+		case layout.RegisterCommandAddressOffset:
+			c.f.after(deviceDelay, func() { c.command(v) })
+		case layout.RegisterControlOffset:
+			if v&layout.RegisterControlSoftResetMask != 0 {
+				c.reset()
+				continue
+			}
+			c.regs[o] = v
+		case layout.RegisterRawTransmitTailOffset:
+			c.regs[o] = v
+			c.f.after(deviceDelay, c.rawTransmit)
+		case layout.RegisterRawReceiveTailOffset:
+			c.regs[o] = v
+			c.f.after(deviceDelay, c.rawReceive)
+		default:
+			c.regs[o] = v
+		}
+	}
+}
+
+func (c *Card) reset() {
+	clear(c.regs)
+	c.limit, c.rawHead, c.stored, c.ready = 0, [2]uint32{}, nil, nil
+	for i := range c.vis {
+		c.vis[i] = viState{state: layout.ViStateFree}
+	}
+}
+
+// dma returns physical memory for an access of the card, and ends the run if
+// the card may not touch it.
+func (c *Card) dma(address, n uint32) []byte {
+	if n == 0 {
+		return nil
+	}
+	if !c.node.memory.inUse(address, n) {
+		c.f.stop(bridge.ErrMemoryFault, fmt.Sprintf("node %d: the card touched %d bytes at %#x, which are not in use", c.node.index, n, address))
+		return make([]byte, n)
+	}
+	return c.node.memory.view[address : address+n]
+}
+
+func (c *Card) store(address uint32, data []byte) {
+	copy(c.dma(address, uint32(len(data))), data)
+	c.f.written(c.node.index, address, uint32(len(data)))
+}
+
+func (c *Card) storeWord(address, v uint32) {
+	driver.StoreUint32(c.dma(address, 4), v)
+	c.f.written(c.node.index, address, 4)
+}
+
+func (c *Card) command(address uint32) {
+	b := layout.Command(c.dma(address, layout.CommandSize))
+	op := layout.CommandOpcode(b.Opcode())
+	c.CommandCount[op]++
+	if c.Dead {
+		return
+	}
+	detail, status := c.carryOut(op, b)
+	if c.FailStatus != 0 && op == c.FailOpcode && c.CommandCount[op] > c.FailAfter {
+		status = c.FailStatus
+	}
+	b.SetDetail(detail)
+	c.storeWord(address+layout.CommandStatusOffset, uint32(status))
+	c.raise(layout.RegisterInterruptStatusCommandDoneMask)
+}
+
+func (c *Card) carryOut(op layout.CommandOpcode, b layout.Command) (uint32, layout.CommandStatus) {
+	index := b.Index()
+	list := func() {
+		src := c.dma(b.ListAddress(), 4*b.ListCount())
+		values := make([]uint32, b.ListCount())
+		for i := range values {
+			values[i] = layout.AttLevel2(src[4*i:]).Page()
+		}
+		c.table.WriteDwords(b.Level2Address(), values)
+	}
+	if op >= layout.CommandOpcodeCreateVi && index >= viCount {
+		return 0, layout.CommandStatusBadArgument
+	}
+	switch op {
+	case layout.CommandOpcodeNop:
+	case layout.CommandOpcodeInitialiseAtt:
+		c.limit = index
+		for i := range index {
+			c.table.WriteEntry(i, att.Entry{})
+		}
+	case layout.CommandOpcodeWriteLevel2:
+		list()
+	case layout.CommandOpcodeRegisterMemory:
+		e, err := att.DecodeEntry(b.Payload())
+		if err != nil || index >= c.limit {
+			return 0, layout.CommandStatusBadArgument
+		}
+		list()
+		c.table.WriteEntry(index, e)
+	case layout.CommandOpcodeDeregisterMemory:
+		i := att.Handle(b.Handle()).Index()
+		e := att.ReadEntry(&c.table, i)
+		e.Valid = false
+		c.table.WriteEntry(i, e)
+	case layout.CommandOpcodeCreateVi:
+		v := &c.vis[index]
+		if v.state != layout.ViStateFree {
+			return 0, layout.CommandStatusBadState
+		}
+		*v = viState{state: layout.ViStateIdle}
+		copy(v.context[:], b.Payload())
+	case layout.CommandOpcodeDestroyVi:
+		if c.vis[index].state != layout.ViStateIdle {
+			return 0, layout.CommandStatusBadState
+		}
+		c.vis[index].state = layout.ViStateFree
+	case layout.CommandOpcodeConnectVi, layout.CommandOpcodeModifyVi:
+		v := &c.vis[index]
+		if v.state != layout.ViStateIdle {
+			return 0, layout.CommandStatusBadState
+		}
+		copy(v.context[:], b.Payload())
+		if op == layout.CommandOpcodeConnectVi {
+			v.sequence, v.expected, v.state, v.inMessage = v.ctx().SendSequence(), v.ctx().ReceiveSequence(), layout.ViStateConnected, false
+		}
+	case layout.CommandOpcodeDisconnectVi:
+		v := &c.vis[index]
+		if v.state == layout.ViStateFree {
+			return 0, layout.CommandStatusBadState
+		}
+		v.state = layout.ViStateIdle
+		for v.count > 0 {
+			c.process(int(index))
+		}
+	case layout.CommandOpcodeQueryVi:
+		return uint32(c.vis[index].state), layout.CommandStatusDone
+	case layout.CommandOpcodeResetVi:
+		c.vis[index] = viState{state: layout.ViStateFree}
+	default:
+		return 0, layout.CommandStatusBadOpcode
+	}
+	return 0, layout.CommandStatusDone
+}
+
+// doorbell is the send queue's commit: the address counts only if the queue is empty.
+func (c *Card) doorbell(offset uint32, data []uint32) {
+	index := int(offset / layout.DoorbellPageBytes)
+	v := &c.vis[index]
+	if offset%layout.DoorbellPageBytes != layout.DoorbellSend || len(data) != layout.DoorbellDwords || v.state == layout.ViStateFree || data[0]%layout.DescriptorAlignment != 0 {
+		c.count(layout.CounterDoorbellMalformed)
+		return
+	}
+	c.count(layout.CounterDoorbellSend)
+	if v.count == 0 {
+		v.next, v.handle = uint64(data[1])<<32|uint64(data[0]), data[2]
+	}
+	v.count++
+	c.list(index)
+}
+
+func (c *Card) list(index int) {
+	if v := &c.vis[index]; v.count > 0 && !v.listed {
+		v.listed = true
+		c.ready = append(c.ready, index)
+	}
+	c.kick()
+}
+
+func (c *Card) kick() {
+	if c.busy || len(c.ready) == 0 {
+		return
+	}
+	c.busy = true
+	c.f.after(deviceDelay, func() {
+		c.busy = false
+		if len(c.ready) == 0 {
+			return
+		}
+		index := c.ready[0]
+		c.ready, c.vis[index].listed = c.ready[1:], false
+		if c.vis[index].count > 0 {
+			c.process(index)
+		}
+		c.list(index)
+	})
+}
+
+func (c *Card) translate(handle uint32, va uint64, n uint32, tag uint16, access layout.AttAccess) (pa []driver.Range, ok bool) {
+	if _, err := att.Translate(&c.table, c.limit, att.Handle(handle), va, n, tag, access); err != nil {
+		return nil, false
+	}
+	for n > 0 {
+		t, err := att.Translate(&c.table, c.limit, att.Handle(handle), va, n, tag, access)
+		if err != nil {
+			return nil, false
+		}
+		l := min(n, t.Bytes)
+		pa = append(pa, driver.Range{Address: t.Address, Length: l})
+		va, n = va+uint64(l), n-l
+	}
+	return pa, true
+}
+
+// process takes one descriptor of a VI.
+func (c *Card) process(index int) {
+	v := &c.vis[index]
+	v.count--
+	// Descriptors are 64 bytes at a multiple of 64: one page, one piece.
+	at, ok := c.translate(v.handle, v.next, layout.DescriptorFetchBytes, v.tag(), layout.AttAccessLocal)
+	if !ok || v.next%layout.DescriptorAlignment != 0 {
+		c.count(layout.CounterDescriptorBad)
+		v.count = 0
+		c.async(layout.AsyncErrorPostDescriptor, index)
+		return
+	}
+	pa := at[0].Address
+	d := layout.Descriptor(append([]byte(nil), c.dma(pa, layout.DescriptorFetchBytes)...))
+	if v.count > 0 {
+		v.next, v.handle = d.Next(), d.NextHandle()
+	}
+	moved, bits := c.send(index, d)
+	layout.Descriptor(c.dma(pa, layout.DescriptorSize)).SetLength(moved)
+	echo := uint32(layout.StatusOperationRdmaWrite)
+	c.count(layout.CounterCompletionWritten)
+	c.storeWord(pa+layout.DescriptorStatusOffset, layout.DescriptorStatusDoneMask|bits|echo<<layout.DescriptorStatusOperationLsb)
+}
+
+// send carries out an RDMA write; it returns the bytes moved and the error bits.
+func (c *Card) send(index int, d layout.Descriptor) (uint32, uint32) {
+	v := &c.vis[index]
+	a, s := layout.AddressSegment(d[layout.DescriptorSize:]), layout.DataSegment(d[layout.DescriptorSize+layout.AddressSegmentSize:])
+	n := uint32(0)
+	if d.SegmentCount() == 2 {
+		n = s.Length()
+	}
+	reserved := !bytes.Equal(d[layout.DescriptorReservedOffset:layout.DescriptorImmediateDataOffset], make([]byte, 4)) ||
+		!bytes.Equal(a[layout.AddressSegmentReservedOffset:layout.AddressSegmentSize], make([]byte, 4))
+	switch {
+	case v.state != layout.ViStateConnected:
+		c.count(layout.CounterDescriptorFlushed)
+		return 0, layout.DescriptorStatusFlushedMask
+	case d.Control() != uint16(layout.DescriptorOperationRdmaWrite), d.SegmentCount() < 1, d.SegmentCount() > 2, reserved, a.Address()+uint64(n) < a.Address():
+		return 0, layout.DescriptorStatusFormatErrorMask
+	case d.Length() != n, n > v.ctx().MaxTransferSize():
+		return 0, layout.DescriptorStatusLengthErrorMask
+	}
+	var payload []byte
+	if n > 0 {
+		pa, ok := c.translate(s.Handle(), s.Address(), n, v.tag(), layout.AttAccessLocal)
+		if !ok {
+			return 0, layout.DescriptorStatusProtectionErrorMask
+		}
+		for _, r := range pa {
+			payload = append(payload, c.dma(r.Address, r.Length)...)
+		}
+	}
+	for offset := 0; offset == 0 || offset < len(payload); offset += layout.MaxPayload {
+		part := payload[offset:min(len(payload), offset+layout.MaxPayload)]
+		c.emit(c.frame(index, a, uint64(offset), part, offset == 0, offset+len(part) == len(payload)))
+	}
+	return n, 0
+}
+
+func (c *Card) frame(index int, a layout.AddressSegment, offset uint64, part []byte, first, last bool) []byte {
+	v := &c.vis[index]
+	b := make([]byte, layout.HeaderBytes, layout.HeaderBytes+len(part))
+	e, h := layout.EthernetHeader(b), layout.ViaHeader(b[layout.EthernetHeaderSize:])
+	copy(e.Destination(), v.ctx().PeerMac())
+	copy(e.Source(), c.mac())
+	e.SetEtherType(layout.EtherTypeVia)
+	h.SetOperationVersion(layout.ViaVersion<<layout.ViaHeaderOperationVersionVersionLsb | uint8(layout.FrameOperationRdmaWrite))
+	var flags uint8
+	if first {
+		flags |= layout.ViaHeaderFlagsFirstMask
+	}
+	if last {
+		flags |= layout.ViaHeaderFlagsLastMask
+	}
+	h.SetFlags(flags)
+	h.SetPayloadLength(uint16(len(part)))
+	h.SetDestinationVi(v.ctx().PeerVi())
+	h.SetSourceVi(v.number(index))
+	h.SetSequence(v.sequence)
+	h.SetAddress(a.Address() + offset)
+	h.SetHandle(a.Handle())
+	v.sequence++
+	return append(b, part...)
+}
+
+func (c *Card) mac() []byte {
+	low, high := c.regs[layout.RegisterMacLowOffset], c.regs[layout.RegisterMacHighOffset]
+	return []byte{byte(low), byte(low >> 8), byte(low >> 16), byte(low >> 24), byte(high), byte(high >> 8)}
+}
+
+// emit puts a frame on the wire.
+func (c *Card) emit(frame []byte) {
+	if c.f.Lose != nil && c.f.Lose(c.node.index, frame) {
+		return
+	}
+	for _, n := range c.f.nodes {
+		if n != c.node {
+			c.f.after(wireDelay, func() { n.Card.arrive(frame) })
+		}
+	}
+}
+
+func (c *Card) arrive(frame []byte) {
+	e := layout.EthernetHeader(frame)
+	if c.regs[layout.RegisterControlOffset]&layout.RegisterControlEnableMask == 0 || !bytes.Equal(e.Destination(), c.mac()) {
+		return
+	}
+	if e.EtherType() != layout.EtherTypeVia {
+		c.stored = append(c.stored, frame)
+		c.rawReceive()
+		return
+	}
+	h := layout.ViaHeader(frame[layout.EthernetHeaderSize:])
+	index := int(h.DestinationVi() & 0xff)
+	v := &c.vis[index]
+	first := h.Flags()&layout.ViaHeaderFlagsFirstMask != 0
+	switch {
+	case v.state != layout.ViStateConnected, v.number(index) != h.DestinationVi(), v.ctx().PeerVi() != h.SourceVi(), !bytes.Equal(v.ctx().PeerMac(), e.Source()):
+		c.count(layout.CounterReceiveBadVi)
+		return
+	case int32(h.Sequence()-v.expected) < 0:
+		c.count(layout.CounterReceiveOldSequence)
+		return
+	}
+	gap := h.Sequence() != v.expected
+	v.expected = h.Sequence() + 1
+	if gap {
+		c.count(layout.CounterReceiveGap)
+	}
+	if !first && (gap || !v.inMessage) {
+		if v.inMessage {
+			c.count(layout.CounterReceiveAborted)
+			c.async(layout.AsyncErrorRdmaWriteAbort, index)
+		}
+		v.inMessage = false
+		return
+	}
+	v.inMessage = h.Flags()&layout.ViaHeaderFlagsLastMask == 0
+	pa, ok := c.translate(h.Handle(), h.Address(), uint32(h.PayloadLength()), v.tag(), layout.AttAccessRemoteWrite)
+	if !ok || v.ctx().Attributes()&layout.ViContextAttributesEnableRdmaWriteMask == 0 {
+		c.count(layout.CounterReceiveProtection)
+		c.async(layout.AsyncErrorRdmaWriteProtection, index)
+		v.inMessage = false
+		return
+	}
+	data := frame[layout.HeaderBytes:]
+	for _, r := range pa {
+		c.store(r.Address, data[:r.Length])
+		data = data[r.Length:]
+	}
+}
+
+// ring returns an entry of a raw ring, if there is one to take.
+func (c *Card) ring(which int) (layout.RawEntry, uint32) {
+	base := []uint32{layout.RegisterRawTransmitBaseOffset, layout.RegisterRawReceiveBaseOffset}[which]
+	size, tail := c.regs[base+4], c.regs[base+8]
+	if size == 0 || c.rawHead[which] == tail&(1<<size-1) {
+		return nil, 0
+	}
+	pa := c.regs[base] + c.rawHead[which]*layout.RawEntrySize
+	c.rawHead[which] = (c.rawHead[which] + 1) & (1<<size - 1)
+	return c.dma(pa, layout.RawEntrySize), pa + layout.RawEntryStatusOffset
+}
+
+func (c *Card) rawTransmit() {
+	for {
+		e, status := c.ring(0)
+		if e == nil {
+			return
+		}
+		c.emit(append([]byte(nil), c.dma(e.Address(), e.Length())...))
+		c.storeWord(status, layout.RawEntryStatusDoneMask)
+		c.raise(layout.RegisterInterruptStatusRawTransmitMask)
+	}
+}
+
+func (c *Card) rawReceive() {
+	for len(c.stored) > 0 {
+		e, status := c.ring(1)
+		if e == nil {
+			return
+		}
+		frame := c.stored[0]
+		c.stored = c.stored[1:]
+		c.store(e.Address(), frame)
+		c.storeWord(status, layout.RawEntryStatusDoneMask|uint32(len(frame))<<layout.RawEntryStatusLengthLsb)
+		c.raise(layout.RegisterInterruptStatusRawReceiveMask)
+	}
+}

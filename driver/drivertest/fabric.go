@@ -1,0 +1,396 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package drivertest is a fabric for tests of programs above the driver: cards
+// that behave as the layouts say, but without any RTL, bus or process, and
+// with faults on request. Its virtual time follows the rules of the simulator,
+// its delays mean nothing.
+package drivertest
+
+import (
+	"container/heap"
+	"context"
+	"fmt"
+	"sync"
+
+	"hvia/driver"
+	"hvia/layout"
+	"hvia/sim/bridge"
+)
+
+// Delays of the fake hardware. They only have to differ from 0, so that
+// causes come before effects.
+const (
+	registerDelay = 500 * driver.Nanosecond
+	deviceDelay   = 1 * driver.Microsecond
+	wireDelay     = 2 * driver.Microsecond
+)
+
+// Fabric is a set of nodes with fake cards on one wire.
+type Fabric struct {
+	// Lose, when set before the start, is asked for every frame and drops those
+	// for which it returns true. It is called in the order of simulated time.
+	Lose func(from int, frame []byte) bool
+
+	mu      sync.Mutex
+	now     driver.Time
+	nodes   []*Node
+	ports   []*port
+	wanted  int // threads that must attach before time begins
+	running int
+	events  eventQueue
+	serial  int
+	stopped error
+}
+
+// Node is one host with its card and memory.
+type Node struct {
+	Card   *Card
+	memory *hostMemory
+	index  int
+}
+
+// New returns a fabric of a number of nodes whose time begins when so many
+// threads have attached.
+func New(nodes, threads int) (*Fabric, error) {
+	f := &Fabric{wanted: threads}
+	for i := range nodes {
+		m, err := newHostMemory(i)
+		if err != nil {
+			f.Close()
+			return nil, err
+		}
+		n := &Node{memory: m, index: i}
+		n.Card = newCard(f, n)
+		f.nodes = append(f.nodes, n)
+	}
+	return f, nil
+}
+
+// Close gives the nodes' memory back.
+func (f *Fabric) Close() {
+	for _, n := range f.nodes {
+		n.memory.close()
+	}
+}
+
+// Node returns a node.
+func (f *Fabric) Node(i int) *Node { return f.nodes[i] }
+
+// Memory makes the allocator of a node's memory.
+func (f *Fabric) Memory(node int, seed uint64) (*driver.Memory, error) {
+	n := f.nodes[node]
+	return driver.NewMemory(driver.MemoryConfig{Fd: n.memory.fd, Frames: memoryFrames, Use: n.memory, Seed: seed})
+}
+
+var _ driver.Fabric = (*Fabric)(nil)
+
+// Now returns the time that the fabric has reached.
+func (f *Fabric) Now() driver.Time {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.now
+}
+
+// InUse returns how many uses of frames are counted: 0 when nothing is pinned.
+func (n *Node) InUse() int { return n.memory.total() }
+
+// Attach makes a thread.
+func (f *Fabric) Attach(ctx context.Context, id driver.ThreadID, name string) (*driver.Thread, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	p := &port{fabric: f, id: id, wake: make(chan bridge.Wake, 1)}
+	f.ports = append(f.ports, p)
+	f.running++
+	return driver.NewThread(ctx, p, id, name), nil
+}
+
+// event is something that happens at a time; simultaneous ones in order of
+// class (host before device), then of their making.
+type event struct {
+	at     driver.Time
+	class  int
+	serial int
+	do     func()
+}
+
+type eventQueue []event
+
+func (q eventQueue) Len() int { return len(q) }
+func (q eventQueue) Less(i, j int) bool {
+	a, b := q[i], q[j]
+	switch {
+	case a.at != b.at:
+		return a.at < b.at
+	case a.class != b.class:
+		return a.class < b.class
+	}
+	return a.serial < b.serial
+}
+func (q eventQueue) Swap(i, j int) { q[i], q[j] = q[j], q[i] }
+func (q *eventQueue) Push(x any)   { *q = append(*q, x.(event)) }
+func (q *eventQueue) Pop() any {
+	old := *q
+	e := old[len(old)-1]
+	*q = old[:len(old)-1]
+	return e
+}
+
+func (f *Fabric) at(t driver.Time, class int, do func()) {
+	f.serial++
+	heap.Push(&f.events, event{t, class, f.serial, do})
+}
+
+// after schedules device work.
+func (f *Fabric) after(d driver.Time, do func()) { f.at(f.now+d, 1<<20, do) }
+
+// port is a thread's end of the fabric.
+type port struct {
+	fabric   *Fabric
+	id       driver.ThreadID
+	clock    driver.Time
+	wake     chan bridge.Wake
+	waiting  bool
+	gone     bool
+	began    bool
+	w        bridge.Wait
+	deadline driver.Time
+	due      driver.Time // of the wake that has been decided
+	decided  *bridge.Wake
+	pending  []bridge.Command
+	mailbox  []bridge.Wake
+	part     []byte // of a message under way
+	reply    *uint32
+}
+
+var _ driver.Port = (*port)(nil)
+
+func (p *port) Clock() driver.Time { return p.clock }
+func (p *port) Timed() bool        { return true }
+func (p *port) Nodes() int         { return len(p.fabric.nodes) }
+
+func (p *port) Begin(ctx context.Context) error {
+	if p.began {
+		return nil
+	}
+	p.began = true
+	_, err := p.Park(ctx, bridge.Wait{})
+	return err
+}
+
+func (p *port) Post(_ context.Context, commands ...bridge.Command) error {
+	f := p.fabric
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, c := range commands {
+		c.Time = p.clock
+		f.at(p.clock, p.id.Node<<8|p.id.Rank, func() { f.carryOut(p, c) })
+	}
+	return f.stopped
+}
+
+func (p *port) Park(ctx context.Context, w bridge.Wait) (bridge.Wake, error) {
+	f := p.fabric
+	f.mu.Lock()
+	if f.stopped != nil {
+		defer f.mu.Unlock()
+		return bridge.Wake{}, f.stopped
+	}
+	p.w, p.waiting, p.decided, p.deadline = w, true, nil, driver.Never
+	if w.Timeout < driver.Never-p.clock {
+		p.deadline = p.clock + w.Timeout
+	}
+	p.poll()
+	f.running--
+	f.advance()
+	f.mu.Unlock()
+	select {
+	case wake := <-p.wake:
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		if f.stopped != nil {
+			return bridge.Wake{}, f.stopped
+		}
+		return wake, nil
+	case <-ctx.Done():
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		if p.waiting { // else the wake was faster, and is lost with the call
+			p.waiting = false
+			f.running++
+		} else {
+			<-p.wake
+		}
+		return bridge.Wake{}, fmt.Errorf("drivertest: wait at %v: %w: %w", p.clock, bridge.ErrAborted, context.Cause(ctx))
+	}
+}
+
+func (p *port) Detach() error {
+	f := p.fabric
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if !p.gone {
+		p.gone = true
+		f.running--
+		f.advance()
+	}
+	return nil
+}
+
+// decide ends a wait at a time, unless an earlier end is decided.
+func (p *port) decide(at driver.Time, w bridge.Wake) {
+	if p.waiting && (p.decided == nil || at < p.due) {
+		p.due, p.decided = at, &w
+	}
+}
+
+// poll looks at what may end the wait now.
+func (p *port) poll() {
+	f := p.fabric
+	if !p.waiting || p.decided != nil {
+		return
+	}
+	at := max(p.clock, f.now)
+	switch {
+	case p.w.Reply && p.reply != nil:
+		v := *p.reply
+		p.reply = nil
+		p.decide(at, bridge.Wake{Reason: layout.BridgeReasonReply, Value: v})
+	case p.w.Message && len(p.mailbox) > 0:
+		m := p.mailbox[0]
+		p.mailbox = p.mailbox[1:]
+		p.decide(at, m)
+	case p.w.Interrupt && f.nodes[p.id.Node].Card.interrupt():
+		p.decide(at, bridge.Wake{Reason: layout.BridgeReasonInterrupt})
+	}
+}
+
+// written fires the watches of a node at the present time.
+func (f *Fabric) written(node int, address, n uint32) {
+	for _, p := range f.ports {
+		if !p.waiting || p.id.Node != node {
+			continue
+		}
+		for _, r := range p.w.Watches {
+			if address < r.Address+r.Length && r.Address < address+n {
+				period := max(p.w.Period, 1)
+				looks := max(f.now-p.clock, -1)/period + 1
+				if f.now < p.clock {
+					looks = 0
+				}
+				if at := p.clock + looks*period; at <= p.deadline {
+					p.decide(at, bridge.Wake{Reason: layout.BridgeReasonWritten})
+				} else {
+					p.decide(p.deadline, bridge.Wake{Reason: layout.BridgeReasonWritten})
+				}
+			}
+		}
+	}
+}
+
+// advance lets time pass until a thread runs. The lock is held.
+func (f *Fabric) advance() {
+	if len(f.ports) < f.wanted {
+		return
+	}
+	for f.running == 0 && f.stopped == nil {
+		next, alive := driver.Never, false
+		for _, p := range f.ports {
+			if !p.waiting {
+				continue
+			}
+			alive = true
+			if p.deadline != driver.Never {
+				p.decide(p.deadline, bridge.Wake{Reason: layout.BridgeReasonDeadline})
+			}
+			if p.decided != nil {
+				next = min(next, p.due)
+			}
+		}
+		if !alive {
+			return
+		}
+		// A write at the very instant of a deadline wins, so events come first.
+		if len(f.events) > 0 && f.events[0].at <= next {
+			e := heap.Pop(&f.events).(event)
+			f.now = max(f.now, e.at)
+			f.undecideDeadlines()
+			e.do()
+			for _, p := range f.ports {
+				p.poll()
+			}
+			continue
+		}
+		if next == driver.Never {
+			f.stop(bridge.ErrDeadlock, "every thread waits and the cards are quiet")
+			return
+		}
+		f.now = max(f.now, next)
+		for _, p := range f.ports {
+			if p.waiting && p.decided != nil && p.due <= f.now {
+				wake := *p.decided
+				wake.Time = p.due
+				p.clock, p.waiting, p.decided = p.due, false, nil
+				f.running++
+				p.wake <- wake
+			}
+		}
+	}
+}
+
+// undecideDeadlines takes back the ends that were only timeouts: what happens
+// now may end a wait for a better reason.
+func (f *Fabric) undecideDeadlines() {
+	for _, p := range f.ports {
+		if p.decided != nil && p.decided.Reason == layout.BridgeReasonDeadline {
+			p.decided = nil
+		}
+	}
+}
+
+// stop ends the run for everyone.
+func (f *Fabric) stop(kind error, text string) {
+	f.stopped = &bridge.StopError{Kind: kind, Time: f.now, Text: text}
+	for _, p := range f.ports {
+		if p.waiting {
+			p.waiting = false
+			f.running++
+			p.wake <- bridge.Wake{}
+		}
+	}
+}
+
+// carryOut does what a thread has posted.
+func (f *Fabric) carryOut(p *port, c bridge.Command) {
+	card := f.nodes[p.id.Node].Card
+	switch c.Opcode {
+	case layout.BridgeOpcodeWrite:
+		data := make([]uint32, c.Count)
+		for i := range data {
+			data[i] = layout.AttLevel2(c.Data[4*i:]).Page()
+		}
+		card.write(uint32(c.Address), data)
+	case layout.BridgeOpcodeRead:
+		f.after(registerDelay, func() {
+			v := card.read(uint32(c.Address))
+			p.reply = &v
+		})
+	case layout.BridgeOpcodePublish:
+		f.written(p.id.Node, uint32(c.Address), uint32(c.Tag))
+	case layout.BridgeOpcodeMessage:
+		p.part = append(p.part, c.Data[:c.Count]...)
+		if uint64(len(p.part)) < c.Tag {
+			return
+		}
+		w := bridge.Wake{Reason: layout.BridgeReasonMessage, Message: p.part, Node: p.id.Node, Rank: p.id.Rank, Sent: c.Time}
+		p.part = nil
+		f.after(1, func() {
+			for _, to := range f.ports {
+				if to.id.Node == int(c.Address>>32) && to.id.Rank == int(uint32(c.Address)) {
+					to.mailbox = append(to.mailbox, w)
+				}
+			}
+		})
+	default:
+		f.stop(bridge.ErrProtocol, fmt.Sprintf("thread %v posted %v, which this fabric does not have", p.id, c.Opcode))
+	}
+}

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package vipl
+
+import (
+	"fmt"
+
+	"hvia/driver"
+	"hvia/layout"
+)
+
+// MemHandle names a registered region to the NIC. It is never 0.
+type MemHandle uint32
+
+// MemAttributes is VIP_MEM_ATTRIBUTES.
+type MemAttributes struct {
+	Ptag            Ptag
+	EnableRdmaWrite bool
+	EnableRdmaRead  bool
+}
+
+// Alloc returns zeroed memory of the thread's host, page aligned, its pages
+// scattered over physical memory. Only such memory can be registered.
+func (n *Nic) Alloc(t *driver.Thread, bytes int) (*driver.Buffer, error) {
+	b, err := n.host.Allocate(t, bytes, driver.Single)
+	return b, translate(fmt.Sprintf("allocate %d bytes", bytes), -1, err)
+}
+
+// Free gives memory back; ErrResource while it is registered.
+func (n *Nic) Free(t *driver.Thread, b *driver.Buffer) error {
+	return translate("free memory", -1, n.host.Free(t, b))
+}
+
+// Region is a registered range of memory.
+type Region struct {
+	nic     *Nic
+	address uint64
+	bytes   []byte
+	handle  MemHandle
+	tag     Ptag
+}
+
+// RegisterMem registers a range of virtual addresses, which may begin and end
+// anywhere in allocated memory. A range may be registered several times. Nil
+// attributes mean the NIC handle's tag and no remote access.
+func (n *Nic) RegisterMem(t *driver.Thread, address, length uint64, a *MemAttributes) (*Region, error) {
+	if a == nil {
+		a = &MemAttributes{}
+	}
+	op := fmt.Sprintf("register %d bytes at %#x", length, address)
+	r, err := n.host.Register(t, n.info.ID, address, length, uint16(a.Ptag), driver.Rights{RdmaWrite: a.EnableRdmaWrite, RdmaRead: a.EnableRdmaRead})
+	if err != nil {
+		return nil, translate(op, -1, err)
+	}
+	bytes, err := n.host.Memory().Window(address, length)
+	if err != nil {
+		return nil, translate(op, -1, err)
+	}
+	return &Region{nic: n, address: address, bytes: bytes, handle: MemHandle(r.Handle), tag: Ptag(r.Tag)}, nil
+}
+
+// RegisterBuffer registers all of a buffer.
+func (n *Nic) RegisterBuffer(t *driver.Thread, b *driver.Buffer, a *MemAttributes) (*Region, error) {
+	return n.RegisterMem(t, b.Address(), uint64(b.Len()), a)
+}
+
+// DeregisterMem ends a registration, which address and handle must both name.
+// When it returns, the NIC no longer touches the memory.
+func (n *Nic) DeregisterMem(t *driver.Thread, address uint64, h MemHandle) error {
+	return translate(fmt.Sprintf("deregister %#x at %#x", h, address), -1, n.host.Deregister(t, n.info.ID, address, uint32(h)))
+}
+
+// QueryMem returns the attributes of a registration.
+func (n *Nic) QueryMem(t *driver.Thread, address uint64, h MemHandle) (MemAttributes, error) {
+	r, err := n.host.QueryRegion(t, n.info.ID, address, uint32(h))
+	return MemAttributes{Ptag: Ptag(r.Tag), EnableRdmaWrite: r.Rights.RdmaWrite, EnableRdmaRead: r.Rights.RdmaRead},
+		translate(fmt.Sprintf("query %#x at %#x", h, address), -1, err)
+}
+
+// Deregister ends the registration.
+func (r *Region) Deregister(t *driver.Thread) error {
+	return r.nic.DeregisterMem(t, r.address, r.handle)
+}
+
+// Handle returns the memory handle.
+func (r *Region) Handle() MemHandle { return r.handle }
+
+// Address returns the virtual address of the first byte.
+func (r *Region) Address() uint64 { return r.address }
+
+// Bytes returns the region's memory.
+func (r *Region) Bytes() []byte { return r.bytes }
+
+// Poll looks at n bytes from offset on, as a polling loop would, until cond
+// returns true; ErrTimeout when the timeout comes first. A write at the
+// timeout's very instant still counts. The condition may depend on nothing
+// but these bytes, which span at most MaxPollPages pages.
+func (r *Region) Poll(t *driver.Thread, offset, n int, timeout driver.Time, cond func() bool) error {
+	op := fmt.Sprintf("poll %d bytes at %#x", n, r.address+uint64(offset))
+	var room [MaxPollPages]driver.Range
+	ranges, err := room[:0], error(nil)
+	if offset < 0 || n <= 0 || offset > len(r.bytes)-n {
+		err = fmt.Errorf("bytes %d to %d of a region of %d: %w", offset, offset+n, len(r.bytes), driver.ErrInvalidParameter)
+	} else if ranges, err = r.nic.host.Memory().Physical(ranges, r.address+uint64(offset), uint64(n)); err == nil && len(ranges) > MaxPollPages {
+		err = fmt.Errorf("%d pages, at most %d can be watched: %w", len(ranges), MaxPollPages, driver.ErrInvalidParameter)
+	}
+	if err != nil {
+		return translate(op, -1, err)
+	}
+	ok, err := t.Poll(driver.Poll{Ranges: ranges, Period: r.nic.costs.PollPeriod(), Timeout: timeout}, cond)
+	if err != nil {
+		return translate(op, -1, err)
+	}
+	if !ok {
+		return &Error{Op: op, VI: -1, Descriptor: -1, Status: StatusTimeout, Detail: fmt.Errorf("condition not met within %v", timeout)}
+	}
+	return nil
+}
+
+// Segment is a piece of local memory.
+type Segment struct {
+	Address uint64
+	Handle  MemHandle
+	Length  uint32
+}
+
+// Segment returns the segment of n bytes from offset on.
+func (r *Region) Segment(offset, n int) Segment {
+	return Segment{Address: r.address + uint64(offset), Handle: r.handle, Length: uint32(n)}
+}
+
+// Descriptor is a view of a descriptor in registered memory. The view is the
+// memory itself: what is set is what the NIC reads. Address and Handle are
+// what a post tells the NIC.
+type Descriptor struct {
+	layout.Descriptor
+	Address uint64
+	Handle  MemHandle
+}
+
+// DescriptorBytes is the size of a descriptor with one address and one data segment.
+const DescriptorBytes = layout.DescriptorFetchBytes
+
+// Descriptor returns a view of the descriptor at an offset of the region.
+func (r *Region) Descriptor(offset int) (*Descriptor, error) {
+	at := r.address + uint64(offset)
+	if offset < 0 || offset > len(r.bytes)-DescriptorBytes || at%layout.DescriptorAlignment != 0 {
+		return nil, &Error{Op: "descriptor view", VI: -1, Descriptor: -1, Status: StatusInvalidParameter,
+			Detail: fmt.Errorf("%d bytes at %#x: want them inside the region of %d bytes at %#x, at a multiple of %d", DescriptorBytes, at, len(r.bytes), r.address, layout.DescriptorAlignment)}
+	}
+	return &Descriptor{Descriptor: layout.Descriptor(r.bytes[offset : offset+DescriptorBytes : offset+DescriptorBytes]), Address: at, Handle: r.handle}, nil
+}
+
+const (
+	addressSegmentOffset = layout.DescriptorSize
+	dataSegmentOffset    = layout.DescriptorSize + layout.AddressSegmentSize
+)
+
+// SetRdmaWrite makes the descriptor an RDMA write of one local segment to a
+// remote address.
+func (d *Descriptor) SetRdmaWrite(local Segment, remote uint64, handle MemHandle) {
+	d.SetSegmentCount(2)
+	d.SetControl(uint16(layout.DescriptorOperationRdmaWrite) << layout.DescriptorControlOperationLsb)
+	clear(d.Descriptor[layout.DescriptorReservedOffset:layout.DescriptorImmediateDataOffset])
+	d.SetImmediateData(0)
+	d.SetLength(local.Length)
+	d.SetStatus(0)
+	a := layout.AddressSegment(d.Descriptor[addressSegmentOffset:])
+	a.SetAddress(remote)
+	a.SetHandle(uint32(handle))
+	clear(a[layout.AddressSegmentReservedOffset:layout.AddressSegmentSize])
+	s := layout.DataSegment(d.Descriptor[dataSegmentOffset:])
+	s.SetAddress(local.Address)
+	s.SetHandle(uint32(local.Handle))
+	s.SetLength(local.Length)
+}
+
+// Completion returns the descriptor's status word.
+func (d *Descriptor) Completion() DescriptorStatus {
+	return DescriptorStatus(driver.LoadUint32(d.Descriptor[layout.DescriptorStatusOffset:]))
+}

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package vipl
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync/atomic"
+
+	"hvia/driver"
+	"hvia/layout"
+)
+
+// Infinite is the timeout that never ends, VIP_INFINITE.
+const Infinite = driver.Never
+
+// Limits of this provider.
+const (
+	MaxDescriptorsPerQueue = 1024
+	MaxSegments            = 1 // data segments of one descriptor in this version
+	MaxPollPages           = 8 // pages that one Poll can watch
+	providerVersion        = 1
+)
+
+// MAC is a host's network address.
+type MAC = driver.MAC
+
+// NetAddress is VIP_NET_ADDRESS: a host, and a discriminator that plays the
+// part of a port. Discriminators are compared byte by byte, length included.
+type NetAddress struct {
+	Host          MAC
+	Discriminator string
+}
+
+func (a NetAddress) String() string { return fmt.Sprintf("%v/%q", a.Host, a.Discriminator) }
+
+// HostAddress returns the network address of a node of the fabric.
+func HostAddress(node int) MAC { return driver.NodeMAC(node) }
+
+// ReliabilityLevel is VIP_RELIABILITY_LEVEL: one bit for a VI, a mask for a NIC.
+type ReliabilityLevel uint8
+
+// Reliability levels.
+const (
+	Unreliable        = ReliabilityLevel(layout.ReliabilityUnreliable)
+	ReliableDelivery  = ReliabilityLevel(layout.ReliabilityDelivery)
+	ReliableReception = ReliabilityLevel(layout.ReliabilityReception)
+)
+
+// Ptag is a protection tag. Every access to memory needs equal tags of VI and
+// region. The zero Ptag stands for the NIC handle's own tag.
+type Ptag uint16
+
+// NicAttributes is VIP_NIC_ATTRIBUTES.
+type NicAttributes struct {
+	Name                    string
+	HardwareVersion         uint32 // major in bits 15:8, minor in 7:0
+	ProviderVersion         uint32
+	LocalAddress            MAC
+	ThreadSafe              bool
+	MaxDiscriminatorLen     int
+	MaxRegisterBytes        uint64
+	MaxRegisterRegions      int
+	MaxRegisterBlockBytes   uint64
+	MaxVI                   int
+	MaxDescriptorsPerQueue  int
+	MaxSegmentsPerDesc      int
+	MaxCQ                   int
+	MaxCQEntries            int
+	MaxTransferSize         int
+	NativeMTU               int
+	MaxPtags                int
+	ReliabilityLevelSupport ReliabilityLevel // mask
+	RDMAReadSupport         ReliabilityLevel // mask of the levels at which RDMA read works
+}
+
+// Nic is an open NIC handle. It may be used from several threads.
+type Nic struct {
+	host   *driver.Host
+	info   driver.Nic
+	costs  driver.CostModel
+	log    *slog.Logger
+	closed atomic.Bool
+}
+
+// OpenNic opens the NIC of the thread's host. Each call gives another handle.
+func OpenNic(t *driver.Thread, h *driver.Host) (*Nic, error) {
+	info, err := h.OpenNic(t)
+	if err != nil {
+		return nil, translate("open NIC", -1, err)
+	}
+	return &Nic{host: h, info: info, costs: h.Costs(), log: h.Logger()}, nil
+}
+
+// Close ends the handle. VIs, regions and tags that were made through it and
+// still exist are destroyed.
+func (n *Nic) Close(t *driver.Thread) error {
+	if n.closed.Swap(true) {
+		return &Error{Op: "close NIC", VI: -1, Descriptor: -1, Status: StatusInvalidParameter, Detail: errors.New("already closed")}
+	}
+	return translate("close NIC", -1, n.host.CloseNic(t, n.info.ID))
+}
+
+// Query returns what the NIC offers.
+func (n *Nic) Query() NicAttributes {
+	blocks := uint64(layout.AttLevel2Count) * layout.AttPageBytes
+	a := NicAttributes{
+		Name: fmt.Sprintf("hvia%d", n.host.Node()), HardwareVersion: n.info.HardwareVersion, ProviderVersion: providerVersion,
+		LocalAddress: n.info.Address, ThreadSafe: true, MaxDiscriminatorLen: driver.MaxDiscriminator,
+		MaxRegisterBytes: blocks, MaxRegisterRegions: n.info.MaxRegions, MaxRegisterBlockBytes: blocks,
+		MaxVI: n.info.MaxVis, MaxDescriptorsPerQueue: MaxDescriptorsPerQueue, MaxSegmentsPerDesc: MaxSegments,
+		MaxTransferSize: n.info.MaxTransferSize, NativeMTU: layout.MaxPayload, MaxPtags: driver.MaxTags,
+		ReliabilityLevelSupport: ReliabilityLevel(n.info.Reliability),
+	}
+	if n.info.RdmaRead {
+		a.RDMAReadSupport = a.ReliabilityLevelSupport &^ Unreliable
+	}
+	return a
+}
+
+// CreatePtag makes a protection tag.
+func (n *Nic) CreatePtag(t *driver.Thread) (Ptag, error) {
+	tag, err := n.host.CreateTag(t, n.info.ID)
+	return Ptag(tag), translate("create protection tag", -1, err)
+}
+
+// DestroyPtag removes a tag; ErrResource while a VI or region has it.
+func (n *Nic) DestroyPtag(t *driver.Thread, tag Ptag) error {
+	return translate("destroy protection tag", -1, n.host.DestroyTag(t, n.info.ID, uint16(tag)))
+}
+
+// AsyncError is an asynchronous error: one that cannot be written into a
+// descriptor. Code has the values of VIP_ERROR_CODE.
+type AsyncError = driver.AsyncError
+
+// NextError returns the oldest asynchronous error of this handle, or
+// ErrNotDone if there is none.
+func (n *Nic) NextError(t *driver.Thread) (AsyncError, error) {
+	e, ok, err := n.host.NextError(t, n.info.ID)
+	if err == nil && !ok {
+		return e, &Error{Op: "next asynchronous error", VI: -1, Descriptor: -1, Status: StatusNotDone}
+	}
+	return e, translate("next asynchronous error", -1, err)
+}
+
+// Counter reads one of the card's statistics counters.
+func (n *Nic) Counter(t *driver.Thread, c layout.Counter) (uint32, error) {
+	v, err := n.host.Counter(t, n.info.ID, c)
+	return v, translate("read counter "+c.String(), -1, err)
+}
