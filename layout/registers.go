@@ -359,7 +359,7 @@ var traceSection = Section{
 var counterSection = Section{
 	Title: "Counters",
 	Doc:   "32 bits each, wrapping, read at CounterBase + 4 n of BAR 0. One bank per block.",
-	Enums: []Enum{{Name: "Counter", Doc: "Counter numbers.", Width: 8, Values: []Value{
+	Enums: []Enum{{Name: "Counter", Doc: "Counter numbers.", Width: 7, Values: []Value{
 		{"DoorbellSend", 0, "send doorbells committed"},
 		{"DoorbellReceive", 1, "receive doorbells committed"},
 		{"DoorbellMalformed", 2, "doorbell writes dropped: wrong sequence, byte enables, VI or alignment"},

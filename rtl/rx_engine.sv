@@ -62,6 +62,7 @@ module rx_engine #(
 
     // Raw frames.
     input  logic         rawrx_valid_i,
+    output logic         rawrx_ready_o,  // the buffer is taken, also for a frame that does not fit
     input  logic [31:0]  rawrx_pa_i,
     input  logic [15:0]  rawrx_capacity_i,
     output logic         rawrx_done_o,
@@ -116,7 +117,7 @@ module rx_engine #(
   localparam logic [1:0] MessageOpen    = 2'd1;
   localparam logic [1:0] MessageDropped = 2'd2;  // drop until the next First
 
-  typedef enum logic [2:0] {Idle, Head, Check, Refuse, Write, RawCheck, RawWrite} state_e;
+  typedef enum logic [2:0] {Idle, Head, Check, Refuse, Write, RawCheck, RawWrite, RawSmall} state_e;
   state_e state_q, state_d;
 
   logic [HeaderBits-1:0] header_q;
@@ -241,6 +242,7 @@ module rx_engine #(
   assign raw       = state_q == RawCheck;
   assign raw_fits  = rawrx_valid_i & ({5'd0, rx_len_i} <= rawrx_capacity_i);
   assign raw_drop  = raw & ~raw_fits;
+  assign rawrx_ready_o = raw;
   assign job_valid = (accept & ctx_rdma_write) | (raw & raw_fits);
   assign beat_valid = (state_q == Write) | (state_q == RawWrite);
 
@@ -311,7 +313,9 @@ module rx_engine #(
       Refuse:   state_d = Idle;
       Write:    if (job_done) state_d = Idle;
       // Asks for the slot's first word again.
-      RawCheck: state_d = raw_fits ? RawWrite : Idle;
+      RawCheck: state_d = raw_fits ? RawWrite : rawrx_valid_i ? RawSmall : Idle;
+      // The buffer is returned with an error in the clock after it was taken.
+      RawSmall: state_d = Idle;
       RawWrite: if (job_done) state_d = Idle;
       default:  state_d = Idle;
     endcase
@@ -337,9 +341,9 @@ module rx_engine #(
     else message_next = MessageDropped;
   end
 
-  assign rawrx_done_o = raw_done | (raw_drop & rawrx_valid_i);
+  assign rawrx_done_o = raw_done | (state_q == RawSmall);
   assign rawrx_len_o  = {5'd0, rx_len_i};
-  assign rawrx_err_o  = raw_drop | ~job_ok;
+  assign rawrx_err_o  = (state_q == RawSmall) | ~job_ok;
 
   // No two of these in one clock: the first belongs to Check, the others to later states.
   assign async_valid_o = cut | (state_q == Refuse) | (write_done & ~job_ok);

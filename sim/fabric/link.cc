@@ -34,7 +34,7 @@ Time Link::Transmit(int end, Time t, const uint8_t* data, size_t bytes) {
   Frame frame;
   frame.bytes.assign(data, data + bytes);
   frame.first_byte = start + preamble_ + byte_time_ + latency_;
-  frame.last_byte = gone + latency_;
+  frame.last_byte = start + Duration(bytes);
   for (const FrameObserver& o : observers_) o(start, end, 1 - end, frame.bytes);
   sinks_[1 - end]->Deliver(std::move(frame));
   return gone;

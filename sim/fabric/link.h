@@ -43,6 +43,8 @@ class Link {
   // Returns the time at which the last byte of the FCS has left.
   Time Transmit(int end, Time t, const uint8_t* data, size_t bytes);
   uint64_t Frames() const { return frames_; }
+  // From the begin of the preamble to the last byte of the FCS at the receiver.
+  Time Duration(size_t bytes) const { return preamble_ + static_cast<Time>(bytes) * byte_time_ + fcs_ + latency_; }
 
  private:
   const Time byte_time_;

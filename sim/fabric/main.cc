@@ -15,8 +15,12 @@
 #include "sim/fabric/echo_node.h"
 #include "sim/fabric/host_memory.h"
 #include "sim/fabric/link.h"
+#include "sim/fabric/recorder.h"
 #include "sim/fabric/scheduler.h"
 #include "sim/gen/hvia_layout.h"
+#ifndef HVIA_WITHOUT_CARD
+#include "sim/card/card_node.h"
+#endif
 #include "sim/gen/hvia_params.h"
 
 namespace hvia::fabric {
@@ -26,7 +30,7 @@ constexpr char kUsage[] =
     "usage: hvia-sim --socket PATH --node KIND:NAME [--node KIND:NAME] [options]\n"
     "  --socket PATH         control socket\n"
     "  --private-directory yes|no  remove the socket's directory at the end (no)\n"
-    "  --node KIND:NAME      a node, in the order of its numbers; kinds: echo (a test device)\n"
+    "  --node KIND:NAME      a node, in the order of its numbers; kinds: card (the RTL), echo (a test device)\n"
     "  --mode timed|free     time mode (timed)\n"
     "  --thread N,R,NAME     a thread that will attach: node, rank, name; timed mode starts when all have\n"
     "  --memory BYTES        host memory of each node (268435456), a multiple of 4096, at most 1 GiB\n"
@@ -36,6 +40,11 @@ constexpr char kUsage[] =
     "  --stuck-ms N          wall time a timed thread may run without a call (10000)\n"
     "  --start-ms N          wall time until all declared threads must have attached (60000)\n"
     "  --on-death stop|continue  what the death of a process does (stop)\n"
+    "  --no-skip 1           evaluate every clock edge, quiet or not\n"
+    "  --strap N             reset straps of the cards (0)\n"
+    "  --trace FILE          trace events of the cards and the wire\n"
+    "  --frames FILE         frames of the wire\n"
+    "  --wave STEM           FST waves: STEM.<node name>.fst for each card\n"
     "  --owner-fd N          inherited descriptor: the run ends when its other end is closed\n"
     "  --fault ignore-running    breaks the time protocol on purpose (tests only)\n";
 
@@ -50,6 +59,9 @@ struct Options {
   };
   std::vector<NodeOption> nodes;
   uint64_t memory = 268435456, seed = 1;
+  std::string trace, frames, wave;
+  bool skip_quiet = true;
+  uint32_t strap = 0;
   int owner_fd = -1;
   bool private_directory = false;
   SchedulerOptions scheduler;
@@ -124,9 +136,22 @@ void TellOwner(int fd) {
   if (fd >= 0 && write(fd, kReady, sizeof kReady - 1) < 0) std::fprintf(stderr, "tell the owner: %s\n", std::strerror(errno));
 }
 
-std::unique_ptr<Node> MakeNode(const std::string& kind, const Surroundings& s) {
+std::unique_ptr<Node> MakeNode(const std::string& kind, const Surroundings& s, const Options& o, Recorder* recorder) {
   if (kind == "echo") return std::make_unique<EchoNode>(s);
-  throw UsageError("--node " + kind + ":" + s.name + ": unknown kind; this simulator knows echo");
+#ifndef HVIA_WITHOUT_CARD
+  if (kind == "card") {
+    CardOptions c;
+    c.skip_quiet = o.skip_quiet;
+    c.strap = o.strap;
+    c.recorder = recorder;
+    if (!o.wave.empty()) c.wave = o.wave + "." + s.name + ".fst";
+    return std::make_unique<CardNode>(s, c);
+  }
+  throw UsageError("--node " + kind + ":" + s.name + ": unknown kind; this simulator knows card and echo");
+#else
+  (void)o, (void)recorder;
+  throw UsageError("--node " + kind + ":" + s.name + ": unknown kind; this simulator was built without the card and knows echo");
+#endif
 }
 
 int Run(int argc, char** argv) {
@@ -139,6 +164,15 @@ int Run(int argc, char** argv) {
   for (const auto& n : o.nodes) names.push_back(n.name);
   Scheduler scheduler(o.scheduler, names, o.memory);
   Link link(*params);
+  Recorder recorder;
+  if (!o.trace.empty()) recorder.OpenTrace(o.trace);
+  if (!o.frames.empty()) recorder.OpenFrames(o.frames);
+  link.AddObserver([&](Time start, int source, int destination, const std::vector<uint8_t>& bytes) {
+    const Time end = start + link.Duration(bytes.size());
+    recorder.Event(start, source, kTraceEventWireStart, 0, 0);
+    recorder.Event(end, destination, kTraceEventWireEnd, 0, 0);
+    recorder.Frame(start, source, destination, bytes);
+  });
   std::vector<std::unique_ptr<HostMemory>> memories;
   std::vector<std::unique_ptr<Node>> nodes;
   std::vector<HostMemory*> memory_list;
@@ -154,7 +188,7 @@ int Run(int argc, char** argv) {
     s.memory = memory_list.back();
     s.fabric = &scheduler;
     if (o.nodes.size() == 2) s.link = {&link, static_cast<int>(i)};
-    nodes.push_back(MakeNode(o.nodes[i].kind, s));
+    nodes.push_back(MakeNode(o.nodes[i].kind, s, o, &recorder));
     node_list.push_back(nodes.back().get());
   }
   if (nodes.size() == 2) link.Connect(nodes[0].get(), nodes[1].get());
@@ -164,6 +198,7 @@ int Run(int argc, char** argv) {
   server.Start();
   TellOwner(o.owner_fd);
   scheduler.Run();
+  recorder.Flush();
   return 0;
 }
 

@@ -6,7 +6,7 @@
 
 namespace hvia {
 
-constexpr uint64_t kLayoutHash = 0x1f5e11c2cc1ddf23ull;
+constexpr uint64_t kLayoutHash = 0x3e9ec6c1de1a80b5ull;
 
 // PCI configuration space
 constexpr uint32_t kPciVendorID = 0x5648u;

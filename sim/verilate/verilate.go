@@ -68,6 +68,25 @@ func Root() (string, error) {
 	}
 }
 
+// Cached returns where the program lies or would lie, and whether it is there.
+func Cached(spec Spec) (string, bool, error) {
+	root, err := Root()
+	if err != nil {
+		return "", false, err
+	}
+	verilator, err := exec.LookPath("verilator")
+	if err != nil {
+		return "", false, ErrNoVerilator
+	}
+	sum, err := spec.hash(root, verilator)
+	if err != nil {
+		return "", false, err
+	}
+	program := filepath.Join(root, "build", "cache", spec.Name+"-"+sum[:16], spec.Name)
+	_, err = os.Stat(program)
+	return program, err == nil, nil
+}
+
 // Build makes the program and returns its path. Concurrent calls, in this
 // process or another, for one result wait for each other.
 func Build(ctx context.Context, spec Spec) (string, error) {
@@ -79,16 +98,12 @@ func Build(ctx context.Context, spec Spec) (string, error) {
 	if err != nil {
 		return "", ErrNoVerilator
 	}
-	sum, err := spec.hash(root, verilator)
-	if err != nil {
-		return "", err
+	program, built, err := Cached(spec)
+	if err != nil || built {
+		return program, err
 	}
-	cache := filepath.Join(root, "build", "cache")
-	dir := filepath.Join(cache, spec.Name+"-"+sum[:16])
-	program := filepath.Join(dir, spec.Name)
-	if _, err := os.Stat(program); err == nil {
-		return program, nil
-	}
+	dir := filepath.Dir(program)
+	cache := filepath.Dir(dir)
 	if err := os.MkdirAll(cache, 0o755); err != nil {
 		return "", fmt.Errorf("verilate: %s: %w", spec.Name, err)
 	}

@@ -20,6 +20,7 @@ func experiments() cli.Experiments {
 		Demo: func(context.Context, bench.DemoConfig) (*bench.DemoReport, error) {
 			return nil, errors.New("demo: this version of HVIA has no demonstration yet")
 		},
-		BuildSimulator: sim.Simulator,
+		BuildSimulator: func(ctx context.Context) (string, error) { return sim.Simulator(ctx) },
+		SimulatorBuilt: sim.SimulatorBuilt,
 	}
 }

@@ -172,7 +172,7 @@ func mutant(t *testing.T, file, old, replacement string) string {
 	if testing.Short() {
 		t.Skip("builds a simulator")
 	}
-	program, err := sim.Simulator(testContext(t, 5*time.Minute), sim.Mutant{File: file, Old: old, New: replacement})
+	program, err := sim.EchoSimulator(testContext(t, 5*time.Minute), sim.Mutant{File: file, Old: old, New: replacement})
 	require.NoError(t, err)
 	return program
 }

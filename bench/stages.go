@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bench
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"hvia/layout"
+)
+
+// TraceEvent is one event of a card or of a model around it, in simulated
+// time (picoseconds).
+type TraceEvent struct {
+	TimePs   int64
+	Node     int
+	VI       int
+	Event    layout.TraceEvent
+	Sequence uint32
+}
+
+// ReadTrace reads a trace file of the simulator to its end.
+func ReadTrace(path string) ([]TraceEvent, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("read the trace: %w", err)
+	}
+	defer f.Close()
+	events, err := decodeTrace(bufio.NewReaderSize(f, 1<<16))
+	if err != nil {
+		return nil, fmt.Errorf("read the trace %s: %w", path, err)
+	}
+	return events, nil
+}
+
+func decodeTrace(r io.Reader) ([]TraceEvent, error) {
+	var events []TraceEvent
+	b := make(layout.TraceRecord, layout.TraceRecordSize)
+	for {
+		if _, err := io.ReadFull(r, b); errors.Is(err, io.EOF) {
+			return events, nil
+		} else if err != nil {
+			return events, fmt.Errorf("record %d: %w: the simulator did not finish writing it", len(events), err)
+		}
+		events = append(events, TraceEvent{
+			TimePs: int64(b.Time()), Node: int(b.Node()), VI: int(b.Vi()),
+			Event: layout.TraceEvent(b.Event()), Sequence: b.Sequence(),
+		})
+	}
+}
+
+// Stage is one step of a message between two events.
+type Stage struct {
+	Name   string `json:"name"`
+	MeanPs int64  `json:"mean_ps"`
+}
+
+// The stages of a one-frame RDMA write from the doorbell store to the data in
+// the peer's memory, each ended by an event on the sender's or the receiver's
+// side. Names follow the latency budget.
+var stageEnds = []struct {
+	name     string
+	event    layout.TraceEvent
+	receiver bool
+}{
+	{"doorbell posted write", layout.TraceEventDoorbellCommitted, false},
+	{"doorbell decode", layout.TraceEventDescriptorStart, false},
+	{"ATT: descriptor VA to PA", layout.TraceEventDescriptorTranslated, false},
+	{"system PCI read, descriptor", layout.TraceEventDescriptorFetched, false},
+	{"parse", layout.TraceEventDescriptorParsed, false},
+	{"ATT: send buffer", layout.TraceEventSendTranslated, false},
+	{"system PCI read, payload", layout.TraceEventPayloadRead, false},
+	{"header insert", layout.TraceEventFrameBuilt, false},
+	{"to the MAC", layout.TraceEventMacTransmitEnd, false},
+	{"wire and PHYs", layout.TraceEventWireEnd, true},
+	{"from the MAC", layout.TraceEventMacReceiveEnd, true},
+	{"header parse, VI check", layout.TraceEventReceiveParsed, true},
+	{"ATT: target buffer", layout.TraceEventReceiveTranslated, true},
+	{"system PCI write, payload", layout.TraceEventReceiveWritten, true},
+}
+
+// ErrTrace is what a trace that does not show a message wraps.
+var ErrTrace = errors.New("trace does not show the message")
+
+// messageTimes follows one message through a trace: from the doorbell store
+// at `start` of `node`, whose VI there is `vi`, to the last of `frames` frames
+// written at the other node. It returns the time of each stage's end, of the
+// last frame for stages that happen once a frame, and the index of the event
+// that ended the message.
+func messageTimes(events []TraceEvent, from, node, vi, peerVI, frames int) (start int64, ends []int64, next int, err error) {
+	i := from
+	for i < len(events) && !(events[i].Event == layout.TraceEventHostDoorbell && events[i].Node == node && events[i].VI == vi) {
+		i++
+	}
+	if i == len(events) {
+		return 0, nil, i, fmt.Errorf("%w: no doorbell of node %d, VI %d after event %d", ErrTrace, node, vi, from)
+	}
+	start = events[i].TimePs
+	ends = make([]int64, len(stageEnds))
+	written := 0
+	for ; i < len(events); i++ {
+		e := events[i]
+		for k, s := range stageEnds {
+			if e.Event != s.event || (e.Node == node) == s.receiver {
+				continue
+			}
+			if hasVI(e.Event) && e.VI != map[bool]int{false: vi, true: peerVI}[s.receiver] {
+				continue
+			}
+			ends[k] = e.TimePs
+		}
+		if e.Event == layout.TraceEventReceiveWritten && e.Node != node && e.VI == peerVI {
+			if written++; written == frames {
+				return start, ends, i + 1, nil
+			}
+		}
+	}
+	return 0, nil, i, fmt.Errorf("%w: %d of %d frames were written at the peer of node %d, VI %d", ErrTrace, written, frames, node, vi)
+}
+
+// hasVI says whether events of that kind carry the VI; the MAC and the wire
+// know frames only.
+func hasVI(e layout.TraceEvent) bool {
+	switch e {
+	case layout.TraceEventMacTransmitStart, layout.TraceEventMacTransmitEnd, layout.TraceEventMacReceiveStart,
+		layout.TraceEventMacReceiveEnd, layout.TraceEventWireStart, layout.TraceEventWireEnd:
+		return false
+	}
+	return true
+}

@@ -1,0 +1,1059 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// The card without its board: everything that does not know which bus and which MAC it hangs on.
+// Outside it sees one host bus port, one target port, one frame stream each way, the SDRAM's pins
+// and the trace port.
+module hvia_core #(
+    parameter int unsigned W = 32
+) (
+    input  logic           clk_i,
+    input  logic           bus_rst_ni,   // lives as long as the bus side
+    input  logic           rst_ni,
+    input  logic           sd_clk_i,
+    input  logic           sd_rst_ni,
+    input  logic           mac_clk_i,
+    input  logic           mac_rst_ni,
+    input  logic [47:0]    timebase_i,
+    input  logic [47:0]    sd_timebase_i,
+    input  logic [31:0]    strap_i,
+
+    // Soft reset
+    output logic           soft_reset_o,
+    input  logic           soft_reset_busy_i,
+    input  logic           quiesce_i,
+    output logic           host_idle_o,
+
+    // Host bus
+    output logic           bus_req_valid_o,
+    input  logic           bus_req_ready_i,
+    output logic           bus_req_write_o,
+    output logic [31:0]    bus_req_addr_o,
+    output logic [9:0]     bus_req_len_o,
+    output logic [W-1:0]   bus_wdata_o,
+    output logic [W/8-1:0] bus_wstrb_o,
+    output logic           bus_wvalid_o,
+    input  logic           bus_wready_i,
+    input  logic           bus_wdone_i,
+    input  logic           bus_werr_i,
+    input  logic [W-1:0]   bus_rdata_i,
+    input  logic           bus_rvalid_i,
+    output logic           bus_rready_o,
+    input  logic           bus_rlast_i,
+    input  logic           bus_rerr_i,
+
+    // Target port
+    input  logic           tgt_wvalid_i,
+    output logic           tgt_wready_o,
+    input  logic           tgt_wbar_i,
+    input  logic [19:0]    tgt_waddr_i,
+    input  logic [31:0]    tgt_wdata_i,
+    input  logic [3:0]     tgt_wbe_i,
+    input  logic           tgt_wend_i,
+    input  logic           tgt_rvalid_i,
+    input  logic           tgt_rbar_i,
+    input  logic [19:0]    tgt_raddr_i,
+    output logic           tgt_rready_o,
+    output logic [31:0]    tgt_rdata_o,
+    output logic           irq_o,
+
+    // Counter events of the board's bus interface: master read, write, retry, abort, parity, target
+    // write, target read
+    input  logic [6:0]     stat_bus_i,
+
+    // MAC, MAC domain
+    output logic           mac_tx_valid_o,
+    input  logic           mac_tx_ready_i,
+    output logic [31:0]    mac_tx_data_o,
+    output logic [2:0]     mac_tx_bytes_o,
+    output logic           mac_tx_last_o,
+    input  logic           mac_rx_valid_i,
+    output logic           mac_rx_ready_o,
+    input  logic [31:0]    mac_rx_data_i,
+    input  logic [2:0]     mac_rx_bytes_i,
+    input  logic           mac_rx_last_i,
+    input  logic           mac_rx_err_i,
+
+    // SDRAM, SDRAM domain
+    output logic           sd_cke_o,
+    output logic           sd_cs_n_o,
+    output logic           sd_ras_n_o,
+    output logic           sd_cas_n_o,
+    output logic           sd_we_n_o,
+    output logic [1:0]     sd_ba_o,
+    output logic [11:0]    sd_a_o,
+    output logic [3:0]     sd_dqm_o,
+    output logic [31:0]    sd_dq_o,
+    output logic           sd_dq_oe_o,
+    input  logic [31:0]    sd_dq_i,
+
+    // Trace
+    output logic [8:0]     trace_valid_o,
+    output logic [71:0]    trace_event_o,
+    output logic [71:0]    trace_vi_o,
+    output logic [143:0]   trace_seq_o,
+    output logic [47:0]    trace_time_o,
+
+    // Nothing changes in the domain before an input does or its timebase reaches the deadline.
+    output logic           quiet_o,
+    output logic           sd_quiet_o,
+    output logic           mac_quiet_o,
+    output logic [47:0]    next_deadline_o,
+    output logic [47:0]    sd_next_deadline_o,
+    output logic           ready_o
+);
+
+  // --------------------------------------------------------------------------------------------
+  // Host bus requesters (order of priority: see docs/explanation/card.md, section 7)
+  // --------------------------------------------------------------------------------------------
+  localparam int unsigned N        = 6;
+  localparam int unsigned ReqWrite = 0;
+  localparam int unsigned ReqCpl   = 1;
+  localparam int unsigned ReqFetch = 2;
+  localparam int unsigned ReqRaw   = 3;
+  localparam int unsigned ReqMgr   = 4;
+  localparam int unsigned ReqRead  = 5;
+
+  logic [N-1:0]       req_valid, req_ready, req_write, wvalid, wready, wdone, werr, rvalid, rready;
+  logic [N*32-1:0]    req_addr;
+  logic [N*10-1:0]    req_len;
+  logic [N*W-1:0]     wdata;
+  logic [N*W/8-1:0]   wstrb;
+  logic [W-1:0]       rdata;
+  logic               rlast, rerr;
+  logic               arbiter_quiet;
+
+  host_arbiter #(
+      .N    (N),
+      .DataW(W)
+  ) u_host_arbiter (
+      .clk_i,
+      .rst_ni,
+      .quiesce_i,
+      .idle_o         (host_idle_o),
+      .quiet_o        (arbiter_quiet),
+      .req_valid_i    (req_valid),
+      .req_ready_o    (req_ready),
+      .req_write_i    (req_write),
+      .req_addr_i     (req_addr),
+      .req_len_i      (req_len),
+      .wdata_i        (wdata),
+      .wstrb_i        (wstrb),
+      .wvalid_i       (wvalid),
+      .wready_o       (wready),
+      .wdone_o        (wdone),
+      .werr_o         (werr),
+      .rdata_o        (rdata),
+      .rvalid_o       (rvalid),
+      .rready_i       (rready),
+      .rlast_o        (rlast),
+      .rerr_o         (rerr),
+      .bus_req_valid_o,
+      .bus_req_ready_i,
+      .bus_req_write_o,
+      .bus_req_addr_o,
+      .bus_req_len_o,
+      .bus_wdata_o,
+      .bus_wstrb_o,
+      .bus_wvalid_o,
+      .bus_wready_i,
+      .bus_wdone_i,
+      .bus_werr_i,
+      .bus_rdata_i,
+      .bus_rvalid_i,
+      .bus_rready_o,
+      .bus_rlast_i,
+      .bus_rerr_i
+  );
+
+  // Requesters that only read.
+  assign req_write[ReqFetch] = 1'b0;
+  assign req_write[ReqRead]  = 1'b0;
+  assign wvalid[ReqFetch]    = 1'b0;
+  assign wvalid[ReqRead]     = 1'b0;
+  assign wdata[ReqFetch*W +: W]     = '0;
+  assign wdata[ReqRead*W +: W]      = '0;
+  assign wstrb[ReqFetch*W/8 +: W/8] = '0;
+  assign wstrb[ReqRead*W/8 +: W/8]  = '0;
+  // Requesters that only write.
+  assign req_write[ReqWrite] = 1'b1;
+  assign req_write[ReqCpl]   = 1'b1;
+  assign rready[ReqWrite]    = 1'b0;
+  assign rready[ReqCpl]      = 1'b0;
+
+  // --------------------------------------------------------------------------------------------
+  // Shared wires
+  // --------------------------------------------------------------------------------------------
+  logic [127:0] strobe;
+  logic [31:0]  drain_handle;
+  logic [7:0]   drain_vi;
+  logic [3:0]   handle_busy;
+  logic [4:0]   vi_busy;
+  logic [255:0] live;
+  logic [31:0]  rd_vi;
+  logic [511:0] rd_ctx;
+  logic [47:0]  mac;
+  logic         enable;
+
+  localparam int unsigned Lanes = 9;
+  logic [Lanes-1:0]    trace_valid;
+  logic [Lanes*8-1:0]  trace_event, trace_vi;
+  logic [Lanes*16-1:0] trace_seq;
+
+  localparam int unsigned Sources = 4;
+  logic [Sources-1:0]   async_valid;
+  logic [Sources*8-1:0] async_code, async_vi;
+  logic                 error_valid;
+  logic [7:0]           error_code, error_vi;
+
+  // Translation clients.
+  logic [2:0]  att_req_valid, att_req_ready, att_rsp_valid;
+  logic [95:0] att_req_handle, att_req_len;
+  logic [191:0] att_req_va;
+  logic [47:0] att_req_tag;
+  logic [5:0]  att_req_access;
+  logic [23:0] att_req_vi;
+  logic [2:0]  att_rsp_err;
+  logic [31:0] att_rsp_pa;
+  logic [12:0] att_rsp_bytes;
+
+  // --------------------------------------------------------------------------------------------
+  // Registers and counters
+  // --------------------------------------------------------------------------------------------
+  logic        db_wvalid, db_wready, db_wend;
+  logic [19:0] db_waddr;
+  logic [31:0] db_wdata;
+  logic [3:0]  db_wbe;
+  logic [6:0]  counter_index;
+  logic [31:0] counter_data;
+  logic        cmd_valid, cmd_busy;
+  logic [31:0] cmd_addr;
+  logic [31:0] rawtx_base, rawrx_base;
+  logic [3:0]  rawtx_size, rawrx_size;
+  logic [7:0]  rawtx_tail, rawrx_tail, rawtx_head, rawrx_head;
+  logic        rawtx_restart, rawrx_restart, rawtx_busy, rawrx_busy;
+  logic        irq_command_done, irq_raw_receive, irq_raw_transmit;
+  logic        registers_quiet, counters_quiet, async_quiet, context_quiet;
+  logic        att_ready;
+
+  registers #(
+      .DataBytes(W / 8)
+  ) u_registers (
+      .clk_i,
+      .rst_ni                (bus_rst_ni),
+      .core_rst_ni           (rst_ni),
+      .tgt_wvalid_i,
+      .tgt_wready_o,
+      .tgt_wbar_i,
+      .tgt_waddr_i,
+      .tgt_wdata_i,
+      .tgt_wbe_i,
+      .tgt_wend_i,
+      .tgt_rvalid_i,
+      .tgt_rbar_i,
+      .tgt_raddr_i,
+      .tgt_rready_o,
+      .tgt_rdata_o,
+      .db_wvalid_o           (db_wvalid),
+      .db_wready_i           (db_wready),
+      .db_waddr_o            (db_waddr),
+      .db_wdata_o            (db_wdata),
+      .db_wbe_o              (db_wbe),
+      .db_wend_o             (db_wend),
+      .counter_index_o       (counter_index),
+      .counter_data_i        (counter_data),
+      .strap_i,
+      .soft_reset_o,
+      .soft_reset_busy_i,
+      .enable_o              (enable),
+      .mac_o                 (mac),
+      .ready_i               (att_ready),
+      .card_quiet_i          (quiet_o),
+      .cmd_valid_o           (cmd_valid),
+      .cmd_addr_o            (cmd_addr),
+      .cmd_busy_i            (cmd_busy),
+      .stat_command_ignored_o(strobe[hvia_pkg::CounterCommandIgnored]),
+      .rawtx_base_o          (rawtx_base),
+      .rawtx_size_o          (rawtx_size),
+      .rawtx_tail_o          (rawtx_tail),
+      .rawtx_restart_o       (rawtx_restart),
+      .rawtx_head_i          (rawtx_head),
+      .rawtx_busy_i          (rawtx_busy),
+      .rawrx_base_o          (rawrx_base),
+      .rawrx_size_o          (rawrx_size),
+      .rawrx_tail_o          (rawrx_tail),
+      .rawrx_restart_o       (rawrx_restart),
+      .rawrx_head_i          (rawrx_head),
+      .rawrx_busy_i          (rawrx_busy),
+      .irq_command_done_i    (irq_command_done),
+      .irq_raw_receive_i     (irq_raw_receive),
+      .irq_raw_transmit_i    (irq_raw_transmit),
+      .irq_bus_error_i       (stat_bus_i[3]),
+      .async_valid_i         (error_valid),
+      .async_code_i          (error_code),
+      .async_vi_i            (error_vi),
+      .inta_o                (irq_o),
+      .quiet_o               (registers_quiet)
+  );
+
+  counters u_counters (
+      .clk_i,
+      .rst_ni,
+      .strobe_i  (strobe),
+      .rd_index_i(counter_index),
+      .rd_data_o (counter_data),
+      .quiet_o   (counters_quiet)
+  );
+
+  async_errors #(
+      .Sources(Sources)
+  ) u_async_errors (
+      .clk_i,
+      .rst_ni,
+      .valid_i      (async_valid),
+      .code_i       (async_code),
+      .vi_i         (async_vi),
+      .async_valid_o(error_valid),
+      .async_code_o (error_code),
+      .async_vi_o   (error_vi),
+      .quiet_o      (async_quiet)
+  );
+
+  // --------------------------------------------------------------------------------------------
+  // VI manager and contexts
+  // --------------------------------------------------------------------------------------------
+  logic        ctx_wr_valid, hold_valid;
+  logic [7:0]  ctx_wr_vi, hold_vi;
+  logic [127:0] ctx_wr_ctx;
+  logic        tx_seq_init_valid, tx_seq_init_ready, rx_seq_init_valid, rx_seq_init_ready;
+  logic [7:0]  seq_init_vi;
+  logic [31:0] tx_seq_init_value, rx_seq_init_value;
+  logic        upd_valid, upd_ready, upd_wvalid, upd_wready, upd_done, upd_error;
+  logic [1:0]  upd_op;
+  logic [31:0] upd_arg, upd_wdata;
+  logic [15:0] upd_count;
+  logic        manager_quiet;
+
+  vi_manager #(
+      .W(W)
+  ) u_vi_manager (
+      .clk_i,
+      .rst_ni,
+      .timebase_i,
+      .next_deadline_o,
+      .cmd_valid_i         (cmd_valid),
+      .cmd_addr_i          (cmd_addr),
+      .cmd_busy_o          (cmd_busy),
+      .req_valid_o         (req_valid[ReqMgr]),
+      .req_ready_i         (req_ready[ReqMgr]),
+      .req_write_o         (req_write[ReqMgr]),
+      .req_addr_o          (req_addr[ReqMgr*32 +: 32]),
+      .req_len_o           (req_len[ReqMgr*10 +: 10]),
+      .wdata_o             (wdata[ReqMgr*W +: W]),
+      .wstrb_o             (wstrb[ReqMgr*W/8 +: W/8]),
+      .wvalid_o            (wvalid[ReqMgr]),
+      .wready_i            (wready[ReqMgr]),
+      .wdone_i             (wdone[ReqMgr]),
+      .werr_i              (werr[ReqMgr]),
+      .rdata_i             (rdata),
+      .rvalid_i            (rvalid[ReqMgr]),
+      .rready_o            (rready[ReqMgr]),
+      .rlast_i             (rlast),
+      .rerr_i              (rerr),
+      .ctx_wr_valid_o      (ctx_wr_valid),
+      .ctx_wr_vi_o         (ctx_wr_vi),
+      .ctx_wr_ctx_o        (ctx_wr_ctx),
+      .ctx_rd_vi_o         (rd_vi[3*8 +: 8]),
+      .ctx_rd_ctx_i        (rd_ctx[3*128 +: 128]),
+      .hold_valid_o        (hold_valid),
+      .hold_vi_o           (hold_vi),
+      .seq_init_vi_o       (seq_init_vi),
+      .tx_seq_init_valid_o (tx_seq_init_valid),
+      .tx_seq_init_ready_i (tx_seq_init_ready),
+      .tx_seq_init_value_o (tx_seq_init_value),
+      .rx_seq_init_valid_o (rx_seq_init_valid),
+      .rx_seq_init_ready_i (rx_seq_init_ready),
+      .rx_seq_init_value_o (rx_seq_init_value),
+      .clear_valid_o       (clear_valid),
+      .clear_ready_i       (clear_ready),
+      .clear_vi_o          (clear_vi),
+      .drain_handle_o      (drain_handle),
+      .drain_vi_o          (drain_vi),
+      .drain_handle_busy_i (handle_busy != '0),
+      .drain_vi_busy_i     (vi_busy != '0),
+      .upd_valid_o         (upd_valid),
+      .upd_ready_i         (upd_ready),
+      .upd_op_o            (upd_op),
+      .upd_arg_o           (upd_arg),
+      .upd_count_o         (upd_count),
+      .upd_wvalid_o        (upd_wvalid),
+      .upd_wready_i        (upd_wready),
+      .upd_wdata_o         (upd_wdata),
+      .upd_done_i          (upd_done),
+      .upd_error_i         (upd_error),
+      .irq_command_done_o  (irq_command_done),
+      .stat_command_o      (strobe[hvia_pkg::CounterCommand]),
+      .stat_command_error_o(strobe[hvia_pkg::CounterCommandError]),
+      .trace_valid_o       (trace_valid[hvia_pkg::TraceSourceCommand]),
+      .trace_event_o       (trace_event[hvia_pkg::TraceSourceCommand*8 +: 8]),
+      .trace_vi_o          (trace_vi[hvia_pkg::TraceSourceCommand*8 +: 8]),
+      .trace_seq_o         (trace_seq[hvia_pkg::TraceSourceCommand*16 +: 16]),
+      .quiet_o             (manager_quiet)
+  );
+
+  vi_context u_vi_context (
+      .clk_i,
+      .rst_ni,
+      .wr_valid_i  (ctx_wr_valid),
+      .wr_vi_i     (ctx_wr_vi),
+      .wr_ctx_i    (ctx_wr_ctx),
+      .rd_vi_i     (rd_vi),
+      .rd_ctx_o    (rd_ctx),
+      .hold_valid_i(hold_valid),
+      .hold_vi_i   (hold_vi),
+      .live_o      (live),
+      .quiet_o     (context_quiet)
+  );
+
+  // --------------------------------------------------------------------------------------------
+  // Raw-frame port
+  // --------------------------------------------------------------------------------------------
+  logic        rawtx_valid, rawtx_ready, rawtx_done, rawtx_err;
+  logic [31:0] rawtx_pa, rawrx_pa;
+  logic [10:0] rawtx_len;
+  logic        rawrx_valid, rawrx_ready, rawrx_done, rawrx_err;
+  logic [15:0] rawrx_capacity, rawrx_len;
+  logic        raw_quiet;
+
+  raw_port #(
+      .W(W)
+  ) u_raw_port (
+      .clk_i,
+      .rst_ni,
+      .tx_base_i                (rawtx_base),
+      .tx_size_i                (rawtx_size),
+      .tx_tail_i                (rawtx_tail),
+      .tx_restart_i             (rawtx_restart),
+      .tx_head_o                (rawtx_head),
+      .tx_busy_o                (rawtx_busy),
+      .rx_base_i                (rawrx_base),
+      .rx_size_i                (rawrx_size),
+      .rx_tail_i                (rawrx_tail),
+      .rx_restart_i             (rawrx_restart),
+      .rx_head_o                (rawrx_head),
+      .rx_busy_o                (rawrx_busy),
+      .req_valid_o              (req_valid[ReqRaw]),
+      .req_ready_i              (req_ready[ReqRaw]),
+      .req_write_o              (req_write[ReqRaw]),
+      .req_addr_o               (req_addr[ReqRaw*32 +: 32]),
+      .req_len_o                (req_len[ReqRaw*10 +: 10]),
+      .wdata_o                  (wdata[ReqRaw*W +: W]),
+      .wstrb_o                  (wstrb[ReqRaw*W/8 +: W/8]),
+      .wvalid_o                 (wvalid[ReqRaw]),
+      .wready_i                 (wready[ReqRaw]),
+      .wdone_i                  (wdone[ReqRaw]),
+      .werr_i                   (werr[ReqRaw]),
+      .rdata_i                  (rdata),
+      .rvalid_i                 (rvalid[ReqRaw]),
+      .rready_o                 (rready[ReqRaw]),
+      .rlast_i                  (rlast),
+      .rerr_i                   (rerr),
+      .rawtx_valid_o            (rawtx_valid),
+      .rawtx_ready_i            (rawtx_ready),
+      .rawtx_pa_o               (rawtx_pa),
+      .rawtx_len_o              (rawtx_len),
+      .rawtx_done_i             (rawtx_done),
+      .rawtx_err_i              (rawtx_err),
+      .rawrx_valid_o            (rawrx_valid),
+      .rawrx_ready_i            (rawrx_ready),
+      .rawrx_pa_o               (rawrx_pa),
+      .rawrx_capacity_o         (rawrx_capacity),
+      .rawrx_done_i             (rawrx_done),
+      .rawrx_len_i              (rawrx_len),
+      .rawrx_err_i              (rawrx_err),
+      .irq_raw_transmit_o       (irq_raw_transmit),
+      .irq_raw_receive_o        (irq_raw_receive),
+      .stat_raw_transmit_o      (strobe[hvia_pkg::CounterRawTransmit]),
+      .stat_raw_transmit_error_o(strobe[hvia_pkg::CounterRawTransmitError]),
+      .stat_raw_receive_o       (strobe[hvia_pkg::CounterRawReceive]),
+      .stat_raw_receive_error_o (strobe[hvia_pkg::CounterRawReceiveError]),
+      .trace_valid_o            (trace_valid[hvia_pkg::TraceSourceRaw]),
+      .trace_event_o            (trace_event[hvia_pkg::TraceSourceRaw*8 +: 8]),
+      .trace_vi_o               (trace_vi[hvia_pkg::TraceSourceRaw*8 +: 8]),
+      .trace_seq_o              (trace_seq[hvia_pkg::TraceSourceRaw*16 +: 16]),
+      .quiet_o                  (raw_quiet)
+  );
+
+  // --------------------------------------------------------------------------------------------
+  // Doorbells and descriptors
+  // --------------------------------------------------------------------------------------------
+  logic        db_valid, db_ready;
+  logic [7:0]  db_vi;
+  logic [63:0] db_va;
+  logic [31:0] db_handle;
+  logic        doorbell_quiet, queue_quiet, fetch_quiet, completion_quiet;
+
+  doorbell u_doorbell (
+      .clk_i,
+      .rst_ni,
+      .enable_i                 (enable),
+      .live_i                   (live),
+      .db_wvalid_i              (db_wvalid),
+      .db_wready_o              (db_wready),
+      .db_waddr_i               (db_waddr),
+      .db_wdata_i               (db_wdata),
+      .db_wbe_i                 (db_wbe),
+      .db_wend_i                (db_wend),
+      .db_valid_o               (db_valid),
+      .db_ready_i               (db_ready),
+      .db_vi_o                  (db_vi),
+      .db_va_o                  (db_va),
+      .db_handle_o              (db_handle),
+      .async_valid_o            (async_valid[0]),
+      .async_code_o             (async_code[0*8 +: 8]),
+      .async_vi_o               (async_vi[0*8 +: 8]),
+      .stat_doorbell_send_o     (strobe[hvia_pkg::CounterDoorbellSend]),
+      .stat_doorbell_malformed_o(strobe[hvia_pkg::CounterDoorbellMalformed]),
+      .trace_valid_o            (trace_valid[hvia_pkg::TraceSourceDoorbell]),
+      .trace_event_o            (trace_event[hvia_pkg::TraceSourceDoorbell*8 +: 8]),
+      .trace_vi_o               (trace_vi[hvia_pkg::TraceSourceDoorbell*8 +: 8]),
+      .trace_seq_o              (trace_seq[hvia_pkg::TraceSourceDoorbell*16 +: 16]),
+      .quiet_o                  (doorbell_quiet)
+  );
+
+  logic        take_valid, take_ready, take_more, link_valid, link_ready, link_bad;
+  logic [7:0]  take_vi, link_vi;
+  logic [63:0] take_va, link_va;
+  logic [31:0] take_handle, link_handle;
+  logic [15:0] take_seq;
+  logic        clear_valid, clear_ready;
+  logic [7:0]  clear_vi;
+
+  assign async_code[1*8 +: 8] = hvia_pkg::AsyncErrorViOverrun;
+
+  send_queue #(
+      .DepthLog2(hvia_params_pkg::QueueDepthLog2)
+  ) u_send_queue (
+      .clk_i,
+      .rst_ni,
+      .db_valid_i             (db_valid),
+      .db_ready_o             (db_ready),
+      .db_vi_i                (db_vi),
+      .db_va_i                (db_va),
+      .db_handle_i            (db_handle),
+      .take_valid_o           (take_valid),
+      .take_ready_i           (take_ready),
+      .take_vi_o              (take_vi),
+      .take_va_o              (take_va),
+      .take_handle_o          (take_handle),
+      .take_more_o            (take_more),
+      .take_seq_o             (take_seq),
+      .link_valid_i           (link_valid),
+      .link_ready_o           (link_ready),
+      .link_bad_i             (link_bad),
+      .link_vi_i              (link_vi),
+      .link_va_i              (link_va),
+      .link_handle_i          (link_handle),
+      .clear_valid_i          (clear_valid),
+      .clear_ready_o          (clear_ready),
+      .clear_vi_i             (clear_vi),
+      .drain_vi_i             (drain_vi),
+      .vi_busy_o              (vi_busy[0]),
+      .overrun_valid_o        (async_valid[1]),
+      .overrun_vi_o           (async_vi[1*8 +: 8]),
+      .stat_doorbell_overrun_o(strobe[hvia_pkg::CounterDoorbellOverrun]),
+      .quiet_o                (queue_quiet)
+  );
+
+  logic        desc_valid, desc_ready;
+  logic [7:0]  desc_vi;
+  logic [15:0] desc_seq, desc_control, desc_seg_count;
+  logic [31:0] desc_pa, desc_handle, desc_immediate, desc_length, desc_remote_handle;
+  logic [31:0] desc_data_handle, desc_data_len, desc_status;
+  logic [63:0] desc_remote_va, desc_data_va;
+
+  descriptor_fetch #(
+      .W(W)
+  ) u_descriptor_fetch (
+      .clk_i,
+      .rst_ni,
+      .take_valid_i             (take_valid),
+      .take_ready_o             (take_ready),
+      .take_vi_i                (take_vi),
+      .take_va_i                (take_va),
+      .take_handle_i            (take_handle),
+      .take_more_i              (take_more),
+      .take_seq_i               (take_seq),
+      .link_valid_o             (link_valid),
+      .link_ready_i             (link_ready),
+      .link_bad_o               (link_bad),
+      .link_vi_o                (link_vi),
+      .link_va_o                (link_va),
+      .link_handle_o            (link_handle),
+      .rd_vi_o                  (rd_vi[0*8 +: 8]),
+      .rd_ctx_i                 (rd_ctx[0*128 +: 128]),
+      .att_req_valid_o          (att_req_valid[0]),
+      .att_req_ready_i          (att_req_ready[0]),
+      .att_req_handle_o         (att_req_handle[0*32 +: 32]),
+      .att_req_va_o             (att_req_va[0*64 +: 64]),
+      .att_req_len_o            (att_req_len[0*32 +: 32]),
+      .att_req_tag_o            (att_req_tag[0*16 +: 16]),
+      .att_req_access_o         (att_req_access[0*2 +: 2]),
+      .att_req_vi_o             (att_req_vi[0*8 +: 8]),
+      .att_rsp_valid_i          (att_rsp_valid[0]),
+      .att_rsp_err_i            (att_rsp_err),
+      .att_rsp_pa_i             (att_rsp_pa),
+      .req_valid_o              (req_valid[ReqFetch]),
+      .req_ready_i              (req_ready[ReqFetch]),
+      .req_addr_o               (req_addr[ReqFetch*32 +: 32]),
+      .req_len_o                (req_len[ReqFetch*10 +: 10]),
+      .rdata_i                  (rdata),
+      .rvalid_i                 (rvalid[ReqFetch]),
+      .rready_o                 (rready[ReqFetch]),
+      .rlast_i                  (rlast),
+      .rerr_i                   (rerr),
+      .desc_valid_o             (desc_valid),
+      .desc_ready_i             (desc_ready),
+      .desc_vi_o                (desc_vi),
+      .desc_seq_o               (desc_seq),
+      .desc_pa_o                (desc_pa),
+      .desc_handle_o            (desc_handle),
+      .desc_control_o           (desc_control),
+      .desc_seg_count_o         (desc_seg_count),
+      .desc_immediate_o         (desc_immediate),
+      .desc_length_o            (desc_length),
+      .desc_remote_va_o         (desc_remote_va),
+      .desc_remote_handle_o     (desc_remote_handle),
+      .desc_data_va_o           (desc_data_va),
+      .desc_data_handle_o       (desc_data_handle),
+      .desc_data_len_o          (desc_data_len),
+      .desc_status_o            (desc_status),
+      .drain_handle_i           (drain_handle),
+      .drain_vi_i               (drain_vi),
+      .handle_busy_o            (handle_busy[0]),
+      .vi_busy_o                (vi_busy[1]),
+      .async_valid_o            (async_valid[2]),
+      .async_code_o             (async_code[2*8 +: 8]),
+      .async_vi_o               (async_vi[2*8 +: 8]),
+      .stat_descriptor_fetched_o(strobe[hvia_pkg::CounterDescriptorFetched]),
+      .stat_descriptor_bad_o    (strobe[hvia_pkg::CounterDescriptorBad]),
+      .trace_valid_o            (trace_valid[hvia_pkg::TraceSourceDescriptorFetch]),
+      .trace_event_o            (trace_event[hvia_pkg::TraceSourceDescriptorFetch*8 +: 8]),
+      .trace_vi_o               (trace_vi[hvia_pkg::TraceSourceDescriptorFetch*8 +: 8]),
+      .trace_seq_o              (trace_seq[hvia_pkg::TraceSourceDescriptorFetch*16 +: 16]),
+      .quiet_o                  (fetch_quiet)
+  );
+
+  logic        cpl_valid, cpl_ready, cpl_write;
+  logic [7:0]  cpl_vi;
+  logic [15:0] cpl_seq;
+  logic [31:0] cpl_pa, cpl_handle, cpl_length, cpl_status;
+
+  completion #(
+      .W(W)
+  ) u_completion (
+      .clk_i,
+      .rst_ni,
+      .cpl_valid_i              (cpl_valid),
+      .cpl_ready_o              (cpl_ready),
+      .cpl_vi_i                 (cpl_vi),
+      .cpl_seq_i                (cpl_seq),
+      .cpl_pa_i                 (cpl_pa),
+      .cpl_handle_i             (cpl_handle),
+      .cpl_length_i             (cpl_length),
+      .cpl_status_i             (cpl_status),
+      .cpl_write_i              (cpl_write),
+      .req_valid_o              (req_valid[ReqCpl]),
+      .req_ready_i              (req_ready[ReqCpl]),
+      .req_addr_o               (req_addr[ReqCpl*32 +: 32]),
+      .req_len_o                (req_len[ReqCpl*10 +: 10]),
+      .wdata_o                  (wdata[ReqCpl*W +: W]),
+      .wstrb_o                  (wstrb[ReqCpl*W/8 +: W/8]),
+      .wvalid_o                 (wvalid[ReqCpl]),
+      .wready_i                 (wready[ReqCpl]),
+      .wdone_i                  (wdone[ReqCpl]),
+      .werr_i                   (werr[ReqCpl]),
+      .drain_handle_i           (drain_handle),
+      .drain_vi_i               (drain_vi),
+      .handle_busy_o            (handle_busy[1]),
+      .vi_busy_o                (vi_busy[2]),
+      .stat_completion_written_o(strobe[hvia_pkg::CounterCompletionWritten]),
+      .stat_completion_error_o  (strobe[hvia_pkg::CounterCompletionError]),
+      .stat_descriptor_flushed_o(strobe[hvia_pkg::CounterDescriptorFlushed]),
+      .stat_descriptor_error_o  (strobe[hvia_pkg::CounterDescriptorError]),
+      .trace_valid_o            (trace_valid[hvia_pkg::TraceSourceCompletion]),
+      .trace_event_o            (trace_event[hvia_pkg::TraceSourceCompletion*8 +: 8]),
+      .trace_vi_o               (trace_vi[hvia_pkg::TraceSourceCompletion*8 +: 8]),
+      .trace_seq_o              (trace_seq[hvia_pkg::TraceSourceCompletion*16 +: 16]),
+      .quiet_o                  (completion_quiet)
+  );
+
+  // --------------------------------------------------------------------------------------------
+  // Engines and packet buffers
+  // --------------------------------------------------------------------------------------------
+  logic        tx_slot_ready, tx_wvalid, tx_wready, tx_wlast, tx_wabort;
+  logic [31:0] tx_wdata;
+  logic [2:0]  tx_wbytes;
+  logic [7:0]  tx_wvi;
+  logic [15:0] tx_wseq;
+  logic        rx_valid, rx_done;
+  logic [10:0] rx_len;
+  logic [8:0]  rx_raddr;
+  logic [31:0] rx_rdata;
+  logic        transmit_quiet, receive_quiet, gec_quiet;
+
+  tx_engine u_tx_engine (
+      .clk_i,
+      .rst_ni,
+      .mac_i                  (mac),
+      .desc_valid_i           (desc_valid),
+      .desc_ready_o           (desc_ready),
+      .desc_vi_i              (desc_vi),
+      .desc_seq_i             (desc_seq),
+      .desc_pa_i              (desc_pa),
+      .desc_handle_i          (desc_handle),
+      .desc_control_i         (desc_control),
+      .desc_seg_count_i       (desc_seg_count),
+      .desc_immediate_i       (desc_immediate),
+      .desc_length_i          (desc_length),
+      .desc_remote_va_i       (desc_remote_va),
+      .desc_remote_handle_i   (desc_remote_handle),
+      .desc_data_va_i         (desc_data_va),
+      .desc_data_handle_i     (desc_data_handle),
+      .desc_data_len_i        (desc_data_len),
+      .desc_status_i          (desc_status),
+      .rawtx_valid_i          (rawtx_valid),
+      .rawtx_ready_o          (rawtx_ready),
+      .rawtx_pa_i             (rawtx_pa),
+      .rawtx_len_i            (rawtx_len),
+      .rawtx_done_o           (rawtx_done),
+      .rawtx_err_o            (rawtx_err),
+      .rd_vi_o                (rd_vi[1*8 +: 8]),
+      .rd_ctx_i               (rd_ctx[1*128 +: 128]),
+      .cpl_valid_o            (cpl_valid),
+      .cpl_ready_i            (cpl_ready),
+      .cpl_vi_o               (cpl_vi),
+      .cpl_seq_o              (cpl_seq),
+      .cpl_pa_o               (cpl_pa),
+      .cpl_handle_o           (cpl_handle),
+      .cpl_length_o           (cpl_length),
+      .cpl_status_o           (cpl_status),
+      .cpl_write_o            (cpl_write),
+      .att_req_valid_o        (att_req_valid[1]),
+      .att_req_ready_i        (att_req_ready[1]),
+      .att_req_handle_o       (att_req_handle[1*32 +: 32]),
+      .att_req_va_o           (att_req_va[1*64 +: 64]),
+      .att_req_len_o          (att_req_len[1*32 +: 32]),
+      .att_req_tag_o          (att_req_tag[1*16 +: 16]),
+      .att_req_access_o       (att_req_access[1*2 +: 2]),
+      .att_req_vi_o           (att_req_vi[1*8 +: 8]),
+      .att_rsp_valid_i        (att_rsp_valid[1]),
+      .att_rsp_err_i          (att_rsp_err),
+      .att_rsp_pa_i           (att_rsp_pa),
+      .att_rsp_bytes_i        (att_rsp_bytes),
+      .req_valid_o            (req_valid[ReqRead]),
+      .req_ready_i            (req_ready[ReqRead]),
+      .req_addr_o             (req_addr[ReqRead*32 +: 32]),
+      .req_len_o              (req_len[ReqRead*10 +: 10]),
+      .rdata_i                (rdata),
+      .rvalid_i               (rvalid[ReqRead]),
+      .rready_o               (rready[ReqRead]),
+      .rlast_i                (rlast),
+      .rerr_i                 (rerr),
+      .tx_slot_ready_i        (tx_slot_ready),
+      .tx_wvalid_o            (tx_wvalid),
+      .tx_wready_i            (tx_wready),
+      .tx_wdata_o             (tx_wdata),
+      .tx_wbytes_o            (tx_wbytes),
+      .tx_wlast_o             (tx_wlast),
+      .tx_wabort_o            (tx_wabort),
+      .tx_wvi_o               (tx_wvi),
+      .tx_wseq_o              (tx_wseq),
+      .seq_init_valid_i       (tx_seq_init_valid),
+      .seq_init_ready_o       (tx_seq_init_ready),
+      .seq_init_vi_i          (seq_init_vi),
+      .seq_init_value_i       (tx_seq_init_value),
+      .drain_handle_i         (drain_handle),
+      .drain_vi_i             (drain_vi),
+      .handle_busy_o          (handle_busy[2]),
+      .vi_busy_o              (vi_busy[3]),
+      .stat_transmit_message_o(strobe[hvia_pkg::CounterTransmitMessage]),
+      .stat_transmit_frame_o  (strobe[hvia_pkg::CounterTransmitFrame]),
+      .stat_transmit_aborted_o(strobe[hvia_pkg::CounterTransmitAborted]),
+      .trace_valid_o          (trace_valid[hvia_pkg::TraceSourceTransmit]),
+      .trace_event_o          (trace_event[hvia_pkg::TraceSourceTransmit*8 +: 8]),
+      .trace_vi_o             (trace_vi[hvia_pkg::TraceSourceTransmit*8 +: 8]),
+      .trace_seq_o            (trace_seq[hvia_pkg::TraceSourceTransmit*16 +: 16]),
+      .quiet_o                (transmit_quiet)
+  );
+
+  rx_engine u_rx_engine (
+      .clk_i,
+      .rst_ni,
+      .mac_i                      (mac),
+      .rx_valid_i                 (rx_valid),
+      .rx_len_i                   (rx_len),
+      .rx_raddr_o                 (rx_raddr),
+      .rx_rdata_i                 (rx_rdata),
+      .rx_done_o                  (rx_done),
+      .rd_vi_o                    (rd_vi[2*8 +: 8]),
+      .rd_ctx_i                   (rd_ctx[2*128 +: 128]),
+      .att_req_valid_o            (att_req_valid[2]),
+      .att_req_ready_i            (att_req_ready[2]),
+      .att_req_handle_o           (att_req_handle[2*32 +: 32]),
+      .att_req_va_o               (att_req_va[2*64 +: 64]),
+      .att_req_len_o              (att_req_len[2*32 +: 32]),
+      .att_req_tag_o              (att_req_tag[2*16 +: 16]),
+      .att_req_access_o           (att_req_access[2*2 +: 2]),
+      .att_req_vi_o               (att_req_vi[2*8 +: 8]),
+      .att_rsp_valid_i            (att_rsp_valid[2]),
+      .att_rsp_err_i              (att_rsp_err),
+      .att_rsp_pa_i               (att_rsp_pa),
+      .att_rsp_bytes_i            (att_rsp_bytes),
+      .req_valid_o                (req_valid[ReqWrite]),
+      .req_ready_i                (req_ready[ReqWrite]),
+      .req_addr_o                 (req_addr[ReqWrite*32 +: 32]),
+      .req_len_o                  (req_len[ReqWrite*10 +: 10]),
+      .wdata_o                    (wdata[ReqWrite*W +: W]),
+      .wstrb_o                    (wstrb[ReqWrite*W/8 +: W/8]),
+      .wvalid_o                   (wvalid[ReqWrite]),
+      .wready_i                   (wready[ReqWrite]),
+      .wdone_i                    (wdone[ReqWrite]),
+      .werr_i                     (werr[ReqWrite]),
+      .rawrx_valid_i              (rawrx_valid),
+      .rawrx_ready_o              (rawrx_ready),
+      .rawrx_pa_i                 (rawrx_pa),
+      .rawrx_capacity_i           (rawrx_capacity),
+      .rawrx_done_o               (rawrx_done),
+      .rawrx_len_o                (rawrx_len),
+      .rawrx_err_o                (rawrx_err),
+      .seq_init_valid_i           (rx_seq_init_valid),
+      .seq_init_ready_o           (rx_seq_init_ready),
+      .seq_init_vi_i              (seq_init_vi),
+      .seq_init_value_i           (rx_seq_init_value),
+      .async_valid_o              (async_valid[3]),
+      .async_code_o               (async_code[3*8 +: 8]),
+      .async_vi_o                 (async_vi[3*8 +: 8]),
+      .drain_handle_i             (drain_handle),
+      .drain_vi_i                 (drain_vi),
+      .handle_busy_o              (handle_busy[3]),
+      .vi_busy_o                  (vi_busy[4]),
+      .stat_receive_frame_o       (strobe[hvia_pkg::CounterReceiveFrame]),
+      .stat_receive_not_for_us_o  (strobe[hvia_pkg::CounterReceiveNotForUs]),
+      .stat_receive_malformed_o   (strobe[hvia_pkg::CounterReceiveMalformed]),
+      .stat_receive_bad_vi_o      (strobe[hvia_pkg::CounterReceiveBadVi]),
+      .stat_receive_old_sequence_o(strobe[hvia_pkg::CounterReceiveOldSequence]),
+      .stat_receive_gap_o         (strobe[hvia_pkg::CounterReceiveGap]),
+      .stat_receive_protection_o  (strobe[hvia_pkg::CounterReceiveProtection]),
+      .stat_receive_bus_error_o   (strobe[hvia_pkg::CounterReceiveBusError]),
+      .stat_receive_aborted_o     (strobe[hvia_pkg::CounterReceiveAborted]),
+      .stat_receive_unsupported_o (strobe[hvia_pkg::CounterReceiveUnsupported]),
+      .stat_raw_receive_dropped_o (strobe[hvia_pkg::CounterRawReceiveDropped]),
+      .trace_valid_o              (trace_valid[hvia_pkg::TraceSourceReceive]),
+      .trace_event_o              (trace_event[hvia_pkg::TraceSourceReceive*8 +: 8]),
+      .trace_vi_o                 (trace_vi[hvia_pkg::TraceSourceReceive*8 +: 8]),
+      .trace_seq_o                (trace_seq[hvia_pkg::TraceSourceReceive*16 +: 16]),
+      .quiet_o                    (receive_quiet)
+  );
+
+  gec u_gec (
+      .clk_i,
+      .rst_ni,
+      .enable_i                  (enable),
+      .single_tx_slot_i          (strap_i[hvia_pkg::StrapSingleTransmitSlot]),
+      .single_rx_slot_i          (strap_i[hvia_pkg::StrapSingleReceiveSlot]),
+      .tx_slot_ready_o           (tx_slot_ready),
+      .tx_wvalid_i               (tx_wvalid),
+      .tx_wready_o               (tx_wready),
+      .tx_wdata_i                (tx_wdata),
+      .tx_wbytes_i               (tx_wbytes),
+      .tx_wlast_i                (tx_wlast),
+      .tx_wabort_i               (tx_wabort),
+      .tx_wvi_i                  (tx_wvi),
+      .tx_wseq_i                 (tx_wseq),
+      .rx_valid_o                (rx_valid),
+      .rx_len_o                  (rx_len),
+      .rx_raddr_i                (rx_raddr),
+      .rx_rdata_o                (rx_rdata),
+      .rx_done_i                 (rx_done),
+      .stat_mac_transmit_frame_o (strobe[hvia_pkg::CounterMacTransmitFrame]),
+      .stat_mac_receive_frame_o  (strobe[hvia_pkg::CounterMacReceiveFrame]),
+      .stat_mac_receive_bad_o    (strobe[hvia_pkg::CounterMacReceiveBad]),
+      .stat_mac_receive_long_o   (strobe[hvia_pkg::CounterMacReceiveLong]),
+      .stat_mac_receive_overrun_o(strobe[hvia_pkg::CounterMacReceiveOverrun]),
+      .trace_tx_valid_o          (trace_valid[hvia_pkg::TraceSourceMacTransmit]),
+      .trace_tx_event_o          (trace_event[hvia_pkg::TraceSourceMacTransmit*8 +: 8]),
+      .trace_tx_vi_o             (trace_vi[hvia_pkg::TraceSourceMacTransmit*8 +: 8]),
+      .trace_tx_seq_o            (trace_seq[hvia_pkg::TraceSourceMacTransmit*16 +: 16]),
+      .trace_rx_valid_o          (trace_valid[hvia_pkg::TraceSourceMacReceive]),
+      .trace_rx_event_o          (trace_event[hvia_pkg::TraceSourceMacReceive*8 +: 8]),
+      .trace_rx_vi_o             (trace_vi[hvia_pkg::TraceSourceMacReceive*8 +: 8]),
+      .trace_rx_seq_o            (trace_seq[hvia_pkg::TraceSourceMacReceive*16 +: 16]),
+      .quiet_o                   (gec_quiet),
+      .mac_clk_i,
+      .mac_rst_ni,
+      .mac_tx_valid_o,
+      .mac_tx_ready_i,
+      .mac_tx_data_o,
+      .mac_tx_bytes_o,
+      .mac_tx_last_o,
+      .mac_rx_valid_i,
+      .mac_rx_ready_o,
+      .mac_rx_data_i,
+      .mac_rx_bytes_i,
+      .mac_rx_last_i,
+      .mac_rx_err_i,
+      .mac_quiet_o
+  );
+
+  // --------------------------------------------------------------------------------------------
+  // Translation
+  // --------------------------------------------------------------------------------------------
+  logic        mem_req_valid, mem_req_ready, mem_req_write, mem_wvalid, mem_wready, mem_rvalid, mem_rlast;
+  logic        mem_hint_valid, mem_init_done, mem_refresh, att_quiet, walker_quiet, sdram_quiet;
+  logic [23:0] mem_req_addr, mem_hint_addr;
+  logic [3:0]  mem_req_len;
+  logic [31:0] mem_wdata, mem_rdata;
+
+  att_manager u_att_manager (
+      .clk_i,
+      .rst_ni,
+      .quiet_o           (att_quiet),
+      .ready_o           (att_ready),
+      .req_valid_i       (att_req_valid),
+      .req_ready_o       (att_req_ready),
+      .req_handle_i      (att_req_handle),
+      .req_va_i          (att_req_va),
+      .req_len_i         (att_req_len),
+      .req_tag_i         (att_req_tag),
+      .req_access_i      (att_req_access),
+      .req_vi_i          (att_req_vi),
+      .rsp_valid_o       (att_rsp_valid),
+      .rsp_err_o         (att_rsp_err),
+      .rsp_pa_o          (att_rsp_pa),
+      .rsp_bytes_o       (att_rsp_bytes),
+      .upd_valid_i       (upd_valid),
+      .upd_ready_o       (upd_ready),
+      .upd_op_i          (upd_op),
+      .upd_arg_i         (upd_arg),
+      .upd_count_i       (upd_count),
+      .upd_wvalid_i      (upd_wvalid),
+      .upd_wready_o      (upd_wready),
+      .upd_wdata_i       (upd_wdata),
+      .upd_done_o        (upd_done),
+      .upd_error_o       (upd_error),
+      .stat_translate_o  (strobe[hvia_pkg::CounterAttTranslate]),
+      .stat_level1_read_o(strobe[hvia_pkg::CounterAttLevel1Read]),
+      .stat_level2_read_o(strobe[hvia_pkg::CounterAttLevel2Read]),
+      .stat_error_o      (strobe[hvia_pkg::CounterAttError]),
+      .stat_invalidate_o (strobe[hvia_pkg::CounterAttInvalidate]),
+      .stat_refresh_o    (strobe[hvia_pkg::CounterSdramRefresh]),
+      .sd_clk_i,
+      .sd_rst_ni,
+      .sd_quiet_o        (walker_quiet),
+      .mem_init_done_i   (mem_init_done),
+      .mem_refresh_i     (mem_refresh),
+      .mem_req_valid_o   (mem_req_valid),
+      .mem_req_ready_i   (mem_req_ready),
+      .mem_req_write_o   (mem_req_write),
+      .mem_req_addr_o    (mem_req_addr),
+      .mem_req_len_o     (mem_req_len),
+      .mem_wvalid_o      (mem_wvalid),
+      .mem_wready_i      (mem_wready),
+      .mem_wdata_o       (mem_wdata),
+      .mem_rvalid_i      (mem_rvalid),
+      .mem_rdata_i       (mem_rdata),
+      .mem_rlast_i       (mem_rlast),
+      .mem_rerr_i        (1'b0),
+      .mem_hint_valid_o  (mem_hint_valid),
+      .mem_hint_addr_o   (mem_hint_addr)
+  );
+
+  logic unused_activate;
+
+  sdram_controller u_sdram_controller (
+      .clk_i          (sd_clk_i),
+      .rst_ni         (sd_rst_ni),
+      .timebase_i     (sd_timebase_i),
+      .next_deadline_o(sd_next_deadline_o),
+      .quiet_o        (sdram_quiet),
+      .init_done_o    (mem_init_done),
+      .req_valid_i    (mem_req_valid),
+      .req_ready_o    (mem_req_ready),
+      .req_write_i    (mem_req_write),
+      .req_addr_i     (mem_req_addr),
+      .req_len_i      (mem_req_len),
+      .wvalid_i       (mem_wvalid),
+      .wready_o       (mem_wready),
+      .wdata_i        (mem_wdata),
+      .rvalid_o       (mem_rvalid),
+      .rdata_o        (mem_rdata),
+      .rlast_o        (mem_rlast),
+      .hint_valid_i   (mem_hint_valid),
+      .hint_addr_i    (mem_hint_addr),
+      .sd_cke_o,
+      .sd_cs_n_o,
+      .sd_ras_n_o,
+      .sd_cas_n_o,
+      .sd_we_n_o,
+      .sd_ba_o,
+      .sd_a_o,
+      .sd_dqm_o,
+      .sd_dq_o,
+      .sd_dq_oe_o,
+      .sd_dq_i,
+      .stat_refresh_o (mem_refresh),
+      .stat_activate_o(unused_activate)
+  );
+
+  // --------------------------------------------------------------------------------------------
+  // Trace, counters without a block of their own, quiet
+  // --------------------------------------------------------------------------------------------
+  logic trace_quiet;
+
+  trace #(
+      .Lanes(Lanes)
+  ) u_trace (
+      .clk_i,
+      .rst_ni,
+      .timebase_i,
+      .valid_i      (trace_valid),
+      .event_i      (trace_event),
+      .vi_i         (trace_vi),
+      .seq_i        (trace_seq),
+      .trace_valid_o,
+      .trace_event_o,
+      .trace_vi_o,
+      .trace_seq_o,
+      .trace_time_o,
+      .quiet_o      (trace_quiet)
+  );
+
+  assign strobe[hvia_pkg::CounterPciMasterRead]  = stat_bus_i[0];
+  assign strobe[hvia_pkg::CounterPciMasterWrite] = stat_bus_i[1];
+  assign strobe[hvia_pkg::CounterPciMasterRetry] = stat_bus_i[2];
+  assign strobe[hvia_pkg::CounterPciMasterAbort] = stat_bus_i[3];
+  assign strobe[hvia_pkg::CounterPciParityError] = stat_bus_i[4];
+  assign strobe[hvia_pkg::CounterPciTargetWrite] = stat_bus_i[5];
+  assign strobe[hvia_pkg::CounterPciTargetRead]  = stat_bus_i[6];
+
+  // Numbers without an event in this card.
+  assign strobe[1] = 1'b0;
+  assign strobe[7:4] = '0;
+  assign strobe[15:12] = '0;
+  assign strobe[19] = 1'b0;
+  assign strobe[23:22] = '0;
+  assign strobe[31:29] = '0;
+  assign strobe[47:42] = '0;
+  assign strobe[55:53] = '0;
+  assign strobe[63:59] = '0;
+  assign strobe[71:70] = '0;
+  assign strobe[127:79] = '0;
+
+  assign quiet_o = arbiter_quiet && registers_quiet && counters_quiet && async_quiet && manager_quiet &&
+                   context_quiet && raw_quiet && doorbell_quiet && queue_quiet && fetch_quiet &&
+                   completion_quiet && transmit_quiet && receive_quiet && gec_quiet && att_quiet &&
+                   trace_quiet;
+  assign sd_quiet_o = walker_quiet && sdram_quiet;
+  assign ready_o    = att_ready;
+
+endmodule

@@ -1,0 +1,285 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/card/card_node.h"
+
+#include <algorithm>
+
+#include "Vhvia_board.h"
+#include "sim/gen/hvia_layout.h"
+#include "verilated.h"
+#include "verilated_fst_c.h"
+
+namespace hvia::fabric {
+
+namespace {
+
+constexpr int kResetClocks = 8;
+// Long enough for reset, PCI enumeration and the SDRAM's 200 us of stable power.
+constexpr int64_t kBootMargin = 100'000'000;
+
+}  // namespace
+
+CardNode::CardNode(const Surroundings& s, const CardOptions& options)
+    : s_(s), options_(options), context_(std::make_unique<VerilatedContext>()), bridge_(s.memory, HostBridgeTimingOf(*s.params)) {
+  context_->randReset(2);
+  // Verilator takes 31 bits, and 0 means a seed of its own.
+  context_->randSeed(static_cast<int>((s.seed * 2654435761u + static_cast<uint64_t>(s.index)) % 0x7ffffffe) + 1);
+  context_->traceEverOn(!options.wave.empty());
+  top_ = std::make_unique<Vhvia_board>(context_.get(), "board");
+  if (!options.wave.empty()) {
+    wave_ = std::make_unique<VerilatedFstC>();
+    wave_->set_time_unit("1ps");
+    wave_->set_time_resolution("1ps");
+    top_->trace(wave_.get(), 99);
+    wave_->open(options.wave.c_str());
+    if (!wave_->isOpen()) throw std::runtime_error("wave file " + options.wave + ": cannot be written");
+  }
+}
+
+CardNode::~CardNode() {
+  if (wave_) wave_->close();
+  top_->final();
+}
+
+Time CardNode::BootSpan() const {
+  // A whole number of system clocks, so that edges lie at multiples of the period.
+  const Time span = s_.params->SdramPowerUpTime + kBootMargin;
+  return (span + s_.params->SystemClockPeriod - 1) / s_.params->SystemClockPeriod * s_.params->SystemClockPeriod;
+}
+
+void CardNode::Boot(Time start) {
+  const Params& p = *s_.params;
+  origin_ = start;
+  system_ = {p.SystemClockPeriod, start};
+  sdram_clock_ = {p.SdramClockPeriod, start + p.SdramClockPhase};
+  mac_ = {p.MacClockPeriod, start + p.MacClockPhase};
+  now_ = start;
+  done_ = start - 1;
+  last_system_ = start - p.SystemClockPeriod;
+  sdram_ = std::make_unique<SdramChip>(SdramTiming::From(p), s_.seed, start, [this](int64_t t, const std::string& what) {
+    s_.fabric->Fault(s_.index, "SDRAM at " + std::to_string(t) + " ps: " + what);
+  });
+  enumerator_ = std::make_unique<PciEnumerator>(&bridge_, PciEnumerator::DefaultPlan());
+  top_->rst_ni = 0;
+  top_->clk_i = top_->sd_clk_i = top_->mac_clk_i = 0;
+  top_->strap_i = options_.strap;
+  top_->mac_tx_ready_i = 1;
+  pins_ = bus_.Clock(PciDrive{}, bridge_.drive(), bridge_.gnt_n(), bridge_.idsel());
+  PciCardSample(pins_, top_.get());
+  Settle();
+}
+
+std::string CardNode::NotReady() const {
+  if (!enumerator_->error().empty()) return "PCI enumeration: " + enumerator_->error();
+  if (!enumerator_->done()) return "PCI enumeration has not ended";
+  if (!top_->ready_o) return "the card's SDRAM is not initialised";
+  return "";
+}
+
+bool CardNode::SystemActive() const {
+  return in_reset_ || !options_.skip_quiet || !top_->quiet_o || !bridge_.quiet() || !enumerator_->done();
+}
+
+bool CardNode::SdramActive() const { return in_reset_ || !options_.skip_quiet || !top_->sd_quiet_o || !sdram_->Idle(); }
+
+bool CardNode::MacActive() const { return in_reset_ || !options_.skip_quiet || !top_->mac_quiet_o || rx_busy_; }
+
+Time CardNode::NextSystem() const {
+  if (SystemActive()) return NextEdge(system_);
+  const uint64_t deadline = top_->next_deadline_o;
+  if (deadline >> 47 & 1) return kNever;
+  return std::max(NextEdge(system_), system_.first + static_cast<Time>(deadline) * system_.period);
+}
+
+Time CardNode::NextSdram() const {
+  if (SdramActive()) return NextEdge(sdram_clock_);
+  const uint64_t deadline = top_->sd_next_deadline_o;
+  if (deadline >> 47 & 1) return kNever;
+  return std::max(NextEdge(sdram_clock_), sdram_clock_.first + static_cast<Time>(deadline) * sdram_clock_.period);
+}
+
+// The time from which the MAC takes the first word of a further frame.
+Time CardNode::TransmitOpens() const {
+  const Params& p = *s_.params;
+  const Time longest = static_cast<Time>(kMaxFrame + p.WirePreambleBytes + p.WireFcsBytes + p.WireGapBytes) * 8 * p.WireBitTime;
+  const Time free_at = s_.link.FreeAt();
+  return free_at <= INT64_MIN + longest ? INT64_MIN : free_at - longest;
+}
+
+Time CardNode::NextMac() const {
+  if (MacActive()) return NextEdge(mac_);
+  Time t = kNever;
+  if (!rx_queue_.empty()) t = std::max(NextEdge(mac_), mac_.AtOrAfter(rx_queue_.front().last_byte));
+  if (top_->mac_tx_valid_o && !top_->mac_tx_ready_i) t = std::min(t, std::max(NextEdge(mac_), mac_.AtOrAfter(TransmitOpens())));
+  return t;
+}
+
+Time CardNode::NextEvent() const { return std::min({NextSystem(), NextSdram(), NextMac()}); }
+
+bool CardNode::Quiescent() const {
+  // Refresh goes on for ever and is nobody's business.
+  return !SystemActive() && !SdramActive() && !MacActive() && rx_queue_.empty() && !top_->mac_tx_valid_o;
+}
+
+void CardNode::Settle() { top_->eval(); }
+
+void CardNode::Dump(Time t) {
+  if (wave_) wave_->dump(static_cast<uint64_t>(t - origin_));
+}
+
+// All clocks that rise at t rise together, sample what stands at their inputs, and fall again with
+// the next inputs: so everything combinational, the quiet outputs among it, is settled afterwards.
+void CardNode::Step(Time t) {
+  now_ = std::max(now_, t);
+  const bool system = NextSystem() == t, sdram = NextSdram() == t, mac = NextMac() == t;
+  done_ = t;
+  if (!system && !sdram && !mac) return;
+
+  const SdramPins sdram_pins = {static_cast<bool>(top_->sd_cke_o),   static_cast<bool>(top_->sd_cs_n_o), static_cast<bool>(top_->sd_ras_n_o),
+                                static_cast<bool>(top_->sd_cas_n_o), static_cast<bool>(top_->sd_we_n_o), static_cast<uint8_t>(top_->sd_ba_o),
+                                static_cast<uint16_t>(top_->sd_a_o), static_cast<uint8_t>(top_->sd_dqm_o), top_->sd_dq_o,
+                                static_cast<bool>(top_->sd_dq_oe_o)};
+  const bool tx_beat = mac && top_->mac_tx_valid_o && top_->mac_tx_ready_i;
+  const uint32_t tx_data = top_->mac_tx_data_o;
+  const int tx_bytes = top_->mac_tx_bytes_o;
+  const bool tx_last = top_->mac_tx_last_o;
+  const bool rx_beat = mac && top_->mac_rx_valid_i && top_->mac_rx_ready_o;
+
+  if (system) {
+    top_->timebase_i = system_.Count(t);
+    top_->clk_i = 1;
+    ++edges_;
+  }
+  if (sdram) {
+    top_->sd_timebase_i = sdram_clock_.Count(t);
+    top_->sd_clk_i = 1;
+    ++edges_;
+  }
+  if (mac) {
+    top_->mac_clk_i = 1;
+    ++edges_;
+  }
+  top_->eval();
+  Dump(t);
+
+  if (system) SystemEdge(t);
+  if (sdram) top_->sd_dq_i = sdram_->Tick(sdram_pins, t);
+  if (mac) {
+    if (tx_beat) {
+      for (int i = 0; i < tx_bytes; ++i) tx_frame_.push_back(static_cast<uint8_t>(tx_data >> (8 * i)));
+      if (tx_last) {
+        s_.link.Transmit(t, tx_frame_.data(), tx_frame_.size());
+        tx_frame_.clear();
+      }
+    }
+    if (rx_beat) {
+      rx_offset_ += 4;
+      if (rx_offset_ >= rx_queue_.front().bytes.size()) {
+        rx_queue_.pop_front();
+        rx_busy_ = false;
+      }
+    }
+    MacEdge(t);
+  }
+  top_->clk_i = top_->sd_clk_i = top_->mac_clk_i = 0;
+  Settle();
+  Dump(t + 1);
+  if (system) {
+    TakeTrace();
+    CheckModels(t);
+  }
+}
+
+void CardNode::SystemEdge(Time t) {
+  const uint64_t skipped = static_cast<uint64_t>((t - last_system_) / system_.period) - 1;
+  if (skipped > 0) {
+    bus_.Skip(skipped);
+    bridge_.Skip(skipped);
+  }
+  last_system_ = t;
+  bridge_.Tick(pins_);
+  if (!in_reset_ && !enumerator_->done()) enumerator_->Step();
+  TakeResults(t);
+  if (in_reset_ && system_.Count(t) >= kResetClocks) {
+    in_reset_ = false;
+    top_->rst_ni = 1;
+  }
+  pins_ = bus_.Clock(PciCardDrive(*top_), bridge_.drive(), bridge_.gnt_n(), bridge_.idsel());
+  PciCardSample(pins_, top_.get());
+}
+
+// What the MAC offers and takes at its next edge.
+void CardNode::MacEdge(Time t) {
+  top_->mac_tx_ready_i = !tx_frame_.empty() || TransmitOpens() <= t;
+  if (!rx_busy_ && !rx_queue_.empty() && rx_queue_.front().last_byte <= t) {
+    rx_busy_ = true;
+    rx_offset_ = 0;
+  }
+  top_->mac_rx_valid_i = rx_busy_;
+  if (rx_busy_) {
+    const std::vector<uint8_t>& b = rx_queue_.front().bytes;
+    const size_t left = b.size() - rx_offset_;
+    uint32_t word = 0;
+    for (size_t i = 0; i < std::min<size_t>(4, left); ++i) word |= static_cast<uint32_t>(b[rx_offset_ + i]) << (8 * i);
+    top_->mac_rx_data_i = word;
+    top_->mac_rx_bytes_i = static_cast<uint8_t>(std::min<size_t>(4, left));
+    top_->mac_rx_last_i = left <= 4;
+    top_->mac_rx_err_i = 0;
+  }
+}
+
+void CardNode::TakeResults(Time t) {
+  if (!enumerator_->done()) return;
+  HostResult r;
+  while (bridge_.PopResult(&r)) {
+    if (r.kind != HostCommand::kMemoryRead) continue;  // posted writes answer nobody
+    // A read that nobody answers gives all ones, as on a PC.
+    s_.fabric->ReadComplete(static_cast<int>(r.token), r.status == HostResult::kOk ? r.data : 0xffffffffu, t);
+  }
+}
+
+void CardNode::TakeTrace() {
+  if (options_.recorder == nullptr || !options_.recorder->Tracing()) return;
+  uint32_t valid = top_->trace_valid_o;
+  if (valid == 0) return;
+  const Time at = system_.first + static_cast<Time>(top_->trace_time_o) * system_.period;
+  for (int lane = 0; valid != 0; ++lane, valid >>= 1) {
+    if ((valid & 1) == 0) continue;
+    const auto byte = [lane](const auto& v) { return static_cast<uint8_t>(v[lane / 4] >> (lane % 4 * 8)); };
+    const uint32_t sequence = top_->trace_seq_o[lane / 2] >> (lane % 2 * 16) & 0xffff;
+    options_.recorder->Event(at, s_.index, byte(top_->trace_event_o), byte(top_->trace_vi_o), sequence);
+  }
+}
+
+void CardNode::CheckModels(Time t) {
+  if (bus_.violation_count() == 0) return;
+  s_.fabric->Fault(s_.index, "PCI bus at " + std::to_string(t) + " ps: " + bus_.violations().front());
+}
+
+void CardNode::HostWrite(Time t, int slot, uint32_t address, const uint32_t* data, int count) {
+  (void)slot;
+  now_ = std::max(now_, t);
+  if (options_.recorder != nullptr && address >= kPciBar1Base && address - kPciBar1Base < (1u << kPciBar1Log2)) {
+    options_.recorder->Event(t, s_.index, kTraceEventHostDoorbell, static_cast<uint8_t>((address - kPciBar1Base) / kDoorbellPageBytes), 0);
+  }
+  HostCommand c;
+  c.kind = HostCommand::kMemoryWrite;
+  c.address = address;
+  c.count = count;
+  std::copy(data, data + count, c.data);
+  bridge_.Post(c);
+}
+
+void CardNode::HostRead(Time t, int slot, uint32_t address) {
+  now_ = std::max(now_, t);
+  HostCommand c;
+  c.kind = HostCommand::kMemoryRead;
+  c.address = address;
+  c.token = static_cast<uint64_t>(slot);
+  bridge_.Post(c);
+}
+
+bool CardNode::InterruptLevel() const { return !top_->inta_n_o; }
+
+void CardNode::Deliver(Frame frame) { rx_queue_.push_back(std::move(frame)); }
+
+}  // namespace hvia::fabric
