@@ -17,7 +17,7 @@ const (
 )
 
 // Ring entries.
-var sizes = unit.Sizes{Short: 10_000, Normal: 150_000, Long: 3_000_000}
+var sizes = unit.Sizes{Short: 10_000, Normal: 80_000, Long: 3_000_000}
 
 func spec(width int) verilate.Spec {
 	w := strconv.Itoa(width)
