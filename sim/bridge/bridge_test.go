@@ -58,7 +58,9 @@ func TestFrameUse(t *testing.T) {
 func TestForeignHashesAreRefused(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	f, err := sim.Start(ctx, sim.Config{Mode: sim.Free, Nodes: []sim.Node{{Kind: "echo", Name: "a"}}, MemoryBytes: 1 << 20})
+	program, err := sim.EchoSimulator(ctx)
+	require.NoError(t, err)
+	f, err := sim.Start(ctx, sim.Config{Program: program, Mode: sim.Free, Nodes: []sim.Node{{Kind: "echo", Name: "a"}}, MemoryBytes: 1 << 20})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, f.Close()) }()
 	for name, c := range map[string]struct{ layout, params, print uint64 }{

@@ -58,6 +58,9 @@ func runWorkload(t *testing.T, ctx context.Context, s shape, seed uint64, rounds
 		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(s.maxProcs))
 	}
 	cfg := sim.Config{Threads: workloadThreads, Arguments: s.arguments, Nodes: []sim.Node{{Kind: "echo", Name: "a"}, {Kind: "echo", Name: "b"}}, MemoryBytes: memoryBytes, StuckLimit: s.stuck, Program: s.program}
+	if cfg.Program == "" {
+		cfg.Program = simulator(t)
+	}
 	if s.reversed {
 		cfg.Threads = slices.Clone(cfg.Threads)
 		slices.Reverse(cfg.Threads)

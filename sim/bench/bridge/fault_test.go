@@ -236,6 +236,7 @@ func TestSecondSimulatorOnOnePath(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "fabric.sock")
 	cfg := sim.Config{Threads: twoThreads(), SocketPath: path}
 	f := startFabric(t, ctx, cfg)
+	cfg.Program = simulator(t)
 	cfg.Nodes, cfg.MemoryBytes = []sim.Node{{Kind: "echo", Name: "a"}, {Kind: "echo", Name: "b"}}, memoryBytes
 	_, err := sim.Start(ctx, cfg)
 	require.ErrorIs(t, err, sim.ErrStart)
@@ -280,6 +281,9 @@ func TestBadStart(t *testing.T) {
 		"no program":       {sim.Config{Program: "/nonexistent/hvia-sim"}, "no such file"},
 	} {
 		t.Run(name, func(t *testing.T) {
+			if c.cfg.Program == "" {
+				c.cfg.Program = simulator(t)
+			}
 			_, err := sim.Start(ctx, c.cfg)
 			require.ErrorContains(t, err, c.want)
 		})
@@ -343,7 +347,7 @@ func TestDmaOutsideFramesInUseStopsTheRun(t *testing.T) {
 		"read":  {true, "the card of node 0 (a) tried to read host memory at physical address 0x181000"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			errL, errR, victim := strayTransfer(t, "", c.source)
+			victim, errL, errR := strayTransfer(t, "", c.source)
 			for _, err := range []error{errL, errR} {
 				require.ErrorIs(t, err, bridge.ErrMemoryFault)
 				require.ErrorContains(t, err, c.want)
@@ -356,15 +360,15 @@ func TestDmaOutsideFramesInUseStopsTheRun(t *testing.T) {
 
 func TestMutantUncheckedWriteIsCaught(t *testing.T) {
 	program := mutant(t, "sim/fabric/host_memory.cc", "observer_->OnMemoryFault(node_, true, address);\n    return;", "")
-	errL, errR, victim := strayTransfer(t, program, false)
+	victim, errL, errR := strayTransfer(t, program, false)
 	require.NoError(t, errors.Join(errL, errR))
 	require.NotZero(t, victim)
 }
 
 // strayTransfer lets the card of node 0 read from a frame that is not in use,
-// or that of node 1 write to one. It returns what the threads of both nodes
-// got, and the byte that a stray write changes.
-func strayTransfer(t *testing.T, program string, source bool) (errL, errR error, victim byte) {
+// or that of node 1 write to one. It returns the byte that a stray write
+// changes, and what the threads of both nodes got.
+func strayTransfer(t *testing.T, program string, source bool) (victim byte, errL, errR error) {
 	t.Helper()
 	const stray = 0x7000
 	ctx := testContext(t, time.Minute)
@@ -388,7 +392,7 @@ func strayTransfer(t *testing.T, program string, source bool) (errL, errR error,
 	}, func() error { return errors.Join(right.Sleep(driver.Millisecond), right.Detach()) })
 	peer, err := f.Conn().Memory(1)
 	require.NoError(t, err)
-	return errL, errR, peer.Linear()[stray]
+	return peer.Linear()[stray], errL, errR
 }
 
 func TestContextEndsACall(t *testing.T) {
@@ -459,7 +463,11 @@ func TestCloseEndsWaits(t *testing.T) {
 
 // playOwner starts a fabric, says so and waits to be killed.
 func playOwner(ctx context.Context) error {
-	f, err := sim.Start(ctx, sim.Config{Mode: sim.Free, Nodes: []sim.Node{{Kind: "echo", Name: "a"}}, MemoryBytes: memoryBytes})
+	program, err := sim.EchoSimulator(ctx)
+	if err != nil {
+		return err
+	}
+	f, err := sim.Start(ctx, sim.Config{Program: program, Mode: sim.Free, Nodes: []sim.Node{{Kind: "echo", Name: "a"}}, MemoryBytes: memoryBytes})
 	if err != nil {
 		return err
 	}

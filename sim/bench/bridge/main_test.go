@@ -109,6 +109,9 @@ func startFabric(t *testing.T, ctx context.Context, cfg sim.Config) *sim.Fabric 
 	if cfg.MemoryBytes == 0 {
 		cfg.MemoryBytes = memoryBytes
 	}
+	if cfg.Program == "" {
+		cfg.Program = simulator(t)
+	}
 	f, err := sim.Start(ctx, cfg)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, f.Close()) })
@@ -164,6 +167,14 @@ func play(role string) error {
 		return playVictim(ctx, f)
 	}
 	return fmt.Errorf("unknown role %q", role)
+}
+
+// simulator builds the simulator that knows the test device only.
+func simulator(t *testing.T) string {
+	t.Helper()
+	program, err := sim.EchoSimulator(testContext(t, 5*time.Minute))
+	require.NoError(t, err)
+	return program
 }
 
 // mutant builds a simulator with one planted fault.

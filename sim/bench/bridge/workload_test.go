@@ -313,18 +313,13 @@ func (w *worker) run(seed uint64, rounds int) (string, error) {
 
 // runNodes plays the threads of some nodes in this process.
 func runNodes(ctx context.Context, f *sim.Fabric, nodes []int, seed uint64, rounds int, d disturbance) (string, error) {
-	stop := make(chan struct{})
-	defer close(stop)
+	var stop atomic.Bool
+	defer stop.Store(true)
 	ctx, giveUp := context.WithCancelCause(ctx)
 	defer giveUp(nil)
 	for range d.hogs {
 		go func() {
-			for {
-				select {
-				case <-stop:
-					return
-				default:
-				}
+			for !stop.Load() {
 			}
 		}()
 	}
