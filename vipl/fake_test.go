@@ -145,7 +145,7 @@ func (e *env) dial(node int, a vipl.ViAttributes) (*peer, error) {
 		if !errors.Is(err, vipl.ErrNoMatch) {
 			return p, err
 		}
-		if err := e.t.Sleep(20 * driver.Microsecond); err != nil {
+		if err := e.t.Sleep(200 * driver.Microsecond); err != nil {
 			return nil, err
 		}
 	}
