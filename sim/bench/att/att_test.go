@@ -3,6 +3,7 @@
 package att_test
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -60,6 +61,19 @@ func TestClockRatios(t *testing.T) {
 		require.NoError(t, r.err, "core clock period %d ps", period)
 		t.Logf("core clock period %d ps: %s", period, r)
 	}
+}
+
+// The same with first flops of the synchronisers that resolve each change at
+// random: every crossing's latency varies, no answer does.
+func TestMetastable(t *testing.T) {
+	s := spec()
+	s.Name += "_metastable"
+	s.RTL = slices.Clone(s.RTL)
+	s.RTL[slices.Index(s.RTL, "rtl/cdc_sync.sv")] = "sim/bench/cdc/cc/cdc_sync_metastable.sv"
+	program := unit.Build(t, s)
+	r := run(t, program, options{seed: unit.Seed(t), operations: sizes.Pick() / 4, corePeriod: 30_000})
+	require.NoError(t, r.err)
+	t.Logf("%s", r)
 }
 
 // Skipping quiet time changes no answer and no time.
