@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package vipl_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"hvia/driver"
+	"hvia/sim"
+	"hvia/sim/bridge"
+	"hvia/vipl"
+)
+
+// seed is the seed of runs on the simulated card.
+func seed(t *testing.T) uint64 {
+	t.Helper()
+	if s := os.Getenv("HVIA_SEED"); s != "" {
+		n, err := strconv.ParseUint(s, 0, 64)
+		require.NoError(t, err, "HVIA_SEED")
+		return n
+	}
+	return 1
+}
+
+// runCard runs one program per node on the simulated card and returns the
+// run's digest.
+func runCard(t *testing.T, seed uint64, mains ...main) bridge.Digest {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	defer cancel()
+	var digest bridge.Digest
+	err := driver.Run(ctx, driver.RunConfig{Seed: seed, Finished: func(f *sim.Fabric) (err error) {
+		digest, err = f.Digest(ctx)
+		return err
+	}}, programs(mains...)...)
+	require.NoError(t, err, "replay with HVIA_SEED=%d", seed)
+	return digest
+}
+
+// The scenarios on the RTL, in virtual time.
+func TestScenariosOnTheCard(t *testing.T) {
+	if testing.Short() {
+		t.Skip("needs the simulator with the card, whose build takes minutes")
+	}
+	for _, s := range scenarios {
+		t.Run(s.name, func(t *testing.T) {
+			start := time.Now()
+			d := runCard(t, seed(t), mainsOf(s)...)
+			require.True(t, d.Reproducible)
+			t.Logf("simulated %v, wall %v", d.Time, time.Since(start).Round(time.Millisecond))
+		})
+	}
+}
+
+// The same run twice gives the same frames, wakes and times; another seed
+// scatters memory differently and must still work.
+func TestRunsOnTheCardRepeat(t *testing.T) {
+	if testing.Short() {
+		t.Skip("needs the simulator with the card, whose build takes minutes")
+	}
+	var digests [3]bridge.Digest
+	for i, s := range []uint64{seed(t), seed(t), seed(t) + 1} {
+		digests[i] = runCard(t, s, remoteErrorClient, remoteErrorServer)
+	}
+	require.Equal(t, digests[0], digests[1])
+	require.NotEqual(t, digests[0].Hash, digests[2].Hash)
+}
+
+// A post and its doorbell allocate nothing: the fast path must not feed the
+// garbage collector.
+func TestPostAllocatesNothing(t *testing.T) {
+	if testing.Short() {
+		t.Skip("needs the simulator with the card, whose build takes minutes")
+	}
+	runCard(t, seed(t), func(e *env) error {
+		p, err := e.prepare(writable)
+		if err != nil {
+			return err
+		}
+		var posts [101]*vipl.Descriptor
+		for i := range posts {
+			posts[i] = p.next()
+			posts[i].SetRdmaWrite(p.mem.Segment(0, 4), p.mem.Address(), p.mem.Handle())
+		}
+		n := 0
+		allocations := testing.AllocsPerRun(100, func() {
+			if err := p.vi.PostSend(p.t, posts[n]); err != nil {
+				panic(err)
+			}
+			n++
+		})
+		e.that(fmt.Sprintf("%v allocations for each post", allocations), allocations == 0)
+		for range n {
+			if _, err := p.vi.SendWait(p.t, driver.Second); err == nil {
+				return fmt.Errorf("a post on an idle VI succeeded")
+			}
+		}
+		return nil
+	}, mainsOf(scenario{})[1])
+}
