@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package drivertest_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"hvia/driver"
+	"hvia/driver/drivertest"
+	"hvia/layout"
+	"hvia/sim/bridge"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// run runs one program on one node with a fake card.
+func run(t *testing.T, prepare func(c *drivertest.Card), program func(t *driver.Thread, h *driver.Host) error) (*drivertest.Fabric, error) {
+	t.Helper()
+	f, err := drivertest.New(1, 2)
+	require.NoError(t, err)
+	t.Cleanup(f.Close)
+	if prepare != nil {
+		prepare(f.Node(0).Card)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	return f, driver.RunOn(ctx, f, driver.RunConfig{}, driver.Program{Main: program})
+}
+
+// Whatever is wrong with a card, programs get one clear error and nothing hangs.
+func TestCardsThatAreNotOurs(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		spoil func(c *drivertest.Card)
+		want  error
+		text  []string
+	}{
+		{"another device", func(c *drivertest.Card) { c.ID = 0x10ec8168 }, driver.ErrIdentity, []string{"0x10ec8168", "0x48564941"}},
+		{"another layout", func(c *drivertest.Card) { c.LayoutHash = 0x1234 }, driver.ErrIdentity, []string{"0000000000001234", fmt.Sprintf("%016x", layout.Hash)}},
+		{"a dead card", func(c *drivertest.Card) { c.Dead = true }, driver.ErrDeadline, []string{"InitialiseAtt"}},
+		{"a card that refuses", func(c *drivertest.Card) {
+			c.FailOpcode, c.FailStatus = layout.CommandOpcodeInitialiseAtt, layout.CommandStatusBadArgument
+		}, driver.ErrCommand, []string{"BadArgument"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			_, err := run(t, c.spoil, func(t *driver.Thread, h *driver.Host) error {
+				_, err := h.OpenNic(t)
+				return err
+			})
+			require.ErrorIs(t, err, c.want)
+			for _, text := range c.text {
+				require.ErrorContains(t, err, text)
+			}
+		})
+	}
+}
+
+// A card that dies later: the call that meets it, and every later one, fails.
+func TestCardThatDies(t *testing.T) {
+	f, err := drivertest.New(1, 2)
+	require.NoError(t, err)
+	t.Cleanup(f.Close)
+	card := f.Node(0).Card
+	err = driver.RunOn(t.Context(), f, driver.RunConfig{}, driver.Program{Main: func(t *driver.Thread, h *driver.Host) error {
+		nic, err := h.OpenNic(t)
+		if err != nil {
+			return err
+		}
+		card.Dead = true // nothing runs but this thread
+		_, _, first := h.CreateVi(t, nic.ID, driver.ViAttributes{})
+		_, second := h.CreateTag(t, nic.ID)
+		if !errors.Is(first, driver.ErrDeadline) || !errors.Is(second, driver.ErrClosed) {
+			return fmt.Errorf("got '%v' and '%v'", first, second)
+		}
+		return nil
+	}})
+	require.ErrorIs(t, err, driver.ErrDeadline)
+}
+
+// A command that the card refuses is an error of that call only, and leaves
+// nothing pinned.
+func TestRefusedCommands(t *testing.T) {
+	for _, op := range []layout.CommandOpcode{
+		layout.CommandOpcodeRegisterMemory, layout.CommandOpcodeWriteLevel2, layout.CommandOpcodeCreateVi, layout.CommandOpcodeModifyVi,
+	} {
+		t.Run(op.String(), func(t *testing.T) {
+			f, err := run(t, func(c *drivertest.Card) {
+				c.FailOpcode, c.FailStatus, c.FailAfter = op, layout.CommandStatusBadArgument, 1
+			}, func(t *driver.Thread, h *driver.Host) error {
+				nic, err := h.OpenNic(t)
+				if err != nil {
+					return err
+				}
+				b, err := h.Allocate(t, 1100*driver.PageBytes, driver.Runs)
+				if err != nil {
+					return err
+				}
+				var refused []error
+				for range 2 {
+					_, err := h.Register(t, nic.ID, b.Address(), uint64(b.Len()), 0, driver.Rights{})
+					refused = append(refused, err)
+					v, _, err := h.CreateVi(t, nic.ID, driver.ViAttributes{})
+					refused = append(refused, err)
+					if err == nil {
+						refused = append(refused, v.Modify(t, driver.ViAttributes{MaxTransferSize: 4096}))
+					}
+				}
+				n := 0
+				for _, err := range refused {
+					if err != nil {
+						n++
+						if !errors.Is(err, driver.ErrCommand) {
+							return err
+						}
+					}
+				}
+				if n != 1 {
+					return fmt.Errorf("%d calls were refused: %w", n, errors.Join(refused...))
+				}
+				return nil
+			})
+			require.NoError(t, err)
+			require.Zero(t, f.Node(0).InUse())
+		})
+	}
+}
+
+// Requests that no library sends.
+func TestHostileRequests(t *testing.T) {
+	_, err := run(t, nil, func(t *driver.Thread, h *driver.Host) error {
+		for _, data := range [][]byte{nil, make([]byte, 3), make([]byte, 3000), []byte("hello agent")} {
+			if err := t.Send(driver.ThreadID{Rank: driver.AgentRank}, data); err != nil {
+				return err
+			}
+		}
+		if _, err := h.CreateTag(t, 77); !errors.Is(err, driver.ErrInvalidParameter) {
+			return fmt.Errorf("a NIC handle that is not open: %w", err)
+		}
+		nic, err := h.OpenNic(t)
+		if err != nil {
+			return err
+		}
+		if err := h.DestroyTag(t, nic.ID, 0); !errors.Is(err, driver.ErrTag) {
+			return fmt.Errorf("tag 0: %w", err)
+		}
+		if _, err := h.Counter(t, nic.ID, layout.Counter(200)); !errors.Is(err, driver.ErrInvalidParameter) {
+			return fmt.Errorf("counter 200: %w", err)
+		}
+		if _, err := h.Allocate(t, 1, driver.Scatter(9)); !errors.Is(err, driver.ErrInvalidParameter) {
+			return fmt.Errorf("placement 9: %w", err)
+		}
+		return nil
+	})
+	require.NoError(t, err)
+}
+
+// Everyone waits for someone who does not come: an error, not a hang.
+func TestDeadlockIsReported(t *testing.T) {
+	_, err := run(t, nil, func(t *driver.Thread, h *driver.Host) error {
+		nic, err := h.OpenNic(t)
+		if err != nil {
+			return err
+		}
+		_, err = h.ConnectWait(t, nic.ID, "nobody", driver.Never)
+		return err
+	})
+	require.ErrorIs(t, err, bridge.ErrDeadlock)
+}
+
+// The end of the context ends calls that wait.
+func TestContextEndsARun(t *testing.T) {
+	f, err := drivertest.New(1, 3) // one thread more than will attach
+	require.NoError(t, err)
+	t.Cleanup(f.Close)
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	err = driver.RunOn(ctx, f, driver.RunConfig{}, driver.Program{Main: func(t *driver.Thread, h *driver.Host) error {
+		_, err := h.OpenNic(t)
+		return err
+	}})
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+}
+
+// A program that fails ends the others, and its error is the one that is told.
+func TestFirstFailureEndsTheRun(t *testing.T) {
+	f, err := drivertest.New(2, 4)
+	require.NoError(t, err)
+	t.Cleanup(f.Close)
+	mine := errors.New("my own failure")
+	err = driver.RunOn(t.Context(), f, driver.RunConfig{},
+		driver.Program{Node: 0, Name: "bad", Main: func(t *driver.Thread, _ *driver.Host) error {
+			if err := t.Sleep(driver.Millisecond); err != nil {
+				return err
+			}
+			return mine
+		}},
+		driver.Program{Node: 1, Name: "waits", Main: func(t *driver.Thread, _ *driver.Host) error {
+			_, _, err := t.Receive(driver.Never)
+			return err
+		}})
+	require.ErrorIs(t, err, mine)
+	require.EqualError(t, err, "bad on node 0: my own failure")
+}
