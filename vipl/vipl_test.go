@@ -3,12 +3,15 @@
 package vipl_test
 
 import (
+	"bytes"
+	"fmt"
 	"math/rand/v2"
 	"testing"
 
 	"hvia/driver"
 	"hvia/driver/drivertest"
 	"hvia/layout"
+	"hvia/vipl"
 )
 
 // The scenarios on fake cards: what the library and the agent do, without RTL.
@@ -63,4 +66,65 @@ func TestRunsRepeat(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Endpoints: two hosts write to each other without knowing more than a name.
+func TestEndpoints(t *testing.T) {
+	runFake(t, nil, func(e *env) error { return endpointProgram(e, 0) }, func(e *env) error { return endpointProgram(e, 1) })
+}
+
+func endpointProgram(e *env, node int) error {
+	p, err := vipl.OpenEndpoint(e.t, e.h, 10000)
+	if err != nil {
+		return err
+	}
+	if node == 0 {
+		if err := p.Dial(e.t, vipl.NetAddress{Host: vipl.HostAddress(1), Discriminator: "here"}, driver.Second); err != nil {
+			return err
+		}
+	} else {
+		if err := p.Accept(e.t, "here", driver.Second); err != nil {
+			return err
+		}
+	}
+	for i := range 100 { // more than there are descriptors
+		copy(p.Bytes(), pattern(3000, i+node))
+		p.Bytes()[2999] = byte(i + 1)
+		if err := p.Write(e.t, 0, 3000, 5000, driver.Second); err != nil {
+			return err
+		}
+		if err := p.Poll(e.t, 7999, byte(i+1), driver.Second); err != nil {
+			return fmt.Errorf("message %d: %w", i, err)
+		}
+		want := pattern(3000, i+1-node)
+		want[2999] = byte(i + 1)
+		e.that(fmt.Sprintf("message %d", i), bytes.Equal(p.Bytes()[5000:8000], want))
+	}
+	e.is("beyond the peer's buffer", p.Write(e.t, 0, 3000, 7001, driver.Second), vipl.ErrInvalidParameter)
+	e.is("beyond the own buffer", p.Write(e.t, 7001, 3000, 0, driver.Second), vipl.ErrInvalidParameter)
+	e.is("poll outside", p.Poll(e.t, 10000, 0, 0), vipl.ErrInvalidParameter)
+	e.is("poll for what does not come", p.Poll(e.t, 9999, 1, driver.Millisecond), vipl.ErrTimeout)
+	if err := (&peer{env: e}).settled(1 - node); err != nil {
+		return err
+	}
+	return p.Close(e.t)
+}
+
+// What is not an endpoint is refused by one.
+func TestEndpointRefusesStrangers(t *testing.T) {
+	runFake(t, nil, func(e *env) error {
+		v, err := e.nic.CreateVi(e.t, vipl.ViAttributes{})
+		if err != nil {
+			return err
+		}
+		e.is("a stranger", (&peer{env: e, vi: v}).redial(1), vipl.ErrReject)
+		return nil
+	}, func(e *env) error {
+		p, err := vipl.OpenEndpoint(e.t, e.h, 100)
+		if err != nil {
+			return err
+		}
+		e.is("accept", p.Accept(e.t, "test", driver.Second), vipl.ErrInvalidParameter)
+		return nil
+	})
 }

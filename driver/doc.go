@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package driver is the host side below VIPL: threads of simulated hosts with
+// their virtual clocks, host memory in scattered frames, the card's registers
+// and commands, and the kernel agent of each node, which owns the card, its
+// translation table, its VIs and the connection protocol.
+//
+// Run starts a fabric and runs one program per thread:
+//
+//	err := driver.Run(ctx, driver.RunConfig{},
+//		driver.Program{Node: 0, Name: "client", Main: client},
+//		driver.Program{Node: 1, Name: "server", Main: server})
+//
+// Privileged work goes through the agent: a request is a message to its
+// thread, which serves requests in the order of simulated time, so that a run
+// does not depend on the order in which goroutines happen to run. Posting,
+// doorbells and polling do not go through it; package vipl does them with a
+// Thread and host memory alone.
+package driver
