@@ -67,6 +67,6 @@ func simulatorSpec() (verilate.Spec, error) {
 	return verilate.Spec{
 		Name: "hvia-sim", Top: "hvia_board", RTL: rtl, Cpp: cpp,
 		Headers: []string{"sim/fabric/*.h", "sim/card/*.h", "sim/model/*.h", "sim/gen/*.h"},
-		Trace:   true, Libs: []string{"-pthread"},
+		Trace:   true, Objects: true, Libs: []string{"-pthread"},
 	}, nil
 }

@@ -12,7 +12,10 @@ namespace hvia::fabric {
 
 namespace {
 
-constexpr int kResetClocks = 8;
+constexpr int kResetClocks = 16;
+// Flip-flops hold noise until the first clock of their domain in reset, and so do those of the
+// checkers: they are listened to from here on.
+constexpr int kNoiseClocks = 8;
 // Long enough for reset, PCI enumeration and the SDRAM's 200 us of stable power.
 constexpr int64_t kBootMargin = 100'000'000;
 
@@ -24,6 +27,7 @@ CardNode::CardNode(const Surroundings& s, const CardOptions& options)
   // Verilator takes 31 bits, and 0 means a seed of its own.
   context_->randSeed(static_cast<int>((s.seed * 2654435761u + static_cast<uint64_t>(s.index)) % 0x7ffffffe) + 1);
   context_->traceEverOn(!options.wave.empty());
+  context_->assertOn(false);
   top_ = std::make_unique<Vhvia_board>(context_.get(), "board");
   if (!options.wave.empty()) {
     wave_ = std::make_unique<VerilatedFstC>();
@@ -59,8 +63,11 @@ void CardNode::Boot(Time start) {
     s_.fabric->Fault(s_.index, "SDRAM at " + std::to_string(t) + " ps: " + what);
   });
   enumerator_ = std::make_unique<PciEnumerator>(&bridge_, PciEnumerator::DefaultPlan());
-  top_->rst_ni = 0;
   top_->clk_i = top_->sd_clk_i = top_->mac_clk_i = 0;
+  // RST# falls before the first clock: flip-flops hold noise until then.
+  top_->rst_ni = 1;
+  Settle();
+  top_->rst_ni = 0;
   top_->strap_i = options_.strap;
   top_->mac_tx_ready_i = 1;
   pins_ = bus_.Clock(PciDrive{}, bridge_.drive(), bridge_.gnt_n(), bridge_.idsel());
@@ -138,6 +145,7 @@ void CardNode::Step(Time t) {
                                 static_cast<bool>(top_->sd_cas_n_o), static_cast<bool>(top_->sd_we_n_o), static_cast<uint8_t>(top_->sd_ba_o),
                                 static_cast<uint16_t>(top_->sd_a_o), static_cast<uint8_t>(top_->sd_dqm_o), top_->sd_dq_o,
                                 static_cast<bool>(top_->sd_dq_oe_o)};
+  context_->time(static_cast<uint64_t>(t - origin_));
   const bool tx_beat = mac && top_->mac_tx_valid_o && top_->mac_tx_ready_i;
   const uint32_t tx_data = top_->mac_tx_data_o;
   const int tx_bytes = top_->mac_tx_bytes_o;
@@ -162,7 +170,8 @@ void CardNode::Step(Time t) {
   Dump(t);
 
   if (system) SystemEdge(t);
-  if (sdram) top_->sd_dq_i = sdram_->Tick(sdram_pins, t);
+  // Before its reset the controller drives noise; the chip has no power yet, as it were.
+  if (sdram && !in_reset_) top_->sd_dq_i = sdram_->Tick(sdram_pins, t);
   if (mac) {
     if (tx_beat) {
       for (int i = 0; i < tx_bytes; ++i) tx_frame_.push_back(static_cast<uint8_t>(tx_data >> (8 * i)));
@@ -199,6 +208,7 @@ void CardNode::SystemEdge(Time t) {
   bridge_.Tick(pins_);
   if (!in_reset_ && !enumerator_->done()) enumerator_->Step();
   TakeResults(t);
+  if (in_reset_ && system_.Count(t) == kNoiseClocks) context_->assertOn(true);
   if (in_reset_ && system_.Count(t) >= kResetClocks) {
     in_reset_ = false;
     top_->rst_ni = 1;

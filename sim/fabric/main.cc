@@ -115,7 +115,12 @@ Options Parse(int argc, char** argv) {
     else if (name == "--on-death") {
       if (value != "stop" && value != "continue") throw UsageError("--on-death " + value + ": want stop or continue");
       o.scheduler.continue_on_death = value == "continue";
-    } else if (name == "--owner-fd") o.owner_fd = static_cast<int>(Number(name, value, 0, 1 << 20));
+    } else if (name == "--no-skip") o.skip_quiet = Number(name, value, 0, 1) == 0;
+    else if (name == "--strap") o.strap = static_cast<uint32_t>(Number(name, value, 0, UINT32_MAX));
+    else if (name == "--trace") o.trace = value;
+    else if (name == "--frames") o.frames = value;
+    else if (name == "--wave") o.wave = value;
+    else if (name == "--owner-fd") o.owner_fd = static_cast<int>(Number(name, value, 0, 1 << 20));
     else if (name == "--fault") {
       if (value != "ignore-running") throw UsageError("--fault " + value + ": want ignore-running");
       o.scheduler.ignore_running = true;
