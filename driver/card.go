@@ -187,7 +187,7 @@ func (c *Card) awaitReady() error {
 			return nil
 		}
 		if waited >= readyLimit {
-			return fmt.Errorf("State reads %#x, not ready after %v: %w", v, readyLimit, ErrDeadline)
+			return fmt.Errorf("register State reads %#x, not ready after %v: %w", v, readyLimit, ErrDeadline)
 		}
 		if err := c.thread.Sleep(10 * Microsecond); err != nil {
 			return err
@@ -235,7 +235,7 @@ func (c *Card) stop() error {
 			break
 		}
 		if waited >= readyLimit {
-			return fmt.Errorf("Control reads %#x, not reset after %v: %w", v, readyLimit, ErrDeadline)
+			return fmt.Errorf("register Control reads %#x, not reset after %v: %w", v, readyLimit, ErrDeadline)
 		}
 		if err := c.thread.Sleep(10 * Microsecond); err != nil {
 			return err

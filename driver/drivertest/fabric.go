@@ -156,7 +156,6 @@ type port struct {
 	deadline driver.Time
 	due      driver.Time // of the wake that has been decided
 	decided  *bridge.Wake
-	pending  []bridge.Command
 	mailbox  []bridge.Wake
 	part     []byte // of a message under way
 	reply    *uint32

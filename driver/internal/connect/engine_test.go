@@ -37,7 +37,6 @@ type node struct {
 	connected map[int]Link // by VI index: what the card was told
 	lost      map[int]bool
 	refuse    error // the card refuses to connect
-	calls     int   // callbacks
 }
 
 func (n *node) Send(frame []byte) {
