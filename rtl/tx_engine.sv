@@ -282,7 +282,7 @@ module tx_engine #(
       .job_physical_i(raw),
       .job_handle_i(data_handle_q),
       .job_va_i(data_q),
-      .job_len_i(payload[15:0]),
+      .job_len_i(raw ? left_q[15:0] : payload[15:0]),
       .job_bound_i(left_q),
       .job_tag_i(ctx_tag),
       .job_access_i(hvia_pkg::AttAccessLocal),
