@@ -160,6 +160,8 @@ type result struct {
 	raceBoth   uint64 // of these, with different answers before and after
 	codes      map[layout.AttError]uint64
 	level1     uint64
+	level2     uint64
+	invalid    uint64 // invalidations carried out
 	jumps      uint64
 	clocks     uint64
 	digest     string
@@ -689,6 +691,8 @@ func (g *generator) judge(e event) error {
 		g.res.operations++
 		if u.refused {
 			g.res.refused++
+		} else if u.op.Kind == opInvalidate {
+			g.res.invalid++
 		}
 	case evResponse:
 		tr := g.pending[e.ID]
@@ -704,6 +708,9 @@ func (g *generator) judge(e event) error {
 		g.res.codes[got.code]++
 		if e.Flags&1 != 0 {
 			g.res.level1++
+		}
+		if e.Flags&2 != 0 {
+			g.res.level2++
 		}
 		found := false
 		for _, a := range tr.answers {
@@ -755,8 +762,14 @@ func (g *generator) finish(b *bench) error {
 			refused += n
 		}
 	}
-	if f[0] != answered || f[3] != refused || f[1] != g.res.level1 {
-		return fmt.Errorf("statistics: %d translations, %d refused, %d level-1 reads; answers say %d, %d, %d", f[0], f[3], f[1], answered, refused, g.res.level1)
+	got := [5]uint64{f[0], f[1], f[2], f[3], f[4]}
+	want := [5]uint64{answered, g.res.level1, g.res.level2, refused, g.res.invalid}
+	if got != want {
+		return fmt.Errorf("statistics: translations, level-1 reads, level-2 reads, refused, invalidations are %d; answers say %d", got, want)
+	}
+	// The strobe counts refreshes after initialisation, which has eight; a reset may swallow one.
+	if inits := g.res.resets + 1; f[5] > f[6] || f[6]-f[5] > 9*inits {
+		return fmt.Errorf("statistics: %d refreshes strobed of %d given, with %d initialisations", f[5], f[6], inits)
 	}
 	if err := b.cmd.Wait(); err != nil {
 		return b.fail(err)
