@@ -6,11 +6,11 @@
 //
 // The counts live in a RAM with one update per clock. Events wait in two bit
 // planes, a number from 0 to 3 for each counter; serving a counter takes all of
-// it in one addition. Counters that hold 2 or 3 go before those that hold 1, and
-// among equals those that were not served yet in the present round, so that a
-// counter hit in every clock is neither lost nor keeps the others waiting for
-// ever. Nothing is lost as long as no counter collects more than three events
-// between two services; the checker holds every simulation against that.
+// it in one addition. The fullest go first, and among equals those that were not
+// served yet in the present round, so that a counter hit in every clock is neither
+// lost nor keeps the others waiting for ever. Nothing is lost as long as no counter
+// collects more than three events between two services; the checker holds every
+// simulation against that.
 //
 // A read answers one clock after the index, and lags behind events by the
 // services that are still due.
@@ -40,7 +40,7 @@ module counters (
   logic [127:0] round_q, round_d;
   logic [127:0] known_q, known_d;
 
-  logic [127:0] waiting, urgent, pick;
+  logic [127:0] waiting, full, urgent, pick;
   logic [  6:0] pick_index;
   logic [  1:0] pick_amount;
   logic         pick_valid;
@@ -48,6 +48,7 @@ module counters (
   always_comb begin
     waiting     = plane0_q | plane1_q;
     pick_valid  = |waiting;
+    full        = '0;
     urgent      = '0;
     pick        = '0;
     pick_index  = '0;
@@ -57,7 +58,8 @@ module counters (
     plane1_d    = plane1_q;
     if (pick_valid) begin
       if (!(|(waiting & round_q))) round_d = '1;
-      urgent = (|plane1_q) ? plane1_q : plane0_q;
+      full   = plane1_q & plane0_q;
+      urgent = (|full) ? full : (|plane1_q) ? plane1_q : plane0_q;
       if (|(urgent & round_d)) urgent = urgent & round_d;
       pick        = urgent & (~urgent + 128'd1);
       pick_index  = {|(pick & Index6), |(pick & Index5), |(pick & Index4), |(pick & Index3),

@@ -52,7 +52,7 @@ func TestRegistersMutants(t *testing.T) {
 		"doorbell_leak": {File: registers, Old: "assign db_wvalid_o = tgt_wvalid_i && tgt_wbar_i && !hold_off;", New: "assign db_wvalid_o = tgt_wvalid_i && tgt_wbar_i;"},
 		"two_for_one":   {File: counters, Old: "plane1_d    = plane1_q & ~pick;", New: "plane1_d    = plane1_q;"},
 		"no_forward":    {File: counters, Old: "(add_valid_q && (add_index_q == pick_index)) ? add_sum : mem[pick_index]", New: "mem[pick_index]"},
-		"no_urgency":    {File: counters, Old: "urgent = (|plane1_q) ? plane1_q : plane0_q;", New: "urgent = waiting;"},
+		"no_urgency":    {File: counters, Old: "urgent = (|full) ? full : (|plane1_q) ? plane1_q : plane0_q;", New: "urgent = waiting;"},
 		"cut_off":       {File: resets, Old: "StQuiesce: if (bus_idle_i) state_d = StAssert;", New: "StQuiesce: state_d = StAssert;"},
 		"early_ready":   {File: resets, Old: "assign all_live  = core_live && (&live_sync);", New: "assign all_live  = core_live;"},
 	} {
