@@ -126,6 +126,7 @@ func playVictim(ctx context.Context, f *sim.Fabric) error {
 	if err != nil {
 		return err
 	}
+	fmt.Println("attached")
 	for {
 		if err := t.Sleep(driver.Nanosecond); err != nil {
 			return err
@@ -140,10 +141,7 @@ func TestKilledClientIsNamed(t *testing.T) {
 			ctx := testContext(t, time.Minute)
 			f := startFabric(t, ctx, sim.Config{Mode: mode, Threads: twoThreads(), MapNodes: []int{0}})
 			left := attach(t, ctx, f, 0, 0, "left")
-			victim := spawn(t, "victim", "HVIA_PATH="+f.Path())
-			if mode == sim.Free {
-				awaitAttached(t, ctx, f, 1, "right")
-			}
+			victim := spawnVictim(t, f)
 			require.NoError(t, left.Begin())
 			killed := make(chan time.Time, 1)
 			go func() {
@@ -160,30 +158,27 @@ func TestKilledClientIsNamed(t *testing.T) {
 	}
 }
 
-// awaitAttached waits until another process holds a thread: claiming it is
-// then refused.
-func awaitAttached(t *testing.T, ctx context.Context, f *sim.Fabric, node int, name string) {
+// spawnVictim returns when the victim has attached its thread.
+func spawnVictim(t *testing.T, f *sim.Fabric) *exec.Cmd {
 	t.Helper()
-	probe, err := sim.Attach(ctx, f.Path(), bridge.Options{Nodes: []int{node}})
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), roleVariable+"=victim", "HVIA_PATH="+f.Path())
+	cmd.Stderr = os.Stderr
+	out, err := cmd.StdoutPipe()
 	require.NoError(t, err)
-	defer probe.Close()
-	for {
-		th, err := driver.Attach(ctx, probe.Conn(), driver.ThreadID{Node: node}, name)
-		if err != nil && strings.Contains(err.Error(), "is attached already") {
-			return
-		}
-		require.NoError(t, err)
-		require.NoError(t, th.Detach())
-		time.Sleep(20 * time.Millisecond)
-	}
+	require.NoError(t, cmd.Start())
+	t.Cleanup(func() { end(cmd) })
+	line, err := bufio.NewReader(out).ReadString('\n')
+	require.NoError(t, err)
+	require.Equal(t, "attached\n", line)
+	return cmd
 }
 
 func TestOthersGoOnAfterADeath(t *testing.T) {
 	ctx := testContext(t, time.Minute)
 	f := startFabric(t, ctx, sim.Config{Mode: sim.Free, Threads: twoThreads(), MapNodes: []int{0}, ContinueOnDeath: true})
 	left := attach(t, ctx, f, 0, 0, "left")
-	victim := spawn(t, "victim", "HVIA_PATH="+f.Path())
-	awaitAttached(t, ctx, f, 1, "right")
+	victim := spawnVictim(t, f)
 	require.NoError(t, victim.Process.Kill())
 	_ = victim.Wait()
 	// Its frames were never in use; as a sink its memory takes the transfer.
@@ -191,12 +186,15 @@ func TestOthersGoOnAfterADeath(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, useAreas(m))
 	w := &worker{t: left, memory: m.Linear()}
+	// The death reaches the simulator some time after the process is gone;
+	// from then on the place of its thread is free.
+	probe, err := sim.Attach(ctx, f.Path(), bridge.Options{Nodes: []int{1}})
+	require.NoError(t, err)
+	defer probe.Close()
 	require.Eventually(t, func() bool {
-		// The death reaches the simulator some time after the process is gone.
-		d, err := f.Digest(ctx)
-		return err == nil && !d.Reproducible
+		th, err := driver.Attach(ctx, probe.Conn(), driver.ThreadID{Node: 1}, "right")
+		return err == nil && th.Detach() == nil
 	}, noticeLimit, 10*time.Millisecond)
-	time.Sleep(50 * time.Millisecond)
 	require.NoError(t, w.start(0, areaOf(0).target(0), 64, false))
 	require.NoError(t, w.finish(0))
 	require.NoError(t, left.Sleep(10*driver.Millisecond))

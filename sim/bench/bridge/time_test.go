@@ -336,8 +336,11 @@ func TestFreeMode(t *testing.T) {
 			return nil
 		}
 	}
+	begin := time.Now()
 	errL, errR := both(side(0), side(1))
 	require.NoError(t, errors.Join(errL, errR))
+	// A wake-up that is lost would be made good by a time-out of 10 s only.
+	require.Less(t, time.Since(begin), 8*time.Second)
 
 	// Quiet: simulated time stands still, while wall time-outs still end.
 	th := attach(t, ctx, f, 0, 9, "idle")
