@@ -73,6 +73,17 @@ func TestRunsOnTheCardRepeat(t *testing.T) {
 	require.NotEqual(t, digests[0].Hash, digests[2].Hash)
 }
 
+// In free mode the same programs run in wall time.
+func TestFreeModeOnTheCard(t *testing.T) {
+	if testing.Short() {
+		t.Skip("needs the simulator with the card, whose build takes minutes")
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	require.NoError(t, driver.Run(ctx, driver.RunConfig{Seed: seed(t), Fabric: sim.Config{Mode: sim.Free}},
+		programs(func(e *env) error { return endpointProgram(e, 0) }, func(e *env) error { return endpointProgram(e, 1) })...))
+}
+
 // A post and its doorbell allocate nothing: the fast path must not feed the
 // garbage collector.
 func TestPostAllocatesNothing(t *testing.T) {

@@ -73,6 +73,7 @@ func TestEndpoints(t *testing.T) {
 	runFake(t, nil, func(e *env) error { return endpointProgram(e, 0) }, func(e *env) error { return endpointProgram(e, 1) })
 }
 
+// endpointProgram writes many messages to and fro.
 func endpointProgram(e *env, node int) error {
 	p, err := vipl.OpenEndpoint(e.t, e.h, 10000)
 	if err != nil {
