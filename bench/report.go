@@ -10,6 +10,7 @@ import (
 	"math/bits"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -32,7 +33,24 @@ type Report struct {
 
 // Results is everything that was measured in simulated time.
 type Results struct {
+	RDMAWrite    []RDMAWriteResult `json:"rdma_write"`
+	Stages       *Stages           `json:"stages,omitempty"`        // where the hardware time of the shortest message goes
+	Digest       string            `json:"digest,omitempty"`        // hash over frames, wakes, messages and their times
+	CrossTraffic *CrossTraffic     `json:"cross_traffic,omitempty"` // the ping-pong beside a second VI's traffic
+}
+
+// Stages is the time between the events of a one-frame message, from the card's
+// trace port, as means over all counted messages. The sum is HardwarePs.
+type Stages struct {
+	Size int     `json:"size"`
+	Rows []Stage `json:"rows"`
+}
+
+// CrossTraffic is the ping-pong again while both nodes send on a second VI.
+type CrossTraffic struct {
 	RDMAWrite []RDMAWriteResult `json:"rdma_write"`
+	Messages  int               `json:"messages"` // sent on the second VI, both directions
+	Digest    string            `json:"digest"`
 }
 
 // RDMAWriteResult is the ping-pong of one message length. HalfRTTPs is
@@ -94,7 +112,11 @@ func BytesPerSecond(size int, ps int64) int64 {
 
 // Verified is true if something was measured and every byte of it was right.
 func (r *Report) Verified() bool {
-	for _, w := range r.Results.RDMAWrite {
+	rows := r.Results.RDMAWrite
+	if r.Results.CrossTraffic != nil {
+		rows = slices.Concat(rows, r.Results.CrossTraffic.RDMAWrite)
+	}
+	for _, w := range rows {
 		if !w.Verified {
 			return false
 		}
@@ -172,6 +194,8 @@ func (r *Report) WriteText(w io.Writer) error {
 		}
 		b.WriteString("\n")
 	}
+	r.writeCrossTraffic(&b)
+	r.writeStages(&b)
 	fmt.Fprintf(&b, "\nwall: %.1f s, and %.1f s to build the simulator\n", r.Wall.Seconds, r.Wall.BuildSeconds)
 	for _, n := range r.Notes {
 		fmt.Fprintf(&b, "note: %s\n", n)
@@ -184,6 +208,35 @@ func (r *Report) WriteText(w io.Writer) error {
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+func (r *Report) writeCrossTraffic(b *strings.Builder) {
+	c := r.Results.CrossTraffic
+	if c == nil {
+		return
+	}
+	fmt.Fprintf(b, "\nThe same beside %d messages on a second VI:\n", c.Messages)
+	for _, m := range c.RDMAWrite {
+		check := "ok"
+		if !m.Verified {
+			check = "FAIL"
+		}
+		fmt.Fprintf(b, "%8d %12s %12s %12s %10.2f  %s\n", m.Size, us(m.HalfRTTPs), us(m.HardwarePs), us(m.HostPs), float64(m.BytesPerSec)/1e6, check)
+	}
+}
+
+func (r *Report) writeStages(b *strings.Builder) {
+	s := r.Results.Stages
+	if s == nil {
+		return
+	}
+	fmt.Fprintf(b, "\nWhere the hardware time of %d bytes goes (mean, from the trace port):\n", s.Size)
+	var sum int64
+	for _, row := range s.Rows {
+		fmt.Fprintf(b, "%12s us  %s\n", us(row.MeanPs), row.Name)
+		sum += row.MeanPs
+	}
+	fmt.Fprintf(b, "%12s us  from the doorbell's store to the data in the peer's memory\n", us(sum))
 }
 
 // DemoSchema names the shape of a DemoReport.

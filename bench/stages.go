@@ -4,10 +4,12 @@ package bench
 
 import (
 	"bufio"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"slices"
 
 	"hvia/layout"
 )
@@ -33,6 +35,8 @@ func ReadTrace(path string) ([]TraceEvent, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the trace %s: %w", path, err)
 	}
+	// A frame's end is noted when it is sent; the order is that of the times.
+	slices.SortStableFunc(events, func(a, b TraceEvent) int { return cmp.Compare(a.TimePs, b.TimePs) })
 	return events, nil
 }
 

@@ -4,7 +4,7 @@
 package params
 
 // Hash identifies this version of all numbers.
-const Hash uint64 = 0x24e48ca45be7fe7f
+const Hash uint64 = 0xe49c74300c919d40
 
 // Values of the base profile.
 const (
@@ -51,6 +51,7 @@ const (
 	WireGapBytes             = 12        // byte: inter-frame gap
 	PhyTransmitDelay         = 152000    // ps: PHY, transmit
 	PhyReceiveDelay          = 384000    // ps: PHY, receive
+	MacReceiveFifoBytes      = 32768     // byte: frames that the MAC holds while the card has no free buffer
 	CableDelay               = 25000     // ps: cable
 	HostPostTime             = 5250000   // ps: VipPostSend up to the doorbell store
 	HostPollPeriod           = 220000    // ps: period of a polling loop

@@ -39,6 +39,7 @@ var wireTable = []Param{
 	{"WireGapBytes", Model, 12, "byte", Sourced, "IEEE 802.3 clause 4", "inter-frame gap"},
 	{"PhyTransmitDelay", Model, 152000, "ps", Guess, "DP83865-class PHY, GMII to MDI", "PHY, transmit"},
 	{"PhyReceiveDelay", Model, 384000, "ps", Sourced, "DP83865 data sheet, MDI to GMII", "PHY, receive"},
+	{"MacReceiveFifoBytes", Model, 32768, "byte", Sourced, "DP83820: 32 KB receive FIFO", "frames that the MAC holds while the card has no free buffer"},
 	{"CableDelay", Model, 25000, "ps", Structure, "5 m at 5 ns/m", "cable"},
 }
 

@@ -7,7 +7,8 @@
 //
 // Received frames are dropped and counted, each once, by the first reason that holds: bad (the MAC
 // says so, or shorter than the minimum), long (more than `MaxFrame` bytes), overrun (no slot was
-// free at its first beat). Frames that begin while `enable_i` is 0 are ignored and not counted.
+// free at its first beat). A MAC with a buffer of its own looks at `mac_rx_room_o` before it begins a
+// frame and reports with `mac_rx_overrun_i` what it had to drop itself; one without ignores both. Frames that begin while `enable_i` is 0 are ignored and not counted.
 //
 // Slots are used in turn, so a slot's number never crosses; what crosses are frame lengths and events
 // through `cdc_fifo`, whose words order all accesses to a slot's memory and length. Events reach the
@@ -69,6 +70,8 @@ module gec (
     input  logic [2:0]  mac_rx_bytes_i,
     input  logic        mac_rx_last_i,
     input  logic        mac_rx_err_i,
+    output logic        mac_rx_room_o,     // a frame that begins now finds a slot
+    input  logic        mac_rx_overrun_i,  // one clock for each frame that the MAC dropped
     output logic        mac_quiet_o
 );
 
@@ -256,8 +259,8 @@ module gec (
   assign mac_rx_ready_o = rx_event_ready;
   assign rx_beat        = mac_rx_valid_i & mac_rx_ready_o;
   assign rx_on          = rx_inside_q ? rx_on_q : rx_enable;
-  assign rx_store       = rx_inside_q ? rx_store_q
-                                      : rx_enable & (rx_used_q < (single_rx_slot_i ? 2'd1 : 2'd2));
+  assign mac_rx_room_o  = ~rx_enable | (rx_used_q < (single_rx_slot_i ? 2'd1 : 2'd2));
+  assign rx_store       = rx_inside_q ? rx_store_q : rx_enable & mac_rx_room_o;
   assign rx_size        = {rx_waddr_q, 2'b00} + {{(AddrW){1'b0}}, mac_rx_bytes_i};
 
   always_comb begin
@@ -376,7 +379,20 @@ module gec (
   assign stat_mac_receive_frame_o   = rx_arrive;
   assign stat_mac_receive_bad_o     = rx_ended & (rx_event_kind == EndBad);
   assign stat_mac_receive_long_o    = rx_ended & (rx_event_kind == EndLong);
-  assign stat_mac_receive_overrun_o = rx_ended & (rx_event_kind == EndOverrun);
+  logic mac_overrun, mac_overrun_src_quiet, mac_overrun_dst_quiet;
+  cdc_pulse u_mac_overrun (
+      .src_clk_i  (mac_clk_i),
+      .src_rst_ni (mac_rst_n),
+      .src_pulse_i(mac_rx_overrun_i),
+      .src_quiet_o(mac_overrun_src_quiet),
+      .dst_clk_i  (clk_i),
+      .dst_rst_ni (core_rst_n),
+      .dst_pulse_o(mac_overrun),
+      .dst_quiet_o(mac_overrun_dst_quiet)
+  );
+
+  // Only one of the two can come: a MAC with a buffer never begins a frame without room.
+  assign stat_mac_receive_overrun_o = (rx_ended & (rx_event_kind == EndOverrun)) | mac_overrun;
 
   // A good frame has more than one beat, so its start and its end are two events.
   assign trace_rx_valid_o = rx_event_valid & (rx_event_start | rx_arrive);
@@ -387,8 +403,8 @@ module gec (
 
   // The receive engine's reads change a register here, but they are its own: it is not quiet then.
   assign quiet_o = tx_cmd_src_quiet & tx_event_dst_quiet & rx_event_dst_quiet & rx_free_src_quiet &
-                   ~tx_write & ~tx_wabort_i & ~rx_done_i & core_live;
+                   mac_overrun_dst_quiet & ~tx_write & ~tx_wabort_i & ~rx_done_i & core_live;
   assign mac_quiet_o = tx_cmd_dst_quiet & tx_event_src_quiet & rx_event_src_quiet & rx_free_dst_quiet &
-                       rx_enable_settled & ~tx_beat & ~(~tx_run_q & tx_cmd_valid) & ~rx_beat & mac_live;
+                       mac_overrun_src_quiet & rx_enable_settled & ~tx_beat & ~(~tx_run_q & tx_cmd_valid) & ~rx_beat & mac_live;
 
 endmodule

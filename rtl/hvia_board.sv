@@ -66,6 +66,8 @@ module hvia_board (
     input  logic [2:0]   mac_rx_bytes_i,
     input  logic         mac_rx_last_i,
     input  logic         mac_rx_err_i,
+    output logic         mac_rx_room_o,
+    input  logic         mac_rx_overrun_i,
 
     // Trace
     output logic [8:0]   trace_valid_o,
@@ -251,6 +253,8 @@ module hvia_board (
       .mac_rx_bytes_i,
       .mac_rx_last_i,
       .mac_rx_err_i,
+      .mac_rx_room_o,
+      .mac_rx_overrun_i,
       .sd_cke_o,
       .sd_cs_n_o,
       .sd_ras_n_o,

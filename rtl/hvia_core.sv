@@ -72,6 +72,8 @@ module hvia_core #(
     input  logic [2:0]     mac_rx_bytes_i,
     input  logic           mac_rx_last_i,
     input  logic           mac_rx_err_i,
+    output logic           mac_rx_room_o,
+    input  logic           mac_rx_overrun_i,
 
     // SDRAM, SDRAM domain
     output logic           sd_cke_o,
@@ -902,6 +904,8 @@ module hvia_core #(
       .mac_rx_bytes_i,
       .mac_rx_last_i,
       .mac_rx_err_i,
+      .mac_rx_room_o,
+      .mac_rx_overrun_i,
       .mac_quiet_o
   );
 

@@ -4,7 +4,7 @@
 /* verilator lint_off UNUSEDPARAM */
 package hvia_params_pkg;
 
-  localparam logic [63:0] ParamsHash = 64'h24e48ca45be7fe7f;
+  localparam logic [63:0] ParamsHash = 64'he49c74300c919d40;
   localparam int unsigned ViCountLog2 = 8;  // 1: log2 of the number of VIs
   localparam int unsigned PageBytesLog2 = 12;  // 1: log2 of the page size
   localparam int unsigned DmaBurstBytes = 512;  // byte: longest burst on the system bus

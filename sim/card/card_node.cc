@@ -88,7 +88,7 @@ bool CardNode::SystemActive() const {
 
 bool CardNode::SdramActive() const { return in_reset_ || !options_.skip_quiet || !top_->sd_quiet_o || !sdram_->Idle(); }
 
-bool CardNode::MacActive() const { return in_reset_ || !options_.skip_quiet || !top_->mac_quiet_o || rx_busy_; }
+bool CardNode::MacActive() const { return in_reset_ || !options_.skip_quiet || !top_->mac_quiet_o || rx_busy_ || top_->mac_rx_overrun_i; }
 
 Time CardNode::NextSystem() const {
   if (SystemActive()) return NextEdge(system_);
@@ -115,7 +115,7 @@ Time CardNode::TransmitOpens() const {
 Time CardNode::NextMac() const {
   if (MacActive()) return NextEdge(mac_);
   Time t = kNever;
-  if (!rx_queue_.empty()) t = std::max(NextEdge(mac_), mac_.AtOrAfter(rx_queue_.front().last_byte));
+  if (!rx_coming_.empty()) t = std::max(NextEdge(mac_), mac_.AtOrAfter(rx_coming_.front().last_byte));
   if (top_->mac_tx_valid_o && !top_->mac_tx_ready_i) t = std::min(t, std::max(NextEdge(mac_), mac_.AtOrAfter(TransmitOpens())));
   return t;
 }
@@ -124,7 +124,7 @@ Time CardNode::NextEvent() const { return std::min({NextSystem(), NextSdram(), N
 
 bool CardNode::Quiescent() const {
   // Refresh goes on for ever and is nobody's business.
-  return !SystemActive() && !SdramActive() && !MacActive() && rx_queue_.empty() && !top_->mac_tx_valid_o;
+  return !SystemActive() && !SdramActive() && !MacActive() && rx_coming_.empty() && rx_fifo_.empty() && !top_->mac_tx_valid_o;
 }
 
 void CardNode::Settle() { top_->eval(); }
@@ -182,8 +182,9 @@ void CardNode::Step(Time t) {
     }
     if (rx_beat) {
       rx_offset_ += 4;
-      if (rx_offset_ >= rx_queue_.front().bytes.size()) {
-        rx_queue_.pop_front();
+      if (rx_offset_ >= rx_fifo_.front().bytes.size()) {
+        rx_fifo_bytes_ -= rx_fifo_.front().bytes.size();
+        rx_fifo_.pop_front();
         rx_busy_ = false;
       }
     }
@@ -220,13 +221,25 @@ void CardNode::SystemEdge(Time t) {
 // What the MAC offers and takes at its next edge.
 void CardNode::MacEdge(Time t) {
   top_->mac_tx_ready_i = !tx_frame_.empty() || TransmitOpens() <= t;
-  if (!rx_busy_ && !rx_queue_.empty() && rx_queue_.front().last_byte <= t) {
+  top_->mac_rx_overrun_i = 0;
+  // One frame an edge: they come further apart than that.
+  if (!rx_coming_.empty() && rx_coming_.front().last_byte <= t) {
+    const size_t bytes = rx_coming_.front().bytes.size();
+    if (rx_fifo_bytes_ + bytes <= static_cast<size_t>(s_.params->MacReceiveFifoBytes)) {
+      rx_fifo_bytes_ += bytes;
+      rx_fifo_.push_back(std::move(rx_coming_.front()));
+    } else {
+      top_->mac_rx_overrun_i = 1;
+    }
+    rx_coming_.pop_front();
+  }
+  if (!rx_busy_ && !rx_fifo_.empty() && top_->mac_rx_room_o) {
     rx_busy_ = true;
     rx_offset_ = 0;
   }
   top_->mac_rx_valid_i = rx_busy_;
   if (rx_busy_) {
-    const std::vector<uint8_t>& b = rx_queue_.front().bytes;
+    const std::vector<uint8_t>& b = rx_fifo_.front().bytes;
     const size_t left = b.size() - rx_offset_;
     uint32_t word = 0;
     for (size_t i = 0; i < std::min<size_t>(4, left); ++i) word |= static_cast<uint32_t>(b[rx_offset_ + i]) << (8 * i);
@@ -290,6 +303,6 @@ void CardNode::HostRead(Time t, int slot, uint32_t address) {
 
 bool CardNode::InterruptLevel() const { return !top_->inta_n_o; }
 
-void CardNode::Deliver(Frame frame) { rx_queue_.push_back(std::move(frame)); }
+void CardNode::Deliver(Frame frame) { rx_coming_.push_back(std::move(frame)); }
 
 }  // namespace hvia::fabric

@@ -102,8 +102,11 @@ class CardNode : public Node {
   // MAC, transmit: store and forward, at most one more frame than the wire holds.
   std::vector<uint8_t> tx_frame_;
   Time TransmitOpens() const;
-  // MAC, receive: frames of which the last byte is still to come or that wait.
-  std::deque<Frame> rx_queue_;
+  // MAC, receive: frames of which the last byte is still to come, and the FIFO
+  // in which complete ones wait until the card has room.
+  std::deque<Frame> rx_coming_;
+  std::deque<Frame> rx_fifo_;
+  size_t rx_fifo_bytes_ = 0;
   size_t rx_offset_ = 0;
   bool rx_busy_ = false;
 };

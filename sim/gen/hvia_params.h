@@ -6,7 +6,7 @@
 
 namespace hvia {
 
-constexpr uint64_t kParamsHash = 0x24e48ca45be7fe7full;
+constexpr uint64_t kParamsHash = 0xe49c74300c919d40ull;
 
 // The values of one profile. Units in the comments.
 struct Params {
@@ -54,11 +54,12 @@ struct Params {
   int64_t WireGapBytes;  // byte: inter-frame gap
   int64_t PhyTransmitDelay;  // ps: PHY, transmit
   int64_t PhyReceiveDelay;  // ps: PHY, receive
+  int64_t MacReceiveFifoBytes;  // byte: frames that the MAC holds while the card has no free buffer
   int64_t CableDelay;  // ps: cable
 };
 
 constexpr Params kProfiles[] = {
-    {"hvia-ge", 8, 12, 512, 2048, 2, 10, 262144, 2, 12, 10, 2, 2, 2, 5, 7, 2, 2, 1562, 20000, 8, 20000, 20000, 50000, 70000, 20000, 15625000, 200000000, 30000, 10000, 30000, 7000, 3000, 2, 8, 2, 0, 2, 1000, 8, 4, 12, 152000, 384000, 25000},
+    {"hvia-ge", 8, 12, 512, 2048, 2, 10, 262144, 2, 12, 10, 2, 2, 2, 5, 7, 2, 2, 1562, 20000, 8, 20000, 20000, 50000, 70000, 20000, 15625000, 200000000, 30000, 10000, 30000, 7000, 3000, 2, 8, 2, 0, 2, 1000, 8, 4, 12, 152000, 384000, 32768, 25000},
 };
 
 // FindProfile returns the profile of that name, or nullptr.

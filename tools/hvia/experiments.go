@@ -14,9 +14,8 @@ import (
 // experiments joins the verbs to what they run.
 func experiments() cli.Experiments {
 	return cli.Experiments{
-		Reproduce: func(context.Context, bench.ReproduceConfig) (*bench.Report, error) {
-			return nil, errors.New("reproduce: this version of HVIA has no experiments yet")
-		},
+		Reproduce: bench.Reproduce,
+		ServePeer: bench.ServePeer,
 		Demo: func(context.Context, bench.DemoConfig) (*bench.DemoReport, error) {
 			return nil, errors.New("demo: this version of HVIA has no demonstration yet")
 		},

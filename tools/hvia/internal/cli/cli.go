@@ -42,6 +42,10 @@ type Experiments struct {
 	Reproduce func(context.Context, bench.ReproduceConfig) (*bench.Report, error)
 	Demo      func(context.Context, bench.DemoConfig) (*bench.DemoReport, error)
 
+	// ServePeer runs the second host of an experiment with two processes; the
+	// job comes from the first on standard input.
+	ServePeer func(ctx context.Context, job []byte) error
+
 	// BuildSimulator makes the simulator and returns its path.
 	BuildSimulator func(context.Context) (string, error)
 	// SimulatorBuilt says whether that has been done for the present sources.
@@ -174,7 +178,7 @@ func (a *app) root() *cobra.Command {
 		}
 		return &usageError{cmd.CommandPath(), fmt.Errorf("invalid argument %q for \"--color\": auto, always and never are possible", a.color)}
 	}
-	root.AddCommand(a.reproduce(), a.demo(), a.doctor(), a.version(), a.build())
+	root.AddCommand(a.reproduce(), a.demo(), a.doctor(), a.version(), a.build(), a.peer())
 	return root
 }
 

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bench
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"time"
+)
+
+// PeerVerb is the argument with which this program is started again as the
+// process of the second host; the job follows on its standard input.
+const PeerVerb = "serve-peer"
+
+// peerJob is what the process of the second host must know. Progress is not
+// its business.
+type peerJob struct {
+	Config ReproduceConfig
+	Sizes  []int
+	Path   string
+}
+
+func decodePeerJob(b []byte) (peerJob, error) {
+	var j peerJob
+	if err := json.Unmarshal(b, &j); err != nil {
+		return j, fmt.Errorf("serve the second host: the job on standard input: %w", err)
+	}
+	if err := j.Config.Validate(); err != nil {
+		return j, fmt.Errorf("serve the second host: %w", err)
+	}
+	return j, nil
+}
+
+// peerProcess is the second host's process.
+type peerProcess struct {
+	cmd    *exec.Cmd
+	stderr bytes.Buffer
+	once   sync.Once
+	err    error
+}
+
+func startPeer(ctx context.Context, j peerJob) (*peerProcess, error) {
+	program, err := os.Executable()
+	if err != nil {
+		return nil, fmt.Errorf("start the second host: %w", err)
+	}
+	job, err := json.Marshal(j)
+	if err != nil {
+		return nil, fmt.Errorf("start the second host: %w", err)
+	}
+	p := &peerProcess{cmd: exec.CommandContext(ctx, program, PeerVerb)}
+	p.cmd.Stdin = bytes.NewReader(job)
+	p.cmd.Stderr = &p.stderr
+	p.cmd.WaitDelay = 5 * time.Second
+	if err := p.cmd.Start(); err != nil {
+		return nil, fmt.Errorf("start the second host: %w", err)
+	}
+	return p, nil
+}
+
+// wait returns when the process has ended, and why it failed.
+func (p *peerProcess) wait() error {
+	p.once.Do(func() {
+		if err := p.cmd.Wait(); err != nil {
+			p.err = fmt.Errorf("the second host: %w: %s", err, strings.TrimSpace(p.stderr.String()))
+		}
+	})
+	return p.err
+}
