@@ -73,7 +73,7 @@ func TestEndpoints(t *testing.T) {
 	runFake(t, nil, func(e *env) error { return endpointProgram(e, 0) }, func(e *env) error { return endpointProgram(e, 1) })
 }
 
-// endpointProgram writes many messages to and fro.
+// endpointProgram writes many messages to and fro, one after another.
 func endpointProgram(e *env, node int) error {
 	p, err := vipl.OpenEndpoint(e.t, e.h, 10000)
 	if err != nil {
@@ -89,10 +89,15 @@ func endpointProgram(e *env, node int) error {
 		}
 	}
 	for i := range 100 { // more than there are descriptors
-		copy(p.Bytes(), pattern(3000, i+node))
-		p.Bytes()[2999] = byte(i + 1)
-		if err := p.Write(e.t, 0, 3000, 5000, driver.Second); err != nil {
-			return err
+		write := func() error {
+			copy(p.Bytes(), pattern(3000, i+node))
+			p.Bytes()[2999] = byte(i + 1)
+			return p.Write(e.t, 0, 3000, 5000, driver.Second)
+		}
+		if node == 0 {
+			if err := write(); err != nil {
+				return err
+			}
 		}
 		if err := p.Poll(e.t, 7999, byte(i+1), driver.Second); err != nil {
 			return fmt.Errorf("message %d: %w", i, err)
@@ -100,6 +105,11 @@ func endpointProgram(e *env, node int) error {
 		want := pattern(3000, i+1-node)
 		want[2999] = byte(i + 1)
 		e.that(fmt.Sprintf("message %d", i), bytes.Equal(p.Bytes()[5000:8000], want))
+		if node == 1 {
+			if err := write(); err != nil {
+				return err
+			}
+		}
 	}
 	e.is("beyond the peer's buffer", p.Write(e.t, 0, 3000, 7001, driver.Second), vipl.ErrInvalidParameter)
 	e.is("beyond the own buffer", p.Write(e.t, 7001, 3000, 0, driver.Second), vipl.ErrInvalidParameter)
