@@ -3,9 +3,11 @@
 package vipl_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"os"
+	"os/exec"
 	"strconv"
 	"testing"
 	"time"
@@ -71,6 +73,57 @@ func TestRunsOnTheCardRepeat(t *testing.T) {
 	}
 	require.Equal(t, digests[0], digests[1])
 	require.NotEqual(t, digests[0].Hash, digests[2].Hash)
+}
+
+// joinPath is set in the process that hosts node 1 of a run in two processes.
+const joinPath = "HVIA_TEST_JOIN"
+
+// joinedMains are the programs of runs in two processes.
+var joinedMains = []main{remoteErrorClient, remoteErrorServer}
+
+// only leaves the programs of one node, and the names of the others.
+func only(node int, all []driver.Program) []driver.Program {
+	for i := range all {
+		if all[i].Node != node {
+			all[i].Main = nil
+		}
+	}
+	return all
+}
+
+// One process for each host gives the same run as one for both.
+func TestTwoProcessesOnTheCard(t *testing.T) {
+	if path := os.Getenv(joinPath); path != "" {
+		f, err := sim.Attach(t.Context(), path, bridge.Options{Name: "host1", Nodes: []int{1}})
+		require.NoError(t, err)
+		require.NoError(t, driver.RunOn(t.Context(), driver.Machines(f.Conn()), driver.RunConfig{Seed: seed(t)}, only(1, programs(joinedMains...))...))
+		require.NoError(t, f.Close())
+		return
+	}
+	if testing.Short() {
+		t.Skip("needs the simulator with the card, whose build takes minutes")
+	}
+	together := runCard(t, seed(t), joinedMains...)
+
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	f, err := sim.Start(ctx, sim.Config{
+		Nodes: []sim.Node{{Kind: "card", Name: "node0"}, {Kind: "card", Name: "node1"}}, Seed: seed(t),
+		Threads: driver.Participants(programs(joinedMains...)), MapNodes: []int{0}, Process: "host0",
+	})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, f.Close()) })
+	other := exec.CommandContext(ctx, os.Args[0], "-test.run=^TestTwoProcessesOnTheCard$")
+	other.Env = append(os.Environ(), joinPath+"="+f.Path())
+	var output bytes.Buffer
+	other.Stdout, other.Stderr = &output, &output
+	require.NoError(t, other.Start())
+	mine := driver.RunOn(ctx, driver.Machines(f.Conn()), driver.RunConfig{Seed: seed(t)}, only(0, programs(joinedMains...))...)
+	require.NoError(t, other.Wait(), "the process of node 1: %s", &output)
+	require.NoError(t, mine)
+	apart, err := f.Digest(ctx)
+	require.NoError(t, err)
+	require.Equal(t, together, apart)
 }
 
 // In free mode the same programs run in wall time.
