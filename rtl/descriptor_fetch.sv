@@ -255,9 +255,10 @@ module descriptor_fetch #(
 
   logic busy;
   assign busy          = state_q != Idle;
-  assign handle_busy_o = (busy && handle_q == drain_handle_i) ||
-                         (take_valid_i && take_handle_i == drain_handle_i) ||
-                         (state_q == Check && desc_data_handle_o == drain_handle_i);
+  // Only what was or may have been translated counts: what comes later is refused by the ATT, and a
+  // process that rings with a withdrawn handle for ever must not hold up its deregistration.
+  assign handle_busy_o = (state_q == Walk || state_q == Request || state_q == Read ||
+                          state_q == Check) && handle_q == drain_handle_i;
   assign vi_busy_o     = (busy || link_q) && vi_q == drain_vi_i;
 
   assign async_valid_o = bad && !is_free;

@@ -506,8 +506,7 @@ module tx_engine #(
   assign message       = (state_q == Check) | (state_q == Frame) | (state_q == Finish);
   assign handle_busy_o = (message & ((handle_q == drain_handle_i) | (data_handle_q == drain_handle_i))) |
                          (cpl_valid_q & (cpl_handle_q == drain_handle_i)) |
-                         (desc_valid_i & ((desc_handle_i == drain_handle_i) |
-                                          (desc_data_handle_i == drain_handle_i)));
+                         (desc_valid_i & (desc_handle_i == drain_handle_i));
   assign vi_busy_o     = (message & (vi_q == drain_vi_i)) | (cpl_valid_q & (cpl_vi_q == drain_vi_i)) |
                          (desc_valid_i & (desc_vi_i == drain_vi_i));
 

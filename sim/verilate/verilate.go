@@ -143,13 +143,21 @@ func build(ctx context.Context, root, verilator, dir string, spec Spec) error {
 		}
 		defer unlock()
 	}
+	cflags := "-std=c++17 -O2 -I" + root + flags(" -D", spec.Defines)
+	runtime, err := spec.runtime(root, verilator, cflags)
+	if err != nil {
+		return err
+	}
+	if err := copyObjects(runtime, objects); err != nil {
+		return fmt.Errorf("verilate: %s: %w", spec.Name, err)
+	}
 	args := []string{
 		"--cc", "--exe", "--build", "-j", "2", "-sv", "-Wall", "-Wno-fatal",
 		"--x-assign", "unique", "--x-initial", "unique", "-O3",
 		"--top-module", spec.Top, "--Mdir", objects, "-o", filepath.Join(tmp, spec.Name),
-		"-CFLAGS", "-std=c++17 -O2 -I" + root + flags(" -D", spec.Defines),
+		"-CFLAGS", cflags,
 		// Construction and tracing run seldom; the rest is the inner loop.
-		"-MAKEFLAGS", "OPT_FAST=-O2 OPT_SLOW=-O0 OPT_GLOBAL=-O1",
+		"-MAKEFLAGS", makeFlags,
 	}
 	if spec.NoCheck {
 		args = append(args, "--no-assert")
@@ -176,6 +184,9 @@ func build(ctx context.Context, root, verilator, dir string, spec Spec) error {
 	if err != nil {
 		return fmt.Errorf("verilate: build %s (top %s): %w\n%s", spec.Name, spec.Top, err, tail(out, 8000))
 	}
+	if err := keepObjects(objects, runtime); err != nil {
+		return fmt.Errorf("verilate: %s: %w", spec.Name, err)
+	}
 	if err := os.RemoveAll(filepath.Join(tmp, "obj")); err != nil {
 		return fmt.Errorf("verilate: %s: %w", spec.Name, err)
 	}
@@ -184,6 +195,73 @@ func build(ctx context.Context, root, verilator, dir string, spec Spec) error {
 	}
 	if err := os.Rename(tmp, dir); err != nil {
 		return fmt.Errorf("verilate: %s: %w", spec.Name, err)
+	}
+	return nil
+}
+
+const makeFlags = "OPT_FAST=-O2 OPT_SLOW=-O0 OPT_GLOBAL=-O1"
+
+// runtime returns the folder in which the object files of Verilator's own
+// runtime lie, or will lie, for these flags: they are half of the compile time
+// of a bench and the same for all.
+func (s Spec) runtime(root, verilator, cflags string) (string, error) {
+	version, err := exec.Command(verilator, "--version").Output()
+	if err != nil {
+		return "", fmt.Errorf("verilate: %s --version: %w", verilator, err)
+	}
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s\n%s\n%s\n%v", version, cflags, makeFlags, s.Trace))
+	return filepath.Join(root, "build", "cache", "runtime-"+hex.EncodeToString(sum[:8])), nil
+}
+
+// copyObjects puts kept object files into a build's folder, where make finds
+// them newer than their sources.
+func copyObjects(from, to string) error {
+	if err := os.MkdirAll(to, 0o755); err != nil {
+		return err
+	}
+	names, err := filepath.Glob(filepath.Join(from, "verilated*"))
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if _, err := os.Stat(filepath.Join(to, filepath.Base(name))); err == nil {
+			continue
+		}
+		b, err := os.ReadFile(name)
+		if err != nil {
+			return err
+		}
+		if err := os.WriteFile(filepath.Join(to, filepath.Base(name)), b, 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// keepObjects keeps a build's runtime objects for the next, if there are none.
+func keepObjects(from, to string) error {
+	if _, err := os.Stat(to); err == nil {
+		return nil
+	}
+	tmp, err := os.MkdirTemp(filepath.Dir(to), "runtime-*.tmp")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(tmp)
+	for _, pattern := range []string{"verilated*.o", "verilated*.d"} {
+		names, err := filepath.Glob(filepath.Join(from, pattern))
+		if err != nil {
+			return err
+		}
+		for _, name := range names {
+			if err := os.Rename(name, filepath.Join(tmp, filepath.Base(name))); err != nil {
+				return err
+			}
+		}
+	}
+	// Another process may have been faster; either's are right.
+	if err := os.Rename(tmp, to); err != nil && !errors.Is(err, os.ErrExist) && !errors.Is(err, syscall.ENOTEMPTY) {
+		return err
 	}
 	return nil
 }

@@ -55,7 +55,7 @@ func covered() []string {
 		"idle_ends", "resets_in_traffic", "completions", "cover_overrun", "cover_full_ready_list",
 		"cover_long_burst", "cover_misaligned_doorbell", "cover_misaligned_link",
 		"cover_link_written_during_read", "cover_queue_forgotten", "cover_bad", "cover_bad_free",
-		"cover_read_error", "cover_vi_reset", "cover_handle_drained", "cover_busy_by_data_handle",
+		"cover_read_error", "cover_vi_reset", "cover_handle_drained",
 		"cover_completion_error", "cover_completion_without_write", "cover_completion_flushed",
 		"cover_completion_with_error", "cover_flushed_Idle", "cover_flushed_ConnectPending",
 		"cover_flushed_Error",
