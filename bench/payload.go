@@ -62,8 +62,10 @@ func newArena(region *vipl.Region, size int) *arena {
 func (a *arena) sendOffset() int    { return guardBytes }
 func (a *arena) receiveOffset() int { return 2*guardBytes + a.size }
 
-func (a *arena) sending(n int) []byte   { return a.region.Bytes()[a.sendOffset() : a.sendOffset()+n] }
-func (a *arena) receiving(n int) []byte { return a.region.Bytes()[a.receiveOffset() : a.receiveOffset()+n] }
+func (a *arena) sending(n int) []byte { return a.region.Bytes()[a.sendOffset() : a.sendOffset()+n] }
+func (a *arena) receiving(n int) []byte {
+	return a.region.Bytes()[a.receiveOffset() : a.receiveOffset()+n]
+}
 
 // check compares a received message byte by byte, and every byte of the arena
 // that is neither it nor the message last sent.
