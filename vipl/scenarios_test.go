@@ -792,6 +792,31 @@ func unreachableClient(e *env) error {
 	if err := p.goodWrite(to); err != nil {
 		return err
 	}
+
+	// The same, and the program disconnects at once: what the card cannot
+	// answer, the library completes.
+	posts := []*vipl.Descriptor{p.next(), p.next()}
+	for i, d := range posts {
+		d.SetRdmaWrite(p.mem.Segment(0, 4), to.address, to.handle)
+		if i == 0 {
+			d.Handle ^= 0x20
+		}
+		if err := p.vi.PostSend(p.t, d); err != nil {
+			return err
+		}
+	}
+	if err := p.vi.Disconnect(p.t); err != nil {
+		return err
+	}
+	for i, want := range posts {
+		d, err := p.vi.SendDone(p.t)
+		if i == 0 || err != nil {
+			e.flushed("after the disconnect", d, err)
+		}
+		e.that("in order", d == want)
+	}
+	_, err = p.vi.SendDone(p.t)
+	e.is("drained", err, vipl.ErrDescriptor)
 	return p.settled(1)
 }
 

@@ -53,6 +53,27 @@ func TestScenariosOverALossyWire(t *testing.T) {
 	}
 }
 
+// A VI has another number on the wire for each connection, and another first
+// sequence number: frames of the last one must not be taken for the next one's.
+func TestEveryConnectionHasItsOwnNumber(t *testing.T) {
+	numbers, sequences := map[[2]uint16]bool{}, map[uint32]bool{}
+	runFake(t, func(f *drivertest.Fabric) {
+		f.Lose = func(_ int, frame []byte) bool {
+			if layout.EthernetHeader(frame).EtherType() == layout.EtherTypeVia {
+				h := layout.ViaHeader(frame[layout.EthernetHeaderSize:])
+				if key := [2]uint16{h.DestinationVi(), h.SourceVi()}; !numbers[key] {
+					numbers[key] = true
+					sequences[h.Sequence()] = true
+				}
+			}
+			return false
+		}
+	}, leaveClient, leaveServer)
+	if len(numbers) != 2 || len(sequences) != 2 {
+		t.Errorf("two connections of one VI used the numbers %v and first sequence numbers %v", numbers, sequences)
+	}
+}
+
 // Two runs take the same simulated time to the picosecond.
 func TestRunsRepeat(t *testing.T) {
 	for _, s := range scenarios {

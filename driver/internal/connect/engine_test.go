@@ -257,6 +257,27 @@ func TestRejectTimeoutAndMismatch(t *testing.T) {
 	require.Zero(t, len(client.list)+len(server.list)+len(server.waits))
 }
 
+// A lost rejection is said again, as often as the request is.
+func TestLostRejectIsRepeated(t *testing.T) {
+	lose := 2
+	w := newWorld(func(b []byte) (int, [2]int64) {
+		if layout.ConnectionType(layout.ConnectionFrame(b[headerBytes:]).Type()) == layout.ConnectionTypeReject && lose > 0 {
+			lose--
+			return 0, [2]int64{}
+		}
+		return 1, [2]int64{20e6}
+	})
+	w.nodes[1].e.Wait(1, "port", Never, func(in Incoming, err error) {
+		require.NoError(t, err)
+		require.NoError(t, w.nodes[1].e.Reject(in.ID))
+	})
+	var got error
+	w.nodes[0].e.Request(0, endpoint(0, 1), mac(1), "port", "", 1e12, func(_ Attributes, e error) { got = e })
+	w.run(1e11)
+	require.ErrorIs(t, got, ErrRejected)
+	require.Zero(t, lose)
+}
+
 func TestDeadServerTimesOut(t *testing.T) {
 	w := newWorld(func([]byte) (int, [2]int64) { return 0, [2]int64{} })
 	var err error
