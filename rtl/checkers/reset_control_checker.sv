@@ -6,7 +6,7 @@
 module reset_control_checker (
     input logic        clk_i,
     input logic        bus_rst_no,
-    input logic        core_rst_no,
+    input logic        core_live,
     input logic        sd_live,
     input logic        mac_live,
     input logic        bus_idle_i,
@@ -42,7 +42,7 @@ module reset_control_checker (
         assert (idle_q && quiesce_q)
         else $error("reset_control: the domains are reset while the bus is not idle");
       end
-      assert (busy_o || (core_rst_no && sd_live && mac_live))
+      assert (busy_o || (core_live && sd_live && mac_live))
       else $error("reset_control: not busy while a domain is in reset");
       if (released_q) begin
         assert (strap_o == strap_q)
