@@ -162,6 +162,8 @@ module engines_bench_top (
     input  logic [2:0]    mac_rx_bytes_i,
     input  logic          mac_rx_last_i,
     input  logic          mac_rx_err_i,
+    output logic          mac_rx_room_o,
+    input  logic          mac_rx_overrun_i,
     output logic          mac_quiet_o
 );
 
@@ -305,6 +307,8 @@ module engines_bench_top (
       .mac_rx_bytes_i,
       .mac_rx_last_i,
       .mac_rx_err_i,
+      .mac_rx_room_o,
+      .mac_rx_overrun_i,
       .mac_quiet_o
   );
 

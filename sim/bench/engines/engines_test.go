@@ -23,7 +23,7 @@ func spec() verilate.Spec {
 		Top:  "engines_bench_top",
 		RTL: []string{
 			"rtl/gen/hvia_pkg.sv", "rtl/gen/hvia_params_pkg.sv",
-			"rtl/cdc_sync.sv", "rtl/cdc_reset_sync.sv", "rtl/cdc_fifo.sv",
+			"rtl/cdc_sync.sv", "rtl/cdc_reset_sync.sv", "rtl/cdc_fifo.sv", "rtl/cdc_pulse.sv",
 			"rtl/byte_packer.sv", "rtl/dma_splitter.sv", "rtl/dma_read.sv", "rtl/dma_write.sv", gec, tx, rx,
 			"rtl/checkers/cdc_fifo_checker.sv", "rtl/checkers/gec_checker.sv", "rtl/checkers/byte_packer_checker.sv",
 			"rtl/checkers/dma_read_checker.sv", "rtl/checkers/dma_write_checker.sv",

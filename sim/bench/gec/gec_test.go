@@ -11,7 +11,7 @@ import (
 
 const gec = "rtl/gec.sv"
 
-var sizes = unit.Sizes{Short: 6, Normal: 40, Long: 2_000}
+var sizes = unit.Sizes{Short: 6, Normal: 200, Long: 5_000}
 
 func spec() verilate.Spec {
 	return verilate.Spec{
@@ -19,7 +19,7 @@ func spec() verilate.Spec {
 		Top:  "gec",
 		RTL: []string{
 			"rtl/gen/hvia_pkg.sv", "rtl/gen/hvia_params_pkg.sv",
-			"rtl/cdc_sync.sv", "rtl/cdc_reset_sync.sv", "rtl/cdc_fifo.sv", gec,
+			"rtl/cdc_sync.sv", "rtl/cdc_reset_sync.sv", "rtl/cdc_fifo.sv", "rtl/cdc_pulse.sv", gec,
 			"rtl/checkers/cdc_fifo_checker.sv", "rtl/checkers/gec_checker.sv",
 		},
 		Cpp:     []string{"sim/bench/gec/cc/gec_bench.cc"},
