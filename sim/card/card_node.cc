@@ -82,13 +82,13 @@ std::string CardNode::NotReady() const {
   return "";
 }
 
-bool CardNode::SystemActive() const {
-  return in_reset_ || !options_.skip_quiet || !top_->quiet_o || !bridge_.quiet() || !enumerator_->done();
+bool CardNode::SystemWork() const {
+  return in_reset_ || !top_->quiet_o || !bridge_.quiet() || !enumerator_->done();
 }
 
-bool CardNode::SdramActive() const { return in_reset_ || !options_.skip_quiet || !top_->sd_quiet_o || !sdram_->Idle(); }
+bool CardNode::SdramWork() const { return in_reset_ || !top_->sd_quiet_o || !sdram_->Idle(); }
 
-bool CardNode::MacActive() const { return in_reset_ || !options_.skip_quiet || !top_->mac_quiet_o || rx_busy_ || top_->mac_rx_overrun_i; }
+bool CardNode::MacWork() const { return in_reset_ || !top_->mac_quiet_o || rx_busy_ || top_->mac_rx_overrun_i; }
 
 Time CardNode::NextSystem() const {
   if (SystemActive()) return NextEdge(system_);
@@ -124,7 +124,7 @@ Time CardNode::NextEvent() const { return std::min({NextSystem(), NextSdram(), N
 
 bool CardNode::Quiescent() const {
   // Refresh goes on for ever and is nobody's business.
-  return !SystemActive() && !SdramActive() && !MacActive() && rx_coming_.empty() && rx_fifo_.empty() && !top_->mac_tx_valid_o;
+  return !SystemWork() && !SdramWork() && !MacWork() && rx_coming_.empty() && rx_fifo_.empty() && !top_->mac_tx_valid_o;
 }
 
 void CardNode::Settle() { top_->eval(); }

@@ -75,9 +75,14 @@ class CardNode : public Node {
   Time NextSdram() const;
   Time NextMac() const;
   Time NextEdge(const Clock& c) const { return c.AtOrAfter(now_ > done_ ? now_ : done_ + 1); }
-  bool SystemActive() const;
-  bool SdramActive() const;
-  bool MacActive() const;
+  // Something would change at the domain's next edge.
+  bool SystemWork() const;
+  bool SdramWork() const;
+  bool MacWork() const;
+  // The domain's next edge is evaluated.
+  bool SystemActive() const { return !options_.skip_quiet || SystemWork(); }
+  bool SdramActive() const { return !options_.skip_quiet || SdramWork(); }
+  bool MacActive() const { return !options_.skip_quiet || MacWork(); }
 
   const Surroundings s_;
   const CardOptions options_;

@@ -683,9 +683,11 @@ bool Scheduler::Wake(int index, Time at, uint32_t reason) {
     return false;
   }
   Disarm(s);
-  digest_.Add(static_cast<uint64_t>(s.name.node) << 32 | static_cast<uint32_t>(s.name.rank));
-  digest_.Add(static_cast<uint64_t>(at));
-  digest_.Add(reason);
+  // One digest a thread: which of two threads is woken first at one instant depends on which of
+  // their waits was seen first, and neither can tell.
+  Digest& digest = wake_digests_[{s.name.node, s.name.rank}];
+  digest.Add(static_cast<uint64_t>(at));
+  digest.Add(reason);
   ++wakes_;
   if (reason == kBridgeReasonMessage) {
     std::deque<Message>& box = mailboxes_[{static_cast<uint32_t>(s.name.node), static_cast<uint32_t>(s.name.rank)}];
@@ -695,11 +697,11 @@ bool Scheduler::Wake(int index, Time at, uint32_t reason) {
     Put32(s.page, kBridgeSlotMessageRankOffset, m.rank);
     Put32(s.page, kBridgeSlotMessageBytesOffset, static_cast<uint32_t>(m.bytes.size()));
     if (!m.bytes.empty()) std::memcpy(s.page + kBridgeSlotInboxOffset, m.bytes.data(), m.bytes.size());
-    digest_.AddBytes(m.bytes.data(), m.bytes.size());
+    digest.AddBytes(m.bytes.data(), m.bytes.size());
     box.pop_front();
   } else if (reason == kBridgeReasonReply) {
     Put32(s.page, kBridgeSlotReplyValueOffset, s.reply);
-    digest_.Add(s.reply);
+    digest.Add(s.reply);
     s.reply_ready = false;
   } else if (reason == kBridgeReasonBarrier || reason == kBridgeReasonRefused) {
     s.barrier_ready = false;
@@ -761,7 +763,14 @@ void Scheduler::Taint() {
   Put32(Header(), kBridgeHeaderTaintedOffset, 1);
 }
 
-DigestReport Scheduler::Report() const { return {digest_.Value(), now_, link_->Frames(), wakes_, tainted_}; }
+DigestReport Scheduler::Report() const {
+  Digest all = digest_;
+  for (const auto& [thread, digest] : wake_digests_) {
+    all.Add(static_cast<uint64_t>(thread.first) << 32 | static_cast<uint32_t>(thread.second));
+    all.Add(digest.Value());
+  }
+  return {all.Value(), now_, link_->Frames(), wakes_, tainted_};
+}
 
 void Scheduler::AnswerDigests() {
   if (digest_requests_.empty()) return;

@@ -218,7 +218,8 @@ class Scheduler : public Fabric, public MemoryObserver {
   std::vector<Written> recent_;
   bool recent_overflow_ = false;
 
-  Digest digest_;
+  Digest digest_;  // of the frames
+  std::map<std::pair<int, int>, Digest> wake_digests_;  // by node and rank
   uint64_t wakes_ = 0;
   std::vector<std::function<void(const DigestReport&)>> digest_requests_;
   std::vector<std::function<void(const DigestReport&)>> end_hooks_;
