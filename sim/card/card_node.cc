@@ -199,12 +199,17 @@ void CardNode::Step(Time t) {
   }
 }
 
+void CardNode::CatchUp(Time t) {
+  const Time first = last_system_ + system_.period;
+  if (t <= first) return;
+  const Time skipped = (t - first + system_.period - 1) / system_.period;
+  bus_.Skip(static_cast<uint64_t>(skipped));
+  bridge_.Skip(static_cast<uint64_t>(skipped));
+  last_system_ += skipped * system_.period;
+}
+
 void CardNode::SystemEdge(Time t) {
-  const uint64_t skipped = static_cast<uint64_t>((t - last_system_) / system_.period) - 1;
-  if (skipped > 0) {
-    bus_.Skip(skipped);
-    bridge_.Skip(skipped);
-  }
+  CatchUp(t);
   last_system_ = t;
   bridge_.Tick(pins_);
   if (!in_reset_ && !enumerator_->done()) enumerator_->Step();
@@ -281,6 +286,7 @@ void CardNode::CheckModels(Time t) {
 void CardNode::HostWrite(Time t, int slot, uint32_t address, const uint32_t* data, int count) {
   (void)slot;
   now_ = std::max(now_, t);
+  CatchUp(t);
   if (options_.recorder != nullptr && address >= kPciBar1Base && address - kPciBar1Base < (1u << kPciBar1Log2)) {
     options_.recorder->Event(t, s_.index, kTraceEventHostDoorbell, static_cast<uint8_t>((address - kPciBar1Base) / kDoorbellPageBytes), 0);
   }
@@ -294,6 +300,7 @@ void CardNode::HostWrite(Time t, int slot, uint32_t address, const uint32_t* dat
 
 void CardNode::HostRead(Time t, int slot, uint32_t address) {
   now_ = std::max(now_, t);
+  CatchUp(t);
   HostCommand c;
   c.kind = HostCommand::kMemoryRead;
   c.address = address;

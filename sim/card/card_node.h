@@ -63,6 +63,8 @@ class CardNode : public Node {
   };
 
   void SystemEdge(Time t);
+  // Tells the PCI models of the system clocks before t that were left out.
+  void CatchUp(Time t);
   void SdramEdge(Time t);
   void MacEdge(Time t);
   void Settle();
