@@ -226,7 +226,7 @@ func (f *Fabric) removeFiles() {
 type child struct {
 	cmd    *exec.Cmd
 	owner  *os.File // its other end is the child's: closing it ends the run
-	stderr *tailBuffer
+	output *tailBuffer
 	done   chan struct{} // closed when the process is gone
 	err    error         // how it ended, valid after done
 	asked  chan struct{} // closed when we asked it to end
@@ -243,10 +243,11 @@ func startChild(ctx context.Context, program string, args []string) (*child, err
 		return nil, fmt.Errorf("sim: start %s: %w", program, err)
 	}
 	ours, theirs := os.NewFile(uintptr(pair[0]), "owner"), os.NewFile(uintptr(pair[1]), "owned")
-	c := &child{owner: ours, stderr: &tailBuffer{}, done: make(chan struct{}), asked: make(chan struct{})}
+	c := &child{owner: ours, output: &tailBuffer{}, done: make(chan struct{}), asked: make(chan struct{})}
 	c.cmd = exec.Command(program, append(args, "--owner-fd", "3")...)
 	c.cmd.ExtraFiles = []*os.File{theirs}
-	c.cmd.Stderr = c.stderr
+	// A failing assertion of the RTL speaks on standard output.
+	c.cmd.Stdout, c.cmd.Stderr = c.output, c.output
 	c.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
 	started := make(chan error, 1)
 	go func() {
@@ -288,13 +289,13 @@ func (c *child) awaitReady(ctx context.Context) error {
 		return fmt.Errorf("%w: %w", ErrStart, context.Cause(ctx))
 	}
 	if errors.Is(err, os.ErrDeadlineExceeded) {
-		return fmt.Errorf("%w within %v: %s", ErrStart, startLimit, c.stderr)
+		return fmt.Errorf("%w within %v: %s", ErrStart, startLimit, c.output)
 	}
 	select {
 	case <-c.done: // its end of the pair is closed, so it is gone or going
-		return fmt.Errorf("%w: %v: %s", ErrStart, c.err, c.stderr)
+		return fmt.Errorf("%w: %v: %s", ErrStart, c.err, c.output)
 	case <-time.After(quitLimit):
-		return fmt.Errorf("%w: it closed its end without a word: %s", ErrStart, c.stderr)
+		return fmt.Errorf("%w: it closed its end without a word: %s", ErrStart, c.output)
 	}
 }
 
@@ -320,14 +321,14 @@ func (c *child) end() error {
 	case <-timer.C:
 		_ = c.cmd.Process.Kill()
 		<-c.done
-		return fmt.Errorf("sim: end the simulator (process %d): it did not end within %v and was killed: %s", c.cmd.Process.Pid, quitLimit, c.stderr)
+		return fmt.Errorf("sim: end the simulator (process %d): it did not end within %v and was killed: %s", c.cmd.Process.Pid, quitLimit, c.output)
 	}
 	if c.killed() {
 		// Someone else ended it; its threads were told. Nothing is left behind.
 		return nil
 	}
 	if c.err != nil {
-		return fmt.Errorf("sim: end the simulator (process %d): %w: %s", c.cmd.Process.Pid, c.err, c.stderr)
+		return fmt.Errorf("sim: end the simulator (process %d): %w: %s", c.cmd.Process.Pid, c.err, c.output)
 	}
 	return nil
 }
@@ -353,7 +354,7 @@ func (c *child) explain() string {
 	if c.err != nil {
 		text = "it ended with " + c.err.Error()
 	}
-	if s := c.stderr.String(); s != "" {
+	if s := c.output.String(); s != "" {
 		text += "; its last words: " + s
 	}
 	return text

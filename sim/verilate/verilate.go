@@ -26,6 +26,9 @@ import (
 // ErrNoVerilator is returned when the verilator program is not on PATH.
 var ErrNoVerilator = errors.New("verilator not found on PATH: install it (Debian, Ubuntu: apt-get install verilator g++ make) or run 'make setup'")
 
+// ErrSourcesChanged is returned when a source was edited while it was compiled.
+var ErrSourcesChanged = errors.New("a source changed during the build: run it again")
+
 // Mutant is one planted fault: Old is replaced by New in File for this build
 // only. Old must occur exactly once, so that a mutant cannot rot silently.
 type Mutant struct {
@@ -118,6 +121,11 @@ func Build(ctx context.Context, spec Spec) (string, error) {
 	}
 	if err := build(ctx, root, verilator, dir, spec); err != nil {
 		return "", err
+	}
+	// A source that changed meanwhile would leave a program under a name that is not its own.
+	if now, _, err := Cached(spec); err != nil || now != program {
+		_ = os.RemoveAll(dir)
+		return "", errors.Join(fmt.Errorf("verilate: %s: %w", spec.Name, ErrSourcesChanged), err)
 	}
 	return program, nil
 }
