@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Collects asynchronous errors. Several engines may report one in the same clock; each has a place
-// to wait in, and one a clock goes on to the registers, the lowest source first.
+// to wait in, and one a clock goes on to the registers, the lowest source first. A source must not
+// report again before its turn has come; the engines take longer for an error than the others
+// together keep it waiting.
 module async_errors #(
-    parameter int unsigned Sources = 4
+    parameter int unsigned Sources = 5
 ) (
     input  logic                 clk_i,
     input  logic                 rst_ni,

@@ -3,6 +3,8 @@
 // Completion writer. Writes Length and Status of a finished descriptor in one burst, so that Status
 // is the last thing that host memory sees of it; after that the card never touches the descriptor
 // again and its memory may be reused at once. The next completion waits in a register meanwhile.
+// A completion that the bus refuses has nowhere else to be written to, and who waits for it would
+// wait for ever: it is counted and reported as an asynchronous error.
 module completion #(
     parameter int unsigned W = 32
 ) (
@@ -32,6 +34,10 @@ module completion #(
     input  logic [7:0]     drain_vi_i,
     output logic           handle_busy_o,
     output logic           vi_busy_o,
+    // Asynchronous error.
+    output logic           async_valid_o,
+    output logic [7:0]     async_code_o,
+    output logic [7:0]     async_vi_o,
     output logic           stat_completion_written_o,
     output logic           stat_completion_error_o,
     output logic           stat_descriptor_flushed_o,
@@ -111,6 +117,10 @@ module completion #(
   assign stat_descriptor_flushed_o = accept && cpl_status_i[hvia_pkg::DescriptorStatusFlushedBit];
   assign stat_descriptor_error_o   = accept && (cpl_status_i & ErrorMask) != 32'd0 &&
                                      !cpl_status_i[hvia_pkg::DescriptorStatusFlushedBit];
+
+  assign async_valid_o = done && werr_i;
+  assign async_code_o  = hvia_pkg::AsyncErrorCompletionProtection;
+  assign async_vi_o    = vi_q;
 
   assign trace_valid_o = done;
   assign trace_event_o = hvia_pkg::TraceEventCompletionWritten;

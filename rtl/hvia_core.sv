@@ -201,7 +201,7 @@ module hvia_core #(
   logic [Lanes*8-1:0]  trace_event, trace_vi;
   logic [Lanes*16-1:0] trace_seq;
 
-  localparam int unsigned Sources = 4;
+  localparam int unsigned Sources = 5;
   logic [Sources-1:0]   async_valid;
   logic [Sources*8-1:0] async_code, async_vi;
   logic                 error_valid;
@@ -678,6 +678,9 @@ module hvia_core #(
       .drain_vi_i               (drain_vi),
       .handle_busy_o            (handle_busy[1]),
       .vi_busy_o                (vi_busy[2]),
+      .async_valid_o            (async_valid[4]),
+      .async_code_o             (async_code[4*8 +: 8]),
+      .async_vi_o               (async_vi[4*8 +: 8]),
       .stat_completion_written_o(strobe[hvia_pkg::CounterCompletionWritten]),
       .stat_completion_error_o  (strobe[hvia_pkg::CounterCompletionError]),
       .stat_descriptor_flushed_o(strobe[hvia_pkg::CounterDescriptorFlushed]),

@@ -120,6 +120,7 @@ var (
 		"link_alignment":  {File: fetch, Old: "is_free || (va_q & AlignMask) != 64'd0", New: "is_free"},
 		"read_error":      {File: fetch, Old: "state_d = rerr_i ? Bad : Check", New: "state_d = Check"},
 		"status_first":    {File: completion, Old: "assign words       = {status_q, length_q};", New: "assign words       = {length_q, status_q};"},
+		"report_early":    {File: completion, Old: "assign async_valid_o = done && werr_i;", New: "assign async_valid_o = state_q == Wait && werr_i;"},
 		"late_beat_reset": {File: completion, Old: "else if (accept) beat_q <= 2'd0;", New: "else if (state_q == Idle) beat_q <= 2'd0;"},
 	}
 	moreMutants = map[string]verilate.Mutant{
@@ -138,6 +139,7 @@ var (
 		"data_handle":      {File: fetch, Old: "(state_q == Check && desc_data_handle_o == drain_handle_i)", New: "1'b0"},
 		"fetch_quiet":      {File: fetch, Old: "assign quiet_o = state_q == Idle && !take_valid_i && !link_q;", New: "assign quiet_o = state_q == Idle && !take_valid_i;"},
 		"ready_early":      {File: completion, Old: "Wait:    if (wdone_i) state_q <= Idle;", New: "Wait:    if (beat_q != 2'd0) state_q <= Idle;"},
+		"report_lost":      {File: completion, Old: "assign async_valid_o = done && werr_i;", New: "assign async_valid_o = done && werr_i && !cpl_valid_i;"},
 		"error_as_success": {File: completion, Old: "assign stat_completion_written_o = done && !werr_i;", New: "assign stat_completion_written_o = done;"},
 	}
 )

@@ -1320,6 +1320,14 @@ class Bench {
           dut_.stat_completion_written_o);
     CHECK(dut_.stat_completion_error_o == (done && dut_.werr_i), "stat_completion_error is %d",
           dut_.stat_completion_error_o);
+    const bool refused = done && dut_.werr_i;
+    CHECK(dut_.completion_async_valid_o == refused, "completion asynchronous error is %d", dut_.completion_async_valid_o);
+    if (refused) {
+      CHECK(dut_.completion_async_code_o == hvia::kAsyncErrorCompletionProtection &&
+                dut_.completion_async_vi_o == write_->job.vi,
+            "completion asynchronous error %u of VI %u, want VI %d", dut_.completion_async_code_o,
+            dut_.completion_async_vi_o, write_->job.vi);
+    }
     JudgeTrace(2, done, hvia::kTraceEventCompletionWritten, write_ ? write_->job.vi : 0, write_ ? write_->job.seq : 0);
     const bool accepted = dut_.cpl_valid_i && dut_.cpl_ready_o;
     if (done) {
