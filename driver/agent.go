@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"math/bits"
 	"slices"
 	"time"
 
@@ -55,7 +56,6 @@ type agent struct {
 	nextTag  uint16
 	vis      []vi
 	random   splitMix // sequence numbers to start with
-	async    uint16   // asynchronous errors of the card seen so far
 	replies  *Buffer
 	statuses *Buffer
 	programs int // that have not left yet
@@ -604,7 +604,7 @@ func (a *agent) interrupt() error {
 		}
 	}
 	if causes&layout.RegisterInterruptStatusAsyncErrorMask != 0 {
-		if err := a.asyncError(); err != nil {
+		if err := a.asyncErrors(); err != nil {
 			return err
 		}
 	}
@@ -614,33 +614,71 @@ func (a *agent) interrupt() error {
 	return a.fatal
 }
 
-// asyncError takes the newest asynchronous error. The card keeps no list: of
-// several since the last look the others are known by number only.
-func (a *agent) asyncError() error {
-	info, err := a.card.Read(layout.RegisterAsyncErrorInfoOffset)
-	if err != nil {
-		return err
+// asyncErrors handles the asynchronous errors that wait in the card. It takes
+// no more than can wait there at once: what is left then came after the causes
+// were cleared, and raises the interrupt again. So a process that makes errors
+// without end cannot keep the agent here.
+func (a *agent) asyncErrors() error {
+	var waiting []AsyncError
+	overflow := false
+	// All are taken before the first is handled, which makes room for more.
+	for len(waiting) < layout.AsyncErrorSlots {
+		info, err := a.card.Read(layout.RegisterAsyncErrorInfoOffset)
+		if err != nil {
+			return err
+		}
+		overflow = overflow || info&layout.RegisterAsyncErrorInfoOverflowMask != 0
+		if info&layout.RegisterAsyncErrorInfoValidMask == 0 {
+			break
+		}
+		waiting = append(waiting, AsyncError{
+			Code: layout.AsyncError(info & layout.RegisterAsyncErrorInfoCodeMask >> layout.RegisterAsyncErrorInfoCodeLsb),
+			Vi:   int(info & layout.RegisterAsyncErrorInfoViMask >> layout.RegisterAsyncErrorInfoViLsb),
+		})
 	}
-	count := uint16(info & layout.RegisterAsyncErrorInfoCountMask >> layout.RegisterAsyncErrorInfoCountLsb)
-	if n := count - a.async; n > 1 {
-		a.log.Warn("asynchronous errors whose details were overwritten", "number", n-1)
-	} else if n == 0 {
-		return nil
+	var dropped [layout.AsyncErrorDroppedWords]uint32
+	if overflow {
+		for i := range dropped {
+			var err error
+			if dropped[i], err = a.card.Read(layout.AsyncErrorDroppedBase + 4*uint32(i)); err != nil {
+				return err
+			}
+		}
 	}
-	a.async = count
-	e := AsyncError{
-		Code: layout.AsyncError(info & layout.RegisterAsyncErrorInfoCodeMask >> layout.RegisterAsyncErrorInfoCodeLsb),
-		Vi:   int(info & layout.RegisterAsyncErrorInfoViMask >> layout.RegisterAsyncErrorInfoViLsb),
+	for _, e := range waiting {
+		a.asyncError(e)
+	}
+	// What happened to the others is not known, only whose they were. The worst is
+	// assumed, that the card has lost the queue: a VI that is broken already has
+	// had its error, any other breaks now. VIs without a mark go on.
+	for i, word := range dropped {
+		for ; word != 0; word &= word - 1 {
+			index := 32*i + bits.TrailingZeros32(word)
+			if index < len(a.vis) && a.vis[index].state == layout.ViStateError {
+				continue
+			}
+			a.asyncError(AsyncError{Code: layout.AsyncErrorCatastrophic, Vi: index})
+		}
+	}
+	return a.fatal
+}
+
+// asyncError handles one asynchronous error of the card.
+func (a *agent) asyncError(e AsyncError) {
+	if e.Vi >= len(a.vis) {
+		a.log.Error("asynchronous error of a VI that the card does not have", "code", e.Code.String(), "vi", e.Vi)
+		return
 	}
 	v := &a.vis[e.Vi]
 	if v.state == layout.ViStateFree {
-		return nil
+		return
 	}
 	a.report(a.nics[v.nic], e)
-	if e.Code == layout.AsyncErrorPostDescriptor {
-		// The card has lost the queue: what was posted behind the bad descriptor
-		// cannot be found any more. So the VI is broken, also an unreliable one.
+	switch e.Code {
+	case layout.AsyncErrorPostDescriptor, layout.AsyncErrorCompletionProtection, layout.AsyncErrorCatastrophic:
+		// A descriptor has no status and never gets one: the card could not reach it
+		// and has lost the queue behind it, or could not write to it. So the VI is
+		// broken, also an unreliable one.
 		a.fail(e.Vi)
 	}
-	return nil
 }

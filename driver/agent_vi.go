@@ -123,7 +123,8 @@ func (a *agent) destroyVi(index int, v *vi) error {
 		k.uses--
 	}
 	a.setState(index, layout.ViStateFree)
-	return nil
+	// Errors of this VI that still wait must not be taken for the next one's with its index.
+	return a.asyncErrors()
 }
 
 func (a *agent) modifyVi(n *nic, index int, v *vi, q *request) error {
@@ -150,6 +151,10 @@ func (a *agent) modifyVi(n *nic, index int, v *vi, q *request) error {
 // disconnect makes a VI idle, whatever it was.
 func (a *agent) disconnect(index int, v *vi) error {
 	if err := a.leave(index); err != nil {
+		return err
+	}
+	// What the card has to say of the connection is said now: later it would break the next one.
+	if err := a.asyncErrors(); err != nil {
 		return err
 	}
 	if v.state != layout.ViStateIdle {

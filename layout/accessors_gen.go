@@ -7,7 +7,7 @@ import "encoding/binary"
 
 // Hash identifies this version of all layouts: the first eight bytes of the
 // SHA-256 of their reference page.
-const Hash uint64 = 0x3e9ec6c1de1a80b5
+const Hash uint64 = 0x47fc2a228da722a1
 
 // PCI configuration space.
 const (
@@ -124,6 +124,9 @@ const (
 	CardVersionMinor                       = 0x0        // raised when something was added
 	CounterBase                            = 0x400      // offset of counter 0; counter n is at CounterBase + 4 n
 	CounterSlots                           = 0x80       // counters addressable behind CounterBase
+	AsyncErrorSlots                        = 0x10       // asynchronous errors that can wait for a read of AsyncErrorInfo; what comes while all are taken is dropped
+	AsyncErrorDroppedBase                  = 0x80       // offset of the first of AsyncErrorDroppedWords dwords: bit v % 32 of dword v / 32 says that an error of VI index v was dropped since that dword was last read; a read clears the dword
+	AsyncErrorDroppedWords                 = 0x8        // dwords behind AsyncErrorDroppedBase: one bit for each VI index
 	RegisterSize                           = 0x10000
 	RegisterIDOffset                       = 0x0 // RO identifies the card
 	RegisterVersionOffset                  = 0x4 // RO version of the register interface
@@ -165,7 +168,7 @@ const (
 	RegisterInterruptStatusRawTransmitLsb  = 2
 	RegisterInterruptStatusRawTransmitMask = 0x4 // a raw frame was taken from memory and its ring entry written
 	RegisterInterruptStatusAsyncErrorLsb   = 3
-	RegisterInterruptStatusAsyncErrorMask  = 0x8 // an asynchronous error was counted
+	RegisterInterruptStatusAsyncErrorMask  = 0x8 // an asynchronous error came up, see AsyncErrorInfo
 	RegisterInterruptStatusBusErrorLsb     = 4
 	RegisterInterruptStatusBusErrorMask    = 0x10 // a host bus transfer ended in master or target abort
 	RegisterInterruptEnableOffset          = 0x24 // RW causes that may assert INTA#, in the order of InterruptStatus
@@ -190,13 +193,17 @@ const (
 	RegisterRawReceiveSizeBusyMask         = 0x80000000 // an entry is under way, also of a ring that was switched off: its memory is in use until this reads 0
 	RegisterRawReceiveTailOffset           = 0x58       // RW index after the last empty buffer that software posted, taken modulo the size
 	RegisterRawReceiveHeadOffset           = 0x5c       // RO index of the first entry that software has not got back
-	RegisterAsyncErrorInfoOffset           = 0x60       // RO the newest asynchronous error
+	RegisterAsyncErrorInfoOffset           = 0x60       // RC the oldest asynchronous error that waits; a read takes it away, so it is read with one 32-bit access
 	RegisterAsyncErrorInfoCodeLsb          = 0
-	RegisterAsyncErrorInfoCodeMask         = 0xff // AsyncError code
+	RegisterAsyncErrorInfoCodeMask         = 0xff // AsyncError code, 0 without Valid
 	RegisterAsyncErrorInfoViLsb            = 8
-	RegisterAsyncErrorInfoViMask           = 0xff00 // VI index
-	RegisterAsyncErrorInfoCountLsb         = 16
-	RegisterAsyncErrorInfoCountMask        = 0xffff0000 // asynchronous errors since reset, modulo 65536
+	RegisterAsyncErrorInfoViMask           = 0xff00 // VI index, 0 without Valid
+	RegisterAsyncErrorInfoValidLsb         = 16
+	RegisterAsyncErrorInfoValidMask        = 0x10000 // an error waited; 0 = there is none
+	RegisterAsyncErrorInfoOverflowLsb      = 17
+	RegisterAsyncErrorInfoOverflowMask     = 0x20000 // errors were dropped since the last read because AsyncErrorSlots others waited; AsyncErrorDropped has their VIs; cleared by the read
+	RegisterAsyncErrorInfoCountLsb         = 18
+	RegisterAsyncErrorInfoCountMask        = 0xfffc0000 // asynchronous errors since reset, dropped ones too, modulo 16384
 )
 
 // AsyncError: Asynchronous error codes, VIP_ERROR_CODE of VIPL.

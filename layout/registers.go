@@ -6,7 +6,7 @@ var interruptBits = []Bits{
 	{"CommandDone", 0, 1, "a command block was completed"},
 	{"RawReceive", 1, 1, "a raw frame was stored and its ring entry written"},
 	{"RawTransmit", 2, 1, "a raw frame was taken from memory and its ring entry written"},
-	{"AsyncError", 3, 1, "an asynchronous error was counted"},
+	{"AsyncError", 3, 1, "an asynchronous error came up, see AsyncErrorInfo"},
 	{"BusError", 4, 1, "a host bus transfer ended in master or target abort"},
 }
 
@@ -19,6 +19,9 @@ var registerSection = Section{
 		{"CardVersionMinor", 0, 8, "raised when something was added"},
 		{"CounterBase", 0x400, 20, "offset of counter 0; counter n is at CounterBase + 4 n"},
 		{"CounterSlots", 128, 32, "counters addressable behind CounterBase"},
+		{"AsyncErrorSlots", 16, 32, "asynchronous errors that can wait for a read of AsyncErrorInfo; what comes while all are taken is dropped"},
+		{"AsyncErrorDroppedBase", 0x080, 20, "offset of the first of AsyncErrorDroppedWords dwords: bit v % 32 of dword v / 32 says that an error of VI index v was dropped since that dword was last read; a read clears the dword"},
+		{"AsyncErrorDroppedWords", 8, 32, "dwords behind AsyncErrorDroppedBase: one bit for each VI index"},
 	},
 	Blocks: []RegisterBlock{{
 		Name: "Register", Doc: "The register block.", Size: 0x10000,
@@ -67,8 +70,10 @@ var registerSection = Section{
 			}},
 			{Name: "RawReceiveTail", Offset: 0x058, Access: ReadWrite, Doc: "index after the last empty buffer that software posted, taken modulo the size"},
 			{Name: "RawReceiveHead", Offset: 0x05c, Access: ReadOnly, Doc: "index of the first entry that software has not got back"},
-			{Name: "AsyncErrorInfo", Offset: 0x060, Access: ReadOnly, Doc: "the newest asynchronous error", Bits: []Bits{
-				{"Code", 0, 8, "AsyncError code"}, {"Vi", 8, 8, "VI index"}, {"Count", 16, 16, "asynchronous errors since reset, modulo 65536"},
+			{Name: "AsyncErrorInfo", Offset: 0x060, Access: ReadClear, Doc: "the oldest asynchronous error that waits; a read takes it away, so it is read with one 32-bit access", Bits: []Bits{
+				{"Code", 0, 8, "AsyncError code, 0 without Valid"}, {"Vi", 8, 8, "VI index, 0 without Valid"}, {"Valid", 16, 1, "an error waited; 0 = there is none"},
+				{"Overflow", 17, 1, "errors were dropped since the last read because AsyncErrorSlots others waited; AsyncErrorDropped has their VIs; cleared by the read"},
+				{"Count", 18, 14, "asynchronous errors since reset, dropped ones too, modulo 16384"},
 			}},
 		},
 	}},

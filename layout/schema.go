@@ -83,6 +83,7 @@ const (
 	ReadWrite  Access = "RW"
 	WriteOnly  Access = "WO"
 	WriteClear Access = "W1C" // write 1 to clear
+	ReadClear  Access = "RC"  // a read takes away what it returns
 )
 
 // Register is one 32-bit register.

@@ -16,6 +16,11 @@
 //
 // Raw rings: a write to a ring's Base or Size starts the ring anew
 // (`*_restart_o`): Head and Tail become 0. A Size above 8 is stored as 0, off.
+//
+// Asynchronous errors wait in a small queue, the oldest first; a read of
+// AsyncErrorInfo takes one. With the queue full the error is dropped, but not the
+// knowledge of whose it was: one bit for each VI stays, so that software can tell
+// the VIs that it must no longer trust from those that go on.
 module registers #(
     parameter int unsigned DataBytes    = 4,
     parameter int unsigned Ports        = 1,
@@ -123,8 +128,6 @@ module registers #(
   logic [31:0] rawtx_base_q, rawtx_base_d, rawrx_base_q, rawrx_base_d;
   logic [ 3:0] rawtx_size_q, rawtx_size_d, rawrx_size_q, rawrx_size_d;
   logic [ 7:0] rawtx_tail_q, rawtx_tail_d, rawrx_tail_q, rawrx_tail_d;
-  logic [ 7:0] async_code_q, async_vi_q;
-  logic [15:0] async_count_q;
 
   // Writes.
   logic reg_write, write_accept, write_bar_q, hold_off;
@@ -246,9 +249,6 @@ module registers #(
       rawrx_base_q  <= '0;
       rawrx_size_q  <= '0;
       rawrx_tail_q  <= '0;
-      async_code_q  <= '0;
-      async_vi_q    <= '0;
-      async_count_q <= '0;
     end else if (state_change) begin
       enable_q     <= enable_d;
       irq_status_q <= irq_status_d;
@@ -260,11 +260,6 @@ module registers #(
       rawrx_base_q <= rawrx_base_d;
       rawrx_size_q <= rawrx_size_d;
       rawrx_tail_q <= rawrx_tail_d;
-      if (async_valid_i) begin
-        async_code_q  <= async_code_i;
-        async_vi_q    <= async_vi_i;
-        async_count_q <= async_count_q + 16'd1;
-      end
     end
   end
 
@@ -278,8 +273,51 @@ module registers #(
   assign rawrx_size_o = rawrx_size_q;
   assign rawrx_tail_o = rawrx_tail_q;
 
+  // Asynchronous errors. Head and tail have a bit more than an index, so that full
+  // and empty differ. A read makes room for an error of the same clock.
+  localparam int unsigned AsyncLog2 = $clog2(hvia_pkg::AsyncErrorSlots);
+
+  logic [15:0]          async_mem [hvia_pkg::AsyncErrorSlots];
+  logic [AsyncLog2:0]   async_head_q, async_tail_q;
+  logic                 async_empty, async_full, async_take, async_keep, async_drop;
+  logic                 async_overflow_q;
+  logic [13:0]          async_count_q;
+  logic [255:0]         async_dropped_q;
+  logic                 rd_start, rd_async, rd_dropped;
+
+  assign async_empty = async_head_q == async_tail_q;
+  assign async_full  = async_tail_q == {~async_head_q[AsyncLog2], async_head_q[AsyncLog2-1:0]};
+  assign async_take  = rd_async && !async_empty;
+  assign async_keep  = async_valid_i && (!async_full || async_take);
+  assign async_drop  = async_valid_i && !async_keep;
+
+  always_ff @(posedge clk_i or negedge core_rst_ni) begin
+    if (!core_rst_ni) begin
+      async_head_q     <= '0;
+      async_tail_q     <= '0;
+      async_overflow_q <= 1'b0;
+      async_count_q    <= '0;
+      async_dropped_q  <= '0;
+    end else begin
+      if (async_take) async_head_q <= async_head_q + 1'b1;
+      if (async_keep) async_tail_q <= async_tail_q + 1'b1;
+      if (async_valid_i) async_count_q <= async_count_q + 1'b1;
+      if (rd_async) async_overflow_q <= 1'b0;
+      if (rd_dropped) async_dropped_q[{tgt_raddr_i[4:2], 5'd0}+:32] <= '0;
+      // A loss in the clock of a read belongs to the next one.
+      if (async_drop) begin
+        async_overflow_q             <= 1'b1;
+        async_dropped_q[async_vi_i] <= 1'b1;
+      end
+    end
+  end
+
+  always_ff @(posedge clk_i) begin
+    if (async_keep) async_mem[async_tail_q[AsyncLog2-1:0]] <= {async_vi_i, async_code_i};
+  end
+
   // Reads: the address goes to the counters and selects the register in the first
-  // clock, the word stands in the second.
+  // clock, the word stands in the second. What a read takes away goes in the first.
   typedef enum logic [1:0] {
     RdIdle,
     RdWord,
@@ -293,9 +331,20 @@ module registers #(
   assign rd_counter = !tgt_rbar_i && (tgt_raddr_i >= hvia_pkg::CounterBase) &&
       (tgt_raddr_i < hvia_pkg::CounterBase + 20'(4 * hvia_pkg::CounterSlots));
 
+  logic        dropped_hit;
+  logic [15:0] async_oldest;
+  assign dropped_hit  = !tgt_rbar_i && tgt_raddr_i[19:5] == hvia_pkg::AsyncErrorDroppedBase[19:5];
+  assign async_oldest = async_mem[async_head_q[AsyncLog2-1:0]];
+
+  assign rd_start   = rd_state_q == RdIdle && tgt_rvalid_i;
+  assign rd_dropped = rd_start && dropped_hit;
+  assign rd_async   = rd_start && !tgt_rbar_i &&
+      {tgt_raddr_i[19:2], 2'b00} == hvia_pkg::RegisterAsyncErrorInfoOffset;
+
   always_comb begin
     rd_word = 32'd0;
     if (!tgt_rbar_i) begin
+      if (dropped_hit) rd_word = async_dropped_q[{tgt_raddr_i[4:2], 5'd0}+:32];
       case ({tgt_raddr_i[19:2], 2'b00})
         hvia_pkg::RegisterIDOffset: rd_word = hvia_pkg::CardID;
         hvia_pkg::RegisterVersionOffset: rd_word = Version;
@@ -331,9 +380,14 @@ module registers #(
         hvia_pkg::RegisterRawReceiveTailOffset: rd_word[7:0] = rawrx_tail_q;
         hvia_pkg::RegisterRawReceiveHeadOffset: rd_word[7:0] = rawrx_head_i;
         hvia_pkg::RegisterAsyncErrorInfoOffset: begin
-          rd_word[hvia_pkg::RegisterAsyncErrorInfoCodeLsb+:8]   = async_code_q;
-          rd_word[hvia_pkg::RegisterAsyncErrorInfoViLsb+:8]     = async_vi_q;
-          rd_word[hvia_pkg::RegisterAsyncErrorInfoCountLsb+:16] = async_count_q;
+          rd_word[hvia_pkg::RegisterAsyncErrorInfoValidBit]    = !async_empty;
+          rd_word[hvia_pkg::RegisterAsyncErrorInfoOverflowBit] = async_overflow_q;
+          rd_word[hvia_pkg::RegisterAsyncErrorInfoCountLsb+:hvia_pkg::RegisterAsyncErrorInfoCountWidth] =
+              async_count_q;
+          if (!async_empty) begin
+            rd_word[hvia_pkg::RegisterAsyncErrorInfoCodeLsb+:8] = async_oldest[7:0];
+            rd_word[hvia_pkg::RegisterAsyncErrorInfoViLsb+:8]   = async_oldest[15:8];
+          end
         end
         default: ;
       endcase
@@ -356,7 +410,7 @@ module registers #(
   end
 
   always_ff @(posedge clk_i) begin
-    if (rd_state_q == RdIdle && tgt_rvalid_i) begin
+    if (rd_start) begin
       rd_word_q    <= rd_word;
       rd_counter_q <= rd_counter;
     end

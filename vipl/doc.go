@@ -32,6 +32,14 @@
 //     was posted behind it. The asynchronous error PostDescriptor is reported and
 //     the VI goes to the error state, also at the unreliable level; all of them
 //     complete as flushed.
+//   - A completion that the card cannot write (the host bus refuses it) is
+//     reported as CompletionProtection and breaks the VI in the same way.
+//   - The card keeps a limited number of asynchronous errors. When more come than
+//     fit before the agent looks, it still knows whose they were: such a VI, unless
+//     it is broken already, is reported as Catastrophic and goes to the error
+//     state. Other VIs go on.
+//   - Disconnect reports what the card had to say of the connection before it
+//     returns; errors that come up on a VI that is destroyed are forgotten.
 //   - A post on a VI that is not connected succeeds and completes as flushed.
 //   - When the peer disconnects, the VI goes to the error state and the error
 //     ConnectionLost is reported, at every reliability level.

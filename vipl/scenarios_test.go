@@ -32,6 +32,9 @@ var scenarios = []scenario{
 	{"connections", connectClient, connectServer},
 	{"other VIs go on", isolationClient, isolationServer},
 	{"left behind", abandonClient, abandonServer},
+	{"three VIs fail in one burst", burstClient, burstServer},
+	{"more errors than the card keeps", floodClient, sinkServer},
+	{"errors of what has ended", staleClient, nil},
 }
 
 // Edges of pages and words.
@@ -1166,4 +1169,263 @@ func abandonServer(e *env) error {
 		return err
 	}
 	return p.tell(0)
+}
+
+// sibling returns a peer with a VI of its own and the memory of p; the
+// numbers of its descriptors begin at first.
+func (p *peer) sibling(first int) (*peer, error) {
+	q := &peer{env: p.env, mem: p.mem, descriptors: p.descriptors, posted: first}
+	var err error
+	q.vi, err = p.nic.CreateVi(p.t, writable)
+	return q, err
+}
+
+// lose posts a descriptor whose handle is wrong: the card cannot answer in it.
+func (p *peer) lose() (*vipl.Descriptor, error) {
+	d := p.next()
+	d.SetRdmaWrite(p.mem.Segment(0, 4), p.mem.Address(), p.mem.Handle())
+	d.Handle ^= 0x20
+	return d, p.vi.PostSend(p.t, d)
+}
+
+const (
+	burst = 3
+	// promptly is far more than the agent takes for any error, and far less than
+	// the timeout that must not be what ends a wait.
+	promptly = driver.Millisecond
+)
+
+// burstClient makes three of its four VIs fail before the agent can have
+// looked: each has its own error, and the fourth goes on.
+func burstClient(e *env) error {
+	p, err := e.dial(1, writable)
+	if err != nil {
+		return err
+	}
+	to, err := p.hear()
+	if err != nil {
+		return err
+	}
+	var bad [burst]*peer
+	for i := range bad {
+		if bad[i], err = p.sibling(256 * (i + 1)); err != nil {
+			return err
+		}
+		if err := bad[i].redial(1); err != nil {
+			return err
+		}
+	}
+	copy(p.mem.Bytes(), pattern(512, 1))
+	start := p.t.Now()
+	var lost, behind [burst]*vipl.Descriptor
+	for i, q := range bad {
+		if lost[i], err = q.lose(); err != nil {
+			return err
+		}
+	}
+	good, err := p.write(0, 512, to, 4096)
+	if err != nil {
+		return err
+	}
+	for i, q := range bad {
+		if behind[i], err = q.write(0, 0, to, 0); err != nil {
+			return err
+		}
+	}
+	for i, q := range bad {
+		name := fmt.Sprintf("VI %d", q.vi.Index())
+		d, err := q.vi.SendWait(q.t, driver.Second)
+		e.flushed(name, d, err)
+		e.that(name+": in order", d == lost[i])
+		// The card may have met the bad one before the next was posted.
+		d, err = q.vi.SendWait(q.t, driver.Second)
+		if err != nil {
+			e.flushed(name+": behind", d, err)
+		}
+		e.that(name+": in order", d == behind[i])
+	}
+	d, err := p.vi.SendWait(p.t, driver.Second)
+	e.is("the fourth VI", err, nil)
+	e.that("the fourth VI: in order", d == good)
+	took := p.t.Now() - start
+	e.that(fmt.Sprintf("the waits end at once, not after %v", took), took < promptly)
+
+	seen := map[int]int{}
+	for range bad {
+		a, err := p.asyncError()
+		e.is("reported", err, nil)
+		e.that(fmt.Sprintf("a bad post, not %+v", a), a.Code == layout.AsyncErrorPostDescriptor)
+		seen[a.Vi]++
+	}
+	_, err = p.nic.NextError(p.t)
+	e.is("no more errors", err, vipl.ErrNotDone)
+	for _, q := range bad {
+		e.that(fmt.Sprintf("VI %d has one error, not %d", q.vi.Index(), seen[q.vi.Index()]), seen[q.vi.Index()] == 1)
+		s, _, empty, err := q.vi.Query(q.t)
+		e.is("query", err, nil)
+		e.that(fmt.Sprintf("VI %d is broken and drained, not %v", q.vi.Index(), s), s == vipl.ErrorState && empty)
+	}
+	s, _, _, err := p.vi.Query(p.t)
+	e.is("query", err, nil)
+	e.that(fmt.Sprintf("the fourth VI is connected, not %v", s), s == vipl.Connected)
+	if _, err := p.write(0, 512, to, 8192); err != nil {
+		return err
+	}
+	_, err = p.vi.SendWait(p.t, driver.Second)
+	e.is("the fourth VI goes on", err, nil)
+	return p.settled(1)
+}
+
+func burstServer(e *env) error {
+	p, err := e.serve(writable)
+	if err != nil {
+		return err
+	}
+	if err := p.tell(0); err != nil {
+		return err
+	}
+	others := map[int]bool{}
+	for i := range burst {
+		q, err := p.sibling(256 * (i + 1))
+		if err != nil {
+			return err
+		}
+		if err := q.again(); err != nil {
+			return err
+		}
+		others[q.vi.Index()] = true
+	}
+	want := make([]byte, bufferBytes)
+	copy(want[4096:], pattern(512, 1))
+	copy(want[8192:], pattern(512, 1))
+	end := 8192 + 512 - 1
+	if err := p.mem.Poll(p.t, end, 1, driver.Second, func() bool { return p.mem.Bytes()[end] == want[end] }); err != nil {
+		return err
+	}
+	e.that("what the fourth VI wrote and nothing else", bytes.Equal(p.mem.Bytes(), want))
+	for range burst {
+		a, err := p.asyncError()
+		e.is("reported", err, nil)
+		e.that(fmt.Sprintf("a lost connection of one of the three, once, not %+v", a), a.Code == layout.AsyncErrorConnectionLost && others[a.Vi])
+		delete(others, a.Vi)
+	}
+	return p.settled(0)
+}
+
+// floodClient makes so many VIs fail in one burst that the card cannot keep
+// every error. It still knows whose they were: each of these VIs is told that
+// it is broken, and the one that did nothing goes on.
+func floodClient(e *env) error {
+	p, err := e.dial(1, writable)
+	if err != nil {
+		return err
+	}
+	to, err := p.hear()
+	if err != nil {
+		return err
+	}
+	const flood = 60
+	var bad [flood]*peer
+	for i := range bad {
+		if bad[i], err = p.sibling(2 * (i + 1)); err != nil {
+			return err
+		}
+	}
+	p.posted = 2 * (flood + 1)
+	start := p.t.Now()
+	for i, q := range bad {
+		if _, err := q.lose(); err != nil {
+			return err
+		}
+		if i%8 == 0 {
+			if _, err := p.write(0, 512, to, 4096); err != nil {
+				return err
+			}
+		}
+	}
+	for range (flood + 7) / 8 {
+		_, err := p.vi.SendWait(p.t, driver.Second)
+		e.is("the good VI during the flood", err, nil)
+	}
+	for _, q := range bad {
+		d, err := q.vi.SendWait(q.t, driver.Second)
+		e.flushed(fmt.Sprintf("VI %d", q.vi.Index()), d, err)
+	}
+	took := p.t.Now() - start
+	e.that(fmt.Sprintf("the waits end at once, not after %v", took), took < flood*promptly/10)
+
+	seen := map[int]int{}
+	codes := map[layout.AsyncError]int{}
+	for range bad {
+		a, err := p.asyncError()
+		if err != nil {
+			return err
+		}
+		seen[a.Vi]++
+		codes[a.Code]++
+	}
+	_, err = p.nic.NextError(p.t)
+	e.is("no more errors", err, vipl.ErrNotDone)
+	for _, q := range bad {
+		e.that(fmt.Sprintf("VI %d has one error, not %d", q.vi.Index(), seen[q.vi.Index()]), seen[q.vi.Index()] == 1)
+	}
+	post, dropped := codes[layout.AsyncErrorPostDescriptor], codes[layout.AsyncErrorCatastrophic]
+	e.that(fmt.Sprintf("some were dropped and as many as fit were not: %v", codes), dropped > 0 && post >= layout.AsyncErrorSlots && post+dropped == flood)
+	s, _, _, err := p.vi.Query(p.t)
+	e.is("query", err, nil)
+	e.that(fmt.Sprintf("the good VI is connected, not %v", s), s == vipl.Connected)
+	if err := p.goodWrite(to); err != nil {
+		return err
+	}
+	return p.settled(1)
+}
+
+// staleClient ends what it has broken before the agent has looked: the error
+// must break neither what is left of the VI nor the next one with its index.
+func staleClient(e *env) error {
+	p, err := e.prepare(writable)
+	if err != nil {
+		return err
+	}
+	for range 3 {
+		index := p.vi.Index()
+		want, err := p.lose()
+		if err != nil {
+			return err
+		}
+		if err := p.vi.Disconnect(p.t); err != nil {
+			return err
+		}
+		d, err := p.vi.SendDone(p.t)
+		e.flushed("after the disconnect", d, err)
+		e.that("in order", d == want)
+		s, _, _, err := p.vi.Query(p.t)
+		e.is("query", err, nil)
+		e.that(fmt.Sprintf("idle after the disconnect, not %v", s), s == vipl.Idle)
+		a, err := p.nic.NextError(p.t)
+		e.is("the error was told by then", err, nil)
+		e.that(fmt.Sprintf("a bad post on this VI, not %+v", a), a.Code == layout.AsyncErrorPostDescriptor && a.Vi == index)
+
+		// Nothing is outstanding for the library, so the VI may go at once.
+		if err := p.t.Write(layout.PciBar1Base+uint32(index)*layout.DoorbellPageBytes+layout.DoorbellSend,
+			uint32(p.mem.Address())&^(layout.DescriptorAlignment-1), 0, 0x123); err != nil {
+			return err
+		}
+		if err := p.vi.Destroy(p.t); err != nil {
+			return err
+		}
+		if p.vi, err = e.nic.CreateVi(p.t, writable); err != nil {
+			return err
+		}
+		e.that("the index is used again", p.vi.Index() == index)
+		if err := p.t.Sleep(driver.Millisecond); err != nil {
+			return err
+		}
+		s, _, _, err = p.vi.Query(p.t)
+		e.is("query", err, nil)
+		e.that(fmt.Sprintf("the next VI is idle, not %v", s), s == vipl.Idle)
+		_, err = p.nic.NextError(p.t)
+		e.is("and has no error", err, vipl.ErrNotDone)
+	}
+	return nil
 }

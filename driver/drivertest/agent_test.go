@@ -208,3 +208,59 @@ func TestFirstFailureEndsTheRun(t *testing.T) {
 	require.ErrorIs(t, err, mine)
 	require.EqualError(t, err, "bad on node 0: my own failure")
 }
+
+// A VI is destroyed while the card has an error of it to tell, and another
+// program's request for a VI comes before the agent has looked: the new VI has
+// the index of the old one, and not its error.
+func TestErrorOfTheFormerVi(t *testing.T) {
+	f, err := drivertest.New(1, 3)
+	require.NoError(t, err)
+	t.Cleanup(f.Close)
+	const moment = driver.Millisecond
+	var former, next driver.Vi
+	err = driver.RunOn(t.Context(), f, driver.RunConfig{},
+		driver.Program{Main: func(t *driver.Thread, h *driver.Host) error {
+			nic, err := h.OpenNic(t)
+			if err != nil {
+				return err
+			}
+			if former, _, err = h.CreateVi(t, nic.ID, driver.ViAttributes{}); err != nil {
+				return err
+			}
+			if err := t.Sleep(moment - t.Now()); err != nil {
+				return err
+			}
+			if err := t.Write(former.DoorbellSend(), 0x1000, 0, 0x123); err != nil {
+				return err
+			}
+			return former.Destroy(t)
+		}},
+		driver.Program{Main: func(t *driver.Thread, h *driver.Host) error {
+			nic, err := h.OpenNic(t)
+			if err != nil {
+				return err
+			}
+			if err := t.Sleep(moment + driver.Nanosecond - t.Now()); err != nil {
+				return err
+			}
+			if next, _, err = h.CreateVi(t, nic.ID, driver.ViAttributes{}); err != nil {
+				return err
+			}
+			if err := t.Sleep(driver.Millisecond); err != nil {
+				return err
+			}
+			if e, ok, err := h.NextError(t, nic.ID); ok || err != nil {
+				return fmt.Errorf("the new VI was told %+v (%w)", e, errors.Join(err, errors.New("want nothing")))
+			}
+			if s, _ := next.State(); s != layout.ViStateIdle {
+				return fmt.Errorf("the new VI is %v", s)
+			}
+			bad, err := h.Counter(t, nic.ID, layout.CounterDescriptorBad)
+			if err == nil && bad != 1 {
+				err = fmt.Errorf("%d bad descriptors, want 1: the test shows nothing", bad)
+			}
+			return err
+		}})
+	require.NoError(t, err)
+	require.Equal(t, former.Index, next.Index, "the test shows nothing unless the index is used again")
+}

@@ -35,6 +35,10 @@ type Card struct {
 	stored  [][]byte  // frames that wait for a receive entry
 	busy    bool      // the send engine works
 	ready   []int     // VIs with descriptors, in turn
+
+	asyncErrors   []uint32 // that wait, as AsyncErrorInfo shows them
+	asyncOverflow bool
+	asyncCount    uint32
 }
 
 type viState struct {
@@ -76,10 +80,29 @@ func (c *Card) interrupt() bool {
 func (c *Card) raise(mask uint32) { c.regs[layout.RegisterInterruptStatusOffset] |= mask }
 
 func (c *Card) async(code layout.AsyncError, vi int) {
-	old := c.regs[layout.RegisterAsyncErrorInfoOffset]
-	count := old>>layout.RegisterAsyncErrorInfoCountLsb + 1
-	c.regs[layout.RegisterAsyncErrorInfoOffset] = uint32(code) | uint32(vi)<<layout.RegisterAsyncErrorInfoViLsb | count<<layout.RegisterAsyncErrorInfoCountLsb
+	c.asyncCount++
 	c.raise(layout.RegisterInterruptStatusAsyncErrorMask)
+	if len(c.asyncErrors) == layout.AsyncErrorSlots {
+		c.asyncOverflow = true
+		c.regs[layout.AsyncErrorDroppedBase+4*uint32(vi/32)] |= 1 << (vi % 32)
+		return
+	}
+	c.asyncErrors = append(c.asyncErrors, layout.RegisterAsyncErrorInfoValidMask|
+		uint32(code)<<layout.RegisterAsyncErrorInfoCodeLsb|uint32(vi)<<layout.RegisterAsyncErrorInfoViLsb)
+}
+
+// nextAsync is a read of AsyncErrorInfo, which takes the oldest error away.
+func (c *Card) nextAsync() uint32 {
+	word := c.asyncCount << layout.RegisterAsyncErrorInfoCountLsb
+	if c.asyncOverflow {
+		word |= layout.RegisterAsyncErrorInfoOverflowMask
+	}
+	c.asyncOverflow = false
+	if len(c.asyncErrors) > 0 {
+		word |= c.asyncErrors[0]
+		c.asyncErrors = c.asyncErrors[1:]
+	}
+	return word
 }
 
 func (c *Card) count(n layout.Counter) { c.regs[layout.CounterBase+4*uint32(n)]++ }
@@ -98,7 +121,14 @@ func (c *Card) read(address uint32) uint32 {
 		return c.Capability
 	case layout.RegisterStateOffset:
 		return layout.RegisterStateReadyMask
+	case layout.RegisterAsyncErrorInfoOffset:
+		return c.nextAsync()
 	default:
+		if o >= layout.AsyncErrorDroppedBase && o < layout.AsyncErrorDroppedBase+4*layout.AsyncErrorDroppedWords {
+			marks := c.regs[o]
+			c.regs[o] = 0
+			return marks
+		}
 		return c.regs[o]
 	}
 }
@@ -135,6 +165,7 @@ func (c *Card) write(address uint32, data []uint32) {
 func (c *Card) reset() {
 	clear(c.regs)
 	c.limit, c.rawHead, c.stored, c.ready = 0, [2]uint32{}, nil, nil
+	c.asyncErrors, c.asyncOverflow, c.asyncCount = nil, false, 0
 	for i := range c.vis {
 		c.vis[i] = viState{state: layout.ViStateFree}
 	}

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Checks of the registers: the target's deadline for reads, one command at a time, doorbells reach
-// the doorbell block unchanged or not at all, nothing moves after quiet.
+// the doorbell block unchanged or not at all, every asynchronous error is kept unless the queue is
+// full and then leaves its marks, nothing moves after quiet.
 
 module registers_checker (
     input logic        clk_i,
@@ -20,7 +21,15 @@ module registers_checker (
     input logic [47:0] mac_q,
     input logic [ 4:0] irq_status_q,
     input logic [ 4:0] irq_enable_q,
-    input logic [15:0] async_count_q,
+    input logic        core_rst_ni,
+    input logic        async_valid_i,
+    input logic [ 7:0] async_vi_i,
+    input logic        async_take,
+    input logic        async_overflow_q,
+    input logic [13:0] async_count_q,
+    input logic [$clog2(hvia_pkg::AsyncErrorSlots):0] async_head_q,
+    input logic [$clog2(hvia_pkg::AsyncErrorSlots):0] async_tail_q,
+    input logic [255:0] async_dropped_q,
     input logic [ 7:0] rawtx_tail_q,
     input logic [ 7:0] rawrx_tail_q,
     input logic [ 1:0] rd_state_q,
@@ -31,10 +40,43 @@ module registers_checker (
 
   logic [2:0] wait_q;
   logic quiet_q, busy_q;
-  logic [91:0] now, then_q;
+  localparam int unsigned AsyncBits = $clog2(hvia_pkg::AsyncErrorSlots) + 1;
+
+  logic [90+2*AsyncBits+256:0] now, then_q;
   assign now = {
-    mac_q, irq_status_q, irq_enable_q, async_count_q, rawtx_tail_q, rawrx_tail_q, rd_state_q
+    mac_q, irq_status_q, irq_enable_q, async_count_q, async_overflow_q, async_head_q, async_tail_q,
+    async_dropped_q, rawtx_tail_q, rawrx_tail_q, rd_state_q
   };
+
+  // Errors that wait, counted here: an error adds one unless all places are taken and no read makes
+  // room, and nothing but a read takes one away.
+  logic [AsyncBits-1:0] waiting_q;
+  logic                 lost, lost_q;
+  logic [7:0]           lost_vi_q;
+  assign lost = async_valid_i && !async_take &&
+      32'(waiting_q) == hvia_pkg::AsyncErrorSlots;
+
+  always_ff @(posedge clk_i or negedge core_rst_ni) begin
+    if (!core_rst_ni) begin
+      waiting_q <= '0;
+      lost_q    <= 1'b0;
+    end else begin
+      waiting_q <= waiting_q + AsyncBits'(async_valid_i && !lost) - AsyncBits'(async_take);
+      lost_q    <= lost;
+      lost_vi_q <= async_vi_i;
+      assert (async_tail_q - async_head_q == waiting_q)
+      else $error("registers: %0d asynchronous errors wait, %0d were not taken yet",
+                  async_tail_q - async_head_q, waiting_q);
+      assert (!(async_take && waiting_q == '0))
+      else $error("registers: a read takes an asynchronous error and there is none");
+      if (lost_q) begin
+        assert (async_overflow_q && async_dropped_q[lost_vi_q])
+        else $error("registers: an asynchronous error of VI %0d was dropped without a mark", lost_vi_q);
+      end
+      assert (!async_overflow_q || 32'(waiting_q) == hvia_pkg::AsyncErrorSlots)
+      else $error("registers: overflow is said with %0d asynchronous errors", waiting_q);
+    end
+  end
 
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) begin

@@ -5,7 +5,7 @@
 /* verilator lint_off UNUSEDPARAM */
 package hvia_pkg;
 
-  localparam logic [63:0] LayoutHash = 64'h3e9ec6c1de1a80b5;
+  localparam logic [63:0] LayoutHash = 64'h47fc2a228da722a1;
 
   // PCI configuration space
   localparam logic [15:0] PciVendorID = 16'h5648;
@@ -82,6 +82,9 @@ package hvia_pkg;
   localparam logic [7:0] CardVersionMinor = 8'h0;
   localparam logic [19:0] CounterBase = 20'h400;
   localparam logic [31:0] CounterSlots = 32'h80;
+  localparam logic [31:0] AsyncErrorSlots = 32'h10;
+  localparam logic [19:0] AsyncErrorDroppedBase = 20'h80;
+  localparam logic [31:0] AsyncErrorDroppedWords = 32'h8;
   localparam int unsigned AsyncErrorBits = 8;
   localparam logic [7:0] AsyncErrorPostDescriptor = 8'h0;
   localparam logic [7:0] AsyncErrorConnectionLost = 8'h1;
@@ -155,8 +158,10 @@ package hvia_pkg;
   localparam int unsigned RegisterAsyncErrorInfoCodeWidth = 8;
   localparam int unsigned RegisterAsyncErrorInfoViLsb = 8;
   localparam int unsigned RegisterAsyncErrorInfoViWidth = 8;
-  localparam int unsigned RegisterAsyncErrorInfoCountLsb = 16;
-  localparam int unsigned RegisterAsyncErrorInfoCountWidth = 16;
+  localparam int unsigned RegisterAsyncErrorInfoValidBit = 16;
+  localparam int unsigned RegisterAsyncErrorInfoOverflowBit = 17;
+  localparam int unsigned RegisterAsyncErrorInfoCountLsb = 18;
+  localparam int unsigned RegisterAsyncErrorInfoCountWidth = 14;
 
   // Doorbell pages
   localparam logic [31:0] DoorbellPageBytes = 32'h1000;

@@ -6,7 +6,7 @@
 
 namespace hvia {
 
-constexpr uint64_t kLayoutHash = 0x3e9ec6c1de1a80b5ull;
+constexpr uint64_t kLayoutHash = 0x47fc2a228da722a1ull;
 
 // PCI configuration space
 constexpr uint32_t kPciVendorID = 0x5648u;
@@ -104,6 +104,9 @@ constexpr uint32_t kCardVersionMajor = 0x1u;
 constexpr uint32_t kCardVersionMinor = 0x0u;
 constexpr uint32_t kCounterBase = 0x400u;
 constexpr uint32_t kCounterSlots = 0x80u;
+constexpr uint32_t kAsyncErrorSlots = 0x10u;
+constexpr uint32_t kAsyncErrorDroppedBase = 0x80u;
+constexpr uint32_t kAsyncErrorDroppedWords = 0x8u;
 constexpr uint32_t kAsyncErrorPostDescriptor = 0x0u;
 constexpr uint32_t kAsyncErrorConnectionLost = 0x1u;
 constexpr uint32_t kAsyncErrorReceiveQueueEmpty = 0x2u;
@@ -211,8 +214,12 @@ constexpr size_t kRegisterAsyncErrorInfoCodeLsb = 0;
 constexpr uint32_t kRegisterAsyncErrorInfoCodeMask = 0xffu;
 constexpr size_t kRegisterAsyncErrorInfoViLsb = 8;
 constexpr uint32_t kRegisterAsyncErrorInfoViMask = 0xff00u;
-constexpr size_t kRegisterAsyncErrorInfoCountLsb = 16;
-constexpr uint32_t kRegisterAsyncErrorInfoCountMask = 0xffff0000u;
+constexpr size_t kRegisterAsyncErrorInfoValidLsb = 16;
+constexpr uint32_t kRegisterAsyncErrorInfoValidMask = 0x10000u;
+constexpr size_t kRegisterAsyncErrorInfoOverflowLsb = 17;
+constexpr uint32_t kRegisterAsyncErrorInfoOverflowMask = 0x20000u;
+constexpr size_t kRegisterAsyncErrorInfoCountLsb = 18;
+constexpr uint32_t kRegisterAsyncErrorInfoCountMask = 0xfffc0000u;
 
 // Doorbell pages
 constexpr uint32_t kDoorbellPageBytes = 0x1000u;

@@ -36,7 +36,15 @@ func spec() verilate.Spec {
 // TestRegisters runs random host accesses, events and resets against a model.
 func TestRegisters(t *testing.T) {
 	figures := unit.MustPass(t, spec(), sizes)
-	for _, name := range []string{"commands", "ignored", "doorbell_writes", "dropped", "counted", "soft_resets", "pin_resets"} {
+	names := []string{
+		"commands", "ignored", "doorbell_writes", "dropped", "counted", "soft_resets", "pin_resets",
+		"async_kept", "async_dropped", "async_taken", "async_none", "async_overflow", "async_marks",
+	}
+	if !testing.Short() {
+		// Two events in one clock.
+		names = append(names, "async_room", "async_late")
+	}
+	for _, name := range names {
 		if figures[name] == 0 {
 			t.Errorf("%s never happened: the run proves nothing about it", name)
 		}
@@ -50,6 +58,10 @@ func TestRegistersMutants(t *testing.T) {
 		"byte_enables":  {File: registers, Old: "{{8{be[3]}}, {8{be[2]}}, {8{be[1]}}, {8{be[0]}}}", New: "{{8{be[2]}}, {8{be[3]}}, {8{be[1]}}, {8{be[0]}}}"},
 		"stale_tail":    {File: registers, Old: "    if (rawrx_restart_o) rawrx_tail_d = 8'd0;\n", New: ""},
 		"doorbell_leak": {File: registers, Old: "assign db_wvalid_o = tgt_wvalid_i && tgt_wbar_i && !hold_off;", New: "assign db_wvalid_o = tgt_wvalid_i && tgt_wbar_i;"},
+		"async_newest":  {File: registers, Old: "assign async_oldest = async_mem[async_head_q[AsyncLog2-1:0]];", New: "assign async_oldest = async_mem[async_tail_q[AsyncLog2-1:0] - 1'b1];"},
+		"async_no_room": {File: registers, Old: "(!async_full || async_take)", New: "!async_full"},
+		"async_mark":    {File: registers, Old: "      if (async_drop) begin", New: "      if (async_drop && !rd_dropped) begin"},
+		"async_sticky":  {File: registers, Old: "      if (rd_async) async_overflow_q <= 1'b0;\n", New: ""},
 		"two_for_one":   {File: counters, Old: "plane1_d    = plane1_q & ~pick;", New: "plane1_d    = plane1_q;"},
 		"no_forward":    {File: counters, Old: "(add_valid_q && (add_index_q == pick_index)) ? add_sum : mem[pick_index]", New: "mem[pick_index]"},
 		"no_urgency":    {File: counters, Old: "urgent = (|full) ? full : (|plane1_q) ? plane1_q : plane0_q;", New: "urgent = waiting;"},

@@ -28,7 +28,10 @@ struct Model {
   uint32_t irq_status = 0, irq_enable = 0;
   uint64_t mac = 0;
   Ring tx, rx;
-  uint32_t async_code = 0, async_vi = 0, async_count = 0;
+  std::deque<uint32_t> async;  // code and VI of those that wait, oldest first
+  bool overflow = false;
+  uint32_t async_count = 0;
+  std::array<uint32_t, hvia::kAsyncErrorDroppedWords> async_dropped{};
   std::array<uint32_t, kCounters> counter{};
 };
 
@@ -101,7 +104,7 @@ class Bench {
     top->irq_raw_receive_i = rare(20);
     top->irq_raw_transmit_i = rare(20);
     top->irq_bus_error_i = rare(20);
-    top->async_valid_i = rare(10);
+    top->async_valid_i = rare(async_every);
     top->async_code_i = rng.Bits(8);
     top->async_vi_i = rng.Bits(8);
     if (!calm) {
@@ -201,6 +204,7 @@ class Bench {
       reading = true;
       read_clock = unit::clocks();
       expected = Read(top->tgt_rbar_i, top->tgt_raddr_i);
+      if (!top->tgt_rbar_i) TakeAway(top->tgt_raddr_i, expected);
       expected_counter = !top->tgt_rbar_i && top->tgt_raddr_i >= hvia::kCounterBase && top->tgt_raddr_i < hvia::kCounterBase + 4 * kCounters;
     }
 
@@ -208,11 +212,40 @@ class Bench {
     if (reg) Write(addr, data, be);
     model.irq_status |= Pending();
     if (top->async_valid_i) {
-      model.async_code = top->async_code_i;
-      model.async_vi = top->async_vi_i;
-      model.async_count = (model.async_count + 1) & 0xffff;
+      model.async_count++;
+      if (model.async.size() < hvia::kAsyncErrorSlots) {
+        model.async.push_back(top->async_code_i | top->async_vi_i << 8);
+        async_kept++;
+        async_room += made_room;
+      } else {
+        model.overflow = true;
+        model.async_dropped[top->async_vi_i / 32] |= 1u << (top->async_vi_i % 32);
+        async_dropped++;
+        async_late += read_dropped == top->async_vi_i / 32;
+      }
     }
+    made_room = false;
+    read_dropped = ~0u;
     for (unsigned n = 0; n < kCounters; n++) model.counter[n] += top->strobe_i[n / 32] >> (n % 32) & 1;
+  }
+
+  // What a read takes out of the model.
+  void TakeAway(uint32_t addr, uint32_t word) {
+    if (addr == hvia::kRegisterAsyncErrorInfoOffset) {
+      async_none += model.async.empty();
+      async_overflow += model.overflow;
+      made_room = model.async.size() == hvia::kAsyncErrorSlots;
+      model.overflow = false;
+      if (!model.async.empty()) {
+        model.async.pop_front();
+        async_taken++;
+      }
+    }
+    if (addr >= hvia::kAsyncErrorDroppedBase && addr < hvia::kAsyncErrorDroppedBase + 4 * hvia::kAsyncErrorDroppedWords) {
+      read_dropped = (addr - hvia::kAsyncErrorDroppedBase) / 4;
+      model.async_dropped[read_dropped] = 0;
+      async_marks += word != 0;
+    }
   }
 
   void CheckRing(const char* name, const Ring& want, uint32_t base, uint32_t size, uint32_t tail) {
@@ -292,8 +325,15 @@ class Bench {
       case hvia::kRegisterRawReceiveSizeOffset: return model.rx.size | static_cast<uint32_t>(top->rawrx_busy_i) << 31;
       case hvia::kRegisterRawReceiveTailOffset: return model.rx.tail;
       case hvia::kRegisterRawReceiveHeadOffset: return top->rawrx_head_i;
-      case hvia::kRegisterAsyncErrorInfoOffset: return model.async_code | model.async_vi << 8 | model.async_count << 16;
-      default: return 0;
+      case hvia::kRegisterAsyncErrorInfoOffset:
+        return (model.async.empty() ? 0 : model.async.front() | hvia::kRegisterAsyncErrorInfoValidMask) |
+               (model.overflow ? hvia::kRegisterAsyncErrorInfoOverflowMask : 0) |
+               model.async_count << hvia::kRegisterAsyncErrorInfoCountLsb;
+      default:
+        if (addr >= hvia::kAsyncErrorDroppedBase && addr < hvia::kAsyncErrorDroppedBase + 4 * hvia::kAsyncErrorDroppedWords) {
+          return model.async_dropped[(addr - hvia::kAsyncErrorDroppedBase) / 4];
+        }
+        return 0;
     }
   }
 
@@ -344,6 +384,17 @@ class Bench {
     Fail("a read of %05x is not answered", addr);
   }
 
+  // As a driver does it: until none is left, or for as many as there are places.
+  void DrainAsync() {
+    for (unsigned i = 0;; i++) {
+      uint32_t word = HostRead(false, hvia::kRegisterAsyncErrorInfoOffset);
+      if (!(word & hvia::kRegisterAsyncErrorInfoValidMask)) return;
+      if (i < hvia::kAsyncErrorSlots) continue;
+      if (calm) Fail("more than %u asynchronous errors waited", hvia::kAsyncErrorSlots);
+      return;
+    }
+  }
+
   // The counters after everything has settled.
   void CheckCounters() {
     calm = true;
@@ -356,6 +407,7 @@ class Bench {
       if (got != model.counter[n]) Fail("counter %u is %u, want %u", n, got, model.counter[n]);
       counted += got;
     }
+    DrainAsync();
     calm = false;
   }
 
@@ -430,6 +482,12 @@ class Bench {
   uint32_t expected = 0;
   uint64_t read_clock = 0;
   unsigned burst = 0, hot = 0, settle = 0;
+  unsigned async_every = 10;     // clocks from one asynchronous error to the next, on average
+  bool made_room = false;        // a full queue is read in this clock
+  uint32_t read_dropped = ~0u;   // dword of marks that is read in this clock
+  uint64_t async_kept = 0, async_dropped = 0, async_taken = 0, async_none = 0, async_overflow = 0, async_marks = 0;
+  uint64_t async_room = 0;  // errors kept because a full queue was read in the same clock
+  uint64_t async_late = 0;  // errors dropped while their dword of marks was read
   std::deque<Beat> doorbells;
   uint64_t commands = 0, ignored = 0, doorbell_writes = 0, dropped = 0, writes = 0, reads = 0, counted = 0;
   uint64_t soft_resets = 0, pin_resets = 0, core_resets = 0;
@@ -446,7 +504,11 @@ int main(int argc, char** argv) {
   Rng& rng = bench.rng;
 
   for (uint64_t i = 0; i < unit::options().size; i++) {
-    uint32_t addr = static_cast<uint32_t>(rng.Below(0x80 / 4)) * 4;
+    constexpr uint32_t kEnd = hvia::kAsyncErrorDroppedBase + 4 * hvia::kAsyncErrorDroppedWords;
+    uint32_t addr = static_cast<uint32_t>(rng.Below(kEnd / 4)) * 4;
+    // From a flood to a rare event, so that the queue of errors is met full, empty and between.
+    if (rng.Chance(1, 100)) bench.async_every = static_cast<unsigned>(uint64_t{1} << rng.Below(10));
+    if (rng.Chance(1, 50)) bench.DrainAsync();
     bool bar = rng.Chance(1, 5);
     if (bar) addr = rng.Bits(18) * 4;
     else if (rng.Chance(1, 16)) addr = rng.Bits(14) * 4;
@@ -463,8 +525,10 @@ int main(int argc, char** argv) {
   bench.CheckCounters();
   std::printf("writes %" PRIu64 "\nreads %" PRIu64 "\ncommands %" PRIu64 "\nignored %" PRIu64 "\ndoorbell_writes %" PRIu64
               "\ndropped %" PRIu64 "\ncounted %" PRIu64 "\nsoft_resets %" PRIu64 "\npin_resets %" PRIu64 "\nclocks %" PRIu64
-              "\npassed 1\n",
+              "\nasync_kept %" PRIu64 "\nasync_dropped %" PRIu64 "\nasync_taken %" PRIu64 "\nasync_none %" PRIu64
+              "\nasync_overflow %" PRIu64 "\nasync_marks %" PRIu64 "\nasync_room %" PRIu64 "\nasync_late %" PRIu64 "\npassed 1\n",
               bench.writes, bench.reads, bench.commands, bench.ignored, bench.doorbell_writes, bench.dropped, bench.counted,
-              bench.soft_resets, bench.pin_resets, unit::clocks());
+              bench.soft_resets, bench.pin_resets, unit::clocks(), bench.async_kept, bench.async_dropped, bench.async_taken, bench.async_none,
+              bench.async_overflow, bench.async_marks, bench.async_room, bench.async_late);
   return 0;
 }
