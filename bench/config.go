@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 
+	"hvia/driver"
 	"hvia/params"
 )
 
@@ -14,7 +15,7 @@ import (
 var ErrConfig = errors.New("bad configuration")
 
 // MaxSize is the longest message that an experiment may be asked for.
-const MaxSize = 8 << 20
+const MaxSize = driver.MaxTransferSize
 
 // ReproduceConfig says what the reproduction measures and how.
 type ReproduceConfig struct {

@@ -67,8 +67,7 @@ func (a *arena) receiving(n int) []byte {
 	return a.region.Bytes()[a.receiveOffset() : a.receiveOffset()+n]
 }
 
-// check compares a received message byte by byte, and every byte of the arena
-// that is neither it nor the message last sent.
+// check compares a received message byte by byte, and everything around it.
 func (a *arena) check(p pattern, n int) error {
 	want := a.scratch[:n]
 	p.fill(want)
@@ -78,13 +77,20 @@ func (a *arena) check(p pattern, n int) error {
 			return fmt.Errorf("round %d from node %d: byte %d of %d is %#02x, want %#02x", p.round, p.sender, i, n, got[i], want[i])
 		}
 	}
-	b := a.region.Bytes()
-	for i := range b {
+	if err := a.guards(n); err != nil {
+		return fmt.Errorf("round %d from node %d: %w", p.round, p.sender, err)
+	}
+	return nil
+}
+
+// guards compares every byte that is neither in a received message of n bytes
+// nor in the room for one to send.
+func (a *arena) guards(n int) error {
+	for i, v := range a.region.Bytes() {
 		inSend := i >= a.sendOffset() && i < a.sendOffset()+a.size
 		inReceive := i >= a.receiveOffset() && i < a.receiveOffset()+n
-		if !inSend && !inReceive && b[i] != guardValue {
-			return fmt.Errorf("round %d from node %d: the byte at offset %d of the receiver's buffer, outside the message of %d, became %#02x",
-				p.round, p.sender, i, n, b[i])
+		if !inSend && !inReceive && v != guardValue {
+			return fmt.Errorf("the byte at offset %d of the buffer, outside the message of %d, became %#02x", i, n, v)
 		}
 	}
 	return nil

@@ -3,16 +3,14 @@
 package bench
 
 import (
+	"cmp"
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"time"
 
 	"hvia/driver"
-	"hvia/layout"
 	"hvia/params"
 	"hvia/sim"
 	"hvia/sim/bridge"
@@ -25,23 +23,22 @@ import (
 const waitLimit = driver.Second
 
 const (
-	pingName       = "ping"
-	pongName       = "pong"
-	crossName      = "cross traffic"
-	pingPort       = "ping-pong"
-	crossPort      = "cross-traffic"
-	crossSize      = 3000 // bytes of a background message: three frames, unaligned
-	crossPause     = 5 * driver.Microsecond
-	stopMessage    = "stop"
-	verdictGood    = "good"
-	rankPing       = 1
-	rankCross      = 2
-	nodeNameFormat = "node%d"
+	pingName    = "ping"
+	pongName    = "pong"
+	crossName   = "cross traffic"
+	pingPort    = "ping-pong"
+	crossPort   = "cross-traffic"
+	crossSize   = 3000 // bytes of a background message: three frames, unaligned
+	crossPause  = 5 * driver.Microsecond
+	stopMessage = "stop"
+	rankPing    = 1
+	rankCross   = 2
 )
 
 // Reproduce runs the experiments of a configuration and returns the report.
 // With an error it returns what was measured until then.
-func Reproduce(ctx context.Context, c ReproduceConfig) (*Report, error) {
+func Reproduce(ctx context.Context, c ReproduceConfig) (_ *Report, err error) {
+	defer func() { err = stopped(ctx, "reproduce", err) }()
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
@@ -76,8 +73,17 @@ func Reproduce(ctx context.Context, c ReproduceConfig) (*Report, error) {
 	}
 	c.PcapFile, c.WaveFile = "", "" // they show the quiet run
 	m, err = measure(ctx, c, spread(c.Sizes))
-	r.Results.CrossTraffic = &CrossTraffic{RDMAWrite: m.rows, Messages: m.crossed, Digest: m.digest}
+	r.Results.CrossTraffic = &CrossTraffic{RDMAWrite: m.rows, Messages: m.crossed, Verified: m.crossFault == "", Fault: m.crossFault, Digest: m.digest}
 	return r, err
+}
+
+// stopped gives an error of a run that was told to end the context's error, so
+// that nobody takes what followed from that for a fault.
+func stopped(ctx context.Context, what string, err error) error {
+	if err == nil || ctx.Err() == nil {
+		return err
+	}
+	return fmt.Errorf("%s: stopped before its end: %w", what, ctx.Err())
 }
 
 // spread picks the first, the middle and the last of the sizes.
@@ -90,70 +96,74 @@ func spread(sizes []int) []int {
 
 // measurement is what one fabric gave.
 type measurement struct {
-	rows    []RDMAWriteResult
-	wall    []WallRow
-	stages  *Stages
-	crossed int // background messages, both directions
-	digest  string
+	rows       []RDMAWriteResult
+	wall       []WallRow
+	stages     *Stages
+	crossed    int // background messages, both directions
+	crossFault string
+	digest     string
 }
 
-// measure runs the ping-pong at the sizes on one fabric.
+// measure runs the ping-pong at the sizes on one fabric. With an error it
+// returns the sizes that were measured until then.
 func measure(ctx context.Context, c ReproduceConfig, sizes []int) (m measurement, err error) {
-	dir, err := os.MkdirTemp("", "hvia-reproduce-")
+	rec, err := newRecording(c.PcapFile, c.WaveFile)
 	if err != nil {
 		return m, fmt.Errorf("reproduce: %w", err)
 	}
-	defer os.RemoveAll(dir)
-	trace, frames := filepath.Join(dir, "trace"), filepath.Join(dir, "frames")
-
+	defer rec.remove()
 	cfg := c.fabric()
-	cfg.Arguments = append(cfg.Arguments, "--trace", trace)
-	if c.PcapFile != "" {
-		cfg.Arguments = append(cfg.Arguments, "--frames", frames)
-	}
-	if c.WaveFile != "" {
-		cfg.Arguments = append(cfg.Arguments, "--wave", waveStem(c.WaveFile))
-	}
+	cfg.Arguments = append(cfg.Arguments, rec.arguments()...)
 	p := &pingPong{config: c, sizes: sizes}
-	if err := p.run(ctx, cfg, dir, &m); err != nil {
+	failed := p.run(ctx, cfg, rec.dir, &m)
+	events, err := rec.events()
+	if failed == nil && err != nil {
 		return m, err
 	}
-	events, err := ReadTrace(trace)
-	if err != nil {
+	if err := p.fold(events, &m); failed == nil && err != nil {
 		return m, err
 	}
-	if err := p.fold(events, &m); err != nil {
+	if err := rec.writePcap(c.Profile, c.Seed); failed == nil && err != nil {
 		return m, err
 	}
-	if c.PcapFile != "" {
-		if err := writePcap(c.PcapFile, frames, c); err != nil {
-			return m, err
-		}
-	}
-	return m, nil
+	// What was recorded of a run that failed ends somewhere; why it failed is
+	// what matters.
+	return m, failed
 }
 
 func (c ReproduceConfig) fabric() sim.Config {
-	cfg := sim.Config{Profile: c.Profile, Seed: c.Seed, Process: "hvia"}
-	for n := range 2 {
-		cfg.Nodes = append(cfg.Nodes, sim.Node{Kind: "card", Name: fmt.Sprintf(nodeNameFormat, n)})
-	}
+	cfg := twoCards(c.Profile, c.Seed)
 	if !c.QuietSkip {
 		cfg.Arguments = append(cfg.Arguments, "--no-skip", "1")
 	}
 	return cfg
 }
 
+// twoCards is two hosts with a card each and a wire between them.
+func twoCards(profile string, seed uint64) sim.Config {
+	cfg := sim.Config{Profile: profile, Seed: seed, Process: "hvia"}
+	for n := range 2 {
+		cfg.Nodes = append(cfg.Nodes, sim.Node{Kind: "card", Name: nodeName(n)})
+	}
+	return cfg
+}
+
+func nodeName(node int) string { return fmt.Sprintf("node%d", node) }
+
 // pingPong is the experiment: its programs, and what they measured.
 type pingPong struct {
-	config   ReproduceConfig
-	sizes    []int
-	elapsed  []driver.Time // of the counted rounds, per size
-	verified []bool
-	wall     []WallRow
-	crossed  int
-	pingVI   int
-	pongVI   int
+	config  ReproduceConfig
+	sizes   []int
+	pingVI  int
+	pongVI  int
+	elapsed []driver.Time // of the counted rounds, per size
+	wall    []WallRow
+
+	// faults has an entry for each size whose measurement is complete: the first
+	// wrong byte, or nothing.
+	faults     []string
+	crossed    int
+	crossFault string
 }
 
 // programs returns the threads of the experiment, with Main for those of the
@@ -201,61 +211,21 @@ func (p *pingPong) run(ctx context.Context, cfg sim.Config, dir string, m *measu
 			return err
 		}
 	}
-	digest, err := fabric.Digest(ctx)
-	if err != nil {
-		return err
-	}
-	m.digest = fmt.Sprintf("%016x", digest.Hash)
-	if !digest.Reproducible {
-		return errors.New("reproduce: something outside virtual time took part: the run is not reproducible")
-	}
-	return nil
-}
-
-// side is one end of a ping-pong.
-type side struct {
-	endpoint   *vipl.Endpoint
-	arena      *arena
-	descriptor *vipl.Descriptor
-}
-
-func (p *pingPong) open(t *driver.Thread, h *driver.Host, size int) (*side, error) {
-	e, err := vipl.OpenEndpoint(t, h, arenaBytes(size))
-	if err != nil {
-		return nil, err
-	}
-	b, err := e.Nic.Alloc(t, layout.AttPageBytes)
-	if err != nil {
-		return nil, err
-	}
-	control, err := e.Nic.RegisterBuffer(t, b, nil)
-	if err != nil {
-		return nil, err
-	}
-	d, err := control.Descriptor(0)
-	if err != nil {
-		return nil, err
-	}
-	return &side{endpoint: e, arena: newArena(e.Buffer, size), descriptor: d}, nil
-}
-
-// send posts the round's message of n bytes.
-func (s *side) send(t *driver.Thread, w pattern, n int) error {
-	w.fill(s.arena.sending(n))
-	s.descriptor.SetRdmaWrite(s.endpoint.Buffer.Segment(s.arena.sendOffset(), n),
-		s.endpoint.Peer.Address+uint64(s.arena.receiveOffset()), s.endpoint.Peer.Handle)
-	return s.endpoint.VI.PostSend(t, s.descriptor)
-}
-
-// receive polls for the round's message.
-func (s *side) receive(t *driver.Thread, w pattern, n int) error {
-	return s.endpoint.Poll(t, s.arena.receiveOffset()+n-1, w.last(), waitLimit)
-}
-
-// sent takes the completed descriptor back.
-func (s *side) sent(t *driver.Thread) error {
-	_, err := s.endpoint.VI.SendWait(t, waitLimit)
+	m.digest, err = digestOf(ctx, fabric)
 	return err
+}
+
+// digestOf is the digest of a run that has ended. It refuses a run in which
+// something outside virtual time took part.
+func digestOf(ctx context.Context, f *sim.Fabric) (string, error) {
+	d, err := f.Digest(ctx)
+	if err != nil {
+		return "", err
+	}
+	if !d.Reproducible {
+		return "", errors.New("something outside virtual time took part in the run, so that it is not reproducible")
+	}
+	return fmt.Sprintf("%016x", d.Hash), nil
 }
 
 func (p *pingPong) largest() int {
@@ -270,7 +240,7 @@ func (p *pingPong) rounds() int { return p.config.Warmup + p.config.Iterations }
 
 // ping begins every round and keeps the time.
 func (p *pingPong) ping(t *driver.Thread, h *driver.Host) error {
-	s, err := p.open(t, h, p.largest())
+	s, err := openSide(t, h, p.largest())
 	if err != nil {
 		return err
 	}
@@ -282,7 +252,7 @@ func (p *pingPong) ping(t *driver.Thread, h *driver.Host) error {
 	for k, n := range p.sizes {
 		begin, start := time.Now(), t.Now()
 		var counted driver.Time
-		verified := true
+		fault := ""
 		for i := range p.rounds() {
 			round++
 			if i == p.config.Warmup {
@@ -298,18 +268,18 @@ func (p *pingPong) ping(t *driver.Thread, h *driver.Host) error {
 			if err := s.sent(t); err != nil {
 				return fmt.Errorf("%d bytes, round %d: %w", n, i, err)
 			}
-			if err := s.arena.check(back, n); err != nil {
-				verified = false
-				h.Logger().Error("a message arrived wrong", "size", n, "error", err)
+			if err := s.arena.check(back, n); err != nil && fault == "" {
+				fault = err.Error()
 			}
 		}
 		p.elapsed = append(p.elapsed, t.Now()-counted)
 		s.arena.restore(n)
-		good, err := p.verdict(t)
+		other, err := awaitVerdict(t, fmt.Sprintf("%d bytes", n))
 		if err != nil {
 			return err
 		}
-		p.verified = append(p.verified, verified && good)
+		p.pongVI = other.vi
+		p.faults = append(p.faults, cmp.Or(other.fault, fault))
 		p.note(n, k, time.Since(begin), t.Now()-start, t.Now())
 	}
 	if p.config.Background {
@@ -319,29 +289,27 @@ func (p *pingPong) ping(t *driver.Thread, h *driver.Host) error {
 			}
 		}
 		for range 2 {
-			m, ok, err := t.Receive(waitLimit)
+			other, err := awaitVerdict(t, crossName)
 			if err != nil {
 				return err
 			}
-			if !ok || len(m.Data) != 8 {
-				return errors.New("the cross traffic did not end")
-			}
-			p.crossed += int(binary.LittleEndian.Uint64(m.Data))
+			p.crossed += other.messages
+			p.crossFault = cmp.Or(p.crossFault, other.fault)
 		}
 	}
 	return s.endpoint.Close(t)
 }
 
-// verdict is what the other side found in the messages of one size.
-func (p *pingPong) verdict(t *driver.Thread) (bool, error) {
+// awaitVerdict waits for what another program of the experiment found.
+func awaitVerdict(t *driver.Thread, of string) (verdict, error) {
 	m, ok, err := t.Receive(waitLimit)
 	if err != nil {
-		return false, err
+		return verdict{}, err
 	}
 	if !ok {
-		return false, errors.New("the other side gave no verdict")
+		return verdict{}, fmt.Errorf("%s: the other side gave no verdict within %v", of, waitLimit)
 	}
-	return string(m.Data) == verdictGood, nil
+	return decodeVerdict(m.Data)
 }
 
 func (p *pingPong) note(n, k int, wall time.Duration, span, now driver.Time) {
@@ -354,26 +322,24 @@ func (p *pingPong) note(n, k int, wall time.Duration, span, now driver.Time) {
 
 // pong answers every round.
 func (p *pingPong) pong(t *driver.Thread, h *driver.Host) error {
-	s, err := p.open(t, h, p.largest())
+	s, err := openSide(t, h, p.largest())
 	if err != nil {
 		return err
 	}
-	p.pongVI = s.endpoint.VI.Index()
 	if err := s.endpoint.Accept(t, pingPort, waitLimit); err != nil {
 		return err
 	}
 	round := 0
 	for _, n := range p.sizes {
-		verdict := verdictGood
+		found := verdict{vi: s.endpoint.VI.Index(), messages: p.rounds()}
 		for i := range p.rounds() {
 			round++
 			there := pattern{p.config.Seed, 0, round}
 			if err := s.receive(t, there, n); err != nil {
 				return fmt.Errorf("%d bytes, round %d: %w", n, i, err)
 			}
-			if err := s.arena.check(there, n); err != nil {
-				verdict = err.Error()
-				h.Logger().Error("a message arrived wrong", "size", n, "error", err)
+			if err := s.arena.check(there, n); err != nil && found.fault == "" {
+				found.fault = err.Error()
 			}
 			if i == p.rounds()-1 {
 				s.arena.restore(n)
@@ -385,7 +351,7 @@ func (p *pingPong) pong(t *driver.Thread, h *driver.Host) error {
 				return fmt.Errorf("%d bytes, round %d: %w", n, i, err)
 			}
 		}
-		if err := t.Send(driver.ThreadID{Node: 0, Rank: rankPing}, []byte(verdict)); err != nil {
+		if err := t.Send(driver.ThreadID{Node: 0, Rank: rankPing}, found.encode()); err != nil {
 			return err
 		}
 	}
@@ -393,8 +359,9 @@ func (p *pingPong) pong(t *driver.Thread, h *driver.Host) error {
 }
 
 // cross writes to the other node, on a VI of its own, until it is told to stop.
+// Every message lies over the one before, so what is compared is the last.
 func (p *pingPong) cross(t *driver.Thread, h *driver.Host) error {
-	s, err := p.open(t, h, crossSize)
+	s, err := openSide(t, h, crossSize)
 	if err != nil {
 		return err
 	}
@@ -407,8 +374,8 @@ func (p *pingPong) cross(t *driver.Thread, h *driver.Host) error {
 	if err != nil {
 		return err
 	}
-	sent := uint64(0)
-	for round := 1; ; round++ {
+	found := verdict{vi: s.endpoint.VI.Index()}
+	for {
 		m, stop, err := t.Receive(crossPause)
 		if err != nil {
 			return err
@@ -419,26 +386,46 @@ func (p *pingPong) cross(t *driver.Thread, h *driver.Host) error {
 			}
 			break
 		}
-		if err := s.send(t, pattern{p.config.Seed ^ crossSize, t.ID().Node, round}, crossSize); err != nil {
+		found.messages++
+		if err := s.send(t, p.crossPattern(t.ID().Node, found.messages), crossSize); err != nil {
 			return err
 		}
 		if err := s.sent(t); err != nil {
 			return err
 		}
-		sent++
+	}
+	if err := t.Send(driver.ThreadID{Node: other, Rank: rankCross}, found.encode()); err != nil {
+		return err
+	}
+	theirs, err := awaitVerdict(t, crossName)
+	if err != nil {
+		return err
+	}
+	if last := p.crossPattern(other, theirs.messages); theirs.messages > 0 {
+		if err := s.receive(t, last, crossSize); err != nil {
+			return fmt.Errorf("message %d from node %d: %w", theirs.messages, other, err)
+		}
+		if err := s.arena.check(last, crossSize); err != nil {
+			found.fault = err.Error()
+		}
 	}
 	if err := s.endpoint.Close(t); err != nil {
 		return err
 	}
-	return t.Send(driver.ThreadID{Node: 0, Rank: rankPing}, binary.LittleEndian.AppendUint64(nil, sent))
+	return t.Send(driver.ThreadID{Node: 0, Rank: rankPing}, found.encode())
 }
 
-// fold turns elapsed times and the trace into the rows of the report.
+func (p *pingPong) crossPattern(sender, message int) pattern {
+	return pattern{p.config.Seed ^ crossSize, sender, message}
+}
+
+// fold turns elapsed times and the trace into the rows of the report, as far
+// as the run has come.
 func (p *pingPong) fold(events []TraceEvent, m *measurement) error {
-	m.wall, m.crossed = p.wall, p.crossed
+	m.wall, m.crossed, m.crossFault = p.wall, p.crossed, p.crossFault
 	next := 0
-	for k, n := range p.sizes {
-		frames := max(1, (n+layout.MaxPayload-1)/layout.MaxPayload)
+	for k, n := range p.sizes[:len(p.faults)] {
+		frames := framesOf(n)
 		messages := int64(2 * p.config.Iterations)
 		var hardware int64
 		sums := make([]int64, len(stageEnds))
@@ -464,7 +451,8 @@ func (p *pingPong) fold(events []TraceEvent, m *measurement) error {
 		half := int64(p.elapsed[k]) / messages
 		hardware /= messages
 		m.rows = append(m.rows, RDMAWriteResult{
-			Size: n, HalfRTTPs: half, HardwarePs: hardware, HostPs: half - hardware, BytesPerSec: BytesPerSecond(n, half), Verified: p.verified[k],
+			Size: n, HalfRTTPs: half, HardwarePs: hardware, HostPs: half - hardware, BytesPerSec: BytesPerSecond(n, half),
+			Verified: p.faults[k] == "", Fault: p.faults[k],
 		})
 		if frames == 1 && m.stages == nil && !p.config.Background {
 			m.stages = &Stages{Size: n}

@@ -10,7 +10,6 @@ import (
 	"math/bits"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 )
 
@@ -50,18 +49,21 @@ type Stages struct {
 type CrossTraffic struct {
 	RDMAWrite []RDMAWriteResult `json:"rdma_write"`
 	Messages  int               `json:"messages"` // sent on the second VI, both directions
+	Verified  bool              `json:"verified"` // what the last of them left in memory, both directions
+	Fault     string            `json:"fault,omitempty"`
 	Digest    string            `json:"digest"`
 }
 
 // RDMAWriteResult is the ping-pong of one message length. HalfRTTPs is
 // HardwarePs + HostPs, up to the rounding of a half picosecond.
 type RDMAWriteResult struct {
-	Size        int   `json:"size"`
-	HalfRTTPs   int64 `json:"half_rtt_ps"`
-	HardwarePs  int64 `json:"hardware_ps"`
-	HostPs      int64 `json:"host_ps"`
-	BytesPerSec int64 `json:"bytes_per_s"`
-	Verified    bool  `json:"verified"` // every payload and guard byte of every round
+	Size        int    `json:"size"`
+	HalfRTTPs   int64  `json:"half_rtt_ps"`
+	HardwarePs  int64  `json:"hardware_ps"`
+	HostPs      int64  `json:"host_ps"`
+	BytesPerSec int64  `json:"bytes_per_s"`
+	Verified    bool   `json:"verified"`        // every payload and guard byte of every round
+	Fault       string `json:"fault,omitempty"` // the first byte that was wrong
 }
 
 // Wall is everything that depends on the machine.
@@ -111,17 +113,26 @@ func BytesPerSecond(size int, ps int64) int64 {
 }
 
 // Verified is true if something was measured and every byte of it was right.
-func (r *Report) Verified() bool {
-	rows := r.Results.RDMAWrite
-	if r.Results.CrossTraffic != nil {
-		rows = slices.Concat(rows, r.Results.CrossTraffic.RDMAWrite)
-	}
-	for _, w := range rows {
-		if !w.Verified {
-			return false
+func (r *Report) Verified() bool { return len(r.Results.RDMAWrite) > 0 && len(r.Faults()) == 0 }
+
+// Faults says what arrived wrong, one sentence for each size and experiment.
+func (r *Report) Faults() []string {
+	var faults []string
+	add := func(where string, rows []RDMAWriteResult) {
+		for _, w := range rows {
+			if !w.Verified {
+				faults = append(faults, fmt.Sprintf("%d bytes%s: %s", w.Size, where, w.Fault))
+			}
 		}
 	}
-	return len(r.Results.RDMAWrite) > 0
+	add("", r.Results.RDMAWrite)
+	if c := r.Results.CrossTraffic; c != nil {
+		add(" beside cross traffic", c.RDMAWrite)
+		if !c.Verified {
+			faults = append(faults, "cross traffic: "+c.Fault)
+		}
+	}
+	return faults
 }
 
 // WriteJSON writes the report as one object. Equal reports give equal bytes.
@@ -197,6 +208,9 @@ func (r *Report) WriteText(w io.Writer) error {
 	r.writeCrossTraffic(&b)
 	r.writeStages(&b)
 	fmt.Fprintf(&b, "\nwall: %.1f s, and %.1f s to build the simulator\n", r.Wall.Seconds, r.Wall.BuildSeconds)
+	for _, f := range r.Faults() {
+		fmt.Fprintf(&b, "wrong: %s\n", f)
+	}
 	for _, n := range r.Notes {
 		fmt.Fprintf(&b, "note: %s\n", n)
 	}
@@ -250,16 +264,19 @@ type DemoReport struct {
 	Hashes   Hashes       `json:"hashes"`
 	Size     int          `json:"size"`
 	Steps    []DemoStep   `json:"steps"`
+	Digest   string       `json:"digest,omitempty"`
 	Verified bool         `json:"verified"`
+	Fault    string       `json:"fault,omitempty"` // the first byte that was wrong
 	Error    *ReportError `json:"error,omitempty"`
 }
 
 // DemoStep is one thing that happened.
 type DemoStep struct {
-	TimePs int64  `json:"time_ps"` // since the doorbell was rung or the program started, as What says
+	TimePs int64  `json:"time_ps"` // since the programs of both hosts began
 	Node   int    `json:"node"`
 	Where  string `json:"where"` // program, card block or wire
 	What   string `json:"what"`
+	Frame  int    `json:"frame,omitempty"` // of a message of several, from 1
 }
 
 // WriteJSON writes the steps as one object.
@@ -267,24 +284,53 @@ func (r *DemoReport) WriteJSON(w io.Writer) error {
 	return writeJSON(w, r)
 }
 
+// maxFramesTold is how many frames of a message the text tells step by step.
+const maxFramesTold = 4
+
+func (r *DemoReport) frames() int {
+	n := 0
+	for _, s := range r.Steps {
+		n = max(n, s.Frame)
+	}
+	return n
+}
+
 // WriteText tells the steps, with the time since the step before.
 func (r *DemoReport) WriteText(w io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "One RDMA write of %d bytes, simulated time (profile %s, seed %d)\n\n", r.Size, r.Profile, r.Seed)
 	fmt.Fprintf(&b, "%12s %10s  %-4s  %-18s %s\n", "us", "+us", "node", "where", "what")
-	for i, s := range r.Steps {
-		var step int64
-		if i > 0 {
-			step = s.TimePs - r.Steps[i-1].TimePs
+	last, hidden := int64(0), 0
+	told := func() {
+		if hidden > 0 {
+			fmt.Fprintf(&b, "%12s %10s  %-4s  %-18s %s\n", "", "", "", "...", fmt.Sprintf("%d steps of frames between the first and the last (all with --json)", hidden))
+			hidden = 0
 		}
-		fmt.Fprintf(&b, "%12s %10s  %-4d  %-18s %s\n", us(s.TimePs), us(step), s.Node, s.Where, s.What)
 	}
+	frames := r.frames()
+	for i, s := range r.Steps {
+		if frames > maxFramesTold && s.Frame > 1 && s.Frame < frames {
+			hidden++
+			continue
+		}
+		told()
+		if i == 0 {
+			last = s.TimePs
+		}
+		what := s.What
+		if s.Frame > 0 {
+			what = fmt.Sprintf("frame %d of %d: %s", s.Frame, frames, what)
+		}
+		fmt.Fprintf(&b, "%12s %10s  %-4d  %-18s %s\n", us(s.TimePs), us(s.TimePs-last), s.Node, s.Where, what)
+		last = s.TimePs
+	}
+	told()
 	if r.Error != nil {
 		fmt.Fprintf(&b, "\nnot complete: %s\n", r.Error.Message)
 	} else if r.Verified {
 		fmt.Fprintf(&b, "\nverified: all %d bytes are in place and none beside them changed\n", r.Size)
 	} else {
-		b.WriteString("\nFAIL: the receiver's memory is not what was sent\n")
+		fmt.Fprintf(&b, "\nFAIL: the receiver's memory is not what was sent: %s\n", r.Fault)
 	}
 	_, err := io.WriteString(w, b.String())
 	return err

@@ -95,12 +95,9 @@ var ErrTrace = errors.New("trace does not show the message")
 // last frame for stages that happen once a frame, and the index of the event
 // that ended the message.
 func messageTimes(events []TraceEvent, from, node, vi, peerVI, frames int) (start int64, ends []int64, next int, err error) {
-	i := from
-	for i < len(events) && !(events[i].Event == layout.TraceEventHostDoorbell && events[i].Node == node && events[i].VI == vi) {
-		i++
-	}
-	if i == len(events) {
-		return 0, nil, i, fmt.Errorf("%w: no doorbell of node %d, VI %d after event %d", ErrTrace, node, vi, from)
+	i, err := findDoorbell(events, from, node, vi)
+	if err != nil {
+		return 0, nil, i, err
 	}
 	start = events[i].TimePs
 	ends = make([]int64, len(stageEnds))
@@ -124,6 +121,19 @@ func messageTimes(events []TraceEvent, from, node, vi, peerVI, frames int) (star
 	}
 	return 0, nil, i, fmt.Errorf("%w: %d of %d frames were written at the peer of node %d, VI %d", ErrTrace, written, frames, node, vi)
 }
+
+// findDoorbell returns the index of the next doorbell store.
+func findDoorbell(events []TraceEvent, from, node, vi int) (int, error) {
+	for i := from; i < len(events); i++ {
+		if events[i].Event == layout.TraceEventHostDoorbell && events[i].Node == node && events[i].VI == vi {
+			return i, nil
+		}
+	}
+	return len(events), fmt.Errorf("%w: no doorbell of node %d, VI %d after event %d", ErrTrace, node, vi, from)
+}
+
+// framesOf is how many frames a message of n bytes takes.
+func framesOf(n int) int { return max(1, (n+layout.MaxPayload-1)/layout.MaxPayload) }
 
 // hasVI says whether events of that kind carry the VI; the MAC and the wire
 // know frames only.

@@ -4,7 +4,6 @@ package main
 
 import (
 	"context"
-	"errors"
 
 	"hvia/bench"
 	"hvia/sim"
@@ -14,11 +13,9 @@ import (
 // experiments joins the verbs to what they run.
 func experiments() cli.Experiments {
 	return cli.Experiments{
-		Reproduce: bench.Reproduce,
-		ServePeer: bench.ServePeer,
-		Demo: func(context.Context, bench.DemoConfig) (*bench.DemoReport, error) {
-			return nil, errors.New("demo: this version of HVIA has no demonstration yet")
-		},
+		Reproduce:      bench.Reproduce,
+		ServePeer:      bench.ServePeer,
+		Demo:           bench.Demo,
 		BuildSimulator: func(ctx context.Context) (string, error) { return sim.Simulator(ctx) },
 		SimulatorBuilt: sim.SimulatorBuilt,
 	}

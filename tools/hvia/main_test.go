@@ -106,9 +106,17 @@ func fake(behaviour string) cli.Experiments {
 				if c.Progress != nil {
 					c.Progress(bench.Progress{What: fmt.Sprintf("%d bytes", s), Done: i, Total: len(c.Sizes)})
 				}
-				r.Results.RDMAWrite = append(r.Results.RDMAWrite, bench.RDMAWriteResult{Size: s, HalfRTTPs: 1000, Verified: behaviour != "wrong" || s != 16})
+				row := bench.RDMAWriteResult{Size: s, HalfRTTPs: 1000, Verified: true}
+				if behaviour == "wrong" && s == 16 {
+					row.Verified, row.Fault = false, "byte 3 of 16"
+				}
+				r.Results.RDMAWrite = append(r.Results.RDMAWrite, row)
 			}
 			switch behaviour {
+			case "cross":
+				r.Results.CrossTraffic = &bench.CrossTraffic{RDMAWrite: r.Results.RDMAWrite, Fault: "a guard"}
+			case "output":
+				return nil, fmt.Errorf("reproduce: file x.pcapng %w", bench.ErrOutput)
 			case "miss":
 				r.Misses = []string{"4 bytes: too slow"}
 			case "verilator":
@@ -120,8 +128,9 @@ func fake(behaviour string) cli.Experiments {
 			if behaviour == "verilator" {
 				return nil, fmt.Errorf("demo: %w", verilate.ErrNoVerilator)
 			}
+			fault := map[string]string{"wrong": "byte 3 of 64"}[behaviour]
 			return &bench.DemoReport{
-				Schema: bench.DemoSchema, Profile: c.Profile, Seed: c.Seed, Size: c.Size, Verified: behaviour != "wrong",
+				Schema: bench.DemoSchema, Profile: c.Profile, Seed: c.Seed, Size: c.Size, Verified: fault == "", Fault: fault,
 				Steps: []bench.DemoStep{{Where: "program", What: "pcap=" + c.PcapFile + " wave=" + c.WaveFile}},
 			}, nil
 		},

@@ -121,7 +121,7 @@ func Main(args []string, t Terminal, e Experiments) int {
 
 // environmental is true for errors that another machine would not have.
 func environmental(err error) bool {
-	for _, target := range []error{ErrEnvironment, verilate.ErrNoVerilator, sim.ErrNoCompiler, exec.ErrNotFound, fs.ErrPermission, syscall.ENOSPC, syscall.EADDRINUSE} {
+	for _, target := range []error{ErrEnvironment, verilate.ErrNoVerilator, sim.ErrNoCompiler, bench.ErrOutput, exec.ErrNotFound, fs.ErrPermission, syscall.ENOSPC, syscall.EADDRINUSE} {
 		if errors.Is(err, target) {
 			return true
 		}

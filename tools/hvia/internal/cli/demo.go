@@ -47,7 +47,7 @@ func (a *app) demo() *cobra.Command {
 			rep = &bench.DemoReport{Schema: bench.DemoSchema, Profile: cfg.Profile, Seed: cfg.Seed, Size: cfg.Size, Steps: []bench.DemoStep{}}
 		}
 		if err == nil && !rep.Verified {
-			err = fmt.Errorf("demo: the receiver's memory is not what was sent (seed %d)", rep.Seed)
+			err = fmt.Errorf("demo: the receiver's memory is not what was sent (seed %d): %s", rep.Seed, rep.Fault)
 		}
 		if err != nil {
 			rep.Error = &bench.ReportError{Message: err.Error()}

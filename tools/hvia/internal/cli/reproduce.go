@@ -75,17 +75,11 @@ report.json in the directory that --output names.`,
 
 // verdict turns a report that is complete into success or failure.
 func verdict(rep *bench.Report, strict bool) error {
-	if !rep.Verified() {
-		var sizes []int
-		for _, w := range rep.Results.RDMAWrite {
-			if !w.Verified {
-				sizes = append(sizes, w.Size)
-			}
-		}
-		if len(sizes) == 0 {
-			return errors.New("reproduce: nothing was measured")
-		}
-		return fmt.Errorf("reproduce: wrong bytes arrived at sizes %v (seed %d)", sizes, rep.Seed)
+	if faults := rep.Faults(); len(faults) > 0 {
+		return fmt.Errorf("reproduce: wrong bytes arrived (seed %d), the first at %s", rep.Seed, faults[0])
+	}
+	if len(rep.Results.RDMAWrite) == 0 {
+		return errors.New("reproduce: nothing was measured")
 	}
 	if strict && len(rep.Misses) > 0 {
 		return fmt.Errorf("reproduce: %d targets missed, the first: %s", len(rep.Misses), rep.Misses[0])

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bench
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// ErrOutput is what an error wraps that says that a file the caller named
+// cannot be written.
+var ErrOutput = errors.New("cannot be written")
+
+// recording is what the simulator writes down of one run: trace events for the
+// report, and frames and waves for who asked for them.
+type recording struct {
+	dir      string // of what is read here and then thrown away
+	pcapFile string
+	waveFile string
+}
+
+// newRecording tries the files first: who mistyped a name should not learn of
+// it after the run.
+func newRecording(pcapFile, waveFile string) (*recording, error) {
+	files := []string{}
+	if pcapFile != "" {
+		files = append(files, pcapFile)
+	}
+	if waveFile != "" {
+		for n := range 2 {
+			files = append(files, waveOf(waveFile, n))
+		}
+	}
+	for _, name := range files {
+		f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE, 0o644)
+		if err != nil {
+			return nil, fmt.Errorf("file %s %w: %w", name, ErrOutput, err)
+		}
+		f.Close()
+	}
+	dir, err := os.MkdirTemp("", "hvia-bench-")
+	if err != nil {
+		return nil, fmt.Errorf("a directory for the trace %w: %w (set TMPDIR to another place)", ErrOutput, err)
+	}
+	return &recording{dir, pcapFile, waveFile}, nil
+}
+
+func (r *recording) remove() { _ = os.RemoveAll(r.dir) }
+
+func (r *recording) trace() string  { return filepath.Join(r.dir, "trace") }
+func (r *recording) frames() string { return filepath.Join(r.dir, "frames") }
+
+// arguments tell the simulator what to write.
+func (r *recording) arguments() []string {
+	args := []string{"--trace", r.trace()}
+	if r.pcapFile != "" {
+		args = append(args, "--frames", r.frames())
+	}
+	if r.waveFile != "" {
+		args = append(args, "--wave", waveStem(r.waveFile))
+	}
+	return args
+}
+
+// events are those of a run that has ended.
+func (r *recording) events() ([]TraceEvent, error) { return ReadTrace(r.trace()) }
+
+// writePcap makes the capture of a run that has ended, if it was asked for.
+func (r *recording) writePcap(profile string, seed uint64) error {
+	if r.pcapFile == "" {
+		return nil
+	}
+	return writePcap(r.pcapFile, r.frames(), fmt.Sprintf("profile %s, seed %d, simulated time from 1970-01-01", profile, seed))
+}
+
+// waveStem is what the simulator appends a node's name and ".fst" to.
+func waveStem(file string) string { return strings.TrimSuffix(file, ".fst") }
+
+// waveOf is the file that the waves of a node's card go to.
+func waveOf(file string, node int) string { return waveStem(file) + "." + nodeName(node) + ".fst" }
