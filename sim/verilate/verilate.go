@@ -19,8 +19,10 @@ import (
 	"path/filepath"
 	"slices"
 	"sort"
+	"strconv"
 	"strings"
 	"syscall"
+	"time"
 )
 
 // ErrNoVerilator is returned when the verilator program is not on PATH.
@@ -91,6 +93,23 @@ func Cached(spec Spec) (string, bool, error) {
 	return program, err == nil, nil
 }
 
+// secondsFile lies beside a program and says how long its build took.
+const secondsFile = "build-seconds"
+
+// BuildSeconds returns the wall time that the build of a program took when it
+// was made, 0 if that is not known.
+func BuildSeconds(program string) float64 {
+	b, err := os.ReadFile(filepath.Join(filepath.Dir(program), secondsFile))
+	if err != nil {
+		return 0
+	}
+	s, err := strconv.ParseFloat(string(b), 64)
+	if err != nil {
+		return 0
+	}
+	return s
+}
+
 // Build makes the program and returns its path. Concurrent calls, in this
 // process or another, for one result wait for each other.
 func Build(ctx context.Context, spec Spec) (string, error) {
@@ -119,8 +138,13 @@ func Build(ctx context.Context, spec Spec) (string, error) {
 	if _, err := os.Stat(program); err == nil {
 		return program, nil
 	}
+	begin := time.Now()
 	if err := build(ctx, root, verilator, dir, spec); err != nil {
 		return "", err
+	}
+	note := strconv.FormatFloat(time.Since(begin).Seconds(), 'f', 1, 64)
+	if err := os.WriteFile(filepath.Join(dir, secondsFile), []byte(note), 0o644); err != nil {
+		return "", fmt.Errorf("verilate: %s: %w", spec.Name, err)
 	}
 	// A source that changed meanwhile would leave a program under a name that is not its own.
 	if now, _, err := Cached(spec); err != nil || now != program {
