@@ -2,11 +2,7 @@
 
 package bench
 
-import (
-	"fmt"
-
-	"hvia/vipl"
-)
+import "fmt"
 
 // guardBytes lie before and behind every message in the receiver's buffer;
 // nothing may ever write to them.
@@ -40,21 +36,22 @@ func (p pattern) fill(b []byte) {
 // last is never 0, which is what a cleared buffer holds.
 func (p pattern) last() byte { return byte(p.round%255) + 1 }
 
-// arena is a region with room for a message to send and one to receive, each
+// arena is memory with room for a message to send and one to receive, each
 // between guards.
 type arena struct {
-	region  *vipl.Region
+	memory  []byte
 	size    int
 	scratch []byte
 }
 
 func arenaBytes(size int) int { return 3*guardBytes + 2*size }
 
-func newArena(region *vipl.Region, size int) *arena {
-	a := &arena{region: region, size: size, scratch: make([]byte, size)}
-	b := region.Bytes()
-	for i := range b {
-		b[i] = guardValue
+// newArena takes memory of at least arenaBytes(size); what is left over guards
+// as well.
+func newArena(memory []byte, size int) *arena {
+	a := &arena{memory: memory, size: size, scratch: make([]byte, size)}
+	for i := range memory {
+		memory[i] = guardValue
 	}
 	return a
 }
@@ -62,9 +59,9 @@ func newArena(region *vipl.Region, size int) *arena {
 func (a *arena) sendOffset() int    { return guardBytes }
 func (a *arena) receiveOffset() int { return 2*guardBytes + a.size }
 
-func (a *arena) sending(n int) []byte { return a.region.Bytes()[a.sendOffset() : a.sendOffset()+n] }
+func (a *arena) sending(n int) []byte { return a.memory[a.sendOffset() : a.sendOffset()+n] }
 func (a *arena) receiving(n int) []byte {
-	return a.region.Bytes()[a.receiveOffset() : a.receiveOffset()+n]
+	return a.memory[a.receiveOffset() : a.receiveOffset()+n]
 }
 
 // check compares a received message byte by byte, and everything around it.
@@ -86,7 +83,7 @@ func (a *arena) check(p pattern, n int) error {
 // guards compares every byte that is neither in a received message of n bytes
 // nor in the room for one to send.
 func (a *arena) guards(n int) error {
-	for i, v := range a.region.Bytes() {
+	for i, v := range a.memory {
 		inSend := i >= a.sendOffset() && i < a.sendOffset()+a.size
 		inReceive := i >= a.receiveOffset() && i < a.receiveOffset()+n
 		if !inSend && !inReceive && v != guardValue {

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -33,6 +34,14 @@ func decodePeerJob(b []byte) (peerJob, error) {
 	}
 	if err := j.Config.Validate(); err != nil {
 		return j, fmt.Errorf("serve the second host: %w", err)
+	}
+	for _, s := range j.Sizes {
+		if !slices.Contains(j.Config.Sizes, s) {
+			return j, fmt.Errorf("serve the second host: %w: size %d is not one of %v", ErrConfig, s, j.Config.Sizes)
+		}
+	}
+	if len(j.Sizes) == 0 || j.Path == "" {
+		return j, fmt.Errorf("serve the second host: %w: sizes %v, fabric at %q: both are needed", ErrConfig, j.Sizes, j.Path)
 	}
 	return j, nil
 }

@@ -33,7 +33,7 @@ func openSide(t *driver.Thread, h *driver.Host, size int) (*side, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &side{endpoint: e, arena: newArena(e.Buffer, size), descriptor: d}, nil
+	return &side{endpoint: e, arena: newArena(e.Bytes(), size), descriptor: d}, nil
 }
 
 // send posts the round's message of n bytes.

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"slices"
 
@@ -89,6 +90,9 @@ var stageEnds = []struct {
 // ErrTrace is what a trace that does not show a message wraps.
 var ErrTrace = errors.New("trace does not show the message")
 
+// notSeen is the time of an event that has not come yet.
+const notSeen = math.MinInt64
+
 // messageTimes follows one message through a trace: from the doorbell store
 // at `start` of `node`, whose VI there is `vi`, to the last of `frames` frames
 // written at the other node. It returns the time of each stage's end, of the
@@ -100,7 +104,7 @@ func messageTimes(events []TraceEvent, from, node, vi, peerVI, frames int) (star
 		return 0, nil, i, err
 	}
 	start = events[i].TimePs
-	ends = make([]int64, len(stageEnds))
+	ends = slices.Repeat([]int64{notSeen}, len(stageEnds))
 	written := 0
 	for ; i < len(events); i++ {
 		e := events[i]
@@ -114,9 +118,13 @@ func messageTimes(events []TraceEvent, from, node, vi, peerVI, frames int) (star
 			ends[k] = e.TimePs
 		}
 		if e.Event == layout.TraceEventReceiveWritten && e.Node != node && e.VI == peerVI {
-			if written++; written == frames {
-				return start, ends, i + 1, nil
+			if written++; written < frames {
+				continue
 			}
+			if k := slices.Index(ends, notSeen); k >= 0 {
+				return 0, nil, i, fmt.Errorf("%w of node %d, VI %d: nothing ends the stage %q", ErrTrace, node, vi, stageEnds[k].name)
+			}
+			return start, ends, i + 1, nil
 		}
 	}
 	return 0, nil, i, fmt.Errorf("%w: %d of %d frames were written at the peer of node %d, VI %d", ErrTrace, written, frames, node, vi)

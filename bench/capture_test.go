@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bench
+
+import (
+	"bytes"
+	"io"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/google/gopacket/layers"
+	"github.com/google/gopacket/pcapgo"
+	"github.com/stretchr/testify/require"
+
+	"hvia/layout"
+)
+
+// encodeFrames is what the simulator writes.
+func encodeFrames(frames ...frame) []byte {
+	var b []byte
+	for _, f := range frames {
+		r := make(layout.FrameRecord, layout.FrameRecordSize)
+		r.SetTime(uint64(f.timePs))
+		r.SetSource(uint8(f.source))
+		r.SetDestination(uint8(1 - f.source))
+		r.SetLength(uint16(len(f.bytes)))
+		b = append(append(b, r...), f.bytes...)
+	}
+	return b
+}
+
+func testFrames() []frame {
+	return []frame{
+		{3_000_000, 0, bytes.Repeat([]byte{1}, 60)},
+		{1_234_567, 1, bytes.Repeat([]byte{2}, 1514)}, // written later, but earlier on the wire
+		{3_000_000, 1, bytes.Repeat([]byte{3}, 61)},
+	}
+}
+
+// captured is what a reader finds in a capture.
+type captured struct {
+	time  time.Time
+	node  int
+	bytes []byte
+}
+
+func readCapture(t *testing.T, path string) (list []captured, r *pcapgo.NgReader) {
+	t.Helper()
+	f, err := os.Open(path)
+	require.NoError(t, err)
+	t.Cleanup(func() { f.Close() })
+	r, err = pcapgo.NewNgReader(f, pcapgo.NgReaderOptions{ErrorOnMismatchingLinkType: true})
+	require.NoError(t, err)
+	for {
+		b, ci, err := r.ReadPacketData()
+		if err == io.EOF {
+			return list, r
+		}
+		require.NoError(t, err)
+		require.Equal(t, len(b), ci.Length)
+		list = append(list, captured{ci.Timestamp, ci.InterfaceIndex, b})
+	}
+}
+
+func TestWritePcap(t *testing.T) {
+	dir := t.TempDir()
+	in, out := filepath.Join(dir, "frames"), filepath.Join(dir, "out.pcapng")
+	frames := testFrames()
+	require.NoError(t, os.WriteFile(in, encodeFrames(frames...), 0o600))
+	require.NoError(t, writePcap(out, in, "what it is"))
+	got, r := readCapture(t, out)
+	require.Equal(t, "what it is", r.SectionInfo().Comment)
+	require.Equal(t, 2, r.NInterfaces())
+	for n, name := range []string{"via0", "via1"} {
+		i, err := r.Interface(n)
+		require.NoError(t, err)
+		require.Equal(t, name, i.Name)
+		require.Equal(t, layers.LinkTypeEthernet, i.LinkType)
+	}
+	require.Len(t, got, 3)
+	for i, want := range []frame{frames[1], frames[0], frames[2]} {
+		require.Equal(t, want.bytes, got[i].bytes)
+		require.Equal(t, want.source, got[i].node)
+		require.Equal(t, want.timePs/1000, got[i].time.UnixNano(), "nanoseconds of simulated time")
+	}
+}
+
+// A frame file that was cut still gives the frames before, and the error.
+func TestWritePcapOfACutFile(t *testing.T) {
+	dir := t.TempDir()
+	in, out := filepath.Join(dir, "frames"), filepath.Join(dir, "out.pcapng")
+	whole := encodeFrames(testFrames()...)
+	for _, cut := range []int{1, 60, 61, 70, 76} {
+		require.NoError(t, os.WriteFile(in, whole[:len(whole)-cut], 0o600))
+		err := writePcap(out, in, "")
+		require.ErrorIs(t, err, io.ErrUnexpectedEOF, "%d bytes are missing", cut)
+		require.ErrorContains(t, err, "frame 2")
+		got, _ := readCapture(t, out)
+		require.Len(t, got, 2)
+	}
+	require.ErrorIs(t, writePcap(out, filepath.Join(dir, "none"), ""), os.ErrNotExist)
+	require.ErrorIs(t, writePcap(filepath.Join(dir, "none", "x"), in, ""), os.ErrNotExist)
+}
+
+func FuzzDecodeFrames(f *testing.F) {
+	f.Add(encodeFrames(testFrames()...))
+	f.Add([]byte{})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		frames, err := decodeFrames(bytes.NewReader(b))
+		size := 0
+		for i, fr := range frames {
+			size += layout.FrameRecordSize + len(fr.bytes)
+			if fr.source > 1 || i > 0 && fr.timePs < frames[i-1].timePs {
+				t.Fatalf("frame %d of node %d at %d ps", i, fr.source, fr.timePs)
+			}
+		}
+		if size > len(b) || (err == nil) != (size == len(b)) {
+			t.Fatalf("%d of %d bytes taken, %v", size, len(b), err)
+		}
+	})
+}
+
+func TestRecording(t *testing.T) {
+	dir := t.TempDir()
+	r, err := newRecording("", "")
+	require.NoError(t, err)
+	require.Equal(t, []string{"--trace", r.trace()}, r.arguments())
+	require.NoError(t, r.writePcap("p", 1), "none was asked for")
+	r.remove()
+	require.NoDirExists(t, r.dir)
+
+	pcap, wave := filepath.Join(dir, "a.pcapng"), filepath.Join(dir, "a.fst")
+	require.NoError(t, os.WriteFile(pcap, []byte("the last one"), 0o600))
+	r, err = newRecording(pcap, wave)
+	require.NoError(t, err)
+	defer r.remove()
+	require.Equal(t, []string{"--trace", r.trace(), "--frames", r.frames(), "--wave", filepath.Join(dir, "a")}, r.arguments())
+	body, err := os.ReadFile(pcap)
+	require.NoError(t, err)
+	require.Equal(t, "the last one", string(body), "nothing is lost before there is something new")
+	require.FileExists(t, filepath.Join(dir, "a.node0.fst"))
+	require.FileExists(t, filepath.Join(dir, "a.node1.fst"))
+
+	for _, files := range [][2]string{{filepath.Join(dir, "none", "x"), ""}, {"", filepath.Join(dir, "none", "x")}, {dir, ""}} {
+		_, err := newRecording(files[0], files[1])
+		require.ErrorIs(t, err, ErrOutput)
+	}
+	t.Setenv("TMPDIR", filepath.Join(dir, "none"))
+	_, err = newRecording("", "")
+	require.ErrorIs(t, err, ErrOutput)
+	require.ErrorContains(t, err, "TMPDIR")
+}

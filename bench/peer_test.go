@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bench
+
+import (
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"hvia/driver"
+	"hvia/layout"
+	"hvia/params"
+	"hvia/sim/bridge"
+)
+
+func TestPeerJob(t *testing.T) {
+	c := DefaultReproduceConfig()
+	c.Progress = func(Progress) {}
+	want := peerJob{Config: c, Sizes: []int{4, 65536}, Path: "/some/where.sock"}
+	b, err := json.Marshal(want)
+	require.NoError(t, err)
+	got, err := decodePeerJob(b)
+	require.NoError(t, err)
+	want.Config.Progress = nil
+	require.Equal(t, want, got)
+
+	for _, tt := range []struct {
+		name   string
+		change func(*peerJob)
+		want   string
+	}{
+		{"configuration", func(j *peerJob) { j.Config.Iterations = 0 }, "0 iterations"},
+		{"profile", func(j *peerJob) { j.Config.Profile = "other" }, `no profile "other"`},
+		{"size", func(j *peerJob) { j.Sizes = []int{4, 5} }, "size 5 is not one of"},
+		{"negative size", func(j *peerJob) { j.Sizes = []int{-1} }, "size -1"},
+		{"no sizes", func(j *peerJob) { j.Sizes = nil }, "both are needed"},
+		{"no path", func(j *peerJob) { j.Path = "" }, "both are needed"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			j := want
+			tt.change(&j)
+			b, err := json.Marshal(j)
+			require.NoError(t, err)
+			_, err = decodePeerJob(b)
+			require.ErrorIs(t, err, ErrConfig)
+			require.ErrorContains(t, err, "serve the second host: ")
+			require.ErrorContains(t, err, tt.want)
+		})
+	}
+	for _, text := range []string{"", "{", "null", "[]", `"x"`, `{"Config":{"Sizes":"all"}}`} {
+		_, err := decodePeerJob([]byte(text))
+		require.ErrorContains(t, err, "serve the second host: ", "%q", text)
+	}
+}
+
+// A process that finds no fabric says where it looked.
+func TestServePeerWithoutAFabric(t *testing.T) {
+	path := t.TempDir() + "/none.sock"
+	job, err := json.Marshal(peerJob{Config: DefaultReproduceConfig(), Sizes: []int{4}, Path: path})
+	require.NoError(t, err)
+	err = ServePeer(t.Context(), job)
+	require.ErrorIs(t, err, bridge.ErrNoSimulator)
+	require.ErrorContains(t, err, path)
+
+	// Started as a process, its words come with the exit code.
+	p, err := startPeer(t.Context(), peerJob{Config: DefaultReproduceConfig(), Sizes: []int{4}, Path: path})
+	require.NoError(t, err)
+	begin := time.Now()
+	err = p.wait()
+	require.ErrorContains(t, err, "the second host: exit status 1: ")
+	require.ErrorContains(t, err, path)
+	require.Less(t, time.Since(begin), 30*time.Second)
+	require.Equal(t, err, p.wait(), "asked again it says the same")
+}
+
+func FuzzPeerJob(f *testing.F) {
+	good, err := json.Marshal(peerJob{Config: DefaultReproduceConfig(), Sizes: []int{4}, Path: "p"})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(good)
+	f.Add([]byte(`{"Config":{"Profile":"hvia-ge","Sizes":[1],"Iterations":1,"Processes":2},"Sizes":[1],"Path":"x"}`))
+	f.Add([]byte("{}"))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		j, err := decodePeerJob(b)
+		if err != nil {
+			if !strings.HasPrefix(err.Error(), "serve the second host: ") {
+				t.Fatal(err)
+			}
+			return
+		}
+		if j.Path == "" || len(j.Sizes) == 0 || j.Config.Validate() != nil {
+			t.Fatalf("%+v", j)
+		}
+		for _, s := range j.Sizes {
+			if s < 1 || s > MaxSize {
+				t.Fatalf("size %d", s)
+			}
+		}
+	})
+}
+
+func TestVerdict(t *testing.T) {
+	for _, v := range []verdict{{}, {255, 1 << 20, ""}, {3, 4, "byte 7 of 9"}} {
+		got, err := decodeVerdict(v.encode())
+		require.NoError(t, err)
+		require.Equal(t, v, got)
+	}
+	long := verdict{1, 2, strings.Repeat("x", 2*layout.BridgeMaxMessage)}
+	require.Len(t, long.encode(), layout.BridgeMaxMessage, "as much as a message takes")
+	_, err := decodeVerdict(make([]byte, verdictHead-1))
+	require.ErrorContains(t, err, "a verdict of 7 bytes")
+}
+
+// The charges come from the parameters, and a polling loop always takes time.
+func TestHostCosts(t *testing.T) {
+	var c driver.CostModel = hostCosts{}
+	require.Equal(t, driver.Time(params.HostPostTime), c.Post())
+	require.Equal(t, driver.Time(params.HostPollPeriod), c.PollPeriod())
+	require.Positive(t, c.PollPeriod())
+	for _, free := range []driver.Time{c.Done(), c.AgentCall(), c.PinPage(), c.Interrupt()} {
+		require.Zero(t, free, "what costs something needs a parameter, and the report's note must change")
+	}
+}
+
+func TestStopped(t *testing.T) {
+	fault := errors.New("fault")
+	ctx := t.Context()
+	require.Equal(t, fault, stopped(ctx, "x", fault))
+	require.NoError(t, stopped(ctx, "x", nil))
+}
