@@ -68,7 +68,7 @@ type RDMAWriteResult struct {
 
 // Wall is everything that depends on the machine.
 type Wall struct {
-	BuildSeconds float64   `json:"build_seconds"` // of the simulator; about 0 when it was cached
+	BuildSeconds float64   `json:"build_seconds"` // what the build of the simulator took, whenever that was
 	Seconds      float64   `json:"seconds"`       // of the experiments, without the build
 	RDMAWrite    []WallRow `json:"rdma_write,omitempty"`
 }
@@ -207,7 +207,7 @@ func (r *Report) WriteText(w io.Writer) error {
 	}
 	r.writeCrossTraffic(&b)
 	r.writeStages(&b)
-	fmt.Fprintf(&b, "\nwall: %.1f s, and %.1f s to build the simulator\n", r.Wall.Seconds, r.Wall.BuildSeconds)
+	fmt.Fprintf(&b, "\nwall: %.1f s; the build of the simulator took %.1f s\n", r.Wall.Seconds, r.Wall.BuildSeconds)
 	for _, f := range r.Faults() {
 		fmt.Fprintf(&b, "wrong: %s\n", f)
 	}
