@@ -36,7 +36,7 @@ layout 00000000000000aa  params 00000000000000bb  rtl 00000000000000cc
        4        9.123        9.000        0.123       0.44  ok          0.50        2000000
    65536     1000.000      999.000        1.000      65.54  ok             -              -
 
-wall: 3.2 s, and 12.3 s to build the simulator
+wall: 3.2 s; the build of the simulator took 12.3 s
 note: not compared with the paper yet
 `, b.String())
 }
