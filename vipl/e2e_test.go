@@ -169,3 +169,14 @@ func TestPostAllocatesNothing(t *testing.T) {
 		return nil
 	}, mainsOf(scenario{})[1])
 }
+
+// Flip-flops and pins hold noise before the reset, another noise with each
+// seed: the card comes up whatever it is.
+func TestCardComesUpFromAnyNoise(t *testing.T) {
+	if testing.Short() {
+		t.Skip("needs the simulator with the card, whose build takes minutes")
+	}
+	for s := range uint64(24) {
+		runCard(t, s+1, mainsOf(scenario{client: idleClient})...)
+	}
+}

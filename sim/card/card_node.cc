@@ -146,11 +146,13 @@ void CardNode::Step(Time t) {
                                 static_cast<uint16_t>(top_->sd_a_o), static_cast<uint8_t>(top_->sd_dqm_o), top_->sd_dq_o,
                                 static_cast<bool>(top_->sd_dq_oe_o)};
   context_->time(static_cast<uint64_t>(t - origin_));
-  const bool tx_beat = mac && top_->mac_tx_valid_o && top_->mac_tx_ready_i;
+  // Before its reset the card's side of a beat is noise, and before the MAC's first edge so is the other.
+  const bool mac_beat = mac && !in_reset_;
+  const bool tx_beat = mac_beat && top_->mac_tx_valid_o && top_->mac_tx_ready_i;
   const uint32_t tx_data = top_->mac_tx_data_o;
   const int tx_bytes = top_->mac_tx_bytes_o;
   const bool tx_last = top_->mac_tx_last_o;
-  const bool rx_beat = mac && top_->mac_rx_valid_i && top_->mac_rx_ready_o;
+  const bool rx_beat = mac_beat && top_->mac_rx_valid_i && top_->mac_rx_ready_o;
 
   if (system) {
     top_->timebase_i = system_.Count(t);
