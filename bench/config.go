@@ -32,6 +32,8 @@ type ReproduceConfig struct {
 
 	// Progress, if not nil, is told what has been done. It must not block.
 	Progress func(Progress) `json:"-"`
+
+	program string // a simulator with a planted fault, for tests
 }
 
 // Progress is what an experiment tells while it runs.
@@ -93,6 +95,8 @@ type DemoConfig struct {
 	Seed     uint64
 	PcapFile string
 	WaveFile string
+
+	program string // as in ReproduceConfig
 }
 
 // DefaultDemoConfig is one frame's worth on the paper's card.

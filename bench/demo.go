@@ -38,7 +38,7 @@ func Demo(ctx context.Context, c DemoConfig) (_ *DemoReport, err error) {
 	defer rec.remove()
 
 	cfg := twoCards(c.Profile, c.Seed)
-	cfg.Arguments = rec.arguments()
+	cfg.Program, cfg.Arguments = c.program, rec.arguments()
 	d := &demonstration{config: c}
 	failed := driver.Run(ctx, driver.RunConfig{
 		Fabric: cfg, Costs: hostCosts{}, Seed: c.Seed,
@@ -173,7 +173,9 @@ type deed struct {
 	what     string
 }
 
-// deeds are the events of a message in the order of its way.
+// deeds are the events of a message in the order of its way. An engine knows
+// of the end of its write some clocks after the bus has had the last byte, so
+// that a program may see the data first.
 var deeds = []deed{
 	{layout.TraceEventHostDoorbell, false, false, "processor", "stores the descriptor's address and handle to the doorbell: one burst of three dwords"},
 	{layout.TraceEventDoorbellCommitted, false, false, "doorbell", "takes the third dword: one more descriptor on the VI's send queue"},
@@ -187,13 +189,13 @@ var deeds = []deed{
 	{layout.TraceEventMacTransmitStart, false, true, "gec", "gives the first word to the MAC"},
 	{layout.TraceEventMacTransmitEnd, false, true, "gec", "gives the last word to the MAC"},
 	{layout.TraceEventWireStart, false, true, "wire", "carries the first bit"},
-	{layout.TraceEventCompletionWritten, false, false, "completion", "writes Status into the descriptor"},
+	{layout.TraceEventCompletionWritten, false, false, "completion", "knows that Status is in the descriptor"},
 	{layout.TraceEventWireEnd, true, true, "wire", "has brought the last bit to the other MAC"},
 	{layout.TraceEventMacReceiveStart, true, true, "gec", "takes the first word from the MAC"},
 	{layout.TraceEventMacReceiveEnd, true, true, "gec", "has the frame complete in a packet buffer"},
 	{layout.TraceEventReceiveParsed, true, true, "rx_engine", "has parsed the header; VI, sender and sequence number are right"},
 	{layout.TraceEventReceiveTranslated, true, true, "att_manager", "has checked handle, bounds, tag and rights and knows the physical address"},
-	{layout.TraceEventReceiveWritten, true, true, "dma_write", "writes the last payload byte over PCI"},
+	{layout.TraceEventReceiveWritten, true, true, "dma_write", "knows that the last payload byte is in host memory"},
 }
 
 // cardSteps tells the way of the first message of node 0, VI vi, from the

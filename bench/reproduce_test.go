@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bench
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"hvia/layout"
+	"hvia/sim"
+)
+
+// smallConfig is a reproduction that takes seconds, or a moment with -short.
+func smallConfig(t *testing.T) ReproduceConfig {
+	t.Helper()
+	c := DefaultReproduceConfig()
+	c.Seed = seed(t)
+	switch {
+	case long():
+	case testing.Short():
+		c.Sizes, c.Iterations, c.Warmup = []int{4, 1400}, 1, 1
+	default:
+		c.Sizes, c.Iterations, c.Warmup = []int{4, 1400, 16384}, 2, 1
+	}
+	return c
+}
+
+func run(t *testing.T, c ReproduceConfig) *Report {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+	defer cancel()
+	r, err := Reproduce(ctx, c)
+	require.NoError(t, err, "replay with HVIA_SEED=%d", c.Seed)
+	return r
+}
+
+func repeatable(t *testing.T, r *Report) string {
+	t.Helper()
+	b, err := r.Repeatable()
+	require.NoError(t, err)
+	return string(b)
+}
+
+// What is measured is the same to the last bit however the machine is loaded,
+// however the hosts are spread over processes, and whether quiet spans are
+// skipped or simulated clock by clock.
+func TestReproduceRepeats(t *testing.T) {
+	c := smallConfig(t)
+	type variant struct {
+		name     string
+		spinners int
+		change   func(*ReproduceConfig)
+	}
+	plain := func(*ReproduceConfig) {}
+	variants := []variant{
+		{"plain", 0, plain},
+		{"beside busy loops", 2, plain},
+		{"two processes", 0, func(c *ReproduceConfig) { c.Processes = 2 }},
+		{"two processes beside busy loops", 2, func(c *ReproduceConfig) { c.Processes = 2 }},
+		{"no skipping", 0, func(c *ReproduceConfig) { c.QuietSkip = false }},
+	}
+	switch {
+	case long():
+		// Ten runs like these, five of them beside busy loops, and one that
+		// skips nothing.
+		none := variants[4]
+		variants = slices.Concat(variants[:4], variants[:4], variants[:2], []variant{none})
+	case testing.Short():
+		variants = []variant{variants[0], variants[3]}
+	}
+	first := run(t, c)
+	require.True(t, first.Verified(), "%v", first.Faults())
+	want := repeatable(t, first)
+	for i, v := range variants {
+		t.Run(fmt.Sprintf("%d %s", i, v.name), func(t *testing.T) {
+			stop := startSpinners(t, v.spinners)
+			changed := c
+			v.change(&changed)
+			r := run(t, changed)
+			stop()
+			require.Equal(t, want, repeatable(t, r), "replay with HVIA_SEED=%d", c.Seed)
+			t.Logf("wall %.2f s", r.Wall.Seconds)
+		})
+	}
+	t.Run("another seed is another run", func(t *testing.T) {
+		changed := c
+		changed.Seed++
+		changed.Sizes = c.Sizes[:1]
+		again := changed
+		again.Seed--
+		require.NotEqual(t, run(t, again).Results.Digest, run(t, changed).Results.Digest)
+	})
+}
+
+// The rows hold what the report says of them.
+func TestReproduceReport(t *testing.T) {
+	c := smallConfig(t)
+	var progress []Progress
+	c.Progress = func(p Progress) { progress = append(progress, p) }
+	r := run(t, c)
+	require.Len(t, r.Results.RDMAWrite, len(c.Sizes))
+	for i, row := range r.Results.RDMAWrite {
+		require.Equal(t, c.Sizes[i], row.Size)
+		require.Equal(t, row.HalfRTTPs, row.HardwarePs+row.HostPs)
+		require.Equal(t, BytesPerSecond(row.Size, row.HalfRTTPs), row.BytesPerSec)
+		require.True(t, row.Verified)
+		require.Empty(t, row.Fault)
+		// A byte needs 8 ns on a wire of 1 Gb/s, whatever else happens.
+		require.Greater(t, row.HardwarePs, int64(8000*row.Size))
+		require.Equal(t, c.Sizes[i], r.Wall.RDMAWrite[i].Size)
+		if i > 0 {
+			require.Greater(t, row.HardwarePs, r.Results.RDMAWrite[i-1].HardwarePs)
+		}
+	}
+	require.NotNil(t, r.Results.Stages)
+	require.Equal(t, 4, r.Results.Stages.Size)
+	var sum int64
+	for _, s := range r.Results.Stages.Rows {
+		require.Positive(t, s.MeanPs, "%s", s.Name)
+		sum += s.MeanPs
+	}
+	require.InDelta(t, r.Results.RDMAWrite[0].HardwarePs, sum, float64(len(stageEnds)), "up to rounding, the stages are the hardware time")
+	require.LessOrEqual(t, r.Results.RDMAWrite[0].HardwarePs, int64(10_000_000), "4 bytes within 10 us from the doorbell's store to the data")
+	require.NotNil(t, r.Results.CrossTraffic)
+	require.True(t, r.Results.CrossTraffic.Verified)
+	require.Positive(t, r.Results.CrossTraffic.Messages)
+	require.Greater(t, r.Results.CrossTraffic.RDMAWrite[0].HalfRTTPs, r.Results.RDMAWrite[0].HalfRTTPs, "the traffic is in the way")
+	require.Equal(t, len(c.Sizes), progress[len(c.Sizes)-1].Done)
+
+	c.Background, c.Progress = false, nil
+	alone := run(t, c)
+	require.Nil(t, alone.Results.CrossTraffic)
+	require.Equal(t, r.Results.RDMAWrite, alone.Results.RDMAWrite, "the quiet run does not know of the other")
+}
+
+// A card that puts one wrong byte into host memory is found out, and the report
+// names the byte. Small messages escape this fault.
+func TestReproduceFindsAWrongByte(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds a simulator with a fault")
+	}
+	program, err := sim.Simulator(t.Context(), wrongByte)
+	require.NoError(t, err)
+	c := smallConfig(t)
+	c.Sizes, c.Background, c.program = []int{4, 1400}, false, program
+	r := run(t, c)
+	require.False(t, r.Verified())
+	require.True(t, r.Results.RDMAWrite[0].Verified)
+	require.False(t, r.Results.RDMAWrite[1].Verified)
+	require.Regexp(t, `^1400 bytes: round \d from node 0: byte \d+ of 1400 is 0x..`, r.Faults()[0])
+}
+
+// A run that is stopped returns what it measured until then, and why.
+func TestReproduceStopped(t *testing.T) {
+	for processes := 1; processes <= 2; processes++ {
+		t.Run(fmt.Sprintf("%d processes", processes), func(t *testing.T) {
+			c := smallConfig(t)
+			c.Sizes, c.Iterations, c.Processes = []int{4, 16, 64, 65536}, 3, processes
+			ctx, cancel := context.WithCancelCause(t.Context())
+			defer cancel(nil)
+			c.Progress = func(p Progress) {
+				if p.Done == 3 {
+					cancel(errors.New("someone pressed a key"))
+				}
+			}
+			r, err := Reproduce(ctx, c)
+			require.ErrorIs(t, err, context.Canceled)
+			require.ErrorContains(t, err, "stopped before its end")
+			// The third size may lack the trace's last words: it ended as the run did.
+			n := len(r.Results.RDMAWrite)
+			require.True(t, n == 2 || n == 3, "%d sizes", n)
+			require.True(t, r.Verified())
+			full := c
+			full.Progress, full.Background = nil, false
+			require.Equal(t, run(t, full).Results.RDMAWrite[:n], r.Results.RDMAWrite)
+		})
+	}
+}
+
+func TestReproduceRefuses(t *testing.T) {
+	c := DefaultReproduceConfig()
+	c.Sizes = nil
+	_, err := Reproduce(t.Context(), c)
+	require.ErrorIs(t, err, ErrConfig)
+	c = DefaultReproduceConfig()
+	c.PcapFile = filepath.Join(t.TempDir(), "none", "x.pcapng")
+	r, err := Reproduce(t.Context(), c)
+	require.ErrorIs(t, err, ErrOutput)
+	require.Empty(t, r.Results.RDMAWrite)
+}
+
+// The capture of a ping-pong holds every frame: as many with VIA's EtherType
+// as the messages have, between the right addresses.
+func TestReproduceCapture(t *testing.T) {
+	c := smallConfig(t)
+	c.Background = false
+	c.PcapFile = filepath.Join(t.TempDir(), "run.pcapng")
+	want := [2]int{0, 1} // the accepting side writes where its buffer is
+	for _, n := range c.Sizes {
+		for node := range want {
+			want[node] += framesOf(n) * (c.Warmup + c.Iterations)
+		}
+	}
+	run(t, c)
+	frames, _ := readCapture(t, c.PcapFile)
+	require.Equal(t, want, checkFrames(t, frames))
+}
+
+// checkFrames looks at addresses, EtherTypes and order, and counts the VIA
+// frames of each node.
+func checkFrames(t *testing.T, frames []captured) (via [2]int) {
+	t.Helper()
+	connection := 0
+	for i, f := range frames {
+		h := layout.EthernetHeader(f.bytes)
+		require.GreaterOrEqual(t, len(f.bytes), layout.MinFrame)
+		require.LessOrEqual(t, len(f.bytes), layout.MaxFrame)
+		require.Equal(t, macOf(f.node), [6]byte(f.bytes[layout.EthernetHeaderSourceOffset:]), "frame %d", i)
+		require.Equal(t, macOf(1-f.node), [6]byte(f.bytes[layout.EthernetHeaderDestinationOffset:]), "frame %d", i)
+		switch h.EtherType() {
+		case layout.EtherTypeVia:
+			via[f.node]++
+		case layout.EtherTypeConnection:
+			connection++
+		default:
+			t.Fatalf("frame %d has EtherType %#x", i, h.EtherType())
+		}
+		require.Equal(t, h.EtherType(), binary.BigEndian.Uint16(f.bytes[12:]))
+		require.False(t, i > 0 && f.time.Before(frames[i-1].time), "frame %d lies before the one before it", i)
+	}
+	require.Positive(t, connection)
+	return via
+}
