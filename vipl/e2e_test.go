@@ -5,6 +5,7 @@ package vipl_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -179,4 +180,25 @@ func TestCardComesUpFromAnyNoise(t *testing.T) {
 	for s := range uint64(24) {
 		runCard(t, s+1, mainsOf(scenario{client: idleClient})...)
 	}
+}
+
+// A fabric of one node has no cable: a connection attempt times out, and
+// nothing else happens.
+func TestOneNodeOnTheCard(t *testing.T) {
+	if testing.Short() {
+		t.Skip("needs the simulator with the card, whose build takes minutes")
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	defer cancel()
+	err := driver.Run(ctx, driver.RunConfig{Seed: seed(t)}, driver.Program{Main: func(t *driver.Thread, h *driver.Host) error {
+		e, err := vipl.OpenEndpoint(t, h, 4096)
+		if err != nil {
+			return err
+		}
+		if err := e.Dial(t, vipl.NetAddress{Host: vipl.HostAddress(1), Discriminator: "nobody"}, driver.Millisecond); !errors.Is(err, vipl.ErrTimeout) {
+			return fmt.Errorf("dial without a cable: %w, want a timeout", err)
+		}
+		return e.Close(t)
+	}})
+	require.NoError(t, err)
 }

@@ -106,6 +106,7 @@ Time CardNode::NextSdram() const {
 
 // The time from which the MAC takes the first word of a further frame.
 Time CardNode::TransmitOpens() const {
+  if (!s_.link.Connected()) return INT64_MIN;  // no cable: frames leave and are lost
   const Params& p = *s_.params;
   const Time longest = static_cast<Time>(kMaxFrame + p.WirePreambleBytes + p.WireFcsBytes + p.WireGapBytes) * 8 * p.WireBitTime;
   const Time free_at = s_.link.FreeAt();
@@ -178,7 +179,7 @@ void CardNode::Step(Time t) {
     if (tx_beat) {
       for (int i = 0; i < tx_bytes; ++i) tx_frame_.push_back(static_cast<uint8_t>(tx_data >> (8 * i)));
       if (tx_last) {
-        s_.link.Transmit(t, tx_frame_.data(), tx_frame_.size());
+        if (s_.link.Connected()) s_.link.Transmit(t, tx_frame_.data(), tx_frame_.size());
         tx_frame_.clear();
       }
     }
