@@ -163,7 +163,7 @@ func TestReproduceStopped(t *testing.T) {
 	for processes := 1; processes <= 2; processes++ {
 		t.Run(fmt.Sprintf("%d processes", processes), func(t *testing.T) {
 			c := smallConfig(t)
-			c.Sizes, c.Iterations, c.Processes = []int{4, 16, 64, 65536}, 3, processes
+			c.Sizes, c.Iterations, c.Processes = []int{4, 16, 64, 16384}, 3, processes
 			ctx, cancel := context.WithCancelCause(t.Context())
 			defer cancel(nil)
 			c.Progress = func(p Progress) {
