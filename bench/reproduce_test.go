@@ -86,6 +86,7 @@ func TestReproduceRepeats(t *testing.T) {
 			v.change(&changed)
 			r := run(t, changed)
 			stop()
+			require.Equal(t, first.Hashes, r.Hashes, "a source was edited while the test ran: run it again")
 			require.Equal(t, want, repeatable(t, r), "replay with HVIA_SEED=%d", c.Seed)
 			t.Logf("wall %.2f s", r.Wall.Seconds)
 		})
