@@ -234,7 +234,7 @@ module hvia_core #(
   logic [7:0]  rawtx_tail, rawrx_tail, rawtx_head, rawrx_head;
   logic        rawtx_restart, rawrx_restart, rawtx_busy, rawrx_busy;
   logic        irq_command_done, irq_raw_receive, irq_raw_transmit;
-  logic        registers_quiet, counters_quiet, async_quiet, context_quiet;
+  logic        registers_quiet, counters_quiet, async_quiet, context_quiet, idle;
   logic        att_ready;
 
   registers #(
@@ -269,7 +269,7 @@ module hvia_core #(
       .enable_o              (enable),
       .mac_o                 (mac),
       .ready_i               (att_ready),
-      .card_quiet_i          (quiet_o),
+      .card_quiet_i          (idle),
       .cmd_valid_o           (cmd_valid),
       .cmd_addr_o            (cmd_addr),
       .cmd_busy_i            (cmd_busy),
@@ -1056,10 +1056,11 @@ module hvia_core #(
   assign strobe[71:70] = '0;
   assign strobe[127:79] = '0;
 
-  assign quiet_o = arbiter_quiet && registers_quiet && counters_quiet && async_quiet && manager_quiet &&
-                   context_quiet && raw_quiet && doorbell_quiet && queue_quiet && fetch_quiet &&
-                   completion_quiet && transmit_quiet && receive_quiet && gec_quiet && att_quiet &&
-                   trace_quiet;
+  // What a read of State tells: the read itself, and its counting, are no work of the card.
+  assign idle    = arbiter_quiet && async_quiet && manager_quiet && context_quiet && raw_quiet &&
+                   doorbell_quiet && queue_quiet && fetch_quiet && completion_quiet &&
+                   transmit_quiet && receive_quiet && gec_quiet && att_quiet && trace_quiet;
+  assign quiet_o = idle && registers_quiet && counters_quiet;
   assign sd_quiet_o = walker_quiet && sdram_quiet;
   assign ready_o    = att_ready;
 

@@ -1,0 +1,475 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package card_test
+
+import (
+	"bytes"
+	"encoding/binary"
+	"math/rand/v2"
+	"slices"
+
+	"hvia/driver"
+	"hvia/layout"
+	"hvia/sim/bridge"
+)
+
+const (
+	memoryBytes = 16 << 20
+	pageBytes   = layout.AttPageBytes
+	ringLog2    = 4
+	ringEntries = 1 << ringLog2
+	queueSlots  = pageBytes / layout.DescriptorFetchBytes
+	regionLimit = 512 // level-1 entries that the card is told to believe
+
+	lookEvery = 100 * driver.Nanosecond
+	patience  = 200 * driver.Millisecond // simulated; nothing that works takes a hundredth of it
+)
+
+// machine is a node without an operating system: its thread, its physical
+// memory, its card, and what the model knows of them.
+type machine struct {
+	thread *driver.Thread
+	memory *bridge.Memory
+	random *rand.Rand
+	mac    [6]byte
+
+	memo   []byte   // real host memory in physical order
+	want   []byte   // what it must hold
+	free   []uint32 // frames, in random order
+	using  map[uint32]bridge.UseKind
+	counts map[layout.Counter]uint32
+	errors []asyncError // not read yet
+	noted  uint32       // asynchronous errors since reset
+
+	command, list uint32
+	regions       map[uint32]*region // by index
+	generations   [regionLimit]uint16
+	level2        uint32 // next free entry
+	vis           map[uint8]*vi
+
+	transmit, receive rawRing
+}
+
+type asyncError struct {
+	code layout.AsyncError
+	vi   uint8
+}
+
+// rawRing is a ring of the raw port: where it lies, the entry that software
+// fills next, and the filled ones that the card has not given back.
+type rawRing struct {
+	base    uint32
+	tail    int
+	filled  []rawBuffer
+	buffers [ringEntries]uint32 // a frame of memory for each entry
+}
+
+type rawBuffer struct {
+	entry    int
+	address  uint32
+	capacity int
+}
+
+// region is a registered piece of memory: a run of virtual addresses over
+// frames that lie anywhere.
+type region struct {
+	m         *machine
+	index     uint32
+	handle    uint32
+	address   uint64 // of the first byte
+	length    int
+	offset    int // of the first byte in its page
+	frames    []uint32
+	tag       uint16
+	writable  bool
+	withdrawn bool
+}
+
+func newMachine(thread *driver.Thread, memory *bridge.Memory, random *rand.Rand) *machine {
+	m := &machine{
+		thread: thread, memory: memory, random: random, mac: [6]byte{2, 0x48, 0x56, 0x49, 0x41, byte(thread.ID().Node)},
+		memo: memory.Linear(), using: map[uint32]bridge.UseKind{},
+	}
+	// Whatever lies in memory must stay there, so let there be something.
+	for i := 0; i < len(m.memo); i += 8 {
+		binary.LittleEndian.PutUint64(m.memo[i:], random.Uint64())
+	}
+	m.want = bytes.Clone(m.memo)
+	for f := 1; f < memory.Frames; f++ { // none at address 0: it is what a forgotten address would be
+		m.free = append(m.free, uint32(f))
+	}
+	random.Shuffle(len(m.free), func(i, j int) { m.free[i], m.free[j] = m.free[j], m.free[i] })
+	m.forget()
+	return m
+}
+
+// forget is what a reset does to a card.
+func (m *machine) forget() {
+	m.counts, m.errors, m.noted = map[layout.Counter]uint32{}, nil, 0
+	m.regions, m.vis = map[uint32]*region{}, map[uint8]*vi{}
+	m.transmit, m.receive = rawRing{}, rawRing{}
+	m.level2 = 0
+}
+
+// check ends the run with an error.
+func (m *machine) check(err error) {
+	if err != nil {
+		fail("node %d: %w", m.thread.ID().Node, err)
+	}
+}
+
+func (m *machine) fail(format string, values ...any) {
+	fail("node %d at %v: "+format, append([]any{m.thread.ID().Node, m.thread.Now()}, values...)...)
+}
+
+func (m *machine) read(offset uint32) uint32 {
+	v, err := m.thread.Read(layout.PciBar0Base + offset)
+	m.check(err)
+	return v
+}
+
+func (m *machine) write(offset uint32, values ...uint32) {
+	m.check(m.thread.Write(layout.PciBar0Base+offset, values...))
+}
+
+func (m *machine) sleep(span driver.Time) { m.check(m.thread.Sleep(span)) }
+
+// take allocates a frame of memory for the card's use.
+func (m *machine) take(kind bridge.UseKind) uint32 {
+	if len(m.free) == 0 {
+		m.fail("out of memory")
+	}
+	f := m.free[len(m.free)-1]
+	m.free = m.free[:len(m.free)-1]
+	m.check(m.memory.Acquire(int(f), kind))
+	m.using[f] = kind
+	return f
+}
+
+// give takes a frame back. From then on any access of the card ends the run,
+// and the frame's next user finds other bytes in it.
+func (m *machine) give(f uint32) {
+	m.check(m.memory.Release(int(f), m.using[f]))
+	delete(m.using, f)
+	junk := make([]byte, pageBytes)
+	for i := range junk {
+		junk[i] = byte(m.random.Uint32())
+	}
+	m.put(f*pageBytes, junk)
+	m.free = slices.Insert(m.free, m.random.IntN(len(m.free)+1), f)
+}
+
+// put is a store by the processor.
+func (m *machine) put(address uint32, b []byte) {
+	copy(m.memo[address:], b)
+	copy(m.want[address:], b)
+}
+
+func (m *machine) putWord(address, v uint32) {
+	driver.StoreUint32(m.memo[address:], v)
+	binary.LittleEndian.PutUint32(m.want[address:], v)
+}
+
+// expect is a store by the card that must happen.
+func (m *machine) expect(address uint32, b []byte) { copy(m.want[address:], b) }
+
+func (m *machine) expectWord(address, v uint32) { binary.LittleEndian.PutUint32(m.want[address:], v) }
+
+// await waits until a word of memory is as it should be.
+func (m *machine) await(what string, address uint32, cond func(v uint32) bool) uint32 {
+	word := m.memo[address : address+4]
+	ok, err := m.thread.Poll(driver.Poll{Ranges: []driver.Range{{Address: address, Length: 4}}, Period: lookEvery, Timeout: patience},
+		func() bool { return cond(driver.LoadUint32(word)) })
+	m.check(err)
+	if !ok {
+		m.fail("%s: the word at %#x is %#x after %v", what, address, driver.LoadUint32(word), patience)
+	}
+	return driver.LoadUint32(word)
+}
+
+// start brings up a card that has been reset.
+func (m *machine) start() {
+	m.awaitReady()
+	m.command, m.list = m.take(bridge.UseRing)*pageBytes, m.take(bridge.UseRing)*pageBytes
+	m.write(layout.RegisterMacLowOffset, binary.LittleEndian.Uint32(m.mac[:]), uint32(binary.LittleEndian.Uint16(m.mac[4:])))
+	m.do(layout.CommandOpcodeInitialiseAtt, layout.CommandStatusDone, func(c layout.Command) { c.SetIndex(regionLimit) })
+	for _, r := range []struct {
+		ring *rawRing
+		base uint32
+	}{{&m.transmit, layout.RegisterRawTransmitBaseOffset}, {&m.receive, layout.RegisterRawReceiveBaseOffset}} {
+		r.ring.base = m.take(bridge.UseRing) * pageBytes
+		for i := range r.ring.buffers {
+			r.ring.buffers[i] = m.take(bridge.UseRing) * pageBytes
+		}
+		m.write(r.base, r.ring.base, ringLog2)
+	}
+	m.write(layout.RegisterControlOffset, layout.RegisterControlEnableMask)
+}
+
+func (m *machine) awaitReady() {
+	for begin := m.thread.Now(); m.read(layout.RegisterStateOffset)&layout.RegisterStateReadyMask == 0; m.sleep(driver.Microsecond) {
+		if m.thread.Now() > begin+patience {
+			m.fail("the card is not ready after %v: State is %#x", patience, m.read(layout.RegisterStateOffset))
+		}
+	}
+}
+
+// reset resets the card and takes all memory back from it, at once when it
+// says that it is done.
+func (m *machine) reset() {
+	m.write(layout.RegisterControlOffset, layout.RegisterControlSoftResetMask)
+	for begin := m.thread.Now(); m.read(layout.RegisterControlOffset)&layout.RegisterControlSoftResetMask != 0; m.sleep(driver.Microsecond / 4) {
+		if m.thread.Now() > begin+patience {
+			m.fail("the card is still in reset after %v", patience)
+		}
+	}
+	if v := m.read(layout.RegisterControlOffset); v != 0 {
+		m.fail("Control is %#x after a reset", v)
+	}
+	for _, f := range slices.Sorted(mapsKeys(m.using)) {
+		m.give(f)
+	}
+	m.forget()
+}
+
+func mapsKeys[K comparable, V any](x map[K]V) func(func(K) bool) {
+	return func(yield func(K) bool) {
+		for k := range x {
+			if !yield(k) {
+				return
+			}
+		}
+	}
+}
+
+// do has the card carry out a command, which must end with that status.
+func (m *machine) do(op layout.CommandOpcode, end layout.CommandStatus, fill func(layout.Command)) uint32 {
+	c := layout.Command(make([]byte, layout.CommandSize))
+	c.SetOpcode(uint32(op))
+	if fill != nil {
+		fill(c)
+	}
+	m.put(m.command, c)
+	m.write(layout.RegisterCommandAddressOffset, m.command)
+	status := m.await("command "+op.String(), m.command+layout.CommandStatusOffset, func(v uint32) bool { return v != uint32(layout.CommandStatusPending) })
+	detail := binary.LittleEndian.Uint32(m.memo[m.command+layout.CommandDetailOffset:])
+	if layout.CommandStatus(status) != end {
+		m.fail("command %v ended with %v, want %v", op, layout.CommandStatus(status), end)
+	}
+	m.expectWord(m.command+layout.CommandDetailOffset, detail) // the caller's to judge
+	m.expectWord(m.command+layout.CommandStatusOffset, status)
+	if end == layout.CommandStatusDone {
+		m.counts[layout.CounterCommand]++
+	} else {
+		m.counts[layout.CounterCommandError]++
+	}
+	return detail
+}
+
+// frames allocates the memory of a region of so many bytes that begins at an
+// offset in its first page. The address looks like any, high bits and all.
+func (m *machine) layOut(offset, length int, tag uint16, writable bool) *region {
+	g := &region{m: m, length: length, offset: offset, tag: tag, writable: writable}
+	for n := 0; n < offset+length; n += pageBytes {
+		g.frames = append(g.frames, m.take(bridge.UseRegion))
+	}
+	g.address = m.random.Uint64()&^(pageBytes-1)&^(1<<63) + uint64(offset)
+	return g
+}
+
+// register makes a region.
+func (m *machine) register(offset, length int, tag uint16, writable bool) *region {
+	g := m.layOut(offset, length, tag, writable)
+	m.enter(g)
+	return g
+}
+
+// enter writes a region into the card's table.
+func (m *machine) enter(g *region) {
+	for g.index = m.random.Uint32N(regionLimit); m.regions[g.index] != nil; {
+		g.index = (g.index + 1) % regionLimit
+	}
+	m.generations[g.index] += uint16(1 + m.random.IntN(3))
+	generation := m.generations[g.index] & 0xfff
+	if g.index == 0 && generation == 0 {
+		generation, m.generations[0] = 1, 1
+	}
+	g.handle = uint32(generation)<<layout.AttHandleValueGenerationLsb | g.index
+	first, last := min(pageBytes-g.offset, g.length), (g.offset+g.length-1)%pageBytes+1
+	if len(g.frames) == 1 {
+		last = first
+	}
+	for i, f := range g.frames {
+		page := f * pageBytes
+		if i == 0 {
+			page += uint32(g.offset)
+		}
+		m.putWord(m.list+4*uint32(i), page)
+	}
+	m.do(layout.CommandOpcodeRegisterMemory, layout.CommandStatusDone, func(c layout.Command) {
+		c.SetIndex(g.index)
+		c.SetHandle(g.handle)
+		c.SetListAddress(m.list)
+		c.SetListCount(uint32(len(g.frames)))
+		c.SetLevel2Address(layout.AttLevel2Base + 4*m.level2)
+		e := layout.AttLevel1(c.Payload())
+		e.SetStartAddress(g.address)
+		e.SetLevel2Address(layout.AttLevel2Base + 4*m.level2)
+		e.SetPageCount(uint32(len(g.frames)))
+		e.SetFirstBytes(uint16(first))
+		e.SetLastBytes(uint16(last))
+		attributes := uint32(layout.AttLevel1AttributesValidMask) | uint32(generation)<<layout.AttLevel1AttributesGenerationLsb |
+			uint32(g.tag)<<layout.AttLevel1AttributesTagLsb
+		if g.writable {
+			attributes |= layout.AttLevel1AttributesRdmaWriteMask
+		}
+		e.SetAttributes(attributes)
+	})
+	m.level2 += uint32(len(g.frames) + m.random.IntN(3))
+	m.regions[g.index] = g
+}
+
+// withdraw deregisters a region and gives its frames back in the instant in
+// which the card says that it is done with them.
+func (m *machine) withdraw(g *region) {
+	m.do(layout.CommandOpcodeDeregisterMemory, layout.CommandStatusDone, func(c layout.Command) {
+		c.SetIndex(g.index)
+		c.SetHandle(g.handle)
+	})
+	delete(m.regions, g.index)
+	g.withdrawn = true
+}
+
+// release gives a withdrawn region's frames back.
+func (m *machine) release(g *region) {
+	for _, f := range g.frames {
+		m.give(f)
+	}
+}
+
+// pieces calls do with the physical pieces of n bytes from offset on.
+func (g *region) pieces(offset, n int, do func(address uint32, at, n int)) {
+	for at := 0; at < n; {
+		in := g.offset + offset + at
+		k := min(n-at, pageBytes-in%pageBytes)
+		do(g.frames[in/pageBytes]*pageBytes+uint32(in%pageBytes), at, k)
+		at += k
+	}
+}
+
+// fill stores to a region.
+func (g *region) fill(offset int, b []byte) {
+	g.pieces(offset, len(b), func(address uint32, at, n int) { g.m.put(address, b[at:at+n]) })
+}
+
+// bytes reads what a region really holds.
+func (g *region) bytes(offset, n int) []byte {
+	b := make([]byte, n)
+	g.pieces(offset, n, func(address uint32, at, n int) { copy(b[at:at+n], g.m.memo[address:]) })
+	return b
+}
+
+// adopt makes what a part of a region holds what it must hold: for what the
+// test has judged itself.
+func (g *region) adopt(offset, n int) {
+	g.pieces(offset, n, func(address uint32, _, n int) { copy(g.m.want[address:], g.m.memo[address:address+uint32(n)]) })
+}
+
+func (g *region) scramble() {
+	b := make([]byte, g.length)
+	for i := range b {
+		b[i] = byte(g.m.random.Uint32())
+	}
+	g.fill(0, b)
+}
+
+// awaitQuiet waits until the card says that nothing is under way. The read
+// itself is no work of the card's.
+func (m *machine) awaitQuiet() {
+	for begin := m.thread.Now(); m.read(layout.RegisterStateOffset)&layout.RegisterStateQuietMask == 0; m.sleep(driver.Microsecond) {
+		if m.thread.Now() > begin+patience {
+			m.fail("the card is not quiet after %v", patience)
+		}
+	}
+}
+
+// verifyMemory compares every byte of the node's memory.
+func (m *machine) verifyMemory() {
+	if bytes.Equal(m.memo, m.want) {
+		return
+	}
+	i := 0
+	for m.memo[i] == m.want[i] {
+		i++
+	}
+	n := 0
+	for j := range m.memo {
+		if m.memo[j] != m.want[j] {
+			n++
+		}
+	}
+	owner := "nobody's"
+	for _, g := range m.regions {
+		if slices.Contains(g.frames, uint32(i/pageBytes)) {
+			owner = "a region's"
+		}
+	}
+	m.fail("%d bytes of memory are wrong, the first at %#x (%s frame): %#x, want %#x", n, i, owner, m.memo[i], m.want[i])
+}
+
+// verifyErrors takes the asynchronous errors that wait. They come from several
+// engines, so their order is not told.
+func (m *machine) verifyErrors() {
+	if len(m.errors) > layout.AsyncErrorSlots {
+		m.fail("the test let %d asynchronous errors pile up", len(m.errors))
+	}
+	want, got := map[asyncError]int{}, map[asyncError]int{}
+	for _, e := range m.errors {
+		want[e]++
+	}
+	m.noted += uint32(len(m.errors))
+	m.errors = nil
+	for {
+		v := m.read(layout.RegisterAsyncErrorInfoOffset)
+		if n := v >> layout.RegisterAsyncErrorInfoCountLsb; n != m.noted&0x3fff {
+			m.fail("%d asynchronous errors, want %d (the last %v)", n, m.noted, want)
+		}
+		if v&layout.RegisterAsyncErrorInfoOverflowMask != 0 {
+			m.fail("asynchronous errors overflowed: %#x", v)
+		}
+		if v&layout.RegisterAsyncErrorInfoValidMask == 0 {
+			break
+		}
+		got[asyncError{layout.AsyncError(v & layout.RegisterAsyncErrorInfoCodeMask), uint8(v >> layout.RegisterAsyncErrorInfoViLsb)}]++
+	}
+	for e, n := range want {
+		if got[e] != n {
+			m.fail("asynchronous error %v of VI %d came %d times, want %d", e.code, e.vi, got[e], n)
+		}
+	}
+}
+
+// exact are the counters that the model foretells.
+var exact = []layout.Counter{
+	layout.CounterDoorbellSend, layout.CounterDoorbellReceive, layout.CounterDoorbellMalformed, layout.CounterDoorbellOverrun,
+	layout.CounterDescriptorFetched, layout.CounterDescriptorBad, layout.CounterDescriptorFlushed, layout.CounterDescriptorError,
+	layout.CounterTransmitMessage, layout.CounterTransmitFrame, layout.CounterTransmitAborted,
+	layout.CounterCompletionWritten, layout.CounterCompletionError, layout.CounterMacTransmitFrame, layout.CounterMacReceiveFrame,
+	layout.CounterMacReceiveBad, layout.CounterMacReceiveLong, layout.CounterMacReceiveOverrun,
+	layout.CounterReceiveFrame, layout.CounterReceiveNotForUs, layout.CounterReceiveMalformed, layout.CounterReceiveBadVi,
+	layout.CounterReceiveOldSequence, layout.CounterReceiveGap, layout.CounterReceiveProtection, layout.CounterReceiveBusError,
+	layout.CounterReceiveAborted, layout.CounterReceiveUnsupported, layout.CounterRawTransmit, layout.CounterRawReceive,
+	layout.CounterRawReceiveDropped, layout.CounterRawTransmitError, layout.CounterRawReceiveError,
+	layout.CounterCommand, layout.CounterCommandError, layout.CounterCommandIgnored,
+	layout.CounterPciMasterAbort, layout.CounterPciParityError,
+}
+
+func (m *machine) counter(c layout.Counter) uint32 { return m.read(layout.CounterBase + 4*uint32(c)) }
+
+func (m *machine) verifyCounters() {
+	for _, c := range exact {
+		if got := m.counter(c); got != m.counts[c] {
+			m.fail("counter %v is %d, want %d", c, got, m.counts[c])
+		}
+	}
+}
