@@ -104,7 +104,7 @@ func longMessages(count uint64) func(r *rig) {
 func TestShortMessages(t *testing.T) { mustPlay(t, config{}, shortMessages) }
 
 func TestLongMessages(t *testing.T) {
-	mustPlay(t, config{}, longMessages(unit.Sizes{Short: 4, Normal: 60, Long: 2_000}.Pick()))
+	mustPlay(t, config{}, longMessages(unit.Sizes{Short: 3, Normal: 25, Long: 2_000}.Pick()))
 }
 
 // A byte that nobody should have written is found wherever it lies.

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package card_test
+
+import (
+	"bytes"
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"hvia/driver"
+	"hvia/layout"
+	"hvia/sim/bridge"
+	"hvia/sim/verilate"
+)
+
+// fourPages sends one message over four pages from node 0 to node 1.
+func fourPages(r *rig) (source, target *region) {
+	a, b := r.pair([2]uint8{1, 2}, [2]uint16{3, 4}, [2]bool{false, true})
+	source = r.node[0].register(100, 3*pageBytes, a.tag, false)
+	source.scramble()
+	r.b(func(m *machine) { target = m.register(200, 3*pageBytes, b.tag, true) })
+	a.post(rdmaWrite(source, 0, source.length, target, 0))
+	a.finish()
+	r.settle()
+	r.carry()
+	return source, target
+}
+
+// A card that touches memory outside the frames in use ends the run, and the
+// end names the node, the direction and the address, and keeps the byte.
+func TestMemoryFault(t *testing.T) {
+	for _, direction := range []string{"read", "write"} {
+		for _, page := range []int{0, 2} {
+			t.Run(fmt.Sprintf("%s page %d", direction, page), func(t *testing.T) {
+				var address uint32
+				var m *machine
+				err := mustCatch(t, config{}, func(r *rig) {
+					a, b := r.pair([2]uint8{1, 2}, [2]uint16{3, 4}, [2]bool{false, true})
+					source := r.node[0].register(100, 3*pageBytes, a.tag, false)
+					var target *region
+					r.b(func(m *machine) { target = m.register(200, 3*pageBytes, b.tag, true) })
+					// What a driver would do that frees pinned memory.
+					g := map[string]*region{"read": source, "write": target}[direction]
+					m = g.m
+					if err := m.memory.Release(int(g.frames[page]), bridge.UseRegion); err != nil {
+						fail("%w", err)
+					}
+					address = g.frames[page] * pageBytes
+					if page == 0 {
+						address += uint32(g.offset)
+					}
+					page := g.frames[page] * pageBytes
+					before := bytes.Clone(m.memo[page : page+pageBytes])
+					a.post(rdmaWrite(source, 0, source.length, target, 0))
+					err := try(func() { a.finish(); r.settle() })
+					if !bytes.Equal(before, m.memo[page:page+pageBytes]) {
+						fail("the frame was written to")
+					}
+					if err != nil {
+						panic(failure{err})
+					}
+				})
+				stop := stopped(err)
+				require.NotNil(t, stop, "the run was not stopped: %v", err)
+				require.ErrorIs(t, stop, bridge.ErrMemoryFault)
+				// A burst begins at a whole dword.
+				require.Contains(t, stop.Text, fmt.Sprintf("the card of node %d (%s) tried to %s host memory at physical address %#x at ",
+					m.thread.ID().Node, m.thread.Name(), direction, address&^3))
+				require.Positive(t, stop.Time)
+			})
+		}
+	}
+}
+
+// Cards with planted faults in their addressing: the run must stop before a
+// byte is lost, or the comparison of memory must fail.
+func TestAddressMutants(t *testing.T) {
+	further := func(file string) []verilate.Mutant {
+		const lane = "  localparam int unsigned LaneW = $clog2(W / 8);"
+		return []verilate.Mutant{
+			{File: file, Old: lane, New: lane + "\n  logic [31:0] planted;\n  assign req_addr_o = planted + 32'd4096;"},
+			{File: file, Old: ".burst_addr_o(req_addr_o),", New: ".burst_addr_o(planted),"},
+		}
+	}
+	for _, c := range []struct {
+		name    string
+		normal  bool // also without HVIA_LONG
+		faults  bool // it must be the memory fault that stops the run
+		mutants []verilate.Mutant
+	}{
+		{"writes go one page further", true, true, further("rtl/dma_write.sv")},
+		{"reads go one page further", false, true, further("rtl/dma_read.sv")},
+		{"the walk takes the page behind", false, false, []verilate.Mutant{
+			{File: "rtl/att_walker.sv", Old: "l2_addr_q <= level2_q[25:2] + page_d;", New: "l2_addr_q <= level2_q[25:2] + page_d + 24'd1;"},
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if testing.Short() || !c.normal && !long() {
+				t.Skip("builds a faulty card: set HVIA_LONG=1")
+			}
+			err := mustCatch(t, config{program: planted(t, c.mutants...)}, func(r *rig) { fourPages(r) })
+			if c.faults {
+				require.ErrorIs(t, err, bridge.ErrMemoryFault)
+			}
+		})
+	}
+}
+
+// The same message on a card without faults.
+func TestFourPages(t *testing.T) { mustPlay(t, config{}, func(r *rig) { fourPages(r) }) }
+
+// A bad address in a command or a ring is caught in the same way.
+func TestMemoryFaultOfCommands(t *testing.T) {
+	for name, act := range map[string]func(m *machine, nobodys uint32){
+		"command block": func(m *machine, nobodys uint32) { m.write(layout.RegisterCommandAddressOffset, nobodys) },
+		"ring": func(m *machine, nobodys uint32) {
+			m.write(layout.RegisterRawReceiveBaseOffset, nobodys, ringLog2)
+			m.write(layout.RegisterRawReceiveTailOffset, 1)
+		},
+		"frame buffer": func(m *machine, nobodys uint32) {
+			m.fillEntry(&m.transmit, rawBuffer{address: nobodys}, 100)
+			m.write(layout.RegisterRawTransmitTailOffset, 1)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var nobodys uint32
+			err := mustCatch(t, config{}, func(r *rig) {
+				m := r.node[0]
+				nobodys = m.free[0] * pageBytes
+				act(m, nobodys)
+				m.sleep(driver.Millisecond)
+			})
+			require.ErrorIs(t, err, bridge.ErrMemoryFault)
+			require.ErrorContains(t, err, fmt.Sprintf("node 0 (a) tried to read host memory at physical address %#x", nobodys))
+		})
+	}
+}
