@@ -54,7 +54,8 @@ module hvia_board (
     output logic         sd_dq_oe_o,
     input  logic [31:0]  sd_dq_i,
 
-    // MAC
+    // MAC. Its reset goes with the card's, soft resets too: half a frame would be left in it.
+    output logic         mac_rst_no,
     output logic         mac_tx_valid_o,
     input  logic         mac_tx_ready_i,
     output logic [31:0]  mac_tx_data_o,
@@ -88,6 +89,7 @@ module hvia_board (
   localparam int unsigned W = 32;
 
   logic        bus_rst_n, core_rst_n, sd_rst_n, mac_rst_n;
+  assign mac_rst_no = mac_rst_n;
   logic        soft_reset, soft_reset_busy, quiesce, pci_idle, host_idle;
   logic [31:0] strap;
   logic        reset_quiet, pci_quiet, core_quiet;

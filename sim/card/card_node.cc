@@ -226,8 +226,25 @@ void CardNode::SystemEdge(Time t) {
   PciCardSample(pins_, top_.get());
 }
 
+// Forgets the frame that the card had begun and what it had not taken yet. Nothing arrives in
+// reset, and a frame that has begun on the wire by its end is not recognised as one.
+void CardNode::MacReset(Time t) {
+  tx_frame_.clear();
+  rx_fifo_.clear();
+  rx_fifo_bytes_ = 0;
+  rx_busy_ = false;
+  while (!rx_coming_.empty() && rx_coming_.front().first_byte <= t) rx_coming_.pop_front();
+  top_->mac_tx_ready_i = 0;
+  top_->mac_rx_valid_i = 0;
+  top_->mac_rx_overrun_i = 0;
+}
+
 // What the MAC offers and takes at its next edge.
 void CardNode::MacEdge(Time t) {
+  if (!top_->mac_rst_no) {
+    MacReset(t);
+    return;
+  }
   top_->mac_tx_ready_i = !tx_frame_.empty() || TransmitOpens() <= t;
   top_->mac_rx_overrun_i = 0;
   // One frame an edge: they come further apart than that.

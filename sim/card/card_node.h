@@ -67,6 +67,7 @@ class CardNode : public Node {
   void CatchUp(Time t);
   void SdramEdge(Time t);
   void MacEdge(Time t);
+  void MacReset(Time t);
   void Settle();
   void TakeResults(Time t);
   void TakeTrace();

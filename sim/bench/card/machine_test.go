@@ -5,6 +5,7 @@ package card_test
 import (
 	"bytes"
 	"encoding/binary"
+	"maps"
 	"math/rand/v2"
 	"slices"
 
@@ -216,7 +217,10 @@ func (m *machine) awaitReady() {
 
 // reset resets the card and takes all memory back from it, at once when it
 // says that it is done.
-func (m *machine) reset() {
+func (m *machine) reset() { m.resetWith(func() {}) }
+
+// resetWith calls look before the memory is taken.
+func (m *machine) resetWith(look func()) {
 	m.write(layout.RegisterControlOffset, layout.RegisterControlSoftResetMask)
 	for begin := m.thread.Now(); m.read(layout.RegisterControlOffset)&layout.RegisterControlSoftResetMask != 0; m.sleep(driver.Microsecond / 4) {
 		if m.thread.Now() > begin+patience {
@@ -226,20 +230,11 @@ func (m *machine) reset() {
 	if v := m.read(layout.RegisterControlOffset); v != 0 {
 		m.fail("Control is %#x after a reset", v)
 	}
-	for _, f := range slices.Sorted(mapsKeys(m.using)) {
+	look()
+	for _, f := range slices.Sorted(maps.Keys(m.using)) {
 		m.give(f)
 	}
 	m.forget()
-}
-
-func mapsKeys[K comparable, V any](x map[K]V) func(func(K) bool) {
-	return func(yield func(K) bool) {
-		for k := range x {
-			if !yield(k) {
-				return
-			}
-		}
-	}
 }
 
 // do has the card carry out a command, which must end with that status.
