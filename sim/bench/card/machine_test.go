@@ -20,7 +20,7 @@ const (
 	ringLog2    = 4
 	ringEntries = 1 << ringLog2
 	queueSlots  = pageBytes / layout.DescriptorFetchBytes
-	regionLimit = 512 // level-1 entries that the card is told to believe
+	regionLimit = 1024 // level-1 entries that the card is told to believe
 
 	lookEvery = 100 * driver.Nanosecond
 	patience  = 200 * driver.Millisecond // simulated; nothing that works takes a hundredth of it

@@ -3,6 +3,7 @@
 package card_test
 
 import (
+	"encoding/binary"
 	"slices"
 
 	"hvia/layout"
@@ -51,14 +52,16 @@ type posted struct {
 
 // descriptor is what a descriptor says.
 type descriptor struct {
-	control      uint16
-	segments     uint16
-	length       uint32
-	remote       uint64
-	remoteHandle uint32
-	data         uint64
-	dataHandle   uint32
-	dataLength   uint32
+	control         uint16
+	segments        uint16
+	reserved        uint32
+	length          uint32
+	remote          uint64
+	remoteHandle    uint32
+	addressReserved uint32
+	data            uint64
+	dataHandle      uint32
+	dataLength      uint32
 }
 
 // rdmaWrite is a well-formed descriptor.
@@ -152,9 +155,11 @@ func (v *vi) post(d descriptor) *posted {
 	b.SetSegmentCount(d.segments)
 	b.SetControl(d.control)
 	b.SetLength(d.length)
+	binary.LittleEndian.PutUint32(b[layout.DescriptorReservedOffset:], d.reserved)
 	s := layout.AddressSegment(b[layout.DescriptorSize:])
 	s.SetAddress(d.remote)
 	s.SetHandle(d.remoteHandle)
+	binary.LittleEndian.PutUint32(s[layout.AddressSegmentReservedOffset:], d.addressReserved)
 	g := layout.DataSegment(b[layout.DescriptorSize+layout.AddressSegmentSize:])
 	g.SetAddress(d.data)
 	g.SetHandle(d.dataHandle)
@@ -214,12 +219,21 @@ func (r *rig) carry() {
 func (v *vi) carry() {
 	for _, p := range v.posted {
 		frames, status, moved := v.transmit(p.descriptor)
-		v.completed(p, status, moved)
-		for _, f := range frames {
-			v.peer.hear(f)
-		}
+		v.sent(p, frames, status, moved)
 	}
 	v.posted = nil
+}
+
+// sent foretells what a descriptor does: its completion, and its frames on the
+// wire and at the peer.
+func (v *vi) sent(p *posted, frames [][]byte, status uint32, moved int) {
+	v.completed(p, status, moved)
+	v.next += uint32(len(frames))
+	v.m.counts[layout.CounterTransmitFrame] += uint32(len(frames))
+	v.m.counts[layout.CounterMacTransmitFrame] += uint32(len(frames))
+	for _, f := range frames {
+		v.peer.hear(f)
+	}
 }
 
 // completed foretells what the card writes into a descriptor.
@@ -241,32 +255,53 @@ func (v *vi) completed(p *posted, status uint32, moved int) {
 const errorBits = layout.DescriptorStatusFormatErrorMask | layout.DescriptorStatusProtectionErrorMask | layout.DescriptorStatusLengthErrorMask |
 	layout.DescriptorStatusPartialErrorMask | layout.DescriptorStatusTransportErrorMask
 
-const done = layout.DescriptorStatusDoneMask | uint32(layout.StatusOperationRdmaWrite)<<layout.DescriptorStatusOperationLsb
+// ended is the status of a descriptor that completes with these errors.
+func (d descriptor) ended(errors uint32) uint32 {
+	echo := layout.StatusOperationSend
+	switch layout.DescriptorOperation(d.control & layout.DescriptorControlOperationMask >> layout.DescriptorControlOperationLsb) {
+	case layout.DescriptorOperationRdmaWrite:
+		echo = layout.StatusOperationRdmaWrite
+	case layout.DescriptorOperationRdmaRead:
+		echo = layout.StatusOperationRdmaRead
+	}
+	return layout.DescriptorStatusDoneMask | errors | uint32(echo)<<layout.DescriptorStatusOperationLsb
+}
 
 // transmit makes the frames of a message and says how its descriptor completes.
 func (v *vi) transmit(d descriptor) (frames [][]byte, status uint32, moved int) {
-	n := int(d.dataLength)
+	n := 0
+	if d.segments == 2 {
+		n = int(d.dataLength)
+	}
+	end := d.remote + uint64(n)
 	switch {
 	case !v.connected:
-		return nil, done | layout.DescriptorStatusFlushedMask, 0
-	case d.remote+uint64(n) < d.remote && d.remote+uint64(n) != 0:
-		return nil, done | layout.DescriptorStatusFormatErrorMask, 0
-	case d.length != d.dataLength || n > v.max:
-		return nil, done | layout.DescriptorStatusLengthErrorMask, 0
+		return nil, d.ended(layout.DescriptorStatusFlushedMask), 0
+	// This card sends RDMA writes of at most one segment, and nothing else. It
+	// reads nothing from its peer, so no fence ever holds.
+	case d.control&^layout.DescriptorControlQueueFenceMask != uint16(layout.DescriptorOperationRdmaWrite)<<layout.DescriptorControlOperationLsb,
+		d.segments != 1 && d.segments != 2, d.reserved != 0, d.addressReserved != 0:
+		return nil, d.ended(layout.DescriptorStatusFormatErrorMask), 0
+	case int(d.length) != n:
+		return nil, d.ended(layout.DescriptorStatusLengthErrorMask), 0
+	case end < d.remote && end != 0: // beyond the last address there is
+		return nil, d.ended(layout.DescriptorStatusFormatErrorMask), 0
+	case n > v.max:
+		return nil, d.ended(layout.DescriptorStatusLengthErrorMask), 0
 	}
 	var payload []byte
 	if n > 0 {
 		g, code := v.m.translate(d.dataHandle, v.tag, layout.AttAccessLocal, d.data, n)
 		if code != layout.AttErrorNone {
-			return nil, done | layout.DescriptorStatusProtectionErrorMask, 0
+			return nil, d.ended(layout.DescriptorStatusProtectionErrorMask), 0
 		}
 		payload = g.bytes(int(d.data-g.address), n)
 	}
-	for at := 0; at == 0 || at < n; at += layout.MaxPayload {
+	for at, next := 0, v.next; at == 0 || at < n; at, next = at+layout.MaxPayload, next+1 {
 		piece := payload[at:min(n, at+layout.MaxPayload)]
 		h := viaFrame{
 			destination: v.peerMac, source: v.m.mac, etherType: layout.EtherTypeVia, operation: layout.FrameOperationRdmaWrite, version: layout.ViaVersion,
-			payload: piece, length: len(piece), to: v.peerVi, from: v.number(), sequence: v.next, address: d.remote + uint64(at), handle: d.remoteHandle,
+			payload: piece, length: len(piece), to: v.peerVi, from: v.number(), sequence: next, address: d.remote + uint64(at), handle: d.remoteHandle,
 		}
 		if at == 0 {
 			h.flags |= layout.ViaHeaderFlagsFirstMask
@@ -274,12 +309,9 @@ func (v *vi) transmit(d descriptor) (frames [][]byte, status uint32, moved int) 
 		if at+layout.MaxPayload >= n {
 			h.flags |= layout.ViaHeaderFlagsLastMask
 		}
-		v.next++
 		frames = append(frames, h.encode())
-		v.m.counts[layout.CounterTransmitFrame]++
-		v.m.counts[layout.CounterMacTransmitFrame]++
 	}
-	return frames, done, n
+	return frames, d.ended(0), n
 }
 
 // translate finds the region that an access names, or why there is none.
