@@ -95,11 +95,17 @@ func (m *machine) adoptCard() {
 // of both. Whenever a card says that its reset is done, its memory is taken
 // away and overwritten at once, so one late access would end the run. Then it is
 // started again, and everything must work.
-func TestSoftReset(t *testing.T) { mustPlay(t, config{}, softResets) }
+func TestSoftReset(t *testing.T) {
+	mustPlay(t, config{}, softResetRounds(unit.Sizes{Short: 3, Normal: 24, Long: 2_000}.Pick()))
+}
 
-func softResets(r *rig) {
+func softResetRounds(rounds uint64) func(r *rig) {
+	return func(r *rig) { softResets(r, rounds) }
+}
+
+func softResets(r *rig, rounds uint64) {
 	var cut [2]int
-	for i := range (unit.Sizes{Short: 3, Normal: 24, Long: 2_000}).Pick() {
+	for i := range rounds {
 		x := r.traffic()
 		which := r.random.IntN(3) // node 0, node 1, both
 		if i < 3 {

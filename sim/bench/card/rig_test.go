@@ -37,6 +37,8 @@ func long() bool { return os.Getenv("HVIA_LONG") == "1" }
 type config struct {
 	straps  uint32
 	program string // a simulator with planted faults
+	noSkip  bool   // quiet spans are simulated clock by clock
+	digest  *bridge.Digest
 }
 
 // rig is two machines on a wire. Node 0's thread is the test's own goroutine.
@@ -93,6 +95,9 @@ func play(t *testing.T, c config, seed uint64, body func(r *rig)) error {
 	if c.straps != 0 {
 		cfg.Arguments = append(cfg.Arguments, "--strap", fmt.Sprint(c.straps))
 	}
+	if c.noSkip {
+		cfg.Arguments = append(cfg.Arguments, "--no-skip", "1")
+	}
 	f, err := sim.Start(ctx, cfg)
 	require.NoError(t, err)
 	r := &rig{t: t, fabric: f, random: rand.New(rand.NewPCG(seed, 0))}
@@ -118,6 +123,9 @@ func play(t *testing.T, c config, seed uint64, body func(r *rig)) error {
 	wg.Wait()
 	if err == nil {
 		err = errors.Join(ended, detached, other, r.node[1].thread.Detach())
+	}
+	if c.digest != nil && err == nil {
+		*c.digest, err = f.Digest(ctx)
 	}
 	if c := f.Close(); err == nil {
 		err = c
