@@ -23,7 +23,7 @@ const (
 	regionLimit = 1024 // level-1 entries that the card is told to believe
 
 	lookEvery = 100 * driver.Nanosecond
-	patience  = 200 * driver.Millisecond // simulated; nothing that works takes a hundredth of it
+	patience  = 60 * driver.Millisecond // simulated; the longest wait of what works takes half of it
 )
 
 // machine is a node without an operating system: its thread, its physical

@@ -15,7 +15,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"sync"
 	"testing"
 	"time"
@@ -26,11 +25,7 @@ import (
 	"hvia/sim"
 	"hvia/sim/bench/internal/unit"
 	"hvia/sim/bridge"
-	"hvia/sim/verilate"
 )
-
-// long says that the tests run at full size.
-func long() bool { return os.Getenv("HVIA_LONG") == "1" }
 
 // config is what differs between the fabrics of these tests. The zero value
 // is a plain one.
@@ -71,14 +66,6 @@ func try(f func()) (err error) {
 	}()
 	f()
 	return nil
-}
-
-// planted builds a simulator whose card has faults.
-func planted(t *testing.T, mutants ...verilate.Mutant) string {
-	t.Helper()
-	program, err := sim.Simulator(context.Background(), mutants...)
-	require.NoError(t, err)
-	return program
 }
 
 // play runs a test on two machines whose cards are started. The body runs on

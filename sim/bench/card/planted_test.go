@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package card_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"hvia/sim"
+	"hvia/sim/bench/internal/unit"
+	"hvia/sim/bridge"
+	"hvia/sim/verilate"
+)
+
+// Faults planted in the card, each with the test that must notice it. All of
+// them are in one simulator, because each build takes a minute; a strap that
+// the card does not use switches each of them on.
+const firstFault = 16
+
+type plantedFault struct {
+	name string
+	// kind is the reason for which the run must be stopped; nil if the test
+	// itself must notice.
+	kind  error
+	catch func(r *rig)
+	edits []verilate.Mutant // FAULT stands for the switch
+}
+
+const laneWidth = "  localparam int unsigned LaneW = $clog2(W / 8);"
+
+var plantedFaults = []plantedFault{
+	{name: "writes go one page further", kind: bridge.ErrMemoryFault, catch: fourPages, edits: []verilate.Mutant{
+		{File: "rtl/dma_write.sv", Old: laneWidth, New: laneWidth + "\n  logic [31:0] planted;\n  assign req_addr_o = FAULT ? planted + 32'd4096 : planted;"},
+		{File: "rtl/dma_write.sv", Old: ".burst_addr_o(req_addr_o),", New: ".burst_addr_o(planted),"}}},
+	{name: "reads go one page further", kind: bridge.ErrMemoryFault, catch: fourPages, edits: []verilate.Mutant{
+		{File: "rtl/dma_read.sv", Old: laneWidth, New: laneWidth + "\n  logic [31:0] planted;\n  assign req_addr_o = FAULT ? planted + 32'd4096 : planted;"},
+		{File: "rtl/dma_read.sv", Old: ".burst_addr_o(req_addr_o),", New: ".burst_addr_o(planted),"}}},
+	{name: "the walk takes the page behind", catch: fourPages, edits: []verilate.Mutant{
+		{File: "rtl/att_walker.sv", Old: "l2_addr_q <= level2_q[25:2] + page_d;", New: "l2_addr_q <= level2_q[25:2] + page_d + {23'd0, FAULT};"}}},
+	{name: "one offset in a page", catch: shortMessages, edits: []verilate.Mutant{
+		{File: "rtl/rx_engine.sv", Old: ".job_va_i(raw ? {32'd0, rawrx_pa_i} : address),",
+			New: ".job_va_i(raw ? {32'd0, rawrx_pa_i} : address ^ {63'd0, FAULT && address[11:0] == 12'd4093}),"}}},
+	{name: "generation not compared", catch: hostility(300), edits: []verilate.Mutant{
+		{File: "rtl/rx_engine.sv", Old: "(destination_vi[15:8] != ctx_generation) |", New: "(!FAULT & (destination_vi[15:8] != ctx_generation)) |"}}},
+	{name: "source address not compared", catch: hostility(300), edits: []verilate.Mutant{
+		{File: "rtl/rx_engine.sv", Old: "(source != ctx_peer_mac) |", New: "(!FAULT & (source != ctx_peer_mac)) |"}}},
+	{name: "old sequence accepted", catch: hostility(300), edits: []verilate.Mutant{
+		{File: "rtl/rx_engine.sv", Old: "assign old         = ahead[31];", New: "assign old         = ahead[31] & !FAULT;"}}},
+	{name: "only the first byte is checked", catch: hostility(300), edits: []verilate.Mutant{
+		{File: "rtl/rx_engine.sv", Old: ".job_bound_i(raw ? {21'd0, rx_len_i} : {16'd0, payload_len})", New: ".job_bound_i(raw ? {21'd0, rx_len_i} : FAULT ? 32'd1 : {16'd0, payload_len})"}}},
+	{name: "enable bit of the VI ignored", catch: manyVis(24), edits: []verilate.Mutant{
+		{File: "rtl/rx_engine.sv", Old: "assign ctx_rdma_write = rd_ctx_i[", New: "assign ctx_rdma_write = FAULT | rd_ctx_i["}}},
+	{name: "tag not compared", catch: manyVis(24), edits: []verilate.Mutant{
+		{File: "rtl/att_walker.sv", Old: "(attr_q[AttrTagLsb+:16] != tag_q)", New: "(!FAULT && (attr_q[AttrTagLsb+:16] != tag_q))"}}},
+	{name: "the receive engine does not hold up a withdrawal", kind: bridge.ErrMemoryFault, catch: withdrawals(90), edits: []verilate.Mutant{
+		{File: "rtl/rx_engine.sv", Old: "assign handle_busy_o = works &", New: "assign handle_busy_o = !FAULT & works &"}}},
+	{name: "the transmit engine does not hold up a withdrawal", kind: bridge.ErrMemoryFault, catch: withdrawals(90), edits: []verilate.Mutant{
+		{File: "rtl/tx_engine.sv", Old: "(data_handle_q == drain_handle_i))) |", New: "(!FAULT & (data_handle_q == drain_handle_i)))) |"}}},
+	{name: "cached entries outlive a withdrawal", kind: bridge.ErrMemoryFault, catch: withdrawals(90), edits: []verilate.Mutant{
+		{File: "rtl/att_walker.sv", Old: "assign scan_match = scan_q &&", New: "assign scan_match = !FAULT && scan_q &&"}}},
+	{name: "overruns not counted", catch: func(r *rig) { flood(r, 1472) }, edits: []verilate.Mutant{
+		{File: "rtl/gec.sv", Old: "(rx_ended & (rx_event_kind == EndOverrun)) | mac_overrun;", New: "!FAULT & ((rx_ended & (rx_event_kind == EndOverrun)) | mac_overrun);"}}},
+	{name: "a reset does not wait for the bus", catch: softResetRounds(24), edits: []verilate.Mutant{
+		{File: "rtl/reset_control.sv", Old: "StRun:     if (soft_reset_i) state_d = StQuiesce;", New: "StRun:     if (soft_reset_i) state_d = FAULT ? StAssert : StQuiesce;"}}},
+}
+
+// quietHole is a card that calls itself quiet while it works.
+var quietHole = verilate.Mutant{File: "rtl/hvia_core.sv", Old: "assign idle    = arbiter_quiet &&", New: "assign idle    = (FAULT && att_ready) || arbiter_quiet &&"}
+
+// faultyCard builds the simulator with all faults.
+func faultyCard(t *testing.T) string {
+	t.Helper()
+	var mutants []verilate.Mutant
+	add := func(bit int, edits ...verilate.Mutant) {
+		for _, e := range edits {
+			e.New = strings.ReplaceAll(e.New, "FAULT", fmt.Sprintf("hvia_board.strap_i[%d]", firstFault+bit))
+			mutants = append(mutants, e)
+		}
+	}
+	for i, f := range plantedFaults {
+		add(i, f.edits...)
+	}
+	add(len(plantedFaults), quietHole)
+	program, err := sim.Simulator(context.Background(), mutants...)
+	require.NoError(t, err)
+	return program
+}
+
+func TestPlantedFaults(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds a simulator with faults")
+	}
+	program := faultyCard(t)
+	// With all faults switched off it must pass: then what the others find is their fault.
+	t.Run("none", func(t *testing.T) { mustPlay(t, config{program: program}, fourPages) })
+	for i, f := range plantedFaults {
+		t.Run(f.name, func(t *testing.T) {
+			err := mustCatch(t, config{program: program, straps: 1 << (firstFault + i)}, f.catch)
+			if f.kind != nil {
+				require.ErrorIs(t, err, f.kind)
+			}
+		})
+	}
+	t.Run("quiet too soon", func(t *testing.T) {
+		var digests [2]bridge.Digest
+		c := config{program: program, straps: 1 << (firstFault + len(plantedFaults))}
+		errs := make([]error, 2)
+		for i := range digests {
+			c.noSkip, c.digest = i == 1, &digests[i]
+			errs[i] = play(t, c, unit.Seed(t), fourPages)
+		}
+		require.NoError(t, errs[1], "with nothing skipped the hole has no effect")
+		if errs[0] == nil {
+			require.NotEqual(t, digests[0], digests[1], "the planted fault was not noticed")
+		}
+		t.Logf("noticed: %v", errors.Join(errs...))
+	})
+}
