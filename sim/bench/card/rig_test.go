@@ -127,6 +127,7 @@ func mustPlay(t *testing.T, c config, body func(r *rig)) {
 	err := play(t, c, seed, func(r *rig) {
 		body(r)
 		r.settle()
+		r.carry()
 		r.verify()
 		t.Logf("seed %d: simulated %v, wall %v", seed, r.node[0].thread.Now(), time.Since(start).Round(10*time.Millisecond))
 	})
@@ -139,6 +140,7 @@ func mustCatch(t *testing.T, c config, body func(r *rig)) error {
 	err := play(t, c, unit.Seed(t), func(r *rig) {
 		body(r)
 		r.settle()
+		r.carry()
 		r.verify()
 	})
 	require.Error(t, err, "the planted fault was not noticed")
