@@ -7,7 +7,7 @@ import "encoding/binary"
 
 // Hash identifies this version of all layouts: the first eight bytes of the
 // SHA-256 of their reference page.
-const Hash uint64 = 0x47fc2a228da722a1
+const Hash uint64 = 0x187454d395c83eb5
 
 // PCI configuration space.
 const (
@@ -260,6 +260,8 @@ type Strap uint8
 const (
 	StrapSingleTransmitSlot Strap = 0x0 // use one transmit packet buffer instead of two
 	StrapSingleReceiveSlot  Strap = 0x1 // use one receive packet buffer instead of two
+	StrapCutThroughTransmit Strap = 0x2 // offer a transmit packet buffer to the MAC as soon as its first words are in
+	StrapCutThroughReceive  Strap = 0x3 // offer a receive packet buffer to the receive engine while the MAC still writes it
 )
 
 // String returns the name of the value, or its number.
@@ -269,6 +271,10 @@ func (v Strap) String() string {
 		return "SingleTransmitSlot"
 	case StrapSingleReceiveSlot:
 		return "SingleReceiveSlot"
+	case StrapCutThroughTransmit:
+		return "CutThroughTransmit"
+	case StrapCutThroughReceive:
+		return "CutThroughReceive"
 	}
 	return unknown("Strap", uint64(v))
 }
@@ -1125,6 +1131,171 @@ func (b RawEntry) Status() uint32 { return binary.LittleEndian.Uint32(b[12:16]) 
 // SetStatus stores the field.
 func (b RawEntry) SetStatus(v uint32) { binary.LittleEndian.PutUint32(b[12:16], v) }
 
+// The MAC bus and the DP83820.
+const (
+	MacVendorID                                    = 0x100b     // National Semiconductor
+	MacDeviceID                                    = 0x22       // DP83820
+	MacRegisterBase                                = 0x80000000 // where the card places the registers (BAR 1, memory; BAR 0, I/O, stays off)
+	MacRegisterBytes                               = 0x1000     // size of BAR 1
+	MacTransmitRing                                = 0x0        // transmit descriptor n is at MacTransmitRing + MacDescriptorStride n
+	MacReceiveRing                                 = 0x100      // receive descriptor n is at MacReceiveRing + MacDescriptorStride n
+	MacDescriptorStride                            = 0x10       // bytes from one descriptor to the next
+	MacTransmitBuffer                              = 0x1000     // transmit packet buffer n begins at MacTransmitBuffer + PacketSlotBytes n
+	MacReceiveBuffer                               = 0x2000     // receive packet buffer n begins at MacReceiveBuffer + PacketSlotBytes n
+	MacMemoryBytes                                 = 0x3000     // the card answers memory accesses below this address
+	MacDescriptorSize                              = 16
+	MacDescriptorLinkOffset                        = 0
+	MacDescriptorBufferAddressOffset               = 4
+	MacDescriptorCommandStatusOffset               = 8
+	MacDescriptorCommandStatusSizeLsb              = 0
+	MacDescriptorCommandStatusSizeMask             = 0xffff // transmit: bytes of the fragment; receive: bytes of the buffer, then bytes stored (with FCS)
+	MacDescriptorCommandStatusCollisionLsb         = 16
+	MacDescriptorCommandStatusCollisionMask        = 0x10000 // unused here
+	MacDescriptorCommandStatusLoopBackLsb          = 17
+	MacDescriptorCommandStatusLoopBackMask         = 0x20000 // unused here
+	MacDescriptorCommandStatusFrameAlignmentLsb    = 18
+	MacDescriptorCommandStatusFrameAlignmentMask   = 0x40000 // frame alignment error
+	MacDescriptorCommandStatusFcsErrorLsb          = 19
+	MacDescriptorCommandStatusFcsErrorMask         = 0x80000 // receive: bad FCS
+	MacDescriptorCommandStatusSymbolErrorLsb       = 20
+	MacDescriptorCommandStatusSymbolErrorMask      = 0x100000 // receive: symbol error
+	MacDescriptorCommandStatusRuntLsb              = 21
+	MacDescriptorCommandStatusRuntMask             = 0x200000 // receive: shorter than 64 bytes
+	MacDescriptorCommandStatusTooLongLsb           = 22
+	MacDescriptorCommandStatusTooLongMask          = 0x400000 // receive: longer than 1518 bytes
+	MacDescriptorCommandStatusDestinationClassLsb  = 23
+	MacDescriptorCommandStatusDestinationClassMask = 0x1800000 // receive: 1 unicast, 2 multicast, 3 broadcast
+	MacDescriptorCommandStatusUnderrunLsb          = 25
+	MacDescriptorCommandStatusUnderrunMask         = 0x2000000 // transmit: FIFO underrun
+	MacDescriptorCommandStatusOverrunLsb           = 26
+	MacDescriptorCommandStatusOverrunMask          = 0x4000000 // receive: a FIFO overrun preceded or cut this frame; transmit: aborted
+	MacDescriptorCommandStatusOKLsb                = 27
+	MacDescriptorCommandStatusOKMask               = 0x8000000 // no error
+	MacDescriptorCommandStatusSuppressCrcLsb       = 28
+	MacDescriptorCommandStatusSuppressCrcMask      = 0x10000000 // transmit: send without FCS
+	MacDescriptorCommandStatusInterruptLsb         = 29
+	MacDescriptorCommandStatusInterruptMask        = 0x20000000 // interrupt when done
+	MacDescriptorCommandStatusMoreLsb              = 30
+	MacDescriptorCommandStatusMoreMask             = 0x40000000 // another fragment follows
+	MacDescriptorCommandStatusOwnLsb               = 31
+	MacDescriptorCommandStatusOwnMask              = 0x80000000 // the data is the consumer's: set by the producer of the data (transmit: the card, receive: the MAC), cleared by its consumer
+	MacDescriptorExtendedStatusOffset              = 12
+	MacSize                                        = 0x1000
+	MacCROffset                                    = 0x0 // RW command; the bits are strobes, TXE and RXE read as the engines' states
+	MacCRTXELsb                                    = 0
+	MacCRTXEMask                                   = 0x1 // transmit enable: start, or look at the descriptor again
+	MacCRTXDLsb                                    = 1
+	MacCRTXDMask                                   = 0x2 // transmit disable, after the present frame
+	MacCRRXELsb                                    = 2
+	MacCRRXEMask                                   = 0x4 // receive enable: start, or look at the descriptor again
+	MacCRRXDLsb                                    = 3
+	MacCRRXDMask                                   = 0x8 // receive disable, after the present frame
+	MacCRTXRLsb                                    = 4
+	MacCRTXRMask                                   = 0x10 // transmit reset
+	MacCRRXRLsb                                    = 5
+	MacCRRXRMask                                   = 0x20 // receive reset
+	MacCRRSTLsb                                    = 8
+	MacCRRSTMask                                   = 0x100 // soft reset
+	MacCFGOffset                                   = 0x4   // RW configuration
+	MacCFGBEMLsb                                   = 0
+	MacCFGBEMMask                                  = 0x1 // big-endian data
+	MacCFGEXTSTSLsb                                = 8
+	MacCFGEXTSTSMask                               = 0x100 // descriptors have an extended status dword
+	MacCFGDATA64Lsb                                = 12
+	MacCFGDATA64Mask                               = 0x1000 // 64-bit transfers
+	MacCFGM64ADDRLsb                               = 13
+	MacCFGM64ADDRMask                              = 0x2000 // 64-bit addresses
+	MacCFGMODE1000Lsb                              = 22
+	MacCFGMODE1000Mask                             = 0x400000 // 1000 Mb/s
+	MacISROffset                                   = 0x10     // RC interrupt status
+	MacISRRXOKLsb                                  = 0
+	MacISRRXOKMask                                 = 0x1 // frame received
+	MacISRRXERRLsb                                 = 2
+	MacISRRXERRMask                                = 0x4 // frame received with an error
+	MacISRRXIDLELsb                                = 4
+	MacISRRXIDLEMask                               = 0x10 // no free receive descriptor
+	MacISRRXORNLsb                                 = 5
+	MacISRRXORNMask                                = 0x20 // receive FIFO overrun
+	MacISRTXOKLsb                                  = 6
+	MacISRTXOKMask                                 = 0x40 // frame sent
+	MacISRTXERRLsb                                 = 8
+	MacISRTXERRMask                                = 0x100 // frame not sent
+	MacISRTXIDLELsb                                = 9
+	MacISRTXIDLEMask                               = 0x200 // no transmit descriptor
+	MacISRTXURNLsb                                 = 10
+	MacISRTXURNMask                                = 0x400 // transmit FIFO underrun
+	MacISRRTABTLsb                                 = 20
+	MacISRRTABTMask                                = 0x100000 // target abort seen
+	MacISRRMABTLsb                                 = 21
+	MacISRRMABTMask                                = 0x200000 // master abort seen
+	MacIMROffset                                   = 0x14     // RW interrupt mask, as ISR
+	MacIEROffset                                   = 0x18     // RW bit 0: interrupts enabled
+	MacTXDPOffset                                  = 0x20     // RW transmit descriptor pointer
+	MacTXCFGOffset                                 = 0x28     // RW transmit configuration
+	MacTXCFGDRTHLsb                                = 0
+	MacTXCFGDRTHMask                               = 0xff // drain threshold in units of 32 bytes: transmission begins when so much is in the FIFO; 0 = the whole frame
+	MacTXCFGFLTHLsb                                = 8
+	MacTXCFGFLTHMask                               = 0xff00 // fill threshold in units of 32 bytes: a burst begins when so much room is in the FIFO
+	MacTXCFGMXDMALsb                               = 20
+	MacTXCFGMXDMAMask                              = 0x700000 // longest burst: 0 = 1024 bytes, n = 4 x 2^n bytes up to 7 = 512
+	MacTXCFGATPLsb                                 = 28
+	MacTXCFGATPMask                                = 0x10000000 // pad short frames
+	MacRXDPOffset                                  = 0x30       // RW receive descriptor pointer
+	MacRXCFGOffset                                 = 0x38       // RW receive configuration
+	MacRXCFGDRTHLsb                                = 1
+	MacRXCFGDRTHMask                               = 0x3e // drain threshold in units of 8 bytes: bursts begin when so much of a frame is in the FIFO; 0 = the whole frame
+	MacRXCFGMXDMALsb                               = 20
+	MacRXCFGMXDMAMask                              = 0x700000 // longest burst, as TXCFG
+	MacRXCFGALPLsb                                 = 27
+	MacRXCFGALPMask                                = 0x8000000 // accept frames longer than 1518 bytes
+	MacRXCFGARPLsb                                 = 30
+	MacRXCFGARPMask                                = 0x40000000 // accept frames shorter than 64 bytes
+	MacRXCFGAEPLsb                                 = 31
+	MacRXCFGAEPMask                                = 0x80000000 // accept frames with errors
+	MacRFCROffset                                  = 0x48       // RW receive filter control
+	MacRFCRAddressLsb                              = 0
+	MacRFCRAddressMask                             = 0x3ff // what RFDR reaches: 0, 2, 4 = bytes 0-1, 2-3, 4-5 of the station address
+	MacRFCRAAULsb                                  = 28
+	MacRFCRAAUMask                                 = 0x10000000 // accept all unicast
+	MacRFCRAPMLsb                                  = 27
+	MacRFCRAPMMask                                 = 0x8000000 // accept the station address
+	MacRFCRAAMLsb                                  = 29
+	MacRFCRAAMMask                                 = 0x20000000 // accept all multicast
+	MacRFCRAABLsb                                  = 30
+	MacRFCRAABMask                                 = 0x40000000 // accept all broadcast
+	MacRFCREnableLsb                               = 31
+	MacRFCREnableMask                              = 0x80000000 // filter enable; 0 = nothing is received
+	MacRFDROffset                                  = 0x4c       // RW receive filter data, 16 bits: the lower address byte in bits 7:0
+	MacSRROffset                                   = 0x58       // RO silicon revision
+)
+
+// MacDescriptor is a view of 16 bytes (LittleEndian): Descriptor in 32-bit mode. A ring is closed by its links.
+type MacDescriptor []byte
+
+// Link: address of the next descriptor, 0 = none
+func (b MacDescriptor) Link() uint32 { return binary.LittleEndian.Uint32(b[0:4]) }
+
+// SetLink stores the field.
+func (b MacDescriptor) SetLink(v uint32) { binary.LittleEndian.PutUint32(b[0:4], v) }
+
+// BufferAddress: address of the buffer; receive: a multiple of 8
+func (b MacDescriptor) BufferAddress() uint32 { return binary.LittleEndian.Uint32(b[4:8]) }
+
+// SetBufferAddress stores the field.
+func (b MacDescriptor) SetBufferAddress(v uint32) { binary.LittleEndian.PutUint32(b[4:8], v) }
+
+// CommandStatus: command from the producer, status from the consumer
+func (b MacDescriptor) CommandStatus() uint32 { return binary.LittleEndian.Uint32(b[8:12]) }
+
+// SetCommandStatus stores the field.
+func (b MacDescriptor) SetCommandStatus(v uint32) { binary.LittleEndian.PutUint32(b[8:12], v) }
+
+// ExtendedStatus: VLAN and checksum status, not used; fetched, and written back with the status, only with CFG.EXTSTS
+func (b MacDescriptor) ExtendedStatus() uint32 { return binary.LittleEndian.Uint32(b[12:16]) }
+
+// SetExtendedStatus stores the field.
+func (b MacDescriptor) SetExtendedStatus(v uint32) { binary.LittleEndian.PutUint32(b[12:16], v) }
+
 // Connection frames.
 const (
 	ConnectionVersion                        = 0x1  // version of the protocol; frames of another version are dropped
@@ -1340,30 +1511,36 @@ type TraceEvent uint8
 
 // Values of TraceEvent.
 const (
-	TraceEventDoorbellCommitted    TraceEvent = 0x1  // third dword accepted
-	TraceEventDescriptorStart      TraceEvent = 0x2  // the VI was taken from the ready list
-	TraceEventDescriptorTranslated TraceEvent = 0x3  // physical address of the descriptor known
-	TraceEventDescriptorFetched    TraceEvent = 0x4  // last dword of the descriptor read
-	TraceEventDescriptorParsed     TraceEvent = 0x5  // descriptor handed to the transmit engine
-	TraceEventSendTranslated       TraceEvent = 0x6  // physical address of the send buffer known (first page of a frame)
-	TraceEventPayloadRead          TraceEvent = 0x7  // last payload byte of a frame read from host memory
-	TraceEventFrameBuilt           TraceEvent = 0x8  // frame complete in the packet buffer
-	TraceEventCompletionWritten    TraceEvent = 0x9  // Status of the descriptor is on the bus
-	TraceEventMacTransmitStart     TraceEvent = 0xa  // first word of the frame given to the MAC
-	TraceEventMacTransmitEnd       TraceEvent = 0xb  // last word of the frame given to the MAC
-	TraceEventMacReceiveStart      TraceEvent = 0xc  // first word of a frame taken from the MAC
-	TraceEventMacReceiveEnd        TraceEvent = 0xd  // frame complete in the receive buffer
-	TraceEventReceiveParsed        TraceEvent = 0xe  // header parsed and the VI checked
-	TraceEventReceiveTranslated    TraceEvent = 0xf  // physical address of the target known
-	TraceEventReceiveWritten       TraceEvent = 0x10 // last payload byte of the frame is on the bus
-	TraceEventCommandStart         TraceEvent = 0x11 // command address written
-	TraceEventCommandDone          TraceEvent = 0x12 // command status is on the bus
-	TraceEventRawTransmitted       TraceEvent = 0x13 // raw frame built in the packet buffer
-	TraceEventRawReceived          TraceEvent = 0x14 // raw ring entry is on the bus
-	TraceEventHostDoorbell         TraceEvent = 0x20 // host model: doorbell store
-	TraceEventHostVisible          TraceEvent = 0x21 // host model: a poller saw the data
-	TraceEventWireStart            TraceEvent = 0x22 // wire model: first bit on the wire
-	TraceEventWireEnd              TraceEvent = 0x23 // wire model: frame handed to the receiving MAC
+	TraceEventDoorbellCommitted        TraceEvent = 0x1  // third dword accepted
+	TraceEventDescriptorStart          TraceEvent = 0x2  // the VI was taken from the ready list
+	TraceEventDescriptorTranslated     TraceEvent = 0x3  // physical address of the descriptor known
+	TraceEventDescriptorFetched        TraceEvent = 0x4  // last dword of the descriptor read
+	TraceEventDescriptorParsed         TraceEvent = 0x5  // descriptor handed to the transmit engine
+	TraceEventSendTranslated           TraceEvent = 0x6  // physical address of the send buffer known (first page of a frame)
+	TraceEventPayloadRead              TraceEvent = 0x7  // last payload byte of a frame read from host memory
+	TraceEventFrameBuilt               TraceEvent = 0x8  // frame complete in the packet buffer
+	TraceEventCompletionWritten        TraceEvent = 0x9  // Status of the descriptor is on the bus
+	TraceEventMacTransmitStart         TraceEvent = 0xa  // first word of the frame given to the MAC
+	TraceEventMacTransmitEnd           TraceEvent = 0xb  // last word of the frame given to the MAC
+	TraceEventMacReceiveStart          TraceEvent = 0xc  // first word of a frame taken from the MAC
+	TraceEventMacReceiveEnd            TraceEvent = 0xd  // frame complete in the receive buffer
+	TraceEventReceiveParsed            TraceEvent = 0xe  // header parsed and the VI checked
+	TraceEventReceiveTranslated        TraceEvent = 0xf  // physical address of the target known
+	TraceEventReceiveWritten           TraceEvent = 0x10 // last payload byte of the frame is on the bus
+	TraceEventCommandStart             TraceEvent = 0x11 // command address written
+	TraceEventCommandDone              TraceEvent = 0x12 // command status is on the bus
+	TraceEventRawTransmitted           TraceEvent = 0x13 // raw frame built in the packet buffer
+	TraceEventRawReceived              TraceEvent = 0x14 // raw ring entry is on the bus
+	TraceEventReceiveDescriptorStored  TraceEvent = 0x15 // a receive descriptor is on the chip; sequence is the receive queue's
+	TraceEventReceiveCompletionWritten TraceEvent = 0x16 // Status of a receive descriptor is on the bus; sequence is the receive queue's
+	TraceEventMacBusStart              TraceEvent = 0x17 // FRAME# asserted on the MAC bus; sequence is a MacBusUse
+	TraceEventMacBusEnd                TraceEvent = 0x18 // the MAC bus is idle again
+	TraceEventHostBusStart             TraceEvent = 0x19 // FRAME# asserted on the system bus by any master; sequence is 1 if it is this card
+	TraceEventHostBusEnd               TraceEvent = 0x1a // the system bus is idle again
+	TraceEventHostDoorbell             TraceEvent = 0x20 // host model: doorbell store
+	TraceEventHostVisible              TraceEvent = 0x21 // host model: a poller saw the data
+	TraceEventWireStart                TraceEvent = 0x22 // wire model: first bit on the wire
+	TraceEventWireEnd                  TraceEvent = 0x23 // wire model: frame handed to the receiving MAC
 )
 
 // String returns the name of the value, or its number.
@@ -1409,6 +1586,18 @@ func (v TraceEvent) String() string {
 		return "RawTransmitted"
 	case TraceEventRawReceived:
 		return "RawReceived"
+	case TraceEventReceiveDescriptorStored:
+		return "ReceiveDescriptorStored"
+	case TraceEventReceiveCompletionWritten:
+		return "ReceiveCompletionWritten"
+	case TraceEventMacBusStart:
+		return "MacBusStart"
+	case TraceEventMacBusEnd:
+		return "MacBusEnd"
+	case TraceEventHostBusStart:
+		return "HostBusStart"
+	case TraceEventHostBusEnd:
+		return "HostBusEnd"
 	case TraceEventHostDoorbell:
 		return "HostDoorbell"
 	case TraceEventHostVisible:
@@ -1435,6 +1624,8 @@ const (
 	TraceSourceReceive         TraceSource = 0x6 // rx_engine
 	TraceSourceCommand         TraceSource = 0x7 // vi_manager
 	TraceSourceRaw             TraceSource = 0x8 // raw_port
+	TraceSourceMacBus          TraceSource = 0x9 // gec, MAC bus
+	TraceSourceHostBus         TraceSource = 0xa // system bus
 )
 
 // String returns the name of the value, or its number.
@@ -1458,8 +1649,44 @@ func (v TraceSource) String() string {
 		return "Command"
 	case TraceSourceRaw:
 		return "Raw"
+	case TraceSourceMacBus:
+		return "MacBus"
+	case TraceSourceHostBus:
+		return "HostBus"
 	}
 	return unknown("TraceSource", uint64(v))
+}
+
+// MacBusUse: What a transaction of the MAC bus is for.
+type MacBusUse uint8
+
+// Values of MacBusUse.
+const (
+	MacBusUseConfiguration  MacBusUse = 0x0 // configuration cycle or register access by the card
+	MacBusUseKick           MacBusUse = 0x1 // write of CR by the card
+	MacBusUseDescriptorRead MacBusUse = 0x2 // descriptor read by the MAC
+	MacBusUseStatusWrite    MacBusUse = 0x3 // status written by the MAC
+	MacBusUseFrameRead      MacBusUse = 0x4 // burst of a frame to send
+	MacBusUseFrameWrite     MacBusUse = 0x5 // burst of a received frame
+)
+
+// String returns the name of the value, or its number.
+func (v MacBusUse) String() string {
+	switch v {
+	case MacBusUseConfiguration:
+		return "Configuration"
+	case MacBusUseKick:
+		return "Kick"
+	case MacBusUseDescriptorRead:
+		return "DescriptorRead"
+	case MacBusUseStatusWrite:
+		return "StatusWrite"
+	case MacBusUseFrameRead:
+		return "FrameRead"
+	case MacBusUseFrameWrite:
+		return "FrameWrite"
+	}
+	return unknown("MacBusUse", uint64(v))
 }
 
 // TraceRecord is a view of 16 bytes (LittleEndian): A record in a trace file.
@@ -1536,55 +1763,63 @@ type Counter uint8
 
 // Values of Counter.
 const (
-	CounterDoorbellSend       Counter = 0x0  // send doorbells committed
-	CounterDoorbellReceive    Counter = 0x1  // receive doorbells committed
-	CounterDoorbellMalformed  Counter = 0x2  // doorbell writes dropped: wrong sequence, byte enables, VI or alignment
-	CounterDoorbellOverrun    Counter = 0x3  // doorbells dropped: queue count full
-	CounterDescriptorFetched  Counter = 0x8  // descriptors read
-	CounterDescriptorBad      Counter = 0x9  // descriptors that could not be reached (handle, tag, bounds, bus)
-	CounterDescriptorFlushed  Counter = 0xa  // descriptors flushed
-	CounterDescriptorError    Counter = 0xb  // descriptors completed with a local error
-	CounterTransmitMessage    Counter = 0x10 // messages handed to the network
-	CounterTransmitFrame      Counter = 0x11 // VIA frames built
-	CounterTransmitAborted    Counter = 0x12 // messages given up after the first frame (protection or bus error on a later page)
-	CounterCompletionWritten  Counter = 0x14 // completions written
-	CounterCompletionError    Counter = 0x15 // completions that met a bus error
-	CounterMacTransmitFrame   Counter = 0x18 // frames given to the MAC
-	CounterMacReceiveFrame    Counter = 0x19 // good frames taken from the MAC
-	CounterMacReceiveBad      Counter = 0x1a // frames dropped: FCS or cut off
-	CounterMacReceiveLong     Counter = 0x1b // frames dropped: longer than the buffer
-	CounterMacReceiveOverrun  Counter = 0x1c // frames dropped: both buffers full
-	CounterReceiveFrame       Counter = 0x20 // VIA frames accepted
-	CounterReceiveNotForUs    Counter = 0x21 // frames dropped: foreign destination address
-	CounterReceiveMalformed   Counter = 0x22 // VIA frames dropped: version, operation, flags or length
-	CounterReceiveBadVi       Counter = 0x23 // VIA frames dropped: VI not connected, wrong generation, wrong source
-	CounterReceiveOldSequence Counter = 0x24 // VIA frames dropped: sequence behind the expected one
-	CounterReceiveGap         Counter = 0x25 // VIA frames accepted with a gap before them
-	CounterReceiveProtection  Counter = 0x26 // RDMA frames refused: handle, tag, bounds or enable bits
-	CounterReceiveBusError    Counter = 0x27 // frames that met a host bus error
-	CounterReceiveAborted     Counter = 0x28 // incoming messages cut off
-	CounterReceiveUnsupported Counter = 0x29 // VIA frames dropped: operation not implemented
-	CounterRawTransmit        Counter = 0x30 // raw frames sent
-	CounterRawReceive         Counter = 0x31 // raw frames stored
-	CounterRawReceiveDropped  Counter = 0x32 // raw frames dropped: no buffer, or too small
-	CounterRawTransmitError   Counter = 0x33 // raw transmit entries ended with Error
-	CounterRawReceiveError    Counter = 0x34 // raw receive entries ended with Error
-	CounterCommand            Counter = 0x38 // commands carried out
-	CounterCommandError       Counter = 0x39 // commands refused
-	CounterCommandIgnored     Counter = 0x3a // writes to CommandAddress while busy
-	CounterAttTranslate       Counter = 0x40 // translations
-	CounterAttLevel1Read      Counter = 0x41 // level-1 entries read from SDRAM
-	CounterAttLevel2Read      Counter = 0x42 // level-2 entries read from SDRAM
-	CounterAttError           Counter = 0x43 // translations refused
-	CounterAttInvalidate      Counter = 0x44 // handles invalidated
-	CounterSdramRefresh       Counter = 0x45 // refreshes
-	CounterPciMasterRead      Counter = 0x48 // read bursts completed
-	CounterPciMasterWrite     Counter = 0x49 // write bursts completed
-	CounterPciMasterRetry     Counter = 0x4a // bursts retried or disconnected by the target
-	CounterPciMasterAbort     Counter = 0x4b // bursts ended by master or target abort
-	CounterPciParityError     Counter = 0x4c // parity errors seen
-	CounterPciTargetWrite     Counter = 0x4d // dwords written by the host
-	CounterPciTargetRead      Counter = 0x4e // dwords read by the host
+	CounterDoorbellSend           Counter = 0x0  // send doorbells committed
+	CounterDoorbellReceive        Counter = 0x1  // receive doorbells committed
+	CounterDoorbellMalformed      Counter = 0x2  // doorbell writes dropped: wrong sequence, byte enables, VI or alignment
+	CounterDoorbellOverrun        Counter = 0x3  // doorbells dropped: queue count full
+	CounterDescriptorFetched      Counter = 0x8  // descriptors read
+	CounterDescriptorBad          Counter = 0x9  // descriptors that could not be reached (handle, tag, bounds, bus)
+	CounterDescriptorFlushed      Counter = 0xa  // descriptors flushed
+	CounterDescriptorError        Counter = 0xb  // descriptors completed with a local error
+	CounterDescriptorSegments     Counter = 0xc  // reads of further segments
+	CounterTransmitMessage        Counter = 0x10 // messages handed to the network
+	CounterTransmitFrame          Counter = 0x11 // VIA frames built
+	CounterTransmitAborted        Counter = 0x12 // messages given up after the first frame (protection or bus error on a later page)
+	CounterCompletionWritten      Counter = 0x14 // completions written
+	CounterCompletionError        Counter = 0x15 // completions that met a bus error, or whose descriptor's memory was deregistered
+	CounterCompletionReceive      Counter = 0x16 // those of CompletionWritten that belong to receive queues
+	CounterMacTransmitFrame       Counter = 0x18 // frames given to the MAC
+	CounterMacReceiveFrame        Counter = 0x19 // good frames taken from the MAC
+	CounterMacReceiveBad          Counter = 0x1a // frames dropped: FCS or cut off
+	CounterMacReceiveLong         Counter = 0x1b // frames dropped: longer than the buffer
+	CounterMacReceiveOverrun      Counter = 0x1c // frames dropped: the MAC's FIFO was full
+	CounterMacBusError            Counter = 0x1d // transactions of the MAC bus that ended in an abort or with a parity error
+	CounterReceiveFrame           Counter = 0x20 // VIA frames accepted, all of their payload in host memory
+	CounterReceiveNotForUs        Counter = 0x21 // frames dropped: foreign destination address
+	CounterReceiveMalformed       Counter = 0x22 // VIA frames dropped: version, operation, flags or length
+	CounterReceiveBadVi           Counter = 0x23 // VIA frames dropped: VI not connected, wrong generation, wrong source
+	CounterReceiveOldSequence     Counter = 0x24 // VIA frames dropped: sequence behind the expected one
+	CounterReceiveGap             Counter = 0x25 // VIA frames accepted with a gap before them
+	CounterReceiveProtection      Counter = 0x26 // RDMA frames refused: handle, tag, bounds or enable bits
+	CounterReceiveBusError        Counter = 0x27 // frames that met a host bus error
+	CounterReceiveAborted         Counter = 0x28 // incoming messages cut off
+	CounterReceiveUnsupported     Counter = 0x29 // VIA frames dropped: operation not implemented
+	CounterReceiveQueueEmpty      Counter = 0x2a // frames dropped: no receive descriptor for the message that they begin
+	CounterReceiveDropped         Counter = 0x2b // frames dropped: the message that they belong to was given up before, or never began
+	CounterReceiveLength          Counter = 0x2c // frames of which a part did not fit the posted buffers
+	CounterReceiveDescriptorError Counter = 0x2d // frames dropped: the receive descriptor is malformed, or its buffers were refused
+	CounterReceiveMessage         Counter = 0x2e // messages that used up a receive descriptor
+	CounterRawTransmit            Counter = 0x30 // raw frames sent
+	CounterRawReceive             Counter = 0x31 // raw frames stored
+	CounterRawReceiveDropped      Counter = 0x32 // raw frames dropped: no buffer, or too small
+	CounterRawTransmitError       Counter = 0x33 // raw transmit entries ended with Error
+	CounterRawReceiveError        Counter = 0x34 // raw receive entries ended with Error
+	CounterCommand                Counter = 0x38 // commands carried out
+	CounterCommandError           Counter = 0x39 // commands refused
+	CounterCommandIgnored         Counter = 0x3a // writes to CommandAddress while busy
+	CounterAttTranslate           Counter = 0x40 // translations
+	CounterAttLevel1Read          Counter = 0x41 // level-1 entries read from SDRAM
+	CounterAttLevel2Read          Counter = 0x42 // level-2 entries read from SDRAM
+	CounterAttError               Counter = 0x43 // translations refused
+	CounterAttInvalidate          Counter = 0x44 // handles invalidated
+	CounterSdramRefresh           Counter = 0x45 // refreshes
+	CounterPciMasterRead          Counter = 0x48 // read bursts completed
+	CounterPciMasterWrite         Counter = 0x49 // write bursts completed
+	CounterPciMasterRetry         Counter = 0x4a // bursts retried or disconnected by the target
+	CounterPciMasterAbort         Counter = 0x4b // bursts ended by master or target abort
+	CounterPciParityError         Counter = 0x4c // parity errors seen
+	CounterPciTargetWrite         Counter = 0x4d // dwords written by the host
+	CounterPciTargetRead          Counter = 0x4e // dwords read by the host
 )
 
 // String returns the name of the value, or its number.
@@ -1606,6 +1841,8 @@ func (v Counter) String() string {
 		return "DescriptorFlushed"
 	case CounterDescriptorError:
 		return "DescriptorError"
+	case CounterDescriptorSegments:
+		return "DescriptorSegments"
 	case CounterTransmitMessage:
 		return "TransmitMessage"
 	case CounterTransmitFrame:
@@ -1616,6 +1853,8 @@ func (v Counter) String() string {
 		return "CompletionWritten"
 	case CounterCompletionError:
 		return "CompletionError"
+	case CounterCompletionReceive:
+		return "CompletionReceive"
 	case CounterMacTransmitFrame:
 		return "MacTransmitFrame"
 	case CounterMacReceiveFrame:
@@ -1626,6 +1865,8 @@ func (v Counter) String() string {
 		return "MacReceiveLong"
 	case CounterMacReceiveOverrun:
 		return "MacReceiveOverrun"
+	case CounterMacBusError:
+		return "MacBusError"
 	case CounterReceiveFrame:
 		return "ReceiveFrame"
 	case CounterReceiveNotForUs:
@@ -1646,6 +1887,16 @@ func (v Counter) String() string {
 		return "ReceiveAborted"
 	case CounterReceiveUnsupported:
 		return "ReceiveUnsupported"
+	case CounterReceiveQueueEmpty:
+		return "ReceiveQueueEmpty"
+	case CounterReceiveDropped:
+		return "ReceiveDropped"
+	case CounterReceiveLength:
+		return "ReceiveLength"
+	case CounterReceiveDescriptorError:
+		return "ReceiveDescriptorError"
+	case CounterReceiveMessage:
+		return "ReceiveMessage"
 	case CounterRawTransmit:
 		return "RawTransmit"
 	case CounterRawReceive:

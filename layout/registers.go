@@ -94,6 +94,8 @@ var registerSection = Section{
 		{Name: "Strap", Doc: "Bit numbers of the reset straps.", Width: 5, Values: []Value{
 			{"SingleTransmitSlot", 0, "use one transmit packet buffer instead of two"},
 			{"SingleReceiveSlot", 1, "use one receive packet buffer instead of two"},
+			{"CutThroughTransmit", 2, "offer a transmit packet buffer to the MAC as soon as its first words are in"},
+			{"CutThroughReceive", 3, "offer a receive packet buffer to the receive engine while the MAC still writes it"},
 		}},
 	},
 }
@@ -332,6 +334,12 @@ var traceSection = Section{
 			{"CommandDone", 18, "command status is on the bus"},
 			{"RawTransmitted", 19, "raw frame built in the packet buffer"},
 			{"RawReceived", 20, "raw ring entry is on the bus"},
+			{"ReceiveDescriptorStored", 21, "a receive descriptor is on the chip; sequence is the receive queue's"},
+			{"ReceiveCompletionWritten", 22, "Status of a receive descriptor is on the bus; sequence is the receive queue's"},
+			{"MacBusStart", 23, "FRAME# asserted on the MAC bus; sequence is a MacBusUse"},
+			{"MacBusEnd", 24, "the MAC bus is idle again"},
+			{"HostBusStart", 25, "FRAME# asserted on the system bus by any master; sequence is 1 if it is this card"},
+			{"HostBusEnd", 26, "the system bus is idle again"},
 			{"HostDoorbell", 32, "host model: doorbell store"},
 			{"HostVisible", 33, "host model: a poller saw the data"},
 			{"WireStart", 34, "wire model: first bit on the wire"},
@@ -340,6 +348,12 @@ var traceSection = Section{
 		{Name: "TraceSource", Doc: "Engines with a trace port.", Width: 4, Values: []Value{
 			{"Doorbell", 0, "doorbell"}, {"DescriptorFetch", 1, "descriptor_fetch"}, {"Transmit", 2, "tx_engine"}, {"Completion", 3, "completion"},
 			{"MacTransmit", 4, "gec, transmit side"}, {"MacReceive", 5, "gec, receive side"}, {"Receive", 6, "rx_engine"}, {"Command", 7, "vi_manager"}, {"Raw", 8, "raw_port"},
+			{"MacBus", 9, "gec, MAC bus"}, {"HostBus", 10, "system bus"},
+		}},
+		{Name: "MacBusUse", Doc: "What a transaction of the MAC bus is for.", Width: 3, Values: []Value{
+			{"Configuration", 0, "configuration cycle or register access by the card"}, {"Kick", 1, "write of CR by the card"},
+			{"DescriptorRead", 2, "descriptor read by the MAC"}, {"StatusWrite", 3, "status written by the MAC"},
+			{"FrameRead", 4, "burst of a frame to send"}, {"FrameWrite", 5, "burst of a received frame"},
 		}},
 	},
 	Structs: []Struct{{
@@ -363,7 +377,9 @@ var traceSection = Section{
 
 var counterSection = Section{
 	Title: "Counters",
-	Doc:   "32 bits each, wrapping, read at CounterBase + 4 n of BAR 0. One bank per block.",
+	Doc: "32 bits each, wrapping, read at CounterBase + 4 n of BAR 0. One bank per block. Every frame that MacReceiveFrame counts ends in exactly one of ReceiveNotForUs, RawReceive, " +
+		"RawReceiveDropped, RawReceiveError, ReceiveMalformed, ReceiveBadVi, ReceiveOldSequence, ReceiveUnsupported, ReceiveDropped, ReceiveQueueEmpty, ReceiveLength, ReceiveDescriptorError, " +
+		"ReceiveProtection, ReceiveBusError and ReceiveFrame; ReceiveGap, ReceiveAborted and ReceiveMessage count beside these.",
 	Enums: []Enum{{Name: "Counter", Doc: "Counter numbers.", Width: 7, Values: []Value{
 		{"DoorbellSend", 0, "send doorbells committed"},
 		{"DoorbellReceive", 1, "receive doorbells committed"},
@@ -373,17 +389,20 @@ var counterSection = Section{
 		{"DescriptorBad", 9, "descriptors that could not be reached (handle, tag, bounds, bus)"},
 		{"DescriptorFlushed", 10, "descriptors flushed"},
 		{"DescriptorError", 11, "descriptors completed with a local error"},
+		{"DescriptorSegments", 12, "reads of further segments"},
 		{"TransmitMessage", 16, "messages handed to the network"},
 		{"TransmitFrame", 17, "VIA frames built"},
 		{"TransmitAborted", 18, "messages given up after the first frame (protection or bus error on a later page)"},
 		{"CompletionWritten", 20, "completions written"},
-		{"CompletionError", 21, "completions that met a bus error"},
+		{"CompletionError", 21, "completions that met a bus error, or whose descriptor's memory was deregistered"},
+		{"CompletionReceive", 22, "those of CompletionWritten that belong to receive queues"},
 		{"MacTransmitFrame", 24, "frames given to the MAC"},
 		{"MacReceiveFrame", 25, "good frames taken from the MAC"},
 		{"MacReceiveBad", 26, "frames dropped: FCS or cut off"},
 		{"MacReceiveLong", 27, "frames dropped: longer than the buffer"},
-		{"MacReceiveOverrun", 28, "frames dropped: both buffers full"},
-		{"ReceiveFrame", 32, "VIA frames accepted"},
+		{"MacReceiveOverrun", 28, "frames dropped: the MAC's FIFO was full"},
+		{"MacBusError", 29, "transactions of the MAC bus that ended in an abort or with a parity error"},
+		{"ReceiveFrame", 32, "VIA frames accepted, all of their payload in host memory"},
 		{"ReceiveNotForUs", 33, "frames dropped: foreign destination address"},
 		{"ReceiveMalformed", 34, "VIA frames dropped: version, operation, flags or length"},
 		{"ReceiveBadVi", 35, "VIA frames dropped: VI not connected, wrong generation, wrong source"},
@@ -393,6 +412,11 @@ var counterSection = Section{
 		{"ReceiveBusError", 39, "frames that met a host bus error"},
 		{"ReceiveAborted", 40, "incoming messages cut off"},
 		{"ReceiveUnsupported", 41, "VIA frames dropped: operation not implemented"},
+		{"ReceiveQueueEmpty", 42, "frames dropped: no receive descriptor for the message that they begin"},
+		{"ReceiveDropped", 43, "frames dropped: the message that they belong to was given up before, or never began"},
+		{"ReceiveLength", 44, "frames of which a part did not fit the posted buffers"},
+		{"ReceiveDescriptorError", 45, "frames dropped: the receive descriptor is malformed, or its buffers were refused"},
+		{"ReceiveMessage", 46, "messages that used up a receive descriptor"},
 		{"RawTransmit", 48, "raw frames sent"},
 		{"RawReceive", 49, "raw frames stored"},
 		{"RawReceiveDropped", 50, "raw frames dropped: no buffer, or too small"},

@@ -14,6 +14,7 @@ var sections = []Section{
 	commandSection,
 	frameSection,
 	rawSection,
+	macSection,
 	connectionSection,
 	traceSection,
 	counterSection,
