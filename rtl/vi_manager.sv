@@ -12,18 +12,21 @@
 //
 // Order of the steps:
 //   RegisterMemory    level 2, then level 1: the handle works when all is there.
-//   DeregisterMemory  invalidate, so that no new access can begin; then wait until
-//                     no engine holds an access that began earlier.
+//   DeregisterMemory  invalidate, so that no new access can begin; wait until no
+//                     engine holds an access that began earlier; have receive_store
+//                     mark the descriptors on the chip that the handle reached, and
+//                     wait again for what had begun to use one of them.
 //   ConnectVi         sequence numbers of both engines, then state Connected.
-//   DisconnectVi      state Idle, then wait until the VI's work has left every
-//                     engine and its send queue (the fetch flushes it).
-//   DestroyVi         doorbells of the VI are refused, then the same wait, then Free.
-//   ResetVi           state Free, send queue cleared, then the same wait.
+//   DisconnectVi      state Error and `flush`, which together complete both queues
+//                     as flushed; wait until the VI's work has left every engine and
+//                     queue; then state Idle.
+//   DestroyVi         the same with doorbells of the VI refused, then Free.
+//   ResetVi           state Free, both queues cleared, then wait for the engines.
 //
 // Every wait ends. Host bus transactions end, by abort if need be. The update port
 // serves within a bounded number of walks. Engines hold a piece of work for a
 // bounded number of host bus transactions and walks. New work for a drained handle
-// cannot begin, and a VI that is Free or held takes no doorbells. Only an Idle VI
+// cannot begin, and a VI that is Free or held takes no doorbells. One in state Error
 // still takes them, so a process could ring for ever and keep DisconnectVi from
 // ending; after `Patience` clocks, more than a full queue takes to flush, the VI is
 // therefore held as well, and what is queued by then is the last.
@@ -82,7 +85,7 @@ module vi_manager #(
     input  logic        rx_seq_init_ready_i,
     output logic [31:0] rx_seq_init_value_o,
 
-    // Send queue
+    // Queues
     output logic       clear_valid_o,
     input  logic       clear_ready_i,
     output logic [7:0] clear_vi_o,
@@ -92,6 +95,8 @@ module vi_manager #(
     output logic [ 7:0] drain_vi_o,
     input  logic        drain_handle_busy_i,
     input  logic        drain_vi_busy_i,
+    output logic        flush_o,        // complete all that drain_vi has posted
+    output logic        stale_start_o,  // look for descriptors that drain_handle reached
 
     // Translation table
     output logic        upd_valid_o,
@@ -152,10 +157,11 @@ module vi_manager #(
     StUpdateDone,
     StSequence,     // sequence numbers go to the engines
     StContext,      // the context is written
-    StClear,        // the send queue forgets the VI
+    StClear,        // the queues forget the VI
     StSettle,       // what an engine read before the write shows in its busy line now
     StDrain,        // wait for the engines; not busy on two consecutive clocks
     StDrained,
+    StStale,        // descriptors on the chip are marked
     StResult        // Detail and Status are written
   } state_e;
   state_e state_q, state_d;
@@ -181,6 +187,7 @@ module vi_manager #(
   logic [IndexBits:0] limit_q;
   logic [15:0] number_q;  // commands since reset, for the trace
   logic hold_q, hold_d;
+  logic second_q, second_d;  // the first wait is over
   logic [47:0] deadline_q;
   logic tx_seq_done_q, rx_seq_done_q;
 
@@ -263,7 +270,7 @@ module vi_manager #(
           if (!vi_ok) verdict = hvia_pkg::CommandStatusBadArgument;
         end
         hvia_pkg::CommandOpcodeDestroyVi: begin
-          first = StSettle;
+          first = StContext;
           if (vi_state != hvia_pkg::ViStateIdle) verdict = hvia_pkg::CommandStatusBadState;
           if (!vi_ok) verdict = hvia_pkg::CommandStatusBadArgument;
         end
@@ -328,9 +335,11 @@ module vi_manager #(
     detail_d = detail_q;
     fill_d   = fill_q;
     hold_d   = hold_q || impatient;
+    second_d = second_q;
     case (state_q)
       StIdle: begin
         hold_d   = 1'b0;
+        second_d = 1'b0;
         detail_d = 32'd0;
         if (start) state_d = StFetchRequest;
       end
@@ -386,8 +395,9 @@ module vi_manager #(
       StUpdateDone: ;
       StSequence: if (seq_done) state_d = StContext;
       StContext: begin
-        if (is_reset) state_d = StClear;
-        else if (is_disconnect) state_d = StSettle;
+        if (second_q) state_d = StResult;
+        else if (is_reset) state_d = StClear;
+        else if (is_disconnect || is_destroy) state_d = StSettle;
         else state_d = StResult;
       end
       StClear: if (clear_ready_i) state_d = StSettle;
@@ -395,8 +405,11 @@ module vi_manager #(
       StDrain: if (!drain_busy) state_d = StDrained;
       StDrained: begin
         if (drain_busy) state_d = StDrain;
-        else state_d = is_destroy ? StContext : StResult;
+        else if (is_invalidate && !second_q) state_d = StStale;
+        else state_d = (is_destroy || is_disconnect) ? StContext : StResult;
+        if (!drain_busy) second_d = 1'b1;
       end
+      StStale: state_d = StSettle;
       StResult: if (wdone_i) state_d = StIdle;
       default: state_d = StIdle;
     endcase
@@ -427,6 +440,7 @@ module vi_manager #(
       limit_q       <= '0;
       number_q      <= 16'd0;
       hold_q        <= 1'b0;
+      second_q      <= 1'b0;
       tx_seq_done_q <= 1'b0;
       rx_seq_done_q <= 1'b0;
       req_sent_q    <= 1'b0;
@@ -437,6 +451,7 @@ module vi_manager #(
       status_q      <= status_d;
       detail_q      <= detail_d;
       hold_q        <= hold_d;
+      second_q      <= second_d;
       tx_seq_done_q <= state_q == StSequence && !seq_done && (tx_seq_done_q || tx_seq_init_ready_i);
       rx_seq_done_q <= state_q == StSequence && !seq_done && (rx_seq_done_q || rx_seq_init_ready_i);
       req_sent_q    <= state_q == StResult && !wdone_i && (req_sent_q || req_take);
@@ -524,6 +539,7 @@ module vi_manager #(
   always_comb begin
     new_state = hvia_pkg::ViStateIdle;
     if (is_destroy || is_reset) new_state = hvia_pkg::ViStateFree;
+    if ((is_destroy || is_disconnect) && !second_q) new_state = hvia_pkg::ViStateError;
     if (opcode_q[7:0] == hvia_pkg::CommandOpcodeConnectVi) new_state = hvia_pkg::ViStateConnected;
     ctx_wr_ctx_o = (is_destroy || is_reset || is_disconnect) ? ctx_rd_ctx_i : payload_q[127:0];
     ctx_wr_ctx_o[StateLsb+:hvia_pkg::ViStateBits] = new_state;
@@ -542,6 +558,10 @@ module vi_manager #(
 
   assign clear_valid_o = state_q == StClear;
   assign clear_vi_o    = index_q[7:0];
+
+  assign flush_o = (is_disconnect || is_destroy) &&
+      (state_q == StSettle || state_q == StDrain || state_q == StDrained);
+  assign stale_start_o = state_q == StStale;
 
   assign drain_handle_o = handle_q;
   assign drain_vi_o     = index_q[7:0];
@@ -587,7 +607,7 @@ module vi_manager #(
 
   assign next_deadline_o = waiting ? deadline_q : '1;
 
-  assign quiet_o = state_d == state_q && hold_d == hold_q && !rd_take && !req_take && !beat_take &&
+  assign quiet_o = state_d == state_q && hold_d == hold_q && second_d == second_q && !rd_take && !req_take && !beat_take &&
       !word_put && !(state_q == StSequence && (tx_seq_init_ready_i || rx_seq_init_ready_i)) &&
       !(state_q == StIdle && (cmd_valid_i || hold_q || detail_q != 32'd0));
 

@@ -37,6 +37,9 @@ module vi_manager_checker (
     input logic [   31:0] index_q,
     input logic [   31:0] list_count_q,
     input logic           hold_q,
+    input logic           second_q,
+    input logic           flush_o,
+    input logic           stale_start_o,
     input logic           tx_seq_done_q,
     input logic           rx_seq_done_q,
     input logic           req_sent_q,
@@ -44,10 +47,10 @@ module vi_manager_checker (
     input logic [  255:0] payload_q
 );
 
-  localparam int unsigned StateWidth = 5 + 4 + 11 + 11 + 32 + 8 + 32 + 32 + 4 + 2 + 256;
+  localparam int unsigned StateWidth = 5 + 4 + 11 + 11 + 32 + 8 + 32 + 32 + 5 + 2 + 256;
   logic [StateWidth-1:0] now, then_q;
   assign now = {
-    state_q, word_q, fill_q, chunk_q, detail_q, status_q, index_q, list_count_q, hold_q,
+    state_q, word_q, fill_q, chunk_q, detail_q, status_q, index_q, list_count_q, hold_q, second_q,
     tx_seq_done_q, rx_seq_done_q, req_sent_q, beat_q, payload_q
   };
 
@@ -100,6 +103,8 @@ module vi_manager_checker (
       else $error("vi_manager: a command was started while one is under way");
       assert (!(ctx_wr_valid_o && !cmd_busy_o))
       else $error("vi_manager: a context was written without a command");
+      assert (!((flush_o || stale_start_o) && !cmd_busy_o))
+      else $error("vi_manager: queues were flushed or marked without a command");
       assert (!irq_command_done_o || cmd_busy_o)
       else $error("vi_manager: an interrupt without a command");
       assert (!(quiet_o && next_deadline_o != '1 && timebase_i >= next_deadline_o && !hold_valid_o))

@@ -31,6 +31,7 @@ module manager_bench_top #(
     input  logic           rerr_i,
     output logic           ctx_wr_valid_o,
     output logic [    7:0] ctx_wr_vi_o,
+    output logic [    2:0] ctx_wr_state_o,
     input  logic [    7:0] rd_vi_i,
     output logic [  127:0] rd_ctx_o,
     input  logic [    7:0] live_vi_i,
@@ -49,6 +50,8 @@ module manager_bench_top #(
     output logic [    7:0] drain_vi_o,
     input  logic           drain_handle_busy_i,
     input  logic           drain_vi_busy_i,
+    output logic           flush_o,
+    output logic           stale_start_o,
     output logic           upd_valid_o,
     input  logic           upd_ready_i,
     output logic [    1:0] upd_op_o,
@@ -89,6 +92,7 @@ module manager_bench_top #(
       .quiet_o     (context_quiet_o)
   );
   assign live_o = live[live_vi_i];
+  assign ctx_wr_state_o = ctx_wr_ctx[hvia_pkg::ViContextAttributesStateLsb +: 3];
 
   vi_manager #(
       .W       (W),

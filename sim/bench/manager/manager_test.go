@@ -89,7 +89,9 @@ func outcomes() []string {
 // TestManagerMutants: the bench fails on each of these faults.
 func TestManagerMutants(t *testing.T) {
 	for name, m := range map[string]verilate.Mutant{
-		"drain_once":      {File: manager, Old: "if (drain_busy) state_d = StDrain;\n        else state_d", New: "state_d"},
+		"drain_once":      {File: manager, Old: "if (drain_busy) state_d = StDrain;\n        else if", New: "if"},
+		"no_second_wait":  {File: manager, Old: "StStale: state_d = StSettle;", New: "StStale: state_d = StResult;"},
+		"flush_short":     {File: manager, Old: "(state_q == StSettle || state_q == StDrain || state_q == StDrained);\n  assign stale", New: "state_q == StSettle;\n  assign stale"},
 		"no_handle_drain": {File: manager, Old: "is_invalidate ? drain_handle_busy_i : drain_vi_busy_i", New: "drain_vi_busy_i"},
 		"page_end":        {File: manager, Old: "(list_end <= 13'(hvia_pkg::AttPageBytes))", New: "(list_end <= 13'(hvia_pkg::AttPageBytes + 4))"},
 		"limit":           {File: manager, Old: "index_q < 32'(limit_q)", New: "index_q <= 32'(limit_q)"},

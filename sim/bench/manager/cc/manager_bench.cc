@@ -245,13 +245,31 @@ class Bench {
       }
       drain->Clock();
     }
+    if (top->stale_start_o) {
+      stales++;
+      if (now.opcode != hvia::kCommandOpcodeDeregisterMemory || !drain->Finished() || drain->idle_for < 2) {
+        Fail("descriptors marked by opcode %u before the engines were drained", now.opcode);
+      }
+      // What had begun to use one of them, and the search itself.
+      drain->Begin(false);
+    }
+    bool flushes = now.opcode == hvia::kCommandOpcodeDisconnectVi || now.opcode == hvia::kCommandOpcodeDestroyVi;
+    if (top->flush_o && !(flushes && context_writes == 1)) Fail("opcode %u flushes queues", now.opcode);
+    if (!top->flush_o && flushes && drain->Busy() && drain_begun && context_writes == 1) {
+      Fail("opcode %u waits for queues that it does not flush", now.opcode);
+    }
     if (top->ctx_wr_valid_o) {
       context_writes++;
-      write_time = timebase;
-      if (top->ctx_wr_vi_o != now.index) Fail("context of VI %u written, not of %u", top->ctx_wr_vi_o, now.index);
-      if (now.opcode == hvia::kCommandOpcodeDestroyVi && (!drain->Finished() || drain->idle_for < 2)) {
-        Fail("VI %u became Free before it was drained", now.index);
+      if (context_writes == 1) write_time = timebase;
+      if (flushes) {
+        uint32_t end = now.opcode == hvia::kCommandOpcodeDestroyVi ? hvia::kViStateFree : hvia::kViStateIdle;
+        uint32_t want = context_writes == 1 ? static_cast<uint32_t>(hvia::kViStateError) : end;
+        if (top->ctx_wr_state_o != want) Fail("opcode %u: write %u makes the state %u", now.opcode, context_writes, top->ctx_wr_state_o);
+        if (context_writes == 2 && (!drain->Finished() || drain->idle_for < 2)) {
+          Fail("VI %u left state Error before it was drained", now.index);
+        }
       }
+      if (top->ctx_wr_vi_o != now.index) Fail("context of VI %u written, not of %u", top->ctx_wr_vi_o, now.index);
       if (now.opcode == hvia::kCommandOpcodeConnectVi && !(tx_sequence && rx_sequence)) {
         Fail("VI %u became Connected before both sequence numbers were set", now.index);
       }
@@ -331,7 +349,7 @@ class Bench {
     drain->active = drain_begun = held = storm = false;
     tx_sequence = rx_sequence = false;
     context_writes = 0;
-    clears = irqs = goods = bads = 0;
+    clears = irqs = goods = bads = stales = 0;
     traces.clear();
     memory.written = 0;
     return addr;
@@ -403,7 +421,9 @@ class Bench {
     }
     if (c.opcode != hvia::kCommandOpcodeInitialiseAtt && table->limit != limit_before) Fail("limit changed by opcode %u", c.opcode);
     if (expect_drain != drain_begun) Fail("opcode %u: drained %d, want %d", c.opcode, drain_begun, expect_drain);
-    if (context_writes != changes_vi) Fail("opcode %u wrote %u contexts", c.opcode, context_writes);
+    bool twice = c.opcode == hvia::kCommandOpcodeDisconnectVi || c.opcode == hvia::kCommandOpcodeDestroyVi;
+    if (stales != (expect_drain && drain_by_handle)) Fail("opcode %u marked descriptors %u times", c.opcode, stales);
+    if (context_writes != (changes_vi ? 1u + twice : 0u)) Fail("opcode %u wrote %u contexts", c.opcode, context_writes);
     if (clears != (changes_vi && c.opcode == hvia::kCommandOpcodeResetVi)) Fail("opcode %u cleared %u queues", c.opcode, clears);
     seen[c.opcode < 12 ? c.opcode : 12][status]++;
     failed_writes += fail_write;
@@ -589,7 +609,7 @@ class Bench {
   Command now;
   bool expect_drain = false, drain_begun = false, drain_by_handle = false, storm = false, held = false;
   bool watch_live = false, fetch_failed = false, tx_sequence = false, rx_sequence = false;
-  unsigned context_writes = 0, clears = 0, irqs = 0, goods = 0, bads = 0;
+  unsigned context_writes = 0, clears = 0, irqs = 0, goods = 0, bads = 0, stales = 0;
   std::vector<std::pair<uint32_t, uint32_t>> traces;
   uint64_t timebase = 0, write_time = 0, write_clock = 0, commands_done = 0;
   uint64_t seen[13][8] = {};
