@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Board `hvia-ge` as far as it goes today: the core behind a 32-bit, 33 MHz PCI interface, with the
-// SDRAM's pins and plain frame streams in the place of the Ethernet controller.
-module hvia_board (
+// Board `hvia-ge`: the core between two PCI buses, the system's and the one with the Ethernet
+// controller (DP83820), and the SDRAM's pins. Both buses are `W` bits wide.
+module hvia_board #(
+    parameter int unsigned W = 32
+) (
     input  logic         clk_i,       // PCI CLK
     input  logic         rst_ni,      // PCI RST#
     input  logic         sd_clk_i,
@@ -16,11 +18,11 @@ module hvia_board (
     input  logic         gnt_n_i,
     input  logic         idsel_i,
     output logic         inta_n_o,
-    input  logic [31:0]  ad_i,
-    output logic [31:0]  ad_o,
+    input  logic [W-1:0] ad_i,
+    output logic [W-1:0] ad_o,
     output logic         ad_oe,
-    input  logic [3:0]   cbe_n_i,
-    output logic [3:0]   cbe_n_o,
+    input  logic [W/8-1:0] cbe_n_i,
+    output logic [W/8-1:0] cbe_n_o,
     output logic         cbe_n_oe,
     input  logic         par_i,
     output logic         par_o,
@@ -40,6 +42,14 @@ module hvia_board (
     input  logic         stop_n_i,
     output logic         stop_n_o,
     output logic         stop_n_oe,
+    // Idle at W = 32.
+    input  logic         par64_i,
+    output logic         par64_o,
+    output logic         par64_oe,
+    input  logic         req64_n_i,
+    output logic         req64_n_o,
+    output logic         req64_n_oe,
+    input  logic         ack64_n_i,
 
     // SDRAM
     output logic         sd_cke_o,
@@ -54,27 +64,50 @@ module hvia_board (
     output logic         sd_dq_oe_o,
     input  logic [31:0]  sd_dq_i,
 
-    // MAC. Its reset goes with the card's, soft resets too: half a frame would be left in it.
-    output logic         mac_rst_no,
-    output logic         mac_tx_valid_o,
-    input  logic         mac_tx_ready_i,
-    output logic [31:0]  mac_tx_data_o,
-    output logic [2:0]   mac_tx_bytes_o,
-    output logic         mac_tx_last_o,
-    input  logic         mac_rx_valid_i,
-    output logic         mac_rx_ready_o,
-    input  logic [31:0]  mac_rx_data_i,
-    input  logic [2:0]   mac_rx_bytes_i,
-    input  logic         mac_rx_last_i,
-    input  logic         mac_rx_err_i,
-    output logic         mac_rx_room_o,
-    input  logic         mac_rx_overrun_i,
+    // MAC bus
+    output logic         mb_rst_no,
+    output logic         mb_idsel_o,
+    input  logic         mb_req_n_i,
+    output logic         mb_gnt_n_o,
+    input  logic [W-1:0] mb_ad_i,
+    output logic [W-1:0] mb_ad_o,
+    output logic         mb_ad_oe,
+    input  logic [W/8-1:0] mb_cbe_n_i,
+    output logic [W/8-1:0] mb_cbe_n_o,
+    output logic         mb_cbe_n_oe,
+    input  logic         mb_par_i,
+    output logic         mb_par_o,
+    output logic         mb_par_oe,
+    input  logic         mb_frame_n_i,
+    output logic         mb_frame_n_o,
+    output logic         mb_frame_n_oe,
+    input  logic         mb_irdy_n_i,
+    output logic         mb_irdy_n_o,
+    output logic         mb_irdy_n_oe,
+    input  logic         mb_trdy_n_i,
+    output logic         mb_trdy_n_o,
+    output logic         mb_trdy_n_oe,
+    input  logic         mb_devsel_n_i,
+    output logic         mb_devsel_n_o,
+    output logic         mb_devsel_n_oe,
+    input  logic         mb_stop_n_i,
+    output logic         mb_stop_n_o,
+    output logic         mb_stop_n_oe,
+    input  logic         mb_par64_i,
+    output logic         mb_par64_o,
+    output logic         mb_par64_oe,
+    input  logic         mb_req64_n_i,
+    output logic         mb_req64_n_o,
+    output logic         mb_req64_n_oe,
+    input  logic         mb_ack64_n_i,
+    output logic         mb_ack64_n_o,
+    output logic         mb_ack64_n_oe,
 
     // Trace
-    output logic [8:0]   trace_valid_o,
-    output logic [71:0]  trace_event_o,
-    output logic [71:0]  trace_vi_o,
-    output logic [143:0] trace_seq_o,
+    output logic [10:0]  trace_valid_o,
+    output logic [87:0]  trace_event_o,
+    output logic [87:0]  trace_vi_o,
+    output logic [175:0] trace_seq_o,
     output logic [47:0]  trace_time_o,
 
     // Nothing changes in the domain before an input does or its timebase reaches the deadline.
@@ -86,13 +119,10 @@ module hvia_board (
     output logic         ready_o
 );
 
-  localparam int unsigned W = 32;
-
   logic        bus_rst_n, core_rst_n, sd_rst_n, mac_rst_n;
-  assign mac_rst_no = mac_rst_n;
   logic        soft_reset, soft_reset_busy, quiesce, pci_idle, host_idle;
   logic [31:0] strap;
-  logic        reset_quiet, pci_quiet, core_quiet;
+  logic        reset_quiet, pci_quiet, core_quiet, gec_quiet, monitor_quiet;
 
   reset_control u_reset_control (
       .clk_i,
@@ -125,7 +155,9 @@ module hvia_board (
   logic           irq;
   logic [6:0]     stat_bus;
 
-  pci_interface u_pci_interface (
+  pci_interface #(
+      .W(W)
+  ) u_pci_interface (
       .clk_i,
       .rst_ni                 (bus_rst_n),
       .quiesce_i              (quiesce),
@@ -188,6 +220,13 @@ module hvia_board (
       .stop_n_i,
       .stop_n_o,
       .stop_n_oe,
+      .par64_i,
+      .par64_o,
+      .par64_oe,
+      .req64_n_i,
+      .req64_n_o,
+      .req64_n_oe,
+      .ack64_n_i,
       .stat_pci_master_read_o (stat_bus[0]),
       .stat_pci_master_write_o(stat_bus[1]),
       .stat_pci_master_retry_o(stat_bus[2]),
@@ -197,66 +236,199 @@ module hvia_board (
       .stat_pci_target_read_o (stat_bus[6])
   );
 
+  logic           mac_enable, mac_ready;
+  logic [47:0]    mac_address;
+  logic           tx_slot_ready, tx_wvalid, tx_wready, tx_wlast, tx_wabort;
+  logic [W-1:0]   tx_wdata, rx_rdata;
+  logic [$clog2(W/8):0] tx_wbytes;
+  logic [7:0]     tx_wvi;
+  logic [15:0]    tx_wseq;
+  logic           rx_valid, rx_end, rx_bad, rx_done;
+  logic [10:0]    rx_len, rx_avail;
+  logic [$clog2(hvia_params_pkg::PacketSlotBytes*8/W)-1:0] rx_raddr;
+  logic [5:0]     stat_mac;
+  // Lanes: MacTransmit, MacReceive, MacBus, HostBus
+  logic [3:0]     lane_valid;
+  logic [31:0]    lane_event, lane_vi;
+  logic [63:0]    lane_seq;
+
+  bus_monitor #(
+      .StartEvent(hvia_pkg::TraceEventHostBusStart),
+      .EndEvent  (hvia_pkg::TraceEventHostBusEnd)
+  ) u_host_bus_monitor (
+      .clk_i,
+      .rst_ni       (bus_rst_n),
+      .frame_n_i,
+      .irdy_n_i,
+      .use_i        ({15'd0, frame_n_oe}),
+      .trace_valid_o(lane_valid[3]),
+      .trace_event_o(lane_event[3*8 +: 8]),
+      .trace_vi_o   (lane_vi[3*8 +: 8]),
+      .trace_seq_o  (lane_seq[3*16 +: 16]),
+      .quiet_o      (monitor_quiet)
+  );
+
+  gec #(
+      .W(W)
+  ) u_gec (
+      .clk_i,
+      .rst_ni                    (core_rst_n),
+      .enable_i                  (mac_enable),
+      .mac_i                     (mac_address),
+      .single_tx_slot_i          (strap[hvia_pkg::StrapSingleTransmitSlot]),
+      .single_rx_slot_i          (strap[hvia_pkg::StrapSingleReceiveSlot]),
+      .cut_tx_i                  (strap[hvia_pkg::StrapCutThroughTransmit]),
+      .cut_rx_i                  (strap[hvia_pkg::StrapCutThroughReceive]),
+      .mac_ready_o               (mac_ready),
+      .tx_slot_ready_o           (tx_slot_ready),
+      .tx_wvalid_i               (tx_wvalid),
+      .tx_wready_o               (tx_wready),
+      .tx_wdata_i                (tx_wdata),
+      .tx_wbytes_i               (tx_wbytes),
+      .tx_wlast_i                (tx_wlast),
+      .tx_wabort_i               (tx_wabort),
+      .tx_wvi_i                  (tx_wvi),
+      .tx_wseq_i                 (tx_wseq),
+      .rx_valid_o                (rx_valid),
+      .rx_len_o                  (rx_len),
+      .rx_avail_o                (rx_avail),
+      .rx_end_o                  (rx_end),
+      .rx_bad_o                  (rx_bad),
+      .rx_raddr_i                (rx_raddr),
+      .rx_rdata_o                (rx_rdata),
+      .rx_done_i                 (rx_done),
+      .stat_mac_transmit_frame_o (stat_mac[0]),
+      .stat_mac_receive_frame_o  (stat_mac[1]),
+      .stat_mac_receive_bad_o    (stat_mac[2]),
+      .stat_mac_receive_long_o   (stat_mac[3]),
+      .stat_mac_receive_overrun_o(stat_mac[4]),
+      .stat_mac_bus_error_o      (stat_mac[5]),
+      .trace_tx_valid_o          (lane_valid[0]),
+      .trace_tx_event_o          (lane_event[0*8 +: 8]),
+      .trace_tx_vi_o             (lane_vi[0*8 +: 8]),
+      .trace_tx_seq_o            (lane_seq[0*16 +: 16]),
+      .trace_rx_valid_o          (lane_valid[1]),
+      .trace_rx_event_o          (lane_event[1*8 +: 8]),
+      .trace_rx_vi_o             (lane_vi[1*8 +: 8]),
+      .trace_rx_seq_o            (lane_seq[1*16 +: 16]),
+      .trace_bus_valid_o         (lane_valid[2]),
+      .trace_bus_event_o         (lane_event[2*8 +: 8]),
+      .trace_bus_vi_o            (lane_vi[2*8 +: 8]),
+      .trace_bus_seq_o           (lane_seq[2*16 +: 16]),
+      .quiet_o                   (gec_quiet),
+      .mac_clk_i,
+      .mac_rst_ni                (mac_rst_n),
+      .mac_quiet_o,
+      .mb_rst_no,
+      .mb_idsel_o,
+      .mb_req_n_i,
+      .mb_gnt_n_o,
+      .mb_ad_i,
+      .mb_ad_o,
+      .mb_ad_oe,
+      .mb_cbe_n_i,
+      .mb_cbe_n_o,
+      .mb_cbe_n_oe,
+      .mb_par_i,
+      .mb_par_o,
+      .mb_par_oe,
+      .mb_frame_n_i,
+      .mb_frame_n_o,
+      .mb_frame_n_oe,
+      .mb_irdy_n_i,
+      .mb_irdy_n_o,
+      .mb_irdy_n_oe,
+      .mb_trdy_n_i,
+      .mb_trdy_n_o,
+      .mb_trdy_n_oe,
+      .mb_devsel_n_i,
+      .mb_devsel_n_o,
+      .mb_devsel_n_oe,
+      .mb_stop_n_i,
+      .mb_stop_n_o,
+      .mb_stop_n_oe,
+      .mb_par64_i,
+      .mb_par64_o,
+      .mb_par64_oe,
+      .mb_req64_n_i,
+      .mb_req64_n_o,
+      .mb_req64_n_oe,
+      .mb_ack64_n_i,
+      .mb_ack64_n_o,
+      .mb_ack64_n_oe
+  );
+
   hvia_core #(
       .W(W)
   ) u_core (
       .clk_i,
-      .bus_rst_ni       (bus_rst_n),
-      .rst_ni           (core_rst_n),
+      .bus_rst_ni         (bus_rst_n),
+      .rst_ni             (core_rst_n),
       .sd_clk_i,
-      .sd_rst_ni        (sd_rst_n),
-      .mac_clk_i,
-      .mac_rst_ni       (mac_rst_n),
+      .sd_rst_ni          (sd_rst_n),
       .timebase_i,
       .sd_timebase_i,
-      .strap_i          (strap),
-      .soft_reset_o     (soft_reset),
-      .soft_reset_busy_i(soft_reset_busy),
-      .quiesce_i        (quiesce),
-      .host_idle_o      (host_idle),
-      .bus_req_valid_o  (req_valid),
-      .bus_req_ready_i  (req_ready),
-      .bus_req_write_o  (req_write),
-      .bus_req_addr_o   (req_addr),
-      .bus_req_len_o    (req_len),
-      .bus_wdata_o      (wdata),
-      .bus_wstrb_o      (wstrb),
-      .bus_wvalid_o     (wvalid),
-      .bus_wready_i     (wready),
-      .bus_wdone_i      (wdone),
-      .bus_werr_i       (werr),
-      .bus_rdata_i      (rdata),
-      .bus_rvalid_i     (rvalid),
-      .bus_rready_o     (rready),
-      .bus_rlast_i      (rlast),
-      .bus_rerr_i       (rerr),
-      .tgt_wvalid_i     (tgt_wvalid),
-      .tgt_wready_o     (tgt_wready),
-      .tgt_wbar_i       (tgt_wbar),
-      .tgt_waddr_i      (tgt_waddr),
-      .tgt_wdata_i      (tgt_wdata),
-      .tgt_wbe_i        (tgt_wbe),
-      .tgt_wend_i       (tgt_wend),
-      .tgt_rvalid_i     (tgt_rvalid),
-      .tgt_rbar_i       (tgt_rbar),
-      .tgt_raddr_i      (tgt_raddr),
-      .tgt_rready_o     (tgt_rready),
-      .tgt_rdata_o      (tgt_rdata),
-      .irq_o            (irq),
-      .stat_bus_i       (stat_bus),
-      .mac_tx_valid_o,
-      .mac_tx_ready_i,
-      .mac_tx_data_o,
-      .mac_tx_bytes_o,
-      .mac_tx_last_o,
-      .mac_rx_valid_i,
-      .mac_rx_ready_o,
-      .mac_rx_data_i,
-      .mac_rx_bytes_i,
-      .mac_rx_last_i,
-      .mac_rx_err_i,
-      .mac_rx_room_o,
-      .mac_rx_overrun_i,
+      .strap_i            (strap),
+      .soft_reset_o       (soft_reset),
+      .soft_reset_busy_i  (soft_reset_busy),
+      .quiesce_i          (quiesce),
+      .host_idle_o        (host_idle),
+      .bus_req_valid_o    (req_valid),
+      .bus_req_ready_i    (req_ready),
+      .bus_req_write_o    (req_write),
+      .bus_req_addr_o     (req_addr),
+      .bus_req_len_o      (req_len),
+      .bus_wdata_o        (wdata),
+      .bus_wstrb_o        (wstrb),
+      .bus_wvalid_o       (wvalid),
+      .bus_wready_i       (wready),
+      .bus_wdone_i        (wdone),
+      .bus_werr_i         (werr),
+      .bus_rdata_i        (rdata),
+      .bus_rvalid_i       (rvalid),
+      .bus_rready_o       (rready),
+      .bus_rlast_i        (rlast),
+      .bus_rerr_i         (rerr),
+      .tgt_wvalid_i       (tgt_wvalid),
+      .tgt_wready_o       (tgt_wready),
+      .tgt_wbar_i         (tgt_wbar),
+      .tgt_waddr_i        (tgt_waddr),
+      .tgt_wdata_i        (tgt_wdata),
+      .tgt_wbe_i          (tgt_wbe),
+      .tgt_wend_i         (tgt_wend),
+      .tgt_rvalid_i       (tgt_rvalid),
+      .tgt_rbar_i         (tgt_rbar),
+      .tgt_raddr_i        (tgt_raddr),
+      .tgt_rready_o       (tgt_rready),
+      .tgt_rdata_o        (tgt_rdata),
+      .irq_o              (irq),
+      .stat_bus_i         (stat_bus),
+      .mac_enable_o       (mac_enable),
+      .mac_address_o      (mac_address),
+      .mac_ready_i        (mac_ready),
+      .tx_slot_ready_i    (tx_slot_ready),
+      .tx_wvalid_o        (tx_wvalid),
+      .tx_wready_i        (tx_wready),
+      .tx_wdata_o         (tx_wdata),
+      .tx_wbytes_o        (tx_wbytes),
+      .tx_wlast_o         (tx_wlast),
+      .tx_wabort_o        (tx_wabort),
+      .tx_wvi_o           (tx_wvi),
+      .tx_wseq_o          (tx_wseq),
+      .rx_valid_i         (rx_valid),
+      .rx_len_i           (rx_len),
+      .rx_avail_i         (rx_avail),
+      .rx_end_i           (rx_end),
+      .rx_bad_i           (rx_bad),
+      .rx_raddr_o         (rx_raddr),
+      .rx_rdata_i         (rx_rdata),
+      .rx_done_o          (rx_done),
+      .stat_mac_i         (stat_mac),
+      .board_trace_valid_i(lane_valid),
+      .board_trace_event_i(lane_event),
+      .board_trace_vi_i   (lane_vi),
+      .board_trace_seq_i  (lane_seq),
+      .board_quiet_i      (gec_quiet && monitor_quiet),
       .sd_cke_o,
       .sd_cs_n_o,
       .sd_ras_n_o,
@@ -273,9 +445,8 @@ module hvia_board (
       .trace_vi_o,
       .trace_seq_o,
       .trace_time_o,
-      .quiet_o          (core_quiet),
+      .quiet_o            (core_quiet),
       .sd_quiet_o,
-      .mac_quiet_o,
       .next_deadline_o,
       .sd_next_deadline_o,
       .ready_o

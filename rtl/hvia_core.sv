@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // The card without its board: everything that does not know which bus and which MAC it hangs on.
-// Outside it sees one host bus port, one target port, one frame stream each way, the SDRAM's pins
-// and the trace port.
+// Outside it sees one host bus port, one target port, packet buffers in each direction, the SDRAM's
+// pins and the trace port.
 module hvia_core #(
     parameter int unsigned W = 32
 ) (
@@ -11,8 +11,6 @@ module hvia_core #(
     input  logic           rst_ni,
     input  logic           sd_clk_i,
     input  logic           sd_rst_ni,
-    input  logic           mac_clk_i,
-    input  logic           mac_rst_ni,
     input  logic [47:0]    timebase_i,
     input  logic [47:0]    sd_timebase_i,
     input  logic [31:0]    strap_i,
@@ -60,20 +58,36 @@ module hvia_core #(
     // write, target read
     input  logic [6:0]     stat_bus_i,
 
-    // MAC, MAC domain
-    output logic           mac_tx_valid_o,
-    input  logic           mac_tx_ready_i,
-    output logic [31:0]    mac_tx_data_o,
-    output logic [2:0]     mac_tx_bytes_o,
-    output logic           mac_tx_last_o,
-    input  logic           mac_rx_valid_i,
-    output logic           mac_rx_ready_o,
-    input  logic [31:0]    mac_rx_data_i,
-    input  logic [2:0]     mac_rx_bytes_i,
-    input  logic           mac_rx_last_i,
-    input  logic           mac_rx_err_i,
-    output logic           mac_rx_room_o,
-    input  logic           mac_rx_overrun_i,
+    // Packet buffers, and the MAC behind them
+    output logic           mac_enable_o,
+    output logic [47:0]    mac_address_o,  // wire byte 0 in bits 7:0
+    input  logic           mac_ready_i,
+    input  logic           tx_slot_ready_i,
+    output logic           tx_wvalid_o,
+    input  logic           tx_wready_i,
+    output logic [W-1:0]   tx_wdata_o,
+    output logic [$clog2(W/8):0] tx_wbytes_o,
+    output logic           tx_wlast_o,
+    output logic           tx_wabort_o,
+    output logic [7:0]     tx_wvi_o,
+    output logic [15:0]    tx_wseq_o,
+    input  logic           rx_valid_i,
+    input  logic [10:0]    rx_len_i,
+    input  logic [10:0]    rx_avail_i,
+    input  logic           rx_end_i,
+    input  logic           rx_bad_i,
+    output logic [$clog2(hvia_params_pkg::PacketSlotBytes*8/W)-1:0] rx_raddr_o,
+    input  logic [W-1:0]   rx_rdata_i,
+    output logic           rx_done_o,
+    // Counter events of the packet buffers: frame sent, good frame, bad, long, overrun, bus error
+    input  logic [5:0]     stat_mac_i,
+
+    // Trace lanes of the board: MacTransmit, MacReceive, MacBus, HostBus
+    input  logic [3:0]     board_trace_valid_i,
+    input  logic [31:0]    board_trace_event_i,
+    input  logic [31:0]    board_trace_vi_i,
+    input  logic [63:0]    board_trace_seq_i,
+    input  logic           board_quiet_i,
 
     // SDRAM, SDRAM domain
     output logic           sd_cke_o,
@@ -89,16 +103,15 @@ module hvia_core #(
     input  logic [31:0]    sd_dq_i,
 
     // Trace
-    output logic [8:0]     trace_valid_o,
-    output logic [71:0]    trace_event_o,
-    output logic [71:0]    trace_vi_o,
-    output logic [143:0]   trace_seq_o,
+    output logic [10:0]    trace_valid_o,
+    output logic [87:0]    trace_event_o,
+    output logic [87:0]    trace_vi_o,
+    output logic [175:0]   trace_seq_o,
     output logic [47:0]    trace_time_o,
 
     // Nothing changes in the domain before an input does or its timebase reaches the deadline.
     output logic           quiet_o,
     output logic           sd_quiet_o,
-    output logic           mac_quiet_o,
     output logic [47:0]    next_deadline_o,
     output logic [47:0]    sd_next_deadline_o,
     output logic           ready_o
@@ -188,15 +201,16 @@ module hvia_core #(
   logic [127:0] strobe;
   logic [31:0]  drain_handle;
   logic [7:0]   drain_vi;
-  logic [3:0]   handle_busy;
-  logic [4:0]   vi_busy;
+  logic [4:0]   handle_busy;
+  logic [5:0]   vi_busy;
+  logic         flush, stale_start;
   logic [255:0] live;
   logic [31:0]  rd_vi;
   logic [511:0] rd_ctx;
   logic [47:0]  mac;
   logic         enable;
 
-  localparam int unsigned Lanes = 9;
+  localparam int unsigned Lanes = 11;
   logic [Lanes-1:0]    trace_valid;
   logic [Lanes*8-1:0]  trace_event, trace_vi;
   logic [Lanes*16-1:0] trace_seq;
@@ -235,7 +249,10 @@ module hvia_core #(
   logic        rawtx_restart, rawrx_restart, rawtx_busy, rawrx_busy;
   logic        irq_command_done, irq_raw_receive, irq_raw_transmit;
   logic        registers_quiet, counters_quiet, async_quiet, context_quiet, idle;
-  logic        att_ready;
+  logic        att_ready, ready;
+  assign ready         = att_ready && mac_ready_i;
+  assign mac_enable_o  = enable;
+  assign mac_address_o = mac;
 
   registers #(
       .DataBytes(W / 8)
@@ -268,7 +285,7 @@ module hvia_core #(
       .soft_reset_busy_i,
       .enable_o              (enable),
       .mac_o                 (mac),
-      .ready_i               (att_ready),
+      .ready_i               (ready),
       .card_quiet_i          (idle),
       .cmd_valid_o           (cmd_valid),
       .cmd_addr_o            (cmd_addr),
@@ -382,6 +399,8 @@ module hvia_core #(
       .drain_vi_o          (drain_vi),
       .drain_handle_busy_i (handle_busy != '0),
       .drain_vi_busy_i     (vi_busy != '0),
+      .flush_o             (flush),
+      .stale_start_o       (stale_start),
       .upd_valid_o         (upd_valid),
       .upd_ready_i         (upd_ready),
       .upd_op_o            (upd_op),
@@ -488,11 +507,11 @@ module hvia_core #(
   // --------------------------------------------------------------------------------------------
   // Doorbells and descriptors
   // --------------------------------------------------------------------------------------------
-  logic        db_valid, db_ready;
+  logic        db_valid, db_ready, db_receive;
   logic [7:0]  db_vi;
   logic [63:0] db_va;
   logic [31:0] db_handle;
-  logic        doorbell_quiet, queue_quiet, fetch_quiet, completion_quiet;
+  logic        doorbell_quiet, queue_quiet, fetch_quiet, store_quiet, completion_quiet;
 
   doorbell u_doorbell (
       .clk_i,
@@ -507,6 +526,7 @@ module hvia_core #(
       .db_wend_i                (db_wend),
       .db_valid_o               (db_valid),
       .db_ready_i               (db_ready),
+      .db_receive_o             (db_receive),
       .db_vi_o                  (db_vi),
       .db_va_o                  (db_va),
       .db_handle_o              (db_handle),
@@ -514,6 +534,7 @@ module hvia_core #(
       .async_code_o             (async_code[0*8 +: 8]),
       .async_vi_o               (async_vi[0*8 +: 8]),
       .stat_doorbell_send_o     (strobe[hvia_pkg::CounterDoorbellSend]),
+      .stat_doorbell_receive_o  (strobe[hvia_pkg::CounterDoorbellReceive]),
       .stat_doorbell_malformed_o(strobe[hvia_pkg::CounterDoorbellMalformed]),
       .trace_valid_o            (trace_valid[hvia_pkg::TraceSourceDoorbell]),
       .trace_event_o            (trace_event[hvia_pkg::TraceSourceDoorbell*8 +: 8]),
@@ -522,28 +543,38 @@ module hvia_core #(
       .quiet_o                  (doorbell_quiet)
   );
 
-  logic        take_valid, take_ready, take_more, link_valid, link_ready, link_bad;
+  logic        take_valid, take_ready, take_receive, take_more, send_room;
+  logic        link_valid, link_ready, link_bad, link_receive;
   logic [7:0]  take_vi, link_vi;
   logic [63:0] take_va, link_va;
   logic [31:0] take_handle, link_handle;
   logic [15:0] take_seq;
   logic        clear_valid, clear_ready;
   logic [7:0]  clear_vi;
+  // Receive descriptors that have left the chip (0 rx_engine, 1 descriptor_fetch), and whether one
+  // of a VI is on its way to it.
+  logic [1:0]  release_valid, release_ready;
+  logic [15:0] release_vi;
+  logic [7:0]  coming_vi;
+  logic        queue_coming, fetch_coming;
 
   assign async_code[1*8 +: 8] = hvia_pkg::AsyncErrorViOverrun;
 
-  send_queue #(
+  work_queue #(
       .DepthLog2(hvia_params_pkg::QueueDepthLog2)
-  ) u_send_queue (
+  ) u_work_queue (
       .clk_i,
       .rst_ni,
       .db_valid_i             (db_valid),
       .db_ready_o             (db_ready),
+      .db_receive_i           (db_receive),
       .db_vi_i                (db_vi),
       .db_va_i                (db_va),
       .db_handle_i            (db_handle),
+      .send_room_i            (send_room),
       .take_valid_o           (take_valid),
       .take_ready_i           (take_ready),
+      .take_receive_o         (take_receive),
       .take_vi_o              (take_vi),
       .take_va_o              (take_va),
       .take_handle_o          (take_handle),
@@ -552,13 +583,20 @@ module hvia_core #(
       .link_valid_i           (link_valid),
       .link_ready_o           (link_ready),
       .link_bad_i             (link_bad),
+      .link_receive_i         (link_receive),
       .link_vi_i              (link_vi),
       .link_va_i              (link_va),
       .link_handle_i          (link_handle),
+      .release_valid_i        (release_valid),
+      .release_ready_o        (release_ready),
+      .release_vi_i           (release_vi),
+      .coming_vi_i            (coming_vi),
+      .coming_o               (queue_coming),
       .clear_valid_i          (clear_valid),
       .clear_ready_o          (clear_ready),
       .clear_vi_i             (clear_vi),
       .drain_vi_i             (drain_vi),
+      .drain_receive_i        (flush),
       .vi_busy_o              (vi_busy[0]),
       .overrun_valid_o        (async_valid[1]),
       .overrun_vi_o           (async_vi[1*8 +: 8]),
@@ -566,89 +604,183 @@ module hvia_core #(
       .quiet_o                (queue_quiet)
   );
 
-  logic        desc_valid, desc_ready;
-  logic [7:0]  desc_vi;
-  logic [15:0] desc_seq, desc_control, desc_seg_count;
-  logic [31:0] desc_pa, desc_handle, desc_immediate, desc_length, desc_remote_handle;
-  logic [31:0] desc_data_handle, desc_data_len, desc_status;
-  logic [63:0] desc_remote_va, desc_data_va;
+  // Completions: 0 rx_engine, 1 descriptor_fetch, 2 tx_engine.
+  logic [2:0]  cpl_valid, cpl_ready, cpl_has_immediate, cpl_receive, cpl_write;
+  logic [23:0] cpl_vi;
+  logic [47:0] cpl_seq;
+  logic [95:0] cpl_pa, cpl_handle, cpl_length, cpl_status, cpl_immediate;
+  assign cpl_receive                  = 3'b011;
+  assign cpl_has_immediate[2:1]       = 2'b00;
+  assign cpl_immediate[95:32]         = '0;
+  assign cpl_length[1*32 +: 32]       = 32'd0;
+  assign cpl_write[1]                 = 1'b1;
+
+  logic         desc_valid, desc_ready;
+  logic [7:0]   desc_vi;
+  logic [15:0]  desc_seq;
+  logic [31:0]  desc_pa, desc_handle, desc_status;
+  logic [63:0]  desc_va;
+  logic [511:0] desc_chunk, chunk_data;
+  logic         rxc_valid, rxc_ready, rxc_done, rxc_err, txc_valid, txc_ready, txc_done, txc_err;
+  logic [7:0]   rxc_vi, txc_vi;
+  logic [63:0]  rxc_va, txc_va;
+  logic [31:0]  rxc_handle, txc_handle;
+  logic         st_valid, st_head;
+  logic [7:0]   st_vi;
+  logic [511:0] st_chunk;
+  logic [63:0]  st_va;
+  logic [31:0]  st_pa, st_handle, st_status;
+  logic [15:0]  st_seq;
 
   descriptor_fetch #(
       .W(W)
   ) u_descriptor_fetch (
       .clk_i,
       .rst_ni,
-      .take_valid_i             (take_valid),
-      .take_ready_o             (take_ready),
-      .take_vi_i                (take_vi),
-      .take_va_i                (take_va),
-      .take_handle_i            (take_handle),
-      .take_more_i              (take_more),
-      .take_seq_i               (take_seq),
-      .link_valid_o             (link_valid),
-      .link_ready_i             (link_ready),
-      .link_bad_o               (link_bad),
-      .link_vi_o                (link_vi),
-      .link_va_o                (link_va),
-      .link_handle_o            (link_handle),
-      .rd_vi_o                  (rd_vi[0*8 +: 8]),
-      .rd_ctx_i                 (rd_ctx[0*128 +: 128]),
-      .att_req_valid_o          (att_req_valid[0]),
-      .att_req_ready_i          (att_req_ready[0]),
-      .att_req_handle_o         (att_req_handle[0*32 +: 32]),
-      .att_req_va_o             (att_req_va[0*64 +: 64]),
-      .att_req_len_o            (att_req_len[0*32 +: 32]),
-      .att_req_tag_o            (att_req_tag[0*16 +: 16]),
-      .att_req_access_o         (att_req_access[0*2 +: 2]),
-      .att_req_vi_o             (att_req_vi[0*8 +: 8]),
-      .att_rsp_valid_i          (att_rsp_valid[0]),
-      .att_rsp_err_i            (att_rsp_err),
-      .att_rsp_pa_i             (att_rsp_pa),
-      .req_valid_o              (req_valid[ReqFetch]),
-      .req_ready_i              (req_ready[ReqFetch]),
-      .req_addr_o               (req_addr[ReqFetch*32 +: 32]),
-      .req_len_o                (req_len[ReqFetch*10 +: 10]),
-      .rdata_i                  (rdata),
-      .rvalid_i                 (rvalid[ReqFetch]),
-      .rready_o                 (rready[ReqFetch]),
-      .rlast_i                  (rlast),
-      .rerr_i                   (rerr),
-      .desc_valid_o             (desc_valid),
-      .desc_ready_i             (desc_ready),
-      .desc_vi_o                (desc_vi),
-      .desc_seq_o               (desc_seq),
-      .desc_pa_o                (desc_pa),
-      .desc_handle_o            (desc_handle),
-      .desc_control_o           (desc_control),
-      .desc_seg_count_o         (desc_seg_count),
-      .desc_immediate_o         (desc_immediate),
-      .desc_length_o            (desc_length),
-      .desc_remote_va_o         (desc_remote_va),
-      .desc_remote_handle_o     (desc_remote_handle),
-      .desc_data_va_o           (desc_data_va),
-      .desc_data_handle_o       (desc_data_handle),
-      .desc_data_len_o          (desc_data_len),
-      .desc_status_o            (desc_status),
-      .drain_handle_i           (drain_handle),
-      .drain_vi_i               (drain_vi),
-      .handle_busy_o            (handle_busy[0]),
-      .vi_busy_o                (vi_busy[1]),
-      .async_valid_o            (async_valid[2]),
-      .async_code_o             (async_code[2*8 +: 8]),
-      .async_vi_o               (async_vi[2*8 +: 8]),
-      .stat_descriptor_fetched_o(strobe[hvia_pkg::CounterDescriptorFetched]),
-      .stat_descriptor_bad_o    (strobe[hvia_pkg::CounterDescriptorBad]),
-      .trace_valid_o            (trace_valid[hvia_pkg::TraceSourceDescriptorFetch]),
-      .trace_event_o            (trace_event[hvia_pkg::TraceSourceDescriptorFetch*8 +: 8]),
-      .trace_vi_o               (trace_vi[hvia_pkg::TraceSourceDescriptorFetch*8 +: 8]),
-      .trace_seq_o              (trace_seq[hvia_pkg::TraceSourceDescriptorFetch*16 +: 16]),
-      .quiet_o                  (fetch_quiet)
+      .take_valid_i              (take_valid),
+      .take_ready_o              (take_ready),
+      .take_receive_i            (take_receive),
+      .take_vi_i                 (take_vi),
+      .take_va_i                 (take_va),
+      .take_handle_i             (take_handle),
+      .take_more_i               (take_more),
+      .take_seq_i                (take_seq),
+      .send_room_o               (send_room),
+      .link_valid_o              (link_valid),
+      .link_ready_i              (link_ready),
+      .link_bad_o                (link_bad),
+      .link_receive_o            (link_receive),
+      .link_vi_o                 (link_vi),
+      .link_va_o                 (link_va),
+      .link_handle_o             (link_handle),
+      .release_valid_o           (release_valid[1]),
+      .release_ready_i           (release_ready[1]),
+      .release_vi_o              (release_vi[1*8 +: 8]),
+      .coming_vi_i               (coming_vi),
+      .coming_o                  (fetch_coming),
+      .rd_vi_o                   (rd_vi[0*8 +: 8]),
+      .rd_ctx_i                  (rd_ctx[0*128 +: 128]),
+      .att_req_valid_o           (att_req_valid[0]),
+      .att_req_ready_i           (att_req_ready[0]),
+      .att_req_handle_o          (att_req_handle[0*32 +: 32]),
+      .att_req_va_o              (att_req_va[0*64 +: 64]),
+      .att_req_len_o             (att_req_len[0*32 +: 32]),
+      .att_req_tag_o             (att_req_tag[0*16 +: 16]),
+      .att_req_access_o          (att_req_access[0*2 +: 2]),
+      .att_req_vi_o              (att_req_vi[0*8 +: 8]),
+      .att_rsp_valid_i           (att_rsp_valid[0]),
+      .att_rsp_err_i             (att_rsp_err),
+      .att_rsp_pa_i              (att_rsp_pa),
+      .req_valid_o               (req_valid[ReqFetch]),
+      .req_ready_i               (req_ready[ReqFetch]),
+      .req_addr_o                (req_addr[ReqFetch*32 +: 32]),
+      .req_len_o                 (req_len[ReqFetch*10 +: 10]),
+      .rdata_i                   (rdata),
+      .rvalid_i                  (rvalid[ReqFetch]),
+      .rready_o                  (rready[ReqFetch]),
+      .rlast_i                   (rlast),
+      .rerr_i                    (rerr),
+      .rxc_valid_i               (rxc_valid),
+      .rxc_ready_o               (rxc_ready),
+      .rxc_vi_i                  (rxc_vi),
+      .rxc_va_i                  (rxc_va),
+      .rxc_handle_i              (rxc_handle),
+      .rxc_done_o                (rxc_done),
+      .rxc_err_o                 (rxc_err),
+      .txc_valid_i               (txc_valid),
+      .txc_ready_o               (txc_ready),
+      .txc_vi_i                  (txc_vi),
+      .txc_va_i                  (txc_va),
+      .txc_handle_i              (txc_handle),
+      .txc_done_o                (txc_done),
+      .txc_err_o                 (txc_err),
+      .chunk_data_o              (chunk_data),
+      .desc_valid_o              (desc_valid),
+      .desc_ready_i              (desc_ready),
+      .desc_vi_o                 (desc_vi),
+      .desc_seq_o                (desc_seq),
+      .desc_va_o                 (desc_va),
+      .desc_pa_o                 (desc_pa),
+      .desc_handle_o             (desc_handle),
+      .desc_chunk_o              (desc_chunk),
+      .desc_status_o             (desc_status),
+      .wr_valid_o                (st_valid),
+      .wr_head_o                 (st_head),
+      .wr_vi_o                   (st_vi),
+      .wr_chunk_o                (st_chunk),
+      .wr_va_o                   (st_va),
+      .wr_pa_o                   (st_pa),
+      .wr_handle_o               (st_handle),
+      .wr_seq_o                  (st_seq),
+      .wr_status_o               (st_status),
+      .cpl_valid_o               (cpl_valid[1]),
+      .cpl_ready_i               (cpl_ready[1]),
+      .cpl_vi_o                  (cpl_vi[1*8 +: 8]),
+      .cpl_seq_o                 (cpl_seq[1*16 +: 16]),
+      .cpl_pa_o                  (cpl_pa[1*32 +: 32]),
+      .cpl_handle_o              (cpl_handle[1*32 +: 32]),
+      .cpl_status_o              (cpl_status[1*32 +: 32]),
+      .drain_handle_i            (drain_handle),
+      .drain_vi_i                (drain_vi),
+      .drain_receive_i           (flush),
+      .handle_busy_o             (handle_busy[0]),
+      .vi_busy_o                 (vi_busy[1]),
+      .async_valid_o             (async_valid[2]),
+      .async_code_o              (async_code[2*8 +: 8]),
+      .async_vi_o                (async_vi[2*8 +: 8]),
+      .stat_descriptor_fetched_o (strobe[hvia_pkg::CounterDescriptorFetched]),
+      .stat_descriptor_bad_o     (strobe[hvia_pkg::CounterDescriptorBad]),
+      .stat_descriptor_segments_o(strobe[hvia_pkg::CounterDescriptorSegments]),
+      .trace_valid_o             (trace_valid[hvia_pkg::TraceSourceDescriptorFetch]),
+      .trace_event_o             (trace_event[hvia_pkg::TraceSourceDescriptorFetch*8 +: 8]),
+      .trace_vi_o                (trace_vi[hvia_pkg::TraceSourceDescriptorFetch*8 +: 8]),
+      .trace_seq_o               (trace_seq[hvia_pkg::TraceSourceDescriptorFetch*16 +: 16]),
+      .quiet_o                   (fetch_quiet)
   );
 
-  logic        cpl_valid, cpl_ready, cpl_write;
-  logic [7:0]  cpl_vi;
-  logic [15:0] cpl_seq;
-  logic [31:0] cpl_pa, cpl_handle, cpl_length, cpl_status;
+  logic         rs_valid, rs_stale, drop_valid;
+  logic [7:0]   rs_vi, drop_vi;
+  logic [511:0] rs_chunk;
+  logic [63:0]  rs_va;
+  logic [31:0]  rs_pa, rs_handle, rs_length, rs_status;
+  logic [15:0]  rs_seq, rs_control, rs_segments;
+
+  receive_store u_receive_store (
+      .clk_i,
+      .rst_ni,
+      .wr_valid_i     (st_valid),
+      .wr_head_i      (st_head),
+      .wr_vi_i        (st_vi),
+      .wr_chunk_i     (st_chunk),
+      .wr_va_i        (st_va),
+      .wr_pa_i        (st_pa),
+      .wr_handle_i    (st_handle),
+      .wr_seq_i       (st_seq),
+      .wr_status_i    (st_status),
+      .rs_vi_i        (rs_vi),
+      .rs_valid_o     (rs_valid),
+      .rs_stale_o     (rs_stale),
+      .rs_chunk_o     (rs_chunk),
+      .rs_va_o        (rs_va),
+      .rs_pa_o        (rs_pa),
+      .rs_handle_o    (rs_handle),
+      .rs_seq_o       (rs_seq),
+      .rs_control_o   (rs_control),
+      .rs_segments_o  (rs_segments),
+      .rs_length_o    (rs_length),
+      .rs_status_o    (rs_status),
+      .drop_valid_i   (drop_valid),
+      .drop_vi_i      (drop_vi),
+      .clear_valid_i  (clear_valid && clear_ready),
+      .clear_vi_i     (clear_vi),
+      .stale_start_i  (stale_start),
+      .stale_busy_o   (handle_busy[4]),
+      .drain_handle_i (drain_handle),
+      .drain_vi_i     (drain_vi),
+      .drain_receive_i(flush),
+      .vi_busy_o      (vi_busy[5]),
+      .quiet_o        (store_quiet)
+  );
 
   completion #(
       .W(W)
@@ -663,6 +795,9 @@ module hvia_core #(
       .cpl_handle_i             (cpl_handle),
       .cpl_length_i             (cpl_length),
       .cpl_status_i             (cpl_status),
+      .cpl_immediate_i          (cpl_immediate),
+      .cpl_has_immediate_i      (cpl_has_immediate),
+      .cpl_receive_i            (cpl_receive),
       .cpl_write_i              (cpl_write),
       .req_valid_o              (req_valid[ReqCpl]),
       .req_ready_i              (req_ready[ReqCpl]),
@@ -683,6 +818,7 @@ module hvia_core #(
       .async_vi_o               (async_vi[4*8 +: 8]),
       .stat_completion_written_o(strobe[hvia_pkg::CounterCompletionWritten]),
       .stat_completion_error_o  (strobe[hvia_pkg::CounterCompletionError]),
+      .stat_completion_receive_o(strobe[hvia_pkg::CounterCompletionReceive]),
       .stat_descriptor_flushed_o(strobe[hvia_pkg::CounterDescriptorFlushed]),
       .stat_descriptor_error_o  (strobe[hvia_pkg::CounterDescriptorError]),
       .trace_valid_o            (trace_valid[hvia_pkg::TraceSourceCompletion]),
@@ -693,20 +829,13 @@ module hvia_core #(
   );
 
   // --------------------------------------------------------------------------------------------
-  // Engines and packet buffers
+  // Engines
   // --------------------------------------------------------------------------------------------
-  logic        tx_slot_ready, tx_wvalid, tx_wready, tx_wlast, tx_wabort;
-  logic [31:0] tx_wdata;
-  logic [2:0]  tx_wbytes;
-  logic [7:0]  tx_wvi;
-  logic [15:0] tx_wseq;
-  logic        rx_valid, rx_done;
-  logic [10:0] rx_len;
-  logic [8:0]  rx_raddr;
-  logic [31:0] rx_rdata;
-  logic        transmit_quiet, receive_quiet, gec_quiet;
+  logic        transmit_quiet, receive_quiet;
 
-  tx_engine u_tx_engine (
+  tx_engine #(
+      .W(W)
+  ) u_tx_engine (
       .clk_i,
       .rst_ni,
       .mac_i                  (mac),
@@ -714,18 +843,19 @@ module hvia_core #(
       .desc_ready_o           (desc_ready),
       .desc_vi_i              (desc_vi),
       .desc_seq_i             (desc_seq),
+      .desc_va_i              (desc_va),
       .desc_pa_i              (desc_pa),
       .desc_handle_i          (desc_handle),
-      .desc_control_i         (desc_control),
-      .desc_seg_count_i       (desc_seg_count),
-      .desc_immediate_i       (desc_immediate),
-      .desc_length_i          (desc_length),
-      .desc_remote_va_i       (desc_remote_va),
-      .desc_remote_handle_i   (desc_remote_handle),
-      .desc_data_va_i         (desc_data_va),
-      .desc_data_handle_i     (desc_data_handle),
-      .desc_data_len_i        (desc_data_len),
+      .desc_chunk_i           (desc_chunk),
       .desc_status_i          (desc_status),
+      .txc_valid_o            (txc_valid),
+      .txc_ready_i            (txc_ready),
+      .txc_vi_o               (txc_vi),
+      .txc_va_o               (txc_va),
+      .txc_handle_o           (txc_handle),
+      .txc_done_i             (txc_done),
+      .txc_err_i              (txc_err),
+      .chunk_data_i           (chunk_data),
       .rawtx_valid_i          (rawtx_valid),
       .rawtx_ready_o          (rawtx_ready),
       .rawtx_pa_i             (rawtx_pa),
@@ -734,15 +864,15 @@ module hvia_core #(
       .rawtx_err_o            (rawtx_err),
       .rd_vi_o                (rd_vi[1*8 +: 8]),
       .rd_ctx_i               (rd_ctx[1*128 +: 128]),
-      .cpl_valid_o            (cpl_valid),
-      .cpl_ready_i            (cpl_ready),
-      .cpl_vi_o               (cpl_vi),
-      .cpl_seq_o              (cpl_seq),
-      .cpl_pa_o               (cpl_pa),
-      .cpl_handle_o           (cpl_handle),
-      .cpl_length_o           (cpl_length),
-      .cpl_status_o           (cpl_status),
-      .cpl_write_o            (cpl_write),
+      .cpl_valid_o            (cpl_valid[2]),
+      .cpl_ready_i            (cpl_ready[2]),
+      .cpl_vi_o               (cpl_vi[2*8 +: 8]),
+      .cpl_seq_o              (cpl_seq[2*16 +: 16]),
+      .cpl_pa_o               (cpl_pa[2*32 +: 32]),
+      .cpl_handle_o           (cpl_handle[2*32 +: 32]),
+      .cpl_length_o           (cpl_length[2*32 +: 32]),
+      .cpl_status_o           (cpl_status[2*32 +: 32]),
+      .cpl_write_o            (cpl_write[2]),
       .att_req_valid_o        (att_req_valid[1]),
       .att_req_ready_i        (att_req_ready[1]),
       .att_req_handle_o       (att_req_handle[1*32 +: 32]),
@@ -764,15 +894,15 @@ module hvia_core #(
       .rready_o               (rready[ReqRead]),
       .rlast_i                (rlast),
       .rerr_i                 (rerr),
-      .tx_slot_ready_i        (tx_slot_ready),
-      .tx_wvalid_o            (tx_wvalid),
-      .tx_wready_i            (tx_wready),
-      .tx_wdata_o             (tx_wdata),
-      .tx_wbytes_o            (tx_wbytes),
-      .tx_wlast_o             (tx_wlast),
-      .tx_wabort_o            (tx_wabort),
-      .tx_wvi_o               (tx_wvi),
-      .tx_wseq_o              (tx_wseq),
+      .tx_slot_ready_i        (tx_slot_ready_i),
+      .tx_wvalid_o            (tx_wvalid_o),
+      .tx_wready_i            (tx_wready_i),
+      .tx_wdata_o             (tx_wdata_o),
+      .tx_wbytes_o            (tx_wbytes_o),
+      .tx_wlast_o             (tx_wlast_o),
+      .tx_wabort_o            (tx_wabort_o),
+      .tx_wvi_o               (tx_wvi_o),
+      .tx_wseq_o              (tx_wseq_o),
       .seq_init_valid_i       (tx_seq_init_valid),
       .seq_init_ready_o       (tx_seq_init_ready),
       .seq_init_vi_i          (seq_init_vi),
@@ -791,15 +921,61 @@ module hvia_core #(
       .quiet_o                (transmit_quiet)
   );
 
-  rx_engine u_rx_engine (
+  rx_engine #(
+      .W(W)
+  ) u_rx_engine (
       .clk_i,
       .rst_ni,
       .mac_i                      (mac),
-      .rx_valid_i                 (rx_valid),
-      .rx_len_i                   (rx_len),
-      .rx_raddr_o                 (rx_raddr),
-      .rx_rdata_i                 (rx_rdata),
-      .rx_done_o                  (rx_done),
+      .rx_valid_i,
+      .rx_len_i,
+      .rx_avail_i,
+      .rx_end_i,
+      .rx_bad_i,
+      .rx_raddr_o,
+      .rx_rdata_i,
+      .rx_done_o,
+      .rs_vi_o                    (rs_vi),
+      .rs_valid_i                 (rs_valid),
+      .rs_stale_i                 (rs_stale),
+      .rs_chunk_i                 (rs_chunk),
+      .rs_va_i                    (rs_va),
+      .rs_pa_i                    (rs_pa),
+      .rs_handle_i                (rs_handle),
+      .rs_seq_i                   (rs_seq),
+      .rs_control_i               (rs_control),
+      .rs_segments_i              (rs_segments),
+      .rs_length_i                (rs_length),
+      .rs_status_i                (rs_status),
+      .drop_valid_o               (drop_valid),
+      .drop_vi_o                  (drop_vi),
+      .release_valid_o            (release_valid[0]),
+      .release_ready_i            (release_ready[0]),
+      .release_vi_o               (release_vi[0*8 +: 8]),
+      .coming_vi_o                (coming_vi),
+      .coming_i                   (queue_coming || fetch_coming),
+      .rxc_valid_o                (rxc_valid),
+      .rxc_ready_i                (rxc_ready),
+      .rxc_vi_o                   (rxc_vi),
+      .rxc_va_o                   (rxc_va),
+      .rxc_handle_o               (rxc_handle),
+      .rxc_done_i                 (rxc_done),
+      .rxc_err_i                  (rxc_err),
+      .chunk_data_i               (chunk_data),
+      .cpl_valid_o                (cpl_valid[0]),
+      .cpl_ready_i                (cpl_ready[0]),
+      .cpl_vi_o                   (cpl_vi[0*8 +: 8]),
+      .cpl_seq_o                  (cpl_seq[0*16 +: 16]),
+      .cpl_pa_o                   (cpl_pa[0*32 +: 32]),
+      .cpl_handle_o               (cpl_handle[0*32 +: 32]),
+      .cpl_length_o               (cpl_length[0*32 +: 32]),
+      .cpl_status_o               (cpl_status[0*32 +: 32]),
+      .cpl_immediate_o            (cpl_immediate[0*32 +: 32]),
+      .cpl_has_immediate_o        (cpl_has_immediate[0]),
+      .cpl_write_o                (cpl_write[0]),
+      .flush_i                    (flush),
+      .clear_valid_i              (clear_valid && clear_ready),
+      .clear_vi_i                 (clear_vi),
       .rd_vi_o                    (rd_vi[2*8 +: 8]),
       .rd_ctx_i                   (rd_ctx[2*128 +: 128]),
       .att_req_valid_o            (att_req_valid[2]),
@@ -852,64 +1028,17 @@ module hvia_core #(
       .stat_receive_bus_error_o   (strobe[hvia_pkg::CounterReceiveBusError]),
       .stat_receive_aborted_o     (strobe[hvia_pkg::CounterReceiveAborted]),
       .stat_receive_unsupported_o (strobe[hvia_pkg::CounterReceiveUnsupported]),
+      .stat_receive_dropped_o     (strobe[hvia_pkg::CounterReceiveDropped]),
+      .stat_receive_queue_empty_o (strobe[hvia_pkg::CounterReceiveQueueEmpty]),
+      .stat_receive_length_o      (strobe[hvia_pkg::CounterReceiveLength]),
+      .stat_receive_descriptor_error_o(strobe[hvia_pkg::CounterReceiveDescriptorError]),
+      .stat_receive_message_o     (strobe[hvia_pkg::CounterReceiveMessage]),
       .stat_raw_receive_dropped_o (strobe[hvia_pkg::CounterRawReceiveDropped]),
       .trace_valid_o              (trace_valid[hvia_pkg::TraceSourceReceive]),
       .trace_event_o              (trace_event[hvia_pkg::TraceSourceReceive*8 +: 8]),
       .trace_vi_o                 (trace_vi[hvia_pkg::TraceSourceReceive*8 +: 8]),
       .trace_seq_o                (trace_seq[hvia_pkg::TraceSourceReceive*16 +: 16]),
       .quiet_o                    (receive_quiet)
-  );
-
-  gec u_gec (
-      .clk_i,
-      .rst_ni,
-      .enable_i                  (enable),
-      .single_tx_slot_i          (strap_i[hvia_pkg::StrapSingleTransmitSlot]),
-      .single_rx_slot_i          (strap_i[hvia_pkg::StrapSingleReceiveSlot]),
-      .tx_slot_ready_o           (tx_slot_ready),
-      .tx_wvalid_i               (tx_wvalid),
-      .tx_wready_o               (tx_wready),
-      .tx_wdata_i                (tx_wdata),
-      .tx_wbytes_i               (tx_wbytes),
-      .tx_wlast_i                (tx_wlast),
-      .tx_wabort_i               (tx_wabort),
-      .tx_wvi_i                  (tx_wvi),
-      .tx_wseq_i                 (tx_wseq),
-      .rx_valid_o                (rx_valid),
-      .rx_len_o                  (rx_len),
-      .rx_raddr_i                (rx_raddr),
-      .rx_rdata_o                (rx_rdata),
-      .rx_done_i                 (rx_done),
-      .stat_mac_transmit_frame_o (strobe[hvia_pkg::CounterMacTransmitFrame]),
-      .stat_mac_receive_frame_o  (strobe[hvia_pkg::CounterMacReceiveFrame]),
-      .stat_mac_receive_bad_o    (strobe[hvia_pkg::CounterMacReceiveBad]),
-      .stat_mac_receive_long_o   (strobe[hvia_pkg::CounterMacReceiveLong]),
-      .stat_mac_receive_overrun_o(strobe[hvia_pkg::CounterMacReceiveOverrun]),
-      .trace_tx_valid_o          (trace_valid[hvia_pkg::TraceSourceMacTransmit]),
-      .trace_tx_event_o          (trace_event[hvia_pkg::TraceSourceMacTransmit*8 +: 8]),
-      .trace_tx_vi_o             (trace_vi[hvia_pkg::TraceSourceMacTransmit*8 +: 8]),
-      .trace_tx_seq_o            (trace_seq[hvia_pkg::TraceSourceMacTransmit*16 +: 16]),
-      .trace_rx_valid_o          (trace_valid[hvia_pkg::TraceSourceMacReceive]),
-      .trace_rx_event_o          (trace_event[hvia_pkg::TraceSourceMacReceive*8 +: 8]),
-      .trace_rx_vi_o             (trace_vi[hvia_pkg::TraceSourceMacReceive*8 +: 8]),
-      .trace_rx_seq_o            (trace_seq[hvia_pkg::TraceSourceMacReceive*16 +: 16]),
-      .quiet_o                   (gec_quiet),
-      .mac_clk_i,
-      .mac_rst_ni,
-      .mac_tx_valid_o,
-      .mac_tx_ready_i,
-      .mac_tx_data_o,
-      .mac_tx_bytes_o,
-      .mac_tx_last_o,
-      .mac_rx_valid_i,
-      .mac_rx_ready_o,
-      .mac_rx_data_i,
-      .mac_rx_bytes_i,
-      .mac_rx_last_i,
-      .mac_rx_err_i,
-      .mac_rx_room_o,
-      .mac_rx_overrun_i,
-      .mac_quiet_o
   );
 
   // --------------------------------------------------------------------------------------------
@@ -1035,6 +1164,30 @@ module hvia_core #(
       .quiet_o      (trace_quiet)
   );
 
+  assign strobe[hvia_pkg::CounterMacTransmitFrame]  = stat_mac_i[0];
+  assign strobe[hvia_pkg::CounterMacReceiveFrame]   = stat_mac_i[1];
+  assign strobe[hvia_pkg::CounterMacReceiveBad]     = stat_mac_i[2];
+  assign strobe[hvia_pkg::CounterMacReceiveLong]    = stat_mac_i[3];
+  assign strobe[hvia_pkg::CounterMacReceiveOverrun] = stat_mac_i[4];
+  assign strobe[hvia_pkg::CounterMacBusError]       = stat_mac_i[5];
+
+  assign trace_valid[hvia_pkg::TraceSourceMacTransmit]         = board_trace_valid_i[0];
+  assign trace_event[hvia_pkg::TraceSourceMacTransmit*8 +: 8]  = board_trace_event_i[0*8 +: 8];
+  assign trace_vi[hvia_pkg::TraceSourceMacTransmit*8 +: 8]     = board_trace_vi_i[0*8 +: 8];
+  assign trace_seq[hvia_pkg::TraceSourceMacTransmit*16 +: 16]  = board_trace_seq_i[0*16 +: 16];
+  assign trace_valid[hvia_pkg::TraceSourceMacReceive]          = board_trace_valid_i[1];
+  assign trace_event[hvia_pkg::TraceSourceMacReceive*8 +: 8]   = board_trace_event_i[1*8 +: 8];
+  assign trace_vi[hvia_pkg::TraceSourceMacReceive*8 +: 8]      = board_trace_vi_i[1*8 +: 8];
+  assign trace_seq[hvia_pkg::TraceSourceMacReceive*16 +: 16]   = board_trace_seq_i[1*16 +: 16];
+  assign trace_valid[hvia_pkg::TraceSourceMacBus]              = board_trace_valid_i[2];
+  assign trace_event[hvia_pkg::TraceSourceMacBus*8 +: 8]       = board_trace_event_i[2*8 +: 8];
+  assign trace_vi[hvia_pkg::TraceSourceMacBus*8 +: 8]          = board_trace_vi_i[2*8 +: 8];
+  assign trace_seq[hvia_pkg::TraceSourceMacBus*16 +: 16]       = board_trace_seq_i[2*16 +: 16];
+  assign trace_valid[hvia_pkg::TraceSourceHostBus]             = board_trace_valid_i[3];
+  assign trace_event[hvia_pkg::TraceSourceHostBus*8 +: 8]      = board_trace_event_i[3*8 +: 8];
+  assign trace_vi[hvia_pkg::TraceSourceHostBus*8 +: 8]         = board_trace_vi_i[3*8 +: 8];
+  assign trace_seq[hvia_pkg::TraceSourceHostBus*16 +: 16]      = board_trace_seq_i[3*16 +: 16];
+
   assign strobe[hvia_pkg::CounterPciMasterRead]  = stat_bus_i[0];
   assign strobe[hvia_pkg::CounterPciMasterWrite] = stat_bus_i[1];
   assign strobe[hvia_pkg::CounterPciMasterRetry] = stat_bus_i[2];
@@ -1044,13 +1197,12 @@ module hvia_core #(
   assign strobe[hvia_pkg::CounterPciTargetRead]  = stat_bus_i[6];
 
   // Numbers without an event in this card.
-  assign strobe[1] = 1'b0;
   assign strobe[7:4] = '0;
-  assign strobe[15:12] = '0;
+  assign strobe[15:13] = '0;
   assign strobe[19] = 1'b0;
-  assign strobe[23:22] = '0;
-  assign strobe[31:29] = '0;
-  assign strobe[47:42] = '0;
+  assign strobe[23] = 1'b0;
+  assign strobe[31:30] = '0;
+  assign strobe[47] = 1'b0;
   assign strobe[55:53] = '0;
   assign strobe[63:59] = '0;
   assign strobe[71:70] = '0;
@@ -1058,10 +1210,10 @@ module hvia_core #(
 
   // What a read of State tells: the read itself, and its counting, are no work of the card.
   assign idle    = arbiter_quiet && async_quiet && manager_quiet && context_quiet && raw_quiet &&
-                   doorbell_quiet && queue_quiet && fetch_quiet && completion_quiet &&
-                   transmit_quiet && receive_quiet && gec_quiet && att_quiet && trace_quiet;
+                   doorbell_quiet && queue_quiet && fetch_quiet && store_quiet && completion_quiet &&
+                   transmit_quiet && receive_quiet && board_quiet_i && att_quiet && trace_quiet;
   assign quiet_o = idle && registers_quiet && counters_quiet;
   assign sd_quiet_o = walker_quiet && sdram_quiet;
-  assign ready_o    = att_ready;
+  assign ready_o    = ready;
 
 endmodule
