@@ -3,7 +3,6 @@
 package drivertest
 
 import (
-	"bytes"
 	"fmt"
 
 	"hvia/att"
@@ -33,8 +32,8 @@ type Card struct {
 	vis     [viCount]viState
 	rawHead [2]uint32 // transmit, receive
 	stored  [][]byte  // frames that wait for a receive entry
-	busy    bool      // the send engine works
-	ready   []int     // VIs with descriptors, in turn
+	busy    bool      // descriptor fetch works
+	ready   []queueID // queues with descriptors to fetch, in turn
 
 	asyncErrors   []uint32 // that wait, as AsyncErrorInfo shows them
 	asyncOverflow bool
@@ -42,15 +41,13 @@ type Card struct {
 }
 
 type viState struct {
-	context   [layout.ViContextSize]byte
-	state     layout.ViState
-	count     int
-	next      uint64
-	handle    uint32
-	sequence  uint32
-	expected  uint32
-	listed    bool
-	inMessage bool
+	context  [layout.ViContextSize]byte
+	state    layout.ViState
+	queues   [2]workQueue // by direction
+	head     receiveHead  // the receive descriptor on the chip
+	message  message      // that is being received
+	sequence uint32
+	expected uint32
 }
 
 func (v *viState) ctx() layout.ViContext { return v.context[:] }
@@ -244,6 +241,11 @@ func (c *Card) carryOut(op layout.CommandOpcode, b layout.Command) (uint32, layo
 		e := att.ReadEntry(&c.table, i)
 		e.Valid = false
 		c.table.WriteEntry(i, e)
+		for i := range c.vis {
+			if h := &c.vis[i].head; h.handle == b.Handle() {
+				h.stale = true
+			}
+		}
 	case layout.CommandOpcodeCreateVi:
 		v := &c.vis[index]
 		if v.state != layout.ViStateFree {
@@ -255,6 +257,7 @@ func (c *Card) carryOut(op layout.CommandOpcode, b layout.Command) (uint32, layo
 		if c.vis[index].state != layout.ViStateIdle {
 			return 0, layout.CommandStatusBadState
 		}
+		c.flush(int(index))
 		c.vis[index].state = layout.ViStateFree
 	case layout.CommandOpcodeConnectVi, layout.CommandOpcodeModifyVi:
 		v := &c.vis[index]
@@ -263,17 +266,15 @@ func (c *Card) carryOut(op layout.CommandOpcode, b layout.Command) (uint32, layo
 		}
 		copy(v.context[:], b.Payload())
 		if op == layout.CommandOpcodeConnectVi {
-			v.sequence, v.expected, v.state, v.inMessage = v.ctx().SendSequence(), v.ctx().ReceiveSequence(), layout.ViStateConnected, false
+			v.sequence, v.expected, v.state, v.message = v.ctx().SendSequence(), v.ctx().ReceiveSequence(), layout.ViStateConnected, message{}
 		}
 	case layout.CommandOpcodeDisconnectVi:
 		v := &c.vis[index]
 		if v.state == layout.ViStateFree {
 			return 0, layout.CommandStatusBadState
 		}
+		c.flush(int(index))
 		v.state = layout.ViStateIdle
-		for v.count > 0 {
-			c.process(int(index))
-		}
 	case layout.CommandOpcodeQueryVi:
 		return uint32(c.vis[index].state), layout.CommandStatusDone
 	case layout.CommandOpcodeResetVi:
@@ -282,218 +283,6 @@ func (c *Card) carryOut(op layout.CommandOpcode, b layout.Command) (uint32, layo
 		return 0, layout.CommandStatusBadOpcode
 	}
 	return 0, layout.CommandStatusDone
-}
-
-// doorbell is the send queue's commit: the address counts only if the queue is empty.
-func (c *Card) doorbell(offset uint32, data []uint32) {
-	index := int(offset / layout.DoorbellPageBytes)
-	v := &c.vis[index]
-	if offset%layout.DoorbellPageBytes != layout.DoorbellSend || len(data) != layout.DoorbellDwords || v.state == layout.ViStateFree || data[0]%layout.DescriptorAlignment != 0 {
-		c.count(layout.CounterDoorbellMalformed)
-		return
-	}
-	c.count(layout.CounterDoorbellSend)
-	if v.count == 0 {
-		v.next, v.handle = uint64(data[1])<<32|uint64(data[0]), data[2]
-	}
-	v.count++
-	c.list(index)
-}
-
-func (c *Card) list(index int) {
-	if v := &c.vis[index]; v.count > 0 && !v.listed {
-		v.listed = true
-		c.ready = append(c.ready, index)
-	}
-	c.kick()
-}
-
-func (c *Card) kick() {
-	if c.busy || len(c.ready) == 0 {
-		return
-	}
-	c.busy = true
-	c.f.after(deviceDelay, func() {
-		c.busy = false
-		if len(c.ready) == 0 {
-			return
-		}
-		index := c.ready[0]
-		c.ready, c.vis[index].listed = c.ready[1:], false
-		if c.vis[index].count > 0 {
-			c.process(index)
-		}
-		c.list(index)
-	})
-}
-
-func (c *Card) translate(handle uint32, va uint64, n uint32, tag uint16, access layout.AttAccess) (pa []driver.Range, ok bool) {
-	if _, err := att.Translate(&c.table, c.limit, att.Handle(handle), va, n, tag, access); err != nil {
-		return nil, false
-	}
-	for n > 0 {
-		t, err := att.Translate(&c.table, c.limit, att.Handle(handle), va, n, tag, access)
-		if err != nil {
-			return nil, false
-		}
-		l := min(n, t.Bytes)
-		pa = append(pa, driver.Range{Address: t.Address, Length: l})
-		va, n = va+uint64(l), n-l
-	}
-	return pa, true
-}
-
-// process takes one descriptor of a VI.
-func (c *Card) process(index int) {
-	v := &c.vis[index]
-	v.count--
-	// Descriptors are 64 bytes at a multiple of 64: one page, one piece.
-	at, ok := c.translate(v.handle, v.next, layout.DescriptorFetchBytes, v.tag(), layout.AttAccessLocal)
-	if !ok || v.next%layout.DescriptorAlignment != 0 {
-		c.count(layout.CounterDescriptorBad)
-		v.count = 0
-		c.async(layout.AsyncErrorPostDescriptor, index)
-		return
-	}
-	pa := at[0].Address
-	d := layout.Descriptor(append([]byte(nil), c.dma(pa, layout.DescriptorFetchBytes)...))
-	if v.count > 0 {
-		v.next, v.handle = d.Next(), d.NextHandle()
-	}
-	moved, bits := c.send(index, d)
-	layout.Descriptor(c.dma(pa, layout.DescriptorSize)).SetLength(moved)
-	echo := uint32(layout.StatusOperationRdmaWrite)
-	c.count(layout.CounterCompletionWritten)
-	c.storeWord(pa+layout.DescriptorStatusOffset, layout.DescriptorStatusDoneMask|bits|echo<<layout.DescriptorStatusOperationLsb)
-}
-
-// send carries out an RDMA write; it returns the bytes moved and the error bits.
-func (c *Card) send(index int, d layout.Descriptor) (uint32, uint32) {
-	v := &c.vis[index]
-	a, s := layout.AddressSegment(d[layout.DescriptorSize:]), layout.DataSegment(d[layout.DescriptorSize+layout.AddressSegmentSize:])
-	n := uint32(0)
-	if d.SegmentCount() == 2 {
-		n = s.Length()
-	}
-	reserved := !bytes.Equal(d[layout.DescriptorReservedOffset:layout.DescriptorImmediateDataOffset], make([]byte, 4)) ||
-		!bytes.Equal(a[layout.AddressSegmentReservedOffset:layout.AddressSegmentSize], make([]byte, 4))
-	switch {
-	case v.state != layout.ViStateConnected:
-		c.count(layout.CounterDescriptorFlushed)
-		return 0, layout.DescriptorStatusFlushedMask
-	case d.Control() != uint16(layout.DescriptorOperationRdmaWrite), d.SegmentCount() < 1, d.SegmentCount() > 2, reserved, a.Address()+uint64(n) < a.Address():
-		return 0, layout.DescriptorStatusFormatErrorMask
-	case d.Length() != n, n > v.ctx().MaxTransferSize():
-		return 0, layout.DescriptorStatusLengthErrorMask
-	}
-	var payload []byte
-	if n > 0 {
-		pa, ok := c.translate(s.Handle(), s.Address(), n, v.tag(), layout.AttAccessLocal)
-		if !ok {
-			return 0, layout.DescriptorStatusProtectionErrorMask
-		}
-		for _, r := range pa {
-			payload = append(payload, c.dma(r.Address, r.Length)...)
-		}
-	}
-	for offset := 0; offset == 0 || offset < len(payload); offset += layout.MaxPayload {
-		part := payload[offset:min(len(payload), offset+layout.MaxPayload)]
-		c.emit(c.frame(index, a, uint64(offset), part, offset == 0, offset+len(part) == len(payload)))
-	}
-	return n, 0
-}
-
-func (c *Card) frame(index int, a layout.AddressSegment, offset uint64, part []byte, first, last bool) []byte {
-	v := &c.vis[index]
-	b := make([]byte, layout.HeaderBytes, layout.HeaderBytes+len(part))
-	e, h := layout.EthernetHeader(b), layout.ViaHeader(b[layout.EthernetHeaderSize:])
-	copy(e.Destination(), v.ctx().PeerMac())
-	copy(e.Source(), c.mac())
-	e.SetEtherType(layout.EtherTypeVia)
-	h.SetOperationVersion(layout.ViaVersion<<layout.ViaHeaderOperationVersionVersionLsb | uint8(layout.FrameOperationRdmaWrite))
-	var flags uint8
-	if first {
-		flags |= layout.ViaHeaderFlagsFirstMask
-	}
-	if last {
-		flags |= layout.ViaHeaderFlagsLastMask
-	}
-	h.SetFlags(flags)
-	h.SetPayloadLength(uint16(len(part)))
-	h.SetDestinationVi(v.ctx().PeerVi())
-	h.SetSourceVi(v.number(index))
-	h.SetSequence(v.sequence)
-	h.SetAddress(a.Address() + offset)
-	h.SetHandle(a.Handle())
-	v.sequence++
-	return append(b, part...)
-}
-
-func (c *Card) mac() []byte {
-	low, high := c.regs[layout.RegisterMacLowOffset], c.regs[layout.RegisterMacHighOffset]
-	return []byte{byte(low), byte(low >> 8), byte(low >> 16), byte(low >> 24), byte(high), byte(high >> 8)}
-}
-
-// emit puts a frame on the wire.
-func (c *Card) emit(frame []byte) {
-	if c.f.Lose != nil && c.f.Lose(c.node.index, frame) {
-		return
-	}
-	for _, n := range c.f.nodes {
-		if n != c.node {
-			c.f.after(wireDelay, func() { n.Card.arrive(frame) })
-		}
-	}
-}
-
-func (c *Card) arrive(frame []byte) {
-	e := layout.EthernetHeader(frame)
-	if c.regs[layout.RegisterControlOffset]&layout.RegisterControlEnableMask == 0 || !bytes.Equal(e.Destination(), c.mac()) {
-		return
-	}
-	if e.EtherType() != layout.EtherTypeVia {
-		c.stored = append(c.stored, frame)
-		c.rawReceive()
-		return
-	}
-	h := layout.ViaHeader(frame[layout.EthernetHeaderSize:])
-	index := int(h.DestinationVi() & 0xff)
-	v := &c.vis[index]
-	first := h.Flags()&layout.ViaHeaderFlagsFirstMask != 0
-	switch {
-	case v.state != layout.ViStateConnected, v.number(index) != h.DestinationVi(), v.ctx().PeerVi() != h.SourceVi(), !bytes.Equal(v.ctx().PeerMac(), e.Source()):
-		c.count(layout.CounterReceiveBadVi)
-		return
-	case int32(h.Sequence()-v.expected) < 0:
-		c.count(layout.CounterReceiveOldSequence)
-		return
-	}
-	gap := h.Sequence() != v.expected
-	v.expected = h.Sequence() + 1
-	if gap {
-		c.count(layout.CounterReceiveGap)
-	}
-	if !first && (gap || !v.inMessage) {
-		if v.inMessage {
-			c.count(layout.CounterReceiveAborted)
-			c.async(layout.AsyncErrorRdmaWriteAbort, index)
-		}
-		v.inMessage = false
-		return
-	}
-	v.inMessage = h.Flags()&layout.ViaHeaderFlagsLastMask == 0
-	pa, ok := c.translate(h.Handle(), h.Address(), uint32(h.PayloadLength()), v.tag(), layout.AttAccessRemoteWrite)
-	if !ok || v.ctx().Attributes()&layout.ViContextAttributesEnableRdmaWriteMask == 0 {
-		c.count(layout.CounterReceiveProtection)
-		c.async(layout.AsyncErrorRdmaWriteProtection, index)
-		v.inMessage = false
-		return
-	}
-	data := frame[layout.HeaderBytes:]
-	for _, r := range pa {
-		c.store(r.Address, data[:r.Length])
-		data = data[r.Length:]
-	}
 }
 
 // ring returns an entry of a raw ring, if there is one to take.
