@@ -15,14 +15,17 @@ module doorbell_checker (
     input logic         db_wend_i,
     input logic         db_valid_o,
     input logic         db_ready_i,
+    input logic         db_receive_o,
     input logic [7:0]   db_vi_o,
     input logic [63:0]  db_va_o,
     input logic [31:0]  db_handle_o,
     input logic         async_valid_o,
     input logic         stat_doorbell_send_o,
+    input logic         stat_doorbell_receive_o,
     input logic         stat_doorbell_malformed_o,
     input logic         quiet_o,
     input logic [1:0]   phase_q,
+    input logic         receive_q,
     input logic [7:0]   vi_q,
     input logic [31:0]  low_q,
     input logic [31:0]  high_q,
@@ -30,11 +33,14 @@ module doorbell_checker (
 );
 
   logic         quiet_q, stalled_q, waiting_q;
-  logic [178:0] now, was_q;
+  logic         good;
+  logic [180:0] now, was_q;
   logic [55:0]  beat_q;
-  logic [103:0] commit_q;
+  logic [104:0] commit, commit_q;
 
-  assign now = {phase_q, vi_q, low_q, high_q, db_valid_o, db_vi_o, db_va_o, db_handle_o};
+  assign good   = stat_doorbell_send_o || stat_doorbell_receive_o;
+  assign commit = {db_receive_o, db_vi_o, db_va_o, db_handle_o};
+  assign now    = {phase_q, receive_q, vi_q, low_q, high_q, db_valid_o, commit};
 
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) begin
@@ -47,7 +53,7 @@ module doorbell_checker (
       waiting_q <= db_valid_o && !db_ready_i;
       if (quiet_o) was_q <= now;
       if (db_wvalid_i) beat_q <= {db_waddr_i, db_wdata_i, db_wbe_i};
-      if (db_valid_o) commit_q <= {db_vi_o, db_va_o, db_handle_o};
+      if (db_valid_o) commit_q <= commit;
 
       if (quiet_q) begin
         assert (now == was_q)
@@ -60,7 +66,7 @@ module doorbell_checker (
       assert (!(db_wend_i && db_wvalid_i))
       else $error("doorbell: the end of a burst in the clock of a dword");
       if (waiting_q) begin
-        assert (db_valid_o && {db_vi_o, db_va_o, db_handle_o} == commit_q)
+        assert (db_valid_o && commit == commit_q)
         else $error("doorbell: a commit changed or vanished before it was taken");
       end
       if (db_valid_o) begin
@@ -70,11 +76,13 @@ module doorbell_checker (
       assert (phase_q != 2'd3)
       else $error("doorbell: phase 3 does not exist");
       if (third) begin
-        assert (stat_doorbell_send_o != stat_doorbell_malformed_o)
+        assert (good != stat_doorbell_malformed_o)
         else $error("doorbell: a third dword is either a doorbell or malformed");
       end
-      assert (!(stat_doorbell_send_o && (async_valid_o || !enable_i)))
+      assert (!(good && (async_valid_o || !enable_i || !third)))
       else $error("doorbell: committed while disabled or in error");
+      assert (!(stat_doorbell_send_o && stat_doorbell_receive_o))
+      else $error("doorbell: one doorbell for two queues");
     end
   end
 
