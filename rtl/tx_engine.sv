@@ -1,19 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Transmit engine. Takes descriptors from descriptor_fetch and raw frames from raw_port, in turn when
-// both wait, and builds frames in the packet buffer: an RDMA write is cut into frames of at most
-// `MaxPayload` bytes, each with a header of its own (target address, sequence number, First and
-// Last), the header first, while the DMA for the payload is on its way. One frame at a time, one
+// both wait, and builds frames in the packet buffer: a Send or an RDMA write is cut into frames of at
+// most `MaxPayload` bytes, each with a header of its own (address or offset, sequence number, First
+// and Last), the header first, while the DMA for the payload is on its way. One frame at a time, one
 // message after the other, so completions keep the order of the descriptors.
 //
-// The first translation of a message checks all of its bytes, so a message is refused as a whole
-// before its first frame leaves; only memory that is deregistered in between, a bus error or a
-// disconnect can end it later. Then nothing of the failing frame is sent and the message stays
-// unfinished at the receiver. The VI's state is looked at before every frame, so that a disconnect
-// waits for one frame at most.
+// Gather: the payload is the bytes of the data segments in order. The first chunk of the descriptor
+// comes with it; further ones are asked for as soon as the last segment of the one before is the
+// present segment, so that the read of the chunk runs beside the payload's. Each run of bytes that a
+// segment gives to a frame is one job of dma_read; the packer joins them. Segments of 0 bytes are
+// passed over unseen.
 //
-// A message of 0 bytes is one frame without payload; its data segment is not looked at.
+// The first translation of a segment checks all of its bytes, so a message of one segment is refused
+// as a whole before its first frame leaves. What fails later (a segment, a chunk, the bus, segments
+// whose sum is not Length) drops the frame under construction, and the message stays unfinished at
+// the receiver. What is fetched ahead and fails counts only when it is needed. The last frame needs
+// all segments: its last beat is held back here until no byte is left over in them. It is held behind
+// the packer, not in the DMA: the chunk that it waits for comes over the same bus.
+//
+// The VI's state is looked at before every frame, so that a disconnect waits for one frame at most.
 module tx_engine #(
+    parameter int unsigned W = 32,             // host bus and packet buffer
     parameter int unsigned MaxOutstanding = 1  // of dma_read
 ) (
     input  logic         clk_i,
@@ -25,18 +33,21 @@ module tx_engine #(
     output logic         desc_ready_o,
     input  logic [7:0]   desc_vi_i,
     input  logic [15:0]  desc_seq_i,
+    input  logic [63:0]  desc_va_i,
     input  logic [31:0]  desc_pa_i,
     input  logic [31:0]  desc_handle_i,
-    input  logic [15:0]  desc_control_i,
-    input  logic [15:0]  desc_seg_count_i,
-    input  logic [31:0]  desc_immediate_i,
-    input  logic [31:0]  desc_length_i,
-    input  logic [63:0]  desc_remote_va_i,
-    input  logic [31:0]  desc_remote_handle_i,
-    input  logic [63:0]  desc_data_va_i,
-    input  logic [31:0]  desc_data_handle_i,
-    input  logic [31:0]  desc_data_len_i,
+    input  logic [511:0] desc_chunk_i,
     input  logic [31:0]  desc_status_i,
+
+    // Further chunks of the descriptor that was taken.
+    output logic         txc_valid_o,
+    input  logic         txc_ready_i,
+    output logic [7:0]   txc_vi_o,
+    output logic [63:0]  txc_va_o,
+    output logic [31:0]  txc_handle_o,
+    input  logic         txc_done_i,
+    input  logic         txc_err_i,
+    input  logic [511:0] chunk_data_i,
 
     // Raw frames, sent as they are.
     input  logic         rawtx_valid_i,
@@ -80,7 +91,7 @@ module tx_engine #(
     input  logic         req_ready_i,
     output logic [31:0]  req_addr_o,
     output logic [9:0]   req_len_o,
-    input  logic [31:0]  rdata_i,
+    input  logic [W-1:0] rdata_i,
     input  logic         rvalid_i,
     output logic         rready_o,
     input  logic         rlast_i,
@@ -90,8 +101,8 @@ module tx_engine #(
     input  logic         tx_slot_ready_i,
     output logic         tx_wvalid_o,
     input  logic         tx_wready_i,
-    output logic [31:0]  tx_wdata_o,
-    output logic [2:0]   tx_wbytes_o,
+    output logic [W-1:0] tx_wdata_o,
+    output logic [$clog2(W/8):0] tx_wbytes_o,
     output logic         tx_wlast_o,
     output logic         tx_wabort_o,
     output logic [7:0]   tx_wvi_o,
@@ -121,9 +132,17 @@ module tx_engine #(
 
   localparam int unsigned EthBytes    = hvia_pkg::EthernetHeaderSize;
   localparam int unsigned HeaderBytes = hvia_pkg::EthernetHeaderSize + hvia_pkg::ViaHeaderSize;
-  localparam int unsigned HeaderWords = (HeaderBytes + 3) / 4;
-  localparam int unsigned HeaderTail  = HeaderBytes - 4 * (HeaderWords - 1);
-  localparam int unsigned HeaderBits  = HeaderWords * 32;
+  localparam int unsigned Lanes       = W / 8;
+  localparam int unsigned LaneW       = $clog2(Lanes);
+  localparam int unsigned HeaderWords = (HeaderBytes + Lanes - 1) / Lanes;
+  localparam int unsigned HeaderTail  = HeaderBytes - Lanes * (HeaderWords - 1);
+  localparam int unsigned HeaderBits  = HeaderWords * W;
+  localparam int unsigned ChunkBytes  = hvia_pkg::DescriptorFetchBytes;
+  localparam int unsigned SegBits     = 8 * hvia_pkg::DataSegmentSize;
+  localparam int unsigned ChunkSegs   = ChunkBytes / hvia_pkg::DataSegmentSize;
+  // The two segments of the first chunk.
+  localparam int unsigned SegmentA    = 8 * hvia_pkg::DescriptorSize;
+  localparam int unsigned SegmentB    = SegmentA + SegBits;
   localparam logic [31:0] MaxPayload  = {16'd0, hvia_pkg::MaxPayload};
   // Every bit that says a descriptor must not be executed.
   localparam logic [31:0] ErrorMask =
@@ -139,21 +158,40 @@ module tx_engine #(
   typedef enum logic [2:0] {Idle, Check, Frame, Finish, RawCheck, RawFrame} state_e;
   state_e state_q, state_d;
 
-  // The message.
+  // The message. `remote_q` is the header's address: of an RDMA write the target of this frame's
+  // payload, of a Send the message's length and the payload's offset in it, which counts up alike.
   logic [7:0]  vi_q;
-  logic [15:0] seq_q, control_q, segments_q;
-  logic [31:0] pa_q, handle_q, immediate_q, remote_handle_q, data_handle_q;
+  logic [15:0] seq_q;
+  logic [1:0]  operation_q;
+  logic        immediate_flag_q, malformed_q;
+  logic [31:0] pa_q, handle_q, immediate_q, remote_handle_q;
   logic [31:0] total_q, left_q, status_q, sequence_q;
-  logic [63:0] remote_q, data_q;
+  logic [63:0] remote_q;
   logic        first_q;
+  // The present segment, from its first byte that was not asked for on.
+  logic [63:0] seg_va_q;
+  logic [31:0] seg_handle_q, seg_left_q;
+  logic [7:0]  segs_q;        // segments behind it
+  // Those of them that are here: `places_q`, from bit 0 of `chunk_q` on.
+  logic [8*ChunkBytes-1:0] chunk_q;
+  logic [2:0]  places_q;
+  logic [63:0] txc_va_q;
+  logic        ask_q, wait_q, chunk_err_q;
   // The frame.
   logic [HeaderBits-1:0] header_q;
   logic [3:0]  word_q;        // header words that are in the packer
   logic [31:0] payload_q;
-  logic        last_q, built_q, open_q;
+  logic [15:0] need_q;        // payload that no job reads yet
+  logic        last_q, built_q;
+  // The job that runs, and the last beat of a frame that may not be committed yet.
+  logic        open_q, lead_q, final_q;
+  logic [31:0] use_handle_q;
+  logic             hold_valid_q;
+  logic [W-1:0]     hold_data_q;
+  logic [LaneW:0]   hold_bytes_q;
   logic        raw_turn_q;    // a raw frame goes next if both wait
 
-  logic        take_desc, take_raw, raw;
+  logic        take_desc, take_raw, raw, framed;
   logic        refused, start, start_raw, frame_end, frame_fail, raw_end, sent_some;
   logic [31:0] reason;
 
@@ -163,10 +201,25 @@ module tx_engine #(
   assign desc_ready_o  = take_desc;
   assign rawtx_ready_o = take_raw;
   assign raw           = (state_q == RawCheck) | (state_q == RawFrame);
+  assign framed        = (state_q == Frame) | (state_q == RawFrame);
   assign rd_vi_o       = (state_q == Idle) ? desc_vi_i : vi_q;
 
-  logic unused_length;
-  assign unused_length = ^desc_length_i;
+  // What a descriptor says.
+  logic [1:0]         in_operation;
+  logic               in_rdma, in_malformed;
+  logic [15:0]        in_count;
+  logic [31:0]        in_length;
+  logic [SegBits-1:0] in_segment;  // the first data segment
+  logic               unused_chunk;
+  assign in_operation = desc_chunk_i[8*hvia_pkg::DescriptorControlOffset + hvia_pkg::DescriptorControlOperationLsb +: 2];
+  assign in_rdma      = in_operation == hvia_pkg::DescriptorOperationRdmaWrite;
+  // Data segments; an RDMA write without address segment gets more than any descriptor has.
+  assign in_count     = desc_chunk_i[8*hvia_pkg::DescriptorSegmentCountOffset +: 16] - {15'd0, in_rdma};
+  assign in_length    = desc_chunk_i[8*hvia_pkg::DescriptorLengthOffset +: 32];
+  assign in_segment   = in_rdma ? desc_chunk_i[SegmentB +: SegBits] : desc_chunk_i[SegmentA +: SegBits];
+  assign in_malformed = (~in_rdma & (in_operation != hvia_pkg::DescriptorOperationSend)) |
+                        (in_count > hvia_pkg::MaxDataSegments[15:0]);
+  assign unused_chunk = ^desc_chunk_i[8*hvia_pkg::DescriptorSize-1:0];
 
   // Sequence numbers.
   logic [31:0] seq_mem[0:255];
@@ -198,7 +251,8 @@ module tx_engine #(
   assign ctx_peer_vi    = rd_ctx_i[8*hvia_pkg::ViContextPeerViOffset +: 16];
   assign unused_ctx     = ^rd_ctx_i[7:3];
 
-  // What speaks against the message, or against going on with it.
+  // What speaks against the message, or against going on with it. Length and offset of a Send cannot
+  // wrap.
   logic [64:0] remote_end;
   logic        wraps;
   assign remote_end = {1'b0, remote_q} + {33'd0, left_q};
@@ -209,9 +263,7 @@ module tx_engine #(
       reason = status_q & ErrorMask;
     end else if (ctx_state != hvia_pkg::ViStateConnected) begin
       reason[hvia_pkg::DescriptorStatusFlushedBit] = 1'b1;
-    end else if ((control_q[hvia_pkg::DescriptorControlOperationLsb +: 2] !=
-                  hvia_pkg::DescriptorOperationRdmaWrite) |
-                 ((segments_q != 16'd1) & (segments_q != 16'd2)) | wraps) begin
+    end else if (malformed_q | wraps) begin
       reason[hvia_pkg::DescriptorStatusFormatErrorBit] = 1'b1;
     end else if (left_q > ctx_max) begin
       reason[hvia_pkg::DescriptorStatusLengthErrorBit] = 1'b1;
@@ -240,13 +292,14 @@ module tx_engine #(
     flags = 8'd0;
     flags[hvia_pkg::ViaHeaderFlagsFirstBit]     = first_q;
     flags[hvia_pkg::ViaHeaderFlagsLastBit]      = last;
-    flags[hvia_pkg::ViaHeaderFlagsImmediateBit] = control_q[hvia_pkg::DescriptorControlImmediateBit];
+    flags[hvia_pkg::ViaHeaderFlagsImmediateBit] = immediate_flag_q;
     header = '0;
     header[8*hvia_pkg::EthernetHeaderDestinationOffset +: 48] = ctx_peer_mac;
     header[8*hvia_pkg::EthernetHeaderSourceOffset +: 48]      = mac_i;
     header[8*hvia_pkg::EthernetHeaderEtherTypeOffset +: 16]   = be16(hvia_pkg::EtherTypeVia);
     header[8*(EthBytes+hvia_pkg::ViaHeaderOperationVersionOffset)+hvia_pkg::ViaHeaderOperationVersionOperationLsb +: 4] =
-        hvia_pkg::FrameOperationRdmaWrite;
+        (operation_q == hvia_pkg::DescriptorOperationRdmaWrite) ? hvia_pkg::FrameOperationRdmaWrite :
+                                                                  hvia_pkg::FrameOperationSend;
     header[8*(EthBytes+hvia_pkg::ViaHeaderOperationVersionOffset)+hvia_pkg::ViaHeaderOperationVersionVersionLsb +: 4] =
         hvia_pkg::ViaVersion;
     header[8*(EthBytes+hvia_pkg::ViaHeaderFlagsOffset) +: 8]          = flags;
@@ -257,22 +310,48 @@ module tx_engine #(
     header[8*(EthBytes+hvia_pkg::ViaHeaderAddressOffset) +: 32]       = be32(remote_q[63:32]);
     header[8*(EthBytes+hvia_pkg::ViaHeaderAddressOffset)+32 +: 32]    = be32(remote_q[31:0]);
     header[8*(EthBytes+hvia_pkg::ViaHeaderHandleOffset) +: 32]        = be32(remote_handle_q);
-    if (control_q[hvia_pkg::DescriptorControlImmediateBit]) begin
+    if (immediate_flag_q) begin
       header[8*(EthBytes+hvia_pkg::ViaHeaderImmediateOffset) +: 32] = be32(immediate_q);
     end
   end
 
+  // Segments. One step passes on to the next that is here; the chunk behind is fetched in time.
+  logic step, fetch, chunk_here;
+  logic missing, excess, cut_off, walk_fail;
+  assign step  = ((state_q == Check) | (state_q == Frame)) & (seg_left_q == 32'd0) & (segs_q != 8'd0) &
+                 (places_q != 3'd0);
+  assign fetch = ((state_q == Frame) | ((state_q == Check) & ~first_q)) & (segs_q != 8'd0) & (places_q == 3'd0) &
+                 ~ask_q & ~wait_q & ~chunk_err_q & ~frame_fail & ~refused;
+  assign chunk_here   = wait_q & txc_done_i;
+  assign txc_valid_o  = ask_q;
+  assign txc_vi_o     = vi_q;
+  assign txc_va_o     = txc_va_q;
+  assign txc_handle_o = handle_q;
+
+  // The segments end before the payload, or go on after the message, or one that is needed cannot be
+  // reached. A job that runs is waited for: it comes first, so its error does, too.
+  assign missing   = (seg_left_q == 32'd0) & (segs_q == 8'd0) & (need_q != 16'd0);
+  assign excess    = (seg_left_q != 32'd0) & (need_q == 16'd0) & last_q;
+  assign cut_off   = (seg_left_q == 32'd0) & (segs_q != 8'd0) & (places_q == 3'd0) & chunk_err_q &
+                     ((need_q != 16'd0) | last_q);
+  assign walk_fail = (state_q == Frame) & ~open_q & (missing | excess | cut_off);
+
   // Payload.
-  logic        job_valid, job_ready, job_translated, job_done, dma_quiet;
-  logic [2:0]  job_err;
-  logic        beat_valid, beat_ready, beat_last;
-  logic [31:0] beat_data;
-  logic [1:0]  beat_offset;
-  logic [2:0]  beat_bytes;
-  assign job_valid = (start & (payload != 32'd0)) | start_raw;
+  logic             job_valid, job_ready, job_take, job_translated, job_done, job_bad, dma_quiet;
+  logic [2:0]       job_err;
+  logic [15:0]      need, job_len;
+  logic             beat_valid, beat_ready, beat_last;
+  logic [W-1:0]     beat_data;
+  logic [LaneW-1:0] beat_offset;
+  logic [LaneW:0]   beat_bytes;
+  assign need      = framed ? need_q : raw ? left_q[15:0] : payload[15:0];
+  assign job_len   = (seg_left_q < {16'd0, need}) ? seg_left_q[15:0] : need;
+  assign job_valid = (start | start_raw | framed) & (need != 16'd0) & (seg_left_q != 32'd0) & ~job_bad;
+  assign job_take  = job_valid & job_ready;
+  assign job_bad   = open_q & job_done & (job_err != hvia_pkg::AttErrorNone);
 
   dma_read #(
-      .W(32),
+      .W(W),
       .MaxOutstanding(MaxOutstanding)
   ) u_dma (
       .clk_i,
@@ -280,10 +359,10 @@ module tx_engine #(
       .job_valid_i(job_valid),
       .job_ready_o(job_ready),
       .job_physical_i(raw),
-      .job_handle_i(data_handle_q),
-      .job_va_i(data_q),
-      .job_len_i(raw ? left_q[15:0] : payload[15:0]),
-      .job_bound_i(left_q),
+      .job_handle_i(seg_handle_q),
+      .job_va_i(seg_va_q),
+      .job_len_i(job_len),
+      .job_bound_i(seg_left_q),
       .job_tag_i(ctx_tag),
       .job_access_i(hvia_pkg::AttAccessLocal),
       .job_translated_o(job_translated),
@@ -320,67 +399,78 @@ module tx_engine #(
   assign att_req_vi_o = vi_q;
 
   // Header and payload become one stream.
-  logic        in_header, header_last, pack_valid, pack_ready, pack_last, pack_quiet, out_last;
-  logic [31:0] pack_data;
-  logic [1:0]  pack_offset;
-  logic [2:0]  pack_bytes;
-  logic [3:0]  unused_strb;
+  logic             in_header, header_last, pack_valid, pack_ready, pack_last, pack_quiet;
+  logic [W-1:0]     pack_data;
+  logic [LaneW-1:0] pack_offset;
+  logic [LaneW:0]   pack_bytes;
+  logic             out_valid, out_ready, out_last;
+  logic [W-1:0]     out_data;
+  logic [LaneW:0]   out_bytes;
+  logic [Lanes-1:0] unused_strb;
   assign in_header   = (state_q == Frame) & (word_q != HeaderWords[3:0]);
   assign header_last = word_q == HeaderWords[3:0] - 4'd1;
-  assign pack_valid  = in_header | (((state_q == Frame) | (state_q == RawFrame)) & beat_valid);
-  assign pack_data   = in_header ? header_q[31:0] : beat_data;
-  assign pack_offset = in_header ? 2'd0 : beat_offset;
-  assign pack_bytes  = ~in_header ? beat_bytes : header_last ? HeaderTail[2:0] : 3'd4;
-  assign pack_last   = in_header ? header_last & (payload_q == 32'd0) : beat_last;
-  assign beat_ready  = pack_ready & ~in_header & ((state_q == Frame) | (state_q == RawFrame));
+  assign pack_valid  = in_header | (framed & beat_valid);
+  assign pack_data   = in_header ? header_q[W-1:0] : beat_data;
+  assign pack_offset = in_header ? '0 : beat_offset;
+  assign pack_bytes  = ~in_header ? beat_bytes : header_last ? HeaderTail[LaneW:0] : Lanes[LaneW:0];
+  assign pack_last   = in_header ? header_last & (payload_q == 32'd0) : beat_last & final_q;
+  assign beat_ready  = pack_ready & ~in_header & framed;
 
   byte_packer #(
-      .W(32)
+      .W(W)
   ) u_packer (
       .clk_i,
       .rst_ni,
       .clear_i(tx_wabort_o),
-      .start_lane_i(2'd0),
+      .start_lane_i('0),
       .in_valid_i(pack_valid),
       .in_ready_o(pack_ready),
       .in_data_i(pack_data),
       .in_offset_i(pack_offset),
       .in_bytes_i(pack_bytes),
       .in_last_i(pack_last),
-      .out_valid_o(tx_wvalid_o),
-      .out_ready_i(tx_wready_i),
-      .out_data_o(tx_wdata_o),
+      .out_valid_o(out_valid),
+      .out_ready_i(out_ready),
+      .out_data_o(out_data),
       .out_strb_o(unused_strb),
-      .out_bytes_o(tx_wbytes_o),
+      .out_bytes_o(out_bytes),
       .out_last_o(out_last),
       .quiet_o(pack_quiet)
   );
-  assign tx_wlast_o = out_last;
-  assign tx_wvi_o   = raw ? 8'd0 : vi_q;
-  assign tx_wseq_o  = raw ? 16'd0 : seq_q;
+
+  // The last beat commits the frame.
+  logic cleared, pass;
+  assign cleared     = ~(state_q == Frame) | ~last_q | ((seg_left_q == 32'd0) & (segs_q == 8'd0));
+  assign pass        = ~out_last | cleared;
+  assign out_ready   = ~pass | tx_wready_i;
+  assign tx_wvalid_o = hold_valid_q ? cleared : out_valid & pass;
+  assign tx_wdata_o  = hold_valid_q ? hold_data_q : out_data;
+  assign tx_wbytes_o = hold_valid_q ? hold_bytes_q : out_bytes;
+  assign tx_wlast_o  = hold_valid_q | out_last;
+  assign tx_wvi_o    = raw ? 8'd0 : vi_q;
+  assign tx_wseq_o   = raw ? 16'd0 : seq_q;
 
   // A frame ends well when its last beat is in the buffer and the DMA agrees.
-  logic built, job_good, job_bad, framed, ended;
+  logic built, job_good, ended;
   assign built       = built_q | (tx_wvalid_o & tx_wready_i & tx_wlast_o);
   assign job_good    = ~open_q | (job_done & (job_err == hvia_pkg::AttErrorNone));
-  assign job_bad     = open_q & job_done & (job_err != hvia_pkg::AttErrorNone);
-  assign framed      = (state_q == Frame) | (state_q == RawFrame);
   assign ended       = framed & built & job_good;
-  assign tx_wabort_o = framed & job_bad;
+  assign tx_wabort_o = (framed & job_bad) | walk_fail;
   assign frame_end   = (state_q == Frame) & ended;
-  assign frame_fail  = (state_q == Frame) & job_bad;
+  assign frame_fail  = (state_q == Frame) & (job_bad | walk_fail);
   assign raw_end     = (state_q == RawFrame) & (ended | job_bad);
 
-  // One completion waits here while the next message begins.
+  // One completion waits here while the next message begins. A chunk that is under way belongs to
+  // this message: it is waited for.
   logic        cpl_valid_q, cpl_load;
   logic [7:0]  cpl_vi_q;
   logic [15:0] cpl_seq_q;
   logic [31:0] cpl_pa_q, cpl_handle_q, cpl_length_q, cpl_status_q;
-  assign cpl_load = (state_q == Finish) & (~cpl_valid_q | cpl_ready_i);
+  assign cpl_load = (state_q == Finish) & ~ask_q & ~wait_q & (~cpl_valid_q | cpl_ready_i);
 
   logic [2:0] echo;
   always_comb begin
-    unique case (control_q[hvia_pkg::DescriptorControlOperationLsb +: 2])
+    unique case (operation_q)
       hvia_pkg::DescriptorOperationRdmaWrite: echo = hvia_pkg::StatusOperationRdmaWrite;
       hvia_pkg::DescriptorOperationRdmaRead:  echo = hvia_pkg::StatusOperationRdmaRead;
       default:                                echo = hvia_pkg::StatusOperationSend;
@@ -415,6 +505,9 @@ module tx_engine #(
       raw_turn_q   <= 1'b0;
       built_q      <= 1'b0;
       open_q       <= 1'b0;
+      hold_valid_q <= 1'b0;
+      ask_q        <= 1'b0;
+      wait_q       <= 1'b0;
       cpl_valid_q  <= 1'b0;
       rawtx_done_o <= 1'b0;
       rawtx_err_o  <= 1'b0;
@@ -424,13 +517,17 @@ module tx_engine #(
       rawtx_err_o  <= raw_end & job_bad;
       if (take_desc) raw_turn_q <= 1'b1;
       else if (take_raw) raw_turn_q <= 1'b0;
-      if (start | start_raw) begin
-        built_q <= 1'b0;
-        open_q  <= job_valid;
-      end else if (framed) begin
-        built_q <= built;
-        if (job_done) open_q <= 1'b0;
-      end
+      if (start | start_raw) built_q <= 1'b0;
+      else if (framed) built_q <= built;
+      if (job_take) open_q <= 1'b1;
+      else if (job_done) open_q <= 1'b0;
+      if (tx_wabort_o) hold_valid_q <= 1'b0;
+      else if (out_valid & ~pass) hold_valid_q <= 1'b1;
+      else if (tx_wvalid_o & tx_wready_i) hold_valid_q <= 1'b0;
+      if (fetch) ask_q <= 1'b1;
+      else if (txc_ready_i) ask_q <= 1'b0;
+      if (ask_q & txc_ready_i) wait_q <= 1'b1;
+      else if (txc_done_i) wait_q <= 1'b0;
       if (cpl_load) cpl_valid_q <= 1'b1;
       else if (cpl_ready_i) cpl_valid_q <= 1'b0;
     end
@@ -438,35 +535,86 @@ module tx_engine #(
 
   always_ff @(posedge clk_i) begin
     if (take_desc) begin
-      vi_q            <= desc_vi_i;
-      seq_q           <= desc_seq_i;
-      pa_q            <= desc_pa_i;
-      handle_q        <= desc_handle_i;
-      control_q       <= desc_control_i;
-      segments_q      <= desc_seg_count_i;
-      immediate_q     <= desc_immediate_i;
-      remote_q        <= desc_remote_va_i;
-      remote_handle_q <= desc_remote_handle_i;
-      data_handle_q   <= desc_data_handle_i;
-      data_q          <= desc_data_va_i;
-      total_q         <= (desc_seg_count_i == 16'd1) ? 32'd0 : desc_data_len_i;
-      left_q          <= (desc_seg_count_i == 16'd1) ? 32'd0 : desc_data_len_i;
-      status_q        <= desc_status_i;
-      first_q         <= 1'b1;
+      vi_q             <= desc_vi_i;
+      seq_q            <= desc_seq_i;
+      pa_q             <= desc_pa_i;
+      handle_q         <= desc_handle_i;
+      operation_q      <= in_operation;
+      immediate_flag_q <= desc_chunk_i[8*hvia_pkg::DescriptorControlOffset + hvia_pkg::DescriptorControlImmediateBit];
+      immediate_q      <= desc_chunk_i[8*hvia_pkg::DescriptorImmediateDataOffset +: 32];
+      malformed_q      <= in_malformed;
+      remote_q         <= in_rdma ? desc_chunk_i[SegmentA + 8*hvia_pkg::AddressSegmentAddressOffset +: 64] :
+                                    {in_length, 32'd0};
+      remote_handle_q  <= in_rdma ? desc_chunk_i[SegmentA + 8*hvia_pkg::AddressSegmentHandleOffset +: 32] : 32'd0;
+      total_q          <= in_length;
+      left_q           <= in_length;
+      status_q         <= desc_status_i;
+      first_q          <= 1'b1;
     end else if (take_raw) begin
-      data_q <= {32'd0, rawtx_pa_i};
       left_q <= {21'd0, rawtx_len_i};
     end else if (refused) begin
       status_q <= reason;
     end else if (frame_fail) begin
-      if (job_err == hvia_pkg::AttErrorBackend) status_q[hvia_pkg::DescriptorStatusTransportErrorBit] <= 1'b1;
-      else status_q[hvia_pkg::DescriptorStatusProtectionErrorBit] <= 1'b1;
+      if (job_bad & (job_err == hvia_pkg::AttErrorBackend)) begin
+        status_q[hvia_pkg::DescriptorStatusTransportErrorBit] <= 1'b1;
+      end else if (job_bad | cut_off) begin
+        status_q[hvia_pkg::DescriptorStatusProtectionErrorBit] <= 1'b1;
+      end else begin
+        status_q[hvia_pkg::DescriptorStatusLengthErrorBit] <= 1'b1;
+      end
     end else if (frame_end) begin
       remote_q   <= remote_q + {32'd0, payload_q};
-      data_q     <= data_q + {32'd0, payload_q};
       left_q     <= left_q - payload_q;
       sequence_q <= sequence_q + 32'd1;
       first_q    <= 1'b0;
+    end
+
+    if (take_desc) begin
+      seg_va_q     <= in_segment[8*hvia_pkg::DataSegmentAddressOffset +: 64];
+      seg_handle_q <= in_segment[8*hvia_pkg::DataSegmentHandleOffset +: 32];
+      seg_left_q   <= (in_count == 16'd0) ? 32'd0 : in_segment[8*hvia_pkg::DataSegmentLengthOffset +: 32];
+      segs_q       <= (in_count == 16'd0) ? 8'd0 : in_count[7:0] - 8'd1;
+    end else if (take_raw) begin
+      seg_va_q   <= {32'd0, rawtx_pa_i};
+      seg_left_q <= {21'd0, rawtx_len_i};
+    end else if (job_take) begin
+      seg_va_q   <= seg_va_q + {48'd0, job_len};
+      seg_left_q <= seg_left_q - {16'd0, job_len};
+    end else if (step) begin
+      seg_va_q     <= chunk_q[8*hvia_pkg::DataSegmentAddressOffset +: 64];
+      seg_handle_q <= chunk_q[8*hvia_pkg::DataSegmentHandleOffset +: 32];
+      seg_left_q   <= chunk_q[8*hvia_pkg::DataSegmentLengthOffset +: 32];
+      segs_q       <= segs_q - 8'd1;
+    end
+
+    // Behind the first segment of a Send there is another one in the first chunk.
+    if (take_desc) begin
+      chunk_q     <= desc_chunk_i >> SegmentB;
+      places_q    <= {2'd0, ~in_rdma};
+      chunk_err_q <= 1'b0;
+      txc_va_q    <= desc_va_i + 64'(ChunkBytes);
+    end else if (chunk_here) begin
+      chunk_q     <= chunk_data_i;
+      places_q    <= txc_err_i ? 3'd0 : ChunkSegs[2:0];
+      chunk_err_q <= txc_err_i;
+      txc_va_q    <= txc_va_q + 64'(ChunkBytes);
+    end else if (step) begin
+      chunk_q  <= chunk_q >> SegBits;
+      places_q <= places_q - 3'd1;
+    end
+
+    if (job_take) begin
+      use_handle_q <= seg_handle_q;
+      need_q       <= need - job_len;
+      lead_q       <= ~framed | (need_q == payload_q[15:0]);
+      final_q      <= need == job_len;
+    end else if (start | start_raw) begin
+      need_q <= need;
+    end
+
+    if (out_valid & ~pass) begin
+      hold_data_q  <= out_data;
+      hold_bytes_q <= out_bytes;
     end
 
     if (start) begin
@@ -476,7 +624,7 @@ module tx_engine #(
       sequence_q <= number;
       word_q     <= 4'd0;
     end else if (in_header & pack_ready) begin
-      header_q <= {32'd0, header_q[HeaderBits-1:32]};
+      header_q <= header_q >> W;
       word_q   <= word_q + 4'd1;
     end
 
@@ -501,10 +649,12 @@ module tx_engine #(
   assign cpl_status_o = cpl_status_q;
   assign cpl_write_o  = 1'b1;
 
-  // Draining. A descriptor counts from the clock it is offered until its completion was taken.
+  // Draining. A descriptor counts from the clock it is offered until its completion was taken; the
+  // handle of a segment only while a job with it runs, which is when a translation by it is in use.
   logic message;
   assign message       = (state_q == Check) | (state_q == Frame) | (state_q == Finish);
-  assign handle_busy_o = (message & ((handle_q == drain_handle_i) | (data_handle_q == drain_handle_i))) |
+  assign handle_busy_o = (message & (handle_q == drain_handle_i)) |
+                         (open_q & ~raw & (use_handle_q == drain_handle_i)) |
                          (cpl_valid_q & (cpl_handle_q == drain_handle_i)) |
                          (desc_valid_i & (desc_handle_i == drain_handle_i));
   assign vi_busy_o     = (message & (vi_q == drain_vi_i)) | (cpl_valid_q & (cpl_vi_q == drain_vi_i)) |
@@ -515,19 +665,20 @@ module tx_engine #(
   assign stat_transmit_aborted_o = (frame_fail | refused) & sent_some;
 
   // The last payload beat is taken at least a clock before the frame ends.
-  logic payload_read;
-  assign payload_read  = (state_q == Frame) & beat_valid & beat_ready & beat_last;
-  assign trace_valid_o = (state_q == Frame) & (job_translated | payload_read | frame_end);
+  logic translated, payload_read;
+  assign translated    = (state_q == Frame) & job_translated & lead_q;
+  assign payload_read  = (state_q == Frame) & beat_valid & beat_ready & beat_last & final_q;
+  assign trace_valid_o = translated | payload_read | frame_end;
   assign trace_event_o = frame_end ? hvia_pkg::TraceEventFrameBuilt :
                          payload_read ? hvia_pkg::TraceEventPayloadRead : hvia_pkg::TraceEventSendTranslated;
   assign trace_vi_o    = vi_q;
   assign trace_seq_o   = seq_q;
 
-  // A message that waits for a slot stands still, too.
-  logic waits, unused_ready;
-  assign unused_ready = job_ready;
+  // A message that waits for a slot stands still, too, unless a chunk that was fetched ahead moves.
+  logic waits;
   assign waits   = ((state_q == Check) & ~refused & ~start) | ((state_q == RawCheck) & ~start_raw);
   assign quiet_o = (((state_q == Idle) & ~desc_valid_i & ~rawtx_valid_i) | waits) & ~rawtx_done_o &
+                   ~step & ~fetch & ~(ask_q & txc_ready_i) & ~chunk_here &
                    (~cpl_valid_q | ~cpl_ready_i) & ~seq_init_valid_i & dma_quiet & pack_quiet;
 
 endmodule

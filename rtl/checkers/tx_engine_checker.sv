@@ -1,48 +1,104 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Checks of every tx_engine: a completion stays until it was taken, a DMA job meets a free engine, a
-// frame begins only when a slot is free and leaves it whole or aborted, and quiet means at rest.
+// Checks of every tx_engine: what it offers stays until it was taken, a frame begins only when a slot
+// is free and leaves it whole or aborted, the last frame of a message only when no byte is left in
+// the segments, chunks are asked for one at a time, and quiet means at rest, and at rest means quiet.
 
-module tx_engine_checker (
-    input logic        clk_i,
-    input logic        rst_ni,
-    input logic        cpl_valid_o,
-    input logic        cpl_ready_i,
-    input logic [31:0] cpl_pa_o,
-    input logic [31:0] cpl_status_o,
-    input logic        job_valid,
-    input logic        job_ready,
-    input logic        job_bad,
-    input logic        built,
-    input logic        framed,
-    input logic        start,
-    input logic        start_raw,
-    input logic        take_desc,
-    input logic        take_raw,
-    input logic        tx_slot_ready_i,
-    input logic        tx_wvalid_o,
-    input logic        tx_wready_i,
-    input logic        trace_valid_o,
-    input logic        job_translated,
-    input logic        payload_read,
-    input logic        frame_end,
-    input logic [2:0]  state_q,
-    input logic        quiet_o
+module tx_engine_checker #(
+    parameter int unsigned W = 32
+) (
+    input logic         clk_i,
+    input logic         rst_ni,
+    input logic         cpl_valid_o,
+    input logic         cpl_ready_i,
+    input logic [31:0]  cpl_pa_o,
+    input logic [31:0]  cpl_status_o,
+    input logic         job_take,
+    input logic         job_done,
+    input logic         job_ready,
+    input logic         job_bad,
+    input logic         walk_fail,
+    input logic         built,
+    input logic         framed,
+    input logic         start,
+    input logic         start_raw,
+    input logic         take_desc,
+    input logic         take_raw,
+    input logic         tx_slot_ready_i,
+    input logic         tx_wvalid_o,
+    input logic         tx_wready_i,
+    input logic [W-1:0] tx_wdata_o,
+    input logic [$clog2(W/8):0] tx_wbytes_o,
+    input logic         tx_wlast_o,
+    input logic         tx_wabort_o,
+    input logic         txc_valid_o,
+    input logic         txc_ready_i,
+    input logic [63:0]  txc_va_o,
+    input logic         txc_done_i,
+    input logic         chunk_here,
+    input logic         trace_valid_o,
+    input logic         translated,
+    input logic         payload_read,
+    input logic         frame_end,
+    input logic         last_q,
+    input logic [2:0]   state_q,
+    input logic         message,
+    input logic         raw,
+    input logic         waits,
+    input logic [31:0]  seg_left_q,
+    input logic [7:0]   segs_q,
+    input logic [2:0]   places_q,
+    input logic [15:0]  need_q,
+    input logic [31:0]  left_q,
+    input logic         ask_q,
+    input logic         wait_q,
+    input logic         open_q,
+    input logic         built_q,
+    input logic         hold_valid_q,
+    input logic         raw_turn_q,
+    input logic         dma_quiet,
+    input logic         pack_quiet,
+    input logic         seq_init_valid_i,
+    input logic         rawtx_done_o,
+    input logic         quiet_o
 );
 
-  logic held_q, quiet_q;
-  logic [2:0] last_state_q;
-  logic [63:0] cpl_q;
+  localparam int unsigned LaneW = $clog2(W / 8);
+  logic [W-1:0] lanes;
+  assign lanes = ~({W{1'b1}} << {tx_wbytes_o, 3'b000});
+
+  // What makes up the state of the engine itself.
+  logic [101:0] state;
+  assign state = {cpl_valid_o, ask_q, wait_q, open_q, built_q, hold_valid_q, raw_turn_q, rawtx_done_o, state_q,
+                  places_q, segs_q, need_q, seg_left_q, left_q};
+
+  logic held_q, beat_held_q, txc_held_q, asked_q, moved_q, quiet_q;
+  logic [101:0] last_state_q;
+  logic [63:0] cpl_q, va_q;
+  logic [W+LaneW+1:0] beat_q;
 
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) begin
-      held_q  <= 1'b0;
-      quiet_q <= 1'b0;
+      held_q      <= 1'b0;
+      beat_held_q <= 1'b0;
+      txc_held_q  <= 1'b0;
+      asked_q     <= 1'b0;
+      quiet_q     <= 1'b0;
+      moved_q     <= 1'b0;
     end else begin
       held_q       <= cpl_valid_o && !cpl_ready_i;
       cpl_q        <= {cpl_pa_o, cpl_status_o};
+      beat_held_q  <= tx_wvalid_o && !tx_wready_i && !tx_wabort_o;
+      beat_q       <= {tx_wdata_o & lanes, tx_wbytes_o, tx_wlast_o};
+      txc_held_q   <= txc_valid_o && !txc_ready_i;
+      va_q         <= txc_va_o;
       quiet_q      <= quiet_o;
-      last_state_q <= state_q;
+      // Neither the blocks inside nor the sequence numbers can be what moves.
+      moved_q      <= !quiet_o && (waits || (!message && !raw)) && dma_quiet && pack_quiet &&
+                      !seq_init_valid_i;
+      last_state_q <= state;
+      if (txc_valid_o && txc_ready_i) asked_q <= 1'b1;
+      else if (txc_done_i) asked_q <= 1'b0;
       if (held_q) begin
         assert (cpl_valid_o && cpl_q == {cpl_pa_o, cpl_status_o})
         else $error("tx_engine: a completion changed or vanished before it was taken");
@@ -51,38 +107,55 @@ module tx_engine_checker (
         assert (cpl_status_o[hvia_pkg::DescriptorStatusDoneBit])
         else $error("tx_engine: a completion without Done");
       end
-      if (job_valid) begin
-        assert (job_ready)
-        else $error("tx_engine: a job while the DMA is busy");
+      if (beat_held_q && !tx_wabort_o) begin
+        assert (tx_wvalid_o && beat_q == {tx_wdata_o & lanes, tx_wbytes_o, tx_wlast_o})
+        else $error("tx_engine: a beat changed or vanished before it was taken");
+      end
+      if (txc_held_q) begin
+        assert (txc_valid_o && va_q == txc_va_o)
+        else $error("tx_engine: the request for a chunk changed or vanished before it was taken");
+      end
+      assert (!(txc_valid_o && asked_q))
+      else $error("tx_engine: a second chunk is asked for before the first came");
+      if (txc_done_i) begin
+        assert (asked_q && chunk_here)
+        else $error("tx_engine: a chunk that nobody asked for");
+      end
+      if (start || start_raw) begin
+        assert (tx_slot_ready_i && !tx_wvalid_o && job_ready && !open_q)
+        else $error("tx_engine: a frame begins without a slot, or with a job under way");
+      end
+      if (job_take) begin
+        assert (!open_q || job_done)
+        else $error("tx_engine: a job while one is under way");
       end
       assert (!(take_desc && take_raw))
       else $error("tx_engine: two jobs taken at once");
-      if (start || start_raw) begin
-        assert (tx_slot_ready_i && !tx_wvalid_o)
-        else $error("tx_engine: a frame begins without a slot");
-      end
       if (tx_wvalid_o) begin
-        assert (framed)
-        else $error("tx_engine: a beat outside a frame");
+        assert (framed && tx_wbytes_o != 0 && 32'(tx_wbytes_o) <= W / 8 && (tx_wlast_o || 32'(tx_wbytes_o) == W / 8))
+        else $error("tx_engine: a beat of %0d bytes, last %b, inside a frame %b", tx_wbytes_o, tx_wlast_o, framed);
       end
-      assert (!(job_bad && built))
-      else $error("tx_engine: a frame was committed whose DMA failed");
-      if (tx_wvalid_o) begin
-        assert (tx_wready_i)
-        else $error("tx_engine: the packet buffer stalls a frame under construction");
+      assert (!((job_bad || walk_fail) && built))
+      else $error("tx_engine: a frame was committed that failed");
+      if (frame_end && last_q) begin
+        assert (seg_left_q == 0 && segs_q == 0 && need_q == 0)
+        else $error("tx_engine: a message ended with %0d bytes and %0d segments left", seg_left_q, segs_q);
       end
       if (trace_valid_o) begin
-        assert ($onehot({job_translated, payload_read, frame_end}))
+        assert ($onehot({translated, payload_read, frame_end}))
         else $error("tx_engine: two trace events in one clock");
       end
       if (quiet_q) begin
-        // Something new may have come in, but nothing moved by itself.
-        assert (!quiet_o || state_q == last_state_q)
+        assert (state == last_state_q)
         else $error("tx_engine: changed after it said quiet");
+      end
+      if (moved_q) begin
+        assert (state != last_state_q)
+        else $error("tx_engine: stood still after it said that it is not quiet");
       end
     end
   end
 
 endmodule
 
-bind tx_engine tx_engine_checker u_checker (.*);
+bind tx_engine tx_engine_checker #(.W(W)) u_checker (.*);
