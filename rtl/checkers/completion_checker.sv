@@ -1,44 +1,77 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Checks of every completion writer: request and data stay until they were taken, a completion is
-// exactly one write of Length and Status with all byte lanes, the bus answers only what was asked,
-// and quiet means that nothing moves.
+// Checks of every completion writer: sources hold what they offer and are served in turn, request and
+// data stay until they were taken, a completion is exactly one write of (immediate data,) Length and
+// Status, the bus answers only what was asked, and quiet means that nothing moves.
 module completion_checker #(
     parameter int unsigned W = 32
 ) (
-    input logic           clk_i,
-    input logic           rst_ni,
-    input logic           cpl_valid_i,
-    input logic           cpl_ready_o,
-    input logic           req_valid_o,
-    input logic           req_ready_i,
-    input logic [31:0]    req_addr_o,
-    input logic [9:0]     req_len_o,
-    input logic [W-1:0]   wdata_o,
-    input logic [W/8-1:0] wstrb_o,
-    input logic           wvalid_o,
-    input logic           wready_i,
-    input logic           wdone_i,
-    input logic           quiet_o,
-    input logic [1:0]     state_q,
-    input logic [7:0]     vi_q,
-    input logic [15:0]    seq_q,
-    input logic [31:0]    pa_q,
-    input logic [31:0]    handle_q,
-    input logic [31:0]    length_q,
-    input logic [31:0]    status_q,
-    input logic [1:0]     beat_q
+    input logic            clk_i,
+    input logic            rst_ni,
+    input logic [2:0]      cpl_valid_i,
+    input logic [2:0]      cpl_ready_o,
+    input logic [3*8-1:0]  cpl_vi_i,
+    input logic [3*16-1:0] cpl_seq_i,
+    input logic [3*32-1:0] cpl_pa_i,
+    input logic [3*32-1:0] cpl_handle_i,
+    input logic [3*32-1:0] cpl_length_i,
+    input logic [3*32-1:0] cpl_status_i,
+    input logic [3*32-1:0] cpl_immediate_i,
+    input logic [2:0]      cpl_has_immediate_i,
+    input logic [2:0]      cpl_receive_i,
+    input logic [2:0]      cpl_write_i,
+    input logic            req_valid_o,
+    input logic            req_ready_i,
+    input logic [31:0]     req_addr_o,
+    input logic [9:0]      req_len_o,
+    input logic [W-1:0]    wdata_o,
+    input logic [W/8-1:0]  wstrb_o,
+    input logic            wvalid_o,
+    input logic            wready_i,
+    input logic            wdone_i,
+    input logic            async_valid_o,
+    input logic            stat_completion_written_o,
+    input logic            stat_completion_error_o,
+    input logic            quiet_o,
+    input logic [1:0]      state_q,
+    input logic [1:0]      last_q,
+    input logic [7:0]      vi_q,
+    input logic [15:0]     seq_q,
+    input logic [31:0]     pa_q,
+    input logic [31:0]     handle_q,
+    input logic [31:0]     length_q,
+    input logic [31:0]     status_q,
+    input logic [31:0]     immediate_q,
+    input logic            has_immediate_q,
+    input logic            receive_q,
+    input logic [2:0]      beat_q
 );
 
-  localparam int unsigned Beats = 64 / W;
+  localparam int unsigned Lanes = W / 8;
 
-  logic           quiet_q, req_q, data_q, granted_q;
-  logic [155:0]   now, was_q;
-  logic [41:0]    req_was_q;
-  logic [W-1:0]   data_was_q;
-  logic [1:0]     sent_q;
+  logic             quiet_q, req_q, data_q, granted_q;
+  logic [192:0]     now, was_q;
+  logic [41:0]      req_was_q;
+  logic [W+W/8-1:0] data_was_q;
+  logic [3:0]       bytes, sent_q;
+  logic [2:0]       wait_q;
+  logic [3*187-1:0] cpl, cpl_was_q;
+  logic [3:0]       passed_q;  // completions that went before the one of source 0
 
-  assign now = {state_q, vi_q, seq_q, pa_q, handle_q, length_q, status_q, beat_q};
+  assign now = {state_q, last_q, vi_q, seq_q, pa_q, handle_q, length_q, status_q, immediate_q,
+                has_immediate_q, receive_q, beat_q};
+
+  for (genvar n = 0; n < 3; n++) begin : g_source
+    assign cpl[187*n +: 187] = {cpl_vi_i[8*n +: 8], cpl_seq_i[16*n +: 16], cpl_pa_i[32*n +: 32],
+                                cpl_handle_i[32*n +: 32], cpl_length_i[32*n +: 32],
+                                cpl_status_i[32*n +: 32], cpl_immediate_i[32*n +: 32],
+                                cpl_has_immediate_i[n], cpl_receive_i[n], cpl_write_i[n]};
+  end
+
+  always_comb begin
+    bytes = 4'd0;
+    for (int i = 0; i < Lanes; i++) bytes += {3'd0, wstrb_o[i]};
+  end
 
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) begin
@@ -46,47 +79,64 @@ module completion_checker #(
       req_q     <= 1'b0;
       data_q    <= 1'b0;
       granted_q <= 1'b0;
-      sent_q    <= 2'd0;
+      sent_q    <= 4'd0;
+      wait_q    <= 3'b000;
+      passed_q  <= 4'd0;
     end else begin
-      quiet_q    <= quiet_o;
-      req_q      <= req_valid_o && !req_ready_i;
-      data_q     <= wvalid_o && !wready_i;
+      quiet_q   <= quiet_o;
+      req_q     <= req_valid_o && !req_ready_i;
+      data_q    <= wvalid_o && !wready_i;
+      wait_q    <= cpl_valid_i & ~cpl_ready_o;
+      cpl_was_q <= cpl;
       if (quiet_o) was_q <= now;
       if (req_valid_o) req_was_q <= {req_addr_o, req_len_o};
-      if (wvalid_o) data_was_q <= wdata_o;
+      if (wvalid_o) data_was_q <= {wstrb_o, wdata_o};
 
       if (quiet_q) begin
         assert (now == was_q)
         else $error("completion: a register changed after it said quiet");
       end
+      for (int n = 0; n < 3; n++) begin
+        if (wait_q[n]) begin
+          assert (cpl_valid_i[n] && cpl[187*n +: 187] == cpl_was_q[187*n +: 187])
+          else $error("completion: source %0d changed what it offers before it was taken", n);
+        end
+      end
+      assert ((cpl_ready_o & ~cpl_valid_i) == 3'b000 && (cpl_ready_o & (cpl_ready_o - 3'd1)) == 3'b000)
+      else $error("completion: takes %b of %b", cpl_ready_o, cpl_valid_i);
+      // Source 0 stands for all: the turn has no favourite.
+      if (cpl_ready_o[0] || !cpl_valid_i[0]) passed_q <= 4'd0;
+      else if (cpl_ready_o != 3'b000) passed_q <= passed_q + 4'd1;
+      assert (passed_q <= 4'd2)
+      else $error("completion: source 0 is passed over %0d times", passed_q);
+
       if (req_q) begin
         assert (req_valid_o && {req_addr_o, req_len_o} == req_was_q)
         else $error("completion: a bus request changed before it was taken");
       end
       if (data_q) begin
-        assert (wvalid_o && wdata_o == data_was_q)
+        assert (wvalid_o && {wstrb_o, wdata_o} == data_was_q)
         else $error("completion: write data changed before it was taken");
       end
-      if (wvalid_o) begin
-        assert (&wstrb_o)
-        else $error("completion: a byte lane is left out");
-      end
       if (req_valid_o) begin
-        assert (req_len_o == 10'd8 && req_addr_o[2:0] == 3'd0)
+        assert (req_len_o == (has_immediate_q ? 10'd12 : 10'd8) &&
+                32'(req_addr_o[4:0]) + 32'(req_len_o) == hvia_pkg::DescriptorSize)
         else $error("completion: write of %0d bytes at %h", req_len_o, req_addr_o);
       end
 
-      if (cpl_valid_i && cpl_ready_o) sent_q <= 2'd0;
-      else if (wvalid_o && wready_i) sent_q <= sent_q + 2'd1;
-      assert (!(wvalid_o && sent_q == 2'(Beats)))
-      else $error("completion: more than %0d beats", Beats);
+      if (cpl_ready_o != 3'b000) sent_q <= 4'd0;
+      else if (wvalid_o && wready_i) sent_q <= sent_q + bytes;
+      assert (!(wvalid_o && {6'd0, sent_q} >= (has_immediate_q ? 10'd12 : 10'd8)))
+      else $error("completion: a beat behind the last");
 
       if (req_valid_o && req_ready_i) granted_q <= 1'b1;
       else if (wdone_i) granted_q <= 1'b0;
       if (wdone_i) begin
-        assert (granted_q && sent_q == 2'(Beats))
-        else $error("completion: the bus is done after %0d of %0d beats", sent_q, Beats);
+        assert (granted_q && {6'd0, sent_q} == (has_immediate_q ? 10'd12 : 10'd8))
+        else $error("completion: the bus is done after %0d bytes", sent_q);
       end
+      assert (async_valid_o == stat_completion_error_o && !(async_valid_o && stat_completion_written_o))
+      else $error("completion: written and refused, or refused without a report");
     end
   end
 
