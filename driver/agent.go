@@ -32,8 +32,15 @@ const (
 
 // AsyncError is an error that cannot be written into a descriptor.
 type AsyncError struct {
-	Code layout.AsyncError
-	Vi   int // index, -1 = none
+	Code       layout.AsyncError
+	Vi         int    // index, -1 = none
+	Generation uint32 // of the VI, so that the error is not taken for one of a later VI with its index
+}
+
+// queuedError is an asynchronous error that waits for the program.
+type queuedError struct {
+	AsyncError
+	since Time
 }
 
 // agent is the kernel agent of one node: it owns the card, its table of
@@ -66,7 +73,7 @@ type nic struct {
 	id      uint32
 	tag     uint16
 	regions map[uint32]*region
-	errors  []AsyncError
+	errors  []queuedError
 	lost    int // errors that found no room
 }
 
@@ -114,8 +121,8 @@ func (a *agent) start(regions int) error {
 	for i := range a.vis {
 		a.vis[i].state = layout.ViStateFree
 	}
-	if len(a.vis)*4 > a.statuses.Len() {
-		return fmt.Errorf("driver: a card with %d VIs, the status page has room for %d: %w", len(a.vis), a.statuses.Len()/4, ErrResource)
+	if len(a.vis) > statusVis {
+		return fmt.Errorf("driver: a card with %d VIs, the status page has room for %d: %w", len(a.vis), statusVis, ErrResource)
 	}
 	cookie := a.random
 	cookie ^= splitMix(a.now())
@@ -360,6 +367,7 @@ func (a *agent) openNic(r *reply) error {
 	}
 	n.tag = t.Tag
 	a.nics[n.id] = n
+	a.showErrors(n.id)
 	i := a.card.identity
 	r.Object, r.Tag, r.Peer = n.id, n.tag, a.mac
 	r.Reliability, r.Length, r.MaxTransferSize = i.Reliability, uint64(a.table.Limit()), MaxTransferSize
@@ -391,6 +399,7 @@ func (a *agent) closeNic(n *nic) {
 		}
 	}
 	delete(a.nics, n.id)
+	a.showErrors(n.id)
 }
 
 // note handles an error of work that nobody asked for just now.
@@ -555,8 +564,24 @@ func (a *agent) nextError(n *nic, r *reply) error {
 	}
 	e := n.errors[0]
 	n.errors = n.errors[1:]
-	r.State, r.Object, r.Generation = uint8(e.Code), uint32(e.Vi), 1
+	a.showErrors(n.id)
+	// The generation of a VI is never 0, which stands for "no error waits".
+	r.State, r.Object, r.Generation = uint8(e.Code), uint32(e.Vi), e.Generation
 	return nil
+}
+
+// showErrors tells the library since when an error waits for a NIC handle: the
+// time and not a flag, so that a thread which looks at the very instant of the
+// change decides the same whichever of the two was faster.
+func (a *agent) showErrors(nic uint32) {
+	oldest := Never
+	for _, n := range a.nics {
+		if errorsWord(n.id) == errorsWord(nic) && len(n.errors) > 0 {
+			oldest = min(oldest, n.errors[0].since)
+		}
+	}
+	StoreUint64(a.statuses.Bytes()[errorsWord(nic):], uint64(oldest))
+	a.broken(a.thread.Publish(a.statuses.Physical(nil, errorsWord(nic), 8)...))
 }
 
 // report keeps an asynchronous error for the program that owns the VI.
@@ -569,7 +594,10 @@ func (a *agent) report(n *nic, e AsyncError) {
 		n.lost++
 		return
 	}
-	n.errors = append(n.errors, e)
+	n.errors = append(n.errors, queuedError{e, a.thread.Now()})
+	if len(n.errors) == 1 {
+		a.showErrors(n.id)
+	}
 }
 
 func (a *agent) counters(q *request, r *reply) error {
@@ -673,6 +701,7 @@ func (a *agent) asyncError(e AsyncError) {
 	if v.state == layout.ViStateFree {
 		return
 	}
+	e.Generation = v.created
 	a.report(a.nics[v.nic], e)
 	switch e.Code {
 	case layout.AsyncErrorPostDescriptor, layout.AsyncErrorCompletionProtection, layout.AsyncErrorCatastrophic:

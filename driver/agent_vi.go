@@ -319,5 +319,5 @@ func (a *agent) Disconnect(index int) {
 // Lost breaks a VI whose peer has left.
 func (a *agent) Lost(index int) {
 	a.setState(index, layout.ViStateError)
-	a.report(a.nics[a.vis[index].nic], AsyncError{Code: layout.AsyncErrorConnectionLost, Vi: index})
+	a.report(a.nics[a.vis[index].nic], AsyncError{Code: layout.AsyncErrorConnectionLost, Vi: index, Generation: a.vis[index].created})
 }

@@ -327,6 +327,15 @@ func (v Vi) DoorbellSend() uint32 {
 	return layout.PciBar1Base + uint32(v.Index)*layout.DoorbellPageBytes + layout.DoorbellSend
 }
 
+// DoorbellReceive is the physical address of its receive doorbell.
+func (v Vi) DoorbellReceive() uint32 {
+	return layout.PciBar1Base + uint32(v.Index)*layout.DoorbellPageBytes + layout.DoorbellReceive
+}
+
+// Reported says whether an asynchronous error is one of this VI, and not of
+// one that had its index before.
+func (v Vi) Reported(e AsyncError) bool { return e.Vi == v.Index && e.Generation == v.generation }
+
 // State returns the VI's state and how often it has changed, without asking
 // the agent.
 func (v Vi) State() (state layout.ViState, changes uint32) {
@@ -472,7 +481,19 @@ func (h *Host) NextError(t *Thread, nic uint32) (AsyncError, bool, error) {
 	if err != nil || r.Generation == 0 {
 		return AsyncError{}, false, err
 	}
-	return AsyncError{Code: layout.AsyncError(r.State), Vi: int(r.Object)}, true, nil
+	return AsyncError{Code: layout.AsyncError(r.State), Vi: int(r.Object), Generation: r.Generation}, true, nil
+}
+
+// ErrorWaits says whether NextError has something to fetch, without asking the
+// agent. In timed mode an error counts from the instant after it came up.
+func (h *Host) ErrorWaits(t *Thread, nic uint32) bool {
+	since := Time(LoadUint64(h.statuses[errorsWord(nic):]))
+	return since != Never && (!t.Timed() || since < t.Now())
+}
+
+// ErrorRange is the physical range in which a change of ErrorWaits can be watched.
+func (h *Host) ErrorRange(nic uint32) Range {
+	return h.agent.statuses.Physical(nil, errorsWord(nic), 8)[0]
 }
 
 // Counter reads one of the card's statistics counters.

@@ -54,6 +54,20 @@ func LoadUint32(b []byte) uint32 {
 	return atomic.LoadUint32((*uint32)(unsafe.Pointer(&b[0])))
 }
 
+// LoadUint64 reads the little-endian quadword at b[0:8] atomically. b[0] must
+// lie at a multiple of 8.
+func LoadUint64(b []byte) uint64 {
+	_ = b[7]
+	return atomic.LoadUint64((*uint64)(unsafe.Pointer(&b[0])))
+}
+
+// StoreUint64 writes the little-endian quadword at b[0:8] atomically. b[0] must
+// lie at a multiple of 8.
+func StoreUint64(b []byte, v uint64) {
+	_ = b[7]
+	atomic.StoreUint64((*uint64)(unsafe.Pointer(&b[0])), v)
+}
+
 // StoreUint32 writes the little-endian dword at b[0:4] atomically: what was
 // stored before it is visible to who reads it. b[0] must lie at a multiple of 4.
 func StoreUint32(b []byte, v uint32) {

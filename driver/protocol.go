@@ -167,9 +167,16 @@ func getReply(slot []byte) (reply, error) {
 	return r, nil
 }
 
-// A VI's status word is written by the agent and read by the library, which
-// can watch it while it waits.
+// The status page is written by the agent and read by the library, which can
+// watch it while it waits. It begins with a word for each VI; then come words
+// that say since when an asynchronous error waits for a NIC handle.
 const (
 	viStateMask  = 0xff
 	viEventShift = 8 // counts the changes
+
+	statusVis    = 256
+	errorsOffset = 4 * statusVis
+	errorWords   = 256 // NIC handles that differ by a multiple of this share one
 )
+
+func errorsWord(nic uint32) int { return errorsOffset + 8*int(nic%errorWords) }

@@ -204,7 +204,7 @@ func (t *Thread) Poll(p Poll, cond func() bool) (bool, error) {
 		return false, err
 	}
 	defer t.leave()
-	left := t.countdown(p.Timeout)
+	left := t.Countdown(p.Timeout)
 	w := bridge.Wait{Period: p.Period, Watches: p.Ranges, Interrupt: p.Interrupt, Look: cond}
 	for {
 		if cond() {
@@ -222,8 +222,9 @@ func (t *Thread) Poll(p Poll, cond func() bool) (bool, error) {
 	}
 }
 
-// countdown says how much of a timeout is left.
-func (t *Thread) countdown(timeout Time) func() Time {
+// Countdown starts a timeout and returns how much of it is left, at each call:
+// simulated time in timed mode, wall time in free mode.
+func (t *Thread) Countdown(timeout Time) func() Time {
 	switch {
 	case timeout == Never:
 		return func() Time { return Never }
@@ -302,7 +303,7 @@ func (t *Thread) Read(address uint32) (uint32, error) {
 // park waits for one reason and takes no other. In free mode a wake meant for
 // an earlier wait may come late.
 func (t *Thread) park(reason layout.BridgeReason, w bridge.Wait) (bridge.Wake, error) {
-	left := t.countdown(w.Timeout)
+	left := t.Countdown(w.Timeout)
 	for {
 		w.Timeout = max(left(), 0)
 		wake, err := t.parkSlot(w)

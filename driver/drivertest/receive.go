@@ -202,7 +202,7 @@ func (c *Card) endMessage(index int, bits uint32) {
 	v := &c.vis[index]
 	m := v.message
 	v.message = message{}
-	if !m.open || m.dropped {
+	if !m.open || m.dropped || m.empty {
 		return
 	}
 	c.count(layout.CounterReceiveAborted)
