@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	"hvia/driver"
-	"hvia/layout"
 )
 
 // MemHandle names a registered region to the NIC. It is never 0.
@@ -97,6 +96,9 @@ func (r *Region) Bytes() []byte { return r.bytes }
 // but these bytes, which span at most MaxPollPages pages.
 func (r *Region) Poll(t *driver.Thread, offset, n int, timeout driver.Time, cond func() bool) error {
 	op := fmt.Sprintf("poll %d bytes at %#x", n, r.address+uint64(offset))
+	if err := r.nic.deliver(t); err != nil {
+		return err
+	}
 	var room [MaxPollPages]driver.Range
 	ranges, err := room[:0], error(nil)
 	if offset < 0 || n <= 0 || offset > len(r.bytes)-n {
@@ -115,67 +117,4 @@ func (r *Region) Poll(t *driver.Thread, offset, n int, timeout driver.Time, cond
 		return &Error{Op: op, VI: -1, Descriptor: -1, Status: StatusTimeout, Detail: fmt.Errorf("condition not met within %v", timeout)}
 	}
 	return nil
-}
-
-// Segment is a piece of local memory.
-type Segment struct {
-	Address uint64
-	Handle  MemHandle
-	Length  uint32
-}
-
-// Segment returns the segment of n bytes from offset on.
-func (r *Region) Segment(offset, n int) Segment {
-	return Segment{Address: r.address + uint64(offset), Handle: r.handle, Length: uint32(n)}
-}
-
-// Descriptor is a view of a descriptor in registered memory. The view is the
-// memory itself: what is set is what the NIC reads. Address and Handle are
-// what a post tells the NIC.
-type Descriptor struct {
-	layout.Descriptor
-	Address uint64
-	Handle  MemHandle
-}
-
-// DescriptorBytes is the size of a descriptor with one address and one data segment.
-const DescriptorBytes = layout.DescriptorFetchBytes
-
-// Descriptor returns a view of the descriptor at an offset of the region.
-func (r *Region) Descriptor(offset int) (*Descriptor, error) {
-	at := r.address + uint64(offset)
-	if offset < 0 || offset > len(r.bytes)-DescriptorBytes || at%layout.DescriptorAlignment != 0 {
-		return nil, &Error{Op: "descriptor view", VI: -1, Descriptor: -1, Status: StatusInvalidParameter,
-			Detail: fmt.Errorf("%d bytes at %#x: want them inside the region of %d bytes at %#x, at a multiple of %d", DescriptorBytes, at, len(r.bytes), r.address, layout.DescriptorAlignment)}
-	}
-	return &Descriptor{Descriptor: layout.Descriptor(r.bytes[offset : offset+DescriptorBytes : offset+DescriptorBytes]), Address: at, Handle: r.handle}, nil
-}
-
-const (
-	addressSegmentOffset = layout.DescriptorSize
-	dataSegmentOffset    = layout.DescriptorSize + layout.AddressSegmentSize
-)
-
-// SetRdmaWrite makes the descriptor an RDMA write of one local segment to a
-// remote address.
-func (d *Descriptor) SetRdmaWrite(local Segment, remote uint64, handle MemHandle) {
-	d.SetSegmentCount(2)
-	d.SetControl(uint16(layout.DescriptorOperationRdmaWrite) << layout.DescriptorControlOperationLsb)
-	clear(d.Descriptor[layout.DescriptorReservedOffset:layout.DescriptorImmediateDataOffset])
-	d.SetImmediateData(0)
-	d.SetLength(local.Length)
-	d.SetStatus(0)
-	a := layout.AddressSegment(d.Descriptor[addressSegmentOffset:])
-	a.SetAddress(remote)
-	a.SetHandle(uint32(handle))
-	clear(a[layout.AddressSegmentReservedOffset:layout.AddressSegmentSize])
-	s := layout.DataSegment(d.Descriptor[dataSegmentOffset:])
-	s.SetAddress(local.Address)
-	s.SetHandle(uint32(local.Handle))
-	s.SetLength(local.Length)
-}
-
-// Completion returns the descriptor's status word.
-func (d *Descriptor) Completion() DescriptorStatus {
-	return DescriptorStatus(driver.LoadUint32(d.Descriptor[layout.DescriptorStatusOffset:]))
 }

@@ -5,7 +5,7 @@ package vipl
 import (
 	"errors"
 	"fmt"
-	"log/slog"
+	"sync"
 	"sync/atomic"
 
 	"hvia/driver"
@@ -18,8 +18,8 @@ const Infinite = driver.Never
 // Limits of this provider.
 const (
 	MaxDescriptorsPerQueue = 1024
-	MaxSegments            = 1 // data segments of one descriptor in this version
-	MaxPollPages           = 8 // pages that one Poll can watch
+	MaxSegments            = layout.MaxDataSegments // data segments of one descriptor
+	MaxPollPages           = 8                      // pages that one Poll can watch
 	providerVersion        = 1
 )
 
@@ -80,9 +80,17 @@ type Nic struct {
 	host   *driver.Host
 	info   driver.Nic
 	costs  driver.CostModel
-	log    *slog.Logger
 	closed atomic.Bool
+
+	errors     driver.Range // of the word that says whether asynchronous errors wait
+	handler    atomic.Pointer[ErrorHandler]
+	delivering atomic.Bool // a thread calls the handler
+
+	mu  sync.Mutex
+	vis map[int]*VI // by index
 }
+
+var errNicClosed = errors.New("the NIC handle was closed")
 
 // OpenNic opens the NIC of the thread's host. Each call gives another handle.
 func OpenNic(t *driver.Thread, h *driver.Host) (*Nic, error) {
@@ -90,14 +98,14 @@ func OpenNic(t *driver.Thread, h *driver.Host) (*Nic, error) {
 	if err != nil {
 		return nil, translate("open NIC", -1, err)
 	}
-	return &Nic{host: h, info: info, costs: h.Costs(), log: h.Logger()}, nil
+	return &Nic{host: h, info: info, costs: h.Costs(), errors: h.ErrorRange(info.ID), vis: map[int]*VI{}}, nil
 }
 
 // Close ends the handle. VIs, regions and tags that were made through it and
 // still exist are destroyed.
 func (n *Nic) Close(t *driver.Thread) error {
 	if n.closed.Swap(true) {
-		return &Error{Op: "close NIC", VI: -1, Descriptor: -1, Status: StatusInvalidParameter, Detail: errors.New("already closed")}
+		return &Error{Op: "close NIC", VI: -1, Descriptor: -1, Status: StatusInvalidParameter, Detail: errNicClosed}
 	}
 	return translate("close NIC", -1, n.host.CloseNic(t, n.info.ID))
 }
@@ -128,20 +136,6 @@ func (n *Nic) CreatePtag(t *driver.Thread) (Ptag, error) {
 // DestroyPtag removes a tag; ErrResource while a VI or region has it.
 func (n *Nic) DestroyPtag(t *driver.Thread, tag Ptag) error {
 	return translate("destroy protection tag", -1, n.host.DestroyTag(t, n.info.ID, uint16(tag)))
-}
-
-// AsyncError is an asynchronous error: one that cannot be written into a
-// descriptor. Code has the values of VIP_ERROR_CODE.
-type AsyncError = driver.AsyncError
-
-// NextError returns the oldest asynchronous error of this handle, or
-// ErrNotDone if there is none.
-func (n *Nic) NextError(t *driver.Thread) (AsyncError, error) {
-	e, ok, err := n.host.NextError(t, n.info.ID)
-	if err == nil && !ok {
-		return e, &Error{Op: "next asynchronous error", VI: -1, Descriptor: -1, Status: StatusNotDone}
-	}
-	return e, translate("next asynchronous error", -1, err)
 }
 
 // Counter reads one of the card's statistics counters.

@@ -228,9 +228,9 @@ func queueClient(e *env) error {
 	e.is("one too many", err, vipl.ErrResource)
 	e.is("one too many", err, vipl.ErrOverrun)
 	e.that("it is untouched", bytes.Equal(copyOfOver, over.Descriptor))
-	_, _, empty, err := p.vi.Query(p.t)
+	info, err := p.vi.Query(p.t)
 	e.is("query", err, nil)
-	e.that("the queue is not empty", !empty)
+	e.that("the send queue is not empty, the receive queue is", !info.SendQueueEmpty && info.ReceiveQueueEmpty)
 	for i, want := range posted {
 		d, err := p.vi.SendWait(p.t, driver.Second)
 		if err != nil {
@@ -337,7 +337,7 @@ func leaveClient(e *env) error {
 	_, err = p.vi.SendDone(p.t)
 	e.is("drained", err, vipl.ErrDescriptor)
 	e.is("disconnect again", p.vi.Disconnect(p.t), nil)
-	state, _, empty, err := p.vi.Query(p.t)
+	state, empty, err := look(p.vi, p.t)
 	e.is("query", err, nil)
 	e.that("idle and empty", state == vipl.Idle && empty)
 	_, err = p.nic.NextError(p.t)
@@ -393,10 +393,16 @@ func leaveServer(e *env) error {
 	return p.settled(0)
 }
 
+// look returns a VI's state and whether both of its queues are empty.
+func look(v *vipl.VI, t *driver.Thread) (vipl.ViState, bool, error) {
+	i, err := v.Query(t)
+	return i.State, i.SendQueueEmpty && i.ReceiveQueueEmpty, err
+}
+
 // lost checks what a program sees of a connection that its peer has left.
 func (p *peer) lost() error {
 	for range attempts {
-		s, _, _, err := p.vi.Query(p.t)
+		s, _, err := look(p.vi, p.t)
 		if err != nil {
 			return err
 		}
@@ -421,7 +427,7 @@ func (p *peer) lost() error {
 	p.is("connect in the error state", err, vipl.ErrInvalidState)
 	p.is("destroy in the error state", p.vi.Destroy(p.t), vipl.ErrInvalidState)
 	p.is("disconnect leaves the error state", p.vi.Disconnect(p.t), nil)
-	s, _, _, err := p.vi.Query(p.t)
+	s, _, err := look(p.vi, p.t)
 	p.is("query", err, nil)
 	p.that("idle", s == vipl.Idle)
 	return nil
@@ -503,7 +509,6 @@ func localErrorClient(e *env) error {
 		{"handle of another generation", protection, segment(func(s *vipl.Segment) { s.Handle += 1 << layout.AttHandleValueGenerationLsb })},
 		{"stale handle", protection, segment(func(s *vipl.Segment) { s.Handle = stale.Handle() })},
 		{"tag of another VI", protection, segment(func(s *vipl.Segment) { s.Handle = foreign.Handle() })},
-		{"operation send", format, func(d *vipl.Descriptor) { d.SetControl(0) }},
 		{"operation RDMA read", format, func(d *vipl.Descriptor) { d.SetControl(uint16(layout.DescriptorOperationRdmaRead)) }},
 		{"reserved operation", format, func(d *vipl.Descriptor) { d.SetControl(3) }},
 		{"reserved control bits", format, func(d *vipl.Descriptor) { d.SetControl(d.Control() | 0x8000) }},
@@ -512,7 +517,7 @@ func localErrorClient(e *env) error {
 			d.Descriptor[layout.DescriptorSize+layout.AddressSegmentReservedOffset] = 1
 		}},
 		{"no segments", format, func(d *vipl.Descriptor) { d.SetSegmentCount(0) }},
-		{"too many segments", format, func(d *vipl.Descriptor) { d.SetSegmentCount(3) }},
+		{"too many segments", format, func(d *vipl.Descriptor) { d.SetSegmentCount(vipl.MaxSegments + 2) }},
 		{"remote range beyond all addresses", format, func(d *vipl.Descriptor) {
 			layout.AddressSegment(d.Descriptor[layout.DescriptorSize:]).SetAddress(^uint64(0) - 3)
 		}},
@@ -780,7 +785,7 @@ func unreachableClient(e *env) error {
 	a, err := p.asyncError()
 	e.is("reported", err, nil)
 	e.that(fmt.Sprintf("a bad post on this VI, not %+v", a), a.Code == layout.AsyncErrorPostDescriptor && a.Vi == p.vi.Index())
-	s, _, empty, err := p.vi.Query(p.t)
+	s, empty, err := look(p.vi, p.t)
 	e.is("query", err, nil)
 	e.that("broken and drained", s == vipl.ErrorState && empty)
 	if err := p.vi.Disconnect(p.t); err != nil {
@@ -914,12 +919,16 @@ func viClient(e *env) error {
 	if err != nil {
 		return err
 	}
-	s, a, empty, err := v.Query(e.t)
+	info, err := v.Query(e.t)
 	e.is("query", err, nil)
-	e.that(fmt.Sprintf("as created, not %v %+v", s, a), s == vipl.Idle && empty && a == vipl.ViAttributes{ReliabilityLevel: vipl.Unreliable, MaxTransferSize: 32768, Ptag: tag})
+	e.that(fmt.Sprintf("as created, not %+v", info), info == vipl.ViInfo{
+		State: vipl.Idle, Attributes: vipl.ViAttributes{ReliabilityLevel: vipl.Unreliable, MaxTransferSize: 32768, Ptag: tag},
+		SendQueueEmpty: true, ReceiveQueueEmpty: true,
+	})
 	e.is("destroy a tag in use", e.nic.DestroyPtag(e.t, tag), vipl.ErrResource)
 	e.is("set attributes", v.SetAttributes(e.t, vipl.ViAttributes{EnableRdmaWrite: true}), nil)
-	_, a, _, err = v.Query(e.t)
+	info, err = v.Query(e.t)
+	a := info.Attributes
 	e.is("query", err, nil)
 	e.that("as set", a.EnableRdmaWrite && a.MaxTransferSize == 65536 && a.Ptag != tag && a.Ptag != 0)
 	e.is("destroy a tag", e.nic.DestroyPtag(e.t, tag), nil)
@@ -931,7 +940,7 @@ func viClient(e *env) error {
 
 	q := e.nic.Query()
 	e.that(fmt.Sprintf("attributes %+v", q), q.MaxVI == 256 && q.ReliabilityLevelSupport == vipl.Unreliable && q.RDMAReadSupport == 0 &&
-		q.MaxTransferSize >= 32768 && q.MaxDescriptorsPerQueue == 1024 && q.LocalAddress == vipl.HostAddress(0) && q.NativeMTU == layout.MaxPayload)
+		q.MaxTransferSize >= 32768 && q.MaxDescriptorsPerQueue == 1024 && q.MaxSegmentsPerDesc == 252 && q.LocalAddress == vipl.HostAddress(0) && q.NativeMTU == layout.MaxPayload)
 	// All VIs of the card, then one more.
 	made := []*vipl.VI{v}
 	for len(made) < q.MaxVI {
@@ -990,7 +999,7 @@ func connectClient(e *env) error {
 	e.is("not decided in time", again(2*driver.Millisecond), vipl.ErrTimeout)
 	// The server's first VI has another transfer size; it takes a second one.
 	e.is("accepted in the end", again(driver.Second), nil)
-	s, _, _, err := v.Query(e.t)
+	s, _, err := look(v, e.t)
 	e.is("query", err, nil)
 	e.that("connected", s == vipl.Connected)
 	e.is("connect a connected VI", request("test", driver.Second), vipl.ErrInvalidState)
@@ -1261,11 +1270,11 @@ func burstClient(e *env) error {
 	e.is("no more errors", err, vipl.ErrNotDone)
 	for _, q := range bad {
 		e.that(fmt.Sprintf("VI %d has one error, not %d", q.vi.Index(), seen[q.vi.Index()]), seen[q.vi.Index()] == 1)
-		s, _, empty, err := q.vi.Query(q.t)
+		s, empty, err := look(q.vi, q.t)
 		e.is("query", err, nil)
 		e.that(fmt.Sprintf("VI %d is broken and drained, not %v", q.vi.Index(), s), s == vipl.ErrorState && empty)
 	}
-	s, _, _, err := p.vi.Query(p.t)
+	s, _, err := look(p.vi, p.t)
 	e.is("query", err, nil)
 	e.that(fmt.Sprintf("the fourth VI is connected, not %v", s), s == vipl.Connected)
 	if _, err := p.write(0, 512, to, 8192); err != nil {
@@ -1371,7 +1380,7 @@ func floodClient(e *env) error {
 	}
 	post, dropped := codes[layout.AsyncErrorPostDescriptor], codes[layout.AsyncErrorCatastrophic]
 	e.that(fmt.Sprintf("some were dropped and as many as fit were not: %v", codes), dropped > 0 && post >= layout.AsyncErrorSlots && post+dropped == flood)
-	s, _, _, err := p.vi.Query(p.t)
+	s, _, err := look(p.vi, p.t)
 	e.is("query", err, nil)
 	e.that(fmt.Sprintf("the good VI is connected, not %v", s), s == vipl.Connected)
 	if err := p.goodWrite(to); err != nil {
@@ -1399,7 +1408,7 @@ func staleClient(e *env) error {
 		d, err := p.vi.SendDone(p.t)
 		e.flushed("after the disconnect", d, err)
 		e.that("in order", d == want)
-		s, _, _, err := p.vi.Query(p.t)
+		s, _, err := look(p.vi, p.t)
 		e.is("query", err, nil)
 		e.that(fmt.Sprintf("idle after the disconnect, not %v", s), s == vipl.Idle)
 		a, err := p.nic.NextError(p.t)
@@ -1421,7 +1430,7 @@ func staleClient(e *env) error {
 		if err := p.t.Sleep(driver.Millisecond); err != nil {
 			return err
 		}
-		s, _, _, err = p.vi.Query(p.t)
+		s, _, err = look(p.vi, p.t)
 		e.is("query", err, nil)
 		e.that(fmt.Sprintf("the next VI is idle, not %v", s), s == vipl.Idle)
 		_, err = p.nic.NextError(p.t)

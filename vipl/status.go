@@ -168,6 +168,15 @@ func (s DescriptorStatus) Failed() bool { return s&DescriptorErrorMask != 0 }
 // Flushed says whether the descriptor was discarded unprocessed.
 func (s DescriptorStatus) Flushed() bool { return s&layout.DescriptorStatusFlushedMask != 0 }
 
+// Operation is what was completed: on the receive queue Receive, or
+// RemoteRdmaWrite for an RDMA write with immediate data.
+func (s DescriptorStatus) Operation() layout.StatusOperation {
+	return layout.StatusOperation(s & layout.DescriptorStatusOperationMask >> layout.DescriptorStatusOperationLsb)
+}
+
+// Immediate says whether immediate data came with the message.
+func (s DescriptorStatus) Immediate() bool { return s&layout.DescriptorStatusImmediateMask != 0 }
+
 // String says in words what the word holds.
 func (s DescriptorStatus) String() string {
 	var words []string

@@ -3,7 +3,6 @@
 package vipl
 
 import (
-	"errors"
 	"fmt"
 	"sync"
 
@@ -49,26 +48,14 @@ func attributesOf(a driver.ViAttributes) ViAttributes {
 
 // VI is a virtual interface.
 type VI struct {
-	nic      *Nic
-	vi       driver.Vi
-	doorbell uint32
-	status   driver.Range // of its state, to be watched
+	nic    *Nic
+	vi     driver.Vi
+	status driver.Range // of its state, to be watched
 
-	mu         sync.Mutex
-	attributes ViAttributes
-	send       queue
+	mu            sync.Mutex
+	attributes    ViAttributes
+	send, receive queue
 }
-
-// queue is a work queue as the library keeps it. The card follows the links
-// in memory; this ring remembers what was posted and not yet handed back, in
-// order.
-type queue struct {
-	posted [MaxDescriptorsPerQueue]*Descriptor
-	head   uint64 // descriptors handed back so far
-	tail   uint64 // descriptors posted so far
-}
-
-func (q *queue) slot(n uint64) **Descriptor { return &q.posted[n%MaxDescriptorsPerQueue] }
 
 // CreateVi makes a VI in state Idle.
 func (n *Nic) CreateVi(t *driver.Thread, a ViAttributes) (*VI, error) {
@@ -76,7 +63,13 @@ func (n *Nic) CreateVi(t *driver.Thread, a ViAttributes) (*VI, error) {
 	if err != nil {
 		return nil, translate("create VI", -1, err)
 	}
-	return &VI{nic: n, vi: v, doorbell: v.DoorbellSend(), status: v.StateRange(), attributes: attributesOf(got)}, nil
+	made := &VI{nic: n, vi: v, status: v.StateRange(), attributes: attributesOf(got)}
+	made.send = queue{vi: made, doorbell: v.DoorbellSend(), names: &sendNames}
+	made.receive = queue{vi: made, receive: true, doorbell: v.DoorbellReceive(), names: &receiveNames}
+	n.mu.Lock()
+	n.vis[v.Index] = made
+	n.mu.Unlock()
+	return made, nil
 }
 
 // Index returns the VI's index in the card, for messages.
@@ -86,26 +79,46 @@ func (v *VI) fail(op string, s Status, detail error) error {
 	return &Error{Op: op, VI: v.vi.Index, Descriptor: -1, Status: s, Detail: detail}
 }
 
-// Destroy removes the VI, which must be idle and its queues drained.
+// Destroy removes the VI, which must be idle and both of its queues drained.
 func (v *VI) Destroy(t *driver.Thread) error {
 	v.mu.Lock()
-	left := v.send.tail - v.send.head
+	left := [...]uint64{v.send.outstanding(), v.receive.outstanding()}
 	v.mu.Unlock()
-	if left > 0 {
-		return v.fail("destroy VI", StatusErrorResource, fmt.Errorf("%d descriptors are on its send queue: disconnect, then take them with SendDone", left))
+	for i, q := range []*queue{&v.send, &v.receive} {
+		if left[i] > 0 {
+			return v.fail("destroy VI", StatusErrorResource, fmt.Errorf("%d descriptors are on its %s: disconnect, then take them with %s", left[i], q.names.queue, q.names.take))
+		}
 	}
-	return translate("destroy VI", v.vi.Index, v.vi.Destroy(t))
+	if err := v.vi.Destroy(t); err != nil {
+		return translate("destroy VI", v.vi.Index, err)
+	}
+	err := v.nic.deliver(t)
+	v.nic.mu.Lock()
+	defer v.nic.mu.Unlock()
+	if v.nic.vis[v.vi.Index] == v {
+		delete(v.nic.vis, v.vi.Index)
+	}
+	return err
 }
 
-// Query returns state, attributes and whether the send queue is empty.
-func (v *VI) Query(t *driver.Thread) (ViState, ViAttributes, bool, error) {
+// ViInfo is what Query returns. A queue is empty when every descriptor that was
+// posted on it has been handed back.
+type ViInfo struct {
+	State             ViState
+	Attributes        ViAttributes
+	SendQueueEmpty    bool
+	ReceiveQueueEmpty bool
+}
+
+// Query returns state, attributes and whether the queues are empty.
+func (v *VI) Query(t *driver.Thread) (ViInfo, error) {
 	s, a, err := v.vi.Query(t)
 	if err != nil {
-		return 0, ViAttributes{}, false, translate("query VI", v.vi.Index, err)
+		return ViInfo{}, translate("query VI", v.vi.Index, err)
 	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	return s, attributesOf(a), v.send.head == v.send.tail, nil
+	return ViInfo{s, attributesOf(a), v.send.outstanding() == 0, v.receive.outstanding() == 0}, nil
 }
 
 // SetAttributes changes the attributes of an idle VI.
@@ -128,146 +141,29 @@ func (v *VI) SetAttributes(t *driver.Thread, a ViAttributes) error {
 // SendWait hands it back. Errors in what the descriptor says are reported by
 // its completion, not here. On a VI that is not connected it completes as
 // flushed.
-func (v *VI) PostSend(t *driver.Thread, d *Descriptor) error {
-	if d == nil || len(d.Descriptor) < DescriptorBytes {
-		return v.fail("post send", StatusInvalidParameter, fmt.Errorf("no descriptor of %d bytes", DescriptorBytes))
-	}
-	if d.Address%layout.DescriptorAlignment != 0 {
-		// A doorbell for it would be dropped, and the link to it would mislead the card.
-		return v.fail("post send", StatusInvalidParameter, fmt.Errorf("descriptor at %#x: want a multiple of %d", d.Address, layout.DescriptorAlignment))
-	}
-	if err := t.Charge(v.nic.costs.Post()); err != nil {
-		return translate("post send", v.vi.Index, err)
-	}
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	q := &v.send
-	if q.tail-q.head == MaxDescriptorsPerQueue {
-		return &Error{Op: "post send", VI: v.vi.Index, Descriptor: int64(q.tail), Status: StatusErrorResource,
-			Detail: fmt.Errorf("%d descriptors are outstanding (take some with SendDone): %w", MaxDescriptorsPerQueue, ErrOverrun)}
-	}
-	if q.tail > q.head {
-		// The card reads the link when it fetches the predecessor, unless the
-		// queue has run empty by then, and then the doorbell names this one.
-		previous := *q.slot(q.tail - 1)
-		previous.SetNext(d.Address)
-		previous.SetNextHandle(uint32(d.Handle))
-	}
-	if err := t.Write(v.doorbell, uint32(d.Address), uint32(d.Address>>32), uint32(d.Handle)); err != nil {
-		return translate("post send", v.vi.Index, err)
-	}
-	*q.slot(q.tail) = d
-	q.tail++
-	return nil
-}
+func (v *VI) PostSend(t *driver.Thread, d *Descriptor) error { return v.send.post(t, d) }
 
 // SendDone takes the descriptor at the head of the send queue if it has
 // completed, and ErrNotDone if it has not. With ErrDescriptor and a descriptor
 // it completed with an error; with ErrDescriptor and none the queue is empty.
-func (v *VI) SendDone(t *driver.Thread) (*Descriptor, error) {
-	d, err := v.take("send done")
-	if d == nil && err == nil {
-		if err := v.settle(t); err != nil {
-			return nil, err
-		}
-		d, err = v.take("send done")
-	}
-	if d == nil && err == nil {
-		if err := t.Charge(v.nic.costs.PollPeriod()); err != nil {
-			return nil, translate("send done", v.vi.Index, err)
-		}
-		return nil, v.fail("send done", StatusNotDone, nil)
-	}
-	if charge := t.Charge(v.nic.costs.Done()); charge != nil {
-		return d, translate("send done", v.vi.Index, charge)
-	}
-	return d, err
-}
+func (v *VI) SendDone(t *driver.Thread) (*Descriptor, error) { return v.send.done(t) }
 
 // SendWait is SendDone that waits; ErrTimeout when the timeout comes first.
 func (v *VI) SendWait(t *driver.Thread, timeout driver.Time) (*Descriptor, error) {
-	const op = "send wait"
-	d, err := v.take(op)
-	if d == nil && err == nil {
-		if err := v.settle(t); err != nil {
-			return nil, err
-		}
-		if err := v.await(t, timeout); err != nil {
-			return nil, err
-		}
-		if err := v.settle(t); err != nil {
-			return nil, err
-		}
-		d, err = v.take(op)
-	}
-	if d == nil && err == nil {
-		return nil, v.fail(op, StatusTimeout, fmt.Errorf("nothing completed within %v", timeout))
-	}
-	if charge := t.Charge(v.nic.costs.Done()); charge != nil {
-		return d, translate(op, v.vi.Index, charge)
-	}
-	return d, err
+	return v.send.wait(t, timeout)
 }
 
-// await waits until the head of the queue has completed, or the VI has left
-// the connection, after which nothing may come any more.
-func (v *VI) await(t *driver.Thread, timeout driver.Time) error {
-	v.mu.Lock()
-	if v.send.head == v.send.tail {
-		v.mu.Unlock()
-		return nil // another thread took it
-	}
-	head := *v.send.slot(v.send.head)
-	v.mu.Unlock()
-	var room [3]driver.Range
-	room[0] = v.status
-	ranges, err := v.nic.host.Memory().Physical(room[:1], head.Address+layout.DescriptorStatusOffset, 4)
-	if err != nil {
-		// The descriptor lies where the library cannot look: only a change of state can end this.
-		ranges = room[:1]
-	}
-	_, changes := v.vi.State()
-	_, err = t.Poll(driver.Poll{Ranges: ranges, Period: v.nic.costs.PollPeriod(), Timeout: timeout}, func() bool {
-		_, now := v.vi.State()
-		return head.Completion().Done() || now != changes
-	})
-	return translate("send wait", v.vi.Index, err)
-}
+// PostRecv puts a descriptor on the receive queue, as PostSend does on the
+// send queue. On an idle VI it stays queued and serves the connection to come;
+// in the error state it completes as flushed.
+func (v *VI) PostRecv(t *driver.Thread, d *Descriptor) error { return v.receive.post(t, d) }
 
-var errEmpty = errors.New("the queue is empty")
+// RecvDone is SendDone for the receive queue.
+func (v *VI) RecvDone(t *driver.Thread) (*Descriptor, error) { return v.receive.done(t) }
 
-// take removes and returns the head of the queue if it has completed; neither
-// descriptor nor error if it has not.
-func (v *VI) take(op string) (*Descriptor, error) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	q := &v.send
-	if q.head == q.tail {
-		return nil, v.fail(op, StatusDescriptorError, errEmpty)
-	}
-	d := *q.slot(q.head)
-	s := d.Completion()
-	if !s.Done() {
-		return nil, nil
-	}
-	*q.slot(q.head) = nil
-	number := int64(q.head)
-	q.head++
-	if s.Failed() {
-		return d, &Error{Op: op, VI: v.vi.Index, Descriptor: number, Status: StatusDescriptorError, Bits: s,
-			Detail: v.explain(d, s)}
-	}
-	return d, nil
-}
-
-// explain says why a descriptor failed, with the numbers at fault where they
-// can be told.
-func (v *VI) explain(d *Descriptor, s DescriptorStatus) error {
-	length := layout.DataSegment(d.Descriptor[dataSegmentOffset:]).Length()
-	if limit := v.attributes.MaxTransferSize; s&layout.DescriptorStatusLengthErrorMask != 0 && d.SegmentCount() == 2 && int64(length) > int64(limit) {
-		return fmt.Errorf("length %d > max transfer size %d", length, limit)
-	}
-	return fmt.Errorf("%v (status %#x)", s, uint32(s))
+// RecvWait is SendWait for the receive queue.
+func (v *VI) RecvWait(t *driver.Thread, timeout driver.Time) (*Descriptor, error) {
+	return v.receive.wait(t, timeout)
 }
 
 // settle completes what the card never will: a descriptor that it could not
@@ -281,38 +177,31 @@ func (v *VI) settle(t *driver.Thread) error {
 	if err := v.vi.Drain(t); err != nil {
 		return translate("drain VI", v.vi.Index, err)
 	}
-	v.flush()
-	return nil
+	return v.flush(t)
 }
 
-// flush completes in order what is outstanding and not done. The card must
-// hold nothing of the VI.
-func (v *VI) flush() {
+// flush completes in order what is outstanding and not done, on both queues.
+// The card must hold nothing of the VI.
+func (v *VI) flush(t *driver.Thread) error {
 	v.mu.Lock()
-	defer v.mu.Unlock()
-	for n := v.send.head; n < v.send.tail; n++ {
-		d := *v.send.slot(n)
-		if d.Completion().Done() {
-			continue
-		}
-		operation := uint32(d.Control()) & layout.DescriptorControlOperationMask >> layout.DescriptorControlOperationLsb
-		echo := [4]layout.StatusOperation{layout.StatusOperationSend, layout.StatusOperationRdmaWrite, layout.StatusOperationRdmaRead, layout.StatusOperationSend}[operation]
-		d.SetLength(0)
-		driver.StoreUint32(d.Descriptor[layout.DescriptorStatusOffset:],
-			layout.DescriptorStatusDoneMask|layout.DescriptorStatusFlushedMask|uint32(echo)<<layout.DescriptorStatusOperationLsb)
-	}
+	written := append(v.receive.flush(), v.send.flush()...)
+	v.mu.Unlock()
+	// Other threads may wait for these descriptors.
+	return translate("flush", v.vi.Index, t.Publish(written...))
 }
 
 // Disconnect ends the VI's connection, if it has one: every outstanding
-// descriptor completes, those not yet processed as flushed, and the VI is idle
-// again. The peer's VI goes to the error state and its NIC reports the loss.
+// descriptor of both queues completes, in order, those not yet processed as
+// flushed, and the VI is idle again. The peer's VI goes to the error state and its NIC reports the loss.
 // On an idle VI it does nothing but flush.
 func (v *VI) Disconnect(t *driver.Thread) error {
 	if err := v.vi.Disconnect(t); err != nil {
 		return translate("disconnect", v.vi.Index, err)
 	}
-	v.flush()
-	return nil
+	if err := v.flush(t); err != nil {
+		return err
+	}
+	return v.nic.deliver(t)
 }
 
 // ConnectRequest asks the program that waits at the remote address for a

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package vipl
+
+import (
+	"fmt"
+
+	"hvia/driver"
+	"hvia/layout"
+)
+
+// AsyncError is an asynchronous error as NextError returns it: one that cannot
+// be written into a descriptor. Code has the values of VIP_ERROR_CODE.
+type AsyncError = driver.AsyncError
+
+// ErrorCode is VIP_ERROR_CODE.
+type ErrorCode = layout.AsyncError
+
+// ResourceCode is VIP_RESOURCE_CODE: what an asynchronous error is about.
+type ResourceCode int
+
+// Values of ResourceCode, as in vipl.h.
+const (
+	ResourceNic        ResourceCode = 0
+	ResourceVI         ResourceCode = 1
+	ResourceCQ         ResourceCode = 2
+	ResourceDescriptor ResourceCode = 3
+)
+
+// String returns the name in vipl.h.
+func (r ResourceCode) String() string {
+	switch r {
+	case ResourceNic:
+		return "VIP_RESOURCE_NIC"
+	case ResourceVI:
+		return "VIP_RESOURCE_VI"
+	case ResourceCQ:
+		return "VIP_RESOURCE_CQ"
+	case ResourceDescriptor:
+		return "VIP_RESOURCE_DESCRIPTOR"
+	}
+	return fmt.Sprintf("VIP_RESOURCE_CODE(%d)", int(r))
+}
+
+// ErrorDescriptor is VIP_ERROR_DESCRIPTOR. Which descriptor was at fault is
+// not known: the card could not read or write it.
+type ErrorDescriptor struct {
+	Nic       *Nic
+	VI        *VI // nil if it is about no VI, or the VI was destroyed meanwhile
+	Resource  ResourceCode
+	Code      ErrorCode
+	Operation layout.StatusOperation // OpCode: of the message at fault, where the error tells it, else Send
+}
+
+// errorsAtOnce is how many errors one call delivers at most.
+const errorsAtOnce = 64
+
+// ErrorHandler is what ErrorCallback registers. It runs on the thread whose
+// call delivers the error, and may call the library on that thread.
+type ErrorHandler func(t *driver.Thread, e ErrorDescriptor)
+
+// ErrorCallback registers a handler of the NIC handle's asynchronous errors,
+// those that wait already included. Nil restores the default, which leaves it
+// at the log entry that the agent writes, and the error for NextError.
+//
+// VIPL's handler has a context of its own. Here it is called, like a Unix
+// signal handler, in a call of the library on the same NIC handle: in
+// Post, Done, Wait and Poll before they do their work, in SendWait, RecvWait and
+// ErrorWait also while they wait, and in Disconnect and VI.Destroy before they
+// return. So a run with handlers repeats. A program that wants a context of its
+// own gives it a thread, which calls ErrorWait.
+func (n *Nic) ErrorCallback(h ErrorHandler) error {
+	if n.closed.Load() {
+		return &Error{Op: "error callback", VI: -1, Descriptor: -1, Status: StatusInvalidParameter, Detail: errNicClosed}
+	}
+	if h == nil {
+		n.handler.Store(nil)
+	} else {
+		n.handler.Store(&h)
+	}
+	return nil
+}
+
+// handled says whether errors have a handler.
+func (n *Nic) handled() bool { return n.handler.Load() != nil }
+
+// errorWaits says whether deliver has something to do.
+func (n *Nic) errorWaits(t *driver.Thread) bool {
+	return n.handled() && !n.delivering.Load() && n.host.ErrorWaits(t, n.info.ID)
+}
+
+// deliver calls the handler with the errors that wait. A handler that calls
+// the library is not called again inside itself: what comes meanwhile follows
+// when it returns.
+func (n *Nic) deliver(t *driver.Thread) error {
+	if !n.errorWaits(t) || !n.delivering.CompareAndSwap(false, true) {
+		return nil
+	}
+	defer n.delivering.Store(false)
+	// What keeps coming must not keep the caller here for ever.
+	for range errorsAtOnce {
+		if !n.host.ErrorWaits(t, n.info.ID) {
+			return nil
+		}
+		e, ok, err := n.host.NextError(t, n.info.ID)
+		if err != nil {
+			return translate("deliver asynchronous errors", -1, err)
+		}
+		h := n.handler.Load()
+		if !ok || h == nil {
+			return nil
+		}
+		(*h)(t, n.describe(e))
+	}
+	return nil
+}
+
+// describe fills in what VIPL wants to know of an error.
+func (n *Nic) describe(e AsyncError) ErrorDescriptor {
+	d := ErrorDescriptor{Nic: n, Resource: ResourceVI, Code: e.Code}
+	switch e.Code {
+	case layout.AsyncErrorPostDescriptor, layout.AsyncErrorCompletionProtection:
+		d.Resource = ResourceDescriptor
+	case layout.AsyncErrorReceiveQueueEmpty:
+		d.Operation = layout.StatusOperationReceive
+	case layout.AsyncErrorRdmaWriteProtection, layout.AsyncErrorRdmaWriteData, layout.AsyncErrorRdmaWriteAbort:
+		d.Operation = layout.StatusOperationRemoteRdmaWrite
+	case layout.AsyncErrorRdmaReadProtection:
+		d.Operation = layout.StatusOperationRdmaRead
+	}
+	if e.Vi < 0 {
+		d.Resource = ResourceNic
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if v := n.vis[e.Vi]; v != nil && v.vi.Reported(e) {
+		d.VI = v
+	}
+	return d
+}
+
+// NextError returns the oldest asynchronous error of this handle that no
+// handler has got, or ErrNotDone if there is none.
+func (n *Nic) NextError(t *driver.Thread) (AsyncError, error) {
+	const op = "next asynchronous error"
+	e, ok, err := n.host.NextError(t, n.info.ID)
+	if err == nil && !ok {
+		return e, &Error{Op: op, VI: -1, Descriptor: -1, Status: StatusNotDone}
+	}
+	return e, translate(op, -1, err)
+}
+
+// ErrorWait is NextError that waits; ErrTimeout when the timeout comes first.
+// If there is a handler it gets the errors instead, and ErrorWait lasts until
+// the timeout.
+func (n *Nic) ErrorWait(t *driver.Thread, timeout driver.Time) (AsyncError, error) {
+	const op = "wait for an asynchronous error"
+	left := t.Countdown(timeout)
+	for {
+		handled := n.handled()
+		if handled {
+			if err := n.deliver(t); err != nil {
+				return AsyncError{}, err
+			}
+		} else if e, ok, err := n.host.NextError(t, n.info.ID); ok || err != nil {
+			return e, translate(op, -1, err)
+		}
+		span := left()
+		if span > 0 {
+			ok, err := t.Poll(driver.Poll{Ranges: []driver.Range{n.errors}, Period: n.costs.PollPeriod(), Timeout: span}, func() bool {
+				return n.host.ErrorWaits(t, n.info.ID)
+			})
+			if err != nil {
+				return AsyncError{}, translate(op, -1, err)
+			}
+			if ok {
+				continue
+			}
+		}
+		return AsyncError{}, &Error{Op: op, VI: -1, Descriptor: -1, Status: StatusTimeout, Detail: fmt.Errorf("none came within %v", timeout)}
+	}
+}

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package vipl
+
+import (
+	"fmt"
+
+	"hvia/driver"
+	"hvia/layout"
+)
+
+// Segment is a piece of local memory.
+type Segment struct {
+	Address uint64
+	Handle  MemHandle
+	Length  uint32
+}
+
+// Segment returns the segment of n bytes from offset on.
+func (r *Region) Segment(offset, n int) Segment {
+	return Segment{Address: r.address + uint64(offset), Handle: r.handle, Length: uint32(n)}
+}
+
+// Descriptor is a view of a descriptor in registered memory. The view is the
+// memory itself: what is set is what the NIC reads. Address and Handle are
+// what a post tells the NIC. While it is posted it belongs to the NIC.
+type Descriptor struct {
+	layout.Descriptor
+	Address uint64
+	Handle  MemHandle
+}
+
+// DescriptorBytes is the size of a descriptor with one address and one data
+// segment, or with two data segments, and the least that any descriptor takes.
+const DescriptorBytes = layout.DescriptorFetchBytes
+
+// Descriptors are read in pieces of their alignment, so they take whole ones.
+const _ = uint(-(DescriptorBytes % layout.DescriptorAlignment))
+
+// DescriptorSize is how many bytes of memory a descriptor takes that has room
+// for an address segment and a number of data segments: a multiple of the
+// alignment, at most 4,096 for MaxSegments.
+func DescriptorSize(segments int) int {
+	n := layout.DescriptorSize + layout.AddressSegmentSize + segments*layout.DataSegmentSize
+	return (n + layout.DescriptorAlignment - 1) / layout.DescriptorAlignment * layout.DescriptorAlignment
+}
+
+// Descriptor returns a view of the descriptor of DescriptorBytes at an offset
+// of the region, which must be a multiple of 64 bytes in virtual addresses.
+func (r *Region) Descriptor(offset int) (*Descriptor, error) { return r.NewDescriptor(offset, 1) }
+
+// NewDescriptor returns a view of a descriptor with room for an address
+// segment and up to MaxSegments data segments. It takes DescriptorSize bytes
+// at the offset, which must be a multiple of 64 bytes in virtual addresses.
+func (r *Region) NewDescriptor(offset, segments int) (*Descriptor, error) {
+	refuse := func(detail error) (*Descriptor, error) {
+		return nil, &Error{Op: "descriptor view", VI: -1, Descriptor: -1, Status: StatusInvalidParameter, Detail: detail}
+	}
+	if segments < 0 || segments > MaxSegments {
+		return refuse(fmt.Errorf("room for %d data segments: want 0 to %d", segments, MaxSegments))
+	}
+	n, at := DescriptorSize(segments), r.address+uint64(offset)
+	if offset < 0 || offset > len(r.bytes)-n || at%layout.DescriptorAlignment != 0 {
+		return refuse(fmt.Errorf("%d bytes at %#x: want them inside the region of %d bytes at %#x, at a multiple of %d", n, at, len(r.bytes), r.address, layout.DescriptorAlignment))
+	}
+	return &Descriptor{Descriptor: layout.Descriptor(r.bytes[offset : offset+n : offset+n]), Address: at, Handle: r.handle}, nil
+}
+
+// SetSend makes the descriptor a send of the segments' bytes, in order. With
+// none it is a message of no bytes. ErrInvalidParameter, and nothing is
+// changed, when there is no room for so many.
+func (d *Descriptor) SetSend(data ...Segment) error {
+	return d.set("set send", layout.DescriptorOperationSend, 0, 0, data)
+}
+
+// SetReceive makes the descriptor a receive into the segments, in order.
+// Errors are those of SetSend.
+func (d *Descriptor) SetReceive(buffers ...Segment) error {
+	return d.set("set receive", layout.DescriptorOperationSend, 0, 0, buffers)
+}
+
+// SetRdmaWrite makes the descriptor an RDMA write of one local segment to a
+// remote address.
+func (d *Descriptor) SetRdmaWrite(local Segment, remote uint64, handle MemHandle) {
+	d.fill(layout.DescriptorOperationRdmaWrite, remote, handle, local.Length, 1)
+	d.setData(1, local)
+}
+
+// SetRdmaWriteGather makes the descriptor an RDMA write of the segments'
+// bytes, in order, to a remote address. Errors are those of SetSend.
+func (d *Descriptor) SetRdmaWriteGather(remote uint64, handle MemHandle, data ...Segment) error {
+	return d.set("set RDMA write", layout.DescriptorOperationRdmaWrite, remote, handle, data)
+}
+
+// AttachImmediate adds immediate data to a send or an RDMA write, which then
+// uses up a receive descriptor of the peer as a send does.
+func (d *Descriptor) AttachImmediate(data uint32) {
+	d.SetControl(d.Control() | layout.DescriptorControlImmediateMask)
+	d.SetImmediateData(data)
+}
+
+// leading is how many segments of an operation come before the data segments.
+func leading(o layout.DescriptorOperation) int {
+	if o == layout.DescriptorOperationSend {
+		return 0
+	}
+	return 1
+}
+
+func (d *Descriptor) set(op string, o layout.DescriptorOperation, remote uint64, handle MemHandle, data []Segment) error {
+	room := (len(d.Descriptor)-layout.DescriptorSize)/layout.DataSegmentSize - leading(o)
+	sum := uint64(0)
+	for _, s := range data {
+		sum += uint64(s.Length)
+	}
+	if len(data) > min(room, MaxSegments) || sum > 1<<32-1 {
+		return &Error{Op: op, VI: -1, Descriptor: -1, Status: StatusInvalidParameter,
+			Detail: fmt.Errorf("%d data segments of %d bytes: the descriptor at %#x has room for %d, of less than 4 GiB", len(data), sum, d.Address, min(room, MaxSegments))}
+	}
+	d.fill(o, remote, handle, uint32(sum), len(data))
+	for i, s := range data {
+		d.setData(leading(o)+i, s)
+	}
+	return nil
+}
+
+// fill sets all but the links and the data segments.
+func (d *Descriptor) fill(o layout.DescriptorOperation, remote uint64, handle MemHandle, length uint32, segments int) {
+	d.SetSegmentCount(uint16(leading(o) + segments))
+	d.SetControl(uint16(o) << layout.DescriptorControlOperationLsb)
+	clear(d.Descriptor[layout.DescriptorReservedOffset:layout.DescriptorImmediateDataOffset])
+	d.SetImmediateData(0)
+	d.SetLength(length)
+	d.SetStatus(0)
+	if leading(o) > 0 {
+		a := layout.AddressSegment(d.Descriptor[layout.DescriptorSize:])
+		a.SetAddress(remote)
+		a.SetHandle(uint32(handle))
+		clear(a[layout.AddressSegmentReservedOffset:layout.AddressSegmentSize])
+	}
+}
+
+// setData fills segment k, an address segment counted.
+func (d *Descriptor) setData(k int, s Segment) {
+	b := layout.DataSegment(d.Descriptor[layout.DescriptorSize+k*layout.DataSegmentSize:])
+	b.SetAddress(s.Address)
+	b.SetHandle(uint32(s.Handle))
+	b.SetLength(s.Length)
+}
+
+// dataBytes is the sum of the data segments that the view shows.
+func (d *Descriptor) dataBytes() (sum uint64) {
+	first := leading(d.operation())
+	for k := first; k < int(d.SegmentCount()); k++ {
+		at := layout.DescriptorSize + k*layout.DataSegmentSize
+		if at+layout.DataSegmentSize > len(d.Descriptor) {
+			break
+		}
+		sum += uint64(layout.DataSegment(d.Descriptor[at:]).Length())
+	}
+	return sum
+}
+
+func (d *Descriptor) operation() layout.DescriptorOperation {
+	return layout.DescriptorOperation(d.Control() & layout.DescriptorControlOperationMask >> layout.DescriptorControlOperationLsb)
+}
+
+// Completion returns the descriptor's status word.
+func (d *Descriptor) Completion() DescriptorStatus {
+	return DescriptorStatus(driver.LoadUint32(d.Descriptor[layout.DescriptorStatusOffset:]))
+}
+
+// CompletedLength returns the bytes that a completed descriptor moved: on the
+// send queue those handed to the network, on the receive queue those written
+// into memory, by an RDMA write with immediate data too.
+func (d *Descriptor) CompletedLength() int { return int(d.Length()) }
+
+// CompletedImmediate returns the immediate data that came with the message of
+// a completed receive; false if none did.
+func (d *Descriptor) CompletedImmediate() (data uint32, ok bool) {
+	return d.ImmediateData(), d.Completion().Immediate()
+}

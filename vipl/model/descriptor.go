@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package model
+
+import (
+	"encoding/binary"
+	"fmt"
+	"strings"
+
+	"hvia/layout"
+)
+
+// Error bits of a descriptor's status.
+const (
+	formatError         = layout.DescriptorStatusFormatErrorMask
+	protectionError     = layout.DescriptorStatusProtectionErrorMask
+	lengthError         = layout.DescriptorStatusLengthErrorMask
+	partialError        = layout.DescriptorStatusPartialErrorMask
+	flushed             = layout.DescriptorStatusFlushedMask
+	rdmaProtectionError = layout.DescriptorStatusRdmaProtectionErrorMask
+)
+
+// Completion is how a descriptor came back.
+type Completion struct {
+	Address   uint64 // of the descriptor
+	Status    uint32 // the status word
+	MaySet    uint32 // error bits that may be set beside those of Status
+	Length    uint32 // bytes moved
+	Immediate uint32 // if Status says so
+}
+
+// Allows says whether a provider may complete the descriptor in this way.
+func (c Completion) Allows(status, length, immediate uint32) bool {
+	return status|c.MaySet == c.Status|c.MaySet && status&c.Status == c.Status && length == c.Length &&
+		(status&layout.DescriptorStatusImmediateMask == 0 || immediate == c.Immediate)
+}
+
+func (c Completion) String() string {
+	s := fmt.Sprintf("descriptor at %#x: status %#x (%s), length %d", c.Address, c.Status, StatusText(c.Status), c.Length)
+	if c.Status&layout.DescriptorStatusImmediateMask != 0 {
+		s += fmt.Sprintf(", immediate %#x", c.Immediate)
+	}
+	if c.MaySet != 0 {
+		s += fmt.Sprintf("; %#x (%s) may be set, too", c.MaySet, StatusText(c.MaySet))
+	}
+	return s
+}
+
+// StatusText returns the names of a status word's bits.
+func StatusText(status uint32) string {
+	var words []string
+	for _, b := range []struct {
+		mask uint32
+		name string
+	}{
+		{layout.DescriptorStatusDoneMask, "Done"}, {formatError, "FormatError"}, {protectionError, "ProtectionError"}, {lengthError, "LengthError"},
+		{partialError, "PartialError"}, {flushed, "Flushed"}, {layout.DescriptorStatusTransportErrorMask, "TransportError"},
+		{rdmaProtectionError, "RdmaProtectionError"}, {layout.DescriptorStatusRemoteDescriptorErrorMask, "RemoteDescriptorError"},
+		{layout.DescriptorStatusImmediateMask, "Immediate"},
+	} {
+		if status&b.mask != 0 {
+			words = append(words, b.name)
+		}
+	}
+	echo := layout.StatusOperation(status & layout.DescriptorStatusOperationMask >> layout.DescriptorStatusOperationLsb)
+	return strings.Join(append(words, echo.String()), " ")
+}
+
+// done is the status word of a descriptor that ended with these bits.
+func done(bits uint32, echo layout.StatusOperation) uint32 {
+	return layout.DescriptorStatusDoneMask | bits | uint32(echo)<<layout.DescriptorStatusOperationLsb
+}
+
+// A provider reads descriptors in chunks of 64 bytes: the control segment with
+// two segments, then four segments at a time. Every chunk lies in the region as
+// a whole, also if fewer segments are in use [card].
+const (
+	chunkBytes         = layout.DescriptorFetchBytes
+	headSegments       = (chunkBytes - layout.DescriptorSize) / layout.DataSegmentSize
+	segmentsBeforeHead = chunkBytes/layout.DataSegmentSize - headSegments
+	segmentsOfChunk    = chunkBytes / layout.DataSegmentSize
+)
+
+// descriptor is one that the provider has reached and read.
+type descriptor struct {
+	layout.Descriptor // the first chunk, as it was then
+	address           uint64
+	handle            uint32
+	host              *Host
+	tag               uint16
+}
+
+// read reads the head of a descriptor; false if it cannot be reached: handle,
+// tag or bounds, or no descriptor can be there.
+func (h *Host) read(address uint64, handle uint32, tag uint16) (*descriptor, bool) {
+	b, ok := h.access(handle, address, chunkBytes, tag, layout.AttAccessLocal)
+	if !ok || address%layout.DescriptorAlignment != 0 {
+		return nil, false
+	}
+	return &descriptor{append(layout.Descriptor(nil), b...), address, handle, h, tag}, true
+}
+
+func (d *descriptor) operation() layout.DescriptorOperation {
+	return layout.DescriptorOperation(d.Control() & layout.DescriptorControlOperationMask >> layout.DescriptorControlOperationLsb)
+}
+
+func (d *descriptor) hasImmediate() bool {
+	return d.Control()&layout.DescriptorControlImmediateMask != 0
+}
+
+// echo is the operation that the status tells [VIA].
+func (d *descriptor) echo() layout.StatusOperation {
+	switch d.operation() {
+	case layout.DescriptorOperationRdmaWrite:
+		return layout.StatusOperationRdmaWrite
+	case layout.DescriptorOperationRdmaRead:
+		return layout.StatusOperationRdmaRead
+	}
+	return layout.StatusOperationSend
+}
+
+// addressSegments is how many segments come before the data segments: SegCount
+// counts them, too [VIA].
+func (d *descriptor) addressSegments() int {
+	if d.operation() == layout.DescriptorOperationRdmaWrite || d.operation() == layout.DescriptorOperationRdmaRead {
+		return 1
+	}
+	return 0
+}
+
+func (d *descriptor) dataSegments() int { return int(d.SegmentCount()) - d.addressSegments() }
+
+func (d *descriptor) addressSegment() layout.AddressSegment {
+	return layout.AddressSegment(d.Descriptor[layout.DescriptorSize:])
+}
+
+// malformed is what descriptors of both queues are refused for: reserved bits
+// and fields that are not zero, and too many segments [VIA].
+func (d *descriptor) malformed() bool {
+	return d.Control()&layout.DescriptorControlReservedMask != 0 ||
+		binary.LittleEndian.Uint32(d.Descriptor[layout.DescriptorReservedOffset:]) != 0 ||
+		d.dataSegments() > layout.MaxDataSegments
+}
+
+// segment returns a data segment, counted from 0; false if the chunk that it
+// lies in cannot be read. Chunks behind the first are read when they are
+// needed, by the handle of the first.
+func (d *descriptor) segment(k int) (layout.DataSegment, bool) {
+	k += d.addressSegments()
+	if k < headSegments {
+		return layout.DataSegment(d.Descriptor[layout.DescriptorSize+k*layout.DataSegmentSize:]), true
+	}
+	chunk, place := (k+segmentsBeforeHead)/segmentsOfChunk, (k+segmentsBeforeHead)%segmentsOfChunk
+	b, ok := d.host.access(d.handle, d.address+uint64(chunk*chunkBytes), chunkBytes, d.tag, layout.AttAccessLocal)
+	if !ok {
+		return nil, false
+	}
+	return layout.DataSegment(b[place*layout.DataSegmentSize:]), true
+}
+
+// cursor walks through the data of a descriptor's segments.
+type cursor struct {
+	*descriptor
+	index int    // of the segment
+	at    uint64 // bytes of it that are used up
+}
+
+// next returns the memory of up to n bytes of one segment and goes on behind
+// them; nothing at the end of the segments. A segment is checked as a whole,
+// as much of it as is left, when its first byte is needed; one of 0 bytes is
+// not looked at [card].
+func (c *cursor) next(n uint64) (piece []byte, end bool, bits uint32) {
+	for {
+		if c.index == c.dataSegments() {
+			return nil, true, 0
+		}
+		s, ok := c.segment(c.index)
+		if !ok {
+			return nil, false, protectionError
+		}
+		left := uint64(s.Length()) - c.at
+		if left == 0 {
+			c.index, c.at = c.index+1, 0
+			continue
+		}
+		b, ok := c.host.access(s.Handle(), s.Address()+c.at, left, c.tag, layout.AttAccessLocal)
+		if !ok {
+			return nil, false, protectionError
+		}
+		n = min(n, left)
+		c.at += n
+		return b[:n], false, 0
+	}
+}
+
+// rest looks whether bytes are left in the segments; their memory is not
+// looked at.
+func (c *cursor) rest() (left bool, bits uint32) {
+	for ; c.index < c.dataSegments(); c.index, c.at = c.index+1, 0 {
+		s, ok := c.segment(c.index)
+		if !ok {
+			return false, protectionError
+		}
+		if uint64(s.Length()) > c.at {
+			return true, 0
+		}
+	}
+	return false, 0
+}

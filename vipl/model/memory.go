@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package model
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"hvia/layout"
+)
+
+// Errors of calls that a program may not make. Errors that a program may make
+// are in completions and asynchronous errors.
+var (
+	ErrMemory  = errors.New("no such memory")
+	ErrHandle  = errors.New("memory handle is in use, unknown or 0")
+	ErrState   = errors.New("the VI's state does not allow it")
+	ErrMatch   = errors.New("the VIs' attributes do not match")
+	ErrInUse   = errors.New("descriptors are left on a work queue")
+	ErrOverrun = errors.New("the work queue is full")
+	ErrIndex   = errors.New("VI index is in use")
+)
+
+// Fabric is a set of hosts on a wire that loses nothing.
+type Fabric struct {
+	Hosts []*Host
+	depth int
+}
+
+// New returns a fabric of so many hosts, with so many descriptors at most on a
+// work queue.
+func New(hosts, depth int) *Fabric {
+	f := &Fabric{depth: depth}
+	for range hosts {
+		f.Hosts = append(f.Hosts, &Host{fabric: f, regions: map[uint32]Region{}, vis: map[int]*VI{}})
+	}
+	return f
+}
+
+// Host is a host and its NIC.
+type Host struct {
+	fabric  *Fabric
+	buffers []buffer // in the order of their addresses
+	regions map[uint32]Region
+	vis     map[int]*VI
+	errors  []AsyncError
+}
+
+// buffer is a run of virtual addresses with memory behind it.
+type buffer struct {
+	address uint64
+	bytes   []byte
+}
+
+// AsyncError is an error that no descriptor can tell [VIA].
+type AsyncError struct {
+	Code layout.AsyncError
+	VI   int // index
+}
+
+func (e AsyncError) String() string { return fmt.Sprintf("%v of VI %d", e.Code, e.VI) }
+
+// TakeErrors returns the asynchronous errors since the last call.
+func (h *Host) TakeErrors() []AsyncError {
+	e := h.errors
+	h.errors = nil
+	return e
+}
+
+func (h *Host) report(code layout.AsyncError, v *VI) {
+	h.errors = append(h.errors, AsyncError{code, v.index})
+}
+
+// Allocate gives the host zeroed memory at virtual addresses where it has none.
+func (h *Host) Allocate(address uint64, length int) error {
+	if address+uint64(length) < address {
+		return fmt.Errorf("model: allocate %d bytes at %#x: beyond the last address: %w", length, address, ErrMemory)
+	}
+	i, _ := slices.BinarySearchFunc(h.buffers, address, func(b buffer, a uint64) int {
+		if b.address < a {
+			return -1
+		}
+		return 1
+	})
+	if i > 0 && h.buffers[i-1].address+uint64(len(h.buffers[i-1].bytes)) > address || i < len(h.buffers) && h.buffers[i].address < address+uint64(length) {
+		return fmt.Errorf("model: allocate %d bytes at %#x: some are there already: %w", length, address, ErrMemory)
+	}
+	h.buffers = slices.Insert(h.buffers, i, buffer{address, make([]byte, length)})
+	return nil
+}
+
+// Memory returns the bytes at a run of virtual addresses, the memory itself;
+// nil if any of it is not there.
+func (h *Host) Memory(address, length uint64) []byte {
+	for _, b := range h.buffers {
+		if address >= b.address && address-b.address < uint64(len(b.bytes)) {
+			at := address - b.address
+			if length > uint64(len(b.bytes))-at {
+				return nil
+			}
+			return b.bytes[at : at+length : at+length]
+		}
+	}
+	return nil
+}
+
+// Region is a registered range of memory. Ranges may overlap [VIA].
+type Region struct {
+	Address   uint64
+	Length    uint64
+	Tag       uint16 // protection tag
+	RdmaWrite bool   // peers may write to it
+}
+
+// Register enters a region under a handle that the provider chose, never 0
+// [VIA].
+func (h *Host) Register(handle uint32, r Region) error {
+	if _, there := h.regions[handle]; there || handle == 0 {
+		return fmt.Errorf("model: register %d bytes at %#x as %#x: %w", r.Length, r.Address, handle, ErrHandle)
+	}
+	if r.Length == 0 || h.Memory(r.Address, r.Length) == nil {
+		return fmt.Errorf("model: register %d bytes at %#x: %w", r.Length, r.Address, ErrMemory)
+	}
+	h.regions[handle] = r
+	return nil
+}
+
+// Deregister takes a region away. What is done later through its handle fails
+// with a protection error; a descriptor that the provider has read already can
+// not be completed any more [VIA], [card].
+func (h *Host) Deregister(handle uint32) error {
+	if _, there := h.regions[handle]; !there {
+		return fmt.Errorf("model: deregister %#x: %w", handle, ErrHandle)
+	}
+	delete(h.regions, handle)
+	for _, v := range h.vis {
+		if v.head != nil && v.head.handle == handle {
+			v.head.stale = true
+		}
+	}
+	return nil
+}
+
+// access returns the memory that an access names, if it is allowed: the handle
+// names a region, the region has the VI's protection tag [VIA], a write from
+// outside finds the right [VIA], and every byte lies inside. An access of 0
+// bytes has no bounds [card].
+func (h *Host) access(handle uint32, address, length uint64, tag uint16, kind layout.AttAccess) ([]byte, bool) {
+	r, there := h.regions[handle]
+	switch {
+	case !there, r.Tag != tag:
+		return nil, false
+	case kind == layout.AttAccessRemoteWrite && !r.RdmaWrite:
+		return nil, false
+	case length == 0:
+		return nil, true
+	case address < r.Address, address-r.Address > r.Length, length > r.Length-(address-r.Address):
+		return nil, false
+	}
+	return h.Memory(address, length), true
+}

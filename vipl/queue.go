@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package vipl
+
+import (
+	"errors"
+	"fmt"
+
+	"hvia/driver"
+	"hvia/layout"
+)
+
+// queue is a work queue as the library keeps it. The card follows the links
+// in memory; this ring remembers what was posted and not yet handed back, in
+// order. Send and receive queue differ in their doorbells and names only.
+type queue struct {
+	vi       *VI
+	receive  bool
+	doorbell uint32
+	names    *queueNames
+
+	// guarded by the VI's mutex
+	posted [MaxDescriptorsPerQueue]*Descriptor
+	head   uint64 // descriptors handed back so far
+	tail   uint64 // descriptors posted so far
+}
+
+// queueNames are what errors call a queue and its operations.
+type queueNames struct{ queue, post, done, wait, take string }
+
+var (
+	sendNames    = queueNames{"send queue", "post send", "send done", "send wait", "SendDone"}
+	receiveNames = queueNames{"receive queue", "post receive", "receive done", "receive wait", "RecvDone"}
+)
+
+func (q *queue) slot(n uint64) **Descriptor { return &q.posted[n%MaxDescriptorsPerQueue] }
+
+// outstanding is how many descriptors were posted and not handed back.
+func (q *queue) outstanding() uint64 { return q.tail - q.head }
+
+// post links a descriptor behind the last one and rings the doorbell.
+func (q *queue) post(t *driver.Thread, d *Descriptor) error {
+	v := q.vi
+	if d == nil || len(d.Descriptor) < DescriptorBytes {
+		return v.fail(q.names.post, StatusInvalidParameter, fmt.Errorf("no descriptor of %d bytes", DescriptorBytes))
+	}
+	if d.Address%layout.DescriptorAlignment != 0 {
+		// A doorbell for it would be dropped, and the link to it would mislead the card.
+		return v.fail(q.names.post, StatusInvalidParameter, fmt.Errorf("descriptor at %#x: want a multiple of %d", d.Address, layout.DescriptorAlignment))
+	}
+	if err := v.nic.deliver(t); err != nil {
+		return err
+	}
+	if err := t.Charge(v.nic.costs.Post()); err != nil {
+		return translate(q.names.post, v.vi.Index, err)
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if q.outstanding() == MaxDescriptorsPerQueue {
+		return &Error{Op: q.names.post, VI: v.vi.Index, Descriptor: int64(q.tail), Status: StatusErrorResource,
+			Detail: fmt.Errorf("%d descriptors are outstanding (take some with %s): %w", MaxDescriptorsPerQueue, q.names.take, ErrOverrun)}
+	}
+	if q.outstanding() > 0 {
+		// The card reads the link when it fetches the predecessor, unless the
+		// queue has run empty by then, and then the doorbell names this one.
+		previous := *q.slot(q.tail - 1)
+		previous.SetNext(d.Address)
+		previous.SetNextHandle(uint32(d.Handle))
+	}
+	if err := t.Write(q.doorbell, uint32(d.Address), uint32(d.Address>>32), uint32(d.Handle)); err != nil {
+		return translate(q.names.post, v.vi.Index, err)
+	}
+	*q.slot(q.tail) = d
+	q.tail++
+	return nil
+}
+
+// done hands back the head of the queue if it has completed.
+func (q *queue) done(t *driver.Thread) (*Descriptor, error) {
+	v := q.vi
+	if err := v.nic.deliver(t); err != nil {
+		return nil, err
+	}
+	d, err := q.look(t, q.names.done)
+	if d == nil && err == nil {
+		if err := t.Charge(v.nic.costs.PollPeriod()); err != nil {
+			return nil, translate(q.names.done, v.vi.Index, err)
+		}
+		return nil, v.fail(q.names.done, StatusNotDone, nil)
+	}
+	return q.charge(t, q.names.done, d, err)
+}
+
+// wait is done that waits. Asynchronous errors are delivered meanwhile.
+func (q *queue) wait(t *driver.Thread, timeout driver.Time) (*Descriptor, error) {
+	v := q.vi
+	left := t.Countdown(timeout)
+	for looked := false; ; looked = true {
+		if err := v.nic.deliver(t); err != nil {
+			return nil, err
+		}
+		d, err := q.look(t, q.names.wait)
+		if d != nil || err != nil {
+			return q.charge(t, q.names.wait, d, err)
+		}
+		span := left()
+		if looked && span <= 0 {
+			return nil, v.fail(q.names.wait, StatusTimeout, fmt.Errorf("nothing completed within %v", timeout))
+		}
+		if err := q.await(t, max(span, 0)); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// charge lets the time pass that taking a descriptor costs.
+func (q *queue) charge(t *driver.Thread, op string, d *Descriptor, err error) (*Descriptor, error) {
+	if charge := t.Charge(q.vi.nic.costs.Done()); charge != nil {
+		return d, translate(op, q.vi.vi.Index, charge)
+	}
+	return d, err
+}
+
+// look takes the head of the queue; in a broken VI what cannot complete any
+// more is completed first.
+func (q *queue) look(t *driver.Thread, op string) (*Descriptor, error) {
+	d, err := q.take(op)
+	if d != nil || err != nil {
+		return d, err
+	}
+	switch s, _ := q.vi.vi.State(); s {
+	case ErrorState:
+		if err := q.vi.settle(t); err != nil {
+			return nil, err
+		}
+		return q.take(op)
+	case layout.ViStateFree:
+		return nil, q.vi.fail(op, StatusInvalidParameter, errDestroyed)
+	}
+	return nil, nil
+}
+
+// await waits until the head of the queue has completed, the VI is broken or
+// gone, after which nothing may come any more, or an asynchronous error waits
+// for its handler.
+func (q *queue) await(t *driver.Thread, timeout driver.Time) error {
+	v := q.vi
+	v.mu.Lock()
+	if q.outstanding() == 0 {
+		v.mu.Unlock()
+		return nil // another thread took it
+	}
+	head := *q.slot(q.head)
+	v.mu.Unlock()
+	var room [3]driver.Range
+	ranges := append(room[:0], v.status)
+	if v.nic.handled() {
+		ranges = append(ranges, v.nic.errors)
+	}
+	// If the descriptor lies where the library cannot look, only a change of state can end this.
+	if all, err := v.nic.host.Memory().Physical(ranges, head.Address+layout.DescriptorStatusOffset, 4); err == nil {
+		ranges = all
+	}
+	_, err := t.Poll(driver.Poll{Ranges: ranges, Period: v.nic.costs.PollPeriod(), Timeout: timeout}, func() bool {
+		s, _ := v.vi.State()
+		return head.Completion().Done() || s == ErrorState || s == layout.ViStateFree || v.nic.errorWaits(t)
+	})
+	return translate(q.names.wait, v.vi.Index, err)
+}
+
+var (
+	errEmpty     = errors.New("the queue is empty")
+	errDestroyed = errors.New("the VI was destroyed")
+)
+
+// take removes and returns the head of the queue if it has completed; neither
+// descriptor nor error if it has not.
+func (q *queue) take(op string) (*Descriptor, error) {
+	v := q.vi
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if q.outstanding() == 0 {
+		return nil, v.fail(op, StatusDescriptorError, errEmpty)
+	}
+	d := *q.slot(q.head)
+	s := d.Completion()
+	if !s.Done() {
+		return nil, nil
+	}
+	*q.slot(q.head) = nil
+	number := int64(q.head)
+	q.head++
+	if s.Failed() {
+		return d, &Error{Op: op, VI: v.vi.Index, Descriptor: number, Status: StatusDescriptorError, Bits: s, Detail: q.explain(d, s)}
+	}
+	return d, nil
+}
+
+// explain says why a descriptor failed, with the numbers at fault where they
+// can be told. The mutex is held.
+func (q *queue) explain(d *Descriptor, s DescriptorStatus) error {
+	if s&layout.DescriptorStatusLengthErrorMask != 0 {
+		bytes, limit := d.dataBytes(), q.vi.attributes.MaxTransferSize
+		switch {
+		case bytes > uint64(limit):
+			return fmt.Errorf("length %d > max transfer size %d", bytes, limit)
+		case q.receive:
+			return fmt.Errorf("the message is longer than its buffers: %d bytes of it are in memory", d.CompletedLength())
+		}
+	}
+	return fmt.Errorf("%v (status %#x)", s, uint32(s))
+}
+
+// flush completes in order what is outstanding and not done, and returns where
+// it wrote. The mutex is held, and the card holds nothing of the VI.
+func (q *queue) flush() (written []driver.Range) {
+	for n := q.head; n < q.tail; n++ {
+		d := *q.slot(n)
+		if d.Completion().Done() {
+			continue
+		}
+		echo := layout.StatusOperationReceive
+		if !q.receive {
+			echo = [...]layout.StatusOperation{
+				layout.DescriptorOperationSend: layout.StatusOperationSend, layout.DescriptorOperationRdmaWrite: layout.StatusOperationRdmaWrite,
+				layout.DescriptorOperationRdmaRead: layout.StatusOperationRdmaRead, layout.DescriptorOperationReserved: layout.StatusOperationSend,
+			}[d.operation()]
+		}
+		d.SetLength(0)
+		driver.StoreUint32(d.Descriptor[layout.DescriptorStatusOffset:],
+			layout.DescriptorStatusDoneMask|layout.DescriptorStatusFlushedMask|uint32(echo)<<layout.DescriptorStatusOperationLsb)
+		if r, err := q.vi.nic.host.Memory().Physical(nil, d.Address+layout.DescriptorStatusOffset, 4); err == nil {
+			written = append(written, r...)
+		}
+	}
+	return written
+}
