@@ -4,12 +4,14 @@
 package params
 
 // Hash identifies this version of all numbers.
-const Hash uint64 = 0xe49c74300c919d40
+const Hash uint64 = 0x7e4d95a68add9307
 
 // Values of the base profile.
 const (
 	ViCountLog2              = 8         // 1: log2 of the number of VIs
 	PageBytesLog2            = 12        // 1: log2 of the page size
+	SystemBusBits            = 32        // bit: width of the system bus and of the core's data paths
+	MacBusBits               = 32        // bit: width of the MAC bus and of the packet buffers
 	DmaBurstBytes            = 512       // byte: longest burst on the system bus
 	PacketSlotBytes          = 2048      // byte: one packet buffer
 	PacketSlots              = 2         // 1: packet buffers per direction
@@ -41,9 +43,12 @@ const (
 	MacClockPhase            = 7000      // ps: offset of the MAC clock's edges
 	SdramClockPhase          = 3000      // ps: offset of the SDRAM clock's edges
 	BridgeArbitrationClocks  = 2         // clock: REQ# to GNT# on an idle bus
-	BridgeReadInitialClocks  = 8         // clock: FRAME# to first TRDY# of a read from host memory
+	BridgeDevselClocks       = 2         // clock: FRAME# to DEVSEL# of host memory
+	BridgeReadInitialClocks  = 9         // clock: FRAME# to first TRDY# of a read from host memory
 	BridgeWriteInitialClocks = 2         // clock: FRAME# to first TRDY# of a write to host memory
-	BridgeWaitEvery          = 0         // dword: dwords between wait states inside a burst, 0 = none
+	BridgeReadWaitEvery      = 0         // dword: dwords between wait states inside a read burst, 0 = none
+	BridgeWriteWaitEvery     = 16        // dword: dwords between wait states inside a write burst, 0 = none
+	BridgeWaitClocks         = 1         // clock: length of a wait inside a burst
 	BridgePostedWriteClocks  = 2         // clock: host posted write to the first clock of its PCI transaction
 	WireBitTime              = 1000      // ps: one bit
 	WirePreambleBytes        = 8         // byte: preamble and start delimiter

@@ -51,7 +51,9 @@ func Calibrated(target string) Tag { return Tag("CALIBRATED(" + target + ")") }
 
 // CalibratedTargets lists the only parameters that may be fitted, and to what.
 var CalibratedTargets = map[string]Tag{
-	"HostPostTime": Calibrated("T8"),
+	"HostPostTime":            Calibrated("T8"),
+	"BridgeReadInitialClocks": Calibrated("T10"),
+	"BridgeWriteWaitEvery":    Calibrated("T10"),
 }
 
 // Param is one number.

@@ -3,7 +3,9 @@
 // Checks of every pci_master: both neighbours keep the host-bus contract, the beats that a data
 // phase was promised are there, the pins obey the master's rules that need no view of the whole bus
 // (the bus model checks the others), and quiet means that nothing moves.
-module pci_master_checker (
+module pci_master_checker #(
+  parameter int unsigned W = 32
+) (
   input logic        clk_i,
   input logic        rst_ni,
   input logic        quiesce_i,
@@ -13,11 +15,11 @@ module pci_master_checker (
   input logic        req_write_i,
   input logic [31:0] req_addr_i,
   input logic [9:0]  req_len_i,
-  input logic [31:0] wdata_i,
-  input logic [3:0]  wstrb_i,
+  input logic [W-1:0] wdata_i,
+  input logic [W/8-1:0] wstrb_i,
   input logic        wvalid_i,
   input logic        wready_o,
-  input logic [31:0] rdata_o,
+  input logic [W-1:0] rdata_o,
   input logic        rvalid_o,
   input logic        rready_i,
   input logic        rlast_o,
@@ -28,12 +30,18 @@ module pci_master_checker (
   input logic [29:0] cur_addr_q,
   input logic [7:0]  cur_cnt_q,
   input logic        nxt_valid_q,
-  input logic [31:0] ad_q,
-  input logic [3:0]  cbe_q,
+  input logic [W-1:0] ad_q,
+  input logic [W/8-1:0] cbe_q,
   input logic        ad_oe_q,
   input logic        cbe_oe_q,
   input logic        par_q,
   input logic        par_oe_q,
+  input logic        par64_q,
+  input logic        ask64_q,
+  input logic        ack64_q,
+  input logic        req64_n_q,
+  input logic        wide,
+  input logic        next_odd,
   input logic        frame_n_q,
   input logic        frame_oe_q,
   input logic        irdy_n_q,
@@ -56,17 +64,18 @@ module pci_master_checker (
   input logic [1:0]  rrd_q
 );
 
-  localparam int unsigned StateW = 104;
+  localparam int unsigned StateW = 72 + W + W / 8;
   logic [StateW-1:0] now, was_q;
   logic              quiet_q, stalled_q, wstalled_q, rstalled_q;
   logic [42:0]       req_q;
-  logic [35:0]       wbeat_q;
-  logic [33:0]       rbeat_q;
+  logic [W+W/8-1:0]  wbeat_q;
+  logic [W+1:0]      rbeat_q;
   logic              frame_was_n_q;
 
   assign now = {state_q, cur_valid_q, cur_write_q, cur_addr_q, cur_cnt_q, nxt_valid_q, ad_q, cbe_q,
                 ad_oe_q, cbe_oe_q, par_q, par_oe_q, frame_n_q, frame_oe_q, irdy_n_q, irdy_oe_q,
-                req_n_q, err_q, backoff_q, wdone_q, werr_q, pcheck_q, wcnt_q, rcnt_q, wrd_q, rrd_q};
+                req_n_q, err_q, backoff_q, wdone_q, werr_q, pcheck_q, wcnt_q, rcnt_q, wrd_q, rrd_q,
+                par64_q, ask64_q, ack64_q, req64_n_q};
 
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) begin
@@ -108,13 +117,21 @@ module pci_master_checker (
         else $error("pci_master: read beat changed before it was taken");
       end
       if (xfer & cur_write_q) begin
-        assert ((wcnt_q != 3'd0) & (last_phase | (wcnt_q >= 3'd2)))
+        // The beat of a phase that follows is there; it may be the other half of this one.
+        assert ((wcnt_q != 3'd0) & (last_phase | (wcnt_q >= 3'd2) | next_odd))
         else $error("pci_master: data phase without its beat");
       end
       assert (~(wpush & (wcnt_q == 3'd4)) & ~(wpop & (wcnt_q == 3'd0)))
       else $error("pci_master: write buffer overflow or underflow");
       assert (~(rpush & ~rpop & (rcnt_q == 3'd4)) & ~(rpop & (rcnt_q == 3'd0)))
       else $error("pci_master: read buffer overflow or underflow");
+      if (~req64_n_q) begin
+        assert ((W == 64) & ~frame_n_q) else $error("pci_master: REQ64# without FRAME#");
+      end
+      if (xfer & wide) begin
+        assert (~cur_addr_q[0] & ~cur_cnt_q[0])
+        else $error("pci_master: 64-bit phase in the middle of a beat");
+      end
       if (frame_n_q & ~frame_was_n_q) begin
         assert (~irdy_n_q) else $error("pci_master: FRAME# went away without IRDY#");
       end
@@ -123,4 +140,4 @@ module pci_master_checker (
 
 endmodule
 
-bind pci_master pci_master_checker u_checker (.*);
+bind pci_master pci_master_checker #(.W(W)) u_checker (.*);

@@ -4,9 +4,11 @@
 /* verilator lint_off UNUSEDPARAM */
 package hvia_params_pkg;
 
-  localparam logic [63:0] ParamsHash = 64'he49c74300c919d40;
+  localparam logic [63:0] ParamsHash = 64'h7e4d95a68add9307;
   localparam int unsigned ViCountLog2 = 8;  // 1: log2 of the number of VIs
   localparam int unsigned PageBytesLog2 = 12;  // 1: log2 of the page size
+  localparam int unsigned SystemBusBits = 32;  // bit: width of the system bus and of the core's data paths
+  localparam int unsigned MacBusBits = 32;  // bit: width of the MAC bus and of the packet buffers
   localparam int unsigned DmaBurstBytes = 512;  // byte: longest burst on the system bus
   localparam int unsigned PacketSlotBytes = 2048;  // byte: one packet buffer
   localparam int unsigned PacketSlots = 2;  // 1: packet buffers per direction

@@ -6,13 +6,15 @@
 
 namespace hvia {
 
-constexpr uint64_t kParamsHash = 0xe49c74300c919d40ull;
+constexpr uint64_t kParamsHash = 0x7e4d95a68add9307ull;
 
 // The values of one profile. Units in the comments.
 struct Params {
   const char* profile;
   int64_t ViCountLog2;  // 1: log2 of the number of VIs
   int64_t PageBytesLog2;  // 1: log2 of the page size
+  int64_t SystemBusBits;  // bit: width of the system bus and of the core's data paths
+  int64_t MacBusBits;  // bit: width of the MAC bus and of the packet buffers
   int64_t DmaBurstBytes;  // byte: longest burst on the system bus
   int64_t PacketSlotBytes;  // byte: one packet buffer
   int64_t PacketSlots;  // 1: packet buffers per direction
@@ -44,9 +46,12 @@ struct Params {
   int64_t MacClockPhase;  // ps: offset of the MAC clock's edges
   int64_t SdramClockPhase;  // ps: offset of the SDRAM clock's edges
   int64_t BridgeArbitrationClocks;  // clock: REQ# to GNT# on an idle bus
+  int64_t BridgeDevselClocks;  // clock: FRAME# to DEVSEL# of host memory
   int64_t BridgeReadInitialClocks;  // clock: FRAME# to first TRDY# of a read from host memory
   int64_t BridgeWriteInitialClocks;  // clock: FRAME# to first TRDY# of a write to host memory
-  int64_t BridgeWaitEvery;  // dword: dwords between wait states inside a burst, 0 = none
+  int64_t BridgeReadWaitEvery;  // dword: dwords between wait states inside a read burst, 0 = none
+  int64_t BridgeWriteWaitEvery;  // dword: dwords between wait states inside a write burst, 0 = none
+  int64_t BridgeWaitClocks;  // clock: length of a wait inside a burst
   int64_t BridgePostedWriteClocks;  // clock: host posted write to the first clock of its PCI transaction
   int64_t WireBitTime;  // ps: one bit
   int64_t WirePreambleBytes;  // byte: preamble and start delimiter
@@ -59,7 +64,7 @@ struct Params {
 };
 
 constexpr Params kProfiles[] = {
-    {"hvia-ge", 8, 12, 512, 2048, 2, 10, 262144, 2, 12, 10, 2, 2, 2, 5, 7, 2, 2, 1562, 20000, 8, 20000, 20000, 50000, 70000, 20000, 15625000, 200000000, 30000, 10000, 30000, 7000, 3000, 2, 8, 2, 0, 2, 1000, 8, 4, 12, 152000, 384000, 32768, 25000},
+    {"hvia-ge", 8, 12, 32, 32, 512, 2048, 2, 10, 262144, 2, 12, 10, 2, 2, 2, 5, 7, 2, 2, 1562, 20000, 8, 20000, 20000, 50000, 70000, 20000, 15625000, 200000000, 30000, 10000, 30000, 7000, 3000, 2, 2, 9, 2, 0, 16, 1, 2, 1000, 8, 4, 12, 152000, 384000, 32768, 25000},
 };
 
 // FindProfile returns the profile of that name, or nullptr.

@@ -43,14 +43,20 @@ const char* HostResultStatusName(HostResult::Status status) {
 HostBridgeTiming HostBridgeTimingOf(const Params& params) {
   HostBridgeTiming t;
   t.arbitration = static_cast<int>(params.BridgeArbitrationClocks);
+  t.devsel = static_cast<int>(params.BridgeDevselClocks);
   t.read_initial = static_cast<int>(params.BridgeReadInitialClocks);
   t.write_initial = static_cast<int>(params.BridgeWriteInitialClocks);
-  t.wait_every = static_cast<int>(params.BridgeWaitEvery);
+  t.read_wait_every = static_cast<int>(params.BridgeReadWaitEvery);
+  t.write_wait_every = static_cast<int>(params.BridgeWriteWaitEvery);
+  t.wait_clocks = static_cast<int>(params.BridgeWaitClocks);
   t.posted_write = static_cast<int>(params.BridgePostedWriteClocks);
   return t;
 }
 
-HostBridge::HostBridge(HostMemoryPort* memory, const HostBridgeTiming& timing) : memory_(memory) { SetTiming(timing); }
+HostBridge::HostBridge(HostMemoryPort* memory, const HostBridgeTiming& timing, int bits)
+    : memory_(memory), bits_(bits), parity_lines_(static_cast<uint16_t>(bits == 64 ? kPciPar | kPciPar64 : kPciPar)) {
+  SetTiming(timing);
+}
 
 void HostBridge::SetTiming(const HostBridgeTiming& timing) {
   timing_ = timing;
@@ -65,7 +71,7 @@ void HostBridge::SetTiming(const HostBridgeTiming& timing) {
 void HostBridge::SetNoise(const HostBridgeNoise& noise) {
   noise_ = noise;
   random_ = noise.seed;
-  noisy_ = (noise.retry | noise.disconnect | noise.target_abort | noise.wait | noise.devsel | noise.grant_loss | noise.bad_parity) != 0;
+  noisy_ = (noise.retry | noise.disconnect | noise.target_abort | noise.wait | noise.devsel | noise.narrow | noise.grant_loss | noise.bad_parity) != 0;
   steady_ = false;
 }
 
@@ -113,19 +119,21 @@ void HostBridge::Work(const PciPins& p) {
       Release(kPciAd | kPciCbe);
   }
 
-  // PAR follows AD and C/BE# by one clock.
-  drive_.bad_par = false;
+  // PAR and PAR64 follow AD and C/BE# by one clock.
+  drive_.bad_par = drive_.bad_par64 = false;
   if (drove_ad) {
-    Drive(kPciPar);
+    Drive(parity_lines_);
     drive_.bad_par = noisy_ && !p.idle() && Chance(noise_.bad_parity);
+    drive_.bad_par64 = noisy_ && bits_ == 64 && !p.idle() && Chance(noise_.bad_parity);
     drive_.Set(kPciPar, PciParity(p.ad, p.cbe_n) ^ drive_.bad_par);
+    drive_.Set(kPciPar64, PciParity64(p.ad, p.cbe_n) ^ drive_.bad_par64);
   } else {
-    Release(kPciPar);
+    Release(parity_lines_);
   }
 
   steady_ = p.idle() && was_frame_n_ && gnt_n_ && p.gnt_n && was_gnt_n_ && p.req_n && queue_.empty() && drove_ad && backoff_ == 0 &&
-            master_ == MasterState::kIdle && target_ == TargetState::kIdle && drive_.oe == (kPciAd | kPciCbe | kPciPar) &&
-            p.par() == static_cast<bool>(drive_.high & kPciPar);
+            master_ == MasterState::kIdle && target_ == TargetState::kIdle && drive_.oe == (kPciAd | kPciCbe | parity_lines_) &&
+            (p.high & parity_lines_) == (drive_.high & parity_lines_);
   steady_high_ = p.high;
   was_gnt_n_ = p.gnt_n;
   was_frame_n_ = p.frame_n();
@@ -233,7 +241,7 @@ void HostBridge::MasterTick(const PciPins& p) {
   const bool offered = !p.irdy_n();
   const bool last_phase = p.frame_n();
   if (offered && !p.trdy_n() && !p.devsel_n() && !aborted_) {
-    if (IsRead(c.kind)) e.result.data = p.ad;
+    if (IsRead(c.kind)) e.result.data = static_cast<uint32_t>(p.ad);
     moved_ = true;
     index_++;
     if (!last_phase && !stop) {
@@ -286,6 +294,7 @@ void HostBridge::TargetFinish() {
   drive_.Set(kPciTrdy, true);
   drive_.Set(kPciStop, true);
   drive_.Set(kPciDevsel, true);
+  drive_.Set(kPciAck64, true);
   Release(kPciAd);
   target_ = TargetState::kTurn;
   if (!read_ && dwords_ != 0) memory_->BurstEnd();
@@ -294,8 +303,8 @@ void HostBridge::TargetFinish() {
 // Decides when and how the next data phase is answered.
 void HostBridge::TargetNextPhase() {
   target_wait_ = 0;
-  if (timing_.wait_every != 0 && dwords_ != 0 && dwords_ % static_cast<uint32_t>(timing_.wait_every) == 0)
-    target_wait_ = timing_.wait_clocks;
+  const uint32_t every = static_cast<uint32_t>(read_ ? timing_.read_wait_every : timing_.write_wait_every);
+  if (every != 0 && dwords_ != 0 && dwords_ / every != (dwords_ - (wide_ ? 2u : 1u)) / every) target_wait_ = timing_.wait_clocks;
   if (noisy_ && Chance(noise_.wait)) target_wait_ += 1 + static_cast<int>(Random() % 5);
   target_wait_ = std::min(target_wait_, 7);
 }
@@ -307,6 +316,7 @@ void HostBridge::TargetOffer() {
   }
   if (target_abort_ && !(drive_.high & kPciDevsel) && target_age_ >= devsel_ && Random() % 4 == 0) {
     drive_.Set(kPciDevsel, true);
+    drive_.Set(kPciAck64, true);
     TargetStop();
     return;
   }
@@ -318,7 +328,10 @@ void HostBridge::TargetOffer() {
     }
     stop = true;
   }
-  if (read_) drive_.ad = memory_->ReadDword(address_);
+  if (read_) {
+    drive_.ad = memory_->ReadDword(address_);
+    if (wide_) drive_.ad |= uint64_t{memory_->ReadDword(address_ + 4)} << 32;
+  }
   drive_.Set(kPciTrdy, false);
   drive_.Set(kPciStop, !stop);
   target_ = TargetState::kOffer;
@@ -328,20 +341,24 @@ void HostBridge::TargetTick(const PciPins& p) {
   target_age_++;
   switch (target_) {
     case TargetState::kTurn:
-      Release(kPciTrdy | kPciStop | kPciDevsel);
+      Release(kPciTrdy | kPciStop | kPciDevsel | kPciAck64);
       target_ = TargetState::kIdle;
       [[fallthrough]];
     case TargetState::kIdle: {
       if (!card_on_bus_ || !was_frame_n_ || p.frame_n()) return;
-      if (!(IsMemoryRead(p.cbe_n) || IsMemoryWrite(p.cbe_n)) || p.ad >= kPciMemorySize) return;
-      address_ = p.ad & ~3u;
-      read_ = IsMemoryRead(p.cbe_n);
+      const uint8_t command = p.cbe_n & 15;
+      const uint32_t address = static_cast<uint32_t>(p.ad);
+      if (!(IsMemoryRead(command) || IsMemoryWrite(command)) || address >= kPciMemorySize) return;
+      address_ = address & ~3u;
+      read_ = IsMemoryRead(command);
+      wide_ = bits_ == 64 && !p.req64_n();
       target_age_ = 0;
       dwords_ = 0;
       devsel_ = timing_.devsel;
       retry_ = target_abort_ = false;
       if (noisy_) {
         if (Chance(noise_.devsel)) devsel_ = 1 + static_cast<int>(Random() % 3);
+        if (wide_ && Chance(noise_.narrow)) wide_ = false;
         retry_ = Chance(noise_.retry);
         target_abort_ = Chance(noise_.target_abort);
       }
@@ -356,7 +373,9 @@ void HostBridge::TargetTick(const PciPins& p) {
         drive_.Set(kPciDevsel, false);
         drive_.Set(kPciTrdy, true);
         drive_.Set(kPciStop, true);
+        drive_.Set(kPciAck64, !wide_);
         Drive(kPciDevsel | kPciTrdy | kPciStop);
+        if (wide_) Drive(kPciAck64);
       }
       // AD turns around in the clock after the address phase.
       if (read_ && target_age_ >= 1 && target_age_ >= devsel_ - 1) Drive(kPciAd);
@@ -367,9 +386,11 @@ void HostBridge::TargetTick(const PciPins& p) {
       return;
     case TargetState::kOffer: {
       if (p.irdy_n()) return;
-      if (!read_) memory_->WriteDword(address_, p.ad, static_cast<uint8_t>(~p.cbe_n & 15));
-      address_ += 4;
-      dwords_++;
+      for (uint32_t i = 0; i < (wide_ ? 2u : 1u); i++) {
+        if (!read_) memory_->WriteDword(address_, static_cast<uint32_t>(p.ad >> (32 * i)), static_cast<uint8_t>(~(p.cbe_n >> (4 * i)) & 15));
+        address_ += 4;
+        dwords_++;
+      }
       if (p.frame_n()) {
         TargetFinish();
       } else if (!p.stop_n()) {

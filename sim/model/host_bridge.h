@@ -20,8 +20,9 @@ struct HostBridgeTiming {
   int devsel = 2;         // address phase to DEVSEL#: 1 fast, 2 medium, 3 slow
   int read_initial = 8;   // address phase to the first TRDY# of a read, at least devsel and 2
   int write_initial = 2;  // address phase to the first TRDY# of a write, at least devsel
-  int wait_every = 0;     // dwords between wait states inside a burst, 0 = none
-  int wait_clocks = 1;    // wait states each time, at most 7
+  int read_wait_every = 0;   // dwords between wait states inside a read burst, 0 = none
+  int write_wait_every = 0;  // dwords between wait states inside a write burst, 0 = none
+  int wait_clocks = 1;       // wait states each time, at most 7
   int posted_write = 1;   // Post to FRAME# on an idle bus, at least 1
 };
 
@@ -37,6 +38,7 @@ struct HostBridgeNoise {
   int target_abort = 0;  // a transaction of the card ends in target abort
   int wait = 0;          // a data phase gets 1 to 5 wait states (also on IRDY# as master)
   int devsel = 0;        // a transaction is claimed fast or slow
+  int narrow = 0;        // a 64-bit transaction is answered as a 32-bit one
   int grant_loss = 0;    // GNT# is taken away, per clock
   int bad_parity = 0;    // PAR is inverted, per clock driven
 };
@@ -69,7 +71,8 @@ const char* HostResultStatusName(HostResult::Status status);
 
 class HostBridge {
  public:
-  HostBridge(HostMemoryPort* memory, const HostBridgeTiming& timing);
+  // bits 32 or 64: whether it moves 64 bits for a master that asks. Its own transactions are of 32.
+  HostBridge(HostMemoryPort* memory, const HostBridgeTiming& timing, int bits = 32);
   void SetTiming(const HostBridgeTiming& timing);
   void SetNoise(const HostBridgeNoise& noise);
 
@@ -117,10 +120,12 @@ class HostBridge {
   void TargetFinish();
   bool Chance(int permille);
   uint64_t Random();
-  void Drive(uint8_t lines) { drive_.oe |= lines; }
-  void Release(uint8_t lines) { drive_.oe &= static_cast<uint8_t>(~lines); }
+  void Drive(uint16_t lines) { drive_.oe |= lines; }
+  void Release(uint16_t lines) { drive_.oe &= static_cast<uint16_t>(~lines); }
 
   HostMemoryPort* memory_;
+  int bits_;
+  uint16_t parity_lines_;
   HostBridgeTiming timing_;
   HostBridgeNoise noise_;
   bool noisy_ = false;
@@ -128,7 +133,7 @@ class HostBridge {
   uint64_t clock_ = 0;
   PciDrive drive_;
   bool steady_ = false;
-  uint8_t steady_high_ = 0;
+  uint16_t steady_high_ = 0;
   bool gnt_n_ = true;
   bool idsel_ = false;
 
@@ -157,6 +162,7 @@ class HostBridge {
   int target_age_ = 0;          // clocks since the address phase
   int devsel_ = 2;              // of this transaction
   int target_wait_ = 0;         // clocks until TRDY#
+  bool wide_ = false;           // 64 bits for each data phase
   uint32_t dwords_ = 0;
   bool retry_ = false, target_abort_ = false;
 };

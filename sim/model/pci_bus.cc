@@ -24,16 +24,23 @@ bool IsRead(uint8_t command) {
 
 }  // namespace
 
+PciBus::PciBus(int bits) : bits_(bits) {
+  ad_mask_ = bits == 64 ? ~0ull : 0xffffffffull;
+  line_mask_ = static_cast<uint16_t>(bits == 64 ? ~0u : ~(kPciReq64 | kPciAck64 | kPciPar64));
+  cbe_mask_ = bits == 64 ? 255 : 15;
+}
+
 void PciBus::Violation(const char* rule) {
   violation_count_++;
   if (violations_.size() >= kViolationTexts) return;
   char text[320];
   std::snprintf(text, sizeof text,
                 "clock %" PRIu64 ": %s (%s, command %s, address %08" PRIx32
-                ", began at clock %" PRIu64 "; FRAME# %d%d IRDY# %d%d TRDY# %d%d DEVSEL# %d%d STOP# %d%d REQ# %d GNT# %d)",
+                ", began at clock %" PRIu64 "; FRAME# %d%d IRDY# %d%d TRDY# %d%d DEVSEL# %d%d STOP# %d%d REQ# %d GNT# %d REQ64# %d%d ACK64# %d%d)",
                 stats_.clocks, rule, master_ == kCard ? "master card" : master_ == kBridge ? "master bridge" : "bus idle",
                 PciCommandName(command_), address_, begin_, was_.frame_n(), now_.frame_n(), was_.irdy_n(), now_.irdy_n(),
-                was_.trdy_n(), now_.trdy_n(), was_.devsel_n(), now_.devsel_n(), was_.stop_n(), now_.stop_n(), now_.req_n, now_.gnt_n);
+                was_.trdy_n(), now_.trdy_n(), was_.devsel_n(), now_.devsel_n(), was_.stop_n(), now_.stop_n(), now_.req_n, now_.gnt_n,
+                was_.req64_n(), now_.req64_n(), was_.ack64_n(), now_.ack64_n());
   violations_.push_back(text);
 }
 
@@ -41,15 +48,17 @@ const PciPins& PciBus::Clock(const PciDrive& card, const PciDrive& bridge, bool 
   stats_.clocks++;
   if (steady_ && card == was_card_ && bridge == was_bridge_ && gnt_n == now_.gnt_n && idsel == now_.idsel) return now_;
   was_ = now_;
-  if (card.oe & kPciAd) now_.ad = card.ad;
-  if (bridge.oe & kPciAd) now_.ad = bridge.ad;
-  if (card.oe & kPciCbe) now_.cbe_n = card.cbe_n & 15;
-  if (bridge.oe & kPciCbe) now_.cbe_n = bridge.cbe_n & 15;
+  if (card.oe & kPciAd) now_.ad = card.ad & ad_mask_;
+  if (bridge.oe & kPciAd) now_.ad = bridge.ad & ad_mask_;
+  if (card.oe & kPciCbe) now_.cbe_n = card.cbe_n & cbe_mask_;
+  if (bridge.oe & kPciCbe) now_.cbe_n = bridge.cbe_n & cbe_mask_;
   // Pull-ups hold the control lines that nobody drives; PAR keeps its level.
-  uint8_t high = static_cast<uint8_t>(kPciControl | (now_.high & kPciPar));
-  high = static_cast<uint8_t>((high & ~card.oe) | (card.high & card.oe));
-  high = static_cast<uint8_t>((high & ~bridge.oe) | (bridge.high & bridge.oe));
-  now_.high = high & (kPciControl | kPciPar);
+  constexpr uint16_t kParity = kPciPar | kPciPar64;
+  const uint16_t card_oe = card.oe & line_mask_, bridge_oe = bridge.oe & line_mask_;
+  uint16_t high = static_cast<uint16_t>(kPciControl | (now_.high & kParity));
+  high = static_cast<uint16_t>((high & ~card_oe) | (card.high & card_oe));
+  high = static_cast<uint16_t>((high & ~bridge_oe) | (bridge.high & bridge_oe));
+  now_.high = high & (kPciControl | kParity);
   now_.gnt_n = gnt_n;
   now_.req_n = card.req_n;
   now_.idsel = idsel;
@@ -100,7 +109,8 @@ void PciBus::Check(const PciDrive& card, const PciDrive& bridge) {
   }
   if (master_ == kNone) {
     if (!now_.irdy_n()) Violation("IRDY# without a transaction");
-    if (!now_.trdy_n() || !now_.devsel_n() || !now_.stop_n()) Violation("target answers without a transaction");
+    if (!now_.req64_n()) Violation("REQ64# without a transaction");
+    if (!now_.trdy_n() || !now_.devsel_n() || !now_.stop_n() || !now_.ack64_n()) Violation("target answers without a transaction");
     return;
   }
   if (master_ == kCard)
@@ -115,20 +125,25 @@ void PciBus::Begin(const PciDrive& card, const PciDrive& bridge) {
   const Agent agent = (card.oe & kPciFrame) ? kCard : kBridge;
   if (!was_.idle() || master_ != kNone) Violation("FRAME# asserted while the bus is not idle");
   master_ = agent;
-  command_ = now_.cbe_n;
-  address_ = now_.ad;
+  command_ = now_.cbe_n & 15;
+  address_ = static_cast<uint32_t>(now_.ad);
   begin_ = stats_.clocks;
   phase_begin_ = begin_ + 1;
   read_ = IsRead(command_);
   address_phase_ = true;
-  selected_ = stopped_ = target_abort_ = master_abort_ = false;
+  selected_ = stopped_ = target_abort_ = master_abort_ = wide_ = false;
+  asked64_ = !now_.req64_n();
   moved_ = 0;
   const PciDrive& d = agent == kCard ? card : bridge;
   if (agent == kCard && was_.gnt_n) Violation("FRAME# asserted without GNT#");
   if (agent == kBridge && !was_.gnt_n) Violation("the bridge starts while the card has GNT#");
   if ((d.oe & (kPciAd | kPciCbe)) != (kPciAd | kPciCbe)) Violation("AD or C/BE# not driven in the address phase");
   if (!now_.irdy_n()) Violation("IRDY# asserted in the address phase");
-  if (!now_.trdy_n() || !now_.devsel_n() || !now_.stop_n()) Violation("target answers in the address phase");
+  if (!now_.trdy_n() || !now_.devsel_n() || !now_.stop_n() || !now_.ack64_n()) Violation("target answers in the address phase");
+  if (asked64_ && (address_ & 4)) Violation("REQ64# for an address that is no multiple of 8");
+  if (asked64_ && command_ != kPciCommandMemoryRead && command_ != kPciCommandMemoryReadLine &&
+      command_ != kPciCommandMemoryReadMultiple && command_ != kPciCommandMemoryWrite && command_ != kPciCommandMemoryWriteInvalidate)
+    Violation("REQ64# with a command that is no memory access");
   if (agent == kCard) {
     stats_.card_transactions++;
     if (address_ & 3) Violation("burst order other than linear");
@@ -163,12 +178,15 @@ void PciBus::CheckMaster(const PciDrive& master, const PciDrive& other) {
   if (ended && !was_.frame_n() && !was_.stop_n() && (!now_.frame_n() || now_.irdy_n()))
     Violation("master does not end the transaction after STOP#");
   if (final_ended && !now_.irdy_n()) Violation("IRDY# stays after the last data phase");
+  if (now_.req64_n() != (!asked64_ || now_.frame_n())) Violation("REQ64# does not go with FRAME#");
 
   if (now_.idle()) return;
   if ((master.oe & kPciCbe) == 0) Violation("C/BE# not driven in a data phase");
   if (!address_phase_ && !ended) {
-    if (now_.cbe_n != was_.cbe_n) Violation("C/BE# changed inside a data phase");
-    if (!read_ && offered && now_.ad != was_.ad) Violation("write data changed while IRDY# was asserted");
+    const uint8_t cbe_mask = MaybeWide() ? 255 : 15;
+    const uint64_t ad_mask = MaybeWide() ? ~0ull : 0xffffffffull;
+    if ((now_.cbe_n ^ was_.cbe_n) & cbe_mask) Violation("C/BE# changed inside a data phase");
+    if (!read_ && offered && ((now_.ad ^ was_.ad) & ad_mask)) Violation("write data changed while IRDY# was asserted");
   }
   if (!read_ && !now_.irdy_n() && (master.oe & kPciAd) == 0) Violation("write data not driven");
   if (read_ && (master.oe & kPciAd)) Violation("master drives AD in a data phase of a read");
@@ -181,11 +199,11 @@ void PciBus::CheckTarget() {
   const bool ended = offered && (!was_.trdy_n() || !was_.stop_n());
   const bool final_ended = ended && was_.frame_n();
   if (final_ended) {
-    if (!now_.trdy_n() || !now_.stop_n() || !now_.devsel_n()) Violation("target answers after the last data phase");
+    if (!now_.trdy_n() || !now_.stop_n() || !now_.devsel_n() || !now_.ack64_n()) Violation("target answers after the last data phase");
     return;
   }
   if (now_.idle()) {
-    if (!now_.trdy_n() || !now_.stop_n() || !now_.devsel_n()) Violation("target answers on an idle bus");
+    if (!now_.trdy_n() || !now_.stop_n() || !now_.devsel_n() || !now_.ack64_n()) Violation("target answers on an idle bus");
     return;
   }
   if (selected_ && now_.devsel_n() && !target_abort_) {
@@ -195,18 +213,25 @@ void PciBus::CheckTarget() {
   }
   if (!selected_ && now_.devsel_n() && (!now_.trdy_n() || !now_.stop_n())) Violation("TRDY# or STOP# without DEVSEL#");
   if (!selected_ && !now_.devsel_n() && stats_.clocks > begin_ + kDevselLimit) Violation("DEVSEL# later than subtractive decode");
+  if (!now_.ack64_n() && !asked64_) Violation("ACK64# without REQ64#");
+  if (selected_ ? now_.ack64_n() != (!wide_ || now_.devsel_n()) : !now_.ack64_n() && now_.devsel_n())
+    Violation("ACK64# does not go with DEVSEL#");
   if (read_ && !now_.trdy_n() && address_phase_) Violation("TRDY# of a read in the turnaround clock");
   if (!address_phase_ && !ended && !was_.trdy_n()) {
     if (now_.trdy_n() || now_.stop_n() != was_.stop_n() || now_.devsel_n() != was_.devsel_n())
       Violation("TRDY#, STOP# or DEVSEL# changed while TRDY# was asserted and the data phase open");
-    if (read_ && now_.ad != was_.ad) Violation("read data changed while TRDY# was asserted");
+    if (read_ && ((now_.ad ^ was_.ad) & (wide_ ? ~0ull : 0xffffffffull))) Violation("read data changed while TRDY# was asserted");
   }
   if (!address_phase_ && !was_.stop_n()) {
     if (now_.stop_n()) Violation("STOP# taken back before FRAME# went");
     if (was_.trdy_n() && !now_.trdy_n()) Violation("TRDY# after STOP# without it");
     if (ended && !now_.trdy_n()) Violation("TRDY# stays after a disconnect with data");
   }
-  if (!now_.devsel_n()) selected_ = true;
+  if (!now_.devsel_n() && !selected_) {
+    selected_ = true;
+    wide_ = !now_.ack64_n();
+    if (asked64_) (wide_ ? stats_.wide_transactions : stats_.narrow_transactions)++;
+  }
   if (!now_.stop_n()) stopped_ = true;
   const bool answers = !now_.trdy_n() || !now_.stop_n();
   if (selected_ && !answers) {
@@ -219,8 +244,9 @@ void PciBus::CheckTarget() {
 void PciBus::Account() {
   address_phase_ = false;
   if (!now_.irdy_n() && !now_.trdy_n() && !now_.devsel_n()) {
-    moved_++;
-    (master_ == kCard ? stats_.card_dwords : stats_.bridge_dwords)++;
+    const uint64_t dwords = wide_ ? 2 : 1;
+    moved_ += dwords;
+    (master_ == kCard ? stats_.card_dwords : stats_.bridge_dwords) += dwords;
     phase_begin_ = stats_.clocks + 1;
   }
   if (!now_.idle()) return;
@@ -237,20 +263,24 @@ void PciBus::Account() {
   master_ = kNone;
 }
 
-// PAR of this clock covers AD and C/BE# of the clock before.
+// PAR and PAR64 of this clock cover AD and C/BE# of the clock before.
 void PciBus::CheckParity(const PciDrive& card, const PciDrive& bridge) {
   if (master_ == kNone) return;
   Agent driver = kNone;
   bool counts = false;  // the card takes what was on the bus
+  bool upper = false;   // PAR64 has a meaning
   if (address_phase_) {
     driver = master_;
     counts = driver == kBridge;
+    upper = asked64_;
   } else if (!read_ && !was_.irdy_n()) {
     driver = master_;
     counts = driver == kBridge && !was_.trdy_n();
+    upper = MaybeWide();
   } else if (read_ && !was_.trdy_n()) {
     driver = master_ == kCard ? kBridge : kCard;
     counts = driver == kBridge && !was_.irdy_n();
+    upper = wide_;
   }
   if (driver == kNone) return;
   const PciDrive& d = driver == kCard ? card : bridge;
@@ -259,7 +289,12 @@ void PciBus::CheckParity(const PciDrive& card, const PciDrive& bridge) {
   } else if (now_.par() != (PciParity(was_.ad, was_.cbe_n) ^ d.bad_par)) {
     Violation(driver == kCard ? "wrong PAR from the card" : "wrong PAR from the bridge");
   }
-  if (d.bad_par && counts) stats_.bad_parity++;
+  if (upper && (d.oe & kPciPar64) == 0) {
+    Violation("PAR64 not driven");
+  } else if (upper && now_.par64() != (PciParity64(was_.ad, was_.cbe_n) ^ d.bad_par64)) {
+    Violation(driver == kCard ? "wrong PAR64 from the card" : "wrong PAR64 from the bridge");
+  }
+  if (counts && (d.bad_par || (upper && d.bad_par64))) stats_.bad_parity++;
 }
 
 }  // namespace hvia

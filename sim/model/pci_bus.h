@@ -1,16 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // One PCI segment with two agents, the card and the host bridge: resolves what
 // they drive into what they sample, and holds every clock against the rules of
-// PCI 2.2.
+// PCI 2.2. It is 32 or 64 bits wide; on a 32-bit segment the lines of the
+// 64-bit extension lead nowhere, whatever an agent drives on them.
 #pragma once
 #include <cstdint>
 #include <string>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 namespace hvia {
 
 // Shared lines. All control lines are active low.
-enum PciLine : uint8_t {
+enum PciLine : uint16_t {
   kPciFrame = 1,
   kPciIrdy = 2,
   kPciTrdy = 4,
@@ -19,30 +22,35 @@ enum PciLine : uint8_t {
   kPciPar = 32,
   kPciAd = 64,
   kPciCbe = 128,
+  kPciReq64 = 256,
+  kPciAck64 = 512,
+  kPciPar64 = 1024,
 };
-constexpr uint8_t kPciControl = kPciFrame | kPciIrdy | kPciTrdy | kPciDevsel | kPciStop;
+constexpr uint16_t kPciControl = kPciFrame | kPciIrdy | kPciTrdy | kPciDevsel | kPciStop | kPciReq64 | kPciAck64;
 
 // PciDrive is what one agent puts on the bus during one clock. `high` holds
 // the level of each line in `oe` (for kPciAd and kPciCbe it has no meaning).
 struct PciDrive {
-  uint32_t ad = 0;
+  uint64_t ad = 0;
   uint8_t cbe_n = 0;
-  uint8_t oe = 0;
-  uint8_t high = kPciControl;
+  uint16_t oe = 0;
+  uint16_t high = kPciControl;
   bool req_n = true;
-  bool bad_par = false;  // PAR is wrong on purpose: the bus must not call it a violation
+  bool bad_par = false;    // PAR is wrong on purpose: the bus must not call it a violation
+  bool bad_par64 = false;  // PAR64 likewise
 
-  void Set(uint8_t line, bool level) { high = static_cast<uint8_t>(level ? high | line : high & ~line); }
+  void Set(uint16_t line, bool level) { high = static_cast<uint16_t>(level ? high | line : high & ~line); }
   bool operator==(const PciDrive& o) const {
-    return ad == o.ad && cbe_n == o.cbe_n && oe == o.oe && high == o.high && req_n == o.req_n && bad_par == o.bad_par;
+    return ad == o.ad && cbe_n == o.cbe_n && oe == o.oe && high == o.high && req_n == o.req_n && bad_par == o.bad_par &&
+           bad_par64 == o.bad_par64;
   }
 };
 
 // PciPins is what every agent samples at the end of that clock.
 struct PciPins {
-  uint32_t ad = 0;
+  uint64_t ad = 0;
   uint8_t cbe_n = 0;
-  uint8_t high = kPciControl;
+  uint16_t high = kPciControl;
   bool gnt_n = true;  // to the card
   bool req_n = true;  // from the card
   bool idsel = false;
@@ -53,11 +61,22 @@ struct PciPins {
   bool devsel_n() const { return high & kPciDevsel; }
   bool stop_n() const { return high & kPciStop; }
   bool par() const { return high & kPciPar; }
+  bool req64_n() const { return high & kPciReq64; }
+  bool ack64_n() const { return high & kPciAck64; }
+  bool par64() const { return high & kPciPar64; }
   bool idle() const { return (high & (kPciFrame | kPciIrdy)) == (kPciFrame | kPciIrdy); }
 };
 
 // PciParity is the value of PAR that makes the number of ones even.
-inline bool PciParity(uint32_t ad, uint8_t cbe_n) { return __builtin_parity(ad ^ (uint32_t{cbe_n} & 15u)); }
+inline bool PciParity(uint64_t ad, uint8_t cbe_n) { return __builtin_parity(static_cast<uint32_t>(ad) ^ (uint32_t{cbe_n} & 15u)); }
+// PciParity64 is that of PAR64, for the upper halves.
+inline bool PciParity64(uint64_t ad, uint8_t cbe_n) { return __builtin_parity(static_cast<uint32_t>(ad >> 32) ^ (uint32_t{cbe_n} >> 4)); }
+
+// PciHas64 tells whether a Verilated top has the pins of the 64-bit extension.
+template <class Top, class = void>
+struct PciHas64 : std::false_type {};
+template <class Top>
+struct PciHas64<Top, std::void_t<decltype(std::declval<Top&>().req64_n_o)>> : std::true_type {};
 
 // PciCardDrive reads the pins of a Verilated top that has pci_interface's pin names.
 template <class Top>
@@ -65,11 +84,17 @@ PciDrive PciCardDrive(const Top& top) {
   PciDrive d;
   d.ad = top.ad_o;
   d.cbe_n = top.cbe_n_o;
-  d.oe = static_cast<uint8_t>((top.frame_n_oe ? kPciFrame : 0) | (top.irdy_n_oe ? kPciIrdy : 0) | (top.trdy_n_oe ? kPciTrdy : 0) |
+  d.oe = static_cast<uint16_t>((top.frame_n_oe ? kPciFrame : 0) | (top.irdy_n_oe ? kPciIrdy : 0) | (top.trdy_n_oe ? kPciTrdy : 0) |
                               (top.devsel_n_oe ? kPciDevsel : 0) | (top.stop_n_oe ? kPciStop : 0) | (top.par_oe ? kPciPar : 0) |
                               (top.ad_oe ? kPciAd : 0) | (top.cbe_n_oe ? kPciCbe : 0));
-  d.high = static_cast<uint8_t>((top.frame_n_o ? kPciFrame : 0) | (top.irdy_n_o ? kPciIrdy : 0) | (top.trdy_n_o ? kPciTrdy : 0) |
+  d.high = static_cast<uint16_t>((top.frame_n_o ? kPciFrame : 0) | (top.irdy_n_o ? kPciIrdy : 0) | (top.trdy_n_o ? kPciTrdy : 0) |
                                 (top.devsel_n_o ? kPciDevsel : 0) | (top.stop_n_o ? kPciStop : 0) | (top.par_o ? kPciPar : 0));
+  if constexpr (PciHas64<Top>::value) {
+    d.oe = static_cast<uint16_t>(d.oe | (top.req64_n_oe ? kPciReq64 : 0) | (top.par64_oe ? kPciPar64 : 0));
+    d.high = static_cast<uint16_t>(d.high | kPciAck64 | (top.req64_n_o ? kPciReq64 : 0) | (top.par64_o ? kPciPar64 : 0));
+  } else {
+    d.high = static_cast<uint16_t>(d.high | kPciAck64 | kPciReq64);
+  }
   d.req_n = top.req_n_o;
   return d;
 }
@@ -77,8 +102,13 @@ PciDrive PciCardDrive(const Top& top) {
 // PciCardSample gives such a top the pins to sample at its next clock edge.
 template <class Top>
 void PciCardSample(const PciPins& p, Top* top) {
-  top->ad_i = p.ad;
-  top->cbe_n_i = p.cbe_n;
+  using Data = std::remove_reference_t<decltype(top->ad_i)>;
+  top->ad_i = static_cast<Data>(p.ad);
+  top->cbe_n_i = sizeof(Data) == 8 ? p.cbe_n : p.cbe_n & 15;
+  if constexpr (PciHas64<Top>::value) {
+    top->par64_i = p.par64();
+    top->ack64_n_i = p.ack64_n();
+  }
   top->par_i = p.par();
   top->frame_n_i = p.frame_n();
   top->irdy_n_i = p.irdy_n();
@@ -96,6 +126,8 @@ struct PciStatistics {
   uint64_t bridge_transactions = 0;
   uint64_t card_dwords = 0;  // moved by the card as master
   uint64_t bridge_dwords = 0;
+  uint64_t wide_transactions = 0;    // REQ64# and ACK64#
+  uint64_t narrow_transactions = 0;  // REQ64#, answered without ACK64#
   uint64_t retries = 0;      // transactions ended by STOP# without data
   uint64_t disconnects = 0;  // ended by STOP# after data
   uint64_t master_aborts = 0;
@@ -105,11 +137,13 @@ struct PciStatistics {
 
 class PciBus {
  public:
+  explicit PciBus(int bits = 32);  // 32 or 64
   // Resolves one clock. gnt_n and idsel go from the bridge to the card.
   const PciPins& Clock(const PciDrive& card, const PciDrive& bridge, bool gnt_n, bool idsel);
   // The clocks of a span in which neither agent changed anything.
   void Skip(uint64_t clocks) { stats_.clocks += clocks; }
 
+  int bits() const { return bits_; }
   const PciPins& pins() const { return now_; }
   const PciStatistics& statistics() const { return stats_; }
   // Broken rules, with the clock; the first ones in words.
@@ -125,7 +159,13 @@ class PciBus {
   void Begin(const PciDrive& card, const PciDrive& bridge);
   void Account();
   void Violation(const char* rule);
+  // REQ64#, and the target has not said yet that it moves 32 bits.
+  bool MaybeWide() const { return asked64_ && (wide_ || !selected_); }
 
+  int bits_;
+  uint64_t ad_mask_;                  // lines that exist
+  uint16_t line_mask_;
+  uint8_t cbe_mask_;
   PciPins was_, now_;                 // the clock before, this clock
   PciDrive was_card_, was_bridge_;
   bool steady_ = false;               // idle, and nothing to be checked while nothing changes
@@ -139,6 +179,8 @@ class PciBus {
   uint32_t address_ = 0;
   bool read_ = false;
   bool address_phase_ = false;   // was_ is its address phase
+  bool asked64_ = false;         // REQ64#
+  bool wide_ = false;            // ACK64# came with DEVSEL#
   bool selected_ = false;        // DEVSEL# has been seen
   bool stopped_ = false;         // STOP# has been seen
   bool target_abort_ = false;

@@ -2,6 +2,7 @@
 // Drives the Verilated PCI side: requesters in front, host bridge behind, both
 // held against models that know nothing of the RTL. One scenario per run; the
 // figures go to stdout as one JSON object, the first failure to stderr.
+#include <algorithm>
 #include <cinttypes>
 #include <cstdarg>
 #include <cstdio>
@@ -29,15 +30,17 @@ using hvia::PciPins;
 
 namespace {
 
-constexpr int kRequesters = 5;
+constexpr int kRequesters = BENCH_N;
+constexpr uint32_t kBytes = BENCH_W / 8;  // of a beat
 constexpr uint32_t kPage = 4096;
 constexpr uint32_t kRegionBytes = 16 * kPage;
 // Where each requester's memory lies: both ends of the window, and bit patterns between.
-constexpr uint32_t kRegionBase[kRequesters] = {0x00000000, 0x3fff0000, 0x12340000, 0x2aaa0000, 0x15550000};
+constexpr uint32_t kRegionBase[kRequesters] = {0x00000000, 0x3fff0000, 0x12340000, 0x2aaa0000, 0x15550000, 0x3ffe0000};
 constexpr uint32_t kNowhere = 0x50000000;  // no target answers here
 
 uint64_t g_clock = 0;
 uint64_t g_seed = 0;
+int g_bits = BENCH_W;  // width of the bus and of the host bridge
 std::string g_scenario;
 
 [[noreturn]] void Fail(const char* format, ...) {
@@ -111,6 +114,7 @@ struct Load {
   int holes = 0;           // per mille: random byte strobes
   bool full_bursts = false;  // 512 bytes, aligned
   bool short_requests = false;
+  bool long_requests = false;  // 512 bytes, and one beat more than that for being unaligned
   bool sweep = false;        // every alignment and length from 1 to 512, reads and writes, in turn
   uint32_t active = (1u << kRequesters) - 1;
 };
@@ -118,7 +122,7 @@ struct Load {
 struct Operation {
   bool valid = false, granted = false, nowhere = false;
   uint32_t address = 0, length = 0, beats = 0, next = 0;
-  std::vector<uint32_t> data;
+  std::vector<uint64_t> data;
   std::vector<uint8_t> strobe;
   uint64_t issued = 0;
   bool Overlaps(const Operation& o) const { return o.valid && address < o.address + o.length && o.address < address + length; }
@@ -127,9 +131,15 @@ struct Operation {
 // What the order of grants says must appear on the bus.
 struct Expected {
   bool write;
-  uint32_t address;
-  uint32_t beats;
+  uint32_t address;  // of the next dword
+  uint32_t dwords;   // still to move
 };
+
+// A request of one beat moves the dwords it touches, one of several beats all of theirs.
+Expected Expect(bool write, const Operation& o) {
+  if (o.beats == 1) return {write, o.address & ~3u, (o.address % 4 + o.length + 3) / 4};
+  return {write, o.address & ~(kBytes - 1), o.beats * kBytes / 4};
+}
 
 struct CoreWrite {
   uint8_t bar;
@@ -142,7 +152,7 @@ uint32_t CoreValue(uint8_t bar, uint32_t address) { return (address * 2654435761
 
 class Bench {
  public:
-  Bench(uint64_t seed, const hvia::HostBridgeTiming& timing) : rng{seed}, bridge(&memory, timing), top(new Vpci_bench_top) {
+  Bench(uint64_t seed, const hvia::HostBridgeTiming& timing) : rng{seed}, bridge(&memory, timing, g_bits), bus(g_bits), top(new Vpci_bench_top) {
     for (int i = 0; i < kRequesters; i++) {
       for (uint32_t b = 0; b < kRegionBytes; b++) {
         const uint8_t v = static_cast<uint8_t>(rng.Next());
@@ -255,8 +265,8 @@ class Bench {
     top->eval();
     const hvia::PciDrive d = hvia::PciCardDrive(*top);
     if (d.oe != 0 || !d.req_n || !top->inta_n_o) Fail("RST#: lines %02x still driven, REQ# %d, INTA# %d", d.oe, d.req_n, top->inta_n_o);
-    bridge = HostBridge(&memory, timing);
-    bus = PciBus();
+    bridge = HostBridge(&memory, timing, g_bits);
+    bus = PciBus(g_bits);
     for (int r = 0; r < kRequesters; r++) {
       read[r] = write[r] = Operation();
       asking[r] = 0;
@@ -338,6 +348,7 @@ class Bench {
   uint64_t burst_ends = 0, want_ends = 0;  // one for each transaction that wrote at least one dword
   uint64_t host_reads = 0;
   int lost[kRequesters] = {}, max_lost[kRequesters] = {};
+  uint64_t max_wait[kRequesters] = {};  // clocks from a request to its last beat
   std::vector<uint64_t> starts;  // clocks of the card's address phases
   std::vector<uint64_t> doorbell_begin, core_first;  // doorbell FRAME#, first beat at the core
 
@@ -345,26 +356,30 @@ class Bench {
   // --- Requesters ---------------------------------------------------------
   void Make(int r) {
     Operation o;
-    const bool is_write = load.sweep ? sweep_next >> 11 & 1 : rng.Chance(load.write);
+    const bool is_write = load.sweep ? sweep_next / (kBytes * 512) % 2 : rng.Chance(load.write);
     if ((is_write ? write[r] : read[r]).valid) return;
     const uint32_t page = rng.Below(kRegionBytes / kPage);
     uint32_t offset, length;
     if (load.sweep) {
       if (sweep_next == kSweep) return;
-      length = 1 + (sweep_next >> 2 & 511);
-      offset = (sweep_next & 3) + 4 * rng.Below((kPage - 3 - length) / 4 + 1);
+      length = 1 + sweep_next / kBytes % 512;
+      offset = sweep_next % kBytes + kBytes * rng.Below((kPage - (kBytes - 1) - length) / kBytes + 1);
     } else if (load.full_bursts) {
       length = 512;
       offset = 512 * rng.Below(8);
+    } else if (load.long_requests) {
+      length = 512;
+      offset = 1 + rng.Below(kPage - 513);
+      if (offset % kBytes == 0) offset--;
     } else {
       switch (rng.Below(5)) {
-        case 0: offset = rng.Below(4); break;
-        case 1: offset = kPage - 4 + rng.Below(4); break;
+        case 0: offset = rng.Below(kBytes); break;
+        case 1: offset = kPage - kBytes + rng.Below(kBytes); break;
         case 2: offset = kPage - 1 - rng.Below(520); break;
         default: offset = rng.Below(kPage); break;
       }
       switch (load.short_requests ? 0 : rng.Below(4)) {
-        case 0: length = 1 + rng.Below(9); break;
+        case 0: length = 1 + rng.Below(2 * kBytes + 1); break;
         case 1: length = 512 - rng.Below(5); break;
         default: length = 1 + rng.Below(512); break;
       }
@@ -375,15 +390,15 @@ class Bench {
     o.address = (o.nowhere ? kNowhere : kRegionBase[r]) + page * kPage + offset;
     o.length = length;
     if (o.Overlaps(read[r]) || o.Overlaps(write[r])) return;
-    o.beats = (o.address % 4 + length + 3) / 4;
+    o.beats = (o.address % kBytes + length + kBytes - 1) / kBytes;
     o.issued = g_clock;
     if (is_write) {
       const bool holes = rng.Chance(load.holes);
       for (uint32_t b = 0; b < o.beats; b++) {
-        o.data.push_back(static_cast<uint32_t>(rng.Next()));
+        o.data.push_back(rng.Next());
         uint8_t s = 0;
-        for (uint32_t i = 0; i < 4; i++) {
-          const uint32_t at = (o.address & ~3u) + 4 * b + i;
+        for (uint32_t i = 0; i < kBytes; i++) {
+          const uint32_t at = (o.address & ~(kBytes - 1)) + kBytes * b + i;
           if (at >= o.address && at < o.address + length) s |= 1u << i;
         }
         if (holes) s &= static_cast<uint8_t>(rng.Next());
@@ -407,6 +422,7 @@ class Bench {
       }
     };
     auto put32 = [](auto& port, int lane, uint32_t value) { reinterpret_cast<uint32_t*>(&port)[lane] = value; };
+    constexpr int kDwords = kBytes / 4;
     uint32_t valid = 0, is_write = 0, wvalid = 0, rready = 0;
     for (int r = 0; r < kRequesters; r++) {
       if (asking[r] == 0 && (load.active >> r & 1) && rng.Chance(load.issue)) Make(r);
@@ -424,8 +440,8 @@ class Bench {
       if (w.valid && w.next < w.beats && (beat_shown[r] || (!stalled && !rng.Chance(load.data_idle)))) {
         wvalid |= 1u << r;
         beat_shown[r] = true;
-        put32(top->wdata_i, r, w.data[w.next]);
-        put(top->wstrb_i, r, 4, w.strobe[w.next]);
+        for (int i = 0; i < kDwords; i++) put32(top->wdata_i, r * kDwords + i, static_cast<uint32_t>(w.data[w.next] >> (32 * i)));
+        put(top->wstrb_i, r, kBytes, w.strobe[w.next]);
       }
       if (!stalled && !rng.Chance(load.read_stall)) rready |= 1u << r;
     }
@@ -443,13 +459,13 @@ class Bench {
       if (taken & bit) {
         Operation& o = asking[r] == 2 ? write[r] : read[r];
         o.granted = true;
-        expected.push_back({asking[r] == 2, o.address & ~3u, o.beats});
+        expected.push_back(Expect(asking[r] == 2, o));
         asking[r] = 0;
         lost[r] = 0;
       } else if (taken != 0 && (top->req_valid_i & bit)) {
         lost[r]++;
         if (lost[r] > max_lost[r]) max_lost[r] = lost[r];
-        if (lost[r] > 3 * kRequesters - 1) Fail("requester %d has lost %d grants in a row", r, lost[r]);
+        if (lost[r] > 2 * kRequesters + r) Fail("requester %d has lost %d grants in a row", r, lost[r]);
       }
       if (top->wvalid_i & top->wready_o & bit) {
         write[r].next++;
@@ -479,17 +495,18 @@ class Bench {
       return;
     }
     if (o.nowhere) Fail("requester %d: read of %08x, which nobody answers, gave data", r, o.address);
-    const uint32_t at = (o.address & ~3u) + 4 * o.next;
-    for (uint32_t i = 0; i < 4; i++) {
+    const uint32_t at = (o.address & ~(kBytes - 1)) + kBytes * o.next;
+    for (uint32_t i = 0; i < kBytes; i++) {
       const uint32_t a = at + i;
       if (a < o.address || a >= o.address + o.length) continue;
-      const uint8_t got = static_cast<uint8_t>(top->rdata_o >> (8 * i)), want = shadow[r][a - kRegionBase[r]];
+      const uint8_t got = static_cast<uint8_t>(uint64_t{top->rdata_o} >> (8 * i)), want = shadow[r][a - kRegionBase[r]];
       if (got != want) Fail("requester %d: read of %08x +%u: byte at %08x is %02x, want %02x", r, o.address, o.length, a, got, want);
     }
     o.next++;
     if (last != (o.next == o.beats)) Fail("requester %d: rlast %d at beat %u of %u", r, last, o.next, o.beats);
     if (last) {
       o.valid = false;
+      Waited(r, o);
       reads_done++;
       bytes_done += o.length;
     }
@@ -503,9 +520,9 @@ class Bench {
     // After an abort each byte is old or new; else it is new.
     bool old_since = false;
     for (uint32_t b = 0; b < o.beats && !o.nowhere; b++) {
-      for (uint32_t i = 0; i < 4; i++) {
+      for (uint32_t i = 0; i < kBytes; i++) {
         if (!(o.strobe[b] >> i & 1)) continue;
-        const uint32_t a = (o.address & ~3u) + 4 * b + i;
+        const uint32_t a = (o.address & ~(kBytes - 1)) + kBytes * b + i;
         const uint8_t got = *memory.At(a), fresh = static_cast<uint8_t>(o.data[b] >> (8 * i));
         uint8_t& known = shadow[r][a - kRegionBase[r]];
         if (error && got == known && got != fresh) old_since = true;
@@ -524,10 +541,15 @@ class Bench {
     if (error) {
       write_errors++;
     } else {
+      Waited(r, o);
       writes_done++;
       bytes_done += o.length;
     }
     o.valid = false;
+  }
+
+  void Waited(int r, const Operation& o) {
+    if (g_clock - o.issued > max_wait[r]) max_wait[r] = g_clock - o.issued;
   }
 
   // --- The card as master, seen on the pins --------------------------------
@@ -540,18 +562,22 @@ class Bench {
       mon_card = (hvia::PciCardDrive(*top).oe & hvia::kPciFrame) != 0;
       mon_selected = mon_stop = mon_abort = false;
       mon_moved = 0;
-      mon_host_write = !mon_card && p.cbe_n == hvia::kPciCommandMemoryWrite;
+      mon_host_write = !mon_card && (p.cbe_n & 15) == hvia::kPciCommandMemoryWrite;
       if (!mon_card) return;
       starts.push_back(g_clock);
       mon_begin = g_clock;
       mon_overstay = 0;
-      if (expected.empty()) Fail("the card begins a transaction that nobody asked for, address %08x", p.ad);
+      if (expected.empty()) Fail("the card begins a transaction that nobody asked for, address %08x", static_cast<uint32_t>(p.ad));
       const Expected& e = expected.front();
-      if (p.ad != e.address) Fail("burst at %08x, want %08x", p.ad, e.address);
+      if (static_cast<uint32_t>(p.ad) != e.address) Fail("burst at %08x, want %08x", static_cast<uint32_t>(p.ad), e.address);
       const uint8_t want = e.write ? hvia::kPciCommandMemoryWrite
-                           : e.beats == 1 ? hvia::kPciCommandMemoryRead
-                           : e.beats <= 8 ? hvia::kPciCommandMemoryReadLine : hvia::kPciCommandMemoryReadMultiple;
-      if (p.cbe_n != want) Fail("command %s for %u dwords, want %s", hvia::PciCommandName(p.cbe_n), e.beats, hvia::PciCommandName(want));
+                           : e.dwords == 1 ? hvia::kPciCommandMemoryRead
+                           : e.dwords <= 8 ? hvia::kPciCommandMemoryReadLine : hvia::kPciCommandMemoryReadMultiple;
+      const uint8_t command = p.cbe_n & 15;
+      if (command != want) Fail("command %s for %u dwords, want %s", hvia::PciCommandName(command), e.dwords, hvia::PciCommandName(want));
+      // On a 32-bit bus the line leads nowhere.
+      const bool asks = kBytes == 8 && g_bits == 64 && e.address % 8 == 0 && e.dwords > 2;
+      if (p.req64_n() == asks) Fail("burst of %u dwords at %08x: REQ64# is %d", e.dwords, e.address, p.req64_n());
       return;
     }
     if (mon_host_write) {
@@ -569,7 +595,7 @@ class Bench {
       if (!mon_selected || mon_abort) {
         want_abort++;
         expected.pop_front();
-      } else if (e.beats == 0) {
+      } else if (e.dwords == 0) {
         expected.pop_front();
       } else if (mon_stop) {
         want_retry++;
@@ -584,12 +610,13 @@ class Bench {
     if (!p.irdy_n() && !p.trdy_n()) {
       // The grant has gone and the latency timer run out: this phase and at most one more.
       if (mon_gnt_n && g_clock - mon_begin > latency_timer + 1u && ++mon_overstay > 2)
-        Fail("burst goes on %u dwords after the latency timer", mon_overstay);
+        Fail("burst goes on %u data phases after the latency timer", mon_overstay);
       Expected& e = expected.front();
-      if (e.beats == 0) Fail("more dwords than asked for at %08x", e.address);
-      e.beats--;
-      e.address += 4;
-      mon_moved++;
+      const uint32_t dwords = p.ack64_n() ? 1 : 2;
+      if (e.dwords < dwords) Fail("more dwords than asked for at %08x", e.address);
+      e.dwords -= dwords;
+      e.address += 4 * dwords;
+      mon_moved += dwords;
     }
   }
 
@@ -694,7 +721,7 @@ class Bench {
   }
 
  public:
-  static constexpr uint32_t kSweep = 2 * 4 * 512;
+  static constexpr uint32_t kSweep = 2 * kBytes * 512;
   uint32_t sweep_next = 0;
   uint64_t splits = 0;  // bursts that the card ended by itself
   std::deque<CoreWrite> core_writes;
@@ -740,11 +767,12 @@ void Totals(const Bench& b, Report* report) {
   report->Add("target_aborts", s.target_aborts);
   report->Add("bad_parity", s.bad_parity);
   report->Add("splits", b.splits);
+  report->Add("wide", s.wide_transactions);
+  report->Add("narrow", s.narrow_transactions);
   report->Add("host_commands", b.host_done);
   report->Add("core_writes", b.core_write_count);
   report->Add("core_reads", b.core_read_count);
   report->Add("burst_ends", b.burst_ends);
-  report->Add("max_lost_last", static_cast<uint64_t>(b.max_lost[kRequesters - 1]));
 }
 
 hvia::HostBridgeNoise Noise(uint64_t seed) {
@@ -754,6 +782,7 @@ hvia::HostBridgeNoise Noise(uint64_t seed) {
   n.disconnect = 20;
   n.wait = 60;
   n.devsel = 300;
+  n.narrow = 200;
   n.grant_loss = 30;
   return n;
 }
@@ -762,7 +791,7 @@ hvia::HostBridgeNoise Noise(uint64_t seed) {
 void Random(uint64_t seed, uint64_t clocks, Report* report) {
   // Pieces with a character of their own, each on a card out of reset.
   const int kPieces = 6;
-  uint64_t reads = 0, writes = 0, bytes = 0, retries = 0, disconnects = 0, splits = 0, core_writes = 0, core_reads = 0, quiesced = 0;
+  uint64_t reads = 0, writes = 0, bytes = 0, retries = 0, disconnects = 0, splits = 0, core_writes = 0, core_reads = 0, quiesced = 0, wide = 0, narrow = 0;
   for (int piece = 0; piece < kPieces; piece++) {
     Rng rng{seed * 1000 + static_cast<uint64_t>(piece)};
     hvia::HostBridgeTiming t;
@@ -770,7 +799,8 @@ void Random(uint64_t seed, uint64_t clocks, Report* report) {
     t.devsel = 1 + static_cast<int>(rng.Below(3));
     t.read_initial = static_cast<int>(rng.Below(15));
     t.write_initial = static_cast<int>(rng.Below(8));
-    t.wait_every = static_cast<int>(rng.Below(9));
+    t.read_wait_every = static_cast<int>(rng.Below(9));
+    t.write_wait_every = static_cast<int>(rng.Below(9));
     t.wait_clocks = 1 + static_cast<int>(rng.Below(4));
     Bench b(seed + static_cast<uint64_t>(piece), t);
     if (piece % 3 == 2) b.latency_timer = static_cast<uint8_t>(rng.Below(64));
@@ -811,6 +841,7 @@ void Random(uint64_t seed, uint64_t clocks, Report* report) {
     reads += b.reads_done, writes += b.writes_done, bytes += b.bytes_done, splits += b.splits;
     retries += b.bus.statistics().retries, disconnects += b.bus.statistics().disconnects;
     core_writes += b.core_write_count, core_reads += b.core_read_count;
+    wide += b.bus.statistics().wide_transactions, narrow += b.bus.statistics().narrow_transactions;
   }
   report->Add("clocks", g_clock);
   report->Add("reads", reads);
@@ -822,6 +853,8 @@ void Random(uint64_t seed, uint64_t clocks, Report* report) {
   report->Add("core_writes", core_writes);
   report->Add("core_reads", core_reads);
   report->Add("quiesced", quiesced);
+  report->Add("wide", wide);
+  report->Add("narrow", narrow);
 }
 
 // Every alignment and every length, both directions.
@@ -1022,15 +1055,33 @@ void Directed(uint64_t seed, uint64_t, Report* report) {
   Totals(b, report);
 }
 
-// All requesters ask all the time with short requests.
+// All requesters ask all the time: with short requests, so that grants are many, then with the
+// longest ones while the host uses the bus whenever it may.
 void Fairness(uint64_t seed, uint64_t clocks, Report* report) {
-  Bench b(seed, hvia::HostBridgeTiming());
-  b.Boot(true);
-  b.load.short_requests = true;
-  b.Run(clocks);
-  b.Drain();
-  Totals(b, report);
-  for (int r = 0; r < kRequesters; r++) report->Add(("max_lost_" + std::to_string(r)).c_str(), static_cast<uint64_t>(b.max_lost[r]));
+  int lost[kRequesters] = {};
+  uint64_t wait[kRequesters] = {}, turn = 0;
+  for (int longest = 0; longest < 2; longest++) {
+    g_clock = 0;
+    Bench b(seed, longest ? hvia::HostBridgeTimingOf(hvia::kProfiles[0]) : hvia::HostBridgeTiming());
+    b.Boot(true);
+    b.load.short_requests = !longest;
+    b.load.long_requests = longest;
+    b.host_rate = longest ? 1000 : 0;
+    b.Run(clocks / 2);
+    for (int r = 0; r < kRequesters; r++) {
+      lost[r] = std::max(lost[r], b.max_lost[r]);
+      if (longest) wait[r] = b.max_wait[r];
+    }
+    for (size_t i = 1; longest && i < b.starts.size(); i++) turn = std::max(turn, b.starts[i] - b.starts[i - 1]);
+    b.Drain();
+    if (longest) Totals(b, report);
+  }
+  report->Add("max_turn", turn);
+  report->Add("max_lost_last", static_cast<uint64_t>(lost[kRequesters - 1]));
+  for (int r = 0; r < kRequesters; r++) {
+    report->Add(("max_lost_" + std::to_string(r)).c_str(), static_cast<uint64_t>(lost[r]));
+    report->Add(("max_wait_" + std::to_string(r)).c_str(), wait[r]);
+  }
 }
 
 // RST# at any moment of heavy traffic; afterwards the card starts as if new.
@@ -1110,8 +1161,8 @@ void Speed(uint64_t seed, uint64_t, Report* report) {
   }
   // The models alone, idle: this runs in the simulator's inner loop.
   Memory memory;
-  HostBridge bridge(&memory, t);
-  PciBus bus;
+  HostBridge bridge(&memory, t, g_bits);
+  PciBus bus(g_bits);
   hvia::PciDrive card;
   const auto begin = std::chrono::steady_clock::now();
   constexpr int kTicks = 2000000;
@@ -1143,6 +1194,7 @@ int main(int argc, char** argv) {
     const std::string key = argv[i];
     if (key == "--scenario") g_scenario = argv[i + 1];
     if (key == "--seed") g_seed = std::strtoull(argv[i + 1], nullptr, 10);
+    if (key == "--bits") g_bits = std::atoi(argv[i + 1]);
     if (key == "--clocks") clocks = std::strtoull(argv[i + 1], nullptr, 10);
   }
   Verilated::randSeed(static_cast<int>(g_seed % 0x7fffffff) + 1);
@@ -1152,7 +1204,7 @@ int main(int argc, char** argv) {
       {"fairness", Fairness}, {"reset", Reset}, {"speed", Speed}, {"latecore", LateCore}};
   const auto it = scenarios.find(g_scenario);
   if (it == scenarios.end()) {
-    std::fprintf(stderr, "usage: pci_bench --scenario NAME --seed N --clocks N\n");
+    std::fprintf(stderr, "usage: pci_bench --scenario NAME --seed N --clocks N [--bits 32|64]\n");
     return 2;
   }
   Report report;
