@@ -22,7 +22,8 @@ import (
 	"strings"
 )
 
-// Room is what a top-level folder's Go code may use. Its own packages and,
+// Room is what a folder's Go code may use; a folder inside a room may be a
+// room of its own, with rules of its own. Its own packages and,
 // unless listed in deny, the standard library are always allowed. Tests may use
 // anything.
 type Room struct {
@@ -38,15 +39,16 @@ const (
 
 // Rooms is the twin of the table in docs/explanation/rooms.md.
 var Rooms = map[string]Room{
-	"layout":   {Library: true},
-	"params":   {Uses: []string{"layout"}, Library: true},
-	"att":      {Uses: []string{"layout"}, Library: true},
-	"sim":      {Uses: []string{"layout", "params"}, External: []string{sys}, Library: true},
-	"driver":   {Uses: []string{"layout", "att", "sim$", "sim/bridge"}, External: []string{sys}, Library: true},
-	"vipl":     {Uses: []string{"layout", "driver"}, External: []string{sys}, Library: true},
-	"bench":    {Uses: []string{"layout", "params", "sim", "att", "driver", "vipl"}, External: []string{sys, "github.com/google/gopacket"}, Library: true},
-	"tools":    {Uses: []string{"layout", "params", "sim", "att", "driver", "vipl", "bench"}, External: []string{sys, "golang.org/x/term", "github.com/spf13/cobra", "github.com/spf13/pflag"}},
-	"examples": {Uses: []string{"sim$", "driver", "vipl"}},
+	"layout":     {Library: true},
+	"params":     {Uses: []string{"layout"}, Library: true},
+	"att":        {Uses: []string{"layout"}, Library: true},
+	"sim":        {Uses: []string{"layout", "params"}, External: []string{sys}, Library: true},
+	"driver":     {Uses: []string{"layout", "att", "sim$", "sim/bridge"}, External: []string{sys}, Library: true},
+	"vipl":       {Uses: []string{"layout", "driver"}, External: []string{sys}, Library: true},
+	"vipl/model": {Uses: []string{"layout$"}, Library: true},
+	"bench":      {Uses: []string{"layout", "params", "sim", "att", "driver", "vipl"}, External: []string{sys, "github.com/google/gopacket"}, Library: true},
+	"tools":      {Uses: []string{"layout", "params", "sim", "att", "driver", "vipl", "bench"}, External: []string{sys, "golang.org/x/term", "github.com/spf13/cobra", "github.com/spf13/pflag"}},
+	"examples":   {Uses: []string{"sim$", "driver", "vipl"}},
 }
 
 // Violation is one broken rule.
@@ -216,8 +218,7 @@ func checkGo(name string, body []byte) []Violation {
 			v = append(v, Violation{name, line, why})
 		}
 	}
-	room := strings.SplitN(name, "/", 2)[0]
-	library := Rooms[room].Library && file.Name.Name != "main" && !test
+	library := Rooms[roomOf(name)].Library && file.Name.Name != "main" && !test
 	ast.Inspect(file, func(n ast.Node) bool {
 		if call, ok := n.(*ast.CallExpr); ok && library {
 			if id, ok := call.Fun.(*ast.Ident); ok && (id.Name == "print" || id.Name == "println") {
@@ -251,10 +252,25 @@ var seeded = map[string]bool{
 	"Rand": true, "PCG": true, "ChaCha8": true, "Zipf": true, "Source": true,
 }
 
+// roomOf returns the room that a file is in: the longest path of Rooms that
+// leads to it, else its top-level folder, "" for a file of no folder.
+func roomOf(name string) string {
+	top, _, ok := strings.Cut(name, "/")
+	if !ok {
+		return ""
+	}
+	for folder := path.Dir(name); folder != top; folder = path.Dir(folder) {
+		if _, ok := Rooms[folder]; ok {
+			return folder
+		}
+	}
+	return top
+}
+
 // forbiddenImport says why a file may not import a path, or nothing.
 func forbiddenImport(name, p string) string {
-	folder, _, ok := strings.Cut(name, "/")
-	if !ok {
+	folder := roomOf(name)
+	if folder == "" {
 		return ""
 	}
 	room, ok := Rooms[folder]
@@ -266,7 +282,7 @@ func forbiddenImport(name, p string) string {
 		return ""
 	}
 	if own, ok := strings.CutPrefix(p, moduleName+"/"); ok {
-		if strings.SplitN(own, "/", 2)[0] == folder {
+		if own == folder || strings.HasPrefix(own, folder+"/") {
 			return ""
 		}
 		for _, u := range room.Uses {

@@ -55,6 +55,11 @@ func TestRulesCatch(t *testing.T) {
 		{"driver uses params", "driver/a.go", goHead + "import \"hvia/params\"\n", "driver/ may use"},
 		{"driver uses the builder", "driver/a.go", goHead + "import \"hvia/sim/verilate\"\n", "driver/ may use"},
 		{"vipl uses sim", "vipl/a.go", goHead + "import \"hvia/sim\"\n", "vipl/ may use"},
+		{"vipl uses its model", "vipl/a.go", goHead + "import \"hvia/vipl/model\"\n", ""},
+		{"the model uses layout", "vipl/model/a.go", goHead + "import \"hvia/layout\"\n", ""},
+		{"the model uses driver", "vipl/model/a.go", goHead + "import \"hvia/driver\"\n", "vipl/model/ may use"},
+		{"the model uses vipl", "vipl/model/a.go", goHead + "import \"hvia/vipl\"\n", "vipl/model/ may use"},
+		{"the model prints", "vipl/model/a.go", goHead + "import \"fmt\"\n\nfunc f() { fmt.Println() }\n", "prints nothing"},
 		{"sim uses vipl", "sim/a.go", goHead + "import \"hvia/vipl\"\n", "sim/ may use"},
 		{"name that only begins like a room", "params/a.go", goHead + "import \"hvia/layouts\"\n", "params/ may use"},
 		{"a test may", "att/a_test.go", goHead + "import \"hvia/driver\"\n", ""},
@@ -123,7 +128,7 @@ func TestRoomsAreDocumented(t *testing.T) {
 	body, err := os.ReadFile(filepath.Join(root(t), "docs/explanation/rooms.md"))
 	require.NoError(t, err)
 	rows := map[string]bool{}
-	for _, m := range regexp.MustCompile("(?m)^\\| `(\\w+)/`").FindAllStringSubmatch(string(body), -1) {
+	for _, m := range regexp.MustCompile("(?m)^\\| `([\\w/]+)/`").FindAllStringSubmatch(string(body), -1) {
 		rows[m[1]] = true
 		require.DirExists(t, filepath.Join(root(t), m[1]))
 	}

@@ -110,7 +110,7 @@ func (v *VI) begin(f frame) {
 	m.descriptor = v.head
 	m.segments = cursor{descriptor: &m.descriptor.descriptor}
 	m.status, m.maySet = v.head.status, v.head.maySet
-	if f.operation == layout.FrameOperationSend && uint64(f.length) > m.descriptor.capacity() {
+	if f.operation == layout.FrameOperationSend && m.status == 0 && uint64(f.length) > m.descriptor.capacity() {
 		// The error may be told for what the message says of its length, or for the
 		// bytes that do not fit, when they come.
 		m.maySet |= lengthError
@@ -186,12 +186,23 @@ func (v *VI) end(m *message, f frame) {
 	if m.dropped || m.descriptor == nil {
 		return
 	}
-	c := Completion{Status: done(m.status, m.echo()), MaySet: m.maySet &^ m.status, Length: m.written}
+	c := m.completion(0)
 	if m.hasImmediate {
 		c.Status |= layout.DescriptorStatusImmediateMask
 		c.Immediate = f.immediate
 	}
 	v.consume(m.descriptor, c)
+}
+
+// completion is how a message ends its descriptor.
+func (m *message) completion(bits uint32) Completion {
+	if m.status&protectionError != 0 {
+		// Nothing more is written, so whether the rest would have fitted need not be known.
+		m.maySet |= m.status & lengthError
+		m.status &^= lengthError
+	}
+	status := m.status | bits
+	return Completion{Status: done(status, m.echo()), MaySet: m.maySet &^ status, Length: m.written}
 }
 
 func (m *message) echo() layout.StatusOperation {
@@ -211,8 +222,7 @@ func (v *VI) closeMessage(bits uint32) {
 	case m.descriptor == nil:
 		v.host.report(layout.AsyncErrorRdmaWriteAbort, v)
 	default:
-		status := m.status | partialError | bits
-		v.consume(m.descriptor, Completion{Status: done(status, m.echo()), MaySet: m.maySet &^ status, Length: m.written})
+		v.consume(m.descriptor, m.completion(partialError|bits))
 	}
 }
 
