@@ -722,7 +722,6 @@ module hvia_core #(
       .cpl_status_o              (cpl_status[1*32 +: 32]),
       .drain_handle_i            (drain_handle),
       .drain_vi_i                (drain_vi),
-      .drain_receive_i           (flush),
       .handle_busy_o             (handle_busy[0]),
       .vi_busy_o                 (vi_busy[1]),
       .async_valid_o             (async_valid[2]),
