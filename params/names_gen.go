@@ -4,7 +4,7 @@
 package params
 
 // Hash identifies this version of all numbers.
-const Hash uint64 = 0x7e4d95a68add9307
+const Hash uint64 = 0x6dc7abffc670f67f
 
 // Values of the base profile.
 const (
@@ -50,13 +50,20 @@ const (
 	BridgeWriteWaitEvery     = 16        // dword: dwords between wait states inside a write burst, 0 = none
 	BridgeWaitClocks         = 1         // clock: length of a wait inside a burst
 	BridgePostedWriteClocks  = 2         // clock: host posted write to the first clock of its PCI transaction
+	MacTransmitFifoBytes     = 8192      // byte: frames that the MAC holds on their way to the wire
+	MacReceiveFifoBytes      = 32768     // byte: frames that the MAC holds while the card has no free buffer
+	MacReactClocks           = 4         // clock: status of a sent frame written, or CR.TXE, to REQ# for the next transmit descriptor
+	MacRegisterInitialClocks = 3         // clock: FRAME# to TRDY# of an access to the MAC's registers
+	MacReadWaitEvery         = 9         // 1: data phases between IRDY# wait states of the MAC's reads, 0 = none
+	MacWriteWaitEvery        = 8         // 1: data phases between IRDY# wait states of the MAC's writes, 0 = none
+	MacTransmitDelay         = 250000    // ps: a byte leaves the transmit FIFO to the PHY has it
+	MacReceiveDelay          = 250000    // ps: PHY to the receive FIFO
 	WireBitTime              = 1000      // ps: one bit
 	WirePreambleBytes        = 8         // byte: preamble and start delimiter
 	WireFcsBytes             = 4         // byte: frame check sequence
 	WireGapBytes             = 12        // byte: inter-frame gap
 	PhyTransmitDelay         = 152000    // ps: PHY, transmit
 	PhyReceiveDelay          = 384000    // ps: PHY, receive
-	MacReceiveFifoBytes      = 32768     // byte: frames that the MAC holds while the card has no free buffer
 	CableDelay               = 25000     // ps: cable
 	HostPostTime             = 5250000   // ps: VipPostSend up to the doorbell store
 	HostPollPeriod           = 220000    // ps: period of a polling loop

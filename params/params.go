@@ -54,6 +54,8 @@ var CalibratedTargets = map[string]Tag{
 	"HostPostTime":            Calibrated("T8"),
 	"BridgeReadInitialClocks": Calibrated("T10"),
 	"BridgeWriteWaitEvery":    Calibrated("T10"),
+	"MacReadWaitEvery":        Calibrated("T10"),
+	"MacWriteWaitEvery":       Calibrated("T10"),
 }
 
 // Param is one number.

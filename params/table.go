@@ -4,7 +4,7 @@ package params
 
 import "slices"
 
-var table = slices.Concat(cardTable, sdramTable, boardTable, wireTable, hostTable)
+var table = slices.Concat(cardTable, sdramTable, boardTable, macTable, wireTable, hostTable)
 
 // cardTable: what the RTL is built with.
 var cardTable = []Param{
@@ -36,6 +36,18 @@ var boardTable = []Param{
 	{"BridgePostedWriteClocks", Model, 2, "clock", Guess, "processor store to FRAME#", "host posted write to the first clock of its PCI transaction"},
 }
 
+// macTable: the model of the DP83820.
+var macTable = []Param{
+	{"MacTransmitFifoBytes", Model, 8192, "byte", Sourced, "DP83820: 8 KB transmit FIFO", "frames that the MAC holds on their way to the wire"},
+	{"MacReceiveFifoBytes", Model, 32768, "byte", Sourced, "DP83820: 32 KB receive FIFO", "frames that the MAC holds while the card has no free buffer"},
+	{"MacReactClocks", Model, 4, "clock", Guess, "DP83820 state machine", "status of a sent frame written, or CR.TXE, to REQ# for the next transmit descriptor"},
+	{"MacRegisterInitialClocks", Model, 3, "clock", Guess, "medium DEVSEL# and one clock", "FRAME# to TRDY# of an access to the MAC's registers"},
+	{"MacReadWaitEvery", Model, 9, "1", Calibrated("T10"), "512-byte reads of a target that answers in 3 clocks: 146 clocks each, 116.9 MB/s (sim/bench/dp83820)", "data phases between IRDY# wait states of the MAC's reads, 0 = none"},
+	{"MacWriteWaitEvery", Model, 8, "1", Calibrated("T10"), "512-byte writes to a target that answers in 2 clocks: 146 clocks each, 116.9 MB/s (sim/bench/dp83820)", "data phases between IRDY# wait states of the MAC's writes, 0 = none"},
+	{"MacTransmitDelay", Model, 250000, "ps", Guess, "DP83820 internal; all of it below 2 us by GAMMA's 8.5 us one way", "a byte leaves the transmit FIFO to the PHY has it"},
+	{"MacReceiveDelay", Model, 250000, "ps", Guess, "as MacTransmitDelay", "PHY to the receive FIFO"},
+}
+
 // wireTable: PHY and link.
 var wireTable = []Param{
 	{"WireBitTime", Model, 1000, "ps", Sourced, "IEEE 802.3: 1 Gb/s", "one bit"},
@@ -44,7 +56,6 @@ var wireTable = []Param{
 	{"WireGapBytes", Model, 12, "byte", Sourced, "IEEE 802.3 clause 4", "inter-frame gap"},
 	{"PhyTransmitDelay", Model, 152000, "ps", Guess, "DP83865-class PHY, GMII to MDI", "PHY, transmit"},
 	{"PhyReceiveDelay", Model, 384000, "ps", Sourced, "DP83865 data sheet, MDI to GMII", "PHY, receive"},
-	{"MacReceiveFifoBytes", Model, 32768, "byte", Sourced, "DP83820: 32 KB receive FIFO", "frames that the MAC holds while the card has no free buffer"},
 	{"CableDelay", Model, 25000, "ps", Structure, "5 m at 5 ns/m", "cable"},
 }
 

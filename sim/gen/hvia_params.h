@@ -6,7 +6,7 @@
 
 namespace hvia {
 
-constexpr uint64_t kParamsHash = 0x7e4d95a68add9307ull;
+constexpr uint64_t kParamsHash = 0x6dc7abffc670f67full;
 
 // The values of one profile. Units in the comments.
 struct Params {
@@ -53,18 +53,25 @@ struct Params {
   int64_t BridgeWriteWaitEvery;  // dword: dwords between wait states inside a write burst, 0 = none
   int64_t BridgeWaitClocks;  // clock: length of a wait inside a burst
   int64_t BridgePostedWriteClocks;  // clock: host posted write to the first clock of its PCI transaction
+  int64_t MacTransmitFifoBytes;  // byte: frames that the MAC holds on their way to the wire
+  int64_t MacReceiveFifoBytes;  // byte: frames that the MAC holds while the card has no free buffer
+  int64_t MacReactClocks;  // clock: status of a sent frame written, or CR.TXE, to REQ# for the next transmit descriptor
+  int64_t MacRegisterInitialClocks;  // clock: FRAME# to TRDY# of an access to the MAC's registers
+  int64_t MacReadWaitEvery;  // 1: data phases between IRDY# wait states of the MAC's reads, 0 = none
+  int64_t MacWriteWaitEvery;  // 1: data phases between IRDY# wait states of the MAC's writes, 0 = none
+  int64_t MacTransmitDelay;  // ps: a byte leaves the transmit FIFO to the PHY has it
+  int64_t MacReceiveDelay;  // ps: PHY to the receive FIFO
   int64_t WireBitTime;  // ps: one bit
   int64_t WirePreambleBytes;  // byte: preamble and start delimiter
   int64_t WireFcsBytes;  // byte: frame check sequence
   int64_t WireGapBytes;  // byte: inter-frame gap
   int64_t PhyTransmitDelay;  // ps: PHY, transmit
   int64_t PhyReceiveDelay;  // ps: PHY, receive
-  int64_t MacReceiveFifoBytes;  // byte: frames that the MAC holds while the card has no free buffer
   int64_t CableDelay;  // ps: cable
 };
 
 constexpr Params kProfiles[] = {
-    {"hvia-ge", 8, 12, 32, 32, 512, 2048, 2, 10, 262144, 2, 12, 10, 2, 2, 2, 5, 7, 2, 2, 1562, 20000, 8, 20000, 20000, 50000, 70000, 20000, 15625000, 200000000, 30000, 10000, 30000, 7000, 3000, 2, 2, 9, 2, 0, 16, 1, 2, 1000, 8, 4, 12, 152000, 384000, 32768, 25000},
+    {"hvia-ge", 8, 12, 32, 32, 512, 2048, 2, 10, 262144, 2, 12, 10, 2, 2, 2, 5, 7, 2, 2, 1562, 20000, 8, 20000, 20000, 50000, 70000, 20000, 15625000, 200000000, 30000, 10000, 30000, 7000, 3000, 2, 2, 9, 2, 0, 16, 1, 2, 8192, 32768, 4, 3, 9, 8, 250000, 250000, 1000, 8, 4, 12, 152000, 384000, 25000},
 };
 
 // FindProfile returns the profile of that name, or nullptr.
