@@ -4,9 +4,9 @@
 // bursts, and turns the incoming beats to the lanes of each burst's address. Beats carry bytes
 // `beat_offset_i` to `beat_offset_i + beat_bytes_i - 1`; together they carry at least `job_len_i`
 // bytes and the job takes exactly that many, the rest of its last beat is ignored. Every job ends
-// with exactly one `job_done_o`, after the last beat is on the bus; the owner then stops offering
-// beats. Nothing is written unless all `job_bound_i` bytes passed the check of the first translation.
-// A job of 0 bytes is a check without a write.
+// with exactly one `job_done_o`, in the very clock in which the bus answers its last write; the owner
+// then stops offering beats. Nothing is written unless all `job_bound_i` bytes passed the check of the
+// first translation. A job of 0 bytes is a check without a write.
 //
 // `job_err_o`: none, the AttError of the first page that was refused, `AttErrorBackend` for a bus
 // error. `MaxOutstanding` as in dma_read.
@@ -75,7 +75,7 @@ module dma_write #(
   logic [9:0]       head_left_q, wait_left_q;
   logic [LaneW-1:0] head_lane_q, wait_lane_q;
 
-  logic             active_q, lock_q, done_q, all_q;
+  logic             active_q, lock_q, all_q;
   logic [1:0]       open_q;  // requests taken, not answered yet
   logic [2:0]       err_q;
   logic [LaneW:0]   used_q;  // bytes of the present beat that an earlier burst took
@@ -170,7 +170,7 @@ module dma_write #(
   assign unused = out_last ^ unused_page_last ^ (^unused_bytes) ^ burst_last;
 
   // After an error nothing new is asked for, and what was taken is answered first.
-  assign ended = active_q & ~done_q &
+  assign ended = active_q &
                  ((err_q == hvia_pkg::AttErrorNone) ? all_q & ((open_q == 2'd0) | ((open_q == 2'd1) & wdone_i & ~werr_i))
                                                     : (open_q == 2'd0) & ~req_valid_o & split_idle);
 
@@ -178,7 +178,6 @@ module dma_write #(
     if (!rst_ni) begin
       active_q     <= 1'b0;
       lock_q       <= 1'b0;
-      done_q       <= 1'b0;
       all_q        <= 1'b0;
       open_q       <= 2'd0;
       err_q        <= hvia_pkg::AttErrorNone;
@@ -187,7 +186,6 @@ module dma_write #(
       used_q       <= '0;
     end else begin
       lock_q <= req_valid_o & ~req_ready_i;
-      done_q <= ended;
       open_q <= open_q + {1'b0, grant} - {1'b0, wdone_i};
       if (take) active_q <= 1'b1;
       else if (ended) active_q <= 1'b0;
@@ -226,8 +224,8 @@ module dma_write #(
     end
   end
 
-  assign job_done_o = done_q;
+  assign job_done_o = ended;
   assign job_err_o  = err_q;
-  assign quiet_o    = ~active_q & ~done_q & ~job_valid_i & split_quiet & pack_quiet;
+  assign quiet_o    = ~active_q & ~job_valid_i & split_quiet & pack_quiet;
 
 endmodule

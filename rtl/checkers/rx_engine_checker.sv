@@ -1,77 +1,216 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Checks of every rx_engine: a slot is released only when it holds a frame, a frame gets one verdict,
-// errors and trace events do not collide, a write is asked for only for a frame that passed all
-// checks, and the payload is read inside the slot's frame.
+// Checks of every rx_engine: a slot is released only when it holds a whole frame, no word is used
+// before it is in, a frame gets one verdict and one count, a descriptor is used and completed only
+// while it is on the chip, offers stay as they are until they are taken, errors and trace events do
+// not collide, a write is asked for only for a frame that passed all checks, and nothing moves after
+// quiet.
 
-module rx_engine_checker (
+module rx_engine_checker #(
+    parameter int unsigned W = 32,
+    parameter int unsigned WordW = 9
+) (
     input logic        clk_i,
     input logic        rst_ni,
     input logic        rx_valid_i,
     input logic [10:0] rx_len_i,
-    input logic [8:0]  word_q,
+    input logic [10:0] rx_avail_i,
+    input logic        rx_end_i,
+    input logic        rx_bad_i,
+    input logic [WordW-1:0] word_q,
     input logic        rx_done_o,
     input logic        checked,
+    input logic        gone,
     input logic        not_for_us,
-    input logic        to_raw,
+    input logic        is_via,
     input logic        malformed,
     input logic        bad_vi,
     input logic        old,
     input logic        in_order,
     input logic        accept,
+    input logic        begins,
+    input logic        continues,
     input logic        ctx_rdma_write,
-    input logic        cut,
+    input logic        rdma,
+    input logic        cut_open,
+    input logic        lost_first,
+    input logic        start,
+    input logic        take,
+    input logic        go_on,
+    input logic        held_q,
+    input logic        plain_q,
     input logic        job_valid,
     input logic        job_ready,
+    input logic        job_rdma,
+    input logic        job_send,
     input logic        raw,
     input logic        beat_valid,
     input logic        beat_ready,
+    input logic        word_in_q,
     input logic        write_done,
     input logic        raw_done,
     input logic        job_done,
-    input logic        job_translated,
-    input logic        trace_valid_o,
-    input logic [2:0]  state_q,
+    input logic        translated,
+    input logic        written,
+    input logic        leave,
+    input logic        mine_q,
+    input logic        forget,
+    input logic        resting,
+    input logic        async_valid_o,
+    input logic [7:0]  vi_q,
+    input logic        rs_valid_i,
+    input logic [31:0] rs_length_i,
+    input logic        cpl_valid_o,
+    input logic        cpl_ready_i,
+    input logic [31:0] cpl_status_o,
+    input logic [31:0] cpl_length_o,
+    input logic [31:0] cpl_pa_o,
+    input logic        cpl_write_o,
+    input logic        rxc_valid_o,
+    input logic        rxc_ready_i,
+    input logic [63:0] rxc_va_o,
+    input logic        rxc_done_i,
+    input logic        release_valid_o,
+    input logic        release_ready_i,
+    input logic        drop_valid_o,
+    input logic        stat_receive_frame_o,
+    input logic        stat_receive_not_for_us_o,
+    input logic        stat_receive_malformed_o,
+    input logic        stat_receive_bad_vi_o,
+    input logic        stat_receive_old_sequence_o,
+    input logic        stat_receive_gap_o,
+    input logic        stat_receive_protection_o,
+    input logic        stat_receive_bus_error_o,
+    input logic        stat_receive_unsupported_o,
+    input logic        stat_receive_dropped_o,
+    input logic        stat_receive_queue_empty_o,
+    input logic        stat_receive_length_o,
+    input logic        stat_receive_descriptor_error_o,
+    input logic [3:0]  state_q,
     input logic        quiet_o
 );
 
-  logic quiet_q;
-  logic [2:0] last_state_q;
+  localparam int unsigned LaneW = $clog2(W / 8);
+  localparam logic [3:0] Idle = 4'd0, Head = 4'd1, Check = 4'd2, Chunk = 4'd6, Complete = 4'd9;
+
+  logic        quiet_q, cpl_held_q, rxc_held_q, release_held_q, chunk_q, cpl_write_q;
+  logic [3:0]  last_state_q;
+  logic [63:0] rxc_va_q;
+  logic [31:0] cpl_status_q, cpl_length_q, cpl_pa_q;
+  logic [7:0]  last_vi_q;
+  logic [11:0] word_begin;
+  logic [12:0] counts;
+  assign word_begin = {1'b0, word_q, {LaneW{1'b0}}};
+  assign counts = {stat_receive_frame_o, stat_receive_not_for_us_o, stat_receive_malformed_o, stat_receive_bad_vi_o,
+                   stat_receive_old_sequence_o, stat_receive_protection_o, stat_receive_bus_error_o,
+                   stat_receive_unsupported_o, stat_receive_dropped_o, stat_receive_queue_empty_o,
+                   stat_receive_length_o, stat_receive_descriptor_error_o, 1'b0};
 
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) begin
-      quiet_q <= 1'b0;
+      quiet_q        <= 1'b0;
+      cpl_held_q     <= 1'b0;
+      rxc_held_q     <= 1'b0;
+      release_held_q <= 1'b0;
+      chunk_q        <= 1'b0;
+      last_state_q   <= Idle;
     end else begin
-      quiet_q      <= quiet_o;
-      last_state_q <= state_q;
-      if (rx_done_o || state_q != 3'd0) begin
+      quiet_q        <= quiet_o;
+      last_state_q   <= state_q;
+      last_vi_q      <= vi_q;
+      cpl_held_q     <= cpl_valid_o && !cpl_ready_i;
+      cpl_status_q   <= cpl_status_o;
+      cpl_length_q   <= cpl_length_o;
+      cpl_pa_q       <= cpl_pa_o;
+      cpl_write_q    <= cpl_write_o;
+      rxc_held_q     <= rxc_valid_o && !rxc_ready_i;
+      rxc_va_q       <= rxc_va_o;
+      release_held_q <= release_valid_o && !release_ready_i;
+      if (rxc_valid_o && rxc_ready_i) chunk_q <= 1'b1;
+      else if (rxc_done_i) chunk_q <= 1'b0;
+
+      if (rx_valid_i) begin
+        assert (!(rx_bad_i && !rx_end_i) && !(rx_end_i && !rx_bad_i && rx_avail_i != rx_len_i))
+        else $error("rx_engine: slot with end %b, bad %b, %0d of %0d bytes", rx_end_i, rx_bad_i, rx_avail_i, rx_len_i);
+      end
+      if (rx_done_o) begin
+        assert (rx_valid_i && rx_end_i)
+        else $error("rx_engine: gives back a slot that holds no whole frame");
+      end
+      if ((state_q == Head || state_q == Check || beat_valid)) begin
         assert (rx_valid_i)
         else $error("rx_engine: works on a slot that holds no frame");
       end
-      if (checked && !not_for_us && !to_raw) begin
+      if (checked && !gone && !not_for_us && is_via) begin
         assert ($onehot({malformed, !malformed && bad_vi, !malformed && !bad_vi && old, in_order}))
         else $error("rx_engine: more or less than one verdict on a frame");
       end
-      assert (!(accept && !in_order) && !(cut && !in_order))
+      assert (!((accept || cut_open || lost_first) && !in_order) && !(begins && continues) && !(cut_open && lost_first))
       else $error("rx_engine: a message was touched by a frame that was dropped");
+      assert ($onehot0(counts) && !(counts != 0 && !leave) && !(stat_receive_gap_o && !(leave && mine_q)))
+      else $error("rx_engine: a frame was counted as %b", counts);
+      if (leave) begin
+        assert (counts != 0 || rx_bad_i)
+        else $error("rx_engine: a good frame was not counted");
+        assert (!(held_q && plain_q))
+        else $error("rx_engine: a message with a descriptor and without");
+      end
       if (job_valid) begin
-        assert (job_ready && (raw || (accept && ctx_rdma_write)))
+        assert (job_ready && $onehot({raw, job_rdma, job_send}) && !(job_rdma && !(ctx_rdma_write && rdma)) &&
+                !(job_send && rdma))
         else $error("rx_engine: a write without a right to it");
       end
-      if (beat_valid && beat_ready) begin
-        assert ({word_q, 2'b00} < rx_len_i)
-        else $error("rx_engine: word %0d of a frame of %0d bytes", word_q, rx_len_i);
+      if (job_send) begin
+        assert (held_q && (rs_valid_i || forget))
+        else $error("rx_engine: a segment of a descriptor that is not on the chip");
+      end
+      assert (!(start && go_on) && !(take && !(start && rs_valid_i)))
+      else $error("rx_engine: a descriptor was taken that is not on the chip");
+      // The word is in; the last one may be in part.
+      if (beat_valid && beat_ready && word_in_q) begin
+        assert (word_begin < {1'b0, rx_avail_i})
+        else $error("rx_engine: word %0d of a frame of which %0d bytes are in", word_q, rx_avail_i);
+      end
+      if (beat_valid && beat_ready && !word_in_q) begin
+        assert (rx_end_i)
+        else $error("rx_engine: word %0d was used and is not in", word_q);
       end
       if (job_done) begin
         assert (write_done || raw_done)
         else $error("rx_engine: the DMA ended a job that nobody gave");
       end
-      if (trace_valid_o) begin
-        assert (!(accept && (job_translated || job_done)) && !(job_translated && job_done))
-        else $error("rx_engine: two trace events in one clock");
+      assert (32'(accept) + 32'(translated) + 32'(written) <= 1)
+      else $error("rx_engine: two trace events in one clock");
+      assert (!(async_valid_o && resting))
+      else $error("rx_engine: an asynchronous error right behind another");
+
+      if (cpl_valid_o && last_state_q != Complete) begin
+        assert (rs_valid_i || forget)
+        else $error("rx_engine: VI %0d completes a descriptor that is not on the chip", vi_q);
+        assert (cpl_length_o <= rs_length_i || forget ||
+                cpl_status_o[hvia_pkg::DescriptorStatusOperationLsb+:hvia_pkg::StatusOperationBits] ==
+                hvia_pkg::StatusOperationRemoteRdmaWrite)
+        else $error("rx_engine: %0d bytes in a descriptor of %0d", cpl_length_o, rs_length_i);
       end
+      if (cpl_held_q) begin
+        assert (cpl_valid_o && cpl_status_o == cpl_status_q && cpl_length_o == cpl_length_q && cpl_pa_o == cpl_pa_q &&
+                cpl_write_o == cpl_write_q)
+        else $error("rx_engine: completion withdrawn or changed");
+      end
+      if (rxc_held_q) begin
+        assert (rxc_valid_o && rxc_va_o == rxc_va_q)
+        else $error("rx_engine: request for a chunk withdrawn or changed");
+      end
+      if (release_held_q) begin
+        assert (release_valid_o)
+        else $error("rx_engine: release withdrawn");
+      end
+      assert (!(rxc_done_i && !chunk_q) && !(chunk_q && state_q != Chunk))
+      else $error("rx_engine: a chunk that nobody waits for");
+      assert (!(drop_valid_o && release_valid_o))
+      else $error("rx_engine: a descriptor is released before its place is empty");
       if (quiet_q) begin
-        assert (!quiet_o || state_q == last_state_q)
+        assert (state_q == last_state_q && vi_q == last_vi_q && !cpl_valid_o && !rxc_valid_o && !release_valid_o && !async_valid_o)
         else $error("rx_engine: changed after it said quiet");
       end
     end
@@ -79,4 +218,4 @@ module rx_engine_checker (
 
 endmodule
 
-bind rx_engine rx_engine_checker u_checker (.*);
+bind rx_engine rx_engine_checker #(.W(W), .WordW(WordW)) u_checker (.*);
