@@ -4,7 +4,7 @@
 package params
 
 // Hash identifies this version of all numbers.
-const Hash uint64 = 0x6dc7abffc670f67f
+const Hash uint64 = 0x52188919cf29b3aa
 
 // Values of the base profile.
 const (
@@ -46,8 +46,8 @@ const (
 	BridgeDevselClocks       = 2         // clock: FRAME# to DEVSEL# of host memory
 	BridgeReadInitialClocks  = 9         // clock: FRAME# to first TRDY# of a read from host memory
 	BridgeWriteInitialClocks = 2         // clock: FRAME# to first TRDY# of a write to host memory
-	BridgeReadWaitEvery      = 0         // dword: dwords between wait states inside a read burst, 0 = none
-	BridgeWriteWaitEvery     = 16        // dword: dwords between wait states inside a write burst, 0 = none
+	BridgeReadWaitEvery      = 64        // dword: dwords between wait states inside a read burst, 0 = none
+	BridgeWriteWaitEvery     = 15        // dword: dwords between wait states inside a write burst, 0 = none
 	BridgeWaitClocks         = 1         // clock: length of a wait inside a burst
 	BridgePostedWriteClocks  = 2         // clock: host posted write to the first clock of its PCI transaction
 	MacTransmitFifoBytes     = 8192      // byte: frames that the MAC holds on their way to the wire

@@ -53,6 +53,7 @@ func Calibrated(target string) Tag { return Tag("CALIBRATED(" + target + ")") }
 var CalibratedTargets = map[string]Tag{
 	"HostPostTime":            Calibrated("T8"),
 	"BridgeReadInitialClocks": Calibrated("T10"),
+	"BridgeReadWaitEvery":     Calibrated("T10"),
 	"BridgeWriteWaitEvery":    Calibrated("T10"),
 	"MacReadWaitEvery":        Calibrated("T10"),
 	"MacWriteWaitEvery":       Calibrated("T10"),

@@ -28,10 +28,10 @@ var boardTable = []Param{
 	{"SdramClockPhase", Model, 3000, "ps", Structure, "clocks are asynchronous: any phase but 0", "offset of the SDRAM clock's edges"},
 	{"BridgeArbitrationClocks", Model, 2, "clock", Guess, "central arbiter of a PC chip set", "REQ# to GNT# on an idle bus"},
 	{"BridgeDevselClocks", Model, 2, "clock", Guess, "medium decode, as PC chip sets do", "FRAME# to DEVSEL# of host memory"},
-	{"BridgeReadInitialClocks", Model, 9, "clock", Calibrated("T10"), "512-byte reads measured in RTL: 142 clocks each, 120.2 MB/s (sim/bench/pci, TestBursts); PCI 2.1 allows 16", "FRAME# to first TRDY# of a read from host memory"},
+	{"BridgeReadInitialClocks", Model, 9, "clock", Calibrated("T10"), "with BridgeReadWaitEvery: 512-byte reads measured in RTL at 142 clocks each, 120.2 MB/s (sim/bench/pci, TestBursts); PCI 2.1 allows 16", "FRAME# to first TRDY# of a read from host memory"},
 	{"BridgeWriteInitialClocks", Model, 2, "clock", Guess, "posting buffer of the bridge takes the first dword when it has decoded", "FRAME# to first TRDY# of a write to host memory"},
-	{"BridgeReadWaitEvery", Model, 0, "dword", Guess, "no wait states inside a read: the bridge reads ahead", "dwords between wait states inside a read burst, 0 = none"},
-	{"BridgeWriteWaitEvery", Model, 16, "dword", Calibrated("T10"), "512-byte writes measured in RTL: 142 clocks each, 120.2 MB/s (sim/bench/pci, TestBursts)", "dwords between wait states inside a write burst, 0 = none"},
+	{"BridgeReadWaitEvery", Model, 64, "dword", Calibrated("T10"), "with BridgeReadInitialClocks: 142 clocks, 120.2 MB/s", "dwords between wait states inside a read burst, 0 = none"},
+	{"BridgeWriteWaitEvery", Model, 15, "dword", Calibrated("T10"), "512-byte writes measured in RTL at 142 clocks each, 120.2 MB/s (sim/bench/pci, TestBursts)", "dwords between wait states inside a write burst, 0 = none"},
 	{"BridgeWaitClocks", Model, 1, "clock", Guess, "the least there is; PCI 2.1 allows 7", "length of a wait inside a burst"},
 	{"BridgePostedWriteClocks", Model, 2, "clock", Guess, "processor store to FRAME#", "host posted write to the first clock of its PCI transaction"},
 }
