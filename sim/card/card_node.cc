@@ -5,6 +5,7 @@
 
 #include "Vhvia_board.h"
 #include "sim/gen/hvia_layout.h"
+#include "sim/model/mac_bus_pins.h"
 #include "verilated.h"
 #include "verilated_fst_c.h"
 
@@ -22,7 +23,13 @@ constexpr int64_t kBootMargin = 100'000'000;
 }  // namespace
 
 CardNode::CardNode(const Surroundings& s, const CardOptions& options)
-    : s_(s), options_(options), context_(std::make_unique<VerilatedContext>()), bridge_(s.memory, HostBridgeTimingOf(*s.params)) {
+    : s_(s),
+      options_(options),
+      context_(std::make_unique<VerilatedContext>()),
+      bus_(static_cast<int>(s.params->SystemBusBits)),
+      bridge_(s.memory, HostBridgeTimingOf(*s.params), static_cast<int>(s.params->SystemBusBits)),
+      mac_bus_(static_cast<int>(s.params->MacBusBits)),
+      mac_chip_(Dp83820TimingOf(*s.params), static_cast<int>(s.params->MacBusBits)) {
   context_->randReset(2);
   // Verilator takes 31 bits, and 0 means a seed of its own.
   context_->randSeed(static_cast<int>((s.seed * 2654435761u + static_cast<uint64_t>(s.index)) % 0x7ffffffe) + 1);
@@ -59,6 +66,7 @@ void CardNode::Boot(Time start) {
   now_ = start;
   done_ = start - 1;
   last_system_ = start - p.SystemClockPeriod;
+  last_mac_ = mac_.first - mac_.period;
   sdram_ = std::make_unique<SdramChip>(SdramTiming::From(p), s_.seed, start, [this](int64_t t, const std::string& what) {
     s_.fabric->Fault(s_.index, "SDRAM at " + std::to_string(t) + " ps: " + what);
   });
@@ -69,9 +77,9 @@ void CardNode::Boot(Time start) {
   Settle();
   top_->rst_ni = 0;
   top_->strap_i = options_.strap;
-  top_->mac_tx_ready_i = 1;
   pins_ = bus_.Clock(PciDrive{}, bridge_.drive(), bridge_.gnt_n(), bridge_.idsel());
   PciCardSample(pins_, top_.get());
+  MacBusSample(mac_pins_, top_.get());
   Settle();
 }
 
@@ -88,7 +96,7 @@ bool CardNode::SystemWork() const {
 
 bool CardNode::SdramWork() const { return in_reset_ || !top_->sd_quiet_o || !sdram_->Idle(); }
 
-bool CardNode::MacWork() const { return in_reset_ || !top_->mac_quiet_o || rx_busy_ || top_->mac_rx_overrun_i; }
+bool CardNode::MacWork() const { return in_reset_ || !top_->mac_quiet_o || !mac_chip_.quiet(); }
 
 Time CardNode::NextSystem() const {
   if (SystemActive()) return NextEdge(system_);
@@ -104,28 +112,18 @@ Time CardNode::NextSdram() const {
   return std::max(NextEdge(sdram_clock_), sdram_clock_.first + static_cast<Time>(deadline) * sdram_clock_.period);
 }
 
-// The time from which the MAC takes the first word of a further frame.
-Time CardNode::TransmitOpens() const {
-  if (!s_.link.Connected()) return INT64_MIN;  // no cable: frames leave and are lost
-  const Params& p = *s_.params;
-  const Time longest = static_cast<Time>(kMaxFrame + p.WirePreambleBytes + p.WireFcsBytes + p.WireGapBytes) * 8 * p.WireBitTime;
-  const Time free_at = s_.link.FreeAt();
-  return free_at <= INT64_MIN + longest ? INT64_MIN : free_at - longest;
-}
-
 Time CardNode::NextMac() const {
   if (MacActive()) return NextEdge(mac_);
-  Time t = kNever;
-  if (!rx_coming_.empty()) t = std::max(NextEdge(mac_), mac_.AtOrAfter(rx_coming_.front().last_byte));
-  if (top_->mac_tx_valid_o && !top_->mac_tx_ready_i) t = std::min(t, std::max(NextEdge(mac_), mac_.AtOrAfter(TransmitOpens())));
-  return t;
+  const Time event = mac_chip_.NextEvent();
+  return event == kNever ? kNever : std::max(NextEdge(mac_), mac_.AtOrAfter(event));
 }
 
 Time CardNode::NextEvent() const { return std::min({NextSystem(), NextSdram(), NextMac()}); }
 
 bool CardNode::Quiescent() const {
-  // Refresh goes on for ever and is nobody's business.
-  return !SystemWork() && !SdramWork() && !MacWork() && rx_coming_.empty() && rx_fifo_.empty() && !top_->mac_tx_valid_o;
+  // Refresh goes on for ever and is nobody's business. A frame in the MAC has a next event, unless
+  // its receiver waits for the card.
+  return !SystemWork() && !SdramWork() && !MacWork() && mac_chip_.NextEvent() == kNever;
 }
 
 void CardNode::Settle() { top_->eval(); }
@@ -147,13 +145,6 @@ void CardNode::Step(Time t) {
                                 static_cast<uint16_t>(top_->sd_a_o), static_cast<uint8_t>(top_->sd_dqm_o), top_->sd_dq_o,
                                 static_cast<bool>(top_->sd_dq_oe_o)};
   context_->time(static_cast<uint64_t>(t - origin_));
-  // Before its reset the card's side of a beat is noise, and before the MAC's first edge so is the other.
-  const bool mac_beat = mac && !in_reset_;
-  const bool tx_beat = mac_beat && top_->mac_tx_valid_o && top_->mac_tx_ready_i;
-  const uint32_t tx_data = top_->mac_tx_data_o;
-  const int tx_bytes = top_->mac_tx_bytes_o;
-  const bool tx_last = top_->mac_tx_last_o;
-  const bool rx_beat = mac_beat && top_->mac_rx_valid_i && top_->mac_rx_ready_o;
 
   if (system) {
     top_->timebase_i = system_.Count(t);
@@ -175,31 +166,12 @@ void CardNode::Step(Time t) {
   if (system) SystemEdge(t);
   // Before its reset the controller drives noise; the chip has no power yet, as it were.
   if (sdram && !in_reset_) top_->sd_dq_i = sdram_->Tick(sdram_pins, t);
-  if (mac) {
-    if (tx_beat) {
-      for (int i = 0; i < tx_bytes; ++i) tx_frame_.push_back(static_cast<uint8_t>(tx_data >> (8 * i)));
-      if (tx_last) {
-        if (s_.link.Connected()) s_.link.Transmit(t, tx_frame_.data(), tx_frame_.size());
-        tx_frame_.clear();
-      }
-    }
-    if (rx_beat) {
-      rx_offset_ += 4;
-      if (rx_offset_ >= rx_fifo_.front().bytes.size()) {
-        rx_fifo_bytes_ -= rx_fifo_.front().bytes.size();
-        rx_fifo_.pop_front();
-        rx_busy_ = false;
-      }
-    }
-    MacEdge(t);
-  }
+  if (mac) MacEdge(t);
   top_->clk_i = top_->sd_clk_i = top_->mac_clk_i = 0;
   Settle();
   Dump(t + 1);
-  if (system) {
-    TakeTrace();
-    CheckModels(t);
-  }
+  if (system) TakeTrace();
+  if (system || mac) CheckModels(t);
 }
 
 void CardNode::CatchUp(Time t) {
@@ -226,52 +198,44 @@ void CardNode::SystemEdge(Time t) {
   PciCardSample(pins_, top_.get());
 }
 
-// Forgets the frame that the card had begun and what it had not taken yet. Nothing arrives in
-// reset, and a frame that has begun on the wire by its end is not recognised as one.
-void CardNode::MacReset(Time t) {
-  tx_frame_.clear();
-  rx_fifo_.clear();
-  rx_fifo_bytes_ = 0;
-  rx_busy_ = false;
-  while (!rx_coming_.empty() && rx_coming_.front().first_byte <= t) rx_coming_.pop_front();
-  top_->mac_tx_ready_i = 0;
-  top_->mac_rx_valid_i = 0;
-  top_->mac_rx_overrun_i = 0;
+void CardNode::MacEdge(Time t) {
+  mac_bus_.Skip(static_cast<uint64_t>((t - last_mac_) / mac_.period - 1));
+  last_mac_ = t;
+  // Before the card's reset its pins are noise.
+  if (in_reset_ || !top_->mb_rst_no) {
+    mac_chip_.Reset(t);
+    mac_bus_.Reset();
+  } else {
+    mac_chip_.Tick(mac_pins_, t);
+  }
+  TakeSent(t);
+  mac_pins_ = mac_bus_.Clock(mac_chip_.drive(), in_reset_ ? PciDrive{} : MacBusDrive(*top_), in_reset_ || top_->mb_gnt_n_o,
+                             !in_reset_ && top_->mb_idsel_o);
+  MacBusSample(mac_pins_, top_.get());
 }
 
-// What the MAC offers and takes at its next edge.
-void CardNode::MacEdge(Time t) {
-  if (!top_->mac_rst_no) {
-    MacReset(t);
-    return;
-  }
-  top_->mac_tx_ready_i = !tx_frame_.empty() || TransmitOpens() <= t;
-  top_->mac_rx_overrun_i = 0;
-  // One frame an edge: they come further apart than that.
-  if (!rx_coming_.empty() && rx_coming_.front().last_byte <= t) {
-    const size_t bytes = rx_coming_.front().bytes.size();
-    if (rx_fifo_bytes_ + bytes <= static_cast<size_t>(s_.params->MacReceiveFifoBytes)) {
-      rx_fifo_bytes_ += bytes;
-      rx_fifo_.push_back(std::move(rx_coming_.front()));
-    } else {
-      top_->mac_rx_overrun_i = 1;
+// What the MAC gives to the PHY goes on the cable.
+void CardNode::TakeSent(Time t) {
+  Dp83820::Sent s;
+  while (mac_chip_.PopSent(&s)) {
+    // Without a cable frames are lost, and a cut one is no frame to anybody.
+    if (s.cut || !s_.link.Connected()) continue;
+    const size_t fcs = static_cast<size_t>(s_.params->WireFcsBytes);
+    const size_t bytes = s.bytes.size() - std::min(s.bytes.size(), fcs);
+    const uint32_t want = EthernetFcs(s.bytes.data(), bytes);
+    bool good = bytes != 0;
+    for (size_t i = 0; good && i < fcs; ++i) good = s.bytes[bytes + i] == static_cast<uint8_t>(want >> (8 * i));
+    // The cable announces whole frames: a bad one it cannot carry, nor one that began before its end was there.
+    if (!good) {
+      s_.fabric->Fault(s_.index, "MAC at " + std::to_string(t) + " ps: it sends " + std::to_string(s.bytes.size()) + " bytes without a good FCS");
+      return;
     }
-    rx_coming_.pop_front();
-  }
-  if (!rx_busy_ && !rx_fifo_.empty() && top_->mac_rx_room_o) {
-    rx_busy_ = true;
-    rx_offset_ = 0;
-  }
-  top_->mac_rx_valid_i = rx_busy_;
-  if (rx_busy_) {
-    const std::vector<uint8_t>& b = rx_fifo_.front().bytes;
-    const size_t left = b.size() - rx_offset_;
-    uint32_t word = 0;
-    for (size_t i = 0; i < std::min<size_t>(4, left); ++i) word |= static_cast<uint32_t>(b[rx_offset_ + i]) << (8 * i);
-    top_->mac_rx_data_i = word;
-    top_->mac_rx_bytes_i = static_cast<uint8_t>(std::min<size_t>(4, left));
-    top_->mac_rx_last_i = left <= 4;
-    top_->mac_rx_err_i = 0;
+    if (s.start + mac_.period < t) {
+      s_.fabric->Fault(s_.index, "MAC at " + std::to_string(t) + " ps: a frame began on the wire at " + std::to_string(s.start) +
+                                     " ps, before it was complete in the FIFO (TXCFG.DRTH)");
+      return;
+    }
+    s_.link.Transmit(s.start, s.bytes.data(), bytes);
   }
 }
 
@@ -299,8 +263,13 @@ void CardNode::TakeTrace() {
 }
 
 void CardNode::CheckModels(Time t) {
-  if (bus_.violation_count() == 0) return;
-  s_.fabric->Fault(s_.index, "PCI bus at " + std::to_string(t) + " ps: " + bus_.violations().front());
+  if (bus_.violation_count() != 0) {
+    s_.fabric->Fault(s_.index, "PCI bus at " + std::to_string(t) + " ps: " + bus_.violations().front());
+  } else if (mac_bus_.violation_count() != 0) {
+    s_.fabric->Fault(s_.index, "MAC bus at " + std::to_string(t) + " ps: " + mac_bus_.violations().front());
+  } else if (!mac_chip_.misuse().empty()) {
+    s_.fabric->Fault(s_.index, mac_chip_.misuse());
+  }
 }
 
 void CardNode::HostWrite(Time t, int slot, uint32_t address, const uint32_t* data, int count) {
@@ -330,6 +299,13 @@ void CardNode::HostRead(Time t, int slot, uint32_t address) {
 
 bool CardNode::InterruptLevel() const { return !top_->inta_n_o; }
 
-void CardNode::Deliver(Frame frame) { rx_coming_.push_back(std::move(frame)); }
+void CardNode::Deliver(Frame frame) {
+  Dp83820::Arriving a;
+  a.first_byte = frame.first_byte;
+  a.bytes = std::move(frame.bytes);
+  const uint32_t fcs = EthernetFcs(a.bytes.data(), a.bytes.size());
+  for (int64_t i = 0; i < s_.params->WireFcsBytes; ++i) a.bytes.push_back(static_cast<uint8_t>(fcs >> (8 * i)));
+  mac_chip_.Receive(std::move(a));
+}
 
 }  // namespace hvia::fabric

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // A host's card as Verilated RTL, with the chips around it: PCI segment and
-// host bridge in front, SDRAM beside, MAC behind. Drives the card's three
-// clocks, and leaves out the edges of a domain in which nothing would change.
+// host bridge in front, SDRAM beside, the MAC on a PCI bus of its own behind.
+// Drives the card's three clocks, and leaves out the edges of a domain in which
+// nothing would change.
 #pragma once
 #include <cstdint>
-#include <deque>
 #include <memory>
 #include <string>
-#include <vector>
 
 #include "sim/fabric/host_memory.h"
 #include "sim/fabric/node.h"
 #include "sim/fabric/recorder.h"
+#include "sim/model/dp83820.h"
 #include "sim/model/host_bridge.h"
 #include "sim/model/pci_bus.h"
 #include "sim/model/pci_enumerator.h"
@@ -67,7 +67,7 @@ class CardNode : public Node {
   void CatchUp(Time t);
   void SdramEdge(Time t);
   void MacEdge(Time t);
-  void MacReset(Time t);
+  void TakeSent(Time t);
   void Settle();
   void TakeResults(Time t);
   void TakeTrace();
@@ -107,16 +107,10 @@ class CardNode : public Node {
   bool in_reset_ = true;
   uint64_t edges_ = 0;
 
-  // MAC, transmit: store and forward, at most one more frame than the wire holds.
-  std::vector<uint8_t> tx_frame_;
-  Time TransmitOpens() const;
-  // MAC, receive: frames of which the last byte is still to come, and the FIFO
-  // in which complete ones wait until the card has room.
-  std::deque<Frame> rx_coming_;
-  std::deque<Frame> rx_fifo_;
-  size_t rx_fifo_bytes_ = 0;
-  size_t rx_offset_ = 0;
-  bool rx_busy_ = false;
+  PciBus mac_bus_;
+  Dp83820 mac_chip_;
+  PciPins mac_pins_;
+  Time last_mac_ = 0;      // last MAC edge evaluated
 };
 
 }  // namespace hvia::fabric

@@ -30,6 +30,15 @@ PciBus::PciBus(int bits) : bits_(bits) {
   cbe_mask_ = bits == 64 ? 255 : 15;
 }
 
+void PciBus::Reset() {
+  was_ = now_ = PciPins{};
+  was_card_ = was_bridge_ = PciDrive{};
+  steady_ = false;
+  master_ = kNone;
+  backoff_next_ = false;
+  floating_ = unused_grant_ = 0;
+}
+
 void PciBus::Violation(const char* rule) {
   violation_count_++;
   if (violations_.size() >= kViolationTexts) return;

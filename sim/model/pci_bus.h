@@ -140,6 +140,8 @@ class PciBus {
   explicit PciBus(int bits = 32);  // 32 or 64
   // Resolves one clock. gnt_n and idsel go from the bridge to the card.
   const PciPins& Clock(const PciDrive& card, const PciDrive& bridge, bool gnt_n, bool idsel);
+  // RST#: nobody drives any more, and nothing that was under way is held against anybody.
+  void Reset();
   // The clocks of a span in which neither agent changed anything.
   void Skip(uint64_t clocks) { stats_.clocks += clocks; }
 
