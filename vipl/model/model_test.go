@@ -911,3 +911,29 @@ func TestAllows(t *testing.T) {
 	require.True(t, Completion{Status: d}.Allows(d, 0, 7))
 	require.Contains(t, c.String(), "ProtectionError")
 }
+
+// A copy goes its own way.
+func TestClone(t *testing.T) {
+	r := newRig(t)
+	r.receive([]piece{{targetAddress, targetHandle, 3000}}, nil)
+	r.receive([]piece{{targetAddress, targetHandle, 3000}}, nil)
+	require.Equal(t, 2, r.b.Available())
+	r.broken(opSend, nil)
+	require.Equal(t, 1, r.b.Available())
+	other := r.f.Clone()
+	require.Equal(t, r.f, other)
+	r.send(opSend, data(9), nil)
+	b := other.Hosts[1].VI(r.b.Index())
+	_, taken := b.ReceiveDone()
+	require.Equal(t, NotDone, taken)
+	require.Equal(t, layout.ViStateConnected, b.State())
+	other.Hosts[0].VI(r.a.Index()).Disconnect()
+	c, taken := b.ReceiveDone()
+	require.Equal(t, Done, taken)
+	require.Equal(t, uint32(layout.MaxPayload), c.Length)
+	require.NotZero(t, c.Status&flushed)
+	require.Equal(t, layout.ViStateConnected, r.b.State())
+	require.Equal(t, end{bits: partialError, length: layout.MaxPayload, echo: layout.StatusOperationReceive}, r.ended(r.b, true))
+	require.Equal(t, end{length: 9, echo: layout.StatusOperationReceive}, r.ended(r.b, true))
+	require.Nil(t, other.Hosts[0].VI(99))
+}

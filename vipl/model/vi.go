@@ -76,6 +76,9 @@ func (h *Host) CreateVi(index int, a Attributes) (*VI, error) {
 	return v, nil
 }
 
+// VI returns a VI, nil if there is none of that number.
+func (h *Host) VI(index int) *VI { return h.vis[index] }
+
 // Index returns the VI's number.
 func (v *VI) Index() int { return v.index }
 
@@ -84,6 +87,20 @@ func (v *VI) State() layout.ViState { return v.state }
 
 // Outstanding returns how many descriptors were posted and not taken back.
 func (v *VI) Outstanding() (send, receive int) { return len(v.send.posted), len(v.receive.posted) }
+
+// Available returns how many receive descriptors are left for messages that
+// have not begun.
+func (v *VI) Available() (n int) {
+	for _, p := range v.receive.posted {
+		if p.completion == nil {
+			n++
+		}
+	}
+	if v.message != nil && v.message.descriptor != nil {
+		n--
+	}
+	return n
+}
 
 // SetAttributes changes the attributes, which an idle VI allows only [VIA].
 func (v *VI) SetAttributes(a Attributes) error {

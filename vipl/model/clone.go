@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package model
+
+import (
+	"bytes"
+	"maps"
+	"slices"
+)
+
+// Clone returns a copy that goes its own way: to try one of several outcomes
+// that are all allowed.
+func (f *Fabric) Clone() *Fabric {
+	out := New(len(f.Hosts), f.depth)
+	vis := map[*VI]*VI{}
+	for i, h := range f.Hosts {
+		to := out.Hosts[i]
+		to.regions, to.errors = maps.Clone(h.regions), slices.Clone(h.errors)
+		for _, b := range h.buffers {
+			to.buffers = append(to.buffers, buffer{b.address, bytes.Clone(b.bytes)})
+		}
+		for index, v := range h.vis {
+			to.vis[index] = v.clone(to)
+			vis[v] = to.vis[index]
+		}
+	}
+	for from, to := range vis {
+		to.peer = vis[from.peer]
+	}
+	return out
+}
+
+// clone copies all but the peer.
+func (v *VI) clone(h *Host) *VI {
+	out := *v
+	out.host = h
+	out.send, _ = v.send.clone(nil)
+	if v.head == nil {
+		out.receive, _ = v.receive.clone(nil)
+	} else {
+		head := *v.head
+		out.head = &head
+		head.host = h
+		out.receive, head.posted = v.receive.clone(head.posted)
+	}
+	if v.message != nil {
+		m := *v.message
+		out.message = &m
+		if m.descriptor != nil { // it is the head
+			m.descriptor = out.head
+			m.segments.descriptor = &out.head.descriptor
+		}
+	}
+	return &out
+}
+
+// clone copies the queue, and says which copy is that of one descriptor.
+func (q *queue) clone(one *posted) (out queue, copied *posted) {
+	out.posted = slices.Clone(q.posted)
+	for i, p := range q.posted {
+		c := *p
+		out.posted[i] = &c
+		if p == one {
+			copied = &c
+		}
+	}
+	return out, copied
+}
