@@ -22,14 +22,27 @@ import (
 // ErrNoCompiler is returned when there is no C++ compiler on PATH.
 var ErrNoCompiler = errors.New("g++ not found on PATH: install it (Debian, Ubuntu: apt-get install g++) or run 'make setup'")
 
-var (
-	simulatorSources = []string{"sim/fabric/*.cc"}
-	simulatorHeaders = []string{"sim/fabric/*.h", "sim/gen/*.h", "sim/model/host_memory_port.h"}
-	simulatorFlags   = []string{"-std=c++17", "-O2", "-Wall", "-Wextra", "-Werror", "-pthread", "-DHVIA_WITHOUT_CARD"}
-)
+// Program is a C++ program without RTL: the simulator without the card, or a
+// bench of the simulator's own models. Paths and patterns are relative to the
+// module's root.
+type Program struct {
+	Folder  string   // of the cache
+	Name    string   // of the program's file
+	Sources []string // patterns, one file with main
+	Headers []string // patterns of what the result depends on
+	Flags   []string // further compiler flags
+}
 
-// Mutant is one planted fault of the simulator's own code, for tests of its
-// tests: Old is replaced by New in File, in which it occurs exactly once.
+var programFlags = []string{"-std=c++17", "-O2", "-Wall", "-Wextra", "-Werror"}
+
+var echoSimulator = Program{
+	Folder: "hvia-echo", Name: "hvia-sim",
+	Sources: []string{"sim/fabric/*.cc"},
+	Headers: []string{"sim/fabric/*.h", "sim/gen/*.h", "sim/model/host_memory_port.h"},
+	Flags:   []string{"-pthread", "-DHVIA_WITHOUT_CARD"},
+}
+
+// Mutant is one planted fault of C++ code, for tests of tests: Old is replaced by New in File, in which it occurs exactly once.
 type Mutant struct {
 	File string // relative to the module's root
 	Old  string
@@ -41,6 +54,11 @@ type Mutant struct {
 // which is what tests of the bridge want that plant faults in the simulator's
 // own code. A build is cached by the content of everything that goes into it.
 func EchoSimulator(ctx context.Context, mutants ...Mutant) (string, error) {
+	return echoSimulator.Build(ctx, mutants...)
+}
+
+// Build makes the program, or finds it in the cache, and returns its path.
+func (p Program) Build(ctx context.Context, mutants ...Mutant) (string, error) {
 	root, err := verilate.Root()
 	if err != nil {
 		return "", err
@@ -49,41 +67,42 @@ func EchoSimulator(ctx context.Context, mutants ...Mutant) (string, error) {
 	if err != nil {
 		return "", ErrNoCompiler
 	}
-	sources, err := glob(root, simulatorSources)
+	sources, err := glob(root, p.Sources)
 	if err != nil {
 		return "", err
 	}
-	headers, err := glob(root, simulatorHeaders)
+	headers, err := glob(root, p.Headers)
 	if err != nil {
 		return "", err
 	}
 	for _, m := range mutants {
 		if !slices.Contains(sources, m.File) {
-			return "", fmt.Errorf("sim: build the simulator: mutant names %s, which is not among its sources", m.File)
+			return "", fmt.Errorf("sim: build %s: mutant names %s, which is not among its sources", p.Folder, m.File)
 		}
 	}
-	sum, err := contentHash(root, compiler, slices.Concat(sources, headers), mutants)
+	flags := slices.Concat(programFlags, p.Flags)
+	sum, err := contentHash(root, compiler, flags, slices.Concat(sources, headers), mutants)
 	if err != nil {
 		return "", err
 	}
 	cache := filepath.Join(root, "build", "cache")
-	dir := filepath.Join(cache, "hvia-echo-"+sum[:16])
-	program := filepath.Join(dir, "hvia-sim")
+	dir := filepath.Join(cache, p.Folder+"-"+sum[:16])
+	program := filepath.Join(dir, p.Name)
 	if _, err := os.Stat(program); err == nil {
 		return program, nil
 	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return "", fmt.Errorf("sim: build the simulator: %w", err)
+		return "", fmt.Errorf("sim: build %s: %w", p.Folder, err)
 	}
 	unlock, err := lockFile(dir + ".lock")
 	if err != nil {
-		return "", fmt.Errorf("sim: build the simulator: %w", err)
+		return "", fmt.Errorf("sim: build %s: %w", p.Folder, err)
 	}
 	defer unlock()
 	if _, err := os.Stat(program); err == nil {
 		return program, nil
 	}
-	args := append(slices.Clone(simulatorFlags), "-I"+root, "-o", program+".tmp")
+	args := append(flags, "-I"+root, "-o", program+".tmp")
 	for _, s := range sources {
 		path, err := mutate(root, dir, s, mutants)
 		if err != nil {
@@ -94,11 +113,11 @@ func EchoSimulator(ctx context.Context, mutants ...Mutant) (string, error) {
 	cmd := exec.CommandContext(ctx, compiler, args...)
 	cmd.Dir = root
 	if out, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("sim: build the simulator: %s %v: %w\n%s", compiler, args, err, out[max(0, len(out)-8000):])
+		return "", fmt.Errorf("sim: build %s: %s %v: %w\n%s", p.Folder, compiler, args, err, out[max(0, len(out)-8000):])
 	}
 	// The rename is what makes the cache entry valid.
 	if err := os.Rename(program+".tmp", program); err != nil {
-		return "", fmt.Errorf("sim: build the simulator: %w", err)
+		return "", fmt.Errorf("sim: build %s: %w", p.Folder, err)
 	}
 	return program, nil
 }
@@ -114,12 +133,12 @@ func mutate(root, dir, file string, mutants []Mutant) (string, error) {
 		if !changed {
 			b, err := os.ReadFile(path)
 			if err != nil {
-				return "", fmt.Errorf("sim: build the simulator: %w", err)
+				return "", fmt.Errorf("sim: build a program: %w", err)
 			}
 			text, changed = string(b), true
 		}
 		if n := strings.Count(text, m.Old); n != 1 {
-			return "", fmt.Errorf("sim: build the simulator: mutant of %s: %q occurs %d times, want exactly once", file, m.Old, n)
+			return "", fmt.Errorf("sim: build a program: mutant of %s: %q occurs %d times, want exactly once", file, m.Old, n)
 		}
 		text = strings.Replace(text, m.Old, m.New, 1)
 	}
@@ -128,7 +147,7 @@ func mutate(root, dir, file string, mutants []Mutant) (string, error) {
 	}
 	copied := filepath.Join(dir, filepath.Base(file))
 	if err := os.WriteFile(copied, []byte(text), 0o644); err != nil {
-		return "", fmt.Errorf("sim: build the simulator: %w", err)
+		return "", fmt.Errorf("sim: build a program: %w", err)
 	}
 	return copied, nil
 }
@@ -138,15 +157,15 @@ func glob(root string, patterns []string) ([]string, error) {
 	for _, p := range patterns {
 		m, err := filepath.Glob(filepath.Join(root, p))
 		if err != nil {
-			return nil, fmt.Errorf("sim: build the simulator: %w", err)
+			return nil, fmt.Errorf("sim: build a program: %w", err)
 		}
 		if len(m) == 0 {
-			return nil, fmt.Errorf("sim: build the simulator: no file matches %s in %s: run inside a complete checkout", p, root)
+			return nil, fmt.Errorf("sim: build a program: no file matches %s in %s: run inside a complete checkout", p, root)
 		}
 		for _, f := range m {
 			rel, err := filepath.Rel(root, f)
 			if err != nil {
-				return nil, fmt.Errorf("sim: build the simulator: %w", err)
+				return nil, fmt.Errorf("sim: build a program: %w", err)
 			}
 			files = append(files, rel)
 		}
@@ -155,23 +174,23 @@ func glob(root string, patterns []string) ([]string, error) {
 	return files, nil
 }
 
-func contentHash(root, compiler string, files []string, mutants []Mutant) (string, error) {
+func contentHash(root, compiler string, flags, files []string, mutants []Mutant) (string, error) {
 	version, err := exec.Command(compiler, "--version").Output()
 	if err != nil {
 		return "", fmt.Errorf("sim: %s --version: %w", compiler, err)
 	}
 	h := sha256.New()
-	fmt.Fprintf(h, "%s\n%v\n%q\n", version, simulatorFlags, mutants)
+	fmt.Fprintf(h, "%s\n%v\n%q\n", version, flags, mutants)
 	for _, name := range files {
 		f, err := os.Open(filepath.Join(root, name))
 		if err != nil {
-			return "", fmt.Errorf("sim: build the simulator: %w", err)
+			return "", fmt.Errorf("sim: build a program: %w", err)
 		}
 		fmt.Fprintf(h, "%s\n", name)
 		_, err = io.Copy(h, f)
 		f.Close()
 		if err != nil {
-			return "", fmt.Errorf("sim: build the simulator: read %s: %w", name, err)
+			return "", fmt.Errorf("sim: build a program: read %s: %w", name, err)
 		}
 	}
 	return hex.EncodeToString(h.Sum(nil)), nil
