@@ -19,29 +19,87 @@
 // the descriptor's status bits. Errors that end the whole run, such as
 // bridge.ErrDeadlock or driver.ErrClosed, carry no status.
 //
+// # Descriptors
+//
+// A Descriptor is a view of registered memory. Region.Descriptor gives one of
+// 64 bytes, Region.NewDescriptor one with room for up to MaxSegments (252) data
+// segments. SetSend, SetReceive, SetRdmaWrite and SetRdmaWriteGather fill it,
+// AttachImmediate adds immediate data, PostSend and PostRecv hand it to the NIC.
+// When it comes back, Completion tells what became of it, CompletedLength how
+// many bytes it moved, CompletedImmediate what came with the message.
+//
+//	d, _ := mem.NewDescriptor(0, 2)
+//	_ = d.SetReceive(header.Segment(0, 64), body.Segment(0, 4096))
+//	_ = vi.PostRecv(t, d)
+//	d, err := vi.RecvWait(t, driver.Second)
+//
+// A message may have 65,536 bytes (MaxTransferSize of Nic.Query), which is also
+// the most that the buffers of a receive may add up to.
+//
+// # Asynchronous errors
+//
+// What cannot be written into a descriptor is told to the handler of
+// Nic.ErrorCallback, or waits for NextError and ErrorWait.
+//
 // # Decisions where VIA leaves room
 //
 //   - A protection tag of 0, and nil memory attributes, stand for a tag that
 //     belongs to the NIC handle. Regions of other tags need a VI with that tag.
-//   - PostSend refuses a descriptor that is not aligned to 64 bytes with
-//     ErrInvalidParameter. VIA lets the post succeed and reports an asynchronous
-//     error; the link to such a descriptor would mislead the card.
-//   - More than MaxDescriptorsPerQueue outstanding descriptors: PostSend returns
-//     ErrResource (and ErrOverrun), nothing is lost.
+//   - PostSend and PostRecv refuse a descriptor that is not aligned to 64 bytes
+//     with ErrInvalidParameter. VIA lets the post succeed and reports an
+//     asynchronous error; the link to such a descriptor would mislead the card.
+//   - More than MaxDescriptorsPerQueue outstanding descriptors: the post returns
+//     ErrResource (and ErrOverrun), nothing is lost. Posted and not handed back
+//     counts as outstanding, for each queue by itself. A doorbell that is rung
+//     without the library can still overrun the card: ViOverrun.
 //   - A descriptor that the card cannot reach (wrong handle or tag) hides what
-//     was posted behind it. The asynchronous error PostDescriptor is reported and
-//     the VI goes to the error state, also at the unreliable level; all of them
-//     complete as flushed.
-//   - A completion that the card cannot write (the host bus refuses it) is
-//     reported as CompletionProtection and breaks the VI in the same way.
+//     was posted behind it on that queue. The asynchronous error PostDescriptor is
+//     reported and the VI goes to the error state, also at the unreliable level;
+//     all descriptors of both queues complete as flushed. On a receive queue the
+//     card meets it when the one before it has been used up.
+//   - A completion that the card cannot write (the host bus refuses it, or the
+//     memory of the descriptor was deregistered) is reported as
+//     CompletionProtection and breaks the VI in the same way.
 //   - The card keeps a limited number of asynchronous errors. When more come than
 //     fit before the agent looks, it still knows whose they were: such a VI, unless
 //     it is broken already, is reported as Catastrophic and goes to the error
 //     state. Other VIs go on.
 //   - Disconnect reports what the card had to say of the connection before it
 //     returns; errors that come up on a VI that is destroyed are forgotten.
-//   - A post on a VI that is not connected succeeds and completes as flushed.
+//   - A send on a VI that is not connected succeeds and completes as flushed. A
+//     receive stays queued while the VI is idle or about to be connected, and
+//     serves the connection to come; in the error state it completes as flushed.
+//   - A connection that was made and could not be confirmed, so that Accept
+//     fails, has flushed the receives like any other that ended.
+//   - Wait ends when its descriptor completes, also by a Disconnect of another
+//     thread. On an empty queue Done and Wait return ErrDescriptor without a
+//     descriptor at once.
 //   - When the peer disconnects, the VI goes to the error state and the error
 //     ConnectionLost is reported, at every reliability level.
+//   - An asynchronous error names the VI, not the descriptor. Error handlers run
+//     inside calls of the library, see ErrorCallback.
 //   - CloseNic takes back what was made through the handle.
+//
+// # Status words
+//
+// Which bits a completed descriptor has at the unreliable level. The VI stays
+// connected in all cases but the flush.
+//
+//	send queue     malformed                                      FormatError      nothing sent
+//	               segments do not add up to Length               LengthError      nothing sent, or, found behind the first 64 bytes, the frames before
+//	               above MaxTransferSize                          LengthError      nothing sent
+//	               segment or further part of it not reachable    ProtectionError  the frames before
+//	receive queue  malformed, RDMA operation                      FormatError      message is lost
+//	               Length above MaxTransferSize                   LengthError      message is lost
+//	               message longer than Length or the buffers      LengthError      what fits is written
+//	               buffer or further part of it not reachable     ProtectionError  what came before it is written
+//	               frame missing, or no end before the next       PartialError     what came is written
+//	               RDMA write with immediate data refused         RdmaProtectionError
+//	both           disconnected, or the VI is broken              Flushed          with PartialError when a message had begun
+//
+// Length of a completed receive is the number of bytes in memory, for an RDMA
+// write with immediate data too; that of a failed send counts the frames that
+// left. Segments of 0 bytes are not looked at: neither address nor handle mean
+// anything. A receive descriptor that an RDMA write with immediate data uses up
+// is checked for its format, its buffers are not looked at.
 package vipl

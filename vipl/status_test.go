@@ -3,6 +3,7 @@
 package vipl
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"testing"
@@ -115,4 +116,113 @@ func TestSetRdmaWrite(t *testing.T) {
 	}
 	require.Equal(t, want, b)
 	require.Equal(t, 64, layout.DescriptorAlignment)
+}
+
+// Sends and receives begin with data segments, gathered RDMA writes with an
+// address segment; what was there before is gone.
+func TestDescriptorsOfSeveralSegments(t *testing.T) {
+	list := []Segment{{Address: 0x1000, Handle: 7, Length: 5}, {}, {Address: 0x2000, Handle: 8, Length: 0xfffffff0}}
+	b := make([]byte, DescriptorSize(3))
+	d := &Descriptor{Descriptor: b}
+	reset := func() {
+		for i := range b {
+			b[i] = 0xee
+		}
+	}
+	for _, c := range []struct {
+		name    string
+		set     func() error
+		control layout.DescriptorOperation
+		count   uint16
+		first   int
+	}{
+		{"send", func() error { return d.SetSend(list...) }, layout.DescriptorOperationSend, 3, 0},
+		{"receive", func() error { return d.SetReceive(list...) }, layout.DescriptorOperationSend, 3, 0},
+		{"RDMA write", func() error { return d.SetRdmaWriteGather(9, 10, list...) }, layout.DescriptorOperationRdmaWrite, 4, 1},
+	} {
+		reset()
+		require.NoError(t, c.set(), c.name)
+		require.EqualValues(t, c.control, d.Control(), c.name)
+		require.Equal(t, c.count, d.SegmentCount(), c.name)
+		require.EqualValues(t, 0xfffffff5, d.Length(), c.name)
+		require.Zero(t, d.Status(), c.name)
+		require.Zero(t, d.ImmediateData(), c.name)
+		require.Equal(t, make([]byte, 4), b[layout.DescriptorReservedOffset:layout.DescriptorImmediateDataOffset], c.name)
+		for k, s := range list {
+			got := layout.DataSegment(b[layout.DescriptorSize+(c.first+k)*layout.DataSegmentSize:])
+			require.Equal(t, s, Segment{got.Address(), MemHandle(got.Handle()), got.Length()}, "%s, segment %d", c.name, k)
+		}
+		require.EqualValues(t, 0xfffffff5, d.dataBytes(), c.name)
+		d.AttachImmediate(0x12345678)
+		require.EqualValues(t, uint16(c.control)|layout.DescriptorControlImmediateMask, d.Control(), c.name)
+		require.EqualValues(t, 0x12345678, d.ImmediateData(), c.name)
+	}
+	require.Equal(t, []byte{9, 0, 0, 0, 0, 0, 0, 0, 10, 0, 0, 0, 0, 0, 0, 0}, b[layout.DescriptorSize:][:layout.AddressSegmentSize])
+
+	// What does not fit changes nothing.
+	reset()
+	for _, err := range []error{
+		d.SetSend(make([]Segment, 7)...), d.SetRdmaWriteGather(0, 0, make([]Segment, 6)...), d.SetReceive(list[2], Segment{Length: 16}),
+	} {
+		require.ErrorIs(t, err, ErrInvalidParameter)
+	}
+	require.Equal(t, bytes.Repeat([]byte{0xee}, len(b)), b)
+	require.NoError(t, (&Descriptor{Descriptor: make([]byte, 64)}).SetSend(list[:2]...))
+	require.ErrorIs(t, (&Descriptor{Descriptor: make([]byte, 64)}).SetRdmaWriteGather(0, 0, list[:2]...), ErrInvalidParameter)
+	require.NoError(t, d.SetSend(), "a message of no bytes")
+	require.Zero(t, d.SegmentCount())
+}
+
+// A descriptor of all segments fits a page.
+func TestDescriptorSize(t *testing.T) {
+	require.Equal(t, 64, DescriptorBytes)
+	require.Equal(t, layout.MaxDataSegments, MaxSegments)
+	for segments, want := range map[int]int{0: 64, 1: 64, 2: 128, 5: 128, 6: 192, MaxSegments: layout.AttPageBytes} {
+		require.Equal(t, want, DescriptorSize(segments), "%d segments", segments)
+	}
+	whole := &Descriptor{Descriptor: make([]byte, DescriptorSize(MaxSegments))}
+	require.NoError(t, whole.SetRdmaWriteGather(0, 0, make([]Segment, MaxSegments)...))
+	require.ErrorIs(t, whole.SetSend(make([]Segment, MaxSegments+1)...), ErrInvalidParameter, "there is room, but it is one too many")
+}
+
+func TestCompletedOperation(t *testing.T) {
+	s := DescriptorStatus(0xb0001)
+	require.Equal(t, layout.StatusOperationRemoteRdmaWrite, s.Operation())
+	require.True(t, s.Immediate())
+	require.False(t, DescriptorStatus(0x70001).Immediate())
+	d := &Descriptor{Descriptor: make([]byte, 64)}
+	d.SetStatus(uint32(s))
+	d.SetImmediateData(0xabcdef01)
+	d.SetLength(77)
+	data, ok := d.CompletedImmediate()
+	require.True(t, ok)
+	require.EqualValues(t, 0xabcdef01, data)
+	require.Equal(t, 77, d.CompletedLength())
+}
+
+// Every asynchronous error is about something, and VIPL's names are kept.
+func TestErrorDescriptors(t *testing.T) {
+	n := &Nic{vis: map[int]*VI{}}
+	for code, want := range map[layout.AsyncError]ErrorDescriptor{
+		layout.AsyncErrorPostDescriptor:       {Resource: ResourceDescriptor},
+		layout.AsyncErrorConnectionLost:       {Resource: ResourceVI},
+		layout.AsyncErrorReceiveQueueEmpty:    {Resource: ResourceVI, Operation: layout.StatusOperationReceive},
+		layout.AsyncErrorViOverrun:            {Resource: ResourceVI},
+		layout.AsyncErrorRdmaWriteProtection:  {Resource: ResourceVI, Operation: layout.StatusOperationRemoteRdmaWrite},
+		layout.AsyncErrorRdmaWriteData:        {Resource: ResourceVI, Operation: layout.StatusOperationRemoteRdmaWrite},
+		layout.AsyncErrorRdmaWriteAbort:       {Resource: ResourceVI, Operation: layout.StatusOperationRemoteRdmaWrite},
+		layout.AsyncErrorRdmaReadProtection:   {Resource: ResourceVI, Operation: layout.StatusOperationRdmaRead},
+		layout.AsyncErrorCompletionProtection: {Resource: ResourceDescriptor},
+		layout.AsyncErrorRdmaTransport:        {Resource: ResourceVI},
+		layout.AsyncErrorCatastrophic:         {Resource: ResourceVI},
+	} {
+		want.Nic, want.Code = n, code
+		require.Equal(t, want, n.describe(AsyncError{Code: code, Vi: 3}))
+	}
+	require.Equal(t, ResourceNic, n.describe(AsyncError{Code: layout.AsyncErrorCatastrophic, Vi: -1}).Resource)
+	for r, name := range []string{"VIP_RESOURCE_NIC", "VIP_RESOURCE_VI", "VIP_RESOURCE_CQ", "VIP_RESOURCE_DESCRIPTOR", "VIP_RESOURCE_CODE(4)"} {
+		require.Equal(t, name, ResourceCode(r).String())
+	}
+	n.closed.Store(true)
+	require.ErrorIs(t, n.ErrorCallback(nil), ErrInvalidParameter)
 }
