@@ -3,8 +3,14 @@
 
 package params
 
-// Hash identifies this version of all numbers.
-const Hash uint64 = 0x52188919cf29b3aa
+// Hash identifies this version of all numbers, in the base profile.
+const Hash uint64 = 0x5c78bfaf8d339ba4
+
+// Hashes of all profiles.
+var hashes = map[string]uint64{
+	"hvia-ge":    0x5c78bfaf8d339ba4,
+	"hvia-ge-66": 0xbe7531b891b5c58a,
+}
 
 // Values of the base profile.
 const (

@@ -3,8 +3,9 @@
 // Package params is the one source of every number that is not a layout: its
 // value, unit, source and tag. From it come the SystemVerilog package
 // rtl/gen/hvia_params_pkg.sv (elaboration parameters), the C++ header
-// sim/gen/hvia_params.h (model parameters of every profile) and the reference
-// page docs/reference/params.md.
+// sim/gen/hvia_params.h (elaboration and model parameters) and the reference
+// page docs/reference/params.md. The committed files are those of the base
+// profile; package params/profile renders the others for their builds.
 package params
 
 //go:generate go run ./internal/cmd/paramsgen
@@ -77,9 +78,64 @@ type Profile struct {
 	Replaces map[string]int64
 }
 
-// Profiles lists the boards, the paper's first.
+// Base is the name of the base profile, the paper's card.
+const Base = "hvia-ge"
+
+// Profiles lists the boards, the base profile first.
 var Profiles = []Profile{
-	{Name: "hvia-ge", Doc: "the paper's card: 32-bit, 33 MHz system PCI, PC100 SDRAM, Gigabit Ethernet"},
+	{Name: Base, Doc: "the paper's card: 32-bit, 33 MHz system PCI, PC100 SDRAM, Gigabit Ethernet"},
+	{
+		Name: "hvia-ge-66",
+		Doc:  "the same card with 64-bit, 66 MHz PCI on both sides; the period is 15 ns for PCI's nominal 15.15; what is counted in clocks stays",
+		Replaces: map[string]int64{
+			"SystemBusBits": 64, "MacBusBits": 64,
+			"SystemClockPeriod": 15000, "MacClockPeriod": 15000,
+		},
+	},
+}
+
+// Set is the numbers of one profile.
+type Set struct {
+	Profile
+	// Hash identifies this version of all numbers and the profile. A simulator
+	// tells the hash of the set it was built from.
+	Hash uint64
+}
+
+// ForProfile returns the numbers of a profile; an empty name means Base.
+func ForProfile(name string) (Set, error) {
+	if name == "" {
+		name = Base
+	}
+	var names []string
+	for _, p := range Profiles {
+		if p.Name == name {
+			return Set{Profile: p, Hash: hashes[name]}, nil
+		}
+		names = append(names, p.Name)
+	}
+	return Set{}, fmt.Errorf("params: no profile %q: there is %q", name, names)
+}
+
+// Table returns every parameter with the values of this profile.
+func (s Set) Table() []Param {
+	t := Table()
+	for i, p := range t {
+		if v, ok := s.Replaces[p.Name]; ok {
+			t[i].Value = v
+		}
+	}
+	return t
+}
+
+// Lookup returns the value of a parameter.
+func (s Set) Lookup(name string) (int64, error) {
+	for _, p := range s.Table() {
+		if p.Name == name {
+			return p.Value, nil
+		}
+	}
+	return 0, fmt.Errorf("params: no parameter %q", name)
 }
 
 // Table returns every parameter with the values of the base profile.
@@ -87,19 +143,9 @@ func Table() []Param { return append([]Param(nil), table...) }
 
 // Lookup returns the value of a parameter in a profile.
 func Lookup(profile, name string) (int64, error) {
-	for _, p := range Profiles {
-		if p.Name != profile {
-			continue
-		}
-		if v, ok := p.Replaces[name]; ok {
-			return v, nil
-		}
-		for _, q := range table {
-			if q.Name == name {
-				return q.Value, nil
-			}
-		}
-		return 0, fmt.Errorf("params: no parameter %q", name)
+	s, err := ForProfile(profile)
+	if err != nil {
+		return 0, err
 	}
-	return 0, fmt.Errorf("params: no profile %q", profile)
+	return s.Lookup(name)
 }

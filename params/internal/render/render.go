@@ -31,15 +31,24 @@ func Files(table []params.Param, profiles []params.Profile) (map[string][]byte, 
 		return nil, err
 	}
 	doc := markdown(table, profiles)
-	sum := sha256.Sum256(doc)
-	hash := binary.BigEndian.Uint64(sum[:8])
-	goText, err := format.Source(golang(table, hash))
+	goText, err := format.Source(golang(table, profiles, doc))
 	if err != nil {
 		return nil, fmt.Errorf("render: format Go: %w", err)
 	}
-	return map[string][]byte{
-		GoFile: goText, SVFile: systemVerilog(table, hash), CppFile: cpp(table, profiles, hash), DocFile: doc,
-	}, nil
+	base := Board(params.Set{Profile: profiles[0], Hash: hashOf(doc, profiles[0])}, table)
+	return map[string][]byte{GoFile: goText, SVFile: base[SVFile], CppFile: base[CppFile], DocFile: doc}, nil
+}
+
+// Board renders the files that a build of one profile is made with. The table
+// has that profile's values.
+func Board(s params.Set, table []params.Param) map[string][]byte {
+	return map[string][]byte{SVFile: systemVerilog(table, s.Hash), CppFile: cpp(table, s.Name, s.Hash)}
+}
+
+// hashOf is over the reference page, which tells everything, and the profile.
+func hashOf(doc []byte, p params.Profile) uint64 {
+	sum := sha256.Sum256(append(doc[:len(doc):len(doc)], p.Name...))
+	return binary.BigEndian.Uint64(sum[:8])
 }
 
 // Check reports the first parameter without a name, unit, source or known
@@ -65,7 +74,15 @@ func Check(table []params.Param, profiles []params.Profile) error {
 			}
 		}
 	}
-	for _, pr := range profiles {
+	names := map[string]bool{}
+	for i, pr := range profiles {
+		if names[pr.Name] || pr.Name == "" || pr.Doc == "" {
+			return fmt.Errorf("params: profile %q appears twice, or lacks its name or meaning", pr.Name)
+		}
+		names[pr.Name] = true
+		if i == 0 && (pr.Name != params.Base || len(pr.Replaces) != 0) {
+			return fmt.Errorf("params: the first profile is %q with %d replaced values, want %q with none", pr.Name, len(pr.Replaces), params.Base)
+		}
 		for name := range pr.Replaces {
 			if !seen[name] {
 				return fmt.Errorf("params: profile %s replaces %s, which does not exist", pr.Name, name)
@@ -88,7 +105,7 @@ func systemVerilog(table []params.Param, hash uint64) []byte {
 	return w.Bytes()
 }
 
-func cpp(table []params.Param, profiles []params.Profile, hash uint64) []byte {
+func cpp(table []params.Param, profile string, hash uint64) []byte {
 	var w bytes.Buffer
 	fmt.Fprintf(&w, "// %s\n// SPDX-License-Identifier: Apache-2.0\n#pragma once\n#include <cstdint>\n#include <cstring>\n\nnamespace hvia {\n\nconstexpr uint64_t kParamsHash = 0x%xull;\n\n// The values of one profile. Units in the comments.\nstruct Params {\n  const char* profile;\n", banner, hash)
 	for _, p := range table {
@@ -96,29 +113,25 @@ func cpp(table []params.Param, profiles []params.Profile, hash uint64) []byte {
 			fmt.Fprintf(&w, "  int64_t %s;  // %s: %s\n", p.Name, p.Unit, p.Doc)
 		}
 	}
-	w.WriteString("};\n\nconstexpr Params kProfiles[] = {\n")
-	for _, pr := range profiles {
-		fmt.Fprintf(&w, "    {\"%s\"", pr.Name)
-		for _, p := range table {
-			if p.Class == params.Host {
-				continue
-			}
-			v := p.Value
-			if r, ok := pr.Replaces[p.Name]; ok {
-				v = r
-			}
-			fmt.Fprintf(&w, ", %d", v)
+	fmt.Fprintf(&w, "};\n\n// The profile of this build: RTL and models are of one board.\nconstexpr Params kProfiles[] = {\n    {\"%s\"", profile)
+	for _, p := range table {
+		if p.Class != params.Host {
+			fmt.Fprintf(&w, ", %d", p.Value)
 		}
-		w.WriteString("},\n")
 	}
-	w.WriteString("};\n\n// FindProfile returns the profile of that name, or nullptr.\ninline const Params* FindProfile(const char* name) {\n  for (const Params& p : kProfiles)\n    if (std::strcmp(p.profile, name) == 0) return &p;\n  return nullptr;\n}\n\n}  // namespace hvia\n")
+	w.WriteString("},\n")
+	w.WriteString("};\n\n// FindProfile returns the profile of that name, or nullptr if this is not its build.\ninline const Params* FindProfile(const char* name) {\n  for (const Params& p : kProfiles)\n    if (std::strcmp(p.profile, name) == 0) return &p;\n  return nullptr;\n}\n\n}  // namespace hvia\n")
 	return w.Bytes()
 }
 
-func golang(table []params.Param, hash uint64) []byte {
+func golang(table []params.Param, profiles []params.Profile, doc []byte) []byte {
 	var w bytes.Buffer
 	fmt.Fprintf(&w, "// %s\n// SPDX-License-Identifier: Apache-2.0\n\npackage params\n\n", banner)
-	fmt.Fprintf(&w, "// Hash identifies this version of all numbers.\nconst Hash uint64 = %#x\n\n// Values of the base profile.\nconst (\n", hash)
+	fmt.Fprintf(&w, "// Hash identifies this version of all numbers, in the base profile.\nconst Hash uint64 = %#x\n\n// Hashes of all profiles.\nvar hashes = map[string]uint64{\n", hashOf(doc, profiles[0]))
+	for _, pr := range profiles {
+		fmt.Fprintf(&w, "\t%q: %#x,\n", pr.Name, hashOf(doc, pr))
+	}
+	w.WriteString("}\n\n// Values of the base profile.\nconst (\n")
 	for _, p := range table {
 		fmt.Fprintf(&w, "\t%s = %d // %s: %s\n", p.Name, p.Value, p.Unit, p.Doc)
 	}

@@ -44,5 +44,18 @@ func TestCheckRefuses(t *testing.T) {
 		})
 	}
 	require.NoError(t, Check([]params.Param{good}, nil))
-	require.ErrorContains(t, Check([]params.Param{good}, []params.Profile{{Name: "p", Replaces: map[string]int64{"B": 1}}}), "does not exist")
+	base := params.Profile{Name: params.Base, Doc: "base"}
+	for _, tt := range []struct {
+		profiles []params.Profile
+		want     string
+	}{
+		{[]params.Profile{base, {Name: "p", Doc: "p", Replaces: map[string]int64{"B": 1}}}, "does not exist"},
+		{[]params.Profile{base, base}, "appears twice"},
+		{[]params.Profile{base, {Name: "p"}}, "lacks its name or meaning"},
+		{[]params.Profile{{Name: "p", Doc: "p"}}, "the first profile"},
+		{[]params.Profile{{Name: params.Base, Doc: "base", Replaces: map[string]int64{"A": 1}}}, "the first profile"},
+	} {
+		require.ErrorContains(t, Check([]params.Param{good}, tt.profiles), tt.want)
+	}
+	require.NoError(t, Check([]params.Param{good}, []params.Profile{base, {Name: "p", Doc: "p", Replaces: map[string]int64{"A": 2}}}))
 }
