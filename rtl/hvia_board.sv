@@ -241,6 +241,7 @@ module hvia_board #(
   logic [$clog2(W/8):0] tx_wbytes;
   logic [7:0]     tx_wvi;
   logic [15:0]    tx_wseq;
+  logic [10:0]    tx_wlen;
   logic           rx_valid, rx_end, rx_bad, rx_done;
   logic [10:0]    rx_len, rx_avail;
   logic [$clog2(hvia_params_pkg::PacketSlotBytes*8/W)-1:0] rx_raddr;
@@ -287,6 +288,7 @@ module hvia_board #(
       .tx_wabort_i               (tx_wabort),
       .tx_wvi_i                  (tx_wvi),
       .tx_wseq_i                 (tx_wseq),
+      .tx_wlen_i                 (tx_wlen),
       .rx_valid_o                (rx_valid),
       .rx_len_o                  (rx_len),
       .rx_avail_o                (rx_avail),
@@ -413,6 +415,7 @@ module hvia_board #(
       .tx_wabort_o        (tx_wabort),
       .tx_wvi_o           (tx_wvi),
       .tx_wseq_o          (tx_wseq),
+      .tx_wlen_o          (tx_wlen),
       .rx_valid_i         (rx_valid),
       .rx_len_i           (rx_len),
       .rx_avail_i         (rx_avail),

@@ -107,6 +107,7 @@ module tx_engine #(
     output logic         tx_wabort_o,
     output logic [7:0]   tx_wvi_o,
     output logic [15:0]  tx_wseq_o,
+    output logic [10:0]  tx_wlen_o,  // bytes of the whole frame, with each of its beats
 
     // Sequence numbers, set when a VI is connected.
     input  logic         seq_init_valid_i,
@@ -449,6 +450,7 @@ module tx_engine #(
   assign tx_wlast_o  = hold_valid_q | out_last;
   assign tx_wvi_o    = raw ? 8'd0 : vi_q;
   assign tx_wseq_o   = raw ? 16'd0 : seq_q;
+  assign tx_wlen_o   = raw ? left_q[10:0] : HeaderBytes[10:0] + payload_q[10:0];
 
   // A frame ends well when its last beat is in the buffer and the DMA agrees.
   logic built, job_good, ended;
@@ -651,10 +653,11 @@ module tx_engine #(
 
   // Draining. A descriptor counts from the clock it is offered until its completion was taken; the
   // handle of a segment only while a job with it runs, which is when a translation by it is in use.
-  logic message;
+  logic message, use_busy;
+  assign use_busy      = open_q & ~raw;
   assign message       = (state_q == Check) | (state_q == Frame) | (state_q == Finish);
   assign handle_busy_o = (message & (handle_q == drain_handle_i)) |
-                         (open_q & ~raw & (use_handle_q == drain_handle_i)) |
+                         (use_busy & (use_handle_q == drain_handle_i)) |
                          (cpl_valid_q & (cpl_handle_q == drain_handle_i)) |
                          (desc_valid_i & (desc_handle_i == drain_handle_i));
   assign vi_busy_o     = (message & (vi_q == drain_vi_i)) | (cpl_valid_q & (cpl_vi_q == drain_vi_i)) |
