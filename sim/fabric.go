@@ -76,7 +76,7 @@ type Config struct {
 	StartLimit      time.Duration // wall time until all declared threads have attached: 60 s
 	ContinueOnDeath bool          // a process that dies does not stop the others
 
-	Program   string   // path of the simulator; built from the checkout if empty
+	Program   string   // path of the simulator; that of the profile, built from the checkout, if empty
 	Arguments []string // further arguments for it
 
 	Process  string // name of this process in messages
@@ -100,7 +100,7 @@ func Start(ctx context.Context, cfg Config) (*Fabric, error) {
 	program := cfg.Program
 	if program == "" {
 		var err error
-		if program, err = Simulator(ctx); err != nil {
+		if program, err = ProfileSimulator(ctx, cfg.Profile); err != nil {
 			return nil, err
 		}
 	}
@@ -128,7 +128,7 @@ func Start(ctx context.Context, cfg Config) (*Fabric, error) {
 	if f.child, err = startChild(ctx, program, args); err != nil {
 		return fail(err)
 	}
-	f.conn, err = bridge.Dial(ctx, f.path, bridge.Options{Name: cfg.Process, Nodes: cfg.MapNodes, Explain: f.child.explain})
+	f.conn, err = bridge.Dial(ctx, f.path, bridge.Options{Name: cfg.Process, Profile: cfg.Profile, Nodes: cfg.MapNodes, Explain: f.child.explain})
 	if err != nil {
 		return fail(err)
 	}

@@ -4,22 +4,31 @@ package sim
 
 import (
 	"context"
+	"fmt"
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 
+	"hvia/params"
 	"hvia/sim/verilate"
 )
 
-// Simulator builds the fabric simulator with the Verilated card from the
-// checkout around the working directory and returns the program's path. A
-// build is cached by the content of everything that goes into it. Mutants are
-// faults planted in the card, for tests of tests.
+// Simulator builds the fabric simulator with the Verilated card of the base
+// profile from the checkout around the working directory and returns the
+// program's path. A build is cached by the content of everything that goes into
+// it. Mutants are faults planted in the card, for tests of tests.
 func Simulator(ctx context.Context, mutants ...verilate.Mutant) (string, error) {
+	return ProfileSimulator(ctx, params.Base, mutants...)
+}
+
+// ProfileSimulator builds the simulator of a profile's board, which knows no
+// other profile; an empty name means the base profile.
+func ProfileSimulator(ctx context.Context, profile string, mutants ...verilate.Mutant) (string, error) {
 	if _, err := exec.LookPath("g++"); err != nil {
 		return "", ErrNoCompiler
 	}
-	spec, err := simulatorSpec()
+	spec, err := simulatorSpec(profile)
 	if err != nil {
 		return "", err
 	}
@@ -27,17 +36,25 @@ func Simulator(ctx context.Context, mutants ...verilate.Mutant) (string, error) 
 	return verilate.Build(ctx, spec)
 }
 
-// SimulatorBuilt returns where the simulator lies or would lie, and whether it
-// is built.
+// SimulatorBuilt returns where the base profile's simulator lies or would lie,
+// and whether it is built.
 func SimulatorBuilt() (string, bool, error) {
-	spec, err := simulatorSpec()
+	spec, err := simulatorSpec(params.Base)
 	if err != nil {
 		return "", false, err
 	}
 	return verilate.Cached(spec)
 }
 
-func simulatorSpec() (verilate.Spec, error) {
+func simulatorSpec(profile string) (verilate.Spec, error) {
+	set, err := params.ForProfile(profile)
+	if err != nil {
+		return verilate.Spec{}, fmt.Errorf("sim: build the simulator: %w", err)
+	}
+	width, err := set.Lookup("SystemBusBits")
+	if err != nil {
+		return verilate.Spec{}, fmt.Errorf("sim: build the simulator: %w", err)
+	}
 	root, err := verilate.Root()
 	if err != nil {
 		return verilate.Spec{}, err
@@ -67,6 +84,7 @@ func simulatorSpec() (verilate.Spec, error) {
 	return verilate.Spec{
 		Name: "hvia-sim", Top: "hvia_board", RTL: rtl, Cpp: cpp,
 		Headers: []string{"sim/fabric/*.h", "sim/card/*.h", "sim/model/*.h", "sim/gen/*.h"},
+		Params:  map[string]string{"W": strconv.FormatInt(width, 10)},
 		Trace:   true, Objects: true, Libs: []string{"-pthread"},
-	}, nil
+	}.ForProfile(set.Name)
 }

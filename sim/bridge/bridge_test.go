@@ -77,5 +77,13 @@ func TestForeignHashesAreRefused(t *testing.T) {
 			require.ErrorContains(t, err, "rebuild both")
 		})
 	}
+	// A program for another board.
+	other, err := params.ForProfile("hvia-ge-66")
+	require.NoError(t, err)
+	_, err = sim.Attach(ctx, f.Path(), bridge.Options{Profile: other.Name})
+	require.ErrorIs(t, err, bridge.ErrVersion)
+	require.ErrorContains(t, err, fmt.Sprintf("params hash %016x and %016x", other.Hash, params.Hash))
+	_, err = sim.Attach(ctx, f.Path(), bridge.Options{Profile: "hvia-xl"})
+	require.ErrorContains(t, err, `no profile "hvia-xl"`)
 	require.NoError(t, f.Conn().Err())
 }

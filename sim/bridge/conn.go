@@ -37,8 +37,9 @@ var handOver atomic.Uint64
 
 // Options says how a process joins a fabric.
 type Options struct {
-	Name  string // of the process, for messages; its program name if empty
-	Nodes []int  // nodes whose host memory is mapped; nil means all
+	Name    string // of the process, for messages; its program name if empty
+	Nodes   []int  // nodes whose host memory is mapped; nil means all
+	Profile string // set of parameters that the simulator must have been built from; hvia-ge if empty
 
 	// Explain, when set, is asked for more words when the simulator died.
 	Explain func() string
@@ -111,7 +112,11 @@ func (c *Conn) hello(ctx context.Context, o Options) error {
 		o.layoutHash = layout.Hash
 	}
 	if o.paramsHash == 0 {
-		o.paramsHash = params.Hash
+		set, err := params.ForProfile(o.Profile)
+		if err != nil {
+			return fmt.Errorf("bridge: connect to %s: %w", c.path, err)
+		}
+		o.paramsHash = set.Hash
 	}
 	mask := ^uint32(0)
 	if o.Nodes != nil {
@@ -159,7 +164,7 @@ func (c *Conn) hello(ctx context.Context, o Options) error {
 		return fmt.Errorf("bridge: greet the simulator at %s: a reply of %d bytes that is none of this protocol: %w", c.path, n, ErrVersion)
 	}
 	if reply.LayoutHash() != o.layoutHash || reply.ParamsHash() != o.paramsHash {
-		return fmt.Errorf("bridge: connect to %s: layout hash %016x of this program, %016x of the simulator; params hash %016x and %016x: %w: rebuild both from one checkout",
+		return fmt.Errorf("bridge: connect to %s: layout hash %016x of this program, %016x of the simulator; params hash %016x and %016x: %w: rebuild both from one checkout, for one profile",
 			c.path, o.layoutHash, reply.LayoutHash(), o.paramsHash, reply.ParamsHash(), ErrVersion)
 	}
 	if reply.Refused() != 0 {
