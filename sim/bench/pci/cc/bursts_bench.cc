@@ -53,6 +53,8 @@ class Bench {
         bus(static_cast<int>(params.SystemBusBits)), top(new Vbursts_bench_top), reads(static_cast<uint32_t>(params.DmaBurstBytes), true),
         writes(static_cast<uint32_t>(params.DmaBurstBytes), false) {
     top->rst_ni = 0;
+    // Inputs are noise until they are driven.
+    top->s_req_valid_i = top->s_wvalid_i = top->r_job_valid_i = top->w_job_valid_i = top->w_beat_valid_i = 0;
     for (int i = 0; i < 4; i++) {
       top->clk_i = 1;
       top->eval();
@@ -211,7 +213,7 @@ int main(int argc, char** argv) {
   unit::ParseOptions(argc, argv);
   Verilated::randSeed(static_cast<int>(unit::options().seed % 0x7fffffff) + 1);
   Verilated::randReset(2);
-  const hvia::Params& params = *hvia::FindProfile(BENCH_PROFILE);
+  const hvia::Params& params = hvia::kProfiles[0];
   const int64_t period = params.SystemClockPeriod;
   const uint64_t jobs = unit::options().size;
   auto rate = [&](uint64_t frames, uint64_t clocks) { return frames * hvia::kMaxFrame * 1000000000 / (clocks * static_cast<uint64_t>(period)); };
