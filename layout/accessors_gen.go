@@ -7,7 +7,7 @@ import "encoding/binary"
 
 // Hash identifies this version of all layouts: the first eight bytes of the
 // SHA-256 of their reference page.
-const Hash uint64 = 0x187454d395c83eb5
+const Hash uint64 = 0xae49cede12cd594c
 
 // PCI configuration space.
 const (
@@ -1137,8 +1137,8 @@ const (
 	MacDeviceID                                    = 0x22       // DP83820
 	MacRegisterBase                                = 0x80000000 // where the card places the registers (BAR 1, memory; BAR 0, I/O, stays off)
 	MacRegisterBytes                               = 0x1000     // size of BAR 1
-	MacTransmitRing                                = 0x0        // transmit descriptor n is at MacTransmitRing + MacDescriptorStride n
-	MacReceiveRing                                 = 0x100      // receive descriptor n is at MacReceiveRing + MacDescriptorStride n
+	MacTransmitRing                                = 0x100      // not 0, which a link takes for none; transmit descriptor n is at MacTransmitRing + MacDescriptorStride n
+	MacReceiveRing                                 = 0x200      // receive descriptor n is at MacReceiveRing + MacDescriptorStride n
 	MacDescriptorStride                            = 0x10       // bytes from one descriptor to the next
 	MacTransmitBuffer                              = 0x1000     // transmit packet buffer n begins at MacTransmitBuffer + PacketSlotBytes n
 	MacReceiveBuffer                               = 0x2000     // receive packet buffer n begins at MacReceiveBuffer + PacketSlotBytes n

@@ -5,7 +5,7 @@
 /* verilator lint_off UNUSEDPARAM */
 package hvia_pkg;
 
-  localparam logic [63:0] LayoutHash = 64'h187454d395c83eb5;
+  localparam logic [63:0] LayoutHash = 64'hae49cede12cd594c;
 
   // PCI configuration space
   localparam logic [15:0] PciVendorID = 16'h5648;
@@ -391,8 +391,8 @@ package hvia_pkg;
   localparam logic [15:0] MacDeviceID = 16'h22;
   localparam logic [31:0] MacRegisterBase = 32'h80000000;
   localparam logic [31:0] MacRegisterBytes = 32'h1000;
-  localparam logic [15:0] MacTransmitRing = 16'h0;
-  localparam logic [15:0] MacReceiveRing = 16'h100;
+  localparam logic [15:0] MacTransmitRing = 16'h100;
+  localparam logic [15:0] MacReceiveRing = 16'h200;
   localparam logic [15:0] MacDescriptorStride = 16'h10;
   localparam logic [15:0] MacTransmitBuffer = 16'h1000;
   localparam logic [15:0] MacReceiveBuffer = 16'h2000;

@@ -6,7 +6,7 @@
 
 namespace hvia {
 
-constexpr uint64_t kLayoutHash = 0x187454d395c83eb5ull;
+constexpr uint64_t kLayoutHash = 0xae49cede12cd594cull;
 
 // PCI configuration space
 constexpr uint32_t kPciVendorID = 0x5648u;
@@ -572,8 +572,8 @@ constexpr uint32_t kMacVendorID = 0x100bu;
 constexpr uint32_t kMacDeviceID = 0x22u;
 constexpr uint32_t kMacRegisterBase = 0x80000000u;
 constexpr uint32_t kMacRegisterBytes = 0x1000u;
-constexpr uint32_t kMacTransmitRing = 0x0u;
-constexpr uint32_t kMacReceiveRing = 0x100u;
+constexpr uint32_t kMacTransmitRing = 0x100u;
+constexpr uint32_t kMacReceiveRing = 0x200u;
 constexpr uint32_t kMacDescriptorStride = 0x10u;
 constexpr uint32_t kMacTransmitBuffer = 0x1000u;
 constexpr uint32_t kMacReceiveBuffer = 0x2000u;
