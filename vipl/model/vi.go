@@ -79,6 +79,9 @@ func (h *Host) CreateVi(index int, a Attributes) (*VI, error) {
 // VI returns a VI, nil if there is none of that number.
 func (h *Host) VI(index int) *VI { return h.vis[index] }
 
+// Attributes returns the attributes.
+func (v *VI) Attributes() Attributes { return v.attributes }
+
 // Index returns the VI's number.
 func (v *VI) Index() int { return v.index }
 
@@ -88,19 +91,32 @@ func (v *VI) State() layout.ViState { return v.state }
 // Outstanding returns how many descriptors were posted and not taken back.
 func (v *VI) Outstanding() (send, receive int) { return len(v.send.posted), len(v.receive.posted) }
 
-// Available returns how many receive descriptors are left for messages that
-// have not begun.
-func (v *VI) Available() (n int) {
-	for _, p := range v.receive.posted {
-		if p.completion == nil {
-			n++
+// Pending returns how many descriptors of the two queues, send and receive, are
+// not complete.
+func (v *VI) Pending() (n [2]int) {
+	for i, q := range []*queue{&v.send, &v.receive} {
+		for _, p := range q.posted {
+			if p.completion == nil {
+				n[i]++
+			}
 		}
 	}
-	if v.message != nil && v.message.descriptor != nil {
+	return n
+}
+
+// Available returns how many receive descriptors are left for messages that
+// have not begun.
+func (v *VI) Available() int {
+	n := v.Pending()[1]
+	if v.Receiving() {
 		n--
 	}
 	return n
 }
+
+// Receiving says whether a message has begun to arrive, and uses up a receive
+// descriptor, and has not ended.
+func (v *VI) Receiving() bool { return v.message != nil && v.message.descriptor != nil }
 
 // SetAttributes changes the attributes, which an idle VI allows only [VIA].
 func (v *VI) SetAttributes(a Attributes) error {

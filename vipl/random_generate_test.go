@@ -1,0 +1,978 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package vipl_test
+
+import (
+	"math/rand/v2"
+
+	"hvia/layout"
+	"hvia/vipl"
+	"hvia/vipl/model"
+)
+
+// The generator makes a list of operations from a seed. It runs them on a
+// model of its own as it goes, so that it knows what is allowed next, and what
+// VIA leaves open without a barrier:
+//
+//   - A message and the post of the receive that it might use up are in no
+//     order. So a message finds either a receive that was posted before the last
+//     barrier, or none at all, and then none is posted before the next one.
+//   - Messages of different VIs are in no order, and neither are a VI's sends
+//     and what it receives. So no memory is read by one and written by another,
+//     or written by two: sources are written by the program only, between
+//     barriers, and each VI has a target of its own.
+//   - How far sends have come at a disconnect is open: opRace.
+//   - An unreachable descriptor breaks the VI some time after it was found. So
+//     its pair does nothing else until the next barrier, but for posts whose two
+//     possible ends look alike to everyone else: malformed ones.
+//
+// Neither the buffers of the MACs nor the card's places for asynchronous errors
+// overflow: what is lost then is the card's business, not VIA's. Lists of the
+// same seed are prefixes of each other.
+type generator struct {
+	random *rand.Rand
+	w      *world
+	ops    []operation
+	want   int
+
+	handles uint32 // given out
+	slot    [randomNodes][randomPairs][2]int
+	// Since the last barrier:
+	inbound [randomNodes]int               // bytes on the wire to a node
+	errors  [randomNodes]int               // asynchronous errors
+	safe    [randomNodes][randomPairs]int  // receives that were posted before
+	ahead   [randomNodes][randomPairs]bool // a receive was posted
+	starved [randomNodes][randomPairs]bool // a message found none
+	taken   [randomPairs]bool              // the pair has an event of its own
+}
+
+const (
+	wireOverhead = 70    // bytes of a frame beside the payload, and more
+	inboundLimit = 28000 // what a MAC's receive FIFO holds while nothing is taken from it
+	errorLimit   = 6     // of layout.AsyncErrorSlots; messages that were cut off before may add some
+	queueLimit   = slots - 6
+)
+
+// randomWorld gives both nodes memory, regions and VIs, from what the real
+// nodes have, or made up.
+func randomWorld(t *[randomNodes]nodeTable, attributes func(pair, node int) randomAttributes) (*world, error) {
+	w := &world{fabric: model.New(randomNodes, vipl.MaxDescriptorsPerQueue), nodes: *t}
+	for node, h := range w.fabric.Hosts {
+		n := &w.nodes[node]
+		for pair := range randomPairs {
+			for area := range randomAreas {
+				if err := h.Allocate(n.address[pair][area], areaBytes(area)); err != nil {
+					return nil, err
+				}
+				for kind := range regionKinds {
+					o := operation{kind: opRegister, node: node, pair: pair, area: area, region: kind}
+					handle := n.regions[pair][area][kind].handle
+					n.regions[pair][area][kind] = regionState{}
+					if err := w.apply(o, effect{handle: handle}, [2]int{}); err != nil {
+						return nil, err
+					}
+				}
+			}
+			if err := w.apply(operation{kind: opCreate, node: node, pair: pair, attributes: attributes(pair, node)}, effect{index: n.index[pair]}, [2]int{}); err != nil {
+				return nil, err
+			}
+			copy(h.Memory(n.address[pair][areaSource], dataBytes), randomBytes(sourceSeed(node, pair), dataBytes))
+		}
+	}
+	return w, nil
+}
+
+func sourceSeed(node, pair int) uint64 { return uint64(node*randomPairs + pair) }
+
+// firstAttributes are those that VIs begin with.
+func firstAttributes(pair, node int) randomAttributes {
+	return randomAttributes{
+		tag: (pair + node) / 2 % 2, // some pairs have the same, some have not
+		max: []int{65536, 65536, 32768, 65536, 4096, 65536, 1473, 65536}[pair], rdmaWrite: pair%4 != 3,
+	}
+}
+
+func (g *generator) newHandle() uint32 {
+	g.handles++
+	return g.handles
+}
+
+// generate returns the first n operations of a seed.
+func generate(seed uint64, n int) ([]operation, error) {
+	g := &generator{random: rand.New(rand.NewPCG(seed, 1)), want: n}
+	var t [randomNodes]nodeTable
+	for node := range t {
+		at := uint64(1 << 28)
+		for pair := range randomPairs {
+			for area := range randomAreas {
+				t[node].address[pair][area] = at
+				at += 1 << 20
+				for kind := range regionKinds {
+					t[node].regions[pair][area][kind] = regionState{handle: g.newHandle(), live: true}
+				}
+			}
+			t[node].index[pair], t[node].tag[pair] = pair, firstAttributes(pair, node).tag
+		}
+	}
+	var err error
+	if g.w, err = randomWorld(&t, firstAttributes); err != nil {
+		return nil, err
+	}
+	for len(g.ops) < n {
+		if err := g.round(); err != nil {
+			return g.ops, err
+		}
+	}
+	return g.ops[:n], nil
+}
+
+func (g *generator) chance(percent int) bool { return g.random.IntN(100) < percent }
+
+func (g *generator) pick(from ...int) int { return from[g.random.IntN(len(from))] }
+
+func (g *generator) between(low, high int) int { return low + g.random.IntN(high-low+1) }
+
+func (g *generator) vi(node, pair int) *model.VI {
+	return g.w.fabric.Hosts[node].VI(g.w.nodes[node].index[pair])
+}
+
+// emit appends an operation and carries it out in the model.
+func (g *generator) emit(o operation) error {
+	g.ops = append(g.ops, o)
+	var e effect
+	switch o.kind {
+	case opPost:
+		g.slot[o.node][o.pair][queueArea(o.receive)-areaSend] = o.d.slot
+		e.raw, e.handles = [][]byte{g.w.encode(o.node, o.d)}, []uint32{g.w.nodes[o.node].handle(o.d.handle)}
+	case opRace:
+		for _, d := range o.sends {
+			g.slot[o.node][o.pair][0] = d.slot
+			e.raw, e.handles = append(e.raw, g.w.encode(o.node, d)), append(e.handles, g.w.nodes[o.node].handle(d.handle))
+		}
+	case opRegister:
+		e.handle = g.newHandle()
+	case opCreate:
+		e.index = o.pair
+	}
+	var before [randomNodes]int
+	for node := range before {
+		if v := g.vi(node, o.pair); v != nil {
+			before[node] = v.Available()
+		}
+	}
+	if err := g.w.apply(o, e, [2]int{}); err != nil {
+		return err
+	}
+	for node, h := range g.w.fabric.Hosts {
+		for _, a := range h.TakeErrors() {
+			g.errors[node]++
+			if a.Code == layout.AsyncErrorReceiveQueueEmpty {
+				g.starved[node][a.VI] = true
+			}
+		}
+		if v := g.vi(node, o.pair); v != nil && v.Available() < before[node] {
+			g.safe[node][o.pair] -= before[node] - v.Available()
+		}
+	}
+	return nil
+}
+
+// barrier ends what may go on at the same time.
+func (g *generator) barrier(kind opKind) error {
+	if err := g.emit(operation{kind: kind}); err != nil {
+		return err
+	}
+	g.inbound, g.errors = [randomNodes]int{}, [randomNodes]int{}
+	g.ahead, g.starved = [randomNodes][randomPairs]bool{}, [randomNodes][randomPairs]bool{}
+	for node := range randomNodes {
+		for pair := range randomPairs {
+			v := g.vi(node, pair)
+			if v == nil {
+				continue
+			}
+			g.safe[node][pair] = v.Available()
+			if kind == opSettle { // everything is taken
+				for _, take := range []func() (model.Completion, model.Taken){v.SendDone, v.ReceiveDone} {
+					for t := model.Done; t == model.Done; {
+						_, t = take()
+					}
+				}
+			}
+		}
+	}
+	if kind == opSettle {
+		g.taken = [randomPairs]bool{}
+	}
+	return nil
+}
+
+// round is: change things and post receives; then traffic; then compare.
+func (g *generator) round() error {
+	for pair := range randomPairs {
+		if err := g.manage(pair); err != nil {
+			return err
+		}
+	}
+	if err := g.barrier(opSync); err != nil {
+		return err
+	}
+	if g.chance(4) {
+		if err := g.large(); err != nil {
+			return err
+		}
+		return g.barrier(opSettle)
+	}
+	if err := g.events(); err != nil {
+		return err
+	}
+	for range g.between(20, 90) {
+		if err := g.traffic(); err != nil {
+			return err
+		}
+	}
+	return g.barrier(opSettle)
+}
+
+// manage brings a pair nearer to being connected, and prepares its next round.
+func (g *generator) manage(pair int) error {
+	a, b := g.vi(0, pair), g.vi(1, pair)
+	idle := func(v *model.VI) bool { return v != nil && v.State() == layout.ViStateIdle }
+	for node, v := range []*model.VI{a, b} {
+		switch {
+		case v == nil:
+			if err := g.recreate(node, pair); err != nil {
+				return err
+			}
+		case v.State() == layout.ViStateError && g.chance(80):
+			if err := g.emit(operation{kind: opDisconnect, node: node, pair: pair}); err != nil {
+				return err
+			}
+		case v.State() == layout.ViStateIdle && g.chance(8):
+			if send, receive := v.Outstanding(); send+receive == 0 && g.chance(50) {
+				if err := g.emit(operation{kind: opDestroy, node: node, pair: pair}); err != nil {
+					return err
+				}
+				if g.chance(70) {
+					if err := g.recreate(node, pair); err != nil {
+						return err
+					}
+				}
+			} else if receive == 0 {
+				// The descriptors on a queue keep the size that they were checked by, so only
+				// an empty one changes it.
+				if err := g.emit(operation{kind: opSetAttributes, node: node, pair: pair, attributes: g.attributes(node, pair)}); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	a, b = g.vi(0, pair), g.vi(1, pair)
+	if idle(a) && idle(b) && g.chance(75) {
+		if err := g.connect(pair); err != nil {
+			return err
+		}
+	}
+	for node := range randomNodes {
+		if err := g.regions(node, pair); err != nil {
+			return err
+		}
+		if err := g.prepare(node, pair); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (g *generator) attributes(node, pair int) randomAttributes {
+	return randomAttributes{
+		tag: g.w.nodes[node].tag[pair], rdmaWrite: g.chance(75),
+		max: g.pick(65536, 65536, 65536, 32768, 4096, 2944, 1473, 1472, 1471, 100, 65535),
+	}
+}
+
+// recreate makes a VI again, perhaps with the other tag; then its regions get
+// it, too.
+func (g *generator) recreate(node, pair int) error {
+	a := g.attributes(node, pair)
+	if change := g.chance(30); change {
+		a.tag = 1 - a.tag
+	}
+	same := a.tag == g.w.nodes[node].tag[pair]
+	if err := g.emit(operation{kind: opCreate, node: node, pair: pair, attributes: a}); err != nil || same {
+		return err
+	}
+	for area := range randomAreas {
+		for kind := range regionKinds {
+			if g.w.nodes[node].regions[pair][area][kind].live {
+				if err := g.emit(operation{kind: opDeregister, node: node, pair: pair, area: area, region: kind}); err != nil {
+					return err
+				}
+			}
+			if err := g.emit(operation{kind: opRegister, node: node, pair: pair, area: area, region: kind}); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// connect connects a pair, whose largest transfers must agree.
+func (g *generator) connect(pair int) error {
+	max := g.attributes(0, pair).max
+	for node := range randomNodes {
+		v := g.vi(node, pair)
+		if _, receive := v.Outstanding(); receive > 0 {
+			max = int(v.Attributes().MaxTransferSize)
+		}
+	}
+	for node := range randomNodes {
+		v := g.vi(node, pair)
+		if int(v.Attributes().MaxTransferSize) == max {
+			continue
+		}
+		if _, receive := v.Outstanding(); receive > 0 {
+			return nil // two that cannot be changed: another time
+		}
+		a := randomAttributes{tag: g.w.nodes[node].tag[pair], max: max, rdmaWrite: v.Attributes().RdmaWrite}
+		if err := g.emit(operation{kind: opSetAttributes, node: node, pair: pair, attributes: a}); err != nil {
+			return err
+		}
+	}
+	return g.emit(operation{kind: opConnect, node: g.between(0, 1), pair: pair})
+}
+
+// regions deregisters and registers again.
+func (g *generator) regions(node, pair int) error {
+	if g.vi(node, pair) == nil {
+		return nil
+	}
+	for area := range randomAreas {
+		if area >= areaSend {
+			continue // events
+		}
+		for kind := range regionKinds {
+			live := g.w.nodes[node].regions[pair][area][kind].live
+			switch {
+			case live && g.chance(1):
+				if err := g.emit(operation{kind: opDeregister, node: node, pair: pair, area: area, region: kind}); err != nil {
+					return err
+				}
+				live = false
+			case live:
+				continue
+			}
+			if g.chance(50) {
+				if err := g.emit(operation{kind: opRegister, node: node, pair: pair, area: area, region: kind}); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// prepare changes what will be sent, and posts receives.
+func (g *generator) prepare(node, pair int) error {
+	if g.chance(15) {
+		if err := g.emit(operation{kind: opStore, node: node, pair: pair, offset: g.between(0, dataBytes-4000), bytes: g.between(1, 4000), seed: g.random.Uint64()}); err != nil {
+			return err
+		}
+	}
+	if g.chance(10) {
+		n := g.between(1, 6000)
+		if err := g.emit(operation{kind: opCopy, node: node, pair: pair, from: g.between(0, dataBytes-n), offset: g.between(0, dataBytes-n), bytes: n}); err != nil {
+			return err
+		}
+	}
+	v := g.vi(node, pair)
+	if v == nil {
+		return nil
+	}
+	level := g.pick(0, 1, 3, 5, 8)
+	for v.Available() < level {
+		if posted, err := g.postReceive(node, pair); err != nil || !posted || v.State() == layout.ViStateError {
+			return err
+		}
+	}
+	return nil
+}
+
+// take finds the next slot for a descriptor; -1 if the queue has enough. Slots
+// are used in turn, so that those in use are the last ones.
+func (g *generator) take(node, pair int, receive bool) int {
+	send, recv := g.vi(node, pair).Outstanding()
+	if receive {
+		send = recv
+	}
+	if send >= queueLimit {
+		return -1
+	}
+	return (g.slot[node][pair][queueArea(receive)-areaSend] + 1) % slots
+}
+
+// postReceive posts a receive.
+func (g *generator) postReceive(node, pair int) (bool, error) {
+	slot := g.take(node, pair, true)
+	if slot < 0 {
+		return false, nil
+	}
+	d := g.receive(node, pair)
+	d.slot = slot
+	g.cut(&d, pair, true)
+	return true, g.emit(operation{kind: opPost, node: node, pair: pair, receive: true, d: d})
+}
+
+// cut has a descriptor in the last slot told by the handle whose region ends in
+// it, so that not all of its segments can be read.
+func (g *generator) cut(d *randomDescriptor, pair int, receive bool) {
+	if d.slot == cutSlot {
+		d.handle = handleRef{how: handleOf, pair: pair, area: queueArea(receive), kind: regionPart}
+		d.plan += " region ends in the descriptor"
+	}
+}
+
+func queueHandle(pair int, receive bool) handleRef {
+	return handleRef{how: handleOf, pair: pair, area: queueArea(receive), kind: regionFull}
+}
+
+// size is the size of a message.
+func (g *generator) size(limit int) int {
+	n := 0
+	switch r := g.random.IntN(100); {
+	case r < 50:
+		n = g.between(0, 17)
+	case r < 75:
+		n = g.between(0, 300)
+	case r < 85:
+		n = g.pick(31, 32, 33, 63, 64, 65, 255, 256, 257, 511, 512, 513, 1023, 1024)
+	case r < 93:
+		n = g.between(1, 4) + g.pick(1, 1, 1, 2)*layout.MaxPayload - 3
+	case r < 98:
+		n = g.between(300, 3000)
+	default:
+		n = g.pick(4095, 4096, 4097, 2*layout.MaxPayload, 5*layout.MaxPayload, g.between(3000, 16000))
+	}
+	return min(n, limit)
+}
+
+// pieces cuts n bytes of an area into segments.
+func (g *generator) pieces(pair, area, n int) []dataPiece {
+	count := 1
+	switch r := g.random.IntN(100); {
+	case r < 8 && n == 0:
+		count = 0
+	case r < 50:
+	case r < 70:
+		count = 2
+	case r < 85:
+		count = 3
+	case r < 95:
+		count = g.between(4, 12)
+	case r < 98:
+		count = g.between(13, 40)
+	default:
+		count = g.pick(layout.MaxDataSegments, layout.MaxDataSegments, layout.MaxDataSegments-1, g.between(41, 251))
+	}
+	var out []dataPiece
+	for i := range count {
+		l := n
+		if left := count - 1 - i; left > 0 {
+			switch r := g.random.IntN(10); {
+			case r == 0:
+				l = 0
+			case r == 1:
+				l = min(n, g.pick(1, 2, 3, 4, 8, 64, layout.MaxPayload))
+			default:
+				l = min(n, g.random.IntN(2*n/(left+1)+2))
+			}
+		}
+		n -= l
+		out = append(out, g.piece(pair, area, l))
+	}
+	return out
+}
+
+// piece is a segment that is in order.
+func (g *generator) piece(pair, area, n int) dataPiece {
+	p := dataPiece{place{handle: handleRef{pair: pair, area: area, kind: g.pick(regionFull, regionPlain)}, pair: pair, area: area}, uint32(n)}
+	switch r := g.random.IntN(10); {
+	case n == 0 && r < 5:
+		// An empty segment is not looked at, whatever it says.
+		p.handle.how = handleHow(g.between(int(handleOf), int(handleNoRegion)))
+		p.absolute, p.offset = true, int64(g.random.Uint64())
+	case r < 3 && n <= oddLength:
+		p.handle.kind = regionPart
+		p.offset = oddOffset + int64(g.pick(0, oddLength-n, g.between(0, oddLength-n)))
+	case r < 5:
+		p.offset = int64(g.pick(0, dataBytes-n))
+	case r < 7 && n < dataBytes-2*layout.AttPageBytes: // near a page's end
+		p.offset = int64(layout.AttPageBytes*g.between(1, (dataBytes-n)/layout.AttPageBytes-1) - g.between(0, 9))
+	default:
+		p.offset = int64(g.between(0, dataBytes-n))
+	}
+	return p
+}
+
+func lengthOf(pieces []dataPiece) (n uint32) {
+	for _, p := range pieces {
+		n += p.length
+	}
+	return n
+}
+
+// spoil makes a place one that is refused, and says how.
+func (g *generator) spoil(p *place, n int, remote bool) string {
+	switch g.random.IntN(9) {
+	case 0:
+		p.handle.how = handleZero
+		return "handle 0"
+	case 1:
+		p.handle.how = handleFlipped
+		return "wrong generation"
+	case 2:
+		p.handle.how = handleNoRegion
+		return "no such entry"
+	case 3:
+		p.handle.how = handleBefore
+		return "former handle"
+	case 4:
+		p.handle.kind = regionForeign
+		return "other tag"
+	case 5:
+		p.handle.pair = (p.handle.pair + g.between(1, randomPairs-1)) % randomPairs
+		return "handle of another VI's memory"
+	case 6:
+		if remote {
+			p.handle.kind = regionPlain
+			return "no right"
+		}
+		p.handle.kind = regionPart
+		p.offset = oddOffset - 1
+		return "one byte before the region"
+	case 7:
+		if g.chance(50) && n <= oddLength {
+			p.handle.kind = regionPart
+			p.offset = oddOffset + oddLength - int64(n) + 1
+		} else {
+			p.handle.kind = regionFull
+			p.offset = dataBytes - int64(n) + 1
+		}
+		return "one byte behind the region"
+	}
+	p.handle.kind = regionFull
+	p.offset = -1
+	return "one byte before the region"
+}
+
+// format makes a descriptor malformed.
+func (g *generator) format(d *randomDescriptor, receive bool) {
+	switch g.random.IntN(8) {
+	case 0:
+		d.control |= 1 << g.between(layout.DescriptorControlReservedLsb, 15)
+		d.plan += " reserved control bit"
+	case 1:
+		d.reserved = 1 << g.random.IntN(32)
+		d.plan += " reserved field"
+	case 2:
+		d.control |= uint16(layout.DescriptorOperationReserved)
+		d.plan += " reserved operation"
+	case 3:
+		d.segments = g.pick(layout.MaxDataSegments+1, 1<<15, 1<<16-1)
+		if d.hasRemote {
+			d.segments = g.pick(layout.MaxDataSegments+2, 1<<16-1)
+		}
+		d.plan += " too many segments"
+	case 4:
+		d.control = d.control&^layout.DescriptorControlOperationMask | uint16(layout.DescriptorOperationRdmaRead)
+		d.plan += " RDMA read"
+	case 5:
+		if d.hasRemote {
+			d.remoteReserved = 1 << g.random.IntN(32)
+			d.plan += " reserved field of the address segment"
+		} else {
+			d.control |= uint16(layout.DescriptorOperationReserved)
+			d.plan += " reserved operation"
+		}
+	case 6:
+		if d.hasRemote {
+			d.hasRemote, d.pieces, d.segments = false, nil, 0
+			d.plan += " no address segment"
+		} else {
+			d.reserved = 1 << 31
+			d.plan += " reserved field"
+		}
+	default:
+		if receive {
+			d.control |= uint16(layout.DescriptorOperationRdmaWrite)
+			d.plan += " RDMA write on the receive queue"
+		} else {
+			d.control |= 1 << 15
+			d.plan += " reserved control bit"
+		}
+	}
+}
+
+// receive makes a receive descriptor.
+func (g *generator) receive(node, pair int) randomDescriptor {
+	v := g.vi(node, pair)
+	max := int(v.Attributes().MaxTransferSize)
+	n := 0
+	switch r := g.random.IntN(100); {
+	case r < 45:
+		n = g.between(2000, 20000)
+	case r < 65:
+		n = 65536
+	case r < 85:
+		n = g.size(65536)
+	default:
+		n = g.pick(0, 1, layout.MaxPayload-1, layout.MaxPayload, layout.MaxPayload+1, max)
+	}
+	n = min(n, max)
+	d := randomDescriptor{segments: -1, handle: queueHandle(pair, true), pieces: g.pieces(pair, areaTarget, n)}
+	d.length = uint32(n)
+	if g.chance(5) {
+		d.control |= layout.DescriptorControlImmediateMask // means nothing here
+	}
+	if g.chance(5) {
+		d.control |= layout.DescriptorControlQueueFenceMask
+	}
+	if !g.chance(12) {
+		return d
+	}
+	switch g.random.IntN(4) {
+	case 0:
+		g.format(&d, true)
+	case 1:
+		switch g.random.IntN(3) {
+		case 0:
+			d.length = uint32(max) + uint32(g.pick(1, 1, 2, 1<<20, 1<<31-1))
+			d.plan += " larger than the largest transfer"
+		case 1:
+			d.length += uint32(g.pick(1, 5, 100))
+			d.plan += " more Length than room"
+		default:
+			d.length -= min(d.length, uint32(g.pick(1, 5, 100)))
+			d.plan += " more room than Length"
+		}
+	default:
+		if len(d.pieces) > 0 {
+			i := g.random.IntN(len(d.pieces))
+			d.plan += " piece " + g.spoil(&d.pieces[i].place, int(d.pieces[i].length), false)
+		}
+	}
+	return d
+}
+
+// send makes a descriptor for the send queue, of a message of at most limit
+// bytes.
+func (g *generator) send(node, pair, n int, op layout.DescriptorOperation, immediate, plant, remotePlant bool) randomDescriptor {
+	max := int(g.vi(node, pair).Attributes().MaxTransferSize)
+	n = min(n, max)
+	d := randomDescriptor{segments: -1, handle: queueHandle(pair, false), control: uint16(op), pieces: g.pieces(pair, areaSource, n), length: uint32(n)}
+	if immediate {
+		d.control |= layout.DescriptorControlImmediateMask
+		d.immediate = g.random.Uint32()
+	}
+	if g.chance(5) {
+		d.control |= layout.DescriptorControlQueueFenceMask
+	}
+	if op == layout.DescriptorOperationRdmaWrite {
+		d.hasRemote = true
+		p := g.piece(pair, areaTarget, n)
+		if n > 0 || !g.chance(30) { // of nothing, anywhere, but the handle is looked at
+			p.handle.how, p.absolute = handleOf, false
+			if p.offset < 0 || p.offset > dataBytes {
+				p.offset = 0
+			}
+		}
+		p.handle.how = handleOf
+		if p.handle.kind == regionPlain {
+			p.handle.kind = regionFull
+		}
+		d.remote = p.place
+		if remotePlant {
+			d.plan += " remote " + g.spoil(&d.remote, n, true)
+		}
+	}
+	if !plant {
+		return d
+	}
+	switch g.random.IntN(6) {
+	case 0:
+		g.format(&d, false)
+	case 1:
+		switch g.random.IntN(4) {
+		case 0:
+			d.length++
+			d.plan += " Length one too large"
+		case 1:
+			if d.length > 0 {
+				d.length--
+				d.plan += " Length one too small"
+			}
+		case 2:
+			d.length ^= 1 << g.random.IntN(32)
+			d.plan += " other Length"
+		default:
+			d.pieces = append(d.pieces, g.piece(pair, areaSource, 1))
+			d.plan += " one piece too many"
+		}
+	case 2:
+		if max < dataBytes {
+			d.pieces = g.pieces(pair, areaSource, max+1)
+			d.length = uint32(max + 1)
+			d.plan += " larger than the largest transfer"
+		}
+	case 3:
+		if d.hasRemote && n > 0 {
+			d.remote.absolute, d.remote.offset = true, int64(-g.between(1, n-1+1))
+			d.plan += " remote end at or beyond the last address"
+			break
+		}
+		fallthrough
+	default:
+		if len(d.pieces) > 0 {
+			i := g.random.IntN(len(d.pieces))
+			d.plan += " piece " + g.spoil(&d.pieces[i].place, int(d.pieces[i].length), false)
+		}
+	}
+	return d
+}
+
+// traffic is one operation of the time in which all VIs work at once.
+func (g *generator) traffic() error {
+	node, pair := g.between(0, 1), g.between(0, randomPairs-1)
+	v := g.vi(node, pair)
+	if v == nil || g.taken[pair] {
+		return nil
+	}
+	if g.chance(20) {
+		// A receive for later. No message may come to look for it meanwhile.
+		if g.starved[node][pair] || v.State() == layout.ViStateConnected && g.safe[node][pair] == 0 {
+			return nil
+		}
+		g.ahead[node][pair] = true
+		_, err := g.postReceive(node, pair)
+		return err
+	}
+	slot := g.take(node, pair, false)
+	if slot < 0 {
+		return nil
+	}
+	to := 1 - node
+	room := inboundLimit - g.inbound[to]
+	calm := g.errors[to] < errorLimit
+	op, immediate := layout.DescriptorOperationSend, g.chance(30)
+	if g.chance(50) {
+		op = layout.DescriptorOperationRdmaWrite
+	}
+	if g.safe[to][pair] <= 0 && (g.ahead[to][pair] || !calm || !g.chance(30)) {
+		// No receive is there, and none may be missing.
+		op, immediate = layout.DescriptorOperationRdmaWrite, false
+	}
+	n := g.size(65536)
+	for n > 0 && n+wireOverhead*(n/layout.MaxPayload+1) > room {
+		n /= 4
+	}
+	if room < wireOverhead {
+		return nil
+	}
+	// A message that is cut off is told as an error, too, when the next one comes.
+	plant := calm && g.chance(14)
+	d := g.send(node, pair, n, op, immediate, plant, op == layout.DescriptorOperationRdmaWrite && calm && g.chance(12))
+	d.slot = slot
+	if calm {
+		g.cut(&d, pair, false)
+	} else if slot == cutSlot {
+		return nil
+	}
+	if v.State() == layout.ViStateConnected {
+		if !g.vi(to, pair).Attributes().RdmaWrite && op == layout.DescriptorOperationRdmaWrite && !immediate && !calm {
+			return nil // it would be refused
+		}
+		g.inbound[to] += int(min(d.length, 65536)) + wireOverhead*(int(min(d.length, 65536))/layout.MaxPayload+1)
+		if g.inbound[to] > inboundLimit+4000 {
+			g.inbound[to] -= int(min(d.length, 65536)) + wireOverhead*(int(min(d.length, 65536))/layout.MaxPayload+1)
+			return nil
+		}
+	}
+	return g.emit(operation{kind: opPost, node: node, pair: pair, d: d})
+}
+
+// large is a few large messages of one VI, and nothing else: more than a
+// MAC's FIFO holds, at the speed of the wire.
+func (g *generator) large() error {
+	node, pair := g.between(0, 1), g.pick(0, 1, 3, 5, 7)
+	v := g.vi(node, pair)
+	if v == nil || v.State() != layout.ViStateConnected {
+		return nil
+	}
+	for range g.between(1, 2) {
+		slot := g.take(node, pair, false)
+		if slot < 0 {
+			return nil
+		}
+		op := layout.DescriptorOperationSend
+		if g.safe[1-node][pair] == 0 || g.chance(50) {
+			op = layout.DescriptorOperationRdmaWrite
+		}
+		n := g.pick(65536, 65536, 65535, 32768, 30000, g.between(20000, 65536))
+		d := g.send(node, pair, n, op, op == layout.DescriptorOperationRdmaWrite && g.safe[1-node][pair] > 0 && g.chance(50), g.chance(20), g.chance(10))
+		d.slot = slot
+		g.cut(&d, pair, false)
+		if err := g.emit(operation{kind: opPost, node: node, pair: pair, d: d}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// events are what ends connections. A pair that has one does nothing else.
+func (g *generator) events() error {
+	for pair := range randomPairs {
+		if !g.chance(9) {
+			continue
+		}
+		node := g.between(0, 1)
+		v, peer := g.vi(node, pair), g.vi(1-node, pair)
+		if v == nil {
+			continue
+		}
+		g.taken[pair] = true
+		connected := v.State() == layout.ViStateConnected
+		var err error
+		switch r := g.random.IntN(5); {
+		case r == 0:
+			err = g.emit(operation{kind: opDisconnect, node: node, pair: pair})
+		case r == 1 && v.State() != layout.ViStateError:
+			err = g.unreachable(node, pair, false)
+		case r == 2 && v.State() != layout.ViStateError && v.Available() == 0 && !v.Receiving():
+			err = g.unreachable(node, pair, true)
+		case r == 3 && connected:
+			err = g.withdraw(node, pair)
+		case connected && peer != nil:
+			err = g.race(node, pair)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// before posts up to two small sends, which arrive before what comes behind
+// them on the wire.
+func (g *generator) before(node, pair int) error {
+	if g.vi(node, pair).State() != layout.ViStateConnected {
+		return nil
+	}
+	for range g.between(0, 2) {
+		slot := g.take(node, pair, false)
+		if slot < 0 || slot == cutSlot {
+			continue
+		}
+		d := g.send(node, pair, g.size(3000), layout.DescriptorOperationRdmaWrite, g.safe[1-node][pair] > 0 && g.chance(50), false, false)
+		d.slot = slot
+		g.inbound[1-node] += 4000
+		if err := g.emit(operation{kind: opPost, node: node, pair: pair, d: d}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// unreachable posts a descriptor that cannot be reached, and malformed ones
+// behind it, which complete as flushed or as malformed.
+func (g *generator) unreachable(node, pair int, receive bool) error {
+	if !receive {
+		if err := g.before(node, pair); err != nil {
+			return err
+		}
+	}
+	slot := g.take(node, pair, receive)
+	if slot < 0 {
+		return nil
+	}
+	var d randomDescriptor
+	if receive {
+		d = g.receive(node, pair)
+	} else {
+		d = g.send(node, pair, g.between(0, 100), layout.DescriptorOperationSend, true, false, false)
+	}
+	d.slot = slot
+	d.plan += " unreachable"
+	switch g.random.IntN(4) {
+	case 0:
+		d.handle.how = handleZero
+	case 1:
+		d.handle.how = handleFlipped
+	case 2:
+		d.handle.kind = regionForeign
+	default:
+		d.handle.area = areaSource
+	}
+	if err := g.emit(operation{kind: opPost, node: node, pair: pair, receive: receive, d: d}); err != nil || receive {
+		return err
+	}
+	for range g.between(0, 2) {
+		if slot = g.take(node, pair, false); slot < 0 {
+			return nil
+		}
+		d = g.send(node, pair, g.between(0, 100), layout.DescriptorOperationSend, true, false, false)
+		d.slot = slot
+		d.reserved, d.plan = 1, " malformed behind an unreachable one"
+		d.mayRun = layout.DescriptorStatusFormatErrorMask
+		if err := g.emit(operation{kind: opPost, node: node, pair: pair, d: d}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// withdraw deregisters the memory of the receive descriptors that are posted.
+// Then either a message comes for the one that the card holds, or the
+// connection ends.
+func (g *generator) withdraw(node, pair int) error {
+	// A message that has begun would be ended by the next one's begin, and what
+	// comes first, the next descriptor or the end of the connection, is open.
+	if v := g.vi(node, pair); v.Available() == 0 || v.Receiving() {
+		return nil
+	}
+	for _, kind := range []opKind{opDeregister, opRegister} {
+		if err := g.emit(operation{kind: kind, node: node, pair: pair, area: areaReceive, region: regionFull}); err != nil {
+			return err
+		}
+	}
+	// The peer's message may come when the memory is gone.
+	if err := g.barrier(opSync); err != nil {
+		return err
+	}
+	slot := g.take(1-node, pair, false)
+	if slot < 0 || slot == cutSlot || g.chance(40) {
+		return g.emit(operation{kind: opDisconnect, node: g.between(0, 1), pair: pair})
+	}
+	d := g.send(1-node, pair, g.between(0, 1000), layout.DescriptorOperationSend, true, false, false)
+	d.slot = slot
+	return g.emit(operation{kind: opPost, node: 1 - node, pair: pair, d: d})
+}
+
+// race posts sends and disconnects behind them.
+func (g *generator) race(node, pair int) error {
+	o := operation{kind: opRace, node: node, pair: pair, leaver: g.between(0, 1), delayed: g.pick(0, 0, 1, 2, 3, 5, 10, 20)}
+	slot := g.take(node, pair, false)
+	if slot < 0 {
+		return nil
+	}
+	for i := range g.between(1, 4) {
+		op := layout.DescriptorOperationSend
+		if g.chance(40) {
+			op = layout.DescriptorOperationRdmaWrite
+		}
+		n := g.size(3 * layout.MaxPayload)
+		g.inbound[1-node] += n + 4*wireOverhead
+		d := g.send(node, pair, n, op, g.chance(40), g.chance(20), g.chance(10))
+		d.slot = (slot + i) % slots
+		o.sends = append(o.sends, d)
+	}
+	return g.emit(o)
+}

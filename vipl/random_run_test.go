@@ -1,0 +1,721 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package vipl_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"hvia/driver"
+	"hvia/layout"
+	"hvia/vipl"
+	"hvia/vipl/model"
+)
+
+// Times of random runs, simulated.
+const (
+	// After a barrier: until the cards have seen the doorbells before it.
+	syncPause = 100 * driver.Microsecond
+	// Until what was handed to the network is in the peer's memory, and the agents
+	// have told each other what they must.
+	quietPause = driver.Millisecond
+	// For what must come.
+	patience   = 20 * driver.Millisecond
+	statePause = 100 * driver.Microsecond
+	dialRetry  = 50 * driver.Microsecond
+)
+
+// lies are differences between what is done and what the model is told:
+// faults of a card, for the test of the test.
+type lies struct {
+	bound    bool // regions of odd bounds are one byte longer
+	right    bool // every region may be written by peers
+	tag      bool // every region has the VI's tag
+	keep     bool // nothing is deregistered
+	rdma     bool // every VI may be written through
+	max      bool // every VI has the largest transfer size
+	observed func(n *randomNode)
+}
+
+// randomRun is one run of a list of operations.
+type randomRun struct {
+	ops   []operation
+	lies  lies
+	nodes [randomNodes]*randomNode
+
+	mu      sync.Mutex
+	effects []effect
+	live    world // where things are now
+	w       *world
+	judged  int // operations that were found right
+	posts   int
+	bytes   uint64
+	err     error
+}
+
+// randomNode is a node's side of a run.
+type randomNode struct {
+	*env
+	run     *randomRun
+	node    int
+	tags    [2]vipl.Ptag
+	buffers [randomPairs][randomAreas]*driver.Buffer
+	regions [randomPairs][randomAreas][regionKinds]*vipl.Region
+	vis     [randomPairs]*vipl.VI
+	posted  [randomPairs][2][]posting
+	meets   int
+
+	// For the judge:
+	want   [randomPairs][2]int          // completions
+	expect [randomPairs]layout.ViState  // states
+	seen   [randomPairs][2][]completion // what came
+	states [randomPairs]layout.ViState
+	errors []model.AsyncError
+}
+
+// posting is a descriptor that was posted and not taken back.
+type posting struct {
+	op, part int // part of a race
+	d        *vipl.Descriptor
+	mayRun   uint32
+}
+
+// completion is what a Done call gave.
+type completion struct {
+	posting
+	status, length, immediate uint32
+}
+
+func newRandomRun(ops []operation, l lies) *randomRun {
+	return &randomRun{ops: ops, lies: l, effects: make([]effect, len(ops))}
+}
+
+// mains are the programs of both nodes.
+func (r *randomRun) mains() []main {
+	var out []main
+	for node := range randomNodes {
+		out = append(out, func(e *env) error {
+			n := &randomNode{env: e, run: r, node: node}
+			if err := n.setUp(); err != nil {
+				return err
+			}
+			return n.play()
+		})
+	}
+	return out
+}
+
+func (n *randomNode) other() driver.ThreadID { return driver.ThreadID{Node: 1 - n.node, Rank: 1} }
+
+// meet waits until both nodes have come so far.
+func (n *randomNode) meet() error {
+	n.meets++
+	text := fmt.Sprint("meet ", n.meets)
+	if err := n.t.Send(n.other(), []byte(text)); err != nil {
+		return err
+	}
+	m, ok, err := n.t.Receive(driver.Second)
+	if err != nil {
+		return err
+	}
+	if !ok || string(m.Data) != text {
+		return fmt.Errorf("node %d: '%s', got '%s' (%v)", n.node, text, m.Data, ok)
+	}
+	return nil
+}
+
+func (n *randomNode) setUp() error {
+	r := n.run
+	var err error
+	if n.tags[1], err = n.nic.CreatePtag(n.t); err != nil {
+		return err
+	}
+	var table nodeTable
+	for pair := range randomPairs {
+		a := firstAttributes(pair, n.node)
+		table.tag[pair] = a.tag
+		for area := range randomAreas {
+			if n.buffers[pair][area], err = n.nic.Alloc(n.t, areaBytes(area)); err != nil {
+				return err
+			}
+			table.address[pair][area] = n.buffers[pair][area].Address()
+			for kind := range regionKinds {
+				if err := n.register(&table, pair, area, kind); err != nil {
+					return err
+				}
+				table.regions[pair][area][kind] = regionState{handle: uint32(n.regions[pair][area][kind].Handle()), live: true}
+			}
+		}
+		if err := n.create(pair, a); err != nil {
+			return err
+		}
+		table.index[pair] = n.vis[pair].Index()
+		copy(n.buffers[pair][areaSource].Bytes(), randomBytes(sourceSeed(n.node, pair), dataBytes))
+	}
+	r.mu.Lock()
+	r.live.nodes[n.node] = table
+	r.nodes[n.node] = n
+	r.mu.Unlock()
+	if err := n.meet(); err != nil {
+		return err
+	}
+	if n.node == 0 {
+		r.mu.Lock()
+		r.w, err = randomWorld(&r.live.nodes, firstAttributes)
+		r.mu.Unlock()
+		if err != nil {
+			return err
+		}
+	}
+	return n.meet()
+}
+
+func (n *randomNode) register(table *nodeTable, pair, area, kind int) error {
+	l := n.run.lies
+	offset, length := span(area, kind)
+	if l.bound && kind == regionPart {
+		length++
+	}
+	tag := regionTag(table.tag[pair], kind)
+	if l.tag {
+		tag = table.tag[pair]
+	}
+	g, err := n.nic.RegisterMem(n.t, table.address[pair][area]+uint64(offset), uint64(length),
+		&vipl.MemAttributes{Ptag: n.tags[tag], EnableRdmaWrite: regionRdmaWrite(kind) || l.right})
+	n.regions[pair][area][kind] = g
+	return err
+}
+
+func (n *randomNode) attributes(a randomAttributes) vipl.ViAttributes {
+	a.rdmaWrite = a.rdmaWrite || n.run.lies.rdma
+	if n.run.lies.max {
+		a.max = driver.MaxTransferSize
+	}
+	return a.vipl(n.tags)
+}
+
+func (n *randomNode) create(pair int, a randomAttributes) (err error) {
+	n.vis[pair], err = n.nic.CreateVi(n.t, n.attributes(a))
+	return err
+}
+
+func (n *randomNode) play() error {
+	r := n.run
+	for i, o := range r.ops {
+		var err error
+		switch o.kind {
+		case opSync:
+			if err = n.meet(); err == nil {
+				err = n.t.Sleep(syncPause)
+			}
+		case opSettle:
+			err = n.settle(i + 1)
+		case opConnect:
+			err = n.connect(i, o)
+		case opRace:
+			err = n.race(i, o)
+		default:
+			if o.node == n.node {
+				err = n.act(i, o)
+			}
+		}
+		if err != nil {
+			return fmt.Errorf("operation %d (%v): %w", i, o, err)
+		}
+		if r.err != nil {
+			return nil // node 0 tells it
+		}
+	}
+	if len(r.ops) > 0 && r.ops[len(r.ops)-1].kind != opSettle {
+		return n.settle(len(r.ops))
+	}
+	return nil
+}
+
+// act carries out an operation of one node.
+func (n *randomNode) act(i int, o operation) error {
+	r := n.run
+	v := n.vis[o.pair]
+	source, target := n.buffers[o.pair][areaSource].Bytes(), n.buffers[o.pair][areaTarget].Bytes()
+	region := &n.regions[o.pair][o.area][o.region]
+	switch o.kind {
+	case opStore:
+		copy(source[o.offset:], randomBytes(o.seed, o.bytes))
+	case opCopy:
+		copy(source[o.offset:], target[o.from:o.from+o.bytes])
+	case opPost:
+		return n.post(i, 0, o, o.receive, o.d)
+	case opDisconnect:
+		return v.Disconnect(n.t)
+	case opDestroy:
+		n.vis[o.pair] = nil
+		return v.Destroy(n.t)
+	case opCreate:
+		if err := n.create(o.pair, o.attributes); err != nil {
+			return err
+		}
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.effects[i].index = n.vis[o.pair].Index()
+		r.live.nodes[n.node].index[o.pair], r.live.nodes[n.node].tag[o.pair] = n.vis[o.pair].Index(), o.attributes.tag
+	case opSetAttributes:
+		return v.SetAttributes(n.t, n.attributes(o.attributes))
+	case opDeregister:
+		if r.lies.keep {
+			return nil
+		}
+		return (*region).Deregister(n.t)
+	case opRegister:
+		r.mu.Lock()
+		table := r.live.nodes[n.node]
+		r.mu.Unlock()
+		if err := n.register(&table, o.pair, o.area, o.region); err != nil {
+			return err
+		}
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		handle := uint32((*region).Handle())
+		r.effects[i].handle = handle
+		s := &r.live.nodes[n.node].regions[o.pair][o.area][o.region]
+		*s = regionState{handle: handle, before: s.handle, live: true}
+	}
+	return nil
+}
+
+// post writes a descriptor into its slot and posts it.
+func (n *randomNode) post(i, part int, o operation, receive bool, d randomDescriptor) error {
+	r := n.run
+	r.mu.Lock()
+	raw, handle := r.live.encode(n.node, d), r.live.nodes[n.node].handle(d.handle)
+	r.effects[i].raw, r.effects[i].handles = append(r.effects[i].raw, raw), append(r.effects[i].handles, handle)
+	r.posts++
+	r.mu.Unlock()
+	memory := n.buffers[o.pair][queueArea(receive)]
+	at := d.slot * slotBytes
+	view := &vipl.Descriptor{Descriptor: memory.Bytes()[at : at+slotBytes], Address: memory.Address() + uint64(at), Handle: vipl.MemHandle(handle)}
+	copy(view.Descriptor, raw)
+	post, queue := n.vis[o.pair].PostSend, &n.posted[o.pair][0]
+	if receive {
+		post, queue = n.vis[o.pair].PostRecv, &n.posted[o.pair][1]
+	}
+	*queue = append(*queue, posting{i, part, view, d.mayRun})
+	return post(n.t, view)
+}
+
+func (n *randomNode) connect(i int, o operation) error {
+	v, name := n.vis[o.pair], fmt.Sprint("operation ", i)
+	if n.node != o.node {
+		q, err := n.nic.ConnectWait(n.t, vipl.NetAddress{Host: vipl.HostAddress(n.node), Discriminator: name}, driver.Second)
+		if err != nil {
+			return err
+		}
+		return q.Accept(n.t, v)
+	}
+	for range attempts {
+		_, err := v.ConnectRequest(n.t, vipl.NetAddress{Discriminator: name}, vipl.NetAddress{Host: vipl.HostAddress(1 - n.node), Discriminator: name}, driver.Second)
+		if !errors.Is(err, vipl.ErrNoMatch) {
+			return err
+		}
+		if err := n.t.Sleep(dialRetry); err != nil {
+			return err
+		}
+	}
+	return fmt.Errorf("node %d: nobody waits for a connection", 1-n.node)
+}
+
+func (n *randomNode) race(i int, o operation) error {
+	if err := n.meet(); err != nil {
+		return err
+	}
+	if n.node == o.node {
+		for part, d := range o.sends {
+			if err := n.post(i, part, o, false, d); err != nil {
+				return err
+			}
+		}
+	}
+	if n.node != o.leaver {
+		return nil
+	}
+	if err := n.t.Sleep(driver.Time(o.delayed) * driver.Microsecond); err != nil {
+		return err
+	}
+	return n.vis[o.pair].Disconnect(n.t)
+}
+
+// settle ends all work that was begun and has it judged, by node 0.
+func (n *randomNode) settle(upto int) error {
+	r := n.run
+	if err := n.meet(); err != nil {
+		return err
+	}
+	if n.node == 0 {
+		r.mu.Lock()
+		err := r.foretell(upto)
+		r.mu.Unlock()
+		if err != nil {
+			return err
+		}
+	}
+	if err := n.meet(); err != nil {
+		return err
+	}
+	if err := n.harvest(); err != nil {
+		return err
+	}
+	if err := n.meet(); err != nil {
+		return err
+	}
+	if n.node == 0 {
+		r.mu.Lock()
+		r.err = r.judge(upto)
+		if r.err == nil {
+			r.judged = upto
+		}
+		r.mu.Unlock()
+	}
+	if err := n.meet(); err != nil {
+		return err
+	}
+	if n.node == 0 {
+		return r.err
+	}
+	return nil
+}
+
+// foretell runs the model up to an operation, all but what is left open, and
+// says what each node has to wait for.
+func (r *randomRun) foretell(upto int) error {
+	for i := r.judged; i < upto; i++ {
+		if o := r.ops[i]; o.kind != opRace {
+			if err := r.w.apply(o, r.effects[i], [2]int{}); err != nil {
+				return fmt.Errorf("operation %d (%v) in the model: %w", i, o, err)
+			}
+		}
+	}
+	for node, n := range r.nodes {
+		for pair := range randomPairs {
+			v := r.vi(r.w, node, pair)
+			if v == nil {
+				n.want[pair], n.expect[pair] = [2]int{}, layout.ViStateFree
+				continue
+			}
+			left := v.Pending()
+			n.want[pair] = [2]int{len(n.posted[pair][0]) - left[0], len(n.posted[pair][1]) - left[1]}
+			n.expect[pair] = v.State()
+		}
+	}
+	for _, i := range r.races(upto) {
+		o := r.ops[i]
+		for node, n := range r.nodes {
+			// Everything comes back.
+			n.want[o.pair] = [2]int{len(n.posted[o.pair][0]), len(n.posted[o.pair][1])}
+			n.expect[o.pair] = layout.ViStateError
+			if node == o.leaver {
+				n.expect[o.pair] = layout.ViStateIdle
+			}
+		}
+	}
+	return nil
+}
+
+func (r *randomRun) vi(w *world, node, pair int) *model.VI {
+	return w.fabric.Hosts[node].VI(w.nodes[node].index[pair])
+}
+
+// races are the operations with an open end that were not judged.
+func (r *randomRun) races(upto int) (all []int) {
+	for i := r.judged; i < upto; i++ {
+		if r.ops[i].kind == opRace {
+			all = append(all, i)
+		}
+	}
+	return all
+}
+
+// harvest takes what comes back, and then what should not have come.
+func (n *randomNode) harvest() error {
+	n.seen, n.errors = [randomPairs][2][]completion{}, nil
+	for pair, v := range n.vis {
+		for queue := range 2 {
+			for range n.want[pair][queue] {
+				wait := v.SendWait
+				if queue == 1 {
+					wait = v.RecvWait
+				}
+				d, err := wait(n.t, patience)
+				if d == nil {
+					if errors.Is(err, vipl.ErrTimeout) || errors.Is(err, vipl.ErrDescriptor) {
+						break // the judge sees that it is missing
+					}
+					return err
+				}
+				n.note(pair, queue, d)
+			}
+		}
+	}
+	for pair, v := range n.vis {
+		n.states[pair] = layout.ViStateFree
+		for waited := driver.Time(0); v != nil && waited <= patience; waited += statePause {
+			info, err := v.Query(n.t)
+			if err != nil {
+				return err
+			}
+			if n.states[pair] = info.State; info.State == n.expect[pair] {
+				break
+			}
+			if err := n.t.Sleep(statePause); err != nil {
+				return err
+			}
+		}
+	}
+	if err := n.t.Sleep(quietPause); err != nil {
+		return err
+	}
+	for pair, v := range n.vis {
+		if v == nil {
+			continue
+		}
+		for queue, done := range []func(*driver.Thread) (*vipl.Descriptor, error){v.SendDone, v.RecvDone} {
+			for {
+				d, err := done(n.t)
+				if d == nil {
+					if empty := len(n.posted[pair][queue]) == 0; empty && !errors.Is(err, vipl.ErrDescriptor) || !empty && !errors.Is(err, vipl.ErrNotDone) {
+						return fmt.Errorf("node %d, pair %d, queue %d with %d descriptors: %w", n.node, pair, queue, len(n.posted[pair][queue]), err)
+					}
+					break
+				}
+				n.note(pair, queue, d)
+			}
+		}
+	}
+	for {
+		e, err := n.nic.NextError(n.t)
+		if errors.Is(err, vipl.ErrNotDone) {
+			break
+		}
+		if err != nil {
+			return err
+		}
+		n.errors = append(n.errors, model.AsyncError{Code: e.Code, VI: e.Vi})
+	}
+	if n.run.lies.observed != nil {
+		n.run.lies.observed(n)
+	}
+	return nil
+}
+
+// note keeps a completion; it must be the one of the oldest descriptor.
+func (n *randomNode) note(pair, queue int, d *vipl.Descriptor) {
+	q := &n.posted[pair][queue]
+	c := completion{posting: posting{op: -1, d: d}, status: uint32(d.Completion()), length: d.Length(), immediate: d.ImmediateData()}
+	if len(*q) > 0 && (*q)[0].d == d {
+		c.posting = (*q)[0]
+		*q = (*q)[1:]
+	}
+	n.seen[pair][queue] = append(n.seen[pair][queue], c)
+}
+
+// mismatch is what the judge found.
+type mismatch struct {
+	node, pair int
+	op         int // -1 = not known
+	text       string
+}
+
+func (m *mismatch) Error() string { return m.text }
+
+func (r *randomRun) differs(node, pair, op int, format string, a ...any) error {
+	text := fmt.Sprintf("node %d, pair %d: ", node, pair) + fmt.Sprintf(format, a...)
+	if op >= 0 {
+		text += fmt.Sprintf("\n  of operation %d: %v", op, r.ops[op])
+	}
+	return &mismatch{node, pair, op, text}
+}
+
+// judge compares what came with the model.
+func (r *randomRun) judge(upto int) error {
+	errors := r.takeErrors(r.w)
+	for _, i := range r.races(upto) {
+		w, more, err := r.decide(i, errors)
+		if err != nil {
+			return err
+		}
+		r.w, errors = w, more
+	}
+	raced := map[int]bool{}
+	for _, i := range r.races(upto) {
+		raced[r.ops[i].pair] = true
+	}
+	for node := range randomNodes {
+		for pair := range randomPairs {
+			if raced[pair] {
+				continue // compared by decide
+			}
+			if err := r.compare(r.w, errors, node, pair); err != nil {
+				return err
+			}
+		}
+		for _, e := range r.nodes[node].errors {
+			if !slices.Contains(r.w.nodes[node].index[:], e.VI) {
+				return r.differs(node, -1, -1, "asynchronous error %v, of a VI that is not this run's", e)
+			}
+		}
+	}
+	return nil
+}
+
+// pendingErrors are the asynchronous errors that the model expects.
+type pendingErrors [randomNodes][]model.AsyncError
+
+func (r *randomRun) takeErrors(w *world) (all pendingErrors) {
+	for node, h := range w.fabric.Hosts {
+		all[node] = h.TakeErrors()
+	}
+	return all
+}
+
+// decide tries how far the sends of a race can have come, and takes the
+// outcome that fits what was seen.
+func (r *randomRun) decide(i int, errors pendingErrors) (*world, pendingErrors, error) {
+	o := r.ops[i]
+	most := 0 // steps
+	for part := range o.sends {
+		most += int(layout.Descriptor(r.effects[i].raw[part]).Length()%(1<<17))/layout.MaxPayload + 1
+	}
+	try := func(sends, heard int) (*world, pendingErrors, error) {
+		w := &world{fabric: r.w.fabric.Clone(), nodes: r.w.nodes}
+		all := errors
+		if err := w.apply(o, r.effects[i], [2]int{sends, heard}); err != nil {
+			return nil, all, err
+		}
+		for node, more := range r.takeErrors(w) {
+			all[node] = append(slices.Clone(all[node]), more...)
+		}
+		return w, all, nil
+	}
+	var first error
+	for sends := range most + 1 {
+		w, all, err := try(sends, 0)
+		if err != nil {
+			return nil, all, err
+		}
+		// What comes back to the sender does not depend on what is heard.
+		if err := r.compare(w, all, o.node, o.pair); err != nil {
+			if first == nil {
+				first = err
+			}
+			continue
+		}
+		for heard := range sends + 1 {
+			if w, all, err = try(sends, heard); err != nil {
+				return nil, all, err
+			}
+			err = r.compare(w, all, 1-o.node, o.pair)
+			if err == nil {
+				return w, all, r.compare(w, all, o.node, o.pair)
+			}
+			first = err
+		}
+	}
+	return nil, errors, fmt.Errorf("no allowed outcome of operation %d (%v) fits; one of them does not because: %w", i, o, first)
+}
+
+// compare compares one VI, and the memory that belongs to it.
+func (r *randomRun) compare(w *world, all pendingErrors, node, pair int) error {
+	n, v := r.nodes[node], r.vi(w, node, pair)
+	if v == nil {
+		return r.compareMemory(w, node, pair)
+	}
+	for queue, take := range []func() (model.Completion, model.Taken){v.SendDone, v.ReceiveDone} {
+		name := [...]string{"send queue", "receive queue"}[queue]
+		seen := n.seen[pair][queue]
+		for i := 0; ; i++ {
+			want, taken := take()
+			switch {
+			case taken != model.Done && i == len(seen):
+			case taken != model.Done:
+				return r.differs(node, pair, seen[i].op, "%s: got %v, want nothing more", name, seen[i])
+			case i == len(seen):
+				op := -1
+				if p := n.posted[pair][queue]; len(p) > 0 {
+					op = p[0].op
+				}
+				return r.differs(node, pair, op, "%s: nothing came, want %v", name, want)
+			case seen[i].op < 0 || seen[i].d.Address != want.Address:
+				return r.differs(node, pair, seen[i].op, "%s: got %v, want %v: not in the order of the posts", name, seen[i], want)
+			case want.Allows(seen[i].status, seen[i].length, seen[i].immediate):
+			case seen[i].mayRun != 0 && seen[i].status == want.Status&^layout.DescriptorStatusFlushedMask|seen[i].mayRun && seen[i].length == want.Length:
+			default:
+				return r.differs(node, pair, seen[i].op, "%s: got %v, want %v", name, seen[i], want)
+			}
+			if taken != model.Done {
+				break
+			}
+			// One of the allowed ones; memory has the same.
+			layout.Descriptor(w.fabric.Hosts[node].Memory(want.Address, layout.DescriptorSize)).SetStatus(seen[i].status)
+		}
+	}
+	if n.states[pair] != v.State() {
+		return r.differs(node, pair, -1, "state %v, want %v", n.states[pair], v.State())
+	}
+	of := func(errors []model.AsyncError) (codes []string) {
+		for _, e := range errors {
+			if e.VI == v.Index() {
+				codes = append(codes, e.Code.String())
+			}
+		}
+		slices.Sort(codes)
+		return codes
+	}
+	if got, want := of(n.errors), of(all[node]); !slices.Equal(got, want) {
+		return r.differs(node, pair, -1, "asynchronous errors %v, want %v", got, want)
+	}
+	return r.compareMemory(w, node, pair)
+}
+
+func (c completion) String() string {
+	s := fmt.Sprintf("descriptor at %#x: status %#x (%s), length %d", c.d.Address, c.status, model.StatusText(c.status), c.length)
+	if c.status&layout.DescriptorStatusImmediateMask != 0 {
+		s += fmt.Sprintf(", immediate %#x", c.immediate)
+	}
+	return s
+}
+
+// compareMemory compares every byte of a VI's memory. The links of descriptors
+// belong to the provider, and nobody else reads them.
+func (r *randomRun) compareMemory(w *world, node, pair int) error {
+	n, h := r.nodes[node], w.fabric.Hosts[node]
+	for area, b := range n.buffers[pair] {
+		got, want := b.Bytes(), h.Memory(b.Address(), uint64(b.Len()))
+		if area >= areaSend {
+			for slot := range slots {
+				copy(want[slot*slotBytes:][:layout.DescriptorSegmentCountOffset], got[slot*slotBytes:])
+			}
+		}
+		if bytes.Equal(got, want) {
+			continue
+		}
+		first, last, count := -1, 0, 0
+		for i := range got {
+			if got[i] != want[i] {
+				if first < 0 {
+					first = i
+				}
+				last = i
+				count++
+			}
+		}
+		var around strings.Builder
+		for i := first; i < min(first+16, len(got)); i++ {
+			fmt.Fprintf(&around, " %02x/%02x", got[i], want[i])
+		}
+		return r.differs(node, pair, -1, "%s: %d bytes differ, from %d to %d; from there on got/want%s",
+			[...]string{"source", "target", "send queue's memory", "receive queue's memory"}[area], count, first, last, &around)
+	}
+	return nil
+}
