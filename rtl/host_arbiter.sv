@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Shares the host-bus port between the requesters of the core. The lowest index goes first, but a
-// requester that has lost 2 x N grants in a row goes before all that have not; so nobody loses more
-// than 2 x N + N - 1 in a row (several can be that hungry at once).
+// requester that has lost 2 x N grants in a row goes before all that have not. Several can be that
+// hungry at once, then the lowest index goes first: requester i loses at most 2 x N + i grants in a
+// row, and requester 0, which loses to hungry ones only, N - 1.
 //
 // Requests pass through in the clock they are made. A request that the bus has not taken yet stays
 // the one that is shown. Beats and answers are routed by the order of the grants.

@@ -26,9 +26,6 @@ module host_arbiter_checker #(
   input logic            lock_q
 );
 
-  // 2 x N lost, then at most the N - 1 others that are as hungry.
-  localparam int unsigned Limit = 3 * N - 1;
-
   logic [N-1:0] take;
   logic         quiet_q, shown_q;
   logic [42:0]  request_q;
@@ -61,6 +58,8 @@ module host_arbiter_checker #(
   end
 
   for (genvar i = 0; i < N; i++) begin : gen_requester
+    // 2 x N lost, then to each that is as hungry and has a lower index.
+    localparam int unsigned Limit = (i == 0) ? N - 1 : 2 * N + i;
     int unsigned lost_q;
     logic        reading_q, writing_q;
     always_ff @(posedge clk_i or negedge rst_ni) begin
