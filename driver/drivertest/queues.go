@@ -187,6 +187,7 @@ func (c *Card) kick() {
 		c.ready, q.listed = c.ready[1:], false
 		switch {
 		case q.count == 0:
+		case id.of == receiveQueue && c.vis[id.vi].head.valid: // a message that came meanwhile had it fetched
 		case id.of == sendQueue:
 			c.process(id.vi)
 		default:
