@@ -46,7 +46,7 @@ func TestDma(t *testing.T) {
 
 // The bench fails on each of these faults.
 func TestDmaMutants(t *testing.T) {
-	small := unit.Sizes{Short: 500, Normal: 500, Long: 500}
+	small := unit.Sizes{Short: 2_000, Normal: 2_000, Long: 2_000}
 	for name, m := range map[string]verilate.Mutant{
 		"page_split":    {File: splitter, Old: "(13'd1 << PageW) - {1'b0, va_q[PageW-1:0]} : att_rsp_bytes_i", New: "(13'd1 << PageW) - {1'b0, va_q[PageW-1:0]} : att_rsp_bytes_i + 13'd1"},
 		"burst_end":     {File: splitter, Old: "BurstBytes - {{(10-LaneW){1'b0}}, cur_pa_q[LaneW-1:0]}", New: "BurstBytes"},
