@@ -145,7 +145,8 @@ module receive_store (
       read_vi_q    <= 8'd0;
       read_valid_q <= 1'b0;
       read_stale_q <= 1'b0;
-      changed_q    <= 1'b0;
+      // What is read while in reset belongs to no VI.
+      changed_q    <= 1'b1;
     end else begin
       read_vi_q    <= rs_vi_i;
       read_valid_q <= valid_q[rs_vi_i];
