@@ -19,8 +19,9 @@ import (
 
 const (
 	doorbell   = "rtl/doorbell.sv"
-	queue      = "rtl/send_queue.sv"
+	queue      = "rtl/work_queue.sv"
 	fetch      = "rtl/descriptor_fetch.sv"
+	store      = "rtl/receive_store.sv"
 	completion = "rtl/completion.sv"
 )
 
@@ -33,9 +34,10 @@ func spec(width string) verilate.Spec {
 		Name: "descriptor_bench_" + width,
 		Top:  "descriptor_bench_top",
 		RTL: []string{
-			"rtl/gen/hvia_pkg.sv", "rtl/gen/hvia_params_pkg.sv", doorbell, queue, fetch, completion,
-			"rtl/checkers/doorbell_checker.sv", "rtl/checkers/send_queue_checker.sv",
-			"rtl/checkers/descriptor_fetch_checker.sv", "rtl/checkers/completion_checker.sv",
+			"rtl/gen/hvia_pkg.sv", "rtl/gen/hvia_params_pkg.sv", doorbell, queue, fetch, store, completion,
+			"rtl/checkers/doorbell_checker.sv", "rtl/checkers/work_queue_checker.sv",
+			"rtl/checkers/descriptor_fetch_checker.sv", "rtl/checkers/receive_store_checker.sv",
+			"rtl/checkers/completion_checker.sv",
 			"sim/bench/descriptor/valve.sv", "sim/bench/descriptor/descriptor_bench_top.sv",
 		},
 		Cpp: []string{"sim/bench/descriptor/cc/descriptor_bench.cc"},

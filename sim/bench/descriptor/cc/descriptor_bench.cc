@@ -2,9 +2,10 @@
 
 // Drives the descriptor path and judges every port in every clock. Around the blocks stand models of
 // their neighbours: host threads that build linked lists in memory and ring, a target port that also
-// brings every kind of broken doorbell, VI contexts, translation, host bus, a transmit engine, and a
-// manager that resets VIs and takes memory away. The judge follows the queues as plain lists: what
-// was posted comes out once, in order per VI, round robin among VIs.
+// brings every kind of broken doorbell, VI contexts, translation, host bus, a transmit and a receive
+// engine that also ask for further chunks, and a manager that resets and disconnects VIs and takes
+// memory away. The judge follows the queues as plain lists: what was posted comes out once, in order
+// per queue, round robin among VIs; of a receive queue one descriptor is on the chip at a time.
 //
 // Within one clock: Drive() sets the inputs from the models' state, the design settles, Judge() looks
 // at all ports and moves the models on, then the clock edge. The size is the number of epochs; an
@@ -38,6 +39,8 @@ namespace bench {
 namespace {
 
 constexpr int kVis = 256;
+constexpr int kSend = 0, kReceive = 1;
+const char* const kQueueNames[] = {"send", "receive"};
 constexpr int kLane = HVIA_W / 8;
 using Lane = std::conditional_t<HVIA_W == 64, uint64_t, uint32_t>;
 constexpr uint64_t kPatience = 20000;  // clocks without progress
@@ -46,10 +49,10 @@ std::map<std::string, uint64_t> figures;
 
 struct Knobs {
   // Chances out of 16 per clock.
-  unsigned commit_gate, take_gate, link_gate, att_ready, read_ready, read_beat, desc_ready, cpl_rate, write_ready,
-      write_beat, host_rate, dword_rate, reap_rate;
+  unsigned commit_gate, take_gate, link_gate, release_gate, flushed_gate, att_ready, read_ready, read_beat, desc_ready,
+      cpl_rate, rx_rate, write_ready, write_beat, host_rate, dword_rate, reap_rate;
   // Chances out of 1024.
-  unsigned att_error, read_error, write_error, hostile, manager, context_flip, evil_link, no_write;
+  unsigned att_error, read_error, write_error, hostile, manager, context_flip, evil_link, no_write, chunk;
   unsigned att_delay, done_delay, transmit_depth;
   bool data_with_request;  // the bus takes the first beat in the clock of the request
   unsigned max_posted;
@@ -63,6 +66,7 @@ struct Burst {
   std::vector<Dword> dwords;
   bool enable = true;
   int vi = -1;  // a real doorbell of this VI
+  int kind = 0;  // of its send or receive queue
 };
 
 // One descriptor the queue has accepted and not handed to the fetch.
@@ -92,11 +96,9 @@ struct Post {
   int order[3] = {0, 1, 2};
 };
 
-struct Vi {
-  bool used = false;
-  bool paused = false;
+// One work queue: its thread on the host, and the judge's view.
+struct Queue {
   bool drain_first = false;  // after an overrun the thread waits until the queue is empty
-  std::array<uint32_t, 4> context{};
   int region = -1;
   std::vector<Slot> slots;
   std::vector<int> free;
@@ -104,9 +106,34 @@ struct Vi {
   int tail = -1;
   Post post;
   int outstanding = 0;
-  // The judge's view of the queue.
+
   std::deque<Entry> queue;
+  // Sequences that were taken and are not complete; not followed after a reset.
+  std::deque<uint16_t> taken;
+  bool follow = true;
   uint16_t seq = 0;
+};
+
+// The VI's place in the receive store.
+struct Place {
+  bool valid = false;
+  bool stale = false;
+  int slot = -1;
+  uint64_t va = 0;
+  uint32_t pa = 0, handle = 0;
+  uint16_t seq = 0;
+  Image head{}, chunk{};
+  uint32_t status = 0;
+};
+
+struct Vi {
+  bool used = false;
+  bool paused = false;
+  std::array<uint32_t, 4> context{};
+  Queue queues[2];
+  bool held = false;  // a receive descriptor was taken and not released
+  bool owed = false;  // the link of a receive descriptor is still to come
+  Place place;
   uint64_t active_clock = 0;
 
   uint32_t State() const { return context[0] & hvia::kViContextAttributesStateMask; }
@@ -118,10 +145,13 @@ struct Listed {
   bool maybe;
 };
 
-enum class Phase { kNone, kBad, kContext, kTranslate, kWalk, kRequest, kRead, kParsed };
+enum class Phase { kNone, kBad, kContext, kTranslate, kWalk, kRequest, kRead, kParsed, kFlush };
+// The first two are heads, numbered as their queues; the chunks as their requesters plus two.
+enum Work { kSendHead, kReceiveHead, kReceiveChunk, kTransmitChunk };
 
 struct Current {
   Phase phase = Phase::kNone;
+  Work work = kSendHead;
   uint64_t since = 0;
   int vi = 0;
   Entry entry;
@@ -131,14 +161,22 @@ struct Current {
   uint16_t seq = 0;
   uint32_t state = 0, tag = 0;
   Image bytes{};
+  bool Head() const { return work <= kReceiveHead; }
+};
+
+struct Completion {
+  int vi;
+  int kind;
+  int slot;
+  uint16_t seq;
+  uint32_t pa, handle, length, status, immediate;
+  bool has_immediate, write;
 };
 
 struct Transmit {
-  int vi;
-  int slot;
-  uint16_t seq;
-  uint32_t pa, handle, length, status;
-  bool write;
+  Completion cpl;
+  uint64_t va;
+  int chunks;  // that the engine asks for before it completes
 };
 
 class Bench {
@@ -154,7 +192,7 @@ class Bench {
       // The special kinds come first, so that the shortest run has seen each once.
       enum { kRandom, kOverrun, kAllVis, kRace } kind = kRandom;
       switch (e % 12) {
-        case 1: kind = kOverrun; break;
+        case 1: case 5: kind = kOverrun; break;
         case 2: kind = kAllVis; break;
         case 3: case 7: kind = kRace; break;
         default: break;
@@ -172,7 +210,7 @@ class Bench {
         knobs_.link_gate = rng_.Range(1, 16);
       }
       if (kind == kOverrun) {
-        Overrun();
+        Overrun(e % 12 == 1 ? kReceive : kSend);
       } else if (kind == kAllVis) {
         AllVis();
       }
@@ -196,9 +234,9 @@ class Bench {
       return speeds[rng_.Below(7)];
     };
     Knobs& k = knobs_;
-    for (unsigned* p : {&k.commit_gate, &k.take_gate, &k.link_gate, &k.att_ready, &k.read_ready, &k.read_beat,
-                        &k.desc_ready, &k.cpl_rate, &k.write_ready, &k.write_beat, &k.host_rate, &k.dword_rate,
-                        &k.reap_rate}) {
+    for (unsigned* p : {&k.commit_gate, &k.take_gate, &k.link_gate, &k.release_gate, &k.flushed_gate, &k.att_ready,
+                        &k.read_ready, &k.read_beat, &k.desc_ready, &k.cpl_rate, &k.rx_rate, &k.write_ready,
+                        &k.write_beat, &k.host_rate, &k.dword_rate, &k.reap_rate}) {
       *p = speed();
     }
     const bool errors = rng_.Chance(2, 3);
@@ -206,6 +244,7 @@ class Bench {
     k.read_error = errors ? rng_.Below(60) : 0;
     k.write_error = errors ? rng_.Below(100) : 0;
     k.no_write = errors ? rng_.Below(60) : 0;
+    k.chunk = rng_.Chance(2, 3) ? rng_.Below(600) : 0;
     k.evil_link = errors ? rng_.Below(80) : 0;
     k.hostile = rng_.Chance(2, 3) ? rng_.Below(60) : 0;
     k.manager = rng_.Chance(2, 3) ? 30 : 0;
@@ -229,13 +268,30 @@ class Bench {
     dword_stands_ = read_stands_ = false;
     phase_dwords_.clear();
     commit_.reset();
-    ready_.clear();
-    offered_.reset();
+    for (int kind : {kSend, kReceive}) {
+      ready_[kind].clear();
+      offers_[kind].reset();
+      offer_fired_[kind] = false;
+    }
+    take_stands_ = false;
+    take_kind_ = kSend;
     cur_ = Current{};
+    wait_.reset();
+    head_turn_ = false;
     link_.reset();
+    release_.reset();
     bad_due_ = false;
+    for (auto& c : chunks_) c = Chunk{};
     transmit_.clear();
-    cpl_.reset();
+    tx_cpl_ = false;
+    job_ = Job{};
+    rx_hold_ = false;
+    seen_.reset();
+    watched_.reset();
+    search_start_ = 0;
+    searching_ = false;
+    last_source_ = 2;
+    refused_.reset();
     write_.reset();
     read_open_ = false;
     att_open_ = false;
@@ -267,40 +323,45 @@ class Bench {
     progress_ = unit::clocks();
   }
 
-  // A fresh region with fresh slots, and a connected VI.
+  // Fresh regions with fresh slots, and a connected VI.
   void Rebuild(int vi, int slots) {
     Vi& v = vis_[vi];
-    Region r;
-    do {
-      r.handle = rng_.Bits(32);
-    } while (r.handle == 0 || by_handle_.count(r.handle));
-    r.va = rng_.Next() & ~static_cast<uint64_t>(kPage - 1) & 0x00ffffffffffffffull;
-    r.tag = rng_.Bits(16);
-    r.valid = true;
-    const int per_page = kPage / kBytes;
-    for (int i = 0; i < (slots + per_page - 1) / per_page; i++) r.pages.push_back(memory_->Allocate());
-    by_handle_[r.handle] = static_cast<int>(regions_.size());
-    v.region = static_cast<int>(regions_.size());
-    v.slots.assign(slots, Slot{});
-    v.free.clear();
-    // Slots of small queues lie anywhere in the region, the last before the page's end among them.
-    const int room = static_cast<int>(r.pages.size()) * per_page;
-    std::vector<int> place(room);
-    for (int i = 0; i < room; i++) place[i] = room - 1 - i;
-    for (int i = room - 1; i > 1; i--) std::swap(place[i], place[rng_.Range(1, i)]);
-    for (int i = 0; i < slots; i++) {
-      v.slots[i].va = r.va + static_cast<uint64_t>(place[i]) * kBytes;
-      v.free.push_back(i);
+    const uint16_t tag = rng_.Bits(16);
+    for (Queue& q : v.queues) {
+      Region r;
+      do {
+        r.handle = rng_.Bits(32);
+      } while (r.handle == 0 || by_handle_.count(r.handle));
+      r.va = rng_.Next() & ~static_cast<uint64_t>(kPage - 1) & 0x00ffffffffffffffull;
+      r.tag = tag;
+      r.valid = true;
+      const int per_page = kPage / kBytes;
+      for (int i = 0; i < (slots + per_page - 1) / per_page; i++) r.pages.push_back(memory_->Allocate());
+      by_handle_[r.handle] = static_cast<int>(regions_.size());
+      q.region = static_cast<int>(regions_.size());
+      q.slots.assign(slots, Slot{});
+      q.free.clear();
+      // Slots of small queues lie anywhere in the region, the last before the page's end among them.
+      const int room = static_cast<int>(r.pages.size()) * per_page;
+      std::vector<int> place(room);
+      for (int i = 0; i < room; i++) place[i] = room - 1 - i;
+      for (int i = room - 1; i > 1; i--) std::swap(place[i], place[rng_.Range(1, i)]);
+      for (int i = 0; i < slots; i++) {
+        q.slots[i].va = r.va + static_cast<uint64_t>(place[i]) * kBytes;
+        q.free.push_back(i);
+      }
+      regions_.push_back(r);
+      q.finished.clear();
+      q.taken.clear();
+      q.follow = true;
+      q.tail = -1;
+      q.post = Post{};
+      q.outstanding = 0;
+      q.drain_first = false;
     }
-    regions_.push_back(r);
-    v.finished.clear();
-    v.tail = -1;
-    v.post = Post{};
-    v.outstanding = 0;
     v.paused = false;
-    v.drain_first = false;
-    v.context = {hvia::kViStateConnected | (rng_.Bits(13) << 3) | static_cast<uint32_t>(r.tag) << 16,
-                 rng_.Bits(32), rng_.Bits(32), rng_.Bits(32)};
+    v.context = {hvia::kViStateConnected | (rng_.Bits(13) << 3) | static_cast<uint32_t>(tag) << 16, rng_.Bits(32),
+                 rng_.Bits(32), rng_.Bits(32)};
   }
 
   void Clock() {
@@ -312,7 +373,9 @@ class Bench {
       Judge();
     } else {
       CHECK(!dut_.commit_valid_o && !dut_.take_valid_o && !dut_.link_valid_o && !dut_.att_req_valid_o &&
-                !dut_.rd_req_valid_o && !dut_.desc_valid_o && !dut_.wr_req_valid_o && !dut_.wvalid_o,
+                !dut_.rd_req_valid_o && !dut_.desc_valid_o && !dut_.wr_req_valid_o && !dut_.wvalid_o &&
+                !dut_.release_valid_o && !dut_.flushed_valid_o && !dut_.wr_valid_o && !dut_.rs_valid_o &&
+                !dut_.rxc_done_o && !dut_.txc_done_o,
             "a block offers something while in reset");
     }
     const uint8_t asked = dut_.rd_vi_o;
@@ -326,43 +389,90 @@ class Bench {
   std::string Describe() {
     std::string s;
     for (int vi : used_) {
-      if (!vis_[vi].queue.empty()) s += " VI " + std::to_string(vi) + " holds " + std::to_string(vis_[vi].queue.size());
+      for (int kind : {kSend, kReceive}) {
+        const Queue& q = vis_[vi].queues[kind];
+        if (!q.queue.empty()) {
+          s += " VI " + std::to_string(vi) + " " + kQueueNames[kind] + " holds " + std::to_string(q.queue.size());
+        }
+      }
+      if (vis_[vi].place.valid) s += " VI " + std::to_string(vi) + " is in the store";
     }
-    s += " offered " + std::to_string(offered_.has_value()) + " fetch phase " +
-         std::to_string(static_cast<int>(cur_.phase)) + " link " + std::to_string(link_.has_value()) + " transmit " +
-         std::to_string(transmit_.size()) + " write " + std::to_string(write_.has_value()) + " manager " +
+    s += " offered " + std::to_string(offers_[0].has_value()) + std::to_string(offers_[1].has_value()) +
+         " fetch phase " + std::to_string(static_cast<int>(cur_.phase)) + " waits " +
+         std::to_string(wait_.has_value()) + " link " + std::to_string(link_.has_value()) + " release " +
+         std::to_string(release_.has_value()) + " transmit " + std::to_string(transmit_.size()) + " job " +
+         std::to_string(job_.step) + " write " + std::to_string(write_.has_value()) + " manager " +
          std::to_string(manager_.step) + " bursts " + std::to_string(bursts_.size());
     return s;
   }
 
-  bool Outstanding() const {
+  // Work that goes on by itself; what waits in a receive queue for a message does not.
+  bool Moving() const {
     for (int vi : used_) {
-      const Vi& v = vis_[vi];
-      if (!v.queue.empty() || v.post.active) return true;
+      for (const Queue& q : vis_[vi].queues) {
+        if (q.post.active) return true;
+      }
+      if (!vis_[vi].queues[kSend].queue.empty()) return true;
+      if (!vis_[vi].queues[kReceive].queue.empty() && !vis_[vi].held) return true;
     }
-    return offered_ || cur_.phase != Phase::kNone || link_ || !transmit_.empty() || cpl_ || write_ ||
-           !bursts_.empty() || commit_ || manager_.step != 0;
+    for (const Chunk& c : chunks_) {
+      if (c.want || c.open) return true;
+    }
+    return offers_[0] || offers_[1] || cur_.phase != Phase::kNone || wait_ || link_ || release_ || !transmit_.empty() ||
+           job_.step != kRxNone || write_ || refused_ || !bursts_.empty() || commit_ ||
+           (manager_.step != 0 && manager_.step != kRebuild);
   }
 
-  // Posts no more, lets everything come to rest, and holds the end against the rules.
+  bool Outstanding() const {
+    for (int vi : used_) {
+      if (!vis_[vi].queues[kReceive].queue.empty() || vis_[vi].place.valid || vis_[vi].held) return true;
+    }
+    return Moving() || manager_.step != 0;
+  }
+
+  void ExpectQuiet(const char* when) {
+    frozen_ = true;
+    for (int i = 0; i < 8; i++) Clock();
+    for (int i = 0; i < 20; i++) {
+      progress_ = unit::clocks();
+      Clock();
+      CHECK(dut_.quiet_o == 0x1f, "%s and quiet is %x", when, dut_.quiet_o);
+    }
+    frozen_ = false;
+  }
+
+  // Posts no more, lets everything come to rest, first with receive descriptors that wait for
+  // messages, and holds the end against the rules.
   void Finish() {
     held_ = true;
-    Knobs slow = knobs_;
-    for (unsigned* p : {&knobs_.commit_gate, &knobs_.take_gate, &knobs_.link_gate, &knobs_.att_ready,
-                        &knobs_.read_ready, &knobs_.read_beat, &knobs_.desc_ready, &knobs_.cpl_rate,
-                        &knobs_.write_ready, &knobs_.write_beat, &knobs_.host_rate, &knobs_.dword_rate}) {
+    rx_hold_ = true;
+    const Knobs slow = knobs_;
+    for (unsigned* p : {&knobs_.commit_gate, &knobs_.take_gate, &knobs_.link_gate, &knobs_.release_gate,
+                        &knobs_.flushed_gate, &knobs_.att_ready, &knobs_.read_ready, &knobs_.read_beat,
+                        &knobs_.desc_ready, &knobs_.cpl_rate, &knobs_.rx_rate, &knobs_.write_ready, &knobs_.write_beat,
+                        &knobs_.host_rate, &knobs_.dword_rate}) {
       *p = std::max(*p, 8u);
     }
     knobs_.hostile = knobs_.manager = knobs_.context_flip = 0;
-    while (Outstanding()) Clock();
-    for (int i = 0; i < 8; i++) Clock();
-    for (int i = 0; i < 20; i++) {
-      Clock();
-      CHECK(dut_.quiet_o == 0xf, "nothing is left to do and quiet is %x", dut_.quiet_o);
-    }
+    while (Moving()) Clock();
+    size_t waiting = 0, behind = 0;
     for (int vi : used_) {
-      CHECK(vis_[vi].outstanding == static_cast<int>(vis_[vi].finished.size()),
-            "VI %d: %d descriptors posted, %zu finished", vi, vis_[vi].outstanding, vis_[vi].finished.size());
+      waiting += vis_[vi].place.valid;
+      behind += vis_[vi].queues[kReceive].queue.size();
+    }
+    if (waiting) Figure("cover_quiet_with_receives");
+    if (behind) Figure("cover_quiet_with_receives_behind");
+    // A drain that was not over ends with them; then there is something left to do.
+    if (manager_.step == 0) ExpectQuiet("receive descriptors wait for messages");
+    rx_hold_ = false;
+    while (Outstanding()) Clock();
+    ExpectQuiet("nothing is left to do");
+    for (int vi : used_) {
+      for (int kind : {kSend, kReceive}) {
+        const Queue& q = vis_[vi].queues[kind];
+        CHECK(q.outstanding == static_cast<int>(q.finished.size()), "VI %d: %d descriptors posted to the %s queue, %zu finished",
+              vi, q.outstanding, kQueueNames[kind], q.finished.size());
+      }
     }
     Figure("idle_ends");
     knobs_ = slow;
@@ -371,35 +481,47 @@ class Bench {
 
   // --- Special epochs ----------------------------------------------------------------------------
 
-  void Overrun() {
+  // Fills one queue to the brim. Its first descriptor cannot leave: the fetch takes nothing, or, of a
+  // receive queue, it waits on the chip for a message.
+  void Overrun(int kind) {
     const int vi = used_[0];
     knobs_.host_rate = knobs_.dword_rate = 16;
     knobs_.commit_gate = 16;
     knobs_.max_posted = depth_ + 60;
     knobs_.manager = knobs_.context_flip = knobs_.att_error = knobs_.read_error = knobs_.evil_link = 0;
     hot_ = vi;
+    hot_kind_ = kind;
     const unsigned gate = knobs_.take_gate;
+    const bool on_chip = kind == kReceive && rng_.Chance(1, 2);
     const uint64_t before = figures["overruns"];
     const uint64_t want = before + rng_.Range(1, 20);
-    knobs_.take_gate = 0;
+    if (on_chip) {
+      rx_hold_ = true;
+      knobs_.take_gate = std::max(gate, 8u);
+    } else {
+      knobs_.take_gate = 0;
+    }
     stopped_ = true;
+    const Queue& q = vis_[vi].queues[kind];
     for (uint64_t n = 0; figures["overruns"] < want; n++) {
-      CHECK(n < 100000, "no overrun of VI %d after %" PRIu64 " clocks, %zu queued", vi, n, vis_[vi].queue.size());
+      CHECK(n < 200000, "no overrun of VI %d after %" PRIu64 " clocks, %zu queued", vi, n, q.queue.size());
       progress_ = unit::clocks();
       Clock();
     }
-    Figure("cover_overrun", figures["overruns"] - before);
+    Figure(std::string("cover_overrun_") + kQueueNames[kind], figures["overruns"] - before);
+    if (on_chip) Figure("cover_overrun_on_chip");
     // The thread stops before the queue moves again: what it linked behind a dropped descriptor
     // has no meaning.
     stopped_ = false;
     auto rings = [&] {
-      bool any = vis_[vi].post.active || (commit_ && commit_->vi == vi);
-      for (const auto& b : bursts_) any |= b.vi == vi;
+      bool any = q.post.active || (commit_ && commit_->vi == vi && commit_->kind == kind);
+      for (const auto& b : bursts_) any |= b.vi == vi && b.kind == kind;
       return any;
     };
     while (rings()) Clock();
+    rx_hold_ = false;
+    for (unsigned* p : {&knobs_.desc_ready, &knobs_.rx_rate, &knobs_.cpl_rate}) *p = std::max(*p, 8u);
     knobs_.take_gate = std::max(gate, 8u);
-    knobs_.desc_ready = std::max(knobs_.desc_ready, 8u);
     knobs_.max_posted = 3;
     hot_ = -1;
   }
@@ -410,51 +532,58 @@ class Bench {
     knobs_.host_rate = knobs_.dword_rate = 16;
     knobs_.max_posted = 2;
     knobs_.manager = knobs_.context_flip = 0;
-    for (int n = 0; n < 40000 && ready_.size() < kVis - 1; n++) {
+    const size_t full = kVis - 1;
+    for (int n = 0; n < 80000 && (ready_[0].size() < full || ready_[1].size() < full); n++) {
       progress_ = unit::clocks();
       Clock();
     }
-    CHECK(ready_.size() == kVis - 1, "%zu of %d VIs became ready", ready_.size(), kVis - 1);
+    // A VI whose send descriptor is offered may stand in the list with the next one.
+    CHECK(ready_[0].size() >= full && ready_[1].size() >= full, "%zu and %zu of %zu VIs became ready", ready_[0].size(),
+          ready_[1].size(), full);
     Figure("cover_full_ready_list");
     knobs_.take_gate = std::max(gate, 8u);
   }
 
   // --- Host threads ------------------------------------------------------------------------------
 
-  uint8_t* Descriptor(const Vi& v, int slot, uint32_t offset, uint32_t len) {
-    const Region& r = regions_[v.region];
-    return memory_->At(r.Physical(v.slots[slot].va) + offset, len, "the host");
+  uint8_t* Descriptor(const Queue& q, int slot, uint32_t offset, uint32_t len) {
+    const Region& r = regions_[q.region];
+    return memory_->At(r.Physical(q.slots[slot].va) + offset, len, "the host");
   }
 
   void HostStep() {
-    const int vi = hot_ >= 0 && rng_.Chance(15, 16) ? hot_ : used_[rng_.Below(used_.size())];
+    const bool hot = hot_ >= 0 && rng_.Chance(15, 16);
+    const int vi = hot ? hot_ : used_[rng_.Below(used_.size())];
+    const int kind = hot ? hot_kind_ : static_cast<int>(rng_.Below(2));
     Vi& v = vis_[vi];
-    if (!v.post.active) {
-      Reap(&v);
-      if (v.drain_first && v.queue.empty() && v.outstanding == 0) v.drain_first = false;
-      const bool limited = v.outstanding >= static_cast<int>(hot_ >= 0 && vi != hot_ ? 3 : knobs_.max_posted);
-      if (held_ || v.paused || (v.drain_first && !stopped_) || v.State() == hvia::kViStateFree || v.free.empty() || limited) return;
+    Queue& q = v.queues[kind];
+    if (!q.post.active) {
+      Reap(&q);
+      if (q.drain_first && q.queue.empty() && q.outstanding == 0) q.drain_first = false;
+      const bool limited =
+          q.outstanding >= static_cast<int>(hot_ >= 0 && (vi != hot_ || kind != hot_kind_) ? 3 : knobs_.max_posted);
+      if (held_ || v.paused || (q.drain_first && !stopped_) || v.State() == hvia::kViStateFree || q.free.empty() || limited) return;
       if (bursts_.size() > 3) return;
-      v.post.active = true;
-      const size_t pick = rng_.Below(v.free.size());
-      v.post.slot = v.free[pick];
-      v.free[pick] = v.free.back();
-      v.free.pop_back();
-      v.post.predecessor = v.tail;
-      v.post.step = 0;
-      for (int i = 2; i > 0; i--) std::swap(v.post.order[i], v.post.order[rng_.Below(i + 1)]);
-      v.outstanding++;
-      Slot& s = v.slots[v.post.slot];
+      q.post.active = true;
+      const size_t pick = rng_.Below(q.free.size());
+      q.post.slot = q.free[pick];
+      q.free[pick] = q.free.back();
+      q.free.pop_back();
+      q.post.predecessor = q.tail;
+      q.post.step = 0;
+      for (int i = 2; i > 0; i--) std::swap(q.post.order[i], q.post.order[rng_.Below(i + 1)]);
+      q.outstanding++;
+      Slot& s = q.slots[q.post.slot];
       s.in_use = true;
-      s.kind = rng_.Chance(3, 5) ? rng_.Below(kFence + 1) : rng_.Below(kKinds);
-      s.image = MakeDescriptor(&rng_, s.kind);
+      s.kind = rng_.Chance(3, 5) ? rng_.Below(kGoodKinds) : rng_.Below(kKinds);
+      s.image = MakeDescriptor(&rng_, s.kind, kind == kReceive);
       // Every byte of a link that was not written yet is a trap.
-      std::memcpy(Descriptor(v, v.post.slot, 0, kBytes), s.image.data(), kBytes);
+      std::memcpy(Descriptor(q, q.post.slot, 0, kBytes), s.image.data(), kBytes);
       s.evil = Rare(knobs_.evil_link);
       s.link_va = s.va;
-      s.link_handle = regions_[v.region].handle;
+      s.link_handle = regions_[q.region].handle;
       if (s.evil) {
-        const Region& r = regions_[v.region];
+        const Region& r = regions_[q.region];
         switch (rng_.Below(4)) {
           case 0: s.link_va = s.va + rng_.Range(1, 63); break;
           case 1: s.link_va = r.va + r.pages.size() * kPage - rng_.Range(1, 63); break;
@@ -464,54 +593,57 @@ class Bench {
       }
       return;
     }
-    if (v.post.step < 3) {
-      if (v.post.predecessor >= 0) {
-        const Slot& s = v.slots[v.post.slot];
-        const int part = v.post.order[v.post.step];
+    if (q.post.step < 3) {
+      if (q.post.predecessor >= 0) {
+        const Slot& s = q.slots[q.post.slot];
+        const int part = q.post.order[q.post.step];
         const uint64_t words[3] = {s.link_va & 0xffffffffu, s.link_va >> 32, s.link_handle};
         static const uint32_t offsets[3] = {hvia::kDescriptorNextOffset, hvia::kDescriptorNextOffset + 4,
                                             hvia::kDescriptorNextHandleOffset};
-        Store(Descriptor(v, v.post.predecessor, offsets[part], 4), words[part], 4);
-        if (cur_.vi == vi && cur_.entry.slot == v.post.predecessor && cur_.phase == Phase::kRead) {
+        Store(Descriptor(q, q.post.predecessor, offsets[part], 4), words[part], 4);
+        if (cur_.Head() && cur_.work == kind && cur_.vi == vi && cur_.entry.slot == q.post.predecessor &&
+            cur_.phase == Phase::kRead) {
           Figure("cover_link_written_during_read");
         }
-        v.post.step++;
+        q.post.step++;
         return;
       }
-      v.post.step = 3;
+      q.post.step = 3;
     }
-    const Slot& s = v.slots[v.post.slot];
+    const Slot& s = q.slots[q.post.slot];
     Burst b;
     b.vi = vi;
-    b.dwords = Doorbell(vi, s.va, regions_[v.region].handle);
+    b.kind = kind;
+    b.dwords = Doorbell(vi, kind, s.va, regions_[q.region].handle);
     if (Rare(knobs_.hostile)) {  // a burst that goes on behind the doorbell
       for (uint64_t n = rng_.Range(1, 3); n > 0; n--) {
         b.dwords.push_back({b.dwords.back().addr + 4, rng_.Bits(32), 15});
       }
     }
     bursts_.push_back(b);
-    v.tail = v.post.slot;
-    v.post.active = false;
+    q.tail = q.post.slot;
+    q.post.active = false;
   }
 
-  void Reap(Vi* v) {
-    while (!v->finished.empty() && Gate(knobs_.reap_rate)) {
-      const int slot = v->finished.front();
-      v->finished.pop_front();
-      v->slots[slot].in_use = false;
+  void Reap(Queue* q) {
+    while (!q->finished.empty() && Gate(knobs_.reap_rate)) {
+      const int slot = q->finished.front();
+      q->finished.pop_front();
+      q->slots[slot].in_use = false;
       // The memory is the program's again at once: what the card still does with it must not matter.
-      if (regions_[v->region].valid) {
-        uint8_t* p = Descriptor(*v, slot, 0, kBytes);
+      if (regions_[q->region].valid) {
+        uint8_t* p = Descriptor(*q, slot, 0, kBytes);
         for (uint32_t i = 0; i < kBytes; i++) p[i] = rng_.Bits(8);
       }
-      if (v->tail == slot) v->tail = -1;
-      v->free.push_back(slot);
-      v->outstanding--;
+      if (q->tail == slot) q->tail = -1;
+      q->free.push_back(slot);
+      q->outstanding--;
     }
   }
 
-  static std::vector<Dword> Doorbell(int vi, uint64_t va, uint32_t handle) {
-    const uint32_t at = vi * hvia::kDoorbellPageBytes + hvia::kDoorbellSend;
+  static std::vector<Dword> Doorbell(int vi, int kind, uint64_t va, uint32_t handle) {
+    const uint32_t at =
+        vi * hvia::kDoorbellPageBytes + (kind == kReceive ? hvia::kDoorbellReceive : hvia::kDoorbellSend);
     return {{at, static_cast<uint32_t>(va), 15},
             {at + 4, static_cast<uint32_t>(va >> 32), 15},
             {at + 8, handle, 15}};
@@ -531,8 +663,9 @@ class Bench {
     Burst b;
     int vi = AnyVi(true);
     const uint64_t va = rng_.Next() & ~63ull;
-    b.dwords = Doorbell(vi, va, rng_.Bits(32));
-    const int kind = rng_.Below(11);
+    const int queue = rng_.Below(2);
+    b.dwords = Doorbell(vi, queue, va, rng_.Bits(32));
+    const int kind = rng_.Below(12);
     switch (kind) {
       case 0: b.dwords.resize(1); break;
       case 1: b.dwords.resize(2); break;
@@ -545,31 +678,44 @@ class Bench {
       case 8:  // a VI that is not in use
         vi = AnyVi(false);
         if (vi < 0) return;
-        b.dwords = Doorbell(vi, va, rng_.Bits(32));
+        b.dwords = Doorbell(vi, queue, va, rng_.Bits(32));
         break;
-      case 9:  // the receive doorbell, or anywhere else in the page
-        for (auto& d : b.dwords) d.addr += rng_.Chance(1, 2) ? hvia::kDoorbellReceive : 4u << rng_.Below(9);
+      case 9: {  // elsewhere in the page; from one doorbell to the other would be right again
+        uint32_t by = 4u << rng_.Below(9);
+        if (by == hvia::kDoorbellReceive - hvia::kDoorbellSend) by = 4;
+        for (auto& d : b.dwords) d.addr += by;
         break;
+      }
       case 10:  // the page of another VI in the middle
         b.dwords[rng_.Range(1, 2)].addr ^= hvia::kDoorbellPageBytes << rng_.Below(8);
         break;
+      case 11:  // begun for one queue and ended for the other
+        for (size_t i = rng_.Range(1, 2); i < b.dwords.size(); i++) {
+          b.dwords[i].addr ^= hvia::kDoorbellReceive ^ hvia::kDoorbellSend;
+        }
+        break;
     }
     static const char* const names[] = {"one_dword", "two_dwords", "from_second", "from_third", "swapped", "enables",
-                                        "misaligned", "disabled", "free_vi", "offset", "foreign_page"};
+                                        "misaligned", "disabled", "free_vi", "offset", "foreign_page", "mixed"};
     Figure(std::string("cover_hostile_") + names[kind]);
     bursts_.push_back(b);
   }
 
-  // --- Manager: reset of a VI, loss of a region ----------------------------------------------------
+  // --- Manager: reset and disconnection of a VI, loss of a region ----------------------------------
 
   // The furthest that a VI's work has come in the card.
-  enum Held { kIdle, kListed, kOffered, kTranslate, kRead, kParsed, kLinkOwed, kHelds };
+  enum Held { kIdle, kListed, kOffered, kTranslate, kRead, kWaits, kLinkOwed, kStored, kInJob, kHelds };
+
+  enum What { kReset, kHandle, kDisconnect };
+  enum Step { kNothing, kBegin, kBeforeClear, kClear, kDrain, kSearch, kSearching, kRebuild };
 
   struct Manager {
-    int step = 0;
-    bool reset = false;
+    int step = kNothing;
+    What what = kReset;
     int vi = 0;
+    int kind = 0;  // of the queue whose memory goes
     uint32_t handle = 0;
+    bool searched = false;
     Held target = kIdle;
     int wait = 0;
     int silent = 0;
@@ -578,22 +724,35 @@ class Bench {
 
   Held WhatHolds(int vi) const {
     if (link_ && link_->vi == vi) return kLinkOwed;
-    if (cur_.vi == vi && cur_.phase == Phase::kParsed) return kParsed;
+    if (job_.step != kRxNone && job_.vi == vi) return kInJob;
+    if (wait_ && wait_->vi == vi) return kWaits;
     if (cur_.vi == vi && cur_.phase >= Phase::kRequest) return kRead;
     if (cur_.vi == vi && cur_.phase != Phase::kNone) return kTranslate;
-    if (offered_ && offered_->vi == vi) return kOffered;
-    return vis_[vi].queue.empty() ? kIdle : kListed;
+    for (const auto& o : offers_) {
+      if (o && o->vi == vi) return kOffered;
+    }
+    if (vis_[vi].place.valid) return kStored;
+    return vis_[vi].queues[kSend].queue.empty() && vis_[vi].queues[kReceive].queue.empty() ? kIdle : kListed;
+  }
+
+  // Nothing of the VI is in the card.
+  bool Empty(int vi) const {
+    const Vi& v = vis_[vi];
+    for (int kind : {kSend, kReceive}) {
+      if (!v.queues[kind].queue.empty() || (offers_[kind] && offers_[kind]->vi == vi)) return false;
+    }
+    return !v.place.valid && !(cur_.phase != Phase::kNone && cur_.vi == vi) && !(link_ && link_->vi == vi) &&
+           !(release_ && *release_ == vi) && !(wait_ && wait_->vi == vi) && !(write_ && write_->job.vi == vi) &&
+           !(job_.step != kRxNone && job_.vi == vi);
   }
 
   bool Quiescent(int vi) const {
-    const Vi& v = vis_[vi];
-    if (!v.queue.empty() || v.post.active || (offered_ && offered_->vi == vi) ||
-        (cur_.phase != Phase::kNone && cur_.vi == vi) || (link_ && link_->vi == vi) || (commit_ && commit_->vi == vi) ||
-        (write_ && write_->job.vi == vi)) {
-      return false;
+    if (!Empty(vi) || (commit_ && commit_->vi == vi) || vis_[vi].held) return false;
+    for (const Queue& q : vis_[vi].queues) {
+      if (q.post.active) return false;
     }
     for (const auto& t : transmit_) {
-      if (t.vi == vi) return false;
+      if (t.cpl.vi == vi) return false;
     }
     for (const auto& b : bursts_) {
       if (b.vi == vi) return false;
@@ -602,78 +761,211 @@ class Bench {
   }
 
   void GiveBack(int region) {
-    for (uint32_t pa : regions_[region].pages) memory_->GiveBack(pa);
+    if (!regions_[region].given_back) {
+      for (uint32_t pa : regions_[region].pages) memory_->GiveBack(pa);
+    }
+    regions_[region].given_back = true;
+    regions_[region].valid = false;
   }
+
+  bool Flushing() const { return manager_.step == kDrain && manager_.what == kDisconnect; }
 
   // Runs before the clock; the busy outputs it looks at are those of the clock before, in which the
   // drained number stood at the inputs already.
   void ManagerStep() {
     Manager& m = manager_;
     switch (m.step) {
-      case 0:
+      case kNothing:
         if (held_ || !Rare(knobs_.manager)) return;
         m = Manager{};
         m.vi = used_[rng_.Below(used_.size())];
         if (vis_[m.vi].paused) return;
-        m.reset = rng_.Chance(1, 2);
-        m.step = 1;
+        m.what = static_cast<What>(rng_.Below(3));
+        m.kind = rng_.Below(2);
+        m.step = kBegin;
         m.since = unit::clocks();
         m.wait = rng_.Below(1500);
         m.target = static_cast<Held>(rng_.Below(kHelds));
-        if (!m.reset) vis_[m.vi].paused = true;
+        if (m.what != kReset) vis_[m.vi].paused = true;
         return;
-      case 1: {
+      case kBegin: {
         Vi& v = vis_[m.vi];
-        if (m.reset) {
-          // Aim at one phase of the VI's work, or take what comes.
-          if (m.wait-- > 0 && WhatHolds(m.vi) != m.target) return;
+        if (m.what == kHandle) {
+          if (v.queues[m.kind].post.active) return;
+          m.handle = regions_[v.queues[m.kind].region].handle;
+          regions_[v.queues[m.kind].region].valid = false;
+          m.silent = -1;
+          m.step = kDrain;
+          return;
+        }
+        // Aim at one phase of the VI's work, or take what comes.
+        if (m.wait-- > 0 && WhatHolds(m.vi) != m.target) return;
+        static const char* const names[] = {"idle", "listed", "offered", "translate", "read", "waits", "link_owed",
+                                            "stored", "in_job"};
+        if (m.what == kReset) {
           v.context[0] |= hvia::kViStateFree;
           v.paused = true;
-          v.post.active = false;
+          for (Queue& q : v.queues) q.post.active = false;
           m.wait = rng_.Chance(1, 2) ? 0 : rng_.Below(6);
-          m.step = 2;
+          m.step = kBeforeClear;
         } else {
-          if (v.post.active) return;
-          m.handle = regions_[v.region].handle;
-          regions_[v.region].valid = false;
+          v.context[0] = (v.context[0] & ~hvia::kViContextAttributesStateMask) | hvia::kViStateError;
+          Figure(std::string("cover_disconnect_") + names[WhatHolds(m.vi)]);
           m.silent = -1;
-          m.step = 4;
+          m.step = kDrain;
         }
         return;
       }
-      case 2:
+      case kBeforeClear:
         if (m.wait-- > 0) return;
-        m.step = 3;  // Drive offers the clear, Judge moves on
+        m.step = kClear;  // Drive offers the clear, Judge moves on
         return;
-      case 4: {
-        // The first clock in step 4 only brings the number to the inputs.
-        const bool busy = m.reset ? vi_busy_ : handle_busy_;
+      case kDrain: {
+        // The first clock of the drain only brings the number to the inputs.
+        const bool busy = m.what == kHandle ? handle_busy_ : vi_busy_;
         m.silent = m.silent < 0 ? 0 : busy ? 0 : m.silent + 1;
-        CHECK(unit::clocks() - m.since < kPatience, "draining %s of VI %d does not end", m.reset ? "all" : "a handle",
-              m.vi);
+        CHECK(unit::clocks() - m.since < kPatience, "draining %s of VI %d does not end: %s",
+              m.what == kHandle ? "a handle" : "all", m.vi, Describe().c_str());
         if (m.silent < 2) return;
         Vi& v = vis_[m.vi];
-        if (m.reset) {
-          CHECK(v.queue.empty() && !(offered_ && offered_->vi == m.vi) &&
-                    !(cur_.phase != Phase::kNone && cur_.vi == m.vi) && !(link_ && link_->vi == m.vi) &&
-                    !(write_ && write_->job.vi == m.vi),
-                "VI %d counts as drained with work in the card", m.vi);
-          Figure("cover_vi_reset");
-        } else {
-          CHECK(!(cur_.phase > Phase::kWalk && cur_.handle == m.handle) && !(write_ && write_->job.handle == m.handle),
-                "handle %08x counts as drained with an access in the card", m.handle);
-          Figure("cover_handle_drained");
+        switch (m.what) {
+          case kReset:
+            CHECK(Empty(m.vi), "VI %d counts as drained with work in the card", m.vi);
+            Figure("cover_vi_reset");
+            // From here on Memory stops whoever touches it.
+            for (Queue& q : v.queues) GiveBack(q.region);
+            m.step = kRebuild;
+            break;
+          case kDisconnect:
+            CHECK(Empty(m.vi), "VI %d counts as flushed with work in the card", m.vi);
+            Figure("cover_disconnected");
+            v.context[0] = (v.context[0] & ~hvia::kViContextAttributesStateMask) |
+                           (rng_.Chance(1, 4) ? hvia::kViStateIdle : hvia::kViStateConnected);
+            v.paused = false;
+            m.step = kNothing;
+            break;
+          case kHandle:
+            CHECK(!(cur_.phase > Phase::kWalk && cur_.handle == m.handle) &&
+                      !(write_ && write_->job.handle == m.handle) && !(wait_ && wait_->handle == m.handle),
+                  "handle %08x counts as drained with an access in the card", m.handle);
+            if (!m.searched) {
+              m.searched = true;
+              m.step = kSearch;
+              break;
+            }
+            for (int vi : used_) {
+              const Place& p = vis_[vi].place;
+              CHECK(!p.valid || p.handle != m.handle || p.stale, "VI %d waits with the dead handle %08x", vi, m.handle);
+            }
+            Figure("cover_handle_drained");
+            GiveBack(v.queues[m.kind].region);
+            m.step = kRebuild;
+            break;
         }
-        GiveBack(v.region);  // from here on Memory stops whoever touches it
-        regions_[v.region].valid = false;
-        m.step = 5;
         return;
       }
-      case 5:
-        if (!Quiescent(m.vi)) return;
-        Rebuild(m.vi, 48);
-        m.step = 0;
+      case kSearch:
+        m.step = kSearching;  // the pulse was in the clock before
         return;
+      case kSearching:
+        if (dut_.stale_busy_o) return;
+        m.silent = -1;
+        m.step = kDrain;
+        return;
+      case kRebuild:
+        if (!Quiescent(m.vi)) return;
+        for (Queue& q : vis_[m.vi].queues) GiveBack(q.region);
+        Rebuild(m.vi, 48);
+        m.step = kNothing;
+        return;
+    }
+  }
+
+  // --- Engines -----------------------------------------------------------------------------------
+
+  // A request for 64 bytes of a descriptor: of receive or transmit engine.
+  struct Chunk {
+    bool want = false, open = false;
+    int vi = 0;
+    uint64_t va = 0;
+    uint32_t handle = 0;
+  };
+
+  Chunk MakeChunk(int vi, uint64_t va, uint32_t handle) {
+    Chunk c;
+    c.want = true;
+    c.vi = vi;
+    c.va = va + rng_.Range(1, 3) * kBytes;
+    c.handle = handle;
+    if (rng_.Chance(1, 16)) c.handle ^= 1u << rng_.Below(32);
+    return c;
+  }
+
+  // The receive engine works on one stored descriptor at a time: further chunks, completion, drop,
+  // release.
+  enum RxStep { kRxNone, kRxBegin, kRxChunk, kRxComplete, kRxDrop, kRxRelease };
+  struct Job {
+    RxStep step = kRxNone;
+    int vi = 0;
+    int chunks = 0;
+    bool flush = false;
+    bool forget = false;  // its VI was reset: nothing is written
+    Completion cpl{};
+  };
+
+  void RxStepDrive() {
+    Job& j = job_;
+    if (j.step == kRxNone) {
+      const bool flush = Flushing() && vis_[manager_.vi].place.valid;
+      if (!flush && (rx_hold_ || !Gate(knobs_.rx_rate))) return;
+      const int vi = flush ? manager_.vi : used_[rng_.Below(used_.size())];
+      const Place& p = vis_[vi].place;
+      if (!p.valid) return;
+      j = Job{};
+      j.step = kRxBegin;
+      j.vi = vi;
+      j.flush = flush;
+      j.chunks = !flush && Rare(knobs_.chunk) ? rng_.Range(1, 3) : 0;
+      Completion& c = j.cpl;
+      c.vi = vi;
+      c.kind = kReceive;
+      c.slot = p.slot;
+      c.seq = p.seq;
+      c.pa = p.pa;
+      c.handle = p.handle;
+      c.length = rng_.Bits(32);
+      c.status = hvia::kDescriptorStatusDoneMask | p.status |
+                 hvia::kStatusOperationReceive << hvia::kDescriptorStatusOperationLsb;
+      if (flush) c.status |= hvia::kDescriptorStatusFlushedMask;
+      else if (rng_.Chance(1, 8)) c.status |= 1u << rng_.Range(1, 8);
+      c.immediate = rng_.Bits(32);
+      c.has_immediate = rng_.Chance(1, 2);
+      c.write = !p.stale;
+      if (p.stale) Figure("cover_stale_completion");
+      return;
+    }
+    if (j.step == kRxBegin) {
+      if (j.forget) {
+        j.step = rng_.Chance(1, 2) ? kRxDrop : kRxRelease;
+      } else if (j.chunks > 0) {
+        if (!Gate(knobs_.rx_rate)) return;
+        chunks_[0] = MakeChunk(j.vi, vis_[j.vi].place.va, j.cpl.handle);
+        j.chunks--;
+        j.step = kRxChunk;
+      } else if (Gate(knobs_.cpl_rate)) {
+        j.step = kRxComplete;
+      }
+    }
+  }
+
+  void TxStepDrive() {
+    if (transmit_.empty() || tx_cpl_ || chunks_[1].want || chunks_[1].open || !Gate(knobs_.cpl_rate)) return;
+    Transmit& t = transmit_.front();
+    if (t.chunks > 0) {
+      t.chunks--;
+      chunks_[1] = MakeChunk(t.cpl.vi, t.va, t.cpl.handle);
+    } else {
+      tx_cpl_ = true;
     }
   }
 
@@ -684,13 +976,16 @@ class Bench {
       if (Gate(knobs_.host_rate)) HostStep();
       if (!held_ && bursts_.size() < 4 && Rare(knobs_.hostile)) Hostile();
       ManagerStep();
+      RxStepDrive();
+      TxStepDrive();
       if (Rare(knobs_.context_flip)) {
-        Vi& v = vis_[used_[rng_.Below(used_.size())]];
-        if (v.State() != hvia::kViStateFree) {
+        const int vi = used_[rng_.Below(used_.size())];
+        Vi& v = vis_[vi];
+        if (v.State() != hvia::kViStateFree && !(Flushing() && vi == manager_.vi)) {
           static const uint32_t states[] = {hvia::kViStateConnected, hvia::kViStateConnected, hvia::kViStateIdle,
                                             hvia::kViStateConnectPending, hvia::kViStateError};
           v.context[0] = (v.context[0] & ~7u) | states[rng_.Below(5)];
-          const uint32_t tag = regions_[v.region].tag ^ (rng_.Chance(1, 8) ? 1u << rng_.Below(16) : 0);
+          const uint32_t tag = regions_[v.queues[0].region].tag ^ (rng_.Chance(1, 8) ? 1u << rng_.Below(16) : 0);
           v.context[0] = (v.context[0] & 0xffffu) | tag << hvia::kViContextAttributesTagLsb;
         }
       }
@@ -702,6 +997,8 @@ class Bench {
     dut_.commit_gate_i = Gate(knobs_.commit_gate);
     dut_.take_gate_i = Gate(knobs_.take_gate);
     dut_.link_gate_i = Gate(knobs_.link_gate);
+    dut_.release_gate_i = Gate(knobs_.release_gate);
+    dut_.flushed_gate_i = Gate(knobs_.flushed_gate);
 
     // Target port: a dword that stands stays; the end of the burst has a clock of its own.
     dut_.db_wend_i = 0;
@@ -725,7 +1022,7 @@ class Bench {
       }
     }
 
-    dut_.clear_valid_i = dut_.rst_ni && manager_.step == 3;
+    dut_.clear_valid_i = dut_.rst_ni && manager_.step == kClear;
     dut_.clear_vi_i = manager_.vi;
 
     dut_.att_req_ready_i = Gate(knobs_.att_ready);
@@ -758,22 +1055,58 @@ class Bench {
 
     dut_.desc_ready_i = transmit_.size() < knobs_.transmit_depth && Gate(knobs_.desc_ready);
 
-    if (!cpl_) {
-      dut_.cpl_valid_i = 0;
-      dut_.cpl_vi_i = rng_.Bits(8);
-      dut_.cpl_status_i = rng_.Bits(32);
-      dut_.cpl_write_i = rng_.Bits(1);
-      if (!transmit_.empty() && Gate(knobs_.cpl_rate)) {
-        cpl_ = transmit_.front();
-        dut_.cpl_valid_i = 1;
-        dut_.cpl_vi_i = cpl_->vi;
-        dut_.cpl_seq_i = cpl_->seq;
-        dut_.cpl_pa_i = cpl_->pa;
-        dut_.cpl_handle_i = cpl_->handle;
-        dut_.cpl_length_i = cpl_->length;
-        dut_.cpl_status_i = cpl_->status;
-        dut_.cpl_write_i = cpl_->write;
-      }
+    // Chunks of the engines; what is not offered may be anything.
+    Chunk r = chunks_[0], t = chunks_[1];
+    for (Chunk* c : {&r, &t}) {
+      if (c->want) continue;
+      c->vi = rng_.Bits(8);
+      c->va = rng_.Next();
+      c->handle = rng_.Bits(32);
+    }
+    dut_.rxc_valid_i = r.want;
+    dut_.rxc_vi_i = r.vi;
+    dut_.rxc_va_i = r.va;
+    dut_.rxc_handle_i = r.handle;
+    dut_.txc_valid_i = t.want;
+    dut_.txc_vi_i = t.vi;
+    dut_.txc_va_i = t.va;
+    dut_.txc_handle_i = t.handle;
+
+    // Completions: 0 receive engine, 1 transmit engine.
+    const Completion* offered[2] = {job_.step == kRxComplete ? &job_.cpl : nullptr,
+                                    tx_cpl_ ? &transmit_.front().cpl : nullptr};
+    dut_.cpl_valid_i = dut_.cpl_vi_i = dut_.cpl_seq_i = 0;
+    dut_.cpl_pa_i = dut_.cpl_handle_i = dut_.cpl_length_i = dut_.cpl_status_i = dut_.cpl_immediate_i = 0;
+    dut_.cpl_has_immediate_i = dut_.cpl_receive_i = dut_.cpl_write_i = 0;
+    for (int n = 0; n < 2; n++) {
+      const Completion any{static_cast<int>(rng_.Bits(8)), static_cast<int>(rng_.Bits(1)), -1,
+                           static_cast<uint16_t>(rng_.Bits(16)), rng_.Bits(32), rng_.Bits(32), rng_.Bits(32),
+                           rng_.Bits(32), rng_.Bits(32), rng_.Bits(1) != 0, rng_.Bits(1) != 0};
+      const Completion& c = offered[n] ? *offered[n] : any;
+      if (offered[n]) dut_.cpl_valid_i |= 1u << n;
+      dut_.cpl_vi_i |= c.vi << 8 * n;
+      dut_.cpl_seq_i |= static_cast<uint32_t>(c.seq) << 16 * n;
+      dut_.cpl_pa_i |= static_cast<uint64_t>(c.pa) << 32 * n;
+      dut_.cpl_handle_i |= static_cast<uint64_t>(c.handle) << 32 * n;
+      dut_.cpl_length_i |= static_cast<uint64_t>(c.length) << 32 * n;
+      dut_.cpl_status_i |= static_cast<uint64_t>(c.status) << 32 * n;
+      dut_.cpl_immediate_i |= static_cast<uint64_t>(c.immediate) << 32 * n;
+      dut_.cpl_has_immediate_i |= static_cast<unsigned>(c.has_immediate) << n;
+      dut_.cpl_receive_i |= static_cast<unsigned>(c.kind == kReceive) << n;
+      dut_.cpl_write_i |= static_cast<unsigned>(c.write) << n;
+    }
+
+    // The receive engine's other ports.
+    dut_.drop_valid_i = job_.step == kRxDrop;
+    dut_.drop_vi_i = job_.step == kRxDrop ? job_.vi : rng_.Bits(8);
+    dut_.rx_release_valid_i = job_.step == kRxRelease;
+    dut_.rx_release_vi_i = job_.step == kRxRelease ? job_.vi : rng_.Bits(8);
+    dut_.stale_start_i = manager_.step == kSearch;
+    if (!frozen_) {
+      // It often looks at what it works on, or waits for.
+      if (rng_.Chance(1, 2)) dut_.rs_vi_i = rng_.Chance(1, 8) ? rng_.Bits(8) : AnyVi(true);
+      if (rng_.Chance(1, 8) && cur_.phase != Phase::kNone) dut_.rs_vi_i = cur_.vi;
+      dut_.coming_vi_i = rng_.Chance(1, 8) ? rng_.Bits(8) : dut_.rs_vi_i;
     }
 
     dut_.wr_req_ready_i = Gate(knobs_.write_ready);
@@ -781,27 +1114,22 @@ class Bench {
     dut_.wready_i = data_now && Gate(knobs_.write_beat);
     dut_.wdone_i = 0;
     dut_.werr_i = rng_.Bits(1);
-    if (write_ && write_->granted && write_->sent == 8 && write_->wait-- == 0) {
+    if (write_ && write_->granted && write_->sent == write_->Bytes() && write_->wait-- == 0) {
       dut_.wdone_i = 1;
       dut_.werr_i = write_->failed;
     }
 
     // Draining: the manager's number stays, otherwise any.
-    if (manager_.step == 4) {
-      dut_.drain_vi_i = manager_.reset ? manager_.vi : rng_.Bits(8);
-      dut_.drain_handle_i = manager_.reset ? rng_.Bits(32) : manager_.handle;
+    const bool drains = manager_.step == kDrain || manager_.step == kSearch || manager_.step == kSearching;
+    dut_.drain_receive_i = drains ? Flushing() : rng_.Bits(1);
+    dut_.drain_vi_i = drains && manager_.what != kHandle ? manager_.vi : rng_.Chance(1, 4) ? rng_.Bits(8) : AnyVi(true);
+    if (drains && manager_.what == kHandle) {
+      dut_.drain_handle_i = manager_.handle;
     } else {
-      dut_.drain_vi_i = rng_.Chance(1, 4) ? rng_.Bits(8) : AnyVi(true);
-      const Region& r = regions_[vis_[AnyVi(true)].region];
-      dut_.drain_handle_i = r.handle;
-      if (cur_.phase == Phase::kParsed && rng_.Chance(1, 2)) {
-        dut_.drain_handle_i = Load(&cur_.bytes[DataHandle()], 4);
-      }
+      dut_.drain_handle_i = regions_[vis_[AnyVi(true)].queues[rng_.Below(2)].region].handle;
+      if (cur_.phase != Phase::kNone && rng_.Chance(1, 2)) dut_.drain_handle_i = cur_.handle;
+      if (wait_ && rng_.Chance(1, 4)) dut_.drain_handle_i = wait_->handle;
     }
-  }
-
-  static constexpr size_t DataHandle() {
-    return hvia::kDescriptorSize + hvia::kAddressSegmentSize + hvia::kDataSegmentHandleOffset;
   }
 
   void Translate() {
@@ -835,38 +1163,50 @@ class Bench {
   }
 
   // A finished descriptor goes back to its thread.
-  void Finished(int vi, int slot) {
+  void Finished(int vi, int kind, int slot) {
     if (slot < 0) return;
-    vis_[vi].finished.push_back(slot);
+    vis_[vi].queues[kind].finished.push_back(slot);
   }
 
-  void Forget(int vi) {
-    Vi& v = vis_[vi];
-    for (const Entry& e : v.queue) Finished(vi, e.slot);
-    v.queue.clear();
+  void Forget(int vi, int kind) {
+    Queue& q = vis_[vi].queues[kind];
+    for (const Entry& e : q.queue) Finished(vi, kind, e.slot);
+    q.queue.clear();
   }
 
-  void Ready(int vi) {
+  // A descriptor that was taken and can not be reached ends without a completion.
+  void Lost(int vi, int kind, uint16_t seq) {
+    auto& taken = vis_[vi].queues[kind].taken;
+    taken.erase(std::remove(taken.begin(), taken.end(), seq), taken.end());
+  }
+
+  // The others complete in order.
+  void Ended(int vi, int kind, uint16_t seq) {
+    Queue& q = vis_[vi].queues[kind];
+    if (!q.follow) return;
+    CHECK(!q.taken.empty() && q.taken.front() == seq, "VI %d: descriptor %u of the %s queue ends before %d", vi, seq,
+          kQueueNames[kind], q.taken.empty() ? -1 : q.taken.front());
+    q.taken.pop_front();
+  }
+
+  void Ready(int vi, int kind) {
     bool stands = false;
-    for (auto& l : ready_) {
+    for (auto& l : ready_[kind]) {
       if (l.vi == vi) l.maybe = stands = true;
     }
-    ready_.push_back({vi, stands});
+    ready_[kind].push_back({vi, stands});
   }
 
   void JudgeDoorbell() {
     bool good = false, malformed = false, async = false;
     const bool taken = dut_.db_wvalid_i && dut_.db_wready_o;
-    struct {
-      int vi;
-      uint64_t va;
-      uint32_t handle;
-    } bell{};
+    Commit bell{};
     if (taken) {
       const uint32_t page = dut_.db_waddr_i >> 12, offset = dut_.db_waddr_i & 0xfff;
       const size_t n = phase_dwords_.size();
-      const bool fits = dut_.db_wbe_i == 15 && offset == hvia::kDoorbellSend + 4 * n &&
-                        (n == 0 || page == phase_dwords_[0].addr >> 12);
+      const uint32_t first = n ? phase_dwords_[0].addr & 0xfff : offset;
+      const bool fits = dut_.db_wbe_i == 15 && (first == hvia::kDoorbellSend || first == hvia::kDoorbellReceive) &&
+                        offset == first + 4 * n && (n == 0 || page == phase_dwords_[0].addr >> 12);
       if (!fits) {
         malformed = true;
         phase_dwords_.clear();
@@ -875,6 +1215,7 @@ class Bench {
       }
       if (phase_dwords_.size() == hvia::kDoorbellDwords) {
         bell.vi = page;
+        bell.kind = first == hvia::kDoorbellReceive ? kReceive : kSend;
         bell.va = phase_dwords_[0].data | static_cast<uint64_t>(phase_dwords_[1].data) << 32;
         bell.handle = phase_dwords_[2].data;
         const bool allowed = dut_.enable_i && vis_[bell.vi].State() != hvia::kViStateFree;
@@ -899,8 +1240,10 @@ class Bench {
       bursts_.pop_front();
       progress_ = unit::clocks();
     }
-    CHECK(dut_.stat_doorbell_send_o == good, "stat_doorbell_send is %d, page %u", dut_.stat_doorbell_send_o,
-          dut_.db_waddr_i >> 12);
+    CHECK(dut_.stat_doorbell_send_o == (good && bell.kind == kSend), "stat_doorbell_send is %d, page %u",
+          dut_.stat_doorbell_send_o, dut_.db_waddr_i >> 12);
+    CHECK(dut_.stat_doorbell_receive_o == (good && bell.kind == kReceive), "stat_doorbell_receive is %d, page %u",
+          dut_.stat_doorbell_receive_o, dut_.db_waddr_i >> 12);
     CHECK(dut_.stat_doorbell_malformed_o == malformed, "stat_doorbell_malformed is %d, dword at %05x",
           dut_.stat_doorbell_malformed_o, dut_.db_waddr_i);
     CHECK(dut_.doorbell_async_valid_o == async, "doorbell asynchronous error is %d", dut_.doorbell_async_valid_o);
@@ -908,16 +1251,18 @@ class Bench {
       CHECK(dut_.doorbell_async_code_o == hvia::kAsyncErrorPostDescriptor && dut_.doorbell_async_vi_o == bell.vi,
             "doorbell asynchronous error %u of VI %u, want VI %d", dut_.doorbell_async_code_o,
             dut_.doorbell_async_vi_o, bell.vi);
-      Figure("cover_misaligned_doorbell");
+      Figure(std::string("cover_misaligned_doorbell_") + kQueueNames[bell.kind]);
     }
-    JudgeTrace(0, good, hvia::kTraceEventDoorbellCommitted, bell.vi, 0);
+    JudgeTrace(0, good && bell.kind == kSend, hvia::kTraceEventDoorbellCommitted, bell.vi, 0);
 
     // The commit register.
     CHECK(dut_.commit_valid_o == commit_.has_value(), "commit valid is %d", dut_.commit_valid_o);
     if (commit_) {
-      CHECK(dut_.commit_vi_o == commit_->vi && dut_.commit_va_o == commit_->va && dut_.commit_handle_o == commit_->handle,
-            "commit of VI %u, %016" PRIx64 ", %08x, want VI %d, %016" PRIx64 ", %08x", dut_.commit_vi_o,
-            static_cast<uint64_t>(dut_.commit_va_o), dut_.commit_handle_o, commit_->vi, commit_->va, commit_->handle);
+      CHECK(dut_.commit_vi_o == commit_->vi && dut_.commit_receive_o == (commit_->kind == kReceive) &&
+                dut_.commit_va_o == commit_->va && dut_.commit_handle_o == commit_->handle,
+            "commit of VI %u, queue %u, %016" PRIx64 ", %08x, want VI %d, queue %d, %016" PRIx64 ", %08x",
+            dut_.commit_vi_o, dut_.commit_receive_o, static_cast<uint64_t>(dut_.commit_va_o), dut_.commit_handle_o,
+            commit_->vi, commit_->kind, commit_->va, commit_->handle);
     }
     if (!commit_ || dut_.commit_fire_o) {
       CHECK(!dut_.db_wvalid_i || dut_.db_wready_o, "the target port waits for nothing");
@@ -930,166 +1275,290 @@ class Bench {
     }
     if (good) {
       Figure("doorbells");
-      commit_ = Commit{bell.vi, bell.va, bell.handle};
+      commit_ = bell;
     }
   }
 
   struct Commit {
-    int vi;
-    uint64_t va;
-    uint32_t handle;
+    int vi = 0;
+    int kind = kSend;
+    uint64_t va = 0;
+    uint32_t handle = 0;
   };
 
-  int SlotAt(const Vi& v, uint64_t va) {
-    for (size_t i = 0; i < v.slots.size(); i++) {
-      if (v.slots[i].in_use && v.slots[i].va == va) return static_cast<int>(i);
+  int SlotAt(const Queue& q, uint64_t va) {
+    for (size_t i = 0; i < q.slots.size(); i++) {
+      if (q.slots[i].in_use && q.slots[i].va == va) return static_cast<int>(i);
     }
     return -1;
   }
 
   void JudgeCommit(const Commit& c) {
     Vi& v = vis_[c.vi];
+    Queue& q = v.queues[c.kind];
     Touch(c.vi);
-    commit_clock_[c.vi] = unit::clocks();
-    const bool overrun = v.queue.size() == depth_;
+    commit_clock_[c.kind][c.vi] = unit::clocks();
+    // A receive descriptor on the chip has not left its queue.
+    const size_t count = q.queue.size() + (c.kind == kReceive && v.held);
+    const bool overrun = count == depth_;
     CHECK(dut_.stat_doorbell_overrun_o == overrun && dut_.overrun_valid_o == overrun,
-          "overrun is %d with %zu descriptors in the queue of VI %d", dut_.overrun_valid_o, v.queue.size(), c.vi);
+          "overrun is %d with %zu descriptors in the %s queue of VI %d", dut_.overrun_valid_o, count,
+          kQueueNames[c.kind], c.vi);
     const bool resetting = v.State() == hvia::kViStateFree;
-    const int slot = resetting ? -1 : SlotAt(v, c.va);
+    const int slot = resetting ? -1 : SlotAt(q, c.va);
     CHECK(resetting || slot >= 0, "commit of %016" PRIx64 " on VI %d, which nobody posted", c.va, c.vi);
     if (overrun) {
       CHECK(dut_.overrun_vi_o == c.vi, "overrun of VI %u, want %d", dut_.overrun_vi_o, c.vi);
       Figure("overruns");
-      v.drain_first = true;
-      Finished(c.vi, slot);
+      q.drain_first = true;
+      Finished(c.vi, c.kind, slot);
       return;
     }
     Entry e;
     e.slot = slot;
     e.any = resetting;
-    const bool linked = !v.queue.empty();
+    const bool linked = !q.queue.empty();
     if (linked && slot >= 0) {
-      e.va = v.slots[slot].link_va;
-      e.handle = v.slots[slot].link_handle;
+      e.va = q.slots[slot].link_va;
+      e.handle = q.slots[slot].link_handle;
     } else {
       e.va = c.va;
       e.handle = c.handle;
     }
-    v.queue.push_back(e);
-    if (!linked) Ready(c.vi);
+    q.queue.push_back(e);
+    if (c.kind == kReceive && v.held) {
+      if (!linked) Figure("cover_posted_behind_the_last");
+    } else if (!linked) {
+      Ready(c.vi, c.kind);
+    }
     // How close to the take of the descriptor before it?
-    const uint64_t since = unit::clocks() - take_clock_[c.vi];
+    const uint64_t since = unit::clocks() - take_clock_[c.kind][c.vi];
     if (!linked && since <= 8) Figure("cover_commit_after_take_" + std::to_string(since));
     Figure("commits");
   }
 
   void JudgeQueue() {
     // A new offer: the take itself was in the clock before.
-    if (dut_.take_valid_o && (!offered_ || offered_->fired)) {
-      const int vi = dut_.take_vi_o;
+    for (int kind : {kSend, kReceive}) {
+      if (offer_fired_[kind]) offers_[kind].reset();
+      offer_fired_[kind] = false;
+      const bool valid = dut_.offer_valid_o >> kind & 1;
+      CHECK(valid || !offers_[kind], "an offer of a %s queue vanished", kQueueNames[kind]);
+      if (!valid || offers_[kind]) continue;
+      const int vi = dut_.offer_vi_o >> 8 * kind & 0xff;
       Vi& v = vis_[vi];
+      Queue& q = v.queues[kind];
       Touch(vi);
-      CHECK(!v.queue.empty(), "VI %d is offered with an empty queue", vi);
-      Entry e = v.queue.front();
-      v.queue.pop_front();
-      CHECK(e.any || (dut_.take_va_o == e.va && dut_.take_handle_o == e.handle),
-            "VI %d: offered %016" PRIx64 " %08x, want %016" PRIx64 " %08x", vi, static_cast<uint64_t>(dut_.take_va_o),
-            dut_.take_handle_o, e.va, e.handle);
-      CHECK(dut_.take_more_o == !v.queue.empty(), "VI %d: more is %d with %zu behind it", vi, dut_.take_more_o,
-            v.queue.size());
-      CHECK(dut_.take_seq_o == v.seq, "VI %d: sequence %u, want %u", vi, dut_.take_seq_o, v.seq);
-      v.seq++;
-      offered_ = Offer{vi, e, false};
-      // Round robin: whoever stands in front has nothing, or was reset meanwhile.
-      for (;;) {
-        CHECK(!ready_.empty(), "VI %d is offered and was not ready", vi);
-        const Listed l = ready_.front();
-        ready_.pop_front();
-        if (l.vi == vi) break;
-        CHECK(l.maybe || vis_[l.vi].queue.empty(), "VI %d is offered before VI %d, which was ready first", vi, l.vi);
+      CHECK(!q.queue.empty(), "VI %d is offered with an empty %s queue", vi, kQueueNames[kind]);
+      Offer o{vi, q.queue.front(), false, q.seq};
+      q.queue.pop_front();
+      o.more = !q.queue.empty();
+      CHECK((dut_.offer_more_o >> kind & 1) == o.more, "VI %d: more is %d with %zu behind it in the %s queue", vi,
+            dut_.offer_more_o >> kind & 1, q.queue.size(), kQueueNames[kind]);
+      if (kind == kReceive) {
+        CHECK(!v.held || v.State() == hvia::kViStateFree, "VI %d: a second receive descriptor is offered", vi);
+        v.held = true;
+        v.owed = o.more;
       }
-      ready_.erase(std::remove_if(ready_.begin(), ready_.end(), [&](const Listed& l) { return l.vi == vi; }),
-                   ready_.end());
-      take_clock_[vi] = unit::clocks() - 1;
-      const uint64_t since = take_clock_[vi] - commit_clock_[vi];
-      if (dut_.take_more_o && since <= 8) Figure("cover_commit_before_take_" + std::to_string(since));
+      if (q.follow) q.taken.push_back(q.seq);
+      q.seq++;
+      // Round robin: whoever stands in front has nothing, or was reset meanwhile.
+      auto& ready = ready_[kind];
+      for (;;) {
+        CHECK(!ready.empty(), "VI %d is offered and its %s queue was not ready", vi, kQueueNames[kind]);
+        const Listed l = ready.front();
+        ready.pop_front();
+        if (l.vi == vi) break;
+        CHECK(l.maybe || vis_[l.vi].queues[kind].queue.empty(), "VI %d is offered before VI %d, which was ready first",
+              vi, l.vi);
+      }
+      ready.erase(std::remove_if(ready.begin(), ready.end(), [&](const Listed& l) { return l.vi == vi; }), ready.end());
+      take_clock_[kind][vi] = unit::clocks() - 1;
+      const uint64_t since = take_clock_[kind][vi] - commit_clock_[kind][vi];
+      if (o.more && since <= 8) Figure("cover_commit_before_take_" + std::to_string(since));
+      offers_[kind] = o;
     }
-    CHECK(dut_.take_valid_o == offered_.has_value() || (offered_ && offered_->fired), "an offer vanished");
-    if (offered_ && offered_->fired) offered_.reset();
+
+    // The take port: a send descriptor only with room; the two in turn; what stands stays.
+    const bool send_shows = offers_[kSend] && dut_.send_room_o;
+    const bool any = send_shows || offers_[kReceive];
+    CHECK(dut_.take_valid_o == any, "take valid is %d with offers %d and %d", dut_.take_valid_o, send_shows,
+          offers_[kReceive].has_value());
+    if (any) {
+      int kind = send_shows ? kSend : kReceive;
+      if (take_stands_) kind = take_kind_;
+      else if (send_shows && offers_[kReceive]) kind = take_kind_ == kReceive ? kSend : kReceive;
+      if (send_shows && offers_[kReceive]) Figure("cover_both_offered");
+      const Offer& o = *offers_[kind];
+      CHECK(dut_.take_receive_o == (kind == kReceive) && dut_.take_vi_o == o.vi && dut_.take_seq_o == o.seq &&
+                dut_.take_more_o == o.more,
+            "offered: VI %u, queue %u, sequence %u, want VI %d, queue %d, sequence %u", dut_.take_vi_o,
+            dut_.take_receive_o, dut_.take_seq_o, o.vi, kind, o.seq);
+      CHECK(o.entry.any || (dut_.take_va_o == o.entry.va && dut_.take_handle_o == o.entry.handle),
+            "VI %d: offered %016" PRIx64 " %08x of the %s queue, want %016" PRIx64 " %08x", o.vi,
+            static_cast<uint64_t>(dut_.take_va_o), dut_.take_handle_o, kQueueNames[kind], o.entry.va, o.entry.handle);
+      take_kind_ = kind;
+      take_stands_ = !dut_.take_fire_o;
+    }
+    if (offers_[kSend] && !dut_.send_room_o && offers_[kReceive] && dut_.take_fire_o) Figure("cover_receive_passes_send");
+
+    // What is posted or on its way is announced, without a hole until it is in the store.
+    {
+      const int vi = dut_.coming_vi_i;
+      const bool posted = !vis_[vi].queues[kReceive].queue.empty() || (offers_[kReceive] && offers_[kReceive]->vi == vi) ||
+                          (commit_ && dut_.commit_shown_o && commit_->kind == kReceive && commit_->vi == vi);
+      CHECK(dut_.queue_coming_o == posted, "work_queue: coming of VI %d is %d", vi, dut_.queue_coming_o);
+      const bool fetching = cur_.phase != Phase::kNone && cur_.work == kReceiveHead && cur_.vi == vi;
+      CHECK(dut_.fetch_coming_o == fetching, "descriptor_fetch: coming of VI %d is %d", vi, dut_.fetch_coming_o);
+      // As the receive engine looks: nothing comes, and the store does not show it in the next clock.
+      if (watched_ && !watched_->coming && !dut_.rs_valid_o) {
+        CHECK(!watched_->there, "VI %d: a receive descriptor was neither coming nor there", watched_->vi);
+      }
+      watched_.reset();
+      if (dut_.rs_vi_i == vi) {
+        watched_ = Watched{vi, dut_.queue_coming_o || dut_.fetch_coming_o, posted || fetching || vis_[vi].place.valid};
+      }
+    }
 
     if (dut_.clear_valid_i && dut_.clear_ready_o) {
       const int vi = dut_.clear_vi_i;
-      static const char* const names[] = {"idle", "listed", "offered", "translate", "read", "parsed", "link_owed"};
+      static const char* const names[] = {"idle", "listed", "offered", "translate", "read", "waits", "link_owed",
+                                          "stored", "in_job"};
       Figure(std::string("cover_clear_") + names[WhatHolds(vi)]);
-      vis_[vi].queue.clear();
+      Vi& v = vis_[vi];
+      for (Queue& q : v.queues) {
+        q.queue.clear();
+        q.taken.clear();
+        q.follow = false;
+      }
+      v.held = v.owed = false;
+      v.place.valid = false;
+      if (job_.step != kRxNone && job_.vi == vi) job_.forget = true;
       Touch(vi);
-      manager_.step = 4;
+      manager_.step = kDrain;
       manager_.silent = -1;
     }
 
     // Links.
     CHECK(dut_.link_valid_o == link_.has_value(), "link valid is %d", dut_.link_valid_o);
     if (link_) {
-      CHECK(dut_.link_vi_o == link_->vi && dut_.link_bad_o == link_->bad, "link of VI %u, bad %d, want %d, %d",
-            dut_.link_vi_o, dut_.link_bad_o, link_->vi, link_->bad);
+      CHECK(dut_.link_vi_o == link_->vi && dut_.link_bad_o == link_->bad &&
+                dut_.link_receive_o == (link_->kind == kReceive),
+            "link of VI %u, queue %u, bad %d, want %d, %d, %d", dut_.link_vi_o, dut_.link_receive_o, dut_.link_bad_o,
+            link_->vi, link_->kind, link_->bad);
       CHECK(link_->bad || (dut_.link_va_o == link_->va && dut_.link_handle_o == link_->handle),
             "VI %d: link %016" PRIx64 " is not what memory held", link_->vi, static_cast<uint64_t>(dut_.link_va_o));
     }
     if (dut_.link_fire_o) {
       Vi& v = vis_[link_->vi];
+      Queue& q = v.queues[link_->kind];
       Touch(link_->vi);
-      if (!v.queue.empty()) {
+      if (link_->kind == kReceive) v.owed = false;
+      if (!q.queue.empty()) {
         if (link_->bad) {
-          Figure("cover_queue_forgotten");
-          Forget(link_->vi);
+          Figure(std::string("cover_queue_forgotten_") + kQueueNames[link_->kind]);
+          Forget(link_->vi, link_->kind);
         } else {
           if (v.State() == hvia::kViStateFree) {
-            v.queue.front().any = true;
+            q.queue.front().any = true;
           } else {
-            const Entry& e = v.queue.front();
+            const Entry& e = q.queue.front();
             CHECK(e.va == link_->va && e.handle == link_->handle,
                   "VI %d: the card read the link %016" PRIx64 " %08x before it was written", link_->vi, link_->va,
                   link_->handle);
           }
-          Ready(link_->vi);
+          if (link_->kind == kSend || !v.held) Ready(link_->vi, link_->kind);
         }
       }
       link_.reset();
     }
+
+    // Releases: 0 receive engine, 1 fetch.
+    CHECK(dut_.release_valid_o == release_.has_value(), "release valid is %d", dut_.release_valid_o);
+    CHECK(!release_ || dut_.release_vi_o == *release_, "release of VI %u", dut_.release_vi_o);
+    const bool rx_fire = dut_.rx_release_valid_i && dut_.rx_release_ready_o;
+    CHECK(!(rx_fire && dut_.release_fire_o), "two releases in a clock");
+    if (rx_fire) {
+      Released(job_.vi);
+      job_.step = kRxNone;
+    }
+    if (dut_.release_fire_o) {
+      Released(*release_);
+      release_.reset();
+    }
   }
 
-  // Ends the fetch of a descriptor that cannot be reached.
+  void Released(int vi) {
+    Vi& v = vis_[vi];
+    Touch(vi);
+    v.held = false;
+    if (v.queues[kReceive].queue.empty()) return;
+    if (v.owed) Figure("cover_released_before_link");
+    else Ready(vi, kReceive);
+  }
+
+  // Ends the fetch of what cannot be reached.
   void Unreachable() {
     bad_due_ = true;
-    bad_vi_ = cur_.vi;
     bad_free_ = cur_.state == hvia::kViStateFree;
     bad_clock_ = unit::clocks();
     cur_.phase = Phase::kBad;
-    Finished(cur_.vi, cur_.entry.slot);
+    if (cur_.Head()) Finished(cur_.vi, cur_.work, cur_.entry.slot);
+  }
+
+  // Bytes as the design has them.
+  template <typename Wide>
+  static bool Same(const Wide& wide, const Image& image) {
+    for (uint32_t i = 0; i < kBytes / 4; i++) {
+      if (wide[i] != Load(&image[4 * i], 4)) return false;
+    }
+    return true;
+  }
+
+  void JudgeChunk(int n, bool done, bool err) {
+    const bool shows = n == 0 ? dut_.rxc_done_o : dut_.txc_done_o;
+    const bool fails = n == 0 ? dut_.rxc_err_o : dut_.txc_err_o;
+    CHECK(shows == done, "end of a chunk for engine %d is %d", n, shows);
+    if (!done) return;
+    CHECK(fails == err, "chunk of VI %d for engine %d: error is %d", cur_.vi, n, fails);
+    CHECK(err || Same(dut_.chunk_data_o, cur_.bytes), "chunk of VI %d for engine %d differs from memory", cur_.vi, n);
+    Figure(std::string(n == 0 ? "cover_receive_chunk" : "cover_transmit_chunk") + (err ? "_error" : ""));
+    chunks_[n].open = false;
+    if (n == 0) job_.step = kRxBegin;
   }
 
   void JudgeFetch() {
-    bool fetched = false;
-    int event = -1;
+    bool fetched = false, segments = false, store = false, chunk_stored = false, chunk_done = false, chunk_err = false;
+    int event = -1, event_vi = cur_.vi;
+    uint16_t event_seq = cur_.seq;
     const uint64_t now = unit::clocks();
+    const bool idle = cur_.phase == Phase::kNone;
+    const bool head_can = dut_.take_shown_o && !back_at_start_;
 
     // The bad strobe comes one clock after what caused it; the link, if one is owed, after that.
     const bool bad_now = bad_due_ && now == bad_clock_ + 1;
-    CHECK(dut_.stat_descriptor_bad_o == bad_now, "stat_descriptor_bad is %d", dut_.stat_descriptor_bad_o);
-    const bool async = bad_now && !bad_free_;
+    CHECK(dut_.stat_descriptor_bad_o == (bad_now && cur_.Head()), "stat_descriptor_bad is %d", dut_.stat_descriptor_bad_o);
+    const bool async = bad_now && cur_.Head() && !bad_free_;
     CHECK(dut_.fetch_async_valid_o == async, "fetch asynchronous error is %d", dut_.fetch_async_valid_o);
     if (async) {
-      CHECK(dut_.fetch_async_code_o == hvia::kAsyncErrorPostDescriptor && dut_.fetch_async_vi_o == bad_vi_,
-            "fetch asynchronous error %u of VI %u, want VI %d", dut_.fetch_async_code_o, dut_.fetch_async_vi_o, bad_vi_);
+      CHECK(dut_.fetch_async_code_o == hvia::kAsyncErrorPostDescriptor && dut_.fetch_async_vi_o == cur_.vi,
+            "fetch asynchronous error %u of VI %u, want VI %d", dut_.fetch_async_code_o, dut_.fetch_async_vi_o, cur_.vi);
     }
     std::optional<Link> link_next;
+    std::optional<int> release_next;
     bool over = false;
     if (bad_now) {
-      Figure(bad_free_ ? "cover_bad_free" : "cover_bad");
       bad_due_ = false;
-      if (cur_.more) link_next = Link{cur_.vi, true, 0, 0};
       over = true;
       progress_ = now;
+      if (cur_.Head()) {
+        Figure(std::string(bad_free_ ? "cover_bad_free_" : "cover_bad_") + kQueueNames[cur_.work]);
+        if (cur_.more) link_next = Link{cur_.vi, cur_.work, true, 0, 0};
+        if (cur_.work == kReceiveHead) release_next = cur_.vi;
+        Lost(cur_.vi, cur_.work, cur_.seq);
+      } else {
+        chunk_done = chunk_err = true;
+      }
     }
 
     // Translation.
@@ -1112,11 +1581,31 @@ class Bench {
             dut_.rd_req_len_o, dut_.rd_req_addr_o, cur_.pa);
     }
     CHECK(!read_open_ || dut_.rready_o, "the fetch does not take its data");
+    if (!idle) CHECK(dut_.rd_vi_o == cur_.vi, "the context of VI %u is read, want %d", dut_.rd_vi_o, cur_.vi);
 
-    // The descriptor stands at the port as soon as its link was taken.
-    const bool shows = cur_.phase == Phase::kParsed && !link_at_start_;
-    CHECK(dut_.desc_valid_o == shows, "descriptor valid is %d", dut_.desc_valid_o);
-    if (shows) JudgeDescriptor();
+    // A send descriptor stands at the port in the clock of its check, later out of the register.
+    const bool room = !wait_ && !(cur_.phase != Phase::kNone && cur_.work == kSendHead);
+    CHECK(dut_.send_room_o == room, "room for a send descriptor is %d", dut_.send_room_o);
+    const bool checked = cur_.phase == Phase::kParsed && cur_.work == kSendHead;
+    const bool waited = wait_.has_value();
+    CHECK(dut_.desc_valid_o == (waited || checked), "descriptor valid is %d", dut_.desc_valid_o);
+    bool handed = false;
+    if (waited || checked) {
+      const Current shown = waited ? *wait_ : cur_;
+      JudgeDescriptor(shown);
+      handed = dut_.desc_ready_i;
+      if (handed) {
+        event = hvia::kTraceEventDescriptorParsed;
+        event_vi = shown.vi;
+        event_seq = shown.seq;
+        Hand(shown);
+        wait_.reset();
+        if (waited) Figure("cover_out_of_the_register");
+      } else if (checked) {
+        wait_ = cur_;
+      }
+      if (checked) over = true;
+    }
 
     switch (cur_.phase) {
       case Phase::kNone:
@@ -1145,7 +1634,7 @@ class Bench {
       case Phase::kWalk:
         if (dut_.att_rsp_valid_i) {
           att_open_ = false;
-          event = hvia::kTraceEventDescriptorTranslated;
+          if (cur_.work == kSendHead) event = hvia::kTraceEventDescriptorTranslated;
           if (dut_.att_rsp_err_i) {
             Unreachable();
           } else {
@@ -1173,20 +1662,22 @@ class Bench {
         read_at_ += kLane;
         if (!dut_.rlast_i) break;
         read_open_ = false;
-        event = hvia::kTraceEventDescriptorFetched;
+        if (cur_.work == kSendHead) event = hvia::kTraceEventDescriptorFetched;
         if (dut_.rerr_i) {
           Figure("cover_read_error");
           Unreachable();
+        } else if (!cur_.Head()) {
+          segments = true;
+          cur_.phase = Phase::kParsed;
         } else {
           fetched = true;
           cur_.phase = Phase::kParsed;
           if (cur_.more) {
-            link_next = Link{cur_.vi, false, Load(&cur_.bytes[hvia::kDescriptorNextOffset], 8),
+            link_next = Link{cur_.vi, cur_.work, false, Load(&cur_.bytes[hvia::kDescriptorNextOffset], 8),
                              static_cast<uint32_t>(Load(&cur_.bytes[hvia::kDescriptorNextHandleOffset], 4))};
           }
-          const Vi& v = vis_[cur_.vi];
           if (cur_.entry.slot >= 0) {
-            const Image& want = v.slots[cur_.entry.slot].image;
+            const Image& want = vis_[cur_.vi].queues[cur_.work].slots[cur_.entry.slot].image;
             CHECK(std::equal(want.begin() + hvia::kDescriptorSegmentCountOffset, want.end(),
                              cur_.bytes.begin() + hvia::kDescriptorSegmentCountOffset),
                   "VI %d: the fetch read another descriptor than the one at %016" PRIx64, cur_.vi, cur_.va);
@@ -1194,105 +1685,267 @@ class Bench {
           Figure("descriptors");
         }
         break;
-      case Phase::kParsed:
-        if (dut_.desc_valid_o && dut_.desc_ready_i) {
-          event = hvia::kTraceEventDescriptorParsed;
-          Transmit t;
-          t.vi = cur_.vi;
-          t.slot = cur_.entry.slot;
-          t.seq = cur_.seq;
-          t.pa = cur_.pa;
-          t.handle = cur_.handle;
-          t.length = rng_.Bits(32);
-          t.status = hvia::kDescriptorStatusDoneMask | dut_.desc_status_o |
-                     hvia::kStatusOperationRdmaWrite << hvia::kDescriptorStatusOperationLsb;
-          if (rng_.Chance(1, 8)) t.status |= 1u << rng_.Range(1, 8);
-          t.write = !Rare(knobs_.no_write);
-          transmit_.push_back(t);
+      case Phase::kParsed: {
+        if (cur_.work == kSendHead) break;
+        progress_ = now;
+        if (!cur_.Head()) {
+          chunk_done = over = true;
+          chunk_stored = cur_.work == kReceiveChunk;
+          break;
+        }
+        // The state of just now decides.
+        const uint32_t state = dut_.rd_ctx_i[0] & hvia::kViContextAttributesStateMask;
+        if (state == hvia::kViStateFree) {
+          Figure("cover_reset_while_fetched");
           over = true;
-          progress_ = now;
+          release_next = cur_.vi;
+          Lost(cur_.vi, kReceive, cur_.seq);
+        } else if (state == hvia::kViStateError) {
+          cur_.phase = Phase::kFlush;
+        } else if (handed) {
+          Figure("cover_store_waits_for_trace");
+        } else {
+          store = over = true;
+          event = hvia::kTraceEventReceiveDescriptorStored;
         }
         break;
+      }
+      case Phase::kFlush:
+        break;  // ends with its completion
     }
     CHECK(dut_.stat_descriptor_fetched_o == fetched, "stat_descriptor_fetched is %d", dut_.stat_descriptor_fetched_o);
+    CHECK(dut_.stat_descriptor_segments_o == segments, "stat_descriptor_segments is %d",
+          dut_.stat_descriptor_segments_o);
+    JudgeChunk(0, chunk_done && cur_.work == kReceiveChunk, chunk_err);
+    JudgeChunk(1, chunk_done && cur_.work == kTransmitChunk, chunk_err);
 
-    // Take.
-    const bool take = dut_.take_fire_o;
-    if (take) {
-      CHECK(cur_.phase == Phase::kNone && !link_at_start_, "a descriptor is taken while the one before it is here");
-      CHECK(offered_ && !offered_->fired, "a descriptor is taken that was not offered");
-      event = hvia::kTraceEventDescriptorStart;
+    // The store.
+    CHECK(dut_.wr_valid_o == (store || chunk_stored), "write into the store is %d", dut_.wr_valid_o);
+    if (store || chunk_stored) {
+      CHECK(dut_.wr_head_o == store && dut_.wr_vi_o == cur_.vi, "write into the store for VI %u, whole %d, want VI %d, %d",
+            dut_.wr_vi_o, dut_.wr_head_o, cur_.vi, store);
+      Place& p = vis_[cur_.vi].place;
+      if (chunk_stored) p.chunk = cur_.bytes;
+      if (store) Stored(&p);
+    }
+
+    // A flushed receive descriptor.
+    const bool flushes = cur_.phase == Phase::kFlush && cur_.since != now;
+    const bool was_flush = dut_.flushed_valid_o;
+    if (flush_shown_) {
+      CHECK(was_flush && dut_.flushed_vi_o == cur_.vi && dut_.flushed_seq_o == cur_.seq && dut_.flushed_pa_o == cur_.pa &&
+                dut_.flushed_handle_o == cur_.handle &&
+                dut_.flushed_status_o == (hvia::kDescriptorStatusDoneMask | hvia::kDescriptorStatusFlushedMask |
+                                          hvia::kStatusOperationReceive << hvia::kDescriptorStatusOperationLsb),
+            "flushed descriptor of VI %u, sequence %u at %08x, status %08x, want VI %d, %u, %08x", dut_.flushed_vi_o,
+            dut_.flushed_seq_o, dut_.flushed_pa_o, dut_.flushed_status_o, cur_.vi, cur_.seq, cur_.pa);
+      if (dut_.flushed_fire_o) {
+        over = true;
+        release_next = cur_.vi;
+        progress_ = now;
+        Figure("cover_receive_flushed");
+      }
+    } else {
+      CHECK(!was_flush, "a flushed descriptor out of nowhere");
+    }
+    flush_shown_ = flushes && !over;
+
+    // New work: receive chunk, transmit chunk, head; a head after each transmit chunk.
+    const bool rxc = idle && chunks_[0].want;
+    const bool txc = idle && !chunks_[0].want && chunks_[1].want && !(head_turn_ && head_can);
+    const bool take = idle && head_can && !rxc && !txc;
+    if (idle && chunks_[1].want && !rxc && take) Figure("cover_head_between_chunks");
+    if (rxc && chunks_[1].want) Figure("cover_receive_chunk_first");
+    if (rxc && head_can) Figure("cover_chunk_before_head");
+    CHECK(dut_.rxc_ready_o == rxc && dut_.txc_ready_o == txc && dut_.take_fire_o == take,
+          "the fetch takes %d %d %d, want %d %d %d", dut_.rxc_ready_o, dut_.txc_ready_o, dut_.take_fire_o, rxc, txc, take);
+    if (rxc || txc || take) {
+      CHECK(!over, "new work in the clock in which the last one ends");
       cur_ = Current{};
       cur_.phase = Phase::kContext;
       cur_.since = now;
-      cur_.vi = offered_->vi;
-      cur_.entry = offered_->entry;
-      cur_.va = dut_.take_va_o;
-      cur_.handle = dut_.take_handle_o;
-      cur_.more = dut_.take_more_o;
-      cur_.seq = dut_.take_seq_o;
+      if (take) {
+        const int kind = take_kind_;
+        Offer& o = *offers_[kind];
+        cur_.work = static_cast<Work>(kind);
+        cur_.vi = o.vi;
+        cur_.entry = o.entry;
+        cur_.va = dut_.take_va_o;
+        cur_.handle = dut_.take_handle_o;
+        cur_.more = o.more;
+        cur_.seq = o.seq;
+        offer_fired_[kind] = true;
+        if (kind == kSend) {
+          event = hvia::kTraceEventDescriptorStart;
+          event_vi = cur_.vi;
+          event_seq = cur_.seq;
+        }
+      } else {
+        Chunk& c = chunks_[rxc ? 0 : 1];
+        cur_.work = rxc ? kReceiveChunk : kTransmitChunk;
+        cur_.vi = c.vi;
+        cur_.va = c.va;
+        cur_.handle = c.handle;
+        c.want = false;
+        c.open = true;
+      }
+      if (take || txc) head_turn_ = txc;
       CHECK(dut_.rd_vi_o == cur_.vi, "the context of VI %u is read, want %d", dut_.rd_vi_o, cur_.vi);
       cur_.state = vis_[cur_.vi].State();
       cur_.tag = vis_[cur_.vi].Tag();
-      offered_->fired = true;
       Touch(cur_.vi);
-    } else {
-      CHECK(!(dut_.take_shown_o && cur_.phase == Phase::kNone && !link_at_start_), "the fetch idles beside an offer");
     }
-    JudgeTrace(1, event >= 0, event, cur_.vi, cur_.seq);
+    JudgeTrace(1, event >= 0, event, event_vi, event_seq);
     if (over) cur_ = Current{};
     if (link_next) {
       CHECK(!link_, "two links at a time");
       link_ = link_next;
     }
+    if (release_next) {
+      CHECK(!release_, "two releases at a time");
+      release_ = release_next;
+    }
   }
 
-  void JudgeDescriptor() {
-    const Image& d = cur_.bytes;
-    const Verdict want = bench::Judge(d, cur_.state);
-    const uint8_t* address = &d[hvia::kDescriptorSize];
-    const uint8_t* data = address + hvia::kAddressSegmentSize;
-    CHECK(dut_.desc_vi_o == cur_.vi && dut_.desc_seq_o == cur_.seq && dut_.desc_pa_o == cur_.pa &&
-              dut_.desc_handle_o == cur_.handle,
-          "descriptor of VI %u, sequence %u at %08x, want VI %d, %u, %08x", dut_.desc_vi_o, dut_.desc_seq_o,
-          dut_.desc_pa_o, cur_.vi, cur_.seq, cur_.pa);
-    CHECK(dut_.desc_control_o == Load(&d[hvia::kDescriptorControlOffset], 2) &&
-              dut_.desc_seg_count_o == Load(&d[hvia::kDescriptorSegmentCountOffset], 2) &&
-              dut_.desc_immediate_o == Load(&d[hvia::kDescriptorImmediateDataOffset], 4) &&
-              dut_.desc_length_o == Load(&d[hvia::kDescriptorLengthOffset], 4),
-          "VI %d: control segment differs from memory", cur_.vi);
-    CHECK(dut_.desc_remote_va_o == Load(address + hvia::kAddressSegmentAddressOffset, 8) &&
-              dut_.desc_remote_handle_o == Load(address + hvia::kAddressSegmentHandleOffset, 4),
-          "VI %d: address segment differs from memory", cur_.vi);
-    CHECK(dut_.desc_data_va_o == Load(data + hvia::kDataSegmentAddressOffset, 8) &&
-              dut_.desc_data_handle_o == Load(data + hvia::kDataSegmentHandleOffset, 4),
-          "VI %d: data segment differs from memory", cur_.vi);
-    CHECK(dut_.desc_data_len_o == want.data_len, "VI %d: data length %u, want %u", cur_.vi, dut_.desc_data_len_o,
-          want.data_len);
-    CHECK(dut_.desc_status_o == want.status, "VI %d: status %08x, want %08x (%s)", cur_.vi, dut_.desc_status_o,
-          want.status,
-          cur_.entry.slot >= 0 ? KindName(vis_[cur_.vi].slots[cur_.entry.slot].kind) : "reset meanwhile");
-    if (!dut_.desc_ready_i || cur_.entry.slot < 0) return;
-    const int kind = vis_[cur_.vi].slots[cur_.entry.slot].kind;
-    if (cur_.state == hvia::kViStateConnected) {
-      CHECK(want.status == KindStatus(kind), "%s: the bench's two opinions differ", KindName(kind));
+  void Stored(Place* p) {
+    CHECK(!p->valid, "VI %d: a second descriptor in the store", cur_.vi);
+    p->valid = true;
+    p->stale = false;
+    p->slot = cur_.entry.slot;
+    p->va = cur_.va;
+    p->pa = cur_.pa;
+    p->handle = cur_.handle;
+    p->seq = cur_.seq;
+    p->head = p->chunk = cur_.bytes;
+    p->status = bench::Judge(cur_.bytes, true, cur_.state);
+    Figure("stored");
+    if (cur_.entry.slot < 0) return;
+    const int kind = vis_[cur_.vi].queues[kReceive].slots[cur_.entry.slot].kind;
+    CHECK(p->status == KindStatus(kind, true), "%s: the bench's two opinions differ", KindName(kind));
+    Figure(std::string("cover_receive_kind_") + KindName(kind));
+    Figure(std::string("cover_stored_") + hvia::ViStateName(dut_.rd_ctx_i[0] & hvia::kViContextAttributesStateMask));
+  }
+
+  void Hand(const Current& c) {
+    Transmit t;
+    t.cpl.vi = c.vi;
+    t.cpl.kind = kSend;
+    t.cpl.slot = c.entry.slot;
+    t.cpl.seq = c.seq;
+    t.cpl.pa = c.pa;
+    t.cpl.handle = c.handle;
+    t.cpl.length = rng_.Bits(32);
+    t.cpl.status = hvia::kDescriptorStatusDoneMask | dut_.desc_status_o |
+                   hvia::kStatusOperationRdmaWrite << hvia::kDescriptorStatusOperationLsb;
+    if (rng_.Chance(1, 8)) t.cpl.status |= 1u << rng_.Range(1, 8);
+    t.cpl.immediate = rng_.Bits(32);
+    t.cpl.has_immediate = rng_.Chance(1, 8);
+    t.cpl.write = !Rare(knobs_.no_write);
+    t.va = c.va;
+    t.chunks = Rare(knobs_.chunk) ? rng_.Range(1, 3) : 0;
+    transmit_.push_back(t);
+    progress_ = unit::clocks();
+    if (c.entry.slot < 0) return;
+    const int kind = vis_[c.vi].queues[kSend].slots[c.entry.slot].kind;
+    if (c.state == hvia::kViStateConnected) {
+      CHECK(bench::Judge(c.bytes, false, c.state) == KindStatus(kind, false), "%s: the bench's two opinions differ",
+            KindName(kind));
       Figure(std::string("cover_kind_") + KindName(kind));
     } else {
-      Figure(std::string("cover_flushed_") + hvia::ViStateName(cur_.state));
+      Figure(std::string("cover_flushed_") + hvia::ViStateName(c.state));
     }
+  }
+
+  void JudgeDescriptor(const Current& c) {
+    CHECK(dut_.desc_vi_o == c.vi && dut_.desc_seq_o == c.seq && dut_.desc_va_o == c.va && dut_.desc_pa_o == c.pa &&
+              dut_.desc_handle_o == c.handle,
+          "descriptor of VI %u, sequence %u at %08x, want VI %d, %u, %08x", dut_.desc_vi_o, dut_.desc_seq_o,
+          dut_.desc_pa_o, c.vi, c.seq, c.pa);
+    CHECK(Same(dut_.desc_chunk_o, c.bytes), "VI %d: the descriptor differs from memory", c.vi);
+    const uint32_t want = bench::Judge(c.bytes, false, c.state);
+    CHECK(dut_.desc_status_o == want, "VI %d: status %08x, want %08x (%s)", c.vi, dut_.desc_status_o, want,
+          c.entry.slot >= 0 ? KindName(vis_[c.vi].queues[kSend].slots[c.entry.slot].kind) : "reset meanwhile");
+  }
+
+  // The read port shows what the place held in the clock before; the search marks one place a clock.
+  void JudgeStore() {
+    if (seen_) {
+      const Place& p = seen_->place;
+      CHECK(dut_.rs_valid_o == p.valid, "store: place %d is valid %d", seen_->vi, dut_.rs_valid_o);
+      if (p.valid) {
+        CHECK(dut_.rs_stale_o == p.stale, "store: place %d is stale %d", seen_->vi, dut_.rs_stale_o);
+        CHECK(Same(dut_.rs_chunk_o, p.chunk), "store: chunk of place %d", seen_->vi);
+        CHECK(dut_.rs_va_o == p.va && dut_.rs_pa_o == p.pa && dut_.rs_handle_o == p.handle && dut_.rs_seq_o == p.seq,
+              "store: place %d holds the descriptor at %016" PRIx64 ", want %016" PRIx64, seen_->vi,
+              static_cast<uint64_t>(dut_.rs_va_o), p.va);
+        CHECK(dut_.rs_control_o == Load(&p.head[hvia::kDescriptorControlOffset], 2) &&
+                  dut_.rs_segments_o == Load(&p.head[hvia::kDescriptorSegmentCountOffset], 2) &&
+                  dut_.rs_length_o == Load(&p.head[hvia::kDescriptorLengthOffset], 4),
+              "store: control segment of place %d", seen_->vi);
+        CHECK(dut_.rs_status_o == p.status, "store: status of place %d is %08x, want %08x", seen_->vi, dut_.rs_status_o,
+              p.status);
+        if (p.stale) Figure("cover_stale_read");
+      }
+    }
+    const int vi = dut_.rs_vi_i;
+    seen_ = Seen{vi, vis_[vi].place};
+
+    // Start in clock n: place i is read in n + 1 + i and judged in the clock after.
+    const uint64_t now = unit::clocks();
+    const uint64_t age = now - search_start_;
+    searching_ = searching_ && age <= kVis + 1;
+    CHECK(dut_.stale_busy_o == searching_, "store: the search is %d after %" PRIu64 " clocks", dut_.stale_busy_o, age);
+    if (searching_ && age >= 2) {
+      Place& p = vis_[age - 2].place;
+      if (p.valid && p.handle == dut_.drain_handle_i) {
+        p.stale = true;
+        Figure("cover_marked_stale");
+      }
+    }
+    if (dut_.stale_start_i) {
+      searching_ = true;
+      search_start_ = now;
+    }
+    CHECK(dut_.store_vi_busy_o == (dut_.drain_receive_i && vis_[dut_.drain_vi_i].place.valid),
+          "store: busy of VI %u is %d", dut_.drain_vi_i, dut_.store_vi_busy_o);
+  }
+
+  // The receive engine empties its place.
+  void JudgeDrop() {
+    if (!dut_.drop_valid_i) return;
+    vis_[job_.vi].place.valid = false;
+    job_.step = kRxRelease;
   }
 
   void JudgeCompletion() {
     bool flushed = false, error = false;
     const uint64_t now = unit::clocks();
-    std::optional<Write> next;
-    CHECK(dut_.cpl_ready_o == !write_, "completion ready is %d", dut_.cpl_ready_o);
+
+    // The source after the last one goes first: 0 receive engine, 1 fetch, 2 transmit engine.
+    const bool busy = write_ || refused_;
+    const Completion* offered[3] = {
+        job_.step == kRxComplete ? &job_.cpl : nullptr, nullptr, tx_cpl_ ? &transmit_.front().cpl : nullptr};
+    Completion flush{};
+    if (dut_.flushed_shown_o) {
+      flush = Completion{static_cast<int>(dut_.flushed_vi_o), kReceive, flushing_slot_, static_cast<uint16_t>(dut_.flushed_seq_o),
+                         dut_.flushed_pa_o, dut_.flushed_handle_o, 0, dut_.flushed_status_o, 0, false, true};
+      offered[1] = &flush;
+    }
+    int source = -1;
+    for (int i = 1; i <= 3 && source < 0; i++) {
+      if (offered[(last_source_ + i) % 3]) source = (last_source_ + i) % 3;
+    }
+    if (busy) source = -1;
+    if (offered[0] && offered[1] && offered[2]) Figure("cover_three_completions");
+    CHECK(dut_.cpl_ready_o == (source == 0 ? 1 : source == 2 ? 2 : 0) && dut_.flushed_fire_o == (source == 1),
+          "completion takes %x, fetch %d, want source %d", dut_.cpl_ready_o, dut_.flushed_fire_o, source);
+
     const bool requests = write_ && !write_->granted;
     CHECK(dut_.wr_req_valid_o == requests, "write request is %d", dut_.wr_req_valid_o);
-    const bool offers = write_ && write_->sent < 8;
+    const bool offers = write_ && write_->sent < write_->Bytes();
     CHECK(dut_.wvalid_o == offers, "write data valid is %d after %u bytes", dut_.wvalid_o, write_ ? write_->sent : 0);
     if (requests) {
-      CHECK(dut_.wr_req_addr_o == write_->job.pa + hvia::kDescriptorLengthOffset && dut_.wr_req_len_o == 8,
+      CHECK(dut_.wr_req_addr_o == write_->Address() && dut_.wr_req_len_o == write_->Bytes(),
             "write of %u bytes at %08x for the descriptor at %08x", dut_.wr_req_len_o, dut_.wr_req_addr_o,
             write_->job.pa);
       if (dut_.wr_req_ready_i) {
@@ -1301,59 +1954,76 @@ class Bench {
       }
     }
     if (offers && dut_.wready_i) {
-      CHECK(dut_.wstrb_o == (1u << kLane) - 1, "byte lanes %x", dut_.wstrb_o);
-      // Bytes reach memory in the order of the beats: Length, then Status.
-      uint64_t data = dut_.wdata_o;
-      const uint64_t both = write_->job.length | static_cast<uint64_t>(write_->job.status) << 32;
-      uint64_t want = both >> (8 * write_->sent);
-      if (kLane == 4) want &= 0xffffffffu;
-      CHECK(data == want, "byte %u of the completion: %" PRIx64 ", want %" PRIx64, write_->sent, data, want);
-      if (!write_->failed) {
-        Store(memory_->At(write_->job.pa + hvia::kDescriptorLengthOffset + write_->sent, kLane, "the completion"), data,
-              kLane);
+      // Bytes reach memory in the order of the beats: immediate data, Length, then Status.
+      const uint32_t words[3] = {write_->job.immediate, write_->job.length, write_->job.status};
+      const unsigned skip = write_->job.has_immediate ? 0 : 4;
+      const uint32_t at = write_->Address() + write_->sent;
+      const unsigned first = at % kLane;
+      CHECK(dut_.wstrb_o == (((1u << kLane) - 1) & ~((1u << first) - 1)), "byte lanes %x at %08x", dut_.wstrb_o, at);
+      for (unsigned lane = first; lane < kLane; lane++) {
+        const unsigned n = skip + write_->sent;
+        const uint8_t byte = static_cast<uint64_t>(dut_.wdata_o) >> 8 * lane;
+        CHECK(byte == static_cast<uint8_t>(words[n / 4] >> 8 * (n % 4)), "byte %u of the completion is %02x", n, byte);
+        if (!write_->failed) *memory_->At(write_->Address() + write_->sent, 1, "the completion") = byte;
+        write_->sent++;
       }
-      write_->sent += kLane;
       progress_ = now;
     }
     const bool done = dut_.wdone_i;
+    const bool receive = write_ && write_->job.kind == kReceive;
     CHECK(dut_.stat_completion_written_o == (done && !dut_.werr_i), "stat_completion_written is %d",
           dut_.stat_completion_written_o);
-    CHECK(dut_.stat_completion_error_o == (done && dut_.werr_i), "stat_completion_error is %d",
-          dut_.stat_completion_error_o);
-    const bool refused = done && dut_.werr_i;
-    CHECK(dut_.completion_async_valid_o == refused, "completion asynchronous error is %d", dut_.completion_async_valid_o);
-    if (refused) {
+    CHECK(dut_.stat_completion_receive_o == (done && !dut_.werr_i && receive), "stat_completion_receive is %d",
+          dut_.stat_completion_receive_o);
+    const bool report = (done && dut_.werr_i) || refused_;
+    const int report_vi = refused_ ? refused_->vi : write_ ? write_->job.vi : 0;
+    CHECK(dut_.stat_completion_error_o == report, "stat_completion_error is %d", dut_.stat_completion_error_o);
+    CHECK(dut_.completion_async_valid_o == report, "completion asynchronous error is %d", dut_.completion_async_valid_o);
+    if (report) {
       CHECK(dut_.completion_async_code_o == hvia::kAsyncErrorCompletionProtection &&
-                dut_.completion_async_vi_o == write_->job.vi,
+                dut_.completion_async_vi_o == report_vi,
             "completion asynchronous error %u of VI %u, want VI %d", dut_.completion_async_code_o,
-            dut_.completion_async_vi_o, write_->job.vi);
+            dut_.completion_async_vi_o, report_vi);
     }
-    JudgeTrace(2, done, hvia::kTraceEventCompletionWritten, write_ ? write_->job.vi : 0, write_ ? write_->job.seq : 0);
-    const bool accepted = dut_.cpl_valid_i && dut_.cpl_ready_o;
+    JudgeTrace(2, done, receive ? hvia::kTraceEventReceiveCompletionWritten : hvia::kTraceEventCompletionWritten,
+               write_ ? write_->job.vi : 0, write_ ? write_->job.seq : 0);
     if (done) {
       Figure(write_->failed ? "cover_completion_error" : "completions");
+      if (write_->job.has_immediate) Figure("cover_immediate_written");
       // Reset VIs have given their slots away.
-      if (vis_[write_->job.vi].State() != hvia::kViStateFree) Finished(write_->job.vi, write_->job.slot);
+      if (vis_[write_->job.vi].State() != hvia::kViStateFree) {
+        Finished(write_->job.vi, write_->job.kind, write_->job.slot);
+      }
       progress_ = now;
       write_.reset();
     }
-    if (accepted) {
-      flushed = cpl_->status & hvia::kDescriptorStatusFlushedMask;
-      error = !flushed && (cpl_->status & 0x1fe);
-      if (cpl_->write) {
+    refused_.reset();
+    if (source >= 0) {
+      const Completion c = *offered[source];
+      flushed = c.status & hvia::kDescriptorStatusFlushedMask;
+      error = !flushed && (c.status & 0x1fe);
+      if (c.write) {
         Write w;
-        w.job = *cpl_;
+        w.job = c;
         w.wait = rng_.Below(knobs_.done_delay + 1);
         w.failed = Rare(knobs_.write_error);
         write_ = w;
       } else {
-        Figure("cover_completion_without_write");
-        if (vis_[cpl_->vi].State() != hvia::kViStateFree) Finished(cpl_->vi, cpl_->slot);
+        Figure(std::string("cover_completion_without_write_") + kQueueNames[c.kind]);
+        refused_ = c;
+        if (vis_[c.vi].State() != hvia::kViStateFree) Finished(c.vi, c.kind, c.slot);
       }
       if (flushed) Figure("cover_completion_flushed");
       if (error) Figure("cover_completion_with_error");
-      transmit_.pop_front();
-      cpl_.reset();
+      Ended(c.vi, c.kind, c.seq);
+      if (source == 0) {
+        if (job_.flush) Figure("cover_flushed_on_chip");
+        job_.step = kRxDrop;
+      } else if (source == 2) {
+        transmit_.pop_front();
+        tx_cpl_ = false;
+      }
+      last_source_ = source;
       progress_ = now;
     }
     CHECK(dut_.stat_descriptor_flushed_o == flushed, "stat_descriptor_flushed is %d", dut_.stat_descriptor_flushed_o);
@@ -1377,75 +2047,114 @@ class Bench {
     const uint32_t handle = dut_.drain_handle_i;
     const Vi& v = vis_[vi];
 
-    const bool offered = dut_.take_valid_o && dut_.take_vi_o == vi;
-    const bool queue_work = !v.queue.empty() || offered;
-    CHECK(!queue_work || dut_.queue_vi_busy_o, "send_queue: VI %d is not busy with %zu descriptors", vi,
-          v.queue.size());
+    const bool offered = ((dut_.offer_valid_o & 1) && (dut_.offer_vi_o & 0xff) == vi) ||
+                         ((dut_.offer_valid_o & 2) && dut_.offer_vi_o >> 8 == vi);
+    const bool receives = !v.queues[kReceive].queue.empty();
+    bool listed = false, surely = false;
+    for (int kind : {kSend, kReceive}) {
+      for (const auto& l : ready_[kind]) {
+        listed |= l.vi == vi;
+        surely |= l.vi == vi && !l.maybe && !v.queues[kind].queue.empty();
+      }
+    }
+    const bool queue_work =
+        !v.queues[kSend].queue.empty() || offered || surely || (receives && dut_.drain_receive_i);
+    CHECK(!queue_work || dut_.queue_vi_busy_o, "work_queue: VI %d is not busy with %zu and %zu descriptors", vi,
+          v.queues[kSend].queue.size(), v.queues[kReceive].queue.size());
     const bool committing = dut_.commit_valid_o && dut_.commit_vi_o == vi;
-    bool listed = false;
-    for (const auto& l : ready_) listed |= l.vi == vi;
     const bool queue_idle = !queue_work && !committing && !listed && now > v.active_clock + 2 &&
-                            !(link_ && link_->vi == vi) && !dut_.clear_valid_i;
-    CHECK(!queue_idle || !dut_.queue_vi_busy_o, "send_queue: VI %d is busy with nothing", vi);
+                            !(link_ && link_->vi == vi) && !(release_ && *release_ == vi) &&
+                            !(job_.step == kRxRelease && job_.vi == vi) && !dut_.clear_valid_i;
+    CHECK(!queue_idle || !dut_.queue_vi_busy_o, "work_queue: VI %d is busy with nothing", vi);
+    if (queue_idle && receives) Figure("cover_receives_are_no_work");
 
-    const bool fetch_work = (cur_.phase != Phase::kNone && cur_.vi == vi) || (link_ && link_->vi == vi);
+    const bool fetch_work = (cur_.phase != Phase::kNone && cur_.vi == vi) || (link_ && link_->vi == vi) ||
+                            (release_ && *release_ == vi) || (wait_ && wait_->vi == vi);
     CHECK(dut_.fetch_vi_busy_o == fetch_work, "descriptor_fetch: busy of VI %d is %d", vi, dut_.fetch_vi_busy_o);
     // What was not translated when a handle is withdrawn will be refused, and does not count.
-    const bool uses = cur_.phase >= Phase::kWalk && cur_.handle == handle;
+    const bool uses = (cur_.phase >= Phase::kWalk && cur_.handle == handle) || (wait_ && wait_->handle == handle);
     CHECK(dut_.fetch_handle_busy_o == uses, "descriptor_fetch: busy of handle %08x is %d", handle,
           dut_.fetch_handle_busy_o);
 
-    CHECK(dut_.completion_vi_busy_o == (write_ && write_->job.vi == vi), "completion: busy of VI %d is %d", vi,
-          dut_.completion_vi_busy_o);
+    const bool completing = (write_ && write_->job.vi == vi) || (refused_ && refused_->vi == vi);
+    CHECK(dut_.completion_vi_busy_o == completing, "completion: busy of VI %d is %d", vi, dut_.completion_vi_busy_o);
     CHECK(dut_.completion_handle_busy_o == (write_ && write_->job.handle == handle),
           "completion: busy of handle %08x is %d", handle, dut_.completion_handle_busy_o);
 
-    // What the manager sees: the three blocks, the model of the transmit engine, and the doorbell's
-    // register behind its valve.
-    vi_busy_ = dut_.queue_vi_busy_o || dut_.fetch_vi_busy_o || dut_.completion_vi_busy_o || committing;
+    // What the manager sees: the blocks, the models of the engines, and the doorbell's register behind
+    // its valve.
+    vi_busy_ = dut_.queue_vi_busy_o || dut_.fetch_vi_busy_o || dut_.store_vi_busy_o || dut_.completion_vi_busy_o ||
+               committing;
     handle_busy_ = dut_.fetch_handle_busy_o || dut_.completion_handle_busy_o;
     for (const auto& t : transmit_) {
-      vi_busy_ |= t.vi == vi;
-      handle_busy_ |= t.handle == handle;
+      vi_busy_ |= t.cpl.vi == vi;
+      handle_busy_ |= t.cpl.handle == handle;
+    }
+    if (job_.step != kRxNone) {
+      vi_busy_ |= job_.vi == vi;
+      handle_busy_ |= job_.cpl.handle == handle;
     }
   }
 
   void JudgeQuiet() {
     // Work that a block can go on with by itself, or that others go on with: never quiet.
-    const bool fetch_busy = cur_.phase != Phase::kNone || link_ || dut_.take_shown_o;
-    CHECK(!(fetch_busy && (dut_.quiet_o & 4)), "descriptor_fetch is quiet in phase %d", static_cast<int>(cur_.phase));
-    CHECK(!((write_ || dut_.cpl_valid_i) && (dut_.quiet_o & 8)), "completion is quiet with a completion");
+    const bool fetch_busy = cur_.phase != Phase::kNone || link_ || release_ || wait_ || dut_.take_shown_o ||
+                            chunks_[0].want || chunks_[1].want;
+    CHECK(fetch_busy == !(dut_.quiet_o & 4), "descriptor_fetch: quiet is %d in phase %d", dut_.quiet_o >> 2 & 1,
+          static_cast<int>(cur_.phase));
+    const bool completing = write_ || refused_ || dut_.cpl_valid_i || dut_.flushed_shown_o;
+    CHECK(completing == !(dut_.quiet_o & 8), "completion: quiet is %d", dut_.quiet_o >> 3 & 1);
     CHECK(!((commit_ || dut_.db_wvalid_i) && (dut_.quiet_o & 1)), "doorbell is quiet with a doorbell");
-    CHECK(!(dut_.take_valid_o && (dut_.quiet_o & 2)), "send_queue is quiet with an offer");
+    CHECK(!((dut_.take_valid_o || dut_.commit_shown_o || dut_.rx_release_valid_i) && (dut_.quiet_o & 2)),
+          "work_queue is quiet with an offer");
+    CHECK(!((dut_.wr_valid_o || dut_.drop_valid_i || dut_.stale_busy_o || dut_.stale_start_i) && (dut_.quiet_o & 16)),
+          "receive_store is quiet while it changes");
   }
 
   void Judge() {
-    link_at_start_ = link_.has_value();
+    if (cur_.phase == Phase::kFlush) flushing_slot_ = cur_.entry.slot;
+    back_at_start_ = link_ || release_;
     JudgeQuiet();
     JudgeDrain();
+    JudgeStore();
     JudgeQueue();
     JudgeDoorbell();
-    JudgeFetch();
     JudgeCompletion();
+    JudgeFetch();
+    JudgeDrop();
   }
 
   struct Offer {
     int vi;
     Entry entry;
-    bool fired;
+    bool more;
+    uint16_t seq;
   };
   struct Link {
     int vi;
+    int kind;
     bool bad;
     uint64_t va;
     uint32_t handle;
   };
   struct Write {
-    Transmit job{};
+    Completion job{};
     bool granted = false;
     bool failed = false;
     unsigned sent = 0;
     unsigned wait = 0;
+    unsigned Bytes() const { return job.has_immediate ? 12 : 8; }
+    uint32_t Address() const {
+      return job.pa + (job.has_immediate ? hvia::kDescriptorImmediateDataOffset : hvia::kDescriptorLengthOffset);
+    }
+  };
+  struct Seen {
+    int vi;
+    Place place;
+  };
+  struct Watched {
+    int vi;
+    bool coming, there;
   };
 
   unit::Rng rng_;
@@ -1461,7 +2170,9 @@ class Bench {
   std::vector<int> used_;
   bool held_ = false;
   bool stopped_ = false;
-  int hot_ = -1;
+  bool frozen_ = false;  // the receive engine's read port stands still
+  bool rx_hold_ = false;  // no message comes for a receive descriptor
+  int hot_ = -1, hot_kind_ = kSend;
   Manager manager_;
   bool vi_busy_ = false, handle_busy_ = false;
 
@@ -1470,16 +2181,29 @@ class Bench {
   bool dword_stands_ = false;
   std::vector<Dword> phase_dwords_;
   std::optional<Commit> commit_;
-  std::deque<Listed> ready_;
-  std::optional<Offer> offered_;
-  std::array<uint64_t, kVis> take_clock_{}, commit_clock_{};
+  std::deque<Listed> ready_[2];
+  std::optional<Offer> offers_[2];
+  bool offer_fired_[2] = {};
+  bool take_stands_ = false;
+  int take_kind_ = kSend;
+  std::array<uint64_t, kVis> take_clock_[2]{}, commit_clock_[2]{};
 
   Current cur_;
+  std::optional<Current> wait_;
+  bool head_turn_ = false;
+  bool flush_shown_ = false;
+  int flushing_slot_ = -1;
   std::optional<Link> link_;
-  bool link_at_start_ = false;
+  std::optional<int> release_;
+  bool back_at_start_ = false;
   bool bad_due_ = false, bad_free_ = false;
-  int bad_vi_ = 0;
   uint64_t bad_clock_ = 0;
+  Chunk chunks_[2];
+  Job job_;
+  std::optional<Seen> seen_;
+  std::optional<Watched> watched_;
+  bool searching_ = false;
+  uint64_t search_start_ = 0;
 
   bool att_open_ = false;
   unsigned att_wait_ = 0;
@@ -1489,7 +2213,9 @@ class Bench {
   uint32_t read_pa_ = 0, read_at_ = 0;
 
   std::deque<Transmit> transmit_;
-  std::optional<Transmit> cpl_;
+  bool tx_cpl_ = false;
+  int last_source_ = 2;
+  std::optional<Completion> refused_;
   std::optional<Write> write_;
   uint64_t progress_ = 0;
 };

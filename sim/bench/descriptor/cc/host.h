@@ -63,100 +63,119 @@ struct Region {
   uint64_t va = 0;
   uint16_t tag = 0;
   bool valid = false;
+  bool given_back = false;
   std::vector<uint32_t> pages;
   uint32_t Physical(uint64_t at) const { return pages[(at - va) / kPage] + (at - va) % kPage; }
 };
 
-// What a descriptor that the card has read must turn into. Written from the rules of the
+// The status bits that a descriptor which the card has read must get. Written from the rules of the
 // descriptor format, not from the RTL.
-struct Verdict {
-  uint32_t status = 0;
-  uint32_t data_len = 0;
-};
-
-inline Verdict Judge(const Image& d, uint32_t vi_state) {
+inline uint32_t Judge(const Image& d, bool receive, uint32_t vi_state) {
   const uint32_t segments = Load(&d[hvia::kDescriptorSegmentCountOffset], 2);
   const uint32_t control = Load(&d[hvia::kDescriptorControlOffset], 2);
   const uint32_t reserved = Load(&d[hvia::kDescriptorReservedOffset], 4);
-  const uint32_t length = Load(&d[hvia::kDescriptorLengthOffset], 4);
-  const uint8_t* address = &d[hvia::kDescriptorSize];
-  const uint8_t* data = address + hvia::kAddressSegmentSize;
-  Verdict v;
-  if (segments == 2) v.data_len = Load(data + hvia::kDataSegmentLengthOffset, 4);
-  if (vi_state != hvia::kViStateConnected) {
-    v.status = hvia::kDescriptorStatusFlushedMask;
-    return v;
-  }
+  const uint64_t length = Load(&d[hvia::kDescriptorLengthOffset], 4);
+  if (!receive && vi_state != hvia::kViStateConnected) return hvia::kDescriptorStatusFlushedMask;
   const uint32_t operation = control & hvia::kDescriptorControlOperationMask;
-  bool format = false;
-  if (operation != hvia::kDescriptorOperationRdmaWrite) format = true;
-  if (control & hvia::kDescriptorControlImmediateMask) format = true;
-  if (control & hvia::kDescriptorControlReservedMask) format = true;
-  if (segments < 1 || segments > 2) format = true;
-  if (reserved != 0) format = true;
-  if (Load(address + hvia::kAddressSegmentReservedOffset, 4) != 0) format = true;
-  if (format) {
-    v.status = hvia::kDescriptorStatusFormatErrorMask;
-  } else if (length != v.data_len) {
-    v.status = hvia::kDescriptorStatusLengthErrorMask;
+  const bool rdma = operation == hvia::kDescriptorOperationRdmaWrite;
+  bool format = reserved != 0 || (control & hvia::kDescriptorControlReservedMask);
+  uint32_t first_data = 0;  // number of the first data segment
+  if (operation == hvia::kDescriptorOperationSend) {
+    if (segments > hvia::kMaxDataSegments) format = true;
+  } else if (rdma && !receive) {
+    first_data = 1;
+    if (segments < 1 || segments > hvia::kMaxDataSegments + 1) format = true;
+    if (Load(&d[hvia::kDescriptorSize + hvia::kAddressSegmentReservedOffset], 4) != 0) format = true;
+  } else {
+    format = true;
   }
-  return v;
+  if (format) return hvia::kDescriptorStatusFormatErrorMask;
+  if (receive || hvia::kDescriptorSize + segments * hvia::kDataSegmentSize > kBytes) return 0;
+  uint64_t sum = 0;
+  for (uint32_t k = first_data; k < segments; k++) {
+    sum += Load(&d[hvia::kDescriptorSize + k * hvia::kDataSegmentSize + hvia::kDataSegmentLengthOffset], 4);
+  }
+  return sum == length ? 0 : hvia::kDescriptorStatusLengthErrorMask;
 }
 
-// Kinds of descriptors. Reserved control bits 4..15 are kinds of their own.
+// Kinds of descriptors. Reserved control bits 4..15 are kinds of their own. The first four and the
+// last of the others are RDMA writes, those whose name begins with Send are sends; the rest is of
+// either operation on a send queue and a Send on a receive queue.
 enum Kind : int {
-  kTwoSegments, kOneSegment, kEmptyData, kFence,
-  kOpSend, kOpRead, kOpReserved, kNoSegment, kThreeSegments, kManySegments, kImmediate,
-  kReservedWord, kAddressReserved, kLongLength, kShortLength, kLengthTopBit, kLengthWithoutData,
+  kRdmaOne, kRdmaNone, kRdmaEmptyData, kRdmaLongLength, kSendNone, kSendOne, kSendTwo, kSomeSegments, kMostSegments,
+  kFence, kImmediate,
+  kLongLength, kShortLength, kLengthTopBit, kSendSumWraps,
+  kOpRead, kOpReserved, kTooManySegments, kReservedWord, kRdmaNoAddress, kRdmaAddressReserved,
   kReservedBit0,
   kKinds = kReservedBit0 + 12,
 };
+constexpr int kGoodKinds = kLongLength;
 
 inline const char* KindName(int k) {
   static const char* const names[] = {
-      "two_segments", "one_segment", "empty_data", "fence", "op_send", "op_read", "op_reserved", "no_segment",
-      "three_segments", "many_segments", "immediate", "reserved_word", "address_reserved", "long_length",
-      "short_length", "length_top_bit", "length_without_data", "control_4", "control_5", "control_6", "control_7",
-      "control_8", "control_9", "control_10", "control_11", "control_12", "control_13", "control_14", "control_15"};
+      "rdma_one", "rdma_none", "rdma_empty_data", "rdma_long_length", "send_none", "send_one", "send_two",
+      "some_segments", "most_segments", "fence", "immediate", "long_length", "short_length", "length_top_bit",
+      "send_sum_wraps", "op_read", "op_reserved", "too_many_segments", "reserved_word", "rdma_no_address",
+      "rdma_address_reserved", "control_4", "control_5", "control_6", "control_7", "control_8", "control_9",
+      "control_10", "control_11", "control_12", "control_13", "control_14", "control_15"};
   static_assert(sizeof(names) / sizeof(names[0]) == kKinds, "one name per kind");
   return names[k];
 }
 
-// The status bits that a kind must end with on a connected VI: a second opinion beside Judge, so
-// that one of the two being wrong shows.
-inline uint32_t KindStatus(int k) {
-  if (k <= kFence) return 0;
-  if (k >= kLongLength && k <= kLengthWithoutData) return hvia::kDescriptorStatusLengthErrorMask;
-  return hvia::kDescriptorStatusFormatErrorMask;
+inline bool IsRdma(int k) { return k <= kRdmaLongLength || k == kRdmaNoAddress || k == kRdmaAddressReserved; }
+
+// The status bits that a kind must get on a connected VI: a second opinion beside Judge, so that one
+// of the two being wrong shows.
+inline uint32_t KindStatus(int k, bool receive) {
+  if (receive && IsRdma(k)) return hvia::kDescriptorStatusFormatErrorMask;
+  if (k == kRdmaLongLength || (k >= kLongLength && k <= kSendSumWraps)) {
+    return receive ? 0 : hvia::kDescriptorStatusLengthErrorMask;
+  }
+  return k >= kOpRead ? hvia::kDescriptorStatusFormatErrorMask : 0;
 }
 
-inline Image MakeDescriptor(unit::Rng* rng, int kind) {
+inline Image MakeDescriptor(unit::Rng* rng, int kind, bool receive) {
   Image d;
   for (auto& b : d) b = static_cast<uint8_t>(rng->Bits(8));
-  uint8_t* address = &d[hvia::kDescriptorSize];
-  uint8_t* data = address + hvia::kAddressSegmentSize;
-  uint32_t control = hvia::kDescriptorOperationRdmaWrite;
-  uint32_t segments = 2;
-  uint32_t data_len = rng->Chance(1, 2) ? rng->Range(1, 65536) : rng->Range(1, 0x7fffffff);
+  const bool send = kind >= kSendNone && kind <= kSendTwo;
+  const bool rdma = IsRdma(kind) || (!receive && !send && kind != kSendSumWraps && rng->Chance(1, 2));
+  uint32_t control = rdma ? hvia::kDescriptorOperationRdmaWrite : hvia::kDescriptorOperationSend;
+  uint32_t data = rng->Below(rdma ? 2 : 3);
+  uint32_t lengths[2] = {};
+  for (auto& l : lengths) l = rng->Chance(1, 2) ? rng->Range(1, 65536) : rng->Range(1, 0x7fffffff);
   uint32_t reserved = 0, address_reserved = 0;
-  if (kind == kOneSegment || kind == kLengthWithoutData) segments = 1;
-  if (kind == kEmptyData) data_len = 0;
-  uint32_t length = segments == 2 ? data_len : 0;
+  switch (kind) {
+    case kRdmaOne: data = 1; break;
+    case kRdmaNone: case kRdmaLongLength: case kSendNone: data = 0; break;
+    case kRdmaEmptyData: data = 1; lengths[0] = 0; break;
+    case kSendOne: data = 1; break;
+    case kSendTwo: data = 2; break;
+    case kSomeSegments: data = rng->Range(rdma ? 2 : 3, hvia::kMaxDataSegments - 1); break;
+    case kMostSegments: data = hvia::kMaxDataSegments; break;
+    case kTooManySegments:
+      data = rng->Chance(1, 2) ? hvia::kMaxDataSegments + 1 : rng->Range(1, 252) | 1u << rng->Range(8, 15);
+      break;
+    case kSendSumWraps:
+      data = 2;
+      for (auto& l : lengths) l |= 0x80000000u;
+      break;
+    default: break;
+  }
+  uint32_t segments = data + (rdma ? 1 : 0);
+  uint32_t length = 0;
+  for (uint32_t i = 0; i < data && i < 2; i++) length += lengths[i];
   switch (kind) {
     case kFence: control |= hvia::kDescriptorControlQueueFenceMask; break;
-    case kOpSend: control = hvia::kDescriptorOperationSend; break;
-    case kOpRead: control = hvia::kDescriptorOperationRdmaRead; break;
-    case kOpReserved: control = hvia::kDescriptorOperationReserved; break;
-    case kNoSegment: segments = 0; length = 0; break;
-    case kThreeSegments: segments = 3; break;
-    case kManySegments: segments = 2 | 1u << rng->Range(2, 15); break;
     case kImmediate: control |= hvia::kDescriptorControlImmediateMask; break;
-    case kReservedWord: reserved = 1u << rng->Below(32); break;
-    case kAddressReserved: address_reserved = 1u << rng->Below(32); break;
+    case kRdmaLongLength: length = 1u << rng->Below(32); break;
     case kLongLength: length++; break;
     case kShortLength: length--; break;
     case kLengthTopBit: length ^= 0x80000000u; break;
-    case kLengthWithoutData: length = 1u << rng->Below(32); break;
+    case kOpRead: control = hvia::kDescriptorOperationRdmaRead; break;
+    case kOpReserved: control = hvia::kDescriptorOperationReserved; break;
+    case kReservedWord: reserved = 1u << rng->Below(32); break;
+    case kRdmaNoAddress: segments = 0; length = 0; break;
+    case kRdmaAddressReserved: address_reserved = 1u << rng->Below(32); break;
     default:
       if (kind >= kReservedBit0) control |= 1u << (hvia::kDescriptorControlReservedLsb + kind - kReservedBit0);
   }
@@ -165,8 +184,16 @@ inline Image MakeDescriptor(unit::Rng* rng, int kind) {
   Store(&d[hvia::kDescriptorReservedOffset], reserved, 4);
   Store(&d[hvia::kDescriptorLengthOffset], length, 4);
   Store(&d[hvia::kDescriptorStatusOffset], 0, 4);
-  Store(address + hvia::kAddressSegmentReservedOffset, address_reserved, 4);
-  if (segments != 1) Store(data + hvia::kDataSegmentLengthOffset, data_len, 4);
+  uint8_t* segment = &d[hvia::kDescriptorSize];
+  if (rdma) {
+    Store(segment + hvia::kAddressSegmentReservedOffset, address_reserved, 4);
+    segment += hvia::kAddressSegmentSize;
+  }
+  // What lies behind the segments is no segment.
+  for (uint32_t i = 0; i < data && segment + hvia::kDataSegmentSize <= d.data() + kBytes; i++) {
+    Store(segment + hvia::kDataSegmentLengthOffset, lengths[i], 4);
+    segment += hvia::kDataSegmentSize;
+  }
   return d;
 }
 
