@@ -412,7 +412,7 @@ module rx_engine #(
   assign start    = (accept & begins & ~close) | ((state_q == Begin) & ~bad_vi);
   assign go_on    = accept & continues;
   assign take     = start & needs & rs_valid_i;
-  assign empty    = (state_q == Begin) & ~rs_valid_i & ~coming_i & ~coming_q;
+  assign empty    = (state_q == Begin) & needs & ~rs_valid_i & ~coming_i & ~coming_q;
   assign wait_for = start & needs & ~rs_valid_i & ~empty;
   always_comb begin
     found = rs_status_i[ErrorBits:1];
