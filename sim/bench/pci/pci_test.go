@@ -262,7 +262,7 @@ func TestMutants(t *testing.T) {
 			File: "rtl/pci_master.sv", Old: "assign more       = cur_write_q ?", New: "assign more       = 1'b1 ? 1'b1 : cur_write_q ?"}},
 		{"PAR64 of C/BE# forgotten", "random", 64, verilate.Mutant{
 			File: "rtl/pci_master.sv", Old: "assign par64     = ^{ad_q[63:32], cbe_q[7:4]};", New: "assign par64     = ^ad_q[63:32];"}},
-		{"second phase of a beat waits for the beat behind it", "random", 64, verilate.Mutant{
+		{"beat behind the upper half of the present one not awaited", "random", 64, verilate.Mutant{
 			File: "rtl/pci_master.sv", Old: "(Wide & ~wide & ~next_odd & (wcnt_d == 3'd1))", New: "(Wide & ~wide & (wcnt_d == 3'd1))"}},
 		{"latency timer ignored", "random", 32, verilate.Mutant{
 			File: "rtl/pci_master.sv", Old: "((latency_q == 8'd0) & gnt_n_i & (state_q == StData));", New: "1'b0;"}},
