@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package transmit_test
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"os/exec"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"hvia/sim/bench/internal/unit"
+	"hvia/sim/verilate"
+)
+
+const tx = "rtl/tx_engine.sv"
+
+var sizes = unit.Sizes{Short: 6, Normal: 200, Long: 10_000}
+
+// Clocks from the offer of a descriptor to the last beat of its frame in the
+// packet buffer, neighbours at their fastest, one segment at a page's begin: a
+// message of 4 bytes, and one of a full frame. At 32 bits they are those of the
+// engine before it could gather.
+var latency = map[int][2]int{32: {15, 388}, 64: {14, 204}}
+
+func spec(width int) verilate.Spec {
+	w := strconv.Itoa(width)
+	return verilate.Spec{
+		Name: "transmit_bench_" + w,
+		Top:  "tx_engine",
+		RTL: []string{
+			"rtl/gen/hvia_pkg.sv", "rtl/gen/hvia_params_pkg.sv",
+			"rtl/byte_packer.sv", "rtl/dma_splitter.sv", "rtl/dma_read.sv", tx,
+			"rtl/checkers/byte_packer_checker.sv", "rtl/checkers/dma_read_checker.sv", "rtl/checkers/tx_engine_checker.sv",
+		},
+		Cpp:     []string{"sim/bench/transmit/cc/transmit_bench.cc"},
+		Headers: []string{"sim/bench/internal/unit/*.h", "sim/gen/*.h"},
+		Params:  map[string]string{"W": w},
+		Defines: []string{
+			"BENCH_W=" + w,
+			"BENCH_LATENCY_4=" + strconv.Itoa(latency[width][0]), "BENCH_LATENCY_FULL=" + strconv.Itoa(latency[width][1]),
+		},
+	}
+}
+
+func TestTransmit(t *testing.T) {
+	for _, width := range []int{32, 64} {
+		t.Run(strconv.Itoa(width), func(t *testing.T) { unit.MustPass(t, spec(width), sizes) })
+	}
+}
+
+// Planted faults, all in one program; each comes alive by the argument
+// +fault_<name>, which puts wrong in the place of right inside the text at.
+var faults = map[string]struct{ at, right, wrong string }{
+	"bound": {
+		at: ".job_bound_i(seg_left_q)", right: "seg_left_q", wrong: "{16'd0, job_len}",
+	},
+	"half_a_frame": {
+		at: "assign tx_wabort_o = (framed & job_bad) | walk_fail;", right: "(framed & job_bad) | walk_fail",
+		wrong: "(framed & job_bad & (job_err == hvia_pkg::AttErrorBackend)) | walk_fail",
+	},
+	"not_held_back": {
+		at: "~last_q | ((seg_left_q == 32'd0) & (segs_q == 8'd0));", right: "((seg_left_q == 32'd0) & (segs_q == 8'd0))",
+		wrong: "seg_left_q == 32'd0",
+	},
+	"held_beat": {
+		at: "assign tx_wdata_o  = hold_valid_q ? hold_data_q : out_data;", right: "hold_valid_q ? hold_data_q : out_data", wrong: "out_data",
+	},
+	"drain_too_soon": {
+		at: "(use_busy & (use_handle_q == drain_handle_i))", right: "use_busy & (use_handle_q == drain_handle_i)", wrong: "1'b0",
+	},
+	"drain_next_segment": {
+		at: "assign use_busy      = open_q & ~raw;", right: "open_q & ~raw", wrong: "message & (use_handle_q == seg_handle_q)",
+	},
+	"fetched_ahead": {
+		at: "& chunk_err_q &\n                     ((need_q != 16'd0) | last_q);", right: "((need_q != 16'd0) | last_q)", wrong: "1'b1",
+	},
+	"chunk_forgotten": {
+		at: "assign cpl_load = (state_q == Finish) & ~ask_q & ~wait_q &", right: "~ask_q & ~wait_q", wrong: "1'b1",
+	},
+	"chunk_quiet": {
+		at: "~step & ~fetch &", right: "~fetch", wrong: "1'b1",
+	},
+	"no_segments": {
+		at: "seg_left_q   <= (in_count == 16'd0) ?", right: "in_count == 16'd0", wrong: "1'b0",
+	},
+	"state_once": {
+		at: "end else if (ctx_state != hvia_pkg::ViStateConnected) begin", right: "ctx_state != hvia_pkg::ViStateConnected",
+		wrong: "(ctx_state != hvia_pkg::ViStateConnected) & first_q",
+	},
+	"offset": {
+		at: "remote_q   <= remote_q + {32'd0, payload_q};", right: "{32'd0, payload_q}", wrong: "{48'd0, need_q}",
+	},
+	"error_order": {
+		at: "(state_q == Frame) & ~open_q & (missing", right: "~open_q", wrong: "~job_bad",
+	},
+}
+
+func faulty(t *testing.T) string {
+	t.Helper()
+	s := spec(32)
+	s.Name = "transmit_bench_faulty"
+	for _, name := range slices.Sorted(maps.Keys(faults)) {
+		f := faults[name]
+		if strings.Count(f.at, f.right) != 1 {
+			t.Fatalf("fault %s: %q does not hold %q once", name, f.at, f.right)
+		}
+		choice := fmt.Sprintf("(($test$plusargs(%q)) ? (%s) : (%s))", "fault_"+name, f.wrong, f.right)
+		s.Mutants = append(s.Mutants, verilate.Mutant{File: tx, Old: f.at, New: strings.Replace(f.at, f.right, choice, 1)})
+	}
+	return unit.Build(t, s)
+}
+
+// The bench fails on each of these faults, and passes the same program without.
+func TestTransmitFaults(t *testing.T) {
+	if testing.Short() {
+		t.Skip("13 runs of the bench: left to the normal run")
+	}
+	program := faulty(t)
+	const size = 60
+	if _, err := unit.Run(t.Context(), program, unit.Seed(t), size); err != nil {
+		t.Fatalf("with no fault switched on: %v", err)
+	}
+	for name := range faults {
+		t.Run(name, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			out, err := exec.CommandContext(ctx, program, fmt.Sprintf("--seed=%d", unit.Seed(t)), fmt.Sprintf("--size=%d", size),
+				"+fault_"+name).CombinedOutput()
+			if err == nil {
+				t.Fatalf("the bench did not catch the planted fault %q -> %q in %s", faults[name].right, faults[name].wrong, tx)
+			}
+			t.Logf("caught: %s", firstLine(out))
+		})
+	}
+}
+
+func firstLine(out []byte) string {
+	line, _, _ := strings.Cut(strings.TrimSpace(string(out)), "\n")
+	return line
+}
