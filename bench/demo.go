@@ -87,7 +87,7 @@ func (d *demonstration) open(t *driver.Thread, h *driver.Host) (*side, error) {
 		return nil, err
 	}
 	d.note(t, "begins")
-	s, err := openSide(t, h, d.config.Size)
+	s, err := openSide(t, h, rdmaWrite, d.config.Size)
 	if err != nil {
 		return nil, err
 	}

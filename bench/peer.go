@@ -22,9 +22,10 @@ const PeerVerb = "serve-peer"
 // peerJob is what the process of the second host must know. Progress is not
 // its business.
 type peerJob struct {
-	Config ReproduceConfig
-	Sizes  []int
-	Path   string
+	Config   ReproduceConfig
+	Exchange exchange
+	Sizes    []int
+	Path     string
 }
 
 func decodePeerJob(b []byte) (peerJob, error) {
@@ -34,6 +35,9 @@ func decodePeerJob(b []byte) (peerJob, error) {
 	}
 	if err := j.Config.Validate(); err != nil {
 		return j, fmt.Errorf("serve the second host: %w", err)
+	}
+	if j.Exchange != rdmaWrite && j.Exchange != sendReceive {
+		return j, fmt.Errorf("serve the second host: %w: exchange %q: %q and %q are possible", ErrConfig, j.Exchange, rdmaWrite, sendReceive)
 	}
 	for _, s := range j.Sizes {
 		if !slices.Contains(j.Config.Sizes, s) {

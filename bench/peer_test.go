@@ -20,7 +20,7 @@ import (
 func TestPeerJob(t *testing.T) {
 	c := DefaultReproduceConfig()
 	c.Progress = func(Progress) {}
-	want := peerJob{Config: c, Sizes: []int{4, 65536}, Path: "/some/where.sock"}
+	want := peerJob{Config: c, Exchange: sendReceive, Sizes: []int{4, 65536}, Path: "/some/where.sock"}
 	b, err := json.Marshal(want)
 	require.NoError(t, err)
 	got, err := decodePeerJob(b)
@@ -38,6 +38,7 @@ func TestPeerJob(t *testing.T) {
 		{"size", func(j *peerJob) { j.Sizes = []int{4, 5} }, "size 5 is not one of"},
 		{"negative size", func(j *peerJob) { j.Sizes = []int{-1} }, "size -1"},
 		{"no sizes", func(j *peerJob) { j.Sizes = nil }, "both are needed"},
+		{"exchange", func(j *peerJob) { j.Exchange = "shouting" }, `exchange "shouting"`},
 		{"no path", func(j *peerJob) { j.Path = "" }, "both are needed"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -60,14 +61,14 @@ func TestPeerJob(t *testing.T) {
 // A process that finds no fabric says where it looked.
 func TestServePeerWithoutAFabric(t *testing.T) {
 	path := t.TempDir() + "/none.sock"
-	job, err := json.Marshal(peerJob{Config: DefaultReproduceConfig(), Sizes: []int{4}, Path: path})
+	job, err := json.Marshal(peerJob{Config: DefaultReproduceConfig(), Exchange: rdmaWrite, Sizes: []int{4}, Path: path})
 	require.NoError(t, err)
 	err = ServePeer(t.Context(), job)
 	require.ErrorIs(t, err, bridge.ErrNoSimulator)
 	require.ErrorContains(t, err, path)
 
 	// Started as a process, its words come with the exit code.
-	p, err := startPeer(t.Context(), peerJob{Config: DefaultReproduceConfig(), Sizes: []int{4}, Path: path})
+	p, err := startPeer(t.Context(), peerJob{Config: DefaultReproduceConfig(), Exchange: rdmaWrite, Sizes: []int{4}, Path: path})
 	require.NoError(t, err)
 	begin := time.Now()
 	err = p.wait()
@@ -78,12 +79,12 @@ func TestServePeerWithoutAFabric(t *testing.T) {
 }
 
 func FuzzPeerJob(f *testing.F) {
-	good, err := json.Marshal(peerJob{Config: DefaultReproduceConfig(), Sizes: []int{4}, Path: "p"})
+	good, err := json.Marshal(peerJob{Config: DefaultReproduceConfig(), Exchange: rdmaWrite, Sizes: []int{4}, Path: "p"})
 	if err != nil {
 		f.Fatal(err)
 	}
 	f.Add(good)
-	f.Add([]byte(`{"Config":{"Profile":"hvia-ge","Sizes":[1],"Iterations":1,"Processes":2},"Sizes":[1],"Path":"x"}`))
+	f.Add([]byte(`{"Config":{"Profile":"hvia-ge","Sizes":[1],"Iterations":1,"Processes":2},"Exchange":"RDMA write","Sizes":[1],"Path":"x"}`))
 	f.Add([]byte("{}"))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		j, err := decodePeerJob(b)

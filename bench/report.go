@@ -10,6 +10,7 @@ import (
 	"math/bits"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -32,10 +33,14 @@ type Report struct {
 
 // Results is everything that was measured in simulated time.
 type Results struct {
-	RDMAWrite    []RDMAWriteResult `json:"rdma_write"`
-	Stages       *Stages           `json:"stages,omitempty"`        // where the hardware time of the shortest message goes
-	Digest       string            `json:"digest,omitempty"`        // hash over frames, wakes, messages and their times
-	CrossTraffic *CrossTraffic     `json:"cross_traffic,omitempty"` // the ping-pong beside a second VI's traffic
+	RDMAWrite         []PingPongResult `json:"rdma_write"`
+	Stages            *Stages          `json:"stages,omitempty"` // where the hardware time of the shortest message goes
+	Digest            string           `json:"digest,omitempty"` // hash over frames, wakes, messages and their times
+	SendReceive       []PingPongResult `json:"send_receive"`
+	SendReceiveStages *Stages          `json:"send_receive_stages,omitempty"`
+	SendReceiveDigest string           `json:"send_receive_digest,omitempty"`
+	Bursts            *Bursts          `json:"bursts,omitempty"`        // of the RDMA writes, if some are long enough
+	CrossTraffic      *CrossTraffic    `json:"cross_traffic,omitempty"` // the ping-pong beside a second VI's traffic
 }
 
 // Stages is the time between the events of a one-frame message, from the card's
@@ -47,16 +52,18 @@ type Stages struct {
 
 // CrossTraffic is the ping-pong again while both nodes send on a second VI.
 type CrossTraffic struct {
-	RDMAWrite []RDMAWriteResult `json:"rdma_write"`
-	Messages  int               `json:"messages"` // sent on the second VI, both directions
-	Verified  bool              `json:"verified"` // what the last of them left in memory, both directions
-	Fault     string            `json:"fault,omitempty"`
-	Digest    string            `json:"digest"`
+	RDMAWrite []PingPongResult `json:"rdma_write"`
+	Messages  int              `json:"messages"` // sent on the second VI, both directions
+	Verified  bool             `json:"verified"` // what the last of them left in memory, both directions
+	Fault     string           `json:"fault,omitempty"`
+	Digest    string           `json:"digest"`
 }
 
-// RDMAWriteResult is the ping-pong of one message length. HalfRTTPs is
-// HardwarePs + HostPs, up to the rounding of a half picosecond.
-type RDMAWriteResult struct {
+// PingPongResult is the ping-pong of one message length. HalfRTTPs is
+// HardwarePs + HostPs, up to the rounding of a half picosecond. The hardware's
+// part is from the doorbell's store to what the receiver waits for in its
+// memory: the last byte of an RDMA write, the status of a receive.
+type PingPongResult struct {
 	Size        int    `json:"size"`
 	HalfRTTPs   int64  `json:"half_rtt_ps"`
 	HardwarePs  int64  `json:"hardware_ps"`
@@ -71,6 +78,7 @@ type Wall struct {
 	BuildSeconds float64   `json:"build_seconds"` // what the build of the simulator took, whenever that was
 	Seconds      float64   `json:"seconds"`       // of the experiments, without the build
 	RDMAWrite    []WallRow `json:"rdma_write,omitempty"`
+	SendReceive  []WallRow `json:"send_receive,omitempty"`
 }
 
 // WallRow says what one message length cost. Cycles are core clocks of
@@ -91,7 +99,7 @@ type ReportError struct {
 func NewReport(profile string, seed uint64, hashes Hashes) *Report {
 	return &Report{
 		Schema: ReportSchema, Profile: profile, Seed: seed, Hashes: hashes,
-		Results: Results{RDMAWrite: []RDMAWriteResult{}},
+		Results: Results{RDMAWrite: []PingPongResult{}, SendReceive: []PingPongResult{}},
 	}
 }
 
@@ -118,7 +126,7 @@ func (r *Report) Verified() bool { return len(r.Results.RDMAWrite) > 0 && len(r.
 // Faults says what arrived wrong, one sentence for each size and experiment.
 func (r *Report) Faults() []string {
 	var faults []string
-	add := func(where string, rows []RDMAWriteResult) {
+	add := func(where string, rows []PingPongResult) {
 		for _, w := range rows {
 			if !w.Verified {
 				faults = append(faults, fmt.Sprintf("%d bytes%s: %s", w.Size, where, w.Fault))
@@ -126,6 +134,7 @@ func (r *Report) Faults() []string {
 		}
 	}
 	add("", r.Results.RDMAWrite)
+	add(" by send and receive", r.Results.SendReceive)
 	if c := r.Results.CrossTraffic; c != nil {
 		add(" beside cross traffic", c.RDMAWrite)
 		if !c.Verified {
@@ -186,27 +195,17 @@ func (r *Report) WriteText(w io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "RDMA write ping-pong, one-way = RTT/2, simulated time (profile %s, seed %d)\n", r.Profile, r.Seed)
 	fmt.Fprintf(&b, "layout %s  params %s  rtl %s\n\n", r.Hashes.Layout, r.Hashes.Params, r.Hashes.RTL)
-	fmt.Fprintf(&b, "%8s %12s %12s %12s %10s  %-5s %10s %14s\n", "size", "half RTT", "hardware", "host", "rate", "check", "wall", "sim cycles")
-	fmt.Fprintf(&b, "%8s %12s %12s %12s %10s  %-5s %10s %14s\n", "bytes", "us", "us", "us", "MB/s", "", "s", "per wall s")
-	wall := map[int]WallRow{}
-	for _, row := range r.Wall.RDMAWrite {
-		wall[row.Size] = row
-	}
-	for _, m := range r.Results.RDMAWrite {
-		check := "ok"
-		if !m.Verified {
-			check = "FAIL"
-		}
-		fmt.Fprintf(&b, "%8d %12s %12s %12s %10.2f  %-5s", m.Size, us(m.HalfRTTPs), us(m.HardwarePs), us(m.HostPs), float64(m.BytesPerSec)/1e6, check)
-		if row, ok := wall[m.Size]; ok {
-			fmt.Fprintf(&b, " %10.2f %14.0f", row.Seconds, row.CyclesPerSecond)
-		} else {
-			fmt.Fprintf(&b, " %10s %14s", "-", "-")
-		}
-		b.WriteString("\n")
+	writeRows(&b, r.Results.RDMAWrite, r.Wall.RDMAWrite, nil)
+	if len(r.Results.SendReceive) > 0 {
+		b.WriteString("\nThe same with send and receive, whose gap is their half RTT less that of an RDMA write:\n")
+		writeRows(&b, r.Results.SendReceive, r.Wall.SendReceive, r.Results.RDMAWrite)
 	}
 	r.writeCrossTraffic(&b)
-	r.writeStages(&b)
+	writeStages(&b, r.Results.Stages, "an RDMA write", "data in the peer's memory")
+	writeStages(&b, r.Results.SendReceiveStages, "a send", "peer's receive descriptor")
+	if u := r.Results.Bursts; u != nil {
+		fmt.Fprintf(&b, "\n%d-byte bursts without a pause: system bus %.1f MB/s, MAC bus %.1f MB/s\n", burstBytes, float64(u.SystemBytesPerSec)/1e6, float64(u.MACBytesPerSec)/1e6)
+	}
 	fmt.Fprintf(&b, "\nwall: %.1f s; the build of the simulator took %.1f s\n", r.Wall.Seconds, r.Wall.BuildSeconds)
 	for _, f := range r.Faults() {
 		fmt.Fprintf(&b, "wrong: %s\n", f)
@@ -239,18 +238,48 @@ func (r *Report) writeCrossTraffic(b *strings.Builder) {
 	}
 }
 
-func (r *Report) writeStages(b *strings.Builder) {
-	s := r.Results.Stages
+// writeRows writes a table. If there are rows to compare with, a column has
+// how much longer the half RTT of a size is than theirs.
+func writeRows(b *strings.Builder, rows []PingPongResult, wall []WallRow, less []PingPongResult) {
+	heads := [2]string{}
+	if less != nil {
+		heads = [2]string{fmt.Sprintf(" %10s", "gap"), fmt.Sprintf(" %10s", "us")}
+	}
+	fmt.Fprintf(b, "%8s %12s %12s %12s %10s  %-5s%s %10s %14s\n", "size", "half RTT", "hardware", "host", "rate", "check", heads[0], "wall", "sim cycles")
+	fmt.Fprintf(b, "%8s %12s %12s %12s %10s  %-5s%s %10s %14s\n", "bytes", "us", "us", "us", "MB/s", "", heads[1], "s", "per wall s")
+	for _, m := range rows {
+		check := "ok"
+		if !m.Verified {
+			check = "FAIL"
+		}
+		fmt.Fprintf(b, "%8d %12s %12s %12s %10.2f  %-5s", m.Size, us(m.HalfRTTPs), us(m.HardwarePs), us(m.HostPs), float64(m.BytesPerSec)/1e6, check)
+		if less != nil {
+			gap := "-"
+			if k := slices.IndexFunc(less, func(o PingPongResult) bool { return o.Size == m.Size }); k >= 0 {
+				gap = us(m.HalfRTTPs - less[k].HalfRTTPs)
+			}
+			fmt.Fprintf(b, " %10s", gap)
+		}
+		if k := slices.IndexFunc(wall, func(w WallRow) bool { return w.Size == m.Size }); k >= 0 {
+			fmt.Fprintf(b, " %10.2f %14.0f", wall[k].Seconds, wall[k].CyclesPerSecond)
+		} else {
+			fmt.Fprintf(b, " %10s %14s", "-", "-")
+		}
+		b.WriteString("\n")
+	}
+}
+
+func writeStages(b *strings.Builder, s *Stages, what, until string) {
 	if s == nil {
 		return
 	}
-	fmt.Fprintf(b, "\nWhere the hardware time of %d bytes goes (mean, from the trace port):\n", s.Size)
+	fmt.Fprintf(b, "\nWhere the hardware time of %s of %d bytes goes (mean, from the trace port):\n", what, s.Size)
 	var sum int64
 	for _, row := range s.Rows {
 		fmt.Fprintf(b, "%12s us  %s\n", us(row.MeanPs), row.Name)
 		sum += row.MeanPs
 	}
-	fmt.Fprintf(b, "%12s us  from the doorbell's store to the data in the peer's memory\n", us(sum))
+	fmt.Fprintf(b, "%12s us  from the doorbell's store to the %s\n", us(sum), until)
 }
 
 // DemoSchema names the shape of a DemoReport.

@@ -121,6 +121,19 @@ func TestReproduceReport(t *testing.T) {
 			require.Greater(t, row.HardwarePs, r.Results.RDMAWrite[i-1].HardwarePs)
 		}
 	}
+	// A send takes longer than an RDMA write: there is a status to write and to find.
+	require.Len(t, r.Results.SendReceive, len(c.Sizes))
+	for i, row := range r.Results.SendReceive {
+		write := r.Results.RDMAWrite[i]
+		require.Equal(t, c.Sizes[i], row.Size)
+		require.Equal(t, row.HalfRTTPs, row.HardwarePs+row.HostPs)
+		require.Equal(t, BytesPerSecond(row.Size, row.HalfRTTPs), row.BytesPerSec)
+		require.True(t, row.Verified)
+		require.Greater(t, row.HardwarePs, write.HardwarePs, "%d bytes", row.Size)
+		require.Less(t, row.HardwarePs, write.HardwarePs+1_000_000, "%d bytes: the receive descriptor is on the card before the message", row.Size)
+		require.InDelta(t, write.HostPs, row.HostPs, 500_000, "%d bytes: the next receive is posted while the message is under way", row.Size)
+	}
+	require.Len(t, r.Results.SendReceiveStages.Rows, len(sendReceiveStages))
 	require.NotNil(t, r.Results.Stages)
 	require.Equal(t, 4, r.Results.Stages.Size)
 	var sum int64
@@ -128,18 +141,20 @@ func TestReproduceReport(t *testing.T) {
 		require.Positive(t, s.MeanPs, "%s", s.Name)
 		sum += s.MeanPs
 	}
-	require.InDelta(t, r.Results.RDMAWrite[0].HardwarePs, sum, float64(len(stageEnds)), "up to rounding, the stages are the hardware time")
+	require.InDelta(t, r.Results.RDMAWrite[0].HardwarePs, sum, float64(len(rdmaWriteStages)), "up to rounding, the stages are the hardware time")
 	require.LessOrEqual(t, r.Results.RDMAWrite[0].HardwarePs, int64(10_000_000), "4 bytes within 10 us from the doorbell's store to the data")
 	require.NotNil(t, r.Results.CrossTraffic)
 	require.True(t, r.Results.CrossTraffic.Verified)
 	require.Positive(t, r.Results.CrossTraffic.Messages)
 	require.Greater(t, r.Results.CrossTraffic.RDMAWrite[0].HalfRTTPs, r.Results.RDMAWrite[0].HalfRTTPs, "the traffic is in the way")
 	require.Equal(t, len(c.Sizes), progress[len(c.Sizes)-1].Done)
+	require.Equal(t, "send/receive, 4 bytes", progress[len(c.Sizes)].What)
 
 	c.Background, c.Progress = false, nil
 	alone := run(t, c)
 	require.Nil(t, alone.Results.CrossTraffic)
 	require.Equal(t, r.Results.RDMAWrite, alone.Results.RDMAWrite, "the quiet run does not know of the other")
+	require.Equal(t, r.Results.SendReceive, alone.Results.SendReceive)
 }
 
 // A card that puts one wrong byte into host memory is found out, and the report

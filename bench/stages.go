@@ -63,14 +63,16 @@ type Stage struct {
 	MeanPs int64  `json:"mean_ps"`
 }
 
-// The stages of a one-frame RDMA write from the doorbell store to the data in
-// the peer's memory, each ended by an event on the sender's or the receiver's
-// side. Names follow the latency budget.
-var stageEnds = []struct {
+// stageEnd is the event that ends a stage, on the sender's or the receiver's side.
+type stageEnd struct {
 	name     string
 	event    layout.TraceEvent
 	receiver bool
-}{
+}
+
+// The stages of a one-frame RDMA write from the doorbell store to the data in
+// the peer's memory. Names follow the latency budget.
+var rdmaWriteStages = []stageEnd{
 	{"doorbell posted write", layout.TraceEventDoorbellCommitted, false},
 	{"doorbell decode", layout.TraceEventDescriptorStart, false},
 	{"ATT: descriptor VA to PA", layout.TraceEventDescriptorTranslated, false},
@@ -79,13 +81,21 @@ var stageEnds = []struct {
 	{"ATT: send buffer", layout.TraceEventSendTranslated, false},
 	{"system PCI read, payload", layout.TraceEventPayloadRead, false},
 	{"header insert", layout.TraceEventFrameBuilt, false},
-	{"to the MAC", layout.TraceEventMacTransmitEnd, false},
+	{"MAC PCI: kick, descriptor", layout.TraceEventMacTransmitStart, false},
+	{"MAC PCI read, frame", layout.TraceEventMacTransmitEnd, false},
+	{"DP83820 transmit", layout.TraceEventWireStart, false},
 	{"wire and PHYs", layout.TraceEventWireEnd, true},
-	{"from the MAC", layout.TraceEventMacReceiveEnd, true},
+	{"DP83820 receive, MAC PCI write", layout.TraceEventMacReceiveEnd, true},
 	{"header parse, VI check", layout.TraceEventReceiveParsed, true},
 	{"ATT: target buffer", layout.TraceEventReceiveTranslated, true},
 	{"system PCI write, payload", layout.TraceEventReceiveWritten, true},
 }
+
+// The stages of a send: those of an RDMA write, with the receive descriptor's
+// first buffer in the place of the target, and then the status that the
+// receiver waits for.
+var sendReceiveStages = append(slices.Clone(rdmaWriteStages),
+	stageEnd{"system PCI write, status", layout.TraceEventReceiveCompletionWritten, true})
 
 // ErrTrace is what a trace that does not show a message wraps.
 var ErrTrace = errors.New("trace does not show the message")
@@ -94,21 +104,22 @@ var ErrTrace = errors.New("trace does not show the message")
 const notSeen = math.MinInt64
 
 // messageTimes follows one message through a trace: from the doorbell store
-// at `start` of `node`, whose VI there is `vi`, to the last of `frames` frames
-// written at the other node. It returns the time of each stage's end, of the
+// at `start` of `node`, whose VI there is `vi`, until the last of `frames` frames
+// is written at the other node and the last stage has ended. It returns the time of each stage's end, of the
 // last frame for stages that happen once a frame, and the index of the event
 // that ended the message.
-func messageTimes(events []TraceEvent, from, node, vi, peerVI, frames int) (start int64, ends []int64, next int, err error) {
+func messageTimes(events []TraceEvent, stages []stageEnd, from, node, vi, peerVI, frames int) (start int64, ends []int64, next int, err error) {
 	i, err := findDoorbell(events, from, node, vi)
 	if err != nil {
 		return 0, nil, i, err
 	}
 	start = events[i].TimePs
-	ends = slices.Repeat([]int64{notSeen}, len(stageEnds))
+	ends = slices.Repeat([]int64{notSeen}, len(stages))
 	written := 0
+	last := stages[len(stages)-1].event
 	for ; i < len(events); i++ {
 		e := events[i]
-		for k, s := range stageEnds {
+		for k, s := range stages {
 			if e.Event != s.event || (e.Node == node) == s.receiver {
 				continue
 			}
@@ -117,23 +128,31 @@ func messageTimes(events []TraceEvent, from, node, vi, peerVI, frames int) (star
 			}
 			ends[k] = e.TimePs
 		}
-		if e.Event == layout.TraceEventReceiveWritten && e.Node != node && e.VI == peerVI {
-			if written++; written < frames {
-				continue
-			}
-			if k := slices.Index(ends, notSeen); k >= 0 {
-				return 0, nil, i, fmt.Errorf("%w of node %d, VI %d: nothing ends the stage %q", ErrTrace, node, vi, stageEnds[k].name)
-			}
-			return start, ends, i + 1, nil
+		if e.Node == node || e.VI != peerVI {
+			continue
 		}
+		if e.Event == layout.TraceEventReceiveWritten {
+			written++
+		}
+		if e.Event != last || written < frames {
+			continue
+		}
+		if k := slices.Index(ends, notSeen); k >= 0 {
+			return 0, nil, i, fmt.Errorf("%w of node %d, VI %d: nothing ends the stage %q", ErrTrace, node, vi, stages[k].name)
+		}
+		return start, ends, i + 1, nil
+	}
+	if written >= frames {
+		return 0, nil, i, fmt.Errorf("%w of node %d, VI %d: nothing ends the stage %q", ErrTrace, node, vi, stages[len(stages)-1].name)
 	}
 	return 0, nil, i, fmt.Errorf("%w: %d of %d frames were written at the peer of node %d, VI %d", ErrTrace, written, frames, node, vi)
 }
 
-// findDoorbell returns the index of the next doorbell store.
+// findDoorbell returns the index of the next store to the doorbell of a send
+// queue. The sequence of the event is the doorbell's offset in its page.
 func findDoorbell(events []TraceEvent, from, node, vi int) (int, error) {
 	for i := from; i < len(events); i++ {
-		if events[i].Event == layout.TraceEventHostDoorbell && events[i].Node == node && events[i].VI == vi {
+		if events[i].Event == layout.TraceEventHostDoorbell && events[i].Node == node && events[i].VI == vi && events[i].Sequence == layout.DoorbellSend {
 			return i, nil
 		}
 	}

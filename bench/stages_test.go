@@ -68,14 +68,14 @@ func without(events []TraceEvent, kind layout.TraceEvent) []TraceEvent {
 }
 
 func TestMessageTimes(t *testing.T) {
-	start, ends, next, err := messageTimes(traced(1000, 1), 0, 0, 3, 5, 1)
+	start, ends, next, err := messageTimes(traced(1000, 1), rdmaWriteStages, 0, 0, 3, 5, 1)
 	require.NoError(t, err)
 	require.Equal(t, int64(1000), start)
 	require.Equal(t, len(deeds), next)
-	require.Len(t, ends, len(stageEnds))
+	require.Len(t, ends, len(rdmaWriteStages))
 	require.True(t, slices.IsSorted(ends))
 	require.Equal(t, int64(1000+10*(len(deeds)-1)), ends[len(ends)-1])
-	for k, s := range stageEnds {
+	for k, s := range rdmaWriteStages {
 		i := slices.IndexFunc(deeds, func(d deed) bool { return d.event == s.event })
 		require.Equal(t, deeds[i].receiver, s.receiver, "%s", s.name)
 		require.Equal(t, int64(1000+10*i), ends[k], "%s", s.name)
@@ -94,27 +94,61 @@ func TestMessageTimesFollowsTheRounds(t *testing.T) {
 	})
 	second := traced(2000, 1)
 	events := merged(first, answer, second)
-	start, _, next, err := messageTimes(events, 0, 0, 3, 5, 1)
+	start, _, next, err := messageTimes(events, rdmaWriteStages, 0, 0, 3, 5, 1)
 	require.NoError(t, err)
 	require.Equal(t, int64(0), start)
-	start, _, next, err = messageTimes(events, next, 1, 5, 3, 1)
+	start, _, next, err = messageTimes(events, rdmaWriteStages, next, 1, 5, 3, 1)
 	require.NoError(t, err)
 	require.Equal(t, int64(1000), start)
-	start, _, next, err = messageTimes(events, next, 0, 3, 5, 1)
+	start, _, next, err = messageTimes(events, rdmaWriteStages, next, 0, 3, 5, 1)
 	require.NoError(t, err)
 	require.Equal(t, int64(2000), start)
-	_, _, _, err = messageTimes(events, next, 0, 3, 5, 1)
+	_, _, _, err = messageTimes(events, rdmaWriteStages, next, 0, 3, 5, 1)
 	require.ErrorIs(t, err, ErrTrace)
 	require.ErrorContains(t, err, "no doorbell of node 0, VI 3")
 }
 
+// A send ends with the status of its receive, not with its last byte; the
+// doorbells of receives that are posted meanwhile are none of its own.
+func TestMessageTimesOfSends(t *testing.T) {
+	const done = 400
+	events := merged(traced(0, 2), []TraceEvent{
+		{TimePs: -20, Node: 0, VI: 3, Event: layout.TraceEventHostDoorbell, Sequence: layout.DoorbellReceive},
+		{TimePs: -5, Node: 1, VI: 5, Event: layout.TraceEventReceiveCompletionWritten}, // of the message before
+		{TimePs: 55, Node: 0, VI: 3, Event: layout.TraceEventHostDoorbell, Sequence: layout.DoorbellReceive},
+		{TimePs: 60, Node: 0, VI: 3, Event: layout.TraceEventReceiveDescriptorStored},
+		{TimePs: 65, Node: 0, VI: 3, Event: layout.TraceEventReceiveCompletionWritten}, // at the sender
+		{TimePs: 70, Node: 1, VI: 6, Event: layout.TraceEventReceiveCompletionWritten}, // of another VI
+		{TimePs: done, Node: 1, VI: 5, Event: layout.TraceEventReceiveCompletionWritten},
+	})
+	start, ends, next, err := messageTimes(events, sendReceiveStages, 0, 0, 3, 5, 2)
+	require.NoError(t, err)
+	require.Zero(t, start)
+	require.Len(t, ends, len(rdmaWriteStages)+1)
+	require.True(t, slices.IsSorted(ends))
+	require.Equal(t, int64(done), ends[len(ends)-1])
+	require.Equal(t, len(events), next)
+
+	_, want, _, err := messageTimes(events, rdmaWriteStages, 0, 0, 3, 5, 2)
+	require.NoError(t, err)
+	require.Equal(t, want, ends[:len(want)])
+
+	_, _, _, err = messageTimes(events[:len(events)-1], sendReceiveStages, 0, 0, 3, 5, 2)
+	require.ErrorIs(t, err, ErrTrace)
+	require.ErrorContains(t, err, "system PCI write, status")
+	for _, s := range sendReceiveStages {
+		_, _, _, err := messageTimes(without(events, s.event), sendReceiveStages, 0, 0, 3, 5, 2)
+		require.ErrorIs(t, err, ErrTrace, "%s", s.name)
+	}
+}
+
 func TestMessageTimesOfSeveralFrames(t *testing.T) {
 	events := traced(0, 3)
-	_, ends, next, err := messageTimes(events, 0, 0, 3, 5, 3)
+	_, ends, next, err := messageTimes(events, rdmaWriteStages, 0, 0, 3, 5, 3)
 	require.NoError(t, err)
 	require.Equal(t, len(events), next)
 	require.Equal(t, events[len(events)-1].TimePs, ends[len(ends)-1], "the last frame counts")
-	_, _, _, err = messageTimes(events, 0, 0, 3, 5, 4)
+	_, _, _, err = messageTimes(events, rdmaWriteStages, 0, 0, 3, 5, 4)
 	require.ErrorIs(t, err, ErrTrace)
 	require.ErrorContains(t, err, "3 of 4 frames were written")
 }
@@ -123,13 +157,13 @@ func TestMessageTimesOfSeveralFrames(t *testing.T) {
 // that tells its VI.
 func TestMessageTimesAmongOtherVIs(t *testing.T) {
 	own := traced(1000, 2)
-	_, want, _, err := messageTimes(own, 0, 0, 3, 5, 2)
+	_, want, _, err := messageTimes(own, rdmaWriteStages, 0, 0, 3, 5, 2)
 	require.NoError(t, err)
 	events := merged(moved(own, -7, otherVI), own, moved(own, 3, otherVI), moved(moved(own, 5, otherNode), 0, otherVI))
-	start, ends, _, err := messageTimes(events, 0, 0, 3, 5, 2)
+	start, ends, _, err := messageTimes(events, rdmaWriteStages, 0, 0, 3, 5, 2)
 	require.NoError(t, err)
 	require.Equal(t, int64(1000), start)
-	for k, s := range stageEnds {
+	for k, s := range rdmaWriteStages {
 		if hasVI(s.event) {
 			require.Equal(t, want[k], ends[k], "%s", s.name)
 		}
@@ -138,13 +172,13 @@ func TestMessageTimesAmongOtherVIs(t *testing.T) {
 
 // A trace from which any stage is missing is refused, not read as a time of 0.
 func TestMessageTimesMissesEveryStage(t *testing.T) {
-	for _, s := range stageEnds {
-		_, _, _, err := messageTimes(without(traced(0, 1), s.event), 0, 0, 3, 5, 1)
+	for _, s := range rdmaWriteStages {
+		_, _, _, err := messageTimes(without(traced(0, 1), s.event), rdmaWriteStages, 0, 0, 3, 5, 1)
 		require.ErrorIs(t, err, ErrTrace, "%s", s.name)
 	}
-	_, _, _, err := messageTimes(without(traced(0, 1), layout.TraceEventHostDoorbell), 0, 0, 3, 5, 1)
+	_, _, _, err := messageTimes(without(traced(0, 1), layout.TraceEventHostDoorbell), rdmaWriteStages, 0, 0, 3, 5, 1)
 	require.ErrorIs(t, err, ErrTrace)
-	_, _, _, err = messageTimes(nil, 0, 0, 3, 5, 1)
+	_, _, _, err = messageTimes(nil, rdmaWriteStages, 0, 0, 3, 5, 1)
 	require.ErrorIs(t, err, ErrTrace)
 }
 
@@ -243,7 +277,9 @@ func FuzzDecodeTrace(f *testing.F) {
 			t.Fatalf("%d bytes: %d events, %v", len(b), len(events), err)
 		}
 		// Whatever a trace says, looking for messages in it must end.
-		_, _, _, _ = messageTimes(events, 0, 0, 3, 5, 2)
+		_, _, _, _ = messageTimes(events, rdmaWriteStages, 0, 0, 3, 5, 2)
+		_, _, _, _ = messageTimes(events, sendReceiveStages, 0, 0, 3, 5, 2)
+		_, _ = burstsOf(events)
 		_, _ = cardSteps(events, 3, 5, 2)
 	})
 }

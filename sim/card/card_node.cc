@@ -277,7 +277,9 @@ void CardNode::HostWrite(Time t, int slot, uint32_t address, const uint32_t* dat
   now_ = std::max(now_, t);
   CatchUp(t);
   if (options_.recorder != nullptr && address >= kPciBar1Base && address - kPciBar1Base < (1u << kPciBar1Log2)) {
-    options_.recorder->Event(t, s_.index, kTraceEventHostDoorbell, static_cast<uint8_t>((address - kPciBar1Base) / kDoorbellPageBytes), 0);
+    // The offset in the page tells the doorbell of a send queue from that of a receive queue.
+    options_.recorder->Event(t, s_.index, kTraceEventHostDoorbell, static_cast<uint8_t>((address - kPciBar1Base) / kDoorbellPageBytes),
+                             (address - kPciBar1Base) % kDoorbellPageBytes);
   }
   HostCommand c;
   c.kind = HostCommand::kMemoryWrite;

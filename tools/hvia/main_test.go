@@ -106,7 +106,7 @@ func fake(behaviour string) cli.Experiments {
 				if c.Progress != nil {
 					c.Progress(bench.Progress{What: fmt.Sprintf("%d bytes", s), Done: i, Total: len(c.Sizes)})
 				}
-				row := bench.RDMAWriteResult{Size: s, HalfRTTPs: 1000, Verified: true}
+				row := bench.PingPongResult{Size: s, HalfRTTPs: 1000, Verified: true}
 				if behaviour == "wrong" && s == 16 {
 					row.Verified, row.Fault = false, "byte 3 of 16"
 				}

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bench
+
+import (
+	"fmt"
+
+	"hvia/layout"
+	"hvia/params"
+)
+
+// burstBytes is the length of the bursts whose rate the paper prints.
+const burstBytes = params.DmaBurstBytes
+
+// Bursts are the rates of 512-byte bursts that follow each other without a
+// pause: 512 bytes over the time from one burst's start to the next one's.
+type Bursts struct {
+	SystemBytesPerSec int64 `json:"system_bytes_per_s"`
+	MACBytesPerSec    int64 `json:"mac_bytes_per_s"`
+}
+
+// A bus is what a trace shows of one of the card's two buses.
+type bus struct {
+	name       string
+	start, end layout.TraceEvent
+	clockPs    int64
+	bits       int64
+	payload    func(sequence uint32) bool // whether a transaction may be a burst of payload
+}
+
+// pauseClocks is how many idle clocks may lie between bursts that follow each
+// other: a change of owner, which arbitration hides, takes one or two.
+const pauseClocks = 4
+
+var systemBus = bus{
+	name: "system", start: layout.TraceEventHostBusStart, end: layout.TraceEventHostBusEnd,
+	clockPs: params.SystemClockPeriod, bits: params.SystemBusBits,
+	payload: func(sequence uint32) bool { return sequence == 1 }, // of the card, not of the host
+}
+
+var macBus = bus{
+	name: "MAC", start: layout.TraceEventMacBusStart, end: layout.TraceEventMacBusEnd,
+	clockPs: params.MacClockPeriod, bits: params.MacBusBits,
+	payload: func(sequence uint32) bool {
+		use := layout.MacBusUse(sequence)
+		return use == layout.MacBusUseFrameRead || use == layout.MacBusUseFrameWrite
+	},
+}
+
+// period returns the mean time from the start of a 512-byte burst to the start
+// of the transaction behind it, over all that follow without a pause on any
+// node, and their number. A trace does not tell lengths: a burst is one of 512
+// bytes if it takes the clocks that their data need and is no longer than
+// that by half, if it carries payload, and if payload in the same direction
+// follows, so that it is not the rest of a frame.
+func (b bus) period(events []TraceEvent) (ps int64, count int) {
+	type transaction struct {
+		start, end int64
+		use        uint32
+		open, seen bool
+	}
+	needs := burstBytes * 8 / b.bits * b.clockPs
+	var sum int64
+	before := map[int]transaction{} // by node
+	for _, e := range events {
+		t := before[e.Node]
+		switch e.Event {
+		case b.end:
+			if t.open {
+				t.end, t.open = e.TimePs, false
+				before[e.Node] = t
+			}
+		case b.start:
+			if t.open {
+				t.end = e.TimePs // fast back-to-back: there was no idle clock
+			}
+			took, pause := t.end-t.start, e.TimePs-t.end
+			if t.seen && t.use == e.Sequence && b.payload(t.use) && took >= needs && 2*took <= 3*needs && pause <= pauseClocks*b.clockPs {
+				sum += e.TimePs - t.start
+				count++
+			}
+			before[e.Node] = transaction{start: e.TimePs, use: e.Sequence, open: true, seen: true}
+		}
+	}
+	if count == 0 {
+		return 0, 0
+	}
+	return sum / int64(count), count
+}
+
+// burstsOf measures the rates in a trace, whose events lie in the order of
+// their times. ErrTrace if one of the buses shows no bursts that follow each
+// other.
+func burstsOf(events []TraceEvent) (*Bursts, error) {
+	var rates [2]int64
+	for i, b := range []bus{systemBus, macBus} {
+		ps, count := b.period(events)
+		if count == 0 {
+			return nil, fmt.Errorf("%w: no %d-byte bursts that follow each other on the %s bus", ErrTrace, burstBytes, b.name)
+		}
+		rates[i] = BytesPerSecond(burstBytes, ps)
+	}
+	return &Bursts{SystemBytesPerSec: rates[0], MACBytesPerSec: rates[1]}, nil
+}
