@@ -112,6 +112,10 @@ func fake(behaviour string) cli.Experiments {
 				}
 				r.Results.RDMAWrite = append(r.Results.RDMAWrite, row)
 			}
+			r.Results.SendReceive = append(r.Results.SendReceive, r.Results.RDMAWrite...)
+			if behaviour == "wrong receive" {
+				r.Results.SendReceive[0].Verified, r.Results.SendReceive[0].Fault = false, "byte 2 of 4"
+			}
 			switch behaviour {
 			case "cross":
 				r.Results.CrossTraffic = &bench.CrossTraffic{RDMAWrite: r.Results.RDMAWrite, Fault: "a guard"}

@@ -19,8 +19,9 @@ func (a *app) reproduce() *cobra.Command {
 	var out string
 	cmd := &cobra.Command{
 		Use:   "reproduce [flags]",
-		Short: "Measure RDMA writes between two simulated hosts at every size.",
-		Long: `Every time is simulated and repeats to the bit; wall time stands in columns of
+		Short: "Measure RDMA writes, sends and receives between two simulated hosts.",
+		Long: `A ping-pong at every size, by RDMA writes and by sends and receives. Every
+time is simulated and repeats to the bit; wall time stands in columns of
 its own. Every byte of every message is checked. The report is also written to
 report.json in the directory that --output names.`,
 		Example: `  hvia reproduce                          all sizes, table on stdout

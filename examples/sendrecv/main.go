@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Command sendrecv sends messages from one simulated host to another and gets
+// answers. A message is gathered from two buffers, and the receiver scatters it
+// into two; the immediate data says which message it is.
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+
+	"hvia/driver"
+	"hvia/vipl"
+)
+
+const (
+	nameBytes = 16
+	textBytes = 64
+	messages  = 3
+	patience  = driver.Second
+)
+
+// party is one side: a VI, and a page of registered memory with a receive and
+// a send descriptor and the buffers of both.
+type party struct {
+	nic           *vipl.Nic
+	vi            *vipl.VI
+	page          *vipl.Region
+	receive, send *vipl.Descriptor
+}
+
+const (
+	receiveAt = 0
+	sendAt    = 1024
+	bufferAt  = 512 // from a descriptor to its buffers
+)
+
+func open(t *driver.Thread, h *driver.Host) (*party, error) {
+	nic, err := vipl.OpenNic(t, h)
+	if err != nil {
+		return nil, err
+	}
+	b, err := nic.Alloc(t, 4096)
+	if err != nil {
+		return nil, err
+	}
+	p := &party{nic: nic}
+	if p.page, err = nic.RegisterBuffer(t, b, nil); err != nil {
+		return nil, err
+	}
+	if p.receive, err = p.page.NewDescriptor(receiveAt, 2); err != nil {
+		return nil, err
+	}
+	if p.send, err = p.page.NewDescriptor(sendAt, 2); err != nil {
+		return nil, err
+	}
+	p.vi, err = nic.CreateVi(t, vipl.ViAttributes{})
+	return p, err
+}
+
+// expect posts the receive of the next message. It must be there before the
+// message, so the first one is posted before there is a connection.
+func (p *party) expect(t *driver.Thread) error {
+	name, text := p.page.Segment(receiveAt+bufferAt, nameBytes), p.page.Segment(receiveAt+bufferAt+nameBytes, textBytes)
+	if err := p.receive.SetReceive(name, text); err != nil {
+		return err
+	}
+	return p.vi.PostRecv(t, p.receive)
+}
+
+// say sends a message of a name and a text.
+func (p *party) say(t *driver.Thread, number int, name, text string) error {
+	buffer := p.page.Bytes()[sendAt+bufferAt:]
+	clear(buffer[:nameBytes])
+	copy(buffer[:nameBytes], name)
+	n := copy(buffer[nameBytes:][:textBytes], text)
+	if err := p.send.SetSend(p.page.Segment(sendAt+bufferAt, nameBytes), p.page.Segment(sendAt+bufferAt+nameBytes, n)); err != nil {
+		return err
+	}
+	p.send.AttachImmediate(uint32(number))
+	if err := p.vi.PostSend(t, p.send); err != nil {
+		return err
+	}
+	_, err := p.vi.SendWait(t, patience)
+	return err
+}
+
+// hear waits for a message.
+func (p *party) hear(t *driver.Thread) (number int, text string, err error) {
+	d, err := p.vi.RecvWait(t, patience)
+	if err != nil {
+		return 0, "", err
+	}
+	immediate, _ := d.CompletedImmediate()
+	return int(immediate), string(p.page.Bytes()[receiveAt+bufferAt+nameBytes:][:d.CompletedLength()-nameBytes]), nil
+}
+
+// client asks and prints the answers.
+func client(t *driver.Thread, h *driver.Host) error {
+	p, err := open(t, h)
+	if err != nil {
+		return err
+	}
+	if err := p.expect(t); err != nil {
+		return err
+	}
+	remote := vipl.NetAddress{Host: vipl.HostAddress(1), Discriminator: "talk"}
+	// The server may not wait yet.
+	for {
+		_, err := p.vi.ConnectRequest(t, vipl.NetAddress{}, remote, patience)
+		if err == nil {
+			break
+		}
+		if s, _ := vipl.StatusOf(err); s != vipl.StatusNoMatch || t.Now() > patience {
+			return err
+		}
+		if err := t.Sleep(100 * driver.Microsecond); err != nil {
+			return err
+		}
+	}
+	for i := range messages {
+		if err := p.say(t, i+1, "client", fmt.Sprintf("question %d", i+1)); err != nil {
+			return err
+		}
+		number, answer, err := p.hear(t)
+		if err != nil {
+			return err
+		}
+		if err := p.expect(t); err != nil {
+			return err
+		}
+		fmt.Printf("%d: %s\n", number, answer)
+	}
+	return p.vi.Disconnect(t)
+}
+
+// server answers.
+func server(t *driver.Thread, h *driver.Host) error {
+	p, err := open(t, h)
+	if err != nil {
+		return err
+	}
+	if err := p.expect(t); err != nil {
+		return err
+	}
+	r, err := p.nic.ConnectWait(t, vipl.NetAddress{Discriminator: "talk"}, patience)
+	if err != nil {
+		return err
+	}
+	if err := r.Accept(t, p.vi); err != nil {
+		return err
+	}
+	for range messages {
+		number, question, err := p.hear(t)
+		if err != nil {
+			return err
+		}
+		// The next question may come as soon as the answer has left.
+		if err := p.expect(t); err != nil {
+			return err
+		}
+		if err := p.say(t, number, "server", "the answer to "+question); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func run(ctx context.Context) error {
+	return driver.Run(ctx, driver.RunConfig{}, driver.Program{Node: 0, Name: "client", Main: client}, driver.Program{Node: 1, Name: "server", Main: server})
+}
+
+func main() {
+	if err := run(context.Background()); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
