@@ -21,11 +21,10 @@ type Bursts struct {
 
 // A bus is what a trace shows of one of the card's two buses.
 type bus struct {
-	name       string
-	start, end layout.TraceEvent
-	clockPs    int64
-	bits       int64
-	payload    func(sequence uint32) bool // whether a transaction may be a burst of payload
+	name         string
+	start, end   layout.TraceEvent
+	clock, width string                     // parameters: the clock's period in ps, the width in bits
+	payload      func(sequence uint32) bool // whether a transaction may be a burst of payload
 }
 
 // pauseClocks is how many idle clocks may lie between bursts that follow each
@@ -34,13 +33,13 @@ const pauseClocks = 4
 
 var systemBus = bus{
 	name: "system", start: layout.TraceEventHostBusStart, end: layout.TraceEventHostBusEnd,
-	clockPs: params.SystemClockPeriod, bits: params.SystemBusBits,
+	clock: "SystemClockPeriod", width: "SystemBusBits",
 	payload: func(sequence uint32) bool { return sequence == 1 }, // of the card, not of the host
 }
 
 var macBus = bus{
 	name: "MAC", start: layout.TraceEventMacBusStart, end: layout.TraceEventMacBusEnd,
-	clockPs: params.MacClockPeriod, bits: params.MacBusBits,
+	clock: "MacClockPeriod", width: "MacBusBits",
 	payload: func(sequence uint32) bool {
 		use := layout.MacBusUse(sequence)
 		return use == layout.MacBusUseFrameRead || use == layout.MacBusUseFrameWrite
@@ -53,13 +52,13 @@ var macBus = bus{
 // bytes if it takes the clocks that their data need and is no longer than
 // that by half, if it carries payload, and if payload in the same direction
 // follows, so that it is not the rest of a frame.
-func (b bus) period(events []TraceEvent) (ps int64, count int) {
+func (b bus) period(events []TraceEvent, clockPs, bits int64) (ps int64, count int) {
 	type transaction struct {
 		start, end int64
 		use        uint32
 		open, seen bool
 	}
-	needs := burstBytes * 8 / b.bits * b.clockPs
+	needs := burstBytes * 8 / bits * clockPs
 	var sum int64
 	before := map[int]transaction{} // by node
 	for _, e := range events {
@@ -75,7 +74,7 @@ func (b bus) period(events []TraceEvent) (ps int64, count int) {
 				t.end = e.TimePs // fast back-to-back: there was no idle clock
 			}
 			took, pause := t.end-t.start, e.TimePs-t.end
-			if t.seen && t.use == e.Sequence && b.payload(t.use) && took >= needs && 2*took <= 3*needs && pause <= pauseClocks*b.clockPs {
+			if t.seen && t.use == e.Sequence && b.payload(t.use) && took >= needs && 2*took <= 3*needs && pause <= pauseClocks*clockPs {
 				sum += e.TimePs - t.start
 				count++
 			}
@@ -88,13 +87,25 @@ func (b bus) period(events []TraceEvent) (ps int64, count int) {
 	return sum / int64(count), count
 }
 
-// burstsOf measures the rates in a trace, whose events lie in the order of
-// their times. ErrTrace if one of the buses shows no bursts that follow each
-// other.
-func burstsOf(events []TraceEvent) (*Bursts, error) {
+// burstsOf measures the rates in a trace of cards of a profile, whose events
+// lie in the order of their times. ErrTrace if one of the buses shows no bursts
+// that follow each other.
+func burstsOf(events []TraceEvent, profile string) (*Bursts, error) {
+	set, err := params.ForProfile(profile)
+	if err != nil {
+		return nil, err
+	}
 	var rates [2]int64
 	for i, b := range []bus{systemBus, macBus} {
-		ps, count := b.period(events)
+		clock, err := set.Lookup(b.clock)
+		if err != nil {
+			return nil, err
+		}
+		bits, err := set.Lookup(b.width)
+		if err != nil {
+			return nil, err
+		}
+		ps, count := b.period(events, clock, bits)
 		if count == 0 {
 			return nil, fmt.Errorf("%w: no %d-byte bursts that follow each other on the %s bus", ErrTrace, burstBytes, b.name)
 		}

@@ -26,7 +26,7 @@ func Demo(ctx context.Context, c DemoConfig) (_ *DemoReport, err error) {
 	if err != nil {
 		return nil, err
 	}
-	hashes, err := CollectHashes(root)
+	hashes, err := CollectHashes(root, c.Profile)
 	if err != nil {
 		return nil, err
 	}

@@ -23,11 +23,14 @@ type Hashes struct {
 	RTL    string `json:"rtl"`
 }
 
-// CollectHashes takes the hashes of the layouts and numbers compiled in, and
-// that of the RTL files of a checkout.
-func CollectHashes(root string) (Hashes, error) {
-	h := Hashes{Layout: fmt.Sprintf("%016x", layout.Hash), Params: fmt.Sprintf("%016x", params.Hash)}
-	var err error
+// CollectHashes takes the hashes of the layouts and of a profile's numbers
+// compiled in, and that of the RTL files of a checkout.
+func CollectHashes(root, profile string) (Hashes, error) {
+	set, err := params.ForProfile(profile)
+	if err != nil {
+		return Hashes{}, fmt.Errorf("collect hashes: %w", err)
+	}
+	h := Hashes{Layout: fmt.Sprintf("%016x", layout.Hash), Params: fmt.Sprintf("%016x", set.Hash)}
 	h.RTL, err = RTLHash(root)
 	return h, err
 }

@@ -46,7 +46,7 @@ func Reproduce(ctx context.Context, c ReproduceConfig) (_ *Report, err error) {
 	if err != nil {
 		return nil, err
 	}
-	hashes, err := CollectHashes(root)
+	hashes, err := CollectHashes(root, c.Profile)
 	if err != nil {
 		return nil, err
 	}
@@ -54,7 +54,7 @@ func Reproduce(ctx context.Context, c ReproduceConfig) (_ *Report, err error) {
 	r.Notes = append(r.Notes,
 		"host = post and polling, from the parameters; what the host does besides, the rest of RecvWait included, is free in this version: these times are not compared with the paper yet",
 	)
-	program, err := sim.Simulator(ctx)
+	program, err := sim.ProfileSimulator(ctx, c.Profile)
 	if err != nil {
 		return r, err
 	}
@@ -121,7 +121,10 @@ func measure(ctx context.Context, c ReproduceConfig, x exchange, sizes []int) (m
 	defer rec.remove()
 	cfg := c.fabric()
 	cfg.Arguments = append(cfg.Arguments, rec.arguments()...)
-	p := &pingPong{config: c, exchange: x, sizes: sizes}
+	p, err := newPingPong(c, x, sizes)
+	if err != nil {
+		return m, err
+	}
 	failed := p.run(ctx, cfg, rec.dir, &m)
 	events, err := rec.events()
 	if failed == nil && err != nil {
@@ -131,7 +134,7 @@ func measure(ctx context.Context, c ReproduceConfig, x exchange, sizes []int) (m
 		return m, err
 	}
 	// Short messages alone show no bursts that follow each other.
-	if b, err := burstsOf(events); err == nil {
+	if b, err := burstsOf(events, c.Profile); err == nil {
 		m.bursts = b
 	}
 	if err := rec.writePcap(c.Profile, c.Seed); failed == nil && err != nil {
@@ -167,6 +170,7 @@ type pingPong struct {
 	config   ReproduceConfig
 	exchange exchange
 	sizes    []int
+	clockPs  int64 // period of the core clock
 	pingVI   int
 	pongVI   int
 	elapsed  []driver.Time // of the counted rounds, per size
@@ -177,6 +181,15 @@ type pingPong struct {
 	faults     []string
 	crossed    int
 	crossFault string
+}
+
+func newPingPong(c ReproduceConfig, x exchange, sizes []int) (*pingPong, error) {
+	set, err := params.ForProfile(c.Profile)
+	if err != nil {
+		return nil, err
+	}
+	clock, err := set.Lookup("SystemClockPeriod")
+	return &pingPong{config: c, exchange: x, sizes: sizes, clockPs: clock}, err
 }
 
 // programs returns the threads of the experiment, with Main for those of the
@@ -326,10 +339,10 @@ func awaitVerdict(t *driver.Thread, of string) (verdict, error) {
 }
 
 func (p *pingPong) note(n, k int, wall time.Duration, span, now driver.Time) {
-	cycles := int64(span) / params.SystemClockPeriod
+	cycles := int64(span) / p.clockPs
 	p.wall = append(p.wall, WallRow{Size: n, Seconds: wall.Seconds(), Cycles: cycles, CyclesPerSecond: float64(cycles) / max(wall.Seconds(), 1e-9)})
 	if p.config.Progress != nil {
-		p.config.Progress(Progress{What: fmt.Sprintf("%s, %d bytes", p.exchange, n), Done: k + 1, Total: len(p.sizes), TimePs: int64(now), Cycles: int64(now) / params.SystemClockPeriod})
+		p.config.Progress(Progress{What: fmt.Sprintf("%s, %d bytes", p.exchange, n), Done: k + 1, Total: len(p.sizes), TimePs: int64(now), Cycles: int64(now) / p.clockPs})
 	}
 }
 
@@ -485,11 +498,14 @@ func ServePeer(ctx context.Context, job []byte) error {
 	if err != nil {
 		return err
 	}
-	fabric, err := sim.Attach(ctx, j.Path, bridge.Options{Name: "hvia peer", Nodes: []int{1}})
+	fabric, err := sim.Attach(ctx, j.Path, bridge.Options{Name: "hvia peer", Profile: j.Config.Profile, Nodes: []int{1}})
 	if err != nil {
 		return err
 	}
-	p := &pingPong{config: j.Config, exchange: j.Exchange, sizes: j.Sizes}
+	p, err := newPingPong(j.Config, j.Exchange, j.Sizes)
+	if err != nil {
+		return errors.Join(err, fabric.Close())
+	}
 	err = driver.RunOn(ctx, driver.Machines(fabric.Conn()), driver.RunConfig{Costs: hostCosts{}, Seed: j.Config.Seed},
 		p.programs(func(node int) bool { return node == 1 })...)
 	return errors.Join(err, fabric.Close())

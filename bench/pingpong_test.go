@@ -21,7 +21,8 @@ func pingPongOnFakes(t *testing.T, x exchange, sizes []int, lose func(from int, 
 	t.Helper()
 	c := DefaultReproduceConfig()
 	c.Sizes, c.Iterations, c.Warmup, c.Background = sizes, 3, 1, false
-	p := &pingPong{config: c, exchange: x, sizes: sizes}
+	p, err := newPingPong(c, x, sizes)
+	require.NoError(t, err)
 	f, err := drivertest.New(2, 4)
 	require.NoError(t, err)
 	t.Cleanup(f.Close)

@@ -12,6 +12,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
+
+	"hvia/params"
 )
 
 func sample() *Report {
@@ -316,8 +318,14 @@ func TestRTLHash(t *testing.T) {
 	write("a.sv", "tw")
 	write("gen/b.sv", "o")
 	step("a byte moved")
-	h, err := CollectHashes(root)
+	h, err := CollectHashes(root, params.Base)
 	require.NoError(t, err)
 	require.Len(t, h.Layout, 16)
 	require.Len(t, h.Params, 16)
+	other, err := CollectHashes(root, "hvia-ge-66")
+	require.NoError(t, err)
+	require.Equal(t, h.Layout, other.Layout)
+	require.NotEqual(t, h.Params, other.Params)
+	_, err = CollectHashes(root, "none")
+	require.ErrorContains(t, err, `no profile "none"`)
 }

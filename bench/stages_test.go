@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"hvia/layout"
+	"hvia/params"
 )
 
 // traced is the trace of a message of node 0, VI 3, to VI 5 of node 1: one
@@ -279,7 +280,7 @@ func FuzzDecodeTrace(f *testing.F) {
 		// Whatever a trace says, looking for messages in it must end.
 		_, _, _, _ = messageTimes(events, rdmaWriteStages, 0, 0, 3, 5, 2)
 		_, _, _, _ = messageTimes(events, sendReceiveStages, 0, 0, 3, 5, 2)
-		_, _ = burstsOf(events)
+		_, _ = burstsOf(events, params.Base)
 		_, _ = cardSteps(events, 3, 5, 2)
 	})
 }

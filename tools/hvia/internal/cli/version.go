@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"hvia/bench"
+	"hvia/params"
 	"hvia/sim/verilate"
 )
 
@@ -69,7 +70,7 @@ func (a *app) printVersion(ctx context.Context, asJSON bool) error {
 		root = "" // outside of a checkout there is no RTL to hash
 	}
 	// The hashes of layouts and numbers are compiled in, whatever the error.
-	v.Hashes, _ = bench.CollectHashes(root)
+	v.Hashes, _ = bench.CollectHashes(root, params.Base)
 	if asJSON {
 		e := json.NewEncoder(a.Stdout)
 		e.SetIndent("", "  ")
