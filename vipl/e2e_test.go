@@ -136,6 +136,7 @@ func TestFreeModeOnTheCard(t *testing.T) {
 	defer cancel()
 	require.NoError(t, driver.Run(ctx, driver.RunConfig{Seed: seed(t), Fabric: sim.Config{Mode: sim.Free}},
 		programs(func(e *env) error { return endpointProgram(e, 0) }, func(e *env) error { return endpointProgram(e, 1) })...))
+	require.NoError(t, driver.Run(ctx, driver.RunConfig{Seed: seed(t), Fabric: sim.Config{Mode: sim.Free}}, programs(compactClient, compactServer)...))
 }
 
 // A post and its doorbell allocate nothing: the fast path must not feed the
@@ -149,8 +150,9 @@ func TestPostAllocatesNothing(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		var posts [101]*vipl.Descriptor
+		var posts, receives [101]*vipl.Descriptor
 		for i := range posts {
+			receives[i] = p.next()
 			posts[i] = p.next()
 			posts[i].SetRdmaWrite(p.mem.Segment(0, 4), p.mem.Address(), p.mem.Handle())
 		}
@@ -162,12 +164,23 @@ func TestPostAllocatesNothing(t *testing.T) {
 			n++
 		})
 		e.that(fmt.Sprintf("%v allocations for each post", allocations), allocations == 0)
+		m := 0
+		allocations = testing.AllocsPerRun(100, func() {
+			if err := receives[m].SetReceive(p.mem.Segment(0, 4), p.mem.Segment(8, 4)); err != nil {
+				panic(err)
+			}
+			if err := p.vi.PostRecv(p.t, receives[m]); err != nil {
+				panic(err)
+			}
+			m++
+		})
+		e.that(fmt.Sprintf("%v allocations for each receive", allocations), allocations == 0)
 		for range n {
 			if _, err := p.vi.SendWait(p.t, driver.Second); err == nil {
 				return fmt.Errorf("a post on an idle VI succeeded")
 			}
 		}
-		return nil
+		return p.vi.Disconnect(p.t)
 	}, mainsOf(scenario{})[1])
 }
 
