@@ -247,7 +247,7 @@ func (g *generator) manage(pair int) error {
 			if err := g.emit(operation{kind: opDisconnect, node: node, pair: pair}); err != nil {
 				return err
 			}
-		case v.State() == layout.ViStateIdle && g.chance(8):
+		case v.State() == layout.ViStateIdle && g.chance(20):
 			if send, receive := v.Outstanding(); send+receive == 0 && g.chance(50) {
 				if err := g.emit(operation{kind: opDestroy, node: node, pair: pair}); err != nil {
 					return err
@@ -697,7 +697,7 @@ func (g *generator) send(node, pair, n int, op layout.DescriptorOperation, immed
 	if !plant {
 		return d
 	}
-	switch g.random.IntN(6) {
+	switch g.random.IntN(8) {
 	case 0:
 		g.format(&d, false)
 	case 1:
@@ -723,7 +723,9 @@ func (g *generator) send(node, pair, n int, op layout.DescriptorOperation, immed
 			d.length = uint32(max + 1)
 			d.plan += " larger than the largest transfer"
 		}
-	case 3:
+	case 3, 4:
+		g.late(&d, pair, max)
+	case 5:
 		if d.hasRemote && n > 0 {
 			d.remote.absolute, d.remote.offset = true, int64(-g.between(1, n-1+1))
 			d.plan += " remote end at or beyond the last address"
@@ -737,6 +739,34 @@ func (g *generator) send(node, pair, n int, op layout.DescriptorOperation, immed
 		}
 	}
 	return d
+}
+
+// late makes a message of several frames whose error is found after the first.
+func (g *generator) late(d *randomDescriptor, pair, max int) {
+	frames := g.pick(1, 1, 1, 2)
+	n := frames*layout.MaxPayload + g.pick(1, 2, 3, layout.MaxPayload, g.between(1, layout.MaxPayload))
+	if n > max {
+		return
+	}
+	first := frames*layout.MaxPayload + g.between(0, n-frames*layout.MaxPayload-1)
+	d.pieces = []dataPiece{g.piece(pair, areaSource, first), g.piece(pair, areaSource, n-first)}
+	d.length, d.segments = uint32(n), -1
+	if g.chance(50) {
+		d.plan += " late piece " + g.spoil(&d.pieces[1].place, n-first, false)
+		return
+	}
+	// With a third one it is not known before what they add up to.
+	d.pieces = append(d.pieces, g.piece(pair, areaSource, g.pick(0, 1, 2)))
+	switch sum := lengthOf(d.pieces); {
+	case sum == uint32(n):
+		d.length++
+		d.plan += " late end of the pieces"
+	default:
+		d.plan += " bytes behind Length"
+	}
+	if d.length > uint32(max) {
+		d.length = uint32(n)
+	}
 }
 
 // traffic is one operation of the time in which all VIs work at once.
@@ -953,7 +983,16 @@ func (g *generator) withdraw(node, pair int) error {
 	}
 	d := g.send(1-node, pair, g.between(0, 1000), layout.DescriptorOperationSend, true, false, false)
 	d.slot = slot
-	return g.emit(operation{kind: opPost, node: 1 - node, pair: pair, d: d})
+	if err := g.emit(operation{kind: opPost, node: 1 - node, pair: pair, d: d}); err != nil || g.vi(node, pair).State() != layout.ViStateConnected {
+		return err
+	}
+	// It found a descriptor that was told by another handle. Those behind it must
+	// not be met in the middle of something else.
+	if err := g.barrier(opSettle); err != nil {
+		return err
+	}
+	g.taken[pair] = true
+	return g.emit(operation{kind: opDisconnect, node: node, pair: pair})
 }
 
 // race posts sends and disconnects behind them.
@@ -971,6 +1010,10 @@ func (g *generator) race(node, pair int) error {
 		n := g.size(3 * layout.MaxPayload)
 		g.inbound[1-node] += n + 4*wireOverhead
 		d := g.send(node, pair, n, op, g.chance(40), g.chance(20), g.chance(10))
+		if g.chance(25) {
+			g.late(&d, pair, int(g.vi(node, pair).Attributes().MaxTransferSize))
+			g.inbound[1-node] += 3 * layout.MaxPayload
+		}
 		d.slot = (slot + i) % slots
 		o.sends = append(o.sends, d)
 	}

@@ -53,7 +53,7 @@ type randomRun struct {
 	w       *world
 	judged  int // operations that were found right
 	posts   int
-	bytes   uint64
+	tally   map[string]int // what came, by kind
 	err     error
 }
 
@@ -91,7 +91,7 @@ type completion struct {
 }
 
 func newRandomRun(ops []operation, l lies) *randomRun {
-	return &randomRun{ops: ops, lies: l, effects: make([]effect, len(ops))}
+	return &randomRun{ops: ops, lies: l, effects: make([]effect, len(ops)), tally: map[string]int{}}
 }
 
 // mains are the programs of both nodes.
@@ -231,7 +231,29 @@ func (n *randomNode) play() error {
 		}
 	}
 	if len(r.ops) > 0 && r.ops[len(r.ops)-1].kind != opSettle {
-		return n.settle(len(r.ops))
+		if err := n.settle(len(r.ops)); err != nil || r.err != nil {
+			return err
+		}
+	}
+	return n.lossless()
+}
+
+// lossless says whether the wire and the card's buffers kept what the model
+// assumes, and nobody rang in a wrong way.
+func (n *randomNode) lossless() error {
+	for _, c := range []layout.Counter{
+		layout.CounterMacReceiveBad, layout.CounterMacReceiveLong, layout.CounterMacReceiveOverrun, layout.CounterMacBusError,
+		layout.CounterReceiveMalformed, layout.CounterReceiveOldSequence, layout.CounterReceiveGap, layout.CounterReceiveUnsupported,
+		layout.CounterReceiveBusError, layout.CounterPciParityError, layout.CounterPciMasterAbort,
+		layout.CounterDoorbellMalformed, layout.CounterDoorbellOverrun,
+	} {
+		count, err := n.nic.Counter(n.t, c)
+		if err != nil {
+			return err
+		}
+		if count != 0 {
+			return fmt.Errorf("node %d: counter %v is %d, want 0", n.node, c, count)
+		}
 	}
 	return nil
 }
@@ -372,9 +394,9 @@ func (n *randomNode) settle(upto int) error {
 	}
 	if n.node == 0 {
 		r.mu.Lock()
-		r.err = r.judge(upto)
-		if r.err == nil {
+		if r.err = r.judge(upto); r.err == nil {
 			r.judged = upto
+			r.count()
 		}
 		r.mu.Unlock()
 	}
@@ -623,6 +645,27 @@ func (r *randomRun) decide(i int, errors pendingErrors) (*world, pendingErrors, 
 		}
 	}
 	return nil, errors, fmt.Errorf("no allowed outcome of operation %d (%v) fits; one of them does not because: %w", i, o, first)
+}
+
+// count counts what came, by kind.
+func (r *randomRun) count() {
+	for _, n := range r.nodes {
+		for pair := range randomPairs {
+			for queue, all := range n.seen[pair] {
+				for _, c := range all {
+					text := [...]string{"send: ", "receive: "}[queue] + model.StatusText(c.status)
+					if queue == 0 && vipl.DescriptorStatus(c.status).Failed() && c.length > 0 {
+						text += ", some was sent"
+					}
+					r.tally[text]++
+				}
+			}
+			r.tally["state: "+n.states[pair].String()]++
+		}
+		for _, e := range n.errors {
+			r.tally["asynchronous: "+e.Code.String()]++
+		}
+	}
 }
 
 // compare compares one VI, and the memory that belongs to it.

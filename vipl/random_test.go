@@ -6,7 +6,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
+	"slices"
 	"testing"
 	"time"
 
@@ -15,6 +17,7 @@ import (
 	"hvia/driver"
 	"hvia/driver/drivertest"
 	"hvia/layout"
+	"hvia/sim"
 )
 
 // fakeCards runs a list of operations on fake cards.
@@ -29,18 +32,18 @@ func fakeCards(ctx context.Context, seed uint64, r *randomRun, lose func(int, []
 }
 
 // runner carries a run out.
-type runner func(ctx context.Context, r *randomRun) error
+type runner func(r *randomRun) error
 
 // shortest looks for the shortest list that fails, knowing that the run of all
 // of them failed.
-func shortest(ctx context.Context, ops []operation, judged int, run runner) (n int, err error) {
+func shortest(ops []operation, judged int, run runner) (n int, err error) {
 	low, high := judged, judged // the first so many are right, the first so many are not
 	for high < len(ops) && (high == judged || ops[high-1].kind != opSettle) {
 		high++
 	}
 	for {
 		r := newRandomRun(ops[:high], lies{})
-		if err = run(ctx, r); err != nil {
+		if err = run(r); err != nil {
 			break
 		}
 		if high == len(ops) {
@@ -50,7 +53,7 @@ func shortest(ctx context.Context, ops []operation, judged int, run runner) (n i
 	}
 	for high-low > 1 {
 		middle := (low + high) / 2
-		if e := run(ctx, newRandomRun(ops[:middle], lies{})); e != nil {
+		if e := run(newRandomRun(ops[:middle], lies{})); e != nil {
 			high, err = middle, e
 		} else {
 			low = middle
@@ -61,18 +64,16 @@ func shortest(ctx context.Context, ops []operation, judged int, run runner) (n i
 
 // randomOperations runs operations of a seed and reports the shortest prefix
 // that fails.
-func randomOperations(t *testing.T, seed uint64, n int, limit time.Duration, run runner) {
+func randomOperations(t *testing.T, seed uint64, n int, run runner) *randomRun {
 	t.Helper()
 	ops, err := generate(seed, n)
 	require.NoError(t, err, "the generator, seed %d", seed)
-	ctx, cancel := context.WithTimeout(t.Context(), limit)
-	defer cancel()
 	start := time.Now()
 	r := newRandomRun(ops, lies{})
-	if err := run(ctx, r); err != nil {
+	if err := run(r); err != nil {
 		judged := r.judged
 		t.Logf("%v\nlooking for the shortest list that fails; %d operations were right", err, judged)
-		at, short := shortest(ctx, ops, judged, run)
+		at, short := shortest(ops, judged, run)
 		text := ""
 		for i := max(0, at-8); i < at; i++ {
 			text += fmt.Sprintf("\n  %d: %v", i, ops[i])
@@ -80,6 +81,39 @@ func randomOperations(t *testing.T, seed uint64, n int, limit time.Duration, run
 		t.Fatalf("replay with HVIA_SEED=%d: the first %d operations of %d fail: %v\nthe last ones:%s", seed, at, n, short, text)
 	}
 	t.Logf("%d operations with %d posts, wall %v", n, r.posts, time.Since(start).Round(time.Millisecond))
+	return r
+}
+
+// everything is what a run of some length must have met: the rows of VIA's
+// tables.
+var everything = []string{
+	"send: Done Send", "send: Done RdmaWrite",
+	"send: Done FormatError Send", "send: Done FormatError RdmaWrite", "send: Done FormatError RdmaRead",
+	"send: Done ProtectionError Send", "send: Done ProtectionError Send, some was sent",
+	"send: Done ProtectionError RdmaWrite", "send: Done ProtectionError RdmaWrite, some was sent",
+	"send: Done LengthError Send", "send: Done LengthError Send, some was sent",
+	"send: Done LengthError RdmaWrite",
+	"send: Done LengthError RdmaWrite, some was sent",
+	"send: Done Flushed Send", "send: Done Flushed RdmaWrite",
+	"receive: Done Receive", "receive: Done Immediate Receive", "receive: Done Immediate RemoteRdmaWrite",
+	"receive: Done FormatError Receive", "receive: Done FormatError Immediate RemoteRdmaWrite",
+	"receive: Done ProtectionError Receive", "receive: Done LengthError Receive",
+	"receive: Done RdmaProtectionError Immediate RemoteRdmaWrite",
+	"receive: Done PartialError Receive", "receive: Done PartialError RemoteRdmaWrite",
+	"receive: Done LengthError PartialError Receive", "receive: Done PartialError Flushed Receive", "receive: Done Flushed Receive",
+	"asynchronous: PostDescriptor", "asynchronous: ConnectionLost", "asynchronous: ReceiveQueueEmpty",
+	"asynchronous: RdmaWriteProtection", "asynchronous: RdmaWriteAbort", "asynchronous: CompletionProtection",
+	"state: Idle", "state: Connected", "state: Error", "state: Free",
+}
+
+func (r *randomRun) met(t *testing.T) {
+	t.Helper()
+	for _, kind := range slices.Sorted(maps.Keys(r.tally)) {
+		t.Logf("%7d %s", r.tally[kind], kind)
+	}
+	for _, kind := range everything {
+		require.NotZero(t, r.tally[kind], "no '%s'", kind)
+	}
 }
 
 // long chooses between the size of a normal run and that of a long one.
@@ -98,9 +132,32 @@ func TestRandomOperationsOnFakeCards(t *testing.T) {
 		n = 2000
 	}
 	s := seed(t)
-	randomOperations(t, s, n, 10*time.Minute, func(ctx context.Context, r *randomRun) error {
+	r := randomOperations(t, s, n, func(r *randomRun) error {
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+		defer cancel()
 		return fakeCards(ctx, s, r, nil)
 	})
+	if n >= 20_000 {
+		r.met(t)
+	}
+}
+
+// The same on the simulated card.
+func TestRandomOperationsOnTheCard(t *testing.T) {
+	if testing.Short() {
+		t.Skip("needs the simulator with the card, whose build takes minutes")
+	}
+	s := seed(t)
+	r := randomOperations(t, s, long(20_000, 200_000), func(r *randomRun) error {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		return driver.Run(ctx, driver.RunConfig{Seed: s, Finished: func(f *sim.Fabric) error {
+			d, err := f.Digest(ctx)
+			t.Logf("simulated %v", d.Time)
+			return err
+		}}, programs(r.mains()...)...)
+	})
+	r.met(t)
 }
 
 // isVia says whether a frame belongs to a connection.
