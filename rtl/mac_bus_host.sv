@@ -444,8 +444,7 @@ module mac_bus_host #(
   end
 
   // A chip that is not there is no error; it is asked again.
-  assign error_d = (error_q & ~reset) | target_error_i | failed | unclaimed | stuck |
-                   (pcheck_q & (par_i != pexpect_q));
+  assign error_d = (error_q | target_error_i | failed | unclaimed | stuck | (pcheck_q & (par_i != pexpect_q))) & ~reset;
   assign reset   = (error_q & (stuck | ((state_q == StIdle) & bus_idle & ~irdy_oe_q))) | absent;
   assign error_o = error_q & reset;
 
