@@ -9,6 +9,10 @@ module descriptor_bench_top #(
 ) (
     input  logic           clk_i,
     input  logic           rst_ni,
+    // Faults that the tests of the bench plant; without them nothing looks at these.
+    /* verilator lint_off UNUSEDSIGNAL */
+    input  logic [63:0]    fault_i,
+    /* verilator lint_on UNUSEDSIGNAL */
     input  logic           enable_i,
     input  logic [255:0]   live_i,
     // Doorbell BAR.

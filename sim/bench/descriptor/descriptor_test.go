@@ -6,9 +6,8 @@ package descriptor_test
 
 import (
 	"fmt"
-	"maps"
-	"os"
-	"slices"
+	"os/exec"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -50,36 +49,49 @@ func spec(width string) verilate.Spec {
 }
 
 // What a run of normal size must have met at least once: every kind of descriptor, of broken
-// doorbell and of failure, a clear in every phase, and doorbells at every distance from the take of
-// the descriptor before theirs.
+// doorbell and of failure, resets and disconnections in every phase, and doorbells at every distance
+// from the take of the descriptor before theirs.
 func covered() []string {
 	names := []string{
-		"idle_ends", "resets_in_traffic", "completions", "cover_overrun", "cover_full_ready_list",
-		"cover_long_burst", "cover_misaligned_doorbell", "cover_misaligned_link",
-		"cover_link_written_during_read", "cover_queue_forgotten", "cover_bad", "cover_bad_free",
-		"cover_read_error", "cover_vi_reset", "cover_handle_drained",
-		"cover_completion_error", "cover_completion_without_write", "cover_completion_flushed",
-		"cover_completion_with_error", "cover_flushed_Idle", "cover_flushed_ConnectPending",
-		"cover_flushed_Error",
+		"idle_ends", "resets_in_traffic", "completions", "cover_overrun_send", "cover_overrun_receive",
+		"cover_overrun_on_chip", "cover_full_ready_list", "cover_long_burst", "cover_misaligned_doorbell_send",
+		"cover_misaligned_doorbell_receive", "cover_misaligned_link", "cover_link_written_during_read",
+		"cover_queue_forgotten_send", "cover_queue_forgotten_receive", "cover_bad_send", "cover_bad_receive",
+		"cover_bad_free_send", "cover_bad_free_receive", "cover_read_error", "cover_vi_reset", "cover_disconnected",
+		"cover_handle_drained", "cover_completion_error", "cover_completion_without_write_send",
+		"cover_completion_without_write_receive", "cover_completion_flushed", "cover_completion_with_error",
+		"cover_three_completions", "cover_immediate_written", "cover_flushed_Idle", "cover_flushed_ConnectPending",
+		"cover_flushed_Error", "cover_stored_Idle", "cover_stored_ConnectPending", "cover_stored_Connected",
+		"cover_receive_flushed", "cover_flushed_on_chip", "cover_reset_while_fetched", "cover_marked_stale",
+		"cover_stale_read", "cover_stale_completion", "cover_both_offered", "cover_receive_passes_send",
+		"cover_out_of_the_register", "cover_store_waits_for_trace", "cover_posted_behind_the_last",
+		"cover_released_before_link", "cover_receives_are_no_work", "cover_quiet_with_receives",
+		"cover_quiet_with_receives_behind", "cover_receive_chunk", "cover_receive_chunk_error",
+		"cover_transmit_chunk", "cover_transmit_chunk_error", "cover_receive_chunk_first", "cover_chunk_before_head",
+		"cover_head_between_chunks",
 	}
-	for _, s := range []string{
-		"two_segments", "one_segment", "empty_data", "fence", "op_send", "op_read", "op_reserved",
-		"no_segment", "three_segments", "many_segments", "immediate", "reserved_word",
-		"address_reserved", "long_length", "short_length", "length_top_bit", "length_without_data",
-	} {
-		names = append(names, "cover_kind_"+s)
+	kinds := []string{
+		"rdma_one", "rdma_none", "rdma_empty_data", "rdma_long_length", "send_none", "send_one", "send_two",
+		"some_segments", "most_segments", "fence", "immediate", "long_length", "short_length", "length_top_bit",
+		"send_sum_wraps", "op_read", "op_reserved", "too_many_segments", "reserved_word", "rdma_no_address",
+		"rdma_address_reserved",
 	}
 	for bit := 4; bit <= 15; bit++ {
-		names = append(names, fmt.Sprintf("cover_kind_control_%d", bit))
+		kinds = append(kinds, fmt.Sprintf("control_%d", bit))
+	}
+	for _, s := range kinds {
+		names = append(names, "cover_kind_"+s, "cover_receive_kind_"+s)
 	}
 	for _, s := range []string{
 		"one_dword", "two_dwords", "from_second", "from_third", "swapped", "enables", "misaligned",
-		"disabled", "free_vi", "offset", "foreign_page",
+		"disabled", "free_vi", "offset", "foreign_page", "mixed",
 	} {
 		names = append(names, "cover_hostile_"+s)
 	}
-	for _, s := range []string{"idle", "listed", "offered", "translate", "read", "parsed", "link_owed"} {
-		names = append(names, "cover_clear_"+s)
+	for _, s := range []string{
+		"idle", "listed", "offered", "translate", "read", "waits", "link_owed", "stored", "in_job",
+	} {
+		names = append(names, "cover_clear_"+s, "cover_disconnect_"+s)
 	}
 	for err := 1; err <= 5; err++ {
 		names = append(names, fmt.Sprintf("cover_att_error_%d", err))
@@ -107,54 +119,112 @@ func TestDescriptorPath(t *testing.T) {
 	}
 }
 
-// Planted faults. Each costs a build, so the usual run takes the first list and the long run both.
-var (
-	mutants = map[string]verilate.Mutant{
-		// The queue counts a descriptor as fetched when its link comes back, not at the take.
-		"count_at_link":   {File: queue, Old: "count_new   = count - 1'b1;\n        end", New: "count_new   = count;\n        end"},
-		"listed_twice":    {File: queue, Old: "            write_next = 1'b1;\n            push       = !listed_q[op_vi_q];\n          end\n        end\n      end\n      Link:", New: "            write_next = 1'b1;\n            push       = 1'b1;\n          end\n        end\n      end\n      Link:"},
-		"one_too_many":    {File: queue, Old: "if (count == Full) begin", New: "if (count > Full) begin"},
-		"last_address":    {File: queue, Old: "          if (count == '0) begin\n            write_next = 1'b1;", New: "          write_next = 1'b1;\n          if (count == '0) begin"},
-		"bad_link_kept":   {File: queue, Old: "            count_new   = '0;\n          end else begin", New: "            count_new   = count;\n          end else begin"},
-		"torn":            {File: doorbell, Old: "    end else if (db_wend_i) begin\n      phase_q <= 2'd0;", New: "    end else if (db_wend_i) begin\n      phase_q <= phase_q;"},
-		"byte_enables":    {File: doorbell, Old: "assign in_order = whole && ", New: "assign in_order = "},
-		"length":          {File: fetch, Old: "!format_error && length != data_len", New: "1'b0"},
-		"link_alignment":  {File: fetch, Old: "is_free || (va_q & AlignMask) != 64'd0", New: "is_free"},
-		"read_error":      {File: fetch, Old: "state_d = rerr_i ? Bad : Check", New: "state_d = Check"},
-		"status_first":    {File: completion, Old: "assign words       = {status_q, length_q};", New: "assign words       = {length_q, status_q};"},
-		"report_early":    {File: completion, Old: "assign async_valid_o = done && werr_i;", New: "assign async_valid_o = state_q == Wait && werr_i;"},
-		"late_beat_reset": {File: completion, Old: "else if (accept) beat_q <= 2'd0;", New: "else if (state_q == Idle) beat_q <= 2'd0;"},
-	}
-	moreMutants = map[string]verilate.Mutant{
-		"stack":            {File: queue, Old: "assign ready_vi  = ready_mem[head_q[7:0]];", New: "assign ready_vi  = ready_mem[tail_q[7:0] - 8'd1];"},
-		"empty_take":       {File: queue, Old: "assign taken = op_q == Take && count != '0;", New: "assign taken = op_q == Take;"},
-		"queue_drained":    {File: queue, Old: "assign vi_busy_o = pending_q[drain_vi_i] || ", New: "assign vi_busy_o = "},
-		"foreign_page":     {File: doorbell, Old: "(phase_q == 2'd0 || page == vi_q)", New: "(phase_q == 2'd0 || page[6:0] == vi_q[6:0])"},
-		"misaligned":       {File: doorbell, Old: "low_q[5:0] == 6'd0", New: "low_q[4:0] == 5'd0"},
-		"free_vi":          {File: doorbell, Old: "assign good        = third && aligned && enable_i && live_i[vi_q];", New: "assign good        = third && aligned && enable_i;"},
-		"overwritten":      {File: doorbell, Old: "assign db_wready_o = !(phase_q == 2'd2 && commit_q && !db_ready_i);", New: "assign db_wready_o = 1'b1;"},
-		"doorbell_quiet":   {File: doorbell, Old: "assign quiet_o = !commit_q && ", New: "assign quiet_o = "},
-		"reserved_bit":     {File: fetch, Old: "control[hvia_pkg::DescriptorControlReservedLsb +: hvia_pkg::DescriptorControlReservedWidth] != 0", New: "control[14:4] != 0"},
-		"flush_looked_at":  {File: fetch, Old: "= !flushed && format_error", New: "= format_error"},
-		"link_always":      {File: fetch, Old: "end else if (more_q && (bad", New: "end else if ((bad"},
-		"free_reported":    {File: fetch, Old: "assign async_valid_o = bad && !is_free;", New: "assign async_valid_o = bad;"},
-		"data_handle":      {File: fetch, Old: "(state_q == Check && desc_data_handle_o == drain_handle_i)", New: "1'b0"},
-		"fetch_quiet":      {File: fetch, Old: "assign quiet_o = state_q == Idle && !take_valid_i && !link_q;", New: "assign quiet_o = state_q == Idle && !take_valid_i;"},
-		"ready_early":      {File: completion, Old: "Wait:    if (wdone_i) state_q <= Idle;", New: "Wait:    if (beat_q != 2'd0) state_q <= Idle;"},
-		"report_lost":      {File: completion, Old: "assign async_valid_o = done && werr_i;", New: "assign async_valid_o = done && werr_i && !cpl_valid_i;"},
-		"error_as_success": {File: completion, Old: "assign stat_completion_written_o = done && !werr_i;", New: "assign stat_completion_written_o = done;"},
-	}
-)
+// Planted faults, all of them in one simulator, because a build takes longer than a run; an input of
+// the bench's top switches each of them on.
+var faults = []struct {
+	name, file, old, new string // FAULT stands for the switch
+}{
+	{"torn doorbell goes on", doorbell, "end else if (db_wend_i) begin", "end else if (db_wend_i && !FAULT) begin"},
+	{"byte enables ignored", doorbell, "assign in_order = whole && ", "assign in_order = (whole || FAULT) && "},
+	{"page of another VI", doorbell, "(phase_q == 2'd0 || page == vi_q)", "(phase_q == 2'd0 || page == vi_q || (FAULT && page[6:0] == vi_q[6:0]))"},
+	{"half the alignment", doorbell, "low_q[5:0] == 6'd0", "(FAULT ? low_q[4:0] == 5'd0 : low_q[5:0] == 6'd0)"},
+	{"doorbell of a free VI", doorbell, "assign good        = third && aligned && enable_i && live_i[vi_q];", "assign good        = third && aligned && enable_i && (live_i[vi_q] || FAULT);"},
+	{"commit overwritten", doorbell, "assign db_wready_o = ", "assign db_wready_o = FAULT || "},
+	{"doorbell quiet with a commit", doorbell, "assign quiet_o = !commit_q && ", "assign quiet_o = (!commit_q || FAULT) && "},
+	{"one doorbell over two queues", doorbell, "offset == hvia_pkg::DoorbellReceive : receive_q;", "offset == hvia_pkg::DoorbellReceive : FAULT ? offset[6] : receive_q;"},
+	{"receive doorbell for the send queue", doorbell, "commit_receive_q <= receive_q;", "commit_receive_q <= receive_q && !FAULT;"},
 
-// The bench fails on each of the planted faults.
-func TestDescriptorPathMutants(t *testing.T) {
-	all := maps.Clone(mutants)
-	if os.Getenv("HVIA_LONG") == "1" {
-		maps.Copy(all, moreMutants)
+	{"counted at the link, not at the take", queue, "count_new   = count - 1'b1;", "count_new   = FAULT ? count : count - 1'b1;"},
+	{"listed twice", queue, "assign push = enter && !listed_q[op_queue_q];", "assign push = enter && (!listed_q[op_queue_q] || FAULT);"},
+	{"one descriptor too many", queue, "if (count_all == Full) begin", "if (FAULT ? count_all > Full : count_all == Full) begin"},
+	{"descriptor on the chip not counted", queue, "{{CountWidth - 1{1'b0}}, held};", "{{CountWidth - 1{1'b0}}, held && !FAULT};"},
+	{"every doorbell's address kept", queue, "          if (count == '0) begin\n            write_next = 1'b1;", "          write_next = FAULT;\n          if (count == '0) begin\n            write_next = 1'b1;"},
+	{"queue goes on behind a bad descriptor", queue, "            count_new   = '0;\n          end else begin", "            count_new   = FAULT ? count : '0;\n          end else begin"},
+	{"second receive descriptor by a link", queue, "            enter      = !held;\n          end\n        end\n      end\n      Release", "            enter      = !held || FAULT;\n          end\n        end\n      end\n      Release"},
+	{"second receive descriptor by a doorbell", queue, "            enter      = !held;\n          end\n        end\n      end\n      Link", "            enter      = !held || FAULT;\n          end\n        end\n      end\n      Link"},
+	{"released before its link is known", queue, "Release: enter = count != '0 && !owed;", "Release: enter = count != '0 && (!owed || FAULT);"},
+	{"offer changes", queue, "assign show_receive = offered_q ?", "assign show_receive = (offered_q && !FAULT) ?"},
+	{"receive queues always first", queue, "!(show_send && offered_receive_q);", "!(show_send && offered_receive_q && !FAULT);"},
+	{"send descriptor without room", queue, "assign show_send    = offer_valid_q[0] && send_room_i;", "assign show_send    = offer_valid_q[0] && (send_room_i || FAULT);"},
+	{"offered descriptor is not coming", queue, "(offer_valid_q[1] && offer_receive_vi == coming_vi_i)", "(offer_valid_q[1] && !FAULT && offer_receive_vi == coming_vi_i)"},
+	{"last come, first served", queue, "head_q[9 +: 8] : head_q[0 +: 8]", "head_q[9 +: 8] : FAULT ? tail_q[0 +: 8] - 8'd1 : head_q[0 +: 8]"},
+	{"empty queue taken", queue, "assign taken = op_q == Take && count != '0;", "assign taken = op_q == Take && (count != '0 || FAULT);"},
+	{"send queue is no work", queue, "assign vi_busy_o = pending_q[{1'b0, drain_vi_i}] ||", "assign vi_busy_o = (pending_q[{1'b0, drain_vi_i}] && !FAULT) ||"},
+	{"receive queue is no work in a flush", queue, "(drain_receive_i && pending_q[{1'b1, drain_vi_i}])", "(drain_receive_i && pending_q[{1'b1, drain_vi_i}] && !FAULT)"},
+	{"receive queue is no work in the list", queue, "|| listed_q[{1'b1, drain_vi_i}] ||", "|| (listed_q[{1'b1, drain_vi_i}] && !FAULT) ||"},
+	{"clear forgets one queue", queue, "Clear, ClearReceive: begin\n        write_count = 1'b1;", "Clear, ClearReceive: begin\n        write_count = op_q == Clear || !FAULT;"},
+	{"clear forgets no descriptor on the chip", queue, "if (op_q == Release || op_q == ClearReceive) held_q", "if (op_q == Release || (op_q == ClearReceive && !FAULT)) held_q"},
+
+	{"length not looked at", fetch, "assign length_error = !format_error && ", "assign length_error = !format_error && !FAULT && "},
+	{"sum of lengths wraps", fetch, "{1'b0, length} != here_len;", "{1'b0, length} != {here_len[32] && !FAULT, here_len[31:0]};"},
+	{"misaligned link followed", fetch, "is_free || (va_q & AlignMask) != 64'd0", "is_free || ((va_q & AlignMask) != 64'd0 && !FAULT)"},
+	{"read error ignored", fetch, "state_d = rerr_i ? Bad : Check", "state_d = rerr_i && !FAULT ? Bad : Check"},
+	{"one reserved bit not looked at", fetch, "control[hvia_pkg::DescriptorControlReservedLsb +: hvia_pkg::DescriptorControlReservedWidth] != 0", "(control[hvia_pkg::DescriptorControlReservedLsb +: hvia_pkg::DescriptorControlReservedWidth] & ~{FAULT, 11'd0}) != 0"},
+	{"flushed descriptor looked at", fetch, "= !flushed && format_error", "= (!flushed || FAULT) && format_error"},
+	{"link without a successor", fetch, "assign link_due    = more_q && ", "assign link_due    = (more_q || FAULT) && "},
+	{"error of a free VI reported", fetch, "assign async_valid_o = bad && !is_free;", "assign async_valid_o = bad && (!is_free || FAULT);"},
+	{"fetch quiet with a descriptor", fetch, "                   !wait_valid_q;", "                   (!wait_valid_q || FAULT);"},
+	{"stored after a reset", fetch, "assign gone     = received && ", "assign gone     = received && !FAULT && "},
+	{"flushed by an old state", fetch, "assign flush    = received && vi_state_now ==", "assign flush    = received && (FAULT ? vi_state_q : vi_state_now) =="},
+	{"waiting descriptor needs no memory", fetch, "(wait_valid_q && wait_handle_q == drain_handle_i);", "(wait_valid_q && wait_handle_q == drain_handle_i && !FAULT);"},
+	{"bad receive descriptor not released", fetch, "(bad || gone || (state_q == Flush", "((bad && !FAULT) || gone || (state_q == Flush"},
+	{"two events in one clock", fetch, "&& !(wait_valid_q && desc_ready_i);", "&& !(wait_valid_q && desc_ready_i && !FAULT);"},
+	{"chunks starve the heads", fetch, "!(head_turn_q && head_can);", "!(head_turn_q && head_can && !FAULT);"},
+	{"one segment too many", fetch, "(rdma_write ? 32'd1 : 32'd0)", "(rdma_write || FAULT ? 32'd1 : 32'd0)"},
+	{"waiting descriptor overrun", fetch, "assign send_room_o = !wait_valid_q && ", "assign send_room_o = (!wait_valid_q || FAULT) && "},
+	{"chunk of the other engine stored", fetch, "(state_q == Check && work_q == ReceiveChunk);", "(state_q == Check && (work_q == ReceiveChunk || (FAULT && work_q == TransmitChunk)));"},
+
+	{"stale for ever", store, "stale_q[wr_vi_i] <= 1'b0;", "stale_q[wr_vi_i] <= FAULT && stale_q[wr_vi_i];"},
+	{"search leaves the last place out", store, "search_vi_q != 8'hff;", "search_vi_q != (FAULT ? 8'hfe : 8'hff);"},
+	{"search finds every handle", store, "judge_handle_q == drain_handle_i;", "(judge_handle_q == drain_handle_i || FAULT);"},
+	{"clear leaves the store alone", store, "if (clear_valid_i) valid_q", "if (clear_valid_i && !FAULT) valid_q"},
+	{"chunk taken for a descriptor", store, "assign write_head = wr_valid_i && wr_head_i;", "assign write_head = wr_valid_i && (wr_head_i || FAULT);"},
+
+	{"Status first", completion, "assign words       = {status_q, length_q, immediate_q, 32'd0};", "assign words       = FAULT ? {length_q, status_q, immediate_q, 32'd0} : {status_q, length_q, immediate_q, 32'd0};"},
+	{"reported early", completion, "(done && werr_i);", "((FAULT ? state_q == Wait : done) && werr_i);"},
+	{"immediate data left out", completion, "beat_q <= has_immediate ? ", "beat_q <= has_immediate && !FAULT ? "},
+	{"word before the immediate data written", completion, "assign strobes     = 16'hffff << skip;", "assign strobes     = 16'hffff << (FAULT ? 32'd0 : skip);"},
+	{"one source always first", completion, "else if (accept) last_q <= chosen;", "else if (accept && !FAULT) last_q <= chosen;"},
+	{"free before the bus is done", completion, "Wait:    if (wdone_i) state_q <= Idle;", "Wait:    if (wdone_i || (FAULT && 32'(beat_q) == Beats)) state_q <= Idle;"},
+	{"error counted as success", completion, "assign stat_completion_written_o = done && !werr_i;", "assign stat_completion_written_o = done && (!werr_i || FAULT);"},
+	{"deregistered memory written", completion, "state_q <= write ? Request : Refused;", "state_q <= write || FAULT ? Request : Refused;"},
+	{"receive completion traced as a send's", completion, "assign trace_event_o = receive_q ?", "assign trace_event_o = receive_q && !FAULT ?"},
+}
+
+// run runs the bench with one planted fault switched on.
+func run(t *testing.T, program string, fault int) error {
+	t.Helper()
+	out, err := exec.CommandContext(t.Context(), program, fmt.Sprintf("--seed=%d", unit.Seed(t)), "--size=60",
+		fmt.Sprintf("+fault=%d", fault)).CombinedOutput()
+	if err != nil {
+		line, _, _ := strings.Cut(strings.TrimSpace(string(out)), "\n")
+		return fmt.Errorf("%s +fault=%d: %w: %s", program, fault, err, line)
 	}
-	for _, name := range slices.Sorted(maps.Keys(all)) {
-		t.Run(name, func(t *testing.T) {
-			unit.MustCatch(t, spec("32"), name, all[name], unit.Sizes{Short: 24, Normal: 24, Long: 24})
+	return nil
+}
+
+// The bench fails on each of the planted faults, and on none of them switched off.
+func TestDescriptorPathFaults(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds a simulator with faults")
+	}
+	planted := spec("64")
+	planted.Name += "_faults"
+	for i, f := range faults {
+		planted.Mutants = append(planted.Mutants, verilate.Mutant{
+			File: f.file, Old: f.old,
+			New: strings.ReplaceAll(f.new, "FAULT", fmt.Sprintf("descriptor_bench_top.fault_i[%d]", i)),
+		})
+	}
+	require.LessOrEqual(t, len(faults), 64, "the bench's top has 64 switches")
+	program := unit.Build(t, planted)
+	_, err := unit.Run(t.Context(), program, unit.Seed(t), 4)
+	require.NoError(t, err, "all faults are switched off")
+	for i, f := range faults {
+		t.Run(f.name, func(t *testing.T) {
+			err := run(t, program, i)
+			require.Error(t, err, "the bench did not catch the planted fault %q -> %q in %s", f.old, f.new, f.file)
+			t.Logf("caught: %v", err)
 		})
 	}
 }

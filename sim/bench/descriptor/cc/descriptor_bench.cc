@@ -52,7 +52,7 @@ struct Knobs {
   unsigned commit_gate, take_gate, link_gate, release_gate, flushed_gate, att_ready, read_ready, read_beat, desc_ready,
       cpl_rate, rx_rate, write_ready, write_beat, host_rate, dword_rate, reap_rate;
   // Chances out of 1024.
-  unsigned att_error, read_error, write_error, hostile, manager, context_flip, evil_link, no_write, chunk;
+  unsigned att_error, read_error, write_error, hostile, manager, context_flip, evil_link, no_write, chunk, lull;
   unsigned att_delay, done_delay, transmit_depth;
   bool data_with_request;  // the bus takes the first beat in the clock of the request
   unsigned max_posted;
@@ -181,10 +181,11 @@ struct Transmit {
 
 class Bench {
  public:
-  explicit Bench(uint64_t seed)
+  Bench(uint64_t seed, uint64_t faults)
       : rng_(seed), depth_(1u << hvia::FindProfile("hvia-ge")->QueueDepthLog2), dut_(&context_) {
     context_.randReset(2);
     context_.randSeed(static_cast<int>(rng_.Next() >> 33));
+    dut_.fault_i = faults;
   }
 
   void Run(uint64_t epochs) {
@@ -247,7 +248,8 @@ class Bench {
     k.chunk = rng_.Chance(2, 3) ? rng_.Below(600) : 0;
     k.evil_link = errors ? rng_.Below(80) : 0;
     k.hostile = rng_.Chance(2, 3) ? rng_.Below(60) : 0;
-    k.manager = rng_.Chance(2, 3) ? 30 : 0;
+    k.manager = rng_.Chance(2, 3) ? 60 : 0;
+    k.lull = rng_.Chance(1, 2) ? 2 : 0;
     k.context_flip = rng_.Chance(1, 2) ? rng_.Below(40) : 0;
     k.att_delay = rng_.Chance(1, 3) ? 0 : rng_.Range(1, 40);
     k.done_delay = rng_.Chance(1, 3) ? 0 : rng_.Range(1, 20);
@@ -276,6 +278,7 @@ class Bench {
     take_stands_ = false;
     take_kind_ = kSend;
     cur_ = Current{};
+    flush_shown_ = false;
     wait_.reset();
     head_turn_ = false;
     link_.reset();
@@ -286,6 +289,7 @@ class Bench {
     tx_cpl_ = false;
     job_ = Job{};
     rx_hold_ = false;
+    lull_ = 0;
     seen_.reset();
     watched_.reset();
     search_start_ = 0;
@@ -716,6 +720,7 @@ class Bench {
     int kind = 0;  // of the queue whose memory goes
     uint32_t handle = 0;
     bool searched = false;
+    bool spare = false;  // no message comes for what is on the chip meanwhile
     Held target = kIdle;
     int wait = 0;
     int silent = 0;
@@ -778,19 +783,24 @@ class Bench {
       case kNothing:
         if (held_ || !Rare(knobs_.manager)) return;
         m = Manager{};
-        m.vi = used_[rng_.Below(used_.size())];
-        if (vis_[m.vi].paused) return;
         m.what = static_cast<What>(rng_.Below(3));
-        m.kind = rng_.Below(2);
+        m.vi = used_[rng_.Below(used_.size())];
+        for (int i = 0; i < 16 && m.what == kHandle && !vis_[m.vi].place.valid; i++) {
+          m.vi = used_[rng_.Below(used_.size())];
+        }
+        if (vis_[m.vi].paused) return;
+        // Memory below a descriptor that waits for a message goes most often.
+        m.kind = vis_[m.vi].place.valid && rng_.Chance(3, 4) ? kReceive : rng_.Below(2);
+        m.spare = rng_.Chance(1, 2);
         m.step = kBegin;
         m.since = unit::clocks();
-        m.wait = rng_.Below(1500);
         m.target = static_cast<Held>(rng_.Below(kHelds));
-        if (m.what != kReset) vis_[m.vi].paused = true;
+        m.wait = rng_.Below(m.target == kWaits || m.target == kLinkOwed || m.target == kInJob ? 2000 : 400);
+        if (m.what == kHandle) vis_[m.vi].paused = true;
         return;
       case kBegin: {
-        Vi& v = vis_[m.vi];
         if (m.what == kHandle) {
+          Vi& v = vis_[m.vi];
           if (v.queues[m.kind].post.active) return;
           m.handle = regions_[v.queues[m.kind].region].handle;
           regions_[v.queues[m.kind].region].valid = false;
@@ -798,13 +808,21 @@ class Bench {
           m.step = kDrain;
           return;
         }
-        // Aim at one phase of the VI's work, or take what comes.
-        if (m.wait-- > 0 && WhatHolds(m.vi) != m.target) return;
+        // Aim at a VI in one phase of its work, or take what comes.
+        if (m.wait-- > 0) {
+          bool found = false;
+          for (size_t i = 0; i < used_.size() && i < 24 && !found; i++) {
+            found = !vis_[used_[i]].paused && WhatHolds(used_[i]) == m.target;
+            if (found) m.vi = used_[i];
+          }
+          if (!found) return;
+        }
         static const char* const names[] = {"idle", "listed", "offered", "translate", "read", "waits", "link_owed",
                                             "stored", "in_job"};
+        Vi& v = vis_[m.vi];
+        v.paused = true;
         if (m.what == kReset) {
           v.context[0] |= hvia::kViStateFree;
-          v.paused = true;
           for (Queue& q : v.queues) q.post.active = false;
           m.wait = rng_.Chance(1, 2) ? 0 : rng_.Below(6);
           m.step = kBeforeClear;
@@ -917,10 +935,13 @@ class Bench {
     Job& j = job_;
     if (j.step == kRxNone) {
       const bool flush = Flushing() && vis_[manager_.vi].place.valid;
-      if (!flush && (rx_hold_ || !Gate(knobs_.rx_rate))) return;
+      if (lull_ > 0) lull_--;
+      else if (Rare(knobs_.lull)) lull_ = rng_.Below(1000);
+      if (!flush && (rx_hold_ || (lull_ > 0 && !held_) || !Gate(knobs_.rx_rate))) return;
       const int vi = flush ? manager_.vi : used_[rng_.Below(used_.size())];
       const Place& p = vis_[vi].place;
       if (!p.valid) return;
+      if (!flush && manager_.spare && manager_.vi == vi && manager_.step != kNothing && manager_.step != kRebuild) return;
       j = Job{};
       j.step = kRxBegin;
       j.vi = vi;
@@ -1054,6 +1075,10 @@ class Bench {
     }
 
     dut_.desc_ready_i = transmit_.size() < knobs_.transmit_depth && Gate(knobs_.desc_ready);
+    // Often in the very clock in which a receive descriptor is ready to be stored.
+    if (wait_ && cur_.phase >= Phase::kRequest && cur_.work == kReceiveHead && rng_.Chance(3, 4)) {
+      dut_.desc_ready_i = cur_.phase == Phase::kParsed && transmit_.size() < knobs_.transmit_depth;
+    }
 
     // Chunks of the engines; what is not offered may be anything.
     Chunk r = chunks_[0], t = chunks_[1];
@@ -2172,6 +2197,7 @@ class Bench {
   bool stopped_ = false;
   bool frozen_ = false;  // the receive engine's read port stands still
   bool rx_hold_ = false;  // no message comes for a receive descriptor
+  uint64_t lull_ = 0;     // nor for so many clocks
   int hot_ = -1, hot_kind_ = kSend;
   Manager manager_;
   bool vi_busy_ = false, handle_busy_ = false;
@@ -2225,7 +2251,13 @@ class Bench {
 
 int main(int argc, char** argv) {
   unit::ParseOptions(argc, argv);
-  bench::Bench b(unit::options().seed);
+  // +fault=n switches planted fault n on.
+  uint64_t faults = 0;
+  for (int i = 1; i < argc; i++) {
+    int n = 0;
+    if (std::sscanf(argv[i], "+fault=%d", &n) == 1) faults |= 1ull << n;
+  }
+  bench::Bench b(unit::options().seed, faults);
   b.Run(unit::options().size);
   bench::figures["clocks"] = unit::clocks();
   for (const auto& [name, value] : bench::figures) std::printf("%s %" PRIu64 "\n", name.c_str(), value);
