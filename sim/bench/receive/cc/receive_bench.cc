@@ -1,0 +1,1627 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Bench of the receive engine alone. Models of its neighbours surround it: packet buffer (whole frames
+// and frames that still come in), VI contexts, work queue and descriptor fetch with the descriptors on
+// the chip, chunk service, completion, translation, host bus. Frames of several VIs come interleaved,
+// some lost, doubled, forged or random; descriptors of every kind are posted before, while and after
+// messages need them; VIs are flushed, cleared and connected again at random moments; translations
+// and host writes fail. A plain model of what the card's contract says judges every frame at its end,
+// and every completion, asynchronous error, count, trace event and byte of memory.
+#include <algorithm>
+#include <array>
+#include <deque>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "Vrx_engine.h"
+#include "sim/bench/internal/unit/bench.h"
+#include "sim/bench/internal/unit/neighbours.h"
+#include "sim/gen/hvia_layout.h"
+#include "verilated.h"
+
+using unit::Fail;
+using unit::kPage;
+using unit::Region;
+using unit::Traffic;
+
+namespace {
+
+constexpr unsigned kBytes = BENCH_W / 8;
+constexpr size_t kVia = hvia::kEthernetHeaderSize;
+constexpr size_t kHeader = hvia::kEthernetHeaderSize + hvia::kViaHeaderSize;
+constexpr uint8_t kFirst = hvia::kViaHeaderFlagsFirstMask, kLast = hvia::kViaHeaderFlagsLastMask,
+                  kImmediate = hvia::kViaHeaderFlagsImmediateMask;
+constexpr uint32_t kFormat = hvia::kDescriptorStatusFormatErrorMask,
+                   kProtection = hvia::kDescriptorStatusProtectionErrorMask,
+                   kLength = hvia::kDescriptorStatusLengthErrorMask,
+                   kPartial = hvia::kDescriptorStatusPartialErrorMask,
+                   kFlushed = 1u << hvia::kDescriptorStatusFlushedLsb,
+                   kTransport = hvia::kDescriptorStatusTransportErrorMask,
+                   kRdmaProtection = hvia::kDescriptorStatusRdmaProtectionErrorMask;
+constexpr unsigned kDescriptorBytes = hvia::kDescriptorSize + hvia::kDataSegmentSize * hvia::kMaxDataSegments;
+
+using Frame = std::vector<uint8_t>;
+
+void Put(Frame& f, size_t at, uint64_t v, unsigned n) {
+  for (unsigned i = 0; i < n; i++) f[at + i] = v >> (8 * (n - 1 - i));
+}
+uint64_t Get(const Frame& f, size_t at, unsigned n) {
+  uint64_t v = 0;
+  for (unsigned i = 0; i < n; i++) v = v << 8 | f[at + i];
+  return v;
+}
+
+struct Context {
+  uint8_t state = hvia::kViStateFree;
+  bool rdma_write = true;
+  uint8_t generation = 0;
+  uint16_t tag = 7;
+  uint32_t max = 70000;
+  uint64_t peer_mac = 0;  // wire byte 0 lowest
+  uint16_t peer_vi = 0;
+};
+
+struct Segment {
+  uint64_t va;
+  uint32_t handle, len;
+};
+
+struct Descriptor {
+  uint64_t va = 0, posted = 0;  // clock of the post
+  uint32_t pa = 0, handle = 0, length = 0, status = 0;
+  uint16_t seq = 0, control = 0, count = 0;
+  std::vector<Segment> segments;
+  int bad_chunk = -1;  // cannot be read
+  bool stale = false;
+  std::vector<uint8_t> image;
+
+  void Render(unit::Rng& rng) {
+    image.resize((hvia::kDescriptorSize + hvia::kDataSegmentSize * segments.size() + 63) / 64 * 64);
+    for (auto& b : image) b = rng.Next();
+    auto put = [&](size_t at, uint64_t v, unsigned n) {
+      for (unsigned i = 0; i < n; i++) image[at + i] = v >> (8 * i);
+    };
+    put(hvia::kDescriptorSegmentCountOffset, count, 2);
+    put(hvia::kDescriptorControlOffset, control, 2);
+    put(hvia::kDescriptorLengthOffset, length, 4);
+    for (size_t k = 0; k < segments.size(); k++) {
+      const size_t at = hvia::kDescriptorSize + hvia::kDataSegmentSize * k;
+      put(at + hvia::kDataSegmentAddressOffset, segments[k].va, 8);
+      put(at + hvia::kDataSegmentHandleOffset, segments[k].handle, 4);
+      put(at + hvia::kDataSegmentLengthOffset, segments[k].len, 4);
+    }
+  }
+};
+using Posted = std::shared_ptr<Descriptor>;
+
+struct Completion {
+  uint16_t seq;
+  uint32_t pa, handle, length, status, immediate;
+  bool has_immediate, write;
+  bool message;  // a message used it up
+
+  bool operator==(const Completion& o) const {
+    return seq == o.seq && pa == o.pa && handle == o.handle && length == o.length && status == o.status &&
+           has_immediate == o.has_immediate && (!has_immediate || immediate == o.immediate) && write == o.write;
+  }
+};
+
+// What a frame is counted as.
+enum Outcome {
+  kNothing, kNotForUs, kMalformed, kBadVi, kOld, kUnsupported, kDropped, kQueueEmpty, kDescriptor, kTooLong,
+  kRefused, kBusError, kGood, kOutcomes
+};
+const char* const kOutcomeNames[kOutcomes] = {"nothing", "not_for_us", "malformed", "bad_vi", "old_sequence",
+    "unsupported", "dropped", "queue_empty", "descriptor_error", "length", "protection", "bus_error", "accepted"};
+
+struct Counts {
+  uint64_t outcome[kOutcomes] = {};
+  uint64_t gap = 0, aborted = 0, message = 0, raw_dropped = 0, raw = 0, raw_error = 0;
+  uint64_t parsed = 0, translated = 0, written = 0;
+};
+
+enum Message { kNone, kOpen, kGivenUp };
+
+struct Vi {
+  Context ctx;
+  uint64_t ctx_changed = 0;
+  // The receiver, as the contract says.
+  uint32_t expected = 0;
+  Message message = kNone;
+  bool maybe_given_up = false;  // a bad frame may have been looked at, or not
+  bool rdma = false, immediate = false;
+  uint32_t errors = 0, written = 0, received = 0, total = 0, offset = 0;
+  unsigned segment = 0;
+  std::deque<Posted> posted;  // not completed yet
+  std::deque<Completion> want, seen;
+  std::deque<uint8_t> want_async, seen_async;
+  // Work queue, fetch and the place on the chip.
+  std::deque<Posted> queue;
+  bool held = false, valid = false, stale = false;
+  Posted place;
+  std::array<uint32_t, 16> chunk{};
+  uint16_t seq = 0;
+  // The peer.
+  uint32_t number = 0;
+  std::deque<Frame> outgoing;
+  bool generous = true;  // receives are posted ahead
+};
+
+struct Slot {
+  Frame bytes;
+  bool cut = false, bad = false;
+  uint64_t offered = 0;
+  unsigned avail = 0, end_wait = 0;
+};
+
+class Bench {
+ public:
+  explicit Bench(uint64_t seed)
+      : rng(seed), memory(128, &rng), shadow(memory.bytes), pool(0, 128, &rng), wbus(&memory, &rng, 1), att(&rng),
+        top(new Vrx_engine) {
+    for (int i = 0; i < 3; i++) raw_pages.push_back(pool.Take());
+    for (int i = 0; i < 8; i++) pool.Take();  // belongs to nobody
+    att.regions[kScatter] = pool.Make(0x100000ull + 4094, 70000, 7, false);
+    att.regions[kTarget] = pool.Make(0x7f0000000ffdull, 70000, 7, true);
+    att.regions[kTop] = pool.Make(0xfffffffffffff000ull - 4096, 2 * 4096, 7, true);
+    att.regions[kOther] = pool.Make(0x55000, 9000, 9, true);
+    att.regions[kNoRight] = pool.Make(0x66000, 5000, 7, false);
+    for (unsigned v : kVis) {
+      Vi& x = vis[v];
+      x.ctx.generation = rng.Bits(8);
+      x.ctx.peer_mac = 0x010203040500ull + v * 0x100;
+      x.ctx.peer_vi = rng.Bits(16);
+      x.ctx.state = hvia::kViStateIdle;
+    }
+    vis[9].ctx.rdma_write = false;
+    vis[10].ctx.max = 1000;
+    vis[200].ctx.tag = 9;
+    top->rst_ni = 0;
+    top->mac_i = kMac;
+    top->clk_i = 0;
+    for (int i = 0; i < 5; i++) Step();
+    top->rst_ni = 1;
+    for (int i = 0; i < 5; i++) Step();
+  }
+
+  // One clock.
+  void Step() {
+    Drive();
+    top->eval();
+    top->coming_i = Coming(top->coming_vi_o);
+    top->eval();
+    if (top->rst_ni) Sample();
+    top->clk_i = 1;
+    top->eval();
+    top->clk_i = 0;
+    top->eval();
+    unit::clocks()++;
+  }
+
+  void Connect(unsigned v, uint32_t value) {
+    StartOp(kConnect, v);
+    op_value_ = value;
+    FinishOp();
+  }
+
+  // Random traffic of about `frames` frames, with operations on VIs if `ops`; ends at rest.
+  void Round(unsigned frames, unsigned harm_of_64, bool ops, bool faults, bool cut) {
+    static const Traffic kinds[] = {{0, 0}, {3, 0}, {0, 3}, {2, 2}, {1, 1}};
+    traffic = kinds[rng.Below(5)];
+    raw_buffer = rng.Chance(3, 4);
+    raw_capacity = rng.Chance(1, 4) ? rng.Range(60, 400) : 2048;
+    harm = harm_of_64;
+    faults_ = faults;
+    cut_ = cut;
+    for (unsigned v : kVis) {
+      vis[v].generous = rng.Chance(3, 5);
+      if (vis[v].ctx.state == hvia::kViStateIdle && rng.Chance(3, 4)) Connect(v, rng.Chance(1, 4) ? 0xfffffffcu : rng.Bits(32));
+      // A number that was forged far ahead would leave the VI deaf.
+      vis[v].number = vis[v].expected;
+      vis[v].outgoing.clear();
+    }
+    budget_ = frames;
+    const uint64_t begin = unit::clocks();
+    while (!(budget_ == 0 && AtRest())) {
+      if (ops && op_ == kNoOp && budget_ != 0 && rng.Chance(1, 700)) RandomOp();
+      if (faults_ && wbus.fail_in == 0 && att.fail_in == 0 && rng.Chance(1, 600)) {
+        if (rng.Bits(1)) {
+          wbus.fail_in = rng.Range(1, 6);
+        } else {
+          att.fail_in = rng.Range(1, 6);
+          att.fail_with = rng.Range(1, 5);
+        }
+      }
+      Step();
+      if (unit::clocks() - begin > 3'000'000) Fail("a round does not end");
+    }
+    wbus.fail_in = att.fail_in = 0;
+    faults_ = false;
+    // Descriptors on the chip whose memory goes away.
+    for (unsigned v : kVis) {
+      if (vis[v].valid && rng.Chance(1, 6)) vis[v].stale = vis[v].place->stale = true;
+    }
+    Verify();
+  }
+
+  void Verify() {
+    if (!top->quiet_o) Fail("not quiet at rest");
+    if (top->vi_busy_o || top->handle_busy_o) Fail("busy at rest");
+    for (unsigned v : kVis) {
+      Match(v);
+      Vi& x = vis[v];
+      if (!x.want.empty()) Fail("VI %u: the completion of descriptor %u is missing", v, x.want.front().seq);
+      if (!x.want_async.empty()) Fail("VI %u: asynchronous error %u is missing", v, x.want_async.front());
+      if (x.held != x.valid) Fail("VI %u: a descriptor left the chip and its queue was not released", v);
+    }
+    if (shadow != memory.bytes) {
+      auto m = std::mismatch(shadow.begin(), shadow.end(), memory.bytes.begin());
+      Fail("host address %08zx is %02x, want %02x", m.first - shadow.begin(), *m.second, *m.first);
+    }
+    auto same = [&](const char* what, uint64_t have, uint64_t expect) {
+      if (have != expect) Fail("counted %" PRIu64 " %s, want %" PRIu64, have, what, expect);
+    };
+    for (int o = 1; o < kOutcomes; o++) same(kOutcomeNames[o], seen.outcome[o], want.outcome[o]);
+    same("gap", seen.gap, want.gap);
+    same("aborted", seen.aborted, want.aborted);
+    same("message", seen.message, want.message);
+    same("raw frames dropped", seen.raw_dropped, want.raw_dropped);
+    same("raw frames", seen.raw, want.raw);
+    same("raw errors", seen.raw_error, want.raw_error);
+    same("ReceiveParsed", seen.parsed, want.parsed);
+    same("ReceiveTranslated", seen.translated, want.translated);
+    same("ReceiveWritten", seen.written, want.written);
+  }
+
+  // One short message of each kind on an idle card, in clocks.
+  void Latency() {
+    traffic = {0, 0};
+    struct {
+      const char* name;
+      uint8_t operation, flags;
+    } kinds[] = {{"rdma_write", hvia::kFrameOperationRdmaWrite, 0},
+                 {"send", hvia::kFrameOperationSend, 0},
+                 {"rdma_write_immediate", hvia::kFrameOperationRdmaWrite, kImmediate}};
+    for (auto& k : kinds) {
+      Vi& x = vis[1];
+      auto d = std::make_shared<Descriptor>();
+      d->segments = {{att.regions.at(kScatter).va + 100, kScatter, 64}};
+      d->count = 1;
+      d->length = 64;
+      Post(1, d);
+      for (int i = 0; i < 60; i++) Step();
+      Slot s;
+      s.bytes = Make(1, k.operation, k.flags | kFirst | kLast,
+                     k.operation == hvia::kFrameOperationSend ? 4ull << 32 : att.regions.at(kTarget).va + 8, kTarget, 4);
+      Put(s.bytes, kVia + hvia::kViaHeaderSequenceOffset, x.number++, 4);
+      slots.push_back(s);
+      marks_ = {};
+      Run();
+      const uint64_t from = marks_.offered;
+      std::printf("%s_parsed_clocks %" PRIu64 "\n%s_written_clocks %" PRIu64 "\n", k.name, marks_.parsed - from, k.name,
+                  marks_.written - from);
+      if (marks_.completed) std::printf("%s_completed_clocks %" PRIu64 "\n", k.name, marks_.completed - from);
+    }
+    Verify();
+  }
+
+  // Frames one by one that are right in all but one field, and short sequences of flags. What each
+  // does is the model's word, so a field that is not looked at shows.
+  void Forgeries() {
+    traffic = {0, 0};
+    cut_ = rng.Bits(1);
+    const unsigned v = 5;
+    Flush(v);
+    Connect(v, rng.Bits(32));
+    Vi& x = vis[v];
+    const Region &target = att.regions.at(kTarget), &scatter = att.regions.at(kScatter);
+    auto post = [&] {
+      auto d = std::make_shared<Descriptor>();
+      d->segments = {{scatter.va + rng.Below(4000), kScatter, 30}, {scatter.va + 9000 + rng.Below(4000), kScatter, 1500}};
+      d->count = 2;
+      d->length = 1530;
+      Post(v, d);
+    };
+    auto send = [&](uint8_t operation, uint8_t flags, uint32_t n, auto change) {
+      Slot s;
+      s.cut = cut_;
+      const bool rdma = operation == hvia::kFrameOperationRdmaWrite;
+      s.bytes = Make(v, operation, flags, rdma ? target.va + 100 + rng.Below(8000) : static_cast<uint64_t>(n) << 32, rdma ? kTarget : 0, n);
+      Put(s.bytes, kVia + hvia::kViaHeaderSequenceOffset, x.expected, 4);
+      change(s.bytes);
+      if (s.cut && Addressed(s.bytes) != static_cast<int>(v)) s.cut = false;
+      slots.push_back(s);
+      Run();
+    };
+    const uint8_t both = kFirst | kLast;
+    for (uint8_t operation : {hvia::kFrameOperationSend, hvia::kFrameOperationRdmaWrite}) {
+      auto one = [&](uint32_t n, auto change) {
+        while (x.posted.size() < 2) post();
+        Run();
+        send(operation, both | (rng.Bits(1) ? kImmediate : 0), n, change);
+      };
+      for (uint32_t n : {0u, 1u, 17u, 18u, 19u, 30u, 31u, 200u, 1472u}) {
+        one(n, [](Frame&) {});
+        auto field = [&](size_t at, unsigned width, uint64_t value) {
+          one(n, [&](Frame& f) { Put(f, kVia + at, value, width); });
+        };
+        field(hvia::kViaHeaderPayloadLengthOffset, 2, n + 1);
+        field(hvia::kViaHeaderPayloadLengthOffset, 2, n + 4);
+        field(hvia::kViaHeaderPayloadLengthOffset, 2, 0);
+        field(hvia::kViaHeaderAddressOffset, 8, target.va - 1);
+        field(hvia::kViaHeaderAddressOffset, 8, target.va + target.len - n);
+        field(hvia::kViaHeaderAddressOffset, 8, target.va + target.len - n + 1);
+        field(hvia::kViaHeaderAddressOffset, 8, -static_cast<uint64_t>(n));
+        field(hvia::kViaHeaderAddressOffset, 8, 1);
+        for (uint32_t h : {0u, kScatter, kTarget + 1, kTop, kOther, kNoRight}) {
+          one(n, [&](Frame& f) {
+            Put(f, kVia + hvia::kViaHeaderHandleOffset, h, 4);
+            auto it = att.regions.find(h);
+            if (operation == hvia::kFrameOperationRdmaWrite && it != att.regions.end()) Put(f, kVia + hvia::kViaHeaderAddressOffset, it->second.va, 8);
+          });
+        }
+      }
+      for (unsigned value = 0; value < 256; value++) one(40, [&](Frame& f) { f[kVia + hvia::kViaHeaderOperationVersionOffset] = value; });
+      for (unsigned bit = 0; bit < 8; bit++) one(40, [&](Frame& f) { f[kVia + hvia::kViaHeaderFlagsOffset] ^= 1 << bit; });
+      for (unsigned bit = 0; bit < 14 * 8; bit++) one(40, [&](Frame& f) { f[bit / 8] ^= 1 << bit % 8; });
+      for (unsigned bit = 0; bit < 4 * 8; bit++) {
+        one(40, [&](Frame& f) { f[kVia + hvia::kViaHeaderDestinationViOffset + bit / 8] ^= 1 << bit % 8; });
+      }
+    }
+    // Two errors of one frame: the message before is cut off, and its own has no descriptor or no right.
+    for (unsigned i = 0; i < 4; i++) {
+      Flush(v);
+      Connect(v, rng.Bits(32));
+      send(hvia::kFrameOperationRdmaWrite, kFirst, 10, [](Frame&) {});
+      send(hvia::kFrameOperationSend, kFirst | (i & 1 ? kLast : 0), 10, [](Frame&) {});
+      send(hvia::kFrameOperationRdmaWrite, kFirst, 10, [](Frame&) {});
+      send(hvia::kFrameOperationRdmaWrite, both, 10, [](Frame& f) { Put(f, kVia + hvia::kViaHeaderHandleOffset, 0, 4); });
+    }
+    for (unsigned i = 0; i < 160; i++) {
+      if (x.posted.size() < 3 && rng.Chance(2, 3)) post();
+      const uint32_t step = rng.Chance(1, 5) ? rng.Range(1, 3) : 0, back = rng.Chance(1, 12) ? 1 : 0;
+      const uint8_t operation = rng.Chance(1, 12) ? rng.Below(5) : x.message == kOpen && rng.Chance(7, 8) ? x.rdma : rng.Bits(1);
+      const uint8_t flags = x.message == kOpen && rng.Chance(3, 4) ? (rng.Chance(1, 3) ? kLast : 0) | (x.immediate ? kImmediate : 0) : rng.Below(8);
+      send(operation, flags, rng.Below(60), [&](Frame& f) {
+        if (operation == hvia::kFrameOperationSend) {
+          const bool begins = flags & kFirst;
+          uint64_t offset = begins ? 0 : x.received, total = begins ? 200 : x.total;
+          if (rng.Chance(1, 10)) (rng.Bits(1) ? offset : total)++;
+          Put(f, kVia + hvia::kViaHeaderAddressOffset, total << 32 | offset, 8);
+        }
+        Put(f, kVia + hvia::kViaHeaderSequenceOffset, x.expected + step - back, 4);
+        if (rng.Chance(1, 12)) Put(f, kVia + hvia::kViaHeaderHandleOffset, 0, 4);
+      });
+    }
+    for (uint32_t ahead : {0x80000000u, 0x80000001u, 0x7fffffffu, 0u}) {
+      send(hvia::kFrameOperationRdmaWrite, both, 40, [&](Frame& f) { Put(f, kVia + hvia::kViaHeaderSequenceOffset, x.expected + ahead, 4); });
+    }
+    Verify();
+  }
+
+  void Run() {
+    const uint64_t begin = unit::clocks();
+    while (!AtRest()) {
+      Step();
+      if (unit::clocks() - begin > 200'000) Fail("the engine does not come to rest");
+    }
+  }
+
+  // A handle is withdrawn while a long message uses it: what its drain said is over is over.
+  void Withdraw() {
+    traffic = rng.Bits(1) ? Traffic{0, 0} : Traffic{1, 1};
+    cut_ = false;
+    const unsigned v = 1;
+    if (vis[v].ctx.state != hvia::kViStateConnected) Connect(v, rng.Bits(32));
+    const bool send = rng.Bits(1), immediate = rng.Bits(1);
+    const uint32_t gone = send ? kScatter : kTarget;
+    const Region saved = att.regions.at(gone);
+    Flush(v);
+    Connect(v, rng.Bits(32));
+    if (send || immediate) {
+      auto d = std::make_shared<Descriptor>();
+      for (int i = 0; i < 5; i++) d->segments.push_back({saved.va + rng.Below(60000), gone, 4000});
+      d->count = 5;
+      d->length = 20000;
+      Post(v, d);
+    }
+    for (int i = 0; i < 80; i++) Step();
+    judging_ = false;
+    const Counts before = seen;
+    const uint32_t total = rng.Range(6000, 19000);
+    unsigned frames = 0;
+    for (uint32_t at = 0; at < total; at += hvia::kMaxPayload, frames++) {
+      const uint32_t n = std::min<uint32_t>(total - at, hvia::kMaxPayload);
+      Slot s;
+      s.bytes = Make(v, send ? hvia::kFrameOperationSend : hvia::kFrameOperationRdmaWrite,
+                     (at == 0 ? kFirst : 0) | (at + n == total ? kLast : 0) | (immediate ? kImmediate : 0),
+                     send ? static_cast<uint64_t>(total) << 32 | at : saved.va + at, gone, n);
+      Put(s.bytes, kVia + hvia::kViaHeaderSequenceOffset, vis[v].number++, 4);
+      slots.push_back(s);
+    }
+    for (uint64_t i = rng.Below(8000); i > 0; i--) Step();
+    att.regions.erase(gone);
+    drain_handle = gone;
+    for (int calm = 0, i = 0; calm < 2; i++) {
+      if (i > 20000) Fail("a handle does not drain");
+      Step();
+      calm = handle_busy_ ? 0 : calm + 1;
+    }
+    if (!wbus.Idle()) Fail("a handle was drained with a write to its memory under way");
+    forbidden = saved.pages;
+    Run();
+    forbidden.clear();
+    drain_handle = 0;
+    uint64_t counted = 0;
+    for (int o = 1; o < kOutcomes; o++) counted += seen.outcome[o] - before.outcome[o];
+    const uint64_t good = seen.outcome[kGood] - before.outcome[kGood];
+    const uint64_t refused = seen.outcome[send ? kDescriptor : kRefused] - before.outcome[send ? kDescriptor : kRefused];
+    const uint64_t dropped = seen.outcome[kDropped] - before.outcome[kDropped];
+    if (counted != frames || good + refused + dropped != frames || refused > 1 || (refused == 0) != (good == frames)) {
+      Fail("%u frames with a handle withdrawn: %" PRIu64 " accepted, %" PRIu64 " refused, %" PRIu64 " dropped", frames,
+           good, refused, dropped);
+    }
+    Vi& x = vis[v];
+    if (send || immediate) {
+      const uint32_t bits = refused == 0 ? 0 : send ? kProtection : kRdmaProtection;
+      if (x.seen.size() != 1 || (x.seen[0].status & 0x1fe) != bits ||
+          x.seen[0].length < good * hvia::kMaxPayload * (refused != 0) || (refused == 0 && x.seen[0].length != total)) {
+        Fail("a message with its handle withdrawn: %zu completions", x.seen.size());
+      }
+      x.posted.pop_front();
+    } else if (x.seen_async.size() != refused) {
+      Fail("a message with its handle withdrawn: %zu asynchronous errors", x.seen_async.size());
+    }
+    withdrawn += refused;
+    x.seen.clear();
+    x.seen_async.clear();
+    x.message = kNone;
+    x.expected = x.number;
+    shadow = memory.bytes;
+    want = seen;
+    att.regions[gone] = saved;
+    judging_ = true;
+  }
+
+  void Flush(unsigned v) {
+    StartOp(kFlush, v);
+    FinishOp();
+  }
+  // On an idle card, with the level up for longer than needed.
+  void FlushAtRest() {
+    const unsigned v = kVis[rng.Below(std::size(kVis))];
+    StartOp(kFlush, v);
+    hold_ = kLongHold;
+    FinishOp();
+    Verify();
+    if (rng.Bits(1)) Connect(v, rng.Bits(32));
+  }
+
+  static constexpr uint32_t kScatter = 0x00100001, kTarget = 0x00200002, kTop = 0x00300003, kOther = 0x00400004,
+                            kNoRight = 0x00500005;
+  static constexpr uint64_t kMac = 0x665544332202ull;
+  static constexpr unsigned kVis[] = {0, 1, 5, 6, 9, 10, 17, 128, 200, 255};
+
+  unit::Rng rng;
+  unit::Memory memory;
+  std::vector<uint8_t> shadow;
+  unit::PagePool pool;
+  unit::WriteBus<kBytes> wbus;
+  unit::AttPort att;
+  std::unique_ptr<Vrx_engine> top;
+  std::array<Vi, 256> vis;
+  std::deque<Slot> slots;
+  Traffic traffic{0, 0};
+  Counts seen, want;
+  unsigned harm = 0;
+  bool raw_buffer = true;
+  uint32_t raw_capacity = 2048;
+  std::vector<uint32_t> raw_pages;
+  std::vector<uint32_t> forbidden;
+  uint32_t drain_handle = 0;
+  uint64_t withdrawn = 0, flushes = 0, clears = 0, lost_frames = 0, late = 0, chunks = 0, bytes = 0,
+           held_flushed = 0, undefined = 0, completions = 0, raw_got = 0;
+
+ private:
+  enum Op { kNoOp, kFlush, kClear, kConnect };
+  static constexpr unsigned kLongHold = 100;
+
+  // ---------------------------------------------------------------- inputs
+
+  void Drive() {
+    wbus.Drive(traffic);
+    att.Drive(traffic);
+    top->req_ready_i = wbus.req_ready;
+    top->wready_i = wbus.wready;
+    top->wdone_i = wbus.wdone;
+    top->werr_i = wbus.werr;
+    top->att_req_ready_i = att.req_ready;
+    top->att_rsp_valid_i = att.rsp_valid;
+    top->att_rsp_err_i = att.rsp_err;
+    top->att_rsp_pa_i = att.rsp_pa;
+    top->att_rsp_bytes_i = att.rsp_bytes;
+    for (int i = 0; i < 4; i++) top->rd_ctx_i[i] = ctx_answer_[i];
+    DriveSlot();
+    DriveStore();
+    if (!cpl_ready_) cpl_ready_ = !rng.Chance(traffic.pressure, 4);
+    top->cpl_ready_i = cpl_ready_;
+    top->release_ready_i = !rng.Chance(traffic.pressure, 4);
+    top->rxc_ready_i = !chunk_busy_ && !rng.Chance(traffic.pressure, 4);
+    top->rxc_done_i = chunk_busy_ && chunk_wait_ == 0;
+    top->rxc_err_i = rng.Bits(1);
+    for (int i = 0; i < 16; i++) top->chunk_data_i[i] = rng.Bits(32);
+    if (top->rxc_done_i) {
+      const Descriptor& d = *vis[chunk_vi_].place;
+      top->rxc_err_i = static_cast<int>(chunk_number_) == d.bad_chunk;
+      if (!top->rxc_err_i) {
+        for (int i = 0; i < 16; i++) top->chunk_data_i[i] = Word(d, chunk_number_ * 64 + 4 * i);
+      }
+    }
+    top->rawrx_valid_i = raw_buffer && !raw_taken_;
+    top->rawrx_pa_i = raw_pages[raw_got % raw_pages.size()] + RawOffset();
+    top->rawrx_capacity_i = raw_capacity;
+    top->seq_init_valid_i = op_ == kConnect && phase_ == 1;
+    top->seq_init_vi_i = op_vi_;
+    top->seq_init_value_i = op_value_;
+    top->flush_i = op_ == kFlush && phase_ >= 1;
+    top->clear_valid_i = op_ == kClear && phase_ == 1;
+    top->clear_vi_i = op_ == kClear ? op_vi_ : rng.Bits(8);
+    top->drain_vi_i = op_ == kNoOp ? idle_vi_ : op_vi_;
+    top->drain_handle_i = drain_handle;
+  }
+
+  uint32_t RawOffset() const { return static_cast<uint32_t>(raw_got * 37 % 1000); }
+  static uint32_t Word(const Descriptor& d, size_t at) {
+    uint32_t w = 0;
+    for (unsigned i = 0; i < 4; i++) w |= static_cast<uint32_t>(at + i < d.image.size() ? d.image[at + i] : 0) << (8 * i);
+    return w;
+  }
+
+  // A frame is offered whole, or with its first bytes in.
+  void DriveSlot() {
+    if (!offered_ && !slots.empty() && !rng.Chance(traffic.idle, 4)) {
+      offered_ = true;
+      Slot& s = slots.front();
+      s.offered = unit::clocks();
+      marks_.offered = s.offered;
+      s.avail = s.bytes.size();
+      if (s.cut && rng.Chance(7, 8)) {
+        s.avail = rng.Chance(1, 4) ? rng.Below(s.bytes.size()) : std::min<size_t>(64, s.bytes.size());
+        s.end_wait = rng.Below(40);
+      }
+      pace_ = rng.Below(4);
+    } else if (offered_) {
+      Slot& s = slots.front();
+      if (s.avail < s.bytes.size()) {
+        if (!rng.Chance(pace_, 4)) s.avail = std::min<size_t>(s.bytes.size(), s.avail + (pace_ == 0 ? rng.Range(1, 80) : rng.Range(1, 8)));
+      } else if (s.end_wait > 0) {
+        s.end_wait--;
+      }
+    }
+    top->rx_valid_i = offered_;
+    top->rx_len_i = rng.Bits(11);
+    top->rx_avail_i = rng.Bits(11);
+    top->rx_end_i = rng.Bits(1);
+    top->rx_bad_i = rng.Bits(1);
+    if (offered_) {
+      const Slot& s = slots.front();
+      top->rx_avail_i = s.avail;
+      top->rx_end_i = s.avail == s.bytes.size() && s.end_wait == 0;
+      top->rx_bad_i = top->rx_end_i && s.bad;
+      if (top->rx_end_i) top->rx_len_i = s.bytes.size();
+    }
+    top->rx_rdata_i = rdata_;
+  }
+
+  void DriveStore() {
+    top->rs_valid_i = rs_valid_;
+    top->rs_stale_i = rs_valid_ ? rs_stale_ : rng.Bits(1);
+    if (!rs_place_) {
+      top->rs_va_i = rng.Next();
+      return;
+    }
+    const Descriptor& d = *rs_place_;
+    for (int i = 0; i < 16; i++) top->rs_chunk_i[i] = rs_chunk_[i];
+    top->rs_va_i = d.va;
+    top->rs_pa_i = d.pa;
+    top->rs_handle_i = d.handle;
+    top->rs_seq_i = d.seq;
+    top->rs_control_i = d.control;
+    top->rs_segments_i = d.count;
+    top->rs_length_i = d.length;
+    top->rs_status_i = d.status;
+  }
+
+  bool Coming(unsigned v) const { return !vis[v].queue.empty() || (fetching_ && fetch_vi_ == v); }
+
+  // ---------------------------------------------------------------- outputs
+
+  void Sample() {
+    for (uint32_t page : forbidden) {
+      if (top->req_valid_o && top->req_addr_o / kPage == page / kPage) Fail("page %x is used after its handle was drained", page);
+    }
+    // What frames meet on the bus and in the table, so that the model can place it.
+    const unsigned w = wbus.fail_in, a = att.fail_in;
+    if (att.req_ready && top->att_req_valid_o) {
+      if (a == 1) {
+        frame_.att_failed = frame_.att_requests;
+        frame_.att_error = att.fail_with;
+      }
+      frame_.att_requests++;
+      if (top->att_req_vi_o != top->rd_vi_o) Fail("a translation for VI %u of a frame of VI %u", top->att_req_vi_o, top->rd_vi_o);
+    }
+    if (wbus.req_ready && top->req_valid_o) {
+      if (w == 1) frame_.bus_failed = frame_.granted;
+      frame_.granted += top->req_len_o;
+    }
+    wbus.Sample(top->req_valid_o, top->req_addr_o, top->req_len_o, top->wvalid_o, top->wdata_o, top->wstrb_o);
+    att.Sample(top->att_req_valid_o, top->att_req_handle_o, top->att_req_va_o, top->att_req_len_o, top->att_req_tag_o,
+               top->att_req_access_o);
+    SampleReads();
+    SampleCompletion();
+    SampleStrobes();
+    handle_busy_ = top->handle_busy_o;
+    vi_busy_ = top->vi_busy_o;
+    if (top->rx_done_o) {
+      if (!offered_) Fail("a slot is given back that holds no frame");
+      const Slot s = slots.front();
+      slots.pop_front();
+      offered_ = false;
+      if (judging_) Judge(s);
+      frame_ = {};
+      frame_.aborted.fill(0);
+    }
+    SampleChunks();
+    SampleQueue();
+    OpStep();
+    if (budget_ != 0) Feed();
+  }
+
+  // The read ports answer one clock later, with what was there before this clock's writes.
+  void SampleReads() {
+    Context x = vis[top->rd_vi_o].ctx;
+    if (x.state == hvia::kViStateFree) {  // reads as the Free word and nothing else
+      x = {};
+      x.rdma_write = false;
+      x.tag = 0;
+      x.max = 0;
+    }
+    ctx_answer_[0] = x.state | x.rdma_write << hvia::kViContextAttributesEnableRdmaWriteLsb |
+                     x.generation << hvia::kViContextAttributesGenerationLsb |
+                     static_cast<uint32_t>(x.tag) << hvia::kViContextAttributesTagLsb;
+    ctx_answer_[1] = x.max;
+    ctx_answer_[2] = x.peer_mac;
+    ctx_answer_[3] = static_cast<uint32_t>(x.peer_mac >> 32) | static_cast<uint32_t>(x.peer_vi) << 16;
+    const Vi& r = vis[top->rs_vi_o];
+    rs_valid_ = r.valid;
+    rs_stale_ = r.stale;
+    rs_place_ = r.place;
+    rs_chunk_ = r.chunk;
+    uint64_t word = rng.Next();
+    if (offered_) {
+      // Behind what has come in there is what some earlier frame left.
+      const Slot& s = slots.front();
+      word = unit::Rng(s.offered << 12 | top->rx_raddr_o).Next();
+      for (unsigned i = 0; i < kBytes; i++) {
+        const size_t at = static_cast<size_t>(top->rx_raddr_o) * kBytes + i;
+        if (at < s.avail) word = (word & ~(0xffull << (8 * i))) | static_cast<uint64_t>(s.bytes[at]) << (8 * i);
+      }
+    }
+    rdata_ = word;
+  }
+
+  void SampleCompletion() {
+    if (!top->cpl_valid_o || !top->cpl_ready_i) {
+      if (top->drop_valid_o) Fail("a place is emptied and nothing was completed");
+      return;
+    }
+    cpl_ready_ = false;
+    Vi& x = vis[top->cpl_vi_o];
+    if (marks_.completed == 0) marks_.completed = unit::clocks();
+    x.seen.push_back({static_cast<uint16_t>(top->cpl_seq_o), top->cpl_pa_o, top->cpl_handle_o, top->cpl_length_o,
+                      top->cpl_status_o, top->cpl_immediate_o, static_cast<bool>(top->cpl_has_immediate_o),
+                      static_cast<bool>(top->cpl_write_o), false});
+    completions++;
+    if (!(op_ == kClear && op_vi_ == top->cpl_vi_o) && (!x.valid || !top->drop_valid_o)) {
+      Fail("VI %u: completed is what is not on the chip, or stays there", top->cpl_vi_o);
+    }
+  }
+
+  void SampleStrobes() {
+    const unsigned v = top->async_vi_o;
+    if (top->async_valid_o) {
+      if (unit::clocks() - last_async_ < 6) Fail("asynchronous errors %" PRIu64 " clocks apart", unit::clocks() - last_async_);
+      last_async_ = unit::clocks();
+      vis[v].seen_async.push_back(top->async_code_o);
+    }
+    const bool strobe[kOutcomes] = {false,
+                                    static_cast<bool>(top->stat_receive_not_for_us_o),
+                                    static_cast<bool>(top->stat_receive_malformed_o),
+                                    static_cast<bool>(top->stat_receive_bad_vi_o),
+                                    static_cast<bool>(top->stat_receive_old_sequence_o),
+                                    static_cast<bool>(top->stat_receive_unsupported_o),
+                                    static_cast<bool>(top->stat_receive_dropped_o),
+                                    static_cast<bool>(top->stat_receive_queue_empty_o),
+                                    static_cast<bool>(top->stat_receive_descriptor_error_o),
+                                    static_cast<bool>(top->stat_receive_length_o),
+                                    static_cast<bool>(top->stat_receive_protection_o),
+                                    static_cast<bool>(top->stat_receive_bus_error_o),
+                                    static_cast<bool>(top->stat_receive_frame_o)};
+    for (int o = 1; o < kOutcomes; o++) {
+      if (!strobe[o]) continue;
+      seen.outcome[o]++;
+      if (frame_.outcome != kNothing) Fail("a frame is counted as %s and as %s", kOutcomeNames[frame_.outcome], kOutcomeNames[o]);
+      frame_.outcome = static_cast<Outcome>(o);
+    }
+    seen.gap += top->stat_receive_gap_o;
+    frame_.gap += top->stat_receive_gap_o;
+    seen.aborted += top->stat_receive_aborted_o;
+    frame_.aborted[v] += top->stat_receive_aborted_o;
+    seen.message += top->stat_receive_message_o;
+    seen.raw_dropped += top->stat_raw_receive_dropped_o;
+    // A buffer that was taken stays until it is done; it comes back in a later clock.
+    if (top->rawrx_done_o) {
+      if (!raw_taken_) Fail("a raw buffer is returned that was not taken");
+      raw_taken_ = false;
+      frame_.raw_done = true;
+      frame_.raw_error = top->rawrx_err_o;
+      frame_.raw_len = top->rawrx_len_o;
+      seen.raw += !top->rawrx_err_o;
+      seen.raw_error += top->rawrx_err_o;
+    } else if (top->rawrx_valid_i && top->rawrx_ready_o) {
+      raw_taken_ = true;
+    }
+    if (!top->trace_valid_o) return;
+    switch (top->trace_event_o) {
+      case hvia::kTraceEventReceiveParsed:
+        seen.parsed++;
+        frame_.parsed = true;
+        marks_.parsed = unit::clocks();
+        break;
+      case hvia::kTraceEventReceiveTranslated: seen.translated++; break;
+      case hvia::kTraceEventReceiveWritten:
+        seen.written++;
+        marks_.written = unit::clocks();
+        // In the very clock in which the bus has the last byte.
+        if (frame_.granted != 0 && !(top->wdone_i && !top->werr_i)) Fail("ReceiveWritten without the end of a write");
+        break;
+      default: Fail("trace event %u", top->trace_event_o);
+    }
+    if (top->trace_vi_o != top->rd_vi_o) Fail("trace of VI %u in a frame of VI %u", top->trace_vi_o, top->rd_vi_o);
+  }
+
+  void SampleChunks() {
+    if (top->rxc_done_i) {
+      if (!top->rxc_err_i) {
+        for (int i = 0; i < 16; i++) vis[chunk_vi_].chunk[i] = top->chunk_data_i[i];
+      }
+      chunk_busy_ = false;
+    } else if (chunk_busy_) {
+      chunk_wait_--;
+    }
+    if (!top->rxc_valid_o || !top->rxc_ready_i) return;
+    const Vi& x = vis[top->rxc_vi_o];
+    if (!x.place) Fail("VI %u: a chunk of no descriptor", top->rxc_vi_o);
+    const Descriptor& d = *x.place;
+    chunk_number_ = (top->rxc_va_o - d.va) / 64;
+    if ((top->rxc_va_o - d.va) % 64 != 0 || top->rxc_handle_o != d.handle || chunk_number_ == 0 ||
+        chunk_number_ * 64 >= hvia::kDescriptorSize + d.segments.size() * hvia::kDataSegmentSize) {
+      Fail("VI %u: chunk %u, handle %x of a descriptor with %zu segments", top->rxc_vi_o, chunk_number_, top->rxc_handle_o,
+           d.segments.size());
+    }
+    chunk_busy_ = true;
+    chunk_vi_ = top->rxc_vi_o;
+    chunk_wait_ = 1 + rng.Below(traffic.idle == 0 ? 4 : 30);
+    chunks++;
+  }
+
+  // Work queue and fetch: one head at a time, into the place on the chip when that was released.
+  void SampleQueue() {
+    if (top->drop_valid_o) {
+      Vi& x = vis[top->drop_vi_o];
+      if (!x.valid) Fail("VI %u: an empty place is emptied", top->drop_vi_o);
+      x.valid = false;
+    }
+    if (top->release_valid_o && top->release_ready_i) {
+      Vi& x = vis[top->release_vi_o];
+      if (x.valid || (!x.held && !(op_ == kClear && op_vi_ == top->release_vi_o))) {
+        Fail("VI %u: release of a descriptor that is on the chip or never was", top->release_vi_o);
+      }
+      x.held = false;
+    }
+    if (fetching_) {
+      if (fetch_wait_ > 0) {
+        fetch_wait_--;
+      } else {
+        fetching_ = false;
+        Vi& x = vis[fetch_vi_];
+        if (fetch_flush_) {
+          x.seen.push_back(Of(*fetch_, 0, Status(kFlushed, false)));
+          x.held = false;
+        } else {
+          x.valid = true;
+          x.stale = fetch_->stale;
+          x.place = fetch_;
+          if (x.ctx.state == hvia::kViStateError) held_flushed++;
+          for (int i = 0; i < 16; i++) x.chunk[i] = Word(*fetch_, 4 * i);
+        }
+      }
+    } else if (!rng.Chance(traffic.idle, 4)) {
+      const unsigned start = rng.Below(std::size(kVis));
+      for (unsigned i = 0; i < std::size(kVis) && !fetching_; i++) {
+        const unsigned v = kVis[(start + i) % std::size(kVis)];
+        Vi& x = vis[v];
+        if (x.queue.empty() || x.held) continue;
+        fetching_ = x.held = true;
+        fetch_vi_ = v;
+        fetch_ = x.queue.front();
+        x.queue.pop_front();
+        fetch_flush_ = x.ctx.state == hvia::kViStateError;
+        fetch_wait_ = rng.Below(traffic.idle == 0 ? 8 : 80);
+      }
+    }
+  }
+
+  // ---------------------------------------------------------------- operations on a VI
+
+  void StartOp(Op op, unsigned v) {
+    op_ = op;
+    op_vi_ = v;
+    phase_ = 0;
+    calm_ = 0;
+    hold_ = rng.Below(6);
+    op_begin_ = unit::clocks();
+  }
+  void FinishOp() {
+    while (op_ != kNoOp) Step();
+  }
+
+  void RandomOp() {
+    const unsigned v = kVis[rng.Below(std::size(kVis))];
+    const bool idle = vis[v].ctx.state == hvia::kViStateIdle;
+    if (idle && rng.Chance(2, 3)) {
+      StartOp(kConnect, v);
+      op_value_ = rng.Bits(32);
+    } else {
+      StartOp(rng.Chance(1, 3) ? kClear : kFlush, v);
+      // Its head may be fetched by the context of before and come on the chip during the flush.
+      if (vis[v].posted.size() < 6 && vis[v].ctx.state != hvia::kViStateFree && rng.Bits(1)) RandomPost(v);
+    }
+  }
+
+  // As vi_manager does it: the context is written, the level or pulse comes in the next clock, and the
+  // VI is drained when nobody is busy on two clocks.
+  void OpStep() {
+    if (op_ == kNoOp) return;
+    if (unit::clocks() - op_begin_ > 50'000) Fail("VI %u is not drained", op_vi_);
+    Vi& x = vis[op_vi_];
+    const bool busy = vi_busy_ || (fetching_ && fetch_vi_ == op_vi_) || x.valid || !x.queue.empty();
+    switch (op_) {
+      case kFlush:
+      case kClear:
+        if (phase_ == 0) {
+          // What a bad frame did is told by what the VI does next; so no bad ones from here on.
+          if (offered_ && slots.front().cut && Addressed(slots.front().bytes) == static_cast<int>(op_vi_)) return;
+          for (auto& s : slots) {
+            if (Addressed(s.bytes) == static_cast<int>(op_vi_)) s.cut = s.bad = false;
+          }
+          SetState(x, op_ == kFlush ? hvia::kViStateError : hvia::kViStateFree);
+          phase_ = 1;
+        } else if (op_ == kFlush) {
+          if (phase_ == 1 && !vi_busy_) Fail("not busy in the first clock of a flush");
+          phase_ = 2;
+          calm_ = busy ? 0 : calm_ + 1;
+          if (calm_ >= 2 && calm_ > hold_) {
+            if (hold_ == kLongHold && !top->quiet_o) Fail("not quiet while nothing is left to flush");
+            FlushEnd();
+          }
+        } else {
+          if (phase_ == 1) {
+            x.valid = x.held = false;
+            x.queue.clear();
+            if (fetching_ && fetch_vi_ == op_vi_) fetching_ = false;
+            phase_ = 2;
+          } else {
+            calm_ = vi_busy_ ? 0 : calm_ + 1;
+            if (calm_ == 2) ClearEnd();
+          }
+        }
+        return;
+      default:
+        if (x.ctx.state != hvia::kViStateIdle) Fail("VI %u is connected in state %u", op_vi_, x.ctx.state);
+        if (phase_ == 0) {
+          phase_ = 1;
+        } else if (phase_ == 1) {
+          if (top->seq_init_ready_o) phase_ = 2;
+        } else {
+          SetState(x, hvia::kViStateConnected);
+          x.expected = x.number = op_value_;
+          x.message = kNone;
+          x.maybe_given_up = false;
+          x.outgoing.clear();
+          op_ = kNoOp;
+        }
+    }
+  }
+
+  void SetState(Vi& x, uint8_t state) {
+    x.ctx.state = state;
+    x.ctx_changed = unit::clocks();
+  }
+
+  void FlushEnd() {
+    Vi& x = vis[op_vi_];
+    if (x.message == kOpen) Cut(x, kFlushed);
+    while (!x.posted.empty()) {
+      x.want.push_back(Of(*x.posted.front(), 0, Status(kFlushed, false)));
+      x.posted.pop_front();
+    }
+    x.message = kNone;
+    x.maybe_given_up = false;
+    Match(op_vi_);
+    if (!x.want.empty() || !x.want_async.empty()) Fail("VI %u was flushed, and %zu descriptors are not complete", op_vi_, x.want.size());
+    SetState(x, hvia::kViStateIdle);
+    flushes++;
+    op_ = kNoOp;
+  }
+
+  // What was under way may have been completed or not; nothing else, and nothing from now on.
+  void ClearEnd() {
+    Vi& x = vis[op_vi_];
+    Match(op_vi_);
+    for (auto& c : x.want) want.message -= c.message;
+    x.want.clear();
+    x.want_async.clear();
+    x.posted.clear();
+    x.message = kNone;
+    x.maybe_given_up = false;
+    x.ctx.generation++;
+    SetState(x, hvia::kViStateIdle);
+    clears++;
+    op_ = kNoOp;
+  }
+
+  // Completions and errors of a VI come in the order that the model says.
+  void Match(unsigned v) {
+    Vi& x = vis[v];
+    while (!x.seen.empty() && !x.want.empty()) {
+      const Completion &s = x.seen.front(), &w = x.want.front();
+      if (!(s == w)) {
+        Fail("VI %u: completion of descriptor %u (pa %08x) with length %u status %08x immediate %d %08x write %d, want %u (pa %08x) with length %u "
+             "status %08x immediate %d %08x write %d", v, s.seq, s.pa, s.length, s.status, s.has_immediate, s.immediate, s.write, w.seq, w.pa, w.length, w.status,
+             w.has_immediate, w.immediate, w.write);
+      }
+      x.seen.pop_front();
+      x.want.pop_front();
+    }
+    while (!x.seen_async.empty() && !x.want_async.empty()) {
+      if (x.seen_async.front() != x.want_async.front()) {
+        Fail("VI %u: asynchronous error %u, want %u", v, x.seen_async.front(), x.want_async.front());
+      }
+      x.seen_async.pop_front();
+      x.want_async.pop_front();
+    }
+    if (!x.seen.empty()) Fail("VI %u: a completion that nobody waits for: descriptor %u status %08x", v, x.seen.front().seq, x.seen.front().status);
+    if (!x.seen_async.empty()) Fail("VI %u: asynchronous error %u", v, x.seen_async.front());
+  }
+
+  bool AtRest() const {
+    if (!slots.empty() || offered_ || !top->quiet_o || !wbus.Idle() || !att.Idle() || fetching_ || chunk_busy_ || op_ != kNoOp) return false;
+    for (unsigned v : kVis) {
+      if (!vis[v].queue.empty() && !vis[v].held) return false;
+    }
+    return true;
+  }
+
+  // ---------------------------------------------------------------- the model
+
+  static uint32_t Status(uint32_t errors, bool rdma, bool immediate = false) {
+    return errors | hvia::kDescriptorStatusDoneMask |
+           static_cast<uint32_t>(rdma ? hvia::kStatusOperationRemoteRdmaWrite : hvia::kStatusOperationReceive)
+               << hvia::kDescriptorStatusOperationLsb |
+           static_cast<uint32_t>(immediate) << hvia::kDescriptorStatusImmediateLsb;
+  }
+  static Completion Of(const Descriptor& d, uint32_t length, uint32_t status) {
+    return {d.seq, d.pa, d.handle, length, status, 0, false, !d.stale, false};
+  }
+
+  // The message that is open uses up its descriptor.
+  void Complete(Vi& x, uint32_t bits, bool immediate = false, uint32_t data = 0) {
+    if (x.posted.empty()) Fail("the model completes a descriptor that was never posted");
+    Completion c = Of(*x.posted.front(), x.written, Status(x.errors | bits, x.rdma, immediate));
+    c.has_immediate = immediate;
+    c.immediate = data;
+    c.message = true;
+    x.want.push_back(c);
+    x.posted.pop_front();
+    want.message++;
+  }
+  void Cut(Vi& x, uint32_t bits) {
+    want.aborted++;
+    if (x.rdma && !x.immediate) x.want_async.push_back(hvia::kAsyncErrorRdmaWriteAbort);
+    else Complete(x, kPartial | bits);
+    x.message = kNone;
+  }
+
+  // A run of payload bytes goes to memory. 0, or the reason why not.
+  Outcome Place(const Slot& s, uint32_t at, uint32_t n, uint32_t handle, uint64_t va, uint32_t bound, uint16_t tag,
+                uint8_t access, unsigned* request, bool* translated) {
+    const uint8_t verdict = unit::AttPort::Judge(att.regions, handle, va, bound, tag, access);
+    const unsigned pages = n == 0 ? 1 : (va % kPage + n - 1) / kPage + 1;
+    uint8_t err = verdict;
+    bool first_failed = verdict != hvia::kAttErrorNone;
+    if (frame_.att_failed >= static_cast<int>(*request) && frame_.att_failed < static_cast<int>(*request + (verdict ? 1 : pages))) {
+      err = frame_.att_error;
+      first_failed = frame_.att_failed == static_cast<int>(*request);
+    }
+    *request += pages;
+    if (!first_failed) *translated = true;
+    const bool bus = frame_.bus_failed >= static_cast<int64_t>(at) && frame_.bus_failed < static_cast<int64_t>(at + n);
+    if (first_failed) return err == hvia::kAttErrorBackend ? kBusError : kRefused;
+    const Region& r = att.regions.at(handle);
+    for (uint32_t i = 0; i < n; i++) {
+      const uint32_t pa = r.Physical(va + i);
+      const size_t byte = kHeader + at + i;
+      const uint8_t old = shadow[pa];
+      if (byte >= s.bytes.size()) {  // of a frame that is shorter than it says
+        shadow[pa] = memory.bytes[pa];
+        undefined++;
+      } else if (bus || err != hvia::kAttErrorNone) {
+        shadow[pa] = memory.bytes[pa];
+        if (memory.bytes[pa] != old && memory.bytes[pa] != s.bytes[byte]) Fail("host address %08x is neither old nor new after an error", pa);
+        undefined++;
+      } else {
+        shadow[pa] = s.bytes[byte];
+      }
+    }
+    if (bus) return kBusError;
+    if (err != hvia::kAttErrorNone) return err == hvia::kAttErrorBackend ? kBusError : kRefused;
+    bytes += n;
+    return kNothing;
+  }
+
+  // The payload of a Send goes into the buffers of its descriptor, as far as they reach.
+  Outcome Scatter(Vi& x, const Slot& s, uint32_t payload, bool* translated) {
+    const Descriptor& d = *x.posted.front();
+    uint32_t at = 0;
+    unsigned request = 0;
+    while (at < payload) {
+      if (x.written == d.length || x.segment == d.segments.size()) {
+        x.errors |= kLength;
+        return kTooLong;
+      }
+      const Segment& g = d.segments[x.segment];
+      if (x.offset == g.len) {
+        x.segment++;
+        x.offset = 0;
+        const unsigned places = x.segment + hvia::kDescriptorSize / hvia::kDataSegmentSize;
+        if (x.segment != d.segments.size() && places % 4 == 0 && static_cast<int>(places / 4) == d.bad_chunk) {
+          x.errors |= kProtection;
+          return kDescriptor;
+        }
+        continue;
+      }
+      const uint32_t n = std::min({payload - at, g.len - x.offset, d.length - x.written});
+      const Outcome o = Place(s, at, n, g.handle, g.va + x.offset, g.len - x.offset, x.ctx.tag, hvia::kAttAccessLocal, &request, translated);
+      if (o != kNothing) {
+        x.errors |= o == kBusError ? kTransport : kProtection;
+        return o == kBusError ? kBusError : kDescriptor;
+      }
+      at += n;
+      x.offset += n;
+      x.written += n;
+    }
+    return kGood;
+  }
+
+  // The VI that a frame names, or -1.
+  static int Addressed(const Frame& f) {
+    if (Get(f, hvia::kEthernetHeaderEtherTypeOffset, 2) != hvia::kEtherTypeVia) return -1;
+    return Get(f, kVia + hvia::kViaHeaderDestinationViOffset, 2) & 255;
+  }
+
+  void Expect(Outcome o) {
+    if (o != frame_.outcome) {
+      Fail("a frame of VI %u is counted as %s, want %s", top->rd_vi_o, kOutcomeNames[frame_.outcome], kOutcomeNames[o]);
+    }
+    want.outcome[o]++;
+  }
+
+  // What a frame must have done, told at its end. Where its own moment decides (a descriptor that was
+  // posted while it was in the engine, a VI whose state changed under it, a frame that turned out bad
+  // before or after it was looked at), what was seen is taken, if it is one of the possible outcomes.
+  void Judge(const Slot& s) {
+    const Frame& f = s.bytes;
+    uint64_t destination = 0, source = 0;
+    for (unsigned i = 0; i < 6; i++) {
+      destination |= static_cast<uint64_t>(f[hvia::kEthernetHeaderDestinationOffset + i]) << (8 * i);
+      source |= static_cast<uint64_t>(f[hvia::kEthernetHeaderSourceOffset + i]) << (8 * i);
+    }
+    const bool own = destination == kMac, group = destination & 1;
+    const bool via = Get(f, hvia::kEthernetHeaderEtherTypeOffset, 2) == hvia::kEtherTypeVia;
+    if (!own && (!group || via)) {
+      Expect(s.bad ? kNothing : kNotForUs);
+      return;
+    }
+    if (!via) {
+      JudgeRaw(s);
+      return;
+    }
+    const uint8_t ov = f[kVia + hvia::kViaHeaderOperationVersionOffset], flags = f[kVia + hvia::kViaHeaderFlagsOffset];
+    const unsigned operation = ov & 15, version = ov >> 4;
+    const uint32_t len = Get(f, kVia + hvia::kViaHeaderPayloadLengthOffset, 2);
+    const bool is_short = len > f.size() - kHeader, lost = s.bad || is_short;
+    if (version != hvia::kViaVersion || flags >> hvia::kViaHeaderFlagsReservedLsb ||
+        operation > hvia::kFrameOperationAcknowledge || len > hvia::kMaxPayload) {
+      Expect(s.bad ? kNothing : kMalformed);
+      return;
+    }
+    if (lost) {
+      Expect(s.bad ? kNothing : kMalformed);
+      if (!s.cut) return;
+      lost_frames++;
+    }
+
+    const uint16_t number = Get(f, kVia + hvia::kViaHeaderDestinationViOffset, 2);
+    const uint8_t vi = number;
+    Vi& x = vis[vi];
+    const bool flux = x.ctx_changed + 2 >= s.offered;
+    bool bad_vi = x.ctx.state != hvia::kViStateConnected || number >> 8 != x.ctx.generation || source != x.ctx.peer_mac ||
+                  Get(f, kVia + hvia::kViaHeaderSourceViOffset, 2) != x.ctx.peer_vi;
+    if (flux && !lost) bad_vi = frame_.outcome == kBadVi;
+    if (bad_vi) {
+      if (lost) return;
+      if (flux && frame_.parsed) {
+        // It waited for a descriptor when the VI was taken down; the message before it was cut off.
+        want.parsed++;
+        want.gap += frame_.gap;
+        if (x.message == kOpen) Cut(x, 0);
+        x.message = kGivenUp;
+      }
+      Expect(kBadVi);
+      return;
+    }
+    const uint32_t sequence = Get(f, kVia + hvia::kViaHeaderSequenceOffset, 4);
+    const int32_t ahead = static_cast<int32_t>(sequence - x.expected);
+    if (ahead < 0) {
+      if (!lost) Expect(kOld);
+      return;
+    }
+
+    const bool first = flags & kFirst, last = flags & kLast, immediate = flags & kImmediate, gap = ahead > 0;
+    const bool rdma = operation == hvia::kFrameOperationRdmaWrite, send = operation == hvia::kFrameOperationSend;
+    const bool supported = rdma || send, needs = !rdma || immediate;
+    const uint64_t address = Get(f, kVia + hvia::kViaHeaderAddressOffset, 8);
+    const uint32_t offset = address, total = address >> 32;
+    const bool begins = supported && first && (rdma || offset == 0);
+    const bool continues = x.message == kOpen && supported && !first && !gap && rdma == x.rdma && immediate == x.immediate &&
+                           (rdma || (offset == x.received && total == x.total));
+    const bool cut = x.message == kOpen && !continues;
+    bool headless = x.message == kNone && supported && !begins;
+    if (headless && x.maybe_given_up && frame_.aborted[vi] == 0) headless = false;
+    const bool accept = begins || continues;
+    if (lost) {
+      // Was it looked at before it turned out bad?
+      const bool looked = accept ? frame_.parsed : cut || headless ? frame_.aborted[vi] != 0 : false;
+      if (!looked) {
+        if (!accept && !cut && x.message == kNone) x.maybe_given_up = true;
+        return;
+      }
+    } else {
+      want.gap += gap;
+      x.expected = sequence + 1;
+    }
+    if (cut) {
+      Cut(x, 0);
+    } else if (headless) {
+      want.aborted++;
+      if (!needs) x.want_async.push_back(hvia::kAsyncErrorRdmaWriteAbort);
+    }
+    x.maybe_given_up = false;
+    if (!accept) {
+      x.message = last && !lost ? kNone : kGivenUp;
+      if (!lost) Expect(supported ? kDropped : kUnsupported);
+      return;
+    }
+
+    want.parsed++;
+    Outcome o = kNothing;
+    const uint32_t data = Get(f, kVia + hvia::kViaHeaderImmediateOffset, 4);
+    if (begins) {
+      x.rdma = rdma;
+      x.immediate = immediate;
+      x.errors = x.written = x.received = x.offset = x.segment = 0;
+      x.total = total;
+    }
+    if (begins && needs) {
+      bool have = !x.posted.empty();
+      if (have && x.posted.front()->posted + 1 >= s.offered) {
+        late++;
+        have = lost ? frame_.aborted[vi] > cut : frame_.outcome != kQueueEmpty;
+      }
+      if (!have) {
+        x.message = last && !lost ? kNone : kGivenUp;
+        if (!lost) {
+          Expect(kQueueEmpty);
+          x.want_async.push_back(hvia::kAsyncErrorReceiveQueueEmpty);
+        }
+        return;
+      }
+      const Descriptor& d = *x.posted.front();
+      x.errors = d.status != 0 ? d.status : d.length > x.ctx.max ? kLength : 0;
+      if (x.errors != 0) o = kDescriptor;
+    } else if (needs && x.errors != 0) {
+      o = kDropped;
+    }
+    bool translated = false;
+    if (o == kNothing && rdma) {
+      unsigned request = 0;
+      o = kRefused;
+      if (x.ctx.rdma_write) {
+        o = Place(s, 0, len, Get(f, kVia + hvia::kViaHeaderHandleOffset, 4), address, len, x.ctx.tag, hvia::kAttAccessRemoteWrite, &request, &translated);
+      }
+      if (o == kNothing) {
+        o = kGood;
+        x.written += len;
+      } else {
+        x.errors |= o == kBusError ? kTransport : kRdmaProtection;
+      }
+    } else if (o == kNothing) {
+      o = Scatter(x, s, len, &translated);
+    }
+    x.received += len;
+    want.translated += translated;
+    want.written += o == kGood;
+
+    if (lost) {
+      want.aborted++;
+      if (needs) Complete(x, kPartial);
+      else x.want_async.push_back(hvia::kAsyncErrorRdmaWriteAbort);
+      x.message = kGivenUp;
+      return;
+    }
+    Expect(o);
+    if (needs) {
+      x.message = last ? kNone : kOpen;
+      if (last) Complete(x, 0, immediate, data);
+    } else if (o == kGood) {
+      x.message = last ? kNone : kOpen;
+    } else {
+      x.want_async.push_back(o == kBusError ? hvia::kAsyncErrorRdmaWriteAbort : hvia::kAsyncErrorRdmaWriteProtection);
+      x.message = last ? kNone : kGivenUp;
+    }
+  }
+
+  void JudgeRaw(const Slot& s) {
+    Expect(kNothing);
+    if (s.bad) {
+      if (frame_.raw_done) Fail("a bad raw frame was delivered");
+      return;
+    }
+    if (!raw_buffer) {
+      want.raw_dropped++;
+      if (frame_.raw_done) Fail("a raw frame was delivered into no buffer");
+      return;
+    }
+    const bool fits = s.bytes.size() <= raw_capacity, err = !fits || frame_.bus_failed >= 0;
+    if (!frame_.raw_done || frame_.raw_error != err || frame_.raw_len != s.bytes.size()) {
+      Fail("raw frame of %zu bytes: done %d, %u bytes, error %d", s.bytes.size(), frame_.raw_done, frame_.raw_len, frame_.raw_error);
+    }
+    (err ? want.raw_error : want.raw)++;
+    const uint32_t pa = raw_pages[raw_got % raw_pages.size()] + RawOffset();
+    raw_got++;
+    for (size_t i = 0; fits && i < s.bytes.size(); i++) {
+      if (err && memory.bytes[pa + i] == shadow[pa + i]) continue;
+      shadow[pa + i] = s.bytes[i];
+    }
+  }
+
+  // ---------------------------------------------------------------- stimulus
+
+  Frame Make(unsigned v, uint8_t operation, uint8_t flags, uint64_t address, uint32_t handle, uint32_t payload) {
+    const Vi& x = vis[v];
+    Frame f(kHeader + payload);
+    for (unsigned i = 0; i < 6; i++) {
+      f[hvia::kEthernetHeaderDestinationOffset + i] = kMac >> (8 * i);
+      f[hvia::kEthernetHeaderSourceOffset + i] = x.ctx.peer_mac >> (8 * i);
+    }
+    Put(f, hvia::kEthernetHeaderEtherTypeOffset, hvia::kEtherTypeVia, 2);
+    f[kVia + hvia::kViaHeaderOperationVersionOffset] = operation << hvia::kViaHeaderOperationVersionOperationLsb |
+                                                      hvia::kViaVersion << hvia::kViaHeaderOperationVersionVersionLsb;
+    f[kVia + hvia::kViaHeaderFlagsOffset] = flags;
+    Put(f, kVia + hvia::kViaHeaderPayloadLengthOffset, payload, 2);
+    Put(f, kVia + hvia::kViaHeaderDestinationViOffset, x.ctx.generation << 8 | v, 2);
+    Put(f, kVia + hvia::kViaHeaderSourceViOffset, x.ctx.peer_vi, 2);
+    Put(f, kVia + hvia::kViaHeaderAddressOffset, address, 8);
+    Put(f, kVia + hvia::kViaHeaderHandleOffset, handle, 4);
+    Put(f, kVia + hvia::kViaHeaderImmediateOffset, rng.Bits(32), 4);
+    for (uint32_t i = 0; i < payload; i++) f[kHeader + i] = rng.Next();
+    if (rng.Chance(1, 16)) f.resize(f.size() + rng.Below(9), 0x5a);
+    if (f.size() < hvia::kMinFrame) f.resize(hvia::kMinFrame, 0);
+    if (f.size() > hvia::kMaxFrame) f.resize(hvia::kMaxFrame);
+    return f;
+  }
+
+  uint32_t RandomLength() {
+    static const uint32_t corner[] = {0, 1, 2, 3, 4, 17, 18, 19, 63, 64, 1471, 1472, 1473, 2944, 2945, 4096};
+    switch (rng.Below(8)) {
+      case 0: return corner[rng.Below(std::size(corner))];
+      case 1: return rng.Below(8000);
+      case 2: return rng.Below(1600);
+      default: return rng.Below(160);
+    }
+  }
+
+  void Compose(unsigned v) {
+    Vi& x = vis[v];
+    const bool rdma = rng.Chance(2, 5);
+    const uint8_t immediate = rng.Chance(2, 5) ? kImmediate : 0;
+    const uint32_t total = RandomLength();
+    // Peers may cut a message as they like.
+    uint32_t piece = total > 3000 || rng.Chance(1, 3) ? hvia::kMaxPayload : rng.Range(1, std::max(1u, total));
+    piece = std::min<uint32_t>(std::max(piece, total / 8 + 1), hvia::kMaxPayload);
+    const uint32_t handle = x.ctx.tag == 9 ? kOther : kTarget;
+    const Region& r = att.regions.at(handle);
+    const uint64_t target = r.va + rng.Below(r.len - total + 1);
+    uint32_t at = 0;
+    do {
+      const uint32_t n = std::min(total - at, piece);
+      const uint8_t flags = (at == 0 ? kFirst : 0) | (at + n == total ? kLast : 0) | immediate;
+      x.outgoing.push_back(Make(v, rdma ? hvia::kFrameOperationRdmaWrite : hvia::kFrameOperationSend, flags,
+                                rdma ? target + at : static_cast<uint64_t>(total) << 32 | at, rdma ? handle : 0, n));
+      at += n;
+    } while (at < total);
+  }
+
+  void Feed() {
+    if (rng.Chance(1, 24)) {
+      const unsigned v = kVis[rng.Below(std::size(kVis))];
+      if (vis[v].ctx.state != hvia::kViStateFree && vis[v].posted.size() < 6 && (vis[v].generous || rng.Chance(1, 24))) RandomPost(v);
+    }
+    // A buffer at the last moment, or just too late.
+    if (offered_ && rng.Chance(1, 100)) {
+      const int v = Addressed(slots.front().bytes);
+      if (v >= 0 && std::find(std::begin(kVis), std::end(kVis), v) != std::end(kVis) && vis[v].posted.empty() &&
+          vis[v].ctx.state == hvia::kViStateConnected) {
+        RandomPost(v);
+      }
+    }
+    if (slots.size() >= 3) return;
+    budget_--;
+    if (rng.Chance(1, 24)) {
+      FeedOther();
+      return;
+    }
+    const unsigned v = kVis[rng.Below(std::size(kVis))];
+    Vi& x = vis[v];
+    if (x.outgoing.empty()) Compose(v);
+    Slot s;
+    s.bytes = x.outgoing.front();
+    x.outgoing.pop_front();
+    Put(s.bytes, kVia + hvia::kViaHeaderSequenceOffset, x.number++, 4);
+    bool twice = false;
+    if (rng.Chance(harm, 64)) {
+      switch (rng.Below(6)) {
+        case 0: return;  // lost
+        case 1: x.outgoing.clear(); break;  // the rest never comes
+        case 2: twice = true; break;
+        case 3: x.number += rng.Below(3); break;
+        default: Forge(v, s.bytes);
+      }
+    }
+    if (cut_) {
+      s.cut = true;
+      s.bad = rng.Chance(harm, 512);
+    }
+    // While a VI is taken down no frame of it may be a riddle.
+    if (op_ != kNoOp && Addressed(s.bytes) == static_cast<int>(op_vi_)) s.cut = s.bad = false;
+    slots.push_back(s);
+    if (twice) slots.push_back(s);
+  }
+
+  void FeedOther() {
+    Slot s;
+    s.cut = cut_;
+    s.bad = cut_ && rng.Chance(harm, 256);
+    if (rng.Chance(1, 3)) {
+      s.bytes.resize(rng.Range(60, 1514));
+      for (auto& b : s.bytes) b = rng.Next();
+    } else {
+      s.bytes = Make(1, 0, 0, 0, 0, rng.Chance(1, 4) ? hvia::kMaxPayload : rng.Below(300));
+      const unsigned kind = rng.Below(6);
+      for (unsigned i = 0; i < 6 && kind < 2; i++) s.bytes[i] = kind == 0 ? 0xff : 0x33;
+      if (kind == 2) s.bytes[5] ^= 4;
+      Put(s.bytes, hvia::kEthernetHeaderEtherTypeOffset, hvia::kEtherTypeConnection, 2);
+    }
+    if (op_ != kNoOp) s.cut = s.bad = false;
+    slots.push_back(s);
+  }
+
+  // One or two fields changed.
+  void Forge(unsigned v, Frame& f) {
+    const Vi& x = vis[v];
+    for (unsigned changes = rng.Range(1, 2); changes > 0; changes--) {
+      switch (rng.Below(14)) {
+        case 0: f[rng.Below(12)] ^= 1 << rng.Below(8); break;
+        case 1: Put(f, hvia::kEthernetHeaderEtherTypeOffset, rng.Bits(16), 2); break;
+        case 2: f[kVia + hvia::kViaHeaderOperationVersionOffset] = 0x10 | rng.Below(6); break;
+        case 3: f[kVia + hvia::kViaHeaderOperationVersionOffset] = rng.Bits(8); break;
+        case 4: f[kVia + hvia::kViaHeaderFlagsOffset] ^= 1 << rng.Below(rng.Chance(1, 6) ? 8 : 3); break;
+        case 5: {
+          const uint32_t lens[] = {0, 1, 1472, 1473, static_cast<uint32_t>(f.size() - kHeader),
+                                   static_cast<uint32_t>(f.size() - kHeader + 1), rng.Bits(11)};
+          Put(f, kVia + hvia::kViaHeaderPayloadLengthOffset, lens[rng.Below(7)], 2);
+          break;
+        }
+        case 6: f[kVia + hvia::kViaHeaderDestinationViOffset + rng.Below(4)] ^= 1 << rng.Below(8); break;
+        case 7: {
+          const uint32_t numbers[] = {x.expected, x.expected + 1, x.expected - 1, x.expected + 0x7fffffff, x.expected + 0x80000000, rng.Bits(32)};
+          // A number far ahead would silence the VI until the round ends: it is forged rarely.
+          Put(f, kVia + hvia::kViaHeaderSequenceOffset, numbers[rng.Below(rng.Chance(1, 50) ? 6 : 3)], 4);
+          break;
+        }
+        case 8: {
+          const Region& r = att.regions.at(kTarget);
+          const uint64_t n = Get(f, kVia + hvia::kViaHeaderPayloadLengthOffset, 2);
+          const uint64_t at[] = {r.va - 1, r.va, r.va + r.len - n, r.va + r.len - n + 1, r.va + r.len, -n, rng.Next()};
+          Put(f, kVia + hvia::kViaHeaderAddressOffset, at[rng.Below(7)], 8);
+          break;
+        }
+        case 9: f[kVia + hvia::kViaHeaderHandleOffset + rng.Below(4)] ^= 1 << rng.Below(8); break;
+        case 10: {
+          const uint32_t handles[] = {kScatter, kTop, kOther, kNoRight};
+          const uint32_t h = handles[rng.Below(4)];
+          Put(f, kVia + hvia::kViaHeaderHandleOffset, h, 4);
+          Put(f, kVia + hvia::kViaHeaderAddressOffset, att.regions.at(h).va + rng.Below(64), 8);
+          break;
+        }
+        case 11: {  // offset or length of a Send, by a little
+          const unsigned at = rng.Bits(1) ? 3 : 7;
+          f[kVia + hvia::kViaHeaderAddressOffset + at] += rng.Range(1, 4);
+          break;
+        }
+        case 12: {  // right in all but its place in the message
+          Put(f, kVia + hvia::kViaHeaderAddressOffset, static_cast<uint64_t>(x.total) << 32 | x.received, 8);
+          break;
+        }
+        default: {
+          const unsigned o = kVis[rng.Below(std::size(kVis))];
+          Put(f, kVia + hvia::kViaHeaderDestinationViOffset, vis[o].ctx.generation << 8 | o, 2);
+          Put(f, kVia + hvia::kViaHeaderSourceViOffset, vis[o].ctx.peer_vi, 2);
+          Put(f, kVia + hvia::kViaHeaderSequenceOffset, vis[o].expected, 4);
+          for (unsigned i = 0; i < 6; i++) f[hvia::kEthernetHeaderSourceOffset + i] = vis[o].ctx.peer_mac >> (8 * i);
+        }
+      }
+    }
+  }
+
+  void Post(unsigned v, const Posted& d) {
+    Vi& x = vis[v];
+    d->va = rng.Next() & ~63ull;
+    d->pa = rng.Bits(32) & ~63u;
+    d->handle = 0x0a000000 + rng.Below(16);
+    d->seq = x.seq++;
+    d->posted = unit::clocks();
+    d->Render(rng);
+    x.posted.push_back(d);
+    x.queue.push_back(d);
+  }
+
+  void RandomPost(unsigned v) {
+    Vi& x = vis[v];
+    auto d = std::make_shared<Descriptor>();
+    const uint32_t handle = x.ctx.tag == 9 ? kOther : kScatter;
+    const Region& r = att.regions.at(handle);
+    d->control = rng.Chance(1, 8) ? hvia::kDescriptorControlImmediateMask : 0;
+    uint32_t room = std::min<uint64_t>(RandomLength() + (rng.Chance(3, 4) ? 1500 : 0), r.len);
+    const uint32_t all = room;
+    unsigned pieces = rng.Chance(1, 24) ? 252 : rng.Chance(1, 4) ? rng.Range(4, 20) : rng.Range(0, 4);
+    while (pieces > 0) {
+      uint32_t n = pieces == 1 ? room : rng.Below(2 * room / pieces + 1);
+      n = std::min(n, room);
+      if (rng.Chance(1, 10)) n = 0;
+      Segment g{r.va + rng.Below(r.len - n + 1), handle, n};
+      // A segment without bytes is never looked at.
+      if (n == 0 && rng.Bits(1)) g = {rng.Next(), rng.Bits(32), 0};
+      room -= n;
+      d->segments.push_back(g);
+      pieces--;
+    }
+    if (!d->segments.empty() && rng.Chance(1, 5)) {
+      Segment& g = d->segments[rng.Below(std::min<size_t>(d->segments.size(), 5))];
+      switch (rng.Below(8)) {
+        case 0: g.handle ^= 1u << rng.Below(32); break;
+        case 1: g = {att.regions.at(x.ctx.tag == 9 ? kTarget : kOther).va, x.ctx.tag == 9 ? kTarget : kOther, g.len}; break;
+        case 2: g.va = r.va - 1; break;
+        case 3: g.va = r.va + r.len - g.len + 1; break;
+        case 4: g.len = r.va + r.len - g.va + 1; break;  // its end, which no message reaches
+        case 5: g.len = 0x80000000u + rng.Bits(8); break;
+        case 6: g = {att.regions.at(kTop).va + 2 * 4096 - 100, x.ctx.tag == 9 ? kOther : kTop, 100}; break;
+        default: g.va = rng.Next();
+      }
+    }
+    d->count = d->segments.size();
+    uint64_t sum = 0;
+    for (auto& g : d->segments) sum += g.len;
+    d->length = std::min<uint64_t>(sum, 60000);
+    if (rng.Chance(1, 6)) d->length = rng.Chance(1, 2) ? rng.Below(all + 1) : all + rng.Below(2000);
+    if (rng.Chance(1, 24)) d->length = x.ctx.max + rng.Below(2);
+    if (rng.Chance(1, 24)) {
+      d->status = kFormat;
+      d->count = rng.Bits(16);
+      d->control = rng.Bits(16);
+      if (rng.Bits(1)) d->length = rng.Bits(32);
+    } else if (d->segments.size() > 2 && rng.Chance(1, 8)) {
+      d->bad_chunk = 1 + rng.Below((d->segments.size() + 1) / 4);
+    }
+    d->stale = rng.Chance(1, 16);
+    Post(v, d);
+  }
+
+  // What happened since the last frame ended.
+  struct {
+    Outcome outcome = kNothing;
+    bool parsed = false, raw_done = false, raw_error = false;
+    unsigned raw_len = 0;
+    uint64_t gap = 0;
+    std::array<unsigned, 256> aborted{};
+    unsigned att_requests = 0;
+    int att_failed = -1;  // index of the translation that was made to fail
+    uint8_t att_error = 0;
+    int64_t granted = 0, bus_failed = -1;  // bytes before the write that was made to fail
+  } frame_;
+  struct {
+    uint64_t offered, parsed, written, completed;
+  } marks_{};
+  bool offered_ = false, judging_ = true, faults_ = false, cut_ = false;
+  unsigned pace_ = 0, budget_ = 0;
+  uint64_t rdata_ = 0, last_async_ = 0;
+  std::array<uint32_t, 4> ctx_answer_{};
+  bool rs_valid_ = false, rs_stale_ = false;
+  Posted rs_place_;
+  std::array<uint32_t, 16> rs_chunk_{};
+  bool cpl_ready_ = false, raw_taken_ = false, handle_busy_ = false, vi_busy_ = false;
+  bool chunk_busy_ = false;
+  unsigned chunk_vi_ = 0, chunk_wait_ = 0, chunk_number_ = 0;
+  bool fetching_ = false, fetch_flush_ = false;
+  unsigned fetch_vi_ = 0, fetch_wait_ = 0;
+  Posted fetch_;
+  Op op_ = kNoOp;
+  unsigned op_vi_ = 0, phase_ = 0, calm_ = 0, hold_ = 0, idle_vi_ = 3;
+  uint32_t op_value_ = 0;
+  uint64_t op_begin_ = 0;
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Verilated::commandArgs(argc, argv);
+  unit::ParseOptions(argc, argv);
+  Bench b(unit::options().seed);
+  for (unsigned v : Bench::kVis) b.Connect(v, b.rng.Bits(32));
+  b.Latency();
+  const uint64_t size = unit::options().size;
+  for (uint64_t i = 0; i < size; i++) {
+    b.Round(60, 0, false, false, false);
+    b.Round(80, 12, true, false, false);
+    b.Round(80, 12, false, true, false);
+    b.Round(80, 8, i % 2, false, true);
+    b.Withdraw();
+    b.FlushAtRest();
+    if (i % 8 == 0) b.Forgeries();
+  }
+  std::vector<std::pair<const char*, uint64_t>> figures = {
+      {"bytes", b.bytes}, {"completions", b.completions}, {"gap", b.seen.gap}, {"aborted", b.seen.aborted},
+      {"messages", b.seen.message}, {"raw_received", b.seen.raw}, {"raw_dropped", b.seen.raw_dropped},
+      {"raw_errors", b.seen.raw_error}, {"withdrawn", b.withdrawn}, {"flushes", b.flushes}, {"clears", b.clears},
+      {"bad_or_short_on_the_way", b.lost_frames}, {"descriptors_just_posted", b.late}, {"chunks", b.chunks},
+      {"stored_in_a_flush", b.held_flushed}, {"bytes_undefined", b.undefined}};
+  for (int o = 1; o < kOutcomes; o++) figures.push_back({kOutcomeNames[o], b.seen.outcome[o]});
+  for (auto& f : figures) {
+    if (f.second == 0 && size >= 40) Fail("%s is 0: the bench does not reach it", f.first);
+    std::printf("%s %" PRIu64 "\n", f.first, f.second);
+  }
+  std::printf("clocks %" PRIu64 "\npassed 1\n", unit::clocks());
+  return 0;
+}

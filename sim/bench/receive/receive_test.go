@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package receive_test
+
+import (
+	"context"
+	"fmt"
+	"os/exec"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"hvia/sim/bench/internal/unit"
+	"hvia/sim/verilate"
+)
+
+const rx = "rtl/rx_engine.sv"
+
+// One unit is five runs of traffic, about 40,000 clocks.
+var sizes = unit.Sizes{Short: 4, Normal: 60, Long: 3_000}
+
+func spec(width int) verilate.Spec {
+	w := strconv.Itoa(width)
+	return verilate.Spec{
+		Name: "receive_bench_" + w,
+		Top:  "rx_engine",
+		RTL: []string{
+			"rtl/gen/hvia_pkg.sv", "rtl/gen/hvia_params_pkg.sv", "rtl/byte_packer.sv", "rtl/dma_splitter.sv", "rtl/dma_write.sv", rx,
+			"rtl/checkers/byte_packer_checker.sv", "rtl/checkers/dma_write_checker.sv", "rtl/checkers/rx_engine_checker.sv",
+		},
+		Cpp:     []string{"sim/bench/receive/cc/receive_bench.cc"},
+		Headers: []string{"sim/bench/internal/unit/*.h", "sim/gen/*.h"},
+		Params:  map[string]string{"W": w},
+		Defines: []string{"BENCH_W=" + w},
+	}
+}
+
+func TestReceive(t *testing.T) {
+	for _, width := range []int{32, 64} {
+		t.Run(strconv.Itoa(width), func(t *testing.T) { unit.MustPass(t, spec(width), sizes) })
+	}
+}
+
+// Faults planted in the engine. All of them are in one program, because a
+// build takes longer than a run; an argument switches one of them on, and
+// FAULT stands for that switch.
+var faults = []struct {
+	name     string
+	old, new string
+}{
+	{"a queue is called empty too early", "& ~coming_i & ~coming_q;", "& ~coming_i & (~coming_q | FAULT);"},
+	{"only the part of a segment that is used is checked", "job_bound  = segment_left;", "job_bound  = FAULT ? {21'd0, part} : segment_left;"},
+	{"Length is no limit", "if ({21'd0, part} > room) part", "if (!FAULT && {21'd0, part} > room) part"},
+	{"a forged offset is believed", "((send_offset == stored.received) &", "((FAULT | (send_offset == stored.received)) &"},
+	{"a forged length is believed", "(send_total == stored.total))", "(FAULT | (send_total == stored.total)))"},
+	{"an open message outlives a reset of its VI", "if (clear_valid_i) open_q[", "if (clear_valid_i && !FAULT) open_q["},
+	{"a descriptor is completed after a reset of its VI", "assign forget = forget_q | (clear_valid_i & (clear_vi_i == vi_q));", "assign forget = !FAULT & (forget_q | (clear_valid_i & (clear_vi_i == vi_q)));"},
+	{"a word is used before it is all in", "(word_end <= {1'b0, rx_avail_i})", "((FAULT ? word_begin + 12'd1 : word_end) <= {1'b0, rx_avail_i})"},
+	{"a bad frame uses up its number", "lost ? expected : number + 32'd1", "(lost & !FAULT) ? expected : number + 32'd1"},
+	{"immediate data without the last frame", "(state_q == Finish) & ~lost & immediate;", "(FAULT | ((state_q == Finish) & ~lost)) & immediate;"},
+	{"a status is written into memory that went away", "cpl_write_q     <= ~rs_stale_i;", "cpl_write_q     <= FAULT | ~rs_stale_i;"},
+	{"a descriptor that comes during a flush stays", "(asked_q & rs_valid_i));", "(asked_q & rs_valid_i & !FAULT));"},
+	{"a flush is not busy at once", "assign vi_busy_o     = (works & (vi_q == drain_vi_i)) | flush_want;", "assign vi_busy_o     = (works & (vi_q == drain_vi_i)) | (flush_want & !FAULT);"},
+	{"a chunk that failed is no error", "if ((state_q == Chunk) & rxc_done_i & rxc_err_i)", "if ((state_q == Chunk) & rxc_done_i & rxc_err_i & !FAULT)"},
+	{"the tag is taken too late", "(state_q == Look) ? tag_q : ctx_tag", "((state_q == Look) & !FAULT) ? tag_q : ctx_tag"},
+	{"a message that is cut off has no error", "cpl_partial_q   <= (state_q == Check) |", "cpl_partial_q   <= ((state_q == Check) & !FAULT) |"},
+	{"errors come too close", "~(fin_async & resting);", "~(fin_async & resting & !FAULT);"},
+	{"a write does not hold up the withdrawal of its handle", "assign handle_busy_o = ((state_q == Write) &", "assign handle_busy_o = ((state_q == Write) & !FAULT &"},
+	{"a sequence number counts twice", "assign old        = ahead[31];", "assign old        = ahead[31] & !FAULT;"},
+	{"an old generation is believed", "(destination_vi[15:8] != ctx_generation) |", "((destination_vi[15:8] != ctx_generation) & !FAULT) |"},
+}
+
+// run runs the program with fault n switched on, 0 = none.
+func run(t *testing.T, program string, n int) error {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	out, err := exec.CommandContext(ctx, program, fmt.Sprintf("--seed=%d", unit.Seed(t)), "--size=100", fmt.Sprintf("+fault=%d", n)).CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("%w: %s", err, out)
+	}
+	return nil
+}
+
+// The bench fails on each of these faults.
+func TestReceiveFaults(t *testing.T) {
+	const anchor = "  localparam int unsigned WordW       ="
+	s := spec(32)
+	s.Name += "_faults"
+	s.Mutants = []verilate.Mutant{{File: rx, Old: anchor, New: "  int planted;\n  initial if ($value$plusargs(\"fault=%d\", planted) == 0) planted = 0;\n" + anchor}}
+	for i, f := range faults {
+		s.Mutants = append(s.Mutants, verilate.Mutant{File: rx, Old: f.old, New: strings.ReplaceAll(f.new, "FAULT", fmt.Sprintf("(planted == %d)", i+1))})
+	}
+	program := unit.Build(t, s)
+	for i, f := range faults {
+		if testing.Short() && i > 3 {
+			break
+		}
+		t.Run(f.name, func(t *testing.T) {
+			err := run(t, program, i+1)
+			if err == nil {
+				t.Fatalf("the bench did not catch the planted fault %q -> %q in %s", f.old, f.new, rx)
+			}
+			for line := range strings.Lines(err.Error()) {
+				if strings.Contains(line, "FAIL") || strings.Contains(line, "Error") {
+					t.Logf("caught: %s", strings.TrimSpace(line))
+					break
+				}
+			}
+		})
+	}
+}
