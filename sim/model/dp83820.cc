@@ -110,9 +110,10 @@ void Dp83820::Reset(int64_t now) {
 }
 
 void Dp83820::Tick(const PciPins& pins, int64_t now) {
+  // NextEvent is as seen from the last edge.
+  const bool nothing = !timing_.eager && steady_ && pins.high == steady_high_ && pins.gnt_n && !pins.idsel && now < NextEvent();
   now_ = now;
-  if (steady_ && pins.high == steady_high_ && pins.gnt_n && !pins.idsel && now < NextEvent()) return;
-  Work(pins);
+  if (!nothing) Work(pins);
 }
 
 void Dp83820::Work(const PciPins& p) {

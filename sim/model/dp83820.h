@@ -38,6 +38,7 @@ struct Dp83820Timing {
   int gap_bytes = 12;
   int transmit_fifo = 8192;   // bytes
   int receive_fifo = 32768;
+  bool eager = false;         // work in every clock, also where nothing can happen: what leaving them out is held against
 };
 
 // Dp83820TimingOf gives the timing of a profile.
