@@ -361,7 +361,7 @@ class Bench {
     const uint32_t page = rng.Below(kRegionBytes / kPage);
     uint32_t offset, length;
     if (load.sweep) {
-      if (sweep_next == kSweep) return;
+      if (sweep_next >= kSweep) return;
       length = 1 + sweep_next / kBytes % 512;
       offset = sweep_next % kBytes + kBytes * rng.Below((kPage - (kBytes - 1) - length) / kBytes + 1);
     } else if (load.full_bursts) {
@@ -409,7 +409,7 @@ class Bench {
       read[r] = o;
     }
     asking[r] = is_write ? 2 : 1;
-    if (load.sweep) sweep_next++;
+    if (load.sweep) sweep_next += sweep_stride;
   }
 
   void DriveRequesters() {
@@ -722,7 +722,7 @@ class Bench {
 
  public:
   static constexpr uint32_t kSweep = 2 * kBytes * 512;
-  uint32_t sweep_next = 0;
+  uint32_t sweep_next = 0, sweep_stride = 1;
   uint64_t splits = 0;  // bursts that the card ended by itself
   std::deque<CoreWrite> core_writes;
 
@@ -857,14 +857,15 @@ void Random(uint64_t seed, uint64_t clocks, Report* report) {
   report->Add("narrow", narrow);
 }
 
-// Every alignment and every length, both directions.
-void Sweep(uint64_t seed, uint64_t, Report* report) {
+// Every alignment and every length, both directions, or one in `stride` of these.
+void Sweep(uint64_t seed, uint64_t stride, Report* report) {
   for (int noisy = 0; noisy < 2; noisy++) {
     Bench b(seed, hvia::HostBridgeTiming());
     b.Boot(true);
     if (noisy) b.bridge.SetNoise(Noise(seed));
     b.load.sweep = true;
-    while (b.sweep_next != Bench::kSweep) b.Step();
+    b.sweep_stride = static_cast<uint32_t>(stride);
+    while (b.sweep_next < Bench::kSweep) b.Step();
     b.Drain();
     if (noisy) Totals(b, report);
   }
