@@ -150,7 +150,7 @@ func TestRandomOperationsFindFaults(t *testing.T) {
 			return true
 		})}, nil},
 	} {
-		if testing.Short() && i%7 != 0 {
+		if testing.Short() && i%11 != 0 {
 			continue
 		}
 		t.Run(tt.name, func(t *testing.T) {

@@ -129,7 +129,7 @@ func long(normal, long int) int {
 func TestRandomOperationsOnFakeCards(t *testing.T) {
 	n := long(20_000, 200_000)
 	if testing.Short() {
-		n = 2000
+		n = 1000
 	}
 	s := seed(t)
 	r := randomOperations(t, s, n, func(r *randomRun) error {

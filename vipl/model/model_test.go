@@ -345,7 +345,7 @@ func TestSendSegmentErrors(t *testing.T) {
 		{"one byte before it", []piece{{oddAddress - 1, oddHandle, 9}}, nil, protectionError, 0},
 		{"one byte behind it", []piece{{oddAddress + 1, oddHandle, oddBytes}}, nil, protectionError, 0},
 		{"addresses wrap", []piece{{1<<64 - 4, dataHandle, 9}}, nil, protectionError, 0},
-		{"empty segments are not looked at", []piece{{1, goneHandle, 0}, {dataAddress, dataHandle, 9}, {2, 0, 0}}, nil, 0, 9},
+		{"empty segments are not looked at", []piece{{1, goneHandle, 0}, {3, 0, 0}, {dataAddress, dataHandle, 9}, {2, 0, 0}}, nil, 0, 9},
 		{"one empty segment", []piece{{1, goneHandle, 0}}, nil, 0, 0},
 		{"one segment is all or nothing", []piece{{dataAddress, dataHandle, areaBytes + 1}}, nil, lengthError, 0},
 		{"second segment, first frame", []piece{{dataAddress, dataHandle, 9}, {dataAddress, goneHandle, 9}}, nil, protectionError, 0},
