@@ -102,24 +102,67 @@ func (p Program) Build(ctx context.Context, mutants ...Mutant) (string, error) {
 	if _, err := os.Stat(program); err == nil {
 		return program, nil
 	}
-	args := append(flags, "-I"+root, "-o", program+".tmp")
+	link := slices.Concat(flags, []string{"-o", program + ".tmp"})
 	for _, s := range sources {
 		path, err := mutate(root, dir, s, mutants)
 		if err != nil {
 			return "", err
 		}
-		args = append(args, path)
+		object, err := p.compile(ctx, root, compiler, flags, headers, s, path, mutants)
+		if err != nil {
+			return "", err
+		}
+		link = append(link, object)
 	}
-	cmd := exec.CommandContext(ctx, compiler, args...)
-	cmd.Dir = root
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("sim: build %s: %s %v: %w\n%s", p.Folder, compiler, args, err, out[max(0, len(out)-8000):])
+	if err := p.run(ctx, root, compiler, link); err != nil {
+		return "", err
 	}
 	// The rename is what makes the cache entry valid.
 	if err := os.Rename(program+".tmp", program); err != nil {
 		return "", fmt.Errorf("sim: build %s: %w", p.Folder, err)
 	}
 	return program, nil
+}
+
+// compile makes the object file of one source, or finds it in the cache: a
+// program with one changed or mutated source compiles one.
+func (p Program) compile(ctx context.Context, root, compiler string, flags, headers []string, name, path string, mutants []Mutant) (string, error) {
+	mutants = slices.DeleteFunc(slices.Clone(mutants), func(m Mutant) bool { return m.File != name })
+	sum, err := contentHash(root, compiler, flags, append([]string{name}, headers...), mutants)
+	if err != nil {
+		return "", err
+	}
+	object := filepath.Join(root, "build", "cache", "objects-"+p.Folder, sum[:16]+".o")
+	if _, err := os.Stat(object); err == nil {
+		return object, nil
+	}
+	if err := os.MkdirAll(filepath.Dir(object), 0o755); err != nil {
+		return "", fmt.Errorf("sim: build %s: %w", p.Folder, err)
+	}
+	unlock, err := lockFile(object + ".lock")
+	if err != nil {
+		return "", fmt.Errorf("sim: build %s: %w", p.Folder, err)
+	}
+	defer unlock()
+	if _, err := os.Stat(object); err == nil {
+		return object, nil
+	}
+	if err := p.run(ctx, root, compiler, slices.Concat(flags, []string{"-I" + root, "-c", "-o", object + ".tmp", path})); err != nil {
+		return "", err
+	}
+	if err := os.Rename(object+".tmp", object); err != nil {
+		return "", fmt.Errorf("sim: build %s: %w", p.Folder, err)
+	}
+	return object, nil
+}
+
+func (p Program) run(ctx context.Context, root, compiler string, args []string) error {
+	cmd := exec.CommandContext(ctx, compiler, args...)
+	cmd.Dir = root
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("sim: build %s: %s %v: %w\n%s", p.Folder, compiler, args, err, out[max(0, len(out)-8000):])
+	}
+	return nil
 }
 
 // mutate returns the path of a source file, or of a copy with its faults.
