@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bench
+
+import (
+	"context"
+	"fmt"
+
+	"hvia/driver"
+	"hvia/layout"
+	"hvia/vipl"
+)
+
+// streamConfig is messages one way, one after the other, from node 0 to node 1.
+type streamConfig struct {
+	Profile  string
+	Seed     uint64
+	Size     int    // bytes of a message
+	Messages int    // each is posted when the one before has left the card
+	Straps   uint32 // of both cards, bits as layout.Strap
+}
+
+// streamed is what the trace tells of a stream.
+type streamed struct {
+	// Span is the time from the first doorbell to the last byte in the peer's memory.
+	Span driver.Time
+	// The sender's buses while the MAC takes frames: busy time over time.
+	SystemBusy, MACBusy float64
+	ReceiverMACBusy     float64 // of node 1, while its MAC brings frames
+	events              []TraceEvent
+}
+
+// BytesPerSecond is the payload of the whole stream over its span.
+func (s *streamed) BytesPerSecond(c streamConfig) int64 {
+	return BytesPerSecond(c.Size*c.Messages, int64(s.Span))
+}
+
+// runStream sends the messages, checks every byte of the last one and reads the
+// trace. The receiver's program only polls, so that nothing but the stream is on
+// its bus.
+func runStream(ctx context.Context, c streamConfig) (_ *streamed, err error) {
+	rec, err := newRecording("", "")
+	if err != nil {
+		return nil, fmt.Errorf("stream: %w", err)
+	}
+	defer rec.remove()
+	cfg := twoCards(c.Profile, c.Seed)
+	cfg.Arguments = append(rec.arguments(), "--strap", fmt.Sprint(c.Straps))
+	var vis [2]int
+	open := func(t *driver.Thread, h *driver.Host) (*side, error) {
+		if err := t.Begin(); err != nil {
+			return nil, err
+		}
+		s, err := openSide(t, h, rdmaWrite, c.Size)
+		if err == nil {
+			vis[t.ID().Node] = s.endpoint.VI.Index()
+		}
+		return s, err
+	}
+	const port = "stream"
+	send := func(t *driver.Thread, h *driver.Host) error {
+		s, err := open(t, h)
+		if err != nil {
+			return err
+		}
+		if err := s.endpoint.Dial(t, vipl.NetAddress{Host: vipl.HostAddress(1), Discriminator: port}, waitLimit); err != nil {
+			return err
+		}
+		for n := range c.Messages {
+			if err := s.send(t, pattern{c.Seed, 0, n}, c.Size); err != nil {
+				return err
+			}
+			if err := s.sent(t); err != nil {
+				return err
+			}
+		}
+		// The peer's word that it has looked: before it, the connection must stay.
+		if _, ok, err := t.Receive(waitLimit); err != nil {
+			return err
+		} else if !ok {
+			return fmt.Errorf("the receiver said nothing within %v", waitLimit)
+		}
+		return s.endpoint.Close(t)
+	}
+	receive := func(t *driver.Thread, h *driver.Host) error {
+		s, err := open(t, h)
+		if err != nil {
+			return err
+		}
+		if err := s.endpoint.Accept(t, port, waitLimit); err != nil {
+			return err
+		}
+		last := pattern{c.Seed, 0, c.Messages - 1}
+		if err := s.receive(t, last, c.Size); err != nil {
+			return err
+		}
+		if err := s.arena.check(last, c.Size); err != nil {
+			return err
+		}
+		if err := t.Send(driver.ThreadID{Node: 0, Rank: rankPing}, []byte("there")); err != nil {
+			return err
+		}
+		return s.endpoint.Close(t)
+	}
+	if err := driver.Run(ctx, driver.RunConfig{Fabric: cfg, Costs: hostCosts{}, Seed: c.Seed},
+		driver.Program{Node: 0, Name: "sender", Main: send}, driver.Program{Node: 1, Name: "receiver", Main: receive}); err != nil {
+		return nil, fmt.Errorf("stream: %w", err)
+	}
+	events, err := rec.events()
+	if err != nil {
+		return nil, err
+	}
+	return foldStream(events, vis)
+}
+
+// foldStream reads the figures out of a trace.
+func foldStream(events []TraceEvent, vis [2]int) (*streamed, error) {
+	first := func(node int, e layout.TraceEvent) int64 {
+		for _, x := range events {
+			if x.Node == node && x.VI == vis[node] && x.Event == e {
+				return x.TimePs
+			}
+		}
+		return -1
+	}
+	last := func(node int, e layout.TraceEvent) int64 {
+		for i := len(events) - 1; i >= 0; i-- {
+			if x := events[i]; x.Node == node && x.VI == vis[node] && x.Event == e {
+				return x.TimePs
+			}
+		}
+		return -1
+	}
+	start, end := first(0, layout.TraceEventDoorbellCommitted), last(1, layout.TraceEventReceiveWritten)
+	from, to := first(0, layout.TraceEventMacTransmitStart), last(0, layout.TraceEventMacTransmitEnd)
+	if start < 0 || from < 0 || end <= start || to <= from {
+		return nil, fmt.Errorf("%w: no stream between VI %d of node 0 and VI %d of node 1", ErrTrace, vis[0], vis[1])
+	}
+	s := &streamed{Span: driver.Time(end - start), events: events}
+	s.SystemBusy = busy(events, 0, layout.TraceEventHostBusStart, layout.TraceEventHostBusEnd, from, to)
+	s.MACBusy = busy(events, 0, layout.TraceEventMacBusStart, layout.TraceEventMacBusEnd, from, to)
+	// The same span, as late as the wire makes it.
+	lag := end - to
+	s.ReceiverMACBusy = busy(events, 1, layout.TraceEventMacBusStart, layout.TraceEventMacBusEnd, from+lag, to+lag)
+	return s, nil
+}
+
+// busy is the part of the span from one time to another in which a bus of a
+// node carried a transaction.
+func busy(events []TraceEvent, node int, start, end layout.TraceEvent, from, to int64) float64 {
+	var sum, begin int64
+	open := false
+	for _, e := range events {
+		switch {
+		case e.Node != node:
+		case e.Event == start:
+			begin, open = e.TimePs, true
+		case e.Event == end && open:
+			open = false
+			sum += max(0, min(e.TimePs, to)-max(begin, from))
+		}
+	}
+	return float64(sum) / float64(to-from)
+}
