@@ -19,7 +19,7 @@ VCS := $(shell git rev-parse HEAD >/dev/null 2>&1 && echo true || echo false)
 
 STATICCHECK := go tool -modfile=go.tools.mod staticcheck
 
-.PHONY: help setup build test test-long lint lint-format lint-go lint-rtl lint-shell lint-generated reproduce demo doctor generate clean
+.PHONY: help setup build test test-long mutants lint lint-format lint-go lint-rtl lint-shell lint-generated reproduce demo doctor generate clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -46,6 +46,9 @@ test: setup lint ## what CI runs: setup, lint, all tests
 
 test-long: setup lint ## the same tests at full size
 	HVIA_LONG=1 go test -count=1 -p $(TEST_P) -timeout 2h ./...
+
+mutants: setup ## every planted fault: each bench must fail on each of its own
+	HVIA_MUTANTS=1 go test -count=1 -p $(TEST_P) -timeout 30m -run 'Mutant|Fault' ./sim/... ./att/... ./vipl/...
 
 lint: lint-format lint-go lint-generated lint-shell lint-rtl ## all static checks
 	@echo "lint: clean"

@@ -114,6 +114,7 @@ func TestMutants(t *testing.T) {
 		"no_bound":           {File: manager, Old: "assign pool    = (urgent != 4'd0) ? urgent : request;", New: "assign pool    = request | (urgent & 4'd0);"},
 	} {
 		t.Run(name, func(t *testing.T) {
+			unit.Fault(t)
 			s := spec()
 			s.Name += "_" + name
 			s.Mutants = []verilate.Mutant{m}

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"hvia/sim/bench/internal/unit"
 	"hvia/sim/verilate"
 
 	"github.com/stretchr/testify/require"
@@ -287,11 +288,9 @@ func TestMutants(t *testing.T) {
 		{"end mark lost at a disconnect without data", "random", 32, verilate.Mutant{
 			File: "rtl/pci_target.sv", Old: "(state_d == StStop) & open_q & ~xfer;", New: "1'b0;"}},
 	}
-	if os.Getenv("HVIA_LONG") == "" {
-		mutants = mutants[:6] // a build each; the long run does all
-	}
 	for _, m := range mutants {
 		t.Run(m.name, func(t *testing.T) {
+			unit.Fault(t)
 			s := spec(m.bits)
 			s.Mutants = []verilate.Mutant{m.mutant}
 			size := uint64(150_000)

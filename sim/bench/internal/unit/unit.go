@@ -7,6 +7,7 @@ package unit
 import (
 	"context"
 	"fmt"
+	"hash/fnv"
 	"os"
 	"os/exec"
 	"strconv"
@@ -103,9 +104,26 @@ func MustPass(t *testing.T, spec verilate.Spec, sizes Sizes) map[string]uint64 {
 	return figures
 }
 
+// Fault begins a subtest for a planted fault that needs a build of its own, and
+// skips it unless it is wanted: all are with HVIA_MUTANTS=1 or HVIA_LONG=1, and a
+// plain run does about one in four, always the same ones, because a build costs
+// half a minute.
+func Fault(t *testing.T) {
+	t.Helper()
+	if os.Getenv("HVIA_MUTANTS") == "1" || os.Getenv("HVIA_LONG") == "1" {
+		return
+	}
+	h := fnv.New32a()
+	h.Write([]byte(t.Name()))
+	if h.Sum32()%4 != 0 {
+		t.Skip("one planted fault in four is tried in a plain run, all by make mutants")
+	}
+}
+
 // MustCatch builds a bench with one planted fault and requires that it fails.
 func MustCatch(t *testing.T, spec verilate.Spec, name string, mutant verilate.Mutant, sizes Sizes) {
 	t.Helper()
+	Fault(t)
 	spec.Name += "_" + name
 	spec.Mutants = []verilate.Mutant{mutant}
 	program := Build(t, spec)
