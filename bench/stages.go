@@ -115,6 +115,7 @@ func messageTimes(events []TraceEvent, stages []stageEnd, from, node, vi, peerVI
 	}
 	start = events[i].TimePs
 	ends = slices.Repeat([]int64{notSeen}, len(stages))
+	seen := make([]int, len(stages))
 	written := 0
 	last := stages[len(stages)-1].event
 	for ; i < len(events); i++ {
@@ -124,6 +125,10 @@ func messageTimes(events []TraceEvent, stages []stageEnd, from, node, vi, peerVI
 				continue
 			}
 			if hasVI(e.Event) && e.VI != map[bool]int{false: vi, true: peerVI}[s.receiver] {
+				continue
+			}
+			// Behind the message's frames there may be others, of the agents for example.
+			if seen[k]++; !hasVI(e.Event) && seen[k] > frames {
 				continue
 			}
 			ends[k] = e.TimePs

@@ -171,6 +171,29 @@ func TestMessageTimesAmongOtherVIs(t *testing.T) {
 	}
 }
 
+// The MAC and the wire do not say whose a frame is. One right behind the
+// message's last, as an agent sends when a connection ends, is not taken for it.
+func TestMessageTimesBeforeOtherFrames(t *testing.T) {
+	own := traced(0, 2)
+	_, want, _, err := messageTimes(own, rdmaWriteStages, 0, 0, 3, 5, 2)
+	require.NoError(t, err)
+	end := own[len(own)-1].TimePs
+	var behind []TraceEvent
+	for _, s := range rdmaWriteStages {
+		if !hasVI(s.event) {
+			node := 0
+			if s.receiver {
+				node = 1
+			}
+			behind = append(behind, TraceEvent{TimePs: end - 1, Node: node, Event: s.event})
+		}
+	}
+	require.NotEmpty(t, behind)
+	_, got, _, err := messageTimes(merged(own, behind), rdmaWriteStages, 0, 0, 3, 5, 2)
+	require.NoError(t, err)
+	require.Equal(t, want, got)
+}
+
 // A trace from which any stage is missing is refused, not read as a time of 0.
 func TestMessageTimesMissesEveryStage(t *testing.T) {
 	for _, s := range rdmaWriteStages {
