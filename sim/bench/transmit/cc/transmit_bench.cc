@@ -672,6 +672,12 @@ class Bench {
         RunToRest();
       }
     }
+    // A message that fails while the next chunk is fetched ahead, and one behind it.
+    Descriptor d = Shape({20, 20, 20, 20});
+    d.segments[1].handle = kSick;
+    Post(d);
+    Post(Shape({10, 10, 10, 10}));
+    RunToRest();
     slow_chunks = false;
   }
 
@@ -867,6 +873,7 @@ class Bench {
     if (desc || raw) {
       // The completion of the message before may wait still, and nothing else of it.
       if (current_ == kRawFrame || (current_ == kDescriptor && !top->cpl_valid_o)) Fail("work is taken while other is under way");
+      if (chunk_pending_) Fail("work is taken while a chunk of the message before is under way");
       last_kind_ = current_ = desc ? kDescriptor : kRawFrame;
       progress++;
     }
