@@ -189,6 +189,7 @@ class Bench {
   }
 
   void Run(uint64_t epochs) {
+    for (int kind : {kSend, kReceive}) Latency(kind);
     for (uint64_t e = 0; e < epochs; e++) {
       // The special kinds come first, so that the shortest run has seen each once.
       enum { kRandom, kOverrun, kAllVis, kRace } kind = kRandom;
@@ -485,6 +486,36 @@ class Bench {
 
   // --- Special epochs ----------------------------------------------------------------------------
 
+  // One descriptor at a time and nothing in its way: from the third dword of the doorbell to the
+  // transmit engine or the store.
+  void Latency(int kind) {
+    NewKnobs();
+    Knobs& k = knobs_;
+    for (unsigned* p : {&k.commit_gate, &k.take_gate, &k.link_gate, &k.release_gate, &k.att_ready, &k.read_ready,
+                        &k.read_beat, &k.desc_ready, &k.cpl_rate, &k.rx_rate, &k.write_ready, &k.write_beat,
+                        &k.host_rate, &k.dword_rate, &k.reap_rate}) {
+      *p = 16;
+    }
+    k.att_error = k.read_error = k.write_error = k.no_write = k.evil_link = k.hostile = k.manager = 0;
+    k.context_flip = k.chunk = k.lull = k.att_delay = k.done_delay = 0;
+    k.transmit_depth = 4;
+    k.max_posted = 1;
+    StartEpoch(1, false);
+    hot_ = used_[0];
+    hot_kind_ = kind;
+    only_hot_ = true;
+    // Commit and take two clocks each, offer, context, translation two, request, the beats, check.
+    const uint64_t want = 10 + kBytes / kLane;
+    for (int n = 0; n < 6; n++) {
+      for (arrived_clock_ = 0; arrived_clock_ == 0;) Clock();
+      CHECK(arrived_clock_ - bell_clock_ == want, "a descriptor of the %s queue takes %" PRIu64 " clocks, want %" PRIu64,
+            kQueueNames[kind], arrived_clock_ - bell_clock_, want);
+      figures[std::string("latency_") + kQueueNames[kind]] = want;
+    }
+    hot_ = -1;
+    only_hot_ = false;
+  }
+
   // Fills one queue to the brim. Its first descriptor cannot leave: the fetch takes nothing, or, of a
   // receive queue, it waits on the chip for a message.
   void Overrun(int kind) {
@@ -556,7 +587,7 @@ class Bench {
   }
 
   void HostStep() {
-    const bool hot = hot_ >= 0 && rng_.Chance(15, 16);
+    const bool hot = hot_ >= 0 && (only_hot_ || rng_.Chance(15, 16));
     const int vi = hot ? hot_ : used_[rng_.Below(used_.size())];
     const int kind = hot ? hot_kind_ : static_cast<int>(rng_.Below(2));
     Vi& v = vis_[vi];
@@ -1300,6 +1331,7 @@ class Bench {
     }
     if (good) {
       Figure("doorbells");
+      bell_clock_ = unit::clocks();
       commit_ = bell;
     }
   }
@@ -1844,6 +1876,7 @@ class Bench {
     p->head = p->chunk = cur_.bytes;
     p->status = bench::Judge(cur_.bytes, true, cur_.state);
     Figure("stored");
+    arrived_clock_ = unit::clocks();
     if (cur_.entry.slot < 0) return;
     const int kind = vis_[cur_.vi].queues[kReceive].slots[cur_.entry.slot].kind;
     CHECK(p->status == KindStatus(kind, true), "%s: the bench's two opinions differ", KindName(kind));
@@ -1869,6 +1902,7 @@ class Bench {
     t.va = c.va;
     t.chunks = Rare(knobs_.chunk) ? rng_.Range(1, 3) : 0;
     transmit_.push_back(t);
+    arrived_clock_ = unit::clocks();
     progress_ = unit::clocks();
     if (c.entry.slot < 0) return;
     const int kind = vis_[c.vi].queues[kSend].slots[c.entry.slot].kind;
@@ -2199,6 +2233,8 @@ class Bench {
   bool rx_hold_ = false;  // no message comes for a receive descriptor
   uint64_t lull_ = 0;     // nor for so many clocks
   int hot_ = -1, hot_kind_ = kSend;
+  bool only_hot_ = false;
+  uint64_t bell_clock_ = 0, arrived_clock_ = 0;
   Manager manager_;
   bool vi_busy_ = false, handle_busy_ = false;
 
