@@ -34,9 +34,15 @@ func fakeCards(ctx context.Context, seed uint64, r *randomRun, lose func(int, []
 // runner carries a run out.
 type runner func(r *randomRun) error
 
+// searchTime bounds the search for the shortest list, in wall time: a list of
+// the whole run takes minutes on the simulated card.
+const searchTime = 10 * time.Minute
+
 // shortest looks for the shortest list that fails, knowing that the run of all
-// of them failed.
+// of them failed. What it has when its time is over still fails, but may not be
+// the shortest.
 func shortest(ops []operation, judged int, run runner) (n int, err error) {
+	end := time.Now().Add(searchTime)
 	low, high := judged, judged // the first so many are right, the first so many are not
 	for high < len(ops) && (high == judged || ops[high-1].kind != opSettle) {
 		high++
@@ -51,7 +57,7 @@ func shortest(ops []operation, judged int, run runner) (n int, err error) {
 		}
 		high = len(ops) // it needs what comes later
 	}
-	for high-low > 1 {
+	for high-low > 1 && time.Now().Before(end) {
 		middle := (low + high) / 2
 		if e := run(newRandomRun(ops[:middle], lies{})); e != nil {
 			high, err = middle, e
@@ -72,6 +78,7 @@ func randomOperations(t *testing.T, seed uint64, n int, run runner) *randomRun {
 	r := newRandomRun(ops, lies{})
 	if err := run(r); err != nil {
 		judged := r.judged
+		require.NotNil(t, r.w, "the run did not begin: %v", err)
 		t.Logf("%v\nlooking for the shortest list that fails; %d operations were right", err, judged)
 		at, short := shortest(ops, judged, run)
 		text := ""
