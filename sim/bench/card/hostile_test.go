@@ -71,7 +71,7 @@ func (x *attack) frame(v *vi) viaFrame {
 	for i := range h.payload {
 		h.payload[i] = byte(x.random.Uint32())
 	}
-	if v.message != messageOpen {
+	if !v.message.open {
 		h.flags = layout.ViaHeaderFlagsFirstMask
 	}
 	if x.random.IntN(2) == 0 {
@@ -173,7 +173,7 @@ func (x *attack) renew(v *vi) {
 	m := v.m
 	m.viCommand(layout.CommandOpcodeDisconnectVi, v, layout.CommandStatusDone, layout.ViStateIdle)
 	m.viCommand(layout.CommandOpcodeDestroyVi, v, layout.CommandStatusDone, layout.ViStateIdle)
-	v.connected = false
+	v.flushed()
 	v.generation++
 	m.viCommand(layout.CommandOpcodeCreateVi, v, layout.CommandStatusDone, layout.ViStateIdle)
 	if m.random.IntN(4) != 0 {

@@ -174,6 +174,11 @@ func (m *machine) putWord(address, v uint32) {
 // expect is a store by the card that must happen.
 func (m *machine) expect(address uint32, b []byte) { copy(m.want[address:], b) }
 
+// expect is a store by the card into a region that must happen.
+func (g *region) expect(offset int, b []byte) {
+	g.pieces(offset, len(b), func(address uint32, at, n int) { g.m.expect(address, b[at:at+n]) })
+}
+
 func (m *machine) expectWord(address, v uint32) { binary.LittleEndian.PutUint32(m.want[address:], v) }
 
 // await waits until a word of memory is as it should be.
@@ -333,6 +338,11 @@ func (m *machine) withdraw(g *region) {
 	})
 	delete(m.regions, g.index)
 	g.withdrawn = true
+	for _, v := range m.vis {
+		if v.head != nil && v.head.queue == g {
+			v.head.stale = true
+		}
+	}
 }
 
 // release gives a withdrawn region's frames back.
@@ -453,7 +463,9 @@ var exact = []layout.Counter{
 	layout.CounterMacReceiveBad, layout.CounterMacReceiveLong, layout.CounterMacReceiveOverrun,
 	layout.CounterReceiveFrame, layout.CounterReceiveNotForUs, layout.CounterReceiveMalformed, layout.CounterReceiveBadVi,
 	layout.CounterReceiveOldSequence, layout.CounterReceiveGap, layout.CounterReceiveProtection, layout.CounterReceiveBusError,
-	layout.CounterReceiveAborted, layout.CounterReceiveUnsupported, layout.CounterRawTransmit, layout.CounterRawReceive,
+	layout.CounterReceiveAborted, layout.CounterReceiveUnsupported, layout.CounterReceiveQueueEmpty, layout.CounterReceiveDropped,
+	layout.CounterReceiveLength, layout.CounterReceiveDescriptorError, layout.CounterReceiveMessage, layout.CounterCompletionReceive,
+	layout.CounterMacBusError, layout.CounterRawTransmit, layout.CounterRawReceive,
 	layout.CounterRawReceiveDropped, layout.CounterRawTransmitError, layout.CounterRawReceiveError,
 	layout.CounterCommand, layout.CounterCommandError, layout.CounterCommandIgnored,
 	layout.CounterPciMasterAbort, layout.CounterPciParityError,
@@ -466,5 +478,25 @@ func (m *machine) verifyCounters() {
 		if got := m.counter(c); got != m.counts[c] {
 			m.fail("counter %v is %d, want %d", c, got, m.counts[c])
 		}
+	}
+	m.verifySum()
+}
+
+// fates are what can become of a frame that was taken from the MAC.
+var fates = []layout.Counter{
+	layout.CounterReceiveNotForUs, layout.CounterRawReceive, layout.CounterRawReceiveDropped, layout.CounterRawReceiveError,
+	layout.CounterReceiveMalformed, layout.CounterReceiveBadVi, layout.CounterReceiveOldSequence, layout.CounterReceiveUnsupported,
+	layout.CounterReceiveDropped, layout.CounterReceiveQueueEmpty, layout.CounterReceiveLength, layout.CounterReceiveDescriptorError,
+	layout.CounterReceiveProtection, layout.CounterReceiveBusError, layout.CounterReceiveFrame,
+}
+
+// verifySum sees that every frame has had exactly one of its fates.
+func (m *machine) verifySum() {
+	sum := uint32(0)
+	for _, c := range fates {
+		sum += m.counter(c)
+	}
+	if all := m.counter(layout.CounterMacReceiveFrame); all != sum {
+		m.fail("%d frames were taken from the MAC, and %d are counted by what became of them", all, sum)
 	}
 }

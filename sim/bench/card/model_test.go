@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"slices"
 
+	"hvia/driver"
 	"hvia/layout"
 )
 
@@ -26,51 +27,163 @@ type vi struct {
 	peerVi     uint16
 	next       uint32 // sequence number of the next frame out
 	expected   uint32 // of the next frame in
-	message    messageState
+	message    message
 
-	queue  *region // descriptors
-	posted []*posted
-	count  int // posted ever
+	send, receive workQueue
+	head          *posted // the receive descriptor that is on the card, the queue's first
 }
 
-type messageState int
-
-const (
-	messageNone    messageState = iota // between messages
-	messageOpen                        // a first frame came, the last one not yet
-	messageDropped                     // the rest of a message that failed
-)
+// message is what comes in on a VI.
+type message struct {
+	open      bool // a first frame came, the last one not yet
+	dropped   bool // the rest of a message that failed
+	rdma      bool
+	immediate bool
+	held      *posted // the receive descriptor that it uses up
+	errors    uint32  // bits of its status
+	written   int     // bytes in memory
+	came      uint32  // bytes in frames
+	total     uint32  // of a send, as its first frame said
+	place     scatter
+}
 
 func (v *vi) number() uint16 { return uint16(v.generation)<<8 | uint16(v.index) }
+
+// workQueue is one of a VI's queues: where its descriptors lie, and those that
+// the card was told of and that are not completed as far as the model knows.
+type workQueue struct {
+	v       *vi
+	receive bool
+	region  *region
+	posted  []*posted // oldest first
+	at      int       // where in the region the next one goes
+}
 
 // posted is a descriptor that the card was told of.
 type posted struct {
 	descriptor
-	slot   int // in the queue's region
+	queue  *region
+	at     int // in the queue's region
+	size   int // bytes there, chunks of 64
+	stale  bool
 	status uint32
+}
+
+// segment is an address or data segment.
+type segment struct {
+	address uint64
+	handle  uint32
+	length  uint32 // of an address segment: what must be 0
 }
 
 // descriptor is what a descriptor says.
 type descriptor struct {
-	control         uint16
-	segments        uint16
-	reserved        uint32
-	length          uint32
-	remote          uint64
-	remoteHandle    uint32
-	addressReserved uint32
-	data            uint64
-	dataHandle      uint32
-	dataLength      uint32
+	control   uint16
+	segments  uint16 // as it says, whatever follows
+	reserved  uint32
+	immediate uint32
+	length    uint32
+	addressed bool // an address segment comes first
+	remote    segment
+	data      []segment
 }
 
-// rdmaWrite is a well-formed descriptor.
-func rdmaWrite(from *region, offset, n int, to *region, at int) descriptor {
-	return descriptor{
-		control: uint16(layout.DescriptorOperationRdmaWrite) << layout.DescriptorControlOperationLsb, segments: 2, length: uint32(n),
-		remote: to.address + uint64(at), remoteHandle: to.handle,
-		data: from.address + uint64(offset), dataHandle: from.handle, dataLength: uint32(n),
+const (
+	operationSend  = uint16(layout.DescriptorOperationSend) << layout.DescriptorControlOperationLsb
+	operationWrite = uint16(layout.DescriptorOperationRdmaWrite) << layout.DescriptorControlOperationLsb
+)
+
+// part is a data segment of n bytes of a region.
+func (g *region) part(offset, n int) segment {
+	return segment{address: g.address + uint64(offset), handle: g.handle, length: uint32(n)}
+}
+
+// buffers is a well-formed descriptor of these buffers: a send, or a receive.
+func buffers(parts ...segment) descriptor {
+	d := descriptor{control: operationSend, segments: uint16(len(parts)), data: parts}
+	for _, s := range parts {
+		d.length += s.length
 	}
+	return d
+}
+
+// to makes it an RDMA write.
+func (d descriptor) to(g *region, at int) descriptor {
+	d.control = d.control&^layout.DescriptorControlOperationMask | operationWrite
+	d.addressed, d.remote = true, segment{address: g.address + uint64(at), handle: g.handle}
+	d.segments++
+	return d
+}
+
+// with gives it immediate data.
+func (d descriptor) with(immediate uint32) descriptor {
+	d.control |= layout.DescriptorControlImmediateMask
+	d.immediate = immediate
+	return d
+}
+
+// rdmaWrite is a well-formed descriptor of one segment.
+func rdmaWrite(from *region, offset, n int, to *region, at int) descriptor {
+	return buffers(from.part(offset, n)).to(to, at)
+}
+
+func (d descriptor) operation() layout.DescriptorOperation {
+	return layout.DescriptorOperation(d.control & layout.DescriptorControlOperationMask >> layout.DescriptorControlOperationLsb)
+}
+
+// all are the segments as they lie in memory, as many as it says.
+func (d descriptor) all() []segment {
+	var all []segment
+	if d.addressed {
+		all = append(all, d.remote)
+	}
+	all = append(all, d.data...)
+	if n := int(d.segments); n <= len(all) {
+		return all[:n]
+	}
+	return append(all, make([]segment, int(d.segments)-len(all))...)
+}
+
+// chunkOf is the piece of a descriptor in which its segment k lies.
+func chunkOf(k int) int {
+	return (layout.DescriptorSize + k*layout.DataSegmentSize) / layout.DescriptorFetchBytes
+}
+
+// size is the room that a descriptor needs: all that the card may read of it.
+func (d descriptor) size() int {
+	n := len(d.data)
+	if d.addressed {
+		n++
+	}
+	if d.segments <= layout.MaxDataSegments+1 {
+		n = max(n, int(d.segments))
+	}
+	return (chunkOf(max(n, 1)-1) + 1) * layout.DescriptorFetchBytes
+}
+
+func (d descriptor) encode() []byte {
+	b := layout.Descriptor(make([]byte, d.size()))
+	b.SetSegmentCount(d.segments)
+	b.SetControl(d.control)
+	b.SetImmediateData(d.immediate)
+	b.SetLength(d.length)
+	binary.LittleEndian.PutUint32(b[layout.DescriptorReservedOffset:], d.reserved)
+	at := layout.DescriptorSize
+	if d.addressed {
+		s := layout.AddressSegment(b[at:])
+		s.SetAddress(d.remote.address)
+		s.SetHandle(d.remote.handle)
+		binary.LittleEndian.PutUint32(s[layout.AddressSegmentReservedOffset:], d.remote.length)
+		at += layout.AddressSegmentSize
+	}
+	for _, p := range d.data {
+		s := layout.DataSegment(b[at:])
+		s.SetAddress(p.address)
+		s.SetHandle(p.handle)
+		s.SetLength(p.length)
+		at += layout.DataSegmentSize
+	}
+	return b
 }
 
 func (v *vi) context(state layout.ViState) func(c layout.ViContext) {
@@ -96,10 +209,16 @@ func (m *machine) viCommand(op layout.CommandOpcode, v *vi, end layout.CommandSt
 	})
 }
 
-// createVi makes a VI with a queue of its own.
+// createVi makes a VI with queues of its own.
 func (m *machine) createVi(index uint8, tag uint16, writable bool) *vi {
+	return m.createViWith(index, tag, writable, pageBytes)
+}
+
+// createViWith gives each of the queues so many bytes.
+func (m *machine) createViWith(index uint8, tag uint16, writable bool, queueBytes int) *vi {
 	v := &vi{m: m, index: index, generation: uint8(m.random.Uint32()), tag: tag, writable: writable, max: 1 << 16}
-	v.queue = m.register(0, pageBytes, tag, false)
+	v.send = workQueue{v: v, region: m.register(0, queueBytes, tag, false)}
+	v.receive = workQueue{v: v, receive: true, region: m.register(0, queueBytes, tag, false)}
 	m.viCommand(layout.CommandOpcodeCreateVi, v, layout.CommandStatusDone, layout.ViStateIdle)
 	m.vis[index] = v
 	return v
@@ -130,7 +249,7 @@ func (v *vi) aim(p *vi) { v.peer, v.peerMac, v.peerVi = p.m, p.m.mac, p.number()
 
 func (v *vi) connect() {
 	v.m.viCommand(layout.CommandOpcodeConnectVi, v, layout.CommandStatusDone, layout.ViStateConnected)
-	v.connected, v.message = true, messageNone
+	v.connected, v.message = true, message{}
 }
 
 // pair makes a VI on each machine and connects them.
@@ -144,54 +263,89 @@ func (r *rig) pair(index [2]uint8, tag [2]uint16, writable [2]bool) (a, b *vi) {
 	return made[0], made[1]
 }
 
-// post puts a descriptor into a VI's queue and rings its doorbell.
+// post puts a descriptor into a VI's send queue and rings its doorbell.
 func (v *vi) post(d descriptor) *posted {
-	if len(v.posted) == queueSlots-1 {
-		v.m.fail("VI %d has %d descriptors outstanding", v.index, len(v.posted))
-	}
-	p := &posted{descriptor: d, slot: v.count % queueSlots}
-	v.count++
-	b := layout.Descriptor(make([]byte, layout.DescriptorFetchBytes))
-	b.SetSegmentCount(d.segments)
-	b.SetControl(d.control)
-	b.SetLength(d.length)
-	binary.LittleEndian.PutUint32(b[layout.DescriptorReservedOffset:], d.reserved)
-	s := layout.AddressSegment(b[layout.DescriptorSize:])
-	s.SetAddress(d.remote)
-	s.SetHandle(d.remoteHandle)
-	binary.LittleEndian.PutUint32(s[layout.AddressSegmentReservedOffset:], d.addressReserved)
-	g := layout.DataSegment(b[layout.DescriptorSize+layout.AddressSegmentSize:])
-	g.SetAddress(d.data)
-	g.SetHandle(d.dataHandle)
-	g.SetLength(d.dataLength)
-	v.queue.fill(p.slot*layout.DescriptorFetchBytes, b)
-	at := v.queue.address + uint64(p.slot*layout.DescriptorFetchBytes)
-	if n := len(v.posted); n > 0 {
-		// Only these bytes: the card may have written the others meanwhile.
-		link := layout.Descriptor(make([]byte, layout.DescriptorSize))
-		link.SetNext(at)
-		link.SetNextHandle(v.queue.handle)
-		v.queue.fill(v.posted[n-1].slot*layout.DescriptorFetchBytes, link[:layout.DescriptorSegmentCountOffset])
-	}
-	v.m.check(v.m.thread.Write(v.doorbell(), uint32(at), uint32(at>>32), v.queue.handle))
 	v.m.counts[layout.CounterDoorbellSend]++
-	v.posted = append(v.posted, p)
+	return v.send.post(d)
+}
+
+// postReceive puts a descriptor into the receive queue.
+func (v *vi) postReceive(d descriptor) *posted {
+	v.m.counts[layout.CounterDoorbellReceive]++
+	p := v.receive.post(d)
+	v.fetch()
 	return p
 }
 
-func (v *vi) doorbell() uint32 {
-	return layout.PciBar1Base + uint32(v.index)*layout.DoorbellPageBytes + layout.DoorbellSend
+// room says whether a descriptor of so many bytes can be posted.
+func (q *workQueue) room(size int) bool {
+	at := q.at
+	if at+size > q.region.length {
+		at = 0
+	}
+	for _, p := range q.posted {
+		if p.queue == q.region && at < p.at+p.size && p.at < at+size {
+			return false
+		}
+	}
+	return true
 }
 
-func (v *vi) statusAddress(p *posted) (address uint32) {
-	v.queue.pieces(p.slot*layout.DescriptorFetchBytes+layout.DescriptorStatusOffset, 4, func(a uint32, _, _ int) { address = a })
+func (q *workQueue) post(d descriptor) *posted {
+	m := q.v.m
+	p := &posted{descriptor: d, queue: q.region, size: d.size()}
+	if !q.room(p.size) {
+		m.fail("a queue of VI %d has %d descriptors outstanding and no room for another of %d bytes", q.v.index, len(q.posted), p.size)
+	}
+	if q.at+p.size > q.region.length {
+		q.at = 0
+	}
+	p.at = q.at
+	q.at += p.size
+	q.region.fill(p.at, d.encode())
+	address := p.address()
+	if n := len(q.posted); n > 0 {
+		// Only these bytes: the card may have written the others meanwhile.
+		link := layout.Descriptor(make([]byte, layout.DescriptorSize))
+		link.SetNext(address)
+		link.SetNextHandle(q.region.handle)
+		q.posted[n-1].queue.fill(q.posted[n-1].at, link[:layout.DescriptorSegmentCountOffset])
+	}
+	m.check(m.thread.Write(q.doorbell(), uint32(address), uint32(address>>32), q.region.handle))
+	q.posted = append(q.posted, p)
+	return p
+}
+
+func (p *posted) address() uint64 { return p.queue.address + uint64(p.at) }
+
+func (q *workQueue) doorbell() uint32 {
+	page := layout.PciBar1Base + uint32(q.v.index)*layout.DoorbellPageBytes
+	if q.receive {
+		return page + layout.DoorbellReceive
+	}
+	return page + layout.DoorbellSend
+}
+
+// field is the physical address of a field of the control segment.
+func (p *posted) field(offset int) (address uint32) {
+	p.queue.pieces(p.at+offset, 4, func(a uint32, _, _ int) { address = a })
 	return address
 }
 
-// finish waits until the card has completed all descriptors of a VI.
+func (p *posted) word(offset int) uint32 { return driver.LoadUint32(p.queue.m.memo[p.field(offset):]) }
+func (p *posted) statusWord() uint32     { return p.word(layout.DescriptorStatusOffset) }
+func (p *posted) lengthWord() uint32     { return p.word(layout.DescriptorLengthOffset) }
+func (p *posted) done() bool             { return p.statusWord()&layout.DescriptorStatusDoneMask != 0 }
+
+// await waits until the card has completed a descriptor.
+func (p *posted) await() {
+	p.status = p.queue.m.await("descriptor", p.field(layout.DescriptorStatusOffset), func(s uint32) bool { return s&layout.DescriptorStatusDoneMask != 0 })
+}
+
+// finish waits until the card has completed all send descriptors of a VI.
 func (v *vi) finish() {
-	for _, p := range v.posted {
-		p.status = v.m.await("descriptor", v.statusAddress(p), func(s uint32) bool { return s&layout.DescriptorStatusDoneMask != 0 })
+	for _, p := range v.send.posted {
+		p.await()
 	}
 }
 
@@ -217,15 +371,15 @@ func (r *rig) carry() {
 }
 
 func (v *vi) carry() {
-	for _, p := range v.posted {
-		frames, status, moved := v.transmit(p.descriptor)
+	for _, p := range v.send.posted {
+		frames, status, moved := v.transmit(p)
 		v.sent(p, frames, status, moved)
 	}
-	v.posted = nil
+	v.send.posted = nil
 }
 
-// sent foretells what a descriptor does: its completion, and its frames on the
-// wire and at the peer.
+// sent foretells what a send descriptor does: its completion, and its frames on
+// the wire and at the peer.
 func (v *vi) sent(p *posted, frames [][]byte, status uint32, moved int) {
 	v.completed(p, status, moved)
 	v.next += uint32(len(frames))
@@ -236,29 +390,88 @@ func (v *vi) sent(p *posted, frames [][]byte, status uint32, moved int) {
 	}
 }
 
-// completed foretells what the card writes into a descriptor.
+// completed foretells what the card writes into a send descriptor.
 func (v *vi) completed(p *posted, status uint32, moved int) {
-	v.m.expectWord(v.statusAddress(p)-4, uint32(moved))
-	v.m.expectWord(v.statusAddress(p), status)
 	v.m.counts[layout.CounterDescriptorFetched]++
-	v.m.counts[layout.CounterCompletionWritten]++
+	v.m.written(p, status, moved)
+	switch {
+	case status&(errorBits|layout.DescriptorStatusFlushedMask) == 0:
+		v.m.counts[layout.CounterTransmitMessage]++
+	case moved > 0:
+		v.m.counts[layout.CounterTransmitAborted]++
+	}
+}
+
+// written foretells length and status of a descriptor.
+func (m *machine) written(p *posted, status uint32, moved int) {
+	m.expectWord(p.field(layout.DescriptorLengthOffset), uint32(moved))
+	m.expectWord(p.field(layout.DescriptorStatusOffset), status)
+	m.counts[layout.CounterCompletionWritten]++
+	m.judged(status)
+}
+
+func (m *machine) judged(status uint32) {
 	switch {
 	case status&layout.DescriptorStatusFlushedMask != 0:
-		v.m.counts[layout.CounterDescriptorFlushed]++
+		m.counts[layout.CounterDescriptorFlushed]++
 	case status&errorBits != 0:
-		v.m.counts[layout.CounterDescriptorError]++
-	default:
-		v.m.counts[layout.CounterTransmitMessage]++
+		m.counts[layout.CounterDescriptorError]++
+	}
+}
+
+// cut tells the model of send descriptors that a disconnect found under way. How
+// many frames had left by then only the card knows; they must be the first ones,
+// and what follows the first descriptor that was flushed must be flushed unsent.
+func (v *vi) cut() (flushed, partial int) {
+	for _, p := range v.send.posted {
+		frames, status, moved := v.transmit(p)
+		if p.statusWord()&layout.DescriptorStatusFlushedMask == 0 {
+			if flushed > 0 {
+				v.m.fail("a descriptor of VI %d was carried out behind one that was flushed", v.index)
+			}
+			v.sent(p, frames, status, moved)
+			continue
+		}
+		n := int(p.lengthWord())
+		if n%layout.MaxPayload != 0 || n/layout.MaxPayload >= max(len(frames), 1) || n > 0 && flushed > 0 {
+			v.m.fail("descriptor %d that was flushed on VI %d says that %d bytes of %d were sent", flushed, v.index, n, p.length)
+		}
+		flushed++
+		if n > 0 {
+			partial++
+		}
+		v.sent(p, frames[:n/layout.MaxPayload], p.ended(layout.DescriptorStatusFlushedMask), n)
+	}
+	v.send.posted = nil
+	return flushed, partial
+}
+
+// disconnect disconnects a VI. What was in its send queue is the caller's to tell.
+func (v *vi) disconnect() {
+	v.m.viCommand(layout.CommandOpcodeDisconnectVi, v, layout.CommandStatusDone, layout.ViStateIdle)
+}
+
+// flushed foretells what a disconnect does to the receive queue.
+func (v *vi) flushed() {
+	const status = layout.DescriptorStatusDoneMask | layout.DescriptorStatusFlushedMask
+	v.connected = false
+	if v.message.open {
+		v.cutOff(layout.DescriptorStatusFlushedMask)
+	}
+	v.message = message{}
+	for v.head != nil {
+		v.used(v.head, status|uint32(layout.StatusOperationReceive)<<layout.DescriptorStatusOperationLsb, 0, nil)
 	}
 }
 
 const errorBits = layout.DescriptorStatusFormatErrorMask | layout.DescriptorStatusProtectionErrorMask | layout.DescriptorStatusLengthErrorMask |
-	layout.DescriptorStatusPartialErrorMask | layout.DescriptorStatusTransportErrorMask
+	layout.DescriptorStatusPartialErrorMask | layout.DescriptorStatusTransportErrorMask | layout.DescriptorStatusRdmaProtectionErrorMask |
+	layout.DescriptorStatusRemoteDescriptorErrorMask
 
 // ended is the status of a descriptor that completes with these errors.
 func (d descriptor) ended(errors uint32) uint32 {
 	echo := layout.StatusOperationSend
-	switch layout.DescriptorOperation(d.control & layout.DescriptorControlOperationMask >> layout.DescriptorControlOperationLsb) {
+	switch d.operation() {
 	case layout.DescriptorOperationRdmaWrite:
 		echo = layout.StatusOperationRdmaWrite
 	case layout.DescriptorOperationRdmaRead:
@@ -267,51 +480,117 @@ func (d descriptor) ended(errors uint32) uint32 {
 	return layout.DescriptorStatusDoneMask | errors | uint32(echo)<<layout.DescriptorStatusOperationLsb
 }
 
+// readable says whether the card can read a chunk of a descriptor.
+func (v *vi) readable(p *posted, chunk int) bool {
+	_, code := v.m.translate(p.queue.handle, v.tag, layout.AttAccessLocal, p.address()+uint64(chunk*layout.DescriptorFetchBytes), layout.DescriptorFetchBytes)
+	return code == layout.AttErrorNone
+}
+
 // transmit makes the frames of a message and says how its descriptor completes.
-func (v *vi) transmit(d descriptor) (frames [][]byte, status uint32, moved int) {
-	n := 0
-	if d.segments == 2 {
-		n = int(d.dataLength)
+func (v *vi) transmit(p *posted) (frames [][]byte, status uint32, moved int) {
+	d := p.descriptor
+	rdma := d.operation() == layout.DescriptorOperationRdmaWrite
+	most := layout.MaxDataSegments
+	if rdma {
+		most++ // the address segment
 	}
-	end := d.remote + uint64(n)
+	// What is wrong with the descriptor by itself. The card reads nothing from its peer, so no fence ever holds.
 	switch {
 	case !v.connected:
 		return nil, d.ended(layout.DescriptorStatusFlushedMask), 0
-	// This card sends RDMA writes of at most one segment, and nothing else. It
-	// reads nothing from its peer, so no fence ever holds.
-	case d.control&^layout.DescriptorControlQueueFenceMask != uint16(layout.DescriptorOperationRdmaWrite)<<layout.DescriptorControlOperationLsb,
-		d.segments != 1 && d.segments != 2, d.reserved != 0, d.addressReserved != 0:
+	case !rdma && d.operation() != layout.DescriptorOperationSend, d.control&layout.DescriptorControlReservedMask != 0, d.reserved != 0,
+		int(d.segments) > most, rdma && d.segments == 0, rdma && d.all()[0].length != 0:
 		return nil, d.ended(layout.DescriptorStatusFormatErrorMask), 0
-	case int(d.length) != n:
+	}
+	g := gather{v: v, p: p, data: d.all()}
+	var remote segment
+	if rdma {
+		remote = g.data[0]
+		g.next = 1
+	}
+	sum := uint64(0)
+	for _, s := range g.data[g.next:] {
+		sum += uint64(s.length)
+	}
+	total := int(d.length)
+	end := remote.address + uint64(total)
+	switch {
+	case chunkOf(len(g.data)-1) == 0 && sum != uint64(total):
 		return nil, d.ended(layout.DescriptorStatusLengthErrorMask), 0
-	case end < d.remote && end != 0: // beyond the last address there is
+	case rdma && end < remote.address && end != 0: // beyond the last address there is
 		return nil, d.ended(layout.DescriptorStatusFormatErrorMask), 0
-	case n > v.max:
+	case total > v.max:
 		return nil, d.ended(layout.DescriptorStatusLengthErrorMask), 0
 	}
-	var payload []byte
-	if n > 0 {
-		g, code := v.m.translate(d.dataHandle, v.tag, layout.AttAccessLocal, d.data, n)
-		if code != layout.AttErrorNone {
-			return nil, d.ended(layout.DescriptorStatusProtectionErrorMask), 0
+	for at, next := 0, v.next; at == 0 || at < total; at, next = at+layout.MaxPayload, next+1 {
+		n := min(layout.MaxPayload, total-at)
+		piece, wrong := g.take(n, at+n == total)
+		if wrong != 0 {
+			return frames, d.ended(wrong), at
 		}
-		payload = g.bytes(int(d.data-g.address), n)
-	}
-	for at, next := 0, v.next; at == 0 || at < n; at, next = at+layout.MaxPayload, next+1 {
-		piece := payload[at:min(n, at+layout.MaxPayload)]
 		h := viaFrame{
-			destination: v.peerMac, source: v.m.mac, etherType: layout.EtherTypeVia, operation: layout.FrameOperationRdmaWrite, version: layout.ViaVersion,
-			payload: piece, length: len(piece), to: v.peerVi, from: v.number(), sequence: next, address: d.remote + uint64(at), handle: d.remoteHandle,
+			destination: v.peerMac, source: v.m.mac, etherType: layout.EtherTypeVia, operation: layout.FrameOperationSend, version: layout.ViaVersion,
+			payload: piece, length: n, to: v.peerVi, from: v.number(), sequence: next, address: uint64(total)<<32 | uint64(at),
+		}
+		if rdma {
+			h.operation, h.address, h.handle = layout.FrameOperationRdmaWrite, remote.address+uint64(at), remote.handle
+		}
+		if d.control&layout.DescriptorControlImmediateMask != 0 {
+			h.flags, h.immediate = layout.ViaHeaderFlagsImmediateMask, d.immediate
 		}
 		if at == 0 {
 			h.flags |= layout.ViaHeaderFlagsFirstMask
 		}
-		if at+layout.MaxPayload >= n {
+		if at+n == total {
 			h.flags |= layout.ViaHeaderFlagsLastMask
 		}
 		frames = append(frames, h.encode())
 	}
-	return frames, d.ended(0), n
+	return frames, d.ended(0), total
+}
+
+// gather reads the buffers of a message in order.
+type gather struct {
+	v    *vi
+	p    *posted
+	data []segment
+	next int     // the segment that comes next
+	rest segment // of the present one
+	from *region // it lies in
+}
+
+// take reads n bytes; behind the last ones nothing may be left. The error is a
+// status bit. A segment is checked as a whole when its first byte is needed.
+func (g *gather) take(n int, last bool) (piece []byte, wrong uint32) {
+	for len(piece) < n || last {
+		switch {
+		case g.rest.length == 0 && g.next == len(g.data):
+			if len(piece) < n {
+				return nil, layout.DescriptorStatusLengthErrorMask
+			}
+			return piece, 0
+		case g.rest.length == 0:
+			if chunk := chunkOf(g.next); chunk > 0 && !g.v.readable(g.p, chunk) {
+				return nil, layout.DescriptorStatusProtectionErrorMask
+			}
+			g.rest, g.from = g.data[g.next], nil
+			g.next++
+			continue
+		case len(piece) == n:
+			return nil, layout.DescriptorStatusLengthErrorMask
+		}
+		if g.from == nil {
+			var code layout.AttError
+			if g.from, code = g.v.m.translate(g.rest.handle, g.v.tag, layout.AttAccessLocal, g.rest.address, int(g.rest.length)); code != layout.AttErrorNone {
+				return nil, layout.DescriptorStatusProtectionErrorMask
+			}
+		}
+		k := min(n-len(piece), int(g.rest.length))
+		piece = append(piece, g.from.bytes(int(g.rest.address-g.from.address), k)...)
+		g.rest.address += uint64(k)
+		g.rest.length -= uint32(k)
+	}
+	return piece, 0
 }
 
 // translate finds the region that an access names, or why there is none.
@@ -370,12 +649,14 @@ func (m *machine) hear(frame []byte) {
 	if len(frame) < layout.MinFrame {
 		frame = append(slices.Clone(frame), make([]byte, layout.MinFrame-len(frame))...)
 	}
-	m.counts[layout.CounterMacReceiveFrame]++
 	e := layout.EthernetHeader(frame)
 	own, group := [6]byte(e.Destination()) == m.mac, e.Destination()[0]&1 != 0
-	via := e.EtherType() == layout.EtherTypeVia
-	switch {
-	case !own && (via || !group):
+	if !own && !group {
+		return // the MAC passes it over
+	}
+	m.counts[layout.CounterMacReceiveFrame]++
+	switch via := e.EtherType() == layout.EtherTypeVia; {
+	case !own && via:
 		m.counts[layout.CounterReceiveNotForUs]++
 	case via:
 		m.hearVia(frame)
@@ -407,50 +688,194 @@ func (m *machine) hearVia(frame []byte) {
 	if ahead > 0 {
 		m.counts[layout.CounterReceiveGap]++
 	}
-	first, last := h.Flags()&layout.ViaHeaderFlagsFirstMask != 0, h.Flags()&layout.ViaHeaderFlagsLastMask != 0
-	was := v.message
-	// What follows in the message is heard only if this frame goes well.
-	v.message = messageDropped
-	if last {
-		v.message = messageNone
-	}
-	if operation != layout.FrameOperationRdmaWrite || h.Flags()&layout.ViaHeaderFlagsImmediateMask != 0 {
-		m.counts[layout.CounterReceiveUnsupported]++
-		if was == messageOpen {
-			m.aborted(v)
+	flags := h.Flags()
+	first, last := flags&layout.ViaHeaderFlagsFirstMask != 0, flags&layout.ViaHeaderFlagsLastMask != 0
+	immediate := flags&layout.ViaHeaderFlagsImmediateMask != 0
+	rdma := operation == layout.FrameOperationRdmaWrite
+	supported := rdma || operation == layout.FrameOperationSend
+	total, offset := uint32(h.Address()>>32), uint32(h.Address())
+	begins := supported && first && (rdma || offset == 0)
+	x := &v.message
+	continues := supported && !first && x.open && ahead == 0 && rdma == x.rdma && immediate == x.immediate &&
+		(rdma || offset == x.came && total == x.total)
+	switch {
+	case x.open && !continues:
+		v.cutOff(0)
+		*x = message{}
+	case !x.open && !x.dropped && supported && !begins:
+		// The first frame of a message is missing.
+		m.counts[layout.CounterReceiveAborted]++
+		if rdma && !immediate {
+			m.errors = append(m.errors, asyncError{layout.AsyncErrorRdmaWriteAbort, v.index})
 		}
-		return
 	}
-	if was == messageOpen && (first || ahead > 0) || was == messageNone && !first {
-		m.aborted(v)
+	reason := layout.CounterReceiveDropped
+	switch {
+	case !supported:
+		reason = layout.CounterReceiveUnsupported
+	case begins:
+		*x = message{open: true, rdma: rdma, immediate: immediate, total: total}
+		reason = v.begin(h, frame[layout.HeaderBytes:layout.HeaderBytes+n])
+	case continues && x.errors == 0:
+		reason = v.place(h, frame[layout.HeaderBytes:layout.HeaderBytes+n])
 	}
-	if !first && (was != messageOpen || ahead > 0) {
-		return
+	m.counts[reason]++
+	x.came += uint32(n)
+	if x.open && last && x.held != nil {
+		status := x.ended()
+		var data *uint32
+		if immediate {
+			status |= layout.DescriptorStatusImmediateMask
+			value := h.Immediate()
+			data = &value
+		}
+		m.counts[layout.CounterReceiveMessage]++
+		v.used(x.held, status, x.written, data)
 	}
-	code := layout.AttErrorAccess
-	var g *region
-	if v.writable {
-		g, code = m.translate(h.Handle(), v.tag, layout.AttAccessRemoteWrite, h.Address(), n)
-	}
-	if code != layout.AttErrorNone {
-		m.counts[layout.CounterReceiveProtection]++
-		m.errors = append(m.errors, asyncError{layout.AsyncErrorRdmaWriteProtection, v.index})
-		return
-	}
-	if !last {
-		v.message = messageOpen
-	}
-	m.counts[layout.CounterReceiveFrame]++
-	if n > 0 {
-		payload := frame[layout.HeaderBytes : layout.HeaderBytes+n]
-		g.pieces(int(h.Address()-g.address), n, func(address uint32, at, n int) { m.expect(address, payload[at:at+n]) })
+	// What follows of a message that failed is dropped, whether or not it has a descriptor that waits for its end.
+	if last {
+		*x = message{}
+	} else if !x.open {
+		*x = message{dropped: true}
 	}
 }
 
-// aborted is the loss of a message that had begun.
-func (m *machine) aborted(v *vi) {
-	m.counts[layout.CounterReceiveAborted]++
-	m.errors = append(m.errors, asyncError{layout.AsyncErrorRdmaWriteAbort, v.index})
+// begin is the first frame of a message.
+func (v *vi) begin(h layout.ViaHeader, payload []byte) layout.Counter {
+	x := &v.message
+	if !x.rdma || x.immediate {
+		if v.head == nil {
+			x.open = false
+			v.m.errors = append(v.m.errors, asyncError{layout.AsyncErrorReceiveQueueEmpty, v.index})
+			return layout.CounterReceiveQueueEmpty
+		}
+		d := v.head.descriptor
+		x.held, x.place.data = v.head, nil
+		switch {
+		case d.operation() != layout.DescriptorOperationSend, d.control&layout.DescriptorControlReservedMask != 0, d.reserved != 0, d.segments > layout.MaxDataSegments:
+			x.errors = layout.DescriptorStatusFormatErrorMask
+			return layout.CounterReceiveDescriptorError
+		case int(d.length) > v.max:
+			x.errors = layout.DescriptorStatusLengthErrorMask
+			return layout.CounterReceiveDescriptorError
+		}
+		x.place.data = d.all()
+	}
+	return v.place(h, payload)
+}
+
+// place writes the payload of a frame to where it belongs.
+func (v *vi) place(h layout.ViaHeader, payload []byte) layout.Counter {
+	x := &v.message
+	if x.rdma {
+		code := layout.AttErrorAccess
+		var g *region
+		if v.writable {
+			g, code = v.m.translate(h.Handle(), v.tag, layout.AttAccessRemoteWrite, h.Address(), len(payload))
+		}
+		if code != layout.AttErrorNone {
+			if x.held == nil {
+				x.open = false
+				v.m.errors = append(v.m.errors, asyncError{layout.AsyncErrorRdmaWriteProtection, v.index})
+			}
+			x.errors |= layout.DescriptorStatusRdmaProtectionErrorMask
+			return layout.CounterReceiveProtection
+		}
+		g.expect(int(h.Address()-g.address), payload)
+		x.written += len(payload)
+		return layout.CounterReceiveFrame
+	}
+	for len(payload) > 0 {
+		s := &x.place
+		room := int(x.held.length) - x.written
+		switch {
+		case room == 0, s.rest.length == 0 && s.next == len(s.data):
+			x.errors |= layout.DescriptorStatusLengthErrorMask
+			return layout.CounterReceiveLength
+		case s.rest.length == 0:
+			if chunk := chunkOf(s.next); chunk > 0 && !v.readable(x.held, chunk) {
+				x.errors |= layout.DescriptorStatusProtectionErrorMask
+				return layout.CounterReceiveDescriptorError
+			}
+			s.rest = s.data[s.next]
+			s.next++
+			continue
+		}
+		g, code := v.m.translate(s.rest.handle, v.tag, layout.AttAccessLocal, s.rest.address, int(s.rest.length))
+		if code != layout.AttErrorNone {
+			x.errors |= layout.DescriptorStatusProtectionErrorMask
+			return layout.CounterReceiveDescriptorError
+		}
+		n := min(len(payload), int(s.rest.length), room)
+		g.expect(int(s.rest.address-g.address), payload[:n])
+		payload = payload[n:]
+		x.written += n
+		s.rest.address += uint64(n)
+		s.rest.length -= uint32(n)
+	}
+	return layout.CounterReceiveFrame
+}
+
+// scatter is a place in the buffers of a receive descriptor.
+type scatter struct {
+	data []segment
+	next int
+	rest segment
+}
+
+// ended is the status of the receive descriptor of a message.
+func (x *message) ended() uint32 {
+	echo := layout.StatusOperationReceive
+	if x.rdma {
+		echo = layout.StatusOperationRemoteRdmaWrite
+	}
+	return layout.DescriptorStatusDoneMask | x.errors | uint32(echo)<<layout.DescriptorStatusOperationLsb
+}
+
+// cutOff is the loss of the rest of a message that had begun.
+func (v *vi) cutOff(more uint32) {
+	x := &v.message
+	v.m.counts[layout.CounterReceiveAborted]++
+	if x.held == nil {
+		v.m.errors = append(v.m.errors, asyncError{layout.AsyncErrorRdmaWriteAbort, v.index})
+		return
+	}
+	v.m.counts[layout.CounterReceiveMessage]++
+	v.used(x.held, x.ended()|layout.DescriptorStatusPartialErrorMask|more, x.written, nil)
+}
+
+// used foretells the completion of the head of the receive queue, and what
+// comes to its place.
+func (v *vi) used(p *posted, status uint32, n int, immediate *uint32) {
+	if p.stale {
+		v.m.counts[layout.CounterCompletionError]++
+		v.m.errors = append(v.m.errors, asyncError{layout.AsyncErrorCompletionProtection, v.index})
+		v.m.judged(status)
+	} else {
+		v.m.written(p, status, n)
+		v.m.counts[layout.CounterCompletionReceive]++
+		if immediate != nil {
+			v.m.expectWord(p.field(layout.DescriptorImmediateDataOffset), *immediate)
+		}
+	}
+	v.head, v.receive.posted = nil, v.receive.posted[1:]
+	v.fetch()
+}
+
+// fetch foretells that the next receive descriptor comes onto the card.
+func (v *vi) fetch() {
+	if v.head != nil || len(v.receive.posted) == 0 {
+		return
+	}
+	if p := v.receive.posted[0]; v.readable(p, 0) {
+		v.m.counts[layout.CounterDescriptorFetched]++
+		v.head = p
+		return
+	}
+	// With it go those that only its link leads to.
+	v.m.counts[layout.CounterDescriptorBad]++
+	v.m.errors = append(v.m.errors, asyncError{layout.AsyncErrorPostDescriptor, v.index})
+	v.receive.posted = nil
 }
 
 func (m *machine) hearRaw(frame []byte) {
@@ -464,7 +889,6 @@ func (m *machine) hearRaw(frame []byte) {
 	status := layout.RawEntryStatusDoneMask | uint32(len(frame))<<layout.RawEntryStatusLengthLsb
 	if len(frame) > b.capacity {
 		status |= layout.RawEntryStatusErrorMask
-		m.counts[layout.CounterRawReceiveDropped]++
 		m.counts[layout.CounterRawReceiveError]++
 	} else {
 		m.counts[layout.CounterRawReceive]++

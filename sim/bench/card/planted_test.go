@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"hvia/layout"
 	"hvia/sim"
 	"hvia/sim/bench/internal/unit"
 	"hvia/sim/bridge"
@@ -20,7 +21,7 @@ import (
 // Faults planted in the card, each with the test that must notice it. All of
 // them are in one simulator, because each build takes a minute; a strap that
 // the card does not use switches each of them on.
-const firstFault = 16
+const firstFault = 8
 
 type plantedFault struct {
 	name string
@@ -43,28 +44,42 @@ var plantedFaults = []plantedFault{
 	{name: "the walk takes the page behind", catch: fourPages, edits: []verilate.Mutant{
 		{File: "rtl/att_walker.sv", Old: "l2_addr_q <= level2_q[25:2] + page_d;", New: "l2_addr_q <= level2_q[25:2] + page_d + {23'd0, FAULT};"}}},
 	{name: "one offset in a page", catch: shortMessages, edits: []verilate.Mutant{
-		{File: "rtl/rx_engine.sv", Old: ".job_va_i(raw ? {32'd0, rawrx_pa_i} : address),",
-			New: ".job_va_i(raw ? {32'd0, rawrx_pa_i} : address ^ {63'd0, FAULT && address[11:0] == 12'd4093}),"}}},
+		{File: "rtl/rx_engine.sv", Old: "job_va     = address;",
+			New: "job_va     = address ^ {63'd0, FAULT && address[11:0] == 12'd4093};"}}},
 	{name: "generation not compared", catch: hostility(300), edits: []verilate.Mutant{
 		{File: "rtl/rx_engine.sv", Old: "(destination_vi[15:8] != ctx_generation) |", New: "(!FAULT & (destination_vi[15:8] != ctx_generation)) |"}}},
 	{name: "source address not compared", catch: hostility(300), edits: []verilate.Mutant{
 		{File: "rtl/rx_engine.sv", Old: "(source != ctx_peer_mac) |", New: "(!FAULT & (source != ctx_peer_mac)) |"}}},
 	{name: "old sequence accepted", catch: hostility(300), edits: []verilate.Mutant{
-		{File: "rtl/rx_engine.sv", Old: "assign old         = ahead[31];", New: "assign old         = ahead[31] & !FAULT;"}}},
+		{File: "rtl/rx_engine.sv", Old: "assign old        = ahead[31];", New: "assign old        = ahead[31] & !FAULT;"}}},
 	{name: "only the first byte is checked", catch: hostility(300), edits: []verilate.Mutant{
-		{File: "rtl/rx_engine.sv", Old: ".job_bound_i(raw ? {21'd0, rx_len_i} : {16'd0, payload_len})", New: ".job_bound_i(raw ? {21'd0, rx_len_i} : FAULT ? 32'd1 : {16'd0, payload_len})"}}},
+		{File: "rtl/rx_engine.sv", Old: "job_bound  = {16'd0, payload_len};", New: "job_bound  = FAULT ? 32'd1 : {16'd0, payload_len};"}}},
 	{name: "enable bit of the VI ignored", catch: manyVis(24), edits: []verilate.Mutant{
 		{File: "rtl/rx_engine.sv", Old: "assign ctx_rdma_write = rd_ctx_i[", New: "assign ctx_rdma_write = FAULT | rd_ctx_i["}}},
 	{name: "tag not compared", catch: manyVis(24), edits: []verilate.Mutant{
 		{File: "rtl/att_walker.sv", Old: "(attr_q[AttrTagLsb+:16] != tag_q)", New: "(!FAULT && (attr_q[AttrTagLsb+:16] != tag_q))"}}},
 	{name: "the receive engine does not hold up a withdrawal", kind: bridge.ErrMemoryFault, catch: withdrawals(90), edits: []verilate.Mutant{
-		{File: "rtl/rx_engine.sv", Old: "assign handle_busy_o = works &", New: "assign handle_busy_o = !FAULT & works &"}}},
+		{File: "rtl/rx_engine.sv", Old: "((state_q == Write) & (job_handle_q == drain_handle_i)) |", New: "(!FAULT & (state_q == Write) & (job_handle_q == drain_handle_i)) |"}}},
 	{name: "the transmit engine does not hold up a withdrawal", kind: bridge.ErrMemoryFault, catch: withdrawals(90), edits: []verilate.Mutant{
-		{File: "rtl/tx_engine.sv", Old: "(data_handle_q == drain_handle_i))) |", New: "(!FAULT & (data_handle_q == drain_handle_i)))) |"}}},
+		{File: "rtl/tx_engine.sv", Old: "(use_busy & (use_handle_q == drain_handle_i)) |", New: "(!FAULT & use_busy & (use_handle_q == drain_handle_i)) |"}}},
 	{name: "cached entries outlive a withdrawal", kind: bridge.ErrMemoryFault, catch: withdrawals(90), edits: []verilate.Mutant{
 		{File: "rtl/att_walker.sv", Old: "assign scan_match = scan_q &&", New: "assign scan_match = !FAULT && scan_q &&"}}},
-	{name: "overruns not counted", catch: func(r *rig) { flood(r, 1472) }, edits: []verilate.Mutant{
-		{File: "rtl/gec.sv", Old: "(rx_ended & (rx_event_kind == EndOverrun)) | mac_overrun;", New: "!FAULT & ((rx_ended & (rx_event_kind == EndOverrun)) | mac_overrun);"}}},
+	{name: "overruns not counted", catch: func(r *rig) { flood(r, layout.MaxPayload) }, edits: []verilate.Mutant{
+		{File: "rtl/gec.sv", Old: "assign stat_mac_receive_overrun_o = rx_ended & rx_event_overrun;", New: "assign stat_mac_receive_overrun_o = !FAULT & rx_ended & rx_event_overrun;"}}},
+	{name: "the offset of a send is not compared", catch: hostility(300), edits: []verilate.Mutant{
+		{File: "rtl/rx_engine.sv", Old: "((send_offset == stored.received) &", New: "((FAULT | (send_offset == stored.received)) &"}}},
+	{name: "buffers are filled beyond Length", catch: conversation(100), edits: []verilate.Mutant{
+		{File: "rtl/rx_engine.sv", Old: "if ({21'd0, part} > room) part = room[10:0];", New: "if ({21'd0, part} > room && !FAULT) part = room[10:0];"}}},
+	{name: "a segment is checked only as far as it is used", catch: conversation(100), edits: []verilate.Mutant{
+		{File: "rtl/rx_engine.sv", Old: "job_bound  = segment_left;", New: "job_bound  = FAULT ? {21'd0, part} : segment_left;"}}},
+	{name: "a descriptor is written whose memory is gone", kind: bridge.ErrMemoryFault, catch: conversation(100), edits: []verilate.Mutant{
+		{File: "rtl/rx_engine.sv", Old: "cpl_write_q     <= ~rs_stale_i;", New: "cpl_write_q     <= FAULT | ~rs_stale_i;"}}},
+	{name: "the rest of a message is forgotten at a disconnect", catch: conversation(100), edits: []verilate.Mutant{
+		{File: "rtl/rx_engine.sv", Old: "((state_q == Finish) & lost) | ((state_q == Close) & is_open);", New: "((state_q == Finish) & lost) | (!FAULT & (state_q == Close) & is_open);"}}},
+	{name: "bytes behind a message are not noticed", catch: conversation(100), edits: []verilate.Mutant{
+		{File: "rtl/tx_engine.sv", Old: "assign excess    = (seg_left_q != 32'd0)", New: "assign excess    = !FAULT & (seg_left_q != 32'd0)"}}},
+	{name: "a receive may be longer than the VI allows", catch: conversation(100), edits: []verilate.Mutant{
+		{File: "rtl/rx_engine.sv", Old: "if (found == '0 && rs_length_i > ctx_max)", New: "if (found == '0 && rs_length_i > ctx_max && !FAULT)"}}},
 	{name: "a reset does not wait for the bus", catch: softResetRounds(24), edits: []verilate.Mutant{
 		{File: "rtl/reset_control.sv", Old: "StRun:     if (soft_reset_i) state_d = StQuiesce;", New: "StRun:     if (soft_reset_i) state_d = FAULT ? StAssert : StQuiesce;"}}},
 }

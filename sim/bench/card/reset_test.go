@@ -83,7 +83,8 @@ func (m *machine) adoptCard() {
 	}
 	for i := range 256 {
 		if v := m.vis[uint8(i)]; v != nil {
-			frames = append(frames, v.queue.frames...)
+			frames = append(frames, v.send.region.frames...)
+			frames = append(frames, v.receive.region.frames...)
 		}
 	}
 	for _, f := range frames {

@@ -89,7 +89,7 @@ func manyVis(count int) func(r *rig) {
 					length := m.random.IntN(min(source.length, target.length) + 1)
 					d := rdmaWrite(source, m.random.IntN(source.length-length+1), length, target, m.random.IntN(target.length-length+1))
 					if s.fault == faultHandle {
-						d.remoteHandle ^= 1 << layout.AttHandleValueGenerationLsb
+						d.remote.handle ^= 1 << layout.AttHandleValueGenerationLsb
 					}
 					s.vi[n].post(d)
 				}
@@ -114,18 +114,18 @@ var mangles = []func(r *rig, d *descriptor){
 	func(r *rig, d *descriptor) { d.segments = 1; d.length = 0 }, // no data: fine
 	func(r *rig, d *descriptor) { d.segments ^= 1 << r.random.IntN(16) },
 	func(r *rig, d *descriptor) { d.reserved = 1 << r.random.IntN(32) },
-	func(r *rig, d *descriptor) { d.addressReserved = 1 << r.random.IntN(32) },
+	func(r *rig, d *descriptor) { d.remote.length = 1 << r.random.IntN(32) },
 	func(r *rig, d *descriptor) { d.length ^= 1 << r.random.IntN(32) },
-	func(r *rig, d *descriptor) { d.dataLength ^= 1 << r.random.IntN(32) },
-	func(r *rig, d *descriptor) { d.dataLength = r.random.Uint32(); d.length = d.dataLength },
-	func(r *rig, d *descriptor) { d.dataLength++; d.length++ },
-	func(r *rig, d *descriptor) { d.data ^= 1 << r.random.IntN(64) },
-	func(r *rig, d *descriptor) { d.data-- },
-	func(r *rig, d *descriptor) { d.dataHandle ^= 1 << r.random.IntN(32) },
-	func(r *rig, d *descriptor) { d.dataHandle = 0 },
-	func(r *rig, d *descriptor) { d.remote ^= 1 << r.random.IntN(64) },
-	func(r *rig, d *descriptor) { d.remote = -uint64(r.random.IntN(5000)) },
-	func(r *rig, d *descriptor) { d.remoteHandle ^= 1 << r.random.IntN(32) },
+	func(r *rig, d *descriptor) { d.data[0].length ^= 1 << r.random.IntN(32) },
+	func(r *rig, d *descriptor) { d.data[0].length = r.random.Uint32(); d.length = d.data[0].length },
+	func(r *rig, d *descriptor) { d.data[0].length++; d.length++ },
+	func(r *rig, d *descriptor) { d.data[0].address ^= 1 << r.random.IntN(64) },
+	func(r *rig, d *descriptor) { d.data[0].address-- },
+	func(r *rig, d *descriptor) { d.data[0].handle ^= 1 << r.random.IntN(32) },
+	func(r *rig, d *descriptor) { d.data[0].handle = 0 },
+	func(r *rig, d *descriptor) { d.remote.address ^= 1 << r.random.IntN(64) },
+	func(r *rig, d *descriptor) { d.remote.address = -uint64(r.random.IntN(5000)) },
+	func(r *rig, d *descriptor) { d.remote.handle ^= 1 << r.random.IntN(32) },
 }
 
 // badDescriptors posts descriptors of which most are wrong somewhere, on VIs
@@ -145,7 +145,7 @@ func badDescriptors(rounds uint64) func(r *rig) {
 		}
 		idle := streams[5].vi[0]
 		idle.m.viCommand(layout.CommandOpcodeDisconnectVi, idle, layout.CommandStatusDone, layout.ViStateIdle)
-		idle.connected = false
+		idle.flushed()
 		seen := map[uint32]int{}
 		for i := range rounds {
 			for range 1 + r.random.IntN(6) {
@@ -156,7 +156,7 @@ func badDescriptors(rounds uint64) func(r *rig) {
 					mangles[r.random.IntN(len(mangles))](r, &d)
 				}
 				p := s.vi[0].post(d)
-				_, status, _ := s.vi[0].transmit(p.descriptor)
+				_, status, _ := s.vi[0].transmit(p)
 				seen[status&(errorBits|layout.DescriptorStatusFlushedMask)]++
 			}
 			r.node[0].finish()

@@ -47,7 +47,7 @@ func withdrawals(rounds uint64) func(r *rig) {
 			})
 			// Both at one time: the descriptors, and at some time later the withdrawal.
 			after := driver.Time(r.random.Int64N(int64(350 * driver.Microsecond)))
-			victim := []*region{target, source, v[0].queue}[what]
+			victim := []*region{target, source, v[0].send.region}[what]
 			r.begin(func(m *machine) {
 				if what == 0 {
 					m.sleep(after)
@@ -78,9 +78,9 @@ func withdrawals(rounds uint64) func(r *rig) {
 			// Now that it is over: how far did it come?
 			accepted, late := 0, false
 		messages:
-			for i, p := range v[0].posted {
+			for i, p := range v[0].send.posted {
 				switch {
-				case what == 2 && !v[0].done(p):
+				case what == 2 && !p.done():
 					// Not reached, and with it those behind it that only its link leads to. One
 					// whose doorbell found the queue empty is looked for by itself.
 					bad := v[0].m.counter(layout.CounterDescriptorBad) - v[0].m.counts[layout.CounterDescriptorBad]
@@ -95,20 +95,19 @@ func withdrawals(rounds uint64) func(r *rig) {
 						partial[what]++
 					}
 					break messages
-				case what == 1 && v[0].statusOf(p)&layout.DescriptorStatusProtectionErrorMask != 0:
+				case what == 1 && p.statusWord()&layout.DescriptorStatusProtectionErrorMask != 0:
 					// Some frames of it may have left; the length says how many.
-					moved := int(v[0].lengthOf(p))
+					moved := int(p.lengthWord())
 					if moved%layout.MaxPayload != 0 || moved >= lengths[i] {
 						fail("a message of %d bytes was given up after %d", lengths[i], moved)
 					}
 					if moved > 0 {
 						partial[what]++
-						v[0].m.counts[layout.CounterTransmitAborted]++
 					}
-					frames := v[0].framesOf(p.descriptor, source)
+					frames := v[0].framesOf(p, source)
 					v[0].sent(p, frames[:moved/layout.MaxPayload], p.ended(layout.DescriptorStatusProtectionErrorMask), moved)
 				case what == 0:
-					for _, f := range v[0].framesOf(p.descriptor, source) {
+					for _, f := range v[0].framesOf(p, source) {
 						switch {
 						case late:
 						case !target.holds(f):
@@ -123,7 +122,7 @@ func withdrawals(rounds uint64) func(r *rig) {
 					}
 					v[0].completed(p, p.ended(0), lengths[i])
 				default:
-					v[0].sent(p, v[0].framesOf(p.descriptor, source), p.ended(0), lengths[i])
+					v[0].sent(p, v[0].framesOf(p, source), p.ended(0), lengths[i])
 				}
 			}
 			if what == 0 {
@@ -132,7 +131,7 @@ func withdrawals(rounds uint64) func(r *rig) {
 					partial[what]++
 				}
 			}
-			v[0].posted = nil
+			v[0].send.posted = nil
 			other[0].carry()
 			r.both((*machine).verifyMemory)
 			r.both((*machine).verifyErrors)
@@ -152,7 +151,7 @@ func withdrawals(rounds uint64) func(r *rig) {
 				if what == 2 && m == r.node[0] {
 					m.resume(victim)
 					m.release(victim)
-					v[0].queue = m.register(0, pageBytes, v[0].tag, false)
+					v[0].send.region, v[0].send.at = m.register(0, pageBytes, v[0].tag, false), 0
 				}
 			})
 		}
@@ -178,17 +177,13 @@ func (m *machine) resume(g *region) {
 	}
 }
 
-func (v *vi) statusOf(p *posted) uint32 { return driver.LoadUint32(v.m.memo[v.statusAddress(p):]) }
-func (v *vi) lengthOf(p *posted) uint32 { return driver.LoadUint32(v.m.memo[v.statusAddress(p)-4:]) }
-func (v *vi) done(p *posted) bool       { return v.statusOf(p)&layout.DescriptorStatusDoneMask != 0 }
-
 // framesOf makes the frames of a message whose source was registered when it
 // was sent.
-func (v *vi) framesOf(d descriptor, source *region) [][]byte {
+func (v *vi) framesOf(p *posted, source *region) [][]byte {
 	was := v.m.regions[source.index]
 	v.m.regions[source.index] = source
-	frames, status, _ := v.transmit(d)
-	if status != d.ended(0) {
+	frames, status, _ := v.transmit(p)
+	if status != p.ended(0) {
 		v.m.fail("the model refuses a good message: %#x", status)
 	}
 	delete(v.m.regions, source.index)
