@@ -442,7 +442,8 @@ module gec #(
   logic [1:0]  rx_full_d, rx_full_q;        // slots with the core side
   logic        rx_next_d, rx_next_q;        // slot of the next status
   logic        rx_started_d, rx_started_q;  // its first word is in
-  logic        rx_dirty_d, rx_dirty_q;      // it has words that the core was not told of
+  logic        rx_dirty_d, rx_dirty_q;      // it has words that the core was not told of,
+  logic        rx_due_d, rx_due_q;          // and the burst that brought them is over
   logic        rx_offered_d, rx_offered_q;  // the core was told of some
   logic        rx_rest_d, rx_rest_q;        // it holds a further part of a frame too long for one slot
   logic [11:0] rx_fill_d, rx_fill_q;        // bytes in it
@@ -484,7 +485,7 @@ module gec #(
   assign rx_odd   = wr_rx_status & ~rx_end;
   // A slot that the core knows of comes back from there.
   assign rx_keep  = rx_offered_q | (rx_kind == RxGood);
-  assign rx_tell  = cut_rx_i & rx_dirty_q & bus_idle & ~wr_valid & ~halt & ~rx_rest_q & (rx_fill_q > {1'b0, TailBytes});
+  assign rx_tell  = cut_rx_i & rx_due_q & ~wr_valid & ~halt & ~rx_rest_q & (rx_fill_q > {1'b0, TailBytes});
   // Nothing but frames and statuses is written.
   assign rx_stray = wr_valid & ~halt & ~rx_store & ~((wr_tx_ring | wr_rx_ring) & wr_addr[3]);
 
@@ -495,6 +496,7 @@ module gec #(
     rx_next_d      = rx_next_q;
     rx_started_d   = rx_started_q;
     rx_dirty_d     = rx_dirty_q;
+    rx_due_d       = rx_due_q;
     rx_offered_d   = rx_offered_q;
     rx_rest_d      = rx_rest_q;
     rx_fill_d      = rx_fill_q;
@@ -506,13 +508,16 @@ module gec #(
       rx_dirty_d   = 1'b1;
       rx_fill_d    = {1'b0, wr_addr[SlotW-1:0]} + (((W == 64) & ~wr_be[Lanes-1] & ~wr_be[4%Lanes]) ? 12'd4 : Lanes[11:0]);
     end
+    if (rx_dirty_d & bus_idle) rx_due_d = 1'b1;
     if (rx_tell) begin
       rx_dirty_d   = 1'b0;
+      rx_due_d     = 1'b0;
       rx_offered_d = 1'b1;
     end
     if (rx_end | bus_error) begin
       rx_started_d = 1'b0;
       rx_dirty_d   = 1'b0;
+      rx_due_d     = 1'b0;
       rx_offered_d = 1'b0;
       rx_fill_d    = 12'd0;
     end
@@ -550,6 +555,7 @@ module gec #(
       rx_next_q      <= 1'b0;
       rx_started_q   <= 1'b0;
       rx_dirty_q     <= 1'b0;
+      rx_due_q       <= 1'b0;
       rx_offered_q   <= 1'b0;
       rx_rest_q      <= 1'b0;
       rx_fill_q      <= 12'd0;
@@ -560,6 +566,7 @@ module gec #(
       rx_next_q      <= rx_next_d;
       rx_started_q   <= rx_started_d;
       rx_dirty_q     <= rx_dirty_d;
+      rx_due_q       <= rx_due_d;
       rx_offered_q   <= rx_offered_d;
       rx_rest_q      <= rx_rest_d;
       rx_fill_q      <= rx_fill_d;
@@ -946,6 +953,6 @@ module gec #(
                    core_live;
   assign mac_quiet_o = tx_cmd_dst_quiet & tx_event_src_quiet & rx_event_src_quiet & rx_free_dst_quiet &
                        enable_dst_quiet & error_src_quiet & use_src_quiet & host_quiet & target_quiet &
-                       ~tx_back & ~rx_tell & mac_live;
+                       ~tx_back & ~rx_tell & (rx_due_d == rx_due_q) & mac_live;
 
 endmodule

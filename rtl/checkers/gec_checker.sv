@@ -66,6 +66,7 @@ module gec_checker #(
     input logic [1:0]           rx_full_q,
     input logic                 rx_next_q,
     input logic                 rx_dirty_q,
+    input logic                 rx_due_q,
     input logic [11:0]          rx_fill_q,
     input logic                 rx_wait_q,
     input logic                 rx_free_valid,
@@ -78,7 +79,7 @@ module gec_checker #(
   logic [39:0] mac_now, mac_was_q;
   assign now = {tx_wslot_q, tx_busy_q, tx_early_q, tx_abort_q, rx_held_q, rx_end_q, rx_count_q, rx_number_q, 5'd0};
   assign mac_now = {tx_fill_q, tx_next_q, tx_own_q, tx_taken_q, tx_part_q, tx_withdraw_q, tx_avail_q, rx_full_q,
-                    rx_next_q, rx_dirty_q, rx_offered_q, rx_fill_q, rx_wait_q, 3'd0};
+                    rx_next_q, rx_dirty_q, rx_due_q, rx_offered_q, rx_fill_q, rx_wait_q, 2'd0};
 
   always_ff @(posedge clk_i or negedge core_rst_n) begin
     if (!core_rst_n) begin
