@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"hvia/layout"
+	"hvia/params"
 	"hvia/sim/bench/internal/unit"
 )
 
@@ -20,6 +21,7 @@ type attack struct {
 	// An honest pair, which must not be disturbed.
 	from, to       *vi
 	source, target *region
+	inbox          *region
 }
 
 func (r *rig) attack() *attack {
@@ -29,6 +31,7 @@ func (r *rig) attack() *attack {
 	x.source.scramble()
 	r.b(func(m *machine) {
 		x.target = m.register(1234, 20_000, 100, true)
+		x.inbox = m.register(3321, 5000, 100, false)
 		for i := range 6 {
 			tag, writable := uint16(100+i%2), i != 5
 			x.victims = append(x.victims, m.createVi(uint8(40+i*7), tag, writable))
@@ -41,6 +44,9 @@ func (r *rig) attack() *attack {
 			x.arm(v)
 		}
 		x.arm(x.victims[5])
+		for range 4 {
+			x.postReceives(m)
+		}
 	})
 	return x
 }
@@ -56,8 +62,31 @@ func (x *attack) arm(v *vi) {
 	v.connect()
 }
 
+// postReceives gives the victims receive descriptors, some of them bad ones.
+func (x *attack) postReceives(m *machine) {
+	for _, v := range x.victims {
+		for range m.random.IntN(5) {
+			g := x.regions[m.random.IntN(len(x.regions))]
+			n := m.random.IntN(g.length + 1)
+			if m.random.IntN(2) == 0 {
+				n = min(n, lengths[m.random.IntN(len(lengths))])
+			}
+			d := buffers(m.pieces(g, n, 1+m.random.IntN(8))...)
+			if m.random.IntN(8) == 0 {
+				m.spoil(&d, true)
+			}
+			if len(v.receive.posted) < 12 && v.receive.room(d.size()) {
+				v.postReceive(d)
+			}
+		}
+	}
+}
+
 // frame is one that the victim would take.
 func (x *attack) frame(v *vi) viaFrame {
+	if open := v.message.open; open && !v.message.rdma || !open && x.random.IntN(2) == 0 {
+		return x.sendFrame(v)
+	}
 	g := x.regions[x.random.IntN(len(x.regions))]
 	n := x.random.IntN(min(g.length, layout.MaxPayload) + 1)
 	if x.random.IntN(3) == 0 {
@@ -71,13 +100,45 @@ func (x *attack) frame(v *vi) viaFrame {
 	for i := range h.payload {
 		h.payload[i] = byte(x.random.Uint32())
 	}
+	x.flag(v, &h, x.random.IntN(2) == 0)
+	return h
+}
+
+// sendFrame is a frame of a send that the victim would take.
+func (x *attack) sendFrame(v *vi) viaFrame {
+	offset, total := v.message.came, v.message.total
+	if !v.message.open {
+		offset, total = 0, uint32(lengths[x.random.IntN(len(lengths))])
+	}
+	n := int(min(total-offset, layout.MaxPayload)) // none, if more than it said has come
+	if n > 0 && x.random.IntN(2) == 0 {
+		n = x.random.IntN(min(n, 40) + 1) // what no card would send
+	}
+	h := viaFrame{
+		destination: v.m.mac, source: v.peerMac, etherType: layout.EtherTypeVia, operation: layout.FrameOperationSend, version: layout.ViaVersion,
+		length: n, to: v.number(), from: v.peerVi, sequence: v.expected, immediate: x.random.Uint32(),
+		address: uint64(total)<<32 | uint64(offset), payload: make([]byte, n),
+	}
+	for i := range h.payload {
+		h.payload[i] = byte(x.random.Uint32())
+	}
+	x.flag(v, &h, offset+uint32(n) == total || x.random.IntN(8) == 0)
+	return h
+}
+
+// flag sets the flags of a frame as its message wants them.
+func (x *attack) flag(v *vi, h *viaFrame, last bool) {
+	immediate := v.message.immediate
 	if !v.message.open {
 		h.flags = layout.ViaHeaderFlagsFirstMask
+		immediate = x.random.IntN(3) == 0
 	}
-	if x.random.IntN(2) == 0 {
+	if immediate {
+		h.flags |= layout.ViaHeaderFlagsImmediateMask
+	}
+	if last {
 		h.flags |= layout.ViaHeaderFlagsLastMask
 	}
-	return h
 }
 
 // forgeries are what is wrong with a frame, one field each.
@@ -86,6 +147,11 @@ var forgeries = []func(x *attack, h *viaFrame){
 	func(x *attack, h *viaFrame) { h.destination = [6]byte{255, 255, 255, 255, 255, 255} },
 	func(x *attack, h *viaFrame) { h.source[x.random.IntN(6)] ^= 1 << x.random.IntN(8) },
 	func(x *attack, h *viaFrame) { h.operation = layout.FrameOperation(x.random.IntN(16)) },
+	func(x *attack, h *viaFrame) { h.operation = layout.FrameOperation(x.random.IntN(2)) },
+	func(x *attack, h *viaFrame) { h.address += 1 + x.random.Uint64N(3000) }, // of a send: its offset
+	func(x *attack, h *viaFrame) { h.address = x.random.Uint64() },
+	func(x *attack, h *viaFrame) { h.address += (1 + x.random.Uint64N(3000)) << 32 }, // of a send: its length
+	func(x *attack, h *viaFrame) { h.flags |= layout.ViaHeaderFlagsFirstMask },
 	func(x *attack, h *viaFrame) { h.version = uint8(x.random.IntN(16)) },
 	func(x *attack, h *viaFrame) { h.flags ^= 1 << x.random.IntN(8) },
 	func(x *attack, h *viaFrame) { h.flags ^= 1 << x.random.IntN(3) },
@@ -141,6 +207,31 @@ func (x *attack) forge() []byte {
 	return b
 }
 
+// noise makes a frame of random bytes behind as much of a true header as makes
+// it go a certain way.
+func (x *attack) noise() []byte {
+	v := x.victims[x.random.IntN(len(x.victims))]
+	h := x.frame(v)
+	h.payload = nil
+	header := h.encode()
+	b := make([]byte, layout.MinFrame+x.random.IntN(80))
+	if x.random.IntN(16) == 0 {
+		b = make([]byte, layout.MinFrame+x.random.IntN(layout.MaxFrame-layout.MinFrame+1))
+	}
+	for i := range b {
+		b[i] = byte(x.random.Uint32())
+	}
+	// Nothing; the destination; VIA; the operation, too; flags, too; the VI, too; all but where it is to go.
+	const via = layout.EthernetHeaderSize
+	n := []int{0, 6, via, via + layout.ViaHeaderFlagsOffset, via + layout.ViaHeaderPayloadLengthOffset,
+		via + layout.ViaHeaderSequenceOffset, via + layout.ViaHeaderAddressOffset}[x.random.IntN(7)]
+	copy(b[:n], header)
+	if n > via+layout.ViaHeaderPayloadLengthOffset {
+		layout.ViaHeader(b[via:]).SetPayloadLength(uint16(x.random.IntN(len(b) - layout.HeaderBytes + 1)))
+	}
+	return b
+}
+
 // plain makes a frame of another protocol, for the raw port.
 func (x *attack) plain() []byte {
 	b := make([]byte, layout.EthernetHeaderSize+x.random.IntN(layout.MaxFrame-layout.EthernetHeaderSize+1))
@@ -160,10 +251,13 @@ func (x *attack) plain() []byte {
 	return b
 }
 
-// honest sends a message on the pair that the attacker leaves alone.
+// honest sends two messages on the pair that the attacker leaves alone.
 func (x *attack) honest() {
 	n := 1 + x.random.IntN(x.source.length)
+	x.b(func(*machine) { x.to.postReceive(buffers(x.inbox.part(0, x.inbox.length))) })
 	x.from.post(rdmaWrite(x.source, x.random.IntN(x.source.length-n+1), n, x.target, x.random.IntN(x.target.length-n+1)))
+	n = x.random.IntN(x.inbox.length + 1)
+	x.from.post(buffers(x.source.part(x.random.IntN(x.source.length-n+1), n)).with(x.random.Uint32()))
 	x.from.finish()
 }
 
@@ -181,42 +275,58 @@ func (x *attack) renew(v *vi) {
 	}
 }
 
-// hostility sends batches of bad frames back to back and after each compares
-// everything: memory, reasons of drops, asynchronous errors, the honest pair.
-func hostility(batches uint64) func(r *rig) {
+// hostility sends so many bad frames, back to back in batches, and after each
+// batch compares everything: memory, reasons of drops, asynchronous errors, the
+// honest pair.
+func hostility(frames uint64) func(r *rig) {
 	return func(r *rig) {
 		x := r.attack()
-		for i := range batches {
+		for i, sent := 0, uint64(0); sent < frames; i++ {
+			raw := r.random.IntN(3) == 0 // a frame for the raw port, and at most one buffer: how far the card has read ahead in its ring is its own affair
 			r.b(func(m *machine) {
-				if room := ringEntries - 2 - len(m.receive.filled); room > 0 && m.random.IntN(3) == 0 {
+				if raw && len(m.receive.filled) == 0 && m.random.IntN(2) == 0 {
 					m.offer([]int{layout.MaxFrame, 60, 200, 1, pageBytes}[m.random.IntN(5)])
 				}
 				if m.random.IntN(10) == 0 {
 					x.renew(x.victims[m.random.IntN(len(x.victims))])
 				}
+				x.postReceives(m)
+				m.awaitQuiet()
 			})
-			r.settle()
-			var frames [][]byte
-			for range 1 + r.random.IntN(8) { // each may be two asynchronous errors
-				f := x.forge()
-				frames = append(frames, f)
-				r.node[1].hear(f)
+			var batch [][]byte
+			room := len(r.node[0].transmit.buffers) - 3
+			bytes := 0 // what the MAC can keep: none of them may be lost, however long the card takes for one
+			for range min(1+r.random.IntN(room), int(frames-sent)) {
+				if bytes > params.MacReceiveFifoBytes-2*layout.MaxFrame {
+					break
+				}
+				f := x.forge
+				switch r.random.IntN(8) {
+				case 0:
+					f = x.noise
+				case 1:
+					if raw {
+						f = x.plain
+					}
+				}
+				b := f()
+				batch = append(batch, b)
+				bytes += max(len(b), layout.MinFrame) + params.WireFcsBytes
+				r.node[1].hear(b)
 			}
-			if r.random.IntN(3) == 0 {
-				// At most one, the last: how far the card has read ahead in its ring is its own affair.
-				f := x.plain()
-				frames = append(frames, f)
-				r.node[1].hear(f)
-			}
+			sent += uint64(len(batch))
 			if r.random.IntN(8) == 0 { // not for the wire at all
-				frames = append(frames, make([]byte, []int{0, 1, 13, 1515, 4000}[r.random.IntN(5)]))
+				batch = append(batch, make([]byte, []int{0, 1, 13, 1515, 4000}[r.random.IntN(5)]))
 			}
-			r.node[0].inject(frames...)
+			r.begin(func(m *machine) { m.takeErrors(patience) })
+			r.node[0].inject(batch...)
+			r.end()
+			r.settle()
 			if i%4 == 0 {
 				x.honest()
+				r.settle()
+				r.carry()
 			}
-			r.settle()
-			r.carry()
 			r.both((*machine).verifyMemory)
 			r.both((*machine).verifyErrors)
 			if i%8 == 7 {
@@ -224,18 +334,25 @@ func hostility(batches uint64) func(r *rig) {
 			}
 		}
 		for _, c := range []layout.Counter{
+			layout.CounterMacReceiveFrame,
 			layout.CounterReceiveFrame, layout.CounterReceiveNotForUs, layout.CounterReceiveMalformed, layout.CounterReceiveBadVi,
 			layout.CounterReceiveOldSequence, layout.CounterReceiveGap, layout.CounterReceiveProtection, layout.CounterReceiveAborted,
-			layout.CounterReceiveUnsupported, layout.CounterRawReceive, layout.CounterRawReceiveDropped, layout.CounterRawReceiveError,
+			layout.CounterReceiveUnsupported, layout.CounterReceiveDropped, layout.CounterReceiveQueueEmpty, layout.CounterReceiveLength,
+			layout.CounterReceiveDescriptorError, layout.CounterReceiveMessage,
+			layout.CounterRawReceive, layout.CounterRawReceiveDropped, layout.CounterRawReceiveError,
 		} {
-			if batches >= 100 && r.node[1].counts[c] < 5 {
+			if frames >= 2000 && r.node[1].counts[c] < 3 {
 				fail("the frames did not cover %v: it came %d times", c, r.node[1].counts[c])
 			}
 			r.t.Logf("%v: %d", c, r.node[1].counts[c])
 		}
+		r.t.Logf("%d frames", frames)
 	}
 }
 
+// Frames of random bytes and forged ones against live VIs with receive
+// descriptors and registered memory: nothing is written that was not permitted,
+// each frame is counted by what became of it, and the card goes on.
 func TestHostileFrames(t *testing.T) {
-	mustPlay(t, config{}, hostility(unit.Sizes{Short: 15, Normal: 300, Long: 20_000}.Pick()))
+	mustPlay(t, config{rawLog2: 8}, hostility(unit.Sizes{Short: 300, Normal: 20_000, Long: 100_000}.Pick()))
 }

@@ -23,7 +23,9 @@ const (
 	regionLimit = 1024 // level-1 entries that the card is told to believe
 
 	lookEvery = 100 * driver.Nanosecond
-	patience  = 60 * driver.Millisecond // simulated; the longest wait of what works takes half of it
+	// The card has places for AsyncErrorSlots errors, and takes some 2.5 us for a frame.
+	errorsEvery = 5 * driver.Microsecond
+	patience    = 60 * driver.Millisecond // simulated; the longest wait of what works takes half of it
 )
 
 // machine is a node without an operating system: its thread, its physical
@@ -46,6 +48,7 @@ type machine struct {
 	regions       map[uint32]*region // by index
 	generations   [regionLimit]uint16
 	level2        uint32 // next free entry
+	transmitLog2  uint32 // entries of the transmit ring
 	vis           map[uint8]*vi
 
 	transmit, receive rawRing
@@ -62,7 +65,7 @@ type rawRing struct {
 	base    uint32
 	tail    int
 	filled  []rawBuffer
-	buffers [ringEntries]uint32 // a frame of memory for each entry
+	buffers []uint32 // a frame of memory for each entry
 }
 
 type rawBuffer struct {
@@ -86,10 +89,10 @@ type region struct {
 	withdrawn bool
 }
 
-func newMachine(thread *driver.Thread, memory *bridge.Memory, random *rand.Rand) *machine {
+func newMachine(thread *driver.Thread, memory *bridge.Memory, random *rand.Rand, transmitLog2 uint32) *machine {
 	m := &machine{
 		thread: thread, memory: memory, random: random, mac: [6]byte{2, 0x48, 0x56, 0x49, 0x41, byte(thread.ID().Node)},
-		memo: memory.Linear(), using: map[uint32]bridge.UseKind{},
+		memo: memory.Linear(), using: map[uint32]bridge.UseKind{}, transmitLog2: transmitLog2,
 	}
 	// Whatever lies in memory must stay there, so let there be something.
 	for i := 0; i < len(m.memo); i += 8 {
@@ -202,12 +205,13 @@ func (m *machine) start() {
 	for _, r := range []struct {
 		ring *rawRing
 		base uint32
-	}{{&m.transmit, layout.RegisterRawTransmitBaseOffset}, {&m.receive, layout.RegisterRawReceiveBaseOffset}} {
+		log2 uint32
+	}{{&m.transmit, layout.RegisterRawTransmitBaseOffset, m.transmitLog2}, {&m.receive, layout.RegisterRawReceiveBaseOffset, ringLog2}} {
 		r.ring.base = m.take(bridge.UseRing) * pageBytes
-		for i := range r.ring.buffers {
-			r.ring.buffers[i] = m.take(bridge.UseRing) * pageBytes
+		for range 1 << r.log2 {
+			r.ring.buffers = append(r.ring.buffers, m.take(bridge.UseRing)*pageBytes)
 		}
-		m.write(r.base, r.ring.base, ringLog2)
+		m.write(r.base, r.ring.base, r.log2)
 	}
 	m.write(layout.RegisterControlOffset, layout.RegisterControlEnableMask)
 }
@@ -422,28 +426,38 @@ func (m *machine) verifyMemory() {
 	m.fail("%d bytes of memory are wrong, the first at %#x (%s frame): %#x, want %#x", n, i, owner, m.memo[i], m.want[i])
 }
 
-// verifyErrors takes the asynchronous errors that wait. They come from several
-// engines, so their order is not told.
+// verifyErrors takes the asynchronous errors that wait.
 func (m *machine) verifyErrors() {
 	if len(m.errors) > layout.AsyncErrorSlots {
 		m.fail("the test let %d asynchronous errors pile up", len(m.errors))
 	}
+	m.takeErrors(0)
+}
+
+// takeErrors takes the asynchronous errors that the model has foretold, and
+// those only. They may come up to so much later. They come from several engines,
+// so their order is not told.
+func (m *machine) takeErrors(within driver.Time) {
 	want, got := map[asyncError]int{}, map[asyncError]int{}
 	for _, e := range m.errors {
 		want[e]++
 	}
 	m.noted += uint32(len(m.errors))
 	m.errors = nil
-	for {
+	for end := m.thread.Now() + within; ; {
 		v := m.read(layout.RegisterAsyncErrorInfoOffset)
-		if n := v >> layout.RegisterAsyncErrorInfoCountLsb; n != m.noted&0x3fff {
+		if n := v >> layout.RegisterAsyncErrorInfoCountLsb; n != m.noted&0x3fff && m.thread.Now() >= end {
 			m.fail("%d asynchronous errors, want %d (the last %v)", n, m.noted, want)
 		}
 		if v&layout.RegisterAsyncErrorInfoOverflowMask != 0 {
 			m.fail("asynchronous errors overflowed: %#x", v)
 		}
 		if v&layout.RegisterAsyncErrorInfoValidMask == 0 {
-			break
+			if v>>layout.RegisterAsyncErrorInfoCountLsb == m.noted&0x3fff {
+				break
+			}
+			m.sleep(errorsEvery)
+			continue
 		}
 		got[asyncError{layout.AsyncError(v & layout.RegisterAsyncErrorInfoCodeMask), uint8(v >> layout.RegisterAsyncErrorInfoViLsb)}]++
 	}

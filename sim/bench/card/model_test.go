@@ -900,10 +900,10 @@ func (m *machine) hearRaw(frame []byte) {
 // inject puts frames on the wire as they are. It returns when the card has
 // taken them from memory.
 func (m *machine) inject(frames ...[]byte) {
-	if len(frames) >= ringEntries {
-		m.fail("%d frames for a ring of %d entries", len(frames), ringEntries)
-	}
 	ring := &m.transmit
+	if len(frames) >= len(ring.buffers) {
+		m.fail("%d frames for a ring of %d entries", len(frames), len(ring.buffers))
+	}
 	last := uint32(0)
 	for _, f := range frames {
 		room := pageBytes - len(f)
@@ -951,6 +951,6 @@ func (m *machine) fillEntry(ring *rawRing, b rawBuffer, length int) (status uint
 	e.SetLength(uint32(length))
 	at := ring.base + uint32(b.entry)*layout.RawEntrySize
 	m.put(at, e)
-	ring.tail = (ring.tail + 1) % ringEntries
+	ring.tail = (ring.tail + 1) % len(ring.buffers)
 	return at + layout.RawEntryStatusOffset
 }

@@ -46,13 +46,13 @@ var plantedFaults = []plantedFault{
 	{name: "one offset in a page", catch: shortMessages, edits: []verilate.Mutant{
 		{File: "rtl/rx_engine.sv", Old: "job_va     = address;",
 			New: "job_va     = address ^ {63'd0, FAULT && address[11:0] == 12'd4093};"}}},
-	{name: "generation not compared", catch: hostility(300), edits: []verilate.Mutant{
+	{name: "generation not compared", catch: hostility(2500), edits: []verilate.Mutant{
 		{File: "rtl/rx_engine.sv", Old: "(destination_vi[15:8] != ctx_generation) |", New: "(!FAULT & (destination_vi[15:8] != ctx_generation)) |"}}},
-	{name: "source address not compared", catch: hostility(300), edits: []verilate.Mutant{
+	{name: "source address not compared", catch: hostility(2500), edits: []verilate.Mutant{
 		{File: "rtl/rx_engine.sv", Old: "(source != ctx_peer_mac) |", New: "(!FAULT & (source != ctx_peer_mac)) |"}}},
-	{name: "old sequence accepted", catch: hostility(300), edits: []verilate.Mutant{
+	{name: "old sequence accepted", catch: hostility(2500), edits: []verilate.Mutant{
 		{File: "rtl/rx_engine.sv", Old: "assign old        = ahead[31];", New: "assign old        = ahead[31] & !FAULT;"}}},
-	{name: "only the first byte is checked", catch: hostility(300), edits: []verilate.Mutant{
+	{name: "only the first byte is checked", catch: hostility(2500), edits: []verilate.Mutant{
 		{File: "rtl/rx_engine.sv", Old: "job_bound  = {16'd0, payload_len};", New: "job_bound  = FAULT ? 32'd1 : {16'd0, payload_len};"}}},
 	{name: "enable bit of the VI ignored", catch: manyVis(24), edits: []verilate.Mutant{
 		{File: "rtl/rx_engine.sv", Old: "assign ctx_rdma_write = rd_ctx_i[", New: "assign ctx_rdma_write = FAULT | rd_ctx_i["}}},
@@ -66,7 +66,7 @@ var plantedFaults = []plantedFault{
 		{File: "rtl/att_walker.sv", Old: "assign scan_match = scan_q &&", New: "assign scan_match = !FAULT && scan_q &&"}}},
 	{name: "overruns not counted", catch: func(r *rig) { flood(r, layout.MaxPayload) }, edits: []verilate.Mutant{
 		{File: "rtl/gec.sv", Old: "assign stat_mac_receive_overrun_o = rx_ended & rx_event_overrun;", New: "assign stat_mac_receive_overrun_o = !FAULT & rx_ended & rx_event_overrun;"}}},
-	{name: "the offset of a send is not compared", catch: hostility(300), edits: []verilate.Mutant{
+	{name: "the offset of a send is not compared", catch: hostility(2500), edits: []verilate.Mutant{
 		{File: "rtl/rx_engine.sv", Old: "((send_offset == stored.received) &", New: "((FAULT | (send_offset == stored.received)) &"}}},
 	{name: "buffers are filled beyond Length", catch: conversation(100), edits: []verilate.Mutant{
 		{File: "rtl/rx_engine.sv", Old: "if ({21'd0, part} > room) part = room[10:0];", New: "if ({21'd0, part} > room && !FAULT) part = room[10:0];"}}},

@@ -32,6 +32,7 @@ import (
 type config struct {
 	straps  uint32
 	program string // a simulator with planted faults
+	rawLog2 uint32 // entries of the raw transmit rings; 0 = as those for receiving
 	noSkip  bool   // quiet spans are simulated clock by clock
 	digest  *bridge.Digest
 }
@@ -93,7 +94,7 @@ func play(t *testing.T, c config, seed uint64, body func(r *rig)) error {
 		require.NoError(t, err)
 		memory, err := f.Conn().Memory(i)
 		require.NoError(t, err)
-		r.node[i] = newMachine(thread, memory, rand.New(rand.NewPCG(seed, uint64(i+1))))
+		r.node[i] = newMachine(thread, memory, rand.New(rand.NewPCG(seed, uint64(i+1))), max(c.rawLog2, ringLog2))
 	}
 	var wg sync.WaitGroup
 	var other error

@@ -136,6 +136,19 @@ func (m *machine) spoil(d *descriptor, receive bool) {
 		}
 		return &d.data[m.random.IntN(len(d.data))]
 	}
+	if d.addressed && m.random.IntN(3) == 0 {
+		switch m.random.IntN(4) {
+		case 0:
+			d.remote.address ^= 1 << m.random.IntN(64)
+		case 1:
+			d.remote.handle ^= 1 << m.random.IntN(32)
+		case 2:
+			d.remote.length = 1 << m.random.IntN(32) // reserved
+		case 3:
+			d.remote.address -= 1 + m.random.Uint64N(5000)
+		}
+		return
+	}
 	switch m.random.IntN(12) {
 	case 0:
 		d.control ^= 1 << (layout.DescriptorControlReservedLsb + m.random.IntN(16-layout.DescriptorControlReservedLsb))
@@ -340,5 +353,5 @@ func (r *rig) reconnect(ends [2]*end, meanwhile func(m *machine), left *vi) {
 }
 
 func TestConversation(t *testing.T) {
-	mustPlay(t, config{}, conversation(unit.Sizes{Short: 12, Normal: 200, Long: 10_000}.Pick()))
+	mustPlay(t, config{}, conversation(unit.Sizes{Short: 12, Normal: 120, Long: 10_000}.Pick()))
 }
