@@ -3,6 +3,7 @@
 package card_test
 
 import (
+	"bytes"
 	"encoding/binary"
 	"slices"
 
@@ -899,7 +900,16 @@ func (m *machine) hearRaw(frame []byte) {
 
 // inject puts frames on the wire as they are. It returns when the card has
 // taken them from memory.
-func (m *machine) inject(frames ...[]byte) {
+func (m *machine) inject(frames ...[]byte) { m.sentRaw(m.place(frames...)) }
+
+// sentRaw waits until the card has given an entry of the transmit ring back.
+func (m *machine) sentRaw(status uint32) {
+	m.await("raw frame", status, func(s uint32) bool { return s != 0 })
+}
+
+// place puts frames into the transmit ring and tells the card. It returns where
+// the card will write the status of the last one.
+func (m *machine) place(frames ...[]byte) (status uint32) {
 	ring := &m.transmit
 	if len(frames) >= len(ring.buffers) {
 		m.fail("%d frames for a ring of %d entries", len(frames), len(ring.buffers))
@@ -925,7 +935,25 @@ func (m *machine) inject(frames ...[]byte) {
 		m.expectWord(last, layout.RawEntryStatusDoneMask)
 	}
 	m.write(layout.RegisterRawTransmitTailOffset, uint32(ring.tail))
-	m.await("raw frame", last, func(s uint32) bool { return s != 0 })
+	return last
+}
+
+// seeRaw is the arrival of a raw frame behind others: whether the card had read
+// the next entry of the ring by then only it knows. The frame is in the next
+// buffer, or was dropped.
+func (m *machine) seeRaw(frame []byte) (stored bool) {
+	ring := &m.receive
+	if len(ring.filled) > 0 {
+		e := ring.filled[0]
+		status := binary.LittleEndian.Uint32(m.memo[ring.base+uint32(e.entry)*layout.RawEntrySize+layout.RawEntryStatusOffset:])
+		if status != 0 && bytes.Equal(m.memo[e.address:e.address+uint32(len(frame))], frame) {
+			m.hear(frame)
+			return true
+		}
+	}
+	m.counts[layout.CounterMacReceiveFrame]++
+	m.counts[layout.CounterRawReceiveDropped]++
+	return false
 }
 
 // offer posts buffers for raw frames.

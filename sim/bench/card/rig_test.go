@@ -43,6 +43,7 @@ type rig struct {
 	fabric *sim.Fabric
 	node   [2]*machine
 	random *rand.Rand
+	forged [][]byte // for the isolation test's next round
 
 	mu   sync.Mutex
 	jobs []func() // for node 1, in order; each is announced by a message

@@ -179,5 +179,5 @@ func badDescriptors(rounds uint64) func(r *rig) {
 }
 
 func TestBadDescriptors(t *testing.T) {
-	mustPlay(t, config{}, badDescriptors(unit.Sizes{Short: 20, Normal: 300, Long: 20_000}.Pick()))
+	mustPlay(t, config{}, badDescriptors(unit.Sizes{Short: 20, Normal: 150, Long: 20_000}.Pick()))
 }
