@@ -26,7 +26,7 @@ const (
 
 // In epochs. An epoch is some thousand clocks of one mixture of speeds; the first four hold every
 // special one.
-var sizes = unit.Sizes{Short: 8, Normal: 150, Long: 3_000}
+var sizes = unit.Sizes{Short: 8, Normal: 110, Long: 3_000}
 
 func spec(width string) verilate.Spec {
 	return verilate.Spec{
