@@ -58,10 +58,10 @@ func TestGecMutants(t *testing.T) {
 	for name, m := range map[string]verilate.Mutant{
 		"pad":        {File: gec, Old: "< rd_len);", New: "<= rd_len);"},
 		"overread":   {File: gec, Old: "(rd_end <= tx_avail_q)", New: "(rd_end <= tx_avail_q + Lanes[10:0])"},
-		"wake":       {File: gec, Old: "assign rx_wake  = rx_wait_q & ~rx_owned[rx_wait_slot_q];", New: "assign rx_wake  = rx_wait_q & ~rx_owned[~rx_wait_slot_q];"},
+		"wake":       {File: gec, Old: "if (rx_wake_done | bus_error) rx_wait_d", New: "if (rx_wake_done | bus_error | rx_free_valid) rx_wait_d"},
 		"parity":     {File: gec, Old: "address_error | wr_bad |", New: "address_error |"},
 		"resume":     {File: host, Old: "hvia_pkg::MacTransmitRing + (tx_slot_i ? hvia_pkg::MacDescriptorStride : 16'd0)", New: "hvia_pkg::MacTransmitRing"},
-		"turnaround": {File: host, Old: "gnt_n_d & gnt_n_q & gnt_prev_q & bus_idle", New: "gnt_n_d & gnt_n_q & bus_idle"},
+		"turnaround": {File: host, Old: "gnt_n_d & gnt_n_q & gnt_prev_q & bus_idle", New: "gnt_n_q & gnt_prev_q & bus_idle"},
 	} {
 		t.Run(name, func(t *testing.T) { unit.MustCatch(t, spec(32), name, m, small) })
 	}

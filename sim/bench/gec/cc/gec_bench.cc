@@ -83,7 +83,7 @@ class Bench {
     rx_expect.clear();
     trace.clear();
     seen = want = Counts{};
-    resets_of_chip = errors = errors_before = rx_trace_starts = rx_first_words = rx_delivered = kicks_tx = kicks_rx = 0;
+    resets_of_chip = errors = errors_before = rx_trace_starts = rx_first_words = rx_delivered = kicks_tx = kicks_rx = starved = enables = 0;
     tx_committed = tx_lost = rx_lost = 0;
     building_.clear();
     offered_ = reading_ = false;
@@ -223,6 +223,7 @@ class Bench {
 
   // The trace has every transaction of the bus, in order, and both ends equally late.
   void CheckUses() {
+    if (kicks_rx > starved + enables) Fail("%" PRIu64 " receive kicks; %" PRIu64 " times no free buffer, %" PRIu64 " enables", kicks_rx, starved, enables);
     if (uses_want.size() != uses_got.size()) Fail("%zu events on the MAC bus, %zu traced", uses_want.size(), uses_got.size());
     for (size_t i = 0; i < uses_want.size(); i++) {
       const Use &w = uses_want[i], &g = uses_got[i];
@@ -286,7 +287,7 @@ class Bench {
   std::map<uint16_t, TraceState> trace;
   std::vector<Use> uses_want, uses_got;
   Counts seen, want;
-  uint64_t errors = 0, errors_before = 0, rx_trace_starts = 0, rx_first_words = 0, rx_delivered = 0, kicks_tx = 0, kicks_rx = 0;
+  uint64_t errors = 0, errors_before = 0, rx_trace_starts = 0, rx_first_words = 0, rx_delivered = 0, kicks_tx = 0, kicks_rx = 0, starved = 0, enables = 0;
   uint64_t tx_committed = 0, tx_lost = 0, rx_lost = 0;
   uint64_t aborted = 0, early_reads = 0, early_offers = 0, bad_ends = 0, foreign = 0, resets_of_chip = 0, duplicates = 0, aborted_early = 0;
   int64_t now = 0;
@@ -668,6 +669,7 @@ class Bench {
 
   void Moved(uint32_t data) {
     if (!monitor_chip_ && monitor_write_) {
+      if (monitor_address_ == hvia::kMacRegisterBase + hvia::kMacRFCROffset && (data & hvia::kMacRFCREnableMask)) enables++;
       if (monitor_address_ < hvia::kMacRegisterBase) config_[monitor_address_] = data;
       else registers_[monitor_address_ - hvia::kMacRegisterBase] = data;
     }
@@ -681,7 +683,12 @@ class Bench {
       }
       return;
     }
-    if (!monitor_write_) return;
+    if (!monitor_write_) {
+      const bool own = monitor_address_ % hvia::kMacDescriptorStride == hvia::kMacDescriptorCommandStatusOffset &&
+                       (data & hvia::kMacDescriptorCommandStatusOwnMask);
+      if (own && monitor_address_ >= hvia::kMacReceiveRing && monitor_address_ < hvia::kMacTransmitBuffer) starved++;
+      return;
+    }
     if (monitor_address_ >= hvia::kMacReceiveBuffer) {
       if (monitor_address_ % kSlotBytes == 0) rx_first_words++;
       return;
@@ -824,7 +831,7 @@ int main(int argc, char** argv) {
     if (rng.Bits(1)) b.top->enable_i = 1;
     b.Start();
 
-    b.tx_idle = static_cast<unsigned>(!cut_tx && rng.Bits(1) ? 0 : rng.Below(8));
+    b.tx_idle = static_cast<unsigned>(cut_tx ? rng.Range(2, 7) : rng.Bits(1) ? 0 : rng.Below(7));
     b.rx_idle = rng.Bits(1) ? 0 : 240;
     b.read_idle = static_cast<unsigned>(rng.Bits(1) ? 0 : rng.Below(7));
     b.abort_rate = rng.Bits(1) ? 0 : cut_tx ? 150 : 400;
@@ -900,7 +907,7 @@ int main(int argc, char** argv) {
     }
   }
   Measure(&b);
-  if (rounds >= 8) {
+  if (rounds >= 32) {
     if (b.aborted == 0 || b.early_reads == 0 || b.early_offers == 0 || b.foreign == 0 || overruns == 0) {
       Fail("not reached: %" PRIu64 " aborts, %" PRIu64 " early reads, %" PRIu64 " early offers, %" PRIu64 " foreign frames, %" PRIu64 " overruns", b.aborted,
            b.early_reads, b.early_offers, b.foreign, overruns);
