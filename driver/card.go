@@ -241,6 +241,19 @@ func (c *Card) stop() error {
 			return err
 		}
 	}
+	return c.release()
+}
+
+// Release gives the rings of a card back that has forgotten them: after
+// Thread.ResetBus, from the instant of the call on.
+func (c *Card) Release() error {
+	if err := c.release(); err != nil {
+		return fmt.Errorf("driver: release the memory of the card of node %d: %w", c.thread.ID().Node, err)
+	}
+	return nil
+}
+
+func (c *Card) release() error {
 	for _, b := range []*Buffer{c.command, c.list, c.transmit.entries, c.receive.entries, c.transmit.frames, c.receive.frames} {
 		if b == nil {
 			continue

@@ -300,6 +300,27 @@ func (t *Thread) Read(address uint32) (uint32, error) {
 	return wake.Value, nil
 }
 
+// ResetBus asserts RST# of the system bus of the thread's node for a span of at
+// most layout.BridgeMaxBusReset ps of simulated time, and returns at once. The
+// card touches host memory no more from this instant on, and forgets everything,
+// its place on the bus included; when RST# is over, the host finds and places
+// it as at boot. Until then reads of it give all ones and writes to it are lost,
+// and so do those of other threads that are under way. Host memory and the
+// frame-use table stay as they are. ErrInvalidParameter if the span is out of range.
+func (t *Thread) ResetBus(span Time) error {
+	if err := t.enter("reset the bus"); err != nil {
+		return err
+	}
+	defer t.leave()
+	if span <= 0 || span > layout.BridgeMaxBusReset {
+		return t.fail("reset the bus", fmt.Errorf("for %v: %w: want more than 0 and at most %v", span, ErrInvalidParameter, Time(layout.BridgeMaxBusReset)))
+	}
+	if err := t.post(bridge.Command{Opcode: layout.BridgeOpcodeBusReset, Tag: uint64(span)}); err != nil {
+		return t.fail("reset the bus", err)
+	}
+	return nil
+}
+
 // park waits for one reason and takes no other. In free mode a wake meant for
 // an earlier wait may come late.
 func (t *Thread) park(reason layout.BridgeReason, w bridge.Wait) (bridge.Wake, error) {

@@ -7,7 +7,7 @@ import "encoding/binary"
 
 // Hash identifies this version of all layouts: the first eight bytes of the
 // SHA-256 of their reference page.
-const Hash uint64 = 0xae49cede12cd594c
+const Hash uint64 = 0x4780059b34c50323
 
 // PCI configuration space.
 const (
@@ -1955,6 +1955,7 @@ const (
 	BridgeMaxMessage                       = 0xe00              // bytes of one mailbox message
 	BridgeMaxNodes                         = 0x10               // nodes of one fabric
 	BridgeFrameBytes                       = 0x1000             // bytes of a frame of host memory
+	BridgeMaxBusReset                      = 0xe8d4a51000       // longest time in ps for which one BusReset command holds RST#: 1 s
 	EchoDoorbell                           = 0xe0100000         // echo test device: a burst of three dwords here (address of an EchoRequest, any, any) starts a transfer
 	EchoRegisterID                         = 0xe0000000         // echo test device: reads EchoID
 	EchoRegisterReceived                   = 0xe0000004         // echo test device: reads the number of transfers stored so far
@@ -2223,11 +2224,12 @@ type BridgeOpcode uint32
 
 // Values of BridgeOpcode.
 const (
-	BridgeOpcodeWrite   BridgeOpcode = 0x1 // posted write burst of Count dwords to the card at Address
-	BridgeOpcodeRead    BridgeOpcode = 0x2 // register read at Address; the answer ends a wait with the Reply flag
-	BridgeOpcodePublish BridgeOpcode = 0x3 // the host has stored Tag bytes at physical Address: watches of this node fire
-	BridgeOpcodeMessage BridgeOpcode = 0x4 // one piece of a message: Address = node and rank of the receiver (63:32, 31:0), Tag = bytes of the whole message, Count = bytes in this piece
-	BridgeOpcodeBarrier BridgeOpcode = 0x5 // arrival at barrier Address of Count parties; ends a wait with the Barrier flag
+	BridgeOpcodeWrite    BridgeOpcode = 0x1 // posted write burst of Count dwords to the card at Address
+	BridgeOpcodeRead     BridgeOpcode = 0x2 // register read at Address; the answer ends a wait with the Reply flag
+	BridgeOpcodePublish  BridgeOpcode = 0x3 // the host has stored Tag bytes at physical Address: watches of this node fire
+	BridgeOpcodeMessage  BridgeOpcode = 0x4 // one piece of a message: Address = node and rank of the receiver (63:32, 31:0), Tag = bytes of the whole message, Count = bytes in this piece
+	BridgeOpcodeBarrier  BridgeOpcode = 0x5 // arrival at barrier Address of Count parties; ends a wait with the Barrier flag
+	BridgeOpcodeBusReset BridgeOpcode = 0x6 // RST# of the node's system bus, at once and for Tag ps (1 to BridgeMaxBusReset, rounded up to the bus clock); then the card is configured as at boot. Until that is done reads of the card give all ones, writes are lost, and what the bus had not carried out ends the same way
 )
 
 // String returns the name of the value, or its number.
@@ -2243,6 +2245,8 @@ func (v BridgeOpcode) String() string {
 		return "Message"
 	case BridgeOpcodeBarrier:
 		return "Barrier"
+	case BridgeOpcodeBusReset:
+		return "BusReset"
 	}
 	return unknown("BridgeOpcode", uint64(v))
 }

@@ -22,6 +22,7 @@ var bridgeSection = Section{
 		{"BridgeMaxMessage", 3584, 32, "bytes of one mailbox message"},
 		{"BridgeMaxNodes", 16, 32, "nodes of one fabric"},
 		{"BridgeFrameBytes", 4096, 32, "bytes of a frame of host memory"},
+		{"BridgeMaxBusReset", 1_000_000_000_000, 64, "longest time in ps for which one BusReset command holds RST#: 1 s"},
 		{"EchoDoorbell", 0xe0100000, 32, "echo test device: a burst of three dwords here (address of an EchoRequest, any, any) starts a transfer"},
 		{"EchoRegisterID", 0xe0000000, 32, "echo test device: reads EchoID"},
 		{"EchoRegisterReceived", 0xe0000004, 32, "echo test device: reads the number of transfers stored so far"},
@@ -72,6 +73,7 @@ var bridgeSection = Section{
 			{"Publish", 3, "the host has stored Tag bytes at physical Address: watches of this node fire"},
 			{"Message", 4, "one piece of a message: Address = node and rank of the receiver (63:32, 31:0), Tag = bytes of the whole message, Count = bytes in this piece"},
 			{"Barrier", 5, "arrival at barrier Address of Count parties; ends a wait with the Barrier flag"},
+			{"BusReset", 6, "RST# of the node's system bus, at once and for Tag ps (1 to BridgeMaxBusReset, rounded up to the bus clock); then the card is configured as at boot. Until that is done reads of the card give all ones, writes are lost, and what the bus had not carried out ends the same way"},
 		}},
 		{Name: "BridgeControl", Doc: "Requests on the control socket.", Width: 32, Values: []Value{
 			{"Hello", 1, "first request: checks the version and hashes, brings the file descriptors"},

@@ -19,6 +19,8 @@ constexpr int kResetClocks = 16;
 constexpr int kNoiseClocks = 8;
 // Long enough for reset, PCI enumeration and the SDRAM's 200 us of stable power.
 constexpr int64_t kBootMargin = 100'000'000;
+// What a read gives that nobody answers, as on a PC.
+constexpr uint32_t kMasterAbortData = 0xffffffffu;
 
 // A run that leaves nothing out leaves nothing out in the MAC either.
 Dp83820Timing MacTiming(const Params& params, const CardOptions& options) {
@@ -70,6 +72,7 @@ void CardNode::Boot(Time start) {
   system_ = {p.SystemClockPeriod, start};
   sdram_clock_ = {p.SdramClockPeriod, start + p.SdramClockPhase};
   mac_ = {p.MacClockPeriod, start + p.MacClockPhase};
+  reset_end_ = start + kResetClocks * p.SystemClockPeriod;
   now_ = start;
   done_ = start - 1;
   last_system_ = start - p.SystemClockPeriod;
@@ -97,13 +100,13 @@ std::string CardNode::NotReady() const {
   return "";
 }
 
-bool CardNode::SystemWork() const {
-  return in_reset_ || !top_->quiet_o || !bridge_.quiet() || !enumerator_->done();
-}
+bool CardNode::Unconfigured() const { return !top_->rst_ni || !enumerator_->done(); }
 
-bool CardNode::SdramWork() const { return in_reset_ || !top_->sd_quiet_o || !sdram_->Idle(); }
+bool CardNode::SystemWork() const { return Unconfigured() || !top_->quiet_o || !bridge_.quiet(); }
 
-bool CardNode::MacWork() const { return in_reset_ || !top_->mac_quiet_o || !mac_chip_.quiet(); }
+bool CardNode::SdramWork() const { return !top_->rst_ni || !top_->sd_quiet_o || !sdram_->Idle(); }
+
+bool CardNode::MacWork() const { return !top_->rst_ni || !top_->mac_quiet_o || !mac_chip_.quiet(); }
 
 Time CardNode::NextSystem() const {
   if (SystemActive()) return NextEdge(system_);
@@ -194,10 +197,14 @@ void CardNode::SystemEdge(Time t) {
   CatchUp(t);
   last_system_ = t;
   bridge_.Tick(pins_);
-  if (!in_reset_ && !enumerator_->done()) enumerator_->Step();
+  if (top_->rst_ni && !enumerator_->done()) {
+    enumerator_->Step();
+    // At boot NotReady says so.
+    if (t > 0 && !enumerator_->error().empty()) s_.fabric->Fault(s_.index, "after RST#: " + enumerator_->error());
+  }
   TakeResults(t);
   if (in_reset_ && system_.Count(t) == kNoiseClocks) context_->assertOn(true);
-  if (in_reset_ && system_.Count(t) >= kResetClocks) {
+  if (!top_->rst_ni && t >= reset_end_) {
     in_reset_ = false;
     top_->rst_ni = 1;
   }
@@ -251,8 +258,7 @@ void CardNode::TakeResults(Time t) {
   HostResult r;
   while (bridge_.PopResult(&r)) {
     if (r.kind != HostCommand::kMemoryRead) continue;  // posted writes answer nobody
-    // A read that nobody answers gives all ones, as on a PC.
-    s_.fabric->ReadComplete(static_cast<int>(r.token), r.status == HostResult::kOk ? r.data : 0xffffffffu, t);
+    s_.fabric->ReadComplete(static_cast<int>(r.token), r.status == HostResult::kOk ? r.data : kMasterAbortData, t);
   }
 }
 
@@ -282,6 +288,7 @@ void CardNode::CheckModels(Time t) {
 void CardNode::HostWrite(Time t, int slot, uint32_t address, const uint32_t* data, int count) {
   (void)slot;
   now_ = std::max(now_, t);
+  if (Unconfigured()) return;
   CatchUp(t);
   if (options_.recorder != nullptr && address >= kPciBar1Base && address - kPciBar1Base < (1u << kPciBar1Log2)) {
     // The offset in the page tells the doorbell of a send queue from that of a receive queue.
@@ -298,12 +305,35 @@ void CardNode::HostWrite(Time t, int slot, uint32_t address, const uint32_t* dat
 
 void CardNode::HostRead(Time t, int slot, uint32_t address) {
   now_ = std::max(now_, t);
+  if (Unconfigured()) {
+    s_.fabric->ReadComplete(slot, kMasterAbortData, system_.AtOrAfter(t + 1));
+    return;
+  }
   CatchUp(t);
   HostCommand c;
   c.kind = HostCommand::kMemoryRead;
   c.address = address;
   c.token = static_cast<uint64_t>(slot);
   bridge_.Post(c);
+}
+
+bool CardNode::BusReset(Time t, Time span) {
+  now_ = std::max(now_, t);
+  CatchUp(t);
+  reset_end_ = std::max(reset_end_, t + span);
+  // The pin needs no clock: in this instant the card lets go of the bus.
+  top_->rst_ni = 0;
+  bridge_.Reset();
+  HostResult r;
+  while (bridge_.PopResult(&r)) {
+    if (r.kind == HostCommand::kMemoryRead) s_.fabric->ReadComplete(static_cast<int>(r.token), kMasterAbortData, system_.AtOrAfter(t + 1));
+  }
+  enumerator_ = std::make_unique<PciEnumerator>(&bridge_, PciEnumerator::DefaultPlan());
+  bus_.Reset();
+  pins_ = bus_.pins();
+  PciCardSample(pins_, top_.get());
+  Settle();
+  return true;
 }
 
 bool CardNode::InterruptLevel() const { return !top_->inta_n_o; }

@@ -43,6 +43,7 @@ class CardNode : public Node {
   bool Quiescent() const override;
   void HostWrite(Time t, int slot, uint32_t address, const uint32_t* data, int count) override;
   void HostRead(Time t, int slot, uint32_t address) override;
+  bool BusReset(Time t, Time span) override;
   bool InterruptLevel() const override;
   void Deliver(Frame frame) override;
 
@@ -70,6 +71,8 @@ class CardNode : public Node {
   void TakeSent(Time t);
   void Settle();
   void TakeResults(Time t);
+  // Nobody answers at the card's addresses: its bus is in reset, or it has none yet.
+  bool Unconfigured() const;
   void TakeTrace();
   void CheckModels(Time t);
   void Dump(Time t);
@@ -104,7 +107,8 @@ class CardNode : public Node {
   Time now_ = INT64_MIN;   // latest time seen in any call
   Time done_ = INT64_MIN;  // edges up to here are done
   Time last_system_ = 0;   // last system edge evaluated
-  bool in_reset_ = true;
+  bool in_reset_ = true;   // the first one, after power-up
+  Time reset_end_ = 0;     // RST# rises with the first system edge from here on
   uint64_t edges_ = 0;
 
   PciBus mac_bus_;

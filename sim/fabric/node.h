@@ -62,6 +62,14 @@ class Node : public FrameSink {
   virtual void HostWrite(Time t, int slot, uint32_t address, const uint32_t* data, int count) = 0;
   // A register read; answered by Fabric::ReadComplete.
   virtual void HostRead(Time t, int slot, uint32_t address) = 0;
+  // RST# of the system bus from now on and for that span; then the host
+  // configures the card again. Until that is done reads give all ones and
+  // writes are lost, those under way as well. Host memory stays. False if this
+  // kind of node has no such line.
+  virtual bool BusReset(Time t, Time span) {
+    (void)t, (void)span;
+    return false;
+  }
   // Level of the interrupt line.
   virtual bool InterruptLevel() const = 0;
 };

@@ -508,9 +508,14 @@ void Scheduler::ExecuteCommand(int index) {
       if (c.count == 0) break;
       ArriveAtBarrier(index, c);
       return;
+    case kBridgeOpcodeBusReset:
+      if (c.tag == 0 || c.tag > kBridgeMaxBusReset) break;
+      if (!node->BusReset(now_, static_cast<Time>(c.tag))) break;
+      AfterNode(s.name.node);
+      return;
     default: break;
   }
-  Stop(kBridgeStopProtocol, Describe(s) + " posted the command " + std::to_string(c.opcode) + " (" + BridgeOpcodeName(c.opcode) + ")" + " with address " + Hex(c.address) + " and count " + std::to_string(c.count) + ", which the bridge does not take");
+  Stop(kBridgeStopProtocol, Describe(s) + " posted the command " + std::to_string(c.opcode) + " (" + BridgeOpcodeName(c.opcode) + ")" + " with address " + Hex(c.address) + ", count " + std::to_string(c.count) + " and tag " + std::to_string(c.tag) + ", which the bridge does not take");
 }
 
 void Scheduler::Deliver(int index, const Command& c) {

@@ -6,7 +6,7 @@
 
 namespace hvia {
 
-constexpr uint64_t kLayoutHash = 0xae49cede12cd594cull;
+constexpr uint64_t kLayoutHash = 0x4780059b34c50323ull;
 
 // PCI configuration space
 constexpr uint32_t kPciVendorID = 0x5648u;
@@ -1024,6 +1024,7 @@ constexpr uint32_t kBridgeMaxWriteDwords = 0x8u;
 constexpr uint32_t kBridgeMaxMessage = 0xe00u;
 constexpr uint32_t kBridgeMaxNodes = 0x10u;
 constexpr uint32_t kBridgeFrameBytes = 0x1000u;
+constexpr uint64_t kBridgeMaxBusReset = 0xe8d4a51000ull;
 constexpr uint32_t kEchoDoorbell = 0xe0100000u;
 constexpr uint32_t kEchoRegisterID = 0xe0000000u;
 constexpr uint32_t kEchoRegisterReceived = 0xe0000004u;
@@ -1111,6 +1112,7 @@ constexpr uint32_t kBridgeOpcodeRead = 0x2u;
 constexpr uint32_t kBridgeOpcodePublish = 0x3u;
 constexpr uint32_t kBridgeOpcodeMessage = 0x4u;
 constexpr uint32_t kBridgeOpcodeBarrier = 0x5u;
+constexpr uint32_t kBridgeOpcodeBusReset = 0x6u;
 inline const char* BridgeOpcodeName(uint64_t v) {
   switch (v) {
     case kBridgeOpcodeWrite: return "Write";
@@ -1118,6 +1120,7 @@ inline const char* BridgeOpcodeName(uint64_t v) {
     case kBridgeOpcodePublish: return "Publish";
     case kBridgeOpcodeMessage: return "Message";
     case kBridgeOpcodeBarrier: return "Barrier";
+    case kBridgeOpcodeBusReset: return "BusReset";
     default: return "?";
   }
 }

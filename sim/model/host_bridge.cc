@@ -84,6 +84,20 @@ uint64_t HostBridge::Random() {  // splitmix64
 
 bool HostBridge::Chance(int permille) { return permille != 0 && Random() % 1000 < static_cast<uint64_t>(permille); }
 
+void HostBridge::Reset() {
+  while (!queue_.empty()) Complete(HostResult::kMasterAbort);
+  if (target_ != TargetState::kIdle && target_ != TargetState::kTurn && !read_ && dwords_ != 0) memory_->BurstEnd();
+  drive_ = PciDrive{};
+  steady_ = false;
+  gnt_n_ = was_gnt_n_ = was_frame_n_ = true;
+  idsel_ = bridge_turn_ = card_on_bus_ = false;
+  request_clocks_ = grant_idle_clocks_ = 0;
+  master_ = MasterState::kIdle;
+  wait_ = age_ = backoff_ = 0;
+  selected_ = aborted_ = moved_ = false;
+  target_ = TargetState::kIdle;
+}
+
 void HostBridge::Post(const HostCommand& command) {
   Entry e;
   e.command = command;

@@ -92,6 +92,9 @@ class HostBridge {
   bool idsel() const { return idsel_; }
   uint64_t clock() const { return clock_; }
 
+  // RST#: the bridge, too, lets go of the bus. Commands not done end in master abort.
+  void Reset();
+
   // Commands are carried out one by one, in order.
   void Post(const HostCommand& command);
   size_t pending() const { return queue_.size(); }

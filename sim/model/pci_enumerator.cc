@@ -21,6 +21,7 @@ constexpr uint64_t kToken = 0x656e756d65726174ull;
 constexpr Step_ kScript[] = {
     {HostCommand::kConfigRead, kPciConfigIDOffset, "read the identification"},
     {HostCommand::kConfigRead, kPciConfigClassOffset, "read the class"},
+    {HostCommand::kConfigRead, kPciConfigCommandOffset, "see that RST# has switched the card off"},
     {HostCommand::kConfigWrite, kPciConfigBar0Offset, "size BAR 0"},
     {HostCommand::kConfigRead, kPciConfigBar0Offset, "read the size of BAR 0"},
     {HostCommand::kConfigWrite, kPciConfigBar1Offset, "size BAR 1"},
@@ -59,19 +60,19 @@ void PciEnumerator::Issue() {
   c.address = static_cast<uint32_t>(s.offset);
   c.token = kToken;
   switch (state_) {
-    case 2:
-    case 4: c.data[0] = 0xffffffffu; break;
-    case 6: c.data[0] = plan_.bar0; break;
-    case 7: c.data[0] = plan_.bar1; break;
-    case 8:
+    case 3:
+    case 5: c.data[0] = 0xffffffffu; break;
+    case 7: c.data[0] = plan_.bar0; break;
+    case 8: c.data[0] = plan_.bar1; break;
+    case 9:
       c.data[0] = plan_.interrupt_line;
       c.byte_enables[0] = 1;
       break;
-    case 9:
+    case 10:
       c.data[0] = uint32_t{plan_.latency_timer} << kPciConfigHeaderLatencyTimerLsb;
       c.byte_enables[0] = 2;
       break;
-    case 10:
+    case 11:
       c.data[0] = CommandWord(plan_);
       c.byte_enables[0] = 3;
       break;
@@ -87,10 +88,11 @@ void PciEnumerator::Check(const HostResult& result) {
   switch (state_) {
     case 0: want = kPciVendorID | kPciDeviceID << kPciConfigIDDeviceLsb, mask = 0xffffffffu; break;
     case 1: want = kPciRevisionID | kPciClassCode << kPciConfigClassCodeLsb, mask = 0xffffffffu; break;
-    case 3: want = ~((1u << kPciBar0Log2) - 1), mask = 0xffffffffu; break;
-    case 5: want = ~((1u << kPciBar1Log2) - 1), mask = 0xffffffffu; break;
-    case 11: want = plan_.bar0, mask = 0xffffffffu; break;
-    case 12: want = CommandWord(plan_), mask = 0xffffu; break;
+    case 2: mask = kPciConfigCommandMemoryEnableMask | kPciConfigCommandMasterEnableMask; break;
+    case 4: want = ~((1u << kPciBar0Log2) - 1), mask = 0xffffffffu; break;
+    case 6: want = ~((1u << kPciBar1Log2) - 1), mask = 0xffffffffu; break;
+    case 12: want = plan_.bar0, mask = 0xffffffffu; break;
+    case 13: want = CommandWord(plan_), mask = 0xffffu; break;
     default: break;
   }
   char text[200];

@@ -29,7 +29,7 @@ class PciEnumerator {
   const std::string& error() const { return error_; }
 
  private:
-  static constexpr int kSteps = 13;
+  static constexpr int kSteps = 14;
   void Issue();
   void Check(const HostResult& result);
 
