@@ -1,0 +1,314 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package reset_test
+
+import (
+	"bytes"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"hvia/driver"
+	"hvia/layout"
+	"hvia/sim/bench/internal/unit"
+	"hvia/sim/bridge"
+)
+
+type strikeKind int
+
+const (
+	strikeBus  strikeKind = iota // RST#
+	strikeSoft                   // soft reset
+	strikeVi                     // ResetVi
+	strikeKinds
+)
+
+// moment is when a reset strikes.
+type moment int
+
+const (
+	anyTime       moment = iota
+	afterDoorbell        // a few clocks
+	afterCommand         // while the card carries one out, or at least a few clocks after it was told
+	whileBooting         // after another reset of the card, or in the middle of it
+	whileEnabling        // while the card configures its MAC
+	moments
+)
+
+// blow is one strike, as both nodes know it.
+type blow struct {
+	kind strikeKind
+	node int // whose card
+	vi   int
+	when moment
+	at   driver.Time // from the begin of the round
+}
+
+func (b blow) affects(k int) bool { return b.kind != strikeVi || b.vi == k }
+
+// most are the largest distances of what is to be hit.
+const (
+	trafficSpan = 400 * driver.Microsecond
+	bootSpan    = 350 * driver.Microsecond // the SDRAM's power-up wait and more
+	enableSpan  = 40 * driver.Microsecond  // a few dozen transactions of the MAC's bus
+	nearSpan    = 4 * driver.Microsecond
+	holdSpan    = 5 * driver.Microsecond // of RST#
+)
+
+// TestResets: RST#, soft reset and ResetVi under traffic.
+func TestResets(t *testing.T) {
+	mustPlay(t, config{}, blows(t, int(unit.Sizes{Short: 6, Normal: 200, Long: 2_000}.Pick())))
+}
+
+// blows is a script of so many strikes.
+func blows(t *testing.T, rounds int) func(n *node) {
+	seed := unit.Seed(t)
+	return func(n *node) {
+		random := rand.New(rand.NewPCG(seed, 0)) // the same for both
+		n.connect(func(int) bool { return true })
+		n.verify()
+		for i := range rounds {
+			b := blow{kind: strikeKind(i) % strikeKinds, node: random.IntN(2), vi: random.IntN(viCount), when: moment(random.IntN(int(moments)))}
+			b.at = driver.Time(random.Int64N(int64(trafficSpan)))
+			if err := try(func() { n.round(b) }); err != nil {
+				fail("strike %d, %+v: %w", i, b, err)
+			}
+		}
+		n.log("node %d: %d times RST#, %d soft resets, %d times ResetVi; %d messages verified", n.index,
+			n.tally.strikes[strikeBus], n.tally.strikes[strikeSoft], n.tally.strikes[strikeVi], n.tally.messages)
+	}
+}
+
+// meet waits for the other node.
+func (n *node) meet() { n.check(n.thread.Barrier(1, 2)) }
+
+func (n *node) round(b blow) {
+	n.load()
+	switch {
+	case n.index != b.node:
+		n.survive(b)
+	case b.kind == strikeVi:
+		n.resetVi(b)
+	default:
+		n.resetCard(b)
+	}
+	n.meet()
+	n.connect(b.affects)
+	n.verify()
+}
+
+// load starts traffic on all VIs and on the raw port, in random order.
+func (n *node) load() {
+	var jobs []func()
+	for _, v := range n.vis {
+		for range 1 + n.random.IntN(2) {
+			jobs = append(jobs, v.sendNext)
+		}
+		for range 1 + n.random.IntN(2) {
+			jobs = append(jobs, v.writeNext)
+		}
+	}
+	jobs = append(jobs, func() { n.raw(1 + n.random.IntN(3)) })
+	n.random.Shuffle(len(jobs), func(i, j int) { jobs[i], jobs[j] = jobs[j], jobs[i] })
+	for _, j := range jobs {
+		j()
+	}
+}
+
+// survive goes on while the peer is struck, and ends the connections that it lost.
+func (n *node) survive(b blow) {
+	n.sleep(b.at / 2)
+	n.load()
+	n.sleep(b.at/2 + n.below(trafficSpan/2))
+	for k, v := range n.vis {
+		if b.affects(k) {
+			v.disconnect()
+		} else {
+			v.sentAll()
+		}
+	}
+}
+
+// approach waits for the moment.
+func (n *node) approach(b blow) {
+	n.sleep(b.at)
+	v := n.vis[b.vi]
+	switch b.when {
+	case afterDoorbell:
+		for _, ring := range n.random.Perm(3)[:1+n.random.IntN(3)] {
+			[]func(){v.sendNext, v.writeNext, v.listen}[ring]()
+		}
+		n.sleep(n.below(nearSpan))
+	case afterCommand:
+		if b.kind == strikeVi { // one command at a time
+			v.disconnect()
+			return
+		}
+		n.someCommand(v)
+		n.sleep(n.below(nearSpan))
+	}
+}
+
+// someCommand starts a command that reads and writes much, or waits long.
+func (n *node) someCommand(v *vi) {
+	switch n.random.IntN(4) {
+	case 0:
+		n.begin(layout.CommandOpcodeInitialiseAtt, func(c layout.Command) { c.SetIndex(regionLimit) })
+	case 1:
+		pages, err := n.memory.Physical(nil, v.buffer.Address(), uint64(v.buffer.Len()))
+		n.check(err)
+		n.begin(layout.CommandOpcodeWriteLevel2, func(c layout.Command) {
+			list := make([]uint32, len(pages))
+			for i, p := range pages {
+				list[i] = p.Address
+			}
+			n.listed(c, list, layout.AttLevel2Base+layout.AttLevel2Size*10_000)
+		})
+	case 2:
+		n.begin(layout.CommandOpcodeDeregisterMemory, func(c layout.Command) {
+			c.SetIndex(uint32(v.handle & layout.AttHandleValueIndexMask))
+			c.SetHandle(v.handle)
+		})
+	case 3:
+		n.begin(layout.CommandOpcodeDisconnectVi, func(c layout.Command) { c.SetIndex(v.index) })
+	}
+}
+
+// resetCard strikes this node's card and brings it up again.
+func (n *node) resetCard(b blow) {
+	n.approach(b)
+	switch b.when {
+	case whileBooting:
+		if n.random.IntN(2) == 0 {
+			n.askSoft()
+			n.sleep(n.below(bootSpan))
+		} else {
+			n.resetBus()
+			if b.kind == strikeSoft {
+				n.found() // there is no register to write to before
+			}
+			n.sleep(n.below(bootSpan))
+		}
+	case whileEnabling:
+		n.strike(strikeKind(n.random.IntN(2)))
+		n.enable()
+		n.sleep(n.below(enableSpan))
+	}
+	n.strike(b.kind)
+	n.clean()
+	n.start()
+}
+
+func (n *node) strike(kind strikeKind) {
+	if kind == strikeBus {
+		n.resetBus()
+		n.found()
+		return
+	}
+	n.askSoft()
+	for begin := n.thread.Now(); n.read(layout.RegisterControlOffset)&layout.RegisterControlSoftResetMask != 0; n.sleep(driver.Microsecond / 4) {
+		if n.thread.Now() > begin+patience {
+			n.fail("the card is still in reset after %v", patience)
+		}
+	}
+	n.forget()
+}
+
+// resetBus asserts RST#. Not even the access that is on the bus ends after it.
+func (n *node) resetBus() {
+	n.check(n.thread.ResetBus(1 + n.below(holdSpan)))
+	n.forget()
+	n.tally.strikes[strikeBus]++
+	if n.random.IntN(2) == 0 {
+		if v := n.read(layout.RegisterIDOffset); v != nobody {
+			n.fail("the card reads %#x in the moment of RST#", v)
+		}
+	}
+}
+
+// askSoft requests a soft reset.
+func (n *node) askSoft() {
+	n.check(n.thread.Write(layout.PciBar0Base+layout.RegisterControlOffset, layout.RegisterControlSoftResetMask))
+	n.tally.strikes[strikeSoft]++
+}
+
+// resetVi strikes one VI. From the end of the command on nothing of it may be
+// touched, although its memory is still registered; the others go on.
+func (n *node) resetVi(b blow) {
+	n.approach(b)
+	v := n.vis[b.vi]
+	v.command(layout.CommandOpcodeResetVi, layout.ViStateFree, end{})
+	n.tally.strikes[strikeVi]++
+	before := slices.Clone(v.buffer.Bytes())
+	n.sleep(n.below(trafficSpan))
+	for k, w := range n.vis {
+		if !b.affects(k) {
+			w.sentAll()
+		}
+	}
+	if !bytes.Equal(before, v.buffer.Bytes()) {
+		n.fail("VI %d has been reset, and its memory changed later", v.index)
+	}
+	v.create()
+}
+
+// connect connects the VIs that are not connected, with both nodes in step.
+func (n *node) connect(which func(k int) bool) {
+	var own [viCount]end
+	for k, v := range n.vis {
+		if which(k) {
+			own[k] = v.offer()
+		}
+	}
+	n.meet()
+	for k, v := range n.vis {
+		if which(k) {
+			v.connect(own[k])
+		}
+	}
+	n.meet()
+}
+
+// verify sends on all VIs and on the raw port, both ways, and compares all that
+// came since the last time.
+func (n *node) verify() {
+	for _, v := range n.vis {
+		v.writeNext()
+		v.sendNext()
+		v.tell()
+	}
+	n.raw(1)
+	n.shared.mu.Lock()
+	n.shared.raw[n.index] = n.frames
+	n.shared.mu.Unlock()
+	n.meet()
+	n.shared.mu.Lock()
+	frame := n.shared.raw[1-n.index]
+	n.shared.mu.Unlock()
+	n.hear(frame)
+	for _, v := range n.vis {
+		v.judge()
+		v.sentAll()
+		v.refill()
+	}
+	if lost := n.losses(); lost != n.lost {
+		n.fail("%d frames found no room in the MAC: there is too much traffic for what is wanted of it", lost-n.lost)
+	}
+	n.meet()
+}
+
+// Left out or evaluated, quiet clocks must make no difference, in resets neither.
+func TestRepeatable(t *testing.T) {
+	if testing.Short() {
+		t.Skip("simulates every clock")
+	}
+	var digests [3]bridge.Digest
+	for i := range digests {
+		require.NoError(t, play(t, config{noSkip: i == 2, digest: &digests[i]}, unit.Seed(t), blows(t, 6)))
+	}
+	require.True(t, digests[0].Reproducible)
+	require.Equal(t, digests[0], digests[1], "the same run twice")
+	require.Equal(t, digests[0], digests[2], "with every clock evaluated")
+}
