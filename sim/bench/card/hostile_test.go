@@ -75,7 +75,7 @@ func (x *attack) postReceives(m *machine) {
 			if m.random.IntN(8) == 0 {
 				m.spoil(&d, true)
 			}
-			if len(v.receive.posted) < 12 && v.receive.room(d.size()) {
+			if _, _, ok := v.receive.room(d); ok && len(v.receive.posted) < 12 {
 				v.postReceive(d)
 			}
 		}
@@ -89,8 +89,8 @@ func (x *attack) frame(v *vi) viaFrame {
 	}
 	g := x.regions[x.random.IntN(len(x.regions))]
 	n := x.random.IntN(min(g.length, layout.MaxPayload) + 1)
-	if x.random.IntN(3) == 0 {
-		n = x.random.IntN(min(g.length, 20) + 1)
+	if x.random.IntN(6) != 0 { // the more frames there are
+		n = x.random.IntN(min(g.length, 40) + 1)
 	}
 	h := viaFrame{
 		destination: v.m.mac, source: v.peerMac, etherType: layout.EtherTypeVia, operation: layout.FrameOperationRdmaWrite, version: layout.ViaVersion,
@@ -111,7 +111,7 @@ func (x *attack) sendFrame(v *vi) viaFrame {
 		offset, total = 0, uint32(lengths[x.random.IntN(len(lengths))])
 	}
 	n := int(min(total-offset, layout.MaxPayload)) // none, if more than it said has come
-	if n > 0 && x.random.IntN(2) == 0 {
+	if n > 0 && x.random.IntN(6) != 0 {
 		n = x.random.IntN(min(n, 40) + 1) // what no card would send
 	}
 	h := viaFrame{
@@ -199,7 +199,11 @@ func (x *attack) forge() []byte {
 	case 0: // cut off; the wire pads short ones
 		b = b[:layout.EthernetHeaderSize+x.random.IntN(len(b)-layout.EthernetHeaderSize+1)]
 	case 1: // longer than it says
-		b = append(b, make([]byte, x.random.IntN(layout.MaxFrame-len(b)+1))...)
+		most := layout.MaxFrame - len(b)
+		if x.random.IntN(6) != 0 {
+			most = min(most, 80)
+		}
+		b = append(b, make([]byte, x.random.IntN(most+1))...)
 		for i := len(b) - 1; i > layout.HeaderBytes+len(h.payload); i-- {
 			b[i] = byte(x.random.Uint32())
 		}
@@ -234,7 +238,7 @@ func (x *attack) noise() []byte {
 
 // plain makes a frame of another protocol, for the raw port.
 func (x *attack) plain() []byte {
-	b := make([]byte, layout.EthernetHeaderSize+x.random.IntN(layout.MaxFrame-layout.EthernetHeaderSize+1))
+	b := make([]byte, layout.EthernetHeaderSize+x.random.IntN([]int{100, layout.MaxFrame - layout.EthernetHeaderSize + 1}[x.random.IntN(2)]))
 	for i := range b {
 		b[i] = byte(x.random.Uint32())
 	}
@@ -281,6 +285,7 @@ func (x *attack) renew(v *vi) {
 func hostility(frames uint64) func(r *rig) {
 	return func(r *rig) {
 		x := r.attack()
+		begin := r.node[0].thread.Now()
 		for i, sent := 0, uint64(0); sent < frames; i++ {
 			raw := r.random.IntN(3) == 0 // a frame for the raw port, and at most one buffer: how far the card has read ahead in its ring is its own affair
 			r.b(func(m *machine) {
@@ -346,7 +351,7 @@ func hostility(frames uint64) func(r *rig) {
 			}
 			r.t.Logf("%v: %d", c, r.node[1].counts[c])
 		}
-		r.t.Logf("%d frames", frames)
+		r.t.Logf("%d frames in %v of simulated time", frames, r.node[0].thread.Now()-begin)
 	}
 }
 

@@ -293,26 +293,36 @@ func isolation(what trouble, rounds uint64, lines *[]string) func(r *rig) {
 	}
 }
 
+// mishaps is how much went wrong on both cards.
+func (r *rig) mishaps() (n uint32) {
+	for _, m := range r.node {
+		n += m.noted
+		for _, c := range []layout.Counter{layout.CounterDescriptorError, layout.CounterDescriptorFlushed, layout.CounterReceiveBadVi, layout.CounterDoorbellMalformed} {
+			n += m.counts[c]
+		}
+	}
+	return n
+}
+
 // Whatever happens on one VI, another one's stream is, to the bit, as without it.
 func TestIsolation(t *testing.T) {
 	rounds := unit.Sizes{Short: 1, Normal: 6, Long: 300}.Pick()
 	var want []string
-	mustPlay(t, config{}, isolation(trouble{}, rounds, &want))
+	var calm uint32
+	mustPlay(t, config{}, func(r *rig) {
+		isolation(trouble{}, rounds, &want)(r)
+		calm = r.mishaps()
+	})
 	require.NotEmpty(t, want)
 	for _, what := range troubles {
 		t.Run(what.name, func(t *testing.T) {
 			var got []string
 			mustPlay(t, config{}, func(r *rig) {
 				isolation(what, rounds, &got)(r)
-				// The trouble must be one.
-				bad := uint32(0)
-				for _, m := range r.node {
-					bad += m.noted + m.counts[layout.CounterDescriptorError] + m.counts[layout.CounterReceiveBadVi] + m.counts[layout.CounterDoorbellMalformed]
-					for _, v := range m.vis {
-						bad += uint32(len(v.receive.posted))
-					}
+				if n := r.mishaps(); n <= calm {
+					fail("%d mishaps, and %d without the trouble: there was none", n, calm)
 				}
-				t.Logf("%d errors", bad)
+				t.Logf("%d mishaps, %d without the trouble", r.mishaps(), calm)
 			})
 			require.Equal(t, want, got)
 		})

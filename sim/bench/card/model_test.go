@@ -84,6 +84,7 @@ type descriptor struct {
 	reserved  uint32
 	immediate uint32
 	length    uint32
+	overhangs bool // it is to lie so that all of it but its first 64 bytes is outside of its region, if there is room
 	addressed bool // an address segment comes first
 	remote    segment
 	data      []segment
@@ -278,12 +279,8 @@ func (v *vi) postReceive(d descriptor) *posted {
 	return p
 }
 
-// room says whether a descriptor of so many bytes can be posted.
-func (q *workQueue) room(size int) bool {
-	at := q.at
-	if at+size > q.region.length {
-		at = 0
-	}
+// free says whether no descriptor that is outstanding lies there.
+func (q *workQueue) free(at, size int) bool {
 	for _, p := range q.posted {
 		if p.queue == q.region && at < p.at+p.size && p.at < at+size {
 			return false
@@ -292,18 +289,29 @@ func (q *workQueue) room(size int) bool {
 	return true
 }
 
+// room finds where the next descriptor can lie.
+func (q *workQueue) room(d descriptor) (at, size int, ok bool) {
+	if size = layout.DescriptorFetchBytes; d.overhangs {
+		if at = q.region.length - size; q.free(at, size) {
+			return at, size, true
+		}
+	}
+	at, size = q.at, d.size()
+	if at+size > q.region.length {
+		at = 0
+	}
+	return at, size, q.free(at, size)
+}
+
 func (q *workQueue) post(d descriptor) *posted {
 	m := q.v.m
-	p := &posted{descriptor: d, queue: q.region, size: d.size()}
-	if !q.room(p.size) {
-		m.fail("a queue of VI %d has %d descriptors outstanding and no room for another of %d bytes", q.v.index, len(q.posted), p.size)
+	at, size, ok := q.room(d)
+	if !ok {
+		m.fail("a queue of VI %d has %d descriptors outstanding and no room for another of %d bytes", q.v.index, len(q.posted), size)
 	}
-	if q.at+p.size > q.region.length {
-		q.at = 0
-	}
-	p.at = q.at
-	q.at += p.size
-	q.region.fill(p.at, d.encode())
+	p := &posted{descriptor: d, queue: q.region, at: at, size: size}
+	q.at = at + size
+	q.region.fill(p.at, d.encode()[:size])
 	address := p.address()
 	if n := len(q.posted); n > 0 {
 		// Only these bytes: the card may have written the others meanwhile.

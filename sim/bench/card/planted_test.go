@@ -52,8 +52,8 @@ var plantedFaults = []plantedFault{
 		{File: "rtl/rx_engine.sv", Old: "(source != ctx_peer_mac) |", New: "(!FAULT & (source != ctx_peer_mac)) |"}}},
 	{name: "old sequence accepted", catch: hostility(2500), edits: []verilate.Mutant{
 		{File: "rtl/rx_engine.sv", Old: "assign old        = ahead[31];", New: "assign old        = ahead[31] & !FAULT;"}}},
-	{name: "only the first byte is checked", catch: hostility(2500), edits: []verilate.Mutant{
-		{File: "rtl/rx_engine.sv", Old: "job_bound  = {16'd0, payload_len};", New: "job_bound  = FAULT ? 32'd1 : {16'd0, payload_len};"}}},
+	{name: "bounds not compared", catch: hostility(2500), edits: []verilate.Mutant{
+		{File: "rtl/att_walker.sv", Old: "else if (need_l2 && bounds_bad_q) err", New: "else if (need_l2 && bounds_bad_q && !FAULT) err"}}},
 	{name: "enable bit of the VI ignored", catch: manyVis(24), edits: []verilate.Mutant{
 		{File: "rtl/rx_engine.sv", Old: "assign ctx_rdma_write = rd_ctx_i[", New: "assign ctx_rdma_write = FAULT | rd_ctx_i["}}},
 	{name: "tag not compared", catch: manyVis(24), edits: []verilate.Mutant{
@@ -115,7 +115,7 @@ func TestPlantedFaults(t *testing.T) {
 	t.Run("none", func(t *testing.T) { mustPlay(t, config{program: program}, fourPages) })
 	for i, f := range plantedFaults {
 		t.Run(f.name, func(t *testing.T) {
-			err := mustCatch(t, config{program: program, straps: 1 << (firstFault + i)}, f.catch)
+			err := mustCatch(t, config{program: program, straps: 1 << (firstFault + i), rawLog2: 8}, f.catch)
 			if f.kind != nil {
 				require.ErrorIs(t, err, f.kind)
 			}

@@ -74,7 +74,7 @@ func try(f func()) (err error) {
 // node 0's thread. It returns why the run failed.
 func play(t *testing.T, c config, seed uint64, body func(r *rig)) error {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Minute)
 	defer cancel()
 	cfg := sim.Config{
 		Nodes:       []sim.Node{{Kind: "card", Name: "a"}, {Kind: "card", Name: "b"}},

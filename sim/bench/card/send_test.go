@@ -149,7 +149,9 @@ func (m *machine) spoil(d *descriptor, receive bool) {
 		}
 		return
 	}
-	switch m.random.IntN(12) {
+	switch m.random.IntN(13) {
+	case 12:
+		d.overhangs = true // a chunk of it cannot be read, if it has more than one
 	case 0:
 		d.control ^= 1 << (layout.DescriptorControlReservedLsb + m.random.IntN(16-layout.DescriptorControlReservedLsb))
 	case 1:
@@ -200,7 +202,7 @@ func conversation(rounds uint64) func(r *rig) {
 						if m.random.IntN(6) == 0 {
 							m.spoil(&d, true)
 						}
-						if len(e.vi.receive.posted) < 8 && e.vi.receive.room(d.size()) {
+						if _, _, ok := e.vi.receive.room(d); ok && len(e.vi.receive.posted) < 8 {
 							e.vi.postReceive(d)
 						}
 					}

@@ -29,7 +29,7 @@ func withdrawals(rounds uint64) func(r *rig) {
 		partial := [3]int{}
 		for range rounds {
 			what := r.random.IntN(3) // target, source, descriptors
-			var source, target, quietSource, quietTarget *region
+			var source, target, quietSource, quietTarget, backSource, backTarget *region
 			var lengths [messages]int
 			total := 0
 			for i := range lengths {
@@ -41,7 +41,10 @@ func withdrawals(rounds uint64) func(r *rig) {
 					source, quietSource = m.register(m.random.IntN(pageBytes), total, 3, false), m.register(5, 9000, 2, false)
 					source.scramble()
 					quietSource.scramble()
+					backTarget = m.register(7, 18_000, 2, true)
 				} else {
+					backSource = m.register(8, 18_000, 2, false)
+					backSource.scramble()
 					target, quietTarget = m.register(m.random.IntN(pageBytes), total, 4, true), m.register(6, 9000, 2, true)
 				}
 			})
@@ -49,11 +52,16 @@ func withdrawals(rounds uint64) func(r *rig) {
 			after := driver.Time(r.random.Int64N(int64(350 * driver.Microsecond)))
 			victim := []*region{target, source, v[0].send.region}[what]
 			r.begin(func(m *machine) {
+				// What comes in goes first on the bus, so that what goes out takes its time.
+				for i := range 3 {
+					other[1].post(rdmaWrite(backSource, 6000*i, 6000, backTarget, 6000*i))
+				}
 				if what == 0 {
 					m.sleep(after)
 					m.withdraw(target)
 					m.suspend(target)
 				}
+				other[1].finish()
 			})
 			at := 0
 			for i, n := range lengths {
@@ -133,11 +141,12 @@ func withdrawals(rounds uint64) func(r *rig) {
 			}
 			v[0].send.posted = nil
 			other[0].carry()
+			other[1].carry()
 			r.both((*machine).verifyMemory)
 			r.both((*machine).verifyErrors)
 			r.both((*machine).verifyCounters)
 			r.both(func(m *machine) {
-				for _, g := range []*region{source, target, quietSource, quietTarget} {
+				for _, g := range []*region{source, target, quietSource, quietTarget, backSource, backTarget} {
 					if g.m != m {
 						continue
 					}
