@@ -54,7 +54,7 @@ func TestGec(t *testing.T) {
 
 // The bench fails on each of these faults.
 func TestGecMutants(t *testing.T) {
-	small := unit.Sizes{Short: 8, Normal: 8, Long: 8}
+	small := unit.Sizes{Short: 16, Normal: 16, Long: 16}
 	for name, m := range map[string]verilate.Mutant{
 		"pad":        {File: gec, Old: "< rd_len);", New: "<= rd_len);"},
 		"overread":   {File: gec, Old: "(rd_end <= tx_avail_q)", New: "(rd_end <= tx_avail_q + Lanes[10:0])"},

@@ -87,6 +87,7 @@ class Bench {
     tx_committed = tx_lost = rx_lost = 0;
     building_.clear();
     offered_ = reading_ = false;
+    stall_ = 0;
     issued_ = issue_ = -1;
     fault = Fault::kNone;
     frozen_ = false;
@@ -319,7 +320,10 @@ class Bench {
         seq_++;
         trace[seq_] = TraceState{vi_};
       }
-      if (!building_.empty() && !rng.Chance(tx_idle, 8)) offered_ = true;
+      // An engine that waits for its own bus stands still in the middle of a frame.
+      if (stall_ > 0) stall_--;
+      else if (top->cut_tx_i && rng.Chance(1, 80)) stall_ = static_cast<unsigned>(rng.Range(20, 250));
+      if (!building_.empty() && stall_ == 0 && !rng.Chance(tx_idle, 8)) offered_ = true;
     }
     if (!building_.empty() && abort_rate != 0 && rng.Chance(1, abort_rate)) top->tx_wabort_i = 1;
     top->tx_wvalid_i = offered_;
@@ -721,6 +725,7 @@ class Bench {
   uint8_t vi_ = 0;
   uint16_t seq_ = 0;
   bool offered_ = false;
+  unsigned stall_ = 0;
   Frame last_sent_;
   // Receive engine
   bool reading_ = false, finished_ = false;
@@ -831,7 +836,7 @@ int main(int argc, char** argv) {
     if (rng.Bits(1)) b.top->enable_i = 1;
     b.Start();
 
-    b.tx_idle = static_cast<unsigned>(cut_tx ? rng.Range(2, 7) : rng.Bits(1) ? 0 : rng.Below(7));
+    b.tx_idle = static_cast<unsigned>(cut_tx ? rng.Below(7) : rng.Bits(1) ? 0 : rng.Below(7));
     b.rx_idle = rng.Bits(1) ? 0 : 240;
     b.read_idle = static_cast<unsigned>(rng.Bits(1) ? 0 : rng.Below(7));
     b.abort_rate = rng.Bits(1) ? 0 : cut_tx ? 150 : 400;
