@@ -603,7 +603,7 @@ func (r *randomRun) takeErrors(w *world) (all pendingErrors) {
 
 // decide tries how far the sends of a race can have come, and takes the
 // outcome that fits what was seen.
-func (r *randomRun) decide(i int, errors pendingErrors) (*world, pendingErrors, error) {
+func (r *randomRun) decide(i int, before pendingErrors) (*world, pendingErrors, error) {
 	o := r.ops[i]
 	most := 0 // steps
 	for part := range o.sends {
@@ -611,7 +611,7 @@ func (r *randomRun) decide(i int, errors pendingErrors) (*world, pendingErrors, 
 	}
 	try := func(sends, heard int) (*world, pendingErrors, error) {
 		w := &world{fabric: r.w.fabric.Clone(), nodes: r.w.nodes}
-		all := errors
+		all := before
 		if err := w.apply(o, r.effects[i], [2]int{sends, heard}); err != nil {
 			return nil, all, err
 		}
@@ -620,7 +620,10 @@ func (r *randomRun) decide(i int, errors pendingErrors) (*world, pendingErrors, 
 		}
 		return w, all, nil
 	}
-	var first error
+	var reasons []error
+	no := func(sends, heard int, err error) {
+		reasons = append(reasons, fmt.Errorf("not %d steps sent, %d frames heard: %w", sends, heard, err))
+	}
 	for sends := range most + 1 {
 		w, all, err := try(sends, 0)
 		if err != nil {
@@ -628,9 +631,7 @@ func (r *randomRun) decide(i int, errors pendingErrors) (*world, pendingErrors, 
 		}
 		// What comes back to the sender does not depend on what is heard.
 		if err := r.compare(w, all, o.node, o.pair); err != nil {
-			if first == nil {
-				first = err
-			}
+			no(sends, 0, err)
 			continue
 		}
 		for heard := range sends + 1 {
@@ -641,10 +642,10 @@ func (r *randomRun) decide(i int, errors pendingErrors) (*world, pendingErrors, 
 			if err == nil {
 				return w, all, r.compare(w, all, o.node, o.pair)
 			}
-			first = err
+			no(sends, heard, err)
 		}
 	}
-	return nil, errors, fmt.Errorf("no allowed outcome of operation %d (%v) fits; one of them does not because: %w", i, o, first)
+	return nil, before, fmt.Errorf("no allowed outcome of operation %d (%v) fits:\n%w", i, o, errors.Join(reasons...))
 }
 
 // count counts what came, by kind.
