@@ -129,7 +129,7 @@ func busy(rounds uint64) func(r *rig) {
 }
 
 func TestArbitration(t *testing.T) {
-	mustPlay(t, config{}, busy(unit.Sizes{Short: 2, Normal: 25, Long: 2_000}.Pick()))
+	mustPlay(t, config{}, busy(unit.Sizes{Short: 2, Normal: 12, Long: 2_000}.Pick()))
 }
 
 // Frames go on being written while the card's transmit side has more to do than

@@ -76,8 +76,8 @@ var plantedFaults = []plantedFault{
 		{File: "rtl/rx_engine.sv", Old: "cpl_write_q     <= ~rs_stale_i;", New: "cpl_write_q     <= FAULT | ~rs_stale_i;"}}},
 	{name: "the rest of a message is forgotten at a disconnect", catch: conversation(100), edits: []verilate.Mutant{
 		{File: "rtl/rx_engine.sv", Old: "((state_q == Finish) & lost) | ((state_q == Close) & is_open);", New: "((state_q == Finish) & lost) | (!FAULT & (state_q == Close) & is_open);"}}},
-	{name: "bytes behind a message are not noticed", catch: conversation(100), edits: []verilate.Mutant{
-		{File: "rtl/tx_engine.sv", Old: "assign excess    = (seg_left_q != 32'd0)", New: "assign excess    = !FAULT & (seg_left_q != 32'd0)"}}},
+	{name: "a message that was given up claims all of its bytes", catch: conversation(100), edits: []verilate.Mutant{
+		{File: "rtl/tx_engine.sv", Old: "cpl_length_q <= total_q - left_q;", New: "cpl_length_q <= FAULT ? total_q : total_q - left_q;"}}},
 	{name: "a receive may be longer than the VI allows", catch: conversation(100), edits: []verilate.Mutant{
 		{File: "rtl/rx_engine.sv", Old: "if (found == '0 && rs_length_i > ctx_max)", New: "if (found == '0 && rs_length_i > ctx_max && !FAULT)"}}},
 	{name: "a reset does not wait for the bus", catch: softResetRounds(24), edits: []verilate.Mutant{
@@ -115,6 +115,7 @@ func TestPlantedFaults(t *testing.T) {
 	t.Run("none", func(t *testing.T) { mustPlay(t, config{program: program}, fourPages) })
 	for i, f := range plantedFaults {
 		t.Run(f.name, func(t *testing.T) {
+			unit.Fault(t)
 			err := mustCatch(t, config{program: program, straps: 1 << (firstFault + i), rawLog2: 8}, f.catch)
 			if f.kind != nil {
 				require.ErrorIs(t, err, f.kind)
