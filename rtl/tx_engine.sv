@@ -260,10 +260,11 @@ module tx_engine #(
   assign wraps      = remote_end[64] & (remote_end[63:0] != 64'd0);
   always_comb begin
     reason = 32'd0;
-    if ((status_q & ErrorMask) != 32'd0) begin
-      reason = status_q & ErrorMask;
-    end else if (ctx_state != hvia_pkg::ViStateConnected) begin
+    // First the state: behind a descriptor that was flushed all are, whenever they were fetched.
+    if (ctx_state != hvia_pkg::ViStateConnected) begin
       reason[hvia_pkg::DescriptorStatusFlushedBit] = 1'b1;
+    end else if ((status_q & ErrorMask) != 32'd0) begin
+      reason = status_q & ErrorMask;
     end else if (malformed_q | wraps) begin
       reason[hvia_pkg::DescriptorStatusFormatErrorBit] = 1'b1;
     end else if (left_q > ctx_max) begin

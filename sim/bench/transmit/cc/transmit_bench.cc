@@ -240,11 +240,9 @@ class Bench {
     p.d = d;
     p.image = Image(d);
     const Context& c = contexts[d.vi];
-    p.errors = d.status & kErrors;
+    p.errors = c.state == hvia::kViStateConnected ? d.status & kErrors : static_cast<uint32_t>(hvia::kDescriptorStatusFlushedMask);
     if (p.errors == 0) {
-      if (c.state != hvia::kViStateConnected) {
-        p.errors = hvia::kDescriptorStatusFlushedMask;
-      } else if (d.operation > hvia::kDescriptorOperationRdmaWrite || (d.Rdma() && d.count == 0) ||
+      if (d.operation > hvia::kDescriptorOperationRdmaWrite || (d.Rdma() && d.count == 0) ||
                  d.count - d.Rdma() > static_cast<int>(hvia::kMaxDataSegments) ||
                  (d.Rdma() && d.remote_va != 0 && d.length > -d.remote_va)) {
         p.errors = hvia::kDescriptorStatusFormatErrorMask;
@@ -587,7 +585,7 @@ class Bench {
     commits_after_cut = 0;
     for (unsigned i = rng.Below(3); i > 0; i--) post(vi);
     RunToRest();
-    cut_vi = -1;
+    cut_vi = flushing_vi = -1;
     contexts[vi].state = hvia::kViStateConnected;
     SetSequence(vi, rng.Bits(32));
   }
@@ -734,6 +732,7 @@ class Bench {
   uint8_t drain_vi = 0;
   unsigned commits_after_cut = 0;
   int cut_vi = -1;
+  int flushing_vi = -1;  // a descriptor of it was flushed
 
  private:
   void Drive() {
@@ -1012,6 +1011,10 @@ class Bench {
       errors = hvia::kDescriptorStatusProtectionErrorMask;
       whole = false;
     }
+    if (contexts[d.vi].state != hvia::kViStateConnected && flushing_vi == d.vi && errors != hvia::kDescriptorStatusFlushedMask) {
+      Fail("a descriptor of VI %u completes with errors %08x behind one that was flushed", d.vi, errors);
+    }
+    if (errors == hvia::kDescriptorStatusFlushedMask && d.vi == cut_vi) flushing_vi = d.vi;
     const uint32_t length = whole ? p.done : p.bytes;
     if (top->cpl_length_o != length || top->cpl_status_o != Status(d, errors)) {
       Fail("a descriptor of VI %u, operation %u, %zu segments, %u bytes, completes with length %u status %08x, want %u %08x", d.vi,
