@@ -298,7 +298,7 @@ module gec #(
   logic        tx_withdraw_d, tx_withdraw_q;
   logic [10:0] tx_avail_d, tx_avail_q;
   logic        tx_put, tx_sent, tx_odd, tx_back, tx_first, tx_final, tx_reset_done;
-  logic        tx_event_push, tx_event_ready;
+  logic        tx_event_push, unused_tx_event_ready;
   logic [2:0]  tx_event_data;
   logic        tx_status_slot, rd_done_slot;
   logic [10:0] rd_done_len, rd_done_size;
@@ -417,7 +417,7 @@ module gec #(
       .src_clk_i  (mac_clk_i),
       .src_rst_ni (mac_rst_ni),
       .src_valid_i(tx_event_push),
-      .src_ready_o(tx_event_ready),
+      .src_ready_o(unused_tx_event_ready),
       .src_data_i (tx_event_data),
       .src_quiet_o(tx_event_src_quiet),
       .dst_clk_i  (clk_i),
@@ -451,7 +451,7 @@ module gec #(
   logic        rx_wait_slot_d, rx_wait_slot_q;  // at this slot
   logic        rx_free_valid, rx_free_slot, rx_wake, rx_wake_done;
   logic        rx_store, rx_end, rx_odd, rx_stray, rx_tell, rx_first, rx_error, rx_keep, rx_overrun;
-  logic        rx_event_push, rx_event_ready;
+  logic        rx_event_push, unused_rx_event_ready;
   logic [1:0]  rx_owned;                    // Own as the chip reads it
   logic [2:0]  rx_kind, rx_event_kind_d;
   logic [10:0] rx_event_len_d;
@@ -650,7 +650,7 @@ module gec #(
       .src_clk_i  (mac_clk_i),
       .src_rst_ni (mac_rst_ni),
       .src_valid_i(rx_event_push),
-      .src_ready_o(rx_event_ready),
+      .src_ready_o(unused_rx_event_ready),
       .src_data_i ({rx_event_kind_d, rx_end & rx_overrun, rx_next_q, rx_event_len_d}),
       .src_quiet_o(rx_event_src_quiet),
       .dst_clk_i  (clk_i),
@@ -661,7 +661,7 @@ module gec #(
       .dst_quiet_o(rx_event_dst_quiet)
   );
 
-  logic rx_free_src_quiet, rx_free_dst_quiet, rx_free_ready, rx_rslot;
+  logic rx_free_src_quiet, rx_free_dst_quiet, unused_rx_free_ready, rx_rslot;
   cdc_fifo #(
       .Width(1),
       .Depth(4)
@@ -669,7 +669,7 @@ module gec #(
       .src_clk_i  (clk_i),
       .src_rst_ni (rst_ni),
       .src_valid_i(rx_done_i),
-      .src_ready_o(rx_free_ready),
+      .src_ready_o(unused_rx_free_ready),
       .src_data_i (rx_rslot),
       .src_quiet_o(rx_free_src_quiet),
       .dst_clk_i  (mac_clk_i),
@@ -812,7 +812,7 @@ module gec #(
   );
 
   // What the bus is used for. As many words as can come while one core clock takes them one by one.
-  logic       use_valid, use_end, use_ready, use_src_quiet, use_dst_quiet, use_core_valid, use_core_end;
+  logic       use_valid, use_end, unused_use_ready, use_src_quiet, use_dst_quiet, use_core_valid, use_core_end;
   logic [2:0] use_kind, use_core_kind;
   cdc_fifo #(
       .Width(4),
@@ -821,7 +821,7 @@ module gec #(
       .src_clk_i  (mac_clk_i),
       .src_rst_ni (mac_rst_ni),
       .src_valid_i(use_valid),
-      .src_ready_o(use_ready),
+      .src_ready_o(unused_use_ready),
       .src_data_i ({use_end, use_kind}),
       .src_quiet_o(use_src_quiet),
       .dst_clk_i  (clk_i),

@@ -29,7 +29,7 @@ module gec_checker #(
     input logic                 tx_event_slot,
     input logic                 rx_done_i,
     input logic                 rx_end_o,
-    input logic                 rx_free_ready,
+    input logic                 unused_rx_free_ready,
     input logic                 rx_event_valid,
     input logic                 rx_arrive,
     input logic                 rx_event_slot,
@@ -45,16 +45,16 @@ module gec_checker #(
     input logic                 tx_sent,
     input logic                 tx_back,
     input logic                 tx_event_push,
-    input logic                 tx_event_ready,
+    input logic                 unused_tx_event_ready,
     input logic                 rx_first,
     input logic                 rx_tell,
     input logic                 rx_end,
     input logic                 rx_event_push,
-    input logic                 rx_event_ready,
+    input logic                 unused_rx_event_ready,
     input logic                 rx_offered_q,
     input logic                 bus_error,
     input logic                 use_valid,
-    input logic                 use_ready,
+    input logic                 unused_use_ready,
     input logic                 tx_put,
     input logic                 tx_fill_q,
     input logic                 tx_next_q,
@@ -108,7 +108,7 @@ module gec_checker #(
         else $error("gec: a transmit slot came back that was not out");
       end
       if (rx_done_i) begin
-        assert (rx_count_q != 2'd0 && rx_end_o && rx_free_ready)
+        assert (rx_count_q != 2'd0 && rx_end_o && unused_rx_free_ready)
         else $error("gec: a receive slot was released that holds no finished frame");
       end
       if (rx_arrive) begin
@@ -133,9 +133,9 @@ module gec_checker #(
       if (mac_quiet_q) begin
         assert (mac_now == mac_was_q) else $error("gec: the MAC side changed after it said quiet");
       end
-      assert (!(tx_event_push && !tx_event_ready) && !(rx_event_push && !rx_event_ready))
+      assert (!(tx_event_push && !unused_tx_event_ready) && !(rx_event_push && !unused_rx_event_ready))
       else $error("gec: an event of a slot was lost");
-      assert (!(use_valid && !use_ready))
+      assert (!(use_valid && !unused_use_ready))
       else $error("gec: a trace event of the MAC bus was lost");
       assert ({2'b00, tx_first} + {2'b00, tx_final} + {2'b00, tx_sent} + {2'b00, tx_back} <= 3'd1)
       else $error("gec: two events of transmit slots in one clock");
