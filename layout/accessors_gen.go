@@ -7,7 +7,7 @@ import "encoding/binary"
 
 // Hash identifies this version of all layouts: the first eight bytes of the
 // SHA-256 of their reference page.
-const Hash uint64 = 0x4780059b34c50323
+const Hash uint64 = 0x7fa374a539f0c3b8
 
 // PCI configuration space.
 const (
@@ -1537,7 +1537,7 @@ const (
 	TraceEventMacBusEnd                TraceEvent = 0x18 // the MAC bus is idle again
 	TraceEventHostBusStart             TraceEvent = 0x19 // FRAME# asserted on the system bus by any master; sequence is 1 if it is this card
 	TraceEventHostBusEnd               TraceEvent = 0x1a // the system bus is idle again
-	TraceEventHostDoorbell             TraceEvent = 0x20 // host model: doorbell store
+	TraceEventHostDoorbell             TraceEvent = 0x20 // host model: doorbell store; sequence is its offset in the page
 	TraceEventHostVisible              TraceEvent = 0x21 // host model: a poller saw the data
 	TraceEventWireStart                TraceEvent = 0x22 // wire model: first bit on the wire
 	TraceEventWireEnd                  TraceEvent = 0x23 // wire model: frame handed to the receiving MAC
@@ -1801,7 +1801,7 @@ const (
 	CounterReceiveMessage         Counter = 0x2e // messages that used up a receive descriptor
 	CounterRawTransmit            Counter = 0x30 // raw frames sent
 	CounterRawReceive             Counter = 0x31 // raw frames stored
-	CounterRawReceiveDropped      Counter = 0x32 // raw frames dropped: no buffer, or too small
+	CounterRawReceiveDropped      Counter = 0x32 // raw frames dropped: no buffer
 	CounterRawTransmitError       Counter = 0x33 // raw transmit entries ended with Error
 	CounterRawReceiveError        Counter = 0x34 // raw receive entries ended with Error
 	CounterCommand                Counter = 0x38 // commands carried out

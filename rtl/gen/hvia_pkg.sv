@@ -5,7 +5,7 @@
 /* verilator lint_off UNUSEDPARAM */
 package hvia_pkg;
 
-  localparam logic [63:0] LayoutHash = 64'h4780059b34c50323;
+  localparam logic [63:0] LayoutHash = 64'h7fa374a539f0c3b8;
 
   // PCI configuration space
   localparam logic [15:0] PciVendorID = 16'h5648;

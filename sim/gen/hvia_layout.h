@@ -6,7 +6,7 @@
 
 namespace hvia {
 
-constexpr uint64_t kLayoutHash = 0x4780059b34c50323ull;
+constexpr uint64_t kLayoutHash = 0x7fa374a539f0c3b8ull;
 
 // PCI configuration space
 constexpr uint32_t kPciVendorID = 0x5648u;
