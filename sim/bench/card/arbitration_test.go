@@ -157,7 +157,7 @@ func TestReceiveWhileTransmitIsHeldUp(t *testing.T) {
 			before := r.node[1].counts[layout.CounterReceiveFrame]
 			r.begin(func(m *machine) {
 				if held == 1 {
-					for range 12 {
+					for range 4 {
 						away.post(rdmaWrite(load, 0, 1<<16, load, 0))
 					}
 				}
