@@ -174,6 +174,15 @@ func build(ctx context.Context, root, verilator, dir string, spec Spec) error {
 			return fmt.Errorf("verilate: %s: %w", spec.Name, err)
 		}
 		defer unlock()
+		clean, err := keptObjects(objects)
+		if err != nil {
+			return fmt.Errorf("verilate: %s: %w", spec.Name, err)
+		}
+		defer func() {
+			if now, _, err := Cached(spec); err == nil && filepath.Dir(now) == dir {
+				clean()
+			}
+		}()
 	}
 	cflags := "-std=c++17 -O2 -I" + root + flags(" -D", spec.Defines)
 	runtime, err := spec.runtime(root, verilator, cflags)
@@ -268,6 +277,27 @@ func copyObjects(from, to string) error {
 		}
 	}
 	return nil
+}
+
+// keptObjects prepares the folder of object files that builds of a program
+// share. make goes by times: an object that was compiled while its source
+// changed is newer than both, and would stay wrong for ever. So a mark lies in
+// the folder until clean says that no source had changed, and a folder in which
+// one is found is thrown away.
+func keptObjects(folder string) (clean func(), err error) {
+	mark := filepath.Join(folder, "under-way")
+	if _, err := os.Stat(mark); err == nil {
+		if err := os.RemoveAll(folder); err != nil {
+			return nil, err
+		}
+	}
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		return nil, err
+	}
+	if err := os.WriteFile(mark, nil, 0o644); err != nil {
+		return nil, err
+	}
+	return func() { _ = os.Remove(mark) }, nil
 }
 
 // keepObjects keeps a build's runtime objects for the next, if there are none.
