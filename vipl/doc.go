@@ -55,8 +55,9 @@
 //   - A descriptor that the card cannot reach (wrong handle or tag) hides what
 //     was posted behind it on that queue. The asynchronous error PostDescriptor is
 //     reported and the VI goes to the error state, also at the unreliable level;
-//     all descriptors of both queues complete as flushed. On a receive queue the
-//     card meets it when the one before it has been used up.
+//     all descriptors of both queues that are not complete by then complete as
+//     flushed, those posted before it, too. On a receive queue the card meets it
+//     when the one before it has been used up.
 //   - A completion that the card cannot write (the host bus refuses it, or the
 //     memory of the descriptor was deregistered) is reported as
 //     CompletionProtection and breaks the VI in the same way.

@@ -912,13 +912,9 @@ func (g *generator) before(node, pair int) error {
 }
 
 // unreachable posts a descriptor that cannot be reached, and malformed ones
-// behind it, which complete as flushed or as malformed.
+// behind it, which complete as flushed or as malformed. Nothing is posted before
+// it: a send that has not completed when the error breaks the VI is flushed.
 func (g *generator) unreachable(node, pair int, receive bool) error {
-	if !receive {
-		if err := g.before(node, pair); err != nil {
-			return err
-		}
-	}
 	slot := g.take(node, pair, receive)
 	if slot < 0 {
 		return nil
