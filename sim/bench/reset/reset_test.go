@@ -70,6 +70,23 @@ func TestResets(t *testing.T) {
 	mustPlay(t, config{}, blows(t, int(unit.Sizes{Short: 6, Normal: 60, Long: 200}.Pick())))
 }
 
+// The same with the straps that change how frames pass between the card and its
+// MAC: half a frame may be in the MAC when a reset strikes.
+func TestResetsWithStraps(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		straps uint32
+	}{
+		{"cut-through of what is sent", 1 << layout.StrapCutThroughTransmit},
+		{"cut-through of what is received", 1 << layout.StrapCutThroughReceive},
+		{"single slots", 1<<layout.StrapSingleTransmitSlot | 1<<layout.StrapSingleReceiveSlot},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			mustPlay(t, config{straps: c.straps}, blows(t, int(unit.Sizes{Short: 1, Normal: 8, Long: 60}.Pick())))
+		})
+	}
+}
+
 // blows is a script of so many strikes, or one more.
 func blows(t *testing.T, strikes int) func(n *node) {
 	seed := unit.Seed(t)
