@@ -296,11 +296,17 @@ func (q *workQueue) room(d descriptor) (at, size int, ok bool) {
 			return at, size, true
 		}
 	}
-	at, size = q.at, d.size()
-	if at+size > q.region.length {
-		at = 0
+	size = d.size()
+	places := []int{q.at, 0}
+	for _, p := range q.posted {
+		places = append(places, p.at+p.size)
 	}
-	return at, size, q.free(at, size)
+	for _, at := range places {
+		if at+size <= q.region.length && q.free(at, size) {
+			return at, size, true
+		}
+	}
+	return 0, size, false
 }
 
 func (q *workQueue) post(d descriptor) *posted {
