@@ -890,27 +890,6 @@ func (g *generator) events() error {
 	return nil
 }
 
-// before posts up to two small sends, which arrive before what comes behind
-// them on the wire.
-func (g *generator) before(node, pair int) error {
-	if g.vi(node, pair).State() != layout.ViStateConnected {
-		return nil
-	}
-	for range g.between(0, 2) {
-		slot := g.take(node, pair, false)
-		if slot < 0 || slot == cutSlot {
-			continue
-		}
-		d := g.send(node, pair, g.size(3000), layout.DescriptorOperationRdmaWrite, g.safe[1-node][pair] > 0 && g.chance(50), false, false)
-		d.slot = slot
-		g.inbound[1-node] += 4000
-		if err := g.emit(operation{kind: opPost, node: node, pair: pair, d: d}); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // unreachable posts a descriptor that cannot be reached, and malformed ones
 // behind it, which complete as flushed or as malformed. Nothing is posted before
 // it: a send that has not completed when the error breaks the VI is flushed.
