@@ -107,9 +107,7 @@ func faultyCard(t *testing.T) string {
 }
 
 func TestPlantedFaults(t *testing.T) {
-	if testing.Short() {
-		t.Skip("builds a simulator with faults")
-	}
+	unit.FaultySimulator(t)
 	program := faultyCard(t)
 	// With all faults switched off it must pass: then what the others find is their fault.
 	t.Run("none", func(t *testing.T) { mustPlay(t, config{program: program}, fourPages) })

@@ -54,10 +54,7 @@ var plantedFaults = []plantedFault{
 }
 
 func TestPlantedFaults(t *testing.T) {
-	if testing.Short() {
-		t.Skip("builds a simulator with faults")
-	}
-	unit.Fault(t)
+	unit.FaultySimulator(t)
 	var mutants []verilate.Mutant
 	for i, f := range plantedFaults {
 		for _, e := range f.edits {

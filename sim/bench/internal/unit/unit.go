@@ -110,7 +110,7 @@ func MustPass(t *testing.T, spec verilate.Spec, sizes Sizes) map[string]uint64 {
 // half a minute.
 func Fault(t *testing.T) {
 	t.Helper()
-	if os.Getenv("HVIA_MUTANTS") == "1" || os.Getenv("HVIA_LONG") == "1" {
+	if allFaults() {
 		return
 	}
 	h := fnv.New32a()
@@ -118,6 +118,20 @@ func Fault(t *testing.T) {
 	if h.Sum32()%4 != 0 {
 		t.Skip("one planted fault in four is tried in a plain run, all by make mutants")
 	}
+}
+
+// FaultySimulator begins a test that builds the whole simulator with faults in
+// it, and skips it unless all faults are wanted: the build takes minutes, and the
+// benches of the blocks try theirs in every run.
+func FaultySimulator(t *testing.T) {
+	t.Helper()
+	if !allFaults() {
+		t.Skip("builds a simulator with planted faults: make mutants")
+	}
+}
+
+func allFaults() bool {
+	return os.Getenv("HVIA_MUTANTS") == "1" || os.Getenv("HVIA_LONG") == "1"
 }
 
 // MustCatch builds a bench with one planted fault and requires that it fails.
