@@ -89,7 +89,7 @@ var faults = map[string]struct{ at, right, wrong string }{
 		at: "seg_left_q   <= (in_count == 16'd0) ?", right: "in_count == 16'd0", wrong: "1'b0",
 	},
 	"state_once": {
-		at: "end else if (ctx_state != hvia_pkg::ViStateConnected) begin", right: "ctx_state != hvia_pkg::ViStateConnected",
+		at: "    if (ctx_state != hvia_pkg::ViStateConnected) begin", right: "ctx_state != hvia_pkg::ViStateConnected",
 		wrong: "(ctx_state != hvia_pkg::ViStateConnected) & first_q",
 	},
 	"offset": {
