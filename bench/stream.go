@@ -27,7 +27,6 @@ type streamed struct {
 	// The sender's buses while the MAC takes frames: busy time over time.
 	SystemBusy, MACBusy float64
 	ReceiverMACBusy     float64 // of node 1, while its MAC brings frames
-	events              []TraceEvent
 }
 
 // BytesPerSecond is the payload of the whole stream over its span.
@@ -115,28 +114,28 @@ func runStream(ctx context.Context, c streamConfig) (_ *streamed, err error) {
 
 // foldStream reads the figures out of a trace.
 func foldStream(events []TraceEvent, vis [2]int) (*streamed, error) {
-	first := func(node int, e layout.TraceEvent) int64 {
+	// The first and the last time of an event of the stream's VI, -1 without one.
+	span := func(node int, e layout.TraceEvent) (first, last int64) {
+		first, last = -1, -1
 		for _, x := range events {
-			if x.Node == node && x.VI == vis[node] && x.Event == e {
-				return x.TimePs
+			if x.Node != node || x.VI != vis[node] || x.Event != e {
+				continue
 			}
-		}
-		return -1
-	}
-	last := func(node int, e layout.TraceEvent) int64 {
-		for i := len(events) - 1; i >= 0; i-- {
-			if x := events[i]; x.Node == node && x.VI == vis[node] && x.Event == e {
-				return x.TimePs
+			if first < 0 {
+				first = x.TimePs
 			}
+			last = x.TimePs
 		}
-		return -1
+		return first, last
 	}
-	start, end := first(0, layout.TraceEventDoorbellCommitted), last(1, layout.TraceEventReceiveWritten)
-	from, to := first(0, layout.TraceEventMacTransmitStart), last(0, layout.TraceEventMacTransmitEnd)
+	start, _ := span(0, layout.TraceEventDoorbellCommitted)
+	_, end := span(1, layout.TraceEventReceiveWritten)
+	from, _ := span(0, layout.TraceEventMacTransmitStart)
+	_, to := span(0, layout.TraceEventMacTransmitEnd)
 	if start < 0 || from < 0 || end <= start || to <= from {
 		return nil, fmt.Errorf("%w: no stream between VI %d of node 0 and VI %d of node 1", ErrTrace, vis[0], vis[1])
 	}
-	s := &streamed{Span: driver.Time(end - start), events: events}
+	s := &streamed{Span: driver.Time(end - start)}
 	s.SystemBusy = busy(events, 0, layout.TraceEventHostBusStart, layout.TraceEventHostBusEnd, from, to)
 	s.MACBusy = busy(events, 0, layout.TraceEventMacBusStart, layout.TraceEventMacBusEnd, from, to)
 	// The same span, as late as the wire makes it.

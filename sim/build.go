@@ -117,6 +117,10 @@ func (p Program) Build(ctx context.Context, mutants ...Mutant) (string, error) {
 	if err := p.run(ctx, root, compiler, link); err != nil {
 		return "", err
 	}
+	now, err := contentHash(root, compiler, flags, slices.Concat(sources, headers), mutants)
+	if err := p.same(sum, now, err); err != nil {
+		return "", err
+	}
 	// The rename is what makes the cache entry valid.
 	if err := os.Rename(program+".tmp", program); err != nil {
 		return "", fmt.Errorf("sim: build %s: %w", p.Folder, err)
@@ -128,7 +132,8 @@ func (p Program) Build(ctx context.Context, mutants ...Mutant) (string, error) {
 // program with one changed or mutated source compiles one.
 func (p Program) compile(ctx context.Context, root, compiler string, flags, headers []string, name, path string, mutants []Mutant) (string, error) {
 	mutants = slices.DeleteFunc(slices.Clone(mutants), func(m Mutant) bool { return m.File != name })
-	sum, err := contentHash(root, compiler, flags, append([]string{name}, headers...), mutants)
+	files := append([]string{name}, headers...)
+	sum, err := contentHash(root, compiler, flags, files, mutants)
 	if err != nil {
 		return "", err
 	}
@@ -150,10 +155,23 @@ func (p Program) compile(ctx context.Context, root, compiler string, flags, head
 	if err := p.run(ctx, root, compiler, slices.Concat(flags, []string{"-I" + root, "-c", "-o", object + ".tmp", path})); err != nil {
 		return "", err
 	}
+	now, err := contentHash(root, compiler, flags, files, mutants)
+	if err := p.same(sum, now, err); err != nil {
+		return "", err
+	}
 	if err := os.Rename(object+".tmp", object); err != nil {
 		return "", fmt.Errorf("sim: build %s: %w", p.Folder, err)
 	}
 	return object, nil
+}
+
+// same refuses what was made of sources that changed meanwhile: under the name
+// of their old content it would be taken for that for ever.
+func (p Program) same(before, now string, err error) error {
+	if err != nil || now != before {
+		return fmt.Errorf("sim: build %s: %w", p.Folder, errors.Join(verilate.ErrSourcesChanged, err))
+	}
+	return nil
 }
 
 func (p Program) run(ctx context.Context, root, compiler string, args []string) error {
