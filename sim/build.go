@@ -13,7 +13,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strings"
 	"syscall"
 
 	"hvia/sim/verilate"
@@ -42,23 +41,16 @@ var echoSimulator = Program{
 	Flags:   []string{"-pthread", "-DHVIA_WITHOUT_CARD"},
 }
 
-// Mutant is one planted fault of C++ code, for tests of tests: Old is replaced by New in File, in which it occurs exactly once.
-type Mutant struct {
-	File string // relative to the module's root
-	Old  string
-	New  string
-}
-
 // EchoSimulator builds the fabric simulator without the card: its nodes can be
 // of the test kind "echo" only. It needs no Verilator and builds in seconds,
 // which is what tests of the bridge want that plant faults in the simulator's
 // own code. A build is cached by the content of everything that goes into it.
-func EchoSimulator(ctx context.Context, mutants ...Mutant) (string, error) {
+func EchoSimulator(ctx context.Context, mutants ...verilate.Mutant) (string, error) {
 	return echoSimulator.Build(ctx, mutants...)
 }
 
 // Build makes the program, or finds it in the cache, and returns its path.
-func (p Program) Build(ctx context.Context, mutants ...Mutant) (string, error) {
+func (p Program) Build(ctx context.Context, mutants ...verilate.Mutant) (string, error) {
 	root, err := verilate.Root()
 	if err != nil {
 		return "", err
@@ -74,11 +66,6 @@ func (p Program) Build(ctx context.Context, mutants ...Mutant) (string, error) {
 	headers, err := glob(root, p.Headers)
 	if err != nil {
 		return "", err
-	}
-	for _, m := range mutants {
-		if !slices.Contains(sources, m.File) {
-			return "", fmt.Errorf("sim: build %s: mutant names %s, which is not among its sources", p.Folder, m.File)
-		}
 	}
 	flags := slices.Concat(programFlags, p.Flags)
 	sum, err := contentHash(root, compiler, flags, slices.Concat(sources, headers), mutants)
@@ -102,13 +89,13 @@ func (p Program) Build(ctx context.Context, mutants ...Mutant) (string, error) {
 	if _, err := os.Stat(program); err == nil {
 		return program, nil
 	}
+	paths, err := verilate.Mutate(root, dir, sources, mutants)
+	if err != nil {
+		return "", fmt.Errorf("sim: build %s: %w", p.Folder, err)
+	}
 	link := slices.Concat(flags, []string{"-o", program + ".tmp"})
-	for _, s := range sources {
-		path, err := mutate(root, dir, s, mutants)
-		if err != nil {
-			return "", err
-		}
-		object, err := p.compile(ctx, root, compiler, flags, headers, s, path, mutants)
+	for i, path := range paths {
+		object, err := p.compile(ctx, root, compiler, flags, headers, sources[i], path, mutants)
 		if err != nil {
 			return "", err
 		}
@@ -130,8 +117,8 @@ func (p Program) Build(ctx context.Context, mutants ...Mutant) (string, error) {
 
 // compile makes the object file of one source, or finds it in the cache: a
 // program with one changed or mutated source compiles one.
-func (p Program) compile(ctx context.Context, root, compiler string, flags, headers []string, name, path string, mutants []Mutant) (string, error) {
-	mutants = slices.DeleteFunc(slices.Clone(mutants), func(m Mutant) bool { return m.File != name })
+func (p Program) compile(ctx context.Context, root, compiler string, flags, headers []string, name, path string, mutants []verilate.Mutant) (string, error) {
+	mutants = slices.DeleteFunc(slices.Clone(mutants), func(m verilate.Mutant) bool { return m.File != name })
 	files := append([]string{name}, headers...)
 	sum, err := contentHash(root, compiler, flags, files, mutants)
 	if err != nil {
@@ -183,36 +170,6 @@ func (p Program) run(ctx context.Context, root, compiler string, args []string) 
 	return nil
 }
 
-// mutate returns the path of a source file, or of a copy with its faults.
-func mutate(root, dir, file string, mutants []Mutant) (string, error) {
-	path := filepath.Join(root, file)
-	text, changed := "", false
-	for _, m := range mutants {
-		if m.File != file {
-			continue
-		}
-		if !changed {
-			b, err := os.ReadFile(path)
-			if err != nil {
-				return "", fmt.Errorf("sim: build a program: %w", err)
-			}
-			text, changed = string(b), true
-		}
-		if n := strings.Count(text, m.Old); n != 1 {
-			return "", fmt.Errorf("sim: build a program: mutant of %s: %q occurs %d times, want exactly once", file, m.Old, n)
-		}
-		text = strings.Replace(text, m.Old, m.New, 1)
-	}
-	if !changed {
-		return path, nil
-	}
-	copied := filepath.Join(dir, filepath.Base(file))
-	if err := os.WriteFile(copied, []byte(text), 0o644); err != nil {
-		return "", fmt.Errorf("sim: build a program: %w", err)
-	}
-	return copied, nil
-}
-
 func glob(root string, patterns []string) ([]string, error) {
 	var files []string
 	for _, p := range patterns {
@@ -235,7 +192,7 @@ func glob(root string, patterns []string) ([]string, error) {
 	return files, nil
 }
 
-func contentHash(root, compiler string, flags, files []string, mutants []Mutant) (string, error) {
+func contentHash(root, compiler string, flags, files []string, mutants []verilate.Mutant) (string, error) {
 	version, err := exec.Command(compiler, "--version").Output()
 	if err != nil {
 		return "", fmt.Errorf("sim: %s --version: %w", compiler, err)

@@ -31,14 +31,6 @@ var ErrNoVerilator = errors.New("verilator not found on PATH: install it (Debian
 // ErrSourcesChanged is returned when a source was edited while it was compiled.
 var ErrSourcesChanged = errors.New("a source changed during the build: run it again")
 
-// Mutant is one planted fault: Old is replaced by New in File for this build
-// only. Old must occur exactly once, so that a mutant cannot rot silently.
-type Mutant struct {
-	File string // path as in Spec.RTL
-	Old  string
-	New  string
-}
-
 // Spec says what to build. Paths are relative to the module's root.
 type Spec struct {
 	Name    string            // name of the program
@@ -162,9 +154,9 @@ func build(ctx context.Context, root, verilator, dir string, spec Spec) error {
 	if err := os.MkdirAll(tmp, 0o755); err != nil {
 		return fmt.Errorf("verilate: %s: %w", spec.Name, err)
 	}
-	rtl, err := spec.mutate(root, tmp)
+	rtl, err := Mutate(root, tmp, spec.RTL, spec.Mutants)
 	if err != nil {
-		return err
+		return fmt.Errorf("verilate: %s: %w", spec.Name, err)
 	}
 	objects := filepath.Join(tmp, "obj")
 	if spec.Objects && len(spec.Mutants) == 0 {
@@ -328,42 +320,6 @@ func keepObjects(from, to string) error {
 	return nil
 }
 
-// mutate copies mutated files aside and returns the absolute RTL list.
-func (s Spec) mutate(root, tmp string) ([]string, error) {
-	text := map[string]string{}
-	for _, m := range s.Mutants {
-		if !slices.Contains(s.RTL, m.File) {
-			return nil, fmt.Errorf("verilate: %s: mutant names %s, which is not among the RTL files", s.Name, m.File)
-		}
-		body, ok := text[m.File]
-		if !ok {
-			b, err := os.ReadFile(filepath.Join(root, m.File))
-			if err != nil {
-				return nil, fmt.Errorf("verilate: %s: %w", s.Name, err)
-			}
-			body = string(b)
-		}
-		if n := strings.Count(body, m.Old); n != 1 {
-			return nil, fmt.Errorf("verilate: %s: mutant of %s: %q occurs %d times, want exactly once", s.Name, m.File, m.Old, n)
-		}
-		text[m.File] = strings.Replace(body, m.Old, m.New, 1)
-	}
-	var rtl []string
-	for _, f := range s.RTL {
-		body, ok := text[f]
-		if !ok {
-			rtl = append(rtl, filepath.Join(root, f))
-			continue
-		}
-		p := filepath.Join(tmp, filepath.Base(f))
-		if err := os.WriteFile(p, []byte(body), 0o644); err != nil {
-			return nil, fmt.Errorf("verilate: %s: %w", s.Name, err)
-		}
-		rtl = append(rtl, p)
-	}
-	return rtl, nil
-}
-
 func (s Spec) hash(root, verilator string) (string, error) {
 	h := sha256.New()
 	version, err := exec.Command(verilator, "--version").Output()
@@ -387,7 +343,7 @@ func (s Spec) hash(root, verilator string) (string, error) {
 			files = append(files, rel)
 		}
 	}
-	self := []string{"sim/verilate/verilate.go"}
+	self := []string{"sim/verilate/verilate.go", "sim/verilate/mutant.go"}
 	for _, f := range append(files, self...) {
 		if err := hashFile(h, root, f); err != nil {
 			return "", fmt.Errorf("verilate: %s: %w", s.Name, err)

@@ -18,6 +18,7 @@ import (
 
 	"hvia/sim"
 	"hvia/sim/bridge"
+	"hvia/sim/verilate"
 )
 
 // roleVariable makes this test binary play another process of a fabric.
@@ -183,7 +184,7 @@ func mutant(t *testing.T, file, old, replacement string) string {
 	if testing.Short() {
 		t.Skip("builds a simulator")
 	}
-	program, err := sim.EchoSimulator(testContext(t, 5*time.Minute), sim.Mutant{File: file, Old: old, New: replacement})
+	program, err := sim.EchoSimulator(testContext(t, 5*time.Minute), verilate.Mutant{File: file, Old: old, New: replacement})
 	require.NoError(t, err)
 	return program
 }

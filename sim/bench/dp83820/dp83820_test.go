@@ -13,6 +13,7 @@ import (
 	"hvia/params"
 	"hvia/sim"
 	"hvia/sim/bench/internal/unit"
+	"hvia/sim/verilate"
 )
 
 const model = "sim/model/dp83820.cc"
@@ -27,7 +28,7 @@ var bench = sim.Program{
 	Headers: []string{"sim/bench/dp83820/cc/*.h", "sim/bench/internal/unit/*.h", "sim/model/*.h", "sim/gen/*.h"},
 }
 
-func run(t *testing.T, size uint64, mutants ...sim.Mutant) (map[string]uint64, error) {
+func run(t *testing.T, size uint64, mutants ...verilate.Mutant) (map[string]uint64, error) {
 	t.Helper()
 	program, err := bench.Build(t.Context(), mutants...)
 	require.NoError(t, err)
@@ -76,7 +77,7 @@ func TestDp83820Mutants(t *testing.T) {
 	if testing.Short() {
 		t.Skip("a build for each fault")
 	}
-	for name, m := range map[string]sim.Mutant{
+	for name, m := range map[string]verilate.Mutant{
 		"FIFO without end":              {Old: "tx_ == TxState::kRoom && TransmitHeld() + TransmitNeeds() <= timing_.transmit_fifo) tx_", New: "tx_ == TxState::kRoom) tx_"},
 		"rejected what is in memory":    {Old: "if (f.committed || (rxcfg_ & kMacRXCFGAEPMask)) return false;", New: "if (rxcfg_ & kMacRXCFGAEPMask) return false;"},
 		"REQ# stays after STOP#":        {Old: "backoff_ = kRequestAway;", New: "backoff_ = 0;"},
