@@ -27,6 +27,10 @@ type Report struct {
 	Notes   []string     `json:"notes,omitempty"`  // what a reader must know before using the numbers
 	Misses  []string     `json:"misses,omitempty"` // targets that were not met, one sentence each
 	Results Results      `json:"results"`
+
+	// Parameters is every number of the profile that the run was made with.
+	Parameters []Parameter `json:"parameters,omitempty"`
+
 	Wall    Wall         `json:"wall"`
 	Error   *ReportError `json:"error,omitempty"` // why the report is not complete
 }
@@ -41,6 +45,153 @@ type Results struct {
 	SendReceiveDigest string           `json:"send_receive_digest,omitempty"`
 	Bursts            *Bursts          `json:"bursts,omitempty"`        // of the RDMA writes, if some are long enough
 	CrossTraffic      *CrossTraffic    `json:"cross_traffic,omitempty"` // the ping-pong beside a second VI's traffic
+
+	Prediction  *Prediction         `json:"prediction,omitempty"`
+	PostReceive []PostReceiveResult `json:"post_receive,omitempty"`
+	ReceiveWait []ReceiveWaitResult `json:"receive_wait,omitempty"`
+	Waterfall   []WaterfallRow      `json:"waterfall,omitempty"` // of the RDMA write of 4 bytes
+	Pipeline    *Pipeline           `json:"pipeline,omitempty"`
+	Targets     []Target            `json:"targets,omitempty"`     // of the base profile only
+	ModelCurve  []ModelPoint        `json:"model_curve,omitempty"` // of the base profile only
+	Ablations   *Ablations          `json:"ablations,omitempty"`
+}
+
+// Prediction is the experiments again with every fitted parameter that has a
+// value from before its fit at that value.
+type Prediction struct {
+	Parameters  map[string]int64    `json:"parameters"` // those that differ from the fitted ones
+	RDMAWrite   []PingPongResult    `json:"rdma_write"`
+	SendReceive []PingPongResult    `json:"send_receive"`
+	ReceiveWait []ReceiveWaitResult `json:"receive_wait,omitempty"`
+}
+
+// PostReceiveResult is Figure 11 of the paper: processor time of VipPostRecv, that is
+// to compose a descriptor, to post it, to ring the doorbell and to return,
+// between two readings of the clock. What one reading takes is in it.
+type PostReceiveResult struct {
+	Size   int   `json:"size"` // room in the buffer
+	MeanPs int64 `json:"mean_ps"`
+	MinPs  int64 `json:"min_ps"`
+	MaxPs  int64 `json:"max_ps"`
+}
+
+// ReceiveWaitResult is Figure 12 of the paper: the time that a message takes at the
+// receiving side alone, the network left out. The wire is held until all frames of
+// the message have left the sender; then they come back to back at the wire's
+// rate, which is more than the receiving side takes off the MAC, so that
+// nothing but the receiving side is waited for. As the frames are in the MAC
+// already, the time begins with its first write of the first frame into the
+// card; it ends when RecvWait returns.
+type ReceiveWaitResult struct {
+	Size   int   `json:"size"`
+	MeanPs int64 `json:"mean_ps"`
+}
+
+// WaterfallRow is a step on the way of a message from the post to the look that finds
+// it, with what the study of the paper's figures allows for it; 0 if the study
+// does not have the step, or has it not for this profile.
+type WaterfallRow struct {
+	Name     string `json:"name"`
+	BudgetPs int64  `json:"budget_ps"`
+	MeanPs   int64  `json:"mean_ps"`
+}
+
+// Pipeline is one long RDMA write on its way through the five hops, in times
+// since the store to the doorbell.
+type Pipeline struct {
+	Size  int   `json:"size"`
+	EndPs int64 `json:"end_ps"` // the last byte is in memory
+	Hops  []Hop `json:"hops"`
+}
+
+// Hop is one of the five. BusyPpm is the part of the time from 0 to the end in
+// which the hop carried something, descriptors and statuses included; Spans
+// are the frames of the message, each from the start of its first transaction
+// to the end of its last.
+type Hop struct {
+	Name    string `json:"name"`
+	BusyPpm int64  `json:"busy_ppm"`
+	Spans   []Span `json:"spans"`
+}
+
+// Span is one frame, counted from 1, on one hop.
+type Span struct {
+	Frame   int   `json:"frame"`
+	StartPs int64 `json:"start_ps"`
+	EndPs   int64 `json:"end_ps"`
+}
+
+// Target is one printed figure of the paper beside what was measured. Paper is
+// nil where the paper prints no number and the study gives the band; Predicted
+// is nil where nothing was predicted before the fit. OK judges Calibrated.
+type Target struct {
+	ID         string   `json:"id"`
+	Quantity   string   `json:"quantity"`
+	Unit       string   `json:"unit"`
+	Paper      *float64 `json:"paper"`
+	Predicted  *float64 `json:"predicted"`
+	Calibrated float64  `json:"calibrated"`
+	Low        float64  `json:"low"`
+	High       float64  `json:"high"`
+	Kind       string   `json:"kind"` // prediction or calibration
+	OK         bool     `json:"ok"`
+}
+
+// Kinds of targets.
+const (
+	KindPrediction  = "prediction"  // nothing was fitted to it
+	KindCalibration = "calibration" // a parameter was fitted to it
+)
+
+// ModelPoint is a measured half round trip beside that of the model behind the
+// study of the paper's figures, which is not the paper's. OK says that they
+// differ by no more than Band, a fraction of the model's.
+type ModelPoint struct {
+	Size       int     `json:"size"`
+	Protocol   string  `json:"protocol"` // rdma_write or send_receive
+	ModelPs    int64   `json:"model_ps"`
+	MeasuredPs int64   `json:"measured_ps"`
+	Band       float64 `json:"band"`
+	OK         bool    `json:"ok"`
+}
+
+// Ablations are figures of the card with parts of its design taken away, the
+// card as it is first.
+type Ablations struct {
+	Sizes    []int     `json:"sizes"`
+	Variants []Variant `json:"variants"`
+}
+
+// Variant is one of them.
+type Variant struct {
+	Name       string           `json:"name"`
+	Straps     []string         `json:"straps,omitempty"`     // that are set
+	Parameters map[string]int64 `json:"parameters,omitempty"` // that are replaced
+	Figures    []AblationFigure `json:"figures"`
+	Verified   bool             `json:"verified"`
+	Fault      string           `json:"fault,omitempty"`
+}
+
+// AblationFigure is one number of a variant. Foreseen is what the study of the
+// paper's figures has for it, nil if it has nothing.
+type AblationFigure struct {
+	Name     string   `json:"name"`
+	Unit     string   `json:"unit"`
+	Value    float64  `json:"value"`
+	Base     float64  `json:"base"` // of the card as it is
+	Foreseen *float64 `json:"foreseen"`
+}
+
+// Parameter is one of package params.
+type Parameter struct {
+	Name   string `json:"name"`
+	Value  int64  `json:"value"`
+	Unit   string `json:"unit"`
+	Class  string `json:"class"`
+	Tag    string `json:"tag"`
+	Source string `json:"source"`
+	Doc    string `json:"doc"`
+	Prior  *int64 `json:"prior,omitempty"` // before the fit, of a fitted parameter that had a guess to begin with
 }
 
 // Stages is the time between the events of a one-frame message, from the card's
