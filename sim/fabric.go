@@ -10,10 +10,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -66,8 +68,11 @@ type Config struct {
 	Threads     []Thread // required in timed mode
 	MemoryBytes int64    // host memory of each node: 256 MiB
 	Profile     string   // set of parameters: hvia-ge
-	Seed        uint64   // of everything random in the models: 1
-	SpareSlots  int      // for threads that were not declared: 16
+	// Params replaces parameters of class model (package params) for this run;
+	// the simulator refuses others, and values that its models cannot take.
+	Params     map[string]int64
+	Seed       uint64 // of everything random in the models: 1
+	SpareSlots int    // for threads that were not declared: 16
 
 	// SocketPath is where other processes join; a private one if empty.
 	SocketPath string
@@ -163,6 +168,9 @@ func arguments(cfg Config, path string) []string {
 	}
 	if cfg.Profile != "" {
 		add("--profile", cfg.Profile)
+	}
+	for _, name := range slices.Sorted(maps.Keys(cfg.Params)) {
+		add("--param", name+"="+strconv.FormatInt(cfg.Params[name], 10))
 	}
 	if cfg.ContinueOnDeath {
 		add("--on-death", "continue")

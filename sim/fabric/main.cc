@@ -15,6 +15,7 @@
 #include "sim/fabric/echo_node.h"
 #include "sim/fabric/host_memory.h"
 #include "sim/fabric/link.h"
+#include "sim/fabric/model_params.h"
 #include "sim/fabric/recorder.h"
 #include "sim/fabric/scheduler.h"
 #include "sim/gen/hvia_layout.h"
@@ -35,6 +36,7 @@ constexpr char kUsage[] =
     "  --thread N,R,NAME     a thread that will attach: node, rank, name; timed mode starts when all have\n"
     "  --memory BYTES        host memory of each node (268435456), a multiple of 4096, at most 1 GiB\n"
     "  --profile NAME        set of parameters (hvia-ge)\n"
+    "  --param NAME=VALUE    replaces a parameter of class model for this run; may be given several times\n"
     "  --seed N              seed of everything that is random in the models (1)\n"
     "  --spare-slots N       slots for threads that were not declared (16)\n"
     "  --stuck-ms N          wall time a timed thread may run without a call (10000)\n"
@@ -58,6 +60,7 @@ struct Options {
     std::string kind, name;
   };
   std::vector<NodeOption> nodes;
+  std::vector<std::string> params;
   uint64_t memory = 268435456, seed = 1;
   std::string trace, frames, wave;
   bool skip_quiet = true;
@@ -99,6 +102,7 @@ Options Parse(int argc, char** argv) {
       o.private_directory = value == "yes";
     }
     else if (name == "--profile") o.profile = value;
+    else if (name == "--param") o.params.push_back(value);
     else if (name == "--node") {
       const size_t colon = value.find(':');
       if (colon == std::string::npos || colon + 1 == value.size()) throw UsageError("--node " + value + ": want KIND:NAME");
@@ -161,14 +165,17 @@ std::unique_ptr<Node> MakeNode(const std::string& kind, const Surroundings& s, c
 
 int Run(int argc, char** argv) {
   const Options o = Parse(argc, argv);
-  const Params* params = FindProfile(o.profile.c_str());
-  if (params == nullptr) throw UsageError("--profile " + o.profile + ": no such profile");
+  const Params* profile = FindProfile(o.profile.c_str());
+  if (profile == nullptr) throw UsageError("--profile " + o.profile + ": no such profile");
+  std::vector<ReplacedParam> replaced;
+  const Params params = ReplaceModelParams(*profile, o.params, &replaced);
   ControlServer::BlockSignals();
 
   std::vector<std::string> names;
   for (const auto& n : o.nodes) names.push_back(n.name);
   Scheduler scheduler(o.scheduler, names, o.memory);
-  Link link(*params);
+  for (const ReplacedParam& r : replaced) scheduler.AddConfiguration(r.name, r.value);
+  Link link(params);
   Recorder recorder;
   if (!o.trace.empty()) recorder.OpenTrace(o.trace);
   if (!o.frames.empty()) recorder.OpenFrames(o.frames);
@@ -188,7 +195,7 @@ int Run(int argc, char** argv) {
     Surroundings s;
     s.index = static_cast<int>(i);
     s.name = o.nodes[i].name;
-    s.params = params;
+    s.params = &params;
     s.seed = o.seed;
     s.memory = memory_list.back();
     s.fabric = &scheduler;
@@ -215,6 +222,9 @@ int main(int argc, char** argv) {
     return hvia::fabric::Run(argc, argv);
   } catch (const hvia::fabric::UsageError& e) {
     std::fprintf(stderr, "hvia-sim: %s\n%s", e.what(), hvia::fabric::kUsage);
+    return 2;
+  } catch (const hvia::fabric::ParamError& e) {
+    std::fprintf(stderr, "hvia-sim: %s\n", e.what());
     return 2;
   } catch (const std::exception& e) {
     std::fprintf(stderr, "hvia-sim: %s\n", e.what());

@@ -69,6 +69,12 @@ class Scheduler : public Fabric, public MemoryObserver {
 
   // Set once, before Run.
   void SetNodes(std::vector<Node*> nodes, std::vector<HostMemory*> memories, Link* link);
+  // Makes something that differs from the usual configuration part of the
+  // digest, so that runs of different ones never count as the same.
+  void AddConfiguration(const std::string& name, int64_t value) {
+    digest_.AddBytes(reinterpret_cast<const uint8_t*>(name.data()), name.size());
+    digest_.Add(static_cast<uint64_t>(value));
+  }
   void AddEndHook(std::function<void(const DigestReport&)> hook) { end_hooks_.push_back(std::move(hook)); }
 
   // Runs until Quit.

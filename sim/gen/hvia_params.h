@@ -75,6 +75,77 @@ constexpr Params kProfiles[] = {
     {"hvia-ge", 8, 12, 32, 32, 512, 2048, 2, 10, 262144, 2, 12, 10, 2, 2, 2, 5, 7, 2, 2, 1562, 20000, 8, 20000, 20000, 50000, 70000, 20000, 15625000, 200000000, 30000, 10000, 30000, 7000, 3000, 2, 2, 9, 2, 64, 15, 1, 2, 8192, 32768, 4, 3, 9, 8, 250000, 250000, 1000, 8, 4, 12, 152000, 384000, 25000},
 };
 
+enum class ParamClass { kElaboration, kModel, kHost };
+
+// Where the parameter of a name is found.
+struct ParamName {
+  const char* name;
+  ParamClass cls;
+  int64_t Params::*member;  // nullptr: the host's, no simulator has it
+};
+
+constexpr ParamName kParamNames[] = {
+    {"ViCountLog2", ParamClass::kElaboration, &Params::ViCountLog2},
+    {"PageBytesLog2", ParamClass::kElaboration, &Params::PageBytesLog2},
+    {"SystemBusBits", ParamClass::kElaboration, &Params::SystemBusBits},
+    {"MacBusBits", ParamClass::kElaboration, &Params::MacBusBits},
+    {"DmaBurstBytes", ParamClass::kElaboration, &Params::DmaBurstBytes},
+    {"PacketSlotBytes", ParamClass::kElaboration, &Params::PacketSlotBytes},
+    {"PacketSlots", ParamClass::kElaboration, &Params::PacketSlots},
+    {"QueueDepthLog2", ParamClass::kElaboration, &Params::QueueDepthLog2},
+    {"DisconnectPatience", ParamClass::kElaboration, &Params::DisconnectPatience},
+    {"SdramBankBits", ParamClass::kElaboration, &Params::SdramBankBits},
+    {"SdramRowBits", ParamClass::kElaboration, &Params::SdramRowBits},
+    {"SdramColumnBits", ParamClass::kElaboration, &Params::SdramColumnBits},
+    {"SdramCasClocks", ParamClass::kElaboration, &Params::SdramCasClocks},
+    {"SdramRcdClocks", ParamClass::kElaboration, &Params::SdramRcdClocks},
+    {"SdramRpClocks", ParamClass::kElaboration, &Params::SdramRpClocks},
+    {"SdramRasClocks", ParamClass::kElaboration, &Params::SdramRasClocks},
+    {"SdramRcClocks", ParamClass::kElaboration, &Params::SdramRcClocks},
+    {"SdramMrdClocks", ParamClass::kElaboration, &Params::SdramMrdClocks},
+    {"SdramWrClocks", ParamClass::kElaboration, &Params::SdramWrClocks},
+    {"SdramRefreshClocks", ParamClass::kElaboration, &Params::SdramRefreshClocks},
+    {"SdramPowerUpClocks", ParamClass::kElaboration, &Params::SdramPowerUpClocks},
+    {"SdramInitRefreshes", ParamClass::kElaboration, &Params::SdramInitRefreshes},
+    {"SdramRcdTime", ParamClass::kModel, &Params::SdramRcdTime},
+    {"SdramRpTime", ParamClass::kModel, &Params::SdramRpTime},
+    {"SdramRasTime", ParamClass::kModel, &Params::SdramRasTime},
+    {"SdramRcTime", ParamClass::kModel, &Params::SdramRcTime},
+    {"SdramRrdTime", ParamClass::kModel, &Params::SdramRrdTime},
+    {"SdramRefreshTime", ParamClass::kModel, &Params::SdramRefreshTime},
+    {"SdramPowerUpTime", ParamClass::kModel, &Params::SdramPowerUpTime},
+    {"SystemClockPeriod", ParamClass::kModel, &Params::SystemClockPeriod},
+    {"SdramClockPeriod", ParamClass::kModel, &Params::SdramClockPeriod},
+    {"MacClockPeriod", ParamClass::kModel, &Params::MacClockPeriod},
+    {"MacClockPhase", ParamClass::kModel, &Params::MacClockPhase},
+    {"SdramClockPhase", ParamClass::kModel, &Params::SdramClockPhase},
+    {"BridgeArbitrationClocks", ParamClass::kModel, &Params::BridgeArbitrationClocks},
+    {"BridgeDevselClocks", ParamClass::kModel, &Params::BridgeDevselClocks},
+    {"BridgeReadInitialClocks", ParamClass::kModel, &Params::BridgeReadInitialClocks},
+    {"BridgeWriteInitialClocks", ParamClass::kModel, &Params::BridgeWriteInitialClocks},
+    {"BridgeReadWaitEvery", ParamClass::kModel, &Params::BridgeReadWaitEvery},
+    {"BridgeWriteWaitEvery", ParamClass::kModel, &Params::BridgeWriteWaitEvery},
+    {"BridgeWaitClocks", ParamClass::kModel, &Params::BridgeWaitClocks},
+    {"BridgePostedWriteClocks", ParamClass::kModel, &Params::BridgePostedWriteClocks},
+    {"MacTransmitFifoBytes", ParamClass::kModel, &Params::MacTransmitFifoBytes},
+    {"MacReceiveFifoBytes", ParamClass::kModel, &Params::MacReceiveFifoBytes},
+    {"MacReactClocks", ParamClass::kModel, &Params::MacReactClocks},
+    {"MacRegisterInitialClocks", ParamClass::kModel, &Params::MacRegisterInitialClocks},
+    {"MacReadWaitEvery", ParamClass::kModel, &Params::MacReadWaitEvery},
+    {"MacWriteWaitEvery", ParamClass::kModel, &Params::MacWriteWaitEvery},
+    {"MacTransmitDelay", ParamClass::kModel, &Params::MacTransmitDelay},
+    {"MacReceiveDelay", ParamClass::kModel, &Params::MacReceiveDelay},
+    {"WireBitTime", ParamClass::kModel, &Params::WireBitTime},
+    {"WirePreambleBytes", ParamClass::kModel, &Params::WirePreambleBytes},
+    {"WireFcsBytes", ParamClass::kModel, &Params::WireFcsBytes},
+    {"WireGapBytes", ParamClass::kModel, &Params::WireGapBytes},
+    {"PhyTransmitDelay", ParamClass::kModel, &Params::PhyTransmitDelay},
+    {"PhyReceiveDelay", ParamClass::kModel, &Params::PhyReceiveDelay},
+    {"CableDelay", ParamClass::kModel, &Params::CableDelay},
+    {"HostPostTime", ParamClass::kHost, nullptr},
+    {"HostPollPeriod", ParamClass::kHost, nullptr},
+};
+
 // FindProfile returns the profile of that name, or nullptr if this is not its build.
 inline const Params* FindProfile(const char* name) {
   for (const Params& p : kProfiles)

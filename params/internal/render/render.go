@@ -120,6 +120,17 @@ func cpp(table []params.Param, profile string, hash uint64) []byte {
 		}
 	}
 	w.WriteString("},\n")
+	w.WriteString("};\n\nenum class ParamClass { kElaboration, kModel, kHost };\n\n// Where the parameter of a name is found.\nstruct ParamName {\n  const char* name;\n  ParamClass cls;\n  int64_t Params::*member;  // nullptr: the host's, no simulator has it\n};\n\nconstexpr ParamName kParamNames[] = {\n")
+	for _, p := range table {
+		class, member := "kElaboration", "&Params::"+p.Name
+		switch p.Class {
+		case params.Model:
+			class = "kModel"
+		case params.Host:
+			class, member = "kHost", "nullptr"
+		}
+		fmt.Fprintf(&w, "    {\"%s\", ParamClass::%s, %s},\n", p.Name, class, member)
+	}
 	w.WriteString("};\n\n// FindProfile returns the profile of that name, or nullptr if this is not its build.\ninline const Params* FindProfile(const char* name) {\n  for (const Params& p : kProfiles)\n    if (std::strcmp(p.profile, name) == 0) return &p;\n  return nullptr;\n}\n\n}  // namespace hvia\n")
 	return w.Bytes()
 }

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bridge_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"hvia/driver"
+	"hvia/params"
+	"hvia/sim"
+	"hvia/sim/bridge"
+)
+
+// replaced runs one transfer with replaced parameters and returns the time at
+// which its last word was there, and the digest.
+func replaced(t *testing.T, values map[string]int64) (driver.Time, bridge.Digest) {
+	t.Helper()
+	ctx := testContext(t, time.Minute)
+	f := startFabric(t, ctx, sim.Config{Threads: twoThreads(), Params: values})
+	x := newTransfer(t, ctx, f)
+	require.NoError(t, x.send(64, 7))
+	at, err := x.await(7, driver.Picosecond)
+	require.NoError(t, err)
+	require.NoError(t, errors.Join(x.left.Detach(), x.right.Detach()))
+	d, err := f.Digest(ctx)
+	require.NoError(t, err)
+	return at, d
+}
+
+func TestReplacedParameters(t *testing.T) {
+	value := func(name string) int64 {
+		v, err := params.Lookup(params.Base, name)
+		require.NoError(t, err)
+		return v
+	}
+	plain, plainDigest := replaced(t, nil)
+	same, sameDigest := replaced(t, map[string]int64{"CableDelay": value("CableDelay")})
+	require.Equal(t, plain, same)
+	require.Equal(t, plainDigest, sameDigest, "the profile's own value is the same configuration")
+	later, _ := replaced(t, map[string]int64{"CableDelay": value("CableDelay") + 60000})
+	require.Equal(t, plain+60000, later, "two clocks of the bus that stores")
+	slower, _ := replaced(t, map[string]int64{"CableDelay": value("CableDelay") + 60000, "WireBitTime": 10 * value("WireBitTime")})
+	frame := value("WirePreambleBytes") + 14 + 16 + 64 + value("WireFcsBytes")
+	require.InDelta(t, 8*9*frame*value("WireBitTime"), int64(slower-later), float64(value("SystemClockPeriod")), "the bus takes what came at its next clock")
+
+	// This device has no such bridge, so nothing else differs.
+	seen := map[uint64]string{plainDigest.Hash: "plain"}
+	for _, c := range []map[string]int64{
+		{"BridgeReadInitialClocks": value("BridgeReadInitialClocks") + 1},
+		{"BridgeReadInitialClocks": value("BridgeReadInitialClocks") + 2},
+		{"BridgePostedWriteClocks": value("BridgeReadInitialClocks") + 1},
+	} {
+		at, d := replaced(t, c)
+		require.Equal(t, plain, at)
+		require.Empty(t, seen[d.Hash], "the digest of %v", c)
+		seen[d.Hash] = fmt.Sprint(c)
+	}
+}
+
+func TestReplacedParametersRefused(t *testing.T) {
+	ctx := testContext(t, 5*time.Minute)
+	program := simulator(t)
+	start := func(arguments ...string) error {
+		f, err := sim.Start(ctx, sim.Config{Program: program, Mode: sim.Free, Nodes: []sim.Node{{Kind: "echo", Name: "a"}}, MemoryBytes: memoryBytes, Arguments: arguments})
+		if err == nil {
+			require.NoError(t, f.Close())
+		}
+		return err
+	}
+	for text, want := range map[string]string{
+		"CableDelay":                      "want NAME=VALUE",
+		"Cable=1":                         "there is no parameter Cable",
+		"=1":                              "there is no parameter",
+		"CableDelay=":                     "want a whole number from 0",
+		"CableDelay=5x":                   "want a whole number",
+		"CableDelay=0x10":                 "want a whole number",
+		"CableDelay=99999999999999999999": "want a whole number",
+		"SystemClockPeriod=0":             "want a whole number from 1000",
+		"MacClockPhase=30000":             "MacClockPhase = 30000 is not below MacClockPeriod = 30000",
+		"MacClockPeriod=7000":             "MacClockPhase = 7000 is not below MacClockPeriod = 7000",
+		"SdramClockPeriod=9999":           "SdramRcdTime = 20000 is longer than the SdramRcdClocks = 2 of this build",
+		"SdramClockPeriod=10005":          "SdramRefreshTime = 15625000 is shorter than the SdramRefreshClocks = 1562",
+		"SdramRrdTime=20001":              "SdramRrdTime = 20001 is longer",
+		"SdramPowerUpTime=200000001":      "SdramPowerUpTime = 200000001 is longer",
+		"BridgeWriteInitialClocks=1":      "BridgeWriteInitialClocks = 1 comes before BridgeDevselClocks = 2",
+		"BridgeWaitClocks=8":              "from 1 to 7",
+		"WireBitTime=1":                   "", // for comparison: a wire of 1 Tb/s is none of the models' business
+	} {
+		err := start("--param", text)
+		if want == "" {
+			require.NoError(t, err, text)
+			continue
+		}
+		require.ErrorIs(t, err, sim.ErrStart, text)
+		require.ErrorContains(t, err, "--param "+text, text)
+		require.ErrorContains(t, err, want, text)
+	}
+	require.ErrorContains(t, start("--param", "CableDelay=1", "--param", "CableDelay=1"), "CableDelay is given twice")
+	require.ErrorContains(t, start("--param", "CableDelay=0", "--param", "PhyReceiveDelay=0", "--param", "PhyTransmitDelay=0", "--param", "WirePreambleBytes=2"), "less than MacClockPeriod")
+	// Both at once are good, each alone is not.
+	require.NoError(t, start("--param", "MacClockPeriod=7000", "--param", "MacClockPhase=6999"))
+
+	// Of each class: all models' parameters have limits, and no others are taken.
+	for _, p := range params.Table() {
+		err := start("--param", p.Name+"=-1")
+		require.ErrorContains(t, err, map[params.Class]string{
+			params.Model: "want a whole number from", params.Elaboration: "choose or add a profile", params.Host: "cost model",
+		}[p.Class], p.Name)
+	}
+}
+
+// A simulator that forgets the replaced values in the digest is found out.
+func TestMutantReplacedParametersInDigest(t *testing.T) {
+	program := mutant(t, "sim/fabric/main.cc", "scheduler.AddConfiguration(r.name, r.value);", "(void)r;")
+	ctx := testContext(t, time.Minute)
+	var digests []bridge.Digest
+	for _, clocks := range []int64{9, 10} {
+		f := startFabric(t, ctx, sim.Config{Threads: twoThreads(), Program: program, Params: map[string]int64{"BridgeReadInitialClocks": clocks}})
+		left, right := attach(t, ctx, f, 0, 0, "left"), attach(t, ctx, f, 1, 0, "right")
+		errL, errR := both(func() error { return left.Sleep(5) }, func() error { return right.Sleep(5) })
+		require.NoError(t, errors.Join(errL, errR, left.Detach(), right.Detach()))
+		d, err := f.Digest(ctx)
+		require.NoError(t, err)
+		digests = append(digests, d)
+	}
+	require.Equal(t, digests[0], digests[1])
+}

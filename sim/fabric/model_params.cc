@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/fabric/model_params.h"
+
+#include <cerrno>
+#include <cstdlib>
+
+namespace hvia::fabric {
+namespace {
+
+constexpr int64_t kMillisecond = 1'000'000'000;  // ps
+constexpr int64_t kManyClocks = 1024;
+
+// Values that the models take as they are: beyond these they would round them
+// silently, or break a rule of their bus at every transaction.
+struct Range {
+  const char* name;
+  int64_t least, most;
+};
+
+constexpr Range kRanges[] = {
+    {"SdramRcdTime", 0, kMillisecond},
+    {"SdramRpTime", 0, kMillisecond},
+    {"SdramRasTime", 0, kMillisecond},
+    {"SdramRcTime", 0, kMillisecond},
+    {"SdramRrdTime", 0, kMillisecond},
+    {"SdramRefreshTime", 1, 1000 * kMillisecond},
+    {"SdramPowerUpTime", 0, 1000 * kMillisecond},
+    {"SystemClockPeriod", 1000, 1'000'000},
+    {"SdramClockPeriod", 1000, 1'000'000},
+    {"MacClockPeriod", 1000, 1'000'000},
+    {"MacClockPhase", 0, 999'999},
+    {"SdramClockPhase", 0, 999'999},
+    {"BridgeArbitrationClocks", 1, kManyClocks},
+    {"BridgeDevselClocks", 1, 3},        // fast, medium, slow
+    {"BridgeReadInitialClocks", 2, 16},  // PCI 2.1: first data phase
+    {"BridgeWriteInitialClocks", 1, 16},
+    {"BridgeReadWaitEvery", 0, 1 << 20},
+    {"BridgeWriteWaitEvery", 0, 1 << 20},
+    {"BridgeWaitClocks", 1, 7},  // PCI 2.1: further data phases
+    {"BridgePostedWriteClocks", 1, kManyClocks},
+    {"MacTransmitFifoBytes", 2048, 1 << 20},  // a frame and the burst behind it
+    {"MacReceiveFifoBytes", 2048, 1 << 20},
+    {"MacReactClocks", 0, kManyClocks},
+    {"MacRegisterInitialClocks", 2, 16},  // medium decode
+    {"MacReadWaitEvery", 0, 1 << 20},
+    {"MacWriteWaitEvery", 0, 1 << 20},
+    {"MacTransmitDelay", 0, kMillisecond},
+    {"MacReceiveDelay", 0, kMillisecond},
+    {"WireBitTime", 1, 1'000'000},
+    {"WirePreambleBytes", 0, 1024},
+    {"WireFcsBytes", 4, 4},  // CRC-32, which the MAC makes and checks
+    {"WireGapBytes", 0, 1 << 20},
+    {"PhyTransmitDelay", 0, kMillisecond},
+    {"PhyReceiveDelay", 0, kMillisecond},
+    {"CableDelay", 0, 1000 * kMillisecond},
+};
+
+[[noreturn]] void Fail(const std::string& text, const std::string& why) { throw ParamError("--param " + text + ": " + why); }
+
+const ParamName& Find(const std::string& text, const std::string& name) {
+  for (const ParamName& p : kParamNames) {
+    if (name != p.name) continue;
+    if (p.cls == ParamClass::kElaboration) Fail(text, "the RTL is built with " + name + " (class elaboration): a run cannot replace it, choose or add a profile");
+    if (p.cls == ParamClass::kHost) Fail(text, name + " is a cost of the host's programs (class host), which the simulator does not know: give it to the program's cost model");
+    return p;
+  }
+  Fail(text, "there is no parameter " + name + ": see docs/reference/params.md");
+}
+
+const Range& RangeOf(const std::string& text, const std::string& name) {
+  for (const Range& r : kRanges)
+    if (name == r.name) return r;
+  Fail(text, "nothing is known about which values of " + name + " the models take: add it to kRanges in sim/fabric/model_params.cc");
+}
+
+int64_t Parse(const std::string& text, const std::string& number, const Range& range) {
+  char* end = nullptr;
+  errno = 0;
+  const long long v = std::strtoll(number.c_str(), &end, 10);
+  if (number.empty() || *end != 0 || errno != 0 || v < range.least || v > range.most) {
+    Fail(text, "want a whole number from " + std::to_string(range.least) + " to " + std::to_string(range.most));
+  }
+  return v;
+}
+
+// What the values must be to each other. The SDRAM controller counts the
+// clocks that it was built with.
+std::string Contradiction(const Params& p) {
+  const auto is = [&p](const char* name, int64_t value) { return std::string(name) + " = " + std::to_string(value); };
+  const struct {
+    const char *phase, *period;
+    int64_t phase_value, period_value;
+  } phases[] = {{"MacClockPhase", "MacClockPeriod", p.MacClockPhase, p.MacClockPeriod}, {"SdramClockPhase", "SdramClockPeriod", p.SdramClockPhase, p.SdramClockPeriod}};
+  for (const auto& c : phases)
+    if (c.phase_value >= c.period_value) return is(c.phase, c.phase_value) + " is not below " + is(c.period, c.period_value);
+  const struct {
+    const char *time, *clocks;
+    int64_t time_value, clocks_value;
+  } waits[] = {
+      {"SdramRcdTime", "SdramRcdClocks", p.SdramRcdTime, p.SdramRcdClocks},
+      {"SdramRpTime", "SdramRpClocks", p.SdramRpTime, p.SdramRpClocks},
+      {"SdramRasTime", "SdramRasClocks", p.SdramRasTime, p.SdramRasClocks},
+      {"SdramRcTime", "SdramRcClocks", p.SdramRcTime, p.SdramRcClocks},
+      {"SdramRrdTime", "SdramRcdClocks", p.SdramRrdTime, p.SdramRcdClocks},
+      {"SdramPowerUpTime", "SdramPowerUpClocks", p.SdramPowerUpTime, p.SdramPowerUpClocks},
+  };
+  for (const auto& w : waits) {
+    if (w.clocks_value * p.SdramClockPeriod < w.time_value) {
+      return is(w.time, w.time_value) + " is longer than the " + is(w.clocks, w.clocks_value) + " of this build with " + is("SdramClockPeriod", p.SdramClockPeriod);
+    }
+  }
+  if (p.SdramRefreshClocks * p.SdramClockPeriod > p.SdramRefreshTime) {
+    return is("SdramRefreshTime", p.SdramRefreshTime) + " is shorter than the " + is("SdramRefreshClocks", p.SdramRefreshClocks) + " of this build with " + is("SdramClockPeriod", p.SdramClockPeriod);
+  }
+  if (p.BridgeReadInitialClocks < p.BridgeDevselClocks) return is("BridgeReadInitialClocks", p.BridgeReadInitialClocks) + " comes before " + is("BridgeDevselClocks", p.BridgeDevselClocks);
+  if (p.BridgeWriteInitialClocks < p.BridgeDevselClocks) return is("BridgeWriteInitialClocks", p.BridgeWriteInitialClocks) + " comes before " + is("BridgeDevselClocks", p.BridgeDevselClocks);
+  // The sender's MAC hands a frame over at one of its clocks, up to a period after the preamble began.
+  const int64_t arrival = (p.WirePreambleBytes + 1) * 8 * p.WireBitTime + p.PhyTransmitDelay + p.CableDelay + p.PhyReceiveDelay;
+  if (arrival < p.MacClockPeriod) return "a frame's first byte arrives after " + std::to_string(arrival) + " ps of preamble, PHYs and cable, less than " + is("MacClockPeriod", p.MacClockPeriod);
+  return "";
+}
+
+}  // namespace
+
+Params ReplaceModelParams(const Params& profile, const std::vector<std::string>& texts, std::vector<ReplacedParam>* replaced) {
+  Params params = profile;
+  std::vector<std::string> seen;
+  std::string all;
+  for (const std::string& text : texts) {
+    const size_t equals = text.find('=');
+    if (equals == std::string::npos) Fail(text, "want NAME=VALUE");
+    const std::string name = text.substr(0, equals);
+    const ParamName& p = Find(text, name);
+    for (const std::string& s : seen)
+      if (s == name) Fail(text, name + " is given twice");
+    seen.push_back(name);
+    params.*p.member = Parse(text, text.substr(equals + 1), RangeOf(text, name));
+    all += (all.empty() ? "" : ", ") + text;
+  }
+  if (texts.empty()) return params;
+  const std::string why = Contradiction(params);
+  if (!why.empty()) Fail(all, why + ": the models cannot run like that");
+  for (const ParamName& p : kParamNames) {
+    if (p.member != nullptr && params.*p.member != profile.*p.member) replaced->push_back({p.name, params.*p.member});
+  }
+  return params;
+}
+
+}  // namespace hvia::fabric
