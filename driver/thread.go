@@ -321,6 +321,36 @@ func (t *Thread) ResetBus(span Time) error {
 	return nil
 }
 
+// HoldWire holds the wire towards the thread's own node from the thread's present
+// time on, or lets it go, and returns at once. While it is held, the frames of the
+// other node leave their MAC as always but do not arrive: they are kept in their
+// order, as in a switch that holds them, at most layout.BridgeMaxHeldFrames; one
+// more ends the run with bridge.ErrDevice. At the release they go on as if they
+// were sent then: back to back at the wire's rate, with preamble, FCS and gap, and
+// what is sent later follows behind them. Frames that were handed to the wire or
+// released before a hold are not held up by it. It lets the receive side be measured alone.
+// The hold belongs to the wire, not to the thread: any thread of the node may end it,
+// and saying either twice changes nothing. Captures and the digest have a frame
+// at the time at which it was sent; the trace event WireEnd is its arrival.
+// ErrInvalidParameter if the fabric has no second node and so no wire.
+func (t *Thread) HoldWire(hold bool) error {
+	if err := t.enter("hold the wire"); err != nil {
+		return err
+	}
+	defer t.leave()
+	if n := t.nodes(); n != 2 {
+		return t.fail("hold the wire", fmt.Errorf("a fabric of %d nodes: %w: only two nodes have a wire between them", n, ErrInvalidParameter))
+	}
+	c := bridge.Command{Opcode: layout.BridgeOpcodeHoldWire}
+	if hold {
+		c.Tag = 1
+	}
+	if err := t.post(c); err != nil {
+		return t.fail("hold the wire", err)
+	}
+	return nil
+}
+
 // park waits for one reason and takes no other. In free mode a wake meant for
 // an earlier wait may come late.
 func (t *Thread) park(reason layout.BridgeReason, w bridge.Wait) (bridge.Wake, error) {

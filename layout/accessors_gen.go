@@ -7,7 +7,7 @@ import "encoding/binary"
 
 // Hash identifies this version of all layouts: the first eight bytes of the
 // SHA-256 of their reference page.
-const Hash uint64 = 0x7fa374a539f0c3b8
+const Hash uint64 = 0x75fa57536c29af18
 
 // PCI configuration space.
 const (
@@ -1956,6 +1956,7 @@ const (
 	BridgeMaxNodes                         = 0x10               // nodes of one fabric
 	BridgeFrameBytes                       = 0x1000             // bytes of a frame of host memory
 	BridgeMaxBusReset                      = 0xe8d4a51000       // longest time in ps for which one BusReset command holds RST#: 1 s
+	BridgeMaxHeldFrames                    = 0x1000             // frames that a held wire keeps; with one more the run ends
 	EchoDoorbell                           = 0xe0100000         // echo test device: a burst of three dwords here (address of an EchoRequest, any, any) starts a transfer
 	EchoRegisterID                         = 0xe0000000         // echo test device: reads EchoID
 	EchoRegisterReceived                   = 0xe0000004         // echo test device: reads the number of transfers stored so far
@@ -2230,6 +2231,7 @@ const (
 	BridgeOpcodeMessage  BridgeOpcode = 0x4 // one piece of a message: Address = node and rank of the receiver (63:32, 31:0), Tag = bytes of the whole message, Count = bytes in this piece
 	BridgeOpcodeBarrier  BridgeOpcode = 0x5 // arrival at barrier Address of Count parties; ends a wait with the Barrier flag
 	BridgeOpcodeBusReset BridgeOpcode = 0x6 // RST# of the node's system bus, at once and for Tag ps (1 to BridgeMaxBusReset, rounded up to the bus clock); then the card is configured as at boot. Until that is done reads of the card give all ones, writes are lost, and what the bus had not carried out ends the same way
+	BridgeOpcodeHoldWire BridgeOpcode = 0x7 // Tag 1: frames that the other node's MAC hands to the wire from now on are kept on it, at most BridgeMaxHeldFrames. Tag 0: they go on, back to back and before later ones. Needs a fabric of two nodes
 )
 
 // String returns the name of the value, or its number.
@@ -2247,6 +2249,8 @@ func (v BridgeOpcode) String() string {
 		return "Barrier"
 	case BridgeOpcodeBusReset:
 		return "BusReset"
+	case BridgeOpcodeHoldWire:
+		return "HoldWire"
 	}
 	return unknown("BridgeOpcode", uint64(v))
 }

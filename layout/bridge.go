@@ -23,6 +23,7 @@ var bridgeSection = Section{
 		{"BridgeMaxNodes", 16, 32, "nodes of one fabric"},
 		{"BridgeFrameBytes", 4096, 32, "bytes of a frame of host memory"},
 		{"BridgeMaxBusReset", 1_000_000_000_000, 64, "longest time in ps for which one BusReset command holds RST#: 1 s"},
+		{"BridgeMaxHeldFrames", 4096, 32, "frames that a held wire keeps; with one more the run ends"},
 		{"EchoDoorbell", 0xe0100000, 32, "echo test device: a burst of three dwords here (address of an EchoRequest, any, any) starts a transfer"},
 		{"EchoRegisterID", 0xe0000000, 32, "echo test device: reads EchoID"},
 		{"EchoRegisterReceived", 0xe0000004, 32, "echo test device: reads the number of transfers stored so far"},
@@ -74,6 +75,7 @@ var bridgeSection = Section{
 			{"Message", 4, "one piece of a message: Address = node and rank of the receiver (63:32, 31:0), Tag = bytes of the whole message, Count = bytes in this piece"},
 			{"Barrier", 5, "arrival at barrier Address of Count parties; ends a wait with the Barrier flag"},
 			{"BusReset", 6, "RST# of the node's system bus, at once and for Tag ps (1 to BridgeMaxBusReset, rounded up to the bus clock); then the card is configured as at boot. Until that is done reads of the card give all ones, writes are lost, and what the bus had not carried out ends the same way"},
+			{"HoldWire", 7, "Tag 1: frames that the other node's MAC hands to the wire from now on are kept on it, at most BridgeMaxHeldFrames. Tag 0: they go on, back to back and before later ones. Needs a fabric of two nodes"},
 		}},
 		{Name: "BridgeControl", Doc: "Requests on the control socket.", Width: 32, Values: []Value{
 			{"Hello", 1, "first request: checks the version and hashes, brings the file descriptors"},

@@ -5,7 +5,7 @@
 /* verilator lint_off UNUSEDPARAM */
 package hvia_pkg;
 
-  localparam logic [63:0] LayoutHash = 64'h7fa374a539f0c3b8;
+  localparam logic [63:0] LayoutHash = 64'h75fa57536c29af18;
 
   // PCI configuration space
   localparam logic [15:0] PciVendorID = 16'h5648;
@@ -654,6 +654,7 @@ package hvia_pkg;
   localparam logic [31:0] BridgeMaxNodes = 32'h10;
   localparam logic [31:0] BridgeFrameBytes = 32'h1000;
   localparam logic [63:0] BridgeMaxBusReset = 64'he8d4a51000;
+  localparam logic [31:0] BridgeMaxHeldFrames = 32'h1000;
   localparam logic [31:0] EchoDoorbell = 32'he0100000;
   localparam logic [31:0] EchoRegisterID = 32'he0000000;
   localparam logic [31:0] EchoRegisterReceived = 32'he0000004;
@@ -698,6 +699,7 @@ package hvia_pkg;
   localparam logic [31:0] BridgeOpcodeMessage = 32'h4;
   localparam logic [31:0] BridgeOpcodeBarrier = 32'h5;
   localparam logic [31:0] BridgeOpcodeBusReset = 32'h6;
+  localparam logic [31:0] BridgeOpcodeHoldWire = 32'h7;
   localparam int unsigned BridgeControlBits = 32;
   localparam logic [31:0] BridgeControlHello = 32'h1;
   localparam logic [31:0] BridgeControlAttach = 32'h2;

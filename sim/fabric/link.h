@@ -4,6 +4,7 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <string>
 #include <vector>
@@ -30,12 +31,15 @@ class FrameSink {
 // FrameObserver sees every frame: the time its preamble begins at the sender,
 // sender, receiver and content.
 using FrameObserver = std::function<void(Time start, int source, int destination, const std::vector<uint8_t>& bytes)>;
+// ArrivalObserver is told when a frame's last byte arrives, as soon as that is known.
+using ArrivalObserver = std::function<void(Time end, int source, int destination)>;
 
 class Link {
  public:
   explicit Link(const Params& params);
   void Connect(FrameSink* a, FrameSink* b);
   void AddObserver(FrameObserver observer) { observers_.push_back(std::move(observer)); }
+  void AddArrivalObserver(ArrivalObserver observer) { arrival_observers_.push_back(std::move(observer)); }
 
   // Earliest begin of the next preamble at that end.
   Time FreeAt(int end) const { return free_at_[end]; }
@@ -43,19 +47,47 @@ class Link {
   // Returns the time at which the last byte of the FCS has left.
   Time Transmit(int end, Time t, const uint8_t* data, size_t bytes);
   uint64_t Frames() const { return frames_; }
+
+  // Holds the wire towards an end, or lets it go, at time t. A frame that is
+  // transmitted while it is held leaves its sender as always, but is kept, as
+  // by a switch. At the release the kept frames go on as if they were sent
+  // then, back to back at the wire's rate, and later ones wait behind them.
+  // Frames that were transmitted or released before are not held up. Saying
+  // it twice changes nothing.
+  void Hold(int end, bool on, Time t);
+  // Frames that are kept on the way to that end.
+  size_t Held(int end) const { return directions_[end].kept.size(); }
+
   // From the begin of the preamble to the last byte of the FCS at the receiver.
   Time Duration(size_t bytes) const { return preamble_ + static_cast<Time>(bytes) * byte_time_ + fcs_ + latency_; }
 
  private:
+  struct Kept {
+    Time start;  // at the sender
+    std::vector<uint8_t> bytes;
+  };
+  // Direction is the wire towards one end, behind its sender.
+  struct Direction {
+    FrameSink* sink = nullptr;
+    bool held = false;
+    std::deque<Kept> kept;
+    Time free_at = INT64_MIN;  // later than the sender's only behind frames that were held
+  };
+
+  // Time that a frame and the gap behind it take of the wire.
+  Time Occupancy(size_t bytes) const { return preamble_ + static_cast<Time>(bytes) * byte_time_ + fcs_ + gap_; }
+  void Carry(int end, Time start, std::vector<uint8_t> bytes);
+
   const Time byte_time_;
   const Time preamble_;
   const Time fcs_;
   const Time gap_;
   const Time latency_;
-  FrameSink* sinks_[2] = {nullptr, nullptr};
+  Direction directions_[2];
   Time free_at_[2];
   uint64_t frames_ = 0;
   std::vector<FrameObserver> observers_;
+  std::vector<ArrivalObserver> arrival_observers_;
 };
 
 // LinkEnd is one plug of the cable.

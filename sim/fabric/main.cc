@@ -180,11 +180,10 @@ int Run(int argc, char** argv) {
   if (!o.trace.empty()) recorder.OpenTrace(o.trace);
   if (!o.frames.empty()) recorder.OpenFrames(o.frames);
   link.AddObserver([&](Time start, int source, int destination, const std::vector<uint8_t>& bytes) {
-    const Time end = start + link.Duration(bytes.size());
     recorder.Event(start, source, kTraceEventWireStart, 0, 0);
-    recorder.Event(end, destination, kTraceEventWireEnd, 0, 0);
     recorder.Frame(start, source, destination, bytes);
   });
+  link.AddArrivalObserver([&](Time end, int, int destination) { recorder.Event(end, destination, kTraceEventWireEnd, 0, 0); });
   std::vector<std::unique_ptr<HostMemory>> memories;
   std::vector<std::unique_ptr<Node>> nodes;
   std::vector<HostMemory*> memory_list;

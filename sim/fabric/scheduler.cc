@@ -513,6 +513,15 @@ void Scheduler::ExecuteCommand(int index) {
       if (!node->BusReset(now_, static_cast<Time>(c.tag))) break;
       AfterNode(s.name.node);
       return;
+    case kBridgeOpcodeHoldWire:
+      if (c.tag > 1) break;
+      if (nodes_.size() != 2) {
+        Stop(kBridgeStopProtocol, Describe(s) + " wants to hold the wire to its node: a fabric of " + std::to_string(nodes_.size()) + " node has no wire");
+        return;
+      }
+      link_->Hold(s.name.node, c.tag == 1, now_);
+      AfterNode(s.name.node);
+      return;
     default: break;
   }
   Stop(kBridgeStopProtocol, Describe(s) + " posted the command " + std::to_string(c.opcode) + " (" + BridgeOpcodeName(c.opcode) + ")" + " with address " + Hex(c.address) + ", count " + std::to_string(c.count) + " and tag " + std::to_string(c.tag) + ", which the bridge does not take");
@@ -639,6 +648,8 @@ void Scheduler::ReportDeadlock() {
     waits += (waits.empty() ? "" : "; ") + Describe(s) + " waits since " + At(s.wait.start) + " for " + DescribeWait(s);
   }
   if (waits.empty()) return;  // everyone has left: the run is simply over
+  for (int node = 0; node < static_cast<int>(nodes_.size()); ++node)
+    if (link_->Held(node) != 0) waits += "; " + std::to_string(link_->Held(node)) + " frames are held on the wire to node " + std::to_string(node);
   Stop(kBridgeStopDeadlock, "deadlock at " + At(now_) + ": no wait has a deadline and the cards are quiet: " + waits);
 }
 

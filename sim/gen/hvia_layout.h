@@ -6,7 +6,7 @@
 
 namespace hvia {
 
-constexpr uint64_t kLayoutHash = 0x7fa374a539f0c3b8ull;
+constexpr uint64_t kLayoutHash = 0x75fa57536c29af18ull;
 
 // PCI configuration space
 constexpr uint32_t kPciVendorID = 0x5648u;
@@ -1025,6 +1025,7 @@ constexpr uint32_t kBridgeMaxMessage = 0xe00u;
 constexpr uint32_t kBridgeMaxNodes = 0x10u;
 constexpr uint32_t kBridgeFrameBytes = 0x1000u;
 constexpr uint64_t kBridgeMaxBusReset = 0xe8d4a51000ull;
+constexpr uint32_t kBridgeMaxHeldFrames = 0x1000u;
 constexpr uint32_t kEchoDoorbell = 0xe0100000u;
 constexpr uint32_t kEchoRegisterID = 0xe0000000u;
 constexpr uint32_t kEchoRegisterReceived = 0xe0000004u;
@@ -1113,6 +1114,7 @@ constexpr uint32_t kBridgeOpcodePublish = 0x3u;
 constexpr uint32_t kBridgeOpcodeMessage = 0x4u;
 constexpr uint32_t kBridgeOpcodeBarrier = 0x5u;
 constexpr uint32_t kBridgeOpcodeBusReset = 0x6u;
+constexpr uint32_t kBridgeOpcodeHoldWire = 0x7u;
 inline const char* BridgeOpcodeName(uint64_t v) {
   switch (v) {
     case kBridgeOpcodeWrite: return "Write";
@@ -1121,6 +1123,7 @@ inline const char* BridgeOpcodeName(uint64_t v) {
     case kBridgeOpcodeMessage: return "Message";
     case kBridgeOpcodeBarrier: return "Barrier";
     case kBridgeOpcodeBusReset: return "BusReset";
+    case kBridgeOpcodeHoldWire: return "HoldWire";
     default: return "?";
   }
 }
