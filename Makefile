@@ -69,7 +69,7 @@ lint-generated: ## generated files are what their tables give
 	@go test -count=1 ./layout/internal/render ./params/internal/render >/dev/null || \
 	{ go test -count=1 ./layout/internal/render ./params/internal/render >&2; echo "lint: generated files differ: run 'make generate'" >&2; exit 1; }
 
-lint-rtl: ## Verilator -Wall and Yosys over every module
+lint-rtl: ## Verilator -Wall and Yosys over every module, also at 64 bits; no delays
 	@go run ./tools/lint/rtllint
 
 lint-shell: ## shellcheck, where it is installed

@@ -22,7 +22,12 @@ type module struct {
 	name    string
 	file    string // relative to the root
 	checker string // its bound assertions, "" if it has none
+	width   string // its data-width parameter, "" if it has none
+	root    bool   // no other module has an instance of it
 }
+
+// wide is the value of every data-width parameter for 64 bits.
+var wide = map[string]string{"W": "64", "DataW": "64", "Width": "64", "DataBytes": "8"}
 
 // finding is one failed check.
 type finding struct {
@@ -37,10 +42,11 @@ type linter struct {
 	yosys     string
 	packages  []string // the generated ones first, read before everything
 	dirs      []string // folders that instances are looked up in
+	allowed   allowances
 }
 
 func newLinter(root string) (*linter, error) {
-	l := &linter{root: root}
+	l := &linter{root: root, allowed: allowed}
 	var err error
 	if l.verilator, err = exec.LookPath("verilator"); err != nil {
 		return nil, errors.New("verilator not found on PATH: run 'make setup'")
@@ -100,6 +106,9 @@ func (l *linter) modules() ([]module, error) {
 		return nil, fmt.Errorf("list modules under %s: none found: is this the checkout's root?", filepath.Join(l.root, "rtl"))
 	}
 	l.packages = append(l.packages, packages...)
+	if err := l.roots(found); err != nil {
+		return nil, err
+	}
 	for i, m := range found {
 		c := filepath.Join("rtl", "checkers", m.name+"_checker.sv")
 		if _, ok := checkers[c]; ok {
@@ -113,6 +122,52 @@ func (l *linter) modules() ([]module, error) {
 		}
 	}
 	return found, nil
+}
+
+// roots marks the modules of which no other has an instance.
+func (l *linter) roots(modules []module) error {
+	texts := make([]string, len(modules))
+	for i, m := range modules {
+		text, err := l.read(m.file)
+		if err != nil {
+			return err
+		}
+		texts[i] = text
+	}
+	for i, m := range modules {
+		instance := regexp.MustCompile(`\b` + m.name + `\s*(?:#\s*\(|[A-Za-z_]\w*\s*\()`)
+		modules[i].root = true
+		for k, text := range texts {
+			if k != i && instance.MatchString(text) {
+				modules[i].root = false
+			}
+		}
+	}
+	return nil
+}
+
+var (
+	parameter = regexp.MustCompile(`\bparameter\b[^,;=()]*?\b([A-Za-z_]\w*)\s*=`)
+	widthName = regexp.MustCompile(`(?:W|[Ww]idth|Bits|Bytes)$`)
+)
+
+// dataWidth returns a module's data-width parameter. A name that looks like one
+// must be in the table, so that none is left at its default.
+func dataWidth(rel, text string) (string, error) {
+	name := ""
+	for _, p := range parameter.FindAllStringSubmatch(text, -1) {
+		if !widthName.MatchString(p[1]) {
+			continue
+		}
+		if wide[p[1]] == "" {
+			return "", fmt.Errorf("%s: parameter %s looks like a data width: call it W, or say in the table of rtllint what it is for 64 bits", rel, p[1])
+		}
+		if name != "" {
+			return "", fmt.Errorf("%s: parameters %s and %s look like data widths: a module has one", rel, name, p[1])
+		}
+		name = p[1]
+	}
+	return name, nil
 }
 
 var moduleLine = regexp.MustCompile(`(?m)^\s*(?:module|macromodule)\s+(?:automatic\s+|static\s+)?([A-Za-z_]\w*)`)
@@ -132,40 +187,64 @@ func (l *linter) module(rel string) (module, error) {
 	if len(names) != 1 || names[0] != name {
 		return module{}, fmt.Errorf("%s holds modules %q: a design file holds exactly one, named %s", rel, names, name)
 	}
-	return module{name: name, file: rel}, nil
+	width, err := dataWidth(rel, code(string(b)))
+	if err != nil {
+		return module{}, err
+	}
+	return module{name: name, file: rel, width: width}, nil
+}
+
+// job is one run of a tool over a module as a top.
+type job struct {
+	module string
+	check  string
+	argv   []string
+}
+
+// jobs lists the checks of modules: each at its default width and, if it has a
+// data-width parameter, at 64 bits.
+func (l *linter) jobs(modules []module) []job {
+	var jobs []job
+	for _, m := range modules {
+		parameters := []string{""}
+		if m.width != "" {
+			parameters = append(parameters, m.width)
+		}
+		for _, p := range parameters {
+			at := ""
+			if p != "" {
+				at = " at " + p + " = " + wide[p]
+			}
+			jobs = append(jobs,
+				job{m.name, "verilator -Wall" + at, append([]string{l.verilator}, l.verilatorArgs(m, p)...)},
+				job{m.name, "yosys" + at, []string{l.yosys, "-q", "-p", l.yosysScript(m, p)}})
+		}
+	}
+	return jobs
 }
 
 // run makes all checks, as many at a time as there are processors, and returns
 // what failed in the order of the modules.
 func (l *linter) run(ctx context.Context, modules []module) []finding {
-	type job struct {
-		check string
-		argv  []string
-	}
-	results := make([]*finding, 2*len(modules))
-	tokens := make(chan struct{}, runtime.NumCPU())
-	var wg sync.WaitGroup
-	for i, m := range modules {
-		for k, j := range []job{
-			{"verilator -Wall", append([]string{l.verilator}, l.verilatorArgs(m)...)},
-			{"yosys", []string{l.yosys, "-q", "-p", l.yosysScript(m)}},
-		} {
-			wg.Go(func() {
-				tokens <- struct{}{}
-				defer func() { <-tokens }()
-				cmd := exec.CommandContext(ctx, j.argv[0], j.argv[1:]...)
-				cmd.Dir = l.root
-				out, err := cmd.CombinedOutput()
-				if err == nil {
-					return
-				}
-				text := strings.TrimSpace(string(out))
-				if text == "" || ctx.Err() != nil {
-					text = strings.TrimSpace(text + "\n" + errors.Join(err, ctx.Err()).Error())
-				}
-				results[2*i+k] = &finding{module: m.name, check: j.check, text: head(text, 60)}
-			})
+	jobs := l.jobs(modules)
+	results := make([]*finding, len(jobs))
+	// Roots take longest: begun last, one would run alone.
+	order := make(chan int, len(jobs))
+	for _, root := range []bool{true, false} {
+		for i, j := range jobs {
+			if slices.ContainsFunc(modules, func(m module) bool { return m.name == j.module && m.root }) == root {
+				order <- i
+			}
 		}
+	}
+	close(order)
+	var wg sync.WaitGroup
+	for range runtime.NumCPU() {
+		wg.Go(func() {
+			for i := range order {
+				results[i] = l.do(ctx, jobs[i])
+			}
+		})
 	}
 	wg.Wait()
 	var findings []finding
@@ -177,8 +256,26 @@ func (l *linter) run(ctx context.Context, modules []module) []finding {
 	return findings
 }
 
-func (l *linter) verilatorArgs(m module) []string {
+func (l *linter) do(ctx context.Context, j job) *finding {
+	cmd := exec.CommandContext(ctx, j.argv[0], j.argv[1:]...)
+	cmd.Dir = l.root
+	out, err := cmd.CombinedOutput()
+	if err == nil {
+		return nil
+	}
+	text := strings.TrimSpace(string(out))
+	if text == "" || ctx.Err() != nil {
+		text = strings.TrimSpace(text + "\n" + errors.Join(err, ctx.Err()).Error())
+	}
+	return &finding{module: j.module, check: j.check, text: head(text, 60)}
+}
+
+// verilatorArgs takes the parameter to be set for 64 bits, "" for none.
+func (l *linter) verilatorArgs(m module, parameter string) []string {
 	args := []string{"--lint-only", "-Wall", "-sv", "--assert", "--top-module", m.name}
+	if parameter != "" {
+		args = append(args, "-G"+parameter+"="+wide[parameter])
+	}
 	for _, d := range l.dirs {
 		args = append(args, "-y", d)
 	}
@@ -190,15 +287,24 @@ func (l *linter) verilatorArgs(m module) []string {
 	return args
 }
 
-// yosysScript leaves the checkers out: they are not hardware.
-func (l *linter) yosysScript(m module) string {
+// yosysScript leaves the checkers out: they are not hardware. A root is checked
+// with everything in it, as its instances are parametrised; any other module by
+// itself, for what is in it is checked by itself, too, and in the root.
+func (l *linter) yosysScript(m module, parameter string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "read_verilog -sv %s; ", strings.Join(append(slices.Clone(l.packages), m.file), " "))
+	if parameter != "" {
+		fmt.Fprintf(&b, "chparam -set %s %s %s; ", parameter, wide[parameter], m.name)
+	}
 	b.WriteString("hierarchy -check -top " + m.name)
 	for _, d := range l.dirs {
 		b.WriteString(" -libdir " + d)
 	}
-	b.WriteString("; proc; check -assert")
+	if m.root {
+		b.WriteString("; proc; check -assert")
+	} else {
+		b.WriteString("; select -assert-any A:top; proc A:top; check -assert A:top")
+	}
 	return b.String()
 }
 

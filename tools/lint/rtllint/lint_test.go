@@ -64,6 +64,24 @@ func TestFindings(t *testing.T) {
 		{name: "two modules in a file", files: map[string]string{"leaf.sv": clean + "module second (input logic a_i);\nendmodule\n"}, err: "exactly one"},
 		{name: "file of another name", files: map[string]string{"other.sv": clean}, err: "named other"},
 		{name: "nothing", files: nil, err: "none found"},
+		{name: "wrong at 64 bits", files: map[string]string{
+			"leaf.sv": "module leaf #(parameter int unsigned W = 32) (input logic [W-1:0] a_i, output logic [31:0] b_o);\n" +
+				"  if (W == 32) begin : g_n\n    assign b_o = a_i;\n  end else begin : g_w\n    assign b_o = a_i;\n    assign b_o[0] = a_i[1];\n  end\nendmodule\n"},
+			want: map[string]string{"leaf/verilator -Wall at W = 64": "WIDTH", "leaf/yosys at W = 64": "multiple conflicting drivers"}},
+		{name: "wrong at 64 bits inside a module that is right", files: map[string]string{
+			"leaf.sv": "module leaf #(parameter int unsigned DataBytes = 4) (input logic e_i, input logic a_i, output logic b_o);\n" +
+				"  if (DataBytes == 4) begin : g_n\n    assign b_o = a_i & e_i;\n  end else begin : g_w\n    always_comb if (e_i) b_o = a_i;\n  end\nendmodule\n",
+			"top.sv": "module top (input logic e_i, input logic a_i, output logic b_o);\n  leaf u_leaf (.e_i(e_i), .a_i(a_i), .b_o(b_o));\nendmodule\n"},
+			want: map[string]string{"leaf/verilator -Wall at DataBytes = 8": "LATCH", "leaf/yosys at DataBytes = 8": "Latch inferred"}},
+		{name: "wrong as a root has it", files: map[string]string{
+			"leaf.sv": "module leaf #(parameter int unsigned Taps = 1) (input logic a_i, input logic c_i, output logic b_o);\n" +
+				"  assign b_o = a_i;\n  if (Taps == 2) begin : g_x\n    assign b_o = c_i;\n  end else begin : g_y\n    logic unused;\n    assign unused = c_i;\n  end\nendmodule\n",
+			"top.sv": "module top (input logic a_i, input logic c_i, output logic b_o);\n  leaf #(.Taps(2)) u_leaf (.a_i(a_i), .c_i(c_i), .b_o(b_o));\nendmodule\n"},
+			want: map[string]string{"top/verilator -Wall": "MULTIDRIVEN", "top/yosys": "multiple conflicting drivers"}},
+		{name: "width of another name", files: map[string]string{"leaf.sv": "module leaf #(parameter int unsigned LaneW = 32) (input logic [LaneW-1:0] a_i);\nendmodule\n"},
+			err: "parameter LaneW looks like a data width"},
+		{name: "two widths", files: map[string]string{"leaf.sv": "module leaf #(parameter int unsigned W = 32, parameter int unsigned Width = 3) (input logic [W-1:0] a_i);\nendmodule\n"},
+			err: "parameters W and Width look like data widths"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -1,0 +1,402 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// The card has no delays: a clock cycle passes because something takes it, not
+// to make a time come out. Neither tool above can tell, so the text is looked
+// at. Three kinds of finding:
+//
+//   - what has no place in hardware: delays, event controls, system tasks,
+//     other languages, initial blocks that do more than fill a memory;
+//   - every register that steps by a constant or shifts itself, and
+//   - every name that speaks of waiting,
+//
+// unless the table of allowances says what it is for. Whether a counter counts
+// something or only lets time pass is for the reader of that table to judge.
+
+// allowances gives reasons by "module: name", without _q, _d, _i or _o. What is
+// allowed to step may have its name, too.
+type allowances struct {
+	steps map[string]string
+	names map[string]string // the module may be *, the name a pattern
+}
+
+const (
+	checkHardware  = "not hardware"
+	checkCounter   = "counter"
+	checkShift     = "shift register"
+	checkName      = "name"
+	checkAllowance = "allowance"
+)
+
+// sources looks at the text of modules, of their checkers and of the packages.
+// With all, an allowance that nothing needs is a finding, too.
+func (l *linter) sources(modules []module, all bool) ([]finding, error) {
+	var findings []finding
+	used := map[string]bool{}
+	known := map[string]bool{}
+	for _, m := range modules {
+		known[m.name] = true
+	}
+	for _, dir := range l.dirs { // a subset's instances are modules, too
+		names, err := filepath.Glob(filepath.Join(l.root, dir, "*.sv"))
+		if err != nil {
+			return nil, err
+		}
+		for _, n := range names {
+			known[strings.TrimSuffix(filepath.Base(n), ".sv")] = true
+		}
+	}
+	for _, rel := range l.packages {
+		text, err := l.read(rel)
+		if err != nil {
+			return nil, err
+		}
+		findings = append(findings, notHardware(rel, text, known)...)
+	}
+	for _, m := range modules {
+		text, err := l.read(m.file)
+		if err != nil {
+			return nil, err
+		}
+		findings = append(findings, notHardware(m.file, text, known)...)
+		findings = append(findings, l.allowed.stepping(m, text, used)...)
+		findings = append(findings, l.allowed.waiting(m, text, used)...)
+		if m.checker == "" {
+			continue
+		}
+		if text, err = l.read(m.checker); err != nil {
+			return nil, err
+		}
+		known[m.name+"_checker"] = true
+		findings = append(findings, notHardware(m.checker, text, known)...)
+	}
+	if !all {
+		return findings, nil
+	}
+	for _, table := range []map[string]string{l.allowed.steps, l.allowed.names} {
+		for _, k := range slices.Sorted(maps.Keys(table)) {
+			if !used[k] {
+				findings = append(findings, finding{module: strings.SplitN(k, ":", 2)[0], check: checkAllowance,
+					text: fmt.Sprintf("%q is allowed and nothing needs it: take it out of tools/lint/rtllint/allowed.go", k)})
+			}
+		}
+	}
+	return findings, nil
+}
+
+func (l *linter) read(rel string) (string, error) {
+	b, err := os.ReadFile(filepath.Join(l.root, rel))
+	if err != nil {
+		return "", fmt.Errorf("look at the text of a module: %w", err)
+	}
+	return code(string(b)), nil
+}
+
+var commentOrString = regexp.MustCompile(`(?s)//[^\n]*|/\*.*?\*/|"(?:[^"\\]|\\.)*"`)
+
+// code blanks comments and the insides of strings; lines stay where they are.
+func code(text string) string {
+	return commentOrString.ReplaceAllStringFunc(text, func(s string) string {
+		if s[0] == '"' {
+			return `"` + blank(s[1:len(s)-1]) + `"`
+		}
+		return blank(s)
+	})
+}
+
+func blank(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r == '\n' {
+			return r
+		}
+		return ' '
+	}, s)
+}
+
+func at(file, text string, offset int, format string, args ...any) finding {
+	line := 1 + strings.Count(text[:offset], "\n")
+	return finding{
+		module: strings.TrimSuffix(filepath.Base(file), ".sv"), check: checkHardware,
+		text: fmt.Sprintf("%s:%d: ", file, line) + fmt.Sprintf(format, args...),
+	}
+}
+
+var (
+	hash          = regexp.MustCompile(`#`)
+	parameterList = regexp.MustCompile(`^#\s*\(`)
+	before        = regexp.MustCompile(`(?:\bmodule\s+)?([A-Za-z_]\w*)\s*$`)
+	moduleBefore  = regexp.MustCompile(`\bmodule\s+[A-Za-z_]\w*\s*$`)
+	event         = regexp.MustCompile(`@`)
+	alwaysBefore  = regexp.MustCompile(`\balways(?:_ff)?\s*$`)
+	edges         = regexp.MustCompile(`^@\s*(?:\*|\(\s*\*\s*\)|\(\s*(?:pos|neg)edge\s+\w+(?:\s+or\s+(?:pos|neg)edge\s+\w+)*\s*\))`)
+	systemTask    = regexp.MustCompile(`\$([a-zA-Z_]\w*)`)
+	language      = regexp.MustCompile(`\b(?:import|export)\s*"`)
+	keyword       = regexp.MustCompile(`\b(?:wait|wait_order|fork|join|join_any|join_none|forever|final|specify|specparam|clocking|program|event|time|realtime|timeunit|timeprecision)\b`)
+	timeLiteral   = regexp.MustCompile(`\b\d[\d_]*(?:\.\d+)?(?:fs|ps|ns|us|ms|s)\b`)
+	directive     = regexp.MustCompile("`(?:timescale|ifdef|ifndef|elsif|else|endif|delay_mode_\\w+)\\b")
+	initial       = regexp.MustCompile(`\binitial\b`)
+)
+
+// Of the system functions and tasks only these are of hardware: they are
+// worked out when the design is elaborated, or a checker's.
+var systemTasks = []string{
+	"bits", "clog2", "countones", "error", "fatal", "isunknown", "onehot", "onehot0", "readmemb", "readmemh", "signed", "size", "unsigned",
+}
+
+// notHardware finds what a FPGA cannot do.
+func notHardware(file, text string, modules map[string]bool) []finding {
+	var found []finding
+	for _, p := range hash.FindAllStringIndex(text, -1) {
+		head, tail := text[:p[0]], text[p[0]:]
+		if parameterList.MatchString(tail) {
+			if moduleBefore.MatchString(head[max(0, len(head)-200):]) {
+				continue
+			}
+			if name := before.FindStringSubmatch(head[max(0, len(head)-200):]); name != nil && modules[name[1]] {
+				continue
+			}
+		}
+		found = append(found, at(file, text, p[0], "a delay: # may only begin the parameters of a module"))
+	}
+	for _, p := range event.FindAllStringIndex(text, -1) {
+		head, tail := text[:p[0]], text[p[0]:]
+		if !alwaysBefore.MatchString(head[max(0, len(head)-200):]) || !edges.MatchString(tail) {
+			found = append(found, at(file, text, p[0], "an event control: @ may only follow always_ff or always, with edges or *"))
+		}
+	}
+	for _, p := range systemTask.FindAllStringSubmatchIndex(text, -1) {
+		if name := text[p[2]:p[3]]; !slices.Contains(systemTasks, name) {
+			found = append(found, at(file, text, p[0], "$%s is of the simulator: only $%s are allowed", name, strings.Join(systemTasks, ", $")))
+		}
+	}
+	for _, p := range language.FindAllStringIndex(text, -1) {
+		found = append(found, at(file, text, p[0], "a function of another language (DPI)"))
+	}
+	for _, p := range keyword.FindAllStringIndex(text, -1) {
+		found = append(found, at(file, text, p[0], "%q is of the simulator", text[p[0]:p[1]]))
+	}
+	for _, p := range timeLiteral.FindAllStringIndex(text, -1) {
+		found = append(found, at(file, text, p[0], "%s is a time of the simulator: time is the timebase input", text[p[0]:p[1]]))
+	}
+	for _, p := range directive.FindAllStringIndex(text, -1) {
+		found = append(found, at(file, text, p[0], "%s: there is one design, for simulation and synthesis, and no time scale", text[p[0]:p[1]]))
+	}
+	for _, p := range initial.FindAllStringIndex(text, -1) {
+		if bad := notMemory(text, p[1]); bad != "" {
+			found = append(found, at(file, text, p[0], "initial may only fill a memory, and here is %q: a register gets its value from reset", bad))
+		}
+	}
+	return found
+}
+
+var (
+	forHeader   = regexp.MustCompile(`\bfor\s*\((?:[^()]|\([^()]*\))*\)`)
+	block       = regexp.MustCompile(`\b(begin|end)\b(?:\s*:\s*\w+)?`)
+	beginsBlock = regexp.MustCompile(`^\s*begin\b`)
+	fills       = regexp.MustCompile(`^([A-Za-z_]\w*)\s*\[[^=]*\]\s*(?:<=|=)[^=]`)
+	reads       = regexp.MustCompile(`^\$readmem[bh]\s*\(`)
+)
+
+// notMemory returns the first statement of an initial block, of which the body
+// begins at offset, that does not write a word of a memory; "" if all do.
+func notMemory(text string, offset int) string {
+	body := forHeader.ReplaceAllStringFunc(text[offset:], blank)
+	if beginsBlock.MatchString(body) {
+		depth, end := 0, len(body)
+		for _, p := range block.FindAllStringSubmatchIndex(body, -1) {
+			if body[p[2]:p[3]] == "begin" {
+				depth++
+			} else if depth--; depth == 0 {
+				end = p[1]
+				break
+			}
+		}
+		body = block.ReplaceAllString(body[:end], " ")
+	} else if i := strings.IndexByte(body, ';'); i >= 0 {
+		body = body[:i]
+	}
+	for _, s := range strings.Split(body, ";") {
+		s = strings.TrimSpace(s)
+		if s == "" || reads.MatchString(s) {
+			continue
+		}
+		m := fills.FindStringSubmatch(s)
+		if m == nil || !regexp.MustCompile(`\b(?:logic|reg|bit)\b[^;=]*\b`+m[1]+`\s*\[`).MatchString(text) {
+			return s
+		}
+	}
+	return ""
+}
+
+// What a step adds or takes away: a number or a constant.
+const constant = `(?:\d*\s*'s?[bdohBDOH]\s*[0-9a-fA-F_]+|'[01]|\d+\b|(?:\d+|[A-Za-z_]\w*)'\(\s*(?:\d+|[A-Z]\w*)\s*\)|(?:\w+_pkg::)?[A-Z]\w*)`
+
+var (
+	stepAfter  = regexp.MustCompile(`\b([a-z]\w*)(?:\s*\[[^\]]*\])?\s*\)*\s*[-+]\s*` + constant)
+	stepBefore = regexp.MustCompile(constant + `\s*\+\s*\(*\s*([a-z]\w*)`)
+	stepShort  = regexp.MustCompile(`\b([a-z]\w*)(?:\s*\[[^\]]*\])?\s*(?:\+\+|--|[-+]=)`)
+	shiftBy    = regexp.MustCompile(`\b([a-z]\w*)\s*(?:<<|>>)\s*` + constant)
+	slice      = regexp.MustCompile(`\b([a-z]\w*)\s*\[`)
+	assigned   = regexp.MustCompile(`(?:^|[^\w.:!<>=])([a-z]\w*)(?:\s*\[[^\]]*\])?\s*(?:<=|=)(?:[^=]|$)`)
+	identifier = regexp.MustCompile(`[A-Za-z_]\w*`)
+	concat     = regexp.MustCompile(`\{[^{}]*\}`)
+)
+
+// base is a signal's name without what tells a register from its next value.
+func base(name string) string {
+	for _, s := range []string{"_q", "_d"} {
+		if b, ok := strings.CutSuffix(name, s); ok && b != "" {
+			return b
+		}
+	}
+	return name
+}
+
+// steps finds registers that count by a constant or shift themselves, at once
+// or by way of one other signal.
+func (a allowances) stepping(m module, text string, used map[string]bool) []finding {
+	text = forHeader.ReplaceAllStringFunc(text, blank) // loops over generated hardware
+	type statement struct {
+		offset int
+		text   string
+		to     []string        // what it assigns
+		reads  map[string]bool // what occurs in it
+	}
+	var all []statement
+	offset := 0
+	for _, s := range strings.SplitAfter(text, ";") {
+		st := statement{offset: offset + len(s) - len(strings.TrimLeft(s, " \n")), text: s}
+		for _, p := range assigned.FindAllStringSubmatch(s, -1) {
+			st.to = append(st.to, base(p[1]))
+		}
+		if len(st.to) == 0 && !stepShort.MatchString(s) {
+			offset += len(s)
+			continue // a declaration
+		}
+		st.reads = map[string]bool{}
+		for _, id := range identifier.FindAllString(s, -1) {
+			st.reads[base(id)] = true
+		}
+		all = append(all, st)
+		offset += len(s)
+	}
+	// from tells whether a statement that assigns to reads name.
+	from := func(to, name string) bool {
+		for _, s := range all {
+			if s.reads[name] && slices.Contains(s.to, to) {
+				return true
+			}
+		}
+		return false
+	}
+	var found []finding
+	reported := map[string]bool{}
+	report := func(s statement, name, check string) {
+		key := m.name + ": " + name
+		if reported[key] {
+			return
+		}
+		reported[key] = true
+		if a.steps[key] != "" {
+			used[key] = true
+			return
+		}
+		f := at(m.file, text, s.offset, "%s steps or shifts by itself: if it counts or holds something, and does not only let time pass, say what in tools/lint/rtllint/allowed.go under %q", name, key)
+		f.check = check
+		found = append(found, f)
+	}
+	for _, s := range all {
+		var stepping, shifting []string
+		for _, r := range []*regexp.Regexp{stepAfter, stepBefore} {
+			for _, p := range r.FindAllStringSubmatch(s.text, -1) {
+				stepping = append(stepping, base(p[1]))
+			}
+		}
+		for _, p := range stepShort.FindAllStringSubmatch(s.text, -1) {
+			report(s, base(p[1]), checkCounter)
+		}
+		for _, p := range shiftBy.FindAllStringSubmatch(s.text, -1) {
+			shifting = append(shifting, base(p[1]))
+		}
+		for _, c := range concat.FindAllString(s.text, -1) {
+			for _, p := range slice.FindAllStringSubmatch(c, -1) {
+				shifting = append(shifting, base(p[1]))
+			}
+		}
+		for _, kind := range []struct {
+			names []string
+			check string
+		}{{stepping, checkCounter}, {shifting, checkShift}} {
+			for _, name := range kind.names {
+				if slices.Contains(s.to, name) {
+					report(s, name, kind.check)
+					continue
+				}
+				for _, by := range s.to {
+					if kind.check == checkCounter && from(name, by) {
+						report(s, name, kind.check)
+					}
+				}
+			}
+		}
+	}
+	return found
+}
+
+var (
+	word    = regexp.MustCompile(`[A-Z]+(?:[a-z]+)?|[a-z]+`)
+	waiting = regexp.MustCompile(`^(?:a?wait|delay|idle|pause?|dead|latency|latencie|sleep|timer|timeout|resting|patience|backoff|settle?|stall|linger|dwell|throttl|cooldown|warmup)(?:s|e|ed|d|ing)?$`)
+	foreign = regexp.MustCompile(`[.$'\x60]\s*$|::\s*$`)
+)
+
+// names finds signals, constants and states that speak of waiting.
+func (a allowances) waiting(m module, text string, used map[string]bool) []finding {
+	var found []finding
+	reported := map[string]bool{}
+	for _, p := range identifier.FindAllStringIndex(text, -1) {
+		if foreign.MatchString(text[max(0, p[0]-4):p[0]]) {
+			continue // a port of another module, a name of a package
+		}
+		name := base(text[p[0]:p[1]])
+		for _, s := range []string{"_i", "_o", "_e", "_t", "_no", "_ni"} {
+			name = strings.TrimSuffix(name, s)
+		}
+		if reported[name] || !slices.ContainsFunc(word.FindAllString(name, -1), func(w string) bool { return waiting.MatchString(strings.ToLower(w)) }) {
+			continue
+		}
+		reported[name] = true
+		if a.allows(m.name, name, used) {
+			continue
+		}
+		f := at(m.file, text, p[0], "the name %s speaks of waiting: nothing here lets time pass; name it for what it does, or say why in tools/lint/rtllint/allowed.go under %q", name, m.name+": "+name)
+		f.check = checkName
+		found = append(found, f)
+	}
+	return found
+}
+
+func (a allowances) allows(module, name string, used map[string]bool) bool {
+	allowed := a.steps[module+": "+name] != ""
+	for key, reason := range a.names {
+		in, pattern, _ := strings.Cut(key, ": ")
+		if in != "*" && in != module || reason == "" {
+			continue
+		}
+		if ok, err := path.Match(pattern, name); err == nil && ok {
+			used[key], allowed = true, true
+		}
+	}
+	return allowed
+}
