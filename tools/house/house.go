@@ -49,6 +49,9 @@ var Rooms = map[string]Room{
 	"bench":      {Uses: []string{"layout", "params", "sim", "att", "driver", "vipl"}, External: []string{sys, "github.com/google/gopacket"}, Library: true},
 	"tools":      {Uses: []string{"layout", "params", "sim", "att", "driver", "vipl", "bench"}, External: []string{sys, "golang.org/x/term", "github.com/spf13/cobra", "github.com/spf13/pflag"}},
 	"examples":   {Uses: []string{"sim$", "driver", "vipl"}},
+
+	// Apart from bench, which need not carry a plotting library.
+	"bench/figures": {Uses: []string{"params$", "bench$"}, External: []string{"gonum.org/v1/plot", "golang.org/x/image"}, Library: true},
 }
 
 // Violation is one broken rule.

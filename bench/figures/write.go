@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package figures
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"hvia/bench"
+)
+
+// Names of what Write makes in its directory.
+const (
+	PageName   = "report.html"
+	FolderName = "figures"
+)
+
+// Written says where Write has put things.
+type Written struct {
+	Page    string
+	Folder  string
+	Figures []string // names in the folder, each as .svg and .png
+}
+
+// Write draws a report into a directory, which it makes if needed: report.html,
+// and each figure as figures/NAME.svg and figures/NAME.png. Everything is drawn
+// before the first file is written. Figures of an older drawing that the report
+// has no data for are removed.
+func Write(r *bench.Report, dir string) (Written, error) {
+	out := Written{Page: filepath.Join(dir, PageName), Folder: filepath.Join(dir, FolderName)}
+	s := newStudy(r)
+	list := s.figures()
+	files := map[string][]byte{}
+	for _, f := range list {
+		if f.picture == nil {
+			continue
+		}
+		svg, err := f.picture.svg()
+		if err != nil {
+			return out, err
+		}
+		png, err := f.picture.png()
+		if err != nil {
+			return out, err
+		}
+		files[f.file+".svg"], files[f.file+".png"] = svg, png
+		out.Figures = append(out.Figures, f.file)
+	}
+	page, err := s.html(list)
+	if err != nil {
+		return out, err
+	}
+	if err := os.MkdirAll(out.Folder, 0o755); err != nil {
+		return out, fmt.Errorf("write the figures into %s: %w; name another directory", out.Folder, err)
+	}
+	for _, name := range allFiles {
+		for _, ending := range []string{".svg", ".png"} {
+			path := filepath.Join(out.Folder, name+ending)
+			if body, ok := files[name+ending]; ok {
+				err = replace(path, body)
+			} else if err = os.Remove(path); os.IsNotExist(err) {
+				err = nil
+			}
+			if err != nil {
+				return out, fmt.Errorf("write the figure %s: %w; name another directory", path, err)
+			}
+		}
+	}
+	if err := replace(out.Page, page); err != nil {
+		return out, fmt.Errorf("write the page %s: %w; name another directory", out.Page, err)
+	}
+	slices.Sort(out.Figures)
+	return out, nil
+}
+
+// replace writes a file so that a reader sees the old one or the new one.
+func replace(path string, body []byte) error {
+	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+"-*.tmp")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name())
+	_, err = f.Write(body)
+	if e := f.Chmod(0o644); err == nil {
+		err = e
+	}
+	if e := f.Close(); err == nil {
+		err = e
+	}
+	if err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	return err
+}

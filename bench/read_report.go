@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bench
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+)
+
+// ReadReport reads a report that Save has written. Keys that this version does
+// not know are passed over: keys are only ever added.
+func ReadReport(path string) (*Report, error) {
+	body, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("read the report: %w", err)
+	}
+	var r Report
+	if err := json.Unmarshal(body, &r); err != nil {
+		return nil, fmt.Errorf("read the report %s: it is not the JSON of a report: %w; name the report.json of a reproduction", path, err)
+	}
+	if r.Schema != ReportSchema {
+		return nil, fmt.Errorf("read the report %s: its schema is %q, not %q; name the report.json of a reproduction", path, r.Schema, ReportSchema)
+	}
+	return &r, nil
+}

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bench
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// What was saved is read back whole.
+func TestReportIsReadBack(t *testing.T) {
+	r := NewReport("hvia-ge", 7, Hashes{Layout: "a", Params: "b", RTL: "c"})
+	r.Results.RDMAWrite = []PingPongResult{{Size: 4, HalfRTTPs: 12_000_000, HardwarePs: 7_000_000, HostPs: 5_000_000, BytesPerSec: 333_333, Verified: true}}
+	paper := 12.5
+	r.Results.Targets = []Target{{ID: "T1", Paper: &paper, Calibrated: 12, Low: 11.9, High: 13.1, Kind: KindPrediction, OK: true}}
+	r.Error = &ReportError{Message: "stopped"}
+	path, err := r.Save(t.TempDir())
+	require.NoError(t, err)
+	got, err := ReadReport(path)
+	require.NoError(t, err)
+	require.Equal(t, r, got)
+}
+
+func TestReportThatIsNoneIsRefused(t *testing.T) {
+	_, err := ReadReport(filepath.Join(t.TempDir(), "report.json"))
+	require.ErrorIs(t, err, os.ErrNotExist)
+	for _, c := range []struct{ body, says string }{
+		{"", "not the JSON of a report"},
+		{"[1]", "not the JSON of a report"},
+		{"{}", `its schema is "", not "hvia-report/1"`},
+		{`{"schema": "hvia-demo/1"}`, `its schema is "hvia-demo/1"`},
+	} {
+		path := filepath.Join(t.TempDir(), "report.json")
+		require.NoError(t, os.WriteFile(path, []byte(c.body), 0o644))
+		_, err := ReadReport(path)
+		require.ErrorContains(t, err, c.says)
+		require.ErrorContains(t, err, path)
+	}
+}
