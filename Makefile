@@ -31,7 +31,7 @@ build: ## bin/hvia and the simulator
 	@CGO_ENABLED=0 go build -buildvcs=$(VCS) -o bin/hvia ./tools/hvia
 	@bin/hvia build >/dev/null
 
-reproduce: setup build ## the paper's measurements: table on stdout, out/reproduce/report.json
+reproduce: setup build ## the paper's measurements: table on stdout, page and figures in out/reproduce/report.html
 	@bin/hvia reproduce $(ARGS)
 
 demo: setup build ## one RDMA write, told step by step

@@ -178,7 +178,7 @@ func (a *app) root() *cobra.Command {
 		}
 		return &usageError{cmd.CommandPath(), fmt.Errorf("invalid argument %q for \"--color\": auto, always and never are possible", a.color)}
 	}
-	root.AddCommand(a.reproduce(), a.demo(), a.doctor(), a.version(), a.build(), a.peer())
+	root.AddCommand(a.reproduce(), a.report(), a.demo(), a.doctor(), a.version(), a.build(), a.peer())
 	return root
 }
 

@@ -23,7 +23,8 @@ func (a *app) reproduce() *cobra.Command {
 		Long: `A ping-pong at every size, by RDMA writes and by sends and receives. Every
 time is simulated and repeats to the bit; wall time stands in columns of
 its own. Every byte of every message is checked. The report is also written to
-report.json in the directory that --output names.`,
+the directory that --output names: report.json, the page report.html and its
+figures.`,
 		Example: `  hvia reproduce                          all sizes, table on stdout
   hvia reproduce -s 4,1024 -n 10          two sizes, ten counted rounds each
   hvia reproduce --json | jq .results     the same as one JSON object`,
@@ -37,7 +38,7 @@ report.json in the directory that --output names.`,
 	m.flags.BoolVar(&noBackground, "no-background", false, "no cross traffic on a second VI")
 	m.flags.BoolVar(&strict, "strict", false, "exit 1 if a target is missed")
 	o.flags.BoolVar(&json, "json", false, "one JSON object on stdout instead of the table")
-	o.flags.StringVarP(&out, "output", "o", filepath.Join("out", "reproduce"), "write report.json into `DIR`; empty for nowhere")
+	o.flags.StringVarP(&out, "output", "o", filepath.Join("out", "reproduce"), "write report.json, report.html and figures into `DIR`; empty for nowhere")
 	o.flags.StringVar(&cfg.PcapFile, "pcap", "", "write the frames on the wire to `FILE` (pcapng)")
 	o.flags.StringVar(&cfg.WaveFile, "wave", "", "write the signals of the cards to `FILE` (FST); slow")
 	s.flags.StringVar(&cfg.Profile, "profile", cfg.Profile, "the `CARD` and its surroundings")
@@ -112,6 +113,9 @@ func (a *app) publish(rep *bench.Report, json bool, dir string) error {
 	}
 	if !json {
 		fmt.Fprintf(a.Stdout, "report: %s\n", path)
+	}
+	if err := a.draw(rep, dir, json); err != nil {
+		return fmt.Errorf("reproduce: %w", err)
 	}
 	return nil
 }
