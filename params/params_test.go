@@ -3,6 +3,7 @@
 package params_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -31,6 +32,24 @@ func TestForProfile(t *testing.T) {
 	require.ErrorContains(t, err, `no profile "hvia-xl": there is ["hvia-ge" "hvia-ge-66"]`)
 	_, err = params.Lookup("hvia-xl", "SystemBusBits")
 	require.Error(t, err)
+}
+
+// Every number says where it comes from; what was fitted is on the list, and
+// the list names nothing else.
+func TestEveryNumberHasItsSource(t *testing.T) {
+	calibrated := map[string]params.Tag{}
+	for _, p := range params.Table() {
+		require.NotEmpty(t, strings.TrimSpace(p.Source), "%s has no source", p.Name)
+		require.NotEmpty(t, strings.TrimSpace(p.Unit), "%s has no unit", p.Name)
+		require.NotEmpty(t, strings.TrimSpace(p.Doc), "%s has no meaning", p.Name)
+		switch p.Tag {
+		case params.Paper, params.Sourced, params.Structure, params.Guess:
+		default:
+			require.Regexp(t, `^CALIBRATED\(T([1-9]|1[01])\)$`, string(p.Tag), p.Name)
+			calibrated[p.Name] = p.Tag
+		}
+	}
+	require.Equal(t, params.CalibratedTargets, calibrated, "what the table says was fitted is not what may be")
 }
 
 // What the RTL and PCI ask of every profile.

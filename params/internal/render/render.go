@@ -62,14 +62,14 @@ func Check(table []params.Param, profiles []params.Profile) error {
 			return fmt.Errorf("params: a parameter has no name")
 		case seen[p.Name]:
 			return fmt.Errorf("params: %s appears twice", p.Name)
-		case p.Unit == "" || p.Source == "" || p.Doc == "":
+		case strings.TrimSpace(p.Unit) == "" || strings.TrimSpace(p.Source) == "" || strings.TrimSpace(p.Doc) == "":
 			return fmt.Errorf("params: %s lacks its unit, source or meaning", p.Name)
 		}
 		seen[p.Name] = true
 		switch p.Tag {
 		case params.Paper, params.Sourced, params.Structure, params.Guess:
 		default:
-			if params.CalibratedTargets[p.Name] != p.Tag {
+			if p.Tag == "" || params.CalibratedTargets[p.Name] != p.Tag {
 				return fmt.Errorf("params: %s has the tag %q, which is not on the list of calibrated targets", p.Name, p.Tag)
 			}
 		}

@@ -33,6 +33,13 @@ func TestCheckRefuses(t *testing.T) {
 	}{
 		{"no source", change(func(p *params.Param) { p.Source = "" }), "lacks its unit, source"},
 		{"no unit", change(func(p *params.Param) { p.Unit = "" }), "lacks its unit"},
+		{"blank source", change(func(p *params.Param) { p.Source = " " }), "lacks its unit, source"},
+		{"blank unit", change(func(p *params.Param) { p.Unit = "\t" }), "lacks its unit"},
+		{"no meaning", change(func(p *params.Param) { p.Doc = "" }), "lacks its unit, source or meaning"},
+		{"blank meaning", change(func(p *params.Param) { p.Doc = " " }), "lacks its unit, source or meaning"},
+		{"no name", change(func(p *params.Param) { p.Name = "" }), "has no name"},
+		{"no tag", change(func(p *params.Param) { p.Tag = "" }), "not on the list"},
+		{"tag of a calibrated one without its target", []params.Param{{Name: "HostPostTime", Unit: "ps", Tag: "CALIBRATED", Source: "x", Doc: "x"}}, "not on the list"},
 		{"unknown tag", change(func(p *params.Param) { p.Tag = "FITTED" }), "not on the list"},
 		{"calibrated tag that is not on the list", change(func(p *params.Param) { p.Tag = params.Calibrated("T1") }), "not on the list"},
 		{"calibrated to another target", []params.Param{{Name: "HostPostTime", Unit: "ps", Tag: params.Calibrated("T1"), Source: "x", Doc: "x"}}, "not on the list"},
@@ -44,6 +51,7 @@ func TestCheckRefuses(t *testing.T) {
 		})
 	}
 	require.NoError(t, Check([]params.Param{good}, nil))
+	require.NoError(t, Check([]params.Param{{Name: "HostPostTime", Unit: "ps", Tag: params.CalibratedTargets["HostPostTime"], Source: "x", Doc: "x"}}, nil))
 	base := params.Profile{Name: params.Base, Doc: "base"}
 	for _, tt := range []struct {
 		profiles []params.Profile
