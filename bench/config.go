@@ -33,7 +33,9 @@ type ReproduceConfig struct {
 	// Progress, if not nil, is told what has been done. It must not block.
 	Progress func(Progress) `json:"-"`
 
-	program string // a simulator with a planted fault, for tests
+	program string           // a simulator with a planted fault, for tests
+	straps  uint32           // of both cards, bits as layout.Strap
+	params  map[string]int64 // as sim.Config.Params
 }
 
 // Progress is what an experiment tells while it runs.

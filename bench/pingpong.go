@@ -147,7 +147,10 @@ func measure(ctx context.Context, c ReproduceConfig, x exchange, sizes []int) (m
 
 func (c ReproduceConfig) fabric() sim.Config {
 	cfg := twoCards(c.Profile, c.Seed)
-	cfg.Program = c.program
+	cfg.Program, cfg.Params = c.program, c.params
+	if c.straps != 0 {
+		cfg.Arguments = append(cfg.Arguments, "--strap", fmt.Sprint(c.straps))
+	}
 	if !c.QuietSkip {
 		cfg.Arguments = append(cfg.Arguments, "--no-skip", "1")
 	}

@@ -7,7 +7,7 @@ import "encoding/binary"
 
 // Hash identifies this version of all layouts: the first eight bytes of the
 // SHA-256 of their reference page.
-const Hash uint64 = 0x75fa57536c29af18
+const Hash uint64 = 0x8af7e7e670085cb8
 
 // PCI configuration space.
 const (
@@ -262,6 +262,7 @@ const (
 	StrapSingleReceiveSlot  Strap = 0x1 // use one receive packet buffer instead of two
 	StrapCutThroughTransmit Strap = 0x2 // offer a transmit packet buffer to the MAC as soon as its first words are in
 	StrapCutThroughReceive  Strap = 0x3 // offer a receive packet buffer to the receive engine while the MAC still writes it
+	StrapNoAttOverlap       Strap = 0x6 // no translation runs beside the transfer that it is for: the DMA engines ask the table for the next page only when every burst of the present one has been transferred (without the strap while they run), and the table keeps no level-1 entry between translations, so each one reads both levels. The first translation of a segment or target never starts before the whole chunk of the descriptor or the whole header was taken, with the strap or without it
 )
 
 // String returns the name of the value, or its number.
@@ -275,6 +276,8 @@ func (v Strap) String() string {
 		return "CutThroughTransmit"
 	case StrapCutThroughReceive:
 		return "CutThroughReceive"
+	case StrapNoAttOverlap:
+		return "NoAttOverlap"
 	}
 	return unknown("Strap", uint64(v))
 }

@@ -59,10 +59,11 @@ module att_manager (
     output logic stat_invalidate_o,
     output logic stat_refresh_o,
 
-    // SDRAM domain: memory port of the walker.
+    // SDRAM domain: memory port of the walker. The strap stands still after reset.
     input  logic        sd_clk_i,
     input  logic        sd_rst_ni,
     output logic        sd_quiet_o,
+    input  logic        no_overlap_i,  // strap NoAttOverlap: no level-1 entry is kept
     input  logic        mem_init_done_i,
     input  logic        mem_refresh_i,
     output logic        mem_req_valid_o,
@@ -337,6 +338,7 @@ module att_manager (
       .clk_i            (sd_clk_i),
       .rst_ni           (sd_rst_ni),
       .quiet_o          (walker_quiet),
+      .forgetful_i      (no_overlap_i),
       .req_valid_i      (walk_valid),
       .req_ready_o      (walk_ready),
       .req_update_i     (walk_update),

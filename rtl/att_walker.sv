@@ -20,6 +20,7 @@ module att_walker (
     input  logic clk_i,
     input  logic rst_ni,
     output logic quiet_o,
+    input  logic forgetful_i,  // strap, still after reset: nothing is cached
 
     // Request: a translation (client, handle, va, len, tag, access, vi), or an update by `op`
     //   write:      handle = dword address, len = dwords (1..8), vi[0] = last of its update
@@ -367,7 +368,7 @@ module att_walker (
   end
 
   // Cache ports: one read and one write per clock.
-  assign install = (state_q == StLevel2) && step_q[1] && !hit_q && entry_ok && !corrupt_q;
+  assign install = (state_q == StLevel2) && step_q[1] && !hit_q && entry_ok && !corrupt_q && !forgetful_i;
   assign cache_re    = take || scan_read;
   assign cache_raddr = take ? req_line : scan_ptr_q;
   always_comb begin

@@ -6,6 +6,9 @@
 // refused, `AttErrorBackend` for a bus error, none if the beat with `beat_last_o` was taken. A job
 // with an error gives no last beat, so that what was made from it can be dropped.
 //
+// With `no_overlap_i` the table is not asked for the next page before every burst of the present one
+// is read; without it the next page is translated while they run.
+//
 // `MaxOutstanding` requests may be under way. With 1, the next burst is requested in the clock in
 // which the last beat of the one before it is taken; with 2, while that one still runs.
 module dma_read #(
@@ -14,6 +17,7 @@ module dma_read #(
 ) (
     input  logic                   clk_i,
     input  logic                   rst_ni,
+    input  logic                   no_overlap_i,  // strap NoAttOverlap
 
     input  logic                   job_valid_i,
     output logic                   job_ready_o,
@@ -65,7 +69,7 @@ module dma_read #(
   localparam logic [9:0] BeatBytes = 10'(W / 8);
 
   logic       burst_valid, burst_ready, burst_last, unused_page_last, split_idle, stop;
-  logic       failed, unused_finished;
+  logic       failed, unused_finished, ask_valid, hold;
   logic [2:0] error;
   logic       split_quiet;
 
@@ -95,8 +99,8 @@ module dma_read #(
       .job_tag_i,
       .job_access_i,
       .stop_i(stop),
-      .att_req_valid_o,
-      .att_req_ready_i,
+      .att_req_valid_o(ask_valid),
+      .att_req_ready_i(att_req_ready_i & ~hold),
       .att_req_handle_o,
       .att_req_va_o,
       .att_req_len_o,
@@ -128,6 +132,11 @@ module dma_read #(
   assign grant       = req_valid_o & req_ready_i;
   assign burst_ready = (lock_q | (room & (err_q == hvia_pkg::AttErrorNone))) & req_ready_i;
   assign stop        = (err_q != hvia_pkg::AttErrorNone) & ~req_valid_o;
+
+  // With no burst left to ask for and none under way the splitter can have no other part before its
+  // answer, so what was shown to the table stays.
+  assign hold            = no_overlap_i & (burst_valid | head_valid_q);
+  assign att_req_valid_o = ask_valid & ~hold;
 
   // Beats.
   assign lanes    = BeatBytes - {{(10-LaneW){1'b0}}, head_lane_q};

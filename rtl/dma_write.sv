@@ -8,6 +8,9 @@
 // then stops offering beats. Nothing is written unless all `job_bound_i` bytes passed the check of the
 // first translation. A job of 0 bytes is a check without a write.
 //
+// With `no_overlap_i` the table is not asked for the next page before every burst of the present one
+// is written; without it the next page is translated while they run.
+//
 // `job_err_o`: none, the AttError of the first page that was refused, `AttErrorBackend` for a bus
 // error. `MaxOutstanding` as in dma_read.
 module dma_write #(
@@ -16,6 +19,7 @@ module dma_write #(
 ) (
     input  logic                   clk_i,
     input  logic                   rst_ni,
+    input  logic                   no_overlap_i,  // strap NoAttOverlap
 
     input  logic                   job_valid_i,
     output logic                   job_ready_o,
@@ -66,7 +70,7 @@ module dma_write #(
   localparam int unsigned LaneW = $clog2(W / 8);
 
   logic       burst_valid, burst_ready, burst_last, unused_page_last, split_idle, stop;
-  logic       failed, finished;
+  logic       failed, finished, ask_valid, hold;
   logic [2:0] error;
   logic       split_quiet, pack_quiet;
 
@@ -99,8 +103,8 @@ module dma_write #(
       .job_tag_i,
       .job_access_i,
       .stop_i(stop),
-      .att_req_valid_o,
-      .att_req_ready_i,
+      .att_req_valid_o(ask_valid),
+      .att_req_ready_i(att_req_ready_i & ~hold),
       .att_req_handle_o,
       .att_req_va_o,
       .att_req_len_o,
@@ -134,6 +138,11 @@ module dma_write #(
   assign grant       = req_valid_o & req_ready_i;
   assign burst_ready = (lock_q | (room & (err_q == hvia_pkg::AttErrorNone))) & req_ready_i;
   assign stop        = (err_q != hvia_pkg::AttErrorNone) & ~req_valid_o;
+
+  // With no burst left to ask for and none unanswered the splitter can have no other part before its
+  // answer, so what was shown to the table stays.
+  assign hold            = no_overlap_i & (burst_valid | (open_q != 2'd0));
+  assign att_req_valid_o = ask_valid & ~hold;
 
   // A beat that reaches over the end of a burst is used twice: bursts end at aligned addresses, but
   // the beats come in with another alignment.

@@ -36,6 +36,7 @@ module rx_engine #(
     input  logic             clk_i,
     input  logic             rst_ni,
     input  logic [47:0]      mac_i,  // wire byte 0 in bits 7:0
+    input  logic             no_overlap_i,  // strap NoAttOverlap
 
     // Packet buffer.
     input  logic             rx_valid_i,
@@ -500,6 +501,7 @@ module rx_engine #(
   ) u_dma (
       .clk_i,
       .rst_ni,
+      .no_overlap_i,
       .job_valid_i(job_valid),
       .job_ready_o(job_ready),
       .job_physical_i(raw),

@@ -27,6 +27,7 @@ module tx_engine #(
     input  logic         clk_i,
     input  logic         rst_ni,
     input  logic [47:0]  mac_i,  // wire byte 0 in bits 7:0
+    input  logic         no_overlap_i,  // strap NoAttOverlap
 
     // Descriptors.
     input  logic         desc_valid_i,
@@ -358,6 +359,7 @@ module tx_engine #(
   ) u_dma (
       .clk_i,
       .rst_ni,
+      .no_overlap_i,
       .job_valid_i(job_valid),
       .job_ready_o(job_ready),
       .job_physical_i(raw),

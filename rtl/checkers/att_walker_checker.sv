@@ -6,6 +6,7 @@ module att_walker_checker (
     input logic        clk_i,
     input logic        rst_ni,
     input logic        quiet_o,
+    input logic        forgetful_i,
     input logic [ 3:0] state_q,
     input logic [ 3:0] step_q,
     input logic [ 2:0] beat_q,
@@ -23,7 +24,8 @@ module att_walker_checker (
     input logic [12:0] rsp_bytes_o,
     input logic [ 2:0] rsp_err_o,
     input logic        rsp_valid_o,
-    input logic        rsp_update_o
+    input logic        rsp_update_o,
+    input logic        rsp_level1_read_o
 );
 
   logic quiet_q;
@@ -51,6 +53,8 @@ module att_walker_checker (
         else $error("att_walker: an error with an address");
         assert (rsp_bytes_o <= 13'd4096)
         else $error("att_walker: %0d bytes in a page", rsp_bytes_o);
+        assert (!forgetful_i || (rsp_err_o != hvia_pkg::AttErrorNone) || rsp_level1_read_o)
+        else $error("att_walker: a level-1 entry was kept");
       end
       if (mem_rvalid_i) begin
         assert (!$isunknown(mem_rdata_i))

@@ -24,6 +24,9 @@ module dma_read_checker (
     input logic         rerr_i,
     input logic         discard_q,
     input logic         head_valid_q,
+    input logic         no_overlap_i,
+    input logic         burst_valid,
+    input logic         att_req_valid_o,
     input logic         quiet_o
 );
 
@@ -53,6 +56,10 @@ module dma_read_checker (
       if (req_valid_o) begin
         assert (req_len_o != 0 && req_len_o <= 10'(hvia_params_pkg::DmaBurstBytes) && page_end <= 32'd4096)
         else $error("dma_read: request of %0d bytes at %08x", req_len_o, req_addr_o);
+      end
+      if (no_overlap_i && att_req_valid_o) begin
+        assert (!burst_valid && !head_valid_q)
+        else $error("dma_read: the table is asked beside a transfer");
       end
       if (held_q) begin
         assert (req_valid_o && req_addr_o == addr_q)

@@ -18,6 +18,9 @@ module dma_write_checker (
     input logic         wdone_i,
     input logic [1:0]   open_q,
     input logic         head_valid_q,
+    input logic         no_overlap_i,
+    input logic         burst_valid,
+    input logic         att_req_valid_o,
     input logic         quiet_o
 );
 
@@ -42,6 +45,10 @@ module dma_write_checker (
       if (req_valid_o) begin
         assert (req_len_o != 0 && req_len_o <= 10'(hvia_params_pkg::DmaBurstBytes) && page_end <= 32'd4096)
         else $error("dma_write: request of %0d bytes at %08x", req_len_o, req_addr_o);
+      end
+      if (no_overlap_i && att_req_valid_o) begin
+        assert (!burst_valid && !(open_q != 0))
+        else $error("dma_write: the table is asked beside a transfer");
       end
       if (held_q) begin
         assert (req_valid_o && req_addr_o == addr_q)

@@ -6,7 +6,7 @@
 
 namespace hvia {
 
-constexpr uint64_t kLayoutHash = 0x75fa57536c29af18ull;
+constexpr uint64_t kLayoutHash = 0x8af7e7e670085cb8ull;
 
 // PCI configuration space
 constexpr uint32_t kPciVendorID = 0x5648u;
@@ -138,12 +138,14 @@ constexpr uint32_t kStrapSingleTransmitSlot = 0x0u;
 constexpr uint32_t kStrapSingleReceiveSlot = 0x1u;
 constexpr uint32_t kStrapCutThroughTransmit = 0x2u;
 constexpr uint32_t kStrapCutThroughReceive = 0x3u;
+constexpr uint32_t kStrapNoAttOverlap = 0x6u;
 inline const char* StrapName(uint64_t v) {
   switch (v) {
     case kStrapSingleTransmitSlot: return "SingleTransmitSlot";
     case kStrapSingleReceiveSlot: return "SingleReceiveSlot";
     case kStrapCutThroughTransmit: return "CutThroughTransmit";
     case kStrapCutThroughReceive: return "CutThroughReceive";
+    case kStrapNoAttOverlap: return "NoAttOverlap";
     default: return "?";
   }
 }

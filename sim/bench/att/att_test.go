@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"hvia/layout"
 	"hvia/sim/bench/internal/unit"
 	"hvia/sim/verilate"
 )
@@ -53,6 +54,19 @@ func TestDifferential(t *testing.T) {
 	require.NotZero(t, r.raced, "no translation met an update")
 }
 
+// The same with the straps that take the table apart.
+func TestStraps(t *testing.T) {
+	program := unit.Build(t, spec())
+	for name, straps := range map[string]uint32{"NoAttOverlap": 1 << layout.StrapNoAttOverlap} {
+		t.Run(name, func(t *testing.T) {
+			r := run(t, program, options{seed: unit.Seed(t), operations: sizes.Pick() / 4, corePeriod: 30_000, straps: straps})
+			require.NoError(t, r.err)
+			t.Logf("%s", r)
+			require.NotZero(t, r.raced, "no translation met an update")
+		})
+	}
+}
+
 // The same with other ratios of the clocks, and with the SDRAM slower than the core.
 func TestClockRatios(t *testing.T) {
 	program := unit.Build(t, spec())
@@ -95,21 +109,28 @@ func TestSkippingIsExact(t *testing.T) {
 // A translation alone: from the request's first clock to the answer.
 func TestLatency(t *testing.T) {
 	program := unit.Build(t, spec())
-	l := latency(t, program, unit.Seed(t))
+	l := latency(t, program, unit.Seed(t), 0)
 	t.Logf("core clocks from request to answer at 33.33 and 100 MHz, uncontended: cold (level 1 and 2) %v, warm (level 2 only) %v", l.cold, l.warm)
 	require.LessOrEqual(t, l.cold.median(), 10, "cold")
 	require.LessOrEqual(t, l.cold.quantile(0.98), 10, "cold, all but those that met a refresh")
 	require.Less(t, l.warm.median(), l.cold.median(), "warm")
+	// Without the kept entry every translation costs what a cold one does.
+	k := latency(t, program, unit.Seed(t), 1<<layout.StrapNoAttOverlap)
+	t.Logf("with NoAttOverlap: %v", k.cold)
+	require.Empty(t, k.warm, "a level-1 entry was kept")
+	require.Equal(t, l.cold.median(), k.cold.median())
 }
 
 // The differential run finds each of these faults.
 func TestMutants(t *testing.T) {
+	straps := map[string]uint32{"entry_kept": 1 << layout.StrapNoAttOverlap}
 	for name, m := range map[string]verilate.Mutant{
 		"bound_off_by_one":   {File: walker, Old: "({4'd0, len_q} > room_q)", New: "({4'd0, len_q} > room_q + 36'd1)"},
 		"tag_removed":        {File: walker, Old: "attr_q[AttrTagLsb+:16] != tag_q", New: "1'b0"},
 		"tag_swapped":        {File: walker, Old: "attr_q[AttrTagLsb+:16] != tag_q", New: "{attr_q[AttrTagLsb+:8], attr_q[AttrTagLsb+8+:8]} != tag_q"},
 		"missing_invalidate": {File: walker, Old: "else if (mem_req_ready_i) scan_q <= 1'b1;", New: "else if (mem_req_ready_i) update_done_q <= 1'b1;"},
 		"scan_misses_last":   {File: walker, Old: "scan_last_q <= scan_ptr_q == LastLine;", New: "scan_last_q <= scan_ptr_q == LastLine - 1'b1;"},
+		"entry_kept":         {File: walker, Old: "&& !corrupt_q && !forgetful_i;", New: "&& !corrupt_q && !(forgetful_i && client_q[0]);"},
 		"limit_ignored":      {File: walker, Old: "assign index_ok = {1'b0, index} < limit_q;", New: "assign index_ok = {1'b0, index} <= limit_q;"},
 		"no_bound":           {File: manager, Old: "assign pool    = (urgent != 4'd0) ? urgent : request;", New: "assign pool    = request | (urgent & 4'd0);"},
 	} {
@@ -119,7 +140,7 @@ func TestMutants(t *testing.T) {
 			s.Name += "_" + name
 			s.Mutants = []verilate.Mutant{m}
 			program := unit.Build(t, s)
-			r := run(t, program, options{seed: unit.Seed(t), operations: 20_000, corePeriod: 30_000})
+			r := run(t, program, options{seed: unit.Seed(t), operations: 20_000, corePeriod: 30_000, straps: straps[name]})
 			require.Error(t, r.err, "the run did not catch the planted fault %q -> %q: %s", m.Old, m.New, r)
 			t.Logf("caught: %v", r.err)
 		})

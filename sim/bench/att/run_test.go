@@ -69,13 +69,16 @@ type bench struct {
 	digest hash.Hash
 }
 
-func startBench(t *testing.T, program string, seed uint64, corePeriod int64, noSkip bool) *bench {
+func startBench(t *testing.T, program string, seed uint64, corePeriod int64, noSkip bool, straps uint32) *bench {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Minute)
 	t.Cleanup(cancel)
 	args := []string{fmt.Sprintf("--seed=%d", seed), fmt.Sprintf("--size=%d", corePeriod)}
 	if noSkip {
 		args = append(args, "+noskip")
+	}
+	if straps != 0 {
+		args = append(args, fmt.Sprintf("+strap=%d", straps))
 	}
 	b := &bench{cmd: exec.CommandContext(ctx, program, args...), digest: sha256.New()}
 	b.cmd.Stderr = &b.stderr
@@ -148,6 +151,7 @@ type options struct {
 	corePeriod int64
 	noSkip     bool
 	pauses     bool // long pauses, so that there is something to skip
+	straps     uint32
 }
 
 type result struct {
@@ -257,7 +261,7 @@ const oddEntries = 4
 func run(t *testing.T, program string, o options) result {
 	t.Helper()
 	started := time.Now()
-	b := startBench(t, program, o.seed, o.corePeriod, o.noSkip)
+	b := startBench(t, program, o.seed, o.corePeriod, o.noSkip, o.straps)
 	res := result{codes: map[layout.AttError]uint64{
 		layout.AttErrorNone: 0, layout.AttErrorHandle: 0, layout.AttErrorBounds: 0, layout.AttErrorTag: 0, layout.AttErrorAccess: 0, layout.AttErrorBackend: 0,
 	}}
@@ -712,6 +716,9 @@ func (g *generator) judge(e event) error {
 		if e.Flags&2 != 0 {
 			g.res.level2++
 		}
+		if g.o.straps&(1<<layout.StrapNoAttOverlap) != 0 && got.code == layout.AttErrorNone && e.Flags&1 == 0 {
+			return fmt.Errorf("translation %d was made from a level-1 entry that was kept", e.ID)
+		}
 		found := false
 		for _, a := range tr.answers {
 			found = found || a == got
@@ -799,11 +806,11 @@ type latencies struct{ cold, warm clocks }
 
 // latency measures translations that nothing disturbs but refresh: of many
 // regions in many rows, cold and then warm.
-func latency(t *testing.T, program string, seed uint64) latencies {
+func latency(t *testing.T, program string, seed uint64, straps uint32) latencies {
 	t.Helper()
-	b := startBench(t, program, seed, 30_000, false)
+	b := startBench(t, program, seed, 30_000, false, straps)
 	g := &generator{
-		rng: rand.New(rand.NewPCG(seed, 0)), res: &result{codes: map[layout.AttError]uint64{}}, nextID: 1,
+		o: options{straps: straps}, rng: rand.New(rand.NewPCG(seed, 0)), res: &result{codes: map[layout.AttError]uint64{}}, nextID: 1,
 		pending: map[uint32]*translation{}, updates: map[uint32]update{},
 	}
 	var l latencies

@@ -7,6 +7,7 @@ module dma_bench_top #(
 ) (
     input  logic                   clk_i,
     input  logic                   rst_ni,
+    input  logic                   no_overlap_i,
 
     input  logic                   r_job_valid_i,
     output logic                   r_job_ready_o,
@@ -91,6 +92,7 @@ module dma_bench_top #(
   ) u_read (
       .clk_i,
       .rst_ni,
+      .no_overlap_i,
       .job_valid_i(r_job_valid_i),
       .job_ready_o(r_job_ready_o),
       .job_physical_i,
@@ -138,6 +140,7 @@ module dma_bench_top #(
   ) u_write (
       .clk_i,
       .rst_ni,
+      .no_overlap_i,
       .job_valid_i(w_job_valid_i),
       .job_ready_o(w_job_ready_o),
       .job_physical_i,

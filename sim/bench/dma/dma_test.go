@@ -53,6 +53,8 @@ func TestDmaMutants(t *testing.T) {
 		"bound_ignored": {File: splitter, Old: "att_req_len_o    = bound_q", New: "att_req_len_o    = {16'd0, left_q}"},
 		"read_lane":     {File: reader, Old: "head_lane_q <= '0;", New: "head_lane_q <= head_lane_q;"},
 		"withdrawn":     {File: reader, Old: "assign req_valid_o = burst_valid & (lock_q | (", New: "assign req_valid_o = burst_valid & (("},
+		"read_overlap":  {File: reader, Old: "no_overlap_i & (burst_valid | head_valid_q)", New: "no_overlap_i & burst_valid"},
+		"write_overlap": {File: writer, Old: "no_overlap_i & (burst_valid | (open_q != 2'd0))", New: "no_overlap_i & burst_valid"},
 		"beat_reuse":    {File: writer, Old: "(count == avail) ? '0 : used_q + count", New: "'0"},
 		"bus_error":     {File: writer, Old: "if (wdone_i & werr_i) err_q", New: "if (wdone_i & werr_i & all_q) err_q"},
 	} {

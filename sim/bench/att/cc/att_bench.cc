@@ -5,7 +5,8 @@
 // happened, in order of simulated time, on stdout. It judges nothing but the
 // SDRAM's rules, waiting times and the statistics: the answers are Go's affair.
 //
-// Arguments: --seed=N, --size=core clock period in ps, +noskip to run every clock.
+// Arguments: --seed=N, --size=core clock period in ps, +noskip to run every clock,
+// +strap=N for the card's straps.
 //
 // Records are 32 bytes, little-endian. Operations: kind, lane, vi, access (1
 // byte each), delay, tag (2), id, argument, length (4), virtual address (8), 4
@@ -65,7 +66,7 @@ struct Outstanding {
 
 class Bench {
  public:
-  Bench(uint64_t seed, int64_t core_period, bool skip)
+  Bench(uint64_t seed, int64_t core_period, bool skip, uint32_t straps)
       : rng_(seed),
         params_(*hvia::FindProfile("hvia-ge")),
         core_period_(core_period),
@@ -79,6 +80,7 @@ class Bench {
     if (out_ == nullptr || dup2(STDERR_FILENO, STDOUT_FILENO) < 0) unit::Fail("cannot move standard output");
     context_.randReset(2);
     context_.randSeed(static_cast<int>(rng_.Bits(31)));
+    dut_.no_overlap_i = straps >> hvia::kStrapNoAttOverlap & 1;
     next_core_ = core_period_;
     next_sd_ = params_.SdramClockPhase;
     Reset(true);
@@ -442,9 +444,13 @@ class Bench {
 
 int main(int argc, char** argv) {
   bool skip = true;
-  for (int i = 1; i < argc; i++) skip = skip && std::string(argv[i]) != "+noskip";
+  uint32_t straps = 0;
+  for (int i = 1; i < argc; i++) {
+    skip = skip && std::string(argv[i]) != "+noskip";
+    if (std::string(argv[i]).rfind("+strap=", 0) == 0) straps = static_cast<uint32_t>(std::strtoul(argv[i] + 7, nullptr, 0));
+  }
   unit::ParseOptions(argc, argv);
-  auto bench = std::make_unique<Bench>(unit::options().seed, static_cast<int64_t>(unit::options().size), skip);
+  auto bench = std::make_unique<Bench>(unit::options().seed, static_cast<int64_t>(unit::options().size), skip, straps);
   bench->Serve();
   return 0;
 }

@@ -43,6 +43,7 @@ class Bench {
     Add(0x500005, pool.Make(0x900000, 2 * kPage, 7, false));
     plain = pool.Take();
     top->rst_ni = 0;
+    top->no_overlap_i = 0;
     Idle();
     for (int i = 0; i < 4; i++) Clock();
     top->rst_ni = 1;
@@ -57,6 +58,15 @@ class Bench {
   void Idle() {
     top->r_job_valid_i = top->w_job_valid_i = 0;
     top->w_beat_valid_i = 0;
+  }
+
+  // With the strap the table is asked for a page when all before it has been moved, else earlier.
+  void Asked(const Job& j, uint64_t va, uint64_t moved, bool idle, bool errors) {
+    const bool beside = va != j.va && (va - j.va != moved || !idle);
+    if (beside && top->no_overlap_i && !errors) {
+      Fail("page %" PRIx64 " of a job at %" PRIx64 " is asked for when %" PRIu64 " bytes are moved", va, j.va, moved);
+    }
+    asked[va == j.va ? 0 : beside ? 2 : 1]++;
   }
 
   void Drive(Traffic t) {
@@ -114,6 +124,8 @@ class Bench {
     top->job_access_i = j.access;
   }
 
+  void SetOverlap(bool overlap) { top->no_overlap_i = !overlap; }
+
   // The job's wires mean nothing once it was taken.
   void Scramble() {
     top->job_physical_i = rng.Bits(1);
@@ -164,6 +176,7 @@ class Bench {
         }
         last = top->r_beat_last_o;
       }
+      if (top->r_att_req_valid_o) Asked(j, top->r_att_req_va_o, got.size(), true, rbus.errors != errors);
       translated += top->r_job_translated_o;
       if (top->r_quiet_o) Fail("quiet during a read");
       done = top->r_job_done_o;
@@ -247,6 +260,9 @@ class Bench {
       if (offered && top->w_beat_ready_o) {
         in++;
         offered = false;
+      }
+      if (top->w_att_req_valid_o) {
+        Asked(j, top->w_att_req_va_o, memory.written - before, wbus.Idle(), wbus.errors != errors);
       }
       if (top->w_quiet_o) Fail("quiet during a write");
       done = top->w_job_done_o;
@@ -342,6 +358,7 @@ class Bench {
   uint32_t plain = 0;
   uint64_t reads = 0, writes = 0, bytes = 0;
   uint64_t outcomes[8] = {};
+  uint64_t asked[3] = {};  // clocks: for the first page, for a later one at rest, for a later one beside a transfer
 
  private:
   std::unique_ptr<Vdma_bench_top> top;
@@ -407,12 +424,14 @@ int main(int argc, char** argv) {
     if (b.rng.Chance(1, 8)) bus_fault = b.rng.Range(1, 4);
     else if (b.rng.Chance(1, 8) && !j.physical) att_fault = b.rng.Range(1, 2);
     Traffic t = traffic[i % 5];
+    b.SetOverlap(b.rng.Bits(1));
     if (b.rng.Bits(1)) b.Read(j, t, bus_fault, att_fault);
     else b.Write(j, t, bus_fault, att_fault);
   }
   for (unsigned e : {0, 1, 2, 3, 5}) {
     if (b.outcomes[e] == 0) Fail("no job ended with error %u: the bench does not reach it", e);
   }
+  if (b.asked[2] == 0) Fail("no page was asked for beside a transfer: the bench does not reach it");
   std::printf("reads %" PRIu64 "\nwrites %" PRIu64 "\nbytes %" PRIu64 "\nclocks %" PRIu64 "\n", b.reads, b.writes, b.bytes,
               unit::clocks());
   for (unsigned e = 0; e < 6; e++) std::printf("error_%u %" PRIu64 "\n", e, b.outcomes[e]);

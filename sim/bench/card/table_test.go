@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package card_test
+
+import (
+	"testing"
+
+	"hvia/layout"
+	"hvia/sim/bench/internal/unit"
+)
+
+// The straps that take the translation table apart change times and nothing else.
+func TestTableStraps(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		config
+	}{
+		{"no overlap", config{straps: 1 << layout.StrapNoAttOverlap}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			mustPlay(t, c.config, func(r *rig) {
+				r.both(func(m *machine) {
+					if got := m.read(layout.RegisterStrapOffset); got != c.straps {
+						m.fail("the straps read %#x, want %#x", got, c.straps)
+					}
+				})
+				conversation(unit.Sizes{Short: 1, Normal: 12, Long: 1000}.Pick())(r)
+			})
+		})
+	}
+}
