@@ -495,6 +495,19 @@ module rx_engine #(
     end
   end
 
+  // A write is asked for when all of its words are in the slot. One that had to wait for the MAC would
+  // hold the system bus, and the MAC may be held by a frame whose bytes have to come over that bus.
+  logic        write_valid, write_in;
+  logic [10:0] write_begin_q;  // in the frame, of the bytes that are not asked for yet
+  logic [11:0] write_end;
+  assign write_end   = {1'b0, write_begin_q} + {2'b00, req_len_o};
+  assign write_in    = rx_end_i | (write_end <= {1'b0, rx_avail_i[10:LaneW], {LaneW{1'b0}}});
+  assign req_valid_o = write_valid & write_in;
+  always_ff @(posedge clk_i) begin
+    if (checked) write_begin_q <= HeaderBytes[10:0];
+    else if (req_valid_o & req_ready_i) write_begin_q <= write_end[10:0];
+  end
+
   dma_write #(
       .W(W),
       .MaxOutstanding(MaxOutstanding)
@@ -530,8 +543,8 @@ module rx_engine #(
       .att_rsp_err_i,
       .att_rsp_pa_i,
       .att_rsp_bytes_i,
-      .req_valid_o,
-      .req_ready_i,
+      .req_valid_o(write_valid),
+      .req_ready_i(req_ready_i & write_in),
       .req_addr_o,
       .req_len_o,
       .wdata_o,

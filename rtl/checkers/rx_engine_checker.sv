@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Checks of every rx_engine: a slot is released only when it holds a whole frame, no word is used
-// before it is in, a frame gets one verdict and one count, a descriptor is used and completed only
-// while it is on the chip, offers stay as they are until they are taken, errors and trace events do
-// not collide, a write is asked for only for a frame that passed all checks, and nothing moves after
-// quiet.
+// before it is in, the bus never waits for one, a frame gets one verdict and one count, a descriptor
+// is used and completed only while it is on the chip, offers stay as they are until they are taken,
+// errors and trace events do not collide, a write is asked for only for a frame that passed all
+// checks, and nothing moves after quiet.
 
 module rx_engine_checker #(
     parameter int unsigned W = 32,
@@ -46,7 +46,9 @@ module rx_engine_checker #(
     input logic        raw,
     input logic        beat_valid,
     input logic        beat_ready,
+    input logic        word_ok_q,
     input logic        word_in_q,
+    input logic        dma_open,  // the bus has taken a write and not all of its beats
     input logic        write_done,
     input logic        raw_done,
     input logic        job_done,
@@ -166,6 +168,11 @@ module rx_engine_checker #(
       end
       assert (!(start && go_on) && !(take && !(start && rs_valid_i)))
       else $error("rx_engine: a descriptor was taken that is not on the chip");
+      // Else the bus would stand still until the MAC has brought the word.
+      if (dma_open) begin
+        assert (word_ok_q)
+        else $error("rx_engine: the bus was asked to write word %0d, which is not in", word_q);
+      end
       // The word is in; the last one may be in part.
       if (beat_valid && beat_ready && word_in_q) begin
         assert (word_begin < {1'b0, rx_avail_i})
@@ -218,4 +225,4 @@ module rx_engine_checker #(
 
 endmodule
 
-bind rx_engine rx_engine_checker #(.W(W), .WordW(WordW)) u_checker (.*);
+bind rx_engine rx_engine_checker #(.W(W), .WordW(WordW)) u_checker (.*, .dma_open(u_dma.head_valid_q));

@@ -57,6 +57,7 @@ var faults = []struct {
 	{"an open message outlives a reset of its VI", "if (clear_valid_i) open_q[", "if (clear_valid_i && !FAULT) open_q["},
 	{"a descriptor is completed after a reset of its VI", "assign forget = forget_q | (clear_valid_i & (clear_vi_i == vi_q));", "assign forget = !FAULT & (forget_q | (clear_valid_i & (clear_vi_i == vi_q)));"},
 	{"a word is used before it is all in", "(word_end <= {1'b0, rx_avail_i})", "((FAULT ? word_begin + 12'd1 : word_end) <= {1'b0, rx_avail_i})"},
+	{"a write is asked for before its words are in", "assign write_in    = rx_end_i |", "assign write_in    = FAULT | rx_end_i |"},
 	{"a bad frame uses up its number", "lost ? expected : number + 32'd1", "(lost & !FAULT) ? expected : number + 32'd1"},
 	{"immediate data without the last frame", "(state_q == Finish) & ~lost & immediate;", "(FAULT | ((state_q == Finish) & ~lost)) & immediate;"},
 	{"a status is written into memory that went away", "cpl_write_q     <= ~rs_stale_i;", "cpl_write_q     <= FAULT | ~rs_stale_i;"},

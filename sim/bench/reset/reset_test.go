@@ -79,6 +79,7 @@ func TestResetsWithStraps(t *testing.T) {
 	}{
 		{"cut-through of what is sent", 1 << layout.StrapCutThroughTransmit},
 		{"cut-through of what is received", 1 << layout.StrapCutThroughReceive},
+		{"cut-through both ways", 1<<layout.StrapCutThroughTransmit | 1<<layout.StrapCutThroughReceive},
 		{"single slots", 1<<layout.StrapSingleTransmitSlot | 1<<layout.StrapSingleReceiveSlot},
 	} {
 		t.Run(c.name, func(t *testing.T) {
