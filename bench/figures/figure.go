@@ -159,12 +159,12 @@ func curvesPicture(title string, curves []curve, points []printed, yTitle string
 		linearAxis(&p.Y, 7, ys...)
 	}
 	p.Add(grid{true, true})
+	for _, q := range points {
+		p.Add(q.note())
+	}
 	// The first curve is the one that matters: it is drawn over the others.
 	for _, c := range slices.Backward(curves) {
 		p.Add(c)
-	}
-	for _, q := range points {
-		p.Add(q.note())
 	}
 	for _, q := range points {
 		p.Add(q.curve())
@@ -235,7 +235,7 @@ func (s *study) latency() *figure {
 		}
 		f.caption = append(f.caption,
 			"The hollow markers are the only latencies that the paper prints, all at 4 bytes.",
-			"The host's cost of a post is calibrated with Figure 11 and frozen; the curve itself is a prediction and was fitted to none of these points.")
+			"Nothing was fitted to any of these points.", s.fitted("T8", "the processor time of VipPostRecv"), s.fitted("T3", "the bandwidth at the largest length"))
 	} else {
 		f.caption = append(f.caption, predictionOnly)
 	}
@@ -264,12 +264,12 @@ func (s *study) bandwidth() *figure {
 	var points []printed
 	if s.paper {
 		points = []printed{
-			{name: "RDMA write, paper", at: point{x: paperLongest, y: paperBandwidthRDMA}, mark: paperRDMA, text: plain(paperBandwidthRDMA) + " MB/s", dx: -6, dy: 22, side: text.XRight},
+			{name: "RDMA write, paper", at: point{x: paperLongest, y: paperBandwidthRDMA}, mark: paperRDMA, text: plain(paperBandwidthRDMA) + " MB/s", dx: 14, dy: -33, side: text.XRight},
 			{name: "M-VIA, paper", at: point{x: paperLongest, y: paperBandwidthMVIA}, mark: paperMVIA, text: plain(paperBandwidthMVIA) + " MB/s", dx: -13, dy: 7, side: text.XRight},
 			{name: "TCP/IP, paper", at: point{x: paperLongest, y: paperBandwidthTCP}, mark: paperTCP, text: fixed(paperBandwidthTCP, 1) + " MB/s", dx: -13, dy: -9, side: text.XRight},
 		}
 		f.caption = append(f.caption, "The hollow markers are the largest bandwidths that the paper prints. It does not say at which length: 64 KiB is this study's reading.")
-		f.caption = append(f.caption, s.kindOf("T3", "bandwidth at the largest length"))
+		f.caption = append(f.caption, s.kindOf("T3", "bandwidth at the largest length"), s.fitted("T3", "the bandwidth at the largest length"))
 	} else {
 		f.caption = append(f.caption, predictionOnly)
 	}
@@ -288,11 +288,31 @@ func (s *study) kindOf(id, what string) string {
 			continue
 		}
 		if t.Kind == bench.KindCalibration {
-			return fmt.Sprintf("The %s (%s) is calibrated: a parameter was fitted to it. The curve's other points are predictions.", what, id)
+			return fmt.Sprintf("The %s (%s) is calibrated; the curve's other points are predictions.", what, id)
 		}
 		return fmt.Sprintf("The %s (%s) is a prediction: nothing was fitted to it.", what, id)
 	}
 	return ""
+}
+
+// fitted says which parameters were fitted to a target, nothing if the report
+// does not carry its parameters.
+func (s *study) fitted(id, what string) string {
+	var names []string
+	for _, p := range s.Parameters {
+		if p.Tag == string(params.Calibrated(id)) {
+			names = append(names, p.Name)
+		}
+	}
+	switch {
+	case len(s.Parameters) == 0:
+		return ""
+	case len(names) == 0:
+		return fmt.Sprintf("No parameter is calibrated with %s (%s).", what, id)
+	case len(names) == 1:
+		return fmt.Sprintf("%s is calibrated with %s (%s).", names[0], what, id)
+	}
+	return fmt.Sprintf("%s and %s are calibrated with %s (%s).", strings.Join(names[:len(names)-1], ", "), names[len(names)-1], what, id)
 }
 
 // pair is the same length measured both ways.
@@ -373,7 +393,7 @@ func (s *study) latencyBoth() *figure {
 			accepted = band{t5.Low, t5.High}
 			keys = append(keys, acceptedKey(t5))
 		}
-		f.caption = append(f.caption, "The paper prints the mean difference only, “regardless of size”. The receive's bookkeeping in the host is calibrated with the difference at 4 bytes; that it does not depend on the length is a prediction.")
+		f.caption = append(f.caption, "The paper prints the mean difference only, “regardless of size”. Only its level is fitted: that it does not depend on the length is a prediction.", s.fitted("T5", "the difference at 4 bytes"))
 	} else {
 		f.caption = append(f.caption, predictionOnly)
 	}
@@ -445,7 +465,7 @@ func (s *study) postReceive() *figure {
 			f.picture.keys = append(f.picture.keys, acceptedKey(t8))
 		}
 		p.Add(level{paperPostReceive}, c)
-		f.caption = append(f.caption, "Calibrated: the host's cost of a post was fitted to this figure and frozen before anything else was measured. That it does not depend on the length is a property of the card.")
+		f.caption = append(f.caption, "Only its level is fitted, and was frozen before any message was measured; that it does not depend on the length is a property of the card.", s.fitted("T8", "the processor time of VipPostRecv"))
 	} else {
 		f.caption = append(f.caption, "The host's cost of a post is that of the paper's host.")
 	}
@@ -506,7 +526,7 @@ func (s *study) receiveWait() *figure {
 	f.picture.panels = append(f.picture.panels, panel{plot: below, xTitle: sizeTitle, yTitle: yTitle, share: 1})
 	f.picture.height = 640
 	if s.paper {
-		f.caption = append(f.caption, "The paper says “in proportion to the size” and prints no number. The slope is a prediction; the host's bookkeeping, which is part of each value, is calibrated with the difference at 4 bytes.")
+		f.caption = append(f.caption, "The paper says “in proportion to the size” and prints no number. The slope is a prediction; the host's bookkeeping is part of each value.", s.fitted("T5", "the difference to an RDMA write of 4 bytes"))
 	} else {
 		f.caption = append(f.caption, predictionOnly)
 	}
@@ -547,7 +567,10 @@ func (s *study) pipeline() *figure {
 	}
 	f.picture = pipelinePicture(l)
 	f.caption = []string{
-		"Each bar is one frame on one hop, from the start of its first transaction to the end of its last, from the trace port. The percentage is the part of the time up to the last byte in memory in which the hop carried something, descriptors and statuses included. The busiest hop bounds the bandwidth. Nothing here is fitted by itself; the wait states of both buses are calibrated with their printed burst rates.",
+		"Each bar is one frame on one hop, from the start of its first transaction to the end of its last, from the trace port. The percentage is the part of the time up to the last byte in memory in which the hop carried something, descriptors and statuses included. The busiest hop bounds the bandwidth. Nothing was fitted to this picture.",
+	}
+	if s.paper {
+		f.caption = append(f.caption, s.fitted("T10", "the two burst rates that the paper prints"), s.fitted("T3", "the bandwidth at the largest length"))
 	}
 	t := table{caption: fmt.Sprintf("The hops of one RDMA write of %s bytes", thousands(int64(l.Size))), heads: []string{"hop", "busy", "frames", "first starts, µs", "last ends, µs"}, align: "lrrrr"}
 	for _, h := range l.Hops {

@@ -295,6 +295,23 @@ func TestSummaryCounts(t *testing.T) {
 	require.NotContains(t, page, "What this report lacks")
 }
 
+// The captions say what is calibrated by the parameters that the report carries.
+func TestCaptionsNameWhatWasFitted(t *testing.T) {
+	r := sample()
+	page := pageOf(t, r)
+	require.Contains(t, page, "HostPostTime is calibrated with the processor time of VipPostRecv (T8).")
+	require.Contains(t, page, "MacReactClocks is calibrated with the bandwidth at the largest length (T3).")
+	require.Contains(t, page, "No parameter is calibrated with the difference at 4 bytes (T5).")
+	r.Parameters[0].Tag, r.Parameters[2].Tag = "CALIBRATED(T3)", "GUESS"
+	page = pageOf(t, r)
+	require.Contains(t, page, "SystemClockPeriod and MacReactClocks are calibrated with the bandwidth at the largest length (T3).")
+	require.Contains(t, page, "No parameter is calibrated with the processor time of VipPostRecv (T8).")
+	r.Parameters = nil
+	page = pageOf(t, r)
+	require.NotContains(t, page, "calibrated with")
+	require.Contains(t, page, "The report does not carry its parameters.")
+}
+
 // A report that lacks a part is drawn without it, and the page says so.
 func TestMissingPartsAreNamed(t *testing.T) {
 	for _, c := range []struct {
