@@ -30,12 +30,15 @@ type ReproduceConfig struct {
 	PcapFile   string // frames on the wire, "" for none
 	WaveFile   string // FST wave of the cards, "" for none
 
+	// Params replaces parameters of the classes model and host for this run.
+	Params map[string]int64 `json:",omitempty"`
+
 	// Progress, if not nil, is told what has been done. It must not block.
 	Progress func(Progress) `json:"-"`
 
-	program string           // a simulator with a planted fault, for tests
-	straps  uint32           // of both cards, bits as layout.Strap
-	params  map[string]int64 // as sim.Config.Params
+	program string // a simulator with a planted fault, for tests
+	straps  uint32 // of both cards, bits as layout.Strap
+	task    string // what progress says first
 }
 
 // Progress is what an experiment tells while it runs.
@@ -47,12 +50,15 @@ type Progress struct {
 	Cycles int64 // core clocks since the start, skipped ones included
 }
 
+// paperSizes is the list of message lengths that the targets are about.
+var paperSizes = []int{4, 16, 64, 256, 1024, 1400, 2048, 4096, 8192, 16384, 32768, 65536}
+
 // DefaultReproduceConfig is the paper's list of sizes on the paper's card. A
 // few rounds suffice, because simulated times repeat to the bit.
 func DefaultReproduceConfig() ReproduceConfig {
 	return ReproduceConfig{
 		Profile:    params.Profiles[0].Name,
-		Sizes:      []int{4, 16, 64, 256, 1024, 1400, 2048, 4096, 8192, 16384, 32768, 65536},
+		Sizes:      slices.Clone(paperSizes),
 		Iterations: 4,
 		Warmup:     2,
 		Seed:       1,
@@ -87,7 +93,8 @@ func (c ReproduceConfig) Validate() error {
 	if c.Processes != 1 && c.Processes != 2 {
 		return fmt.Errorf("%w: %d processes: 1 (both hosts in one) or 2 (one per host) are possible", ErrConfig, c.Processes)
 	}
-	return nil
+	_, err := newBoard(c.Profile, c.Params)
+	return err
 }
 
 // DemoConfig says what one RDMA write the demonstration makes.

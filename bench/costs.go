@@ -3,19 +3,115 @@
 package bench
 
 import (
+	"fmt"
+	"maps"
+	"slices"
+
 	"hvia/driver"
 	"hvia/params"
 )
 
-// hostCosts fills the driver's cost model from package params. What has no
-// measured or printed value yet is free, and the report says so.
-type hostCosts struct{}
+// board is a profile's numbers with those of a run in the place of some.
+type board struct {
+	profile  string
+	table    []params.Param // with what was replaced
+	replaced map[string]int64
+}
+
+// newBoard refuses what cannot be replaced without another build of the simulator.
+func newBoard(profile string, replaced map[string]int64) (board, error) {
+	set, err := params.ForProfile(profile)
+	if err != nil {
+		return board{}, err
+	}
+	b := board{profile, set.Table(), replaced}
+	for _, name := range slices.Sorted(maps.Keys(replaced)) {
+		k := slices.IndexFunc(b.table, func(p params.Param) bool { return p.Name == name })
+		switch {
+		case k < 0:
+			return board{}, fmt.Errorf("%w: no parameter %q to replace: 'docs/reference/params.md' lists them", ErrConfig, name)
+		case b.table[k].Class == params.Elaboration:
+			return board{}, fmt.Errorf("%w: parameter %s cannot be replaced by %d: the RTL is built with it; those of the classes model and host can", ErrConfig, name, replaced[name])
+		case replaced[name] < 0:
+			return board{}, fmt.Errorf("%w: parameter %s cannot be %d: 0 or more is possible", ErrConfig, name, replaced[name])
+		}
+		b.table[k].Value = replaced[name]
+	}
+	return b, nil
+}
+
+// value is that of a parameter of the table; asking for another one is a fault
+// of this program.
+func (b board) value(name string) int64 {
+	for _, p := range b.table {
+		if p.Name == name {
+			return p.Value
+		}
+	}
+	panic("bench: no parameter " + name)
+}
+
+// models are the replaced numbers of the simulator's models; the others are the host's.
+func (b board) models() map[string]int64 {
+	m := map[string]int64{}
+	for _, p := range b.table {
+		if v, ok := b.replaced[p.Name]; ok && p.Class == params.Model {
+			m[p.Name] = v
+		}
+	}
+	return m
+}
+
+// priors are the fitted parameters that had another value before the fit, with
+// that value.
+func (b board) priors() map[string]int64 {
+	m := map[string]int64{}
+	for _, p := range b.table {
+		if p.Prior != 0 && p.Value != p.Prior {
+			m[p.Name] = p.Prior
+		}
+	}
+	return m
+}
+
+// costs fills the driver's cost model. What has no measured or printed value
+// is free: the agent's work, which lies on the path of no message.
+func (b board) costs() driver.CostModel {
+	return hostCosts{
+		post: driver.Time(b.value("HostPostTime")), poll: driver.Time(b.value("HostPollPeriod")),
+		wait: driver.Time(b.value("HostReceiveWaitTime")), timeOfDay: driver.Time(b.value("HostTimeOfDayTime")),
+	}
+}
+
+// parameters are all numbers as the report tells them.
+func (b board) parameters() []Parameter {
+	list := make([]Parameter, len(b.table))
+	for i, p := range b.table {
+		list[i] = Parameter{Name: p.Name, Value: p.Value, Unit: p.Unit, Class: p.Class.String(), Tag: string(p.Tag), Source: p.Source, Doc: p.Doc}
+		if p.Prior != 0 {
+			list[i].Prior = &p.Prior
+		}
+	}
+	return list
+}
+
+// hostCosts is what a host processor's work takes in the experiments.
+//
+// RecvWait's work lies on the path of a message that is received, and is charged. That
+// of SendWait is not: the sides of a ping-pong take their sends back while the
+// message is under way (see pingPong.ping), beside every path; all that its cost could do
+// there is to move the looks that follow, so that a figure fitted to receives
+// would move RDMA writes by up to a look. Who polls the last byte of an RDMA write
+// pays for the looks alone.
+type hostCosts struct{ post, poll, wait, timeOfDay driver.Time }
 
 var _ driver.CostModel = hostCosts{}
 
-func (hostCosts) Post() driver.Time       { return params.HostPostTime }
-func (hostCosts) PollPeriod() driver.Time { return params.HostPollPeriod }
-func (hostCosts) Done() driver.Time       { return 0 }
-func (hostCosts) AgentCall() driver.Time  { return 0 }
-func (hostCosts) PinPage() driver.Time    { return 0 }
-func (hostCosts) Interrupt() driver.Time  { return 0 }
+func (c hostCosts) Post() driver.Time        { return c.post }
+func (c hostCosts) PollPeriod() driver.Time  { return c.poll }
+func (hostCosts) SendDone() driver.Time      { return 0 }
+func (c hostCosts) ReceiveDone() driver.Time { return c.wait }
+func (c hostCosts) TimeOfDay() driver.Time   { return c.timeOfDay }
+func (hostCosts) AgentCall() driver.Time     { return 0 }
+func (hostCosts) PinPage() driver.Time       { return 0 }
+func (hostCosts) Interrupt() driver.Time     { return 0 }

@@ -37,11 +37,15 @@ func Demo(ctx context.Context, c DemoConfig) (_ *DemoReport, err error) {
 	}
 	defer rec.remove()
 
-	cfg := twoCards(c.Profile, c.Seed)
+	b, err := newBoard(c.Profile, nil)
+	if err != nil {
+		return r, err
+	}
+	cfg := twoCards(b, c.Seed)
 	cfg.Program, cfg.Arguments = c.program, rec.arguments()
 	d := &demonstration{config: c}
 	failed := driver.Run(ctx, driver.RunConfig{
-		Fabric: cfg, Costs: hostCosts{}, Seed: c.Seed,
+		Fabric: cfg, Costs: b.costs(), Seed: c.Seed,
 		Finished: func(f *sim.Fabric) (err error) { r.Digest, err = digestOf(ctx, f); return err },
 	}, driver.Program{Node: 0, Name: "writer", Main: d.write}, driver.Program{Node: 1, Name: "reader", Main: d.read})
 	// As in measure: why a run failed matters more than where its records end.

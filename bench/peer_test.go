@@ -5,6 +5,7 @@ package bench
 import (
 	"encoding/json"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -119,12 +120,52 @@ func TestVerdict(t *testing.T) {
 
 // The charges come from the parameters, and a polling loop always takes time.
 func TestHostCosts(t *testing.T) {
-	var c driver.CostModel = hostCosts{}
-	require.Equal(t, driver.Time(params.HostPostTime), c.Post())
-	require.Equal(t, driver.Time(params.HostPollPeriod), c.PollPeriod())
-	require.Positive(t, c.PollPeriod())
-	for _, free := range []driver.Time{c.Done(), c.AgentCall(), c.PinPage(), c.Interrupt()} {
-		require.Zero(t, free, "what costs something needs a parameter, and the report's note must change")
+	for _, profile := range params.Profiles {
+		b, err := newBoard(profile.Name, nil)
+		require.NoError(t, err)
+		c := b.costs()
+		require.Equal(t, driver.Time(params.HostPostTime), c.Post())
+		require.Equal(t, driver.Time(params.HostPollPeriod), c.PollPeriod())
+		require.Positive(t, c.PollPeriod())
+		require.Equal(t, driver.Time(params.HostReceiveWaitTime), c.ReceiveDone())
+		require.Equal(t, driver.Time(params.HostTimeOfDayTime), c.TimeOfDay())
+		for _, free := range []driver.Time{c.SendDone(), c.AgentCall(), c.PinPage(), c.Interrupt()} {
+			require.Zero(t, free, "what costs something needs a parameter, and is charged on no path of an RDMA write")
+		}
+	}
+}
+
+func TestBoard(t *testing.T) {
+	replaced := map[string]int64{"HostPostTime": 7, "MacReactClocks": 9}
+	b, err := newBoard(params.Base, replaced)
+	require.NoError(t, err)
+	require.EqualValues(t, 7, b.costs().Post())
+	require.EqualValues(t, 9, b.value("MacReactClocks"))
+	require.Equal(t, map[string]int64{"MacReactClocks": 9}, b.models(), "the host's numbers are not the simulator's business")
+	require.Equal(t, map[string]int64{"MacReactClocks": 4}, b.priors())
+	require.Len(t, b.parameters(), len(params.Table()))
+	k := slices.IndexFunc(b.parameters(), func(p Parameter) bool { return p.Name == "MacReactClocks" })
+	got := b.parameters()[k]
+	require.EqualValues(t, 9, got.Value)
+	require.EqualValues(t, 4, *got.Prior)
+	require.Equal(t, "CALIBRATED(T3)", got.Tag)
+	b, err = newBoard(params.Base, map[string]int64{"MacReactClocks": 4})
+	require.NoError(t, err)
+	require.Empty(t, b.priors(), "it has the value from before the fit")
+	again, err := newBoard(params.Base, nil)
+	require.NoError(t, err)
+	require.EqualValues(t, params.MacReactClocks, again.value("MacReactClocks"), "a run's numbers are its own")
+	for _, tt := range []struct {
+		replaced map[string]int64
+		want     string
+	}{
+		{map[string]int64{"Nothing": 1}, `no parameter "Nothing"`},
+		{map[string]int64{"PacketSlots": 1}, "PacketSlots cannot be replaced by 1: the RTL is built with it"},
+		{map[string]int64{"HostPostTime": -1}, "HostPostTime cannot be -1"},
+	} {
+		_, err := newBoard(params.Base, tt.replaced)
+		require.ErrorIs(t, err, ErrConfig)
+		require.ErrorContains(t, err, tt.want)
 	}
 }
 

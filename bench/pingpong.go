@@ -7,7 +7,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"hvia/driver"
@@ -51,9 +53,14 @@ func Reproduce(ctx context.Context, c ReproduceConfig) (_ *Report, err error) {
 		return nil, err
 	}
 	r := NewReport(c.Profile, c.Seed, hashes)
-	r.Notes = append(r.Notes,
-		"host = post and polling, from the parameters; what the host does besides, the rest of RecvWait included, is free in this version: these times are not compared with the paper yet",
-	)
+	at, err := newBoard(c.Profile, c.Params)
+	if err != nil {
+		return nil, err
+	}
+	r.Parameters = at.parameters()
+	for _, name := range slices.Sorted(maps.Keys(c.Params)) {
+		r.Notes = append(r.Notes, fmt.Sprintf("%s is %d in this run", name, c.Params[name]))
+	}
 	program, err := sim.ProfileSimulator(ctx, c.Profile)
 	if err != nil {
 		return r, err
@@ -61,26 +68,66 @@ func Reproduce(ctx context.Context, c ReproduceConfig) (_ *Report, err error) {
 	r.Wall.BuildSeconds = verilate.BuildSeconds(program)
 	begin := time.Now()
 	defer func() { r.Wall.Seconds = time.Since(begin).Seconds() }()
+	err = r.measure(ctx, c, at)
+	// What was measured is judged, however far the run came.
+	r.judge(at)
+	return r, err
+}
 
+// measure runs the experiments one after the other and notes what each gives.
+func (r *Report) measure(ctx context.Context, c ReproduceConfig, at board) error {
 	quiet := c
 	quiet.Background = false
 	m, err := measure(ctx, quiet, rdmaWrite, c.Sizes)
 	r.Results.RDMAWrite, r.Wall.RDMAWrite = append(r.Results.RDMAWrite, m.rows...), m.wall
 	r.Results.Stages, r.Results.Digest, r.Results.Bursts = m.stages, m.digest, m.bursts
+	r.Results.Waterfall, r.Results.Pipeline = m.waterfall, m.pipeline
 	if err != nil {
-		return r, err
+		return err
 	}
 	c.PcapFile, c.WaveFile = "", "" // they show the first run
 	quiet.PcapFile, quiet.WaveFile = "", ""
 	m, err = measure(ctx, quiet, sendReceive, c.Sizes)
 	r.Results.SendReceive, r.Wall.SendReceive = append(r.Results.SendReceive, m.rows...), m.wall
 	r.Results.SendReceiveStages, r.Results.SendReceiveDigest = m.stages, m.digest
-	if err != nil || !c.Background {
-		return r, err
+	if err != nil {
+		return err
 	}
-	m, err = measure(ctx, c, rdmaWrite, spread(c.Sizes))
-	r.Results.CrossTraffic = &CrossTraffic{RDMAWrite: m.rows, Messages: m.crossed, Verified: m.crossFault == "", Fault: m.crossFault, Digest: m.digest}
-	return r, err
+	r.Results.PostReceive, r.Results.ReceiveWait, err = receiveSide(ctx, quiet)
+	if err != nil {
+		return err
+	}
+	if priors := at.priors(); len(priors) > 0 && c.Profile == params.Base {
+		if r.Results.Prediction, err = predict(ctx, quiet, priors); err != nil {
+			return err
+		}
+	}
+	if c.Background {
+		m, err = measure(ctx, c, rdmaWrite, spread(c.Sizes))
+		r.Results.CrossTraffic = &CrossTraffic{RDMAWrite: m.rows, Messages: m.crossed, Verified: m.crossFault == "", Fault: m.crossFault, Digest: m.digest}
+	}
+	return err
+}
+
+// predict measures again with fitted parameters at their values from before the fit.
+func predict(ctx context.Context, c ReproduceConfig, priors map[string]int64) (*Prediction, error) {
+	c.Params = maps.Clone(c.Params)
+	if c.Params == nil {
+		c.Params = map[string]int64{}
+	}
+	maps.Copy(c.Params, priors)
+	c.task = "before the fit: "
+	p := &Prediction{Parameters: priors}
+	m, err := measure(ctx, c, rdmaWrite, c.Sizes)
+	if p.RDMAWrite = m.rows; err != nil {
+		return p, err
+	}
+	m, err = measure(ctx, c, sendReceive, c.Sizes)
+	if p.SendReceive = m.rows; err != nil {
+		return p, err
+	}
+	_, p.ReceiveWait, err = receiveSide(ctx, c)
+	return p, err
 }
 
 // stopped gives an error of a run that was told to end the context's error, so
@@ -106,7 +153,9 @@ type measurement struct {
 	wall       []WallRow
 	stages     *Stages
 	bursts     *Bursts // nil if the trace shows none
-	crossed    int     // background messages, both directions
+	waterfall  []WaterfallRow
+	pipeline   *Pipeline
+	crossed    int // background messages, both directions
 	crossFault string
 	digest     string
 }
@@ -119,12 +168,12 @@ func measure(ctx context.Context, c ReproduceConfig, x exchange, sizes []int) (m
 		return m, fmt.Errorf("reproduce: %w", err)
 	}
 	defer rec.remove()
-	cfg := c.fabric()
-	cfg.Arguments = append(cfg.Arguments, rec.arguments()...)
 	p, err := newPingPong(c, x, sizes)
 	if err != nil {
 		return m, err
 	}
+	cfg := c.fabric(p.board)
+	cfg.Arguments = append(cfg.Arguments, rec.arguments()...)
 	failed := p.run(ctx, cfg, rec.dir, &m)
 	events, err := rec.events()
 	if failed == nil && err != nil {
@@ -145,9 +194,9 @@ func measure(ctx context.Context, c ReproduceConfig, x exchange, sizes []int) (m
 	return m, failed
 }
 
-func (c ReproduceConfig) fabric() sim.Config {
-	cfg := twoCards(c.Profile, c.Seed)
-	cfg.Program, cfg.Params = c.program, c.params
+func (c ReproduceConfig) fabric(b board) sim.Config {
+	cfg := twoCards(b, c.Seed)
+	cfg.Program = c.program
 	if c.straps != 0 {
 		cfg.Arguments = append(cfg.Arguments, "--strap", fmt.Sprint(c.straps))
 	}
@@ -158,8 +207,8 @@ func (c ReproduceConfig) fabric() sim.Config {
 }
 
 // twoCards is two hosts with a card each and a wire between them.
-func twoCards(profile string, seed uint64) sim.Config {
-	cfg := sim.Config{Profile: profile, Seed: seed, Process: "hvia"}
+func twoCards(b board, seed uint64) sim.Config {
+	cfg := sim.Config{Profile: b.profile, Params: b.models(), Seed: seed, Process: "hvia"}
 	for n := range 2 {
 		cfg.Nodes = append(cfg.Nodes, sim.Node{Kind: "card", Name: nodeName(n)})
 	}
@@ -173,10 +222,12 @@ type pingPong struct {
 	config   ReproduceConfig
 	exchange exchange
 	sizes    []int
+	board    board
 	clockPs  int64 // period of the core clock
 	pingVI   int
 	pongVI   int
 	elapsed  []driver.Time // of the counted rounds, per size
+	calls    []driver.Time // of ping's sends, all rounds of all sizes
 	wall     []WallRow
 
 	// faults has an entry for each size whose measurement is complete: the first
@@ -187,12 +238,11 @@ type pingPong struct {
 }
 
 func newPingPong(c ReproduceConfig, x exchange, sizes []int) (*pingPong, error) {
-	set, err := params.ForProfile(c.Profile)
+	b, err := newBoard(c.Profile, c.Params)
 	if err != nil {
 		return nil, err
 	}
-	clock, err := set.Lookup("SystemClockPeriod")
-	return &pingPong{config: c, exchange: x, sizes: sizes, clockPs: clock}, err
+	return &pingPong{config: c, exchange: x, sizes: sizes, board: b, clockPs: b.value("SystemClockPeriod")}, nil
 }
 
 // programs returns the threads of the experiment, with Main for those of the
@@ -213,7 +263,7 @@ func (p *pingPong) programs(here func(node int) bool) []driver.Program {
 func (p *pingPong) run(ctx context.Context, cfg sim.Config, dir string, m *measurement) (err error) {
 	all := p.programs(func(int) bool { return true })
 	cfg.Threads = driver.Participants(all)
-	run := driver.RunConfig{Costs: hostCosts{}, Seed: p.config.Seed}
+	run := driver.RunConfig{Costs: p.board.costs(), Seed: p.config.Seed}
 	here := all
 	if p.config.Processes == 2 {
 		cfg.SocketPath = filepath.Join(dir, "fabric.sock")
@@ -287,14 +337,17 @@ func (p *pingPong) ping(t *driver.Thread, h *driver.Host) error {
 			if i == p.config.Warmup {
 				counted = t.Now()
 			}
+			p.calls = append(p.calls, t.Now())
 			if err := s.send(t, pattern{p.config.Seed, 0, round}, n); err != nil {
 				return err
 			}
-			back := pattern{p.config.Seed, 1, round}
-			if err := s.receive(t, back, n); err != nil {
+			// The send is taken back while the message and its answer are under
+			// way, as pong does it: then no message waits for it.
+			if err := s.sent(t); err != nil {
 				return fmt.Errorf("%d bytes, round %d: %w", n, i, err)
 			}
-			if err := s.sent(t); err != nil {
+			back := pattern{p.config.Seed, 1, round}
+			if err := s.receive(t, back, n); err != nil {
 				return fmt.Errorf("%d bytes, round %d: %w", n, i, err)
 			}
 			if err := s.arena.check(back, n); err != nil && fault == "" {
@@ -345,7 +398,7 @@ func (p *pingPong) note(n, k int, wall time.Duration, span, now driver.Time) {
 	cycles := int64(span) / p.clockPs
 	p.wall = append(p.wall, WallRow{Size: n, Seconds: wall.Seconds(), Cycles: cycles, CyclesPerSecond: float64(cycles) / max(wall.Seconds(), 1e-9)})
 	if p.config.Progress != nil {
-		p.config.Progress(Progress{What: fmt.Sprintf("%s, %d bytes", p.exchange, n), Done: k + 1, Total: len(p.sizes), TimePs: int64(now), Cycles: int64(now) / p.clockPs})
+		p.config.Progress(Progress{What: fmt.Sprintf("%s%s, %d bytes", p.config.task, p.exchange, n), Done: k + 1, Total: len(p.sizes), TimePs: int64(now), Cycles: int64(now) / p.clockPs})
 	}
 }
 
@@ -457,7 +510,7 @@ func (p *pingPong) fold(events []TraceEvent, m *measurement) error {
 	for k, n := range p.sizes[:len(p.faults)] {
 		frames := framesOf(n)
 		messages := int64(2 * p.config.Iterations)
-		var hardware int64
+		var hardware, posts int64
 		sums := make([]int64, len(stages))
 		for i := range 2 * p.rounds() {
 			node, vi, peerVI := 0, p.pingVI, p.pongVI
@@ -468,9 +521,18 @@ func (p *pingPong) fold(events []TraceEvent, m *measurement) error {
 			if err != nil {
 				return fmt.Errorf("%d bytes, message %d: %w", n, i, err)
 			}
+			from := next
 			next = after
 			if i < 2*p.config.Warmup {
 				continue
+			}
+			if node == 0 {
+				posts += start - int64(p.calls[k*p.rounds()+i/2])
+			}
+			if n == pipelineSize && i == 2*p.config.Warmup && p.exchange == rdmaWrite && !p.config.Background {
+				if m.pipeline, err = p.pipelineOf(events[from:], n, start, ends[len(ends)-1]); err != nil {
+					return fmt.Errorf("%d bytes, message %d: %w", n, i, err)
+				}
 			}
 			hardware += ends[len(ends)-1] - start
 			for j, end := range ends {
@@ -489,6 +551,9 @@ func (p *pingPong) fold(events []TraceEvent, m *measurement) error {
 			for j, s := range stages {
 				m.stages.Rows = append(m.stages.Rows, Stage{Name: s.name, MeanPs: sums[j] / messages})
 			}
+		}
+		if n == waterfallSize && p.exchange == rdmaWrite && !p.config.Background {
+			m.waterfall = p.waterfall(half, posts/int64(p.config.Iterations), sums, messages)
 		}
 	}
 	return nil
@@ -509,7 +574,7 @@ func ServePeer(ctx context.Context, job []byte) error {
 	if err != nil {
 		return errors.Join(err, fabric.Close())
 	}
-	err = driver.RunOn(ctx, driver.Machines(fabric.Conn()), driver.RunConfig{Costs: hostCosts{}, Seed: j.Config.Seed},
+	err = driver.RunOn(ctx, driver.Machines(fabric.Conn()), driver.RunConfig{Costs: p.board.costs(), Seed: j.Config.Seed},
 		p.programs(func(node int) bool { return node == 1 })...)
 	return errors.Join(err, fabric.Close())
 }

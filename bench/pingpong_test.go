@@ -29,7 +29,7 @@ func pingPongOnFakes(t *testing.T, x exchange, sizes []int, lose func(from int, 
 	f.Lose = lose
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	return p, driver.RunOn(ctx, f, driver.RunConfig{Costs: hostCosts{}, Seed: 1}, p.programs(func(int) bool { return true })...)
+	return p, driver.RunOn(ctx, f, driver.RunConfig{Costs: p.board.costs(), Seed: 1}, p.programs(func(int) bool { return true })...)
 }
 
 // Both ways bring every byte of every round, and posting the next receive costs

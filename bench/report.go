@@ -20,19 +20,19 @@ const ReportSchema = "hvia-report/1"
 // Report is what a reproduction answers. All but Wall and Error repeats to
 // the bit for one profile, seed and set of hashes.
 type Report struct {
-	Schema  string       `json:"schema"`
-	Profile string       `json:"profile"`
-	Seed    uint64       `json:"seed"`
-	Hashes  Hashes       `json:"hashes"`
-	Notes   []string     `json:"notes,omitempty"`  // what a reader must know before using the numbers
-	Misses  []string     `json:"misses,omitempty"` // targets that were not met, one sentence each
-	Results Results      `json:"results"`
+	Schema  string   `json:"schema"`
+	Profile string   `json:"profile"`
+	Seed    uint64   `json:"seed"`
+	Hashes  Hashes   `json:"hashes"`
+	Notes   []string `json:"notes,omitempty"`  // what a reader must know before using the numbers
+	Misses  []string `json:"misses,omitempty"` // targets that were not met, one sentence each
+	Results Results  `json:"results"`
 
 	// Parameters is every number of the profile that the run was made with.
 	Parameters []Parameter `json:"parameters,omitempty"`
 
-	Wall    Wall         `json:"wall"`
-	Error   *ReportError `json:"error,omitempty"` // why the report is not complete
+	Wall  Wall         `json:"wall"`
+	Error *ReportError `json:"error,omitempty"` // why the report is not complete
 }
 
 // Results is everything that was measured in simulated time.
@@ -352,11 +352,19 @@ func (r *Report) WriteText(w io.Writer) error {
 		writeRows(&b, r.Results.SendReceive, r.Wall.SendReceive, r.Results.RDMAWrite)
 	}
 	r.writeCrossTraffic(&b)
-	writeStages(&b, r.Results.Stages, "an RDMA write", "data in the peer's memory")
+	writeReceiveSide(&b, r.Results.PostReceive, r.Results.ReceiveWait)
+	if len(r.Results.Waterfall) > 0 {
+		writeWaterfall(&b, r.Results.Waterfall)
+	} else {
+		writeStages(&b, r.Results.Stages, "an RDMA write", "data in the peer's memory")
+	}
 	writeStages(&b, r.Results.SendReceiveStages, "a send", "peer's receive descriptor")
 	if u := r.Results.Bursts; u != nil {
 		fmt.Fprintf(&b, "\n%d-byte bursts without a pause: system bus %.1f MB/s, MAC bus %.1f MB/s\n", burstBytes, float64(u.SystemBytesPerSec)/1e6, float64(u.MACBytesPerSec)/1e6)
 	}
+	writeTargets(&b, r.Results.Targets)
+	writeModelCurve(&b, r.Results.ModelCurve)
+	r.Results.Ablations.writeText(&b)
 	fmt.Fprintf(&b, "\nwall: %.1f s; the build of the simulator took %.1f s\n", r.Wall.Seconds, r.Wall.BuildSeconds)
 	for _, f := range r.Faults() {
 		fmt.Fprintf(&b, "wrong: %s\n", f)
@@ -431,6 +439,74 @@ func writeStages(b *strings.Builder, s *Stages, what, until string) {
 		sum += row.MeanPs
 	}
 	fmt.Fprintf(b, "%12s us  from the doorbell's store to the %s\n", us(sum), until)
+}
+
+// writeReceiveSide writes Figures 11 and 12, which have the same sizes.
+func writeReceiveSide(b *strings.Builder, posts []PostReceiveResult, waits []ReceiveWaitResult) {
+	if len(posts) == 0 {
+		return
+	}
+	b.WriteString("\nThe receiving side alone: VipPostRecv between two readings of the clock, VipRecvWait of a message whose frames wait in the network:\n")
+	fmt.Fprintf(b, "%8s %12s %12s %12s %12s\n%8s %12s %12s %12s %12s\n", "size", "PostRecv", "shortest", "longest", "RecvWait", "bytes", "us", "us", "us", "us")
+	for _, p := range posts {
+		wait := "-"
+		if k := slices.IndexFunc(waits, func(w ReceiveWaitResult) bool { return w.Size == p.Size }); k >= 0 {
+			wait = us(waits[k].MeanPs)
+		}
+		fmt.Fprintf(b, "%8d %12s %12s %12s %12s\n", p.Size, us(p.MeanPs), us(p.MinPs), us(p.MaxPs), wait)
+	}
+}
+
+func writeWaterfall(b *strings.Builder, rows []WaterfallRow) {
+	fmt.Fprintf(b, "\nWhere the half round trip of an RDMA write of %d bytes goes (mean, from programs and trace port), and what the study of the paper allows:\n", waterfallSize)
+	fmt.Fprintf(b, "%12s %12s\n%12s %12s\n", "measured", "budget", "us", "us")
+	var sum, budget int64
+	for _, row := range rows {
+		allowed := "-"
+		if row.BudgetPs > 0 {
+			allowed = us(row.BudgetPs)
+		}
+		fmt.Fprintf(b, "%12s %12s  %s\n", us(row.MeanPs), allowed, row.Name)
+		sum += row.MeanPs
+		budget += row.BudgetPs
+	}
+	allowed := "-"
+	if budget > 0 {
+		allowed = us(budget)
+	}
+	fmt.Fprintf(b, "%12s %12s  in all\n", us(sum), allowed)
+}
+
+func word(ok bool) string {
+	if ok {
+		return "ok"
+	}
+	return "miss"
+}
+
+func writeTargets(b *strings.Builder, list []Target) {
+	if len(list) == 0 {
+		return
+	}
+	b.WriteString("\nTargets: what the paper prints, what came out before anything was fitted, and what comes out now:\n")
+	fmt.Fprintf(b, "%-4s %-51s %8s %10s %10s %19s  %-11s %s\n", "", "", "paper", "predicted", "now", "accepted", "kind", "")
+	for _, t := range list {
+		fmt.Fprintf(b, "%-4s %-51s %8s %10s %10s %8s to %7s  %-11s %s\n", t.ID, t.Quantity+", "+t.Unit, number(t.Paper), number(t.Predicted), number(&t.Calibrated),
+			number(&t.Low), number(&t.High), t.Kind, word(t.OK))
+	}
+}
+
+// writeModelCurve writes the model's curve, whose numbers are not the paper's.
+func writeModelCurve(b *strings.Builder, list []ModelPoint) {
+	if len(list) == 0 {
+		return
+	}
+	b.WriteString("\nBeside the model of the study, half RTT (not in the paper, which prints no points between the ends):\n")
+	fmt.Fprintf(b, "%8s %-13s %12s %12s %9s %8s\n%8s %-13s %12s %12s %9s %8s\n", "size", "", "model", "measured", "differ", "accepted", "bytes", "", "us", "us", "%", "%")
+	for _, m := range list {
+		fmt.Fprintf(b, "%8d %-13s %12s %12s %+9.1f %8.0f  %s\n", m.Size, m.Protocol, us(m.ModelPs), us(m.MeasuredPs),
+			100*float64(m.MeasuredPs-m.ModelPs)/float64(m.ModelPs), 100*m.Band, word(m.OK))
+	}
 }
 
 // DemoSchema names the shape of a DemoReport.

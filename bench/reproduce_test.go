@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"hvia/layout"
+	"hvia/params"
 	"hvia/sim"
 )
 
@@ -131,7 +132,7 @@ func TestReproduceReport(t *testing.T) {
 		require.True(t, row.Verified)
 		require.Greater(t, row.HardwarePs, write.HardwarePs, "%d bytes", row.Size)
 		require.Less(t, row.HardwarePs, write.HardwarePs+1_000_000, "%d bytes: the receive descriptor is on the card before the message", row.Size)
-		require.InDelta(t, write.HostPs, row.HostPs, 500_000, "%d bytes: the next receive is posted while the message is under way", row.Size)
+		require.InDelta(t, write.HostPs+params.HostReceiveWaitTime, row.HostPs, 250_000, "%d bytes: RecvWait's work and a look; the next receive is posted while the message is under way", row.Size)
 	}
 	require.Len(t, r.Results.SendReceiveStages.Rows, len(sendReceiveStages))
 	require.NotNil(t, r.Results.Stages)
@@ -143,18 +144,74 @@ func TestReproduceReport(t *testing.T) {
 	}
 	require.InDelta(t, r.Results.RDMAWrite[0].HardwarePs, sum, float64(len(rdmaWriteStages)), "up to rounding, the stages are the hardware time")
 	require.LessOrEqual(t, r.Results.RDMAWrite[0].HardwarePs, int64(10_000_000), "4 bytes within 10 us from the doorbell's store to the data")
+	checkReceiveSide(t, c, r)
+	checkWaterfall(t, r)
 	require.NotNil(t, r.Results.CrossTraffic)
 	require.True(t, r.Results.CrossTraffic.Verified)
 	require.Positive(t, r.Results.CrossTraffic.Messages)
 	require.Greater(t, r.Results.CrossTraffic.RDMAWrite[0].HalfRTTPs, r.Results.RDMAWrite[0].HalfRTTPs, "the traffic is in the way")
 	require.Equal(t, len(c.Sizes), progress[len(c.Sizes)-1].Done)
 	require.Equal(t, "send/receive, 4 bytes", progress[len(c.Sizes)].What)
+	require.Equal(t, "receive side, 4 bytes", progress[2*len(c.Sizes)].What)
+	require.Equal(t, "before the fit: RDMA write, 4 bytes", progress[3*len(c.Sizes)].What)
+	require.NotNil(t, r.Results.Prediction)
+	require.Equal(t, map[string]int64{"MacReactClocks": 4}, r.Results.Prediction.Parameters)
+	require.Len(t, r.Results.Prediction.SendReceive, len(c.Sizes))
+	for i, row := range r.Results.Prediction.RDMAWrite {
+		// The dead time of one frame less, and of each further one at most.
+		const less, clocks = (params.MacReactClocks - 4) * params.MacClockPeriod, 4 * params.MacClockPeriod
+		sooner := r.Results.RDMAWrite[i].HardwarePs - row.HardwarePs
+		require.GreaterOrEqual(t, sooner, int64(less-clocks), "%d bytes", row.Size)
+		require.LessOrEqual(t, sooner, int64(less*framesOf(row.Size)+clocks), "%d bytes", row.Size)
+	}
+	require.Equal(t, "T1", r.Results.Targets[0].ID)
+	require.Len(t, r.Results.ModelCurve, 2*len(c.Sizes))
+	require.Len(t, r.Parameters, len(params.Table()))
 
 	c.Background, c.Progress = false, nil
 	alone := run(t, c)
 	require.Nil(t, alone.Results.CrossTraffic)
 	require.Equal(t, r.Results.RDMAWrite, alone.Results.RDMAWrite, "the quiet run does not know of the other")
 	require.Equal(t, r.Results.SendReceive, alone.Results.SendReceive)
+}
+
+// The waterfall's rows are the stages between the host's two, and the whole is
+// half a round trip.
+func checkWaterfall(t *testing.T, r *Report) {
+	t.Helper()
+	rows := r.Results.Waterfall
+	require.Len(t, rows, len(rdmaWriteStages)+2)
+	var sum, budget int64
+	for i, row := range rows {
+		sum += row.MeanPs
+		budget += row.BudgetPs
+		require.Positive(t, row.BudgetPs, "%s", row.Name)
+		if i > 0 && i <= len(rdmaWriteStages) {
+			require.Equal(t, r.Results.Stages.Rows[i-1], Stage{row.Name, row.MeanPs})
+		}
+	}
+	require.Equal(t, r.Results.RDMAWrite[0].HalfRTTPs, sum)
+	require.EqualValues(t, params.HostPostTime, rows[0].MeanPs, "the doorbell is rung when the post's time is over")
+	require.GreaterOrEqual(t, rows[len(rows)-1].MeanPs, int64(0))
+	require.Less(t, rows[len(rows)-1].MeanPs, int64(2*params.HostPollPeriod), "a look comes each period")
+	require.EqualValues(t, 12_650_000, budget, "the study's sum")
+}
+
+// checkReceiveSide holds the receive side's times to what a message cannot do without.
+func checkReceiveSide(t *testing.T, c ReproduceConfig, r *Report) {
+	t.Helper()
+	require.Len(t, r.Results.PostReceive, len(c.Sizes))
+	require.Len(t, r.Results.ReceiveWait, len(c.Sizes))
+	for i, p := range r.Results.PostReceive {
+		const figure11 = params.HostPostTime + params.HostTimeOfDayTime
+		require.Equal(t, PostReceiveResult{Size: c.Sizes[i], MeanPs: figure11, MinPs: figure11, MaxPs: figure11}, p)
+		wait := r.Results.ReceiveWait[i]
+		require.Equal(t, c.Sizes[i], wait.Size)
+		// The bookkeeping, and each byte over a bus of 4 bytes a clock.
+		require.Greater(t, wait.MeanPs, params.HostReceiveWaitTime+int64(c.Sizes[i])*params.MacClockPeriod/4, "%d bytes", wait.Size)
+		// The hardware's part is less than that of a send, which is longer by the sender.
+		require.Less(t, wait.MeanPs-params.HostReceiveWaitTime, r.Results.SendReceive[i].HardwarePs, "%d bytes", wait.Size)
+	}
 }
 
 // A card that puts one wrong byte into host memory is found out, and the report

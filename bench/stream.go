@@ -43,7 +43,11 @@ func runStream(ctx context.Context, c streamConfig) (_ *streamed, err error) {
 		return nil, fmt.Errorf("stream: %w", err)
 	}
 	defer rec.remove()
-	cfg := twoCards(c.Profile, c.Seed)
+	b, err := newBoard(c.Profile, nil)
+	if err != nil {
+		return nil, err
+	}
+	cfg := twoCards(b, c.Seed)
 	cfg.Arguments = append(rec.arguments(), "--strap", fmt.Sprint(c.Straps))
 	var vis [2]int
 	open := func(t *driver.Thread, h *driver.Host) (*side, error) {
@@ -101,7 +105,7 @@ func runStream(ctx context.Context, c streamConfig) (_ *streamed, err error) {
 		}
 		return s.endpoint.Close(t)
 	}
-	if err := driver.Run(ctx, driver.RunConfig{Fabric: cfg, Costs: hostCosts{}, Seed: c.Seed},
+	if err := driver.Run(ctx, driver.RunConfig{Fabric: cfg, Costs: b.costs(), Seed: c.Seed},
 		driver.Program{Node: 0, Name: "sender", Main: send}, driver.Program{Node: 1, Name: "receiver", Main: receive}); err != nil {
 		return nil, fmt.Errorf("stream: %w", err)
 	}

@@ -23,7 +23,7 @@ func TestTableStrapsCost(t *testing.T) {
 	}
 	run := func(straps uint32, params map[string]int64) cost {
 		c := DefaultReproduceConfig()
-		c.Background, c.straps, c.params = false, straps, params
+		c.Background, c.straps, c.Params = false, straps, params
 		m, err := measure(t.Context(), c, rdmaWrite, []int{4, long})
 		require.NoError(t, err)
 		var k cost

@@ -12,8 +12,13 @@ type CostModel interface {
 	// look that finds nothing takes. It must not be 0: a loop that takes no
 	// time would never let the card go on.
 	PollPeriod() Time
-	// Done is taking a completed descriptor from its queue.
-	Done() Time
+	// SendDone and ReceiveDone are what SendWait and RecvWait do besides
+	// looking: taking a completed descriptor from its queue and handing it
+	// back, from the look that finds the done bit to the return.
+	SendDone() Time
+	ReceiveDone() Time
+	// TimeOfDay is a call that reads the clock, gettimeofday.
+	TimeOfDay() Time
 	// AgentCall is the way into the kernel agent and back.
 	AgentCall() Time
 	// PinPage is pinning or releasing one page.
@@ -29,9 +34,23 @@ type NoCosts struct{}
 
 var _ CostModel = NoCosts{}
 
-func (NoCosts) Post() Time       { return 0 }
-func (NoCosts) PollPeriod() Time { return 100 * Nanosecond }
-func (NoCosts) Done() Time       { return 0 }
-func (NoCosts) AgentCall() Time  { return 0 }
-func (NoCosts) PinPage() Time    { return 0 }
-func (NoCosts) Interrupt() Time  { return 0 }
+func (NoCosts) Post() Time        { return 0 }
+func (NoCosts) PollPeriod() Time  { return 100 * Nanosecond }
+func (NoCosts) SendDone() Time    { return 0 }
+func (NoCosts) ReceiveDone() Time { return 0 }
+func (NoCosts) TimeOfDay() Time   { return 0 }
+func (NoCosts) AgentCall() Time   { return 0 }
+func (NoCosts) PinPage() Time     { return 0 }
+func (NoCosts) Interrupt() Time   { return 0 }
+
+// TimeOfDay is the thread's clock as a program reads it: with a call that
+// takes time, in the middle of which lies the reading. So what is measured
+// between two of them contains the cost of one.
+func (h *Host) TimeOfDay(t *Thread) (Time, error) {
+	cost := h.costs.TimeOfDay()
+	if err := t.Charge(cost / 2); err != nil {
+		return 0, err
+	}
+	now := t.Now()
+	return now, t.Charge(cost - cost/2)
+}

@@ -4,12 +4,12 @@
 package params
 
 // Hash identifies this version of all numbers, in the base profile.
-const Hash uint64 = 0x5c78bfaf8d339ba4
+const Hash uint64 = 0x71b68c944f1a7fa5
 
 // Hashes of all profiles.
 var hashes = map[string]uint64{
-	"hvia-ge":    0x5c78bfaf8d339ba4,
-	"hvia-ge-66": 0xbe7531b891b5c58a,
+	"hvia-ge":    0x71b68c944f1a7fa5,
+	"hvia-ge-66": 0xe790dff9aff93243,
 }
 
 // Values of the base profile.
@@ -58,7 +58,7 @@ const (
 	BridgePostedWriteClocks  = 2         // clock: host posted write to the first clock of its PCI transaction
 	MacTransmitFifoBytes     = 8192      // byte: frames that the MAC holds on their way to the wire
 	MacReceiveFifoBytes      = 32768     // byte: frames that the MAC holds while the card has no free buffer
-	MacReactClocks           = 4         // clock: status of a sent frame written, or CR.TXE, to REQ# for the next transmit descriptor
+	MacReactClocks           = 24        // clock: status of a sent frame written, or CR.TXE, to REQ# for the next transmit descriptor
 	MacRegisterInitialClocks = 3         // clock: FRAME# to TRDY# of an access to the MAC's registers
 	MacReadWaitEvery         = 9         // 1: data phases between IRDY# wait states of the MAC's reads, 0 = none
 	MacWriteWaitEvery        = 8         // 1: data phases between IRDY# wait states of the MAC's writes, 0 = none
@@ -72,5 +72,7 @@ const (
 	PhyReceiveDelay          = 384000    // ps: PHY, receive
 	CableDelay               = 25000     // ps: cable
 	HostPostTime             = 5250000   // ps: VipPostSend up to the doorbell store
+	HostReceiveWaitTime      = 2530000   // ps: RecvWait and RecvDone, from the look that finds the done bit to the return
+	HostTimeOfDayTime        = 750000    // ps: call of gettimeofday; a pair of them adds one to what it measures
 	HostPollPeriod           = 220000    // ps: period of a polling loop
 )

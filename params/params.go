@@ -53,6 +53,8 @@ func Calibrated(target string) Tag { return Tag("CALIBRATED(" + target + ")") }
 // CalibratedTargets lists the only parameters that may be fitted, and to what.
 var CalibratedTargets = map[string]Tag{
 	"HostPostTime":            Calibrated("T8"),
+	"HostReceiveWaitTime":     Calibrated("T5"),
+	"MacReactClocks":          Calibrated("T3"),
 	"BridgeReadInitialClocks": Calibrated("T10"),
 	"BridgeReadWaitEvery":     Calibrated("T10"),
 	"BridgeWriteWaitEvery":    Calibrated("T10"),
@@ -65,6 +67,7 @@ type Param struct {
 	Name   string
 	Class  Class
 	Value  int64
+	Prior  int64  // before the fit, of a fitted parameter that had a guess to begin with; 0 without one
 	Unit   string // "1" for counts
 	Tag    Tag
 	Source string // where the value comes from

@@ -78,3 +78,20 @@ func TestProfilesHoldTogether(t *testing.T) {
 		require.LessOrEqual(t, value("BridgeWaitClocks"), int64(7), profile.Name)
 	}
 }
+
+// Figure 11 is what VipPostRecv takes between two readings of the clock, and
+// nothing else goes into HostPostTime.
+func TestPostTimeIsThatOfFigure11(t *testing.T) {
+	require.EqualValues(t, 6_000_000, params.HostPostTime+params.HostTimeOfDayTime)
+}
+
+// A prediction is made with every fitted parameter that has a prior at it.
+func TestPriors(t *testing.T) {
+	found := map[string]int64{}
+	for _, p := range params.Table() {
+		if p.Prior != 0 {
+			found[p.Name] = p.Prior
+		}
+	}
+	require.Equal(t, map[string]int64{"MacReactClocks": 4}, found)
+}

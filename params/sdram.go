@@ -4,7 +4,7 @@ package params
 
 // PC100 SDRAM on the card. The controller counts clocks; the chip model checks
 // the data sheet's times. TestSdramClocksCoverTimes holds the two together.
-var sdramTable = []Param{
+var sdramTable = []row{
 	{"SdramBankBits", Elaboration, 2, "1", Sourced, "PC100 devices have four banks", "log2 of the banks"},
 	{"SdramRowBits", Elaboration, 12, "1", Structure, "4 x 4096 x 1024 x 32 bits = 64 MiB", "log2 of the rows of a bank"},
 	{"SdramColumnBits", Elaboration, 10, "1", Structure, "4 x 4096 x 1024 x 32 bits = 64 MiB", "log2 of the dwords of a row"},

@@ -115,7 +115,11 @@ func (q *queue) wait(t *driver.Thread, timeout driver.Time) (*Descriptor, error)
 
 // charge lets the time pass that taking a descriptor costs.
 func (q *queue) charge(t *driver.Thread, op string, d *Descriptor, err error) (*Descriptor, error) {
-	if charge := t.Charge(q.vi.nic.costs.Done()); charge != nil {
+	cost := q.vi.nic.costs.SendDone()
+	if q.receive {
+		cost = q.vi.nic.costs.ReceiveDone()
+	}
+	if charge := t.Charge(cost); charge != nil {
 		return d, translate(op, q.vi.vi.Index, charge)
 	}
 	return d, err

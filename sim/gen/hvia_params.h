@@ -6,7 +6,7 @@
 
 namespace hvia {
 
-constexpr uint64_t kParamsHash = 0x5c78bfaf8d339ba4ull;
+constexpr uint64_t kParamsHash = 0x71b68c944f1a7fa5ull;
 
 // The values of one profile. Units in the comments.
 struct Params {
@@ -72,7 +72,7 @@ struct Params {
 
 // The profile of this build: RTL and models are of one board.
 constexpr Params kProfiles[] = {
-    {"hvia-ge", 8, 12, 32, 32, 512, 2048, 2, 10, 262144, 2, 12, 10, 2, 2, 2, 5, 7, 2, 2, 1562, 20000, 8, 20000, 20000, 50000, 70000, 20000, 15625000, 200000000, 30000, 10000, 30000, 7000, 3000, 2, 2, 9, 2, 64, 15, 1, 2, 8192, 32768, 4, 3, 9, 8, 250000, 250000, 1000, 8, 4, 12, 152000, 384000, 25000},
+    {"hvia-ge", 8, 12, 32, 32, 512, 2048, 2, 10, 262144, 2, 12, 10, 2, 2, 2, 5, 7, 2, 2, 1562, 20000, 8, 20000, 20000, 50000, 70000, 20000, 15625000, 200000000, 30000, 10000, 30000, 7000, 3000, 2, 2, 9, 2, 64, 15, 1, 2, 8192, 32768, 24, 3, 9, 8, 250000, 250000, 1000, 8, 4, 12, 152000, 384000, 25000},
 };
 
 enum class ParamClass { kElaboration, kModel, kHost };
@@ -143,6 +143,8 @@ constexpr ParamName kParamNames[] = {
     {"PhyReceiveDelay", ParamClass::kModel, &Params::PhyReceiveDelay},
     {"CableDelay", ParamClass::kModel, &Params::CableDelay},
     {"HostPostTime", ParamClass::kHost, nullptr},
+    {"HostReceiveWaitTime", ParamClass::kHost, nullptr},
+    {"HostTimeOfDayTime", ParamClass::kHost, nullptr},
     {"HostPollPeriod", ParamClass::kHost, nullptr},
 };
 

@@ -66,6 +66,9 @@ func Check(table []params.Param, profiles []params.Profile) error {
 			return fmt.Errorf("params: %s lacks its unit, source or meaning", p.Name)
 		}
 		seen[p.Name] = true
+		if p.Prior != 0 && params.CalibratedTargets[p.Name] != p.Tag {
+			return fmt.Errorf("params: %s has a value before the fit, but the tag %q of one that was not fitted", p.Name, p.Tag)
+		}
 		switch p.Tag {
 		case params.Paper, params.Sourced, params.Structure, params.Guess:
 		default:
@@ -156,7 +159,11 @@ func markdown(table []params.Param, profiles []params.Profile) []byte {
 		"STRUCTURE: follows from a choice of this design. GUESS: estimated, not fitted. CALIBRATED(T): fitted to target T of the paper and to nothing else.\n\n" +
 		"| parameter | class | value | unit | tag | source | meaning |\n|---|---|---|---|---|---|---|\n")
 	for _, p := range table {
-		fmt.Fprintf(&w, "| `%s` | %s | %d | %s | %s | %s | %s |\n", p.Name, p.Class, p.Value, p.Unit, p.Tag, strings.ReplaceAll(p.Source, "|", "\\|"), p.Doc)
+		tag := string(p.Tag)
+		if p.Prior != 0 {
+			tag += fmt.Sprintf(", %d before the fit", p.Prior)
+		}
+		fmt.Fprintf(&w, "| `%s` | %s | %d | %s | %s | %s | %s |\n", p.Name, p.Class, p.Value, p.Unit, tag, strings.ReplaceAll(p.Source, "|", "\\|"), p.Doc)
 	}
 	w.WriteString("\n## Profiles\n\n| profile | meaning | replaces |\n|---|---|---|\n")
 	for _, pr := range profiles {

@@ -43,6 +43,7 @@ func TestCheckRefuses(t *testing.T) {
 		{"unknown tag", change(func(p *params.Param) { p.Tag = "FITTED" }), "not on the list"},
 		{"calibrated tag that is not on the list", change(func(p *params.Param) { p.Tag = params.Calibrated("T1") }), "not on the list"},
 		{"calibrated to another target", []params.Param{{Name: "HostPostTime", Unit: "ps", Tag: params.Calibrated("T1"), Source: "x", Doc: "x"}}, "not on the list"},
+		{"a prior of what was not fitted", change(func(p *params.Param) { p.Prior = 4 }), "A has a value before the fit"},
 		{"twice", []params.Param{good, good}, "appears twice"},
 	}
 	for _, tt := range tests {

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -17,14 +19,16 @@ func (a *app) reproduce() *cobra.Command {
 	cfg := bench.DefaultReproduceConfig()
 	var json, strict, noSkip, noBackground bool
 	var out string
+	var replaced []string
 	cmd := &cobra.Command{
 		Use:   "reproduce [flags]",
-		Short: "Measure RDMA writes, sends and receives between two simulated hosts.",
-		Long: `A ping-pong at every size, by RDMA writes and by sends and receives. Every
-time is simulated and repeats to the bit; wall time stands in columns of
-its own. Every byte of every message is checked. The report is also written to
-the directory that --output names: report.json, the page report.html and its
-figures.`,
+		Short: "Make the paper's measurements between two simulated hosts.",
+		Long: `A ping-pong at every size, by RDMA writes and by sends and receives; what a
+receive costs its host; where the time of a short message goes; and the paper's
+figures beside all that. Every time is simulated and repeats to the bit; wall
+time stands in columns of its own. Every byte of every message is checked. The
+report is also written to the directory that --output names: report.json, the
+page report.html and its figures.`,
 		Example: `  hvia reproduce                          all sizes, table on stdout
   hvia reproduce -s 4,1024 -n 10          two sizes, ten counted rounds each
   hvia reproduce --json | jq .results     the same as one JSON object`,
@@ -42,19 +46,24 @@ figures.`,
 	o.flags.StringVar(&cfg.PcapFile, "pcap", "", "write the frames on the wire to `FILE` (pcapng)")
 	o.flags.StringVar(&cfg.WaveFile, "wave", "", "write the signals of the cards to `FILE` (FST); slow")
 	s.flags.StringVar(&cfg.Profile, "profile", cfg.Profile, "the `CARD` and its surroundings")
+	s.flags.StringArrayVar(&replaced, "param", nil, "replace a parameter of the models or the host, `NAME=VALUE`")
 	s.flags.IntVar(&cfg.Processes, "processes", cfg.Processes, "1: both hosts in one process; 2: one process each")
 	s.flags.BoolVar(&noSkip, "no-skip", false, "simulate quiet spans clock by clock (same results, slower)")
 	addGroups(cmd, m, o, s)
 
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		cfg.QuietSkip, cfg.Background = !noSkip, !noBackground
-		if err := cfg.Validate(); err != nil {
+		var err error
+		if cfg.Params, err = parameters(replaced); err == nil {
+			err = cfg.Validate()
+		}
+		if err != nil {
 			return &usageError{cmd.CommandPath(), err}
 		}
 		p := a.newProgress(json)
 		cfg.Progress = p.hook()
 		var rep *bench.Report
-		_, err := verilate.Root() // the RTL is read from there
+		_, err = verilate.Root() // the RTL is read from there
 		if err != nil {
 			err = environmentError{err}
 		} else {
@@ -73,6 +82,26 @@ figures.`,
 		return errors.Join(err, a.publish(rep, json, out))
 	}
 	return cmd
+}
+
+// parameters reads NAME=VALUE words; none give nil.
+func parameters(words []string) (map[string]int64, error) {
+	var m map[string]int64
+	for _, w := range words {
+		name, text, found := strings.Cut(w, "=")
+		value, err := strconv.ParseInt(text, 10, 64)
+		switch _, twice := m[name]; {
+		case !found || err != nil:
+			return nil, fmt.Errorf("invalid argument %q for \"--param\": NAME=VALUE with a whole number is possible", w)
+		case twice:
+			return nil, fmt.Errorf("invalid argument %q for \"--param\": %s is replaced twice", w, name)
+		}
+		if m == nil {
+			m = map[string]int64{}
+		}
+		m[name] = value
+	}
+	return m, nil
 }
 
 // verdict turns a report that is complete into success or failure.

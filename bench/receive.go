@@ -1,0 +1,275 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bench
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	"hvia/driver"
+	"hvia/layout"
+	"hvia/sim"
+	"hvia/vipl"
+)
+
+const (
+	feedName = "feed"
+	takeName = "take"
+	takePort = "receive-side"
+
+	// drainTime is more than the sending card and its MAC need to get rid of the
+	// frames that they hold when the send completes: two packet buffers and 8 KB.
+	drainTime = 200 * driver.Microsecond
+
+	goMessage   = "go"
+	sentMessage = "sent"
+)
+
+// receiveSide measures what a receive costs at the receiver alone: Figures 11 and
+// 12 of the paper, described at PostReceiveResult and ReceiveWaitResult. Both
+// programs run in this process, whatever the configuration says of processes.
+func receiveSide(ctx context.Context, c ReproduceConfig) ([]PostReceiveResult, []ReceiveWaitResult, error) {
+	rec, err := newRecording("", "")
+	if err != nil {
+		return nil, nil, fmt.Errorf("receive side: %w", err)
+	}
+	defer rec.remove()
+	b, err := newBoard(c.Profile, c.Params)
+	if err != nil {
+		return nil, nil, err
+	}
+	x := &receiving{config: c, clockPs: b.value("SystemClockPeriod")}
+	cfg := c.fabric(b)
+	cfg.Arguments = append(cfg.Arguments, rec.arguments()...)
+	failed := driver.Run(ctx, driver.RunConfig{
+		Fabric: cfg, Costs: b.costs(), Seed: c.Seed,
+		Finished: func(f *sim.Fabric) error { _, err := digestOf(ctx, f); return err },
+	}, x.programs()...)
+	events, err := rec.events()
+	if failed != nil {
+		err = failed
+	}
+	if err != nil {
+		return nil, nil, fmt.Errorf("receive side: %w", err)
+	}
+	return x.fold(events)
+}
+
+// receiving is the experiment: its programs, and what the receiver noted.
+type receiving struct {
+	config  ReproduceConfig
+	clockPs int64
+	rounds  []receiveRound // counted ones, those of a size one after the other
+}
+
+// receiveRound is one message.
+type receiveRound struct {
+	size               int
+	post               driver.Time // of VipPostRecv, between two readings of the clock
+	released, returned driver.Time // the wire, and RecvWait
+}
+
+func (x *receiving) programs() []driver.Program {
+	return []driver.Program{{Node: 0, Name: feedName, Main: x.feed}, {Node: 1, Name: takeName, Main: x.take}}
+}
+
+func (x *receiving) largest() int { return slices.Max(x.config.Sizes) }
+
+// expect waits for a message of the other program.
+func expect(t *driver.Thread, want string) error {
+	m, ok, err := t.Receive(waitLimit)
+	switch {
+	case err != nil:
+		return err
+	case !ok:
+		return fmt.Errorf("no message %q within %v", want, waitLimit)
+	case string(m.Data) != want:
+		return fmt.Errorf("message %q from %v, want %q", m.Data, m.From, want)
+	}
+	return nil
+}
+
+// each calls f for every message of the experiment, with a number for its pattern.
+func (x *receiving) each(f func(n, number int, counted bool) error) error {
+	number := 0
+	for _, n := range x.config.Sizes {
+		for i := range x.config.Warmup + x.config.Iterations {
+			number++
+			if err := f(n, number, i >= x.config.Warmup); err != nil {
+				return fmt.Errorf("%d bytes, round %d: %w", n, i, err)
+			}
+		}
+	}
+	return nil
+}
+
+// feed sends each message when the wire is held, and says so when its last
+// frame has left.
+func (x *receiving) feed(t *driver.Thread, h *driver.Host) error {
+	s, err := openSide(t, h, rdmaWrite, x.largest())
+	if err != nil {
+		return err
+	}
+	if err := s.endpoint.Dial(t, vipl.NetAddress{Host: vipl.HostAddress(1), Discriminator: takePort}, waitLimit); err != nil {
+		return err
+	}
+	taker := driver.ThreadID{Node: 1, Rank: rankPing}
+	if err := x.each(func(n, number int, _ bool) error {
+		if err := expect(t, goMessage); err != nil {
+			return err
+		}
+		pattern{x.config.Seed, 0, number}.fill(s.arena.sending(n))
+		if err := s.descriptor.SetSend(s.endpoint.Buffer.Segment(s.arena.sendOffset(), n)); err != nil {
+			return err
+		}
+		if err := s.endpoint.VI.PostSend(t, s.descriptor); err != nil {
+			return err
+		}
+		if err := s.sent(t); err != nil {
+			return err
+		}
+		if err := t.Sleep(drainTime); err != nil {
+			return err
+		}
+		return t.Send(taker, []byte(sentMessage))
+	}); err != nil {
+		return err
+	}
+	if err := expect(t, goMessage); err != nil {
+		return err
+	}
+	return s.endpoint.Close(t)
+}
+
+// take posts a receive, lets the message come when all of it is on the wire, and waits
+// for it.
+func (x *receiving) take(t *driver.Thread, h *driver.Host) error {
+	s, err := openSide(t, h, rdmaWrite, x.largest())
+	if err != nil {
+		return err
+	}
+	if err := s.endpoint.Accept(t, takePort, waitLimit); err != nil {
+		return err
+	}
+	feeder := driver.ThreadID{Node: 0, Rank: rankPing}
+	sizes := 0
+	if err := x.each(func(n, number int, counted bool) error {
+		round := receiveRound{size: n}
+		begin, err := h.TimeOfDay(t)
+		if err != nil {
+			return err
+		}
+		d := s.receives[0]
+		if err := d.SetReceive(s.endpoint.Buffer.Segment(s.arena.receiveOffset(), n)); err != nil {
+			return err
+		}
+		if err := s.endpoint.VI.PostRecv(t, d); err != nil {
+			return err
+		}
+		end, err := h.TimeOfDay(t)
+		if err != nil {
+			return err
+		}
+		round.post = end - begin
+		if err := t.HoldWire(true); err != nil {
+			return err
+		}
+		if err := t.Send(feeder, []byte(goMessage)); err != nil {
+			return err
+		}
+		if err := expect(t, sentMessage); err != nil {
+			return err
+		}
+		round.released = t.Now()
+		if err := t.HoldWire(false); err != nil {
+			return err
+		}
+		got, err := s.endpoint.VI.RecvWait(t, waitLimit)
+		if err != nil {
+			return err
+		}
+		round.returned = t.Now()
+		if got != d || got.CompletedLength() != n {
+			return fmt.Errorf("descriptor %#x with %d bytes, want %#x with %d", got.Address, got.CompletedLength(), d.Address, n)
+		}
+		if err := s.arena.check(pattern{x.config.Seed, 0, number}, n); err != nil {
+			return err
+		}
+		s.arena.restore(n)
+		if !counted {
+			return nil
+		}
+		x.rounds = append(x.rounds, round)
+		if len(x.rounds)%x.config.Iterations == 0 && x.config.Progress != nil {
+			sizes++
+			x.config.Progress(Progress{What: fmt.Sprintf("%sreceive side, %d bytes", x.config.task, n), Done: sizes, Total: len(x.config.Sizes), TimePs: int64(t.Now()), Cycles: int64(t.Now()) / x.clockPs})
+		}
+		return nil
+	}); err != nil {
+		return err
+	}
+	if err := t.Send(feeder, []byte(goMessage)); err != nil {
+		return err
+	}
+	return s.endpoint.Close(t)
+}
+
+// fold finds in the trace when each message began to come.
+func (x *receiving) fold(events []TraceEvent) ([]PostReceiveResult, []ReceiveWaitResult, error) {
+	var posts []PostReceiveResult
+	var waits []ReceiveWaitResult
+	next := 0
+	for round := range slices.Chunk(x.rounds, x.config.Iterations) {
+		n := round[0].size
+		post := PostReceiveResult{Size: n, MinPs: int64(round[0].post)}
+		wait := ReceiveWaitResult{Size: n}
+		for _, r := range round {
+			post.MeanPs += int64(r.post)
+			post.MinPs, post.MaxPs = min(post.MinPs, int64(r.post)), max(post.MaxPs, int64(r.post))
+			first, err := firstWrite(events, &next, framesOf(n), r)
+			if err != nil {
+				return nil, nil, fmt.Errorf("receive side: %d bytes: %w", n, err)
+			}
+			wait.MeanPs += int64(r.returned) - first
+		}
+		post.MeanPs /= int64(len(round))
+		wait.MeanPs /= int64(len(round))
+		posts, waits = append(posts, post), append(waits, wait)
+	}
+	return posts, waits, nil
+}
+
+// firstWrite is when the MAC of node 1 began to write a round's first frame. All
+// frames of the message must have left node 0 before the wire was released, else
+// the receiving side may have waited for the sender.
+func firstWrite(events []TraceEvent, next *int, frames int, r receiveRound) (int64, error) {
+	k, _ := slices.BinarySearchFunc(events[*next:], int64(r.released), func(e TraceEvent, t int64) int { return cmp.Compare(e.TimePs, t) })
+	held := events[*next : *next+k]
+	*next += k
+	left := 0
+	for i := len(held) - 1; i >= 0 && left < frames; i-- {
+		if held[i].Node == 1 && held[i].Event == layout.TraceEventMacReceiveStart {
+			return 0, fmt.Errorf("%w: a frame came at %d ps although the wire was held until %v", ErrTrace, held[i].TimePs, r.released)
+		}
+		if held[i].Node == 0 && held[i].Event == layout.TraceEventWireStart {
+			left++
+		}
+	}
+	if left < frames {
+		return 0, fmt.Errorf("%w: %d of %d frames were on the wire when it was released at %v", ErrTrace, left, frames, r.released)
+	}
+	for _, e := range events[*next:] {
+		if e.TimePs > int64(r.returned) {
+			break
+		}
+		if e.Node == 0 && e.Event == layout.TraceEventWireStart {
+			return 0, fmt.Errorf("%w: the sender still sends at %d ps, after the release at %v", ErrTrace, e.TimePs, r.released)
+		}
+		if e.Node == 1 && e.Event == layout.TraceEventMacReceiveStart {
+			return e.TimePs, nil
+		}
+	}
+	return 0, fmt.Errorf("%w: no frame between the release of the wire at %v and the return of RecvWait at %v", ErrTrace, r.released, r.returned)
+}

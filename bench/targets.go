@@ -1,0 +1,301 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bench
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+
+	"hvia/params"
+)
+
+// judge fills in what follows from the measured values: targets, the model's
+// curve, and what was missed. Profiles other than the paper's card have neither.
+func (r *Report) judge(b board) {
+	if b.profile != params.Base {
+		return
+	}
+	r.Results.Targets = targetsOf(&r.Results, len(b.priors()) > 0)
+	r.Results.ModelCurve = modelCurveOf(&r.Results)
+	for _, t := range r.Results.Targets {
+		if !t.OK {
+			r.Misses = append(r.Misses, t.miss())
+		}
+	}
+}
+
+// miss is a sentence about a target that was not met.
+func (t Target) miss() string {
+	s := fmt.Sprintf("%s: %s: %s %s, accepted are %s to %s", t.ID, t.Quantity, number(&t.Calibrated), t.Unit, number(&t.Low), number(&t.High))
+	if t.Paper != nil {
+		s += fmt.Sprintf(", the paper has %s", number(t.Paper))
+	}
+	if t.Low <= t.Calibrated && t.Calibrated <= t.High {
+		s += "; in the band, but the shape is not as it must be"
+	}
+	return s
+}
+
+// number writes a value of a target; "-" where there is none.
+func number(v *float64) string {
+	if v == nil {
+		return "-"
+	}
+	return strconv.FormatFloat(*v, 'f', -1, 64)
+}
+
+// rounded has three decimals, so that a number is written in one way.
+func rounded(v float64) float64 { return math.Round(v*1000) / 1000 }
+
+func micros(ps int64) float64 { return float64(ps) / 1e6 }
+
+// curves are the results of one set of parameters that targets are about.
+type curves struct {
+	write, send []PingPongResult
+	wait        []ReceiveWaitResult
+}
+
+// half returns the half round trip of a size in ps.
+func half(rows []PingPongResult, size int) (int64, bool) {
+	for _, r := range rows {
+		if r.Size == size {
+			return r.HalfRTTPs, true
+		}
+	}
+	return 0, false
+}
+
+// gaps are how much longer a send and receive takes than an RDMA write, in us, and how
+// much more bandwidth the RDMA write gives for it, in MB/s, at each of the paper's sizes; nil if
+// one of them was not measured.
+func (c curves) gaps() (gap, gain []float64) {
+	for _, n := range paperSizes {
+		w, ok := half(c.write, n)
+		s, also := half(c.send, n)
+		if !ok || !also || w <= 0 || s <= 0 {
+			return nil, nil
+		}
+		gap = append(gap, micros(s-w))
+		gain = append(gain, float64(n)/micros(w)-float64(n)/micros(s))
+	}
+	return gap, gain
+}
+
+func mean(list []float64) float64 {
+	var sum float64
+	for _, v := range list {
+		sum += v
+	}
+	return sum / float64(len(list))
+}
+
+// farthest is the largest distance of a value from the mean of all.
+func farthest(list []float64) float64 {
+	m, d := mean(list), 0.0
+	for _, v := range list {
+		d = max(d, math.Abs(v-m))
+	}
+	return d
+}
+
+// waitFrom is the length from which RecvWait's time is held to a straight line.
+const waitFrom = 2048
+
+// waitSlope fits a line to the RecvWait times from waitFrom on: nanoseconds a byte and
+// the coefficient of determination. It needs all of the paper's sizes from there.
+func (c curves) waitSlope() (slope, r2 float64, ok bool) {
+	var x, y []float64
+	for _, n := range paperSizes {
+		if n < waitFrom {
+			continue
+		}
+		k := slices.IndexFunc(c.wait, func(w ReceiveWaitResult) bool { return w.Size == n })
+		if k < 0 {
+			return 0, 0, false
+		}
+		x, y = append(x, float64(n)), append(y, float64(c.wait[k].MeanPs)/1e3)
+	}
+	slope, r2 = line(x, y)
+	return slope, r2, true
+}
+
+// line is the slope of the least squares line through points, and its R^2.
+func line(x, y []float64) (slope, r2 float64) {
+	mx, my := mean(x), mean(y)
+	var xx, xy, yy float64
+	for i := range x {
+		xx += (x[i] - mx) * (x[i] - mx)
+		xy += (x[i] - mx) * (y[i] - my)
+		yy += (y[i] - my) * (y[i] - my)
+	}
+	if xx == 0 || yy == 0 {
+		return 0, 0
+	}
+	return xy / xx, xy * xy / (xx * yy)
+}
+
+// waitRises says that no shorter message of the paper's sizes takes as long as a longer one.
+func (c curves) waitRises() bool {
+	last := int64(-1)
+	for _, n := range paperSizes {
+		for _, w := range c.wait {
+			if w.Size != n {
+				continue
+			}
+			if w.MeanPs <= last {
+				return false
+			}
+			last = w.MeanPs
+		}
+	}
+	return true
+}
+
+// targetsOf compares results with the figures that the paper prints. A target for
+// which a size was not measured is left out. fitted says that a parameter
+// was fitted to the bandwidth.
+func targetsOf(r *Results, fitted bool) []Target {
+	now := curves{r.RDMAWrite, r.SendReceive, r.ReceiveWait}
+	var before curves
+	if p := r.Prediction; p != nil {
+		before = curves{p.RDMAWrite, p.SendReceive, p.ReceiveWait}
+	} else if !fitted {
+		before = now
+	}
+	var list []Target
+	printed := func(v float64) *float64 { return &v }
+	// add judges one value, got by f from the fitted results and, if the
+	// target's value was foretold, from those before the fit.
+	add := func(t Target, foretold bool, f func(curves) (float64, bool)) *Target {
+		v, ok := f(now)
+		if !ok {
+			return &Target{}
+		}
+		t.Calibrated = rounded(v)
+		if p, ok := f(before); ok && foretold {
+			p = rounded(p)
+			t.Predicted = &p
+		}
+		t.OK = t.Low <= t.Calibrated && t.Calibrated <= t.High
+		list = append(list, t)
+		return &list[len(list)-1]
+	}
+	rate := func(size int) func(curves) (float64, bool) {
+		return func(c curves) (float64, bool) {
+			v, ok := half(c.write, size)
+			return float64(size) / micros(max(v, 1)), ok && v > 0
+		}
+	}
+	of := func(pick func(gap, gain []float64) float64) func(curves) (float64, bool) {
+		return func(c curves) (float64, bool) {
+			gap, gain := c.gaps()
+			if gap == nil {
+				return 0, false
+			}
+			return pick(gap, gain), true
+		}
+	}
+	add(Target{ID: "T1", Quantity: "half round trip of an RDMA write of 4 bytes", Unit: "us", Paper: printed(12.5), Low: 11.9, High: 13.1, Kind: KindPrediction}, true,
+		func(c curves) (float64, bool) { v, ok := half(c.write, 4); return micros(v), ok })
+	bandwidth := Target{ID: "T3", Quantity: "bandwidth of RDMA writes of 65,536 bytes", Unit: "MB/s", Paper: printed(95.5), Low: 92.6, High: 98.4, Kind: KindPrediction}
+	if fitted {
+		bandwidth.Kind = KindCalibration
+	}
+	add(bandwidth, true, rate(65536))
+	add(Target{ID: "T5", Quantity: "send and receive over RDMA write, mean over sizes", Unit: "us", Paper: printed(2.9), Low: 2.6, High: 3.2, Kind: KindCalibration}, false,
+		of(func(gap, _ []float64) float64 { return mean(gap) }))
+	add(Target{ID: "T5", Quantity: "the same, largest distance of a size from the mean", Unit: "us", Low: 0, High: 0.6, Kind: KindPrediction}, true,
+		of(func(gap, _ []float64) float64 { return farthest(gap) }))
+	add(Target{ID: "T6", Quantity: "largest gain of bandwidth by RDMA write", Unit: "MB/s", Paper: printed(1.4), Low: 1.1, High: 1.7, Kind: KindPrediction}, true,
+		of(func(_, gain []float64) float64 { return slices.Max(gain) }))
+	add(Target{ID: "T7", Quantity: "smallest gain of bandwidth by RDMA write", Unit: "MB/s", Paper: printed(0.1), Low: 0.05, High: 0.15, Kind: KindPrediction}, true,
+		of(func(_, gain []float64) float64 { return slices.Min(gain) }))
+	list = append(list, postTargets(r.PostReceive)...)
+	slope := add(Target{ID: "T9", Quantity: "VipRecvWait, slope from 2,048 bytes on", Unit: "ns/B", Low: 8.37, High: 10.23, Kind: KindPrediction}, true,
+		func(c curves) (float64, bool) { v, _, ok := c.waitSlope(); return v, ok })
+	if _, r2, _ := now.waitSlope(); r2 <= 0.99 || !now.waitRises() {
+		slope.OK = false
+	}
+	if u := r.Bursts; u != nil {
+		for _, bus := range []struct {
+			name  string
+			paper float64
+			got   int64
+		}{{"system", 120, u.SystemBytesPerSec}, {"MAC", 117, u.MACBytesPerSec}} {
+			add(Target{ID: "T10", Quantity: "512-byte bursts on the " + bus.name + " bus", Unit: "MB/s", Paper: printed(bus.paper),
+				Low: rounded(0.99 * bus.paper), High: rounded(1.01 * bus.paper), Kind: KindCalibration}, false,
+				func(curves) (float64, bool) { return float64(bus.got) / 1e6, true })
+		}
+	}
+	return list
+}
+
+// postTargets are those of VipPostRecv, for which all of the paper's sizes are needed.
+func postTargets(rows []PostReceiveResult) []Target {
+	var means []float64
+	var low, high int64
+	for _, n := range paperSizes {
+		k := slices.IndexFunc(rows, func(p PostReceiveResult) bool { return p.Size == n })
+		if k < 0 {
+			return nil
+		}
+		p := rows[k]
+		if len(means) == 0 {
+			low, high = p.MinPs, p.MaxPs
+		}
+		means = append(means, micros(p.MeanPs))
+		low, high = min(low, p.MinPs), max(high, p.MaxPs)
+	}
+	six := 6.0
+	level := Target{ID: "T8", Quantity: "processor time of VipPostRecv, mean over sizes", Unit: "us", Paper: &six, Low: 5.7, High: 6.3, Kind: KindCalibration, Calibrated: rounded(mean(means))}
+	flat := Target{ID: "T8", Quantity: "the same, longest less shortest", Unit: "% of the mean", Low: 0, High: 5, Kind: KindCalibration, Calibrated: rounded(100 * micros(high-low) / mean(means))}
+	for _, t := range []*Target{&level, &flat} {
+		t.OK = t.Low <= t.Calibrated && t.Calibrated <= t.High
+	}
+	return []Target{level, flat}
+}
+
+// modelPoint is a row of the model behind the study of the paper's figures, half round
+// trips in tenths of a microsecond.
+type modelPoint struct {
+	size        int
+	write, send int64
+}
+
+// modelTable is the study's table 6.2: its model with the calibrated set and buffers at
+// the begin of pages. The paper prints none of these.
+var modelTable = []modelPoint{
+	{4, 127, 156}, {16, 128, 157}, {64, 147, 176}, {256, 223, 252}, {1024, 499, 528}, {1400, 623, 652},
+	{2048, 697, 726}, {4096, 885, 914}, {8192, 1287, 1316}, {16384, 2092, 2121}, {32768, 3680, 3709}, {65536, 6859, 6888},
+}
+
+// modelBand is how far a measured value may lie from the model's: closer where
+// the rates of buses rule and not the clocks of single steps.
+func modelBand(size int) float64 {
+	if size <= 256 {
+		return 0.10
+	}
+	return 0.05
+}
+
+func modelCurveOf(r *Results) []ModelPoint {
+	var list []ModelPoint
+	for _, protocol := range []string{"rdma_write", "send_receive"} {
+		for _, m := range modelTable {
+			rows, model := r.RDMAWrite, m.write*100_000
+			if protocol == "send_receive" {
+				rows, model = r.SendReceive, m.send*100_000
+			}
+			got, ok := half(rows, m.size)
+			if !ok {
+				continue
+			}
+			band := modelBand(m.size)
+			list = append(list, ModelPoint{Size: m.size, Protocol: protocol, ModelPs: model, MeasuredPs: got, Band: band,
+				OK: math.Abs(float64(got-model)) <= band*float64(model)})
+		}
+	}
+	return list
+}
