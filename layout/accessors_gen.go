@@ -7,7 +7,7 @@ import "encoding/binary"
 
 // Hash identifies this version of all layouts: the first eight bytes of the
 // SHA-256 of their reference page.
-const Hash uint64 = 0x8af7e7e670085cb8
+const Hash uint64 = 0xc025f6e1f6add87a
 
 // PCI configuration space.
 const (
@@ -263,6 +263,7 @@ const (
 	StrapCutThroughTransmit Strap = 0x2 // offer a transmit packet buffer to the MAC as soon as its first words are in
 	StrapCutThroughReceive  Strap = 0x3 // offer a receive packet buffer to the receive engine while the MAC still writes it
 	StrapNoAttOverlap       Strap = 0x6 // no translation runs beside the transfer that it is for: the DMA engines ask the table for the next page only when every burst of the present one has been transferred (without the strap while they run), and the table keeps no level-1 entry between translations, so each one reads both levels. The first translation of a segment or target never starts before the whole chunk of the descriptor or the whole header was taken, with the strap or without it
+	StrapSlowSdram          Strap = 0x7 // the SDRAM controller counts for an SDRAM clock of SdramSlowClockPeriod (33.33 MHz); a simulation must run that clock (--param SdramClockPeriod=30000)
 )
 
 // String returns the name of the value, or its number.
@@ -278,6 +279,8 @@ func (v Strap) String() string {
 		return "CutThroughReceive"
 	case StrapNoAttOverlap:
 		return "NoAttOverlap"
+	case StrapSlowSdram:
+		return "SlowSdram"
 	}
 	return unknown("Strap", uint64(v))
 }

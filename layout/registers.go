@@ -99,6 +99,7 @@ var registerSection = Section{
 			{"NoAttOverlap", 6, "no translation runs beside the transfer that it is for: the DMA engines ask the table for the next page only when every burst of the present one has been " +
 				"transferred (without the strap while they run), and the table keeps no level-1 entry between translations, so each one reads both levels. The first translation of " +
 				"a segment or target never starts before the whole chunk of the descriptor or the whole header was taken, with the strap or without it"},
+			{"SlowSdram", 7, "the SDRAM controller counts for an SDRAM clock of SdramSlowClockPeriod (33.33 MHz); a simulation must run that clock (--param SdramClockPeriod=30000)"},
 		}},
 	},
 }

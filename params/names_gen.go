@@ -4,12 +4,12 @@
 package params
 
 // Hash identifies this version of all numbers, in the base profile.
-const Hash uint64 = 0x71b68c944f1a7fa5
+const Hash uint64 = 0x70ba0da646ce551f
 
 // Hashes of all profiles.
 var hashes = map[string]uint64{
-	"hvia-ge":    0x71b68c944f1a7fa5,
-	"hvia-ge-66": 0xe790dff9aff93243,
+	"hvia-ge":    0x70ba0da646ce551f,
+	"hvia-ge-66": 0x1ef541dd2fdd6f8a,
 }
 
 // Values of the base profile.
@@ -31,11 +31,18 @@ const (
 	SdramRpClocks            = 2         // clock: PRECHARGE to ACTIVE or REFRESH
 	SdramRasClocks           = 5         // clock: ACTIVE to PRECHARGE
 	SdramRcClocks            = 7         // clock: ACTIVE to ACTIVE, REFRESH to any command
-	SdramMrdClocks           = 2         // clock: MODE REGISTER SET to any command
-	SdramWrClocks            = 2         // clock: last written data to PRECHARGE
 	SdramRefreshClocks       = 1562      // clock: REFRESH to REFRESH
 	SdramPowerUpClocks       = 20000     // clock: reset to the first command
+	SdramMrdClocks           = 2         // clock: MODE REGISTER SET to any command
+	SdramWrClocks            = 2         // clock: last written data to PRECHARGE
 	SdramInitRefreshes       = 8         // 1: refreshes before the mode register is set
+	SdramSlowClockPeriod     = 30000     // ps: SDRAM clock that the counts SdramSlow... are for: strap SlowSdram, with SdramClockPeriod replaced by this
+	SdramSlowRcdClocks       = 1         // clock: ACTIVE to READ or WRITE, with strap SlowSdram
+	SdramSlowRpClocks        = 1         // clock: PRECHARGE to ACTIVE or REFRESH, with strap SlowSdram
+	SdramSlowRasClocks       = 2         // clock: ACTIVE to PRECHARGE, with strap SlowSdram
+	SdramSlowRcClocks        = 3         // clock: ACTIVE to ACTIVE, REFRESH to any command, with strap SlowSdram
+	SdramSlowRefreshClocks   = 520       // clock: REFRESH to REFRESH, with strap SlowSdram
+	SdramSlowPowerUpClocks   = 6667      // clock: reset to the first command, with strap SlowSdram
 	SdramRcdTime             = 20000     // ps: tRCD
 	SdramRpTime              = 20000     // ps: tRP
 	SdramRasTime             = 50000     // ps: tRAS

@@ -11,7 +11,7 @@ import (
 )
 
 // The controller's clock counts are the shortest that cover the device's times
-// (for refresh: the longest).
+// (for refresh: the longest), at the clock of each profile and at the slow one.
 func TestSdramClocksCoverTimes(t *testing.T) {
 	for _, profile := range params.Profiles {
 		value := func(name string) int64 {
@@ -19,16 +19,19 @@ func TestSdramClocksCoverTimes(t *testing.T) {
 			require.NoError(t, err)
 			return v
 		}
-		period := value("SdramClockPeriod")
-		for clocks, time := range map[string]string{
-			"SdramRcdClocks": "SdramRcdTime", "SdramRpClocks": "SdramRpTime", "SdramRasClocks": "SdramRasTime",
-			"SdramRcClocks": "SdramRcTime", "SdramPowerUpClocks": "SdramPowerUpTime",
-		} {
-			require.Equal(t, (value(time)+period-1)/period, value(clocks), "%s: %s for %s", profile.Name, clocks, time)
+		for prefix, period := range map[string]int64{"Sdram": value("SdramClockPeriod"), "SdramSlow": value("SdramSlowClockPeriod")} {
+			for _, name := range []string{"Rcd", "Rp", "Ras", "Rc", "PowerUp"} {
+				clocks, time := value(prefix+name+"Clocks"), value("Sdram"+name+"Time")
+				require.GreaterOrEqual(t, clocks*period, time, "%s: %s%s", profile.Name, prefix, name)
+				require.Less(t, (clocks-1)*period, time, "%s: %s%s", profile.Name, prefix, name)
+			}
+			refresh := value(prefix + "RefreshClocks")
+			require.LessOrEqual(t, refresh*period, value("SdramRefreshTime"), "%s: %s", profile.Name, prefix)
+			require.Greater(t, (refresh+1)*period, value("SdramRefreshTime"), "%s: %s", profile.Name, prefix)
+			// The controller's one timer for all banks covers tRRD with tRCD: between two
+			// ACTIVE commands lies at least one column command, or a whole tRC.
+			require.GreaterOrEqual(t, value(prefix+"RcdClocks")*period, value("SdramRrdTime"), "%s: %s", profile.Name, prefix)
+			require.Less(t, value("SdramClockPhase"), period, "%s: %s", profile.Name, prefix)
 		}
-		require.Equal(t, value("SdramRefreshTime")/period, value("SdramRefreshClocks"), profile.Name)
-		// The controller's one timer for all banks covers tRRD with tRCD: between two
-		// ACTIVE commands lies at least one column command, or a whole tRC.
-		require.GreaterOrEqual(t, value("SdramRcdClocks")*period, value("SdramRrdTime"), profile.Name)
 	}
 }

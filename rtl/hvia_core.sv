@@ -1113,6 +1113,7 @@ module hvia_core #(
   sdram_controller u_sdram_controller (
       .clk_i          (sd_clk_i),
       .rst_ni         (sd_rst_ni),
+      .slow_i         (strap_i[hvia_pkg::StrapSlowSdram]),
       .timebase_i     (sd_timebase_i),
       .next_deadline_o(sd_next_deadline_o),
       .quiet_o        (sdram_quiet),

@@ -13,12 +13,16 @@
 // Read data has no back-pressure: `rvalid_o` four clocks after its column
 // command was decided. A hint opens a row ahead of a request and promises nothing.
 //
+// `slow_i` chooses the clock counts for an SDRAM clock of `SdramSlowClockPeriod`
+// and stands still after reset.
+//
 // Address: the upper half of the memory (level 2) has its own two banks, so
 // that a walk does not close the rows of level 1; neighbouring rows alternate
 // between the two banks of their half.
 module sdram_controller (
     input  logic        clk_i,
     input  logic        rst_ni,
+    input  logic        slow_i,  // strap SlowSdram
     input  logic [47:0] timebase_i,
     output logic [47:0] next_deadline_o,
     output logic        quiet_o,
@@ -56,15 +60,26 @@ module sdram_controller (
 
   localparam int unsigned Cas = hvia_params_pkg::SdramCasClocks;
   localparam int unsigned Rc = hvia_params_pkg::SdramRcClocks;
-  localparam logic [47:0] PowerUpClocks = 48'(hvia_params_pkg::SdramPowerUpClocks);
-  localparam logic [47:0] RefreshClocks = 48'(hvia_params_pkg::SdramRefreshClocks);
+  localparam int unsigned SlowRc = hvia_params_pkg::SdramSlowRcClocks;
   localparam logic [3:0] InitRefreshes = 4'(hvia_params_pkg::SdramInitRefreshes);
-  localparam logic [3:0] ActReload = 4'(Rc - 1);
-  localparam logic [3:0] ActColumn = 4'(Rc - hvia_params_pkg::SdramRcdClocks);
-  localparam logic [3:0] ActPrecharge = 4'(Rc - hvia_params_pkg::SdramRasClocks);
-  localparam logic [2:0] PreReload = 3'(hvia_params_pkg::SdramRpClocks - 1);
   localparam logic [2:0] ModeReload = 3'(hvia_params_pkg::SdramMrdClocks - 1);
   localparam logic [2:0] WriteReload = 3'(hvia_params_pkg::SdramWrClocks - 1);
+
+  // Clock counts that follow from times.
+  logic [47:0] power_up_clocks, refresh_clocks;
+  logic [3:0] act_reload, act_column, act_precharge;
+  logic [2:0] pre_reload;
+  assign power_up_clocks = slow_i ? 48'(hvia_params_pkg::SdramSlowPowerUpClocks) :
+      48'(hvia_params_pkg::SdramPowerUpClocks);
+  assign refresh_clocks  = slow_i ? 48'(hvia_params_pkg::SdramSlowRefreshClocks) :
+      48'(hvia_params_pkg::SdramRefreshClocks);
+  assign act_reload      = slow_i ? 4'(SlowRc - 1) : 4'(Rc - 1);
+  assign act_column      = slow_i ? 4'(SlowRc - hvia_params_pkg::SdramSlowRcdClocks) :
+      4'(Rc - hvia_params_pkg::SdramRcdClocks);
+  assign act_precharge   = slow_i ? 4'(SlowRc - hvia_params_pkg::SdramSlowRasClocks) :
+      4'(Rc - hvia_params_pkg::SdramRasClocks);
+  assign pre_reload      = slow_i ? 3'(hvia_params_pkg::SdramSlowRpClocks - 1) :
+      3'(hvia_params_pkg::SdramRpClocks - 1);
 
   // Mode register: burst length 1, sequential, CAS latency.
   localparam logic [11:0] ModeValue = {5'b00000, 3'(Cas), 4'b0000};
@@ -132,8 +147,8 @@ module sdram_controller (
 
   logic may_activate, may_column, may_precharge, may_write;
   assign may_activate  = (act_timer_q == 4'd0) && (pre_timer_q == 3'd0);
-  assign may_column    = act_timer_q <= ActColumn;
-  assign may_precharge = (act_timer_q <= ActPrecharge) && (wr_timer_q == 3'd0);
+  assign may_column    = act_timer_q <= act_column;
+  assign may_precharge = (act_timer_q <= act_precharge) && (wr_timer_q == 3'd0);
   // The device drives the data lines until the last read beat was captured.
   assign may_write     = may_column && wvalid_i && (rd_valid_q == '0);
 
@@ -233,14 +248,14 @@ module sdram_controller (
       a_q     <= a_d;
       dqm_q   <= (state_q == StRun) ? 4'h0 : 4'hf;
 
-      if (state_q == StArm) deadline_q <= timebase_i + PowerUpClocks;
-      else if (state_q == StInitMode) deadline_q <= timebase_i + RefreshClocks;
-      else if ((state_q == StRun) && (cmd_d == CmdRefresh)) deadline_q <= deadline_q + RefreshClocks;
+      if (state_q == StArm) deadline_q <= timebase_i + power_up_clocks;
+      else if (state_q == StInitMode) deadline_q <= timebase_i + refresh_clocks;
+      else if ((state_q == StRun) && (cmd_d == CmdRefresh)) deadline_q <= deadline_q + refresh_clocks;
 
-      if ((cmd_d == CmdActive) || (cmd_d == CmdRefresh)) act_timer_q <= ActReload;
+      if ((cmd_d == CmdActive) || (cmd_d == CmdRefresh)) act_timer_q <= act_reload;
       else if (act_timer_q != 4'd0) act_timer_q <= act_timer_q - 4'd1;
 
-      if (cmd_d == CmdPrecharge) pre_timer_q <= PreReload;
+      if (cmd_d == CmdPrecharge) pre_timer_q <= pre_reload;
       else if (cmd_d == CmdMode) pre_timer_q <= ModeReload;
       else if (pre_timer_q != 3'd0) pre_timer_q <= pre_timer_q - 3'd1;
 

@@ -4,7 +4,7 @@
 /* verilator lint_off UNUSEDPARAM */
 package hvia_params_pkg;
 
-  localparam logic [63:0] ParamsHash = 64'h71b68c944f1a7fa5;
+  localparam logic [63:0] ParamsHash = 64'h70ba0da646ce551f;
   localparam int unsigned ViCountLog2 = 8;  // 1: log2 of the number of VIs
   localparam int unsigned PageBytesLog2 = 12;  // 1: log2 of the page size
   localparam int unsigned SystemBusBits = 32;  // bit: width of the system bus and of the core's data paths
@@ -22,11 +22,18 @@ package hvia_params_pkg;
   localparam int unsigned SdramRpClocks = 2;  // clock: PRECHARGE to ACTIVE or REFRESH
   localparam int unsigned SdramRasClocks = 5;  // clock: ACTIVE to PRECHARGE
   localparam int unsigned SdramRcClocks = 7;  // clock: ACTIVE to ACTIVE, REFRESH to any command
-  localparam int unsigned SdramMrdClocks = 2;  // clock: MODE REGISTER SET to any command
-  localparam int unsigned SdramWrClocks = 2;  // clock: last written data to PRECHARGE
   localparam int unsigned SdramRefreshClocks = 1562;  // clock: REFRESH to REFRESH
   localparam int unsigned SdramPowerUpClocks = 20000;  // clock: reset to the first command
+  localparam int unsigned SdramMrdClocks = 2;  // clock: MODE REGISTER SET to any command
+  localparam int unsigned SdramWrClocks = 2;  // clock: last written data to PRECHARGE
   localparam int unsigned SdramInitRefreshes = 8;  // 1: refreshes before the mode register is set
+  localparam int unsigned SdramSlowClockPeriod = 30000;  // ps: SDRAM clock that the counts SdramSlow... are for: strap SlowSdram, with SdramClockPeriod replaced by this
+  localparam int unsigned SdramSlowRcdClocks = 1;  // clock: ACTIVE to READ or WRITE, with strap SlowSdram
+  localparam int unsigned SdramSlowRpClocks = 1;  // clock: PRECHARGE to ACTIVE or REFRESH, with strap SlowSdram
+  localparam int unsigned SdramSlowRasClocks = 2;  // clock: ACTIVE to PRECHARGE, with strap SlowSdram
+  localparam int unsigned SdramSlowRcClocks = 3;  // clock: ACTIVE to ACTIVE, REFRESH to any command, with strap SlowSdram
+  localparam int unsigned SdramSlowRefreshClocks = 520;  // clock: REFRESH to REFRESH, with strap SlowSdram
+  localparam int unsigned SdramSlowPowerUpClocks = 6667;  // clock: reset to the first command, with strap SlowSdram
 
 endpackage
 /* verilator lint_on UNUSEDPARAM */

@@ -5,7 +5,7 @@
 /* verilator lint_off UNUSEDPARAM */
 package hvia_pkg;
 
-  localparam logic [63:0] LayoutHash = 64'h8af7e7e670085cb8;
+  localparam logic [63:0] LayoutHash = 64'hc025f6e1f6add87a;
 
   // PCI configuration space
   localparam logic [15:0] PciVendorID = 16'h5648;
@@ -103,6 +103,7 @@ package hvia_pkg;
   localparam logic [4:0] StrapCutThroughTransmit = 5'h2;
   localparam logic [4:0] StrapCutThroughReceive = 5'h3;
   localparam logic [4:0] StrapNoAttOverlap = 5'h6;
+  localparam logic [4:0] StrapSlowSdram = 5'h7;
   localparam int unsigned RegisterSize = 65536;
   localparam logic [19:0] RegisterIDOffset = 20'h0;
   localparam logic [19:0] RegisterVersionOffset = 20'h4;

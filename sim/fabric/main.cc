@@ -168,7 +168,7 @@ int Run(int argc, char** argv) {
   const Params* profile = FindProfile(o.profile.c_str());
   if (profile == nullptr) throw UsageError("--profile " + o.profile + ": no such profile");
   std::vector<ReplacedParam> replaced;
-  const Params params = ReplaceModelParams(*profile, o.params, &replaced);
+  const Params params = ReplaceModelParams(*profile, o.params, (o.strap >> kStrapSlowSdram & 1) != 0, &replaced);
   ControlServer::BlockSignals();
 
   std::vector<std::string> names;

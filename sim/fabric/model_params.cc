@@ -84,8 +84,8 @@ int64_t Parse(const std::string& text, const std::string& number, const Range& r
 }
 
 // What the values must be to each other. The SDRAM controller counts the
-// clocks that it was built with.
-std::string Contradiction(const Params& p) {
+// clocks that it was built with: of its two sets the one that the strap chooses.
+std::string Contradiction(const Params& p, bool slow) {
   const auto is = [&p](const char* name, int64_t value) { return std::string(name) + " = " + std::to_string(value); };
   const struct {
     const char *phase, *period;
@@ -97,20 +97,21 @@ std::string Contradiction(const Params& p) {
     const char *time, *clocks;
     int64_t time_value, clocks_value;
   } waits[] = {
-      {"SdramRcdTime", "SdramRcdClocks", p.SdramRcdTime, p.SdramRcdClocks},
-      {"SdramRpTime", "SdramRpClocks", p.SdramRpTime, p.SdramRpClocks},
-      {"SdramRasTime", "SdramRasClocks", p.SdramRasTime, p.SdramRasClocks},
-      {"SdramRcTime", "SdramRcClocks", p.SdramRcTime, p.SdramRcClocks},
-      {"SdramRrdTime", "SdramRcdClocks", p.SdramRrdTime, p.SdramRcdClocks},
-      {"SdramPowerUpTime", "SdramPowerUpClocks", p.SdramPowerUpTime, p.SdramPowerUpClocks},
+      {"SdramRcdTime", slow ? "SdramSlowRcdClocks" : "SdramRcdClocks", p.SdramRcdTime, slow ? p.SdramSlowRcdClocks : p.SdramRcdClocks},
+      {"SdramRpTime", slow ? "SdramSlowRpClocks" : "SdramRpClocks", p.SdramRpTime, slow ? p.SdramSlowRpClocks : p.SdramRpClocks},
+      {"SdramRasTime", slow ? "SdramSlowRasClocks" : "SdramRasClocks", p.SdramRasTime, slow ? p.SdramSlowRasClocks : p.SdramRasClocks},
+      {"SdramRcTime", slow ? "SdramSlowRcClocks" : "SdramRcClocks", p.SdramRcTime, slow ? p.SdramSlowRcClocks : p.SdramRcClocks},
+      {"SdramRrdTime", slow ? "SdramSlowRcdClocks" : "SdramRcdClocks", p.SdramRrdTime, slow ? p.SdramSlowRcdClocks : p.SdramRcdClocks},
+      {"SdramPowerUpTime", slow ? "SdramSlowPowerUpClocks" : "SdramPowerUpClocks", p.SdramPowerUpTime, slow ? p.SdramSlowPowerUpClocks : p.SdramPowerUpClocks},
   };
   for (const auto& w : waits) {
     if (w.clocks_value * p.SdramClockPeriod < w.time_value) {
       return is(w.time, w.time_value) + " is longer than the " + is(w.clocks, w.clocks_value) + " of this build with " + is("SdramClockPeriod", p.SdramClockPeriod);
     }
   }
-  if (p.SdramRefreshClocks * p.SdramClockPeriod > p.SdramRefreshTime) {
-    return is("SdramRefreshTime", p.SdramRefreshTime) + " is shorter than the " + is("SdramRefreshClocks", p.SdramRefreshClocks) + " of this build with " + is("SdramClockPeriod", p.SdramClockPeriod);
+  const int64_t refresh = slow ? p.SdramSlowRefreshClocks : p.SdramRefreshClocks;
+  if (refresh * p.SdramClockPeriod > p.SdramRefreshTime) {
+    return is("SdramRefreshTime", p.SdramRefreshTime) + " is shorter than the " + is(slow ? "SdramSlowRefreshClocks" : "SdramRefreshClocks", refresh) + " of this build with " + is("SdramClockPeriod", p.SdramClockPeriod);
   }
   if (p.BridgeReadInitialClocks < p.BridgeDevselClocks) return is("BridgeReadInitialClocks", p.BridgeReadInitialClocks) + " comes before " + is("BridgeDevselClocks", p.BridgeDevselClocks);
   if (p.BridgeWriteInitialClocks < p.BridgeDevselClocks) return is("BridgeWriteInitialClocks", p.BridgeWriteInitialClocks) + " comes before " + is("BridgeDevselClocks", p.BridgeDevselClocks);
@@ -122,7 +123,7 @@ std::string Contradiction(const Params& p) {
 
 }  // namespace
 
-Params ReplaceModelParams(const Params& profile, const std::vector<std::string>& texts, std::vector<ReplacedParam>* replaced) {
+Params ReplaceModelParams(const Params& profile, const std::vector<std::string>& texts, bool slow_sdram, std::vector<ReplacedParam>* replaced) {
   Params params = profile;
   std::vector<std::string> seen;
   std::string all;
@@ -137,8 +138,11 @@ Params ReplaceModelParams(const Params& profile, const std::vector<std::string>&
     params.*p.member = Parse(text, text.substr(equals + 1), RangeOf(text, name));
     all += (all.empty() ? "" : ", ") + text;
   }
-  if (texts.empty()) return params;
-  const std::string why = Contradiction(params);
+  if (texts.empty() && !slow_sdram) return params;
+  const std::string why = Contradiction(params, slow_sdram);
+  if (!why.empty() && slow_sdram) {
+    throw ParamError("strap SlowSdram: " + why + ": give --param SdramClockPeriod=" + std::to_string(params.SdramSlowClockPeriod) + (all.empty() ? "" : " instead of " + all));
+  }
   if (!why.empty()) Fail(all, why + ": the models cannot run like that");
   for (const ParamName& p : kParamNames) {
     if (p.member != nullptr && params.*p.member != profile.*p.member) replaced->push_back({p.name, params.*p.member});

@@ -23,9 +23,10 @@ struct ParamError : std::runtime_error {
 
 // Puts the values NAME=VALUE into a copy of the profile. `replaced` gets what
 // differs from the profile, in the order of the parameters' table, so that it
-// depends on the configuration and on nothing else. Throws ParamError for a
-// name that is unknown, given twice or not of class model, and for a value
-// that the models cannot take.
-Params ReplaceModelParams(const Params& profile, const std::vector<std::string>& texts, std::vector<ReplacedParam>* replaced);
+// depends on the configuration and on nothing else. With `slow_sdram` (strap
+// SlowSdram) the card counts for a slow SDRAM clock, which must be given then.
+// Throws ParamError for a name that is unknown, given twice or not of class
+// model, and for a value that the models cannot take.
+Params ReplaceModelParams(const Params& profile, const std::vector<std::string>& texts, bool slow_sdram, std::vector<ReplacedParam>* replaced);
 
 }  // namespace hvia::fabric

@@ -6,7 +6,7 @@
 
 namespace hvia {
 
-constexpr uint64_t kLayoutHash = 0x8af7e7e670085cb8ull;
+constexpr uint64_t kLayoutHash = 0xc025f6e1f6add87aull;
 
 // PCI configuration space
 constexpr uint32_t kPciVendorID = 0x5648u;
@@ -139,6 +139,7 @@ constexpr uint32_t kStrapSingleReceiveSlot = 0x1u;
 constexpr uint32_t kStrapCutThroughTransmit = 0x2u;
 constexpr uint32_t kStrapCutThroughReceive = 0x3u;
 constexpr uint32_t kStrapNoAttOverlap = 0x6u;
+constexpr uint32_t kStrapSlowSdram = 0x7u;
 inline const char* StrapName(uint64_t v) {
   switch (v) {
     case kStrapSingleTransmitSlot: return "SingleTransmitSlot";
@@ -146,6 +147,7 @@ inline const char* StrapName(uint64_t v) {
     case kStrapCutThroughTransmit: return "CutThroughTransmit";
     case kStrapCutThroughReceive: return "CutThroughReceive";
     case kStrapNoAttOverlap: return "NoAttOverlap";
+    case kStrapSlowSdram: return "SlowSdram";
     default: return "?";
   }
 }

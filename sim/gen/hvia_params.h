@@ -6,7 +6,7 @@
 
 namespace hvia {
 
-constexpr uint64_t kParamsHash = 0x71b68c944f1a7fa5ull;
+constexpr uint64_t kParamsHash = 0x70ba0da646ce551full;
 
 // The values of one profile. Units in the comments.
 struct Params {
@@ -28,11 +28,18 @@ struct Params {
   int64_t SdramRpClocks;  // clock: PRECHARGE to ACTIVE or REFRESH
   int64_t SdramRasClocks;  // clock: ACTIVE to PRECHARGE
   int64_t SdramRcClocks;  // clock: ACTIVE to ACTIVE, REFRESH to any command
-  int64_t SdramMrdClocks;  // clock: MODE REGISTER SET to any command
-  int64_t SdramWrClocks;  // clock: last written data to PRECHARGE
   int64_t SdramRefreshClocks;  // clock: REFRESH to REFRESH
   int64_t SdramPowerUpClocks;  // clock: reset to the first command
+  int64_t SdramMrdClocks;  // clock: MODE REGISTER SET to any command
+  int64_t SdramWrClocks;  // clock: last written data to PRECHARGE
   int64_t SdramInitRefreshes;  // 1: refreshes before the mode register is set
+  int64_t SdramSlowClockPeriod;  // ps: SDRAM clock that the counts SdramSlow... are for: strap SlowSdram, with SdramClockPeriod replaced by this
+  int64_t SdramSlowRcdClocks;  // clock: ACTIVE to READ or WRITE, with strap SlowSdram
+  int64_t SdramSlowRpClocks;  // clock: PRECHARGE to ACTIVE or REFRESH, with strap SlowSdram
+  int64_t SdramSlowRasClocks;  // clock: ACTIVE to PRECHARGE, with strap SlowSdram
+  int64_t SdramSlowRcClocks;  // clock: ACTIVE to ACTIVE, REFRESH to any command, with strap SlowSdram
+  int64_t SdramSlowRefreshClocks;  // clock: REFRESH to REFRESH, with strap SlowSdram
+  int64_t SdramSlowPowerUpClocks;  // clock: reset to the first command, with strap SlowSdram
   int64_t SdramRcdTime;  // ps: tRCD
   int64_t SdramRpTime;  // ps: tRP
   int64_t SdramRasTime;  // ps: tRAS
@@ -72,7 +79,7 @@ struct Params {
 
 // The profile of this build: RTL and models are of one board.
 constexpr Params kProfiles[] = {
-    {"hvia-ge", 8, 12, 32, 32, 512, 2048, 2, 10, 262144, 2, 12, 10, 2, 2, 2, 5, 7, 2, 2, 1562, 20000, 8, 20000, 20000, 50000, 70000, 20000, 15625000, 200000000, 30000, 10000, 30000, 7000, 3000, 2, 2, 9, 2, 64, 15, 1, 2, 8192, 32768, 24, 3, 9, 8, 250000, 250000, 1000, 8, 4, 12, 152000, 384000, 25000},
+    {"hvia-ge", 8, 12, 32, 32, 512, 2048, 2, 10, 262144, 2, 12, 10, 2, 2, 2, 5, 7, 1562, 20000, 2, 2, 8, 30000, 1, 1, 2, 3, 520, 6667, 20000, 20000, 50000, 70000, 20000, 15625000, 200000000, 30000, 10000, 30000, 7000, 3000, 2, 2, 9, 2, 64, 15, 1, 2, 8192, 32768, 24, 3, 9, 8, 250000, 250000, 1000, 8, 4, 12, 152000, 384000, 25000},
 };
 
 enum class ParamClass { kElaboration, kModel, kHost };
@@ -102,11 +109,18 @@ constexpr ParamName kParamNames[] = {
     {"SdramRpClocks", ParamClass::kElaboration, &Params::SdramRpClocks},
     {"SdramRasClocks", ParamClass::kElaboration, &Params::SdramRasClocks},
     {"SdramRcClocks", ParamClass::kElaboration, &Params::SdramRcClocks},
-    {"SdramMrdClocks", ParamClass::kElaboration, &Params::SdramMrdClocks},
-    {"SdramWrClocks", ParamClass::kElaboration, &Params::SdramWrClocks},
     {"SdramRefreshClocks", ParamClass::kElaboration, &Params::SdramRefreshClocks},
     {"SdramPowerUpClocks", ParamClass::kElaboration, &Params::SdramPowerUpClocks},
+    {"SdramMrdClocks", ParamClass::kElaboration, &Params::SdramMrdClocks},
+    {"SdramWrClocks", ParamClass::kElaboration, &Params::SdramWrClocks},
     {"SdramInitRefreshes", ParamClass::kElaboration, &Params::SdramInitRefreshes},
+    {"SdramSlowClockPeriod", ParamClass::kElaboration, &Params::SdramSlowClockPeriod},
+    {"SdramSlowRcdClocks", ParamClass::kElaboration, &Params::SdramSlowRcdClocks},
+    {"SdramSlowRpClocks", ParamClass::kElaboration, &Params::SdramSlowRpClocks},
+    {"SdramSlowRasClocks", ParamClass::kElaboration, &Params::SdramSlowRasClocks},
+    {"SdramSlowRcClocks", ParamClass::kElaboration, &Params::SdramSlowRcClocks},
+    {"SdramSlowRefreshClocks", ParamClass::kElaboration, &Params::SdramSlowRefreshClocks},
+    {"SdramSlowPowerUpClocks", ParamClass::kElaboration, &Params::SdramSlowPowerUpClocks},
     {"SdramRcdTime", ParamClass::kModel, &Params::SdramRcdTime},
     {"SdramRpTime", ParamClass::kModel, &Params::SdramRpTime},
     {"SdramRasTime", ParamClass::kModel, &Params::SdramRasTime},

@@ -57,7 +57,11 @@ func TestDifferential(t *testing.T) {
 // The same with the straps that take the table apart.
 func TestStraps(t *testing.T) {
 	program := unit.Build(t, spec())
-	for name, straps := range map[string]uint32{"NoAttOverlap": 1 << layout.StrapNoAttOverlap} {
+	for name, straps := range map[string]uint32{
+		"NoAttOverlap": 1 << layout.StrapNoAttOverlap,
+		"SlowSdram":    1 << layout.StrapSlowSdram,
+		"both":         1<<layout.StrapNoAttOverlap | 1<<layout.StrapSlowSdram,
+	} {
 		t.Run(name, func(t *testing.T) {
 			r := run(t, program, options{seed: unit.Seed(t), operations: sizes.Pick() / 4, corePeriod: 30_000, straps: straps})
 			require.NoError(t, r.err)
@@ -119,6 +123,11 @@ func TestLatency(t *testing.T) {
 	t.Logf("with NoAttOverlap: %v", k.cold)
 	require.Empty(t, k.warm, "a level-1 entry was kept")
 	require.Equal(t, l.cold.median(), k.cold.median())
+	// An SDRAM of a third of the speed is no faster in any case.
+	s := latency(t, program, unit.Seed(t), 1<<layout.StrapSlowSdram)
+	t.Logf("with SlowSdram: cold %v, warm %v", s.cold, s.warm)
+	require.Greater(t, s.cold.quantile(0), l.cold.quantile(0))
+	require.Greater(t, s.warm.quantile(0), l.warm.quantile(0))
 }
 
 // The differential run finds each of these faults.

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"hvia/driver"
+	"hvia/layout"
 	"hvia/params"
 	"hvia/sim"
 	"hvia/sim/bridge"
@@ -104,6 +105,15 @@ func TestReplacedParametersRefused(t *testing.T) {
 	require.ErrorContains(t, start("--param", "CableDelay=0", "--param", "PhyReceiveDelay=0", "--param", "PhyTransmitDelay=0", "--param", "WirePreambleBytes=2"), "less than MacClockPeriod")
 	// Both at once are good, each alone is not.
 	require.NoError(t, start("--param", "MacClockPeriod=7000", "--param", "MacClockPhase=6999"))
+
+	// The strap chooses the clocks of an SDRAM of a third of the speed.
+	slow := []string{"--strap", fmt.Sprint(1 << layout.StrapSlowSdram)}
+	err := start(slow...)
+	require.ErrorIs(t, err, sim.ErrStart)
+	require.ErrorContains(t, err, "strap SlowSdram: SdramRcdTime = 20000 is longer than the SdramSlowRcdClocks = 1 of this build with SdramClockPeriod = 10000: give --param SdramClockPeriod=30000")
+	require.NoError(t, start(append(slow, "--param", "SdramClockPeriod=30000")...))
+	require.ErrorContains(t, start(append(slow, "--param", "SdramClockPeriod=30050")...), "SdramRefreshTime = 15625000 is shorter than the SdramSlowRefreshClocks = 520")
+	require.ErrorContains(t, start("--param", "SdramClockPeriod=30000"), "SdramRefreshTime = 15625000 is shorter than the SdramRefreshClocks = 1562")
 
 	// Of each class: all models' parameters have limits, and no others are taken.
 	for _, p := range params.Table() {

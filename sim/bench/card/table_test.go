@@ -6,8 +6,12 @@ import (
 	"testing"
 
 	"hvia/layout"
+	"hvia/params"
 	"hvia/sim/bench/internal/unit"
 )
+
+// slowSdram is the clock that strap SlowSdram wants.
+var slowSdram = map[string]int64{"SdramClockPeriod": params.SdramSlowClockPeriod}
 
 // The straps that take the translation table apart change times and nothing else.
 func TestTableStraps(t *testing.T) {
@@ -16,6 +20,7 @@ func TestTableStraps(t *testing.T) {
 		config
 	}{
 		{"no overlap", config{straps: 1 << layout.StrapNoAttOverlap}},
+		{"slow SDRAM", config{straps: 1 << layout.StrapSlowSdram, params: slowSdram}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			mustPlay(t, c.config, func(r *rig) {

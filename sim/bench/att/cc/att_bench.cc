@@ -70,16 +70,17 @@ class Bench {
       : rng_(seed),
         params_(*hvia::FindProfile("hvia-ge")),
         core_period_(core_period),
-        sd_period_(params_.SdramClockPeriod),
-        jump_unit_(std::lcm(core_period, params_.SdramClockPeriod)),
+        sd_period_(Slow(straps) ? params_.SdramSlowClockPeriod : params_.SdramClockPeriod),
+        jump_unit_(std::lcm(core_period, sd_period_)),
         skip_(skip),
-        chip_(hvia::SdramTiming::From(params_), seed, 0,
+        chip_(Timing(params_, sd_period_), seed, 0,
               [](int64_t t, const std::string& what) { unit::Fail("%" PRId64 " ps: %s", t, what.c_str()); }) {
     // Assertions print to standard output, which the events need for themselves.
     out_ = fdopen(dup(STDOUT_FILENO), "wb");
     if (out_ == nullptr || dup2(STDERR_FILENO, STDOUT_FILENO) < 0) unit::Fail("cannot move standard output");
     context_.randReset(2);
     context_.randSeed(static_cast<int>(rng_.Bits(31)));
+    dut_.slow_i = Slow(straps);
     dut_.no_overlap_i = straps >> hvia::kStrapNoAttOverlap & 1;
     next_core_ = core_period_;
     next_sd_ = params_.SdramClockPhase;
@@ -124,6 +125,13 @@ class Bench {
   }
 
  private:
+  static bool Slow(uint32_t straps) { return straps >> hvia::kStrapSlowSdram & 1; }
+  static hvia::SdramTiming Timing(const hvia::Params& params, int64_t period) {
+    hvia::SdramTiming t = hvia::SdramTiming::From(params);
+    t.clock = period;
+    return t;
+  }
+
   static void Read(void* to, size_t n) {
     if (n != 0 && std::fread(to, 1, n, stdin) != n) unit::Fail("the stream of operations ended early");
   }

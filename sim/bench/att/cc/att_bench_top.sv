@@ -7,6 +7,7 @@ module att_bench_top (
     input  logic sd_clk_i,
     input  logic sd_rst_ni,
     input  logic no_overlap_i,
+    input  logic slow_i,
     output logic quiet_o,
     output logic sd_quiet_o,
     output logic ready_o,
@@ -122,6 +123,7 @@ module att_bench_top (
   sdram_controller u_sdram (
       .clk_i          (sd_clk_i),
       .rst_ni         (sd_rst_ni),
+      .slow_i,
       .timebase_i     (sd_timebase_i),
       .next_deadline_o,
       .quiet_o        (controller_quiet),
