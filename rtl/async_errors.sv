@@ -2,16 +2,17 @@
 
 // Collects asynchronous errors. Several engines may report one in the same clock; each has a place
 // to wait in, and one a clock goes on to the registers, the lowest source first. A source must not
-// report again before its turn has come; the engines take longer for an error than the others
-// together keep it waiting.
+// report again before its turn has come: either it takes longer for an error than those before it
+// together keep it waiting, or it looks at its ready.
 module async_errors #(
-    parameter int unsigned Sources = 5
+    parameter int unsigned Sources = 6
 ) (
     input  logic                 clk_i,
     input  logic                 rst_ni,
     input  logic [Sources-1:0]   valid_i,
     input  logic [Sources*8-1:0] code_i,
     input  logic [Sources*8-1:0] vi_i,
+    output logic [Sources-1:0]   ready_o,
     output logic                 async_valid_o,
     output logic [7:0]           async_code_o,
     output logic [7:0]           async_vi_o,
@@ -21,7 +22,8 @@ module async_errors #(
   logic [Sources-1:0] waiting_q, first;
 
   // Lowest set bit.
-  assign first = waiting_q & (~waiting_q + 1'b1);
+  assign first   = waiting_q & (~waiting_q + 1'b1);
+  assign ready_o = ~waiting_q | first;
 
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) waiting_q <= '0;

@@ -10,8 +10,10 @@
 // goes to the receive store; in state Error it is completed as flushed instead.
 //
 // A send descriptor whose VI is not connected is fetched all the same, to flush it in order. A head
-// that cannot be reached has no status word to write to: it is counted, reported as an asynchronous
-// error, and the rest of its queue is forgotten, because its link is unknown.
+// that cannot be reached has no status word to write to: it is counted, and the rest of its queue is
+// forgotten, because its link is unknown. One of a receive queue is reported as an asynchronous error
+// here; one of a send queue goes to the transmit engine as a mere mark, because what was posted before
+// it is still under way there and must come first.
 module descriptor_fetch #(
     parameter int unsigned W = 32
 ) (
@@ -88,6 +90,7 @@ module descriptor_fetch #(
     output logic [31:0]  desc_handle_o,
     output logic [511:0] desc_chunk_o,
     output logic [31:0]  desc_status_o,
+    output logic         desc_unreachable_o,
     // Receive store.
     output logic         wr_valid_o,
     output logic         wr_head_o,
@@ -379,15 +382,16 @@ module descriptor_fetch #(
   logic [63:0]        wait_va_q;
   logic [31:0]        wait_pa_q, wait_handle_q, wait_status_q, send_status;
   logic [Bytes*8-1:0] wait_chunk_q;
-  logic               checked;
-  assign checked = state_q == Check && work_q == Send;
+  logic               checked, missed, wait_missed_q;
+  assign missed  = state_q == Bad && work_q == Send && !is_free;
+  assign checked = (state_q == Check && work_q == Send) || missed;
 
   always_comb begin
     send_status = 32'd0;
-    // A flushed descriptor was never looked at.
-    send_status[hvia_pkg::DescriptorStatusFlushedBit]     = flushed;
-    send_status[hvia_pkg::DescriptorStatusFormatErrorBit] = !flushed && format_error;
-    send_status[hvia_pkg::DescriptorStatusLengthErrorBit] = !flushed && length_error;
+    // A flushed descriptor was never looked at, one that was missed cannot be.
+    send_status[hvia_pkg::DescriptorStatusFlushedBit]     = !missed && flushed;
+    send_status[hvia_pkg::DescriptorStatusFormatErrorBit] = !missed && !flushed && format_error;
+    send_status[hvia_pkg::DescriptorStatusLengthErrorBit] = !missed && !flushed && length_error;
   end
 
   always_ff @(posedge clk_i or negedge rst_ni) begin
@@ -404,6 +408,7 @@ module descriptor_fetch #(
       wait_pa_q     <= pa_q;
       wait_handle_q <= handle_q;
       wait_status_q <= send_status;
+      wait_missed_q <= missed;
       wait_chunk_q  <= words_q;
     end
   end
@@ -416,6 +421,7 @@ module descriptor_fetch #(
   assign desc_handle_o = wait_valid_q ? wait_handle_q : handle_q;
   assign desc_chunk_o  = wait_valid_q ? wait_chunk_q : words_q;
   assign desc_status_o = wait_valid_q ? wait_status_q : send_status;
+  assign desc_unreachable_o = wait_valid_q ? wait_missed_q : missed;
 
   // One send descriptor at a time is in the unit or in the waiting register.
   assign send_room_o = !wait_valid_q && !(busy && work_q == Send);
@@ -455,13 +461,13 @@ module descriptor_fetch #(
   assign translated    = state_q == Walk || state_q == Request || state_q == Read ||
                          state_q == Check || state_q == Flush;
   assign handle_busy_o = (translated && handle_q == drain_handle_i) ||
-                         (wait_valid_q && wait_handle_q == drain_handle_i);
+                         (wait_valid_q && !wait_missed_q && wait_handle_q == drain_handle_i);
   // All that is here has an end of its own, a receive descriptor too.
   assign vi_busy_o     = (busy && vi_q == drain_vi_i) ||
                          ((link_q || release_q) && back_vi_q == drain_vi_i) ||
                          (wait_valid_q && wait_vi_q == drain_vi_i);
 
-  assign async_valid_o = bad && !is_free;
+  assign async_valid_o = bad && work_q == Receive && !is_free;
   assign async_code_o  = hvia_pkg::AsyncErrorPostDescriptor;
   assign async_vi_o    = vi_q;
 
@@ -475,7 +481,7 @@ module descriptor_fetch #(
     trace_event_o = hvia_pkg::TraceEventDescriptorStart;
     trace_vi_o    = vi_q;
     trace_seq_o   = seq_q;
-    if (handed) begin
+    if (handed && !desc_unreachable_o) begin
       trace_event_o = hvia_pkg::TraceEventDescriptorParsed;
       trace_vi_o    = desc_vi_o;
       trace_seq_o   = desc_seq_o;

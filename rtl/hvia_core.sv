@@ -216,10 +216,10 @@ module hvia_core #(
   logic [Lanes*8-1:0]  trace_event, trace_vi;
   logic [Lanes*16-1:0] trace_seq;
 
-  localparam int unsigned Sources = 5;
-  logic [Sources-1:0]   async_valid;
+  localparam int unsigned Sources = 6;
+  logic [Sources-1:0]   async_valid, async_ready;
   logic [Sources*8-1:0] async_code, async_vi;
-  logic                 error_valid;
+  logic                 error_valid, unused_ready;
   logic [7:0]           error_code, error_vi;
 
   // Translation clients.
@@ -332,11 +332,13 @@ module hvia_core #(
       .valid_i      (async_valid),
       .code_i       (async_code),
       .vi_i         (async_vi),
+      .ready_o      (async_ready),
       .async_valid_o(error_valid),
       .async_code_o (error_code),
       .async_vi_o   (error_vi),
       .quiet_o      (async_quiet)
   );
+  assign unused_ready = ^async_ready[Sources-2:0];
 
   // --------------------------------------------------------------------------------------------
   // VI manager and contexts
@@ -616,7 +618,7 @@ module hvia_core #(
   assign cpl_length[1*32 +: 32]       = 32'd0;
   assign cpl_write[1]                 = 1'b1;
 
-  logic         desc_valid, desc_ready;
+  logic         desc_valid, desc_ready, desc_unreachable;
   logic [7:0]   desc_vi;
   logic [15:0]  desc_seq;
   logic [31:0]  desc_pa, desc_handle, desc_status;
@@ -705,6 +707,7 @@ module hvia_core #(
       .desc_handle_o             (desc_handle),
       .desc_chunk_o              (desc_chunk),
       .desc_status_o             (desc_status),
+      .desc_unreachable_o        (desc_unreachable),
       .wr_valid_o                (st_valid),
       .wr_head_o                 (st_head),
       .wr_vi_o                   (st_vi),
@@ -849,6 +852,7 @@ module hvia_core #(
       .desc_handle_i          (desc_handle),
       .desc_chunk_i           (desc_chunk),
       .desc_status_i          (desc_status),
+      .desc_unreachable_i     (desc_unreachable),
       .txc_valid_o            (txc_valid),
       .txc_ready_i            (txc_ready),
       .txc_vi_o               (txc_vi),
@@ -913,6 +917,10 @@ module hvia_core #(
       .drain_vi_i             (drain_vi),
       .handle_busy_o          (handle_busy[2]),
       .vi_busy_o              (vi_busy[3]),
+      .async_valid_o          (async_valid[5]),
+      .async_ready_i          (async_ready[5]),
+      .async_code_o           (async_code[5*8 +: 8]),
+      .async_vi_o             (async_vi[5*8 +: 8]),
       .stat_transmit_message_o(strobe[hvia_pkg::CounterTransmitMessage]),
       .stat_transmit_frame_o  (strobe[hvia_pkg::CounterTransmitFrame]),
       .stat_transmit_aborted_o(strobe[hvia_pkg::CounterTransmitAborted]),

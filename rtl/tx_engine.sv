@@ -20,6 +20,10 @@
 // the packer, not in the DMA: the chunk that it waits for comes over the same bus.
 //
 // The VI's state is looked at before every frame, so that a disconnect waits for one frame at most.
+//
+// A descriptor that could not be reached comes as a mere mark, in its turn: it has no status, so it is
+// reported as an asynchronous error, and the VI's send queue is broken from then on. What follows on it
+// is flushed, until the VI is connected again; the host takes the rest of the VI down when it hears of it.
 module tx_engine #(
     parameter int unsigned W = 32,             // host bus and packet buffer
     parameter int unsigned MaxOutstanding = 1  // of dma_read
@@ -39,6 +43,7 @@ module tx_engine #(
     input  logic [31:0]  desc_handle_i,
     input  logic [511:0] desc_chunk_i,
     input  logic [31:0]  desc_status_i,
+    input  logic         desc_unreachable_i,  // only VI and handle mean anything
 
     // Further chunks of the descriptor that was taken.
     output logic         txc_valid_o,
@@ -122,6 +127,12 @@ module tx_engine #(
     output logic         handle_busy_o,
     output logic         vi_busy_o,
 
+    // Asynchronous error.
+    output logic         async_valid_o,
+    input  logic         async_ready_i,
+    output logic [7:0]   async_code_o,
+    output logic [7:0]   async_vi_o,
+
     output logic         stat_transmit_message_o,
     output logic         stat_transmit_frame_o,
     output logic         stat_transmit_aborted_o,
@@ -165,7 +176,7 @@ module tx_engine #(
   logic [7:0]  vi_q;
   logic [15:0] seq_q;
   logic [1:0]  operation_q;
-  logic        immediate_flag_q, malformed_q;
+  logic        immediate_flag_q, malformed_q, unreachable_q;
   logic [31:0] pa_q, handle_q, immediate_q, remote_handle_q;
   logic [31:0] total_q, left_q, status_q, sequence_q;
   logic [63:0] remote_q;
@@ -194,7 +205,7 @@ module tx_engine #(
   logic        raw_turn_q;    // a raw frame goes next if both wait
 
   logic        take_desc, take_raw, raw, framed;
-  logic        refused, start, start_raw, frame_end, frame_fail, raw_end, sent_some;
+  logic        breaks, refused, start, start_raw, frame_end, frame_fail, raw_end, sent_some;
   logic [31:0] reason;
 
   // Arbitration.
@@ -253,6 +264,17 @@ module tx_engine #(
   assign ctx_peer_vi    = rd_ctx_i[8*hvia_pkg::ViContextPeerViOffset +: 16];
   assign unused_ctx     = ^rd_ctx_i[7:3];
 
+  // Send queues that a descriptor which could not be reached has broken.
+  logic [255:0] broken_q;
+  always_ff @(posedge clk_i or negedge rst_ni) begin
+    if (!rst_ni) begin
+      broken_q <= '0;
+    end else begin
+      if (breaks) broken_q[vi_q] <= 1'b1;
+      if (seq_init_valid_i & seq_init_ready_o) broken_q[seq_init_vi_i] <= 1'b0;
+    end
+  end
+
   // What speaks against the message, or against going on with it. Length and offset of a Send cannot
   // wrap.
   logic [64:0] remote_end;
@@ -262,7 +284,7 @@ module tx_engine #(
   always_comb begin
     reason = 32'd0;
     // First the state: behind a descriptor that was flushed all are, whenever they were fetched.
-    if (ctx_state != hvia_pkg::ViStateConnected) begin
+    if ((ctx_state != hvia_pkg::ViStateConnected) | broken_q[vi_q]) begin
       reason[hvia_pkg::DescriptorStatusFlushedBit] = 1'b1;
     end else if ((status_q & ErrorMask) != 32'd0) begin
       reason = status_q & ErrorMask;
@@ -272,8 +294,9 @@ module tx_engine #(
       reason[hvia_pkg::DescriptorStatusLengthErrorBit] = 1'b1;
     end
   end
-  assign refused   = (state_q == Check) & (reason != 32'd0);
-  assign start     = (state_q == Check) & (reason == 32'd0) & tx_slot_ready_i;
+  assign breaks    = (state_q == Check) & unreachable_q & async_ready_i;
+  assign refused   = (state_q == Check) & ~unreachable_q & (reason != 32'd0);
+  assign start     = (state_q == Check) & ~unreachable_q & (reason == 32'd0) & tx_slot_ready_i;
   assign start_raw = (state_q == RawCheck) & tx_slot_ready_i;
   assign sent_some = left_q != total_q;
 
@@ -490,7 +513,8 @@ module tx_engine #(
         else if (take_raw) state_d = RawCheck;
       end
       Check: begin
-        if (refused) state_d = Finish;
+        if (breaks) state_d = Idle;
+        else if (refused) state_d = Finish;
         else if (start) state_d = Frame;
       end
       Frame: begin
@@ -548,6 +572,7 @@ module tx_engine #(
       immediate_flag_q <= desc_chunk_i[8*hvia_pkg::DescriptorControlOffset + hvia_pkg::DescriptorControlImmediateBit];
       immediate_q      <= desc_chunk_i[8*hvia_pkg::DescriptorImmediateDataOffset +: 32];
       malformed_q      <= in_malformed;
+      unreachable_q    <= desc_unreachable_i;
       remote_q         <= in_rdma ? desc_chunk_i[SegmentA + 8*hvia_pkg::AddressSegmentAddressOffset +: 64] :
                                     {in_length, 32'd0};
       remote_handle_q  <= in_rdma ? desc_chunk_i[SegmentA + 8*hvia_pkg::AddressSegmentHandleOffset +: 32] : 32'd0;
@@ -654,15 +679,21 @@ module tx_engine #(
   assign cpl_status_o = cpl_status_q;
   assign cpl_write_o  = 1'b1;
 
-  // Draining. A descriptor counts from the clock it is offered until its completion was taken; the
-  // handle of a segment only while a job with it runs, which is when a translation by it is in use.
+  // A VI that was reset has nobody to tell.
+  assign async_valid_o = breaks & (ctx_state != hvia_pkg::ViStateFree);
+  assign async_code_o  = hvia_pkg::AsyncErrorPostDescriptor;
+  assign async_vi_o    = vi_q;
+
+  // Draining. A descriptor counts from the clock it is offered until its completion was taken, one that
+  // could not be reached until it was reported, and by its VI only; the handle of a segment counts only
+  // while a job with it runs, which is when a translation by it is in use.
   logic message, use_busy;
   assign use_busy      = open_q & ~raw;
   assign message       = (state_q == Check) | (state_q == Frame) | (state_q == Finish);
-  assign handle_busy_o = (message & (handle_q == drain_handle_i)) |
+  assign handle_busy_o = (message & ~unreachable_q & (handle_q == drain_handle_i)) |
                          (use_busy & (use_handle_q == drain_handle_i)) |
                          (cpl_valid_q & (cpl_handle_q == drain_handle_i)) |
-                         (desc_valid_i & (desc_handle_i == drain_handle_i));
+                         (desc_valid_i & ~desc_unreachable_i & (desc_handle_i == drain_handle_i));
   assign vi_busy_o     = (message & (vi_q == drain_vi_i)) | (cpl_valid_q & (cpl_vi_q == drain_vi_i)) |
                          (desc_valid_i & (desc_vi_i == drain_vi_i));
 
@@ -682,7 +713,7 @@ module tx_engine #(
 
   // A message that waits for a slot stands still, too, unless a chunk that was fetched ahead moves.
   logic waits;
-  assign waits   = ((state_q == Check) & ~refused & ~start) | ((state_q == RawCheck) & ~start_raw);
+  assign waits   = ((state_q == Check) & ~unreachable_q & ~refused & ~start) | ((state_q == RawCheck) & ~start_raw);
   assign quiet_o = (((state_q == Idle) & ~desc_valid_i & ~rawtx_valid_i) | waits) & ~rawtx_done_o &
                    ~step & ~fetch & ~(ask_q & txc_ready_i) & ~chunk_here &
                    (~cpl_valid_q | ~cpl_ready_i) & ~seq_init_valid_i & dma_quiet & pack_quiet;

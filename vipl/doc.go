@@ -52,12 +52,12 @@
 //     ErrResource (and ErrOverrun), nothing is lost. Posted and not handed back
 //     counts as outstanding, for each queue by itself. A doorbell that is rung
 //     without the library can still overrun the card: ViOverrun.
-//   - A descriptor that the card cannot reach (wrong handle or tag) hides what
-//     was posted behind it on that queue. The asynchronous error PostDescriptor is
-//     reported and the VI goes to the error state, also at the unreliable level;
-//     all descriptors of both queues that are not complete by then complete as
-//     flushed, those posted before it, too. On a receive queue the card meets it
-//     when the one before it has been used up.
+//   - A descriptor that the card cannot reach (wrong handle or tag) takes effect
+//     when those posted before it on that queue are complete, or, on a receive
+//     queue, used up. The asynchronous error PostDescriptor is reported and the VI
+//     goes to the error state, also at the unreliable level. It and what is posted
+//     behind it on that queue completes as flushed; so does what is not complete by
+//     then on the other queue.
 //   - A completion that the card cannot write (the host bus refuses it, or the
 //     memory of the descriptor was deregistered) is reported as
 //     CompletionProtection and breaks the VI in the same way.

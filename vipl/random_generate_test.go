@@ -22,9 +22,10 @@ import (
 //     or written by two: sources are written by the program only, between
 //     barriers, and each VI has a target of its own.
 //   - How far sends have come at a disconnect is open: opRace.
-//   - An unreachable descriptor breaks the VI some time after it was found. So
-//     its pair does nothing else until the next barrier, but for posts whose two
-//     possible ends look alike to everyone else: malformed ones.
+//   - An unreachable descriptor breaks the VI when all sends before it are over,
+//     or, on the receive queue, some time after it was found. So its pair does
+//     nothing else until the next barrier but send before it, and on the same send
+//     queue behind it.
 //
 // Neither the buffers of the MACs nor the card's places for asynchronous errors
 // overflow: what is lost then is the card's business, not VIA's. Lists of the
@@ -785,6 +786,12 @@ func (g *generator) traffic() error {
 		_, err := g.postReceive(node, pair)
 		return err
 	}
+	return g.message(node, pair)
+}
+
+// message posts a send or an RDMA write, if one may come now.
+func (g *generator) message(node, pair int) error {
+	v := g.vi(node, pair)
 	slot := g.take(node, pair, false)
 	if slot < 0 {
 		return nil
@@ -890,10 +897,16 @@ func (g *generator) events() error {
 	return nil
 }
 
-// unreachable posts a descriptor that cannot be reached, and malformed ones
-// behind it, which complete as flushed or as malformed. Nothing is posted before
-// it: a send that has not completed when the error breaks the VI is flushed.
+// unreachable posts a descriptor that cannot be reached, on the send queue with
+// others before it, which are carried out, and behind it, which are flushed.
 func (g *generator) unreachable(node, pair int, receive bool) error {
+	if !receive {
+		for range g.between(0, 5) {
+			if err := g.message(node, pair); err != nil {
+				return err
+			}
+		}
+	}
 	slot := g.take(node, pair, receive)
 	if slot < 0 {
 		return nil
@@ -919,15 +932,8 @@ func (g *generator) unreachable(node, pair int, receive bool) error {
 	if err := g.emit(operation{kind: opPost, node: node, pair: pair, receive: receive, d: d}); err != nil || receive {
 		return err
 	}
-	for range g.between(0, 2) {
-		if slot = g.take(node, pair, false); slot < 0 {
-			return nil
-		}
-		d = g.send(node, pair, g.between(0, 100), layout.DescriptorOperationSend, true, false, false)
-		d.slot = slot
-		d.reserved, d.plan = 1, " malformed behind an unreachable one"
-		d.mayRun = layout.DescriptorStatusFormatErrorMask
-		if err := g.emit(operation{kind: opPost, node: node, pair: pair, d: d}); err != nil {
+	for range g.between(0, 3) {
+		if err := g.message(node, pair); err != nil {
 			return err
 		}
 	}

@@ -112,7 +112,6 @@ type randomDescriptor struct {
 	slot                     int
 	handle                   handleRef // that the post tells
 	plan                     string    // what is wrong with it, for people
-	mayRun                   uint32    // it may also complete with these error bits instead of Flushed
 }
 
 func (d randomDescriptor) operation() layout.DescriptorOperation {

@@ -48,6 +48,7 @@ type viState struct {
 	message  message      // that is being received
 	sequence uint32
 	expected uint32
+	broken   bool // a descriptor of the send queue could not be reached; since it was connected
 }
 
 func (v *viState) ctx() layout.ViContext { return v.context[:] }
@@ -267,6 +268,7 @@ func (c *Card) carryOut(op layout.CommandOpcode, b layout.Command) (uint32, layo
 		copy(v.context[:], b.Payload())
 		if op == layout.CommandOpcodeConnectVi {
 			v.sequence, v.expected, v.state, v.message = v.ctx().SendSequence(), v.ctx().ReceiveSequence(), layout.ViStateConnected, message{}
+			v.broken = false
 		}
 	case layout.CommandOpcodeDisconnectVi:
 		v := &c.vis[index]

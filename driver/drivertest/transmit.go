@@ -8,6 +8,7 @@ import "hvia/layout"
 func (c *Card) process(index int) {
 	d, pa, ok := c.fetch(queueID{index, sendQueue})
 	if !ok {
+		c.vis[index].broken = true
 		return
 	}
 	moved, bits := c.send(index, &d)
@@ -79,7 +80,7 @@ func (c *Card) send(index int, d *descriptor) (moved, bits uint32) {
 	v := &c.vis[index]
 	length := d.control.Length()
 	switch {
-	case v.state != layout.ViStateConnected:
+	case v.state != layout.ViStateConnected || v.broken:
 		c.count(layout.CounterDescriptorFlushed)
 		return 0, layout.DescriptorStatusFlushedMask
 	case d.malformed(sendQueue):

@@ -58,6 +58,8 @@ module descriptor_fetch_checker #(
     input logic [31:0]  desc_handle_o,
     input logic [511:0] desc_chunk_o,
     input logic [31:0]  desc_status_o,
+    input logic         desc_unreachable_o,
+    input logic         async_valid_o,
     input logic         wr_valid_o,
     input logic         wr_head_o,
     input logic         cpl_valid_o,
@@ -91,7 +93,7 @@ module descriptor_fetch_checker #(
   logic [788:0] now, was_q;
   logic [119:0] att_now, att_was_q;
   logic [41:0]  req_now, req_was_q;
-  logic [695:0] desc_now, desc_was_q;
+  logic [696:0] desc_now, desc_was_q;
   logic [105:0] link_now, link_was_q;
   logic [7:0]   release_was_q;
   logic [87:0]  cpl_now, cpl_was_q;
@@ -104,7 +106,7 @@ module descriptor_fetch_checker #(
   assign att_now  = {att_req_handle_o, att_req_va_o, att_req_tag_o, att_req_vi_o};
   assign req_now  = {req_addr_o, req_len_o};
   assign desc_now = {desc_vi_o, desc_seq_o, desc_va_o, desc_pa_o, desc_handle_o, desc_chunk_o,
-                     desc_status_o};
+                     desc_status_o, desc_unreachable_o};
   assign link_now = {link_bad_o, link_receive_o, link_vi_o, link_va_o, link_handle_o};
   assign cpl_now  = {cpl_vi_o, cpl_seq_o, cpl_pa_o, cpl_handle_o};
   assign rxc_now  = {rxc_vi_i, rxc_va_i, rxc_handle_i};
@@ -207,6 +209,10 @@ module descriptor_fetch_checker #(
       assert (!((store || release_due) && !receive_open_q) && !(store && release_due) &&
               !(take_ready_o && receive_open_q) && (store == (wr_valid_o && wr_head_o)))
       else $error("descriptor_fetch: a receive descriptor was stored and released, or neither");
+
+      // What stood before it in a send queue is not over yet.
+      assert (!(async_valid_o && work_q != 2'd1))
+      else $error("descriptor_fetch: reports a descriptor that is not of a receive queue");
 
       assert (!(handed && (store || (take_ready_o && !take_receive_i) ||
                            (fetched && !wr_head_o))))

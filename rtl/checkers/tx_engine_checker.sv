@@ -22,6 +22,11 @@ module tx_engine_checker #(
     input logic         framed,
     input logic         start,
     input logic         start_raw,
+    input logic         unreachable_q,
+    input logic         breaks,
+    input logic         async_ready_i,
+    input logic         refused,
+    input logic         async_valid_o,
     input logic         take_desc,
     input logic         take_raw,
     input logic         tx_slot_ready_i,
@@ -129,6 +134,11 @@ module tx_engine_checker #(
         assert (!open_q || job_done)
         else $error("tx_engine: a job while one is under way");
       end
+      // Nothing of it is sent or completed, and it is told when nothing before it is left.
+      assert (!(unreachable_q && message && (start || refused || open_q || ask_q || wait_q || hold_valid_q)))
+      else $error("tx_engine: a descriptor that could not be reached is carried out, or too soon");
+      assert (!async_valid_o || (breaks && async_ready_i))
+      else $error("tx_engine: an asynchronous error without a descriptor that could not be reached");
       assert (!(take_desc && take_raw))
       else $error("tx_engine: two jobs taken at once");
       if (tx_wvalid_o) begin

@@ -163,6 +163,11 @@ func withdrawals(rounds uint64) func(r *rig) {
 					v[0].send.region, v[0].send.at = m.register(0, pageBytes, v[0].tag, false), 0
 				}
 			})
+			// The first descriptor that could not be reached broke the send queue.
+			if what == 2 {
+				r.both(func(m *machine) { v[m.thread.ID().Node].disconnect() })
+				r.connect(v[0], v[1])
+			}
 		}
 		for what, name := range []string{"targets", "sources", "descriptors"} {
 			if rounds >= 90 && partial[what] == 0 {

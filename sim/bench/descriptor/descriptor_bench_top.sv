@@ -11,7 +11,7 @@ module descriptor_bench_top #(
     input  logic           rst_ni,
     // Faults that the tests of the bench plant; without them nothing looks at these.
     /* verilator lint_off UNUSEDSIGNAL */
-    input  logic [63:0]    fault_i,
+    input  logic [127:0]   fault_i,
     /* verilator lint_on UNUSEDSIGNAL */
     input  logic           enable_i,
     input  logic [255:0]   live_i,
@@ -117,6 +117,7 @@ module descriptor_bench_top #(
     output logic [31:0]    desc_handle_o,
     output logic [511:0]   desc_chunk_o,
     output logic [31:0]    desc_status_o,
+    output logic           desc_unreachable_o,
     // Receive store: what is written, and the receive engine's side.
     output logic           wr_valid_o,
     output logic           wr_head_o,
@@ -425,6 +426,7 @@ module descriptor_bench_top #(
       .desc_handle_o,
       .desc_chunk_o,
       .desc_status_o,
+      .desc_unreachable_o,
       .wr_valid_o,
       .wr_head_o,
       .wr_vi_o,

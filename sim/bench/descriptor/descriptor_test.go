@@ -68,7 +68,7 @@ func covered() []string {
 		"cover_released_before_link", "cover_receives_are_no_work", "cover_quiet_with_receives",
 		"cover_quiet_with_receives_behind", "cover_receive_chunk", "cover_receive_chunk_error",
 		"cover_transmit_chunk", "cover_transmit_chunk_error", "cover_receive_chunk_first", "cover_chunk_before_head",
-		"cover_head_between_chunks",
+		"cover_head_between_chunks", "cover_unreachable_waits", "cover_unreachable_behind", "cover_unreachable_needs_no_memory",
 	}
 	kinds := []string{
 		"rdma_one", "rdma_none", "rdma_empty_data", "rdma_long_length", "send_none", "send_one", "send_two",
@@ -163,13 +163,19 @@ var faults = []struct {
 	{"misaligned link followed", fetch, "is_free || (va_q & AlignMask) != 64'd0", "is_free || ((va_q & AlignMask) != 64'd0 && !FAULT)"},
 	{"read error ignored", fetch, "state_d = rerr_i ? Bad : Check", "state_d = rerr_i && !FAULT ? Bad : Check"},
 	{"one reserved bit not looked at", fetch, "control[hvia_pkg::DescriptorControlReservedLsb +: hvia_pkg::DescriptorControlReservedWidth] != 0", "(control[hvia_pkg::DescriptorControlReservedLsb +: hvia_pkg::DescriptorControlReservedWidth] & ~{FAULT, 11'd0}) != 0"},
-	{"flushed descriptor looked at", fetch, "= !flushed && format_error", "= (!flushed || FAULT) && format_error"},
+	{"flushed descriptor looked at", fetch, "!missed && !flushed && format_error", "!missed && (!flushed || FAULT) && format_error"},
 	{"link without a successor", fetch, "assign link_due    = more_q && ", "assign link_due    = (more_q || FAULT) && "},
-	{"error of a free VI reported", fetch, "assign async_valid_o = bad && !is_free;", "assign async_valid_o = bad && (!is_free || FAULT);"},
+	{"error of a free VI reported", fetch, "assign async_valid_o = bad && work_q == Receive && !is_free;", "assign async_valid_o = bad && work_q == Receive && (!is_free || FAULT);"},
+	{"unreachable send reported before its turn", fetch, "assign async_valid_o = bad && work_q == Receive &&", "assign async_valid_o = bad && (work_q == Receive || FAULT) &&"},
+	{"unreachable send forgotten", fetch, "assign missed  = state_q == Bad && ", "assign missed  = state_q == Bad && !FAULT && "},
+	{"unreachable send looks like another in the register", fetch, "wait_missed_q <= missed;", "wait_missed_q <= missed && !FAULT;"},
+	{"unreachable send of a free VI", fetch, "work_q == Send && !is_free;", "work_q == Send && (!is_free || FAULT);"},
+	{"unreachable send holds memory", fetch, "(wait_valid_q && !wait_missed_q &&", "(wait_valid_q && (!wait_missed_q || FAULT) &&"},
+	{"unreachable send traced", fetch, "if (handed && !desc_unreachable_o) begin", "if (handed && (!desc_unreachable_o || FAULT)) begin"},
 	{"fetch quiet with a descriptor", fetch, "                   !wait_valid_q;", "                   (!wait_valid_q || FAULT);"},
 	{"stored after a reset", fetch, "assign gone     = received && ", "assign gone     = received && !FAULT && "},
 	{"flushed by an old state", fetch, "assign flush    = received && vi_state_now ==", "assign flush    = received && (FAULT ? vi_state_q : vi_state_now) =="},
-	{"waiting descriptor needs no memory", fetch, "(wait_valid_q && wait_handle_q == drain_handle_i);", "(wait_valid_q && wait_handle_q == drain_handle_i && !FAULT);"},
+	{"waiting descriptor needs no memory", fetch, "&& wait_handle_q == drain_handle_i);", "&& wait_handle_q == drain_handle_i && !FAULT);"},
 	{"bad receive descriptor not released", fetch, "(bad || gone || (state_q == Flush", "((bad && !FAULT) || gone || (state_q == Flush"},
 	{"two events in one clock", fetch, "&& !(wait_valid_q && desc_ready_i);", "&& !(wait_valid_q && desc_ready_i && !FAULT);"},
 	{"chunks starve the heads", fetch, "!(head_turn_q && head_can);", "!(head_turn_q && head_can && !FAULT);"},
@@ -219,7 +225,7 @@ func TestDescriptorPathFaults(t *testing.T) {
 			New: strings.ReplaceAll(f.new, "FAULT", fmt.Sprintf("descriptor_bench_top.fault_i[%d]", i)),
 		})
 	}
-	require.LessOrEqual(t, len(faults), 64, "the bench's top has 64 switches")
+	require.LessOrEqual(t, len(faults), 128, "the bench's top has 128 switches")
 	program := unit.Build(t, planted)
 	_, err := unit.Run(t.Context(), program, unit.Seed(t), 4)
 	require.NoError(t, err, "all faults are switched off")

@@ -89,8 +89,29 @@ var faults = map[string]struct{ at, right, wrong string }{
 		at: "seg_left_q   <= (in_count == 16'd0) ?", right: "in_count == 16'd0", wrong: "1'b0",
 	},
 	"state_once": {
-		at: "    if (ctx_state != hvia_pkg::ViStateConnected) begin", right: "ctx_state != hvia_pkg::ViStateConnected",
+		at: "    if ((ctx_state != hvia_pkg::ViStateConnected) | broken_q[vi_q]) begin", right: "(ctx_state != hvia_pkg::ViStateConnected)",
 		wrong: "(ctx_state != hvia_pkg::ViStateConnected) & first_q",
+	},
+	"broken_goes_on": {
+		at: "broken_q[vi_q] <= 1'b1;", right: "1'b1", wrong: "1'b0",
+	},
+	"broken_for_ever": {
+		at: "broken_q[seq_init_vi_i] <= 1'b0;", right: "1'b0", wrong: "broken_q[seq_init_vi_i]",
+	},
+	"unreachable_of_nobody": {
+		at: "assign async_valid_o = breaks & (ctx_state != hvia_pkg::ViStateFree);", right: "(ctx_state != hvia_pkg::ViStateFree)", wrong: "1'b1",
+	},
+	"unreachable_holds_memory": {
+		at: "(message & ~unreachable_q & (handle_q == drain_handle_i))", right: "~unreachable_q", wrong: "1'b1",
+	},
+	"unreachable_at_rest": {
+		at: "assign waits   = ((state_q == Check) & ~unreachable_q &", right: "~unreachable_q", wrong: "1'b1",
+	},
+	"unreachable_overruns": {
+		at: "assign breaks    = (state_q == Check) & unreachable_q & async_ready_i;", right: "async_ready_i", wrong: "1'b1",
+	},
+	"unreachable_completes": {
+		at: "if (breaks) state_d = Idle;", right: "Idle", wrong: "Finish",
 	},
 	"offset": {
 		at: "remote_q   <= remote_q + {32'd0, payload_q};", right: "{32'd0, payload_q}", wrong: "{48'd0, need_q}",
@@ -118,7 +139,7 @@ func faulty(t *testing.T) string {
 // The bench fails on each of these faults, and passes the same program without.
 func TestTransmitFaults(t *testing.T) {
 	if testing.Short() {
-		t.Skip("13 runs of the bench: left to the normal run")
+		t.Skip("a run of the bench for each: left to the normal run")
 	}
 	program := faulty(t)
 	const size = 60

@@ -100,6 +100,9 @@ int main(int argc, char** argv) {
       const uint64_t wait = unit::clocks() - p.since;
       if (wait > figures["longest_wait"]) figures["longest_wait"] = wait;
     }
+    for (int s = 0; s < kSources; s++) {
+      CHECK((dut.ready_o >> s & 1) == (!places[s].waits || first == s), "ready of source %d is %d", s, dut.ready_o >> s & 1);
+    }
     CHECK(dut.quiet_o == (waiting == 0 && valid == 0), "quiet is %d with %d waiting, %x reported", dut.quiet_o, waiting,
           valid);
     if (waiting == kSources) figures["cover_all_wait"]++;

@@ -161,6 +161,7 @@ struct Current {
   uint16_t seq = 0;
   uint32_t state = 0, tag = 0;
   Image bytes{};
+  bool unreachable = false;
   bool Head() const { return work <= kReceiveHead; }
 };
 
@@ -177,15 +178,16 @@ struct Transmit {
   Completion cpl;
   uint64_t va;
   int chunks;  // that the engine asks for before it completes
+  bool unreachable;  // it has nothing to complete
 };
 
 class Bench {
  public:
-  Bench(uint64_t seed, uint64_t faults)
+  Bench(uint64_t seed, const std::array<uint32_t, 4>& faults)
       : rng_(seed), depth_(1u << hvia::FindProfile("hvia-ge")->QueueDepthLog2), dut_(&context_) {
     context_.randReset(2);
     context_.randSeed(static_cast<int>(rng_.Next() >> 33));
-    dut_.fault_i = faults;
+    for (int i = 0; i < 4; i++) dut_.fault_i[i] = faults[i];
   }
 
   void Run(uint64_t epochs) {
@@ -895,7 +897,8 @@ class Bench {
             break;
           case kHandle:
             CHECK(!(cur_.phase > Phase::kWalk && cur_.handle == m.handle) &&
-                      !(write_ && write_->job.handle == m.handle) && !(wait_ && wait_->handle == m.handle),
+                      !(write_ && write_->job.handle == m.handle) &&
+                      !(wait_ && !wait_->unreachable && wait_->handle == m.handle),
                   "handle %08x counts as drained with an access in the card", m.handle);
             if (!m.searched) {
               m.searched = true;
@@ -1013,7 +1016,16 @@ class Bench {
   void TxStepDrive() {
     if (transmit_.empty() || tx_cpl_ || chunks_[1].want || chunks_[1].open || !Gate(knobs_.cpl_rate)) return;
     Transmit& t = transmit_.front();
-    if (t.chunks > 0) {
+    if (t.unreachable) {
+      // The engine reports it. All that was posted before it is complete.
+      const Queue& q = vis_[t.cpl.vi].queues[kSend];
+      CHECK(!q.follow || (!q.taken.empty() && q.taken.front() == t.cpl.seq),
+            "VI %d: the descriptor %u that could not be reached comes before %d", t.cpl.vi, t.cpl.seq,
+            q.taken.empty() ? -1 : q.taken.front());
+      Lost(t.cpl.vi, kSend, t.cpl.seq);
+      transmit_.pop_front();
+      progress_ = unit::clocks();
+    } else if (t.chunks > 0) {
       t.chunks--;
       chunks_[1] = MakeChunk(t.cpl.vi, t.va, t.cpl.handle);
     } else {
@@ -1595,7 +1607,9 @@ class Bench {
     // The bad strobe comes one clock after what caused it; the link, if one is owed, after that.
     const bool bad_now = bad_due_ && now == bad_clock_ + 1;
     CHECK(dut_.stat_descriptor_bad_o == (bad_now && cur_.Head()), "stat_descriptor_bad is %d", dut_.stat_descriptor_bad_o);
-    const bool async = bad_now && cur_.Head() && !bad_free_;
+    // A send descriptor is reported by the engine, in its turn.
+    const bool missed = bad_now && cur_.work == kSendHead && !bad_free_;
+    const bool async = bad_now && cur_.work == kReceiveHead && !bad_free_;
     CHECK(dut_.fetch_async_valid_o == async, "fetch asynchronous error is %d", dut_.fetch_async_valid_o);
     if (async) {
       CHECK(dut_.fetch_async_code_o == hvia::kAsyncErrorPostDescriptor && dut_.fetch_async_vi_o == cur_.vi,
@@ -1612,7 +1626,8 @@ class Bench {
         Figure(std::string(bad_free_ ? "cover_bad_free_" : "cover_bad_") + kQueueNames[cur_.work]);
         if (cur_.more) link_next = Link{cur_.vi, cur_.work, true, 0, 0};
         if (cur_.work == kReceiveHead) release_next = cur_.vi;
-        Lost(cur_.vi, cur_.work, cur_.seq);
+        if (missed) cur_.unreachable = true;
+        else Lost(cur_.vi, cur_.work, cur_.seq);
       } else {
         chunk_done = chunk_err = true;
       }
@@ -1643,7 +1658,7 @@ class Bench {
     // A send descriptor stands at the port in the clock of its check, later out of the register.
     const bool room = !wait_ && !(cur_.phase != Phase::kNone && cur_.work == kSendHead);
     CHECK(dut_.send_room_o == room, "room for a send descriptor is %d", dut_.send_room_o);
-    const bool checked = cur_.phase == Phase::kParsed && cur_.work == kSendHead;
+    const bool checked = (cur_.phase == Phase::kParsed && cur_.work == kSendHead) || missed;
     const bool waited = wait_.has_value();
     CHECK(dut_.desc_valid_o == (waited || checked), "descriptor valid is %d", dut_.desc_valid_o);
     bool handed = false;
@@ -1652,12 +1667,15 @@ class Bench {
       JudgeDescriptor(shown);
       handed = dut_.desc_ready_i;
       if (handed) {
-        event = hvia::kTraceEventDescriptorParsed;
-        event_vi = shown.vi;
-        event_seq = shown.seq;
+        if (!shown.unreachable) {
+          event = hvia::kTraceEventDescriptorParsed;
+          event_vi = shown.vi;
+          event_seq = shown.seq;
+        }
         Hand(shown);
         wait_.reset();
         if (waited) Figure("cover_out_of_the_register");
+        if (waited && shown.unreachable) Figure("cover_unreachable_waits");
       } else if (checked) {
         wait_ = cur_;
       }
@@ -1901,10 +1919,12 @@ class Bench {
     t.cpl.write = !Rare(knobs_.no_write);
     t.va = c.va;
     t.chunks = Rare(knobs_.chunk) ? rng_.Range(1, 3) : 0;
+    t.unreachable = c.unreachable;
+    if (t.unreachable && !transmit_.empty() && transmit_.back().cpl.vi == c.vi) Figure("cover_unreachable_behind");
     transmit_.push_back(t);
     arrived_clock_ = unit::clocks();
     progress_ = unit::clocks();
-    if (c.entry.slot < 0) return;
+    if (c.entry.slot < 0 || c.unreachable) return;
     const int kind = vis_[c.vi].queues[kSend].slots[c.entry.slot].kind;
     if (c.state == hvia::kViStateConnected) {
       CHECK(bench::Judge(c.bytes, false, c.state) == KindStatus(kind, false), "%s: the bench's two opinions differ",
@@ -1916,6 +1936,14 @@ class Bench {
   }
 
   void JudgeDescriptor(const Current& c) {
+    CHECK(dut_.desc_unreachable_o == c.unreachable, "descriptor %u of VI %d: unreachable is %d", c.seq, c.vi,
+          dut_.desc_unreachable_o);
+    if (c.unreachable) {
+      CHECK(dut_.desc_vi_o == c.vi && dut_.desc_seq_o == c.seq && dut_.desc_handle_o == c.handle && dut_.desc_status_o == 0,
+            "unreachable descriptor of VI %u, sequence %u, status %08x, want VI %d, %u", dut_.desc_vi_o, dut_.desc_seq_o,
+            dut_.desc_status_o, c.vi, c.seq);
+      return;
+    }
     CHECK(dut_.desc_vi_o == c.vi && dut_.desc_seq_o == c.seq && dut_.desc_va_o == c.va && dut_.desc_pa_o == c.pa &&
               dut_.desc_handle_o == c.handle,
           "descriptor of VI %u, sequence %u at %08x, want VI %d, %u, %08x", dut_.desc_vi_o, dut_.desc_seq_o,
@@ -2131,7 +2159,9 @@ class Bench {
                             (release_ && *release_ == vi) || (wait_ && wait_->vi == vi);
     CHECK(dut_.fetch_vi_busy_o == fetch_work, "descriptor_fetch: busy of VI %d is %d", vi, dut_.fetch_vi_busy_o);
     // What was not translated when a handle is withdrawn will be refused, and does not count.
-    const bool uses = (cur_.phase >= Phase::kWalk && cur_.handle == handle) || (wait_ && wait_->handle == handle);
+    const bool uses = (cur_.phase >= Phase::kWalk && cur_.handle == handle) ||
+                      (wait_ && !wait_->unreachable && wait_->handle == handle);
+    if (wait_ && wait_->unreachable && wait_->handle == handle && !uses) Figure("cover_unreachable_needs_no_memory");
     CHECK(dut_.fetch_handle_busy_o == uses, "descriptor_fetch: busy of handle %08x is %d", handle,
           dut_.fetch_handle_busy_o);
 
@@ -2147,7 +2177,7 @@ class Bench {
     handle_busy_ = dut_.fetch_handle_busy_o || dut_.completion_handle_busy_o;
     for (const auto& t : transmit_) {
       vi_busy_ |= t.cpl.vi == vi;
-      handle_busy_ |= t.cpl.handle == handle;
+      handle_busy_ |= !t.unreachable && t.cpl.handle == handle;
     }
     if (job_.step != kRxNone) {
       vi_busy_ |= job_.vi == vi;
@@ -2288,10 +2318,10 @@ class Bench {
 int main(int argc, char** argv) {
   unit::ParseOptions(argc, argv);
   // +fault=n switches planted fault n on.
-  uint64_t faults = 0;
+  std::array<uint32_t, 4> faults{};
   for (int i = 1; i < argc; i++) {
     int n = 0;
-    if (std::sscanf(argv[i], "+fault=%d", &n) == 1) faults |= 1ull << n;
+    if (std::sscanf(argv[i], "+fault=%d", &n) == 1) faults.at(n / 32) |= 1u << n % 32;
   }
   bench::Bench b(unit::options().seed, faults);
   b.Run(unit::options().size);

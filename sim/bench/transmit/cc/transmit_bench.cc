@@ -72,6 +72,7 @@ struct Segment {
 struct Descriptor {
   uint8_t vi = 0, operation = hvia::kDescriptorOperationSend;
   bool immediate_flag = false, fence = false;
+  bool unreachable = false;  // only a mark comes of it; what else stands here is noise
   uint16_t seq = 0, count = 0;  // count: SegCount as written, address segment included
   uint32_t pa = 0, handle = 0, immediate = 0, length = 0, remote_handle = 0, status = 0;
   uint64_t va = 0, remote_va = 0;
@@ -165,6 +166,21 @@ class Bench {
     }
     top->seq_init_valid_i = 0;
     sequence[vi] = value;
+    broken[vi] = false;
+  }
+
+  bool HasWork(uint8_t vi) const {
+    auto of = [&](const Plan& p) { return p.d.vi == vi; };
+    return std::any_of(queue.begin(), queue.end(), of) || std::any_of(running.begin(), running.end(), of);
+  }
+
+  // Connects broken VIs again, those without work, or all.
+  void Heal(bool all) {
+    for (uint8_t v : vis) {
+      if (!broken[v]) continue;
+      if (all) RunToRest();
+      if (!HasWork(v)) SetSequence(v, rng.Bits(32));
+    }
   }
 
   // ---- model
@@ -240,8 +256,14 @@ class Bench {
     Plan p;
     p.d = d;
     p.image = Image(d);
+    if (d.unreachable) {
+      broken[d.vi] = true;
+      return p;
+    }
     const Context& c = contexts[d.vi];
-    p.errors = c.state == hvia::kViStateConnected ? d.status & kErrors : static_cast<uint32_t>(hvia::kDescriptorStatusFlushedMask);
+    const bool flushed = c.state != hvia::kViStateConnected || broken[d.vi];
+    if (flushed && c.state == hvia::kViStateConnected) behind_seen++;
+    p.errors = flushed ? static_cast<uint32_t>(hvia::kDescriptorStatusFlushedMask) : d.status & kErrors;
     if (p.errors == 0) {
       if (d.operation > hvia::kDescriptorOperationRdmaWrite || (d.Rdma() && d.count == 0) ||
                  d.count - d.Rdma() > static_cast<int>(hvia::kMaxDataSegments) ||
@@ -308,7 +330,7 @@ class Bench {
   void Post(const Descriptor& d) {
     queue.push_back(Predict(d));
     posted++;
-    outcomes.insert(queue.back().errors);
+    if (!d.unreachable) outcomes.insert(queue.back().errors);
   }
 
   // ---- what may be random
@@ -349,6 +371,13 @@ class Bench {
     if (rng.Chance(1, 16)) d.va = -static_cast<uint64_t>(kChunk);
     d.handle = rng.Bits(1) ? rng.Bits(32) : kLong;
     d.status = rng.Chance(1, 8) ? rng.Next() & ~kErrors : 0;
+    if (faults && rng.Chance(1, contexts[vi].state == hvia::kViStateFree ? 2 : 16)) {
+      d.unreachable = true;
+      d.status = rng.Next();
+      d.count = rng.Bits(2);
+      d.length = rng.Bits(10);
+      return d;
+    }
     std::vector<uint32_t> handles = {kLong, kWide, kHigh};
     if (contexts[vi].tag == kOtherTag) handles = {kForeign};
     size_t n = 0;
@@ -464,7 +493,7 @@ class Bench {
   }
 
   uint8_t RandomVi() {
-    if (rng.Chance(1, 24)) return rng.Range(9, 12);
+    if (rng.Chance(1, 16)) return rng.Range(9, 12);
     return vis[rng.Below(vis.size())];
   }
 
@@ -525,6 +554,7 @@ class Bench {
   // A region goes away while messages read it. When the engine says that it holds nothing of it any
   // more, its pages may not be touched, though descriptors with its handle keep coming.
   void Withdraw(uint32_t handle) {
+    Heal(true);
     auto post = [&](bool dead) {
       Descriptor d = RandomDescriptor(vis[rng.Below(6)], false);
       if (dead) {
@@ -568,6 +598,7 @@ class Bench {
 
   // A VI is disconnected while it sends: at most the frame under construction still leaves.
   void Disconnect(uint8_t vi) {
+    Heal(true);
     auto post = [&](uint8_t v) { Post(RandomDescriptor(v, false)); };
     for (unsigned i = rng.Range(2, 5); i > 0; i--) post(rng.Chance(3, 4) ? vi : RandomVi());
     if (rng.Bits(1)) {
@@ -594,6 +625,7 @@ class Bench {
   // While the packet buffer is full the engine stands still and says so, whatever was fetched ahead.
   void FullBuffer() {
     RunToRest();
+    Heal(true);
     slots_open = false;
     slow_chunks = rng.Bits(1);
     if (rng.Bits(1)) PostRaw();  // one slot is left for what follows
@@ -713,6 +745,7 @@ class Bench {
   std::unique_ptr<Vtx_engine> top;
   std::array<Context, 256> contexts;
   std::array<uint32_t, 256> sequence{};
+  std::array<bool, 256> broken{};  // when what was posted so far is over
   std::set<uint32_t> bad_pages;  // page numbers whose read the bus refuses
   uint64_t torn_page = 0;        // of kTorn: the table refuses it though it lies inside
   uint32_t raw_good = 0, raw_bad = 0;
@@ -725,7 +758,7 @@ class Bench {
   Stats seen, want;
   std::set<uint32_t> outcomes;
   uint64_t progress = 0, posted = 0, chunks_read = 0, frames_seen = 0, raw_seen = 0, aborts = 0, payload = 0, last_commit = 0;
-  uint64_t cut_seen = 0, withdrawn_seen = 0;
+  uint64_t cut_seen = 0, withdrawn_seen = 0, unreachable_seen = 0, untold_seen = 0, behind_seen = 0;
   std::set<uint32_t> forbidden;  // page numbers that may not be read any more
   bool fixed_handle = false;     // drain_handle stays
   bool busy = false;             // the last clock's answer to it
@@ -767,11 +800,13 @@ class Bench {
       top->desc_pa_i = p.d.pa;
       top->desc_handle_i = p.d.handle;
       top->desc_status_i = p.d.status;
+      top->desc_unreachable_i = p.d.unreachable;
       PutChunk(top->desc_chunk_i, p.image, 0);
     } else {
       top->desc_vi_i = rng.Bits(8);
       top->desc_handle_i = rng.Bits(32);
       top->desc_status_i = rng.Bits(32);
+      top->desc_unreachable_i = rng.Bits(1);
       for (unsigned i = 0; i < 16; i++) top->desc_chunk_i[i] = rng.Bits(32);
     }
     if (!raw_offered_) raw_offered_ = !raw_queue.empty() && !rng.Chance(traffic.idle, 4);
@@ -779,6 +814,7 @@ class Bench {
     top->rawtx_pa_i = raw_offered_ ? raw_queue.front().pa : rng.Bits(32);
     top->rawtx_len_i = raw_offered_ ? raw_queue.front().len : rng.Bits(11);
     top->cpl_ready_i = !rng.Chance(traffic.pressure, 4);
+    top->async_ready_i = !rng.Chance(traffic.pressure, 4);
 
     top->txc_ready_i = !chunk_pending_ && !rng.Chance(traffic.pressure, 4);
     top->txc_done_i = chunk_pending_ && chunk_wait_ == 0;
@@ -847,6 +883,7 @@ class Bench {
                top->att_req_access_o);
     ctx_vi_ = top->rd_vi_o;
     init_taken_ = top->seq_init_valid_i && top->seq_init_ready_o;
+    Unreachable();
     Chunks();
     Beats();
     if (top->trace_valid_o) Trace(top->trace_event_o, top->trace_vi_o, top->trace_seq_o);
@@ -862,6 +899,24 @@ class Bench {
     }
     Take();
     if (slots_open && slots_ < 2 && rng.Chance(1, 8)) slots_++;
+  }
+
+  // One that could not be reached is over as soon as it can be told. Of what came before it nothing is
+  // left but a completion that is offered. A reset VI has nobody to tell.
+  void Unreachable() {
+    const bool now = current_ == kDescriptor && !running.empty() && running.back().d.unreachable && top->async_ready_i;
+    const bool tell = now && contexts[running.back().d.vi].state != hvia::kViStateFree;
+    if (top->async_valid_o != tell) Fail("an asynchronous error is %d, want %d", top->async_valid_o, tell);
+    if (!now) return;
+    const uint8_t vi = running.back().d.vi;
+    if (tell && (top->async_code_o != hvia::kAsyncErrorPostDescriptor || top->async_vi_o != vi)) {
+      Fail("asynchronous error %u of VI %u, want VI %u", top->async_code_o, top->async_vi_o, vi);
+    }
+    if (running.size() == 2 && !top->cpl_valid_o) Fail("VI %u breaks before the descriptor before is complete", vi);
+    (tell ? unreachable_seen : untold_seen)++;
+    running.pop_back();
+    current_ = kNothing;
+    progress++;
   }
 
   void Take() {
@@ -1036,10 +1091,11 @@ class Bench {
   // The drain lines are exact for descriptors. Of segments, the one by whose handle a translation
   // was asked for counts until its frame is over, one that was not asked for yet never.
   void Draining() {
-    bool vi = offered_ && queue.front().d.vi == drain_vi, handle = offered_ && queue.front().d.handle == drain_handle;
+    bool vi = offered_ && queue.front().d.vi == drain_vi;
+    bool handle = offered_ && !queue.front().d.unreachable && queue.front().d.handle == drain_handle;
     for (const Plan& p : running) {
       vi |= p.d.vi == drain_vi;
-      handle |= p.d.handle == drain_handle;
+      handle |= !p.d.unreachable && p.d.handle == drain_handle;
     }
     if (top->vi_busy_o != vi) Fail("VI %u busy %d, want %d", drain_vi, top->vi_busy_o, vi);
     if (top->att_req_valid_o) {
@@ -1130,13 +1186,13 @@ int main(int argc, char** argv) {
     if (b.rng.Chance(1, 4)) {
       for (uint64_t n = b.rng.Below(400); n > 0; n--) b.Clock();
       for (uint8_t v : b.vis) {
-        auto of = [&](const Plan& p) { return p.d.vi == v; };
-        if (std::any_of(b.queue.begin(), b.queue.end(), of) || std::any_of(b.running.begin(), b.running.end(), of)) continue;
+        if (b.HasWork(v)) continue;
         b.SetSequence(v, b.rng.Bits(32));
         break;
       }
     }
     if (b.rng.Chance(3, 4)) b.RunToRest();
+    b.Heal(false);
     switch (b.rng.Below(6)) {
       case 0: b.Withdraw(b.rng.Bits(1) ? Bench::kLong : Bench::kWide); break;
       case 1: b.Disconnect(b.vis[b.rng.Below(6)]); break;
@@ -1152,10 +1208,15 @@ int main(int argc, char** argv) {
       if (b.outcomes.count(e) == 0) Fail("no descriptor ended with status %x: the bench does not reach it", e);
     }
     if (b.cut_seen == 0 || b.withdrawn_seen == 0) Fail("no message was cut off, or none lost its memory");
+    if (b.unreachable_seen == 0 || b.untold_seen == 0 || b.behind_seen == 0) {
+      Fail("%" PRIu64 " descriptors could not be reached, %" PRIu64 " of reset VIs, %" PRIu64 " behind them", b.unreachable_seen,
+           b.untold_seen, b.behind_seen);
+    }
   }
   std::printf("descriptors %" PRIu64 "\nframes %" PRIu64 "\nraw_frames %" PRIu64 "\ndropped_frames %" PRIu64 "\nchunks %" PRIu64
-              "\npayload %" PRIu64 "\ncut %" PRIu64 "\nwithdrawn %" PRIu64 "\nclocks %" PRIu64 "\n",
-              b.posted, b.frames_seen, b.raw_seen, b.aborts, b.chunks_read, b.payload, b.cut_seen, b.withdrawn_seen, unit::clocks());
+              "\npayload %" PRIu64 "\ncut %" PRIu64 "\nwithdrawn %" PRIu64 "\nunreachable %" PRIu64 "\nbehind %" PRIu64 "\nclocks %" PRIu64 "\n",
+              b.posted, b.frames_seen, b.raw_seen, b.aborts, b.chunks_read, b.payload, b.cut_seen, b.withdrawn_seen,
+              b.unreachable_seen, b.behind_seen, unit::clocks());
   std::printf("latency_rdma_4 %" PRIu64 "\nlatency_send_4 %" PRIu64 "\nlatency_send_1472 %" PRIu64 "\nlatency_send_23x64 %" PRIu64
               "\npassed 1\n", rdma, send, full, split);
   return 0;
