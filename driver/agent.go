@@ -612,7 +612,7 @@ func (a *agent) counters(q *request, r *reply) error {
 // interrupt serves the card's interrupt. The causes are cleared before the
 // work is looked for, so that what comes later raises it again.
 func (a *agent) interrupt() error {
-	if err := a.thread.Charge(a.costs.Interrupt()); err != nil {
+	if err := a.thread.ChargeInterrupt(a.costs.Interrupt()); err != nil {
 		return err
 	}
 	causes, err := a.card.Read(layout.RegisterInterruptStatusOffset)

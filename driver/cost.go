@@ -23,7 +23,8 @@ type CostModel interface {
 	AgentCall() Time
 	// PinPage is pinning or releasing one page.
 	PinPage() Time
-	// Interrupt is entering and leaving the interrupt service.
+	// Interrupt is entering and leaving the interrupt service, which interrupts
+	// what other threads of the node have charged.
 	Interrupt() Time
 }
 

@@ -60,6 +60,10 @@ func (t *Thread) parkSlot(w bridge.Wait) (bridge.Wake, error) {
 	return t.slot.Park(t.ctx, w)
 }
 
+// processorBusy says that another thread holds the node's processor. Other ports
+// than the simulator's have no processor.
+func (t *Thread) processorBusy() bool { return t.port == nil && t.slot.ProcessorBusy() }
+
 func (t *Thread) detachSlot() error {
 	if t.port != nil {
 		return t.port.Detach()

@@ -49,7 +49,9 @@ func (id ThreadID) String() string { return fmt.Sprintf("%d/%d", id.Node, id.Ran
 // one under way returns ErrThreadBusy and changes nothing.
 //
 // In timed mode a thread has a virtual clock. Code between two calls takes no
-// simulated time; what it should cost is charged with Charge. While any
+// simulated time; what it should cost is charged with Charge. A node has one
+// processor: what its threads charge passes one after the other, and a polling
+// loop cannot look while another thread computes (see Charge and Poll). While any
 // thread runs, all cards stand still, so host memory is stable between calls,
 // and a thread must wait for nothing outside this package: a Go channel, a
 // lock held across calls or a file stops time for everyone, and after 10
@@ -144,26 +146,42 @@ func (t *Thread) Begin() error {
 func (t *Thread) Now() Time { return t.clock() }
 
 // Charge lets a span of processor time pass: the call returns when the fabric
-// has reached the thread's new clock. In free mode it does nothing.
+// has reached the thread's new clock. The span begins when the processor of the
+// thread's node is free. Threads of a node get it in the order in which they
+// asked, those that asked at the same instant in the order of their ranks, and
+// keep it to the end: there are no time slices. Only an interrupt service comes
+// in between (ChargeInterrupt). A span of 0 needs no processor. In free mode
+// Charge does nothing.
 func (t *Thread) Charge(span Time) error {
-	if err := t.enter("charge"); err != nil {
+	return t.charge("charge", span, bridge.ProcessorCharge)
+}
+
+// ChargeInterrupt is Charge for an interrupt service: the span begins at once, or
+// when the services end that came before. A charge that it interrupts, and those
+// that wait for the processor, end later by the span.
+func (t *Thread) ChargeInterrupt(span Time) error {
+	return t.charge("charge an interrupt service", span, bridge.ProcessorService)
+}
+
+func (t *Thread) charge(what string, span Time, p bridge.Processor) error {
+	if err := t.enter(what); err != nil {
 		return err
 	}
 	defer t.leave()
 	if span < 0 {
-		return t.fail("charge", fmt.Errorf("%v: %w: time does not go back", span, ErrInvalidParameter))
+		return t.fail(what, fmt.Errorf("%v: %w: time does not go back", span, ErrInvalidParameter))
 	}
 	if span == 0 || !t.timed() {
 		return nil
 	}
-	if _, err := t.park(layout.BridgeReasonDeadline, bridge.Wait{Timeout: span}); err != nil {
-		return t.fail("charge", err)
+	if _, err := t.parkSlot(bridge.Wait{Timeout: span, Processor: p}); err != nil {
+		return t.fail(what, err)
 	}
 	return nil
 }
 
-// Sleep lets a span pass in which the thread does nothing: simulated time in
-// timed mode, wall time in free mode.
+// Sleep lets a span pass in which the thread does nothing and needs no processor:
+// simulated time in timed mode, wall time in free mode.
 func (t *Thread) Sleep(span Time) error {
 	if err := t.enter("sleep"); err != nil {
 		return err
@@ -199,13 +217,26 @@ type Poll struct {
 // in timed mode the thread's clock is afterwards at the first look at which
 // the condition held, a write at the deadline's instant included. The
 // condition may depend on nothing but memory in Ranges.
+//
+// Looks take no time of the processor, but need it: a look that falls into what
+// another thread of the node has charged comes at the end of that, and the loop
+// goes on from there, Period after Period. So does the last look, after which the
+// call returns later than the timeout says. Where one charge follows on another
+// the look comes in between, and a charge that begins at the look's own instant
+// does not hold it up.
 func (t *Thread) Poll(p Poll, cond func() bool) (bool, error) {
 	if err := t.enter("poll"); err != nil {
 		return false, err
 	}
 	defer t.leave()
 	left := t.Countdown(p.Timeout)
-	w := bridge.Wait{Period: p.Period, Watches: p.Ranges, Interrupt: p.Interrupt, Look: cond}
+	w := bridge.Wait{Period: p.Period, Watches: p.Ranges, Interrupt: p.Interrupt, Processor: bridge.ProcessorLooks, Look: cond}
+	if t.timed() && t.processorBusy() {
+		// The first look waits as well.
+		if _, err := t.parkSlot(bridge.Wait{Processor: bridge.ProcessorLooks}); err != nil {
+			return false, t.fail("poll", err)
+		}
+	}
 	for {
 		if cond() {
 			return true, nil

@@ -7,7 +7,7 @@ import "encoding/binary"
 
 // Hash identifies this version of all layouts: the first eight bytes of the
 // SHA-256 of their reference page.
-const Hash uint64 = 0xc025f6e1f6add87a
+const Hash uint64 = 0x5bf1805b91fd56ef
 
 // PCI configuration space.
 const (
@@ -2003,6 +2003,12 @@ const (
 	BridgeSlotWaitFlagsReplyMask           = 0x4 // the answer to a register read
 	BridgeSlotWaitFlagsBarrierLsb          = 3
 	BridgeSlotWaitFlagsBarrierMask         = 0x8 // the barrier's last party
+	BridgeSlotWaitFlagsChargeLsb           = 4
+	BridgeSlotWaitFlagsChargeMask          = 0x10 // nothing else: the span from WaitStart to WaitDeadline is processor time. It begins when the node's processor is free, and ends so much later
+	BridgeSlotWaitFlagsServiceLsb          = 5
+	BridgeSlotWaitFlagsServiceMask         = 0x20 // with Charge: an interrupt service. It begins at once, or behind those that came before, and what it interrupts ends later by its span
+	BridgeSlotWaitFlagsLooksLsb            = 6
+	BridgeSlotWaitFlagsLooksMask           = 0x40 // each look needs the node's processor: one that falls into another thread's processor time comes at its end, and the grid goes on from there
 	BridgeSlotWaitWatchesOffset            = 92
 	BridgeSlotWaitSequenceOffset           = 96
 	BridgeSlotWatchesOffset                = 128
@@ -2015,6 +2021,7 @@ const (
 	BridgeSlotMessageNodeOffset            = 288
 	BridgeSlotMessageRankOffset            = 292
 	BridgeSlotMessageBytesOffset           = 296
+	BridgeSlotWakeBusyOffset               = 300
 	BridgeSlotHostSleepingOffset           = 320
 	BridgeSlotRingSleepingOffset           = 324
 	BridgeSlotAbortOffset                  = 328
@@ -2419,7 +2426,7 @@ func (b BridgeSlot) WaitPeriod() uint64 { return binary.LittleEndian.Uint64(b[80
 // SetWaitPeriod stores the field.
 func (b BridgeSlot) SetWaitPeriod(v uint64) { binary.LittleEndian.PutUint64(b[80:88], v) }
 
-// WaitFlags: host: what else ends the wait
+// WaitFlags: host: what else ends the wait, and what it needs the node's processor for (timed mode)
 func (b BridgeSlot) WaitFlags() uint32 { return binary.LittleEndian.Uint32(b[88:92]) }
 
 // SetWaitFlags stores the field.
@@ -2493,6 +2500,12 @@ func (b BridgeSlot) MessageBytes() uint32 { return binary.LittleEndian.Uint32(b[
 
 // SetMessageBytes stores the field.
 func (b BridgeSlot) SetMessageBytes(v uint32) { binary.LittleEndian.PutUint32(b[296:300], v) }
+
+// WakeBusy: simulator: 1 when another thread holds the node's processor at WakeTime
+func (b BridgeSlot) WakeBusy() uint32 { return binary.LittleEndian.Uint32(b[300:304]) }
+
+// SetWakeBusy stores the field.
+func (b BridgeSlot) SetWakeBusy(v uint32) { binary.LittleEndian.PutUint32(b[300:304], v) }
 
 // HostSleeping: host: 1 while it waits on WakeSequence, atomic
 func (b BridgeSlot) HostSleeping() uint32 { return binary.LittleEndian.Uint32(b[320:324]) }

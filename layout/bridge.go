@@ -109,11 +109,14 @@ var bridgeSection = Section{
 			{Name: "WaitStart", Offset: 64, Width: 8, Doc: "host: time of the wait's begin and of the poll grid's first instant"},
 			{Name: "WaitDeadline", Offset: 72, Width: 8, Doc: "host: latest end of the wait, largest positive number = none"},
 			{Name: "WaitPeriod", Offset: 80, Width: 8, Doc: "host: distance of the instants at which the thread looks"},
-			{Name: "WaitFlags", Offset: 88, Width: 4, Doc: "host: what else ends the wait", Bits: []Bits{
+			{Name: "WaitFlags", Offset: 88, Width: 4, Doc: "host: what else ends the wait, and what it needs the node's processor for (timed mode)", Bits: []Bits{
 				{"Interrupt", 0, 1, "the node's interrupt"},
 				{"Message", 1, 1, "a message in the mailbox"},
 				{"Reply", 2, 1, "the answer to a register read"},
 				{"Barrier", 3, 1, "the barrier's last party"},
+				{"Charge", 4, 1, "nothing else: the span from WaitStart to WaitDeadline is processor time. It begins when the node's processor is free, and ends so much later"},
+				{"Service", 5, 1, "with Charge: an interrupt service. It begins at once, or behind those that came before, and what it interrupts ends later by its span"},
+				{"Looks", 6, 1, "each look needs the node's processor: one that falls into another thread's processor time comes at its end, and the grid goes on from there"},
 			}},
 			{Name: "WaitWatches", Offset: 92, Width: 4, Doc: "host: valid entries of Watches"},
 			{Name: "WaitSequence", Offset: 96, Width: 4, Doc: "host: raised with every new wait descriptor, atomic"},
@@ -127,6 +130,7 @@ var bridgeSection = Section{
 			{Name: "MessageNode", Offset: 288, Width: 4, Doc: "simulator: sender's node"},
 			{Name: "MessageRank", Offset: 292, Width: 4, Doc: "simulator: sender's rank"},
 			{Name: "MessageBytes", Offset: 296, Width: 4, Doc: "simulator: length of the message in Inbox"},
+			{Name: "WakeBusy", Offset: 300, Width: 4, Doc: "simulator: 1 when another thread holds the node's processor at WakeTime"},
 			{Name: "HostSleeping", Offset: 320, Width: 4, Doc: "host: 1 while it waits on WakeSequence, atomic"},
 			{Name: "RingSleeping", Offset: 324, Width: 4, Doc: "host: 1 while it waits on CommandHead, atomic"},
 			{Name: "Abort", Offset: 328, Width: 4, Doc: "host: 1 asks the simulator to end the wait, atomic"},

@@ -3,7 +3,7 @@
 // Package drivertest is a fabric for tests of programs above the driver: cards
 // that behave as the layouts say, but without any RTL, bus or process, and
 // with faults on request. Its virtual time follows the rules of the simulator,
-// its delays mean nothing.
+// but that threads of a node can compute at once; its delays mean nothing.
 package drivertest
 
 import (

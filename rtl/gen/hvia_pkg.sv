@@ -5,7 +5,7 @@
 /* verilator lint_off UNUSEDPARAM */
 package hvia_pkg;
 
-  localparam logic [63:0] LayoutHash = 64'hc025f6e1f6add87a;
+  localparam logic [63:0] LayoutHash = 64'h5bf1805b91fd56ef;
 
   // PCI configuration space
   localparam logic [15:0] PciVendorID = 16'h5648;
@@ -735,6 +735,9 @@ package hvia_pkg;
   localparam int unsigned BridgeSlotWaitFlagsMessageBit = 1;
   localparam int unsigned BridgeSlotWaitFlagsReplyBit = 2;
   localparam int unsigned BridgeSlotWaitFlagsBarrierBit = 3;
+  localparam int unsigned BridgeSlotWaitFlagsChargeBit = 4;
+  localparam int unsigned BridgeSlotWaitFlagsServiceBit = 5;
+  localparam int unsigned BridgeSlotWaitFlagsLooksBit = 6;
   localparam int unsigned BridgeSlotWaitWatchesOffset = 92;
   localparam int unsigned BridgeSlotWaitSequenceOffset = 96;
   localparam int unsigned BridgeSlotWatchesOffset = 128;
@@ -747,6 +750,7 @@ package hvia_pkg;
   localparam int unsigned BridgeSlotMessageNodeOffset = 288;
   localparam int unsigned BridgeSlotMessageRankOffset = 292;
   localparam int unsigned BridgeSlotMessageBytesOffset = 296;
+  localparam int unsigned BridgeSlotWakeBusyOffset = 300;
   localparam int unsigned BridgeSlotHostSleepingOffset = 320;
   localparam int unsigned BridgeSlotRingSleepingOffset = 324;
   localparam int unsigned BridgeSlotAbortOffset = 328;

@@ -24,6 +24,27 @@ type Range struct {
 // MaxWatches is the number of ranges that one wait can watch.
 const MaxWatches = layout.BridgeMaxWatches
 
+// Processor says what a wait needs its node's processor for. There is one for
+// all threads of a node, and only timed mode knows it.
+type Processor uint8
+
+// Uses of the processor.
+const (
+	// ProcessorFree: none; a sleep, or a wait that blocks.
+	ProcessorFree Processor = iota
+	// ProcessorLooks: each look needs it. One that falls into the processor time
+	// of another thread comes at the end of that time, also the last one at the
+	// deadline, and the grid of looks goes on from there.
+	ProcessorLooks
+	// ProcessorCharge: the timeout is a span of processor time, and the wait is
+	// for nothing else. It begins when the processor is free, in the order of the
+	// instants and then of the threads' ranks.
+	ProcessorCharge
+	// ProcessorService: the same of an interrupt service. It begins at once, or
+	// behind other services, and what it interrupts ends later by its span.
+	ProcessorService
+)
+
 // Wait says what a thread waits for. With nothing but a timeout it sleeps.
 type Wait struct {
 	Timeout   Time    // simulated time in timed mode, wall time in free mode; Never for none
@@ -33,6 +54,7 @@ type Wait struct {
 	Message   bool
 	Reply     bool
 	Barrier   bool
+	Processor Processor
 
 	// Look, when set, is asked in free mode after the wait was published:
 	// what the card wrote before it knew of the wait would otherwise be missed.
@@ -57,6 +79,7 @@ type Slot struct {
 	page  layout.BridgeSlot
 	ring  ring
 	clock Time
+	busy  bool
 
 	state        *atomic.Uint32
 	waitSequence *atomic.Uint32
@@ -127,6 +150,11 @@ func (s *Slot) Clock() Time {
 	}
 	return Time(s.conn.header.Now())
 }
+
+// ProcessorBusy says that another thread holds the node's processor at the
+// thread's present time, so that its wait was one that needs none. A look at
+// memory would have to wait.
+func (s *Slot) ProcessorBusy() bool { return s.busy }
 
 func (s *Slot) usable() error {
 	if err := s.conn.check(); err != nil {
@@ -244,6 +272,9 @@ func (s *Slot) describe(w Wait) {
 	}{
 		{w.Interrupt, layout.BridgeSlotWaitFlagsInterruptMask}, {w.Message, layout.BridgeSlotWaitFlagsMessageMask},
 		{w.Reply, layout.BridgeSlotWaitFlagsReplyMask}, {w.Barrier, layout.BridgeSlotWaitFlagsBarrierMask},
+		{w.Processor == ProcessorLooks, layout.BridgeSlotWaitFlagsLooksMask},
+		{w.Processor == ProcessorCharge || w.Processor == ProcessorService, layout.BridgeSlotWaitFlagsChargeMask},
+		{w.Processor == ProcessorService, layout.BridgeSlotWaitFlagsServiceMask},
 	} {
 		if f.on {
 			flags |= f.mask
@@ -315,6 +346,7 @@ func (s *Slot) sleep(ctx context.Context, before uint32, w Wait) (Wake, error) {
 	}
 	if s.conn.timed {
 		s.clock = Time(s.page.WakeTime())
+		s.busy = s.page.WakeBusy() != 0
 	}
 	wake := Wake{Reason: layout.BridgeReason(s.page.WakeReason()), Time: Time(s.page.WakeTime())}
 	switch wake.Reason {

@@ -7,6 +7,7 @@
 #include <cinttypes>
 #include <cstdio>
 #include <cstring>
+#include <optional>
 #include <stdexcept>
 
 namespace hvia::fabric {
@@ -19,10 +20,14 @@ constexpr uint64_t kSameTimeLimit = 10'000'000;
 // How long the simulator sleeps when nothing but a kick can give it work: a
 // backstop against a lost wake-up, not a poll.
 constexpr int64_t kBackstopNs = 1'000'000'000;
+// Flags of a wait that is for more than time.
+constexpr uint32_t kEventFlags = kBridgeSlotWaitFlagsInterruptMask | kBridgeSlotWaitFlagsMessageMask | kBridgeSlotWaitFlagsReplyMask | kBridgeSlotWaitFlagsBarrierMask;
 
 size_t SlotOffset(int index) { return kSlotsBegin + static_cast<size_t>(index) * kBridgeSlotStride; }
 
 int SlotCount(const SchedulerOptions& o) { return static_cast<int>(o.threads.size()) + o.spare_slots; }
+
+Time Later(Time t, Time span) { return span > kNever - t ? kNever : t + span; }
 
 std::string Hex(uint64_t v) {
   char b[24];
@@ -63,6 +68,7 @@ Scheduler::Scheduler(SchedulerOptions options, std::vector<std::string> node_nam
     s.declared = true;
   }
   interrupt_waits_.resize(node_names_.size());
+  processors_.resize(node_names_.size());
 
   uint8_t* h = Header();
   Put32(h, kBridgeHeaderVersionOffset, kBridgeVersion);
@@ -176,6 +182,7 @@ std::string Scheduler::DescribeWait(const Slot& s) const {
   std::string t;
   auto add = [&t](const std::string& what) { t += (t.empty() ? "" : " or ") + what; };
   for (int i = 0; i < s.wait.watches; ++i) add("a write to [" + Hex(s.wait.watch[i].lo) + ", " + Hex(s.wait.watch[i].hi) + ")");
+  if (s.wait.flags & kBridgeSlotWaitFlagsChargeMask) add("processor time");
   if (s.wait.flags & kBridgeSlotWaitFlagsInterruptMask) add("an interrupt");
   if (s.wait.flags & kBridgeSlotWaitFlagsMessageMask) add("a message");
   if (s.wait.flags & kBridgeSlotWaitFlagsReplyMask) add("the answer to a register read");
@@ -266,12 +273,19 @@ void Scheduler::Arm(int index) {
     const uint64_t lo = Get64(p, kBridgeWatchAddressOffset);
     w.watch[i] = {lo, lo + Get64(p, kBridgeWatchLengthOffset)};
   }
+  const bool charge = w.flags & kBridgeSlotWaitFlagsChargeMask;
+  if (charge && (w.watches != 0 || (w.flags & kEventFlags) != 0 || w.deadline < w.start)) {
+    Stop(kBridgeStopProtocol, Describe(s) + " asked for processor time from " + At(w.start) + " to " + At(w.deadline) + " with flags " + Hex(w.flags) + " and " + std::to_string(w.watches) +
+                                  " watched ranges: time does not go back, and processor time waits for nothing else");
+    return;
+  }
   w.armed = true;
   w.reason = kBridgeReasonDeadline;
   // A sleep ends before the instant's own events, so that the thread's
   // commands of that instant precede them; a wait for something ends after.
-  const bool sleep = w.watches == 0 && w.flags == 0;
+  const bool sleep = w.watches == 0 && (w.flags & kEventFlags) == 0;
   w.end = {w.deadline, sleep ? Phase::kWake : Phase::kTimeout};
+  if (charge) w.end = {std::max(w.start, now_), Phase::kCharge};
   bound_dirty_ = true;
   const int node = s.name.node;
   if (w.flags & kBridgeSlotWaitFlagsInterruptMask) {
@@ -303,6 +317,10 @@ void Scheduler::Disarm(Slot& s) {
   bound_dirty_ = true;
   if (s.wait.flags & kBridgeSlotWaitFlagsInterruptMask) --interrupt_waits_[static_cast<size_t>(s.name.node)];
   if (s.wait.watches > 0 && options_.timed) UpdateWatched(s.name.node);
+  if (s.wait.flags & kBridgeSlotWaitFlagsChargeMask) {
+    std::vector<Hold>& holds = processors_[static_cast<size_t>(s.name.node)];
+    holds.erase(std::remove_if(holds.begin(), holds.end(), [&](const Hold& h) { return h.slot == static_cast<int>(&s - slots_.data()); }), holds.end());
+  }
 }
 
 void Scheduler::UpdateWatched(int node) {
@@ -475,7 +493,7 @@ void Scheduler::AfterNode(int node) {
     const Wait& w = slots_[i].wait;
     if (!w.armed || slots_[i].name.node != node || !(w.flags & kBridgeSlotWaitFlagsInterruptMask)) continue;
     const Time look = FirstAfter(w.start, w.period, now_);
-    Fire(static_cast<int>(i), look <= w.deadline ? Instant{look, Phase::kWake} : Instant{w.deadline, Phase::kTimeout}, kBridgeReasonInterrupt);
+    Fire(static_cast<int>(i), look <= w.deadline ? Instant{look, Phase::kWake} : Instant{std::max(w.deadline, now_), Phase::kTimeout}, kBridgeReasonInterrupt);
   }
 }
 
@@ -617,14 +635,18 @@ bool Scheduler::AdvanceTimed(uint32_t sequence) {
     bound_dirty_ = true;
   }
   if (bound.time == kNever) return false;
-  bool woken = false;
+  if (bound.phase == Phase::kCharge) {
+    AssignCharges();
+    return true;
+  }
+  bool progress = false;
   for (size_t i = 0; i < slots_.size(); ++i) {
     if (!slots_[i].wait.armed || bound < slots_[i].wait.end) continue;
     now_ = std::max(now_, bound.time);
-    Wake(static_cast<int>(i), now_, slots_[i].wait.reason);
-    woken = true;
+    if (!Postpone(static_cast<int>(i))) Wake(static_cast<int>(i), now_, slots_[i].wait.reason);
+    progress = true;
   }
-  return woken;
+  return progress;
 }
 
 bool Scheduler::AdvanceFree(uint32_t sequence) {
@@ -676,8 +698,9 @@ void Scheduler::FireWatches(int node, uint64_t lo, uint64_t hi) {
     for (int k = 0; k < w.watches; ++k) {
       if (lo >= w.watch[k].hi || hi <= w.watch[k].lo) continue;
       const Time look = FirstAfter(w.start, w.period, now_);
-      // The thread looks a last time when its deadline comes.
-      Fire(static_cast<int>(i), look <= w.deadline ? Instant{look, Phase::kWake} : Instant{w.deadline, Phase::kTimeout}, kBridgeReasonWritten);
+      // The thread looks a last time when its deadline comes. That may have passed
+      // while another thread holds the processor.
+      Fire(static_cast<int>(i), look <= w.deadline ? Instant{look, Phase::kWake} : Instant{std::max(w.deadline, now_), Phase::kTimeout}, kBridgeReasonWritten);
       break;
     }
   }
@@ -691,6 +714,67 @@ void Scheduler::FireWatches(int node, uint64_t lo, uint64_t hi) {
   }
 }
 
+// ---- the nodes' processors ----
+
+void Scheduler::AssignCharges() {
+  std::vector<int> due;
+  for (size_t i = 0; i < slots_.size(); ++i)
+    if (slots_[i].wait.armed && slots_[i].wait.end.phase == Phase::kCharge) due.push_back(static_cast<int>(i));
+  std::sort(due.begin(), due.end(), [this](int a, int b) {
+    const ThreadName &x = slots_[static_cast<size_t>(a)].name, &y = slots_[static_cast<size_t>(b)].name;
+    return x.node != y.node ? x.node < y.node : x.rank < y.rank;
+  });
+  for (int i : due) {
+    Slot& s = slots_[static_cast<size_t>(i)];
+    const Time span = s.wait.deadline == kNever ? kNever : s.wait.deadline - s.wait.start;
+    std::vector<Hold>& holds = processors_[static_cast<size_t>(s.name.node)];
+    Hold mine{i, now_, 0, (s.wait.flags & kBridgeSlotWaitFlagsServiceMask) != 0};
+    for (const Hold& h : holds)
+      if (h.service || !mine.service) mine.begin = std::max(mine.begin, h.end);
+    mine.end = Later(mine.begin, span);
+    // A charge of the same instant has not begun, so a service goes before it whatever their ranks.
+    for (Hold& h : holds) {
+      if (!mine.service || h.service || h.end <= mine.begin) continue;
+      if (h.begin >= mine.begin) h.begin = Later(h.begin, span);
+      h.end = Later(h.end, span);
+      slots_[static_cast<size_t>(h.slot)].wait.end = {h.end, Phase::kWake};
+    }
+    holds.push_back(mine);
+    s.wait.end = {mine.end, Phase::kWake};
+  }
+  bound_dirty_ = true;
+}
+
+Time Scheduler::BusyUntil(int node, Time t, int but) const {
+  Time until = t;
+  for (const Hold& h : processors_[static_cast<size_t>(node)])
+    if (h.slot != but && h.begin < t && t < h.end) until = std::max(until, h.end);
+  return until;
+}
+
+void Scheduler::LooksAfter(const Hold& held) {
+  const int node = slots_[static_cast<size_t>(held.slot)].name.node;
+  for (Slot& s : slots_) {
+    Wait& w = s.wait;
+    if (!w.armed || s.name.node != node || !(w.flags & kBridgeSlotWaitFlagsLooksMask) || FirstAfter(w.start, w.period, held.begin) >= held.end) continue;
+    w.start = held.end;
+    if (w.reason == kBridgeReasonDeadline) continue;
+    // What it looks for has happened, after the look that was due or before.
+    w.end = {held.end, Phase::kWake};
+    bound_dirty_ = true;
+  }
+}
+
+bool Scheduler::Postpone(int index) {
+  const Slot& s = slots_[static_cast<size_t>(index)];
+  if (!(s.wait.flags & kBridgeSlotWaitFlagsLooksMask)) return false;
+  const Time until = BusyUntil(s.name.node, now_, index);
+  if (until == now_) return false;
+  slots_[static_cast<size_t>(index)].wait.end = {until, Phase::kWake};
+  bound_dirty_ = true;
+  return true;
+}
+
 bool Scheduler::Wake(int index, Time at, uint32_t reason) {
   Slot& s = slots_[static_cast<size_t>(index)];
   // In free mode the host may have ended the wait itself.
@@ -698,7 +782,12 @@ bool Scheduler::Wake(int index, Time at, uint32_t reason) {
     Disarm(s);
     return false;
   }
+  std::optional<Hold> held;
+  for (const Hold& h : processors_[static_cast<size_t>(s.name.node)])
+    if (h.slot == index && reason == kBridgeReasonDeadline) held = h;
   Disarm(s);
+  if (held) LooksAfter(*held);
+  Put32(s.page, kBridgeSlotWakeBusyOffset, BusyUntil(s.name.node, at, index) > at ? 1 : 0);
   // One digest a thread: which of two threads is woken first at one instant depends on which of
   // their waits was seen first, and neither can tell.
   Digest& digest = wake_digests_[{s.name.node, s.name.rank}];

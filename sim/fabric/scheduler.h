@@ -7,6 +7,15 @@
 // bound and the waits that end there are ended. So the cards are frozen while
 // any thread runs, and nothing depends on how fast the processes are.
 //
+// Each node has one processor, for charges and for the looks of polling loops.
+// Charges are exclusive: they are served in the order of their instants, those
+// of one instant in the order of the threads' ranks, which is known when
+// nothing more happens at it (Phase::kCharge). A charge is not interrupted but
+// by an interrupt service, which begins at once and lets everything else that
+// holds or awaits the processor end later by its span. Looks take no time, but
+// one that falls into another thread's charge comes at its end; where one
+// charge follows on another it comes in between.
+//
 // Free mode. There is no bound: commands are applied as they come and waits
 // end as soon as what they wait for has happened.
 #pragma once
@@ -114,6 +123,12 @@ class Scheduler : public Fabric, public MemoryObserver {
     uint32_t node, rank;
     std::vector<uint8_t> bytes;
   };
+  // Hold is processor time that a charge has been given.
+  struct Hold {
+    int slot;
+    Time begin, end;
+    bool service;
+  };
   // Wait is a parked thread's descriptor, copied, and how it will end as far
   // as is known by now.
   struct Wait {
@@ -184,6 +199,14 @@ class Scheduler : public Fabric, public MemoryObserver {
   void Fire(int index, Instant at, uint32_t reason);
   void FireWatches(int node, uint64_t lo, uint64_t hi);
   bool Wake(int index, Time at, uint32_t reason);
+  // Gives all charges of the instant that is over their processor time.
+  void AssignCharges();
+  // The latest end of the holds in whose midst t lies, those of one slot left out; t if there is none.
+  Time BusyUntil(int node, Time t, int but) const;
+  // The processor was held: looks that fell into it are due now.
+  void LooksAfter(const Hold& held);
+  // A wait whose look is due while another thread holds the processor ends later.
+  bool Postpone(int index);
   void UpdateWatched(int node);
   void Deliver(int index, const Command& c);
   void ArriveAtBarrier(int index, const Command& c);
@@ -212,6 +235,7 @@ class Scheduler : public Fabric, public MemoryObserver {
   Instant bound_;
   int pending_commands_ = 0;
   std::vector<int> interrupt_waits_;  // by node
+  std::vector<std::vector<Hold>> processors_;  // by node: the charge under way and those behind it
   uint64_t same_time_steps_ = 0;
   int64_t begin_ns_ = 0;
   std::map<std::pair<uint32_t, uint32_t>, std::deque<Message>> mailboxes_;

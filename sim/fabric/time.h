@@ -11,8 +11,9 @@ constexpr Time kNever = INT64_MAX;
 // The order of what happens at one instant. Waking a thread that saw what it
 // waited for comes first, because its commands of that instant must reach the
 // cards before their own events; a wait that ends for want of anything else
-// comes last, because a write at the deadline's instant wins.
-enum class Phase : int { kWake = 0, kCommand = 1, kDevice = 2, kTimeout = 3 };
+// comes after those, because a write at the deadline's instant wins. When an
+// instant is over, the threads that asked for processor time in it are given theirs.
+enum class Phase : int { kWake = 0, kCommand = 1, kDevice = 2, kTimeout = 3, kCharge = 4 };
 
 struct Instant {
   Time time = kNever;

@@ -6,7 +6,7 @@
 
 namespace hvia {
 
-constexpr uint64_t kLayoutHash = 0xc025f6e1f6add87aull;
+constexpr uint64_t kLayoutHash = 0x5bf1805b91fd56efull;
 
 // PCI configuration space
 constexpr uint32_t kPciVendorID = 0x5648u;
@@ -1175,6 +1175,12 @@ constexpr size_t kBridgeSlotWaitFlagsReplyLsb = 2;
 constexpr uint32_t kBridgeSlotWaitFlagsReplyMask = 0x4u;
 constexpr size_t kBridgeSlotWaitFlagsBarrierLsb = 3;
 constexpr uint32_t kBridgeSlotWaitFlagsBarrierMask = 0x8u;
+constexpr size_t kBridgeSlotWaitFlagsChargeLsb = 4;
+constexpr uint32_t kBridgeSlotWaitFlagsChargeMask = 0x10u;
+constexpr size_t kBridgeSlotWaitFlagsServiceLsb = 5;
+constexpr uint32_t kBridgeSlotWaitFlagsServiceMask = 0x20u;
+constexpr size_t kBridgeSlotWaitFlagsLooksLsb = 6;
+constexpr uint32_t kBridgeSlotWaitFlagsLooksMask = 0x40u;
 constexpr size_t kBridgeSlotWaitWatchesOffset = 92;
 constexpr size_t kBridgeSlotWaitSequenceOffset = 96;
 constexpr size_t kBridgeSlotWatchesOffset = 128;
@@ -1187,6 +1193,7 @@ constexpr size_t kBridgeSlotMessageTimeOffset = 280;
 constexpr size_t kBridgeSlotMessageNodeOffset = 288;
 constexpr size_t kBridgeSlotMessageRankOffset = 292;
 constexpr size_t kBridgeSlotMessageBytesOffset = 296;
+constexpr size_t kBridgeSlotWakeBusyOffset = 300;
 constexpr size_t kBridgeSlotHostSleepingOffset = 320;
 constexpr size_t kBridgeSlotRingSleepingOffset = 324;
 constexpr size_t kBridgeSlotAbortOffset = 328;

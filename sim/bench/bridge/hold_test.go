@@ -5,6 +5,7 @@ package bridge_test
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -16,6 +17,7 @@ import (
 	"hvia/layout"
 	"hvia/params"
 	"hvia/sim"
+	"hvia/sim/bench/internal/unit"
 	"hvia/sim/bridge"
 )
 
@@ -164,14 +166,17 @@ func TestHeldWire(t *testing.T) {
 }
 
 func TestMutantHeldWireIsCaught(t *testing.T) {
-	for _, c := range [][2]string{
+	for i, c := range [][2]string{
 		{"start = std::max(start, d.free_at);", ""},                                           // all at once
 		{"d.kept.push_back({start", "d.kept.push_front({start"},                               // out of order
 		{"d.free_at = start + Occupancy(bytes.size());", "d.free_at = start + bytes.size();"}, // too close
 	} {
-		program := mutant(t, "sim/fabric/link.cc", c[0], c[1])
-		got, _ := onWire(t, program, sendAll, holdAndRelease)
-		require.NotEqual(t, arrivals(got.frames, 0, holdRelease), got.ends, c[1])
+		t.Run(fmt.Sprint(i), func(t *testing.T) {
+			unit.Fault(t)
+			program := mutant(t, "sim/fabric/link.cc", c[0], c[1])
+			got, _ := onWire(t, program, sendAll, holdAndRelease)
+			require.NotEqual(t, arrivals(got.frames, 0, holdRelease), got.ends, c[1])
+		})
 	}
 }
 
