@@ -19,6 +19,15 @@ import (
 	"hvia/sim"
 )
 
+// takesSeconds skips a test with -short. What is left then is one reproduction
+// and one demo.
+func takesSeconds(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
+}
+
 // smallConfig is a reproduction that takes seconds, or a moment with -short.
 func smallConfig(t *testing.T) ReproduceConfig {
 	t.Helper()
@@ -54,6 +63,7 @@ func repeatable(t *testing.T, r *Report) string {
 // however the hosts are spread over processes, and whether quiet spans are
 // skipped or simulated clock by clock.
 func TestReproduceRepeats(t *testing.T) {
+	takesSeconds(t)
 	c := smallConfig(t)
 	type variant struct {
 		name     string
@@ -68,14 +78,11 @@ func TestReproduceRepeats(t *testing.T) {
 		{"two processes beside busy loops", 2, func(c *ReproduceConfig) { c.Processes = 2 }},
 		{"no skipping", 0, func(c *ReproduceConfig) { c.QuietSkip = false }},
 	}
-	switch {
-	case long():
+	if long() {
 		// Ten runs like these, five of them beside busy loops, and one that
 		// skips nothing.
 		none := variants[4]
 		variants = slices.Concat(variants[:4], variants[:4], variants[:2], []variant{none})
-	case testing.Short():
-		variants = []variant{variants[0], variants[3]}
 	}
 	first := run(t, c)
 	require.True(t, first.Verified(), "%v", first.Faults())
@@ -168,6 +175,9 @@ func TestReproduceReport(t *testing.T) {
 	require.Len(t, r.Results.ModelCurve, 2*len(c.Sizes))
 	require.Len(t, r.Parameters, len(params.Table()))
 
+	if testing.Short() {
+		return
+	}
 	c.Background, c.Progress = false, nil
 	alone := run(t, c)
 	require.Nil(t, alone.Results.CrossTraffic)
@@ -233,6 +243,7 @@ func TestReproduceFindsAWrongByte(t *testing.T) {
 
 // A run that is stopped returns what it measured until then, and why.
 func TestReproduceStopped(t *testing.T) {
+	takesSeconds(t)
 	for processes := 1; processes <= 2; processes++ {
 		t.Run(fmt.Sprintf("%d processes", processes), func(t *testing.T) {
 			c := smallConfig(t)
@@ -273,6 +284,7 @@ func TestReproduceRefuses(t *testing.T) {
 // The capture of a ping-pong holds every frame: as many with VIA's EtherType
 // as the messages have, between the right addresses.
 func TestReproduceCapture(t *testing.T) {
+	takesSeconds(t)
 	c := smallConfig(t)
 	c.Background = false
 	c.PcapFile = filepath.Join(t.TempDir(), "run.pcapng")

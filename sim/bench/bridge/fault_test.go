@@ -84,8 +84,22 @@ func TestDeadlockIsReported(t *testing.T) {
 	require.Equal(t, times[:2], times[2:])
 }
 
+// pause is wall time that a test lets pass before it acts, a quarter of it with
+// -short. It is not for limits: a loaded machine would not keep them.
+func pause(d time.Duration) time.Duration {
+	if testing.Short() {
+		return d / 4
+	}
+	return d
+}
+
 func TestStuckThreadIsNamed(t *testing.T) {
 	ctx := testContext(t, time.Minute)
+	posts := 4
+	if testing.Short() {
+		posts = 1
+	}
+	stopped := make(chan struct{})
 	f := startFabric(t, ctx, sim.Config{Threads: twoThreads(), StuckLimit: 200 * time.Millisecond})
 	left, right := attach(t, ctx, f, 0, 0, "left"), attach(t, ctx, f, 1, 0, "right")
 	errL, errR := both(
@@ -94,16 +108,19 @@ func TestStuckThreadIsNamed(t *testing.T) {
 				return err
 			}
 			// It posts now and then: that is acting, and no reason to stop.
-			for range 4 {
+			for range posts {
 				time.Sleep(100 * time.Millisecond)
 				if err := left.Publish(bridge.Range{Address: 0x1000, Length: 4}); err != nil {
 					return err
 				}
 			}
-			time.Sleep(500 * time.Millisecond)
+			<-stopped
 			return left.Sleep(driver.Microsecond)
 		},
-		func() error { return right.Sleep(driver.Millisecond) })
+		func() error {
+			defer close(stopped)
+			return right.Sleep(driver.Millisecond)
+		})
 	for _, err := range []error{errL, errR} {
 		require.ErrorIs(t, err, bridge.ErrStuck)
 		require.Contains(t, err.Error(), "'left' (node 0 'a', rank 0, process "+strconv.Itoa(os.Getpid()))
@@ -145,7 +162,7 @@ func TestKilledClientIsNamed(t *testing.T) {
 			require.NoError(t, left.Begin())
 			killed := make(chan time.Time, 1)
 			go func() {
-				time.Sleep(100 * time.Millisecond)
+				time.Sleep(pause(100 * time.Millisecond))
 				killed <- time.Now()
 				_ = victim.Process.Kill()
 			}()
@@ -414,7 +431,7 @@ func TestContextEndsACall(t *testing.T) {
 			}
 			// Reads that wait for ever would be a deadlock, so wait in a barrier
 			// of which right is no part, with a time-out far in the future elsewhere.
-			short, cancel := context.WithTimeoutCause(ctx, 100*time.Millisecond, errors.New("enough"))
+			short, cancel := context.WithTimeoutCause(ctx, pause(100*time.Millisecond), errors.New("enough"))
 			defer cancel()
 			left.SetContext(short)
 			var err error

@@ -100,9 +100,13 @@ func longMessages(count uint64) func(r *rig) {
 	}
 }
 
-func TestShortMessages(t *testing.T) { mustPlay(t, config{}, shortMessages) }
+func TestShortMessages(t *testing.T) {
+	takesSeconds(t)
+	mustPlay(t, config{}, shortMessages)
+}
 
 func TestLongMessages(t *testing.T) {
+	takesSeconds(t)
 	mustPlay(t, config{}, longMessages(unit.Sizes{Short: 3, Normal: 25, Long: 2_000}.Pick()))
 }
 

@@ -129,6 +129,7 @@ func busy(rounds uint64) func(r *rig) {
 }
 
 func TestArbitration(t *testing.T) {
+	takesSeconds(t)
 	mustPlay(t, config{}, busy(unit.Sizes{Short: 2, Normal: 12, Long: 2_000}.Pick()))
 }
 
@@ -136,6 +137,7 @@ func TestArbitration(t *testing.T) {
 // it can: its bus, its packet buffers and the MAC are full of frames for a
 // foreign address all the time.
 func TestReceiveWhileTransmitIsHeldUp(t *testing.T) {
+	takesSeconds(t)
 	mustPlay(t, config{}, func(r *rig) {
 		const bytes = 18 * layout.MaxPayload
 		a, b := r.pair([2]uint8{1, 2}, [2]uint16{1, 2}, [2]bool{true, true})

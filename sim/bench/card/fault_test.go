@@ -33,6 +33,9 @@ func TestMemoryFault(t *testing.T) {
 	for _, direction := range []string{"read", "write"} {
 		for _, page := range []int{0, 2} {
 			t.Run(fmt.Sprintf("%s page %d", direction, page), func(t *testing.T) {
+				if direction == "read" || page == 0 {
+					takesSeconds(t)
+				}
 				var address uint32
 				var m *machine
 				err := mustCatch(t, config{}, func(r *rig) {
@@ -90,6 +93,9 @@ func TestMemoryFaultOfCommands(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
+			if name != "ring" {
+				takesSeconds(t)
+			}
 			var nobodys uint32
 			err := mustCatch(t, config{}, func(r *rig) {
 				m := r.node[0]

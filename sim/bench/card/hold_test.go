@@ -25,6 +25,7 @@ import (
 // release, complete; the MAC hands a frame over before it begins on the wire
 // (here long before), and no release is a short cut.
 func TestHeldWireBetweenCards(t *testing.T) {
+	takesSeconds(t)
 	const (
 		transmitDelay = 5 * driver.Microsecond
 		limit         = driver.Second

@@ -42,6 +42,7 @@ func (x *pairWithMemory) send(r *rig) {
 // Doorbells that are none: none of them is taken for one, each leaves a trace,
 // and the VI in whose page they were written works.
 func TestBadDoorbells(t *testing.T) {
+	takesSeconds(t)
 	mustPlay(t, config{}, func(r *rig) {
 		x := r.workingPair([2]uint8{33, 34})
 		v, m := x.vi[0], r.node[0]
@@ -98,6 +99,7 @@ func TestBadDoorbells(t *testing.T) {
 
 // Commands that must be refused, with the reason, and change nothing.
 func TestBadCommands(t *testing.T) {
+	takesSeconds(t)
 	mustPlay(t, config{}, func(r *rig) {
 		x := r.workingPair([2]uint8{1, 2})
 		m := r.node[0]
@@ -238,6 +240,7 @@ func TestStrayRegisterAccesses(t *testing.T) {
 // dropped, counted and reported, the rest is carried out, and the other VIs and
 // the queue itself go on. Its only descriptor is linked to itself.
 func TestDoorbellOverrun(t *testing.T) {
+	takesSeconds(t)
 	mustPlay(t, config{}, func(r *rig) {
 		x := r.workingPair([2]uint8{1, 2})
 		y := r.workingPair([2]uint8{200, 201})
@@ -308,6 +311,7 @@ func TestDoorbellOverrun(t *testing.T) {
 // Raw frames as fast as they come, and not always a buffer for them: each is
 // stored whole in the next buffer, or dropped and counted.
 func TestRawFlood(t *testing.T) {
+	takesSeconds(t)
 	mustPlay(t, config{}, func(r *rig) {
 		a, b := r.node[0], r.node[1]
 		stored, dropped, early := 0, 0, 0

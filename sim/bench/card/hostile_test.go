@@ -359,5 +359,5 @@ func hostility(frames uint64) func(r *rig) {
 // descriptors and registered memory: nothing is written that was not permitted,
 // each frame is counted by what became of it, and the card goes on.
 func TestHostileFrames(t *testing.T) {
-	mustPlay(t, config{rawLog2: 8}, hostility(unit.Sizes{Short: 300, Normal: 10_000, Long: 100_000}.Pick()))
+	mustPlay(t, config{rawLog2: 8}, hostility(unit.Sizes{Short: 40, Normal: 10_000, Long: 100_000}.Pick()))
 }

@@ -306,6 +306,7 @@ func (r *rig) mishaps() (n uint32) {
 
 // Whatever happens on one VI, another one's stream is, to the bit, as without it.
 func TestIsolation(t *testing.T) {
+	takesSeconds(t)
 	rounds := unit.Sizes{Short: 1, Normal: 6, Long: 300}.Pick()
 	var want []string
 	var calm uint32

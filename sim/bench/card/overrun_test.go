@@ -94,6 +94,7 @@ func flood(r *rig, bytes int) uint32 {
 }
 
 func TestOverrun(t *testing.T) {
+	takesSeconds(t)
 	for name, straps := range map[string]uint32{"two slots": 0, "one slot": 1 << layout.StrapSingleReceiveSlot} {
 		t.Run(name, func(t *testing.T) {
 			mustPlay(t, config{straps: straps}, func(r *rig) {
@@ -139,6 +140,7 @@ func burst(r *rig) driver.Time {
 
 // A card with one packet buffer in a direction does the same, later.
 func TestStraps(t *testing.T) {
+	takesSeconds(t)
 	times := map[uint32]driver.Time{}
 	for straps := range uint32(4) {
 		mustPlay(t, config{straps: straps}, func(r *rig) {

@@ -15,6 +15,7 @@ import (
 // The models around the card take replaced parameters: with one clock more before
 // the first data of each read, or a longer cable, the same work ends later.
 func TestReplacedParametersReachTheModels(t *testing.T) {
+	takesSeconds(t)
 	const seed, think = 20041104, 10 * driver.Microsecond
 	plain := runEcho(t, seed, 1, think, sim.Config{})
 	for _, name := range []string{"BridgeReadInitialClocks", "MacReactClocks", "CableDelay"} {

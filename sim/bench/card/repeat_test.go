@@ -126,6 +126,7 @@ func runEcho(t *testing.T, seed uint64, rounds int, think driver.Time, c sim.Con
 // The same workload twice, and with every quiet clock simulated: the same
 // frames, wakes and times. Another seed gives others, so the comparison can fail.
 func TestQuietSpansChangeNothing(t *testing.T) {
+	takesSeconds(t)
 	seed := unit.Seed(t)
 	rounds := int(unit.Sizes{Short: 1, Normal: 8, Long: 100}.Pick())
 	const think = 100 * driver.Microsecond
@@ -139,6 +140,7 @@ func TestQuietSpansChangeNothing(t *testing.T) {
 // What the other tests do to a card is in the digest as well: forged frames,
 // raw frames, commands, resets.
 func TestQuietSpansChangeNothingInTrouble(t *testing.T) {
+	takesSeconds(t)
 	for name, body := range map[string]func(r *rig){
 		"hostile frames":  hostility(unit.Sizes{Short: 20, Normal: 60, Long: 1000}.Pick()),
 		"conversation":    conversation(unit.Sizes{Short: 1, Normal: 5, Long: 80}.Pick()),
@@ -160,5 +162,6 @@ func TestQuietSpansChangeNothingInTrouble(t *testing.T) {
 // In free mode the same programs run in wall time, with no promise but that
 // every byte is right.
 func TestFreeMode(t *testing.T) {
+	takesSeconds(t)
 	runEcho(t, unit.Seed(t), int(unit.Sizes{Short: 1, Normal: 8, Long: 200}.Pick()), driver.Millisecond, sim.Config{Mode: sim.Free})
 }

@@ -97,6 +97,7 @@ func (m *machine) adoptCard() {
 // away and overwritten at once, so one late access would end the run. Then it is
 // started again, and everything must work.
 func TestSoftReset(t *testing.T) {
+	takesSeconds(t)
 	mustPlay(t, config{}, softResetRounds(unit.Sizes{Short: 3, Normal: 24, Long: 2_000}.Pick()))
 }
 

@@ -228,6 +228,16 @@ func (r *rig) verify() {
 	})
 }
 
+// takesSeconds skips a test with -short. What is left then is one way through
+// each part: memory and counters compared, a message over pages, sends, frames
+// by a stranger, a run that is stopped, registers, an agent that begins again.
+func takesSeconds(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
+}
+
 // stopped returns the reason for which the simulator ended the run, nil if it did not.
 func stopped(err error) *bridge.StopError {
 	var stop *bridge.StopError

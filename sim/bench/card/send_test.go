@@ -364,5 +364,5 @@ func (r *rig) reconnect(ends [2]*end, meanwhile func(m *machine), left *vi) {
 }
 
 func TestConversation(t *testing.T) {
-	mustPlay(t, config{}, conversation(unit.Sizes{Short: 12, Normal: 100, Long: 10_000}.Pick()))
+	mustPlay(t, config{}, conversation(unit.Sizes{Short: 2, Normal: 100, Long: 10_000}.Pick()))
 }

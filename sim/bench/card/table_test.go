@@ -15,6 +15,7 @@ var slowSdram = map[string]int64{"SdramClockPeriod": params.SdramSlowClockPeriod
 
 // The straps that take the translation table apart change times and nothing else.
 func TestTableStraps(t *testing.T) {
+	takesSeconds(t)
 	for _, c := range []struct {
 		name string
 		config

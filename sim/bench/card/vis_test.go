@@ -103,6 +103,7 @@ func manyVis(count int) func(r *rig) {
 }
 
 func TestManyVis(t *testing.T) {
+	takesSeconds(t)
 	mustPlay(t, config{}, manyVis(int(unit.Sizes{Short: 24, Normal: 100, Long: 250}.Pick())))
 }
 
@@ -179,5 +180,6 @@ func badDescriptors(rounds uint64) func(r *rig) {
 }
 
 func TestBadDescriptors(t *testing.T) {
+	takesSeconds(t)
 	mustPlay(t, config{}, badDescriptors(unit.Sizes{Short: 20, Normal: 150, Long: 20_000}.Pick()))
 }

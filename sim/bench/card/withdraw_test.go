@@ -236,5 +236,6 @@ func (g *region) cut(frame []byte) {
 }
 
 func TestWithdrawals(t *testing.T) {
+	takesSeconds(t)
 	mustPlay(t, config{}, withdrawals(unit.Sizes{Short: 8, Normal: 90, Long: 5_000}.Pick()))
 }
