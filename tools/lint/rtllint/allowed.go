@@ -72,7 +72,6 @@ var allowed = allowances{
 		"rx_engine: word":             "word of the slot",
 		"sdram_controller: act_timer": "clocks: tRCD, tRAS, tRC of the chip",
 		"sdram_controller: beat":      "word of the burst",
-		"sdram_controller: deadline":  "timebase at which the next refresh is due",
 		"sdram_controller: init_left": "refreshes of the initialisation",
 		"sdram_controller: pre_timer": "clocks: tRP, tMRD of the chip",
 		"sdram_controller: rd_last":   "the CAS latency of the chip",
