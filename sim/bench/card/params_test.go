@@ -3,30 +3,58 @@
 package card_test
 
 import (
+	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"hvia/driver"
+	"hvia/layout"
 	"hvia/params"
 	"hvia/sim"
 )
 
-// The models around the card take replaced parameters: with one clock more before
-// the first data of each read, or a longer cable, the same work ends later.
+// span returns the time from the first event of a kind to the next one of
+// another kind, each at its node, in the echo workload with replaced parameters.
+func span(t *testing.T, values map[string]int64, from, to layout.TraceEvent, toNode uint8) driver.Time {
+	t.Helper()
+	trace := filepath.Join(t.TempDir(), "trace")
+	runEcho(t, 20041104, 1, 10*driver.Microsecond, sim.Config{Params: values, Arguments: []string{"--trace", trace}})
+	b, err := os.ReadFile(trace)
+	require.NoError(t, err)
+	var start, end driver.Time
+	for ; len(b) > 0 && end == 0; b = b[layout.TraceRecordSize:] {
+		r := layout.TraceRecord(b[:layout.TraceRecordSize])
+		switch e := layout.TraceEvent(r.Event()); {
+		case e == from && start == 0 && r.Node() == 0:
+			start = driver.Time(r.Time())
+		case e == to && start != 0 && r.Node() == toNode:
+			end = driver.Time(r.Time())
+		}
+	}
+	require.Positive(t, end, "%v, then %v", from, to)
+	return end - start
+}
+
+// The models around the card take replaced parameters: one clock more before the
+// first data of a read, a slower MAC, a longer cable. Other clocks stay where they are.
 func TestReplacedParametersReachTheModels(t *testing.T) {
 	takesSeconds(t)
-	const seed, think = 20041104, 10 * driver.Microsecond
-	plain := runEcho(t, seed, 1, think, sim.Config{})
-	for _, name := range []string{"BridgeReadInitialClocks", "MacReactClocks", "CableDelay"} {
-		v, err := params.Lookup(params.Base, name)
+	for _, c := range []struct {
+		name     string
+		more     int64
+		from, to layout.TraceEvent
+		toNode   uint8
+		later    driver.Time
+	}{
+		{"BridgeReadInitialClocks", 1, layout.TraceEventDescriptorTranslated, layout.TraceEventDescriptorFetched, 0, params.SystemClockPeriod},
+		{"MacTransmitDelay", 990_000, layout.TraceEventMacTransmitEnd, layout.TraceEventWireStart, 0, 990_000},
+		{"CableDelay", 990_000, layout.TraceEventWireStart, layout.TraceEventMacReceiveStart, 1, 990_000},
+	} {
+		v, err := params.Lookup(params.Base, c.name)
 		require.NoError(t, err)
-		add := int64(1)
-		if name == "CableDelay" {
-			add = 1_000_000
-		}
-		slow := runEcho(t, seed, 1, think, sim.Config{Params: map[string]int64{name: v + add}})
-		require.Greater(t, slow.Time, plain.Time, name)
-		require.Equal(t, plain.Frames, slow.Frames, name)
+		plain := span(t, nil, c.from, c.to, c.toNode)
+		require.Equal(t, plain+c.later, span(t, map[string]int64{c.name: v + c.more}, c.from, c.to, c.toNode), c.name)
 	}
 }
