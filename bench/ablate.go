@@ -2,10 +2,277 @@
 
 package bench
 
-import "strings"
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"time"
 
-func (a *Ablations) writeText(b *strings.Builder) {
+	"hvia/layout"
+	"hvia/params"
+	"hvia/sim"
+	"hvia/sim/verilate"
+)
+
+// AblateSchema names the shape of an AblationReport.
+const AblateSchema = "hvia-ablate/1"
+
+// AblateConfig says how the ablations are measured.
+type AblateConfig struct {
+	Profile    string
+	Iterations int // counted round trips per size
+	Warmup     int // round trips before them
+	Seed       uint64
+
+	// Progress, if not nil, is told what has been done. It must not block.
+	Progress func(Progress) `json:"-"`
+}
+
+// DefaultAblateConfig is the paper's card with few rounds: there are many variants.
+func DefaultAblateConfig() AblateConfig {
+	return AblateConfig{Profile: params.Base, Iterations: 2, Warmup: 1, Seed: 1}
+}
+
+func (c AblateConfig) reproduce() ReproduceConfig {
+	return ReproduceConfig{
+		Profile: c.Profile, Sizes: slices.Clone(ablationSizes), Iterations: c.Iterations, Warmup: c.Warmup, Seed: c.Seed,
+		Processes: 1, QuietSkip: true, Progress: c.Progress,
+	}
+}
+
+// Validate refuses what cannot be measured.
+func (c AblateConfig) Validate() error { return c.reproduce().Validate() }
+
+// AblationReport is what Ablate answers.
+type AblationReport struct {
+	Schema    string       `json:"schema"`
+	Profile   string       `json:"profile"`
+	Seed      uint64       `json:"seed"`
+	Hashes    Hashes       `json:"hashes"`
+	Ablations *Ablations   `json:"ablations"`
+	Wall      Wall         `json:"wall"`
+	Error     *ReportError `json:"error,omitempty"`
+}
+
+// Ablations measured at these sizes; send and receive at the shorter two only.
+var (
+	ablationSizes = []int{4, 1400, 32768, 65536}
+	gapSizes      = ablationSizes[:2]
+)
+
+// The figures of a variant.
+const (
+	figureShort     = "RDMA write, 4 bytes"
+	figureFrame     = "RDMA write, 1,400 bytes"
+	figureBandwidth = "bandwidth, 65,536 bytes"
+	figureSlope     = "slope, 32,768 to 65,536 bytes"
+	figureShortGap  = "gap of send and receive, 4 bytes"
+	figureFrameGap  = "gap of send and receive, 1,400 bytes"
+)
+
+var figureUnits = []struct{ name, unit string }{
+	{figureShort, "us"}, {figureFrame, "us"}, {figureBandwidth, "MB/s"}, {figureSlope, "MB/s"}, {figureShortGap, "us"}, {figureFrameGap, "us"},
+}
+
+// variant is a card with parts of its design taken away. foreseen is what the study of
+// the paper's figures has for it (its table 4.3, and section 5 for the gaps), by figure; the
+// study's card is a model with a MAC's dead time of 14 clocks, so compare differences.
+type variant struct {
+	name     string
+	straps   []layout.Strap
+	params   map[string]int64
+	foreseen map[string]float64
+}
+
+func studied(short, frame, bandwidth, slope float64) map[string]float64 {
+	return map[string]float64{figureShort: short, figureFrame: frame, figureBandwidth: bandwidth, figureSlope: slope}
+}
+
+func withGaps(m map[string]float64, short, frame float64) map[string]float64 {
+	m[figureShortGap], m[figureFrameGap] = short, frame
+	return m
+}
+
+var variants = []variant{
+	{name: "the card as it is", foreseen: withGaps(studied(12.65, 62.3, 95.5, 103.1), 2.9, 2.9)},
+	{name: "one packet buffer each way", straps: []layout.Strap{layout.StrapSingleTransmitSlot, layout.StrapSingleReceiveSlot}, foreseen: studied(12.65, 62.3, 53.8, 55.5)},
+	{name: "cut-through, transmit", straps: []layout.Strap{layout.StrapCutThroughTransmit}, foreseen: studied(12.65, 54.8, 96.7, 103.1)},
+	{name: "cut-through, receive", straps: []layout.Strap{layout.StrapCutThroughReceive}, foreseen: studied(12.35, 58.0, 96.2, 103.1)},
+	{name: "cut-through both ways", straps: []layout.Strap{layout.StrapCutThroughTransmit, layout.StrapCutThroughReceive}},
+	{name: "no ATT overlap", straps: []layout.Strap{layout.StrapNoAttOverlap}},
+}
+
+// Ablate measures every variant on a fabric of its own. With an error it
+// returns those that were measured until then.
+func Ablate(ctx context.Context, c AblateConfig) (_ *AblationReport, err error) {
+	defer func() { err = stopped(ctx, "ablate", err) }()
+	if err := c.Validate(); err != nil {
+		return nil, err
+	}
+	root, err := verilate.Root()
+	if err != nil {
+		return nil, err
+	}
+	hashes, err := CollectHashes(root, c.Profile)
+	if err != nil {
+		return nil, err
+	}
+	r := &AblationReport{Schema: AblateSchema, Profile: c.Profile, Seed: c.Seed, Hashes: hashes, Ablations: &Ablations{}}
+	program, err := sim.ProfileSimulator(ctx, c.Profile)
+	if err != nil {
+		return r, err
+	}
+	r.Wall.BuildSeconds = verilate.BuildSeconds(program)
+	begin := time.Now()
+	r.Ablations, err = ablate(ctx, c)
+	r.Wall.Seconds = time.Since(begin).Seconds()
+	return r, err
+}
+
+func ablate(ctx context.Context, c AblateConfig) (*Ablations, error) {
+	a := &Ablations{Sizes: ablationSizes}
+	var base map[string]float64
+	for _, v := range variants {
+		run := c.reproduce()
+		run.Params, run.task = v.params, v.name+": "
+		for _, s := range v.straps {
+			run.straps |= 1 << s
+		}
+		write, err := measure(ctx, run, rdmaWrite, ablationSizes)
+		if err != nil {
+			return a, fmt.Errorf("ablate: %s: %w", v.name, err)
+		}
+		send, err := measure(ctx, run, sendReceive, gapSizes)
+		if err != nil {
+			return a, fmt.Errorf("ablate: %s: %w", v.name, err)
+		}
+		figures := figuresOf(write.rows, send.rows)
+		if base == nil {
+			base = figures
+		}
+		row := Variant{Name: v.name, Parameters: v.params, Verified: true}
+		for _, s := range v.straps {
+			row.Straps = append(row.Straps, s.String())
+		}
+		for _, f := range figureUnits {
+			figure := AblationFigure{Name: f.name, Unit: f.unit, Value: figures[f.name], Base: base[f.name]}
+			if w, ok := v.foreseen[f.name]; ok && c.Profile == params.Base {
+				figure.Foreseen = &w
+			}
+			row.Figures = append(row.Figures, figure)
+		}
+		for _, p := range slices.Concat(write.rows, send.rows) {
+			row.Verified = row.Verified && p.Verified
+			row.Fault = cmp.Or(row.Fault, p.Fault)
+		}
+		a.Variants = append(a.Variants, row)
+	}
+	return a, nil
+}
+
+// figuresOf is a variant's figures out of its ping-pongs, which hold all sizes.
+func figuresOf(write, send []PingPongResult) map[string]float64 {
+	at := func(rows []PingPongResult, size int) int64 {
+		v, _ := half(rows, size)
+		return v
+	}
+	short, frame, long, longest := at(write, 4), at(write, 1400), at(write, 32768), at(write, 65536)
+	return map[string]float64{
+		figureShort: rounded(micros(short)), figureFrame: rounded(micros(frame)),
+		figureBandwidth: rounded(65536 / micros(max(longest, 1))),
+		figureSlope:     rounded((65536 - 32768) / micros(max(longest-long, 1))),
+		figureShortGap:  rounded(micros(at(send, 4) - short)), figureFrameGap: rounded(micros(at(send, 1400) - frame)),
+	}
+}
+
+// Faults says which variants brought wrong bytes, one sentence each.
+func (a *Ablations) Faults() []string {
+	var faults []string
 	if a == nil {
+		return nil
+	}
+	for _, v := range a.Variants {
+		if !v.Verified {
+			faults = append(faults, fmt.Sprintf("%s: %s", v.Name, v.Fault))
+		}
+	}
+	return faults
+}
+
+// WriteJSON writes the report as one object.
+func (r *AblationReport) WriteJSON(w io.Writer) error { return writeJSON(w, r) }
+
+// Save writes ablate.json into a directory, which it makes if needed.
+func (r *AblationReport) Save(dir string) (string, error) { return save(dir, "ablate.json", r) }
+
+// WriteText writes the variants as a table.
+func (r *AblationReport) WriteText(w io.Writer) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "The card with parts of its design taken away, simulated time (profile %s, seed %d)\n", r.Profile, r.Seed)
+	fmt.Fprintf(&b, "layout %s  params %s  rtl %s\n", r.Hashes.Layout, r.Hashes.Params, r.Hashes.RTL)
+	r.Ablations.writeText(&b)
+	fmt.Fprintf(&b, "\nwall: %.1f s; the build of the simulator took %.1f s\n", r.Wall.Seconds, r.Wall.BuildSeconds)
+	for _, f := range r.Ablations.Faults() {
+		fmt.Fprintf(&b, "wrong: %s\n", f)
+	}
+	if r.Error != nil {
+		fmt.Fprintf(&b, "not complete: %s\n", r.Error.Message)
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// writeText writes two lines for each variant: what was measured, and where
+// there is something, what the study foresaw.
+func (a *Ablations) writeText(b *strings.Builder) {
+	if a == nil || len(a.Variants) == 0 {
 		return
+	}
+	b.WriteString("\nVariants of the card; \"less the card's\" is the difference from the card as it is, and below that what the study of the paper foresaw:\n")
+	fmt.Fprintf(b, "%-34s %10s %10s %10s %10s %10s %10s\n", "", "4 B", "1,400 B", "64 KiB", "slope", "gap 4 B", "gap 1,400")
+	fmt.Fprintf(b, "%-34s %10s %10s %10s %10s %10s %10s\n", "", "us", "us", "MB/s", "MB/s", "us", "us")
+	foreseenBase := map[string]*float64{}
+	for i, v := range a.Variants {
+		line := func(head string, cell func(f AblationFigure) string) {
+			row := fmt.Sprintf("%-34s", head)
+			for _, f := range v.Figures {
+				row += fmt.Sprintf(" %10s", cell(f))
+			}
+			b.WriteString(strings.TrimRight(row, " ") + "\n")
+		}
+		line(v.Name, func(f AblationFigure) string { return fmt.Sprintf("%.3f", f.Value) })
+		if i > 0 {
+			line("    less the card's", func(f AblationFigure) string { return fmt.Sprintf("%+.3f", f.Value-f.Base) })
+		}
+		if !slices.ContainsFunc(v.Figures, func(f AblationFigure) bool { return f.Foreseen != nil }) {
+			continue
+		}
+		if i == 0 {
+			for _, f := range v.Figures {
+				foreseenBase[f.Name] = f.Foreseen
+			}
+			line("    foreseen", func(f AblationFigure) string { return number(f.Foreseen) })
+			continue
+		}
+		line("    foreseen less the card's", func(f AblationFigure) string {
+			if f.Foreseen == nil || foreseenBase[f.Name] == nil {
+				return "-"
+			}
+			return fmt.Sprintf("%+.2f", *f.Foreseen-*foreseenBase[f.Name])
+		})
+	}
+	for _, v := range a.Variants {
+		if len(v.Straps)+len(v.Parameters) == 0 {
+			continue
+		}
+		how := slices.Clone(v.Straps)
+		for _, name := range slices.Sorted(maps.Keys(v.Parameters)) {
+			how = append(how, fmt.Sprintf("%s=%d", name, v.Parameters[name]))
+		}
+		fmt.Fprintf(b, "  %s: %s\n", v.Name, strings.Join(how, ", "))
 	}
 }

@@ -33,6 +33,8 @@ type ReproduceConfig struct {
 	// Params replaces parameters of the classes model and host for this run.
 	Params map[string]int64 `json:",omitempty"`
 
+	Ablate bool // the card with parts of its design taken away, too
+
 	// Progress, if not nil, is told what has been done. It must not block.
 	Progress func(Progress) `json:"-"`
 

@@ -105,6 +105,14 @@ func (r *Report) measure(ctx context.Context, c ReproduceConfig, at board) error
 	if c.Background {
 		m, err = measure(ctx, c, rdmaWrite, spread(c.Sizes))
 		r.Results.CrossTraffic = &CrossTraffic{RDMAWrite: m.rows, Messages: m.crossed, Verified: m.crossFault == "", Fault: m.crossFault, Digest: m.digest}
+		if err != nil {
+			return err
+		}
+	}
+	if c.Ablate {
+		a := DefaultAblateConfig()
+		a.Profile, a.Seed, a.Progress = c.Profile, c.Seed, c.Progress
+		r.Results.Ablations, err = ablate(ctx, a)
 	}
 	return err
 }

@@ -292,7 +292,11 @@ func (r *Report) Faults() []string {
 			faults = append(faults, "cross traffic: "+c.Fault)
 		}
 	}
-	return faults
+	if p := r.Results.Prediction; p != nil {
+		add(" before the fit", p.RDMAWrite)
+		add(" by send and receive before the fit", p.SendReceive)
+	}
+	return append(faults, r.Results.Ablations.Faults()...)
 }
 
 // WriteJSON writes the report as one object. Equal reports give equal bytes.
@@ -314,17 +318,20 @@ func (r *Report) Repeatable() ([]byte, error) {
 
 // Save writes report.json into a directory, which it makes if needed. A reader
 // sees the old file or the new one, never a part.
-func (r *Report) Save(dir string) (string, error) {
-	path := filepath.Join(dir, "report.json")
+func (r *Report) Save(dir string) (string, error) { return save(dir, "report.json", r) }
+
+// save writes something as JSON into a directory.
+func save(dir, name string, v any) (string, error) {
+	path := filepath.Join(dir, name)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return "", fmt.Errorf("write the report %s: %w", path, err)
 	}
-	f, err := os.CreateTemp(dir, "report-*.tmp")
+	f, err := os.CreateTemp(dir, name+"-*.tmp")
 	if err != nil {
 		return "", fmt.Errorf("write the report %s: %w", path, err)
 	}
 	defer os.Remove(f.Name())
-	err = r.WriteJSON(f)
+	err = writeJSON(f, v)
 	if e := f.Chmod(0o644); err == nil {
 		err = e
 	}
@@ -489,9 +496,9 @@ func writeTargets(b *strings.Builder, list []Target) {
 		return
 	}
 	b.WriteString("\nTargets: what the paper prints, what came out before anything was fitted, and what comes out now:\n")
-	fmt.Fprintf(b, "%-4s %-51s %8s %10s %10s %19s  %-11s %s\n", "", "", "paper", "predicted", "now", "accepted", "kind", "")
+	fmt.Fprintf(b, "%-4s %-56s %7s %10s %10s %19s  %s\n", "", "", "paper", "predicted", "now", "accepted", "kind")
 	for _, t := range list {
-		fmt.Fprintf(b, "%-4s %-51s %8s %10s %10s %8s to %7s  %-11s %s\n", t.ID, t.Quantity+", "+t.Unit, number(t.Paper), number(t.Predicted), number(&t.Calibrated),
+		fmt.Fprintf(b, "%-4s %-56s %7s %10s %10s %8s to %7s  %-11s %s\n", t.ID, t.Quantity+", "+t.Unit, number(t.Paper), number(t.Predicted), number(&t.Calibrated),
 			number(&t.Low), number(&t.High), t.Kind, word(t.OK))
 	}
 }

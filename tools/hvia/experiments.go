@@ -14,6 +14,7 @@ import (
 func experiments() cli.Experiments {
 	return cli.Experiments{
 		Reproduce:      bench.Reproduce,
+		Ablate:         bench.Ablate,
 		ServePeer:      bench.ServePeer,
 		Demo:           bench.Demo,
 		BuildSimulator: func(ctx context.Context) (string, error) { return sim.Simulator(ctx) },

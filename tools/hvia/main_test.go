@@ -128,6 +128,22 @@ func fake(behaviour string) cli.Experiments {
 			}
 			return r, nil
 		},
+		Ablate: func(_ context.Context, c bench.AblateConfig) (*bench.AblationReport, error) {
+			r := &bench.AblationReport{Schema: bench.AblateSchema, Profile: c.Profile, Seed: c.Seed, Ablations: &bench.Ablations{}}
+			if behaviour == "verilator" {
+				return r, fmt.Errorf("ablate: %w", verilate.ErrNoVerilator)
+			}
+			whole := float64(c.Iterations)
+			fault := map[string]string{"wrong": "byte 3"}[behaviour]
+			r.Ablations.Variants = []bench.Variant{
+				{Name: "whole", Verified: true, Figures: []bench.AblationFigure{{Name: "a", Unit: "us", Value: whole, Base: whole}}},
+				{Name: "half", Verified: fault == "", Fault: fault, Straps: []string{"Half"}, Figures: []bench.AblationFigure{{Name: "a", Unit: "us", Value: 1, Base: whole}}},
+			}
+			if behaviour == "fail" {
+				return r, errors.New("ablate: half: node 1 went away")
+			}
+			return r, nil
+		},
 		Demo: func(_ context.Context, c bench.DemoConfig) (*bench.DemoReport, error) {
 			if behaviour == "verilator" {
 				return nil, fmt.Errorf("demo: %w", verilate.ErrNoVerilator)

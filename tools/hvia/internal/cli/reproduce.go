@@ -40,6 +40,7 @@ page report.html and its figures.`,
 	m.flags.IntVarP(&cfg.Warmup, "warmup", "x", cfg.Warmup, "round trips before them")
 	m.flags.Uint64Var(&cfg.Seed, "seed", cfg.Seed, "of memory scatter, payload and background traffic")
 	m.flags.BoolVar(&noBackground, "no-background", false, "no cross traffic on a second VI")
+	m.flags.BoolVar(&cfg.Ablate, "ablate", false, "the card with parts of its design taken away, too (see hvia ablate)")
 	m.flags.BoolVar(&strict, "strict", false, "exit 1 if a target is missed")
 	o.flags.BoolVar(&json, "json", false, "one JSON object on stdout instead of the table")
 	o.flags.StringVarP(&out, "output", "o", filepath.Join("out", "reproduce"), "write report.json, report.html and figures into `DIR`; empty for nowhere")

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bench
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"hvia/layout"
+	"hvia/params"
+)
+
+// Every strap takes away what its name says: the figures move that must, by
+// about as much as they must, and the others stay.
+func TestAblate(t *testing.T) {
+	if testing.Short() {
+		t.Skip("measures every variant")
+	}
+	c := DefaultAblateConfig()
+	c.Iterations, c.Warmup = 1, 1
+	var told []string
+	c.Progress = func(p Progress) { told = append(told, p.What) }
+	r, err := Ablate(t.Context(), c)
+	require.NoError(t, err)
+	require.Empty(t, r.Ablations.Faults())
+	require.Len(t, r.Ablations.Variants, len(variants))
+	require.Equal(t, "the card as it is: RDMA write, 4 bytes", told[0])
+	// Of one round, the looks may lie one apart.
+	const look = 0.25
+	type change struct{ from, to float64 }
+	same := change{-look, look}
+	must := map[string]map[string]change{
+		"the card as it is":          {figureShort: {0, 0}, figureFrame: {0, 0}, figureBandwidth: {0, 0}, figureSlope: {0, 0}, figureShortGap: {0, 0}, figureFrameGap: {0, 0}},
+		"one packet buffer each way": {figureShort: same, figureFrame: same, figureBandwidth: {-46, -36}, figureSlope: {-52, -45}, figureShortGap: same, figureFrameGap: same},
+		// The frame leaves a packet buffer while it comes in: about a frame's time on the slower bus.
+		"cut-through, transmit": {figureShort: same, figureFrame: {-13, -7}, figureBandwidth: {0.8, 2.5}, figureSlope: {-0.5, 0.5}, figureShortGap: same},
+		"cut-through, receive":  {figureShort: {-0.6, look}, figureFrame: {-6, -3}, figureBandwidth: {0.4, 1.2}, figureSlope: {-0.5, 0.5}, figureShortGap: same},
+		"cut-through both ways": {figureShort: {-0.6, look}, figureFrame: {-18, -12}, figureBandwidth: {1.5, 3.5}, figureSlope: {-0.5, 0.5}, figureShortGap: same},
+		"no ATT overlap":        {figureShort: {0, 0.6}, figureFrame: {0, 0.6}, figureBandwidth: {-0.3, 0.05}, figureSlope: {-0.5, 0.5}},
+	}
+	for _, v := range r.Ablations.Variants {
+		require.Contains(t, must, v.Name)
+		require.Len(t, v.Figures, len(figureUnits))
+		for _, f := range v.Figures {
+			t.Logf("%s, %s: %.3f, %+.3f", v.Name, f.Name, f.Value, f.Value-f.Base)
+			require.Positive(t, f.Value)
+			if m, ok := must[v.Name][f.Name]; ok {
+				require.GreaterOrEqual(t, rounded(f.Value-f.Base), m.from, "%s: %s", v.Name, f.Name)
+				require.LessOrEqual(t, rounded(f.Value-f.Base), m.to, "%s: %s", v.Name, f.Name)
+			}
+		}
+	}
+}
+
+func TestVariants(t *testing.T) {
+	require.Empty(t, variants[0].straps)
+	require.Empty(t, variants[0].params, "the first is what the others are compared with")
+	names := map[string]bool{}
+	for i, v := range variants {
+		require.False(t, names[v.name], "%s", v.name)
+		names[v.name] = true
+		require.True(t, i == 0 || len(v.straps) > 0, "%s: nothing is taken away", v.name)
+		_, err := newBoard(params.Base, v.params)
+		require.NoError(t, err)
+		for f := range v.foreseen {
+			require.True(t, slices.ContainsFunc(figureUnits, func(u struct{ name, unit string }) bool { return u.name == f }), "%s", f)
+		}
+		for _, s := range v.straps {
+			require.NotContains(t, s.String(), "(", "a strap without a name")
+		}
+	}
+	// Whatever strap there is, some variant shows what it costs.
+	for _, s := range []layout.Strap{layout.StrapSingleTransmitSlot, layout.StrapSingleReceiveSlot, layout.StrapCutThroughTransmit, layout.StrapCutThroughReceive, layout.StrapNoAttOverlap} {
+		require.True(t, slices.ContainsFunc(variants, func(v variant) bool { return slices.Contains(v.straps, s) }), "%s", s)
+	}
+}
+
+func TestFiguresOf(t *testing.T) {
+	write := []PingPongResult{{Size: 4, HalfRTTPs: 12_000_000}, {Size: 1400, HalfRTTPs: 60_000_000}, {Size: 32768, HalfRTTPs: 350_000_000}, {Size: 65536, HalfRTTPs: 670_000_000}}
+	send := []PingPongResult{{Size: 4, HalfRTTPs: 14_900_000}, {Size: 1400, HalfRTTPs: 63_100_000}}
+	require.Equal(t, map[string]float64{
+		figureShort: 12, figureFrame: 60, figureBandwidth: 97.815, figureSlope: 102.4, figureShortGap: 2.9, figureFrameGap: 3.1,
+	}, figuresOf(write, send))
+}
+
+func sampleAblations() *AblationReport {
+	foreseen := []float64{12.65, 13.49}
+	return &AblationReport{Schema: AblateSchema, Profile: params.Base, Seed: 1, Wall: Wall{Seconds: 1.5, BuildSeconds: 2}, Ablations: &Ablations{Sizes: ablationSizes, Variants: []Variant{
+		{Name: "whole", Verified: true, Figures: []AblationFigure{{figureShort, "us", 12.8, 12.8, &foreseen[0]}, {figureFrame, "us", 60, 60, nil}}},
+		{Name: "less", Verified: false, Fault: "byte 7", Straps: []string{"A", "B"}, Parameters: map[string]int64{"X": 3}, Figures: []AblationFigure{{figureShort, "us", 13.9, 12.8, &foreseen[1]}, {figureFrame, "us", 59.5, 60, nil}}},
+	}}}
+}
+
+func TestAblationText(t *testing.T) {
+	var b strings.Builder
+	require.NoError(t, sampleAblations().WriteText(&b))
+	require.Contains(t, b.String(), `
+whole                                  12.800     60.000
+    foreseen                            12.65          -
+less                                   13.900     59.500
+    less the card's                    +1.100     -0.500
+    foreseen less the card's            +0.84          -
+  less: A, B, X=3
+
+wall: 1.5 s; the build of the simulator took 2.0 s
+wrong: less: byte 7
+`)
+	r := sample()
+	r.Results.Ablations = sampleAblations().Ablations
+	b.Reset()
+	require.NoError(t, r.WriteText(&b))
+	require.Contains(t, b.String(), "\nless  ")
+	require.Equal(t, []string{"less: byte 7"}, r.Faults())
+	require.False(t, r.Verified())
+}
+
+func TestAblationsAreSaved(t *testing.T) {
+	path, err := sampleAblations().Save(t.TempDir())
+	require.NoError(t, err)
+	body, err := os.ReadFile(path)
+	require.NoError(t, err)
+	var got AblationReport
+	require.NoError(t, json.Unmarshal(body, &got))
+	require.Equal(t, *sampleAblations(), got)
+	var b bytes.Buffer
+	require.NoError(t, got.WriteJSON(&b))
+	require.Equal(t, string(body), b.String())
+}
+
+func TestAblateRefuses(t *testing.T) {
+	c := DefaultAblateConfig()
+	c.Iterations = 0
+	_, err := Ablate(t.Context(), c)
+	require.ErrorIs(t, err, ErrConfig)
+}

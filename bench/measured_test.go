@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bench
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"hvia/params"
+)
+
+// measured is what a default run gives: what a change of the card, its models or
+// the host's costs must not move unseen.
+type measured struct {
+	Targets     []Target            `json:"targets"`
+	ModelCurve  []ModelPoint        `json:"model_curve"`
+	PostReceive []PostReceiveResult `json:"post_receive"`
+	ReceiveWait []ReceiveWaitResult `json:"receive_wait"`
+	Waterfall   []WaterfallRow      `json:"waterfall"`
+}
+
+// A default run gives the committed values, to the bit. HVIA_UPDATE=1 writes them
+// anew: look at the difference before you commit it.
+func TestMeasured(t *testing.T) {
+	if testing.Short() {
+		t.Skip("measures every size")
+	}
+	c := DefaultReproduceConfig()
+	c.Background = false
+	r := run(t, c)
+	require.True(t, r.Verified(), "%v", r.Faults())
+	u := r.Results
+	var got bytes.Buffer
+	require.NoError(t, writeJSON(&got, measured{u.Targets, u.ModelCurve, u.PostReceive, u.ReceiveWait, u.Waterfall}))
+	for _, x := range u.Targets {
+		t.Logf("%-4s %s: %s %s, accepted %s to %s: %s", x.ID, x.Quantity, number(&x.Calibrated), x.Unit, number(&x.Low), number(&x.High), word(x.OK))
+	}
+	for _, m := range u.ModelCurve {
+		t.Logf("%s, %d bytes: %s us, the model has %s us, accepted %.0f %%: %s", m.Protocol, m.Size, us(m.MeasuredPs), us(m.ModelPs), 100*m.Band, word(m.OK))
+	}
+	path := filepath.Join("testdata", "measured.json")
+	if os.Getenv("HVIA_UPDATE") == "1" {
+		require.NoError(t, os.MkdirAll("testdata", 0o755))
+		require.NoError(t, os.WriteFile(path, got.Bytes(), 0o644))
+	}
+	want, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.Equal(t, string(want), got.String(), "measured values moved: 'HVIA_UPDATE=1 go test ./bench -run TestMeasured' writes them anew, if that was meant")
+	checkPipeline(t, u.Pipeline)
+}
+
+// checkPipeline holds the five hops to what they must do: frames one behind the
+// other, each hop after the one before, and the MAC's bus of the sender the busiest.
+func checkPipeline(t *testing.T, p *Pipeline) {
+	t.Helper()
+	require.NotNil(t, p)
+	require.Equal(t, pipelineSize, p.Size)
+	require.Len(t, p.Hops, 5)
+	busiest := 0
+	for h, hop := range p.Hops {
+		require.Len(t, hop.Spans, framesOf(pipelineSize), "%s", hop.Name)
+		for k, s := range hop.Spans {
+			require.Equal(t, k+1, s.Frame)
+			require.Less(t, s.StartPs, s.EndPs, "%s, frame %d", hop.Name, s.Frame)
+			require.LessOrEqual(t, s.EndPs, p.EndPs+pauseClocks*clockPs, "%s, frame %d", hop.Name, s.Frame)
+			if k > 0 {
+				slack := int64(pauseClocks * clockPs)
+				if hop.Name == "wire" {
+					slack = params.PhyTransmitDelay + params.PhyReceiveDelay + params.CableDelay // the next may be behind it in the cable
+				}
+				require.GreaterOrEqual(t, s.StartPs, hop.Spans[k-1].EndPs-slack, "%s, frame %d", hop.Name, s.Frame)
+			}
+			if h > 0 {
+				// What a hop hands over when it is whole comes after it; the receiving
+				// MAC hands on what it has.
+				before := p.Hops[h-1].Spans[k]
+				require.Greater(t, s.StartPs, before.StartPs, "%s, frame %d", hop.Name, s.Frame)
+				require.Greater(t, s.EndPs, before.EndPs, "%s, frame %d", hop.Name, s.Frame)
+				if h != 3 {
+					require.GreaterOrEqual(t, s.StartPs, before.EndPs-pauseClocks*clockPs, "%s, frame %d", hop.Name, s.Frame)
+				}
+			}
+		}
+		require.Positive(t, hop.BusyPpm)
+		require.Less(t, hop.BusyPpm, int64(1_000_000))
+		if hop.BusyPpm > p.Hops[busiest].BusyPpm {
+			busiest = h
+		}
+	}
+	require.Equal(t, "MAC PCI read, sender", p.Hops[busiest].Name)
+	require.GreaterOrEqual(t, p.Hops[busiest].BusyPpm, int64(850_000))
+}
