@@ -103,6 +103,10 @@ var variants = []variant{
 	{name: "cut-through, transmit", straps: []layout.Strap{layout.StrapCutThroughTransmit}, foreseen: studied(12.65, 54.8, 96.7, 103.1)},
 	{name: "cut-through, receive", straps: []layout.Strap{layout.StrapCutThroughReceive}, foreseen: studied(12.35, 58.0, 96.2, 103.1)},
 	{name: "cut-through both ways", straps: []layout.Strap{layout.StrapCutThroughTransmit, layout.StrapCutThroughReceive}},
+	{
+		name: "no ATT overlap, SDRAM at 33 MHz", straps: []layout.Strap{layout.StrapNoAttOverlap, layout.StrapSlowSdram},
+		params: map[string]int64{"SdramClockPeriod": 30_000}, foreseen: studied(13.49, 63.2, 95.3, 103.1),
+	},
 	{name: "no ATT overlap", straps: []layout.Strap{layout.StrapNoAttOverlap}},
 }
 

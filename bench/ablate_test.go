@@ -39,10 +39,11 @@ func TestAblate(t *testing.T) {
 		"the card as it is":          {figureShort: {0, 0}, figureFrame: {0, 0}, figureBandwidth: {0, 0}, figureSlope: {0, 0}, figureShortGap: {0, 0}, figureFrameGap: {0, 0}},
 		"one packet buffer each way": {figureShort: same, figureFrame: same, figureBandwidth: {-46, -36}, figureSlope: {-52, -45}, figureShortGap: same, figureFrameGap: same},
 		// The frame leaves a packet buffer while it comes in: about a frame's time on the slower bus.
-		"cut-through, transmit": {figureShort: same, figureFrame: {-13, -7}, figureBandwidth: {0.8, 2.5}, figureSlope: {-0.5, 0.5}, figureShortGap: same},
-		"cut-through, receive":  {figureShort: {-0.6, look}, figureFrame: {-6, -3}, figureBandwidth: {0.4, 1.2}, figureSlope: {-0.5, 0.5}, figureShortGap: same},
-		"cut-through both ways": {figureShort: {-0.6, look}, figureFrame: {-18, -12}, figureBandwidth: {1.5, 3.5}, figureSlope: {-0.5, 0.5}, figureShortGap: same},
-		"no ATT overlap":        {figureShort: {0, 0.6}, figureFrame: {0, 0.6}, figureBandwidth: {-0.3, 0.05}, figureSlope: {-0.5, 0.5}},
+		"cut-through, transmit":           {figureShort: same, figureFrame: {-13, -7}, figureBandwidth: {0.8, 2.5}, figureSlope: {-0.5, 0.5}, figureShortGap: same},
+		"cut-through, receive":            {figureShort: {-0.6, look}, figureFrame: {-6, -3}, figureBandwidth: {0.4, 1.2}, figureSlope: {-0.5, 0.5}, figureShortGap: same},
+		"cut-through both ways":           {figureShort: {-0.6, look}, figureFrame: {-18, -12}, figureBandwidth: {1.5, 3.5}, figureSlope: {-0.5, 0.5}, figureShortGap: same},
+		"no ATT overlap, SDRAM at 33 MHz": {figureShort: {0.6, 1.6}, figureFrame: {0.6, 1.6}, figureBandwidth: {-0.6, 0.05}, figureSlope: {-0.5, 0.5}},
+		"no ATT overlap":                  {figureShort: {0, 0.6}, figureFrame: {0, 0.6}, figureBandwidth: {-0.3, 0.05}, figureSlope: {-0.5, 0.5}},
 	}
 	for _, v := range r.Ablations.Variants {
 		require.Contains(t, must, v.Name)
@@ -76,7 +77,7 @@ func TestVariants(t *testing.T) {
 		}
 	}
 	// Whatever strap there is, some variant shows what it costs.
-	for _, s := range []layout.Strap{layout.StrapSingleTransmitSlot, layout.StrapSingleReceiveSlot, layout.StrapCutThroughTransmit, layout.StrapCutThroughReceive, layout.StrapNoAttOverlap} {
+	for _, s := range []layout.Strap{layout.StrapSingleTransmitSlot, layout.StrapSingleReceiveSlot, layout.StrapCutThroughTransmit, layout.StrapCutThroughReceive, layout.StrapNoAttOverlap, layout.StrapSlowSdram} {
 		require.True(t, slices.ContainsFunc(variants, func(v variant) bool { return slices.Contains(v.straps, s) }), "%s", s)
 	}
 }
