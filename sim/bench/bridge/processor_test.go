@@ -268,7 +268,11 @@ func TestOneProcessorForANode(t *testing.T) {
 				programs = append(programs, playSteps(steps...))
 			}
 			want := work(t, "", 0, c.away, programs...)
-			for i := range uint64(20) {
+			runs := uint64(20)
+			if testing.Short() {
+				runs = 2
+			}
+			for i := range runs {
 				func() {
 					defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1 + 3*int(i%2)))
 					require.Equal(t, want, work(t, "", i+1, c.away, programs...))
