@@ -164,5 +164,6 @@ func TestStraps(t *testing.T) {
 	const transmit, receive = 1 << layout.StrapSingleTransmitSlot, 1 << layout.StrapSingleReceiveSlot
 	require.Greater(t, times[transmit], times[0], "one transmit slot is not slower than two")
 	require.Greater(t, times[receive], times[0], "one receive slot is not slower than two")
-	require.Greater(t, times[transmit|receive], times[transmit])
+	// With both the slower direction decides: the other keeps up with its pace.
+	require.GreaterOrEqual(t, times[transmit|receive], max(times[transmit], times[receive]))
 }
