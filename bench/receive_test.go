@@ -70,6 +70,7 @@ func TestReceiveFoldRefuses(t *testing.T) {
 // What RecvWait's work costs is in Figure 12, and what a post and a reading of the
 // clock cost in Figure 11: neither is made up elsewhere.
 func TestReceiveSideIsCharged(t *testing.T) {
+	takesSeconds(t)
 	c := DefaultReproduceConfig()
 	c.Sizes, c.Iterations, c.Warmup, c.Background = []int{4}, 1, 1, false
 	posts, waits, err := receiveSide(t.Context(), c)

@@ -23,6 +23,7 @@ func TestBudgetCoversTheWaterfall(t *testing.T) {
 // waterfall, and in no other. The waits are whole clocks of every domain, and so is the
 // period of the looks, so that no phase moves.
 func TestPlantedWaitMovesItsOwnRow(t *testing.T) {
+	takesSeconds(t)
 	const wait = 10 * params.SystemClockPeriod
 	still := map[string]int64{"HostPollPeriod": params.SystemClockPeriod}
 	waterfall := func(name string, by int64) []WaterfallRow {
@@ -51,9 +52,6 @@ func TestPlantedWaitMovesItsOwnRow(t *testing.T) {
 		{"PhyReceiveDelay", params.PhyReceiveDelay, 1, "wire and PHYs"},
 		{"CableDelay", params.CableDelay, 1, "wire and PHYs"},
 		{"MacReceiveDelay", params.MacReceiveDelay, 1, "DP83820 receive, MAC PCI write"},
-	}
-	if testing.Short() {
-		plants = plants[1:2]
 	}
 	for _, p := range plants {
 		t.Run(p.name, func(t *testing.T) {
