@@ -40,7 +40,7 @@ func receiveSide(ctx context.Context, c ReproduceConfig) ([]PostReceiveResult, [
 	if err != nil {
 		return nil, nil, err
 	}
-	x := &receiving{config: c, clockPs: b.value("SystemClockPeriod")}
+	x := &receiving{config: c, clockPs: b.value("SystemClockPeriod"), faults: map[int]string{}}
 	cfg := c.fabric(b)
 	cfg.Arguments = append(cfg.Arguments, rec.arguments()...)
 	failed := driver.Run(ctx, driver.RunConfig{
@@ -62,6 +62,7 @@ type receiving struct {
 	config  ReproduceConfig
 	clockPs int64
 	rounds  []receiveRound // counted ones, those of a size one after the other
+	faults  map[int]string // by size, the first byte that was wrong
 }
 
 // receiveRound is one message.
@@ -194,8 +195,8 @@ func (x *receiving) take(t *driver.Thread, h *driver.Host) error {
 		if got != d || got.CompletedLength() != n {
 			return fmt.Errorf("descriptor %#x with %d bytes, want %#x with %d", got.Address, got.CompletedLength(), d.Address, n)
 		}
-		if err := s.arena.check(pattern{x.config.Seed, 0, number}, n); err != nil {
-			return err
+		if err := s.arena.check(pattern{x.config.Seed, 0, number}, n); err != nil && x.faults[n] == "" {
+			x.faults[n] = err.Error()
 		}
 		s.arena.restore(n)
 		if !counted {
@@ -224,7 +225,7 @@ func (x *receiving) fold(events []TraceEvent) ([]PostReceiveResult, []ReceiveWai
 	for round := range slices.Chunk(x.rounds, x.config.Iterations) {
 		n := round[0].size
 		post := PostReceiveResult{Size: n, MinPs: int64(round[0].post)}
-		wait := ReceiveWaitResult{Size: n}
+		wait := ReceiveWaitResult{Size: n, Fault: x.faults[n]}
 		for _, r := range round {
 			post.MeanPs += int64(r.post)
 			post.MinPs, post.MaxPs = min(post.MinPs, int64(r.post)), max(post.MaxPs, int64(r.post))

@@ -29,11 +29,11 @@ func TestReceiveFold(t *testing.T) {
 	const n = layout.MaxPayload + 1
 	x := &receiving{config: c, rounds: []receiveRound{
 		{n, 6000, 1000, 1500}, {n, 6200, 5000 + 1000, 5000 + 1710},
-	}}
+	}, faults: map[int]string{n: "byte 1"}}
 	posts, waits, err := x.fold(merged(heldMessage(0), heldMessage(5000)))
 	require.NoError(t, err)
 	require.Equal(t, []PostReceiveResult{{Size: n, MeanPs: 6100, MinPs: 6000, MaxPs: 6200}}, posts)
-	require.Equal(t, []ReceiveWaitResult{{Size: n, MeanPs: (350 + 560) / 2}}, waits)
+	require.Equal(t, []ReceiveWaitResult{{Size: n, MeanPs: (350 + 560) / 2, Fault: "byte 1"}}, waits)
 }
 
 // The time is worth nothing if the receiving side had to wait for the sender, or had the message before.

@@ -83,8 +83,9 @@ type PostReceiveResult struct {
 // already, the time begins with its first write of the first frame into the
 // card; it ends when RecvWait returns.
 type ReceiveWaitResult struct {
-	Size   int   `json:"size"`
-	MeanPs int64 `json:"mean_ps"`
+	Size   int    `json:"size"`
+	MeanPs int64  `json:"mean_ps"`
+	Fault  string `json:"fault,omitempty"` // the first byte that was wrong
 }
 
 // WaterfallRow is a step on the way of a message from the post to the look that finds
@@ -292,9 +293,16 @@ func (r *Report) Faults() []string {
 			faults = append(faults, "cross traffic: "+c.Fault)
 		}
 	}
+	waits := slices.Clone(r.Results.ReceiveWait)
 	if p := r.Results.Prediction; p != nil {
+		waits = append(waits, p.ReceiveWait...)
 		add(" before the fit", p.RDMAWrite)
 		add(" by send and receive before the fit", p.SendReceive)
+	}
+	for _, w := range waits {
+		if w.Fault != "" {
+			faults = append(faults, fmt.Sprintf("%d bytes at the receiving side: %s", w.Size, w.Fault))
+		}
 	}
 	return append(faults, r.Results.Ablations.Faults()...)
 }

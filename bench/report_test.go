@@ -161,6 +161,10 @@ func TestVerified(t *testing.T) {
 	r.Results.SendReceive[1].Verified, r.Results.SendReceive[1].Fault = false, "byte 1"
 	require.False(t, r.Verified())
 	require.Equal(t, []string{"16 bytes by send and receive: byte 1"}, r.Faults())
+	r = sample()
+	r.Results.ReceiveWait = []ReceiveWaitResult{{Size: 4}, {Size: 16, Fault: "byte 2"}}
+	r.Results.Prediction = &Prediction{RDMAWrite: []PingPongResult{{Size: 4, Fault: "byte 3"}}, ReceiveWait: []ReceiveWaitResult{{Size: 64, Fault: "byte 4"}}}
+	require.Equal(t, []string{"4 bytes before the fit: byte 3", "16 bytes at the receiving side: byte 2", "64 bytes at the receiving side: byte 4"}, r.Faults())
 }
 
 func TestRepeatableLeavesOutTheMachine(t *testing.T) {

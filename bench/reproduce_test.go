@@ -178,6 +178,9 @@ func TestReproduceReport(t *testing.T) {
 	if testing.Short() {
 		return
 	}
+	if testing.Short() {
+		return
+	}
 	c.Background, c.Progress = false, nil
 	alone := run(t, c)
 	require.Nil(t, alone.Results.CrossTraffic)

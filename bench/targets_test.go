@@ -19,7 +19,7 @@ func asWanted() *Results {
 		r.RDMAWrite = append(r.RDMAWrite, PingPongResult{Size: m.size, HalfRTTPs: m.write * 100_000})
 		r.SendReceive = append(r.SendReceive, PingPongResult{Size: m.size, HalfRTTPs: m.send * 100_000})
 		r.PostReceive = append(r.PostReceive, PostReceiveResult{m.size, 6_000_000, 6_000_000, 6_000_000})
-		r.ReceiveWait = append(r.ReceiveWait, ReceiveWaitResult{m.size, 15_000_000 + 9_300*int64(m.size)})
+		r.ReceiveWait = append(r.ReceiveWait, ReceiveWaitResult{Size: m.size, MeanPs: 15_000_000 + 9_300*int64(m.size)})
 	}
 	return r
 }
@@ -148,7 +148,7 @@ func TestTargetsOfFewerSizes(t *testing.T) {
 	// Other sizes beside them change nothing.
 	r = asWanted()
 	r.RDMAWrite = append([]PingPongResult{{Size: 5, HalfRTTPs: 1}}, r.RDMAWrite...)
-	r.ReceiveWait = append(r.ReceiveWait, ReceiveWaitResult{100_000, 1})
+	r.ReceiveWait = append(r.ReceiveWait, ReceiveWaitResult{Size: 100_000, MeanPs: 1})
 	require.Equal(t, targetsOf(asWanted(), false), targetsOf(r, false))
 	// A run that broke off has rows of zeros at worst.
 	for _, x := range targetsOf(&Results{RDMAWrite: []PingPongResult{{Size: 4}, {Size: 65536}}}, false) {
