@@ -73,6 +73,7 @@ module descriptor_fetch #(
     // Host bus, reads only.
     output logic         req_valid_o,
     input  logic         req_ready_i,
+    output logic         req_patient_o,
     output logic [31:0]  req_addr_o,
     output logic [9:0]   req_len_o,
     input  logic [W-1:0] rdata_i,
@@ -112,6 +113,8 @@ module descriptor_fetch #(
     // A receive descriptor of this VI is on its way to the store.
     input  logic [7:0]   coming_vi_i,
     output logic         coming_o,
+    // The receive engine waits for a descriptor.
+    input  logic         wanted_i,
     // Draining.
     input  logic [31:0]  drain_handle_i,
     input  logic [7:0]   drain_vi_i,
@@ -329,7 +332,10 @@ module descriptor_fetch #(
   assign att_req_access_o = hvia_pkg::AttAccessLocal;
   assign att_req_vi_o     = vi_q;
 
-  assign req_valid_o = state_q == Request;
+  // A receive descriptor is fetched long before its message comes, as a rule. It gives way to payload
+  // on the bus, unless the receive engine or other work for this unit waits behind it.
+  assign req_valid_o   = state_q == Request;
+  assign req_patient_o = work_q == Receive && !wanted_i && !take_valid_i && !rxc_valid_i && !txc_valid_i;
   assign req_addr_o  = pa_q;
   assign req_len_o   = Bytes[9:0];
   assign rready_o    = state_q == Read;

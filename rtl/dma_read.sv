@@ -61,6 +61,7 @@ module dma_read #(
     output logic                   rready_o,
     input  logic                   rlast_i,
     input  logic                   rerr_i,
+    output logic                   req_more_o,  // the job has a burst that was not asked for yet
 
     output logic                   quiet_o
 );
@@ -78,7 +79,7 @@ module dma_read #(
   logic [9:0]       head_left_q, wait_left_q;
   logic [LaneW-1:0] head_lane_q, wait_lane_q;
 
-  logic       active_q, lock_q, discard_q, done_q;
+  logic       active_q, lock_q, discard_q, done_q, asked_all_q;
   logic [2:0] err_q;
 
   logic       take, grant, room, beat, burst_end, beat_end, job_end_ok, job_end_err;
@@ -164,6 +165,7 @@ module dma_read #(
       lock_q       <= 1'b0;
       discard_q    <= 1'b0;
       done_q       <= 1'b0;
+      asked_all_q  <= 1'b0;
       err_q        <= hvia_pkg::AttErrorNone;
       head_valid_q <= 1'b0;
       wait_valid_q <= 1'b0;
@@ -172,6 +174,9 @@ module dma_read #(
       done_q <= job_end_ok | job_end_err;
       if (take) active_q <= 1'b1;
       else if (job_end_ok | job_end_err) active_q <= 1'b0;
+
+      if (take) asked_all_q <= 1'b0;
+      else if (grant & burst_last) asked_all_q <= 1'b1;
 
       if (take) begin
         err_q     <= hvia_pkg::AttErrorNone;
@@ -205,6 +210,8 @@ module dma_read #(
       wait_last_q <= burst_last;
     end
   end
+
+  assign req_more_o = active_q & ~asked_all_q & (err_q == hvia_pkg::AttErrorNone);
 
   assign job_done_o = done_q;
   assign job_err_o  = err_q;

@@ -5,6 +5,10 @@
 // hungry at once, then the lowest index goes first: requester i loses at most 2 x N + i grants in a
 // row, and requester 0, which loses to hungry ones only, N - 1.
 //
+// A requester that says that it is patient gives way to all that are not, and to those that say that
+// they are about to ask for more, until it is hungry: nobody waits for what it asks for, so it is to
+// come between transfers and not inside of one.
+//
 // Requests pass through in the clock they are made. A request that the bus has not taken yet stays
 // the one that is shown. Beats and answers are routed by the order of the grants.
 module host_arbiter #(
@@ -23,6 +27,8 @@ module host_arbiter #(
   // Requesters; read data, last and error are shared, valid says whose they are.
   input  logic [N-1:0]       req_valid_i,
   output logic [N-1:0]       req_ready_o,
+  input  logic [N-1:0]       req_patient_i,  // may change at any time, as the next one
+  input  logic [N-1:0]       req_more_i,     // in the middle of something: will ask, or ask again
   input  logic [N-1:0]       req_write_i,
   input  logic [N*32-1:0]    req_addr_i,
   input  logic [N*10-1:0]    req_len_i,
@@ -66,7 +72,7 @@ module host_arbiter #(
   localparam int unsigned QueueLen = 1 << IdW;
 
   logic [N*LossW-1:0] loss_d, loss_q;
-  logic [N-1:0]       hungry, choose_from;
+  logic [N-1:0]       hungry, patient, asked, choose_from;
   logic               lock_q;
   logic [IdW-1:0]     lock_id_q, choice, id;
   logic               grant;
@@ -88,7 +94,11 @@ module host_arbiter #(
   // Choice
   always_comb begin
     for (int unsigned i = 0; i < N; i++) hungry[i] = loss_q[i*LossW +: LossW] == LossW'(Bound);
-    choose_from = |(req_valid_i & hungry) ? (req_valid_i & hungry) : req_valid_i;
+    patient = req_patient_i & ~hungry;
+    asked   = |req_more_i ? req_valid_i & ~patient : req_valid_i;
+    if (|(req_valid_i & hungry))        choose_from = req_valid_i & hungry;
+    else if (|(req_valid_i & ~patient)) choose_from = req_valid_i & ~patient;
+    else                                choose_from = asked;
     choice = '0;
     for (int unsigned i = N; i > 0; i--) begin
       if (choose_from[i-1]) choice = IdW'(i - 1);
@@ -102,7 +112,7 @@ module host_arbiter #(
   // ceil((addr % StrbW + len) / StrbW)
   assign {beats, unused_span} = {1'b0, len} + 11'(StrbW - 1) + {{(11-ByteW){1'b0}}, addr[ByteW-1:0]};
 
-  assign bus_req_valid_o = (|req_valid_i) & ~quiesce_i;
+  assign bus_req_valid_o = (lock_q | (|asked)) & ~quiesce_i;
   assign bus_req_write_o = req_write_i[id];
   assign bus_req_addr_o  = addr;
   assign bus_req_len_o   = len;

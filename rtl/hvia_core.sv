@@ -129,6 +129,9 @@ module hvia_core #(
   localparam int unsigned ReqMgr   = 4;
   localparam int unsigned ReqRead  = 5;
 
+  logic               fetch_patient;
+  logic               read_more;
+  logic [N-1:0]       req_patient, req_more;
   logic [N-1:0]       req_valid, req_ready, req_write, wvalid, wready, wdone, werr, rvalid, rready;
   logic [N*32-1:0]    req_addr;
   logic [N*10-1:0]    req_len;
@@ -149,6 +152,8 @@ module hvia_core #(
       .quiet_o        (arbiter_quiet),
       .req_valid_i    (req_valid),
       .req_ready_o    (req_ready),
+      .req_patient_i  (req_patient),
+      .req_more_i     (req_more),
       .req_write_i    (req_write),
       .req_addr_i     (req_addr),
       .req_len_i      (req_len),
@@ -180,6 +185,13 @@ module hvia_core #(
       .bus_rlast_i,
       .bus_rerr_i
   );
+
+  always_comb begin
+    req_patient           = '0;
+    req_patient[ReqFetch] = fetch_patient;
+    req_more              = '0;
+    req_more[ReqRead]     = read_more;
+  end
 
   // Requesters that only read.
   assign req_write[ReqFetch] = 1'b0;
@@ -559,7 +571,7 @@ module hvia_core #(
   logic [1:0]  release_valid, release_ready;
   logic [15:0] release_vi;
   logic [7:0]  coming_vi;
-  logic        queue_coming, fetch_coming;
+  logic        queue_coming, fetch_coming, receive_wanted;
 
   assign async_code[1*8 +: 8] = hvia_pkg::AsyncErrorViOverrun;
 
@@ -661,6 +673,7 @@ module hvia_core #(
       .release_vi_o              (release_vi[1*8 +: 8]),
       .coming_vi_i               (coming_vi),
       .coming_o                  (fetch_coming),
+      .wanted_i                 (receive_wanted),
       .rd_vi_o                   (rd_vi[0*8 +: 8]),
       .rd_ctx_i                  (rd_ctx[0*128 +: 128]),
       .att_req_valid_o           (att_req_valid[0]),
@@ -676,6 +689,7 @@ module hvia_core #(
       .att_rsp_pa_i              (att_rsp_pa),
       .req_valid_o               (req_valid[ReqFetch]),
       .req_ready_i               (req_ready[ReqFetch]),
+      .req_patient_o             (fetch_patient),
       .req_addr_o                (req_addr[ReqFetch*32 +: 32]),
       .req_len_o                 (req_len[ReqFetch*10 +: 10]),
       .rdata_i                   (rdata),
@@ -892,6 +906,7 @@ module hvia_core #(
       .att_rsp_bytes_i        (att_rsp_bytes),
       .req_valid_o            (req_valid[ReqRead]),
       .req_ready_i            (req_ready[ReqRead]),
+      .req_more_o             (read_more),
       .req_addr_o             (req_addr[ReqRead*32 +: 32]),
       .req_len_o              (req_len[ReqRead*10 +: 10]),
       .rdata_i                (rdata),
@@ -965,6 +980,7 @@ module hvia_core #(
       .release_vi_o               (release_vi[0*8 +: 8]),
       .coming_vi_o                (coming_vi),
       .coming_i                   (queue_coming || fetch_coming),
+      .wanted_o                  (receive_wanted),
       .rxc_valid_o                (rxc_valid),
       .rxc_ready_i                (rxc_ready),
       .rxc_vi_o                   (rxc_vi),

@@ -102,6 +102,7 @@ module tx_engine #(
     output logic         rready_o,
     input  logic         rlast_i,
     input  logic         rerr_i,
+    output logic         req_more_o,
 
     // Packet buffer.
     input  logic         tx_slot_ready_i,
@@ -421,6 +422,7 @@ module tx_engine #(
       .rready_o,
       .rlast_i,
       .rerr_i,
+      .req_more_o,
       .quiet_o(dma_quiet)
   );
   assign att_req_vi_o = vi_q;

@@ -27,6 +27,7 @@ module dma_read_checker (
     input logic         no_overlap_i,
     input logic         burst_valid,
     input logic         att_req_valid_o,
+    input logic         req_more_o,
     input logic         quiet_o
 );
 
@@ -57,6 +58,10 @@ module dma_read_checker (
         assert (req_len_o != 0 && req_len_o <= 10'(hvia_params_pkg::DmaBurstBytes) && page_end <= 32'd4096)
         else $error("dma_read: request of %0d bytes at %08x", req_len_o, req_addr_o);
       end
+      assert (!(req_valid_o && job_err_o == hvia_pkg::AttErrorNone) || req_more_o)
+      else $error("dma_read: asks for a burst and did not say that it would");
+      assert (!(beat_valid_o && beat_last_o) || !req_more_o)
+      else $error("dma_read: says that it will ask again with the last beat");
       if (no_overlap_i && att_req_valid_o) begin
         assert (!burst_valid && !head_valid_q)
         else $error("dma_read: the table is asked beside a transfer");

@@ -2,7 +2,7 @@
 //
 // Checks of every host_arbiter: the bound on lost grants, counted here from the ports alone; one
 // grant at a time and only to who asks; a request that is shown stays; one read and one write
-// outstanding per requester; and that quiet means that nothing moves.
+// outstanding per requester; patient ones give way; and that quiet means that nothing moves.
 module host_arbiter_checker #(
   parameter int unsigned N = 5
 ) (
@@ -13,6 +13,8 @@ module host_arbiter_checker #(
   input logic            idle_o,
   input logic [N-1:0]    req_valid_i,
   input logic [N-1:0]    req_ready_o,
+  input logic [N-1:0]    req_patient_i,
+  input logic [N-1:0]    req_more_i,
   input logic [N-1:0]    req_write_i,
   input logic [N-1:0]    wdone_o,
   input logic [N-1:0]    rvalid_o,
@@ -72,6 +74,11 @@ module host_arbiter_checker #(
         else if (|take)                lost_q <= lost_q + 1;
         assert (lost_q <= Limit)
         else $error("host_arbiter: requester %0d has lost %0d grants in a row", i, lost_q);
+
+        // What was shown before the other asked stays what is shown.
+        assert (~(take[i] & req_patient_i[i] & ~lock_q & (lost_q < 2 * N)) |
+                (((req_valid_i & ~req_patient_i) | req_more_i) == '0))
+        else $error("host_arbiter: patient requester %0d went before one that is not", i);
 
         if (take[i] & ~req_write_i[i])                      reading_q <= 1'b1;
         else if (rvalid_o[i] & rready_i[i] & rlast_o)       reading_q <= 1'b0;

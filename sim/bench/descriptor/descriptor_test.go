@@ -63,7 +63,7 @@ func covered() []string {
 		"cover_three_completions", "cover_immediate_written", "cover_flushed_Idle", "cover_flushed_ConnectPending",
 		"cover_flushed_Error", "cover_stored_Idle", "cover_stored_ConnectPending", "cover_stored_Connected",
 		"cover_receive_flushed", "cover_flushed_on_chip", "cover_reset_while_fetched", "cover_marked_stale",
-		"cover_stale_read", "cover_stale_completion", "cover_both_offered", "cover_receive_passes_send",
+		"cover_stale_read", "cover_stale_completion", "cover_both_offered", "cover_receive_passes_send", "cover_patient", "cover_impatient",
 		"cover_out_of_the_register", "cover_store_waits_for_trace", "cover_posted_behind_the_last",
 		"cover_released_before_link", "cover_receives_are_no_work", "cover_quiet_with_receives",
 		"cover_quiet_with_receives_behind", "cover_receive_chunk", "cover_receive_chunk_error",

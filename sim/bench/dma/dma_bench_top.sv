@@ -71,6 +71,7 @@ module dma_bench_top #(
     output logic                   rready_o,
     input  logic                   rlast_i,
     input  logic                   rerr_i,
+    output logic                   r_req_more_o,
     output logic                   w_req_valid_o,
     input  logic                   w_req_ready_i,
     output logic [31:0]            w_req_addr_o,
@@ -131,6 +132,7 @@ module dma_bench_top #(
       .rready_o,
       .rlast_i,
       .rerr_i,
+      .req_more_o(r_req_more_o),
       .quiet_o(r_quiet_o)
   );
 

@@ -192,6 +192,7 @@ module bursts_bench_top #(
     .rready_o         (r_rready),
     .rlast_i          (rlast_o),
     .rerr_i           (rerr_o),
+    .req_more_o       (),
     .quiet_o          (read_quiet)
   );
 
@@ -245,6 +246,8 @@ module bursts_bench_top #(
     .quiet_o         (arbiter_quiet),
     .req_valid_i     (req_valid),
     .req_ready_o     (req_ready),
+    .req_patient_i   ('0),
+    .req_more_i      ('0),
     .req_write_i     (req_write),
     .req_addr_i      (req_addr),
     .req_len_i       (req_len),

@@ -13,6 +13,8 @@ module pci_bench_top #(
 
   input  logic [N-1:0]      req_valid_i,
   output logic [N-1:0]      req_ready_o,
+  input  logic [N-1:0]      req_patient_i,
+  input  logic [N-1:0]      req_more_i,
   input  logic [N-1:0]      req_write_i,
   input  logic [N*32-1:0]   req_addr_i,
   input  logic [N*10-1:0]   req_len_i,
@@ -98,7 +100,7 @@ module pci_bench_top #(
     .clk_i, .rst_ni, .quiesce_i,
     .idle_o          (arbiter_idle),
     .quiet_o         (arbiter_quiet),
-    .req_valid_i, .req_ready_o, .req_write_i, .req_addr_i, .req_len_i,
+    .req_valid_i, .req_ready_o, .req_patient_i, .req_more_i, .req_write_i, .req_addr_i, .req_len_i,
     .wdata_i, .wstrb_i, .wvalid_i, .wready_o, .wdone_o, .werr_o,
     .rdata_o, .rvalid_o, .rready_i, .rlast_o, .rerr_o,
     .bus_req_valid_o (bus_req_valid),

@@ -199,6 +199,7 @@ func TestFairness(t *testing.T) {
 	each(t, func(t *testing.T, m machine) {
 		f := mustRun(t, m, "fairness", clocks(200_000))
 		require.GreaterOrEqual(t, f["max_lost_last"], uint64(2*requesters))
+		require.GreaterOrEqual(t, f["max_lost_patient"], uint64(2*requesters), "a patient requester gives way until it is hungry")
 		b := burstClocks[m.name]
 		require.LessOrEqual(t, f["max_turn"], b)
 		for i := range uint64(requesters) {
@@ -262,7 +263,15 @@ func TestMutants(t *testing.T) {
 		{"address not advanced", "random", 32, verilate.Mutant{
 			File: "rtl/pci_master.sv", Old: "cur_addr_d = cur_addr_q + {22'd0, unit};", New: "cur_addr_d = cur_addr_q;"}},
 		{"priority bound removed", "fairness", 32, verilate.Mutant{
-			File: "rtl/host_arbiter.sv", Old: "choose_from = |(req_valid_i & hungry) ? (req_valid_i & hungry) : req_valid_i;", New: "choose_from = req_valid_i;"}},
+			File: "rtl/host_arbiter.sv", Old: "if (|(req_valid_i & hungry)) ", New: "if (1'b0) "}},
+		{"patience without end", "fairness", 32, verilate.Mutant{
+			File: "rtl/host_arbiter.sv", Old: "patient = req_patient_i & ~hungry;", New: "patient = req_patient_i;"}},
+		{"patience ignored", "random", 32, verilate.Mutant{
+			File: "rtl/host_arbiter.sv", Old: "patient = req_patient_i & ~hungry;", New: "patient = '0;"}},
+		{"not patient with those that ask again", "random", 32, verilate.Mutant{
+			File: "rtl/host_arbiter.sv", Old: "asked   = |req_more_i ?", New: "asked   = 1'b0 ?"}},
+		{"a shown request withdrawn for patience", "random", 32, verilate.Mutant{
+			File: "rtl/host_arbiter.sv", Old: "(lock_q | (|asked))", New: "(|asked)"}},
 		{"target parity of C/BE# forgotten", "random", 32, verilate.Mutant{
 			File: "rtl/pci_target.sv", Old: "assign par_d     = ad_oe_q ? ^{ad_q, cbe_n_i} : par_q;", New: "assign par_d     = ad_oe_q ? ^ad_q : par_q;"}},
 		{"REQ# stays after STOP#", "random", 32, verilate.Mutant{

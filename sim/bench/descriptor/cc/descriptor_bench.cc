@@ -1176,6 +1176,8 @@ class Bench {
       if (rng_.Chance(1, 8) && cur_.phase != Phase::kNone) dut_.rs_vi_i = cur_.vi;
       dut_.coming_vi_i = rng_.Chance(1, 8) ? rng_.Bits(8) : dut_.rs_vi_i;
     }
+    // Not drawn, so that it does not move what is.
+    dut_.wanted_i = unit::clocks() * 0x9e3779b97f4a7c15ull >> 61 == 0;
 
     dut_.wr_req_ready_i = Gate(knobs_.write_ready);
     const bool data_now = write_ && (write_->granted || (knobs_.data_with_request && dut_.wr_req_ready_i));
@@ -1651,6 +1653,10 @@ class Bench {
     if (requests) {
       CHECK(dut_.rd_req_addr_o == cur_.pa && dut_.rd_req_len_o == kBytes, "read of %u bytes at %08x, want %08x",
             dut_.rd_req_len_o, dut_.rd_req_addr_o, cur_.pa);
+      // Nobody waits for it or behind it.
+      const bool patient = cur_.work == kReceiveHead && !dut_.wanted_i && !dut_.rxc_valid_i && !dut_.txc_valid_i && !dut_.take_shown_o;
+      CHECK(dut_.rd_req_patient_o == patient, "read for VI %d: patient is %d", cur_.vi, dut_.rd_req_patient_o);
+      if (cur_.work == kReceiveHead) Figure(patient ? "cover_patient" : "cover_impatient");
     }
     CHECK(!read_open_ || dut_.rready_o, "the fetch does not take its data");
     if (!idle) CHECK(dut_.rd_vi_o == cur_.vi, "the context of VI %u is read, want %d", dut_.rd_vi_o, cur_.vi);

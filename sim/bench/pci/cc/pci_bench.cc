@@ -117,6 +117,9 @@ struct Load {
   bool long_requests = false;  // 512 bytes, and one beat more than that for being unaligned
   bool sweep = false;        // every alignment and length from 1 to 512, reads and writes, in turn
   uint32_t active = (1u << kRequesters) - 1;
+  int patience = 0;           // per mille per clock: those that can be patient are
+  int more = 0;               // per mille per clock: says that it is about to ask for more
+  uint32_t can_be_patient = ((1u << kRequesters) - 1) & ~1u;  // requester 0 never is
 };
 
 struct Operation {
@@ -445,8 +448,16 @@ class Bench {
       }
       if (!stalled && !rng.Chance(load.read_stall)) rready |= 1u << r;
     }
+    uint32_t patient = 0;
+    for (int r = 0; load.patience > 0 && r < kRequesters; r++)
+      if (load.can_be_patient >> r & 1 && rng.Chance(load.patience)) patient |= 1u << r;
+    uint32_t more = 0;
+    for (int r = 0; load.more > 0 && r < kRequesters; r++)
+      if (rng.Chance(load.more)) more |= 1u << r;
     top->req_valid_i = valid;
     top->req_write_i = is_write;
+    top->req_patient_i = patient;
+    top->req_more_i = more;
     top->wvalid_i = wvalid;
     top->rready_i = rready;
   }
@@ -807,6 +818,8 @@ void Random(uint64_t seed, uint64_t clocks, Report* report) {
     b.Boot(true);
     if (piece != 0) b.bridge.SetNoise(Noise(seed + static_cast<uint64_t>(piece)));
     b.load.holes = 100;
+    b.load.patience = piece % 3 == 1 ? 300 : 0;
+    b.load.more = piece % 3 == 1 ? 100 : 0;
     if (piece & 1) {
       b.load.issue = 50;
       b.load.data_idle = 300;
@@ -1061,15 +1074,22 @@ void Directed(uint64_t seed, uint64_t, Report* report) {
 void Fairness(uint64_t seed, uint64_t clocks, Report* report) {
   int lost[kRequesters] = {};
   uint64_t wait[kRequesters] = {}, turn = 0;
-  for (int longest = 0; longest < 2; longest++) {
+  // Short requests, those of one requester patient; short ones; the longest.
+  for (int pass = 0; pass < 3; pass++) {
+    const bool longest = pass == 2;
     g_clock = 0;
     Bench b(seed, longest ? hvia::HostBridgeTimingOf(hvia::kProfiles[0]) : hvia::HostBridgeTiming());
     b.Boot(true);
     b.load.short_requests = !longest;
     b.load.long_requests = longest;
+    if (pass == 0) {
+      b.load.patience = 1000;
+      b.load.can_be_patient = 1u << 2;
+    }
     b.host_rate = longest ? 1000 : 0;
     b.core_read_delay = longest ? 12 : 0;
-    b.Run(clocks / 2);
+    b.Run(clocks / 3);
+    if (pass == 0) report->Add("max_lost_patient", static_cast<uint64_t>(b.max_lost[2]));
     for (int r = 0; r < kRequesters; r++) {
       lost[r] = std::max(lost[r], b.max_lost[r]);
       if (longest) wait[r] = b.max_wait[r];
