@@ -4,6 +4,7 @@ package bench
 
 import (
 	"bytes"
+	"math"
 	"os"
 	"path/filepath"
 	"testing"
@@ -51,6 +52,15 @@ func TestMeasured(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, string(want), got.String(), "measured values moved: 'HVIA_UPDATE=1 go test ./bench -run TestMeasured' writes them anew, if that was meant")
 	checkPipeline(t, u.Pipeline)
+
+	// What the fits were made for holds. RecvWait's time: the paper's gap at 4 bytes, with the
+	// dead time as it was before its own fit. The dead time: the bandwidth without it
+	// was more than 3 % off, else it must not be fitted at all.
+	before := curves{u.Prediction.RDMAWrite, u.Prediction.SendReceive, nil}
+	gap, _ := before.gaps()
+	require.InDelta(t, 2.9, gap[0], 0.005, "the gap at 4 bytes, to which HostReceiveWaitTime was fitted")
+	last := u.Prediction.RDMAWrite[len(u.Prediction.RDMAWrite)-1]
+	require.Greater(t, math.Abs(float64(last.BytesPerSec)/95.5e6-1), 0.03, "the bandwidth before the fit is close enough: MacReactClocks must be at its prior")
 }
 
 // checkPipeline holds the five hops to what they must do: frames one behind the

@@ -473,23 +473,31 @@ func writeReceiveSide(b *strings.Builder, posts []PostReceiveResult, waits []Rec
 }
 
 func writeWaterfall(b *strings.Builder, rows []WaterfallRow) {
-	fmt.Fprintf(b, "\nWhere the half round trip of an RDMA write of %d bytes goes (mean, from programs and trace port), and what the study of the paper allows:\n", waterfallSize)
-	fmt.Fprintf(b, "%12s %12s\n%12s %12s\n", "measured", "budget", "us", "us")
 	var sum, budget int64
 	for _, row := range rows {
+		sum += row.MeanPs
+		budget += row.BudgetPs
+	}
+	allows := ""
+	if budget > 0 {
+		allows = ", and what the study of the paper allows"
+	}
+	fmt.Fprintf(b, "\nWhere the half round trip of an RDMA write of %d bytes goes (mean, from programs and trace port)%s:\n", waterfallSize, allows)
+	line := func(mean, allowed, name string) {
+		if budget > 0 {
+			mean += fmt.Sprintf(" %12s", allowed)
+		}
+		b.WriteString(strings.TrimRight(fmt.Sprintf("%s  %s", mean, name), " ") + "\n")
+	}
+	line(fmt.Sprintf("%12s", "measured"), "budget", "")
+	line(fmt.Sprintf("%12s", "us"), "us", "")
+	for _, row := range append(slices.Clone(rows), WaterfallRow{"in all", budget, sum}) {
 		allowed := "-"
 		if row.BudgetPs > 0 {
 			allowed = us(row.BudgetPs)
 		}
-		fmt.Fprintf(b, "%12s %12s  %s\n", us(row.MeanPs), allowed, row.Name)
-		sum += row.MeanPs
-		budget += row.BudgetPs
+		line(fmt.Sprintf("%12s", us(row.MeanPs)), allowed, row.Name)
 	}
-	allowed := "-"
-	if budget > 0 {
-		allowed = us(budget)
-	}
-	fmt.Fprintf(b, "%12s %12s  in all\n", us(sum), allowed)
 }
 
 func word(ok bool) string {

@@ -63,6 +63,32 @@ note: not compared with the paper yet
 `, b.String())
 }
 
+// With a budget a column stands beside the times, without one it does not.
+func TestWaterfallText(t *testing.T) {
+	r := sample()
+	r.Results.Waterfall = []WaterfallRow{{"post", 5_250_000, 5_250_000}, {"card", 0, 7_000_000}}
+	text := func() string {
+		var b strings.Builder
+		require.NoError(t, r.WriteText(&b))
+		return b.String()
+	}
+	require.Contains(t, text(), `, and what the study of the paper allows:
+    measured       budget
+          us           us
+       5.250        5.250  post
+       7.000            -  card
+      12.250        5.250  in all
+`)
+	r.Results.Waterfall[0].BudgetPs = 0
+	require.Contains(t, text(), `(mean, from programs and trace port):
+    measured
+          us
+       5.250  post
+       7.000  card
+      12.250  in all
+`)
+}
+
 func TestReportTextSaysWhatIsWrong(t *testing.T) {
 	r := sample()
 	r.Results.RDMAWrite[1].Verified = false
