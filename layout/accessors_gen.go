@@ -7,7 +7,7 @@ import "encoding/binary"
 
 // Hash identifies this version of all layouts: the first eight bytes of the
 // SHA-256 of their reference page.
-const Hash uint64 = 0x5bf1805b91fd56ef
+const Hash uint64 = 0x1a49f853373e4c29
 
 // PCI configuration space.
 const (
@@ -258,12 +258,13 @@ type Strap uint8
 
 // Values of Strap.
 const (
-	StrapSingleTransmitSlot Strap = 0x0 // use one transmit packet buffer instead of two
-	StrapSingleReceiveSlot  Strap = 0x1 // use one receive packet buffer instead of two
-	StrapCutThroughTransmit Strap = 0x2 // offer a transmit packet buffer to the MAC as soon as its first words are in
-	StrapCutThroughReceive  Strap = 0x3 // offer a receive packet buffer to the receive engine while the MAC still writes it
-	StrapNoAttOverlap       Strap = 0x6 // no translation runs beside the transfer that it is for: the DMA engines ask the table for the next page only when every burst of the present one has been transferred (without the strap while they run), and the table keeps no level-1 entry between translations, so each one reads both levels. The first translation of a segment or target never starts before the whole chunk of the descriptor or the whole header was taken, with the strap or without it
-	StrapSlowSdram          Strap = 0x7 // the SDRAM controller counts for an SDRAM clock of SdramSlowClockPeriod (33.33 MHz); a simulation must run that clock (--param SdramClockPeriod=30000)
+	StrapSingleTransmitSlot    Strap = 0x0 // use one transmit packet buffer instead of two
+	StrapSingleReceiveSlot     Strap = 0x1 // use one receive packet buffer instead of two
+	StrapCutThroughTransmit    Strap = 0x2 // offer a transmit packet buffer to the MAC as soon as its first words are in
+	StrapCutThroughReceive     Strap = 0x3 // offer a receive packet buffer to the receive engine while the MAC still writes it
+	StrapReceiveFetchOnArrival Strap = 0x4 // fetch a receive descriptor when a message that needs one has arrived and waits for it, instead of when it is posted
+	StrapNoAttOverlap          Strap = 0x6 // no translation runs beside the transfer that it is for: the DMA engines ask the table for the next page only when every burst of the present one has been transferred (without the strap while they run), and the table keeps no level-1 entry between translations, so each one reads both levels. The first translation of a segment or target never starts before the whole chunk of the descriptor or the whole header was taken, with the strap or without it
+	StrapSlowSdram             Strap = 0x7 // the SDRAM controller counts for an SDRAM clock of SdramSlowClockPeriod (33.33 MHz); a simulation must run that clock (--param SdramClockPeriod=30000)
 )
 
 // String returns the name of the value, or its number.
@@ -277,6 +278,8 @@ func (v Strap) String() string {
 		return "CutThroughTransmit"
 	case StrapCutThroughReceive:
 		return "CutThroughReceive"
+	case StrapReceiveFetchOnArrival:
+		return "ReceiveFetchOnArrival"
 	case StrapNoAttOverlap:
 		return "NoAttOverlap"
 	case StrapSlowSdram:

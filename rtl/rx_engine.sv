@@ -72,7 +72,7 @@ module rx_engine #(
     output logic [7:0]       release_vi_o,
     output logic [7:0]       coming_vi_o,
     input  logic             coming_i,
-    output logic             wanted_o,
+    output logic             wanted_o,      // a message waits for the descriptor of coming_vi_o
 
     // Further segments.
     output logic             rxc_valid_o,
@@ -837,7 +837,7 @@ module rx_engine #(
   assign release_valid_o = state_q == Release;
   assign release_vi_o    = vi_q;
   assign coming_vi_o     = vi_q;
-  assign wanted_o       = wait_for;
+  assign wanted_o        = wait_for;
 
   assign rawrx_done_o = raw_done | (state_q == RawSmall);
   assign rawrx_len_o  = {5'd0, rx_len_i};

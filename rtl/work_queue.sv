@@ -12,11 +12,17 @@
 // There is a ready list for each kind. A list holds each VI at most once and turns by descriptor, so
 // that no VI starves another. Each list has an offer of its own: a send descriptor that waits for
 // room never stands before a receive descriptor.
+//
+// With `on_arrival_i` a receive queue does not enter its list by itself: it does so when the receive
+// engine waits for its descriptor, or when it is flushed. One of a VI that was reset enters at once as
+// ever, to be dropped.
 module work_queue #(
     parameter int unsigned DepthLog2 = 10
 ) (
     input  logic        clk_i,
     input  logic        rst_ni,
+    input  logic        on_arrival_i,  // strap ReceiveFetchOnArrival
+    input  logic [255:0] live_i,       // VIs that are not Free
     // Commits of the doorbell.
     input  logic        db_valid_i,
     output logic        db_ready_o,
@@ -56,6 +62,7 @@ module work_queue #(
     // The receive queue of this VI has a descriptor posted, or one on its way to the fetch.
     input  logic [7:0]  coming_vi_i,
     output logic        coming_o,
+    input  logic        wanted_i,  // and a message waits for it
     // Draining. Receive descriptors that wait for a message are work only while they are flushed.
     input  logic [7:0]  drain_vi_i,
     input  logic        drain_receive_i,
@@ -83,7 +90,7 @@ module work_queue #(
   // Receive queues only: a descriptor was taken and not released; the link in it is still to come.
   logic [255:0] held_q, owed_q;
 
-  typedef enum logic [2:0] {Idle, Commit, Link, Release, Clear, ClearReceive, Take} op_e;
+  typedef enum logic [2:0] {Idle, Commit, Link, Release, Clear, ClearReceive, Take, Wake} op_e;
   op_e op_q, op_d;
   logic [8:0] op_queue_d, op_queue_q;
   logic       op_receive;
@@ -109,6 +116,17 @@ module work_queue #(
   logic [1:0] take_can;
   logic       take_receive_d, took_receive_q, release_which_d, release_which_q;
 
+  // Receive queues that should be in the ready list and are not: 0 of the VI that a message waits for,
+  // 1 of the one that is flushed. The address of the next descriptor is known unless the link is owed.
+  logic [1:0] wake_can;
+  logic [8:0] wanted_queue, flushed_queue;
+  assign wanted_queue  = {1'b1, coming_vi_i};
+  assign flushed_queue = {1'b1, drain_vi_i};
+  assign wake_can[0] = on_arrival_i && wanted_i && pending_q[wanted_queue] && !listed_q[wanted_queue] &&
+                       !held_q[coming_vi_i] && !owed_q[coming_vi_i];
+  assign wake_can[1] = on_arrival_i && drain_receive_i && pending_q[flushed_queue] && !listed_q[flushed_queue] &&
+                       !held_q[drain_vi_i] && !owed_q[drain_vi_i];
+
   assign take_can        = ready_any & offer_free;
   assign take_receive_d  = take_can[1] && !(take_can[0] && took_receive_q);
   assign release_which_d = !release_valid_i[0];
@@ -129,6 +147,9 @@ module work_queue #(
       end else if (release_valid_i != 2'b00) begin
         op_d       = Release;
         op_queue_d = {1'b1, release_which_d ? release_vi_i[15:8] : release_vi_i[7:0]};
+      end else if (wake_can != 2'b00) begin
+        op_d       = Wake;
+        op_queue_d = wake_can[0] ? wanted_queue : flushed_queue;
       end else if (db_valid_i) begin
         op_d       = Commit;
         op_queue_d = {db_receive_i, db_vi_i};
@@ -178,11 +199,13 @@ module work_queue #(
   logic taken;
   assign taken = op_q == Take && count != '0;
 
-  logic write_count, write_next, enter;
+  logic write_count, write_next, enter, by_itself, woken;
   logic [95:0] next_new;
 
   // `enter`: the queue has a descriptor whose address is known and whose predecessor has left.
-  assign push = enter && !listed_q[op_queue_q];
+  assign by_itself = !op_receive || !on_arrival_i || !live_i[op_vi];
+  assign woken     = op_q == Wake;
+  assign push      = enter && (by_itself || woken) && !listed_q[op_queue_q];
 
   always_comb begin
     write_count = 1'b0;
@@ -219,6 +242,7 @@ module work_queue #(
         end
       end
       Release: enter = count != '0 && !owed;
+      Wake:    enter = 1'b1;
       Clear, ClearReceive: begin
         write_count = 1'b1;
         count_new   = '0;
@@ -334,7 +358,7 @@ module work_queue #(
                      (db_valid_i && db_vi_i == drain_vi_i) ||
                      (op_q != Idle && op_vi == drain_vi_i);
 
-  assign quiet_o = op_q == Idle && take_can == 2'b00 && !take_valid_o && !db_valid_i &&
+  assign quiet_o = op_q == Idle && take_can == 2'b00 && wake_can == 2'b00 && !take_valid_o && !db_valid_i &&
                    !link_valid_i && release_valid_i == 2'b00 && !clear_valid_i;
 
 endmodule

@@ -56,8 +56,9 @@ const (
 
 // randomWorld gives both nodes memory, regions and VIs, from what the real
 // nodes have, or made up.
-func randomWorld(t *[randomNodes]nodeTable, attributes func(pair, node int) randomAttributes) (*world, error) {
+func randomWorld(t *[randomNodes]nodeTable, attributes func(pair, node int) randomAttributes, onArrival bool) (*world, error) {
 	w := &world{fabric: model.New(randomNodes, vipl.MaxDescriptorsPerQueue), nodes: *t}
+	w.fabric.FetchOnArrival = onArrival
 	for node, h := range w.fabric.Hosts {
 		n := &w.nodes[node]
 		for pair := range randomPairs {
@@ -98,8 +99,12 @@ func (g *generator) newHandle() uint32 {
 	return g.handles
 }
 
-// generate returns the first n operations of a seed.
-func generate(seed uint64, n int) ([]operation, error) {
+// generate returns the first n operations of a seed, for cards that fetch
+// receive descriptors when they are posted.
+func generate(seed uint64, n int) ([]operation, error) { return generateFor(seed, n, false) }
+
+// generateFor is generate, also for cards that fetch them on arrival.
+func generateFor(seed uint64, n int, onArrival bool) ([]operation, error) {
 	g := &generator{random: rand.New(rand.NewPCG(seed, 1)), want: n}
 	var t [randomNodes]nodeTable
 	for node := range t {
@@ -116,7 +121,7 @@ func generate(seed uint64, n int) ([]operation, error) {
 		}
 	}
 	var err error
-	if g.w, err = randomWorld(&t, firstAttributes); err != nil {
+	if g.w, err = randomWorld(&t, firstAttributes, onArrival); err != nil {
 		return nil, err
 	}
 	for len(g.ops) < n {
@@ -929,8 +934,14 @@ func (g *generator) unreachable(node, pair int, receive bool) error {
 	default:
 		d.handle.area = areaSource
 	}
-	if err := g.emit(operation{kind: opPost, node: node, pair: pair, receive: receive, d: d}); err != nil || receive {
+	if err := g.emit(operation{kind: opPost, node: node, pair: pair, receive: receive, d: d}); err != nil {
 		return err
+	}
+	switch {
+	case receive && g.w.fabric.FetchOnArrival:
+		return g.meet(node, pair)
+	case receive:
+		return nil
 	}
 	for range g.between(0, 3) {
 		if err := g.message(node, pair); err != nil {
@@ -954,9 +965,18 @@ func (g *generator) withdraw(node, pair int) error {
 			return err
 		}
 	}
-	// The peer's message may come when the memory is gone.
+	return g.meet(node, pair)
+}
+
+// meet lets a receive descriptor that cannot be used any more be met, by a
+// message or by the end of the connection.
+func (g *generator) meet(node, pair int) error {
+	// The peer's message may come when the descriptor is there, or its memory gone.
 	if err := g.barrier(opSync); err != nil {
 		return err
+	}
+	if g.vi(node, pair).State() != layout.ViStateConnected {
+		return g.emit(operation{kind: opDisconnect, node: node, pair: pair})
 	}
 	slot := g.take(1-node, pair, false)
 	if slot < 0 || slot == cutSlot || g.chance(40) {

@@ -43,9 +43,10 @@ type lies struct {
 
 // randomRun is one run of a list of operations.
 type randomRun struct {
-	ops   []operation
-	lies  lies
-	nodes [randomNodes]*randomNode
+	ops       []operation
+	lies      lies
+	onArrival bool // the cards fetch receive descriptors on arrival
+	nodes     [randomNodes]*randomNode
 
 	mu      sync.Mutex
 	effects []effect
@@ -164,7 +165,7 @@ func (n *randomNode) setUp() error {
 	}
 	if n.node == 0 {
 		r.mu.Lock()
-		r.w, err = randomWorld(&r.live.nodes, firstAttributes)
+		r.w, err = randomWorld(&r.live.nodes, firstAttributes, r.onArrival)
 		r.mu.Unlock()
 		if err != nil {
 			return err

@@ -74,6 +74,12 @@ func randomOperations(t *testing.T, seed uint64, n int, run runner) *randomRun {
 	t.Helper()
 	ops, err := generate(seed, n)
 	require.NoError(t, err, "the generator, seed %d", seed)
+	return runOperations(t, seed, ops, run)
+}
+
+func runOperations(t *testing.T, seed uint64, ops []operation, run runner) *randomRun {
+	t.Helper()
+	n := len(ops)
 	start := time.Now()
 	r := newRandomRun(ops, lies{})
 	if err := run(r); err != nil {
@@ -113,12 +119,12 @@ var everything = []string{
 	"state: Idle", "state: Connected", "state: Error", "state: Free",
 }
 
-func (r *randomRun) met(t *testing.T) {
+func (r *randomRun) met(t *testing.T, kinds ...string) {
 	t.Helper()
 	for _, kind := range slices.Sorted(maps.Keys(r.tally)) {
 		t.Logf("%7d %s", r.tally[kind], kind)
 	}
-	for _, kind := range everything {
+	for _, kind := range kinds {
 		require.NotZero(t, r.tally[kind], "no '%s'", kind)
 	}
 }
@@ -145,7 +151,7 @@ func TestRandomOperationsOnFakeCards(t *testing.T) {
 		return fakeCards(ctx, s, r, nil)
 	})
 	if n >= 20_000 {
-		r.met(t)
+		r.met(t, everything...)
 	}
 }
 
@@ -155,16 +161,51 @@ func TestRandomOperationsOnTheCard(t *testing.T) {
 		t.Skip("needs the simulator with the card, whose build takes minutes")
 	}
 	s := seed(t)
-	r := randomOperations(t, s, long(20_000, 200_000), func(r *randomRun) error {
-		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
-		defer cancel()
-		return driver.Run(ctx, driver.RunConfig{Seed: s, Finished: func(f *sim.Fabric) error {
-			d, err := f.Digest(ctx)
-			t.Logf("simulated %v", d.Time)
-			return err
-		}}, programs(r.mains()...)...)
-	})
-	r.met(t)
+	r := randomOperations(t, s, long(20_000, 200_000), func(r *randomRun) error { return simulatedCards(t, s, r, 0) })
+	r.met(t, everything...)
+}
+
+// simulatedCards runs a list of operations on simulated cards with these straps.
+func simulatedCards(t *testing.T, seed uint64, r *randomRun, straps uint32) error {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+	defer cancel()
+	c := driver.RunConfig{Seed: seed, Finished: func(f *sim.Fabric) error {
+		d, err := f.Digest(ctx)
+		t.Logf("simulated %v", d.Time)
+		return err
+	}}
+	if straps != 0 {
+		c.Fabric.Arguments = []string{"--strap", fmt.Sprint(straps)}
+	}
+	return driver.Run(ctx, c, programs(r.mains()...)...)
+}
+
+// And with straps that are to change nothing but times, and when a receive
+// descriptor that cannot be reached is met.
+func TestRandomOperationsWithStraps(t *testing.T) {
+	if testing.Short() {
+		t.Skip("needs the simulator with the card, whose build takes minutes")
+	}
+	for _, c := range []struct {
+		name   string
+		straps uint32
+	}{
+		{"receive descriptors fetched on arrival", 1 << layout.StrapReceiveFetchOnArrival},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := seed(t)
+			onArrival := c.straps&(1<<layout.StrapReceiveFetchOnArrival) != 0
+			ops, err := generateFor(s, long(6_000, 60_000), onArrival)
+			require.NoError(t, err, "the generator, seed %d", s)
+			r := runOperations(t, s, ops, func(r *randomRun) error {
+				r.onArrival = onArrival
+				return simulatedCards(t, s, r, c.straps)
+			})
+			r.met(t, "send: Done Send", "send: Done RdmaWrite", "send: Done Flushed Send", "receive: Done Receive",
+				"receive: Done Immediate RemoteRdmaWrite", "receive: Done ProtectionError Receive", "receive: Done Flushed Receive",
+				"asynchronous: PostDescriptor", "asynchronous: ConnectionLost", "asynchronous: ReceiveQueueEmpty", "state: Error")
+		})
+	}
 }
 
 // isVia says whether a frame belongs to a connection.

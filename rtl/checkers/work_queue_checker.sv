@@ -2,8 +2,8 @@
 
 // Checks of every work_queue: its neighbours hold what they offer, no count leaves its range, a VI
 // stands in a ready list at most once and no list overflows, a receive queue is ready only while none
-// of its descriptors is on the chip, an offered descriptor stays until it was taken, and quiet means
-// that nothing moves, memories included.
+// of its descriptors is on the chip and, if it is fetched on arrival, somebody wants it, an offered
+// descriptor stays until it was taken, and quiet means that nothing moves, memories included.
 module work_queue_checker #(
     parameter int unsigned CountWidth = 11,
     parameter logic [CountWidth-1:0] Full = '0
@@ -60,6 +60,13 @@ module work_queue_checker #(
     input logic                  pop,
     input logic                  write_count,
     input logic                  write_next,
+    input logic                  on_arrival_i,
+    input logic [255:0]          live_i,
+    input logic                  wanted_i,
+    input logic [7:0]            coming_vi_i,
+    input logic                  drain_receive_i,
+    input logic [7:0]            drain_vi_i,
+    input logic                  owed,
     input logic [CountWidth-1:0] count,
     input logic [CountWidth-1:0] count_all,
     input logic [CountWidth-1:0] count_new
@@ -74,7 +81,8 @@ module work_queue_checker #(
   logic [15:0]   release_was_q;
   logic [121:0]  take_was_q, take_now;
   logic [8:0]    listed_send, listed_receive;
-  logic          room_q, took_send_q;
+  logic          room_q, took_send_q, wanted_q, flushed_q;
+  logic [7:0]    wanted_vi_q, flushed_vi_q;
 
   assign take_now = {take_receive_o, take_vi_o, take_va_o, take_handle_o, take_more_o, take_seq_o};
   assign db_now   = {db_receive_i, db_vi_i, db_va_i, db_handle_i};
@@ -94,6 +102,8 @@ module work_queue_checker #(
       clear_q     <= 1'b0;
       take_q      <= 1'b0;
       room_q      <= 1'b0;
+      wanted_q   <= 1'b0;
+      flushed_q   <= 1'b0;
       took_send_q <= 1'b0;
     end else begin
       quiet_q       <= quiet_o;
@@ -104,6 +114,10 @@ module work_queue_checker #(
       take_q        <= take_valid_o && !take_ready_i;
       room_q        <= send_room_i;
       took_send_q   <= take_valid_o && take_ready_i && !take_receive_o;
+      wanted_q     <= wanted_i;
+      wanted_vi_q  <= coming_vi_i;
+      flushed_q     <= drain_receive_i;
+      flushed_vi_q  <= drain_vi_i;
       clear_was_q   <= clear_vi_i;
       release_was_q <= release_vi_i;
       if (quiet_o) was_q <= now;
@@ -154,6 +168,14 @@ module work_queue_checker #(
       else $error("work_queue: queue %0d leaves the ready list and did not stand in it", op_queue_q);
       assert (!(taken && op_receive && held_q[op_queue_q[7:0]]))
       else $error("work_queue: VI %0d has two receive descriptors on the chip", op_queue_q[7:0]);
+      // Commit, and Wake.
+      assert (!(push && op_receive && (op_q == 3'd1 || op_q == 3'd7) &&
+                (held_q[op_queue_q[7:0]] || owed || (op_q == 3'd7 && count == '0))))
+      else $error("work_queue: VI %0d enters with a receive descriptor on the chip, or its link owed", op_queue_q[7:0]);
+      // An operation is chosen in the clock before.
+      assert (!(push && op_receive && on_arrival_i && live_i[op_queue_q[7:0]]) ||
+              (wanted_q && wanted_vi_q == op_queue_q[7:0]) || (flushed_q && flushed_vi_q == op_queue_q[7:0]))
+      else $error("work_queue: VI %0d enters, and nobody waits for its receive descriptor", op_queue_q[7:0]);
       // Between operations the count is that of the last read, which may lie before the first write.
       assert (op_q == 3'd0 || (count <= Full && count_all <= Full &&
                                !(write_count && count_new > Full)))

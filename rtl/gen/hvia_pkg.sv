@@ -5,7 +5,7 @@
 /* verilator lint_off UNUSEDPARAM */
 package hvia_pkg;
 
-  localparam logic [63:0] LayoutHash = 64'h5bf1805b91fd56ef;
+  localparam logic [63:0] LayoutHash = 64'h1a49f853373e4c29;
 
   // PCI configuration space
   localparam logic [15:0] PciVendorID = 16'h5648;
@@ -102,6 +102,7 @@ package hvia_pkg;
   localparam logic [4:0] StrapSingleReceiveSlot = 5'h1;
   localparam logic [4:0] StrapCutThroughTransmit = 5'h2;
   localparam logic [4:0] StrapCutThroughReceive = 5'h3;
+  localparam logic [4:0] StrapReceiveFetchOnArrival = 5'h4;
   localparam logic [4:0] StrapNoAttOverlap = 5'h6;
   localparam logic [4:0] StrapSlowSdram = 5'h7;
   localparam int unsigned RegisterSize = 65536;

@@ -6,7 +6,7 @@
 
 namespace hvia {
 
-constexpr uint64_t kLayoutHash = 0x5bf1805b91fd56efull;
+constexpr uint64_t kLayoutHash = 0x1a49f853373e4c29ull;
 
 // PCI configuration space
 constexpr uint32_t kPciVendorID = 0x5648u;
@@ -138,6 +138,7 @@ constexpr uint32_t kStrapSingleTransmitSlot = 0x0u;
 constexpr uint32_t kStrapSingleReceiveSlot = 0x1u;
 constexpr uint32_t kStrapCutThroughTransmit = 0x2u;
 constexpr uint32_t kStrapCutThroughReceive = 0x3u;
+constexpr uint32_t kStrapReceiveFetchOnArrival = 0x4u;
 constexpr uint32_t kStrapNoAttOverlap = 0x6u;
 constexpr uint32_t kStrapSlowSdram = 0x7u;
 inline const char* StrapName(uint64_t v) {
@@ -146,6 +147,7 @@ inline const char* StrapName(uint64_t v) {
     case kStrapSingleReceiveSlot: return "SingleReceiveSlot";
     case kStrapCutThroughTransmit: return "CutThroughTransmit";
     case kStrapCutThroughReceive: return "CutThroughReceive";
+    case kStrapReceiveFetchOnArrival: return "ReceiveFetchOnArrival";
     case kStrapNoAttOverlap: return "NoAttOverlap";
     case kStrapSlowSdram: return "SlowSdram";
     default: return "?";

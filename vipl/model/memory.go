@@ -25,6 +25,10 @@ var (
 // Fabric is a set of hosts on a wire that loses nothing.
 type Fabric struct {
 	Hosts []*Host
+	// FetchOnArrival says that a provider reads a receive descriptor when a
+	// message needs it, and not when it becomes the head of its queue [card].
+	FetchOnArrival bool
+
 	depth int
 }
 

@@ -778,6 +778,41 @@ func TestUnreachableDescriptors(t *testing.T) {
 	})
 }
 
+// A provider that reads receive descriptors on arrival meets one that cannot be
+// reached when a message comes for it.
+func TestFetchOnArrival(t *testing.T) {
+	bad := func(r *rig) {
+		r.f.FetchOnArrival = true
+		r.receive(data(9), nil)
+		require.NoError(t, r.b.PostReceive(r.put(r.b, opSend, data(9), nil), goneHandle))
+		r.send(opSend, data(9), nil)
+		require.Equal(t, end{length: 9, echo: layout.StatusOperationReceive}, r.ended(r.b, true))
+		r.errors(r.b)
+		require.Equal(t, layout.ViStateConnected, r.b.State())
+	}
+	t.Run("message", func(t *testing.T) {
+		r := newRig(t)
+		bad(r)
+		r.send(opSend, data(9), nil)
+		r.errors(r.b, layout.AsyncErrorPostDescriptor, layout.AsyncErrorReceiveQueueEmpty)
+		r.errors(r.a, layout.AsyncErrorConnectionLost)
+		require.Equal(t, end{bits: flushed, echo: layout.StatusOperationReceive}, r.ended(r.b, true))
+		require.Equal(t, layout.ViStateError, r.b.State())
+	})
+	t.Run("disconnect", func(t *testing.T) {
+		r := newRig(t)
+		bad(r)
+		r.b.Disconnect()
+		r.errors(r.b, layout.AsyncErrorPostDescriptor)
+		require.Equal(t, end{bits: flushed, echo: layout.StatusOperationReceive}, r.ended(r.b, true))
+	})
+	t.Run("copy", func(t *testing.T) {
+		r := newRig(t)
+		r.f.FetchOnArrival = true
+		require.True(t, r.f.Clone().FetchOnArrival)
+	})
+}
+
 // Memory is deregistered under work that is outstanding.
 func TestDeregistration(t *testing.T) {
 	t.Run("buffers", func(t *testing.T) {

@@ -5,7 +5,8 @@ package model
 import "hvia/layout"
 
 // receiveDescriptor is the head of the receive queue, which the provider reads
-// when it becomes the head, in Idle too, and keeps until it is used up [card].
+// when it becomes the head, in Idle too, or when a message needs it, and keeps
+// until it is used up [card].
 type receiveDescriptor struct {
 	descriptor
 	posted *posted
@@ -25,14 +26,14 @@ func (v *VI) PostReceive(address uint64, handle uint32) error {
 		v.flushReceive(p)
 		return nil
 	}
-	v.fetch()
+	v.fetch(false)
 	return nil
 }
 
 // fetch reads the head of the receive queue.
-func (v *VI) fetch() {
+func (v *VI) fetch(needed bool) {
 	p := v.receive.next()
-	if p == nil || v.head != nil || v.state == layout.ViStateError {
+	if p == nil || v.head != nil || v.state == layout.ViStateError || v.host.fabric.FetchOnArrival && !needed {
 		return
 	}
 	d, ok := v.host.read(p.address, p.handle, v.attributes.Tag)
@@ -98,8 +99,12 @@ func (v *VI) arrive(f frame) {
 // dropped, and the program is told once [VIA].
 func (v *VI) begin(f frame) {
 	m := &message{operation: f.operation, hasImmediate: f.hasImmediate}
+	needs := f.operation != layout.FrameOperationRdmaWrite || f.hasImmediate
+	if needs {
+		v.fetch(true) // before there is a message: it may break the VI
+	}
 	v.message = m
-	if f.operation == layout.FrameOperationRdmaWrite && !f.hasImmediate {
+	if !needs {
 		return
 	}
 	if v.head == nil {
@@ -238,7 +243,7 @@ func (v *VI) consume(d *receiveDescriptor, c Completion) {
 		return
 	}
 	v.complete(d.posted, c)
-	v.fetch()
+	v.fetch(false)
 }
 
 // flushReceive completes a descriptor of the receive queue that no message has

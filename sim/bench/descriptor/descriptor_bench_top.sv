@@ -138,10 +138,14 @@ module descriptor_bench_top #(
     input  logic [7:0]     drop_vi_i,
     input  logic           stale_start_i,
     output logic           stale_busy_o,
+    input  logic           on_arrival_i,
     input  logic [7:0]     coming_vi_i,
+    input  logic           wanted_i,
+    // A receive queue enters its ready list because it is wanted or flushed.
+    output logic           wake_o,
+    output logic [7:0]     wake_vi_o,
     output logic           queue_coming_o,
     output logic           fetch_coming_o,
-    input  logic           wanted_i,
     output logic           rd_req_patient_o,
     // Completion: 0 receive engine, 1 transmit engine; the fetch's goes over a valve.
     input  logic [1:0]     cpl_valid_i,
@@ -279,6 +283,8 @@ module descriptor_bench_top #(
   ) u_work_queue (
       .clk_i,
       .rst_ni,
+      .on_arrival_i,
+      .live_i,
       .db_valid_i     (commit_shown_o),
       .db_ready_o     (queue_commit_ready),
       .db_receive_i   (commit_receive_o),
@@ -309,6 +315,7 @@ module descriptor_bench_top #(
       .clear_vi_i,
       .coming_vi_i,
       .coming_o       (queue_coming_o),
+      .wanted_i,
       .drain_vi_i,
       .drain_receive_i,
       .vi_busy_o      (queue_vi_busy_o),
@@ -318,6 +325,8 @@ module descriptor_bench_top #(
       .quiet_o        (quiet_o[1])
   );
 
+  assign wake_o        = u_work_queue.woken;
+  assign wake_vi_o     = u_work_queue.op_vi;
   assign offer_valid_o = u_work_queue.offer_valid_q;
   assign offer_vi_o    = {u_work_queue.offer_receive_vi, u_work_queue.offer_send_vi};
   assign offer_more_o  = {u_work_queue.offer_q[u_work_queue.OfferWidth + 16],

@@ -69,6 +69,8 @@ func covered() []string {
 		"cover_quiet_with_receives_behind", "cover_receive_chunk", "cover_receive_chunk_error",
 		"cover_transmit_chunk", "cover_transmit_chunk_error", "cover_receive_chunk_first", "cover_chunk_before_head",
 		"cover_head_between_chunks", "cover_unreachable_waits", "cover_unreachable_behind", "cover_unreachable_needs_no_memory",
+		"cover_wanted", "cover_wanted_in_vain", "cover_wanted_by_a_reset_vi", "cover_woken_by_a_message", "cover_woken_by_a_flush",
+		"cover_reset_enters_by_itself",
 	}
 	kinds := []string{
 		"rdma_one", "rdma_none", "rdma_empty_data", "rdma_long_length", "send_none", "send_one", "send_two",
@@ -138,7 +140,7 @@ var faults = []struct {
 	{"receive doorbell for the send queue", doorbell, "commit_receive_q <= receive_q;", "commit_receive_q <= receive_q && !FAULT;"},
 
 	{"counted at the link, not at the take", queue, "count_new   = count - 1'b1;", "count_new   = FAULT ? count : count - 1'b1;"},
-	{"listed twice", queue, "assign push = enter && !listed_q[op_queue_q];", "assign push = enter && (!listed_q[op_queue_q] || FAULT);"},
+	{"listed twice", queue, "(by_itself || woken) && !listed_q[op_queue_q];", "(by_itself || woken) && (!listed_q[op_queue_q] || FAULT);"},
 	{"one descriptor too many", queue, "if (count_all == Full) begin", "if (FAULT ? count_all > Full : count_all == Full) begin"},
 	{"descriptor on the chip not counted", queue, "{{CountWidth - 1{1'b0}}, held};", "{{CountWidth - 1{1'b0}}, held && !FAULT};"},
 	{"every doorbell's address kept", queue, "          if (count == '0) begin\n            write_next = 1'b1;", "          write_next = FAULT;\n          if (count == '0) begin\n            write_next = 1'b1;"},
@@ -157,6 +159,13 @@ var faults = []struct {
 	{"receive queue is no work in the list", queue, "|| listed_q[{1'b1, drain_vi_i}] ||", "|| (listed_q[{1'b1, drain_vi_i}] && !FAULT) ||"},
 	{"clear forgets one queue", queue, "Clear, ClearReceive: begin\n        write_count = 1'b1;", "Clear, ClearReceive: begin\n        write_count = op_q == Clear || !FAULT;"},
 	{"clear forgets no descriptor on the chip", queue, "if (op_q == Release || op_q == ClearReceive) held_q", "if (op_q == Release || (op_q == ClearReceive && !FAULT)) held_q"},
+
+	{"fetched when posted", queue, "assign woken     = op_q == Wake;", "assign woken     = op_q == Wake || FAULT;"},
+	{"woken with one on the chip", queue, "!held_q[coming_vi_i] &&", "(!held_q[coming_vi_i] || FAULT) &&"},
+	{"woken with the link owed", queue, "!owed_q[coming_vi_i];", "(!owed_q[coming_vi_i] || FAULT);"},
+	{"not woken by a flush", queue, "assign wake_can[1] = on_arrival_i &&", "assign wake_can[1] = on_arrival_i && !FAULT &&"},
+	{"doorbell of a reset VI stays", queue, "!on_arrival_i || !live_i[op_vi];", "!on_arrival_i || (!live_i[op_vi] && !FAULT);"},
+	{"queue quiet with one to wake", queue, "&& wake_can == 2'b00 &&", "&& (wake_can == 2'b00 || FAULT) &&"},
 
 	{"length not looked at", fetch, "assign length_error = !format_error && ", "assign length_error = !format_error && !FAULT && "},
 	{"sum of lengths wraps", fetch, "{1'b0, length} != here_len;", "{1'b0, length} != {here_len[32] && !FAULT, here_len[31:0]};"},

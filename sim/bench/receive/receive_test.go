@@ -50,6 +50,8 @@ var faults = []struct {
 	old, new string
 }{
 	{"a queue is called empty too early", "& ~coming_i & ~coming_q;", "& ~coming_i & (~coming_q | FAULT);"},
+	{"the descriptor of another VI is wanted", "assign coming_vi_o     = vi_q;", "assign coming_vi_o     = FAULT ? drain_vi_i : vi_q;"},
+	{"a descriptor is not wanted", "assign wanted_o        = wait_for;", "assign wanted_o        = wait_for & ~FAULT;"},
 	{"only the part of a segment that is used is checked", "job_bound  = segment_left;", "job_bound  = FAULT ? {21'd0, part} : segment_left;"},
 	{"Length is no limit", "if ({21'd0, part} > room) part", "if (!FAULT && {21'd0, part} > room) part"},
 	{"a forged offset is believed", "((send_offset == stored.received) &", "((FAULT | (send_offset == stored.received)) &"},

@@ -202,6 +202,8 @@ class Bench {
         default: break;
       }
       NewKnobs();
+      // Where a queue is to be filled, or all of them, none may wait for a message.
+      on_arrival_next_ = kind == kRace || kind == kRandom ? rng_.Chance(1, 2) : false;
       StartEpoch(kind == kAllVis ? kVis : kind == kRace ? 2 : static_cast<int>(rng_.Range(1, 24)),
                  kind == kOverrun);
       if (kind == kRace) {
@@ -293,6 +295,9 @@ class Bench {
     job_ = Job{};
     rx_hold_ = false;
     lull_ = 0;
+    on_arrival_ = on_arrival_next_;
+    wanted_vi_ = -1;
+    woken_by_ = {};
     seen_.reset();
     watched_.reset();
     search_start_ = 0;
@@ -420,13 +425,14 @@ class Bench {
         if (q.post.active) return true;
       }
       if (!vis_[vi].queues[kSend].queue.empty()) return true;
-      if (!vis_[vi].queues[kReceive].queue.empty() && !vis_[vi].held) return true;
+      const bool by_itself = !on_arrival_ || vis_[vi].State() == hvia::kViStateFree || vi == wanted_vi_;
+      if (!vis_[vi].queues[kReceive].queue.empty() && !vis_[vi].held && by_itself) return true;
     }
     for (const Chunk& c : chunks_) {
       if (c.want || c.open) return true;
     }
     return offers_[0] || offers_[1] || cur_.phase != Phase::kNone || wait_ || link_ || release_ || !transmit_.empty() ||
-           job_.step != kRxNone || write_ || refused_ || !bursts_.empty() || commit_ ||
+           job_.step != kRxNone || wanted_vi_ >= 0 || write_ || refused_ || !bursts_.empty() || commit_ ||
            (manager_.step != 0 && manager_.step != kRebuild);
   }
 
@@ -753,6 +759,7 @@ class Bench {
     int kind = 0;  // of the queue whose memory goes
     uint32_t handle = 0;
     bool searched = false;
+    bool late = false;   // a doorbell of it shall be under way
     bool spare = false;  // no message comes for what is on the chip meanwhile
     Held target = kIdle;
     int wait = 0;
@@ -825,6 +832,7 @@ class Bench {
         // Memory below a descriptor that waits for a message goes most often.
         m.kind = vis_[m.vi].place.valid && rng_.Chance(3, 4) ? kReceive : rng_.Below(2);
         m.spare = rng_.Chance(1, 2);
+        m.late = m.what == kReset && rng_.Chance(1, 2);
         m.step = kBegin;
         m.since = unit::clocks();
         m.target = static_cast<Held>(rng_.Below(kHelds));
@@ -841,8 +849,11 @@ class Bench {
           m.step = kDrain;
           return;
         }
-        // Aim at a VI in one phase of its work, or take what comes.
-        if (m.wait-- > 0) {
+        // Aim at a VI in one phase of its work, or at one whose doorbell is on its way, or take what comes.
+        if (m.late && m.wait-- > 0) {
+          if (!commit_ || vis_[commit_->vi].paused) return;
+          m.vi = commit_->vi;
+        } else if (m.wait-- > 0) {
           bool found = false;
           for (size_t i = 0; i < used_.size() && i < 24 && !found; i++) {
             found = !vis_[used_[i]].paused && WhatHolds(used_[i]) == m.target;
@@ -965,17 +976,41 @@ class Bench {
     Completion cpl{};
   };
 
+  // The VI has a receive descriptor in the card, or on its way into it.
+  bool Receives(int vi) const {
+    const Vi& v = vis_[vi];
+    return v.place.valid || !v.queues[kReceive].queue.empty() || (offers_[kReceive] && offers_[kReceive]->vi == vi) ||
+           (commit_ && commit_->kind == kReceive && commit_->vi == vi) ||
+           (cur_.phase != Phase::kNone && cur_.work == kReceiveHead && cur_.vi == vi);
+  }
+
   void RxStepDrive() {
     Job& j = job_;
     if (j.step == kRxNone) {
-      const bool flush = Flushing() && vis_[manager_.vi].place.valid;
+      const bool flush = Flushing() && vis_[manager_.vi].place.valid && wanted_vi_ < 0;
+      if (wanted_vi_ >= 0) {
+        // The message waits until the descriptor is here, or none can come any more.
+        if (vis_[wanted_vi_].place.valid && vis_[wanted_vi_].State() != hvia::kViStateFree) {
+          Figure("cover_wanted");
+        } else if (!Receives(wanted_vi_) || vis_[wanted_vi_].State() == hvia::kViStateFree) {
+          Figure(vis_[wanted_vi_].State() == hvia::kViStateFree ? "cover_wanted_by_a_reset_vi" : "cover_wanted_in_vain");
+          wanted_vi_ = -1;
+          return;
+        } else {
+          return;
+        }
+      }
       if (lull_ > 0) lull_--;
       else if (Rare(knobs_.lull)) lull_ = rng_.Below(1000);
-      if (!flush && (rx_hold_ || (lull_ > 0 && !held_) || !Gate(knobs_.rx_rate))) return;
-      const int vi = flush ? manager_.vi : used_[rng_.Below(used_.size())];
+      if (!flush && wanted_vi_ < 0 && (rx_hold_ || (lull_ > 0 && !held_) || !Gate(knobs_.rx_rate))) return;
+      const int vi = wanted_vi_ >= 0 ? wanted_vi_ : flush ? manager_.vi : used_[rng_.Below(used_.size())];
       const Place& p = vis_[vi].place;
-      if (!p.valid) return;
-      if (!flush && manager_.spare && manager_.vi == vi && manager_.step != kNothing && manager_.step != kRebuild) return;
+      if (!p.valid) {
+        if (on_arrival_ && vis_[vi].State() != hvia::kViStateFree && (Receives(vi) || rng_.Chance(1, 64))) wanted_vi_ = vi;
+        return;
+      }
+      if (wanted_vi_ >= 0) wanted_vi_ = -1;
+      else if (!flush && manager_.spare && manager_.vi == vi && manager_.step != kNothing && manager_.step != kRebuild) return;
       j = Job{};
       j.step = kRxBegin;
       j.vi = vi;
@@ -1175,9 +1210,11 @@ class Bench {
       if (rng_.Chance(1, 2)) dut_.rs_vi_i = rng_.Chance(1, 8) ? rng_.Bits(8) : AnyVi(true);
       if (rng_.Chance(1, 8) && cur_.phase != Phase::kNone) dut_.rs_vi_i = cur_.vi;
       dut_.coming_vi_i = rng_.Chance(1, 8) ? rng_.Bits(8) : dut_.rs_vi_i;
+      if (wanted_vi_ >= 0) dut_.rs_vi_i = dut_.coming_vi_i = wanted_vi_;
     }
-    // Not drawn, so that it does not move what is.
-    dut_.wanted_i = unit::clocks() * 0x9e3779b97f4a7c15ull >> 61 == 0;
+    dut_.on_arrival_i = on_arrival_;
+    // Only the bus's priorities look at it otherwise. Not drawn, so that it does not move what is.
+    dut_.wanted_i = on_arrival_ ? wanted_vi_ >= 0 : unit::clocks() * 0x9e3779b97f4a7c15ull >> 61 == 0;
 
     dut_.wr_req_ready_i = Gate(knobs_.write_ready);
     const bool data_now = write_ && (write_->granted || (knobs_.data_with_request && dut_.wr_req_ready_i));
@@ -1191,7 +1228,8 @@ class Bench {
 
     // Draining: the manager's number stays, otherwise any.
     const bool drains = manager_.step == kDrain || manager_.step == kSearch || manager_.step == kSearching;
-    dut_.drain_receive_i = drains ? Flushing() : rng_.Bits(1);
+    // Who is fetched on arrival is fetched by a flush, too.
+    dut_.drain_receive_i = drains ? Flushing() : !on_arrival_ && rng_.Bits(1);
     dut_.drain_vi_i = drains && manager_.what != kHandle ? manager_.vi : rng_.Chance(1, 4) ? rng_.Bits(8) : AnyVi(true);
     if (drains && manager_.what == kHandle) {
       dut_.drain_handle_i = manager_.handle;
@@ -1399,8 +1437,9 @@ class Bench {
     q.queue.push_back(e);
     if (c.kind == kReceive && v.held) {
       if (!linked) Figure("cover_posted_behind_the_last");
-    } else if (!linked) {
+    } else if (!linked && ByItself(c.vi, c.kind)) {
       Ready(c.vi, c.kind);
+      if (resetting && on_arrival_ && c.kind == kReceive) Figure("cover_reset_enters_by_itself");
     }
     // How close to the take of the descriptor before it?
     const uint64_t since = unit::clocks() - take_clock_[c.kind][c.vi];
@@ -1408,7 +1447,29 @@ class Bench {
     Figure("commits");
   }
 
+  // Without a message that waits for it.
+  bool ByItself(int vi, int kind) const {
+    return kind == kSend || !on_arrival_ || vis_[vi].State() == hvia::kViStateFree;
+  }
+
+  // A receive queue that is fetched on arrival enters its ready list when somebody wanted it in the
+  // clock before, or flushes it.
+  void JudgeWake() {
+    if (dut_.wake_o) {
+      const int vi = dut_.wake_vi_o;
+      Vi& v = vis_[vi];
+      CHECK(on_arrival_ && (woken_by_.wanted == vi || woken_by_.flushed == vi),
+            "VI %d becomes ready and nobody waits for its receive descriptor", vi);
+      CHECK(!v.queues[kReceive].queue.empty() && !v.held && !v.owed, "VI %d becomes ready without a receive descriptor to fetch", vi);
+      Figure(woken_by_.wanted == vi ? "cover_woken_by_a_message" : "cover_woken_by_a_flush");
+      Ready(vi, kReceive);
+      Touch(vi);
+    }
+    woken_by_ = {dut_.wanted_i ? static_cast<int>(dut_.coming_vi_i) : -1, dut_.drain_receive_i ? static_cast<int>(dut_.drain_vi_i) : -1};
+  }
+
   void JudgeQueue() {
+    JudgeWake();
     // A new offer: the take itself was in the clock before.
     for (int kind : {kSend, kReceive}) {
       if (offer_fired_[kind]) offers_[kind].reset();
@@ -1502,6 +1563,10 @@ class Bench {
         q.taken.clear();
         q.follow = false;
       }
+      // It may stand in a list yet, or have left it by the time that it enters again.
+      for (auto& list : ready_) {
+        for (auto& l : list) l.maybe |= l.vi == vi;
+      }
       v.held = v.owed = false;
       v.place.valid = false;
       if (job_.step != kRxNone && job_.vi == vi) job_.forget = true;
@@ -1538,7 +1603,7 @@ class Bench {
                   "VI %d: the card read the link %016" PRIx64 " %08x before it was written", link_->vi, link_->va,
                   link_->handle);
           }
-          if (link_->kind == kSend || !v.held) Ready(link_->vi, link_->kind);
+          if ((link_->kind == kSend || !v.held) && ByItself(link_->vi, link_->kind)) Ready(link_->vi, link_->kind);
         }
       }
       link_.reset();
@@ -1565,7 +1630,7 @@ class Bench {
     v.held = false;
     if (v.queues[kReceive].queue.empty()) return;
     if (v.owed) Figure("cover_released_before_link");
-    else Ready(vi, kReceive);
+    else if (ByItself(vi, kReceive)) Ready(vi, kReceive);
   }
 
   // Ends the fetch of what cannot be reached.
@@ -2157,7 +2222,8 @@ class Bench {
     const bool committing = dut_.commit_valid_o && dut_.commit_vi_o == vi;
     const bool queue_idle = !queue_work && !committing && !listed && now > v.active_clock + 2 &&
                             !(link_ && link_->vi == vi) && !(release_ && *release_ == vi) &&
-                            !(job_.step == kRxRelease && job_.vi == vi) && !dut_.clear_valid_i;
+                            !(job_.step == kRxRelease && job_.vi == vi) && !dut_.clear_valid_i &&
+                            !(dut_.wake_o && dut_.wake_vi_o == vi);
     CHECK(!queue_idle || !dut_.queue_vi_busy_o, "work_queue: VI %d is busy with nothing", vi);
     if (queue_idle && receives) Figure("cover_receives_are_no_work");
 
@@ -2302,6 +2368,12 @@ class Bench {
   std::optional<Watched> watched_;
   bool searching_ = false;
   uint64_t search_start_ = 0;
+  // Fetch on arrival: the VI for whose receive descriptor a message waits, and who woke in the last clock.
+  bool on_arrival_ = false, on_arrival_next_ = false;
+  int wanted_vi_ = -1;
+  struct {
+    int wanted = -1, flushed = -1;
+  } woken_by_;
 
   bool att_open_ = false;
   unsigned att_wait_ = 0;

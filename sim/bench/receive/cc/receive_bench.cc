@@ -210,6 +210,7 @@ class Bench {
   void Round(unsigned frames, unsigned harm_of_64, bool ops, bool faults, bool cut) {
     static const Traffic kinds[] = {{0, 0}, {3, 0}, {0, 3}, {2, 2}, {1, 1}};
     traffic = kinds[rng.Below(5)];
+    on_arrival_ = rng.Chance(1, 3);
     raw_buffer = rng.Chance(3, 4);
     raw_capacity = rng.Chance(1, 4) ? rng.Range(60, 400) : 2048;
     harm = harm_of_64;
@@ -522,7 +523,7 @@ class Bench {
   std::vector<uint32_t> forbidden;
   uint32_t drain_handle = 0;
   uint64_t withdrawn = 0, flushes = 0, clears = 0, lost_frames = 0, late = 0, chunks = 0, bytes = 0,
-           held_flushed = 0, undefined = 0, completions = 0, raw_got = 0;
+           held_flushed = 0, on_arrival_seen = 0, undefined = 0, completions = 0, raw_got = 0;
 
  private:
   enum Op { kNoOp, kFlush, kClear, kConnect };
@@ -669,11 +670,20 @@ class Bench {
       const Slot s = slots.front();
       slots.pop_front();
       offered_ = false;
-      if (judging_) Judge(s);
+      if (judging_) {
+        const uint64_t changed = vis[std::max(0, Addressed(s.bytes))].ctx_changed;
+        needs_ = false;
+        Judge(s);
+        if (frame_.wanted && !needs_ && !s.cut && changed + 2 < s.offered) Fail("a frame that begins no message wants a descriptor");
+      }
       frame_ = {};
       frame_.aborted.fill(0);
     }
     SampleChunks();
+    if (top->wanted_o) {
+      if (!offered_) Fail("a descriptor is wanted without a frame");
+      frame_.wanted = true;
+    }
     SampleQueue();
     OpStep();
     if (budget_ != 0) Feed();
@@ -854,6 +864,11 @@ class Bench {
         const unsigned v = kVis[(start + i) % std::size(kVis)];
         Vi& x = vis[v];
         if (x.queue.empty() || x.held) continue;
+        if (on_arrival_) {
+          const bool wanted = top->wanted_o && top->coming_vi_o == v;
+          if (!wanted && !(op_ == kFlush && op_vi_ == v && phase_ == 2)) continue;
+          on_arrival_seen += wanted;
+        }
         fetching_ = x.held = true;
         fetch_vi_ = v;
         fetch_ = x.queue.front();
@@ -1010,7 +1025,7 @@ class Bench {
   bool AtRest() const {
     if (!slots.empty() || offered_ || !top->quiet_o || !wbus.Idle() || !att.Idle() || fetching_ || chunk_busy_ || op_ != kNoOp) return false;
     for (unsigned v : kVis) {
-      if (!vis[v].queue.empty() && !vis[v].held) return false;
+      if (!vis[v].queue.empty() && !vis[v].held && !on_arrival_) return false;
     }
     return true;
   }
@@ -1235,6 +1250,7 @@ class Bench {
       x.errors = x.written = x.received = x.offset = x.segment = 0;
       x.total = total;
     }
+    needs_ = begins && needs;
     if (begins && needs) {
       bool have = !x.posted.empty();
       if (have && x.posted.front()->posted + 1 >= s.offered) {
@@ -1563,7 +1579,7 @@ class Bench {
   // What happened since the last frame ended.
   struct {
     Outcome outcome = kNothing;
-    bool parsed = false, raw_done = false, raw_error = false;
+    bool parsed = false, raw_done = false, raw_error = false, wanted = false;
     unsigned raw_len = 0;
     uint64_t gap = 0;
     std::array<unsigned, 256> aborted{};
@@ -1588,6 +1604,8 @@ class Bench {
   bool fetching_ = false, fetch_flush_ = false;
   unsigned fetch_vi_ = 0, fetch_wait_ = 0;
   Posted fetch_;
+  bool on_arrival_ = false;  // a descriptor is fetched when a message waits for it
+  bool needs_ = false;       // the frame that was judged last begins a message that needs a descriptor
   Op op_ = kNoOp;
   unsigned op_vi_ = 0, phase_ = 0, calm_ = 0, hold_ = 0, idle_vi_ = 3;
   uint32_t op_value_ = 0;
@@ -1617,7 +1635,7 @@ int main(int argc, char** argv) {
       {"messages", b.seen.message}, {"raw_received", b.seen.raw}, {"raw_dropped", b.seen.raw_dropped},
       {"raw_errors", b.seen.raw_error}, {"withdrawn", b.withdrawn}, {"flushes", b.flushes}, {"clears", b.clears},
       {"bad_or_short_on_the_way", b.lost_frames}, {"descriptors_just_posted", b.late}, {"chunks", b.chunks},
-      {"stored_in_a_flush", b.held_flushed}, {"bytes_undefined", b.undefined}};
+      {"stored_in_a_flush", b.held_flushed}, {"fetched_on_arrival", b.on_arrival_seen}, {"bytes_undefined", b.undefined}};
   for (int o = 1; o < kOutcomes; o++) figures.push_back({kOutcomeNames[o], b.seen.outcome[o]});
   for (auto& f : figures) {
     if (f.second == 0 && size >= 40) Fail("%s is 0: the bench does not reach it", f.first);
