@@ -70,11 +70,18 @@ type Table struct {
 
 // NewTable returns an empty table of limit level-1 entries (1 to
 // layout.AttLevel1Count).
-func NewTable(limit uint32) (*Table, error) {
+func NewTable(limit uint32) (*Table, error) { return NewSmallTable(limit, layout.AttLevel2Count) }
+
+// NewSmallTable returns an empty table whose memory has room for so many
+// level-2 entries only (1 to layout.AttLevel2Count).
+func NewSmallTable(limit, level2 uint32) (*Table, error) {
 	if limit == 0 || limit > layout.AttLevel1Count {
 		return nil, fmt.Errorf("att: new table of %d entries: want 1 to %d", limit, layout.AttLevel1Count)
 	}
-	return &Table{limit: limit, level2: newExtents(layout.AttLevel2Count)}, nil
+	if level2 == 0 || level2 > layout.AttLevel2Count {
+		return nil, fmt.Errorf("att: new table with %d level-2 entries: want 1 to %d", level2, layout.AttLevel2Count)
+	}
+	return &Table{limit: limit, level2: newExtents(level2)}, nil
 }
 
 // Limit returns the number of level-1 entries.

@@ -58,6 +58,12 @@ func TestTableStrapsCost(t *testing.T) {
 	dearer("slow SDRAM", run(1<<layout.StrapSlowSdram, slow), 3*4*clock, 3*10*clock)
 	both := run(1<<layout.StrapSlowSdram|1<<layout.StrapNoAttOverlap, slow)
 	dearer("slow SDRAM and no overlap", both, 3*7*clock, 3*14*clock)
+	// A transfer over the system bus and back through the crossings for each level:
+	// of the level 1 that is kept none is left, so three transfers more, or six.
+	host := run(1<<layout.StrapAttInHostMemory, nil)
+	dearer("host memory", host, 3*12*clock, 3*30*clock)
+	dearer("host memory and no overlap", run(1<<layout.StrapAttInHostMemory|1<<layout.StrapNoAttOverlap, nil), 6*12*clock, 6*30*clock)
+	require.Greater(t, host.long-base.long, host.half-base.half, "host memory: several pages")
 	// Of further pages only what the MAC's bus does not hide.
 	require.Greater(t, overlap.long-base.long, overlap.half-base.half, "no overlap: several pages")
 }

@@ -111,7 +111,7 @@ func (a *agent) start(regions int) error {
 	if a.card, err = OpenCard(a.thread, a.memory, a.costs); err != nil {
 		return err
 	}
-	if a.table, err = att.NewTable(uint32(regions)); err != nil {
+	if a.table, err = att.NewSmallTable(uint32(regions), a.card.Level2Entries()); err != nil {
 		return fmt.Errorf("driver: %w: %w", err, ErrInvalidParameter)
 	}
 	if err := a.card.Start(a.mac, regions); err != nil {

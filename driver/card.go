@@ -22,6 +22,7 @@ const (
 	ringEntries  = 1 << ringLog2
 	ringBuffer   = PageBytes / 2 // a frame buffer; two lie in a page, none crosses one
 	listEntries  = PageBytes / 4 // page addresses in one command
+	tableUses    = 4             // how often each frame of a node can be registered in a table in host memory
 	statusOffset = layout.CommandStatusOffset
 )
 
@@ -34,6 +35,9 @@ type Identity struct {
 	Ports       int
 	Reliability uint8 // mask of VIA reliability levels
 	RdmaRead    bool
+	// HostTable says that the card has no memory for its translation table: it
+	// lies in host memory that the driver gives it (strap AttInHostMemory).
+	HostTable bool
 }
 
 // Card is a card as its kernel agent drives it: registers, commands, and the
@@ -46,6 +50,8 @@ type Card struct {
 	identity Identity
 	command  *Buffer // command block
 	list     *Buffer // page list of a command
+	level1   *Buffer // of the translation table, if that lies in host memory
+	level2   *Buffer
 	transmit ring
 	receive  ring
 	dropped  uint64
@@ -110,6 +116,7 @@ func (c *Card) identify() error {
 		Ports:       int(capability & layout.RegisterCapabilityPortsMask >> layout.RegisterCapabilityPortsLsb),
 		Reliability: uint8(capability & layout.RegisterCapabilityReliabilityMask >> layout.RegisterCapabilityReliabilityLsb),
 		RdmaRead:    capability&layout.RegisterCapabilityRdmaReadMask != 0,
+		HostTable:   capability&layout.RegisterCapabilityTableInHostMemoryMask != 0,
 	}
 	return nil
 }
@@ -160,6 +167,11 @@ func (c *Card) start(mac [6]byte, regions int) error {
 			return err
 		}
 	}
+	if c.identity.HostTable {
+		if err := c.placeTable(regions); err != nil {
+			return err
+		}
+	}
 	if err := c.Write(layout.RegisterMacLowOffset,
 		uint32(mac[0])|uint32(mac[1])<<8|uint32(mac[2])<<16|uint32(mac[3])<<24, uint32(mac[4])|uint32(mac[5])<<8); err != nil {
 		return err
@@ -175,6 +187,41 @@ func (c *Card) start(mac [6]byte, regions int) error {
 		return err
 	}
 	return c.Write(layout.RegisterControlOffset, layout.RegisterControlEnableMask)
+}
+
+// Level2Entries is the number of level-2 entries that the card's table has room
+// for: the card's SDRAM sets it, or what the driver gives to the card.
+func (c *Card) Level2Entries() uint32 {
+	if !c.identity.HostTable {
+		return layout.AttLevel2Count
+	}
+	return uint32(min(int64(c.memory.Frames())*tableUses, layout.AttLevel2Count))
+}
+
+// placeTable gives the card host memory for its table. It stays in use until
+// the card is reset: the card reads it whenever it translates.
+func (c *Card) placeTable(regions int) error {
+	for _, p := range []struct {
+		to       **Buffer
+		bytes    int
+		register uint32
+	}{
+		{&c.level1, regions * layout.AttLevel1Stride, layout.RegisterAttHostLevel1Offset},
+		{&c.level2, int(c.Level2Entries()) * layout.AttLevel2Size, layout.RegisterAttHostLevel2Offset},
+	} {
+		b, err := c.memory.Allocate(p.bytes, Contiguous)
+		if err != nil {
+			return fmt.Errorf("memory for the translation table: %w", err)
+		}
+		*p.to = b
+		if _, err := c.memory.Pin(bridge.UseRing, b.Address(), uint64(b.Len())); err != nil {
+			return err
+		}
+		if err := c.Write(p.register, b.Physical(nil, 0, 1)[0].Address); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (c *Card) awaitReady() error {
@@ -254,7 +301,7 @@ func (c *Card) Release() error {
 }
 
 func (c *Card) release() error {
-	for _, b := range []*Buffer{c.command, c.list, c.transmit.entries, c.receive.entries, c.transmit.frames, c.receive.frames} {
+	for _, b := range []*Buffer{c.level1, c.level2, c.command, c.list, c.transmit.entries, c.receive.entries, c.transmit.frames, c.receive.frames} {
 		if b == nil {
 			continue
 		}

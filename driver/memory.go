@@ -170,6 +170,43 @@ func (m *Memory) takeBlock() (uint32, bool) {
 	return 0, false
 }
 
+// takeBlocks picks n blocks that follow each other, all of their frames free.
+func (m *Memory) takeBlocks(n int) (first uint32, ok bool) {
+	run := 0
+	for b := range m.blocks {
+		if m.blocks[b] != 1<<blockFrames-1 {
+			run = 0
+			continue
+		}
+		if run++; run < n {
+			continue
+		}
+		first = uint32(b - n + 1)
+		for k := first; k <= uint32(b); k++ {
+			if m.place[k] >= 0 {
+				m.dropPartly(k)
+			}
+		}
+		m.whole = slices.DeleteFunc(m.whole, func(k uint32) bool { return k >= first && k <= uint32(b) })
+		return first, true
+	}
+	return 0, false
+}
+
+// useBlock gives a buffer the frames of a block that was taken, so many at most.
+func (m *Memory) useBlock(b *Buffer, block uint32, frames int) {
+	for i := range uint32(min(frames, blockFrames)) {
+		b.frames = append(b.frames, block*blockFrames+i)
+		m.blocks[block] &^= 1 << i
+	}
+	if m.blocks[block] != 0 {
+		m.addPartly(block)
+	}
+}
+
+// Frames returns the number of frames of the node's memory.
+func (m *Memory) Frames() int { return len(m.blocks) * blockFrames }
+
 // takeFrame picks a free frame that does not follow previous if there is another.
 func (m *Memory) takeFrame(previous int64) (uint32, bool) {
 	if len(m.partly) < openBlocks && len(m.whole) > 0 {
@@ -240,8 +277,9 @@ type Scatter int
 
 // Ways of placing a buffer.
 const (
-	Single Scatter = iota // every page in a frame of its own
-	Runs                  // runs of 16 consecutive frames: cheap to map, for large buffers
+	Single     Scatter = iota // every page in a frame of its own
+	Runs                      // runs of 16 consecutive frames: cheap to map, for large buffers
+	Contiguous                // one run of consecutive frames, for what a card reads by one physical address
 )
 
 // Allocate returns a zeroed buffer of n bytes, page aligned.
@@ -256,8 +294,11 @@ func (m *Memory) Allocate(n int, how Scatter) (*Buffer, error) {
 		return nil, fmt.Errorf("driver: allocate %d bytes: host memory %w", n, ErrClosed)
 	}
 	b := &Buffer{memory: m, frames: make([]uint32, 0, pages), span: pages}
-	if how == Runs {
+	switch how {
+	case Runs:
 		b.span = (pages + blockFrames - 1) / blockFrames
+	case Contiguous:
+		b.span = 1
 	}
 	if err := m.budget.take(b.span); err != nil {
 		return nil, fmt.Errorf("driver: allocate %d bytes: %w", n, err)
@@ -278,23 +319,25 @@ func (m *Memory) Allocate(n int, how Scatter) (*Buffer, error) {
 }
 
 func (m *Memory) populate(b *Buffer, pages int, how Scatter) error {
-	if how == Runs {
+	switch how {
+	case Runs:
 		for need := pages; need > 0; need -= blockFrames {
 			block, ok := m.takeBlock()
 			if !ok {
 				return fmt.Errorf("no run of %d frames is free: %w", blockFrames, ErrResource)
 			}
-			for i := range uint32(blockFrames) {
-				if int(i) < need {
-					b.frames = append(b.frames, block*blockFrames+i)
-					m.blocks[block] &^= 1 << i
-				}
-			}
-			if m.blocks[block] != 0 {
-				m.addPartly(block)
-			}
+			m.useBlock(b, block, need)
 		}
-	} else {
+	case Contiguous:
+		first, ok := m.takeBlocks((pages + blockFrames - 1) / blockFrames)
+		if !ok {
+			return fmt.Errorf("no run of %d frames is free: %w", pages, ErrResource)
+		}
+		for need := pages; need > 0; need -= blockFrames {
+			m.useBlock(b, first, need)
+			first++
+		}
+	default:
 		previous := int64(-2)
 		for range pages {
 			f, ok := m.takeFrame(previous)
@@ -311,7 +354,7 @@ func (m *Memory) populate(b *Buffer, pages int, how Scatter) error {
 	}
 	for i := 0; i < pages; {
 		n := 1
-		for how == Runs && i+n < pages && b.frames[i+n] == b.frames[i]+uint32(n) {
+		for how != Single && i+n < pages && b.frames[i+n] == b.frames[i]+uint32(n) {
 			n++
 		}
 		if err := mapFrames(base, i, m.fd, b.frames[i], n); err != nil {

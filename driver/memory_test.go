@@ -148,6 +148,38 @@ func TestMemoryRuns(t *testing.T) {
 	require.Equal(t, 7, m.budget.Used(), "one mapping per run of 16 frames")
 }
 
+func TestMemoryContiguous(t *testing.T) {
+	m, linear, _ := newMemory(t, 1024, 3, defaultMappings)
+	var single []*Buffer
+	for range 3 { // some blocks are open and touched, most are whole or open and untouched
+		b, err := m.Allocate(5*PageBytes, Single)
+		require.NoError(t, err)
+		single = append(single, b)
+	}
+	used := m.budget.Used()
+	b, err := m.Allocate(100*PageBytes, Contiguous)
+	require.NoError(t, err)
+	for i, f := range b.frames {
+		require.Equal(t, b.frames[0]+uint32(i), f, "page %d", i)
+		b.bytes[i*PageBytes] = byte(i + 1)
+		require.Equal(t, byte(i+1), linear[int(f)*PageBytes])
+		for _, s := range single {
+			require.NotContains(t, s.frames, f)
+		}
+	}
+	require.Equal(t, used+1, m.budget.Used(), "one mapping")
+	_, err = m.Allocate(1000*PageBytes, Contiguous)
+	require.ErrorIs(t, err, ErrResource)
+	require.ErrorContains(t, err, "no run of 1000 frames")
+	require.NoError(t, b.Free())
+	for _, s := range single {
+		require.NoError(t, s.Free())
+	}
+	b, err = m.Allocate(1008*PageBytes, Contiguous)
+	require.NoError(t, err, "all but the block of frame 0")
+	require.NoError(t, b.Free())
+}
+
 func TestMemoryCapAndExhaustion(t *testing.T) {
 	m, _, _ := newMemory(t, 256, 3, 10)
 	_, err := m.Allocate(11*PageBytes, Single)
@@ -295,7 +327,7 @@ func TestMemoryProperties(t *testing.T) {
 		r.Repeat(map[string]func(*rapid.T){
 			"allocate": func(r *rapid.T) {
 				n := rapid.IntRange(1, 40*PageBytes).Draw(r, "bytes")
-				b, err := m.Allocate(n, Scatter(rapid.IntRange(0, 1).Draw(r, "how")))
+				b, err := m.Allocate(n, Scatter(rapid.IntRange(int(Single), int(Contiguous)).Draw(r, "how")))
 				if err != nil {
 					require.ErrorIs(r, err, ErrResource)
 					return

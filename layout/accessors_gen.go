@@ -7,7 +7,7 @@ import "encoding/binary"
 
 // Hash identifies this version of all layouts: the first eight bytes of the
 // SHA-256 of their reference page.
-const Hash uint64 = 0x1a49f853373e4c29
+const Hash uint64 = 0xbddc7a5e879141e
 
 // PCI configuration space.
 const (
@@ -119,91 +119,95 @@ func (v PciCommand) String() string {
 
 // Card registers.
 const (
-	CardID                                 = 0x48564941 // the characters HVIA
-	CardVersionMajor                       = 0x1        // raised when a driver must change
-	CardVersionMinor                       = 0x0        // raised when something was added
-	CounterBase                            = 0x400      // offset of counter 0; counter n is at CounterBase + 4 n
-	CounterSlots                           = 0x80       // counters addressable behind CounterBase
-	AsyncErrorSlots                        = 0x10       // asynchronous errors that can wait for a read of AsyncErrorInfo; what comes while all are taken is dropped
-	AsyncErrorDroppedBase                  = 0x80       // offset of the first of AsyncErrorDroppedWords dwords: bit v % 32 of dword v / 32 says that an error of VI index v was dropped since that dword was last read; a read clears the dword
-	AsyncErrorDroppedWords                 = 0x8        // dwords behind AsyncErrorDroppedBase: one bit for each VI index
-	RegisterSize                           = 0x10000
-	RegisterIDOffset                       = 0x0 // RO identifies the card
-	RegisterVersionOffset                  = 0x4 // RO version of the register interface
-	RegisterVersionMinorLsb                = 0
-	RegisterVersionMinorMask               = 0xff // minor version
-	RegisterVersionMajorLsb                = 8
-	RegisterVersionMajorMask               = 0xff00 // major version
-	RegisterLayoutHashLowOffset            = 0x8    // RO low half of the hash of the layouts that the card was built from
-	RegisterLayoutHashHighOffset           = 0xc    // RO high half of that hash
-	RegisterCapabilityOffset               = 0x10   // RO what this build offers
-	RegisterCapabilityViCountLog2Lsb       = 0
-	RegisterCapabilityViCountLog2Mask      = 0xff // log2 of the number of VIs
-	RegisterCapabilityDataBytesLsb         = 8
-	RegisterCapabilityDataBytesMask        = 0xff00 // width of the host bus in bytes
-	RegisterCapabilityPortsLsb             = 16
-	RegisterCapabilityPortsMask            = 0xf0000 // number of Ethernet ports
-	RegisterCapabilityReliabilityLsb       = 20
-	RegisterCapabilityReliabilityMask      = 0x700000 // mask of reliability levels (VIA bit values)
-	RegisterCapabilityRdmaReadLsb          = 23
-	RegisterCapabilityRdmaReadMask         = 0x800000 // RDMA read is implemented
-	RegisterStrapOffset                    = 0x14     // RO the reset straps as sampled
-	RegisterControlOffset                  = 0x18     // RW card control
-	RegisterControlSoftResetLsb            = 0
-	RegisterControlSoftResetMask           = 0x1 // write 1: quiesce the host bus, then reset everything but the PCI configuration; reads 1 until done
-	RegisterControlEnableLsb               = 1
-	RegisterControlEnableMask              = 0x2  // accept doorbells and received frames
-	RegisterStateOffset                    = 0x1c // RO card state
-	RegisterStateReadyLsb                  = 0
-	RegisterStateReadyMask                 = 0x1 // the SDRAM is initialised and the card accepts commands
-	RegisterStateCommandBusyLsb            = 1
-	RegisterStateCommandBusyMask           = 0x2 // a command block is being worked on
-	RegisterStateQuietLsb                  = 2
-	RegisterStateQuietMask                 = 0x4  // nothing is under way in the card
-	RegisterInterruptStatusOffset          = 0x20 // W1C pending interrupt causes; INTA# is asserted while a cause is pending and unmasked
-	RegisterInterruptStatusCommandDoneLsb  = 0
-	RegisterInterruptStatusCommandDoneMask = 0x1 // a command block was completed
-	RegisterInterruptStatusRawReceiveLsb   = 1
-	RegisterInterruptStatusRawReceiveMask  = 0x2 // a raw frame was stored and its ring entry written
-	RegisterInterruptStatusRawTransmitLsb  = 2
-	RegisterInterruptStatusRawTransmitMask = 0x4 // a raw frame was taken from memory and its ring entry written
-	RegisterInterruptStatusAsyncErrorLsb   = 3
-	RegisterInterruptStatusAsyncErrorMask  = 0x8 // an asynchronous error came up, see AsyncErrorInfo
-	RegisterInterruptStatusBusErrorLsb     = 4
-	RegisterInterruptStatusBusErrorMask    = 0x10 // a host bus transfer ended in master or target abort
-	RegisterInterruptEnableOffset          = 0x24 // RW causes that may assert INTA#, in the order of InterruptStatus
-	RegisterInterruptModeration0Offset     = 0x28 // RO reserved for moderation, reads 0
-	RegisterInterruptModeration1Offset     = 0x2c // RO reserved for moderation, reads 0
-	RegisterCommandAddressOffset           = 0x30 // WO physical address of a command block, 64-byte aligned; writing it starts the command; ignored and counted while CommandBusy or not Ready, or if not all four bytes are written
-	RegisterMacLowOffset                   = 0x38 // RW bytes 0 (lowest bits) to 3 of the port's MAC address
-	RegisterMacHighOffset                  = 0x3c // RW bytes 4 (lowest bits) and 5 of the MAC address
-	RegisterRawTransmitBaseOffset          = 0x40 // RW physical address of the raw transmit ring, 16-byte aligned, inside one page (entries wrap inside the page of Base); a write sets Head and Tail to 0
-	RegisterRawTransmitSizeOffset          = 0x44 // RW size of the ring; a write sets Head and Tail to 0 and drops entries not begun
-	RegisterRawTransmitSizeLog2Lsb         = 0
-	RegisterRawTransmitSizeLog2Mask        = 0xf // log2 of its entries, 1 to 8; 0 = off, larger values are stored as 0
-	RegisterRawTransmitSizeBusyLsb         = 31
-	RegisterRawTransmitSizeBusyMask        = 0x80000000 // an entry is under way, also of a ring that was switched off: its memory is in use until this reads 0
-	RegisterRawTransmitTailOffset          = 0x48       // RW index after the last entry that software filled, taken modulo the size
-	RegisterRawTransmitHeadOffset          = 0x4c       // RO index of the first entry that software has not got back
-	RegisterRawReceiveBaseOffset           = 0x50       // RW physical address of the raw receive ring, 16-byte aligned, inside one page (entries wrap inside the page of Base); a write sets Head and Tail to 0
-	RegisterRawReceiveSizeOffset           = 0x54       // RW size of the ring; a write sets Head and Tail to 0 and drops entries not begun
-	RegisterRawReceiveSizeLog2Lsb          = 0
-	RegisterRawReceiveSizeLog2Mask         = 0xf // log2 of its entries, 1 to 8; 0 = off, larger values are stored as 0
-	RegisterRawReceiveSizeBusyLsb          = 31
-	RegisterRawReceiveSizeBusyMask         = 0x80000000 // an entry is under way, also of a ring that was switched off: its memory is in use until this reads 0
-	RegisterRawReceiveTailOffset           = 0x58       // RW index after the last empty buffer that software posted, taken modulo the size
-	RegisterRawReceiveHeadOffset           = 0x5c       // RO index of the first entry that software has not got back
-	RegisterAsyncErrorInfoOffset           = 0x60       // RC the oldest asynchronous error that waits; a read takes it away, so it is read with one 32-bit access
-	RegisterAsyncErrorInfoCodeLsb          = 0
-	RegisterAsyncErrorInfoCodeMask         = 0xff // AsyncError code, 0 without Valid
-	RegisterAsyncErrorInfoViLsb            = 8
-	RegisterAsyncErrorInfoViMask           = 0xff00 // VI index, 0 without Valid
-	RegisterAsyncErrorInfoValidLsb         = 16
-	RegisterAsyncErrorInfoValidMask        = 0x10000 // an error waited; 0 = there is none
-	RegisterAsyncErrorInfoOverflowLsb      = 17
-	RegisterAsyncErrorInfoOverflowMask     = 0x20000 // errors were dropped since the last read because AsyncErrorSlots others waited; AsyncErrorDropped has their VIs; cleared by the read
-	RegisterAsyncErrorInfoCountLsb         = 18
-	RegisterAsyncErrorInfoCountMask        = 0xfffc0000 // asynchronous errors since reset, dropped ones too, modulo 16384
+	CardID                                  = 0x48564941 // the characters HVIA
+	CardVersionMajor                        = 0x1        // raised when a driver must change
+	CardVersionMinor                        = 0x1        // raised when something was added
+	CounterBase                             = 0x400      // offset of counter 0; counter n is at CounterBase + 4 n
+	CounterSlots                            = 0x80       // counters addressable behind CounterBase
+	AsyncErrorSlots                         = 0x10       // asynchronous errors that can wait for a read of AsyncErrorInfo; what comes while all are taken is dropped
+	AsyncErrorDroppedBase                   = 0x80       // offset of the first of AsyncErrorDroppedWords dwords: bit v % 32 of dword v / 32 says that an error of VI index v was dropped since that dword was last read; a read clears the dword
+	AsyncErrorDroppedWords                  = 0x8        // dwords behind AsyncErrorDroppedBase: one bit for each VI index
+	RegisterSize                            = 0x10000
+	RegisterIDOffset                        = 0x0 // RO identifies the card
+	RegisterVersionOffset                   = 0x4 // RO version of the register interface
+	RegisterVersionMinorLsb                 = 0
+	RegisterVersionMinorMask                = 0xff // minor version
+	RegisterVersionMajorLsb                 = 8
+	RegisterVersionMajorMask                = 0xff00 // major version
+	RegisterLayoutHashLowOffset             = 0x8    // RO low half of the hash of the layouts that the card was built from
+	RegisterLayoutHashHighOffset            = 0xc    // RO high half of that hash
+	RegisterCapabilityOffset                = 0x10   // RO what this build offers
+	RegisterCapabilityViCountLog2Lsb        = 0
+	RegisterCapabilityViCountLog2Mask       = 0xff // log2 of the number of VIs
+	RegisterCapabilityDataBytesLsb          = 8
+	RegisterCapabilityDataBytesMask         = 0xff00 // width of the host bus in bytes
+	RegisterCapabilityPortsLsb              = 16
+	RegisterCapabilityPortsMask             = 0xf0000 // number of Ethernet ports
+	RegisterCapabilityReliabilityLsb        = 20
+	RegisterCapabilityReliabilityMask       = 0x700000 // mask of reliability levels (VIA bit values)
+	RegisterCapabilityRdmaReadLsb           = 23
+	RegisterCapabilityRdmaReadMask          = 0x800000 // RDMA read is implemented
+	RegisterCapabilityTableInHostMemoryLsb  = 24
+	RegisterCapabilityTableInHostMemoryMask = 0x1000000 // strap AttInHostMemory is set: the driver gives the translation table its memory (AttHostLevel1, AttHostLevel2)
+	RegisterStrapOffset                     = 0x14      // RO the reset straps as sampled
+	RegisterControlOffset                   = 0x18      // RW card control
+	RegisterControlSoftResetLsb             = 0
+	RegisterControlSoftResetMask            = 0x1 // write 1: quiesce the host bus, then reset everything but the PCI configuration; reads 1 until done
+	RegisterControlEnableLsb                = 1
+	RegisterControlEnableMask               = 0x2  // accept doorbells and received frames
+	RegisterStateOffset                     = 0x1c // RO card state
+	RegisterStateReadyLsb                   = 0
+	RegisterStateReadyMask                  = 0x1 // the SDRAM is initialised and the card accepts commands
+	RegisterStateCommandBusyLsb             = 1
+	RegisterStateCommandBusyMask            = 0x2 // a command block is being worked on
+	RegisterStateQuietLsb                   = 2
+	RegisterStateQuietMask                  = 0x4  // nothing is under way in the card
+	RegisterInterruptStatusOffset           = 0x20 // W1C pending interrupt causes; INTA# is asserted while a cause is pending and unmasked
+	RegisterInterruptStatusCommandDoneLsb   = 0
+	RegisterInterruptStatusCommandDoneMask  = 0x1 // a command block was completed
+	RegisterInterruptStatusRawReceiveLsb    = 1
+	RegisterInterruptStatusRawReceiveMask   = 0x2 // a raw frame was stored and its ring entry written
+	RegisterInterruptStatusRawTransmitLsb   = 2
+	RegisterInterruptStatusRawTransmitMask  = 0x4 // a raw frame was taken from memory and its ring entry written
+	RegisterInterruptStatusAsyncErrorLsb    = 3
+	RegisterInterruptStatusAsyncErrorMask   = 0x8 // an asynchronous error came up, see AsyncErrorInfo
+	RegisterInterruptStatusBusErrorLsb      = 4
+	RegisterInterruptStatusBusErrorMask     = 0x10 // a host bus transfer ended in master or target abort
+	RegisterInterruptEnableOffset           = 0x24 // RW causes that may assert INTA#, in the order of InterruptStatus
+	RegisterInterruptModeration0Offset      = 0x28 // RO reserved for moderation, reads 0
+	RegisterInterruptModeration1Offset      = 0x2c // RO reserved for moderation, reads 0
+	RegisterCommandAddressOffset            = 0x30 // WO physical address of a command block, 64-byte aligned; writing it starts the command; ignored and counted while CommandBusy or not Ready, or if not all four bytes are written
+	RegisterMacLowOffset                    = 0x38 // RW bytes 0 (lowest bits) to 3 of the port's MAC address
+	RegisterMacHighOffset                   = 0x3c // RW bytes 4 (lowest bits) and 5 of the MAC address
+	RegisterRawTransmitBaseOffset           = 0x40 // RW physical address of the raw transmit ring, 16-byte aligned, inside one page (entries wrap inside the page of Base); a write sets Head and Tail to 0
+	RegisterRawTransmitSizeOffset           = 0x44 // RW size of the ring; a write sets Head and Tail to 0 and drops entries not begun
+	RegisterRawTransmitSizeLog2Lsb          = 0
+	RegisterRawTransmitSizeLog2Mask         = 0xf // log2 of its entries, 1 to 8; 0 = off, larger values are stored as 0
+	RegisterRawTransmitSizeBusyLsb          = 31
+	RegisterRawTransmitSizeBusyMask         = 0x80000000 // an entry is under way, also of a ring that was switched off: its memory is in use until this reads 0
+	RegisterRawTransmitTailOffset           = 0x48       // RW index after the last entry that software filled, taken modulo the size
+	RegisterRawTransmitHeadOffset           = 0x4c       // RO index of the first entry that software has not got back
+	RegisterRawReceiveBaseOffset            = 0x50       // RW physical address of the raw receive ring, 16-byte aligned, inside one page (entries wrap inside the page of Base); a write sets Head and Tail to 0
+	RegisterRawReceiveSizeOffset            = 0x54       // RW size of the ring; a write sets Head and Tail to 0 and drops entries not begun
+	RegisterRawReceiveSizeLog2Lsb           = 0
+	RegisterRawReceiveSizeLog2Mask          = 0xf // log2 of its entries, 1 to 8; 0 = off, larger values are stored as 0
+	RegisterRawReceiveSizeBusyLsb           = 31
+	RegisterRawReceiveSizeBusyMask          = 0x80000000 // an entry is under way, also of a ring that was switched off: its memory is in use until this reads 0
+	RegisterRawReceiveTailOffset            = 0x58       // RW index after the last empty buffer that software posted, taken modulo the size
+	RegisterRawReceiveHeadOffset            = 0x5c       // RO index of the first entry that software has not got back
+	RegisterAsyncErrorInfoOffset            = 0x60       // RC the oldest asynchronous error that waits; a read takes it away, so it is read with one 32-bit access
+	RegisterAsyncErrorInfoCodeLsb           = 0
+	RegisterAsyncErrorInfoCodeMask          = 0xff // AsyncError code, 0 without Valid
+	RegisterAsyncErrorInfoViLsb             = 8
+	RegisterAsyncErrorInfoViMask            = 0xff00 // VI index, 0 without Valid
+	RegisterAsyncErrorInfoValidLsb          = 16
+	RegisterAsyncErrorInfoValidMask         = 0x10000 // an error waited; 0 = there is none
+	RegisterAsyncErrorInfoOverflowLsb       = 17
+	RegisterAsyncErrorInfoOverflowMask      = 0x20000 // errors were dropped since the last read because AsyncErrorSlots others waited; AsyncErrorDropped has their VIs; cleared by the read
+	RegisterAsyncErrorInfoCountLsb          = 18
+	RegisterAsyncErrorInfoCountMask         = 0xfffc0000 // asynchronous errors since reset, dropped ones too, modulo 16384
+	RegisterAttHostLevel1Offset             = 0x64       // RW with TableInHostMemory: physical address of level 1 of the translation table, page aligned (lower bits are stored as 0), AttLevel1Stride bytes for each entry below the limit; written before InitialiseAtt and left alone until a reset
+	RegisterAttHostLevel2Offset             = 0x68       // RW likewise of level 2, where AttLevel2Base would be: an entry at SDRAM address a lies at AttHostLevel2 + a - AttLevel2Base
 )
 
 // AsyncError: Asynchronous error codes, VIP_ERROR_CODE of VIPL.
@@ -265,6 +269,7 @@ const (
 	StrapReceiveFetchOnArrival Strap = 0x4 // fetch a receive descriptor when a message that needs one has arrived and waits for it, instead of when it is posted
 	StrapNoAttOverlap          Strap = 0x6 // no translation runs beside the transfer that it is for: the DMA engines ask the table for the next page only when every burst of the present one has been transferred (without the strap while they run), and the table keeps no level-1 entry between translations, so each one reads both levels. The first translation of a segment or target never starts before the whole chunk of the descriptor or the whole header was taken, with the strap or without it
 	StrapSlowSdram             Strap = 0x7 // the SDRAM controller counts for an SDRAM clock of SdramSlowClockPeriod (33.33 MHz); a simulation must run that clock (--param SdramClockPeriod=30000)
+	StrapAttInHostMemory       Strap = 0x8 // both levels of the translation table lie in host memory, at AttHostLevel1 and AttHostLevel2, instead of the card's SDRAM: each level costs a read over the system bus, level 2 behind the checks
 )
 
 // String returns the name of the value, or its number.
@@ -284,6 +289,8 @@ func (v Strap) String() string {
 		return "NoAttOverlap"
 	case StrapSlowSdram:
 		return "SlowSdram"
+	case StrapAttInHostMemory:
+		return "AttInHostMemory"
 	}
 	return unknown("Strap", uint64(v))
 }

@@ -16,7 +16,7 @@ var registerSection = Section{
 	Constants: []Constant{
 		{"CardID", 0x48564941, 32, "the characters HVIA"},
 		{"CardVersionMajor", 1, 8, "raised when a driver must change"},
-		{"CardVersionMinor", 0, 8, "raised when something was added"},
+		{"CardVersionMinor", 1, 8, "raised when something was added"},
 		{"CounterBase", 0x400, 20, "offset of counter 0; counter n is at CounterBase + 4 n"},
 		{"CounterSlots", 128, 32, "counters addressable behind CounterBase"},
 		{"AsyncErrorSlots", 16, 32, "asynchronous errors that can wait for a read of AsyncErrorInfo; what comes while all are taken is dropped"},
@@ -27,7 +27,7 @@ var registerSection = Section{
 		Name: "Register", Doc: "The register block.", Size: 0x10000,
 		Registers: []Register{
 			{Name: "ID", Offset: 0x000, Access: ReadOnly, Reset: 0x48564941, Doc: "identifies the card"},
-			{Name: "Version", Offset: 0x004, Access: ReadOnly, Reset: 0x0100, Doc: "version of the register interface", Bits: []Bits{
+			{Name: "Version", Offset: 0x004, Access: ReadOnly, Reset: 0x0101, Doc: "version of the register interface", Bits: []Bits{
 				{"Minor", 0, 8, "minor version"}, {"Major", 8, 8, "major version"},
 			}},
 			{Name: "LayoutHashLow", Offset: 0x008, Access: ReadOnly, Doc: "low half of the hash of the layouts that the card was built from"},
@@ -38,6 +38,7 @@ var registerSection = Section{
 				{"Ports", 16, 4, "number of Ethernet ports"},
 				{"Reliability", 20, 3, "mask of reliability levels (VIA bit values)"},
 				{"RdmaRead", 23, 1, "RDMA read is implemented"},
+				{"TableInHostMemory", 24, 1, "strap AttInHostMemory is set: the driver gives the translation table its memory (AttHostLevel1, AttHostLevel2)"},
 			}},
 			{Name: "Strap", Offset: 0x014, Access: ReadOnly, Doc: "the reset straps as sampled"},
 			{Name: "Control", Offset: 0x018, Access: ReadWrite, Doc: "card control", Bits: []Bits{
@@ -75,6 +76,8 @@ var registerSection = Section{
 				{"Overflow", 17, 1, "errors were dropped since the last read because AsyncErrorSlots others waited; AsyncErrorDropped has their VIs; cleared by the read"},
 				{"Count", 18, 14, "asynchronous errors since reset, dropped ones too, modulo 16384"},
 			}},
+			{Name: "AttHostLevel1", Offset: 0x064, Access: ReadWrite, Doc: "with TableInHostMemory: physical address of level 1 of the translation table, page aligned (lower bits are stored as 0), AttLevel1Stride bytes for each entry below the limit; written before InitialiseAtt and left alone until a reset"},
+			{Name: "AttHostLevel2", Offset: 0x068, Access: ReadWrite, Doc: "likewise of level 2, where AttLevel2Base would be: an entry at SDRAM address a lies at AttHostLevel2 + a - AttLevel2Base"},
 		},
 	}},
 	Enums: []Enum{
@@ -101,6 +104,7 @@ var registerSection = Section{
 				"transferred (without the strap while they run), and the table keeps no level-1 entry between translations, so each one reads both levels. The first translation of " +
 				"a segment or target never starts before the whole chunk of the descriptor or the whole header was taken, with the strap or without it"},
 			{"SlowSdram", 7, "the SDRAM controller counts for an SDRAM clock of SdramSlowClockPeriod (33.33 MHz); a simulation must run that clock (--param SdramClockPeriod=30000)"},
+			{"AttInHostMemory", 8, "both levels of the translation table lie in host memory, at AttHostLevel1 and AttHostLevel2, instead of the card's SDRAM: each level costs a read over the system bus, level 2 behind the checks"},
 		}},
 	},
 }

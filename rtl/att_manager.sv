@@ -13,7 +13,8 @@
 // `upd_count_i` dwords from the word stream. `upd_done_o` pulses when the
 // memory and every cache are up to date; with it `upd_error_o`: nothing was done,
 // because the address, count or limit is out of range (no word is taken then)
-// or no valid entry has that handle. Words of a write reach the table in bursts
+// or no valid entry has that handle; or the memory failed, which only host memory
+// can: then a write may have been done in part, and after a limit nothing is believed. Words of a write reach the table in bursts
 // that do not cross 32-byte boundaries: the six words of a level-1 entry change
 // at once for every translation.
 //
@@ -59,11 +60,12 @@ module att_manager (
     output logic stat_invalidate_o,
     output logic stat_refresh_o,
 
-    // SDRAM domain: memory port of the walker. The strap stands still after reset.
+    // SDRAM domain: memory port of the walker. The straps stand still after reset.
     input  logic        sd_clk_i,
     input  logic        sd_rst_ni,
     output logic        sd_quiet_o,
     input  logic        no_overlap_i,  // strap NoAttOverlap: no level-1 entry is kept
+    input  logic        host_i,        // strap AttInHostMemory
     input  logic        mem_init_done_i,
     input  logic        mem_refresh_i,
     output logic        mem_req_valid_o,
@@ -74,6 +76,7 @@ module att_manager (
     output logic        mem_wvalid_o,
     input  logic        mem_wready_i,
     output logic [31:0] mem_wdata_o,
+    input  logic        mem_werr_i,
     input  logic        mem_rvalid_i,
     input  logic [31:0] mem_rdata_i,
     input  logic        mem_rlast_i,
@@ -339,6 +342,7 @@ module att_manager (
       .rst_ni           (sd_rst_ni),
       .quiet_o          (walker_quiet),
       .forgetful_i      (no_overlap_i),
+      .host_i,
       .req_valid_i      (walk_valid),
       .req_ready_o      (walk_ready),
       .req_update_i     (walk_update),
@@ -370,6 +374,7 @@ module att_manager (
       .mem_wvalid_o,
       .mem_wready_i,
       .mem_wdata_o,
+      .mem_werr_i,
       .mem_rvalid_i,
       .mem_rdata_i,
       .mem_rlast_i,

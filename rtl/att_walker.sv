@@ -11,8 +11,11 @@
 // through, hits on the handle count as misses. Only then is it done.
 //
 // The memory side is a plain port (request, write beats, read beats, an error
-// with the last beat, a row hint that may be ignored), so that another back-end
-// than SDRAM can stand behind it, for example host memory.
+// with the last beat or with the end of a write, a row hint that may be ignored):
+// the SDRAM stands behind it, or with `host_i` host memory (`att_memory`). Of the
+// SDRAM any address may be read, so a level-2 entry is read while the checks
+// run; in host memory an address that no check has passed is none of the
+// card's business, so there it is read behind them.
 //
 // Every entry is checked before it is believed: limit, valid bit, generation,
 // then that its numbers make sense, then tag, right and bounds.
@@ -20,7 +23,9 @@ module att_walker (
     input  logic clk_i,
     input  logic rst_ni,
     output logic quiet_o,
-    input  logic forgetful_i,  // strap, still after reset: nothing is cached
+    // Straps, still after reset: nothing is cached; the table lies in host memory.
+    input  logic forgetful_i,
+    input  logic host_i,
 
     // Request: a translation (client, handle, va, len, tag, access, vi), or an update by `op`
     //   write:      handle = dword address, len = dwords (1..8), vi[0] = last of its update
@@ -62,6 +67,7 @@ module att_walker (
     output logic        mem_wvalid_o,
     input  logic        mem_wready_i,
     output logic [31:0] mem_wdata_o,
+    input  logic        mem_werr_i,  // with mem_req_ready_i of a write: nothing was written
     input  logic        mem_rvalid_i,
     input  logic [31:0] mem_rdata_i,
     input  logic        mem_rlast_i,
@@ -163,6 +169,7 @@ module att_walker (
   logic scan_last_q;  // every line was read
   logic [31:0] inv_handle_q;
   logic update_done_q, update_err_q;
+  logic werr_q;  // a write of the present update failed
 
   assign scan_read  = scan_q && !scan_last_q && !take;
   assign scan_match = scan_q && scan_b_q && line.valid && (line.handle == inv_handle_q);
@@ -230,10 +237,16 @@ module att_walker (
       (pages_q == 32'd0) || (pages_q[31:24] != 8'd0) || (level2_end > Level2Entries) ||
       (first_q == 16'd0) || (first_q > 16'd4096) || (last_q == 16'd0) || (last_q > 16'd4096);
 
+  // Judged when the steps are through: nothing speaks against the level-2 read.
+  logic sound;
+  assign sound = entry_ok && !corrupt_q && (attr_q[AttrTagLsb+:16] == tag_q) && right_ok &&
+      !bounds_bad_q;
+
   logic answered;  // the level-2 entry is there, now or since an earlier clock
   logic l2_now_err;
   logic [31:0] l2_now;
-  assign answered   = !need_l2 || !entry_ok || got_l2_q || (mem_rvalid_i && mem_rlast_i);
+  assign answered   = !need_l2 || !entry_ok || got_l2_q || (mem_rvalid_i && mem_rlast_i) ||
+      (host_i && !sound);
   assign l2_now     = got_l2_q ? l2_q : mem_rdata_i;
   assign l2_now_err = got_l2_q ? l2_err_q : mem_rerr_i;
 
@@ -293,7 +306,7 @@ module att_walker (
         else if (mem_rvalid_i && mem_rlast_i) state_d = StInvalidateWrite;
       end
       StInvalidateWrite: if (rerr_q || !entry_ok || mem_req_ready_i) state_d = StIdle;
-      StClear: if (clear_q == limit_new) state_d = StForget;
+      StClear: if ((clear_q == limit_new) || (mem_req_ready_i && mem_werr_i)) state_d = StForget;
       default: state_d = StForget;
     endcase
   end
@@ -317,7 +330,7 @@ module att_walker (
         mem_req_len_o   = EntryWords;
       end
       StLevel2: begin
-        mem_req_valid_o = !req_done_q && need_l2 && entry_ok;
+        mem_req_valid_o = !req_done_q && need_l2 && (host_i ? step_q[3] && sound : entry_ok);
         mem_req_addr_o  = l2_addr_q;
       end
       StWrite: begin
@@ -408,6 +421,7 @@ module att_walker (
       scan_ptr_q      <= '0;
       update_done_q   <= 1'b0;
       update_err_q    <= 1'b0;
+      werr_q          <= 1'b0;
       step_q          <= 4'd0;
       req_done_q      <= 1'b0;
       rerr_q          <= 1'b0;
@@ -439,6 +453,8 @@ module att_walker (
       end
 
       // Updates.
+      if (update_done_q && rsp_ready_i) werr_q <= 1'b0;
+      else if (((state_q == StWrite) || (state_q == StClear)) && mem_req_ready_i && mem_werr_i) werr_q <= 1'b1;
       if (take && req_update_i && (req_op_i == hvia_pkg::AttUpdateLimit)) begin
         limit_q         <= '0;
         limit_pending_q <= 1'b1;
@@ -448,7 +464,7 @@ module att_walker (
         StWrite: begin
           if (mem_req_ready_i) begin
             update_done_q <= vi_q[0];
-            update_err_q  <= 1'b0;
+            update_err_q  <= werr_q || mem_werr_i;
           end
         end
         StInvalidateRead: begin
@@ -458,17 +474,17 @@ module att_walker (
           end
         end
         StInvalidateWrite: begin
-          update_err_q <= rerr_q || !entry_ok;
-          if (rerr_q || !entry_ok) update_done_q <= 1'b1;
+          update_err_q <= rerr_q || !entry_ok || mem_werr_i;
+          if (rerr_q || !entry_ok || (mem_req_ready_i && mem_werr_i)) update_done_q <= 1'b1;
           else if (mem_req_ready_i) scan_q <= 1'b1;
         end
         StForget: begin
           // After a reset there is no update to answer.
           if (scan_last_q && limit_pending_q) begin
-            limit_q         <= limit_new;
+            if (!werr_q) limit_q <= limit_new;
             limit_pending_q <= 1'b0;
             update_done_q   <= 1'b1;
-            update_err_q    <= 1'b0;
+            update_err_q    <= werr_q;
           end
         end
         default: ;
@@ -604,7 +620,8 @@ module att_walker (
   assign rsp_pa_o          = (translated && need_l2) ? l2_now + {19'd0, inpage_q} : 32'd0;
   assign rsp_bytes_o       = (translated && need_l2) ? bytes_q : 13'd0;
   assign rsp_level1_read_o = !rsp_update_o && index_ok && !hit_q;
-  assign rsp_level2_read_o = !rsp_update_o && index_ok && !rerr_q && entry_ok && need_l2;
+  assign rsp_level2_read_o = !rsp_update_o && index_ok && !rerr_q && entry_ok && need_l2 &&
+      (!host_i || sound);
 
   // At rest, or waiting for a neighbour with every register settled.
   logic moving;

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Shares the host-bus port between the requesters of the core. The lowest index goes first, but a
-// requester that has lost 2 x N grants in a row goes before all that have not. Several can be that
-// hungry at once, then the lowest index goes first: requester i loses at most 2 x N + i grants in a
-// row, and requester 0, which loses to hungry ones only, N - 1.
+// requester that has lost `Bound` grants in a row goes before all that have not. Several can be that
+// hungry at once, then the lowest index goes first: requester i loses at most Bound + i grants in a
+// row, and requester 0, which loses to hungry ones only, N - 1. Requesters that never ask do not
+// count, neither in i nor in N.
 //
 // A requester that says that it is patient gives way to all that are not, and to those that say that
 // they are about to ask for more, until it is hungry: nobody waits for what it asks for, so it is to
@@ -14,6 +15,7 @@
 module host_arbiter #(
   parameter int unsigned N = 5,
   parameter int unsigned DataW = 32,
+  parameter int unsigned Bound = 2 * N,
   localparam int unsigned StrbW = DataW / 8
 ) (
   input  logic               clk_i,
@@ -63,7 +65,6 @@ module host_arbiter #(
   input  logic               bus_rerr_i
 );
 
-  localparam int unsigned Bound    = 2 * N;
   localparam int unsigned LossW    = $clog2(Bound + 1);
   localparam int unsigned IdW      = (N > 1) ? $clog2(N) : 1;
   localparam int unsigned ByteW    = $clog2(StrbW);

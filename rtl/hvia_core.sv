@@ -121,13 +121,14 @@ module hvia_core #(
   // --------------------------------------------------------------------------------------------
   // Host bus requesters (order of priority: see docs/explanation/card.md, section 7)
   // --------------------------------------------------------------------------------------------
-  localparam int unsigned N        = 6;
-  localparam int unsigned ReqWrite = 0;
-  localparam int unsigned ReqCpl   = 1;
-  localparam int unsigned ReqFetch = 2;
-  localparam int unsigned ReqRaw   = 3;
-  localparam int unsigned ReqMgr   = 4;
-  localparam int unsigned ReqRead  = 5;
+  localparam int unsigned N        = 7;
+  localparam int unsigned ReqTable = 0;  // asks with strap AttInHostMemory only
+  localparam int unsigned ReqWrite = 1;
+  localparam int unsigned ReqCpl   = 2;
+  localparam int unsigned ReqFetch = 3;
+  localparam int unsigned ReqRaw   = 4;
+  localparam int unsigned ReqMgr   = 5;
+  localparam int unsigned ReqRead  = 6;
 
   logic               fetch_patient;
   logic               read_more;
@@ -143,7 +144,9 @@ module hvia_core #(
 
   host_arbiter #(
       .N    (N),
-      .DataW(W)
+      .DataW(W),
+      // Twice the number of those that always ask.
+      .Bound(2 * (N - 1))
   ) u_host_arbiter (
       .clk_i,
       .rst_ni,
@@ -256,6 +259,7 @@ module hvia_core #(
   logic [31:0] counter_data;
   logic        cmd_valid, cmd_busy;
   logic [31:0] cmd_addr;
+  logic [31:0] att_level1, att_level2;
   logic [31:0] rawtx_base, rawrx_base;
   logic [3:0]  rawtx_size, rawrx_size;
   logic [7:0]  rawtx_tail, rawrx_tail, rawtx_head, rawrx_head;
@@ -304,6 +308,8 @@ module hvia_core #(
       .cmd_addr_o            (cmd_addr),
       .cmd_busy_i            (cmd_busy),
       .stat_command_ignored_o(strobe[hvia_pkg::CounterCommandIgnored]),
+      .att_level1_o          (att_level1),
+      .att_level2_o          (att_level2),
       .rawtx_base_o          (rawtx_base),
       .rawtx_size_o          (rawtx_size),
       .rawtx_tail_o          (rawtx_tail),
@@ -1075,7 +1081,11 @@ module hvia_core #(
   // Translation
   // --------------------------------------------------------------------------------------------
   logic        mem_req_valid, mem_req_ready, mem_req_write, mem_wvalid, mem_wready, mem_rvalid, mem_rlast;
-  logic        mem_hint_valid, mem_init_done, mem_refresh, att_quiet, walker_quiet, sdram_quiet;
+  logic        mem_werr, mem_rerr, mem_hint_valid, mem_init_done, mem_refresh;
+  logic        att_quiet, walker_quiet, sdram_quiet, table_quiet, table_sd_quiet;
+  logic        sdram_req_valid, sdram_req_ready, sdram_wvalid, sdram_wready, sdram_rvalid, sdram_rlast;
+  logic        sdram_hint_valid;
+  logic [31:0] sdram_rdata;
   logic [23:0] mem_req_addr, mem_hint_addr;
   logic [3:0]  mem_req_len;
   logic [31:0] mem_wdata, mem_rdata;
@@ -1117,6 +1127,7 @@ module hvia_core #(
       .sd_rst_ni,
       .sd_quiet_o        (walker_quiet),
       .no_overlap_i      (strap_i[hvia_pkg::StrapNoAttOverlap]),
+      .host_i            (strap_i[hvia_pkg::StrapAttInHostMemory]),
       .mem_init_done_i   (mem_init_done),
       .mem_refresh_i     (mem_refresh),
       .mem_req_valid_o   (mem_req_valid),
@@ -1127,12 +1138,65 @@ module hvia_core #(
       .mem_wvalid_o      (mem_wvalid),
       .mem_wready_i      (mem_wready),
       .mem_wdata_o       (mem_wdata),
+      .mem_werr_i        (mem_werr),
       .mem_rvalid_i      (mem_rvalid),
       .mem_rdata_i       (mem_rdata),
       .mem_rlast_i       (mem_rlast),
-      .mem_rerr_i        (1'b0),
+      .mem_rerr_i        (mem_rerr),
       .mem_hint_valid_o  (mem_hint_valid),
       .mem_hint_addr_o   (mem_hint_addr)
+  );
+
+  att_memory #(
+      .W(W)
+  ) u_att_memory (
+      .clk_i,
+      .rst_ni,
+      .quiet_o           (table_quiet),
+      .level1_i          (att_level1),
+      .level2_i          (att_level2),
+      .req_valid_o       (req_valid[ReqTable]),
+      .req_ready_i       (req_ready[ReqTable]),
+      .req_write_o       (req_write[ReqTable]),
+      .req_addr_o        (req_addr[ReqTable*32 +: 32]),
+      .req_len_o         (req_len[ReqTable*10 +: 10]),
+      .wdata_o           (wdata[ReqTable*W +: W]),
+      .wstrb_o           (wstrb[ReqTable*W/8 +: W/8]),
+      .wvalid_o          (wvalid[ReqTable]),
+      .wready_i          (wready[ReqTable]),
+      .wdone_i           (wdone[ReqTable]),
+      .werr_i            (werr[ReqTable]),
+      .rdata_i           (rdata),
+      .rvalid_i          (rvalid[ReqTable]),
+      .rready_o          (rready[ReqTable]),
+      .rlast_i           (rlast),
+      .rerr_i            (rerr),
+      .sd_clk_i,
+      .sd_rst_ni,
+      .sd_quiet_o        (table_sd_quiet),
+      .host_i            (strap_i[hvia_pkg::StrapAttInHostMemory]),
+      .mem_req_valid_i   (mem_req_valid),
+      .mem_req_ready_o   (mem_req_ready),
+      .mem_req_write_i   (mem_req_write),
+      .mem_req_addr_i    (mem_req_addr),
+      .mem_req_len_i     (mem_req_len),
+      .mem_wvalid_i      (mem_wvalid),
+      .mem_wready_o      (mem_wready),
+      .mem_wdata_i       (mem_wdata),
+      .mem_werr_o        (mem_werr),
+      .mem_rvalid_o      (mem_rvalid),
+      .mem_rdata_o       (mem_rdata),
+      .mem_rlast_o       (mem_rlast),
+      .mem_rerr_o        (mem_rerr),
+      .mem_hint_valid_i  (mem_hint_valid),
+      .sdram_req_valid_o (sdram_req_valid),
+      .sdram_req_ready_i (sdram_req_ready),
+      .sdram_wvalid_o    (sdram_wvalid),
+      .sdram_wready_i    (sdram_wready),
+      .sdram_rvalid_i    (sdram_rvalid),
+      .sdram_rdata_i     (sdram_rdata),
+      .sdram_rlast_i     (sdram_rlast),
+      .sdram_hint_valid_o(sdram_hint_valid)
   );
 
   logic unused_activate;
@@ -1145,18 +1209,18 @@ module hvia_core #(
       .next_deadline_o(sd_next_deadline_o),
       .quiet_o        (sdram_quiet),
       .init_done_o    (mem_init_done),
-      .req_valid_i    (mem_req_valid),
-      .req_ready_o    (mem_req_ready),
+      .req_valid_i    (sdram_req_valid),
+      .req_ready_o    (sdram_req_ready),
       .req_write_i    (mem_req_write),
       .req_addr_i     (mem_req_addr),
       .req_len_i      (mem_req_len),
-      .wvalid_i       (mem_wvalid),
-      .wready_o       (mem_wready),
+      .wvalid_i       (sdram_wvalid),
+      .wready_o       (sdram_wready),
       .wdata_i        (mem_wdata),
-      .rvalid_o       (mem_rvalid),
-      .rdata_o        (mem_rdata),
-      .rlast_o        (mem_rlast),
-      .hint_valid_i   (mem_hint_valid),
+      .rvalid_o       (sdram_rvalid),
+      .rdata_o        (sdram_rdata),
+      .rlast_o        (sdram_rlast),
+      .hint_valid_i   (sdram_hint_valid),
       .hint_addr_i    (mem_hint_addr),
       .sd_cke_o,
       .sd_cs_n_o,
@@ -1243,9 +1307,10 @@ module hvia_core #(
   // What a read of State tells: the read itself, and its counting, are no work of the card.
   assign idle    = arbiter_quiet && async_quiet && manager_quiet && context_quiet && raw_quiet &&
                    doorbell_quiet && queue_quiet && fetch_quiet && store_quiet && completion_quiet &&
-                   transmit_quiet && receive_quiet && board_quiet_i && att_quiet && trace_quiet;
+                   transmit_quiet && receive_quiet && board_quiet_i && att_quiet && table_quiet &&
+                   trace_quiet;
   assign quiet_o = idle && registers_quiet && counters_quiet;
-  assign sd_quiet_o = walker_quiet && sdram_quiet;
+  assign sd_quiet_o = walker_quiet && table_sd_quiet && sdram_quiet;
   assign ready_o    = ready;
 
 endmodule

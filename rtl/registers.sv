@@ -75,6 +75,8 @@ module registers #(
     output logic        stat_command_ignored_o,
 
     // Raw port; `*_busy_i`: the ring has an entry under way
+    output logic [31:0] att_level1_o,
+    output logic [31:0] att_level2_o,
     output logic [31:0] rawtx_base_o,
     output logic [ 3:0] rawtx_size_o,
     output logic [ 7:0] rawtx_tail_o,
@@ -125,6 +127,7 @@ module registers #(
   logic        enable_q, enable_d;
   logic [ 4:0] irq_status_q, irq_status_d, irq_enable_q, irq_enable_d, irq_set;
   logic [47:0] mac_q, mac_d;
+  logic [31:0] att_level1_q, att_level1_d, att_level2_q, att_level2_d;
   logic [31:0] rawtx_base_q, rawtx_base_d, rawrx_base_q, rawrx_base_d;
   logic [ 3:0] rawtx_size_q, rawtx_size_d, rawrx_size_q, rawrx_size_d;
   logic [ 7:0] rawtx_tail_q, rawtx_tail_d, rawrx_tail_q, rawrx_tail_d;
@@ -155,6 +158,8 @@ module registers #(
     irq_status_d    = irq_status_q;
     irq_enable_d    = irq_enable_q;
     mac_d           = mac_q;
+    att_level1_d    = att_level1_q;
+    att_level2_d    = att_level2_q;
     rawtx_base_d    = rawtx_base_q;
     rawtx_size_d    = rawtx_size_q;
     rawtx_tail_d    = rawtx_tail_q;
@@ -187,6 +192,12 @@ module registers #(
         end
         hvia_pkg::RegisterMacHighOffset: begin
           mac_d[47:32] = 16'(merge({16'd0, mac_q[47:32]}, tgt_wdata_i, tgt_wbe_i));
+        end
+        hvia_pkg::RegisterAttHostLevel1Offset: begin
+          att_level1_d = merge(att_level1_q, {tgt_wdata_i[31:12], 12'd0}, tgt_wbe_i);
+        end
+        hvia_pkg::RegisterAttHostLevel2Offset: begin
+          att_level2_d = merge(att_level2_q, {tgt_wdata_i[31:12], 12'd0}, tgt_wbe_i);
         end
         hvia_pkg::RegisterRawTransmitBaseOffset: begin
           rawtx_base_d    = merge(rawtx_base_q, {tgt_wdata_i[31:4], 4'd0}, tgt_wbe_i);
@@ -243,6 +254,8 @@ module registers #(
       irq_status_q  <= '0;
       irq_enable_q  <= '0;
       mac_q         <= '0;
+      att_level1_q  <= '0;
+      att_level2_q  <= '0;
       rawtx_base_q  <= '0;
       rawtx_size_q  <= '0;
       rawtx_tail_q  <= '0;
@@ -254,6 +267,8 @@ module registers #(
       irq_status_q <= irq_status_d;
       irq_enable_q <= irq_enable_d;
       mac_q        <= mac_d;
+      att_level1_q <= att_level1_d;
+      att_level2_q <= att_level2_d;
       rawtx_base_q <= rawtx_base_d;
       rawtx_size_q <= rawtx_size_d;
       rawtx_tail_q <= rawtx_tail_d;
@@ -266,6 +281,8 @@ module registers #(
   assign enable_o     = enable_q && !hold_off;
   assign inta_o       = |(irq_status_q & irq_enable_q);
   assign mac_o        = mac_q;
+  assign att_level1_o = att_level1_q;
+  assign att_level2_o = att_level2_q;
   assign rawtx_base_o = rawtx_base_q;
   assign rawtx_size_o = rawtx_size_q;
   assign rawtx_tail_o = rawtx_tail_q;
@@ -350,7 +367,11 @@ module registers #(
         hvia_pkg::RegisterVersionOffset: rd_word = Version;
         hvia_pkg::RegisterLayoutHashLowOffset: rd_word = hvia_pkg::LayoutHash[31:0];
         hvia_pkg::RegisterLayoutHashHighOffset: rd_word = hvia_pkg::LayoutHash[63:32];
-        hvia_pkg::RegisterCapabilityOffset: rd_word = Capability;
+        hvia_pkg::RegisterCapabilityOffset: begin
+          rd_word = Capability;
+          rd_word[hvia_pkg::RegisterCapabilityTableInHostMemoryBit] =
+              strap_i[hvia_pkg::StrapAttInHostMemory];
+        end
         hvia_pkg::RegisterStrapOffset: rd_word = strap_i;
         hvia_pkg::RegisterControlOffset: begin
           rd_word[hvia_pkg::RegisterControlSoftResetBit] = soft_reset_busy_i;
@@ -365,6 +386,8 @@ module registers #(
         hvia_pkg::RegisterInterruptEnableOffset: rd_word[4:0] = irq_enable_q;
         hvia_pkg::RegisterMacLowOffset: rd_word = mac_q[31:0];
         hvia_pkg::RegisterMacHighOffset: rd_word[15:0] = mac_q[47:32];
+        hvia_pkg::RegisterAttHostLevel1Offset: rd_word = att_level1_q;
+        hvia_pkg::RegisterAttHostLevel2Offset: rd_word = att_level2_q;
         hvia_pkg::RegisterRawTransmitBaseOffset: rd_word = rawtx_base_q;
         hvia_pkg::RegisterRawTransmitSizeOffset: begin
           rd_word[3:0] = rawtx_size_q;

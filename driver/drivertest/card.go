@@ -218,6 +218,13 @@ func (c *Card) carryOut(op layout.CommandOpcode, b layout.Command) (uint32, layo
 		}
 		c.table.WriteDwords(b.Level2Address(), values)
 	}
+	// A table in host memory is read and written by the card as any other memory.
+	if c.Capability&layout.RegisterCapabilityTableInHostMemoryMask != 0 {
+		c.dma(c.regs[layout.RegisterAttHostLevel1Offset], max(index, c.limit)*layout.AttLevel1Stride)
+		if op == layout.CommandOpcodeWriteLevel2 || op == layout.CommandOpcodeRegisterMemory {
+			c.dma(c.regs[layout.RegisterAttHostLevel2Offset]+b.Level2Address()-layout.AttLevel2Base, 4*b.ListCount())
+		}
+	}
 	if op >= layout.CommandOpcodeCreateVi && index >= viCount {
 		return 0, layout.CommandStatusBadArgument
 	}

@@ -4,7 +4,8 @@
 // grant at a time and only to who asks; a request that is shown stays; one read and one write
 // outstanding per requester; patient ones give way; and that quiet means that nothing moves.
 module host_arbiter_checker #(
-  parameter int unsigned N = 5
+  parameter int unsigned N = 5,
+  parameter int unsigned Bound = 2 * N
 ) (
   input logic            clk_i,
   input logic            rst_ni,
@@ -59,10 +60,19 @@ module host_arbiter_checker #(
     end
   end
 
+  logic [N-1:0] asked_q;
+  always_ff @(posedge clk_i or negedge rst_ni) begin
+    if (!rst_ni) asked_q <= '0;
+    else asked_q <= asked_q | req_valid_i;
+  end
+
   for (genvar i = 0; i < N; i++) begin : gen_requester
-    // 2 x N lost, then to each that is as hungry and has a lower index.
-    localparam int unsigned Limit = (i == 0) ? N - 1 : 2 * N + i;
-    int unsigned lost_q;
+    // `Bound` lost, then to each that is as hungry and has a lower index. Who never asked is nobody.
+    int unsigned lost_q, lower, limit;
+    always_comb begin
+      lower = $countones(asked_q & N'((1 << i) - 1));
+      limit = (lower == 0) ? $countones(asked_q & ~(N'(1) << i)) : Bound + lower;
+    end
     logic        reading_q, writing_q;
     always_ff @(posedge clk_i or negedge rst_ni) begin
       if (!rst_ni) begin
@@ -72,11 +82,11 @@ module host_arbiter_checker #(
       end else begin
         if (take[i] | ~req_valid_i[i]) lost_q <= 0;
         else if (|take)                lost_q <= lost_q + 1;
-        assert (lost_q <= Limit)
+        assert (lost_q <= limit)
         else $error("host_arbiter: requester %0d has lost %0d grants in a row", i, lost_q);
 
         // What was shown before the other asked stays what is shown.
-        assert (~(take[i] & req_patient_i[i] & ~lock_q & (lost_q < 2 * N)) |
+        assert (~(take[i] & req_patient_i[i] & ~lock_q & (lost_q < Bound)) |
                 (((req_valid_i & ~req_patient_i) | req_more_i) == '0))
         else $error("host_arbiter: patient requester %0d went before one that is not", i);
 
@@ -96,4 +106,4 @@ module host_arbiter_checker #(
 
 endmodule
 
-bind host_arbiter host_arbiter_checker #(.N(N)) u_checker (.*);
+bind host_arbiter host_arbiter_checker #(.N(N), .Bound(Bound)) u_checker (.*);

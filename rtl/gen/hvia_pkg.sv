@@ -5,7 +5,7 @@
 /* verilator lint_off UNUSEDPARAM */
 package hvia_pkg;
 
-  localparam logic [63:0] LayoutHash = 64'h1a49f853373e4c29;
+  localparam logic [63:0] LayoutHash = 64'hbddc7a5e879141e;
 
   // PCI configuration space
   localparam logic [15:0] PciVendorID = 16'h5648;
@@ -79,7 +79,7 @@ package hvia_pkg;
   // Card registers
   localparam logic [31:0] CardID = 32'h48564941;
   localparam logic [7:0] CardVersionMajor = 8'h1;
-  localparam logic [7:0] CardVersionMinor = 8'h0;
+  localparam logic [7:0] CardVersionMinor = 8'h1;
   localparam logic [19:0] CounterBase = 20'h400;
   localparam logic [31:0] CounterSlots = 32'h80;
   localparam logic [31:0] AsyncErrorSlots = 32'h10;
@@ -105,6 +105,7 @@ package hvia_pkg;
   localparam logic [4:0] StrapReceiveFetchOnArrival = 5'h4;
   localparam logic [4:0] StrapNoAttOverlap = 5'h6;
   localparam logic [4:0] StrapSlowSdram = 5'h7;
+  localparam logic [4:0] StrapAttInHostMemory = 5'h8;
   localparam int unsigned RegisterSize = 65536;
   localparam logic [19:0] RegisterIDOffset = 20'h0;
   localparam logic [19:0] RegisterVersionOffset = 20'h4;
@@ -124,6 +125,7 @@ package hvia_pkg;
   localparam int unsigned RegisterCapabilityReliabilityLsb = 20;
   localparam int unsigned RegisterCapabilityReliabilityWidth = 3;
   localparam int unsigned RegisterCapabilityRdmaReadBit = 23;
+  localparam int unsigned RegisterCapabilityTableInHostMemoryBit = 24;
   localparam logic [19:0] RegisterStrapOffset = 20'h14;
   localparam logic [19:0] RegisterControlOffset = 20'h18;
   localparam int unsigned RegisterControlSoftResetBit = 0;
@@ -167,6 +169,8 @@ package hvia_pkg;
   localparam int unsigned RegisterAsyncErrorInfoOverflowBit = 17;
   localparam int unsigned RegisterAsyncErrorInfoCountLsb = 18;
   localparam int unsigned RegisterAsyncErrorInfoCountWidth = 14;
+  localparam logic [19:0] RegisterAttHostLevel1Offset = 20'h64;
+  localparam logic [19:0] RegisterAttHostLevel2Offset = 20'h68;
 
   // Doorbell pages
   localparam logic [31:0] DoorbellPageBytes = 32'h1000;

@@ -18,7 +18,7 @@ type UseKind int
 // Kinds of use. A card may touch a frame while any count is above 0.
 const (
 	UseRegion          UseKind = iota // registered regions
-	UseRing                           // descriptor rings and command blocks
+	UseRing                           // descriptor rings, command blocks, a translation table in host memory
 	UseCompletionQueue                // completion queues
 )
 

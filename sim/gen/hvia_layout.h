@@ -6,7 +6,7 @@
 
 namespace hvia {
 
-constexpr uint64_t kLayoutHash = 0x1a49f853373e4c29ull;
+constexpr uint64_t kLayoutHash = 0xbddc7a5e879141eull;
 
 // PCI configuration space
 constexpr uint32_t kPciVendorID = 0x5648u;
@@ -101,7 +101,7 @@ constexpr uint32_t kPciConfigInterruptMaxLatMask = 0xff000000u;
 // Card registers
 constexpr uint32_t kCardID = 0x48564941u;
 constexpr uint32_t kCardVersionMajor = 0x1u;
-constexpr uint32_t kCardVersionMinor = 0x0u;
+constexpr uint32_t kCardVersionMinor = 0x1u;
 constexpr uint32_t kCounterBase = 0x400u;
 constexpr uint32_t kCounterSlots = 0x80u;
 constexpr uint32_t kAsyncErrorSlots = 0x10u;
@@ -141,6 +141,7 @@ constexpr uint32_t kStrapCutThroughReceive = 0x3u;
 constexpr uint32_t kStrapReceiveFetchOnArrival = 0x4u;
 constexpr uint32_t kStrapNoAttOverlap = 0x6u;
 constexpr uint32_t kStrapSlowSdram = 0x7u;
+constexpr uint32_t kStrapAttInHostMemory = 0x8u;
 inline const char* StrapName(uint64_t v) {
   switch (v) {
     case kStrapSingleTransmitSlot: return "SingleTransmitSlot";
@@ -150,6 +151,7 @@ inline const char* StrapName(uint64_t v) {
     case kStrapReceiveFetchOnArrival: return "ReceiveFetchOnArrival";
     case kStrapNoAttOverlap: return "NoAttOverlap";
     case kStrapSlowSdram: return "SlowSdram";
+    case kStrapAttInHostMemory: return "AttInHostMemory";
     default: return "?";
   }
 }
@@ -173,6 +175,8 @@ constexpr size_t kRegisterCapabilityReliabilityLsb = 20;
 constexpr uint32_t kRegisterCapabilityReliabilityMask = 0x700000u;
 constexpr size_t kRegisterCapabilityRdmaReadLsb = 23;
 constexpr uint32_t kRegisterCapabilityRdmaReadMask = 0x800000u;
+constexpr size_t kRegisterCapabilityTableInHostMemoryLsb = 24;
+constexpr uint32_t kRegisterCapabilityTableInHostMemoryMask = 0x1000000u;
 constexpr size_t kRegisterStrapOffset = 20;
 constexpr size_t kRegisterControlOffset = 24;
 constexpr size_t kRegisterControlSoftResetLsb = 0;
@@ -230,6 +234,8 @@ constexpr size_t kRegisterAsyncErrorInfoOverflowLsb = 17;
 constexpr uint32_t kRegisterAsyncErrorInfoOverflowMask = 0x20000u;
 constexpr size_t kRegisterAsyncErrorInfoCountLsb = 18;
 constexpr uint32_t kRegisterAsyncErrorInfoCountMask = 0xfffc0000u;
+constexpr size_t kRegisterAttHostLevel1Offset = 100;
+constexpr size_t kRegisterAttHostLevel2Offset = 104;
 
 // Doorbell pages
 constexpr uint32_t kDoorbellPageBytes = 0x1000u;

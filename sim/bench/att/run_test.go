@@ -69,11 +69,11 @@ type bench struct {
 	digest hash.Hash
 }
 
-func startBench(t *testing.T, program string, seed uint64, corePeriod int64, noSkip bool, straps uint32) *bench {
+func startBench(t *testing.T, program string, seed uint64, corePeriod int64, noSkip bool, straps uint32, more ...string) *bench {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Minute)
 	t.Cleanup(cancel)
-	args := []string{fmt.Sprintf("--seed=%d", seed), fmt.Sprintf("--size=%d", corePeriod)}
+	args := append(more, fmt.Sprintf("--seed=%d", seed), fmt.Sprintf("--size=%d", corePeriod))
 	if noSkip {
 		args = append(args, "+noskip")
 	}

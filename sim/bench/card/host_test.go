@@ -190,6 +190,7 @@ func TestStrayRegisterAccesses(t *testing.T) {
 			layout.RegisterMacLowOffset, layout.RegisterMacHighOffset,
 			layout.RegisterRawTransmitBaseOffset, layout.RegisterRawTransmitSizeOffset, layout.RegisterRawTransmitTailOffset,
 			layout.RegisterRawReceiveBaseOffset, layout.RegisterRawReceiveSizeOffset, layout.RegisterRawReceiveTailOffset,
+			layout.RegisterAttHostLevel1Offset, layout.RegisterAttHostLevel2Offset,
 		}
 		fixed := []uint32{
 			layout.RegisterIDOffset, layout.RegisterVersionOffset, layout.RegisterLayoutHashLowOffset, layout.RegisterLayoutHashHighOffset,

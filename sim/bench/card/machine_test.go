@@ -21,6 +21,7 @@ const (
 	ringEntries = 1 << ringLog2
 	queueSlots  = pageBytes / layout.DescriptorFetchBytes
 	regionLimit = 1024 // level-1 entries that the card is told to believe
+	level2Pages = 64   // of level 2 in host memory
 
 	lookEvery = 100 * driver.Nanosecond
 	// The card has places for AsyncErrorSlots errors, and takes some 2.5 us for a frame.
@@ -44,12 +45,13 @@ type machine struct {
 	errors []asyncError // not read yet
 	noted  uint32       // asynchronous errors since reset
 
-	command, list uint32
-	regions       map[uint32]*region // by index
-	generations   [regionLimit]uint16
-	level2        uint32 // next free entry
-	transmitLog2  uint32 // entries of the transmit ring
-	vis           map[uint8]*vi
+	command, list    uint32
+	level1, level2At uint32             // of a table in host memory
+	regions          map[uint32]*region // by index
+	generations      [regionLimit]uint16
+	level2           uint32 // next free entry
+	transmitLog2     uint32 // entries of the transmit ring
+	vis              map[uint8]*vi
 
 	transmit, receive rawRing
 }
@@ -112,7 +114,7 @@ func (m *machine) forget() {
 	m.counts, m.errors, m.noted = map[layout.Counter]uint32{}, nil, 0
 	m.regions, m.vis = map[uint32]*region{}, map[uint8]*vi{}
 	m.transmit, m.receive = rawRing{}, rawRing{}
-	m.level2 = 0
+	m.level2, m.level1, m.level2At = 0, 0, 0
 }
 
 // check ends the run with an error.
@@ -148,6 +150,53 @@ func (m *machine) take(kind bridge.UseKind) uint32 {
 	m.check(m.memory.Acquire(int(f), kind))
 	m.using[f] = kind
 	return f
+}
+
+// takeRun allocates frames that follow each other and returns their address.
+func (m *machine) takeRun(pages uint32) uint32 {
+	free := slices.Sorted(slices.Values(m.free))
+	for i := 0; i+int(pages) <= len(free); i++ {
+		if free[i+int(pages)-1]-free[i] != pages-1 {
+			continue
+		}
+		for f := free[i]; f < free[i]+pages; f++ {
+			m.check(m.memory.Acquire(int(f), bridge.UseRing))
+			m.using[f] = bridge.UseRing
+		}
+		m.free = slices.DeleteFunc(m.free, func(f uint32) bool { return f-free[i] < pages })
+		return free[i] * pageBytes
+	}
+	m.fail("no %d frames that follow each other are free", pages)
+	return 0
+}
+
+// tabulate expects what a command writes into a table in host memory.
+func (m *machine) tabulate(c layout.Command) {
+	if m.level1 == 0 {
+		return
+	}
+	attributes := func(index uint32) uint32 {
+		return m.level1 + index*layout.AttLevel1Stride + layout.AttLevel1AttributesOffset
+	}
+	switch op := layout.CommandOpcode(c.Opcode()); op {
+	case layout.CommandOpcodeInitialiseAtt:
+		for i := range c.Index() {
+			m.expectWord(attributes(i), 0)
+		}
+	case layout.CommandOpcodeWriteLevel2, layout.CommandOpcodeRegisterMemory:
+		at := m.level2At + c.Level2Address() - layout.AttLevel2Base
+		n := c.ListCount() * layout.AttLevel2Size
+		if at+n > m.level2At+level2Pages*pageBytes {
+			m.fail("the test's table has no room for %d level-2 entries at %#x", c.ListCount(), c.Level2Address())
+		}
+		m.expect(at, m.want[c.ListAddress():c.ListAddress()+n])
+		if op == layout.CommandOpcodeRegisterMemory {
+			m.expect(m.level1+c.Index()*layout.AttLevel1Stride, c.Payload()[:layout.AttLevel1Size])
+		}
+	case layout.CommandOpcodeDeregisterMemory:
+		at := attributes(c.Handle() & layout.AttHandleValueIndexMask)
+		m.expectWord(at, binary.LittleEndian.Uint32(m.want[at:])&^layout.AttLevel1AttributesValidMask)
+	}
 }
 
 // give takes a frame back. From then on any access of the card ends the run,
@@ -201,6 +250,11 @@ func (m *machine) start() {
 	m.awaitReady()
 	m.command, m.list = m.take(bridge.UseRing)*pageBytes, m.take(bridge.UseRing)*pageBytes
 	m.write(layout.RegisterMacLowOffset, binary.LittleEndian.Uint32(m.mac[:]), uint32(binary.LittleEndian.Uint16(m.mac[4:])))
+	if m.read(layout.RegisterCapabilityOffset)&layout.RegisterCapabilityTableInHostMemoryMask != 0 {
+		m.level1 = m.takeRun(regionLimit * layout.AttLevel1Stride / pageBytes)
+		m.level2At = m.takeRun(level2Pages)
+		m.write(layout.RegisterAttHostLevel1Offset, m.level1, m.level2At)
+	}
 	m.do(layout.CommandOpcodeInitialiseAtt, layout.CommandStatusDone, func(c layout.Command) { c.SetIndex(regionLimit) })
 	for _, r := range []struct {
 		ring *rawRing
@@ -263,6 +317,7 @@ func (m *machine) do(op layout.CommandOpcode, end layout.CommandStatus, fill fun
 	m.expectWord(m.command+layout.CommandDetailOffset, detail) // the caller's to judge
 	m.expectWord(m.command+layout.CommandStatusOffset, status)
 	if end == layout.CommandStatusDone {
+		m.tabulate(c)
 		m.counts[layout.CounterCommand]++
 	} else {
 		m.counts[layout.CounterCommandError]++

@@ -22,6 +22,8 @@ func TestTableStraps(t *testing.T) {
 	}{
 		{"no overlap", config{straps: 1 << layout.StrapNoAttOverlap}},
 		{"slow SDRAM", config{straps: 1 << layout.StrapSlowSdram, params: slowSdram}},
+		{"host memory", config{straps: 1 << layout.StrapAttInHostMemory}},
+		{"all three", config{straps: 1<<layout.StrapNoAttOverlap | 1<<layout.StrapSlowSdram | 1<<layout.StrapAttInHostMemory, params: slowSdram}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			mustPlay(t, c.config, func(r *rig) {

@@ -42,6 +42,8 @@ module registers_bench_top (
     output logic [ 31:0] cmd_addr_o,
     input  logic         cmd_busy_i,
     output logic         stat_command_ignored_o,
+    output logic [ 31:0] att_level1_o,
+    output logic [ 31:0] att_level2_o,
     output logic [ 31:0] rawtx_base_o,
     output logic [  3:0] rawtx_size_o,
     output logic [  7:0] rawtx_tail_o,

@@ -62,6 +62,7 @@ func TestRegistersMutants(t *testing.T) {
 		"async_no_room": {File: registers, Old: "(!async_full || async_take)", New: "!async_full"},
 		"async_mark":    {File: registers, Old: "      if (async_drop) begin", New: "      if (async_drop && !rd_dropped) begin"},
 		"async_sticky":  {File: registers, Old: "      if (rd_async) async_overflow_q <= 1'b0;\n", New: ""},
+		"table_place":   {File: registers, Old: "RegisterAttHostLevel1Offset: rd_word = att_level1_q;", New: "RegisterAttHostLevel1Offset: rd_word = att_level2_q;"},
 		"two_for_one":   {File: counters, Old: "plane1_d    = plane1_q & ~pick;", New: "plane1_d    = plane1_q;"},
 		"no_forward":    {File: counters, Old: "(add_valid_q && (add_index_q == pick_index)) ? add_sum : mem[pick_index]", New: "mem[pick_index]"},
 		"no_urgency":    {File: counters, Old: "urgent = (|full) ? full : (|plane1_q) ? plane1_q : plane0_q;", New: "urgent = waiting;"},

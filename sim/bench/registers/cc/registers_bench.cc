@@ -27,6 +27,7 @@ struct Model {
   bool enable = false;
   uint32_t irq_status = 0, irq_enable = 0;
   uint64_t mac = 0;
+  uint32_t level1 = 0, level2 = 0;
   Ring tx, rx;
   std::deque<uint32_t> async;  // code and VI of those that wait, oldest first
   bool overflow = false;
@@ -168,6 +169,9 @@ class Bench {
     if (top->mac_o != model.mac) Fail("MAC %012" PRIx64 ", want %012" PRIx64, static_cast<uint64_t>(top->mac_o), model.mac);
     if (top->enable_o != (model.enable && !held)) Fail("enable %d", top->enable_o);
     if (top->inta_o != ((model.irq_status & model.irq_enable) != 0)) Fail("INTA %d with %02x of %02x", top->inta_o, model.irq_status, model.irq_enable);
+    if (top->att_level1_o != model.level1 || top->att_level2_o != model.level2) {
+      Fail("the table lies at %08x and %08x, want %08x and %08x", top->att_level1_o, top->att_level2_o, model.level1, model.level2);
+    }
     CheckRing("transmit", model.tx, top->rawtx_base_o, top->rawtx_size_o, top->rawtx_tail_o);
     CheckRing("receive", model.rx, top->rawrx_base_o, top->rawrx_size_o, top->rawrx_tail_o);
     if (top->quiesce_o && !top->bus_idle_i && !top->core_rst_no) Fail("the core is in reset while the bus is not idle");
@@ -290,6 +294,8 @@ class Bench {
       case hvia::kRegisterMacHighOffset:
         model.mac = (model.mac & 0xffffffffull) | static_cast<uint64_t>(Merge(model.mac >> 32, data, be) & 0xffff) << 32;
         break;
+      case hvia::kRegisterAttHostLevel1Offset: model.level1 = Merge(model.level1, data & ~0xfffu, be); break;
+      case hvia::kRegisterAttHostLevel2Offset: model.level2 = Merge(model.level2, data & ~0xfffu, be); break;
       case hvia::kRegisterRawTransmitBaseOffset: WriteRing(&model.tx, 0, data, be); break;
       case hvia::kRegisterRawTransmitSizeOffset: WriteRing(&model.tx, 1, data, be); break;
       case hvia::kRegisterRawTransmitTailOffset: WriteRing(&model.tx, 2, data, be); break;
@@ -309,7 +315,8 @@ class Bench {
       case hvia::kRegisterLayoutHashLowOffset: return static_cast<uint32_t>(hvia::kLayoutHash);
       case hvia::kRegisterLayoutHashHighOffset: return hvia::kLayoutHash >> 32;
       case hvia::kRegisterCapabilityOffset:
-        return static_cast<uint32_t>(hvia::kProfiles[0].ViCountLog2) | 4 << 8 | 1 << 16 | hvia::kReliabilityUnreliable << 20;
+        return static_cast<uint32_t>(hvia::kProfiles[0].ViCountLog2) | 4 << 8 | 1 << 16 | hvia::kReliabilityUnreliable << 20 |
+               (top->strap_o >> hvia::kStrapAttInHostMemory & 1) << hvia::kRegisterCapabilityTableInHostMemoryLsb;
       case hvia::kRegisterStrapOffset: return top->strap_o;
       case hvia::kRegisterControlOffset: return held | model.enable << 1;
       case hvia::kRegisterStateOffset: return (top->ready_i && !held) | top->cmd_busy_i << 1 | top->card_quiet_i << 2;
@@ -317,6 +324,8 @@ class Bench {
       case hvia::kRegisterInterruptEnableOffset: return model.irq_enable;
       case hvia::kRegisterMacLowOffset: return static_cast<uint32_t>(model.mac);
       case hvia::kRegisterMacHighOffset: return model.mac >> 32;
+      case hvia::kRegisterAttHostLevel1Offset: return model.level1;
+      case hvia::kRegisterAttHostLevel2Offset: return model.level2;
       case hvia::kRegisterRawTransmitBaseOffset: return model.tx.base;
       case hvia::kRegisterRawTransmitSizeOffset: return model.tx.size | static_cast<uint32_t>(top->rawtx_busy_i) << 31;
       case hvia::kRegisterRawTransmitTailOffset: return model.tx.tail;
