@@ -5,7 +5,8 @@
 // outstanding per requester; patient ones give way; and that quiet means that nothing moves.
 module host_arbiter_checker #(
   parameter int unsigned N = 5,
-  parameter int unsigned Bound = 2 * N
+  parameter int unsigned Bound = 2 * N,
+  localparam int unsigned IdW = (N > 1) ? $clog2(N) : 1
 ) (
   input logic            clk_i,
   input logic            rst_ni,
@@ -26,7 +27,8 @@ module host_arbiter_checker #(
   input logic [31:0]     bus_req_addr_o,
   input logic [9:0]      bus_req_len_o,
   input logic            bus_req_write_o,
-  input logic            lock_q
+  input logic            lock_q,
+  input logic [IdW-1:0]  id
 );
 
   logic [N-1:0] take;
@@ -85,8 +87,8 @@ module host_arbiter_checker #(
         assert (lost_q <= limit)
         else $error("host_arbiter: requester %0d has lost %0d grants in a row", i, lost_q);
 
-        // What was shown before the other asked stays what is shown.
-        assert (~(take[i] & req_patient_i[i] & ~lock_q & (lost_q < Bound)) |
+        // In the clock in which it is shown first; what is shown stays, whoever asks then.
+        assert (~(bus_req_valid_o & ~lock_q & (id == IdW'(i)) & req_patient_i[i] & (lost_q < Bound)) |
                 (((req_valid_i & ~req_patient_i) | req_more_i) == '0))
         else $error("host_arbiter: patient requester %0d went before one that is not", i);
 

@@ -265,7 +265,7 @@ func TestMutants(t *testing.T) {
 		{"priority bound removed", "fairness", 32, verilate.Mutant{
 			File: "rtl/host_arbiter.sv", Old: "if (|(req_valid_i & hungry)) ", New: "if (1'b0) "}},
 		{"patience without end", "fairness", 32, verilate.Mutant{
-			File: "rtl/host_arbiter.sv", Old: "patient = req_patient_i & ~hungry;", New: "patient = req_patient_i;"}},
+			File: "rtl/host_arbiter.sv", Old: "if (|(req_valid_i & hungry)) ", New: "if (|(req_valid_i & hungry & ~req_patient_i)) "}},
 		{"patience ignored", "random", 32, verilate.Mutant{
 			File: "rtl/host_arbiter.sv", Old: "patient = req_patient_i & ~hungry;", New: "patient = '0;"}},
 		{"not patient with those that ask again", "random", 32, verilate.Mutant{

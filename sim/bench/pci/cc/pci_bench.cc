@@ -829,6 +829,8 @@ void Random(uint64_t seed, uint64_t clocks, Report* report) {
       b.core_long_stall = 10;
       b.core_read_delay = 12;
     }
+    // Seldom enough that a patient one is often the only one.
+    if (piece == 1) b.load.issue = 2;
     b.host_rate = piece >= 4 ? 200 : 30;
     const uint64_t end = g_clock + clocks / kPieces;
     while (g_clock < end) {
