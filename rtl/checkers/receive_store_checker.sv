@@ -32,13 +32,17 @@ module receive_store_checker (
   localparam int unsigned Places = 256;
 
   logic          quiet_q, busy_q;
-  logic [1282:0] now, was_q;
+  logic [255:0]  valid_was_q, held_stale_q;
+  logic [511:0]  chunk_was_q;
+  logic [258:0]  was_q;
   logic [31:0]   handle_q;
   logic [8:0]    clocks_q;
   logic [255:0]  stale_was_q;
 
-  assign now = {valid_q, stale_q, search_q, search_vi_q, judge_q, read_vi_q, rs_valid_o, rs_chunk_o,
-                rs_handle_o, head_q};
+  // A function, so that a simulation puts the words together only where they are looked at.
+  function automatic logic [258:0] now();
+    now = {search_q, search_vi_q, judge_q, read_vi_q, rs_valid_o, rs_handle_o, head_q};
+  endfunction
 
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) begin
@@ -51,10 +55,10 @@ module receive_store_checker (
       busy_q      <= stale_busy_o;
       handle_q    <= drain_handle_i;
       stale_was_q <= stale_q;
-      if (quiet_o) was_q <= now;
 
       if (quiet_q) begin
-        assert (now == was_q)
+        assert (valid_q == valid_was_q && stale_q == held_stale_q && rs_chunk_o == chunk_was_q &&
+                now() == was_q)
         else $error("receive_store: a register changed after it said quiet");
       end
       if (wr_valid_i && wr_head_i) begin
@@ -81,6 +85,14 @@ module receive_store_checker (
       if (busy_q && !stale_busy_o) begin
         assert (clocks_q == 9'(Places + 1))
         else $error("receive_store: a search ended after %0d clocks", clocks_q);
+      end
+      // While quiet lasts nothing may differ from what it began with. Behind all that looks at the
+      // copies, so that a simulation needs no second one.
+      if (quiet_o && !quiet_q) begin
+        valid_was_q  <= valid_q;
+        held_stale_q <= stale_q;
+        chunk_was_q  <= rs_chunk_o;
+        was_q        <= now();
       end
     end
   end

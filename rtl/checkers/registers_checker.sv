@@ -42,11 +42,17 @@ module registers_checker (
   logic quiet_q, busy_q;
   localparam int unsigned AsyncBits = $clog2(hvia_pkg::AsyncErrorSlots) + 1;
 
-  logic [90+2*AsyncBits+256:0] now, then_q;
-  assign now = {
-    mac_q, irq_status_q, irq_enable_q, async_count_q, async_overflow_q, async_head_q, async_tail_q,
-    async_dropped_q, rawtx_tail_q, rawrx_tail_q, rd_state_q
-  };
+  logic [90+2*AsyncBits:0] then_q;
+  logic [255:0] dropped_then_q;
+  logic held;  // what is quiet stays as it is; a reset in between clears everything
+  assign held = quiet_q && !busy_q && !soft_reset_busy_i;
+  // A function, so that a simulation puts the word together only where it is looked at.
+  function automatic logic [90+2*AsyncBits:0] now();
+    now = {
+      mac_q, irq_status_q, irq_enable_q, async_count_q, async_overflow_q, async_head_q, async_tail_q,
+      rawtx_tail_q, rawrx_tail_q, rd_state_q
+    };
+  endfunction
 
   // Errors that wait, counted here: an error adds one unless all places are taken and no read makes
   // room, and nothing but a read takes one away.
@@ -83,12 +89,10 @@ module registers_checker (
       wait_q  <= 3'd0;
       quiet_q <= 1'b0;
       busy_q  <= 1'b1;
-      then_q  <= '0;
     end else begin
       wait_q  <= (tgt_rvalid_i && !tgt_rready_o) ? wait_q + 3'd1 : 3'd0;
       quiet_q <= quiet_o;
       busy_q  <= soft_reset_busy_i;
-      then_q  <= now;
       assert (wait_q < 3'(Answer))
       else $error("registers: a read waits longer than %0d clocks", Answer);
       assert (!(tgt_rready_o && !tgt_rvalid_i))
@@ -101,10 +105,15 @@ module registers_checker (
       else $error("registers: the doorbell block and the target disagree");
       assert (!(soft_reset_busy_i && enable_o))
       else $error("registers: the card is enabled during a reset");
-      // A reset in between clears everything.
-      if (quiet_q && !busy_q && !soft_reset_busy_i) begin
-        assert (now == then_q)
+      if (held) begin
+        assert (async_dropped_q == dropped_then_q && now() == then_q)
         else $error("registers: a register changed after quiet");
+      end
+      // While quiet lasts nothing may differ from what it began with. Behind all that looks at the
+      // copies, so that a simulation needs no second one.
+      if (quiet_o && !held) begin
+        dropped_then_q <= async_dropped_q;
+        then_q         <= now();
       end
     end
   end

@@ -74,22 +74,33 @@ module work_queue_checker #(
 
   logic          quiet_q, db_q, link_q, clear_q, take_q;
   logic [1:0]    release_q;
-  logic [2343:0] now, was_q;
-  logic [104:0]  db_now, db_was_q;
-  logic [105:0]  link_now, link_was_q;
+  logic [511:0]  pending_was_q, known_was_q, listed_was_q;
+  logic [255:0]  held_was_q, owed_was_q;
+  logic [241:0]  offer_was_q;
+  logic [53:0]   was_q;
+  logic [104:0]  db_was_q;
+  logic [105:0]  link_was_q;
   logic [7:0]    clear_was_q;
   logic [15:0]   release_was_q;
-  logic [121:0]  take_was_q, take_now;
+  logic [121:0]  take_was_q;
   logic [8:0]    listed_send, listed_receive;
   logic          room_q, took_send_q, wanted_q, flushed_q;
   logic [7:0]    wanted_vi_q, flushed_vi_q;
 
-  assign take_now = {take_receive_o, take_vi_o, take_va_o, take_handle_o, take_more_o, take_seq_o};
-  assign db_now   = {db_receive_i, db_vi_i, db_va_i, db_handle_i};
-  assign link_now = {link_bad_i, link_receive_i, link_vi_i, link_va_i, link_handle_i};
-  assign now      = {pending_q, known_q, listed_q, held_q, owed_q, op_q, op_queue_q, took_receive_q,
-                     release_which_q, offered_q, offered_receive_q, offer_valid_q, offer_q, head_q,
-                     tail_q};
+  // Functions, so that a simulation puts the words together only where they are looked at.
+  function automatic logic [121:0] take_now();
+    take_now = {take_receive_o, take_vi_o, take_va_o, take_handle_o, take_more_o, take_seq_o};
+  endfunction
+  function automatic logic [104:0] db_now();
+    db_now = {db_receive_i, db_vi_i, db_va_i, db_handle_i};
+  endfunction
+  function automatic logic [105:0] link_now();
+    link_now = {link_bad_i, link_receive_i, link_vi_i, link_va_i, link_handle_i};
+  endfunction
+  function automatic logic [53:0] now();
+    now = {op_q, op_queue_q, took_receive_q, release_which_q, offered_q, offered_receive_q,
+           offer_valid_q, head_q, tail_q};
+  endfunction
   assign listed_send    = tail_q[8:0] - head_q[8:0];
   assign listed_receive = tail_q[17:9] - head_q[17:9];
 
@@ -120,24 +131,25 @@ module work_queue_checker #(
       flushed_vi_q  <= drain_vi_i;
       clear_was_q   <= clear_vi_i;
       release_was_q <= release_vi_i;
-      if (quiet_o) was_q <= now;
-      if (db_valid_i) db_was_q <= db_now;
-      if (link_valid_i) link_was_q <= link_now;
-      if (take_valid_o) take_was_q <= take_now;
+      if (db_valid_i) db_was_q <= db_now();
+      if (link_valid_i) link_was_q <= link_now();
+      if (take_valid_o) take_was_q <= take_now();
 
       if (quiet_q) begin
-        assert (now == was_q)
+        assert (pending_q == pending_was_q && known_q == known_was_q && listed_q == listed_was_q &&
+                held_q == held_was_q && owed_q == owed_was_q && offer_q == offer_was_q &&
+                now() == was_q)
         else $error("work_queue: a register changed after it said quiet");
       end
       assert (!(quiet_o && (push || pop || write_count || write_next)))
       else $error("work_queue: quiet while a memory is written");
 
       if (db_q) begin
-        assert (db_valid_i && db_now == db_was_q)
+        assert (db_valid_i && db_now() == db_was_q)
         else $error("work_queue: a commit changed or vanished before it was taken");
       end
       if (link_q) begin
-        assert (link_valid_i && link_now == link_was_q)
+        assert (link_valid_i && link_now() == link_was_q)
         else $error("work_queue: a link changed or vanished before it was taken");
       end
       assert ((release_q & ~release_valid_i) == 2'b00 &&
@@ -149,7 +161,7 @@ module work_queue_checker #(
         else $error("work_queue: a clear changed or vanished before it was taken");
       end
       if (take_q) begin
-        assert (take_valid_o && take_now == take_was_q)
+        assert (take_valid_o && take_now() == take_was_q)
         else $error("work_queue: an offered descriptor changed or vanished");
       end
       assert (!(db_ready_o && !db_valid_i) && !(link_ready_o && !link_valid_i) &&
@@ -180,6 +192,17 @@ module work_queue_checker #(
       assert (op_q == 3'd0 || (count <= Full && count_all <= Full &&
                                !(write_count && count_new > Full)))
       else $error("work_queue: queue %0d counts %0d descriptors", op_queue_q, count);
+      // While quiet lasts nothing may differ from what it began with. Behind all that looks at the
+      // copies, so that a simulation needs no second one.
+      if (quiet_o && !quiet_q) begin
+        pending_was_q <= pending_q;
+        known_was_q   <= known_q;
+        listed_was_q  <= listed_q;
+        held_was_q    <= held_q;
+        owed_was_q    <= owed_q;
+        offer_was_q   <= offer_q;
+        was_q         <= now();
+      end
     end
   end
 
