@@ -243,19 +243,34 @@ module att_manager (
   end
 
   // Crossings. The word FIFO holds one burst that was granted and one that is
-  // being gathered.
+  // being gathered. The reset of either side clears them all.
+  logic both_rst_n, cross_rst_n, cross_sd_rst_n, unused_live, unused_sd_live;
+  assign both_rst_n = rst_ni & sd_rst_ni;
+  cdc_reset_sync u_cross_reset (
+      .clk_i,
+      .arst_ni(both_rst_n),
+      .rst_no (cross_rst_n),
+      .live_o (unused_live)
+  );
+  cdc_reset_sync u_cross_sd_reset (
+      .clk_i  (sd_clk_i),
+      .arst_ni(both_rst_n),
+      .rst_no (cross_sd_rst_n),
+      .live_o (unused_sd_live)
+  );
   logic [3:0] src_quiet, dst_quiet;
   cdc_handshake #(
-      .Width(RequestWidth)
+      .Width(RequestWidth),
+      .Joined(1'b1)
   ) u_request (
       .src_clk_i  (clk_i),
-      .src_rst_ni (rst_ni),
+      .src_rst_ni (cross_rst_n),
       .src_valid_i(cross_valid),
       .src_ready_o(cross_ready),
       .src_data_i (cross_req),
       .src_quiet_o(src_quiet[0]),
       .dst_clk_i  (sd_clk_i),
-      .dst_rst_ni (sd_rst_ni),
+      .dst_rst_ni (cross_sd_rst_n),
       .dst_valid_o(walk_valid),
       .dst_ready_i(walk_ready),
       .dst_data_o (walk_req),
@@ -264,16 +279,17 @@ module att_manager (
 
   cdc_fifo #(
       .Width(32),
-      .Depth(16)
+      .Depth(16),
+      .Joined(1'b1)
   ) u_words (
       .src_clk_i  (clk_i),
-      .src_rst_ni (rst_ni),
+      .src_rst_ni (cross_rst_n),
       .src_valid_i(upd_wvalid_i && (up_state_q == UpCollect) && !burst_full),
       .src_ready_o(fifo_ready),
       .src_data_i (upd_wdata_i),
       .src_quiet_o(src_quiet[1]),
       .dst_clk_i  (sd_clk_i),
-      .dst_rst_ni (sd_rst_ni),
+      .dst_rst_ni (cross_sd_rst_n),
       .dst_valid_o(word_valid),
       .dst_ready_i(word_ready),
       .dst_data_o (word_data),
@@ -283,16 +299,17 @@ module att_manager (
   logic walk_rsp_valid, walk_rsp_ready;
   logic [ResponseWidth-1:0] walk_rsp, rsp;
   cdc_handshake #(
-      .Width(ResponseWidth)
+      .Width(ResponseWidth),
+      .Joined(1'b1)
   ) u_response (
       .src_clk_i  (sd_clk_i),
-      .src_rst_ni (sd_rst_ni),
+      .src_rst_ni (cross_sd_rst_n),
       .src_valid_i(walk_rsp_valid),
       .src_ready_o(walk_rsp_ready),
       .src_data_i (walk_rsp),
       .src_quiet_o(dst_quiet[2]),
       .dst_clk_i  (clk_i),
-      .dst_rst_ni (rst_ni),
+      .dst_rst_ni (cross_rst_n),
       .dst_valid_o(rsp_valid),
       .dst_ready_i(1'b1),
       .dst_data_o (rsp),

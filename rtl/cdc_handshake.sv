@@ -15,7 +15,9 @@
 // settled word that waits for `dst_ready_i` is quiet: whoever withholds ready
 // has to be the one that is not.
 module cdc_handshake #(
-    parameter int unsigned Width = 32
+    parameter int unsigned Width = 32,
+    // The resets given are one already: asserted together, each released with its clock.
+    parameter bit Joined = 1'b0
 ) (
     input  logic             src_clk_i,
     input  logic             src_rst_ni,
@@ -32,22 +34,37 @@ module cdc_handshake #(
     output logic             dst_quiet_o
 );
 
-  logic both_rst_n;
-  assign both_rst_n = src_rst_ni & dst_rst_ni;
-
   logic src_rst_n, src_live, dst_rst_n, dst_live;
-  cdc_reset_sync u_src_reset (
-      .clk_i  (src_clk_i),
-      .arst_ni(both_rst_n),
-      .rst_no (src_rst_n),
-      .live_o (src_live)
-  );
-  cdc_reset_sync u_dst_reset (
-      .clk_i  (dst_clk_i),
-      .arst_ni(both_rst_n),
-      .rst_no (dst_rst_n),
-      .live_o (dst_live)
-  );
+  if (Joined) begin : g_joined
+    logic src_live_q, dst_live_q;
+    assign src_rst_n = src_rst_ni;
+    assign dst_rst_n = dst_rst_ni;
+    assign src_live  = src_live_q;
+    assign dst_live  = dst_live_q;
+    always_ff @(posedge src_clk_i or negedge src_rst_ni) begin
+      if (!src_rst_ni) src_live_q <= 1'b0;
+      else src_live_q <= 1'b1;
+    end
+    always_ff @(posedge dst_clk_i or negedge dst_rst_ni) begin
+      if (!dst_rst_ni) dst_live_q <= 1'b0;
+      else dst_live_q <= 1'b1;
+    end
+  end else begin : g_join
+    logic both_rst_n;
+    assign both_rst_n = src_rst_ni & dst_rst_ni;
+    cdc_reset_sync u_src_reset (
+        .clk_i  (src_clk_i),
+        .arst_ni(both_rst_n),
+        .rst_no (src_rst_n),
+        .live_o (src_live)
+    );
+    cdc_reset_sync u_dst_reset (
+        .clk_i  (dst_clk_i),
+        .arst_ni(both_rst_n),
+        .rst_no (dst_rst_n),
+        .live_o (dst_live)
+    );
+  end
 
   // Source side.
   logic req_q, ack_sync, ack_settled;

@@ -247,16 +247,17 @@ module gec #(
   logic [10:0] cmd_len;
   cdc_fifo #(
       .Width(13),
-      .Depth(8)
+      .Depth(8),
+      .Joined(1'b1)
   ) u_tx_command (
       .src_clk_i  (clk_i),
-      .src_rst_ni (rst_ni),
+      .src_rst_ni (core_rst_n),
       .src_valid_i(tx_cmd_valid),
       .src_ready_o(tx_cmd_ready),
       .src_data_i ({tx_cmd, tx_cmd_len}),
       .src_quiet_o(tx_cmd_src_quiet),
       .dst_clk_i  (mac_clk_i),
-      .dst_rst_ni (mac_rst_ni),
+      .dst_rst_ni (mac_rst_n),
       .dst_valid_o(cmd_valid),
       .dst_ready_i(1'b1),
       .dst_data_o ({cmd, cmd_len}),
@@ -412,16 +413,17 @@ module gec #(
   logic tx_event_src_quiet, tx_event_dst_quiet;
   cdc_fifo #(
       .Width(3),
-      .Depth(8)
+      .Depth(8),
+      .Joined(1'b1)
   ) u_tx_event (
       .src_clk_i  (mac_clk_i),
-      .src_rst_ni (mac_rst_ni),
+      .src_rst_ni (mac_rst_n),
       .src_valid_i(tx_event_push),
       .src_ready_o(unused_tx_event_ready),
       .src_data_i (tx_event_data),
       .src_quiet_o(tx_event_src_quiet),
       .dst_clk_i  (clk_i),
-      .dst_rst_ni (rst_ni),
+      .dst_rst_ni (core_rst_n),
       .dst_valid_o(tx_event_valid),
       .dst_ready_i(1'b1),
       .dst_data_o ({tx_event, tx_event_slot}),
@@ -645,16 +647,17 @@ module gec #(
   logic [10:0] rx_event_len;
   cdc_fifo #(
       .Width(16),
-      .Depth(8)
+      .Depth(8),
+      .Joined(1'b1)
   ) u_rx_event (
       .src_clk_i  (mac_clk_i),
-      .src_rst_ni (mac_rst_ni),
+      .src_rst_ni (mac_rst_n),
       .src_valid_i(rx_event_push),
       .src_ready_o(unused_rx_event_ready),
       .src_data_i ({rx_event_kind_d, rx_end & rx_overrun, rx_next_q, rx_event_len_d}),
       .src_quiet_o(rx_event_src_quiet),
       .dst_clk_i  (clk_i),
-      .dst_rst_ni (rst_ni),
+      .dst_rst_ni (core_rst_n),
       .dst_valid_o(rx_event_valid),
       .dst_ready_i(1'b1),
       .dst_data_o ({rx_event, rx_event_overrun, rx_event_slot, rx_event_len}),
@@ -664,16 +667,17 @@ module gec #(
   logic rx_free_src_quiet, rx_free_dst_quiet, unused_rx_free_ready, rx_rslot;
   cdc_fifo #(
       .Width(1),
-      .Depth(4)
+      .Depth(4),
+      .Joined(1'b1)
   ) u_rx_free (
       .src_clk_i  (clk_i),
-      .src_rst_ni (rst_ni),
+      .src_rst_ni (core_rst_n),
       .src_valid_i(rx_done_i),
       .src_ready_o(unused_rx_free_ready),
       .src_data_i (rx_rslot),
       .src_quiet_o(rx_free_src_quiet),
       .dst_clk_i  (mac_clk_i),
-      .dst_rst_ni (mac_rst_ni),
+      .dst_rst_ni (mac_rst_n),
       .dst_valid_o(rx_free_valid),
       .dst_ready_i(1'b1),
       .dst_data_o (rx_free_slot),
@@ -771,16 +775,17 @@ module gec #(
     else if (wish_valid & wish_ready) told_q <= wish;
   end
   cdc_handshake #(
-      .Width(49)
+      .Width(49),
+      .Joined(1'b1)
   ) u_enable (
       .src_clk_i  (clk_i),
-      .src_rst_ni (rst_ni),
+      .src_rst_ni (core_rst_n),
       .src_valid_i(wish_valid),
       .src_ready_o(wish_ready),
       .src_data_i (wish),
       .src_quiet_o(enable_src_quiet),
       .dst_clk_i  (mac_clk_i),
-      .dst_rst_ni (mac_rst_ni),
+      .dst_rst_ni (mac_rst_n),
       .dst_valid_o(enable_valid),
       .dst_ready_i(1'b1),
       .dst_data_o (enable_word),
@@ -816,16 +821,17 @@ module gec #(
   logic [2:0] use_kind, use_core_kind;
   cdc_fifo #(
       .Width(4),
-      .Depth(16)
+      .Depth(16),
+      .Joined(1'b1)
   ) u_use (
       .src_clk_i  (mac_clk_i),
-      .src_rst_ni (mac_rst_ni),
+      .src_rst_ni (mac_rst_n),
       .src_valid_i(use_valid),
       .src_ready_o(unused_use_ready),
       .src_data_i ({use_end, use_kind}),
       .src_quiet_o(use_src_quiet),
       .dst_clk_i  (clk_i),
-      .dst_rst_ni (rst_ni),
+      .dst_rst_ni (core_rst_n),
       .dst_valid_o(use_core_valid),
       .dst_ready_i(1'b1),
       .dst_data_o ({use_core_end, use_core_kind}),
