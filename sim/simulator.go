@@ -61,7 +61,7 @@ func simulatorSpec(profile string) (verilate.Spec, error) {
 	}
 	var rtl []string
 	// Packages first; the order of the rest does not matter.
-	for _, pattern := range []string{"rtl/gen/hvia_pkg.sv", "rtl/gen/hvia_params_pkg.sv", "rtl/*_pkg.sv", "rtl/*.sv", "rtl/checkers/*.sv"} {
+	for _, pattern := range []string{"rtl/gen/hvia_pkg.sv", "rtl/gen/hvia_params_pkg.sv", "rtl/*_pkg.sv", "rtl/*.sv", "rtl/checkers/*.sv", "sim/card/*.sv"} {
 		m, err := filepath.Glob(filepath.Join(root, pattern))
 		if err != nil {
 			return verilate.Spec{}, err
@@ -82,7 +82,7 @@ func simulatorSpec(profile string) (verilate.Spec, error) {
 		return verilate.Spec{}, err
 	}
 	return verilate.Spec{
-		Name: "hvia-sim", Top: "hvia_board", RTL: rtl, Cpp: cpp,
+		Name: "hvia-sim", Top: "card_socket", RTL: rtl, Cpp: cpp,
 		Headers: []string{"sim/fabric/*.h", "sim/card/*.h", "sim/model/*.h", "sim/gen/*.h"},
 		Params:  map[string]string{"W": strconv.FormatInt(width, 10)},
 		Trace:   true, Objects: true, Libs: []string{"-pthread"},

@@ -2,10 +2,12 @@
 #include "sim/card/card_node.h"
 
 #include <algorithm>
+#include <cinttypes>
+#include <cstdio>
+#include <type_traits>
 
-#include "Vhvia_board.h"
+#include "Vcard_socket.h"
 #include "sim/gen/hvia_layout.h"
-#include "sim/model/mac_bus_pins.h"
 #include "verilated.h"
 #include "verilated_fst_c.h"
 
@@ -29,6 +31,14 @@ Dp83820Timing MacTiming(const Params& params, const CardOptions& options) {
   return timing;
 }
 
+PciPins Lines(uint64_t ad, uint8_t cbe_n, uint16_t high) {
+  PciPins p;
+  p.ad = ad;
+  p.cbe_n = cbe_n;
+  p.high = high;
+  return p;
+}
+
 }  // namespace
 
 CardNode::CardNode(const Surroundings& s, const CardOptions& options)
@@ -44,7 +54,7 @@ CardNode::CardNode(const Surroundings& s, const CardOptions& options)
   context_->randSeed(static_cast<int>((s.seed * 2654435761u + static_cast<uint64_t>(s.index)) % 0x7ffffffe) + 1);
   context_->traceEverOn(!options.wave.empty());
   context_->assertOn(false);
-  top_ = std::make_unique<Vhvia_board>(context_.get(), "board");
+  top_ = std::make_unique<Vcard_socket>(context_.get(), "board");
   if (!options.wave.empty()) {
     wave_ = std::make_unique<VerilatedFstC>();
     wave_->set_time_unit("1ps");
@@ -67,11 +77,13 @@ Time CardNode::BootSpan() const {
 }
 
 void CardNode::Boot(Time start) {
+  next_known_ = false;
   const Params& p = *s_.params;
   origin_ = start;
-  system_ = {p.SystemClockPeriod, start};
-  sdram_clock_ = {p.SdramClockPeriod, start + p.SdramClockPhase};
-  mac_ = {p.MacClockPeriod, start + p.MacClockPhase};
+  const auto clock = [](Time period, Time first) { return Clock{period, first, first}; };
+  system_ = clock(p.SystemClockPeriod, start);
+  sdram_clock_ = clock(p.SdramClockPeriod, start + p.SdramClockPhase);
+  mac_ = clock(p.MacClockPeriod, start + p.MacClockPhase);
   reset_end_ = start + kResetClocks * p.SystemClockPeriod;
   now_ = start;
   done_ = start - 1;
@@ -84,13 +96,12 @@ void CardNode::Boot(Time start) {
   top_->clk_i = top_->sd_clk_i = top_->mac_clk_i = 0;
   // RST# falls before the first clock: flip-flops hold noise until then.
   top_->rst_ni = 1;
-  Settle();
+  Evaluate();
   top_->rst_ni = 0;
   top_->strap_i = options_.strap;
   pins_ = bus_.Clock(PciDrive{}, bridge_.drive(), bridge_.gnt_n(), bridge_.idsel());
-  PciCardSample(pins_, top_.get());
-  MacBusSample(mac_pins_, top_.get());
-  Settle();
+  LoadSystem();
+  LoadMac(PciDrive{});
 }
 
 std::string CardNode::NotReady() const {
@@ -102,11 +113,11 @@ std::string CardNode::NotReady() const {
 
 bool CardNode::Unconfigured() const { return !top_->rst_ni || !enumerator_->done(); }
 
-bool CardNode::SystemWork() const { return Unconfigured() || !top_->quiet_o || !bridge_.quiet(); }
+bool CardNode::SystemWork() const { return Unconfigured() || !bridge_.quiet() || !top_->quiet_o; }
 
-bool CardNode::SdramWork() const { return !top_->rst_ni || !top_->sd_quiet_o || !sdram_->Idle(); }
+bool CardNode::SdramWork() const { return !top_->rst_ni || !sdram_->Idle() || !top_->sd_quiet_o; }
 
-bool CardNode::MacWork() const { return !top_->rst_ni || !top_->mac_quiet_o || !mac_chip_.quiet(); }
+bool CardNode::MacWork() const { return !top_->rst_ni || !mac_chip_.quiet() || !top_->mac_quiet_o; }
 
 Time CardNode::NextSystem() const {
   if (SystemActive()) return NextEdge(system_);
@@ -128,7 +139,16 @@ Time CardNode::NextMac() const {
   return event == kNever ? kNever : std::max(NextEdge(mac_), mac_.AtOrAfter(event));
 }
 
-Time CardNode::NextEvent() const { return std::min({NextSystem(), NextSdram(), NextMac()}); }
+const CardNode::NextEdges& CardNode::Next() const {
+  if (!next_known_) next_ = {NextSystem(), NextSdram(), NextMac()};
+  next_known_ = true;
+  return next_;
+}
+
+Time CardNode::NextEvent() const {
+  const NextEdges& next = Next();
+  return std::min({next.system, next.sdram, next.mac});
+}
 
 bool CardNode::Quiescent() const {
   // Refresh goes on for ever and is nobody's business. A frame in the MAC has a next event, unless
@@ -136,50 +156,58 @@ bool CardNode::Quiescent() const {
   return !SystemWork() && !SdramWork() && !MacWork() && mac_chip_.NextEvent() == kNever;
 }
 
-void CardNode::Settle() { top_->eval(); }
+void CardNode::Evaluate() {
+  top_->eval();
+  high_ = (top_->clk_i ? kSystem : 0u) | (top_->sd_clk_i ? kSdram : 0u) | (top_->mac_clk_i ? kMac : 0u);
+}
 
 void CardNode::Dump(Time t) {
   if (wave_) wave_->dump(static_cast<uint64_t>(t - origin_));
 }
 
-// All clocks that rise at t rise together, sample what stands at their inputs, and fall again with
-// the next inputs: so everything combinational, the quiet outputs among it, is settled afterwards.
+// All clocks that rise at t rise together. An evaluation costs about the same for one input as for all,
+// so there is one for an edge: the models sample first what stands on their lines, what they drive goes
+// through registers with the same clock (card_socket), and everything combinational, the quiet
+// outputs among it, is settled afterwards. The model sees the clock fall with the next edge of
+// another one.
 void CardNode::Step(Time t) {
   now_ = std::max(now_, t);
-  const bool system = NextSystem() == t, sdram = NextSdram() == t, mac = NextMac() == t;
+  const NextEdges& next = Next();
+  const bool system = next.system == t, sdram = next.sdram == t, mac = next.mac == t;
   done_ = t;
+  next_known_ = false;
   if (!system && !sdram && !mac) return;
-
-  const SdramPins sdram_pins = {static_cast<bool>(top_->sd_cke_o),   static_cast<bool>(top_->sd_cs_n_o), static_cast<bool>(top_->sd_ras_n_o),
-                                static_cast<bool>(top_->sd_cas_n_o), static_cast<bool>(top_->sd_we_n_o), static_cast<uint8_t>(top_->sd_ba_o),
-                                static_cast<uint16_t>(top_->sd_a_o), static_cast<uint8_t>(top_->sd_dqm_o), top_->sd_dq_o,
-                                static_cast<bool>(top_->sd_dq_oe_o)};
   context_->time(static_cast<uint64_t>(t - origin_));
 
+  // A clock can rise again only if the model has seen it low.
+  if (high_ & ((system ? kSystem : 0u) | (sdram ? kSdram : 0u) | (mac ? kMac : 0u))) Evaluate();
   if (system) {
+    BeforeSystemEdge(t);
     top_->timebase_i = system_.Count(t);
     top_->clk_i = 1;
     ++edges_;
   }
   if (sdram) {
+    BeforeSdramEdge(t);
     top_->sd_timebase_i = sdram_clock_.Count(t);
     top_->sd_clk_i = 1;
     ++edges_;
   }
   if (mac) {
+    BeforeMacEdge(t);
     top_->mac_clk_i = 1;
     ++edges_;
   }
-  top_->eval();
+  Evaluate();
   Dump(t);
-
-  if (system) SystemEdge(t);
-  // Before its reset the controller drives noise; the chip has no power yet, as it were.
-  if (sdram && !in_reset_) top_->sd_dq_i = sdram_->Tick(sdram_pins, t);
-  if (mac) MacEdge(t);
   top_->clk_i = top_->sd_clk_i = top_->mac_clk_i = 0;
-  Settle();
-  Dump(t + 1);
+
+  if (system) AfterSystemEdge(t);
+  if (mac) AfterMacEdge(t);
+  if (wave_) {
+    Evaluate();
+    Dump(t + 1);
+  }
   if (system) TakeTrace();
   if (system || mac) CheckModels(t);
 }
@@ -193,7 +221,7 @@ void CardNode::CatchUp(Time t) {
   last_system_ += skipped * system_.period;
 }
 
-void CardNode::SystemEdge(Time t) {
+void CardNode::BeforeSystemEdge(Time t) {
   CatchUp(t);
   last_system_ = t;
   bridge_.Tick(pins_);
@@ -203,29 +231,109 @@ void CardNode::SystemEdge(Time t) {
     if (t > 0 && !enumerator_->error().empty()) s_.fabric->Fault(s_.index, "after RST#: " + enumerator_->error());
   }
   TakeResults(t);
+  DriveSystem();
+}
+
+void CardNode::AfterSystemEdge(Time t) {
   if (in_reset_ && system_.Count(t) == kNoiseClocks) context_->assertOn(true);
   if (!top_->rst_ni && t >= reset_end_) {
     in_reset_ = false;
     top_->rst_ni = 1;
+    Evaluate();
   }
-  pins_ = bus_.Clock(PciCardDrive(*top_), bridge_.drive(), bridge_.gnt_n(), bridge_.idsel());
-  PciCardSample(pins_, top_.get());
+  PciDrive card;
+  card.ad = top_->card_ad_o;
+  card.cbe_n = top_->card_cbe_n_o;
+  card.oe = top_->card_oe_o;
+  card.high = top_->card_high_o;
+  card.req_n = top_->card_req_n_o;
+  pins_ = bus_.Clock(card, bridge_.drive(), bridge_.gnt_n(), bridge_.idsel());
+  // Noise that the card drove before its first clock has left its level on lines that nobody drives now.
+  if (in_reset_ && system_.Count(t) == 0) LoadSystem();
+  CheckLines(t, "system", Lines(top_->bus_ad_o, top_->bus_cbe_n_o, top_->bus_high_o), pins_);
 }
 
-void CardNode::MacEdge(Time t) {
+void CardNode::DriveSystem() {
+  const PciDrive& d = bridge_.drive();
+  top_->bridge_ad_i = static_cast<std::remove_reference_t<decltype(top_->bridge_ad_i)>>(d.ad);
+  top_->bridge_cbe_n_i = static_cast<uint8_t>(d.cbe_n & (sizeof top_->bridge_ad_i == 8 ? 255 : 15));
+  top_->bridge_oe_i = d.oe;
+  top_->bridge_high_i = d.high;
+  top_->bridge_gnt_n_i = bridge_.gnt_n();
+  top_->bridge_idsel_i = bridge_.idsel();
+}
+
+void CardNode::LoadSystem() {
+  DriveSystem();
+  top_->bus_load_i = 1;
+  Evaluate();
+  top_->bus_load_i = 0;
+  Evaluate();
+}
+
+void CardNode::BeforeSdramEdge(Time t) {
+  // Before its reset the controller drives noise; the chip has no power yet, as it were.
+  if (in_reset_) return;
+  const SdramPins pins = {static_cast<bool>(top_->sd_cke_o),   static_cast<bool>(top_->sd_cs_n_o), static_cast<bool>(top_->sd_ras_n_o),
+                          static_cast<bool>(top_->sd_cas_n_o), static_cast<bool>(top_->sd_we_n_o), static_cast<uint8_t>(top_->sd_ba_o),
+                          static_cast<uint16_t>(top_->sd_a_o), static_cast<uint8_t>(top_->sd_dqm_o), top_->sd_dq_o,
+                          static_cast<bool>(top_->sd_dq_oe_o)};
+  top_->chip_dq_i = sdram_->Tick(pins, t);
+}
+
+void CardNode::BeforeMacEdge(Time t) {
   mac_bus_.Skip(static_cast<uint64_t>((t - last_mac_) / mac_.period - 1));
   last_mac_ = t;
-  // Before the card's reset its pins are noise.
-  if (in_reset_ || !top_->mb_rst_no) {
+  // Before the card's reset its pins are noise. The edge with which RST# rises is the first that the
+  // chip samples, so it is then that comes behind.
+  chip_ran_ = !in_reset_ && top_->mb_rst_no;
+  if (chip_ran_) mac_chip_.Tick(mac_pins_, t);
+  DriveMac(chip_ran_ ? mac_chip_.drive() : PciDrive{});
+}
+
+void CardNode::AfterMacEdge(Time t) {
+  const bool reset = in_reset_ || !top_->mb_rst_no;
+  if (reset) {
     mac_chip_.Reset(t);
     mac_bus_.Reset();
-  } else {
+  } else if (!chip_ran_) {
     mac_chip_.Tick(mac_pins_, t);
   }
   TakeSent(t);
-  mac_pins_ = mac_bus_.Clock(mac_chip_.drive(), in_reset_ ? PciDrive{} : MacBusDrive(*top_), in_reset_ || top_->mb_gnt_n_o,
-                             !in_reset_ && top_->mb_idsel_o);
-  MacBusSample(mac_pins_, top_.get());
+  PciDrive card;
+  if (!in_reset_) {
+    card.ad = top_->mb_card_ad_o;
+    card.cbe_n = top_->mb_card_cbe_n_o;
+    card.oe = top_->mb_card_oe_o;
+    card.high = top_->mb_card_high_o;
+  }
+  mac_pins_ = mac_bus_.Clock(mac_chip_.drive(), card, in_reset_ || top_->mb_gnt_n_o, !in_reset_ && top_->mb_idsel_o);
+  if (reset || (!chip_ran_ && !(mac_chip_.drive() == PciDrive{}))) LoadMac(mac_chip_.drive());
+  if (!in_reset_) CheckLines(t, "MAC", Lines(top_->mb_ad_o, top_->mb_cbe_n_o, top_->mb_high_o), mac_pins_);
+}
+
+void CardNode::DriveMac(const PciDrive& d) {
+  top_->chip_ad_i = static_cast<std::remove_reference_t<decltype(top_->chip_ad_i)>>(d.ad);
+  top_->chip_cbe_n_i = static_cast<uint8_t>(d.cbe_n & (sizeof top_->chip_ad_i == 8 ? 255 : 15));
+  top_->chip_oe_i = d.oe;
+  top_->chip_high_i = d.high;
+  top_->chip_req_n_i = d.req_n;
+}
+
+void CardNode::LoadMac(const PciDrive& chip) {
+  DriveMac(chip);
+  top_->mb_load_i = 1;
+  Evaluate();
+  top_->mb_load_i = 0;
+  Evaluate();
+}
+
+void CardNode::CheckLines(Time t, const char* bus, const PciPins& shown, const PciPins& want) {
+  if (shown.ad == want.ad && shown.cbe_n == want.cbe_n && shown.high == want.high) return;
+  char text[200];
+  std::snprintf(text, sizeof text, "%s bus at %" PRId64 " ps: AD %" PRIx64 ", C/BE# %x, lines %x in the socket, %" PRIx64 ", %x, %x in the PCI model", bus, t,
+                shown.ad, shown.cbe_n, shown.high, want.ad, want.cbe_n, want.high);
+  s_.fabric->Fault(s_.index, text);
 }
 
 // What the MAC gives to the PHY goes on the cable.
@@ -286,6 +394,7 @@ void CardNode::CheckModels(Time t) {
 }
 
 void CardNode::HostWrite(Time t, int slot, uint32_t address, const uint32_t* data, int count) {
+  next_known_ = false;
   (void)slot;
   now_ = std::max(now_, t);
   if (Unconfigured()) return;
@@ -304,6 +413,7 @@ void CardNode::HostWrite(Time t, int slot, uint32_t address, const uint32_t* dat
 }
 
 void CardNode::HostRead(Time t, int slot, uint32_t address) {
+  next_known_ = false;
   now_ = std::max(now_, t);
   if (Unconfigured()) {
     s_.fabric->ReadComplete(slot, kMasterAbortData, system_.AtOrAfter(t + 1));
@@ -318,6 +428,7 @@ void CardNode::HostRead(Time t, int slot, uint32_t address) {
 }
 
 bool CardNode::BusReset(Time t, Time span) {
+  next_known_ = false;
   now_ = std::max(now_, t);
   CatchUp(t);
   reset_end_ = std::max(reset_end_, t + span);
@@ -331,14 +442,14 @@ bool CardNode::BusReset(Time t, Time span) {
   enumerator_ = std::make_unique<PciEnumerator>(&bridge_, PciEnumerator::DefaultPlan());
   bus_.Reset();
   pins_ = bus_.pins();
-  PciCardSample(pins_, top_.get());
-  Settle();
+  LoadSystem();
   return true;
 }
 
 bool CardNode::InterruptLevel() const { return !top_->inta_n_o; }
 
 void CardNode::Deliver(Frame frame) {
+  next_known_ = false;
   Dp83820::Arriving a;
   a.first_byte = frame.first_byte;
   a.bytes = std::move(frame.bytes);

@@ -17,7 +17,7 @@
 #include "sim/model/pci_enumerator.h"
 #include "sim/model/sdram_chip.h"
 
-class Vhvia_board;
+class Vcard_socket;
 class VerilatedContext;
 class VerilatedFstC;
 
@@ -54,33 +54,56 @@ class CardNode : public Node {
   // A clock: edges at origin + phase + n * period.
   struct Clock {
     Time period = 0;
-    Time first = 0;  // time of edge 0
+    Time first = 0;     // time of edge 0
+    Time next = first;  // the edge that was asked for last
     // First edge at or after t.
     Time AtOrAfter(Time t) const {
       if (t <= first) return first;
       return first + (t - first + period - 1) / period * period;
     }
+    // The same for times that never go back, mostly without a division.
+    Time Next(Time t) {
+      if (t > next) next = t <= next + period ? next + period : AtOrAfter(t);
+      return next;
+    }
     uint64_t Count(Time t) const { return static_cast<uint64_t>((t - first) / period); }
   };
 
-  void SystemEdge(Time t);
+  // What the models do at an edge comes before the card's registers change, what they and the card
+  // drive after it is looked at behind.
+  void BeforeSystemEdge(Time t);
+  void AfterSystemEdge(Time t);
   // Tells the PCI models of the system clocks before t that were left out.
   void CatchUp(Time t);
-  void SdramEdge(Time t);
-  void MacEdge(Time t);
+  void BeforeSdramEdge(Time t);
+  void BeforeMacEdge(Time t);
+  void AfterMacEdge(Time t);
   void TakeSent(Time t);
-  void Settle();
+  // Gives what the models drive to the card's sockets, from the next edge on, or at once: then the
+  // lines of the bus forget their levels.
+  void DriveSystem();
+  void DriveMac(const PciDrive& chip);
+  void LoadSystem();
+  void LoadMac(const PciDrive& chip);
+  // Shows the model what stands at its inputs.
+  void Evaluate();
   void TakeResults(Time t);
   // Nobody answers at the card's addresses: its bus is in reset, or it has none yet.
   bool Unconfigured() const;
   void TakeTrace();
   void CheckModels(Time t);
+  // The lines that the model shows are those that the PCI model has worked out.
+  void CheckLines(Time t, const char* bus, const PciPins& shown, const PciPins& want);
   void Dump(Time t);
   // Earliest edge of each domain that must not be left out.
+  struct NextEdges {
+    Time system, sdram, mac;
+  };
+  const NextEdges& Next() const;
   Time NextSystem() const;
   Time NextSdram() const;
   Time NextMac() const;
-  Time NextEdge(const Clock& c) const { return c.AtOrAfter(now_ > done_ ? now_ : done_ + 1); }
+  Time NextEdge(Clock& c) const { return c.Next(now_ > done_ ? now_ : done_ + 1); }
   // Something would change at the domain's next edge.
   bool SystemWork() const;
   bool SdramWork() const;
@@ -93,7 +116,7 @@ class CardNode : public Node {
   const Surroundings s_;
   const CardOptions options_;
   std::unique_ptr<VerilatedContext> context_;
-  std::unique_ptr<Vhvia_board> top_;
+  std::unique_ptr<Vcard_socket> top_;
   std::unique_ptr<VerilatedFstC> wave_;
 
   PciBus bus_;
@@ -102,7 +125,12 @@ class CardNode : public Node {
   std::unique_ptr<SdramChip> sdram_;
   PciPins pins_;
 
-  Clock system_, sdram_clock_, mac_;
+  mutable Clock system_, sdram_clock_, mac_;
+  enum Domain : unsigned { kSystem = 1, kSdram = 2, kMac = 4 };
+  unsigned high_ = 0;      // domains whose clock the model has seen rise and not fall yet
+  // Asked for several times between two changes of anything here.
+  mutable NextEdges next_ = {};
+  mutable bool next_known_ = false;
   Time origin_ = 0;
   Time now_ = INT64_MIN;   // latest time seen in any call
   Time done_ = INT64_MIN;  // edges up to here are done
@@ -114,6 +142,7 @@ class CardNode : public Node {
   PciBus mac_bus_;
   Dp83820 mac_chip_;
   PciPins mac_pins_;
+  bool chip_ran_ = false;  // the chip has sampled the MAC edge that comes now
   Time last_mac_ = 0;      // last MAC edge evaluated
 };
 

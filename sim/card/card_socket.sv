@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// The board in its socket, as the simulator builds it: the system's PCI segment, the segment with the
+// MAC and the data lines of the SDRAM, with registers for what the models drive on them. A model
+// works before a clock edge, from what stands on its lines then, and what it drives changes with the
+// edge, in the same evaluation as the card's registers.
+module card_socket #(
+    parameter int unsigned W = 32
+) (
+    input  logic           clk_i,
+    input  logic           rst_ni,
+    input  logic           sd_clk_i,
+    input  logic           mac_clk_i,
+    input  logic [47:0]    timebase_i,
+    input  logic [47:0]    sd_timebase_i,
+    input  logic [31:0]    strap_i,
+
+    // System bus: the host bridge's drive, the card's, and what stands on the lines
+    input  logic           bus_load_i,
+    input  logic [W-1:0]   bridge_ad_i,
+    input  logic [W/8-1:0] bridge_cbe_n_i,
+    input  logic [10:0]    bridge_oe_i,
+    input  logic [10:0]    bridge_high_i,
+    input  logic           bridge_gnt_n_i,
+    input  logic           bridge_idsel_i,
+    output logic [W-1:0]   card_ad_o,
+    output logic [W/8-1:0] card_cbe_n_o,
+    output logic [10:0]    card_oe_o,
+    output logic [10:0]    card_high_o,
+    output logic           card_req_n_o,
+    output logic [W-1:0]   bus_ad_o,
+    output logic [W/8-1:0] bus_cbe_n_o,
+    output logic [10:0]    bus_high_o,
+    output logic           inta_n_o,
+
+    // MAC bus: the chip's drive, the card's, and what stands on the lines
+    input  logic           mb_load_i,
+    input  logic [W-1:0]   chip_ad_i,
+    input  logic [W/8-1:0] chip_cbe_n_i,
+    input  logic [10:0]    chip_oe_i,
+    input  logic [10:0]    chip_high_i,
+    input  logic           chip_req_n_i,
+    output logic [W-1:0]   mb_card_ad_o,
+    output logic [W/8-1:0] mb_card_cbe_n_o,
+    output logic [10:0]    mb_card_oe_o,
+    output logic [10:0]    mb_card_high_o,
+    output logic [W-1:0]   mb_ad_o,
+    output logic [W/8-1:0] mb_cbe_n_o,
+    output logic [10:0]    mb_high_o,
+    output logic           mb_rst_no,
+    output logic           mb_idsel_o,
+    output logic           mb_gnt_n_o,
+
+    // SDRAM
+    output logic           sd_cke_o,
+    output logic           sd_cs_n_o,
+    output logic           sd_ras_n_o,
+    output logic           sd_cas_n_o,
+    output logic           sd_we_n_o,
+    output logic [1:0]     sd_ba_o,
+    output logic [11:0]    sd_a_o,
+    output logic [3:0]     sd_dqm_o,
+    output logic [31:0]    sd_dq_o,
+    output logic           sd_dq_oe_o,
+    input  logic [31:0]    chip_dq_i,
+
+    output logic [10:0]    trace_valid_o,
+    output logic [87:0]    trace_event_o,
+    output logic [87:0]    trace_vi_o,
+    output logic [175:0]   trace_seq_o,
+    output logic [47:0]    trace_time_o,
+
+    output logic           quiet_o,
+    output logic           sd_quiet_o,
+    output logic           mac_quiet_o,
+    output logic [47:0]    next_deadline_o,
+    output logic [47:0]    sd_next_deadline_o,
+    output logic           ready_o
+);
+
+  logic gnt_n_q, idsel_q, chip_req_n_q;
+  always_ff @(posedge clk_i or posedge bus_load_i) begin
+    gnt_n_q <= bridge_gnt_n_i;
+    idsel_q <= bridge_idsel_i;
+  end
+  always_ff @(posedge mac_clk_i or posedge mb_load_i) chip_req_n_q <= chip_req_n_i;
+
+  logic [31:0] dq_q;
+  always_ff @(posedge sd_clk_i) dq_q <= chip_dq_i;
+
+  // Bits of PciLine that are no part of what an agent says of a level.
+  assign card_oe_o[9]      = 1'b0;
+  assign card_high_o[9]    = 1'b1;
+  assign card_high_o[7:6]  = 2'b00;
+  assign mb_card_high_o[7:6] = 2'b00;
+
+  pci_segment #(
+      .W(W)
+  ) u_bus (
+      .clk_i,
+      .load_i       (bus_load_i),
+      .model_ad_i   (bridge_ad_i),
+      .model_cbe_n_i(bridge_cbe_n_i),
+      .model_oe_i   (bridge_oe_i),
+      .model_high_i (bridge_high_i),
+      .card_ad_i    (card_ad_o),
+      .card_cbe_n_i (card_cbe_n_o),
+      .card_oe_i    (card_oe_o),
+      .card_high_i  (card_high_o),
+      .ad_o         (bus_ad_o),
+      .cbe_n_o      (bus_cbe_n_o),
+      .high_o       (bus_high_o)
+  );
+
+  pci_segment #(
+      .W(W)
+  ) u_mac_bus (
+      .clk_i        (mac_clk_i),
+      .load_i       (mb_load_i),
+      .model_ad_i   (chip_ad_i),
+      .model_cbe_n_i(chip_cbe_n_i),
+      .model_oe_i   (chip_oe_i),
+      .model_high_i (chip_high_i),
+      .card_ad_i    (mb_card_ad_o),
+      .card_cbe_n_i (mb_card_cbe_n_o),
+      .card_oe_i    (mb_card_oe_o),
+      .card_high_i  (mb_card_high_o),
+      .ad_o         (mb_ad_o),
+      .cbe_n_o      (mb_cbe_n_o),
+      .high_o       (mb_high_o)
+  );
+
+  // Named as its module, so that a planted fault finds the straps from anywhere below.
+  hvia_board #(
+      .W(W)
+  ) hvia_board (
+      .clk_i,
+      .rst_ni,
+      .sd_clk_i,
+      .mac_clk_i,
+      .timebase_i,
+      .sd_timebase_i,
+      .strap_i,
+      .req_n_o      (card_req_n_o),
+      .gnt_n_i      (gnt_n_q),
+      .idsel_i      (idsel_q),
+      .inta_n_o,
+      .ad_i         (bus_ad_o),
+      .ad_o         (card_ad_o),
+      .ad_oe        (card_oe_o[6]),
+      .cbe_n_i      (bus_cbe_n_o),
+      .cbe_n_o      (card_cbe_n_o),
+      .cbe_n_oe     (card_oe_o[7]),
+      .par_i        (bus_high_o[5]),
+      .par_o        (card_high_o[5]),
+      .par_oe       (card_oe_o[5]),
+      .frame_n_i    (bus_high_o[0]),
+      .frame_n_o    (card_high_o[0]),
+      .frame_n_oe   (card_oe_o[0]),
+      .irdy_n_i     (bus_high_o[1]),
+      .irdy_n_o     (card_high_o[1]),
+      .irdy_n_oe    (card_oe_o[1]),
+      .trdy_n_i     (bus_high_o[2]),
+      .trdy_n_o     (card_high_o[2]),
+      .trdy_n_oe    (card_oe_o[2]),
+      .devsel_n_i   (bus_high_o[3]),
+      .devsel_n_o   (card_high_o[3]),
+      .devsel_n_oe  (card_oe_o[3]),
+      .stop_n_i     (bus_high_o[4]),
+      .stop_n_o     (card_high_o[4]),
+      .stop_n_oe    (card_oe_o[4]),
+      .par64_i      (bus_high_o[10]),
+      .par64_o      (card_high_o[10]),
+      .par64_oe     (card_oe_o[10]),
+      .req64_n_o    (card_high_o[8]),
+      .req64_n_oe   (card_oe_o[8]),
+      .ack64_n_i    (bus_high_o[9]),
+      .sd_cke_o,
+      .sd_cs_n_o,
+      .sd_ras_n_o,
+      .sd_cas_n_o,
+      .sd_we_n_o,
+      .sd_ba_o,
+      .sd_a_o,
+      .sd_dqm_o,
+      .sd_dq_o,
+      .sd_dq_oe_o,
+      .sd_dq_i      (dq_q),
+      .mb_rst_no,
+      .mb_idsel_o,
+      .mb_gnt_n_o,
+      .mb_req_n_i   (chip_req_n_q),
+      .mb_ad_i      (mb_ad_o),
+      .mb_ad_o      (mb_card_ad_o),
+      .mb_ad_oe     (mb_card_oe_o[6]),
+      .mb_cbe_n_i   (mb_cbe_n_o),
+      .mb_cbe_n_o   (mb_card_cbe_n_o),
+      .mb_cbe_n_oe  (mb_card_oe_o[7]),
+      .mb_par_i     (mb_high_o[5]),
+      .mb_par_o     (mb_card_high_o[5]),
+      .mb_par_oe    (mb_card_oe_o[5]),
+      .mb_frame_n_i (mb_high_o[0]),
+      .mb_frame_n_o (mb_card_high_o[0]),
+      .mb_frame_n_oe(mb_card_oe_o[0]),
+      .mb_irdy_n_i  (mb_high_o[1]),
+      .mb_irdy_n_o  (mb_card_high_o[1]),
+      .mb_irdy_n_oe (mb_card_oe_o[1]),
+      .mb_trdy_n_i  (mb_high_o[2]),
+      .mb_trdy_n_o  (mb_card_high_o[2]),
+      .mb_trdy_n_oe (mb_card_oe_o[2]),
+      .mb_devsel_n_i(mb_high_o[3]),
+      .mb_devsel_n_o(mb_card_high_o[3]),
+      .mb_devsel_n_oe(mb_card_oe_o[3]),
+      .mb_stop_n_i  (mb_high_o[4]),
+      .mb_stop_n_o  (mb_card_high_o[4]),
+      .mb_stop_n_oe (mb_card_oe_o[4]),
+      .mb_par64_i   (mb_high_o[10]),
+      .mb_par64_o   (mb_card_high_o[10]),
+      .mb_par64_oe  (mb_card_oe_o[10]),
+      .mb_req64_n_i (mb_high_o[8]),
+      .mb_req64_n_o (mb_card_high_o[8]),
+      .mb_req64_n_oe(mb_card_oe_o[8]),
+      .mb_ack64_n_i (mb_high_o[9]),
+      .mb_ack64_n_o (mb_card_high_o[9]),
+      .mb_ack64_n_oe(mb_card_oe_o[9]),
+      .trace_valid_o,
+      .trace_event_o,
+      .trace_vi_o,
+      .trace_seq_o,
+      .trace_time_o,
+      .quiet_o,
+      .sd_quiet_o,
+      .mac_quiet_o,
+      .next_deadline_o,
+      .sd_next_deadline_o,
+      .ready_o
+  );
+
+endmodule
