@@ -7,7 +7,7 @@ import "encoding/binary"
 
 // Hash identifies this version of all layouts: the first eight bytes of the
 // SHA-256 of their reference page.
-const Hash uint64 = 0xbddc7a5e879141e
+const Hash uint64 = 0x9513126466da65d4
 
 // PCI configuration space.
 const (
@@ -267,6 +267,7 @@ const (
 	StrapCutThroughTransmit    Strap = 0x2 // offer a transmit packet buffer to the MAC as soon as its first words are in
 	StrapCutThroughReceive     Strap = 0x3 // offer a receive packet buffer to the receive engine while the MAC still writes it
 	StrapReceiveFetchOnArrival Strap = 0x4 // fetch a receive descriptor when a message that needs one has arrived and waits for it, instead of when it is posted
+	StrapShortBursts           Strap = 0x5 // bursts of ShortBurstBytes (64) instead of DmaBurstBytes (512): payload and raw frames on the system bus, and all of the MAC on its bus (MXDMA)
 	StrapNoAttOverlap          Strap = 0x6 // no translation runs beside the transfer that it is for: the DMA engines ask the table for the next page only when every burst of the present one has been transferred (without the strap while they run), and the table keeps no level-1 entry between translations, so each one reads both levels. The first translation of a segment or target never starts before the whole chunk of the descriptor or the whole header was taken, with the strap or without it
 	StrapSlowSdram             Strap = 0x7 // the SDRAM controller counts for an SDRAM clock of SdramSlowClockPeriod (33.33 MHz); a simulation must run that clock (--param SdramClockPeriod=30000)
 	StrapAttInHostMemory       Strap = 0x8 // both levels of the translation table lie in host memory, at AttHostLevel1 and AttHostLevel2, instead of the card's SDRAM: each level costs a read over the system bus, level 2 behind the checks
@@ -285,6 +286,8 @@ func (v Strap) String() string {
 		return "CutThroughReceive"
 	case StrapReceiveFetchOnArrival:
 		return "ReceiveFetchOnArrival"
+	case StrapShortBursts:
+		return "ShortBursts"
 	case StrapNoAttOverlap:
 		return "NoAttOverlap"
 	case StrapSlowSdram:
@@ -1284,6 +1287,26 @@ const (
 	MacRFDROffset                                  = 0x4c       // RW receive filter data, 16 bits: the lower address byte in bits 7:0
 	MacSRROffset                                   = 0x58       // RO silicon revision
 )
+
+// MacMaxDma: Codes of MXDMA that the card uses.
+type MacMaxDma uint8
+
+// Values of MacMaxDma.
+const (
+	MacMaxDmaBytes64  MacMaxDma = 0x4 // 64 bytes
+	MacMaxDmaBytes512 MacMaxDma = 0x7 // 512 bytes
+)
+
+// String returns the name of the value, or its number.
+func (v MacMaxDma) String() string {
+	switch v {
+	case MacMaxDmaBytes64:
+		return "Bytes64"
+	case MacMaxDmaBytes512:
+		return "Bytes512"
+	}
+	return unknown("MacMaxDma", uint64(v))
+}
 
 // MacDescriptor is a view of 16 bytes (LittleEndian): Descriptor in 32-bit mode. A ring is closed by its links.
 type MacDescriptor []byte

@@ -59,6 +59,12 @@ var macSection = Section{
 			{Name: "SRR", Offset: 0x58, Access: ReadOnly, Reset: 0x0103, Doc: "silicon revision"},
 		},
 	}},
+	Enums: []Enum{{
+		Name: "MacMaxDma", Doc: "Codes of MXDMA that the card uses.", Width: 3, Values: []Value{
+			{"Bytes64", 4, "64 bytes"},
+			{"Bytes512", 7, "512 bytes"},
+		},
+	}},
 	Structs: []Struct{{
 		Name: "MacDescriptor", Doc: "Descriptor in 32-bit mode. A ring is closed by its links.", Size: 16, Fields: []Field{
 			{Name: "Link", Offset: 0, Width: 4, Doc: "address of the next descriptor, 0 = none"},

@@ -100,6 +100,7 @@ var registerSection = Section{
 			{"CutThroughTransmit", 2, "offer a transmit packet buffer to the MAC as soon as its first words are in"},
 			{"CutThroughReceive", 3, "offer a receive packet buffer to the receive engine while the MAC still writes it"},
 			{"ReceiveFetchOnArrival", 4, "fetch a receive descriptor when a message that needs one has arrived and waits for it, instead of when it is posted"},
+			{"ShortBursts", 5, "bursts of ShortBurstBytes (64) instead of DmaBurstBytes (512): payload and raw frames on the system bus, and all of the MAC on its bus (MXDMA)"},
 			{"NoAttOverlap", 6, "no translation runs beside the transfer that it is for: the DMA engines ask the table for the next page only when every burst of the present one has been " +
 				"transferred (without the strap while they run), and the table keeps no level-1 entry between translations, so each one reads both levels. The first translation of " +
 				"a segment or target never starts before the whole chunk of the descriptor or the whole header was taken, with the strap or without it"},

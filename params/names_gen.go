@@ -4,12 +4,12 @@
 package params
 
 // Hash identifies this version of all numbers, in the base profile.
-const Hash uint64 = 0x70ba0da646ce551f
+const Hash uint64 = 0x4d53cb22551232fb
 
 // Hashes of all profiles.
 var hashes = map[string]uint64{
-	"hvia-ge":    0x70ba0da646ce551f,
-	"hvia-ge-66": 0x1ef541dd2fdd6f8a,
+	"hvia-ge":    0x4d53cb22551232fb,
+	"hvia-ge-66": 0x1f5d9b25e13b8f99,
 }
 
 // Values of the base profile.
@@ -19,6 +19,7 @@ const (
 	SystemBusBits            = 32        // bit: width of the system bus and of the core's data paths
 	MacBusBits               = 32        // bit: width of the MAC bus and of the packet buffers
 	DmaBurstBytes            = 512       // byte: longest burst on the system bus
+	ShortBurstBytes          = 64        // byte: longest burst of payload with strap ShortBursts
 	PacketSlotBytes          = 2048      // byte: one packet buffer
 	PacketSlots              = 2         // 1: packet buffers per direction
 	QueueDepthLog2           = 10        // 1: log2 of the descriptors that may be posted and not fetched

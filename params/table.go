@@ -37,6 +37,7 @@ var cardTable = []row{
 	{"SystemBusBits", Elaboration, 32, "bit", Paper, "the host of the measurements: 32-bit, 33 MHz PCI", "width of the system bus and of the core's data paths"},
 	{"MacBusBits", Elaboration, 32, "bit", Structure, "as wide as the system bus", "width of the MAC bus and of the packet buffers"},
 	{"DmaBurstBytes", Elaboration, 512, "byte", Paper, "section 5: 512-byte DMA bursts", "longest burst on the system bus"},
+	{"ShortBurstBytes", Elaboration, 64, "byte", Structure, "an eighth of DmaBurstBytes, the ablation that asks what long bursts are worth", "longest burst of payload with strap ShortBursts"},
 	{"PacketSlotBytes", Elaboration, 2048, "byte", Structure, "holds a 1514-byte frame", "one packet buffer"},
 	{"PacketSlots", Elaboration, 2, "1", Structure, "two suffice and one does not (one message in, one out)", "packet buffers per direction"},
 	{"QueueDepthLog2", Elaboration, 10, "1", Structure, "1,024 descriptors per queue", "log2 of the descriptors that may be posted and not fetched"},

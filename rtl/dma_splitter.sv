@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Turns a DMA job into bursts: translates it page by page and cuts each page's part so that no burst
-// crosses a page or is longer than `DmaBurstBytes`. Used by dma_read and dma_write.
+// crosses a page or is longer than `DmaBurstBytes`, or `ShortBurstBytes` with `short_bursts_i`. Used by
+// dma_read and dma_write.
 //
 // The first translation asks for all `job_bound_i` bytes, so that a job (and the message it belongs
 // to) is refused as a whole; later pages can only fail if the region was taken away meanwhile. The
@@ -17,6 +18,7 @@ module dma_splitter #(
 ) (
     input  logic        clk_i,
     input  logic        rst_ni,
+    input  logic        short_bursts_i,  // strap ShortBursts
 
     input  logic        job_valid_i,
     output logic        job_ready_o,
@@ -57,7 +59,8 @@ module dma_splitter #(
 
   localparam int unsigned LaneW = $clog2(W / 8);
   localparam int unsigned PageW = hvia_params_pkg::PageBytesLog2;
-  localparam logic [9:0] BurstBytes = 10'(hvia_params_pkg::DmaBurstBytes);
+  localparam logic [9:0] LongBytes  = 10'(hvia_params_pkg::DmaBurstBytes);
+  localparam logic [9:0] ShortBytes = 10'(hvia_params_pkg::ShortBurstBytes);
 
   // What is still to translate.
   logic        want_q, asked_q, drop_q, first_q, physical_q;
@@ -98,7 +101,7 @@ module dma_splitter #(
   assign part_bytes = part_last ? left_q[12:0] : part_room;
 
   // Bursts end at an aligned address, so that only the ends of a part have partial beats.
-  assign burst_room        = BurstBytes - {{(10-LaneW){1'b0}}, cur_pa_q[LaneW-1:0]};
+  assign burst_room        = (short_bursts_i ? ShortBytes : LongBytes) - {{(10-LaneW){1'b0}}, cur_pa_q[LaneW-1:0]};
   assign burst_page_last_o = cur_left_q <= {3'b000, burst_room};
   assign burst_len_o       = burst_page_last_o ? cur_left_q[9:0] : burst_room;
   assign burst_last_o      = burst_page_last_o & cur_last_q;

@@ -20,6 +20,7 @@ module dma_write #(
     input  logic                   clk_i,
     input  logic                   rst_ni,
     input  logic                   no_overlap_i,  // strap NoAttOverlap
+    input  logic                   short_bursts_i,  // strap ShortBursts
 
     input  logic                   job_valid_i,
     output logic                   job_ready_o,
@@ -93,6 +94,7 @@ module dma_write #(
   ) u_splitter (
       .clk_i,
       .rst_ni,
+      .short_bursts_i,
       .job_valid_i(take),
       .job_ready_o(split_idle),
       .job_physical_i,

@@ -20,7 +20,8 @@
 //
 // Straps, still after reset: with `cut_tx_i` a frame of known length is offered when its first
 // `EarlyBytes` are in, with `cut_rx_i` a received one while the chip still writes it; with
-// `single_tx_slot_i` or `single_rx_slot_i` one slot is in use at a time.
+// `single_tx_slot_i` or `single_rx_slot_i` one slot is in use at a time; with `short_bursts_i` the chip's
+// bursts are short.
 module gec #(
     parameter int unsigned W = 32  // of the engines' side and of the MAC bus, 32 or 64
 ) (
@@ -32,6 +33,7 @@ module gec #(
     input  logic                   single_rx_slot_i,
     input  logic                   cut_tx_i,
     input  logic                   cut_rx_i,
+    input  logic                   short_bursts_i,
 
     // From the transmit engine: packed beats, first wire byte in bits 7:0.
     output logic                   tx_slot_ready_o,
@@ -854,6 +856,7 @@ module gec #(
       .clk_i          (mac_clk_i),
       .rst_ni         (mac_rst_n),
       .quiet_o        (host_quiet),
+      .short_bursts_i,
       .enable_valid_i (enable_valid),
       .enable_i       (enable_word[48]),
       .mac_i          (enable_word[47:0]),

@@ -278,6 +278,7 @@ module hvia_board #(
       .single_rx_slot_i          (strap[hvia_pkg::StrapSingleReceiveSlot]),
       .cut_tx_i                  (strap[hvia_pkg::StrapCutThroughTransmit]),
       .cut_rx_i                  (strap[hvia_pkg::StrapCutThroughReceive]),
+      .short_bursts_i            (strap[hvia_pkg::StrapShortBursts]),
       .mac_ready_o               (mac_ready),
       .tx_slot_ready_o           (tx_slot_ready),
       .tx_wvalid_i               (tx_wvalid),

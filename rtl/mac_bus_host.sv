@@ -21,6 +21,8 @@ module mac_bus_host #(
     input  logic           rst_ni,
     output logic           quiet_o,
 
+    input  logic           short_bursts_i,  // strap ShortBursts
+
     // What the core wants: receive enable and station address (wire byte 0 in bits 7:0).
     input  logic           enable_valid_i,
     input  logic           enable_i,
@@ -76,7 +78,6 @@ module mac_bus_host #(
   localparam logic [5:0]  StuckLimit   = 6'd63;  // clocks without data; PCI allows 16
   localparam logic [5:0]  RetryLimit   = 6'd63;
   localparam logic [7:0]  LatencyTimer = 8'hff;  // a burst is never cut
-  localparam logic [2:0]  MaxDma512    = 3'd7;
   localparam logic [7:0]  FillThreshold  = 8'd16;  // 512 bytes in units of 32
   localparam logic [4:0]  DrainThreshold = 5'd31;  // the most, 248 bytes
 
@@ -120,6 +121,8 @@ module mac_bus_host #(
   logic        bus_idle, job, active, start, finish, trdy, stop, gone, aborted, xfer, present, done, failed;
   logic        absent, step_done, last_step, unclaimed, stuck, reset, is_config, is_read, enter;
   logic [31:0] step_addr, step_data;
+  logic [2:0]  max_dma;
+  assign max_dma = short_bursts_i ? hvia_pkg::MacMaxDmaBytes64 : hvia_pkg::MacMaxDmaBytes512;
 
   assign bus_idle = frame_n_i & irdy_n_i;
 
@@ -182,13 +185,13 @@ module mac_bus_host #(
       StepTxcfg: begin
         step_addr[19:0] = hvia_pkg::MacTXCFGOffset;
         step_data[hvia_pkg::MacTXCFGFLTHLsb +: hvia_pkg::MacTXCFGFLTHWidth]   = FillThreshold;
-        step_data[hvia_pkg::MacTXCFGMXDMALsb +: hvia_pkg::MacTXCFGMXDMAWidth] = MaxDma512;
+        step_data[hvia_pkg::MacTXCFGMXDMALsb +: hvia_pkg::MacTXCFGMXDMAWidth] = max_dma;
         next_step = StepRxcfg;
       end
       StepRxcfg: begin
         step_addr[19:0] = hvia_pkg::MacRXCFGOffset;
         step_data[hvia_pkg::MacRXCFGDRTHLsb +: hvia_pkg::MacRXCFGDRTHWidth]   = DrainThreshold;
-        step_data[hvia_pkg::MacRXCFGMXDMALsb +: hvia_pkg::MacRXCFGMXDMAWidth] = MaxDma512;
+        step_data[hvia_pkg::MacRXCFGMXDMALsb +: hvia_pkg::MacRXCFGMXDMAWidth] = max_dma;
         next_step = StepRxdp;
       end
       StepRxdp: begin

@@ -37,6 +37,7 @@ module rx_engine #(
     input  logic             rst_ni,
     input  logic [47:0]      mac_i,  // wire byte 0 in bits 7:0
     input  logic             no_overlap_i,  // strap NoAttOverlap
+    input  logic             short_bursts_i,  // strap ShortBursts
 
     // Packet buffer.
     input  logic             rx_valid_i,
@@ -516,6 +517,7 @@ module rx_engine #(
       .clk_i,
       .rst_ni,
       .no_overlap_i,
+      .short_bursts_i,
       .job_valid_i(job_valid),
       .job_ready_o(job_ready),
       .job_physical_i(raw),

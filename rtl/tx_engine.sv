@@ -32,6 +32,7 @@ module tx_engine #(
     input  logic         rst_ni,
     input  logic [47:0]  mac_i,  // wire byte 0 in bits 7:0
     input  logic         no_overlap_i,  // strap NoAttOverlap
+    input  logic         short_bursts_i,  // strap ShortBursts
 
     // Descriptors.
     input  logic         desc_valid_i,
@@ -384,6 +385,7 @@ module tx_engine #(
       .clk_i,
       .rst_ni,
       .no_overlap_i,
+      .short_bursts_i,
       .job_valid_i(job_valid),
       .job_ready_o(job_ready),
       .job_physical_i(raw),

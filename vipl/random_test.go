@@ -191,6 +191,9 @@ func TestRandomOperationsWithStraps(t *testing.T) {
 		straps uint32
 	}{
 		{"receive descriptors fetched on arrival", 1 << layout.StrapReceiveFetchOnArrival},
+		{"short bursts", 1 << layout.StrapShortBursts},
+		// Not cut-through of what is sent: a frame that is given up takes others in the MAC with it.
+		{"both, and cut-through of what is received", 1<<layout.StrapReceiveFetchOnArrival | 1<<layout.StrapShortBursts | 1<<layout.StrapCutThroughReceive},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := seed(t)

@@ -25,6 +25,7 @@ module dma_read_checker (
     input logic         discard_q,
     input logic         head_valid_q,
     input logic         no_overlap_i,
+    input logic         short_bursts_i,
     input logic         burst_valid,
     input logic         att_req_valid_o,
     input logic         req_more_o,
@@ -55,7 +56,8 @@ module dma_read_checker (
         else $error("dma_read: job of %0d bytes with bound %0d", job_len_i, job_bound_i);
       end
       if (req_valid_o) begin
-        assert (req_len_o != 0 && req_len_o <= 10'(hvia_params_pkg::DmaBurstBytes) && page_end <= 32'd4096)
+        assert (req_len_o != 0 && req_len_o <= (short_bursts_i ? 10'(hvia_params_pkg::ShortBurstBytes) : 10'(hvia_params_pkg::DmaBurstBytes)) &&
+                page_end <= 32'd4096)
         else $error("dma_read: request of %0d bytes at %08x", req_len_o, req_addr_o);
       end
       assert (!(req_valid_o && job_err_o == hvia_pkg::AttErrorNone) || req_more_o)

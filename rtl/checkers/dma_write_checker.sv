@@ -19,6 +19,7 @@ module dma_write_checker (
     input logic [1:0]   open_q,
     input logic         head_valid_q,
     input logic         no_overlap_i,
+    input logic         short_bursts_i,
     input logic         burst_valid,
     input logic         att_req_valid_o,
     input logic         quiet_o
@@ -43,7 +44,8 @@ module dma_write_checker (
         else $error("dma_write: job of %0d bytes with bound %0d", job_len_i, job_bound_i);
       end
       if (req_valid_o) begin
-        assert (req_len_o != 0 && req_len_o <= 10'(hvia_params_pkg::DmaBurstBytes) && page_end <= 32'd4096)
+        assert (req_len_o != 0 && req_len_o <= (short_bursts_i ? 10'(hvia_params_pkg::ShortBurstBytes) : 10'(hvia_params_pkg::DmaBurstBytes)) &&
+                page_end <= 32'd4096)
         else $error("dma_write: request of %0d bytes at %08x", req_len_o, req_addr_o);
       end
       if (no_overlap_i && att_req_valid_o) begin

@@ -4,12 +4,13 @@
 /* verilator lint_off UNUSEDPARAM */
 package hvia_params_pkg;
 
-  localparam logic [63:0] ParamsHash = 64'h70ba0da646ce551f;
+  localparam logic [63:0] ParamsHash = 64'h4d53cb22551232fb;
   localparam int unsigned ViCountLog2 = 8;  // 1: log2 of the number of VIs
   localparam int unsigned PageBytesLog2 = 12;  // 1: log2 of the page size
   localparam int unsigned SystemBusBits = 32;  // bit: width of the system bus and of the core's data paths
   localparam int unsigned MacBusBits = 32;  // bit: width of the MAC bus and of the packet buffers
   localparam int unsigned DmaBurstBytes = 512;  // byte: longest burst on the system bus
+  localparam int unsigned ShortBurstBytes = 64;  // byte: longest burst of payload with strap ShortBursts
   localparam int unsigned PacketSlotBytes = 2048;  // byte: one packet buffer
   localparam int unsigned PacketSlots = 2;  // 1: packet buffers per direction
   localparam int unsigned QueueDepthLog2 = 10;  // 1: log2 of the descriptors that may be posted and not fetched

@@ -5,7 +5,7 @@
 /* verilator lint_off UNUSEDPARAM */
 package hvia_pkg;
 
-  localparam logic [63:0] LayoutHash = 64'hbddc7a5e879141e;
+  localparam logic [63:0] LayoutHash = 64'h9513126466da65d4;
 
   // PCI configuration space
   localparam logic [15:0] PciVendorID = 16'h5648;
@@ -103,6 +103,7 @@ package hvia_pkg;
   localparam logic [4:0] StrapCutThroughTransmit = 5'h2;
   localparam logic [4:0] StrapCutThroughReceive = 5'h3;
   localparam logic [4:0] StrapReceiveFetchOnArrival = 5'h4;
+  localparam logic [4:0] StrapShortBursts = 5'h5;
   localparam logic [4:0] StrapNoAttOverlap = 5'h6;
   localparam logic [4:0] StrapSlowSdram = 5'h7;
   localparam logic [4:0] StrapAttInHostMemory = 5'h8;
@@ -404,6 +405,9 @@ package hvia_pkg;
   localparam logic [15:0] MacTransmitBuffer = 16'h1000;
   localparam logic [15:0] MacReceiveBuffer = 16'h2000;
   localparam logic [15:0] MacMemoryBytes = 16'h3000;
+  localparam int unsigned MacMaxDmaBits = 3;
+  localparam logic [2:0] MacMaxDmaBytes64 = 3'h4;
+  localparam logic [2:0] MacMaxDmaBytes512 = 3'h7;
   localparam int unsigned MacDescriptorSize = 16;
   localparam int unsigned MacDescriptorLinkOffset = 0;
   localparam int unsigned MacDescriptorBufferAddressOffset = 4;

@@ -6,7 +6,7 @@
 
 namespace hvia {
 
-constexpr uint64_t kLayoutHash = 0xbddc7a5e879141eull;
+constexpr uint64_t kLayoutHash = 0x9513126466da65d4ull;
 
 // PCI configuration space
 constexpr uint32_t kPciVendorID = 0x5648u;
@@ -139,6 +139,7 @@ constexpr uint32_t kStrapSingleReceiveSlot = 0x1u;
 constexpr uint32_t kStrapCutThroughTransmit = 0x2u;
 constexpr uint32_t kStrapCutThroughReceive = 0x3u;
 constexpr uint32_t kStrapReceiveFetchOnArrival = 0x4u;
+constexpr uint32_t kStrapShortBursts = 0x5u;
 constexpr uint32_t kStrapNoAttOverlap = 0x6u;
 constexpr uint32_t kStrapSlowSdram = 0x7u;
 constexpr uint32_t kStrapAttInHostMemory = 0x8u;
@@ -149,6 +150,7 @@ inline const char* StrapName(uint64_t v) {
     case kStrapCutThroughTransmit: return "CutThroughTransmit";
     case kStrapCutThroughReceive: return "CutThroughReceive";
     case kStrapReceiveFetchOnArrival: return "ReceiveFetchOnArrival";
+    case kStrapShortBursts: return "ShortBursts";
     case kStrapNoAttOverlap: return "NoAttOverlap";
     case kStrapSlowSdram: return "SlowSdram";
     case kStrapAttInHostMemory: return "AttInHostMemory";
@@ -590,6 +592,15 @@ constexpr uint32_t kMacDescriptorStride = 0x10u;
 constexpr uint32_t kMacTransmitBuffer = 0x1000u;
 constexpr uint32_t kMacReceiveBuffer = 0x2000u;
 constexpr uint32_t kMacMemoryBytes = 0x3000u;
+constexpr uint32_t kMacMaxDmaBytes64 = 0x4u;
+constexpr uint32_t kMacMaxDmaBytes512 = 0x7u;
+inline const char* MacMaxDmaName(uint64_t v) {
+  switch (v) {
+    case kMacMaxDmaBytes64: return "Bytes64";
+    case kMacMaxDmaBytes512: return "Bytes512";
+    default: return "?";
+  }
+}
 constexpr size_t kMacDescriptorSize = 16;
 constexpr size_t kMacDescriptorLinkOffset = 0;
 constexpr size_t kMacDescriptorBufferAddressOffset = 4;

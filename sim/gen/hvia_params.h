@@ -6,7 +6,7 @@
 
 namespace hvia {
 
-constexpr uint64_t kParamsHash = 0x70ba0da646ce551full;
+constexpr uint64_t kParamsHash = 0x4d53cb22551232fbull;
 
 // The values of one profile. Units in the comments.
 struct Params {
@@ -16,6 +16,7 @@ struct Params {
   int64_t SystemBusBits;  // bit: width of the system bus and of the core's data paths
   int64_t MacBusBits;  // bit: width of the MAC bus and of the packet buffers
   int64_t DmaBurstBytes;  // byte: longest burst on the system bus
+  int64_t ShortBurstBytes;  // byte: longest burst of payload with strap ShortBursts
   int64_t PacketSlotBytes;  // byte: one packet buffer
   int64_t PacketSlots;  // 1: packet buffers per direction
   int64_t QueueDepthLog2;  // 1: log2 of the descriptors that may be posted and not fetched
@@ -79,7 +80,7 @@ struct Params {
 
 // The profile of this build: RTL and models are of one board.
 constexpr Params kProfiles[] = {
-    {"hvia-ge", 8, 12, 32, 32, 512, 2048, 2, 10, 262144, 2, 12, 10, 2, 2, 2, 5, 7, 1562, 20000, 2, 2, 8, 30000, 1, 1, 2, 3, 520, 6667, 20000, 20000, 50000, 70000, 20000, 15625000, 200000000, 30000, 10000, 30000, 7000, 3000, 2, 2, 9, 2, 64, 15, 1, 2, 8192, 32768, 24, 3, 9, 8, 250000, 250000, 1000, 8, 4, 12, 152000, 384000, 25000},
+    {"hvia-ge", 8, 12, 32, 32, 512, 64, 2048, 2, 10, 262144, 2, 12, 10, 2, 2, 2, 5, 7, 1562, 20000, 2, 2, 8, 30000, 1, 1, 2, 3, 520, 6667, 20000, 20000, 50000, 70000, 20000, 15625000, 200000000, 30000, 10000, 30000, 7000, 3000, 2, 2, 9, 2, 64, 15, 1, 2, 8192, 32768, 24, 3, 9, 8, 250000, 250000, 1000, 8, 4, 12, 152000, 384000, 25000},
 };
 
 enum class ParamClass { kElaboration, kModel, kHost };
@@ -97,6 +98,7 @@ constexpr ParamName kParamNames[] = {
     {"SystemBusBits", ParamClass::kElaboration, &Params::SystemBusBits},
     {"MacBusBits", ParamClass::kElaboration, &Params::MacBusBits},
     {"DmaBurstBytes", ParamClass::kElaboration, &Params::DmaBurstBytes},
+    {"ShortBurstBytes", ParamClass::kElaboration, &Params::ShortBurstBytes},
     {"PacketSlotBytes", ParamClass::kElaboration, &Params::PacketSlotBytes},
     {"PacketSlots", ParamClass::kElaboration, &Params::PacketSlots},
     {"QueueDepthLog2", ParamClass::kElaboration, &Params::QueueDepthLog2},

@@ -8,6 +8,7 @@ module dma_bench_top #(
     input  logic                   clk_i,
     input  logic                   rst_ni,
     input  logic                   no_overlap_i,
+    input  logic                   short_bursts_i,
 
     input  logic                   r_job_valid_i,
     output logic                   r_job_ready_o,
@@ -94,6 +95,7 @@ module dma_bench_top #(
       .clk_i,
       .rst_ni,
       .no_overlap_i,
+      .short_bursts_i,
       .job_valid_i(r_job_valid_i),
       .job_ready_o(r_job_ready_o),
       .job_physical_i,
@@ -143,6 +145,7 @@ module dma_bench_top #(
       .clk_i,
       .rst_ni,
       .no_overlap_i,
+      .short_bursts_i,
       .job_valid_i(w_job_valid_i),
       .job_ready_o(w_job_ready_o),
       .job_physical_i,

@@ -49,7 +49,9 @@ func TestDmaMutants(t *testing.T) {
 	small := unit.Sizes{Short: 2_000, Normal: 2_000, Long: 2_000}
 	for name, m := range map[string]verilate.Mutant{
 		"page_split":    {File: splitter, Old: "(13'd1 << PageW) - {1'b0, va_q[PageW-1:0]} : att_rsp_bytes_i", New: "(13'd1 << PageW) - {1'b0, va_q[PageW-1:0]} : att_rsp_bytes_i + 13'd1"},
-		"burst_end":     {File: splitter, Old: "BurstBytes - {{(10-LaneW){1'b0}}, cur_pa_q[LaneW-1:0]}", New: "BurstBytes"},
+		"burst_end":     {File: splitter, Old: "(short_bursts_i ? ShortBytes : LongBytes) - {{(10-LaneW){1'b0}}, cur_pa_q[LaneW-1:0]}", New: "(short_bursts_i ? ShortBytes : LongBytes)"},
+		"always_long":   {File: splitter, Old: "(short_bursts_i ? ShortBytes : LongBytes)", New: "LongBytes"},
+		"too_short":     {File: splitter, Old: "(short_bursts_i ? ShortBytes : LongBytes)", New: "(short_bursts_i ? ShortBytes / 10'd2 : LongBytes)"},
 		"bound_ignored": {File: splitter, Old: "att_req_len_o    = bound_q", New: "att_req_len_o    = {16'd0, left_q}"},
 		"read_lane":     {File: reader, Old: "head_lane_q <= '0;", New: "head_lane_q <= head_lane_q;"},
 		"withdrawn":     {File: reader, Old: "assign req_valid_o = burst_valid & (lock_q | (", New: "assign req_valid_o = burst_valid & (("},

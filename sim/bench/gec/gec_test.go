@@ -61,6 +61,7 @@ func TestGecMutants(t *testing.T) {
 		"wake":       {File: gec, Old: "if (rx_wake_done | bus_error) rx_wait_d", New: "if (rx_wake_done | bus_error | rx_free_valid) rx_wait_d"},
 		"parity":     {File: gec, Old: "address_error | wr_bad |", New: "address_error |"},
 		"resume":     {File: host, Old: "hvia_pkg::MacTransmitRing + (tx_slot_i ? hvia_pkg::MacDescriptorStride : 16'd0)", New: "hvia_pkg::MacTransmitRing"},
+		"long":       {File: host, Old: "short_bursts_i ? hvia_pkg::MacMaxDmaBytes64 :", New: "1'b0 ? hvia_pkg::MacMaxDmaBytes64 :"},
 		"turnaround": {File: host, Old: "gnt_n_d & gnt_n_q & gnt_prev_q & bus_idle", New: "gnt_n_q & gnt_prev_q & bus_idle"},
 	} {
 		t.Run(name, func(t *testing.T) { unit.MustCatch(t, spec(32), name, m, small) })

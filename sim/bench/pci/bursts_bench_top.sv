@@ -154,6 +154,8 @@ module bursts_bench_top #(
 
   dma_read #(.W(W)) u_read (
     .clk_i, .rst_ni,
+    .no_overlap_i     (1'b0),
+    .short_bursts_i   (1'b0),
     .job_valid_i      (r_job_valid_i),
     .job_ready_o      (r_job_ready_o),
     .job_physical_i   (1'b1),
@@ -198,6 +200,8 @@ module bursts_bench_top #(
 
   dma_write #(.W(W)) u_write (
     .clk_i, .rst_ni,
+    .no_overlap_i     (1'b0),
+    .short_bursts_i   (1'b0),
     .job_valid_i      (w_job_valid_i),
     .job_ready_o      (w_job_ready_o),
     .job_physical_i   (1'b1),

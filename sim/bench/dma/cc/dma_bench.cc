@@ -8,6 +8,7 @@
 #include "Vdma_bench_top.h"
 #include "sim/bench/internal/unit/bench.h"
 #include "sim/bench/internal/unit/neighbours.h"
+#include "sim/gen/hvia_params.h"
 #include "verilated.h"
 
 using unit::Fail;
@@ -19,6 +20,7 @@ namespace {
 
 constexpr unsigned kBytes = BENCH_W / 8;
 constexpr uint32_t kPages = 128;
+const uint32_t kShort = hvia::kProfiles[0].ShortBurstBytes;
 
 struct Job {
   bool physical = false;
@@ -43,7 +45,7 @@ class Bench {
     Add(0x500005, pool.Make(0x900000, 2 * kPage, 7, false));
     plain = pool.Take();
     top->rst_ni = 0;
-    top->no_overlap_i = 0;
+    top->no_overlap_i = top->short_bursts_i = 0;
     Idle();
     for (int i = 0; i < 4; i++) Clock();
     top->rst_ni = 1;
@@ -97,7 +99,17 @@ class Bench {
     top->eval();
   }
 
+  // With the strap bursts are short, and only the ends of a part of a page are shorter than that.
+  void Cut(bool valid, uint32_t addr, uint32_t len) {
+    if (!valid || !top->short_bursts_i) return;
+    if (addr % kBytes + len > kShort) Fail("a burst of %u bytes at %08x", len, addr);
+    if (addr % kBytes + len < kShort) cut_short++;
+    else whole_short++;
+  }
+
   void Edge() {
+    Cut(top->r_req_valid_o && rbus.req_ready, top->r_req_addr_o, top->r_req_len_o);
+    Cut(top->w_req_valid_o && wbus.req_ready, top->w_req_addr_o, top->w_req_len_o);
     rbus.Sample(top->r_req_valid_o, top->r_req_addr_o, top->r_req_len_o, top->rready_o);
     wbus.Sample(top->w_req_valid_o, top->w_req_addr_o, top->w_req_len_o, top->wvalid_o, top->wdata_o, top->wstrb_o);
     ratt.Sample(top->r_att_req_valid_o, top->r_att_req_handle_o, top->r_att_req_va_o, top->r_att_req_len_o,
@@ -125,6 +137,7 @@ class Bench {
   }
 
   void SetOverlap(bool overlap) { top->no_overlap_i = !overlap; }
+  void SetShort(bool bursts) { top->short_bursts_i = bursts; }
 
   // The job's wires mean nothing once it was taken.
   void Scramble() {
@@ -356,7 +369,7 @@ class Bench {
   unit::WriteBus<kBytes> wbus;
   unit::AttPort ratt, watt;
   uint32_t plain = 0;
-  uint64_t reads = 0, writes = 0, bytes = 0;
+  uint64_t reads = 0, writes = 0, bytes = 0, cut_short = 0, whole_short = 0;
   uint64_t outcomes[8] = {};
   uint64_t asked[3] = {};  // clocks: for the first page, for a later one at rest, for a later one beside a transfer
 
@@ -412,6 +425,16 @@ int main(int argc, char** argv) {
     uint64_t w = b.Write(j, {0, 0}, 0, 0, true);
     if (b.wbus.gaps != gaps) Fail("the write engine had no beat in %" PRIu64 " clocks of a burst", b.wbus.gaps - gaps);
     if (b.rbus.requests - requests != 3) Fail("1472 bytes took %" PRIu64 " bursts, want 3", b.rbus.requests - requests);
+    b.SetShort(true);
+    for (bool write : {false, true}) {
+      const uint64_t shorts = b.cut_short + b.whole_short, want = (offset + 1472 + kShort - 1) / kShort;
+      if (write) b.Write(j, {0, 0}, 0, 0, true);
+      else b.Read(j, {0, 0}, 0, 0);
+      if (b.cut_short + b.whole_short - shorts != want) {
+        Fail("1472 bytes took %" PRIu64 " short bursts, want %" PRIu64, b.cut_short + b.whole_short - shorts, want);
+      }
+    }
+    b.SetShort(false);
     read_clocks = std::max(read_clocks, r);
     write_clocks = std::max(write_clocks, w);
   }
@@ -425,13 +448,16 @@ int main(int argc, char** argv) {
     else if (b.rng.Chance(1, 8) && !j.physical) att_fault = b.rng.Range(1, 2);
     Traffic t = traffic[i % 5];
     b.SetOverlap(b.rng.Bits(1));
+    b.SetShort(b.rng.Chance(1, 3));
     if (b.rng.Bits(1)) b.Read(j, t, bus_fault, att_fault);
     else b.Write(j, t, bus_fault, att_fault);
   }
   for (unsigned e : {0, 1, 2, 3, 5}) {
     if (b.outcomes[e] == 0) Fail("no job ended with error %u: the bench does not reach it", e);
   }
+  if (b.whole_short == 0 || b.cut_short == 0) Fail("no short bursts: the bench does not reach them");
   if (b.asked[2] == 0) Fail("no page was asked for beside a transfer: the bench does not reach it");
+  std::printf("short_bursts %" PRIu64 "\n", b.whole_short + b.cut_short);
   std::printf("reads %" PRIu64 "\nwrites %" PRIu64 "\nbytes %" PRIu64 "\nclocks %" PRIu64 "\n", b.reads, b.writes, b.bytes,
               unit::clocks());
   for (unsigned e = 0; e < 6; e++) std::printf("error_%u %" PRIu64 "\n", e, b.outcomes[e]);

@@ -649,6 +649,7 @@ class Bench {
     const auto config = [this](uint32_t offset) { return config_[offset]; };
     const auto reg = [this](uint32_t offset) { return registers_[offset]; };
     const auto field = [](uint32_t value, unsigned lsb) { return value << lsb; };
+    const uint32_t burst = top->short_bursts_i ? hvia::kMacMaxDmaBytes64 : hvia::kMacMaxDmaBytes512;
     const struct {
       const char* name;
       uint32_t got, want;
@@ -658,8 +659,8 @@ class Bench {
         {"latency timer", config(hvia::kPciConfigHeaderOffset), field(255, hvia::kPciConfigHeaderLatencyTimerLsb)},
         {"CFG", reg(hvia::kMacCFGOffset), hvia::kMacCFGEXTSTSMask | hvia::kMacCFGMODE1000Mask | (kLanes == 8 ? hvia::kMacCFGDATA64Mask : 0)},
         {"IMR", reg(hvia::kMacIMROffset), 0},
-        {"TXCFG", reg(hvia::kMacTXCFGOffset), field(7, hvia::kMacTXCFGMXDMALsb) | field(512 / 32, hvia::kMacTXCFGFLTHLsb)},
-        {"RXCFG", reg(hvia::kMacRXCFGOffset), field(7, hvia::kMacRXCFGMXDMALsb) | field(31, hvia::kMacRXCFGDRTHLsb)},
+        {"TXCFG", reg(hvia::kMacTXCFGOffset), field(burst, hvia::kMacTXCFGMXDMALsb) | field(512 / 32, hvia::kMacTXCFGFLTHLsb)},
+        {"RXCFG", reg(hvia::kMacRXCFGOffset), field(burst, hvia::kMacRXCFGMXDMALsb) | field(31, hvia::kMacRXCFGDRTHLsb)},
         {"TXDP", reg(hvia::kMacTXDPOffset), hvia::kMacTransmitRing},
         {"RXDP", reg(hvia::kMacRXDPOffset), hvia::kMacReceiveRing},
         {"RFCR", reg(hvia::kMacRFCROffset),
@@ -764,7 +765,7 @@ void Measure(Bench* b) {
   uint64_t result[4] = {};
   uint64_t busy[4] = {};
   for (int way = 0; way < 4; way++) {
-    b->top->single_tx_slot_i = b->top->single_rx_slot_i = b->top->cut_tx_i = b->top->cut_rx_i = 0;
+    b->top->single_tx_slot_i = b->top->single_rx_slot_i = b->top->cut_tx_i = b->top->cut_rx_i = b->top->short_bursts_i = 0;
     b->core_period = b->mac_period = 30'000;
     b->timing = hvia::Dp83820TimingOf(params);
     if (way == 3) b->timing.byte_time = 100;  // a wire that costs nothing: the bus alone
@@ -804,6 +805,7 @@ int main(int argc, char** argv) {
     b.top->single_rx_slot_i = single_rx;
     b.top->cut_tx_i = cut_tx;
     b.top->cut_rx_i = cut_rx;
+    b.top->short_bursts_i = round % 3 == 1;
     // Equal, slower and faster clocks; the wire at its speed, slower, or so fast that the FIFO overruns.
     b.core_period = round % 3 == 0 ? 30'000 : static_cast<int64_t>(rng.Range(15'000, 45'000));
     b.mac_period = round % 3 == 0 ? 30'000 : static_cast<int64_t>(rng.Range(15'000, 45'000));

@@ -179,7 +179,7 @@ class Bench {
     vis[200].ctx.tag = 9;
     top->rst_ni = 0;
     top->mac_i = kMac;
-    top->no_overlap_i = 0;  // the bench of the DMA engines has it both ways
+    top->no_overlap_i = top->short_bursts_i = 0;  // the bench of the DMA engines has them both ways
     top->clk_i = 0;
     for (int i = 0; i < 5; i++) Step();
     top->rst_ni = 1;

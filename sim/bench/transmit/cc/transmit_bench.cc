@@ -140,7 +140,7 @@ class Bench {
     contexts[10].state = hvia::kViStateError;
     contexts[11].state = hvia::kViStateConnectPending;
     top->mac_i = kMac;
-    top->no_overlap_i = 0;  // the bench of the DMA engines has it both ways
+    top->no_overlap_i = top->short_bursts_i = 0;  // the bench of the DMA engines has them both ways
     top->rst_ni = 0;
     for (int i = 0; i < 4; i++) Clock();
     top->rst_ni = 1;
