@@ -108,6 +108,7 @@ var variants = []variant{
 		params: map[string]int64{"SdramClockPeriod": 30_000}, foreseen: studied(13.49, 63.2, 95.3, 103.1),
 	},
 	{name: "no ATT overlap", straps: []layout.Strap{layout.StrapNoAttOverlap}},
+	{name: "64-byte bursts", straps: []layout.Strap{layout.StrapShortBursts}},
 	{name: "ATT in host memory", straps: []layout.Strap{layout.StrapAttInHostMemory}},
 	{name: "receive descriptor on arrival", straps: []layout.Strap{layout.StrapReceiveFetchOnArrival}, foreseen: withGaps(studied(12.65, 62.3, 95.5, 103.1), 3.79, 3.79)},
 }
