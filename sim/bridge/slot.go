@@ -383,10 +383,13 @@ func (s *Slot) Detach() error {
 	s.conn.mu.Lock()
 	delete(s.conn.slots, s)
 	s.conn.mu.Unlock()
+	// Looked at before the others go on without this thread: what stops them
+	// from then on is not its error, and whether it were seen here would be a
+	// matter of wall time.
+	err := s.conn.check()
 	handOver.Add(1)
 	s.state.Store(uint32(layout.BridgeStateDetached))
 	s.conn.wakeSimulator()
-	err := s.conn.check()
 	if errors.Is(err, ErrClosed) {
 		return nil
 	}
