@@ -115,3 +115,4 @@ func (c hostCosts) TimeOfDay() driver.Time   { return c.timeOfDay }
 func (hostCosts) AgentCall() driver.Time     { return 0 }
 func (hostCosts) PinPage() driver.Time       { return 0 }
 func (hostCosts) Interrupt() driver.Time     { return 0 }
+func (hostCosts) Kernel() driver.KernelCosts { return driver.KernelCosts{} }

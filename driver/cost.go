@@ -26,7 +26,35 @@ type CostModel interface {
 	// Interrupt is entering and leaving the interrupt service, which interrupts
 	// what other threads of the node have charged.
 	Interrupt() Time
+	// Kernel is what the software protocols on a plain NIC cost.
+	Kernel() KernelCosts
 }
+
+// KernelCosts is what the host processor's work takes in a protocol that runs
+// in the kernel, over a plain NIC.
+type KernelCosts struct {
+	Trap       Time // a system call: into the kernel and out of it
+	Switch     Time // giving the processor to a thread that was woken
+	SendPacket Time // work for a packet on its way out: header, ring entry, tail
+	CopyByte   Time // copying one byte between user memory and the kernel's
+
+	Mvia ProtocolCosts // M-VIA
+	Tcp  ProtocolCosts // TCP/IP
+}
+
+// ProtocolCosts are the two costs of a protocol that are fitted.
+type ProtocolCosts struct {
+	// ReceivePacket is the interrupt service's work for a received packet,
+	// without copying its payload.
+	ReceivePacket Time
+	// Wake is the delay from the instant at which what a blocked thread waits
+	// for is there to the instant at which the thread begins to get the
+	// processor. It holds no processor.
+	Wake Time
+}
+
+// Copy is the time that copying n bytes takes.
+func (k KernelCosts) Copy(n int) Time { return k.CopyByte * Time(n) }
 
 // NoCosts charges nothing, for functional work: what passes is the card's
 // time. Its polling loops look at every clock of a 10 MHz bus, which is often
@@ -43,6 +71,9 @@ func (NoCosts) TimeOfDay() Time   { return 0 }
 func (NoCosts) AgentCall() Time   { return 0 }
 func (NoCosts) PinPage() Time     { return 0 }
 func (NoCosts) Interrupt() Time   { return 0 }
+func (NoCosts) Kernel() KernelCosts {
+	return KernelCosts{}
+}
 
 // TimeOfDay is the thread's clock as a program reads it: with a call that
 // takes time, in the middle of which lies the reading. So what is measured

@@ -56,7 +56,9 @@ func (id ThreadID) String() string { return fmt.Sprintf("%d/%d", id.Node, id.Ran
 // and a thread must wait for nothing outside this package: a Go channel, a
 // lock held across calls or a file stops time for everyone, and after 10
 // seconds the run is ended and the thread named. Threads meet through Poll
-// and Publish, Barrier, Send and Receive.
+// and Publish, Barrier, Send and Receive. Threads of one node never run at the
+// same moment: of those that go on at one instant each begins when the one before
+// it, in the order of their ranks, waits again.
 //
 // In free mode the same calls work in wall time: Charge costs nothing, Sleep
 // and timeouts are wall time, and nothing repeats.
@@ -73,6 +75,8 @@ type Thread struct {
 	busy atomic.Bool
 	gone bool
 	read uint64
+
+	spent Account
 }
 
 // Attach makes a thread of the fabric. A timed run begins when all threads
@@ -231,6 +235,9 @@ func (t *Thread) Poll(p Poll, cond func() bool) (bool, error) {
 	defer t.leave()
 	left := t.Countdown(p.Timeout)
 	w := bridge.Wait{Period: p.Period, Watches: p.Ranges, Interrupt: p.Interrupt, Processor: bridge.ProcessorLooks, Look: cond}
+	if began := t.clock(); t.timed() {
+		defer func() { t.spent[LayerPoll] += t.clock() - began }()
+	}
 	if t.timed() && t.processorBusy() {
 		// The first look waits as well.
 		if _, err := t.parkSlot(bridge.Wait{Processor: bridge.ProcessorLooks}); err != nil {

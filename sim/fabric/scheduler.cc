@@ -639,14 +639,35 @@ bool Scheduler::AdvanceTimed(uint32_t sequence) {
     AssignCharges();
     return true;
   }
+  return WakeDue(bound);
+}
+
+bool Scheduler::WakeDue(Instant bound) {
+  std::vector<int> due;
+  for (size_t i = 0; i < slots_.size(); ++i)
+    if (slots_[i].wait.armed && !(bound < slots_[i].wait.end)) due.push_back(static_cast<int>(i));
+  std::sort(due.begin(), due.end(), [this](int a, int b) { return Before(a, b); });
+  // Threads of one node share memory and structures of their process. So of those
+  // that are due at one instant the next begins when the one before it waits again.
+  std::vector<bool> taken(nodes_.size(), false);
+  for (const Slot& s : slots_)
+    if (s.claimed && !s.wait.armed) taken[static_cast<size_t>(s.name.node)] = true;
   bool progress = false;
-  for (size_t i = 0; i < slots_.size(); ++i) {
-    if (!slots_[i].wait.armed || bound < slots_[i].wait.end) continue;
+  for (int i : due) {
+    const auto node = static_cast<size_t>(slots_[static_cast<size_t>(i)].name.node);
+    if (taken[node] && !options_.ignore_running) continue;
     now_ = std::max(now_, bound.time);
-    if (!Postpone(static_cast<int>(i))) Wake(static_cast<int>(i), now_, slots_[i].wait.reason);
     progress = true;
+    if (Postpone(i)) continue;
+    Wake(i, now_, slots_[static_cast<size_t>(i)].wait.reason);
+    taken[node] = true;
   }
   return progress;
+}
+
+bool Scheduler::Before(int a, int b) const {
+  const ThreadName &x = slots_[static_cast<size_t>(a)].name, &y = slots_[static_cast<size_t>(b)].name;
+  return x.node != y.node ? x.node < y.node : x.rank < y.rank;
 }
 
 bool Scheduler::AdvanceFree(uint32_t sequence) {
@@ -720,10 +741,7 @@ void Scheduler::AssignCharges() {
   std::vector<int> due;
   for (size_t i = 0; i < slots_.size(); ++i)
     if (slots_[i].wait.armed && slots_[i].wait.end.phase == Phase::kCharge) due.push_back(static_cast<int>(i));
-  std::sort(due.begin(), due.end(), [this](int a, int b) {
-    const ThreadName &x = slots_[static_cast<size_t>(a)].name, &y = slots_[static_cast<size_t>(b)].name;
-    return x.node != y.node ? x.node < y.node : x.rank < y.rank;
-  });
+  std::sort(due.begin(), due.end(), [this](int a, int b) { return Before(a, b); });
   for (int i : due) {
     Slot& s = slots_[static_cast<size_t>(i)];
     const Time span = s.wait.deadline == kNever ? kNever : s.wait.deadline - s.wait.start;

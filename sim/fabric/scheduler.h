@@ -184,6 +184,10 @@ class Scheduler : public Fabric, public MemoryObserver {
   void RunJobs();
 
   bool AdvanceTimed(uint32_t sequence);
+  // Wakes the threads that are due at the bound, of each node one at a time.
+  bool WakeDue(Instant bound);
+  // Order of node and rank.
+  bool Before(int a, int b) const;
   bool AdvanceFree(uint32_t sequence);
   Instant Bound();
   // Earliest command or device event.

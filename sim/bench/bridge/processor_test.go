@@ -10,6 +10,7 @@ import (
 	"reflect"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -557,4 +558,50 @@ func TestChargeThatWaitsForSomethingIsRefused(t *testing.T) {
 	_, err = raw.Park(ctx, bridge.Wait{Timeout: 5, Message: true, Processor: bridge.ProcessorCharge})
 	require.ErrorIs(t, err, bridge.ErrProtocol)
 	require.ErrorContains(t, err, "asked for processor time")
+}
+
+// Threads of a node that are due at one instant run one after another, in the
+// order of their ranks, however long each of them computes.
+func TestThreadsOfANodeTakeTurns(t *testing.T) {
+	const ranks, rounds = 3, 100
+	ctx := testContext(t, time.Minute)
+	var threads []sim.Thread
+	for rank := range ranks {
+		threads = append(threads, sim.Thread{Rank: rank, Name: fmt.Sprint("turn ", rank)})
+	}
+	f := startFabric(t, ctx, sim.Config{Nodes: []sim.Node{{Kind: "echo", Name: "a"}}, Threads: threads})
+	var inside atomic.Int32
+	var order []int // only ever touched in a turn
+	var turns sync.WaitGroup
+	errs := make([]error, ranks)
+	for rank := range ranks {
+		th := attach(t, ctx, f, 0, rank, threads[rank].Name)
+		turn := func() error {
+			if err := th.Sleep(driver.Microsecond); err != nil {
+				return err
+			}
+			if n := inside.Add(1); n != 1 {
+				return fmt.Errorf("%d threads of the node run at once", n)
+			}
+			order = append(order, rank)
+			time.Sleep(time.Duration(ranks-rank) * 50 * time.Microsecond)
+			inside.Add(-1)
+			return nil
+		}
+		turns.Go(func() {
+			for range rounds {
+				if errs[rank] = turn(); errs[rank] != nil {
+					break
+				}
+			}
+			errs[rank] = errors.Join(errs[rank], th.Detach())
+		})
+	}
+	turns.Wait()
+	require.NoError(t, errors.Join(errs...))
+	want := make([]int, 0, ranks*rounds)
+	for range rounds {
+		want = append(want, 0, 1, 2)
+	}
+	require.Equal(t, want, order)
 }
