@@ -15,9 +15,10 @@ import (
 type streamConfig struct {
 	Profile  string
 	Seed     uint64
-	Size     int    // bytes of a message
-	Messages int    // each is posted when the one before has left the card
-	Straps   uint32 // of both cards, bits as layout.Strap
+	Size     int              // bytes of a message
+	Messages int              // each is posted when the one before has left the card
+	Straps   uint32           // of both cards, bits as layout.Strap
+	Params   map[string]int64 // numbers in the place of the profile's
 }
 
 // streamed is what the trace tells of a stream.
@@ -43,7 +44,7 @@ func runStream(ctx context.Context, c streamConfig) (_ *streamed, err error) {
 		return nil, fmt.Errorf("stream: %w", err)
 	}
 	defer rec.remove()
-	b, err := newBoard(c.Profile, nil)
+	b, err := newBoard(c.Profile, c.Params)
 	if err != nil {
 		return nil, err
 	}
