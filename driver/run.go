@@ -31,6 +31,11 @@ type RunConfig struct {
 	Seed     uint64       // of scatter order, sequence numbers and, unless Fabric says otherwise, of the models: 1
 	Regions  int          // largest number of registered regions of a node: 1,024
 
+	// Spending, when set, is told each entry of the accounts of all threads of this
+	// process, the agents' included, on the thread that spends: several call it at
+	// once, each in the order of its time. It must not call into the driver.
+	Spending func(Spending)
+
 	// Finished, when set, is called after all programs have ended and before
 	// the fabric is closed, for digests and the like.
 	Finished func(f *sim.Fabric) error
@@ -171,6 +176,7 @@ func RunOn(ctx context.Context, f Fabric, c RunConfig, programs ...Program) erro
 			if err != nil {
 				return err
 			}
+			t.spending = c.Spending
 			jobs = append(jobs, job{p, t, h})
 		}
 		return nil
@@ -234,6 +240,7 @@ func startNode(ctx context.Context, f Fabric, c RunConfig, node, programs int) (
 		m.Close()
 		return nil, err
 	}
+	t.spending = c.Spending
 	h, err := StartHost(t, HostConfig{
 		Memory: m, Costs: c.Costs, Logger: c.Logger, Seed: seed.next(), Regions: c.Regions, Programs: programs,
 	})

@@ -61,22 +61,45 @@ func (a Account) Plus(b Account) Account {
 	return a
 }
 
+// Spending is one entry of a thread's account. End less Asked is more than Span
+// where the thread waited for the processor, or was interrupted.
+type Spending struct {
+	Thread ThreadID
+	Layer  Layer
+	Asked  Time // when the thread asked for the processor
+	End    Time
+	Span   Time
+}
+
 // Spend is Charge, entered into the thread's account.
 func (t *Thread) Spend(l Layer, span Time) error {
+	asked := t.clock()
 	if err := t.Charge(span); err != nil {
 		return err
 	}
-	t.spent[l] += t.charged(span)
+	t.enterAccount(l, asked, t.charged(span))
 	return nil
 }
 
 // SpendInService is ChargeInterrupt, entered into the thread's account.
 func (t *Thread) SpendInService(l Layer, span Time) error {
+	asked := t.clock()
 	if err := t.ChargeInterrupt(span); err != nil {
 		return err
 	}
-	t.spent[l] += t.charged(span)
+	t.enterAccount(l, asked, t.charged(span))
 	return nil
+}
+
+// enterAccount enters what has been spent by now.
+func (t *Thread) enterAccount(l Layer, asked, span Time) {
+	if span <= 0 {
+		return
+	}
+	t.spent[l].Add(int64(span))
+	if t.spending != nil {
+		t.spending(Spending{Thread: t.id, Layer: l, Asked: asked, End: t.clock(), Span: span})
+	}
 }
 
 // charged is what a charge takes: nothing in free mode.
@@ -89,4 +112,14 @@ func (t *Thread) charged(span Time) Time {
 
 // Spent is the thread's account: what it has spent through Spend and
 // SpendInService, and in LayerPoll the time that it was in Poll.
-func (t *Thread) Spent() Account { return t.spent }
+func (t *Thread) Spent() (a Account) {
+	for l := range a {
+		a[l] = Time(t.spent[l].Load())
+	}
+	return a
+}
+
+// Spent is the account of the kernel agent: interrupt services, and privileged work.
+// In timed mode it is what the agent has spent up to the present instant of the
+// node's thread that asks.
+func (h *Host) Spent() Account { return h.agent.thread.Spent() }

@@ -76,7 +76,8 @@ type Thread struct {
 	gone bool
 	read uint64
 
-	spent Account
+	spent    [Layers]atomic.Int64 // in ps; others may read it
+	spending func(Spending)       // told of each entry, or nil
 }
 
 // Attach makes a thread of the fabric. A timed run begins when all threads
@@ -236,7 +237,7 @@ func (t *Thread) Poll(p Poll, cond func() bool) (bool, error) {
 	left := t.Countdown(p.Timeout)
 	w := bridge.Wait{Period: p.Period, Watches: p.Ranges, Interrupt: p.Interrupt, Processor: bridge.ProcessorLooks, Look: cond}
 	if began := t.clock(); t.timed() {
-		defer func() { t.spent[LayerPoll] += t.clock() - began }()
+		defer func() { t.enterAccount(LayerPoll, began, t.clock()-began) }()
 	}
 	if t.timed() && t.processorBusy() {
 		// The first look waits as well.
