@@ -7,7 +7,7 @@ import "encoding/binary"
 
 // Hash identifies this version of all layouts: the first eight bytes of the
 // SHA-256 of their reference page.
-const Hash uint64 = 0x9513126466da65d4
+const Hash uint64 = 0x8824b4845f243bfb
 
 // PCI configuration space.
 const (
@@ -120,6 +120,7 @@ func (v PciCommand) String() string {
 // Card registers.
 const (
 	CardID                                  = 0x48564941 // the characters HVIA
+	NicID                                   = 0x48564e49 // the characters HVNI: a plain NIC, which has the raw-frame port and nothing of VIA
 	CardVersionMajor                        = 0x1        // raised when a driver must change
 	CardVersionMinor                        = 0x1        // raised when something was added
 	CounterBase                             = 0x400      // offset of counter 0; counter n is at CounterBase + 4 n
@@ -1119,6 +1120,10 @@ const (
 	RawEntrySize             = 16
 	RawEntryAddressOffset    = 0
 	RawEntryLengthOffset     = 4
+	RawEntryLengthBytesLsb   = 0
+	RawEntryLengthBytesMask  = 0xffff // bytes of the buffer
+	RawEntryLengthMoreLsb    = 31
+	RawEntryLengthMoreMask   = 0x80000000 // transmit, plain NIC only: the frame goes on in the next entry; a card ends such an entry with Error
 	RawEntryReservedOffset   = 8
 	RawEntryStatusOffset     = 12
 	RawEntryStatusDoneLsb    = 0
@@ -1138,7 +1143,7 @@ func (b RawEntry) Address() uint32 { return binary.LittleEndian.Uint32(b[0:4]) }
 // SetAddress stores the field.
 func (b RawEntry) SetAddress(v uint32) { binary.LittleEndian.PutUint32(b[0:4], v) }
 
-// Length: transmit: frame bytes, 14 to 1514; receive: buffer bytes
+// Length: transmit: frame bytes, 14 to 1514, of a plain NIC all entries of a frame together; receive: buffer bytes
 func (b RawEntry) Length() uint32 { return binary.LittleEndian.Uint32(b[4:8]) }
 
 // SetLength stores the field.
@@ -1149,6 +1154,65 @@ func (b RawEntry) Status() uint32 { return binary.LittleEndian.Uint32(b[12:16]) 
 
 // SetStatus stores the field.
 func (b RawEntry) SetStatus(v uint32) { binary.LittleEndian.PutUint32(b[12:16], v) }
+
+// Plain NIC.
+const (
+	NicRegisterSize                         = 0x10000
+	NicRegisterReceiveCoalesceTimeOffset    = 0x28 // RW ns from the first received frame that was not told to the RawReceive cause, 0 = at once; after a reset the parameter NicReceiveCoalesceTime
+	NicRegisterReceiveCoalesceFramesOffset  = 0x2c // RW received frames not told that raise the cause before that time, 0 = no such number; after a reset the parameter NicReceiveCoalesceFrames
+	NicRegisterTransmitCoalesceTimeOffset   = 0x6c // RW likewise for frames read and RawTransmit; NicTransmitCoalesceTime
+	NicRegisterTransmitCoalesceFramesOffset = 0x70 // RW likewise; NicTransmitCoalesceFrames
+)
+
+// NicCounter: Counter numbers of a plain NIC; where the card counts the same, its numbers.
+type NicCounter uint8
+
+// Values of NicCounter.
+const (
+	NicCounterReceiveOverrun  NicCounter = 0x1c // frames dropped: the receive FIFO was full
+	NicCounterReceiveNotForUs NicCounter = 0x21 // frames dropped: foreign destination address
+	NicCounterTransmit        NicCounter = 0x30 // frames read from memory, and sent
+	NicCounterReceive         NicCounter = 0x31 // frames stored
+	NicCounterReceiveDropped  NicCounter = 0x32 // frames dropped: no buffer
+	NicCounterTransmitError   NicCounter = 0x33 // transmit entries ended with Error
+	NicCounterReceiveError    NicCounter = 0x34 // receive entries ended with Error
+	NicCounterMasterAbort     NicCounter = 0x4b // bursts that nobody answered
+	NicCounterTransmitBytes   NicCounter = 0x60 // bytes of the frames that Transmit counts, padding included
+	NicCounterReceiveBytes    NicCounter = 0x61 // bytes of the frames that Receive counts
+	NicCounterInterrupt       NicCounter = 0x62 // times that the interrupt line rose
+	NicCounterBusClocks       NicCounter = 0x63 // clocks that the system bus was taken, by the NIC or by accesses to it
+)
+
+// String returns the name of the value, or its number.
+func (v NicCounter) String() string {
+	switch v {
+	case NicCounterReceiveOverrun:
+		return "ReceiveOverrun"
+	case NicCounterReceiveNotForUs:
+		return "ReceiveNotForUs"
+	case NicCounterTransmit:
+		return "Transmit"
+	case NicCounterReceive:
+		return "Receive"
+	case NicCounterReceiveDropped:
+		return "ReceiveDropped"
+	case NicCounterTransmitError:
+		return "TransmitError"
+	case NicCounterReceiveError:
+		return "ReceiveError"
+	case NicCounterMasterAbort:
+		return "MasterAbort"
+	case NicCounterTransmitBytes:
+		return "TransmitBytes"
+	case NicCounterReceiveBytes:
+		return "ReceiveBytes"
+	case NicCounterInterrupt:
+		return "Interrupt"
+	case NicCounterBusClocks:
+		return "BusClocks"
+	}
+	return unknown("NicCounter", uint64(v))
+}
 
 // The MAC bus and the DP83820.
 const (

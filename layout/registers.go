@@ -15,6 +15,7 @@ var registerSection = Section{
 	Doc:   "BAR 0. Privileged: only the kernel agent maps it. All registers are 32 bits; byte enables are honoured.",
 	Constants: []Constant{
 		{"CardID", 0x48564941, 32, "the characters HVIA"},
+		{"NicID", 0x48564e49, 32, "the characters HVNI: a plain NIC, which has the raw-frame port and nothing of VIA"},
 		{"CardVersionMajor", 1, 8, "raised when a driver must change"},
 		{"CardVersionMinor", 1, 8, "raised when something was added"},
 		{"CounterBase", 0x400, 20, "offset of counter 0; counter n is at CounterBase + 4 n"},
@@ -308,7 +309,10 @@ var rawSection = Section{
 	Structs: []Struct{{
 		Name: "RawEntry", Doc: "Ring entry.", Size: 16, Fields: []Field{
 			{Name: "Address", Offset: 0, Width: 4, Doc: "physical address of the buffer"},
-			{Name: "Length", Offset: 4, Width: 4, Doc: "transmit: frame bytes, 14 to 1514; receive: buffer bytes"},
+			{Name: "Length", Offset: 4, Width: 4, Doc: "transmit: frame bytes, 14 to 1514, of a plain NIC all entries of a frame together; receive: buffer bytes", Bits: []Bits{
+				{"Bytes", 0, 16, "bytes of the buffer"},
+				{"More", 31, 1, "transmit, plain NIC only: the frame goes on in the next entry; a card ends such an entry with Error"},
+			}},
 			{Name: "Reserved", Offset: 8, Width: 4, Doc: "zero"},
 			{Name: "Status", Offset: 12, Width: 4, Doc: "cleared by software, written by the card", Bits: []Bits{
 				{"Done", 0, 1, "the entry belongs to software again"},
@@ -317,6 +321,38 @@ var rawSection = Section{
 			}},
 		},
 	}},
+}
+
+var nicSection = Section{
+	Title: "Plain NIC",
+	Doc: "An Ethernet NIC without VIA, of the baselines. Its BAR 0 has ID (NicID), Version, LayoutHash, Capability (no reliability level: no VIs), Control, State, InterruptStatus, InterruptEnable, MacLow, MacHigh " +
+		"and the registers of the raw rings where the card has them, these registers, and its counters at CounterBase + 4 n; everything else reads 0 and takes no writes. " +
+		"A frame to be sent may be gathered from several entries (More); all of them come back when it was read, or all with Error when one cannot be used or the sum is no frame. " +
+		"It takes frames for its own address and for the broadcast address. A cause is raised when so many frames as the register says were told to memory since it was last raised or cleared, or when the time has passed since the first of them; " +
+		"both are without effect before the first frame. Without Enable no entry is begun and frames from the wire are lost. A soft reset or RST# sets all registers to their reset values.",
+	Blocks: []RegisterBlock{{
+		Name: "NicRegister", Doc: "Registers of a plain NIC that the card does not have.", Size: 0x10000,
+		Registers: []Register{
+			{Name: "ReceiveCoalesceTime", Offset: 0x028, Access: ReadWrite, Doc: "ns from the first received frame that was not told to the RawReceive cause, 0 = at once; after a reset the parameter NicReceiveCoalesceTime"},
+			{Name: "ReceiveCoalesceFrames", Offset: 0x02c, Access: ReadWrite, Doc: "received frames not told that raise the cause before that time, 0 = no such number; after a reset the parameter NicReceiveCoalesceFrames"},
+			{Name: "TransmitCoalesceTime", Offset: 0x06c, Access: ReadWrite, Doc: "likewise for frames read and RawTransmit; NicTransmitCoalesceTime"},
+			{Name: "TransmitCoalesceFrames", Offset: 0x070, Access: ReadWrite, Doc: "likewise; NicTransmitCoalesceFrames"},
+		},
+	}},
+	Enums: []Enum{{Name: "NicCounter", Doc: "Counter numbers of a plain NIC; where the card counts the same, its numbers.", Width: 7, Values: []Value{
+		{"ReceiveOverrun", 28, "frames dropped: the receive FIFO was full"},
+		{"ReceiveNotForUs", 33, "frames dropped: foreign destination address"},
+		{"Transmit", 48, "frames read from memory, and sent"},
+		{"Receive", 49, "frames stored"},
+		{"ReceiveDropped", 50, "frames dropped: no buffer"},
+		{"TransmitError", 51, "transmit entries ended with Error"},
+		{"ReceiveError", 52, "receive entries ended with Error"},
+		{"MasterAbort", 75, "bursts that nobody answered"},
+		{"TransmitBytes", 96, "bytes of the frames that Transmit counts, padding included"},
+		{"ReceiveBytes", 97, "bytes of the frames that Receive counts"},
+		{"Interrupt", 98, "times that the interrupt line rose"},
+		{"BusClocks", 99, "clocks that the system bus was taken, by the NIC or by accesses to it"},
+	}}},
 }
 
 var traceSection = Section{

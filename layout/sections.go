@@ -14,6 +14,7 @@ var sections = []Section{
 	commandSection,
 	frameSection,
 	rawSection,
+	nicSection,
 	macSection,
 	connectionSection,
 	traceSection,

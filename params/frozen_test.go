@@ -5,6 +5,7 @@ package params
 import (
 	"crypto/sha256"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -25,7 +26,8 @@ var free = map[string]string{
 func TestModelsAreFrozen(t *testing.T) {
 	h := sha256.New()
 	for _, p := range table {
-		if p.Class == Model && free[p.Name] == "" {
+		// The plain NIC is none of the card's, and its values stand for themselves.
+		if p.Class == Model && free[p.Name] == "" && !strings.HasPrefix(p.Name, "Nic") {
 			fmt.Fprintf(h, "%s=%d\n", p.Name, p.Value)
 		}
 	}

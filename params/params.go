@@ -60,6 +60,10 @@ var CalibratedTargets = map[string]Tag{
 	"BridgeWriteWaitEvery":    Calibrated("T10"),
 	"MacReadWaitEvery":        Calibrated("T10"),
 	"MacWriteWaitEvery":       Calibrated("T10"),
+	"MviaPacketTime":          Calibrated("T4"),
+	"MviaWakeTime":            Calibrated("T2"),
+	"TcpPacketTime":           Calibrated("T4"),
+	"TcpWakeTime":             Calibrated("T2"),
 }
 
 // Param is one number.

@@ -93,5 +93,7 @@ func TestPriors(t *testing.T) {
 			found[p.Name] = p.Prior
 		}
 	}
-	require.Equal(t, map[string]int64{"MacReactClocks": 4}, found)
+	require.Equal(t, map[string]int64{
+		"MacReactClocks": 4, "MviaPacketTime": 8100000, "MviaWakeTime": 8500000, "TcpPacketTime": 7600000, "TcpWakeTime": 77000000,
+	}, found)
 }

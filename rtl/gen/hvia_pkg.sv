@@ -5,7 +5,7 @@
 /* verilator lint_off UNUSEDPARAM */
 package hvia_pkg;
 
-  localparam logic [63:0] LayoutHash = 64'h9513126466da65d4;
+  localparam logic [63:0] LayoutHash = 64'h8824b4845f243bfb;
 
   // PCI configuration space
   localparam logic [15:0] PciVendorID = 16'h5648;
@@ -78,6 +78,7 @@ package hvia_pkg;
 
   // Card registers
   localparam logic [31:0] CardID = 32'h48564941;
+  localparam logic [31:0] NicID = 32'h48564e49;
   localparam logic [7:0] CardVersionMajor = 8'h1;
   localparam logic [7:0] CardVersionMinor = 8'h1;
   localparam logic [19:0] CounterBase = 20'h400;
@@ -387,12 +388,35 @@ package hvia_pkg;
   localparam int unsigned RawEntrySize = 16;
   localparam int unsigned RawEntryAddressOffset = 0;
   localparam int unsigned RawEntryLengthOffset = 4;
+  localparam int unsigned RawEntryLengthBytesLsb = 0;
+  localparam int unsigned RawEntryLengthBytesWidth = 16;
+  localparam int unsigned RawEntryLengthMoreBit = 31;
   localparam int unsigned RawEntryReservedOffset = 8;
   localparam int unsigned RawEntryStatusOffset = 12;
   localparam int unsigned RawEntryStatusDoneBit = 0;
   localparam int unsigned RawEntryStatusErrorBit = 1;
   localparam int unsigned RawEntryStatusLengthLsb = 16;
   localparam int unsigned RawEntryStatusLengthWidth = 16;
+
+  // Plain NIC
+  localparam int unsigned NicCounterBits = 7;
+  localparam logic [6:0] NicCounterReceiveOverrun = 7'h1c;
+  localparam logic [6:0] NicCounterReceiveNotForUs = 7'h21;
+  localparam logic [6:0] NicCounterTransmit = 7'h30;
+  localparam logic [6:0] NicCounterReceive = 7'h31;
+  localparam logic [6:0] NicCounterReceiveDropped = 7'h32;
+  localparam logic [6:0] NicCounterTransmitError = 7'h33;
+  localparam logic [6:0] NicCounterReceiveError = 7'h34;
+  localparam logic [6:0] NicCounterMasterAbort = 7'h4b;
+  localparam logic [6:0] NicCounterTransmitBytes = 7'h60;
+  localparam logic [6:0] NicCounterReceiveBytes = 7'h61;
+  localparam logic [6:0] NicCounterInterrupt = 7'h62;
+  localparam logic [6:0] NicCounterBusClocks = 7'h63;
+  localparam int unsigned NicRegisterSize = 65536;
+  localparam logic [19:0] NicRegisterReceiveCoalesceTimeOffset = 20'h28;
+  localparam logic [19:0] NicRegisterReceiveCoalesceFramesOffset = 20'h2c;
+  localparam logic [19:0] NicRegisterTransmitCoalesceTimeOffset = 20'h6c;
+  localparam logic [19:0] NicRegisterTransmitCoalesceFramesOffset = 20'h70;
 
   // The MAC bus and the DP83820
   localparam logic [15:0] MacVendorID = 16'h100b;

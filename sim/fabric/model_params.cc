@@ -53,6 +53,15 @@ constexpr Range kRanges[] = {
     {"PhyTransmitDelay", 0, kMillisecond},
     {"PhyReceiveDelay", 0, kMillisecond},
     {"CableDelay", 0, 1000 * kMillisecond},
+    {"NicTransmitTime", 0, kMillisecond},
+    {"NicReceiveTime", 0, kMillisecond},
+    {"NicFetchEntries", 1, 32},  // 512 bytes
+    {"NicTransmitBufferFrames", 1, 1 << 20},
+    {"NicReceiveFifoBytes", 2048, 1 << 30},
+    {"NicReceiveCoalesceTime", 0, 1000 * kMillisecond},
+    {"NicReceiveCoalesceFrames", 0, 1 << 20},
+    {"NicTransmitCoalesceTime", 0, 1000 * kMillisecond},
+    {"NicTransmitCoalesceFrames", 0, 1 << 20},
 };
 
 [[noreturn]] void Fail(const std::string& text, const std::string& why) { throw ParamError("--param " + text + ": " + why); }
@@ -113,6 +122,8 @@ std::string Contradiction(const Params& p, bool slow) {
   if (refresh * p.SdramClockPeriod > p.SdramRefreshTime) {
     return is("SdramRefreshTime", p.SdramRefreshTime) + " is shorter than the " + is(slow ? "SdramSlowRefreshClocks" : "SdramRefreshClocks", refresh) + " of this build with " + is("SdramClockPeriod", p.SdramClockPeriod);
   }
+  if (p.NicReceiveCoalesceTime % 1000 != 0) return is("NicReceiveCoalesceTime", p.NicReceiveCoalesceTime) + " is not a multiple of 1 ns, which the NIC's register counts";
+  if (p.NicTransmitCoalesceTime % 1000 != 0) return is("NicTransmitCoalesceTime", p.NicTransmitCoalesceTime) + " is not a multiple of 1 ns, which the NIC's register counts";
   if (p.BridgeReadInitialClocks < p.BridgeDevselClocks) return is("BridgeReadInitialClocks", p.BridgeReadInitialClocks) + " comes before " + is("BridgeDevselClocks", p.BridgeDevselClocks);
   if (p.BridgeWriteInitialClocks < p.BridgeDevselClocks) return is("BridgeWriteInitialClocks", p.BridgeWriteInitialClocks) + " comes before " + is("BridgeDevselClocks", p.BridgeDevselClocks);
   // The sender's MAC hands a frame over at one of its clocks, up to a period after the preamble began.

@@ -6,7 +6,7 @@
 
 namespace hvia {
 
-constexpr uint64_t kLayoutHash = 0x9513126466da65d4ull;
+constexpr uint64_t kLayoutHash = 0x8824b4845f243bfbull;
 
 // PCI configuration space
 constexpr uint32_t kPciVendorID = 0x5648u;
@@ -100,6 +100,7 @@ constexpr uint32_t kPciConfigInterruptMaxLatMask = 0xff000000u;
 
 // Card registers
 constexpr uint32_t kCardID = 0x48564941u;
+constexpr uint32_t kNicID = 0x48564e49u;
 constexpr uint32_t kCardVersionMajor = 0x1u;
 constexpr uint32_t kCardVersionMinor = 0x1u;
 constexpr uint32_t kCounterBase = 0x400u;
@@ -572,6 +573,10 @@ constexpr size_t kViaHeaderImmediateOffset = 24;
 constexpr size_t kRawEntrySize = 16;
 constexpr size_t kRawEntryAddressOffset = 0;
 constexpr size_t kRawEntryLengthOffset = 4;
+constexpr size_t kRawEntryLengthBytesLsb = 0;
+constexpr uint32_t kRawEntryLengthBytesMask = 0xffffu;
+constexpr size_t kRawEntryLengthMoreLsb = 31;
+constexpr uint32_t kRawEntryLengthMoreMask = 0x80000000u;
 constexpr size_t kRawEntryReservedOffset = 8;
 constexpr size_t kRawEntryStatusOffset = 12;
 constexpr size_t kRawEntryStatusDoneLsb = 0;
@@ -580,6 +585,42 @@ constexpr size_t kRawEntryStatusErrorLsb = 1;
 constexpr uint32_t kRawEntryStatusErrorMask = 0x2u;
 constexpr size_t kRawEntryStatusLengthLsb = 16;
 constexpr uint32_t kRawEntryStatusLengthMask = 0xffff0000u;
+
+// Plain NIC
+constexpr uint32_t kNicCounterReceiveOverrun = 0x1cu;
+constexpr uint32_t kNicCounterReceiveNotForUs = 0x21u;
+constexpr uint32_t kNicCounterTransmit = 0x30u;
+constexpr uint32_t kNicCounterReceive = 0x31u;
+constexpr uint32_t kNicCounterReceiveDropped = 0x32u;
+constexpr uint32_t kNicCounterTransmitError = 0x33u;
+constexpr uint32_t kNicCounterReceiveError = 0x34u;
+constexpr uint32_t kNicCounterMasterAbort = 0x4bu;
+constexpr uint32_t kNicCounterTransmitBytes = 0x60u;
+constexpr uint32_t kNicCounterReceiveBytes = 0x61u;
+constexpr uint32_t kNicCounterInterrupt = 0x62u;
+constexpr uint32_t kNicCounterBusClocks = 0x63u;
+inline const char* NicCounterName(uint64_t v) {
+  switch (v) {
+    case kNicCounterReceiveOverrun: return "ReceiveOverrun";
+    case kNicCounterReceiveNotForUs: return "ReceiveNotForUs";
+    case kNicCounterTransmit: return "Transmit";
+    case kNicCounterReceive: return "Receive";
+    case kNicCounterReceiveDropped: return "ReceiveDropped";
+    case kNicCounterTransmitError: return "TransmitError";
+    case kNicCounterReceiveError: return "ReceiveError";
+    case kNicCounterMasterAbort: return "MasterAbort";
+    case kNicCounterTransmitBytes: return "TransmitBytes";
+    case kNicCounterReceiveBytes: return "ReceiveBytes";
+    case kNicCounterInterrupt: return "Interrupt";
+    case kNicCounterBusClocks: return "BusClocks";
+    default: return "?";
+  }
+}
+constexpr size_t kNicRegisterSize = 65536;
+constexpr size_t kNicRegisterReceiveCoalesceTimeOffset = 40;
+constexpr size_t kNicRegisterReceiveCoalesceFramesOffset = 44;
+constexpr size_t kNicRegisterTransmitCoalesceTimeOffset = 108;
+constexpr size_t kNicRegisterTransmitCoalesceFramesOffset = 112;
 
 // The MAC bus and the DP83820
 constexpr uint32_t kMacVendorID = 0x100bu;

@@ -6,7 +6,7 @@
 
 namespace hvia {
 
-constexpr uint64_t kParamsHash = 0x4d53cb22551232fbull;
+constexpr uint64_t kParamsHash = 0x28957aa1c2db62ceull;
 
 // The values of one profile. Units in the comments.
 struct Params {
@@ -76,11 +76,20 @@ struct Params {
   int64_t PhyTransmitDelay;  // ps: PHY, transmit
   int64_t PhyReceiveDelay;  // ps: PHY, receive
   int64_t CableDelay;  // ps: cable
+  int64_t NicTransmitTime;  // ps: firmware: write of the transmit ring's tail to the first read of its entries
+  int64_t NicReceiveTime;  // ps: firmware: last byte of a frame in the FIFO to the write into its buffer
+  int64_t NicFetchEntries;  // 1: ring entries that are read in one burst, at most
+  int64_t NicTransmitBufferFrames;  // 1: frames that were read and have not left
+  int64_t NicReceiveFifoBytes;  // byte: frames that were received and are not in memory
+  int64_t NicReceiveCoalesceTime;  // ps: first frame stored that was not told to the interrupt's cause; a multiple of 1 ns
+  int64_t NicReceiveCoalesceFrames;  // 1: frames stored and not told that raise the cause before that time, 0 = no such number
+  int64_t NicTransmitCoalesceTime;  // ps: first frame read that was not told to the interrupt's cause; a multiple of 1 ns
+  int64_t NicTransmitCoalesceFrames;  // 1: frames read and not told that raise the cause before that time, 0 = no such number
 };
 
 // The profile of this build: RTL and models are of one board.
 constexpr Params kProfiles[] = {
-    {"hvia-ge", 8, 12, 32, 32, 512, 64, 2048, 2, 10, 262144, 2, 12, 10, 2, 2, 2, 5, 7, 1562, 20000, 2, 2, 8, 30000, 1, 1, 2, 3, 520, 6667, 20000, 20000, 50000, 70000, 20000, 15625000, 200000000, 30000, 10000, 30000, 7000, 3000, 2, 2, 9, 2, 64, 15, 1, 2, 8192, 32768, 24, 3, 9, 8, 250000, 250000, 1000, 8, 4, 12, 152000, 384000, 25000},
+    {"hvia-ge", 8, 12, 32, 32, 512, 64, 2048, 2, 10, 262144, 2, 12, 10, 2, 2, 2, 5, 7, 1562, 20000, 2, 2, 8, 30000, 1, 1, 2, 3, 520, 6667, 20000, 20000, 50000, 70000, 20000, 15625000, 200000000, 30000, 10000, 30000, 7000, 3000, 2, 2, 9, 2, 64, 15, 1, 2, 8192, 32768, 24, 3, 9, 8, 250000, 250000, 1000, 8, 4, 12, 152000, 384000, 25000, 11250000, 11250000, 4, 32, 131072, 0, 1, 400000000, 40},
 };
 
 enum class ParamClass { kElaboration, kModel, kHost };
@@ -158,10 +167,28 @@ constexpr ParamName kParamNames[] = {
     {"PhyTransmitDelay", ParamClass::kModel, &Params::PhyTransmitDelay},
     {"PhyReceiveDelay", ParamClass::kModel, &Params::PhyReceiveDelay},
     {"CableDelay", ParamClass::kModel, &Params::CableDelay},
+    {"NicTransmitTime", ParamClass::kModel, &Params::NicTransmitTime},
+    {"NicReceiveTime", ParamClass::kModel, &Params::NicReceiveTime},
+    {"NicFetchEntries", ParamClass::kModel, &Params::NicFetchEntries},
+    {"NicTransmitBufferFrames", ParamClass::kModel, &Params::NicTransmitBufferFrames},
+    {"NicReceiveFifoBytes", ParamClass::kModel, &Params::NicReceiveFifoBytes},
+    {"NicReceiveCoalesceTime", ParamClass::kModel, &Params::NicReceiveCoalesceTime},
+    {"NicReceiveCoalesceFrames", ParamClass::kModel, &Params::NicReceiveCoalesceFrames},
+    {"NicTransmitCoalesceTime", ParamClass::kModel, &Params::NicTransmitCoalesceTime},
+    {"NicTransmitCoalesceFrames", ParamClass::kModel, &Params::NicTransmitCoalesceFrames},
     {"HostPostTime", ParamClass::kHost, nullptr},
     {"HostReceiveWaitTime", ParamClass::kHost, nullptr},
     {"HostTimeOfDayTime", ParamClass::kHost, nullptr},
     {"HostPollPeriod", ParamClass::kHost, nullptr},
+    {"HostTrapTime", ParamClass::kHost, nullptr},
+    {"HostSwitchTime", ParamClass::kHost, nullptr},
+    {"HostInterruptTime", ParamClass::kHost, nullptr},
+    {"HostPacketSendTime", ParamClass::kHost, nullptr},
+    {"HostCopyTime", ParamClass::kHost, nullptr},
+    {"MviaPacketTime", ParamClass::kHost, nullptr},
+    {"MviaWakeTime", ParamClass::kHost, nullptr},
+    {"TcpPacketTime", ParamClass::kHost, nullptr},
+    {"TcpWakeTime", ParamClass::kHost, nullptr},
 };
 
 // FindProfile returns the profile of that name, or nullptr if this is not its build.

@@ -328,7 +328,7 @@ class Bench {
     Entry e;
     e.pa = static_cast<uint32_t>(rng.Range(8, kPages - 1)) * unit::kPage;
     if (r == 0) {
-      const uint32_t edge[] = {0, 13, 14, 15, 60, 1513, 1514, 1515, 2048, 4096, 0x80000040};
+      const uint32_t edge[] = {0, 13, 14, 15, 60, 1513, 1514, 1515, 2048, 4096, hvia::kRawEntryLengthMoreMask | 64};
       e.len = rng.Chance(1, 4) ? edge[rng.Below(11)] : static_cast<uint32_t>(rng.Range(14, 1514));
     } else {
       const uint32_t edge[] = {0, 1, 1514, 2048, 4095, 4096, 4097, 0xffffffff};
