@@ -476,7 +476,7 @@ func (a *agent) register(n *nic, q *request, r *reply) error {
 	unpin := func(err error) error {
 		return errors.Join(err, a.memory.Unpin(bridge.UseRegion, q.Address, q.Length))
 	}
-	if err := a.thread.Charge(a.costs.PinPage() * Time(len(pages))); err != nil {
+	if err := a.thread.Spend(LayerAgent, a.costs.PinPage()*Time(len(pages))); err != nil {
 		return err
 	}
 	g, err := a.table.Register(att.Region{
@@ -545,7 +545,7 @@ func (a *agent) deregister(n *nic, handle uint32, address uint64) error {
 	if err := a.memory.Unpin(bridge.UseRegion, g.address, g.length); err != nil {
 		return err
 	}
-	return a.thread.Charge(a.costs.PinPage() * Time(att.PagesOf(g.address, g.length)))
+	return a.thread.Spend(LayerAgent, a.costs.PinPage()*Time(att.PagesOf(g.address, g.length)))
 }
 
 func (a *agent) queryRegion(n *nic, q *request, r *reply) error {
@@ -612,7 +612,7 @@ func (a *agent) counters(q *request, r *reply) error {
 // interrupt serves the card's interrupt. The causes are cleared before the
 // work is looked for, so that what comes later raises it again.
 func (a *agent) interrupt() error {
-	if err := a.thread.ChargeInterrupt(a.costs.Interrupt()); err != nil {
+	if err := a.thread.SpendInService(LayerInterrupt, a.costs.Interrupt()); err != nil {
 		return err
 	}
 	causes, err := a.card.Read(layout.RegisterInterruptStatusOffset)

@@ -80,9 +80,9 @@ func (NoCosts) Kernel() KernelCosts {
 // between two of them contains the cost of one.
 func (h *Host) TimeOfDay(t *Thread) (Time, error) {
 	cost := h.costs.TimeOfDay()
-	if err := t.Charge(cost / 2); err != nil {
+	if err := t.Spend(LayerLibrary, cost/2); err != nil {
 		return 0, err
 	}
 	now := t.Now()
-	return now, t.Charge(cost - cost/2)
+	return now, t.Spend(LayerLibrary, cost-cost/2)
 }

@@ -27,6 +27,7 @@ const AgentRank = 0
 // takes the default.
 type HostConfig struct {
 	Memory   *Memory
+	Device   Device       // DeviceHvia
 	Costs    CostModel    // NoCosts
 	Logger   *slog.Logger // nil = silent
 	Seed     uint64       // of sequence numbers and identifiers
@@ -39,6 +40,7 @@ type HostConfig struct {
 // node but the agent's, and on several at once.
 type Host struct {
 	node     int
+	device   Device
 	memory   *Memory
 	costs    CostModel
 	log      *slog.Logger
@@ -57,6 +59,12 @@ func StartHost(t *Thread, c HostConfig) (*Host, error) {
 		return nil, fmt.Errorf("driver: start the agent of node %d on rank %d, memory given: %v: rank %d and the node's memory are needed: %w",
 			t.ID().Node, t.ID().Rank, c.Memory != nil, AgentRank, ErrInvalidParameter)
 	}
+	if c.Device == "" {
+		c.Device = DeviceHvia
+	}
+	if err := c.Device.check(); err != nil {
+		return nil, fmt.Errorf("driver: start the agent of node %d: %w", t.ID().Node, err)
+	}
 	if c.Costs == nil {
 		c.Costs = NoCosts{}
 	}
@@ -69,7 +77,7 @@ func StartHost(t *Thread, c HostConfig) (*Host, error) {
 	if c.Programs == 0 {
 		c.Programs = 1
 	}
-	h := &Host{node: t.ID().Node, memory: c.Memory, costs: c.Costs, log: c.Logger, ended: make(chan struct{})}
+	h := &Host{node: t.ID().Node, device: c.Device, memory: c.Memory, costs: c.Costs, log: c.Logger, ended: make(chan struct{})}
 	a := &agent{
 		thread: t, memory: c.Memory, costs: c.Costs, log: c.Logger.With("node", h.node), mac: NodeMAC(h.node), started: time.Now(),
 		nics: map[uint32]*nic{}, tags: map[uint16]*tag{}, programs: c.Programs,
@@ -113,6 +121,9 @@ func (h *Host) Wait() error {
 // Node returns the node's number.
 func (h *Host) Node() int { return h.node }
 
+// Device returns what the node's VIs are on.
+func (h *Host) Device() Device { return h.device }
+
 // Costs returns the cost model.
 func (h *Host) Costs() CostModel { return h.costs }
 
@@ -129,7 +140,7 @@ func (h *Host) call(t *Thread, q *request) (reply, error) {
 	if t.ID().Node != h.node || rank <= AgentRank || rank >= replySlots {
 		return reply{}, fmt.Errorf("driver: %v on thread %v: threads 1 to %d of node %d may call its agent: %w", q.Op, t.ID(), replySlots-1, h.node, ErrInvalidParameter)
 	}
-	if err := t.Charge(h.costs.AgentCall()); err != nil {
+	if err := t.Spend(LayerAgent, h.costs.AgentCall()); err != nil {
 		return reply{}, err
 	}
 	select {

@@ -25,7 +25,8 @@ type RunConfig struct {
 	// Fabric is how the simulator is started. Its Threads are filled in; if it
 	// names no nodes, every node that a program names gets a card of kind CardKind.
 	Fabric   sim.Config
-	CardKind string       // "card"
+	Device   Device       // what the nodes' VIs are on: DeviceHvia
+	CardKind string       // the simulator's kind of node that Device runs on
 	Costs    CostModel    // NoCosts
 	Logger   *slog.Logger // nil = silent
 	Seed     uint64       // of scatter order, sequence numbers and, unless Fabric says otherwise, of the models: 1
@@ -48,8 +49,14 @@ func Run(ctx context.Context, c RunConfig, programs ...Program) (err error) {
 	if c.Seed == 0 {
 		c.Seed = 1
 	}
+	if c.Device == "" {
+		c.Device = DeviceHvia
+	}
+	if err := c.Device.check(); err != nil {
+		return err
+	}
 	if c.CardKind == "" {
-		c.CardKind = "card"
+		c.CardKind = c.Device.kind()
 	}
 	programs = named(programs)
 	if c.Fabric.Nodes == nil {
@@ -242,7 +249,7 @@ func startNode(ctx context.Context, f Fabric, c RunConfig, node, programs int) (
 	}
 	t.spending = c.Spending
 	h, err := StartHost(t, HostConfig{
-		Memory: m, Costs: c.Costs, Logger: c.Logger, Seed: seed.next(), Regions: c.Regions, Programs: programs,
+		Memory: m, Device: c.Device, Costs: c.Costs, Logger: c.Logger, Seed: seed.next(), Regions: c.Regions, Programs: programs,
 	})
 	if err != nil {
 		_ = t.Detach() // nothing was started

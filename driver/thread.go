@@ -215,6 +215,10 @@ type Poll struct {
 	// Timeout ends the loop: simulated time in timed mode, wall time in free
 	// mode. Never means none, 0 is a single look.
 	Timeout Time
+	// Blocked says that the thread sleeps until something happens instead of looking
+	// in a loop: it needs no processor, Period means nothing, and the time is not
+	// in the thread's account. What waking it takes is the caller's to spend.
+	Blocked bool
 }
 
 // Poll looks until cond returns true or the timeout is over, and says which.
@@ -236,10 +240,13 @@ func (t *Thread) Poll(p Poll, cond func() bool) (bool, error) {
 	defer t.leave()
 	left := t.Countdown(p.Timeout)
 	w := bridge.Wait{Period: p.Period, Watches: p.Ranges, Interrupt: p.Interrupt, Processor: bridge.ProcessorLooks, Look: cond}
-	if began := t.clock(); t.timed() {
+	if p.Blocked {
+		w.Period, w.Processor = 0, bridge.ProcessorFree
+	}
+	if began := t.clock(); t.timed() && !p.Blocked {
 		defer func() { t.enterAccount(LayerPoll, began, t.clock()-began) }()
 	}
-	if t.timed() && t.processorBusy() {
+	if t.timed() && !p.Blocked && t.processorBusy() {
 		// The first look waits as well.
 		if _, err := t.parkSlot(bridge.Wait{Processor: bridge.ProcessorLooks}); err != nil {
 			return false, t.fail("poll", err)

@@ -114,7 +114,7 @@ func (n *Nic) Close(t *driver.Thread) error {
 func (n *Nic) Query() NicAttributes {
 	blocks := uint64(layout.AttLevel2Count) * layout.AttPageBytes
 	a := NicAttributes{
-		Name: fmt.Sprintf("hvia%d", n.host.Node()), HardwareVersion: n.info.HardwareVersion, ProviderVersion: providerVersion,
+		Name: fmt.Sprintf("%s%d", n.host.Device(), n.host.Node()), HardwareVersion: n.info.HardwareVersion, ProviderVersion: providerVersion,
 		LocalAddress: n.info.Address, ThreadSafe: true, MaxDiscriminatorLen: driver.MaxDiscriminator,
 		MaxRegisterBytes: blocks, MaxRegisterRegions: n.info.MaxRegions, MaxRegisterBlockBytes: blocks,
 		MaxVI: n.info.MaxVis, MaxDescriptorsPerQueue: MaxDescriptorsPerQueue, MaxSegmentsPerDesc: MaxSegments,

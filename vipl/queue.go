@@ -51,7 +51,7 @@ func (q *queue) post(t *driver.Thread, d *Descriptor) error {
 	if err := v.nic.deliver(t); err != nil {
 		return err
 	}
-	if err := t.Charge(v.nic.costs.Post()); err != nil {
+	if err := t.Spend(driver.LayerLibrary, v.nic.costs.Post()); err != nil {
 		return translate(q.names.post, v.vi.Index, err)
 	}
 	v.mu.Lock()
@@ -83,7 +83,7 @@ func (q *queue) done(t *driver.Thread) (*Descriptor, error) {
 	}
 	d, err := q.look(t, q.names.done)
 	if d == nil && err == nil {
-		if err := t.Charge(v.nic.costs.PollPeriod()); err != nil {
+		if err := t.Spend(driver.LayerPoll, v.nic.costs.PollPeriod()); err != nil {
 			return nil, translate(q.names.done, v.vi.Index, err)
 		}
 		return nil, v.fail(q.names.done, StatusNotDone, nil)
@@ -119,7 +119,7 @@ func (q *queue) charge(t *driver.Thread, op string, d *Descriptor, err error) (*
 	if q.receive {
 		cost = q.vi.nic.costs.ReceiveDone()
 	}
-	if charge := t.Charge(cost); charge != nil {
+	if charge := t.Spend(driver.LayerLibrary, cost); charge != nil {
 		return d, translate(op, q.vi.vi.Index, charge)
 	}
 	return d, err
