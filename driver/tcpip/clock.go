@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package tcpip
+
+import (
+	"container/heap"
+	"sync"
+	"time"
+
+	"gvisor.dev/gvisor/pkg/tcpip"
+
+	"hvia/driver"
+)
+
+// Epoch is the time.Time of virtual time 0, as deadlines count it.
+var Epoch = time.Date(2001, time.October, 8, 0, 0, 0, 0, time.UTC)
+
+// At is the time.Time of an instant of virtual time, for Conn.SetDeadline. It
+// has nanoseconds, rounded up: at a deadline that is made from an instant, that instant has come.
+func At(t driver.Time) time.Time {
+	return Epoch.Add(time.Duration((t-1)/driver.Nanosecond + 1))
+}
+
+// instant is the inverse of At; the zero time.Time and what is too far away are Never.
+func instant(t time.Time) driver.Time {
+	if t.IsZero() {
+		return driver.Never
+	}
+	d := t.Sub(Epoch)
+	if d > time.Duration(driver.Never/driver.Nanosecond) {
+		return driver.Never
+	}
+	return driver.Time(max(d, 0)) * driver.Nanosecond
+}
+
+// clock is the time of a stack. It stands still while the stack works, and
+// the callbacks of its timers run one at a time, when fire is called.
+type clock struct {
+	mu     sync.Mutex
+	now    time.Duration // since Epoch
+	timers timerQueue
+	serial uint64
+}
+
+var _ tcpip.Clock = (*clock)(nil)
+
+// Now is the time of day of the simulated host.
+func (c *clock) Now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return Epoch.Add(c.now)
+}
+
+func (c *clock) NowMonotonic() tcpip.MonotonicTime {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return tcpip.MonotonicTime{}.Add(c.now)
+}
+
+// AfterFunc makes a timer. Those that are due at one instant run in the order in
+// which they were set.
+func (c *clock) AfterFunc(d time.Duration, f func()) tcpip.Timer {
+	t := &timer{clock: c, f: f, at: -1}
+	t.Reset(d)
+	return t
+}
+
+// advance brings the clock to an instant; it never goes back.
+func (c *clock) advance(to driver.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.now = max(c.now, time.Duration(to/driver.Nanosecond))
+}
+
+// next is the instant of the earliest timer.
+func (c *clock) next() driver.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.timers) == 0 || c.timers[0].due > time.Duration(driver.Never/driver.Nanosecond) {
+		return driver.Never
+	}
+	return driver.Time(c.timers[0].due) * driver.Nanosecond
+}
+
+// fire runs the callback of the earliest timer if it is due, and says whether.
+func (c *clock) fire() bool {
+	c.mu.Lock()
+	if len(c.timers) == 0 || c.timers[0].due > c.now {
+		c.mu.Unlock()
+		return false
+	}
+	t := heap.Pop(&c.timers).(*timer)
+	c.mu.Unlock()
+	t.f()
+	return true
+}
+
+// stop forgets all timers.
+func (c *clock) stop() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, t := range c.timers {
+		t.at = -1
+	}
+	c.timers = nil
+}
+
+// timer is one timer; what is in it belongs to the clock's lock.
+type timer struct {
+	clock  *clock
+	f      func()
+	due    time.Duration
+	serial uint64
+	at     int // place in the queue, -1 when it is not set
+}
+
+func (t *timer) Stop() bool {
+	t.clock.mu.Lock()
+	defer t.clock.mu.Unlock()
+	if t.at < 0 {
+		return false
+	}
+	heap.Remove(&t.clock.timers, t.at)
+	return true
+}
+
+func (t *timer) Reset(d time.Duration) {
+	c := t.clock
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.serial++
+	t.serial = c.serial
+	if t.due = c.now + max(d, 0); t.due < 0 {
+		t.due = 1<<63 - 1
+	}
+	if t.at < 0 {
+		heap.Push(&c.timers, t)
+	} else {
+		heap.Fix(&c.timers, t.at)
+	}
+}
+
+type timerQueue []*timer
+
+func (q timerQueue) Len() int { return len(q) }
+func (q timerQueue) Less(i, j int) bool {
+	if q[i].due != q[j].due {
+		return q[i].due < q[j].due
+	}
+	return q[i].serial < q[j].serial
+}
+func (q timerQueue) Swap(i, j int) {
+	q[i], q[j] = q[j], q[i]
+	q[i].at, q[j].at = i, j
+}
+func (q *timerQueue) Push(x any) {
+	t := x.(*timer)
+	t.at = len(*q)
+	*q = append(*q, t)
+}
+func (q *timerQueue) Pop() any {
+	old := *q
+	t := old[len(old)-1]
+	t.at = -1
+	*q = old[:len(old)-1]
+	return t
+}

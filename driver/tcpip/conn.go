@@ -1,0 +1,479 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package tcpip
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"os"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"gvisor.dev/gvisor/pkg/tcpip"
+	"gvisor.dev/gvisor/pkg/tcpip/network/ipv4"
+	"gvisor.dev/gvisor/pkg/tcpip/transport/tcp"
+	"gvisor.dev/gvisor/pkg/waiter"
+
+	"hvia/driver"
+)
+
+// Listener takes connections at a port.
+type Listener struct {
+	stack  *Stack
+	socket *socket
+	addr   *net.TCPAddr
+}
+
+// Listen takes connections at a port from now on; 0 lets the stack choose one.
+func (s *Stack) Listen(t *driver.Thread, port uint16) (*Listener, error) {
+	refuse := func(err error) (*Listener, error) {
+		return nil, &net.OpError{Op: "listen", Net: "tcp", Addr: net.TCPAddrFromAddrPort(netip.AddrPortFrom(s.Address(), port)), Err: err}
+	}
+	if err := s.enter(t); err != nil {
+		return refuse(err)
+	}
+	var l *Listener
+	var failed error
+	err := s.call(t, func() {
+		ep, e := s.net.NewEndpoint(tcp.ProtocolNumber, ipv4.ProtocolNumber, new(waiter.Queue))
+		if e != nil {
+			failed = asError("socket", e)
+			return
+		}
+		s.fix(ep)
+		if e := ep.Bind(tcpip.FullAddress{Addr: tcpip.AddrFrom4(s.Address().As4()), Port: port}); e != nil {
+			ep.Close()
+			failed = asError("bind", e)
+			return
+		}
+		if e := ep.Listen(backlog); e != nil {
+			ep.Close()
+			failed = asError("listen", e)
+			return
+		}
+		l = &Listener{stack: s, socket: &socket{ep: ep}, addr: address(ep.GetLocalAddress())}
+		s.keep(l.socket)
+	})
+	if failed != nil {
+		err = failed
+	}
+	if err != nil {
+		return refuse(err)
+	}
+	return l, nil
+}
+
+// fix takes the stack's hands off the size of a send buffer.
+func (*Stack) fix(ep tcpip.Endpoint) {
+	o := ep.SocketOptions()
+	o.SetSendBufferSize(o.GetSendBufferSize(), true)
+}
+
+// address is an address of the stack as package net has it.
+func address(a tcpip.FullAddress, err tcpip.Error) *net.TCPAddr {
+	if err != nil {
+		return &net.TCPAddr{}
+	}
+	return &net.TCPAddr{IP: net.IP(a.Addr.AsSlice()), Port: int(a.Port)}
+}
+
+// Addr is where it listens.
+func (l *Listener) Addr() net.Addr { return l.addr }
+
+func (l *Listener) fail(err error) error {
+	return &net.OpError{Op: "accept", Net: "tcp", Addr: l.addr, Err: err}
+}
+
+// Accept returns the oldest connection that is waiting, and waits for one if
+// there is none.
+func (l *Listener) Accept(t *driver.Thread, timeout driver.Time) (*Conn, error) {
+	s := l.stack
+	if err := s.enter(t); err != nil {
+		return nil, l.fail(err)
+	}
+	end := after(t, timeout)
+	for {
+		var c *Conn
+		var failed error
+		err := s.call(t, func() {
+			if l.socket.closed {
+				failed = net.ErrClosed
+				return
+			}
+			switch ep, queue, e := l.socket.ep.Accept(nil); e.(type) {
+			case nil:
+				c = s.connection(t, ep, queue)
+			case *tcpip.ErrWouldBlock:
+			default:
+				failed = asError("accept", e)
+			}
+		})
+		switch {
+		case err == nil && c != nil:
+			return c, nil
+		case failed != nil:
+			return nil, l.fail(failed)
+		case err != nil:
+			return nil, l.fail(err)
+		}
+		ok, err := s.block(t, nil, func() driver.Time { return end }, func() bool {
+			return l.socket.closed || l.socket.ep.Readiness(waiter.ReadableEvents) != 0
+		})
+		if err == nil && !ok {
+			err = os.ErrDeadlineExceeded
+		}
+		if err != nil {
+			return nil, l.fail(err)
+		}
+	}
+}
+
+// after is the end of a timeout.
+func after(t *driver.Thread, timeout driver.Time) driver.Time {
+	if now := t.Now(); timeout < driver.Never-now {
+		return now + max(timeout, 0)
+	}
+	return driver.Never
+}
+
+// Close takes no connections any more. Those that were not accepted are reset.
+func (l *Listener) Close(t *driver.Thread) error {
+	s := l.stack
+	err := s.enter(t)
+	if err == nil {
+		var failed error
+		err = s.call(t, func() {
+			if l.socket.closed {
+				failed = net.ErrClosed
+				return
+			}
+			l.socket.closed = true
+			before := s.link.pending()
+			l.socket.ep.Close()
+			// The stack resets those whose handshake is under way in the order of a map.
+			s.settle()
+			s.link.sortFrames(before)
+		})
+		if failed != nil {
+			err = failed
+		}
+	}
+	if err != nil {
+		return &net.OpError{Op: "close", Net: "tcp", Addr: l.addr, Err: err}
+	}
+	return nil
+}
+
+// connection is what the Conns of one connection share.
+type connection struct {
+	socket
+	stack         *Stack
+	local, remote *net.TCPAddr
+	// Deadlines, Never for none; under the stack's lock.
+	readEnd, writeEnd driver.Time
+	// space says that half of the send buffer became free after it was full.
+	space atomic.Bool
+	entry waiter.Entry
+}
+
+// connection makes a Conn of an endpoint of the stack. The lock is held.
+func (s *Stack) connection(t *driver.Thread, ep tcpip.Endpoint, queue *waiter.Queue) *Conn {
+	c := &connection{
+		socket: socket{ep: ep}, stack: s, local: address(ep.GetLocalAddress()), remote: address(ep.GetRemoteAddress()),
+		readEnd: driver.Never, writeEnd: driver.Never,
+	}
+	s.fix(ep)
+	c.entry = waiter.NewFunctionEntry(waiter.WritableEvents, func(waiter.EventMask) { c.space.Store(true) })
+	queue.EventRegister(&c.entry)
+	s.keep(&c.socket)
+	return &Conn{c, t}
+}
+
+// Dial connects to a port of another node.
+func (s *Stack) Dial(t *driver.Thread, to netip.AddrPort, timeout driver.Time) (*Conn, error) {
+	refuse := func(err error) (*Conn, error) {
+		return nil, &net.OpError{Op: "dial", Net: "tcp", Addr: net.TCPAddrFromAddrPort(to), Err: err}
+	}
+	if !to.Addr().Is4() || to.Addr() == s.Address() {
+		return refuse(fmt.Errorf("%v: %w: want the IPv4 address of another node, the stack has no way to itself", to, driver.ErrInvalidParameter))
+	}
+	if err := s.enter(t); err != nil {
+		return refuse(err)
+	}
+	end := after(t, timeout)
+	var ep tcpip.Endpoint
+	var k *socket
+	var failed error
+	queue := new(waiter.Queue)
+	err := s.call(t, func() {
+		var e tcpip.Error
+		if ep, e = s.net.NewEndpoint(tcp.ProtocolNumber, ipv4.ProtocolNumber, queue); e != nil {
+			failed = asError("socket", e)
+			return
+		}
+		s.fix(ep)
+		switch e := ep.Connect(tcpip.FullAddress{Addr: tcpip.AddrFrom4(to.Addr().As4()), Port: to.Port()}); e.(type) {
+		case nil, *tcpip.ErrConnectStarted:
+			k = &socket{ep: ep}
+			s.keep(k)
+		default:
+			ep.Close()
+			failed = asError("connect", e)
+		}
+	})
+	if failed != nil {
+		err = failed
+	}
+	if err != nil {
+		return refuse(err)
+	}
+	decided := func() bool {
+		st := k.state()
+		return st != tcp.StateConnecting && st != tcp.StateSynSent && st != tcp.StateSynRecv
+	}
+	ok, err := s.block(t, nil, func() driver.Time { return end }, decided)
+	if err != nil {
+		return refuse(err)
+	}
+	var c *Conn
+	err = s.call(t, func() {
+		switch {
+		case k.closed:
+			failed = net.ErrClosed
+		case !ok && !decided():
+			failed = os.ErrDeadlineExceeded
+		default:
+			failed = asError("connect", ep.LastError())
+		}
+		if failed != nil {
+			if !k.closed {
+				k.closed = true
+				ep.Close()
+			}
+			return
+		}
+		s.sockets = slices.DeleteFunc(s.sockets, func(o *socket) bool { return o == k })
+		c = s.connection(t, ep, queue)
+	})
+	if failed != nil {
+		err = failed
+	}
+	if err != nil {
+		return refuse(err)
+	}
+	return c, nil
+}
+
+// Conn is a connection as one thread uses it: a net.Conn whose calls take the
+// thread's virtual time.
+type Conn struct {
+	c *connection
+	t *driver.Thread
+}
+
+var _ net.Conn = (*Conn)(nil)
+
+// On is the same connection for another thread of the node.
+func (c *Conn) On(t *driver.Thread) *Conn { return &Conn{c.c, t} }
+
+// LocalAddr is this end.
+func (c *Conn) LocalAddr() net.Addr { return c.c.local }
+
+// RemoteAddr is the other end.
+func (c *Conn) RemoteAddr() net.Addr { return c.c.remote }
+
+func (c *Conn) fail(op string, err error) error {
+	return &net.OpError{Op: op, Net: "tcp", Source: c.c.local, Addr: c.c.remote, Err: err}
+}
+
+// open says whether a call may begin. The lock is held.
+func (c *connection) open(end, now driver.Time) error {
+	switch {
+	case c.closed || c.stack.closed:
+		return net.ErrClosed
+	case now >= end:
+		return os.ErrDeadlineExceeded
+	}
+	return nil
+}
+
+// Read takes what is there, at most len(b) bytes, and waits if there is nothing. Bytes that
+// arrive while it copies are taken too.
+func (c *Conn) Read(b []byte) (int, error) {
+	s, k, t := c.c.stack, c.c, c.t
+	if err := s.enter(t); err != nil {
+		return 0, c.fail("read", err)
+	}
+	got := 0
+	for got < len(b) {
+		n, blocked := 0, false
+		var failed error
+		err := s.event(t, func() {
+			if failed = k.open(k.readEnd, t.Now()); failed != nil {
+				return
+			}
+			to := tcpip.SliceWriter(b[got:])
+			r, e := k.ep.Read(&to, tcpip.ReadOptions{})
+			n = r.Count
+			_, blocked = e.(*tcpip.ErrWouldBlock)
+			if !blocked {
+				failed = asError("read", e)
+			}
+		})
+		if err == nil && n > 0 {
+			got += n
+			err = t.Spend(driver.LayerCopy, s.costs.Copy(n))
+		}
+		if err == nil {
+			err = s.follow(t)
+		}
+		switch {
+		case err != nil:
+			return got, c.fail("read", err)
+		case n > 0:
+			continue
+		case got > 0:
+			return got, nil
+		case failed == io.EOF:
+			return 0, io.EOF
+		case failed != nil:
+			return 0, c.fail("read", failed)
+		case !blocked:
+			return 0, c.fail("read", io.ErrNoProgress)
+		}
+		if _, err := s.block(t, k, func() driver.Time { return k.readEnd }, func() bool {
+			return k.open(driver.Never, 0) != nil || k.ep.Readiness(waiter.ReadableEvents|waiter.EventErr|waiter.EventHUp) != 0
+		}); err != nil {
+			return 0, c.fail("read", err)
+		}
+	}
+	return got, nil
+}
+
+// Write hands all of b to the stack, segment by segment, and waits while the send buffer is full.
+func (c *Conn) Write(b []byte) (int, error) {
+	s, k, t := c.c.stack, c.c, c.t
+	if err := s.enter(t); err != nil {
+		return 0, c.fail("write", err)
+	}
+	done, copied := 0, 0
+	for done < len(b) {
+		to := min(done+segment, len(b))
+		if copied < to {
+			if err := t.Spend(driver.LayerCopy, s.costs.Copy(to-copied)); err != nil {
+				return done, c.fail("write", err)
+			}
+			copied = to
+		}
+		n, blocked := 0, false
+		var failed error
+		if err := s.call(t, func() {
+			if failed = k.open(k.writeEnd, t.Now()); failed != nil {
+				return
+			}
+			taken, e := k.ep.Write(bytes.NewReader(b[done:to]), tcpip.WriteOptions{})
+			n = int(taken)
+			if _, blocked = e.(*tcpip.ErrWouldBlock); blocked {
+				k.space.Store(false)
+			} else {
+				failed = asError("write", e)
+			}
+		}); err != nil {
+			return done + n, c.fail("write", err)
+		}
+		done += n
+		switch {
+		case failed != nil:
+			return done, c.fail("write", failed)
+		case n > 0:
+			continue
+		case !blocked:
+			return done, c.fail("write", io.ErrNoProgress)
+		}
+		if _, err := s.block(t, k, func() driver.Time { return k.writeEnd }, func() bool {
+			return k.open(driver.Never, 0) != nil || k.space.Load() || k.ep.Readiness(waiter.EventErr|waiter.EventHUp) != 0
+		}); err != nil {
+			return done, c.fail("write", err)
+		}
+	}
+	return done, nil
+}
+
+// CloseWrite ends what this side sends; reading goes on.
+func (c *Conn) CloseWrite() error {
+	return c.end("close", func() tcpip.Error { return c.c.ep.Shutdown(tcpip.ShutdownWrite) })
+}
+
+// Close ends the connection. What was written is still sent; what was received and
+// not read makes it a reset. Threads that are blocked in a call get
+// net.ErrClosed.
+func (c *Conn) Close() error {
+	return c.end("close", func() tcpip.Error {
+		c.c.closed = true
+		c.c.ep.Close()
+		return nil
+	})
+}
+
+func (c *Conn) end(op string, f func() tcpip.Error) error {
+	s := c.c.stack
+	if err := s.enter(c.t); err != nil {
+		return c.fail(op, err)
+	}
+	var failed error
+	err := s.call(c.t, func() {
+		if failed = c.c.open(driver.Never, 0); failed == nil {
+			failed = asError(op, f())
+		}
+	})
+	if failed != nil {
+		err = failed
+	}
+	if err != nil {
+		return c.fail(op, err)
+	}
+	return nil
+}
+
+// SetDeadline sets both deadlines; At makes one of an instant of virtual time. The
+// zero time.Time means none. It holds for calls that are blocked as well.
+func (c *Conn) SetDeadline(at time.Time) error { return c.deadline(at, true, true) }
+
+// SetReadDeadline sets that of Read.
+func (c *Conn) SetReadDeadline(at time.Time) error { return c.deadline(at, true, false) }
+
+// SetWriteDeadline sets that of Write.
+func (c *Conn) SetWriteDeadline(at time.Time) error { return c.deadline(at, false, true) }
+
+func (c *Conn) deadline(at time.Time, read, write bool) error {
+	s := c.c.stack
+	s.mu.Lock()
+	err := c.c.open(driver.Never, 0)
+	var ranks []int
+	if err == nil {
+		if read {
+			c.c.readEnd = instant(at)
+		}
+		if write {
+			c.c.writeEnd = instant(at)
+		}
+		for _, w := range s.waiting {
+			if w.of == c.c {
+				s.signal(w.rank)
+				ranks = append(ranks, w.rank)
+			}
+		}
+	}
+	s.mu.Unlock()
+	if err == nil {
+		err = s.publish(c.t, ranks)
+	}
+	if err != nil {
+		return c.fail("set", err)
+	}
+	return nil
+}

@@ -1,0 +1,542 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package tcpip
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"sync"
+	"time"
+
+	"gvisor.dev/gvisor/pkg/log"
+	"gvisor.dev/gvisor/pkg/tcpip"
+	"gvisor.dev/gvisor/pkg/tcpip/header"
+	"gvisor.dev/gvisor/pkg/tcpip/network/arp"
+	"gvisor.dev/gvisor/pkg/tcpip/network/ipv4"
+	"gvisor.dev/gvisor/pkg/tcpip/stack"
+	"gvisor.dev/gvisor/pkg/tcpip/transport/tcp"
+
+	"hvia/driver"
+)
+
+// Congestion controls that the stack has.
+const (
+	Reno  = "reno"
+	Cubic = "cubic"
+)
+
+// Config says how a stack works. The zero value of a field takes the default.
+type Config struct {
+	Seed uint64 // of initial sequence numbers, ports and secrets: 1
+	// SendBuffer and ReceiveBuffer are the sizes in bytes of a connection's buffers;
+	// they do not grow by themselves: 256 KiB and 512 KiB. The window that is offered is half of the
+	// free receive buffer, the other half is kept for what the stack itself needs.
+	SendBuffer, ReceiveBuffer int
+	// Delay is Nagle's algorithm: a segment that is not full waits while data is
+	// not acknowledged.
+	Delay      bool
+	Congestion string      // Reno
+	Linger     driver.Time // how long Close waits for what the peers have not acknowledged: 1 s
+}
+
+const (
+	defaultSendBuffer    = 256 << 10
+	defaultReceiveBuffer = 512 << 10
+	minBuffer            = 8 << 10
+	backlog              = 128
+	nic                  = tcpip.NICID(1)
+	// segment is what a full frame carries: what the MTU leaves behind the headers of
+	// IP and TCP and the timestamp option.
+	segment = mtu - header.IPv4MinimumSize - header.TCPMinimumSize - header.TCPOptionTSLength - 2
+)
+
+// The stack's own log would go to the standard error stream.
+func init() { log.SetTarget(silence{}) }
+
+type silence struct{}
+
+func (silence) Emit(int, log.Level, time.Time, string, ...any) {}
+
+// Address is the IP address of a node.
+func Address(node int) netip.Addr { return netip.AddrFrom4([4]byte{10, 0, 0, byte(node + 1)}) }
+
+const (
+	prefixBits = 24
+	maxNodes   = 254
+)
+
+// attacher is a host with a plain NIC.
+type attacher interface {
+	AttachProtocol(t *driver.Thread, p driver.Protocol) (driver.Link, error)
+}
+
+// Stack is the TCP/IP of one host. Its methods may be called on any thread of
+// the node but the agent's.
+type Stack struct {
+	node  int
+	costs driver.KernelCosts
+	nic   driver.Link
+	words *driver.Buffer // one word for each thread of the node, by rank
+	clock clock
+	net   *stack.Stack
+	link  *endpoint
+
+	linger driver.Time
+
+	// mu is for the race detector, and for threads of a fabric that lets two of
+	// a node run at once. It is never held over a wait.
+	mu      sync.Mutex
+	ready   bool
+	closed  bool // no calls from programs any more
+	gone    bool // the stack is at rest for good
+	sending bool
+	told    driver.Time // the deadline that the agent knows of
+	sockets []*socket   // in the order of their making
+	prune   int
+	waiting []*sleeper // in the order in which they came
+}
+
+// socket is one endpoint of the stack.
+type socket struct {
+	ep     tcpip.Endpoint
+	closed bool
+}
+
+func (k *socket) state() tcp.EndpointState { return tcp.EndpointState(k.ep.State()) }
+
+// sleeper is a blocked thread.
+type sleeper struct {
+	rank  int
+	of    *connection // nil if it waits for something else
+	ready func() bool
+	done  bool
+	since driver.Time // when what it waited for was there
+}
+
+// Open starts TCP/IP on a host with a plain NIC, once for each host, in timed mode.
+// Who opens it closes it.
+func Open(t *driver.Thread, h *driver.Host, c Config) (*Stack, error) {
+	a, ok := any(h).(attacher)
+	if !ok {
+		return nil, fmt.Errorf("tcpip: open the stack of node %d: the host has no plain NIC: %w", h.Node(), driver.ErrInvalidParameter)
+	}
+	if !t.Timed() {
+		return nil, fmt.Errorf("tcpip: open the stack of node %d: %w", h.Node(), ErrFreeMode)
+	}
+	words, err := h.Allocate(t, driver.PageBytes, driver.Single)
+	if err != nil {
+		return nil, fmt.Errorf("tcpip: open the stack of node %d: %w", h.Node(), err)
+	}
+	return open(h.Node(), a.AttachProtocol, t, words, h.Costs().Kernel(), c)
+}
+
+// open makes a stack on any NIC.
+func open(node int, attach func(*driver.Thread, driver.Protocol) (driver.Link, error), t *driver.Thread,
+	words *driver.Buffer, costs driver.KernelCosts, c Config,
+) (*Stack, error) {
+	refuse := func(err error) (*Stack, error) {
+		return nil, fmt.Errorf("tcpip: open the stack of node %d: %w", node, err)
+	}
+	if c.Seed == 0 {
+		c.Seed = 1
+	}
+	if c.SendBuffer == 0 {
+		c.SendBuffer = defaultSendBuffer
+	}
+	if c.ReceiveBuffer == 0 {
+		c.ReceiveBuffer = defaultReceiveBuffer
+	}
+	if c.Congestion == "" {
+		c.Congestion = Reno
+	}
+	if c.Linger == 0 {
+		c.Linger = driver.Second
+	}
+	if node < 0 || node >= maxNodes {
+		return refuse(fmt.Errorf("%w: the network has addresses for %d nodes", driver.ErrInvalidParameter, maxNodes))
+	}
+	if c.SendBuffer < minBuffer || c.ReceiveBuffer < minBuffer {
+		return refuse(fmt.Errorf("buffers of %d and %d bytes: %w: want %d or more", c.SendBuffer, c.ReceiveBuffer, driver.ErrInvalidParameter, minBuffer))
+	}
+	s := &Stack{node: node, costs: costs, words: words, linger: c.Linger, told: driver.Never}
+	s.clock.advance(t.Now())
+	var err error
+	if s.nic, err = attach(t, protocol{s}); err != nil {
+		return refuse(err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.clock.advance(t.Now())
+	s.link = newEndpoint(s.nic.Address())
+	s.net = stack.New(stack.Options{
+		NetworkProtocols:   []stack.NetworkProtocolFactory{ipv4.NewProtocol, arp.NewProtocol},
+		TransportProtocols: []stack.TransportProtocolFactory{tcp.NewProtocol},
+		Clock:              &s.clock,
+		RandSource:         newRandom(c.Seed, node, 1),
+		SecureRNG:          newRandom(c.Seed, node, 2),
+	})
+	if err := s.configure(c); err != nil {
+		s.shut()
+		return refuse(err)
+	}
+	s.settle()
+	s.ready = true
+	return s, nil
+}
+
+// configure sets what is not the stack's default.
+func (s *Stack) configure(c Config) error {
+	sack, recovery, delay, moderate := tcpip.TCPSACKEnabled(true), tcpip.TCPRecovery(0), tcpip.TCPDelayEnabled(c.Delay), tcpip.TCPModerateReceiveBufferOption(false)
+	congestion := tcpip.CongestionControlOption(c.Congestion)
+	for _, o := range []tcpip.SettableTransportProtocolOption{
+		&sack,
+		// With round trips of microseconds RACK takes what is on its way for lost.
+		&recovery,
+		&delay, &moderate, &congestion,
+		&tcpip.TCPSendBufferSizeRangeOption{Min: minBuffer, Default: c.SendBuffer, Max: c.SendBuffer},
+		&tcpip.TCPReceiveBufferSizeRangeOption{Min: minBuffer, Default: c.ReceiveBuffer, Max: c.ReceiveBuffer},
+	} {
+		if err := s.net.SetTransportProtocolOption(tcp.ProtocolNumber, o); err != nil {
+			return fmt.Errorf("set %T of TCP (%+v): %s: %w", o, c, err, driver.ErrInvalidParameter)
+		}
+	}
+	if err := s.net.CreateNIC(nic, s.link); err != nil {
+		return fmt.Errorf("make the network interface: %s", err)
+	}
+	own := tcpip.AddrFrom4(Address(s.node).As4()).WithPrefix()
+	own.PrefixLen = prefixBits
+	if err := s.net.AddProtocolAddress(nic, tcpip.ProtocolAddress{Protocol: ipv4.ProtocolNumber, AddressWithPrefix: own}, stack.AddressProperties{}); err != nil {
+		return fmt.Errorf("give the interface the address %v: %s", Address(s.node), err)
+	}
+	s.net.SetRouteTable([]tcpip.Route{{Destination: own.Subnet(), NIC: nic}})
+	return nil
+}
+
+// Address is the host's IP address.
+func (s *Stack) Address() netip.Addr { return Address(s.node) }
+
+// Counters is what TCP has counted.
+type Counters struct {
+	Sent, Received, Retransmitted uint64 // segments
+	ChecksumErrors                uint64
+}
+
+// Counters returns what TCP has counted up to now.
+func (s *Stack) Counters() Counters {
+	c := s.net.Stats().TCP
+	return Counters{
+		Sent: c.SegmentsSent.Value(), Received: c.ValidSegmentsReceived.Value(),
+		Retransmitted: c.Retransmits.Value(), ChecksumErrors: c.ChecksumErrors.Value(),
+	}
+}
+
+// settle waits, in wall time, until no goroutine of the stack works: they come
+// to rest only when their queues are empty.
+func (s *Stack) settle() {
+	s.net.Pause()
+	s.net.Resume()
+}
+
+// event lets the stack do one thing at the thread's present instant, and wakes
+// those for whom that was what they wait for.
+func (s *Stack) event(t *driver.Thread, f func()) error {
+	s.mu.Lock()
+	if s.gone {
+		s.mu.Unlock()
+		return net.ErrClosed
+	}
+	now := t.Now()
+	s.clock.advance(now)
+	f()
+	s.settle()
+	ranks := s.look(now)
+	s.mu.Unlock()
+	return s.publish(t, ranks)
+}
+
+// look signals the waiters whose time has come and returns their ranks. The
+// lock is held.
+func (s *Stack) look(now driver.Time) (ranks []int) {
+	left := s.waiting[:0]
+	for _, w := range s.waiting {
+		if !w.ready() {
+			left = append(left, w)
+			continue
+		}
+		w.done, w.since = true, now
+		ranks = append(ranks, w.rank)
+		s.signal(w.rank)
+	}
+	clear(s.waiting[len(left):])
+	s.waiting = left
+	return ranks
+}
+
+func (s *Stack) signal(rank int) {
+	word := s.words.Bytes()[4*rank:]
+	driver.StoreUint32(word, driver.LoadUint32(word)+1)
+}
+
+func (s *Stack) publish(t *driver.Thread, ranks []int) error {
+	for _, r := range ranks {
+		if err := t.Publish(s.words.Physical(nil, 4*r, 4)...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// flush sends the frames that wait, unless another thread of the node does so
+// already: it takes these as well, in their order.
+func (s *Stack) flush(t *driver.Thread) error {
+	s.mu.Lock()
+	if s.sending {
+		s.mu.Unlock()
+		return nil
+	}
+	s.sending = true
+	for {
+		frame := s.link.take()
+		if frame == nil {
+			break
+		}
+		s.mu.Unlock()
+		err := s.nic.Transmit(t, frame, nil, nil)
+		s.mu.Lock()
+		if err != nil {
+			s.sending = false
+			s.mu.Unlock()
+			return err
+		}
+	}
+	s.sending = false
+	s.mu.Unlock()
+	return nil
+}
+
+// call is an event of a program: what it brought about is sent, and the agent
+// hears of timers that are due before those that it knows of.
+func (s *Stack) call(t *driver.Thread, f func()) error {
+	if err := s.event(t, f); err != nil {
+		return err
+	}
+	return s.follow(t)
+}
+
+// follow is what comes after an event of a program.
+func (s *Stack) follow(t *driver.Thread) error {
+	if err := s.flush(t); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	nearer := !s.gone && s.clock.next() < s.told
+	s.mu.Unlock()
+	if nearer {
+		return s.nic.Reschedule(t)
+	}
+	return nil
+}
+
+// block waits until something is ready, which is asked under the lock after each
+// event, or until an instant, which may change while it waits; it says which. The thread
+// gets the processor as a blocked thread does.
+func (s *Stack) block(t *driver.Thread, of *connection, until func() driver.Time, ready func() bool) (bool, error) {
+	rank := t.ID().Rank
+	offset := 4 * rank
+	word := s.words.Bytes()[offset:]
+	w := &sleeper{rank: rank, of: of, ready: ready}
+	s.mu.Lock()
+	if ready() {
+		s.mu.Unlock()
+		return true, nil
+	}
+	s.waiting = append(s.waiting, w)
+	seen, end := driver.LoadUint32(word), until()
+	s.mu.Unlock()
+	for {
+		poll := driver.Poll{Ranges: s.words.Physical(nil, offset, 4), Period: driver.Picosecond, Timeout: driver.Never}
+		if end != driver.Never {
+			poll.Timeout = max(end-t.Now(), 0)
+		}
+		woken, err := t.Poll(poll, func() bool { return driver.LoadUint32(word) != seen })
+		s.mu.Lock()
+		seen, end = driver.LoadUint32(word), until()
+		over := w.done || err != nil || (!woken && t.Now() >= end)
+		if over && !w.done {
+			s.forget(w)
+			w.since = t.Now()
+		}
+		s.mu.Unlock()
+		if err != nil {
+			return false, err
+		}
+		if over {
+			break
+		}
+		// The end was moved.
+	}
+	if err := t.Sleep(max(w.since+s.costs.Tcp.Wake-t.Now(), 0)); err != nil {
+		return false, err
+	}
+	return w.done, t.Spend(driver.LayerSwitch, s.costs.Switch)
+}
+
+func (s *Stack) forget(w *sleeper) {
+	for i, o := range s.waiting {
+		if o == w {
+			s.waiting = append(s.waiting[:i], s.waiting[i+1:]...)
+			return
+		}
+	}
+}
+
+// enter begins a system call.
+func (s *Stack) enter(t *driver.Thread) error {
+	if id := t.ID(); id.Node != s.node || id.Rank <= driver.AgentRank || 4*(id.Rank+1) > s.words.Len() {
+		return fmt.Errorf("tcpip: thread %v called the stack of node %d: %w: a thread of a program on that node is needed", id, s.node, driver.ErrInvalidParameter)
+	}
+	s.mu.Lock()
+	closed := s.closed
+	s.mu.Unlock()
+	if closed {
+		return net.ErrClosed
+	}
+	return t.Spend(driver.LayerTrap, s.costs.Trap)
+}
+
+// keep enters a socket into the list by which Close finds it. The lock is held.
+func (s *Stack) keep(k *socket) {
+	if len(s.sockets) >= s.prune {
+		left := s.sockets[:0]
+		for _, o := range s.sockets {
+			if st := o.state(); !o.closed || (st != tcp.StateClose && st != tcp.StateError) {
+				left = append(left, o)
+			}
+		}
+		clear(s.sockets[len(left):])
+		s.sockets = left
+		s.prune = max(2*len(left), 64)
+	}
+	s.sockets = append(s.sockets, k)
+}
+
+// Close ends the stack. What is still open is reset; for what was closed before it waits
+// until the peers have acknowledged everything, no longer than Config.Linger. Threads
+// that are blocked in a call get net.ErrClosed. The goroutines of the stack
+// have ended when it returns, also when it returns an error; later frames are dropped.
+func (s *Stack) Close(t *driver.Thread) error {
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		return nil
+	}
+	s.closed = true
+	s.mu.Unlock()
+	err := s.call(t, func() {
+		for _, k := range s.sockets {
+			if !k.closed {
+				k.closed = true
+				k.ep.Abort()
+			}
+		}
+	})
+	if err == nil {
+		end := driver.Never
+		if now := t.Now(); s.linger < driver.Never-now {
+			end = now + s.linger
+		}
+		_, err = s.block(t, nil, func() driver.Time { return end }, s.quiet)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.shut()
+	if err != nil {
+		return fmt.Errorf("tcpip: close the stack of node %d: %w", s.node, err)
+	}
+	return nil
+}
+
+// quiet says that no closed socket has anything left to tell its peer.
+func (s *Stack) quiet() bool {
+	for _, k := range s.sockets {
+		switch k.state() {
+		case tcp.StateFinWait1, tcp.StateClosing, tcp.StateLastAck, tcp.StateCloseWait, tcp.StateEstablished:
+			return false
+		}
+	}
+	return true
+}
+
+// shut ends the goroutines of the stack. The lock is held.
+func (s *Stack) shut() {
+	s.gone, s.closed = true, true
+	s.link.Close()
+	s.net.Close()
+	if p := s.net.TransportProtocolInstance(tcp.ProtocolNumber); p != nil {
+		p.Wait()
+	}
+	s.clock.stop()
+}
+
+// protocol is the stack as the kernel's agent calls it.
+type protocol struct{ s *Stack }
+
+var _ driver.Protocol = protocol{}
+
+func (protocol) EtherTypes() []uint16 {
+	return []uint16{uint16(ipv4.ProtocolNumber), uint16(arp.ProtocolNumber)}
+}
+
+// Frame works on a received frame, and sends what the stack answers at once.
+func (p protocol) Frame(t *driver.Thread, frame []byte) error {
+	s := p.s
+	if !s.running() {
+		return nil
+	}
+	if err := t.SpendInService(driver.LayerProtocol, s.costs.Tcp.ReceivePacket); err != nil {
+		return err
+	}
+	return s.serve(t, func() { s.link.inject(frame) })
+}
+
+// Deadline is when the next timer of the stack is due.
+func (p protocol) Deadline() driver.Time {
+	s := p.s
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.ready || s.gone {
+		return driver.Never
+	}
+	s.told = s.clock.next()
+	return s.told
+}
+
+// Timer runs what is due, one after the other.
+func (p protocol) Timer(t *driver.Thread) error {
+	s := p.s
+	for more := true; more && s.running(); {
+		if err := s.serve(t, func() { more = s.clock.fire() }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *Stack) running() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.ready && !s.gone
+}
+
+// serve is an event of the agent.
+func (s *Stack) serve(t *driver.Thread, f func()) error {
+	if err := s.event(t, f); err != nil {
+		if errors.Is(err, net.ErrClosed) {
+			return nil // it was closed while this frame was worked on
+		}
+		return err
+	}
+	return s.flush(t)
+}
