@@ -356,7 +356,7 @@ func (s *Stack) block(t *driver.Thread, of *connection, until func() driver.Time
 	seen, end := driver.LoadUint32(word), until()
 	s.mu.Unlock()
 	for {
-		poll := driver.Poll{Ranges: s.words.Physical(nil, offset, 4), Period: driver.Picosecond, Timeout: driver.Never}
+		poll := driver.Poll{Ranges: s.words.Physical(nil, offset, 4), Blocked: true, Timeout: driver.Never}
 		if end != driver.Never {
 			poll.Timeout = max(end-t.Now(), 0)
 		}

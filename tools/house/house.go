@@ -50,6 +50,9 @@ var Rooms = map[string]Room{
 	"tools":      {Uses: []string{"layout", "params", "sim", "att", "driver", "vipl", "bench"}, External: []string{sys, "golang.org/x/term", "github.com/spf13/cobra", "github.com/spf13/pflag"}},
 	"examples":   {Uses: []string{"sim$", "driver", "vipl"}},
 
+	// Apart from driver, which need not carry a TCP/IP stack.
+	"driver/tcpip": {Uses: []string{"driver$"}, External: []string{"gvisor.dev/gvisor"}, Library: true},
+
 	// Apart from bench, which need not carry a plotting library.
 	"bench/figures": {Uses: []string{"params$", "bench$"}, External: []string{"gonum.org/v1/plot", "golang.org/x/image"}, Library: true},
 }
