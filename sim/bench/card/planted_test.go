@@ -21,7 +21,7 @@ import (
 // Faults planted in the card, each with the test that must notice it. All of
 // them are in one simulator, because each build takes a minute; a strap that
 // the card does not use switches each of them on.
-const firstFault = 8
+const firstFault = int(layout.StrapAttInHostMemory) + 1
 
 type plantedFault struct {
 	name string
@@ -60,7 +60,7 @@ var plantedFaults = []plantedFault{
 		{File: "rtl/att_walker.sv", Old: "(attr_q[AttrTagLsb+:16] != tag_q)", New: "(!FAULT && (attr_q[AttrTagLsb+:16] != tag_q))"}}},
 	{name: "the receive engine does not hold up a withdrawal", kind: bridge.ErrMemoryFault, catch: withdrawals(90), edits: []verilate.Mutant{
 		{File: "rtl/rx_engine.sv", Old: "((state_q == Write) & (job_handle_q == drain_handle_i)) |", New: "(!FAULT & (state_q == Write) & (job_handle_q == drain_handle_i)) |"}}},
-	{name: "the transmit engine does not hold up a withdrawal", kind: bridge.ErrMemoryFault, catch: withdrawals(90), edits: []verilate.Mutant{
+	{name: "the transmit engine does not hold up a withdrawal", kind: bridge.ErrMemoryFault, catch: withdrawals(400), edits: []verilate.Mutant{
 		{File: "rtl/tx_engine.sv", Old: "(use_busy & (use_handle_q == drain_handle_i)) |", New: "(!FAULT & use_busy & (use_handle_q == drain_handle_i)) |"}}},
 	{name: "cached entries outlive a withdrawal", kind: bridge.ErrMemoryFault, catch: withdrawals(90), edits: []verilate.Mutant{
 		{File: "rtl/att_walker.sv", Old: "assign scan_match = scan_q &&", New: "assign scan_match = !FAULT && scan_q &&"}}},
@@ -108,6 +108,7 @@ func faultyCard(t *testing.T) string {
 
 func TestPlantedFaults(t *testing.T) {
 	unit.FaultySimulator(t)
+	require.LessOrEqual(t, firstFault+len(plantedFaults)+1, 32, "bits for straps and faults")
 	program := faultyCard(t)
 	// With all faults switched off it must pass: then what the others find is their fault.
 	t.Run("none", func(t *testing.T) { mustPlay(t, config{program: program}, fourPages) })
