@@ -3,15 +3,12 @@
 package drivertest
 
 import (
-	"fmt"
+	"bytes"
 
 	"hvia/att"
-	"hvia/driver"
+	"hvia/driver/internal/softvia"
 	"hvia/layout"
-	"hvia/sim/bridge"
 )
-
-const viCount = 256
 
 // Card is a fake card. Its exported fields may be changed before the run.
 type Card struct {
@@ -24,40 +21,24 @@ type Card struct {
 	FailAfter    int                  // of them, so many succeed first
 	CommandCount map[layout.CommandOpcode]int
 
-	f       *Fabric
-	node    *Node
-	regs    map[uint32]uint32
-	table   att.Image
-	limit   uint32
-	vis     [viCount]viState
-	rawHead [2]uint32 // transmit, receive
-	stored  [][]byte  // frames that wait for a receive entry
-	busy    bool      // descriptor fetch works
-	ready   []queueID // queues with descriptors to fetch, in turn
+	f      *Fabric
+	node   *Node
+	regs   map[uint32]uint32
+	table  att.Image
+	limit  uint32
+	engine *softvia.Engine[nobody]
+	raw    rawPort
+	busy   bool              // descriptor fetch works
+	ready  []softvia.QueueID // queues with descriptors to fetch, in turn
+	listed map[softvia.QueueID]bool
 
 	asyncErrors   []uint32 // that wait, as AsyncErrorInfo shows them
 	asyncOverflow bool
 	asyncCount    uint32
 }
 
-type viState struct {
-	context  [layout.ViContextSize]byte
-	state    layout.ViState
-	queues   [2]workQueue // by direction
-	head     receiveHead  // the receive descriptor on the chip
-	message  message      // that is being received
-	sequence uint32
-	expected uint32
-	broken   bool // a descriptor of the send queue could not be reached; since it was connected
-}
-
-func (v *viState) ctx() layout.ViContext { return v.context[:] }
-func (v *viState) tag() uint16 {
-	return uint16(v.ctx().Attributes() >> layout.ViContextAttributesTagLsb)
-}
-func (v *viState) number(index int) uint16 {
-	return uint16(v.ctx().Attributes()&layout.ViContextAttributesGenerationMask>>layout.ViContextAttributesGenerationLsb<<8) | uint16(index)
-}
+// nobody is who works in a card: no thread.
+type nobody struct{}
 
 func newCard(f *Fabric, n *Node) *Card {
 	c := &Card{
@@ -65,9 +46,8 @@ func newCard(f *Fabric, n *Node) *Card {
 		Capability: 8<<layout.RegisterCapabilityViCountLog2Lsb | 4<<layout.RegisterCapabilityDataBytesLsb | 1<<layout.RegisterCapabilityPortsLsb |
 			uint32(layout.ReliabilityUnreliable)<<layout.RegisterCapabilityReliabilityLsb,
 	}
-	for i := range c.vis {
-		c.vis[i].state = layout.ViStateFree
-	}
+	c.engine = softvia.New(engineCard{c}, softvia.Config{QueueDepth: queueDepth})
+	c.raw = rawPort{node: n, f: f, regs: c.regs, dma: c.dma, raise: c.raise}
 	return c
 }
 
@@ -150,10 +130,10 @@ func (c *Card) write(address uint32, data []uint32) {
 			c.regs[o] = v
 		case layout.RegisterRawTransmitTailOffset:
 			c.regs[o] = v
-			c.f.after(deviceDelay, c.rawTransmit)
+			c.f.after(deviceDelay, c.raw.transmit)
 		case layout.RegisterRawReceiveTailOffset:
 			c.regs[o] = v
-			c.f.after(deviceDelay, c.rawReceive)
+			c.f.after(deviceDelay, c.raw.receive)
 		default:
 			c.regs[o] = v
 		}
@@ -162,35 +142,13 @@ func (c *Card) write(address uint32, data []uint32) {
 
 func (c *Card) reset() {
 	clear(c.regs)
-	c.limit, c.rawHead, c.stored, c.ready = 0, [2]uint32{}, nil, nil
+	c.raw.reset()
+	c.limit, c.ready, c.listed = 0, nil, nil
 	c.asyncErrors, c.asyncOverflow, c.asyncCount = nil, false, 0
-	for i := range c.vis {
-		c.vis[i] = viState{state: layout.ViStateFree}
-	}
+	c.engine.Reset()
 }
 
-// dma returns physical memory for an access of the card, and ends the run if
-// the card may not touch it.
-func (c *Card) dma(address, n uint32) []byte {
-	if n == 0 {
-		return nil
-	}
-	if !c.node.memory.inUse(address, n) {
-		c.f.stop(bridge.ErrMemoryFault, fmt.Sprintf("node %d: the card touched %d bytes at %#x, which are not in use", c.node.index, n, address))
-		return make([]byte, n)
-	}
-	return c.node.memory.view[address : address+n]
-}
-
-func (c *Card) store(address uint32, data []byte) {
-	copy(c.dma(address, uint32(len(data))), data)
-	c.f.written(c.node.index, address, uint32(len(data)))
-}
-
-func (c *Card) storeWord(address, v uint32) {
-	driver.StoreUint32(c.dma(address, 4), v)
-	c.f.written(c.node.index, address, 4)
-}
+func (c *Card) dma(address, n uint32) []byte { return c.f.dma(c.node, address, n) }
 
 func (c *Card) command(address uint32) {
 	b := layout.Command(c.dma(address, layout.CommandSize))
@@ -204,7 +162,7 @@ func (c *Card) command(address uint32) {
 		status = c.FailStatus
 	}
 	b.SetDetail(detail)
-	c.storeWord(address+layout.CommandStatusOffset, uint32(status))
+	c.f.storeWord(c.node, address+layout.CommandStatusOffset, uint32(status))
 	c.raise(layout.RegisterInterruptStatusCommandDoneMask)
 }
 
@@ -224,9 +182,6 @@ func (c *Card) carryOut(op layout.CommandOpcode, b layout.Command) (uint32, layo
 		if op == layout.CommandOpcodeWriteLevel2 || op == layout.CommandOpcodeRegisterMemory {
 			c.dma(c.regs[layout.RegisterAttHostLevel2Offset]+b.Level2Address()-layout.AttLevel2Base, 4*b.ListCount())
 		}
-	}
-	if op >= layout.CommandOpcodeCreateVi && index >= viCount {
-		return 0, layout.CommandStatusBadArgument
 	}
 	switch op {
 	case layout.CommandOpcodeNop:
@@ -249,85 +204,23 @@ func (c *Card) carryOut(op layout.CommandOpcode, b layout.Command) (uint32, layo
 		e := att.ReadEntry(&c.table, i)
 		e.Valid = false
 		c.table.WriteEntry(i, e)
-		for i := range c.vis {
-			if h := &c.vis[i].head; h.handle == b.Handle() {
-				h.stale = true
-			}
-		}
-	case layout.CommandOpcodeCreateVi:
-		v := &c.vis[index]
-		if v.state != layout.ViStateFree {
-			return 0, layout.CommandStatusBadState
-		}
-		*v = viState{state: layout.ViStateIdle}
-		copy(v.context[:], b.Payload())
-	case layout.CommandOpcodeDestroyVi:
-		if c.vis[index].state != layout.ViStateIdle {
-			return 0, layout.CommandStatusBadState
-		}
-		c.flush(int(index))
-		c.vis[index].state = layout.ViStateFree
-	case layout.CommandOpcodeConnectVi, layout.CommandOpcodeModifyVi:
-		v := &c.vis[index]
-		if v.state != layout.ViStateIdle {
-			return 0, layout.CommandStatusBadState
-		}
-		copy(v.context[:], b.Payload())
-		if op == layout.CommandOpcodeConnectVi {
-			v.sequence, v.expected, v.state, v.message = v.ctx().SendSequence(), v.ctx().ReceiveSequence(), layout.ViStateConnected, message{}
-			v.broken = false
-		}
-	case layout.CommandOpcodeDisconnectVi:
-		v := &c.vis[index]
-		if v.state == layout.ViStateFree {
-			return 0, layout.CommandStatusBadState
-		}
-		c.flush(int(index))
-		v.state = layout.ViStateIdle
-	case layout.CommandOpcodeQueryVi:
-		return uint32(c.vis[index].state), layout.CommandStatusDone
-	case layout.CommandOpcodeResetVi:
-		c.vis[index] = viState{state: layout.ViStateFree}
+		c.engine.Deregistered(b.Handle())
 	default:
-		return 0, layout.CommandStatusBadOpcode
+		c.engine.SetMAC(macOf(c.regs))
+		return c.engine.Command(nobody{}, op, index, b.Payload())
 	}
 	return 0, layout.CommandStatusDone
 }
 
-// ring returns an entry of a raw ring, if there is one to take.
-func (c *Card) ring(which int) (layout.RawEntry, uint32) {
-	base := []uint32{layout.RegisterRawTransmitBaseOffset, layout.RegisterRawReceiveBaseOffset}[which]
-	size, tail := c.regs[base+4], c.regs[base+8]
-	if size == 0 || c.rawHead[which] == tail&(1<<size-1) {
-		return nil, 0
+// arrive takes a frame from the wire.
+func (c *Card) arrive(frame []byte) {
+	e := layout.EthernetHeader(frame)
+	if mac := macOf(c.regs); c.regs[layout.RegisterControlOffset]&layout.RegisterControlEnableMask == 0 || !bytes.Equal(e.Destination(), mac[:]) {
+		return
 	}
-	pa := c.regs[base] + c.rawHead[which]*layout.RawEntrySize
-	c.rawHead[which] = (c.rawHead[which] + 1) & (1<<size - 1)
-	return c.dma(pa, layout.RawEntrySize), pa + layout.RawEntryStatusOffset
-}
-
-func (c *Card) rawTransmit() {
-	for {
-		e, status := c.ring(0)
-		if e == nil {
-			return
-		}
-		c.emit(append([]byte(nil), c.dma(e.Address(), e.Length())...))
-		c.storeWord(status, layout.RawEntryStatusDoneMask)
-		c.raise(layout.RegisterInterruptStatusRawTransmitMask)
+	if e.EtherType() != layout.EtherTypeVia {
+		c.raw.arrive(frame)
+		return
 	}
-}
-
-func (c *Card) rawReceive() {
-	for len(c.stored) > 0 {
-		e, status := c.ring(1)
-		if e == nil {
-			return
-		}
-		frame := c.stored[0]
-		c.stored = c.stored[1:]
-		c.store(e.Address(), frame)
-		c.storeWord(status, layout.RawEntryStatusDoneMask|uint32(len(frame))<<layout.RawEntryStatusLengthLsb)
-		c.raise(layout.RegisterInterruptStatusRawReceiveMask)
-	}
+	c.engine.Arrive(nobody{}, frame)
 }

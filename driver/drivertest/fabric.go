@@ -49,6 +49,16 @@ type Node struct {
 	index  int
 }
 
+// device is what a fabric asks of a node's card.
+type device interface {
+	interrupt() bool
+	read(address uint32) uint32
+	write(address uint32, data []uint32)
+	arrive(frame []byte)
+}
+
+func (n *Node) device() device { return n.Card }
+
 // New returns a fabric of a number of nodes whose time begins when so many
 // threads have attached.
 func New(nodes, threads int) (*Fabric, error) {
@@ -258,7 +268,7 @@ func (p *port) poll() {
 		m := p.mailbox[0]
 		p.mailbox = p.mailbox[1:]
 		p.decide(at, m)
-	case p.w.Interrupt && f.nodes[p.id.Node].Card.interrupt():
+	case p.w.Interrupt && f.nodes[p.id.Node].device().interrupt():
 		p.decide(at, bridge.Wake{Reason: layout.BridgeReasonInterrupt})
 	}
 }
@@ -360,7 +370,7 @@ func (f *Fabric) stop(kind error, text string) {
 
 // carryOut does what a thread has posted.
 func (f *Fabric) carryOut(p *port, c bridge.Command) {
-	card := f.nodes[p.id.Node].Card
+	card := f.nodes[p.id.Node].device()
 	switch c.Opcode {
 	case layout.BridgeOpcodeWrite:
 		data := make([]uint32, c.Count)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package drivertest
+package softvia
 
 import (
 	"bytes"
@@ -35,76 +35,76 @@ func (m *message) echo() layout.StatusOperation {
 	return layout.StatusOperationRemoteRdmaWrite
 }
 
-// arrive takes a frame from the wire.
-func (c *Card) arrive(frame []byte) {
-	e := layout.EthernetHeader(frame)
-	if c.regs[layout.RegisterControlOffset]&layout.RegisterControlEnableMask == 0 || !bytes.Equal(e.Destination(), c.mac()) {
+// Arrive takes a frame of EtherTypeVia from the network. It does not keep it.
+func (e *Engine[T]) Arrive(who T, frame []byte) {
+	if len(frame) < layout.HeaderBytes {
+		e.env.Count(layout.CounterReceiveMalformed)
 		return
 	}
-	if e.EtherType() != layout.EtherTypeVia {
-		c.stored = append(c.stored, frame)
-		c.rawReceive()
-		return
-	}
+	ethernet := layout.EthernetHeader(frame)
 	h := layout.ViaHeader(frame[layout.EthernetHeaderSize:])
+	operation := layout.FrameOperation(h.OperationVersion() & layout.ViaHeaderOperationVersionOperationMask >> layout.ViaHeaderOperationVersionOperationLsb)
 	index := int(h.DestinationVi() & 0xff)
-	v := &c.vis[index]
+	v := &e.vis[index]
 	switch {
-	case v.state != layout.ViStateConnected, v.number(index) != h.DestinationVi(), v.ctx().PeerVi() != h.SourceVi(), !bytes.Equal(v.ctx().PeerMac(), e.Source()):
-		c.count(layout.CounterReceiveBadVi)
+	case h.OperationVersion()>>layout.ViaHeaderOperationVersionVersionLsb != layout.ViaVersion, operation > layout.FrameOperationAcknowledge,
+		h.Flags()>>layout.ViaHeaderFlagsReservedLsb != 0, h.PayloadLength() > layout.MaxPayload, int(h.PayloadLength()) > len(frame)-layout.HeaderBytes:
+		e.env.Count(layout.CounterReceiveMalformed)
+		return
+	case v.state != layout.ViStateConnected, v.number(index) != h.DestinationVi(), v.ctx().PeerVi() != h.SourceVi(), !bytes.Equal(v.ctx().PeerMac(), ethernet.Source()):
+		e.env.Count(layout.CounterReceiveBadVi)
 		return
 	case int32(h.Sequence()-v.expected) < 0:
-		c.count(layout.CounterReceiveOldSequence)
+		e.env.Count(layout.CounterReceiveOldSequence)
 		return
 	}
-	operation := layout.FrameOperation(h.OperationVersion() & layout.ViaHeaderOperationVersionOperationMask >> layout.ViaHeaderOperationVersionOperationLsb)
 	if operation != layout.FrameOperationSend && operation != layout.FrameOperationRdmaWrite {
-		c.count(layout.CounterReceiveUnsupported)
+		e.env.Count(layout.CounterReceiveUnsupported)
 		return
 	}
 	if h.Sequence() != v.expected {
-		c.count(layout.CounterReceiveGap)
-		c.endMessage(index, layout.DescriptorStatusPartialErrorMask)
+		e.env.Count(layout.CounterReceiveGap)
+		e.endMessage(who, index, layout.DescriptorStatusPartialErrorMask)
 	}
 	v.expected = h.Sequence() + 1
 	immediate := h.Flags()&layout.ViaHeaderFlagsImmediateMask != 0
 	if h.Flags()&layout.ViaHeaderFlagsFirstMask != 0 {
-		c.endMessage(index, layout.DescriptorStatusPartialErrorMask)
-		c.beginMessage(index, message{open: true, operation: operation, immediate: immediate, length: uint32(h.Address() >> 32)})
+		e.endMessage(who, index, layout.DescriptorStatusPartialErrorMask)
+		e.beginMessage(who, index, message{open: true, operation: operation, immediate: immediate, length: uint32(h.Address() >> 32)})
 	}
 	m := &v.message
 	// The rest of a message that does not fit what came of it is taken for another one's.
 	if m.open && (m.operation != operation || m.immediate != immediate ||
 		operation == layout.FrameOperationSend && (uint32(h.Address()>>32) != m.length || uint32(h.Address()) != m.received)) {
-		c.endMessage(index, layout.DescriptorStatusPartialErrorMask)
+		e.endMessage(who, index, layout.DescriptorStatusPartialErrorMask)
 	}
 	switch {
 	case m.empty:
-		c.count(layout.CounterReceiveQueueEmpty)
+		e.env.Count(layout.CounterReceiveQueueEmpty)
 		m.empty, m.dropped = false, true
 	case !m.open || m.dropped:
-		c.count(layout.CounterReceiveDropped)
+		e.env.Count(layout.CounterReceiveDropped)
 	default:
-		c.deliver(index, h, frame[layout.HeaderBytes:][:h.PayloadLength()])
+		e.deliver(who, index, h, frame[layout.HeaderBytes:][:h.PayloadLength()])
 	}
 	if m.open && h.Flags()&layout.ViaHeaderFlagsLastMask != 0 {
-		c.lastFrame(index, h.Immediate())
+		e.lastFrame(who, index, h.Immediate())
 	}
 }
 
 // beginMessage finds the receive descriptor of a message that needs one. One
-// that was posted and is not on the chip yet is waited for, which takes no time here.
-func (c *Card) beginMessage(index int, m message) {
-	v := &c.vis[index]
+// that was posted and was not fetched yet is fetched now.
+func (e *Engine[T]) beginMessage(who T, index int, m message) {
+	v := &e.vis[index]
 	if m.usesDescriptor() {
-		if !v.head.valid && v.queues[receiveQueue].count > 0 {
-			c.fetchReceive(index)
+		if !v.head.valid && v.queues[ReceiveQueue].count > 0 {
+			e.FetchReceive(who, index)
 		}
 		if v.head.valid {
-			c.count(layout.CounterReceiveMessage)
+			e.env.Count(layout.CounterReceiveMessage)
 			m.bits = v.head.bits
 		} else {
-			c.async(layout.AsyncErrorReceiveQueueEmpty, index)
+			e.env.Async(who, layout.AsyncErrorReceiveQueueEmpty, index)
 			m.empty = true
 		}
 	}
@@ -112,22 +112,22 @@ func (c *Card) beginMessage(index int, m message) {
 }
 
 // deliver stores the payload of a frame.
-func (c *Card) deliver(index int, h layout.ViaHeader, data []byte) {
-	m := &c.vis[index].message
+func (e *Engine[T]) deliver(who T, index int, h layout.ViaHeader, data []byte) {
+	m := &e.vis[index].message
 	m.received += uint32(len(data))
 	switch {
 	case m.bits != 0:
-		c.count(layout.CounterReceiveDescriptorError)
+		e.env.Count(layout.CounterReceiveDescriptorError)
 	case m.operation == layout.FrameOperationSend:
-		c.scatter(index, data)
+		e.scatter(who, index, data)
 	default:
-		c.remoteWrite(index, h, data)
+		e.remoteWrite(who, index, h, data)
 	}
 }
 
 // scatter stores bytes of a send where the receive descriptor wants them.
-func (c *Card) scatter(index int, data []byte) {
-	v := &c.vis[index]
+func (e *Engine[T]) scatter(who T, index int, data []byte) {
+	v := &e.vis[index]
 	m, d := &v.message, &v.head.body
 	for len(data) > 0 && m.bits == 0 {
 		if m.segment == int(d.control.SegmentCount()) || m.written == d.control.Length() {
@@ -143,72 +143,72 @@ func (c *Card) scatter(index int, data []byte) {
 			m.segment, m.offset = m.segment+1, 0
 			continue
 		}
-		pa, ok := c.translate(s.Handle(), s.Address()+uint64(m.offset), s.Length()-m.offset, d.tag, layout.AttAccessLocal)
+		pa, ok := e.env.Translate(s.Handle(), s.Address()+uint64(m.offset), s.Length()-m.offset, d.tag, layout.AttAccessLocal)
 		if !ok {
 			m.bits = layout.DescriptorStatusProtectionErrorMask
 			break
 		}
 		for _, r := range pa {
 			n := min(r.Length, uint32(len(data)), d.control.Length()-m.written)
-			c.store(r.Address, data[:n])
+			e.env.Store(who, r.Address, data[:n])
 			data, m.offset, m.written = data[n:], m.offset+n, m.written+n
 		}
 	}
 	switch m.bits {
 	case 0:
-		c.count(layout.CounterReceiveFrame)
+		e.env.Count(layout.CounterReceiveFrame)
 	case layout.DescriptorStatusLengthErrorMask:
-		c.count(layout.CounterReceiveLength)
+		e.env.Count(layout.CounterReceiveLength)
 	default:
-		c.count(layout.CounterReceiveDescriptorError)
+		e.env.Count(layout.CounterReceiveDescriptorError)
 	}
 }
 
 // remoteWrite stores bytes of an RDMA write where the peer wants them.
-func (c *Card) remoteWrite(index int, h layout.ViaHeader, data []byte) {
-	v := &c.vis[index]
+func (e *Engine[T]) remoteWrite(who T, index int, h layout.ViaHeader, data []byte) {
+	v := &e.vis[index]
 	m := &v.message
-	pa, ok := c.translate(h.Handle(), h.Address(), uint32(len(data)), v.tag(), layout.AttAccessRemoteWrite)
+	pa, ok := e.env.Translate(h.Handle(), h.Address(), uint32(len(data)), v.tag(), layout.AttAccessRemoteWrite)
 	if !ok || v.ctx().Attributes()&layout.ViContextAttributesEnableRdmaWriteMask == 0 {
-		c.count(layout.CounterReceiveProtection)
+		e.env.Count(layout.CounterReceiveProtection)
 		if m.immediate {
 			m.bits = layout.DescriptorStatusRdmaProtectionErrorMask
 		} else {
 			m.dropped = true
-			c.async(layout.AsyncErrorRdmaWriteProtection, index)
+			e.env.Async(who, layout.AsyncErrorRdmaWriteProtection, index)
 		}
 		return
 	}
 	for _, r := range pa {
-		c.store(r.Address, data[:r.Length])
+		e.env.Store(who, r.Address, data[:r.Length])
 		data = data[r.Length:]
 		m.written += r.Length
 	}
-	c.count(layout.CounterReceiveFrame)
+	e.env.Count(layout.CounterReceiveFrame)
 }
 
 // lastFrame ends a message as it should.
-func (c *Card) lastFrame(index int, immediate uint32) {
-	v := &c.vis[index]
+func (e *Engine[T]) lastFrame(who T, index int, immediate uint32) {
+	v := &e.vis[index]
 	m := v.message
 	v.message = message{}
 	if m.usesDescriptor() && !m.dropped {
-		c.giveBack(index, completion{length: m.written, bits: m.bits, echo: m.echo(), immediate: immediate, hasImmediate: m.immediate})
+		e.giveBack(who, index, completion{length: m.written, bits: m.bits, echo: m.echo(), immediate: immediate, hasImmediate: m.immediate})
 	}
 }
 
 // endMessage ends a message whose Last frame will not come, if there is one.
-func (c *Card) endMessage(index int, bits uint32) {
-	v := &c.vis[index]
+func (e *Engine[T]) endMessage(who T, index int, bits uint32) {
+	v := &e.vis[index]
 	m := v.message
 	v.message = message{}
 	if !m.open || m.dropped || m.empty {
 		return
 	}
-	c.count(layout.CounterReceiveAborted)
+	e.env.Count(layout.CounterReceiveAborted)
 	if m.usesDescriptor() {
-		c.giveBack(index, completion{length: m.written, bits: m.bits | bits, echo: m.echo()})
+		e.giveBack(who, index, completion{length: m.written, bits: m.bits | bits, echo: m.echo()})
 	} else {
-		c.async(layout.AsyncErrorRdmaWriteAbort, index)
+		e.env.Async(who, layout.AsyncErrorRdmaWriteAbort, index)
 	}
 }

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package drivertest
+
+import (
+	"fmt"
+
+	"hvia/driver"
+	"hvia/layout"
+	"hvia/sim/bridge"
+)
+
+// dma returns physical memory for an access of a node's card, and ends the run if
+// the card may not touch it.
+func (f *Fabric) dma(n *Node, address, bytes uint32) []byte {
+	if bytes == 0 {
+		return nil
+	}
+	if !n.memory.inUse(address, bytes) {
+		f.stop(bridge.ErrMemoryFault, fmt.Sprintf("node %d: the card touched %d bytes at %#x, which are not in use", n.index, bytes, address))
+		return make([]byte, bytes)
+	}
+	return n.memory.view[address : address+bytes]
+}
+
+func (f *Fabric) store(n *Node, address uint32, data []byte) {
+	copy(f.dma(n, address, uint32(len(data))), data)
+	f.written(n.index, address, uint32(len(data)))
+}
+
+func (f *Fabric) storeWord(n *Node, address, v uint32) {
+	driver.StoreUint32(f.dma(n, address, 4), v)
+	f.written(n.index, address, 4)
+}
+
+// emit puts a frame on the wire.
+func (f *Fabric) emit(from *Node, frame []byte) {
+	if f.Lose != nil && f.Lose(from.index, frame) {
+		return
+	}
+	for _, n := range f.nodes {
+		if n != from {
+			f.after(wireDelay, func() { n.device().arrive(frame) })
+		}
+	}
+}
+
+func macOf(regs map[uint32]uint32) [6]byte {
+	low, high := regs[layout.RegisterMacLowOffset], regs[layout.RegisterMacHighOffset]
+	return [6]byte{byte(low), byte(low >> 8), byte(low >> 16), byte(low >> 24), byte(high), byte(high >> 8)}
+}
+
+// rawPort is the raw-frame port of a card or a plain NIC.
+type rawPort struct {
+	f      *Fabric
+	node   *Node
+	regs   map[uint32]uint32
+	dma    func(address, bytes uint32) []byte
+	raise  func(mask uint32)
+	head   [2]uint32 // transmit, receive
+	stored [][]byte  // frames that wait for a receive entry
+	part   []byte    // of a frame of several entries
+	told   []uint32  // status words of its entries so far
+}
+
+func (p *rawPort) reset() { p.head, p.stored, p.part, p.told = [2]uint32{}, nil, nil, nil }
+
+// entry returns the next entry of a ring, if there is one to take.
+func (p *rawPort) entry(which int) (layout.RawEntry, uint32) {
+	base := []uint32{layout.RegisterRawTransmitBaseOffset, layout.RegisterRawReceiveBaseOffset}[which]
+	size, tail := p.regs[base+4], p.regs[base+8]
+	if size == 0 || p.head[which] == tail&(1<<size-1) {
+		return nil, 0
+	}
+	pa := p.regs[base] + p.head[which]*layout.RawEntrySize
+	p.head[which] = (p.head[which] + 1) & (1<<size - 1)
+	return p.dma(pa, layout.RawEntrySize), pa + layout.RawEntryStatusOffset
+}
+
+func (p *rawPort) transmit() {
+	for {
+		e, status := p.entry(0)
+		if e == nil {
+			return
+		}
+		p.part = append(p.part, p.dma(e.Address(), e.Length()&layout.RawEntryLengthBytesMask)...)
+		p.told = append(p.told, status)
+		if e.Length()&layout.RawEntryLengthMoreMask != 0 {
+			continue
+		}
+		frame, told := p.part, p.told
+		p.part, p.told = nil, nil
+		p.f.emit(p.node, frame)
+		for _, status := range told {
+			p.f.storeWord(p.node, status, layout.RawEntryStatusDoneMask)
+		}
+		p.raise(layout.RegisterInterruptStatusRawTransmitMask)
+	}
+}
+
+func (p *rawPort) arrive(frame []byte) {
+	p.stored = append(p.stored, frame)
+	p.receive()
+}
+
+func (p *rawPort) receive() {
+	for len(p.stored) > 0 {
+		e, status := p.entry(1)
+		if e == nil {
+			return
+		}
+		frame := p.stored[0]
+		p.stored = p.stored[1:]
+		p.f.store(p.node, e.Address(), frame)
+		p.f.storeWord(p.node, status, layout.RawEntryStatusDoneMask|uint32(len(frame))<<layout.RawEntryStatusLengthLsb)
+		p.raise(layout.RegisterInterruptStatusRawReceiveMask)
+	}
+}

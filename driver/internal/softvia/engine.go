@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package softvia is VIA in software: the work queues of VIs, their
+// descriptors, the frames that messages are cut into, and what becomes of frames
+// that arrive. It is M-VIA's engine, and the protocol half of the fake card that
+// tests run on. It knows neither threads nor time; what it stands in is an
+// Environment.
+//
+// Its methods take who works as a T and hand it on to the environment. Only
+// Environment.Emit may wait, and so Process and Send; other methods may be called
+// meanwhile, of the same VI too. No two methods may run at the same moment.
+package softvia
+
+import (
+	"hvia/layout"
+	"hvia/sim/bridge"
+)
+
+// Range is a piece of physical memory inside one page.
+type Range = bridge.Range
+
+// VICount is the number of VIs, which the number on the wire has room for.
+const VICount = 256
+
+// Environment is where an engine works.
+type Environment[T any] interface {
+	// Translate returns where bytes at a virtual address lie, in order; false if
+	// any of them may not be accessed so.
+	Translate(handle uint32, va uint64, bytes uint32, tag uint16, access layout.AttAccess) ([]Range, bool)
+	// Memory returns bytes of physical memory, as they are now.
+	Memory(address, bytes uint32) []byte
+	// Store writes to memory, and StoreWord a dword at once; those who watch it see it.
+	Store(who T, address uint32, data []byte)
+	StoreWord(who T, address, value uint32)
+	// Emit hands a frame to the network: its headers, and its payload in memory. It
+	// calls sent when that memory is not needed any more, then or later. It may
+	// wait. An error ends all work.
+	Emit(who T, head []byte, payload []Range, sent func(who T)) error
+	// Posted says that a queue is Ready: its next descriptor can be fetched, by Process
+	// or FetchReceive.
+	Posted(who T, id QueueID)
+	// Async is an asynchronous error.
+	Async(who T, code layout.AsyncError, vi int)
+	// Count counts an event.
+	Count(n layout.Counter)
+}
+
+// Config is what an engine is made with.
+type Config struct {
+	QueueDepth int // descriptors that may be posted on a queue and not fetched
+}
+
+// Engine is the VIs of a NIC.
+type Engine[T any] struct {
+	env    Environment[T]
+	config Config
+	mac    [6]byte
+	vis    [VICount]viState
+	begun  uint64 // sends that were fetched
+}
+
+// viState is a VI.
+type viState struct {
+	context  [layout.ViContextSize]byte
+	state    layout.ViState
+	queues   [2]workQueue // by Queue
+	head     receiveHead  // the receive descriptor that is next
+	message  message      // that is being received
+	sequence uint32
+	expected uint32
+	broken   bool    // a descriptor of the send queue could not be reached; since it was connected
+	busy     bool    // somebody carries out the send queue
+	sends    []*send // that were fetched and are not complete, in order
+}
+
+func (v *viState) ctx() layout.ViContext { return v.context[:] }
+func (v *viState) tag() uint16 {
+	return uint16(v.ctx().Attributes() >> layout.ViContextAttributesTagLsb)
+}
+func (v *viState) number(index int) uint16 {
+	return uint16(v.ctx().Attributes()&layout.ViContextAttributesGenerationMask>>layout.ViContextAttributesGenerationLsb<<8) | uint16(index)
+}
+
+// New returns an engine whose VIs are free.
+func New[T any](env Environment[T], c Config) *Engine[T] {
+	e := &Engine[T]{env: env, config: c}
+	e.Reset()
+	return e
+}
+
+// Reset frees all VIs. What was posted on them is forgotten.
+func (e *Engine[T]) Reset() {
+	for i := range e.vis {
+		e.vis[i] = viState{state: layout.ViStateFree}
+	}
+}
+
+// SetMAC sets the address that frames come from.
+func (e *Engine[T]) SetMAC(mac [6]byte) { e.mac = mac }
+
+// Command carries out one of the commands for VIs, as the card would. A VI that
+// DisconnectVi or DestroyVi is for must not be Busy.
+func (e *Engine[T]) Command(who T, op layout.CommandOpcode, index uint32, payload []byte) (detail uint32, status layout.CommandStatus) {
+	if index >= VICount {
+		return 0, layout.CommandStatusBadArgument
+	}
+	v := &e.vis[index]
+	switch op {
+	case layout.CommandOpcodeCreateVi:
+		if v.state != layout.ViStateFree {
+			return 0, layout.CommandStatusBadState
+		}
+		*v = viState{state: layout.ViStateIdle}
+		copy(v.context[:], payload)
+	case layout.CommandOpcodeDestroyVi:
+		if v.state != layout.ViStateIdle {
+			return 0, layout.CommandStatusBadState
+		}
+		e.flush(who, int(index))
+		v.state = layout.ViStateFree
+	case layout.CommandOpcodeConnectVi, layout.CommandOpcodeModifyVi:
+		if v.state != layout.ViStateIdle {
+			return 0, layout.CommandStatusBadState
+		}
+		copy(v.context[:], payload)
+		if op == layout.CommandOpcodeConnectVi {
+			v.sequence, v.expected, v.state, v.message = v.ctx().SendSequence(), v.ctx().ReceiveSequence(), layout.ViStateConnected, message{}
+			v.broken = false
+		}
+	case layout.CommandOpcodeDisconnectVi:
+		if v.state == layout.ViStateFree {
+			return 0, layout.CommandStatusBadState
+		}
+		e.flush(who, int(index))
+		v.state = layout.ViStateIdle
+	case layout.CommandOpcodeQueryVi:
+		return uint32(v.state), layout.CommandStatusDone
+	case layout.CommandOpcodeResetVi:
+		*v = viState{state: layout.ViStateFree}
+	default:
+		return 0, layout.CommandStatusBadOpcode
+	}
+	return 0, layout.CommandStatusDone
+}
+
+// Stop lets no more frames of a VI go out or in, as the beginning of a disconnect:
+// a message that somebody sends just now ends behind the frame at hand.
+func (e *Engine[T]) Stop(index int) {
+	if v := &e.vis[index]; v.state == layout.ViStateConnected {
+		v.state = layout.ViStateError
+	}
+}
+
+// Busy says that memory of sends of a VI is still needed, or may be.
+func (e *Engine[T]) Busy(index int) bool {
+	v := &e.vis[index]
+	return v.busy || len(v.sends) > 0
+}
+
+// Begun is the number of sends that were fetched so far.
+func (e *Engine[T]) Begun() uint64 { return e.begun }
+
+// Finished says that the sends are complete that were fetched before Begun was a number.
+func (e *Engine[T]) Finished(begun uint64) bool {
+	for i := range e.vis {
+		if s := e.vis[i].sends; len(s) > 0 && s[0].number <= begun {
+			return false
+		}
+	}
+	return true
+}
+
+// Deregistered says that a region is gone. A receive descriptor in it that was
+// fetched already cannot be completed any more.
+func (e *Engine[T]) Deregistered(handle uint32) {
+	for i := range e.vis {
+		if h := &e.vis[i].head; h.handle == handle {
+			h.stale = true
+		}
+	}
+}
+
+// flush is what DisconnectVi does to both queues: all that was posted is
+// completed in order.
+func (e *Engine[T]) flush(who T, index int) {
+	v := &e.vis[index]
+	v.state = layout.ViStateError
+	e.endMessage(who, index, layout.DescriptorStatusPartialErrorMask|layout.DescriptorStatusFlushedMask)
+	for {
+		if v.head.valid {
+			e.env.Count(layout.CounterDescriptorFlushed)
+			e.giveBack(who, index, completion{bits: layout.DescriptorStatusFlushedMask, echo: layout.StatusOperationReceive})
+		}
+		if v.queues[ReceiveQueue].count == 0 {
+			break
+		}
+		if !v.head.valid {
+			e.FetchReceive(who, index)
+		}
+	}
+	for v.queues[SendQueue].count > 0 {
+		// Nothing is emitted for a VI in the error state, so nothing can fail.
+		_ = e.Process(who, index)
+	}
+}

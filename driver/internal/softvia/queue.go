@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package softvia
+
+import (
+	"bytes"
+
+	"hvia/layout"
+)
+
+// Queue tells a VI's two work queues apart.
+type Queue int
+
+// Queues.
+const (
+	SendQueue Queue = iota
+	ReceiveQueue
+)
+
+// QueueID names a work queue.
+type QueueID struct {
+	VI int
+	Of Queue
+}
+
+// workQueue is what is known of a work queue: how many descriptors were not
+// fetched yet, and where the first of them is.
+type workQueue struct {
+	count  int
+	next   uint64
+	handle uint32
+}
+
+// receiveHead is the receive descriptor that the next message gets.
+type receiveHead struct {
+	valid  bool
+	stale  bool // the memory that it lies in was deregistered
+	pa     uint32
+	handle uint32
+	body   descriptor
+	bits   uint32 // errors found so far
+}
+
+// memory is what a descriptor is read from.
+type memory interface {
+	Translate(handle uint32, va uint64, bytes uint32, tag uint16, access layout.AttAccess) ([]Range, bool)
+	Memory(address, bytes uint32) []byte
+	Count(n layout.Counter)
+}
+
+// descriptor is a descriptor as the card reads it: 64 bytes at a time.
+type descriptor struct {
+	memory  memory
+	va      uint64
+	handle  uint32
+	tag     uint16
+	control layout.Descriptor
+	number  int // of the chunk at hand
+	chunk   []byte
+}
+
+// chunkSegments are the segments in a chunk; chunk 0 has the control segment in
+// the place of two of them.
+const chunkSegments = layout.DescriptorFetchBytes / layout.DataSegmentSize
+
+// segment returns segment k, the address segment counted; false if its chunk
+// cannot be read.
+func (d *descriptor) segment(k int) (layout.DataSegment, bool) {
+	place := k + layout.DescriptorSize/layout.DataSegmentSize
+	if n := place / chunkSegments; n != d.number {
+		va := d.va + uint64(n)*layout.DescriptorFetchBytes
+		at, ok := d.memory.Translate(d.handle, va, layout.DescriptorFetchBytes, d.tag, layout.AttAccessLocal)
+		if !ok {
+			return nil, false
+		}
+		d.memory.Count(layout.CounterDescriptorSegments)
+		d.number, d.chunk = n, bytes.Clone(d.memory.Memory(at[0].Address, layout.DescriptorFetchBytes))
+	}
+	return layout.DataSegment(d.chunk[place%chunkSegments*layout.DataSegmentSize:]), true
+}
+
+func (d *descriptor) operation() layout.DescriptorOperation {
+	return layout.DescriptorOperation(d.control.Control() & layout.DescriptorControlOperationMask >> layout.DescriptorControlOperationLsb)
+}
+
+func (d *descriptor) immediate() bool {
+	return d.control.Control()&layout.DescriptorControlImmediateMask != 0
+}
+
+func (d *descriptor) address() layout.AddressSegment {
+	return layout.AddressSegment(d.control[layout.DescriptorSize:])
+}
+
+// firstData is the number of the first data segment: 1 behind an address segment.
+func (d *descriptor) firstData() int {
+	if d.operation() == layout.DescriptorOperationSend {
+		return 0
+	}
+	return 1
+}
+
+func zero(b []byte) bool {
+	for _, v := range b {
+		if v != 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// malformed says whether the format is wrong, for the queue that it is on.
+func (d *descriptor) malformed(of Queue) bool {
+	segments := int(d.control.SegmentCount())
+	if d.control.Control()&layout.DescriptorControlReservedMask != 0 || !zero(d.control[layout.DescriptorReservedOffset:layout.DescriptorImmediateDataOffset]) {
+		return true
+	}
+	switch d.operation() {
+	case layout.DescriptorOperationSend:
+		return segments > layout.MaxDataSegments
+	case layout.DescriptorOperationRdmaWrite:
+		return of == ReceiveQueue || segments < 1 || segments > layout.MaxDataSegments+1 ||
+			!zero(d.address()[layout.AddressSegmentReservedOffset:layout.AddressSegmentSize])
+	}
+	return true
+}
+
+// misfits says whether the segments do not add up to Length, as far as the
+// first chunk tells.
+func (d *descriptor) misfits() bool {
+	segments := int(d.control.SegmentCount())
+	if segments > 2 {
+		return false
+	}
+	sum := uint64(0)
+	for k := d.firstData(); k < segments; k++ {
+		s, _ := d.segment(k) // chunk 0 is at hand
+		sum += uint64(s.Length())
+	}
+	return sum != uint64(d.control.Length())
+}
+
+// Ring is a queue's doorbell: one descriptor more. The address counts only if
+// nothing else waits on the queue to be fetched.
+func (e *Engine[T]) Ring(who T, id QueueID, address uint64, handle uint32) {
+	v := &e.vis[id.VI]
+	if v.state == layout.ViStateFree {
+		e.env.Count(layout.CounterDoorbellMalformed)
+		return
+	}
+	if address%layout.DescriptorAlignment != 0 {
+		e.env.Count(layout.CounterDoorbellMalformed)
+		e.env.Async(who, layout.AsyncErrorPostDescriptor, id.VI)
+		return
+	}
+	e.env.Count([...]layout.Counter{layout.CounterDoorbellSend, layout.CounterDoorbellReceive}[id.Of])
+	q := &v.queues[id.Of]
+	held := q.count
+	if id.Of == ReceiveQueue && v.head.valid {
+		held++
+	}
+	if held == e.config.QueueDepth {
+		e.env.Count(layout.CounterDoorbellOverrun)
+		e.env.Async(who, layout.AsyncErrorViOverrun, id.VI)
+		return
+	}
+	if q.count == 0 {
+		q.next, q.handle = address, handle
+	}
+	q.count++
+	e.posted(who, id)
+}
+
+// Ready says whether a descriptor of a queue can be fetched. A receive queue waits
+// while the last one that was fetched is not used up.
+func (e *Engine[T]) Ready(id QueueID) bool {
+	v := &e.vis[id.VI]
+	return v.queues[id.Of].count > 0 && (id.Of == SendQueue || !v.head.valid)
+}
+
+func (e *Engine[T]) posted(who T, id QueueID) {
+	if e.Ready(id) {
+		e.env.Posted(who, id)
+	}
+}
+
+// fetch takes the next descriptor of a queue. One that cannot be reached hides
+// those behind it: the queue is forgotten.
+func (e *Engine[T]) fetch(who T, id QueueID) (d descriptor, pa uint32, ok bool) {
+	v := &e.vis[id.VI]
+	q := &v.queues[id.Of]
+	q.count--
+	// Descriptors are aligned to 64 bytes, so that no chunk crosses a page.
+	at, ok := e.env.Translate(q.handle, q.next, layout.DescriptorFetchBytes, v.tag(), layout.AttAccessLocal)
+	if !ok || q.next%layout.DescriptorAlignment != 0 {
+		e.env.Count(layout.CounterDescriptorBad)
+		q.count = 0
+		e.env.Async(who, layout.AsyncErrorPostDescriptor, id.VI)
+		return descriptor{}, 0, false
+	}
+	e.env.Count(layout.CounterDescriptorFetched)
+	pa = at[0].Address
+	first := bytes.Clone(e.env.Memory(pa, layout.DescriptorFetchBytes))
+	d = descriptor{memory: e.env, va: q.next, handle: q.handle, tag: v.tag(), control: first, chunk: first}
+	if q.count > 0 {
+		q.next, q.handle = d.control.Next(), d.control.NextHandle()
+	}
+	return d, pa, true
+}
+
+// FetchReceive makes the next receive descriptor of a Ready queue the one that
+// the next message gets.
+func (e *Engine[T]) FetchReceive(who T, index int) {
+	v := &e.vis[index]
+	d, pa, ok := e.fetch(who, QueueID{index, ReceiveQueue})
+	if !ok {
+		return
+	}
+	v.head = receiveHead{valid: true, pa: pa, handle: d.handle, body: d}
+	switch {
+	case d.malformed(ReceiveQueue):
+		v.head.bits = layout.DescriptorStatusFormatErrorMask
+	case d.control.Length() > v.ctx().MaxTransferSize():
+		v.head.bits = layout.DescriptorStatusLengthErrorMask
+	}
+}
+
+// completion is what is written into a descriptor.
+type completion struct {
+	length, bits uint32
+	echo         layout.StatusOperation
+	immediate    uint32
+	hasImmediate bool
+}
+
+func (e *Engine[T]) complete(who T, pa uint32, n completion) {
+	d := layout.Descriptor(e.env.Memory(pa, layout.DescriptorSize))
+	status := layout.DescriptorStatusDoneMask | n.bits | uint32(n.echo)<<layout.DescriptorStatusOperationLsb
+	if n.hasImmediate {
+		d.SetImmediateData(n.immediate)
+		status |= layout.DescriptorStatusImmediateMask
+	}
+	d.SetLength(n.length)
+	e.env.Count(layout.CounterCompletionWritten)
+	e.env.StoreWord(who, pa+layout.DescriptorStatusOffset, status)
+}
+
+// giveBack completes the receive descriptor at hand and has the next one fetched.
+func (e *Engine[T]) giveBack(who T, index int, n completion) {
+	h := &e.vis[index].head
+	if h.stale {
+		e.env.Count(layout.CounterCompletionError)
+		e.env.Async(who, layout.AsyncErrorCompletionProtection, index)
+	} else {
+		e.env.Count(layout.CounterCompletionReceive)
+		e.complete(who, h.pa, n)
+	}
+	*h = receiveHead{}
+	e.posted(who, QueueID{index, ReceiveQueue})
+}
