@@ -19,13 +19,16 @@ VCS := $(shell git rev-parse HEAD >/dev/null 2>&1 && echo true || echo false)
 
 STATICCHECK := go tool -modfile=go.tools.mod staticcheck
 
-.PHONY: help setup build test test-long mutants lint lint-format lint-go lint-rtl lint-shell lint-generated reproduce demo doctor generate clean
+.PHONY: help setup setup-tests build test test-long mutants lint lint-format lint-go lint-rtl lint-shell lint-generated reproduce demo doctor generate clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: ## install what is missing (apt; Go is only checked)
 	@tools/setup.sh
+
+setup-tests: ## the same, and what only the tests need
+	@tools/setup.sh --tests
 
 build: ## bin/hvia and the simulator
 	@CGO_ENABLED=0 go build -buildvcs=$(VCS) -o bin/hvia ./tools/hvia
@@ -41,10 +44,10 @@ doctor: ## what this machine has and lacks
 	@CGO_ENABLED=0 go build -buildvcs=$(VCS) -o bin/hvia ./tools/hvia
 	@bin/hvia doctor
 
-test: setup lint ## what CI runs: setup, lint, all tests
+test: setup-tests lint ## what CI runs: setup, lint, all tests
 	go test -count=1 -p $(TEST_P) -timeout 20m ./...
 
-test-long: setup lint ## the same tests at full size
+test-long: setup-tests lint ## the same tests at full size
 	HVIA_LONG=1 go test -count=1 -p $(TEST_P) -timeout 2h ./...
 
 mutants: setup ## every planted fault: each bench must fail on each of its own

@@ -1,12 +1,21 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Installs what HVIA needs and this machine lacks, through apt. Go is not
-# installed: distributions are often behind, so its absence is only named.
+# Installs what HVIA needs and this machine lacks, through apt; with --tests what
+# the tests need besides: tshark, which must find nothing wrong in a capture. Go is
+# not installed: distributions are often behind, so its absence is only named.
 # Exit codes: 0 all there, 1 an installation failed, 3 something must be done by hand.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
+case "${1-}" in
+"") readonly for_tests=no ;;
+--tests) readonly for_tests=yes ;;
+*)
+  printf "setup: unknown argument '%s': only --tests is possible\n" "$1" >&2
+  exit 3
+  ;;
+esac
 readonly need_go=1.26
 readonly need_verilator=5.006
 
@@ -31,6 +40,9 @@ missing() {
   command -v make >/dev/null || names+=(make)
   command -v yosys >/dev/null || names+=(yosys)
   { command -v g++ >/dev/null && has_zlib; } || names+=(zlib1g-dev)
+  if [ "$for_tests" = yes ]; then
+    command -v tshark >/dev/null || names+=(tshark)
+  fi
   printf '%s' "${names[*]-}"
 }
 

@@ -28,6 +28,7 @@ func TestSetup(t *testing.T) {
 for p; do case $p in
 verilator) printf '#!/bin/sh\necho Verilator 5.006\n' >"$BIN/verilator"; chmod +x "$BIN/verilator" ;;
 yosys) printf '#!/bin/sh\necho Yosys 0.23\n' >"$BIN/yosys"; chmod +x "$BIN/yosys" ;;
+tshark) printf '#!/bin/sh\n' >"$BIN/tshark"; chmod +x "$BIN/tshark" ;;
 esac; done
 echo chatter`
 	without := func(add map[string]string, names ...string) map[string]string {
@@ -46,6 +47,7 @@ echo chatter`
 	tests := []struct {
 		name     string
 		programs map[string]string
+		args     []string
 		code     int
 		stdout   string // a part
 		stderr   string // a part
@@ -58,6 +60,8 @@ echo chatter`
 		{name: "installs as root", programs: without(map[string]string{"apt-get": apt}, "verilator", "yosys"), stdout: "installed: Go", apt: "install -y --no-install-recommends verilator yosys\n"},
 		{name: "installs by sudo", programs: without(map[string]string{"apt-get": apt, "id": "echo 1000", "sudo": `echo sudo >>"$LOG"; exec "$@"`}, "verilator"), stdout: "installed: Go", apt: "sudo\nnoninteractive apt-get"},
 		{name: "neither root nor sudo", programs: without(map[string]string{"apt-get": apt, "id": "echo 1000"}, "verilator"), code: 3, stderr: "run as root: apt-get install verilator\n"},
+		{name: "for the tests", args: []string{"--tests"}, programs: without(map[string]string{"apt-get": apt}), stdout: "installed: Go", apt: "install -y --no-install-recommends tshark\n"},
+		{name: "unknown argument", args: []string{"--test"}, programs: without(nil), code: 3, stderr: "unknown argument '--test'"},
 		{name: "no apt", programs: without(nil, "verilator", "yosys"), code: 3, stderr: "missing: verilator yosys: this machine has no apt-get"},
 		{name: "apt fails", programs: without(map[string]string{"apt-get": "echo no network; exit 100"}, "verilator"), code: 1, stderr: "no network\nsetup: apt-get install verilator failed"},
 		{name: "apt does nothing", programs: without(map[string]string{"apt-get": "true"}, "verilator"), code: 1, stderr: "still missing: verilator"},
@@ -74,7 +78,7 @@ echo chatter`
 			for name, script := range tt.programs {
 				require.NoError(t, os.WriteFile(filepath.Join(bin, name), []byte("#!/bin/sh\n"+script+"\n"), 0o755))
 			}
-			cmd := exec.CommandContext(t.Context(), filepath.Join(root(t), "tools/setup.sh"))
+			cmd := exec.CommandContext(t.Context(), filepath.Join(root(t), "tools/setup.sh"), tt.args...)
 			cmd.Env = []string{"PATH=" + bin, "BIN=" + bin, "LOG=" + log, "TMPDIR=" + t.TempDir()}
 			var stdout, stderr strings.Builder
 			cmd.Stdout, cmd.Stderr = &stdout, &stderr
