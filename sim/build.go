@@ -42,7 +42,7 @@ var echoSimulator = Program{
 }
 
 // EchoSimulator builds the fabric simulator without the card: its nodes can be
-// of the test kind "echo" only. It needs no Verilator and builds in seconds,
+// plain NICs ("nic") and of the test kind "echo". It needs no Verilator and builds in seconds,
 // which is what tests of the bridge want that plant faults in the simulator's
 // own code. A build is cached by the content of everything that goes into it.
 func EchoSimulator(ctx context.Context, mutants ...verilate.Mutant) (string, error) {

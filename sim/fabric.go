@@ -49,7 +49,7 @@ var ErrStart = errors.New("simulator did not start")
 
 // Node is one simulated host with its card.
 type Node struct {
-	Kind string // kind of card; "echo" is a test device
+	Kind string // "card"; "nic" is a plain NIC without VIA, "echo" a test device
 	Name string
 }
 

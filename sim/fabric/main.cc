@@ -16,6 +16,7 @@
 #include "sim/fabric/host_memory.h"
 #include "sim/fabric/link.h"
 #include "sim/fabric/model_params.h"
+#include "sim/fabric/plain_nic.h"
 #include "sim/fabric/recorder.h"
 #include "sim/fabric/scheduler.h"
 #include "sim/gen/hvia_layout.h"
@@ -31,7 +32,7 @@ constexpr char kUsage[] =
     "usage: hvia-sim --socket PATH --node KIND:NAME [--node KIND:NAME] [options]\n"
     "  --socket PATH         control socket\n"
     "  --private-directory yes|no  remove the socket's directory at the end (no)\n"
-    "  --node KIND:NAME      a node, in the order of its numbers; kinds: card (the RTL), echo (a test device)\n"
+    "  --node KIND:NAME      a node, in the order of its numbers; kinds: card (the RTL), nic (a plain NIC), echo (a test device)\n"
     "  --mode timed|free     time mode (timed)\n"
     "  --thread N,R,NAME     a thread that will attach: node, rank, name; timed mode starts when all have\n"
     "  --memory BYTES        host memory of each node (268435456), a multiple of 4096, at most 1 GiB\n"
@@ -147,6 +148,7 @@ void TellOwner(int fd) {
 
 std::unique_ptr<Node> MakeNode(const std::string& kind, const Surroundings& s, const Options& o, Recorder* recorder) {
   if (kind == "echo") return std::make_unique<EchoNode>(s);
+  if (kind == "nic") return std::make_unique<PlainNic>(s, recorder);
 #ifndef HVIA_WITHOUT_CARD
   if (kind == "card") {
     CardOptions c;
@@ -156,10 +158,10 @@ std::unique_ptr<Node> MakeNode(const std::string& kind, const Surroundings& s, c
     if (!o.wave.empty()) c.wave = o.wave + "." + s.name + ".fst";
     return std::make_unique<CardNode>(s, c);
   }
-  throw UsageError("--node " + kind + ":" + s.name + ": unknown kind; this simulator knows card and echo");
+  throw UsageError("--node " + kind + ":" + s.name + ": unknown kind; this simulator knows card, nic and echo");
 #else
-  (void)o, (void)recorder;
-  throw UsageError("--node " + kind + ":" + s.name + ": unknown kind; this simulator was built without the card and knows echo");
+  (void)o;
+  throw UsageError("--node " + kind + ":" + s.name + ": unknown kind; this simulator was built without the card and knows nic and echo");
 #endif
 }
 

@@ -1,0 +1,496 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package driver
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+
+	"hvia/layout"
+	"hvia/sim/bridge"
+)
+
+const (
+	nicRingLog2    = 8
+	nicRingEntries = 1 << nicRingLog2 // a ring fills a page
+	nicBuffer      = PageBytes / 2    // of a received frame, or of a head
+	nicReturn      = 16               // received entries that go back to the NIC with one write
+)
+
+const nicCauses = layout.RegisterInterruptStatusRawReceiveMask | layout.RegisterInterruptStatusRawTransmitMask
+
+// Ethernet is a plain NIC as its kernel agent drives it: registers and rings.
+// Transmit, Reap and Counter may be called by any thread of the node, the rest
+// is for one. In timed mode a node's threads take turns; in free mode a lock
+// keeps the rings, and is held over no wait.
+type Ethernet struct {
+	memory *Memory
+	costs  CostModel
+
+	mu      sync.Mutex
+	mac     MAC
+	started bool
+	serving *Thread // whose Service is under way
+
+	transmit struct {
+		entries, heads *Buffer
+		base           uint32   // physical address of entry 0
+		frames         []queued // that the driver has not seen read, in order
+		next, tail     uint32   // entries that came back and that were filled, both ever increasing
+		told           uint32   // tail as the NIC was told
+		telling        bool     // a thread is writing it
+	}
+	receive struct {
+		entries, frames *Buffer
+		next            uint32 // next entry that the NIC will finish, ever increasing
+		back            int    // entries taken since the NIC was told
+		failed          uint64 // entries that came back with Error
+	}
+}
+
+// queued is a frame in the transmit ring.
+type queued struct {
+	entries uint32
+	done    func(t *Thread)
+}
+
+// OpenEthernet checks that the node has a plain NIC that this driver knows.
+func OpenEthernet(t *Thread, m *Memory, costs CostModel) (*Ethernet, error) {
+	var v [4]uint32
+	for i, offset := range []uint32{
+		layout.RegisterIDOffset, layout.RegisterVersionOffset, layout.RegisterLayoutHashLowOffset, layout.RegisterLayoutHashHighOffset,
+	} {
+		var err error
+		if v[i], err = t.Read(layout.PciBar0Base + offset); err != nil {
+			return nil, fmt.Errorf("driver: open the plain NIC of node %d: %w", t.ID().Node, err)
+		}
+	}
+	fail := func(format string, values ...any) (*Ethernet, error) {
+		return nil, fmt.Errorf("driver: open the plain NIC of node %d: %w: %w", t.ID().Node, fmt.Errorf(format, values...), ErrIdentity)
+	}
+	if v[0] != layout.NicID {
+		return fail("register ID reads %#x, want %#x", v[0], uint32(layout.NicID))
+	}
+	if got := v[1] & layout.RegisterVersionMajorMask >> layout.RegisterVersionMajorLsb; got != layout.CardVersionMajor {
+		return fail("register interface %d, this driver knows %d", got, layout.CardVersionMajor)
+	}
+	if hash := uint64(v[3])<<32 | uint64(v[2]); hash != layout.Hash {
+		return fail("layout hash %016x of the NIC, %016x of this program (rebuild both from one checkout)", hash, layout.Hash)
+	}
+	return &Ethernet{memory: m, costs: costs}, nil
+}
+
+// Address is the NIC's MAC address.
+func (e *Ethernet) Address() MAC {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.mac
+}
+
+// Counter reads one of the NIC's counters.
+func (e *Ethernet) Counter(t *Thread, n layout.NicCounter) (uint32, error) {
+	return t.Read(layout.PciBar0Base + layout.CounterBase + 4*uint32(n))
+}
+
+func (e *Ethernet) write(t *Thread, offset uint32, values ...uint32) error {
+	return t.Write(layout.PciBar0Base+offset, values...)
+}
+
+// Start waits for the NIC, gives it its address and its rings, and enables it.
+func (e *Ethernet) Start(t *Thread, mac MAC) error {
+	if err := e.start(t, mac); err != nil {
+		return fmt.Errorf("driver: start the plain NIC of node %d: %w", t.ID().Node, err)
+	}
+	return nil
+}
+
+func (e *Ethernet) start(t *Thread, mac MAC) error {
+	if e.started {
+		return fmt.Errorf("it runs already: %w", ErrState)
+	}
+	if err := awaitRegister(t, layout.RegisterStateOffset, layout.RegisterStateReadyMask, layout.RegisterStateReadyMask); err != nil {
+		return err
+	}
+	if err := e.allocate(); err != nil {
+		return errors.Join(err, e.release())
+	}
+	e.mu.Lock()
+	e.mac, e.started = mac, true
+	e.mu.Unlock()
+	tx, rx := &e.transmit, &e.receive
+	tx.base = tx.entries.Physical(nil, 0, 1)[0].Address
+	for i := range nicRingEntries {
+		entry := ringEntry(rx.entries, i)
+		entry.SetAddress(rx.frames.Physical(nil, i*nicBuffer, 1)[0].Address)
+		entry.SetLength(nicBuffer)
+	}
+	// A full ring would look like an empty one, so one entry stays with the driver.
+	for _, w := range []struct {
+		offset uint32
+		values []uint32
+	}{
+		{layout.RegisterMacLowOffset, []uint32{
+			uint32(mac[0]) | uint32(mac[1])<<8 | uint32(mac[2])<<16 | uint32(mac[3])<<24, uint32(mac[4]) | uint32(mac[5])<<8,
+		}},
+		{layout.RegisterRawTransmitBaseOffset, []uint32{tx.base, nicRingLog2}},
+		{layout.RegisterRawReceiveBaseOffset, []uint32{rx.entries.Physical(nil, 0, 1)[0].Address, nicRingLog2, nicRingEntries - 1}},
+		{layout.RegisterInterruptEnableOffset, []uint32{nicCauses | layout.RegisterInterruptStatusBusErrorMask}},
+		{layout.RegisterControlOffset, []uint32{layout.RegisterControlEnableMask}},
+	} {
+		if err := e.write(t, w.offset, w.values...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (e *Ethernet) allocate() error {
+	for _, p := range []struct {
+		to    **Buffer
+		bytes int
+		how   Scatter
+	}{
+		{&e.transmit.entries, PageBytes, Single}, {&e.receive.entries, PageBytes, Single},
+		{&e.transmit.heads, nicRingEntries * nicBuffer, Runs}, {&e.receive.frames, nicRingEntries * nicBuffer, Runs},
+	} {
+		b, err := e.memory.Allocate(p.bytes, p.how)
+		if err != nil {
+			return err
+		}
+		if _, err := e.memory.Pin(bridge.UseRing, b.Address(), uint64(b.Len())); err != nil {
+			return errors.Join(err, b.Free())
+		}
+		*p.to = b
+	}
+	return nil
+}
+
+// awaitRegister waits until some bits of a register have a value.
+func awaitRegister(t *Thread, offset, mask, want uint32) error {
+	for waited := Time(0); ; waited += 10 * Microsecond {
+		v, err := t.Read(layout.PciBar0Base + offset)
+		if err != nil {
+			return err
+		}
+		if v&mask == want {
+			return nil
+		}
+		if waited >= readyLimit {
+			return fmt.Errorf("register at %#x reads %#x after %v, want %#x in bits %#x: %w", offset, v, readyLimit, want, mask, ErrDeadline)
+		}
+		if err := t.Sleep(10 * Microsecond); err != nil {
+			return err
+		}
+	}
+}
+
+// Stop makes the NIC leave host memory alone and gives its rings back. Frames
+// that it has not read are lost; what they were to be read from is free, so
+// their done is called.
+func (e *Ethernet) Stop(t *Thread) error {
+	err := e.write(t, layout.RegisterControlOffset, layout.RegisterControlSoftResetMask)
+	if err == nil {
+		err = awaitRegister(t, layout.RegisterControlOffset, layout.RegisterControlSoftResetMask, 0)
+	}
+	if err == nil {
+		err = e.Release(t)
+	}
+	if err != nil {
+		return fmt.Errorf("driver: stop the plain NIC of node %d: %w", t.ID().Node, err)
+	}
+	return nil
+}
+
+// Release is Stop for a NIC that has forgotten its rings already, after
+// Thread.ResetBus.
+func (e *Ethernet) Release(t *Thread) error {
+	e.mu.Lock()
+	frames := e.transmit.frames
+	e.transmit.frames = nil
+	e.started = false
+	err := e.release()
+	e.mu.Unlock()
+	for _, f := range frames {
+		if f.done != nil {
+			f.done(t)
+		}
+	}
+	return err
+}
+
+func (e *Ethernet) release() error {
+	tx, rx := &e.transmit, &e.receive
+	for _, b := range []**Buffer{&tx.entries, &rx.entries, &tx.heads, &rx.frames} {
+		if *b == nil {
+			continue
+		}
+		if err := e.memory.Unpin(bridge.UseRing, (*b).Address(), uint64((*b).Len())); err != nil {
+			return err
+		}
+		if err := (*b).Free(); err != nil {
+			return err
+		}
+		*b = nil
+	}
+	tx.next, tx.tail, tx.told = 0, 0, 0
+	rx.next, rx.back = 0, 0
+	return nil
+}
+
+func ringEntry(b *Buffer, i int) layout.RawEntry {
+	return layout.RawEntry(b.Bytes()[i*layout.RawEntrySize : (i+1)*layout.RawEntrySize])
+}
+
+// Transmit sends one frame: a copy of head, then what the ranges of host memory
+// hold, which the NIC reads itself; so they must be in frames that are in use
+// (pinned) and stay as they are until done is called. It spends the work for a
+// packet on the calling thread: in the interrupt service if that is where it is
+// called. While the ring is full it waits, and a NIC that has then read nothing for
+// 100 ms is an error and not a lost frame: its wire takes a frame every 12 us,
+// whatever the receiver does, so it must be broken. done may be nil; it is
+// called on the thread that finds the frame read, inside any call into the driver.
+func (e *Ethernet) Transmit(t *Thread, head []byte, body []Range, done func(t *Thread)) error {
+	if err := e.queue(t, head, body, done); err != nil {
+		return fmt.Errorf("driver: send a frame through the plain NIC of node %d: %w", t.ID().Node, err)
+	}
+	return nil
+}
+
+func (e *Ethernet) queue(t *Thread, head []byte, body []Range, done func(t *Thread)) error {
+	var pieces []Range
+	sum := uint64(len(head))
+	for _, r := range body {
+		sum += uint64(r.Length)
+		if sum > layout.MaxFrame {
+			break
+		}
+		for r.Length > 0 {
+			n := min(r.Length, PageBytes-r.Address%PageBytes)
+			pieces = append(pieces, Range{Address: r.Address, Length: n})
+			r.Address, r.Length = r.Address+n, r.Length-n
+		}
+	}
+	entries := uint32(len(pieces))
+	if len(head) > 0 {
+		entries++
+	}
+	if sum < layout.EthernetHeaderSize || sum > layout.MaxFrame || entries >= nicRingEntries {
+		return fmt.Errorf("%d bytes of head and %d ranges, %d bytes and %d pages' pieces together: %w: want %d to %d bytes in fewer than %d pieces",
+			len(head), len(body), sum, entries, ErrInvalidParameter, layout.EthernetHeaderSize, layout.MaxFrame, nicRingEntries)
+	}
+	if err := e.spend(t, e.costs.Kernel().SendPacket); err != nil {
+		return err
+	}
+	for {
+		if err := e.reap(t); err != nil {
+			return err
+		}
+		full, err := e.fill(entries, head, pieces, done)
+		if err != nil {
+			return err
+		}
+		if full == nil {
+			return e.tell(t)
+		}
+		ok, err := t.Poll(Poll{Ranges: []Range{full.at}, Period: e.costs.PollPeriod(), Timeout: transmitWait}, full.read)
+		if err != nil {
+			return err
+		}
+		if !ok {
+			return fmt.Errorf("the ring is full and no entry came back within %v: %w", transmitWait, ErrDeadline)
+		}
+	}
+}
+
+func (e *Ethernet) spend(t *Thread, span Time) error {
+	e.mu.Lock()
+	service := e.serving == t
+	e.mu.Unlock()
+	if service {
+		return t.SpendInService(LayerProtocol, span)
+	}
+	return t.Spend(LayerProtocol, span)
+}
+
+// oldest is what a full ring waits for: the last entry of its first frame.
+type oldest struct {
+	at     Range
+	status []byte
+}
+
+func (o *oldest) read() bool { return LoadUint32(o.status)&layout.RawEntryStatusDoneMask != 0 }
+
+// fill enters a frame into the ring, or returns what to wait for.
+func (e *Ethernet) fill(entries uint32, head []byte, body []Range, done func(t *Thread)) (*oldest, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	tx := &e.transmit
+	if !e.started {
+		return nil, fmt.Errorf("it is not started: %w", ErrState)
+	}
+	if tx.tail-tx.next+entries >= nicRingEntries {
+		i := int(tx.next+tx.frames[0].entries-1) % nicRingEntries
+		return &oldest{
+			at:     Range{Address: tx.base + uint32(i*layout.RawEntrySize+layout.RawEntryStatusOffset), Length: 4},
+			status: ringEntry(tx.entries, i)[layout.RawEntryStatusOffset:],
+		}, nil
+	}
+	put := func(r Range) {
+		entry := ringEntry(tx.entries, int(tx.tail%nicRingEntries))
+		if entries--; entries > 0 {
+			r.Length |= layout.RawEntryLengthMoreMask
+		}
+		entry.SetAddress(r.Address)
+		entry.SetLength(r.Length)
+		StoreUint32(entry[layout.RawEntryStatusOffset:], 0)
+		tx.tail++
+	}
+	tx.frames = append(tx.frames, queued{entries: entries, done: done})
+	if len(head) > 0 {
+		slot := int(tx.tail%nicRingEntries) * nicBuffer
+		copy(tx.heads.Bytes()[slot:], head)
+		put(Range{Address: tx.heads.Physical(nil, slot, 1)[0].Address, Length: uint32(len(head))})
+	}
+	for _, r := range body {
+		put(r)
+	}
+	return nil, nil
+}
+
+// tell writes the ring's tail to the NIC. A thread that finds another one doing
+// that leaves it to it, so that the tail never goes back.
+func (e *Ethernet) tell(t *Thread) error {
+	tx := &e.transmit
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for !tx.telling && tx.told != tx.tail {
+		tail := tx.tail
+		tx.telling = true
+		e.mu.Unlock()
+		err := e.write(t, layout.RegisterRawTransmitTailOffset, tail%nicRingEntries)
+		e.mu.Lock()
+		tx.telling = false
+		if err != nil {
+			return err
+		}
+		tx.told = tail
+	}
+	return nil
+}
+
+// Reap looks which frames were read, and calls their done.
+func (e *Ethernet) Reap(t *Thread) error {
+	if err := e.reap(t); err != nil {
+		return fmt.Errorf("driver: look at the transmit ring of node %d: %w", t.ID().Node, err)
+	}
+	return nil
+}
+
+func (e *Ethernet) reap(t *Thread) error {
+	for {
+		f, ok, err := e.read()
+		if f.done != nil {
+			f.done(t)
+		}
+		if err != nil || !ok {
+			return err
+		}
+	}
+}
+
+// read takes the ring's first frame away if the NIC has read it.
+func (e *Ethernet) read() (f queued, ok bool, err error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	tx := &e.transmit
+	if len(tx.frames) == 0 {
+		return f, false, nil
+	}
+	f = tx.frames[0]
+	i := int(tx.next+f.entries-1) % nicRingEntries
+	status := LoadUint32(ringEntry(tx.entries, i)[layout.RawEntryStatusOffset:])
+	if status&layout.RawEntryStatusDoneMask == 0 {
+		return queued{}, false, nil
+	}
+	tx.frames = tx.frames[1:]
+	tx.next += f.entries
+	if status&layout.RawEntryStatusErrorMask != 0 {
+		err = fmt.Errorf("the NIC could not read the frame of %d entries that ends in entry %d (look whether its ranges are in host memory): %w", f.entries, i, ErrCommand)
+	}
+	return f, true, err
+}
+
+// Service is the interrupt service but for its entry: it reads and clears the
+// causes, looks which frames were read, and gives take every received frame
+// until there is none. take must not keep the bytes. Its error ends the service.
+func (e *Ethernet) Service(t *Thread, take func(frame []byte) error) error {
+	e.serve(t)
+	defer e.serve(nil)
+	if err := e.service(t, take); err != nil {
+		return fmt.Errorf("driver: interrupt service of the plain NIC of node %d: %w", t.ID().Node, err)
+	}
+	return nil
+}
+
+func (e *Ethernet) serve(t *Thread) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.serving = t
+}
+
+func (e *Ethernet) service(t *Thread, take func(frame []byte) error) error {
+	// The read comes behind the write, and its answer says that the NIC has
+	// cleared the causes: what is stored from now on raises one again, what
+	// was stored before is seen below.
+	if err := e.write(t, layout.RegisterInterruptStatusOffset, nicCauses); err != nil {
+		return err
+	}
+	causes, err := t.Read(layout.PciBar0Base + layout.RegisterInterruptStatusOffset)
+	if err != nil {
+		return err
+	}
+	if causes&layout.RegisterInterruptStatusBusErrorMask != 0 {
+		return fmt.Errorf("cause BusError: nobody answered at an address that the rings or a frame gave to the NIC: %w", ErrCommand)
+	}
+	if err := e.reap(t); err != nil {
+		return err
+	}
+	rx := &e.receive
+	for {
+		i := int(rx.next % nicRingEntries)
+		status := LoadUint32(ringEntry(rx.entries, i)[layout.RawEntryStatusOffset:])
+		if status&layout.RawEntryStatusDoneMask == 0 {
+			return e.giveBack(t)
+		}
+		var taken error
+		if status&layout.RawEntryStatusErrorMask != 0 {
+			rx.failed++
+		} else {
+			n := int(status & layout.RawEntryStatusLengthMask >> layout.RawEntryStatusLengthLsb)
+			frame := rx.frames.Bytes()[i*nicBuffer : (i+1)*nicBuffer]
+			taken = take(frame[:min(n, nicBuffer)])
+		}
+		StoreUint32(ringEntry(rx.entries, i)[layout.RawEntryStatusOffset:], 0)
+		rx.next++
+		rx.back++
+		if rx.back == nicReturn || taken != nil {
+			if err := errors.Join(taken, e.giveBack(t)); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// giveBack lets the NIC fill the entries again that were taken.
+func (e *Ethernet) giveBack(t *Thread) error {
+	rx := &e.receive
+	if rx.back == 0 {
+		return nil
+	}
+	rx.back = 0
+	return e.write(t, layout.RegisterRawReceiveTailOffset, (rx.next+nicRingEntries-1)%nicRingEntries)
+}
+
+// ReceiveErrors is the number of received entries that came back with Error.
+func (e *Ethernet) ReceiveErrors() uint64 { return e.receive.failed }

@@ -1,0 +1,343 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package driver_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"hvia/driver"
+	"hvia/layout"
+	"hvia/sim"
+	"hvia/sim/bridge"
+)
+
+// lan is two hosts with plain NICs and a wire between them.
+type lan struct {
+	fabric *sim.Fabric
+	ctx    context.Context
+	memory [2]*driver.Memory
+	nic    [2]*driver.Ethernet
+}
+
+// threads of each node: rank 0 is the agent's, which opens and serves.
+func startLan(t *testing.T, mode sim.Mode, ranks int, values map[string]int64) *lan {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	t.Cleanup(cancel)
+	program, err := sim.EchoSimulator(ctx)
+	require.NoError(t, err)
+	cfg := sim.Config{
+		Program: program, Mode: mode, MemoryBytes: 16 << 20, Params: values,
+		Nodes: []sim.Node{{Kind: "nic", Name: "a"}, {Kind: "nic", Name: "b"}},
+	}
+	for node := range 2 {
+		for rank := range ranks {
+			cfg.Threads = append(cfg.Threads, sim.Thread{Node: node, Rank: rank, Name: fmt.Sprintf("t%d%d", node, rank)})
+		}
+	}
+	f, err := sim.Start(ctx, cfg)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, f.Close()) })
+	l := &lan{fabric: f, ctx: ctx}
+	for i := range l.memory {
+		m, err := f.Conn().Memory(i)
+		require.NoError(t, err)
+		l.memory[i], err = driver.NewMemory(driver.MemoryConfig{Fd: m.FD, Frames: m.Frames, Use: m, Seed: 1})
+		require.NoError(t, err)
+		t.Cleanup(l.memory[i].Close)
+	}
+	return l
+}
+
+// run runs a body on each thread, by node and rank.
+func (l *lan) run(t *testing.T, bodies map[driver.ThreadID]func(t *driver.Thread) error) {
+	t.Helper()
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	var failed []error
+	for id, body := range bodies {
+		thread, err := driver.Attach(l.ctx, l.fabric.Conn(), id, fmt.Sprintf("t%d%d", id.Node, id.Rank))
+		require.NoError(t, err)
+		wg.Go(func() {
+			err := errors.Join(body(thread), thread.Detach())
+			mu.Lock()
+			failed = append(failed, err)
+			mu.Unlock()
+		})
+	}
+	wg.Wait()
+	require.NoError(t, errors.Join(failed...))
+}
+
+// header is an Ethernet header from one node to the other.
+func header(from, to int) []byte {
+	a, b := driver.NodeMAC(to), driver.NodeMAC(from)
+	return append(append(append([]byte(nil), a[:]...), b[:]...), 0x88, 0xb5)
+}
+
+// slow is what a kernel's packet costs here.
+type slow struct{ driver.NoCosts }
+
+func (slow) Kernel() driver.KernelCosts {
+	return driver.KernelCosts{SendPacket: 3 * driver.Microsecond}
+}
+
+// open starts the NIC of the thread's node.
+func (l *lan) open(t *driver.Thread, costs driver.CostModel) (*driver.Ethernet, error) {
+	node := t.ID().Node
+	e, err := driver.OpenEthernet(t, l.memory[node], costs)
+	if err != nil {
+		return nil, err
+	}
+	l.nic[node] = e
+	return e, e.Start(t, driver.NodeMAC(node))
+}
+
+// collect serves interrupts until so many frames have come.
+func collect(t *driver.Thread, e *driver.Ethernet, frames int, take func(frame []byte) error) error {
+	for got := 0; got < frames; {
+		ok, err := t.WaitInterrupt(100 * driver.Millisecond)
+		if err != nil {
+			return err
+		}
+		if !ok {
+			return fmt.Errorf("%d of %d frames came", got, frames)
+		}
+		if err := e.Service(t, func(frame []byte) error {
+			got++
+			return take(frame)
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Frames of all shapes, from two threads of one node to the other: contents,
+// order of each thread's frames, done for each, and time for each.
+func TestEthernetFrames(t *testing.T) {
+	for _, mode := range []sim.Mode{sim.Timed, sim.Free} {
+		t.Run(string(mode), func(t *testing.T) { ethernetFrames(t, mode) })
+	}
+}
+
+func ethernetFrames(t *testing.T, mode sim.Mode) {
+	const senders, frames = 2, 400
+	l := startLan(t, mode, 1+senders, nil)
+	var mu sync.Mutex
+	done := 0
+	send := func(t *driver.Thread) error {
+		if err := t.Barrier(1, 2+2*senders); err != nil {
+			return err
+		}
+		e, m := l.nic[0], l.memory[0]
+		random := rand.New(rand.NewPCG(uint64(t.ID().Rank), 7))
+		b, err := m.Allocate(8*driver.PageBytes, driver.Single)
+		if err != nil {
+			return err
+		}
+		if _, err := m.Pin(bridge.UseRegion, b.Address(), uint64(b.Len())); err != nil {
+			return err
+		}
+		for i := range b.Bytes() {
+			b.Bytes()[i] = byte(random.Uint32())
+		}
+		for i := range frames {
+			// Sender, number, length of the payload, its place in the buffer.
+			length, at := random.IntN(1514-14-8+1), random.IntN(6*driver.PageBytes)
+			head := append(header(0, 1), byte(t.ID().Rank), byte(i>>8), byte(i), byte(length>>8), byte(length), byte(at>>16), byte(at>>8), byte(at))
+			cut := random.IntN(length + 1)
+			body := b.Physical(nil, at, length)
+			if i%3 == 0 { // part of it in the head
+				head, body = append(head, b.Bytes()[at:at+cut]...), b.Physical(nil, at+cut, length-cut)
+			}
+			if err := e.Transmit(t, head, body, func(*driver.Thread) { mu.Lock(); done++; mu.Unlock() }); err != nil {
+				return err
+			}
+		}
+		if mode == sim.Timed {
+			if got := t.Spent()[driver.LayerProtocol]; got != frames*3*driver.Microsecond {
+				return fmt.Errorf("%v spent on %d frames", got, frames)
+			}
+		}
+		return t.Barrier(2, 2+2*senders)
+	}
+	idle := func(t *driver.Thread) error {
+		return errors.Join(t.Barrier(1, 2+2*senders), t.Barrier(2, 2+2*senders))
+	}
+	next := map[byte]int{}
+	l.run(t, map[driver.ThreadID]func(t *driver.Thread) error{
+		{Node: 0, Rank: 0}: func(t *driver.Thread) error {
+			e, err := l.open(t, slow{})
+			if err != nil {
+				return err
+			}
+			if err := idle(t); err != nil {
+				return err
+			}
+			left := t.Countdown(100 * driver.Millisecond)
+			for {
+				if err := e.Reap(t); err != nil {
+					return err
+				}
+				mu.Lock()
+				all := done == senders*frames
+				mu.Unlock()
+				if all {
+					break
+				}
+				if left() <= 0 {
+					return fmt.Errorf("%d of %d frames were read", done, senders*frames)
+				}
+				if err := t.Sleep(10 * driver.Microsecond); err != nil {
+					return err
+				}
+			}
+			n, err := e.Counter(t, layout.NicCounterTransmit)
+			if err != nil || n != senders*frames {
+				return fmt.Errorf("the NIC has sent %d frames (%w)", n, err)
+			}
+			return e.Stop(t)
+		},
+		{Node: 0, Rank: 1}: send, {Node: 0, Rank: 2}: send, {Node: 1, Rank: 1}: idle, {Node: 1, Rank: 2}: idle,
+		{Node: 1, Rank: 0}: func(t *driver.Thread) error {
+			e, err := l.open(t, driver.NoCosts{})
+			if err != nil {
+				return err
+			}
+			if err := t.Barrier(1, 2+2*senders); err != nil {
+				return err
+			}
+			buffers := map[byte][]byte{}
+			if err := collect(t, e, senders*frames, func(frame []byte) error {
+				sender, i, length := frame[14], int(frame[15])<<8|int(frame[16]), int(frame[17])<<8|int(frame[18])
+				at := int(frame[19])<<16 | int(frame[20])<<8 | int(frame[21])
+				if buffers[sender] == nil {
+					// What the sender filled its buffer with.
+					random := rand.New(rand.NewPCG(uint64(sender), 7))
+					b := make([]byte, 8*driver.PageBytes)
+					for i := range b {
+						b[i] = byte(random.Uint32())
+					}
+					buffers[sender] = b
+				}
+				want := max(22+length, layout.MinFrame)
+				if i != next[sender] || len(frame) != want || !bytes.Equal(frame[22:22+length], buffers[sender][at:at+length]) {
+					return fmt.Errorf("frame %d of sender %d with %d bytes (want frame %d, %d bytes): other content", i, sender, len(frame), next[sender], want)
+				}
+				next[sender]++
+				return nil
+			}); err != nil {
+				return err
+			}
+			if n := e.ReceiveErrors(); n != 0 {
+				return fmt.Errorf("%d receive errors", n)
+			}
+			return errors.Join(t.Barrier(2, 2+2*senders), e.Stop(t))
+		},
+	})
+	require.Equal(t, map[byte]int{1: frames, 2: frames}, next)
+}
+
+// What is no frame is refused, and nothing of it reaches the ring.
+func TestEthernetRefuses(t *testing.T) {
+	l := startLan(t, sim.Timed, 1, nil)
+	l.run(t, map[driver.ThreadID]func(t *driver.Thread) error{
+		{Node: 1}: (*driver.Thread).Begin,
+		{Node: 0}: func(t *driver.Thread) error {
+			e, err := driver.OpenEthernet(t, l.memory[0], slow{})
+			if err != nil {
+				return err
+			}
+			if err := e.Transmit(t, header(0, 1), nil, nil); !errors.Is(err, driver.ErrState) {
+				return fmt.Errorf("before Start: %w", err)
+			}
+			if err := e.Start(t, driver.NodeMAC(0)); err != nil {
+				return err
+			}
+			if err := e.Start(t, driver.NodeMAC(0)); !errors.Is(err, driver.ErrState) {
+				return fmt.Errorf("second Start: %w", err)
+			}
+			spent := t.Spent()
+			many := make([]driver.Range, 256)
+			for i := range many {
+				many[i] = driver.Range{Address: uint32(i), Length: 1}
+			}
+			for _, c := range []struct {
+				head []byte
+				body []driver.Range
+			}{
+				{make([]byte, 13), nil}, {make([]byte, 1515), nil}, {make([]byte, 14), []driver.Range{{Address: 4096, Length: 1501}}},
+				{make([]byte, 14), []driver.Range{{Address: 4096, Length: 0xffffffff}, {Address: 4096, Length: 0xffffffff}}}, {make([]byte, 14), many},
+			} {
+				if err := e.Transmit(t, c.head, c.body, nil); !errors.Is(err, driver.ErrInvalidParameter) {
+					return fmt.Errorf("head of %d bytes, %d ranges: %w", len(c.head), len(c.body), err)
+				}
+			}
+			if t.Spent() != spent {
+				return fmt.Errorf("spent %v for nothing", t.Spent().Less(spent))
+			}
+			// Nobody answers there: the frame comes back as an error.
+			if err := e.Transmit(t, header(0, 1), []driver.Range{{Address: layout.PciMemorySize, Length: 100}}, nil); err != nil {
+				return err
+			}
+			if err := t.Sleep(driver.Millisecond); err != nil {
+				return err
+			}
+			if err := e.Reap(t); !errors.Is(err, driver.ErrCommand) {
+				return fmt.Errorf("a frame that is not in memory: %w", err)
+			}
+			if err := e.Service(t, nil); !errors.Is(err, driver.ErrCommand) {
+				return fmt.Errorf("the bus error: %w", err)
+			}
+			return e.Stop(t)
+		},
+	})
+}
+
+// A NIC that reads nothing is found out, and what is in the ring comes back
+// with Stop.
+func TestEthernetDeadNic(t *testing.T) {
+	l := startLan(t, sim.Timed, 1, nil)
+	l.run(t, map[driver.ThreadID]func(t *driver.Thread) error{
+		{Node: 1}: (*driver.Thread).Begin,
+		{Node: 0}: func(t *driver.Thread) error {
+			e, err := l.open(t, driver.NoCosts{})
+			if err != nil {
+				return err
+			}
+			if err := t.Write(layout.PciBar0Base+layout.RegisterControlOffset, 0); err != nil {
+				return err
+			}
+			done := 0
+			for range 255 {
+				if err := e.Transmit(t, header(0, 1), nil, func(*driver.Thread) { done++ }); err != nil {
+					return err
+				}
+			}
+			before := t.Now()
+			if err := e.Transmit(t, header(0, 1), nil, nil); !errors.Is(err, driver.ErrDeadline) || t.Now()-before < 100*driver.Millisecond {
+				return fmt.Errorf("the ring is full: %w after %v", err, t.Now()-before)
+			}
+			if done != 0 {
+				return fmt.Errorf("%d frames done", done)
+			}
+			if err := e.Stop(t); err != nil {
+				return err
+			}
+			if done != 255 {
+				return fmt.Errorf("%d of 255 done after Stop", done)
+			}
+			return nil
+		},
+	})
+}

@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+// A plain Ethernet NIC, the one under the baselines: the raw-frame port of the
+// card without the card. An event model: the system bus, the wire and the
+// firmware take time, the logic in between takes none.
+//
+// System bus: one burst at a time, in the order in which they were asked for.
+// A burst takes what the host bridge's timing makes of it.
+//
+// Transmit: a write of the tail reaches the ring after the firmware's time.
+// Then entries are read ahead, the pieces of a frame are gathered from memory
+// one after the other, and the frame goes to the wire when it is whole. The
+// next one is read meanwhile, as long as there is a buffer.
+//
+// Receive: a frame that has arrived waits in the FIFO for the firmware's time,
+// then it is written to the next buffer, or dropped if there is none.
+//
+// What is under way when software starts a ring anew, and cannot be called
+// back, runs to its end and has no effect on the new ring.
+#pragma once
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <initializer_list>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "sim/fabric/host_memory.h"
+#include "sim/fabric/node.h"
+#include "sim/fabric/recorder.h"
+#include "sim/gen/hvia_layout.h"
+
+namespace hvia::fabric {
+
+class PlainNic : public Node {
+ public:
+  PlainNic(const Surroundings& s, Recorder* recorder);
+
+  Time BootSpan() const override;
+  void Boot(Time start) override;
+  std::string NotReady() const override;
+  Time NextEvent() const override;
+  void Step(Time t) override;
+  void HostWrite(Time t, int slot, uint32_t address, const uint32_t* data, int count) override;
+  void HostRead(Time t, int slot, uint32_t address) override;
+  bool BusReset(Time t, Time span) override;
+  bool InterruptLevel() const override { return (status_ & enable_) != 0; }
+  void Deliver(Frame frame) override;
+
+ private:
+  using Action = std::function<void(Time)>;
+  // Called at a burst's end: whether somebody answered, and the bytes.
+  using Done = std::function<void(Time, bool, const std::vector<uint8_t>&)>;
+  // What an event belongs to says what takes it away.
+  enum class Kind {
+    kWire,  // nothing: a frame arrives
+    kBoot,  // RST#: the host finds the NIC
+    kHost,  // RST#: an access to the registers
+    kChip,  // RST# and a soft reset
+    kTail,  // these, and a new start of the transmit ring
+  };
+  struct Event {
+    Kind kind;
+    Action act;
+  };
+  struct Entry {
+    uint32_t address = 0, length = 0, index = 0;
+    bool bad = false;  // it could not be read
+    bool More() const { return (length & kRawEntryLengthMoreMask) != 0; }
+    uint32_t Bytes() const { return length & kRawEntryLengthBytesMask; }
+    // Its buffer is one, and lies inside one page.
+    bool Usable(bool transmit) const {
+      const uint32_t known = kRawEntryLengthBytesMask | (transmit ? kRawEntryLengthMoreMask : 0);
+      return !bad && (length & ~known) == 0 && Bytes() != 0 && address % kAttPageBytes + Bytes() <= kAttPageBytes;
+    }
+  };
+  // A ring as software set it up, and what the NIC knows of it.
+  struct Ring {
+    bool transmit = false;
+    uint64_t start = 0;  // how often it was started
+    int bursts = 0;      // under way
+    uint32_t base = 0, log2 = 0, tail = 0, head = 0;
+    uint32_t known = 0;         // tail as the NIC knows it
+    uint32_t fetch = 0;         // next entry to read
+    bool fetching = false;      // a burst of entries is under way
+    std::deque<Entry> entries;  // read and not begun
+    uint32_t Mask() const { return (1u << log2) - 1; }
+    bool Busy() const { return bursts != 0 || !entries.empty(); }
+  };
+  // How frames are told to a cause.
+  struct Moderation {
+    uint32_t cause = 0;
+    uint32_t time_ns = 0, frames = 0;  // the registers
+    uint32_t untold = 0;
+    Time first = 0;  // when the first of them came
+    bool Full() const { return untold != 0 && (time_ns == 0 || (frames != 0 && untold >= frames)); }
+  };
+
+  static constexpr uint32_t kNobody = 0xffffffffu;  // what a read gives that nobody answers
+  static constexpr uint32_t kCauses = kRegisterInterruptStatusRawReceiveMask | kRegisterInterruptStatusRawTransmitMask | kRegisterInterruptStatusBusErrorMask;
+
+  void At(Time t, Kind kind, Action act);
+  void Forget(std::initializer_list<Kind> kinds);
+  Time Deadline(const Moderation& m) const;
+  void Count(uint32_t counter, uint64_t n = 1) { counters_[counter] += static_cast<uint32_t>(n); }
+
+  // The system clock's edge at or after t.
+  Time Edge(Time t) const;
+  // Takes the bus as soon as it is free; returns when it is free again.
+  Time TakeBus(Time t, int64_t clocks);
+  int64_t BurstClocks(bool write, uint32_t address, uint32_t bytes) const;
+  // Reads as many bytes as there are, or writes them.
+  void Burst(Time t, Ring& ring, bool write, uint32_t address, std::vector<uint8_t> bytes, Done done);
+  void ReadMemory(uint32_t address, std::vector<uint8_t>* bytes);
+  void WriteMemory(uint32_t address, const std::vector<uint8_t>& bytes);
+
+  void Write(Time t, uint32_t offset, uint32_t v);
+  uint32_t Read(uint32_t offset) const;
+  bool Quiet() const;
+  static uint32_t RingLog2(uint32_t v);
+  void StartRing(Time t, Ring& ring, uint32_t base, uint32_t log2);
+  void LearnTail(Time t);
+  void SoftReset();
+  void ResetRegisters();
+  void CountInterrupt();
+  void Raise(uint32_t cause);
+  void Raise(Moderation& m);
+  void Told(Time t, Moderation& m);
+
+  static uint32_t EntryAddress(const Ring& ring, uint32_t index);
+  void Fetch(Time t, Ring& ring);
+  void Return(Time t, Ring& ring, const Entry& e, uint32_t status, bool told);
+
+  void Transmit(Time t);
+  void Refuse(Time t);
+  void ReadPiece(Time t, uint32_t address, uint32_t left);
+  void EndFrame(Time t);
+  void Send(Time t);
+
+  void Arrive(Time t, const std::vector<uint8_t>& frame);
+  void PopFrame();
+  void Receive(Time t);
+  void RefuseBuffer(Time t, const Entry& e);
+  void Store(Time t, const Entry& e, uint32_t from);
+
+  const Surroundings s_;
+  Recorder* const recorder_;
+  std::map<std::pair<Time, uint64_t>, Event> events_;  // by time, those of one instant in the order of their making
+  uint64_t next_ = 0;
+  Time now_ = INT64_MIN;  // latest time seen in any call
+  Time bus_free_ = INT64_MIN;
+  bool configured_ = false;
+  Time configured_at_ = INT64_MIN;
+  std::deque<int> reads_;  // slots of register reads under way
+
+  bool on_ = false;         // Control.Enable
+  bool resetting_ = false;  // Control.SoftReset
+  int bursts_ = 0;          // under way, of both rings
+  uint32_t status_ = 0, enable_ = 0;
+  bool line_ = false;  // the interrupt as it was counted
+  uint8_t mac_[6] = {};
+  Ring tx_, rx_;
+  Moderation tx_told_, rx_told_;
+  uint32_t counters_[kCounterSlots] = {};
+
+  // The frame that is gathered.
+  bool begun_ = false;
+  bool refused_ = false;  // the rest of it goes back with Error
+  bool reading_ = false;
+  std::vector<Entry> pieces_;
+  std::vector<uint8_t> frame_;
+  // Frames that were read and have not left, the first of them on the wire.
+  std::deque<std::vector<uint8_t>> out_;
+  bool sending_ = false;
+
+  std::deque<Frame> in_flight_;  // announced by the link, in the order of arrival
+  std::deque<std::vector<uint8_t>> fifo_;
+  uint64_t fifo_bytes_ = 0;
+  size_t ready_ = 0;  // of the FIFO, what the firmware has done with
+  bool storing_ = false;
+};
+
+}  // namespace hvia::fabric
