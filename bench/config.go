@@ -33,6 +33,8 @@ type ReproduceConfig struct {
 	// Params replaces parameters of the classes model and host for this run.
 	Params map[string]int64 `json:",omitempty"`
 
+	Baselines bool // M-VIA and TCP/IP, too
+
 	Ablate bool // the card with parts of its design taken away, too
 
 	// Progress, if not nil, is told what has been done. It must not block.
@@ -67,6 +69,7 @@ func DefaultReproduceConfig() ReproduceConfig {
 		Processes:  1,
 		Background: true,
 		QuietSkip:  true,
+		Baselines:  false,
 	}
 }
 

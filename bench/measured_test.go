@@ -56,7 +56,7 @@ func TestMeasured(t *testing.T) {
 	// What the fits were made for holds. RecvWait's time: the paper's gap at 4 bytes, with the
 	// dead time as it was before its own fit. The dead time: the bandwidth without it
 	// was more than 3 % off, else it must not be fitted at all.
-	before := curves{u.Prediction.RDMAWrite, u.Prediction.SendReceive, nil}
+	before := curves{write: u.Prediction.RDMAWrite, send: u.Prediction.SendReceive}
 	gap, _ := before.gaps()
 	require.InDelta(t, 2.9, gap[0], 0.005, "the gap at 4 bytes, to which HostReceiveWaitTime was fitted")
 	last := u.Prediction.RDMAWrite[len(u.Prediction.RDMAWrite)-1]

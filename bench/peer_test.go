@@ -5,6 +5,7 @@ package bench
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -107,15 +108,15 @@ func FuzzPeerJob(f *testing.F) {
 }
 
 func TestVerdict(t *testing.T) {
-	for _, v := range []verdict{{}, {255, 1 << 20, ""}, {3, 4, "byte 7 of 9"}} {
+	for _, v := range []verdict{{}, {255, 1 << 20, driver.Account{1, 2, 3}, ""}, {3, 4, driver.Account{driver.LayerAgent: 1 << 40}, "byte 7 of 9"}} {
 		got, err := decodeVerdict(v.encode())
 		require.NoError(t, err)
 		require.Equal(t, v, got)
 	}
-	long := verdict{1, 2, strings.Repeat("x", 2*layout.BridgeMaxMessage)}
+	long := verdict{1, 2, driver.Account{}, strings.Repeat("x", 2*layout.BridgeMaxMessage)}
 	require.Len(t, long.encode(), layout.BridgeMaxMessage, "as much as a message takes")
 	_, err := decodeVerdict(make([]byte, verdictHead-1))
-	require.ErrorContains(t, err, "a verdict of 7 bytes")
+	require.ErrorContains(t, err, fmt.Sprintf("a verdict of %d bytes", verdictHead-1))
 }
 
 // The charges come from the parameters, and a polling loop always takes time.

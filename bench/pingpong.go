@@ -82,6 +82,7 @@ func (r *Report) measure(ctx context.Context, c ReproduceConfig, at board) error
 	r.Results.RDMAWrite, r.Wall.RDMAWrite = append(r.Results.RDMAWrite, m.rows...), m.wall
 	r.Results.Stages, r.Results.Digest, r.Results.Bursts = m.stages, m.digest, m.bursts
 	r.Results.Waterfall, r.Results.Pipeline = m.waterfall, m.pipeline
+	r.addAccounts(m)
 	if err != nil {
 		return err
 	}
@@ -90,12 +91,18 @@ func (r *Report) measure(ctx context.Context, c ReproduceConfig, at board) error
 	m, err = measure(ctx, quiet, sendReceive, c.Sizes)
 	r.Results.SendReceive, r.Wall.SendReceive = append(r.Results.SendReceive, m.rows...), m.wall
 	r.Results.SendReceiveStages, r.Results.SendReceiveDigest = m.stages, m.digest
+	r.addAccounts(m)
 	if err != nil {
 		return err
 	}
 	r.Results.PostReceive, r.Results.ReceiveWait, err = receiveSide(ctx, quiet)
 	if err != nil {
 		return err
+	}
+	if c.Baselines {
+		if err := r.measureBaselines(ctx, quiet); err != nil {
+			return err
+		}
 	}
 	if priors := at.priors(); len(priors) > 0 && c.Profile == params.Base {
 		if r.Results.Prediction, err = predict(ctx, quiet, priors); err != nil {
@@ -134,8 +141,37 @@ func predict(ctx context.Context, c ReproduceConfig, priors map[string]int64) (*
 	if p.SendReceive = m.rows; err != nil {
 		return p, err
 	}
-	_, p.ReceiveWait, err = receiveSide(ctx, c)
+	if _, p.ReceiveWait, err = receiveSide(ctx, c); err != nil || !c.Baselines {
+		return p, err
+	}
+	m, err = measureKernel(ctx, c, mviaSend)
+	if p.Mvia = m.rows; err != nil {
+		return p, err
+	}
+	m, err = measureKernel(ctx, c, tcpStream)
+	p.Tcp = m.rows
 	return p, err
+}
+
+// measureBaselines runs what the paper compares its card with.
+func (r *Report) measureBaselines(ctx context.Context, c ReproduceConfig) error {
+	m, err := measureKernel(ctx, c, mviaSend)
+	r.Results.Mvia, r.Wall.Mvia, r.Results.MviaDigest = m.rows, m.wall, m.digest
+	r.addAccounts(m)
+	if err != nil {
+		return err
+	}
+	m, err = measureKernel(ctx, c, tcpStream)
+	r.Results.Tcp, r.Wall.Tcp, r.Results.TcpDigest = m.rows, m.wall, m.digest
+	r.addAccounts(m)
+	return err
+}
+
+func (r *Report) addAccounts(m measurement) {
+	r.Results.Accounts = append(r.Results.Accounts, m.accounts...)
+	if m.path != nil {
+		r.Results.Paths = append(r.Results.Paths, *m.path)
+	}
 }
 
 // stopped gives an error of a run that was told to end the context's error, so
@@ -163,6 +199,8 @@ type measurement struct {
 	bursts     *Bursts // nil if the trace shows none
 	waterfall  []WaterfallRow
 	pipeline   *Pipeline
+	accounts   []MessageAccount
+	path       *MessagePath
 	crossed    int // background messages, both directions
 	crossFault string
 	digest     string
@@ -234,8 +272,12 @@ type pingPong struct {
 	clockPs  int64 // period of the core clock
 	pingVI   int
 	pongVI   int
-	elapsed  []driver.Time // of the counted rounds, per size
-	calls    []driver.Time // of ping's sends, all rounds of all sizes
+	elapsed  []driver.Time    // of the counted rounds, per size
+	windows  []interval       // those rounds, on ping's clock
+	spent    []driver.Account // in them by both hosts
+	calls    []driver.Time    // of ping's sends, all rounds of all sizes
+	arrivals [2][]driver.Time // the returns of receives, of ping and of pong, likewise
+	ledger   ledger           // where the protocol runs in the kernels
 	wall     []WallRow
 
 	// faults has an entry for each size whose measurement is complete: the first
@@ -327,23 +369,24 @@ func (p *pingPong) rounds() int { return p.config.Warmup + p.config.Iterations }
 
 // ping begins every round and keeps the time.
 func (p *pingPong) ping(t *driver.Thread, h *driver.Host) error {
-	s, err := openSide(t, h, p.exchange, p.largest())
+	s, err := openEnd(t, h, p.exchange, p.largest())
 	if err != nil {
 		return err
 	}
-	p.pingVI = s.endpoint.VI.Index()
-	if err := s.endpoint.Dial(t, vipl.NetAddress{Host: vipl.HostAddress(1), Discriminator: pingPort}, waitLimit); err != nil {
+	p.pingVI = s.index()
+	if err := s.connect(t); err != nil {
 		return err
 	}
 	round := 0
 	for k, n := range p.sizes {
 		begin, start := time.Now(), t.Now()
 		var counted driver.Time
+		var before driver.Account
 		fault := ""
 		for i := range p.rounds() {
 			round++
 			if i == p.config.Warmup {
-				counted = t.Now()
+				counted, before = t.Now(), spentOn(t, h)
 			}
 			p.calls = append(p.calls, t.Now())
 			if err := s.send(t, pattern{p.config.Seed, 0, round}, n); err != nil {
@@ -358,17 +401,21 @@ func (p *pingPong) ping(t *driver.Thread, h *driver.Host) error {
 			if err := s.receive(t, back, n); err != nil {
 				return fmt.Errorf("%d bytes, round %d: %w", n, i, err)
 			}
-			if err := s.arena.check(back, n); err != nil && fault == "" {
+			p.arrivals[0] = append(p.arrivals[0], t.Now())
+			if err := s.memory().check(back, n); err != nil && fault == "" {
 				fault = err.Error()
 			}
 		}
 		p.elapsed = append(p.elapsed, t.Now()-counted)
-		s.arena.restore(n)
+		p.windows = append(p.windows, interval{int64(counted), int64(t.Now())})
+		spent := spentOn(t, h).Less(before)
+		s.memory().restore(n)
 		other, err := awaitVerdict(t, fmt.Sprintf("%d bytes", n))
 		if err != nil {
 			return err
 		}
 		p.pongVI = other.vi
+		p.spent = append(p.spent, spent.Plus(other.spent))
 		p.faults = append(p.faults, cmp.Or(other.fault, fault))
 		p.note(n, k, time.Since(begin), t.Now()-start, t.Now())
 	}
@@ -387,7 +434,7 @@ func (p *pingPong) ping(t *driver.Thread, h *driver.Host) error {
 			p.crossFault = cmp.Or(p.crossFault, other.fault)
 		}
 	}
-	return s.endpoint.Close(t)
+	return s.close(t)
 }
 
 // awaitVerdict waits for what another program of the experiment found.
@@ -412,27 +459,31 @@ func (p *pingPong) note(n, k int, wall time.Duration, span, now driver.Time) {
 
 // pong answers every round.
 func (p *pingPong) pong(t *driver.Thread, h *driver.Host) error {
-	s, err := openSide(t, h, p.exchange, p.largest())
+	s, err := openEnd(t, h, p.exchange, p.largest())
 	if err != nil {
 		return err
 	}
-	if err := s.endpoint.Accept(t, pingPort, waitLimit); err != nil {
+	if err := s.connect(t); err != nil {
 		return err
 	}
 	round := 0
 	for _, n := range p.sizes {
-		found := verdict{vi: s.endpoint.VI.Index(), messages: p.rounds()}
+		found := verdict{vi: s.index(), messages: p.rounds()}
 		for i := range p.rounds() {
 			round++
+			if i == p.config.Warmup {
+				found.spent = spentOn(t, h)
+			}
 			there := pattern{p.config.Seed, 0, round}
 			if err := s.receive(t, there, n); err != nil {
 				return fmt.Errorf("%d bytes, round %d: %w", n, i, err)
 			}
-			if err := s.arena.check(there, n); err != nil && found.fault == "" {
+			p.arrivals[1] = append(p.arrivals[1], t.Now())
+			if err := s.memory().check(there, n); err != nil && found.fault == "" {
 				found.fault = err.Error()
 			}
 			if i == p.rounds()-1 {
-				s.arena.restore(n)
+				s.memory().restore(n)
 			}
 			if err := s.send(t, pattern{p.config.Seed, 1, round}, n); err != nil {
 				return err
@@ -441,11 +492,12 @@ func (p *pingPong) pong(t *driver.Thread, h *driver.Host) error {
 				return fmt.Errorf("%d bytes, round %d: %w", n, i, err)
 			}
 		}
+		found.spent = spentOn(t, h).Less(found.spent)
 		if err := t.Send(driver.ThreadID{Node: 0, Rank: rankPing}, found.encode()); err != nil {
 			return err
 		}
 	}
-	return s.endpoint.Close(t)
+	return s.close(t)
 }
 
 // cross writes to the other node, on a VI of its own, until it is told to stop.
@@ -515,6 +567,7 @@ func (p *pingPong) fold(events []TraceEvent, m *measurement) error {
 	m.wall, m.crossed, m.crossFault = p.wall, p.crossed, p.crossFault
 	stages := p.exchange.stages()
 	next := 0
+	seen := trafficOf(events, p.board)
 	for k, n := range p.sizes[:len(p.faults)] {
 		frames := framesOf(n)
 		messages := int64(2 * p.config.Iterations)
@@ -560,8 +613,18 @@ func (p *pingPong) fold(events []TraceEvent, m *measurement) error {
 				m.stages.Rows = append(m.stages.Rows, Stage{Name: s.name, MeanPs: sums[j] / messages})
 			}
 		}
-		if n == waterfallSize && p.exchange == rdmaWrite && !p.config.Background {
-			m.waterfall = p.waterfall(half, posts/int64(p.config.Iterations), sums, messages)
+		if p.config.Background {
+			continue
+		}
+		if slices.Contains(accountSizes, n) {
+			m.accounts = append(m.accounts, p.accountOf(k, seen))
+		}
+		if n == waterfallSize {
+			m.path = new(MessagePath)
+			*m.path = p.cardPath(k, posts/int64(p.config.Iterations), sums)
+			if p.exchange == rdmaWrite {
+				m.waterfall = p.waterfall(half, posts/int64(p.config.Iterations), sums, messages)
+			}
 		}
 	}
 	return nil

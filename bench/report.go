@@ -46,6 +46,15 @@ type Results struct {
 	Bursts            *Bursts          `json:"bursts,omitempty"`        // of the RDMA writes, if some are long enough
 	CrossTraffic      *CrossTraffic    `json:"cross_traffic,omitempty"` // the ping-pong beside a second VI's traffic
 
+	// What the paper compares with: the ping-pong by sends and receives on M-VIA, and by
+	// a connection of TCP/IP, over plain NICs on the same wire.
+	Mvia       []PingPongResult `json:"mvia,omitempty"`
+	MviaDigest string           `json:"mvia_digest,omitempty"`
+	Tcp        []PingPongResult `json:"tcp,omitempty"`
+	TcpDigest  string           `json:"tcp_digest,omitempty"`
+	Accounts   []MessageAccount `json:"accounts,omitempty"` // of the shortest and the longest message
+	Paths      []MessagePath    `json:"paths,omitempty"`    // of the shortest
+
 	Prediction  *Prediction         `json:"prediction,omitempty"`
 	PostReceive []PostReceiveResult `json:"post_receive,omitempty"`
 	ReceiveWait []ReceiveWaitResult `json:"receive_wait,omitempty"`
@@ -63,6 +72,8 @@ type Prediction struct {
 	RDMAWrite   []PingPongResult    `json:"rdma_write"`
 	SendReceive []PingPongResult    `json:"send_receive"`
 	ReceiveWait []ReceiveWaitResult `json:"receive_wait,omitempty"`
+	Mvia        []PingPongResult    `json:"mvia,omitempty"`
+	Tcp         []PingPongResult    `json:"tcp,omitempty"`
 }
 
 // PostReceiveResult is Figure 11 of the paper: processor time of VipPostRecv, that is
@@ -134,7 +145,7 @@ type Target struct {
 	Calibrated float64  `json:"calibrated"`
 	Low        float64  `json:"low"`
 	High       float64  `json:"high"`
-	Kind       string   `json:"kind"` // prediction or calibration
+	Kind       string   `json:"kind"` // prediction, calibration or follows
 	OK         bool     `json:"ok"`
 }
 
@@ -142,6 +153,7 @@ type Target struct {
 const (
 	KindPrediction  = "prediction"  // nothing was fitted to it
 	KindCalibration = "calibration" // a parameter was fitted to it
+	KindFollows     = "follows"     // from figures of both kinds
 )
 
 // ModelPoint is a measured half round trip beside that of the model behind the
@@ -149,7 +161,7 @@ const (
 // differ by no more than Band, a fraction of the model's.
 type ModelPoint struct {
 	Size       int     `json:"size"`
-	Protocol   string  `json:"protocol"` // rdma_write or send_receive
+	Protocol   string  `json:"protocol"` // rdma_write, send_receive, mvia or tcp
 	ModelPs    int64   `json:"model_ps"`
 	MeasuredPs int64   `json:"measured_ps"`
 	Band       float64 `json:"band"`
@@ -195,6 +207,35 @@ type Parameter struct {
 	Prior  *int64 `json:"prior,omitempty"` // before the fit, of a fitted parameter that had a guess to begin with
 }
 
+// MessageAccount is what one message of the ping-pong takes of both hosts, of their
+// system buses and of the wire, as means over the counted rounds.
+type MessageAccount struct {
+	Protocol    string      `json:"protocol"` // rdma_write, send_receive, mvia or tcp
+	Size        int         `json:"size"`
+	HalfRTTPs   int64       `json:"half_rtt_ps"`
+	ProcessorPs int64       `json:"processor_ps"` // of both hosts, the sum of Processor
+	Processor   []TimeShare `json:"processor"`    // by layer
+	PollPs      int64       `json:"poll_ps"`      // in polling loops, which take what is left of a processor
+	BusPs       int64       `json:"bus_ps"`       // both system buses carried something
+	WirePs      int64       `json:"wire_ps"`      // of its frames and those that answer them, with preamble, FCS and gap
+	Frames      float64     `json:"frames"`       // all that crossed the wire
+}
+
+// TimeShare is a part of a time.
+type TimeShare struct {
+	Name string `json:"name"`
+	Ps   int64  `json:"ps"`
+}
+
+// MessagePath is where the half round trip of a short message goes, one thing at a time:
+// the rows add up to it. The last is what none of the others accounts for.
+type MessagePath struct {
+	Protocol  string      `json:"protocol"`
+	Size      int         `json:"size"`
+	HalfRTTPs int64       `json:"half_rtt_ps"`
+	Rows      []TimeShare `json:"rows"`
+}
+
 // Stages is the time between the events of a one-frame message, from the card's
 // trace port, as means over all counted messages. The sum is HardwarePs.
 type Stages struct {
@@ -214,7 +255,8 @@ type CrossTraffic struct {
 // PingPongResult is the ping-pong of one message length. HalfRTTPs is
 // HardwarePs + HostPs, up to the rounding of a half picosecond. The hardware's
 // part is from the doorbell's store to what the receiver waits for in its
-// memory: the last byte of an RDMA write, the status of a receive.
+// memory: the last byte of an RDMA write, the status of a receive. With M-VIA and TCP/IP the
+// host's part is that in which a processor of either host works or wakes a program.
 type PingPongResult struct {
 	Size        int    `json:"size"`
 	HalfRTTPs   int64  `json:"half_rtt_ps"`
@@ -231,6 +273,8 @@ type Wall struct {
 	Seconds      float64   `json:"seconds"`       // of the experiments, without the build
 	RDMAWrite    []WallRow `json:"rdma_write,omitempty"`
 	SendReceive  []WallRow `json:"send_receive,omitempty"`
+	Mvia         []WallRow `json:"mvia,omitempty"`
+	Tcp          []WallRow `json:"tcp,omitempty"`
 }
 
 // WallRow says what one message length cost. Cycles are core clocks of
@@ -287,6 +331,8 @@ func (r *Report) Faults() []string {
 	}
 	add("", r.Results.RDMAWrite)
 	add(" by send and receive", r.Results.SendReceive)
+	add(" by M-VIA", r.Results.Mvia)
+	add(" by TCP/IP", r.Results.Tcp)
 	if c := r.Results.CrossTraffic; c != nil {
 		add(" beside cross traffic", c.RDMAWrite)
 		if !c.Verified {
@@ -298,6 +344,8 @@ func (r *Report) Faults() []string {
 		waits = append(waits, p.ReceiveWait...)
 		add(" before the fit", p.RDMAWrite)
 		add(" by send and receive before the fit", p.SendReceive)
+		add(" by M-VIA before the fit", p.Mvia)
+		add(" by TCP/IP before the fit", p.Tcp)
 	}
 	for _, w := range waits {
 		if w.Fault != "" {
@@ -366,6 +414,7 @@ func (r *Report) WriteText(w io.Writer) error {
 		b.WriteString("\nThe same with send and receive, whose gap is their half RTT less that of an RDMA write:\n")
 		writeRows(&b, r.Results.SendReceive, r.Wall.SendReceive, r.Results.RDMAWrite)
 	}
+	r.writeBaselines(&b)
 	r.writeCrossTraffic(&b)
 	writeReceiveSide(&b, r.Results.PostReceive, r.Results.ReceiveWait)
 	if len(r.Results.Waterfall) > 0 {
@@ -374,6 +423,8 @@ func (r *Report) WriteText(w io.Writer) error {
 		writeStages(&b, r.Results.Stages, "an RDMA write", "data in the peer's memory")
 	}
 	writeStages(&b, r.Results.SendReceiveStages, "a send", "peer's receive descriptor")
+	writePaths(&b, r.Results.Paths)
+	writeAccounts(&b, r.Results.Accounts)
 	if u := r.Results.Bursts; u != nil {
 		fmt.Fprintf(&b, "\n%d-byte bursts without a pause: system bus %.1f MB/s, MAC bus %.1f MB/s\n", burstBytes, float64(u.SystemBytesPerSec)/1e6, float64(u.MACBytesPerSec)/1e6)
 	}
@@ -410,6 +461,106 @@ func (r *Report) writeCrossTraffic(b *strings.Builder) {
 		}
 		fmt.Fprintf(b, "%8d %12s %12s %12s %10.2f  %s\n", m.Size, us(m.HalfRTTPs), us(m.HardwarePs), us(m.HostPs), float64(m.BytesPerSec)/1e6, check)
 	}
+}
+
+// writeBaselines writes what the paper compares with beside the RDMA writes.
+func (r *Report) writeBaselines(b *strings.Builder) {
+	if len(r.Results.Mvia)+len(r.Results.Tcp) == 0 {
+		return
+	}
+	b.WriteString("\nM-VIA and TCP/IP over a plain NIC on the same wire, half RTT in us and rate in MB/s:\n")
+	fmt.Fprintf(b, "%8s %12s %12s %12s  %8s %8s %8s  %s\n", "size", "RDMA write", "M-VIA", "TCP/IP", "RDMA wr.", "M-VIA", "TCP/IP", "check")
+	for _, w := range r.Results.RDMAWrite {
+		check := "ok"
+		var times, rates string
+		for _, rows := range [][]PingPongResult{r.Results.RDMAWrite, r.Results.Mvia, r.Results.Tcp} {
+			k := slices.IndexFunc(rows, func(p PingPongResult) bool { return p.Size == w.Size })
+			if k < 0 {
+				times, rates = times+fmt.Sprintf(" %12s", "-"), rates+fmt.Sprintf(" %8s", "-")
+				continue
+			}
+			if !rows[k].Verified {
+				check = "FAIL"
+			}
+			times, rates = times+fmt.Sprintf(" %12s", us(rows[k].HalfRTTPs)), rates+fmt.Sprintf(" %8.2f", float64(rows[k].BytesPerSec)/1e6)
+		}
+		fmt.Fprintf(b, "%8d%s %s  %s\n", w.Size, times, rates, check)
+	}
+}
+
+// protocolNames are those of the keys in reports, in the order of tables.
+var protocolNames = []struct{ key, name string }{
+	{rdmaWrite.key(), "RDMA write"}, {sendReceive.key(), "send/recv"}, {mviaSend.key(), "M-VIA"}, {tcpStream.key(), "TCP/IP"},
+}
+
+// ProtocolName is the name of a protocol by its key in the report.
+func ProtocolName(key string) string {
+	for _, p := range protocolNames {
+		if p.key == key {
+			return p.name
+		}
+	}
+	return key
+}
+
+func share(rows []TimeShare, name string) string {
+	for _, s := range rows {
+		if s.Name == name {
+			return us(s.Ps)
+		}
+	}
+	return "-"
+}
+
+// writePaths writes where a short message's time goes, a column for each protocol.
+func writePaths(b *strings.Builder, list []MessagePath) {
+	if len(list) == 0 {
+		return
+	}
+	fmt.Fprintf(b, "\nWhere the half round trip of a message of %d bytes goes, in us:\n%-14s", list[0].Size, "")
+	for _, p := range list {
+		fmt.Fprintf(b, " %12s", ProtocolName(p.Protocol))
+	}
+	b.WriteString("\n")
+	for _, name := range pathSteps {
+		fmt.Fprintf(b, "%-14s", name)
+		for _, p := range list {
+			fmt.Fprintf(b, " %12s", share(p.Rows, name))
+		}
+		b.WriteString("\n")
+	}
+	fmt.Fprintf(b, "%-14s", "in all")
+	for _, p := range list {
+		fmt.Fprintf(b, " %12s", us(p.HalfRTTPs))
+	}
+	b.WriteString("\n")
+}
+
+// writeAccounts writes what a message takes of both hosts, a column for each protocol and size.
+func writeAccounts(b *strings.Builder, list []MessageAccount) {
+	if len(list) == 0 {
+		return
+	}
+	list = slices.Clone(list)
+	slices.SortStableFunc(list, func(a, b MessageAccount) int { return a.Size - b.Size })
+	b.WriteString("\nProcessor time of one message by layer, both hosts, beside the time of their buses and of the wire, in us:\n")
+	row := func(name string, cell func(MessageAccount) string) {
+		line := fmt.Sprintf("%-14s", name)
+		for _, a := range list {
+			line += fmt.Sprintf(" %10s", cell(a))
+		}
+		b.WriteString(strings.TrimRight(line, " ") + "\n")
+	}
+	row("", func(a MessageAccount) string { return ProtocolName(a.Protocol) })
+	row("bytes", func(a MessageAccount) string { return fmt.Sprint(a.Size) })
+	for _, s := range list[0].Processor {
+		row(s.Name, func(a MessageAccount) string { return share(a.Processor, s.Name) })
+	}
+	row("processor", func(a MessageAccount) string { return us(a.ProcessorPs) })
+	row("(polling)", func(a MessageAccount) string { return us(a.PollPs) })
+	row("buses", func(a MessageAccount) string { return us(a.BusPs) })
+	row("wire", func(a MessageAccount) string { return us(a.WirePs) })
+	row("frames", func(a MessageAccount) string { return number(&a.Frames) })
 }
 
 // writeRows writes a table. If there are rows to compare with, a column has

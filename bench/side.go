@@ -16,7 +16,32 @@ type exchange string
 const (
 	rdmaWrite   exchange = "RDMA write"
 	sendReceive exchange = "send/receive"
+	mviaSend    exchange = "M-VIA"  // send/receive over a plain NIC
+	tcpStream   exchange = "TCP/IP" // a connection of it
 )
+
+// key names the exchange in reports.
+func (x exchange) key() string {
+	return map[exchange]string{rdmaWrite: "rdma_write", sendReceive: "send_receive", mviaSend: "mvia", tcpStream: "tcp"}[x]
+}
+
+// inKernel says that the protocol runs in the hosts' kernels, over plain NICs.
+func (x exchange) inKernel() bool { return x == mviaSend || x == tcpStream }
+
+// An end is one end of a ping-pong.
+type end interface {
+	connect(t *driver.Thread) error // node 0 calls, the other waits
+	index() int                     // of the VI, if there is one
+	memory() *arena
+	send(t *driver.Thread, w pattern, n int) error
+	sent(t *driver.Thread) error // takes the sent message back
+	receive(t *driver.Thread, w pattern, n int) error
+	close(t *driver.Thread) error
+}
+
+func openEnd(t *driver.Thread, h *driver.Host, x exchange, size int) (end, error) {
+	return openSide(t, h, x, size)
+}
 
 func (x exchange) stages() []stageEnd {
 	if x == sendReceive {
@@ -37,6 +62,30 @@ type side struct {
 	receives [2]*vipl.Descriptor
 	posted   int // receives so far
 	taken    int // of them
+
+	// Over a plain NIC a program that waits for a send is woken when it is read, or with the
+	// message that it is to answer; it has one of the two wakes only if it takes the send
+	// back after that message.
+	under bool // a send is under way
+}
+
+var _ end = (*side)(nil)
+
+func (s *side) memory() *arena { return s.arena }
+func (s *side) index() int     { return s.endpoint.VI.Index() }
+
+func (s *side) connect(t *driver.Thread) error {
+	if t.ID().Node == 0 {
+		return s.endpoint.Dial(t, vipl.NetAddress{Host: vipl.HostAddress(1), Discriminator: pingPort}, waitLimit)
+	}
+	return s.endpoint.Accept(t, pingPort, waitLimit)
+}
+
+func (s *side) close(t *driver.Thread) error {
+	if err := s.settle(t); err != nil {
+		return err
+	}
+	return s.endpoint.Close(t)
 }
 
 // openSide opens a NIC and makes a side. With send and receive, the receive of
@@ -67,7 +116,7 @@ func openSide(t *driver.Thread, h *driver.Host, x exchange, size int) (*side, er
 // there is a receive; an RDMA write needs none. Room for the longest is there
 // at every size.
 func (s *side) postReceive(t *driver.Thread) error {
-	if s.exchange != sendReceive {
+	if s.exchange == rdmaWrite {
 		return nil
 	}
 	d := s.receives[s.posted%len(s.receives)]
@@ -109,11 +158,24 @@ func (s *side) receive(t *driver.Thread, w pattern, n int) error {
 	if d != want || d.CompletedLength() != n {
 		return fmt.Errorf("receive %d: descriptor %#x with %d bytes, want %#x with %d", s.taken, d.Address, d.CompletedLength(), want.Address, n)
 	}
-	return nil
+	return s.settle(t)
 }
 
-// sent takes the completed descriptor back.
+// sent takes the completed descriptor back, or sees to it that it is.
 func (s *side) sent(t *driver.Thread) error {
+	s.under = true
+	if s.exchange.inKernel() {
+		return nil
+	}
+	return s.settle(t)
+}
+
+// settle takes the descriptor of a send back, if there is one under way.
+func (s *side) settle(t *driver.Thread) error {
+	if !s.under {
+		return nil
+	}
+	s.under = false
 	_, err := s.endpoint.VI.SendWait(t, waitLimit)
 	return err
 }

@@ -18,6 +18,8 @@ func asWanted() *Results {
 	for _, m := range modelTable {
 		r.RDMAWrite = append(r.RDMAWrite, PingPongResult{Size: m.size, HalfRTTPs: m.write * 100_000})
 		r.SendReceive = append(r.SendReceive, PingPongResult{Size: m.size, HalfRTTPs: m.send * 100_000})
+		r.Mvia = append(r.Mvia, PingPongResult{Size: m.size, HalfRTTPs: m.mvia * 100_000})
+		r.Tcp = append(r.Tcp, PingPongResult{Size: m.size, HalfRTTPs: m.tcp * 100_000})
 		r.PostReceive = append(r.PostReceive, PostReceiveResult{m.size, 6_000_000, 6_000_000, 6_000_000})
 		r.ReceiveWait = append(r.ReceiveWait, ReceiveWaitResult{Size: m.size, MeanPs: 15_000_000 + 9_300*int64(m.size)})
 	}
@@ -43,14 +45,16 @@ func ids(list []Target) (ids []string) {
 func TestTargetsMet(t *testing.T) {
 	r := asWanted()
 	list := targetsOf(r, false)
-	require.Equal(t, []string{"T1", "T3", "T5", "T5", "T6", "T7", "T8", "T8", "T9", "T10", "T10"}, ids(list))
+	require.Equal(t, []string{"T1", "T2", "T2", "T3", "T4", "T4", "T5", "T5", "T6", "T7", "T8", "T8", "T9", "T10", "T10", "T11", "T11", "T11", "T11", "T12", "T12"}, ids(list))
 	require.Empty(t, missed(list))
 	at := map[string]Target{}
 	for _, x := range slices.Backward(list) {
 		at[x.ID] = x
 		require.NotEmpty(t, x.Unit)
-		require.Less(t, x.Low, x.High)
-		require.Contains(t, []string{KindPrediction, KindCalibration}, x.Kind)
+		if x.ID != "T12" { // a count of lengths, of which there must be none
+			require.Less(t, x.Low, x.High)
+		}
+		require.Contains(t, []string{KindPrediction, KindCalibration, KindFollows}, x.Kind)
 	}
 	// By hand: 65536 B / 685.9 us; the largest gain lies at 4 KiB, 4096/88.5 - 4096/91.4, the
 	// smallest at 4 B, 4/12.7 - 4/15.6.
@@ -62,6 +66,11 @@ func TestTargetsMet(t *testing.T) {
 	require.Equal(t, 9.3, at["T9"].Calibrated)
 	require.Nil(t, at["T9"].Paper)
 	require.Equal(t, 120.0, at["T10"].Calibrated)
+	require.Equal(t, 57.6, at["T2"].Calibrated)
+	require.Equal(t, 63.498, at["T4"].Calibrated, "65536 B / 1032.1 us")
+	require.Equal(t, 4.535, at["T11"].Calibrated, "57.6 / 12.7")
+	require.Equal(t, KindFollows, at["T11"].Kind)
+	require.Equal(t, 0.0, at["T12"].Calibrated)
 	require.Equal(t, 12.7, *at["T1"].Predicted, "nothing was fitted: it is a prediction")
 	require.Nil(t, at["T5"].Predicted, "its level was fitted")
 	require.Equal(t, KindPrediction, at["T3"].Kind)
@@ -80,7 +89,14 @@ func TestTargetsAfterAFit(t *testing.T) {
 		before.RDMAWrite[i].HalfRTTPs -= 600_000
 		before.SendReceive[i].HalfRTTPs -= 500_000
 	}
-	r.Prediction = &Prediction{RDMAWrite: before.RDMAWrite, SendReceive: before.SendReceive}
+	before.Mvia[0].HalfRTTPs = 55_000_000
+	r.Prediction = &Prediction{RDMAWrite: before.RDMAWrite, SendReceive: before.SendReceive, Mvia: before.Mvia}
+	list = targetsOf(r, true)
+	require.Equal(t, []string{"T2", "T2"}, ids(list[1:3]))
+	require.Equal(t, 55.0, *list[1].Predicted)
+	require.Equal(t, 57.6, list[1].Calibrated)
+	require.Nil(t, list[2].Predicted, "TCP/IP was not measured before the fit")
+	r.Mvia, r.Tcp = nil, nil
 	list = targetsOf(r, true)
 	require.Equal(t, KindCalibration, list[1].Kind)
 	require.Equal(t, 12.1, *list[0].Predicted)
@@ -99,7 +115,7 @@ func TestTargetsMissed(t *testing.T) {
 		want   []string
 	}{
 		{"slow", func(r *Results) { r.RDMAWrite[0].HalfRTTPs = 13_150_000; r.SendReceive[0].HalfRTTPs = 16_050_000 }, []string{"T1"}},
-		{"too fast to be true", func(r *Results) { r.RDMAWrite[0].HalfRTTPs = 11_800_000; r.SendReceive[0].HalfRTTPs = 14_600_000 }, []string{"T1"}},
+		{"too fast to be true", func(r *Results) { r.RDMAWrite[0].HalfRTTPs = 11_800_000; r.SendReceive[0].HalfRTTPs = 14_600_000 }, []string{"T1", "T11", "T11"}},
 		{"little bandwidth", func(r *Results) { r.RDMAWrite[11].HalfRTTPs = 708_000_000; r.SendReceive[11].HalfRTTPs = 710_900_000 }, []string{"T3"}},
 		{"a long gap", func(r *Results) {
 			for i := range r.SendReceive {
@@ -122,6 +138,11 @@ func TestTargetsMissed(t *testing.T) {
 		}, []string{"T9"}},
 		{"a RecvWait that falls", func(r *Results) { r.ReceiveWait[2].MeanPs = r.ReceiveWait[1].MeanPs }, []string{"T9"}},
 		{"a RecvWait that is no line", func(r *Results) { r.ReceiveWait[10].MeanPs = r.ReceiveWait[11].MeanPs - 1 }, []string{"T9"}},
+		{"a slow M-VIA", func(r *Results) { r.Mvia[0].HalfRTTPs = 58_200_000 }, []string{"T2"}},
+		{"a fast TCP/IP", func(r *Results) { r.Tcp[11].HalfRTTPs = 1_080_000_000 }, []string{"T4"}},
+		{"another ratio", func(r *Results) { r.Tcp[0].HalfRTTPs = 126_000_000 }, []string{"T2", "T11"}},
+		{"another ratio of bandwidths", func(r *Results) { r.Mvia[11].HalfRTTPs = 1_090_000_000 }, []string{"T4", "T11"}},
+		{"M-VIA is ahead at one length", func(r *Results) { r.Mvia[4].HalfRTTPs = 49_900_000 }, []string{"T12"}},
 		{"slow bursts", func(r *Results) { r.Bursts.SystemBytesPerSec = 118_700_000 }, []string{"T10"}},
 		{"fast bursts", func(r *Results) { r.Bursts.MACBytesPerSec = 118_300_000 }, []string{"T10"}},
 	} {
@@ -136,11 +157,12 @@ func TestTargetsMissed(t *testing.T) {
 // A target is left out when a size that it needs was not measured.
 func TestTargetsOfFewerSizes(t *testing.T) {
 	r := asWanted()
+	r.Mvia, r.Tcp = nil, r.Tcp[1:11]
 	r.RDMAWrite, r.SendReceive, r.PostReceive, r.ReceiveWait, r.Bursts = r.RDMAWrite[:1], r.SendReceive[:1], r.PostReceive[:1], r.ReceiveWait[:1], nil
 	require.Equal(t, []string{"T1"}, ids(targetsOf(r, false)))
 	r = asWanted()
 	r.RDMAWrite = r.RDMAWrite[1:]
-	require.Equal(t, []string{"T3", "T8", "T8", "T9", "T10", "T10"}, ids(targetsOf(r, false)))
+	require.Equal(t, []string{"T2", "T2", "T3", "T4", "T4", "T8", "T8", "T9", "T10", "T10", "T11", "T11"}, ids(targetsOf(r, false)))
 	r = asWanted()
 	r.ReceiveWait = slices.Delete(r.ReceiveWait, 8, 9)
 	require.NotContains(t, ids(targetsOf(r, false)), "T9")
@@ -192,7 +214,7 @@ func TestMisses(t *testing.T) {
 func TestModelCurve(t *testing.T) {
 	r := asWanted()
 	list := modelCurveOf(r)
-	require.Len(t, list, 2*len(paperSizes))
+	require.Len(t, list, 4*len(paperSizes))
 	for i, m := range list {
 		require.True(t, m.OK)
 		require.Equal(t, m.ModelPs, m.MeasuredPs)
@@ -204,13 +226,15 @@ func TestModelCurve(t *testing.T) {
 	r.RDMAWrite[0].HalfRTTPs = 14_000_000     // +10.2 % of 12.7
 	r.RDMAWrite[4].HalfRTTPs = 47_300_000     // -5.2 % of 49.9
 	r.SendReceive[11].HalfRTTPs = 723_000_000 // +4.97 % of 688.8
+	r.Mvia[5].HalfRTTPs = 117_000_000         // +14.8 % of 101.9
+	r.Tcp[9].HalfRTTPs = 334_000_000          // -15.3 % of 394.1
 	var out []int
 	for _, m := range modelCurveOf(r) {
 		if !m.OK {
 			out = append(out, m.Size)
 		}
 	}
-	require.Equal(t, []int{4, 1024}, out)
+	require.Equal(t, []int{4, 1024, 16384}, out)
 }
 
 func TestLine(t *testing.T) {

@@ -6,23 +6,25 @@ import (
 	"encoding/binary"
 	"fmt"
 
+	"hvia/driver"
 	"hvia/layout"
 )
 
 // verdict is what one program of an experiment tells another about its part.
 // It travels as a message because the other may live in another process.
 type verdict struct {
-	vi       int    // index of the VI that the messages came by
-	messages int    // sent
-	fault    string // the first byte that was wrong, "" for none
+	vi       int            // index of the VI that the messages came by
+	messages int            // sent
+	spent    driver.Account // by the processor of its host in the counted rounds
+	fault    string         // the first byte that was wrong, "" for none
 }
 
-const verdictHead = 8
+const verdictHead = 8 + accountBytes
 
 func (v verdict) encode() []byte {
 	b := binary.LittleEndian.AppendUint32(nil, uint32(v.vi))
 	b = binary.LittleEndian.AppendUint32(b, uint32(v.messages))
-	b = append(b, v.fault...)
+	b = append(encodeAccount(b, v.spent), v.fault...)
 	return b[:min(len(b), layout.BridgeMaxMessage)]
 }
 
@@ -30,5 +32,5 @@ func decodeVerdict(b []byte) (verdict, error) {
 	if len(b) < verdictHead {
 		return verdict{}, fmt.Errorf("a verdict of %d bytes, want at least %d: do both processes run the same version?", len(b), verdictHead)
 	}
-	return verdict{int(binary.LittleEndian.Uint32(b)), int(binary.LittleEndian.Uint32(b[4:])), string(b[verdictHead:])}, nil
+	return verdict{int(binary.LittleEndian.Uint32(b)), int(binary.LittleEndian.Uint32(b[4:])), decodeAccount(b[8:]), string(b[verdictHead:])}, nil
 }

@@ -45,10 +45,12 @@ const (
 	filePostReceive   = "figure-11-post-receive"
 	fileReceiveWait   = "figure-12-receive-wait"
 	fileWaterfall     = "waterfall"
+	filePath          = "one-way-path"
+	fileProcessor     = "processor-time"
 	filePipeline      = "pipeline"
 )
 
-var allFiles = []string{fileLatency, fileBandwidth, fileLatencyBoth, fileBandwidthBoth, filePostReceive, fileReceiveWait, fileWaterfall, filePipeline}
+var allFiles = []string{fileLatency, fileBandwidth, fileLatencyBoth, fileBandwidthBoth, filePostReceive, fileReceiveWait, fileWaterfall, filePath, fileProcessor, filePipeline}
 
 const (
 	sizeTitle      = "message length, bytes (K = 1024)"
@@ -64,15 +66,21 @@ var (
 	sendLine    = lineStyle(vermillion, 2, false)
 	guessMark   = marker{shape: cross, color: sky, radius: 3.5}
 	guessLine   = lineStyle(sky, 1.6, true)
-	differ      = marker{shape: square, color: green, radius: markSize}
-	differLine  = lineStyle(green, 2, false)
-	paperRDMA   = marker{shape: diamond, color: black, hollow: true, radius: 6.5}
-	paperMVIA   = marker{shape: square, color: green, hollow: true, radius: 5}
-	paperTCP    = marker{shape: triangleDown, color: purple, hollow: true, radius: 5}
+	differ      = marker{shape: diamond, color: orange, radius: markSize}
+	differLine  = lineStyle(orange, 2, false)
+	mviaMark    = marker{shape: square, color: green, radius: 3.6}
+	mviaLine    = lineStyle(green, 2, false)
+	tcpMark     = marker{shape: triangleDown, color: purple, radius: markSize}
+	tcpLine     = lineStyle(purple, 2, false)
+	paperRDMA   = marker{shape: diamond, color: black, hollow: true, radius: 7.5}
+	paperMVIA   = marker{shape: square, color: black, hollow: true, radius: 6.5}
+	paperTCP    = marker{shape: triangleDown, color: black, hollow: true, radius: 7.5}
 	noLine      draw.LineStyle
 	paperLine   = lineStyle(ink, 1.3, true)
 	fromWriting = "RDMA write, this card"
 	fromSending = "send/receive, this card"
+	fromMvia    = "M-VIA over a plain NIC"
+	fromTcp     = "TCP/IP over a plain NIC"
 )
 
 // study collects what all figures need of a report.
@@ -81,10 +89,37 @@ type study struct {
 	paper bool // the profile is the paper's card, so there is something to compare with
 	write []bench.PingPongResult
 	send  []bench.PingPongResult
+	mvia  []bench.PingPongResult
+	tcp   []bench.PingPongResult
 }
 
 func newStudy(r *bench.Report) *study {
-	return &study{Report: r, paper: r.Profile == params.Base, write: bySize(r.Results.RDMAWrite), send: bySize(r.Results.SendReceive)}
+	return &study{
+		Report: r, paper: r.Profile == params.Base, write: bySize(r.Results.RDMAWrite), send: bySize(r.Results.SendReceive),
+		mvia: bySize(r.Results.Mvia), tcp: bySize(r.Results.Tcp),
+	}
+}
+
+// baselines are the curves of what the paper compares with, as far as they were measured.
+func (s *study) baselines(points func([]bench.PingPongResult) []point) (list []curve) {
+	if len(s.mvia) > 0 {
+		list = append(list, curve{fromMvia, points(s.mvia), mviaLine, mviaMark})
+	}
+	if len(s.tcp) > 0 {
+		list = append(list, curve{fromTcp, points(s.tcp), tcpLine, tcpMark})
+	}
+	return list
+}
+
+// fromEnds says what of those curves is known and what they foretell.
+func (s *study) fromEnds() []string {
+	if len(s.mvia)+len(s.tcp) == 0 || !s.paper {
+		return nil
+	}
+	return []string{
+		s.fitted("T2", "the latencies of M-VIA and TCP/IP at 4 bytes"), s.fitted("T4", "their bandwidths at the largest length"),
+		"Both curves between their two ends are predictions.",
+	}
 }
 
 // bySize is the rows in order of size, one of each, without any that has no size.
@@ -95,7 +130,7 @@ func bySize(rows []bench.PingPongResult) []bench.PingPongResult {
 }
 
 func (s *study) figures() []*figure {
-	list := []*figure{s.latency(), s.bandwidth(), s.latencyBoth(), s.bandwidthBoth(), s.postReceive(), s.receiveWait(), s.waterfall(), s.pipeline()}
+	list := []*figure{s.latency(), s.bandwidth(), s.latencyBoth(), s.bandwidthBoth(), s.postReceive(), s.receiveWait(), s.waterfall(), s.path(), s.processor(), s.pipeline()}
 	for _, f := range list {
 		if f.picture != nil {
 			f.picture.footer = fmt.Sprintf("simulated time, profile %s, seed %d", s.Profile, s.Seed)
@@ -224,23 +259,33 @@ func (s *study) latency() *figure {
 		f.missing = "The report has no RDMA write that was measured."
 		return f
 	}
-	curves := []curve{{fromWriting, latencies(s.write), writeLine, writeMark}}
+	curves := append([]curve{{fromWriting, latencies(s.write), writeLine, writeMark}}, s.baselines(latencies)...)
 	var points []printed
 	f.caption = []string{"Half round trip of a ping-pong by RDMA writes, in simulated time; both axes are logarithmic."}
+	if len(curves) > 1 {
+		f.caption[0] = "Half round trip of a ping-pong by RDMA writes on the card, and over a plain NIC on the same wire by sends and receives of M-VIA and by a connection of TCP/IP, in simulated time; both axes are logarithmic."
+	}
 	if s.paper {
 		points = []printed{
 			{name: "RDMA write, paper", at: point{x: paperShortest, y: paperLatencyRDMA}, mark: paperRDMA, text: plain(paperLatencyRDMA) + " µs", dx: 14, dy: 14, side: text.XLeft},
-			{name: "M-VIA, paper", at: point{x: paperShortest, y: paperLatencyMVIA}, mark: paperMVIA, text: plain(paperLatencyMVIA) + " µs", dx: 14, side: text.XLeft},
-			{name: "TCP/IP, paper", at: point{x: paperShortest, y: paperLatencyTCP}, mark: paperTCP, text: plain(paperLatencyTCP) + " µs", dx: 14, side: text.XLeft},
+			{name: "M-VIA, paper", at: point{x: paperShortest, y: paperLatencyMVIA}, mark: paperMVIA, text: plain(paperLatencyMVIA) + " µs", dx: 14, dy: 14, side: text.XLeft},
+			{name: "TCP/IP, paper", at: point{x: paperShortest, y: paperLatencyTCP}, mark: paperTCP, text: plain(paperLatencyTCP) + " µs", dx: 14, dy: 14, side: text.XLeft},
 		}
 		f.caption = append(f.caption,
 			"The hollow markers are the only latencies that the paper prints, all at 4 bytes.",
-			"Nothing was fitted to any of these points.", s.fitted("T8", "the processor time of VipPostRecv"), s.fitted("T3", "the bandwidth at the largest length"))
+			"Nothing was fitted to that of the RDMA write.", s.fitted("T8", "the processor time of VipPostRecv"), s.fitted("T3", "the bandwidth at the largest length"))
+		f.caption = append(f.caption, s.fromEnds()...)
 	} else {
 		f.caption = append(f.caption, predictionOnly)
 	}
 	f.picture = curvesPicture(f.head, curves, points, latencyTitle, true)
 	f.tables = []table{pingPongTable("RDMA write, as measured", s.write)}
+	if len(s.mvia) > 0 {
+		f.tables = append(append(f.tables, pingPongTable("M-VIA, as measured", s.mvia)), s.modelTable("mvia", "M-VIA")...)
+	}
+	if len(s.tcp) > 0 {
+		f.tables = append(append(f.tables, pingPongTable("TCP/IP, as measured", s.tcp)), s.modelTable("tcp", "TCP/IP")...)
+	}
 	return f
 }
 
@@ -255,21 +300,22 @@ func (s *study) bandwidth() *figure {
 		f.missing = "The report has no RDMA write that was measured."
 		return f
 	}
-	curves := []curve{{fromWriting, bandwidths(s.write), writeLine, writeMark}}
-	f.caption = []string{"Message length over half a round trip, by RDMA writes; 1 MB is 10⁶ bytes."}
+	curves := append([]curve{{fromWriting, bandwidths(s.write), writeLine, writeMark}}, s.baselines(bandwidths)...)
+	f.caption = []string{"Message length over half a round trip; 1 MB is 10⁶ bytes."}
 	if p := s.predicted(); len(p) > 0 {
-		curves = append(curves, curve{"the same " + atZeroFit, bandwidths(p), guessLine, guessMark})
+		curves = append(curves, curve{"RDMA write " + atZeroFit, bandwidths(p), guessLine, guessMark})
 		f.caption = append(f.caption, s.zeroFit())
 	}
 	var points []printed
 	if s.paper {
 		points = []printed{
 			{name: "RDMA write, paper", at: point{x: paperLongest, y: paperBandwidthRDMA}, mark: paperRDMA, text: plain(paperBandwidthRDMA) + " MB/s", dx: 14, dy: -33, side: text.XRight},
-			{name: "M-VIA, paper", at: point{x: paperLongest, y: paperBandwidthMVIA}, mark: paperMVIA, text: plain(paperBandwidthMVIA) + " MB/s", dx: -13, dy: 7, side: text.XRight},
-			{name: "TCP/IP, paper", at: point{x: paperLongest, y: paperBandwidthTCP}, mark: paperTCP, text: fixed(paperBandwidthTCP, 1) + " MB/s", dx: -13, dy: -9, side: text.XRight},
+			{name: "M-VIA, paper", at: point{x: paperLongest, y: paperBandwidthMVIA}, mark: paperMVIA, text: plain(paperBandwidthMVIA) + " MB/s", dx: 6, dy: 17, side: text.XRight},
+			{name: "TCP/IP, paper", at: point{x: paperLongest, y: paperBandwidthTCP}, mark: paperTCP, text: fixed(paperBandwidthTCP, 1) + " MB/s", dx: 14, dy: -22, side: text.XRight},
 		}
 		f.caption = append(f.caption, "The hollow markers are the largest bandwidths that the paper prints. It does not say at which length: 64 KiB is this study's reading.")
-		f.caption = append(f.caption, s.kindOf("T3", "bandwidth at the largest length"), s.fitted("T3", "the bandwidth at the largest length"))
+		f.caption = append(f.caption, s.kindOf("T3", "bandwidth of RDMA writes at the largest length"), s.fitted("T3", "the bandwidth at the largest length"))
+		f.caption = append(f.caption, s.fromEnds()...)
 	} else {
 		f.caption = append(f.caption, predictionOnly)
 	}

@@ -285,13 +285,13 @@ func escaped(s string) string {
 
 func TestSummaryCounts(t *testing.T) {
 	r := sample()
-	require.Contains(t, pageOf(t, r), "9 of 10 rows of targets hold. Missed: T7 (smallest gain).")
+	require.Contains(t, pageOf(t, r), "13 of 14 rows of targets hold. Missed: T7 (smallest gain).")
 	for k := range r.Results.Targets {
 		r.Results.Targets[k].OK = true
 	}
 	page := pageOf(t, r)
-	require.Contains(t, page, "All 10 rows of targets hold.")
-	require.Contains(t, page, "22 of 24 measured half round trips")
+	require.Contains(t, page, "All 14 rows of targets hold.")
+	require.Contains(t, page, "44 of 48 measured half round trips")
 	require.NotContains(t, page, "What this report lacks")
 }
 
@@ -327,6 +327,9 @@ func TestMissingPartsAreNamed(t *testing.T) {
 		{"waterfall", func(r *bench.Results) { r.Waterfall = nil }, []string{fileWaterfall}, "no waterfall"},
 		{"pipeline", func(r *bench.Results) { r.Pipeline = nil }, []string{filePipeline}, "no pipeline"},
 		{"hops", func(r *bench.Results) { r.Pipeline.Hops = nil }, []string{filePipeline}, "no pipeline"},
+		{"baselines", func(r *bench.Results) { r.Mvia, r.Tcp = nil, nil }, nil, "M-VIA and TCP/IP, was not measured."},
+		{"paths", func(r *bench.Results) { r.Paths = nil }, []string{filePath}, "no path of a message"},
+		{"accounts", func(r *bench.Results) { r.Accounts = nil }, []string{fileProcessor}, "no account of a message"},
 		{"prediction", func(r *bench.Results) { r.Prediction = nil }, nil, "The prediction from before the fit was not run."},
 		{"targets", func(r *bench.Results) { r.Targets = nil }, nil, "No target could be judged"},
 		{"a target", func(r *bench.Results) { r.Targets = r.Targets[1:] }, nil, "could not be judged, for want of a measurement: T1."},
@@ -463,6 +466,21 @@ func TestAnyReportIsDrawn(t *testing.T) {
 				}
 				r.Results.Pipeline.Hops = append(r.Results.Pipeline.Hops, h)
 			}
+		}
+		shares := func() (list []bench.TimeShare) {
+			for range some("shares") {
+				list = append(list, bench.TimeShare{Name: rapid.SampledFrom([]string{"library", "wake", "no such", ""}).Draw(t, "name"), Ps: ps.Draw(t, "share")})
+			}
+			return list
+		}
+		r.Results.Mvia, r.Results.Tcp = rows("mvia"), rows("tcp")
+		for range some("paths") {
+			r.Results.Paths = append(r.Results.Paths, bench.MessagePath{Protocol: rapid.SampledFrom([]string{"tcp", "?"}).Draw(t, "protocol"), Size: size.Draw(t, "size"), HalfRTTPs: ps.Draw(t, "half"), Rows: shares()})
+		}
+		for range some("accounts") {
+			r.Results.Accounts = append(r.Results.Accounts, bench.MessageAccount{
+				Protocol: "mvia", Size: size.Draw(t, "size"), HalfRTTPs: ps.Draw(t, "half"), Processor: shares(), ProcessorPs: ps.Draw(t, "processor"), BusPs: ps.Draw(t, "bus"), WirePs: ps.Draw(t, "wire"),
+			})
 		}
 		for range some("targets") {
 			r.Results.Targets = append(r.Results.Targets, bench.Target{ID: rapid.SampledFrom([]string{"T5", "T8", ""}).Draw(t, "id"), Low: rapid.Float64().Draw(t, "low"), High: rapid.Float64().Draw(t, "high")})
