@@ -121,7 +121,7 @@ func (l *Listener) Accept(t *driver.Thread, timeout driver.Time) (*Conn, error) 
 			return nil, l.fail(err)
 		}
 		ok, err := s.block(t, nil, func() driver.Time { return end }, func() bool {
-			return l.socket.closed || l.socket.ep.Readiness(waiter.ReadableEvents) != 0
+			return l.socket.closed || l.socket.is(waiter.ReadableEvents)
 		})
 		if err == nil && !ok {
 			err = os.ErrDeadlineExceeded
@@ -346,7 +346,7 @@ func (c *Conn) Read(b []byte) (int, error) {
 			return 0, c.fail("read", io.ErrNoProgress)
 		}
 		if _, err := s.block(t, k, func() driver.Time { return k.readEnd }, func() bool {
-			return k.open(driver.Never, 0) != nil || k.ep.Readiness(waiter.ReadableEvents|waiter.EventErr|waiter.EventHUp) != 0
+			return k.open(driver.Never, 0) != nil || k.is(waiter.ReadableEvents|waiter.EventErr|waiter.EventHUp)
 		}); err != nil {
 			return 0, c.fail("read", err)
 		}
@@ -362,7 +362,7 @@ func (c *Conn) Write(b []byte) (int, error) {
 	}
 	done, copied := 0, 0
 	for done < len(b) {
-		to := min(done+segment, len(b))
+		to := min(done+s.segment, len(b))
 		if copied < to {
 			if err := t.Spend(driver.LayerCopy, s.costs.Copy(to-copied)); err != nil {
 				return done, c.fail("write", err)
@@ -395,7 +395,7 @@ func (c *Conn) Write(b []byte) (int, error) {
 			return done, c.fail("write", io.ErrNoProgress)
 		}
 		if _, err := s.block(t, k, func() driver.Time { return k.writeEnd }, func() bool {
-			return k.open(driver.Never, 0) != nil || k.space.Load() || k.ep.Readiness(waiter.EventErr|waiter.EventHUp) != 0
+			return k.open(driver.Never, 0) != nil || k.space.Load() || k.is(waiter.EventErr|waiter.EventHUp)
 		}); err != nil {
 			return done, c.fail("write", err)
 		}

@@ -1,0 +1,354 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package tcpip
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"os"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"hvia/driver"
+)
+
+// accept listens at the port and takes one connection.
+func accept(th *driver.Thread, s *Stack) (*Conn, error) {
+	l, err := s.Listen(th, port)
+	if err != nil {
+		return nil, err
+	}
+	return l.Accept(th, driver.Never)
+}
+
+// pair runs a client on node 0 and a server on node 1 that are connected.
+func pair(t *testing.T, r rules, client, server func(th *driver.Thread, c *Conn) error) *world {
+	t.Helper()
+	f, err := play(t, r,
+		program{0, func(th *driver.Thread, s *Stack) error {
+			c, err := s.Dial(th, there(1), driver.Never)
+			if err != nil {
+				return err
+			}
+			return client(th, c)
+		}},
+		program{1, func(th *driver.Thread, s *Stack) error {
+			c, err := accept(th, s)
+			if err != nil {
+				return err
+			}
+			return server(th, c)
+		}})
+	require.NoError(t, err)
+	return f
+}
+
+func TestAddresses(t *testing.T) {
+	pair(t, gigabit(), func(_ *driver.Thread, c *Conn) error {
+		assert.Equal(t, "10.0.0.2:7", c.RemoteAddr().String())
+		assert.Equal(t, "tcp", c.RemoteAddr().Network())
+		assert.Equal(t, "10.0.0.1", c.LocalAddr().(*net.TCPAddr).IP.String())
+		assert.GreaterOrEqual(t, c.LocalAddr().(*net.TCPAddr).Port, 1024)
+		return c.Close()
+	}, func(_ *driver.Thread, c *Conn) error {
+		assert.Equal(t, "10.0.0.2:7", c.LocalAddr().String())
+		assert.Equal(t, "10.0.0.1", c.RemoteAddr().(*net.TCPAddr).IP.String())
+		return c.Close()
+	})
+}
+
+// Small writes come as one stream, and Nagle's algorithm makes fewer segments of them.
+func TestOneByteWrites(t *testing.T) {
+	const n = 300
+	for _, delay := range []bool{false, true} {
+		r := gigabit()
+		r.config = func(int) Config { return Config{Delay: delay} }
+		data := pattern(3, n)
+		f := pair(t, r, func(_ *driver.Thread, c *Conn) error {
+			for i := range data {
+				if k, err := c.Write(data[i : i+1]); k != 1 || err != nil {
+					return fmt.Errorf("%d bytes: %w", k, err)
+				}
+			}
+			return c.Close()
+		}, func(_ *driver.Thread, c *Conn) error {
+			got, err := io.ReadAll(c)
+			assert.Equal(t, data, got)
+			return errors.Join(err, c.Close())
+		})
+		talk := f.read(t)
+		assert.Equal(t, n, talk.bytes[0])
+		if delay {
+			assert.Less(t, talk.data[0], n/3)
+		} else {
+			assert.Equal(t, n, talk.data[0])
+		}
+	}
+}
+
+// What a call takes: the account of each thread and the instants, in a quiet ping-pong.
+func TestCosts(t *testing.T) {
+	const n = 100
+	costs := testCosts()
+	r := gigabit()
+	var asked, answered driver.Time
+	f := pair(t, r, func(th *driver.Thread, c *Conn) error {
+		if err := th.Sleep(driver.Millisecond); err != nil {
+			return err
+		}
+		before, began := th.Spent(), th.Now()
+		if _, err := c.Write(make([]byte, n)); err != nil {
+			return err
+		}
+		spent := th.Spent().Less(before)
+		assert.Equal(t, costs.Trap, spent[driver.LayerTrap])
+		assert.Equal(t, costs.Copy(n), spent[driver.LayerCopy])
+		assert.Equal(t, costs.SendPacket, spent[driver.LayerProtocol])
+		assert.Zero(t, spent[driver.LayerPoll])
+		assert.Equal(t, began+spent.Total(), th.Now())
+		asked = th.Now()
+		before = th.Spent()
+		if _, err := c.Read(make([]byte, n)); err != nil {
+			return err
+		}
+		spent = th.Spent().Less(before)
+		assert.Equal(t, costs.Trap, spent[driver.LayerTrap])
+		assert.Equal(t, costs.Switch, spent[driver.LayerSwitch])
+		assert.Equal(t, costs.Copy(n), spent[driver.LayerCopy])
+		assert.Zero(t, spent[driver.LayerPoll])
+		answered = th.Now()
+		return c.Close()
+	}, func(th *driver.Thread, c *Conn) error {
+		b := make([]byte, n)
+		if _, err := c.Read(b); err != nil {
+			return err
+		}
+		if _, err := c.Write(b); err != nil {
+			return err
+		}
+		return c.Close()
+	})
+	// Wire, service, the wake of the other side, its work, and the same back.
+	wire := r.delay + r.rate*(14+20+32+n+24)
+	half := wire + costs.Tcp.ReceivePacket + costs.Tcp.Wake + costs.Switch + costs.Copy(n)
+	assert.Equal(t, 2*half+costs.Trap+costs.Copy(n)+costs.SendPacket, answered-asked)
+	require.NotZero(t, f.nodes[0].services)
+}
+
+// Bytes that arrive while a reader copies are taken by the same call.
+func TestReadTakesWhatArrives(t *testing.T) {
+	const n = 40 * segment
+	largest := 0
+	pair(t, gigabit(), func(_ *driver.Thread, c *Conn) error {
+		_, err := c.Write(make([]byte, n))
+		return errors.Join(err, c.Close())
+	}, func(_ *driver.Thread, c *Conn) error {
+		b := make([]byte, n)
+		for got := 0; got < n; {
+			k, err := c.Read(b)
+			if err != nil {
+				return err
+			}
+			got += k
+			largest = max(largest, k)
+		}
+		return c.Close()
+	})
+	assert.Greater(t, largest, 3*segment)
+}
+
+func TestConnectionRefused(t *testing.T) {
+	_, err := play(t, gigabit(),
+		program{0, func(th *driver.Thread, s *Stack) error {
+			_, err := s.Dial(th, there(1), driver.Never)
+			var op *net.OpError
+			assert.ErrorIs(t, err, syscall.ECONNREFUSED)
+			if assert.ErrorAs(t, err, &op) {
+				assert.Equal(t, "dial", op.Op)
+				assert.False(t, op.Timeout())
+			}
+			return nil
+		}},
+		program{1, func(th *driver.Thread, _ *Stack) error { return th.Sleep(driver.Millisecond) }})
+	require.NoError(t, err)
+}
+
+// Nobody answers for the address: resolution gives up after three requests.
+func TestHostUnreachableAndTimeout(t *testing.T) {
+	f, err := play(t, gigabit(),
+		program{0, func(th *driver.Thread, s *Stack) error {
+			_, err := s.Dial(th, there(5), driver.Never)
+			assert.ErrorIs(t, err, syscall.EHOSTUNREACH)
+			began := th.Now()
+			_, err = s.Dial(th, there(5), 500*driver.Millisecond)
+			var op *net.OpError
+			assert.ErrorIs(t, err, os.ErrDeadlineExceeded)
+			if assert.ErrorAs(t, err, &op) {
+				assert.True(t, op.Timeout())
+			}
+			costs := testCosts()
+			assert.Equal(t, began+costs.Trap+500*driver.Millisecond+costs.Tcp.Wake+costs.Switch, th.Now())
+			_, err = s.Dial(th, netip.AddrPortFrom(s.Address(), port), driver.Never)
+			assert.ErrorIs(t, err, driver.ErrInvalidParameter)
+			return nil
+		}})
+	require.NoError(t, err)
+	for _, s := range f.read(t).flags {
+		assert.Equal(t, "0arp", s)
+	}
+}
+
+// A peer that closes with bytes unread resets the connection.
+func TestReset(t *testing.T) {
+	pair(t, gigabit(), func(th *driver.Thread, c *Conn) error {
+		if _, err := c.Write([]byte("nobody reads this")); err != nil {
+			return err
+		}
+		_, err := c.Read(make([]byte, 1))
+		assert.ErrorIs(t, err, syscall.ECONNRESET)
+		_, err = c.Write([]byte("x"))
+		assert.Error(t, err)
+		return c.Close()
+	}, func(th *driver.Thread, c *Conn) error {
+		if err := th.Sleep(driver.Millisecond); err != nil {
+			return err
+		}
+		return c.Close()
+	})
+}
+
+// A writer that has ended its direction may read on, and the other side may write on.
+func TestHalfClose(t *testing.T) {
+	pair(t, gigabit(), func(_ *driver.Thread, c *Conn) error {
+		if err := c.CloseWrite(); err != nil {
+			return err
+		}
+		_, err := c.Write([]byte("x"))
+		assert.ErrorIs(t, err, syscall.EPIPE)
+		got, err := io.ReadAll(c)
+		assert.Equal(t, "still there", string(got))
+		return errors.Join(err, c.Close())
+	}, func(_ *driver.Thread, c *Conn) error {
+		n, err := c.Read(make([]byte, 1))
+		assert.Zero(t, n)
+		assert.Equal(t, io.EOF, err)
+		_, err = c.Write([]byte("still there"))
+		return errors.Join(err, c.Close())
+	})
+}
+
+// A writer is held up when the buffers of both sides are full, and goes on when the reader does.
+func TestBuffersFull(t *testing.T) {
+	const pause, n = 50 * driver.Millisecond, 400 << 10
+	r := gigabit()
+	r.config = func(int) Config { return Config{SendBuffer: 32 << 10, ReceiveBuffer: 64 << 10} }
+	data := pattern(4, n)
+	pair(t, r, func(th *driver.Thread, c *Conn) error {
+		began := th.Now()
+		k, err := c.Write(data)
+		assert.Equal(t, n, k)
+		assert.Greater(t, th.Now()-began, pause/2)
+		return errors.Join(err, c.Close())
+	}, func(th *driver.Thread, c *Conn) error {
+		if err := th.Sleep(pause); err != nil {
+			return err
+		}
+		got, err := io.ReadAll(c)
+		assert.True(t, bytes.Equal(data, got), "%d of %d", len(got), n)
+		return errors.Join(err, c.Close())
+	})
+}
+
+func TestDeadlines(t *testing.T) {
+	r := gigabit()
+	r.config = func(int) Config { return Config{SendBuffer: 32 << 10, ReceiveBuffer: 64 << 10} }
+	costs := testCosts()
+	timeout := func(err error) {
+		var e net.Error
+		assert.ErrorIs(t, err, os.ErrDeadlineExceeded)
+		if assert.ErrorAs(t, err, &e) {
+			assert.True(t, e.Timeout())
+		}
+	}
+	pair(t, r, func(th *driver.Thread, c *Conn) error {
+		end := th.Now() + 3*driver.Millisecond
+		require.NoError(t, c.SetReadDeadline(At(end)))
+		_, err := c.Read(make([]byte, 1))
+		timeout(err)
+		assert.InDelta(t, float64(end+costs.Tcp.Wake+costs.Switch), float64(th.Now()), float64(driver.Nanosecond))
+		began := th.Now()
+		_, err = c.Read(make([]byte, 1)) // it is over for good
+		timeout(err)
+		assert.Equal(t, began+costs.Trap, th.Now())
+		require.NoError(t, c.SetWriteDeadline(At(th.Now()+20*driver.Millisecond)))
+		n, err := c.Write(make([]byte, 1<<20))
+		timeout(err)
+		assert.Greater(t, n, 32<<10)
+		assert.Less(t, n, 1<<18)
+		require.NoError(t, c.SetDeadline(At(driver.Never))) // none
+		_, err = c.Write([]byte("x")[:0])
+		assert.NoError(t, err)
+		_, err = c.Read(make([]byte, 1))
+		assert.Equal(t, io.EOF, err)
+		return c.Close()
+	}, func(th *driver.Thread, c *Conn) error {
+		if err := th.Sleep(50 * driver.Millisecond); err != nil {
+			return err
+		}
+		if err := c.CloseWrite(); err != nil {
+			return err
+		}
+		_, err := io.Copy(io.Discard, c)
+		return errors.Join(err, c.Close())
+	})
+}
+
+// A deadline that another thread sets ends a call that is blocked, one that is taken away does not.
+func TestDeadlineOfBlockedRead(t *testing.T) {
+	var shared *Conn
+	var reader driver.Time
+	costs := testCosts()
+	_, err := play(t, gigabit(),
+		program{0, func(th *driver.Thread, s *Stack) (err error) {
+			if shared, err = s.Dial(th, there(1), driver.Never); err != nil {
+				return err
+			}
+			if err := shared.SetReadDeadline(At(5 * driver.Millisecond)); err != nil {
+				return err
+			}
+			_, err = shared.Read(make([]byte, 1))
+			assert.ErrorIs(t, err, os.ErrDeadlineExceeded)
+			reader = th.Now()
+			return shared.Close()
+		}},
+		program{0, func(th *driver.Thread, _ *Stack) error {
+			if err := th.Sleep(2 * driver.Millisecond); err != nil {
+				return err
+			}
+			c := shared.On(th)
+			if err := c.SetDeadline(At(driver.Never)); err != nil {
+				return err
+			}
+			if err := th.Sleep(8 * driver.Millisecond); err != nil {
+				return err
+			}
+			return c.SetReadDeadline(At(th.Now() - driver.Nanosecond))
+		}},
+		program{1, func(th *driver.Thread, s *Stack) error {
+			c, err := accept(th, s)
+			if err != nil {
+				return err
+			}
+			_, err = io.ReadAll(c)
+			return errors.Join(err, c.Close())
+		}})
+	require.NoError(t, err)
+	assert.Equal(t, 10*driver.Millisecond+costs.Tcp.Wake+costs.Switch, reader)
+}
