@@ -401,12 +401,10 @@ void PlainNic::Return(Time t, Ring& ring, const Entry& e, uint32_t status, bool 
 // Transmit.
 
 void PlainNic::Transmit(Time t) {
-  Fetch(t, tx_);
-  while (on_ && !resetting_ && !reading_ && !tx_.entries.empty()) {
-    if (!begun_ && out_.size() >= static_cast<size_t>(s_.params->NicTransmitBufferFrames)) return;
+  const size_t buffers = static_cast<size_t>(s_.params->NicTransmitBufferFrames);
+  while (on_ && !resetting_ && !reading_ && !tx_.entries.empty() && (begun_ || out_.size() < buffers)) {
     const Entry e = tx_.entries.front();
     tx_.entries.pop_front();
-    Fetch(t, tx_);
     const uint64_t bytes = e.Bytes(), sum = frame_.size() + bytes;
     const bool good = e.Usable(true) && !refused_ && sum <= kMaxFrame && (e.More() || sum >= kEthernetHeaderSize);
     pieces_.push_back(e);
@@ -418,6 +416,7 @@ void PlainNic::Transmit(Time t) {
     reading_ = true;
     ReadPiece(t, e.address, e.Bytes());
   }
+  if (!reading_) Fetch(t, tx_);
 }
 
 // The frame goes back with Error, also what of it was not read yet.
@@ -515,33 +514,30 @@ void PlainNic::PopFrame() {
 }
 
 void PlainNic::Receive(Time t) {
-  Fetch(t, rx_);
   while (on_ && !resetting_ && !storing_) {
-    if (!rx_.entries.empty() && !rx_.entries.front().Usable(false)) {
-      const Entry e = rx_.entries.front();
-      rx_.entries.pop_front();
-      Fetch(t, rx_);
-      RefuseBuffer(t, e);
-      continue;
-    }
-    if (ready_ == 0) return;
     if (rx_.entries.empty()) {
-      if (rx_.fetching) return;
+      Fetch(t, rx_);
+      if (rx_.fetching || ready_ == 0) return;
       Count(kNicCounterReceiveDropped);
       PopFrame();
       continue;
     }
     const Entry e = rx_.entries.front();
+    const bool usable = e.Usable(false);
+    if (usable && ready_ == 0) break;
     rx_.entries.pop_front();
-    Fetch(t, rx_);
-    if (fifo_.front().size() > e.length) {
+    if (!usable) {
+      RefuseBuffer(t, e);
+    } else if (fifo_.front().size() > e.length) {
       RefuseBuffer(t, e);
       PopFrame();
-      continue;
+    } else {
+      storing_ = true;
+      Store(t, e, 0);
     }
-    storing_ = true;
-    Store(t, e, 0);
   }
+  // Not before a frame's status, which the host waits for.
+  if (!storing_) Fetch(t, rx_);
 }
 
 void PlainNic::RefuseBuffer(Time t, const Entry& e) {

@@ -1,0 +1,357 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package nic_test holds the plain NIC against what its registers promise and
+// its parameters cost, with a driver of its own that knows the layouts only.
+package nic_test
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"hvia/driver"
+	"hvia/layout"
+	"hvia/params"
+	"hvia/sim"
+	"hvia/sim/bridge"
+)
+
+const (
+	memoryBytes = 4 << 20
+	pageBytes   = layout.AttPageBytes
+	patience    = 100 * driver.Millisecond
+	clock       = driver.Time(params.SystemClockPeriod)
+
+	receiveCause  = layout.RegisterInterruptStatusRawReceiveMask
+	transmitCause = layout.RegisterInterruptStatusRawTransmitMask
+	busCause      = layout.RegisterInterruptStatusBusErrorMask
+
+	done    = layout.RawEntryStatusDoneMask
+	refused = layout.RawEntryStatusDoneMask | layout.RawEntryStatusErrorMask
+	more    = layout.RawEntryLengthMoreMask
+)
+
+// config is what differs between the fabrics of these tests.
+type config struct {
+	program   string
+	params    map[string]int64
+	arguments []string
+	kind      string // of both nodes: nic
+	digest    *bridge.Digest
+}
+
+// failure is what a NIC's methods panic with.
+type failure struct{ err error }
+
+func fail(format string, values ...any) { panic(failure{fmt.Errorf(format, values...)}) }
+
+func try(f func()) (err error) {
+	defer func() {
+		switch r := recover().(type) {
+		case nil:
+		case failure:
+			err = r.err
+		default:
+			panic(r)
+		}
+	}()
+	f()
+	return nil
+}
+
+// play runs one body on each of two nodes with a wire between them, and returns
+// why it failed. A body that fails ends the other.
+func play(t *testing.T, c config, a, b func(n *nic)) error {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	defer cancel()
+	if c.program == "" {
+		var err error
+		c.program, err = sim.EchoSimulator(ctx)
+		require.NoError(t, err)
+	}
+	if c.kind == "" {
+		c.kind = "nic"
+	}
+	f, err := sim.Start(ctx, sim.Config{
+		Program: c.program, MemoryBytes: memoryBytes, Params: c.params, Arguments: c.arguments,
+		Nodes:   []sim.Node{{Kind: c.kind, Name: "a"}, {Kind: c.kind, Name: "b"}},
+		Threads: []sim.Thread{{Node: 0, Name: "a"}, {Node: 1, Name: "b"}},
+	})
+	require.NoError(t, err)
+	var nics [2]*nic
+	for i, name := range []string{"a", "b"} {
+		thread, err := driver.Attach(ctx, f.Conn(), driver.ThreadID{Node: i}, name)
+		require.NoError(t, err)
+		memory, err := f.Conn().Memory(i)
+		require.NoError(t, err)
+		nics[i] = newNic(thread, memory)
+	}
+	var wg sync.WaitGroup
+	var errs [2]error
+	for i, body := range []func(n *nic){a, b} {
+		wg.Go(func() {
+			errs[i] = try(func() {
+				nics[i].check(nics[i].t.Begin())
+				body(nics[i])
+			})
+			if errs[i] != nil {
+				cancel()
+				return
+			}
+			errs[i] = nics[i].t.Detach()
+		})
+	}
+	wg.Wait()
+	// The one that failed first has not been cancelled.
+	err = errors.Join(errs[:]...)
+	for _, e := range errs {
+		if e != nil && !errors.Is(e, context.Canceled) {
+			err = e
+		}
+	}
+	if c.digest != nil && err == nil {
+		*c.digest, err = f.Digest(ctx)
+	}
+	if e := f.Close(); err == nil {
+		err = e
+	}
+	return err
+}
+
+func mustPlay(t *testing.T, c config, a, b func(n *nic)) {
+	t.Helper()
+	require.NoError(t, play(t, c, a, b))
+}
+
+// nic is a node: its thread, its memory, and what it has set up.
+type nic struct {
+	t      *driver.Thread
+	memory *bridge.Memory
+	mem    []byte
+	mac    [6]byte
+	next   uint32 // free frame of memory
+	tx, rx ring
+}
+
+type ring struct {
+	base, log2 uint32
+	tail       uint32 // entries filled, ever increasing
+	next       uint32 // entries seen to come back
+}
+
+func newNic(t *driver.Thread, m *bridge.Memory) *nic {
+	return &nic{t: t, memory: m, mem: m.Linear(), mac: macOf(t.ID().Node), next: 1}
+}
+
+func macOf(node int) [6]byte { return [6]byte{2, 0x48, 0x56, 0x49, 0x50, byte(node)} }
+
+func (n *nic) check(err error) {
+	if err != nil {
+		fail("node %d: %w", n.t.ID().Node, err)
+	}
+}
+
+func (n *nic) fail(format string, values ...any) {
+	fail("node %d at %v: "+format, append([]any{n.t.ID().Node, n.t.Now()}, values...)...)
+}
+
+func (n *nic) equal(want, got any, format string, values ...any) {
+	if want != got {
+		n.fail("%s: %v, want %v", fmt.Sprintf(format, values...), got, want)
+	}
+}
+
+func (n *nic) read(offset uint32) uint32 {
+	v, err := n.t.Read(layout.PciBar0Base + offset)
+	n.check(err)
+	return v
+}
+
+func (n *nic) write(offset uint32, values ...uint32) {
+	n.check(n.t.Write(layout.PciBar0Base+offset, values...))
+}
+
+func (n *nic) counter(c layout.NicCounter) uint32 { return n.read(layout.CounterBase + 4*uint32(c)) }
+
+// counts are what counters must say; those that are not named say 0. BusClocks
+// is a matter of its own.
+type counts map[layout.NicCounter]int
+
+func (n *nic) counters(want counts) {
+	for c := range layout.NicCounter(layout.CounterSlots) {
+		if c != layout.NicCounterBusClocks {
+			n.equal(uint32(want[c]), n.counter(c), "counter %v", c)
+		}
+	}
+}
+
+func (n *nic) sleep(span driver.Time) { n.check(n.t.Sleep(span)) }
+
+func (n *nic) barrier(id uint64) { n.check(n.t.Barrier(id, 2)) }
+
+// page is a fresh frame that the NIC may touch.
+func (n *nic) page() uint32 {
+	n.next++
+	n.check(n.memory.Acquire(int(n.next), bridge.UseRing))
+	return n.next * pageBytes
+}
+
+// start sets up rings of so many entries and enables the NIC.
+func (n *nic) start(txLog2, rxLog2 uint32) {
+	n.write(layout.RegisterMacLowOffset, binary.LittleEndian.Uint32(n.mac[:]), uint32(binary.LittleEndian.Uint16(n.mac[4:])))
+	n.tx, n.rx = ring{base: n.page(), log2: txLog2}, ring{base: n.page(), log2: rxLog2}
+	n.write(layout.RegisterRawTransmitBaseOffset, n.tx.base, n.tx.log2)
+	n.write(layout.RegisterRawReceiveBaseOffset, n.rx.base, n.rx.log2)
+	n.write(layout.RegisterInterruptEnableOffset, receiveCause|busCause)
+	n.write(layout.RegisterControlOffset, layout.RegisterControlEnableMask)
+}
+
+func (r *ring) size() uint32  { return 1 << r.log2 }
+func (r *ring) room() uint32  { return r.size() - 1 - (r.tail - r.next) }
+func (r *ring) index() uint32 { return r.tail % r.size() }
+
+func (n *nic) entry(r *ring, i uint32) []byte {
+	at := r.base&^(pageBytes-1) | (r.base+i%r.size()*layout.RawEntrySize)&(pageBytes-1)
+	return n.mem[at : at+layout.RawEntrySize]
+}
+
+// fill puts an entry into a ring; the tail is told by post.
+func (n *nic) fill(r *ring, address, length uint32) {
+	if r.room() == 0 {
+		n.fail("the ring of %d entries is full", r.size())
+	}
+	e := n.entry(r, r.tail)
+	binary.LittleEndian.PutUint32(e[layout.RawEntryAddressOffset:], address)
+	binary.LittleEndian.PutUint32(e[layout.RawEntryLengthOffset:], length)
+	driver.StoreUint32(e[layout.RawEntryStatusOffset:], 0)
+	r.tail++
+}
+
+func (n *nic) post(r *ring) {
+	offset := uint32(layout.RegisterRawTransmitTailOffset)
+	if r == &n.rx {
+		offset = layout.RegisterRawReceiveTailOffset
+	}
+	n.write(offset, r.index())
+}
+
+func (n *nic) status(r *ring, i uint32) uint32 {
+	return driver.LoadUint32(n.entry(r, i)[layout.RawEntryStatusOffset:])
+}
+
+// await waits for the next entry of a ring and returns its status; the clock is
+// then at the instant of its write.
+func (n *nic) await(r *ring) uint32 {
+	i := r.next
+	at := r.base&^(pageBytes-1) | (r.base+i%r.size()*layout.RawEntrySize)&(pageBytes-1)
+	ok, err := n.t.Poll(driver.Poll{
+		Ranges: []driver.Range{{Address: at + layout.RawEntryStatusOffset, Length: 4}}, Period: driver.Picosecond, Timeout: patience,
+	}, func() bool { return n.status(r, i) != 0 })
+	n.check(err)
+	if !ok {
+		n.fail("entry %d does not come back", i)
+	}
+	r.next++
+	return n.status(r, i)
+}
+
+// interrupt waits for the interrupt and returns its time.
+func (n *nic) interrupt() driver.Time {
+	ok, err := n.t.WaitInterrupt(patience)
+	n.check(err)
+	if !ok {
+		n.fail("no interrupt")
+	}
+	return n.t.Now()
+}
+
+// quiet says that the interrupt stays away for a span.
+func (n *nic) quiet(span driver.Time) {
+	ok, err := n.t.WaitInterrupt(span)
+	n.check(err)
+	if ok {
+		n.fail("an interrupt that nothing has raised")
+	}
+}
+
+// clear takes a cause back and waits until the NIC has done it.
+func (n *nic) clear(causes uint32) uint32 {
+	before := n.read(layout.RegisterInterruptStatusOffset)
+	n.write(layout.RegisterInterruptStatusOffset, causes)
+	n.equal(before&^causes, n.read(layout.RegisterInterruptStatusOffset), "causes after the clear")
+	return before
+}
+
+// frameOf is what node `from` sends as its frame of that number to the other.
+func frameOf(from, number, size int) []byte {
+	f := make([]byte, size)
+	random := rand.New(rand.NewPCG(uint64(from), uint64(number)))
+	for i := range f {
+		f[i] = byte(random.Uint32())
+	}
+	to, self := macOf(1-from), macOf(from)
+	copy(f, to[:])
+	copy(f[6:], self[:])
+	f[12], f[13] = 0x88, 0xb7
+	return f
+}
+
+// send has a frame sent from a page of its own.
+func (n *nic) send(frame []byte) {
+	p := n.page()
+	copy(n.mem[p:], frame)
+	n.fill(&n.tx, p, uint32(len(frame)))
+	n.post(&n.tx)
+}
+
+// buffers posts so many receive buffers, each in a page of its own.
+func (n *nic) buffers(count int) (addresses []uint32) {
+	for range count {
+		p := n.page()
+		addresses = append(addresses, p)
+		n.fill(&n.rx, p, 2048)
+	}
+	n.post(&n.rx)
+	return addresses
+}
+
+// grant is what a transaction of the NIC takes before its address phase.
+const grant = params.BridgeArbitrationClocks + 2
+
+// burst is what one burst takes by the host bridge's parameters.
+func burst(write bool, address, bytes uint32) driver.Time {
+	words := (address%4 + bytes + 3) / 4
+	initial, every := uint32(params.BridgeReadInitialClocks), uint32(params.BridgeReadWaitEvery)
+	if write {
+		initial, every = params.BridgeWriteInitialClocks, params.BridgeWriteWaitEvery
+	}
+	return driver.Time(grant+initial+words+(words-1)/every*params.BridgeWaitClocks) * clock
+}
+
+// bursts is what the bytes of a buffer take.
+func bursts(write bool, address, bytes uint32) (span driver.Time) {
+	for bytes > 0 {
+		n := min(bytes, params.DmaBurstBytes)
+		span += burst(write, address, n)
+		address, bytes = address+n, bytes-n
+	}
+	return span
+}
+
+// edge is the first clock edge from t on.
+func edge(t driver.Time) driver.Time { return (t + clock - 1) / clock * clock }
+
+// wire is what a frame takes from the begin of its preamble to its last byte at
+// the receiver.
+func wire(size int) driver.Time {
+	bits := driver.Time(8 * (params.WirePreambleBytes + size + params.WireFcsBytes))
+	return bits*params.WireBitTime + params.PhyTransmitDelay + params.CableDelay + params.PhyReceiveDelay
+}
