@@ -204,6 +204,13 @@ func (n *nic) page() uint32 {
 	return n.next * pageBytes
 }
 
+// free takes all frames back: from now on the NIC must touch none.
+func (n *nic) free() {
+	for ; n.next > 1; n.next-- {
+		n.check(n.memory.Release(int(n.next), bridge.UseRing))
+	}
+}
+
 // start sets up rings of so many entries and enables the NIC.
 func (n *nic) start(txLog2, rxLog2 uint32) {
 	n.write(layout.RegisterMacLowOffset, binary.LittleEndian.Uint32(n.mac[:]), uint32(binary.LittleEndian.Uint16(n.mac[4:])))

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package nic_test
+
+import (
+	"testing"
+
+	"hvia/driver"
+	"hvia/layout"
+	"hvia/params"
+)
+
+// batches sends batches of frames, each at its own barrier.
+func batches(sizes ...int) func(n *nic) {
+	return func(n *nic) {
+		n.start(6, 4)
+		number := 0
+		for i, size := range sizes {
+			n.barrier(uint64(100 + i))
+			for range size {
+				p := n.page()
+				copy(n.mem[p:], frameOf(0, number, 60))
+				number++
+				n.fill(&n.tx, p, 60)
+			}
+			n.post(&n.tx)
+			for range size {
+				n.equal(uint32(done), n.await(&n.tx), "status")
+			}
+		}
+		n.barrier(99)
+	}
+}
+
+// receiveModeration: the cause rises at the exact instants that the registers say.
+func receiveModeration(n *nic) {
+	n.start(4, 7)
+	n.equal(uint32(params.NicReceiveCoalesceTime/1000), n.read(layout.NicRegisterReceiveCoalesceTimeOffset), "time after a reset")
+	n.equal(uint32(params.NicReceiveCoalesceFrames), n.read(layout.NicRegisterReceiveCoalesceFramesOffset), "frames after a reset")
+	n.buffers(100)
+	batch := uint64(100)
+	next := func() { n.barrier(batch); batch++ }
+	stored := func(frames int) (first, last driver.Time) {
+		for i := range frames {
+			n.await(&n.rx)
+			last = n.t.Now()
+			if i == 0 {
+				first = last
+			}
+		}
+		return first, last
+	}
+	set := func(ns, frames uint32) {
+		n.write(layout.NicRegisterReceiveCoalesceTimeOffset, ns)
+		n.write(layout.NicRegisterReceiveCoalesceFramesOffset, frames)
+		n.equal(ns, n.read(layout.NicRegisterReceiveCoalesceTimeOffset), "time")
+		n.equal(frames, n.read(layout.NicRegisterReceiveCoalesceFramesOffset), "frames")
+	}
+
+	// At once.
+	next()
+	_, last := stored(1)
+	n.equal(last, n.interrupt(), "a frame by itself")
+	n.equal(uint32(receiveCause), n.clear(receiveCause), "causes")
+
+	// By time alone: from the first, however many follow.
+	set(50_000, 0)
+	for range 2 {
+		next()
+		first, _ := stored(5)
+		n.equal(first+50*driver.Microsecond, n.interrupt(), "the first of five, and 50 us")
+		n.clear(receiveCause)
+	}
+
+	// By number, and what is left by time.
+	set(50_000, 3)
+	next()
+	_, third := stored(3)
+	n.equal(third, n.interrupt(), "the third")
+	n.clear(receiveCause)
+	next()
+	first, _ := stored(1)
+	n.equal(first+50*driver.Microsecond, n.interrupt(), "the fourth, and 50 us")
+	n.clear(receiveCause)
+
+	// The cause stays while it is not cleared, and what is told meanwhile is told.
+	next()
+	stored(3)
+	n.equal(uint32(receiveCause), n.clear(receiveCause), "causes")
+	n.quiet(200 * driver.Microsecond)
+
+	// A clear forgets what was stored before it.
+	next()
+	stored(2)
+	n.clear(receiveCause)
+	n.quiet(200 * driver.Microsecond)
+	next()
+	stored(2)
+	next()
+	_, third = stored(1)
+	n.equal(third, n.interrupt(), "the third after a clear")
+	n.clear(receiveCause)
+
+	// Registers count for what waits already.
+	set(80_000, 10)
+	next()
+	first, _ = stored(2)
+	n.write(layout.NicRegisterReceiveCoalesceTimeOffset, 20_000)
+	n.equal(first+20*driver.Microsecond, n.interrupt(), "a shorter time")
+	n.clear(receiveCause)
+	set(1_000_000, 10)
+	next()
+	_, second := stored(2)
+	n.write(layout.NicRegisterReceiveCoalesceFramesOffset, 2)
+	n.equal(edge(second+params.BridgePostedWriteClocks*clock)+writeClocks*clock+driver.Picosecond, n.interrupt(), "a smaller number")
+	n.clear(receiveCause)
+
+	// A cause that is masked rises all the same.
+	set(0, 0)
+	n.write(layout.RegisterInterruptEnableOffset, 0)
+	next()
+	stored(1)
+	n.quiet(10 * driver.Microsecond)
+	n.equal(uint32(receiveCause), n.read(layout.RegisterInterruptStatusOffset), "causes")
+	n.write(layout.RegisterInterruptEnableOffset, receiveCause)
+	n.interrupt()
+	n.equal(uint32(10), n.counter(layout.NicCounterInterrupt), "interrupts")
+	n.barrier(99)
+}
+
+func receiveBatches() func(n *nic) { return batches(1, 5, 5, 3, 1, 3, 2, 2, 1, 2, 2, 1) }
+
+func TestReceiveModeration(t *testing.T) {
+	mustPlay(t, config{}, receiveBatches(), receiveModeration)
+}
+
+// transmitModeration: frames are told, not entries; a number and a time.
+func transmitModeration(n *nic) {
+	n.start(8, 4)
+	n.write(layout.RegisterInterruptEnableOffset, transmitCause)
+	n.equal(uint32(params.NicTransmitCoalesceTime/1000), n.read(layout.NicRegisterTransmitCoalesceTimeOffset), "time after a reset")
+	n.equal(uint32(params.NicTransmitCoalesceFrames), n.read(layout.NicRegisterTransmitCoalesceFramesOffset), "frames after a reset")
+	p := n.page()
+	copy(n.mem[p:], frameOf(0, 0, 60))
+	send := func(frames int) {
+		for range frames {
+			n.fill(&n.tx, p, 42|more)
+			n.fill(&n.tx, p+42, 18)
+		}
+		n.post(&n.tx)
+	}
+	back := func(frames int) (first, last driver.Time) {
+		for i := range frames {
+			n.equal(uint32(done), n.await(&n.tx), "header")
+			n.equal(uint32(done), n.await(&n.tx), "payload")
+			last = n.t.Now()
+			if i == 0 {
+				first = last
+			}
+		}
+		return first, last
+	}
+	send(3)
+	first, _ := back(3)
+	n.equal(first+params.NicTransmitCoalesceTime, n.interrupt(), "the first of three, and the time")
+	n.clear(transmitCause)
+	send(params.NicTransmitCoalesceFrames)
+	_, last := back(params.NicTransmitCoalesceFrames)
+	n.equal(last, n.interrupt(), "as many as the number says")
+	n.clear(transmitCause)
+	n.quiet(driver.Millisecond)
+	n.counters(counts{
+		layout.NicCounterTransmit: 3 + params.NicTransmitCoalesceFrames, layout.NicCounterTransmitBytes: 60 * (3 + params.NicTransmitCoalesceFrames),
+		layout.NicCounterInterrupt: 2,
+	})
+}
+
+func TestTransmitModeration(t *testing.T) {
+	mustPlay(t, config{}, transmitModeration, func(n *nic) {})
+}
