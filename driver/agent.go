@@ -49,7 +49,7 @@ type queuedError struct {
 type agent struct {
 	thread  *Thread
 	memory  *Memory
-	card    *Card
+	device  device
 	costs   CostModel
 	log     *slog.Logger
 	mac     connect.MAC
@@ -65,7 +65,8 @@ type agent struct {
 	random   splitMix // sequence numbers to start with
 	replies  *Buffer
 	statuses *Buffer
-	programs int // that have not left yet
+	programs int                     // that have not left yet
+	offer    func(rank int) Protocol // what a thread's AttachProtocol gives, once
 	fatal    error
 }
 
@@ -105,19 +106,19 @@ func (a *agent) now() int64 {
 	return time.Since(a.started).Nanoseconds() * int64(Nanosecond)
 }
 
-// start brings the card up.
+// start brings the device up.
 func (a *agent) start(regions int) error {
-	var err error
-	if a.card, err = OpenCard(a.thread, a.memory, a.costs); err != nil {
+	if err := a.device.open(); err != nil {
 		return err
 	}
-	if a.table, err = att.NewSmallTable(uint32(regions), a.card.Level2Entries()); err != nil {
+	var err error
+	if a.table, err = att.NewSmallTable(uint32(regions), a.device.level2Entries()); err != nil {
 		return fmt.Errorf("driver: %w: %w", err, ErrInvalidParameter)
 	}
-	if err := a.card.Start(a.mac, regions); err != nil {
+	if err := a.device.start(); err != nil {
 		return err
 	}
-	a.vis = make([]vi, a.card.identity.ViCount)
+	a.vis = make([]vi, a.device.identity().ViCount)
 	for i := range a.vis {
 		a.vis[i].state = layout.ViStateFree
 	}
@@ -160,7 +161,7 @@ func (a *agent) loop() error {
 // step waits for one event and handles it.
 func (a *agent) step() error {
 	timeout := Never
-	if next := a.engine.Next(); next != connect.Never {
+	if next := min(a.engine.Next(), int64(a.device.deadline())); next != connect.Never {
 		timeout = Time(max(next-a.now(), 0))
 	}
 	wake, err := a.thread.event(timeout)
@@ -177,6 +178,9 @@ func (a *agent) step() error {
 	}
 	if a.fatal == nil {
 		a.engine.Tick(a.now())
+	}
+	if a.fatal == nil {
+		a.broken(a.device.tick())
 	}
 	return a.fatal
 }
@@ -202,7 +206,7 @@ func (a *agent) close() error {
 	if a.fatal != nil {
 		return a.fatal
 	}
-	return a.card.Stop()
+	return a.device.stop()
 }
 
 // refuse answers what is still in the mailbox.
@@ -212,7 +216,7 @@ func (a *agent) refuse(why error) {
 		if err != nil || !ok {
 			return
 		}
-		if q, err := decodeRequest(m.Data); err == nil && q.Op != opBye {
+		if q, err := decodeRequest(m.Data); err == nil && q.Op != opBye && q.Op != opAttend {
 			a.reply(m.From, q.ID, &reply{}, fmt.Errorf("driver: %v: the agent of node %d has ended: %w: %w", q.Op, a.thread.ID().Node, why, ErrClosed))
 		}
 	}
@@ -244,6 +248,12 @@ func (a *agent) message(from ThreadID, data []byte) {
 	switch q.Op {
 	case opBye:
 		a.programs--
+		return
+	case opAttend: // for what comes at the end of each step
+		return
+	case opAttach:
+		err = a.attach(from)
+		a.answer(from, &q, &r, err)
 		return
 	case opConnectWait:
 		err = a.connectWait(from, &q)
@@ -368,7 +378,7 @@ func (a *agent) openNic(r *reply) error {
 	n.tag = t.Tag
 	a.nics[n.id] = n
 	a.showErrors(n.id)
-	i := a.card.identity
+	i := a.device.identity()
 	r.Object, r.Tag, r.Peer = n.id, n.tag, a.mac
 	r.Reliability, r.Length, r.MaxTransferSize = i.Reliability, uint64(a.table.Limit()), MaxTransferSize
 	r.Generation, r.State = i.Version, 0
@@ -450,13 +460,13 @@ func (a *agent) tag(n *nic, t uint16) (*tag, error) {
 }
 
 func (a *agent) rights(rights uint8) error {
-	if rights&layout.ConnectionFrameRightsRdmaReadMask != 0 && !a.card.identity.RdmaRead {
+	if rights&layout.ConnectionFrameRightsRdmaReadMask != 0 && !a.device.identity().RdmaRead {
 		return fmt.Errorf("RDMA read: %w", ErrUnsupported)
 	}
 	return nil
 }
 
-// register pins a range and enters it into the card's table.
+// register pins a range and enters it into the table.
 func (a *agent) register(n *nic, q *request, r *reply) error {
 	t := q.Tag
 	if t == 0 {
@@ -492,7 +502,7 @@ func (a *agent) register(n *nic, q *request, r *reply) error {
 		}
 		return unpin(err)
 	}
-	if err := a.enter(g); err != nil {
+	if err := a.device.enter(g); err != nil {
 		// The level-1 entry was not written, so no engine can hold the handle.
 		return unpin(errors.Join(err, a.table.Deregister(g.Handle)))
 	}
@@ -502,45 +512,19 @@ func (a *agent) register(n *nic, q *request, r *reply) error {
 	return nil
 }
 
-// enter writes a registration into the card: level 2 in pieces of a page's
-// list, the level-1 entry with the last of them.
-func (a *agent) enter(g att.Registration) error {
-	list, at := g.Level2, g.Entry.Level2Address
-	for len(list) > listEntries {
-		piece := list[:listEntries]
-		if _, err := a.card.Command(layout.CommandOpcodeWriteLevel2, func(b layout.Command) { a.card.setList(b, piece, at) }); err != nil {
-			return err
-		}
-		list, at = list[listEntries:], at+listEntries*layout.AttLevel2Size
-	}
-	_, err := a.card.Command(layout.CommandOpcodeRegisterMemory, func(b layout.Command) {
-		a.card.setList(b, list, at)
-		b.SetIndex(g.Handle.Index())
-		b.SetHandle(uint32(g.Handle))
-		copy(b.Payload(), g.Entry.Encode())
-	})
-	return err
-}
-
-// deregister removes a region. Its frames are given up only when the card has
+// deregister removes a region. Its frames are given up only when the device has
 // drained every access to it.
 func (a *agent) deregister(n *nic, handle uint32, address uint64) error {
 	g := n.regions[handle]
 	if g == nil || g.address != address {
 		return fmt.Errorf("no region with handle %#x at %#x: %w", handle, address, ErrInvalidParameter)
 	}
-	if _, err := a.card.Command(layout.CommandOpcodeDeregisterMemory, func(b layout.Command) {
-		b.SetIndex(g.handle.Index())
-		b.SetHandle(handle)
-	}); err != nil {
+	if err := a.device.remove(g.handle); err != nil {
 		return err
 	}
 	delete(n.regions, handle)
 	if k := a.tags[g.tag]; k != nil {
 		k.uses--
-	}
-	if err := a.table.Deregister(g.handle); err != nil {
-		return fmt.Errorf("%w: %w", err, ErrInvalidParameter)
 	}
 	if err := a.memory.Unpin(bridge.UseRegion, g.address, g.length); err != nil {
 		return err
@@ -604,74 +588,34 @@ func (a *agent) counters(q *request, r *reply) error {
 	if q.Object >= layout.CounterSlots {
 		return fmt.Errorf("counter %d, the card has %d: %w", q.Object, layout.CounterSlots, ErrInvalidParameter)
 	}
-	v, err := a.card.Counter(layout.Counter(q.Object))
+	v, err := a.device.counter(layout.Counter(q.Object))
 	r.Object = v
 	return err
 }
 
-// interrupt serves the card's interrupt. The causes are cleared before the
-// work is looked for, so that what comes later raises it again.
+// interrupt serves the node's interrupt.
 func (a *agent) interrupt() error {
-	if err := a.thread.SpendInService(LayerInterrupt, a.costs.Interrupt()); err != nil {
-		return err
-	}
-	causes, err := a.card.Read(layout.RegisterInterruptStatusOffset)
+	errors, err := a.device.interrupt(func(frame []byte) {
+		if a.fatal == nil {
+			a.engine.Frame(a.now(), frame)
+		}
+	})
 	if err != nil {
 		return err
 	}
-	if err := a.card.Write(layout.RegisterInterruptStatusOffset, causes); err != nil {
-		return err
-	}
-	if causes&layout.RegisterInterruptStatusRawReceiveMask != 0 {
-		if err := a.card.Receive(func(frame []byte) {
-			if a.fatal == nil {
-				a.engine.Frame(a.now(), frame)
-			}
-		}); err != nil {
-			return err
-		}
-	}
-	if causes&layout.RegisterInterruptStatusAsyncErrorMask != 0 {
+	if errors {
 		if err := a.asyncErrors(); err != nil {
 			return err
 		}
 	}
-	if causes&layout.RegisterInterruptStatusBusErrorMask != 0 {
-		a.log.Error("the card met a host bus error")
-	}
 	return a.fatal
 }
 
-// asyncErrors handles the asynchronous errors that wait in the card. It takes
-// no more than can wait there at once: what is left then came after the causes
-// were cleared, and raises the interrupt again. So a process that makes errors
-// without end cannot keep the agent here.
+// asyncErrors handles the asynchronous errors that wait in the device.
 func (a *agent) asyncErrors() error {
-	var waiting []AsyncError
-	overflow := false
-	// All are taken before the first is handled, which makes room for more.
-	for len(waiting) < layout.AsyncErrorSlots {
-		info, err := a.card.Read(layout.RegisterAsyncErrorInfoOffset)
-		if err != nil {
-			return err
-		}
-		overflow = overflow || info&layout.RegisterAsyncErrorInfoOverflowMask != 0
-		if info&layout.RegisterAsyncErrorInfoValidMask == 0 {
-			break
-		}
-		waiting = append(waiting, AsyncError{
-			Code: layout.AsyncError(info & layout.RegisterAsyncErrorInfoCodeMask >> layout.RegisterAsyncErrorInfoCodeLsb),
-			Vi:   int(info & layout.RegisterAsyncErrorInfoViMask >> layout.RegisterAsyncErrorInfoViLsb),
-		})
-	}
-	var dropped [layout.AsyncErrorDroppedWords]uint32
-	if overflow {
-		for i := range dropped {
-			var err error
-			if dropped[i], err = a.card.Read(layout.AsyncErrorDroppedBase + 4*uint32(i)); err != nil {
-				return err
-			}
-		}
+	waiting, dropped, err := a.device.asyncErrors()
+	if err != nil {
+		return err
 	}
 	for _, e := range waiting {
 		a.asyncError(e)
@@ -691,7 +635,7 @@ func (a *agent) asyncErrors() error {
 	return a.fatal
 }
 
-// asyncError handles one asynchronous error of the card.
+// asyncError handles one asynchronous error.
 func (a *agent) asyncError(e AsyncError) {
 	if e.Vi >= len(a.vis) {
 		a.log.Error("asynchronous error of a VI that the card does not have", "code", e.Code.String(), "vi", e.Vi)

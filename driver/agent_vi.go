@@ -44,8 +44,8 @@ func (a *agent) wish(n *nic, q *request) (connect.Attributes, uint16, error) {
 		t = n.tag
 	}
 	switch {
-	case bits.OnesCount8(w.Reliability) != 1 || w.Reliability&a.card.identity.Reliability == 0:
-		return w, t, fmt.Errorf("reliability %#x, the card offers mask %#x: %w", w.Reliability, a.card.identity.Reliability, ErrReliability)
+	case bits.OnesCount8(w.Reliability) != 1 || w.Reliability&a.device.identity().Reliability == 0:
+		return w, t, fmt.Errorf("reliability %#x, the card offers mask %#x: %w", w.Reliability, a.device.identity().Reliability, ErrReliability)
 	case w.MaxTransferSize > MaxTransferSize:
 		return w, t, fmt.Errorf("max transfer size %d, at most %d: %w", w.MaxTransferSize, MaxTransferSize, ErrTransferSize)
 	}
@@ -74,16 +74,6 @@ func (v *vi) context(payload layout.ViContext, state layout.ViState) {
 	payload.SetMaxTransferSize(v.attributes.MaxTransferSize)
 }
 
-func (a *agent) viCommand(op layout.CommandOpcode, index int, fill func(layout.ViContext)) error {
-	_, err := a.card.Command(op, func(b layout.Command) {
-		b.SetIndex(uint32(index))
-		if fill != nil {
-			fill(layout.ViContext(b.Payload()))
-		}
-	})
-	return err
-}
-
 func (a *agent) createVi(n *nic, q *request, r *reply) error {
 	w, t, err := a.wish(n, q)
 	if err != nil {
@@ -102,7 +92,7 @@ func (a *agent) createVi(n *nic, q *request, r *reply) error {
 	v := &a.vis[index]
 	v.generation++
 	v.created, v.nic, v.tag, v.attributes = v.generation, n.id, t, w
-	if err := a.viCommand(layout.CommandOpcodeCreateVi, index, func(c layout.ViContext) { v.context(c, layout.ViStateIdle) }); err != nil {
+	if err := a.device.viCommand(layout.CommandOpcodeCreateVi, index, func(c layout.ViContext) { v.context(c, layout.ViStateIdle) }); err != nil {
 		return err
 	}
 	a.tags[t].uses++
@@ -116,7 +106,7 @@ func (a *agent) destroyVi(index int, v *vi) error {
 	if v.state != layout.ViStateIdle {
 		return fmt.Errorf("VI %d is %v, disconnect it first: %w", index, v.state, ErrState)
 	}
-	if err := a.viCommand(layout.CommandOpcodeDestroyVi, index, nil); err != nil {
+	if err := a.device.viCommand(layout.CommandOpcodeDestroyVi, index, nil); err != nil {
 		return err
 	}
 	if k := a.tags[v.tag]; k != nil {
@@ -137,7 +127,7 @@ func (a *agent) modifyVi(n *nic, index int, v *vi, q *request) error {
 	}
 	old := *v
 	v.attributes, v.tag = w, t
-	if err := a.viCommand(layout.CommandOpcodeModifyVi, index, func(c layout.ViContext) { v.context(c, layout.ViStateIdle) }); err != nil {
+	if err := a.device.viCommand(layout.CommandOpcodeModifyVi, index, func(c layout.ViContext) { v.context(c, layout.ViStateIdle) }); err != nil {
 		*v = old
 		return err
 	}
@@ -172,7 +162,7 @@ func (a *agent) leave(index int) error {
 	if a.fatal != nil {
 		return a.fatal
 	}
-	return a.viCommand(layout.CommandOpcodeDisconnectVi, index, nil)
+	return a.device.viCommand(layout.CommandOpcodeDisconnectVi, index, nil)
 }
 
 // drain waits until the card holds no work of a VI that is not connected.
@@ -180,7 +170,7 @@ func (a *agent) drain(index int) error {
 	if s := a.vis[index].state; s != layout.ViStateIdle && s != layout.ViStateError {
 		return fmt.Errorf("VI %d is %v: %w", index, s, ErrState)
 	}
-	return a.viCommand(layout.CommandOpcodeDisconnectVi, index, nil)
+	return a.device.viCommand(layout.CommandOpcodeDisconnectVi, index, nil)
 }
 
 // fail breaks a VI: disconnected, and unusable until the program says
@@ -290,7 +280,7 @@ var _ connect.Owner = (*agent)(nil)
 // Send puts a frame on the wire.
 func (a *agent) Send(frame []byte) {
 	if a.fatal == nil {
-		a.broken(a.card.Send(frame))
+		a.broken(a.device.send(frame))
 	}
 }
 
@@ -300,7 +290,7 @@ func (a *agent) Connect(e connect.Endpoint, l connect.Link) error {
 	if v.state != layout.ViStateConnectPending {
 		return fmt.Errorf("VI %d is %v: %w", e.Index, v.state, ErrState)
 	}
-	return a.viCommand(layout.CommandOpcodeConnectVi, e.Index, func(c layout.ViContext) {
+	return a.device.viCommand(layout.CommandOpcodeConnectVi, e.Index, func(c layout.ViContext) {
 		v.context(c, layout.ViStateConnected)
 		copy(c.PeerMac(), l.Peer[:])
 		c.SetPeerVi(l.PeerNumber)
@@ -312,7 +302,7 @@ func (a *agent) Connect(e connect.Endpoint, l connect.Link) error {
 // Disconnect has the card disconnect a VI.
 func (a *agent) Disconnect(index int) {
 	if a.fatal == nil {
-		a.note("disconnect", a.viCommand(layout.CommandOpcodeDisconnectVi, index, nil))
+		a.note("disconnect", a.device.viCommand(layout.CommandOpcodeDisconnectVi, index, nil))
 	}
 }
 

@@ -2,7 +2,12 @@
 
 package driver
 
-import "fmt"
+import (
+	"fmt"
+
+	"hvia/att"
+	"hvia/layout"
+)
 
 // Device names what the VIs of a host are on.
 type Device string
@@ -27,4 +32,36 @@ func (d Device) kind() string {
 		return "nic"
 	}
 	return "card"
+}
+
+// device is what an agent drives: the card, or M-VIA. Its methods are for the
+// agent's thread.
+type device interface {
+	// open finds out what there is, and start brings it up.
+	open() error
+	start() error
+	stop() error
+	identity() Identity
+	// level2Entries is the number of level-2 entries that the translation table has
+	// room for.
+	level2Entries() uint32
+	// enter makes a registration known. remove ends one, in the agent's table too:
+	// when it returns nothing touches its memory any more.
+	enter(g att.Registration) error
+	remove(h att.Handle) error
+	// viCommand carries out one of the commands for VIs.
+	viCommand(op layout.CommandOpcode, index int, fill func(layout.ViContext)) error
+	// send puts a frame on the wire. It may be lost.
+	send(frame []byte) error
+	// interrupt serves the node's interrupt; connection frames go to take. It says
+	// whether asynchronous errors may wait.
+	interrupt(take func(frame []byte)) (errors bool, err error)
+	// asyncErrors takes asynchronous errors that wait, and marks of the VIs of which
+	// others were dropped.
+	asyncErrors() ([]AsyncError, [layout.AsyncErrorDroppedWords]uint32, error)
+	counter(n layout.Counter) (uint32, error)
+	// deadline is when tick wants to be called next. It is called after every event,
+	// due or not.
+	deadline() Time
+	tick() error
 }

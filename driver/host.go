@@ -45,9 +45,11 @@ type Host struct {
 	costs    CostModel
 	log      *slog.Logger
 	agent    *agent
+	mvia     *mvia // of device mvia
 	replies  []byte
 	statuses []byte
 	request  [replySlots]atomic.Uint32
+	offers   [replySlots]atomic.Pointer[Protocol] // that AttachProtocol gives to the agent
 	ended    chan struct{}
 	err      error // why the agent ended; valid when ended is closed
 }
@@ -82,8 +84,20 @@ func StartHost(t *Thread, c HostConfig) (*Host, error) {
 		thread: t, memory: c.Memory, costs: c.Costs, log: c.Logger.With("node", h.node), mac: NodeMAC(h.node), started: time.Now(),
 		nics: map[uint32]*nic{}, tags: map[uint16]*tag{}, programs: c.Programs,
 		random: splitMix(c.Seed) ^ splitMix(uint64(h.node)<<32),
+		offer: func(rank int) Protocol {
+			if p := h.offers[rank].Swap(nil); p != nil {
+				return *p
+			}
+			return nil
+		},
 	}
 	h.agent = a
+	if c.Device == DeviceMvia {
+		h.mvia = newMvia(a)
+		a.device = h.mvia
+	} else {
+		a.device = &cardDevice{agent: a}
+	}
 	var err error
 	if a.replies, err = c.Memory.Allocate(replySlots*replySlot, Runs); err != nil {
 		return nil, err
@@ -331,16 +345,6 @@ type Vi struct {
 	nic        uint32
 	generation uint32
 	host       *Host
-}
-
-// DoorbellSend is the physical address of its send doorbell.
-func (v Vi) DoorbellSend() uint32 {
-	return layout.PciBar1Base + uint32(v.Index)*layout.DoorbellPageBytes + layout.DoorbellSend
-}
-
-// DoorbellReceive is the physical address of its receive doorbell.
-func (v Vi) DoorbellReceive() uint32 {
-	return layout.PciBar1Base + uint32(v.Index)*layout.DoorbellPageBytes + layout.DoorbellReceive
 }
 
 // Reported says whether an asynchronous error is one of this VI, and not of

@@ -87,6 +87,7 @@ type Memory struct {
 	buffers []*Buffer
 	windows map[int][]pointer // revoked ranges by their pages
 	closed  bool
+	direct  []byte // all frames in order, as a kernel sees them; mapped when it is needed
 }
 
 // NewMemory takes over the frames of a node. There is one Memory per node:
@@ -427,6 +428,7 @@ func (m *Memory) Close() {
 		b.freed, b.bytes = true, nil
 	}
 	m.buffers = nil
+	m.unmapDirect()
 }
 
 // find returns the index of the buffer that contains address.

@@ -38,6 +38,8 @@ const (
 	opDrain
 	opNextError
 	opCounters
+	opAttach
+	opAttend
 	opBye
 )
 
@@ -46,7 +48,8 @@ var operationNames = [...]string{
 	opDestroyTag: "destroy protection tag", opRegister: "register memory", opDeregister: "deregister memory", opQueryRegion: "query memory",
 	opCreateVi: "create VI", opDestroyVi: "destroy VI", opModifyVi: "modify VI", opQueryVi: "query VI", opConnectWait: "connect wait",
 	opAccept: "accept", opReject: "reject", opConnectRequest: "connect request", opDisconnect: "disconnect", opDrain: "drain VI",
-	opNextError: "next asynchronous error", opCounters: "read counters", opBye: "leave",
+	opNextError: "next asynchronous error", opCounters: "read counters", opAttach: "attach protocol",
+	opAttend: "attend", opBye: "leave",
 }
 
 func (o operation) String() string {

@@ -67,11 +67,24 @@ func programs(mains ...main) []driver.Program {
 	return out
 }
 
-// runFake runs one program per node on fake cards; everything they leave
-// behind must be taken back.
-func runFake(t *testing.T, prepare func(f *drivertest.Fabric), mains ...main) *drivertest.Fabric {
+// onMvia says that the host's VIs are in its kernel.
+func (e *env) onMvia() bool { return e.h.Device() == driver.DeviceMvia }
+
+// devices are what a program must not have to care about.
+var devices = []driver.Device{driver.DeviceHvia, driver.DeviceMvia}
+
+// onDevices runs a test for each device.
+func onDevices(t *testing.T, test func(t *testing.T, d driver.Device)) {
+	for _, d := range devices {
+		t.Run(string(d), func(t *testing.T) { test(t, d) })
+	}
+}
+
+// runFake runs one program per node on fake cards, or on M-VIA over fake NICs;
+// everything they leave behind must be taken back.
+func runFake(t *testing.T, d driver.Device, prepare func(f *drivertest.Fabric), mains ...main) *drivertest.Fabric {
 	t.Helper()
-	f, err := drivertest.New(len(mains), 2*len(mains))
+	f, err := drivertest.NewOf(d, len(mains), 2*len(mains))
 	require.NoError(t, err)
 	t.Cleanup(f.Close)
 	if prepare != nil {
@@ -79,7 +92,7 @@ func runFake(t *testing.T, prepare func(f *drivertest.Fabric), mains ...main) *d
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	require.NoError(t, driver.RunOn(ctx, f, driver.RunConfig{Seed: 1}, programs(mains...)...))
+	require.NoError(t, driver.RunOn(ctx, f, driver.RunConfig{Device: d, Seed: 1}, programs(mains...)...))
 	for i := range mains {
 		require.Zero(t, f.Node(i).InUse(), "node %d: frames are still in use", i)
 	}

@@ -16,7 +16,8 @@ import (
 type queue struct {
 	vi       *VI
 	receive  bool
-	doorbell uint32
+	kernel   bool   // the doorbell is a call of the kernel
+	doorbell uint32 // else its register
 	names    *queueNames
 
 	// guarded by the VI's mutex
@@ -54,6 +55,22 @@ func (q *queue) post(t *driver.Thread, d *Descriptor) error {
 	if err := t.Spend(driver.LayerLibrary, v.nic.costs.Post()); err != nil {
 		return translate(q.names.post, v.vi.Index, err)
 	}
+	if !q.kernel {
+		return q.enqueue(t, d)
+	}
+	if err := v.vi.Trap(t); err != nil {
+		return translate(q.names.post, v.vi.Index, err)
+	}
+	if err := q.enqueue(t, d); err != nil || q.receive {
+		return err
+	}
+	return translate(q.names.post, v.vi.Index, v.vi.Carry(t))
+}
+
+// enqueue puts a descriptor on the queue and tells the NIC, in one: the order of
+// doorbells is that of the queue, whoever posts.
+func (q *queue) enqueue(t *driver.Thread, d *Descriptor) error {
+	v := q.vi
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if q.outstanding() == MaxDescriptorsPerQueue {
@@ -67,12 +84,19 @@ func (q *queue) post(t *driver.Thread, d *Descriptor) error {
 		previous.SetNext(d.Address)
 		previous.SetNextHandle(uint32(d.Handle))
 	}
-	if err := t.Write(q.doorbell, uint32(d.Address), uint32(d.Address>>32), uint32(d.Handle)); err != nil {
+	if err := q.ring(t, d); err != nil {
 		return translate(q.names.post, v.vi.Index, err)
 	}
 	*q.slot(q.tail) = d
 	q.tail++
 	return nil
+}
+
+func (q *queue) ring(t *driver.Thread, d *Descriptor) error {
+	if q.kernel {
+		return q.vi.vi.Ring(t, q.receive, d.Address, uint32(d.Handle))
+	}
+	return t.Write(q.doorbell, uint32(d.Address), uint32(d.Address>>32), uint32(d.Handle))
 }
 
 // done hands back the head of the queue if it has completed.
@@ -82,6 +106,13 @@ func (q *queue) done(t *driver.Thread) (*Descriptor, error) {
 		return nil, err
 	}
 	d, err := q.look(t, q.names.done)
+	if d == nil && err == nil && q.kernel && !q.receive {
+		// Only the kernel sees what its NIC has read.
+		if err := q.reap(t, q.names.done); err != nil {
+			return nil, err
+		}
+		d, err = q.look(t, q.names.done)
+	}
 	if d == nil && err == nil {
 		if err := t.Spend(driver.LayerPoll, v.nic.costs.PollPeriod()); err != nil {
 			return nil, translate(q.names.done, v.vi.Index, err)
@@ -89,6 +120,15 @@ func (q *queue) done(t *driver.Thread) (*Descriptor, error) {
 		return nil, v.fail(q.names.done, StatusNotDone, nil)
 	}
 	return q.charge(t, q.names.done, d, err)
+}
+
+// reap has the kernel look which sends are over.
+func (q *queue) reap(t *driver.Thread, op string) error {
+	err := q.vi.vi.Trap(t)
+	if err == nil {
+		err = q.vi.vi.Reap(t)
+	}
+	return translate(op, q.vi.vi.Index, err)
 }
 
 // wait is done that waits. Asynchronous errors are delivered meanwhile.
@@ -107,10 +147,28 @@ func (q *queue) wait(t *driver.Thread, timeout driver.Time) (*Descriptor, error)
 		if looked && span <= 0 {
 			return nil, v.fail(q.names.wait, StatusTimeout, fmt.Errorf("nothing completed within %v", timeout))
 		}
-		if err := q.await(t, max(span, 0)); err != nil {
+		if q.kernel {
+			if err := q.block(t, left); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		if _, err := q.await(t, max(span, 0)); err != nil {
 			return nil, err
 		}
 	}
+}
+
+// block is await inside the kernel: the thread sleeps until it is woken.
+func (q *queue) block(t *driver.Thread, left func() driver.Time) error {
+	if err := q.reap(t, q.names.wait); err != nil {
+		return err
+	}
+	slept, err := q.await(t, max(left(), 0))
+	if err == nil && slept {
+		err = translate(q.names.wait, q.vi.vi.Index, q.vi.vi.Resume(t))
+	}
+	return err
 }
 
 // charge lets the time pass that taking a descriptor costs.
@@ -146,13 +204,13 @@ func (q *queue) look(t *driver.Thread, op string) (*Descriptor, error) {
 
 // await waits until the head of the queue has completed, the VI is broken or
 // gone, after which nothing may come any more, or an asynchronous error waits
-// for its handler.
-func (q *queue) await(t *driver.Thread, timeout driver.Time) error {
+// for its handler; it says whether that took time.
+func (q *queue) await(t *driver.Thread, timeout driver.Time) (bool, error) {
 	v := q.vi
 	v.mu.Lock()
 	if q.outstanding() == 0 {
 		v.mu.Unlock()
-		return nil // another thread took it
+		return false, nil // another thread took it
 	}
 	head := *q.slot(q.head)
 	v.mu.Unlock()
@@ -165,11 +223,12 @@ func (q *queue) await(t *driver.Thread, timeout driver.Time) error {
 	if all, err := v.nic.host.Memory().Physical(ranges, head.Address+layout.DescriptorStatusOffset, 4); err == nil {
 		ranges = all
 	}
-	_, err := t.Poll(driver.Poll{Ranges: ranges, Period: v.nic.costs.PollPeriod(), Timeout: timeout}, func() bool {
+	began := t.Now()
+	_, err := t.Poll(driver.Poll{Ranges: ranges, Period: v.nic.costs.PollPeriod(), Timeout: timeout, Blocked: q.kernel}, func() bool {
 		s, _ := v.vi.State()
 		return head.Completion().Done() || s == ErrorState || s == layout.ViStateFree || v.nic.errorWaits(t)
 	})
-	return translate(q.names.wait, v.vi.Index, err)
+	return t.Now() > began, translate(q.names.wait, v.vi.Index, err)
 }
 
 var (

@@ -37,6 +37,11 @@ var scenarios = []scenario{
 	{"errors of what has ended", staleClient, nil},
 }
 
+// cardOnly are scenarios about what only the card has, and why.
+var cardOnly = map[string]string{
+	"more errors than the card keeps": "the kernel keeps every asynchronous error until the agent looks",
+}
+
 // Edges of pages and words.
 var (
 	edgeOffsets = []int{0, 1, 2, 3, 4092, 4093, 4094, 4095}
@@ -333,7 +338,8 @@ func leaveClient(e *env) error {
 			return fmt.Errorf("descriptor %d: %w", done+flushed, err)
 		}
 	}
-	e.that(fmt.Sprintf("%d done, %d flushed: some of each", done, flushed), flushed > 0)
+	// M-VIA hands a message to the NIC within the post.
+	e.that(fmt.Sprintf("%d done, %d flushed: some of each", done, flushed), flushed > 0 || e.onMvia())
 	_, err = p.vi.SendDone(p.t)
 	e.is("drained", err, vipl.ErrDescriptor)
 	e.is("disconnect again", p.vi.Disconnect(p.t), nil)
@@ -1093,7 +1099,7 @@ func isolationClient(e *env) error {
 			if i == 39 {
 				err = bad.vi.PostSend(bad.t, d)
 			}
-			if err == nil {
+			if err == nil && !e.onMvia() {
 				err = bad.t.Write(layout.PciBar1Base+uint32(bad.vi.Index())*layout.DoorbellPageBytes+layout.DoorbellSend, 0x33)
 			}
 		}
@@ -1110,7 +1116,7 @@ func isolationClient(e *env) error {
 	}
 	malformed, err := p.nic.Counter(p.t, layout.CounterDoorbellMalformed)
 	e.is("counter", err, nil)
-	e.that(fmt.Sprintf("%d malformed doorbells counted", malformed), malformed >= 10)
+	e.that(fmt.Sprintf("%d malformed doorbells counted", malformed), malformed >= 10 || e.onMvia() && malformed == 0)
 	if err := p.t.Send(driver.ThreadID{Node: 1, Rank: 1}, []byte("check")); err != nil {
 		return err
 	}
@@ -1419,9 +1425,11 @@ func staleClient(e *env) error {
 		e.that(fmt.Sprintf("a bad post on this VI, not %+v", a), a.Code == layout.AsyncErrorPostDescriptor && a.Vi == index)
 
 		// Nothing is outstanding for the library, so the VI may go at once.
-		if err := p.t.Write(layout.PciBar1Base+uint32(index)*layout.DoorbellPageBytes+layout.DoorbellSend,
-			uint32(p.mem.Address())&^(layout.DescriptorAlignment-1), 0, 0x123); err != nil {
-			return err
+		if !e.onMvia() { // which has no doorbells to ring without the library
+			if err := p.t.Write(layout.PciBar1Base+uint32(index)*layout.DoorbellPageBytes+layout.DoorbellSend,
+				uint32(p.mem.Address())&^(layout.DescriptorAlignment-1), 0, 0x123); err != nil {
+				return err
+			}
 		}
 		if err := p.vi.Destroy(p.t); err != nil {
 			return err

@@ -377,12 +377,15 @@ func receiveQueueServer(e *env) error {
 	e.is("one too many", err, vipl.ErrResource)
 	e.is("one too many", err, vipl.ErrOverrun)
 	e.that("it is untouched", bytes.Equal(image, over.Descriptor))
-	// The card counts as well, the one that it holds included.
-	if err := p.t.Write(layout.PciBar1Base+uint32(p.vi.Index())*layout.DoorbellPageBytes+layout.DoorbellReceive,
-		uint32(over.Address), uint32(over.Address>>32), uint32(over.Handle)); err != nil {
-		return err
+	// The card counts as well, the one that it holds included. M-VIA cannot be rung
+	// without the library.
+	if !e.onMvia() {
+		if err := p.t.Write(layout.PciBar1Base+uint32(p.vi.Index())*layout.DoorbellPageBytes+layout.DoorbellReceive,
+			uint32(over.Address), uint32(over.Address>>32), uint32(over.Handle)); err != nil {
+			return err
+		}
+		p.asynchronous("one too many for the card", layout.AsyncErrorViOverrun, p.vi)
 	}
-	p.asynchronous("one too many for the card", layout.AsyncErrorViOverrun, p.vi)
 	i, err := p.vi.Query(p.t)
 	e.is("query", err, nil)
 	e.that(fmt.Sprintf("idle, and only the receive queue is not empty: %+v", i), i.State == vipl.Idle && i.SendQueueEmpty && !i.ReceiveQueueEmpty)
@@ -694,11 +697,15 @@ func gatherErrorServer(e *env) error {
 		uses := c.arrived >= 0 && !c.rdma
 		var d *vipl.Descriptor
 		if uses {
-			if d, err = p.receive(0, bufferBytes-16); err != nil {
+			d = p.next()
+			if err := d.SetReceive(p.mem.Segment(0, bufferBytes-16)); err != nil {
 				return err
 			}
 			// 65,536 bytes is the most that a receive may take.
 			d.SetLength(65536)
+			if err := p.vi.PostRecv(p.t, d); err != nil {
+				return err
+			}
 		}
 		behind, err := p.receive(bufferBytes-8, 8)
 		if err != nil {

@@ -64,8 +64,8 @@ func (n *Nic) CreateVi(t *driver.Thread, a ViAttributes) (*VI, error) {
 		return nil, translate("create VI", -1, err)
 	}
 	made := &VI{nic: n, vi: v, status: v.StateRange(), attributes: attributesOf(got)}
-	made.send = queue{vi: made, doorbell: v.DoorbellSend(), names: &sendNames}
-	made.receive = queue{vi: made, receive: true, doorbell: v.DoorbellReceive(), names: &receiveNames}
+	made.send = queue{vi: made, kernel: v.InKernel(), doorbell: v.DoorbellSend(), names: &sendNames}
+	made.receive = queue{vi: made, receive: true, kernel: v.InKernel(), doorbell: v.DoorbellReceive(), names: &receiveNames}
 	n.mu.Lock()
 	n.vis[v.Index] = made
 	n.mu.Unlock()

@@ -14,12 +14,23 @@ import (
 	"hvia/vipl"
 )
 
-// The scenarios on fake cards: what the library and the agent do, without RTL.
-func TestScenariosOnFakeCards(t *testing.T) {
-	for _, s := range scenarios {
-		t.Run(s.name, func(t *testing.T) {
-			runFake(t, nil, mainsOf(s)...)
-		})
+// The scenarios on fake cards and on M-VIA over fake NICs: what the library and
+// the agent do, without RTL.
+func TestScenariosOnFakes(t *testing.T) {
+	onDevices(t, func(t *testing.T, d driver.Device) {
+		for _, s := range scenarios {
+			t.Run(s.name, func(t *testing.T) {
+				s.skip(t, d)
+				runFake(t, d, nil, mainsOf(s)...)
+			})
+		}
+	})
+}
+
+// skip skips what a device has not.
+func (s scenario) skip(t *testing.T, d driver.Device) {
+	if why := cardOnly[s.name]; why != "" && d != driver.DeviceHvia {
+		t.Skip(why)
 	}
 }
 
@@ -34,30 +45,37 @@ func mainsOf(s scenario) []main {
 // The connection protocol carries a program through a wire that loses half of
 // its frames.
 func TestScenariosOverALossyWire(t *testing.T) {
-	for _, s := range scenarios {
-		if s.name == "connections" { // it measures times
-			continue
-		}
-		t.Run(s.name, func(t *testing.T) {
-			const seed = 5
-			random := rand.New(rand.NewPCG(seed, seed))
-			runFake(t, func(f *drivertest.Fabric) {
-				f.Lose = func(_ int, frame []byte) bool {
-					if layout.EthernetHeader(frame).EtherType() != layout.EtherTypeConnection {
-						return false
+	onDevices(t, func(t *testing.T, d driver.Device) {
+		for _, s := range scenarios {
+			if s.name == "connections" { // it measures times
+				continue
+			}
+			t.Run(s.name, func(t *testing.T) {
+				s.skip(t, d)
+				const seed = 5
+				random := rand.New(rand.NewPCG(seed, seed))
+				runFake(t, d, func(f *drivertest.Fabric) {
+					f.Lose = func(_ int, frame []byte) bool {
+						if layout.EthernetHeader(frame).EtherType() != layout.EtherTypeConnection {
+							return false
+						}
+						return random.IntN(2) == 0
 					}
-					return random.IntN(2) == 0
-				}
-			}, mainsOf(s)...)
-		})
-	}
+				}, mainsOf(s)...)
+			})
+		}
+	})
 }
 
 // A VI has another number on the wire for each connection, and another first
 // sequence number: frames of the last one must not be taken for the next one's.
 func TestEveryConnectionHasItsOwnNumber(t *testing.T) {
+	onDevices(t, everyConnectionHasItsOwnNumber)
+}
+
+func everyConnectionHasItsOwnNumber(t *testing.T, d driver.Device) {
 	numbers, sequences := map[[2]uint16]bool{}, map[uint32]bool{}
-	runFake(t, func(f *drivertest.Fabric) {
+	runFake(t, d, func(f *drivertest.Fabric) {
 		f.Lose = func(_ int, frame []byte) bool {
 			if layout.EthernetHeader(frame).EtherType() == layout.EtherTypeVia {
 				h := layout.ViaHeader(frame[layout.EthernetHeaderSize:])
@@ -76,25 +94,30 @@ func TestEveryConnectionHasItsOwnNumber(t *testing.T) {
 
 // Two runs take the same simulated time to the picosecond.
 func TestRunsRepeat(t *testing.T) {
-	for i, s := range scenarios {
-		if testing.Short() && i%4 != 0 {
-			continue
+	onDevices(t, func(t *testing.T, d driver.Device) {
+		for i, s := range scenarios {
+			if testing.Short() && i%4 != 0 {
+				continue
+			}
+			t.Run(s.name, func(t *testing.T) {
+				s.skip(t, d)
+				var end [2]driver.Time
+				for i := range end {
+					end[i] = runFake(t, d, nil, mainsOf(s)...).Now()
+				}
+				if end[0] != end[1] {
+					t.Errorf("the runs ended at %v and %v", end[0], end[1])
+				}
+			})
 		}
-		t.Run(s.name, func(t *testing.T) {
-			var end [2]driver.Time
-			for i := range end {
-				end[i] = runFake(t, nil, mainsOf(s)...).Now()
-			}
-			if end[0] != end[1] {
-				t.Errorf("the runs ended at %v and %v", end[0], end[1])
-			}
-		})
-	}
+	})
 }
 
 // Endpoints: two hosts write to each other without knowing more than a name.
 func TestEndpoints(t *testing.T) {
-	runFake(t, nil, func(e *env) error { return endpointProgram(e, 0) }, func(e *env) error { return endpointProgram(e, 1) })
+	onDevices(t, func(t *testing.T, d driver.Device) {
+		runFake(t, d, nil, func(e *env) error { return endpointProgram(e, 0) }, func(e *env) error { return endpointProgram(e, 1) })
+	})
 }
 
 // endpointProgram writes many messages to and fro, one after another.
@@ -147,7 +170,7 @@ func endpointProgram(e *env, node int) error {
 
 // What is not an endpoint is refused by one.
 func TestEndpointRefusesStrangers(t *testing.T) {
-	runFake(t, nil, func(e *env) error {
+	runFake(t, driver.DeviceHvia, nil, func(e *env) error {
 		v, err := e.nic.CreateVi(e.t, vipl.ViAttributes{})
 		if err != nil {
 			return err

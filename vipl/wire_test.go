@@ -19,7 +19,9 @@ import (
 
 // A message of three frames of which one is lost, then one that is whole. What
 // the receive says depends on which frame it was; the sender never sees it.
-func TestLostFrames(t *testing.T) {
+func TestLostFrames(t *testing.T) { onDevices(t, lostFrames) }
+
+func lostFrames(t *testing.T, device driver.Device) {
 	const n = 2*layout.MaxPayload + 100
 	for _, c := range []struct {
 		name      string
@@ -35,7 +37,7 @@ func TestLostFrames(t *testing.T) {
 			for _, immediate := range []bool{false, true} {
 				t.Run(fmt.Sprintf("%s, RDMA %v, immediate data %v", c.name, rdma, immediate), func(t *testing.T) {
 					frames := 0
-					runFake(t, func(f *drivertest.Fabric) {
+					runFake(t, device, func(f *drivertest.Fabric) {
 						f.Lose = func(_ int, frame []byte) bool {
 							if layout.EthernetHeader(frame).EtherType() != layout.EtherTypeVia {
 								return false
@@ -129,27 +131,29 @@ func TestLostFrames(t *testing.T) {
 	}
 }
 
-// runThreads runs programs, several of which may share a node, on fake cards.
-func runThreads(t *testing.T, list ...driver.Program) {
+// runThreads runs programs, several of which may share a node, on fakes.
+func runThreads(t *testing.T, device driver.Device, list ...driver.Program) {
 	t.Helper()
 	nodes := map[int]bool{}
 	for _, p := range list {
 		nodes[p.Node] = true
 	}
-	f, err := drivertest.New(len(nodes), len(nodes)+len(list))
+	f, err := drivertest.NewOf(device, len(nodes), len(nodes)+len(list))
 	require.NoError(t, err)
 	t.Cleanup(f.Close)
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	require.NoError(t, driver.RunOn(ctx, f, driver.RunConfig{Seed: 1}, list...))
+	require.NoError(t, driver.RunOn(ctx, f, driver.RunConfig{Device: device, Seed: 1}, list...))
 }
 
 // While a VI is about to be connected, receives stay queued and sends are
 // flushed; a wait of another thread lasts until its message comes.
-func TestPendingConnection(t *testing.T) {
+func TestPendingConnection(t *testing.T) { onDevices(t, pendingConnection) }
+
+func pendingConnection(t *testing.T, device driver.Device) {
 	var shared *peer
 	ready := driver.ThreadID{Node: 0, Rank: 2}
-	runThreads(t,
+	runThreads(t, device,
 		driver.Program{Node: 0, Name: "connects", Main: func(th *driver.Thread, h *driver.Host) error {
 			nic, err := vipl.OpenNic(th, h)
 			if err != nil {
@@ -220,11 +224,13 @@ func TestPendingConnection(t *testing.T) {
 
 // A wait ends when another thread disconnects the VI, and a Done of one thread
 // does not stand behind a wait of another.
-func TestWaitsOfOtherThreads(t *testing.T) {
+func TestWaitsOfOtherThreads(t *testing.T) { onDevices(t, waitsOfOtherThreads) }
+
+func waitsOfOtherThreads(t *testing.T, device driver.Device) {
 	var shared *peer
 	begin := func(e *env, rank int) error { return e.t.Send(driver.ThreadID{Node: 0, Rank: rank}, nil) }
 	var waited, disconnected driver.Time
-	runThreads(t,
+	runThreads(t, device,
 		driver.Program{Node: 0, Main: func(th *driver.Thread, h *driver.Host) error {
 			nic, err := vipl.OpenNic(th, h)
 			if err != nil {
@@ -278,10 +284,12 @@ func TestWaitsOfOtherThreads(t *testing.T) {
 }
 
 // A handler's errors can be waited for on a thread of their own.
-func TestErrorThread(t *testing.T) {
+func TestErrorThread(t *testing.T) { onDevices(t, errorThread) }
+
+func errorThread(t *testing.T, device driver.Device) {
 	var told []vipl.ErrorDescriptor
 	var nic *vipl.Nic
-	runThreads(t,
+	runThreads(t, device,
 		driver.Program{Node: 0, Main: func(th *driver.Thread, h *driver.Host) error {
 			var err error
 			if nic, err = vipl.OpenNic(th, h); err != nil {

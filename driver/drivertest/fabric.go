@@ -3,13 +3,16 @@
 // Package drivertest is a fabric for tests of programs above the driver: cards
 // that behave as the layouts say, but without any RTL, bus or process, and
 // with faults on request. Its virtual time follows the rules of the simulator,
-// but that threads of a node can compute at once; its delays mean nothing.
+// but that hosts have no processor to share: what threads of a node charge passes
+// at once. Its delays mean nothing.
 package drivertest
 
 import (
+	"cmp"
 	"container/heap"
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 
 	"hvia/driver"
@@ -38,13 +41,15 @@ type Fabric struct {
 	wanted  int // threads that must attach before time begins
 	running int
 	events  eventQueue
+	turn    []*port // whose waits end now, behind another thread of their node
 	serial  int
 	stopped error
 }
 
 // Node is one host with its card and memory.
 type Node struct {
-	Card   *Card
+	Card   *Card // nil on a fabric of plain NICs
+	Nic    *Nic  // nil on a fabric of cards
 	memory *hostMemory
 	index  int
 }
@@ -57,11 +62,19 @@ type device interface {
 	arrive(frame []byte)
 }
 
-func (n *Node) device() device { return n.Card }
+func (n *Node) device() device {
+	if n.Nic != nil {
+		return n.Nic
+	}
+	return n.Card
+}
 
-// New returns a fabric of a number of nodes whose time begins when so many
-// threads have attached.
-func New(nodes, threads int) (*Fabric, error) {
+// New returns a fabric of a number of nodes with cards whose time begins when so
+// many threads have attached.
+func New(nodes, threads int) (*Fabric, error) { return NewOf(driver.DeviceHvia, nodes, threads) }
+
+// NewOf is New with what a device runs on: cards, or plain NICs.
+func NewOf(d driver.Device, nodes, threads int) (*Fabric, error) {
 	f := &Fabric{wanted: threads}
 	for i := range nodes {
 		m, err := newHostMemory(i)
@@ -70,7 +83,11 @@ func New(nodes, threads int) (*Fabric, error) {
 			return nil, err
 		}
 		n := &Node{memory: m, index: i}
-		n.Card = newCard(f, n)
+		if d == driver.DeviceMvia {
+			n.Nic = newNic(f, n)
+		} else {
+			n.Card = newCard(f, n)
+		}
 		f.nodes = append(f.nodes, n)
 	}
 	return f, nil
@@ -302,6 +319,10 @@ func (f *Fabric) advance() {
 		return
 	}
 	for f.running == 0 && f.stopped == nil {
+		if len(f.turn) > 0 {
+			f.takeTurns()
+			continue
+		}
 		next, alive := driver.Never, false
 		for _, p := range f.ports {
 			if !p.waiting {
@@ -336,14 +357,33 @@ func (f *Fabric) advance() {
 		f.now = max(f.now, next)
 		for _, p := range f.ports {
 			if p.waiting && p.decided != nil && p.due <= f.now {
-				wake := *p.decided
-				wake.Time = p.due
-				p.clock, p.waiting, p.decided = p.due, false, nil
-				f.running++
-				p.wake <- wake
+				f.turn = append(f.turn, p)
 			}
 		}
+		slices.SortStableFunc(f.turn, func(a, b *port) int { return cmp.Compare(a.id.Rank, b.id.Rank) })
 	}
+}
+
+// takeTurns ends the waits of this instant, one of each node: threads of a node
+// never run at the same moment.
+func (f *Fabric) takeTurns() {
+	awake := map[int]bool{}
+	var later []*port
+	for _, p := range f.turn {
+		switch {
+		case !p.waiting || p.decided == nil: // given up
+		case awake[p.id.Node]:
+			later = append(later, p)
+		default:
+			awake[p.id.Node] = true
+			wake := *p.decided
+			wake.Time = p.due
+			p.clock, p.waiting, p.decided = p.due, false, nil
+			f.running++
+			p.wake <- wake
+		}
+	}
+	f.turn = later
 }
 
 // undecideDeadlines takes back the ends that were only timeouts: what happens

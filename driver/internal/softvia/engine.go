@@ -186,17 +186,14 @@ func (e *Engine[T]) flush(who T, index int) {
 	v := &e.vis[index]
 	v.state = layout.ViStateError
 	e.endMessage(who, index, layout.DescriptorStatusPartialErrorMask|layout.DescriptorStatusFlushedMask)
-	for {
-		if v.head.valid {
-			e.env.Count(layout.CounterDescriptorFlushed)
-			e.giveBack(who, index, completion{bits: layout.DescriptorStatusFlushedMask, echo: layout.StatusOperationReceive})
-		}
-		if v.queues[ReceiveQueue].count == 0 {
-			break
-		}
+	// An environment may have fetched the next one by the time that one is given back.
+	for v.head.valid || v.queues[ReceiveQueue].count > 0 {
 		if !v.head.valid {
 			e.FetchReceive(who, index)
+			continue // or it could not be reached, and the queue is forgotten
 		}
+		e.env.Count(layout.CounterDescriptorFlushed)
+		e.giveBack(who, index, completion{bits: layout.DescriptorStatusFlushedMask, echo: layout.StatusOperationReceive})
 	}
 	for v.queues[SendQueue].count > 0 {
 		// Nothing is emitted for a VI in the error state, so nothing can fail.

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package driver
+
+import (
+	"fmt"
+
+	"hvia/att"
+	"hvia/layout"
+)
+
+// cardDevice is the card as the device of its agent.
+type cardDevice struct {
+	agent *agent
+	card  *Card
+}
+
+var _ device = (*cardDevice)(nil)
+
+func (d *cardDevice) open() (err error) {
+	d.card, err = OpenCard(d.agent.thread, d.agent.memory, d.agent.costs)
+	return err
+}
+
+func (d *cardDevice) start() error          { return d.card.Start(d.agent.mac, int(d.agent.table.Limit())) }
+func (d *cardDevice) stop() error           { return d.card.Stop() }
+func (d *cardDevice) identity() Identity    { return d.card.identity }
+func (d *cardDevice) level2Entries() uint32 { return d.card.Level2Entries() }
+
+// enter writes a registration into the card: level 2 in pieces of a page's
+// list, the level-1 entry with the last of them.
+func (d *cardDevice) enter(g att.Registration) error {
+	list, at := g.Level2, g.Entry.Level2Address
+	for len(list) > listEntries {
+		piece := list[:listEntries]
+		if _, err := d.card.Command(layout.CommandOpcodeWriteLevel2, func(b layout.Command) { d.card.setList(b, piece, at) }); err != nil {
+			return err
+		}
+		list, at = list[listEntries:], at+listEntries*layout.AttLevel2Size
+	}
+	_, err := d.card.Command(layout.CommandOpcodeRegisterMemory, func(b layout.Command) {
+		d.card.setList(b, list, at)
+		b.SetIndex(g.Handle.Index())
+		b.SetHandle(uint32(g.Handle))
+		copy(b.Payload(), g.Entry.Encode())
+	})
+	return err
+}
+
+func (d *cardDevice) remove(h att.Handle) error {
+	// It is done when the card has drained every access.
+	if _, err := d.card.Command(layout.CommandOpcodeDeregisterMemory, func(b layout.Command) {
+		b.SetIndex(h.Index())
+		b.SetHandle(uint32(h))
+	}); err != nil {
+		return err
+	}
+	if err := d.agent.table.Deregister(h); err != nil {
+		return fmt.Errorf("%w: %w", err, ErrInvalidParameter)
+	}
+	return nil
+}
+
+func (d *cardDevice) viCommand(op layout.CommandOpcode, index int, fill func(layout.ViContext)) error {
+	_, err := d.card.Command(op, func(b layout.Command) {
+		b.SetIndex(uint32(index))
+		if fill != nil {
+			fill(layout.ViContext(b.Payload()))
+		}
+	})
+	return err
+}
+
+func (d *cardDevice) send(frame []byte) error { return d.card.Send(frame) }
+
+func (d *cardDevice) counter(n layout.Counter) (uint32, error) { return d.card.Counter(n) }
+
+func (d *cardDevice) deadline() Time { return Never }
+func (d *cardDevice) tick() error    { return nil }
+
+// interrupt: the causes are cleared before the work is looked for, so that what
+// comes later raises it again.
+func (d *cardDevice) interrupt(take func(frame []byte)) (bool, error) {
+	if err := d.agent.thread.SpendInService(LayerInterrupt, d.agent.costs.Interrupt()); err != nil {
+		return false, err
+	}
+	causes, err := d.card.Read(layout.RegisterInterruptStatusOffset)
+	if err != nil {
+		return false, err
+	}
+	if err := d.card.Write(layout.RegisterInterruptStatusOffset, causes); err != nil {
+		return false, err
+	}
+	if causes&layout.RegisterInterruptStatusRawReceiveMask != 0 {
+		if err := d.card.Receive(take); err != nil {
+			return false, err
+		}
+	}
+	if causes&layout.RegisterInterruptStatusBusErrorMask != 0 {
+		d.agent.log.Error("the card met a host bus error")
+	}
+	return causes&layout.RegisterInterruptStatusAsyncErrorMask != 0, nil
+}
+
+// asyncErrors takes no more than can wait in the card at once: what is left then
+// came after the causes were cleared, and raises the interrupt again. So a process
+// that makes errors without end cannot keep the agent here.
+func (d *cardDevice) asyncErrors() (waiting []AsyncError, dropped [layout.AsyncErrorDroppedWords]uint32, err error) {
+	overflow := false
+	// All are taken before the first is handled, which makes room for more.
+	for len(waiting) < layout.AsyncErrorSlots {
+		info, err := d.card.Read(layout.RegisterAsyncErrorInfoOffset)
+		if err != nil {
+			return nil, dropped, err
+		}
+		overflow = overflow || info&layout.RegisterAsyncErrorInfoOverflowMask != 0
+		if info&layout.RegisterAsyncErrorInfoValidMask == 0 {
+			break
+		}
+		waiting = append(waiting, AsyncError{
+			Code: layout.AsyncError(info & layout.RegisterAsyncErrorInfoCodeMask >> layout.RegisterAsyncErrorInfoCodeLsb),
+			Vi:   int(info & layout.RegisterAsyncErrorInfoViMask >> layout.RegisterAsyncErrorInfoViLsb),
+		})
+	}
+	if overflow {
+		for i := range dropped {
+			if dropped[i], err = d.card.Read(layout.AsyncErrorDroppedBase + 4*uint32(i)); err != nil {
+				return nil, dropped, err
+			}
+		}
+	}
+	return waiting, dropped, nil
+}

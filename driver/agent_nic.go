@@ -1,0 +1,342 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package driver
+
+import (
+	"fmt"
+	"slices"
+
+	"hvia/att"
+	"hvia/driver/internal/softvia"
+	"hvia/layout"
+)
+
+const (
+	// mviaQueueDepth bounds what may wait on a work queue in the kernel; the
+	// library lets fewer descriptors through.
+	mviaQueueDepth = 1 << 16
+	// gatherLimit is how many pieces of user memory the NIC gathers for one frame.
+	// A payload in more pieces is copied.
+	gatherLimit = 32
+	mviaVersion = layout.CardVersionMajor<<8 | layout.CardVersionMinor
+	// drainLook is how often the agent looks whether the NIC has read what it waits for.
+	drainLook = 5 * Microsecond
+)
+
+// mvia is M-VIA: the device of an agent that has a plain NIC. The agent's own
+// table translates, and VIA is done by softvia, on the thread of the program that
+// rings a doorbell, and on the agent's in the interrupt service.
+//
+// It has no lock: in timed mode threads of a node take turns, and between two
+// waits nobody else touches what is here. What a wait may find changed when it
+// ends is said where it is.
+type mvia struct {
+	agent    *agent
+	memory   *Memory
+	costs    CostModel
+	ethernet *Ethernet
+	engine   *softvia.Engine[*Thread]
+	counts   [layout.CounterSlots]uint32
+	errors   []AsyncError // that wait for the agent
+	called   bool         // it was sent for
+	failed   error        // of a store, after which the run is over
+
+	protocols []Protocol // beside M-VIA
+}
+
+var (
+	_ device                       = (*mvia)(nil)
+	_ softvia.Environment[*Thread] = (*mvia)(nil)
+)
+
+func newMvia(a *agent) *mvia {
+	m := &mvia{agent: a, memory: a.memory, costs: a.costs}
+	m.engine = softvia.New[*Thread](m, softvia.Config{QueueDepth: mviaQueueDepth})
+	return m
+}
+
+func (m *mvia) open() (err error) {
+	t := m.agent.thread
+	if !t.Timed() {
+		return fmt.Errorf("driver: start device '%s' of node %d in free mode: code of its kernel counts on threads that take turns, which they do in timed mode only: %w",
+			DeviceMvia, t.ID().Node, ErrInvalidParameter)
+	}
+	if err := m.memory.mapDirect(); err != nil {
+		return err
+	}
+	m.ethernet, err = OpenEthernet(t, m.memory, m.costs)
+	return err
+}
+
+func (m *mvia) start() error {
+	m.engine.SetMAC(m.agent.mac)
+	return m.ethernet.Start(m.agent.thread, m.agent.mac)
+}
+
+func (m *mvia) stop() error {
+	if err := m.await("the last sends", func() bool { return m.engine.Finished(m.engine.Begun()) }); err != nil {
+		return err
+	}
+	return m.ethernet.Stop(m.agent.thread)
+}
+
+func (m *mvia) identity() Identity {
+	return Identity{
+		Version: mviaVersion, LayoutHash: layout.Hash, ViCount: softvia.VICount, Reliability: uint8(layout.ReliabilityUnreliable),
+	}
+}
+
+func (m *mvia) level2Entries() uint32 { return layout.AttLevel2Count }
+
+// enter: the table that translates is the agent's own.
+func (m *mvia) enter(att.Registration) error { return nil }
+
+func (m *mvia) remove(h att.Handle) error {
+	if err := m.agent.table.Invalidate(h); err != nil {
+		return fmt.Errorf("%w: %w", err, ErrInvalidParameter)
+	}
+	m.engine.Deregistered(uint32(h))
+	// From here on nobody finds the region any more. Who found it before may still
+	// gather from it, and the NIC read it.
+	begun := m.engine.Begun()
+	if err := m.await("sends before a deregistration", func() bool { return m.engine.Finished(begun) }); err != nil {
+		return err
+	}
+	if err := m.agent.table.Release(h); err != nil {
+		return fmt.Errorf("%w: %w", err, ErrInvalidParameter)
+	}
+	return nil
+}
+
+// await waits until the NIC has read what the agent must not leave behind. The
+// agent does not wait for the NIC's interrupt, which may be long in coming.
+func (m *mvia) await(what string, done func() bool) error {
+	t := m.agent.thread
+	for waited := Time(0); ; waited += drainLook {
+		if err := m.ethernet.Reap(t); err != nil {
+			return err
+		}
+		if done() {
+			return m.failed
+		}
+		if waited >= commandLimit {
+			return fmt.Errorf("driver: M-VIA of node %d waits for %s: the NIC has not read them after %v: %w", t.ID().Node, what, commandLimit, ErrDeadline)
+		}
+		if err := t.Sleep(drainLook); err != nil {
+			return err
+		}
+	}
+}
+
+func (m *mvia) viCommand(op layout.CommandOpcode, index int, fill func(layout.ViContext)) error {
+	if op == layout.CommandOpcodeDisconnectVi || op == layout.CommandOpcodeDestroyVi {
+		// A thread may be in the middle of its send queue: it stops behind the frame at hand.
+		m.engine.Stop(index)
+		if err := m.await(fmt.Sprintf("sends of VI %d", index), func() bool { return !m.engine.Busy(index) }); err != nil {
+			return err
+		}
+	}
+	context := make(layout.ViContext, layout.ViContextSize)
+	if fill != nil {
+		fill(context)
+	}
+	if _, s := m.engine.Command(m.agent.thread, op, uint32(index), context); s != layout.CommandStatusDone {
+		return &CommandError{Opcode: op, Index: uint32(index), Status: s}
+	}
+	return m.failed
+}
+
+func (m *mvia) send(frame []byte) error {
+	return m.ethernet.Transmit(m.agent.thread, frame, nil, nil)
+}
+
+// counter: what the NIC counts has the numbers that it has in the card, and
+// M-VIA counts other things.
+func (m *mvia) counter(n layout.Counter) (uint32, error) {
+	v, err := m.ethernet.Counter(m.agent.thread, layout.NicCounter(n))
+	return m.counts[n] + v, err
+}
+
+// interrupt serves the NIC's interrupt.
+func (m *mvia) interrupt(take func(frame []byte)) (bool, error) {
+	t := m.agent.thread
+	if err := t.SpendInService(LayerInterrupt, m.costs.Interrupt()); err != nil {
+		return false, err
+	}
+	err := m.ethernet.Service(t, func(frame []byte) error {
+		if len(frame) < layout.EthernetHeaderSize {
+			return nil
+		}
+		switch kind := layout.EthernetHeader(frame).EtherType(); kind {
+		case layout.EtherTypeVia:
+			return m.arrive(t, frame)
+		case layout.EtherTypeConnection:
+			if err := t.SpendInService(LayerProtocol, m.costs.Kernel().Mvia.ReceivePacket); err != nil {
+				return err
+			}
+			take(frame)
+			return m.agent.fatal
+		default:
+			if p := m.protocol(kind); p != nil {
+				return p.Frame(t, frame)
+			}
+			return nil
+		}
+	})
+	return len(m.errors) > 0, err
+}
+
+// arrive takes a VIA frame: one copy, from the ring's buffer to where it belongs.
+func (m *mvia) arrive(t *Thread, frame []byte) error {
+	kernel := m.costs.Kernel()
+	if err := t.SpendInService(LayerProtocol, kernel.Mvia.ReceivePacket); err != nil {
+		return err
+	}
+	if len(frame) >= layout.HeaderBytes {
+		payload := int(layout.ViaHeader(frame[layout.EthernetHeaderSize:]).PayloadLength())
+		if err := t.SpendInService(LayerCopy, kernel.Copy(min(payload, len(frame)-layout.HeaderBytes))); err != nil {
+			return err
+		}
+	}
+	m.engine.Arrive(t, frame)
+	return m.failed
+}
+
+func (m *mvia) asyncErrors() (waiting []AsyncError, dropped [layout.AsyncErrorDroppedWords]uint32, err error) {
+	waiting, m.errors, m.called = m.errors, nil, false
+	return waiting, dropped, nil
+}
+
+func (m *mvia) deadline() Time {
+	next := Never
+	for _, p := range m.protocols {
+		next = min(next, p.Deadline())
+	}
+	return next
+}
+
+func (m *mvia) tick() error {
+	t := m.agent.thread
+	for _, p := range m.protocols {
+		if p.Deadline() <= t.Now() {
+			if err := p.Timer(t); err != nil {
+				return err
+			}
+		}
+	}
+	// What breaks a VI may have others fail in turn.
+	for len(m.errors) > 0 {
+		if err := m.agent.asyncErrors(); err != nil {
+			return err
+		}
+	}
+	m.called = false
+	return m.failed
+}
+
+// attend has the agent do what comes at the end of each of its steps.
+func (m *mvia) attend(t *Thread) error {
+	if t == m.agent.thread {
+		return nil // it is on its way there
+	}
+	return t.Send(m.agent.thread.ID(), encodeRequest(&request{Op: opAttend}))
+}
+
+// The rest of what follows is for threads of programs too.
+
+// ring is a doorbell, inside the kernel. It does not wait.
+func (m *mvia) ring(t *Thread, id softvia.QueueID, address uint64, handle uint32) error {
+	m.engine.Ring(t, id, address, handle)
+	return m.failed
+}
+
+// carryOut sends what waits on a send queue.
+func (m *mvia) carryOut(t *Thread, index int) error {
+	if err := m.engine.Send(t, index); err != nil {
+		return err
+	}
+	return m.failed
+}
+
+// What follows is what softvia asks of the kernel.
+
+// Translate translates by the agent's table.
+func (m *mvia) Translate(handle uint32, va uint64, n uint32, tag uint16, access layout.AttAccess) (pa []Range, ok bool) {
+	for first := true; first || n > 0; first = false {
+		t, err := m.agent.table.Translate(att.Handle(handle), va, n, tag, access)
+		if err != nil {
+			return nil, false
+		}
+		if l := min(n, t.Bytes); l > 0 {
+			pa = append(pa, Range{Address: t.Address, Length: l})
+			va, n = va+uint64(l), n-l
+		}
+	}
+	return pa, true
+}
+
+// Memory returns bytes of physical memory.
+func (m *mvia) Memory(address, n uint32) []byte { return m.memory.direct[address:][:n] }
+
+func (m *mvia) store(err error) {
+	if err != nil && m.failed == nil {
+		m.failed = err
+	}
+}
+
+// Store copies to physical memory.
+func (m *mvia) Store(t *Thread, address uint32, data []byte) {
+	copy(m.memory.direct[address:], data)
+	m.store(t.Publish(Range{Address: address, Length: uint32(len(data))}))
+}
+
+// StoreWord stores a dword.
+func (m *mvia) StoreWord(t *Thread, address, v uint32) {
+	StoreUint32(m.memory.direct[address:], v)
+	m.store(t.Publish(Range{Address: address, Length: 4}))
+}
+
+// Emit hands a frame to the NIC, which reads the payload where it lies.
+func (m *mvia) Emit(t *Thread, head []byte, payload []Range, sent func(*Thread)) error {
+	if len(payload) > gatherLimit {
+		n := len(head)
+		for _, r := range payload {
+			head = append(head, m.Memory(r.Address, r.Length)...)
+		}
+		if err := t.Spend(LayerCopy, m.costs.Kernel().Copy(len(head)-n)); err != nil {
+			return err
+		}
+		payload = nil
+	}
+	return m.ethernet.Transmit(t, head, payload, sent)
+}
+
+// Posted has a receive descriptor fetched at once. A send queue is carried out
+// by who rang.
+func (m *mvia) Posted(t *Thread, id softvia.QueueID) {
+	if id.Of == softvia.ReceiveQueue {
+		m.engine.FetchReceive(t, id.VI)
+	}
+}
+
+// Async keeps an asynchronous error until the agent comes to it.
+func (m *mvia) Async(t *Thread, code layout.AsyncError, vi int) {
+	m.errors = append(m.errors, AsyncError{Code: code, Vi: vi})
+	if !m.called {
+		m.called = true
+		m.store(m.attend(t))
+	}
+}
+
+// Count counts an event.
+func (m *mvia) Count(n layout.Counter) { m.counts[n]++ }
+
+// protocol returns who wants frames of an EtherType beside M-VIA.
+func (m *mvia) protocol(kind uint16) Protocol {
+	for _, p := range m.protocols {
+		if slices.Contains(p.EtherTypes(), kind) {
+			return p
+		}
+	}
+	return nil
+}

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package driver
+
+import (
+	"fmt"
+
+	"hvia/layout"
+)
+
+// AttachProtocol gives a protocol of the kernel the frames of its EtherTypes,
+// beside M-VIA, and has its timers called. ErrUnsupported if the host has no plain
+// NIC, ErrInUse if an EtherType is taken.
+func (h *Host) AttachProtocol(t *Thread, p Protocol) (Link, error) {
+	if h.mvia == nil {
+		return nil, fmt.Errorf("driver: attach a protocol to node %d: its device is '%s', and only a plain NIC (device '%s') has frames for protocols: %w",
+			h.node, h.device, DeviceMvia, ErrUnsupported)
+	}
+	if rank := t.ID().Rank; rank > AgentRank && rank < replySlots {
+		h.offers[rank].Store(&p)
+	}
+	// Not here: the agent may not have brought the NIC up yet.
+	if _, err := h.call(t, &request{Op: opAttach}); err != nil {
+		return nil, err
+	}
+	return link{h.mvia}, nil
+}
+
+// attach takes the protocol that a thread offers.
+func (a *agent) attach(from ThreadID) error {
+	p := a.offer(from.Rank)
+	m, ok := a.device.(*mvia)
+	if !ok || p == nil {
+		return fmt.Errorf("nothing to attach, or nothing to attach it to: %w", ErrInvalidParameter)
+	}
+	for _, kind := range p.EtherTypes() {
+		if kind == layout.EtherTypeVia || kind == layout.EtherTypeConnection || m.protocol(kind) != nil {
+			return fmt.Errorf("EtherType %#04x has a protocol already: %w", kind, ErrInUse)
+		}
+	}
+	m.protocols = append(m.protocols, p)
+	return nil
+}
+
+// link is the NIC as its protocols see it.
+type link struct{ m *mvia }
+
+var _ Link = link{}
+
+func (l link) Address() MAC { return l.m.ethernet.Address() }
+
+func (l link) Transmit(t *Thread, head []byte, body []Range, done func(t *Thread)) error {
+	return l.m.ethernet.Transmit(t, head, body, done)
+}
+
+func (l link) Reschedule(t *Thread) error { return l.m.attend(t) }

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package driver
+
+import (
+	"hvia/driver/internal/softvia"
+	"hvia/layout"
+)
+
+// DoorbellSend is the physical address of its send doorbell.
+func (v Vi) DoorbellSend() uint32 {
+	return layout.PciBar1Base + uint32(v.Index)*layout.DoorbellPageBytes + layout.DoorbellSend
+}
+
+// DoorbellReceive is the physical address of its receive doorbell.
+func (v Vi) DoorbellReceive() uint32 {
+	return layout.PciBar1Base + uint32(v.Index)*layout.DoorbellPageBytes + layout.DoorbellReceive
+}
+
+// InKernel says that the VI's doorbells are calls of the kernel (device mvia):
+// Trap, then Ring, then Carry. Else they are the registers DoorbellSend and
+// DoorbellReceive of the card.
+func (v Vi) InKernel() bool { return v.host.mvia != nil }
+
+// Trap is the way into the kernel and out of it, for a VI that is InKernel.
+func (v Vi) Trap(t *Thread) error {
+	return t.Spend(LayerTrap, v.host.costs.Kernel().Trap)
+}
+
+// Ring tells the kernel of one descriptor more. It takes no time and does not
+// wait, so that the order of posts is the one in which they were put into the queue.
+func (v Vi) Ring(t *Thread, receive bool, address uint64, handle uint32) error {
+	id := softvia.QueueID{VI: v.Index, Of: softvia.SendQueue}
+	if receive {
+		id.Of = softvia.ReceiveQueue
+	}
+	return v.host.mvia.ring(t, id, address, handle)
+}
+
+// Carry has the kernel send what waits on the VI's send queue, on the calling
+// thread, unless another one is at it.
+func (v Vi) Carry(t *Thread) error { return v.host.mvia.carryOut(t, v.Index) }
+
+// Reap has the kernel look which frames the NIC has read, and complete the sends
+// that were waiting for that.
+func (v Vi) Reap(t *Thread) error { return v.host.mvia.ethernet.Reap(t) }
+
+// Resume is what a thread goes through that was blocked in the kernel, from the
+// instant at which what it waited for was there.
+func (v Vi) Resume(t *Thread) error {
+	kernel := v.host.costs.Kernel()
+	if err := t.Sleep(kernel.Mvia.Wake); err != nil {
+		return err
+	}
+	return t.Spend(LayerSwitch, kernel.Switch)
+}
