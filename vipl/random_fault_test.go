@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"hvia/driver"
 	"hvia/layout"
 )
 
@@ -39,7 +40,9 @@ func isOperation(op layout.FrameOperation) func(layout.ViaHeader) bool {
 
 // Faults that the random runs must find: of cards, which check less than they
 // must, of the wire, and of what a program gets.
-func TestRandomOperationsFindFaults(t *testing.T) {
+func TestRandomOperationsFindFaults(t *testing.T) { onDevices(t, randomOperationsFindFaults) }
+
+func randomOperationsFindFaults(t *testing.T, d driver.Device) {
 	// once changes what a node has seen, the first time that it can.
 	once := func(change func(n *randomNode) bool) func(n *randomNode) {
 		done := false
@@ -158,7 +161,7 @@ func TestRandomOperationsFindFaults(t *testing.T) {
 			ops, err := generate(s, 5000)
 			require.NoError(t, err)
 			r := newRandomRun(ops, tt.lies)
-			err = fakeCards(t.Context(), s, r, tt.lose)
+			err = fakes(t.Context(), d, s, r, tt.lose)
 			require.Error(t, err, "%d operations were found right", r.judged)
 			t.Logf("found after %d operations: %v", r.judged, err)
 			require.True(t, errors.As(err, new(*mismatch)), "the judge did not find it: %v", err)
@@ -179,7 +182,7 @@ func TestShortestFailingList(t *testing.T) {
 	require.Equal(t, ops[:1000], again, "lists of one seed are prefixes of each other")
 	// The card does not do the n-th RDMA write.
 	run := func(r *randomRun) error {
-		return fakeCards(t.Context(), s, r, wireFault(100, isOperation(layout.FrameOperationRdmaWrite), func([]byte, layout.ViaHeader) bool { return true }))
+		return fakes(t.Context(), driver.DeviceHvia, s, r, wireFault(100, isOperation(layout.FrameOperationRdmaWrite), func([]byte, layout.ViaHeader) bool { return true }))
 	}
 	r := newRandomRun(ops, lies{})
 	require.Error(t, run(r))
@@ -206,5 +209,5 @@ func TestRaceOutcomes(t *testing.T) {
 			}
 		}
 	}})
-	require.ErrorContains(t, fakeCards(t.Context(), s, r, nil), "no allowed outcome")
+	require.ErrorContains(t, fakes(t.Context(), driver.DeviceHvia, s, r, nil), "no allowed outcome")
 }

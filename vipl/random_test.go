@@ -20,15 +20,15 @@ import (
 	"hvia/sim"
 )
 
-// fakeCards runs a list of operations on fake cards.
-func fakeCards(ctx context.Context, seed uint64, r *randomRun, lose func(int, []byte) bool) error {
-	f, err := drivertest.New(randomNodes, 2*randomNodes)
+// fakes runs a list of operations on fake cards, or on M-VIA over fake NICs.
+func fakes(ctx context.Context, d driver.Device, seed uint64, r *randomRun, lose func(int, []byte) bool) error {
+	f, err := drivertest.NewOf(d, randomNodes, 2*randomNodes)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
 	f.Lose = lose
-	return driver.RunOn(ctx, f, driver.RunConfig{Seed: seed}, programs(r.mains()...)...)
+	return driver.RunOn(ctx, f, driver.RunConfig{Device: d, Seed: seed}, programs(r.mains()...)...)
 }
 
 // runner carries a run out.
@@ -137,22 +137,24 @@ func long(normal, long int) int {
 	return normal
 }
 
-// Random operations on fake cards: that the library, the agents and the fake
-// cards do what VIA says.
-func TestRandomOperationsOnFakeCards(t *testing.T) {
-	n := long(20_000, 200_000)
-	if testing.Short() {
-		n = 1000
-	}
-	s := seed(t)
-	r := randomOperations(t, s, n, func(r *randomRun) error {
-		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
-		defer cancel()
-		return fakeCards(ctx, s, r, nil)
+// Random operations on fakes: that the library, the agents, and the fake cards or
+// M-VIA do what VIA says.
+func TestRandomOperationsOnFakes(t *testing.T) {
+	onDevices(t, func(t *testing.T, d driver.Device) {
+		n := long(20_000, 200_000)
+		if testing.Short() {
+			n = 1000
+		}
+		s := seed(t)
+		r := randomOperations(t, s, n, func(r *randomRun) error {
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+			defer cancel()
+			return fakes(ctx, d, s, r, nil)
+		})
+		if n >= 20_000 {
+			r.met(t, everything...)
+		}
 	})
-	if n >= 20_000 {
-		r.met(t, everything...)
-	}
 }
 
 // The same on the simulated card.
