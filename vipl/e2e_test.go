@@ -36,10 +36,16 @@ func seed(t *testing.T) uint64 {
 // run's digest.
 func runCard(t *testing.T, seed uint64, mains ...main) bridge.Digest {
 	t.Helper()
+	return runSimulated(t, driver.DeviceHvia, seed, mains...)
+}
+
+// runSimulated is runCard for any device.
+func runSimulated(t *testing.T, d driver.Device, seed uint64, mains ...main) bridge.Digest {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	var digest bridge.Digest
-	err := driver.Run(ctx, driver.RunConfig{Seed: seed, Finished: func(f *sim.Fabric) (err error) {
+	err := driver.Run(ctx, driver.RunConfig{Device: d, Seed: seed, Finished: func(f *sim.Fabric) (err error) {
 		digest, err = f.Digest(ctx)
 		return err
 	}}, programs(mains...)...)
@@ -48,14 +54,20 @@ func runCard(t *testing.T, seed uint64, mains ...main) bridge.Digest {
 }
 
 // The scenarios on the RTL, in virtual time. With -short it is one of them.
-func TestScenariosOnTheCard(t *testing.T) {
+func TestScenariosOnTheCard(t *testing.T) { scenariosSimulated(t, driver.DeviceHvia) }
+
+// The same on M-VIA over the simulated plain NIC.
+func TestScenariosOnMvia(t *testing.T) { scenariosSimulated(t, driver.DeviceMvia) }
+
+func scenariosSimulated(t *testing.T, device driver.Device) {
 	for _, s := range scenarios {
 		if testing.Short() && s.name != "remote errors" {
 			continue
 		}
 		t.Run(s.name, func(t *testing.T) {
+			s.skip(t, device)
 			start := time.Now()
-			d := runCard(t, seed(t), mainsOf(s)...)
+			d := runSimulated(t, device, seed(t), mainsOf(s)...)
 			require.True(t, d.Reproducible)
 			t.Logf("simulated %v, wall %v", d.Time, time.Since(start).Round(time.Millisecond))
 		})
