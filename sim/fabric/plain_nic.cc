@@ -74,8 +74,13 @@ Time PlainNic::Edge(Time t) const {
   return t <= 0 ? t / period * period : (t + period - 1) / period * period;
 }
 
-Time PlainNic::TakeBus(Time t, int64_t clocks) {
-  bus_free_ = std::max(Edge(t), bus_free_) + clocks * s_.params->SystemClockPeriod;
+Time PlainNic::TakeBus(Time t, int64_t clocks, bool ours) {
+  const Time start = std::max(Edge(t), bus_free_);
+  bus_free_ = start + clocks * s_.params->SystemClockPeriod;
+  if (recorder_ != nullptr) {
+    recorder_->Event(start, s_.index, kTraceEventHostBusStart, 0, ours ? 1 : 0);
+    recorder_->Event(bus_free_, s_.index, kTraceEventHostBusEnd, 0, 0);
+  }
   Count(kNicCounterBusClocks, static_cast<uint64_t>(clocks));
   return bus_free_;
 }
@@ -96,7 +101,7 @@ int64_t PlainNic::BurstClocks(bool write, uint32_t address, uint32_t bytes) cons
 void PlainNic::Burst(Time t, Ring& ring, bool write, uint32_t address, std::vector<uint8_t> bytes, Done done) {
   ++bursts_;
   ++ring.bursts;
-  const Time end = TakeBus(t, BurstClocks(write, address, static_cast<uint32_t>(bytes.size())));
+  const Time end = TakeBus(t, BurstClocks(write, address, static_cast<uint32_t>(bytes.size())), true);
   At(end, Kind::kChip, [this, &ring, write, address, bytes = std::move(bytes), done = std::move(done)](Time now) mutable {
     --bursts_;
     --ring.bursts;
@@ -149,7 +154,7 @@ void PlainNic::HostWrite(Time t, int, uint32_t address, const uint32_t* data, in
   if (!configured_) return;
   const bool ours = address - kPciBar0Base < kRegisterSize;
   const Time posted = t + s_.params->BridgePostedWriteClocks * s_.params->SystemClockPeriod;
-  const Time end = TakeBus(posted, ours ? kTargetWriteClocks + count : kAbortClocks);
+  const Time end = TakeBus(posted, ours ? kTargetWriteClocks + count : kAbortClocks, false);
   if (!ours) return;
   const std::vector<uint32_t> values(data, data + count);
   At(end, Kind::kHost, [this, offset = address - kPciBar0Base, values](Time now) {
@@ -166,7 +171,7 @@ void PlainNic::HostRead(Time t, int slot, uint32_t address) {
   }
   const bool ours = address - kPciBar0Base < kRegisterSize;
   const Time posted = t + s_.params->BridgePostedWriteClocks * s_.params->SystemClockPeriod;
-  const Time end = TakeBus(posted, ours ? kTargetReadClocks : kAbortClocks);
+  const Time end = TakeBus(posted, ours ? kTargetReadClocks : kAbortClocks, false);
   reads_.push_back(slot);
   At(end, Kind::kHost, [this, ours, offset = address - kPciBar0Base](Time now) {
     const int reader = reads_.front();

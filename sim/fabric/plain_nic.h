@@ -106,8 +106,8 @@ class PlainNic : public Node {
 
   // The system clock's edge at or after t.
   Time Edge(Time t) const;
-  // Takes the bus as soon as it is free; returns when it is free again.
-  Time TakeBus(Time t, int64_t clocks);
+  // Takes the bus as soon as it is free, for the NIC or for the host; returns when it is free again.
+  Time TakeBus(Time t, int64_t clocks, bool ours);
   int64_t BurstClocks(bool write, uint32_t address, uint32_t bytes) const;
   // Reads as many bytes as there are, or writes them.
   void Burst(Time t, Ring& ring, bool write, uint32_t address, std::vector<uint8_t> bytes, Done done);
