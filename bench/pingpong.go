@@ -369,7 +369,7 @@ func (p *pingPong) rounds() int { return p.config.Warmup + p.config.Iterations }
 
 // ping begins every round and keeps the time.
 func (p *pingPong) ping(t *driver.Thread, h *driver.Host) error {
-	s, err := openEnd(t, h, p.exchange, p.largest())
+	s, err := openEnd(t, h, p.exchange, p.config.Seed, p.largest())
 	if err != nil {
 		return err
 	}
@@ -459,7 +459,7 @@ func (p *pingPong) note(n, k int, wall time.Duration, span, now driver.Time) {
 
 // pong answers every round.
 func (p *pingPong) pong(t *driver.Thread, h *driver.Host) error {
-	s, err := openEnd(t, h, p.exchange, p.largest())
+	s, err := openEnd(t, h, p.exchange, p.config.Seed, p.largest())
 	if err != nil {
 		return err
 	}

@@ -39,7 +39,10 @@ type end interface {
 	close(t *driver.Thread) error
 }
 
-func openEnd(t *driver.Thread, h *driver.Host, x exchange, size int) (end, error) {
+func openEnd(t *driver.Thread, h *driver.Host, x exchange, seed uint64, size int) (end, error) {
+	if x == tcpStream {
+		return openTCP(t, h, seed, size)
+	}
 	return openSide(t, h, x, size)
 }
 
