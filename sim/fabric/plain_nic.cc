@@ -362,6 +362,11 @@ void PlainNic::Told(Time t, Moderation& m) {
 
 // Rings.
 
+bool PlainNic::Entry::Usable(bool transmit) const {
+  const uint32_t known = kRawEntryLengthBytesMask | (transmit ? kRawEntryLengthMoreMask : 0);
+  return !bad && (length & ~known) == 0 && Bytes() != 0 && address % kPage + Bytes() <= kPage;
+}
+
 uint32_t PlainNic::EntryAddress(const Ring& ring, uint32_t index) {
   // Entries wrap inside the page of the base: a wrong base cannot lead outside it.
   return (ring.base & ~(kPage - 1)) | ((ring.base + index * kRawEntrySize) & (kPage - 1));

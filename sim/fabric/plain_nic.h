@@ -69,10 +69,7 @@ class PlainNic : public Node {
     bool More() const { return (length & kRawEntryLengthMoreMask) != 0; }
     uint32_t Bytes() const { return length & kRawEntryLengthBytesMask; }
     // Its buffer is one, and lies inside one page.
-    bool Usable(bool transmit) const {
-      const uint32_t known = kRawEntryLengthBytesMask | (transmit ? kRawEntryLengthMoreMask : 0);
-      return !bad && (length & ~known) == 0 && Bytes() != 0 && address % kAttPageBytes + Bytes() <= kAttPageBytes;
-    }
+    bool Usable(bool transmit) const;
   };
   // A ring as software set it up, and what the NIC knows of it.
   struct Ring {

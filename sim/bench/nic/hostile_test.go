@@ -9,6 +9,7 @@ import (
 
 	"hvia/driver"
 	"hvia/layout"
+	"hvia/params"
 	"hvia/sim/bridge"
 )
 
@@ -170,6 +171,27 @@ func hostileRing(n *nic) {
 		n.equal(uint32(done), n.await(&n.tx), "status")
 	}
 	n.equal(uint32(transmitCause), n.clear(transmitCause), "causes")
+	// What the firmware has not seen belongs to the ring that was, and so does what
+	// of a frame was read.
+	for _, wait := range []driver.Time{0, params.NicTransmitTime / 2, params.NicTransmitTime, params.NicTransmitTime + 2*driver.Microsecond} {
+		for range 3 {
+			n.fill(&n.tx, p, 500|more)
+		}
+		n.post(&n.tx)
+		n.sleep(wait)
+		n.write(layout.RegisterRawTransmitSizeOffset, 3)
+		n.sleep(driver.Millisecond)
+		n.equal(uint32(3), n.read(layout.RegisterRawTransmitSizeOffset), "RawTransmitSize")
+		n.equal(uint32(0), n.read(layout.RegisterRawTransmitHeadOffset), "RawTransmitHead")
+		for i := range uint32(3) {
+			n.equal(uint32(0), n.status(&n.tx, n.tx.next+i), "status of an entry of the ring that was")
+		}
+		n.tx = ring{base: n.tx.base, log2: 3}
+		n.fill(&n.tx, p, 100)
+		n.post(&n.tx)
+		n.equal(uint32(done), n.await(&n.tx), "status")
+	}
+	n.equal(uint32(24), n.counter(layout.NicCounterTransmit), "frames sent")
 }
 
 func TestHostileRing(t *testing.T) { mustPlay(t, config{}, hostileRing, func(n *nic) {}) }
