@@ -245,7 +245,7 @@ func (n *randomNode) lossless() error {
 		layout.CounterMacReceiveBad, layout.CounterMacReceiveLong, layout.CounterMacReceiveOverrun, layout.CounterMacBusError,
 		layout.CounterReceiveMalformed, layout.CounterReceiveOldSequence, layout.CounterReceiveGap, layout.CounterReceiveUnsupported,
 		layout.CounterReceiveBusError, layout.CounterPciParityError, layout.CounterPciMasterAbort,
-		layout.CounterDoorbellMalformed, layout.CounterDoorbellOverrun,
+		layout.CounterDoorbellMalformed, layout.CounterDoorbellOverrun, layout.CounterRawReceiveDropped,
 	} {
 		count, err := n.nic.Counter(n.t, c)
 		if err != nil {

@@ -167,6 +167,44 @@ func TestRandomOperationsOnTheCard(t *testing.T) {
 	r.met(t, everything...)
 }
 
+// And on M-VIA over the simulated plain NIC, whose interrupts come late and which
+// reads frames long after the post.
+func TestRandomOperationsOnMvia(t *testing.T) {
+	if testing.Short() {
+		t.Skip("needs the simulator, whose build takes minutes")
+	}
+	for _, c := range []struct {
+		name  string
+		costs driver.CostModel
+	}{
+		{"work takes no time", nil},
+		// So a thread is interrupted in the midst of what it sends.
+		{"work takes time", kernelWork{}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := seed(t)
+			r := randomOperations(t, s, long(20_000, 200_000), func(r *randomRun) error {
+				ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+				defer cancel()
+				return driver.Run(ctx, driver.RunConfig{Device: driver.DeviceMvia, Seed: s, Costs: c.costs}, programs(r.mains()...)...)
+			})
+			r.met(t, everything...)
+		})
+	}
+}
+
+// kernelWork has prices for a kernel's work that let a receiver keep pace with the wire.
+type kernelWork struct{ driver.NoCosts }
+
+func (kernelWork) Post() driver.Time      { return 500 * driver.Nanosecond }
+func (kernelWork) Interrupt() driver.Time { return driver.Microsecond }
+func (kernelWork) Kernel() driver.KernelCosts {
+	return driver.KernelCosts{
+		Trap: 400 * driver.Nanosecond, Switch: driver.Microsecond, SendPacket: 3 * driver.Microsecond, CopyByte: driver.Nanosecond,
+		Mvia: driver.ProtocolCosts{ReceivePacket: driver.Microsecond, Wake: 5 * driver.Microsecond},
+	}
+}
+
 // simulatedCards runs a list of operations on simulated cards with these straps.
 func simulatedCards(t *testing.T, seed uint64, r *randomRun, straps uint32) error {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Hour)

@@ -1,0 +1,537 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package vipl_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"hvia/driver"
+	"hvia/driver/drivertest"
+	"hvia/layout"
+	"hvia/sim"
+	"hvia/vipl"
+)
+
+// Prices of a kernel's work, each of which can be told from every sum of the others.
+type mviaPrices struct{ priced }
+
+const (
+	trapPrice    = 11 * driver.Microsecond
+	switchPrice  = 13 * driver.Microsecond
+	sendPrice    = 17 * driver.Microsecond
+	receivePrice = 19 * driver.Microsecond
+	wakePrice    = 23 * driver.Microsecond
+	copyPrice    = 3 * driver.Nanosecond
+)
+
+func (mviaPrices) Interrupt() driver.Time { return 7 * driver.Microsecond }
+func (mviaPrices) Kernel() driver.KernelCosts {
+	return driver.KernelCosts{
+		Trap: trapPrice, Switch: switchPrice, SendPacket: sendPrice, CopyByte: copyPrice,
+		Mvia: driver.ProtocolCosts{ReceivePacket: receivePrice, Wake: wakePrice},
+	}
+}
+
+// ledger is what was spent in a run.
+type ledger struct {
+	mu  sync.Mutex
+	all []driver.Spending
+}
+
+func (l *ledger) add(s driver.Spending) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.all = append(l.all, s)
+}
+
+// last is the last entry of a thread and layer.
+func (l *ledger) last(id driver.ThreadID, layer driver.Layer) (last driver.Spending) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, s := range l.all {
+		if s.Thread == id && s.Layer == layer && s.End >= last.End {
+			last = s
+		}
+	}
+	return last
+}
+
+// runMvia runs programs on M-VIA over fake NICs, with prices.
+func runMvia(t *testing.T, l *ledger, list ...driver.Program) {
+	t.Helper()
+	nodes := map[int]bool{}
+	for _, p := range list {
+		nodes[p.Node] = true
+	}
+	f, err := drivertest.NewOf(driver.DeviceMvia, len(nodes), len(nodes)+len(list))
+	require.NoError(t, err)
+	t.Cleanup(f.Close)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	require.NoError(t, driver.RunOn(ctx, f, driver.RunConfig{Device: driver.DeviceMvia, Seed: 1, Costs: mviaPrices{}, Spending: l.add}, list...))
+	for i := range nodes {
+		require.Zero(t, f.Node(i).InUse(), "node %d: frames are still in use", i)
+	}
+}
+
+// What calls of the library and the kernel's work take is in the accounts.
+func TestAccountOfMvia(t *testing.T) {
+	var c mviaPrices
+	l := &ledger{}
+	spent := func(e *env, what string, want driver.Account, call func() error) error {
+		before := e.t.Spent()
+		err := call()
+		got := e.t.Spent().Less(before)
+		e.that(fmt.Sprintf("%s: spent %v, want %v", what, got, want), got == want)
+		return err
+	}
+	const n = 3000 // three frames
+	client := func(e *env) error {
+		p, err := e.dial(1, writable)
+		if err != nil {
+			return err
+		}
+		if err := p.meet(1); err != nil {
+			return err
+		}
+		var d *vipl.Descriptor
+		if err := spent(e, "post of three frames", driver.Account{driver.LayerLibrary: c.Post(), driver.LayerTrap: trapPrice, driver.LayerProtocol: 3 * sendPrice}, func() (err error) {
+			d, err = p.send(0, n)
+			return err
+		}); err != nil {
+			return err
+		}
+		// The NIC has read all but the last; a look into the ring shows it, if it is there by now.
+		if err := e.t.Sleep(driver.Millisecond); err != nil {
+			return err
+		}
+		_ = spent(e, "a wait that finds it done", driver.Account{driver.LayerLibrary: c.SendDone()}, func() error {
+			got, err := p.vi.SendWait(e.t, driver.Second)
+			e.is("done", err, nil)
+			e.that("in order", got == d)
+			return nil
+		})
+		if d, err = p.send(0, 4); err != nil {
+			return err
+		}
+		_ = spent(e, "a look that finds nothing has the kernel look into the ring", driver.Account{driver.LayerTrap: trapPrice, driver.LayerLibrary: c.SendDone()}, func() error {
+			got, err := p.vi.SendDone(e.t)
+			e.is("done", err, nil)
+			e.that("in order", got == d)
+			return nil
+		})
+
+		// Pieces of memory that are too many for the NIC are copied.
+		wide, err := p.wide(100)
+		if err != nil {
+			return err
+		}
+		var pieces []vipl.Segment
+		for i := range 100 {
+			pieces = append(pieces, p.mem.Segment(3*i, 2))
+		}
+		if err := wide.SetSend(pieces...); err != nil {
+			return err
+		}
+		if err := spent(e, "post of many pieces", driver.Account{
+			driver.LayerLibrary: c.Post(), driver.LayerTrap: trapPrice, driver.LayerProtocol: sendPrice, driver.LayerCopy: 200 * copyPrice,
+		}, func() error { return p.vi.PostSend(e.t, wide) }); err != nil {
+			return err
+		}
+		if _, err := p.vi.SendWait(e.t, driver.Second); err != nil {
+			return err
+		}
+		return p.settled(1)
+	}
+	var stored, woken, interrupted driver.Time
+	server := func(e *env) error {
+		p, err := e.serve(writable)
+		if err != nil {
+			return err
+		}
+		var d *vipl.Descriptor
+		if err := spent(e, "post of a receive", driver.Account{driver.LayerLibrary: c.Post(), driver.LayerTrap: trapPrice}, func() (err error) {
+			d, err = p.receive(0, n)
+			return err
+		}); err != nil {
+			return err
+		}
+		var others []*vipl.Descriptor
+		for range 2 {
+			d, err := p.receive(0, n)
+			if err != nil {
+				return err
+			}
+			others = append(others, d)
+		}
+		if err := p.meet(0); err != nil {
+			return err
+		}
+		before := e.h.Spent()
+		_ = spent(e, "a wait that blocks", driver.Account{driver.LayerTrap: trapPrice, driver.LayerSwitch: switchPrice, driver.LayerLibrary: c.ReceiveDone()}, func() error {
+			got, err := p.vi.RecvWait(e.t, driver.Second)
+			p.completed("the message", got, d, err, received(n))
+			return nil
+		})
+		kernel := e.h.Spent().Less(before)
+		interrupted = kernel[driver.LayerInterrupt]
+		e.that(fmt.Sprintf("the kernel's work for three packets: %v", kernel),
+			kernel[driver.LayerProtocol] == 3*receivePrice && kernel[driver.LayerCopy] == n*copyPrice)
+		agent := driver.ThreadID{Node: 1, Rank: driver.AgentRank}
+		stored, woken = l.last(agent, driver.LayerCopy).End, l.last(e.t.ID(), driver.LayerSwitch).Asked
+		p.take("the second", others[0], received(4))
+		p.take("the third", others[1], received(200))
+
+		// A wait that ends in vain was blocked too.
+		if _, err := p.receive(0, n); err != nil {
+			return err
+		}
+		_ = spent(e, "a wait in vain", driver.Account{driver.LayerTrap: trapPrice, driver.LayerSwitch: switchPrice}, func() error {
+			began := e.t.Now()
+			_, err := p.vi.RecvWait(e.t, driver.Millisecond)
+			e.is("nothing comes", err, vipl.ErrTimeout)
+			took := e.t.Now() - began
+			e.that(fmt.Sprintf("it took %v", took), took == driver.Millisecond+wakePrice+switchPrice)
+			return nil
+		})
+		_ = spent(e, "a look", driver.Account{driver.LayerPoll: c.PollPeriod()}, func() error {
+			_, err := p.vi.RecvDone(e.t)
+			e.is("nothing came", err, vipl.ErrNotDone)
+			return nil
+		})
+		return p.settled(0)
+	}
+	runMvia(t, l, programs(client, server)...)
+	// Who waits for a write goes on just after it.
+	require.InDelta(t, int64(wakePrice), int64(woken-stored), 1, "from the status to the switch")
+	require.Positive(t, interrupted)
+	require.Zero(t, interrupted%c.Interrupt())
+}
+
+// on is a peer for another thread of its node.
+func (p *peer) on(t *driver.Thread, h *driver.Host) *peer {
+	q := *p
+	q.env = &env{t: t, h: h, nic: p.nic}
+	return &q
+}
+
+// begin lets another thread of node 0 begin.
+func begin(e *env, rank int) error { return e.t.Send(driver.ThreadID{Node: 0, Rank: rank}, nil) }
+
+func heard(th *driver.Thread) error {
+	_, ok, err := th.Receive(driver.Second)
+	if err == nil && !ok {
+		err = errors.New("nobody said that it begins")
+	}
+	return err
+}
+
+// Threads that post on one VI: messages do not mix, though the kernel is left in
+// the midst of each of them.
+func TestThreadsPostOnOneVi(t *testing.T) {
+	const each, threads, size = 20, 3, 4000
+	var shared *peer
+	content := func(id byte) []byte { return bytes.Repeat([]byte{id}, size) }
+	post := func(p *peer, thread int) error {
+		for i := range each {
+			id := byte(1 + thread*each + i)
+			at := int(id-1) * 1024
+			copy(p.mem.Bytes()[at:], content(id)[:1024])
+			var pieces []vipl.Segment
+			for left := size; left > 0; left -= 1024 {
+				pieces = append(pieces, p.mem.Segment(at, min(left, 1024)))
+			}
+			d, err := p.wide(len(pieces))
+			if err != nil {
+				return err
+			}
+			if err := d.SetSend(pieces...); err != nil {
+				return err
+			}
+			d.AttachImmediate(uint32(id))
+			if err := p.vi.PostSend(p.t, d); err != nil {
+				return err
+			}
+			if err := p.t.Spend(driver.LayerLibrary, driver.Time(1+thread*5)*driver.Microsecond); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	other := func(thread int) driver.Program {
+		return driver.Program{Node: 0, Main: func(th *driver.Thread, h *driver.Host) error {
+			if err := heard(th); err != nil {
+				return err
+			}
+			p := shared.on(th, h)
+			if err := post(p, thread); err != nil {
+				return err
+			}
+			return begin(p.env, 1)
+		}}
+	}
+	list := programs(
+		func(e *env) error {
+			var err error
+			if shared, err = e.dial(1, writable); err != nil {
+				return err
+			}
+			if err := shared.meet(1); err != nil {
+				return err
+			}
+			for i := 1; i < threads; i++ {
+				if err := begin(e, i+1); err != nil {
+					return err
+				}
+			}
+			if err := post(shared, 0); err != nil {
+				return err
+			}
+			for i := 1; i < threads; i++ {
+				if err := heard(e.t); err != nil {
+					return err
+				}
+			}
+			for range each * threads {
+				if _, err := shared.vi.SendWait(e.t, driver.Second); err != nil {
+					return err
+				}
+			}
+			return shared.settled(1)
+		}, func(e *env) error {
+			p, err := e.serve(writable)
+			if err != nil {
+				return err
+			}
+			const room = 16
+			var posted []*vipl.Descriptor
+			for i := range each * threads {
+				d, err := p.receive(i%room*size, size)
+				if err != nil {
+					return err
+				}
+				posted = append(posted, d)
+			}
+			if err := p.meet(0); err != nil {
+				return err
+			}
+			seen := map[uint32]bool{}
+			for i, want := range posted {
+				d, err := p.vi.RecvWait(e.t, driver.Second)
+				e.is("receive", err, nil)
+				e.that("in order", d == want)
+				id, _ := d.CompletedImmediate()
+				e.that(fmt.Sprintf("message %d comes once", id), !seen[id])
+				seen[id] = true
+				if b := p.mem.Bytes()[i%room*size:][:size]; !bytes.Equal(b, content(byte(id))) {
+					return fmt.Errorf("message %d: begins with %d and ends with %d", id, b[0], b[size-1])
+				}
+			}
+			e.that(fmt.Sprintf("%d messages", len(seen)), len(seen) == each*threads)
+			return p.settled(0)
+		})
+	runMvia(t, &ledger{}, append(list, other(1), other(2))...)
+}
+
+// interruption is what another thread does while a message of the largest size is
+// on its way.
+type interruption struct {
+	name      string
+	interrupt func(p *peer, data, descriptors *vipl.Region) error
+	bits      uint32
+	state     vipl.ViState
+}
+
+// A thread leaves the kernel for each frame that it sends. What others do
+// meanwhile ends its message behind a frame, and touches nothing that is not there any more.
+func TestMessagesAreInterrupted(t *testing.T) {
+	for _, c := range []interruption{
+		{"disconnected", func(p *peer, _, _ *vipl.Region) error { return p.vi.Disconnect(p.t) }, flushedError, vipl.Idle},
+		{"data deregistered", func(p *peer, data, _ *vipl.Region) error { return data.Deregister(p.t) }, protectionError, vipl.Connected},
+		{"descriptor deregistered", func(p *peer, _, descriptors *vipl.Region) error { return descriptors.Deregister(p.t) }, 0, vipl.Connected},
+		{"another post on the VI, then disconnected", func(p *peer, _, _ *vipl.Region) error {
+			if _, err := p.write(0, 4, target{p.mem.Address(), p.mem.Handle()}, 0); err != nil {
+				return err
+			}
+			return p.vi.Disconnect(p.t)
+		}, flushedError, vipl.Idle},
+		{"the NIC handle closed", func(p *peer, _, _ *vipl.Region) error { return p.nic.Close(p.t) }, flushedError, layout.ViStateFree},
+	} {
+		t.Run(c.name, func(t *testing.T) { interrupted(t, c) })
+	}
+}
+
+func interrupted(t *testing.T, c interruption) {
+	const size, frames = driver.MaxTransferSize, (driver.MaxTransferSize + layout.MaxPayload - 1) / layout.MaxPayload
+	var shared *peer
+	var data, descriptors *vipl.Region
+	var to target
+	list := programs(
+		func(e *env) error {
+			var err error
+			if shared, err = e.dial(1, writable); err != nil {
+				return err
+			}
+			if to, err = shared.hear(); err != nil {
+				return err
+			}
+			if data, err = shared.source(); err != nil {
+				return err
+			}
+			b, err := e.nic.Alloc(e.t, 4096)
+			if err != nil {
+				return err
+			}
+			if descriptors, err = e.nic.RegisterBuffer(e.t, b, nil); err != nil {
+				return err
+			}
+			d, err := descriptors.Descriptor(0)
+			if err != nil {
+				return err
+			}
+			d.SetRdmaWrite(data.Segment(0, size), to.address, to.handle)
+			if err := begin(e, 2); err != nil {
+				return err
+			}
+			if err := shared.vi.PostSend(e.t, d); err != nil {
+				return err
+			}
+			if err := heard(e.t); err != nil {
+				return err
+			}
+			e.that(fmt.Sprintf("complete: %v", d.Completion()), d.Completion().Done())
+			e.that(fmt.Sprintf("%v, want bits %#x", d.Completion(), c.bits), d.Completion()&vipl.DescriptorErrorMask == vipl.DescriptorStatus(c.bits))
+			n := d.CompletedLength()
+			if c.bits == 0 {
+				e.that(fmt.Sprintf("%d bytes", n), n == size)
+			} else {
+				e.that(fmt.Sprintf("%d bytes: some whole frames, and not all", n), n > 0 && n < size && n%layout.MaxPayload == 0)
+			}
+			if c.state == layout.ViStateFree {
+				return nil
+			}
+			shared.inState("afterwards", c.state)
+			for i := 0; ; i++ {
+				got, err := shared.vi.SendDone(e.t)
+				if got == nil {
+					e.is("drained", err, vipl.ErrDescriptor)
+					break
+				}
+				if i == 0 {
+					e.that("in order", got == d)
+				} else {
+					e.flushed("behind it", got, err)
+				}
+			}
+			// The VI works, as it is or after another connection.
+			if c.state == vipl.Idle {
+				if err := shared.redial(1); err != nil {
+					return err
+				}
+			}
+			return errors.Join(shared.goodWrite(to), shared.settled(1))
+		},
+		func(e *env) error {
+			p, err := e.serve(writable)
+			if err != nil {
+				return err
+			}
+			if err := p.tell(0); err != nil {
+				return err
+			}
+			if c.state == vipl.Idle {
+				p.asynchronous("the peer left", layout.AsyncErrorConnectionLost, p.vi)
+				p.asynchronous("cut off", layout.AsyncErrorRdmaWriteAbort, p.vi)
+				if err := p.vi.Disconnect(e.t); err != nil {
+					return err
+				}
+				if err := p.again(); err != nil {
+					return err
+				}
+			}
+			// The client's threads have more to say to each other before.
+			if err := e.t.Sleep(10 * driver.Millisecond); err != nil || c.state == layout.ViStateFree {
+				return err
+			}
+			return p.settled(0)
+		})
+	list = append(list, driver.Program{Node: 0, Main: func(th *driver.Thread, h *driver.Host) error {
+		if err := heard(th); err != nil {
+			return err
+		}
+		// In the midst of the message.
+		if err := th.Sleep(frames / 2 * sendPrice); err != nil {
+			return err
+		}
+		p := shared.on(th, h)
+		if err := c.interrupt(p, data, descriptors); err != nil {
+			return err
+		}
+		// When a region is gone its frames are free for others.
+		if err := th.Sleep(3 * frames * sendPrice); err != nil {
+			return err
+		}
+		return begin(p.env, 1)
+	}})
+	runMvia(t, &ledger{}, list...)
+}
+
+// A host's device is M-VIA or the card, and nothing else; M-VIA needs a plain NIC.
+func TestDevicesThatAreNotThere(t *testing.T) {
+	open := driver.Program{Main: func(t *driver.Thread, h *driver.Host) error {
+		_, err := vipl.OpenNic(t, h)
+		return err
+	}}
+	for _, c := range []struct {
+		name         string
+		fabric, host driver.Device
+		want         error
+		text         string
+	}{
+		{"no such device", driver.DeviceHvia, "via", driver.ErrInvalidParameter, "device 'via': want 'hvia' or 'mvia'"},
+		{"M-VIA on a card", driver.DeviceHvia, driver.DeviceMvia, driver.ErrIdentity, "plain NIC"},
+		{"a card's driver on a plain NIC", driver.DeviceMvia, driver.DeviceHvia, driver.ErrIdentity, "open the card"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			f, err := drivertest.NewOf(c.fabric, 1, 2)
+			require.NoError(t, err)
+			t.Cleanup(f.Close)
+			err = driver.RunOn(t.Context(), f, driver.RunConfig{Device: c.host}, open)
+			require.ErrorIs(t, err, c.want)
+			require.ErrorContains(t, err, c.text)
+		})
+	}
+}
+
+// M-VIA's kernel counts on threads that take turns.
+func TestMviaInFreeModeIsRefused(t *testing.T) {
+	if testing.Short() {
+		t.Skip("needs the simulator, whose build takes minutes")
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	err := driver.Run(ctx, driver.RunConfig{Device: driver.DeviceMvia, Fabric: sim.Config{Mode: sim.Free}}, driver.Program{Main: func(t *driver.Thread, h *driver.Host) error {
+		_, err := vipl.OpenNic(t, h)
+		return err
+	}})
+	require.ErrorIs(t, err, driver.ErrInvalidParameter)
+	require.ErrorContains(t, err, "timed mode")
+}
+
+// The NIC handle says what the host's VIs are on.
+func TestNamesOfDevices(t *testing.T) {
+	onDevices(t, func(t *testing.T, d driver.Device) {
+		runFake(t, d, nil, func(e *env) error {
+			e.that("name "+e.nic.Query().Name, e.nic.Query().Name == string(d)+"0")
+			return nil
+		})
+	})
+}
