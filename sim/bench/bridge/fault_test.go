@@ -436,8 +436,8 @@ func TestContextEndsACall(t *testing.T) {
 			left.SetContext(short)
 			var err error
 			if mode == sim.Timed {
-				// A neighbour that runs keeps time still, so left's sleep lasts.
-				idle := attach(t, ctx, f, 0, 5, "idle")
+				// A thread of the other node that runs keeps time still, so left's sleep lasts.
+				idle := attach(t, ctx, f, 1, 5, "idle")
 				require.NoError(t, idle.Begin())
 				err = left.Sleep(driver.Second)
 				require.NoError(t, idle.Detach())

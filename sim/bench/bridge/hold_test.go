@@ -251,11 +251,12 @@ func TestHeldWireRefused(t *testing.T) {
 	raw, err := f.Conn().Attach(ctx, 0, 1, "raw")
 	require.NoError(t, err)
 	require.NoError(t, only.Begin())
-	require.NoError(t, raw.Begin(ctx))
 	require.ErrorIs(t, only.HoldWire(true), driver.ErrInvalidParameter)
-	require.NoError(t, raw.Post(ctx, bridge.Command{Opcode: layout.BridgeOpcodeHoldWire, Tag: 1}))
-	require.NoError(t, raw.Detach())
-	err = only.Sleep(driver.Microsecond)
+	// The threads of a node take turns, so the second begins when the first waits.
+	err, other := both(func() error { return only.Sleep(driver.Microsecond) }, func() error {
+		return errors.Join(raw.Begin(ctx), raw.Post(ctx, bridge.Command{Opcode: layout.BridgeOpcodeHoldWire, Tag: 1}), raw.Detach())
+	})
+	require.NoError(t, other)
 	require.ErrorIs(t, err, bridge.ErrProtocol)
 	require.ErrorContains(t, err, "a fabric of 1 node has no wire")
 }
