@@ -15,6 +15,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"gvisor.dev/gvisor/pkg/tcpip"
 
 	"hvia/driver"
 )
@@ -158,6 +159,9 @@ func TestReadTakesWhatArrives(t *testing.T) {
 			}
 			got += k
 			largest = max(largest, k)
+			left, e := c.c.ep.GetSockOptInt(tcpip.ReceiveQueueSizeOption)
+			assert.Nil(t, e)
+			assert.Zero(t, left, "a call that returned less than it had room for left them")
 		}
 		return c.Close()
 	})

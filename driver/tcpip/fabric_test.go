@@ -94,10 +94,6 @@ func (p *worldPort) Begin(ctx context.Context) error {
 	if p.begun {
 		return nil
 	}
-	p.begun = true
-	p.w.mu.Lock()
-	p.w.absent--
-	p.w.mu.Unlock()
 	_, err := p.Park(ctx, bridge.Wait{})
 	return err
 }
@@ -123,6 +119,10 @@ func (p *worldPort) Post(_ context.Context, commands ...bridge.Command) error {
 func (p *worldPort) Park(_ context.Context, w bridge.Wait) (bridge.Wake, error) {
 	f := p.w
 	f.mu.Lock()
+	if !p.begun { // time begins when all wait for it
+		p.begun = true
+		f.absent--
+	}
 	p.wait, p.waiting, p.due, p.reason = w, true, driver.Never, layout.BridgeReasonDeadline
 	if w.Timeout < driver.Never-p.clock {
 		p.due = p.clock + w.Timeout

@@ -82,7 +82,7 @@ func TestManyConnections(t *testing.T) {
 // One thread writes and another reads, on one connection, and both hosts do so.
 func TestTwoThreadsOnOneConnection(t *testing.T) {
 	const n = 300_000
-	conns := [2]*Conn{}
+	conns, written := [2]*Conn{}, [2]bool{}
 	var all []program
 	for node := range 2 {
 		out, in := pattern(uint64(node), n), pattern(uint64(1-node), n)
@@ -99,6 +99,7 @@ func TestTwoThreadsOnOneConnection(t *testing.T) {
 				if _, err := conns[node].Write(out); err != nil {
 					return err
 				}
+				written[node] = true
 				return conns[node].CloseWrite()
 			}},
 			program{node, func(th *driver.Thread, _ *Stack) error {
@@ -108,6 +109,9 @@ func TestTwoThreadsOnOneConnection(t *testing.T) {
 				c := conns[node].On(th)
 				got, err := io.ReadAll(c)
 				assert.True(t, bytes.Equal(in, got), "%d bytes", len(got))
+				for !written[node] && err == nil {
+					err = th.Sleep(100 * driver.Microsecond)
+				}
 				return errors.Join(err, c.Close())
 			}})
 	}
