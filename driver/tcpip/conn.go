@@ -140,7 +140,8 @@ func after(t *driver.Thread, timeout driver.Time) driver.Time {
 	return driver.Never
 }
 
-// Close takes no connections any more. Those that were not accepted are reset.
+// Close takes no connections any more. Those that were not accepted are reset; one whose
+// handshake is under way is forgotten, and reset when its peer says something.
 func (l *Listener) Close(t *driver.Thread) error {
 	s := l.stack
 	err := s.enter(t)
@@ -152,11 +153,7 @@ func (l *Listener) Close(t *driver.Thread) error {
 				return
 			}
 			l.socket.closed = true
-			before := s.link.pending()
 			l.socket.ep.Close()
-			// The stack resets those whose handshake is under way in the order of a map.
-			s.settle()
-			s.link.sortFrames(before)
 		})
 		if failed != nil {
 			err = failed

@@ -3,8 +3,6 @@
 package tcpip
 
 import (
-	"bytes"
-	"slices"
 	"sync"
 
 	"gvisor.dev/gvisor/pkg/buffer"
@@ -134,18 +132,3 @@ func (*endpoint) MaxHeaderLength() uint16                 { return header.Ethern
 func (*endpoint) Wait()                                   {}
 func (*endpoint) ARPHardwareType() header.ARPHardwareType { return header.ARPHardwareEther }
 func (*endpoint) SetOnCloseAction(func())                 {}
-
-// pending is the number of frames that wait to be sent.
-func (e *endpoint) pending() int {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return len(e.frames)
-}
-
-// sortFrames brings what waits to be sent behind the first n frames into an order that does not
-// depend on how it came there.
-func (e *endpoint) sortFrames(n int) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	slices.SortFunc(e.frames[n:], bytes.Compare)
-}

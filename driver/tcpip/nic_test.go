@@ -6,13 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"hvia/driver"
+	"hvia/driver/drivertest"
 	"hvia/params"
 	"hvia/sim"
 )
@@ -23,146 +23,70 @@ type nicCosts struct{ driver.NoCosts }
 func (nicCosts) Kernel() driver.KernelCosts { return testCosts() }
 func (nicCosts) Interrupt() driver.Time     { return 2 * driver.Microsecond }
 
-// host is one with a plain NIC in the simulator, and with a kernel that has one protocol.
-type host struct {
-	nic      *driver.Ethernet
-	words    *driver.Buffer
-	protocol driver.Protocol
-	stack    *Stack
-	left     int // programs that have not ended
-}
-
-func (h *host) Address() driver.MAC { return h.nic.Address() }
-
-func (h *host) Transmit(t *driver.Thread, head []byte, body []driver.Range, done func(*driver.Thread)) error {
-	return h.nic.Transmit(t, head, body, done)
-}
-
-// Reschedule makes the agent look at the deadline again.
-func (h *host) Reschedule(t *driver.Thread) error {
-	w := h.words.Bytes() // that of rank 0, the agent's
-	driver.StoreUint32(w, driver.LoadUint32(w)+1)
-	return t.Publish(h.words.Physical(nil, 0, 4)...)
-}
-
-// serve is the agent of a host.
-func (h *host) serve(t *driver.Thread) error {
-	seen := uint32(0)
-	for h.left > 0 {
-		timeout := driver.Never
-		if d := h.protocol.Deadline(); d != driver.Never {
-			timeout = max(d-t.Now(), 0)
-		}
-		looks := 0
-		if _, err := t.Poll(driver.Poll{Ranges: h.words.Physical(nil, 0, 4), Interrupt: true, Blocked: true, Timeout: timeout}, func() bool {
-			looks++
-			return looks > 1 || driver.LoadUint32(h.words.Bytes()) != seen
-		}); err != nil {
-			return err
-		}
-		seen = driver.LoadUint32(h.words.Bytes())
-		if on, err := t.WaitInterrupt(0); err != nil {
-			return err
-		} else if on {
-			if err := t.SpendInService(driver.LayerInterrupt, nicCosts{}.Interrupt()); err != nil {
-				return err
-			}
-			if err := h.nic.Service(t, func(f []byte) error { return h.protocol.Frame(t, f) }); err != nil {
-				return err
-			}
-		}
-		if h.protocol.Deadline() <= t.Now() {
-			if err := h.protocol.Timer(t); err != nil {
-				return err
-			}
-		}
-	}
-	return h.nic.Stop(t)
-}
-
-// playOnNics is play on the simulator's plain NICs; it returns the run's digest.
-func playOnNics(t *testing.T, params map[string]int64, programs ...program) string {
+// playOnNics is play on the simulator's plain NICs, with the driver's own kernel agents; it returns
+// the run's digest.
+func playOnNics(t *testing.T, costs driver.CostModel, programs ...program) string {
 	t.Helper()
 	simulator, err := sim.EchoSimulator(t.Context())
 	require.NoError(t, err)
-	cfg := sim.Config{
-		Program: simulator, MemoryBytes: 16 << 20, Params: params,
-		Nodes: []sim.Node{{Kind: "nic", Name: "a"}, {Kind: "nic", Name: "b"}},
+	var digest string
+	c := driver.RunConfig{
+		Device: driver.DeviceMvia, Costs: costs,
+		Fabric: sim.Config{Program: simulator, MemoryBytes: 16 << 20},
+		Finished: func(f *sim.Fabric) error {
+			d, err := f.Digest(t.Context())
+			digest = fmt.Sprint(d)
+			return err
+		},
 	}
-	hosts, ranks := [2]*host{{}, {}}, [2]int{}
-	for node := range hosts {
-		cfg.Threads = append(cfg.Threads, sim.Thread{Node: node, Rank: 0, Name: "agent"})
+	var stacks [2]*Stack
+	var left [2]int
+	var all []driver.Program
+	for _, p := range programs {
+		left[p.node]++
+		first := left[p.node] == 1
+		all = append(all, driver.Program{Node: p.node, Main: func(th *driver.Thread, h *driver.Host) (err error) {
+			if first {
+				if stacks[p.node], err = Open(th, h, Config{}); err != nil {
+					return err
+				}
+			}
+			if err := th.Barrier(1, len(programs)); err != nil {
+				return err
+			}
+			s := stacks[p.node]
+			err = p.main(th, s)
+			// Threads of a node take turns: the last one closes.
+			if left[p.node]--; left[p.node] == 0 {
+				err = errors.Join(err, s.Close(th))
+			}
+			return err
+		}})
 	}
-	for i, p := range programs {
-		ranks[p.node]++
-		cfg.Threads = append(cfg.Threads, sim.Thread{Node: p.node, Rank: ranks[p.node], Name: fmt.Sprint(i)})
-		hosts[p.node].left++
-	}
-	f, err := sim.Start(t.Context(), cfg)
+	require.NoError(t, driver.Run(t.Context(), c, all...))
+	return digest
+}
+
+// Only a host with a plain NIC has TCP/IP, and only one.
+func TestOpenOnHosts(t *testing.T) {
+	simulator, err := sim.EchoSimulator(t.Context())
 	require.NoError(t, err)
-	defer func() { require.NoError(t, f.Close()) }()
-	var all sync.WaitGroup
-	var mu sync.Mutex
-	var failed error
-	run := func(id driver.ThreadID, name string, body func(*driver.Thread) error) {
-		th, err := driver.Attach(t.Context(), f.Conn(), id, name)
-		require.NoError(t, err)
-		all.Go(func() {
-			err := errors.Join(body(th), th.Detach())
-			mu.Lock()
-			defer mu.Unlock()
-			failed = errors.Join(failed, err)
-		})
+	main := func(th *driver.Thread, h *driver.Host) error {
+		s, err := Open(th, h, Config{})
+		if err != nil {
+			return err
+		}
+		_, err = Open(th, h, Config{})
+		assert.ErrorIs(t, err, driver.ErrInUse)
+		return s.Close(th)
 	}
-	parties := 2 + len(programs)
-	for node, h := range hosts {
-		raw, err := f.Conn().Memory(node)
-		require.NoError(t, err)
-		m, err := driver.NewMemory(driver.MemoryConfig{Fd: raw.FD, Frames: raw.Frames, Use: raw, Seed: 1})
-		require.NoError(t, err)
-		defer m.Close()
-		h.words, err = m.Allocate(driver.PageBytes, driver.Single)
-		require.NoError(t, err)
-		run(driver.ThreadID{Node: node}, "agent", func(th *driver.Thread) (err error) {
-			if h.nic, err = driver.OpenEthernet(th, m, nicCosts{}); err != nil {
-				return err
-			}
-			if err := h.nic.Start(th, driver.NodeMAC(node)); err != nil {
-				return err
-			}
-			if h.stack, err = open(node, func(_ *driver.Thread, p driver.Protocol) (driver.Link, error) {
-				h.protocol = p
-				return h, nil
-			}, th, h.words, testCosts(), Config{}); err != nil {
-				return err
-			}
-			if err := th.Barrier(1, parties); err != nil {
-				return err
-			}
-			return h.serve(th)
-		})
-	}
-	clear(ranks[:])
-	for i, p := range programs {
-		h := hosts[p.node]
-		ranks[p.node]++
-		run(driver.ThreadID{Node: p.node, Rank: ranks[p.node]}, fmt.Sprint(i), func(th *driver.Thread) error {
-			if err := th.Barrier(1, parties); err != nil {
-				return err
-			}
-			err := p.main(th, h.stack)
-			if h.left == 1 {
-				err = errors.Join(err, h.stack.Close(th))
-			}
-			h.left--
-			return errors.Join(err, h.Reschedule(th))
-		})
-	}
-	all.Wait()
-	require.NoError(t, failed)
-	digest, err := f.Digest(t.Context())
+	c := driver.RunConfig{Device: driver.DeviceMvia, Fabric: sim.Config{Program: simulator, MemoryBytes: 16 << 20}}
+	require.NoError(t, driver.Run(t.Context(), c, driver.Program{Main: main}))
+
+	f, err := drivertest.New(1, 2)
 	require.NoError(t, err)
-	return fmt.Sprint(digest)
+	defer f.Close()
+	assert.ErrorIs(t, driver.RunOn(t.Context(), f, driver.RunConfig{}, driver.Program{Main: main}), driver.ErrUnsupported)
 }
 
 // Everything comes over the simulator's NICs and wire as well, with nothing
@@ -180,13 +104,13 @@ func TestOverPlainNics(t *testing.T) {
 				return err
 			}
 		}
-		first := playOnNics(t, nil, work...)
+		first := playOnNics(t, nicCosts{}, work...)
 		for _, c := range counted {
 			assert.Zero(t, c.Retransmitted)
 			assert.Zero(t, c.ChecksumErrors)
 		}
 		t.Logf("%d bytes: %v, %+v", n, end, counted)
-		assert.Equal(t, first, playOnNics(t, nil, work...))
+		assert.Equal(t, first, playOnNics(t, nicCosts{}, work...))
 	}
 }
 
@@ -254,7 +178,7 @@ func TestPingPongOverPlainNics(t *testing.T) {
 	half := map[int]driver.Time{}
 	for _, n := range []int{4, 64, 1024, 4096, 16 << 10, 64 << 10} {
 		var took driver.Time
-		playOnNics(t, nil, pingpong(n, 10, &took)...)
+		playOnNics(t, nicCosts{}, pingpong(n, 10, &took)...)
 		t.Logf("%d bytes: %v, %.1f MB/s", n, took, float64(n)/float64(took)*1e6)
 		half[n] = took
 	}

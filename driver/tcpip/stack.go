@@ -73,11 +73,6 @@ const (
 	maxNodes   = 254
 )
 
-// attacher is a host with a plain NIC.
-type attacher interface {
-	AttachProtocol(t *driver.Thread, p driver.Protocol) (driver.Link, error)
-}
-
 // Stack is the TCP/IP of one host. Its methods may be called on any thread of
 // the node but the agent's.
 type Stack struct {
@@ -125,13 +120,10 @@ type sleeper struct {
 	since driver.Time // when what it waited for was there
 }
 
-// Open starts TCP/IP on a host with a plain NIC, once for each host, in timed mode.
-// Who opens it closes it.
+// Open starts TCP/IP on a host with a plain NIC (driver.DeviceMvia), beside M-VIA, once for
+// each host, in timed mode. Who opens it closes it. driver.ErrUnsupported if the host has no plain NIC,
+// driver.ErrInUse if it has a stack already, ErrFreeMode.
 func Open(t *driver.Thread, h *driver.Host, c Config) (*Stack, error) {
-	a, ok := any(h).(attacher)
-	if !ok {
-		return nil, fmt.Errorf("tcpip: open the stack of node %d: the host has no plain NIC: %w", h.Node(), driver.ErrInvalidParameter)
-	}
 	if !t.Timed() {
 		return nil, fmt.Errorf("tcpip: open the stack of node %d: %w", h.Node(), ErrFreeMode)
 	}
@@ -139,7 +131,7 @@ func Open(t *driver.Thread, h *driver.Host, c Config) (*Stack, error) {
 	if err != nil {
 		return nil, fmt.Errorf("tcpip: open the stack of node %d: %w", h.Node(), err)
 	}
-	return open(h.Node(), a.AttachProtocol, t, words, h.Costs().Kernel(), c)
+	return open(h.Node(), h.AttachProtocol, t, words, h.Costs().Kernel(), c)
 }
 
 // open makes a stack on any NIC.

@@ -188,6 +188,44 @@ func TestCloseWakesTheBlocked(t *testing.T) {
 	require.NoError(t, err)
 }
 
+// A connection whose handshake the listener's end cut off is reset when its peer speaks, one
+// that nobody accepted at once.
+func TestListenerClosedUnderConnections(t *testing.T) {
+	for _, handshake := range []bool{false, true} {
+		r := gigabit()
+		r.lose = func(from, _ int, frame []byte) bool { // what ends the handshake
+			return handshake && from == 0 && len(frame) == 14+20+32 && frame[14+20+13] == 0x10
+		}
+		_, err := play(t, r,
+			program{1, func(th *driver.Thread, s *Stack) error {
+				l, err := s.Listen(th, port)
+				if err != nil {
+					return err
+				}
+				return errors.Join(th.Sleep(5*driver.Millisecond), l.Close(th), th.Sleep(20*driver.Millisecond))
+			}},
+			program{0, func(th *driver.Thread, s *Stack) error {
+				c, err := s.Dial(th, there(1), driver.Never)
+				if err != nil {
+					return err
+				}
+				if handshake {
+					if err := th.Sleep(10 * driver.Millisecond); err != nil {
+						return err
+					}
+					if _, err := c.Write([]byte("anybody?")); err != nil {
+						return err
+					}
+				}
+				_, err = c.Read(make([]byte, 1))
+				assert.ErrorIs(t, err, syscall.ECONNRESET)
+				assert.Less(t, th.Now(), 11*driver.Millisecond)
+				return c.Close()
+			}})
+		require.NoError(t, err)
+	}
+}
+
 // Closing the stack resets what is open, wakes the blocked, and lets what was
 // closed before finish.
 func TestCloseOfTheStack(t *testing.T) {
