@@ -69,7 +69,7 @@ func DefaultReproduceConfig() ReproduceConfig {
 		Processes:  1,
 		Background: true,
 		QuietSkip:  true,
-		Baselines:  false,
+		Baselines:  true,
 	}
 }
 

@@ -22,6 +22,10 @@ type measured struct {
 	PostReceive []PostReceiveResult `json:"post_receive"`
 	ReceiveWait []ReceiveWaitResult `json:"receive_wait"`
 	Waterfall   []WaterfallRow      `json:"waterfall"`
+	Mvia        []PingPongResult    `json:"mvia"`
+	Tcp         []PingPongResult    `json:"tcp"`
+	Accounts    []MessageAccount    `json:"accounts"`
+	Paths       []MessagePath       `json:"paths"`
 }
 
 // A default run gives the committed values, to the bit. HVIA_UPDATE=1 writes them
@@ -36,7 +40,7 @@ func TestMeasured(t *testing.T) {
 	require.True(t, r.Verified(), "%v", r.Faults())
 	u := r.Results
 	var got bytes.Buffer
-	require.NoError(t, writeJSON(&got, measured{u.Targets, u.ModelCurve, u.PostReceive, u.ReceiveWait, u.Waterfall}))
+	require.NoError(t, writeJSON(&got, measured{u.Targets, u.ModelCurve, u.PostReceive, u.ReceiveWait, u.Waterfall, u.Mvia, u.Tcp, u.Accounts, u.Paths}))
 	for _, x := range u.Targets {
 		t.Logf("%-4s %s: %s %s, accepted %s to %s: %s", x.ID, x.Quantity, number(&x.Calibrated), x.Unit, number(&x.Low), number(&x.High), word(x.OK))
 	}
@@ -52,6 +56,9 @@ func TestMeasured(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, string(want), got.String(), "measured values moved: 'HVIA_UPDATE=1 go test ./bench -run TestMeasured' writes them anew, if that was meant")
 	checkPipeline(t, u.Pipeline)
+
+	checkPaths(t, r)
+	checkAccounts(t, r)
 
 	// What the fits were made for holds. RecvWait's time: the paper's gap at 4 bytes, with the
 	// dead time as it was before its own fit. The dead time: the bandwidth without it

@@ -160,9 +160,16 @@ func TestReproduceReport(t *testing.T) {
 	require.Equal(t, len(c.Sizes), progress[len(c.Sizes)-1].Done)
 	require.Equal(t, "send/receive, 4 bytes", progress[len(c.Sizes)].What)
 	require.Equal(t, "receive side, 4 bytes", progress[2*len(c.Sizes)].What)
-	require.Equal(t, "before the fit: RDMA write, 4 bytes", progress[3*len(c.Sizes)].What)
+	require.Equal(t, "M-VIA, 4 bytes", progress[3*len(c.Sizes)].What)
+	require.Equal(t, "TCP/IP, 4 bytes", progress[4*len(c.Sizes)].What)
+	require.Equal(t, "before the fit: RDMA write, 4 bytes", progress[5*len(c.Sizes)].What)
+	checkBaselines(t, c, r)
+	checkPaths(t, r)
+	checkAccounts(t, r)
 	require.NotNil(t, r.Results.Prediction)
-	require.Equal(t, map[string]int64{"MacReactClocks": 4}, r.Results.Prediction.Parameters)
+	require.Equal(t, map[string]int64{"MacReactClocks": 4, "MviaPacketTime": 8_100_000, "MviaWakeTime": 8_500_000, "TcpPacketTime": 7_600_000, "TcpWakeTime": 77_000_000}, r.Results.Prediction.Parameters)
+	require.Len(t, r.Results.Prediction.Mvia, len(c.Sizes))
+	require.Len(t, r.Results.Prediction.Tcp, len(c.Sizes))
 	require.Len(t, r.Results.Prediction.SendReceive, len(c.Sizes))
 	for i, row := range r.Results.Prediction.RDMAWrite {
 		// The dead time of one frame less, and of each further one at most.
@@ -172,12 +179,9 @@ func TestReproduceReport(t *testing.T) {
 		require.LessOrEqual(t, sooner, int64(less*framesOf(row.Size)+clocks), "%d bytes", row.Size)
 	}
 	require.Equal(t, "T1", r.Results.Targets[0].ID)
-	require.Len(t, r.Results.ModelCurve, 2*len(c.Sizes))
+	require.Len(t, r.Results.ModelCurve, 4*len(c.Sizes))
 	require.Len(t, r.Parameters, len(params.Table()))
 
-	if testing.Short() {
-		return
-	}
 	if testing.Short() {
 		return
 	}
@@ -186,6 +190,118 @@ func TestReproduceReport(t *testing.T) {
 	require.Nil(t, alone.Results.CrossTraffic)
 	require.Equal(t, r.Results.RDMAWrite, alone.Results.RDMAWrite, "the quiet run does not know of the other")
 	require.Equal(t, r.Results.SendReceive, alone.Results.SendReceive)
+	c.Baselines = false
+	card := run(t, c)
+	require.Empty(t, card.Results.Mvia)
+	require.Empty(t, card.Results.Tcp)
+	require.Equal(t, alone.Results.Digest, card.Results.Digest, "the card does not know of what it is compared with")
+	require.Equal(t, alone.Results.Accounts[:2], card.Results.Accounts)
+}
+
+// The baselines take longer than the card at every length, and their rows hold what the
+// report says of them.
+func checkBaselines(t *testing.T, c ReproduceConfig, r *Report) {
+	t.Helper()
+	require.NotEmpty(t, r.Results.MviaDigest)
+	require.NotEmpty(t, r.Results.TcpDigest)
+	for name, rows := range map[string][]PingPongResult{"M-VIA": r.Results.Mvia, "TCP/IP": r.Results.Tcp} {
+		require.Len(t, rows, len(c.Sizes), name)
+		for i, row := range rows {
+			require.Equal(t, c.Sizes[i], row.Size, name)
+			require.True(t, row.Verified, "%s, %d bytes: %s", name, row.Size, row.Fault)
+			require.Equal(t, row.HalfRTTPs, row.HardwarePs+row.HostPs, name)
+			require.Equal(t, BytesPerSecond(row.Size, row.HalfRTTPs), row.BytesPerSec, name)
+			require.Greater(t, row.HalfRTTPs, r.Results.SendReceive[i].HalfRTTPs, "%s, %d bytes", name, row.Size)
+			require.Greater(t, row.HalfRTTPs, int64(8000*row.Size), "%s: a byte needs 8 ns on the wire", name)
+			require.Positive(t, row.HostPs, name)
+		}
+	}
+}
+
+// A path's parts are its half round trip, and no more than 1 % of it is not accounted for.
+func checkPaths(t *testing.T, r *Report) {
+	t.Helper()
+	require.Len(t, r.Results.Paths, 4)
+	for i, p := range r.Results.Paths {
+		rows := [][]PingPongResult{r.Results.RDMAWrite, r.Results.SendReceive, r.Results.Mvia, r.Results.Tcp}[i]
+		require.Equal(t, []string{"rdma_write", "send_receive", "mvia", "tcp"}[i], p.Protocol)
+		require.Equal(t, waterfallSize, p.Size)
+		half, ok := half(rows, p.Size)
+		require.True(t, ok)
+		require.Equal(t, half, p.HalfRTTPs)
+		at := map[string]int64{}
+		var sum int64
+		for _, s := range p.Rows {
+			at[s.Name] = s.Ps
+			sum += s.Ps
+			require.GreaterOrEqual(t, s.Ps, int64(0), "%s: %s", p.Protocol, s.Name)
+		}
+		require.InDelta(t, p.HalfRTTPs, sum, 2, "%s: up to rounding, the rows are the half round trip", p.Protocol)
+		rest := p.Rows[len(p.Rows)-1]
+		require.Equal(t, stepRest, rest.Name)
+		require.Less(t, 100*rest.Ps, p.HalfRTTPs, "%s: not accounted", p.Protocol)
+		require.Greater(t, at[stepWire], int64(params.PhyTransmitDelay+params.PhyReceiveDelay+params.CableDelay), p.Protocol)
+		require.Positive(t, at[stepBus], p.Protocol)
+		if i < 2 {
+			require.Zero(t, at["trap"], p.Protocol)
+			require.Zero(t, at["interrupt"], "%s: no interrupt lies on the card's path", p.Protocol)
+			continue
+		}
+		// What is known of a frame's way is there once, beside what is fitted.
+		wake, packet := int64(params.MviaWakeTime), int64(params.MviaPacketTime)
+		library, copies := int64(params.HostPostTime+params.HostReceiveWaitTime), int64(1)
+		if p.Protocol == "tcp" {
+			wake, packet, library, copies = params.TcpWakeTime, params.TcpPacketTime, 0, 2
+		}
+		require.Equal(t, wake, at[stepWake], p.Protocol)
+		require.Equal(t, library, at["library"], p.Protocol)
+		require.Equal(t, params.HostPacketSendTime+packet, at["protocol"], p.Protocol)
+		require.Equal(t, copies*waterfallSize*params.HostCopyTime, at["copy"], p.Protocol)
+		require.EqualValues(t, params.HostTrapTime, at["trap"], p.Protocol)
+		require.EqualValues(t, params.HostInterruptTime, at["interrupt"], p.Protocol)
+		require.EqualValues(t, params.HostSwitchTime, at["switch"], p.Protocol)
+		require.EqualValues(t, params.NicTransmitTime+params.NicReceiveTime, at[stepNic], p.Protocol)
+	}
+}
+
+// An account's layers are what the messages' frames and bytes cost.
+func checkAccounts(t *testing.T, r *Report) {
+	t.Helper()
+	require.NotEmpty(t, r.Results.Accounts)
+	for _, a := range r.Results.Accounts {
+		name := fmt.Sprintf("%s, %d bytes", a.Protocol, a.Size)
+		at := map[string]int64{}
+		var sum int64
+		for _, s := range a.Processor {
+			at[s.Name] = s.Ps
+			sum += s.Ps
+		}
+		require.InDelta(t, a.ProcessorPs, sum, float64(len(a.Processor)), name)
+		// At least the data frames' bits; a bus carries each byte on both sides, 4 in a clock.
+		require.GreaterOrEqual(t, a.WirePs, int64(8*params.WireBitTime*a.Size), name)
+		require.Greater(t, a.BusPs, int64(2*a.Size/4)*params.SystemClockPeriod, name)
+		require.GreaterOrEqual(t, a.Frames, 1.0, name)
+		switch a.Protocol {
+		case "rdma_write":
+			require.EqualValues(t, params.HostPostTime, sum, name)
+			require.Positive(t, a.PollPs, name)
+		case "send_receive":
+			require.EqualValues(t, 2*params.HostPostTime+params.HostReceiveWaitTime, sum, name)
+			require.Positive(t, a.PollPs, name)
+		case "mvia":
+			require.Zero(t, a.PollPs, "%s: who is blocked does not poll", name)
+			require.EqualValues(t, 2*params.HostPostTime+params.HostReceiveWaitTime, at["library"], name)
+			require.EqualValues(t, a.Size*params.HostCopyTime, at["copy"], name)
+			// Frames of the agents, which look after the connection, are among them.
+			require.InDelta(t, float64(framesOf(a.Size)), a.Frames, 0.2, name)
+			require.InDelta(t, a.Frames*float64(params.HostPacketSendTime+params.MviaPacketTime), at["protocol"], 0.001*float64(at["protocol"]), name)
+		case "tcp":
+			require.Zero(t, a.PollPs, "%s: who is blocked does not poll", name)
+			require.Zero(t, at["library"], name)
+			require.EqualValues(t, 2*a.Size*params.HostCopyTime, at["copy"], name)
+			require.InDelta(t, a.Frames*float64(params.HostPacketSendTime+params.TcpPacketTime), at["protocol"], 0.02*float64(at["protocol"]), name)
+		}
+	}
 }
 
 // The waterfall's rows are the stages between the host's two, and the whole is

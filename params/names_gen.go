@@ -4,12 +4,12 @@
 package params
 
 // Hash identifies this version of all numbers, in the base profile.
-const Hash uint64 = 0x28957aa1c2db62ce
+const Hash uint64 = 0x779b4514a8b926ca
 
 // Hashes of all profiles.
 var hashes = map[string]uint64{
-	"hvia-ge":    0x28957aa1c2db62ce,
-	"hvia-ge-66": 0xc55a512645014f9a,
+	"hvia-ge":    0x779b4514a8b926ca,
+	"hvia-ge-66": 0xa0169ea79a7002d2,
 }
 
 // Values of the base profile.
@@ -97,8 +97,8 @@ const (
 	HostInterruptTime         = 2000000   // ps: into an interrupt service and out of it
 	HostPacketSendTime        = 3000000   // ps: header, ring entry and tail of a frame to be sent
 	HostCopyTime              = 8929      // ps: copying one byte between user memory and the kernel's
-	MviaPacketTime            = 8100000   // ps: M-VIA: the interrupt service's work for a received packet, without the copy
-	MviaWakeTime              = 8500000   // ps: M-VIA: what a blocked thread waits for to the beginning of its switch
-	TcpPacketTime             = 7600000   // ps: TCP/IP: the interrupt service's work for a received packet, without the copy
-	TcpWakeTime               = 77000000  // ps: TCP/IP: what a blocked thread waits for to the beginning of its switch
+	MviaPacketTime            = 8030000   // ps: M-VIA: the interrupt service's work for a received packet, without the copy
+	MviaWakeTime              = 8480000   // ps: M-VIA: what a blocked thread waits for to the beginning of its switch
+	TcpPacketTime             = 3440000   // ps: TCP/IP: the interrupt service's work for a received packet, without the copy
+	TcpWakeTime               = 81220000  // ps: TCP/IP: what a blocked thread waits for to the beginning of its switch
 )

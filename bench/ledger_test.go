@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bench
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"hvia/driver"
+	"hvia/layout"
+	"hvia/params"
+)
+
+// A window is divided among claims, the earlier ones first, and what is left is told.
+func TestAttribute(t *testing.T) {
+	shares, rest := attribute(interval{100, 200}, []claim{
+		{"a", interval{50, 110}},  // 10 inside
+		{"b", interval{105, 130}}, // 20 that are free
+		{"c", interval{120, 125}}, // none
+		{"a", interval{150, 160}},
+		{"d", interval{140, 170}}, // 20 around it
+		{"e", interval{195, 300}},
+		{"f", interval{300, 400}},
+		{"g", interval{180, 180}},
+	})
+	require.Equal(t, map[string]int64{"a": 20, "b": 20, "d": 20, "e": 5}, shares)
+	require.EqualValues(t, 35, rest)
+	shares, rest = attribute(interval{0, 10}, nil)
+	require.Empty(t, shares)
+	require.EqualValues(t, 10, rest)
+}
+
+func TestWithin(t *testing.T) {
+	list := []interval{{50, 60}, {10, 30}, {20, 40}, {25, 28}, {90, 120}, {70, 70}}
+	require.EqualValues(t, 30+10+10, within(list, interval{0, 100}))
+	require.EqualValues(t, 10, within(list, interval{30, 45}))
+	require.Zero(t, within(list, interval{60, 90}))
+}
+
+func TestLedger(t *testing.T) {
+	var l ledger
+	one, other := driver.ThreadID{Node: 1, Rank: 1}, driver.ThreadID{Node: 0, Rank: 2}
+	for _, s := range []driver.Spending{
+		{Thread: one, Layer: driver.LayerTrap, End: 10, Span: 5}, {Thread: one, Layer: driver.LayerPoll, End: 20, Span: 10},
+		{Thread: one, Layer: driver.LayerCopy, End: 20, Span: 1}, {Thread: other, Layer: driver.LayerSwitch, End: 15, Span: 2},
+		{Thread: one, Layer: driver.LayerLibrary, End: 30, Span: 5},
+	} {
+		l.enter(s)
+	}
+	require.Equal(t, []driver.ThreadID{other, one}, l.threads())
+	layers := func(from, to int64) (list []driver.Layer) {
+		for _, s := range l.of(one, from, to) {
+			list = append(list, s.Layer)
+		}
+		return list
+	}
+	require.Equal(t, []driver.Layer{driver.LayerTrap, driver.LayerCopy, driver.LayerLibrary}, layers(0, 30), "polling is no work")
+	require.Equal(t, []driver.Layer{driver.LayerCopy}, layers(10, 29), "what ends at the begin was before it")
+	require.Empty(t, layers(30, 100))
+	require.Empty(t, l.of(driver.ThreadID{Node: 7}, 0, 100))
+}
+
+// Buses and wire as a trace shows them: a bus that goes on without a pause, frames of
+// both directions at once.
+func TestTraffic(t *testing.T) {
+	b, err := newBoard(params.Base, nil)
+	require.NoError(t, err)
+	const latency = params.PhyTransmitDelay + params.PhyReceiveDelay + params.CableDelay
+	const gap = 8 * params.WireBitTime * params.WireGapBytes
+	event := func(ps int64, node int, e layout.TraceEvent) TraceEvent {
+		return TraceEvent{TimePs: ps, Node: node, Event: e}
+	}
+	seen := trafficOf([]TraceEvent{
+		event(100, 0, layout.TraceEventHostBusStart), event(200, 0, layout.TraceEventHostBusStart), event(250, 0, layout.TraceEventHostBusEnd),
+		event(300, 1, layout.TraceEventHostBusStart), event(310, 1, layout.TraceEventHostBusEnd), event(320, 1, layout.TraceEventHostBusEnd),
+		event(1000, 0, layout.TraceEventWireStart), event(1500, 1, layout.TraceEventWireStart), event(2000, 0, layout.TraceEventWireStart),
+		event(1000+latency+800, 1, layout.TraceEventWireEnd), event(1500+latency+900, 0, layout.TraceEventWireEnd), event(2000+latency+700, 1, layout.TraceEventWireEnd),
+		event(9000+latency, 0, layout.TraceEventWireStart), // still on its way
+	}, b)
+	require.Equal(t, [2][]interval{{{100, 200}, {200, 250}}, {{300, 310}}}, seen.bus)
+	require.Equal(t, []wired{
+		{0, 1000, 1000 + latency + 800, interval{1000, 1800 + gap}}, {1, 1500, 1500 + latency + 900, interval{1500, 2400 + gap}},
+		{0, 2000, 2000 + latency + 700, interval{2000, 2700 + gap}}, {0, 9000 + latency, notSeen, interval{}},
+	}, seen.frames)
+}
+
+// A ping-pong whose ledger or trace lacks a part of a message's way has no path.
+func TestPathNeedsItsParts(t *testing.T) {
+	const us = 1_000_000
+	b, err := newBoard(params.Base, nil)
+	require.NoError(t, err)
+	// One message each way, by hand: trap and packet, firmware, wire, firmware, service, wake, switch.
+	build := func() (*pingPong, traffic) {
+		p := &pingPong{config: ReproduceConfig{Iterations: 1}, exchange: tcpStream, sizes: []int{4}, board: b, elapsed: []driver.Time{2 * 200 * us}}
+		var seen traffic
+		for node := range 2 {
+			from := int64(node) * 200 * us
+			program, agent := driver.ThreadID{Node: node, Rank: rankPing}, driver.ThreadID{Node: 1 - node, Rank: driver.AgentRank}
+			spend := func(id driver.ThreadID, l driver.Layer, end, span int64) {
+				p.ledger.enter(driver.Spending{Thread: id, Layer: l, Asked: driver.Time(from + end - span), End: driver.Time(from + end), Span: driver.Time(span)})
+			}
+			spend(program, driver.LayerTrap, 1*us, 1*us)
+			spend(program, driver.LayerProtocol, 4*us, 3*us)
+			tx := 4*us + int64(params.NicTransmitTime)
+			seen.frames = append(seen.frames, wired{node: node, start: from + tx + us, end: from + tx + 2*us})
+			there := tx + 2*us + int64(params.NicReceiveTime)
+			spend(agent, driver.LayerInterrupt, there+2*us, 2*us)
+			spend(agent, driver.LayerProtocol, there+5*us, 3*us)
+			woken := there + 5*us + int64(params.TcpWakeTime)
+			spend(driver.ThreadID{Node: 1 - node, Rank: rankPing}, driver.LayerSwitch, woken+us, us)
+			spend(driver.ThreadID{Node: 1 - node, Rank: rankPing}, driver.LayerCopy, 200*us, 2*us)
+		}
+		p.calls = []driver.Time{0}
+		p.arrivals = [2][]driver.Time{{400 * us}, {200 * us}}
+		return p, seen
+	}
+	p, seen := build()
+	path, err := p.kernelPath(0, seen)
+	require.NoError(t, err)
+	rest := 200*us - (1+6+2+1+2+1)*us - int64(params.NicTransmitTime+params.NicReceiveTime+params.TcpWakeTime)
+	require.Equal(t, []TimeShare{
+		{"trap", 1 * us}, {"copy", 2 * us}, {"protocol", 6 * us}, {"NIC", params.NicTransmitTime + params.NicReceiveTime}, {"wire", us},
+		{"interrupt", 2 * us}, {"wake", params.TcpWakeTime}, {"switch", us}, {stepRest, rest},
+	}, path.Rows)
+	require.EqualValues(t, 200*us, path.HalfRTTPs)
+
+	p, seen = build()
+	seen.frames = seen.frames[:1]
+	_, err = p.kernelPath(0, seen)
+	require.ErrorIs(t, err, ErrTrace)
+	require.ErrorContains(t, err, "TCP/IP, 4 bytes, message from node 1")
+	p, seen = build()
+	delete(p.ledger.entries, driver.ThreadID{Node: 0, Rank: rankPing})
+	_, err = p.kernelPath(0, seen)
+	require.ErrorContains(t, err, "spends nothing on a packet")
+}
