@@ -9,6 +9,7 @@ import (
 
 	"hvia/driver"
 	"hvia/params"
+	"hvia/sim"
 )
 
 // ErrConfig is what every refusal of a configuration wraps.
@@ -32,6 +33,8 @@ type ReproduceConfig struct {
 
 	// Params replaces parameters of the classes model and host for this run.
 	Params map[string]int64 `json:",omitempty"`
+
+	Faults sim.WireFaults `json:",omitzero"` // of the wire
 
 	Baselines bool // M-VIA and TCP/IP, too
 
@@ -109,6 +112,7 @@ type DemoConfig struct {
 	Seed     uint64
 	PcapFile string
 	WaveFile string
+	Faults   sim.WireFaults // of the wire
 
 	program string // as in ReproduceConfig
 }

@@ -42,7 +42,7 @@ func Demo(ctx context.Context, c DemoConfig) (_ *DemoReport, err error) {
 		return r, err
 	}
 	cfg := twoCards(b, c.Seed)
-	cfg.Program, cfg.Arguments = c.program, rec.arguments()
+	cfg.Program, cfg.Arguments, cfg.Faults = c.program, rec.arguments(), c.Faults
 	d := &demonstration{config: c}
 	failed := driver.Run(ctx, driver.RunConfig{
 		Fabric: cfg, Costs: b.costs(), Seed: c.Seed,

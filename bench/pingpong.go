@@ -61,6 +61,9 @@ func Reproduce(ctx context.Context, c ReproduceConfig) (_ *Report, err error) {
 	for _, name := range slices.Sorted(maps.Keys(c.Params)) {
 		r.Notes = append(r.Notes, fmt.Sprintf("%s is %d in this run", name, c.Params[name]))
 	}
+	if len(c.Faults.Faults) > 0 {
+		r.Notes = append(r.Notes, fmt.Sprintf("the wire fails in this run: %v", c.Faults))
+	}
 	program, err := sim.ProfileSimulator(ctx, c.Profile)
 	if err != nil {
 		return r, err
@@ -242,7 +245,7 @@ func measure(ctx context.Context, c ReproduceConfig, x exchange, sizes []int) (m
 
 func (c ReproduceConfig) fabric(b board) sim.Config {
 	cfg := twoCards(b, c.Seed)
-	cfg.Program = c.program
+	cfg.Program, cfg.Faults = c.program, c.Faults
 	if c.straps != 0 {
 		cfg.Arguments = append(cfg.Arguments, "--strap", fmt.Sprint(c.straps))
 	}

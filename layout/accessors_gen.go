@@ -7,7 +7,7 @@ import "encoding/binary"
 
 // Hash identifies this version of all layouts: the first eight bytes of the
 // SHA-256 of their reference page.
-const Hash uint64 = 0x8824b4845f243bfb
+const Hash uint64 = 0xb6b82ed76d5eaaae
 
 // PCI configuration space.
 const (
@@ -1607,6 +1607,7 @@ const (
 	FrameRecordSourceOffset      = 8
 	FrameRecordDestinationOffset = 9
 	FrameRecordLengthOffset      = 10
+	FrameRecordFaultsOffset      = 12
 )
 
 // TraceEvent: Events of the card's trace port, and of the models around it.
@@ -1857,6 +1858,12 @@ func (b FrameRecord) Length() uint16 { return binary.LittleEndian.Uint16(b[10:12
 
 // SetLength stores the field.
 func (b FrameRecord) SetLength(v uint16) { binary.LittleEndian.PutUint16(b[10:12], v) }
+
+// Faults: what is done to it on its way: bit n for WireFault n; the bytes are those that were sent
+func (b FrameRecord) Faults() uint16 { return binary.LittleEndian.Uint16(b[12:14]) }
+
+// SetFaults stores the field.
+func (b FrameRecord) SetFaults(v uint16) { binary.LittleEndian.PutUint16(b[12:14], v) }
 
 // Counters.
 const ()
@@ -2167,7 +2174,20 @@ const (
 	BridgeReplyFramesOffset                = 72
 	BridgeReplyWakesOffset                 = 80
 	BridgeReplyTaintedOffset               = 88
+	BridgeReplyWireOffset                  = 96
 	BridgeReplyTextOffset                  = 512
+	WireCountsSize                         = 88
+	WireCountsSentOffset                   = 0
+	WireCountsArrivedOffset                = 8
+	WireCountsDamagedOffset                = 16
+	WireCountsDropOffset                   = 24
+	WireCountsDuplicateOffset              = 32
+	WireCountsReorderOffset                = 40
+	WireCountsCorruptOffset                = 48
+	WireCountsTruncateOffset               = 56
+	WireCountsDelayOffset                  = 64
+	WireCountsPauseOffset                  = 72
+	WireCountsCutOffset                    = 80
 	EchoRequestSize                        = 32
 	EchoRequestNodeOffset                  = 0
 	EchoRequestTargetAddressOffset         = 4
@@ -2386,6 +2406,44 @@ func (v BridgeControl) String() string {
 		return "Digest"
 	}
 	return unknown("BridgeControl", uint64(v))
+}
+
+// WireFault: What is done to frames on the wire on request.
+type WireFault uint8
+
+// Values of WireFault.
+const (
+	WireFaultDrop      WireFault = 0x0 // lost
+	WireFaultDuplicate WireFault = 0x1 // arrives twice
+	WireFaultReorder   WireFault = 0x2 // held back until later ones have passed
+	WireFaultCorrupt   WireFault = 0x3 // bits are flipped, the FCS is wrong
+	WireFaultTruncate  WireFault = 0x4 // ends early, the FCS is wrong
+	WireFaultDelay     WireFault = 0x5 // arrives later, and so do those behind it that would overtake it
+	WireFaultPause     WireFault = 0x6 // begins later: the wire stood still
+	WireFaultCut       WireFault = 0x7 // lost or cut short: the wire was cut
+)
+
+// String returns the name of the value, or its number.
+func (v WireFault) String() string {
+	switch v {
+	case WireFaultDrop:
+		return "Drop"
+	case WireFaultDuplicate:
+		return "Duplicate"
+	case WireFaultReorder:
+		return "Reorder"
+	case WireFaultCorrupt:
+		return "Corrupt"
+	case WireFaultTruncate:
+		return "Truncate"
+	case WireFaultDelay:
+		return "Delay"
+	case WireFaultPause:
+		return "Pause"
+	case WireFaultCut:
+		return "Cut"
+	}
+	return unknown("WireFault", uint64(v))
 }
 
 // BridgeHeader is a view of 4096 bytes (LittleEndian): First page of the control pages.
@@ -2832,8 +2890,80 @@ func (b BridgeReply) Tainted() uint32 { return binary.LittleEndian.Uint32(b[88:9
 // SetTainted stores the field.
 func (b BridgeReply) SetTainted(v uint32) { binary.LittleEndian.PutUint32(b[88:92], v) }
 
+// Wire: Digest: two WireCounts, of the frames that node 0 sent and of those that node 1 sent
+func (b BridgeReply) Wire() []byte { return b[96:272:272] }
+
 // Text: why the request was refused, zero-terminated
 func (b BridgeReply) Text() []byte { return b[512:1024:1024] }
+
+// WireCounts is a view of 88 bytes (LittleEndian): Frames of one direction of the wire.
+type WireCounts []byte
+
+// Sent: given to the wire by their sender
+func (b WireCounts) Sent() uint64 { return binary.LittleEndian.Uint64(b[0:8]) }
+
+// SetSent stores the field.
+func (b WireCounts) SetSent(v uint64) { binary.LittleEndian.PutUint64(b[0:8], v) }
+
+// Arrived: that the receiver gets as they were sent, copies included
+func (b WireCounts) Arrived() uint64 { return binary.LittleEndian.Uint64(b[8:16]) }
+
+// SetArrived stores the field.
+func (b WireCounts) SetArrived(v uint64) { binary.LittleEndian.PutUint64(b[8:16], v) }
+
+// Damaged: that the receiver gets with a wrong FCS, copies included
+func (b WireCounts) Damaged() uint64 { return binary.LittleEndian.Uint64(b[16:24]) }
+
+// SetDamaged stores the field.
+func (b WireCounts) SetDamaged(v uint64) { binary.LittleEndian.PutUint64(b[16:24], v) }
+
+// Drop: frames with that fault
+func (b WireCounts) Drop() uint64 { return binary.LittleEndian.Uint64(b[24:32]) }
+
+// SetDrop stores the field.
+func (b WireCounts) SetDrop(v uint64) { binary.LittleEndian.PutUint64(b[24:32], v) }
+
+// Duplicate: frames with that fault
+func (b WireCounts) Duplicate() uint64 { return binary.LittleEndian.Uint64(b[32:40]) }
+
+// SetDuplicate stores the field.
+func (b WireCounts) SetDuplicate(v uint64) { binary.LittleEndian.PutUint64(b[32:40], v) }
+
+// Reorder: frames with that fault
+func (b WireCounts) Reorder() uint64 { return binary.LittleEndian.Uint64(b[40:48]) }
+
+// SetReorder stores the field.
+func (b WireCounts) SetReorder(v uint64) { binary.LittleEndian.PutUint64(b[40:48], v) }
+
+// Corrupt: frames with that fault
+func (b WireCounts) Corrupt() uint64 { return binary.LittleEndian.Uint64(b[48:56]) }
+
+// SetCorrupt stores the field.
+func (b WireCounts) SetCorrupt(v uint64) { binary.LittleEndian.PutUint64(b[48:56], v) }
+
+// Truncate: frames with that fault
+func (b WireCounts) Truncate() uint64 { return binary.LittleEndian.Uint64(b[56:64]) }
+
+// SetTruncate stores the field.
+func (b WireCounts) SetTruncate(v uint64) { binary.LittleEndian.PutUint64(b[56:64], v) }
+
+// Delay: frames with that fault
+func (b WireCounts) Delay() uint64 { return binary.LittleEndian.Uint64(b[64:72]) }
+
+// SetDelay stores the field.
+func (b WireCounts) SetDelay(v uint64) { binary.LittleEndian.PutUint64(b[64:72], v) }
+
+// Pause: frames with that fault
+func (b WireCounts) Pause() uint64 { return binary.LittleEndian.Uint64(b[72:80]) }
+
+// SetPause stores the field.
+func (b WireCounts) SetPause(v uint64) { binary.LittleEndian.PutUint64(b[72:80], v) }
+
+// Cut: frames with that fault
+func (b WireCounts) Cut() uint64 { return binary.LittleEndian.Uint64(b[80:88]) }
+
+// SetCut stores the field.
+func (b WireCounts) SetCut(v uint64) { binary.LittleEndian.PutUint64(b[80:88], v) }
 
 // EchoRequest is a view of 32 bytes (LittleEndian): Echo test device: one transfer, in host memory.
 type EchoRequest []byte

@@ -82,6 +82,16 @@ var bridgeSection = Section{
 			{"Attach", 2, "claims the slot of a thread"},
 			{"Digest", 3, "answered when the fabric has nothing to do: digest of the run so far"},
 		}},
+		{Name: "WireFault", Doc: "What is done to frames on the wire on request.", Width: 8, Values: []Value{
+			{"Drop", 0, "lost"},
+			{"Duplicate", 1, "arrives twice"},
+			{"Reorder", 2, "held back until later ones have passed"},
+			{"Corrupt", 3, "bits are flipped, the FCS is wrong"},
+			{"Truncate", 4, "ends early, the FCS is wrong"},
+			{"Delay", 5, "arrives later, and so do those behind it that would overtake it"},
+			{"Pause", 6, "begins later: the wire stood still"},
+			{"Cut", 7, "lost or cut short: the wire was cut"},
+		}},
 	},
 	Structs: []Struct{
 		{Name: "BridgeHeader", Doc: "First page of the control pages.", Size: 4096, Fields: []Field{
@@ -182,7 +192,21 @@ var bridgeSection = Section{
 			{Name: "Frames", Offset: 72, Width: 8, Doc: "Digest: frames put on the wire"},
 			{Name: "Wakes", Offset: 80, Width: 8, Doc: "Digest: waits ended"},
 			{Name: "Tainted", Offset: 88, Width: 4, Doc: "Digest: 1 when the run is not reproducible"},
+			{Name: "Wire", Offset: 96, Width: 176, Bytes: true, Doc: "Digest: two WireCounts, of the frames that node 0 sent and of those that node 1 sent"},
 			{Name: "Text", Offset: 512, Width: 512, Bytes: true, Doc: "why the request was refused, zero-terminated"},
+		}},
+		{Name: "WireCounts", Doc: "Frames of one direction of the wire.", Size: 88, Fields: []Field{
+			{Name: "Sent", Offset: 0, Width: 8, Doc: "given to the wire by their sender"},
+			{Name: "Arrived", Offset: 8, Width: 8, Doc: "that the receiver gets as they were sent, copies included"},
+			{Name: "Damaged", Offset: 16, Width: 8, Doc: "that the receiver gets with a wrong FCS, copies included"},
+			{Name: "Drop", Offset: 24, Width: 8, Doc: "frames with that fault"},
+			{Name: "Duplicate", Offset: 32, Width: 8, Doc: "frames with that fault"},
+			{Name: "Reorder", Offset: 40, Width: 8, Doc: "frames with that fault"},
+			{Name: "Corrupt", Offset: 48, Width: 8, Doc: "frames with that fault"},
+			{Name: "Truncate", Offset: 56, Width: 8, Doc: "frames with that fault"},
+			{Name: "Delay", Offset: 64, Width: 8, Doc: "frames with that fault"},
+			{Name: "Pause", Offset: 72, Width: 8, Doc: "frames with that fault"},
+			{Name: "Cut", Offset: 80, Width: 8, Doc: "frames with that fault"},
 		}},
 		{Name: "EchoRequest", Doc: "Echo test device: one transfer, in host memory.", Size: 32, Fields: []Field{
 			{Name: "Node", Offset: 0, Width: 4, Doc: "destination node"},

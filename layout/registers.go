@@ -417,6 +417,7 @@ var traceSection = Section{
 			{Name: "Source", Offset: 8, Width: 1, Doc: "sending node"},
 			{Name: "Destination", Offset: 9, Width: 1, Doc: "receiving node"},
 			{Name: "Length", Offset: 10, Width: 2, Doc: "bytes that follow: the frame without preamble and FCS"},
+			{Name: "Faults", Offset: 12, Width: 2, Doc: "what is done to it on its way: bit n for WireFault n; the bytes are those that were sent"},
 		},
 	}},
 }

@@ -37,7 +37,7 @@ var programFlags = []string{"-std=c++17", "-O2", "-Wall", "-Wextra", "-Werror"}
 var echoSimulator = Program{
 	Folder: "hvia-echo", Name: "hvia-sim",
 	Sources: []string{"sim/fabric/*.cc"},
-	Headers: []string{"sim/fabric/*.h", "sim/gen/*.h", "sim/model/host_memory_port.h"},
+	Headers: []string{"sim/fabric/*.h", "sim/gen/*.h", "sim/model/host_memory_port.h", "sim/model/ethernet_fcs.h", "sim/model/splitmix.h"},
 	Flags:   []string{"-pthread", "-DHVIA_WITHOUT_CARD"},
 }
 

@@ -73,6 +73,8 @@ type Config struct {
 	Params     map[string]int64
 	Seed       uint64 // of everything random in the models: 1
 	SpareSlots int    // for threads that were not declared: 16
+	// Faults is what the wire does to frames. Without any it carries them all.
+	Faults WireFaults
 
 	// SocketPath is where other processes join; a private one if empty.
 	SocketPath string
@@ -124,8 +126,10 @@ func Start(ctx context.Context, cfg Config) (*Fabric, error) {
 		f.removeFiles()
 		return nil, err
 	}
-	var err error
-	args := arguments(cfg, f.path)
+	args, err := arguments(cfg, f.path)
+	if err != nil {
+		return fail(fmt.Errorf("sim: start: %w", err))
+	}
 	if f.tmpDir != "" {
 		// So that it goes even when this process is killed.
 		args = append(args, "--private-directory", "yes")
@@ -140,7 +144,7 @@ func Start(ctx context.Context, cfg Config) (*Fabric, error) {
 	return f, nil
 }
 
-func arguments(cfg Config, path string) []string {
+func arguments(cfg Config, path string) ([]string, error) {
 	args := []string{"--socket", path}
 	add := func(name, value string) { args = append(args, name, value) }
 	if cfg.Mode != "" {
@@ -175,7 +179,11 @@ func arguments(cfg Config, path string) []string {
 	if cfg.ContinueOnDeath {
 		add("--on-death", "continue")
 	}
-	return append(args, cfg.Arguments...)
+	faults, err := cfg.Faults.arguments()
+	if err != nil {
+		return nil, err
+	}
+	return slices.Concat(args, faults, cfg.Arguments), nil
 }
 
 // Attach joins a fabric that another process started.

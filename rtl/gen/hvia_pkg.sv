@@ -5,7 +5,7 @@
 /* verilator lint_off UNUSEDPARAM */
 package hvia_pkg;
 
-  localparam logic [63:0] LayoutHash = 64'h8824b4845f243bfb;
+  localparam logic [63:0] LayoutHash = 64'hb6b82ed76d5eaaae;
 
   // PCI configuration space
   localparam logic [15:0] PciVendorID = 16'h5648;
@@ -616,6 +616,7 @@ package hvia_pkg;
   localparam int unsigned FrameRecordSourceOffset = 8;
   localparam int unsigned FrameRecordDestinationOffset = 9;
   localparam int unsigned FrameRecordLengthOffset = 10;
+  localparam int unsigned FrameRecordFaultsOffset = 12;
 
   // Counters
   localparam int unsigned CounterBits = 7;
@@ -739,6 +740,15 @@ package hvia_pkg;
   localparam logic [31:0] BridgeControlHello = 32'h1;
   localparam logic [31:0] BridgeControlAttach = 32'h2;
   localparam logic [31:0] BridgeControlDigest = 32'h3;
+  localparam int unsigned WireFaultBits = 8;
+  localparam logic [7:0] WireFaultDrop = 8'h0;
+  localparam logic [7:0] WireFaultDuplicate = 8'h1;
+  localparam logic [7:0] WireFaultReorder = 8'h2;
+  localparam logic [7:0] WireFaultCorrupt = 8'h3;
+  localparam logic [7:0] WireFaultTruncate = 8'h4;
+  localparam logic [7:0] WireFaultDelay = 8'h5;
+  localparam logic [7:0] WireFaultPause = 8'h6;
+  localparam logic [7:0] WireFaultCut = 8'h7;
   localparam int unsigned BridgeHeaderSize = 4096;
   localparam int unsigned BridgeHeaderMagicOffset = 0;
   localparam int unsigned BridgeHeaderVersionOffset = 8;
@@ -832,7 +842,20 @@ package hvia_pkg;
   localparam int unsigned BridgeReplyFramesOffset = 72;
   localparam int unsigned BridgeReplyWakesOffset = 80;
   localparam int unsigned BridgeReplyTaintedOffset = 88;
+  localparam int unsigned BridgeReplyWireOffset = 96;
   localparam int unsigned BridgeReplyTextOffset = 512;
+  localparam int unsigned WireCountsSize = 88;
+  localparam int unsigned WireCountsSentOffset = 0;
+  localparam int unsigned WireCountsArrivedOffset = 8;
+  localparam int unsigned WireCountsDamagedOffset = 16;
+  localparam int unsigned WireCountsDropOffset = 24;
+  localparam int unsigned WireCountsDuplicateOffset = 32;
+  localparam int unsigned WireCountsReorderOffset = 40;
+  localparam int unsigned WireCountsCorruptOffset = 48;
+  localparam int unsigned WireCountsTruncateOffset = 56;
+  localparam int unsigned WireCountsDelayOffset = 64;
+  localparam int unsigned WireCountsPauseOffset = 72;
+  localparam int unsigned WireCountsCutOffset = 80;
   localparam int unsigned EchoRequestSize = 32;
   localparam int unsigned EchoRequestNodeOffset = 0;
   localparam int unsigned EchoRequestTargetAddressOffset = 4;

@@ -377,6 +377,23 @@ type Digest struct {
 	Frames       uint64 // frames put on the wire
 	Wakes        uint64 // waits ended
 	Reproducible bool
+	Wire         [2]WireCounts // by the node that sends
+}
+
+// WireCounts are the frames of one direction of the wire.
+type WireCounts struct {
+	Sent    uint64 // given to the wire by their sender
+	Arrived uint64 // that the receiver gets as they were sent, copies included
+	Damaged uint64 // that the receiver gets with a wrong FCS, copies included
+	// To how many each kind of fault was done. What was lost had no other.
+	Faults [layout.WireFaultCut + 1]uint64
+}
+
+func wireCounts(c layout.WireCounts) WireCounts {
+	return WireCounts{c.Sent(), c.Arrived(), c.Damaged(), [...]uint64{
+		layout.WireFaultDrop: c.Drop(), layout.WireFaultDuplicate: c.Duplicate(), layout.WireFaultReorder: c.Reorder(), layout.WireFaultCorrupt: c.Corrupt(),
+		layout.WireFaultTruncate: c.Truncate(), layout.WireFaultDelay: c.Delay(), layout.WireFaultPause: c.Pause(), layout.WireFaultCut: c.Cut(),
+	}}
 }
 
 // Digest asks for the digest of the run so far. The answer comes when the
@@ -389,6 +406,7 @@ func (c *Conn) Digest(ctx context.Context) (Digest, error) {
 	return Digest{
 		Hash: reply.Digest(), Time: Time(reply.Time()), Frames: reply.Frames(), Wakes: reply.Wakes(),
 		Reproducible: c.timed && reply.Tainted() == 0,
+		Wire:         [2]WireCounts{wireCounts(reply.Wire()[:layout.WireCountsSize]), wireCounts(reply.Wire()[layout.WireCountsSize:])},
 	}, nil
 }
 

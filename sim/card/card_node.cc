@@ -449,12 +449,17 @@ bool CardNode::BusReset(Time t, Time span) {
 bool CardNode::InterruptLevel() const { return !top_->inta_n_o; }
 
 void CardNode::Deliver(Frame frame) {
+  const uint32_t fcs = EthernetFcs(frame.bytes.data(), frame.bytes.size());
+  for (int64_t i = 0; i < s_.params->WireFcsBytes; ++i) frame.bytes.push_back(static_cast<uint8_t>(fcs >> (8 * i)));
+  DeliverDamaged(std::move(frame));
+}
+
+// The MAC looks at the FCS itself.
+void CardNode::DeliverDamaged(Frame frame) {
   next_known_ = false;
   Dp83820::Arriving a;
   a.first_byte = frame.first_byte;
   a.bytes = std::move(frame.bytes);
-  const uint32_t fcs = EthernetFcs(a.bytes.data(), a.bytes.size());
-  for (int64_t i = 0; i < s_.params->WireFcsBytes; ++i) a.bytes.push_back(static_cast<uint8_t>(fcs >> (8 * i)));
   mac_chip_.Receive(std::move(a));
 }
 

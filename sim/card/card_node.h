@@ -46,6 +46,7 @@ class CardNode : public Node {
   bool BusReset(Time t, Time span) override;
   bool InterruptLevel() const override;
   void Deliver(Frame frame) override;
+  void DeliverDamaged(Frame frame) override;
 
   // Clock edges evaluated so far, all domains.
   uint64_t Edges() const { return edges_; }

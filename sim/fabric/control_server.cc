@@ -58,6 +58,14 @@ std::string Hash(uint64_t v) {
 
 std::string FixedString(const uint8_t* p, size_t n) { return std::string(reinterpret_cast<const char*>(p), strnlen(reinterpret_cast<const char*>(p), n)); }
 
+void PutWireCounts(const WireCounts& c, uint8_t* p) {
+  static_assert(kWireCountsDropOffset + 8 * WireFaults::kKinds == kWireCountsSize && kWireCountsCutOffset - kWireCountsDropOffset == 8 * kWireFaultCut);
+  Put64(p, kWireCountsSentOffset, c.sent);
+  Put64(p, kWireCountsArrivedOffset, c.arrived);
+  Put64(p, kWireCountsDamagedOffset, c.damaged);
+  for (size_t kind = 0; kind < WireFaults::kKinds; ++kind) Put64(p, kWireCountsDropOffset + 8 * kind, c.faults[kind]);
+}
+
 constexpr size_t kRequestNameBytes = kBridgeRequestSize - kBridgeRequestNameOffset;
 
 }  // namespace
@@ -222,6 +230,7 @@ bool ControlServer::Receive(const ConnectionPtr& c) {
           Put64(reply, kBridgeReplyFramesOffset, r.frames);
           Put64(reply, kBridgeReplyWakesOffset, r.wakes);
           Put32(reply, kBridgeReplyTaintedOffset, r.tainted ? 1 : 0);
+          for (size_t i = 0; i < 2; ++i) PutWireCounts(r.wire[i], reply + kBridgeReplyWireOffset + i * kWireCountsSize);
           Send(c, reply, nullptr, 0);
         });
       });

@@ -6,17 +6,20 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "sim/fabric/time.h"
+#include "sim/fabric/wire_faults.h"
+#include "sim/gen/hvia_layout.h"
 #include "sim/gen/hvia_params.h"
 
 namespace hvia::fabric {
 
-// Frame is an Ethernet frame without preamble and FCS as it arrives.
+// Frame is an Ethernet frame as it arrives.
 struct Frame {
-  std::vector<uint8_t> bytes;
+  std::vector<uint8_t> bytes;  // without preamble and FCS
   Time first_byte = 0;  // first byte of the frame has arrived at the receiver
   Time last_byte = 0;   // last byte of the FCS has arrived at the receiver
 };
@@ -26,17 +29,32 @@ class FrameSink {
   virtual ~FrameSink() = default;
   // Announces a frame of the future. The sink does nothing before its times.
   virtual void Deliver(Frame frame) = 0;
+  // Announces in the same way something that is no good frame. Its bytes are
+  // all between preamble and gap, one at least, and the last four are no FCS of
+  // the others. A receiver that keeps good frames only has nothing to do.
+  virtual void DeliverDamaged(Frame frame) { (void)frame; }
 };
 
-// FrameObserver sees every frame: the time its preamble begins at the sender,
-// sender, receiver and content.
-using FrameObserver = std::function<void(Time start, int source, int destination, const std::vector<uint8_t>& bytes)>;
+// FrameObserver sees every frame as it was sent: the time its preamble begins
+// at the sender, sender, receiver, content, and what is done to it on its way
+// (bit n for WireFault n).
+using FrameObserver = std::function<void(Time start, int source, int destination, const std::vector<uint8_t>& bytes, uint32_t faults)>;
 // ArrivalObserver is told when a frame's last byte arrives, as soon as that is known.
 using ArrivalObserver = std::function<void(Time end, int source, int destination)>;
+
+// WireCounts are the frames of one direction.
+struct WireCounts {
+  uint64_t sent = 0;
+  uint64_t arrived = 0;  // and those announced; damaged ones are not among them
+  uint64_t damaged = 0;
+  uint64_t faults[WireFaults::kKinds] = {};  // by WireFault
+};
 
 class Link {
  public:
   explicit Link(const Params& params);
+  // What the wire does to frames; set before the first one, if at all.
+  void SetFaults(WireFaults faults) { faults_ = std::move(faults); }
   void Connect(FrameSink* a, FrameSink* b);
   void AddObserver(FrameObserver observer) { observers_.push_back(std::move(observer)); }
   void AddArrivalObserver(ArrivalObserver observer) { arrival_observers_.push_back(std::move(observer)); }
@@ -46,7 +64,15 @@ class Link {
   // Sends one frame whose preamble begins at `t` or when the wire is free.
   // Returns the time at which the last byte of the FCS has left.
   Time Transmit(int end, Time t, const uint8_t* data, size_t bytes);
-  uint64_t Frames() const { return frames_; }
+  uint64_t Frames() const { return directions_[0].counts.sent + directions_[1].counts.sent; }
+  // Of the frames that an end sent.
+  const WireCounts& Counts(int end) const { return directions_[1 - end].counts; }
+
+  // Earliest time at which a frame that was held back to be overtaken goes on
+  // although it was not, kNever if there is none.
+  Time NextEvent() const { return next_event_; }
+  // Does the work at exactly that time.
+  void Step(Time t);
 
   // Holds the wire towards an end, or lets it go, at time t. A frame that is
   // transmitted while it is held leaves its sender as always, but is kept, as
@@ -62,21 +88,40 @@ class Link {
   Time Duration(size_t bytes) const { return preamble_ + static_cast<Time>(bytes) * byte_time_ + fcs_ + latency_; }
 
  private:
+  struct Content {
+    std::vector<uint8_t> bytes;
+    bool damaged;
+  };
   struct Kept {
     Time start;  // at the sender
-    std::vector<uint8_t> bytes;
+    Content content;
+  };
+  // Behind is a frame that others shall overtake.
+  struct Behind {
+    uint64_t left;  // how many others still have to pass
+    Time until;     // when it goes on at the latest
+    int copies;
+    Content content;
   };
   // Direction is the wire towards one end, behind its sender.
   struct Direction {
     FrameSink* sink = nullptr;
     bool held = false;
     std::deque<Kept> kept;
-    Time free_at = INT64_MIN;  // later than the sender's only behind frames that were held
+    Time free_at = INT64_MIN;  // later than the sender's only behind frames that were held or delayed
+    std::deque<Behind> behind;
+    WireCounts counts;
   };
 
   // Time that a frame and the gap behind it take of the wire.
   Time Occupancy(size_t bytes) const { return preamble_ + static_cast<Time>(bytes) * byte_time_ + fcs_ + gap_; }
-  void Carry(int end, Time start, std::vector<uint8_t> bytes);
+  // The way of a frame to an end: Disturb, Pass, Carry.
+  void Disturb(int end, Time start, WireFate fate, Content content);
+  void Pass(int end, Time start, int copies, Content content);
+  void Carry(int end, Time start, Content content);
+  // Lets the frames go on that were held back until t at the latest.
+  void GoOn(int end, Time t);
+  void FindNextEvent();
 
   const Time byte_time_;
   const Time preamble_;
@@ -85,7 +130,8 @@ class Link {
   const Time latency_;
   Direction directions_[2];
   Time free_at_[2];
-  uint64_t frames_ = 0;
+  std::optional<WireFaults> faults_;
+  Time next_event_ = kNever;
   std::vector<FrameObserver> observers_;
   std::vector<ArrivalObserver> arrival_observers_;
 };

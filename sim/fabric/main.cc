@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -19,6 +20,7 @@
 #include "sim/fabric/plain_nic.h"
 #include "sim/fabric/recorder.h"
 #include "sim/fabric/scheduler.h"
+#include "sim/fabric/wire_faults.h"
 #include "sim/gen/hvia_layout.h"
 #ifndef HVIA_WITHOUT_CARD
 #include "sim/card/card_node.h"
@@ -39,6 +41,8 @@ constexpr char kUsage[] =
     "  --profile NAME        set of parameters (hvia-ge)\n"
     "  --param NAME=VALUE    replaces a parameter of class model for this run; may be given several times\n"
     "  --seed N              seed of everything that is random in the models (1)\n"
+    "  --wire-fault FAULT    what the wire does to frames: KIND SOURCE NAME=NUMBER..., see ParseWireFault; may be given several times\n"
+    "  --wire-fault-seed N   its seed (that of the models)\n"
     "  --spare-slots N       slots for threads that were not declared (16)\n"
     "  --stuck-ms N          wall time a timed thread may run without a call (10000)\n"
     "  --start-ms N          wall time until all declared threads must have attached (60000)\n"
@@ -62,6 +66,8 @@ struct Options {
   };
   std::vector<NodeOption> nodes;
   std::vector<std::string> params;
+  std::vector<std::string> wire_faults;
+  std::optional<uint64_t> wire_fault_seed;
   uint64_t memory = 268435456, seed = 1;
   std::string trace, frames, wave;
   bool skip_quiet = true;
@@ -104,6 +110,8 @@ Options Parse(int argc, char** argv) {
     }
     else if (name == "--profile") o.profile = value;
     else if (name == "--param") o.params.push_back(value);
+    else if (name == "--wire-fault") o.wire_faults.push_back(value);
+    else if (name == "--wire-fault-seed") o.wire_fault_seed = Number(name, value, 0, UINT64_MAX);
     else if (name == "--node") {
       const size_t colon = value.find(':');
       if (colon == std::string::npos || colon + 1 == value.size()) throw UsageError("--node " + value + ": want KIND:NAME");
@@ -133,6 +141,7 @@ Options Parse(int argc, char** argv) {
   }
   if (o.socket.empty()) throw UsageError("--socket is missing");
   if (o.nodes.empty() || o.nodes.size() > 2) throw UsageError(std::to_string(o.nodes.size()) + " nodes: want one or two (more need a switch, which this simulator does not have)");
+  if (!o.wire_faults.empty() && o.nodes.size() != 2) throw UsageError("--wire-fault " + o.wire_faults.front() + ": a fabric of one node has no wire");
   if (o.memory % kBridgeFrameBytes != 0) throw UsageError("--memory " + std::to_string(o.memory) + ": want a multiple of " + std::to_string(kBridgeFrameBytes));
   if (o.scheduler.timed && o.scheduler.threads.empty()) throw UsageError("timed mode without --thread: time 0 is when all declared threads have attached, so declare them");
   for (const ThreadName& t : o.scheduler.threads)
@@ -178,12 +187,21 @@ int Run(int argc, char** argv) {
   Scheduler scheduler(o.scheduler, names, o.memory);
   for (const ReplacedParam& r : replaced) scheduler.AddConfiguration(r.name, r.value);
   Link link(params);
+  if (!o.wire_faults.empty()) {
+    const uint64_t seed = o.wire_fault_seed.value_or(o.seed);
+    std::vector<WireFaultRule> rules;
+    for (const std::string& text : o.wire_faults) {
+      rules.push_back(ParseWireFault(text));
+      scheduler.AddConfiguration("--wire-fault " + text, static_cast<int64_t>(seed));
+    }
+    link.SetFaults(WireFaults(rules, seed));
+  }
   Recorder recorder;
   if (!o.trace.empty()) recorder.OpenTrace(o.trace);
   if (!o.frames.empty()) recorder.OpenFrames(o.frames);
-  link.AddObserver([&](Time start, int source, int destination, const std::vector<uint8_t>& bytes) {
+  link.AddObserver([&](Time start, int source, int destination, const std::vector<uint8_t>& bytes, uint32_t faults) {
     recorder.Event(start, source, kTraceEventWireStart, 0, 0);
-    recorder.Frame(start, source, destination, bytes);
+    recorder.Frame(start, source, destination, bytes, faults);
   });
   link.AddArrivalObserver([&](Time end, int, int destination) { recorder.Event(end, destination, kTraceEventWireEnd, 0, 0); });
   std::vector<std::unique_ptr<HostMemory>> memories;
@@ -225,6 +243,9 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "hvia-sim: %s\n%s", e.what(), hvia::fabric::kUsage);
     return 2;
   } catch (const hvia::fabric::ParamError& e) {
+    std::fprintf(stderr, "hvia-sim: %s\n", e.what());
+    return 2;
+  } catch (const hvia::fabric::WireFaultError& e) {
     std::fprintf(stderr, "hvia-sim: %s\n", e.what());
     return 2;
   } catch (const std::exception& e) {

@@ -48,13 +48,14 @@ void Recorder::Event(Time t, int node, uint8_t event, uint8_t vi, uint32_t seque
   trace_.Write(record, sizeof record);
 }
 
-void Recorder::Frame(Time start, int source, int destination, const std::vector<uint8_t>& bytes) {
+void Recorder::Frame(Time start, int source, int destination, const std::vector<uint8_t>& bytes, uint32_t faults) {
   if (!frames_.IsOpen()) return;
   uint8_t record[kFrameRecordSize] = {};
   Put(record, kFrameRecordTimeOffset, static_cast<uint64_t>(start));
   Put(record, kFrameRecordSourceOffset, static_cast<uint8_t>(source));
   Put(record, kFrameRecordDestinationOffset, static_cast<uint8_t>(destination));
   Put(record, kFrameRecordLengthOffset, static_cast<uint16_t>(bytes.size()));
+  Put(record, kFrameRecordFaultsOffset, static_cast<uint16_t>(faults));
   frames_.Write(record, sizeof record);
   frames_.Write(bytes.data(), bytes.size());
 }

@@ -36,7 +36,7 @@ class Recorder {
   void OpenFrames(const std::string& path) { frames_.Open(path); }
   bool Tracing() const { return trace_.IsOpen(); }
   void Event(Time t, int node, uint8_t event, uint8_t vi, uint32_t sequence);
-  void Frame(Time start, int source, int destination, const std::vector<uint8_t>& bytes);
+  void Frame(Time start, int source, int destination, const std::vector<uint8_t>& bytes, uint32_t faults);
   void Flush();
 
  private:

@@ -14,6 +14,8 @@ namespace hvia::fabric {
 namespace {
 
 constexpr size_t kSlotsBegin = kBridgeHeaderSize;
+// In the place of a node: the link has something to do.
+constexpr int kWire = -2;
 constexpr size_t kMailboxLimit = 65536;
 // A node that asks for that many steps at one instant will never leave it.
 constexpr uint64_t kSameTimeLimit = 10'000'000;
@@ -87,10 +89,11 @@ void Scheduler::SetNodes(std::vector<Node*> nodes, std::vector<HostMemory*> memo
   nodes_ = std::move(nodes);
   memories_ = std::move(memories);
   link_ = link;
-  link_->AddObserver([this](Time start, int source, int, const std::vector<uint8_t>& bytes) {
+  link_->AddObserver([this](Time start, int source, int, const std::vector<uint8_t>& bytes, uint32_t faults) {
     digest_.Add(static_cast<uint64_t>(start));
     digest_.Add(static_cast<uint64_t>(source));
     digest_.AddBytes(bytes.data(), bytes.size());
+    if (faults != 0) digest_.Add(faults);
   });
   // Free mode sees a wait only after it was published, so it must remember
   // every write; timed mode knows all waits before it lets the cards write.
@@ -465,6 +468,8 @@ Instant Scheduler::NextInternal(int* command_slot, int* node) {
     const Instant at{t, Phase::kDevice};
     if (at < next) next = at, *node = static_cast<int>(n), *command_slot = -1;
   }
+  const Instant wire{link_->NextEvent(), Phase::kDevice};
+  if (wire < next) next = wire, *node = kWire, *command_slot = -1;
   return next;
 }
 
@@ -481,6 +486,8 @@ void Scheduler::Execute(const Instant& at, int command_slot, int node) {
   now_ = at.time;
   if (command_slot >= 0) {
     ExecuteCommand(command_slot);
+  } else if (node == kWire) {
+    link_->Step(now_);
   } else {
     nodes_[static_cast<size_t>(node)]->Step(now_);
     AfterNode(node);
@@ -595,7 +602,7 @@ void Scheduler::ArriveAtBarrier(int index, const Command& c) {
 bool Scheduler::AllQuiescent() const {
   for (const Node* n : nodes_)
     if (!n->Quiescent()) return false;
-  return true;
+  return link_->NextEvent() == kNever;
 }
 
 bool Scheduler::EverythingAttached() const {
@@ -892,7 +899,7 @@ DigestReport Scheduler::Report() const {
     all.Add(static_cast<uint64_t>(thread.first) << 32 | static_cast<uint32_t>(thread.second));
     all.Add(digest.Value());
   }
-  return {all.Value(), now_, link_->Frames(), wakes_, tainted_};
+  return {all.Value(), now_, link_->Frames(), wakes_, tainted_, {link_->Counts(0), link_->Counts(1)}};
 }
 
 void Scheduler::AnswerDigests() {

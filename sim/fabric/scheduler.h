@@ -69,6 +69,7 @@ struct DigestReport {
   uint64_t frames = 0;
   uint64_t wakes = 0;
   bool tainted = false;
+  WireCounts wire[2];  // by sending node
 };
 
 class Scheduler : public Fabric, public MemoryObserver {
@@ -190,7 +191,7 @@ class Scheduler : public Fabric, public MemoryObserver {
   bool Before(int a, int b) const;
   bool AdvanceFree(uint32_t sequence);
   Instant Bound();
-  // Earliest command or device event.
+  // Earliest command or event of a device or the wire.
   Instant NextInternal(int* command_slot, int* node);
   void Execute(const Instant& at, int command_slot, int node);
   void ExecuteCommand(int index);

@@ -6,7 +6,7 @@
 
 namespace hvia {
 
-constexpr uint64_t kLayoutHash = 0x8824b4845f243bfbull;
+constexpr uint64_t kLayoutHash = 0xb6b82ed76d5eaaaeull;
 
 // PCI configuration space
 constexpr uint32_t kPciVendorID = 0x5648u;
@@ -955,6 +955,7 @@ constexpr size_t kFrameRecordTimeOffset = 0;
 constexpr size_t kFrameRecordSourceOffset = 8;
 constexpr size_t kFrameRecordDestinationOffset = 9;
 constexpr size_t kFrameRecordLengthOffset = 10;
+constexpr size_t kFrameRecordFaultsOffset = 12;
 
 // Counters
 constexpr uint32_t kCounterDoorbellSend = 0x0u;
@@ -1202,6 +1203,27 @@ inline const char* BridgeControlName(uint64_t v) {
     default: return "?";
   }
 }
+constexpr uint32_t kWireFaultDrop = 0x0u;
+constexpr uint32_t kWireFaultDuplicate = 0x1u;
+constexpr uint32_t kWireFaultReorder = 0x2u;
+constexpr uint32_t kWireFaultCorrupt = 0x3u;
+constexpr uint32_t kWireFaultTruncate = 0x4u;
+constexpr uint32_t kWireFaultDelay = 0x5u;
+constexpr uint32_t kWireFaultPause = 0x6u;
+constexpr uint32_t kWireFaultCut = 0x7u;
+inline const char* WireFaultName(uint64_t v) {
+  switch (v) {
+    case kWireFaultDrop: return "Drop";
+    case kWireFaultDuplicate: return "Duplicate";
+    case kWireFaultReorder: return "Reorder";
+    case kWireFaultCorrupt: return "Corrupt";
+    case kWireFaultTruncate: return "Truncate";
+    case kWireFaultDelay: return "Delay";
+    case kWireFaultPause: return "Pause";
+    case kWireFaultCut: return "Cut";
+    default: return "?";
+  }
+}
 constexpr size_t kBridgeHeaderSize = 4096;
 constexpr size_t kBridgeHeaderMagicOffset = 0;
 constexpr size_t kBridgeHeaderVersionOffset = 8;
@@ -1302,7 +1324,20 @@ constexpr size_t kBridgeReplyTimeOffset = 64;
 constexpr size_t kBridgeReplyFramesOffset = 72;
 constexpr size_t kBridgeReplyWakesOffset = 80;
 constexpr size_t kBridgeReplyTaintedOffset = 88;
+constexpr size_t kBridgeReplyWireOffset = 96;
 constexpr size_t kBridgeReplyTextOffset = 512;
+constexpr size_t kWireCountsSize = 88;
+constexpr size_t kWireCountsSentOffset = 0;
+constexpr size_t kWireCountsArrivedOffset = 8;
+constexpr size_t kWireCountsDamagedOffset = 16;
+constexpr size_t kWireCountsDropOffset = 24;
+constexpr size_t kWireCountsDuplicateOffset = 32;
+constexpr size_t kWireCountsReorderOffset = 40;
+constexpr size_t kWireCountsCorruptOffset = 48;
+constexpr size_t kWireCountsTruncateOffset = 56;
+constexpr size_t kWireCountsDelayOffset = 64;
+constexpr size_t kWireCountsPauseOffset = 72;
+constexpr size_t kWireCountsCutOffset = 80;
 constexpr size_t kEchoRequestSize = 32;
 constexpr size_t kEchoRequestNodeOffset = 0;
 constexpr size_t kEchoRequestTargetAddressOffset = 4;

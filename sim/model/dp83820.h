@@ -18,12 +18,10 @@
 #include <vector>
 
 #include "sim/gen/hvia_params.h"
+#include "sim/model/ethernet_fcs.h"
 #include "sim/model/pci_bus.h"
 
 namespace hvia {
-
-// EthernetFcs is the CRC-32 of a frame as its FCS carries it, first wire byte in bits 7:0.
-uint32_t EthernetFcs(const uint8_t* data, size_t bytes);
 
 // Dp83820Timing: the chip's habits. Clocks are those of its bus, times picoseconds.
 struct Dp83820Timing {

@@ -167,9 +167,9 @@ func TestHeldWire(t *testing.T) {
 
 func TestMutantHeldWireIsCaught(t *testing.T) {
 	for i, c := range [][2]string{
-		{"start = std::max(start, d.free_at);", ""},                                           // all at once
-		{"d.kept.push_back({start", "d.kept.push_front({start"},                               // out of order
-		{"d.free_at = start + Occupancy(bytes.size());", "d.free_at = start + bytes.size();"}, // too close
+		{"start = std::max(start, d.free_at);", ""},                                  // all at once
+		{"d.kept.push_back({start", "d.kept.push_front({start"},                      // out of order
+		{"d.free_at = start + length + gap_;", "d.free_at = start + length - gap_;"}, // too close
 	} {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
 			unit.Fault(t)

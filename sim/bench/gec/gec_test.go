@@ -31,7 +31,7 @@ func spec(bits int) verilate.Spec {
 		},
 		Cpp: []string{"sim/bench/gec/cc/gec_bench.cc", "sim/model/dp83820.cc", "sim/model/pci_bus.cc"},
 		Headers: []string{
-			"sim/bench/internal/unit/*.h", "sim/gen/*.h", "sim/model/dp83820.h", "sim/model/mac_bus_pins.h", "sim/model/pci_bus.h",
+			"sim/bench/internal/unit/*.h", "sim/gen/*.h", "sim/model/dp83820.h", "sim/model/ethernet_fcs.h", "sim/model/mac_bus_pins.h", "sim/model/pci_bus.h",
 		},
 	}
 }

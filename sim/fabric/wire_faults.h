@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a wire does to frames on request: loses, doubles, damages, delays them
+// and lets others overtake them. Whether and how depends on the frame's place
+// in its direction, its content, its time and a seed, and on nothing else.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "sim/fabric/time.h"
+#include "sim/model/splitmix.h"
+
+namespace hvia::fabric {
+
+struct WireFaultError : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+// WireFaultRule is one kind of fault in one direction, and the frames that have it.
+struct WireFaultRule {
+  uint32_t kind = 0;  // WireFault
+  int source = 0;     // the node that sends
+
+  // Frames that agree with all that is given.
+  Time from = INT64_MIN, to = kNever;  // their preamble begins in [from, to)
+  std::optional<uint32_t> type;        // EtherType
+  std::optional<uint32_t> vi;          // index of the sender's VI
+  std::optional<uint32_t> operation;   // FrameOperation
+  std::optional<uint32_t> sequence;    // of the VIA header
+  bool first = false, last = false;    // of a message
+  uint64_t message = 0;                // the n-th of its VI, from 1
+  uint64_t frame = 0;                  // the n-th of the message, or of the frames that agree, from 1
+  uint64_t every = 0;                  // each n-th of these
+  std::optional<uint32_t> share;       // of the rest, parts in kWhole
+
+  // How.
+  Time least = 0, most = 0;  // Delay, Pause: by how much
+  uint64_t behind = 1;       // Reorder: how many others pass
+  Time within = 0;           // Reorder: when it goes on at the latest
+  uint32_t bits = 0;         // Corrupt: how many, 0 = 1 to 8 by seed
+  uint32_t bytes = 0;        // Truncate: to how many, 0 = by seed
+
+  static constexpr uint32_t kWhole = 1'000'000'000;
+};
+
+// Reads "KIND SOURCE [NAME=NUMBER ...]" with the names above and times in
+// picoseconds: what the Go package sim makes of a specification. Throws
+// WireFaultError.
+WireFaultRule ParseWireFault(const std::string& text);
+
+// WireFate is what happens to one frame.
+struct WireFate {
+  uint32_t faults = 0;  // bit n for WireFault n
+  bool lost = false;
+  bool damaged = false;  // Damage does it
+  Time start = 0;        // when it begins on the way to the receiver
+  int copies = 1;
+  uint64_t overtaken_by = 0;  // frames
+  Time patience = 0;
+  std::vector<uint32_t> flips;  // bits of frame and FCS, in the order of the wire
+  size_t kept = SIZE_MAX;       // bytes of frame and FCS
+};
+
+class WireFaults {
+ public:
+  static constexpr size_t kKinds = 8;  // of layout's WireFault
+
+  WireFaults(const std::vector<WireFaultRule>& rules, uint64_t seed);
+  // Decides about a frame that its sender puts on the wire with its preamble at
+  // `start`, its first byte at `data` and the others in their time. Called once
+  // for each frame, in the order of its direction.
+  WireFate Judge(int source, Time start, Time data, Time byte_time, const std::vector<uint8_t>& bytes);
+  // Makes of a frame's bytes what arrives of frame and FCS.
+  static void Damage(const WireFate& fate, std::vector<uint8_t>* bytes);
+
+ private:
+  struct Rule : WireFaultRule {
+    uint64_t seed = 0;
+    uint64_t matched = 0;  // frames so far that agree
+  };
+  // Talk is how far a VI is with what it sends.
+  struct Talk {
+    uint64_t message = 0, frame = 0;
+  };
+  struct Direction {
+    std::vector<Rule> rules;
+    uint64_t frames = 0;
+    bool follows_messages = false;
+    std::map<uint32_t, Talk> talks;  // by the sender's number
+  };
+  static bool Agrees(const Rule& r, Time start, const std::vector<uint8_t>& bytes, const Talk& talk);
+  static bool Chosen(Rule* r, Time start, const std::vector<uint8_t>& bytes, const Talk& talk, SplitMix* random);
+
+  Direction directions_[2];  // by source
+};
+
+}  // namespace hvia::fabric

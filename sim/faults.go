@@ -1,0 +1,639 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sim
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"hvia/layout"
+	"hvia/sim/bridge"
+)
+
+// ErrWireFaults is returned for faults of the wire that cannot be.
+var ErrWireFaults = errors.New("wire faults")
+
+// WireFaults is what the wire does to frames on request. What happens depends
+// on the seed, on the frames and their times, and on nothing else. Each kind
+// has its own choices in each direction, which another's rate does not change.
+type WireFaults struct {
+	Seed   uint64 // that of the models if 0
+	Faults []WireFault
+}
+
+// WireFault is a kind of fault, the frames that have it, and its details. Each
+// frame is looked at when its sender gives it to the wire, for all faults; one
+// that is lost has no other.
+type WireFault struct {
+	Kind      layout.WireFault
+	Direction WireDirection
+	Frames    FrameSelection // for Cut only From and To
+
+	Least, Most bridge.Time // Delay, Pause: by how much, drawn evenly; a Pause without them lasts until Frames.To
+	Behind      uint32      // Reorder: how many others pass: 1
+	Within      bridge.Time // Reorder: when it goes on although they have not: 1 ms
+	Bits        uint32      // Corrupt: how many are flipped; 1 to 8 by seed if 0
+	Bytes       uint32      // Truncate: how many are left of frame and FCS; by seed if 0
+}
+
+// FrameSelection names frames of one direction: those that agree with all that
+// is given.
+type FrameSelection struct {
+	From, To bridge.Time // the preamble begins at From or later and before To; if To is 0, at any time
+
+	// Fields. All but Type are of the VIA header, and frames without one do not agree.
+	Type        uint16 // EtherType
+	Vi          *uint8 // index of the sender's VI
+	Operation   *layout.FrameOperation
+	Sequence    *uint32
+	First, Last bool   // of a message
+	Message     uint32 // the n-th that its VI sends, from 1
+
+	// Of the frames that agree so far (with Message: of the message's frames) the n-th, from 1, and every n-th.
+	Frame, Every uint32
+	// Of those the share that the seed chooses.
+	Share *Share
+}
+
+// WireDirection is a direction of the wire.
+type WireDirection int
+
+// Directions.
+const (
+	BothDirections WireDirection = iota
+	FromNode0                    // 0>1
+	FromNode1                    // 1>0
+)
+
+// Share is a probability in parts of WholeShare.
+type Share uint32
+
+// WholeShare is the share of all frames.
+const WholeShare Share = 1_000_000_000
+
+const (
+	perPercent    = WholeShare / 100
+	percentDigits = 7 // behind the point
+	defaultWithin = bridge.Millisecond
+	longestSpan   = 1000 * bridge.Second
+	mostBits      = 64
+)
+
+// Percent is a share for WireFault.
+func Percent(p float64) *Share {
+	s := Share(math.Round(p * float64(perPercent)))
+	return &s
+}
+
+func (s Share) String() string {
+	text := fmt.Sprintf("%d.%0*d", s/perPercent, percentDigits, s%perPercent)
+	return strings.TrimSuffix(strings.TrimRight(text, "0"), ".") + "%"
+}
+
+func (d WireDirection) String() string {
+	switch d {
+	case FromNode0:
+		return "0>1"
+	case FromNode1:
+		return "1>0"
+	}
+	return ""
+}
+
+// FaultSyntaxError says where a specification of faults is wrong.
+type FaultSyntaxError struct {
+	Text string // the specification
+	At   int    // byte of Text at which Part begins
+	Part string // what is wrong
+	Why  string
+}
+
+func (e *FaultSyntaxError) Error() string {
+	return fmt.Sprintf("wire faults %q: at character %d, %q: %s", e.Text, e.At+1, e.Part, e.Why)
+}
+
+func (e *FaultSyntaxError) Unwrap() error { return ErrWireFaults }
+
+// word is a part of a specification and where it begins.
+type word struct {
+	text string
+	at   int
+}
+
+// split cuts a word at a separator, and trims space from the pieces.
+func (w word) split(separator string) []word {
+	var out []word
+	for at, rest := w.at, w.text; ; {
+		piece, after, found := strings.Cut(rest, separator)
+		out = append(out, word{piece, at}.trim())
+		if !found {
+			return out
+		}
+		at, rest = at+len(piece)+len(separator), after
+	}
+}
+
+const blanks = " \t\n"
+
+func (w word) trim() word {
+	text := strings.TrimLeft(w.text, blanks)
+	return word{strings.TrimRight(text, blanks), w.at + len(w.text) - len(text)}
+}
+
+func (w word) fields() []word {
+	var out []word
+	for w = w.trim(); w.text != ""; w = w.trim() {
+		n := strings.IndexAny(w.text, blanks)
+		if n < 0 {
+			n = len(w.text)
+		}
+		out = append(out, word{w.text[:n], w.at})
+		w = word{w.text[n:], w.at + n}
+	}
+	return out
+}
+
+// ParseWireFaults reads a specification, for example
+// "drop=1%,corrupt=0.1%" or "0>1:drop=message 7 frame 3 vi 2; 1>0:cut=2ms..3ms".
+// The grammar is in docs/how-to/make-the-wire-fail.md. The error is a
+// *FaultSyntaxError. An empty text is a wire without faults.
+func ParseWireFaults(text string) (WireFaults, error) {
+	var f WireFaults
+	p := &faultParser{text: text}
+	if whole := (word{text, 0}).trim(); whole.text != "" {
+		for _, clause := range whole.split(";") {
+			p.clause(clause, &f)
+		}
+	}
+	if p.err != nil {
+		return WireFaults{}, p.err
+	}
+	return f, nil
+}
+
+// faultParser keeps the first error; what comes after it means nothing.
+type faultParser struct {
+	text string
+	err  error
+}
+
+func (p *faultParser) fail(w word, why string, values ...any) {
+	if p.err == nil {
+		p.err = &FaultSyntaxError{Text: p.text, At: w.at, Part: w.text, Why: fmt.Sprintf(why, values...)}
+	}
+}
+
+func (p *faultParser) clause(clause word, f *WireFaults) {
+	if seed, ok := strings.CutPrefix(clause.text, "seed="); ok {
+		w := word{seed, clause.at + len("seed=")}
+		if f.Seed != 0 {
+			p.fail(clause, "the seed is given twice")
+		}
+		f.Seed = p.number(w, 1, math.MaxUint64)
+		return
+	}
+	direction := BothDirections
+	if before, _, found := strings.Cut(clause.text, ":"); found {
+		w := (word{before, clause.at}).trim()
+		switch w.text {
+		case FromNode0.String():
+			direction = FromNode0
+		case FromNode1.String():
+			direction = FromNode1
+		default:
+			p.fail(w, "want a direction, 0>1 or 1>0")
+		}
+		n := len(before) + 1
+		clause = word{clause.text[n:], clause.at + n}
+	}
+	for _, w := range clause.split(",") {
+		f.Faults = append(f.Faults, p.fault(w, direction))
+	}
+}
+
+func faultName(k layout.WireFault) string { return strings.ToLower(k.String()) }
+
+func faultNames() []string {
+	var names []string
+	for k := range layout.WireFaultCut + 1 {
+		names = append(names, faultName(k))
+	}
+	return names
+}
+
+func operationName(o layout.FrameOperation) string { return strings.ToLower(o.String()) }
+
+func (p *faultParser) fault(w word, direction WireDirection) WireFault {
+	f := WireFault{Direction: direction}
+	name, _, found := strings.Cut(w.text, "=")
+	kind := (word{name, w.at}).trim()
+	k := slices.Index(faultNames(), kind.text)
+	if k < 0 {
+		p.fail(kind, "want a kind of fault: %s", strings.Join(faultNames(), ", "))
+		return f
+	}
+	f.Kind = layout.WireFault(k)
+	if !found {
+		p.fail(w, "say which frames, for example %s=1%%", kind.text)
+		return f
+	}
+	terms := word{w.text[len(name)+1:], w.at + len(name) + 1}.fields()
+	seen := map[string]bool{}
+	for len(terms) > 0 {
+		first := terms[0]
+		n := p.term(&f, terms)
+		for _, name := range termNames(first.text) {
+			if seen[name] {
+				p.fail(first, "%s is given twice", name)
+			}
+			seen[name] = true
+		}
+		if p.err != nil {
+			return f
+		}
+		terms = terms[n:]
+	}
+	if why := f.wrong(); why != "" {
+		p.fail(w, "%s", why)
+	}
+	return f
+}
+
+// termNames is what a term must be alone in.
+func termNames(text string) []string {
+	switch {
+	case strings.HasSuffix(text, "%"):
+		return []string{"a share"}
+	case strings.Contains(text, ".."):
+		return []string{"a window"}
+	}
+	return []string{text}
+}
+
+// term takes one term of a fault and returns how many words it has.
+func (p *faultParser) term(f *WireFault, terms []word) int {
+	first, s := terms[0], &f.Frames
+	switch {
+	case strings.HasSuffix(first.text, "%"):
+		s.Share = p.share(first)
+		return 1
+	case strings.Contains(first.text, ".."):
+		s.From, s.To = p.window(first)
+		return 1
+	case first.text == "first":
+		s.First = true
+		return 1
+	case first.text == "last":
+		s.Last = true
+		return 1
+	}
+	want := "want a share (1%%), a window (2ms..3ms), or one of frame, every, message, vi, operation, sequence, first, last, type"
+	of := map[layout.WireFault]string{
+		layout.WireFaultReorder: ", behind, within", layout.WireFaultCorrupt: ", bits", layout.WireFaultTruncate: ", to",
+		layout.WireFaultDelay: ", by", layout.WireFaultPause: ", for",
+	}[f.Kind]
+	names := []string{"frame", "every", "message", "vi", "operation", "sequence", "type"}
+	if of != "" {
+		names = append(names, strings.Split(of, ", ")[1:]...)
+	}
+	if !slices.Contains(names, first.text) {
+		p.fail(first, want+"%s", of)
+		return 1
+	}
+	if len(terms) == 1 {
+		p.fail(first, "its value is missing")
+		return 1
+	}
+	value := terms[1]
+	narrow := func(lo, hi uint64) uint32 { return uint32(p.number(value, lo, hi)) }
+	switch first.text {
+	case "frame":
+		s.Frame = narrow(1, math.MaxUint32)
+	case "every":
+		s.Every = narrow(1, math.MaxUint32)
+	case "message":
+		s.Message = narrow(1, math.MaxUint32)
+	case "sequence":
+		s.Sequence = new(narrow(0, math.MaxUint32))
+	case "vi":
+		s.Vi = new(uint8(narrow(0, math.MaxUint8)))
+	case "type":
+		s.Type = uint16(narrow(1, math.MaxUint16))
+	case "operation":
+		for o := range layout.FrameOperationAcknowledge + 1 {
+			if operationName(o) == value.text {
+				s.Operation = new(o)
+			}
+		}
+		if s.Operation == nil {
+			p.fail(value, "want an operation of the VIA header, for example %s or %s", operationName(layout.FrameOperationSend), operationName(layout.FrameOperationRdmaWrite))
+		}
+	case "behind":
+		f.Behind = narrow(1, layout.BridgeMaxHeldFrames)
+	case "within":
+		f.Within = p.span(value)
+	case "bits":
+		f.Bits = narrow(1, mostBits)
+	case "to":
+		f.Bytes = narrow(1, layout.MaxFrame)
+	case "by", "for":
+		f.Least, f.Most = p.spans(value)
+	}
+	return 2
+}
+
+func (p *faultParser) number(w word, lo, hi uint64) uint64 {
+	base, digits := 10, w.text
+	if hex, ok := strings.CutPrefix(digits, "0x"); ok {
+		base, digits = 16, hex
+	}
+	v, err := strconv.ParseUint(digits, base, 64)
+	if err != nil || v < lo || v > hi || strings.HasPrefix(digits, "+") {
+		p.fail(w, "want a whole number from %d to %d", lo, hi)
+		return lo
+	}
+	return v
+}
+
+// decimal reads digits with at most so many behind a point, as a whole number
+// of the last digit's unit.
+func decimal(text string, places int) (uint64, bool) {
+	whole, part, point := strings.Cut(text, ".")
+	if whole == "" || (point && part == "") || len(part) > places || strings.Trim(whole+part, "0123456789") != "" {
+		return 0, false
+	}
+	v, err := strconv.ParseUint(whole+part+strings.Repeat("0", places-len(part)), 10, 64)
+	return v, err == nil
+}
+
+func (p *faultParser) share(w word) *Share {
+	v, ok := decimal(strings.TrimSuffix(w.text, "%"), percentDigits)
+	if !ok || v > uint64(WholeShare) {
+		p.fail(w, "want a share from 0%% to 100%%, with at most %d digits behind the point", percentDigits)
+		return nil
+	}
+	return new(Share(v))
+}
+
+func (p *faultParser) time(w word) bridge.Time {
+	for i, unit := range []string{"ps", "ns", "us", "ms", "s"} {
+		digits, ok := strings.CutSuffix(w.text, unit)
+		if !ok || strings.Trim(digits, "0123456789.") != "" {
+			continue
+		}
+		v, ok := decimal(digits, 3*i)
+		if ok && v <= uint64(longestSpan) {
+			return bridge.Time(v)
+		}
+	}
+	p.fail(w, "want a simulated time up to %v in ps, ns, us, ms or s, whole picoseconds, for example 1.5ms", longestSpan)
+	return 0
+}
+
+func (p *faultParser) window(w word) (from, to bridge.Time) {
+	left, right, _ := strings.Cut(w.text, "..")
+	to = bridge.Never
+	if left != "" {
+		from = p.time(word{left, w.at})
+	}
+	if right != "" {
+		to = p.time(word{right, w.at + len(left) + len("..")})
+	}
+	if p.err == nil && from >= to {
+		p.fail(w, "a window ends after its beginning")
+	}
+	return from, to
+}
+
+func (p *faultParser) span(w word) bridge.Time {
+	t := p.time(w)
+	if t == 0 {
+		p.fail(w, "want more than no time")
+	}
+	return t
+}
+
+// spans reads one time or two.
+func (p *faultParser) spans(w word) (least, most bridge.Time) {
+	left, right, both := strings.Cut(w.text, "..")
+	if !both {
+		t := p.span(w)
+		return t, t
+	}
+	least, most = p.time(word{left, w.at}), p.span(word{right, w.at + len(left) + len("..")})
+	if p.err == nil && least > most {
+		p.fail(w, "the longest is shorter than the shortest")
+	}
+	return least, most
+}
+
+// wrong says what is wrong with a fault, in the words of a specification.
+func (f WireFault) wrong() string {
+	s := f.Frames
+	window := s.To != 0
+	other := s
+	other.From, other.To = 0, 0
+	is := func(kinds ...layout.WireFault) bool { return slices.Contains(kinds, f.Kind) }
+	switch {
+	case f.Kind > layout.WireFaultCut:
+		return fmt.Sprintf("there is no kind %d", f.Kind)
+	case f.Direction < BothDirections || f.Direction > FromNode1:
+		return fmt.Sprintf("there is no direction %d", f.Direction)
+	case s.From < 0 || (window && s.From >= s.To) || (!window && s.From != 0):
+		return fmt.Sprintf("a window from %v to %v", s.From, s.To)
+	case s.Share != nil && *s.Share > WholeShare:
+		return fmt.Sprintf("a share of %d in %d", *s.Share, WholeShare)
+	case f.Kind == layout.WireFaultCut && (!window || other != FrameSelection{}):
+		return "a cut takes a window and nothing else: cut=2ms..3ms, or cut=2ms.. for ever"
+	case f.Kind == layout.WireFaultPause && f.Most == 0 && (!window || s.To == bridge.Never || other != FrameSelection{}):
+		return "a pause takes a window with an end and nothing else (pause=2ms..3ms), or frames and how long (pause=frame 17 for 1ms)"
+	case s == FrameSelection{}:
+		return fmt.Sprintf("say which frames, for example %s=1%%", faultName(f.Kind))
+	case f.Kind == layout.WireFaultDelay && f.Most == 0:
+		return "say how long: by 20us, or by 5us..20us"
+	case f.Least < 0 || f.Least > f.Most || f.Most > longestSpan || (f.Most != 0 && !is(layout.WireFaultDelay, layout.WireFaultPause)):
+		return fmt.Sprintf("a %s of %v to %v", faultName(f.Kind), f.Least, f.Most)
+	case f.Within < 0 || f.Within > longestSpan || f.Behind > layout.BridgeMaxHeldFrames || (!is(layout.WireFaultReorder) && (f.Within != 0 || f.Behind != 0)):
+		return fmt.Sprintf("a %s behind %d frames within %v", faultName(f.Kind), f.Behind, f.Within)
+	case f.Bits > mostBits || (f.Bits != 0 && !is(layout.WireFaultCorrupt)):
+		return fmt.Sprintf("a %s of %d bits", faultName(f.Kind), f.Bits)
+	case f.Bytes > layout.MaxFrame || (f.Bytes != 0 && !is(layout.WireFaultTruncate)):
+		return fmt.Sprintf("a %s to %d bytes", faultName(f.Kind), f.Bytes)
+	}
+	return ""
+}
+
+func spanText(t bridge.Time) string { return strings.ReplaceAll(t.String(), " ", "") }
+
+func spansText(least, most bridge.Time) string {
+	if least == most {
+		return spanText(most)
+	}
+	return spanText(least) + ".." + spanText(most)
+}
+
+// String gives a fault as a specification has it, without its direction.
+func (f WireFault) String() string {
+	s := f.Frames
+	var terms []string
+	add := func(name string, value any) { terms = append(terms, fmt.Sprintf("%s %v", name, value)) }
+	if s.Share != nil {
+		terms = append(terms, s.Share.String())
+	}
+	if s.Message != 0 {
+		add("message", s.Message)
+	}
+	if s.Frame != 0 {
+		add("frame", s.Frame)
+	}
+	if s.Every != 0 {
+		add("every", s.Every)
+	}
+	if s.Vi != nil {
+		add("vi", *s.Vi)
+	}
+	if s.Operation != nil {
+		add("operation", operationName(*s.Operation))
+	}
+	if s.Sequence != nil {
+		add("sequence", *s.Sequence)
+	}
+	if s.First {
+		terms = append(terms, "first")
+	}
+	if s.Last {
+		terms = append(terms, "last")
+	}
+	if s.Type != 0 {
+		add("type", fmt.Sprintf("%#04x", s.Type))
+	}
+	if s.To != 0 {
+		window := spanText(s.From) + ".."
+		if s.To != bridge.Never {
+			window += spanText(s.To)
+		}
+		terms = append(terms, window)
+	}
+	if f.Most != 0 {
+		add(map[bool]string{true: "for", false: "by"}[f.Kind == layout.WireFaultPause], spansText(f.Least, f.Most))
+	}
+	if f.Behind != 0 {
+		add("behind", f.Behind)
+	}
+	if f.Within != 0 {
+		add("within", spanText(f.Within))
+	}
+	if f.Bits != 0 {
+		add("bits", f.Bits)
+	}
+	if f.Bytes != 0 {
+		add("to", f.Bytes)
+	}
+	return faultName(f.Kind) + "=" + strings.Join(terms, " ")
+}
+
+// String gives the specification, which parses to the same faults.
+func (f WireFaults) String() string {
+	var clauses []string
+	if f.Seed != 0 {
+		clauses = append(clauses, fmt.Sprintf("seed=%d", f.Seed))
+	}
+	for i, fault := range f.Faults {
+		switch {
+		case i > 0 && fault.Direction == f.Faults[i-1].Direction:
+			clauses[len(clauses)-1] += "," + fault.String()
+		case fault.Direction == BothDirections:
+			clauses = append(clauses, fault.String())
+		default:
+			clauses = append(clauses, fault.Direction.String()+":"+fault.String())
+		}
+	}
+	return strings.Join(clauses, "; ")
+}
+
+// Set parses a specification; with String and Type WireFaults is a value for
+// flags.
+func (f *WireFaults) Set(text string) error {
+	v, err := ParseWireFaults(text)
+	if err != nil {
+		return err
+	}
+	*f = v
+	return nil
+}
+
+// Type names the value of a flag.
+func (*WireFaults) Type() string { return "faults" }
+
+// MarshalText gives the specification.
+func (f WireFaults) MarshalText() ([]byte, error) { return []byte(f.String()), nil }
+
+// UnmarshalText parses a specification.
+func (f *WireFaults) UnmarshalText(text []byte) error { return f.Set(string(text)) }
+
+// arguments are the simulator's.
+func (f WireFaults) arguments() ([]string, error) {
+	var args []string
+	for i, fault := range f.Faults {
+		if why := fault.wrong(); why != "" {
+			return nil, fmt.Errorf("%w: fault %d of %d (%v): %s", ErrWireFaults, i+1, len(f.Faults), fault, why)
+		}
+		for node, direction := range []WireDirection{FromNode0, FromNode1} {
+			if fault.Direction == BothDirections || fault.Direction == direction {
+				args = append(args, "--wire-fault", fault.argument(node))
+			}
+		}
+	}
+	if len(args) != 0 && f.Seed != 0 {
+		args = append(args, "--wire-fault-seed", strconv.FormatUint(f.Seed, 10))
+	}
+	return args, nil
+}
+
+// argument is a fault of what one node sends, in the simulator's words.
+func (f WireFault) argument(node int) string {
+	s := f.Frames
+	text := fmt.Sprintf("%v %d", f.Kind, node)
+	add := func(given bool, name string, value uint64) {
+		if given {
+			text += fmt.Sprintf(" %s=%d", name, value)
+		}
+	}
+	add(s.From != 0, "from", uint64(s.From))
+	add(s.To != 0 && s.To != bridge.Never, "to", uint64(s.To))
+	add(s.Type != 0, "type", uint64(s.Type))
+	if s.Vi != nil {
+		add(true, "vi", uint64(*s.Vi))
+	}
+	if s.Operation != nil {
+		add(true, "operation", uint64(*s.Operation))
+	}
+	if s.Sequence != nil {
+		add(true, "sequence", uint64(*s.Sequence))
+	}
+	add(s.First, "first", 1)
+	add(s.Last, "last", 1)
+	add(s.Message != 0, "message", uint64(s.Message))
+	add(s.Frame != 0, "frame", uint64(s.Frame))
+	add(s.Every != 0, "every", uint64(s.Every))
+	if s.Share != nil {
+		add(true, "share", uint64(*s.Share))
+	}
+	add(f.Most != 0, "least", uint64(f.Least))
+	add(f.Most != 0, "most", uint64(f.Most))
+	if f.Kind == layout.WireFaultReorder {
+		within := f.Within
+		if within == 0 {
+			within = defaultWithin
+		}
+		add(f.Behind != 0, "behind", uint64(f.Behind))
+		add(true, "within", uint64(within))
+	}
+	add(f.Bits != 0, "bits", uint64(f.Bits))
+	add(f.Bytes != 0, "bytes", uint64(f.Bytes))
+	return text
+}
