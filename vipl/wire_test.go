@@ -131,6 +131,102 @@ func lostFrames(t *testing.T, device driver.Device) {
 	}
 }
 
+// Frames that are no frames of the connection, or none of this version of VIA, are
+// dropped and counted, and nothing else comes of them.
+func TestFramesOfOthers(t *testing.T) { onDevices(t, framesOfOthers) }
+
+func framesOfOthers(t *testing.T, device driver.Device) {
+	changes := []struct {
+		name    string
+		counter layout.Counter
+		change  func(e layout.EthernetHeader, h layout.ViaHeader)
+	}{
+		{"of the former connection", layout.CounterReceiveBadVi, func(_ layout.EthernetHeader, h layout.ViaHeader) { h.SetDestinationVi(h.DestinationVi() ^ 0x100) }},
+		{"of another VI of the peer", layout.CounterReceiveBadVi, func(_ layout.EthernetHeader, h layout.ViaHeader) { h.SetSourceVi(h.SourceVi() ^ 1) }},
+		{"of another host", layout.CounterReceiveBadVi, func(e layout.EthernetHeader, _ layout.ViaHeader) { e.Source()[5] ^= 2 }},
+		{"for a VI that is free", layout.CounterReceiveBadVi, func(_ layout.EthernetHeader, h layout.ViaHeader) { h.SetDestinationVi(h.DestinationVi() ^ 0x80) }},
+		{"that came before", layout.CounterReceiveOldSequence, func(_ layout.EthernetHeader, h layout.ViaHeader) { h.SetSequence(h.Sequence() - 100) }},
+		{"of another version", layout.CounterReceiveMalformed, func(_ layout.EthernetHeader, h layout.ViaHeader) {
+			h.SetOperationVersion(h.OperationVersion() ^ 1<<layout.ViaHeaderOperationVersionVersionLsb)
+		}},
+		{"with reserved flags", layout.CounterReceiveMalformed, func(_ layout.EthernetHeader, h layout.ViaHeader) {
+			h.SetFlags(h.Flags() | 1<<layout.ViaHeaderFlagsReservedLsb)
+		}},
+		{"longer than it is", layout.CounterReceiveMalformed, func(_ layout.EthernetHeader, h layout.ViaHeader) { h.SetPayloadLength(layout.MaxPayload) }},
+		{"longer than any", layout.CounterReceiveMalformed, func(_ layout.EthernetHeader, h layout.ViaHeader) { h.SetPayloadLength(layout.MaxPayload + 1) }},
+		{"an acknowledgement", layout.CounterReceiveUnsupported, func(_ layout.EthernetHeader, h layout.ViaHeader) {
+			h.SetOperationVersion(h.OperationVersion()&^layout.ViaHeaderOperationVersionOperationMask | uint8(layout.FrameOperationAcknowledge)<<layout.ViaHeaderOperationVersionOperationLsb)
+		}},
+	}
+	frames := 0
+	runFake(t, device, func(f *drivertest.Fabric) {
+		f.Lose = func(_ int, frame []byte) bool {
+			if isVia(frame) {
+				if frames < len(changes) {
+					changes[frames].change(layout.EthernetHeader(frame), layout.ViaHeader(frame[layout.EthernetHeaderSize:]))
+				}
+				frames++
+			}
+			return false
+		}
+	}, func(e *env) error {
+		p, err := e.dial(1, writable)
+		if err != nil {
+			return err
+		}
+		to, err := p.hear()
+		if err != nil {
+			return err
+		}
+		copy(p.mem.Bytes(), "word")
+		for range changes {
+			if _, err := p.write(0, 4, to, 0); err != nil {
+				return err
+			}
+			if _, err := p.vi.SendWait(p.t, driver.Second); err != nil {
+				return err
+			}
+		}
+		// A good one.
+		if _, err := p.write(0, 4, to, 64); err != nil {
+			return err
+		}
+		return p.settled(1)
+	}, func(e *env) error {
+		p, err := e.serve(writable)
+		if err != nil {
+			return err
+		}
+		if err := p.tell(0); err != nil {
+			return err
+		}
+		if err := p.mem.Poll(p.t, 67, 1, driver.Second, func() bool { return p.mem.Bytes()[67] != 0 }); err != nil {
+			return err
+		}
+		want := make([]byte, bufferBytes)
+		copy(want[64:], "word")
+		if err := p.memory("the good one", want); err != nil {
+			return err
+		}
+		counts := map[layout.Counter]uint32{}
+		for _, c := range changes {
+			counts[c.counter]++
+		}
+		for c, n := range counts {
+			got, err := e.nic.Counter(e.t, c)
+			e.is("counter", err, nil)
+			e.that(fmt.Sprintf("counter %v is %d, want %d", c, got, n), got == n)
+		}
+		_, err = e.nic.NextError(e.t)
+		e.is("nothing asynchronous", err, vipl.ErrNotDone)
+		p.inState("in the end", vipl.Connected)
+		return p.settled(0)
+	})
+	if frames != len(changes)+1 {
+		t.Errorf("%d frames, want %d", frames, len(changes)+1)
+	}
+}
+
 // runThreads runs programs, several of which may share a node, on fakes.
 func runThreads(t *testing.T, device driver.Device, list ...driver.Program) {
 	t.Helper()

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package vipl_test
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// mviaMutants are faults of M-VIA: in a file of the driver, what is written in
+// the place of what. All are compiled in, and some test must fail on each.
+var mviaMutants = []struct{ name, file, right, wrong string }{
+	{"a second thread begins its message within the first one's", "internal/softvia/send.go", "	if v.busy {\n", "	if false {\n"},
+	{"a send completes when its frames are in the ring", "internal/softvia/send.go", "v.sends[0].settled && v.sends[0].frames == 0", "v.sends[0].settled"},
+	{"a stopped message goes on", "internal/softvia/send.go", "		if v.state != layout.ViStateConnected { // stopped", "		if false { // stopped"},
+	{"what is left in the segments is not found", "internal/softvia/send.go", "if bits = refused; more {", "if bits = refused; more && false {"},
+	{"the largest transfer is not looked at", "internal/softvia/send.go", "	case length > v.ctx().MaxTransferSize():", "	case false:"},
+	{"a broken send queue sends", "internal/softvia/send.go", "v.state != layout.ViStateConnected || v.broken", "v.state != layout.ViStateConnected"},
+	{"frames have no offset", "internal/softvia/send.go", "uint64(d.control.Length())<<32 | uint64(offset)", "uint64(d.control.Length()) << 32"},
+	{"reserved words are not looked at", "internal/softvia/queue.go", "|| !zero(d.control[layout.DescriptorReservedOffset:layout.DescriptorImmediateDataOffset])", ""},
+	{"the link is followed when the queue has run empty", "internal/softvia/queue.go", "	if q.count == 0 {\n		q.next, q.handle = address, handle", "	if q.next == 0 {\n		q.next, q.handle = address, handle"},
+	{"an unreachable descriptor does not hide those behind it", "internal/softvia/queue.go", "		q.count = 0\n", ""},
+	{"immediate data are kept back", "internal/softvia/queue.go", "		d.SetImmediateData(n.immediate)\n", ""},
+	{"frames of another connection are taken", "internal/softvia/receive.go", "v.number(index) != h.DestinationVi(), v.ctx().PeerVi() != h.SourceVi(), ", ""},
+	{"a gap is not noticed", "internal/softvia/receive.go", "	if h.Sequence() != v.expected {", "	if false {"},
+	{"every VI may be written through", "internal/softvia/receive.go", "if !ok || v.ctx().Attributes()&layout.ViContextAttributesEnableRdmaWriteMask == 0 {", "if !ok {"},
+	{"a peer writes by local rights", "internal/softvia/receive.go", "v.tag(), layout.AttAccessRemoteWrite)", "v.tag(), layout.AttAccessLocal)"},
+	{"a cut message has no end", "internal/softvia/engine.go", "	e.endMessage(who, index, layout.DescriptorStatusPartialErrorMask|layout.DescriptorStatusFlushedMask)\n", ""},
+	{"the descriptor at hand is not flushed", "internal/softvia/engine.go", "	for v.head.valid || v.queues", "	for v.queues"},
+	{"a deregistered receive descriptor is completed", "internal/softvia/engine.go", "			h.stale = true\n", ""},
+	{"a disconnect does not wait for the NIC", "internal/softvia/engine.go", "	return v.busy || len(v.sends) > 0", "	return v.busy"},
+	{"a disconnect does not wait for the sender", "internal/softvia/engine.go", "	return v.busy || len(v.sends) > 0", "	return v == nil"},
+	{"a deregistration does not wait", "internal/softvia/engine.go", "s[0].number <= begun {\n			return false", "s[0].number <= begun {\n			return true"},
+	{"a region is found until it is gone", "agent_nic.go", "	if err := m.agent.table.Invalidate(h); err != nil {", "	defer func() { _ = m.agent.table.Invalidate(h) }()\n	if err := error(nil); err != nil {"},
+	{"the agent is not sent for", "agent_nic.go", "		m.store(m.attend(t))\n", ""},
+	{"the copy is free", "agent_nic.go", "t.SpendInService(LayerCopy, kernel.Copy(min(payload, len(frame)-layout.HeaderBytes)))", "t.SpendInService(LayerCopy, 0*Time(payload))"},
+	{"many pieces are cut short", "agent_nic.go", "		for _, r := range payload {\n			head", "		for _, r := range payload[:gatherLimit] {\n			head"},
+	{"who is woken gets the processor at once", "doorbell.go", "t.Sleep(kernel.Mvia.Wake)", "t.Sleep(0)"},
+}
+
+// mutantTests find them.
+const mutantTests = "^(TestAccountOfMvia|TestThreadsPostOnOneVi|TestMessagesAreInterrupted|TestFramesOfOthers|TestLostFrames|TestScenariosOnFakes|TestRandomOperationsOnFakes)$/^(mvia|)"
+
+// Faults planted in M-VIA are found. With HVIA_MUTANTS=1 or HVIA_LONG=1 all are
+// planted, else one.
+func TestMviaMutants(t *testing.T) {
+	if testing.Short() {
+		t.Skip("compiles the driver once more for each fault")
+	}
+	all := os.Getenv("HVIA_MUTANTS") == "1" || os.Getenv("HVIA_LONG") == "1"
+	for i, m := range mviaMutants {
+		if !all && i > 0 {
+			break
+		}
+		t.Run(m.name, func(t *testing.T) {
+			path, err := filepath.Abs(filepath.Join("..", "driver", m.file))
+			require.NoError(t, err)
+			source, err := os.ReadFile(path)
+			require.NoError(t, err)
+			require.Equal(t, 1, strings.Count(string(source), m.right), "%s has changed: the fault must be planted elsewhere", m.file)
+			folder := t.TempDir()
+			mutant, overlay := filepath.Join(folder, "mutant.go"), filepath.Join(folder, "overlay.json")
+			require.NoError(t, os.WriteFile(mutant, []byte(strings.Replace(string(source), m.right, m.wrong, 1)), 0o600))
+			replace, err := json.Marshal(map[string]map[string]string{"Replace": {path: mutant}})
+			require.NoError(t, err)
+			require.NoError(t, os.WriteFile(overlay, replace, 0o600))
+			// Nothing that runs only once, and a bound for what never ends.
+			run := exec.CommandContext(t.Context(), "go", "test", "-overlay", overlay, "-count=1", "-vet=off", "-failfast", "-short", "-timeout=5m", "-run", mutantTests, ".")
+			output, err := run.CombinedOutput()
+			require.Error(t, err, "no test found it")
+			require.Contains(t, string(output), "--- FAIL", "it does not even compile, or ended otherwise:\n%s", output)
+		})
+	}
+}
