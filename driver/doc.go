@@ -3,7 +3,10 @@
 // Package driver is the host side below VIPL: threads of simulated hosts with
 // their virtual clocks, host memory in scattered frames, the card's registers
 // and commands, and the kernel agent of each node, which owns the card, its
-// translation table, its VIs and the connection protocol.
+// translation table, its VIs and the connection protocol. With the device "mvia" a
+// host has a plain Ethernet NIC instead of the card, and its agent does VIA in
+// software; other protocols of the kernel attach to that NIC with
+// Host.AttachProtocol.
 //
 // Run starts a fabric and runs one program per thread:
 //
@@ -15,5 +18,6 @@
 // thread, which serves requests in the order of simulated time, so that a run
 // does not depend on the order in which goroutines happen to run. Posting,
 // doorbells and polling do not go through it; package vipl does them with a
-// Thread and host memory alone.
+// Thread and host memory alone. On M-VIA a doorbell, and a wait that blocks, is a
+// system call that runs on the thread that makes it.
 package driver

@@ -81,6 +81,25 @@
 //     inside calls of the library, see ErrorCallback.
 //   - CloseNic takes back what was made through the handle.
 //
+// # M-VIA
+//
+// The same programs run on hosts with a plain NIC, when the run's device is
+// driver.DeviceMvia: VIA is in the kernel then, with the same descriptors, statuses,
+// errors and limits. Nic.Query's Name says which it is. What differs:
+//
+//   - A post is a system call. It returns when the last frame is in the NIC's ring, so
+//     what was posted before a Disconnect has left; a message that another thread
+//     is posting just then ends behind the frame at hand, as on the card.
+//   - A send completes when the kernel has seen that the NIC has read its last frame: in
+//     the next interrupt, post, or SendDone or SendWait that looks in vain.
+//   - SendWait and RecvWait block in the kernel if there is nothing at the first look.
+//     Who is woken gets the processor later than who polls with SendDone and RecvDone.
+//   - There are no doorbell registers, so a doorbell cannot be malformed, nor overrun.
+//   - The kernel keeps all asynchronous errors until the agent looks, so none is
+//     replaced by Catastrophic.
+//   - Counters count what M-VIA and the NIC count; those of other blocks of the card are 0.
+//   - It needs timed mode: its kernel counts on threads that take turns.
+//
 // # Status words
 //
 // Which bits a completed descriptor has at the unreliable level. The VI stays

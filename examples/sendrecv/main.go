@@ -7,6 +7,7 @@ package main
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"os"
 
@@ -167,12 +168,15 @@ func server(t *driver.Thread, h *driver.Host) error {
 	return nil
 }
 
-func run(ctx context.Context) error {
-	return driver.Run(ctx, driver.RunConfig{}, driver.Program{Node: 0, Name: "client", Main: client}, driver.Program{Node: 1, Name: "server", Main: server})
+func run(ctx context.Context, d driver.Device) error {
+	return driver.Run(ctx, driver.RunConfig{Device: d}, driver.Program{Node: 0, Name: "client", Main: client}, driver.Program{Node: 1, Name: "server", Main: server})
 }
 
+var device = flag.String("device", string(driver.DeviceHvia), "what the hosts have: hvia, the card; or mvia, a plain NIC with VIA in the kernel")
+
 func main() {
-	if err := run(context.Background()); err != nil {
+	flag.Parse()
+	if err := run(context.Background(), driver.Device(*device)); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}

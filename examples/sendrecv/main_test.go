@@ -3,6 +3,8 @@
 package main
 
 import (
+	"context"
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -19,11 +21,26 @@ func Example() {
 	// 3: the answer to question 3
 }
 
-// The programs alone, on cards without RTL.
-func TestOnFakeCards(t *testing.T) {
-	f, err := drivertest.New(2, 4)
-	require.NoError(t, err)
-	t.Cleanup(f.Close)
-	require.NoError(t, driver.RunOn(t.Context(), f, driver.RunConfig{}, driver.Program{Node: 0, Main: client}, driver.Program{Node: 1, Main: server}))
-	require.Zero(t, f.Node(0).InUse()+f.Node(1).InUse())
+// The same programs on M-VIA.
+func Example_mvia() {
+	if err := run(context.Background(), driver.DeviceMvia); err != nil {
+		fmt.Println(err)
+	}
+	// Output:
+	// 1: the answer to question 1
+	// 2: the answer to question 2
+	// 3: the answer to question 3
+}
+
+// The programs alone, on cards without RTL and on plain NICs without a simulator.
+func TestOnFakes(t *testing.T) {
+	for _, d := range []driver.Device{driver.DeviceHvia, driver.DeviceMvia} {
+		t.Run(string(d), func(t *testing.T) {
+			f, err := drivertest.NewOf(d, 2, 4)
+			require.NoError(t, err)
+			t.Cleanup(f.Close)
+			require.NoError(t, driver.RunOn(t.Context(), f, driver.RunConfig{Device: d}, driver.Program{Node: 0, Main: client}, driver.Program{Node: 1, Main: server}))
+			require.Zero(t, f.Node(0).InUse()+f.Node(1).InUse())
+		})
+	}
 }
