@@ -14,6 +14,7 @@ import (
 func experiments() cli.Experiments {
 	return cli.Experiments{
 		Reproduce:      bench.Reproduce,
+		Compare:        bench.Compare,
 		Ablate:         bench.Ablate,
 		ServePeer:      bench.ServePeer,
 		Demo:           bench.Demo,

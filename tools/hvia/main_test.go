@@ -144,6 +144,48 @@ func fake(behaviour string) cli.Experiments {
 			}
 			return r, nil
 		},
+		Compare: func(ctx context.Context, c bench.CompareConfig) (*bench.CompareReport, error) {
+			r := bench.NewCompareReport(c, bench.Hashes{Layout: "1", Params: "2", RTL: "3"})
+			if behaviour == "verilator" {
+				return r, fmt.Errorf("compare: %w", verilate.ErrNoVerilator)
+			}
+			for i, name := range c.Protocols {
+				if i == 1 {
+					switch behaviour {
+					case "fail":
+						return r, errors.New("compare: send: node 1 went away")
+					case "interrupt":
+						if err := syscall.Kill(os.Getpid(), syscall.SIGINT); err != nil {
+							return nil, err
+						}
+						select {
+						case <-ctx.Done():
+							return r, fmt.Errorf("compare: %w", ctx.Err())
+						case <-time.After(10 * time.Second):
+							return nil, errors.New("no signal came")
+						}
+					}
+				}
+				if c.Progress != nil {
+					c.Progress(bench.Progress{What: name, Done: i, Total: len(c.Protocols)})
+				}
+				row := bench.CompareRow{
+					Protocol: name, Messages: c.Messages, Latency: &bench.Latency{MeanPs: int64(c.Seed) * 1_000_000}, Verified: true,
+					Hosts: make([]bench.HostUse, 2), Wire: make([]bench.WireUse, 2), Clients: make([]int64, c.Clients),
+				}
+				if len(c.Sizes) > 0 {
+					row.Size = c.Sizes[0]
+				}
+				switch behaviour {
+				case "wrong":
+					row.Verified, row.Fault = i == 0, "message 1: byte 3 of 4"
+				case "lossy":
+					row.Lost = 7
+				}
+				r.Rows = append(r.Rows, row)
+			}
+			return r, nil
+		},
 		Demo: func(_ context.Context, c bench.DemoConfig) (*bench.DemoReport, error) {
 			if behaviour == "verilator" {
 				return nil, fmt.Errorf("demo: %w", verilate.ErrNoVerilator)

@@ -41,6 +41,7 @@ var ErrEnvironment = errors.New("environment")
 type Experiments struct {
 	Reproduce func(context.Context, bench.ReproduceConfig) (*bench.Report, error)
 	Ablate    func(context.Context, bench.AblateConfig) (*bench.AblationReport, error)
+	Compare   func(context.Context, bench.CompareConfig) (*bench.CompareReport, error)
 	Demo      func(context.Context, bench.DemoConfig) (*bench.DemoReport, error)
 
 	// ServePeer runs the second host of an experiment with two processes; the
@@ -179,7 +180,7 @@ func (a *app) root() *cobra.Command {
 		}
 		return &usageError{cmd.CommandPath(), fmt.Errorf("invalid argument %q for \"--color\": auto, always and never are possible", a.color)}
 	}
-	root.AddCommand(a.reproduce(), a.ablate(), a.report(), a.demo(), a.doctor(), a.version(), a.build(), a.peer())
+	root.AddCommand(a.reproduce(), a.compare(), a.ablate(), a.report(), a.demo(), a.doctor(), a.version(), a.build(), a.peer())
 	return root
 }
 

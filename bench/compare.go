@@ -1,0 +1,322 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"hvia/driver"
+	"hvia/params"
+	"hvia/sim"
+	"hvia/sim/verilate"
+)
+
+// Patterns of traffic that Compare knows.
+const (
+	PatternPingPong     = "ping-pong"
+	PatternStream       = "stream"
+	PatternRequestReply = "request-reply"
+	PatternManyToOne    = "n-to-1"
+)
+
+// ComparePatterns returns the names of all patterns.
+func ComparePatterns() []string {
+	return []string{PatternPingPong, PatternStream, PatternRequestReply, PatternManyToOne}
+}
+
+// Largest values of a CompareConfig. A server waits for one word of each of its
+// clients at a time, and a thread can watch so many.
+const (
+	MaxCompareMessages = 100_000
+	MaxCompareWindow   = 256
+	MaxCompareClients  = 8
+	maxMixWeight       = 1_000_000
+	maxCompareBytes    = 32 << 20 // under way; both hosts have buffers of so many for each direction
+)
+
+// MixEntry is one kind of request of a mix.
+type MixEntry struct {
+	Request int `json:"request"` // bytes
+	Reply   int `json:"reply"`
+	Weight  int `json:"weight"` // of all weights' sum
+}
+
+// CompareConfig says what Compare measures and how.
+type CompareConfig struct {
+	Profile   string
+	Protocols []string // of CompareProtocols, in the order of the report
+	Pattern   string
+	Sizes     []int      // message lengths in bytes; not for a mix
+	Mix       []MixEntry // of requests and replies
+	Messages  int        // counted: round trips, messages one way, requests; of each client. One way, 0: as countOf has it
+	Warmup    int        // before them. One way, 0: a quarter of so many
+	Window    int        // messages under way, 0: as many as windowOf allows
+	Receives  int        // receive descriptors that wait, 0: as many as the window
+	Clients   int        // threads that send to one
+	Seed      uint64     // of memory scatter, payload and mix
+	Params    map[string]int64
+	Capture   string // frames on the wire, a file for each protocol; "" for none
+
+	// Progress, if not nil, is told what has been done. It must not block.
+	Progress func(Progress)
+
+	program string // a simulator with a planted fault, for tests
+}
+
+// DefaultCompareConfig is a pattern with every protocol on the paper's card.
+func DefaultCompareConfig(pattern string) CompareConfig {
+	c := CompareConfig{
+		Profile: params.Profiles[0].Name, Protocols: CompareProtocols(), Pattern: pattern, Seed: 1, Warmup: kernelWarmup, Messages: kernelRounds,
+	}
+	switch pattern {
+	case PatternPingPong:
+		c.Sizes = []int{4, 64, 1024, 4096, 16384, 65536}
+	case PatternStream:
+		c.Sizes, c.Messages, c.Warmup = []int{64, 1024, 4096, 16384, 65536}, 0, 0
+	case PatternRequestReply:
+		c.Mix, c.Messages = []MixEntry{{64, 4096, 80}, {1024, 65536, 20}}, 100
+	case PatternManyToOne:
+		c.Sizes, c.Messages, c.Warmup, c.Clients = []int{1024, 16384}, 0, 0, 4
+	}
+	return c
+}
+
+// Validate refuses what cannot be compared.
+func (c CompareConfig) Validate() error {
+	if err := validProfile(c.Profile); err != nil {
+		return err
+	}
+	if !slices.Contains(ComparePatterns(), c.Pattern) {
+		return fmt.Errorf("%w: no pattern %q: there is %q", ErrConfig, c.Pattern, ComparePatterns())
+	}
+	if len(c.Protocols) == 0 {
+		return fmt.Errorf("%w: no protocols: give at least one of %q", ErrConfig, CompareProtocols())
+	}
+	for i, name := range c.Protocols {
+		if _, err := protocolOf(name); err != nil {
+			return err
+		}
+		if slices.Contains(c.Protocols[:i], name) {
+			return fmt.Errorf("%w: protocol %s is listed twice", ErrConfig, name)
+		}
+	}
+	if err := c.validTraffic(); err != nil {
+		return err
+	}
+	least := 2
+	if c.oneWay() && c.Messages == 0 {
+		least = 0
+	}
+	for _, x := range []struct {
+		what            string
+		value, from, to int
+	}{
+		{"messages", c.Messages, least, MaxCompareMessages}, {"warm-up messages", c.Warmup, 0, MaxCompareMessages},
+		{"messages in the window", c.Window, 0, MaxCompareWindow}, {"receives", c.Receives, 0, MaxCompareWindow},
+	} {
+		if x.value < x.from || x.value > x.to {
+			return fmt.Errorf("%w: %d %s: %d to %d are possible", ErrConfig, x.value, x.what, x.from, x.to)
+		}
+	}
+	if !c.oneWay() && (c.Window != 0 || c.Receives != 0) {
+		return fmt.Errorf("%w: a window of %d and %d receives for %s: only %s and %s have more than one message under way", ErrConfig, c.Window, c.Receives, c.Pattern, PatternStream, PatternManyToOne)
+	}
+	if many := c.Pattern == PatternManyToOne; many && (c.Clients < 1 || c.Clients > MaxCompareClients) {
+		return fmt.Errorf("%w: %d clients: 1 to %d are possible", ErrConfig, c.Clients, MaxCompareClients)
+	} else if !many && c.Clients != 0 {
+		return fmt.Errorf("%w: %d clients for %s: only %s has any", ErrConfig, c.Clients, c.Pattern, PatternManyToOne)
+	}
+	if x := newComparison(c, protocol{}, board{}); c.oneWay() && x.slots()*(x.parties-1)*c.largest() > maxCompareBytes {
+		return fmt.Errorf("%w: %d clients with %d messages of %d bytes under way: at most %d bytes in all are possible; make the window smaller", ErrConfig, x.parties-1, x.slots(), c.largest(), maxCompareBytes)
+	}
+	_, err := newBoard(c.Profile, c.Params)
+	return err
+}
+
+func (c CompareConfig) validTraffic() error {
+	if c.Pattern != PatternRequestReply {
+		if len(c.Mix) > 0 {
+			return fmt.Errorf("%w: a mix for %s: it has sizes, a mix is for %s", ErrConfig, c.Pattern, PatternRequestReply)
+		}
+		if len(c.Sizes) == 0 {
+			return fmt.Errorf("%w: no sizes: give at least one message length in bytes", ErrConfig)
+		}
+		for i, s := range c.Sizes {
+			if err := validSize(s); err != nil {
+				return err
+			}
+			if slices.Contains(c.Sizes[:i], s) {
+				return fmt.Errorf("%w: size %d is listed twice", ErrConfig, s)
+			}
+		}
+		return nil
+	}
+	if len(c.Sizes) > 0 {
+		return fmt.Errorf("%w: sizes for %s: it has a mix of requests and replies", ErrConfig, c.Pattern)
+	}
+	if len(c.Mix) == 0 {
+		return fmt.Errorf("%w: no mix: give at least one kind of request", ErrConfig)
+	}
+	for i, m := range c.Mix {
+		for _, s := range []int{m.Request, m.Reply} {
+			if err := validSize(s); err != nil {
+				return err
+			}
+		}
+		if m.Weight < 1 || m.Weight > maxMixWeight {
+			return fmt.Errorf("%w: a weight of %d for requests of %d bytes: 1 to %d are possible", ErrConfig, m.Weight, m.Request, maxMixWeight)
+		}
+		if slices.ContainsFunc(c.Mix[:i], func(o MixEntry) bool { return o.Request == m.Request && o.Reply == m.Reply }) {
+			return fmt.Errorf("%w: requests of %d bytes with replies of %d are listed twice", ErrConfig, m.Request, m.Reply)
+		}
+	}
+	return nil
+}
+
+// oneWay says whether messages go one way only, several under way at a time.
+func (c CompareConfig) oneWay() bool {
+	return c.Pattern == PatternStream || c.Pattern == PatternManyToOne
+}
+
+// A window that was not asked for: so many messages, and no more bytes than
+// this, as a program would choose it that knows that nothing but the window keeps it from
+// overrunning a slower receiver.
+const (
+	defaultWindow      = 16
+	defaultWindowBytes = 128 << 10
+)
+
+// windowOf is how many messages of a size may be under way.
+func (c CompareConfig) windowOf(size int) int {
+	if c.Window > 0 {
+		return c.Window
+	}
+	return max(2, min(defaultWindow, defaultWindowBytes/size))
+}
+
+// Messages one way that were not asked for: so many bytes of all clients, and no more
+// messages than this. In a kernel there are buffers between sender and receiver, a socket's
+// for TCP; nothing is steady before they have been filled some times, and its
+// simulation is quick.
+const (
+	defaultStreamBytes = 1 << 20
+	defaultStreamMost  = 1000
+	kernelStreamTimes  = 4
+)
+
+// countOf is how many messages of a size a client sends that are counted, and how
+// many before them.
+func (c CompareConfig) countOf(p protocol, size int) (counted, warmup int) {
+	counted, warmup = c.Messages, c.Warmup
+	if !c.oneWay() {
+		return counted, warmup
+	}
+	if counted == 0 {
+		counted = max(16, min(defaultStreamMost, defaultStreamBytes/size)/max(1, c.Clients))
+		if p.inKernel() {
+			counted *= kernelStreamTimes
+		}
+	}
+	if warmup == 0 {
+		warmup = (counted + 3) / 4
+	}
+	return counted, warmup
+}
+
+// largest is the longest message, in either direction.
+func (c CompareConfig) largest() int {
+	n := grantBytes
+	for _, s := range c.Sizes {
+		n = max(n, s)
+	}
+	for _, m := range c.Mix {
+		n = max(n, m.Request, m.Reply)
+	}
+	return n
+}
+
+// captureOf is the file that a protocol's frames go to.
+func (c CompareConfig) captureOf(protocol string) string {
+	if c.Capture == "" {
+		return ""
+	}
+	ext := filepath.Ext(c.Capture)
+	return strings.TrimSuffix(c.Capture, ext) + "." + protocol + ext
+}
+
+// Compare runs one pattern of traffic over each protocol, each on a fabric of
+// its own with the same wire. With an error it returns what was measured until
+// then.
+func Compare(ctx context.Context, c CompareConfig) (_ *CompareReport, err error) {
+	defer func() { err = stopped(ctx, "compare", err) }()
+	if err := c.Validate(); err != nil {
+		return nil, err
+	}
+	root, err := verilate.Root()
+	if err != nil {
+		return nil, err
+	}
+	hashes, err := CollectHashes(root, c.Profile)
+	if err != nil {
+		return nil, err
+	}
+	r := NewCompareReport(c, hashes)
+	// Files first: who mistyped a name should not learn of it after the run.
+	recordings := make([]*recording, len(c.Protocols))
+	for i, name := range c.Protocols {
+		if recordings[i], err = newRecording(c.captureOf(name), ""); err != nil {
+			return r, fmt.Errorf("compare: %w", err)
+		}
+		defer recordings[i].remove()
+	}
+	for i, name := range c.Protocols {
+		p, err := protocolOf(name)
+		if err != nil {
+			return r, err
+		}
+		if err := r.measure(ctx, c, p, recordings[i]); err != nil {
+			return r, fmt.Errorf("compare: %s: %w", name, err)
+		}
+	}
+	return r, nil
+}
+
+// measure runs the pattern over one protocol.
+func (r *CompareReport) measure(ctx context.Context, c CompareConfig, p protocol, rec *recording) error {
+	b, err := newBoard(c.Profile, c.Params)
+	if err != nil {
+		return err
+	}
+	run := newComparison(c, p, b)
+	cfg := driver.RunConfig{Fabric: twoCards(b, c.Seed), Device: p.device, Costs: p.costs(b), Seed: c.Seed}
+	cfg.Fabric.Program = c.program
+	cfg.Fabric.Nodes = nil // the device says what they are
+	cfg.Fabric.Arguments = rec.arguments()
+	if rec.pcapFile == "" {
+		cfg.Fabric.Arguments = append(cfg.Fabric.Arguments, "--frames", rec.frames()) // of which the use of the wire is worked out
+	}
+	var digest string
+	cfg.Finished = func(f *sim.Fabric) (err error) { digest, err = digestOf(ctx, f); return err }
+	failed := driver.Run(ctx, cfg, run.programs()...)
+	if failed == nil {
+		r.Digests = append(r.Digests, CompareDigest{p.name, digest})
+	}
+	// What was measured of a run that failed is still told, as far as it can be
+	// read; why it failed is what matters.
+	rows, err := run.fold(rec)
+	r.Rows = append(r.Rows, rows...)
+	return errors.Join(failed, whenFine(failed, err), whenFine(failed, rec.writePcap(c.Profile, c.Seed)))
+}
+
+// whenFine is err unless the run had failed before.
+func whenFine(failed, err error) error {
+	if failed != nil {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,642 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bench
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+
+	"hvia/driver"
+	"hvia/layout"
+)
+
+// CompareSchema names the shape of a CompareReport. Keys are added and never renamed.
+const CompareSchema = "hvia-compare/1"
+
+// CompareReport is what Compare answers. All but Error repeats to the bit for
+// one configuration and set of hashes.
+type CompareReport struct {
+	Schema   string           `json:"schema"`
+	Profile  string           `json:"profile"`
+	Seed     uint64           `json:"seed"`
+	Hashes   Hashes           `json:"hashes"`
+	Pattern  string           `json:"pattern"`
+	Messages int              `json:"messages"`         // to be counted, of each client; 0: chosen by size
+	Warmup   int              `json:"warmup"`           // before them; one way, 0: a quarter of so many
+	Window   int              `json:"window,omitempty"` // 0: chosen by size
+	Receives int              `json:"receives,omitempty"`
+	Clients  int              `json:"clients,omitempty"`
+	Mix      []MixEntry       `json:"mix,omitempty"`
+	Params   map[string]int64 `json:"params,omitempty"` // that were replaced
+	Rows     []CompareRow     `json:"rows"`
+	Digests  []CompareDigest  `json:"digests"`
+	Error    *ReportError     `json:"error,omitempty"` // why the report is not complete
+}
+
+// CompareDigest is the hash over frames, wakes and messages of a protocol's run
+// with their times.
+type CompareDigest struct {
+	Protocol string `json:"protocol"`
+	Digest   string `json:"digest"`
+}
+
+// CompareRow is what one protocol gave at one size, for the mix, or, with a kind,
+// for the requests of one kind of the mix: those have times only.
+type CompareRow struct {
+	Protocol    string    `json:"protocol"`
+	Size        int       `json:"size,omitempty"`
+	Kind        *MixEntry `json:"kind,omitempty"`
+	Messages    int       `json:"messages"` // that were counted
+	Lost        int       `json:"lost"`     // of all
+	Window      int       `json:"window,omitempty"`
+	Latency     *Latency  `json:"latency,omitempty"`
+	BytesPerSec int64     `json:"bytes_per_s,omitempty"`
+
+	Hosts []HostUse `json:"hosts,omitempty"` // by node
+	Wire  []WireUse `json:"wire,omitempty"`  // by the node that sends
+
+	Clients     []int64 `json:"clients_bytes_per_s,omitempty"` // while all of them send
+	FairnessPpm int64   `json:"fairness_ppm,omitempty"`        // Jain's index of these: 1,000,000 is even
+
+	Verified bool   `json:"verified"`
+	Fault    string `json:"fault,omitempty"` // the first wrong byte
+}
+
+// Latency sums up times: of half a round trip in a ping-pong, from a request to
+// its reply in a mix, from the send to the receiver's having the message one way.
+type Latency struct {
+	MeanPs int64 `json:"mean_ps"`
+	P50Ps  int64 `json:"p50_ps"`
+	P90Ps  int64 `json:"p90_ps"`
+	P99Ps  int64 `json:"p99_ps"`
+	MaxPs  int64 `json:"max_ps"`
+}
+
+// HostUse is what messages take of a host. Times are for each message, a
+// round trip being two; a request and its reply are one.
+type HostUse struct {
+	WorkPs int64            `json:"work_ps"` // of its processor
+	PollPs int64            `json:"poll_ps"` // in loops that look and find nothing
+	Layers map[string]int64 `json:"layers"`  // the work, by layer; those that have any
+	BusPpm int64            `json:"bus_ppm"` // of the time, its system bus is in use
+}
+
+// WireUse is what messages take of the wire, in one direction. Preamble, frame
+// check sequence and gap are included.
+type WireUse struct {
+	Bytes int64 `json:"bytes"` // for each message
+	Ppm   int64 `json:"ppm"`   // of the time
+}
+
+// NewCompareReport returns a report without rows.
+func NewCompareReport(c CompareConfig, h Hashes) *CompareReport {
+	return &CompareReport{
+		Schema: CompareSchema, Profile: c.Profile, Seed: c.Seed, Hashes: h, Pattern: c.Pattern, Messages: c.Messages, Warmup: c.Warmup,
+		Window: c.Window, Receives: c.Receives, Clients: c.Clients, Mix: c.Mix, Params: c.Params, Rows: []CompareRow{}, Digests: []CompareDigest{},
+	}
+}
+
+// latencyOf sums up times; nil if there is none. A negative time is none.
+func latencyOf(times []driver.Time) *Latency {
+	sorted := slices.DeleteFunc(slices.Sorted(slices.Values(times)), func(t driver.Time) bool { return t < 0 })
+	if len(sorted) == 0 {
+		return nil
+	}
+	var sum int64
+	for _, t := range sorted {
+		sum += int64(t)
+	}
+	n := len(sorted)
+	// The nearest rank: the least time that so many per cent do not exceed.
+	rank := func(percent int) int64 { return int64(sorted[(n*percent+99)/100-1]) }
+	return &Latency{MeanPs: sum / int64(n), P50Ps: rank(50), P90Ps: rank(90), P99Ps: rank(99), MaxPs: int64(sorted[n-1])}
+}
+
+// fold turns what the threads noted, the trace and the frames into rows, as
+// far as the run has come.
+func (x *comparison) fold(rec *recording) ([]CompareRow, error) {
+	events, err := rec.events()
+	if err != nil {
+		return nil, err
+	}
+	f, err := os.Open(rec.frames())
+	if err != nil {
+		return nil, fmt.Errorf("read the frames: %w", err)
+	}
+	defer f.Close()
+	frames, err := decodeFrames(f)
+	if err != nil {
+		return nil, fmt.Errorf("read the frames: %w", err)
+	}
+	var rows []CompareRow
+	for i := range x.stages {
+		s := &x.stages[i]
+		if slices.ContainsFunc(s.notes, func(n note) bool { return !n.complete }) {
+			break
+		}
+		row := CompareRow{Protocol: x.protocol.name, Size: s.size, Window: s.window, Hosts: make([]HostUse, 2), Wire: make([]WireUse, 2)}
+		for _, n := range s.notes {
+			row.Lost += n.lost
+			row.Fault = cmp.Or(row.Fault, n.refused)
+		}
+		row.Verified = row.Fault == ""
+		var from, to driver.Time
+		var counted int // messages, of which what was spent is told
+		var kinds []CompareRow
+		if x.config.oneWay() {
+			from, to = x.foldOneWay(s, &row)
+			counted = (len(s.notes) - 1) * s.total
+		} else {
+			from, to = s.notes[0].begin, s.notes[0].end
+			kinds = x.foldExchange(s, &row)
+			counted = s.total - s.warmup
+			if s.size > 0 {
+				counted *= 2
+			}
+		}
+		var spent [2]driver.Account
+		for j, n := range s.notes {
+			node := 0
+			if j == len(s.notes)-1 {
+				node = 1
+			}
+			spent[node] = spent[node].Plus(n.spent)
+		}
+		for node := range row.Hosts {
+			row.Hosts[node] = hostUse(spent[node], counted)
+			if to > from {
+				row.Hosts[node].BusPpm = int64(1e6*busy(events, node, layout.TraceEventHostBusStart, layout.TraceEventHostBusEnd, int64(from), int64(to)) + 0.5)
+				row.Wire[node] = x.wireUse(frames, node, from, to, row.Messages)
+			}
+		}
+		rows = append(append(rows, row), kinds...)
+	}
+	return rows, nil
+}
+
+// foldExchange fills what is known of requests and replies, and makes a row for
+// each kind if there are several.
+func (x *comparison) foldExchange(s *stage, row *CompareRow) (kinds []CompareRow) {
+	rounds := s.notes[0].rounds[s.warmup:]
+	row.Messages = len(rounds)
+	if s.size > 0 {
+		halves := make([]driver.Time, len(rounds))
+		for i, r := range rounds {
+			halves[i] = r / 2
+			if r < 0 {
+				halves[i] = r
+			}
+		}
+		row.Messages *= 2
+		if row.Latency = latencyOf(halves); row.Latency != nil {
+			row.BytesPerSec = BytesPerSecond(s.size, row.Latency.MeanPs)
+		}
+		return nil
+	}
+	row.Latency = latencyOf(rounds)
+	sum := 0
+	byKind := make([][]driver.Time, len(x.config.Mix))
+	for i, r := range rounds {
+		kind := s.kinds[s.warmup+i]
+		byKind[kind] = append(byKind[kind], r)
+		if r >= 0 {
+			sum += x.config.Mix[kind].Request + x.config.Mix[kind].Reply
+		}
+	}
+	row.BytesPerSec = BytesPerSecond(sum, int64(s.notes[0].end-s.notes[0].begin))
+	if len(byKind) < 2 {
+		return nil
+	}
+	for kind, times := range byKind {
+		lost := len(times) - len(slices.DeleteFunc(slices.Clone(times), func(t driver.Time) bool { return t < 0 }))
+		kinds = append(kinds, CompareRow{
+			Protocol: row.Protocol, Kind: &x.config.Mix[kind], Messages: len(times), Lost: lost, Latency: latencyOf(times), Verified: row.Verified,
+		})
+	}
+	return kinds
+}
+
+// foldOneWay fills what is known of messages one way, and returns the span in
+// which all is steady and every sender has something to send: from when the first of them has
+// its first counted message there to when the first of them has sent its last. What
+// comes later drains what lies between them.
+func (x *comparison) foldOneWay(s *stage, row *CompareRow) (from, to driver.Time) {
+	came := s.notes[len(s.notes)-1].came
+	from, to = driver.Never, driver.Never
+	for j, times := range came {
+		first := slices.IndexFunc(times[s.warmup:], func(t driver.Time) bool { return t >= 0 })
+		if first >= 0 {
+			from = min(from, times[s.warmup+first])
+		}
+		sent := s.notes[j].sent
+		to = min(to, sent[len(sent)-1])
+	}
+	if to <= from {
+		// All had been sent before: the messages stand for themselves.
+		to = slices.Max(slices.Concat(came...))
+	}
+	var took []driver.Time
+	row.Clients = make([]int64, len(came))
+	for j, times := range came {
+		n := 0
+		for k, t := range times {
+			if k >= s.warmup && t >= 0 {
+				took = append(took, t-s.notes[j].sent[k])
+			}
+			if t > from && t <= to {
+				n++
+			}
+		}
+		row.Messages += n
+		row.Clients[j] = BytesPerSecond(n*s.size, int64(to-from))
+	}
+	row.Latency = latencyOf(took)
+	row.BytesPerSec = BytesPerSecond(row.Messages*s.size, int64(to-from))
+	row.FairnessPpm = fairness(row.Clients)
+	if x.config.Pattern == PatternStream {
+		row.Clients, row.FairnessPpm = nil, 0
+	}
+	return from, to
+}
+
+// fairness is Jain's index in millionths: the square of the sum over n times the
+// sum of squares.
+func fairness(rates []int64) int64 {
+	var sum, squares float64
+	for _, r := range rates {
+		sum += float64(r)
+		squares += float64(r) * float64(r)
+	}
+	if squares == 0 {
+		return 0
+	}
+	return int64(1e6*sum*sum/(float64(len(rates))*squares) + 0.5)
+}
+
+func hostUse(a driver.Account, messages int) HostUse {
+	u := HostUse{WorkPs: int64(a.Total()) / int64(messages), PollPs: int64(a[driver.LayerPoll]) / int64(messages), Layers: map[string]int64{}}
+	for l := range driver.Layers {
+		if l != driver.LayerPoll && a[l] > 0 {
+			u.Layers[l.String()] = int64(a[l]) / int64(messages)
+		}
+	}
+	return u
+}
+
+// wireUse is what a node's frames take of the wire between two instants.
+func (x *comparison) wireUse(frames []frame, node int, from, to driver.Time, messages int) WireUse {
+	around := x.board.value("WirePreambleBytes") + x.board.value("WireFcsBytes") + x.board.value("WireGapBytes")
+	byteTime := 8 * x.board.value("WireBitTime")
+	var bytes, used int64
+	for _, f := range frames {
+		if f.source != node || f.timePs >= int64(to) {
+			continue
+		}
+		n := int64(len(f.bytes)) + around
+		if f.timePs >= int64(from) {
+			bytes += n
+		}
+		used += max(0, min(f.timePs+n*byteTime, int64(to))-max(f.timePs, int64(from)))
+	}
+	return WireUse{Bytes: bytes / int64(max(messages, 1)), Ppm: used * 1_000_000 / int64(to-from)}
+}
+
+// Faults says which rows have wrong bytes, one sentence each.
+func (r *CompareReport) Faults() []string {
+	var faults []string
+	for _, row := range r.Rows {
+		if !row.Verified {
+			faults = append(faults, fmt.Sprintf("%s, %s: %s", row.Protocol, row.what(), row.Fault))
+		}
+	}
+	return faults
+}
+
+// what says what a row is about.
+func (w CompareRow) what() string {
+	switch {
+	case w.Kind != nil:
+		return fmt.Sprintf("%d:%d", w.Kind.Request, w.Kind.Reply)
+	case w.Size > 0:
+		return fmt.Sprintf("%d bytes", w.Size)
+	}
+	return "all"
+}
+
+// WriteJSON writes the report as one object.
+func (r *CompareReport) WriteJSON(w io.Writer) error { return writeJSON(w, r) }
+
+// WriteBench writes the report in the format of Go benchmarks, for benchstat. Rows of
+// one run are one sample: other seeds give others.
+func (r *CompareReport) WriteBench(w io.Writer) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "profile: %s\npattern: %s\nlayout: %s\nparams: %s\nrtl: %s\n", r.Profile, r.Pattern, r.Hashes.Layout, r.Hashes.Params, r.Hashes.RTL)
+	for _, name := range slices.Sorted(maps.Keys(r.Params)) {
+		fmt.Fprintf(&b, "param-%s: %d\n", strings.ToLower(name), r.Params[name])
+	}
+	name := map[string]string{PatternPingPong: "PingPong", PatternStream: "Stream", PatternRequestReply: "RequestReply", PatternManyToOne: "ManyToOne"}[r.Pattern]
+	for _, row := range r.Rows {
+		at := fmt.Sprintf("size=%d", row.Size)
+		switch {
+		case row.Kind != nil:
+			at = fmt.Sprintf("request=%d/reply=%d", row.Kind.Request, row.Kind.Reply)
+		case row.Size == 0:
+			at = "mix"
+		}
+		if r.Clients > 0 {
+			at += fmt.Sprintf("/clients=%d", r.Clients)
+		}
+		fmt.Fprintf(&b, "Benchmark%s/proto=%s/%s %d", name, row.Protocol, at, max(1, row.Messages))
+		if l := row.Latency; l != nil {
+			fmt.Fprintf(&b, " %s ns/op %s p50-ns/op %s p99-ns/op %s max-ns/op", nanos(l.MeanPs), nanos(l.P50Ps), nanos(l.P99Ps), nanos(l.MaxPs))
+		}
+		if row.Kind == nil {
+			fmt.Fprintf(&b, " %s MB/s %s work-ns/op %s poll-ns/op %s work-ns/B %d wire-B/op", megabytes(row.BytesPerSec), nanos(row.workPs()), nanos(row.pollPs()), row.workPerByte(r), row.wireBytes())
+		}
+		fmt.Fprintf(&b, " %d lost\n", row.Lost)
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// nanos writes picoseconds as nanoseconds without a rest that is no digit of theirs.
+func nanos(ps int64) string {
+	return strings.TrimSuffix(strings.TrimRight(fmt.Sprintf("%d.%03d", ps/1000, ps%1000), "0"), ".")
+}
+
+// megabytes writes a rate in MB/s with two digits behind the point, in integers
+// so that no machine prints another digit.
+func megabytes(bytesPerSec int64) string {
+	c := (bytesPerSec + 5_000) / 10_000
+	return fmt.Sprintf("%d.%02d", c/100, c%100)
+}
+
+func (w CompareRow) workPs() (sum int64) {
+	for _, h := range w.Hosts {
+		sum += h.WorkPs
+	}
+	return sum
+}
+
+func (w CompareRow) pollPs() (sum int64) {
+	for _, h := range w.Hosts {
+		sum += h.PollPs
+	}
+	return sum
+}
+
+func (w CompareRow) wireBytes() (sum int64) {
+	for _, u := range w.Wire {
+		sum += u.Bytes
+	}
+	return sum
+}
+
+// workPerByte is the work of both hosts for a payload byte, in ns with two
+// digits behind the point.
+func (w CompareRow) workPerByte(r *CompareReport) string {
+	bytes := int64(w.Size)
+	if bytes == 0 {
+		bytes = r.meanBytes(w)
+	}
+	c := (w.workPs() + 5*bytes) / (10 * max(bytes, 1))
+	return fmt.Sprintf("%d.%02d", c/100, c%100)
+}
+
+// meanBytes are the payload bytes of a mean request and its reply in the mix as drawn.
+func (r *CompareReport) meanBytes(w CompareRow) int64 {
+	var bytes, n int64
+	for _, row := range r.Rows {
+		if row.Protocol == w.Protocol && row.Kind != nil {
+			bytes += int64(row.Messages) * int64(row.Kind.Request+row.Kind.Reply)
+			n += int64(row.Messages)
+		}
+	}
+	if n == 0 && len(r.Mix) == 1 {
+		return int64(r.Mix[0].Request + r.Mix[0].Reply)
+	}
+	return bytes / max(n, 1)
+}
+
+// titles say what a pattern's times are.
+var compareTitles = map[string]struct{ title, times, host0, host1 string }{
+	PatternPingPong:     {"Ping-pong", "half a round trip", "ping", "pong"},
+	PatternStream:       {"Stream, one way", "from the send to the receiver's having it", "sender", "receiver"},
+	PatternRequestReply: {"Requests and replies", "from the request to its reply", "client", "server"},
+	PatternManyToOne:    {"Many to one", "from the send to the receiver's having it", "senders", "receiver"},
+}
+
+// WriteText writes the report as tables, for a terminal of 100 columns.
+func (r *CompareReport) WriteText(w io.Writer) error {
+	var b strings.Builder
+	title := compareTitles[r.Pattern]
+	counted := fmt.Sprintf("%d counted after %d", r.Messages, r.Warmup)
+	if r.Messages == 0 {
+		counted = "as many messages as their size asks for"
+	}
+	fmt.Fprintf(&b, "%s, simulated time (profile %s, seed %d, %s)\n", title.title, r.Profile, r.Seed, counted)
+	fmt.Fprintf(&b, "layout %s  params %s  rtl %s\n", r.Hashes.Layout, r.Hashes.Params, r.Hashes.RTL)
+	for _, name := range slices.Sorted(maps.Keys(r.Params)) {
+		fmt.Fprintf(&b, "%s is %d in this run\n", name, r.Params[name])
+	}
+	if r.Clients > 0 {
+		fmt.Fprintf(&b, "%d threads of node 0 send to one of node 1; there is no third node while the fabric has no switch\n", r.Clients)
+	}
+	if len(r.Rows) > 0 {
+		r.writeTimes(&b)
+		r.writeUse(&b)
+		r.writeClients(&b)
+	}
+	if len(r.Digests) > 0 {
+		b.WriteString("\n")
+	}
+	for _, d := range r.Digests {
+		fmt.Fprintf(&b, "digest %-5s %s\n", d.Protocol, d.Digest)
+	}
+	for _, row := range r.Rows {
+		if row.Lost > 0 && row.Kind == nil {
+			fmt.Fprintf(&b, "lost: %s, %s: %d messages did not come, or not whole\n", row.Protocol, row.what(), row.Lost)
+		}
+	}
+	for _, f := range r.Faults() {
+		fmt.Fprintf(&b, "wrong: %s\n", f)
+	}
+	if r.Error != nil {
+		fmt.Fprintf(&b, "not complete: %s\n", r.Error.Message)
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// ordered are the rows by what they are about, so that protocols stand beside
+// each other.
+func (r *CompareReport) ordered() []CompareRow {
+	var keys []string
+	for _, row := range r.Rows {
+		if !slices.Contains(keys, row.what()) {
+			keys = append(keys, row.what())
+		}
+	}
+	rows := slices.Clone(r.Rows)
+	slices.SortStableFunc(rows, func(a, b CompareRow) int {
+		return cmp.Compare(slices.Index(keys, a.what()), slices.Index(keys, b.what()))
+	})
+	return rows
+}
+
+// table writes lines of cells, the first ones as heads, with an empty line where the first
+// cell changes, which is then written once.
+func table(b *strings.Builder, heads int, widths []int, lines [][]string) {
+	last := ""
+	for i, cells := range lines {
+		var line strings.Builder
+		for j, c := range cells {
+			if j == 0 && i >= heads {
+				if c == last {
+					c = ""
+				} else if last = c; i > heads {
+					b.WriteString("\n")
+				}
+			}
+			if j > 0 {
+				line.WriteString(" ")
+			}
+			if j < 2 {
+				fmt.Fprintf(&line, "%-*s", widths[j], c)
+			} else {
+				fmt.Fprintf(&line, "%*s", widths[j], c)
+			}
+		}
+		b.WriteString(strings.TrimRight(line.String(), " ") + "\n")
+	}
+}
+
+func (r *CompareReport) writeTimes(b *strings.Builder) {
+	title := compareTitles[r.Pattern]
+	fmt.Fprintf(b, "\nTimes %s; bandwidth of payload;\nuse of each node's system bus, and of the wire by what each node sends:\n", title.times)
+	lines := [][]string{
+		{"", "", "mean", "p50", "p90", "p99", "max", "", "bus 0", "bus 1", "wire0", "wire1", ""},
+		{r.unit(), "", "us", "us", "us", "us", "us", "MB/s", "%", "%", "%", "%", "lost"},
+	}
+	for _, row := range r.ordered() {
+		cells := []string{strings.TrimSuffix(row.what(), " bytes"), row.Protocol}
+		if l := row.Latency; l != nil {
+			for _, ps := range []int64{l.MeanPs, l.P50Ps, l.P90Ps, l.P99Ps, l.MaxPs} {
+				cells = append(cells, shortMicros(ps))
+			}
+		} else {
+			cells = append(cells, "-", "-", "-", "-", "-")
+		}
+		if row.Kind != nil {
+			lines = append(lines, append(cells, "", "", "", "", "", fmt.Sprint(row.Lost)))
+			continue
+		}
+		lines = append(lines, append(cells, megabytes(row.BytesPerSec), percent(row.Hosts[0].BusPpm), percent(row.Hosts[1].BusPpm), percent(row.Wire[0].Ppm), percent(row.Wire[1].Ppm), fmt.Sprint(row.Lost)))
+	}
+	table(b, 2, []int{r.labelWidth(), 4, 8, 8, 8, 8, 8, 7, 5, 5, 5, 5, 4}, lines)
+}
+
+// shortMicros is us in at most eight characters, if that can be.
+func shortMicros(ps int64) string {
+	text := us(ps)
+	for digits := 2; len(text) > 8 && digits >= 0; digits-- {
+		unit := int64(1_000_000)
+		for range digits {
+			unit /= 10
+		}
+		n := (ps + unit/2) / unit
+		text = fmt.Sprint(n * unit / 1_000_000)
+		if digits > 0 {
+			text += fmt.Sprintf(".%0*d", digits, n%(1_000_000/unit))
+		}
+	}
+	return text
+}
+
+func (r *CompareReport) unit() string {
+	if r.Pattern == PatternRequestReply {
+		return "req:reply"
+	}
+	return "bytes"
+}
+
+func (r *CompareReport) labelWidth() int {
+	n := len(r.unit())
+	for _, row := range r.Rows {
+		n = max(n, len(strings.TrimSuffix(row.what(), " bytes")))
+	}
+	return n
+}
+
+func percent(ppm int64) string {
+	c := (ppm + 500) / 1000
+	return fmt.Sprintf("%d.%d", c/10, c%10)
+}
+
+// Columns of the work by layer; what an agent does for registrations and
+// connections is on no message's path.
+var workLayers = []struct {
+	layer driver.Layer
+	title string
+	width int
+}{
+	{driver.LayerLibrary, "library", 7},
+	{driver.LayerTrap, "trap", 7},
+	{driver.LayerCopy, "copy", 8},
+	{driver.LayerInterrupt, "intr", 7},
+	{driver.LayerProtocol, "protocol", 8},
+	{driver.LayerSwitch, "switch", 7},
+}
+
+func (r *CompareReport) writeUse(b *strings.Builder) {
+	title := compareTitles[r.Pattern]
+	what := "a message"
+	if r.Pattern == PatternRequestReply {
+		what = "a request and its reply"
+	}
+	fmt.Fprintf(b, "\nWork of the processors for %s: of each, of both for a byte, of both by layer;\n"+
+		"polling is what loops take that look and find nothing, and is no work:\n", what)
+	lines := [][]string{{"", "", title.host0, title.host1, "both"}, {r.unit(), "", "us", "us", "ns/B"}}
+	widths := []int{r.labelWidth(), 4, 8, 8, 7}
+	for _, l := range workLayers {
+		lines[0], lines[1], widths = append(lines[0], l.title), append(lines[1], "us"), append(widths, l.width)
+	}
+	lines[0], lines[1], widths = append(lines[0], "polling"), append(lines[1], "us"), append(widths, 8)
+	for _, row := range r.ordered() {
+		if row.Kind != nil {
+			continue
+		}
+		cells := []string{strings.TrimSuffix(row.what(), " bytes"), row.Protocol, shortMicros(row.Hosts[0].WorkPs), shortMicros(row.Hosts[1].WorkPs), row.workPerByte(r)}
+		for _, l := range workLayers {
+			cells = append(cells, shortMicros(row.Hosts[0].Layers[l.layer.String()]+row.Hosts[1].Layers[l.layer.String()]))
+		}
+		lines = append(lines, append(cells, shortMicros(row.pollPs())))
+	}
+	table(b, 2, widths, lines)
+}
+
+func (r *CompareReport) writeClients(b *strings.Builder) {
+	if r.Clients == 0 {
+		return
+	}
+	b.WriteString("\nEach sender's MB/s while all of them send; fairness is Jain's index, 1 when all are equal:\n")
+	head := []string{r.unit(), "", "fairness"}
+	widths := []int{r.labelWidth(), 4, 8}
+	for i := range r.Clients {
+		head, widths = append(head, fmt.Sprint(i)), append(widths, 8)
+	}
+	lines := [][]string{head}
+	for _, row := range r.ordered() {
+		cells := []string{fmt.Sprint(row.Size), row.Protocol, fmt.Sprintf("%d.%03d", row.FairnessPpm/1_000_000, row.FairnessPpm%1_000_000/1000)}
+		for _, c := range row.Clients {
+			cells = append(cells, megabytes(c))
+		}
+		lines = append(lines, cells)
+	}
+	table(b, 1, widths, lines)
+}

@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cli
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"hvia/bench"
+	"hvia/sim/verilate"
+)
+
+// compareFormats are the ways in which a comparison is written.
+var compareFormats = map[string]func(*bench.CompareReport, io.Writer) error{
+	"text": (*bench.CompareReport).WriteText, "json": (*bench.CompareReport).WriteJSON, "bench": (*bench.CompareReport).WriteBench,
+}
+
+func (a *app) compare() *cobra.Command {
+	all := bench.DefaultCompareConfig(bench.PatternPingPong)
+	var asked bench.CompareConfig
+	var mix, format, out string
+	var replaced []string
+	cmd := &cobra.Command{
+		Use:   "compare [flags] [PATTERN]",
+		Short: "Run one pattern of traffic over the card, M-VIA and TCP/IP.",
+		Long: `Patterns, and what is measured without further flags:
+` + comparePatterns() + `
+Each protocol runs on a fabric of its own with the same wire. Every byte of every
+message is checked at its receiver. Every time is simulated and repeats to the bit.`,
+		Example: `  hvia compare                                        ping-pong with every protocol
+  hvia compare stream -s 1400 --protocols rdma,tcp    two of them, messages one way
+  hvia compare request-reply --mix 64:4096=80,1024:65536=20
+  hvia compare n-to-1 --clients 8 --format json | jq .rows`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 1 {
+				return &usageError{cmd.CommandPath(), fmt.Errorf("unexpected argument %q: one pattern of %q is possible", args[1], bench.ComparePatterns())}
+			}
+			return nil
+		},
+	}
+	m, o, s := newGroup("Measurement"), newGroup("Output"), newGroup("Simulator")
+	m.flags.StringSliceVar(&asked.Protocols, "protocols", all.Protocols, "which, `NAME,...`")
+	m.flags.IntSliceVarP(&asked.Sizes, "sizes", "s", nil, "message lengths, `BYTES,...`")
+	m.flags.StringVar(&mix, "mix", "", "kinds of requests, `REQUEST:REPLY=WEIGHT,...` in bytes")
+	m.flags.IntVarP(&asked.Messages, "messages", "n", 0, "counted round trips, messages or requests; of each client; one way, 0: by size")
+	m.flags.IntVarP(&asked.Warmup, "warmup", "x", 0, "those before them; one way, 0: a quarter of so many")
+	m.flags.IntVar(&asked.Window, "window", 0, "messages under way, one way; 0: up to 16, at least 2, up to 128 KiB")
+	m.flags.IntVar(&asked.Receives, "receives", 0, "receive descriptors that wait, one way; 0: as many as the window")
+	m.flags.IntVar(&asked.Clients, "clients", 0, "threads that send to one (n-to-1)")
+	m.flags.Uint64Var(&asked.Seed, "seed", all.Seed, "of memory scatter, payload and mix")
+	o.flags.StringVar(&format, "format", "text", "`FORM` of the result: text, json or bench (for benchstat)")
+	o.flags.StringVarP(&out, "output", "o", "", "write it to `FILE` and not to stdout")
+	o.flags.StringVar(&asked.Capture, "capture", "", "write the frames of each protocol to `FILE` (pcapng), its name before the extension")
+	s.flags.StringVar(&asked.Profile, "profile", all.Profile, "the `CARD` and its surroundings")
+	s.flags.StringArrayVar(&replaced, "param", nil, "replace a parameter of the models or the host, `NAME=VALUE`")
+	addGroups(cmd, m, o, s)
+
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		cfg, write, err := compareConfig(cmd, args, asked, mix, format, replaced)
+		if err != nil {
+			return &usageError{cmd.CommandPath(), err}
+		}
+		if err := writable(out); err != nil {
+			return fmt.Errorf("compare: %w", err)
+		}
+		p := a.newProgress(format != "text")
+		cfg.Progress = p.hook()
+		var rep *bench.CompareReport
+		_, err = verilate.Root() // the RTL is read from there
+		if err != nil {
+			err = environmentError{err}
+		} else {
+			rep, err = a.Compare(cmd.Context(), cfg)
+		}
+		p.done()
+		if rep == nil {
+			rep = bench.NewCompareReport(cfg, bench.Hashes{})
+		}
+		if faults := rep.Faults(); err == nil && len(faults) > 0 {
+			err = fmt.Errorf("compare: wrong bytes arrived (seed %d), the first with %s", rep.Seed, faults[0])
+		}
+		if err != nil {
+			rep.Error = &bench.ReportError{Message: err.Error()}
+		}
+		return errors.Join(err, a.publishComparison(rep, write, format, out))
+	}
+	return cmd
+}
+
+// comparePatterns is the help's list of patterns with their defaults.
+func comparePatterns() string {
+	var b strings.Builder
+	for _, name := range bench.ComparePatterns() {
+		c := bench.DefaultCompareConfig(name)
+		fmt.Fprintf(&b, "  %-14s %s\n  %-14s ", name, map[string]string{
+			bench.PatternPingPong:     "a message there and back; half a round trip",
+			bench.PatternStream:       "messages one way, a window of them under way; goodput",
+			bench.PatternRequestReply: "requests and replies of several sizes, drawn by the seed",
+			bench.PatternManyToOne:    "threads of one host that all send to one thread of the other",
+		}[name], "")
+		if c.Clients > 0 {
+			fmt.Fprintf(&b, "--clients %d ", c.Clients)
+		}
+		if len(c.Mix) > 0 {
+			fmt.Fprintf(&b, "--mix %s", mixText(c.Mix))
+		} else {
+			fmt.Fprintf(&b, "-s %s", strings.Join(strings.Fields(strings.Trim(fmt.Sprint(c.Sizes), "[]")), ","))
+		}
+		if c.Messages > 0 {
+			fmt.Fprintf(&b, " -n %d -x %d", c.Messages, c.Warmup)
+		}
+		b.WriteString("\n")
+	}
+	return b.String()
+}
+
+// compareConfig joins the pattern's defaults with what was asked for.
+func compareConfig(cmd *cobra.Command, args []string, asked bench.CompareConfig, mix, format string, replaced []string) (bench.CompareConfig, func(*bench.CompareReport, io.Writer) error, error) {
+	pattern := bench.PatternPingPong
+	if len(args) > 0 {
+		pattern = args[0]
+	}
+	c := bench.DefaultCompareConfig(pattern)
+	write, ok := compareFormats[format]
+	if !ok {
+		return c, nil, fmt.Errorf("invalid argument %q for \"--format\": text, json and bench are possible", format)
+	}
+	c.Protocols, c.Seed, c.Capture, c.Profile = asked.Protocols, asked.Seed, asked.Capture, asked.Profile
+	c.Window, c.Receives = asked.Window, asked.Receives
+	changed := cmd.Flags().Changed
+	if changed("sizes") {
+		c.Sizes = asked.Sizes
+	}
+	if changed("messages") {
+		c.Messages = asked.Messages
+	}
+	if changed("warmup") {
+		c.Warmup = asked.Warmup
+	}
+	if changed("clients") {
+		c.Clients = asked.Clients
+	}
+	var err error
+	if changed("mix") {
+		if c.Mix, err = parseMix(mix); err != nil {
+			return c, nil, err
+		}
+	}
+	if c.Params, err = parameters(replaced); err != nil {
+		return c, nil, err
+	}
+	return c, write, c.Validate()
+}
+
+// parseMix reads REQUEST:REPLY=WEIGHT,... ; without a weight it is 1.
+func parseMix(text string) (mix []bench.MixEntry, err error) {
+	for word := range strings.SplitSeq(text, ",") {
+		sizes, weight, weighed := strings.Cut(word, "=")
+		request, reply, found := strings.Cut(sizes, ":")
+		if !weighed {
+			weight = "1"
+		}
+		var n [3]int
+		for i, w := range []string{request, reply, weight} {
+			v, bad := strconv.Atoi(w)
+			found = found && bad == nil
+			n[i] = v
+		}
+		if !found {
+			return nil, fmt.Errorf("invalid argument %q for \"--mix\": REQUEST:REPLY=WEIGHT,... with whole numbers is possible, as in 64:4096=80,1024:65536=20", text)
+		}
+		mix = append(mix, bench.MixEntry{Request: n[0], Reply: n[1], Weight: n[2]})
+	}
+	return mix, nil
+}
+
+func mixText(mix []bench.MixEntry) string {
+	words := make([]string, len(mix))
+	for i, m := range mix {
+		words[i] = fmt.Sprintf("%d:%d=%d", m.Request, m.Reply, m.Weight)
+	}
+	return strings.Join(words, ",")
+}
+
+// writable tries a file before the run.
+func writable(name string) error {
+	if name == "" {
+		return nil
+	}
+	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE, 0o644)
+	if err != nil {
+		return fmt.Errorf("file %s %w: %w", name, bench.ErrOutput, err)
+	}
+	return f.Close()
+}
+
+// publishComparison writes what was measured, even if the run failed; without a result
+// there is nothing but JSON that says so.
+func (a *app) publishComparison(rep *bench.CompareReport, write func(*bench.CompareReport, io.Writer) error, format, out string) error {
+	if len(rep.Rows) == 0 && format != "json" {
+		return nil
+	}
+	var b bytes.Buffer
+	if err := write(rep, &b); err != nil {
+		return fmt.Errorf("compare: print the result: %w", err)
+	}
+	if out == "" {
+		if _, err := a.Stdout.Write(b.Bytes()); err != nil {
+			return fmt.Errorf("compare: print the result: %w", err)
+		}
+		return nil
+	}
+	if err := os.WriteFile(out, b.Bytes(), 0o644); err != nil {
+		return fmt.Errorf("compare: file %s %w: %w", filepath.Clean(out), bench.ErrOutput, err)
+	}
+	return nil
+}
