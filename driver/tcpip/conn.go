@@ -44,7 +44,6 @@ func (s *Stack) Listen(t *driver.Thread, port uint16) (*Listener, error) {
 			failed = asError("socket", e)
 			return
 		}
-		s.fix(ep)
 		if e := ep.Bind(tcpip.FullAddress{Addr: tcpip.AddrFrom4(s.Address().As4()), Port: port}); e != nil {
 			ep.Close()
 			failed = asError("bind", e)
@@ -65,12 +64,6 @@ func (s *Stack) Listen(t *driver.Thread, port uint16) (*Listener, error) {
 		return refuse(err)
 	}
 	return l, nil
-}
-
-// fix takes the stack's hands off the size of a send buffer.
-func (*Stack) fix(ep tcpip.Endpoint) {
-	o := ep.SocketOptions()
-	o.SetSendBufferSize(o.GetSendBufferSize(), true)
 }
 
 // address is an address of the stack as package net has it.
@@ -183,7 +176,6 @@ func (s *Stack) connection(t *driver.Thread, ep tcpip.Endpoint, queue *waiter.Qu
 		socket: socket{ep: ep}, stack: s, local: address(ep.GetLocalAddress()), remote: address(ep.GetRemoteAddress()),
 		readEnd: driver.Never, writeEnd: driver.Never,
 	}
-	s.fix(ep)
 	c.entry = waiter.NewFunctionEntry(waiter.WritableEvents, func(waiter.EventMask) { c.space.Store(true) })
 	queue.EventRegister(&c.entry)
 	s.keep(&c.socket)
@@ -212,7 +204,6 @@ func (s *Stack) Dial(t *driver.Thread, to netip.AddrPort, timeout driver.Time) (
 			failed = asError("socket", e)
 			return
 		}
-		s.fix(ep)
 		switch e := ep.Connect(tcpip.FullAddress{Addr: tcpip.AddrFrom4(to.Addr().As4()), Port: to.Port()}); e.(type) {
 		case nil, *tcpip.ErrConnectStarted:
 			k = &socket{ep: ep}

@@ -254,10 +254,15 @@ func TestBuffersFull(t *testing.T) {
 	r := gigabit()
 	r.config = func(int) Config { return Config{SendBuffer: 32 << 10, ReceiveBuffer: 64 << 10} }
 	data := pattern(4, n)
+	sizes := func(c *Conn) { // they have not grown
+		assert.EqualValues(t, 32<<10, c.c.ep.SocketOptions().GetSendBufferSize())
+		assert.EqualValues(t, 64<<10, c.c.ep.SocketOptions().GetReceiveBufferSize())
+	}
 	pair(t, r, func(th *driver.Thread, c *Conn) error {
 		began := th.Now()
 		k, err := c.Write(data)
 		assert.Equal(t, n, k)
+		sizes(c)
 		assert.Greater(t, th.Now()-began, pause/2)
 		return errors.Join(err, c.Close())
 	}, func(th *driver.Thread, c *Conn) error {
@@ -265,6 +270,7 @@ func TestBuffersFull(t *testing.T) {
 			return err
 		}
 		got, err := io.ReadAll(c)
+		sizes(c)
 		assert.True(t, bytes.Equal(data, got), "%d of %d", len(got), n)
 		return errors.Join(err, c.Close())
 	})

@@ -68,7 +68,6 @@ type worldNode struct {
 	memory   *driver.Memory
 	protocol driver.Protocol
 	agent    *driver.Thread
-	attached bool
 	services int
 }
 

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"runtime"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -92,6 +94,7 @@ func TestOpenOnHosts(t *testing.T) {
 // Everything comes over the simulator's NICs and wire as well, with nothing
 // sent again, and twice the same.
 func TestOverPlainNics(t *testing.T) {
+	digests := map[string]bool{}
 	for _, n := range []int{4, 64 << 10, 1 << 20} {
 		var counted [2]Counters
 		var end driver.Time
@@ -111,6 +114,30 @@ func TestOverPlainNics(t *testing.T) {
 		}
 		t.Logf("%d bytes: %v, %+v", n, end, counted)
 		assert.Equal(t, first, playOnNics(t, nicCosts{}, work...))
+		digests[first] = true
+	}
+	assert.Len(t, digests, 3, "a digest that is always the same says nothing")
+}
+
+// Many threads of both hosts, on the simulator, where hosts run side by side: the digest of all
+// frames, interrupts and instants is the same, however many processors there are.
+func TestRunsRepeatOverPlainNics(t *testing.T) {
+	runs := 4
+	if os.Getenv("HVIA_LONG") == "1" {
+		runs = 20
+	}
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
+	first := ""
+	for i := range runs {
+		runtime.GOMAXPROCS(1 + i%4)
+		stop := busy(i % 3)
+		_, all := crowd(t, 1)
+		digest := playOnNics(t, nicCosts{}, all...)
+		stop()
+		if i == 0 {
+			first = digest
+		}
+		require.Equal(t, first, digest, "run %d of %d", i, runs)
 	}
 }
 
@@ -189,4 +216,15 @@ func TestPingPongOverPlainNics(t *testing.T) {
 	// The receiver's work for a segment: interrupt, packet, acknowledgement, copy.
 	work := nicCosts{}.Interrupt() + c.Tcp.ReceivePacket + c.SendPacket + c.Copy(segment)
 	assert.InEpsilon(t, float64(work), float64(half[64<<10]-half[16<<10])/float64((48<<10)/segment), 0.15)
+}
+
+// freePort is that of a fabric in free mode.
+type freePort struct{ driver.Port }
+
+func (freePort) Timed() bool { return false }
+
+func TestFreeModeIsRefused(t *testing.T) {
+	th := driver.NewThread(t.Context(), freePort{}, driver.ThreadID{Rank: 1}, "free")
+	_, err := Open(th, &driver.Host{}, Config{})
+	assert.ErrorIs(t, err, ErrFreeMode)
 }
