@@ -297,9 +297,11 @@ func TestDeadlines(t *testing.T) {
 		_, err = c.Read(make([]byte, 1)) // it is over for good
 		timeout(err)
 		assert.Equal(t, began+costs.Trap, th.Now())
-		require.NoError(t, c.SetWriteDeadline(At(th.Now()+20*driver.Millisecond)))
+		end = th.Now() + 20*driver.Millisecond
+		require.NoError(t, c.SetWriteDeadline(At(end)))
 		n, err := c.Write(make([]byte, 1<<20))
 		timeout(err)
+		assert.InDelta(t, float64(end+costs.Tcp.Wake+costs.Switch), float64(th.Now()), float64(20*driver.Microsecond), "with the copy of a segment")
 		assert.Greater(t, n, 32<<10)
 		assert.Less(t, n, 1<<18)
 		require.NoError(t, c.SetDeadline(At(driver.Never))) // none

@@ -197,7 +197,8 @@ func (s *Stack) configure(c Config) error {
 	congestion := tcpip.CongestionControlOption(c.Congestion)
 	for _, o := range []tcpip.SettableTransportProtocolOption{
 		&sack,
-		// With round trips of microseconds RACK takes what is on its way for lost.
+		// With round trips of microseconds RACK takes what is on its way for lost. It works with
+		// selective acknowledgement only.
 		&recovery,
 		&delay, &moderate, &congestion,
 		&tcpip.TCPSendBufferSizeRangeOption{Min: minBuffer, Default: c.SendBuffer, Max: c.SendBuffer},

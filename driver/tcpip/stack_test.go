@@ -286,6 +286,69 @@ func TestCloseOfTheStack(t *testing.T) {
 	require.NoError(t, err)
 }
 
+// Connections that are over are forgotten, those that are open are not.
+func TestManyConnectionsOneAfterTheOther(t *testing.T) {
+	const rounds = 300
+	_, err := play(t, gigabit(),
+		program{0, func(th *driver.Thread, s *Stack) error {
+			open, err := s.Dial(th, there(1), driver.Never)
+			if err != nil {
+				return err
+			}
+			for range rounds {
+				c, err := s.Dial(th, there(1), driver.Never)
+				if err != nil {
+					return err
+				}
+				if err := c.Close(); err != nil {
+					return err
+				}
+			}
+			_, err = open.Read(make([]byte, 1))
+			assert.ErrorIs(t, err, syscall.ECONNRESET)
+			return nil
+		}},
+		program{1, func(th *driver.Thread, s *Stack) error {
+			l, err := s.Listen(th, port)
+			if err != nil {
+				return err
+			}
+			if _, err := l.Accept(th, driver.Never); err != nil {
+				return err
+			}
+			for range rounds {
+				c, err := l.Accept(th, driver.Never)
+				if err != nil {
+					return err
+				}
+				if _, err := io.ReadAll(c); err != nil {
+					return err
+				}
+				if err := c.Close(); err != nil {
+					return err
+				}
+			}
+			assert.LessOrEqual(t, len(s.sockets), 70)
+			return th.Sleep(driver.Millisecond)
+		}})
+	require.NoError(t, err)
+}
+
+// A thread that is dialing when the stack closes hears of it at once.
+func TestCloseEndsDial(t *testing.T) {
+	_, err := play(t, gigabit(),
+		program{0, func(th *driver.Thread, s *Stack) error {
+			_, err := s.Dial(th, there(9), driver.Never)
+			assert.ErrorIs(t, err, net.ErrClosed)
+			assert.Less(t, th.Now(), 200*driver.Millisecond)
+			return nil
+		}},
+		program{0, func(th *driver.Thread, s *Stack) error {
+			return errors.Join(th.Sleep(100*driver.Millisecond), s.Close(th))
+		}})
+	require.NoError(t, err)
+}
+
 // A peer that is gone does not hold Close up for longer than it was told.
 func TestLingerEnds(t *testing.T) {
 	r := gigabit()
