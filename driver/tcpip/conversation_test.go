@@ -163,7 +163,7 @@ func TestEachSegmentIsAcknowledged(t *testing.T) {
 		assert.Zero(t, c.again)
 		assert.Equal(t, v.size, c.largest)
 		assert.Equal(t, v.sack, option(c.syn[0], layers.TCPOptionKindSACKPermitted) != nil)
-		assert.Equal(t, (1<<20+v.size-1)/v.size, c.data[0])
+		assert.InDelta(t, (1<<20+v.size-1)/v.size, c.data[0], 2, "where the window cut one in two")
 		assert.GreaterOrEqual(t, c.acks[1], c.data[0])
 		assert.LessOrEqual(t, c.acks[1], c.data[0]*11/10, "and a few of the window")
 	}
