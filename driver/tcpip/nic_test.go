@@ -15,8 +15,10 @@ import (
 
 	"hvia/driver"
 	"hvia/driver/drivertest"
+	"hvia/layout"
 	"hvia/params"
 	"hvia/sim"
+	"hvia/sim/bridge"
 )
 
 // nicCosts are the costs of a kernel with those of this package's tests.
@@ -25,19 +27,20 @@ type nicCosts struct{ driver.NoCosts }
 func (nicCosts) Kernel() driver.KernelCosts { return testCosts() }
 func (nicCosts) Interrupt() driver.Time     { return 2 * driver.Microsecond }
 
-// playOnNics is play on the simulator's plain NICs, with the driver's own kernel agents; it returns
-// the run's digest.
-func playOnNics(t *testing.T, costs driver.CostModel, programs ...program) string {
+// playOnNics is play on the simulator's plain NICs, with the driver's own kernel agents and a wire
+// that may fail; it returns the run's digest.
+func playOnNics(t *testing.T, faults string, programs ...program) bridge.Digest {
 	t.Helper()
 	simulator, err := sim.EchoSimulator(t.Context())
 	require.NoError(t, err)
-	var digest string
+	wire, err := sim.ParseWireFaults(faults)
+	require.NoError(t, err)
+	var digest bridge.Digest
 	c := driver.RunConfig{
-		Device: driver.DeviceMvia, Costs: costs,
-		Fabric: sim.Config{Program: simulator, MemoryBytes: 16 << 20},
-		Finished: func(f *sim.Fabric) error {
-			d, err := f.Digest(t.Context())
-			digest = fmt.Sprint(d)
+		Device: driver.DeviceMvia, Costs: nicCosts{},
+		Fabric: sim.Config{Program: simulator, MemoryBytes: 16 << 20, Faults: wire},
+		Finished: func(f *sim.Fabric) (err error) {
+			digest, err = f.Digest(t.Context())
 			return err
 		},
 	}
@@ -94,7 +97,7 @@ func TestOpenOnHosts(t *testing.T) {
 // Everything comes over the simulator's NICs and wire as well, with nothing
 // sent again, and twice the same.
 func TestOverPlainNics(t *testing.T) {
-	digests := map[string]bool{}
+	digests := map[uint64]bool{}
 	for _, n := range []int{4, 64 << 10, 1 << 20} {
 		var counted [2]Counters
 		var end driver.Time
@@ -107,14 +110,14 @@ func TestOverPlainNics(t *testing.T) {
 				return err
 			}
 		}
-		first := playOnNics(t, nicCosts{}, work...)
+		first := playOnNics(t, "", work...)
 		for _, c := range counted {
 			assert.Zero(t, c.Retransmitted)
 			assert.Zero(t, c.ChecksumErrors)
 		}
 		t.Logf("%d bytes: %v, %+v", n, end, counted)
-		assert.Equal(t, first, playOnNics(t, nicCosts{}, work...))
-		digests[first] = true
+		assert.Equal(t, first, playOnNics(t, "", work...))
+		digests[first.Hash] = true
 	}
 	assert.Len(t, digests, 3, "a digest that is always the same says nothing")
 }
@@ -127,17 +130,46 @@ func TestRunsRepeatOverPlainNics(t *testing.T) {
 		runs = 20
 	}
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
-	first := ""
+	var first bridge.Digest
 	for i := range runs {
 		runtime.GOMAXPROCS(1 + i%4)
 		stop := busy(i % 3)
 		_, all := crowd(t, 1)
-		digest := playOnNics(t, nicCosts{}, all...)
+		digest := playOnNics(t, "", all...)
 		stop()
 		if i == 0 {
 			first = digest
 		}
 		require.Equal(t, first, digest, "run %d of %d", i, runs)
+	}
+}
+
+// A wire that does what it likes with frames: every byte comes, in its order, and so it does when
+// the run is repeated.
+func TestFailingWire(t *testing.T) {
+	const n = 256 << 10
+	for seed := range 5 {
+		faults := fmt.Sprintf("drop=1%%,duplicate=1%%,reorder=1%%,corrupt=0.5%%,truncate=0.5%%; seed=%d", seed+1)
+		var again uint64
+		work := transfer(t, pattern(1, n), pattern(2, n))
+		for i := range work {
+			main := work[i].main
+			work[i].main = func(th *driver.Thread, s *Stack) error {
+				err := main(th, s)
+				if work[i].node == 0 {
+					again = s.Counters().Retransmitted
+				}
+				return err
+			}
+		}
+		d := playOnNics(t, faults, work...)
+		done := d.Wire[0].Faults
+		assert.NotZero(t, done[layout.WireFaultDrop])
+		assert.NotZero(t, again)
+		t.Logf("seed %d: %v, %d of node 0 sent again, %v", seed+1, d.Time, again, d.Wire)
+		if seed == 0 {
+			assert.Equal(t, d, playOnNics(t, faults, work...))
+		}
 	}
 }
 
@@ -205,7 +237,7 @@ func TestPingPongOverPlainNics(t *testing.T) {
 	half := map[int]driver.Time{}
 	for _, n := range []int{4, 64, 1024, 4096, 16 << 10, 64 << 10} {
 		var took driver.Time
-		playOnNics(t, nicCosts{}, pingpong(n, 10, &took)...)
+		playOnNics(t, "", pingpong(n, 10, &took)...)
 		t.Logf("%d bytes: %v, %.1f MB/s", n, took, float64(n)/float64(took)*1e6)
 		half[n] = took
 	}
