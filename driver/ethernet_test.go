@@ -341,3 +341,148 @@ func TestEthernetDeadNic(t *testing.T) {
 		},
 	})
 }
+
+// A range may cross pages that follow each other in memory: the NIC gets pieces
+// that do not.
+func TestEthernetPages(t *testing.T) {
+	l := startLan(t, sim.Timed, 1, nil)
+	content := make([]byte, 1500)
+	for i := range content {
+		content[i] = byte(i * 7)
+	}
+	l.run(t, map[driver.ThreadID]func(t *driver.Thread) error{
+		{Node: 0}: func(t *driver.Thread) error {
+			e, err := l.open(t, driver.NoCosts{})
+			if err != nil {
+				return err
+			}
+			b, err := l.memory[0].Allocate(4*driver.PageBytes, driver.Runs)
+			if err != nil {
+				return err
+			}
+			if _, err := l.memory[0].Pin(bridge.UseRegion, b.Address(), uint64(b.Len())); err != nil {
+				return err
+			}
+			at := 2*driver.PageBytes - 1
+			copy(b.Bytes()[at:], content)
+			whole := driver.Range{Address: b.Physical(nil, at, 1)[0].Address, Length: uint32(len(content))}
+			if err := errors.Join(t.Barrier(1, 2), e.Transmit(t, header(0, 1), []driver.Range{whole}, nil)); err != nil {
+				return err
+			}
+			return errors.Join(t.Barrier(2, 2), e.Reap(t), e.Stop(t))
+		},
+		{Node: 1}: func(t *driver.Thread) error {
+			e, err := l.open(t, driver.NoCosts{})
+			if err != nil {
+				return err
+			}
+			if err := t.Barrier(1, 2); err != nil {
+				return err
+			}
+			err = collect(t, e, 1, func(frame []byte) error {
+				if !bytes.Equal(content, frame[14:]) {
+					return fmt.Errorf("%d bytes: other content", len(frame))
+				}
+				return nil
+			})
+			return errors.Join(err, t.Barrier(2, 2), e.Stop(t))
+		},
+	})
+}
+
+// A receiver that does not look loses what its ring has no room for, and
+// nothing else: not what came before, nor what comes after it has looked.
+func TestEthernetFullRing(t *testing.T) {
+	const buffers = 255
+	groups := []int{20, 300, 255, 40} // frames that come before the receiver looks
+	l := startLan(t, sim.Timed, 1, nil)
+	l.run(t, map[driver.ThreadID]func(t *driver.Thread) error{
+		{Node: 0}: func(t *driver.Thread) error {
+			e, err := l.open(t, driver.NoCosts{})
+			if err != nil {
+				return err
+			}
+			number := 0
+			for i, frames := range groups {
+				if err := t.Barrier(uint64(10+i), 2); err != nil {
+					return err
+				}
+				for range frames {
+					if err := e.Transmit(t, append(header(0, 1), byte(number>>8), byte(number)), nil, nil); err != nil {
+						return err
+					}
+					number++
+				}
+				if err := errors.Join(t.Sleep(10*driver.Millisecond), t.Barrier(uint64(20+i), 2)); err != nil {
+					return err
+				}
+			}
+			return e.Stop(t)
+		},
+		{Node: 1}: func(t *driver.Thread) error {
+			e, err := l.open(t, driver.NoCosts{})
+			if err != nil {
+				return err
+			}
+			first, dropped := 0, 0
+			for i, frames := range groups {
+				if err := errors.Join(t.Barrier(uint64(10+i), 2), t.Barrier(uint64(20+i), 2)); err != nil {
+					return err
+				}
+				number := first
+				if err := collect(t, e, min(frames, buffers), func(frame []byte) error {
+					if got := int(frame[14])<<8 | int(frame[15]); got != number {
+						return fmt.Errorf("frame %d, want %d", got, number)
+					}
+					number++
+					return nil
+				}); err != nil {
+					return err
+				}
+				first, dropped = first+frames, dropped+max(0, frames-buffers)
+				n, err := e.Counter(t, layout.NicCounterReceiveDropped)
+				if err != nil || int(n) != dropped {
+					return fmt.Errorf("after group %d %d frames were dropped, want %d (%w)", i, n, dropped, err)
+				}
+			}
+			return e.Stop(t)
+		},
+	})
+}
+
+// An answer that is sent out of the interrupt service does not wait for the
+// program that was interrupted, and its work is the service's.
+func TestEthernetAnswersInService(t *testing.T) {
+	l := startLan(t, sim.Timed, 2, nil)
+	l.run(t, map[driver.ThreadID]func(t *driver.Thread) error{
+		{Node: 0, Rank: 0}: func(t *driver.Thread) error {
+			e, err := l.open(t, slow{})
+			if err != nil {
+				return err
+			}
+			if err := errors.Join(t.Barrier(1, 3), e.Transmit(t, header(0, 1), nil, nil)); err != nil {
+				return err
+			}
+			began := t.Now()
+			err = collect(t, e, 1, func([]byte) error { return nil })
+			if took := t.Now() - began; took > 100*driver.Microsecond {
+				return fmt.Errorf("the answer came after %v: it waited for the program", took)
+			}
+			return errors.Join(err, e.Stop(t))
+		},
+		{Node: 0, Rank: 1}: (*driver.Thread).Begin,
+		{Node: 1, Rank: 0}: func(t *driver.Thread) error {
+			e, err := l.open(t, slow{})
+			if err != nil {
+				return err
+			}
+			if err := t.Barrier(1, 3); err != nil {
+				return err
+			}
+			return collect(t, e, 1, func([]byte) error { return e.Transmit(t, header(1, 0), nil, nil) })
+		},
+		{Node: 1, Rank: 1}: func(t *driver.Thread) error {
+			return errors.Join(t.Barrier(1, 3), t.Charge(driver.Millisecond))
+		},
+	})
+}
