@@ -5,9 +5,12 @@ package nic_test
 import (
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"hvia/driver"
 	"hvia/layout"
 	"hvia/params"
+	"hvia/sim/bridge"
 )
 
 // batches sends batches of frames, each at its own barrier.
@@ -177,4 +180,28 @@ func transmitModeration(n *nic) {
 
 func TestTransmitModeration(t *testing.T) {
 	mustPlay(t, config{}, transmitModeration, func(n *nic) {})
+}
+
+// A cause that will rise is something to wait for; when it has, and nothing else
+// is under way, a wait without an end is a deadlock, which is told at once.
+func TestDeadlock(t *testing.T) {
+	var rose, began driver.Time
+	err := play(t, config{}, func(n *nic) {
+		n.start(4, 4)
+		n.write(layout.RegisterInterruptEnableOffset, transmitCause)
+		n.write(layout.NicRegisterTransmitCoalesceTimeOffset, 2_000_000_000, 0)
+		n.fill(&n.tx, n.page(), 60)
+		n.post(&n.tx)
+		n.await(&n.tx)
+		began = n.t.Now()
+		ok, err := n.t.WaitInterrupt(driver.Never)
+		n.check(err)
+		n.equal(true, ok, "the interrupt")
+		rose = n.t.Now()
+		n.clear(transmitCause)
+		_, err = n.t.WaitInterrupt(driver.Never)
+		n.check(err)
+	}, func(n *nic) {})
+	require.ErrorIs(t, err, bridge.ErrDeadlock)
+	require.Equal(t, began+2*driver.Second, rose)
 }
