@@ -489,12 +489,7 @@ void PlainNic::Send(Time t) {
 // Receive.
 
 void PlainNic::Deliver(Frame frame) {
-  At(frame.last_byte, Kind::kWire, [this](Time now) {
-    const std::vector<uint8_t> bytes = std::move(in_flight_.front().bytes);
-    in_flight_.pop_front();
-    Arrive(now, bytes);
-  });
-  in_flight_.push_back(std::move(frame));
+  At(frame.last_byte, Kind::kWire, [this, bytes = std::move(frame.bytes)](Time now) { Arrive(now, bytes); });
 }
 
 void PlainNic::Arrive(Time t, const std::vector<uint8_t>& frame) {

@@ -170,7 +170,6 @@ class PlainNic : public Node {
   std::deque<std::vector<uint8_t>> out_;
   bool sending_ = false;
 
-  std::deque<Frame> in_flight_;  // announced by the link, in the order of arrival
   std::deque<std::vector<uint8_t>> fifo_;
   uint64_t fifo_bytes_ = 0;
   size_t ready_ = 0;  // of the FIFO, what the firmware has done with
