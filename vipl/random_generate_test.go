@@ -54,11 +54,17 @@ const (
 	queueLimit   = slots - 6
 )
 
+// conditions are what a run is under.
+type conditions struct {
+	onArrival bool                       // the cards fetch receive descriptors on arrival, and not when they are posted
+	lose      func(node, frame int) bool // frames that the wire loses, by their number in the connection
+}
+
 // randomWorld gives both nodes memory, regions and VIs, from what the real
 // nodes have, or made up.
-func randomWorld(t *[randomNodes]nodeTable, attributes func(pair, node int) randomAttributes, onArrival bool) (*world, error) {
+func randomWorld(t *[randomNodes]nodeTable, attributes func(pair, node int) randomAttributes, c conditions) (*world, error) {
 	w := &world{fabric: model.New(randomNodes, vipl.MaxDescriptorsPerQueue), nodes: *t}
-	w.fabric.FetchOnArrival = onArrival
+	w.fabric.FetchOnArrival, w.fabric.Lose = c.onArrival, c.lose
 	for node, h := range w.fabric.Hosts {
 		n := &w.nodes[node]
 		for pair := range randomPairs {
@@ -100,11 +106,11 @@ func (g *generator) newHandle() uint32 {
 }
 
 // generate returns the first n operations of a seed, for cards that fetch
-// receive descriptors when they are posted.
-func generate(seed uint64, n int) ([]operation, error) { return generateFor(seed, n, false) }
+// receive descriptors when they are posted, and a wire that loses nothing.
+func generate(seed uint64, n int) ([]operation, error) { return generateFor(seed, n, conditions{}) }
 
-// generateFor is generate, also for cards that fetch them on arrival.
-func generateFor(seed uint64, n int, onArrival bool) ([]operation, error) {
+// generateFor is generate for other conditions.
+func generateFor(seed uint64, n int, c conditions) ([]operation, error) {
 	g := &generator{random: rand.New(rand.NewPCG(seed, 1)), want: n}
 	var t [randomNodes]nodeTable
 	for node := range t {
@@ -121,7 +127,7 @@ func generateFor(seed uint64, n int, onArrival bool) ([]operation, error) {
 		}
 	}
 	var err error
-	if g.w, err = randomWorld(&t, firstAttributes, onArrival); err != nil {
+	if g.w, err = randomWorld(&t, firstAttributes, c); err != nil {
 		return nil, err
 	}
 	for len(g.ops) < n {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math/rand/v2"
 	"os"
 	"slices"
 	"testing"
@@ -157,6 +158,56 @@ func TestRandomOperationsOnFakes(t *testing.T) {
 	})
 }
 
+// And over a wire that loses one frame in nine: what unreliable delivery makes of it.
+func TestRandomOperationsOverALossyWire(t *testing.T) {
+	onDevices(t, func(t *testing.T, d driver.Device) {
+		n := 20_000
+		if testing.Short() {
+			n = 1000
+		}
+		s := seed(t)
+		c := conditions{lose: func(node, frame int) bool {
+			return rand.New(rand.NewPCG(s, uint64(node)<<32|uint64(frame))).IntN(9) == 0
+		}}
+		ops, err := generateFor(s, n, c)
+		require.NoError(t, err, "the generator, seed %d", s)
+		lost := 0
+		r := runOperations(t, s, ops, func(r *randomRun) error {
+			r.under = c
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+			defer cancel()
+			// The first frame of a connection has a number of its own, and the first sequence number.
+			type vi struct{ node, index int }
+			type connection struct {
+				number uint16
+				first  uint32
+			}
+			last := map[vi]connection{}
+			lost = 0
+			return fakes(ctx, d, s, r, func(node int, frame []byte) bool {
+				if !isVia(frame) {
+					return false
+				}
+				h := layout.ViaHeader(frame[layout.EthernetHeaderSize:])
+				key := vi{node, int(h.SourceVi() & 0xff)}
+				if of, known := last[key]; !known || of.number != h.SourceVi() {
+					last[key] = connection{h.SourceVi(), h.Sequence()}
+				}
+				lose := c.lose(node, int(h.Sequence()-last[key].first))
+				if lose {
+					lost++
+				}
+				return lose
+			})
+		})
+		t.Logf("%d frames lost", lost)
+		if n >= 20_000 {
+			r.met(t, everything...)
+			require.Greater(t, lost, 500)
+		}
+	})
+}
+
 // The same on the simulated card.
 func TestRandomOperationsOnTheCard(t *testing.T) {
 	if testing.Short() {
@@ -238,10 +289,10 @@ func TestRandomOperationsWithStraps(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			s := seed(t)
 			onArrival := c.straps&(1<<layout.StrapReceiveFetchOnArrival) != 0
-			ops, err := generateFor(s, long(6_000, 60_000), onArrival)
+			ops, err := generateFor(s, long(6_000, 60_000), conditions{onArrival: onArrival})
 			require.NoError(t, err, "the generator, seed %d", s)
 			r := runOperations(t, s, ops, func(r *randomRun) error {
-				r.onArrival = onArrival
+				r.under.onArrival = onArrival
 				return simulatedCards(t, s, r, c.straps)
 			})
 			r.met(t, "send: Done Send", "send: Done RdmaWrite", "send: Done Flushed Send", "receive: Done Receive",

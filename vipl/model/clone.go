@@ -12,7 +12,7 @@ import (
 // that are all allowed.
 func (f *Fabric) Clone() *Fabric {
 	out := New(len(f.Hosts), f.depth)
-	out.FetchOnArrival = f.FetchOnArrival
+	out.FetchOnArrival, out.Lose = f.FetchOnArrival, f.Lose
 	vis := map[*VI]*VI{}
 	for i, h := range f.Hosts {
 		to := out.Hosts[i]

@@ -29,7 +29,7 @@
 // No order is promised between queues, so the asynchronous errors of a VI are a
 // multiset.
 //
-// The wire loses nothing and keeps the order of each connection. The model knows
+// The wire keeps the order of each connection, and loses what Fabric.Lose says. The model knows
 // unreliable delivery only: an error ends the descriptor, not the connection.
 // The reliable levels differ from it in VI.failed.
 package model

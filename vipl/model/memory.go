@@ -22,12 +22,15 @@ var (
 	ErrIndex   = errors.New("VI index is in use")
 )
 
-// Fabric is a set of hosts on a wire that loses nothing.
+// Fabric is a set of hosts on a wire.
 type Fabric struct {
 	Hosts []*Host
 	// FetchOnArrival says that a provider reads a receive descriptor when a
 	// message needs it, and not when it becomes the head of its queue [card].
 	FetchOnArrival bool
+	// Lose, when set, says which frames the wire loses: those that a host sends on
+	// a VI, by their number since the VI was connected, from 0.
+	Lose func(host, frame int) bool
 
 	depth int
 }

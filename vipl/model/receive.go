@@ -76,6 +76,11 @@ func (v *VI) arrive(f frame) {
 	if v.state != layout.ViStateConnected || !v.hearing.step() {
 		return
 	}
+	if v.gap {
+		// What is missing may have been the end of a message, or its middle [VIA].
+		v.gap = false
+		v.closeMessage(0)
+	}
 	if f.first {
 		// A message whose Last never came ends here [card].
 		v.closeMessage(0)

@@ -4,6 +4,7 @@ package model
 
 import (
 	"encoding/binary"
+	"slices"
 
 	"hvia/layout"
 )
@@ -64,9 +65,20 @@ func (v *VI) transmit(p *posted) bool {
 		v.complete(p, Completion{Status: done(bits, d.echo()), Length: p.moved})
 	}
 	for _, f := range frames {
-		peer.arrive(f)
+		if v.loses(v.frames) {
+			peer.gap = true
+		} else {
+			peer.arrive(f)
+		}
+		v.frames++
 	}
 	return !stopped
+}
+
+// loses says whether the wire loses a frame of the VI.
+func (v *VI) loses(frame int) bool {
+	f := v.host.fabric
+	return f.Lose != nil && f.Lose(slices.Index(f.Hosts, v.host), frame)
 }
 
 // refusedForSend is what is found before anything is sent: malformed, or of a

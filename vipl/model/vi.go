@@ -27,6 +27,8 @@ type VI struct {
 	send, receive queue
 	head          *receiveDescriptor // of the receive queue, which the provider has read
 	message       *message           // that has begun to arrive and has not ended
+	frames        int                // sent since it was connected
+	gap           bool               // frames were lost on the way here, since the last one that arrived
 
 	work, hearing limit
 }
@@ -152,6 +154,7 @@ func Connect(a, b *VI) error {
 	a.peer, b.peer = b, a
 	for _, v := range []*VI{a, b} {
 		v.state, v.message, v.work, v.hearing = layout.ViStateConnected, nil, limit{}, limit{}
+		v.frames, v.gap = 0, false
 	}
 	return nil
 }
