@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -534,4 +535,41 @@ func TestNamesOfDevices(t *testing.T) {
 			return nil
 		})
 	})
+}
+
+// A NIC that reads no more frames: nobody waits for ever, and every later call says why.
+func TestNicThatDies(t *testing.T) {
+	f, err := drivertest.NewOf(driver.DeviceMvia, 2, 4)
+	require.NoError(t, err)
+	t.Cleanup(f.Close)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	err = driver.RunOn(ctx, f, driver.RunConfig{Device: driver.DeviceMvia}, programs(func(e *env) error {
+		p, err := e.dial(1, writable)
+		if err != nil {
+			return err
+		}
+		if err := p.quiet(); err != nil { // what connects has been said
+			return err
+		}
+		f.Node(0).Nic.Dead = true // nothing else of this node runs
+		if _, err := p.send(0, 3000); err != nil {
+			return err
+		}
+		_, err = p.vi.SendWait(e.t, driver.Millisecond)
+		e.is("the send is not over", err, vipl.ErrTimeout)
+		began := e.t.Now()
+		err = p.vi.Disconnect(e.t)
+		e.is("disconnect", err, driver.ErrDeadline)
+		e.that("it says what it waited for: "+text(err), err != nil && strings.Contains(err.Error(), "sends of VI 0"))
+		took := e.t.Now() - began
+		e.that(fmt.Sprintf("it took %v", took), took >= driver.Second && took < 2*driver.Second)
+		_, err = e.nic.CreateVi(e.t, writable)
+		e.is("a later call", err, driver.ErrClosed)
+		return errors.Join(e.fail...)
+	}, func(e *env) error {
+		_, err := e.serve(writable)
+		return errors.Join(err, e.t.Sleep(3*driver.Second))
+	})...)
+	require.ErrorIs(t, err, driver.ErrDeadline)
 }

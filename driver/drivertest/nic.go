@@ -11,6 +11,8 @@ import (
 // Nic is a fake plain NIC: the raw-frame port and nothing of VIA. Its interrupts
 // are not moderated.
 type Nic struct {
+	Dead bool // reads no frames any more, and never says so
+
 	f    *Fabric
 	node *Node
 	regs map[uint32]uint32
@@ -61,7 +63,11 @@ func (c *Nic) write(address uint32, data []uint32) {
 			c.regs[o] = v
 		case layout.RegisterRawTransmitTailOffset:
 			c.regs[o] = v
-			c.f.after(deviceDelay, c.raw.transmit)
+			c.f.after(deviceDelay, func() {
+				if !c.Dead {
+					c.raw.transmit()
+				}
+			})
 		case layout.RegisterRawReceiveTailOffset:
 			c.regs[o] = v
 			c.f.after(deviceDelay, c.raw.receive)
