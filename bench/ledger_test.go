@@ -103,7 +103,9 @@ func TestPathNeedsItsParts(t *testing.T) {
 			spend(program, driver.LayerTrap, 1*us, 1*us)
 			spend(program, driver.LayerProtocol, 4*us, 3*us)
 			tx := 4*us + int64(params.NicTransmitTime)
-			seen.frames = append(seen.frames, wired{node: node, start: from + tx + us, end: from + tx + 2*us})
+			seen.frames = append(seen.frames,
+				wired{node: node, start: from + 10*us, end: from + 11*us}, // of before: the firmware has not had time for this one
+				wired{node: node, start: from + tx + us, end: from + tx + 2*us})
 			there := tx + 2*us + int64(params.NicReceiveTime)
 			spend(agent, driver.LayerInterrupt, there+2*us, 2*us)
 			spend(agent, driver.LayerProtocol, there+5*us, 3*us)
@@ -126,7 +128,7 @@ func TestPathNeedsItsParts(t *testing.T) {
 	require.EqualValues(t, 200*us, path.HalfRTTPs)
 
 	p, seen = build()
-	seen.frames = seen.frames[:1]
+	seen.frames = seen.frames[:3]
 	_, err = p.kernelPath(0, seen)
 	require.ErrorIs(t, err, ErrTrace)
 	require.ErrorContains(t, err, "TCP/IP, 4 bytes, message from node 1")

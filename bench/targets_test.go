@@ -139,6 +139,8 @@ func TestTargetsMissed(t *testing.T) {
 		{"a RecvWait that falls", func(r *Results) { r.ReceiveWait[2].MeanPs = r.ReceiveWait[1].MeanPs }, []string{"T9"}},
 		{"a RecvWait that is no line", func(r *Results) { r.ReceiveWait[10].MeanPs = r.ReceiveWait[11].MeanPs - 1 }, []string{"T9"}},
 		{"a slow M-VIA", func(r *Results) { r.Mvia[0].HalfRTTPs = 58_200_000 }, []string{"T2"}},
+		{"a fast M-VIA", func(r *Results) { r.Mvia[0].HalfRTTPs = 57_000_000 }, []string{"T2"}},
+		{"a slow TCP/IP", func(r *Results) { r.Tcp[11].HalfRTTPs = 1_104_000_000 }, []string{"T4"}},
 		{"a fast TCP/IP", func(r *Results) { r.Tcp[11].HalfRTTPs = 1_080_000_000 }, []string{"T4"}},
 		{"another ratio", func(r *Results) { r.Tcp[0].HalfRTTPs = 126_000_000 }, []string{"T2", "T11"}},
 		{"another ratio of bandwidths", func(r *Results) { r.Mvia[11].HalfRTTPs = 1_090_000_000 }, []string{"T4", "T11"}},
