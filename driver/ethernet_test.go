@@ -32,7 +32,7 @@ type lan struct {
 // threads of each node: rank 0 is the agent's, which opens and serves.
 func startLan(t *testing.T, mode sim.Mode, ranks int, values map[string]int64) *lan {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	t.Cleanup(cancel)
 	program, err := sim.EchoSimulator(ctx)
 	require.NoError(t, err)

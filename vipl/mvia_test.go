@@ -517,7 +517,7 @@ func TestMviaInFreeModeIsRefused(t *testing.T) {
 	if testing.Short() {
 		t.Skip("needs the simulator, whose build takes minutes")
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	err := driver.Run(ctx, driver.RunConfig{Device: driver.DeviceMvia, Fabric: sim.Config{Mode: sim.Free}}, driver.Program{Main: func(t *driver.Thread, h *driver.Host) error {
 		_, err := vipl.OpenNic(t, h)
