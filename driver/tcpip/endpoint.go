@@ -70,6 +70,13 @@ func (e *endpoint) take() []byte {
 	return f
 }
 
+// waiting says whether a frame waits to be sent.
+func (e *endpoint) waiting() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return len(e.frames) > 0
+}
+
 // WritePackets keeps frames for take.
 func (e *endpoint) WritePackets(packets stack.PacketBufferList) (int, tcpip.Error) {
 	e.mu.Lock()

@@ -294,8 +294,14 @@ func (s *Stack) publish(t *driver.Thread, ranks []int) error {
 	return nil
 }
 
+// turn is how many frames a thread sends before it leaves the rest to others, as
+// the kernel's dev_weight. Without it a thread whose fellows go on producing would send for
+// them for ever.
+const turn = 64
+
 // flush sends the frames that wait, unless another thread of the node does so
-// already: it takes these as well, in their order.
+// already: it takes these as well, in their order. What is left after its turn is
+// the agent's, or the next thread's that comes.
 func (s *Stack) flush(t *driver.Thread) error {
 	s.mu.Lock()
 	if s.sending {
@@ -303,7 +309,15 @@ func (s *Stack) flush(t *driver.Thread) error {
 		return nil
 	}
 	s.sending = true
-	for {
+	for n := 0; ; n++ {
+		if n >= turn && s.link.waiting() {
+			s.sending = false
+			s.mu.Unlock()
+			if t.ID().Rank == driver.AgentRank {
+				return nil // it asks for the deadline next
+			}
+			return s.nic.Reschedule(t)
+		}
 		frame := s.link.take()
 		if frame == nil {
 			break
@@ -516,6 +530,9 @@ func (p protocol) Deadline() driver.Time {
 		return driver.Never
 	}
 	s.told = s.clock.next()
+	if !s.sending && s.link.waiting() {
+		s.told = 0 // left by a thread whose turn was over
+	}
 	return s.told
 }
 
