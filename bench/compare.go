@@ -60,7 +60,8 @@ type CompareConfig struct {
 	Clients   int        // threads that send to one
 	Seed      uint64     // of memory scatter, payload and mix
 	Params    map[string]int64
-	Capture   string // frames on the wire, a file for each protocol; "" for none
+	Faults    sim.WireFaults // of the wire
+	Capture   string         // frames on the wire, a file for each protocol; "" for none
 
 	// Progress, if not nil, is told what has been done. It must not block.
 	Progress func(Progress)
@@ -294,7 +295,7 @@ func (r *CompareReport) measure(ctx context.Context, c CompareConfig, p protocol
 	}
 	run := newComparison(c, p, b)
 	cfg := driver.RunConfig{Fabric: twoCards(b, c.Seed), Device: p.device, Costs: p.costs(b), Seed: c.Seed}
-	cfg.Fabric.Program = c.program
+	cfg.Fabric.Program, cfg.Fabric.Faults = c.program, c.Faults
 	cfg.Fabric.Nodes = nil // the device says what they are
 	cfg.Fabric.Arguments = rec.arguments()
 	if rec.pcapFile == "" {

@@ -32,7 +32,8 @@ type CompareReport struct {
 	Receives int              `json:"receives,omitempty"`
 	Clients  int              `json:"clients,omitempty"`
 	Mix      []MixEntry       `json:"mix,omitempty"`
-	Params   map[string]int64 `json:"params,omitempty"` // that were replaced
+	Params   map[string]int64 `json:"params,omitempty"`      // that were replaced
+	Wire     string           `json:"wire_faults,omitempty"` // what the wire does to frames
 	Rows     []CompareRow     `json:"rows"`
 	Digests  []CompareDigest  `json:"digests"`
 	Error    *ReportError     `json:"error,omitempty"` // why the report is not complete
@@ -54,6 +55,7 @@ type CompareRow struct {
 	Messages    int       `json:"messages"` // that were counted
 	Lost        int       `json:"lost"`     // of all
 	Window      int       `json:"window,omitempty"`
+	Steady      bool      `json:"steady,omitempty"` // one way: rates are of a span in which all senders were at it, else of the whole
 	Latency     *Latency  `json:"latency,omitempty"`
 	BytesPerSec int64     `json:"bytes_per_s,omitempty"`
 
@@ -95,8 +97,12 @@ type WireUse struct {
 
 // NewCompareReport returns a report without rows.
 func NewCompareReport(c CompareConfig, h Hashes) *CompareReport {
+	faults := ""
+	if len(c.Faults.Faults) > 0 {
+		faults = c.Faults.String()
+	}
 	return &CompareReport{
-		Schema: CompareSchema, Profile: c.Profile, Seed: c.Seed, Hashes: h, Pattern: c.Pattern, Messages: c.Messages, Warmup: c.Warmup,
+		Wire: faults, Schema: CompareSchema, Profile: c.Profile, Seed: c.Seed, Hashes: h, Pattern: c.Pattern, Messages: c.Messages, Warmup: c.Warmup,
 		Window: c.Window, Receives: c.Receives, Clients: c.Clients, Mix: c.Mix, Params: c.Params, Rows: []CompareRow{}, Digests: []CompareDigest{},
 	}
 }
@@ -221,14 +227,44 @@ func (x *comparison) foldExchange(s *stage, row *CompareRow) (kinds []CompareRow
 	return kinds
 }
 
-// foldOneWay fills what is known of messages one way, and returns the span in
-// which all is steady and every sender has something to send: from when the first of them has
-// its first counted message there to when the first of them has sent its last. What
-// comes later drains what lies between them.
+// foldOneWay fills what is known of messages one way, and returns the span that
+// the rate is of.
 func (x *comparison) foldOneWay(s *stage, row *CompareRow) (from, to driver.Time) {
 	came := s.notes[len(s.notes)-1].came
-	from, to = driver.Never, driver.Never
+	var took []driver.Time
 	for j, times := range came {
+		for k, t := range times {
+			if k >= s.warmup && t >= 0 {
+				took = append(took, t-s.notes[j].sent[k])
+			}
+		}
+	}
+	row.Latency = latencyOf(took)
+	from, to = s.steadySpan()
+	counts, n := countIn(came, from, to)
+	// With few messages there is no such span, or one that holds a burst and says nothing.
+	begin, end := s.notes[0].begin, slices.Max(slices.Concat(came...))
+	if row.Steady = 2*n >= len(took) && 2*(to-from) >= end-begin; !row.Steady {
+		from, to = begin, end
+		counts, n = countIn(came, from, to)
+	}
+	row.Messages = n
+	row.BytesPerSec = BytesPerSecond(n*s.size, int64(to-from))
+	if x.config.Pattern == PatternManyToOne {
+		for _, c := range counts {
+			row.Clients = append(row.Clients, BytesPerSecond(c*s.size, int64(to-from)))
+		}
+		row.FairnessPpm = fairness(row.Clients)
+	}
+	return from, to
+}
+
+// steadySpan is when all is steady and every sender has something to send: from when the first
+// of them has its first counted message there to when the first of them has sent its last.
+// What comes later drains what lies between them.
+func (s *stage) steadySpan() (from, to driver.Time) {
+	from, to = driver.Never, driver.Never
+	for j, times := range s.notes[len(s.notes)-1].came {
 		first := slices.IndexFunc(times[s.warmup:], func(t driver.Time) bool { return t >= 0 })
 		if first >= 0 {
 			from = min(from, times[s.warmup+first])
@@ -236,32 +272,22 @@ func (x *comparison) foldOneWay(s *stage, row *CompareRow) (from, to driver.Time
 		sent := s.notes[j].sent
 		to = min(to, sent[len(sent)-1])
 	}
-	if to <= from {
-		// All had been sent before: the messages stand for themselves.
-		to = slices.Max(slices.Concat(came...))
-	}
-	var took []driver.Time
-	row.Clients = make([]int64, len(came))
+	return from, to
+}
+
+// countIn says how many messages came after one instant and not after another, of
+// each channel and in all.
+func countIn(came [][]driver.Time, from, to driver.Time) (counts []int, all int) {
+	counts = make([]int, len(came))
 	for j, times := range came {
-		n := 0
-		for k, t := range times {
-			if k >= s.warmup && t >= 0 {
-				took = append(took, t-s.notes[j].sent[k])
-			}
+		for _, t := range times {
 			if t > from && t <= to {
-				n++
+				counts[j]++
+				all++
 			}
 		}
-		row.Messages += n
-		row.Clients[j] = BytesPerSecond(n*s.size, int64(to-from))
 	}
-	row.Latency = latencyOf(took)
-	row.BytesPerSec = BytesPerSecond(row.Messages*s.size, int64(to-from))
-	row.FairnessPpm = fairness(row.Clients)
-	if x.config.Pattern == PatternStream {
-		row.Clients, row.FairnessPpm = nil, 0
-	}
-	return from, to
+	return counts, all
 }
 
 // fairness is Jain's index in millionths: the square of the sum over n times the
@@ -338,6 +364,9 @@ func (r *CompareReport) WriteBench(w io.Writer) error {
 	fmt.Fprintf(&b, "profile: %s\npattern: %s\nlayout: %s\nparams: %s\nrtl: %s\n", r.Profile, r.Pattern, r.Hashes.Layout, r.Hashes.Params, r.Hashes.RTL)
 	for _, name := range slices.Sorted(maps.Keys(r.Params)) {
 		fmt.Fprintf(&b, "param-%s: %d\n", strings.ToLower(name), r.Params[name])
+	}
+	if r.Wire != "" {
+		fmt.Fprintf(&b, "wire-faults: %s\n", strings.ReplaceAll(r.Wire, " ", "_"))
 	}
 	name := map[string]string{PatternPingPong: "PingPong", PatternStream: "Stream", PatternRequestReply: "RequestReply", PatternManyToOne: "ManyToOne"}[r.Pattern]
 	for _, row := range r.Rows {
@@ -444,6 +473,9 @@ func (r *CompareReport) WriteText(w io.Writer) error {
 	for _, name := range slices.Sorted(maps.Keys(r.Params)) {
 		fmt.Fprintf(&b, "%s is %d in this run\n", name, r.Params[name])
 	}
+	if r.Wire != "" {
+		fmt.Fprintf(&b, "the wire fails in this run: %s\n", r.Wire)
+	}
 	if r.Clients > 0 {
 		fmt.Fprintf(&b, "%d threads of node 0 send to one of node 1; there is no third node while the fabric has no switch\n", r.Clients)
 	}
@@ -461,6 +493,11 @@ func (r *CompareReport) WriteText(w io.Writer) error {
 	for _, row := range r.Rows {
 		if row.Lost > 0 && row.Kind == nil {
 			fmt.Fprintf(&b, "lost: %s, %s: %d messages did not come, or not whole\n", row.Protocol, row.what(), row.Lost)
+		}
+	}
+	for _, row := range r.Rows {
+		if (r.Pattern == PatternStream || r.Pattern == PatternManyToOne) && !row.Steady {
+			fmt.Fprintf(&b, "short: %s, %s: too few messages to be steady; the rate is that of all\n", row.Protocol, row.what())
 		}
 	}
 	for _, f := range r.Faults() {

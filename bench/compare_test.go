@@ -33,7 +33,7 @@ func smallCompare(t *testing.T, pattern string) CompareConfig {
 	case PatternRequestReply:
 		c.Mix, c.Messages = []MixEntry{{64, 3000, 3}, {1500, 1, 1}}, 12
 	case PatternManyToOne:
-		c.Sizes, c.Clients = []int{4, 3000}, 3
+		c.Sizes, c.Clients, c.Messages = []int{4, 3000}, 3, 20
 	default:
 		c.Sizes = []int{4, 3000}
 	}
@@ -175,12 +175,12 @@ func checkUse(t *testing.T, c CompareConfig, row CompareRow) {
 		}
 	}
 	// A message is on the wire whole, in frames of no more than the payload.
-	if row.Size > 0 && c.Pattern != PatternManyToOne {
+	if c.Pattern == PatternPingPong {
 		require.GreaterOrEqual(t, row.wireBytes(), int64(row.Size), "%s", at)
 	}
 	if c.Pattern == PatternManyToOne {
 		require.Len(t, row.Clients, c.Clients)
-		require.Greater(t, row.FairnessPpm, int64(900_000), "%s: %v", at, row.Clients)
+		require.Greater(t, row.FairnessPpm, int64(800_000), "%s: %v", at, row.Clients)
 	}
 	if p.tcp {
 		return
@@ -316,12 +316,95 @@ func TestCompareLosses(t *testing.T) {
 func TestCompareOverrun(t *testing.T) {
 	takesSeconds(t)
 	c := smallCompare(t, PatternStream)
-	c.Protocols, c.Sizes, c.Messages, c.Window, c.Receives = []string{"send"}, []int{64}, 30, 16, 1
+	c.Protocols, c.Sizes, c.Messages, c.Window, c.Receives = []string{"send", "mvia"}, []int{64}, 30, 16, 1
 	r := compare(t, c)
-	require.Positive(t, r.Rows[0].Lost)
-	require.Less(t, r.Rows[0].Lost, 32, "some came")
-	require.True(t, r.Rows[0].Verified)
-	require.Contains(t, compareText(t, r), fmt.Sprintf("lost: send, 64 bytes: %d messages did not come, or not whole\n", r.Rows[0].Lost))
+	for _, row := range r.Rows {
+		require.Positive(t, row.Lost, "%s", row.Protocol)
+		require.Less(t, row.Lost, 32, "%s: some came", row.Protocol)
+		require.True(t, row.Verified, "%s", row.Protocol)
+		require.Contains(t, compareText(t, r), fmt.Sprintf("lost: %s, 64 bytes: %d messages did not come, or not whole\n", row.Protocol, row.Lost))
+	}
+}
+
+// Over a wire that loses frames, what is unreliable loses messages and says so, and TCP
+// takes its time. No message that came is wrong.
+func TestCompareFailingWire(t *testing.T) {
+	takesSeconds(t)
+	for _, pattern := range ComparePatterns() {
+		c := smallCompare(t, pattern)
+		c.Protocols = []string{"send", "mvia", "tcp"}
+		c.Messages = 40
+		var err error
+		c.Faults, err = sim.ParseWireFaults("0>1:drop=operation send every 17,drop=type 0x0800 every 29")
+		require.NoError(t, err)
+		r := compare(t, c)
+		require.Empty(t, r.Faults(), "%s", pattern)
+		require.Contains(t, compareText(t, r), "the wire fails in this run: "+c.Faults.String()+"\n")
+		lost := map[string]int{}
+		slow := map[string]int64{}
+		for _, row := range r.Rows {
+			if row.Kind == nil {
+				lost[row.Protocol] += row.Lost
+				slow[row.Protocol] = max(slow[row.Protocol], row.Latency.MaxPs)
+			}
+		}
+		require.Positive(t, lost["send"], "%s", pattern)
+		require.Positive(t, lost["mvia"], "%s", pattern)
+		require.Zero(t, lost["tcp"], "%s", pattern)
+		if !c.oneWay() {
+			require.Greater(t, slow["tcp"], int64(driver.Millisecond), "%s: the time of a retransmission", pattern)
+		}
+	}
+}
+
+// The rate of a stream is that of a span in which the sender is at it and messages come;
+// without such a span it is that of all, which can be too small but not too large.
+func TestFoldOneWay(t *testing.T) {
+	c := DefaultCompareConfig(PatternStream)
+	c.Sizes, c.Messages, c.Warmup = []int{1000}, 8, 2
+	fold := func(sent, came []driver.Time) (CompareRow, driver.Time, driver.Time) {
+		x := newComparison(c, protocols[0], board{})
+		s := &x.stages[0]
+		s.notes[0].begin, s.notes[0].sent, s.notes[1].came = 5, sent, [][]driver.Time{came}
+		var row CompareRow
+		from, to := x.foldOneWay(s, &row)
+		return row, from, to
+	}
+	us := func(n ...driver.Time) []driver.Time {
+		for i := range n {
+			n[i] *= driver.Microsecond
+		}
+		return n
+	}
+	row, from, to := fold(us(1, 2, 3, 4, 34, 44, 54, 64, 74, 84), us(10, 20, 30, 40, 50, 60, 70, 80, 90, 100))
+	require.True(t, row.Steady)
+	require.Equal(t, us(30, 84), []driver.Time{from, to})
+	require.Equal(t, 5, row.Messages)
+	require.EqualValues(t, 5*1000*1_000_000/54, row.BytesPerSec)
+	require.EqualValues(t, 36_000_000, row.Latency.MaxPs)
+
+	// All sent at once, and taken at once after a while.
+	row, from, to = fold(us(1, 2, 3, 4, 5, 6, 7, 8, 9, 10), us(91, 92, 93, 94, 95, 96, 97, 98, 99, 100))
+	require.False(t, row.Steady)
+	require.Equal(t, []driver.Time{5, us(100)[0]}, []driver.Time{from, to})
+	require.Equal(t, 10, row.Messages)
+
+	// Nothing came.
+	none := []driver.Time{-1, -1, -1, -1, -1, -1, -1, -1, -1, -1}
+	row, _, _ = fold(us(1, 2, 3, 4, 5, 6, 7, 8, 9, 10), none)
+	require.Zero(t, row.Messages)
+	require.Zero(t, row.BytesPerSec)
+	require.Nil(t, row.Latency)
+}
+
+// Connections of several threads share their host evenly, also when each has more to
+// send than its socket takes: nobody sends the frames of the others for long.
+func TestCompareFairConnections(t *testing.T) {
+	takesSeconds(t)
+	c := DefaultCompareConfig(PatternManyToOne)
+	c.Protocols, c.Sizes, c.Messages = []string{"tcp"}, []int{1024}, 600
+	row := compare(t, c).Rows[0]
+	require.Greater(t, row.FairnessPpm, int64(950_000), "%v", row.Clients)
 }
 
 // script is a channel that brings what it was told to, nil for a wait in vain.
@@ -501,6 +584,7 @@ func TestCompareCapture(t *testing.T) {
 func shownCompare(pattern string) *CompareReport {
 	c := DefaultCompareConfig(pattern)
 	c.Params = map[string]int64{"HostPollPeriod": 100_000}
+	c.Faults = sim.WireFaults{Faults: []sim.WireFault{{Kind: layout.WireFaultDrop, Frames: sim.FrameSelection{Share: sim.Percent(1)}}}}
 	r := NewCompareReport(c, Hashes{"0123456789abcdef", "1123456789abcdef", "2123456789abcdef"})
 	use := func(k int64) ([]HostUse, []WireUse) {
 		return []HostUse{
@@ -523,6 +607,7 @@ func shownCompare(pattern string) *CompareReport {
 			if pattern == PatternManyToOne {
 				row.Clients, row.FairnessPpm = []int64{30_000_000, 20_000_000, 25_500_000, 20_000_000}, 970_123
 			}
+			row.Steady = c.oneWay() && size == 4
 			if size == 65536 && i == 1 {
 				row.Lost, row.Latency = 3, nil
 				row.Verified, row.Fault = false, "message 3: byte 4 of 65536 is 0x00, want 0x01"

@@ -61,6 +61,7 @@ message is checked at its receiver. Every time is simulated and repeats to the b
 	o.flags.StringVar(&asked.Capture, "capture", "", "write the frames of each protocol to `FILE` (pcapng), its name before the extension")
 	s.flags.StringVar(&asked.Profile, "profile", all.Profile, "the `CARD` and its surroundings")
 	s.flags.StringArrayVar(&replaced, "param", nil, "replace a parameter of the models or the host, `NAME=VALUE`")
+	wireFaults(s.flags, &asked.Faults)
 	addGroups(cmd, m, o, s)
 
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -134,7 +135,7 @@ func compareConfig(cmd *cobra.Command, args []string, asked bench.CompareConfig,
 		return c, nil, fmt.Errorf("invalid argument %q for \"--format\": text, json and bench are possible", format)
 	}
 	c.Protocols, c.Seed, c.Capture, c.Profile = asked.Protocols, asked.Seed, asked.Capture, asked.Profile
-	c.Window, c.Receives = asked.Window, asked.Receives
+	c.Window, c.Receives, c.Faults = asked.Window, asked.Receives, asked.Faults
 	changed := cmd.Flags().Changed
 	if changed("sizes") {
 		c.Sizes = asked.Sizes
