@@ -5,6 +5,7 @@ package wire_test
 import (
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"slices"
 	"testing"
 
@@ -385,4 +386,36 @@ func TestHeldWireWithFaults(t *testing.T) {
 	require.Equal(t, numbers(free.received[1]), numbers(o.received[1]))
 	require.Equal(t, free.digest.Wire, o.digest.Wire)
 	require.Greater(t, o.ends[1][0], 3*driver.Millisecond)
+}
+
+// What is held back finds the NIC in its next life.
+func TestResetWhileFramesAreHeldBack(t *testing.T) {
+	const count = 20
+	o := run(t, setup{faults: "0>1:reorder=100% within 5ms", count: count, oneWay: true, resetAt: 2 * driver.Millisecond})
+	require.NoError(t, o.check())
+	require.Greater(t, o.ends[1][0], 5*driver.Millisecond)
+	// What came before the reset was taken, and what comes while it lasts is lost.
+	o = run(t, setup{faults: "0>1:reorder=frame 1 within 5ms behind 100", count: count, oneWay: true, resetAt: 200 * driver.Microsecond})
+	got := numbers(o.received[1])
+	require.Equal(t, 0, got[len(got)-1])
+	require.Less(t, len(got), count)
+}
+
+// Who waits for ever for a frame that is lost is told so; one that is held back
+// comes.
+func TestWaitsEnd(t *testing.T) {
+	for faults, want := range map[string]error{"0>1:drop=100%": bridge.ErrDeadlock, "0>1:corrupt=100%": bridge.ErrDeadlock, "0>1:cut=0s..": bridge.ErrDeadlock, "0>1:reorder=100% within 5ms": nil} {
+		_, err := play(t, setup{faults: faults, count: 1, oneWay: true, during: func(t *driver.Thread, _ func() int) error {
+			came, err := t.WaitInterrupt(driver.Never)
+			if err == nil && (!came || t.Now() < 5*driver.Millisecond) {
+				err = fmt.Errorf("it came at %v", t.Now())
+			}
+			return err
+		}})
+		if want == nil {
+			require.NoError(t, err, faults)
+		} else {
+			require.ErrorIs(t, err, want, faults)
+		}
+	}
 }

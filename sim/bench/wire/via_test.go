@@ -120,7 +120,7 @@ func speak(t *testing.T, device driver.Device, faults string, arguments ...strin
 			o.receives[i] = viaReceive{uint32(got.Completion()), got.CompletedLength()}
 		}
 		// The last message tells nobody.
-		if err := errors.Join(t.Barrier(2, 2), t.Sleep(viaPatience)); err != nil {
+		if err := errors.Join(t.Barrier(2, 2), t.Sleep(2*driver.Millisecond)); err != nil {
 			return err
 		}
 		for {
@@ -200,4 +200,38 @@ func TestViaOnAFailingWire(t *testing.T) {
 			require.Equal(t, [2][]byte{wantSend, viaMessage(3)}, o.sends, name)
 		}
 	}
+}
+
+// The same on cards whose every clock is simulated, twice, and on cards that
+// pass frames on while they come: the FCS is known only when they have begun.
+func TestCardOnAFailingWire(t *testing.T) {
+	if testing.Short() {
+		t.Skip("needs the simulator with the card, whose build takes minutes")
+	}
+	// The last frame of all is held back for longer than anything else goes on.
+	const faults = "0>1:drop=message 1 frame 2,corrupt=message 2 frame 2,reorder=message 4 frame 3 within 300us"
+	o := speak(t, driver.DeviceHvia, faults)
+	require.Equal(t, viaMessage(3), o.sends[1])
+	require.Equal(t, o, speak(t, driver.DeviceHvia, faults))
+	require.Equal(t, o, speak(t, driver.DeviceHvia, faults, "--no-skip", "1"))
+	require.NotEqual(t, o.digest, speak(t, driver.DeviceHvia, faults+"; seed=5").digest)
+
+	for _, damage := range []string{"corrupt=message 1 frame 2,corrupt=message 2 frame 2", "truncate=message 1 frame 2 to 1400,truncate=message 2 frame 2 to 600"} {
+		want := speak(t, driver.DeviceHvia, "0>1:"+damage)
+		got := speak(t, driver.DeviceHvia, "0>1:"+damage, "--strap", fmt.Sprint(1<<layout.StrapCutThroughReceive))
+		require.Equal(t, want.receives, got.receives, damage)
+		require.Equal(t, want.async, got.async, damage)
+		require.NotEqual(t, want.writes[0], got.writes[0], "the strap did nothing")
+		for i := range want.writes {
+			require.Equal(t, whole(want.writes[i]), whole(got.writes[i]), damage)
+			require.Equal(t, whole(want.sends[i]), whole(got.sends[i]), damage)
+		}
+	}
+}
+
+// whole is what of a message's memory must not hold bytes that came with a bad
+// FCS. A card that passes frames on has written some of the second by then, and
+// says that the message is spoilt; behind that frame there is nothing.
+func whole(b []byte) [2]string {
+	return [2]string{string(b[:layout.MaxPayload]), string(b[2*layout.MaxPayload:])}
 }

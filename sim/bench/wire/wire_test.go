@@ -42,6 +42,8 @@ type setup struct {
 	mode    sim.Mode
 	count   int                                            // of frames, of each node
 	frame   func(node, i int) []byte                       // shape if nil
+	oneWay  bool                                           // node 1 does not send
+	resetAt driver.Time                                    // when node 1's NIC meets RST#, if not 0
 	during  func(t *driver.Thread, count func() int) error // on a further thread of node 1; count is of frames there
 }
 
@@ -175,15 +177,27 @@ func play(t *testing.T, s setup) (o outcome, err error) {
 		until := t.Now() + end
 		going := func() bool { return t.Now() < until }
 		wait := func() driver.Time { return until - t.Now() }
+		quiet := false // nothing came for a while after both had sent
 		if s.mode == sim.Free {
-			// Both have sent, and then nothing came for a while.
-			quiet := false
-			going = func() bool { was := quiet; quiet = sending.Load() == 0; return !was }
-			wait = func() driver.Time { return 300 * driver.Millisecond }
+			going = func() bool { return !quiet }
+			wait = func() driver.Time { return driver.Second }
 		}
 		for going() {
-			if _, err := t.WaitInterrupt(wait()); err != nil {
+			span := wait()
+			reset := node == 1 && s.resetAt > t.Now()
+			if reset {
+				span = min(span, s.resetAt-t.Now())
+			}
+			sent := sending.Load() == 0
+			came, err := t.WaitInterrupt(span)
+			if err != nil {
 				return err
+			}
+			quiet = sent && !came
+			if reset && t.Now() == s.resetAt {
+				if err := errors.Join(t.ResetBus(driver.Microsecond), t.Sleep(100*driver.Microsecond), e.Release(t), e.Start(t, driver.NodeMAC(node))); err != nil {
+					return err
+				}
 			}
 			if err := e.Service(t, func(frame []byte) error {
 				mu.Lock()
@@ -207,6 +221,9 @@ func play(t *testing.T, s setup) (o outcome, err error) {
 			return err
 		}
 		node := t.ID().Node
+		if node == 1 && s.oneWay {
+			return nil
+		}
 		for i := range s.count {
 			frame := s.frame(node, i)
 			o.sent[node] = append(o.sent[node], frame)
@@ -294,6 +311,9 @@ func (o *outcome) check() error {
 		for i, l := range o.log[node] {
 			if string(l.bytes) != string(o.sent[node][i]) {
 				return fmt.Errorf("frame %d of node %d is not in the log as it was sent", i, node)
+			}
+			if l.has(layout.WireFaultDrop, layout.WireFaultCut) && !l.has(layout.WireFaultTruncate) && l.faults&(l.faults-1) != 0 {
+				return fmt.Errorf("frame %d of node %d is lost and has faults %#x", i, node, l.faults)
 			}
 			copies := uint64(1)
 			for k := range counts.Faults {
