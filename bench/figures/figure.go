@@ -235,13 +235,19 @@ func (s *study) predicted() []bench.PingPongResult {
 	return bySize(s.Results.Prediction.RDMAWrite)
 }
 
-// zeroFit says which parameters the prediction was made with.
+// zeroFit says which parameters the prediction of the card was made with; those of
+// what it is compared with are nothing to it.
 func (s *study) zeroFit() string {
 	if s.Results.Prediction == nil {
 		return ""
 	}
 	var list []string
 	for _, name := range slices.Sorted(maps.Keys(s.Results.Prediction.Parameters)) {
+		if slices.ContainsFunc(s.Parameters, func(p bench.Parameter) bool {
+			return p.Name == name && (p.Tag == string(params.Calibrated("T2")) || p.Tag == string(params.Calibrated("T4")))
+		}) {
+			continue
+		}
 		list = append(list, fmt.Sprintf("%s = %d", name, s.Results.Prediction.Parameters[name]))
 	}
 	if len(list) == 0 {
@@ -322,6 +328,12 @@ func (s *study) bandwidth() *figure {
 	f.picture = curvesPicture(f.head, curves, points, bandwidthTitle, false)
 	if p := s.predicted(); len(p) > 0 {
 		f.tables = append(f.tables, pingPongTable("RDMA write, "+atZeroFit, p))
+		if p := bySize(s.Results.Prediction.Mvia); len(p) > 0 {
+			f.tables = append(f.tables, pingPongTable("M-VIA, "+atZeroFit, p))
+		}
+		if p := bySize(s.Results.Prediction.Tcp); len(p) > 0 {
+			f.tables = append(f.tables, pingPongTable("TCP/IP, "+atZeroFit, p))
+		}
 	}
 	f.tables = append(f.tables, s.modelTable("rdma_write", "RDMA write")...)
 	return f

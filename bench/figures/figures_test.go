@@ -302,6 +302,10 @@ func TestCaptionsNameWhatWasFitted(t *testing.T) {
 	require.Contains(t, page, "HostPostTime is calibrated with the processor time of VipPostRecv (T8).")
 	require.Contains(t, page, "MacReactClocks is calibrated with the bandwidth at the largest length (T3).")
 	require.Contains(t, page, "No parameter is calibrated with the difference at 4 bytes (T5).")
+	require.Contains(t, page, "MviaWakeTime is calibrated with the latencies of M-VIA and TCP/IP at 4 bytes (T2).")
+	require.Contains(t, page, "Both curves between their two ends are predictions.")
+	require.Contains(t, page, "the same card with MacReactClocks = 4, as guessed", "what else was predicted is nothing to the card")
+	require.Contains(t, page, "<caption>TCP/IP, before the fit</caption>")
 	r.Parameters[0].Tag, r.Parameters[2].Tag = "CALIBRATED(T3)", "GUESS"
 	page = pageOf(t, r)
 	require.Contains(t, page, "SystemClockPeriod and MacReactClocks are calibrated with the bandwidth at the largest length (T3).")

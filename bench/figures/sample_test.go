@@ -13,7 +13,7 @@ import (
 func sample() *bench.Report {
 	r := bench.NewReport(params.Base, 1, bench.Hashes{Layout: "0123456789abcdef", Params: "fedcba9876543210", RTL: "0011223344556677"})
 	r.Notes = []string{"a note of the run"}
-	pred := &bench.Prediction{Parameters: map[string]int64{"MacReactClocks": 4}}
+	pred := &bench.Prediction{Parameters: map[string]int64{"MacReactClocks": 4, "MviaWakeTime": 8_000_000}}
 	r.Results.Prediction = pred
 	row := func(size int, ps int64) bench.PingPongResult {
 		return bench.PingPongResult{Size: size, HalfRTTPs: ps, HardwarePs: ps - 5_300_000, HostPs: 5_300_000, BytesPerSec: bench.BytesPerSecond(size, ps), Verified: true}
@@ -26,6 +26,8 @@ func sample() *bench.Report {
 		ps := half[k] * 100_000
 		r.Results.Mvia = append(r.Results.Mvia, row(size, mvia[k]*100_000))
 		r.Results.Tcp = append(r.Results.Tcp, row(size, tcp[k]*100_000))
+		pred.Mvia = append(pred.Mvia, row(size, mvia[k]*101_000))
+		pred.Tcp = append(pred.Tcp, row(size, tcp[k]*102_000))
 		r.Results.RDMAWrite = append(r.Results.RDMAWrite, row(size, ps))
 		r.Results.SendReceive = append(r.Results.SendReceive, row(size, ps+2_900_000+int64(k%3)*120_000))
 		pred.RDMAWrite = append(pred.RDMAWrite, row(size, ps-int64(size)*440))
