@@ -214,7 +214,7 @@ func (a *Ablations) Faults() []string {
 func (r *AblationReport) WriteJSON(w io.Writer) error { return writeJSON(w, r) }
 
 // Save writes ablate.json into a directory, which it makes if needed.
-func (r *AblationReport) Save(dir string) (string, error) { return save(dir, "ablate.json", r) }
+func (r *AblationReport) Save(dir string) (string, error) { return saveJSON(dir, "ablate.json", r) }
 
 // WriteText writes the variants as a table.
 func (r *AblationReport) WriteText(w io.Writer) error {

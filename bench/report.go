@@ -372,12 +372,23 @@ func (r *Report) Repeatable() ([]byte, error) {
 	return []byte(b.String()), nil
 }
 
-// Save writes report.json into a directory, which it makes if needed. A reader
+// Save writes report.json, and all its tables as report.txt, into a directory, which it
+// makes if needed, and returns the path of the first. A reader
 // sees the old file or the new one, never a part.
-func (r *Report) Save(dir string) (string, error) { return save(dir, "report.json", r) }
+func (r *Report) Save(dir string) (string, error) {
+	if _, err := save(dir, "report.txt", r.WriteText); err != nil {
+		return "", err
+	}
+	return saveJSON(dir, "report.json", r)
+}
 
-// save writes something as JSON into a directory.
-func save(dir, name string, v any) (string, error) {
+// saveJSON writes something as JSON into a directory.
+func saveJSON(dir, name string, v any) (string, error) {
+	return save(dir, name, func(w io.Writer) error { return writeJSON(w, v) })
+}
+
+// save writes a file of a directory, whole or not at all.
+func save(dir, name string, write func(io.Writer) error) (string, error) {
 	path := filepath.Join(dir, name)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return "", fmt.Errorf("write the report %s: %w", path, err)
@@ -387,7 +398,7 @@ func save(dir, name string, v any) (string, error) {
 		return "", fmt.Errorf("write the report %s: %w", path, err)
 	}
 	defer os.Remove(f.Name())
-	err = writeJSON(f, v)
+	err = write(f)
 	if e := f.Chmod(0o644); err == nil {
 		err = e
 	}
@@ -403,7 +414,7 @@ func save(dir, name string, v any) (string, error) {
 	return path, nil
 }
 
-// WriteText writes the report as a table. Simulated and wall time stand in
+// WriteText writes all tables of the report. Simulated and wall time stand in
 // columns of their own.
 func (r *Report) WriteText(w io.Writer) error {
 	var b strings.Builder
@@ -431,19 +442,7 @@ func (r *Report) WriteText(w io.Writer) error {
 	writeTargets(&b, r.Results.Targets)
 	writeModelCurve(&b, r.Results.ModelCurve)
 	r.Results.Ablations.writeText(&b)
-	fmt.Fprintf(&b, "\nwall: %.1f s; the build of the simulator took %.1f s\n", r.Wall.Seconds, r.Wall.BuildSeconds)
-	for _, f := range r.Faults() {
-		fmt.Fprintf(&b, "wrong: %s\n", f)
-	}
-	for _, n := range r.Notes {
-		fmt.Fprintf(&b, "note: %s\n", n)
-	}
-	for _, m := range r.Misses {
-		fmt.Fprintf(&b, "miss: %s\n", m)
-	}
-	if r.Error != nil {
-		fmt.Fprintf(&b, "not complete: %s\n", r.Error.Message)
-	}
+	r.writeEnd(&b)
 	_, err := io.WriteString(w, b.String())
 	return err
 }

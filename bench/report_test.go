@@ -4,9 +4,11 @@ package bench
 
 import (
 	"encoding/json"
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -223,14 +225,19 @@ func TestSave(t *testing.T) {
 	}
 	left, err := os.ReadDir(dir)
 	require.NoError(t, err)
-	require.Len(t, left, 1, "no temporary file stays")
+	require.Len(t, left, 2, "report.json and report.txt: no temporary file stays")
+	var text strings.Builder
+	require.NoError(t, sample().WriteText(&text))
+	tables, err := os.ReadFile(filepath.Join(dir, "report.txt"))
+	require.NoError(t, err)
+	require.Equal(t, text.String(), string(tables))
 }
 
 func TestSaveNamesThePathItCouldNotWrite(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	require.NoError(t, os.WriteFile(file, nil, 0o644))
 	_, err := sample().Save(file)
-	require.ErrorContains(t, err, filepath.Join(file, "report.json"))
+	require.ErrorContains(t, err, filepath.Join(file, "report.txt"))
 }
 
 func TestBytesPerSecond(t *testing.T) {
@@ -358,4 +365,20 @@ func TestRTLHash(t *testing.T) {
 	require.NotEqual(t, h.Params, other.Params)
 	_, err = CollectHashes(root, "none")
 	require.ErrorContains(t, err, `no profile "none"`)
+}
+
+// The summary has a row for each size, with what every protocol took.
+func TestWriteSummary(t *testing.T) {
+	r := sample()
+	r.Results.Mvia = []PingPongResult{{Size: r.Results.RDMAWrite[0].Size, HalfRTTPs: 57_600_000, BytesPerSec: 69_444, Verified: true}}
+	r.Results.Tcp = []PingPongResult{{Size: r.Results.RDMAWrite[0].Size, HalfRTTPs: 117_900_000, BytesPerSec: 33_927}}
+	r.Misses = []string{"T99"}
+	var b strings.Builder
+	require.NoError(t, r.WriteSummary(&b))
+	lines := strings.Split(b.String(), "\n")
+	row := slices.IndexFunc(lines, func(l string) bool { return strings.Contains(l, "57.600") })
+	require.Positive(t, row, b.String())
+	require.Regexp(t, fmt.Sprintf(`^ +%d .* 57\.600 +0\.07 +117\.900 +0\.03  FAIL$`, r.Results.RDMAWrite[0].Size), lines[row])
+	require.Contains(t, b.String(), "\nmiss: T99\n")
+	require.Contains(t, b.String(), "layout "+r.Hashes.Layout)
 }

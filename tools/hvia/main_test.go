@@ -223,7 +223,7 @@ func TestProgressOnTerminal(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			stdout, terminal := runOnTerminal(t, tt.env, append([]string{"reproduce", "-s", "4,16", "-o", ""}, tt.args...), false)
-			require.Contains(t, stdout, "RDMA write ping-pong")
+			require.Contains(t, stdout, "Half round trip and bandwidth")
 			require.NotContains(t, stdout, "\x1b")
 			if tt.shown {
 				require.Contains(t, terminal, "[1/2] 16 bytes")

@@ -17,7 +17,7 @@ import (
 
 func (a *app) reproduce() *cobra.Command {
 	cfg := bench.DefaultReproduceConfig()
-	var json, strict, noSkip, noBackground bool
+	var json, full, strict, noSkip, noBackground bool
 	var out string
 	var replaced []string
 	cmd := &cobra.Command{
@@ -26,10 +26,10 @@ func (a *app) reproduce() *cobra.Command {
 		Long: `A ping-pong at every size, by RDMA writes and by sends and receives; what a
 receive costs its host; where the time of a short message goes; and the paper's
 figures beside all that. Every time is simulated and repeats to the bit; wall
-time stands in columns of its own. Every byte of every message is checked. The
-report is also written to the directory that --output names: report.json, the
-page report.html and its figures.`,
-		Example: `  hvia reproduce                          all sizes, table on stdout
+time stands in columns of its own. Every byte of every message is checked. What
+is printed is a summary. All of the report is written to the directory that
+--output names: report.json, report.txt, the page report.html and its figures.`,
+		Example: `  hvia reproduce                          all sizes, summary on stdout
   hvia reproduce -s 4,1024 -n 10          two sizes, ten counted rounds each
   hvia reproduce --json | jq .results     the same as one JSON object`,
 		Args: noArgs,
@@ -42,8 +42,9 @@ page report.html and its figures.`,
 	m.flags.BoolVar(&noBackground, "no-background", false, "no cross traffic on a second VI")
 	m.flags.BoolVar(&cfg.Ablate, "ablate", false, "the card with parts of its design taken away, too (see hvia ablate)")
 	m.flags.BoolVar(&strict, "strict", false, "exit 1 if a target is missed")
-	o.flags.BoolVar(&json, "json", false, "one JSON object on stdout instead of the table")
-	o.flags.StringVarP(&out, "output", "o", filepath.Join("out", "reproduce"), "write report.json, report.html and figures into `DIR`; empty for nowhere")
+	o.flags.BoolVar(&full, "full", false, "every table on stdout instead of the summary")
+	o.flags.BoolVar(&json, "json", false, "one JSON object on stdout instead of the summary")
+	o.flags.StringVarP(&out, "output", "o", filepath.Join("out", "reproduce"), "write report.json, .txt, .html and figures into `DIR`; empty for nowhere")
 	o.flags.StringVar(&cfg.PcapFile, "pcap", "", "write the frames on the wire to `FILE` (pcapng)")
 	o.flags.StringVar(&cfg.WaveFile, "wave", "", "write the signals of the cards to `FILE` (FST); slow")
 	s.flags.StringVar(&cfg.Profile, "profile", cfg.Profile, "the `CARD` and its surroundings")
@@ -81,7 +82,7 @@ page report.html and its figures.`,
 		if err != nil {
 			rep.Error = &bench.ReportError{Message: err.Error()}
 		}
-		return errors.Join(err, a.publish(rep, json, out))
+		return errors.Join(err, a.publish(rep, format{json, full}, out))
 	}
 	return cmd
 }
@@ -120,17 +121,23 @@ func verdict(rep *bench.Report, strict bool) error {
 	return nil
 }
 
+// format is how a report is printed; neither is a summary.
+type format struct{ json, full bool }
+
 // publish writes the report to stdout and to the directory. What was measured
 // is printed even if the run failed; without a result there is no table.
-func (a *app) publish(rep *bench.Report, json bool, dir string) error {
-	if !json && len(rep.Results.RDMAWrite) == 0 {
+func (a *app) publish(rep *bench.Report, as format, dir string) error {
+	if !as.json && len(rep.Results.RDMAWrite) == 0 {
 		return nil
 	}
 	var err error
-	if json {
+	switch {
+	case as.json:
 		err = rep.WriteJSON(a.Stdout)
-	} else {
+	case as.full:
 		err = rep.WriteText(a.Stdout)
+	default:
+		err = rep.WriteSummary(a.Stdout)
 	}
 	if err != nil {
 		return fmt.Errorf("reproduce: print the report: %w", err)
@@ -142,10 +149,10 @@ func (a *app) publish(rep *bench.Report, json bool, dir string) error {
 	if err != nil {
 		return fmt.Errorf("reproduce: %w", err)
 	}
-	if !json {
+	if !as.json {
 		fmt.Fprintf(a.Stdout, "report: %s\n", path)
 	}
-	if err := a.draw(rep, dir, json); err != nil {
+	if err := a.draw(rep, dir, as.json); err != nil {
 		return fmt.Errorf("reproduce: %w", err)
 	}
 	return nil

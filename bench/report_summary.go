@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bench
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+)
+
+// WriteSummary writes what a reader of the paper looks for first: the four
+// protocols side by side, where the time of a short message goes, and the
+// targets. WriteText has every table.
+func (r *Report) WriteSummary(w io.Writer) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "Half round trip and bandwidth, simulated time (profile %s, seed %d)\n", r.Profile, r.Seed)
+	fmt.Fprintf(&b, "layout %s  params %s  rtl %s\n\n", r.Hashes.Layout, r.Hashes.Params, r.Hashes.RTL)
+	r.writeSideBySide(&b)
+	writePaths(&b, r.Results.Paths)
+	writeTargets(&b, r.Results.Targets)
+	if curve := r.Results.ModelCurve; len(curve) > 0 {
+		inside := 0
+		for _, p := range curve {
+			if p.OK {
+				inside++
+			}
+		}
+		fmt.Fprintf(&b, "\nBetween these points, where the paper prints nothing: %d of %d half round trips are as near to the model of the study as asked.\n", inside, len(curve))
+	}
+	r.Results.Ablations.writeText(&b)
+	r.writeEnd(&b)
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// writeSideBySide writes a row for each size and two columns for each protocol.
+func (r *Report) writeSideBySide(b *strings.Builder) {
+	all := [][]PingPongResult{r.Results.RDMAWrite, r.Results.SendReceive, r.Results.Mvia, r.Results.Tcp}
+	heads, units := fmt.Sprintf("%8s", "size"), fmt.Sprintf("%8s", "bytes")
+	for i := range all {
+		heads += fmt.Sprintf("   %-18s", protocolNames[i].name)
+		units += fmt.Sprintf("%12s %8s", "us", "MB/s")
+	}
+	fmt.Fprintf(b, "%s\n%s  check\n", strings.TrimRight(heads, " "), units)
+	for _, first := range r.Results.RDMAWrite {
+		line, check := fmt.Sprintf("%8d", first.Size), "ok"
+		for _, rows := range all {
+			k := slices.IndexFunc(rows, func(p PingPongResult) bool { return p.Size == first.Size })
+			if k < 0 {
+				line += fmt.Sprintf("%12s %8s", "-", "-")
+				continue
+			}
+			if !rows[k].Verified {
+				check = "FAIL"
+			}
+			line += fmt.Sprintf("%12s %8.2f", us(rows[k].HalfRTTPs), float64(rows[k].BytesPerSec)/1e6)
+		}
+		fmt.Fprintf(b, "%s  %s\n", line, check)
+	}
+}
+
+// writeEnd writes what stands below all tables.
+func (r *Report) writeEnd(b *strings.Builder) {
+	fmt.Fprintf(b, "\nwall: %.1f s; the build of the simulator took %.1f s\n", r.Wall.Seconds, r.Wall.BuildSeconds)
+	for _, f := range r.Faults() {
+		fmt.Fprintf(b, "wrong: %s\n", f)
+	}
+	for _, n := range r.Notes {
+		fmt.Fprintf(b, "note: %s\n", n)
+	}
+	for _, m := range r.Misses {
+		fmt.Fprintf(b, "miss: %s\n", m)
+	}
+	if r.Error != nil {
+		fmt.Fprintf(b, "not complete: %s\n", r.Error.Message)
+	}
+}
