@@ -166,7 +166,7 @@ func build(ctx context.Context, root, verilator, dir string, spec Spec) error {
 			return fmt.Errorf("verilate: %s: %w", spec.Name, err)
 		}
 		defer unlock()
-		clean, err := keptObjects(objects)
+		clean, err := keptObjects(root, objects, spec)
 		if err != nil {
 			return fmt.Errorf("verilate: %s: %w", spec.Name, err)
 		}
@@ -271,27 +271,6 @@ func copyObjects(from, to string) error {
 	return nil
 }
 
-// keptObjects prepares the folder of object files that builds of a program
-// share. make goes by times: an object that was compiled while its source
-// changed is newer than both, and would stay wrong for ever. So a mark lies in
-// the folder until clean says that no source had changed, and a folder in which
-// one is found is thrown away.
-func keptObjects(folder string) (clean func(), err error) {
-	mark := filepath.Join(folder, "under-way")
-	if _, err := os.Stat(mark); err == nil {
-		if err := os.RemoveAll(folder); err != nil {
-			return nil, err
-		}
-	}
-	if err := os.MkdirAll(folder, 0o755); err != nil {
-		return nil, err
-	}
-	if err := os.WriteFile(mark, nil, 0o644); err != nil {
-		return nil, err
-	}
-	return func() { _ = os.Remove(mark) }, nil
-}
-
 // keepObjects keeps a build's runtime objects for the next, if there are none.
 func keepObjects(from, to string) error {
 	if _, err := os.Stat(to); err == nil {
@@ -329,27 +308,36 @@ func (s Spec) hash(root, verilator string) (string, error) {
 	headers := slices.Clone(s.Headers)
 	s.Headers = nil
 	fmt.Fprintf(h, "%s\n%s\n%+v\n", version, root, s)
-	files := append(slices.Clone(s.RTL), s.Cpp...)
-	for _, g := range headers {
-		m, err := filepath.Glob(filepath.Join(root, g))
-		if err != nil {
-			return "", fmt.Errorf("verilate: %s: %w", s.Name, err)
-		}
-		for _, p := range m {
-			rel, err := filepath.Rel(root, p)
-			if err != nil {
-				return "", fmt.Errorf("verilate: %s: %w", s.Name, err)
-			}
-			files = append(files, rel)
-		}
+	found, err := globs(root, headers)
+	if err != nil {
+		return "", fmt.Errorf("verilate: %s: %w", s.Name, err)
 	}
-	self := []string{"sim/verilate/verilate.go", "sim/verilate/mutant.go"}
+	files := slices.Concat(s.RTL, s.Cpp, found)
+	self := []string{"sim/verilate/verilate.go", "sim/verilate/objects.go", "sim/verilate/mutant.go"}
 	for _, f := range append(files, self...) {
 		if err := hashFile(h, root, f); err != nil {
 			return "", fmt.Errorf("verilate: %s: %w", s.Name, err)
 		}
 	}
 	return hex.EncodeToString(h.Sum(nil)), nil
+}
+
+// globs returns the files that match, relative to root.
+func globs(root string, patterns []string) (files []string, err error) {
+	for _, g := range patterns {
+		m, err := filepath.Glob(filepath.Join(root, g))
+		if err != nil {
+			return nil, err
+		}
+		for _, p := range m {
+			rel, err := filepath.Rel(root, p)
+			if err != nil {
+				return nil, err
+			}
+			files = append(files, rel)
+		}
+	}
+	return files, nil
 }
 
 func hashFile(w io.Writer, root, name string) error {
