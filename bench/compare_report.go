@@ -101,8 +101,12 @@ func NewCompareReport(c CompareConfig, h Hashes) *CompareReport {
 	if len(c.Faults.Faults) > 0 {
 		faults = c.Faults.String()
 	}
+	warmup := c.Warmup
+	if c.Messages > 0 {
+		_, warmup = c.countOf(protocol{}, 0)
+	}
 	return &CompareReport{
-		Wire: faults, Schema: CompareSchema, Profile: c.Profile, Seed: c.Seed, Hashes: h, Pattern: c.Pattern, Messages: c.Messages, Warmup: c.Warmup,
+		Wire: faults, Schema: CompareSchema, Profile: c.Profile, Seed: c.Seed, Hashes: h, Pattern: c.Pattern, Messages: c.Messages, Warmup: warmup,
 		Window: c.Window, Receives: c.Receives, Clients: c.Clients, Mix: c.Mix, Params: c.Params, Rows: []CompareRow{}, Digests: []CompareDigest{},
 	}
 }

@@ -20,7 +20,7 @@ import (
 )
 
 // docs are the pages whose commands and outputs are held to the truth.
-var docs = []string{"README.md", "docs/tutorial/first-message.md"}
+var docs = []string{"README.md", "docs/tutorial/first-message.md", "docs/how-to/compare.md"}
 
 // fence is a fenced block of a page.
 type fence struct {
