@@ -522,11 +522,15 @@ func writePaths(b *strings.Builder, list []MessagePath) {
 	}
 	b.WriteString("\n")
 	for _, name := range pathSteps {
-		fmt.Fprintf(b, "%-14s", name)
+		line, taken := fmt.Sprintf("%-14s", name), false
 		for _, p := range list {
-			fmt.Fprintf(b, " %12s", share(p.Rows, name))
+			cell := share(p.Rows, name)
+			taken = taken || cell != "-"
+			line += fmt.Sprintf(" %12s", cell)
 		}
-		b.WriteString("\n")
+		if taken {
+			b.WriteString(line + "\n")
+		}
 	}
 	fmt.Fprintf(b, "%-14s", "in all")
 	for _, p := range list {
