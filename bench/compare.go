@@ -218,7 +218,8 @@ func (c CompareConfig) countOf(p protocol, size int) (counted, warmup int) {
 		return counted, warmup
 	}
 	if counted == 0 {
-		counted = max(16, min(defaultStreamMost, defaultStreamBytes/size)/max(1, c.Clients))
+		// The last window of them drains when nothing is sent any more.
+		counted = max(16, 4*c.windowOf(size), min(defaultStreamMost, defaultStreamBytes/size)/max(1, c.Clients))
 		if p.inKernel() {
 			counted *= kernelStreamTimes
 		}

@@ -103,7 +103,7 @@ func NewCompareReport(c CompareConfig, h Hashes) *CompareReport {
 	}
 	warmup := c.Warmup
 	if c.Messages > 0 {
-		_, warmup = c.countOf(protocol{}, 0)
+		_, warmup = c.countOf(protocol{}, 1)
 	}
 	return &CompareReport{
 		Wire: faults, Schema: CompareSchema, Profile: c.Profile, Seed: c.Seed, Hashes: h, Pattern: c.Pattern, Messages: c.Messages, Warmup: warmup,
