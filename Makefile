@@ -51,7 +51,7 @@ test-long: setup-tests lint ## the same tests at full size
 	HVIA_LONG=1 go test -count=1 -p $(TEST_P) -timeout 2h ./...
 
 mutants: setup ## every planted fault: each bench must fail on each of its own
-	HVIA_MUTANTS=1 go test -count=1 -p $(TEST_P) -timeout 30m -run 'Mutant|Fault' ./sim/... ./att/... ./vipl/...
+	HVIA_MUTANTS=1 go test -count=1 -p $(TEST_P) -timeout 30m -run 'Mutant|Fault|WrongByte' ./sim/... ./att/... ./vipl/... ./bench
 
 lint: lint-format lint-go lint-generated lint-shell lint-rtl ## all static checks
 	@echo "lint: clean"

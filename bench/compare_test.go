@@ -563,11 +563,7 @@ func TestCompareStopped(t *testing.T) {
 
 // A card that puts one wrong byte into host memory is found out.
 func TestCompareFindsAWrongByte(t *testing.T) {
-	if testing.Short() {
-		t.Skip("builds a simulator with a fault")
-	}
-	program, err := sim.Simulator(t.Context(), wrongByte)
-	require.NoError(t, err)
+	program := wrongByteSimulator(t)
 	c := smallCompare(t, PatternStream)
 	c.Sizes, c.Protocols, c.program = []int{1400}, []string{"rdma", "send"}, program
 	r := compare(t, c)

@@ -122,11 +122,7 @@ func TestDemoRecords(t *testing.T) {
 
 // A card that stores a wrong byte fails the demo, which names it.
 func TestDemoFindsAWrongByte(t *testing.T) {
-	if testing.Short() {
-		t.Skip("builds a simulator with a fault")
-	}
-	program, err := sim.Simulator(t.Context(), wrongByte)
-	require.NoError(t, err)
+	program := wrongByteSimulator(t)
 	c := DefaultDemoConfig()
 	c.Size, c.Seed, c.program = 1400, seed(t), program
 	r := demo(t, c)
@@ -137,6 +133,18 @@ func TestDemoFindsAWrongByte(t *testing.T) {
 // wrongByte is a fault of the card: one bit in long bursts.
 var wrongByte = verilate.Mutant{
 	File: "rtl/dma_write.sv", Old: ".in_data_i(beat_data_i)", New: ".in_data_i(beat_data_i ^ {{(W-1){1'b0}}, head_left_q[9:2] == 8'd75})",
+}
+
+// wrongByteSimulator builds the simulator with that card. It takes minutes, so
+// only 'make mutants' and 'make test-long' do it.
+func wrongByteSimulator(t *testing.T) string {
+	t.Helper()
+	if os.Getenv("HVIA_MUTANTS") != "1" && os.Getenv("HVIA_LONG") != "1" {
+		t.Skip("builds a simulator with a planted fault: make mutants")
+	}
+	program, err := sim.Simulator(t.Context(), wrongByte)
+	require.NoError(t, err)
+	return program
 }
 
 func TestDemoRefuses(t *testing.T) {

@@ -16,7 +16,6 @@ import (
 
 	"hvia/layout"
 	"hvia/params"
-	"hvia/sim"
 )
 
 // takesSeconds skips a test with -short. What is left then is one reproduction
@@ -346,11 +345,7 @@ func checkReceiveSide(t *testing.T, c ReproduceConfig, r *Report) {
 // A card that puts one wrong byte into host memory is found out, and the report
 // names the byte. Small messages escape this fault.
 func TestReproduceFindsAWrongByte(t *testing.T) {
-	if testing.Short() {
-		t.Skip("builds a simulator with a fault")
-	}
-	program, err := sim.Simulator(t.Context(), wrongByte)
-	require.NoError(t, err)
+	program := wrongByteSimulator(t)
 	c := smallConfig(t)
 	c.Sizes, c.Background, c.program = []int{4, 1400}, false, program
 	r := run(t, c)
