@@ -7,7 +7,7 @@ import "encoding/binary"
 
 // Hash identifies this version of all layouts: the first eight bytes of the
 // SHA-256 of their reference page.
-const Hash uint64 = 0xb6b82ed76d5eaaae
+const Hash uint64 = 0xc59b2f8293410790
 
 // PCI configuration space.
 const (
@@ -119,96 +119,112 @@ func (v PciCommand) String() string {
 
 // Card registers.
 const (
-	CardID                                  = 0x48564941 // the characters HVIA
-	NicID                                   = 0x48564e49 // the characters HVNI: a plain NIC, which has the raw-frame port and nothing of VIA
-	CardVersionMajor                        = 0x1        // raised when a driver must change
-	CardVersionMinor                        = 0x1        // raised when something was added
-	CounterBase                             = 0x400      // offset of counter 0; counter n is at CounterBase + 4 n
-	CounterSlots                            = 0x80       // counters addressable behind CounterBase
-	AsyncErrorSlots                         = 0x10       // asynchronous errors that can wait for a read of AsyncErrorInfo; what comes while all are taken is dropped
-	AsyncErrorDroppedBase                   = 0x80       // offset of the first of AsyncErrorDroppedWords dwords: bit v % 32 of dword v / 32 says that an error of VI index v was dropped since that dword was last read; a read clears the dword
-	AsyncErrorDroppedWords                  = 0x8        // dwords behind AsyncErrorDroppedBase: one bit for each VI index
-	RegisterSize                            = 0x10000
-	RegisterIDOffset                        = 0x0 // RO identifies the card
-	RegisterVersionOffset                   = 0x4 // RO version of the register interface
-	RegisterVersionMinorLsb                 = 0
-	RegisterVersionMinorMask                = 0xff // minor version
-	RegisterVersionMajorLsb                 = 8
-	RegisterVersionMajorMask                = 0xff00 // major version
-	RegisterLayoutHashLowOffset             = 0x8    // RO low half of the hash of the layouts that the card was built from
-	RegisterLayoutHashHighOffset            = 0xc    // RO high half of that hash
-	RegisterCapabilityOffset                = 0x10   // RO what this build offers
-	RegisterCapabilityViCountLog2Lsb        = 0
-	RegisterCapabilityViCountLog2Mask       = 0xff // log2 of the number of VIs
-	RegisterCapabilityDataBytesLsb          = 8
-	RegisterCapabilityDataBytesMask         = 0xff00 // width of the host bus in bytes
-	RegisterCapabilityPortsLsb              = 16
-	RegisterCapabilityPortsMask             = 0xf0000 // number of Ethernet ports
-	RegisterCapabilityReliabilityLsb        = 20
-	RegisterCapabilityReliabilityMask       = 0x700000 // mask of reliability levels (VIA bit values)
-	RegisterCapabilityRdmaReadLsb           = 23
-	RegisterCapabilityRdmaReadMask          = 0x800000 // RDMA read is implemented
-	RegisterCapabilityTableInHostMemoryLsb  = 24
-	RegisterCapabilityTableInHostMemoryMask = 0x1000000 // strap AttInHostMemory is set: the driver gives the translation table its memory (AttHostLevel1, AttHostLevel2)
-	RegisterStrapOffset                     = 0x14      // RO the reset straps as sampled
-	RegisterControlOffset                   = 0x18      // RW card control
-	RegisterControlSoftResetLsb             = 0
-	RegisterControlSoftResetMask            = 0x1 // write 1: quiesce the host bus, then reset everything but the PCI configuration; reads 1 until done
-	RegisterControlEnableLsb                = 1
-	RegisterControlEnableMask               = 0x2  // accept doorbells and received frames
-	RegisterStateOffset                     = 0x1c // RO card state
-	RegisterStateReadyLsb                   = 0
-	RegisterStateReadyMask                  = 0x1 // the SDRAM is initialised and the card accepts commands
-	RegisterStateCommandBusyLsb             = 1
-	RegisterStateCommandBusyMask            = 0x2 // a command block is being worked on
-	RegisterStateQuietLsb                   = 2
-	RegisterStateQuietMask                  = 0x4  // nothing is under way in the card
-	RegisterInterruptStatusOffset           = 0x20 // W1C pending interrupt causes; INTA# is asserted while a cause is pending and unmasked
-	RegisterInterruptStatusCommandDoneLsb   = 0
-	RegisterInterruptStatusCommandDoneMask  = 0x1 // a command block was completed
-	RegisterInterruptStatusRawReceiveLsb    = 1
-	RegisterInterruptStatusRawReceiveMask   = 0x2 // a raw frame was stored and its ring entry written
-	RegisterInterruptStatusRawTransmitLsb   = 2
-	RegisterInterruptStatusRawTransmitMask  = 0x4 // a raw frame was taken from memory and its ring entry written
-	RegisterInterruptStatusAsyncErrorLsb    = 3
-	RegisterInterruptStatusAsyncErrorMask   = 0x8 // an asynchronous error came up, see AsyncErrorInfo
-	RegisterInterruptStatusBusErrorLsb      = 4
-	RegisterInterruptStatusBusErrorMask     = 0x10 // a host bus transfer ended in master or target abort
-	RegisterInterruptEnableOffset           = 0x24 // RW causes that may assert INTA#, in the order of InterruptStatus
-	RegisterInterruptModeration0Offset      = 0x28 // RO reserved for moderation, reads 0
-	RegisterInterruptModeration1Offset      = 0x2c // RO reserved for moderation, reads 0
-	RegisterCommandAddressOffset            = 0x30 // WO physical address of a command block, 64-byte aligned; writing it starts the command; ignored and counted while CommandBusy or not Ready, or if not all four bytes are written
-	RegisterMacLowOffset                    = 0x38 // RW bytes 0 (lowest bits) to 3 of the port's MAC address
-	RegisterMacHighOffset                   = 0x3c // RW bytes 4 (lowest bits) and 5 of the MAC address
-	RegisterRawTransmitBaseOffset           = 0x40 // RW physical address of the raw transmit ring, 16-byte aligned, inside one page (entries wrap inside the page of Base); a write sets Head and Tail to 0
-	RegisterRawTransmitSizeOffset           = 0x44 // RW size of the ring; a write sets Head and Tail to 0 and drops entries not begun
-	RegisterRawTransmitSizeLog2Lsb          = 0
-	RegisterRawTransmitSizeLog2Mask         = 0xf // log2 of its entries, 1 to 8; 0 = off, larger values are stored as 0
-	RegisterRawTransmitSizeBusyLsb          = 31
-	RegisterRawTransmitSizeBusyMask         = 0x80000000 // an entry is under way, also of a ring that was switched off: its memory is in use until this reads 0
-	RegisterRawTransmitTailOffset           = 0x48       // RW index after the last entry that software filled, taken modulo the size
-	RegisterRawTransmitHeadOffset           = 0x4c       // RO index of the first entry that software has not got back
-	RegisterRawReceiveBaseOffset            = 0x50       // RW physical address of the raw receive ring, 16-byte aligned, inside one page (entries wrap inside the page of Base); a write sets Head and Tail to 0
-	RegisterRawReceiveSizeOffset            = 0x54       // RW size of the ring; a write sets Head and Tail to 0 and drops entries not begun
-	RegisterRawReceiveSizeLog2Lsb           = 0
-	RegisterRawReceiveSizeLog2Mask          = 0xf // log2 of its entries, 1 to 8; 0 = off, larger values are stored as 0
-	RegisterRawReceiveSizeBusyLsb           = 31
-	RegisterRawReceiveSizeBusyMask          = 0x80000000 // an entry is under way, also of a ring that was switched off: its memory is in use until this reads 0
-	RegisterRawReceiveTailOffset            = 0x58       // RW index after the last empty buffer that software posted, taken modulo the size
-	RegisterRawReceiveHeadOffset            = 0x5c       // RO index of the first entry that software has not got back
-	RegisterAsyncErrorInfoOffset            = 0x60       // RC the oldest asynchronous error that waits; a read takes it away, so it is read with one 32-bit access
-	RegisterAsyncErrorInfoCodeLsb           = 0
-	RegisterAsyncErrorInfoCodeMask          = 0xff // AsyncError code, 0 without Valid
-	RegisterAsyncErrorInfoViLsb             = 8
-	RegisterAsyncErrorInfoViMask            = 0xff00 // VI index, 0 without Valid
-	RegisterAsyncErrorInfoValidLsb          = 16
-	RegisterAsyncErrorInfoValidMask         = 0x10000 // an error waited; 0 = there is none
-	RegisterAsyncErrorInfoOverflowLsb       = 17
-	RegisterAsyncErrorInfoOverflowMask      = 0x20000 // errors were dropped since the last read because AsyncErrorSlots others waited; AsyncErrorDropped has their VIs; cleared by the read
-	RegisterAsyncErrorInfoCountLsb          = 18
-	RegisterAsyncErrorInfoCountMask         = 0xfffc0000 // asynchronous errors since reset, dropped ones too, modulo 16384
-	RegisterAttHostLevel1Offset             = 0x64       // RW with TableInHostMemory: physical address of level 1 of the translation table, page aligned (lower bits are stored as 0), AttLevel1Stride bytes for each entry below the limit; written before InitialiseAtt and left alone until a reset
-	RegisterAttHostLevel2Offset             = 0x68       // RW likewise of level 2, where AttLevel2Base would be: an entry at SDRAM address a lies at AttHostLevel2 + a - AttLevel2Base
+	CardID                                     = 0x48564941 // the characters HVIA
+	NicID                                      = 0x48564e49 // the characters HVNI: a plain NIC, which has the raw-frame port and nothing of VIA
+	CardVersionMajor                           = 0x1        // raised when a driver must change
+	CardVersionMinor                           = 0x2        // raised when something was added
+	CounterBase                                = 0x400      // offset of counter 0; counter n is at CounterBase + 4 n
+	CounterSlots                               = 0x80       // counters addressable behind CounterBase
+	AsyncErrorSlots                            = 0x10       // asynchronous errors that can wait for a read of AsyncErrorInfo; what comes while all are taken is dropped
+	AsyncErrorDroppedBase                      = 0x80       // offset of the first of AsyncErrorDroppedWords dwords: bit v % 32 of dword v / 32 says that an error of VI index v was dropped since that dword was last read; a read clears the dword
+	AsyncErrorDroppedWords                     = 0x8        // dwords behind AsyncErrorDroppedBase: one bit for each VI index
+	RegisterSize                               = 0x10000
+	RegisterIDOffset                           = 0x0 // RO identifies the card
+	RegisterVersionOffset                      = 0x4 // RO version of the register interface
+	RegisterVersionMinorLsb                    = 0
+	RegisterVersionMinorMask                   = 0xff // minor version
+	RegisterVersionMajorLsb                    = 8
+	RegisterVersionMajorMask                   = 0xff00 // major version
+	RegisterLayoutHashLowOffset                = 0x8    // RO low half of the hash of the layouts that the card was built from
+	RegisterLayoutHashHighOffset               = 0xc    // RO high half of that hash
+	RegisterCapabilityOffset                   = 0x10   // RO what this build offers
+	RegisterCapabilityViCountLog2Lsb           = 0
+	RegisterCapabilityViCountLog2Mask          = 0xff // log2 of the number of VIs
+	RegisterCapabilityDataBytesLsb             = 8
+	RegisterCapabilityDataBytesMask            = 0xff00 // width of the host bus in bytes
+	RegisterCapabilityPortsLsb                 = 16
+	RegisterCapabilityPortsMask                = 0xf0000 // number of Ethernet ports
+	RegisterCapabilityReliabilityLsb           = 20
+	RegisterCapabilityReliabilityMask          = 0x700000 // mask of reliability levels (VIA bit values)
+	RegisterCapabilityRdmaReadLsb              = 23
+	RegisterCapabilityRdmaReadMask             = 0x800000 // RDMA read is implemented
+	RegisterCapabilityCompletionQueuesLog2Lsb  = 25
+	RegisterCapabilityCompletionQueuesLog2Mask = 0x1e000000 // log2 of the number of completion queues
+	RegisterCapabilityTableInHostMemoryLsb     = 24
+	RegisterCapabilityTableInHostMemoryMask    = 0x1000000 // strap AttInHostMemory is set: the driver gives the translation table its memory (AttHostLevel1, AttHostLevel2)
+	RegisterStrapOffset                        = 0x14      // RO the reset straps as sampled
+	RegisterControlOffset                      = 0x18      // RW card control
+	RegisterControlSoftResetLsb                = 0
+	RegisterControlSoftResetMask               = 0x1 // write 1: quiesce the host bus, then reset everything but the PCI configuration; reads 1 until done
+	RegisterControlEnableLsb                   = 1
+	RegisterControlEnableMask                  = 0x2  // accept doorbells and received frames
+	RegisterStateOffset                        = 0x1c // RO card state
+	RegisterStateReadyLsb                      = 0
+	RegisterStateReadyMask                     = 0x1 // the SDRAM is initialised and the card accepts commands
+	RegisterStateCommandBusyLsb                = 1
+	RegisterStateCommandBusyMask               = 0x2 // a command block is being worked on
+	RegisterStateQuietLsb                      = 2
+	RegisterStateQuietMask                     = 0x4  // nothing is under way in the card
+	RegisterInterruptStatusOffset              = 0x20 // W1C pending interrupt causes; INTA# is asserted while a cause is pending and unmasked
+	RegisterInterruptStatusCommandDoneLsb      = 0
+	RegisterInterruptStatusCommandDoneMask     = 0x1 // a command block was completed
+	RegisterInterruptStatusRawReceiveLsb       = 1
+	RegisterInterruptStatusRawReceiveMask      = 0x2 // a raw frame was stored and its ring entry written
+	RegisterInterruptStatusRawTransmitLsb      = 2
+	RegisterInterruptStatusRawTransmitMask     = 0x4 // a raw frame was taken from memory and its ring entry written
+	RegisterInterruptStatusAsyncErrorLsb       = 3
+	RegisterInterruptStatusAsyncErrorMask      = 0x8 // an asynchronous error came up, see AsyncErrorInfo
+	RegisterInterruptStatusBusErrorLsb         = 4
+	RegisterInterruptStatusBusErrorMask        = 0x10 // a host bus transfer ended in master or target abort
+	RegisterInterruptStatusNotifyLsb           = 5
+	RegisterInterruptStatusNotifyMask          = 0x20 // what was armed with NotifyArm has come, see NotifyInfo
+	RegisterInterruptEnableOffset              = 0x24 // RW causes that may assert INTA#, in the order of InterruptStatus
+	RegisterInterruptModeration0Offset         = 0x28 // RO reserved for moderation, reads 0
+	RegisterInterruptModeration1Offset         = 0x2c // RO reserved for moderation, reads 0
+	RegisterCommandAddressOffset               = 0x30 // WO physical address of a command block, 64-byte aligned; writing it starts the command; ignored and counted while CommandBusy or not Ready, or if not all four bytes are written
+	RegisterMacLowOffset                       = 0x38 // RW bytes 0 (lowest bits) to 3 of the port's MAC address
+	RegisterMacHighOffset                      = 0x3c // RW bytes 4 (lowest bits) and 5 of the MAC address
+	RegisterRawTransmitBaseOffset              = 0x40 // RW physical address of the raw transmit ring, 16-byte aligned, inside one page (entries wrap inside the page of Base); a write sets Head and Tail to 0
+	RegisterRawTransmitSizeOffset              = 0x44 // RW size of the ring; a write sets Head and Tail to 0 and drops entries not begun
+	RegisterRawTransmitSizeLog2Lsb             = 0
+	RegisterRawTransmitSizeLog2Mask            = 0xf // log2 of its entries, 1 to 8; 0 = off, larger values are stored as 0
+	RegisterRawTransmitSizeBusyLsb             = 31
+	RegisterRawTransmitSizeBusyMask            = 0x80000000 // an entry is under way, also of a ring that was switched off: its memory is in use until this reads 0
+	RegisterRawTransmitTailOffset              = 0x48       // RW index after the last entry that software filled, taken modulo the size
+	RegisterRawTransmitHeadOffset              = 0x4c       // RO index of the first entry that software has not got back
+	RegisterRawReceiveBaseOffset               = 0x50       // RW physical address of the raw receive ring, 16-byte aligned, inside one page (entries wrap inside the page of Base); a write sets Head and Tail to 0
+	RegisterRawReceiveSizeOffset               = 0x54       // RW size of the ring; a write sets Head and Tail to 0 and drops entries not begun
+	RegisterRawReceiveSizeLog2Lsb              = 0
+	RegisterRawReceiveSizeLog2Mask             = 0xf // log2 of its entries, 1 to 8; 0 = off, larger values are stored as 0
+	RegisterRawReceiveSizeBusyLsb              = 31
+	RegisterRawReceiveSizeBusyMask             = 0x80000000 // an entry is under way, also of a ring that was switched off: its memory is in use until this reads 0
+	RegisterRawReceiveTailOffset               = 0x58       // RW index after the last empty buffer that software posted, taken modulo the size
+	RegisterRawReceiveHeadOffset               = 0x5c       // RO index of the first entry that software has not got back
+	RegisterAsyncErrorInfoOffset               = 0x60       // RC the oldest asynchronous error that waits; a read takes it away, so it is read with one 32-bit access
+	RegisterAsyncErrorInfoCodeLsb              = 0
+	RegisterAsyncErrorInfoCodeMask             = 0xff // AsyncError code, 0 without Valid
+	RegisterAsyncErrorInfoViLsb                = 8
+	RegisterAsyncErrorInfoViMask               = 0xff00 // VI index, 0 without Valid
+	RegisterAsyncErrorInfoValidLsb             = 16
+	RegisterAsyncErrorInfoValidMask            = 0x10000 // an error waited; 0 = there is none
+	RegisterAsyncErrorInfoOverflowLsb          = 17
+	RegisterAsyncErrorInfoOverflowMask         = 0x20000 // errors were dropped since the last read because AsyncErrorSlots others waited; AsyncErrorDropped has their VIs; cleared by the read
+	RegisterAsyncErrorInfoCountLsb             = 18
+	RegisterAsyncErrorInfoCountMask            = 0xfffc0000 // asynchronous errors since reset, dropped ones too, modulo 16384
+	RegisterNotifyArmOffset                    = 0xa0       // WO arms one interrupt: the next completion of the work queue that is named, or the next entry of the completion queue, raises cause Notify once; arming again what is armed changes nothing; ignored if not all four bytes are written
+	RegisterNotifyArmIndexLsb                  = 0
+	RegisterNotifyArmIndexMask                 = 0xff // VI index, or number of the completion queue
+	RegisterNotifyArmKindLsb                   = 8
+	RegisterNotifyArmKindMask                  = 0x300 // NotifyKind
+	RegisterNotifyInfoOffset                   = 0xa4  // RC the oldest of what was armed and has come; a read takes it away, so it is read with one 32-bit access
+	RegisterNotifyInfoIndexLsb                 = 0
+	RegisterNotifyInfoIndexMask                = 0xff // as in NotifyArm, 0 without Valid
+	RegisterNotifyInfoKindLsb                  = 8
+	RegisterNotifyInfoKindMask                 = 0x300 // NotifyKind, 0 without Valid
+	RegisterNotifyInfoValidLsb                 = 16
+	RegisterNotifyInfoValidMask                = 0x10000 // something waited; 0 = there is nothing
+	RegisterAttHostLevel1Offset                = 0x64    // RW with TableInHostMemory: physical address of level 1 of the translation table, page aligned (lower bits are stored as 0), AttLevel1Stride bytes for each entry below the limit; written before InitialiseAtt and left alone until a reset
+	RegisterAttHostLevel2Offset                = 0x68    // RW likewise of level 2, where AttLevel2Base would be: an entry at SDRAM address a lies at AttHostLevel2 + a - AttLevel2Base
 )
 
 // AsyncError: Asynchronous error codes, VIP_ERROR_CODE of VIPL.
@@ -216,17 +232,18 @@ type AsyncError uint8
 
 // Values of AsyncError.
 const (
-	AsyncErrorPostDescriptor       AsyncError = 0x0 // descriptor address or handle invalid at post
-	AsyncErrorConnectionLost       AsyncError = 0x1 // connection lost
-	AsyncErrorReceiveQueueEmpty    AsyncError = 0x2 // a packet was dropped because the receive queue was empty
-	AsyncErrorViOverrun            AsyncError = 0x3 // too many descriptors were posted to a work queue
-	AsyncErrorRdmaWriteProtection  AsyncError = 0x4 // protection error on an incoming RDMA write
-	AsyncErrorRdmaWriteData        AsyncError = 0x5 // data corruption on an incoming RDMA write
-	AsyncErrorRdmaWriteAbort       AsyncError = 0x6 // an incoming RDMA write was cut off
-	AsyncErrorRdmaReadProtection   AsyncError = 0x7 // protection error on an incoming RDMA read
-	AsyncErrorCompletionProtection AsyncError = 0x8 // protection error while writing completion status
-	AsyncErrorRdmaTransport        AsyncError = 0x9 // transport error on RDMA
-	AsyncErrorCatastrophic         AsyncError = 0xa // catastrophic error
+	AsyncErrorPostDescriptor         AsyncError = 0x0 // descriptor address or handle invalid at post
+	AsyncErrorConnectionLost         AsyncError = 0x1 // connection lost
+	AsyncErrorReceiveQueueEmpty      AsyncError = 0x2 // a packet was dropped because the receive queue was empty
+	AsyncErrorViOverrun              AsyncError = 0x3 // too many descriptors were posted to a work queue
+	AsyncErrorRdmaWriteProtection    AsyncError = 0x4 // protection error on an incoming RDMA write
+	AsyncErrorRdmaWriteData          AsyncError = 0x5 // data corruption on an incoming RDMA write
+	AsyncErrorRdmaWriteAbort         AsyncError = 0x6 // an incoming RDMA write was cut off
+	AsyncErrorRdmaReadProtection     AsyncError = 0x7 // protection error on an incoming RDMA read
+	AsyncErrorCompletionProtection   AsyncError = 0x8 // protection error while writing completion status
+	AsyncErrorRdmaTransport          AsyncError = 0x9 // transport error on RDMA
+	AsyncErrorCatastrophic           AsyncError = 0xa // catastrophic error
+	AsyncErrorCompletionQueueOverrun AsyncError = 0xb // an entry was lost: the completion queue of a work queue of this VI was full (VIPL tells it as Catastrophic of the resource CQ)
 )
 
 // String returns the name of the value, or its number.
@@ -254,8 +271,33 @@ func (v AsyncError) String() string {
 		return "RdmaTransport"
 	case AsyncErrorCatastrophic:
 		return "Catastrophic"
+	case AsyncErrorCompletionQueueOverrun:
+		return "CompletionQueueOverrun"
 	}
 	return unknown("AsyncError", uint64(v))
+}
+
+// NotifyKind: What can be armed for an interrupt.
+type NotifyKind uint8
+
+// Values of NotifyKind.
+const (
+	NotifyKindSend            NotifyKind = 0x0 // the send queue of a VI
+	NotifyKindReceive         NotifyKind = 0x1 // the receive queue of a VI
+	NotifyKindCompletionQueue NotifyKind = 0x2 // a completion queue
+)
+
+// String returns the name of the value, or its number.
+func (v NotifyKind) String() string {
+	switch v {
+	case NotifyKindSend:
+		return "Send"
+	case NotifyKindReceive:
+		return "Receive"
+	case NotifyKindCompletionQueue:
+		return "CompletionQueue"
+	}
+	return unknown("NotifyKind", uint64(v))
 }
 
 // Strap: Bit numbers of the reset straps.
@@ -737,6 +779,13 @@ const (
 	ViContextPeerViOffset                  = 14
 	ViContextSendSequenceOffset            = 16
 	ViContextReceiveSequenceOffset         = 20
+	ViContextWindowOffset                  = 24
+	ViContextRetryLimitOffset              = 25
+	ViContextReadLimitOffset               = 26
+	ViContextRetryTimeoutLog2Offset        = 27
+	ViContextSendCompletionQueueOffset     = 28
+	ViContextReceiveCompletionQueueOffset  = 29
+	ViContextReservedOffset                = 30
 )
 
 // ViState: VI states; Idle to Error are VIPL's.
@@ -827,6 +876,85 @@ func (b ViContext) ReceiveSequence() uint32 { return binary.LittleEndian.Uint32(
 // SetReceiveSequence stores the field.
 func (b ViContext) SetReceiveSequence(v uint32) { binary.LittleEndian.PutUint32(b[20:24], v) }
 
+// Window: reliable levels: frames that may be under way unacknowledged, 1 to 255
+func (b ViContext) Window() uint8 { return b[24] }
+
+// SetWindow stores the field.
+func (b ViContext) SetWindow(v uint8) { b[24] = v }
+
+// RetryLimit: reliable levels: timeouts in a row without progress after which the connection is broken is one more than this
+func (b ViContext) RetryLimit() uint8 { return b[25] }
+
+// SetRetryLimit stores the field.
+func (b ViContext) SetRetryLimit(v uint8) { b[25] = v }
+
+// ReadLimit: reliable levels: own RDMA reads that may be unanswered at a time, 1 to LedgerResponses
+func (b ViContext) ReadLimit() uint8 { return b[26] }
+
+// SetReadLimit stores the field.
+func (b ViContext) SetReadLimit(v uint8) { b[26] = v }
+
+// RetryTimeoutLog2: reliable levels: log2 of the clocks without progress that are a timeout, 8 to 31
+func (b ViContext) RetryTimeoutLog2() uint8 { return b[27] }
+
+// SetRetryTimeoutLog2 stores the field.
+func (b ViContext) SetRetryTimeoutLog2(v uint8) { b[27] = v }
+
+// SendCompletionQueue: completion queue of the send queue: its number plus one, 0 = none
+func (b ViContext) SendCompletionQueue() uint8 { return b[28] }
+
+// SetSendCompletionQueue stores the field.
+func (b ViContext) SetSendCompletionQueue(v uint8) { b[28] = v }
+
+// ReceiveCompletionQueue: likewise of the receive queue
+func (b ViContext) ReceiveCompletionQueue() uint8 { return b[29] }
+
+// SetReceiveCompletionQueue stores the field.
+func (b ViContext) SetReceiveCompletionQueue(v uint8) { b[29] = v }
+
+// Completion queues.
+const (
+	CompletionQueueMinLog2              = 0x1 // log2 of the fewest entries
+	CompletionQueueMaxLog2              = 0xc // log2 of the most entries
+	CompletionQueueHeaderSize           = 64
+	CompletionQueueHeaderConsumedOffset = 0
+	CompletionEntrySize                 = 8
+	CompletionEntrySequenceOffset       = 0
+	CompletionEntryWordOffset           = 4
+	CompletionEntryWordViLsb            = 0
+	CompletionEntryWordViMask           = 0xff // VI index
+	CompletionEntryWordReceiveLsb       = 8
+	CompletionEntryWordReceiveMask      = 0x100 // 1 = the receive queue
+	CompletionEntryWordValidLsb         = 30
+	CompletionEntryWordValidMask        = 0x40000000 // 1
+	CompletionEntryWordLapLsb           = 31
+	CompletionEntryWordLapMask          = 0x80000000 // 1 in odd rounds, 0 in even ones, counted from 1
+)
+
+// CompletionQueueHeader is a view of 64 bytes (LittleEndian): Begin of a completion queue, written by the library.
+type CompletionQueueHeader []byte
+
+// Consumed: entries that the library has taken since the queue, or this ring of it, was created, modulo 2^32. The card reads it only when the ring looks full to it
+func (b CompletionQueueHeader) Consumed() uint32 { return binary.LittleEndian.Uint32(b[0:4]) }
+
+// SetConsumed stores the field.
+func (b CompletionQueueHeader) SetConsumed(v uint32) { binary.LittleEndian.PutUint32(b[0:4], v) }
+
+// CompletionEntry is a view of 8 bytes (LittleEndian): One entry: a descriptor of a work queue was completed. Its status is in memory already.
+type CompletionEntry []byte
+
+// Sequence: queue sequence of the descriptor, low 16 bits, for the trace
+func (b CompletionEntry) Sequence() uint32 { return binary.LittleEndian.Uint32(b[0:4]) }
+
+// SetSequence stores the field.
+func (b CompletionEntry) SetSequence(v uint32) { binary.LittleEndian.PutUint32(b[0:4], v) }
+
+// Word: which queue
+func (b CompletionEntry) Word() uint32 { return binary.LittleEndian.Uint32(b[4:8]) }
+
+// SetWord stores the field.
+func (b CompletionEntry) SetWord(v uint32) { binary.LittleEndian.PutUint32(b[4:8], v) }
+
 // Command blocks.
 const (
 	CommandSize                = 64
@@ -846,18 +974,21 @@ type CommandOpcode uint8
 
 // Values of CommandOpcode.
 const (
-	CommandOpcodeNop              CommandOpcode = 0x0 // does nothing, completes
-	CommandOpcodeInitialiseAtt    CommandOpcode = 0x1 // Index = level-1 limit: clear the valid bit of every entry below it, then believe entries below it only
-	CommandOpcodeWriteLevel2      CommandOpcode = 0x2 // store the list at Level2Address
-	CommandOpcodeRegisterMemory   CommandOpcode = 0x3 // store the list, then the level-1 entry in Payload at Index
-	CommandOpcodeDeregisterMemory CommandOpcode = 0x4 // invalidate Handle everywhere; completes when every engine has drained it
-	CommandOpcodeCreateVi         CommandOpcode = 0x5 // Free to Idle, context in Payload
-	CommandOpcodeDestroyVi        CommandOpcode = 0x6 // Idle to Free
-	CommandOpcodeConnectVi        CommandOpcode = 0x7 // Idle to Connected, context in Payload
-	CommandOpcodeDisconnectVi     CommandOpcode = 0x8 // Idle, Connected or Error to Idle; completes when both queues are flushed
-	CommandOpcodeModifyVi         CommandOpcode = 0x9 // attributes of an Idle VI, context in Payload
-	CommandOpcodeQueryVi          CommandOpcode = 0xa // Detail = the Attributes word
-	CommandOpcodeResetVi          CommandOpcode = 0xb // any state to Free, queues emptied without writing descriptors (its memory may be gone)
+	CommandOpcodeNop                    CommandOpcode = 0x0 // does nothing, completes
+	CommandOpcodeInitialiseAtt          CommandOpcode = 0x1 // Index = level-1 limit: clear the valid bit of every entry below it, then believe entries below it only
+	CommandOpcodeWriteLevel2            CommandOpcode = 0x2 // store the list at Level2Address
+	CommandOpcodeRegisterMemory         CommandOpcode = 0x3 // store the list, then the level-1 entry in Payload at Index
+	CommandOpcodeDeregisterMemory       CommandOpcode = 0x4 // invalidate Handle everywhere; completes when every engine has drained it
+	CommandOpcodeCreateVi               CommandOpcode = 0x5 // Free to Idle, context in Payload
+	CommandOpcodeDestroyVi              CommandOpcode = 0x6 // Idle to Free
+	CommandOpcodeConnectVi              CommandOpcode = 0x7 // Idle to Connected, context in Payload
+	CommandOpcodeDisconnectVi           CommandOpcode = 0x8 // Idle, Connected or Error to Idle; completes when both queues are flushed
+	CommandOpcodeModifyVi               CommandOpcode = 0x9 // attributes of an Idle VI, context in Payload
+	CommandOpcodeQueryVi                CommandOpcode = 0xa // Detail = the Attributes word
+	CommandOpcodeCreateCompletionQueue  CommandOpcode = 0xc // Index = number, ListAddress = physical address of the CompletionQueueHeader, ListCount = log2 of the entries; BadState if the number is in use
+	CommandOpcodeDestroyCompletionQueue CommandOpcode = 0xd // Index = number; no entry is written to it afterwards. The agent has seen to it that no VI is tied to it
+	CommandOpcodeResizeCompletionQueue  CommandOpcode = 0xe // Index, ListAddress and ListCount as CreateCompletionQueue: entries from now on go to the new ring, from its begin, first lap; Detail = entries written to the old one
+	CommandOpcodeResetVi                CommandOpcode = 0xb // any state to Free, queues emptied without writing descriptors (its memory may be gone)
 )
 
 // String returns the name of the value, or its number.
@@ -885,6 +1016,12 @@ func (v CommandOpcode) String() string {
 		return "ModifyVi"
 	case CommandOpcodeQueryVi:
 		return "QueryVi"
+	case CommandOpcodeCreateCompletionQueue:
+		return "CreateCompletionQueue"
+	case CommandOpcodeDestroyCompletionQueue:
+		return "DestroyCompletionQueue"
+	case CommandOpcodeResizeCompletionQueue:
+		return "ResizeCompletionQueue"
 	case CommandOpcodeResetVi:
 		return "ResetVi"
 	}
@@ -965,7 +1102,7 @@ func (b Command) SetLevel2Address(v uint32) { binary.LittleEndian.PutUint32(b[20
 // Payload: AttLevel1 or ViContext
 func (b Command) Payload() []byte { return b[24:56:56] }
 
-// Detail: written by the card before Status: Attributes of the VI for QueryVi and BadState, else 0
+// Detail: written by the card before Status: Attributes of the VI for QueryVi and for BadState of a VI's command, entries written so far (modulo 2^16) for ResizeCompletionQueue and DestroyCompletionQueue, else 0
 func (b Command) Detail() uint32 { return binary.LittleEndian.Uint32(b[56:60]) }
 
 // SetDetail stores the field.
@@ -1023,7 +1160,7 @@ const (
 	FrameOperationRdmaWrite        FrameOperation = 0x1 // part of an RDMA write
 	FrameOperationRdmaReadRequest  FrameOperation = 0x2 // RDMA read request
 	FrameOperationRdmaReadResponse FrameOperation = 0x3 // part of the answer
-	FrameOperationAcknowledge      FrameOperation = 0x4 // acknowledgement
+	FrameOperationAcknowledge      FrameOperation = 0x4 // acknowledgement; not numbered itself
 )
 
 // String returns the name of the value, or its number.
@@ -1041,6 +1178,96 @@ func (v FrameOperation) String() string {
 		return "Acknowledge"
 	}
 	return unknown("FrameOperation", uint64(v))
+}
+
+// AcknowledgeCode: What an acknowledgement says. All frames before its sequence number are acknowledged with any of them.
+type AcknowledgeCode uint8
+
+// Values of AcknowledgeCode.
+const (
+	AcknowledgeCodeOk               AcknowledgeCode = 0x0 // the frame of that number is expected next
+	AcknowledgeCodeGap              AcknowledgeCode = 0x1 // so it is, and a later one came: go back to it
+	AcknowledgeCodeRemoteDescriptor AcknowledgeCode = 0x2 // that frame was refused: no receive descriptor, a malformed one, or one whose buffers are too small or refused; the connection is broken
+	AcknowledgeCodeRdmaProtection   AcknowledgeCode = 0x3 // that frame was refused: address, handle, tag or rights of an RDMA operation; the connection is broken
+	AcknowledgeCodeTransport        AcknowledgeCode = 0x4 // that frame was refused: host bus, order of frames, or the memory of the peer's own RDMA read; the connection is broken
+)
+
+// String returns the name of the value, or its number.
+func (v AcknowledgeCode) String() string {
+	switch v {
+	case AcknowledgeCodeOk:
+		return "Ok"
+	case AcknowledgeCodeGap:
+		return "Gap"
+	case AcknowledgeCodeRemoteDescriptor:
+		return "RemoteDescriptor"
+	case AcknowledgeCodeRdmaProtection:
+		return "RdmaProtection"
+	case AcknowledgeCodeTransport:
+		return "Transport"
+	}
+	return unknown("AcknowledgeCode", uint64(v))
+}
+
+// AcknowledgeOperation: Inside the card: what the receive engine tells of a frame of a reliable VI to who acknowledges.
+type AcknowledgeOperation uint8
+
+// Values of AcknowledgeOperation.
+const (
+	AcknowledgeOperationAccept     AcknowledgeOperation = 0x0 // accepted in order, nothing urgent
+	AcknowledgeOperationAcceptLast AcknowledgeOperation = 0x1 // accepted in order, the last of its message
+	AcknowledgeOperationOld        AcknowledgeOperation = 0x2 // a frame that was accepted before came again
+	AcknowledgeOperationGap        AcknowledgeOperation = 0x3 // a frame came whose predecessor is missing
+	AcknowledgeOperationRefuse     AcknowledgeOperation = 0x4 // a frame is refused: the connection is broken
+	AcknowledgeOperationAgain      AcknowledgeOperation = 0x5 // a frame of a connection came in which one was refused
+)
+
+// String returns the name of the value, or its number.
+func (v AcknowledgeOperation) String() string {
+	switch v {
+	case AcknowledgeOperationAccept:
+		return "Accept"
+	case AcknowledgeOperationAcceptLast:
+		return "AcceptLast"
+	case AcknowledgeOperationOld:
+		return "Old"
+	case AcknowledgeOperationGap:
+		return "Gap"
+	case AcknowledgeOperationRefuse:
+		return "Refuse"
+	case AcknowledgeOperationAgain:
+		return "Again"
+	}
+	return unknown("AcknowledgeOperation", uint64(v))
+}
+
+// ReceiveReport: Inside the card: what the receive engine tells or asks the ledger of a reliable VI.
+type ReceiveReport uint8
+
+// Values of ReceiveReport.
+const (
+	ReceiveReportAcknowledge ReceiveReport = 0x0 // an acknowledgement came
+	ReceiveReportRequest     ReceiveReport = 0x1 // a read request came in order
+	ReceiveReportLook        ReceiveReport = 0x2 // which own read is the oldest without its answer?
+	ReceiveReportAnswered    ReceiveReport = 0x3 // that read is whole, or cannot be delivered
+	ReceiveReportProgress    ReceiveReport = 0x4 // a frame of its answer came, and not the last
+)
+
+// String returns the name of the value, or its number.
+func (v ReceiveReport) String() string {
+	switch v {
+	case ReceiveReportAcknowledge:
+		return "Acknowledge"
+	case ReceiveReportRequest:
+		return "Request"
+	case ReceiveReportLook:
+		return "Look"
+	case ReceiveReportAnswered:
+		return "Answered"
+	case ReceiveReportProgress:
+		return "Progress"
+	}
+	return unknown("ReceiveReport", uint64(v))
 }
 
 // EthernetHeader is a view of 14 bytes (BigEndian): Ethernet II header.
@@ -1091,25 +1318,25 @@ func (b ViaHeader) SourceVi() uint16 { return binary.BigEndian.Uint16(b[6:8]) }
 // SetSourceVi stores the field.
 func (b ViaHeader) SetSourceVi(v uint16) { binary.BigEndian.PutUint16(b[6:8], v) }
 
-// Sequence: frame sequence number of the connection's direction
+// Sequence: frame sequence number of the connection's direction; acknowledgement: that of the frame expected next, or refused
 func (b ViaHeader) Sequence() uint32 { return binary.BigEndian.Uint32(b[8:12]) }
 
 // SetSequence stores the field.
 func (b ViaHeader) SetSequence(v uint32) { binary.BigEndian.PutUint32(b[8:12], v) }
 
-// Address: RDMA: target virtual address of this frame's payload; send: offset (31:0) and message length (63:32)
+// Address: RDMA write: target virtual address of this frame's payload; read request: address of the remote buffer; send, read response: offset (31:0) and message length (63:32)
 func (b ViaHeader) Address() uint64 { return binary.BigEndian.Uint64(b[12:20]) }
 
 // SetAddress stores the field.
 func (b ViaHeader) SetAddress(v uint64) { binary.BigEndian.PutUint64(b[12:20], v) }
 
-// Handle: RDMA: target memory handle
+// Handle: RDMA write, read request: remote memory handle
 func (b ViaHeader) Handle() uint32 { return binary.BigEndian.Uint32(b[20:24]) }
 
 // SetHandle stores the field.
 func (b ViaHeader) SetHandle(v uint32) { binary.BigEndian.PutUint32(b[20:24], v) }
 
-// Immediate: immediate data; length of a read request
+// Immediate: immediate data; length of a read request; AcknowledgeCode of an acknowledgement
 func (b ViaHeader) Immediate() uint32 { return binary.BigEndian.Uint32(b[24:28]) }
 
 // SetImmediate stores the field.
@@ -1421,7 +1648,9 @@ const (
 	ConnectionFrameSequenceOffset            = 20
 	ConnectionFrameDiscriminatorLengthOffset = 24
 	ConnectionFrameLocalLengthOffset         = 26
-	ConnectionFrameReservedOffset            = 28
+	ConnectionFrameWindowOffset              = 28
+	ConnectionFrameReadLimitOffset           = 29
+	ConnectionFrameReservedOffset            = 30
 	ConnectionFrameDiscriminatorOffset       = 32
 	ConnectionFrameLocalDiscriminatorOffset  = 64
 	ConnectionFrameCookieOffset              = 96
@@ -1581,6 +1810,18 @@ func (b ConnectionFrame) LocalLength() uint16 { return binary.BigEndian.Uint16(b
 // SetLocalLength stores the field.
 func (b ConnectionFrame) SetLocalLength(v uint16) { binary.BigEndian.PutUint16(b[26:28], v) }
 
+// Window: Request, Accept of a reliable level: frames that the sender's card will take ahead of their acknowledgement, 1 to 255
+func (b ConnectionFrame) Window() uint8 { return b[28] }
+
+// SetWindow stores the field.
+func (b ConnectionFrame) SetWindow(v uint8) { b[28] = v }
+
+// ReadLimit: Request, Accept of a reliable level: RDMA reads that the sender's card answers at a time
+func (b ConnectionFrame) ReadLimit() uint8 { return b[29] }
+
+// SetReadLimit stores the field.
+func (b ConnectionFrame) SetReadLimit(v uint8) { b[29] = v }
+
 // Discriminator: Request: the address that is asked for, zero-padded
 func (b ConnectionFrame) Discriminator() []byte { return b[32:64:64] }
 
@@ -1641,6 +1882,11 @@ const (
 	TraceEventMacBusEnd                TraceEvent = 0x18 // the MAC bus is idle again
 	TraceEventHostBusStart             TraceEvent = 0x19 // FRAME# asserted on the system bus by any master; sequence is 1 if it is this card
 	TraceEventHostBusEnd               TraceEvent = 0x1a // the system bus is idle again
+	TraceEventAcknowledgeBuilt         TraceEvent = 0x1b // acknowledgement complete in the packet buffer; sequence is its number's low 16 bits
+	TraceEventAcknowledgeReceived      TraceEvent = 0x1c // the ledger has taken an acknowledgement; likewise
+	TraceEventRewound                  TraceEvent = 0x1d // the ledger goes back to the oldest frame that is not acknowledged; likewise
+	TraceEventResumed                  TraceEvent = 0x1e // the ledger hands a message to the transmit engine, again or to go on with it; likewise of the first frame that it will send
+	TraceEventCompletionQueueWritten   TraceEvent = 0x1f // Word of a completion queue's entry is on the bus; sequence is the number of the queue
 	TraceEventHostDoorbell             TraceEvent = 0x20 // host model: doorbell store; sequence is its offset in the page
 	TraceEventHostVisible              TraceEvent = 0x21 // host model: a poller saw the data
 	TraceEventWireStart                TraceEvent = 0x22 // wire model: first bit on the wire
@@ -1702,6 +1948,16 @@ func (v TraceEvent) String() string {
 		return "HostBusStart"
 	case TraceEventHostBusEnd:
 		return "HostBusEnd"
+	case TraceEventAcknowledgeBuilt:
+		return "AcknowledgeBuilt"
+	case TraceEventAcknowledgeReceived:
+		return "AcknowledgeReceived"
+	case TraceEventRewound:
+		return "Rewound"
+	case TraceEventResumed:
+		return "Resumed"
+	case TraceEventCompletionQueueWritten:
+		return "CompletionQueueWritten"
 	case TraceEventHostDoorbell:
 		return "HostDoorbell"
 	case TraceEventHostVisible:
@@ -1730,6 +1986,7 @@ const (
 	TraceSourceRaw             TraceSource = 0x8 // raw_port
 	TraceSourceMacBus          TraceSource = 0x9 // gec, MAC bus
 	TraceSourceHostBus         TraceSource = 0xa // system bus
+	TraceSourceLedger          TraceSource = 0xb // send_ledger
 )
 
 // String returns the name of the value, or its number.
@@ -1757,6 +2014,8 @@ func (v TraceSource) String() string {
 		return "MacBus"
 	case TraceSourceHostBus:
 		return "HostBus"
+	case TraceSourceLedger:
+		return "Ledger"
 	}
 	return unknown("TraceSource", uint64(v))
 }
@@ -1835,19 +2094,19 @@ func (b TraceRecord) SetPort(v uint8) { b[15] = v }
 // FrameRecord is a view of 16 bytes (LittleEndian): A frame in a frame file; the frame's bytes follow.
 type FrameRecord []byte
 
-// Time: simulated time at which the preamble begins at the sender, in picoseconds (two's complement)
+// Time: simulated time at which the preamble begins at the sender into this cable, in picoseconds (two's complement)
 func (b FrameRecord) Time() uint64 { return binary.LittleEndian.Uint64(b[0:8]) }
 
 // SetTime stores the field.
 func (b FrameRecord) SetTime(v uint64) { binary.LittleEndian.PutUint64(b[0:8], v) }
 
-// Source: sending node
+// Source: sending node, or WireSwitch
 func (b FrameRecord) Source() uint8 { return b[8] }
 
 // SetSource stores the field.
 func (b FrameRecord) SetSource(v uint8) { b[8] = v }
 
-// Destination: receiving node
+// Destination: receiving node, or WireSwitch
 func (b FrameRecord) Destination() uint8 { return b[9] }
 
 // SetDestination stores the field.
@@ -1882,18 +2141,25 @@ const (
 	CounterDescriptorFlushed      Counter = 0xa  // descriptors flushed
 	CounterDescriptorError        Counter = 0xb  // descriptors completed with a local error
 	CounterDescriptorSegments     Counter = 0xc  // reads of further segments
+	CounterCompletionQueueEntry   Counter = 0xd  // entries of completion queues written
+	CounterCompletionQueueOverrun Counter = 0xe  // entries lost: the completion queue was full, or the bus refused the write
+	CounterNotify                 Counter = 0xf  // armed notifications that came
 	CounterTransmitMessage        Counter = 0x10 // messages handed to the network
 	CounterTransmitFrame          Counter = 0x11 // VIA frames built
 	CounterTransmitAborted        Counter = 0x12 // messages given up after the first frame (protection or bus error on a later page)
+	CounterTransmitAcknowledge    Counter = 0x13 // acknowledgements built
 	CounterCompletionWritten      Counter = 0x14 // completions written
 	CounterCompletionError        Counter = 0x15 // completions that met a bus error, or whose descriptor's memory was deregistered
 	CounterCompletionReceive      Counter = 0x16 // those of CompletionWritten that belong to receive queues
+	CounterRetransmitFrame        Counter = 0x17 // VIA frames built again; TransmitFrame counts them, too
 	CounterMacTransmitFrame       Counter = 0x18 // frames given to the MAC
 	CounterMacReceiveFrame        Counter = 0x19 // good frames taken from the MAC
 	CounterMacReceiveBad          Counter = 0x1a // frames dropped: FCS or cut off
 	CounterMacReceiveLong         Counter = 0x1b // frames dropped: longer than the buffer
 	CounterMacReceiveOverrun      Counter = 0x1c // frames dropped: the MAC's FIFO was full
 	CounterMacBusError            Counter = 0x1d // transactions of the MAC bus that ended in an abort or with a parity error
+	CounterRetryTimeout           Counter = 0x1e // timeouts of reliable connections
+	CounterRewind                 Counter = 0x1f // times that a reliable connection went back because its peer reported a gap
 	CounterReceiveFrame           Counter = 0x20 // VIA frames accepted, all of their payload in host memory
 	CounterReceiveNotForUs        Counter = 0x21 // frames dropped: foreign destination address
 	CounterReceiveMalformed       Counter = 0x22 // VIA frames dropped: version, operation, flags or length
@@ -1909,14 +2175,23 @@ const (
 	CounterReceiveLength          Counter = 0x2c // frames of which a part did not fit the posted buffers
 	CounterReceiveDescriptorError Counter = 0x2d // frames dropped: the receive descriptor is malformed, or its buffers were refused
 	CounterReceiveMessage         Counter = 0x2e // messages that used up a receive descriptor
+	CounterReceiveReadLimit       Counter = 0x2f // read requests dropped: as many as may be unanswered are
 	CounterRawTransmit            Counter = 0x30 // raw frames sent
 	CounterRawReceive             Counter = 0x31 // raw frames stored
 	CounterRawReceiveDropped      Counter = 0x32 // raw frames dropped: no buffer
 	CounterRawTransmitError       Counter = 0x33 // raw transmit entries ended with Error
 	CounterRawReceiveError        Counter = 0x34 // raw receive entries ended with Error
+	CounterReceiveOutOfOrder      Counter = 0x35 // frames of reliable connections dropped: an earlier one is missing
+	CounterReceiveAcknowledge     Counter = 0x36 // acknowledgements of reliable connections
+	CounterReceiveRefused         Counter = 0x37 // frames of reliable connections dropped: one was refused before, or was just now
 	CounterCommand                Counter = 0x38 // commands carried out
 	CounterCommandError           Counter = 0x39 // commands refused
 	CounterCommandIgnored         Counter = 0x3a // writes to CommandAddress while busy
+	CounterRetryExhausted         Counter = 0x3b // reliable connections broken after RetryLimit timeouts
+	CounterAcknowledgeStray       Counter = 0x3c // acknowledgements of frames that are not under way
+	CounterRefusalReceived        Counter = 0x3d // reliable connections broken by the peer's refusal
+	CounterRefusalSent            Counter = 0x3e // reliable connections broken by a refusal of this card's
+	CounterReadResponse           Counter = 0x3f // RDMA reads answered whole, their answer acknowledged
 	CounterAttTranslate           Counter = 0x40 // translations
 	CounterAttLevel1Read          Counter = 0x41 // level-1 entries read from SDRAM
 	CounterAttLevel2Read          Counter = 0x42 // level-2 entries read from SDRAM
@@ -1953,18 +2228,28 @@ func (v Counter) String() string {
 		return "DescriptorError"
 	case CounterDescriptorSegments:
 		return "DescriptorSegments"
+	case CounterCompletionQueueEntry:
+		return "CompletionQueueEntry"
+	case CounterCompletionQueueOverrun:
+		return "CompletionQueueOverrun"
+	case CounterNotify:
+		return "Notify"
 	case CounterTransmitMessage:
 		return "TransmitMessage"
 	case CounterTransmitFrame:
 		return "TransmitFrame"
 	case CounterTransmitAborted:
 		return "TransmitAborted"
+	case CounterTransmitAcknowledge:
+		return "TransmitAcknowledge"
 	case CounterCompletionWritten:
 		return "CompletionWritten"
 	case CounterCompletionError:
 		return "CompletionError"
 	case CounterCompletionReceive:
 		return "CompletionReceive"
+	case CounterRetransmitFrame:
+		return "RetransmitFrame"
 	case CounterMacTransmitFrame:
 		return "MacTransmitFrame"
 	case CounterMacReceiveFrame:
@@ -1977,6 +2262,10 @@ func (v Counter) String() string {
 		return "MacReceiveOverrun"
 	case CounterMacBusError:
 		return "MacBusError"
+	case CounterRetryTimeout:
+		return "RetryTimeout"
+	case CounterRewind:
+		return "Rewind"
 	case CounterReceiveFrame:
 		return "ReceiveFrame"
 	case CounterReceiveNotForUs:
@@ -2007,6 +2296,8 @@ func (v Counter) String() string {
 		return "ReceiveDescriptorError"
 	case CounterReceiveMessage:
 		return "ReceiveMessage"
+	case CounterReceiveReadLimit:
+		return "ReceiveReadLimit"
 	case CounterRawTransmit:
 		return "RawTransmit"
 	case CounterRawReceive:
@@ -2017,12 +2308,28 @@ func (v Counter) String() string {
 		return "RawTransmitError"
 	case CounterRawReceiveError:
 		return "RawReceiveError"
+	case CounterReceiveOutOfOrder:
+		return "ReceiveOutOfOrder"
+	case CounterReceiveAcknowledge:
+		return "ReceiveAcknowledge"
+	case CounterReceiveRefused:
+		return "ReceiveRefused"
 	case CounterCommand:
 		return "Command"
 	case CounterCommandError:
 		return "CommandError"
 	case CounterCommandIgnored:
 		return "CommandIgnored"
+	case CounterRetryExhausted:
+		return "RetryExhausted"
+	case CounterAcknowledgeStray:
+		return "AcknowledgeStray"
+	case CounterRefusalReceived:
+		return "RefusalReceived"
+	case CounterRefusalSent:
+		return "RefusalSent"
+	case CounterReadResponse:
+		return "ReadResponse"
 	case CounterAttTranslate:
 		return "AttTranslate"
 	case CounterAttLevel1Read:
@@ -2067,6 +2374,7 @@ const (
 	BridgeFrameBytes                       = 0x1000             // bytes of a frame of host memory
 	BridgeMaxBusReset                      = 0xe8d4a51000       // longest time in ps for which one BusReset command holds RST#: 1 s
 	BridgeMaxHeldFrames                    = 0x1000             // frames that a held wire keeps; with one more the run ends
+	WireSwitch                             = 0xff               // in the place of a node's number in a FrameRecord: the switch
 	EchoDoorbell                           = 0xe0100000         // echo test device: a burst of three dwords here (address of an EchoRequest, any, any) starts a transfer
 	EchoRegisterID                         = 0xe0000000         // echo test device: reads EchoID
 	EchoRegisterReceived                   = 0xe0000004         // echo test device: reads the number of transfers stored so far
@@ -2159,7 +2467,7 @@ const (
 	BridgeRequestNodeOffset                = 40
 	BridgeRequestRankOffset                = 44
 	BridgeRequestNameOffset                = 64
-	BridgeReplySize                        = 1024
+	BridgeReplySize                        = 5120
 	BridgeReplyMagicOffset                 = 0
 	BridgeReplyOpcodeOffset                = 8
 	BridgeReplyRefusedOffset               = 12
@@ -2174,8 +2482,10 @@ const (
 	BridgeReplyFramesOffset                = 72
 	BridgeReplyWakesOffset                 = 80
 	BridgeReplyTaintedOffset               = 88
-	BridgeReplyWireOffset                  = 96
 	BridgeReplyTextOffset                  = 512
+	BridgeReplyWireOffset                  = 1024
+	BridgeReplyFromSwitchOffset            = 2432
+	BridgeReplyPortsOffset                 = 3840
 	WireCountsSize                         = 88
 	WireCountsSentOffset                   = 0
 	WireCountsArrivedOffset                = 8
@@ -2188,6 +2498,16 @@ const (
 	WireCountsDelayOffset                  = 64
 	WireCountsPauseOffset                  = 72
 	WireCountsCutOffset                    = 80
+	SwitchPortSize                         = 72
+	SwitchPortReceivedOffset               = 0
+	SwitchPortWrongFcsOffset               = 8
+	SwitchPortFilteredOffset               = 16
+	SwitchPortFloodedOffset                = 24
+	SwitchPortMovedOffset                  = 32
+	SwitchPortUnlearnedOffset              = 40
+	SwitchPortForwardedOffset              = 48
+	SwitchPortNoRoomOffset                 = 56
+	SwitchPortHighestFillingOffset         = 64
 	EchoRequestSize                        = 32
 	EchoRequestNodeOffset                  = 0
 	EchoRequestTargetAddressOffset         = 4
@@ -2361,7 +2681,7 @@ const (
 	BridgeOpcodeMessage  BridgeOpcode = 0x4 // one piece of a message: Address = node and rank of the receiver (63:32, 31:0), Tag = bytes of the whole message, Count = bytes in this piece
 	BridgeOpcodeBarrier  BridgeOpcode = 0x5 // arrival at barrier Address of Count parties; ends a wait with the Barrier flag
 	BridgeOpcodeBusReset BridgeOpcode = 0x6 // RST# of the node's system bus, at once and for Tag ps (1 to BridgeMaxBusReset, rounded up to the bus clock); then the card is configured as at boot. Until that is done reads of the card give all ones, writes are lost, and what the bus had not carried out ends the same way
-	BridgeOpcodeHoldWire BridgeOpcode = 0x7 // Tag 1: frames that the other node's MAC hands to the wire from now on are kept on it, at most BridgeMaxHeldFrames. Tag 0: they go on, back to back and before later ones. Needs a fabric of two nodes
+	BridgeOpcodeHoldWire BridgeOpcode = 0x7 // Tag 1: frames that the other end of the node's cable (the other node's MAC, or the switch) hands to it from now on are kept on it, at most BridgeMaxHeldFrames. Tag 0: they go on, back to back and before later ones. Needs a fabric of two nodes or more
 )
 
 // String returns the name of the value, or its number.
@@ -2803,7 +3123,7 @@ func (b BridgeRequest) SetRank(v uint32) { binary.LittleEndian.PutUint32(b[44:48
 // Name: Hello: the process's name; Attach: the thread's; zero-terminated
 func (b BridgeRequest) Name() []byte { return b[64:256:256] }
 
-// BridgeReply is a view of 1024 bytes (LittleEndian): One reply on the control socket.
+// BridgeReply is a view of 5120 bytes (LittleEndian): One reply on the control socket.
 type BridgeReply []byte
 
 // Magic: BridgeMagic
@@ -2872,7 +3192,7 @@ func (b BridgeReply) Time() uint64 { return binary.LittleEndian.Uint64(b[64:72])
 // SetTime stores the field.
 func (b BridgeReply) SetTime(v uint64) { binary.LittleEndian.PutUint64(b[64:72], v) }
 
-// Frames: Digest: frames put on the wire
+// Frames: Digest: frames that nodes put on the wire
 func (b BridgeReply) Frames() uint64 { return binary.LittleEndian.Uint64(b[72:80]) }
 
 // SetFrames stores the field.
@@ -2890,11 +3210,17 @@ func (b BridgeReply) Tainted() uint32 { return binary.LittleEndian.Uint32(b[88:9
 // SetTainted stores the field.
 func (b BridgeReply) SetTainted(v uint32) { binary.LittleEndian.PutUint32(b[88:92], v) }
 
-// Wire: Digest: two WireCounts, of the frames that node 0 sent and of those that node 1 sent
-func (b BridgeReply) Wire() []byte { return b[96:272:272] }
-
 // Text: why the request was refused, zero-terminated
 func (b BridgeReply) Text() []byte { return b[512:1024:1024] }
+
+// Wire: Digest: BridgeMaxNodes WireCounts, of the frames that each node sent, on its own cable
+func (b BridgeReply) Wire() []byte { return b[1024:2432:2432] }
+
+// FromSwitch: Digest: BridgeMaxNodes WireCounts, of the frames that the switch sent to each node
+func (b BridgeReply) FromSwitch() []byte { return b[2432:3840:3840] }
+
+// Ports: Digest: BridgeMaxNodes SwitchPort, of the port that each node's cable is in
+func (b BridgeReply) Ports() []byte { return b[3840:4992:4992] }
 
 // WireCounts is a view of 88 bytes (LittleEndian): Frames of one direction of the wire.
 type WireCounts []byte
@@ -2964,6 +3290,63 @@ func (b WireCounts) Cut() uint64 { return binary.LittleEndian.Uint64(b[80:88]) }
 
 // SetCut stores the field.
 func (b WireCounts) SetCut(v uint64) { binary.LittleEndian.PutUint64(b[80:88], v) }
+
+// SwitchPort is a view of 72 bytes (LittleEndian): What a port of the switch has done. Bytes are those of a frame and its FCS.
+type SwitchPort []byte
+
+// Received: good frames that came from the node
+func (b SwitchPort) Received() uint64 { return binary.LittleEndian.Uint64(b[0:8]) }
+
+// SetReceived stores the field.
+func (b SwitchPort) SetReceived(v uint64) { binary.LittleEndian.PutUint64(b[0:8], v) }
+
+// WrongFcs: frames from the node that were dropped because their FCS was wrong
+func (b SwitchPort) WrongFcs() uint64 { return binary.LittleEndian.Uint64(b[8:16]) }
+
+// SetWrongFcs stores the field.
+func (b SwitchPort) SetWrongFcs(v uint64) { binary.LittleEndian.PutUint64(b[8:16], v) }
+
+// Filtered: good frames from the node that go to no port: their destination is behind this one, or is reserved for the two ends of a cable
+func (b SwitchPort) Filtered() uint64 { return binary.LittleEndian.Uint64(b[16:24]) }
+
+// SetFiltered stores the field.
+func (b SwitchPort) SetFiltered(v uint64) { binary.LittleEndian.PutUint64(b[16:24], v) }
+
+// Flooded: good frames from the node for all other ports: a group address, or one that is not in the table
+func (b SwitchPort) Flooded() uint64 { return binary.LittleEndian.Uint64(b[24:32]) }
+
+// SetFlooded stores the field.
+func (b SwitchPort) SetFlooded(v uint64) { binary.LittleEndian.PutUint64(b[24:32], v) }
+
+// Moved: addresses that were behind another port and are behind this one now, each time
+func (b SwitchPort) Moved() uint64 { return binary.LittleEndian.Uint64(b[32:40]) }
+
+// SetMoved stores the field.
+func (b SwitchPort) SetMoved(v uint64) { binary.LittleEndian.PutUint64(b[32:40], v) }
+
+// Unlearned: good frames from the node whose source address is not in the table and found no room there
+func (b SwitchPort) Unlearned() uint64 { return binary.LittleEndian.Uint64(b[40:48]) }
+
+// SetUnlearned stores the field.
+func (b SwitchPort) SetUnlearned(v uint64) { binary.LittleEndian.PutUint64(b[40:48], v) }
+
+// Forwarded: frames that were taken into the queue to the node
+func (b SwitchPort) Forwarded() uint64 { return binary.LittleEndian.Uint64(b[48:56]) }
+
+// SetForwarded stores the field.
+func (b SwitchPort) SetForwarded(v uint64) { binary.LittleEndian.PutUint64(b[48:56], v) }
+
+// NoRoom: frames for the node that were dropped because the queue had no room
+func (b SwitchPort) NoRoom() uint64 { return binary.LittleEndian.Uint64(b[56:64]) }
+
+// SetNoRoom stores the field.
+func (b SwitchPort) SetNoRoom(v uint64) { binary.LittleEndian.PutUint64(b[56:64], v) }
+
+// HighestFilling: most bytes that were in the queue at one time
+func (b SwitchPort) HighestFilling() uint64 { return binary.LittleEndian.Uint64(b[64:72]) }
+
+// SetHighestFilling stores the field.
+func (b SwitchPort) SetHighestFilling(v uint64) { binary.LittleEndian.PutUint64(b[64:72], v) }
 
 // EchoRequest is a view of 32 bytes (LittleEndian): Echo test device: one transfer, in host memory.
 type EchoRequest []byte

@@ -8,6 +8,7 @@ var interruptBits = []Bits{
 	{"RawTransmit", 2, 1, "a raw frame was taken from memory and its ring entry written"},
 	{"AsyncError", 3, 1, "an asynchronous error came up, see AsyncErrorInfo"},
 	{"BusError", 4, 1, "a host bus transfer ended in master or target abort"},
+	{"Notify", 5, 1, "what was armed with NotifyArm has come, see NotifyInfo"},
 }
 
 var registerSection = Section{
@@ -17,7 +18,7 @@ var registerSection = Section{
 		{"CardID", 0x48564941, 32, "the characters HVIA"},
 		{"NicID", 0x48564e49, 32, "the characters HVNI: a plain NIC, which has the raw-frame port and nothing of VIA"},
 		{"CardVersionMajor", 1, 8, "raised when a driver must change"},
-		{"CardVersionMinor", 1, 8, "raised when something was added"},
+		{"CardVersionMinor", 2, 8, "raised when something was added"},
 		{"CounterBase", 0x400, 20, "offset of counter 0; counter n is at CounterBase + 4 n"},
 		{"CounterSlots", 128, 32, "counters addressable behind CounterBase"},
 		{"AsyncErrorSlots", 16, 32, "asynchronous errors that can wait for a read of AsyncErrorInfo; what comes while all are taken is dropped"},
@@ -28,7 +29,7 @@ var registerSection = Section{
 		Name: "Register", Doc: "The register block.", Size: 0x10000,
 		Registers: []Register{
 			{Name: "ID", Offset: 0x000, Access: ReadOnly, Reset: 0x48564941, Doc: "identifies the card"},
-			{Name: "Version", Offset: 0x004, Access: ReadOnly, Reset: 0x0101, Doc: "version of the register interface", Bits: []Bits{
+			{Name: "Version", Offset: 0x004, Access: ReadOnly, Reset: 0x0102, Doc: "version of the register interface", Bits: []Bits{
 				{"Minor", 0, 8, "minor version"}, {"Major", 8, 8, "major version"},
 			}},
 			{Name: "LayoutHashLow", Offset: 0x008, Access: ReadOnly, Doc: "low half of the hash of the layouts that the card was built from"},
@@ -39,6 +40,7 @@ var registerSection = Section{
 				{"Ports", 16, 4, "number of Ethernet ports"},
 				{"Reliability", 20, 3, "mask of reliability levels (VIA bit values)"},
 				{"RdmaRead", 23, 1, "RDMA read is implemented"},
+				{"CompletionQueuesLog2", 25, 4, "log2 of the number of completion queues"},
 				{"TableInHostMemory", 24, 1, "strap AttInHostMemory is set: the driver gives the translation table its memory (AttHostLevel1, AttHostLevel2)"},
 			}},
 			{Name: "Strap", Offset: 0x014, Access: ReadOnly, Doc: "the reset straps as sampled"},
@@ -77,6 +79,12 @@ var registerSection = Section{
 				{"Overflow", 17, 1, "errors were dropped since the last read because AsyncErrorSlots others waited; AsyncErrorDropped has their VIs; cleared by the read"},
 				{"Count", 18, 14, "asynchronous errors since reset, dropped ones too, modulo 16384"},
 			}},
+			{Name: "NotifyArm", Offset: 0x0a0, Access: WriteOnly, Doc: "arms one interrupt: the next completion of the work queue that is named, or the next entry of the completion queue, raises cause Notify once; arming again what is armed changes nothing; ignored if not all four bytes are written", Bits: []Bits{
+				{"Index", 0, 8, "VI index, or number of the completion queue"}, {"Kind", 8, 2, "NotifyKind"},
+			}},
+			{Name: "NotifyInfo", Offset: 0x0a4, Access: ReadClear, Doc: "the oldest of what was armed and has come; a read takes it away, so it is read with one 32-bit access", Bits: []Bits{
+				{"Index", 0, 8, "as in NotifyArm, 0 without Valid"}, {"Kind", 8, 2, "NotifyKind, 0 without Valid"}, {"Valid", 16, 1, "something waited; 0 = there is nothing"},
+			}},
 			{Name: "AttHostLevel1", Offset: 0x064, Access: ReadWrite, Doc: "with TableInHostMemory: physical address of level 1 of the translation table, page aligned (lower bits are stored as 0), AttLevel1Stride bytes for each entry below the limit; written before InitialiseAtt and left alone until a reset"},
 			{Name: "AttHostLevel2", Offset: 0x068, Access: ReadWrite, Doc: "likewise of level 2, where AttLevel2Base would be: an entry at SDRAM address a lies at AttHostLevel2 + a - AttLevel2Base"},
 		},
@@ -94,6 +102,10 @@ var registerSection = Section{
 			{"CompletionProtection", 8, "protection error while writing completion status"},
 			{"RdmaTransport", 9, "transport error on RDMA"},
 			{"Catastrophic", 10, "catastrophic error"},
+			{"CompletionQueueOverrun", 11, "an entry was lost: the completion queue of a work queue of this VI was full (VIPL tells it as Catastrophic of the resource CQ)"},
+		}},
+		{Name: "NotifyKind", Doc: "What can be armed for an interrupt.", Width: 2, Values: []Value{
+			{"Send", 0, "the send queue of a VI"}, {"Receive", 1, "the receive queue of a VI"}, {"CompletionQueue", 2, "a completion queue"},
 		}},
 		{Name: "Strap", Doc: "Bit numbers of the reset straps.", Width: 5, Values: []Value{
 			{"SingleTransmitSlot", 0, "use one transmit packet buffer instead of two"},
@@ -207,6 +219,13 @@ var viSection = Section{
 			{Name: "PeerVi", Offset: 14, Width: 2, Doc: "peer's VI number on the wire"},
 			{Name: "SendSequence", Offset: 16, Width: 4, Doc: "sequence number of the first frame to send"},
 			{Name: "ReceiveSequence", Offset: 20, Width: 4, Doc: "sequence number of the first frame expected"},
+			{Name: "Window", Offset: 24, Width: 1, Doc: "reliable levels: frames that may be under way unacknowledged, 1 to 255"},
+			{Name: "RetryLimit", Offset: 25, Width: 1, Doc: "reliable levels: timeouts in a row without progress after which the connection is broken is one more than this"},
+			{Name: "ReadLimit", Offset: 26, Width: 1, Doc: "reliable levels: own RDMA reads that may be unanswered at a time, 1 to LedgerResponses"},
+			{Name: "RetryTimeoutLog2", Offset: 27, Width: 1, Doc: "reliable levels: log2 of the clocks without progress that are a timeout, 8 to 31"},
+			{Name: "SendCompletionQueue", Offset: 28, Width: 1, Doc: "completion queue of the send queue: its number plus one, 0 = none"},
+			{Name: "ReceiveCompletionQueue", Offset: 29, Width: 1, Doc: "likewise of the receive queue"},
+			{Name: "Reserved", Offset: 30, Width: 2, Doc: "zero"},
 		}},
 	},
 	Enums: []Enum{
@@ -216,6 +235,27 @@ var viSection = Section{
 		}},
 		{Name: "Reliability", Doc: "VIA reliability levels.", Width: 3, Values: []Value{
 			{"Unreliable", 1, "unreliable delivery"}, {"Delivery", 2, "reliable delivery"}, {"Reception", 4, "reliable reception"},
+		}},
+	},
+}
+
+var completionQueueSection = Section{
+	Title: "Completion queues",
+	Doc: "A completion queue lies in physically contiguous host memory, page aligned: a CompletionQueueHeader, which the library writes, and behind it 2^n entries, which the card writes in order, round and round. " +
+		"The card writes Word last. The flag Lap is 1 in the first round, 0 in the second and so on, so an entry is new when its Lap differs from that of the round before; the library clears the ring (Lap 0) before the queue is created.",
+	Constants: []Constant{
+		{"CompletionQueueMinLog2", 1, 8, "log2 of the fewest entries"},
+		{"CompletionQueueMaxLog2", 12, 8, "log2 of the most entries"},
+	},
+	Structs: []Struct{
+		{Name: "CompletionQueueHeader", Doc: "Begin of a completion queue, written by the library.", Size: 64, Fields: []Field{
+			{Name: "Consumed", Offset: 0, Width: 4, Doc: "entries that the library has taken since the queue, or this ring of it, was created, modulo 2^32. The card reads it only when the ring looks full to it"},
+		}},
+		{Name: "CompletionEntry", Doc: "One entry: a descriptor of a work queue was completed. Its status is in memory already.", Size: 8, Fields: []Field{
+			{Name: "Sequence", Offset: 0, Width: 4, Doc: "queue sequence of the descriptor, low 16 bits, for the trace"},
+			{Name: "Word", Offset: 4, Width: 4, Doc: "which queue", Bits: []Bits{
+				{"Vi", 0, 8, "VI index"}, {"Receive", 8, 1, "1 = the receive queue"}, {"Valid", 30, 1, "1"}, {"Lap", 31, 1, "1 in odd rounds, 0 in even ones, counted from 1"},
+			}},
 		}},
 	},
 }
@@ -232,7 +272,7 @@ var commandSection = Section{
 			{Name: "ListCount", Offset: 16, Width: 4, Doc: "entries in the list, 0 to 1024"},
 			{Name: "Level2Address", Offset: 20, Width: 4, Doc: "SDRAM byte address at which the list is stored"},
 			{Name: "Payload", Offset: 24, Width: 32, Bytes: true, Doc: "AttLevel1 or ViContext"},
-			{Name: "Detail", Offset: 56, Width: 4, Doc: "written by the card before Status: Attributes of the VI for QueryVi and BadState, else 0"},
+			{Name: "Detail", Offset: 56, Width: 4, Doc: "written by the card before Status: Attributes of the VI for QueryVi and for BadState of a VI's command, entries written so far (modulo 2^16) for ResizeCompletionQueue and DestroyCompletionQueue, else 0"},
 			{Name: "Status", Offset: 60, Width: 4, Doc: "CommandStatus, 0 until the card has written it"},
 		}},
 	},
@@ -249,6 +289,9 @@ var commandSection = Section{
 			{"DisconnectVi", 8, "Idle, Connected or Error to Idle; completes when both queues are flushed"},
 			{"ModifyVi", 9, "attributes of an Idle VI, context in Payload"},
 			{"QueryVi", 10, "Detail = the Attributes word"},
+			{"CreateCompletionQueue", 12, "Index = number, ListAddress = physical address of the CompletionQueueHeader, ListCount = log2 of the entries; BadState if the number is in use"},
+			{"DestroyCompletionQueue", 13, "Index = number; no entry is written to it afterwards. The agent has seen to it that no VI is tied to it"},
+			{"ResizeCompletionQueue", 14, "Index, ListAddress and ListCount as CreateCompletionQueue: entries from now on go to the new ring, from its begin, first lap; Detail = entries written to the old one"},
 			{"ResetVi", 11, "any state to Free, queues emptied without writing descriptors (its memory may be gone)"},
 		}},
 		{Name: "CommandStatus", Doc: "How a command ended.", Width: 8, Values: []Value{
@@ -288,16 +331,38 @@ var frameSection = Section{
 			{Name: "PayloadLength", Offset: 2, Width: 2, Doc: "payload bytes in this frame (padding not counted)"},
 			{Name: "DestinationVi", Offset: 4, Width: 2, Doc: "generation (bits 15:8) and index (7:0)"},
 			{Name: "SourceVi", Offset: 6, Width: 2, Doc: "the sender's VI number"},
-			{Name: "Sequence", Offset: 8, Width: 4, Doc: "frame sequence number of the connection's direction"},
-			{Name: "Address", Offset: 12, Width: 8, Doc: "RDMA: target virtual address of this frame's payload; send: offset (31:0) and message length (63:32)"},
-			{Name: "Handle", Offset: 20, Width: 4, Doc: "RDMA: target memory handle"},
-			{Name: "Immediate", Offset: 24, Width: 4, Doc: "immediate data; length of a read request"},
+			{Name: "Sequence", Offset: 8, Width: 4, Doc: "frame sequence number of the connection's direction; acknowledgement: that of the frame expected next, or refused"},
+			{Name: "Address", Offset: 12, Width: 8, Doc: "RDMA write: target virtual address of this frame's payload; read request: address of the remote buffer; send, read response: offset (31:0) and message length (63:32)"},
+			{Name: "Handle", Offset: 20, Width: 4, Doc: "RDMA write, read request: remote memory handle"},
+			{Name: "Immediate", Offset: 24, Width: 4, Doc: "immediate data; length of a read request; AcknowledgeCode of an acknowledgement"},
 		}},
 	},
 	Enums: []Enum{
 		{Name: "FrameOperation", Doc: "Operations on the wire.", Width: 4, Values: []Value{
 			{"Send", 0, "part of a send"}, {"RdmaWrite", 1, "part of an RDMA write"}, {"RdmaReadRequest", 2, "RDMA read request"},
-			{"RdmaReadResponse", 3, "part of the answer"}, {"Acknowledge", 4, "acknowledgement"},
+			{"RdmaReadResponse", 3, "part of the answer"}, {"Acknowledge", 4, "acknowledgement; not numbered itself"},
+		}},
+		{Name: "AcknowledgeCode", Doc: "What an acknowledgement says. All frames before its sequence number are acknowledged with any of them.", Width: 3, Values: []Value{
+			{"Ok", 0, "the frame of that number is expected next"},
+			{"Gap", 1, "so it is, and a later one came: go back to it"},
+			{"RemoteDescriptor", 2, "that frame was refused: no receive descriptor, a malformed one, or one whose buffers are too small or refused; the connection is broken"},
+			{"RdmaProtection", 3, "that frame was refused: address, handle, tag or rights of an RDMA operation; the connection is broken"},
+			{"Transport", 4, "that frame was refused: host bus, order of frames, or the memory of the peer's own RDMA read; the connection is broken"},
+		}},
+		{Name: "AcknowledgeOperation", Doc: "Inside the card: what the receive engine tells of a frame of a reliable VI to who acknowledges.", Width: 3, Values: []Value{
+			{"Accept", 0, "accepted in order, nothing urgent"},
+			{"AcceptLast", 1, "accepted in order, the last of its message"},
+			{"Old", 2, "a frame that was accepted before came again"},
+			{"Gap", 3, "a frame came whose predecessor is missing"},
+			{"Refuse", 4, "a frame is refused: the connection is broken"},
+			{"Again", 5, "a frame of a connection came in which one was refused"},
+		}},
+		{Name: "ReceiveReport", Doc: "Inside the card: what the receive engine tells or asks the ledger of a reliable VI.", Width: 3, Values: []Value{
+			{"Acknowledge", 0, "an acknowledgement came"},
+			{"Request", 1, "a read request came in order"},
+			{"Look", 2, "which own read is the oldest without its answer?"},
+			{"Answered", 3, "that read is whole, or cannot be delivered"},
+			{"Progress", 4, "a frame of its answer came, and not the last"},
 		}},
 	},
 }
@@ -386,6 +451,11 @@ var traceSection = Section{
 			{"MacBusEnd", 24, "the MAC bus is idle again"},
 			{"HostBusStart", 25, "FRAME# asserted on the system bus by any master; sequence is 1 if it is this card"},
 			{"HostBusEnd", 26, "the system bus is idle again"},
+			{"AcknowledgeBuilt", 27, "acknowledgement complete in the packet buffer; sequence is its number's low 16 bits"},
+			{"AcknowledgeReceived", 28, "the ledger has taken an acknowledgement; likewise"},
+			{"Rewound", 29, "the ledger goes back to the oldest frame that is not acknowledged; likewise"},
+			{"Resumed", 30, "the ledger hands a message to the transmit engine, again or to go on with it; likewise of the first frame that it will send"},
+			{"CompletionQueueWritten", 31, "Word of a completion queue's entry is on the bus; sequence is the number of the queue"},
 			{"HostDoorbell", 32, "host model: doorbell store; sequence is its offset in the page"},
 			{"HostVisible", 33, "host model: a poller saw the data"},
 			{"WireStart", 34, "wire model: first bit on the wire"},
@@ -394,7 +464,7 @@ var traceSection = Section{
 		{Name: "TraceSource", Doc: "Engines with a trace port.", Width: 4, Values: []Value{
 			{"Doorbell", 0, "doorbell"}, {"DescriptorFetch", 1, "descriptor_fetch"}, {"Transmit", 2, "tx_engine"}, {"Completion", 3, "completion"},
 			{"MacTransmit", 4, "gec, transmit side"}, {"MacReceive", 5, "gec, receive side"}, {"Receive", 6, "rx_engine"}, {"Command", 7, "vi_manager"}, {"Raw", 8, "raw_port"},
-			{"MacBus", 9, "gec, MAC bus"}, {"HostBus", 10, "system bus"},
+			{"MacBus", 9, "gec, MAC bus"}, {"HostBus", 10, "system bus"}, {"Ledger", 11, "send_ledger"},
 		}},
 		{Name: "MacBusUse", Doc: "What a transaction of the MAC bus is for.", Width: 3, Values: []Value{
 			{"Configuration", 0, "configuration cycle or register access by the card"}, {"Kick", 1, "write of CR by the card"},
@@ -413,9 +483,9 @@ var traceSection = Section{
 		},
 	}, {
 		Name: "FrameRecord", Doc: "A frame in a frame file; the frame's bytes follow.", Size: 16, Fields: []Field{
-			{Name: "Time", Offset: 0, Width: 8, Doc: "simulated time at which the preamble begins at the sender, in picoseconds (two's complement)"},
-			{Name: "Source", Offset: 8, Width: 1, Doc: "sending node"},
-			{Name: "Destination", Offset: 9, Width: 1, Doc: "receiving node"},
+			{Name: "Time", Offset: 0, Width: 8, Doc: "simulated time at which the preamble begins at the sender into this cable, in picoseconds (two's complement)"},
+			{Name: "Source", Offset: 8, Width: 1, Doc: "sending node, or WireSwitch"},
+			{Name: "Destination", Offset: 9, Width: 1, Doc: "receiving node, or WireSwitch"},
 			{Name: "Length", Offset: 10, Width: 2, Doc: "bytes that follow: the frame without preamble and FCS"},
 			{Name: "Faults", Offset: 12, Width: 2, Doc: "what is done to it on its way: bit n for WireFault n; the bytes are those that were sent"},
 		},
@@ -426,7 +496,7 @@ var counterSection = Section{
 	Title: "Counters",
 	Doc: "32 bits each, wrapping, read at CounterBase + 4 n of BAR 0. One bank per block. Every frame that MacReceiveFrame counts ends in exactly one of ReceiveNotForUs, RawReceive, " +
 		"RawReceiveDropped, RawReceiveError, ReceiveMalformed, ReceiveBadVi, ReceiveOldSequence, ReceiveUnsupported, ReceiveDropped, ReceiveQueueEmpty, ReceiveLength, ReceiveDescriptorError, " +
-		"ReceiveProtection, ReceiveBusError and ReceiveFrame; ReceiveGap, ReceiveAborted and ReceiveMessage count beside these.",
+		"ReceiveProtection, ReceiveBusError, ReceiveReadLimit, ReceiveOutOfOrder, ReceiveAcknowledge, ReceiveRefused and ReceiveFrame; ReceiveGap, ReceiveAborted and ReceiveMessage count beside these.",
 	Enums: []Enum{{Name: "Counter", Doc: "Counter numbers.", Width: 7, Values: []Value{
 		{"DoorbellSend", 0, "send doorbells committed"},
 		{"DoorbellReceive", 1, "receive doorbells committed"},
@@ -437,18 +507,25 @@ var counterSection = Section{
 		{"DescriptorFlushed", 10, "descriptors flushed"},
 		{"DescriptorError", 11, "descriptors completed with a local error"},
 		{"DescriptorSegments", 12, "reads of further segments"},
+		{"CompletionQueueEntry", 13, "entries of completion queues written"},
+		{"CompletionQueueOverrun", 14, "entries lost: the completion queue was full, or the bus refused the write"},
+		{"Notify", 15, "armed notifications that came"},
 		{"TransmitMessage", 16, "messages handed to the network"},
 		{"TransmitFrame", 17, "VIA frames built"},
 		{"TransmitAborted", 18, "messages given up after the first frame (protection or bus error on a later page)"},
+		{"TransmitAcknowledge", 19, "acknowledgements built"},
 		{"CompletionWritten", 20, "completions written"},
 		{"CompletionError", 21, "completions that met a bus error, or whose descriptor's memory was deregistered"},
 		{"CompletionReceive", 22, "those of CompletionWritten that belong to receive queues"},
+		{"RetransmitFrame", 23, "VIA frames built again; TransmitFrame counts them, too"},
 		{"MacTransmitFrame", 24, "frames given to the MAC"},
 		{"MacReceiveFrame", 25, "good frames taken from the MAC"},
 		{"MacReceiveBad", 26, "frames dropped: FCS or cut off"},
 		{"MacReceiveLong", 27, "frames dropped: longer than the buffer"},
 		{"MacReceiveOverrun", 28, "frames dropped: the MAC's FIFO was full"},
 		{"MacBusError", 29, "transactions of the MAC bus that ended in an abort or with a parity error"},
+		{"RetryTimeout", 30, "timeouts of reliable connections"},
+		{"Rewind", 31, "times that a reliable connection went back because its peer reported a gap"},
 		{"ReceiveFrame", 32, "VIA frames accepted, all of their payload in host memory"},
 		{"ReceiveNotForUs", 33, "frames dropped: foreign destination address"},
 		{"ReceiveMalformed", 34, "VIA frames dropped: version, operation, flags or length"},
@@ -464,14 +541,23 @@ var counterSection = Section{
 		{"ReceiveLength", 44, "frames of which a part did not fit the posted buffers"},
 		{"ReceiveDescriptorError", 45, "frames dropped: the receive descriptor is malformed, or its buffers were refused"},
 		{"ReceiveMessage", 46, "messages that used up a receive descriptor"},
+		{"ReceiveReadLimit", 47, "read requests dropped: as many as may be unanswered are"},
 		{"RawTransmit", 48, "raw frames sent"},
 		{"RawReceive", 49, "raw frames stored"},
 		{"RawReceiveDropped", 50, "raw frames dropped: no buffer"},
 		{"RawTransmitError", 51, "raw transmit entries ended with Error"},
 		{"RawReceiveError", 52, "raw receive entries ended with Error"},
+		{"ReceiveOutOfOrder", 53, "frames of reliable connections dropped: an earlier one is missing"},
+		{"ReceiveAcknowledge", 54, "acknowledgements of reliable connections"},
+		{"ReceiveRefused", 55, "frames of reliable connections dropped: one was refused before, or was just now"},
 		{"Command", 56, "commands carried out"},
 		{"CommandError", 57, "commands refused"},
 		{"CommandIgnored", 58, "writes to CommandAddress while busy"},
+		{"RetryExhausted", 59, "reliable connections broken after RetryLimit timeouts"},
+		{"AcknowledgeStray", 60, "acknowledgements of frames that are not under way"},
+		{"RefusalReceived", 61, "reliable connections broken by the peer's refusal"},
+		{"RefusalSent", 62, "reliable connections broken by a refusal of this card's"},
+		{"ReadResponse", 63, "RDMA reads answered whole, their answer acknowledged"},
 		{"AttTranslate", 64, "translations"},
 		{"AttLevel1Read", 65, "level-1 entries read from SDRAM"},
 		{"AttLevel2Read", 66, "level-2 entries read from SDRAM"},

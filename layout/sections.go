@@ -11,6 +11,7 @@ var sections = []Section{
 	descriptorSection,
 	attSection,
 	viSection,
+	completionQueueSection,
 	commandSection,
 	frameSection,
 	rawSection,

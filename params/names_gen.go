@@ -4,12 +4,12 @@
 package params
 
 // Hash identifies this version of all numbers, in the base profile.
-const Hash uint64 = 0x779b4514a8b926ca
+const Hash uint64 = 0xe51ad1136e2632c6
 
 // Hashes of all profiles.
 var hashes = map[string]uint64{
-	"hvia-ge":    0x779b4514a8b926ca,
-	"hvia-ge-66": 0xa0169ea79a7002d2,
+	"hvia-ge":    0xe51ad1136e2632c6,
+	"hvia-ge-66": 0xdb5dadd554ea269b,
 }
 
 // Values of the base profile.
@@ -23,6 +23,10 @@ const (
 	PacketSlotBytes           = 2048      // byte: one packet buffer
 	PacketSlots               = 2         // 1: packet buffers per direction
 	QueueDepthLog2            = 10        // 1: log2 of the descriptors that may be posted and not fetched
+	LedgerMessages            = 16        // 1: own messages of a reliable VI that may be unacknowledged
+	LedgerResponses           = 4         // 1: RDMA reads of the peer that a reliable VI may have unanswered
+	AcknowledgeEvery          = 4         // frame: frames inside a message that are acknowledged together
+	CompletionQueuesLog2      = 6         // 1: log2 of the number of completion queues
 	DisconnectPatience        = 262144    // clock: wait of a disconnect before the card refuses further doorbells of that VI
 	SdramBankBits             = 2         // 1: log2 of the banks
 	SdramRowBits              = 12        // 1: log2 of the rows of a bank
@@ -79,6 +83,9 @@ const (
 	PhyTransmitDelay          = 152000    // ps: PHY, transmit
 	PhyReceiveDelay           = 384000    // ps: PHY, receive
 	CableDelay                = 25000     // ps: cable
+	SwitchLatency             = 3860000   // ps: switch: last byte of a frame's FCS to its preamble on an idle port
+	SwitchQueueBytes          = 65536     // byte: switch: room of a port's output queue, for frames and their FCS
+	SwitchTableEntries        = 8192      // 1: switch: addresses that it learns
 	NicTransmitTime           = 11250000  // ps: firmware: write of the transmit ring's tail to the first read of its entries
 	NicReceiveTime            = 11250000  // ps: firmware: last byte of a frame in the FIFO to the write into its buffer
 	NicFetchEntries           = 4         // 1: ring entries that are read in one burst, at most

@@ -45,6 +45,10 @@ var cardTable = []row{
 	{"PacketSlotBytes", Elaboration, 2048, "byte", Structure, "holds a 1514-byte frame", "one packet buffer"},
 	{"PacketSlots", Elaboration, 2, "1", Structure, "two suffice and one does not (one message in, one out)", "packet buffers per direction"},
 	{"QueueDepthLog2", Elaboration, 10, "1", Structure, "1,024 descriptors per queue", "log2 of the descriptors that may be posted and not fetched"},
+	{"LedgerMessages", Elaboration, 16, "1", Structure, "a 4-byte write takes 5 us of host time and its acknowledgement 12 us; four more may be on their way to the ledger when it stops a queue", "own messages of a reliable VI that may be unacknowledged"},
+	{"LedgerResponses", Elaboration, 4, "1", Structure, "one answer being sent hides the request of the next", "RDMA reads of the peer that a reliable VI may have unanswered"},
+	{"AcknowledgeEvery", Elaboration, 4, "frame", Structure, "an acknowledgement for each message and for each so many frames inside one; a quarter of the window", "frames inside a message that are acknowledged together"},
+	{"CompletionQueuesLog2", Elaboration, 6, "1", Structure, "64 completion queues for 256 VIs", "log2 of the number of completion queues"},
 	{"DisconnectPatience", Elaboration, 262144, "clock", Structure, "a full queue flushes in half of it (about 100 clocks each)", "wait of a disconnect before the card refuses further doorbells of that VI"},
 }
 
@@ -77,7 +81,7 @@ var macTable = []row{
 	{"MacReceiveDelay", Model, 250000, "ps", Guess, "as MacTransmitDelay", "PHY to the receive FIFO"},
 }
 
-// wireTable: PHY and link.
+// wireTable: PHY, link and switch.
 var wireTable = []row{
 	{"WireBitTime", Model, 1000, "ps", Sourced, "IEEE 802.3: 1 Gb/s", "one bit"},
 	{"WirePreambleBytes", Model, 8, "byte", Sourced, "IEEE 802.3 clause 3", "preamble and start delimiter"},
@@ -86,6 +90,9 @@ var wireTable = []row{
 	{"PhyTransmitDelay", Model, 152000, "ps", Guess, "DP83865-class PHY, GMII to MDI", "PHY, transmit"},
 	{"PhyReceiveDelay", Model, 384000, "ps", Sourced, "DP83865 data sheet, MDI to GMII", "PHY, receive"},
 	{"CableDelay", Model, 25000, "ps", Structure, "5 m at 5 ns/m", "cable"},
+	{"SwitchLatency", Model, 3860000, "ps", Sourced, "EMP (Shivam, Wyckoff, Panda), raw numbers: a switch between two hosts adds 5 us to a short message; 1.14 us of them are a second cable with its PHYs and the time of a frame of 64 bytes", "switch: last byte of a frame's FCS to its preamble on an idle port"},
+	{"SwitchQueueBytes", Model, 65536, "byte", Guess, "twice an eighth of the 256 KB that eight ports share in a switch chip of 2002 (RTL8308B data sheet, 6.12)", "switch: room of a port's output queue, for frames and their FCS"},
+	{"SwitchTableEntries", Model, 8192, "1", Sourced, "SMC6516 manual: 8,192 addresses, as in most of its kind", "switch: addresses that it learns"},
 }
 
 // hostTable: the host processor, charged in timed mode.
