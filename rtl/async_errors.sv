@@ -5,7 +5,7 @@
 // report again before its turn has come: either it takes longer for an error than those before it
 // together keep it waiting, or it looks at its ready.
 module async_errors #(
-    parameter int unsigned Sources = 6
+    parameter int unsigned Sources = 7
 ) (
     input  logic                 clk_i,
     input  logic                 rst_ni,

@@ -39,12 +39,14 @@ module descriptor_fetch #(
     output logic         release_valid_o,
     input  logic         release_ready_i,
     output logic [7:0]   release_vi_o,
-    // Further segments: for the receive engine (also put into the store), for the transmit engine.
+    // Further segments: for the receive engine, for the transmit engine. Those of a receive descriptor
+    // are also put into the store.
     input  logic         rxc_valid_i,
     output logic         rxc_ready_o,
     input  logic [7:0]   rxc_vi_i,
     input  logic [63:0]  rxc_va_i,
     input  logic [31:0]  rxc_handle_i,
+    input  logic         rxc_store_i,
     output logic         rxc_done_o,
     output logic         rxc_err_o,
     input  logic         txc_valid_i,
@@ -153,9 +155,9 @@ module descriptor_fetch #(
   logic [7:0]  vi_q, vi_d;
   logic [63:0] va_q;
   logic [31:0] handle_q, pa_q;
-  logic        more_q;
+  logic        more_q, rxc_store_q;
   logic [15:0] seq_q;
-  logic [2:0]  vi_state_q, vi_state_now;
+  logic [2:0]  vi_state_q, vi_state_now, vi_reliability_q;
   logic [15:0] tag_q;
   // What was read, byte 0 in the lowest bits.
   logic [Bytes*8-1:0] words_q;
@@ -203,7 +205,7 @@ module descriptor_fetch #(
   assign vi_state_now = rd_ctx_i[hvia_pkg::ViContextAttributesStateLsb +: 3];
 
   logic unused_ctx;
-  assign unused_ctx = ^{rd_ctx_i[127:32], rd_ctx_i[15:3]};
+  assign unused_ctx = ^{rd_ctx_i[127:32], rd_ctx_i[15:8], rd_ctx_i[4:3]};
 
   logic last_beat;
   assign last_beat = rvalid_i && rlast_i;
@@ -265,13 +267,15 @@ module descriptor_fetch #(
       va_q     <= take_rxc ? rxc_va_i : take_txc ? txc_va_i : take_va_i;
       handle_q <= take_rxc ? rxc_handle_i : take_txc ? txc_handle_i : take_handle_i;
     end
+    if (take_rxc) rxc_store_q <= rxc_store_i;
     if (take) begin
       more_q <= take_more_i;
       seq_q  <= take_seq_i;
     end
     if (state_q == Context) begin
-      vi_state_q <= vi_state_now;
-      tag_q      <= rd_ctx_i[hvia_pkg::ViContextAttributesTagLsb +: 16];
+      vi_state_q       <= vi_state_now;
+      vi_reliability_q <= rd_ctx_i[hvia_pkg::ViContextAttributesReliabilityLsb +: 3];
+      tag_q            <= rd_ctx_i[hvia_pkg::ViContextAttributesTagLsb +: 16];
     end
     if (state_q == Walk && att_rsp_valid_i) pa_q <= att_rsp_pa_i;
   end
@@ -355,28 +359,32 @@ module descriptor_fetch #(
   logic [31:0] length, first_len, second_len;
   logic [32:0] here_len;
   logic [1:0]  operation;
-  logic        send, rdma_write, wrong_operation, format_error, length_error, flushed;
+  logic        reliable, immediate, send, rdma, rdma_read, wrong_operation, format_error, length_error, flushed;
 
   assign control    = words_q[hvia_pkg::DescriptorControlOffset*8 +: 16];
-  // The engines look at these two.
-  assign unused_control = control[hvia_pkg::DescriptorControlImmediateBit] ^
-                          control[hvia_pkg::DescriptorControlQueueFenceBit];
+  // The ledger looks at this one.
+  assign unused_control = control[hvia_pkg::DescriptorControlQueueFenceBit];
+  assign immediate  = control[hvia_pkg::DescriptorControlImmediateBit];
   assign segments   = words_q[hvia_pkg::DescriptorSegmentCountOffset*8 +: 16];
   assign length     = words_q[hvia_pkg::DescriptorLengthOffset*8 +: 32];
   assign first_len  = words_q[(First + hvia_pkg::DataSegmentLengthOffset)*8 +: 32];
   assign second_len = words_q[(Second + hvia_pkg::DataSegmentLengthOffset)*8 +: 32];
   assign operation  = control[hvia_pkg::DescriptorControlOperationLsb +: 2];
   assign send       = operation == hvia_pkg::DescriptorOperationSend;
-  assign rdma_write = operation == hvia_pkg::DescriptorOperationRdmaWrite;
+  assign rdma_read  = operation == hvia_pkg::DescriptorOperationRdmaRead;
+  assign rdma       = rdma_read || operation == hvia_pkg::DescriptorOperationRdmaWrite;
+  assign reliable   = vi_reliability_q == hvia_pkg::ReliabilityDelivery ||
+                      vi_reliability_q == hvia_pkg::ReliabilityReception;
 
-  assign wrong_operation = work_q == Receive ? !send : !send && !rdma_write;
-  // An RDMA write has its address segment besides.
+  // A read needs the reliable levels, and has nothing that immediate data could be sent with.
+  assign wrong_operation = work_q == Receive ? !send : !send && (!rdma || (rdma_read && (!reliable || immediate)));
+  // An RDMA operation has its address segment besides.
   assign format_error = wrong_operation ||
-      (rdma_write && segments == 16'd0) ||
-      32'(segments) > hvia_pkg::MaxDataSegments + (rdma_write ? 32'd1 : 32'd0) ||
+      (rdma && segments == 16'd0) ||
+      32'(segments) > hvia_pkg::MaxDataSegments + (rdma ? 32'd1 : 32'd0) ||
       control[hvia_pkg::DescriptorControlReservedLsb +: hvia_pkg::DescriptorControlReservedWidth] != 0 ||
       words_q[hvia_pkg::DescriptorReservedOffset*8 +: 32] != 0 ||
-      (rdma_write && words_q[(First + hvia_pkg::AddressSegmentReservedOffset)*8 +: 32] != 0);
+      (rdma && words_q[(First + hvia_pkg::AddressSegmentReservedOffset)*8 +: 32] != 0);
   assign here_len     = ((segments != 16'd0 && send) ? {1'b0, first_len} : 33'd0) +
                         (segments == 16'd2 ? {1'b0, second_len} : 33'd0);
   assign length_error = !format_error && 32'(segments) <= Here && {1'b0, length} != here_len;
@@ -438,7 +446,7 @@ module descriptor_fetch #(
     wr_status_o[hvia_pkg::DescriptorStatusFormatErrorBit] = format_error;
   end
   assign wr_head_o   = work_q == Receive;
-  assign wr_valid_o  = store || (state_q == Check && work_q == ReceiveChunk);
+  assign wr_valid_o  = store || (state_q == Check && work_q == ReceiveChunk && rxc_store_q);
   assign wr_vi_o     = vi_q;
   assign wr_chunk_o  = words_q;
   assign wr_va_o     = va_q;

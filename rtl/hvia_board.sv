@@ -103,10 +103,10 @@ module hvia_board #(
     output logic         mb_ack64_n_oe,
 
     // Trace
-    output logic [10:0]  trace_valid_o,
-    output logic [87:0]  trace_event_o,
-    output logic [87:0]  trace_vi_o,
-    output logic [175:0] trace_seq_o,
+    output logic [11:0]  trace_valid_o,
+    output logic [95:0]  trace_event_o,
+    output logic [95:0]  trace_vi_o,
+    output logic [191:0] trace_seq_o,
     output logic [47:0]  trace_time_o,
 
     // Nothing changes in the domain before an input does or its timebase reaches the deadline.

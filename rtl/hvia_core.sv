@@ -104,10 +104,10 @@ module hvia_core #(
     input  logic [31:0]    sd_dq_i,
 
     // Trace
-    output logic [10:0]    trace_valid_o,
-    output logic [87:0]    trace_event_o,
-    output logic [87:0]    trace_vi_o,
-    output logic [175:0]   trace_seq_o,
+    output logic [11:0]    trace_valid_o,
+    output logic [95:0]    trace_event_o,
+    output logic [95:0]    trace_vi_o,
+    output logic [191:0]   trace_seq_o,
     output logic [47:0]    trace_time_o,
 
     // Nothing changes in the domain before an input does or its timebase reaches the deadline.
@@ -207,9 +207,7 @@ module hvia_core #(
   assign wstrb[ReqRead*W/8 +: W/8]  = '0;
   // Requesters that only write.
   assign req_write[ReqWrite] = 1'b1;
-  assign req_write[ReqCpl]   = 1'b1;
   assign rready[ReqWrite]    = 1'b0;
-  assign rready[ReqCpl]      = 1'b0;
 
   // --------------------------------------------------------------------------------------------
   // Shared wires
@@ -217,8 +215,8 @@ module hvia_core #(
   logic [127:0] strobe;
   logic [31:0]  drain_handle;
   logic [7:0]   drain_vi;
-  logic [4:0]   handle_busy;
-  logic [5:0]   vi_busy;
+  logic [6:0]   handle_busy;
+  logic [6:0]   vi_busy;
   logic         flush, stale_start;
   logic [255:0] live;
   logic [31:0]  rd_vi;
@@ -226,12 +224,12 @@ module hvia_core #(
   logic [47:0]  mac;
   logic         enable;
 
-  localparam int unsigned Lanes = 11;
+  localparam int unsigned Lanes = 12;
   logic [Lanes-1:0]    trace_valid;
   logic [Lanes*8-1:0]  trace_event, trace_vi;
   logic [Lanes*16-1:0] trace_seq;
 
-  localparam int unsigned Sources = 6;
+  localparam int unsigned Sources = 7;
   logic [Sources-1:0]   async_valid, async_ready;
   logic [Sources*8-1:0] async_code, async_vi;
   logic                 error_valid, unused_ready;
@@ -264,7 +262,11 @@ module hvia_core #(
   logic [3:0]  rawtx_size, rawrx_size;
   logic [7:0]  rawtx_tail, rawrx_tail, rawtx_head, rawrx_head;
   logic        rawtx_restart, rawrx_restart, rawtx_busy, rawrx_busy;
-  logic        irq_command_done, irq_raw_receive, irq_raw_transmit;
+  logic        irq_command_done, irq_raw_receive, irq_raw_transmit, irq_notify;
+  logic        arm_valid, info_read;
+  logic [1:0]  arm_kind;
+  logic [7:0]  arm_index;
+  logic [31:0] info_data;
   logic        registers_quiet, counters_quiet, async_quiet, context_quiet, idle;
   logic        att_ready, ready;
   assign ready         = att_ready && mac_ready_i;
@@ -329,7 +331,13 @@ module hvia_core #(
       .async_valid_i         (error_valid),
       .async_code_i          (error_code),
       .async_vi_i            (error_vi),
+      .irq_notify_i          (irq_notify),
       .inta_o                (irq_o),
+      .arm_valid_o           (arm_valid),
+      .arm_kind_o            (arm_kind),
+      .arm_index_o           (arm_index),
+      .info_read_o           (info_read),
+      .info_data_i           (info_data),
       .quiet_o               (registers_quiet)
   );
 
@@ -356,7 +364,7 @@ module hvia_core #(
       .async_vi_o   (error_vi),
       .quiet_o      (async_quiet)
   );
-  assign unused_ready = ^async_ready[Sources-2:0];
+  assign unused_ready = ^{async_ready[6], async_ready[3:0]};
 
   // --------------------------------------------------------------------------------------------
   // VI manager and contexts
@@ -371,7 +379,15 @@ module hvia_core #(
   logic [1:0]  upd_op;
   logic [31:0] upd_arg, upd_wdata;
   logic [15:0] upd_count;
+  logic        cq_tie_valid, cqc_valid, cqc_ready, cqc_ok;
+  logic [7:0]  cq_tie_vi, cq_tie_send, cq_tie_receive, cqc_index, cqc_log2;
+  logic [1:0]  cqc_op;
+  logic [31:0] cqc_address, seq_init_transport;
+  logic [15:0] cqc_tail;
+  logic        led_init_valid, led_init_ready;
   logic        manager_quiet;
+  logic [47:0] manager_deadline, ledger_deadline;
+  assign next_deadline_o = (ledger_deadline < manager_deadline) ? ledger_deadline : manager_deadline;
 
   vi_manager #(
       .W(W)
@@ -379,7 +395,7 @@ module hvia_core #(
       .clk_i,
       .rst_ni,
       .timebase_i,
-      .next_deadline_o,
+      .next_deadline_o     (manager_deadline),
       .cmd_valid_i         (cmd_valid),
       .cmd_addr_i          (cmd_addr),
       .cmd_busy_o          (cmd_busy),
@@ -413,6 +429,21 @@ module hvia_core #(
       .rx_seq_init_valid_o (rx_seq_init_valid),
       .rx_seq_init_ready_i (rx_seq_init_ready),
       .rx_seq_init_value_o (rx_seq_init_value),
+      .led_init_valid_o    (led_init_valid),
+      .led_init_ready_i    (led_init_ready),
+      .seq_init_transport_o(seq_init_transport),
+      .cq_tie_valid_o      (cq_tie_valid),
+      .cq_tie_vi_o         (cq_tie_vi),
+      .cq_tie_send_o       (cq_tie_send),
+      .cq_tie_receive_o    (cq_tie_receive),
+      .cqc_valid_o         (cqc_valid),
+      .cqc_ready_i         (cqc_ready),
+      .cqc_op_o            (cqc_op),
+      .cqc_index_o         (cqc_index),
+      .cqc_address_o       (cqc_address),
+      .cqc_log2_o          (cqc_log2),
+      .cqc_ok_i            (cqc_ok),
+      .cqc_tail_i          (cqc_tail),
       .clear_valid_o       (clear_valid),
       .clear_ready_i       (clear_ready),
       .clear_vi_o          (clear_vi),
@@ -581,6 +612,30 @@ module hvia_core #(
 
   assign async_code[1*8 +: 8] = hvia_pkg::AsyncErrorViOverrun;
 
+  // Messages of reliable VIs, between tx_engine and send_ledger, and acknowledgements.
+  logic [255:0] send_hold;
+  logic         unhold_valid, unhold_ready;
+  logic [7:0]   unhold_vi;
+  logic         led_valid, led_ready, led_last, led_fence, led_go;
+  logic [1:0]   led_op, led_operation;
+  logic [7:0]   led_vi;
+  logic [4:0]   led_slot, led_slot_back;
+  logic [31:0]  led_number, led_number_back, led_pa, led_handle, led_length;
+  logic [8:0]   led_status;
+  logic [63:0]  led_va;
+  logic [15:0]  led_seq;
+  logic         job_valid, job_ready, job_response;
+  logic [7:0]   job_vi;
+  logic [4:0]   job_slot;
+  logic [31:0]  job_first, job_number, job_pa, job_handle, job_length;
+  logic [63:0]  job_va;
+  logic [15:0]  job_seq;
+  logic [1:0]   job_operation;
+  logic         ack_valid, ack_ready;
+  logic [7:0]   ack_vi;
+  logic [31:0]  ack_number;
+  logic [2:0]   ack_code;
+
   work_queue #(
       .DepthLog2(hvia_params_pkg::QueueDepthLog2)
   ) u_work_queue (
@@ -594,6 +649,10 @@ module hvia_core #(
       .db_vi_i                (db_vi),
       .db_va_i                (db_va),
       .db_handle_i            (db_handle),
+      .send_hold_i            (send_hold),
+      .unhold_valid_i         (unhold_valid),
+      .unhold_ready_o         (unhold_ready),
+      .unhold_vi_i            (unhold_vi),
       .send_room_i            (send_room),
       .take_valid_o           (take_valid),
       .take_ready_i           (take_ready),
@@ -628,14 +687,14 @@ module hvia_core #(
       .quiet_o                (queue_quiet)
   );
 
-  // Completions: 0 rx_engine, 1 descriptor_fetch, 2 tx_engine.
-  logic [2:0]  cpl_valid, cpl_ready, cpl_has_immediate, cpl_receive, cpl_write;
-  logic [23:0] cpl_vi;
-  logic [47:0] cpl_seq;
-  logic [95:0] cpl_pa, cpl_handle, cpl_length, cpl_status, cpl_immediate;
-  assign cpl_receive                  = 3'b011;
-  assign cpl_has_immediate[2:1]       = 2'b00;
-  assign cpl_immediate[95:32]         = '0;
+  // Completions: 0 rx_engine, 1 descriptor_fetch, 2 tx_engine, 3 send_ledger.
+  logic [3:0]   cpl_valid, cpl_ready, cpl_has_immediate, cpl_receive, cpl_write;
+  logic [31:0]  cpl_vi;
+  logic [63:0]  cpl_seq;
+  logic [127:0] cpl_pa, cpl_handle, cpl_length, cpl_status, cpl_immediate;
+  assign cpl_receive                  = 4'b0011;
+  assign cpl_has_immediate[3:1]       = 3'b000;
+  assign cpl_immediate[127:32]        = '0;
   assign cpl_length[1*32 +: 32]       = 32'd0;
   assign cpl_write[1]                 = 1'b1;
 
@@ -649,6 +708,7 @@ module hvia_core #(
   logic [7:0]   rxc_vi, txc_vi;
   logic [63:0]  rxc_va, txc_va;
   logic [31:0]  rxc_handle, txc_handle;
+  logic         rxc_store;
   logic         st_valid, st_head;
   logic [7:0]   st_vi;
   logic [511:0] st_chunk;
@@ -711,6 +771,7 @@ module hvia_core #(
       .rxc_vi_i                  (rxc_vi),
       .rxc_va_i                  (rxc_va),
       .rxc_handle_i              (rxc_handle),
+      .rxc_store_i               (rxc_store),
       .rxc_done_o                (rxc_done),
       .rxc_err_o                 (rxc_err),
       .txc_valid_i               (txc_valid),
@@ -808,6 +869,10 @@ module hvia_core #(
       .quiet_o        (store_quiet)
   );
 
+  logic       done_valid, notify_quiet;
+  logic [1:0] done_kind;
+  logic [7:0] done_index;
+
   completion #(
       .W(W)
   ) u_completion (
@@ -825,8 +890,21 @@ module hvia_core #(
       .cpl_has_immediate_i      (cpl_has_immediate),
       .cpl_receive_i            (cpl_receive),
       .cpl_write_i              (cpl_write),
+      .cq_tie_valid_i           (cq_tie_valid),
+      .cq_tie_vi_i              (cq_tie_vi),
+      .cq_tie_send_i            (cq_tie_send),
+      .cq_tie_receive_i         (cq_tie_receive),
+      .cqc_valid_i              (cqc_valid),
+      .cqc_ready_o              (cqc_ready),
+      .cqc_op_i                 (cqc_op),
+      .cqc_index_i              (cqc_index),
+      .cqc_address_i            (cqc_address),
+      .cqc_log2_i               (cqc_log2),
+      .cqc_ok_o                 (cqc_ok),
+      .cqc_tail_o               (cqc_tail),
       .req_valid_o              (req_valid[ReqCpl]),
       .req_ready_i              (req_ready[ReqCpl]),
+      .req_write_o              (req_write[ReqCpl]),
       .req_addr_o               (req_addr[ReqCpl*32 +: 32]),
       .req_len_o                (req_len[ReqCpl*10 +: 10]),
       .wdata_o                  (wdata[ReqCpl*W +: W]),
@@ -835,11 +913,20 @@ module hvia_core #(
       .wready_i                 (wready[ReqCpl]),
       .wdone_i                  (wdone[ReqCpl]),
       .werr_i                   (werr[ReqCpl]),
+      .rdata_i                  (rdata),
+      .rvalid_i                 (rvalid[ReqCpl]),
+      .rready_o                 (rready[ReqCpl]),
+      .rlast_i                  (rlast),
+      .rerr_i                   (rerr),
       .drain_handle_i           (drain_handle),
       .drain_vi_i               (drain_vi),
       .handle_busy_o            (handle_busy[1]),
       .vi_busy_o                (vi_busy[2]),
+      .done_valid_o             (done_valid),
+      .done_kind_o              (done_kind),
+      .done_index_o             (done_index),
       .async_valid_o            (async_valid[4]),
+      .async_ready_i            (async_ready[4]),
       .async_code_o             (async_code[4*8 +: 8]),
       .async_vi_o               (async_vi[4*8 +: 8]),
       .stat_completion_written_o(strobe[hvia_pkg::CounterCompletionWritten]),
@@ -847,11 +934,29 @@ module hvia_core #(
       .stat_completion_receive_o(strobe[hvia_pkg::CounterCompletionReceive]),
       .stat_descriptor_flushed_o(strobe[hvia_pkg::CounterDescriptorFlushed]),
       .stat_descriptor_error_o  (strobe[hvia_pkg::CounterDescriptorError]),
+      .stat_completion_queue_entry_o  (strobe[hvia_pkg::CounterCompletionQueueEntry]),
+      .stat_completion_queue_overrun_o(strobe[hvia_pkg::CounterCompletionQueueOverrun]),
       .trace_valid_o            (trace_valid[hvia_pkg::TraceSourceCompletion]),
       .trace_event_o            (trace_event[hvia_pkg::TraceSourceCompletion*8 +: 8]),
       .trace_vi_o               (trace_vi[hvia_pkg::TraceSourceCompletion*8 +: 8]),
       .trace_seq_o              (trace_seq[hvia_pkg::TraceSourceCompletion*16 +: 16]),
       .quiet_o                  (completion_quiet)
+  );
+
+  notify u_notify (
+      .clk_i,
+      .rst_ni,
+      .done_valid_i (done_valid),
+      .done_kind_i  (done_kind),
+      .done_index_i (done_index),
+      .arm_valid_i  (arm_valid),
+      .arm_kind_i   (arm_kind),
+      .arm_index_i  (arm_index),
+      .info_read_i  (info_read),
+      .info_data_o  (info_data),
+      .irq_notify_o (irq_notify),
+      .stat_notify_o(strobe[hvia_pkg::CounterNotify]),
+      .quiet_o      (notify_quiet)
   );
 
   // --------------------------------------------------------------------------------------------
@@ -891,6 +996,42 @@ module hvia_core #(
       .rawtx_len_i            (rawtx_len),
       .rawtx_done_o           (rawtx_done),
       .rawtx_err_o            (rawtx_err),
+      .led_valid_o            (led_valid),
+      .led_ready_i            (led_ready),
+      .led_op_o               (led_op),
+      .led_vi_o               (led_vi),
+      .led_slot_o             (led_slot),
+      .led_number_o           (led_number),
+      .led_last_o             (led_last),
+      .led_status_o           (led_status),
+      .led_va_o               (led_va),
+      .led_pa_o               (led_pa),
+      .led_handle_o           (led_handle),
+      .led_seq_o              (led_seq),
+      .led_length_o           (led_length),
+      .led_operation_o        (led_operation),
+      .led_fence_o            (led_fence),
+      .led_go_i               (led_go),
+      .led_number_i           (led_number_back),
+      .led_slot_i             (led_slot_back),
+      .job_valid_i            (job_valid),
+      .job_ready_o            (job_ready),
+      .job_vi_i               (job_vi),
+      .job_slot_i             (job_slot),
+      .job_response_i         (job_response),
+      .job_first_i            (job_first),
+      .job_number_i           (job_number),
+      .job_va_i               (job_va),
+      .job_pa_i               (job_pa),
+      .job_handle_i           (job_handle),
+      .job_seq_i              (job_seq),
+      .job_length_i           (job_length),
+      .job_operation_i        (job_operation),
+      .ack_valid_i            (ack_valid),
+      .ack_ready_o            (ack_ready),
+      .ack_vi_i               (ack_vi),
+      .ack_number_i           (ack_number),
+      .ack_code_i             (ack_code),
       .rd_vi_o                (rd_vi[1*8 +: 8]),
       .rd_ctx_i               (rd_ctx[1*128 +: 128]),
       .cpl_valid_o            (cpl_valid[2]),
@@ -949,11 +1090,160 @@ module hvia_core #(
       .stat_transmit_message_o(strobe[hvia_pkg::CounterTransmitMessage]),
       .stat_transmit_frame_o  (strobe[hvia_pkg::CounterTransmitFrame]),
       .stat_transmit_aborted_o(strobe[hvia_pkg::CounterTransmitAborted]),
+      .stat_transmit_acknowledge_o(strobe[hvia_pkg::CounterTransmitAcknowledge]),
       .trace_valid_o          (trace_valid[hvia_pkg::TraceSourceTransmit]),
       .trace_event_o          (trace_event[hvia_pkg::TraceSourceTransmit*8 +: 8]),
       .trace_vi_o             (trace_vi[hvia_pkg::TraceSourceTransmit*8 +: 8]),
       .trace_seq_o            (trace_seq[hvia_pkg::TraceSourceTransmit*16 +: 16]),
       .quiet_o                (transmit_quiet)
+  );
+
+  // Reliable VIs: what is owed to the peers, and what is not acknowledged by them.
+  logic        rxa_valid, rxa_ready, refused;
+  logic [2:0]  rxa_op, rxa_code;
+  logic [7:0]  rxa_vi, refused_vi;
+  logic [31:0] rxa_number;
+  logic        rxl_valid, rxl_ready, rxl_ok;
+  logic [2:0]  rxl_op, rxl_code;
+  logic [7:0]  rxl_vi;
+  logic [8:0]  rxl_status;
+  logic [31:0] rxl_number, rxl_handle, rxl_length, rxl_handle_back, rxl_length_back;
+  logic [63:0] rxl_va, rxl_va_back;
+  logic        ref_valid, ref_ready;
+  logic [7:0]  ref_vi;
+  logic [31:0] ref_number;
+  logic [2:0]  ref_code;
+  logic        acknowledge_quiet, ledger_quiet;
+
+  acknowledge u_acknowledge (
+      .clk_i,
+      .rst_ni,
+      .rxa_valid_i        (rxa_valid),
+      .rxa_ready_o        (rxa_ready),
+      .rxa_op_i           (rxa_op),
+      .rxa_vi_i           (rxa_vi),
+      .rxa_number_i       (rxa_number),
+      .rxa_code_i         (rxa_code),
+      .refused_vi_i       (refused_vi),
+      .refused_o          (refused),
+      .ref_valid_i        (ref_valid),
+      .ref_ready_o        (ref_ready),
+      .ref_vi_i           (ref_vi),
+      .ref_number_i       (ref_number),
+      .ref_code_i         (ref_code),
+      .ack_valid_o        (ack_valid),
+      .ack_ready_i        (ack_ready),
+      .ack_vi_o           (ack_vi),
+      .ack_number_o       (ack_number),
+      .ack_code_o         (ack_code),
+      .init_valid_i       (rx_seq_init_valid && rx_seq_init_ready),
+      .init_vi_i          (seq_init_vi),
+      .clear_valid_i      (clear_valid && clear_ready),
+      .clear_vi_i         (clear_vi),
+      .stat_refusal_sent_o(strobe[hvia_pkg::CounterRefusalSent]),
+      .quiet_o            (acknowledge_quiet)
+  );
+
+  send_ledger u_send_ledger (
+      .clk_i,
+      .rst_ni,
+      .timebase_i,
+      .led_init_valid_i        (led_init_valid),
+      .led_init_ready_o        (led_init_ready),
+      .seq_init_vi_i           (seq_init_vi),
+      .tx_seq_init_value_i     (tx_seq_init_value),
+      .seq_init_transport_i    (seq_init_transport),
+      .clear_valid_i           (clear_valid),
+      .clear_ready_i           (clear_ready),
+      .clear_vi_i              (clear_vi),
+      .led_valid_i             (led_valid),
+      .led_ready_o             (led_ready),
+      .led_op_i                (led_op),
+      .led_vi_i                (led_vi),
+      .led_slot_i              (led_slot),
+      .led_number_i            (led_number),
+      .led_last_i              (led_last),
+      .led_status_i            (led_status),
+      .led_va_i                (led_va),
+      .led_pa_i                (led_pa),
+      .led_handle_i            (led_handle),
+      .led_seq_i               (led_seq),
+      .led_length_i            (led_length),
+      .led_operation_i         (led_operation),
+      .led_fence_i             (led_fence),
+      .led_go_o                (led_go),
+      .led_number_o            (led_number_back),
+      .led_slot_o              (led_slot_back),
+      .job_valid_o             (job_valid),
+      .job_ready_i             (job_ready),
+      .job_vi_o                (job_vi),
+      .job_slot_o              (job_slot),
+      .job_response_o          (job_response),
+      .job_first_o             (job_first),
+      .job_number_o            (job_number),
+      .job_va_o                (job_va),
+      .job_pa_o                (job_pa),
+      .job_handle_o            (job_handle),
+      .job_seq_o               (job_seq),
+      .job_length_o            (job_length),
+      .job_operation_o         (job_operation),
+      .rxl_valid_i             (rxl_valid),
+      .rxl_ready_o             (rxl_ready),
+      .rxl_op_i                (rxl_op),
+      .rxl_vi_i                (rxl_vi),
+      .rxl_number_i            (rxl_number),
+      .rxl_code_i              (rxl_code),
+      .rxl_status_i            (rxl_status),
+      .rxl_va_i                (rxl_va),
+      .rxl_handle_i            (rxl_handle),
+      .rxl_length_i            (rxl_length),
+      .rxl_ok_o                (rxl_ok),
+      .rxl_va_o                (rxl_va_back),
+      .rxl_handle_o            (rxl_handle_back),
+      .rxl_length_o            (rxl_length_back),
+      .ref_valid_o             (ref_valid),
+      .ref_ready_i             (ref_ready),
+      .ref_vi_o                (ref_vi),
+      .ref_number_o            (ref_number),
+      .ref_code_o              (ref_code),
+      .cpl_valid_o             (cpl_valid[3]),
+      .cpl_ready_i             (cpl_ready[3]),
+      .cpl_vi_o                (cpl_vi[3*8 +: 8]),
+      .cpl_seq_o               (cpl_seq[3*16 +: 16]),
+      .cpl_pa_o                (cpl_pa[3*32 +: 32]),
+      .cpl_handle_o            (cpl_handle[3*32 +: 32]),
+      .cpl_length_o            (cpl_length[3*32 +: 32]),
+      .cpl_status_o            (cpl_status[3*32 +: 32]),
+      .cpl_write_o             (cpl_write[3]),
+      .async_valid_o           (async_valid[6]),
+      .async_ready_i           (async_ready[6]),
+      .async_code_o            (async_code[6*8 +: 8]),
+      .async_vi_o              (async_vi[6*8 +: 8]),
+      .send_hold_o             (send_hold),
+      .unhold_valid_o          (unhold_valid),
+      .unhold_ready_i          (unhold_ready),
+      .unhold_vi_o             (unhold_vi),
+      .drain_handle_i          (drain_handle),
+      .drain_vi_i              (drain_vi),
+      .flush_i                 (flush),
+      .receive_busy_i          (vi_busy[4]),
+      .stale_start_i           (stale_start),
+      .stale_busy_o            (handle_busy[6]),
+      .handle_busy_o           (handle_busy[5]),
+      .vi_busy_o               (vi_busy[6]),
+      .stat_retransmit_frame_o (strobe[hvia_pkg::CounterRetransmitFrame]),
+      .stat_retry_timeout_o    (strobe[hvia_pkg::CounterRetryTimeout]),
+      .stat_rewind_o           (strobe[hvia_pkg::CounterRewind]),
+      .stat_retry_exhausted_o  (strobe[hvia_pkg::CounterRetryExhausted]),
+      .stat_acknowledge_stray_o(strobe[hvia_pkg::CounterAcknowledgeStray]),
+      .stat_refusal_received_o (strobe[hvia_pkg::CounterRefusalReceived]),
+      .stat_read_response_o    (strobe[hvia_pkg::CounterReadResponse]),
+      .trace_valid_o           (trace_valid[hvia_pkg::TraceSourceLedger]),
+      .trace_event_o           (trace_event[hvia_pkg::TraceSourceLedger*8 +: 8]),
+      .trace_vi_o              (trace_vi[hvia_pkg::TraceSourceLedger*8 +: 8]),
+      .trace_seq_o             (trace_seq[hvia_pkg::TraceSourceLedger*16 +: 16]),
+      .next_deadline_o         (ledger_deadline),
+      .quiet_o                 (ledger_quiet)
   );
 
   rx_engine #(
@@ -997,6 +1287,7 @@ module hvia_core #(
       .rxc_vi_o                   (rxc_vi),
       .rxc_va_o                   (rxc_va),
       .rxc_handle_o               (rxc_handle),
+      .rxc_store_o                (rxc_store),
       .rxc_done_i                 (rxc_done),
       .rxc_err_i                  (rxc_err),
       .chunk_data_i               (chunk_data),
@@ -1016,6 +1307,28 @@ module hvia_core #(
       .clear_vi_i                 (clear_vi),
       .rd_vi_o                    (rd_vi[2*8 +: 8]),
       .rd_ctx_i                   (rd_ctx[2*128 +: 128]),
+      .rxa_valid_o                (rxa_valid),
+      .rxa_ready_i                (rxa_ready),
+      .rxa_op_o                   (rxa_op),
+      .rxa_vi_o                   (rxa_vi),
+      .rxa_number_o               (rxa_number),
+      .rxa_code_o                 (rxa_code),
+      .refused_vi_o               (refused_vi),
+      .refused_i                  (refused),
+      .rxl_valid_o                (rxl_valid),
+      .rxl_ready_i                (rxl_ready),
+      .rxl_op_o                   (rxl_op),
+      .rxl_vi_o                   (rxl_vi),
+      .rxl_number_o               (rxl_number),
+      .rxl_code_o                 (rxl_code),
+      .rxl_status_o               (rxl_status),
+      .rxl_va_o                   (rxl_va),
+      .rxl_handle_o               (rxl_handle),
+      .rxl_length_o               (rxl_length),
+      .rxl_ok_i                   (rxl_ok),
+      .rxl_va_i                   (rxl_va_back),
+      .rxl_handle_i               (rxl_handle_back),
+      .rxl_length_i               (rxl_length_back),
       .att_req_valid_o            (att_req_valid[2]),
       .att_req_ready_i            (att_req_ready[2]),
       .att_req_handle_o           (att_req_handle[2*32 +: 32]),
@@ -1071,6 +1384,10 @@ module hvia_core #(
       .stat_receive_length_o      (strobe[hvia_pkg::CounterReceiveLength]),
       .stat_receive_descriptor_error_o(strobe[hvia_pkg::CounterReceiveDescriptorError]),
       .stat_receive_message_o     (strobe[hvia_pkg::CounterReceiveMessage]),
+      .stat_receive_read_limit_o  (strobe[hvia_pkg::CounterReceiveReadLimit]),
+      .stat_receive_out_of_order_o(strobe[hvia_pkg::CounterReceiveOutOfOrder]),
+      .stat_receive_acknowledge_o (strobe[hvia_pkg::CounterReceiveAcknowledge]),
+      .stat_receive_refused_o     (strobe[hvia_pkg::CounterReceiveRefused]),
       .stat_raw_receive_dropped_o (strobe[hvia_pkg::CounterRawReceiveDropped]),
       .trace_valid_o              (trace_valid[hvia_pkg::TraceSourceReceive]),
       .trace_event_o              (trace_event[hvia_pkg::TraceSourceReceive*8 +: 8]),
@@ -1296,19 +1613,13 @@ module hvia_core #(
 
   // Numbers without an event in this card.
   assign strobe[7:4] = '0;
-  assign strobe[15:13] = '0;
-  assign strobe[19] = 1'b0;
-  assign strobe[23] = 1'b0;
-  assign strobe[31:30] = '0;
-  assign strobe[47] = 1'b0;
-  assign strobe[55:53] = '0;
-  assign strobe[63:59] = '0;
   assign strobe[71:70] = '0;
   assign strobe[127:79] = '0;
 
   // What a read of State tells: the read itself, and its counting, are no work of the card.
   assign idle    = arbiter_quiet && async_quiet && manager_quiet && context_quiet && raw_quiet &&
                    doorbell_quiet && queue_quiet && fetch_quiet && store_quiet && completion_quiet &&
+                   notify_quiet && acknowledge_quiet && ledger_quiet &&
                    transmit_quiet && receive_quiet && board_quiet_i && att_quiet && table_quiet &&
                    trace_quiet;
   assign quiet_o = idle && registers_quiet && counters_quiet;

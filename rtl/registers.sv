@@ -21,11 +21,12 @@
 // AsyncErrorInfo takes one. With the queue full the error is dropped, but not the
 // knowledge of whose it was: one bit for each VI stays, so that software can tell
 // the VIs that it must no longer trust from those that go on.
+//
+// Notifications are kept by `notify`; here are the two registers that lead to it. A
+// read of NotifyInfo takes the name away in the clock in which it is sampled.
 module registers #(
-    parameter int unsigned DataBytes    = 4,
-    parameter int unsigned Ports        = 1,
-    parameter logic [2:0]  Reliability  = hvia_pkg::ReliabilityUnreliable,
-    parameter logic        RdmaRead     = 1'b0
+    parameter int unsigned DataBytes = 4,
+    parameter int unsigned Ports     = 1
 ) (
     input logic clk_i,
     input logic rst_ni,
@@ -98,12 +99,28 @@ module registers #(
     input  logic       async_valid_i,
     input  logic [7:0] async_code_i,
     input  logic [7:0] async_vi_i,
+    input  logic       irq_notify_i,
     output logic       inta_o,
+
+    // Notifications
+    output logic        arm_valid_o,
+    output logic [ 1:0] arm_kind_o,
+    output logic [ 7:0] arm_index_o,
+    output logic        info_read_o,
+    input  logic [31:0] info_data_i,
 
     output logic quiet_o
 );
 
+  // What this card can do.
+  localparam logic [2:0] Reliability =
+      hvia_pkg::ReliabilityUnreliable | hvia_pkg::ReliabilityDelivery | hvia_pkg::ReliabilityReception;
+  localparam logic       RdmaRead    = 1'b1;
+  localparam logic [3:0] QueuesLog2  = 4'(hvia_params_pkg::CompletionQueuesLog2);
+
   localparam logic [3:0] MaxRingLog2 = 4'd8;
+  // Causes of interrupts.
+  localparam int unsigned Causes = hvia_pkg::RegisterInterruptStatusNotifyBit + 1;
 
   localparam logic [31:0] Version =
       (32'(hvia_pkg::CardVersionMajor) << hvia_pkg::RegisterVersionMajorLsb) |
@@ -113,7 +130,8 @@ module registers #(
       (DataBytes << hvia_pkg::RegisterCapabilityDataBytesLsb) |
       (Ports << hvia_pkg::RegisterCapabilityPortsLsb) |
       (32'(Reliability) << hvia_pkg::RegisterCapabilityReliabilityLsb) |
-      (32'(RdmaRead) << hvia_pkg::RegisterCapabilityRdmaReadBit);
+      (32'(RdmaRead) << hvia_pkg::RegisterCapabilityRdmaReadBit) |
+      (32'(QueuesLog2) << hvia_pkg::RegisterCapabilityCompletionQueuesLog2Lsb);
 
   // Bits of a write that its byte enables let through.
   function automatic logic [31:0] merge(input logic [31:0] old, input logic [31:0] data,
@@ -125,7 +143,7 @@ module registers #(
 
   // What the registers hold.
   logic        enable_q, enable_d;
-  logic [ 4:0] irq_status_q, irq_status_d, irq_enable_q, irq_enable_d, irq_set;
+  logic [Causes-1:0] irq_status_q, irq_status_d, irq_enable_q, irq_enable_d, irq_set;
   logic [47:0] mac_q, mac_d;
   logic [31:0] att_level1_q, att_level1_d, att_level2_q, att_level2_d;
   logic [31:0] rawtx_base_q, rawtx_base_d, rawrx_base_q, rawrx_base_d;
@@ -170,6 +188,7 @@ module registers #(
     rawtx_restart_o = 1'b0;
     rawrx_restart_o = 1'b0;
     command_write   = 1'b0;
+    arm_valid_o     = 1'b0;
     ring_size       = {28'd0, (tgt_wdata_i[7:0] > 8'(MaxRingLog2)) ? 4'd0 : tgt_wdata_i[3:0]};
 
     if (reg_write) begin
@@ -181,12 +200,13 @@ module registers #(
           end
         end
         hvia_pkg::RegisterInterruptStatusOffset: begin
-          if (tgt_wbe_i[0]) irq_status_d = irq_status_q & ~tgt_wdata_i[4:0];
+          if (tgt_wbe_i[0]) irq_status_d = irq_status_q & ~tgt_wdata_i[Causes-1:0];
         end
         hvia_pkg::RegisterInterruptEnableOffset: begin
-          if (tgt_wbe_i[0]) irq_enable_d = tgt_wdata_i[4:0];
+          if (tgt_wbe_i[0]) irq_enable_d = tgt_wdata_i[Causes-1:0];
         end
         hvia_pkg::RegisterCommandAddressOffset: command_write = 1'b1;
+        hvia_pkg::RegisterNotifyArmOffset: arm_valid_o = tgt_wbe_i == 4'hf;
         hvia_pkg::RegisterMacLowOffset: begin
           mac_d[31:0] = merge(mac_q[31:0], tgt_wdata_i, tgt_wbe_i);
         end
@@ -237,6 +257,7 @@ module registers #(
     irq_set[hvia_pkg::RegisterInterruptStatusRawTransmitBit]     = irq_raw_transmit_i;
     irq_set[hvia_pkg::RegisterInterruptStatusAsyncErrorBit]      = async_valid_i;
     irq_set[hvia_pkg::RegisterInterruptStatusBusErrorBit]        = irq_bus_error_i;
+    irq_set[hvia_pkg::RegisterInterruptStatusNotifyBit]          = irq_notify_i;
   end
 
   // A command starts only where it can be carried out and its address is whole;
@@ -244,6 +265,10 @@ module registers #(
   assign cmd_valid_o = command_write && (tgt_wbe_i == 4'hf) && ready_i && !cmd_busy_i;
   assign cmd_addr_o  = tgt_wdata_i;
   assign stat_command_ignored_o = command_write && !cmd_valid_o;
+
+  assign arm_kind_o  = tgt_wdata_i[hvia_pkg::RegisterNotifyArmKindLsb+:hvia_pkg::RegisterNotifyArmKindWidth];
+  assign arm_index_o =
+      tgt_wdata_i[hvia_pkg::RegisterNotifyArmIndexLsb+:hvia_pkg::RegisterNotifyArmIndexWidth];
 
   logic state_change;
   assign state_change = reg_write || (|irq_set);
@@ -357,6 +382,8 @@ module registers #(
   assign rd_dropped = rd_start && dropped_hit;
   assign rd_async   = rd_start && !tgt_rbar_i &&
       {tgt_raddr_i[19:2], 2'b00} == hvia_pkg::RegisterAsyncErrorInfoOffset;
+  assign info_read_o = rd_start && !tgt_rbar_i &&
+      {tgt_raddr_i[19:2], 2'b00} == hvia_pkg::RegisterNotifyInfoOffset;
 
   always_comb begin
     rd_word = 32'd0;
@@ -382,8 +409,8 @@ module registers #(
           rd_word[hvia_pkg::RegisterStateCommandBusyBit] = cmd_busy_i;
           rd_word[hvia_pkg::RegisterStateQuietBit]       = card_quiet_i;
         end
-        hvia_pkg::RegisterInterruptStatusOffset: rd_word[4:0] = irq_status_q;
-        hvia_pkg::RegisterInterruptEnableOffset: rd_word[4:0] = irq_enable_q;
+        hvia_pkg::RegisterInterruptStatusOffset: rd_word[Causes-1:0] = irq_status_q;
+        hvia_pkg::RegisterInterruptEnableOffset: rd_word[Causes-1:0] = irq_enable_q;
         hvia_pkg::RegisterMacLowOffset: rd_word = mac_q[31:0];
         hvia_pkg::RegisterMacHighOffset: rd_word[15:0] = mac_q[47:32];
         hvia_pkg::RegisterAttHostLevel1Offset: rd_word = att_level1_q;
@@ -412,6 +439,7 @@ module registers #(
             rd_word[hvia_pkg::RegisterAsyncErrorInfoViLsb+:8]   = async_oldest[15:8];
           end
         end
+        hvia_pkg::RegisterNotifyInfoOffset: rd_word = info_data_i;
         default: ;
       endcase
     end

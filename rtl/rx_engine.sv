@@ -27,8 +27,19 @@
 // that turns out bad or short is treated as one that never came: its number is not used up, but
 // what it wrote stays written, so the message that it belongs to is cut off.
 //
+// Reliable VIs: frames are taken in order only, and each that is not a mere acknowledgement is told to
+// `acknowledge`, as accepted, old, ahead, refused, or as one that came after a refusal. A frame that
+// fails breaks the connection: its message ends at once, with the status that it would have had at the
+// unreliable level, one asynchronous error and a refusal. Acknowledgements and read requests go to the
+// ledger. An answer of an RDMA read is a message whose buffers are those of the read's descriptor: the
+// ledger names it, each frame of the answer fetches the chunk that it needs. Nothing is told or
+// completed before the frame is whole and good, so a bad one leaves the state as it was and comes
+// again. With reliable delivery a frame that is whole is told as accepted when the translation of
+// its last byte is there, else when that byte is in memory.
+//
 // Every wait ends: a translation, a host write, the fetch of a descriptor or of a chunk of it, a
-// frame that has begun, the completion's turn on the bus. Nothing else is waited for.
+// frame that has begun, the completion's turn on the bus, an answer of the ledger. Nothing else is
+// waited for.
 module rx_engine #(
     parameter int unsigned W = 32,
     parameter int unsigned MaxOutstanding = 1  // of dma_write
@@ -81,6 +92,7 @@ module rx_engine #(
     output logic [7:0]       rxc_vi_o,
     output logic [63:0]      rxc_va_o,
     output logic [31:0]      rxc_handle_o,
+    output logic             rxc_store_o,  // of the receive descriptor on the chip
     input  logic             rxc_done_i,
     input  logic             rxc_err_i,
     input  logic [511:0]     chunk_data_i,
@@ -97,6 +109,32 @@ module rx_engine #(
     output logic [31:0]      cpl_immediate_o,
     output logic             cpl_has_immediate_o,
     output logic             cpl_write_o,
+
+    // Acknowledgements of reliable VIs.
+    output logic             rxa_valid_o,
+    input  logic             rxa_ready_i,
+    output logic [2:0]       rxa_op_o,
+    output logic [7:0]       rxa_vi_o,
+    output logic [31:0]      rxa_number_o,
+    output logic [2:0]       rxa_code_o,
+    output logic [7:0]       refused_vi_o,
+    input  logic             refused_i,  // a refusal stands for the VI of the clock before
+
+    // The ledger of reliable VIs; the answer comes with ready.
+    output logic             rxl_valid_o,
+    input  logic             rxl_ready_i,
+    output logic [2:0]       rxl_op_o,
+    output logic [7:0]       rxl_vi_o,
+    output logic [31:0]      rxl_number_o,
+    output logic [2:0]       rxl_code_o,
+    output logic [8:0]       rxl_status_o,
+    output logic [63:0]      rxl_va_o,
+    output logic [31:0]      rxl_handle_o,
+    output logic [31:0]      rxl_length_o,
+    input  logic             rxl_ok_i,
+    input  logic [63:0]      rxl_va_i,
+    input  logic [31:0]      rxl_handle_i,
+    input  logic [31:0]      rxl_length_i,
 
     // Translation.
     output logic             att_req_valid_o,
@@ -168,6 +206,10 @@ module rx_engine #(
     output logic             stat_receive_length_o,
     output logic             stat_receive_descriptor_error_o,
     output logic             stat_receive_message_o,
+    output logic             stat_receive_read_limit_o,
+    output logic             stat_receive_out_of_order_o,
+    output logic             stat_receive_acknowledge_o,
+    output logic             stat_receive_refused_o,
     output logic             stat_raw_receive_dropped_o,
     output logic             trace_valid_o,
     output logic [7:0]       trace_event_o,
@@ -188,6 +230,8 @@ module rx_engine #(
   localparam int unsigned TailBits    = 8 * HeaderBytes - HeaderBits;
   localparam logic [LaneW-1:0] PayloadLane = HeaderBytes[LaneW-1:0];
   localparam int unsigned ViByte      = EthBytes + hvia_pkg::ViaHeaderDestinationViOffset + 1;
+  // Of a read; its address segment goes before.
+  localparam logic [7:0] FirstData    = 8'd1;
   localparam int unsigned FirstPlace  = hvia_pkg::DescriptorSize / hvia_pkg::DataSegmentSize;
 
   // Error bits of a descriptor's status are kept without Done.
@@ -197,7 +241,7 @@ module rx_engine #(
   localparam logic [ErrorBits-1:0] TransportError      = ErrorBits'(1) << (hvia_pkg::DescriptorStatusTransportErrorBit - 1);
   localparam logic [ErrorBits-1:0] RdmaProtectionError = ErrorBits'(1) << (hvia_pkg::DescriptorStatusRdmaProtectionErrorBit - 1);
 
-  typedef enum logic [3:0] {
+  typedef enum logic [4:0] {
     Idle,
     Head,
     Check,
@@ -213,13 +257,17 @@ module rx_engine #(
     RawWrite,
     RawSmall,
     Flush,     // the state of the VI that is drained is read
-    Close
+    Close,
+    Whole,     // the end of a frame for the ledger is waited for
+    Ask,       // it is given to the ledger
+    Find,      // the ledger names the read that an answer belongs to
+    Tell       // and is told of the answer
   } state_e;
   state_e state_q, state_d;
   state_e after_q, after_d;  // after Release
 
   // What a frame is counted as.
-  typedef enum logic [3:0] {
+  typedef enum logic [4:0] {
     FrameNone,
     FrameNotForUs,
     FrameMalformed,
@@ -232,7 +280,11 @@ module rx_engine #(
     FrameLength,
     FrameProtection,
     FrameBusError,
-    FrameGood
+    FrameGood,
+    FrameReadLimit,
+    FrameOutOfOrder,
+    FrameAcknowledge,
+    FrameRefused
   } outcome_e;
   outcome_e outcome_q, outcome_d;
 
@@ -271,10 +323,7 @@ module rx_engine #(
       if (word_q == WordW'(ViByte / Bytes)) vi_q <= rx_rdata_i[8*(ViByte%Bytes) +: 8];
     end
     if (state_q == Idle && state_d == Flush) vi_q <= drain_vi_i;
-    if (state_q == Check) begin
-      immediate_q <= be32({rx_rdata_i[TailBits-1:0],
-                           header_q[HeaderBits-1:8*(EthBytes+hvia_pkg::ViaHeaderImmediateOffset)]});
-    end
+    if (state_q == Check) immediate_q <= immediate_now;
   end
 
   // Header fields. They are big-endian; byte 0 of the frame lies in the lowest bits.
@@ -290,6 +339,7 @@ module rx_engine #(
   logic [3:0]  operation, version;
   logic [31:0] number, handle, send_offset, send_total;
   logic [63:0] address;
+  logic [31:0] immediate_now;  // in `Check`
   logic        first, last, immediate, unused_header;
   assign destination    = header_q[8*hvia_pkg::EthernetHeaderDestinationOffset +: 48];
   assign source         = header_q[8*hvia_pkg::EthernetHeaderSourceOffset +: 48];
@@ -308,11 +358,14 @@ module rx_engine #(
   assign first          = flags[hvia_pkg::ViaHeaderFlagsFirstBit];
   assign last           = flags[hvia_pkg::ViaHeaderFlagsLastBit];
   assign immediate      = flags[hvia_pkg::ViaHeaderFlagsImmediateBit];
+  assign immediate_now  = be32({rx_rdata_i[TailBits-1:0],
+                                header_q[HeaderBits-1:8*(EthBytes+hvia_pkg::ViaHeaderImmediateOffset)]});
   assign unused_header  = ^destination_vi[7:0];
 
   // Context.
   logic [2:0]  ctx_state;
-  logic        ctx_rdma_write, unused_ctx;
+  logic        ctx_rdma_write, ctx_rdma_read, reliable, delivery;
+  logic [2:0]  ctx_reliability;
   logic [7:0]  ctx_generation;
   logic [15:0] ctx_tag, ctx_peer_vi;
   logic [31:0] ctx_max;
@@ -320,12 +373,15 @@ module rx_engine #(
   assign rd_vi_o        = vi_q;
   assign ctx_state      = rd_ctx_i[hvia_pkg::ViContextAttributesStateLsb +: 3];
   assign ctx_rdma_write = rd_ctx_i[hvia_pkg::ViContextAttributesEnableRdmaWriteBit];
+  assign ctx_rdma_read  = rd_ctx_i[hvia_pkg::ViContextAttributesEnableRdmaReadBit];
+  assign ctx_reliability = rd_ctx_i[hvia_pkg::ViContextAttributesReliabilityLsb +: 3];
   assign ctx_generation = rd_ctx_i[hvia_pkg::ViContextAttributesGenerationLsb +: 8];
   assign ctx_tag        = rd_ctx_i[hvia_pkg::ViContextAttributesTagLsb +: 16];
   assign ctx_max        = rd_ctx_i[8*hvia_pkg::ViContextMaxTransferSizeOffset +: 32];
   assign ctx_peer_mac   = rd_ctx_i[8*hvia_pkg::ViContextPeerMacOffset +: 48];
   assign ctx_peer_vi    = rd_ctx_i[8*hvia_pkg::ViContextPeerViOffset +: 16];
-  assign unused_ctx     = ^rd_ctx_i[7:4];
+  assign delivery       = ctx_reliability == hvia_pkg::ReliabilityDelivery;
+  assign reliable       = delivery | (ctx_reliability == hvia_pkg::ReliabilityReception);
 
   // State of each VI's message, and the sequence number expected next. Whether a message is open is
   // kept apart, as it must be known for a VI that was never connected, and cleared at any time.
@@ -333,14 +389,17 @@ module rx_engine #(
     logic                 dropped;   // drop until the next First
     logic                 immediate; // what the First said
     logic                 rdma;
+    logic                 answer;
+    logic                 strange;   // the chunk on the chip is not that of `segment`
     logic [ErrorBits-1:0] errors;    // so far; nothing is written any more
     logic [7:0]           segment;   // of the byte that was placed last, or 0
     logic [31:0]          offset;    // in that segment, of the byte behind it
     logic [31:0]          written;   // bytes in memory
     logic [31:0]          received;  // bytes in frames
-    logic [31:0]          total;     // length of a Send, as its First said
+    logic [31:0]          total;     // length of a Send or answer, as its First said
+    logic [7:0]           segments;  // of the descriptor of an answer
   } message_t;
-  localparam int unsigned MessageBits = 3 + ErrorBits + 8 + 4 * 32;
+  localparam int unsigned MessageBits = 5 + ErrorBits + 2 * 8 + 4 * 32;
   logic [MessageBits+31:0] mem[0:255];
   logic [MessageBits+31:0] mem_rd_q, mem_wdata;
   logic [255:0] open_q;
@@ -373,6 +432,9 @@ module rx_engine #(
 
   // Verdict on the frame in `Check`.
   logic own, group, is_via, malformed, too_long, bad_vi, old, gap, supported, rdma, needs;
+  logic stranger, again, send, request, answer, acknowledgement, bad_acknowledgement, plain_answer, fits;
+  logic contradicts;
+  logic [32:0] answer_end;
   logic not_for_us, checked, gone, in_order, is_open, begins, continues, accept;
   logic cut_open, lost_first, close, stored_needs;
   assign checked    = (state_q == Check) & word_ok_q;
@@ -386,34 +448,52 @@ module rx_engine #(
                       (operation > hvia_pkg::FrameOperationAcknowledge) |
                       (flags[7:hvia_pkg::ViaHeaderFlagsReservedLsb] != 0) |
                       (payload_len > hvia_pkg::MaxPayload) | too_long;
-  assign bad_vi     = (ctx_state != hvia_pkg::ViStateConnected) |
-                      (destination_vi[15:8] != ctx_generation) |
+  assign stranger   = (destination_vi[15:8] != ctx_generation) |
                       (source != ctx_peer_mac) | (source_vi != ctx_peer_vi);
+  assign bad_vi     = (ctx_state != hvia_pkg::ViStateConnected) | stranger;
   assign old        = ahead[31];
   assign gap        = ahead != 32'd0;
   assign rdma       = operation == hvia_pkg::FrameOperationRdmaWrite;
-  assign supported  = rdma | (operation == hvia_pkg::FrameOperationSend);
-  assign needs      = ~rdma | immediate;
+  assign send       = operation == hvia_pkg::FrameOperationSend;
+  assign request    = reliable & (operation == hvia_pkg::FrameOperationRdmaReadRequest);
+  assign answer     = reliable & (operation == hvia_pkg::FrameOperationRdmaReadResponse);
+  assign supported  = rdma | send | request | answer;
+  assign needs      = send | (rdma & immediate);
+
+  // Reliable VIs only. A frame that came after a refusal gets it again, but an acknowledgement is never
+  // answered: two cards that refused each other's frames would go on for ever.
+  assign acknowledgement     = reliable & (operation == hvia_pkg::FrameOperationAcknowledge);
+  assign bad_acknowledgement = (flags != 8'd0) | (payload_len != 16'd0) |
+                               (immediate_now > {29'd0, hvia_pkg::AcknowledgeCodeTransport});
+  assign again        = reliable & ~stranger & refused_i & ~acknowledgement;
+  // A frame of an answer ends where the read does if it is the last, and before that if not.
+  assign answer_end   = {1'b0, send_offset} + {17'd0, payload_len};
+  assign fits         = last ? answer_end == {1'b0, send_total} : answer_end < {1'b0, send_total};
+  assign plain_answer = answer & ~immediate & fits;
 
   // `in_order`: nothing speaks against using up the sequence number.
-  assign in_order     = checked & ~gone & ~not_for_us & is_via & ~malformed & ~bad_vi & ~old;
+  assign in_order     = checked & ~gone & ~not_for_us & is_via & ~malformed & ~bad_vi & ~old &
+                        ~(reliable & (gap | again | acknowledgement));
   assign is_open      = open_q[vi_q];
-  assign begins       = supported & first & (rdma | (send_offset == 32'd0));
-  assign continues    = supported & ~first & is_open & ~gap & (rdma == stored.rdma) &
-                        (immediate == stored.immediate) &
+  assign begins       = first & ~(reliable & is_open) &
+                        (rdma | (send & (send_offset == 32'd0)) | (plain_answer & (send_offset == 32'd0)) |
+                         (request & last & ~immediate & (payload_len == 16'd0)));
+  assign continues    = (rdma | send | plain_answer) & ~first & is_open & ~gap & (rdma == stored.rdma) &
+                        (answer == stored.answer) & (immediate == stored.immediate) &
                         (rdma | ((send_offset == stored.received) & (send_total == stored.total)));
   assign accept       = in_order & (begins | continues);
-  assign cut_open     = in_order & is_open & ~continues;
-  assign lost_first   = in_order & ~is_open & ~stored.dropped & supported & ~begins;
-  assign stored_needs = ~stored.rdma | stored.immediate;
+  assign contradicts  = in_order & reliable & ~accept;
+  assign cut_open     = in_order & ~reliable & is_open & ~continues;
+  assign lost_first   = in_order & ~reliable & ~is_open & ~stored.dropped & supported & ~begins;
+  assign stored_needs = (~stored.rdma | stored.immediate) & ~stored.answer;
   assign close        = cut_open & stored_needs;
 
   // `start`: a message begins. It takes the descriptor on the chip if it needs one; one that is on
   // its way is waited for. What left the way in the last clock shows in the next.
-  logic start, go_on, take, wait_for, empty, coming_q, refused;
+  logic start, go_on, take, wait_for, empty, coming_q, no_right;
   logic [ErrorBits-1:0] found;
-  assign start    = (accept & begins & ~close) | ((state_q == Begin) & ~bad_vi);
-  assign go_on    = accept & continues;
+  assign start    = (accept & begins & ~close & ~request & ~answer) | ((state_q == Begin) & ~bad_vi);
+  assign go_on    = accept & continues & ~answer;
   assign take     = start & needs & rs_valid_i;
   assign empty    = (state_q == Begin) & needs & ~rs_valid_i & ~coming_i & ~coming_q;
   assign wait_for = start & needs & ~rs_valid_i & ~empty;
@@ -422,7 +502,7 @@ module rx_engine #(
     if (found == '0 && rs_length_i > ctx_max) found = LengthError;
   end
   // Right of the VI.
-  assign refused = rdma & ~ctx_rdma_write;
+  assign no_right = (rdma & ~ctx_rdma_write) | (request & ~ctx_rdma_read);
 
   // The buffer of the next byte: the rest of the present segment, or the next one.
   logic [511:0] chunk_q;
@@ -432,7 +512,9 @@ module rx_engine #(
   logic [31:0]  segment_handle, segment_len, segment_left, room;
   logic [10:0]  left_q, part, part_q;
   logic         no_room, exhausted, place_last;
-  logic [7:0]   segment_next, chunk_next;
+  logic [7:0]   segment_next, chunk_next, segments;
+  logic [31:0]  limit, read_handle_q;
+  logic [63:0]  read_va_q;
   assign place          = message_q.segment[1:0] + 2'(FirstPlace);
   assign segment        = chunk_q[{place, 7'd0} +: 128];
   assign segment_va     = segment[8*hvia_pkg::DataSegmentAddressOffset +: 64];
@@ -440,8 +522,13 @@ module rx_engine #(
   assign segment_len    = segment[8*hvia_pkg::DataSegmentLengthOffset +: 32];
   assign segment_left   = segment_len - message_q.offset;
   assign segment_next   = message_q.segment + 8'd1;
-  assign room           = rs_length_i - message_q.written;
-  assign no_room        = (room == 32'd0) | (message_q.segment == rs_segments_i[7:0]);
+  // The descriptor of a read says how many segments it has with its first chunk; its process may have
+  // changed it since the read began, so it need not be what was checked.
+  assign limit          = message_q.answer ? message_q.total : rs_length_i;
+  assign segments       = message_q.answer ? message_q.segments : rs_segments_i[7:0];
+  assign room           = limit - message_q.written;
+  assign no_room        = (room == 32'd0) | (message_q.segment == segments) |
+                          (message_q.answer & (message_q.segment > segments));
   assign exhausted      = segment_left == 32'd0;
   assign place_last     = place == 2'd3;
   always_comb begin
@@ -453,14 +540,16 @@ module rx_engine #(
 
   assign rxc_valid_o  = state_q == Fetch;
   assign rxc_vi_o     = vi_q;
-  assign rxc_va_o     = rs_va_i + {52'd0, chunk_next[7:2], 6'd0};
-  assign rxc_handle_o = rs_handle_i;
+  assign rxc_va_o     = (message_q.answer ? read_va_q : rs_va_i) + {52'd0, chunk_next[7:2], 6'd0};
+  assign rxc_handle_o = message_q.answer ? read_handle_q : rs_handle_i;
+  assign rxc_store_o  = ~message_q.answer;
 
   // Writing.
   logic        job_valid, job_ready, job_translated, job_done, dma_quiet, raw, raw_fits;
   logic        job_rdma, job_send, sending_q;
   logic [2:0]  job_err;
   logic        job_ok, job_bus, write_done, raw_done, raw_drop;
+  logic        delivery_q;
   logic [15:0] tag_q, job_len;
   logic [31:0] job_handle_q, job_handle, job_bound;
   logic [63:0] job_va;
@@ -470,7 +559,7 @@ module rx_engine #(
   assign raw_fits  = rawrx_valid_i & ({5'd0, rx_len_i} <= rawrx_capacity_i);
   assign raw_drop  = raw & ~rawrx_valid_i;
   assign rawrx_ready_o = raw;
-  assign job_rdma = rdma & ~refused & ((start & ~needs) | (take & (found == '0)) |
+  assign job_rdma = rdma & ~no_right & ((start & ~needs) | (take & (found == '0)) |
                                        (go_on & (stored.errors == '0)));
   assign job_send = (state_q == Look) & (left_q != 11'd0) & ~no_room & ~exhausted;
   assign job_valid = job_rdma | job_send | (raw & raw_fits);
@@ -570,15 +659,23 @@ module rx_engine #(
   logic held_q;   // it belongs to a message that has a descriptor
   logic plain_q;  // it belongs to an RDMA write without immediate data
   logic gap_q, leave, lost, open_next, fin_async, fin_abort, short_frame, resting;
+  logic reliable_q;  // the VI is reliable
+  logic answer_q;    // and the frame is part of an answer
+  logic early, told_q, say, fetched_q, broken, cut_q;
   logic [2:0] rest_q;
   // A frame that is shorter than it says; while it was not whole, nobody knew.
   assign short_frame = too_long & is_via & (outcome_q != FrameNotForUs) & (outcome_q != FrameNone);
   assign lost        = rx_bad_i | (mine_q & short_frame);
-  assign open_next   = ~last & ~lost & (held_q | (plain_q & (outcome_q == FrameGood)));
+  assign open_next   = ~last & ~lost & ((held_q & ~reliable_q) | ((held_q | plain_q) & (outcome_q == FrameGood)));
+  // The frame breaks its connection.
+  assign broken      = reliable_q & mine_q & ~lost & (outcome_q != FrameGood) & (outcome_q != FrameBadVi);
   always_comb begin
     fin_abort = 1'b0;
     fin_async = 1'b0;
-    if (lost) begin
+    if (reliable_q) begin
+      // What is wrong with the buffers of a read is told by the ledger.
+      fin_async = broken & ~(answer_q & (outcome_q != FrameRefused));
+    end else if (lost) begin
       fin_abort = plain_q;
       fin_async = plain_q;
     end else begin
@@ -590,24 +687,111 @@ module rx_engine #(
   // The collector of asynchronous errors has one place for this engine, and lets others go first:
   // the next one waits for a few clocks. Only two errors of one frame come as close as that.
   assign resting = rest_q != 3'd0;
-  assign leave   = (state_q == Finish) & rx_end_i & ~(fin_async & resting);
+  assign leave   = (state_q == Finish) & rx_end_i & ~(fin_async & resting) & ~(say & rxa_valid_o);
 
   assign mem_write = leave & mine_q;
   always_comb begin
     message_d = message_q;
     message_d.dropped   = lost | (~last & ~open_next);
     message_d.received  = message_q.received + {16'd0, payload_len};
+    // A frame of a reliable VI that was lost comes again, and finds what it found.
+    if (reliable_q & lost) begin
+      message_d         = stored;
+      message_d.strange = stored.strange | fetched_q;
+    end
     mem_wdata = {message_d, lost ? expected : number + 32'd1};
   end
   assign open_set   = leave & mine_q & open_next & ~forget;
-  assign open_clear = (leave & mine_q & ~open_next) | cut_open | ((state_q == Close) & ~close_wait);
+  assign open_clear = (leave & mine_q & ~open_next & ~(reliable_q & lost)) | cut_open |
+                      ((state_q == Close) & ~close_wait);
+
+  // Who acknowledges is told of a frame of a reliable VI when it is whole, and at its end at the latest.
+  logic        told_valid_q;
+  logic [2:0]  told_op_q, told_code_q, say_op, say_code;
+  logic [7:0]  told_vi_q;
+  logic [31:0] told_number_q, say_number;
+  assign early = (state_q == Write) & reliable_q & delivery_q & job_translated & ~told_q &
+                 (~sending_q | (left_q == part_q)) & rx_end_i & ~rx_bad_i & ~too_long & ~told_valid_q & ~forget;
+  always_comb begin
+    say        = 1'b0;
+    say_op     = last ? hvia_pkg::AcknowledgeOperationAcceptLast : hvia_pkg::AcknowledgeOperationAccept;
+    say_number = number + 32'd1;
+    say_code   = hvia_pkg::AcknowledgeCodeOk;
+    if (~mine_q) begin
+      // Else it is nothing that is answered.
+      say        = (outcome_q == FrameOld) | (outcome_q == FrameOutOfOrder) | (outcome_q == FrameRefused);
+      say_number = expected;
+      say_op     = (outcome_q == FrameOld) ? hvia_pkg::AcknowledgeOperationOld :
+                   (outcome_q == FrameOutOfOrder) ? hvia_pkg::AcknowledgeOperationGap :
+                   hvia_pkg::AcknowledgeOperationAgain;
+    end else if (early | (outcome_q == FrameGood)) begin
+      say        = ~told_q;
+    end else begin
+      say        = broken;
+      say_number = number;
+      say_op     = hvia_pkg::AcknowledgeOperationRefuse;
+      unique case (outcome_q)
+        FrameQueueEmpty, FrameDescriptor, FrameLength: begin
+          say_code = answer_q ? hvia_pkg::AcknowledgeCodeTransport : hvia_pkg::AcknowledgeCodeRemoteDescriptor;
+        end
+        FrameProtection: say_code = hvia_pkg::AcknowledgeCodeRdmaProtection;
+        default:         say_code = hvia_pkg::AcknowledgeCodeTransport;
+      endcase
+    end
+    say = say & reliable_q & ~rx_bad_i & ~short_frame & ~forget;
+  end
+  always_ff @(posedge clk_i or negedge rst_ni) begin
+    if (!rst_ni) told_valid_q <= 1'b0;
+    else if (early | (leave & say)) told_valid_q <= 1'b1;
+    else if (rxa_ready_i | (clear_valid_i & (clear_vi_i == told_vi_q))) told_valid_q <= 1'b0;
+  end
+  always_ff @(posedge clk_i) begin
+    if (early | (leave & say)) begin
+      told_vi_q     <= vi_q;
+      told_op_q     <= say_op;
+      told_number_q <= say_number;
+      told_code_q   <= say_code;
+    end
+    if (state_q == Check) told_q <= 1'b0;
+    else if (early) told_q <= 1'b1;
+  end
+  assign rxa_valid_o  = told_valid_q;
+  assign rxa_op_o     = told_op_q;
+  assign rxa_vi_o     = told_vi_q;
+  assign rxa_number_o = told_number_q;
+  assign rxa_code_o   = told_code_q;
+  assign refused_vi_o = vi_q;
+
+  // The ledger.
+  logic lost_now;
+  assign lost_now     = rx_bad_i | too_long;
+  assign rxl_valid_o  = (state_q == Ask) | (state_q == Find) | ((state_q == Tell) & rx_end_i & ~lost_now);
+  assign rxl_vi_o     = vi_q;
+  assign rxl_number_o = number;
+  assign rxl_code_o   = immediate_q[2:0];
+  assign rxl_status_o = {message_q.errors, 1'b0};
+  assign rxl_va_o     = address;
+  assign rxl_handle_o = handle;
+  assign rxl_length_o = immediate_q;
+  always_comb begin
+    unique case (state_q)
+      Ask:     rxl_op_o = mine_q ? hvia_pkg::ReceiveReportRequest : hvia_pkg::ReceiveReportAcknowledge;
+      Find:    rxl_op_o = hvia_pkg::ReceiveReportLook;
+      default: rxl_op_o = ((outcome_q == FrameGood) & ~last) ? hvia_pkg::ReceiveReportProgress :
+                                                               hvia_pkg::ReceiveReportAnswered;
+    endcase
+  end
 
   // A VI that is flushed: its open message, then every descriptor that is or comes on the chip.
   logic flushed_q, asked_q, flush_want, close_wait, close_end;
   assign flush_want = flush_i & (~flushed_q | (asked_q & rs_valid_i));
-  assign close_wait = is_open & ~stored_needs & resting;
+  assign close_wait = is_open & ~stored_needs & ~stored.answer & resting;
   assign close_end  = (state_q == Close) & ~is_open & ~rs_valid_i;
   assign rs_vi_o    = ((state_q == Idle) & flush_i) ? drain_vi_i : vi_q;
+
+  // The end of the payload's way.
+  state_e ended, look_or_fetch;
+  assign ended = answer_q ? Tell : Finish;
 
   always_comb begin
     state_d   = state_q;
@@ -627,14 +811,24 @@ module rx_engine #(
           else if (not_for_us) outcome_d = FrameNotForUs;
           else if (~is_via) state_d = RawCheck;
           else if (malformed) outcome_d = FrameMalformed;
+          else if (again) outcome_d = FrameRefused;
           else if (bad_vi) outcome_d = FrameBadVi;
-          else if (old) outcome_d = FrameOld;
+          else if (acknowledgement) begin
+            outcome_d = bad_acknowledgement ? FrameMalformed : FrameAcknowledge;
+            if (~bad_acknowledgement) state_d = rx_end_i ? Ask : Whole;
+          end else if (old) outcome_d = FrameOld;
+          else if (reliable & gap) outcome_d = FrameOutOfOrder;
+          else if (contradicts) outcome_d = FrameRefused;
           else if (~supported) outcome_d = FrameUnsupported;
           else if (~accept) outcome_d = FrameDropped;
+          else if (request) begin
+            outcome_d = no_right ? FrameProtection : FrameGood;
+            if (~no_right) state_d = rx_end_i ? Ask : Whole;
+          end else if (answer) state_d = Find;
           else if (go_on) begin
             if (stored.errors != '0) outcome_d = FrameDropped;
-            else if (refused) outcome_d = FrameProtection;
-            else state_d = rdma ? Write : Look;
+            else if (no_right) outcome_d = FrameProtection;
+            else state_d = rdma ? Write : look_or_fetch;
           end
           if (close) begin
             state_d = Complete;
@@ -648,31 +842,32 @@ module rx_engine #(
       end
       Look: begin
         if (left_q == 11'd0) begin
-          state_d   = Finish;
+          state_d   = ended;
           outcome_d = FrameGood;
         end else if (no_room) begin
-          state_d   = Finish;
+          state_d   = ended;
           outcome_d = FrameLength;
         end else if (exhausted) begin
-          if (place_last && segment_next != rs_segments_i[7:0]) state_d = Fetch;
+          if (place_last && segment_next != segments) state_d = Fetch;
         end else begin
           state_d = Write;
         end
       end
       Fetch: if (rxc_ready_i) state_d = Chunk;
       Chunk: if (rxc_done_i) begin
-        state_d   = rxc_err_i ? Finish : Look;
+        state_d   = rxc_err_i ? ended : Look;
         outcome_d = FrameDescriptor;
       end
       Write: if (job_done) begin
-        state_d = Finish;
+        state_d = ended;
         if (job_bus) outcome_d = FrameBusError;
         else if (~job_ok) outcome_d = rdma ? FrameProtection : FrameDescriptor;
         else if (sending_q && left_q != part_q) state_d = Look;
         else outcome_d = FrameGood;
       end
       Finish: if (leave) begin
-        state_d = (held_q & (last | lost) & ~forget) ? Complete : Idle;
+        state_d = (held_q & (reliable_q ? ~lost & ((outcome_q == FrameGood) ? last : broken) : last | lost) &
+                   ~forget) ? Complete : Idle;
         after_d = Idle;
       end
       Complete: if (cpl_ready_i) state_d = forget ? after_q : Release;
@@ -691,6 +886,23 @@ module rx_engine #(
         if (is_open ? stored_needs : rs_valid_i) state_d = Complete;
         else if (~is_open) state_d = Idle;
       end
+      Whole: if (rx_end_i) begin
+        state_d = (lost_now | bad_vi) ? Finish : Ask;
+        if (bad_vi) outcome_d = FrameBadVi;
+      end
+      Ask: if (rxl_ready_i) begin
+        state_d = Finish;
+        if (mine_q & ~rxl_ok_i) outcome_d = FrameReadLimit;
+      end
+      Find: if (rxl_ready_i) begin
+        if (~rxl_ok_i | (rxl_length_i != send_total)) begin
+          state_d   = Finish;
+          outcome_d = FrameRefused;
+        end else begin
+          state_d = (payload_len == 16'd0) ? Look : Fetch;
+        end
+      end
+      Tell: if (rx_end_i & (lost_now | rxl_ready_i)) state_d = Finish;
       default: state_d = Idle;
     endcase
     if (start) begin
@@ -702,14 +914,16 @@ module rx_engine #(
       end else if (needs && found != '0) begin
         state_d   = Finish;
         outcome_d = FrameDescriptor;
-      end else if (refused) begin
+      end else if (no_right) begin
         state_d   = Finish;
         outcome_d = FrameProtection;
       end else begin
-        state_d = rdma ? Write : Look;
+        state_d = rdma ? Write : look_or_fetch;
       end
     end
   end
+  // A frame that was lost may have left another chunk on the chip.
+  assign look_or_fetch = (stored.strange & (payload_len != 16'd0)) ? Fetch : Look;
   assign rx_done_o = leave | (((state_q == RawCheck) | (state_q == RawSmall) | (state_q == RawWrite)) & (state_d == Idle));
 
   always_ff @(posedge clk_i or negedge rst_ni) begin
@@ -738,8 +952,13 @@ module rx_engine #(
     if (checked) begin
       mine_q  <= in_order;
       gap_q   <= gap;
-      held_q  <= take | (go_on & needs);
+      held_q  <= take | (go_on & needs) | (contradicts & is_open & stored_needs);
       plain_q <= accept & ~needs;
+      reliable_q <= reliable;
+      delivery_q <= delivery;
+      answer_q   <= answer & accept;
+      cut_q      <= contradicts & is_open & ~stored.answer;
+      fetched_q  <= 1'b0;
       left_q  <= payload_len[10:0];
       lane_q  <= PayloadLane;
       message_q <= stored;
@@ -748,21 +967,43 @@ module rx_engine #(
       tag_q   <= ctx_tag;
       chunk_q <= rs_chunk_i;
     end
-    if ((state_q == Chunk) & rxc_done_i) chunk_q <= chunk_data_i;
+    if ((state_q == Chunk) & rxc_done_i) begin
+      chunk_q   <= chunk_data_i;
+      fetched_q <= fetched_q | (~rxc_err_i & ~message_q.answer);
+    end
     if (take) held_q <= 1'b1;
     if ((state_q == Begin) & bad_vi) plain_q <= 1'b0;
+    if ((state_q == Ask) & rxl_ready_i & ~rxl_ok_i) mine_q <= 1'b0;
+    if ((state_q == Whole) & bad_vi) mine_q <= 1'b0;
+    if (state_q == Find) begin
+      read_va_q     <= rxl_va_i;
+      read_handle_q <= rxl_handle_i;
+    end
 
     if (start) begin
       message_q           <= '0;
       message_q.immediate <= immediate;
       message_q.rdma      <= rdma;
       message_q.total     <= send_total;
-      if (take) message_q.errors <= (found != '0) ? found : refused ? RdmaProtectionError : '0;
-    end else if (go_on & refused & (stored.errors == '0)) begin
+      message_q.strange   <= stored.strange;
+      if (take) message_q.errors <= (found != '0) ? found : no_right ? RdmaProtectionError : '0;
+    end else if (go_on & no_right & (stored.errors == '0)) begin
       message_q.errors <= RdmaProtectionError;
+    end
+    if (accept & answer & begins) begin
+      message_q         <= '0;
+      message_q.answer  <= 1'b1;
+      message_q.strange <= stored.strange;
+      message_q.segment <= FirstData;
+      message_q.total   <= send_total;
     end
     if (state_q == Close) begin
       message_q <= is_open ? stored : '0;
+    end
+    if ((state_q == Chunk) & rxc_done_i & ~rxc_err_i) begin
+      if (~message_q.answer) message_q.strange <= 1'b0;
+      // The first chunk.
+      else if (message_q.segment == FirstData) message_q.segments <= chunk_data_i[8*hvia_pkg::DescriptorSegmentCountOffset +: 8];
     end
 
     if ((state_q == Look) & (left_q != 11'd0)) begin
@@ -804,9 +1045,9 @@ module rx_engine #(
   logic [31:0] cpl_pa_q, cpl_handle_q;
   always_ff @(posedge clk_i) begin
     if (state_q != Complete && state_d == Complete) begin
-      cpl_partial_q   <= (state_q == Check) | ((state_q == Finish) & lost) | ((state_q == Close) & is_open);
+      cpl_partial_q   <= (state_q == Check) | ((state_q == Finish) & cut_q) | ((state_q == Finish) & lost) | ((state_q == Close) & is_open);
       cpl_flushed_q   <= state_q == Close;
-      cpl_immediate_q <= (state_q == Finish) & ~lost & immediate;
+      cpl_immediate_q <= (state_q == Finish) & ~lost & immediate & ~cut_q;
       cpl_message_q   <= (state_q != Close) | is_open;
       cpl_write_q     <= ~rs_stale_i;
       cpl_seq_q       <= rs_seq_i;
@@ -848,12 +1089,19 @@ module rx_engine #(
   // Asynchronous errors: a message without a descriptor was cut off, or what `Finish` has to tell.
   logic cut_plain, close_plain;
   assign cut_plain   = (cut_open & ~stored_needs) | (lost_first & ~needs);
-  assign close_plain = (state_q == Close) & is_open & ~stored_needs & ~close_wait;
+  assign close_plain = (state_q == Close) & is_open & ~stored_needs & ~stored.answer & ~close_wait;
   assign async_valid_o = cut_plain | close_plain | (leave & fin_async);
   always_comb begin
     async_code_o = hvia_pkg::AsyncErrorRdmaWriteProtection;
     if (cut_plain | close_plain | fin_abort) async_code_o = hvia_pkg::AsyncErrorRdmaWriteAbort;
     else if (outcome_q == FrameQueueEmpty) async_code_o = hvia_pkg::AsyncErrorReceiveQueueEmpty;
+    else if (reliable_q) begin
+      async_code_o = hvia_pkg::AsyncErrorConnectionLost;
+      if (outcome_q == FrameBusError & plain_q) async_code_o = hvia_pkg::AsyncErrorRdmaTransport;
+      if (outcome_q == FrameProtection & plain_q) begin
+        async_code_o = rdma ? hvia_pkg::AsyncErrorRdmaWriteProtection : hvia_pkg::AsyncErrorRdmaReadProtection;
+      end
+    end
   end
   assign async_vi_o = vi_q;
 
@@ -876,9 +1124,13 @@ module rx_engine #(
   assign stat_receive_length_o           = counted == FrameLength;
   assign stat_receive_descriptor_error_o = counted == FrameDescriptor;
   assign stat_receive_gap_o              = leave & mine_q & gap_q & ~lost;
-  assign stat_receive_aborted_o          = cut_open | lost_first | (leave & mine_q & lost & (held_q | plain_q)) |
-                                           ((state_q == Close) & is_open & ~close_wait);
+  assign stat_receive_aborted_o          = cut_open | lost_first | (leave & (cut_q ? ~lost : mine_q & lost & (held_q | plain_q) & ~reliable_q)) |
+                                           ((state_q == Close) & is_open & ~stored.answer & ~close_wait);
   assign stat_receive_message_o          = cpl_valid_o & cpl_ready_i & cpl_message_q;
+  assign stat_receive_read_limit_o       = counted == FrameReadLimit;
+  assign stat_receive_out_of_order_o     = counted == FrameOutOfOrder;
+  assign stat_receive_acknowledge_o      = counted == FrameAcknowledge;
+  assign stat_receive_refused_o          = counted == FrameRefused;
   assign stat_raw_receive_dropped_o      = raw_drop;
 
   // The frame's last byte is written, or it has none.
@@ -900,19 +1152,19 @@ module rx_engine #(
   logic works, unused;
   always_comb begin
     unique case (state_q)
-      Begin, Look, Fetch, Chunk, Write, Complete, Release, Flush, Close: works = 1'b1;
-      Finish:  works = mine_q;
+      Begin, Look, Fetch, Chunk, Write, Complete, Release, Flush, Close, Whole, Ask, Find, Tell: works = 1'b1;
+      Finish:  works = mine_q | say;
       default: works = in_order;
     endcase
   end
   assign handle_busy_o = ((state_q == Write) & (job_handle_q == drain_handle_i)) |
                          ((state_q == Complete) & (cpl_handle_q == drain_handle_i));
-  assign vi_busy_o     = (works & (vi_q == drain_vi_i)) | flush_want;
+  assign vi_busy_o     = (works & (vi_q == drain_vi_i)) | flush_want | (told_valid_q & (told_vi_q == drain_vi_i));
 
-  assign unused = job_ready ^ unused_header ^ unused_ctx ^ (^rs_control_i) ^ (^rs_segments_i[15:8]) ^
+  assign unused = job_ready ^ unused_header ^ (^rs_control_i) ^ (^rs_segments_i[15:8]) ^
                   (^rs_status_i[31:ErrorBits+1]) ^ rs_status_i[0] ^ (^chunk_next[1:0]);
 
   assign quiet_o = (state_q == Idle) & ~rx_valid_i & ~seq_init_valid_i & ~clear_valid_i & ~resting &
-                   ~flush_want & (asked_q == flush_i) & (flushed_q == flush_i) & dma_quiet;
+                   ~flush_want & (asked_q == flush_i) & (flushed_q == flush_i) & dma_quiet & ~told_valid_q;
 
 endmodule

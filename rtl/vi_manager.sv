@@ -16,15 +16,24 @@
 //                     engine holds an access that began earlier; have receive_store
 //                     mark the descriptors on the chip that the handle reached, and
 //                     wait again for what had begun to use one of them.
-//   ConnectVi         sequence numbers of both engines, then state Connected.
+//   ConnectVi         sequence numbers of both engines, with the numbers of the transport for the
+//                     ledger, then state Connected.
 //   DisconnectVi      state Error and `flush`, which together complete both queues
 //                     as flushed; wait until the VI's work has left every engine and
 //                     queue; then state Idle.
 //   DestroyVi         the same with doorbells of the VI refused, then Free.
 //   ResetVi           state Free, both queues cleared, then wait for the engines.
+//   CreateCompletionQueue, DestroyCompletionQueue, ResizeCompletionQueue
+//                     `completion` carries them out, between two completions, and knows
+//                     whether the number is in use.
+//
+// CreateVi, ModifyVi and ConnectVi tell `completion` which completion queues the VI's
+// work queues are tied to, in the clock in which the context is written. DestroyVi and
+// ResetVi tell nothing: a Free VI completes nothing, and CreateVi comes before all else.
 //
 // Every wait ends. Host bus transactions end, by abort if need be. The update port
-// serves within a bounded number of walks. Engines hold a piece of work for a
+// serves within a bounded number of walks, and `completion` within one completion,
+// three transactions at most. Engines hold a piece of work for a
 // bounded number of host bus transactions and walks. New work for a drained handle
 // cannot begin, and a VI that is Free or held takes no doorbells. One in state Error
 // still takes them, so a process could ring for ever and keep DisconnectVi from
@@ -84,6 +93,23 @@ module vi_manager #(
     output logic        rx_seq_init_valid_o,
     input  logic        rx_seq_init_ready_i,
     output logic [31:0] rx_seq_init_value_o,
+    output logic        led_init_valid_o,
+    input  logic        led_init_ready_i,
+    output logic [31:0] seq_init_transport_o,  // context bytes 24 to 27
+
+    // Completion queues
+    output logic        cq_tie_valid_o,
+    output logic [ 7:0] cq_tie_vi_o,
+    output logic [ 7:0] cq_tie_send_o,
+    output logic [ 7:0] cq_tie_receive_o,
+    output logic        cqc_valid_o,
+    input  logic        cqc_ready_i,
+    output logic [ 1:0] cqc_op_o,
+    output logic [ 7:0] cqc_index_o,
+    output logic [31:0] cqc_address_o,
+    output logic [ 7:0] cqc_log2_o,
+    input  logic        cqc_ok_i,
+    input  logic [15:0] cqc_tail_i,
 
     // Queues
     output logic       clear_valid_o,
@@ -131,6 +157,7 @@ module vi_manager #(
   localparam int unsigned BufferBits = $clog2(hvia_params_pkg::DmaBurstBytes / 4);
   localparam logic [31:0] MaxListWords = hvia_pkg::AttPageBytes / 4;
   localparam logic [31:0] ViCount = 32'd1 << hvia_params_pkg::ViCountLog2;
+  localparam logic [31:0] QueueCount = 32'd1 << hvia_params_pkg::CompletionQueuesLog2;
   localparam int unsigned StateLsb = hvia_pkg::ViContextAttributesStateLsb;
   localparam int unsigned IndexBits = hvia_pkg::AttHandleValueIndexWidth;
   localparam logic [10:0] EntryWords = 11'(hvia_pkg::AttLevel1Size / 4);
@@ -155,7 +182,8 @@ module vi_manager #(
     StUpdate,       // an operation waits for the update port
     StUpdateWords,
     StUpdateDone,
-    StSequence,     // sequence numbers go to the engines
+    StSequence,     // sequence numbers go to the engines, the transport's to the ledger
+    StQueue,        // `completion` carries out a command
     StContext,      // the context is written
     StClear,        // the queues forget the VI
     StSettle,       // what an engine read before the write shows in its busy line now
@@ -189,7 +217,7 @@ module vi_manager #(
   logic hold_q, hold_d;
   logic second_q, second_d;  // the first wait is over
   logic [47:0] deadline_q;
-  logic tx_seq_done_q, rx_seq_done_q;
+  logic tx_seq_done_q, rx_seq_done_q, led_done_q;
 
   // Dwords of a read, lane by lane.
   logic rd_state, rd_take, rd_error;
@@ -222,7 +250,7 @@ module vi_manager #(
 
   // Checks.
   logic [2:0] vi_state;
-  logic vi_ok, entry_ok, handle_ok, limit_ok, list_ok;
+  logic vi_ok, entry_ok, handle_ok, limit_ok, list_ok, queue_ok, ring_ok;
   logic [32:0] level2_end;
   logic [12:0] list_end;
   assign vi_state  = ctx_rd_ctx_i[StateLsb+:hvia_pkg::ViStateBits];
@@ -230,6 +258,10 @@ module vi_manager #(
   assign entry_ok  = index_q < 32'(limit_q);
   assign handle_ok = (handle_q != 32'd0) && ({1'b0, handle_q[IndexBits-1:0]} < limit_q);
   assign limit_ok  = index_q <= hvia_pkg::AttLevel1Count;
+  assign queue_ok  = index_q < QueueCount;
+  assign ring_ok   = list_addr_q[hvia_params_pkg::PageBytesLog2-1:0] == '0 &&
+      list_count_q >= 32'(hvia_pkg::CompletionQueueMinLog2) &&
+      list_count_q <= 32'(hvia_pkg::CompletionQueueMaxLog2);
   assign level2_end = {1'b0, level2_q} + {20'd0, list_count_q[10:0], 2'd0};
   assign list_end   = {1'b0, list_addr_q[11:0]} + {list_count_q[10:0], 2'd0};
   assign list_ok    = (list_count_q == 32'd0) ||
@@ -294,6 +326,14 @@ module vi_manager #(
           first = StContext;
           if (!vi_ok) verdict = hvia_pkg::CommandStatusBadArgument;
         end
+        hvia_pkg::CommandOpcodeCreateCompletionQueue, hvia_pkg::CommandOpcodeResizeCompletionQueue: begin
+          first = StQueue;
+          if (!queue_ok || !ring_ok) verdict = hvia_pkg::CommandStatusBadArgument;
+        end
+        hvia_pkg::CommandOpcodeDestroyCompletionQueue: begin
+          first = StQueue;
+          if (!queue_ok) verdict = hvia_pkg::CommandStatusBadArgument;
+        end
         default: verdict = hvia_pkg::CommandStatusBadOpcode;
       endcase
     end
@@ -307,6 +347,10 @@ module vi_manager #(
   assign is_disconnect = opcode_q[7:0] == hvia_pkg::CommandOpcodeDisconnectVi;
   assign is_reset      = opcode_q[7:0] == hvia_pkg::CommandOpcodeResetVi;
   assign is_query      = opcode_q[7:0] == hvia_pkg::CommandOpcodeQueryVi;
+
+  logic is_create_queue, is_resize_queue;
+  assign is_create_queue = opcode_q[7:0] == hvia_pkg::CommandOpcodeCreateCompletionQueue;
+  assign is_resize_queue = opcode_q[7:0] == hvia_pkg::CommandOpcodeResizeCompletionQueue;
 
   // Draining: memory by handle, everything else by VI.
   logic drain_busy, waiting, impatient;
@@ -322,7 +366,8 @@ module vi_manager #(
   assign beat_take = wvalid_o && wready_i;
 
   logic seq_done;
-  assign seq_done = (tx_seq_done_q || tx_seq_init_ready_i) && (rx_seq_done_q || rx_seq_init_ready_i);
+  assign seq_done = (tx_seq_done_q || tx_seq_init_ready_i) && (rx_seq_done_q || rx_seq_init_ready_i) &&
+      (led_done_q || led_init_ready_i);
 
   logic start, update_end;
   assign start      = state_q == StIdle && cmd_valid_i && (cmd_addr_i[5:0] == 6'd0);
@@ -394,6 +439,13 @@ module vi_manager #(
       end
       StUpdateDone: ;
       StSequence: if (seq_done) state_d = StContext;
+      StQueue: begin
+        if (cqc_ready_i) begin
+          state_d = StResult;
+          if (!cqc_ok_i) status_d = hvia_pkg::CommandStatusBadState;
+          else if (!is_create_queue) detail_d = {16'd0, cqc_tail_i};
+        end
+      end
       StContext: begin
         if (second_q) state_d = StResult;
         else if (is_reset) state_d = StClear;
@@ -443,6 +495,7 @@ module vi_manager #(
       second_q      <= 1'b0;
       tx_seq_done_q <= 1'b0;
       rx_seq_done_q <= 1'b0;
+      led_done_q    <= 1'b0;
       req_sent_q    <= 1'b0;
       beat_q        <= 2'd0;
     end else begin
@@ -454,6 +507,7 @@ module vi_manager #(
       second_q      <= second_d;
       tx_seq_done_q <= state_q == StSequence && !seq_done && (tx_seq_done_q || tx_seq_init_ready_i);
       rx_seq_done_q <= state_q == StSequence && !seq_done && (rx_seq_done_q || rx_seq_init_ready_i);
+      led_done_q    <= state_q == StSequence && !seq_done && (led_done_q || led_init_ready_i);
       req_sent_q    <= state_q == StResult && !wdone_i && (req_sent_q || req_take);
       beat_q        <= (state_q == StResult && !wdone_i) ? beat_q + 2'(beat_take) : 2'd0;
       if (update_end && !upd_error_i && update_q == UpLimit) limit_q <= index_q[IndexBits:0];
@@ -555,6 +609,19 @@ module vi_manager #(
   assign rx_seq_init_valid_o = state_q == StSequence && !rx_seq_done_q;
   assign tx_seq_init_value_o = payload_q[8*hvia_pkg::ViContextSendSequenceOffset+:32];
   assign rx_seq_init_value_o = payload_q[8*hvia_pkg::ViContextReceiveSequenceOffset+:32];
+  assign led_init_valid_o     = state_q == StSequence && !led_done_q;
+  assign seq_init_transport_o = payload_q[8*hvia_pkg::ViContextWindowOffset+:32];
+
+  // Completion queues. A context that is written from the block brings its ties.
+  assign cq_tie_valid_o   = state_q == StContext && !(is_destroy || is_reset || is_disconnect);
+  assign cq_tie_vi_o      = index_q[7:0];
+  assign cq_tie_send_o    = payload_q[8*hvia_pkg::ViContextSendCompletionQueueOffset+:8];
+  assign cq_tie_receive_o = payload_q[8*hvia_pkg::ViContextReceiveCompletionQueueOffset+:8];
+  assign cqc_valid_o      = state_q == StQueue;
+  assign cqc_op_o         = is_create_queue ? 2'd0 : is_resize_queue ? 2'd2 : 2'd1;
+  assign cqc_index_o      = index_q[7:0];
+  assign cqc_address_o    = list_addr_q;
+  assign cqc_log2_o       = list_count_q[7:0];
 
   assign clear_valid_o = state_q == StClear;
   assign clear_vi_o    = index_q[7:0];
@@ -608,7 +675,7 @@ module vi_manager #(
   assign next_deadline_o = waiting ? deadline_q : '1;
 
   assign quiet_o = state_d == state_q && hold_d == hold_q && second_d == second_q && !rd_take && !req_take && !beat_take &&
-      !word_put && !(state_q == StSequence && (tx_seq_init_ready_i || rx_seq_init_ready_i)) &&
+      !word_put && !(state_q == StSequence && (tx_seq_init_ready_i || rx_seq_init_ready_i || led_init_ready_i)) &&
       !(state_q == StIdle && (cmd_valid_i || hold_q || detail_q != 32'd0));
 
 endmodule

@@ -13,6 +13,9 @@
 // that no VI starves another. Each list has an offer of its own: a send descriptor that waits for
 // room never stands before a receive descriptor.
 //
+// A send queue that is held (the ledger has no room for more of that VI) is parked when its turn in the
+// list comes, whatever happens to it meanwhile, and enters the list again when the hold is over.
+//
 // With `on_arrival_i` a receive queue does not enter its list by itself: it does so when the receive
 // engine waits for its descriptor, or when it is flushed. One of a VI that was reset enters at once as
 // ever, to be dropped.
@@ -39,6 +42,11 @@ module work_queue #(
     output logic [31:0] take_handle_o,
     output logic        take_more_o,
     output logic [15:0] take_seq_o,
+    // VIs whose send queue is not offered, and one that is to be offered again, after its bit fell.
+    input  logic [255:0] send_hold_i,
+    input  logic        unhold_valid_i,
+    output logic        unhold_ready_o,
+    input  logic [7:0]  unhold_vi_i,
     // The fetch has room for a send descriptor; does not fall but by a take.
     input  logic        send_room_i,
     // The link found in a descriptor that had successors.
@@ -89,8 +97,10 @@ module work_queue #(
   logic [511:0] listed_q;
   // Receive queues only: a descriptor was taken and not released; the link in it is still to come.
   logic [255:0] held_q, owed_q;
+  // Send queues that stand in no list because they were held when their turn came.
+  logic [255:0] parked_q;
 
-  typedef enum logic [2:0] {Idle, Commit, Link, Release, Clear, ClearReceive, Take, Wake} op_e;
+  typedef enum logic [3:0] {Idle, Commit, Link, Release, Clear, ClearReceive, Take, Wake, Unhold} op_e;
   op_e op_q, op_d;
   logic [8:0] op_queue_d, op_queue_q;
   logic       op_receive;
@@ -150,6 +160,9 @@ module work_queue #(
       end else if (wake_can != 2'b00) begin
         op_d       = Wake;
         op_queue_d = wake_can[0] ? wanted_queue : flushed_queue;
+      end else if (unhold_valid_i) begin
+        op_d       = Unhold;
+        op_queue_d = {1'b0, unhold_vi_i};
       end else if (db_valid_i) begin
         op_d       = Commit;
         op_queue_d = {db_receive_i, db_vi_i};
@@ -196,8 +209,10 @@ module work_queue #(
   assign count_all = count + {{CountWidth - 1{1'b0}}, held};
 
   // A queue that was cleared while its VI stood in the ready list has nothing to offer.
-  logic taken;
-  assign taken = op_q == Take && count != '0;
+  logic taken, parks, parked;
+  assign parks  = op_q == Take && count != '0 && !op_receive && send_hold_i[op_vi];
+  assign taken  = op_q == Take && count != '0 && !parks;
+  assign parked = !op_receive && parked_q[op_vi] && op_q != Unhold;
 
   logic write_count, write_next, enter, by_itself, woken;
   logic [95:0] next_new;
@@ -205,7 +220,7 @@ module work_queue #(
   // `enter`: the queue has a descriptor whose address is known and whose predecessor has left.
   assign by_itself = !op_receive || !on_arrival_i || !live_i[op_vi];
   assign woken     = op_q == Wake;
-  assign push      = enter && (by_itself || woken) && !listed_q[op_queue_q];
+  assign push      = enter && (by_itself || woken) && !listed_q[op_queue_q] && !parked;
 
   always_comb begin
     write_count = 1'b0;
@@ -243,6 +258,7 @@ module work_queue #(
       end
       Release: enter = count != '0 && !owed;
       Wake:    enter = 1'b1;
+      Unhold:  enter = parked_q[op_vi];
       Clear, ClearReceive: begin
         write_count = 1'b1;
         count_new   = '0;
@@ -274,6 +290,7 @@ module work_queue #(
       listed_q  <= '0;
       held_q    <= '0;
       owed_q    <= '0;
+      parked_q  <= '0;
     end else begin
       if (write_count) pending_q[op_queue_q] <= count_new != '0;
       if (taken) known_q[op_queue_q] <= 1'b1;
@@ -283,6 +300,8 @@ module work_queue #(
         held_q[op_vi] <= 1'b1;
         owed_q[op_vi] <= count_new != '0;
       end
+      if (parks) parked_q[op_vi] <= 1'b1;
+      if (op_q == Unhold || op_q == Clear) parked_q[op_vi] <= 1'b0;
       if (op_q == Release || op_q == ClearReceive) held_q[op_vi] <= 1'b0;
       if ((op_q == Link && op_receive) || op_q == ClearReceive) owed_q[op_vi] <= 1'b0;
     end
@@ -342,6 +361,7 @@ module work_queue #(
   assign link_ready_o    = op_q == Link;
   assign release_ready_o = {release_which_q, !release_which_q} & {2{op_q == Release}};
   assign clear_ready_o   = op_q == ClearReceive;
+  assign unhold_ready_o  = op_q == Unhold;
 
   assign overrun_valid_o = stat_doorbell_overrun_o;
   assign overrun_vi_o    = op_vi;
@@ -359,6 +379,6 @@ module work_queue #(
                      (op_q != Idle && op_vi == drain_vi_i);
 
   assign quiet_o = op_q == Idle && take_can == 2'b00 && wake_can == 2'b00 && !take_valid_o && !db_valid_i &&
-                   !link_valid_i && release_valid_i == 2'b00 && !clear_valid_i;
+                   !link_valid_i && release_valid_i == 2'b00 && !clear_valid_i && !unhold_valid_i;
 
 endmodule

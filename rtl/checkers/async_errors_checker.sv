@@ -3,7 +3,7 @@
 // Checks of the collector of asynchronous errors: no source reports while its last report still
 // waits, as that one would be lost, every report goes on, and nothing moves after quiet.
 module async_errors_checker #(
-    parameter int unsigned Sources = 6
+    parameter int unsigned Sources = 7
 ) (
     input logic               clk_i,
     input logic               rst_ni,

@@ -27,6 +27,7 @@ module descriptor_fetch_checker #(
     input logic [7:0]   rxc_vi_i,
     input logic [63:0]  rxc_va_i,
     input logic [31:0]  rxc_handle_i,
+    input logic         rxc_store_i,
     input logic         rxc_done_o,
     input logic         txc_valid_i,
     input logic         txc_ready_o,
@@ -98,7 +99,8 @@ module descriptor_fetch_checker #(
   logic [105:0] link_was_q;
   logic [7:0]   release_was_q;
   logic [87:0]  cpl_was_q;
-  logic [103:0] rxc_was_q, txc_was_q;
+  logic [104:0] rxc_was_q;
+  logic [103:0] txc_was_q;
   logic [6:0]   beats_q;
 
   // Functions, so that a simulation puts the words together only where they are looked at.
@@ -123,8 +125,8 @@ module descriptor_fetch_checker #(
   function automatic logic [87:0] cpl_now();
     cpl_now = {cpl_vi_o, cpl_seq_o, cpl_pa_o, cpl_handle_o};
   endfunction
-  function automatic logic [103:0] rxc_now();
-    rxc_now = {rxc_vi_i, rxc_va_i, rxc_handle_i};
+  function automatic logic [104:0] rxc_now();
+    rxc_now = {rxc_vi_i, rxc_va_i, rxc_handle_i, rxc_store_i};
   endfunction
   function automatic logic [103:0] txc_now();
     txc_now = {txc_vi_i, txc_va_i, txc_handle_i};

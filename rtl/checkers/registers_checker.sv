@@ -19,8 +19,8 @@ module registers_checker (
     input logic        soft_reset_busy_i,
     input logic        enable_o,
     input logic [47:0] mac_q,
-    input logic [ 4:0] irq_status_q,
-    input logic [ 4:0] irq_enable_q,
+    input logic [hvia_pkg::RegisterInterruptStatusNotifyBit:0] irq_status_q,
+    input logic [hvia_pkg::RegisterInterruptStatusNotifyBit:0] irq_enable_q,
     input logic        core_rst_ni,
     input logic        async_valid_i,
     input logic [ 7:0] async_vi_i,
@@ -32,6 +32,9 @@ module registers_checker (
     input logic [255:0] async_dropped_q,
     input logic [ 7:0] rawtx_tail_q,
     input logic [ 7:0] rawrx_tail_q,
+    input logic        arm_valid_o,
+    input logic [ 3:0] tgt_wbe_i,
+    input logic        info_read_o,
     input logic [ 1:0] rd_state_q,
     input logic        quiet_o
 );
@@ -42,12 +45,12 @@ module registers_checker (
   logic quiet_q, busy_q;
   localparam int unsigned AsyncBits = $clog2(hvia_pkg::AsyncErrorSlots) + 1;
 
-  logic [90+2*AsyncBits:0] then_q;
+  logic [92+2*AsyncBits:0] then_q;
   logic [255:0] dropped_then_q;
   logic held;  // what is quiet stays as it is; a reset in between clears everything
   assign held = quiet_q && !busy_q && !soft_reset_busy_i;
   // A function, so that a simulation puts the word together only where it is looked at.
-  function automatic logic [90+2*AsyncBits:0] now();
+  function automatic logic [92+2*AsyncBits:0] now();
     now = {
       mac_q, irq_status_q, irq_enable_q, async_count_q, async_overflow_q, async_head_q, async_tail_q,
       rawtx_tail_q, rawrx_tail_q, rd_state_q
@@ -103,6 +106,10 @@ module registers_checker (
       else $error("registers: a doorbell write is lost or made up");
       assert (!(db_wvalid_o && tgt_wready_o != db_wready_i))
       else $error("registers: the doorbell block and the target disagree");
+      assert (!(arm_valid_o && (!tgt_wvalid_i || tgt_wbar_i || tgt_wbe_i != 4'hf || soft_reset_busy_i)))
+      else $error("registers: something is armed without a whole write");
+      assert (!(info_read_o && !tgt_rvalid_i))
+      else $error("registers: a name is taken without a read");
       assert (!(soft_reset_busy_i && enable_o))
       else $error("registers: the card is enabled during a reset");
       if (held) begin

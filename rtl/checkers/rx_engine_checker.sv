@@ -25,6 +25,11 @@ module rx_engine_checker #(
     input logic        is_via,
     input logic        malformed,
     input logic        bad_vi,
+    input logic        again,
+    input logic        acknowledgement,
+    input logic        reliable,
+    input logic        contradicts,
+    input logic        gap,
     input logic        old,
     input logic        in_order,
     input logic        accept,
@@ -88,25 +93,56 @@ module rx_engine_checker #(
     input logic        stat_receive_queue_empty_o,
     input logic        stat_receive_length_o,
     input logic        stat_receive_descriptor_error_o,
-    input logic [3:0]  state_q,
+    input logic        stat_receive_read_limit_o,
+    input logic        stat_receive_out_of_order_o,
+    input logic        stat_receive_acknowledge_o,
+    input logic        stat_receive_refused_o,
+    input logic        reliable_q,
+    input logic        answer_q,
+    input logic        told_q,
+    input logic        early,
+    input logic        broken,
+    input logic        lost,
+    input logic        say,
+    input logic        job_ok,
+    input logic        rxa_valid_o,
+    input logic        rxa_ready_i,
+    input logic [2:0]  rxa_op_o,
+    input logic [7:0]  rxa_vi_o,
+    input logic [31:0] rxa_number_o,
+    input logic [2:0]  rxa_code_o,
+    input logic        rxl_valid_o,
+    input logic        rxl_ready_i,
+    input logic [2:0]  rxl_op_o,
+    input logic [31:0] rxl_number_o,
+    input logic [8:0]  rxl_status_o,
+    input logic        rxc_store_o,
+    input logic        clear_valid_i,
+    input logic [4:0]  state_q,
     input logic        quiet_o
 );
 
   localparam int unsigned LaneW = $clog2(W / 8);
-  localparam logic [3:0] Idle = 4'd0, Head = 4'd1, Check = 4'd2, Chunk = 4'd6, Complete = 4'd9;
+  localparam logic [4:0] Idle = 5'd0, Head = 5'd1, Check = 5'd2, Chunk = 5'd6, Complete = 5'd9;
 
   logic        quiet_q, cpl_held_q, rxc_held_q, release_held_q, chunk_q, cpl_write_q;
-  logic [3:0]  last_state_q;
+  logic [4:0]  last_state_q;
+  logic        rxa_held_q, rxl_held_q;
+  logic [45:0] rxa_q;
+  logic [43:0] rxl_q;
+  logic [5:0]  reports;
   logic [63:0] rxc_va_q;
   logic [31:0] cpl_status_q, cpl_length_q, cpl_pa_q;
   logic [7:0]  last_vi_q;
   logic [11:0] word_begin;
-  logic [12:0] counts;
+  logic [15:0] counts;
   assign word_begin = {1'b0, word_q, {LaneW{1'b0}}};
   assign counts = {stat_receive_frame_o, stat_receive_not_for_us_o, stat_receive_malformed_o, stat_receive_bad_vi_o,
                    stat_receive_old_sequence_o, stat_receive_protection_o, stat_receive_bus_error_o,
                    stat_receive_unsupported_o, stat_receive_dropped_o, stat_receive_queue_empty_o,
-                   stat_receive_length_o, stat_receive_descriptor_error_o, 1'b0};
+                   stat_receive_length_o, stat_receive_descriptor_error_o, stat_receive_read_limit_o,
+                   stat_receive_out_of_order_o, stat_receive_acknowledge_o, stat_receive_refused_o};
+  assign reports = {reliable_q, answer_q, told_q, lost, broken, say};
 
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) begin
@@ -114,6 +150,8 @@ module rx_engine_checker #(
       cpl_held_q     <= 1'b0;
       rxc_held_q     <= 1'b0;
       release_held_q <= 1'b0;
+      rxa_held_q     <= 1'b0;
+      rxl_held_q     <= 1'b0;
       chunk_q        <= 1'b0;
       last_state_q   <= Idle;
     end else begin
@@ -127,6 +165,10 @@ module rx_engine_checker #(
       cpl_write_q    <= cpl_write_o;
       rxc_held_q     <= rxc_valid_o && !rxc_ready_i;
       rxc_va_q       <= rxc_va_o;
+      rxa_held_q     <= rxa_valid_o && !rxa_ready_i && !clear_valid_i;
+      rxa_q          <= {rxa_op_o, rxa_vi_o, rxa_number_o, rxa_code_o};
+      rxl_held_q     <= rxl_valid_o && !rxl_ready_i;
+      rxl_q          <= {rxl_op_o, rxl_number_o, rxl_status_o};
       release_held_q <= release_valid_o && !release_ready_i;
       if (rxc_valid_o && rxc_ready_i) chunk_q <= 1'b1;
       else if (rxc_done_i) chunk_q <= 1'b0;
@@ -144,7 +186,8 @@ module rx_engine_checker #(
         else $error("rx_engine: works on a slot that holds no frame");
       end
       if (checked && !gone && !not_for_us && is_via) begin
-        assert ($onehot({malformed, !malformed && bad_vi, !malformed && !bad_vi && old, in_order}))
+        assert ($onehot({malformed, !malformed && (bad_vi || again),
+                         !malformed && !bad_vi && !again && (acknowledgement || old || (reliable && gap)), in_order}))
         else $error("rx_engine: more or less than one verdict on a frame");
       end
       assert (!((accept || cut_open || lost_first) && !in_order) && !(begins && continues) && !(cut_open && lost_first))
@@ -163,7 +206,7 @@ module rx_engine_checker #(
         else $error("rx_engine: a write without a right to it");
       end
       if (job_send) begin
-        assert (held_q && (rs_valid_i || forget))
+        assert (answer_q || (held_q && (rs_valid_i || forget)))
         else $error("rx_engine: a segment of a descriptor that is not on the chip");
       end
       assert (!(start && go_on) && !(take && !(start && rs_valid_i)))
@@ -208,6 +251,25 @@ module rx_engine_checker #(
         assert (rxc_valid_o && rxc_va_o == rxc_va_q)
         else $error("rx_engine: request for a chunk withdrawn or changed");
       end
+      if (rxa_held_q) begin
+        assert (rxa_valid_o && rxa_q == {rxa_op_o, rxa_vi_o, rxa_number_o, rxa_code_o})
+        else $error("rx_engine: what is told of a frame was withdrawn or changed");
+      end
+      if (rxl_held_q) begin
+        assert (rxl_valid_o && rxl_q == {rxl_op_o, rxl_number_o, rxl_status_o})
+        else $error("rx_engine: a report to the ledger was withdrawn or changed");
+      end
+      // An unreliable VI tells nobody anything.
+      if (leave) begin
+        assert (!(say && (!reliable_q || lost || rxa_valid_o)) && !(broken && told_q && job_ok))
+        else $error("rx_engine: reliable, answer, told, lost, broken, say %b at the end of a frame", reports);
+      end
+      assert (!(early && (!reliable_q || rxa_valid_o)) && !(contradicts && !reliable))
+      else $error("rx_engine: tells early of a frame that is not reliable");
+      if (rxc_valid_o) begin
+        assert (rxc_store_o == !answer_q)
+        else $error("rx_engine: a chunk for the wrong place");
+      end
       if (release_held_q) begin
         assert (release_valid_o)
         else $error("rx_engine: release withdrawn");
@@ -217,7 +279,8 @@ module rx_engine_checker #(
       assert (!(drop_valid_o && release_valid_o))
       else $error("rx_engine: a descriptor is released before its place is empty");
       if (quiet_q) begin
-        assert (state_q == last_state_q && vi_q == last_vi_q && !cpl_valid_o && !rxc_valid_o && !release_valid_o && !async_valid_o)
+        assert (state_q == last_state_q && vi_q == last_vi_q && !cpl_valid_o && !rxc_valid_o && !release_valid_o && !async_valid_o &&
+                !rxa_valid_o && !rxl_valid_o)
         else $error("rx_engine: changed after it said quiet");
       end
     end

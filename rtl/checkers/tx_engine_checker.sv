@@ -2,7 +2,9 @@
 
 // Checks of every tx_engine: what it offers stays until it was taken, a frame begins only when a slot
 // is free and leaves it whole or aborted, the last frame of a message only when no byte is left in
-// the segments, chunks are asked for one at a time, and quiet means at rest, and at rest means quiet.
+// the segments, chunks are asked for one at a time, what the ledger is told stays until it was taken and
+// is answered in time, what the ledger has is completed by nobody else, a job does not begin behind its
+// message's end, and quiet means at rest, and at rest means quiet.
 
 module tx_engine_checker #(
     parameter int unsigned W = 32
@@ -46,7 +48,7 @@ module tx_engine_checker #(
     input logic         payload_read,
     input logic         frame_end,
     input logic         last_q,
-    input logic [2:0]   state_q,
+    input logic [3:0]   state_q,
     input logic         message,
     input logic         raw,
     input logic         waits,
@@ -55,12 +57,42 @@ module tx_engine_checker #(
     input logic [2:0]   places_q,
     input logic [15:0]  need_q,
     input logic [31:0]  left_q,
+    input logic [31:0]  skip_q,
+    input logic [31:0]  sequence_q,
+    input logic         kept_q,
+    input logic         answer_q,
+    input logic         cpl_load,
+    input logic         take_job,
+    input logic         take_ack,
+    input logic         acking,
+    input logic         ack_end,
+    input logic         ack_valid_i,
+    input logic [7:0]   ack_vi_i,
+    input logic [31:0]  job_first_i,
+    input logic [31:0]  job_number_i,
+    input logic [31:0]  job_length_i,
+    input logic [1:0]   job_operation_i,
+    input logic         job_response_i,
+    input logic [4:0]   job_slot_i,
+    input logic         led_valid_o,
+    input logic         led_ready_i,
+    input logic [1:0]   led_op_o,
+    input logic [7:0]   led_vi_o,
+    input logic [4:0]   led_slot_o,
+    input logic [31:0]  led_number_o,
+    input logic         led_last_o,
+    input logic [8:0]   led_status_o,
+    input logic [63:0]  led_va_o,
+    input logic [31:0]  led_length_o,
+    input logic         led_go_i,
     input logic         ask_q,
     input logic         wait_q,
     input logic         open_q,
     input logic         built_q,
     input logic         hold_valid_q,
-    input logic         raw_turn_q,
+    input logic [1:0]   turn_q,
+    input logic         acked_q,
+    input logic         head_q,
     input logic         dma_quiet,
     input logic         pack_quiet,
     input logic         seq_init_valid_i,
@@ -73,12 +105,24 @@ module tx_engine_checker #(
   assign lanes = ~({W{1'b1}} << {tx_wbytes_o, 3'b000});
 
   // What makes up the state of the engine itself.
-  logic [101:0] state;
-  assign state = {cpl_valid_o, ask_q, wait_q, open_q, built_q, hold_valid_q, raw_turn_q, rawtx_done_o, state_q,
-                  places_q, segs_q, need_q, seg_left_q, left_q};
+  logic [171:0] state;
+  assign state = {cpl_valid_o, ask_q, wait_q, open_q, built_q, hold_valid_q, turn_q, acked_q, head_q, kept_q, answer_q,
+                  rawtx_done_o, state_q, places_q, segs_q, need_q, seg_left_q, left_q, skip_q, sequence_q};
+  logic [31:0] passed;
+  assign passed = job_number_i - job_first_i;
+  // Clocks that the ledger may take for an answer.
+  localparam logic [6:0] Patience = 7'd64;
 
   logic held_q, beat_held_q, txc_held_q, asked_q, moved_q, quiet_q;
-  logic [101:0] last_state_q;
+  logic [171:0] last_state_q;
+  logic         led_held_q;
+  logic [152:0] led_q;
+  logic [6:0]   led_wait_q;
+  logic         ack_held_q;
+  logic [7:0]   ack_q;
+  function automatic logic [152:0] led_now();
+    led_now = {led_op_o, led_vi_o, led_slot_o, led_number_o, led_last_o, led_status_o, led_va_o, led_length_o};
+  endfunction
   logic [63:0] cpl_q, va_q;
   logic [W+LaneW+1:0] beat_q;
 
@@ -87,6 +131,9 @@ module tx_engine_checker #(
       held_q      <= 1'b0;
       beat_held_q <= 1'b0;
       txc_held_q  <= 1'b0;
+      led_held_q  <= 1'b0;
+      led_wait_q  <= 7'd0;
+      ack_held_q  <= 1'b0;
       asked_q     <= 1'b0;
       quiet_q     <= 1'b0;
       moved_q     <= 1'b0;
@@ -98,8 +145,37 @@ module tx_engine_checker #(
       txc_held_q   <= txc_valid_o && !txc_ready_i;
       va_q         <= txc_va_o;
       quiet_q      <= quiet_o;
+      led_held_q   <= led_valid_o && !led_ready_i;
+      led_wait_q   <= led_valid_o && !led_ready_i ? led_wait_q + 7'd1 : 7'd0;
+      if (led_valid_o) led_q <= led_now();
+      ack_held_q   <= ack_valid_i && !take_ack;
+      ack_q        <= ack_vi_i;
+      if (led_held_q) begin
+        assert (led_valid_o && led_q == led_now())
+        else $error("tx_engine: what the ledger is told changed or vanished before it was taken");
+      end
+      assert (led_wait_q <= Patience)
+      else $error("tx_engine: no answer of the ledger for %0d clocks", Patience);
+      assert (!(led_valid_o && led_ready_i && led_go_i && (led_op_o == 2'd3 || (led_op_o == 2'd1 && led_last_o) ||
+                                                           (led_op_o == 2'd0 && led_status_o != 9'd0))))
+      else $error("tx_engine: the ledger says go where nothing is left to send");
+      if (ack_held_q) begin
+        assert (ack_valid_i && ack_vi_i == ack_q)
+        else $error("tx_engine: an acknowledgement changed or vanished before it was taken");
+      end
+      assert (!cpl_load || !kept_q)
+      else $error("tx_engine: completes what the ledger has");
+      // A message has a frame without payload only if it has no other.
+      if (take_job) begin
+        assert (job_first_i == job_number_i ||
+                ((job_response_i || job_operation_i != hvia_pkg::DescriptorOperationRdmaRead) &&
+                 {32'd0, passed} * 64'(hvia_pkg::MaxPayload) < {32'd0, job_length_i}))
+        else $error("tx_engine: a job begins with frame %0d of %0d bytes", passed, job_length_i);
+        assert (job_response_i == job_slot_i[4])
+        else $error("tx_engine: slot %0d is no place of such a job", job_slot_i);
+      end
       // Neither the blocks inside nor the sequence numbers can be what moves.
-      moved_q      <= !quiet_o && (waits || (!message && !raw)) && dma_quiet && pack_quiet &&
+      moved_q      <= !quiet_o && (waits || (!message && !raw && !acking)) && dma_quiet && pack_quiet &&
                       !seq_init_valid_i;
       last_state_q <= state;
       if (txc_valid_o && txc_ready_i) asked_q <= 1'b1;
@@ -142,8 +218,8 @@ module tx_engine_checker #(
       assert (!(take_desc && take_raw))
       else $error("tx_engine: two jobs taken at once");
       if (tx_wvalid_o) begin
-        assert (framed && tx_wbytes_o != 0 && 32'(tx_wbytes_o) <= W / 8 && (tx_wlast_o || 32'(tx_wbytes_o) == W / 8))
-        else $error("tx_engine: a beat of %0d bytes, last %b, inside a frame %b", tx_wbytes_o, tx_wlast_o, framed);
+        assert ((framed || acking) && tx_wbytes_o != 0 && 32'(tx_wbytes_o) <= W / 8 && (tx_wlast_o || 32'(tx_wbytes_o) == W / 8))
+        else $error("tx_engine: a beat of %0d bytes, last %b, inside a frame %b", tx_wbytes_o, tx_wlast_o, framed || acking);
       end
       assert (!((job_bad || walk_fail) && built))
       else $error("tx_engine: a frame was committed that failed");
@@ -152,7 +228,7 @@ module tx_engine_checker #(
         else $error("tx_engine: a message ended with %0d bytes and %0d segments left", seg_left_q, segs_q);
       end
       if (trace_valid_o) begin
-        assert ($onehot({translated, payload_read, frame_end}))
+        assert ($onehot({translated, payload_read, frame_end, ack_end}))
         else $error("tx_engine: two trace events in one clock");
       end
       if (quiet_q) begin

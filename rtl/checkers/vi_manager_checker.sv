@@ -22,6 +22,10 @@ module vi_manager_checker (
     input logic           upd_wready_i,
     input logic [   31:0] upd_wdata_o,
     input logic           ctx_wr_valid_o,
+    input logic           cq_tie_valid_o,
+    input logic           cqc_valid_o,
+    input logic           cqc_ready_i,
+    input logic [    7:0] cqc_index_o,
     input logic           hold_valid_o,
     input logic [   47:0] next_deadline_o,
     input logic [   47:0] timebase_i,
@@ -42,23 +46,24 @@ module vi_manager_checker (
     input logic           stale_start_o,
     input logic           tx_seq_done_q,
     input logic           rx_seq_done_q,
+    input logic           led_done_q,
     input logic           req_sent_q,
     input logic [    1:0] beat_q,
     input logic [  255:0] payload_q
 );
 
-  localparam int unsigned StateWidth = 5 + 4 + 11 + 11 + 32 + 8 + 32 + 32 + 5 + 2;
+  localparam int unsigned StateWidth = 5 + 4 + 11 + 11 + 32 + 8 + 32 + 32 + 5 + 3;
   logic [StateWidth-1:0] then_q;
   logic [255:0] payload_then_q;
   // A function, so that a simulation puts the word together only where it is looked at.
   function automatic logic [StateWidth-1:0] now();
     now = {
       state_q, word_q, fill_q, chunk_q, detail_q, status_q, index_q, list_count_q, hold_q, second_q,
-      tx_seq_done_q, rx_seq_done_q, req_sent_q, beat_q
+      tx_seq_done_q, rx_seq_done_q, led_done_q, req_sent_q, beat_q
     };
   endfunction
 
-  logic quiet_q, request_held_q, write_q, update_held_q, word_held_q, reading_q;
+  logic quiet_q, request_held_q, write_q, update_held_q, word_held_q, reading_q, queue_held_q;
   logic [31:0] addr_q, arg_q, data_q;
   logic [9:0] len_q;
   always_ff @(posedge clk_i or negedge rst_ni) begin
@@ -68,6 +73,7 @@ module vi_manager_checker (
       update_held_q  <= 1'b0;
       word_held_q    <= 1'b0;
       reading_q      <= 1'b0;
+      queue_held_q   <= 1'b0;
     end else begin
       quiet_q        <= quiet_o;
       request_held_q <= req_valid_o && !req_ready_i;
@@ -105,6 +111,13 @@ module vi_manager_checker (
       else $error("vi_manager: a command was started while one is under way");
       assert (!(ctx_wr_valid_o && !cmd_busy_o))
       else $error("vi_manager: a context was written without a command");
+      assert (!(cq_tie_valid_o && !ctx_wr_valid_o))
+      else $error("vi_manager: ties without a context");
+      assert (!(cqc_valid_o && (!cmd_busy_o || 32'(cqc_index_o) >= 2**hvia_params_pkg::CompletionQueuesLog2)))
+      else $error("vi_manager: a command for completion queue %0d", cqc_index_o);
+      queue_held_q <= cqc_valid_o && !cqc_ready_i;
+      assert (!queue_held_q || cqc_valid_o)
+      else $error("vi_manager: a command for a completion queue was withdrawn");
       assert (!((flush_o || stale_start_o) && !cmd_busy_o))
       else $error("vi_manager: queues were flushed or marked without a command");
       assert (!irq_command_done_o || cmd_busy_o)

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Checks of every work_queue: its neighbours hold what they offer, no count leaves its range, a VI
-// stands in a ready list at most once and no list overflows, a receive queue is ready only while none
+// stands in a ready list at most once and no list overflows, a send queue that is held is parked and
+// not taken and stands in no list then, a receive queue is ready only while none
 // of its descriptors is on the chip and, if it is fetched on arrival, somebody wants it, an offered
 // descriptor stays until it was taken, and quiet means that nothing moves, memories included.
 module work_queue_checker #(
@@ -44,7 +45,12 @@ module work_queue_checker #(
     input logic [511:0]          listed_q,
     input logic [255:0]          held_q,
     input logic [255:0]          owed_q,
-    input logic [2:0]            op_q,
+    input logic [255:0]          parked_q,
+    input logic                  unhold_valid_i,
+    input logic                  unhold_ready_o,
+    input logic [7:0]            unhold_vi_i,
+    input logic [255:0]          send_hold_i,
+    input logic [3:0]            op_q,
     input logic [8:0]            op_queue_q,
     input logic                  op_receive,
     input logic                  took_receive_q,
@@ -75,9 +81,11 @@ module work_queue_checker #(
   logic          quiet_q, db_q, link_q, clear_q, take_q;
   logic [1:0]    release_q;
   logic [511:0]  pending_was_q, known_was_q, listed_was_q;
-  logic [255:0]  held_was_q, owed_was_q;
+  logic [255:0]  held_was_q, owed_was_q, parked_was_q;
+  logic          unhold_q;
+  logic [7:0]    unhold_was_q;
   logic [241:0]  offer_was_q;
-  logic [53:0]   was_q;
+  logic [54:0]   was_q;
   logic [104:0]  db_was_q;
   logic [105:0]  link_was_q;
   logic [7:0]    clear_was_q;
@@ -97,7 +105,7 @@ module work_queue_checker #(
   function automatic logic [105:0] link_now();
     link_now = {link_bad_i, link_receive_i, link_vi_i, link_va_i, link_handle_i};
   endfunction
-  function automatic logic [53:0] now();
+  function automatic logic [54:0] now();
     now = {op_q, op_queue_q, took_receive_q, release_which_q, offered_q, offered_receive_q,
            offer_valid_q, head_q, tail_q};
   endfunction
@@ -111,6 +119,7 @@ module work_queue_checker #(
       link_q      <= 1'b0;
       release_q   <= 2'b00;
       clear_q     <= 1'b0;
+      unhold_q    <= 1'b0;
       take_q      <= 1'b0;
       room_q      <= 1'b0;
       wanted_q   <= 1'b0;
@@ -130,6 +139,8 @@ module work_queue_checker #(
       flushed_q     <= drain_receive_i;
       flushed_vi_q  <= drain_vi_i;
       clear_was_q   <= clear_vi_i;
+      unhold_q      <= unhold_valid_i && !unhold_ready_o;
+      unhold_was_q  <= unhold_vi_i;
       release_was_q <= release_vi_i;
       if (db_valid_i) db_was_q <= db_now();
       if (link_valid_i) link_was_q <= link_now();
@@ -137,7 +148,7 @@ module work_queue_checker #(
 
       if (quiet_q) begin
         assert (pending_q == pending_was_q && known_q == known_was_q && listed_q == listed_was_q &&
-                held_q == held_was_q && owed_q == owed_was_q && offer_q == offer_was_q &&
+                held_q == held_was_q && owed_q == owed_was_q && parked_q == parked_was_q && offer_q == offer_was_q &&
                 now() == was_q)
         else $error("work_queue: a register changed after it said quiet");
       end
@@ -160,6 +171,16 @@ module work_queue_checker #(
         assert (clear_valid_i && clear_vi_i == clear_was_q)
         else $error("work_queue: a clear changed or vanished before it was taken");
       end
+      if (unhold_q) begin
+        assert (unhold_valid_i && unhold_vi_i == unhold_was_q)
+        else $error("work_queue: the end of a hold changed or vanished before it was taken");
+      end
+      assert (!(unhold_ready_o && !unhold_valid_i))
+      else $error("work_queue: takes the end of a hold that is not offered");
+      assert (!(taken && !op_receive && send_hold_i[op_queue_q[7:0]]))
+      else $error("work_queue: the send queue of VI %0d is held and taken", op_queue_q[7:0]);
+      assert ((listed_q[255:0] & parked_q) == '0)
+      else $error("work_queue: a parked send queue stands in the ready list");
       if (take_q) begin
         assert (take_valid_o && take_now() == take_was_q)
         else $error("work_queue: an offered descriptor changed or vanished");
@@ -181,15 +202,15 @@ module work_queue_checker #(
       assert (!(taken && op_receive && held_q[op_queue_q[7:0]]))
       else $error("work_queue: VI %0d has two receive descriptors on the chip", op_queue_q[7:0]);
       // Commit, and Wake.
-      assert (!(push && op_receive && (op_q == 3'd1 || op_q == 3'd7) &&
-                (held_q[op_queue_q[7:0]] || owed || (op_q == 3'd7 && count == '0))))
+      assert (!(push && op_receive && (op_q == 4'd1 || op_q == 4'd7) &&
+                (held_q[op_queue_q[7:0]] || owed || (op_q == 4'd7 && count == '0))))
       else $error("work_queue: VI %0d enters with a receive descriptor on the chip, or its link owed", op_queue_q[7:0]);
       // An operation is chosen in the clock before.
       assert (!(push && op_receive && on_arrival_i && live_i[op_queue_q[7:0]]) ||
               (wanted_q && wanted_vi_q == op_queue_q[7:0]) || (flushed_q && flushed_vi_q == op_queue_q[7:0]))
       else $error("work_queue: VI %0d enters, and nobody waits for its receive descriptor", op_queue_q[7:0]);
       // Between operations the count is that of the last read, which may lie before the first write.
-      assert (op_q == 3'd0 || (count <= Full && count_all <= Full &&
+      assert (op_q == 4'd0 || (count <= Full && count_all <= Full &&
                                !(write_count && count_new > Full)))
       else $error("work_queue: queue %0d counts %0d descriptors", op_queue_q, count);
       // While quiet lasts nothing may differ from what it began with. Behind all that looks at the
@@ -200,6 +221,7 @@ module work_queue_checker #(
         listed_was_q  <= listed_q;
         held_was_q    <= held_q;
         owed_was_q    <= owed_q;
+        parked_was_q  <= parked_q;
         offer_was_q   <= offer_q;
         was_q         <= now();
       end

@@ -4,7 +4,7 @@
 /* verilator lint_off UNUSEDPARAM */
 package hvia_params_pkg;
 
-  localparam logic [63:0] ParamsHash = 64'h779b4514a8b926ca;
+  localparam logic [63:0] ParamsHash = 64'he51ad1136e2632c6;
   localparam int unsigned ViCountLog2 = 8;  // 1: log2 of the number of VIs
   localparam int unsigned PageBytesLog2 = 12;  // 1: log2 of the page size
   localparam int unsigned SystemBusBits = 32;  // bit: width of the system bus and of the core's data paths
@@ -14,6 +14,10 @@ package hvia_params_pkg;
   localparam int unsigned PacketSlotBytes = 2048;  // byte: one packet buffer
   localparam int unsigned PacketSlots = 2;  // 1: packet buffers per direction
   localparam int unsigned QueueDepthLog2 = 10;  // 1: log2 of the descriptors that may be posted and not fetched
+  localparam int unsigned LedgerMessages = 16;  // 1: own messages of a reliable VI that may be unacknowledged
+  localparam int unsigned LedgerResponses = 4;  // 1: RDMA reads of the peer that a reliable VI may have unanswered
+  localparam int unsigned AcknowledgeEvery = 4;  // frame: frames inside a message that are acknowledged together
+  localparam int unsigned CompletionQueuesLog2 = 6;  // 1: log2 of the number of completion queues
   localparam int unsigned DisconnectPatience = 262144;  // clock: wait of a disconnect before the card refuses further doorbells of that VI
   localparam int unsigned SdramBankBits = 2;  // 1: log2 of the banks
   localparam int unsigned SdramRowBits = 12;  // 1: log2 of the rows of a bank
