@@ -65,6 +65,7 @@ type Thread struct {
 type Config struct {
 	Mode        Mode // Timed
 	Nodes       []Node
+	Switch      bool     // two nodes have a switch between them and not a cable, as more always have
 	Threads     []Thread // required in timed mode
 	MemoryBytes int64    // host memory of each node: 256 MiB
 	Profile     string   // set of parameters: hvia-ge
@@ -144,9 +145,15 @@ func Start(ctx context.Context, cfg Config) (*Fabric, error) {
 	return f, nil
 }
 
+// switched says whether the nodes have a switch between them.
+func (c Config) switched() bool { return c.Switch || len(c.Nodes) > 2 }
+
 func arguments(cfg Config, path string) ([]string, error) {
 	args := []string{"--socket", path}
 	add := func(name, value string) { args = append(args, name, value) }
+	if cfg.Switch {
+		add("--switch", "yes")
+	}
 	if cfg.Mode != "" {
 		add("--mode", string(cfg.Mode))
 	}
@@ -179,7 +186,7 @@ func arguments(cfg Config, path string) ([]string, error) {
 	if cfg.ContinueOnDeath {
 		add("--on-death", "continue")
 	}
-	faults, err := cfg.Faults.arguments()
+	faults, err := cfg.Faults.arguments(len(cfg.Nodes), cfg.switched())
 	if err != nil {
 		return nil, err
 	}

@@ -59,15 +59,53 @@ type FrameSelection struct {
 	Share *Share
 }
 
-// WireDirection is a direction of the wire.
+// WireDirection names directions of cables: of the one between two nodes
+// FromNode0 and FromNode1, of those to a switch ToSwitch, FromSwitch and
+// SwitchCable.
 type WireDirection int
 
 // Directions.
 const (
-	BothDirections WireDirection = iota
-	FromNode0                    // 0>1
-	FromNode1                    // 1>0
+	BothDirections WireDirection = iota // of all cables
+	FromNode0                           // 0>1
+	FromNode1                           // 1>0
+	firstSwitchWay
 )
+
+// switchWay is a direction of a node's cable to a switch.
+type switchWay int
+
+const (
+	toSwitch switchWay = iota
+	fromSwitch
+	switchCable
+	switchWays
+)
+
+func switchDirection(node int, way switchWay) WireDirection {
+	if node < 0 || node >= layout.BridgeMaxNodes {
+		return -1 // which no fabric takes
+	}
+	return firstSwitchWay + WireDirection(node*int(switchWays)+int(way))
+}
+
+// ToSwitch is what a node sends to the switch.
+func ToSwitch(node int) WireDirection { return switchDirection(node, toSwitch) }
+
+// FromSwitch is what the switch sends to a node.
+func FromSwitch(node int) WireDirection { return switchDirection(node, fromSwitch) }
+
+// SwitchCable is both directions of a node's cable to the switch.
+func SwitchCable(node int) WireDirection { return switchDirection(node, switchCable) }
+
+// atSwitch says which cable to a switch a direction is of, if any.
+func (d WireDirection) atSwitch() (node int, way switchWay, ok bool) {
+	if d < firstSwitchWay || d > SwitchCable(layout.BridgeMaxNodes-1) {
+		return 0, 0, false
+	}
+	k := int(d - firstSwitchWay)
+	return k / int(switchWays), switchWay(k % int(switchWays)), true
+}
 
 // Share is a probability in parts of WholeShare.
 type Share uint32
@@ -100,6 +138,9 @@ func (d WireDirection) String() string {
 		return "0>1"
 	case FromNode1:
 		return "1>0"
+	}
+	if node, way, ok := d.atSwitch(); ok {
+		return fmt.Sprintf([]string{toSwitch: "%d>switch", fromSwitch: "switch>%d", switchCable: "%d<>switch"}[way], node)
 	}
 	return ""
 }
@@ -199,13 +240,9 @@ func (p *faultParser) clause(clause word, f *WireFaults) {
 	direction := BothDirections
 	if before, _, found := strings.Cut(clause.text, ":"); found {
 		w := (word{before, clause.at}).trim()
-		switch w.text {
-		case FromNode0.String():
-			direction = FromNode0
-		case FromNode1.String():
-			direction = FromNode1
-		default:
-			p.fail(w, "want a direction, 0>1 or 1>0")
+		direction = parseDirection(w.text)
+		if direction == BothDirections {
+			p.fail(w, "want a direction, 0>1 or 1>0; of a cable to a switch, with a node from 0 to %d for 3, 3>switch, switch>3 or 3<>switch", layout.BridgeMaxNodes-1)
 		}
 		n := len(before) + 1
 		clause = word{clause.text[n:], clause.at + n}
@@ -213,6 +250,16 @@ func (p *faultParser) clause(clause word, f *WireFaults) {
 	for _, w := range clause.split(",") {
 		f.Faults = append(f.Faults, p.fault(w, direction))
 	}
+}
+
+// parseDirection gives BothDirections for what is none.
+func parseDirection(text string) WireDirection {
+	for d := FromNode0; d <= SwitchCable(layout.BridgeMaxNodes-1); d++ {
+		if text != "" && text == d.String() {
+			return d
+		}
+	}
+	return BothDirections
 }
 
 func faultName(k layout.WireFault) string { return strings.ToLower(k.String()) }
@@ -441,7 +488,7 @@ func (f WireFault) wrong() string {
 	switch {
 	case f.Kind > layout.WireFaultCut:
 		return fmt.Sprintf("there is no kind %d", f.Kind)
-	case f.Direction < BothDirections || f.Direction > FromNode1:
+	case f.Direction != BothDirections && f.Direction.String() == "":
 		return fmt.Sprintf("there is no direction %d", f.Direction)
 	case s.From < 0 || (window && s.From >= s.To) || (!window && s.From != 0):
 		return fmt.Sprintf("a window from %v to %v", s.From, s.To)
@@ -575,17 +622,57 @@ func (f WireFaults) MarshalText() ([]byte, error) { return []byte(f.String()), n
 // UnmarshalText parses a specification.
 func (f *WireFaults) UnmarshalText(text []byte) error { return f.Set(string(text)) }
 
-// arguments are the simulator's.
-func (f WireFaults) arguments() ([]string, error) {
+// ways are the directions that one names in a fabric of so many nodes, in the
+// simulator's words, or why there are none.
+func (d WireDirection) ways(nodes int, switched bool) (ways []string, why string) {
+	node, way, ofSwitch := d.atSwitch()
+	switch {
+	case nodes < 2:
+		return nil, fmt.Sprintf("a fabric of %d nodes has no wire", nodes)
+	case !switched && ofSwitch:
+		return nil, fmt.Sprintf("direction %v: there is a cable between the two nodes and no switch: say 0>1 or 1>0", d)
+	case !switched:
+		for node, one := range []WireDirection{FromNode0, FromNode1} {
+			if d == BothDirections || d == one {
+				ways = append(ways, strconv.Itoa(node))
+			}
+		}
+		return ways, ""
+	case d == FromNode0 || d == FromNode1:
+		return nil, fmt.Sprintf("direction %v: there is a switch between the nodes: say whose cable and which of its directions, for example %v or %v", d, ToSwitch(0), FromSwitch(1))
+	case ofSwitch && node >= nodes:
+		return nil, fmt.Sprintf("direction %v: there are %d nodes, counted from 0", d, nodes)
+	}
+	for n := range nodes {
+		for _, w := range []switchWay{toSwitch, fromSwitch} {
+			if d == BothDirections || n == node && (way == w || way == switchCable) {
+				ways = append(ways, switchDirection(n, w).String())
+			}
+		}
+	}
+	return ways, ""
+}
+
+// Check says what is wrong with the faults for a fabric of so many nodes, with a switch
+// between them or not, without starting one.
+func (f WireFaults) Check(nodes int, switched bool) error {
+	_, err := f.arguments(nodes, switched)
+	return err
+}
+
+// arguments are the simulator's, for a fabric of so many nodes.
+func (f WireFaults) arguments(nodes int, switched bool) ([]string, error) {
 	var args []string
 	for i, fault := range f.Faults {
 		if why := fault.wrong(); why != "" {
 			return nil, fmt.Errorf("%w: fault %d of %d (%v): %s", ErrWireFaults, i+1, len(f.Faults), fault, why)
 		}
-		for node, direction := range []WireDirection{FromNode0, FromNode1} {
-			if fault.Direction == BothDirections || fault.Direction == direction {
-				args = append(args, "--wire-fault", fault.argument(node))
-			}
+		ways, why := fault.Direction.ways(nodes, switched)
+		if why != "" {
+			return nil, fmt.Errorf("%w: fault %d of %d (%v): %s", ErrWireFaults, i+1, len(f.Faults), fault, why)
+		}
+		for _, way := range ways {
+			args = append(args, "--wire-fault", fault.argument(way))
 		}
 	}
 	if len(args) != 0 && f.Seed != 0 {
@@ -594,10 +681,10 @@ func (f WireFaults) arguments() ([]string, error) {
 	return args, nil
 }
 
-// argument is a fault of what one node sends, in the simulator's words.
-func (f WireFault) argument(node int) string {
+// argument is a fault in one direction, in the simulator's words.
+func (f WireFault) argument(way string) string {
 	s := f.Frames
-	text := fmt.Sprintf("%v %d", f.Kind, node)
+	text := fmt.Sprintf("%v %s", f.Kind, way)
 	add := func(given bool, name string, value uint64) {
 		if given {
 			text += fmt.Sprintf(" %s=%d", name, value)

@@ -55,6 +55,12 @@ var faultTexts = []struct {
 		{Kind: layout.WireFaultDrop, Frames: FrameSelection{Share: new(Share(0))}},
 		{Kind: layout.WireFaultDrop, Frames: FrameSelection{Share: new(Share(1)), From: bridge.Millisecond, To: bridge.Never}},
 	}}, ""},
+	{"3>switch:drop=1%; switch>15:drop=1%,corrupt=1%; 0<>switch:cut=2ms..3ms", WireFaults{Faults: []WireFault{
+		{Kind: layout.WireFaultDrop, Direction: ToSwitch(3), Frames: FrameSelection{Share: Percent(1)}},
+		{Kind: layout.WireFaultDrop, Direction: FromSwitch(15), Frames: FrameSelection{Share: Percent(1)}},
+		{Kind: layout.WireFaultCorrupt, Direction: FromSwitch(15), Frames: FrameSelection{Share: Percent(1)}},
+		{Kind: layout.WireFaultCut, Direction: SwitchCable(0), Frames: FrameSelection{From: 2 * bridge.Millisecond, To: 3 * bridge.Millisecond}},
+	}}, ""},
 }
 
 func TestParseWireFaults(t *testing.T) {
@@ -82,6 +88,8 @@ func TestParseWireFaultsRefuses(t *testing.T) {
 		"drop":                         {"drop", "for example drop=1%"},
 		"drop=":                        {"drop=", "say which frames, for example drop=1%"},
 		"2>1:drop=1%":                  {"2>1", "want a direction, 0>1 or 1>0"},
+		"16>switch:drop=1%":            {"16>switch", "with a node from 0 to 15"},
+		"switch>03:drop=1%":            {"switch>03", "want a direction"},
 		":drop=1%":                     {"", "want a direction"},
 		"seed=0":                       {"0", "from 1 to"},
 		"seed=1;seed=2":                {"seed=2", "given twice"},
@@ -140,7 +148,10 @@ func TestWireFaultsRefused(t *testing.T) {
 		why   string
 	}{
 		{WireFault{Kind: layout.WireFaultCut + 1, Frames: one}, "there is no kind 8"},
-		{WireFault{Direction: 3, Frames: one}, "there is no direction 3"},
+		{WireFault{Direction: -1, Frames: one}, "there is no direction -1"},
+		{WireFault{Direction: ToSwitch(16), Frames: one}, "there is no direction -1"},
+		{WireFault{Direction: SwitchCable(15) + 1, Frames: one}, "there is no direction"},
+		{WireFault{Direction: FromSwitch(1), Frames: one}, "direction switch>1: there is a cable between the two nodes and no switch"},
 		{WireFault{Frames: FrameSelection{From: 5}}, "a window from 5 ps to 0 ps"},
 		{WireFault{Frames: FrameSelection{From: -5, To: 5}}, "a window from -5 ps"},
 		{WireFault{Frames: FrameSelection{Share: new(WholeShare + 1)}}, "a share of 1000000001 in 1000000000"},
@@ -150,17 +161,28 @@ func TestWireFaultsRefused(t *testing.T) {
 		{WireFault{Frames: one, Bits: 5}, "a drop of 5 bits"},
 		{WireFault{Frames: one, Bytes: 5}, "a drop to 5 bytes"},
 	} {
-		_, err := WireFaults{Faults: []WireFault{{Frames: one}, c.fault}}.arguments()
+		_, err := WireFaults{Faults: []WireFault{{Frames: one}, c.fault}}.arguments(2, false)
 		require.ErrorIs(t, err, ErrWireFaults)
 		require.ErrorContains(t, err, "fault 2 of 2")
 		require.ErrorContains(t, err, c.why)
 	}
+	of := func(d WireDirection) WireFaults { return WireFaults{Faults: []WireFault{{Direction: d, Frames: one}}} }
+	for d, why := range map[WireDirection]string{
+		FromNode1:      "direction 1>0: there is a switch between the nodes: say whose cable",
+		SwitchCable(3): "direction 3<>switch: there are 3 nodes, counted from 0",
+	} {
+		_, err := of(d).arguments(3, true)
+		require.ErrorIs(t, err, ErrWireFaults)
+		require.ErrorContains(t, err, why)
+	}
+	_, err := of(BothDirections).arguments(1, false)
+	require.ErrorContains(t, err, "a fabric of 1 nodes has no wire")
 }
 
 func TestWireFaultArguments(t *testing.T) {
 	f, err := ParseWireFaults("seed=5;drop=1%;1>0:reorder=message 2 frame 3 every 4 vi 0 operation send sequence 0 first last type 0x88b5 1ns..2ns;0>1:delay=100% by 1ns..2ns,corrupt=2ns.. bits 3,truncate=frame 1 to 9,reorder=1% behind 2 within 3ns")
 	require.NoError(t, err)
-	args, err := f.arguments()
+	args, err := f.arguments(2, false)
 	require.NoError(t, err)
 	require.Equal(t, []string{
 		"--wire-fault", "Drop 0 share=10000000", "--wire-fault", "Drop 1 share=10000000",
@@ -168,6 +190,21 @@ func TestWireFaultArguments(t *testing.T) {
 		"--wire-fault", "Delay 0 share=1000000000 least=1000 most=2000", "--wire-fault", "Corrupt 0 from=2000 bits=3", "--wire-fault", "Truncate 0 frame=1 bytes=9",
 		"--wire-fault", "Reorder 0 share=10000000 behind=2 within=3000", "--wire-fault-seed", "5",
 	}, args)
+}
+
+func TestSwitchFaultArguments(t *testing.T) {
+	f, err := ParseWireFaults("drop=1%; 1>switch:drop=2%; switch>2:drop=3%; 0<>switch:drop=4%")
+	require.NoError(t, err)
+	args, err := f.arguments(3, true)
+	require.NoError(t, err)
+	var want []string
+	for _, text := range []string{
+		"0>switch share=10000000", "switch>0 share=10000000", "1>switch share=10000000", "switch>1 share=10000000", "2>switch share=10000000", "switch>2 share=10000000",
+		"1>switch share=20000000", "switch>2 share=30000000", "0>switch share=40000000", "switch>0 share=40000000",
+	} {
+		want = append(want, "--wire-fault", "Drop "+text)
+	}
+	require.Equal(t, want, args)
 }
 
 // What parses is written as a text that parses to the same, and what does not
@@ -189,7 +226,13 @@ func FuzzParseWireFaults(f *testing.F) {
 		again, err := ParseWireFaults(got.String())
 		require.NoError(t, err, got.String())
 		require.Equal(t, got, again)
-		_, err = got.arguments()
-		require.NoError(t, err)
+		for _, fault := range got.Faults {
+			one := WireFaults{Faults: []WireFault{fault}}
+			_, err = one.arguments(2, false)
+			if err != nil {
+				_, err = one.arguments(layout.BridgeMaxNodes, true)
+			}
+			require.NoError(t, err)
+		}
 	})
 }

@@ -374,10 +374,30 @@ func (c *Conn) request(ctx context.Context, r layout.BridgeRequest) (layout.Brid
 type Digest struct {
 	Hash         uint64 // over frames, wakes, messages and their times
 	Time         Time   // simulated time reached
-	Frames       uint64 // frames put on the wire
+	Frames       uint64 // frames that nodes put on the wire
 	Wakes        uint64 // waits ended
 	Reproducible bool
-	Wire         [2]WireCounts // by the node that sends
+	Wire         [layout.BridgeMaxNodes]WireCounts // of what each node sends, on its own cable
+	Switch       SwitchCounts
+}
+
+// SwitchCounts are the frames that went through the switch. All are zero if the
+// nodes have none between them.
+type SwitchCounts struct {
+	Wire  [layout.BridgeMaxNodes]WireCounts // of what the switch sends to each node
+	Ports [layout.BridgeMaxNodes]SwitchPort // by node
+}
+
+// SwitchPort is what the port of the switch that a node's cable is in has done.
+type SwitchPort struct {
+	// Of the frames that come from the node: good ones, those dropped because their
+	// FCS was wrong, and of the good ones those for no port, for all others, and
+	// those whose source address found no room in the table.
+	Received, WrongFcs, Filtered, Flooded, Unlearned uint64
+	Moved                                            uint64 // addresses that were behind another port before
+	// Of the frames for the node: taken into the queue, dropped because it had no room.
+	Forwarded, NoRoom uint64
+	HighestFilling    uint64 // most bytes in that queue, each frame with its FCS
 }
 
 // WireCounts are the frames of one direction of the wire.
@@ -396,6 +416,13 @@ func wireCounts(c layout.WireCounts) WireCounts {
 	}}
 }
 
+func switchPort(c layout.SwitchPort) SwitchPort {
+	return SwitchPort{
+		Received: c.Received(), WrongFcs: c.WrongFcs(), Filtered: c.Filtered(), Flooded: c.Flooded(), Unlearned: c.Unlearned(), Moved: c.Moved(),
+		Forwarded: c.Forwarded(), NoRoom: c.NoRoom(), HighestFilling: c.HighestFilling(),
+	}
+}
+
 // Digest asks for the digest of the run so far. The answer comes when the
 // fabric has nothing to do.
 func (c *Conn) Digest(ctx context.Context) (Digest, error) {
@@ -403,11 +430,16 @@ func (c *Conn) Digest(ctx context.Context) (Digest, error) {
 	if err != nil {
 		return Digest{}, err
 	}
-	return Digest{
+	d := Digest{
 		Hash: reply.Digest(), Time: Time(reply.Time()), Frames: reply.Frames(), Wakes: reply.Wakes(),
 		Reproducible: c.timed && reply.Tainted() == 0,
-		Wire:         [2]WireCounts{wireCounts(reply.Wire()[:layout.WireCountsSize]), wireCounts(reply.Wire()[layout.WireCountsSize:])},
-	}, nil
+	}
+	for n := range layout.BridgeMaxNodes {
+		d.Wire[n] = wireCounts(reply.Wire()[n*layout.WireCountsSize:])
+		d.Switch.Wire[n] = wireCounts(reply.FromSwitch()[n*layout.WireCountsSize:])
+		d.Switch.Ports[n] = switchPort(reply.Ports()[n*layout.SwitchPortSize:])
+	}
+	return d, nil
 }
 
 // Close detaches this process's threads and leaves the fabric. Calls that

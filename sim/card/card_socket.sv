@@ -64,10 +64,10 @@ module card_socket #(
     output logic           sd_dq_oe_o,
     input  logic [31:0]    chip_dq_i,
 
-    output logic [10:0]    trace_valid_o,
-    output logic [87:0]    trace_event_o,
-    output logic [87:0]    trace_vi_o,
-    output logic [175:0]   trace_seq_o,
+    output logic [11:0]    trace_valid_o,
+    output logic [95:0]    trace_event_o,
+    output logic [95:0]    trace_vi_o,
+    output logic [191:0]   trace_seq_o,
     output logic [47:0]    trace_time_o,
 
     output logic           quiet_o,

@@ -66,6 +66,18 @@ void PutWireCounts(const WireCounts& c, uint8_t* p) {
   for (size_t kind = 0; kind < WireFaults::kKinds; ++kind) Put64(p, kWireCountsDropOffset + 8 * kind, c.faults[kind]);
 }
 
+void PutSwitchPort(const SwitchPortCounts& c, uint8_t* p) {
+  Put64(p, kSwitchPortReceivedOffset, c.received);
+  Put64(p, kSwitchPortWrongFcsOffset, c.wrong_fcs);
+  Put64(p, kSwitchPortFilteredOffset, c.filtered);
+  Put64(p, kSwitchPortFloodedOffset, c.flooded);
+  Put64(p, kSwitchPortMovedOffset, c.moved);
+  Put64(p, kSwitchPortUnlearnedOffset, c.unlearned);
+  Put64(p, kSwitchPortForwardedOffset, c.forwarded);
+  Put64(p, kSwitchPortNoRoomOffset, c.no_room);
+  Put64(p, kSwitchPortHighestFillingOffset, c.highest_filling);
+}
+
 constexpr size_t kRequestNameBytes = kBridgeRequestSize - kBridgeRequestNameOffset;
 
 }  // namespace
@@ -230,7 +242,14 @@ bool ControlServer::Receive(const ConnectionPtr& c) {
           Put64(reply, kBridgeReplyFramesOffset, r.frames);
           Put64(reply, kBridgeReplyWakesOffset, r.wakes);
           Put32(reply, kBridgeReplyTaintedOffset, r.tainted ? 1 : 0);
-          for (size_t i = 0; i < 2; ++i) PutWireCounts(r.wire[i], reply + kBridgeReplyWireOffset + i * kWireCountsSize);
+          static_assert(kBridgeReplyFromSwitchOffset - kBridgeReplyWireOffset == kBridgeMaxNodes * kWireCountsSize);
+          static_assert(kBridgeReplyPortsOffset - kBridgeReplyFromSwitchOffset == kBridgeMaxNodes * kWireCountsSize);
+          static_assert(kBridgeReplySize - kBridgeReplyPortsOffset >= kBridgeMaxNodes * kSwitchPortSize);
+          for (size_t i = 0; i < r.ports.size(); ++i) {
+            PutWireCounts(r.from_node[i], reply + kBridgeReplyWireOffset + i * kWireCountsSize);
+            PutWireCounts(r.from_switch[i], reply + kBridgeReplyFromSwitchOffset + i * kWireCountsSize);
+            PutSwitchPort(r.ports[i], reply + kBridgeReplyPortsOffset + i * kSwitchPortSize);
+          }
           Send(c, reply, nullptr, 0);
         });
       });
@@ -305,7 +324,7 @@ void ControlServer::Refuse(const ConnectionPtr& c, uint32_t opcode, const std::s
   alignas(8) uint8_t reply[kBridgeReplySize] = {};
   Put32(reply, kBridgeReplyOpcodeOffset, opcode);
   Put32(reply, kBridgeReplyRefusedOffset, 1);
-  const size_t n = std::min<size_t>(text.size(), kBridgeReplySize - kBridgeReplyTextOffset - 1);
+  const size_t n = std::min<size_t>(text.size(), kBridgeReplyWireOffset - kBridgeReplyTextOffset - 1);
   std::memcpy(reply + kBridgeReplyTextOffset, text.data(), n);
   Send(c, reply, nullptr, 0);
 }

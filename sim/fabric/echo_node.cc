@@ -60,6 +60,7 @@ uint32_t EchoNode::ReadRegister(uint32_t address) const {
 }
 
 void EchoNode::Deliver(Frame frame) {
+  if (frame.bytes[kEthernetHeaderDestinationOffset + 5] != s_.index) return;  // flooded
   Schedule(frame.last_byte, Kind::kArrived);
   in_flight_.push_back(std::move(frame));
 }
@@ -97,8 +98,8 @@ void EchoNode::ReadRequest(Time t) {
   for (size_t i = 0; i < request_.size(); ++i) request_[i] = s_.memory->ReadDword(base + static_cast<uint32_t>(4 * i));
   s_.memory->BurstEnd();
   const uint32_t node = request_[kEchoRequestNodeOffset / 4];
-  if (!s_.link.Connected() || node != static_cast<uint32_t>(1 - s_.index)) {
-    s_.fabric->Fault(s_.index, "echo device: request at " + std::to_string(base) + " names node " + std::to_string(node) + ", which is not the other end of its cable");
+  if (!s_.link.Connected() || node >= static_cast<uint32_t>(s_.nodes) || node == static_cast<uint32_t>(s_.index)) {
+    s_.fabric->Fault(s_.index, "echo device: request at " + std::to_string(base) + " names node " + std::to_string(node) + ", which is not another one of its fabric");
     return;
   }
   sent_ = 0;
@@ -115,7 +116,7 @@ void EchoNode::StartFrame(Time t) {
   frame_.assign(std::max<size_t>(kHeader + payload, kMinFrame), 0);
   uint8_t* ethernet = frame_.data();
   ethernet[kEthernetHeaderDestinationOffset] = 0x02;
-  ethernet[kEthernetHeaderDestinationOffset + 5] = static_cast<uint8_t>(1 - s_.index);
+  ethernet[kEthernetHeaderDestinationOffset + 5] = static_cast<uint8_t>(request_[kEchoRequestNodeOffset / 4]);
   ethernet[kEthernetHeaderSourceOffset] = 0x02;
   ethernet[kEthernetHeaderSourceOffset + 5] = static_cast<uint8_t>(s_.index);
   ethernet[kEthernetHeaderEtherTypeOffset] = static_cast<uint8_t>(kEchoEtherType >> 8);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A test device, not a card: it moves a block of memory to the other node with
+// A test device, not a card: it moves a block of memory to another node with
 // fixed costs for bus and logic, so that the bridge, virtual time and the wire
 // can be tested without any RTL. One bus is shared by both directions, one
 // transfer is sent at a time, and the wire is the real link.

@@ -6,8 +6,15 @@
 
 namespace hvia::fabric {
 
-Link::Link(const Params& params)
-    : byte_time_(8 * params.WireBitTime),
+namespace {
+
+std::string Party(int number) { return number == static_cast<int>(kWireSwitch) ? "the switch" : "node " + std::to_string(number); }
+
+}  // namespace
+
+Link::Link(const Params& params, int a, int b)
+    : parties_{a, b},
+      byte_time_(8 * params.WireBitTime),
       preamble_(params.WirePreambleBytes * byte_time_),
       fcs_(params.WireFcsBytes * byte_time_),
       gap_(params.WireGapBytes * byte_time_),
@@ -21,7 +28,7 @@ void Link::Connect(FrameSink* a, FrameSink* b) {
 
 Time Link::Transmit(int end, Time t, const uint8_t* data, size_t bytes) {
   if (bytes < kMinFrame || bytes > kMaxFrame) {
-    throw std::runtime_error("link: a frame of " + std::to_string(bytes) + " bytes at end " + std::to_string(end) + ": Ethernet takes " +
+    throw std::runtime_error("link: a frame of " + std::to_string(bytes) + " bytes from " + Party(parties_[end]) + ": Ethernet takes " +
                              std::to_string(kMinFrame) + " to " + std::to_string(kMaxFrame));
   }
   const Time start = std::max(t, free_at_[end]);
@@ -29,11 +36,11 @@ Time Link::Transmit(int end, Time t, const uint8_t* data, size_t bytes) {
   ++directions_[1 - end].counts.sent;
   Content content{{data, data + bytes}, false};
   if (!faults_) {
-    for (const FrameObserver& o : observers_) o(start, end, 1 - end, content.bytes, 0);
+    for (const FrameObserver& o : observers_) o(start, parties_[end], parties_[1 - end], content.bytes, 0);
     Pass(1 - end, start, 1, std::move(content));
   } else {
     const WireFate fate = faults_->Judge(end, start, start + preamble_, byte_time_, content.bytes);
-    for (const FrameObserver& o : observers_) o(start, end, 1 - end, content.bytes, fate.faults);
+    for (const FrameObserver& o : observers_) o(start, parties_[end], parties_[1 - end], content.bytes, fate.faults);
     Disturb(1 - end, start, fate, std::move(content));
   }
   return free_at_[end] - gap_;
@@ -97,8 +104,8 @@ void Link::Pass(int end, Time start, int copies, Content content) {
     if (!d.held) {
       Carry(end, start, std::move(copy));
     } else if (d.kept.size() == kBridgeMaxHeldFrames) {
-      throw std::runtime_error("link: the wire to node " + std::to_string(end) + " is held and keeps " + std::to_string(d.kept.size()) +
-                               " frames, which is all it can: release it (HoldWire) before node " + std::to_string(1 - end) + " sends more");
+      throw std::runtime_error("link: the wire to " + Party(parties_[end]) + " is held and keeps " + std::to_string(d.kept.size()) +
+                               " frames, which is all it can: release it (HoldWire) before " + Party(parties_[1 - end]) + " sends more");
     } else {
       d.kept.push_back({start, std::move(copy)});
     }
@@ -115,7 +122,7 @@ void Link::Carry(int end, Time start, Content content) {
   frame.first_byte = start + preamble_ + byte_time_ + latency_;
   frame.last_byte = start + length + latency_;
   frame.bytes = std::move(content.bytes);
-  for (const ArrivalObserver& o : arrival_observers_) o(frame.last_byte, 1 - end, end);
+  for (const ArrivalObserver& o : arrival_observers_) o(frame.last_byte, parties_[1 - end], parties_[end]);
   if (content.damaged) {
     ++d.counts.damaged;
     d.sink->DeliverDamaged(std::move(frame));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A full-duplex Ethernet cable between two nodes. Nodes exchange nothing but
-// frames with times, so that a link can later cross a thread or a switch.
+// A full-duplex Ethernet cable between two nodes, or between a node and the
+// switch, with the PHYs at its ends. Those exchange nothing but frames with times.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -35,9 +35,9 @@ class FrameSink {
   virtual void DeliverDamaged(Frame frame) { (void)frame; }
 };
 
-// FrameObserver sees every frame as it was sent: the time its preamble begins
-// at the sender, sender, receiver, content, and what is done to it on its way
-// (bit n for WireFault n).
+// FrameObserver sees every frame as it was sent into a cable: the time its
+// preamble begins at the sender, sender, receiver (a node, or kWireSwitch),
+// content, and what is done to it on its way (bit n for WireFault n).
 using FrameObserver = std::function<void(Time start, int source, int destination, const std::vector<uint8_t>& bytes, uint32_t faults)>;
 // ArrivalObserver is told when a frame's last byte arrives, as soon as that is known.
 using ArrivalObserver = std::function<void(Time end, int source, int destination)>;
@@ -52,7 +52,8 @@ struct WireCounts {
 
 class Link {
  public:
-  explicit Link(const Params& params);
+  // Who is at its ends: nodes, or kWireSwitch.
+  Link(const Params& params, int a, int b);
   // What the wire does to frames; set before the first one, if at all.
   void SetFaults(WireFaults faults) { faults_ = std::move(faults); }
   void Connect(FrameSink* a, FrameSink* b);
@@ -64,7 +65,6 @@ class Link {
   // Sends one frame whose preamble begins at `t` or when the wire is free.
   // Returns the time at which the last byte of the FCS has left.
   Time Transmit(int end, Time t, const uint8_t* data, size_t bytes);
-  uint64_t Frames() const { return directions_[0].counts.sent + directions_[1].counts.sent; }
   // Of the frames that an end sent.
   const WireCounts& Counts(int end) const { return directions_[1 - end].counts; }
 
@@ -123,6 +123,7 @@ class Link {
   void GoOn(int end, Time t);
   void FindNextEvent();
 
+  const int parties_[2];  // at the ends
   const Time byte_time_;
   const Time preamble_;
   const Time fcs_;

@@ -15,8 +15,8 @@
 #include "sim/fabric/control_server.h"
 #include "sim/fabric/echo_node.h"
 #include "sim/fabric/host_memory.h"
-#include "sim/fabric/link.h"
 #include "sim/fabric/model_params.h"
+#include "sim/fabric/network.h"
 #include "sim/fabric/plain_nic.h"
 #include "sim/fabric/recorder.h"
 #include "sim/fabric/scheduler.h"
@@ -31,17 +31,18 @@ namespace hvia::fabric {
 namespace {
 
 constexpr char kUsage[] =
-    "usage: hvia-sim --socket PATH --node KIND:NAME [--node KIND:NAME] [options]\n"
+    "usage: hvia-sim --socket PATH --node KIND:NAME [--node KIND:NAME ...] [options]\n"
     "  --socket PATH         control socket\n"
     "  --private-directory yes|no  remove the socket's directory at the end (no)\n"
     "  --node KIND:NAME      a node, in the order of its numbers; kinds: card (the RTL), nic (a plain NIC), echo (a test device)\n"
+    "  --switch yes|no       yes: two nodes have a switch between them and not a cable, as more always have (no)\n"
     "  --mode timed|free     time mode (timed)\n"
     "  --thread N,R,NAME     a thread that will attach: node, rank, name; timed mode starts when all have\n"
     "  --memory BYTES        host memory of each node (268435456), a multiple of 4096, at most 1 GiB\n"
     "  --profile NAME        set of parameters (hvia-ge)\n"
     "  --param NAME=VALUE    replaces a parameter of class model for this run; may be given several times\n"
     "  --seed N              seed of everything that is random in the models (1)\n"
-    "  --wire-fault FAULT    what the wire does to frames: KIND SOURCE NAME=NUMBER..., see ParseWireFault; may be given several times\n"
+    "  --wire-fault FAULT    what the wire does to frames: KIND DIRECTION NAME=NUMBER..., see ParseWireFault; may be given several times\n"
     "  --wire-fault-seed N   its seed (that of the models)\n"
     "  --spare-slots N       slots for threads that were not declared (16)\n"
     "  --stuck-ms N          wall time a timed thread may run without a call (10000)\n"
@@ -68,6 +69,7 @@ struct Options {
   std::vector<std::string> params;
   std::vector<std::string> wire_faults;
   std::optional<uint64_t> wire_fault_seed;
+  bool with_switch = false;
   uint64_t memory = 268435456, seed = 1;
   std::string trace, frames, wave;
   bool skip_quiet = true;
@@ -108,6 +110,10 @@ Options Parse(int argc, char** argv) {
       if (value != "yes" && value != "no") throw UsageError("--private-directory " + value + ": want yes or no");
       o.private_directory = value == "yes";
     }
+    else if (name == "--switch") {
+      if (value != "yes" && value != "no") throw UsageError("--switch " + value + ": want yes or no");
+      o.with_switch = value == "yes";
+    }
     else if (name == "--profile") o.profile = value;
     else if (name == "--param") o.params.push_back(value);
     else if (name == "--wire-fault") o.wire_faults.push_back(value);
@@ -140,8 +146,8 @@ Options Parse(int argc, char** argv) {
     } else throw UsageError(name + ": unknown option");
   }
   if (o.socket.empty()) throw UsageError("--socket is missing");
-  if (o.nodes.empty() || o.nodes.size() > 2) throw UsageError(std::to_string(o.nodes.size()) + " nodes: want one or two (more need a switch, which this simulator does not have)");
-  if (!o.wire_faults.empty() && o.nodes.size() != 2) throw UsageError("--wire-fault " + o.wire_faults.front() + ": a fabric of one node has no wire");
+  if (o.nodes.empty() || o.nodes.size() > kBridgeMaxNodes) throw UsageError(std::to_string(o.nodes.size()) + " nodes: want 1 to " + std::to_string(kBridgeMaxNodes));
+  if (o.with_switch && o.nodes.size() == 1) throw UsageError("--switch yes: a fabric of one node has nothing that a switch could join");
   if (o.memory % kBridgeFrameBytes != 0) throw UsageError("--memory " + std::to_string(o.memory) + ": want a multiple of " + std::to_string(kBridgeFrameBytes));
   if (o.scheduler.timed && o.scheduler.threads.empty()) throw UsageError("timed mode without --thread: time 0 is when all declared threads have attached, so declare them");
   for (const ThreadName& t : o.scheduler.threads)
@@ -186,7 +192,9 @@ int Run(int argc, char** argv) {
   for (const auto& n : o.nodes) names.push_back(n.name);
   Scheduler scheduler(o.scheduler, names, o.memory);
   for (const ReplacedParam& r : replaced) scheduler.AddConfiguration(r.name, r.value);
-  Link link(params);
+  const int node_count = static_cast<int>(o.nodes.size());
+  Network network(params, node_count, o.with_switch);
+  if (network.HasSwitch()) scheduler.AddConfiguration("--switch", node_count);
   if (!o.wire_faults.empty()) {
     const uint64_t seed = o.wire_fault_seed.value_or(o.seed);
     std::vector<WireFaultRule> rules;
@@ -194,16 +202,20 @@ int Run(int argc, char** argv) {
       rules.push_back(ParseWireFault(text));
       scheduler.AddConfiguration("--wire-fault " + text, static_cast<int64_t>(seed));
     }
-    link.SetFaults(WireFaults(rules, seed));
+    network.SetFaults(rules, seed);
   }
   Recorder recorder;
   if (!o.trace.empty()) recorder.OpenTrace(o.trace);
   if (!o.frames.empty()) recorder.OpenFrames(o.frames);
-  link.AddObserver([&](Time start, int source, int destination, const std::vector<uint8_t>& bytes, uint32_t faults) {
-    recorder.Event(start, source, kTraceEventWireStart, 0, 0);
+  // The trace is of the nodes, the frame file of every cable.
+  const auto is_node = [](int party) { return party != static_cast<int>(kWireSwitch); };
+  network.AddObserver([&](Time start, int source, int destination, const std::vector<uint8_t>& bytes, uint32_t faults) {
+    if (is_node(source)) recorder.Event(start, source, kTraceEventWireStart, 0, 0);
     recorder.Frame(start, source, destination, bytes, faults);
   });
-  link.AddArrivalObserver([&](Time end, int, int destination) { recorder.Event(end, destination, kTraceEventWireEnd, 0, 0); });
+  network.AddArrivalObserver([&](Time end, int, int destination) {
+    if (is_node(destination)) recorder.Event(end, destination, kTraceEventWireEnd, 0, 0);
+  });
   std::vector<std::unique_ptr<HostMemory>> memories;
   std::vector<std::unique_ptr<Node>> nodes;
   std::vector<HostMemory*> memory_list;
@@ -218,12 +230,13 @@ int Run(int argc, char** argv) {
     s.seed = o.seed;
     s.memory = memory_list.back();
     s.fabric = &scheduler;
-    if (o.nodes.size() == 2) s.link = {&link, static_cast<int>(i)};
+    s.nodes = node_count;
+    s.link = network.Plug(s.index);
     nodes.push_back(MakeNode(o.nodes[i].kind, s, o, &recorder));
     node_list.push_back(nodes.back().get());
   }
-  if (nodes.size() == 2) link.Connect(nodes[0].get(), nodes[1].get());
-  scheduler.SetNodes(node_list, memory_list, &link);
+  network.Connect({node_list.begin(), node_list.end()});
+  scheduler.SetNodes(node_list, memory_list, &network);
 
   ControlServer server(o.socket, o.private_directory, o.owner_fd, &scheduler, memory_list);
   server.Start();

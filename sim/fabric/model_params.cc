@@ -53,6 +53,9 @@ constexpr Range kRanges[] = {
     {"PhyTransmitDelay", 0, kMillisecond},
     {"PhyReceiveDelay", 0, kMillisecond},
     {"CableDelay", 0, 1000 * kMillisecond},
+    {"SwitchLatency", 0, 1000 * kMillisecond},
+    {"SwitchQueueBytes", 1518, 1 << 30},  // the largest frame and its FCS
+    {"SwitchTableEntries", 0, 1 << 20},
     {"NicTransmitTime", 0, kMillisecond},
     {"NicReceiveTime", 0, kMillisecond},
     {"NicFetchEntries", 1, 32},  // 512 bytes

@@ -32,7 +32,8 @@ struct Surroundings {
   uint64_t seed = 0;
   HostMemory* memory = nullptr;
   Fabric* fabric = nullptr;
-  LinkEnd link;  // unconnected when the fabric has one node
+  int nodes = 1;  // of the fabric
+  LinkEnd link;   // unconnected when the fabric has one node
 };
 
 // Node is one host's card with everything between it and the host's memory.

@@ -14,8 +14,8 @@ namespace hvia::fabric {
 namespace {
 
 constexpr size_t kSlotsBegin = kBridgeHeaderSize;
-// In the place of a node: the link has something to do.
-constexpr int kWire = -2;
+// In the place of a node: the network has something to do.
+constexpr int kNetwork = -2;
 constexpr size_t kMailboxLimit = 65536;
 // A node that asks for that many steps at one instant will never leave it.
 constexpr uint64_t kSameTimeLimit = 10'000'000;
@@ -85,13 +85,14 @@ Scheduler::Scheduler(SchedulerOptions options, std::vector<std::string> node_nam
   Put64(h, kBridgeHeaderMagicOffset, kBridgeMagic);
 }
 
-void Scheduler::SetNodes(std::vector<Node*> nodes, std::vector<HostMemory*> memories, Link* link) {
+void Scheduler::SetNodes(std::vector<Node*> nodes, std::vector<HostMemory*> memories, Network* network) {
   nodes_ = std::move(nodes);
   memories_ = std::move(memories);
-  link_ = link;
-  link_->AddObserver([this](Time start, int source, int, const std::vector<uint8_t>& bytes, uint32_t faults) {
+  network_ = network;
+  network_->AddObserver([this](Time start, int source, int destination, const std::vector<uint8_t>& bytes, uint32_t faults) {
     digest_.Add(static_cast<uint64_t>(start));
     digest_.Add(static_cast<uint64_t>(source));
+    if (source == static_cast<int>(kWireSwitch)) digest_.Add(static_cast<uint64_t>(destination));
     digest_.AddBytes(bytes.data(), bytes.size());
     if (faults != 0) digest_.Add(faults);
   });
@@ -468,8 +469,8 @@ Instant Scheduler::NextInternal(int* command_slot, int* node) {
     const Instant at{t, Phase::kDevice};
     if (at < next) next = at, *node = static_cast<int>(n), *command_slot = -1;
   }
-  const Instant wire{link_->NextEvent(), Phase::kDevice};
-  if (wire < next) next = wire, *node = kWire, *command_slot = -1;
+  const Instant network{network_->NextEvent(), Phase::kDevice};
+  if (network < next) next = network, *node = kNetwork, *command_slot = -1;
   return next;
 }
 
@@ -480,14 +481,14 @@ void Scheduler::Execute(const Instant& at, int command_slot, int node) {
     return;
   }
   if (at.time < now_) {
-    Stop(kBridgeStopDevice, "node " + std::to_string(node) + " (" + node_names_[static_cast<size_t>(node)] + ") asks for " + At(at.time) + " when the fabric is at " + At(now_));
+    Stop(kBridgeStopDevice, (node == kNetwork ? "the network" : "node " + std::to_string(node) + " (" + node_names_[static_cast<size_t>(node)] + ")") + " asks for " + At(at.time) + " when the fabric is at " + At(now_));
     return;
   }
   now_ = at.time;
   if (command_slot >= 0) {
     ExecuteCommand(command_slot);
-  } else if (node == kWire) {
-    link_->Step(now_);
+  } else if (node == kNetwork) {
+    network_->Step(now_);
   } else {
     nodes_[static_cast<size_t>(node)]->Step(now_);
     AfterNode(node);
@@ -540,11 +541,11 @@ void Scheduler::ExecuteCommand(int index) {
       return;
     case kBridgeOpcodeHoldWire:
       if (c.tag > 1) break;
-      if (nodes_.size() != 2) {
-        Stop(kBridgeStopProtocol, Describe(s) + " wants to hold the wire to its node: a fabric of " + std::to_string(nodes_.size()) + " node has no wire");
+      if (nodes_.size() < 2) {
+        Stop(kBridgeStopProtocol, Describe(s) + " wants to hold the wire to its node: a fabric of 1 node has no wire");
         return;
       }
-      link_->Hold(s.name.node, c.tag == 1, now_);
+      network_->Hold(s.name.node, c.tag == 1, now_);
       AfterNode(s.name.node);
       return;
     default: break;
@@ -602,7 +603,7 @@ void Scheduler::ArriveAtBarrier(int index, const Command& c) {
 bool Scheduler::AllQuiescent() const {
   for (const Node* n : nodes_)
     if (!n->Quiescent()) return false;
-  return link_->NextEvent() == kNever;
+  return network_->NextEvent() == kNever;
 }
 
 bool Scheduler::EverythingAttached() const {
@@ -699,7 +700,7 @@ void Scheduler::ReportDeadlock() {
   }
   if (waits.empty()) return;  // everyone has left: the run is simply over
   for (int node = 0; node < static_cast<int>(nodes_.size()); ++node)
-    if (link_->Held(node) != 0) waits += "; " + std::to_string(link_->Held(node)) + " frames are held on the wire to node " + std::to_string(node);
+    if (network_->Held(node) != 0) waits += "; " + std::to_string(network_->Held(node)) + " frames are held on the wire to node " + std::to_string(node);
   Stop(kBridgeStopDeadlock, "deadlock at " + At(now_) + ": no wait has a deadline and the cards are quiet: " + waits);
 }
 
@@ -899,7 +900,13 @@ DigestReport Scheduler::Report() const {
     all.Add(static_cast<uint64_t>(thread.first) << 32 | static_cast<uint32_t>(thread.second));
     all.Add(digest.Value());
   }
-  return {all.Value(), now_, link_->Frames(), wakes_, tainted_, {link_->Counts(0), link_->Counts(1)}};
+  DigestReport report{all.Value(), now_, network_->Frames(), wakes_, tainted_, {}, {}, {}};
+  for (int node = 0; node < network_->Nodes(); ++node) {
+    report.from_node.push_back(network_->FromNode(node));
+    report.from_switch.push_back(network_->FromSwitch(node));
+    report.ports.push_back(network_->Port(node));
+  }
+  return report;
 }
 
 void Scheduler::AnswerDigests() {

@@ -31,7 +31,7 @@
 
 #include "sim/fabric/digest.h"
 #include "sim/fabric/host_memory.h"
-#include "sim/fabric/link.h"
+#include "sim/fabric/network.h"
 #include "sim/fabric/node.h"
 #include "sim/fabric/shared_pages.h"
 #include "sim/fabric/time.h"
@@ -69,7 +69,9 @@ struct DigestReport {
   uint64_t frames = 0;
   uint64_t wakes = 0;
   bool tainted = false;
-  WireCounts wire[2];  // by sending node
+  // By node: what it sent, what the switch sent to it, and the port between.
+  std::vector<WireCounts> from_node, from_switch;
+  std::vector<SwitchPortCounts> ports;
 };
 
 class Scheduler : public Fabric, public MemoryObserver {
@@ -78,7 +80,7 @@ class Scheduler : public Fabric, public MemoryObserver {
   Scheduler(SchedulerOptions options, std::vector<std::string> node_names, uint64_t memory_bytes);
 
   // Set once, before Run.
-  void SetNodes(std::vector<Node*> nodes, std::vector<HostMemory*> memories, Link* link);
+  void SetNodes(std::vector<Node*> nodes, std::vector<HostMemory*> memories, Network* network);
   // Makes something that differs from the usual configuration part of the
   // digest, so that runs of different ones never count as the same.
   void AddConfiguration(const std::string& name, int64_t value) {
@@ -191,7 +193,7 @@ class Scheduler : public Fabric, public MemoryObserver {
   bool Before(int a, int b) const;
   bool AdvanceFree(uint32_t sequence);
   Instant Bound();
-  // Earliest command or event of a device or the wire.
+  // Earliest command or event of a device or the network.
   Instant NextInternal(int* command_slot, int* node);
   void Execute(const Instant& at, int command_slot, int node);
   void ExecuteCommand(int index);
@@ -230,7 +232,7 @@ class Scheduler : public Fabric, public MemoryObserver {
   SharedFile pages_;
   std::vector<Node*> nodes_;
   std::vector<HostMemory*> memories_;
-  Link* link_ = nullptr;
+  Network* network_ = nullptr;
 
   Time now_ = 0;
   bool started_ = false;

@@ -60,12 +60,21 @@ WireFaultRule ParseWireFault(const std::string& text) {
   std::istringstream words(text);
   std::string word;
   WireFaultRule r;
-  if (!(words >> word)) throw fail("want KIND SOURCE [NAME=NUMBER ...]");
+  r.text = text;
+  if (!(words >> word)) throw fail("want KIND DIRECTION [NAME=NUMBER ...]");
   for (; r.kind < WireFaults::kKinds && word != WireFaultName(r.kind); ++r.kind) {
   }
   if (r.kind == WireFaults::kKinds) throw fail("there is no kind of fault " + word);
-  if (!(words >> word)) throw fail("the node that sends is missing");
-  r.source = static_cast<int>(Limited(text, "SOURCE", word, 0, 1));
+  if (!(words >> word)) throw fail("the direction is missing: the node that sends, N>switch or switch>N");
+  constexpr char kFrom[] = "switch>", kTo[] = ">switch";
+  if (word.rfind(kFrom, 0) == 0) {
+    r.way = WireWay::kFromSwitch;
+    word.erase(0, sizeof kFrom - 1);
+  } else if (word.size() >= sizeof kTo && word.compare(word.size() - sizeof kTo + 1, std::string::npos, kTo) == 0) {
+    r.way = WireWay::kToSwitch;
+    word.resize(word.size() - sizeof kTo + 1);
+  }
+  r.node = static_cast<int>(Limited(text, "DIRECTION", word, 0, kBridgeMaxNodes - 1));
   while (words >> word) {
     const size_t equal = word.find('=');
     if (equal == std::string::npos) throw fail(word + ": want NAME=NUMBER");
@@ -98,18 +107,21 @@ WireFaultRule ParseWireFault(const std::string& text) {
   return r;
 }
 
-WireFaults::WireFaults(const std::vector<WireFaultRule>& rules, uint64_t seed) {
+WireFaults::WireFaults(const std::vector<WireFaultRule>& from_0, const std::vector<WireFaultRule>& from_1, uint64_t seed) {
   static_assert(kWireFaultCut == kKinds - 1);
-  for (const WireFaultRule& given : rules) {
-    Direction& d = directions_[given.source];
-    Rule r{given, 0, 0};
-    // Its own generator for each direction, kind, and rule of that kind: more of one does not change the others' choices.
-    uint64_t alike = 0;
-    for (const Rule& o : d.rules) alike += o.kind == r.kind;
-    r.seed = seed;
-    for (const uint64_t part : {static_cast<uint64_t>(r.source), static_cast<uint64_t>(r.kind), alike}) r.seed = SplitMix(r.seed ^ SplitMix(part).Next()).Next();
-    d.follows_messages = d.follows_messages || r.message != 0;
-    d.rules.push_back(r);
+  for (int end = 0; end < 2; ++end) {
+    Direction& d = directions_[end];
+    for (const WireFaultRule& given : end == 0 ? from_0 : from_1) {
+      Rule r{given, 0, 0};
+      // Its own generator for each direction, kind, and rule of that kind: more of one does not change the others' choices.
+      const int direction = r.node + (r.way == WireWay::kFromSwitch ? static_cast<int>(kBridgeMaxNodes) : 0);
+      uint64_t alike = 0;
+      for (const Rule& o : d.rules) alike += o.kind == r.kind;
+      r.seed = seed;
+      for (const uint64_t part : {static_cast<uint64_t>(direction), static_cast<uint64_t>(r.kind), alike}) r.seed = SplitMix(r.seed ^ SplitMix(part).Next()).Next();
+      d.follows_messages = d.follows_messages || r.message != 0;
+      d.rules.push_back(r);
+    }
   }
 }
 
@@ -132,8 +144,8 @@ bool WireFaults::Chosen(Rule* r, Time start, const std::vector<uint8_t>& bytes, 
   return (r->frame == 0 || place == r->frame) && (r->every == 0 || place % r->every == 0) && (!r->share || lot < *r->share);
 }
 
-WireFate WireFaults::Judge(int source, Time start, Time data, Time byte_time, const std::vector<uint8_t>& bytes) {
-  Direction& d = directions_[source];
+WireFate WireFaults::Judge(int end, Time start, Time data, Time byte_time, const std::vector<uint8_t>& bytes) {
+  Direction& d = directions_[end];
   const uint64_t n = d.frames++;
   Talk talk;
   if (d.follows_messages && Type(bytes) == kEtherTypeVia && Operation(bytes) != kFrameOperationAcknowledge) {

@@ -20,10 +20,19 @@ struct WireFaultError : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+// WireWay is a direction of a node's cable.
+enum class WireWay {
+  kCable,       // what the node sends to the other one
+  kToSwitch,    // what it sends to the switch
+  kFromSwitch,  // what comes to it from the switch
+};
+
 // WireFaultRule is one kind of fault in one direction, and the frames that have it.
 struct WireFaultRule {
+  std::string text;   // of the rule, for messages
   uint32_t kind = 0;  // WireFault
-  int source = 0;     // the node that sends
+  int node = 0;
+  WireWay way = WireWay::kCable;
 
   // Frames that agree with all that is given.
   Time from = INT64_MIN, to = kNever;  // their preamble begins in [from, to)
@@ -47,8 +56,9 @@ struct WireFaultRule {
   static constexpr uint32_t kWhole = 1'000'000'000;
 };
 
-// Reads "KIND SOURCE [NAME=NUMBER ...]" with the names above and times in
-// picoseconds: what the Go package sim makes of a specification. Throws
+// Reads "KIND DIRECTION [NAME=NUMBER ...]" with the names above and times in
+// picoseconds; a direction is N (what node N sends to the other of two), N>switch
+// or switch>N: what the Go package sim makes of a specification. Throws
 // WireFaultError.
 WireFaultRule ParseWireFault(const std::string& text);
 
@@ -69,11 +79,12 @@ class WireFaults {
  public:
   static constexpr size_t kKinds = 8;  // of layout's WireFault
 
-  WireFaults(const std::vector<WireFaultRule>& rules, uint64_t seed);
-  // Decides about a frame that its sender puts on the wire with its preamble at
+  // Rules of one cable, by the end that sends.
+  WireFaults(const std::vector<WireFaultRule>& from_0, const std::vector<WireFaultRule>& from_1, uint64_t seed);
+  // Decides about a frame that the sender at an end puts on the wire with its preamble at
   // `start`, its first byte at `data` and the others in their time. Called once
   // for each frame, in the order of its direction.
-  WireFate Judge(int source, Time start, Time data, Time byte_time, const std::vector<uint8_t>& bytes);
+  WireFate Judge(int end, Time start, Time data, Time byte_time, const std::vector<uint8_t>& bytes);
   // Makes of a frame's bytes what arrives of frame and FCS.
   static void Damage(const WireFate& fate, std::vector<uint8_t>* bytes);
 
@@ -95,7 +106,7 @@ class WireFaults {
   static bool Agrees(const Rule& r, Time start, const std::vector<uint8_t>& bytes, const Talk& talk);
   static bool Chosen(Rule* r, Time start, const std::vector<uint8_t>& bytes, const Talk& talk, SplitMix* random);
 
-  Direction directions_[2];  // by source
+  Direction directions_[2];  // by the end that sends
 };
 
 }  // namespace hvia::fabric

@@ -6,7 +6,7 @@
 
 namespace hvia {
 
-constexpr uint64_t kLayoutHash = 0xb6b82ed76d5eaaaeull;
+constexpr uint64_t kLayoutHash = 0xc59b2f8293410790ull;
 
 // PCI configuration space
 constexpr uint32_t kPciVendorID = 0x5648u;
@@ -102,7 +102,7 @@ constexpr uint32_t kPciConfigInterruptMaxLatMask = 0xff000000u;
 constexpr uint32_t kCardID = 0x48564941u;
 constexpr uint32_t kNicID = 0x48564e49u;
 constexpr uint32_t kCardVersionMajor = 0x1u;
-constexpr uint32_t kCardVersionMinor = 0x1u;
+constexpr uint32_t kCardVersionMinor = 0x2u;
 constexpr uint32_t kCounterBase = 0x400u;
 constexpr uint32_t kCounterSlots = 0x80u;
 constexpr uint32_t kAsyncErrorSlots = 0x10u;
@@ -119,6 +119,7 @@ constexpr uint32_t kAsyncErrorRdmaReadProtection = 0x7u;
 constexpr uint32_t kAsyncErrorCompletionProtection = 0x8u;
 constexpr uint32_t kAsyncErrorRdmaTransport = 0x9u;
 constexpr uint32_t kAsyncErrorCatastrophic = 0xau;
+constexpr uint32_t kAsyncErrorCompletionQueueOverrun = 0xbu;
 inline const char* AsyncErrorName(uint64_t v) {
   switch (v) {
     case kAsyncErrorPostDescriptor: return "PostDescriptor";
@@ -132,6 +133,18 @@ inline const char* AsyncErrorName(uint64_t v) {
     case kAsyncErrorCompletionProtection: return "CompletionProtection";
     case kAsyncErrorRdmaTransport: return "RdmaTransport";
     case kAsyncErrorCatastrophic: return "Catastrophic";
+    case kAsyncErrorCompletionQueueOverrun: return "CompletionQueueOverrun";
+    default: return "?";
+  }
+}
+constexpr uint32_t kNotifyKindSend = 0x0u;
+constexpr uint32_t kNotifyKindReceive = 0x1u;
+constexpr uint32_t kNotifyKindCompletionQueue = 0x2u;
+inline const char* NotifyKindName(uint64_t v) {
+  switch (v) {
+    case kNotifyKindSend: return "Send";
+    case kNotifyKindReceive: return "Receive";
+    case kNotifyKindCompletionQueue: return "CompletionQueue";
     default: return "?";
   }
 }
@@ -178,6 +191,8 @@ constexpr size_t kRegisterCapabilityReliabilityLsb = 20;
 constexpr uint32_t kRegisterCapabilityReliabilityMask = 0x700000u;
 constexpr size_t kRegisterCapabilityRdmaReadLsb = 23;
 constexpr uint32_t kRegisterCapabilityRdmaReadMask = 0x800000u;
+constexpr size_t kRegisterCapabilityCompletionQueuesLog2Lsb = 25;
+constexpr uint32_t kRegisterCapabilityCompletionQueuesLog2Mask = 0x1e000000u;
 constexpr size_t kRegisterCapabilityTableInHostMemoryLsb = 24;
 constexpr uint32_t kRegisterCapabilityTableInHostMemoryMask = 0x1000000u;
 constexpr size_t kRegisterStrapOffset = 20;
@@ -204,6 +219,8 @@ constexpr size_t kRegisterInterruptStatusAsyncErrorLsb = 3;
 constexpr uint32_t kRegisterInterruptStatusAsyncErrorMask = 0x8u;
 constexpr size_t kRegisterInterruptStatusBusErrorLsb = 4;
 constexpr uint32_t kRegisterInterruptStatusBusErrorMask = 0x10u;
+constexpr size_t kRegisterInterruptStatusNotifyLsb = 5;
+constexpr uint32_t kRegisterInterruptStatusNotifyMask = 0x20u;
 constexpr size_t kRegisterInterruptEnableOffset = 36;
 constexpr size_t kRegisterInterruptModeration0Offset = 40;
 constexpr size_t kRegisterInterruptModeration1Offset = 44;
@@ -237,6 +254,18 @@ constexpr size_t kRegisterAsyncErrorInfoOverflowLsb = 17;
 constexpr uint32_t kRegisterAsyncErrorInfoOverflowMask = 0x20000u;
 constexpr size_t kRegisterAsyncErrorInfoCountLsb = 18;
 constexpr uint32_t kRegisterAsyncErrorInfoCountMask = 0xfffc0000u;
+constexpr size_t kRegisterNotifyArmOffset = 160;
+constexpr size_t kRegisterNotifyArmIndexLsb = 0;
+constexpr uint32_t kRegisterNotifyArmIndexMask = 0xffu;
+constexpr size_t kRegisterNotifyArmKindLsb = 8;
+constexpr uint32_t kRegisterNotifyArmKindMask = 0x300u;
+constexpr size_t kRegisterNotifyInfoOffset = 164;
+constexpr size_t kRegisterNotifyInfoIndexLsb = 0;
+constexpr uint32_t kRegisterNotifyInfoIndexMask = 0xffu;
+constexpr size_t kRegisterNotifyInfoKindLsb = 8;
+constexpr uint32_t kRegisterNotifyInfoKindMask = 0x300u;
+constexpr size_t kRegisterNotifyInfoValidLsb = 16;
+constexpr uint32_t kRegisterNotifyInfoValidMask = 0x10000u;
 constexpr size_t kRegisterAttHostLevel1Offset = 100;
 constexpr size_t kRegisterAttHostLevel2Offset = 104;
 
@@ -460,6 +489,30 @@ constexpr size_t kViContextPeerMacOffset = 8;
 constexpr size_t kViContextPeerViOffset = 14;
 constexpr size_t kViContextSendSequenceOffset = 16;
 constexpr size_t kViContextReceiveSequenceOffset = 20;
+constexpr size_t kViContextWindowOffset = 24;
+constexpr size_t kViContextRetryLimitOffset = 25;
+constexpr size_t kViContextReadLimitOffset = 26;
+constexpr size_t kViContextRetryTimeoutLog2Offset = 27;
+constexpr size_t kViContextSendCompletionQueueOffset = 28;
+constexpr size_t kViContextReceiveCompletionQueueOffset = 29;
+constexpr size_t kViContextReservedOffset = 30;
+
+// Completion queues
+constexpr uint32_t kCompletionQueueMinLog2 = 0x1u;
+constexpr uint32_t kCompletionQueueMaxLog2 = 0xcu;
+constexpr size_t kCompletionQueueHeaderSize = 64;
+constexpr size_t kCompletionQueueHeaderConsumedOffset = 0;
+constexpr size_t kCompletionEntrySize = 8;
+constexpr size_t kCompletionEntrySequenceOffset = 0;
+constexpr size_t kCompletionEntryWordOffset = 4;
+constexpr size_t kCompletionEntryWordViLsb = 0;
+constexpr uint32_t kCompletionEntryWordViMask = 0xffu;
+constexpr size_t kCompletionEntryWordReceiveLsb = 8;
+constexpr uint32_t kCompletionEntryWordReceiveMask = 0x100u;
+constexpr size_t kCompletionEntryWordValidLsb = 30;
+constexpr uint32_t kCompletionEntryWordValidMask = 0x40000000u;
+constexpr size_t kCompletionEntryWordLapLsb = 31;
+constexpr uint32_t kCompletionEntryWordLapMask = 0x80000000u;
 
 // Command blocks
 constexpr uint32_t kCommandOpcodeNop = 0x0u;
@@ -473,6 +526,9 @@ constexpr uint32_t kCommandOpcodeConnectVi = 0x7u;
 constexpr uint32_t kCommandOpcodeDisconnectVi = 0x8u;
 constexpr uint32_t kCommandOpcodeModifyVi = 0x9u;
 constexpr uint32_t kCommandOpcodeQueryVi = 0xau;
+constexpr uint32_t kCommandOpcodeCreateCompletionQueue = 0xcu;
+constexpr uint32_t kCommandOpcodeDestroyCompletionQueue = 0xdu;
+constexpr uint32_t kCommandOpcodeResizeCompletionQueue = 0xeu;
 constexpr uint32_t kCommandOpcodeResetVi = 0xbu;
 inline const char* CommandOpcodeName(uint64_t v) {
   switch (v) {
@@ -487,6 +543,9 @@ inline const char* CommandOpcodeName(uint64_t v) {
     case kCommandOpcodeDisconnectVi: return "DisconnectVi";
     case kCommandOpcodeModifyVi: return "ModifyVi";
     case kCommandOpcodeQueryVi: return "QueryVi";
+    case kCommandOpcodeCreateCompletionQueue: return "CreateCompletionQueue";
+    case kCommandOpcodeDestroyCompletionQueue: return "DestroyCompletionQueue";
+    case kCommandOpcodeResizeCompletionQueue: return "ResizeCompletionQueue";
     case kCommandOpcodeResetVi: return "ResetVi";
     default: return "?";
   }
@@ -539,6 +598,53 @@ inline const char* FrameOperationName(uint64_t v) {
     case kFrameOperationRdmaReadRequest: return "RdmaReadRequest";
     case kFrameOperationRdmaReadResponse: return "RdmaReadResponse";
     case kFrameOperationAcknowledge: return "Acknowledge";
+    default: return "?";
+  }
+}
+constexpr uint32_t kAcknowledgeCodeOk = 0x0u;
+constexpr uint32_t kAcknowledgeCodeGap = 0x1u;
+constexpr uint32_t kAcknowledgeCodeRemoteDescriptor = 0x2u;
+constexpr uint32_t kAcknowledgeCodeRdmaProtection = 0x3u;
+constexpr uint32_t kAcknowledgeCodeTransport = 0x4u;
+inline const char* AcknowledgeCodeName(uint64_t v) {
+  switch (v) {
+    case kAcknowledgeCodeOk: return "Ok";
+    case kAcknowledgeCodeGap: return "Gap";
+    case kAcknowledgeCodeRemoteDescriptor: return "RemoteDescriptor";
+    case kAcknowledgeCodeRdmaProtection: return "RdmaProtection";
+    case kAcknowledgeCodeTransport: return "Transport";
+    default: return "?";
+  }
+}
+constexpr uint32_t kAcknowledgeOperationAccept = 0x0u;
+constexpr uint32_t kAcknowledgeOperationAcceptLast = 0x1u;
+constexpr uint32_t kAcknowledgeOperationOld = 0x2u;
+constexpr uint32_t kAcknowledgeOperationGap = 0x3u;
+constexpr uint32_t kAcknowledgeOperationRefuse = 0x4u;
+constexpr uint32_t kAcknowledgeOperationAgain = 0x5u;
+inline const char* AcknowledgeOperationName(uint64_t v) {
+  switch (v) {
+    case kAcknowledgeOperationAccept: return "Accept";
+    case kAcknowledgeOperationAcceptLast: return "AcceptLast";
+    case kAcknowledgeOperationOld: return "Old";
+    case kAcknowledgeOperationGap: return "Gap";
+    case kAcknowledgeOperationRefuse: return "Refuse";
+    case kAcknowledgeOperationAgain: return "Again";
+    default: return "?";
+  }
+}
+constexpr uint32_t kReceiveReportAcknowledge = 0x0u;
+constexpr uint32_t kReceiveReportRequest = 0x1u;
+constexpr uint32_t kReceiveReportLook = 0x2u;
+constexpr uint32_t kReceiveReportAnswered = 0x3u;
+constexpr uint32_t kReceiveReportProgress = 0x4u;
+inline const char* ReceiveReportName(uint64_t v) {
+  switch (v) {
+    case kReceiveReportAcknowledge: return "Acknowledge";
+    case kReceiveReportRequest: return "Request";
+    case kReceiveReportLook: return "Look";
+    case kReceiveReportAnswered: return "Answered";
+    case kReceiveReportProgress: return "Progress";
     default: return "?";
   }
 }
@@ -828,7 +934,9 @@ constexpr size_t kConnectionFrameMaxTransferSizeOffset = 16;
 constexpr size_t kConnectionFrameSequenceOffset = 20;
 constexpr size_t kConnectionFrameDiscriminatorLengthOffset = 24;
 constexpr size_t kConnectionFrameLocalLengthOffset = 26;
-constexpr size_t kConnectionFrameReservedOffset = 28;
+constexpr size_t kConnectionFrameWindowOffset = 28;
+constexpr size_t kConnectionFrameReadLimitOffset = 29;
+constexpr size_t kConnectionFrameReservedOffset = 30;
 constexpr size_t kConnectionFrameDiscriminatorOffset = 32;
 constexpr size_t kConnectionFrameLocalDiscriminatorOffset = 64;
 constexpr size_t kConnectionFrameCookieOffset = 96;
@@ -860,6 +968,11 @@ constexpr uint32_t kTraceEventMacBusStart = 0x17u;
 constexpr uint32_t kTraceEventMacBusEnd = 0x18u;
 constexpr uint32_t kTraceEventHostBusStart = 0x19u;
 constexpr uint32_t kTraceEventHostBusEnd = 0x1au;
+constexpr uint32_t kTraceEventAcknowledgeBuilt = 0x1bu;
+constexpr uint32_t kTraceEventAcknowledgeReceived = 0x1cu;
+constexpr uint32_t kTraceEventRewound = 0x1du;
+constexpr uint32_t kTraceEventResumed = 0x1eu;
+constexpr uint32_t kTraceEventCompletionQueueWritten = 0x1fu;
 constexpr uint32_t kTraceEventHostDoorbell = 0x20u;
 constexpr uint32_t kTraceEventHostVisible = 0x21u;
 constexpr uint32_t kTraceEventWireStart = 0x22u;
@@ -892,6 +1005,11 @@ inline const char* TraceEventName(uint64_t v) {
     case kTraceEventMacBusEnd: return "MacBusEnd";
     case kTraceEventHostBusStart: return "HostBusStart";
     case kTraceEventHostBusEnd: return "HostBusEnd";
+    case kTraceEventAcknowledgeBuilt: return "AcknowledgeBuilt";
+    case kTraceEventAcknowledgeReceived: return "AcknowledgeReceived";
+    case kTraceEventRewound: return "Rewound";
+    case kTraceEventResumed: return "Resumed";
+    case kTraceEventCompletionQueueWritten: return "CompletionQueueWritten";
     case kTraceEventHostDoorbell: return "HostDoorbell";
     case kTraceEventHostVisible: return "HostVisible";
     case kTraceEventWireStart: return "WireStart";
@@ -910,6 +1028,7 @@ constexpr uint32_t kTraceSourceCommand = 0x7u;
 constexpr uint32_t kTraceSourceRaw = 0x8u;
 constexpr uint32_t kTraceSourceMacBus = 0x9u;
 constexpr uint32_t kTraceSourceHostBus = 0xau;
+constexpr uint32_t kTraceSourceLedger = 0xbu;
 inline const char* TraceSourceName(uint64_t v) {
   switch (v) {
     case kTraceSourceDoorbell: return "Doorbell";
@@ -923,6 +1042,7 @@ inline const char* TraceSourceName(uint64_t v) {
     case kTraceSourceRaw: return "Raw";
     case kTraceSourceMacBus: return "MacBus";
     case kTraceSourceHostBus: return "HostBus";
+    case kTraceSourceLedger: return "Ledger";
     default: return "?";
   }
 }
@@ -967,18 +1087,25 @@ constexpr uint32_t kCounterDescriptorBad = 0x9u;
 constexpr uint32_t kCounterDescriptorFlushed = 0xau;
 constexpr uint32_t kCounterDescriptorError = 0xbu;
 constexpr uint32_t kCounterDescriptorSegments = 0xcu;
+constexpr uint32_t kCounterCompletionQueueEntry = 0xdu;
+constexpr uint32_t kCounterCompletionQueueOverrun = 0xeu;
+constexpr uint32_t kCounterNotify = 0xfu;
 constexpr uint32_t kCounterTransmitMessage = 0x10u;
 constexpr uint32_t kCounterTransmitFrame = 0x11u;
 constexpr uint32_t kCounterTransmitAborted = 0x12u;
+constexpr uint32_t kCounterTransmitAcknowledge = 0x13u;
 constexpr uint32_t kCounterCompletionWritten = 0x14u;
 constexpr uint32_t kCounterCompletionError = 0x15u;
 constexpr uint32_t kCounterCompletionReceive = 0x16u;
+constexpr uint32_t kCounterRetransmitFrame = 0x17u;
 constexpr uint32_t kCounterMacTransmitFrame = 0x18u;
 constexpr uint32_t kCounterMacReceiveFrame = 0x19u;
 constexpr uint32_t kCounterMacReceiveBad = 0x1au;
 constexpr uint32_t kCounterMacReceiveLong = 0x1bu;
 constexpr uint32_t kCounterMacReceiveOverrun = 0x1cu;
 constexpr uint32_t kCounterMacBusError = 0x1du;
+constexpr uint32_t kCounterRetryTimeout = 0x1eu;
+constexpr uint32_t kCounterRewind = 0x1fu;
 constexpr uint32_t kCounterReceiveFrame = 0x20u;
 constexpr uint32_t kCounterReceiveNotForUs = 0x21u;
 constexpr uint32_t kCounterReceiveMalformed = 0x22u;
@@ -994,14 +1121,23 @@ constexpr uint32_t kCounterReceiveDropped = 0x2bu;
 constexpr uint32_t kCounterReceiveLength = 0x2cu;
 constexpr uint32_t kCounterReceiveDescriptorError = 0x2du;
 constexpr uint32_t kCounterReceiveMessage = 0x2eu;
+constexpr uint32_t kCounterReceiveReadLimit = 0x2fu;
 constexpr uint32_t kCounterRawTransmit = 0x30u;
 constexpr uint32_t kCounterRawReceive = 0x31u;
 constexpr uint32_t kCounterRawReceiveDropped = 0x32u;
 constexpr uint32_t kCounterRawTransmitError = 0x33u;
 constexpr uint32_t kCounterRawReceiveError = 0x34u;
+constexpr uint32_t kCounterReceiveOutOfOrder = 0x35u;
+constexpr uint32_t kCounterReceiveAcknowledge = 0x36u;
+constexpr uint32_t kCounterReceiveRefused = 0x37u;
 constexpr uint32_t kCounterCommand = 0x38u;
 constexpr uint32_t kCounterCommandError = 0x39u;
 constexpr uint32_t kCounterCommandIgnored = 0x3au;
+constexpr uint32_t kCounterRetryExhausted = 0x3bu;
+constexpr uint32_t kCounterAcknowledgeStray = 0x3cu;
+constexpr uint32_t kCounterRefusalReceived = 0x3du;
+constexpr uint32_t kCounterRefusalSent = 0x3eu;
+constexpr uint32_t kCounterReadResponse = 0x3fu;
 constexpr uint32_t kCounterAttTranslate = 0x40u;
 constexpr uint32_t kCounterAttLevel1Read = 0x41u;
 constexpr uint32_t kCounterAttLevel2Read = 0x42u;
@@ -1026,18 +1162,25 @@ inline const char* CounterName(uint64_t v) {
     case kCounterDescriptorFlushed: return "DescriptorFlushed";
     case kCounterDescriptorError: return "DescriptorError";
     case kCounterDescriptorSegments: return "DescriptorSegments";
+    case kCounterCompletionQueueEntry: return "CompletionQueueEntry";
+    case kCounterCompletionQueueOverrun: return "CompletionQueueOverrun";
+    case kCounterNotify: return "Notify";
     case kCounterTransmitMessage: return "TransmitMessage";
     case kCounterTransmitFrame: return "TransmitFrame";
     case kCounterTransmitAborted: return "TransmitAborted";
+    case kCounterTransmitAcknowledge: return "TransmitAcknowledge";
     case kCounterCompletionWritten: return "CompletionWritten";
     case kCounterCompletionError: return "CompletionError";
     case kCounterCompletionReceive: return "CompletionReceive";
+    case kCounterRetransmitFrame: return "RetransmitFrame";
     case kCounterMacTransmitFrame: return "MacTransmitFrame";
     case kCounterMacReceiveFrame: return "MacReceiveFrame";
     case kCounterMacReceiveBad: return "MacReceiveBad";
     case kCounterMacReceiveLong: return "MacReceiveLong";
     case kCounterMacReceiveOverrun: return "MacReceiveOverrun";
     case kCounterMacBusError: return "MacBusError";
+    case kCounterRetryTimeout: return "RetryTimeout";
+    case kCounterRewind: return "Rewind";
     case kCounterReceiveFrame: return "ReceiveFrame";
     case kCounterReceiveNotForUs: return "ReceiveNotForUs";
     case kCounterReceiveMalformed: return "ReceiveMalformed";
@@ -1053,14 +1196,23 @@ inline const char* CounterName(uint64_t v) {
     case kCounterReceiveLength: return "ReceiveLength";
     case kCounterReceiveDescriptorError: return "ReceiveDescriptorError";
     case kCounterReceiveMessage: return "ReceiveMessage";
+    case kCounterReceiveReadLimit: return "ReceiveReadLimit";
     case kCounterRawTransmit: return "RawTransmit";
     case kCounterRawReceive: return "RawReceive";
     case kCounterRawReceiveDropped: return "RawReceiveDropped";
     case kCounterRawTransmitError: return "RawTransmitError";
     case kCounterRawReceiveError: return "RawReceiveError";
+    case kCounterReceiveOutOfOrder: return "ReceiveOutOfOrder";
+    case kCounterReceiveAcknowledge: return "ReceiveAcknowledge";
+    case kCounterReceiveRefused: return "ReceiveRefused";
     case kCounterCommand: return "Command";
     case kCounterCommandError: return "CommandError";
     case kCounterCommandIgnored: return "CommandIgnored";
+    case kCounterRetryExhausted: return "RetryExhausted";
+    case kCounterAcknowledgeStray: return "AcknowledgeStray";
+    case kCounterRefusalReceived: return "RefusalReceived";
+    case kCounterRefusalSent: return "RefusalSent";
+    case kCounterReadResponse: return "ReadResponse";
     case kCounterAttTranslate: return "AttTranslate";
     case kCounterAttLevel1Read: return "AttLevel1Read";
     case kCounterAttLevel2Read: return "AttLevel2Read";
@@ -1091,6 +1243,7 @@ constexpr uint32_t kBridgeMaxNodes = 0x10u;
 constexpr uint32_t kBridgeFrameBytes = 0x1000u;
 constexpr uint64_t kBridgeMaxBusReset = 0xe8d4a51000ull;
 constexpr uint32_t kBridgeMaxHeldFrames = 0x1000u;
+constexpr uint32_t kWireSwitch = 0xffu;
 constexpr uint32_t kEchoDoorbell = 0xe0100000u;
 constexpr uint32_t kEchoRegisterID = 0xe0000000u;
 constexpr uint32_t kEchoRegisterReceived = 0xe0000004u;
@@ -1309,7 +1462,7 @@ constexpr size_t kBridgeRequestNodeMaskOffset = 36;
 constexpr size_t kBridgeRequestNodeOffset = 40;
 constexpr size_t kBridgeRequestRankOffset = 44;
 constexpr size_t kBridgeRequestNameOffset = 64;
-constexpr size_t kBridgeReplySize = 1024;
+constexpr size_t kBridgeReplySize = 5120;
 constexpr size_t kBridgeReplyMagicOffset = 0;
 constexpr size_t kBridgeReplyOpcodeOffset = 8;
 constexpr size_t kBridgeReplyRefusedOffset = 12;
@@ -1324,8 +1477,10 @@ constexpr size_t kBridgeReplyTimeOffset = 64;
 constexpr size_t kBridgeReplyFramesOffset = 72;
 constexpr size_t kBridgeReplyWakesOffset = 80;
 constexpr size_t kBridgeReplyTaintedOffset = 88;
-constexpr size_t kBridgeReplyWireOffset = 96;
 constexpr size_t kBridgeReplyTextOffset = 512;
+constexpr size_t kBridgeReplyWireOffset = 1024;
+constexpr size_t kBridgeReplyFromSwitchOffset = 2432;
+constexpr size_t kBridgeReplyPortsOffset = 3840;
 constexpr size_t kWireCountsSize = 88;
 constexpr size_t kWireCountsSentOffset = 0;
 constexpr size_t kWireCountsArrivedOffset = 8;
@@ -1338,6 +1493,16 @@ constexpr size_t kWireCountsTruncateOffset = 56;
 constexpr size_t kWireCountsDelayOffset = 64;
 constexpr size_t kWireCountsPauseOffset = 72;
 constexpr size_t kWireCountsCutOffset = 80;
+constexpr size_t kSwitchPortSize = 72;
+constexpr size_t kSwitchPortReceivedOffset = 0;
+constexpr size_t kSwitchPortWrongFcsOffset = 8;
+constexpr size_t kSwitchPortFilteredOffset = 16;
+constexpr size_t kSwitchPortFloodedOffset = 24;
+constexpr size_t kSwitchPortMovedOffset = 32;
+constexpr size_t kSwitchPortUnlearnedOffset = 40;
+constexpr size_t kSwitchPortForwardedOffset = 48;
+constexpr size_t kSwitchPortNoRoomOffset = 56;
+constexpr size_t kSwitchPortHighestFillingOffset = 64;
 constexpr size_t kEchoRequestSize = 32;
 constexpr size_t kEchoRequestNodeOffset = 0;
 constexpr size_t kEchoRequestTargetAddressOffset = 4;

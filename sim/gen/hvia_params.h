@@ -6,7 +6,7 @@
 
 namespace hvia {
 
-constexpr uint64_t kParamsHash = 0x779b4514a8b926caull;
+constexpr uint64_t kParamsHash = 0xe51ad1136e2632c6ull;
 
 // The values of one profile. Units in the comments.
 struct Params {
@@ -20,6 +20,10 @@ struct Params {
   int64_t PacketSlotBytes;  // byte: one packet buffer
   int64_t PacketSlots;  // 1: packet buffers per direction
   int64_t QueueDepthLog2;  // 1: log2 of the descriptors that may be posted and not fetched
+  int64_t LedgerMessages;  // 1: own messages of a reliable VI that may be unacknowledged
+  int64_t LedgerResponses;  // 1: RDMA reads of the peer that a reliable VI may have unanswered
+  int64_t AcknowledgeEvery;  // frame: frames inside a message that are acknowledged together
+  int64_t CompletionQueuesLog2;  // 1: log2 of the number of completion queues
   int64_t DisconnectPatience;  // clock: wait of a disconnect before the card refuses further doorbells of that VI
   int64_t SdramBankBits;  // 1: log2 of the banks
   int64_t SdramRowBits;  // 1: log2 of the rows of a bank
@@ -76,6 +80,9 @@ struct Params {
   int64_t PhyTransmitDelay;  // ps: PHY, transmit
   int64_t PhyReceiveDelay;  // ps: PHY, receive
   int64_t CableDelay;  // ps: cable
+  int64_t SwitchLatency;  // ps: switch: last byte of a frame's FCS to its preamble on an idle port
+  int64_t SwitchQueueBytes;  // byte: switch: room of a port's output queue, for frames and their FCS
+  int64_t SwitchTableEntries;  // 1: switch: addresses that it learns
   int64_t NicTransmitTime;  // ps: firmware: write of the transmit ring's tail to the first read of its entries
   int64_t NicReceiveTime;  // ps: firmware: last byte of a frame in the FIFO to the write into its buffer
   int64_t NicFetchEntries;  // 1: ring entries that are read in one burst, at most
@@ -89,7 +96,7 @@ struct Params {
 
 // The profile of this build: RTL and models are of one board.
 constexpr Params kProfiles[] = {
-    {"hvia-ge", 8, 12, 32, 32, 512, 64, 2048, 2, 10, 262144, 2, 12, 10, 2, 2, 2, 5, 7, 1562, 20000, 2, 2, 8, 30000, 1, 1, 2, 3, 520, 6667, 20000, 20000, 50000, 70000, 20000, 15625000, 200000000, 30000, 10000, 30000, 7000, 3000, 2, 2, 9, 2, 64, 15, 1, 2, 8192, 32768, 24, 3, 9, 8, 250000, 250000, 1000, 8, 4, 12, 152000, 384000, 25000, 11250000, 11250000, 4, 32, 131072, 0, 1, 400000000, 40},
+    {"hvia-ge", 8, 12, 32, 32, 512, 64, 2048, 2, 10, 16, 4, 4, 6, 262144, 2, 12, 10, 2, 2, 2, 5, 7, 1562, 20000, 2, 2, 8, 30000, 1, 1, 2, 3, 520, 6667, 20000, 20000, 50000, 70000, 20000, 15625000, 200000000, 30000, 10000, 30000, 7000, 3000, 2, 2, 9, 2, 64, 15, 1, 2, 8192, 32768, 24, 3, 9, 8, 250000, 250000, 1000, 8, 4, 12, 152000, 384000, 25000, 3860000, 65536, 8192, 11250000, 11250000, 4, 32, 131072, 0, 1, 400000000, 40},
 };
 
 enum class ParamClass { kElaboration, kModel, kHost };
@@ -111,6 +118,10 @@ constexpr ParamName kParamNames[] = {
     {"PacketSlotBytes", ParamClass::kElaboration, &Params::PacketSlotBytes},
     {"PacketSlots", ParamClass::kElaboration, &Params::PacketSlots},
     {"QueueDepthLog2", ParamClass::kElaboration, &Params::QueueDepthLog2},
+    {"LedgerMessages", ParamClass::kElaboration, &Params::LedgerMessages},
+    {"LedgerResponses", ParamClass::kElaboration, &Params::LedgerResponses},
+    {"AcknowledgeEvery", ParamClass::kElaboration, &Params::AcknowledgeEvery},
+    {"CompletionQueuesLog2", ParamClass::kElaboration, &Params::CompletionQueuesLog2},
     {"DisconnectPatience", ParamClass::kElaboration, &Params::DisconnectPatience},
     {"SdramBankBits", ParamClass::kElaboration, &Params::SdramBankBits},
     {"SdramRowBits", ParamClass::kElaboration, &Params::SdramRowBits},
@@ -167,6 +178,9 @@ constexpr ParamName kParamNames[] = {
     {"PhyTransmitDelay", ParamClass::kModel, &Params::PhyTransmitDelay},
     {"PhyReceiveDelay", ParamClass::kModel, &Params::PhyReceiveDelay},
     {"CableDelay", ParamClass::kModel, &Params::CableDelay},
+    {"SwitchLatency", ParamClass::kModel, &Params::SwitchLatency},
+    {"SwitchQueueBytes", ParamClass::kModel, &Params::SwitchQueueBytes},
+    {"SwitchTableEntries", ParamClass::kModel, &Params::SwitchTableEntries},
     {"NicTransmitTime", ParamClass::kModel, &Params::NicTransmitTime},
     {"NicReceiveTime", ParamClass::kModel, &Params::NicReceiveTime},
     {"NicFetchEntries", ParamClass::kModel, &Params::NicFetchEntries},

@@ -18,7 +18,7 @@ import (
 const (
 	collector = "rtl/async_errors.sv"
 	// As the card has them.
-	sources = 6
+	sources = 7
 )
 
 // In thousands of clocks.
@@ -46,7 +46,7 @@ func TestAsyncErrors(t *testing.T) {
 }
 
 var mutants = map[string]verilate.Mutant{
-	"last_first":   {File: collector, Old: "assign first   = waiting_q & (~waiting_q + 1'b1);", New: "assign first   = waiting_q[5] ? 6'b100000 : waiting_q & (~waiting_q + 1'b1);"},
+	"last_first":   {File: collector, Old: "assign first   = waiting_q & (~waiting_q + 1'b1);", New: "assign first   = waiting_q[6] ? 7'b1000000 : waiting_q & (~waiting_q + 1'b1);"},
 	"again_lost":   {File: collector, Old: "waiting_q <= (waiting_q & ~first) | valid_i;", New: "waiting_q <= (waiting_q | valid_i) & ~first;"},
 	"quiet_early":  {File: collector, Old: "assign quiet_o = waiting_q == '0 && valid_i == '0;", New: "assign quiet_o = waiting_q == '0;"},
 	"code_changes": {File: collector, Old: "if (valid_i[s]) begin", New: "if (valid_i[s] || (s == 2 && valid_i[1])) begin"},

@@ -12,6 +12,7 @@ import (
 
 	"hvia/driver"
 	"hvia/layout"
+	"hvia/params"
 	"hvia/sim"
 	"hvia/sim/bench/internal/unit"
 )
@@ -104,6 +105,7 @@ func TestBadCommands(t *testing.T) {
 		x := r.workingPair([2]uint8{1, 2})
 		m := r.node[0]
 		idle := m.createVi(5, 11, true)
+		queue := m.createQueue(3, 4)
 		good := func(c layout.Command) { // a level-1 entry that could be
 			c.SetIndex(regionLimit - 1)
 			c.SetHandle(1<<layout.AttHandleValueGenerationLsb | (regionLimit - 1))
@@ -119,6 +121,14 @@ func TestBadCommands(t *testing.T) {
 				}
 			}
 		}
+		ringAt := m.list // a page of the machine's; nothing may be written there
+		ring := func(number, address, log2 uint32) func(layout.Command) {
+			return func(c layout.Command) {
+				c.SetIndex(number)
+				c.SetListAddress(address)
+				c.SetListCount(log2)
+			}
+		}
 		const argument, state, opcode = layout.CommandStatusBadArgument, layout.CommandStatusBadState, layout.CommandStatusBadOpcode
 		for _, c := range []struct {
 			name string
@@ -126,7 +136,7 @@ func TestBadCommands(t *testing.T) {
 			end  layout.CommandStatus
 			fill func(layout.Command)
 		}{
-			{"opcode 12", 12, opcode, nil},
+			{"opcode 15", 15, opcode, nil},
 			{"opcode 255", 255, opcode, nil},
 			{"opcode beyond a byte", 0, opcode, func(c layout.Command) { c.SetOpcode(0x100) }},
 			{"limit", layout.CommandOpcodeInitialiseAtt, argument, index(layout.AttLevel1Count + 1)},
@@ -150,12 +160,28 @@ func TestBadCommands(t *testing.T) {
 			{"connect a free VI", layout.CommandOpcodeConnectVi, state, index(77)},
 			{"disconnect a free VI", layout.CommandOpcodeDisconnectVi, state, index(77)},
 			{"modify a connected VI", layout.CommandOpcodeModifyVi, state, index(1)},
+			{"completion queue that is there", layout.CommandOpcodeCreateCompletionQueue, state, ring(3, ringAt, 4)},
+			{"completion queue 64", layout.CommandOpcodeCreateCompletionQueue, argument, ring(1<<params.CompletionQueuesLog2, ringAt, 4)},
+			{"completion queue 2^32-1", layout.CommandOpcodeCreateCompletionQueue, argument, ring(1<<32-1, ringAt, 4)},
+			{"ring not at a page", layout.CommandOpcodeCreateCompletionQueue, argument, ring(7, ringAt+64, 4)},
+			{"ring too small", layout.CommandOpcodeCreateCompletionQueue, argument, ring(7, ringAt, layout.CompletionQueueMinLog2-1)},
+			{"ring too large", layout.CommandOpcodeCreateCompletionQueue, argument, ring(7, ringAt, layout.CompletionQueueMaxLog2+1)},
+			{"ring of 2^(256 + 4) entries", layout.CommandOpcodeCreateCompletionQueue, argument, ring(7, ringAt, 256+4)},
+			{"resize to no page", layout.CommandOpcodeResizeCompletionQueue, argument, ring(3, ringAt+pageBytes/2, 4)},
+			{"resize to nothing", layout.CommandOpcodeResizeCompletionQueue, argument, ring(3, ringAt, 0)},
+			{"resize of none", layout.CommandOpcodeResizeCompletionQueue, state, ring(7, ringAt, 4)},
+			{"resize of queue 2^31", layout.CommandOpcodeResizeCompletionQueue, argument, ring(1<<31, ringAt, 4)},
+			{"destroy no completion queue", layout.CommandOpcodeDestroyCompletionQueue, state, index(7)},
+			{"destroy completion queue 64", layout.CommandOpcodeDestroyCompletionQueue, argument, index(1 << params.CompletionQueuesLog2)},
 		} {
 			if err := try(func() { m.do(c.op, c.end, c.fill) }); err != nil {
 				fail("%s: %w", c.name, err)
 			}
 			x.send(r)
 			x.vi[0].finish()
+		}
+		if n := queue.destroy(); n != 0 {
+			fail("%d entries were written to a completion queue of nobody", n)
 		}
 		// Not aligned: nothing is fetched, nothing is written.
 		m.write(layout.RegisterCommandAddressOffset, m.command+32)

@@ -23,6 +23,8 @@ type vi struct {
 	writable   bool
 	max        int
 	connected  bool
+	reliable   *reliable // nil at the unreliable level
+	queues     [2]uint8  // completion queues of send and receive queue: number plus one, 0 = none
 	peer       *machine
 	peerMac    [6]byte
 	peerVi     uint16
@@ -39,6 +41,7 @@ type message struct {
 	open      bool // a first frame came, the last one not yet
 	dropped   bool // the rest of a message that failed
 	rdma      bool
+	answer    bool // to an own RDMA read
 	immediate bool
 	held      *posted // the receive descriptor that it uses up
 	errors    uint32  // bits of its status
@@ -190,10 +193,23 @@ func (d descriptor) encode() []byte {
 
 func (v *vi) context(state layout.ViState) func(c layout.ViContext) {
 	return func(c layout.ViContext) {
-		a := uint32(state)<<layout.ViContextAttributesStateLsb | uint32(layout.ReliabilityUnreliable)<<layout.ViContextAttributesReliabilityLsb |
+		level := layout.ReliabilityUnreliable
+		if x := v.reliable; x != nil {
+			level = x.level
+			c.SetWindow(x.window)
+			c.SetRetryLimit(x.retryLimit)
+			c.SetReadLimit(x.readLimit)
+			c.SetRetryTimeoutLog2(x.timeoutLog2)
+		}
+		c.SetSendCompletionQueue(v.queues[0])
+		c.SetReceiveCompletionQueue(v.queues[1])
+		a := uint32(state)<<layout.ViContextAttributesStateLsb | uint32(level)<<layout.ViContextAttributesReliabilityLsb |
 			uint32(v.generation)<<layout.ViContextAttributesGenerationLsb | uint32(v.tag)<<layout.ViContextAttributesTagLsb
 		if v.writable {
 			a |= layout.ViContextAttributesEnableRdmaWriteMask
+		}
+		if v.reliable != nil && v.reliable.readable {
+			a |= layout.ViContextAttributesEnableRdmaReadMask
 		}
 		c.SetAttributes(a)
 		c.SetMaxTransferSize(uint32(v.max))
@@ -218,22 +234,36 @@ func (m *machine) createVi(index uint8, tag uint16, writable bool) *vi {
 
 // createViWith gives each of the queues so many bytes.
 func (m *machine) createViWith(index uint8, tag uint16, writable bool, queueBytes int) *vi {
-	v := &vi{m: m, index: index, generation: uint8(m.random.Uint32()), tag: tag, writable: writable, max: 1 << 16}
-	v.send = workQueue{v: v, region: m.register(0, queueBytes, tag, false)}
-	v.receive = workQueue{v: v, receive: true, region: m.register(0, queueBytes, tag, false)}
-	m.viCommand(layout.CommandOpcodeCreateVi, v, layout.CommandStatusDone, layout.ViStateIdle)
-	m.vis[index] = v
+	v := &vi{m: m, index: index, tag: tag, writable: writable}
+	v.create(queueBytes)
 	return v
+}
+
+// create makes a VI as it is described.
+func (v *vi) create(queueBytes int) {
+	m := v.m
+	v.generation, v.max = uint8(m.random.Uint32()), 1<<16
+	v.send = workQueue{v: v, region: m.register(0, queueBytes, v.tag, false)}
+	v.receive = workQueue{v: v, receive: true, region: m.register(0, queueBytes, v.tag, false)}
+	m.viCommand(layout.CommandOpcodeCreateVi, v, layout.CommandStatusDone, layout.ViStateIdle)
+	m.vis[v.index] = v
 }
 
 // connect connects two VIs, each on its own machine's thread.
 func (r *rig) connect(a, b *vi) {
-	for _, v := range []*vi{a, b} {
-		v.next = r.random.Uint32()
+	var next [2]uint32
+	for i := range next {
+		next[i] = r.random.Uint32()
 		if r.random.IntN(4) == 0 {
-			v.next = -r.random.Uint32N(20) // wraps soon
+			next[i] = -r.random.Uint32N(20) // wraps soon
 		}
 	}
+	r.connectAt(a, b, next)
+}
+
+// connectAt connects two VIs whose first frames have these numbers.
+func (r *rig) connectAt(a, b *vi, next [2]uint32) {
+	a.next, b.next = next[0], next[1]
 	a.aim(b)
 	b.aim(a)
 	a.expected, b.expected = b.next, a.next
@@ -252,6 +282,9 @@ func (v *vi) aim(p *vi) { v.peer, v.peerMac, v.peerVi = p.m, p.m.mac, p.number()
 func (v *vi) connect() {
 	v.m.viCommand(layout.CommandOpcodeConnectVi, v, layout.CommandStatusDone, layout.ViStateConnected)
 	v.connected, v.message = true, message{}
+	if v.reliable != nil {
+		v.reliable.begin(v.next)
+	}
 }
 
 // pair makes a VI on each machine and connects them.
@@ -378,7 +411,7 @@ func (m *machine) finish() {
 func (r *rig) carry() {
 	for _, m := range r.node {
 		for i := range 256 {
-			if v := m.vis[uint8(i)]; v != nil {
+			if v := m.vis[uint8(i)]; v != nil && v.reliable == nil {
 				v.carry()
 			}
 		}
@@ -470,7 +503,7 @@ func (v *vi) disconnect() {
 func (v *vi) flushed() {
 	const status = layout.DescriptorStatusDoneMask | layout.DescriptorStatusFlushedMask
 	v.connected = false
-	if v.message.open {
+	if v.message.open && !v.message.answer {
 		v.cutOff(layout.DescriptorStatusFlushedMask)
 	}
 	v.message = message{}
@@ -616,7 +649,7 @@ func (m *machine) translate(handle uint32, tag uint16, access layout.AttAccess, 
 		return nil, layout.AttErrorHandle
 	case g.tag != tag:
 		return nil, layout.AttErrorTag
-	case access == layout.AttAccessRemoteWrite && !g.writable:
+	case access == layout.AttAccessRemoteWrite && !g.writable, access == layout.AttAccessRemoteRead && !g.readable:
 		return nil, layout.AttErrorAccess
 	case n > 0 && (address < g.address || address-g.address > uint64(g.length) || uint64(n) > uint64(g.length)-(address-g.address)):
 		return nil, layout.AttErrorBounds
@@ -690,7 +723,12 @@ func (m *machine) hearVia(frame []byte) {
 		return
 	}
 	v := m.vis[uint8(h.DestinationVi())]
-	if v == nil || !v.connected || h.DestinationVi() != v.number() || [6]byte(e.Source()) != v.peerMac || h.SourceVi() != v.peerVi {
+	stranger := v == nil || h.DestinationVi() != v.number() || [6]byte(e.Source()) != v.peerMac || h.SourceVi() != v.peerVi
+	if !stranger && v.reliable != nil {
+		m.counts[v.hearReliable(operation, h, frame[layout.HeaderBytes:layout.HeaderBytes+n])]++
+		return
+	}
+	if stranger || !v.connected {
 		m.counts[layout.CounterReceiveBadVi]++
 		return
 	}

@@ -34,7 +34,8 @@ type config struct {
 	params  map[string]int64 // as sim.Config.Params
 	program string           // a simulator with planted faults
 	rawLog2 uint32           // entries of the raw transmit rings; 0 = as those for receiving
-	noSkip  bool             // quiet spans are simulated clock by clock
+	faults  sim.WireFaults
+	noSkip  bool // quiet spans are simulated clock by clock
 	digest  *bridge.Digest
 }
 
@@ -80,7 +81,7 @@ func play(t *testing.T, c config, seed uint64, body func(r *rig)) error {
 	cfg := sim.Config{
 		Nodes:       []sim.Node{{Kind: "card", Name: "a"}, {Kind: "card", Name: "b"}},
 		Threads:     []sim.Thread{{Node: 0, Rank: 0, Name: "a"}, {Node: 1, Rank: 0, Name: "b"}},
-		MemoryBytes: memoryBytes, Seed: seed, Program: c.program, Params: c.params,
+		MemoryBytes: memoryBytes, Seed: seed, Program: c.program, Params: c.params, Faults: c.faults,
 	}
 	if c.straps != 0 {
 		cfg.Arguments = append(cfg.Arguments, "--strap", fmt.Sprint(c.straps))

@@ -31,6 +31,13 @@ module descriptor_bench_top #(
     output logic [7:0]     commit_vi_o,
     output logic [63:0]    commit_va_o,
     output logic [31:0]    commit_handle_o,
+    // Send queues that are held, and one that is held no more.
+    input  logic [255:0]   send_hold_i,
+    input  logic           unhold_valid_i,
+    output logic           unhold_ready_o,
+    input  logic [7:0]     unhold_vi_i,
+    output logic           park_o,
+    output logic [7:0]     park_vi_o,
     // The offers behind the take port, 0 send, 1 receive.
     output logic [1:0]     offer_valid_o,
     output logic [15:0]    offer_vi_o,
@@ -72,6 +79,7 @@ module descriptor_bench_top #(
     input  logic [7:0]     rxc_vi_i,
     input  logic [63:0]    rxc_va_i,
     input  logic [31:0]    rxc_handle_i,
+    input  logic           rxc_store_i,
     output logic           rxc_done_o,
     output logic           rxc_err_o,
     input  logic           txc_valid_i,
@@ -228,7 +236,7 @@ module descriptor_bench_top #(
   logic release_ready, release_shown;
   logic flushed_ready;
   logic [1:0] queue_release_ready;
-  logic [2:0] cpl_ready;
+  logic [3:0] cpl_ready;
 
   assign commit_fire_o      = commit_valid_o && commit_ready;
   assign take_fire_o        = take_shown_o && fetch_take_ready;
@@ -299,6 +307,10 @@ module descriptor_bench_top #(
       .take_handle_o,
       .take_more_o,
       .take_seq_o,
+      .send_hold_i,
+      .unhold_valid_i,
+      .unhold_ready_o,
+      .unhold_vi_i,
       .send_room_i    (send_room_o),
       .link_valid_i   (link_shown),
       .link_ready_o   (queue_link_ready),
@@ -327,6 +339,8 @@ module descriptor_bench_top #(
 
   assign wake_o        = u_work_queue.woken;
   assign wake_vi_o     = u_work_queue.op_vi;
+  assign park_o        = u_work_queue.parks;
+  assign park_vi_o     = u_work_queue.op_vi;
   assign offer_valid_o = u_work_queue.offer_valid_q;
   assign offer_vi_o    = {u_work_queue.offer_receive_vi, u_work_queue.offer_send_vi};
   assign offer_more_o  = {u_work_queue.offer_q[u_work_queue.OfferWidth + 16],
@@ -396,6 +410,7 @@ module descriptor_bench_top #(
       .rxc_vi_i,
       .rxc_va_i,
       .rxc_handle_i,
+      .rxc_store_i,
       .rxc_done_o,
       .rxc_err_o,
       .txc_valid_i,
@@ -522,25 +537,41 @@ module descriptor_bench_top #(
       .ready_i(cpl_ready[1])
   );
 
+  logic [32:0] unused;
+
   completion #(
       .W(W)
   ) u_completion (
       .clk_i,
       .rst_ni,
-      .cpl_valid_i        ({cpl_valid_i[1], flushed_shown_o, cpl_valid_i[0]}),
+      .cpl_valid_i        ({1'b0, cpl_valid_i[1], flushed_shown_o, cpl_valid_i[0]}),
       .cpl_ready_o        (cpl_ready),
-      .cpl_vi_i           ({cpl_vi_i[15:8], flushed_vi_o, cpl_vi_i[7:0]}),
-      .cpl_seq_i          ({cpl_seq_i[31:16], flushed_seq_o, cpl_seq_i[15:0]}),
-      .cpl_pa_i           ({cpl_pa_i[63:32], flushed_pa_o, cpl_pa_i[31:0]}),
-      .cpl_handle_i       ({cpl_handle_i[63:32], flushed_handle_o, cpl_handle_i[31:0]}),
-      .cpl_length_i       ({cpl_length_i[63:32], 32'd0, cpl_length_i[31:0]}),
-      .cpl_status_i       ({cpl_status_i[63:32], flushed_status_o, cpl_status_i[31:0]}),
-      .cpl_immediate_i    ({cpl_immediate_i[63:32], 32'd0, cpl_immediate_i[31:0]}),
-      .cpl_has_immediate_i({cpl_has_immediate_i[1], 1'b0, cpl_has_immediate_i[0]}),
-      .cpl_receive_i      ({cpl_receive_i[1], 1'b1, cpl_receive_i[0]}),
-      .cpl_write_i        ({cpl_write_i[1], 1'b1, cpl_write_i[0]}),
+      // No queue is tied to a completion queue here, and the ledger offers nothing.
+      .cq_tie_valid_i     (1'b0),
+      .cq_tie_vi_i        (8'd0),
+      .cq_tie_send_i      (8'd0),
+      .cq_tie_receive_i   (8'd0),
+      .cqc_valid_i        (1'b0),
+      .cqc_ready_o        (unused[0]),
+      .cqc_op_i           (2'd0),
+      .cqc_index_i        (8'd0),
+      .cqc_address_i      (32'd0),
+      .cqc_log2_i         (8'd0),
+      .cqc_ok_o           (unused[1]),
+      .cqc_tail_o         (unused[17:2]),
+      .cpl_vi_i           ({8'd0, cpl_vi_i[15:8], flushed_vi_o, cpl_vi_i[7:0]}),
+      .cpl_seq_i          ({16'd0, cpl_seq_i[31:16], flushed_seq_o, cpl_seq_i[15:0]}),
+      .cpl_pa_i           ({32'd0, cpl_pa_i[63:32], flushed_pa_o, cpl_pa_i[31:0]}),
+      .cpl_handle_i       ({32'd0, cpl_handle_i[63:32], flushed_handle_o, cpl_handle_i[31:0]}),
+      .cpl_length_i       ({32'd0, cpl_length_i[63:32], 32'd0, cpl_length_i[31:0]}),
+      .cpl_status_i       ({32'd0, cpl_status_i[63:32], flushed_status_o, cpl_status_i[31:0]}),
+      .cpl_immediate_i    ({32'd0, cpl_immediate_i[63:32], 32'd0, cpl_immediate_i[31:0]}),
+      .cpl_has_immediate_i({1'b0, cpl_has_immediate_i[1], 1'b0, cpl_has_immediate_i[0]}),
+      .cpl_receive_i      ({1'b0, cpl_receive_i[1], 1'b1, cpl_receive_i[0]}),
+      .cpl_write_i        ({1'b0, cpl_write_i[1], 1'b1, cpl_write_i[0]}),
       .req_valid_o        (wr_req_valid_o),
       .req_ready_i        (wr_req_ready_i),
+      .req_write_o        (unused[18]),
       .req_addr_o         (wr_req_addr_o),
       .req_len_o          (wr_req_len_o),
       .wdata_o,
@@ -549,11 +580,20 @@ module descriptor_bench_top #(
       .wready_i,
       .wdone_i,
       .werr_i,
+      .rdata_i            ('0),
+      .rvalid_i           (1'b0),
+      .rready_o           (unused[19]),
+      .rlast_i            (1'b0),
+      .rerr_i             (1'b0),
       .drain_handle_i,
       .drain_vi_i,
       .handle_busy_o      (completion_handle_busy_o),
       .vi_busy_o          (completion_vi_busy_o),
+      .done_valid_o       (unused[20]),
+      .done_kind_o        (unused[22:21]),
+      .done_index_o       (unused[30:23]),
       .async_valid_o      (completion_async_valid_o),
+      .async_ready_i      (1'b1),
       .async_code_o       (completion_async_code_o),
       .async_vi_o         (completion_async_vi_o),
       .stat_completion_written_o,
@@ -561,6 +601,8 @@ module descriptor_bench_top #(
       .stat_completion_error_o,
       .stat_descriptor_flushed_o,
       .stat_descriptor_error_o,
+      .stat_completion_queue_entry_o  (unused[31]),
+      .stat_completion_queue_overrun_o(unused[32]),
       .trace_valid_o      (trace_valid_o[2]),
       .trace_event_o      (trace_event_o[23:16]),
       .trace_vi_o         (trace_vi_o[23:16]),

@@ -76,6 +76,10 @@ func outcomes() []string {
 		layout.CommandOpcodeModifyVi:         vi,
 		layout.CommandOpcodeQueryVi:          argument,
 		layout.CommandOpcodeResetVi:          argument,
+
+		layout.CommandOpcodeCreateCompletionQueue:  vi,
+		layout.CommandOpcodeDestroyCompletionQueue: vi,
+		layout.CommandOpcodeResizeCompletionQueue:  vi,
 	}
 	var names []string
 	for op, statuses := range table {
@@ -83,7 +87,7 @@ func outcomes() []string {
 			names = append(names, fmt.Sprintf("op%d_status%d", op, s))
 		}
 	}
-	return append(names, fmt.Sprintf("op12_status%d", layout.CommandStatusBadOpcode))
+	return append(names, fmt.Sprintf("op%d_status%d", layout.CommandOpcodeResizeCompletionQueue+1, layout.CommandStatusBadOpcode))
 }
 
 // TestManagerMutants: the bench fails on each of these faults.
@@ -97,6 +101,14 @@ func TestManagerMutants(t *testing.T) {
 		"limit":           {File: manager, Old: "index_q < 32'(limit_q)", New: "index_q <= 32'(limit_q)"},
 		"level1_first":    {File: manager, Old: "else if (list_more) update_d = UpList;", New: "else if (list_more && !is_register) update_d = UpList;"},
 		"sequence_late":   {File: manager, Old: "(tx_seq_done_q || tx_seq_init_ready_i) && (rx_seq_done_q || rx_seq_init_ready_i)", New: "(tx_seq_done_q || tx_seq_init_ready_i)"},
+		"ledger_late":     {File: manager, Old: " &&\n      (led_done_q || led_init_ready_i);", New: ";"},
+		"transport_place": {File: manager, Old: "assign seq_init_transport_o = payload_q[8*hvia_pkg::ViContextWindowOffset+:32];", New: "assign seq_init_transport_o = payload_q[8*hvia_pkg::ViContextSendCompletionQueueOffset+:32];"},
+		"tie_of_reset":    {File: manager, Old: "!(is_destroy || is_reset || is_disconnect);", New: "!(is_destroy || is_disconnect);"},
+		"queue_number":    {File: manager, Old: "assign queue_ok  = index_q < QueueCount;", New: "assign queue_ok  = index_q[7:0] < QueueCount[7:0];"},
+		"ring_log2":       {File: manager, Old: "list_count_q <= 32'(hvia_pkg::CompletionQueueMaxLog2);", New: "list_count_q[7:0] <= hvia_pkg::CompletionQueueMaxLog2;"},
+		"ring_half_page":  {File: manager, Old: "list_addr_q[hvia_params_pkg::PageBytesLog2-1:0] == '0 &&", New: "list_addr_q[hvia_params_pkg::PageBytesLog2-2:0] == '0 &&"},
+		"queue_detail":    {File: manager, Old: "else if (!is_create_queue) detail_d", New: "else detail_d"},
+		"queue_state":     {File: manager, Old: "if (!cqc_ok_i) status_d = hvia_pkg::CommandStatusBadState;\n          else if", New: "if"},
 		"no_patience":     {File: manager, Old: "hold_d   = hold_q || impatient;", New: "hold_d   = hold_q;"},
 		"stale_context":   {File: contexts, Old: "assign rd_ctx_o[128*p+:128] = live_rd_q ? ctx_q : FreeWord;", New: "assign rd_ctx_o[128*p+:128] = ctx_q;"},
 		"quiet_hole":      {File: manager, Old: "!word_put && !(state_q == StSequence", New: "!(state_q == StSequence"},

@@ -39,6 +39,7 @@ func TestRegisters(t *testing.T) {
 	names := []string{
 		"commands", "ignored", "doorbell_writes", "dropped", "counted", "soft_resets", "pin_resets",
 		"async_kept", "async_dropped", "async_taken", "async_none", "async_overflow", "async_marks",
+		"armings", "half_armings", "info_reads",
 	}
 	if !testing.Short() {
 		// Two events in one clock.
@@ -63,6 +64,9 @@ func TestRegistersMutants(t *testing.T) {
 		"async_mark":    {File: registers, Old: "      if (async_drop) begin", New: "      if (async_drop && !rd_dropped) begin"},
 		"async_sticky":  {File: registers, Old: "      if (rd_async) async_overflow_q <= 1'b0;\n", New: ""},
 		"table_place":   {File: registers, Old: "RegisterAttHostLevel1Offset: rd_word = att_level1_q;", New: "RegisterAttHostLevel1Offset: rd_word = att_level2_q;"},
+		"half_armed":    {File: registers, Old: "arm_valid_o = tgt_wbe_i == 4'hf;", New: "arm_valid_o = tgt_wbe_i[0];"},
+		"taken_late":    {File: registers, Old: "assign info_read_o = rd_start &&", New: "assign info_read_o = rd_state_q == RdWord &&"},
+		"cause_lost":    {File: registers, Old: "hvia_pkg::RegisterInterruptStatusNotifyBit]          = irq_notify_i;", New: "hvia_pkg::RegisterInterruptStatusNotifyBit]          = irq_notify_i && !reg_write;"},
 		"two_for_one":   {File: counters, Old: "plane1_d    = plane1_q & ~pick;", New: "plane1_d    = plane1_q;"},
 		"no_forward":    {File: counters, Old: "(add_valid_q && (add_index_q == pick_index)) ? add_sum : mem[pick_index]", New: "mem[pick_index]"},
 		"no_urgency":    {File: counters, Old: "urgent = (|full) ? full : (|plane1_q) ? plane1_q : plane0_q;", New: "urgent = waiting;"},

@@ -73,7 +73,7 @@ func TestStrayAccessStopsTheRun(t *testing.T) {
 	}{
 		{"read", verilate.Mutant{File: "rtl/descriptor_fetch.sv", Old: "assign req_addr_o  = pa_q;", New: "assign req_addr_o  = pa_q ^ 32'h0800_0000;"},
 			[]string{"read", "node"}},
-		{"write", verilate.Mutant{File: "rtl/completion.sv", Old: "assign req_addr_o  = pa_q + start;", New: "assign req_addr_o  = (pa_q ^ 32'h0800_0000) + start;"},
+		{"write", verilate.Mutant{File: "rtl/completion.sv", Old: "assign status_at   = pa_q + start;", New: "assign status_at   = (pa_q ^ 32'h0800_0000) + start;"},
 			[]string{"write", "node"}},
 	}
 	for _, tt := range tests {

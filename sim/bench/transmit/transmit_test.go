@@ -80,13 +80,13 @@ var faults = map[string]struct{ at, right, wrong string }{
 		at: "& chunk_err_q &\n                     ((need_q != 16'd0) | last_q);", right: "((need_q != 16'd0) | last_q)", wrong: "1'b1",
 	},
 	"chunk_forgotten": {
-		at: "assign cpl_load = (state_q == Finish) & ~ask_q & ~wait_q &", right: "~ask_q & ~wait_q", wrong: "1'b1",
+		at: "assign over     = (state_q == Finish) & ~take_ack & ~ask_q & ~wait_q;", right: "~ask_q & ~wait_q", wrong: "1'b1",
 	},
 	"chunk_quiet": {
 		at: "~step & ~fetch &", right: "~fetch", wrong: "1'b1",
 	},
 	"no_segments": {
-		at: "seg_left_q   <= (in_count == 16'd0) ?", right: "in_count == 16'd0", wrong: "1'b0",
+		at: "assign in_empty     = in_read | (in_count == 16'd0);", right: "(in_count == 16'd0)", wrong: "1'b0",
 	},
 	"state_once": {
 		at: "    if ((ctx_state != hvia_pkg::ViStateConnected) | broken_q[vi_q]) begin", right: "(ctx_state != hvia_pkg::ViStateConnected)",
@@ -102,22 +102,118 @@ var faults = map[string]struct{ at, right, wrong string }{
 		at: "assign async_valid_o = breaks & (ctx_state != hvia_pkg::ViStateFree);", right: "(ctx_state != hvia_pkg::ViStateFree)", wrong: "1'b1",
 	},
 	"unreachable_holds_memory": {
-		at: "(message & ~unreachable_q & (handle_q == drain_handle_i))", right: "~unreachable_q", wrong: "1'b1",
+		at: "assign handle_busy_o = (message & ~unreachable_q", right: "~unreachable_q", wrong: "1'b1",
 	},
 	"unreachable_at_rest": {
-		at: "assign waits   = ((state_q == Check) & ~unreachable_q &", right: "~unreachable_q", wrong: "1'b1",
+		at: "assign waits   = ~take_ack & (((state_q == Check) & ~unreachable_q &", right: "~unreachable_q", wrong: "1'b1",
 	},
 	"unreachable_overruns": {
-		at: "assign breaks    = (state_q == Check) & unreachable_q & async_ready_i;", right: "async_ready_i", wrong: "1'b1",
+		at: "assign breaks    = looks & mine & unreachable_q & async_ready_i;", right: "async_ready_i", wrong: "1'b1",
 	},
 	"unreachable_completes": {
 		at: "if (breaks) state_d = Idle;", right: "Idle", wrong: "Finish",
 	},
 	"offset": {
-		at: "remote_q   <= remote_q + {32'd0, payload_q};", right: "{32'd0, payload_q}", wrong: "{48'd0, need_q}",
+		at: "remote_q <= remote_q + {32'd0, payload_q};", right: "{32'd0, payload_q}", wrong: "{48'd0, need_q}",
 	},
 	"error_order": {
 		at: "(state_q == Frame) & ~open_q & (missing", right: "~open_q", wrong: "~job_bad",
+	},
+
+	// Messages of reliable VIs.
+	"passes_over_too_little": {
+		at: "skip_q        <= (job_number_i - job_first_i) * MaxPayload;", right: "(job_number_i - job_first_i) * MaxPayload",
+		wrong: "(job_number_i == job_first_i) ? 32'd0 : (job_number_i - job_first_i - 32'd1) * MaxPayload",
+	},
+	"passed_over_twice": {
+		at: "assign seg_use   = skip_take ? skip_len :", right: "skip_len", wrong: "seg_left_q",
+	},
+	"length_of_the_descriptor": {
+		at: "assign in_length    = head_q ? total_q :", right: "head_q", wrong: "1'b0",
+	},
+	"changed_operation_sent": {
+		at: "(head_q & (in_operation != operation_q));", right: "(in_operation != operation_q)", wrong: "1'b0",
+	},
+	"frame_not_told": {
+		at: "else if (frame_end) state_d = kept_q ? Tell :", right: "kept_q", wrong: "(kept_q & last_q)",
+	},
+	"asked_and_not_obeyed": {
+		at: "((led_op_q != LedFail) & led_go_i) ? Check", right: "led_go_i", wrong: "(led_go_i | (led_op_q == LedAsk))",
+	},
+	"number_of_its_own": {
+		at: "assign number = (first_q & ~kept_q) ? seq_rd_q", right: "~kept_q", wrong: "1'b1",
+	},
+	"sent_without_asking": {
+		at: "assign start     = looks & (kept_q | (mine & ~unreachable_q))", right: "(mine & ~unreachable_q)", wrong: "~unreachable_q",
+	},
+	"completes_what_the_ledger_has": {
+		at: "assign cpl_load = over & ~kept_q &", right: "~kept_q", wrong: "1'b1",
+	},
+	"goes_on_disconnected": {
+		at: "assign refuses   = kept_q ? ctx_state != hvia_pkg::ViStateConnected :", right: "ctx_state != hvia_pkg::ViStateConnected", wrong: "1'b0",
+	},
+	"read_with_payload": {
+		at: "assign payload = read ? 32'd0 :", right: "read", wrong: "1'b0",
+	},
+	"read_of_the_segments": {
+		at: "assign in_empty     = in_read |", right: "in_read", wrong: "1'b0",
+	},
+	"read_unreliable": {
+		at: "(read & ~ctx_reliable)) begin", right: "~ctx_reliable", wrong: "1'b0",
+	},
+	"answer_of_any_memory": {
+		at: ".job_access_i(answer_q & ~raw ?", right: "answer_q & ~raw", wrong: "1'b0",
+	},
+	"answer_holds_its_handle": {
+		at: "& ~answer_q & (handle_q ==", right: "~answer_q", wrong: "1'b1",
+	},
+	"unreachable_is_any": {
+		at: "assign led_operation_o = unreachable_q ?", right: "unreachable_q", wrong: "1'b0",
+	},
+	"unreachable_forgotten": {
+		at: "if (breaks | (opens & unreachable_q)) broken_q", right: "(opens & unreachable_q)", wrong: "1'b0",
+	},
+	"fails_as_nothing": {
+		at: "if (frame_fail) state_d = kept_q ? Tell : Finish;", right: "kept_q", wrong: "1'b0",
+	},
+	"chunk_of_a_dropped_message": {
+		at: "if (cpl_load | (over & kept_q)) state_d = Idle;", right: "over", wrong: "~take_ack",
+	},
+
+	// Acknowledgements, and turns.
+	"context_of_the_message": {
+		at: "assign rd_vi_o       = take_ack ? ack_vi_i :", right: "ack_vi_i", wrong: "(state_q == Idle ? ack_vi_i : vi_q)",
+	},
+	"context_of_the_acknowledgement": {
+		at: "((state_q == AckCheck) & ~ack_gone) ? ack_vi_q", right: "~ack_gone", wrong: "1'b1",
+	},
+	"acknowledged_by_nobody": {
+		at: "assign ack_gone  = (state_q == AckCheck) &", right: "(state_q == AckCheck)", wrong: "1'b0",
+	},
+	"acknowledged_when_connected_only": {
+		at: "& (ctx_state == hvia_pkg::ViStateFree);", right: "(ctx_state == hvia_pkg::ViStateFree)",
+		wrong: "(ctx_state != hvia_pkg::ViStateConnected)",
+	},
+	"acknowledgements_starve_messages": {
+		at: "if (take_ack) acked_q <= 1'b1;", right: "1'b1", wrong: "1'b0",
+	},
+	"messages_starve_acknowledgements": {
+		at: "assign between      = (state_q == Check) |", right: "(state_q == Check)", wrong: "((state_q == Check) & first_q)",
+	},
+	"chunks_starve_acknowledgements": {
+		at: "| (state_q == Head) | (state_q == Skip) |", right: "(state_q == Skip)", wrong: "1'b0",
+	},
+	"raw_frames_starve": {
+		at: "else if (take_job) turn_q <= TurnRaw;", right: "TurnRaw", wrong: "TurnDesc",
+	},
+	"jobs_starve": {
+		at: "if (take_desc) turn_q <= TurnJob;", right: "TurnJob", wrong: "TurnRaw",
+	},
+	"acknowledgement_at_rest": {
+		at: "((state_q == AckCheck) & ~start_ack & ~ack_gone) |", right: "~start_ack", wrong: "1'b1",
+	},
+	"job_at_rest": {
+		at: "~desc_valid_i & ~job_valid_i & ~rawtx_valid_i & ~ack_valid_i) | waits)", right: "~job_valid_i", wrong: "1'b1",
 	},
 }
 

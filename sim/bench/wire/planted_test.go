@@ -82,7 +82,7 @@ func TestMutantWireIsCaught(t *testing.T) {
 		{link, "++d.counts.damaged;", "++d.counts.arrived;", straight("corrupt=10%")},
 		{link, "d.sink->DeliverDamaged(std::move(frame));", "d.sink->Deliver(std::move(frame));", straight("corrupt=10%")},
 		{link, "if (fate.lost) return;", "", straight("drop=10%")},
-		{"sim/fabric/scheduler.cc", "{link_->Counts(0), link_->Counts(1)}", "{link_->Counts(1), link_->Counts(0)}", straight("0>1:drop=10%")},
+		{"sim/fabric/network.cc", "LinkOf(node).Counts(EndOf(node))", "LinkOf(node).Counts(1 - EndOf(node))", straight("0>1:drop=10%")},
 		{"sim/fabric/recorder.cc", "Put(record, kFrameRecordFaultsOffset, static_cast<uint16_t>(faults));", "(void)faults;", straight("drop=10%")},
 		{faults, "r->frame == 0 || place == r->frame", "r->frame == 0 || place == r->frame + 1", dropped("0>1:drop=frame 17")},
 		{faults, "place % r->every == 0", "place % r->every == 1", dropped("0>1:drop=every 10")},
@@ -98,7 +98,7 @@ func TestMutantWireIsCaught(t *testing.T) {
 		{link, "Pass(end, fate.start, b->copies", "Pass(end, fate.start, 1", ordered("0>1:reorder=30% behind 2,duplicate=30%", 2)},
 		{link, "if (--b->left != 0)", "if (b->left-- != 0)", ordered("0>1:reorder=20% behind 2", 2)},
 		{link, "first->until > t", "first->until > t + 1000000000", ordered("0>1:reorder=20% behind 2 within 500us", 2)},
-		{"sim/fabric/scheduler.cc", "if (wire < next) next = wire", "if (false) next = wire", soon},
+		{"sim/fabric/scheduler.cc", "if (network < next) next = network", "if (false) next = network", soon},
 		{link, "d.behind.push_back({fate.overtaken_by, fate.start + fate.patience", "d.behind.push_back({fate.overtaken_by, fate.start + fate.patience / 2", soon},
 		{faults, "fate.start += r.least", "fate.start += 0", late("0>1:delay=every 7 by 70us", func(i int, l logged) driver.Time {
 			if i%7 == 6 {
@@ -139,10 +139,13 @@ func TestWireFaultArgumentsRefused(t *testing.T) {
 	}
 	require.NoError(t, start(2, "--wire-fault", "Drop 0 share=1"))
 	for text, want := range map[string]string{
-		"":                                 "want KIND SOURCE",
+		"":                                 "want KIND DIRECTION",
 		"Lose 0":                           "there is no kind of fault Lose",
-		"Drop":                             "the node that sends is missing",
-		"Drop 2":                           "SOURCE=2: want a whole number from 0 to 1",
+		"Drop":                             "the direction is missing",
+		"Drop 2":                           "there are 2 nodes, counted from 0",
+		"Drop 16":                          "DIRECTION=16: want a whole number from 0 to 15",
+		"Drop 0>switch":                    "a cable between them and no switch: say which node sends",
+		"Drop switch>0":                    "a cable between them and no switch: say which node sends",
 		"Drop 0 share":                     "share: want NAME=NUMBER",
 		"Drop 0 share=1000000001":          "want a whole number from 0 to 1000000000",
 		"Drop 0 share=x":                   "share=x: want a whole number",

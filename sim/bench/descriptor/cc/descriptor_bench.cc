@@ -2,8 +2,8 @@
 
 // Drives the descriptor path and judges every port in every clock. Around the blocks stand models of
 // their neighbours: host threads that build linked lists in memory and ring, a target port that also
-// brings every kind of broken doorbell, VI contexts, translation, host bus, a transmit and a receive
-// engine that also ask for further chunks, and a manager that resets and disconnects VIs and takes
+// brings every kind of broken doorbell, VI contexts, translation, host bus, a ledger that holds send
+// queues, a transmit and a receive engine that also ask for further chunks, and a manager that resets and disconnects VIs and takes
 // memory away. The judge follows the queues as plain lists: what was posted comes out once, in order
 // per queue, round robin among VIs; of a receive queue one descriptor is on the chip at a time.
 //
@@ -52,7 +52,7 @@ struct Knobs {
   unsigned commit_gate, take_gate, link_gate, release_gate, flushed_gate, att_ready, read_ready, read_beat, desc_ready,
       cpl_rate, rx_rate, write_ready, write_beat, host_rate, dword_rate, reap_rate;
   // Chances out of 1024.
-  unsigned att_error, read_error, write_error, hostile, manager, context_flip, evil_link, no_write, chunk, lull;
+  unsigned att_error, read_error, write_error, hostile, manager, context_flip, evil_link, no_write, chunk, lull, hold;
   unsigned att_delay, done_delay, transmit_depth;
   bool data_with_request;  // the bus takes the first beat in the clock of the request
   unsigned max_posted;
@@ -132,11 +132,17 @@ struct Vi {
   std::array<uint32_t, 4> context{};
   Queue queues[2];
   bool held = false;  // a receive descriptor was taken and not released
+  // The ledger holds the send queue, did so in the clock before; it is parked for that.
+  bool hold = false, was_hold = false, parked = false;
   bool owed = false;  // the link of a receive descriptor is still to come
   Place place;
   uint64_t active_clock = 0;
 
   uint32_t State() const { return context[0] & hvia::kViContextAttributesStateMask; }
+  bool Reliable() const {
+    return (context[0] & hvia::kViContextAttributesReliabilityMask) !=
+           hvia::kReliabilityUnreliable << hvia::kViContextAttributesReliabilityLsb;
+  }
   uint32_t Tag() const { return context[0] >> hvia::kViContextAttributesTagLsb; }
 };
 
@@ -152,6 +158,7 @@ enum Work { kSendHead, kReceiveHead, kReceiveChunk, kTransmitChunk };
 struct Current {
   Phase phase = Phase::kNone;
   Work work = kSendHead;
+  bool store = true;  // of a chunk
   uint64_t since = 0;
   int vi = 0;
   Entry entry;
@@ -160,6 +167,7 @@ struct Current {
   bool more = false;
   uint16_t seq = 0;
   uint32_t state = 0, tag = 0;
+  bool reliable = false;
   Image bytes{};
   bool unreachable = false;
   bool Head() const { return work <= kReceiveHead; }
@@ -215,6 +223,16 @@ class Bench {
         knobs_.take_gate = rng_.Range(1, 16);
         knobs_.link_gate = rng_.Range(1, 16);
       }
+      if (kind == kRandom && e % 4 == 0) {  // completions of all sources pile up
+        knobs_.write_ready = knobs_.write_beat = 1;
+        knobs_.flushed_gate = knobs_.cpl_rate = knobs_.rx_rate = 16;
+        knobs_.context_flip = 40;
+      }
+      if (kind == kRandom && e % 4 == 2) {  // send descriptors wait for the transmit engine, also in a reset
+        knobs_.desc_ready = 1;
+        knobs_.transmit_depth = 1;
+        knobs_.manager = 200;
+      }
       if (kind == kOverrun) {
         Overrun(e % 12 == 1 ? kReceive : kSend);
       } else if (kind == kAllVis) {
@@ -256,6 +274,7 @@ class Bench {
     k.manager = rng_.Chance(2, 3) ? 60 : 0;
     k.lull = rng_.Chance(1, 2) ? 2 : 0;
     k.context_flip = rng_.Chance(1, 2) ? rng_.Below(40) : 0;
+    k.hold = rng_.Chance(1, 2) ? rng_.Range(1, 200) : 0;
     k.att_delay = rng_.Chance(1, 3) ? 0 : rng_.Range(1, 40);
     k.done_delay = rng_.Chance(1, 3) ? 0 : rng_.Range(1, 20);
     k.transmit_depth = rng_.Range(1, 4);
@@ -308,6 +327,8 @@ class Bench {
     read_open_ = false;
     att_open_ = false;
     manager_ = Manager{};
+    unhold_.clear();
+    unhold_stands_ = false;
     used_.clear();
 
     std::vector<int> order(kVis);
@@ -372,8 +393,11 @@ class Bench {
       q.drain_first = false;
     }
     v.paused = false;
-    v.context = {hvia::kViStateConnected | (rng_.Bits(13) << 3) | static_cast<uint32_t>(tag) << 16, rng_.Bits(32),
-                 rng_.Bits(32), rng_.Bits(32)};
+    const uint32_t noise = rng_.Bits(13) << 3 & ~hvia::kViContextAttributesReliabilityMask;
+    const uint32_t level = hvia::kReliabilityUnreliable << rng_.Below(3);
+    v.context = {hvia::kViStateConnected | level << hvia::kViContextAttributesReliabilityLsb | noise |
+                     static_cast<uint32_t>(tag) << hvia::kViContextAttributesTagLsb,
+                 rng_.Bits(32), rng_.Bits(32), rng_.Bits(32)};
   }
 
   void Clock() {
@@ -431,7 +455,7 @@ class Bench {
     for (const Chunk& c : chunks_) {
       if (c.want || c.open) return true;
     }
-    return offers_[0] || offers_[1] || cur_.phase != Phase::kNone || wait_ || link_ || release_ || !transmit_.empty() ||
+    return !unhold_.empty() || offers_[0] || offers_[1] || cur_.phase != Phase::kNone || wait_ || link_ || release_ || !transmit_.empty() ||
            job_.step != kRxNone || wanted_vi_ >= 0 || write_ || refused_ || !bursts_.empty() || commit_ ||
            (manager_.step != 0 && manager_.step != kRebuild);
   }
@@ -466,7 +490,7 @@ class Bench {
                         &knobs_.host_rate, &knobs_.dword_rate}) {
       *p = std::max(*p, 8u);
     }
-    knobs_.hostile = knobs_.manager = knobs_.context_flip = 0;
+    knobs_.hostile = knobs_.manager = knobs_.context_flip = knobs_.hold = 0;
     while (Moving()) Clock();
     size_t waiting = 0, behind = 0;
     for (int vi : used_) {
@@ -505,7 +529,7 @@ class Bench {
       *p = 16;
     }
     k.att_error = k.read_error = k.write_error = k.no_write = k.evil_link = k.hostile = k.manager = 0;
-    k.context_flip = k.chunk = k.lull = k.att_delay = k.done_delay = 0;
+    k.context_flip = k.hold = k.chunk = k.lull = k.att_delay = k.done_delay = 0;
     k.transmit_depth = 4;
     k.max_posted = 1;
     StartEpoch(1, false);
@@ -531,7 +555,7 @@ class Bench {
     knobs_.host_rate = knobs_.dword_rate = 16;
     knobs_.commit_gate = 16;
     knobs_.max_posted = depth_ + 60;
-    knobs_.manager = knobs_.context_flip = knobs_.att_error = knobs_.read_error = knobs_.evil_link = 0;
+    knobs_.hold = knobs_.manager = knobs_.context_flip = knobs_.att_error = knobs_.read_error = knobs_.evil_link = 0;
     hot_ = vi;
     hot_kind_ = kind;
     const unsigned gate = knobs_.take_gate;
@@ -574,7 +598,7 @@ class Bench {
     knobs_.take_gate = 0;
     knobs_.host_rate = knobs_.dword_rate = 16;
     knobs_.max_posted = 2;
-    knobs_.manager = knobs_.context_flip = 0;
+    knobs_.hold = knobs_.manager = knobs_.context_flip = 0;
     const size_t full = kVis - 1;
     for (int n = 0; n < 80000 && (ready_[0].size() < full || ready_[1].size() < full); n++) {
       progress_ = unit::clocks();
@@ -949,6 +973,7 @@ class Bench {
   // A request for 64 bytes of a descriptor: of receive or transmit engine.
   struct Chunk {
     bool want = false, open = false;
+    bool store = true;  // of the receive descriptor on the chip, not of one that an answer is scattered by
     int vi = 0;
     uint64_t va = 0;
     uint32_t handle = 0;
@@ -1040,6 +1065,7 @@ class Bench {
       } else if (j.chunks > 0) {
         if (!Gate(knobs_.rx_rate)) return;
         chunks_[0] = MakeChunk(j.vi, vis_[j.vi].place.va, j.cpl.handle);
+        chunks_[0].store = rng_.Chance(3, 4);
         j.chunks--;
         j.step = kRxChunk;
       } else if (Gate(knobs_.cpl_rate)) {
@@ -1068,6 +1094,22 @@ class Bench {
     }
   }
 
+  // The ledger holds a send queue and lets it go again; it says so after the bit fell. What the manager
+  // takes down is let go, and what was held when no more are.
+  void LedgerStep() {
+    if (knobs_.hold != 0 && Rare(knobs_.hold)) {
+      const int vi = used_[rng_.Below(used_.size())];
+      if (vis_[vi].State() != hvia::kViStateFree && !(manager_.step != kNothing && manager_.vi == vi)) vis_[vi].hold = true;
+    }
+    for (int vi : used_) {
+      Vi& v = vis_[vi];
+      const bool leaves = v.State() == hvia::kViStateFree || (manager_.step != kNothing && manager_.vi == vi) || knobs_.hold == 0;
+      if (!v.hold || !rng_.Chance(1, leaves ? 16 : 128)) continue;
+      v.hold = false;
+      unhold_.push_back(vi);
+    }
+  }
+
   // --- Inputs ------------------------------------------------------------------------------------
 
   void Drive() {
@@ -1077,6 +1119,7 @@ class Bench {
       ManagerStep();
       RxStepDrive();
       TxStepDrive();
+      LedgerStep();
       if (Rare(knobs_.context_flip)) {
         const int vi = used_[rng_.Below(used_.size())];
         Vi& v = vis_[vi];
@@ -1089,8 +1132,9 @@ class Bench {
         }
       }
     }
-    for (int i = 0; i < 8; i++) dut_.live_i[i] = 0;
+    for (int i = 0; i < 8; i++) dut_.live_i[i] = dut_.send_hold_i[i] = 0;
     for (int vi : used_) {
+      if (vis_[vi].hold) dut_.send_hold_i[vi / 32] |= 1u << vi % 32;
       if (vis_[vi].State() != hvia::kViStateFree) dut_.live_i[vi / 32] |= 1u << vi % 32;
     }
     dut_.commit_gate_i = Gate(knobs_.commit_gate);
@@ -1121,6 +1165,9 @@ class Bench {
       }
     }
 
+    unhold_stands_ = dut_.rst_ni && !unhold_.empty() && (unhold_stands_ || Gate(8));
+    dut_.unhold_valid_i = unhold_stands_;
+    dut_.unhold_vi_i = unhold_stands_ ? unhold_.front() : rng_.Bits(8);
     dut_.clear_valid_i = dut_.rst_ni && manager_.step == kClear;
     dut_.clear_vi_i = manager_.vi;
 
@@ -1165,8 +1212,10 @@ class Bench {
       c->vi = rng_.Bits(8);
       c->va = rng_.Next();
       c->handle = rng_.Bits(32);
+      c->store = rng_.Bits(1);
     }
     dut_.rxc_valid_i = r.want;
+    dut_.rxc_store_i = r.store;
     dut_.rxc_vi_i = r.vi;
     dut_.rxc_va_i = r.va;
     dut_.rxc_handle_i = r.handle;
@@ -1437,7 +1486,7 @@ class Bench {
     q.queue.push_back(e);
     if (c.kind == kReceive && v.held) {
       if (!linked) Figure("cover_posted_behind_the_last");
-    } else if (!linked && ByItself(c.vi, c.kind)) {
+    } else if (!linked && ByItself(c.vi, c.kind) && !(c.kind == kSend && v.parked)) {
       Ready(c.vi, c.kind);
       if (resetting && on_arrival_ && c.kind == kReceive) Figure("cover_reset_enters_by_itself");
     }
@@ -1468,6 +1517,53 @@ class Bench {
     woken_by_ = {dut_.wanted_i ? static_cast<int>(dut_.coming_vi_i) : -1, dut_.drain_receive_i ? static_cast<int>(dut_.drain_vi_i) : -1};
   }
 
+  // Whoever stands in the ready list before this one has nothing, or was reset meanwhile.
+  void Turn(int vi, int kind) {
+    auto& ready = ready_[kind];
+    for (;;) {
+      CHECK(!ready.empty(), "VI %d has its turn and its %s queue was not ready", vi, kQueueNames[kind]);
+      const Listed l = ready.front();
+      ready.pop_front();
+      if (l.vi == vi) break;
+      CHECK(l.maybe || vis_[l.vi].queues[kind].queue.empty(), "VI %d has its turn before VI %d, which was ready first", vi, l.vi);
+    }
+    ready.erase(std::remove_if(ready.begin(), ready.end(), [&](const Listed& l) { return l.vi == vi; }), ready.end());
+  }
+
+  // A send queue is parked only in its turn, while it is held, and enters the list again with the end of
+  // the hold.
+  void JudgeHold() {
+    if (dut_.park_o) {
+      const int vi = dut_.park_vi_o;
+      Vi& v = vis_[vi];
+      CHECK(v.hold && !v.parked && !v.queues[kSend].queue.empty(), "VI %d is parked: held %d, parked %d, %zu descriptors", vi, v.hold,
+            v.parked, v.queues[kSend].queue.size());
+      Turn(vi, kSend);
+      v.parked = true;
+      Figure("cover_parked");
+      if (v.State() == hvia::kViStateError) Figure("cover_parked_in_a_flush");
+      Touch(vi);
+    }
+    CHECK(!(dut_.unhold_ready_o && !dut_.unhold_valid_i), "the end of a hold is taken that is not offered");
+    if (dut_.unhold_ready_o) {
+      const int vi = dut_.unhold_vi_i;
+      Vi& v = vis_[vi];
+      if (v.parked && !v.queues[kSend].queue.empty()) {
+        Ready(vi, kSend);
+        Figure(v.hold ? "cover_held_again" : "cover_unheld");
+      }
+      if (!v.parked) Figure("cover_unheld_for_nothing");
+      v.parked = false;
+      unhold_.pop_front();
+      unhold_stands_ = false;
+      Touch(vi);
+    }
+    for (int vi : used_) {
+      Vi& v = vis_[vi];
+      if (v.parked && commit_ && dut_.commit_fire_o && commit_->vi == vi && commit_->kind == kSend) Figure("cover_posted_while_parked");
+    }
+  }
+
   void JudgeQueue() {
     JudgeWake();
     // A new offer: the take itself was in the clock before.
@@ -1494,22 +1590,16 @@ class Bench {
       }
       if (q.follow) q.taken.push_back(q.seq);
       q.seq++;
-      // Round robin: whoever stands in front has nothing, or was reset meanwhile.
-      auto& ready = ready_[kind];
-      for (;;) {
-        CHECK(!ready.empty(), "VI %d is offered and its %s queue was not ready", vi, kQueueNames[kind]);
-        const Listed l = ready.front();
-        ready.pop_front();
-        if (l.vi == vi) break;
-        CHECK(l.maybe || vis_[l.vi].queues[kind].queue.empty(), "VI %d is offered before VI %d, which was ready first",
-              vi, l.vi);
-      }
-      ready.erase(std::remove_if(ready.begin(), ready.end(), [&](const Listed& l) { return l.vi == vi; }), ready.end());
+      Turn(vi, kind);
+      CHECK(kind == kReceive || !v.was_hold, "VI %d is offered and its send queue was held", vi);
       take_clock_[kind][vi] = unit::clocks() - 1;
       const uint64_t since = take_clock_[kind][vi] - commit_clock_[kind][vi];
       if (o.more && since <= 8) Figure("cover_commit_before_take_" + std::to_string(since));
       offers_[kind] = o;
     }
+
+    JudgeHold();
+    for (int vi : used_) vis_[vi].was_hold = vis_[vi].hold;
 
     // The take port: a send descriptor only with room; the two in turn; what stands stays.
     const bool send_shows = offers_[kSend] && dut_.send_room_o;
@@ -1567,7 +1657,8 @@ class Bench {
       for (auto& list : ready_) {
         for (auto& l : list) l.maybe |= l.vi == vi;
       }
-      v.held = v.owed = false;
+      if (v.parked) Figure("cover_clear_parked");
+      v.held = v.owed = v.parked = false;
       v.place.valid = false;
       if (job_.step != kRxNone && job_.vi == vi) job_.forget = true;
       Touch(vi);
@@ -1603,7 +1694,7 @@ class Bench {
                   "VI %d: the card read the link %016" PRIx64 " %08x before it was written", link_->vi, link_->va,
                   link_->handle);
           }
-          if ((link_->kind == kSend || !v.held) && ByItself(link_->vi, link_->kind)) Ready(link_->vi, link_->kind);
+          if ((link_->kind == kSend || !v.held) && ByItself(link_->vi, link_->kind) && !(link_->kind == kSend && v.parked)) Ready(link_->vi, link_->kind);
         }
       }
       link_.reset();
@@ -1836,7 +1927,8 @@ class Bench {
         progress_ = now;
         if (!cur_.Head()) {
           chunk_done = over = true;
-          chunk_stored = cur_.work == kReceiveChunk;
+          chunk_stored = cur_.work == kReceiveChunk && cur_.store;
+          if (cur_.work == kReceiveChunk && !cur_.store) Figure("cover_receive_chunk_not_stored");
           break;
         }
         // The state of just now decides.
@@ -1929,6 +2021,7 @@ class Bench {
       } else {
         Chunk& c = chunks_[rxc ? 0 : 1];
         cur_.work = rxc ? kReceiveChunk : kTransmitChunk;
+        cur_.store = c.store;
         cur_.vi = c.vi;
         cur_.va = c.va;
         cur_.handle = c.handle;
@@ -1938,6 +2031,7 @@ class Bench {
       if (take || txc) head_turn_ = txc;
       CHECK(dut_.rd_vi_o == cur_.vi, "the context of VI %u is read, want %d", dut_.rd_vi_o, cur_.vi);
       cur_.state = vis_[cur_.vi].State();
+      cur_.reliable = vis_[cur_.vi].Reliable();
       cur_.tag = vis_[cur_.vi].Tag();
       Touch(cur_.vi);
     }
@@ -1963,12 +2057,12 @@ class Bench {
     p->handle = cur_.handle;
     p->seq = cur_.seq;
     p->head = p->chunk = cur_.bytes;
-    p->status = bench::Judge(cur_.bytes, true, cur_.state);
+    p->status = bench::Judge(cur_.bytes, true, cur_.state, cur_.reliable);
     Figure("stored");
     arrived_clock_ = unit::clocks();
     if (cur_.entry.slot < 0) return;
     const int kind = vis_[cur_.vi].queues[kReceive].slots[cur_.entry.slot].kind;
-    CHECK(p->status == KindStatus(kind, true), "%s: the bench's two opinions differ", KindName(kind));
+    CHECK(p->status == KindStatus(kind, true, cur_.reliable), "%s: the bench's two opinions differ", KindName(kind));
     Figure(std::string("cover_receive_kind_") + KindName(kind));
     Figure(std::string("cover_stored_") + hvia::ViStateName(dut_.rd_ctx_i[0] & hvia::kViContextAttributesStateMask));
   }
@@ -1998,9 +2092,10 @@ class Bench {
     if (c.entry.slot < 0 || c.unreachable) return;
     const int kind = vis_[c.vi].queues[kSend].slots[c.entry.slot].kind;
     if (c.state == hvia::kViStateConnected) {
-      CHECK(bench::Judge(c.bytes, false, c.state) == KindStatus(kind, false), "%s: the bench's two opinions differ",
+      CHECK(bench::Judge(c.bytes, false, c.state, c.reliable) == KindStatus(kind, false, c.reliable), "%s: the bench's two opinions differ",
             KindName(kind));
       Figure(std::string("cover_kind_") + KindName(kind));
+      if (c.reliable && IsRead(kind)) Figure(std::string("cover_reliable_") + KindName(kind));
     } else {
       Figure(std::string("cover_flushed_") + hvia::ViStateName(c.state));
     }
@@ -2020,7 +2115,7 @@ class Bench {
           "descriptor of VI %u, sequence %u at %08x, want VI %d, %u, %08x", dut_.desc_vi_o, dut_.desc_seq_o,
           dut_.desc_pa_o, c.vi, c.seq, c.pa);
     CHECK(Same(dut_.desc_chunk_o, c.bytes), "VI %d: the descriptor differs from memory", c.vi);
-    const uint32_t want = bench::Judge(c.bytes, false, c.state);
+    const uint32_t want = bench::Judge(c.bytes, false, c.state, c.reliable);
     CHECK(dut_.desc_status_o == want, "VI %d: status %08x, want %08x (%s)", c.vi, dut_.desc_status_o, want,
           c.entry.slot >= 0 ? KindName(vis_[c.vi].queues[kSend].slots[c.entry.slot].kind) : "reset meanwhile");
   }
@@ -2223,7 +2318,7 @@ class Bench {
     const bool queue_idle = !queue_work && !committing && !listed && now > v.active_clock + 2 &&
                             !(link_ && link_->vi == vi) && !(release_ && *release_ == vi) &&
                             !(job_.step == kRxRelease && job_.vi == vi) && !dut_.clear_valid_i &&
-                            !(dut_.wake_o && dut_.wake_vi_o == vi);
+                            !(dut_.wake_o && dut_.wake_vi_o == vi) && !(dut_.unhold_valid_i && dut_.unhold_vi_i == vi);
     CHECK(!queue_idle || !dut_.queue_vi_busy_o, "work_queue: VI %d is busy with nothing", vi);
     if (queue_idle && receives) Figure("cover_receives_are_no_work");
 
@@ -2266,7 +2361,7 @@ class Bench {
     const bool completing = write_ || refused_ || dut_.cpl_valid_i || dut_.flushed_shown_o;
     CHECK(completing == !(dut_.quiet_o & 8), "completion: quiet is %d", dut_.quiet_o >> 3 & 1);
     CHECK(!((commit_ || dut_.db_wvalid_i) && (dut_.quiet_o & 1)), "doorbell is quiet with a doorbell");
-    CHECK(!((dut_.take_valid_o || dut_.commit_shown_o || dut_.rx_release_valid_i) && (dut_.quiet_o & 2)),
+    CHECK(!((dut_.take_valid_o || dut_.commit_shown_o || dut_.rx_release_valid_i || dut_.unhold_valid_i) && (dut_.quiet_o & 2)),
           "work_queue is quiet with an offer");
     CHECK(!((dut_.wr_valid_o || dut_.drop_valid_i || dut_.stale_busy_o || dut_.stale_start_i) && (dut_.quiet_o & 16)),
           "receive_store is quiet while it changes");
@@ -2371,6 +2466,9 @@ class Bench {
   // Fetch on arrival: the VI for whose receive descriptor a message waits, and who woke in the last clock.
   bool on_arrival_ = false, on_arrival_next_ = false;
   int wanted_vi_ = -1;
+  // Send queues that are held no more; the first is offered.
+  std::deque<int> unhold_;
+  bool unhold_stands_ = false;
   struct {
     int wanted = -1, flushed = -1;
   } woken_by_;

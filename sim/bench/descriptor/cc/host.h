@@ -70,14 +70,15 @@ struct Region {
 
 // The status bits that a descriptor which the card has read must get. Written from the rules of the
 // descriptor format, not from the RTL.
-inline uint32_t Judge(const Image& d, bool receive, uint32_t vi_state) {
+inline uint32_t Judge(const Image& d, bool receive, uint32_t vi_state, bool reliable) {
   const uint32_t segments = Load(&d[hvia::kDescriptorSegmentCountOffset], 2);
   const uint32_t control = Load(&d[hvia::kDescriptorControlOffset], 2);
   const uint32_t reserved = Load(&d[hvia::kDescriptorReservedOffset], 4);
   const uint64_t length = Load(&d[hvia::kDescriptorLengthOffset], 4);
   if (!receive && vi_state != hvia::kViStateConnected) return hvia::kDescriptorStatusFlushedMask;
   const uint32_t operation = control & hvia::kDescriptorControlOperationMask;
-  const bool rdma = operation == hvia::kDescriptorOperationRdmaWrite;
+  const bool read = operation == hvia::kDescriptorOperationRdmaRead;
+  const bool rdma = operation == hvia::kDescriptorOperationRdmaWrite || read;
   bool format = reserved != 0 || (control & hvia::kDescriptorControlReservedMask);
   uint32_t first_data = 0;  // number of the first data segment
   if (operation == hvia::kDescriptorOperationSend) {
@@ -86,6 +87,7 @@ inline uint32_t Judge(const Image& d, bool receive, uint32_t vi_state) {
     first_data = 1;
     if (segments < 1 || segments > hvia::kMaxDataSegments + 1) format = true;
     if (Load(&d[hvia::kDescriptorSize + hvia::kAddressSegmentReservedOffset], 4) != 0) format = true;
+    if (read && (!reliable || (control & hvia::kDescriptorControlImmediateMask))) format = true;
   } else {
     format = true;
   }
@@ -98,14 +100,16 @@ inline uint32_t Judge(const Image& d, bool receive, uint32_t vi_state) {
   return sum == length ? 0 : hvia::kDescriptorStatusLengthErrorMask;
 }
 
-// Kinds of descriptors. Reserved control bits 4..15 are kinds of their own. The first four and the
-// last of the others are RDMA writes, those whose name begins with Send are sends; the rest is of
-// either operation on a send queue and a Send on a receive queue.
+// Kinds of descriptors. Reserved control bits 4..15 are kinds of their own. The first four and those
+// with Rdma in their names are RDMA writes, those whose name begins with Send are sends, those with Read
+// are reads; the rest is of either of the first two on a send queue and a Send on a receive queue.
 enum Kind : int {
   kRdmaOne, kRdmaNone, kRdmaEmptyData, kRdmaLongLength, kSendNone, kSendOne, kSendTwo, kSomeSegments, kMostSegments,
   kFence, kImmediate,
   kLongLength, kShortLength, kLengthTopBit, kSendSumWraps,
-  kOpRead, kOpReserved, kTooManySegments, kReservedWord, kRdmaNoAddress, kRdmaAddressReserved,
+  kReadShort, kReadMany, kReadLongLength,
+  kReadImmediate, kReadNoAddress, kReadAddressReserved, kReadTooMany,
+  kOpReserved, kTooManySegments, kReservedWord, kRdmaNoAddress, kRdmaAddressReserved,
   kReservedBit0,
   kKinds = kReservedBit0 + 12,
 };
@@ -115,23 +119,29 @@ inline const char* KindName(int k) {
   static const char* const names[] = {
       "rdma_one", "rdma_none", "rdma_empty_data", "rdma_long_length", "send_none", "send_one", "send_two",
       "some_segments", "most_segments", "fence", "immediate", "long_length", "short_length", "length_top_bit",
-      "send_sum_wraps", "op_read", "op_reserved", "too_many_segments", "reserved_word", "rdma_no_address",
+      "send_sum_wraps", "read_short", "read_many", "read_long_length", "read_immediate", "read_no_address",
+      "read_address_reserved", "read_too_many", "op_reserved", "too_many_segments", "reserved_word", "rdma_no_address",
       "rdma_address_reserved", "control_4", "control_5", "control_6", "control_7", "control_8", "control_9",
       "control_10", "control_11", "control_12", "control_13", "control_14", "control_15"};
   static_assert(sizeof(names) / sizeof(names[0]) == kKinds, "one name per kind");
   return names[k];
 }
 
-inline bool IsRdma(int k) { return k <= kRdmaLongLength || k == kRdmaNoAddress || k == kRdmaAddressReserved; }
+inline bool IsRead(int k) { return k >= kReadShort && k <= kReadTooMany; }
+// With an address segment, or without the one that they need.
+inline bool IsRdma(int k) { return k <= kRdmaLongLength || k == kRdmaNoAddress || k == kRdmaAddressReserved || IsRead(k); }
 
 // The status bits that a kind must get on a connected VI: a second opinion beside Judge, so that one
 // of the two being wrong shows.
-inline uint32_t KindStatus(int k, bool receive) {
+inline uint32_t KindStatus(int k, bool receive, bool reliable) {
   if (receive && IsRdma(k)) return hvia::kDescriptorStatusFormatErrorMask;
   if (k == kRdmaLongLength || (k >= kLongLength && k <= kSendSumWraps)) {
     return receive ? 0 : hvia::kDescriptorStatusLengthErrorMask;
   }
-  return k >= kOpRead ? hvia::kDescriptorStatusFormatErrorMask : 0;
+  if (IsRead(k) && reliable && k < kReadImmediate) {
+    return k == kReadLongLength ? static_cast<uint32_t>(hvia::kDescriptorStatusLengthErrorMask) : 0;
+  }
+  return k >= kReadShort ? hvia::kDescriptorStatusFormatErrorMask : 0;
 }
 
 inline Image MakeDescriptor(unit::Rng* rng, int kind, bool receive) {
@@ -139,7 +149,8 @@ inline Image MakeDescriptor(unit::Rng* rng, int kind, bool receive) {
   for (auto& b : d) b = static_cast<uint8_t>(rng->Bits(8));
   const bool send = kind >= kSendNone && kind <= kSendTwo;
   const bool rdma = IsRdma(kind) || (!receive && !send && kind != kSendSumWraps && rng->Chance(1, 2));
-  uint32_t control = rdma ? hvia::kDescriptorOperationRdmaWrite : hvia::kDescriptorOperationSend;
+  uint32_t control = IsRead(kind) ? hvia::kDescriptorOperationRdmaRead :
+                     rdma ? hvia::kDescriptorOperationRdmaWrite : hvia::kDescriptorOperationSend;
   uint32_t data = rng->Below(rdma ? 2 : 3);
   uint32_t lengths[2] = {};
   for (auto& l : lengths) l = rng->Chance(1, 2) ? rng->Range(1, 65536) : rng->Range(1, 0x7fffffff);
@@ -152,6 +163,8 @@ inline Image MakeDescriptor(unit::Rng* rng, int kind, bool receive) {
     case kSendTwo: data = 2; break;
     case kSomeSegments: data = rng->Range(rdma ? 2 : 3, hvia::kMaxDataSegments - 1); break;
     case kMostSegments: data = hvia::kMaxDataSegments; break;
+    case kReadMany: data = rng->Range(2, hvia::kMaxDataSegments); break;
+    case kReadTooMany:
     case kTooManySegments:
       data = rng->Chance(1, 2) ? hvia::kMaxDataSegments + 1 : rng->Range(1, 252) | 1u << rng->Range(8, 15);
       break;
@@ -166,15 +179,18 @@ inline Image MakeDescriptor(unit::Rng* rng, int kind, bool receive) {
   for (uint32_t i = 0; i < data && i < 2; i++) length += lengths[i];
   switch (kind) {
     case kFence: control |= hvia::kDescriptorControlQueueFenceMask; break;
+    case kReadImmediate:
     case kImmediate: control |= hvia::kDescriptorControlImmediateMask; break;
+    case kReadLongLength: length ^= 1u << rng->Below(32); break;
     case kRdmaLongLength: length = 1u << rng->Below(32); break;
     case kLongLength: length++; break;
     case kShortLength: length--; break;
     case kLengthTopBit: length ^= 0x80000000u; break;
-    case kOpRead: control = hvia::kDescriptorOperationRdmaRead; break;
     case kOpReserved: control = hvia::kDescriptorOperationReserved; break;
     case kReservedWord: reserved = 1u << rng->Below(32); break;
+    case kReadNoAddress:
     case kRdmaNoAddress: segments = 0; length = 0; break;
+    case kReadAddressReserved:
     case kRdmaAddressReserved: address_reserved = 1u << rng->Below(32); break;
     default:
       if (kind >= kReservedBit0) control |= 1u << (hvia::kDescriptorControlReservedLsb + kind - kReservedBit0);

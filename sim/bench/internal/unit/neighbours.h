@@ -255,6 +255,7 @@ struct Region {
   uint16_t tag;
   bool rdma_write;
   std::vector<uint32_t> pages;  // physical address of each page; va and page 0 have one offset
+  bool rdma_read = false;
 
   uint32_t Physical(uint64_t a) const {
     uint64_t page = a / kPage - va / kPage;
@@ -303,7 +304,7 @@ class AttPort {
     const Region& r = it->second;
     if (r.tag != tag) return hvia::kAttErrorTag;
     if (access == hvia::kAttAccessRemoteWrite && !r.rdma_write) return hvia::kAttErrorAccess;
-    if (access == hvia::kAttAccessRemoteRead) return hvia::kAttErrorAccess;
+    if (access == hvia::kAttAccessRemoteRead && !r.rdma_read) return hvia::kAttErrorAccess;
     if (len != 0 && !r.Contains(va, len)) return hvia::kAttErrorBounds;
     return hvia::kAttErrorNone;
   }
@@ -359,7 +360,7 @@ class PagePool {
     return p;
   }
   Region Make(uint64_t va, uint64_t len, uint16_t tag, bool rdma_write) {
-    Region r{va, len, tag, rdma_write, {}};
+    Region r{va, len, tag, rdma_write, {}, false};
     uint64_t n = (va + len - 1) / kPage - va / kPage + 1;
     for (uint64_t i = 0; i < n; i++) r.pages.push_back(Take());
     return r;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Random commands for the VI manager, with models of everything around it: host memory and bus, the
-// translation table's update port, the engines' sequence numbers and drain lines, the send queue.
+// translation table's update port, the engines' sequence numbers and drain lines, the send queue, the
+// completion queues.
 // A plain model of the card's state says what each command must answer and leave behind.
 #include <algorithm>
 #include <array>
@@ -26,6 +27,7 @@ constexpr unsigned kBytes = BENCH_W / 8;
 constexpr uint32_t kPages = 32;
 constexpr uint32_t kPatience = 400;  // as in manager_bench_top.sv
 constexpr uint32_t kVis = 1u << hvia::kProfiles[0].ViCountLog2;
+constexpr uint32_t kQueues = 1u << hvia::kProfiles[0].CompletionQueuesLog2;
 constexpr uint64_t kCommandClocks = 200000;
 
 struct Context {
@@ -140,6 +142,46 @@ class Drain {
   std::vector<std::pair<bool, uint64_t>> spans_;
 };
 
+// The completion writer as its commands see it: busy with a completion for some clocks, then it
+// answers.
+class Queues {
+ public:
+  explicit Queues(Rng* rng) : rng_(rng) {}
+
+  void Drive(bool valid, Traffic t) {
+    if (valid && !waits_) {
+      waits_ = true;
+      left_ = t.idle == 0 ? 1 : rng_->Range(1, 40);
+    }
+    ready = waits_ && left_ == 0;
+    ok = ready ? allowed : rng_->Bits(1);
+    tail = rng_->Bits(16);
+  }
+  // The command as it stands in the clock of ready.
+  void Sample(bool valid, uint8_t op, uint32_t index, uint32_t address, uint32_t log2) {
+    if (waits_ && !valid) Fail("a command for a completion queue is withdrawn");
+    if (!waits_) return;
+    if (ready) {
+      done.push_back({op, index, address, log2});
+      told = tail;
+      waits_ = false;
+    } else {
+      left_--;
+    }
+  }
+
+  bool allowed = true;  // what the state of the queue says to the next command
+  std::vector<std::array<uint32_t, 4>> done;
+  uint32_t told = 0;
+  bool ready = false, ok = false;
+  uint32_t tail = 0;
+
+ private:
+  Rng* rng_;
+  bool waits_ = false;
+  uint64_t left_ = 0;
+};
+
 struct Command {
   uint32_t opcode = 0, index = 0, handle = 0, list = 0, count = 0, level2 = 0;
   std::array<uint32_t, 8> payload{};
@@ -159,6 +201,7 @@ class Bench {
     writes = std::make_unique<unit::WriteBus<kBytes>>(&memory, &rng, 1);
     table = std::make_unique<UpdatePort>(&rng);
     drain = std::make_unique<Drain>(&rng);
+    queues = std::make_unique<Queues>(&rng);
     vis.clear();
     limit = 0;
     commands_done = 0;
@@ -192,7 +235,12 @@ class Bench {
     top->upd_error_i = table->error;
     top->tx_seq_init_ready_i = !rng.Chance(traffic.pressure, 4);
     top->rx_seq_init_ready_i = !rng.Chance(traffic.pressure, 4);
+    top->led_init_ready_i = !rng.Chance(traffic.pressure, 4);
     top->clear_ready_i = !rng.Chance(traffic.pressure, 4);
+    queues->Drive(top->cqc_valid_o, traffic);
+    top->cqc_ready_i = queues->ready;
+    top->cqc_ok_i = queues->ok;
+    top->cqc_tail_i = queues->tail;
     // What is not waited for says anything.
     top->drain_handle_busy_i = drain_by_handle ? drain->Busy() : rng.Bits(1);
     top->drain_vi_busy_i = drain_by_handle ? rng.Bits(1) : drain->Busy();
@@ -219,6 +267,15 @@ class Bench {
                    static_cast<uint64_t>(top->wdata_o), top->wstrb_o);
     table->Sample(top->upd_valid_o, top->upd_op_o, top->upd_arg_o, top->upd_count_o, top->upd_wvalid_o,
                   top->upd_wdata_o, traffic);
+    queues->Sample(top->cqc_valid_o, top->cqc_op_o, top->cqc_index_o, top->cqc_address_o, top->cqc_log2_o);
+    // Ties go with the context that brings them.
+    const bool brings = top->ctx_wr_valid_o && (now.opcode == hvia::kCommandOpcodeCreateVi || now.opcode == hvia::kCommandOpcodeConnectVi ||
+                                                now.opcode == hvia::kCommandOpcodeModifyVi);
+    if (top->cq_tie_valid_o != brings) Fail("opcode %u ties queues %d", now.opcode, top->cq_tie_valid_o);
+    if (brings && (top->cq_tie_vi_o != now.index || top->cq_tie_send_o != (now.payload[7] & 0xff) ||
+                   top->cq_tie_receive_o != (now.payload[7] >> 8 & 0xff))) {
+      Fail("VI %u is tied to %u and %u by payload word %08x", top->cq_tie_vi_o, top->cq_tie_send_o, top->cq_tie_receive_o, now.payload[7]);
+    }
     if (top->req_valid_o && top->req_write_o) {
       if (!drain->Finished() || (drain->active && drain->idle_for < 2)) {
         Fail("the result of opcode %u is written while an engine still holds work", now.opcode);
@@ -270,8 +327,8 @@ class Bench {
         }
       }
       if (top->ctx_wr_vi_o != now.index) Fail("context of VI %u written, not of %u", top->ctx_wr_vi_o, now.index);
-      if (now.opcode == hvia::kCommandOpcodeConnectVi && !(tx_sequence && rx_sequence)) {
-        Fail("VI %u became Connected before both sequence numbers were set", now.index);
+      if (now.opcode == hvia::kCommandOpcodeConnectVi && !(tx_sequence && rx_sequence && led_sequence)) {
+        Fail("VI %u became Connected before its sequence numbers were set", now.index);
       }
     }
     if (top->tx_seq_init_valid_o && top->tx_seq_init_ready_i) {
@@ -285,6 +342,14 @@ class Bench {
         Fail("sequence %08x of VI %u to the receive engine", top->rx_seq_init_value_o, top->seq_init_vi_o);
       }
       rx_sequence = true;
+    }
+    if (top->led_init_valid_o && top->led_init_ready_i) {
+      if (top->seq_init_vi_o != now.index || top->tx_seq_init_value_o != now.payload[4] || top->seq_init_transport_o != now.payload[6] ||
+          led_sequence) {
+        Fail("sequence %08x and transport %08x of VI %u to the ledger", top->tx_seq_init_value_o, top->seq_init_transport_o,
+             top->seq_init_vi_o);
+      }
+      led_sequence = true;
     }
     if (top->clear_valid_o && top->clear_ready_i) {
       if (top->clear_vi_o != now.index || now.opcode != hvia::kCommandOpcodeResetVi || context_writes != 1) {
@@ -347,7 +412,9 @@ class Bench {
     table->writes.clear();
     table->invalidated = false;
     drain->active = drain_begun = held = storm = false;
-    tx_sequence = rx_sequence = false;
+    tx_sequence = rx_sequence = led_sequence = false;
+    queues->done.clear();
+    queues->allowed = rng.Chance(3, 4);
     context_writes = 0;
     clears = irqs = goods = bads = stales = 0;
     traces.clear();
@@ -412,6 +479,17 @@ class Bench {
     commands_done++;
     if (std::memcmp(block.data(), &memory.bytes[addr], 56) != 0) Fail("opcode %u changed its own block", c.opcode);
     if (memory.written != (fail_write ? 0 : 8)) Fail("opcode %u wrote %" PRIu64 " bytes", c.opcode, memory.written);
+    // What the completion writer was told, and said.
+    if (queues->done.size() != (queue_command ? 1u : 0u)) Fail("opcode %u gave %zu commands for completion queues", c.opcode, queues->done.size());
+    if (queue_command) {
+      const bool ring = c.opcode != hvia::kCommandOpcodeDestroyCompletionQueue;
+      const auto& d = queues->done[0];
+      const uint32_t op = c.opcode == hvia::kCommandOpcodeCreateCompletionQueue ? 0 : ring ? 2 : 1;
+      if (d[0] != op || d[1] != c.index || (ring && (d[2] != c.list || d[3] != c.count))) {
+        Fail("opcode %u: operation %u of completion queue %u at %08x with 2^%u entries", c.opcode, d[0], d[1], d[2], d[3]);
+      }
+      if (status == hvia::kCommandStatusDone && c.opcode != hvia::kCommandOpcodeCreateCompletionQueue) detail = queues->told;
+    }
     if (!fail_write && (Word(addr + hvia::kCommandStatusOffset) != status || Word(addr + hvia::kCommandDetailOffset) != detail)) {
       Fail("opcode %u index %x: status %u detail %08x, want %u %08x", c.opcode, c.index,
            Word(addr + hvia::kCommandStatusOffset), Word(addr + hvia::kCommandDetailOffset), status, detail);
@@ -425,7 +503,7 @@ class Bench {
     if (stales != (expect_drain && drain_by_handle)) Fail("opcode %u marked descriptors %u times", c.opcode, stales);
     if (context_writes != (changes_vi ? 1u + twice : 0u)) Fail("opcode %u wrote %u contexts", c.opcode, context_writes);
     if (clears != (changes_vi && c.opcode == hvia::kCommandOpcodeResetVi)) Fail("opcode %u cleared %u queues", c.opcode, clears);
-    seen[c.opcode < 12 ? c.opcode : 12][status]++;
+    seen[c.opcode < kOpcodes ? c.opcode : kOpcodes][status]++;
     failed_writes += fail_write;
 
     uint8_t vi = watch_live ? c.index : rng.Below(256);
@@ -445,6 +523,7 @@ class Bench {
   void Predict(const Command& c, unsigned fail_read, uint32_t* status, uint32_t* detail,
                std::vector<std::pair<uint32_t, uint32_t>>* want, bool* changes_vi) {
     fetch_failed = fail_read == 1;
+    queue_command = false;
     if (fetch_failed) {
       *status = hvia::kCommandStatusBusError;
       return;
@@ -487,6 +566,13 @@ class Bench {
       if (new_state == hvia::kViStateFree) vis.erase(c.index);
       else vis[c.index] = k;
     };
+    auto queue = [&](bool ok) {
+      if (!argument(ok)) return;
+      queue_command = true;
+      if (!queues->allowed) *status = hvia::kCommandStatusBadState;
+    };
+    const bool ring_ok = c.index < kQueues && c.list % unit::kPage == 0 && c.count >= hvia::kCompletionQueueMinLog2 &&
+                         c.count <= hvia::kCompletionQueueMaxLog2;
     const Context free_vi{{static_cast<uint32_t>(hvia::kViStateFree), 0, 0, 0}};
     Context old = vi_ok && vis.count(c.index) ? vis[c.index] : free_vi;
     switch (c.opcode) {
@@ -538,6 +624,9 @@ class Bench {
           put(old.word, hvia::kViStateFree);
         }
         break;
+      case hvia::kCommandOpcodeCreateCompletionQueue:
+      case hvia::kCommandOpcodeResizeCompletionQueue: queue(ring_ok); break;
+      case hvia::kCommandOpcodeDestroyCompletionQueue: queue(c.index < kQueues); break;
       default: *status = hvia::kCommandStatusBadOpcode;
     }
   }
@@ -545,7 +634,7 @@ class Bench {
   Command Random() {
     Command c;
     for (auto& w : c.payload) w = rng.Bits(32);
-    c.opcode = rng.Chance(1, 16) ? (rng.Bits(1) ? rng.Range(12, 255) : rng.Bits(24) << 8 | rng.Below(12)) : rng.Below(12);
+    c.opcode = rng.Chance(1, 16) ? (rng.Bits(1) ? rng.Range(kOpcodes, 255) : rng.Bits(24) << 8 | rng.Below(kOpcodes)) : rng.Below(kOpcodes);
     if (c.opcode == hvia::kCommandOpcodeInitialiseAtt && rng.Chance(3, 4)) c.opcode = hvia::kCommandOpcodeDeregisterMemory;
     if (c.opcode == hvia::kCommandOpcodeResetVi && rng.Chance(1, 2)) c.opcode = hvia::kCommandOpcodeConnectVi;
     c.index = rng.Bits(32);
@@ -586,6 +675,17 @@ class Bench {
           c.handle = *it;
         }
         break;
+      case hvia::kCommandOpcodeCreateCompletionQueue:
+      case hvia::kCommandOpcodeDestroyCompletionQueue:
+      case hvia::kCommandOpcodeResizeCompletionQueue: {
+        const uint32_t indices[] = {0, kQueues - 1, kQueues, 256, 0x80000000};
+        c.index = rng.Chance(1, 4) ? indices[rng.Below(5)] : rng.Below(kQueues);
+        c.list &= ~(unit::kPage - 1);
+        if (rng.Chance(1, 8)) c.list |= 1u << rng.Below(12);
+        const uint32_t counts[] = {0, 13, 256 + 4, 0x80000004};
+        c.count = rng.Chance(1, 4) ? counts[rng.Below(4)] : rng.Range(hvia::kCompletionQueueMinLog2, hvia::kCompletionQueueMaxLog2);
+        break;
+      }
       default: {
         const uint32_t edges[] = {255, 256, 0x100, 0x10001, 0x80000000};
         c.index = rng.Chance(1, 8) ? edges[rng.Below(5)] : rng.Below(6);
@@ -594,6 +694,7 @@ class Bench {
     return c;
   }
 
+  static constexpr unsigned kOpcodes = hvia::kCommandOpcodeResizeCompletionQueue + 1;
   static constexpr uint64_t kNever = 0xffffffffffffull;
 
   Rng rng;
@@ -603,16 +704,18 @@ class Bench {
   std::unique_ptr<unit::WriteBus<kBytes>> writes;
   std::unique_ptr<UpdatePort> table;
   std::unique_ptr<Drain> drain;
+  std::unique_ptr<Queues> queues;
   std::map<uint32_t, Context> vis;
   uint32_t limit = 0;
   Traffic traffic{0, 0};
   Command now;
   bool expect_drain = false, drain_begun = false, drain_by_handle = false, storm = false, held = false;
-  bool watch_live = false, fetch_failed = false, tx_sequence = false, rx_sequence = false;
+  bool watch_live = false, fetch_failed = false, queue_command = false;
+  bool tx_sequence = false, rx_sequence = false, led_sequence = false;
   unsigned context_writes = 0, clears = 0, irqs = 0, goods = 0, bads = 0, stales = 0;
   std::vector<std::pair<uint32_t, uint32_t>> traces;
   uint64_t timebase = 0, write_time = 0, write_clock = 0, commands_done = 0;
-  uint64_t seen[13][8] = {};
+  uint64_t seen[kOpcodes + 1][8] = {};
   uint64_t holds = 0, resets = 0, misaligned = 0, failed_writes = 0, quiet_clocks = 0;
 };
 
@@ -647,7 +750,7 @@ int main(int argc, char** argv) {
     bench.Run(bench.Random(), fail_read, bench.rng.Chance(1, 40));
     if (bench.rng.Chance(1, 100)) bench.Interrupt(bench.Random());
   }
-  for (unsigned op = 0; op < 13; op++) {
+  for (unsigned op = 0; op <= Bench::kOpcodes; op++) {
     for (unsigned s = 0; s < 8; s++) {
       if (bench.seen[op][s]) std::printf("op%u_status%u %" PRIu64 "\n", op, s, bench.seen[op][s]);
     }

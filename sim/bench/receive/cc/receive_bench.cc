@@ -6,7 +6,9 @@
 // some lost, doubled, forged or random; descriptors of every kind are posted before, while and after
 // messages need them; VIs are flushed, cleared and connected again at random moments; translations
 // and host writes fail. A plain model of what the card's contract says judges every frame at its end,
-// and every completion, asynchronous error, count, trace event and byte of memory.
+// and every completion, asynchronous error, count, trace event and byte of memory. Some VIs are
+// reliable: their peers go back to what was lost, ask for reads and answer reads of this side; beside
+// them stand models of who acknowledges and of the ledger, and what either is told is judged too.
 #include <algorithm>
 #include <array>
 #include <deque>
@@ -54,7 +56,8 @@ uint64_t Get(const Frame& f, size_t at, unsigned n) {
 
 struct Context {
   uint8_t state = hvia::kViStateFree;
-  bool rdma_write = true;
+  bool rdma_write = true, rdma_read = true;
+  uint8_t reliability = hvia::kReliabilityUnreliable;
   uint8_t generation = 0;
   uint16_t tag = 7;
   uint32_t max = 70000;
@@ -110,10 +113,11 @@ struct Completion {
 // What a frame is counted as.
 enum Outcome {
   kNothing, kNotForUs, kMalformed, kBadVi, kOld, kUnsupported, kDropped, kQueueEmpty, kDescriptor, kTooLong,
-  kRefused, kBusError, kGood, kOutcomes
+  kRefused, kBusError, kGood, kReadLimit, kOutOfOrder, kAcknowledge, kConnectionRefused, kOutcomes
 };
 const char* const kOutcomeNames[kOutcomes] = {"nothing", "not_for_us", "malformed", "bad_vi", "old_sequence",
-    "unsupported", "dropped", "queue_empty", "descriptor_error", "length", "protection", "bus_error", "accepted"};
+    "unsupported", "dropped", "queue_empty", "descriptor_error", "length", "protection", "bus_error", "accepted",
+    "read_limit", "out_of_order", "acknowledgement", "refused"};
 
 struct Counts {
   uint64_t outcome[kOutcomes] = {};
@@ -123,16 +127,47 @@ struct Counts {
 
 enum Message { kNone, kOpen, kGivenUp };
 
-struct Vi {
+// What who acknowledges is told of a frame.
+struct Told {
+  uint8_t op;
+  uint32_t number;
+  uint8_t code;
+
+  bool operator==(const Told& o) const {
+    return op == o.op && (op == hvia::kAcknowledgeOperationAgain || number == o.number) &&
+           (op != hvia::kAcknowledgeOperationRefuse || code == o.code);
+  }
+};
+
+// What the ledger is told or asked.
+struct Report {
+  uint8_t op;
+  uint32_t number;
+  uint8_t code;
+  uint32_t status;
+  uint64_t va;
+  uint32_t handle, length;
+  bool ok;
+};
+
+// A message that is under way.
+struct State {
+  Message message = kNone;
+  bool rdma = false, immediate = false, answer = false;
+  uint32_t errors = 0, written = 0, received = 0, total = 0, offset = 0;
+  unsigned segment = 0;
+};
+
+struct Vi : State {
   Context ctx;
   uint64_t ctx_changed = 0;
   // The receiver, as the contract says.
   uint32_t expected = 0;
-  Message message = kNone;
   bool maybe_given_up = false;  // a bad frame may have been looked at, or not
-  bool rdma = false, immediate = false;
-  uint32_t errors = 0, written = 0, received = 0, total = 0, offset = 0;
-  unsigned segment = 0;
+  bool refused = false;         // a frame of the connection was refused
+  std::deque<Told> want_told, seen_told;
+  std::deque<Posted> reads;     // own RDMA reads without their answer
+  unsigned answered = 0;        // those of which the peer has made the answer
   std::deque<Posted> posted;  // not completed yet
   std::deque<Completion> want, seen;
   std::deque<uint8_t> want_async, seen_async;
@@ -141,10 +176,12 @@ struct Vi {
   bool held = false, valid = false, stale = false;
   Posted place;
   std::array<uint32_t, 16> chunk{};
+  unsigned chunk_number = 0;
   uint16_t seq = 0;
   // The peer.
   uint32_t number = 0;
   std::deque<Frame> outgoing;
+  uint32_t first = 0;  // number of the first one of `outgoing`; only a reliable VI keeps what it has sent
   bool generous = true;  // receives are posted ahead
 };
 
@@ -177,6 +214,9 @@ class Bench {
     vis[9].ctx.rdma_write = false;
     vis[10].ctx.max = 1000;
     vis[200].ctx.tag = 9;
+    for (unsigned v : kReliable) vis[v].ctx.reliability = v % 2 ? hvia::kReliabilityReception : hvia::kReliabilityDelivery;
+    vis[78].ctx.rdma_read = vis[79].ctx.rdma_write = false;
+    vis[211].ctx.tag = 9;
     top->rst_ni = 0;
     top->mac_i = kMac;
     top->no_overlap_i = top->short_bursts_i = 0;  // the bench of the DMA engines has them both ways
@@ -219,14 +259,21 @@ class Bench {
     for (unsigned v : kVis) {
       vis[v].generous = rng.Chance(3, 5);
       if (vis[v].ctx.state == hvia::kViStateIdle && rng.Chance(3, 4)) Connect(v, rng.Chance(1, 4) ? 0xfffffffcu : rng.Bits(32));
+      if (Reliable(v)) {
+        if (vis[v].refused && vis[v].ctx.state == hvia::kViStateConnected && rng.Chance(3, 4)) Flush(v);
+        if (vis[v].ctx.state == hvia::kViStateIdle && rng.Chance(3, 4)) Connect(v, rng.Chance(1, 4) ? 0xfffffffcu : rng.Bits(32));
+        continue;
+      }
       // A number that was forged far ahead would leave the VI deaf.
       vis[v].number = vis[v].expected;
       vis[v].outgoing.clear();
     }
+    focus_ = rng.Chance(1, 2);
     budget_ = frames;
     const uint64_t begin = unit::clocks();
     while (!(budget_ == 0 && AtRest())) {
       if (ops && op_ == kNoOp && budget_ != 0 && rng.Chance(1, 700)) RandomOp();
+      if (op_ == kNoOp && budget_ != 0 && rng.Chance(1, 150)) Reconnect();
       if (faults_ && wbus.fail_in == 0 && att.fail_in == 0 && rng.Chance(1, 600)) {
         if (rng.Bits(1)) {
           wbus.fail_in = rng.Range(1, 6);
@@ -255,6 +302,7 @@ class Bench {
       Vi& x = vis[v];
       if (!x.want.empty()) Fail("VI %u: the completion of descriptor %u is missing", v, x.want.front().seq);
       if (!x.want_async.empty()) Fail("VI %u: asynchronous error %u is missing", v, x.want_async.front());
+      if (!x.want_told.empty()) Fail("VI %u: operation %u, number %u was not told", v, x.want_told.front().op, x.want_told.front().number);
       if (x.held != x.valid) Fail("VI %u: a descriptor left the chip and its queue was not released", v);
     }
     if (shadow != memory.bytes) {
@@ -486,6 +534,139 @@ class Bench {
     judging_ = true;
   }
 
+  // Each frame of a message comes bad, while it is still on its way, before it comes whole. A receive
+  // descriptor of many small segments has its chunks replaced by the bad ones.
+  void Retransmissions() {
+    traffic = rng.Bits(1) ? Traffic{0, 0} : Traffic{1, 1};
+    const unsigned v = kReliable[rng.Below(2)];
+    Vi& x = vis[v];
+    const Region& scatter = att.regions.at(kScatter);
+    for (unsigned kind = 0; kind < 5; kind++) {
+      Flush(v);
+      Connect(v, rng.Bits(32));
+      const uint32_t total = rng.Range(1, 2500);
+      auto segments = [&](Descriptor& d) {
+        for (uint32_t left = total; left > 0;) {
+          const uint32_t n = std::min<uint32_t>(left, rng.Range(total / 40 + 1, total / 4 + 1));
+          d.segments.push_back({scatter.va + rng.Below(scatter.len - n + 1), kScatter, n});
+          left -= n;
+        }
+        d.count = d.segments.size();
+        d.length = total;
+      };
+      auto d = std::make_shared<Descriptor>();
+      if (kind == 3) {
+        d->segments.push_back({0, 0, 0});
+        segments(*d);
+        d->va = rng.Next() & ~63ull;
+        d->Render(rng);
+        x.reads.push_back(d);
+      } else {
+        segments(*d);
+        Post(v, d);
+      }
+      Run();
+      const uint32_t piece = rng.Range(total / 4 + 1, std::min<uint32_t>(total, hvia::kMaxPayload));
+      for (uint32_t at = 0; at < total && kind != 4; at += piece) {
+        const uint32_t n = std::min(piece, total - at);
+        const uint8_t operation = kind == 0 ? hvia::kFrameOperationSend : kind == 3 ? hvia::kFrameOperationRdmaReadResponse : hvia::kFrameOperationRdmaWrite;
+        const uint64_t address = kind == 0 || kind == 3 ? static_cast<uint64_t>(total) << 32 | at : att.regions.at(kTarget).va + at;
+        Twice(v, Make(v, operation, (at == 0 ? kFirst : 0) | (at + n == total ? kLast : 0) | (kind == 2 ? kImmediate : 0), address,
+                      kind == 1 || kind == 2 ? kTarget : 0, n));
+      }
+      if (kind == 4) Twice(v, Make(v, hvia::kFrameOperationRdmaReadRequest, kFirst | kLast, rng.Next(), rng.Bits(32), 0));
+      Twice(v, Make(v, hvia::kFrameOperationAcknowledge, 0, 0, 0, 0));
+      if (x.refused) Fail("VI %u: a message that came bad before it came whole broke the connection", v);
+    }
+    Verify();
+  }
+
+  void Twice(unsigned v, Frame f) {
+    Put(f, kVia + hvia::kViaHeaderSequenceOffset, vis[v].expected, 4);
+    if (Get(f, kVia + hvia::kViaHeaderOperationVersionOffset, 1) % 16 == hvia::kFrameOperationAcknowledge) {
+      Put(f, kVia + hvia::kViaHeaderImmediateOffset, rng.Below(5), 4);
+    }
+    do {
+      Slot s;
+      s.bytes = f;
+      s.cut = true;
+      s.bad = rng.Chance(2, 3);
+      // Cut short: it says that it has more bytes than it has.
+      if (!s.bad && f.size() > 100 && Get(f, kVia + hvia::kViaHeaderPayloadLengthOffset, 2) + kHeader == f.size() && rng.Chance(1, 3)) {
+        s.bytes.resize(rng.Range(60, f.size() - 1));
+      }
+      const bool over = !s.bad && s.bytes.size() == f.size();
+      slots.push_back(s);
+      Run();
+      if (over) break;
+    } while (true);
+    vis[v].number = vis[v].expected;
+  }
+
+  // Every field of a frame of a reliable VI wrong by itself, at the begin and inside of each kind of
+  // message, answered or not; then a frame of a broken connection, in each state of the VI.
+  void Contradictions() {
+    traffic = rng.Bits(1) ? Traffic{0, 0} : Traffic{1, 1};
+    for (unsigned i = 0; i < 40; i++) {
+      const unsigned v = kReliable[rng.Below(2)];
+      Vi& x = vis[v];
+      if (x.ctx.state != hvia::kViStateIdle || rng.Chance(3, 4)) Flush(v);
+      if (x.ctx.state == hvia::kViStateIdle) Connect(v, rng.Bits(32));
+      const unsigned kind = rng.Below(4);
+      const bool answer = kind == 3, immediate = kind == 2;
+      if (answer || rng.Chance(1, 4)) {
+        auto d = std::make_shared<Descriptor>();
+        const Region& r = att.regions.at(kScatter);
+        d->segments = {{0, 0, 0}, {r.va + rng.Below(1000), kScatter, 300}};
+        d->count = 2;
+        d->length = 300;
+        d->va = rng.Next() & ~63ull;
+        d->Render(rng);
+        x.reads.push_back(d);
+      }
+      RandomPost(v);
+      Run();
+      auto frame = [&](uint32_t at, uint8_t flags, unsigned kind_now) {
+        const uint8_t operation = kind_now == 0 ? hvia::kFrameOperationSend : kind_now == 3 ? hvia::kFrameOperationRdmaReadResponse : hvia::kFrameOperationRdmaWrite;
+        Slot s;
+        s.bytes = Make(v, operation, flags | (kind_now == 2 ? kImmediate : 0),
+                       kind_now == 0 || kind_now == 3 ? 300ull << 32 | at : att.regions.at(kTarget).va + at, kind_now == 0 || kind_now == 3 ? 0 : kTarget, 100);
+        Put(s.bytes, kVia + hvia::kViaHeaderSequenceOffset, x.expected, 4);
+        return s;
+      };
+      const unsigned begun = rng.Below(3);
+      for (unsigned n = 0; n < begun; n++) {
+        slots.push_back(frame(100 * n, n == 0 ? kFirst : 0, kind));
+        Run();
+      }
+      Slot s = frame(100 * begun, (begun == 0 ? kFirst : 0) | (begun == 2 ? kLast : 0), kind);
+      const size_t flags = kVia + hvia::kViaHeaderFlagsOffset, where = kVia + hvia::kViaHeaderAddressOffset;
+      switch (rng.Below(10)) {
+        case 0: s.bytes[flags] ^= kFirst; break;
+        case 1: s.bytes[flags] ^= kLast; break;
+        case 2: s.bytes[flags] ^= kImmediate; break;
+        case 3: s.bytes[where + 7] ^= 1 << rng.Below(8); break;
+        case 4: s.bytes[where + 3] ^= 1 << rng.Below(8); break;
+        case 5: s.bytes[kVia + hvia::kViaHeaderPayloadLengthOffset + 1] -= rng.Range(1, 99); break;
+        case 6: s = frame(100 * begun, s.bytes[flags] & (kFirst | kLast), rng.Below(4)); break;
+        case 7: s.bytes[kVia + hvia::kViaHeaderOperationVersionOffset] = (s.bytes[kVia + hvia::kViaHeaderOperationVersionOffset] & 0xf0) | rng.Below(5); break;
+        case 8: x.reads.clear(); break;
+        default: s.bytes[kVia + hvia::kViaHeaderSequenceOffset + rng.Below(4)] ^= 1 << rng.Below(8);
+      }
+      slots.push_back(s);
+      if (rng.Bits(1)) slots.push_back(s);
+      Run();
+      if (!x.refused) continue;
+      for (unsigned n = 0; n < 3; n++) {
+        slots.push_back(frame(0, kFirst | kLast, rng.Below(4)));
+        if (rng.Bits(1)) slots.back().bytes[rng.Bits(1) ? kVia + hvia::kViaHeaderDestinationViOffset : 11] ^= 1;
+        Run();
+        if (n == 0 && rng.Bits(1)) Flush(v);
+      }
+    }
+    Verify();
+  }
+
   void Flush(unsigned v) {
     StartOp(kFlush, v);
     FinishOp();
@@ -503,7 +684,8 @@ class Bench {
   static constexpr uint32_t kScatter = 0x00100001, kTarget = 0x00200002, kTop = 0x00300003, kOther = 0x00400004,
                             kNoRight = 0x00500005;
   static constexpr uint64_t kMac = 0x665544332202ull;
-  static constexpr unsigned kVis[] = {0, 1, 5, 6, 9, 10, 17, 128, 200, 255};
+  static constexpr unsigned kVis[] = {0, 1, 5, 6, 9, 10, 17, 128, 200, 255, 12, 13, 78, 79, 211};
+  static constexpr unsigned kReliable[] = {12, 13, 78, 79, 211};
 
   unit::Rng rng;
   unit::Memory memory;
@@ -524,6 +706,8 @@ class Bench {
   uint32_t drain_handle = 0;
   uint64_t withdrawn = 0, flushes = 0, clears = 0, lost_frames = 0, late = 0, chunks = 0, bytes = 0,
            held_flushed = 0, on_arrival_seen = 0, undefined = 0, completions = 0, raw_got = 0;
+  uint64_t told[6] = {}, reports[5] = {}, early = 0, early_refused = 0, answers = 0, answers_failed = 0, cut_answers = 0,
+           cut_messages = 0, refetched = 0, again_idle = 0, lost_reliable = 0;
 
  private:
   enum Op { kNoOp, kFlush, kClear, kConnect };
@@ -554,12 +738,16 @@ class Bench {
     top->rxc_err_i = rng.Bits(1);
     for (int i = 0; i < 16; i++) top->chunk_data_i[i] = rng.Bits(32);
     if (top->rxc_done_i) {
-      const Descriptor& d = *vis[chunk_vi_].place;
+      const Descriptor& d = *chunk_of_;
       top->rxc_err_i = static_cast<int>(chunk_number_) == d.bad_chunk;
       if (!top->rxc_err_i) {
         for (int i = 0; i < 16; i++) top->chunk_data_i[i] = Word(d, chunk_number_ * 64 + 4 * i);
       }
     }
+    // Who acknowledges takes what it is told within 4 clocks.
+    top->rxa_ready_i = rxa_wait_ == 0;
+    top->refused_i = refused_answer_;
+    DriveLedger();
     top->rawrx_valid_i = raw_buffer && !raw_taken_;
     top->rawrx_pa_i = raw_pages[raw_got % raw_pages.size()] + RawOffset();
     top->rawrx_capacity_i = raw_capacity;
@@ -616,6 +804,29 @@ class Bench {
     top->rx_rdata_i = rdata_;
   }
 
+  // The answer is meaningless but in the clock of ready.
+  void DriveLedger() {
+    top->rxl_ready_i = rxl_open_ && rxl_wait_ == 0;
+    top->rxl_ok_i = rng.Bits(1);
+    top->rxl_va_i = rng.Next();
+    top->rxl_handle_i = rng.Bits(32);
+    top->rxl_length_i = rng.Bits(32);
+    if (!top->rxl_ready_i) return;
+    const Vi& x = vis[rxl_vi_];
+    if (rxl_op_ == hvia::kReceiveReportLook) {
+      top->rxl_ok_i = !x.reads.empty();
+      // Without a read the length is anything, so also the one that the answer says.
+      top->rxl_length_i = Get(slots.front().bytes, kVia + hvia::kViaHeaderAddressOffset, 8) >> 32;
+      if (top->rxl_ok_i) {
+        top->rxl_va_i = x.reads.front()->va;
+        top->rxl_handle_i = x.reads.front()->handle;
+        top->rxl_length_i = x.reads.front()->length;
+      }
+    } else if (rxl_op_ == hvia::kReceiveReportRequest) {
+      top->rxl_ok_i = rng.Chance(3, 4);
+    }
+  }
+
   void DriveStore() {
     top->rs_valid_i = rs_valid_;
     top->rs_stale_i = rs_valid_ ? rs_stale_ : rng.Bits(1);
@@ -661,6 +872,8 @@ class Bench {
     att.Sample(top->att_req_valid_o, top->att_req_handle_o, top->att_req_va_o, top->att_req_len_o, top->att_req_tag_o,
                top->att_req_access_o);
     SampleReads();
+    SampleTold();
+    SampleLedger();
     SampleCompletion();
     SampleStrobes();
     handle_busy_ = top->handle_busy_o;
@@ -694,11 +907,14 @@ class Bench {
     Context x = vis[top->rd_vi_o].ctx;
     if (x.state == hvia::kViStateFree) {  // reads as the Free word and nothing else
       x = {};
-      x.rdma_write = false;
+      x.rdma_write = x.rdma_read = false;
+      x.reliability = 0;
       x.tag = 0;
       x.max = 0;
     }
     ctx_answer_[0] = x.state | x.rdma_write << hvia::kViContextAttributesEnableRdmaWriteLsb |
+                     x.rdma_read << hvia::kViContextAttributesEnableRdmaReadLsb |
+                     x.reliability << hvia::kViContextAttributesReliabilityLsb |
                      x.generation << hvia::kViContextAttributesGenerationLsb |
                      static_cast<uint32_t>(x.tag) << hvia::kViContextAttributesTagLsb;
     ctx_answer_[1] = x.max;
@@ -720,6 +936,72 @@ class Bench {
       }
     }
     rdata_ = word;
+  }
+
+  void SampleTold() {
+    refused_answer_ = refusal_[top->refused_vi_o];
+    if (!top->rxa_valid_o) {
+      rxa_shown_ = false;
+      rxa_wait_ = traffic.pressure == 0 ? 0 : rng.Below(5);
+      return;
+    }
+    const unsigned v = top->rxa_vi_o;
+    if (op_ == kClear && op_vi_ == v && phase_ == 2) Fail("VI %u was reset, and %u is told of it", v, top->rxa_op_o);
+    if (!rxa_shown_) {
+      rxa_shown_ = true;
+      if (!Reliable(v)) Fail("VI %u is not reliable, and %u is told of it", v, top->rxa_op_o);
+      // What is told of the frame before comes with the first clocks of this one.
+      if (offered_ && slots.front().offered + 8 < unit::clocks()) {
+        frame_.early = true;
+        if (top->rxa_op_o > hvia::kAcknowledgeOperationAcceptLast) Fail("VI %u: %u is told of a frame before its end", v, top->rxa_op_o);
+      }
+    }
+    if (!top->rxa_ready_i) {
+      rxa_wait_--;
+      return;
+    }
+    rxa_shown_ = false;
+    rxa_wait_ = traffic.pressure == 0 ? 0 : rng.Below(5);
+    const Told t{static_cast<uint8_t>(top->rxa_op_o), top->rxa_number_o, static_cast<uint8_t>(top->rxa_code_o)};
+    if (t.op > hvia::kAcknowledgeOperationAgain) Fail("VI %u: operation %u", v, t.op);
+    told[t.op]++;
+    // A reset in this very clock forgets it.
+    if (t.op == hvia::kAcknowledgeOperationRefuse && !top->clear_valid_i) refusal_[v] = true;
+    if (judging_) vis[v].seen_told.push_back(t);
+  }
+
+  void SampleLedger() {
+    if (!top->rxl_valid_o) {
+      if (rxl_open_) Fail("a report to the ledger is withdrawn");
+      return;
+    }
+    if (!rxl_open_) {
+      rxl_open_ = true;
+      rxl_vi_ = top->rxl_vi_o;
+      rxl_op_ = top->rxl_op_o;
+      rxl_wait_ = traffic.idle == 0 ? rng.Below(4) : rng.Chance(1, 12) ? 127 : rng.Below(20);
+      if (!offered_ || Addressed(slots.front().bytes) != static_cast<int>(rxl_vi_)) Fail("a report to the ledger about VI %u out of its frame", rxl_vi_);
+      return;
+    }
+    if (rxl_vi_ != top->rxl_vi_o || rxl_op_ != top->rxl_op_o) Fail("a report to the ledger changed");
+    if (!top->rxl_ready_i) {
+      rxl_wait_--;
+      return;
+    }
+    rxl_open_ = false;
+    Vi& x = vis[rxl_vi_];
+    if (rxl_op_ > hvia::kReceiveReportProgress) Fail("report %u to the ledger", rxl_op_);
+    reports[rxl_op_]++;
+    frame_.reports.push_back({static_cast<uint8_t>(rxl_op_), top->rxl_number_o, static_cast<uint8_t>(top->rxl_code_o), top->rxl_status_o,
+                              top->rxl_va_o, top->rxl_handle_o, top->rxl_length_o, static_cast<bool>(top->rxl_ok_i)});
+    if (rxl_op_ == hvia::kReceiveReportAnswered) {
+      if (x.reads.empty()) Fail("VI %u: an answer and no read", rxl_vi_);
+      // Its buffers are the program's again.
+      if (!wbus.Idle()) Fail("VI %u: a read is whole while its answer is written", rxl_vi_);
+      frame_.read = x.reads.front();
+      x.reads.pop_front();
+      if (x.answered > 0) x.answered--;
+    }
   }
 
   void SampleCompletion() {
@@ -758,7 +1040,11 @@ class Bench {
                                     static_cast<bool>(top->stat_receive_length_o),
                                     static_cast<bool>(top->stat_receive_protection_o),
                                     static_cast<bool>(top->stat_receive_bus_error_o),
-                                    static_cast<bool>(top->stat_receive_frame_o)};
+                                    static_cast<bool>(top->stat_receive_frame_o),
+                                    static_cast<bool>(top->stat_receive_read_limit_o),
+                                    static_cast<bool>(top->stat_receive_out_of_order_o),
+                                    static_cast<bool>(top->stat_receive_acknowledge_o),
+                                    static_cast<bool>(top->stat_receive_refused_o)};
     for (int o = 1; o < kOutcomes; o++) {
       if (!strobe[o]) continue;
       seen.outcome[o]++;
@@ -790,9 +1076,13 @@ class Bench {
         frame_.parsed = true;
         marks_.parsed = unit::clocks();
         break;
-      case hvia::kTraceEventReceiveTranslated: seen.translated++; break;
+      case hvia::kTraceEventReceiveTranslated:
+        seen.translated++;
+        frame_.translated++;
+        break;
       case hvia::kTraceEventReceiveWritten:
         seen.written++;
+        frame_.written++;
         marks_.written = unit::clocks();
         // In the very clock in which the bus has the last byte.
         if (frame_.granted != 0 && !(top->wdone_i && !top->werr_i)) Fail("ReceiveWritten without the end of a write");
@@ -804,7 +1094,7 @@ class Bench {
 
   void SampleChunks() {
     if (top->rxc_done_i) {
-      if (!top->rxc_err_i) {
+      if (!top->rxc_err_i && chunk_store_) {
         for (int i = 0; i < 16; i++) vis[chunk_vi_].chunk[i] = top->chunk_data_i[i];
       }
       chunk_busy_ = false;
@@ -813,10 +1103,12 @@ class Bench {
     }
     if (!top->rxc_valid_o || !top->rxc_ready_i) return;
     const Vi& x = vis[top->rxc_vi_o];
-    if (!x.place) Fail("VI %u: a chunk of no descriptor", top->rxc_vi_o);
-    const Descriptor& d = *x.place;
+    chunk_store_ = top->rxc_store_o;
+    chunk_of_ = chunk_store_ ? x.place : x.reads.empty() ? nullptr : x.reads.front();
+    if (!chunk_of_) Fail("VI %u: a chunk of no descriptor", top->rxc_vi_o);
+    const Descriptor& d = *chunk_of_;
     chunk_number_ = (top->rxc_va_o - d.va) / 64;
-    if ((top->rxc_va_o - d.va) % 64 != 0 || top->rxc_handle_o != d.handle || chunk_number_ == 0 ||
+    if ((top->rxc_va_o - d.va) % 64 != 0 || top->rxc_handle_o != d.handle || (chunk_number_ == 0 && !Reliable(top->rxc_vi_o)) ||
         chunk_number_ * 64 >= hvia::kDescriptorSize + d.segments.size() * hvia::kDataSegmentSize) {
       Fail("VI %u: chunk %u, handle %x of a descriptor with %zu segments", top->rxc_vi_o, chunk_number_, top->rxc_handle_o,
            d.segments.size());
@@ -825,6 +1117,10 @@ class Bench {
     chunk_vi_ = top->rxc_vi_o;
     chunk_wait_ = 1 + rng.Below(traffic.idle == 0 ? 4 : 30);
     chunks++;
+    if (chunk_store_) {
+      refetched += chunk_number_ <= x.chunk_number;
+      vis[top->rxc_vi_o].chunk_number = chunk_number_;
+    }
   }
 
   // Work queue and fetch: one head at a time, into the place on the chip when that was released.
@@ -856,6 +1152,7 @@ class Bench {
           x.place = fetch_;
           if (x.ctx.state == hvia::kViStateError) held_flushed++;
           for (int i = 0; i < 16; i++) x.chunk[i] = Word(*fetch_, 4 * i);
+          x.chunk_number = 0;
         }
       }
     } else if (!rng.Chance(traffic.idle, 4)) {
@@ -891,6 +1188,17 @@ class Bench {
   }
   void FinishOp() {
     while (op_ != kNoOp) Step();
+  }
+
+  // A connection that is broken ends, and the next one begins.
+  void Reconnect() {
+    const unsigned v = kReliable[rng.Below(std::size(kReliable))];
+    if (vis[v].ctx.state == hvia::kViStateIdle) {
+      StartOp(kConnect, v);
+      op_value_ = rng.Bits(32);
+    } else if (vis[v].refused && rng.Chance(1, 3)) {
+      StartOp(kFlush, v);
+    }
   }
 
   void RandomOp() {
@@ -934,6 +1242,7 @@ class Bench {
           }
         } else {
           if (phase_ == 1) {
+            refusal_[op_vi_] = false;
             x.valid = x.held = false;
             x.queue.clear();
             if (fetching_ && fetch_vi_ == op_vi_) fetching_ = false;
@@ -949,13 +1258,17 @@ class Bench {
         if (phase_ == 0) {
           phase_ = 1;
         } else if (phase_ == 1) {
-          if (top->seq_init_ready_o) phase_ = 2;
+          if (top->seq_init_ready_o) {
+            refusal_[op_vi_] = false;
+            phase_ = 2;
+          }
         } else {
           SetState(x, hvia::kViStateConnected);
           x.expected = x.number = op_value_;
           x.message = kNone;
-          x.maybe_given_up = false;
+          x.maybe_given_up = x.refused = false;
           x.outgoing.clear();
+          x.first = op_value_;
           op_ = kNoOp;
         }
     }
@@ -968,7 +1281,9 @@ class Bench {
 
   void FlushEnd() {
     Vi& x = vis[op_vi_];
-    if (x.message == kOpen) Cut(x, kFlushed);
+    if (x.message == kOpen && !x.answer) Cut(x, kFlushed);
+    x.reads.clear();
+    x.answered = 0;
     while (!x.posted.empty()) {
       x.want.push_back(Of(*x.posted.front(), 0, Status(kFlushed, false)));
       x.posted.pop_front();
@@ -977,6 +1292,7 @@ class Bench {
     x.maybe_given_up = false;
     Match(op_vi_);
     if (!x.want.empty() || !x.want_async.empty()) Fail("VI %u was flushed, and %zu descriptors are not complete", op_vi_, x.want.size());
+    if (!x.want_told.empty()) Fail("VI %u was flushed, and %u is not told yet", op_vi_, x.want_told.front().op);
     SetState(x, hvia::kViStateIdle);
     flushes++;
     op_ = kNoOp;
@@ -989,9 +1305,12 @@ class Bench {
     for (auto& c : x.want) want.message -= c.message;
     x.want.clear();
     x.want_async.clear();
+    x.want_told.clear();
+    x.reads.clear();
+    x.answered = 0;
     x.posted.clear();
     x.message = kNone;
-    x.maybe_given_up = false;
+    x.maybe_given_up = x.refused = false;
     x.ctx.generation++;
     SetState(x, hvia::kViStateIdle);
     clears++;
@@ -1018,6 +1337,13 @@ class Bench {
       x.seen_async.pop_front();
       x.want_async.pop_front();
     }
+    while (!x.seen_told.empty() && !x.want_told.empty()) {
+      const Told &s = x.seen_told.front(), &w = x.want_told.front();
+      if (!(s == w)) Fail("VI %u: told operation %u number %08x code %u, want %u %08x %u", v, s.op, s.number, s.code, w.op, w.number, w.code);
+      x.seen_told.pop_front();
+      x.want_told.pop_front();
+    }
+    if (!x.seen_told.empty()) Fail("VI %u: operation %u, number %08x is told, and nothing happened", v, x.seen_told.front().op, x.seen_told.front().number);
     if (!x.seen.empty()) Fail("VI %u: a completion that nobody waits for: descriptor %u status %08x", v, x.seen.front().seq, x.seen.front().status);
     if (!x.seen_async.empty()) Fail("VI %u: asynchronous error %u", v, x.seen_async.front());
   }
@@ -1073,6 +1399,7 @@ class Bench {
     }
     *request += pages;
     if (!first_failed) *translated = true;
+    last_translated_ = !first_failed && kHeader + at + n == kHeader + Get(s.bytes, kVia + hvia::kViaHeaderPayloadLengthOffset, 2);
     const bool bus = frame_.bus_failed >= static_cast<int64_t>(at) && frame_.bus_failed < static_cast<int64_t>(at + n);
     if (first_failed) return err == hvia::kAttErrorBackend ? kBusError : kRefused;
     const Region& r = att.regions.at(handle);
@@ -1097,13 +1424,24 @@ class Bench {
     return kNothing;
   }
 
-  // The payload of a Send goes into the buffers of its descriptor, as far as they reach.
-  Outcome Scatter(Vi& x, const Slot& s, uint32_t payload, bool* translated) {
-    const Descriptor& d = *x.posted.front();
+  // A segment whose chunk was not read yet.
+  static bool Unreadable(const Descriptor& d, unsigned segment) {
+    return static_cast<int>((segment + hvia::kDescriptorSize / hvia::kDataSegmentSize) / 4) == d.bad_chunk;
+  }
+
+  // The payload of a Send or of an answer goes into the buffers of its descriptor, as far as they reach.
+  Outcome Scatter(Vi& x, const Descriptor& d, const Slot& s, uint32_t payload, bool* translated) {
+    const uint32_t limit = x.answer ? x.total : d.length;
+    const unsigned count = x.answer ? d.count & 255 : d.segments.size();
     uint32_t at = 0;
     unsigned request = 0;
+    // A frame of an answer reads the chunk that its first byte needs.
+    if (x.answer && payload != 0 && Unreadable(d, x.segment)) {
+      x.errors |= kProtection;
+      return kDescriptor;
+    }
     while (at < payload) {
-      if (x.written == d.length || x.segment == d.segments.size()) {
+      if (x.written == limit || x.segment >= count) {
         x.errors |= kLength;
         return kTooLong;
       }
@@ -1112,13 +1450,13 @@ class Bench {
         x.segment++;
         x.offset = 0;
         const unsigned places = x.segment + hvia::kDescriptorSize / hvia::kDataSegmentSize;
-        if (x.segment != d.segments.size() && places % 4 == 0 && static_cast<int>(places / 4) == d.bad_chunk) {
+        if (x.segment != count && places % 4 == 0 && Unreadable(d, x.segment)) {
           x.errors |= kProtection;
           return kDescriptor;
         }
         continue;
       }
-      const uint32_t n = std::min({payload - at, g.len - x.offset, d.length - x.written});
+      const uint32_t n = std::min({payload - at, g.len - x.offset, limit - x.written});
       const Outcome o = Place(s, at, n, g.handle, g.va + x.offset, g.len - x.offset, x.ctx.tag, hvia::kAttAccessLocal, &request, translated);
       if (o != kNothing) {
         x.errors |= o == kBusError ? kTransport : kProtection;
@@ -1139,7 +1477,9 @@ class Bench {
 
   void Expect(Outcome o) {
     if (o != frame_.outcome) {
-      Fail("a frame of VI %u is counted as %s, want %s", top->rd_vi_o, kOutcomeNames[frame_.outcome], kOutcomeNames[o]);
+      const Vi& x = vis[top->rd_vi_o];
+      Fail("a frame of VI %u is counted as %s, want %s (state %u, expected %08x, message %u, refused %u)", top->rd_vi_o, kOutcomeNames[frame_.outcome],
+           kOutcomeNames[o], x.ctx.state, x.expected, x.message, x.refused);
     }
     want.outcome[o]++;
   }
@@ -1183,6 +1523,11 @@ class Bench {
     const uint8_t vi = number;
     Vi& x = vis[vi];
     const bool flux = x.ctx_changed + 2 >= s.offered;
+    if (Reliable(vi)) {
+      JudgeReliable(s, vi, number >> 8 != x.ctx.generation || source != x.ctx.peer_mac ||
+                               Get(f, kVia + hvia::kViaHeaderSourceViOffset, 2) != x.ctx.peer_vi, flux, lost);
+      return;
+    }
     bool bad_vi = x.ctx.state != hvia::kViStateConnected || number >> 8 != x.ctx.generation || source != x.ctx.peer_mac ||
                   Get(f, kVia + hvia::kViaHeaderSourceViOffset, 2) != x.ctx.peer_vi;
     if (flux && !lost) bad_vi = frame_.outcome == kBadVi;
@@ -1285,7 +1630,7 @@ class Bench {
         x.errors |= o == kBusError ? kTransport : kRdmaProtection;
       }
     } else if (o == kNothing) {
-      o = Scatter(x, s, len, &translated);
+      o = Scatter(x, *x.posted.front(), s, len, &translated);
     }
     x.received += len;
     want.translated += translated;
@@ -1308,6 +1653,239 @@ class Bench {
       x.want_async.push_back(o == kBusError ? hvia::kAsyncErrorRdmaWriteAbort : hvia::kAsyncErrorRdmaWriteProtection);
       x.message = last ? kNone : kGivenUp;
     }
+  }
+
+  static bool Reliable(unsigned v) { return std::find(std::begin(kReliable), std::end(kReliable), v) != std::end(kReliable); }
+
+  // What the ledger must have been told of a frame, in order.
+  void ExpectReports(unsigned vi, const std::vector<Report>& w) {
+    bool same = w.size() == frame_.reports.size();
+    for (size_t i = 0; same && i < w.size(); i++) {
+      const Report &a = frame_.reports[i], &b = w[i];
+      same = a.op == b.op;
+      if (b.op == hvia::kReceiveReportAcknowledge) same = same && a.number == b.number && a.code == b.code;
+      if (b.op == hvia::kReceiveReportAnswered) same = same && a.status == b.status;
+      if (b.op == hvia::kReceiveReportRequest) {
+        same = same && a.number == b.number && a.va == b.va && a.handle == b.handle && a.length == b.length;
+      }
+    }
+    if (!same) {
+      Fail("VI %u: the ledger was told %zu things of a frame, the first one %d, want %zu and %d, or their fields differ", vi, frame_.reports.size(),
+           frame_.reports.empty() ? -1 : frame_.reports[0].op, w.size(), w.empty() ? -1 : w[0].op);
+    }
+  }
+
+  void JudgeReliable(const Slot& s, unsigned vi, bool stranger, bool flux, bool lost) {
+    Vi& x = vis[vi];
+    const Frame& f = s.bytes;
+    const unsigned operation = f[kVia + hvia::kViaHeaderOperationVersionOffset] & 15;
+    const uint8_t flags = f[kVia + hvia::kViaHeaderFlagsOffset];
+    const bool first = flags & kFirst, last = flags & kLast, immediate = flags & kImmediate;
+    const uint32_t len = Get(f, kVia + hvia::kViaHeaderPayloadLengthOffset, 2);
+    const uint32_t sequence = Get(f, kVia + hvia::kViaHeaderSequenceOffset, 4);
+    const uint64_t address = Get(f, kVia + hvia::kViaHeaderAddressOffset, 8);
+    const uint32_t offset = address, total = address >> 32, handle = Get(f, kVia + hvia::kViaHeaderHandleOffset, 4);
+    const uint32_t data = Get(f, kVia + hvia::kViaHeaderImmediateOffset, 4);
+    const bool acknowledgement = operation == hvia::kFrameOperationAcknowledge;
+    const bool rdma = operation == hvia::kFrameOperationRdmaWrite, send = operation == hvia::kFrameOperationSend;
+    const bool request = operation == hvia::kFrameOperationRdmaReadRequest;
+    const bool answer = operation == hvia::kFrameOperationRdmaReadResponse;
+    const bool needs = send || (rdma && immediate);
+    const bool delivery = x.ctx.reliability == hvia::kReliabilityDelivery;
+    if (frame_.early && (!delivery || lost)) Fail("VI %u: a frame is acknowledged before it is in memory", vi);
+
+    const bool is_free = x.ctx.state == hvia::kViStateFree;
+    bool bad_vi = stranger || x.ctx.state != hvia::kViStateConnected, again = x.refused && !stranger && !acknowledgement && !is_free;
+    if (flux && !lost) {
+      // It may have been looked at before its VI was connected again.
+      again = !stranger && !acknowledgement && frame_.outcome == kConnectionRefused && (x.refused || sequence != x.expected);
+      bad_vi = frame_.outcome == kBadVi;
+    }
+    if (again) {
+      ExpectReports(vi, {});
+      if (lost) return;
+      if (x.ctx.state != hvia::kViStateConnected) again_idle++;
+      Expect(kConnectionRefused);
+      x.want_told.push_back({hvia::kAcknowledgeOperationAgain, 0, 0});
+      return;
+    }
+    if (bad_vi) {
+      ExpectReports(vi, {});
+      if (lost) return;
+      if (flux && frame_.parsed) want.parsed++;  // it waited for a descriptor when the VI was taken down
+      Expect(kBadVi);
+      return;
+    }
+    if (acknowledgement) {
+      const bool wrong = flags != 0 || len != 0 || data > hvia::kAcknowledgeCodeTransport;
+      if (wrong || lost) ExpectReports(vi, {});
+      else ExpectReports(vi, {{hvia::kReceiveReportAcknowledge, sequence, static_cast<uint8_t>(data), 0, 0, 0, 0, false}});
+      if (!lost) Expect(wrong ? kMalformed : kAcknowledge);
+      return;
+    }
+    const int32_t ahead = static_cast<int32_t>(sequence - x.expected);
+    if (ahead != 0) {
+      ExpectReports(vi, {});
+      if (lost) return;
+      Expect(ahead < 0 ? kOld : kOutOfOrder);
+      x.want_told.push_back({ahead < 0 ? hvia::kAcknowledgeOperationOld : hvia::kAcknowledgeOperationGap, x.expected, 0});
+      return;
+    }
+
+    const bool open = x.message == kOpen;
+    const uint64_t end = static_cast<uint64_t>(offset) + len;
+    const bool fits = !immediate && (last ? end == total : end < total);
+    bool belongs;
+    if (open) {
+      belongs = !first && !request && operation <= hvia::kFrameOperationRdmaReadResponse && rdma == x.rdma && answer == x.answer &&
+                immediate == x.immediate && (rdma || (offset == x.received && total == x.total)) && (!answer || fits);
+    } else {
+      belongs = first && (rdma || (send && offset == 0) || (answer && offset == 0 && fits) || (request && last && !immediate && len == 0));
+    }
+    const State before = x;
+    Outcome o = kNothing;
+    bool translated = false, have = true, held = false;
+    last_translated_ = false;
+    const Posted read = !answer ? nullptr : frame_.read ? frame_.read : x.reads.empty() ? nullptr : x.reads.front();
+    std::vector<Report> report;
+    needs_ = belongs && !open && needs;
+    if (lost) {
+      lost_reliable++;
+      // It may have been looked at, or its end was there first.
+      for (auto& t : frame_.reports) {
+        if (t.op != hvia::kReceiveReportLook) Fail("VI %u: the ledger was told of a bad frame", vi);
+      }
+      if (!frame_.parsed) return;
+    }
+    if (belongs) want.parsed++;
+    if (belongs && answer) {
+      report.push_back({hvia::kReceiveReportLook, 0, 0, 0, 0, 0, 0, false});
+      if (!read || read->length != total) belongs = false;
+    }
+    if (!belongs) {
+      o = kConnectionRefused;
+    } else if (request) {
+      o = x.ctx.rdma_read ? kGood : kRefused;
+      if (x.ctx.rdma_read && !lost) {
+        report.push_back({hvia::kReceiveReportRequest, sequence, 0, 0, address, handle, data, false});
+        if (!frame_.reports.empty() && !frame_.reports[0].ok) o = kReadLimit;
+      }
+    } else {
+      if (!open) {
+        x.rdma = rdma;
+        x.answer = answer;
+        x.immediate = immediate;
+        x.errors = x.written = x.received = x.offset = 0;
+        x.segment = answer;
+        x.total = total;
+        if (needs) {
+          have = !x.posted.empty();
+          if (have && x.posted.front()->posted + 1 >= s.offered) {
+            late++;
+            have = frame_.outcome != kQueueEmpty;
+            if (lost) {
+              // What it did with a descriptor that came in the last moment nobody knows; its bytes come again.
+              shadow = memory.bytes;
+              want.translated += frame_.translated;
+              want.written += frame_.written;
+              static_cast<State&>(x) = before;
+              return;
+            }
+          }
+          if (!have) {
+            o = kQueueEmpty;
+          } else {
+            const Descriptor& d = *x.posted.front();
+            x.errors = d.status != 0 ? d.status : d.length > x.ctx.max ? kLength : 0;
+            if (x.errors != 0) o = kDescriptor;
+          }
+        }
+      }
+      held = needs && have;
+      if (o == kNothing && rdma) {
+        unsigned at = 0;
+        o = kRefused;
+        if (x.ctx.rdma_write) o = Place(s, 0, len, handle, address, len, x.ctx.tag, hvia::kAttAccessRemoteWrite, &at, &translated);
+        if (o == kNothing) {
+          o = kGood;
+          x.written += len;
+        } else {
+          x.errors |= o == kBusError ? kTransport : kRdmaProtection;
+        }
+      } else if (o == kNothing) {
+        o = Scatter(x, answer ? *read : *x.posted.front(), s, len, &translated);
+      }
+      x.received += len;
+      want.translated += translated;
+      want.written += o == kGood;
+    }
+    if (lost) {
+      static_cast<State&>(x) = before;
+      return;
+    }
+    if (belongs && answer) {
+      if (o == kGood && !last) report.push_back({hvia::kReceiveReportProgress, 0, 0, 0, 0, 0, 0, false});
+      else report.push_back({hvia::kReceiveReportAnswered, 0, 0, x.errors, 0, 0, 0, false});
+      (o == kGood ? answers : answers_failed) += last || o != kGood;
+    }
+    ExpectReports(vi, report);
+    Expect(o);
+    if (o == kReadLimit) return;
+    x.expected = sequence + 1;
+
+    // Delivery tells of a frame that was whole when its last translation came, whatever happens then.
+    const bool may = delivery && belongs && !request && last_translated_;
+    if (frame_.early && !may) Fail("VI %u: a frame is acknowledged early", vi);
+    if (may && !s.cut && len != 0 && !frame_.early && !flux) Fail("VI %u: a frame that can be delivered is not acknowledged early", vi);
+    early += frame_.early;
+    if (o == kGood || frame_.early) {
+      x.want_told.push_back({last ? hvia::kAcknowledgeOperationAcceptLast : hvia::kAcknowledgeOperationAccept, sequence + 1, 0});
+    }
+    if (o == kGood) {
+      x.message = last ? kNone : kOpen;
+      if (last && held) Complete(x, 0, immediate, data);
+      return;
+    }
+    early_refused += frame_.early;
+    // The connection is broken.
+    x.refused = true;
+    x.message = kNone;
+    uint8_t code = hvia::kAcknowledgeCodeTransport;
+    int error = hvia::kAsyncErrorConnectionLost;
+    switch (o) {
+      case kQueueEmpty:
+        code = hvia::kAcknowledgeCodeRemoteDescriptor;
+        error = hvia::kAsyncErrorReceiveQueueEmpty;
+        break;
+      case kDescriptor:
+      case kTooLong:
+        if (!answer) code = hvia::kAcknowledgeCodeRemoteDescriptor;
+        break;
+      case kRefused:
+        code = hvia::kAcknowledgeCodeRdmaProtection;
+        if (request) error = hvia::kAsyncErrorRdmaReadProtection;
+        else if (!held) error = hvia::kAsyncErrorRdmaWriteProtection;
+        break;
+      case kBusError:
+        if (rdma && !held) error = hvia::kAsyncErrorRdmaTransport;
+        break;
+      default:
+        if (open) {
+          static_cast<State&>(x) = before;
+          if (x.answer) {
+            cut_answers++;
+          } else {
+            want.aborted++;
+            cut_messages++;
+            if (!x.rdma || x.immediate) Complete(x, kPartial);
+          }
+          x.message = kNone;
+        }
+    }
+    if (held) Complete(x, 0, immediate, data);
+    // What is wrong with the buffers of a read is told by the ledger.
+    if (!answer || o == kConnectionRefused) x.want_async.push_back(error);
+    x.want_told.push_back({hvia::kAcknowledgeOperationRefuse, sequence, code});
   }
 
   void JudgeRaw(const Slot& s) {
@@ -1410,8 +1988,12 @@ class Bench {
       FeedOther();
       return;
     }
-    const unsigned v = kVis[rng.Below(std::size(kVis))];
+    const unsigned v = focus_ ? kReliable[rng.Below(std::size(kReliable))] : kVis[rng.Below(std::size(kVis))];
     Vi& x = vis[v];
+    if (Reliable(v)) {
+      FeedReliable(v);
+      return;
+    }
     if (x.outgoing.empty()) Compose(v);
     Slot s;
     s.bytes = x.outgoing.front();
@@ -1435,6 +2017,125 @@ class Bench {
     if (op_ != kNoOp && Addressed(s.bytes) == static_cast<int>(op_vi_)) s.cut = s.bad = false;
     slots.push_back(s);
     if (twice) slots.push_back(s);
+  }
+
+  // A peer that goes back to what is missing, and now and then to what is not.
+  void FeedReliable(unsigned v) {
+    Vi& x = vis[v];
+    const bool waits = std::any_of(slots.begin(), slots.end(), [&](const Slot& s) { return Addressed(s.bytes) == static_cast<int>(v); });
+    if (x.ctx.state != hvia::kViStateConnected && !rng.Chance(1, 4)) return;
+    if (!waits && x.ctx.state == hvia::kViStateConnected && rng.Chance(1, 120)) x.refused = refusal_[v] = true;  // the ledger refuses a read
+    if (rng.Chance(1, 6) && x.reads.size() < 4 && x.ctx.state == hvia::kViStateConnected) RandomRead(v);
+    Slot s;
+    if (rng.Chance(1, 8)) {
+      s.bytes = Make(v, hvia::kFrameOperationAcknowledge, rng.Chance(1, 8) ? rng.Below(8) : 0, 0, 0, rng.Chance(1, 12) ? 4 : 0);
+      Put(s.bytes, kVia + hvia::kViaHeaderSequenceOffset, rng.Bits(1) ? rng.Bits(32) : x.number, 4);
+      Put(s.bytes, kVia + hvia::kViaHeaderImmediateOffset, rng.Chance(1, 8) ? rng.Bits(32) >> rng.Below(30) : rng.Below(5), 4);
+    } else {
+      if (!waits && x.number != x.expected && rng.Chance(2, 3)) x.number = x.expected;
+      if (rng.Chance(harm, 256)) x.number -= rng.Range(1, 3);
+      while (x.outgoing.size() > 4 && static_cast<int32_t>(x.expected - x.first) > 3 && static_cast<int32_t>(x.number - x.first) > 3) {
+        x.outgoing.pop_front();
+        x.first++;
+      }
+      if (static_cast<int32_t>(x.number - x.first) < 0) x.number = x.first;
+      while (x.number - x.first >= x.outgoing.size()) ComposeReliable(v);
+      s.bytes = x.outgoing[x.number - x.first];
+      Put(s.bytes, kVia + hvia::kViaHeaderSequenceOffset, x.number++, 4);
+    }
+    bool twice = false;
+    if (rng.Chance(harm, 64)) {
+      switch (rng.Below(6)) {
+        case 0: return;  // lost
+        case 1:
+        case 2: twice = true; break;
+        case 3: x.number += rng.Below(3); break;
+        default:
+          if (rng.Bits(1)) Forge(v, s.bytes);
+      }
+    }
+    if (cut_) {
+      s.cut = true;
+      s.bad = rng.Chance(harm, 128);
+      if (rng.Chance(harm, 256) && s.bytes.size() > 100) s.bytes.resize(rng.Range(60, s.bytes.size()));
+    }
+    if (op_ != kNoOp && Addressed(s.bytes) == static_cast<int>(op_vi_)) s.cut = s.bad = false;
+    slots.push_back(s);
+    if (twice) slots.push_back(s);
+  }
+
+  // The next message, request or answer of a reliable VI's peer.
+  void ComposeReliable(unsigned v) {
+    Vi& x = vis[v];
+    if (rng.Chance(1, 6)) {
+      Frame f = Make(v, hvia::kFrameOperationRdmaReadRequest, kFirst | kLast, rng.Next(), rng.Bits(32), 0);
+      switch (rng.Below(32)) {
+        case 0: f[kVia + hvia::kViaHeaderFlagsOffset] = rng.Below(8); break;
+        case 1: Put(f, kVia + hvia::kViaHeaderPayloadLengthOffset, 4, 2); break;
+        default: break;
+      }
+      x.outgoing.push_back(f);
+      return;
+    }
+    const bool hostile = rng.Chance(1, 60);
+    if (hostile || x.reads.size() > x.answered) {
+      uint32_t total = hostile ? RandomLength() : x.reads[x.answered]->length;
+      if (!hostile) x.answered++;
+      if (rng.Chance(1, 32)) total += rng.Range(1, 2);
+      const uint32_t piece = std::min<uint32_t>(rng.Chance(1, 2) ? hvia::kMaxPayload : std::max<uint32_t>(total / 6 + 1, rng.Range(1, 400)), hvia::kMaxPayload);
+      const unsigned wrong = rng.Chance(1, 24) ? rng.Range(1, 6) : 0;
+      uint32_t at = 0;
+      do {
+        const uint32_t n = std::min(total - at, piece);
+        uint8_t flags = (at == 0 ? kFirst : 0) | (at + n == total ? kLast : 0);
+        uint64_t address = static_cast<uint64_t>(total) << 32 | at;
+        if (at + n == total || rng.Bits(1)) {
+          if (wrong == 1) flags |= kImmediate;
+          if (wrong == 2) flags ^= kLast;
+          if (wrong == 3) address += 1;
+          if (wrong == 4) address += 1ull << 32;
+          if (wrong == 5) flags ^= kFirst;
+          if (wrong == 6) address -= 1;
+        }
+        x.outgoing.push_back(Make(v, hvia::kFrameOperationRdmaReadResponse, flags, address, 0, n));
+        at += n;
+      } while (at < total);
+      return;
+    }
+    Compose(v);
+    if (rng.Chance(1, 40) && x.outgoing.size() > 1) x.outgoing.pop_back();  // the rest never comes
+  }
+
+  void RandomRead(unsigned v) {
+    Vi& x = vis[v];
+    auto d = std::make_shared<Descriptor>();
+    const uint32_t handle = x.ctx.tag == 9 ? kOther : kScatter;
+    const Region& r = att.regions.at(handle);
+    d->segments.push_back({rng.Next(), rng.Bits(32), 0});  // the address segment
+    uint32_t room = std::min<uint64_t>(RandomLength(), r.len);
+    d->length = room;
+    unsigned pieces = rng.Chance(1, 24) ? 252 : rng.Chance(1, 3) ? rng.Range(3, 20) : rng.Range(1, 3);
+    for (; pieces > 0; pieces--) {
+      uint32_t n = pieces == 1 ? room : std::min<uint32_t>(room, rng.Below(2 * room / pieces + 1));
+      if (rng.Chance(1, 10) && pieces > 1) n = 0;
+      Segment g{r.va + rng.Below(r.len - n + 1), handle, n};
+      if (n == 0 && rng.Bits(1)) g = {rng.Next(), rng.Bits(32), 0};
+      room -= n;
+      d->segments.push_back(g);
+    }
+    d->count = d->segments.size();
+    switch (rng.Below(40)) {
+      case 0: d->segments[rng.Range(1, d->segments.size() - 1)].handle ^= 1u << rng.Below(32); break;
+      case 1: d->segments[rng.Range(1, d->segments.size() - 1)].va = r.va - 1; break;
+      case 2: d->length = std::min<uint64_t>(d->length + 1 + rng.Below(2000), 60000); break;  // shorter than Length
+      case 3: d->bad_chunk = rng.Below((d->segments.size() + 1) / 4 + 1); break;
+      case 4: d->count = rng.Below(d->count + 1); break;  // its process has changed it since
+      default: break;
+    }
+    d->va = rng.Next() & ~63ull;
+    d->handle = 0x0b000000 + rng.Below(16);
+    d->Render(rng);
+    x.reads.push_back(d);
   }
 
   void FeedOther() {
@@ -1583,6 +2284,10 @@ class Bench {
     unsigned raw_len = 0;
     uint64_t gap = 0;
     std::array<unsigned, 256> aborted{};
+    bool early = false;
+    unsigned translated = 0, written = 0;
+    std::vector<Report> reports;
+    Posted read;  // whose answer ended
     unsigned att_requests = 0;
     int att_failed = -1;  // index of the translation that was made to fail
     uint8_t att_error = 0;
@@ -1599,7 +2304,11 @@ class Bench {
   Posted rs_place_;
   std::array<uint32_t, 16> rs_chunk_{};
   bool cpl_ready_ = false, raw_taken_ = false, handle_busy_ = false, vi_busy_ = false;
-  bool chunk_busy_ = false;
+  bool chunk_busy_ = false, chunk_store_ = false;
+  Posted chunk_of_;
+  std::array<bool, 256> refusal_{};  // stands, as who acknowledges knows
+  bool refused_answer_ = false, rxa_shown_ = false, rxl_open_ = false, last_translated_ = false, focus_ = false;
+  unsigned rxa_wait_ = 0, rxl_wait_ = 0, rxl_vi_ = 0, rxl_op_ = 0;
   unsigned chunk_vi_ = 0, chunk_wait_ = 0, chunk_number_ = 0;
   bool fetching_ = false, fetch_flush_ = false;
   unsigned fetch_vi_ = 0, fetch_wait_ = 0;
@@ -1628,6 +2337,8 @@ int main(int argc, char** argv) {
     b.Round(80, 8, i % 2, false, true);
     b.Withdraw();
     b.FlushAtRest();
+    b.Retransmissions();
+    b.Contradictions();
     if (i % 8 == 0) b.Forgeries();
   }
   std::vector<std::pair<const char*, uint64_t>> figures = {
@@ -1635,7 +2346,12 @@ int main(int argc, char** argv) {
       {"messages", b.seen.message}, {"raw_received", b.seen.raw}, {"raw_dropped", b.seen.raw_dropped},
       {"raw_errors", b.seen.raw_error}, {"withdrawn", b.withdrawn}, {"flushes", b.flushes}, {"clears", b.clears},
       {"bad_or_short_on_the_way", b.lost_frames}, {"descriptors_just_posted", b.late}, {"chunks", b.chunks},
-      {"stored_in_a_flush", b.held_flushed}, {"fetched_on_arrival", b.on_arrival_seen}, {"bytes_undefined", b.undefined}};
+      {"stored_in_a_flush", b.held_flushed}, {"told_accept", b.told[0]}, {"told_accept_last", b.told[1]}, {"told_old", b.told[2]},
+      {"told_gap", b.told[3]}, {"told_refuse", b.told[4]}, {"told_again", b.told[5]}, {"reported_acknowledge", b.reports[0]},
+      {"reported_request", b.reports[1]}, {"reported_look", b.reports[2]}, {"reported_answered", b.reports[3]}, {"reported_progress", b.reports[4]},
+      {"accepted_early", b.early}, {"accepted_early_then_refused", b.early_refused}, {"answers", b.answers}, {"answers_failed", b.answers_failed},
+      {"answers_cut_off", b.cut_answers}, {"messages_contradicted", b.cut_messages}, {"chunks_fetched_again", b.refetched},
+      {"refused_again_unconnected", b.again_idle}, {"bad_or_short_reliable", b.lost_reliable}, {"fetched_on_arrival", b.on_arrival_seen}, {"bytes_undefined", b.undefined}};
   for (int o = 1; o < kOutcomes; o++) figures.push_back({kOutcomeNames[o], b.seen.outcome[o]});
   for (auto& f : figures) {
     if (f.second == 0 && size >= 40) Fail("%s is 0: the bench does not reach it", f.first);

@@ -1,0 +1,387 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package card_test
+
+import (
+	"hvia/layout"
+	"hvia/params"
+)
+
+// The model of a reliable VI: which of its frames are taken, what breaks its
+// connection, and when its own messages are complete, from the words of the
+// transport. It knows nothing of times: what was posted or answered counts as
+// sent when everything has settled (settled), and what depends on a race between
+// the card's engines is marked (racing) until then, so that a test can leave that
+// VI alone.
+
+// reliable is what a VI has beyond one at the unreliable level.
+type reliable struct {
+	level       layout.Reliability
+	readable    bool // the peer may RDMA read
+	window      uint8
+	retryLimit  uint8
+	readLimit   uint8
+	timeoutLog2 uint8
+	flow
+}
+
+// flow is the state of a reliable connection.
+type flow struct {
+	una, top uint32 // the oldest frame that is not acknowledged, and the one behind the last that was surely sent
+	own      []*ownMessage
+	answers  []*readAnswer // requests taken whose answer is not acknowledged, oldest first
+
+	refused bool // a refusal stands: no frame is taken any more
+	stopped bool // the peer refused something: nothing more is sent
+	lost    bool // so it is, and what it refused was acknowledged before
+	broken  bool // the ledger has told that the connection is lost
+	vague   bool // some of what is to be sent may wait for the window
+	racing  bool // engines of the card decide what the next frame finds
+}
+
+// ownMessage is a message of the VI, or its RDMA read.
+type ownMessage struct {
+	p        *posted
+	last     uint32 // number of its last frame
+	read     bool
+	answered bool
+	errors   uint32 // bits that it will complete with
+}
+
+// readAnswer is an answer to an RDMA read of the peer.
+type readAnswer struct {
+	frames uint32
+	last   uint32 // number of its last frame
+	begun  bool
+	bad    bool // the memory is not the peer's to read
+}
+
+func (x *reliable) begin(next uint32) { x.flow = flow{una: next, top: next} }
+
+// alive says whether the ledger does anything for the connection.
+func (f *flow) alive() bool { return !f.broken && !f.lost }
+
+func (v *vi) lose() {
+	v.reliable.broken = true
+	v.m.errors = append(v.m.errors, asyncError{layout.AsyncErrorConnectionLost, v.index})
+}
+
+// hearReliable is the arrival of a well-formed VIA frame of the VI's peer. It
+// returns what becomes of it.
+func (v *vi) hearReliable(operation layout.FrameOperation, h layout.ViaHeader, payload []byte) layout.Counter {
+	x, f := &v.message, &v.reliable.flow
+	acknowledge := operation == layout.FrameOperationAcknowledge
+	ahead := int32(h.Sequence() - v.expected)
+	switch {
+	case f.refused && !acknowledge:
+		return layout.CounterReceiveRefused
+	case !v.connected:
+		return layout.CounterReceiveBadVi
+	case acknowledge:
+		if h.Flags() != 0 || len(payload) != 0 || h.Immediate() > uint32(layout.AcknowledgeCodeTransport) {
+			return layout.CounterReceiveMalformed
+		}
+		v.acknowledged(h.Sequence(), layout.AcknowledgeCode(h.Immediate()))
+		return layout.CounterReceiveAcknowledge
+	case ahead < 0:
+		return layout.CounterReceiveOldSequence
+	case ahead > 0:
+		return layout.CounterReceiveOutOfOrder
+	}
+	flags := h.Flags()
+	first, last := flags&layout.ViaHeaderFlagsFirstMask != 0, flags&layout.ViaHeaderFlagsLastMask != 0
+	immediate := flags&layout.ViaHeaderFlagsImmediateMask != 0
+	total, offset := uint32(h.Address()>>32), uint32(h.Address())
+	rdma := operation == layout.FrameOperationRdmaWrite
+	answer := operation == layout.FrameOperationRdmaReadResponse
+	end := uint64(offset) + uint64(len(payload))
+	fits := true // of its kind, whatever came before it
+	switch operation {
+	case layout.FrameOperationRdmaReadRequest:
+		fits = first && last && !immediate && len(payload) == 0
+	case layout.FrameOperationRdmaReadResponse:
+		fits = !immediate && (last && end == uint64(total) || !last && end < uint64(total))
+	}
+	if first {
+		fits = fits && !x.open && (rdma || operation == layout.FrameOperationRdmaReadRequest || offset == 0)
+	} else {
+		fits = fits && x.open && rdma == x.rdma && answer == x.answer && immediate == x.immediate &&
+			(rdma || offset == x.came && total == x.total)
+	}
+	if !fits {
+		if x.open && !x.answer {
+			v.m.counts[layout.CounterReceiveAborted]++
+			if x.held != nil {
+				x.errors |= layout.DescriptorStatusPartialErrorMask
+			}
+		}
+		v.refuse(nil, true)
+		return layout.CounterReceiveRefused
+	}
+
+	reason := layout.CounterReceiveFrame
+	switch {
+	case operation == layout.FrameOperationRdmaReadRequest:
+		switch {
+		case !v.reliable.readable:
+			v.m.errors = append(v.m.errors, asyncError{layout.AsyncErrorRdmaReadProtection, v.index})
+			v.refuse(nil, false)
+			return layout.CounterReceiveProtection
+		case !f.alive() || f.stopped || len(f.answers) == params.LedgerResponses:
+			return layout.CounterReceiveReadLimit
+		}
+		v.request(h)
+	case answer:
+		if reason = v.answered(h, payload, first, last); reason != layout.CounterReceiveFrame {
+			return reason
+		}
+	case first:
+		*x = message{open: true, rdma: rdma, immediate: immediate, total: total}
+		reason = v.begin(h, payload)
+	default:
+		reason = v.place(h, payload)
+	}
+	v.expected++
+	x.came += uint32(len(payload))
+	var data *uint32
+	if immediate {
+		value := h.Immediate()
+		data = &value
+	}
+	switch {
+	case reason != layout.CounterReceiveFrame:
+		// What has no descriptor has told its error.
+		v.refuse(data, x.held != nil)
+	case last && x.held != nil:
+		v.ended(data)
+	case last:
+		*x = message{}
+	}
+	return reason
+}
+
+// ended completes the receive descriptor of the message that is open.
+func (v *vi) ended(immediate *uint32) {
+	x := &v.message
+	status := x.ended()
+	if immediate != nil {
+		status |= layout.DescriptorStatusImmediateMask
+	}
+	v.m.counts[layout.CounterReceiveMessage]++
+	held, written := x.held, x.written
+	*x = message{}
+	v.used(held, status, written, immediate)
+}
+
+// refuse breaks the connection with a frame that just came.
+func (v *vi) refuse(immediate *uint32, tell bool) {
+	if v.message.held != nil {
+		v.ended(immediate)
+	}
+	v.message = message{}
+	v.reliable.refused = true
+	if tell {
+		v.m.errors = append(v.m.errors, asyncError{layout.AsyncErrorConnectionLost, v.index})
+	}
+}
+
+// request is the arrival of a read request.
+func (v *vi) request(h layout.ViaHeader) {
+	f := &v.reliable.flow
+	n := h.Immediate()
+	a := &readAnswer{frames: max((n+layout.MaxPayload-1)/layout.MaxPayload, 1)}
+	if n > 0 {
+		_, code := v.m.translate(h.Handle(), v.tag, layout.AttAccessRemoteRead, h.Address(), int(n))
+		a.bad = code != layout.AttErrorNone
+	}
+	f.answers = append(f.answers, a)
+	// If the answer is refused, then at any time from now on.
+	f.racing = f.racing || f.answers[0].bad
+}
+
+// answered is the arrival of a frame of an answer.
+func (v *vi) answered(h layout.ViaHeader, payload []byte, first, last bool) layout.Counter {
+	x, f := &v.message, &v.reliable.flow
+	total := uint32(h.Address() >> 32)
+	var read *ownMessage
+	if f.alive() {
+		for _, o := range f.own {
+			if o.read && !o.answered {
+				read = o
+				break
+			}
+		}
+	}
+	if read == nil || read.errors != 0 || read.p.length != total {
+		v.refuse(nil, true)
+		return layout.CounterReceiveRefused
+	}
+	if first {
+		*x = message{open: true, answer: true, total: total}
+		x.place.data = read.p.all()[1:]
+	}
+	for rest := payload; len(rest) > 0; {
+		s := &x.place
+		if s.rest.length == 0 {
+			s.rest = s.data[s.next]
+			s.next++
+			continue
+		}
+		g, code := v.m.translate(s.rest.handle, v.tag, layout.AttAccessLocal, s.rest.address, int(s.rest.length))
+		if code != layout.AttErrorNone {
+			v.m.fail("the test's read of VI %d has a bad segment", v.index)
+		}
+		n := min(len(rest), int(s.rest.length))
+		g.expect(int(s.rest.address-g.address), rest[:n])
+		rest = rest[n:]
+		s.rest.address += uint64(n)
+		s.rest.length -= uint32(n)
+	}
+	if last {
+		read.answered = true
+		f.advance(read.last + 1) // who answers a request has it
+		v.progress()
+	}
+	return layout.CounterReceiveFrame
+}
+
+// advance takes frames as acknowledged.
+func (f *flow) advance(number uint32) {
+	if int32(number-f.una) <= 0 {
+		return
+	}
+	f.una = number
+	for len(f.answers) > 0 && f.answers[0].begun && int32(f.una-f.answers[0].last) > 0 {
+		f.answers = f.answers[1:]
+		f.racing = true // their places become free in time
+	}
+}
+
+// acknowledged is the arrival of an acknowledgement.
+func (v *vi) acknowledged(number uint32, code layout.AcknowledgeCode) {
+	f := &v.reliable.flow
+	if !f.alive() || f.stopped {
+		return
+	}
+	span, at := f.top-f.una, number-f.una
+	switch {
+	case code <= layout.AcknowledgeCodeGap:
+		if at > span {
+			return // of what was never sent, or is long acknowledged
+		}
+		f.vague = f.vague || code == layout.AcknowledgeCodeGap && at < span
+		f.advance(number)
+	case at < span, f.una-1-number < refusedBehind:
+		f.stopped, f.racing = true, true
+		bit := map[layout.AcknowledgeCode]uint32{
+			layout.AcknowledgeCodeRemoteDescriptor: layout.DescriptorStatusRemoteDescriptorErrorMask,
+			layout.AcknowledgeCodeRdmaProtection:   layout.DescriptorStatusRdmaProtectionErrorMask,
+			layout.AcknowledgeCodeTransport:        layout.DescriptorStatusTransportErrorMask,
+		}[code]
+		f.lost = true // unless it is an own message that is refused, which a read can be behind its acknowledgement
+		for _, o := range f.own {
+			if at < span && int32(o.last-number) >= 0 || at >= span && o.read && !o.answered && o.last == number {
+				if o.errors == 0 {
+					o.errors = bit
+				}
+				f.lost = false
+				break
+			}
+		}
+		if at < span {
+			f.advance(number)
+		}
+	}
+	v.progress()
+}
+
+// refusedBehind is how far behind what is acknowledged a number may be that is
+// believed to be refused.
+const refusedBehind = 256
+
+func (o *ownMessage) complete(una uint32) bool {
+	return int32(una-o.last) > 0 && (!o.read || o.answered)
+}
+
+// progress completes own messages, in order, and tells of a connection that is lost.
+func (v *vi) progress() {
+	f := &v.reliable.flow
+	for len(f.own) > 0 && !f.broken {
+		o := f.own[0]
+		switch {
+		case o.errors != 0:
+			v.m.written(o.p, o.p.ended(o.errors), 0)
+			f.own = f.own[1:]
+			v.lose()
+		case o.complete(f.una):
+			v.m.written(o.p, o.p.ended(0), int(o.p.length))
+			f.own = f.own[1:]
+		default:
+			if f.lost {
+				v.lose()
+			}
+			return
+		}
+	}
+	if f.lost && !f.broken {
+		v.lose()
+	}
+}
+
+// settled tells the model that everything that can be sent was sent.
+func (v *vi) settled() {
+	f := &v.reliable.flow
+	f.racing = false
+	if !f.alive() || f.stopped || !v.connected {
+		return
+	}
+	for i, a := range f.answers {
+		switch {
+		case a.begun:
+			continue
+		case a.bad && i == 0:
+			// Refused when all before it is acknowledged.
+			f.refused, f.broken = true, true
+			v.m.errors = append(v.m.errors, asyncError{layout.AsyncErrorRdmaReadProtection, v.index})
+			return
+		case a.bad || f.vague:
+			return
+		}
+		a.begun, a.last = true, f.top+a.frames-1
+		f.top += a.frames
+	}
+}
+
+// submit posts a message of a reliable VI that is in order. It is sent when everything has settled.
+func (v *vi) submit(d descriptor) {
+	f := &v.reliable.flow
+	o := &ownMessage{p: v.post(d), read: d.operation() == layout.DescriptorOperationRdmaRead}
+	frames := uint32(1)
+	if !o.read {
+		frames = max((d.length+layout.MaxPayload-1)/layout.MaxPayload, 1)
+	}
+	o.last = f.top + frames - 1
+	f.top += frames
+	f.own = append(f.own, o)
+	v.m.counts[layout.CounterDescriptorFetched]++
+	v.send.posted = v.send.posted[:0]
+	for _, o := range f.own {
+		v.send.posted = append(v.send.posted, o.p)
+	}
+}
+
+// flushedOwn foretells what a disconnect does to own messages.
+func (v *vi) flushedOwn() {
+	f := &v.reliable.flow
+	for _, o := range f.own {
+		switch {
+		case o.errors != 0:
+			v.m.written(o.p, o.p.ended(o.errors), 0)
+		case o.complete(f.una):
+			v.m.written(o.p, o.p.ended(0), int(o.p.length))
+		default:
+			v.m.written(o.p, o.p.ended(layout.DescriptorStatusFlushedMask), 0)
+		}
+	}
+	f.own, f.answers, v.send.posted = nil, nil, nil
+}

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package card_test
+
+import (
+	"slices"
+
+	"hvia/layout"
+)
+
+// talk is what one end of a pair at a reliable level says to the other: sends,
+// RDMA writes and reads that are in order, each with memory of its own.
+type talk struct {
+	from, to               *vi
+	source, sink           *region // of from
+	target, inbox, library *region // of to: written to, received into, read from
+	received               int     // receive descriptors that were posted
+}
+
+// operation is what a message of a talk is.
+type operation int
+
+const (
+	sends operation = iota
+	writes
+	reads
+)
+
+var everyOperation = []operation{sends, writes, reads}
+
+const (
+	talkBytes  = 20_000
+	talkInbox  = 8 // messages that are received side by side
+	talkLength = 9000
+	talkSend   = 5000
+)
+
+// limits are what a reliable connection is made with.
+type limits struct {
+	window, retryLimit, timeoutLog2 uint8
+}
+
+// talkers makes two VIs that each say something to the other, not connected yet.
+// Their completion queues are those of the two nodes, number plus one.
+func (r *rig) talkers(index [2]uint8, tag uint16, level layout.Reliability, c limits, queues [2]uint8) [2]*talk {
+	x := [2]*talk{{}, {}}
+	r.both(func(m *machine) {
+		n := m.thread.ID().Node
+		v := &vi{m: m, index: index[n], tag: tag, writable: true, reliable: patient(level), queues: [2]uint8{queues[n], queues[n]}}
+		v.reliable.window, v.reliable.retryLimit, v.reliable.timeoutLog2 = c.window, c.retryLimit, c.timeoutLog2
+		v.create(pageBytes)
+		out, in := x[n], x[1-n]
+		out.from, in.to = v, v
+		out.source, out.sink = m.register(77, talkBytes, tag, false), m.register(5, talkBytes, tag, false)
+		out.source.scramble()
+		in.target, in.inbox = m.register(1234, talkBytes, tag, true), m.register(3321, talkInbox*talkSend, tag, false)
+		in.library = m.layOut(99, talkBytes, tag, false)
+		in.library.readable = true
+		m.enter(in.library)
+		in.library.scramble()
+	})
+	return x
+}
+
+// ready posts receive descriptors, on the thread of who receives.
+func (x *talk) ready(n int) {
+	for range n {
+		x.to.postReceive(buffers(x.inbox.part(x.received%talkInbox*talkSend, talkSend)))
+		x.received++
+	}
+}
+
+// say posts messages, on the thread of who sends.
+func (x *talk) say(operations ...operation) {
+	random := x.from.m.random
+	for _, k := range operations {
+		n := random.IntN(talkLength)
+		switch k {
+		case sends:
+			n = random.IntN(talkSend + 1)
+			x.from.submit(buffers(x.source.part(random.IntN(talkBytes-n+1), n)).with(random.Uint32()))
+		case writes:
+			x.from.submit(rdmaWrite(x.source, random.IntN(talkBytes-n+1), n, x.target, random.IntN(talkBytes-n+1)))
+		case reads:
+			d := buffers(x.sink.part(random.IntN(talkBytes-n+1), n)).to(x.library, random.IntN(talkBytes-n+1))
+			d.control = uint16(layout.DescriptorOperationRdmaRead) << layout.DescriptorControlOperationLsb
+			x.from.submit(d)
+		}
+	}
+}
+
+// await waits until all of them are complete, on the thread of who sends.
+func (x *talk) await() {
+	for _, o := range x.from.reliable.own {
+		o.p.await()
+	}
+}
+
+// heard tells the model that they are, each once and in order.
+func (x *talk) heard() {
+	v := x.from
+	for _, o := range v.reliable.own {
+		x.hear(o)
+	}
+	v.reliable.own = nil
+}
+
+func (x *talk) hear(o *ownMessage) {
+	v, peer := x.from, x.to
+	if !o.read {
+		frames, status, moved := v.transmit(o.p)
+		v.m.written(o.p, status, moved)
+		v.next += uint32(len(frames))
+		for _, b := range frames {
+			peer.m.hear(b)
+		}
+		return
+	}
+	v.m.written(o.p, o.p.ended(0), int(o.p.length))
+	v.next++
+	peer.expected++
+	peer.m.counts[layout.CounterReceiveFrame]++
+	frames := max((o.p.length+layout.MaxPayload-1)/layout.MaxPayload, 1)
+	peer.next += frames
+	v.expected += frames
+	v.m.counts[layout.CounterReceiveFrame] += frames
+	to := o.p.data[0]
+	x.sink.expect(int(to.address-x.sink.address), x.library.bytes(int(o.p.remote.address-x.library.address), int(to.length)))
+}
+
+// ofTransport are those of the exact counters that depend on what a reliable VI
+// sends again and when, and on how many acknowledgements become one.
+var ofTransport = []layout.Counter{
+	layout.CounterTransmitMessage, layout.CounterTransmitFrame, layout.CounterTransmitAborted, layout.CounterMacTransmitFrame, layout.CounterMacReceiveFrame,
+}
+
+// lossy says that a node's counters depend on what the wire loses, too. What was
+// accepted, completed and told stays exact.
+func (m *machine) lossy() {
+	m.inexact = append(slices.Clone(ofTransport), layout.CounterMacReceiveBad, layout.CounterReceiveOldSequence, layout.CounterReceiveOutOfOrder,
+		layout.CounterReceiveReadLimit)
+}

@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package switch_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"hvia/driver"
+	"hvia/sim"
+	"hvia/sim/bridge"
+	"hvia/vipl"
+)
+
+const (
+	rounds   = 3
+	patience = driver.Second
+)
+
+// text is what a node says in a round: frames enough to meet others' in the switch.
+func text(from, round int) []byte {
+	b := make([]byte, 5000+from)
+	for i := range b {
+		b[i] = byte(i*7 + i>>8 + from*31 + round*101)
+	}
+	return b
+}
+
+// endpoint is a VI and registered memory: a descriptor, and the buffer behind it.
+type endpoint struct {
+	nic    *vipl.Nic
+	vi     *vipl.VI
+	region *vipl.Region
+	d      *vipl.Descriptor
+}
+
+const bufferAt = 1024
+
+func open(t *driver.Thread, h *driver.Host) (e endpoint, err error) {
+	if e.nic, err = vipl.OpenNic(t, h); err != nil {
+		return e, err
+	}
+	b, err := e.nic.Alloc(t, 8192)
+	if err != nil {
+		return e, err
+	}
+	if e.region, err = e.nic.RegisterBuffer(t, b, nil); err != nil {
+		return e, err
+	}
+	if e.d, err = e.region.NewDescriptor(0, 1); err != nil {
+		return e, err
+	}
+	e.vi, err = e.nic.CreateVi(t, vipl.ViAttributes{})
+	return e, err
+}
+
+// speaker connects to the next node and sends it its texts.
+func speaker(next int) func(t *driver.Thread, h *driver.Host) error {
+	return func(t *driver.Thread, h *driver.Host) error {
+		e, err := open(t, h)
+		if err != nil {
+			return err
+		}
+		for {
+			_, err := e.vi.ConnectRequest(t, vipl.NetAddress{}, vipl.NetAddress{Host: vipl.HostAddress(next), Discriminator: "ring"}, patience)
+			if err == nil {
+				break
+			}
+			if s, _ := vipl.StatusOf(err); s != vipl.StatusNoMatch || t.Now() > patience {
+				return err
+			}
+			if err := t.Sleep(100 * driver.Microsecond); err != nil {
+				return err
+			}
+		}
+		for round := range rounds {
+			n := copy(e.region.Bytes()[bufferAt:], text(t.ID().Node, round))
+			if err := e.d.SetSend(e.region.Segment(bufferAt, n)); err != nil {
+				return err
+			}
+			if err := e.vi.PostSend(t, e.d); err != nil {
+				return err
+			}
+			if _, err := e.vi.SendWait(t, patience); err != nil {
+				return err
+			}
+			// The receiver posts the next receive meanwhile.
+			if err := t.Sleep(driver.Millisecond); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
+// listener takes the texts of the node before.
+func listener(before int) func(t *driver.Thread, h *driver.Host) error {
+	return func(t *driver.Thread, h *driver.Host) error {
+		e, err := open(t, h)
+		if err != nil {
+			return err
+		}
+		expect := func() error {
+			if err := e.d.SetReceive(e.region.Segment(bufferAt, 6000)); err != nil {
+				return err
+			}
+			return e.vi.PostRecv(t, e.d)
+		}
+		if err := expect(); err != nil {
+			return err
+		}
+		r, err := e.nic.ConnectWait(t, vipl.NetAddress{Discriminator: "ring"}, patience)
+		if err != nil {
+			return err
+		}
+		if err := r.Accept(t, e.vi); err != nil {
+			return err
+		}
+		for round := range rounds {
+			d, err := e.vi.RecvWait(t, patience)
+			if err != nil {
+				return fmt.Errorf("round %d: %w", round, err)
+			}
+			if got := e.region.Bytes()[bufferAt:][:d.CompletedLength()]; !bytes.Equal(got, text(before, round)) {
+				return fmt.Errorf("round %d: %d bytes that node %d did not send", round, len(got), before)
+			}
+			if round < rounds-1 {
+				if err := expect(); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	}
+}
+
+// ring has each node send to the next one and hear from the one before.
+func ring(t *testing.T, nodes int, c driver.RunConfig) bridge.Digest {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Minute)
+	defer cancel()
+	var digest bridge.Digest
+	c.Seed = 1
+	c.Finished = func(f *sim.Fabric) (err error) {
+		digest, err = f.Digest(ctx)
+		return err
+	}
+	var programs []driver.Program
+	for n := range nodes {
+		programs = append(programs,
+			driver.Program{Node: n, Name: fmt.Sprint("speaker ", n), Main: speaker((n + 1) % nodes)},
+			driver.Program{Node: n, Name: fmt.Sprint("listener ", n), Main: listener((n + nodes - 1) % nodes)})
+	}
+	require.NoError(t, driver.Run(ctx, c, programs...))
+	require.True(t, digest.Reproducible)
+	for n := range nodes {
+		// Three texts of four frames, a connection, and nothing that was lost.
+		require.GreaterOrEqual(t, digest.Switch.Ports[n].Received, uint64(rounds*4+2), "from node %d", n)
+		require.GreaterOrEqual(t, digest.Switch.Wire[n].Arrived, uint64(rounds*4+2), "to node %d", n)
+		require.Zero(t, digest.Switch.Ports[n].NoRoom, "to node %d", n)
+		require.Equal(t, digest.Wire[n].Sent, digest.Switch.Ports[n].Received, "from node %d", n)
+	}
+	return digest
+}
+
+// Eight cards and two programs on each, through the library.
+func TestEightCards(t *testing.T) {
+	if testing.Short() {
+		t.Skip("needs the simulator with the card, whose build takes minutes")
+	}
+	start := time.Now()
+	d := ring(t, 8, driver.RunConfig{Fabric: sim.Config{MemoryBytes: 64 << 20}})
+	t.Logf("simulated %v, wall %v", d.Time, time.Since(start).Round(time.Millisecond))
+}
+
+// The same over plain NICs, with as many as there can be, twice.
+func TestRingOfPlainNics(t *testing.T) {
+	for _, nodes := range []int{3, 16} {
+		c := driver.RunConfig{Device: driver.DeviceMvia, Fabric: sim.Config{Program: simulator(t), MemoryBytes: 16 << 20}}
+		require.Equal(t, ring(t, nodes, c), ring(t, nodes, c), "%d nodes", nodes)
+	}
+}
