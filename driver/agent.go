@@ -62,6 +62,8 @@ type agent struct {
 	tags     map[uint16]*tag
 	nextTag  uint16
 	vis      []vi
+	cqs      []cq
+	settings transport
 	random   splitMix // sequence numbers to start with
 	replies  *Buffer
 	statuses *Buffer
@@ -92,8 +94,11 @@ type region struct {
 
 type vi struct {
 	state      layout.ViState
-	generation uint32 // counts creations and connections; its low 8 bits are on the wire
-	created    uint32 // generation of the creation, the handle of the library
+	lost       bool     // the program was told that this connection, or the last one, was lost
+	queues     [2]uint8 // completion queues of send and receive queue: number plus one, 0 = none
+	armed      [2]bool  // somebody may wait for a notification of the send or receive queue
+	generation uint32   // counts creations and connections; its low 8 bits are on the wire
+	created    uint32   // generation of the creation, the handle of the library
 	nic        uint32
 	tag        uint16
 	attributes connect.Attributes
@@ -124,6 +129,10 @@ func (a *agent) start(regions int) error {
 	}
 	if len(a.vis) > statusVis {
 		return fmt.Errorf("driver: a card with %d VIs, the status page has room for %d: %w", len(a.vis), statusVis, ErrResource)
+	}
+	a.cqs = make([]cq, a.device.identity().CompletionQueues)
+	if len(a.cqs) > statusCQs {
+		return fmt.Errorf("driver: a card with %d completion queues, the status page has room for %d: %w", len(a.cqs), statusCQs, ErrResource)
 	}
 	cookie := a.random
 	cookie ^= splitMix(a.now())
@@ -323,6 +332,19 @@ func (a *agent) request(q *request, r *reply) error {
 		return a.counters(q, r)
 	case opReject:
 		return a.engine.Reject(q.Object)
+	case opCreateCQ:
+		return a.createCQ(n, q, r)
+	case opDestroyCQ, opResizeCQ:
+		index, err := a.cq(n, q)
+		if err != nil {
+			return err
+		}
+		if q.Op == opDestroyCQ {
+			return a.destroyCQ(index)
+		}
+		return a.resizeCQ(index, q, r)
+	case opArm:
+		return a.arm(n, q)
 	}
 	v, err := a.vi(n, q)
 	if err != nil {
@@ -385,7 +407,7 @@ func (a *agent) openNic(r *reply) error {
 	if i.RdmaRead {
 		r.Rights = layout.ConnectionFrameRightsRdmaReadMask
 	}
-	r.Address = uint64(i.ViCount)
+	r.Address, r.Queues = uint64(i.ViCount), uint8(i.CompletionQueues)
 	return nil
 }
 
@@ -399,6 +421,11 @@ func (a *agent) closeNic(n *nic) {
 		}
 		a.note("disconnect", a.disconnect(i, v))
 		a.note("destroy", a.destroyVi(i, v))
+	}
+	for i := range a.cqs {
+		if a.cqs[i].nic == n.id {
+			a.note("destroy completion queue", a.destroyCQ(i))
+		}
 	}
 	for _, h := range slices.Sorted(maps.Keys(n.regions)) {
 		a.note("deregister", a.deregister(n, h, n.regions[h].address))
@@ -599,7 +626,7 @@ func (a *agent) interrupt() error {
 		if a.fatal == nil {
 			a.engine.Frame(a.now(), frame)
 		}
-	})
+	}, a.raise)
 	if err != nil {
 		return err
 	}
@@ -645,13 +672,26 @@ func (a *agent) asyncError(e AsyncError) {
 	if v.state == layout.ViStateFree {
 		return
 	}
+	if e.Code == layout.AsyncErrorConnectionLost {
+		if v.state != layout.ViStateIdle {
+			a.fail(e.Vi)
+			a.lose(e.Vi)
+		}
+		return
+	}
 	e.Generation = v.created
 	a.report(a.nics[v.nic], e)
 	switch e.Code {
+	case layout.AsyncErrorViOverrun, layout.AsyncErrorCompletionQueueOverrun:
+		// A post or an entry was lost, and the queue goes on.
 	case layout.AsyncErrorPostDescriptor, layout.AsyncErrorCompletionProtection, layout.AsyncErrorCatastrophic:
 		// A descriptor has no status and never gets one: the card could not reach it
 		// and has lost the queue behind it, or could not write to it. So the VI is
 		// broken, also an unreliable one.
 		a.fail(e.Vi)
+	default:
+		if v.reliable() && v.state != layout.ViStateIdle {
+			a.fail(e.Vi)
+		}
 	}
 }

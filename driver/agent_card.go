@@ -71,6 +71,24 @@ func (d *cardDevice) viCommand(op layout.CommandOpcode, index int, fill func(lay
 	return err
 }
 
+func (d *cardDevice) queueCommand(op layout.CommandOpcode, index int, address, log2 uint32) (uint32, error) {
+	return d.card.Command(op, func(b layout.Command) {
+		b.SetIndex(uint32(index))
+		b.SetListAddress(address)
+		b.SetListCount(log2)
+	})
+}
+
+// arm: the answer to a read comes behind what the card wrote before it.
+func (d *cardDevice) arm(kind layout.NotifyKind, index int) error {
+	if err := d.card.Write(layout.RegisterNotifyArmOffset,
+		uint32(kind)<<layout.RegisterNotifyArmKindLsb|uint32(index)<<layout.RegisterNotifyArmIndexLsb); err != nil {
+		return err
+	}
+	_, err := d.card.Read(layout.RegisterStateOffset)
+	return err
+}
+
 func (d *cardDevice) send(frame []byte) error { return d.card.Send(frame) }
 
 func (d *cardDevice) counter(n layout.Counter) (uint32, error) { return d.card.Counter(n) }
@@ -80,7 +98,7 @@ func (d *cardDevice) tick() error    { return nil }
 
 // interrupt: the causes are cleared before the work is looked for, so that what
 // comes later raises it again.
-func (d *cardDevice) interrupt(take func(frame []byte)) (bool, error) {
+func (d *cardDevice) interrupt(take func(frame []byte), notified func(layout.NotifyKind, int)) (bool, error) {
 	if err := d.agent.thread.SpendInService(LayerInterrupt, d.agent.costs.Interrupt()); err != nil {
 		return false, err
 	}
@@ -96,10 +114,28 @@ func (d *cardDevice) interrupt(take func(frame []byte)) (bool, error) {
 			return false, err
 		}
 	}
+	if causes&layout.RegisterInterruptStatusNotifyMask != 0 {
+		if err := d.notifications(notified); err != nil {
+			return false, err
+		}
+	}
 	if causes&layout.RegisterInterruptStatusBusErrorMask != 0 {
 		d.agent.log.Error("the card met a host bus error")
 	}
 	return causes&layout.RegisterInterruptStatusAsyncErrorMask != 0, nil
+}
+
+// notifications takes no more than can wait in the card at once, as asyncErrors does.
+func (d *cardDevice) notifications(notified func(layout.NotifyKind, int)) error {
+	for range 2*d.card.identity.ViCount + d.card.identity.CompletionQueues {
+		info, err := d.card.Read(layout.RegisterNotifyInfoOffset)
+		if err != nil || info&layout.RegisterNotifyInfoValidMask == 0 {
+			return err
+		}
+		notified(layout.NotifyKind(info&layout.RegisterNotifyInfoKindMask>>layout.RegisterNotifyInfoKindLsb),
+			int(info&layout.RegisterNotifyInfoIndexMask>>layout.RegisterNotifyInfoIndexLsb))
+	}
+	return nil
 }
 
 // asyncErrors takes no more than can wait in the card at once: what is left then

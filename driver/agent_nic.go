@@ -37,11 +37,18 @@ type mvia struct {
 	ethernet *Ethernet
 	engine   *softvia.Engine[*Thread]
 	counts   [layout.CounterSlots]uint32
-	errors   []AsyncError // that wait for the agent
-	called   bool         // it was sent for
-	failed   error        // of a store, after which the run is over
+	errors   []AsyncError   // that wait for the agent
+	notified []notification // what came of what was armed, until the agent takes it
+	called   bool           // it was sent for
+	failed   error          // of a store, after which the run is over
 
 	protocols []Protocol // beside M-VIA
+}
+
+// notification is what was armed and has come.
+type notification struct {
+	kind  layout.NotifyKind
+	index int // of the VI, or the completion queue
 }
 
 var (
@@ -51,7 +58,7 @@ var (
 
 func newMvia(a *agent) *mvia {
 	m := &mvia{agent: a, memory: a.memory, costs: a.costs}
-	m.engine = softvia.New[*Thread](m, softvia.Config{QueueDepth: mviaQueueDepth})
+	m.engine = softvia.New[*Thread](m, softvia.Config{QueueDepth: mviaQueueDepth, CompletionQueues: statusCQs})
 	return m
 }
 
@@ -83,6 +90,7 @@ func (m *mvia) stop() error {
 func (m *mvia) identity() Identity {
 	return Identity{
 		Version: mviaVersion, LayoutHash: layout.Hash, ViCount: softvia.VICount, Reliability: uint8(layout.ReliabilityUnreliable),
+		CompletionQueues: statusCQs,
 	}
 }
 
@@ -146,6 +154,19 @@ func (m *mvia) viCommand(op layout.CommandOpcode, index int, fill func(layout.Vi
 	return m.failed
 }
 
+func (m *mvia) queueCommand(op layout.CommandOpcode, index int, address, log2 uint32) (uint32, error) {
+	detail, s := m.engine.CompletionQueueCommand(op, uint32(index), address, log2)
+	if s != layout.CommandStatusDone {
+		return 0, &CommandError{Opcode: op, Index: uint32(index), Status: s}
+	}
+	return detail, m.failed
+}
+
+func (m *mvia) arm(kind layout.NotifyKind, index int) error {
+	m.engine.Arm(kind, index)
+	return nil
+}
+
 func (m *mvia) send(frame []byte) error {
 	return m.ethernet.Transmit(m.agent.thread, frame, nil, nil)
 }
@@ -158,7 +179,7 @@ func (m *mvia) counter(n layout.Counter) (uint32, error) {
 }
 
 // interrupt serves the NIC's interrupt.
-func (m *mvia) interrupt(take func(frame []byte)) (bool, error) {
+func (m *mvia) interrupt(take func(frame []byte), _ func(layout.NotifyKind, int)) (bool, error) {
 	t := m.agent.thread
 	if err := t.SpendInService(LayerInterrupt, m.costs.Interrupt()); err != nil {
 		return false, err
@@ -223,6 +244,11 @@ func (m *mvia) tick() error {
 				return err
 			}
 		}
+	}
+	came := m.notified
+	m.notified = nil
+	for _, n := range came {
+		m.agent.raise(n.kind, n.index)
 	}
 	// What breaks a VI may have others fail in turn.
 	for len(m.errors) > 0 {
@@ -322,6 +348,17 @@ func (m *mvia) Posted(t *Thread, id softvia.QueueID) {
 // Async keeps an asynchronous error until the agent comes to it.
 func (m *mvia) Async(t *Thread, code layout.AsyncError, vi int) {
 	m.errors = append(m.errors, AsyncError{Code: code, Vi: vi})
+	m.call(t)
+}
+
+// Notify keeps what was armed and has come until the agent comes to it.
+func (m *mvia) Notify(t *Thread, kind layout.NotifyKind, index int) {
+	m.notified = append(m.notified, notification{kind, index})
+	m.call(t)
+}
+
+// call sends for the agent, once until it has come.
+func (m *mvia) call(t *Thread) {
 	if !m.called {
 		m.called = true
 		m.store(m.attend(t))

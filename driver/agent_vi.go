@@ -10,9 +10,14 @@ import (
 	"hvia/layout"
 )
 
-// setState changes a VI's state and shows it to the library.
+// setState changes a VI's state and shows it to the library. In the error state
+// nothing comes any more that a thread could be waiting for.
 func (a *agent) setState(index int, s layout.ViState) {
-	a.vis[index].state = s
+	v := &a.vis[index]
+	v.state = s
+	if s == layout.ViStateError {
+		defer a.raiseAll(index, v)
+	}
 	word := a.statuses.Bytes()[4*index:]
 	StoreUint32(word, (LoadUint32(word)>>viEventShift+1)<<viEventShift|uint32(s))
 	a.broken(a.thread.Publish(a.statuses.Physical(nil, 4*index, 4)...))
@@ -52,6 +57,9 @@ func (a *agent) wish(n *nic, q *request) (connect.Attributes, uint16, error) {
 	if err := a.rights(w.Rights); err != nil {
 		return w, t, err
 	}
+	if w.Rights&layout.ConnectionFrameRightsRdmaReadMask != 0 && w.Reliability == uint8(layout.ReliabilityUnreliable) {
+		return w, t, fmt.Errorf("RDMA read at the unreliable level, it needs a reliable one: %w", ErrUnsupported)
+	}
 	if _, err := a.tag(n, t); err != nil {
 		return w, t, err
 	}
@@ -70,6 +78,8 @@ func (v *vi) context(payload layout.ViContext, state layout.ViState) {
 	if v.attributes.Rights&layout.ConnectionFrameRightsRdmaReadMask != 0 {
 		attributes |= layout.ViContextAttributesEnableRdmaReadMask
 	}
+	payload.SetSendCompletionQueue(v.queues[layout.NotifyKindSend])
+	payload.SetReceiveCompletionQueue(v.queues[layout.NotifyKindReceive])
 	payload.SetAttributes(attributes)
 	payload.SetMaxTransferSize(v.attributes.MaxTransferSize)
 }
@@ -78,6 +88,12 @@ func (a *agent) createVi(n *nic, q *request, r *reply) error {
 	w, t, err := a.wish(n, q)
 	if err != nil {
 		return err
+	}
+	queues := [2]uint8{q.SendQueue, q.ReceiveQueue}
+	for _, k := range queues {
+		if k > 0 && (int(k) > len(a.cqs) || a.cqs[k-1].nic != n.id) {
+			return fmt.Errorf("completion queue %d is not this NIC handle's (destroyed?): %w", k-1, ErrInvalidParameter)
+		}
 	}
 	index := -1
 	for i := range a.vis {
@@ -92,10 +108,12 @@ func (a *agent) createVi(n *nic, q *request, r *reply) error {
 	v := &a.vis[index]
 	v.generation++
 	v.created, v.nic, v.tag, v.attributes = v.generation, n.id, t, w
+	v.queues, v.armed, v.lost = queues, [2]bool{}, false
 	if err := a.device.viCommand(layout.CommandOpcodeCreateVi, index, func(c layout.ViContext) { v.context(c, layout.ViStateIdle) }); err != nil {
 		return err
 	}
 	a.tags[t].uses++
+	a.tie(queues, 1)
 	a.setState(index, layout.ViStateIdle)
 	r.Object, r.Generation, r.Tag = uint32(index), v.created, t
 	r.MaxTransferSize, r.Rights, r.Reliability = w.MaxTransferSize, w.Rights, w.Reliability
@@ -112,6 +130,7 @@ func (a *agent) destroyVi(index int, v *vi) error {
 	if k := a.tags[v.tag]; k != nil {
 		k.uses--
 	}
+	a.tie(v.queues, -1)
 	a.setState(index, layout.ViStateFree)
 	// Errors of this VI that still wait must not be taken for the next one's with its index.
 	return a.asyncErrors()
@@ -174,21 +193,47 @@ func (a *agent) drain(index int) error {
 }
 
 // fail breaks a VI: disconnected, and unusable until the program says
-// Disconnect.
+// Disconnect. A reliable connection is lost with it.
 func (a *agent) fail(index int) {
-	if s := a.vis[index].state; s == layout.ViStateFree || s == layout.ViStateError {
+	v := &a.vis[index]
+	if v.state == layout.ViStateFree || v.state == layout.ViStateError {
+		return
+	}
+	linger := int64(a.settings.linger)
+	if !a.thread.Timed() {
+		linger *= freeLinger
+	}
+	if v.reliable() && a.engine.Break(a.now(), index, linger) {
+		// The card does nothing more on it, and has not flushed what was posted.
+		a.Disconnect(index)
+		a.setState(index, layout.ViStateError)
+		a.lose(index)
 		return
 	}
 	a.note("disconnect", a.leave(index))
 	a.setState(index, layout.ViStateError)
 }
 
+// lose tells the program that a VI has lost its connection, once for each.
+func (a *agent) lose(index int) {
+	v := &a.vis[index]
+	if v.lost {
+		return
+	}
+	v.lost = true
+	a.report(a.nics[v.nic], AsyncError{Code: layout.AsyncErrorConnectionLost, Vi: index, Generation: v.created})
+}
+
+func (v *vi) reliable() bool { return v.attributes.Reliability != uint8(layout.ReliabilityUnreliable) }
+
 // endpoint prepares a VI for a connection. It gets a new number, so that
 // frames of its last connection cannot be taken for those of the next.
 func (a *agent) endpoint(index int) connect.Endpoint {
 	v := &a.vis[index]
 	v.generation++
+	v.lost = false
 	return connect.Endpoint{
+		Offer: a.settings.offer,
 		Index: index, Number: uint16(v.generation<<8 | uint32(index)), Sequence: uint32(a.random.next()), Attributes: v.attributes,
 	}
 }
@@ -296,6 +341,12 @@ func (a *agent) Connect(e connect.Endpoint, l connect.Link) error {
 		c.SetPeerVi(l.PeerNumber)
 		c.SetSendSequence(l.SendSequence)
 		c.SetReceiveSequence(l.ReceiveSequence)
+		if v.reliable() {
+			c.SetWindow(l.Agreed.Window)
+			c.SetReadLimit(l.Agreed.ReadLimit)
+			c.SetRetryLimit(a.settings.retryLimit)
+			c.SetRetryTimeoutLog2(a.settings.timeoutLog2)
+		}
 	})
 }
 
@@ -309,5 +360,5 @@ func (a *agent) Disconnect(index int) {
 // Lost breaks a VI whose peer has left.
 func (a *agent) Lost(index int) {
 	a.setState(index, layout.ViStateError)
-	a.report(a.nics[a.vis[index].nic], AsyncError{Code: layout.AsyncErrorConnectionLost, Vi: index, Generation: a.vis[index].created})
+	a.lose(index)
 }

@@ -35,6 +35,8 @@ type Identity struct {
 	Ports       int
 	Reliability uint8 // mask of VIA reliability levels
 	RdmaRead    bool
+	// CompletionQueues is their number, 0 of a card that has none.
+	CompletionQueues int
 	// HostTable says that the card has no memory for its translation table: it
 	// lies in host memory that the driver gives it (strap AttInHostMemory).
 	HostTable bool
@@ -108,15 +110,19 @@ func (c *Card) identify() error {
 	if hash != layout.Hash {
 		return fmt.Errorf("layout hash %016x of the card, %016x of this program (rebuild both from one checkout): %w", hash, layout.Hash, ErrIdentity)
 	}
-	capability := v[4]
+	capability, queues := v[4], 0
+	if log2 := capability & layout.RegisterCapabilityCompletionQueuesLog2Mask >> layout.RegisterCapabilityCompletionQueuesLog2Lsb; log2 > 0 {
+		queues = 1 << log2
+	}
 	c.identity = Identity{
 		Version: v[1], LayoutHash: hash,
-		ViCount:     1 << (capability & layout.RegisterCapabilityViCountLog2Mask >> layout.RegisterCapabilityViCountLog2Lsb),
-		DataBytes:   int(capability & layout.RegisterCapabilityDataBytesMask >> layout.RegisterCapabilityDataBytesLsb),
-		Ports:       int(capability & layout.RegisterCapabilityPortsMask >> layout.RegisterCapabilityPortsLsb),
-		Reliability: uint8(capability & layout.RegisterCapabilityReliabilityMask >> layout.RegisterCapabilityReliabilityLsb),
-		RdmaRead:    capability&layout.RegisterCapabilityRdmaReadMask != 0,
-		HostTable:   capability&layout.RegisterCapabilityTableInHostMemoryMask != 0,
+		ViCount:          1 << (capability & layout.RegisterCapabilityViCountLog2Mask >> layout.RegisterCapabilityViCountLog2Lsb),
+		DataBytes:        int(capability & layout.RegisterCapabilityDataBytesMask >> layout.RegisterCapabilityDataBytesLsb),
+		Ports:            int(capability & layout.RegisterCapabilityPortsMask >> layout.RegisterCapabilityPortsLsb),
+		Reliability:      uint8(capability & layout.RegisterCapabilityReliabilityMask >> layout.RegisterCapabilityReliabilityLsb),
+		RdmaRead:         capability&layout.RegisterCapabilityRdmaReadMask != 0,
+		CompletionQueues: queues,
+		HostTable:        capability&layout.RegisterCapabilityTableInHostMemoryMask != 0,
 	}
 	return nil
 }
@@ -183,7 +189,8 @@ func (c *Card) start(mac [6]byte, regions int) error {
 		return err
 	}
 	if err := c.Write(layout.RegisterInterruptEnableOffset,
-		layout.RegisterInterruptStatusRawReceiveMask|layout.RegisterInterruptStatusAsyncErrorMask|layout.RegisterInterruptStatusBusErrorMask); err != nil {
+		layout.RegisterInterruptStatusRawReceiveMask|layout.RegisterInterruptStatusAsyncErrorMask|
+			layout.RegisterInterruptStatusBusErrorMask|layout.RegisterInterruptStatusNotifyMask); err != nil {
 		return err
 	}
 	return c.Write(layout.RegisterControlOffset, layout.RegisterControlEnableMask)

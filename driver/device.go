@@ -51,11 +51,18 @@ type device interface {
 	remove(h att.Handle) error
 	// viCommand carries out one of the commands for VIs.
 	viCommand(op layout.CommandOpcode, index int, fill func(layout.ViContext)) error
+	// queueCommand carries out one of the commands for completion queues: for Create
+	// and Resize with the physical address of a ring and the log2 of its entries. It
+	// returns the command's Detail.
+	queueCommand(op layout.CommandOpcode, index int, address, log2 uint32) (uint32, error)
+	// arm asks for a notification. When it returns, what had come by then is in
+	// memory.
+	arm(kind layout.NotifyKind, index int) error
 	// send puts a frame on the wire. It may be lost.
 	send(frame []byte) error
-	// interrupt serves the node's interrupt; connection frames go to take. It says
-	// whether asynchronous errors may wait.
-	interrupt(take func(frame []byte)) (errors bool, err error)
+	// interrupt serves the node's interrupt; connection frames go to take, what was
+	// armed and has come to notified. It says whether asynchronous errors may wait.
+	interrupt(take func(frame []byte), notified func(kind layout.NotifyKind, index int)) (errors bool, err error)
 	// asyncErrors takes asynchronous errors that wait, and marks of the VIs of which
 	// others were dropped.
 	asyncErrors() ([]AsyncError, [layout.AsyncErrorDroppedWords]uint32, error)

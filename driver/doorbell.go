@@ -23,9 +23,7 @@ func (v Vi) DoorbellReceive() uint32 {
 func (v Vi) InKernel() bool { return v.host.mvia != nil }
 
 // Trap is the way into the kernel and out of it, for a VI that is InKernel.
-func (v Vi) Trap(t *Thread) error {
-	return t.Spend(LayerTrap, v.host.costs.Kernel().Trap)
-}
+func (v Vi) Trap(t *Thread) error { return v.host.Trap(t) }
 
 // Ring tells the kernel of one descriptor more. It takes no time and does not
 // wait, so that the order of posts is the one in which they were put into the queue.
@@ -43,12 +41,26 @@ func (v Vi) Carry(t *Thread) error { return v.host.mvia.carryOut(t, v.Index) }
 
 // Reap has the kernel look which frames the NIC has read, and complete the sends
 // that were waiting for that.
-func (v Vi) Reap(t *Thread) error { return v.host.mvia.ethernet.Reap(t) }
+func (v Vi) Reap(t *Thread) error { return v.host.Reap(t) }
 
 // Resume is what a thread goes through that was blocked in the kernel, from the
 // instant at which what it waited for was there.
-func (v Vi) Resume(t *Thread) error {
-	kernel := v.host.costs.Kernel()
+func (v Vi) Resume(t *Thread) error { return v.host.Resume(t) }
+
+// InKernel is Vi.InKernel for a completion queue.
+func (c *CQ) InKernel() bool { return c.host.mvia != nil }
+
+// Trap, Reap and Resume are those of Vi, which none of them depends on.
+
+// Trap is the way into the kernel and out of it.
+func (h *Host) Trap(t *Thread) error { return t.Spend(LayerTrap, h.costs.Kernel().Trap) }
+
+// Reap has the kernel look which frames the NIC has read.
+func (h *Host) Reap(t *Thread) error { return h.mvia.ethernet.Reap(t) }
+
+// Resume is what a thread goes through that was blocked in the kernel.
+func (h *Host) Resume(t *Thread) error {
+	kernel := h.costs.Kernel()
 	if err := t.Sleep(kernel.Mvia.Wake); err != nil {
 		return err
 	}

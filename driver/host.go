@@ -26,13 +26,14 @@ const AgentRank = 0
 // HostConfig says how a node's host side is set up. The zero value of a field
 // takes the default.
 type HostConfig struct {
-	Memory   *Memory
-	Device   Device       // DeviceHvia
-	Costs    CostModel    // NoCosts
-	Logger   *slog.Logger // nil = silent
-	Seed     uint64       // of sequence numbers and identifiers
-	Regions  int          // largest number of registered regions: 1,024
-	Programs int          // threads that will call Leave before the agent ends: 1
+	Memory    *Memory
+	Device    Device       // DeviceHvia
+	Costs     CostModel    // NoCosts
+	Logger    *slog.Logger // nil = silent
+	Seed      uint64       // of sequence numbers and identifiers
+	Transport Transport    // of the reliable levels
+	Regions   int          // largest number of registered regions: 1,024
+	Programs  int          // threads that will call Leave before the agent ends: 1
 }
 
 // Host is a node's host side in this process: its kernel agent and its
@@ -79,10 +80,14 @@ func StartHost(t *Thread, c HostConfig) (*Host, error) {
 	if c.Programs == 0 {
 		c.Programs = 1
 	}
+	settings, err := c.Transport.settle()
+	if err != nil {
+		return nil, fmt.Errorf("start the agent of node %d: %w", t.ID().Node, err)
+	}
 	h := &Host{node: t.ID().Node, device: c.Device, memory: c.Memory, costs: c.Costs, log: c.Logger, ended: make(chan struct{})}
 	a := &agent{
 		thread: t, memory: c.Memory, costs: c.Costs, log: c.Logger.With("node", h.node), mac: NodeMAC(h.node), started: time.Now(),
-		nics: map[uint32]*nic{}, tags: map[uint16]*tag{}, programs: c.Programs,
+		nics: map[uint32]*nic{}, tags: map[uint16]*tag{}, programs: c.Programs, settings: settings,
 		random: splitMix(c.Seed) ^ splitMix(uint64(h.node)<<32),
 		offer: func(rank int) Protocol {
 			if p := h.offers[rank].Swap(nil); p != nil {
@@ -98,7 +103,6 @@ func StartHost(t *Thread, c HostConfig) (*Host, error) {
 	} else {
 		a.device = &cardDevice{agent: a}
 	}
-	var err error
 	if a.replies, err = c.Memory.Allocate(replySlots*replySlot, Runs); err != nil {
 		return nil, err
 	}
@@ -150,11 +154,16 @@ func (h *Host) Memory() *Memory { return h.memory }
 
 // call asks the agent and waits for its answer.
 func (h *Host) call(t *Thread, q *request) (reply, error) {
+	return h.callFor(t, q, LayerAgent, h.costs.AgentCall())
+}
+
+// callFor is call with what the way into the agent costs.
+func (h *Host) callFor(t *Thread, q *request, l Layer, cost Time) (reply, error) {
 	rank := t.ID().Rank
 	if t.ID().Node != h.node || rank <= AgentRank || rank >= replySlots {
 		return reply{}, fmt.Errorf("driver: %v on thread %v: threads 1 to %d of node %d may call its agent: %w", q.Op, t.ID(), replySlots-1, h.node, ErrInvalidParameter)
 	}
-	if err := t.Spend(LayerAgent, h.costs.AgentCall()); err != nil {
+	if err := t.Spend(l, cost); err != nil {
 		return reply{}, err
 	}
 	select {
@@ -233,6 +242,7 @@ type Nic struct {
 	MaxRegions      int
 	MaxVis          int
 	MaxTransferSize int
+	MaxCQs          int // 0 = the card has none
 }
 
 // OpenNic opens the node's card once more.
@@ -245,6 +255,7 @@ func (h *Host) OpenNic(t *Thread) (Nic, error) {
 		ID: r.Object, DefaultTag: r.Tag, Address: r.Peer, HardwareVersion: r.Generation, Reliability: r.Reliability,
 		RdmaRead:   r.Rights&layout.ConnectionFrameRightsRdmaReadMask != 0,
 		MaxRegions: int(r.Length), MaxVis: int(r.Address), MaxTransferSize: int(r.MaxTransferSize),
+		MaxCQs: int(r.Queues),
 	}, nil
 }
 
@@ -325,6 +336,8 @@ type ViAttributes struct {
 	MaxTransferSize int
 	Tag             uint16
 	Rights          Rights
+	SendQueue       *CQ // completion queue of the send queue, nil = none; for CreateVi only
+	ReceiveQueue    *CQ // likewise
 }
 
 func (v ViAttributes) fill(q *request) error {
@@ -332,6 +345,7 @@ func (v ViAttributes) fill(q *request) error {
 		return fmt.Errorf("driver: %v: max transfer size %d: %w", q.Op, v.MaxTransferSize, ErrTransferSize)
 	}
 	q.Reliability, q.MaxTransferSize, q.Tag, q.Rights = v.Reliability, uint32(v.MaxTransferSize), v.Tag, v.Rights.bits()
+	q.SendQueue, q.ReceiveQueue = v.SendQueue.tied(), v.ReceiveQueue.tied()
 	return nil
 }
 

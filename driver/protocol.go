@@ -36,6 +36,10 @@ const (
 	opConnectRequest
 	opDisconnect
 	opDrain
+	opCreateCQ
+	opDestroyCQ
+	opResizeCQ
+	opArm
 	opNextError
 	opCounters
 	opAttach
@@ -48,6 +52,7 @@ var operationNames = [...]string{
 	opDestroyTag: "destroy protection tag", opRegister: "register memory", opDeregister: "deregister memory", opQueryRegion: "query memory",
 	opCreateVi: "create VI", opDestroyVi: "destroy VI", opModifyVi: "modify VI", opQueryVi: "query VI", opConnectWait: "connect wait",
 	opAccept: "accept", opReject: "reject", opConnectRequest: "connect request", opDisconnect: "disconnect", opDrain: "drain VI",
+	opCreateCQ: "create completion queue", opDestroyCQ: "destroy completion queue", opResizeCQ: "resize completion queue", opArm: "arm a notification",
 	opNextError: "next asynchronous error", opCounters: "read counters", opAttach: "attach protocol",
 	opAttend: "attend", opBye: "leave",
 }
@@ -65,8 +70,8 @@ type request struct {
 	Op              operation
 	Scatter         uint16
 	Nic             uint32
-	Object          uint32 // VI index, connection request or memory handle
-	Generation      uint32 // of the VI, so that a handle of a destroyed VI is recognised
+	Object          uint32 // VI index, completion queue, connection request or memory handle
+	Generation      uint32 // of the VI or completion queue, so that a handle of a destroyed one is recognised
 	Address         uint64
 	Length          uint64
 	Timeout         int64
@@ -74,6 +79,9 @@ type request struct {
 	Tag             uint16
 	Rights          uint8
 	Reliability     uint8
+	SendQueue       uint8 // number plus one of the completion queue of a VI's send queue, 0 = none
+	ReceiveQueue    uint8 // likewise
+	Kind            uint8 // NotifyKind
 	Peer            [6]byte
 	AskedLength     uint8
 	OwnLength       uint8
@@ -95,6 +103,7 @@ type reply struct {
 	Reliability     uint8
 	State           uint8
 	OwnLength       uint8
+	Queues          uint8 // completion queues of the card
 	Peer            [6]byte
 	Own             [layout.MaxDiscriminator]byte
 }
@@ -171,15 +180,32 @@ func getReply(slot []byte) (reply, error) {
 }
 
 // The status page is written by the agent and read by the library, which can
-// watch it while it waits. It begins with a word for each VI; then come words
-// that say since when an asynchronous error waits for a NIC handle.
+// watch it while it waits: a word for each VI; words that say since when an
+// asynchronous error waits for a NIC handle; words that count notifications, for
+// each work queue, completion queue and NIC handle.
 const (
 	viStateMask  = 0xff
 	viEventShift = 8 // counts the changes
 
 	statusVis    = 256
+	statusCQs    = 64
+	statusNics   = 64 // NIC handles that differ by a multiple of this share words
 	errorsOffset = 4 * statusVis
-	errorWords   = 256 // NIC handles that differ by a multiple of this share one
+	notifyOffset = errorsOffset + 8*statusNics
+	nicsOffset   = notifyOffset + 4*(2*statusVis+statusCQs)
+	statusBytes  = nicsOffset + 4*statusNics
 )
 
-func errorsWord(nic uint32) int { return errorsOffset + 8*int(nic%errorWords) }
+// The page is full.
+const _ = uint(PageBytes - statusBytes)
+
+func errorsWord(nic uint32) int { return errorsOffset + 8*int(nic%statusNics) }
+
+// notifyWord counts what came of what was armed, and what else a thread that waits
+// for it should look at.
+func notifyWord(kind layout.NotifyKind, index int) int {
+	return notifyOffset + 4*(statusVis*int(kind)+index)
+}
+
+// nicWord counts the notifications of all that belongs to a NIC handle.
+func nicWord(nic uint32) int { return nicsOffset + 4*int(nic%statusNics) }

@@ -24,13 +24,14 @@ type Program struct {
 type RunConfig struct {
 	// Fabric is how the simulator is started. Its Threads are filled in; if it
 	// names no nodes, every node that a program names gets a card of kind CardKind.
-	Fabric   sim.Config
-	Device   Device       // what the nodes' VIs are on: DeviceHvia
-	CardKind string       // the simulator's kind of node that Device runs on
-	Costs    CostModel    // NoCosts
-	Logger   *slog.Logger // nil = silent
-	Seed     uint64       // of scatter order, sequence numbers and, unless Fabric says otherwise, of the models: 1
-	Regions  int          // largest number of registered regions of a node: 1,024
+	Fabric    sim.Config
+	Device    Device       // what the nodes' VIs are on: DeviceHvia
+	CardKind  string       // the simulator's kind of node that Device runs on
+	Costs     CostModel    // NoCosts
+	Logger    *slog.Logger // nil = silent
+	Seed      uint64       // of scatter order, sequence numbers and, unless Fabric says otherwise, of the models: 1
+	Transport Transport    // of the reliable levels
+	Regions   int          // largest number of registered regions of a node: 1,024
 
 	// Spending, when set, is told each entry of the accounts of all threads of this
 	// process, the agents' included, on the thread that spends: several call it at
@@ -249,7 +250,7 @@ func startNode(ctx context.Context, f Fabric, c RunConfig, node, programs int) (
 	}
 	t.spending = c.Spending
 	h, err := StartHost(t, HostConfig{
-		Memory: m, Device: c.Device, Costs: c.Costs, Logger: c.Logger, Seed: seed.next(), Regions: c.Regions, Programs: programs,
+		Memory: m, Device: c.Device, Costs: c.Costs, Logger: c.Logger, Seed: seed.next(), Transport: c.Transport, Regions: c.Regions, Programs: programs,
 	})
 	if err != nil {
 		_ = t.Detach() // nothing was started

@@ -369,9 +369,9 @@ func (t *Thread) ResetBus(span Time) error {
 
 // HoldWire holds the wire towards the thread's own node from the thread's present
 // time on, or lets it go, and returns at once. While it is held, the frames of the
-// other node leave their MAC as always but do not arrive: they are kept in their
-// order, as in a switch that holds them, at most layout.BridgeMaxHeldFrames; one
-// more ends the run with bridge.ErrDevice. At the release they go on as if they
+// other node, or of the switch, leave their port as always but do not arrive: they are
+// kept in their order, at most layout.BridgeMaxHeldFrames; one more ends the run with
+// bridge.ErrDevice. At the release they go on as if they
 // were sent then: back to back at the wire's rate, with preamble, FCS and gap, and
 // what is sent later follows behind them. Frames that were handed to the wire or
 // released before a hold are not held up by it. It lets the receive side be measured alone.
@@ -384,8 +384,8 @@ func (t *Thread) HoldWire(hold bool) error {
 		return err
 	}
 	defer t.leave()
-	if n := t.nodes(); n != 2 {
-		return t.fail("hold the wire", fmt.Errorf("a fabric of %d nodes: %w: only two nodes have a wire between them", n, ErrInvalidParameter))
+	if n := t.nodes(); n < 2 {
+		return t.fail("hold the wire", fmt.Errorf("a fabric of %d nodes: %w: it has no wire", n, ErrInvalidParameter))
 	}
 	c := bridge.Command{Opcode: layout.BridgeOpcodeHoldWire}
 	if hold {

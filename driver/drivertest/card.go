@@ -4,10 +4,12 @@ package drivertest
 
 import (
 	"bytes"
+	"slices"
 
 	"hvia/att"
 	"hvia/driver/internal/softvia"
 	"hvia/layout"
+	"hvia/params"
 )
 
 // Card is a fake card. Its exported fields may be changed before the run.
@@ -35,6 +37,7 @@ type Card struct {
 	asyncErrors   []uint32 // that wait, as AsyncErrorInfo shows them
 	asyncOverflow bool
 	asyncCount    uint32
+	notified      []uint32 // what came of what was armed, as NotifyInfo shows it; each at most once
 }
 
 // nobody is who works in a card: no thread.
@@ -44,9 +47,9 @@ func newCard(f *Fabric, n *Node) *Card {
 	c := &Card{
 		ID: layout.CardID, LayoutHash: layout.Hash, f: f, node: n, regs: map[uint32]uint32{}, CommandCount: map[layout.CommandOpcode]int{},
 		Capability: 8<<layout.RegisterCapabilityViCountLog2Lsb | 4<<layout.RegisterCapabilityDataBytesLsb | 1<<layout.RegisterCapabilityPortsLsb |
-			uint32(layout.ReliabilityUnreliable)<<layout.RegisterCapabilityReliabilityLsb,
+			uint32(layout.ReliabilityUnreliable|layout.ReliabilityDelivery|layout.ReliabilityReception)<<layout.RegisterCapabilityReliabilityLsb | layout.RegisterCapabilityRdmaReadMask | params.CompletionQueuesLog2<<layout.RegisterCapabilityCompletionQueuesLog2Lsb,
 	}
-	c.engine = softvia.New(engineCard{c}, softvia.Config{QueueDepth: queueDepth})
+	c.engine = softvia.New(engineCard{c}, softvia.Config{QueueDepth: queueDepth, CompletionQueues: 1 << params.CompletionQueuesLog2, Reliable: true})
 	c.raw = rawPort{node: n, f: f, regs: c.regs, dma: c.dma, raise: c.raise}
 	return c
 }
@@ -83,6 +86,24 @@ func (c *Card) nextAsync() uint32 {
 	return word
 }
 
+// notify tells of what was armed and has come. What waits to be read already is
+// not listed twice.
+func (c *Card) notify(kind layout.NotifyKind, index int) {
+	word := uint32(index)<<layout.RegisterNotifyInfoIndexLsb | uint32(kind)<<layout.RegisterNotifyInfoKindLsb | layout.RegisterNotifyInfoValidMask
+	if !slices.Contains(c.notified, word) {
+		c.notified = append(c.notified, word)
+	}
+	c.raise(layout.RegisterInterruptStatusNotifyMask)
+}
+
+// nextNotified is a read of NotifyInfo, which takes the oldest one away.
+func (c *Card) nextNotified() (word uint32) {
+	if len(c.notified) > 0 {
+		word, c.notified = c.notified[0], c.notified[1:]
+	}
+	return word
+}
+
 func (c *Card) count(n layout.Counter) { c.regs[layout.CounterBase+4*uint32(n)]++ }
 
 func (c *Card) read(address uint32) uint32 {
@@ -101,6 +122,8 @@ func (c *Card) read(address uint32) uint32 {
 		return layout.RegisterStateReadyMask
 	case layout.RegisterAsyncErrorInfoOffset:
 		return c.nextAsync()
+	case layout.RegisterNotifyInfoOffset:
+		return c.nextNotified()
 	default:
 		if o >= layout.AsyncErrorDroppedBase && o < layout.AsyncErrorDroppedBase+4*layout.AsyncErrorDroppedWords {
 			marks := c.regs[o]
@@ -120,6 +143,8 @@ func (c *Card) write(address uint32, data []uint32) {
 		switch o := address - layout.PciBar0Base + 4*uint32(i); o {
 		case layout.RegisterInterruptStatusOffset:
 			c.regs[o] &^= v
+		case layout.RegisterNotifyArmOffset:
+			c.engine.Arm(layout.NotifyKind(v&layout.RegisterNotifyArmKindMask>>layout.RegisterNotifyArmKindLsb), int(v&layout.RegisterNotifyArmIndexMask))
 		case layout.RegisterCommandAddressOffset:
 			c.f.after(deviceDelay, func() { c.command(v) })
 		case layout.RegisterControlOffset:
@@ -144,7 +169,7 @@ func (c *Card) reset() {
 	clear(c.regs)
 	c.raw.reset()
 	c.limit, c.ready, c.listed = 0, nil, nil
-	c.asyncErrors, c.asyncOverflow, c.asyncCount = nil, false, 0
+	c.asyncErrors, c.asyncOverflow, c.asyncCount, c.notified = nil, false, 0, nil
 	c.engine.Reset()
 }
 
@@ -205,6 +230,8 @@ func (c *Card) carryOut(op layout.CommandOpcode, b layout.Command) (uint32, layo
 		e.Valid = false
 		c.table.WriteEntry(i, e)
 		c.engine.Deregistered(b.Handle())
+	case layout.CommandOpcodeCreateCompletionQueue, layout.CommandOpcodeDestroyCompletionQueue, layout.CommandOpcodeResizeCompletionQueue:
+		return c.engine.CompletionQueueCommand(op, index, b.ListAddress(), b.ListCount())
 	default:
 		c.engine.SetMAC(macOf(c.regs))
 		return c.engine.Command(nobody{}, op, index, b.Payload())

@@ -33,6 +33,10 @@ type Fabric struct {
 	// Lose, when set before the start, is asked for every frame and drops those
 	// for which it returns true. It is called in the order of simulated time.
 	Lose func(from int, frame []byte) bool
+	// Copies, when set before the start, is asked for every frame that is not lost. It
+	// returns how much later than usual each copy of it arrives; none = it is lost.
+	// See Faults.
+	Copies func(from int, frame []byte) []driver.Time
 
 	mu      sync.Mutex
 	now     driver.Time
@@ -220,6 +224,10 @@ func (p *port) Park(ctx context.Context, w bridge.Wait) (bridge.Wake, error) {
 	if f.stopped != nil {
 		defer f.mu.Unlock()
 		return bridge.Wake{}, f.stopped
+	}
+	if len(w.Watches) > bridge.MaxWatches {
+		defer f.mu.Unlock()
+		return bridge.Wake{}, fmt.Errorf("drivertest: wait on %d ranges: at most %d can be watched", len(w.Watches), bridge.MaxWatches)
 	}
 	p.w, p.waiting, p.decided, p.deadline = w, true, nil, driver.Never
 	if w.Timeout < driver.Never-p.clock {

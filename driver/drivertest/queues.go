@@ -4,6 +4,7 @@ package drivertest
 
 import (
 	"hvia/att"
+	"hvia/driver"
 	"hvia/driver/internal/softvia"
 	"hvia/layout"
 	"hvia/params"
@@ -61,7 +62,10 @@ func (c *Card) kick() {
 // engineCard is a card as its engine sees it.
 type engineCard struct{ c *Card }
 
-var _ softvia.Environment[nobody] = engineCard{}
+var (
+	_ softvia.Environment[nobody] = engineCard{}
+	_ softvia.Clock               = engineCard{}
+)
 
 func (e engineCard) Translate(handle uint32, va uint64, n uint32, tag uint16, access layout.AttAccess) (pa []softvia.Range, ok bool) {
 	for first := true; first || n > 0; first = false {
@@ -76,6 +80,17 @@ func (e engineCard) Translate(handle uint32, va uint64, n uint32, tag uint16, ac
 		va, n = va+uint64(l), n-l
 	}
 	return pa, true
+}
+
+// clock is a clock of the card's core.
+const clock = driver.Time(params.SystemClockPeriod)
+
+// Now counts from 1, so that a time is never 0.
+func (e engineCard) Now() uint64 { return uint64(e.c.f.now/clock) + 1 }
+
+// Alarm comes at the begin of that clock.
+func (e engineCard) Alarm(index int, at uint64) {
+	e.c.f.after(driver.Time(at-1)*clock-e.c.f.now, func() { e.c.engine.Expire(nobody{}, index) })
 }
 
 func (e engineCard) Memory(address, n uint32) []byte { return e.c.dma(address, n) }
@@ -99,5 +114,7 @@ func (e engineCard) Emit(_ nobody, head []byte, payload []softvia.Range, sent fu
 func (e engineCard) Posted(_ nobody, id softvia.QueueID) { e.c.list(id) }
 
 func (e engineCard) Async(_ nobody, code layout.AsyncError, vi int) { e.c.async(code, vi) }
+
+func (e engineCard) Notify(_ nobody, kind layout.NotifyKind, index int) { e.c.notify(kind, index) }
 
 func (e engineCard) Count(n layout.Counter) { e.c.count(n) }

@@ -4,6 +4,7 @@ package drivertest
 
 import (
 	"fmt"
+	"math/rand/v2"
 
 	"hvia/driver"
 	"hvia/layout"
@@ -38,10 +39,53 @@ func (f *Fabric) emit(from *Node, frame []byte) {
 	if f.Lose != nil && f.Lose(from.index, frame) {
 		return
 	}
-	for _, n := range f.nodes {
-		if n != from {
-			f.after(wireDelay, func() { n.device().arrive(frame) })
+	copies := []driver.Time{0}
+	if f.Copies != nil {
+		copies = f.Copies(from.index, frame)
+	}
+	for _, late := range copies {
+		for _, n := range f.nodes {
+			if n != from {
+				f.after(wireDelay+late, func() { n.device().arrive(frame) })
+			}
 		}
+	}
+}
+
+// Faults are faults of the wire by seed, as a Fabric's Copies. Each is so many of
+// 1,000 VIA frames; frames of others go unharmed.
+type Faults struct {
+	Seed      uint64
+	Lose      int
+	Duplicate int
+	Delay     int         // come late, and so perhaps behind others
+	Late      driver.Time // at most; 0 = some frames
+}
+
+// Copies returns what is to be a Fabric's Copies.
+func (c Faults) Copies() func(from int, frame []byte) []driver.Time {
+	random := rand.New(rand.NewPCG(c.Seed, c.Seed))
+	late := c.Late
+	if late == 0 {
+		late = 10 * wireDelay
+	}
+	one := func() driver.Time {
+		if random.IntN(1000) < c.Delay {
+			return driver.Time(random.Int64N(int64(late)))
+		}
+		return 0
+	}
+	return func(_ int, frame []byte) (copies []driver.Time) {
+		if len(frame) < layout.EthernetHeaderSize || layout.EthernetHeader(frame).EtherType() != layout.EtherTypeVia {
+			return []driver.Time{0}
+		}
+		if random.IntN(1000) >= c.Lose {
+			copies = append(copies, one())
+		}
+		if random.IntN(1000) < c.Duplicate {
+			copies = append(copies, one())
+		}
+		return copies
 	}
 }
 

@@ -62,6 +62,18 @@ type Endpoint struct {
 	Number     uint16 // number on the wire
 	Sequence   uint32 // of the first frame it will send
 	Attributes Attributes
+	Offer      Offer // at the reliable levels
+}
+
+// Offer is what a card can do for its peer at the reliable levels. What two cards
+// agree on is the smaller of both.
+type Offer struct {
+	Window    uint8 // frames that it takes ahead of their acknowledgement, 1 or more
+	ReadLimit uint8 // RDMA reads that it answers at a time, 1 or more
+}
+
+func (o Offer) agreed(p Offer) Offer {
+	return Offer{Window: min(o.Window, p.Window), ReadLimit: min(o.ReadLimit, p.ReadLimit)}
 }
 
 // Link is what the card must know to connect a VI.
@@ -70,6 +82,7 @@ type Link struct {
 	PeerNumber      uint16
 	SendSequence    uint32
 	ReceiveSequence uint32
+	Agreed          Offer // at the reliable levels
 }
 
 // Incoming is a connection request that was handed to a waiting program.
@@ -109,6 +122,7 @@ const (
 	undecided               // responder: the program has not decided
 	accepting               // responder: connected, Accept repeated
 	open                    // connected
+	broken                  // the card broke it off: Disconnect is not said yet
 	closing                 // left: Disconnect repeated
 	withdrawn               // responder: the initiator gave up before the program decided
 )
@@ -124,6 +138,7 @@ type connection struct {
 	endpoint  Endpoint
 	attached  bool // endpoint is this connection's
 	theirs    Attributes
+	offered   Offer // by the initiator
 	link      Link
 	discr     string // asked for
 	own       string // initiator's own
@@ -251,7 +266,7 @@ func (e *Engine) Accept(now int64, id uint32, vi Endpoint, done func(error)) {
 		done(err)
 		return
 	}
-	c.link.SendSequence = vi.Sequence
+	c.link.SendSequence, c.link.Agreed = vi.Sequence, vi.Offer.agreed(c.offered)
 	if err := e.owner.Connect(vi, c.link); err != nil {
 		done(err)
 		return
@@ -288,6 +303,22 @@ func (e *Engine) Disconnect(now int64, index int) bool {
 		return false
 	}
 	e.leave(now, c, layout.ConnectionReasonClosed, ErrCancelled)
+	return true
+}
+
+// Break gives up the connection of a VI, if it has one, that the card has broken
+// off. The VI is free at once, and the card has to be told by who calls. The peer
+// is not told before the delay has passed: by then it has learnt from its card
+// what was wrong. If it leaves by itself, nothing has to be said.
+func (e *Engine) Break(now int64, index int, delay int64) bool {
+	c := e.of(index)
+	if c == nil || c.state != open && c.state != accepting {
+		return false
+	}
+	c.attached = false
+	c.state, c.next = broken, now+delay
+	// Who broke it off was connected, even if the Confirm was lost.
+	e.finish(c, nil)
 	return true
 }
 
@@ -384,6 +415,8 @@ func (e *Engine) Tick(now int64) {
 		case c.next > now:
 		case c.state == accepting && c.tries >= e.timing.Tries:
 			e.leave(now, c, layout.ConnectionReasonTimedOut, ErrTimeout)
+		case c.state == broken:
+			e.leave(now, c, layout.ConnectionReasonClosed, nil)
 		case c.state == closing && c.tries >= e.timing.Tries:
 			e.drop(c, c.reason)
 		default:
@@ -447,6 +480,10 @@ func (e *Engine) send(c *connection, kind layout.ConnectionType, reason layout.C
 		f.SetReliability(a.Reliability)
 		f.SetRights(a.Rights)
 		f.SetMaxTransferSize(a.MaxTransferSize)
+		if reliable(a.Reliability) {
+			f.SetWindow(c.endpoint.Offer.Window)
+			f.SetReadLimit(c.endpoint.Offer.ReadLimit)
+		}
 	}
 	if kind == layout.ConnectionTypeRequest {
 		f.SetDiscriminatorLength(uint16(copy(f.Discriminator(), c.discr)))
@@ -489,6 +526,9 @@ func (e *Engine) Frame(now int64, b []byte) {
 		wellFormed = wellFormed && f.ToInitiator() == 0
 	case layout.ConnectionTypePending, layout.ConnectionTypeAccept, layout.ConnectionTypeReject:
 		wellFormed = wellFormed && f.ToInitiator() == 1
+	}
+	if (kind == layout.ConnectionTypeRequest || kind == layout.ConnectionTypeAccept) && reliable(f.Reliability()) {
+		wellFormed = wellFormed && f.Window() > 0 && f.ReadLimit() > 0
 	}
 	if !wellFormed {
 		e.counters.Malformed++
@@ -596,13 +636,20 @@ func (e *Engine) request(now int64, from MAC, f layout.ConnectionFrame) {
 	e.waits = slices.Delete(e.waits, i, i+1)
 	c := &connection{
 		state: undecided, remote: f.Initiator(), cookie: f.Cookie(), peer: from, waiter: w.owner,
-		theirs: attributes(f), deadline: Never, next: Never,
+		theirs: attributes(f), offered: offer(f), deadline: Never, next: Never,
 		link: Link{Peer: from, PeerNumber: f.Vi(), ReceiveSequence: f.Sequence()},
 		own:  string(f.LocalDiscriminator()[:f.LocalLength()]),
 	}
 	e.add(c)
 	e.send(c, layout.ConnectionTypePending, 0)
 	w.done(Incoming{ID: c.local, Peer: from, Discriminator: c.own, Attributes: c.theirs}, nil)
+}
+
+// reliable says whether a level is one of those with acknowledgements.
+func reliable(level uint8) bool { return level != uint8(layout.ReliabilityUnreliable) }
+
+func offer(f layout.ConnectionFrame) Offer {
+	return Offer{Window: f.Window(), ReadLimit: f.ReadLimit()}
 }
 
 func attributes(f layout.ConnectionFrame) Attributes {
@@ -612,7 +659,7 @@ func attributes(f layout.ConnectionFrame) Attributes {
 // accept handles an Accept at the initiator.
 func (e *Engine) accept(now int64, c *connection, f layout.ConnectionFrame) {
 	switch c.state {
-	case open:
+	case open, broken:
 		e.send(c, layout.ConnectionTypeConfirm, 0)
 		return
 	case requesting:
@@ -625,6 +672,7 @@ func (e *Engine) accept(now int64, c *connection, f layout.ConnectionFrame) {
 	if err == nil {
 		err = e.owner.Connect(c.endpoint, Link{
 			Peer: c.peer, PeerNumber: f.Vi(), SendSequence: c.endpoint.Sequence, ReceiveSequence: f.Sequence(),
+			Agreed: c.endpoint.Offer.agreed(offer(f)),
 		})
 	}
 	if err != nil {
@@ -650,7 +698,7 @@ func (e *Engine) left(now int64, c *connection, reason layout.ConnectionReason) 
 	case was == undecided: // the program learns it when it decides
 		c.state = withdrawn
 		e.list, e.byID[c.local] = append(e.list, c), c
-	case was == closing:
+	case was == closing || was == broken:
 	case connected && attached:
 		e.owner.Disconnect(index)
 		if opened {

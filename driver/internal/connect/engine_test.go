@@ -163,6 +163,135 @@ func TestConnectAndDisconnect(t *testing.T) {
 	require.Zero(t, len(w.nodes[0].e.list)+len(w.nodes[1].e.list))
 }
 
+// breakOff is what an agent does when its card has broken a connection off.
+func (n *node) breakOff(index int, late int64) bool {
+	broken := n.e.Break(n.w.now, index, late)
+	if broken {
+		n.Disconnect(index)
+	}
+	return broken
+}
+
+// The peer of a connection that is broken off learns of it late, and the VI is
+// free for another connection before that.
+func TestBreak(t *testing.T) {
+	const late = 10e9
+	for who := range 2 {
+		w := newWorld(perfect)
+		require.False(t, w.nodes[who].e.Break(w.now, 3, late), "no connection")
+		request, accept := w.connect(3)
+		w.run(1e9)
+		require.NoError(t, *request)
+		require.NoError(t, *accept)
+		frames := w.frames
+		require.True(t, w.nodes[who].breakOff(3, late))
+		require.False(t, w.nodes[who].breakOff(3, late), "once")
+		require.False(t, w.nodes[who].e.Disconnect(w.now, 3), "the VI has no connection any more")
+		require.False(t, w.nodes[who].e.Quiet(), "something is left to be said")
+		w.run(late - 1)
+		require.Equal(t, frames, w.frames, "nothing is said before the time")
+		require.NotEmpty(t, w.nodes[1-who].connected)
+		w.run(1e9)
+		require.Equal(t, frames+2, w.frames, "a disconnect and its acknowledgement")
+		require.Empty(t, w.nodes[1-who].connected)
+		require.True(t, w.nodes[1-who].lost[3] && !w.nodes[who].lost[3])
+		require.Zero(t, len(w.nodes[0].e.list)+len(w.nodes[1].e.list))
+	}
+}
+
+// Who is left first has nothing to say, whether the peer disconnects or breaks off too.
+func TestBreakIsAnsweredByTheOther(t *testing.T) {
+	for _, leave := range []func(n *node){func(n *node) { n.e.Disconnect(n.w.now, 3) }, func(n *node) { n.breakOff(3, 5e9) }} {
+		w := newWorld(perfect)
+		_, _ = w.connect(3)
+		w.run(1e9)
+		frames := w.frames
+		require.True(t, w.nodes[0].breakOff(3, 10e9))
+		leave(w.nodes[1])
+		w.run(100e9)
+		require.Equal(t, frames+2, w.frames, "one disconnect, one acknowledgement")
+		require.Empty(t, w.nodes[0].lost, "it knows")
+		require.Zero(t, len(w.nodes[0].e.list)+len(w.nodes[1].e.list))
+	}
+}
+
+// A connection that is broken off before its Confirm has come was one; and a VI
+// that was freed so is connected again at once.
+func TestBreakBeforeTheConfirm(t *testing.T) {
+	confirms := 0
+	w := newWorld(func(b []byte) (int, [2]int64) {
+		if layout.ConnectionFrame(b[headerBytes:]).Type() == uint8(layout.ConnectionTypeConfirm) {
+			if confirms++; confirms == 1 {
+				return 0, [2]int64{}
+			}
+		}
+		return 1, [2]int64{20e6}
+	})
+	request, accept := w.connect(3)
+	w.run(5e8)
+	require.NoError(t, *request)
+	require.ErrorIs(t, *accept, errPending)
+	require.True(t, w.nodes[1].breakOff(3, 10e9))
+	require.NoError(t, *accept)
+	require.True(t, w.nodes[0].breakOff(3, 20e9))
+	again, accepted := w.connect(3)
+	w.run(1e9)
+	require.NoError(t, *again)
+	require.NoError(t, *accepted)
+	w.run(100e9)
+	require.Len(t, w.nodes[0].connected, 1, "the second connection goes on")
+	require.Len(t, w.nodes[1].connected, 1)
+	require.Empty(t, w.nodes[0].lost)
+	require.Empty(t, w.nodes[1].lost)
+
+	// The side that has confirmed is the one that breaks off: the other learns that it was connected.
+	confirms = 0
+	request, accept = w.connect(4)
+	w.run(5e8)
+	require.NoError(t, *request)
+	require.True(t, w.nodes[0].breakOff(4, 10e9))
+	w.run(5e9)
+	require.NoError(t, *accept, "the Accept was repeated, and answered")
+	w.run(100e9)
+	require.True(t, w.nodes[1].lost[4])
+}
+
+// What two cards agree on is the smaller of what each can do.
+func TestOffersAreAgreed(t *testing.T) {
+	for _, level := range []layout.Reliability{layout.ReliabilityDelivery, layout.ReliabilityReception} {
+		w := newWorld(perfect)
+		ends := [2]Endpoint{endpoint(0, 1), endpoint(1, 1)}
+		ends[0].Offer, ends[1].Offer = Offer{Window: 7, ReadLimit: 4}, Offer{Window: 200, ReadLimit: 2}
+		for i := range ends {
+			ends[i].Attributes.Reliability = uint8(level)
+		}
+		w.nodes[1].e.Wait(1, "port", Never, func(in Incoming, err error) {
+			require.NoError(t, err)
+			w.nodes[1].e.Accept(w.now, in.ID, ends[1], func(err error) { require.NoError(t, err) })
+		})
+		w.nodes[0].e.Request(w.now, ends[0], mac(1), "port", "", w.now+1e12, func(_ Attributes, err error) { require.NoError(t, err) })
+		w.run(1e9)
+		for _, n := range w.nodes {
+			require.Equal(t, Offer{Window: 7, ReadLimit: 2}, n.connected[1].Agreed, "node %d", n.index)
+		}
+	}
+}
+
+// A reliable VI that takes no frame, or answers no read, cannot be talked to.
+func TestOffersOfNothingAreMalformed(t *testing.T) {
+	for _, offer := range []Offer{{}, {Window: 1}, {ReadLimit: 1}} {
+		w := newWorld(perfect)
+		w.nodes[1].e.Wait(1, "port", Never, func(Incoming, error) { t.Error("a request without an offer was handed out") })
+		e := endpoint(0, 1)
+		e.Attributes.Reliability, e.Offer = uint8(layout.ReliabilityDelivery), offer
+		failed := errPending
+		w.nodes[0].e.Request(w.now, e, mac(1), "port", "", w.now+10e9, func(_ Attributes, err error) { failed = err })
+		w.run(100e9)
+		require.ErrorIs(t, failed, ErrTimeout)
+		require.NotZero(t, w.nodes[1].e.Counters().Malformed)
+	}
+}
+
 func TestNoMatchIsPrompt(t *testing.T) {
 	w := newWorld(perfect)
 	w.nodes[1].e.Wait(1, "other", Never, func(Incoming, error) { t.Error("matched another discriminator") })
@@ -338,6 +467,9 @@ func TestConnectionsOverABadWire(t *testing.T) {
 		}
 		if rapid.Bool().Draw(r, "leave early") {
 			w.nodes[rapid.IntRange(0, 1).Draw(r, "who")].e.Disconnect(w.now, rapid.IntRange(0, pairs-1).Draw(r, "which"))
+		}
+		if rapid.Bool().Draw(r, "break off") {
+			w.nodes[rapid.IntRange(0, 1).Draw(r, "who")].breakOff(rapid.IntRange(0, pairs-1).Draw(r, "which"), rapid.Int64Range(0, 50e9).Draw(r, "late"))
 		}
 		w.run(rapid.Int64Range(0, 400e9).Draw(r, "bad time"))
 		good = true

@@ -34,20 +34,28 @@ type Environment[T any] interface {
 	StoreWord(who T, address, value uint32)
 	// Emit hands a frame to the network: its headers, and its payload in memory. It
 	// calls sent when that memory is not needed any more, then or later. It may
-	// wait. An error ends all work.
+	// wait. An error ends all work. Of a reliable VI it does not wait, and has read the
+	// payload when it returns.
 	Emit(who T, head []byte, payload []Range, sent func(who T)) error
 	// Posted says that a queue is Ready: its next descriptor can be fetched, by Process
 	// or FetchReceive.
 	Posted(who T, id QueueID)
 	// Async is an asynchronous error.
 	Async(who T, code layout.AsyncError, vi int)
+	// Notify says that what was armed has come: a completion of a VI's queue, or an
+	// entry of a completion queue, which is in memory by now.
+	Notify(who T, kind layout.NotifyKind, index int)
 	// Count counts an event.
 	Count(n layout.Counter)
 }
 
 // Config is what an engine is made with.
 type Config struct {
-	QueueDepth int // descriptors that may be posted on a queue and not fetched
+	QueueDepth       int // descriptors that may be posted on a queue and not fetched
+	CompletionQueues int
+	// Reliable offers the reliable levels, and RDMA read with them. The environment
+	// should be a Clock then.
+	Reliable bool
 }
 
 // Engine is the VIs of a NIC.
@@ -57,6 +65,10 @@ type Engine[T any] struct {
 	mac    [6]byte
 	vis    [VICount]viState
 	begun  uint64 // sends that were fetched
+	cqs    []completionQueue
+	armed  map[notification]bool
+	clock  Clock           // nil = the environment has none
+	alarms [VICount]uint64 // for when an alarm was asked, 0 = none is on its way
 }
 
 // viState is a VI.
@@ -71,6 +83,13 @@ type viState struct {
 	broken   bool    // a descriptor of the send queue could not be reached; since it was connected
 	busy     bool    // somebody carries out the send queue
 	sends    []*send // that were fetched and are not complete, in order
+	ties     [2]int  // completion queues of both queues, by Queue: number plus one, 0 = none
+
+	// Of a reliable VI.
+	ledger  ledger
+	refusal *refusal // a frame was refused, since it was connected
+	gap     bool     // the one at hand was told
+	unsaid  int      // frames accepted since the last acknowledgement
 }
 
 func (v *viState) ctx() layout.ViContext { return v.context[:] }
@@ -84,15 +103,19 @@ func (v *viState) number(index int) uint16 {
 // New returns an engine whose VIs are free.
 func New[T any](env Environment[T], c Config) *Engine[T] {
 	e := &Engine[T]{env: env, config: c}
+	e.clock, _ = env.(Clock)
 	e.Reset()
 	return e
 }
 
-// Reset frees all VIs. What was posted on them is forgotten.
+// Reset frees all VIs and completion queues. What was posted and armed on them is
+// forgotten.
 func (e *Engine[T]) Reset() {
 	for i := range e.vis {
 		e.vis[i] = viState{state: layout.ViStateFree}
 	}
+	e.cqs = make([]completionQueue, e.config.CompletionQueues)
+	e.armed = map[notification]bool{}
 }
 
 // SetMAC sets the address that frames come from.
@@ -106,12 +129,19 @@ func (e *Engine[T]) Command(who T, op layout.CommandOpcode, index uint32, payloa
 	}
 	v := &e.vis[index]
 	switch op {
+	case layout.CommandOpcodeCreateVi, layout.CommandOpcodeConnectVi, layout.CommandOpcodeModifyVi:
+		if !e.config.Reliable && (&viState{context: [layout.ViContextSize]byte(payload)}).reliable() {
+			return 0, layout.CommandStatusBadArgument
+		}
+	}
+	switch op {
 	case layout.CommandOpcodeCreateVi:
 		if v.state != layout.ViStateFree {
 			return 0, layout.CommandStatusBadState
 		}
 		*v = viState{state: layout.ViStateIdle}
 		copy(v.context[:], payload)
+		e.tie(v)
 	case layout.CommandOpcodeDestroyVi:
 		if v.state != layout.ViStateIdle {
 			return 0, layout.CommandStatusBadState
@@ -123,9 +153,11 @@ func (e *Engine[T]) Command(who T, op layout.CommandOpcode, index uint32, payloa
 			return 0, layout.CommandStatusBadState
 		}
 		copy(v.context[:], payload)
+		e.tie(v)
 		if op == layout.CommandOpcodeConnectVi {
 			v.sequence, v.expected, v.state, v.message = v.ctx().SendSequence(), v.ctx().ReceiveSequence(), layout.ViStateConnected, message{}
 			v.broken = false
+			v.connect()
 		}
 	case layout.CommandOpcodeDisconnectVi:
 		if v.state == layout.ViStateFree {
@@ -170,12 +202,15 @@ func (e *Engine[T]) Finished(begun uint64) bool {
 	return true
 }
 
-// Deregistered says that a region is gone. A receive descriptor in it that was
-// fetched already cannot be completed any more.
+// Deregistered says that a region is gone. A descriptor in it that is under
+// way cannot be completed any more.
 func (e *Engine[T]) Deregistered(handle uint32) {
 	for i := range e.vis {
-		if h := &e.vis[i].head; h.handle == handle {
+		if h := &e.vis[i].head; h.body.handle == handle {
 			h.stale = true
+		}
+		for _, m := range e.vis[i].ledger.own {
+			m.stale = m.stale || m.body.handle == handle
 		}
 	}
 }
@@ -195,6 +230,7 @@ func (e *Engine[T]) flush(who T, index int) {
 		e.env.Count(layout.CounterDescriptorFlushed)
 		e.giveBack(who, index, completion{bits: layout.DescriptorStatusFlushedMask, echo: layout.StatusOperationReceive})
 	}
+	e.flushLedger(who, index)
 	for v.queues[SendQueue].count > 0 {
 		// Nothing is emitted for a VI in the error state, so nothing can fail.
 		_ = e.Process(who, index)

@@ -18,13 +18,15 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // bench is an environment: memory whose virtual addresses are the physical ones,
 // and a NIC that reads frames when the test says so.
 type bench struct {
-	t       *testing.T
-	engine  *Engine[int]
-	memory  []byte
-	unread  []func(int) // frames that the NIC has not read
-	emitted []layout.ViaHeader
-	errors  []layout.AsyncError
-	during  func() // once, while a frame is emitted
+	t              *testing.T
+	engine         *Engine[int]
+	memory         []byte
+	unread         []func(int) // frames that the NIC has not read
+	emitted        []layout.ViaHeader
+	errors         []layout.AsyncError
+	notified       []notification
+	during         func()               // once, while a frame is emitted
+	looked, stored func(address uint32) // each time that memory is asked for, or a dword is stored
 }
 
 const handle = 7
@@ -41,12 +43,20 @@ func (b *bench) Translate(h uint32, va uint64, n uint32, _ uint16, _ layout.AttA
 	return out, true
 }
 
-func (b *bench) Memory(address, n uint32) []byte { return b.memory[address:][:n] }
+func (b *bench) Memory(address, n uint32) []byte {
+	if b.looked != nil {
+		b.looked(address)
+	}
+	return b.memory[address:][:n]
+}
 
 func (b *bench) Store(_ int, address uint32, data []byte) { copy(b.memory[address:], data) }
 
 func (b *bench) StoreWord(_ int, address, v uint32) {
 	binary.LittleEndian.PutUint32(b.memory[address:], v)
+	if b.stored != nil {
+		b.stored(address)
+	}
 }
 
 func (b *bench) Emit(_ int, head []byte, _ []Range, sent func(int)) error {
@@ -62,6 +72,10 @@ func (b *bench) Emit(_ int, head []byte, _ []Range, sent func(int)) error {
 func (b *bench) Posted(int, QueueID) {}
 
 func (b *bench) Async(_ int, code layout.AsyncError, _ int) { b.errors = append(b.errors, code) }
+
+func (b *bench) Notify(_ int, kind layout.NotifyKind, index int) {
+	b.notified = append(b.notified, notification{kind, index})
+}
 
 func (b *bench) Count(layout.Counter) {}
 

@@ -26,19 +26,18 @@ type QueueID struct {
 // workQueue is what is known of a work queue: how many descriptors were not
 // fetched yet, and where the first of them is.
 type workQueue struct {
-	count  int
-	next   uint64
-	handle uint32
+	count    int
+	next     uint64
+	handle   uint32
+	sequence uint16 // of the descriptor that is fetched next, modulo 2^16
 }
 
 // receiveHead is the receive descriptor that the next message gets.
 type receiveHead struct {
-	valid  bool
-	stale  bool // the memory that it lies in was deregistered
-	pa     uint32
-	handle uint32
-	body   descriptor
-	bits   uint32 // errors found so far
+	valid bool
+	stale bool // the memory that it lies in was deregistered
+	body  descriptor
+	bits  uint32 // errors found so far
 }
 
 // memory is what a descriptor is read from.
@@ -57,6 +56,9 @@ type descriptor struct {
 	control layout.Descriptor
 	number  int // of the chunk at hand
 	chunk   []byte
+
+	pa       uint32
+	sequence uint16 // its number in its queue
 }
 
 // chunkSegments are the segments in a chunk; chunk 0 has the control segment in
@@ -108,17 +110,19 @@ func zero(b []byte) bool {
 	return true
 }
 
-// malformed says whether the format is wrong, for the queue that it is on.
-func (d *descriptor) malformed(of Queue) bool {
+// malformed says whether the format is wrong, for the queue that it is on, and
+// whether that may read the peer's memory.
+func (d *descriptor) malformed(of Queue, reads bool) bool {
 	segments := int(d.control.SegmentCount())
 	if d.control.Control()&layout.DescriptorControlReservedMask != 0 || !zero(d.control[layout.DescriptorReservedOffset:layout.DescriptorImmediateDataOffset]) {
 		return true
 	}
-	switch d.operation() {
+	switch operation := d.operation(); operation {
 	case layout.DescriptorOperationSend:
 		return segments > layout.MaxDataSegments
-	case layout.DescriptorOperationRdmaWrite:
-		return of == ReceiveQueue || segments < 1 || segments > layout.MaxDataSegments+1 ||
+	case layout.DescriptorOperationRdmaWrite, layout.DescriptorOperationRdmaRead:
+		return operation == layout.DescriptorOperationRdmaRead && (!reads || d.immediate()) ||
+			of == ReceiveQueue || segments < 1 || segments > layout.MaxDataSegments+1 ||
 			!zero(d.address()[layout.AddressSegmentReservedOffset:layout.AddressSegmentSize])
 	}
 	return true
@@ -171,10 +175,18 @@ func (e *Engine[T]) Ring(who T, id QueueID, address uint64, handle uint32) {
 }
 
 // Ready says whether a descriptor of a queue can be fetched. A receive queue waits
-// while the last one that was fetched is not used up.
+// while the last one that was fetched is not used up; the send queue of a connected
+// reliable VI while as many are under way as may be, or when nothing more is
+// carried out.
 func (e *Engine[T]) Ready(id QueueID) bool {
 	v := &e.vis[id.VI]
-	return v.queues[id.Of].count > 0 && (id.Of == SendQueue || !v.head.valid)
+	switch {
+	case v.queues[id.Of].count == 0:
+		return false
+	case id.Of == ReceiveQueue:
+		return !v.head.valid
+	}
+	return !v.reliable() || v.state != layout.ViStateConnected || v.opens()
 }
 
 func (e *Engine[T]) posted(who T, id QueueID) {
@@ -185,63 +197,43 @@ func (e *Engine[T]) posted(who T, id QueueID) {
 
 // fetch takes the next descriptor of a queue. One that cannot be reached hides
 // those behind it: the queue is forgotten.
-func (e *Engine[T]) fetch(who T, id QueueID) (d descriptor, pa uint32, ok bool) {
+func (e *Engine[T]) fetch(who T, id QueueID) (d descriptor, ok bool) {
 	v := &e.vis[id.VI]
 	q := &v.queues[id.Of]
 	q.count--
+	q.sequence++
 	// Descriptors are aligned to 64 bytes, so that no chunk crosses a page.
 	at, ok := e.env.Translate(q.handle, q.next, layout.DescriptorFetchBytes, v.tag(), layout.AttAccessLocal)
 	if !ok || q.next%layout.DescriptorAlignment != 0 {
 		e.env.Count(layout.CounterDescriptorBad)
 		q.count = 0
-		e.env.Async(who, layout.AsyncErrorPostDescriptor, id.VI)
-		return descriptor{}, 0, false
+		return descriptor{}, false
 	}
 	e.env.Count(layout.CounterDescriptorFetched)
-	pa = at[0].Address
-	first := bytes.Clone(e.env.Memory(pa, layout.DescriptorFetchBytes))
-	d = descriptor{memory: e.env, va: q.next, handle: q.handle, tag: v.tag(), control: first, chunk: first}
+	first := bytes.Clone(e.env.Memory(at[0].Address, layout.DescriptorFetchBytes))
+	d = descriptor{memory: e.env, va: q.next, handle: q.handle, tag: v.tag(), control: first, chunk: first, pa: at[0].Address, sequence: q.sequence - 1}
 	if q.count > 0 {
 		q.next, q.handle = d.control.Next(), d.control.NextHandle()
 	}
-	return d, pa, true
+	return d, true
 }
 
 // FetchReceive makes the next receive descriptor of a Ready queue the one that
 // the next message gets.
 func (e *Engine[T]) FetchReceive(who T, index int) {
 	v := &e.vis[index]
-	d, pa, ok := e.fetch(who, QueueID{index, ReceiveQueue})
+	d, ok := e.fetch(who, QueueID{index, ReceiveQueue})
 	if !ok {
+		e.env.Async(who, layout.AsyncErrorPostDescriptor, index)
 		return
 	}
-	v.head = receiveHead{valid: true, pa: pa, handle: d.handle, body: d}
+	v.head = receiveHead{valid: true, body: d}
 	switch {
-	case d.malformed(ReceiveQueue):
+	case d.malformed(ReceiveQueue, false):
 		v.head.bits = layout.DescriptorStatusFormatErrorMask
 	case d.control.Length() > v.ctx().MaxTransferSize():
 		v.head.bits = layout.DescriptorStatusLengthErrorMask
 	}
-}
-
-// completion is what is written into a descriptor.
-type completion struct {
-	length, bits uint32
-	echo         layout.StatusOperation
-	immediate    uint32
-	hasImmediate bool
-}
-
-func (e *Engine[T]) complete(who T, pa uint32, n completion) {
-	d := layout.Descriptor(e.env.Memory(pa, layout.DescriptorSize))
-	status := layout.DescriptorStatusDoneMask | n.bits | uint32(n.echo)<<layout.DescriptorStatusOperationLsb
-	if n.hasImmediate {
-		d.SetImmediateData(n.immediate)
-		status |= layout.DescriptorStatusImmediateMask
-	}
-	d.SetLength(n.length)
-	e.env.Count(layout.CounterCompletionWritten)
-	e.env.StoreWord(who, pa+layout.DescriptorStatusOffset, status)
 }
 
 // giveBack completes the receive descriptor at hand and has the next one fetched.
@@ -252,7 +244,7 @@ func (e *Engine[T]) giveBack(who T, index int, n completion) {
 		e.env.Async(who, layout.AsyncErrorCompletionProtection, index)
 	} else {
 		e.env.Count(layout.CounterCompletionReceive)
-		e.complete(who, h.pa, n)
+		e.complete(who, QueueID{index, ReceiveQueue}, &h.body, n)
 	}
 	*h = receiveHead{}
 	e.posted(who, QueueID{index, ReceiveQueue})

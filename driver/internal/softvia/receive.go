@@ -51,6 +51,9 @@ func (e *Engine[T]) Arrive(who T, frame []byte) {
 		h.Flags()>>layout.ViaHeaderFlagsReservedLsb != 0, h.PayloadLength() > layout.MaxPayload, int(h.PayloadLength()) > len(frame)-layout.HeaderBytes:
 		e.env.Count(layout.CounterReceiveMalformed)
 		return
+	case v.reliable():
+		e.arriveReliably(who, index, operation, frame)
+		return
 	case v.state != layout.ViStateConnected, v.number(index) != h.DestinationVi(), v.ctx().PeerVi() != h.SourceVi(), !bytes.Equal(v.ctx().PeerMac(), ethernet.Source()):
 		e.env.Count(layout.CounterReceiveBadVi)
 		return
@@ -128,16 +131,30 @@ func (e *Engine[T]) deliver(who T, index int, h layout.ViaHeader, data []byte) {
 // scatter stores bytes of a send where the receive descriptor wants them.
 func (e *Engine[T]) scatter(who T, index int, data []byte) {
 	v := &e.vis[index]
-	m, d := &v.message, &v.head.body
-	for len(data) > 0 && m.bits == 0 {
+	m := &v.message
+	e.fill(who, m, &v.head.body, data)
+	switch m.bits {
+	case 0:
+		e.env.Count(layout.CounterReceiveFrame)
+	case layout.DescriptorStatusLengthErrorMask:
+		e.env.Count(layout.CounterReceiveLength)
+	default:
+		e.env.Count(layout.CounterReceiveDescriptorError)
+	}
+}
+
+// fill stores bytes of a message in the segments of a descriptor, behind those that
+// came before, and says in the message's bits why it could not.
+func (e *Engine[T]) fill(who T, m *message, d *descriptor, data []byte) {
+	for len(data) > 0 {
 		if m.segment == int(d.control.SegmentCount()) || m.written == d.control.Length() {
 			m.bits = layout.DescriptorStatusLengthErrorMask
-			break
+			return
 		}
 		s, ok := d.segment(m.segment)
 		if !ok {
 			m.bits = layout.DescriptorStatusProtectionErrorMask
-			break
+			return
 		}
 		if m.offset == s.Length() {
 			m.segment, m.offset = m.segment+1, 0
@@ -146,21 +163,13 @@ func (e *Engine[T]) scatter(who T, index int, data []byte) {
 		pa, ok := e.env.Translate(s.Handle(), s.Address()+uint64(m.offset), s.Length()-m.offset, d.tag, layout.AttAccessLocal)
 		if !ok {
 			m.bits = layout.DescriptorStatusProtectionErrorMask
-			break
+			return
 		}
 		for _, r := range pa {
 			n := min(r.Length, uint32(len(data)), d.control.Length()-m.written)
 			e.env.Store(who, r.Address, data[:n])
 			data, m.offset, m.written = data[n:], m.offset+n, m.written+n
 		}
-	}
-	switch m.bits {
-	case 0:
-		e.env.Count(layout.CounterReceiveFrame)
-	case layout.DescriptorStatusLengthErrorMask:
-		e.env.Count(layout.CounterReceiveLength)
-	default:
-		e.env.Count(layout.CounterReceiveDescriptorError)
 	}
 }
 
@@ -197,12 +206,13 @@ func (e *Engine[T]) lastFrame(who T, index int, immediate uint32) {
 	}
 }
 
-// endMessage ends a message whose Last frame will not come, if there is one.
+// endMessage ends a message whose Last frame will not come, if there is one. That of
+// an answer ends with the read's descriptor, which the ledger has.
 func (e *Engine[T]) endMessage(who T, index int, bits uint32) {
 	v := &e.vis[index]
 	m := v.message
 	v.message = message{}
-	if !m.open || m.dropped || m.empty {
+	if !m.open || m.dropped || m.empty || m.operation == layout.FrameOperationRdmaReadResponse {
 		return
 	}
 	e.env.Count(layout.CounterReceiveAborted)

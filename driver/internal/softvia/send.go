@@ -7,7 +7,7 @@ import "hvia/layout"
 // send is a descriptor of a send queue that was fetched.
 type send struct {
 	number  uint64 // counts all sends of the engine
-	pa      uint32
+	body    descriptor
 	frames  int  // emitted, whose memory is still needed
 	settled bool // there will be no more frames, and the outcome is known
 	outcome completion
@@ -22,7 +22,7 @@ func (e *Engine[T]) Send(who T, index int) error {
 	}
 	v.busy = true
 	defer func() { v.busy = false }()
-	for v.queues[SendQueue].count > 0 {
+	for e.Ready(QueueID{index, SendQueue}) {
 		if err := e.Process(who, index); err != nil {
 			return err
 		}
@@ -31,36 +31,47 @@ func (e *Engine[T]) Send(who T, index int) error {
 }
 
 // Process carries out one descriptor of a Ready send queue. It completes when
-// those before it are complete and the memory of its frames is not needed any more.
+// those before it are complete and the memory of its frames is not needed any
+// more; of a connected reliable VI, when the peer has the message.
 func (e *Engine[T]) Process(who T, index int) error {
 	v := &e.vis[index]
-	d, pa, ok := e.fetch(who, QueueID{index, SendQueue})
+	d, ok := e.fetch(who, QueueID{index, SendQueue})
+	if v.reliable() && v.state == layout.ViStateConnected {
+		e.open(who, index, d, ok)
+		return nil
+	}
 	if !ok {
+		e.env.Async(who, layout.AsyncErrorPostDescriptor, index)
 		v.broken = true
 		return nil
 	}
 	e.begun++
-	s := &send{number: e.begun, pa: pa}
+	s := &send{number: e.begun, body: d}
 	v.sends = append(v.sends, s)
-	moved, bits, err := e.send(who, index, &d, s)
-	echo := [...]layout.StatusOperation{
-		layout.DescriptorOperationSend: layout.StatusOperationSend, layout.DescriptorOperationRdmaWrite: layout.StatusOperationRdmaWrite,
-		layout.DescriptorOperationRdmaRead: layout.StatusOperationRdmaRead, layout.DescriptorOperationReserved: layout.StatusOperationSend,
-	}[d.operation()]
+	moved, bits, err := e.send(who, index, s)
 	if bits != 0 && bits != layout.DescriptorStatusFlushedMask {
 		e.env.Count(layout.CounterDescriptorError)
 	}
-	s.settled, s.outcome = true, completion{length: moved, bits: bits, echo: echo}
-	e.completeSends(who, v)
+	s.settled, s.outcome = true, completion{length: moved, bits: bits, echo: d.echo()}
+	e.completeSends(who, index)
 	return err
 }
 
+// echo is what a completion says that a descriptor of the send queue did.
+func (d *descriptor) echo() layout.StatusOperation {
+	return [...]layout.StatusOperation{
+		layout.DescriptorOperationSend: layout.StatusOperationSend, layout.DescriptorOperationRdmaWrite: layout.StatusOperationRdmaWrite,
+		layout.DescriptorOperationRdmaRead: layout.StatusOperationRdmaRead, layout.DescriptorOperationReserved: layout.StatusOperationSend,
+	}[d.operation()]
+}
+
 // completeSends completes what can be, in order.
-func (e *Engine[T]) completeSends(who T, v *viState) {
+func (e *Engine[T]) completeSends(who T, index int) {
+	v := &e.vis[index]
 	for len(v.sends) > 0 && v.sends[0].settled && v.sends[0].frames == 0 {
 		s := v.sends[0]
 		v.sends = v.sends[1:]
-		e.complete(who, s.pa, s.outcome)
+		e.complete(who, QueueID{index, SendQueue}, &s.body, s.outcome)
 	}
 }
 
@@ -115,23 +126,63 @@ func (g *gather) take(n uint32) (payload []Range, bits uint32) {
 	return payload, 0
 }
 
-// send carries out a send or an RDMA write; it returns the bytes moved and the
-// error bits.
-func (e *Engine[T]) send(who T, index int, d *descriptor, s *send) (moved, bits uint32, err error) {
-	v := &e.vis[index]
+// skip passes n bytes over without looking at them: they were sent before.
+func (g *gather) skip(n uint32) (bits uint32) {
+	for n > 0 {
+		more, bits := g.advance()
+		switch {
+		case bits != 0:
+			return bits
+		case !more:
+			return layout.DescriptorStatusLengthErrorMask
+		}
+		l := min(n, g.segment.Length()-g.offset)
+		g.offset, n = g.offset+l, n-l
+	}
+	return 0
+}
+
+// frame finds the n bytes of the next frame. What is left in the segments is found
+// before the last frame leaves.
+func (g *gather) frame(n uint32, last bool) (payload []Range, bits uint32) {
+	payload, bits = g.take(n)
+	if bits == 0 && last {
+		more, refused := g.advance()
+		if bits = refused; more {
+			bits = layout.DescriptorStatusLengthErrorMask
+		}
+	}
+	return payload, bits
+}
+
+// unfit returns what is wrong with a descriptor of the send queue, as far as its
+// first chunk tells.
+func (v *viState) unfit(d *descriptor) (bits uint32) {
 	length := d.control.Length()
 	switch {
-	case v.state != layout.ViStateConnected || v.broken:
+	case d.malformed(SendQueue, v.reliable()):
+		return layout.DescriptorStatusFormatErrorMask
+	case d.misfits():
+		return layout.DescriptorStatusLengthErrorMask
+	case d.operation() != layout.DescriptorOperationSend && length > 0 && d.address().Address()+uint64(length)-1 < d.address().Address():
+		return layout.DescriptorStatusFormatErrorMask
+	case length > v.ctx().MaxTransferSize():
+		return layout.DescriptorStatusLengthErrorMask
+	}
+	return 0
+}
+
+// send carries out a send or an RDMA write; it returns the bytes moved and the
+// error bits.
+func (e *Engine[T]) send(who T, index int, s *send) (moved, bits uint32, err error) {
+	v, d := &e.vis[index], &s.body
+	length := d.control.Length()
+	if v.state != layout.ViStateConnected || v.broken {
 		e.env.Count(layout.CounterDescriptorFlushed)
 		return 0, layout.DescriptorStatusFlushedMask, nil
-	case d.malformed(SendQueue):
-		return 0, layout.DescriptorStatusFormatErrorMask, nil
-	case d.misfits():
-		return 0, layout.DescriptorStatusLengthErrorMask, nil
-	case d.operation() == layout.DescriptorOperationRdmaWrite && length > 0 && d.address().Address()+uint64(length)-1 < d.address().Address():
-		return 0, layout.DescriptorStatusFormatErrorMask, nil
-	case length > v.ctx().MaxTransferSize():
-		return 0, layout.DescriptorStatusLengthErrorMask, nil
+	}
+	if bits := v.unfit(d); bits != 0 {
+		return 0, bits, nil
 	}
 	g := gather{body: d, next: d.firstData()}
 	for first := true; first || moved < length; first = false {
@@ -141,15 +192,8 @@ func (e *Engine[T]) send(who T, index int, d *descriptor, s *send) (moved, bits 
 			return moved, layout.DescriptorStatusFlushedMask, nil
 		}
 		n := min(length-moved, layout.MaxPayload)
-		payload, bits := g.take(n)
 		last := moved+n == length
-		if bits == 0 && last {
-			// What is left in the segments is found before the last frame leaves.
-			more, refused := g.advance()
-			if bits = refused; more {
-				bits = layout.DescriptorStatusLengthErrorMask
-			}
-		}
+		payload, bits := g.frame(n, last)
 		if bits != 0 {
 			if !first {
 				e.env.Count(layout.CounterTransmitAborted)
@@ -157,9 +201,13 @@ func (e *Engine[T]) send(who T, index int, d *descriptor, s *send) (moved, bits 
 			return moved, bits, nil
 		}
 		s.frames++
-		if err := e.env.Emit(who, e.headers(index, d, moved, n, first, last), payload, func(who T) {
+		f := d.frame(moved, n, last)
+		f.sequence = v.sequence
+		v.sequence++
+		e.env.Count(layout.CounterTransmitFrame)
+		if err := e.env.Emit(who, e.headers(index, f), payload, func(who T) {
 			s.frames--
-			e.completeSends(who, v)
+			e.completeSends(who, index)
 		}); err != nil {
 			return moved, layout.DescriptorStatusFlushedMask, err
 		}
@@ -169,40 +217,62 @@ func (e *Engine[T]) send(who T, index int, d *descriptor, s *send) (moved, bits 
 	return moved, 0, nil
 }
 
-// headers makes the headers of a frame with n bytes of a message, from offset on.
-func (e *Engine[T]) headers(index int, d *descriptor, offset, n uint32, first, last bool) []byte {
+// frameHead is what the headers of a frame say that its VI does not.
+type frameHead struct {
+	operation layout.FrameOperation
+	flags     uint8
+	bytes     uint32 // of payload
+	sequence  uint32
+	address   uint64
+	handle    uint32
+	immediate uint32
+}
+
+// messageFlags are those of the frame of a message that begins at an offset.
+func messageFlags(offset uint32, last bool) (flags uint8) {
+	if offset == 0 {
+		flags |= layout.ViaHeaderFlagsFirstMask
+	}
+	if last {
+		flags |= layout.ViaHeaderFlagsLastMask
+	}
+	return flags
+}
+
+// frame is the frame of a message with n bytes from an offset on.
+func (d *descriptor) frame(offset, n uint32, last bool) frameHead {
+	f := frameHead{operation: layout.FrameOperationSend, flags: messageFlags(offset, last), bytes: n}
+	switch d.operation() {
+	case layout.DescriptorOperationRdmaWrite:
+		f.operation, f.address, f.handle = layout.FrameOperationRdmaWrite, d.address().Address()+uint64(offset), d.address().Handle()
+	case layout.DescriptorOperationRdmaRead:
+		f.operation, f.address, f.handle, f.immediate = layout.FrameOperationRdmaReadRequest, d.address().Address(), d.address().Handle(), d.control.Length()
+	default:
+		f.address = uint64(d.control.Length())<<32 | uint64(offset)
+	}
+	if d.immediate() {
+		f.flags |= layout.ViaHeaderFlagsImmediateMask
+		f.immediate = d.control.ImmediateData()
+	}
+	return f
+}
+
+// headers makes the headers of a frame.
+func (e *Engine[T]) headers(index int, f frameHead) []byte {
 	v := &e.vis[index]
 	b := make([]byte, layout.HeaderBytes)
 	ethernet, h := layout.EthernetHeader(b), layout.ViaHeader(b[layout.EthernetHeaderSize:])
 	copy(ethernet.Destination(), v.ctx().PeerMac())
 	copy(ethernet.Source(), e.mac[:])
 	ethernet.SetEtherType(layout.EtherTypeVia)
-	operation := layout.FrameOperationSend
-	if d.operation() == layout.DescriptorOperationRdmaWrite {
-		operation = layout.FrameOperationRdmaWrite
-		h.SetAddress(d.address().Address() + uint64(offset))
-		h.SetHandle(d.address().Handle())
-	} else {
-		h.SetAddress(uint64(d.control.Length())<<32 | uint64(offset))
-	}
-	h.SetOperationVersion(layout.ViaVersion<<layout.ViaHeaderOperationVersionVersionLsb | uint8(operation))
-	var flags uint8
-	if first {
-		flags |= layout.ViaHeaderFlagsFirstMask
-	}
-	if last {
-		flags |= layout.ViaHeaderFlagsLastMask
-	}
-	if d.immediate() {
-		flags |= layout.ViaHeaderFlagsImmediateMask
-		h.SetImmediate(d.control.ImmediateData())
-	}
-	h.SetFlags(flags)
-	h.SetPayloadLength(uint16(n))
+	h.SetOperationVersion(layout.ViaVersion<<layout.ViaHeaderOperationVersionVersionLsb | uint8(f.operation))
+	h.SetFlags(f.flags)
+	h.SetPayloadLength(uint16(f.bytes))
 	h.SetDestinationVi(v.ctx().PeerVi())
 	h.SetSourceVi(v.number(index))
-	h.SetSequence(v.sequence)
-	v.sequence++
-	e.env.Count(layout.CounterTransmitFrame)
+	h.SetSequence(f.sequence)
+	h.SetAddress(f.address)
+	h.SetHandle(f.handle)
+	h.SetImmediate(f.immediate)
 	return b
 }

@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package driver
+
+import (
+	"errors"
+	"fmt"
+	"math/bits"
+
+	"hvia/att"
+	"hvia/layout"
+	"hvia/sim/bridge"
+)
+
+// MaxCQEntries is the most entries of a completion queue.
+const MaxCQEntries = 1 << layout.CompletionQueueMaxLog2
+
+// cq is a completion queue as the agent keeps it.
+type cq struct {
+	nic        uint32 // 0 = not in use
+	generation uint32 // counts creations
+	ring       *Buffer
+	retired    *Buffer // the ring before the last resize: the library takes what is in it
+	ties       int     // work queues
+}
+
+// cq returns the completion queue that a request names.
+func (a *agent) cq(n *nic, q *request) (int, error) {
+	if q.Object >= uint32(len(a.cqs)) {
+		return 0, fmt.Errorf("completion queue %d, the card has %d: %w", q.Object, len(a.cqs), ErrInvalidParameter)
+	}
+	if c := &a.cqs[q.Object]; c.nic != n.id || c.generation != q.Generation {
+		return 0, fmt.Errorf("completion queue %d is not this handle's (destroyed?): %w", q.Object, ErrInvalidParameter)
+	}
+	return int(q.Object), nil
+}
+
+// ring makes memory for a completion queue that has room for so many entries.
+func (a *agent) ring(entries uint64) (*Buffer, uint32, error) {
+	switch {
+	case entries == 0:
+		return nil, 0, fmt.Errorf("a completion queue of 0 entries: want 1 to %d: %w", MaxCQEntries, ErrInvalidParameter)
+	case entries > MaxCQEntries:
+		return nil, 0, fmt.Errorf("a completion queue of %d entries, at most %d: %w", entries, MaxCQEntries, ErrResource)
+	}
+	log2 := max(bits.Len64(entries-1), layout.CompletionQueueMinLog2)
+	b, err := a.memory.Allocate(layout.CompletionQueueHeaderSize+layout.CompletionEntrySize<<log2, Contiguous)
+	if err != nil {
+		return nil, 0, err
+	}
+	if _, err := a.memory.Pin(bridge.UseCompletionQueue, b.Address(), uint64(b.Len())); err != nil {
+		return nil, 0, errors.Join(err, b.Free())
+	}
+	return b, uint32(log2), a.spendPin(b)
+}
+
+func (a *agent) spendPin(b *Buffer) error {
+	return a.thread.Spend(LayerAgent, a.costs.PinPage()*Time(att.PagesOf(b.Address(), uint64(b.Len()))))
+}
+
+// unpin ends the card's use of a ring.
+func (a *agent) unpin(b *Buffer) error {
+	if err := a.memory.Unpin(bridge.UseCompletionQueue, b.Address(), uint64(b.Len())); err != nil {
+		return err
+	}
+	return a.spendPin(b)
+}
+
+func (b *Buffer) firstFrame() uint32 { return b.Physical(nil, 0, 1)[0].Address }
+
+func (a *agent) createCQ(n *nic, q *request, r *reply) error {
+	if len(a.cqs) == 0 {
+		return fmt.Errorf("the card has no completion queues: %w", ErrResource)
+	}
+	index := -1
+	for i := range a.cqs {
+		if a.cqs[i].nic == 0 {
+			index = i
+			break
+		}
+	}
+	if index < 0 {
+		return fmt.Errorf("all %d completion queues of the card are in use: %w", len(a.cqs), ErrResource)
+	}
+	b, log2, err := a.ring(q.Length)
+	if err != nil {
+		return err
+	}
+	if _, err := a.device.queueCommand(layout.CommandOpcodeCreateCompletionQueue, index, b.firstFrame(), log2); err != nil {
+		return a.discard(b, err)
+	}
+	c := &a.cqs[index]
+	c.nic, c.ring, c.generation = n.id, b, c.generation+1
+	r.Object, r.Generation, r.Address = uint32(index), c.generation, b.Address()
+	return nil
+}
+
+// discard gives up a ring that the card has not got.
+func (a *agent) discard(b *Buffer, err error) error {
+	if e := a.unpin(b); e != nil {
+		return e
+	}
+	if e := b.Free(); e != nil {
+		return e
+	}
+	return err
+}
+
+func (a *agent) destroyCQ(index int) error {
+	c := &a.cqs[index]
+	if c.ties > 0 {
+		return fmt.Errorf("completion queue %d has %d work queues (destroy their VIs first): %w", index, c.ties, ErrInUse)
+	}
+	if _, err := a.device.queueCommand(layout.CommandOpcodeDestroyCompletionQueue, index, 0, 0); err != nil {
+		return err
+	}
+	if err := a.unpin(c.ring); err != nil {
+		return err
+	}
+	for _, b := range []*Buffer{c.ring, c.retired} {
+		if b == nil {
+			continue
+		}
+		if err := b.Free(); err != nil {
+			return err
+		}
+	}
+	a.cqs[index] = cq{generation: c.generation}
+	return nil
+}
+
+// resizeCQ gives a completion queue another ring. The old one stays for the
+// library, which has to take what the card wrote to it, until the next resize.
+func (a *agent) resizeCQ(index int, q *request, r *reply) error {
+	b, log2, err := a.ring(q.Length)
+	if err != nil {
+		return err
+	}
+	written, err := a.device.queueCommand(layout.CommandOpcodeResizeCompletionQueue, index, b.firstFrame(), log2)
+	if err != nil {
+		return a.discard(b, err)
+	}
+	c := &a.cqs[index]
+	old := c.retired
+	c.retired, c.ring = c.ring, b
+	r.Address, r.Object = b.Address(), written
+	if err := a.unpin(c.retired); err != nil || old == nil {
+		return err
+	}
+	return old.Free()
+}
+
+// tie counts the work queues of completion queues.
+func (a *agent) tie(queues [2]uint8, by int) {
+	for _, k := range queues {
+		if k > 0 {
+			a.cqs[k-1].ties += by
+		}
+	}
+}
+
+// arm has the card tell of the next completion of a work queue, or entry of a
+// completion queue.
+func (a *agent) arm(n *nic, q *request) error {
+	kind := layout.NotifyKind(q.Kind)
+	switch kind {
+	case layout.NotifyKindCompletionQueue:
+		if _, err := a.cq(n, q); err != nil {
+			return err
+		}
+	case layout.NotifyKindSend, layout.NotifyKindReceive:
+		v, err := a.vi(n, q)
+		if err != nil {
+			return err
+		}
+		v.armed[kind] = true
+	default:
+		return fmt.Errorf("notification of kind %d: %w", q.Kind, ErrInvalidParameter)
+	}
+	return a.device.arm(kind, int(q.Object))
+}
+
+// raise tells who waits for a notification that it came, or that something else
+// happened which may be worth a look.
+func (a *agent) raise(kind layout.NotifyKind, index int) {
+	nic := uint32(0)
+	switch {
+	case kind == layout.NotifyKindCompletionQueue && index < len(a.cqs):
+		nic = a.cqs[index].nic
+	case kind != layout.NotifyKindCompletionQueue && index < len(a.vis):
+		nic = a.vis[index].nic
+	default:
+		a.log.Error("notification of what the card does not have", "kind", kind.String(), "index", index)
+		return
+	}
+	for _, at := range []int{notifyWord(kind, index), nicWord(nic)} {
+		word := a.statuses.Bytes()[at:]
+		StoreUint32(word, LoadUint32(word)+1)
+		a.broken(a.thread.Publish(a.statuses.Physical(nil, at, 4)...))
+	}
+}
+
+// raiseAll has everyone look who may be waiting for a completion of a VI.
+func (a *agent) raiseAll(index int, v *vi) {
+	for kind, k := range v.queues {
+		switch {
+		case k > 0:
+			a.raise(layout.NotifyKindCompletionQueue, int(k)-1)
+		case v.armed[kind]:
+			a.raise(layout.NotifyKind(kind), index)
+		}
+	}
+}

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package driver
+
+import "hvia/layout"
+
+// CQ names a completion queue of the card.
+type CQ struct {
+	Number     int
+	nic        uint32
+	generation uint32
+	host       *Host
+}
+
+// tied is how a VI's context names a completion queue.
+func (c *CQ) tied() uint8 {
+	if c == nil {
+		return 0
+	}
+	return uint8(c.Number + 1)
+}
+
+func (c *CQ) request(op operation) *request {
+	return &request{Op: op, Nic: c.nic, Object: uint32(c.Number), Generation: c.generation}
+}
+
+// CreateCQ makes a completion queue with room for at least so many entries, and
+// returns its ring: a layout.CompletionQueueHeader and behind it the entries.
+func (h *Host) CreateCQ(t *Thread, nic uint32, entries int) (*CQ, *Buffer, error) {
+	r, err := h.call(t, &request{Op: opCreateCQ, Nic: nic, Length: uint64(max(entries, 0))})
+	if err != nil {
+		return nil, nil, err
+	}
+	ring, err := h.memory.Buffer(r.Address)
+	return &CQ{Number: int(r.Object), nic: nic, generation: r.Generation, host: h}, ring, err
+}
+
+// Resize gives the completion queue another ring, and tells how many entries were
+// written to the old one, modulo 2^16. The old one is to be read for these; it
+// stays until the next Resize or Destroy.
+func (c *CQ) Resize(t *Thread, entries int) (ring *Buffer, written uint16, err error) {
+	q := c.request(opResizeCQ)
+	q.Length = uint64(max(entries, 0))
+	r, err := c.host.call(t, q)
+	if err != nil {
+		return nil, 0, err
+	}
+	ring, err = c.host.memory.Buffer(r.Address)
+	return ring, uint16(r.Object), err
+}
+
+// Destroy removes the completion queue; ErrInUse while a work queue is tied to it.
+func (c *CQ) Destroy(t *Thread) error {
+	_, err := c.host.call(t, c.request(opDestroyCQ))
+	return err
+}
+
+// Notifier names what a notification can be asked for: a work queue of a VI, or
+// a completion queue.
+type Notifier struct {
+	kind layout.NotifyKind
+	host *Host
+	ask  request
+}
+
+// Notifier names the VI's send or receive queue.
+func (v Vi) Notifier(receive bool) Notifier {
+	kind := layout.NotifyKindSend
+	if receive {
+		kind = layout.NotifyKindReceive
+	}
+	return Notifier{kind, v.host, *v.request(opArm)}
+}
+
+// Notifier names the completion queue.
+func (c *CQ) Notifier() Notifier {
+	return Notifier{layout.NotifyKindCompletionQueue, c.host, *c.request(opArm)}
+}
+
+// Arm asks for a notification of the next completion: a system call. What was
+// completed before is in memory when it returns, and raises nothing, so that who
+// arms has to look again.
+func (n Notifier) Arm(t *Thread) error {
+	q := n.ask
+	q.Kind = uint8(n.kind)
+	_, err := n.host.callFor(t, &q, LayerTrap, n.host.costs.Kernel().Trap)
+	return err
+}
+
+// Count counts notifications, those of a VI that broke included.
+func (n Notifier) Count() uint32 {
+	return LoadUint32(n.host.statuses[notifyWord(n.kind, int(n.ask.Object)):])
+}
+
+// Range is the physical range in which a change of Count can be watched.
+func (n Notifier) Range() Range {
+	return n.host.agent.statuses.Physical(nil, notifyWord(n.kind, int(n.ask.Object)), 4)[0]
+}
+
+// Notifications counts those of everything that belongs to a NIC handle.
+func (h *Host) Notifications(nic uint32) uint32 { return LoadUint32(h.statuses[nicWord(nic):]) }
+
+// NotificationRange is the physical range in which a change of Notifications can
+// be watched.
+func (h *Host) NotificationRange(nic uint32) Range {
+	return h.agent.statuses.Physical(nil, nicWord(nic), 4)[0]
+}
+
+// Switch is what a thread goes through that was blocked and is given the processor,
+// after the interrupt service in which it was woken.
+func (h *Host) Switch(t *Thread) error {
+	return t.Spend(LayerSwitch, h.costs.Kernel().Switch)
+}

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package drivertest_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"hvia/driver"
+	"hvia/driver/drivertest"
+	"hvia/layout"
+)
+
+// What the agent refuses of completion queues and notifications, whatever a library
+// may have looked at before it asked.
+func TestAgentGuardsCompletionQueues(t *testing.T) {
+	_, err := run(t, nil, func(t *driver.Thread, h *driver.Host) error {
+		mine, err := h.OpenNic(t)
+		if err != nil {
+			return err
+		}
+		other, err := h.OpenNic(t)
+		if err != nil {
+			return err
+		}
+		var failed []error
+		is := func(what string, got, want error) {
+			if !errors.Is(got, want) || want == nil && got != nil {
+				failed = append(failed, fmt.Errorf("%s: got %w, want %w", what, got, want))
+			}
+		}
+		q, ring, err := h.CreateCQ(t, mine.ID, 3)
+		if err != nil {
+			return err
+		}
+		if want := layout.CompletionQueueHeaderSize + 4*layout.CompletionEntrySize; ring.Len() != want {
+			failed = append(failed, fmt.Errorf("a ring of %d bytes, want %d", ring.Len(), want))
+		}
+		for _, n := range []int{0, -1} {
+			_, _, err := h.CreateCQ(t, mine.ID, n)
+			is("no entries", err, driver.ErrInvalidParameter)
+		}
+		_, _, err = h.CreateCQ(t, mine.ID, driver.MaxCQEntries+1)
+		is("too many entries", err, driver.ErrResource)
+		_, _, err = h.CreateVi(t, other.ID, driver.ViAttributes{SendQueue: q})
+		is("a VI of another handle", err, driver.ErrInvalidParameter)
+		v, _, err := h.CreateVi(t, mine.ID, driver.ViAttributes{ReceiveQueue: q})
+		is("a VI", err, nil)
+		is("destroy while tied", q.Destroy(t), driver.ErrInUse)
+		is("arm", q.Notifier().Arm(t), nil)
+		is("arm a VI", v.Notifier(true).Arm(t), nil)
+		is("destroy the VI", v.Destroy(t), nil)
+		is("arm a VI that is gone", v.Notifier(true).Arm(t), driver.ErrInvalidParameter)
+		is("destroy", q.Destroy(t), nil)
+		is("again", q.Destroy(t), driver.ErrInvalidParameter)
+		is("arm what is gone", q.Notifier().Arm(t), driver.ErrInvalidParameter)
+		again, _, err := h.CreateCQ(t, mine.ID, 2)
+		is("another one", err, nil)
+		if again.Number != q.Number {
+			failed = append(failed, errors.New("the number is used again"))
+		}
+		is("destroy by the old handle", q.Destroy(t), driver.ErrInvalidParameter)
+		for _, n := range []int{8, 16, 2} { // the rings before the last one are given back
+			_, written, err := again.Resize(t, n)
+			is("resize", err, nil)
+			if written != 0 {
+				failed = append(failed, fmt.Errorf("%d entries written to a queue of nobody", written))
+			}
+		}
+		_, _, err = again.Resize(t, 0)
+		is("resize to nothing", err, driver.ErrInvalidParameter)
+		return errors.Join(failed...)
+	})
+	require.NoError(t, err)
+}
+
+// A card that refuses a command leaves nothing pinned, and the number free.
+func TestCompletionQueueThatTheCardRefuses(t *testing.T) {
+	for _, op := range []layout.CommandOpcode{layout.CommandOpcodeCreateCompletionQueue, layout.CommandOpcodeResizeCompletionQueue} {
+		f, err := run(t, func(c *drivertest.Card) {
+			c.FailOpcode, c.FailStatus, c.FailAfter = op, layout.CommandStatusBadState, 1
+		}, func(t *driver.Thread, h *driver.Host) error {
+			nic, err := h.OpenNic(t)
+			if err != nil {
+				return err
+			}
+			q, _, err := h.CreateCQ(t, nic.ID, 4)
+			if err != nil {
+				return err
+			}
+			if op == layout.CommandOpcodeCreateCompletionQueue {
+				if _, _, err := h.CreateCQ(t, nic.ID, 4); !errors.Is(err, driver.ErrCommand) {
+					return fmt.Errorf("create: %w", err)
+				}
+				return q.Destroy(t)
+			}
+			for i := range 2 {
+				if _, _, err := q.Resize(t, 4); (err != nil) != (i == 1) {
+					return fmt.Errorf("resize %d: %w", i, err)
+				}
+			}
+			return q.Destroy(t)
+		})
+		require.NoError(t, err)
+		require.Zero(t, f.Node(0).InUse())
+	}
+}
+
+// A card without completion queues says so.
+func TestCardWithoutCompletionQueues(t *testing.T) {
+	_, err := run(t, func(c *drivertest.Card) { c.Capability &^= layout.RegisterCapabilityCompletionQueuesLog2Mask }, func(t *driver.Thread, h *driver.Host) error {
+		nic, err := h.OpenNic(t)
+		if err != nil {
+			return err
+		}
+		if nic.MaxCQs != 0 {
+			return fmt.Errorf("%d completion queues", nic.MaxCQs)
+		}
+		if _, _, err := h.CreateCQ(t, nic.ID, 4); !errors.Is(err, driver.ErrResource) {
+			return fmt.Errorf("create: %w", err)
+		}
+		return nil
+	})
+	require.NoError(t, err)
+}

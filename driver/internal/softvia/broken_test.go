@@ -1,0 +1,758 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package softvia
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"hvia/layout"
+	"hvia/params"
+)
+
+const (
+	formatError         = layout.DescriptorStatusFormatErrorMask
+	protectionError     = layout.DescriptorStatusProtectionErrorMask
+	lengthError         = layout.DescriptorStatusLengthErrorMask
+	partialError        = layout.DescriptorStatusPartialErrorMask
+	flushed             = layout.DescriptorStatusFlushedMask
+	transportError      = layout.DescriptorStatusTransportErrorMask
+	rdmaProtectionError = layout.DescriptorStatusRdmaProtectionErrorMask
+	remoteError         = layout.DescriptorStatusRemoteDescriptorErrorMask
+
+	lost         = layout.AsyncErrorConnectionLost
+	unreachable  = layout.AsyncErrorPostDescriptor
+	queueEmpty   = layout.AsyncErrorReceiveQueueEmpty
+	writeRefused = layout.AsyncErrorRdmaWriteProtection
+	readRefused  = layout.AsyncErrorRdmaReadProtection
+
+	toDescriptor = layout.AcknowledgeCodeRemoteDescriptor
+	toRdma       = layout.AcknowledgeCodeRdmaProtection
+	toTransport  = layout.AcknowledgeCodeTransport
+
+	gone = 0x77 // a handle of nothing
+)
+
+func control(bits uint16) func(layout.Descriptor) {
+	return func(d layout.Descriptor) { d.SetControl(d.Control() | bits) }
+}
+
+func length(n uint32) func(layout.Descriptor) {
+	return func(d layout.Descriptor) { d.SetLength(n) }
+}
+
+func remote(at uint64, handle uint32) func(layout.Descriptor) {
+	return func(d layout.Descriptor) {
+		a := layout.AddressSegment(d[layout.DescriptorSize:])
+		a.SetAddress(at)
+		a.SetHandle(handle)
+	}
+}
+
+func immediate(v uint32) func(layout.Descriptor) {
+	return func(d layout.Descriptor) {
+		control(layout.DescriptorControlImmediateMask)(d)
+		d.SetImmediateData(v)
+	}
+}
+
+// forbid takes rights of the VI of the second host away.
+func forbid(mask uint32) func(*host, layout.ViContext) {
+	return func(h *host, c layout.ViContext) {
+		if h == h.pair.hosts[1] {
+			c.SetAttributes(c.Attributes() &^ mask)
+		}
+	}
+}
+
+func local(n uint32) []piece { return []piece{{pairData, localHandle, n}} }
+
+// refusals are the refusals that a host has sent.
+func (h *host) refusals() (codes []layout.AcknowledgeCode) {
+	for _, f := range h.pair.log {
+		if c := layout.AcknowledgeCode(f.header().Immediate()); f.from == h && f.acknowledges() && c > layout.AcknowledgeCodeGap {
+			codes = append(codes, c)
+		}
+	}
+	return codes
+}
+
+func (f wireFrame) acknowledges() bool {
+	return f.header().OperationVersion()&layout.ViaHeaderOperationVersionOperationMask == uint8(layout.FrameOperationAcknowledge)
+}
+
+// What breaks a connection, row by row: what each side's descriptors and
+// asynchronous errors say, that nothing behind is carried out, and that a refusal
+// is repeated until the VI is connected again.
+func TestWhatBreaks(t *testing.T) {
+	const long = 3 * layout.MaxPayload
+	end := uint64(pairBytes)
+	receive := func(pieces []piece, change func(layout.Descriptor)) func(*host) {
+		return func(h *host) { h.post(ReceiveQueue, opSend, pieces, change) }
+	}
+	into := func(n uint32) []piece { return []piece{{pairTarget, localHandle, n}} }
+	good := receive(into(2*long), nil)
+	received := func(bits, length, immediate uint32) *ended {
+		return &ended{bits: bits, length: length, echo: layout.StatusOperationReceive, immediate: immediate}
+	}
+	written := func(bits, length, immediate uint32) *ended {
+		return &ended{bits: bits, length: length, echo: layout.StatusOperationRemoteRdmaWrite, immediate: immediate}
+	}
+	foreign := func(h *host) {
+		good(h)
+		r := h.regions[targetHandle]
+		r.tag++
+		h.regions[targetHandle] = r
+	}
+	none := func(*host) {}
+	for _, tt := range []struct {
+		name    string
+		context func(*host, layout.ViContext)
+		receive func(*host)
+		op      layout.DescriptorOperation
+		pieces  []piece
+		change  func(layout.Descriptor)
+
+		bits     uint32 // of the descriptor
+		told     []layout.AsyncError
+		receives *ended // nil: flushed
+		peerTold []layout.AsyncError
+		refusal  layout.AcknowledgeCode // of either side, 0 = none
+	}{
+		{"malformed", nil, good, opSend, local(9), control(1 << 15), formatError, []layout.AsyncError{lost}, nil, nil, 0},
+		{"reserved operation", nil, good, layout.DescriptorOperationReserved, local(9), nil, formatError, []layout.AsyncError{lost}, nil, nil, 0},
+		{"length", nil, good, opSend, local(9), length(8), lengthError, []layout.AsyncError{lost}, nil, nil, 0},
+		{"too long", nil, good, opSend, local(1<<16 + 1), nil, lengthError, []layout.AsyncError{lost}, nil, nil, 0},
+		{"protection", nil, good, opSend, []piece{{pairData, gone, 9}}, nil, protectionError, []layout.AsyncError{lost}, nil, nil, 0},
+		{"protection in a later frame", nil, good, opSend, []piece{{pairData, localHandle, long - 1}, {pairData, gone, 1}}, nil, protectionError, []layout.AsyncError{lost},
+			received(partialError|flushed, 2*layout.MaxPayload, 0), nil, 0},
+		{"write beyond all memory", nil, good, opWrite, local(9), remote(^uint64(0)-5, targetHandle), formatError, []layout.AsyncError{lost}, nil, nil, 0},
+		{"read with immediate data", nil, good, opRead, into(9), immediate(1), formatError, []layout.AsyncError{lost}, nil, nil, 0},
+
+		{"no receive descriptor", nil, none, opSend, local(9), nil, remoteError, []layout.AsyncError{lost}, nil, []layout.AsyncError{queueEmpty}, toDescriptor},
+		{"none for a write with immediate data", nil, none, opWrite, local(9), immediate(3), remoteError, []layout.AsyncError{lost}, nil, []layout.AsyncError{queueEmpty}, toDescriptor},
+		{"malformed receive descriptor", nil, receive(into(9), control(1<<15)), opSend, local(long), immediate(3), remoteError, []layout.AsyncError{lost},
+			received(formatError, 0, 3), []layout.AsyncError{lost}, toDescriptor},
+		{"one above the largest transfer", nil, receive(into(1<<16+1), nil), opSend, nil, nil, remoteError, []layout.AsyncError{lost}, received(lengthError, 0, 0), []layout.AsyncError{lost}, toDescriptor},
+		{"too small", nil, receive(into(2000), nil), opSend, local(long), nil, remoteError, []layout.AsyncError{lost}, received(lengthError, 2000, 0), []layout.AsyncError{lost}, toDescriptor},
+		{"too few segments", nil, receive(into(2000), length(long)), opSend, local(long), nil, remoteError, []layout.AsyncError{lost},
+			received(lengthError, 2000, 0), []layout.AsyncError{lost}, toDescriptor},
+		{"buffers refused", nil, receive([]piece{{pairTarget, localHandle, 100}, {pairTarget, gone, long}}, nil), opSend, local(long), nil, remoteError, []layout.AsyncError{lost},
+			received(protectionError, 100, 0), []layout.AsyncError{lost}, toDescriptor},
+		{"malformed one for a write with immediate data", nil, receive(into(9), control(1<<15)), opWrite, local(9), immediate(3), remoteError, []layout.AsyncError{lost},
+			written(formatError, 0, 3), []layout.AsyncError{lost}, toDescriptor},
+
+		{"write without the VI's right", forbid(layout.ViContextAttributesEnableRdmaWriteMask), good, opWrite, local(9), nil, rdmaProtectionError, []layout.AsyncError{lost},
+			nil, []layout.AsyncError{writeRefused}, toRdma},
+		{"write without the region's right", nil, good, opWrite, local(9), remote(end-100, roomHandle), rdmaProtectionError, []layout.AsyncError{lost}, nil, []layout.AsyncError{writeRefused}, toRdma},
+		{"write beyond the region", nil, good, opWrite, local(long), remote(end-layout.MaxPayload-1, targetHandle), rdmaProtectionError, []layout.AsyncError{lost},
+			nil, []layout.AsyncError{writeRefused}, toRdma},
+		{"write to another tag's region", nil, foreign, opWrite, local(9), nil, rdmaProtectionError, []layout.AsyncError{lost}, nil, []layout.AsyncError{writeRefused}, toRdma},
+		{"write with immediate data, refused", nil, good, opWrite, local(long), func(d layout.Descriptor) {
+			immediate(3)(d)
+			remote(end-layout.MaxPayload-1, targetHandle)(d)
+		}, rdmaProtectionError, []layout.AsyncError{lost}, written(rdmaProtectionError, layout.MaxPayload, 3), []layout.AsyncError{lost}, toRdma},
+
+		{"read without the VI's right", forbid(layout.ViContextAttributesEnableRdmaReadMask), good, opRead, into(9), nil, rdmaProtectionError, []layout.AsyncError{lost},
+			nil, []layout.AsyncError{readRefused}, toRdma},
+		{"read of nothing without the VI's right", forbid(layout.ViContextAttributesEnableRdmaReadMask), good, opRead, nil, nil, rdmaProtectionError, []layout.AsyncError{lost},
+			nil, []layout.AsyncError{readRefused}, toRdma},
+		{"read without the region's right", nil, good, opRead, into(9), remote(pairData, localHandle), rdmaProtectionError, []layout.AsyncError{lost}, nil, []layout.AsyncError{readRefused}, toRdma},
+		{"read beyond the region", nil, good, opRead, into(long), remote(end-long+1, targetHandle), rdmaProtectionError, []layout.AsyncError{lost}, nil, []layout.AsyncError{readRefused}, toRdma},
+		{"read of another tag's region", nil, foreign, opRead, into(9), nil, rdmaProtectionError, []layout.AsyncError{lost}, nil, []layout.AsyncError{readRefused}, toRdma},
+		{"read into a refused segment", nil, good, opRead, []piece{{pairTarget, gone, 9}}, nil, protectionError, []layout.AsyncError{lost}, nil, []layout.AsyncError{lost}, toTransport},
+		{"read into too few segments", nil, good, opRead, []piece{{pairTarget, localHandle, 1}, {pairTarget, localHandle, 1}}, length(3), lengthError, []layout.AsyncError{lost},
+			nil, []layout.AsyncError{lost}, toTransport},
+	} {
+		onLevels(t, tt.name, func(t *testing.T, level layout.Reliability) {
+			p := newPair(t, level, tt.context)
+			a, b := p.hosts[0], p.hosts[1]
+			tt.receive(b)
+			p.run(p.now + 100)
+			if b.posted[ReceiveQueue] > 0 {
+				b.post(ReceiveQueue, opSend, into(9), nil)
+			}
+			// Well, before; the one; and what is not carried out any more behind it.
+			before := 0
+			if tt.context == nil && b.regions[targetHandle].tag == pairTag {
+				before = 1
+				a.post(SendQueue, opWrite, local(9), nil)
+			}
+			one := a.post(SendQueue, tt.op, tt.pieces, tt.change)
+			const behindAt = pairTarget + 1<<17
+			a.memory[pairData] = 0xa5
+			behind := a.post(SendQueue, opWrite, local(1), remote(behindAt, targetHandle))
+			p.run(forever)
+
+			echo := map[layout.DescriptorOperation]layout.StatusOperation{opSend: layout.StatusOperationSend, opWrite: layout.StatusOperationRdmaWrite, opRead: layout.StatusOperationRdmaRead}[tt.op]
+			if before > 0 {
+				require.Equal(t, ended{length: 9, echo: layout.StatusOperationRdmaWrite}, a.ended(SendQueue, 0))
+			}
+			require.Equal(t, ended{bits: tt.bits, echo: echo}, a.ended(SendQueue, one))
+			require.Equal(t, tt.told, a.errors)
+			require.Equal(t, tt.peerTold, b.errors)
+			require.Equal(t, one+1, a.completed[SendQueue], "what is behind stays where it is")
+			require.Zero(t, a.completed[ReceiveQueue])
+
+			// A refusal is repeated, whatever comes.
+			refuses, refused := b, a
+			if tt.refusal == toTransport {
+				refuses, refused = a, b
+			}
+			if tt.refusal != 0 {
+				require.Subset(t, []layout.AcknowledgeCode{tt.refusal}, refuses.refusals())
+				i := slices.IndexFunc(p.log, func(f wireFrame) bool { return f.from == refused && !f.acknowledges() })
+				frame := p.log[i].frame
+				again := func() (codes []layout.AcknowledgeCode) {
+					p.log = nil
+					refuses.engine.Arrive(0, frame)
+					p.run(forever)
+					return refuses.refusals()
+				}
+				require.Equal(t, []layout.AcknowledgeCode{tt.refusal}, again())
+				refuses.command(layout.CommandOpcodeDisconnectVi, nil)
+				require.Equal(t, []layout.AcknowledgeCode{tt.refusal}, again(), "after a disconnect, too")
+				refuses.command(layout.CommandOpcodeConnectVi, refuses.context(level, func(_ *host, c layout.ViContext) { c.SetReceiveSequence(5) }))
+				require.Empty(t, again(), "a new connection")
+			}
+			for _, h := range p.hosts {
+				h.command(layout.CommandOpcodeDisconnectVi, nil)
+			}
+			require.Equal(t, ended{bits: flushed, echo: layout.StatusOperationRdmaWrite}, a.ended(SendQueue, behind))
+			if tt.refusal != toTransport { // else it has overtaken the answer
+				require.Zero(t, b.memory[behindAt])
+			}
+			want := ended{bits: flushed, echo: layout.StatusOperationReceive}
+			for n := range b.posted[ReceiveQueue] {
+				if n == 0 && tt.receives != nil {
+					require.Equal(t, *tt.receives, b.ended(ReceiveQueue, n))
+				} else {
+					require.Equal(t, want, b.ended(ReceiveQueue, n))
+				}
+			}
+		})
+	}
+}
+
+// An error of a descriptor is told in its turn, when those before it are complete.
+func TestErrorsComeInTheirTurn(t *testing.T) {
+	onLevels(t, "", func(t *testing.T, level layout.Reliability) {
+		for _, kind := range []string{"malformed", "unreachable"} {
+			p := newPair(t, level, nil)
+			h := p.hosts[0]
+			held := true
+			p.wire = func(*host, []byte) []uint64 {
+				if held {
+					return nil
+				}
+				return []uint64{0}
+			}
+			h.post(SendQueue, opWrite, local(9), nil)
+			bad := h.prepare(SendQueue, opWrite, local(9), control(1<<15))
+			if kind == "unreachable" {
+				layout.Descriptor(h.memory[h.place(SendQueue, 0):]).SetNextHandle(gone)
+			}
+			h.ring(SendQueue)
+			h.post(SendQueue, opWrite, local(9), nil)
+			p.run(1000)
+			require.Zero(t, h.completed[SendQueue])
+			require.Empty(t, h.errors)
+			held = false
+			p.run(forever)
+			require.Equal(t, ended{length: 9, echo: layout.StatusOperationRdmaWrite}, h.ended(SendQueue, 0))
+			if kind == "unreachable" {
+				require.Equal(t, []layout.AsyncError{unreachable}, h.errors)
+				require.Equal(t, 1, h.completed[SendQueue])
+				h.command(layout.CommandOpcodeDisconnectVi, nil)
+				require.Equal(t, 1, h.completed[SendQueue], "nothing is behind an unreachable one")
+				continue
+			}
+			require.Equal(t, []layout.AsyncError{lost}, h.errors)
+			require.Equal(t, ended{bits: formatError, echo: layout.StatusOperationRdmaWrite}, h.ended(SendQueue, bad))
+			require.Equal(t, 2, h.completed[SendQueue])
+		}
+	})
+}
+
+// Nor is anything begun behind one that fails when it is sent.
+func TestNothingBeginsBehindAnError(t *testing.T) {
+	onLevels(t, "", func(t *testing.T, level layout.Reliability) {
+		p := newPair(t, level, func(_ *host, c layout.ViContext) { c.SetWindow(params.AcknowledgeEvery) })
+		h := p.hosts[0]
+		p.wire = func(*host, []byte) []uint64 { return nil }
+		for range params.AcknowledgeEvery {
+			h.post(SendQueue, opWrite, local(9), nil)
+		}
+		h.post(SendQueue, opWrite, []piece{{pairData, gone, 9}}, nil)
+		h.post(SendQueue, opWrite, local(9), nil)
+		p.run(1000)
+		h.engine.Arrive(0, h.peer.engine.headers(0, frameHead{operation: layout.FrameOperationAcknowledge, sequence: 0xfffffff1}))
+		require.Equal(t, 1, h.completed[SendQueue])
+		require.Len(t, p.log, params.AcknowledgeEvery)
+	})
+}
+
+// A peer that is silent: after RetryLimit timeouts in a row and one more the oldest
+// descriptor has a transport error, if there is one.
+func TestRetryLimit(t *testing.T) {
+	onLevels(t, "", func(t *testing.T, level layout.Reliability) {
+		const limit, timeout = 3, 1 << 10
+		change := func(_ *host, c layout.ViContext) {
+			c.SetRetryLimit(limit)
+			c.SetRetryTimeoutLog2(10)
+		}
+		p := newPair(t, level, change)
+		h := p.hosts[0]
+		p.wire = func(*host, []byte) []uint64 { return nil }
+		for range 2 {
+			h.post(SendQueue, opWrite, local(9), nil)
+		}
+		p.run((limit + 1) * timeout)
+		require.Empty(t, h.errors)
+		p.run((limit+1)*timeout + 100)
+		require.Equal(t, []layout.AsyncError{lost}, h.errors)
+		require.Equal(t, ended{bits: transportError, echo: layout.StatusOperationRdmaWrite}, h.ended(SendQueue, 0))
+		require.Equal(t, 1, h.completed[SendQueue])
+		require.Equal(t, 2+2*limit, h.counts[layout.CounterTransmitFrame])
+		require.Equal(t, 2*limit, h.counts[layout.CounterRetransmitFrame])
+		require.Equal(t, limit+1, h.counts[layout.CounterRetryTimeout])
+		require.Equal(t, 1, h.counts[layout.CounterRetryExhausted])
+		p.wire = nil
+		p.run(forever)
+		h.command(layout.CommandOpcodeDisconnectVi, nil)
+		require.Equal(t, ended{bits: flushed, echo: layout.StatusOperationRdmaWrite}, h.ended(SendQueue, 1))
+
+		// Progress begins the count anew.
+		p = newPair(t, level, change)
+		h = p.hosts[0]
+		frames := 0
+		p.wire = func(from *host, _ []byte) []uint64 {
+			if from == h {
+				if frames++; frames%(limit+1) != 0 {
+					return nil
+				}
+			}
+			return []uint64{0}
+		}
+		for range 6 {
+			n := h.post(SendQueue, opWrite, local(9), nil)
+			p.run(forever)
+			require.Equal(t, ended{length: 9, echo: layout.StatusOperationRdmaWrite}, h.ended(SendQueue, n))
+		}
+		require.Equal(t, 6*limit, h.counts[layout.CounterRetryTimeout])
+
+		// Also while others are under way: each frame is lost so often more than the one before.
+		p = newPair(t, level, change)
+		h = p.hosts[0]
+		tries := map[uint32]int{}
+		p.wire = func(from *host, frame []byte) []uint64 {
+			number := (wireFrame{from, frame}).header().Sequence() - 0xfffffff0
+			if tries[number]++; from == h && tries[number] <= limit*int(number+1) {
+				return nil
+			}
+			return []uint64{0}
+		}
+		for range params.AcknowledgeEvery { // they fit the moving limit, however small it becomes
+			h.post(SendQueue, opWrite, local(9), nil)
+		}
+		p.run(forever)
+		require.Empty(t, h.errors)
+		require.Equal(t, params.AcknowledgeEvery, h.completed[SendQueue])
+
+		// A read whose answer does not come, with and without its request.
+		for _, loses := range []int{0, 1} {
+			p = newPair(t, level, change)
+			h = p.hosts[0]
+			p.wire = func(from *host, frame []byte) []uint64 {
+				if f := (wireFrame{from, frame}); from == p.hosts[loses] && !f.acknowledges() {
+					return nil
+				}
+				return []uint64{0}
+			}
+			h.post(SendQueue, opRead, local(9), nil)
+			p.run(forever)
+			require.Equal(t, ended{bits: transportError, echo: layout.StatusOperationRdmaRead}, h.ended(SendQueue, 0))
+			require.Equal(t, []layout.AsyncError{lost}, h.errors)
+			// Who answers has no descriptor for it.
+			if loses == 1 {
+				require.Equal(t, []layout.AsyncError{lost}, p.hosts[1].errors)
+				require.Zero(t, p.hosts[1].completed[SendQueue])
+			}
+		}
+	})
+}
+
+// Frames that a peer cannot have sent break the connection, or nothing.
+func TestContradictions(t *testing.T) {
+	const first, last, both = layout.ViaHeaderFlagsFirstMask, layout.ViaHeaderFlagsLastMask, layout.ViaHeaderFlagsFirstMask | layout.ViaHeaderFlagsLastMask
+	type frame = frameHead
+	send := func(flags uint8, length, offset, n uint32) frame {
+		return frame{operation: layout.FrameOperationSend, flags: flags, address: uint64(length)<<32 | uint64(offset), bytes: n}
+	}
+	write := func(flags uint8, n uint32) frame {
+		return frame{operation: layout.FrameOperationRdmaWrite, flags: flags, address: pairTarget, handle: targetHandle, bytes: n}
+	}
+	answer := func(flags uint8, length, offset, n uint32) frame {
+		f := send(flags, length, offset, n)
+		f.operation = layout.FrameOperationRdmaReadResponse
+		return f
+	}
+	request := frame{operation: layout.FrameOperationRdmaReadRequest, flags: both, address: pairTarget, handle: targetHandle, immediate: 5}
+	partial := &ended{bits: partialError, length: 10, echo: layout.StatusOperationReceive}
+	for _, tt := range []struct {
+		name   string
+		frames []frame // the last one is refused
+		reads  bool    // 20 bytes are being read
+		ends   *ended  // of the receive descriptor
+	}{
+		{"the middle of a message", []frame{send(0, 30, 10, 10)}, false, nil},
+		{"the end of a message", []frame{write(last, 10)}, false, nil},
+		{"a message in a message", []frame{send(first, 20, 0, 10), send(first, 20, 0, 10)}, false, partial},
+		{"a write in a message", []frame{send(first, 20, 0, 10), write(both, 10)}, false, partial},
+		{"the rest of another kind", []frame{send(first, 20, 0, 10), write(last, 10)}, false, partial},
+		{"another length", []frame{send(first, 20, 0, 10), send(last, 21, 10, 10)}, false, partial},
+		{"another place", []frame{send(first, 30, 0, 10), send(last, 30, 20, 10)}, false, partial},
+		{"immediate data in the rest only", []frame{send(first, 20, 0, 10), send(last|layout.ViaHeaderFlagsImmediateMask, 20, 10, 10)}, false, partial},
+		{"a request in a message", []frame{send(first, 20, 0, 10), request}, false, partial},
+		{"a message in a write", []frame{write(first, 10), send(both, 10, 0, 10)}, false, nil},
+		{"half a request", []frame{{operation: layout.FrameOperationRdmaReadRequest, flags: first}}, false, nil},
+		{"an answer that nobody waits for", []frame{answer(both, 20, 0, 20)}, false, nil},
+		{"an answer of another length", []frame{answer(both, 21, 0, 20)}, true, nil},
+		{"an answer from the middle", []frame{answer(first, 20, 10, 10)}, true, nil},
+		{"the rest of an answer", []frame{answer(last, 20, 0, 20)}, true, nil},
+		{"an answer with a hole", []frame{answer(first, 20, 0, 10), answer(last, 20, 15, 5)}, true, nil},
+		{"an answer that ends too soon", []frame{answer(both, 20, 0, 10)}, true, nil},
+		{"one that does not end", []frame{answer(first, 20, 0, 20)}, true, nil},
+		{"one that is too long", []frame{answer(both, 20, 0, 21)}, true, nil},
+		{"a second answer", []frame{answer(both, 20, 0, 20), answer(both, 20, 0, 20)}, true, nil},
+		{"a message in an answer", []frame{answer(first, 20, 0, 10), send(both, 9, 0, 9)}, true, nil},
+		{"an answer in a message", []frame{send(first, 20, 0, 10), answer(both, 20, 0, 20)}, true, partial},
+	} {
+		onLevels(t, tt.name, func(t *testing.T, level layout.Reliability) {
+			p := newPair(t, level, nil)
+			a, b := p.hosts[0], p.hosts[1]
+			b.post(ReceiveQueue, opSend, []piece{{pairTarget, localHandle, 100}}, nil)
+			if tt.reads {
+				b.post(SendQueue, opRead, []piece{{pairData, localHandle, 20}}, nil)
+				p.wire = func(from *host, _ []byte) []uint64 { return nil }
+			}
+			p.run(1000)
+			p.log = nil
+			for i, f := range tt.frames {
+				require.Empty(t, b.errors, "frame %d", i)
+				f.sequence = 0xfffffff0 + uint32(i)
+				b.engine.Arrive(0, append(a.engine.headers(0, f), make([]byte, f.bytes)...))
+			}
+			require.Equal(t, []layout.AsyncError{lost}, b.errors)
+			require.Equal(t, []layout.AcknowledgeCode{toTransport}, b.refusals())
+			require.Equal(t, 0xfffffff0+uint32(len(tt.frames)-1), p.log[len(p.log)-1].header().Sequence())
+			if tt.ends != nil {
+				require.Equal(t, *tt.ends, b.ended(ReceiveQueue, 0))
+			} else {
+				require.Zero(t, b.completed[ReceiveQueue])
+			}
+		})
+	}
+}
+
+// Acknowledgements that say what cannot be are counted and change nothing; refusals
+// of what was acknowledged break the connection at once.
+func TestForgedAcknowledgements(t *testing.T) {
+	onLevels(t, "", func(t *testing.T, level layout.Reliability) {
+		const first = 0xfffffff0
+		setup := func() (*pair, *host, func(number uint32, code uint32)) {
+			p := newPair(t, level, nil)
+			h := p.hosts[0]
+			for range 3 {
+				h.post(SendQueue, opWrite, local(9), nil)
+			}
+			p.wire = func(*host, []byte) []uint64 { return nil }
+			p.run(100)
+			return p, h, func(number, code uint32) {
+				h.engine.Arrive(0, h.peer.engine.headers(0, frameHead{operation: layout.FrameOperationAcknowledge, sequence: number, immediate: code}))
+			}
+		}
+		_, h, acknowledge := setup()
+		for _, number := range []uint32{first - 1, first + 4, first - 1<<31, first - 1000} {
+			acknowledge(number, uint32(layout.AcknowledgeCodeOk))
+			acknowledge(number, uint32(layout.AcknowledgeCodeGap))
+		}
+		acknowledge(first+4, uint32(toTransport))
+		acknowledge(first, uint32(toTransport)+1)
+		require.Equal(t, 9, h.counts[layout.CounterAcknowledgeStray])
+		require.Equal(t, 1, h.counts[layout.CounterReceiveMalformed])
+		require.Zero(t, h.completed[SendQueue])
+		require.Equal(t, 3, h.counts[layout.CounterTransmitFrame])
+		acknowledge(first+2, uint32(layout.AcknowledgeCodeOk))
+		require.Equal(t, 2, h.completed[SendQueue])
+		acknowledge(first, uint32(layout.AcknowledgeCodeOk))
+		require.Equal(t, 2, h.completed[SendQueue])
+
+		// A gap has it go back once.
+		_, h, acknowledge = setup()
+		for range 3 {
+			acknowledge(first+1, uint32(layout.AcknowledgeCodeGap))
+		}
+		require.Equal(t, 1, h.completed[SendQueue])
+		require.Equal(t, 5, h.counts[layout.CounterTransmitFrame])
+		require.Equal(t, 1, h.counts[layout.CounterRewind])
+
+		for code, bits := range map[layout.AcknowledgeCode]uint32{toDescriptor: remoteError, toRdma: rdmaProtectionError, toTransport: transportError} {
+			_, h, acknowledge = setup()
+			acknowledge(first+1, uint32(code))
+			acknowledge(first+1, uint32(code))
+			acknowledge(first+3, uint32(layout.AcknowledgeCodeOk))
+			require.Equal(t, []layout.AsyncError{lost}, h.errors)
+			require.Equal(t, 2, h.completed[SendQueue])
+			require.Equal(t, ended{bits: bits, echo: layout.StatusOperationRdmaWrite}, h.ended(SendQueue, 1))
+		}
+		_, h, acknowledge = setup()
+		acknowledge(first+2, uint32(layout.AcknowledgeCodeOk))
+		acknowledge(first+1, uint32(toTransport))
+		require.Equal(t, []layout.AsyncError{lost}, h.errors)
+		require.Equal(t, 2, h.completed[SendQueue])
+	})
+}
+
+// A read that is refused is told behind the answers before it, and its mark waits
+// for those before it; so does a send's.
+func TestRefusalsBehindReads(t *testing.T) {
+	onLevels(t, "", func(t *testing.T, level layout.Reliability) {
+		for _, op := range []layout.DescriptorOperation{opRead, opSend} {
+			p := newPair(t, level, nil)
+			a, b := p.hosts[0], p.hosts[1]
+			p.wire = func(from *host, frame []byte) []uint64 {
+				if f := (wireFrame{from, frame}); from == b && !f.acknowledges() && p.now < 3000 {
+					return nil
+				}
+				return []uint64{0}
+			}
+			copy(b.memory[pairTarget:], "what is read")
+			const n = layout.MaxPayload + 1 // so that all answers may be under way at a time
+			a.post(SendQueue, opRead, local(n), nil)
+			a.post(SendQueue, opRead, local(n), nil)
+			a.post(SendQueue, op, local(5), func(d layout.Descriptor) {
+				if op == opRead {
+					remote(0, gone)(d)
+				}
+			})
+			p.run(forever)
+			for i := range 2 {
+				require.Equal(t, ended{length: n, echo: layout.StatusOperationRdmaRead}, a.ended(SendQueue, i))
+			}
+			bits := uint32(rdmaProtectionError)
+			if op == opSend {
+				bits = remoteError
+			} else {
+				answered := slices.IndexFunc(p.log, func(f wireFrame) bool {
+					return f.from == a && f.acknowledges() && f.header().Sequence() == 0xfffffff4 // both answers
+				})
+				refused := slices.IndexFunc(p.log, func(f wireFrame) bool {
+					return f.from == b && f.acknowledges() && f.header().Immediate() == uint32(toRdma)
+				})
+				require.Less(t, answered, refused)
+				require.NotEqual(t, -1, answered)
+			}
+			require.Equal(t, bits, a.ended(SendQueue, 2).bits)
+			require.Equal(t, "what is read", string(a.memory[pairData:][:12]))
+			require.Equal(t, []layout.AsyncError{lost}, a.errors)
+		}
+	})
+}
+
+// Reads: as many as ReadLimit are under way; a fence holds back what is behind it;
+// without one a later message may overtake an answer.
+func TestReadLimitAndFence(t *testing.T) {
+	onLevels(t, "", func(t *testing.T, level layout.Reliability) {
+		for limit := 1; limit <= params.LedgerResponses; limit++ {
+			p := newPair(t, level, func(_ *host, c layout.ViContext) { c.SetReadLimit(uint8(limit)) })
+			h := p.hosts[0]
+			requests := 0
+			p.wire = func(from *host, frame []byte) []uint64 {
+				if f := (wireFrame{from, frame}); from == h && f.header().Flags() != 0 {
+					requests++
+				} else if from != h && !f.acknowledges() {
+					return nil
+				}
+				return []uint64{0}
+			}
+			for range params.LedgerResponses + 3 {
+				h.post(SendQueue, opRead, local(9), nil)
+			}
+			p.run(3000)
+			require.Equal(t, limit, requests)
+			require.Zero(t, h.completed[SendQueue])
+			p.wire = nil
+			p.run(forever)
+			require.Equal(t, params.LedgerResponses+3, h.completed[SendQueue])
+			require.Empty(t, h.errors)
+		}
+		for _, fence := range []bool{false, true} {
+			p := newPair(t, level, nil)
+			a, b := p.hosts[0], p.hosts[1]
+			p.wire = func(from *host, frame []byte) []uint64 {
+				if f := (wireFrame{from, frame}); from == b && !f.acknowledges() {
+					return nil
+				}
+				return []uint64{0}
+			}
+			a.post(SendQueue, opRead, local(9), nil)
+			a.memory[pairData+100] = 7
+			a.post(SendQueue, opWrite, []piece{{pairData + 100, localHandle, 1}}, func(d layout.Descriptor) {
+				if fence {
+					control(layout.DescriptorControlQueueFenceMask)(d)
+				}
+			})
+			p.run(3000)
+			require.Equal(t, fence, b.memory[pairTarget] == 0)
+			require.Zero(t, a.completed[SendQueue], "completion is in order")
+			p.wire = nil
+			p.run(forever)
+			require.Equal(t, 2, a.completed[SendQueue])
+			require.Equal(t, byte(7), b.memory[pairTarget])
+			require.Equal(t, fence, a.memory[pairData] == 0, "read before, or again from memory that had changed")
+		}
+	})
+}
+
+// A peer that asks for more reads at a time than are answered waits; none is lost,
+// and none is answered twice.
+func TestRequestsBeyondTheLimit(t *testing.T) {
+	onLevels(t, "", func(t *testing.T, level layout.Reliability) {
+		p := newPair(t, level, func(_ *host, c layout.ViContext) { c.SetReadLimit(3 * params.LedgerResponses) })
+		a, b := p.hosts[0], p.hosts[1]
+		lost := 0
+		p.wire = func(from *host, frame []byte) []uint64 {
+			if f := (wireFrame{from, frame}); from == a && f.acknowledges() && lost < 5 {
+				lost++
+				return nil
+			}
+			return []uint64{0}
+		}
+		for range 3 * params.LedgerResponses {
+			a.post(SendQueue, opRead, local(9), nil)
+		}
+		p.run(forever)
+		require.Equal(t, 3*params.LedgerResponses, a.completed[SendQueue])
+		require.NotZero(t, b.counts[layout.CounterReceiveReadLimit])
+		require.Equal(t, 3*params.LedgerResponses, b.counts[layout.CounterReadResponse])
+		require.Empty(t, a.errors)
+	})
+}
+
+// A read of 0 bytes is answered by one frame, and no handle is looked at.
+func TestReadOfNothing(t *testing.T) {
+	onLevels(t, "", func(t *testing.T, level layout.Reliability) {
+		p := newPair(t, level, nil)
+		h := p.hosts[0]
+		h.post(SendQueue, opRead, []piece{{pairData, gone, 0}}, remote(1, gone))
+		h.post(SendQueue, opRead, nil, remote(1, gone))
+		p.run(forever)
+		for i := range 2 {
+			require.Equal(t, ended{echo: layout.StatusOperationRdmaRead}, h.ended(SendQueue, i))
+		}
+		require.Empty(t, h.errors)
+		require.Empty(t, p.hosts[1].errors)
+	})
+}
+
+// A disconnect: what the peer has completes well, what failed with its bits, all
+// else as flushed, in order.
+func TestDisconnectInTheMiddle(t *testing.T) {
+	onLevels(t, "", func(t *testing.T, level layout.Reliability) {
+		p := newPair(t, level, nil)
+		a, b := p.hosts[0], p.hosts[1]
+		p.wire = func(from *host, frame []byte) []uint64 {
+			if f := (wireFrame{from, frame}); from == b && f.header().Flags()&layout.ViaHeaderFlagsLastMask != 0 {
+				return nil // the end of an answer
+			}
+			return []uint64{0}
+		}
+		for i, op := range []layout.DescriptorOperation{opWrite, opRead, opWrite, opRead, opWrite} {
+			a.post(SendQueue, op, local(2*layout.MaxPayload), func(d layout.Descriptor) {
+				if i == 4 {
+					control(1 << 15)(d)
+				}
+			})
+		}
+		a.post(SendQueue, opWrite, local(9), nil)
+		p.run(1000)
+		require.Equal(t, 1, a.completed[SendQueue])
+		for _, h := range p.hosts {
+			h.command(layout.CommandOpcodeDisconnectVi, nil)
+		}
+		var got []uint32
+		for i := range 6 {
+			got = append(got, a.ended(SendQueue, i).bits)
+		}
+		require.Equal(t, []uint32{0, flushed, 0, flushed, formatError, flushed}, got)
+		require.Empty(t, a.errors)
+		require.Empty(t, b.errors)
+		p.wire = nil
+		p.run(forever)
+		require.Empty(t, b.errors, "the time of an answer that was forgotten")
+
+		// And then as ever. Posts between the connections are flushed.
+		a.post(SendQueue, opWrite, local(9), nil)
+		p.run(forever)
+		require.Equal(t, uint32(flushed), a.ended(SendQueue, 6).bits)
+		for _, h := range p.hosts {
+			h.command(layout.CommandOpcodeConnectVi, h.context(level, nil))
+		}
+		a.post(SendQueue, opRead, local(9), nil)
+		p.run(forever)
+		require.Zero(t, a.ended(SendQueue, 7).bits)
+	})
+}
+
+// A descriptor whose memory is deregistered under way cannot be completed.
+func TestDeregisteredUnderWay(t *testing.T) {
+	onLevels(t, "", func(t *testing.T, level layout.Reliability) {
+		p := newPair(t, level, nil)
+		h := p.hosts[0]
+		h.post(SendQueue, opWrite, local(9), nil)
+		p.run(50)
+		h.engine.Deregistered(localHandle)
+		p.run(forever)
+		require.Equal(t, []layout.AsyncError{layout.AsyncErrorCompletionProtection}, h.errors)
+		require.Zero(t, h.completed[SendQueue])
+		// If it is to be sent again, or an answer to be stored by it, it has failed.
+		for _, op := range []layout.DescriptorOperation{opWrite, opRead} {
+			p := newPair(t, level, nil)
+			h := p.hosts[0]
+			p.wire = func(*host, []byte) []uint64 {
+				if op == opWrite {
+					return nil
+				}
+				return []uint64{0}
+			}
+			h.post(SendQueue, op, local(9), nil)
+			p.run(150)
+			h.engine.Deregistered(localHandle)
+			p.run(forever)
+			require.Equal(t, []layout.AsyncError{layout.AsyncErrorCompletionProtection, lost}, h.errors)
+			require.Zero(t, h.counts[layout.CounterRetransmitFrame])
+			require.Zero(t, h.completed[SendQueue])
+		}
+	})
+}
+
+// An engine that does not offer reliable levels refuses VIs of them, and at the
+// unreliable one reads are malformed.
+func TestLevelsThatAreOffered(t *testing.T) {
+	b := newBench(t)
+	context := make(layout.ViContext, layout.ViContextSize)
+	for _, level := range levels {
+		context.SetAttributes(uint32(level) << layout.ViContextAttributesReliabilityLsb)
+		_, status := b.engine.Command(0, layout.CommandOpcodeCreateVi, 1, context)
+		require.Equal(t, layout.CommandStatusBadArgument, status)
+	}
+	p := newPair(t, layout.ReliabilityUnreliable, nil)
+	h := p.hosts[0]
+	h.post(SendQueue, opRead, local(9), nil)
+	p.run(forever)
+	require.Equal(t, uint32(formatError), h.ended(SendQueue, 0).bits)
+	require.Empty(t, h.errors)
+}

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package softvia
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// mutants are faults of the engine: in a file, what is written in the place of
+// what. All are compiled in, one at a time, and some test must fail on each.
+var mutants = []struct{ name, file, right, wrong string }{
+	{"an entry before its Status", "completion.go", "	e.env.StoreWord(who, body.pa+layout.DescriptorStatusOffset, status)\n", "	defer e.env.StoreWord(who, body.pa+layout.DescriptorStatusOffset, status)\n"},
+	{"the lap does not change", "completion.go", "if q.written>>q.log2&1 == 0 {", "if true {"},
+	{"one entry too many fits", "completion.go", "q.written-q.consumed == 1<<q.log2", "q.written-q.consumed == 1<<q.log2+1"},
+	{"Consumed is read once", "completion.go", "	if q.used && e.full(q) {", "	if q.used && e.full(q) && q.consumed == 0 {"},
+	{"Consumed is always read", "completion.go", "	if q.used && e.full(q) {", "	if q.used {"},
+	{"a resized ring goes on in its middle", "completion.go", "	*q = completionQueue{used: ring, base: address, log2: log2}", "	*q = completionQueue{used: ring, base: address, log2: log2, written: q.written, consumed: q.consumed}"},
+	{"the tie of the other queue", "completion.go", "ReceiveQueue: int(v.ctx().ReceiveCompletionQueue())", "ReceiveQueue: int(v.ctx().SendCompletionQueue())"},
+	{"an overrun is not told", "completion.go", "		e.env.Async(who, layout.AsyncErrorCompletionQueueOverrun, id.VI)\n", ""},
+	{"an arming is for ever", "completion.go", "		delete(e.armed, n)\n", ""},
+	{"an arming is for either queue", "completion.go", "[...]layout.NotifyKind{layout.NotifyKindSend, layout.NotifyKindReceive}[id.Of]", "layout.NotifyKindSend"},
+
+	{"the window is one too wide", "ledger.go", "l.next-l.una < l.credit", "l.next-l.una <= l.credit"},
+	{"a gap has it go back each time", "ledger.go", "code == layout.AcknowledgeCodeGap && !l.gone &&", "code == layout.AcknowledgeCodeGap &&"},
+	{"a gap is not heard", "ledger.go", "code == layout.AcknowledgeCodeGap && !l.gone &&", "false &&"},
+	{"a timeout does not go back", "ledger.go", "	l.back()\n	l.gone = false\n", ""},
+	{"progress does not begin the count anew", "ledger.go", "	v.ledger.timeouts = 0\n", ""},
+	{"one timeout too few", "ledger.go", "l.timeouts > int(v.ctx().RetryLimit())", "l.timeouts >= int(v.ctx().RetryLimit())"},
+	{"the time runs on behind an acknowledgement", "ledger.go", "		e.advance(l, number)\n		e.progress(v)\n", "		e.advance(l, number)\n"},
+	{"what begins has the time of what was before", "ledger.go", "			e.progress(v) // the", "			// the"},
+	{"the moving limit falls too far", "ledger.go", "max(min(l.window, acknowledgeEvery), l.credit/2)", "max(1, l.credit/2)"},
+	{"complete when it is sent", "ledger.go", "	return !behind(m.end(), l.una)\n", "	return !behind(m.end(), l.next)\n"},
+	{"a read is complete when its request is acknowledged", "ledger.go", "	if !m.begun || m.read() {\n", "	if !m.begun {\n"},
+	{"the fence is ignored", "ledger.go", "layout.DescriptorControlQueueFenceMask != 0 && reads > 0", "layout.DescriptorControlQueueFenceMask != 0 && false"},
+	{"one read too many is under way", "ledger.go", "m.read() && reads >= l.reads", "m.read() && reads > l.reads"},
+	{"numbers do not wrap", "ledger.go", "return int32(a-b) > 0", "return a > b"},
+	{"an acknowledgement of the future is believed", "ledger.go", "	case behind(number, l.top), behind(l.una, number) && !refusal:", "	case behind(l.una, number) && !refusal:"},
+	{"an acknowledgement of the past is believed", "ledger.go", "	case behind(number, l.top), behind(l.una, number) && !refusal:", "	case behind(number, l.top):"},
+	{"a refusal has the wrong bit", "ledger.go", "layout.AcknowledgeCodeRdmaProtection:   layout.DescriptorStatusRdmaProtectionErrorMask", "layout.AcknowledgeCodeRdmaProtection:   layout.DescriptorStatusProtectionErrorMask"},
+	{"a refusal of what was acknowledged marks the head", "ledger.go", "!behind(m.end(), number) || !m.read() && behind(l.una, number) {", "!behind(m.end(), l.una) {"},
+	{"a failed message goes before its turn", "ledger.go", "		m := l.own[0]\n		if !m.failed()", "		m := l.own[0]\n		if k := slices.IndexFunc(l.own, (*entry).failed); k > 0 {\n			l.own[0], l.own[k] = l.own[k], m\n			m = l.own[0]\n		}\n		if !m.failed()"},
+	{"what is behind an error begins", "ledger.go", "		case m.failed() || v.refusal != nil:\n			return false\n", "		case m.failed() || v.refusal != nil:\n			continue\n"},
+	{"the connection goes on behind an error", "ledger.go", "		l.broken = m.failed()\n", ""},
+	{"an unreachable descriptor is not told", "ledger.go", "		e.env.Async(who, layout.AsyncErrorPostDescriptor, index)\n		return\n", "		return\n"},
+	{"an acknowledged one is flushed", "ledger.go", "		if bits == 0 && !l.whole(m) {", "		if bits == 0 {"},
+	{"one with an error of its own is flushed", "ledger.go", "		if bits == 0 && !l.whole(m) {", "		if !l.whole(m) {"},
+	{"a stale descriptor is completed", "ledger.go", "	if m.stale {\n", "	if false {\n"},
+	{"a stale descriptor is sent by", "ledger.go", "	case m.stale: // the", "	case false: // the"},
+	{"the walk does not go back", "ledger.go", "	if m.walked != offset {\n", "	if m.walked > offset && offset == 0 {\n"},
+	{"own messages go before answers", "ledger.go", "		if !m.begun {\n			l.number(m)", "		if !m.begun && !slices.ContainsFunc(l.own, func(m *entry) bool { return !m.begun && !m.failed() }) {\n			l.number(m)"},
+	{"a refused read is told before the answers before it", "ledger.go", "	if len(v.ledger.answers) == 0 || v.ledger.answers[0].bits == 0 ||", "	if i := slices.IndexFunc(v.ledger.answers, (*entry).failed); i > 0 {\n		v.ledger.answers = v.ledger.answers[i:]\n	}\n	if len(v.ledger.answers) == 0 || v.ledger.answers[0].bits == 0 ||"},
+	{"the peer reads by local rights", "ledger.go", "v.tag(), layout.AttAccessRemoteRead)", "v.tag(), layout.AttAccessLocal)"},
+	{"the peer's read is checked frame by frame", "ledger.go", "m.va+uint64(offset), m.length-offset, v.tag()", "m.va+uint64(offset), n, v.tag()"},
+	{"handles of a read of nothing are looked at", "ledger.go", "	if m.length == 0 {\n		return nil, true // no", "	if false {\n		return nil, true // no"},
+
+	{"a duplicate is delivered again", "reliable.go", "	case behind(v.expected, h.Sequence()):", "	case behind(v.expected-1, h.Sequence()):"},
+	{"an old frame is not acknowledged", "reliable.go", "		e.env.Count(layout.CounterReceiveOldSequence)\n		e.acknowledge(who, index, v.expected, layout.AcknowledgeCodeOk)\n", "		e.env.Count(layout.CounterReceiveOldSequence)\n"},
+	{"what is ahead is taken", "reliable.go", "	case behind(h.Sequence(), v.expected):", "	case behind(h.Sequence(), v.expected+1):"},
+	{"a gap is acknowledged as if it were none", "reliable.go", "e.acknowledge(who, index, v.expected, layout.AcknowledgeCodeGap)", "e.acknowledge(who, index, v.expected, layout.AcknowledgeCodeOk)"},
+	{"a gap is told once and never again", "reliable.go", "	v.gap = false\n", ""},
+	{"the frame behind is acknowledged", "reliable.go", "		e.acknowledge(who, index, v.expected, layout.AcknowledgeCodeOk)\n	}\n}\n\n// contradict", "		e.acknowledge(who, index, v.expected+1, layout.AcknowledgeCodeOk)\n	}\n}\n\n// contradict"},
+	{"nothing is acknowledged inside a message", "reliable.go", "last || v.unsaid == acknowledgeEvery", "last"},
+	{"a refusal is said once", "reliable.go", "		e.acknowledge(who, index, v.refusal.number, v.refusal.code)\n", ""},
+	{"a refusal ends with the connection", "reliable.go", "!connected && (v.refusal == nil || acknowledgement)", "!connected"},
+	{"a refusal is for ever", "ledger.go", "	v.refusal, v.gap, v.unsaid = nil, false, 0\n", "	v.gap, v.unsaid = false, 0\n"},
+	{"contradictions are taken", "reliable.go", "	if first == m.open || m.open && (m.operation != operation ||", "	if m.open && !first && (m.operation != operation ||"},
+	{"the VI's right to be read is not looked at", "reliable.go", "layout.ViContextAttributesEnableRdmaReadMask == 0:", "layout.ViContextAttributesEnableRdmaReadMask == 1:"},
+	{"a request beyond the limit is taken", "reliable.go", "	case len(v.ledger.answers) == ledgerResponses:", "	case len(v.ledger.answers) == 99:"},
+	{"a request beyond the limit uses its number", "reliable.go", "		e.env.Count(layout.CounterReceiveReadLimit)\n", "		e.env.Count(layout.CounterReceiveReadLimit)\n		e.accept(who, index, true)\n"},
+	{"an answer's place is not looked at", "reliable.go", "if h.Address() != uint64(r.length)<<32|uint64(m.received) ||", "if uint32(h.Address()>>32) != r.length ||"},
+	{"an answer's length is not looked at", "reliable.go", "if h.Address() != uint64(r.length)<<32|uint64(m.received) ||", "if uint32(h.Address()) != m.received ||"},
+	{"an answer may end anywhere", "reliable.go", " || last != (received == uint64(r.length))", ""},
+	{"the reader's own error is not refused", "reliable.go", "		e.refuse(who, index, h.Sequence(), layout.AcknowledgeCodeTransport)\n		e.turn(who, index)\n", "		e.turn(who, index)\n"},
+	{"a peer that writes what it may not is told of its descriptor", "reliable.go", "		code = layout.AcknowledgeCodeRdmaProtection\n", "		code = layout.AcknowledgeCodeRemoteDescriptor\n"},
+	{"a bad receive descriptor does not break", "reliable.go", "		e.lastFrame(who, index, h.Immediate())\n		e.env.Async(who, layout.AsyncErrorConnectionLost, index)\n", "		e.lastFrame(who, index, h.Immediate())\n"},
+	{"reads at the unreliable level", "queue.go", "(!reads || d.immediate())", "d.immediate()"},
+	{"reads with immediate data", "queue.go", "(!reads || d.immediate())", "!reads"},
+	{"an answer that is cut off is told", "receive.go", " || m.operation == layout.FrameOperationRdmaReadResponse {", " {"},
+}
+
+// Faults planted in the engine are found. With HVIA_MUTANTS=1 or HVIA_LONG=1 all
+// are planted, else one.
+func TestMutants(t *testing.T) {
+	if testing.Short() {
+		t.Skip("compiles the engine once more for each fault")
+	}
+	all := os.Getenv("HVIA_MUTANTS") == "1" || os.Getenv("HVIA_LONG") == "1"
+	for i, m := range mutants {
+		if !all && i > 0 {
+			break
+		}
+		t.Run(m.name, func(t *testing.T) {
+			path, err := filepath.Abs(m.file)
+			require.NoError(t, err)
+			source, err := os.ReadFile(path)
+			require.NoError(t, err)
+			require.Equal(t, 1, strings.Count(string(source), m.right), "%s has changed: the fault must be planted elsewhere", m.file)
+			folder := t.TempDir()
+			mutant, overlay := filepath.Join(folder, "mutant.go"), filepath.Join(folder, "overlay.json")
+			require.NoError(t, os.WriteFile(mutant, []byte(strings.Replace(string(source), m.right, m.wrong, 1)), 0o600))
+			replace, err := json.Marshal(map[string]map[string]string{"Replace": {path: mutant}})
+			require.NoError(t, err)
+			require.NoError(t, os.WriteFile(overlay, replace, 0o600))
+			run := exec.CommandContext(t.Context(), "go", "test", "-overlay", overlay, "-count=1", "-vet=off", "-failfast", "-short", "-timeout=2m", ".")
+			output, err := run.CombinedOutput()
+			require.Error(t, err, "no test found it")
+			require.Contains(t, string(output), "--- FAIL", "it does not even compile, or ended otherwise:\n%s", output)
+		})
+	}
+}

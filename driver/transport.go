@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package driver
+
+import (
+	"fmt"
+	"math/bits"
+
+	"hvia/driver/internal/connect"
+)
+
+// NoRetries is the RetryLimit with which the first timeout breaks a connection.
+const NoRetries = -1
+
+// Transport says how a host's card works at the reliable levels. The zero value of
+// a field takes the default.
+type Transport struct {
+	// Window is how many frames of a connection may be under way without their
+	// acknowledgement, 4 to 255: 16. Two hosts agree on the smaller of theirs.
+	Window int
+	// ReadLimit is how many RDMA reads of a connection may be unanswered at a time, 1
+	// to 4: 4. Two hosts agree on the smaller of theirs.
+	ReadLimit int
+	// RetryTimeout is how long the card waits for progress before it sends again. The
+	// card counts clocks and a power of two of them: it is rounded up to that. The
+	// default is 2^16 clocks, the least 2^8, the most 2^31.
+	RetryTimeout Time
+	// RetryLimit is how many timeouts in a row a connection survives, at most 255: 7.
+	// NoRetries stands for 0.
+	RetryLimit int
+	// Clock is the period of the card's clock: 30 ns.
+	Clock Time
+}
+
+const (
+	defaultWindow      = 16
+	defaultReadLimit   = 4
+	defaultRetryLimit  = 7
+	defaultTimeoutLog2 = 16
+	minTimeoutLog2     = 8
+	maxTimeoutLog2     = 31
+	minWindow          = 4               // parameter AcknowledgeEvery: a smaller one would wait for acknowledgements that are not due
+	maxReadLimit       = 4               // parameter LedgerResponses
+	defaultClock       = 30 * Nanosecond // parameter SystemClockPeriod
+	// lingerTimeouts is how many retry timeouts an agent waits with a Disconnect, so
+	// that the card's refusal is there before it even if the first copy was lost.
+	lingerTimeouts = 4
+	// Free mode's clock is wall time, in which the simulated fabric is far slower.
+	freeLinger = 64
+)
+
+// transport is Transport as the agent and the card want it.
+type transport struct {
+	offer       connect.Offer
+	retryLimit  uint8
+	timeoutLog2 uint8
+	linger      Time
+}
+
+func (c Transport) settle() (t transport, err error) {
+	for _, f := range []struct {
+		name              string
+		value, byDefault  int
+		least, most, zero int
+		to                *uint8
+	}{
+		{"Window", c.Window, defaultWindow, minWindow, 255, 0, &t.offer.Window},
+		{"ReadLimit", c.ReadLimit, defaultReadLimit, 1, maxReadLimit, 0, &t.offer.ReadLimit},
+		{"RetryLimit", c.RetryLimit, defaultRetryLimit, 1, 255, NoRetries, &t.retryLimit},
+	} {
+		switch v := f.value; {
+		case v == 0:
+			*f.to = uint8(f.byDefault)
+		case v == f.zero:
+			*f.to = 0
+		case v < f.least || v > f.most:
+			return t, fmt.Errorf("driver: transport: %s is %d: want %d to %d, or 0 for the default of %d: %w", f.name, v, f.least, f.most, f.byDefault, ErrInvalidParameter)
+		default:
+			*f.to = uint8(v)
+		}
+	}
+	if c.Clock == 0 {
+		c.Clock = defaultClock
+	}
+	if c.RetryTimeout == 0 {
+		c.RetryTimeout = c.Clock << defaultTimeoutLog2
+	}
+	if c.Clock < 0 || c.RetryTimeout < 0 || c.RetryTimeout > c.Clock<<maxTimeoutLog2 {
+		return t, fmt.Errorf("driver: transport: RetryTimeout is %v, the card's clock %v: want up to 2^%d clocks: %w", c.RetryTimeout, c.Clock, maxTimeoutLog2, ErrInvalidParameter)
+	}
+	clocks := (c.RetryTimeout + c.Clock - 1) / c.Clock
+	t.timeoutLog2 = uint8(max(bits.Len64(uint64(clocks-1)), minTimeoutLog2))
+	t.linger = lingerTimeouts * (c.Clock << t.timeoutLog2)
+	return t, nil
+}

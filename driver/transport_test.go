@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package driver
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"hvia/driver/internal/connect"
+	"hvia/params"
+)
+
+func TestTransportDefaults(t *testing.T) {
+	got, err := Transport{}.settle()
+	require.NoError(t, err)
+	require.Equal(t, transport{
+		offer: connect.Offer{Window: 16, ReadLimit: 4}, retryLimit: 7, timeoutLog2: 16, linger: 4 * 30 << 16 * Nanosecond,
+	}, got)
+	require.EqualValues(t, params.AcknowledgeEvery, minWindow)
+	require.EqualValues(t, params.LedgerResponses, maxReadLimit)
+	require.EqualValues(t, params.SystemClockPeriod, defaultClock)
+	require.EqualValues(t, 1<<params.CompletionQueuesLog2, statusCQs)
+	require.LessOrEqual(t, statusBytes, PageBytes)
+}
+
+func TestTransportSettings(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		in     Transport
+		offer  connect.Offer
+		limit  uint8
+		log2   uint8
+		refuse string
+	}{
+		{"all given", Transport{Window: 255, ReadLimit: 1, RetryLimit: 255, RetryTimeout: Millisecond, Clock: 15 * Nanosecond}, connect.Offer{Window: 255, ReadLimit: 1}, 255, 17, ""},
+		{"no retries", Transport{RetryLimit: NoRetries}, connect.Offer{Window: 16, ReadLimit: 4}, 0, 16, ""},
+		{"exactly a power of two", Transport{RetryTimeout: 30 * Nanosecond << 20}, connect.Offer{Window: 16, ReadLimit: 4}, 7, 20, ""},
+		{"a little more than that", Transport{RetryTimeout: 30*Nanosecond<<20 + 1}, connect.Offer{Window: 16, ReadLimit: 4}, 7, 21, ""},
+		{"less than the least", Transport{RetryTimeout: 1}, connect.Offer{Window: 16, ReadLimit: 4}, 7, 8, ""},
+		{"the most", Transport{RetryTimeout: 30 * Nanosecond << 31}, connect.Offer{Window: 16, ReadLimit: 4}, 7, 31, ""},
+		{"more than the most", Transport{RetryTimeout: 30*Nanosecond<<31 + 1}, connect.Offer{}, 0, 0, "RetryTimeout is"},
+		{"time that goes back", Transport{RetryTimeout: -1}, connect.Offer{}, 0, 0, "RetryTimeout is"},
+		{"clock that goes back", Transport{Clock: -1}, connect.Offer{}, 0, 0, "clock"},
+		{"window too large", Transport{Window: 256}, connect.Offer{}, 0, 0, "Window is 256: want 4 to 255"},
+		{"window that would wait for ever", Transport{Window: 3}, connect.Offer{}, 0, 0, "Window is 3: want 4 to 255"},
+		{"window below 0", Transport{Window: -1}, connect.Offer{}, 0, 0, "Window is -1"},
+		{"reads too many", Transport{ReadLimit: 5}, connect.Offer{}, 0, 0, "ReadLimit is 5: want 1 to 4"},
+		{"retries too many", Transport{RetryLimit: 256}, connect.Offer{}, 0, 0, "RetryLimit is 256"},
+		{"retries below none", Transport{RetryLimit: -2}, connect.Offer{}, 0, 0, "RetryLimit is -2"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			got, err := c.in.settle()
+			if c.refuse != "" {
+				require.ErrorIs(t, err, ErrInvalidParameter)
+				require.ErrorContains(t, err, c.refuse)
+				return
+			}
+			require.NoError(t, err)
+			require.Equal(t, []any{c.offer, c.limit, c.log2}, []any{got.offer, got.retryLimit, got.timeoutLog2})
+		})
+	}
+}
