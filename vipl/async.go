@@ -47,6 +47,7 @@ func (r ResourceCode) String() string {
 type ErrorDescriptor struct {
 	Nic       *Nic
 	VI        *VI // nil if it is about no VI, or the VI was destroyed meanwhile
+	CQ        *CQ // of ResourceCQ; nil if the VI's queues have different ones, and it cannot be told which
 	Resource  ResourceCode
 	Code      ErrorCode
 	Operation layout.StatusOperation // OpCode: of the message at fault, where the error tells it, else Send
@@ -89,10 +90,17 @@ func (n *Nic) errorWaits(t *driver.Thread) bool {
 	return n.handled() && !n.delivering.Load() && n.host.ErrorWaits(t, n.info.ID)
 }
 
-// deliver calls the handler with the errors that wait. A handler that calls
+// deliver calls the handlers of what has come: asynchronous errors, notifications. A handler that calls
 // the library is not called again inside itself: what comes meanwhile follows
 // when it returns.
 func (n *Nic) deliver(t *driver.Thread) error {
+	if err := n.deliverErrors(t); err != nil || n.listed.Load() == 0 {
+		return err
+	}
+	return n.serve(t)
+}
+
+func (n *Nic) deliverErrors(t *driver.Thread) error {
 	if !n.errorWaits(t) || !n.delivering.CompareAndSwap(false, true) {
 		return nil
 	}
@@ -111,6 +119,7 @@ func (n *Nic) deliver(t *driver.Thread) error {
 			return nil
 		}
 		(*h)(t, n.describe(e))
+		n.served.Add(1)
 	}
 	return nil
 }
@@ -128,6 +137,9 @@ func (n *Nic) describe(e AsyncError) ErrorDescriptor {
 	case layout.AsyncErrorRdmaReadProtection:
 		d.Operation = layout.StatusOperationRdmaRead
 	}
+	if e.Code == layout.AsyncErrorCompletionQueueOverrun {
+		d.Resource, d.Code = ResourceCQ, layout.AsyncErrorCatastrophic
+	}
 	if e.Vi < 0 {
 		d.Resource = ResourceNic
 	}
@@ -135,6 +147,9 @@ func (n *Nic) describe(e AsyncError) ErrorDescriptor {
 	defer n.mu.Unlock()
 	if v := n.vis[e.Vi]; v != nil && v.vi.Reported(e) {
 		d.VI = v
+		if tied := v.tied(); d.Resource == ResourceCQ && len(tied) == 1 {
+			d.CQ = tied[0]
+		}
 	}
 	return d
 }

@@ -92,6 +92,26 @@ func (d *Descriptor) SetRdmaWriteGather(remote uint64, handle MemHandle, data ..
 	return d.set("set RDMA write", layout.DescriptorOperationRdmaWrite, remote, handle, data)
 }
 
+// SetRdmaRead makes the descriptor an RDMA read from a remote address into one
+// local segment. It needs a VI of a reliable level.
+func (d *Descriptor) SetRdmaRead(local Segment, remote uint64, handle MemHandle) {
+	d.fill(layout.DescriptorOperationRdmaRead, remote, handle, local.Length, 1)
+	d.setData(1, local)
+}
+
+// SetRdmaReadScatter makes the descriptor an RDMA read from a remote address into
+// the segments, in order. Errors are those of SetSend.
+func (d *Descriptor) SetRdmaReadScatter(remote uint64, handle MemHandle, buffers ...Segment) error {
+	return d.set("set RDMA read", layout.DescriptorOperationRdmaRead, remote, handle, buffers)
+}
+
+// SetFence holds the descriptor, and what is posted behind it, until the RDMA reads
+// that were posted before it on the same queue are complete. The setters of
+// operations take it away again.
+func (d *Descriptor) SetFence() {
+	d.SetControl(d.Control() | layout.DescriptorControlQueueFenceMask)
+}
+
 // AttachImmediate adds immediate data to a send or an RDMA write, which then
 // uses up a receive descriptor of the peer as a send does.
 func (d *Descriptor) AttachImmediate(data uint32) {
@@ -171,8 +191,8 @@ func (d *Descriptor) Completion() DescriptorStatus {
 }
 
 // CompletedLength returns the bytes that a completed descriptor moved: on the
-// send queue those handed to the network, on the receive queue those written
-// into memory, by an RDMA write with immediate data too.
+// send queue those handed to the network, or read from the peer, on the receive
+// queue those written into memory, by an RDMA write with immediate data too.
 func (d *Descriptor) CompletedLength() int { return int(d.Length()) }
 
 // CompletedImmediate returns the immediate data that came with the message of

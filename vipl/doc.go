@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package vipl is the VI Provider Library as a Go package: NICs, virtual
-// interfaces, protection tags, registered memory, descriptors, work queues and
-// connections. Calls that act take the driver.Thread that acts as their first
+// interfaces, protection tags, registered memory, descriptors, work queues,
+// completion queues and connections. Calls that act take the driver.Thread that acts as their first
 // argument; timeouts are simulated time in timed mode and wall time in free mode.
 //
 //	nic, _ := vipl.OpenNic(t, h)
@@ -41,6 +41,46 @@
 // What cannot be written into a descriptor is told to the handler of
 // Nic.ErrorCallback, or waits for NextError and ErrorWait.
 //
+// # Reliability
+//
+// ViAttributes.ReliabilityLevel is Unreliable, ReliableDelivery or
+// ReliableReception, the same at both ends; Nic.Query's ReliabilityLevelSupport says
+// which the NIC offers. At the reliable levels each message arrives once and in
+// order, a descriptor of the send queue completes when its message has arrived, and
+// any error breaks the connection: both VIs go to the error state, everything
+// behind the failed descriptor completes as flushed, and both programs are told
+// ConnectionLost, once, behind the error that says why if there is one. Disconnect
+// makes such a VI usable again. Window, limit and time of repetitions are set by
+// driver.RunConfig.Transport. Disconnect does not wait for messages under way:
+// who wants them to arrive takes their descriptors first.
+//
+// SetRdmaRead and SetRdmaReadScatter make RDMA reads, of reliable VIs only
+// (RDMAReadSupport): the peer's VI and region need EnableRdmaRead. Messages behind a
+// read may overtake it, unless SetFence holds them; completion stays in order.
+//
+// # Completion queues
+//
+// Nic.CreateCQ makes one, ViAttributes.SendCQ and RecvCQ tie work queues of new VIs to
+// it. Each completion has one entry there, those of a disconnect too. CQ.Done and
+// CQ.Wait return VI and queue of the oldest, then SendDone or RecvDone takes the
+// descriptor. An entry that finds no room is lost, and an asynchronous error of
+// resource CQ says so; the descriptor is complete all the same. CQ.Resize works under traffic.
+//
+//	cq, _ := nic.CreateCQ(t, 256)
+//	vi, _ := nic.CreateVi(t, vipl.ViAttributes{SendCQ: cq, RecvCQ: cq})
+//	v, receive, err := cq.Wait(t, driver.Second)
+//
+// # Waiting
+//
+// Waits poll: they look every CostModel.PollPeriod and hold the processor in between.
+// With ViAttributes.Blocking, or CQ.SetBlocking, they look once, have the kernel agent
+// arm the card, look again and sleep; the interrupt of the completion wakes them.
+// That costs a system call (KernelCosts.Trap), the interrupt service
+// (CostModel.Interrupt) and a switch (KernelCosts.Switch), and leaves the processor to others.
+//
+// VI.SendNotify, VI.RecvNotify and CQ.Notify have a handler called for one
+// completion each; Nic.NotifyWait is for a thread that runs them.
+//
 // # Decisions where VIA leaves room
 //
 //   - A protection tag of 0, and nil memory attributes, stand for a tag that
@@ -77,6 +117,13 @@
 //     descriptor at once.
 //   - When the peer disconnects, the VI goes to the error state and the error
 //     ConnectionLost is reported, at every reliability level.
+//   - SendWait, RecvWait and the Notify calls on a queue that is tied to a completion
+//     queue return ErrResource. SendDone and RecvDone work as ever.
+//   - EnableRdmaRead on a VI of the unreliable level is refused with ErrInvalidRDMARead.
+//   - Entries of a VI that is destroyed are taken out of its completion queues. The
+//     queues that a VI is tied to stay the same for its life.
+//   - Destroying a VI or a completion queue ends waits for it and cancels the
+//     handlers of Notify calls. A handler gets flushed descriptors, too.
 //   - An asynchronous error names the VI, not the descriptor. Error handlers run
 //     inside calls of the library, see ErrorCallback.
 //   - CloseNic takes back what was made through the handle.
@@ -103,7 +150,8 @@
 // # Status words
 //
 // Which bits a completed descriptor has at the unreliable level. The VI stays
-// connected in all cases but the flush.
+// connected in all cases but the flush. At the reliable levels the first error
+// breaks the connection, and the sender is told, too.
 //
 //	send queue     malformed                                      FormatError      nothing sent
 //	               segments do not add up to Length               LengthError      nothing sent, or, found behind the first 64 bytes, the frames before
@@ -116,6 +164,13 @@
 //	               frame missing, or no end before the next       PartialError     what came is written
 //	               RDMA write with immediate data refused         RdmaProtectionError
 //	both           disconnected, or the VI is broken              Flushed          with PartialError when a message had begun
+//
+// At the reliable levels only:
+//
+//	send queue     the peer had no receive, or one at fault       RemoteDescriptorError
+//	               RDMA write or read refused by the peer         RdmaProtectionError
+//	               local memory of an RDMA read at fault          ProtectionError or LengthError
+//	               nothing came through for the retry limit       TransportError
 //
 // Length of a completed receive is the number of bytes in memory, for an RDMA
 // write with immediate data too; that of a failed send counts the frames that

@@ -67,7 +67,7 @@ func scenariosSimulated(t *testing.T, device driver.Device) {
 		t.Run(s.name, func(t *testing.T) {
 			s.skip(t, device)
 			start := time.Now()
-			d := runSimulated(t, device, seed(t), mainsOf(s)...)
+			d := runSimulated(t, device, seed(t), mainsIfOffered(t, s)...)
 			require.True(t, d.Reproducible)
 			t.Logf("simulated %v, wall %v", d.Time, time.Since(start).Round(time.Millisecond))
 		})

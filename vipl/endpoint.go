@@ -66,6 +66,18 @@ type Endpoint struct {
 // OpenEndpoint opens the NIC of the thread's host and makes an endpoint with a
 // buffer of so many bytes.
 func OpenEndpoint(t *driver.Thread, h *driver.Host, bytes int) (*Endpoint, error) {
+	return OpenReliableEndpoint(t, h, bytes, Unreliable)
+}
+
+// OpenReliableEndpoint is OpenEndpoint with a reliability level, which must be
+// the same at both ends.
+func OpenReliableEndpoint(t *driver.Thread, h *driver.Host, bytes int, level ReliabilityLevel) (*Endpoint, error) {
+	return OpenEndpointWith(t, h, bytes, func(*Nic) (ViAttributes, error) { return ViAttributes{ReliabilityLevel: level}, nil })
+}
+
+// OpenEndpointWith is OpenEndpoint with a VI of other attributes, which may need the
+// NIC, for completion queues. RDMA writes by the peer are enabled in any case.
+func OpenEndpointWith(t *driver.Thread, h *driver.Host, bytes int, attributes func(*Nic) (ViAttributes, error)) (*Endpoint, error) {
 	nic, err := OpenNic(t, h)
 	if err != nil {
 		return nil, err
@@ -82,7 +94,12 @@ func OpenEndpoint(t *driver.Thread, h *driver.Host, bytes int) (*Endpoint, error
 			return nil, err
 		}
 	}
-	e.VI, err = nic.CreateVi(t, ViAttributes{EnableRdmaWrite: true})
+	a, err := attributes(nic)
+	if err != nil {
+		return nil, err
+	}
+	a.EnableRdmaWrite = true
+	e.VI, err = nic.CreateVi(t, a)
 	return e, err
 }
 

@@ -13,9 +13,12 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// mviaMutants are faults of M-VIA: in a file of the driver, what is written in
-// the place of what. All are compiled in, and some test must fail on each.
-var mviaMutants = []struct{ name, file, right, wrong string }{
+// mutant is a fault: in a file, what is written in the place of what.
+type mutant struct{ name, file, right, wrong string }
+
+// mviaMutants are faults of M-VIA, in files of the driver. All are compiled in,
+// and some test must fail on each.
+var mviaMutants = []mutant{
 	{"a second thread begins its message within the first one's", "internal/softvia/send.go", "	if v.busy {\n", "	if false {\n"},
 	{"a send completes when its frames are in the ring", "internal/softvia/send.go", "v.sends[0].settled && v.sends[0].frames == 0", "v.sends[0].settled"},
 	{"a stopped message goes on", "internal/softvia/send.go", "		if v.state != layout.ViStateConnected { // stopped", "		if false { // stopped"},
@@ -26,7 +29,7 @@ var mviaMutants = []struct{ name, file, right, wrong string }{
 	{"reserved words are not looked at", "internal/softvia/queue.go", "|| !zero(d.control[layout.DescriptorReservedOffset:layout.DescriptorImmediateDataOffset])", ""},
 	{"the link is followed when the queue has run empty", "internal/softvia/queue.go", "	if q.count == 0 {\n		q.next, q.handle = address, handle", "	if q.next == 0 {\n		q.next, q.handle = address, handle"},
 	{"an unreachable descriptor does not hide those behind it", "internal/softvia/queue.go", "		q.count = 0\n", ""},
-	{"immediate data are kept back", "internal/softvia/queue.go", "		d.SetImmediateData(n.immediate)\n", ""},
+	{"immediate data are kept back", "internal/softvia/completion.go", "		d.SetImmediateData(n.immediate)\n", ""},
 	{"frames of another connection are taken", "internal/softvia/receive.go", "v.number(index) != h.DestinationVi(), v.ctx().PeerVi() != h.SourceVi(), ", ""},
 	{"a gap is not noticed", "internal/softvia/receive.go", "	if h.Sequence() != v.expected {", "	if false {"},
 	{"every VI may be written through", "internal/softvia/receive.go", "if !ok || v.ctx().Attributes()&layout.ViContextAttributesEnableRdmaWriteMask == 0 {", "if !ok {"},
@@ -50,16 +53,21 @@ const mutantTests = "^(TestAccountOfMvia|TestThreadsPostOnOneVi|TestMessagesAreI
 // Faults planted in M-VIA are found. With HVIA_MUTANTS=1 or HVIA_LONG=1 all are
 // planted, else one.
 func TestMviaMutants(t *testing.T) {
+	findMutants(t, filepath.Join("..", "driver"), mviaMutants, mutantTests)
+}
+
+// findMutants plants each fault and runs the tests that must find it.
+func findMutants(t *testing.T, room string, mutants []mutant, tests string) {
 	if testing.Short() {
 		t.Skip("compiles the driver once more for each fault")
 	}
 	all := os.Getenv("HVIA_MUTANTS") == "1" || os.Getenv("HVIA_LONG") == "1"
-	for i, m := range mviaMutants {
+	for i, m := range mutants {
 		if !all && i > 0 {
 			break
 		}
 		t.Run(m.name, func(t *testing.T) {
-			path, err := filepath.Abs(filepath.Join("..", "driver", m.file))
+			path, err := filepath.Abs(filepath.Join(room, m.file))
 			require.NoError(t, err)
 			source, err := os.ReadFile(path)
 			require.NoError(t, err)
@@ -71,7 +79,7 @@ func TestMviaMutants(t *testing.T) {
 			require.NoError(t, err)
 			require.NoError(t, os.WriteFile(overlay, replace, 0o600))
 			// Nothing that runs only once, and a bound for what never ends.
-			run := exec.CommandContext(t.Context(), "go", "test", "-overlay", overlay, "-count=1", "-vet=off", "-failfast", "-short", "-timeout=5m", "-run", mutantTests, ".")
+			run := exec.CommandContext(t.Context(), "go", "test", "-overlay", overlay, "-count=1", "-vet=off", "-failfast", "-short", "-timeout=5m", "-run", tests, ".")
 			output, err := run.CombinedOutput()
 			require.Error(t, err, "no test found it")
 			require.Contains(t, string(output), "--- FAIL", "it does not even compile, or ended otherwise:\n%s", output)

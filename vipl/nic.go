@@ -86,8 +86,11 @@ type Nic struct {
 	handler    atomic.Pointer[ErrorHandler]
 	delivering atomic.Bool // a thread calls the handler
 
+	notifications
+
 	mu  sync.Mutex
 	vis map[int]*VI // by index
+	cqs []*CQ       // that were not destroyed
 }
 
 var errNicClosed = errors.New("the NIC handle was closed")
@@ -98,14 +101,30 @@ func OpenNic(t *driver.Thread, h *driver.Host) (*Nic, error) {
 	if err != nil {
 		return nil, translate("open NIC", -1, err)
 	}
-	return &Nic{host: h, info: info, costs: h.Costs(), errors: h.ErrorRange(info.ID), vis: map[int]*VI{}}, nil
+	return &Nic{
+		host: h, info: info, costs: h.Costs(), errors: h.ErrorRange(info.ID), vis: map[int]*VI{},
+		notifications: notifications{notified: h.NotificationRange(info.ID)},
+	}, nil
 }
 
-// Close ends the handle. VIs, regions and tags that were made through it and
+// Close ends the handle. VIs, completion queues, regions and tags that were made through it and
 // still exist are destroyed.
 func (n *Nic) Close(t *driver.Thread) error {
 	if n.closed.Swap(true) {
 		return &Error{Op: "close NIC", VI: -1, Descriptor: -1, Status: StatusInvalidParameter, Detail: errNicClosed}
+	}
+	n.mu.Lock()
+	cqs := n.cqs
+	n.cqs, n.notifiers = nil, nil
+	n.listed.Store(0)
+	n.mu.Unlock()
+	for _, c := range cqs {
+		c.mu.Lock()
+		c.close()
+		c.mu.Unlock()
+		if err := t.Publish(c.arm.Range()); err != nil {
+			return translate("close NIC", -1, err)
+		}
 	}
 	return translate("close NIC", -1, n.host.CloseNic(t, n.info.ID))
 }
@@ -119,7 +138,10 @@ func (n *Nic) Query() NicAttributes {
 		MaxRegisterBytes: blocks, MaxRegisterRegions: n.info.MaxRegions, MaxRegisterBlockBytes: blocks,
 		MaxVI: n.info.MaxVis, MaxDescriptorsPerQueue: MaxDescriptorsPerQueue, MaxSegmentsPerDesc: MaxSegments,
 		MaxTransferSize: n.info.MaxTransferSize, NativeMTU: layout.MaxPayload, MaxPtags: driver.MaxTags,
-		ReliabilityLevelSupport: ReliabilityLevel(n.info.Reliability),
+		ReliabilityLevelSupport: ReliabilityLevel(n.info.Reliability), MaxCQ: n.info.MaxCQs,
+	}
+	if a.MaxCQ > 0 {
+		a.MaxCQEntries = driver.MaxCQEntries
 	}
 	if n.info.RdmaRead {
 		a.RDMAReadSupport = a.ReliabilityLevelSupport &^ Unreliable

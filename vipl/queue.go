@@ -19,6 +19,9 @@ type queue struct {
 	kernel   bool   // the doorbell is a call of the kernel
 	doorbell uint32 // else its register
 	names    *queueNames
+	cq       *CQ             // that it is tied to, or nil
+	arm      driver.Notifier // for blocking waits
+	notifier *notifier       // of handlers
 
 	// guarded by the VI's mutex
 	posted [MaxDescriptorsPerQueue]*Descriptor
@@ -56,15 +59,27 @@ func (q *queue) post(t *driver.Thread, d *Descriptor) error {
 		return translate(q.names.post, v.vi.Index, err)
 	}
 	if !q.kernel {
-		return q.enqueue(t, d)
+		if err := q.enqueue(t, d); err != nil || q.cq == nil {
+			return err
+		}
+		// Who waits at the completion queue does not see the state of each VI.
+		return v.settle(t)
 	}
 	if err := v.vi.Trap(t); err != nil {
 		return translate(q.names.post, v.vi.Index, err)
 	}
-	if err := q.enqueue(t, d); err != nil || q.receive {
+	if err := q.enqueue(t, d); err != nil {
 		return err
 	}
-	return translate(q.names.post, v.vi.Index, v.vi.Carry(t))
+	if !q.receive {
+		if err := v.vi.Carry(t); err != nil {
+			return translate(q.names.post, v.vi.Index, err)
+		}
+	}
+	if q.cq == nil {
+		return nil
+	}
+	return v.settle(t)
 }
 
 // enqueue puts a descriptor on the queue and tells the NIC, in one: the order of
@@ -131,30 +146,47 @@ func (q *queue) reap(t *driver.Thread, op string) error {
 	return translate(op, q.vi.vi.Index, err)
 }
 
+// errTied: a descriptor's completion is told by its completion queue only, and
+// two who wait for one would take it from each other.
+func (q *queue) errTied(op, instead string) error {
+	return q.vi.fail(op, StatusErrorResource, fmt.Errorf("the %s is tied to completion queue %d: use %s, then %s", q.names.queue, q.cq.cq.Number, instead, q.names.take))
+}
+
 // wait is done that waits. Asynchronous errors are delivered meanwhile.
 func (q *queue) wait(t *driver.Thread, timeout driver.Time) (*Descriptor, error) {
 	v := q.vi
+	if q.cq != nil {
+		return nil, q.errTied(q.names.wait, "CQ.Wait")
+	}
+	sleep := newSleeper(v.blocks.Load() && !q.kernel, q.arm)
 	left := t.Countdown(timeout)
 	for looked := false; ; looked = true {
 		if err := v.nic.deliver(t); err != nil {
 			return nil, err
 		}
+		sleep.looks()
 		d, err := q.look(t, q.names.wait)
 		if d != nil || err != nil {
 			return q.charge(t, q.names.wait, d, err)
 		}
 		span := left()
-		if looked && span <= 0 {
+		if (looked || sleep != nil) && span <= 0 {
 			return nil, v.fail(q.names.wait, StatusTimeout, fmt.Errorf("nothing completed within %v", timeout))
 		}
-		if q.kernel {
+		switch {
+		case q.kernel:
 			if err := q.block(t, left); err != nil {
 				return nil, err
 			}
-			continue
-		}
-		if _, err := q.await(t, max(span, 0)); err != nil {
-			return nil, err
+		case sleep != nil:
+			err := sleep.sleep(t, v.nic.host, func(woken func() bool) (bool, error) { return q.await(t, span, woken) })
+			if err != nil {
+				return nil, translate(q.names.wait, v.vi.Index, err)
+			}
+		default:
+			if _, err := q.await(t, max(span, 0), nil); err != nil {
+				return nil, err
+			}
 		}
 	}
 }
@@ -164,7 +196,7 @@ func (q *queue) block(t *driver.Thread, left func() driver.Time) error {
 	if err := q.reap(t, q.names.wait); err != nil {
 		return err
 	}
-	slept, err := q.await(t, max(left(), 0))
+	slept, err := q.await(t, max(left(), 0), nil)
 	if err == nil && slept {
 		err = translate(q.names.wait, q.vi.vi.Index, q.vi.vi.Resume(t))
 	}
@@ -203,9 +235,10 @@ func (q *queue) look(t *driver.Thread, op string) (*Descriptor, error) {
 }
 
 // await waits until the head of the queue has completed, the VI is broken or
-// gone, after which nothing may come any more, or an asynchronous error waits
-// for its handler; it says whether that took time.
-func (q *queue) await(t *driver.Thread, timeout driver.Time) (bool, error) {
+// gone, after which nothing may come any more, or something waits for its handler;
+// it says whether that took time. With notified the thread sleeps: only the
+// interrupt of a completion wakes it.
+func (q *queue) await(t *driver.Thread, timeout driver.Time, notified func() bool) (bool, error) {
 	v := q.vi
 	v.mu.Lock()
 	if q.outstanding() == 0 {
@@ -214,19 +247,22 @@ func (q *queue) await(t *driver.Thread, timeout driver.Time) (bool, error) {
 	}
 	head := *q.slot(q.head)
 	v.mu.Unlock()
-	var room [3]driver.Range
-	ranges := append(room[:0], v.status)
-	if v.nic.handled() {
-		ranges = append(ranges, v.nic.errors)
-	}
-	// If the descriptor lies where the library cannot look, only a change of state can end this.
-	if all, err := v.nic.host.Memory().Physical(ranges, head.Address+layout.DescriptorStatusOffset, 4); err == nil {
-		ranges = all
+	var room [4]driver.Range
+	ranges := v.nic.watch(append(room[:0], v.status))
+	done := notified
+	if notified != nil {
+		ranges = append(ranges, q.arm.Range())
+	} else {
+		// If the descriptor lies where the library cannot look, only a change of state can end this.
+		if all, err := v.nic.host.Memory().Physical(ranges, head.Address+layout.DescriptorStatusOffset, 4); err == nil {
+			ranges = all
+		}
+		done = func() bool { return head.Completion().Done() }
 	}
 	began := t.Now()
-	_, err := t.Poll(driver.Poll{Ranges: ranges, Period: v.nic.costs.PollPeriod(), Timeout: timeout, Blocked: q.kernel}, func() bool {
+	_, err := t.Poll(driver.Poll{Ranges: ranges, Period: v.nic.costs.PollPeriod(), Timeout: timeout, Blocked: q.kernel || notified != nil}, func() bool {
 		s, _ := v.vi.State()
-		return head.Completion().Done() || s == ErrorState || s == layout.ViStateFree || v.nic.errorWaits(t)
+		return done() || s == ErrorState || s == layout.ViStateFree || v.nic.attention(t)
 	})
 	return t.Now() > began, translate(q.names.wait, v.vi.Index, err)
 }
@@ -274,9 +310,16 @@ func (q *queue) explain(d *Descriptor, s DescriptorStatus) error {
 	return fmt.Errorf("%v (status %#x)", s, uint32(s))
 }
 
+// incomplete says whether a descriptor is outstanding and not done. They complete
+// in order. The mutex is held.
+func (q *queue) incomplete() bool {
+	return q.outstanding() > 0 && !(*q.slot(q.tail - 1)).Completion().Done()
+}
+
 // flush completes in order what is outstanding and not done, and returns where
-// it wrote. The mutex is held, and the card holds nothing of the VI.
-func (q *queue) flush() (written []driver.Range) {
+// it wrote and how many it completed. The mutex is held, and the card holds nothing
+// of the VI.
+func (q *queue) flush() (written []driver.Range, completed int) {
 	for n := q.head; n < q.tail; n++ {
 		d := *q.slot(n)
 		if d.Completion().Done() {
@@ -295,6 +338,7 @@ func (q *queue) flush() (written []driver.Range) {
 		if r, err := q.vi.nic.host.Memory().Physical(nil, d.Address+layout.DescriptorStatusOffset, 4); err == nil {
 			written = append(written, r...)
 		}
+		completed++
 	}
-	return written
+	return written, completed
 }

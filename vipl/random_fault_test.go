@@ -160,7 +160,7 @@ func randomOperationsFindFaults(t *testing.T, d driver.Device) {
 			s := seed(t)
 			ops, err := generate(s, 5000)
 			require.NoError(t, err)
-			r := newRandomRun(ops, tt.lies)
+			r := newRandomRun(ops, tt.lies, conditions{})
 			err = fakes(t.Context(), d, s, r, tt.lose)
 			require.Error(t, err, "%d operations were found right", r.judged)
 			t.Logf("found after %d operations: %v", r.judged, err)
@@ -184,12 +184,12 @@ func TestShortestFailingList(t *testing.T) {
 	run := func(r *randomRun) error {
 		return fakes(t.Context(), driver.DeviceHvia, s, r, wireFault(100, isOperation(layout.FrameOperationRdmaWrite), func([]byte, layout.ViaHeader) bool { return true }))
 	}
-	r := newRandomRun(ops, lies{})
+	r := newRandomRun(ops, lies{}, conditions{})
 	require.Error(t, run(r))
-	n, err := shortest(ops, r.judged, run)
+	n, err := shortest(ops, r.judged, conditions{}, run)
 	require.Error(t, err)
-	require.NoError(t, run(newRandomRun(ops[:n-1], lies{})))
-	require.Error(t, run(newRandomRun(ops[:n], lies{})))
+	require.NoError(t, run(newRandomRun(ops[:n-1], lies{}, conditions{})))
+	require.Error(t, run(newRandomRun(ops[:n], lies{}, conditions{})))
 	require.Equal(t, opPost, ops[n-1].kind)
 	require.True(t, ops[n-1].d.hasRemote)
 }
@@ -208,6 +208,6 @@ func TestRaceOutcomes(t *testing.T) {
 				}
 			}
 		}
-	}})
+	}}, conditions{})
 	require.ErrorContains(t, fakes(t.Context(), driver.DeviceHvia, s, r, nil), "no allowed outcome")
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 
 	"hvia/layout"
@@ -18,15 +19,19 @@ import (
 // the run and carried out twice: on cards and by the model.
 
 const (
-	randomNodes = 2
-	randomPairs = 8 // of VIs, one on each node
+	randomPairs = 8 // connections
+	sides       = 2 // of each, which may be on any two nodes
 
 	// Memory of each VI.
 	areaSource  = 0 // sends read here; the cards write nothing
 	areaTarget  = 1 // receives and the peer's RDMA writes go here
 	areaSend    = 2 // descriptors of the send queue
 	areaReceive = 3 // descriptors of the receive queue
-	randomAreas = 4
+	areaRead    = 4 // own RDMA reads go here
+	randomAreas = 5
+
+	randomQueues = 2    // completion queues of a node
+	queueEntries = 1024 // of each, more than can wait for a program
 
 	dataBytes  = 80 * 1024
 	slotBytes  = 4096 // one descriptor of any size
@@ -41,24 +46,53 @@ const (
 )
 
 func areaBytes(area int) int {
-	if area < areaSend {
-		return dataBytes
+	if area == areaSend || area == areaReceive {
+		return queueBytes
 	}
-	return queueBytes
+	return dataBytes
+}
+
+// topology says on which nodes the sides of the pairs are.
+type topology [randomPairs][sides]int
+
+var (
+	twoNodes  = topology{{0, 1}, {0, 1}, {0, 1}, {0, 1}, {0, 1}, {0, 1}, {0, 1}, {0, 1}}
+	fourNodes = topology{{0, 1}, {2, 3}, {1, 2}, {3, 0}, {0, 2}, {3, 1}, {2, 1}, {0, 3}}
+)
+
+func (t *topology) nodes() (n int) {
+	for _, p := range t {
+		n = max(n, p[0]+1, p[1]+1)
+	}
+	return n
+}
+
+// side is the side of a pair that is on a node, -1 if none is.
+func (t *topology) side(node, pair int) int { return slices.Index(t[pair][:], node) }
+
+// neighbours are the pairs with a side on the same node, and which side that is.
+func (t *topology) neighbours(side, pair int) (pairs, on []int) {
+	for p := range t {
+		if s := t.side(t[pair][side], p); s >= 0 && p != pair {
+			pairs, on = append(pairs, p), append(on, s)
+		}
+	}
+	return pairs, on
 }
 
 // Kinds of regions of an area.
 const (
-	regionFull    = iota // all of it, with the VI's tag, peers may write
-	regionPlain          // peers may not write
+	regionFull    = iota // all of it, with the VI's tag, peers may write, and read if the VI is reliable
+	regionPlain          // peers may not write or read
 	regionForeign        // with another tag
 	regionPart           // data: odd bounds; queues: up to the middle of the last slot
 	regionKinds
 )
 
-// handleRef names a memory handle of a node.
+// handleRef names a memory handle of a node: of the side that is meant, or of what else is on its node.
 type handleRef struct {
 	how              handleHow
+	other            bool // the pair's other side
 	pair, area, kind int
 }
 
@@ -74,7 +108,7 @@ const (
 
 func (h handleRef) String() string {
 	return fmt.Sprintf("%s %d/%s/%s", [...]string{"handle of", "former handle of", "handle 0 for", "handle with flipped generation of", "handle without entry for"}[h.how],
-		h.pair, [...]string{"source", "target", "send queue", "receive queue"}[h.area], [...]string{"full", "plain", "foreign", "part"}[h.kind])
+		h.pair, [...]string{"source", "target", "send queue", "receive queue", "read"}[h.area], [...]string{"full", "plain", "foreign", "part"}[h.kind])
 }
 
 // place is a virtual address with a handle. absolute places are not relative
@@ -150,24 +184,27 @@ const (
 	opStore         opKind = iota // the program stores random bytes into its source area
 	opCopy                        // the program copies what it got, to send it on
 	opPost                        // on a work queue
-	opConnect                     // both nodes
-	opDisconnect                  // one node
+	opConnect                     // both sides
+	opDisconnect                  // one side
 	opDestroy                     // an idle VI with empty queues
 	opCreate                      // again
 	opSetAttributes               // of an idle VI
 	opDeregister                  // a region
 	opRegister                    // again
 	opRace                        // sends, and a disconnect behind them: how far they come is open
-	opSync                        // both nodes have come so far
+	opPoll                        // of a node: entries are taken from a completion queue
+	opResize                      // of a node: a completion queue
+	opCut                         // from now on no frame of a reliable pair gets through; until it is connected again
+	opSync                        // all nodes have come so far
 	opSettle                      // all work ends, and everything is compared
 )
 
-var opNames = [...]string{"store", "copy", "post", "connect", "disconnect", "destroy", "create", "set attributes", "deregister", "register", "race", "sync", "settle"}
+var opNames = [...]string{"store", "copy", "post", "connect", "disconnect", "destroy", "create", "set attributes", "deregister", "register", "race", "poll", "resize", "cut", "sync", "settle"}
 
 // operation is one entry of a list.
 type operation struct {
 	kind       opKind
-	node, pair int
+	side, pair int
 
 	// opStore, opCopy
 	from, offset, bytes int
@@ -181,8 +218,10 @@ type operation struct {
 	area, region int
 	// opRace
 	sends   []randomDescriptor
-	leaver  int // node that disconnects
+	leaver  int // side that disconnects
 	delayed int // of the sends' time, in microseconds, before it does
+	// opPoll, opResize: a completion queue of the node of this side
+	queue, entries int
 }
 
 // randomAttributes are a VI's; the tag is 0 or 1 for the NIC's own or the
@@ -191,21 +230,35 @@ type randomAttributes struct {
 	tag       int
 	max       int
 	rdmaWrite bool
+	rdmaRead  bool
+	level     layout.Reliability
+	queues    [2]int // completion queues of the send and the receive queue, plus one; 0 = none
 }
 
-func (a randomAttributes) vipl(tags [2]vipl.Ptag) vipl.ViAttributes {
-	return vipl.ViAttributes{MaxTransferSize: a.max, Ptag: tags[a.tag], EnableRdmaWrite: a.rdmaWrite}
+func (a randomAttributes) vipl(tags [2]vipl.Ptag, queues []*vipl.CQ) vipl.ViAttributes {
+	out := vipl.ViAttributes{
+		ReliabilityLevel: vipl.ReliabilityLevel(a.level), MaxTransferSize: a.max, Ptag: tags[a.tag], EnableRdmaWrite: a.rdmaWrite, EnableRdmaRead: a.rdmaRead,
+	}
+	for i, q := range []**vipl.CQ{&out.SendCQ, &out.RecvCQ} {
+		if a.queues[i] > 0 {
+			*q = queues[a.queues[i]-1]
+		}
+	}
+	return out
 }
 
 func (a randomAttributes) model() model.Attributes {
-	return model.Attributes{Reliability: layout.ReliabilityUnreliable, MaxTransferSize: uint32(a.max), Tag: modelTag(a.tag), RdmaWrite: a.rdmaWrite}
+	return model.Attributes{
+		Reliability: a.level, MaxTransferSize: uint32(a.max), Tag: modelTag(a.tag), RdmaWrite: a.rdmaWrite, RdmaRead: a.rdmaRead,
+		SendCompletionQueue: a.queues[0], ReceiveCompletionQueue: a.queues[1],
+	}
 }
 
 // modelTag is a tag as the model has it: only their equality matters.
 func modelTag(tag int) uint16 { return uint16(100 + tag) }
 
 func (o operation) String() string {
-	s := fmt.Sprintf("%s, node %d, pair %d", opNames[o.kind], o.node, o.pair)
+	s := fmt.Sprintf("%s, side %d, pair %d", opNames[o.kind], o.side, o.pair)
 	switch o.kind {
 	case opStore:
 		s += fmt.Sprintf(": %d bytes at %d", o.bytes, o.offset)
@@ -217,8 +270,12 @@ func (o operation) String() string {
 		s += fmt.Sprintf(": %+v", o.attributes)
 	case opDeregister, opRegister:
 		s += fmt.Sprintf(": area %d, region %d", o.area, o.region)
+	case opPoll:
+		s += fmt.Sprintf(": completion queue %d", o.queue)
+	case opResize:
+		s += fmt.Sprintf(": completion queue %d to %d entries", o.queue, o.entries)
 	case opRace:
-		s += fmt.Sprintf(": node %d leaves after %d us", o.leaver, o.delayed)
+		s += fmt.Sprintf(": side %d leaves after %d us", o.leaver, o.delayed)
 		for _, d := range o.sends {
 			s += "; " + d.String()
 		}
@@ -240,8 +297,8 @@ type regionState struct {
 	live           bool
 }
 
-// nodeTable says where things are on a node.
-type nodeTable struct {
+// sideTable says where things of one side of each pair are.
+type sideTable struct {
 	address [randomPairs][randomAreas]uint64
 	regions [randomPairs][randomAreas][regionKinds]regionState
 	index   [randomPairs]int // of the VI; -1 while there is none
@@ -253,7 +310,7 @@ func span(area, kind int) (offset, length int) {
 	switch {
 	case kind != regionPart:
 		return 0, areaBytes(area)
-	case area < areaSend:
+	case areaBytes(area) == dataBytes:
 		return oddOffset, oddLength
 	}
 	return 0, cutSlot*slotBytes + cutBytes
@@ -267,9 +324,10 @@ func regionTag(tag, kind int) int {
 	return tag
 }
 
-func regionRdmaWrite(kind int) bool { return kind != regionPlain }
+// regionOpen says whether peers have rights to a region.
+func regionOpen(kind int) bool { return kind != regionPlain }
 
-func (t *nodeTable) handle(h handleRef) uint32 {
+func (t *sideTable) handle(h handleRef) uint32 {
 	r := t.regions[h.pair][h.area][h.kind]
 	switch h.how {
 	case handleBefore:
@@ -284,21 +342,37 @@ func (t *nodeTable) handle(h handleRef) uint32 {
 	return r.handle
 }
 
-func (t *nodeTable) at(p place) uint64 {
+func (t *sideTable) at(p place) uint64 {
 	if p.absolute {
 		return uint64(p.offset)
 	}
 	return t.address[p.pair][p.area] + uint64(p.offset)
 }
 
-// world is a model with the table of each node.
+// world is a model with the tables of the sides.
 type world struct {
 	fabric *model.Fabric
-	nodes  [randomNodes]nodeTable
+	on     topology
+	reads  bool // regions may be read by peers
+	slow   bool // completions may come after a barrier
+	cut    [randomPairs]bool
+	sides  [sides]sideTable
+}
+
+func (w *world) host(side, pair int) *model.Host { return w.fabric.Hosts[w.on[pair][side]] }
+
+func (w *world) vi(side, pair int) *model.VI { return w.host(side, pair).VI(w.sides[side].index[pair]) }
+
+// handle is the value of a memory handle that is told to the card of a side.
+func (w *world) handle(side int, h handleRef) uint32 {
+	if h.other {
+		side = 1 - side
+	}
+	return w.sides[side].handle(h)
 }
 
 // encode writes a descriptor as it stands in memory, without a link.
-func (w *world) encode(node int, d randomDescriptor) []byte {
+func (w *world) encode(side int, d randomDescriptor) []byte {
 	n := layout.DescriptorSize + layout.AddressSegmentSize + len(d.pieces)*layout.DataSegmentSize
 	b := make([]byte, (n+layout.DescriptorAlignment-1)/layout.DescriptorAlignment*layout.DescriptorAlignment)
 	h := layout.Descriptor(b)
@@ -316,17 +390,17 @@ func (w *world) encode(node int, d randomDescriptor) []byte {
 	h.SetLength(d.length)
 	rest := b[layout.DescriptorSize:]
 	if d.hasRemote {
-		peer := &w.nodes[1-node]
+		peer := &w.sides[1-side]
 		a := layout.AddressSegment(rest)
 		a.SetAddress(peer.at(d.remote))
-		a.SetHandle(peer.handle(d.remote.handle))
+		a.SetHandle(w.handle(1-side, d.remote.handle))
 		binary.LittleEndian.PutUint32(a[layout.AddressSegmentReservedOffset:], d.remoteReserved)
 		rest = rest[layout.AddressSegmentSize:]
 	}
 	for i, p := range d.pieces {
 		s := layout.DataSegment(rest[i*layout.DataSegmentSize:])
-		s.SetAddress(w.nodes[node].at(p.place))
-		s.SetHandle(w.nodes[node].handle(p.handle))
+		s.SetAddress(w.sides[side].at(p.place))
+		s.SetHandle(w.handle(side, p.handle))
 		s.SetLength(p.length)
 	}
 	return b
@@ -340,7 +414,7 @@ func queueArea(receive bool) int {
 	return areaSend
 }
 
-func (t *nodeTable) descriptor(pair int, receive bool, slot int) uint64 {
+func (t *sideTable) descriptor(pair int, receive bool, slot int) uint64 {
 	return t.address[pair][queueArea(receive)] + uint64(slot*slotBytes)
 }
 
@@ -353,11 +427,15 @@ func randomBytes(seed uint64, n int) []byte {
 	return b[:n]
 }
 
+// stops say how far a race gets: so many steps of the sender, so many frames of
+// its messages heard, and of the answers to its RDMA reads.
+type stops struct{ sent, heard, answered int }
+
 // apply carries an operation out in the model. A race is left at the point
-// that stop says: so many steps of the sender, so many frames heard.
-func (w *world) apply(o operation, e effect, stop [2]int) error {
-	h, t := w.fabric.Hosts[o.node], &w.nodes[o.node]
-	v := h.VI(t.index[o.pair])
+// that stop says.
+func (w *world) apply(o operation, e effect, stop stops) error {
+	h, t := w.host(o.side, o.pair), &w.sides[o.side]
+	v := w.vi(o.side, o.pair)
 	memory := func(area, offset, n int) []byte { return h.Memory(t.address[o.pair][area]+uint64(offset), uint64(n)) }
 	post := func(i int, receive bool, d randomDescriptor) error {
 		at := t.descriptor(o.pair, receive, d.slot)
@@ -375,7 +453,8 @@ func (w *world) apply(o operation, e effect, stop [2]int) error {
 	case opPost:
 		return post(0, o.receive, o.d)
 	case opConnect:
-		return model.Connect(v, w.fabric.Hosts[1-o.node].VI(w.nodes[1-o.node].index[o.pair]))
+		w.cut[o.pair] = false
+		return model.Connect(v, w.vi(1-o.side, o.pair))
 	case opDisconnect:
 		v.Disconnect()
 	case opDestroy:
@@ -397,18 +476,42 @@ func (w *world) apply(o operation, e effect, stop [2]int) error {
 		offset, length := span(o.area, o.region)
 		return h.Register(e.handle, model.Region{
 			Address: t.address[o.pair][o.area] + uint64(offset), Length: uint64(length),
-			Tag: modelTag(regionTag(t.tag[o.pair], o.region)), RdmaWrite: regionRdmaWrite(o.region),
+			Tag: modelTag(regionTag(t.tag[o.pair], o.region)), RdmaWrite: regionOpen(o.region), RdmaRead: w.reads && regionOpen(o.region),
 		})
+	case opPoll:
+		h.CompletionQueue(o.queue).Polled()
+	case opResize:
+		h.CompletionQueue(o.queue).Resize(o.entries)
+	case opCut:
+		// What is posted now gets nowhere.
+		w.cut[o.pair] = true
+		v.Stop(0, 0)
+		w.vi(1-o.side, o.pair).Stop(0, 0)
+	case opSettle:
+		for pair, cut := range w.cut {
+			for side := range sides {
+				if v := w.vi(side, pair); cut && v != nil {
+					v.Cut()
+				}
+			}
+		}
+		for _, h := range w.fabric.Hosts {
+			for q := range randomQueues {
+				if c := h.CompletionQueue(q); c != nil && w.slow {
+					c.Polled()
+				}
+			}
+		}
 	case opRace:
-		peer := w.fabric.Hosts[1-o.node].VI(w.nodes[1-o.node].index[o.pair])
-		v.Stop(stop[0], 0)
-		peer.Stop(0, stop[1])
+		peer := w.vi(1-o.side, o.pair)
+		v.Stop(stop.sent, stop.answered)
+		peer.Stop(0, stop.heard)
 		for i, d := range o.sends {
 			if err := post(i, false, d); err != nil {
 				return err
 			}
 		}
-		if o.leaver == o.node {
+		if o.leaver == o.side {
 			v.Disconnect()
 		} else {
 			peer.Disconnect()

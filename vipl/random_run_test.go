@@ -46,7 +46,11 @@ type randomRun struct {
 	ops   []operation
 	lies  lies
 	under conditions
-	nodes [randomNodes]*randomNode
+	// Of pairs that are connected:
+	cut, reliable [randomPairs]bool // no frame gets through
+	faults        int               // of the wire
+	on            topology
+	nodes         []*randomNode
 
 	mu      sync.Mutex
 	effects []effect
@@ -64,6 +68,8 @@ type randomNode struct {
 	run     *randomRun
 	node    int
 	tags    [2]vipl.Ptag
+	queues  []*vipl.CQ
+	tied    [randomPairs][2]int // completion queues of each VI's work queues, plus one; 0 = none
 	buffers [randomPairs][randomAreas]*driver.Buffer
 	regions [randomPairs][randomAreas][regionKinds]*vipl.Region
 	vis     [randomPairs]*vipl.VI
@@ -76,6 +82,11 @@ type randomNode struct {
 	seen   [randomPairs][2][]completion // what came
 	states [randomPairs]layout.ViState
 	errors []model.AsyncError
+	// Entries of completion queues; work queues whose completion was taken and the
+	// entry was not there, or the other way round.
+	entries [randomQueues][]model.Source
+	late    map[model.Source]int
+	early   []model.Source
 }
 
 // posting is a descriptor that was posted and not taken back.
@@ -90,14 +101,18 @@ type completion struct {
 	status, length, immediate uint32
 }
 
-func newRandomRun(ops []operation, l lies) *randomRun {
-	return &randomRun{ops: ops, lies: l, effects: make([]effect, len(ops)), tally: map[string]int{}}
+// errOffers is the end of a run on NICs that do not offer all that it is of.
+var errOffers = errors.New("the NIC does not offer all levels, RDMA read at the reliable ones, and completion queues")
+
+func newRandomRun(ops []operation, l lies, c conditions) *randomRun {
+	on := c.topology()
+	return &randomRun{ops: ops, lies: l, under: c, on: on, nodes: make([]*randomNode, on.nodes()), effects: make([]effect, len(ops)), tally: map[string]int{}}
 }
 
-// mains are the programs of both nodes.
+// mains are the programs of the nodes.
 func (r *randomRun) mains() []main {
 	var out []main
-	for node := range randomNodes {
+	for node := range r.nodes {
 		out = append(out, func(e *env) error {
 			n := &randomNode{env: e, run: r, node: node}
 			if err := n.setUp(); err != nil {
@@ -109,21 +124,41 @@ func (r *randomRun) mains() []main {
 	return out
 }
 
-func (n *randomNode) other() driver.ThreadID { return driver.ThreadID{Node: 1 - n.node, Rank: 1} }
+// side is the side of a pair that is on this node, -1 if none is.
+func (n *randomNode) side(pair int) int { return n.run.on.side(n.node, pair) }
 
-// meet waits until both nodes have come so far.
+// at is the node of a side.
+func (r *randomRun) at(side, pair int) *randomNode { return r.nodes[r.on[pair][side]] }
+
+// meet waits until all nodes have come so far: node 0 hears it from the others,
+// and tells them.
 func (n *randomNode) meet() error {
 	n.meets++
 	text := fmt.Sprint("meet ", n.meets)
-	if err := n.t.Send(n.other(), []byte(text)); err != nil {
-		return err
+	tell := func(node int) error { return n.t.Send(driver.ThreadID{Node: node, Rank: 1}, []byte(text)) }
+	others := len(n.run.nodes) - 1
+	if n.node > 0 {
+		others = 1
+		if err := tell(0); err != nil {
+			return err
+		}
 	}
-	m, ok, err := n.t.Receive(driver.Second)
-	if err != nil {
-		return err
+	for range others {
+		m, ok, err := n.t.Receive(driver.Second)
+		if err != nil {
+			return err
+		}
+		if !ok || string(m.Data) != text {
+			return fmt.Errorf("node %d: '%s', got '%s' (%v)", n.node, text, m.Data, ok)
+		}
 	}
-	if !ok || string(m.Data) != text {
-		return fmt.Errorf("node %d: '%s', got '%s' (%v)", n.node, text, m.Data, ok)
+	if n.node > 0 {
+		return nil
+	}
+	for node := 1; node < len(n.run.nodes); node++ {
+		if err := tell(node); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -134,9 +169,29 @@ func (n *randomNode) setUp() error {
 	if n.tags[1], err = n.nic.CreatePtag(n.t); err != nil {
 		return err
 	}
-	var table nodeTable
+	if q := n.nic.Query(); r.under.reliable && (q.RDMAReadSupport&vipl.ReliableDelivery == 0 || q.RDMAReadSupport&vipl.ReliableReception == 0 || q.MaxCQ == 0) {
+		return errOffers
+	}
+	if r.under.queues {
+		for range randomQueues {
+			q, err := n.nic.CreateCQ(n.t, queueEntries)
+			if err != nil {
+				return err
+			}
+			if q.Entries() != queueEntries {
+				return fmt.Errorf("node %d: a completion queue of %d entries has %d", n.node, queueEntries, q.Entries())
+			}
+			n.queues = append(n.queues, q)
+		}
+	}
+	n.late = map[model.Source]int{}
+	var table sideTable
 	for pair := range randomPairs {
-		a := firstAttributes(pair, n.node)
+		side := n.side(pair)
+		if side < 0 {
+			continue
+		}
+		a := firstAttributes(pair, side, r.under)
 		table.tag[pair] = a.tag
 		for area := range randomAreas {
 			if n.buffers[pair][area], err = n.nic.Alloc(n.t, areaBytes(area)); err != nil {
@@ -154,10 +209,15 @@ func (n *randomNode) setUp() error {
 			return err
 		}
 		table.index[pair] = n.vis[pair].Index()
-		copy(n.buffers[pair][areaSource].Bytes(), randomBytes(sourceSeed(n.node, pair), dataBytes))
+		copy(n.buffers[pair][areaSource].Bytes(), randomBytes(sourceSeed(side, pair), dataBytes))
 	}
 	r.mu.Lock()
-	r.live.nodes[n.node] = table
+	for pair := range randomPairs {
+		if side := n.side(pair); side >= 0 {
+			to := &r.live.sides[side]
+			to.address[pair], to.regions[pair], to.index[pair], to.tag[pair] = table.address[pair], table.regions[pair], table.index[pair], table.tag[pair]
+		}
+	}
 	r.nodes[n.node] = n
 	r.mu.Unlock()
 	if err := n.meet(); err != nil {
@@ -165,7 +225,7 @@ func (n *randomNode) setUp() error {
 	}
 	if n.node == 0 {
 		r.mu.Lock()
-		r.w, err = randomWorld(&r.live.nodes, firstAttributes, r.under)
+		r.w, err = randomWorld(&r.live.sides, r.under)
 		r.mu.Unlock()
 		if err != nil {
 			return err
@@ -174,7 +234,7 @@ func (n *randomNode) setUp() error {
 	return n.meet()
 }
 
-func (n *randomNode) register(table *nodeTable, pair, area, kind int) error {
+func (n *randomNode) register(table *sideTable, pair, area, kind int) error {
 	l := n.run.lies
 	offset, length := span(area, kind)
 	if l.bound && kind == regionPart {
@@ -185,20 +245,22 @@ func (n *randomNode) register(table *nodeTable, pair, area, kind int) error {
 		tag = table.tag[pair]
 	}
 	g, err := n.nic.RegisterMem(n.t, table.address[pair][area]+uint64(offset), uint64(length),
-		&vipl.MemAttributes{Ptag: n.tags[tag], EnableRdmaWrite: regionRdmaWrite(kind) || l.right})
+		&vipl.MemAttributes{Ptag: n.tags[tag], EnableRdmaWrite: regionOpen(kind) || l.right, EnableRdmaRead: n.run.under.reliable && (regionOpen(kind) || l.right)})
 	n.regions[pair][area][kind] = g
 	return err
 }
 
 func (n *randomNode) attributes(a randomAttributes) vipl.ViAttributes {
 	a.rdmaWrite = a.rdmaWrite || n.run.lies.rdma
+	a.rdmaRead = a.rdmaRead || n.run.lies.rdma && a.level != layout.ReliabilityUnreliable
 	if n.run.lies.max {
 		a.max = driver.MaxTransferSize
 	}
-	return a.vipl(n.tags)
+	return a.vipl(n.tags, n.queues)
 }
 
 func (n *randomNode) create(pair int, a randomAttributes) (err error) {
+	n.tied[pair] = a.queues
 	n.vis[pair], err = n.nic.CreateVi(n.t, n.attributes(a))
 	return err
 }
@@ -215,11 +277,13 @@ func (n *randomNode) play() error {
 		case opSettle:
 			err = n.settle(i + 1)
 		case opConnect:
-			err = n.connect(i, o)
+			if n.side(o.pair) >= 0 {
+				err = n.connect(i, o)
+			}
 		case opRace:
 			err = n.race(i, o)
 		default:
-			if o.node == n.node {
+			if o.side == n.side(o.pair) {
 				err = n.act(i, o)
 			}
 		}
@@ -241,15 +305,19 @@ func (n *randomNode) play() error {
 // lossless says whether the wire and the card's buffers kept what the model
 // assumes, and nobody rang in a wrong way.
 func (n *randomNode) lossless() error {
-	if n.run.under.lose != nil {
+	if n.run.under.lose != nil || n.run.under.faulty {
 		return nil
 	}
-	for _, c := range []layout.Counter{
+	zero := []layout.Counter{
 		layout.CounterMacReceiveBad, layout.CounterMacReceiveLong, layout.CounterMacReceiveOverrun, layout.CounterMacBusError,
-		layout.CounterReceiveMalformed, layout.CounterReceiveOldSequence, layout.CounterReceiveGap, layout.CounterReceiveUnsupported,
+		layout.CounterReceiveMalformed, layout.CounterReceiveUnsupported,
 		layout.CounterReceiveBusError, layout.CounterPciParityError, layout.CounterPciMasterAbort,
 		layout.CounterDoorbellMalformed, layout.CounterDoorbellOverrun, layout.CounterRawReceiveDropped,
-	} {
+	}
+	if !n.run.under.reliable { // else a frame may be sent again for no reason but time
+		zero = append(zero, layout.CounterReceiveOldSequence, layout.CounterReceiveGap)
+	}
+	for _, c := range zero {
 		count, err := n.nic.Counter(n.t, c)
 		if err != nil {
 			return err
@@ -265,6 +333,7 @@ func (n *randomNode) lossless() error {
 func (n *randomNode) act(i int, o operation) error {
 	r := n.run
 	v := n.vis[o.pair]
+	side := o.side
 	source, target := n.buffers[o.pair][areaSource].Bytes(), n.buffers[o.pair][areaTarget].Bytes()
 	region := &n.regions[o.pair][o.area][o.region]
 	switch o.kind {
@@ -286,7 +355,15 @@ func (n *randomNode) act(i int, o operation) error {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		r.effects[i].index = n.vis[o.pair].Index()
-		r.live.nodes[n.node].index[o.pair], r.live.nodes[n.node].tag[o.pair] = n.vis[o.pair].Index(), o.attributes.tag
+		r.live.sides[side].index[o.pair], r.live.sides[side].tag[o.pair] = n.vis[o.pair].Index(), o.attributes.tag
+	case opPoll:
+		return n.poll(o.queue)
+	case opResize:
+		return n.queues[o.queue].Resize(n.t, o.entries)
+	case opCut:
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.cut[o.pair] = true
 	case opSetAttributes:
 		return v.SetAttributes(n.t, n.attributes(o.attributes))
 	case opDeregister:
@@ -296,7 +373,7 @@ func (n *randomNode) act(i int, o operation) error {
 		return (*region).Deregister(n.t)
 	case opRegister:
 		r.mu.Lock()
-		table := r.live.nodes[n.node]
+		table := r.live.sides[side]
 		r.mu.Unlock()
 		if err := n.register(&table, o.pair, o.area, o.region); err != nil {
 			return err
@@ -305,7 +382,7 @@ func (n *randomNode) act(i int, o operation) error {
 		defer r.mu.Unlock()
 		handle := uint32((*region).Handle())
 		r.effects[i].handle = handle
-		s := &r.live.nodes[n.node].regions[o.pair][o.area][o.region]
+		s := &r.live.sides[side].regions[o.pair][o.area][o.region]
 		*s = regionState{handle: handle, before: s.handle, live: true}
 	}
 	return nil
@@ -315,7 +392,7 @@ func (n *randomNode) act(i int, o operation) error {
 func (n *randomNode) post(i, part int, o operation, receive bool, d randomDescriptor) error {
 	r := n.run
 	r.mu.Lock()
-	raw, handle := r.live.encode(n.node, d), r.live.nodes[n.node].handle(d.handle)
+	raw, handle := r.live.encode(n.side(o.pair), d), r.live.handle(n.side(o.pair), d.handle)
 	r.effects[i].raw, r.effects[i].handles = append(r.effects[i].raw, raw), append(r.effects[i].handles, handle)
 	r.posts++
 	r.mu.Unlock()
@@ -333,7 +410,15 @@ func (n *randomNode) post(i, part int, o operation, receive bool, d randomDescri
 
 func (n *randomNode) connect(i int, o operation) error {
 	v, name := n.vis[o.pair], fmt.Sprint("operation ", i)
-	if n.node != o.node {
+	info, err := v.Query(n.t)
+	if err != nil {
+		return err
+	}
+	n.run.mu.Lock()
+	n.run.cut[o.pair], n.run.reliable[o.pair] = false, info.Attributes.ReliabilityLevel != vipl.Unreliable
+	n.run.mu.Unlock()
+	other := n.run.on[o.pair][1-n.side(o.pair)]
+	if n.side(o.pair) != o.side {
 		q, err := n.nic.ConnectWait(n.t, vipl.NetAddress{Host: vipl.HostAddress(n.node), Discriminator: name}, driver.Second)
 		if err != nil {
 			return err
@@ -341,7 +426,7 @@ func (n *randomNode) connect(i int, o operation) error {
 		return q.Accept(n.t, v)
 	}
 	for range attempts {
-		_, err := v.ConnectRequest(n.t, vipl.NetAddress{Discriminator: name}, vipl.NetAddress{Host: vipl.HostAddress(1 - n.node), Discriminator: name}, driver.Second)
+		_, err := v.ConnectRequest(n.t, vipl.NetAddress{Discriminator: name}, vipl.NetAddress{Host: vipl.HostAddress(other), Discriminator: name}, driver.Second)
 		if !errors.Is(err, vipl.ErrNoMatch) {
 			return err
 		}
@@ -349,21 +434,21 @@ func (n *randomNode) connect(i int, o operation) error {
 			return err
 		}
 	}
-	return fmt.Errorf("node %d: nobody waits for a connection", 1-n.node)
+	return fmt.Errorf("node %d: nobody waits for a connection", other)
 }
 
 func (n *randomNode) race(i int, o operation) error {
 	if err := n.meet(); err != nil {
 		return err
 	}
-	if n.node == o.node {
+	if n.side(o.pair) == o.side {
 		for part, d := range o.sends {
 			if err := n.post(i, part, o, false, d); err != nil {
 				return err
 			}
 		}
 	}
-	if n.node != o.leaver {
+	if n.side(o.pair) != o.leaver {
 		return nil
 	}
 	if err := n.t.Sleep(driver.Time(o.delayed) * driver.Microsecond); err != nil {
@@ -417,14 +502,19 @@ func (n *randomNode) settle(upto int) error {
 func (r *randomRun) foretell(upto int) error {
 	for i := r.judged; i < upto; i++ {
 		if o := r.ops[i]; o.kind != opRace {
-			if err := r.w.apply(o, r.effects[i], [2]int{}); err != nil {
+			if err := r.w.apply(o, r.effects[i], stops{}); err != nil {
 				return fmt.Errorf("operation %d (%v) in the model: %w", i, o, err)
 			}
 		}
 	}
-	for node, n := range r.nodes {
-		for pair := range randomPairs {
-			v := r.vi(r.w, node, pair)
+	if upto == 0 || r.ops[upto-1].kind != opSettle {
+		if err := r.w.apply(operation{kind: opSettle}, effect{}, stops{}); err != nil { // the list ends without
+			return err
+		}
+	}
+	for pair := range randomPairs {
+		for side := range sides {
+			n, v := r.at(side, pair), r.w.vi(side, pair)
 			if v == nil {
 				n.want[pair], n.expect[pair] = [2]int{}, layout.ViStateFree
 				continue
@@ -436,20 +526,17 @@ func (r *randomRun) foretell(upto int) error {
 	}
 	for _, i := range r.races(upto) {
 		o := r.ops[i]
-		for node, n := range r.nodes {
+		for side := range sides {
+			n := r.at(side, o.pair)
 			// Everything comes back.
 			n.want[o.pair] = [2]int{len(n.posted[o.pair][0]), len(n.posted[o.pair][1])}
 			n.expect[o.pair] = layout.ViStateError
-			if node == o.leaver {
+			if side == o.leaver {
 				n.expect[o.pair] = layout.ViStateIdle
 			}
 		}
 	}
 	return nil
-}
-
-func (r *randomRun) vi(w *world, node, pair int) *model.VI {
-	return w.fabric.Hosts[node].VI(w.nodes[node].index[pair])
 }
 
 // races are the operations with an open end that were not judged.
@@ -464,9 +551,14 @@ func (r *randomRun) races(upto int) (all []int) {
 
 // harvest takes what comes back, and then what should not have come.
 func (n *randomNode) harvest() error {
-	n.seen, n.errors = [randomPairs][2][]completion{}, nil
+	if err := n.collect(); err != nil {
+		return err
+	}
 	for pair, v := range n.vis {
 		for queue := range 2 {
+			if v == nil || n.tied[pair][queue] > 0 {
+				continue
+			}
 			for range n.want[pair][queue] {
 				wait := v.SendWait
 				if queue == 1 {
@@ -501,6 +593,11 @@ func (n *randomNode) harvest() error {
 	if err := n.t.Sleep(quietPause); err != nil {
 		return err
 	}
+	for q := range n.queues {
+		if err := n.poll(q); err != nil {
+			return err
+		}
+	}
 	for pair, v := range n.vis {
 		if v == nil {
 			continue
@@ -515,7 +612,15 @@ func (n *randomNode) harvest() error {
 					break
 				}
 				n.note(pair, queue, d)
+				if n.tied[pair][queue] > 0 {
+					n.late[model.Source{VI: v.Index(), Receive: queue == 1}]++
+				}
 			}
+		}
+	}
+	for q := range n.queues {
+		if err := n.poll(q); err != nil {
+			return err
 		}
 	}
 	for {
@@ -534,6 +639,80 @@ func (n *randomNode) harvest() error {
 	return nil
 }
 
+// collect waits for the completions of work queues that are tied to completion
+// queues, and takes their entries. Entries may be lost, so what is missing in the
+// end may be there nevertheless.
+func (n *randomNode) collect() error {
+	missing := func() bool {
+		for pair, v := range n.vis {
+			for queue := range 2 {
+				if v != nil && n.tied[pair][queue] > 0 && n.want[pair][queue] > 0 {
+					return true
+				}
+			}
+		}
+		return false
+	}
+	for waited := driver.Time(0); len(n.queues) > 0 && missing() && waited <= patience; waited += statePause {
+		for q := range n.queues {
+			if err := n.poll(q); err != nil {
+				return err
+			}
+		}
+		if err := n.t.Sleep(statePause); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// poll takes all entries of a completion queue, and for each the completion that
+// it tells: that must be there.
+func (n *randomNode) poll(number int) error {
+	for {
+		v, receive, err := n.queues[number].Done(n.t)
+		if errors.Is(err, vipl.ErrNotDone) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		source := model.Source{VI: v.Index(), Receive: receive}
+		n.entries[number] = append(n.entries[number], source)
+		done, queue := v.SendDone, 0
+		if receive {
+			done, queue = v.RecvDone, 1
+		}
+		d, err := done(n.t)
+		if d == nil {
+			if !errors.Is(err, vipl.ErrNotDone) && !errors.Is(err, vipl.ErrDescriptor) {
+				return err
+			}
+			if n.late[source]--; n.late[source] < 0 && n.reaches(v, queue) {
+				n.early = append(n.early, source)
+			}
+			continue
+		}
+		pair := slices.Index(n.vis[:], v)
+		n.note(pair, queue, d)
+		n.want[pair][queue]--
+	}
+}
+
+// reaches says whether the card can complete the head of a work queue. If not, those
+// behind it are complete before the library has completed the head.
+func (n *randomNode) reaches(v *vipl.VI, queue int) bool {
+	r, pair := n.run, slices.Index(n.vis[:], v)
+	if len(n.posted[pair][queue]) == 0 {
+		return true
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	regions := r.live.sides[n.side(pair)].regions[pair][queueArea(queue == 1)]
+	told := uint32(n.posted[pair][queue][0].d.Handle)
+	return told == regions[regionFull].handle || told == regions[regionPart].handle
+}
+
 // note keeps a completion; it must be the one of the oldest descriptor.
 func (n *randomNode) note(pair, queue int, d *vipl.Descriptor) {
 	q := &n.posted[pair][queue]
@@ -547,19 +726,19 @@ func (n *randomNode) note(pair, queue int, d *vipl.Descriptor) {
 
 // mismatch is what the judge found.
 type mismatch struct {
-	node, pair int
+	side, pair int
 	op         int // -1 = not known
 	text       string
 }
 
 func (m *mismatch) Error() string { return m.text }
 
-func (r *randomRun) differs(node, pair, op int, format string, a ...any) error {
-	text := fmt.Sprintf("node %d, pair %d: ", node, pair) + fmt.Sprintf(format, a...)
+func (r *randomRun) differs(side, pair, op int, format string, a ...any) error {
+	text := fmt.Sprintf("side %d, pair %d: ", side, pair) + fmt.Sprintf(format, a...)
 	if op >= 0 {
 		text += fmt.Sprintf("\n  of operation %d: %v", op, r.ops[op])
 	}
-	return &mismatch{node, pair, op, text}
+	return &mismatch{side, pair, op, text}
 }
 
 // judge compares what came with the model.
@@ -576,26 +755,66 @@ func (r *randomRun) judge(upto int) error {
 	for _, i := range r.races(upto) {
 		raced[r.ops[i].pair] = true
 	}
-	for node := range randomNodes {
-		for pair := range randomPairs {
-			if raced[pair] {
-				continue // compared by decide
-			}
-			if err := r.compare(r.w, errors, node, pair); err != nil {
+	for pair := range randomPairs {
+		if raced[pair] {
+			continue // compared by decide
+		}
+		for side := range sides {
+			if err := r.compare(r.w, errors, side, pair); err != nil {
 				return err
 			}
 		}
-		for _, e := range r.nodes[node].errors {
-			if !slices.Contains(r.w.nodes[node].index[:], e.VI) {
-				return r.differs(node, -1, -1, "asynchronous error %v, of a VI that is not this run's", e)
+	}
+	for _, n := range r.nodes {
+		for _, e := range n.errors {
+			if !slices.ContainsFunc(n.vis[:], func(v *vipl.VI) bool { return v != nil && v.Index() == e.VI }) {
+				return r.differs(-1, -1, -1, "node %d: asynchronous error %v, of a VI that is not this run's", n.node, e)
 			}
+		}
+		if err := r.compareEntries(n); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// compareEntries compares the entries of a node's completion queues.
+func (r *randomRun) compareEntries(n *randomNode) error {
+	if len(n.early) > 0 {
+		return r.differs(-1, -1, -1, "node %d: an entry of the %v came, and its completion was not there", n.node, n.early[0])
+	}
+	// A VI's overruns do not say of which of its work queues they are.
+	told := map[int]int{}
+	for _, e := range n.errors {
+		if e.Code == layout.AsyncErrorCompletionQueueOverrun {
+			told[e.VI]++
+		}
+	}
+	h := r.w.fabric.Hosts[n.node]
+	for q := range n.queues {
+		c := h.CompletionQueue(q)
+		missing := map[int]int{}
+		for _, vi := range c.Missing(n.entries[q]) {
+			if told[vi] > 0 {
+				told[vi]--
+				missing[vi]++
+			}
+		}
+		r.tally["entries"] += len(n.entries[q])
+		if err := c.Settle(n.entries[q], missing); err != nil {
+			return r.differs(-1, -1, -1, "node %d, completion queue %d: %v", n.node, q, err)
+		}
+	}
+	for vi, left := range told {
+		if left > 0 {
+			return r.differs(-1, -1, -1, "node %d: %d overruns of VI %d were told, and no entry is missing", n.node, left, vi)
 		}
 	}
 	return nil
 }
 
 // pendingErrors are the asynchronous errors that the model expects.
-type pendingErrors [randomNodes][]model.AsyncError
+type pendingErrors [maxNodes][]model.AsyncError
 
 func (r *randomRun) takeErrors(w *world) (all pendingErrors) {
 	for node, h := range w.fabric.Hosts {
@@ -608,53 +827,77 @@ func (r *randomRun) takeErrors(w *world) (all pendingErrors) {
 // outcome that fits what was seen.
 func (r *randomRun) decide(i int, before pendingErrors) (*world, pendingErrors, error) {
 	o := r.ops[i]
-	most := 0 // steps
+	reliable := r.w.vi(o.side, o.pair).Attributes().Reliability != layout.ReliabilityUnreliable
+	frames, answers := 0, 0 // of the sends, and of what comes back
 	for part := range o.sends {
-		most += int(layout.Descriptor(r.effects[i].raw[part]).Length()%(1<<17))/layout.MaxPayload + 1
+		d := layout.Descriptor(r.effects[i].raw[part])
+		n := int(d.Length()%(1<<17))/layout.MaxPayload + 1
+		if reliable && o.sends[part].operation() == layout.DescriptorOperationRdmaRead {
+			n, answers = 1, answers+n
+		}
+		frames += n
 	}
-	try := func(sends, heard int) (*world, pendingErrors, error) {
-		w := &world{fabric: r.w.fabric.Clone(), nodes: r.w.nodes}
+	sent := frames
+	if reliable {
+		sent = len(o.sends) // those whose acknowledgement came
+	}
+	try := func(stop stops) (*world, pendingErrors, error) {
+		w := *r.w
+		w.fabric = r.w.fabric.Clone()
 		all := before
-		if err := w.apply(o, r.effects[i], [2]int{sends, heard}); err != nil {
+		if err := w.apply(o, r.effects[i], stop); err != nil {
 			return nil, all, err
 		}
-		for node, more := range r.takeErrors(w) {
+		for node, more := range r.takeErrors(&w) {
 			all[node] = append(slices.Clone(all[node]), more...)
 		}
-		return w, all, nil
+		return &w, all, nil
 	}
 	var reasons []error
-	no := func(sends, heard int, err error) {
-		reasons = append(reasons, fmt.Errorf("not %d steps sent, %d frames heard: %w", sends, heard, err))
+	no := func(stop stops, err error) {
+		reasons = append(reasons, fmt.Errorf("not %d steps sent, %d frames heard, %d of answers: %w", stop.sent, stop.heard, stop.answered, err))
 	}
-	for sends := range most + 1 {
-		w, all, err := try(sends, 0)
-		if err != nil {
-			return nil, all, err
-		}
-		// What comes back to the sender does not depend on what is heard.
-		if err := r.compare(w, all, o.node, o.pair); err != nil {
-			no(sends, 0, err)
-			continue
-		}
-		for heard := range sends + 1 {
-			if w, all, err = try(sends, heard); err != nil {
+	for stop := (stops{}); stop.sent <= sent; stop.sent++ {
+		if !reliable {
+			// What comes back to the sender does not depend on what is heard.
+			w, all, err := try(stops{sent: stop.sent})
+			if err != nil {
 				return nil, all, err
 			}
-			err = r.compare(w, all, 1-o.node, o.pair)
-			if err == nil {
-				return w, all, r.compare(w, all, o.node, o.pair)
+			if err := r.compare(w, all, o.side, o.pair); err != nil {
+				no(stops{sent: stop.sent}, err)
+				continue
 			}
-			no(sends, heard, err)
+		}
+		for stop.heard = 0; stop.heard <= frames && (reliable || stop.heard <= stop.sent); stop.heard++ {
+			for stop.answered = 0; stop.answered <= answers; stop.answered++ {
+				w, all, err := try(stop)
+				if err != nil {
+					return nil, all, err
+				}
+				for side := range sides {
+					if err == nil {
+						err = r.compare(w, all, side, o.pair)
+					}
+				}
+				if err != nil {
+					no(stop, err)
+					continue
+				}
+				return w, all, nil
+			}
 		}
 	}
 	return nil, before, fmt.Errorf("no allowed outcome of operation %d (%v) fits:\n%w", i, o, errors.Join(reasons...))
 }
 
-// count counts what came, by kind.
+// count counts what came, by kind, and forgets it.
 func (r *randomRun) count() {
 	for _, n := range r.nodes {
 		for pair := range randomPairs {
+			if n.side(pair) < 0 {
+				continue
+			}
 			for queue, all := range n.seen[pair] {
 				for _, c := range all {
 					text := [...]string{"send: ", "receive: "}[queue] + model.StatusText(c.status)
@@ -669,14 +912,16 @@ func (r *randomRun) count() {
 		for _, e := range n.errors {
 			r.tally["asynchronous: "+e.Code.String()]++
 		}
+		n.seen, n.errors, n.entries, n.early = [randomPairs][2][]completion{}, nil, [randomQueues][]model.Source{}, nil
+		n.late = map[model.Source]int{}
 	}
 }
 
 // compare compares one VI, and the memory that belongs to it.
-func (r *randomRun) compare(w *world, all pendingErrors, node, pair int) error {
-	n, v := r.nodes[node], r.vi(w, node, pair)
+func (r *randomRun) compare(w *world, all pendingErrors, side, pair int) error {
+	n, v := r.at(side, pair), w.vi(side, pair)
 	if v == nil {
-		return r.compareMemory(w, node, pair)
+		return r.compareMemory(w, side, pair)
 	}
 	for queue, take := range []func() (model.Completion, model.Taken){v.SendDone, v.ReceiveDone} {
 		name := [...]string{"send queue", "receive queue"}[queue]
@@ -686,42 +931,44 @@ func (r *randomRun) compare(w *world, all pendingErrors, node, pair int) error {
 			switch {
 			case taken != model.Done && i == len(seen):
 			case taken != model.Done:
-				return r.differs(node, pair, seen[i].op, "%s: got %v, want nothing more", name, seen[i])
+				return r.differs(side, pair, seen[i].op, "%s: got %v, want nothing more", name, seen[i])
 			case i == len(seen):
 				op := -1
 				if p := n.posted[pair][queue]; len(p) > 0 {
 					op = p[0].op
 				}
-				return r.differs(node, pair, op, "%s: nothing came, want %v", name, want)
+				return r.differs(side, pair, op, "%s: nothing came, want %v", name, want)
 			case seen[i].op < 0 || seen[i].d.Address != want.Address:
-				return r.differs(node, pair, seen[i].op, "%s: got %v, want %v: not in the order of the posts", name, seen[i], want)
+				return r.differs(side, pair, seen[i].op, "%s: got %v, want %v: not in the order of the posts", name, seen[i], want)
 			case want.Allows(seen[i].status, seen[i].length, seen[i].immediate):
 			default:
-				return r.differs(node, pair, seen[i].op, "%s: got %v, want %v", name, seen[i], want)
+				return r.differs(side, pair, seen[i].op, "%s: got %v, want %v", name, seen[i], want)
 			}
 			if taken != model.Done {
 				break
 			}
 			// One of the allowed ones; memory has the same.
-			layout.Descriptor(w.fabric.Hosts[node].Memory(want.Address, layout.DescriptorSize)).SetStatus(seen[i].status)
+			d := layout.Descriptor(w.host(side, pair).Memory(want.Address, layout.DescriptorSize))
+			d.SetStatus(seen[i].status)
+			d.SetLength(seen[i].length)
 		}
 	}
 	if n.states[pair] != v.State() {
-		return r.differs(node, pair, -1, "state %v, want %v", n.states[pair], v.State())
+		return r.differs(side, pair, -1, "state %v, want %v", n.states[pair], v.State())
 	}
 	of := func(errors []model.AsyncError) (codes []string) {
 		for _, e := range errors {
-			if e.VI == v.Index() {
+			if e.VI == v.Index() && e.Code != layout.AsyncErrorCompletionQueueOverrun {
 				codes = append(codes, e.Code.String())
 			}
 		}
 		slices.Sort(codes)
 		return codes
 	}
-	if got, want := of(n.errors), of(all[node]); !slices.Equal(got, want) {
-		return r.differs(node, pair, -1, "asynchronous errors %v, want %v", got, want)
+	if got, want := of(n.errors), of(all[r.on[pair][side]]); !slices.Equal(got, want) {
+		return r.differs(side, pair, -1, "asynchronous errors %v, want %v", got, want)
 	}
-	return r.compareMemory(w, node, pair)
+	return r.compareMemory(w, side, pair)
 }
 
 func (c completion) String() string {
@@ -734,11 +981,11 @@ func (c completion) String() string {
 
 // compareMemory compares every byte of a VI's memory. The links of descriptors
 // belong to the provider, and nobody else reads them.
-func (r *randomRun) compareMemory(w *world, node, pair int) error {
-	n, h := r.nodes[node], w.fabric.Hosts[node]
+func (r *randomRun) compareMemory(w *world, side, pair int) error {
+	n, h := r.at(side, pair), w.host(side, pair)
 	for area, b := range n.buffers[pair] {
 		got, want := b.Bytes(), h.Memory(b.Address(), uint64(b.Len()))
-		if area >= areaSend {
+		if areaBytes(area) == queueBytes {
 			for slot := range slots {
 				copy(want[slot*slotBytes:][:layout.DescriptorSegmentCountOffset], got[slot*slotBytes:])
 			}
@@ -760,8 +1007,8 @@ func (r *randomRun) compareMemory(w *world, node, pair int) error {
 		for i := first; i < min(first+16, len(got)); i++ {
 			fmt.Fprintf(&around, " %02x/%02x", got[i], want[i])
 		}
-		return r.differs(node, pair, -1, "%s: %d bytes differ, from %d to %d; from there on got/want%s",
-			[...]string{"source", "target", "send queue's memory", "receive queue's memory"}[area], count, first, last, &around)
+		return r.differs(side, pair, -1, "%s: %d bytes differ, from %d to %d; from there on got/want%s",
+			[...]string{"source", "target", "send queue's memory", "receive queue's memory", "read"}[area], count, first, last, &around)
 	}
 	return nil
 }

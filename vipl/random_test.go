@@ -23,13 +23,79 @@ import (
 
 // fakes runs a list of operations on fake cards, or on M-VIA over fake NICs.
 func fakes(ctx context.Context, d driver.Device, seed uint64, r *randomRun, lose func(int, []byte) bool) error {
-	f, err := drivertest.NewOf(d, randomNodes, 2*randomNodes)
+	return fakesWith(ctx, d, seed, r, func(f *drivertest.Fabric) { f.Lose = lose })
+}
+
+// fakesWith is fakes on a wire that is prepared.
+func fakesWith(ctx context.Context, d driver.Device, seed uint64, r *randomRun, prepare func(f *drivertest.Fabric)) error {
+	f, err := drivertest.NewOf(d, len(r.nodes), 2*len(r.nodes))
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	f.Lose = lose
-	return driver.RunOn(ctx, f, driver.RunConfig{Device: d, Seed: seed}, programs(r.mains()...)...)
+	prepare(f)
+	return driver.RunOn(ctx, f, driver.RunConfig{Device: d, Seed: seed, Transport: driver.Transport{RetryTimeout: fakeRetry}}, programs(r.mains()...)...)
+}
+
+// fakeRetry is the retry timeout of fake cards: longer than any frame takes on their
+// wire, there and back, late ones too.
+const fakeRetry = 100 * driver.Microsecond
+
+// wire is the fabric's wire as the conditions of a run want it, on fakes: frames of a
+// pair that was cut do not arrive, unreliable VIs lose the frames that the model
+// loses, and reliable VIs have faults by seed, which no program may see.
+func (r *randomRun) wire(seed uint64) func(f *drivertest.Fabric) {
+	return func(f *drivertest.Fabric) {
+		faults := drivertest.Faults{Seed: seed, Lose: 40, Duplicate: 30, Delay: 60}.Copies()
+		// The first frame of a connection has a number of its own, and the first sequence number.
+		type vi struct{ node, index int }
+		type connection struct {
+			number uint16
+			first  uint32
+		}
+		last := map[vi]connection{}
+		f.Copies = func(node int, frame []byte) []driver.Time {
+			once := []driver.Time{0}
+			if !isVia(frame) {
+				return once
+			}
+			h := layout.ViaHeader(frame[layout.EthernetHeaderSize:])
+			cut, reliable := r.path(node, int(h.SourceVi()&0xff))
+			switch {
+			case cut:
+				return nil
+			case reliable && r.under.faulty:
+				copies := faults(node, frame)
+				if len(copies) != 1 || copies[0] != 0 {
+					r.faults++
+				}
+				return copies
+			case reliable || r.under.lose == nil:
+				return once
+			}
+			key := vi{node, int(h.SourceVi() & 0xff)}
+			if of, known := last[key]; !known || of.number != h.SourceVi() {
+				last[key] = connection{h.SourceVi(), h.Sequence()}
+			}
+			if r.under.lose(node, int(h.Sequence()-last[key].first)) {
+				r.faults++
+				return nil
+			}
+			return once
+		}
+	}
+}
+
+// path says whether the wire of a node's VI is cut, and whether it is reliable.
+func (r *randomRun) path(node, index int) (cut, reliable bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for pair := range randomPairs {
+		if side := r.on.side(node, pair); side >= 0 && r.live.sides[side].index[pair] == index {
+			return r.cut[pair], r.reliable[pair]
+		}
+	}
+	return false, false
 }
 
 // runner carries a run out.
@@ -42,14 +108,14 @@ const searchTime = 10 * time.Minute
 // shortest looks for the shortest list that fails, knowing that the run of all
 // of them failed. What it has when its time is over still fails, but may not be
 // the shortest.
-func shortest(ops []operation, judged int, run runner) (n int, err error) {
+func shortest(ops []operation, judged int, c conditions, run runner) (n int, err error) {
 	end := time.Now().Add(searchTime)
 	low, high := judged, judged // the first so many are right, the first so many are not
 	for high < len(ops) && (high == judged || ops[high-1].kind != opSettle) {
 		high++
 	}
 	for {
-		r := newRandomRun(ops[:high], lies{})
+		r := newRandomRun(ops[:high], lies{}, c)
 		if err = run(r); err != nil {
 			break
 		}
@@ -60,7 +126,7 @@ func shortest(ops []operation, judged int, run runner) (n int, err error) {
 	}
 	for high-low > 1 && time.Now().Before(end) {
 		middle := (low + high) / 2
-		if e := run(newRandomRun(ops[:middle], lies{})); e != nil {
+		if e := run(newRandomRun(ops[:middle], lies{}, c)); e != nil {
 			high, err = middle, e
 		} else {
 			low = middle
@@ -73,21 +139,21 @@ func shortest(ops []operation, judged int, run runner) (n int, err error) {
 // that fails.
 func randomOperations(t *testing.T, seed uint64, n int, run runner) *randomRun {
 	t.Helper()
-	ops, err := generate(seed, n)
-	require.NoError(t, err, "the generator, seed %d", seed)
-	return runOperations(t, seed, ops, run)
+	return runUnder(t, seed, n, conditions{}, run)
 }
 
-func runOperations(t *testing.T, seed uint64, ops []operation, run runner) *randomRun {
+// runUnder is randomOperations under other conditions.
+func runUnder(t *testing.T, seed uint64, n int, c conditions, run runner) *randomRun {
 	t.Helper()
-	n := len(ops)
+	ops, err := generateFor(seed, n, c)
+	require.NoError(t, err, "the generator, seed %d", seed)
 	start := time.Now()
-	r := newRandomRun(ops, lies{})
+	r := newRandomRun(ops, lies{}, c)
 	if err := run(r); err != nil {
 		judged := r.judged
 		require.NotNil(t, r.w, "the run did not begin: %v", err)
 		t.Logf("%v\nlooking for the shortest list that fails; %d operations were right", err, judged)
-		at, short := shortest(ops, judged, run)
+		at, short := shortest(ops, judged, c, run)
 		text := ""
 		for i := max(0, at-8); i < at; i++ {
 			text += fmt.Sprintf("\n  %d: %v", i, ops[i])
@@ -158,6 +224,27 @@ func TestRandomOperationsOnFakes(t *testing.T) {
 	})
 }
 
+// Four nodes, with work queues tied to completion queues, which are taken from and
+// change their room under way.
+func TestRandomOperationsWithCompletionQueues(t *testing.T) {
+	onDevices(t, func(t *testing.T, d driver.Device) {
+		n := long(20_000, 200_000)
+		if testing.Short() {
+			n = 1000
+		}
+		s := seed(t)
+		r := runUnder(t, s, n, conditions{on: fourNodes, queues: true}, func(r *randomRun) error {
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+			defer cancel()
+			return fakes(ctx, d, s, r, nil)
+		})
+		if n >= 20_000 {
+			r.met(t, everything...)
+			r.met(t, "entries", "asynchronous: CompletionQueueOverrun")
+		}
+	})
+}
+
 // And over a wire that loses one frame in nine: what unreliable delivery makes of it.
 func TestRandomOperationsOverALossyWire(t *testing.T) {
 	onDevices(t, func(t *testing.T, d driver.Device) {
@@ -166,46 +253,103 @@ func TestRandomOperationsOverALossyWire(t *testing.T) {
 			n = 1000
 		}
 		s := seed(t)
-		c := conditions{lose: func(node, frame int) bool {
-			return rand.New(rand.NewPCG(s, uint64(node)<<32|uint64(frame))).IntN(9) == 0
-		}}
-		ops, err := generateFor(s, n, c)
-		require.NoError(t, err, "the generator, seed %d", s)
-		lost := 0
-		r := runOperations(t, s, ops, func(r *randomRun) error {
-			r.under = c
+		c := conditions{lose: oneInNine(s)}
+		r := runUnder(t, s, n, c, func(r *randomRun) error {
 			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 			defer cancel()
-			// The first frame of a connection has a number of its own, and the first sequence number.
-			type vi struct{ node, index int }
-			type connection struct {
-				number uint16
-				first  uint32
-			}
-			last := map[vi]connection{}
-			lost = 0
-			return fakes(ctx, d, s, r, func(node int, frame []byte) bool {
-				if !isVia(frame) {
-					return false
-				}
-				h := layout.ViaHeader(frame[layout.EthernetHeaderSize:])
-				key := vi{node, int(h.SourceVi() & 0xff)}
-				if of, known := last[key]; !known || of.number != h.SourceVi() {
-					last[key] = connection{h.SourceVi(), h.Sequence()}
-				}
-				lose := c.lose(node, int(h.Sequence()-last[key].first))
-				if lose {
-					lost++
-				}
-				return lose
-			})
+			return fakesWith(ctx, d, s, r, r.wire(s))
 		})
-		t.Logf("%d frames lost", lost)
+		t.Logf("%d frames lost", r.faults)
 		if n >= 20_000 {
 			r.met(t, everything...)
-			require.Greater(t, lost, 500)
+			require.Greater(t, r.faults, 500)
 		}
 	})
+}
+
+func oneInNine(seed uint64) func(node, frame int) bool {
+	return func(node, frame int) bool {
+		return rand.New(rand.NewPCG(seed, uint64(node)<<32|uint64(frame))).IntN(9) == 0
+	}
+}
+
+// everythingReliable is what a run with all levels must have met beside what
+// unreliable VIs meet: the rows of the transport's tables.
+var everythingReliable = []string{
+	"send: Done RdmaRead", "send: Done Flushed RdmaRead", "send: Done FormatError RdmaRead", "send: Done LengthError RdmaRead",
+	"send: Done ProtectionError RdmaRead", "send: Done RdmaProtectionError RdmaRead",
+	"send: Done RdmaProtectionError RdmaWrite", "send: Done RemoteDescriptorError RdmaWrite", "send: Done RemoteDescriptorError Send",
+	"asynchronous: RdmaReadProtection", "asynchronous: RdmaWriteProtection", "asynchronous: ReceiveQueueEmpty",
+	"asynchronous: CompletionQueueOverrun", "asynchronous: CompletionProtection", "asynchronous: PostDescriptor", "asynchronous: ConnectionLost",
+	"receive: Done RdmaProtectionError Immediate RemoteRdmaWrite", "receive: Done LengthError Receive", "receive: Done ProtectionError Receive",
+	"receive: Done PartialError Flushed Receive", "entries",
+}
+
+// allLevels are the conditions for VIs of all levels: on a wire that keeps all
+// frames, and on one that does not.
+func allLevels(seed uint64, faulty bool) conditions {
+	c := conditions{on: fourNodes, queues: true, reliable: true, cuts: true, faulty: faulty}
+	if faulty {
+		c.lose = oneInNine(seed)
+	}
+	return c
+}
+
+// A few operations of all levels. No shortest list is looked for if they fail: this
+// is what planted faults are found by.
+func TestSomeOperationsOfAllLevels(t *testing.T) {
+	for _, faulty := range []bool{false, true} {
+		t.Run(fmt.Sprint("faulty wire ", faulty), func(t *testing.T) {
+			s := seed(t)
+			c := allLevels(s, faulty)
+			ops, err := generateFor(s, 8000, c)
+			require.NoError(t, err)
+			r := newRandomRun(ops, lies{}, c)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			require.NoError(t, fakesWith(ctx, driver.DeviceHvia, s, r, r.wire(s)), "%d operations were right", r.judged)
+		})
+	}
+}
+
+// VIs of all levels on four nodes, and on two, with RDMA reads and completion
+// queues: on a wire that keeps all frames, and on one that does not, which the
+// programs of reliable VIs must not see.
+func TestRandomOperationsOfAllLevels(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		under conditions
+	}{
+		{"four nodes", conditions{on: fourNodes, queues: true, reliable: true, cuts: true}},
+		{"two nodes", conditions{on: twoNodes, queues: true, reliable: true, cuts: true}},
+		{"faults of the wire", conditions{on: fourNodes, queues: true, reliable: true, cuts: true, faulty: true}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			n := long(20_000, 500_000)
+			if testing.Short() {
+				n = 1000
+			}
+			s := seed(t)
+			if c.under.faulty {
+				c.under = allLevels(s, true)
+			}
+			r := runUnder(t, s, n, c.under, func(r *randomRun) error {
+				ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+				defer cancel()
+				return fakesWith(ctx, driver.DeviceHvia, s, r, r.wire(s))
+			})
+			t.Logf("%d faults of the wire", r.faults)
+			if n >= 20_000 {
+				if c.under.faulty {
+					r.met(t, "send: Done RdmaRead", "send: Done RdmaProtectionError RdmaWrite", "send: Done RemoteDescriptorError Send", "send: Done TransportError Send")
+					require.Greater(t, r.faults, 500)
+				} else {
+					r.met(t, everythingReliable...)
+					r.met(t, "send: Done TransportError Send")
+				}
+			}
+		})
+	}
 }
 
 // The same on the simulated card.
@@ -271,6 +415,54 @@ func simulatedCards(t *testing.T, seed uint64, r *randomRun, straps uint32) erro
 	return driver.Run(ctx, c, programs(r.mains()...)...)
 }
 
+// VIs of all levels on simulated cards, with straps, and on wires with faults, which
+// VIs of reliable levels must not see: there are no others then, because the model
+// does not know which frames they lose.
+func TestRandomOperationsOfAllLevelsOnTheCard(t *testing.T) {
+	if testing.Short() {
+		t.Skip("needs the simulator with the card, whose build takes minutes")
+	}
+	const badWire = "drop=2% type 0x88b5,duplicate=1% type 0x88b5,corrupt=1% type 0x88b5 bits 2,truncate=0.5% type 0x88b5,reorder=1% type 0x88b5"
+	for _, c := range []struct {
+		name   string
+		n      int
+		under  conditions
+		straps uint32
+		faults string
+	}{
+		{"two nodes", 4_000, conditions{on: twoNodes, queues: true, reliable: true}, 0, ""},
+		{"four nodes", 20_000, conditions{on: fourNodes, queues: true, reliable: true}, 0, ""},
+		{"straps", 3_000, conditions{on: twoNodes, queues: true, reliable: true, onArrival: true},
+			1<<layout.StrapReceiveFetchOnArrival | 1<<layout.StrapShortBursts | 1<<layout.StrapCutThroughReceive, ""},
+		{"a bad wire", 4_000, conditions{on: twoNodes, queues: true, reliable: true, faulty: true, noneLost: true}, 0, badWire},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if c.faults == "" && os.Getenv("HVIA_LONG") == "" {
+				t.Skip("with HVIA_LONG=1: takes many minutes")
+			}
+			s := seed(t)
+			faults, err := sim.ParseWireFaults(c.faults)
+			require.NoError(t, err)
+			run := func(r *randomRun) error {
+				ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+				defer cancel()
+				f := driver.RunConfig{Seed: s}
+				f.Fabric.Faults = faults
+				if c.straps != 0 {
+					f.Fabric.Arguments = []string{"--strap", fmt.Sprint(c.straps)}
+				}
+				return driver.Run(ctx, f, programs(r.mains()...)...)
+			}
+			if err := run(newRandomRun(nil, lies{}, c.under)); errors.Is(err, errOffers) {
+				t.Skip(err)
+			}
+			r := runUnder(t, s, long(c.n, 10*c.n), c.under, run)
+			r.met(t, "send: Done Send", "send: Done RdmaWrite", "send: Done RdmaRead", "send: Done RemoteDescriptorError Send",
+				"send: Done RdmaProtectionError RdmaWrite", "asynchronous: ConnectionLost", "entries")
+		})
+	}
+}
+
 // And with straps that are to change nothing but times, and when a receive
 // descriptor that cannot be reached is met.
 func TestRandomOperationsWithStraps(t *testing.T) {
@@ -289,10 +481,7 @@ func TestRandomOperationsWithStraps(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			s := seed(t)
 			onArrival := c.straps&(1<<layout.StrapReceiveFetchOnArrival) != 0
-			ops, err := generateFor(s, long(6_000, 60_000), conditions{onArrival: onArrival})
-			require.NoError(t, err, "the generator, seed %d", s)
-			r := runOperations(t, s, ops, func(r *randomRun) error {
-				r.under.onArrival = onArrival
+			r := runUnder(t, s, long(6_000, 60_000), conditions{onArrival: onArrival}, func(r *randomRun) error {
 				return simulatedCards(t, s, r, c.straps)
 			})
 			r.met(t, "send: Done Send", "send: Done RdmaWrite", "send: Done Flushed Send", "receive: Done Receive",

@@ -19,6 +19,9 @@ type scenario struct {
 	client, server main
 }
 
+// features are what a NIC need not have, by the scenarios about them.
+var features = map[string]func(vipl.NicAttributes) bool{}
+
 var scenarios = []scenario{
 	{"every alignment, both ways", pingClient, pongServer},
 	{"queues", queueClient, sinkServer},
@@ -859,7 +862,9 @@ func memoryClient(e *env) error {
 	e.is("register beyond", register(b.Address(), 3*4096+1, nil), vipl.ErrInvalidParameter)
 	e.is("register around all", register(b.Address(), ^uint64(0), nil), vipl.ErrInvalidParameter)
 	e.is("register with no tag of ours", register(b.Address(), 4, &vipl.MemAttributes{Ptag: 0x7777}), vipl.ErrInvalidPtag)
-	e.is("register for RDMA read", register(b.Address(), 4, &vipl.MemAttributes{EnableRdmaRead: true}), vipl.ErrInvalidRDMARead)
+	if e.nic.Query().RDMAReadSupport == 0 {
+		e.is("register for RDMA read", register(b.Address(), 4, &vipl.MemAttributes{EnableRdmaRead: true}), vipl.ErrInvalidRDMARead)
+	}
 
 	// The same range several times, with different attributes and handles.
 	handles := map[vipl.MemHandle]bool{0: true}
@@ -914,11 +919,22 @@ func second[T any](_ T, err error) error { return err }
 // viClient tries what VI and tag calls must refuse.
 func viClient(e *env) error {
 	create := func(a vipl.ViAttributes) error { return second(e.nic.CreateVi(e.t, a)) }
-	e.is("reliable delivery", create(vipl.ViAttributes{ReliabilityLevel: vipl.ReliableDelivery}), vipl.ErrInvalidReliabilityLevel)
+	q := e.nic.Query()
+	for _, level := range []vipl.ReliabilityLevel{vipl.ReliableDelivery, vipl.ReliableReception} {
+		want := error(nil)
+		if q.ReliabilityLevelSupport&level == 0 {
+			want = vipl.ErrInvalidReliabilityLevel
+		}
+		v, err := e.nic.CreateVi(e.t, vipl.ViAttributes{ReliabilityLevel: level})
+		e.is(fmt.Sprintf("reliability level %d", level), err, want)
+		if err == nil {
+			e.is("destroy", v.Destroy(e.t), nil)
+		}
+	}
 	e.is("two levels", create(vipl.ViAttributes{ReliabilityLevel: 3}), vipl.ErrInvalidReliabilityLevel)
 	e.is("too large a transfer", create(vipl.ViAttributes{MaxTransferSize: 65537}), vipl.ErrInvalidMTU)
 	e.is("a negative one", create(vipl.ViAttributes{MaxTransferSize: -1}), vipl.ErrInvalidMTU)
-	e.is("RDMA read", create(vipl.ViAttributes{EnableRdmaRead: true}), vipl.ErrInvalidRDMARead)
+	e.is("RDMA read at the unreliable level", create(vipl.ViAttributes{EnableRdmaRead: true}), vipl.ErrInvalidRDMARead)
 	e.is("foreign tag", create(vipl.ViAttributes{Ptag: 0x7777}), vipl.ErrInvalidPtag)
 
 	tag, err := e.nic.CreatePtag(e.t)
@@ -947,8 +963,8 @@ func viClient(e *env) error {
 	e.is("disconnect an idle VI", v.Disconnect(e.t), nil)
 	e.is("twice", v.Disconnect(e.t), nil)
 
-	q := e.nic.Query()
-	e.that(fmt.Sprintf("attributes %+v", q), q.MaxVI == 256 && q.ReliabilityLevelSupport == vipl.Unreliable && q.RDMAReadSupport == 0 &&
+	e.that(fmt.Sprintf("attributes %+v", q), q.MaxVI == 256 && q.ReliabilityLevelSupport&vipl.Unreliable != 0 &&
+		q.RDMAReadSupport&vipl.Unreliable == 0 && q.RDMAReadSupport&^q.ReliabilityLevelSupport == 0 && (q.MaxCQ > 0) == (q.MaxCQEntries > 0) &&
 		q.MaxTransferSize >= 32768 && q.MaxDescriptorsPerQueue == 1024 && q.MaxSegmentsPerDesc == 252 && q.LocalAddress == vipl.HostAddress(0) && q.NativeMTU == layout.MaxPayload)
 	// All VIs of the card, then one more.
 	made := []*vipl.VI{v}

@@ -3,8 +3,10 @@
 package vipl
 
 import (
+	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 
 	"hvia/driver"
 	"hvia/layout"
@@ -29,11 +31,19 @@ type ViAttributes struct {
 	MaxTransferSize  int
 	Ptag             Ptag
 	EnableRdmaWrite  bool // the peer may write through this VI
-	EnableRdmaRead   bool
+	EnableRdmaRead   bool // the peer may read through this VI, of a reliable level
+	// Completion queues that the work queues are tied to, nil = none. They are
+	// given when the VI is created and stay. One may serve both queues, and those of many VIs.
+	SendCQ, RecvCQ *CQ
+	// Blocking has SendWait and RecvWait sleep until the card interrupts, instead of
+	// looking in a loop. It leaves the processor to others, and costs a system call,
+	// an interrupt and a switch. On M-VIA they always sleep.
+	Blocking bool
 }
 
 func (a ViAttributes) driver() driver.ViAttributes {
 	return driver.ViAttributes{
+		SendQueue: a.SendCQ.driver(), ReceiveQueue: a.RecvCQ.driver(),
 		Reliability: uint8(a.ReliabilityLevel), MaxTransferSize: a.MaxTransferSize, Tag: uint16(a.Ptag),
 		Rights: driver.Rights{RdmaWrite: a.EnableRdmaWrite, RdmaRead: a.EnableRdmaRead},
 	}
@@ -51,6 +61,7 @@ type VI struct {
 	nic    *Nic
 	vi     driver.Vi
 	status driver.Range // of its state, to be watched
+	blocks atomic.Bool  // attribute Blocking
 
 	mu            sync.Mutex
 	attributes    ViAttributes
@@ -59,13 +70,26 @@ type VI struct {
 
 // CreateVi makes a VI in state Idle.
 func (n *Nic) CreateVi(t *driver.Thread, a ViAttributes) (*VI, error) {
+	for _, c := range []*CQ{a.SendCQ, a.RecvCQ} {
+		if c != nil && c.nic != n {
+			return nil, &Error{Op: "create VI", VI: -1, Descriptor: -1, Status: StatusInvalidParameter,
+				Detail: fmt.Errorf("completion queue %d belongs to another NIC handle: create one through this handle", c.cq.Number)}
+		}
+	}
 	v, got, err := n.host.CreateVi(t, n.info.ID, a.driver())
 	if err != nil {
 		return nil, translate("create VI", -1, err)
 	}
 	made := &VI{nic: n, vi: v, status: v.StateRange(), attributes: attributesOf(got)}
-	made.send = queue{vi: made, kernel: v.InKernel(), doorbell: v.DoorbellSend(), names: &sendNames}
-	made.receive = queue{vi: made, receive: true, kernel: v.InKernel(), doorbell: v.DoorbellReceive(), names: &receiveNames}
+	made.attributes.SendCQ, made.attributes.RecvCQ, made.attributes.Blocking = a.SendCQ, a.RecvCQ, a.Blocking
+	made.blocks.Store(a.Blocking)
+	made.send = queue{vi: made, cq: a.SendCQ, kernel: v.InKernel(), doorbell: v.DoorbellSend(), names: &sendNames}
+	made.receive = queue{vi: made, cq: a.RecvCQ, receive: true, kernel: v.InKernel(), doorbell: v.DoorbellReceive(), names: &receiveNames}
+	for _, q := range []*queue{&made.send, &made.receive} {
+		q.arm = v.Notifier(q.receive)
+		q.notifier = newNotifier(n, q.arm)
+	}
+	made.tie()
 	n.mu.Lock()
 	n.vis[v.Index] = made
 	n.mu.Unlock()
@@ -92,6 +116,9 @@ func (v *VI) Destroy(t *driver.Thread) error {
 	if err := v.vi.Destroy(t); err != nil {
 		return translate("destroy VI", v.vi.Index, err)
 	}
+	v.untie()
+	v.send.notifier.cancel()
+	v.receive.notifier.cancel()
 	err := v.nic.deliver(t)
 	v.nic.mu.Lock()
 	defer v.nic.mu.Unlock()
@@ -118,11 +145,22 @@ func (v *VI) Query(t *driver.Thread) (ViInfo, error) {
 	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	return ViInfo{s, attributesOf(a), v.send.outstanding() == 0, v.receive.outstanding() == 0}, nil
+	return ViInfo{s, v.own(a), v.send.outstanding() == 0, v.receive.outstanding() == 0}, nil
 }
 
-// SetAttributes changes the attributes of an idle VI.
+// own completes attributes with those that only the library knows. The mutex is held.
+func (v *VI) own(a driver.ViAttributes) ViAttributes {
+	all := attributesOf(a)
+	all.SendCQ, all.RecvCQ, all.Blocking = v.send.cq, v.receive.cq, v.blocks.Load()
+	return all
+}
+
+// SetAttributes changes the attributes of an idle VI. Its completion queues stay
+// what they are: nil, or the ones that it has.
 func (v *VI) SetAttributes(t *driver.Thread, a ViAttributes) error {
+	if a.SendCQ != nil && a.SendCQ != v.send.cq || a.RecvCQ != nil && a.RecvCQ != v.receive.cq {
+		return v.fail("set VI attributes", StatusInvalidParameter, errors.New("completion queues are given when a VI is created: leave them nil"))
+	}
 	if err := v.vi.Modify(t, a.driver()); err != nil {
 		return translate("set VI attributes", v.vi.Index, err)
 	}
@@ -131,7 +169,8 @@ func (v *VI) SetAttributes(t *driver.Thread, a ViAttributes) error {
 		return translate("set VI attributes", v.vi.Index, err)
 	}
 	v.mu.Lock()
-	v.attributes = attributesOf(got)
+	v.blocks.Store(a.Blocking)
+	v.attributes = v.own(got)
 	v.mu.Unlock()
 	return nil
 }
@@ -149,6 +188,7 @@ func (v *VI) PostSend(t *driver.Thread, d *Descriptor) error { return v.send.pos
 func (v *VI) SendDone(t *driver.Thread) (*Descriptor, error) { return v.send.done(t) }
 
 // SendWait is SendDone that waits; ErrTimeout when the timeout comes first.
+// ErrResource on a queue that is tied to a completion queue: there it is CQ.Wait, then SendDone.
 func (v *VI) SendWait(t *driver.Thread, timeout driver.Time) (*Descriptor, error) {
 	return v.send.wait(t, timeout)
 }
@@ -180,11 +220,28 @@ func (v *VI) settle(t *driver.Thread) error {
 	return v.flush(t)
 }
 
-// flush completes in order what is outstanding and not done, on both queues.
-// The card must hold nothing of the VI.
+// unsettled says whether a VI is broken and holds what settle would complete.
+func (v *VI) unsettled() bool {
+	if s, _ := v.vi.State(); s != ErrorState {
+		return false
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.send.incomplete() || v.receive.incomplete()
+}
+
+// flush completes in order what is outstanding and not done, on both queues, and
+// enters what it completes into their completion queues. The card must hold nothing of the VI.
 func (v *VI) flush(t *driver.Thread) error {
 	v.mu.Lock()
-	written := append(v.receive.flush(), v.send.flush()...)
+	var written []driver.Range
+	for _, q := range []*queue{&v.receive, &v.send} {
+		ranges, n := q.flush()
+		written = append(written, ranges...)
+		if q.cq != nil && n > 0 {
+			written = append(written, q.cq.add(v, q.receive, n))
+		}
+	}
 	v.mu.Unlock()
 	// Other threads may wait for these descriptors.
 	return translate("flush", v.vi.Index, t.Publish(written...))

@@ -34,12 +34,39 @@ func (s scenario) skip(t *testing.T, d driver.Device) {
 	}
 }
 
+// mainsOf are a scenario's programs. A NIC that has not what it is about fails it.
 func mainsOf(s scenario) []main {
 	server := s.server
 	if server == nil {
 		server = func(*env) error { return nil }
 	}
-	return []main{s.client, server}
+	return s.guarded([]main{s.client, server}, func(q vipl.NicAttributes) error {
+		return fmt.Errorf("the NIC has not what this is about: %+v", q)
+	})
+}
+
+// mainsIfOffered are programs that end at once on such a NIC.
+func mainsIfOffered(t *testing.T, s scenario) []main {
+	return s.guarded(mainsOf(scenario{client: s.client, server: s.server}), func(vipl.NicAttributes) error {
+		t.Log("nothing done: the NIC has not what this is about")
+		return nil
+	})
+}
+
+func (s scenario) guarded(mains []main, without func(vipl.NicAttributes) error) []main {
+	has := features[s.name]
+	if has == nil {
+		return mains
+	}
+	for i, m := range mains {
+		mains[i] = func(e *env) error {
+			if q := e.nic.Query(); !has(q) {
+				return without(q)
+			}
+			return m(e)
+		}
+	}
+	return mains
 }
 
 // The connection protocol carries a program through a wire that loses half of

@@ -3,7 +3,6 @@
 package model
 
 import (
-	"bytes"
 	"maps"
 	"slices"
 )
@@ -12,13 +11,17 @@ import (
 // that are all allowed.
 func (f *Fabric) Clone() *Fabric {
 	out := New(len(f.Hosts), f.depth)
-	out.FetchOnArrival, out.Lose = f.FetchOnArrival, f.Lose
+	out.FetchOnArrival, out.Lose, out.Faulty = f.FetchOnArrival, f.Lose, f.Faulty
 	vis := map[*VI]*VI{}
 	for i, h := range f.Hosts {
 		to := out.Hosts[i]
 		to.regions, to.errors = maps.Clone(h.regions), slices.Clone(h.errors)
-		for _, b := range h.buffers {
-			to.buffers = append(to.buffers, buffer{b.address, bytes.Clone(b.bytes)})
+		for i := range h.buffers {
+			h.buffers[i].shared = true
+		}
+		to.buffers = slices.Clone(h.buffers)
+		for number, q := range h.queues {
+			to.queues[number] = q.clone()
 		}
 		for index, v := range h.vis {
 			to.vis[index] = v.clone(to)

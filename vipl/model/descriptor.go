@@ -18,6 +18,8 @@ const (
 	partialError        = layout.DescriptorStatusPartialErrorMask
 	flushed             = layout.DescriptorStatusFlushedMask
 	rdmaProtectionError = layout.DescriptorStatusRdmaProtectionErrorMask
+	transportError      = layout.DescriptorStatusTransportErrorMask
+	remoteError         = layout.DescriptorStatusRemoteDescriptorErrorMask
 )
 
 // Completion is how a descriptor came back.
@@ -25,12 +27,16 @@ type Completion struct {
 	Address   uint64 // of the descriptor
 	Status    uint32 // the status word
 	MaySet    uint32 // error bits that may be set beside those of Status
+	Or        uint32 // another status word, with Length 0, that is as good; 0 = none
 	Length    uint32 // bytes moved
 	Immediate uint32 // if Status says so
 }
 
 // Allows says whether a provider may complete the descriptor in this way.
 func (c Completion) Allows(status, length, immediate uint32) bool {
+	if c.Or != 0 && status == c.Or && length == 0 {
+		return true
+	}
 	return status|c.MaySet == c.Status|c.MaySet && status&c.Status == c.Status && length == c.Length &&
 		(status&layout.DescriptorStatusImmediateMask == 0 || immediate == c.Immediate)
 }
@@ -43,6 +49,9 @@ func (c Completion) String() string {
 	if c.MaySet != 0 {
 		s += fmt.Sprintf("; %#x (%s) may be set, too", c.MaySet, StatusText(c.MaySet))
 	}
+	if c.Or != 0 {
+		s += fmt.Sprintf("; or status %#x (%s)", c.Or, StatusText(c.Or))
+	}
 	return s
 }
 
@@ -54,8 +63,8 @@ func StatusText(status uint32) string {
 		name string
 	}{
 		{layout.DescriptorStatusDoneMask, "Done"}, {formatError, "FormatError"}, {protectionError, "ProtectionError"}, {lengthError, "LengthError"},
-		{partialError, "PartialError"}, {flushed, "Flushed"}, {layout.DescriptorStatusTransportErrorMask, "TransportError"},
-		{rdmaProtectionError, "RdmaProtectionError"}, {layout.DescriptorStatusRemoteDescriptorErrorMask, "RemoteDescriptorError"},
+		{partialError, "PartialError"}, {flushed, "Flushed"}, {transportError, "TransportError"},
+		{rdmaProtectionError, "RdmaProtectionError"}, {remoteError, "RemoteDescriptorError"},
 		{layout.DescriptorStatusImmediateMask, "Immediate"},
 	} {
 		if status&b.mask != 0 {

@@ -20,16 +20,18 @@
 //     leaves to the provider: how much of a message in error was moved, which
 //     of several errors is told.
 //   - [vipl]: the list of decisions in package vipl.
+//   - [transport]: docs/explanation/transport.md, of the reliable levels.
 //
 // # What is left open
 //
 // Neither says how far work came when a connection ends under it. The model
 // goes to the end, unless Stop told it where to stop. An error bit that a
-// provider may but need not set beside others stands in Completion.MaySet.
+// provider may but need not set beside others stands in Completion.MaySet, and a
+// status that is as good as the one expected in Completion.Or.
 // No order is promised between queues, so the asynchronous errors of a VI are a
-// multiset.
+// multiset, and so are the entries of a completion queue.
 //
-// The wire keeps the order of each connection, and loses what Fabric.Lose says. The model knows
-// unreliable delivery only: an error ends the descriptor, not the connection.
-// The reliable levels differ from it in VI.failed.
+// The wire keeps the order of each connection, and loses what Fabric.Lose says of
+// unreliable ones. With unreliable delivery an error ends the descriptor, at the
+// reliable levels the connection.
 package model

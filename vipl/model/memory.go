@@ -3,6 +3,7 @@
 package model
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"slices"
@@ -17,9 +18,9 @@ var (
 	ErrHandle  = errors.New("memory handle is in use, unknown or 0")
 	ErrState   = errors.New("the VI's state does not allow it")
 	ErrMatch   = errors.New("the VIs' attributes do not match")
-	ErrInUse   = errors.New("descriptors are left on a work queue")
+	ErrInUse   = errors.New("descriptors are left on a work queue, or a VI is tied to the completion queue")
 	ErrOverrun = errors.New("the work queue is full")
-	ErrIndex   = errors.New("VI index is in use")
+	ErrIndex   = errors.New("VI or completion queue of that number is there already, or is not there")
 )
 
 // Fabric is a set of hosts on a wire.
@@ -28,9 +29,16 @@ type Fabric struct {
 	// FetchOnArrival says that a provider reads a receive descriptor when a
 	// message needs it, and not when it becomes the head of its queue [card].
 	FetchOnArrival bool
-	// Lose, when set, says which frames the wire loses: those that a host sends on
-	// a VI, by their number since the VI was connected, from 0.
+	// Lose, when set, says which frames of unreliable VIs the wire loses: those that
+	// a host sends on a VI, by their number since the VI was connected, from 0.
+	// Reliable VIs lose none [VIA].
 	Lose func(host, frame int) bool
+
+	// Faulty says that the wire has faults that reliable VIs mend. Then the refusal of
+	// a message may not come before the peer's agent has lost its patience, nor the
+	// acknowledgement of one behind which the peer ended the connection, and the
+	// message is flushed [transport].
+	Faulty bool
 
 	depth int
 }
@@ -40,7 +48,7 @@ type Fabric struct {
 func New(hosts, depth int) *Fabric {
 	f := &Fabric{depth: depth}
 	for range hosts {
-		f.Hosts = append(f.Hosts, &Host{fabric: f, regions: map[uint32]Region{}, vis: map[int]*VI{}})
+		f.Hosts = append(f.Hosts, &Host{fabric: f, regions: map[uint32]Region{}, vis: map[int]*VI{}, queues: map[int]*CompletionQueue{}})
 	}
 	return f
 }
@@ -51,6 +59,7 @@ type Host struct {
 	buffers []buffer // in the order of their addresses
 	regions map[uint32]Region
 	vis     map[int]*VI
+	queues  map[int]*CompletionQueue
 	errors  []AsyncError
 }
 
@@ -58,6 +67,7 @@ type Host struct {
 type buffer struct {
 	address uint64
 	bytes   []byte
+	shared  bool // with a copy of the fabric: whoever is asked for it first makes its own
 }
 
 // AsyncError is an error that no descriptor can tell [VIA].
@@ -93,15 +103,19 @@ func (h *Host) Allocate(address uint64, length int) error {
 	if i > 0 && h.buffers[i-1].address+uint64(len(h.buffers[i-1].bytes)) > address || i < len(h.buffers) && h.buffers[i].address < address+uint64(length) {
 		return fmt.Errorf("model: allocate %d bytes at %#x: some are there already: %w", length, address, ErrMemory)
 	}
-	h.buffers = slices.Insert(h.buffers, i, buffer{address, make([]byte, length)})
+	h.buffers = slices.Insert(h.buffers, i, buffer{address, make([]byte, length), false})
 	return nil
 }
 
 // Memory returns the bytes at a run of virtual addresses, the memory itself;
-// nil if any of it is not there.
+// nil if any of it is not there. It holds until the fabric is cloned.
 func (h *Host) Memory(address, length uint64) []byte {
-	for _, b := range h.buffers {
+	for i := range h.buffers {
+		b := &h.buffers[i]
 		if address >= b.address && address-b.address < uint64(len(b.bytes)) {
+			if b.shared {
+				b.bytes, b.shared = bytes.Clone(b.bytes), false
+			}
 			at := address - b.address
 			if length > uint64(len(b.bytes))-at {
 				return nil
@@ -118,6 +132,7 @@ type Region struct {
 	Length    uint64
 	Tag       uint16 // protection tag
 	RdmaWrite bool   // peers may write to it
+	RdmaRead  bool   // peers may read from it
 }
 
 // Register enters a region under a handle that the provider chose, never 0
@@ -150,15 +165,15 @@ func (h *Host) Deregister(handle uint32) error {
 }
 
 // access returns the memory that an access names, if it is allowed: the handle
-// names a region, the region has the VI's protection tag [VIA], a write from
-// outside finds the right [VIA], and every byte lies inside. An access of 0
+// names a region, the region has the VI's protection tag [VIA], a write or read
+// from outside finds the right [VIA], and every byte lies inside. An access of 0
 // bytes has no bounds [card].
 func (h *Host) access(handle uint32, address, length uint64, tag uint16, kind layout.AttAccess) ([]byte, bool) {
 	r, there := h.regions[handle]
 	switch {
 	case !there, r.Tag != tag:
 		return nil, false
-	case kind == layout.AttAccessRemoteWrite && !r.RdmaWrite:
+	case kind == layout.AttAccessRemoteWrite && !r.RdmaWrite, kind == layout.AttAccessRemoteRead && !r.RdmaRead:
 		return nil, false
 	case length == 0:
 		return nil, true

@@ -63,9 +63,9 @@ func idleRig(t *testing.T) *rig {
 			h.Memory(dataAddress, areaBytes)[k] = byte(k*7 + k>>8 + i)
 		}
 		for handle, region := range map[uint32]Region{
-			queueHandle: {queueAddress, areaBytes, tag, false}, dataHandle: {dataAddress, areaBytes, tag, false},
-			targetHandle: {targetAddress, areaBytes, tag, true}, foreignHandle: {dataAddress, areaBytes, foreignTag, false},
-			readOnlyHandle: {targetAddress, areaBytes, tag, false}, oddHandle: {oddAddress, oddBytes, tag, true},
+			queueHandle: {queueAddress, areaBytes, tag, false, false}, dataHandle: {dataAddress, areaBytes, tag, false, false},
+			targetHandle: {targetAddress, areaBytes, tag, true, true}, foreignHandle: {dataAddress, areaBytes, foreignTag, false, false},
+			readOnlyHandle: {targetAddress, areaBytes, tag, false, false}, oddHandle: {oddAddress, oddBytes, tag, true, true},
 		} {
 			require.NoError(t, h.Register(handle, region))
 		}
@@ -393,14 +393,14 @@ func TestChunksOutsideTheRegion(t *testing.T) {
 	}{{2, 64, 0}, {3, 64, protectionError}, {3, 127, protectionError}, {3, 128, 0}, {6, 128, 0}, {7, 128, protectionError}, {7, 192, 0}} {
 		r := newRig(t)
 		at := r.put(r.a, opSend, cutPieces(9, tt.segments), nil)
-		require.NoError(t, r.a.host.Register(goneHandle, Region{at, tt.bytes, tag, false}))
+		require.NoError(t, r.a.host.Register(goneHandle, Region{at, tt.bytes, tag, false, false}))
 		r.receive(data(9), nil)
 		require.NoError(t, r.a.PostSend(at, goneHandle))
 		require.Equal(t, tt.bits, r.ended(r.a, false).bits, "%+v", tt)
 
 		r = newRig(t)
 		at = r.put(r.b, opSend, cutPieces(9, tt.segments), nil)
-		require.NoError(t, r.b.host.Register(goneHandle, Region{at, tt.bytes, tag, false}))
+		require.NoError(t, r.b.host.Register(goneHandle, Region{at, tt.bytes, tag, false, false}))
 		require.NoError(t, r.b.PostReceive(at, goneHandle))
 		r.send(opSend, data(9), nil)
 		require.Equal(t, tt.bits, r.ended(r.b, true).bits, "%+v", tt)
@@ -850,7 +850,7 @@ func TestDeregistration(t *testing.T) {
 		r := newRig(t)
 		r.receive(data(9), nil)
 		require.NoError(t, r.b.host.Deregister(queueHandle))
-		require.NoError(t, r.b.host.Register(goneHandle, Region{queueAddress, areaBytes, tag, false}))
+		require.NoError(t, r.b.host.Register(goneHandle, Region{queueAddress, areaBytes, tag, false, false}))
 		r.b.Disconnect()
 		require.Equal(t, end{bits: flushed, echo: layout.StatusOperationReceive}, r.ended(r.b, true))
 		r.errors(r.b, layout.AsyncErrorCompletionProtection)
@@ -925,11 +925,11 @@ func TestMemory(t *testing.T) {
 	require.Len(t, h.Memory(0x1000, 0x1000), 0x1000)
 	require.Nil(t, h.Memory(0x1fff, 2), "buffers are apart, wherever they lie")
 	require.Nil(t, h.Memory(0x3000, 1))
-	require.ErrorIs(t, h.Register(0, Region{0x1000, 1, tag, false}), ErrHandle)
-	require.ErrorIs(t, h.Register(1, Region{0x1000, 0, tag, false}), ErrMemory)
-	require.ErrorIs(t, h.Register(1, Region{0x1001, 0x1000, tag, false}), ErrMemory)
-	require.NoError(t, h.Register(1, Region{0x1001, 0xfff, tag, false}))
-	require.ErrorIs(t, h.Register(1, Region{0x1000, 1, tag, false}), ErrHandle)
+	require.ErrorIs(t, h.Register(0, Region{0x1000, 1, tag, false, false}), ErrHandle)
+	require.ErrorIs(t, h.Register(1, Region{0x1000, 0, tag, false, false}), ErrMemory)
+	require.ErrorIs(t, h.Register(1, Region{0x1001, 0x1000, tag, false, false}), ErrMemory)
+	require.NoError(t, h.Register(1, Region{0x1001, 0xfff, tag, false, false}))
+	require.ErrorIs(t, h.Register(1, Region{0x1000, 1, tag, false, false}), ErrHandle)
 }
 
 // What a judge may accept.

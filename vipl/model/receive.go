@@ -62,6 +62,7 @@ func (d *descriptor) refusedForReceive(maxTransferSize uint32) (bits, maySet uin
 type message struct {
 	operation    layout.FrameOperation
 	hasImmediate bool
+	reliable     bool
 	dropped      bool               // nothing of it is wanted any more
 	descriptor   *receiveDescriptor // that it uses up; nil for an RDMA write without immediate data
 	segments     cursor
@@ -103,7 +104,7 @@ func (v *VI) arrive(f frame) {
 // queue, and so does an RDMA write with immediate data [VIA]. Without one it is
 // dropped, and the program is told once [VIA].
 func (v *VI) begin(f frame) {
-	m := &message{operation: f.operation, hasImmediate: f.hasImmediate}
+	m := &message{operation: f.operation, hasImmediate: f.hasImmediate, reliable: v.attributes.reliable()}
 	needs := f.operation != layout.FrameOperationRdmaWrite || f.hasImmediate
 	if needs {
 		v.fetch(true) // before there is a message: it may break the VI
@@ -120,7 +121,7 @@ func (v *VI) begin(f frame) {
 	m.descriptor = v.head
 	m.segments = cursor{descriptor: &m.descriptor.descriptor}
 	m.status, m.maySet = v.head.status, v.head.maySet
-	if f.operation == layout.FrameOperationSend && m.status == 0 && uint64(f.length) > m.descriptor.capacity() {
+	if !m.reliable && f.operation == layout.FrameOperationSend && m.status == 0 && uint64(f.length) > m.descriptor.capacity() {
 		// The error may be told for what the message says of its length, or for the
 		// bytes that do not fit, when they come.
 		m.maySet |= lengthError
@@ -157,20 +158,26 @@ func (v *VI) store(m *message, f frame) {
 		payload = payload[:room]
 		m.status |= lengthError
 	}
+	n, bits := m.segments.scatter(payload)
+	m.written += n
+	m.status |= bits
+}
+
+// scatter copies bytes into the segments, as far as they go.
+func (c *cursor) scatter(payload []byte) (written, bits uint32) {
 	for len(payload) > 0 {
-		piece, end, bits := m.segments.next(uint64(len(payload)))
+		piece, end, bits := c.next(uint64(len(payload)))
 		switch {
 		case bits != 0:
-			m.status |= bits
-			return
+			return written, bits
 		case end:
-			m.status |= lengthError
-			return
+			return written, lengthError
 		}
 		n := copy(piece, payload)
 		payload = payload[n:]
-		m.written += uint32(n)
+		written += uint32(n)
 	}
+	return written, 0
 }
 
 // storeRdma is a frame of an RDMA write. It needs the right of the VI and that
@@ -207,8 +214,11 @@ func (v *VI) end(m *message, f frame) {
 // completion is how a message ends its descriptor.
 func (m *message) completion(bits uint32) Completion {
 	if m.status&protectionError != 0 {
-		// Nothing more is written, so whether the rest would have fitted need not be known.
-		m.maySet |= m.status & lengthError
+		// Nothing more is written, so whether the rest would have fitted need not be
+		// known, and is not where the frame that fails is the last.
+		if !m.reliable {
+			m.maySet |= m.status & lengthError
+		}
 		m.status &^= lengthError
 	}
 	status := m.status | bits

@@ -28,6 +28,10 @@ func (v *VI) PostSend(address uint64, handle uint32) error {
 	if _, err := v.post(&v.send, address, handle); err != nil {
 		return err
 	}
+	if v.attributes.reliable() {
+		v.transmitReliably()
+		return nil
+	}
 	for p := v.send.next(); p != nil && v.transmit(p); p = v.send.next() {
 	}
 	return nil
@@ -47,7 +51,7 @@ func (v *VI) transmit(p *posted) bool {
 		v.complete(p, Completion{Status: done(flushed, d.echo())})
 		return true
 	}
-	if bits := d.refusedForSend(v.attributes.MaxTransferSize); bits != 0 {
+	if bits := d.refusedForSend(v.attributes); bits != 0 {
 		if !v.work.step() {
 			return false
 		}
@@ -83,23 +87,24 @@ func (v *VI) loses(frame int) bool {
 
 // refusedForSend is what is found before anything is sent: malformed, or of a
 // wrong length.
-func (d *descriptor) refusedForSend(maxTransferSize uint32) uint32 {
+func (d *descriptor) refusedForSend(a Attributes) uint32 {
+	remote := d.addressSegments() > 0
 	switch op := d.operation(); {
 	case d.malformed():
 		return formatError
 	case op == layout.DescriptorOperationReserved:
 		return formatError // [VIA]
-	case op == layout.DescriptorOperationRdmaRead:
-		return formatError // it is optional, and this provider does not offer it [card]
-	case op == layout.DescriptorOperationRdmaWrite && d.SegmentCount() == 0:
+	case op == layout.DescriptorOperationRdmaRead && (!a.reliable() || d.hasImmediate()):
+		return formatError // [VIA], [transport]
+	case remote && d.SegmentCount() == 0:
 		return formatError // no address segment [VIA]
-	case op == layout.DescriptorOperationRdmaWrite && binary.LittleEndian.Uint32(d.addressSegment()[layout.AddressSegmentReservedOffset:]) != 0:
+	case remote && binary.LittleEndian.Uint32(d.addressSegment()[layout.AddressSegmentReservedOffset:]) != 0:
 		return formatError
 	case !d.sumFits():
 		return lengthError
-	case op == layout.DescriptorOperationRdmaWrite && wraps(d.addressSegment().Address(), d.Length()):
+	case remote && wraps(d.addressSegment().Address(), d.Length()):
 		return formatError // no memory is behind the last address
-	case d.Length() > maxTransferSize:
+	case d.Length() > a.MaxTransferSize:
 		return lengthError // [VIA]
 	}
 	return 0
@@ -130,7 +135,7 @@ func wraps(address uint64, length uint32) bool {
 func (v *VI) cut(d *descriptor) (frames []frame, bits uint32, stopped bool) {
 	segments := cursor{descriptor: d}
 	for sent := uint32(0); ; {
-		if !v.work.step() {
+		if !v.attributes.reliable() && !v.work.step() {
 			return frames, 0, true
 		}
 		n := min(d.Length()-sent, layout.MaxPayload)
@@ -177,16 +182,38 @@ func (c *cursor) gather(n int) (payload []byte, bits uint32) {
 	return payload, 0
 }
 
+// ownError is the status of a descriptor with an error of its own, behind one that
+// broke a reliable connection: it may have been looked at before it was flushed
+// [transport]. 0 if it has none.
+func (v *VI) ownError(d *descriptor) uint32 {
+	bits := d.refusedForSend(v.attributes)
+	if bits == 0 && d.operation() != layout.DescriptorOperationRdmaRead {
+		_, bits, _ = v.cut(d)
+	}
+	if bits == 0 {
+		return 0
+	}
+	return done(bits, d.echo())
+}
+
 // flushSend completes a descriptor of the send queue that is not carried out to
 // its end.
 func (v *VI) flushSend(p *posted) {
 	if _, ok := v.host.read(p.address, p.handle, v.attributes.Tag); !ok && !p.lost {
 		v.unreachable(&v.send)
 	}
-	echo := layout.StatusOperationSend
+	if p.outcome != nil {
+		v.complete(p, *p.outcome) // it had ended, and waited for those before it [transport]
+		return
+	}
+	c := Completion{Status: done(flushed, layout.StatusOperationSend), Length: p.moved}
 	if b := v.host.Memory(p.address, chunkBytes); b != nil {
 		// Who flushes it, provider or library, reads the operation in it.
-		echo = (&descriptor{Descriptor: b}).echo()
+		d := &descriptor{Descriptor: b}
+		c.Status = done(flushed, d.echo())
+		if v.attributes.reliable() && !p.lost {
+			c.Or = v.ownError(&descriptor{append(layout.Descriptor(nil), b...), p.address, p.handle, v.host, v.attributes.Tag})
+		}
 	}
-	v.complete(p, Completion{Status: done(flushed, echo), Length: p.moved})
+	v.complete(p, c)
 }

@@ -14,7 +14,14 @@ type Attributes struct {
 	MaxTransferSize uint32 // bytes of the largest message
 	Tag             uint16 // protection tag
 	RdmaWrite       bool   // the peer may write through this VI
+	RdmaRead        bool   // the peer may read through this VI
+	// Numbers of the completion queues of the two work queues, plus one; 0 for none.
+	SendCompletionQueue, ReceiveCompletionQueue int
 }
+
+// reliable says whether what is sent arrives, exactly once and in order, or the
+// connection ends [VIA].
+func (a Attributes) reliable() bool { return a.Reliability != layout.ReliabilityUnreliable }
 
 // VI is a virtual interface.
 type VI struct {
@@ -29,6 +36,8 @@ type VI struct {
 	message       *message           // that has begun to arrive and has not ended
 	frames        int                // sent since it was connected
 	gap           bool               // frames were lost on the way here, since the last one that arrived
+	sending       bool               // a message of a reliable VI is under way
+	losing        bool               // and its receiver ends the connection behind it
 
 	work, hearing limit
 }
@@ -39,9 +48,14 @@ type queue struct{ posted []*posted }
 type posted struct {
 	address    uint64
 	handle     uint32
+	receive    bool   // on which queue
 	lost       bool   // the provider could not reach it, or forgot it behind one that it could not reach
 	moved      uint32 // bytes that were sent of it when the provider was stopped
 	completion *Completion
+	// Of a reliable VI's send queue:
+	begun   bool        // something of it was sent
+	read    bool        // it is an RDMA read
+	outcome *Completion // when those before it are complete
 }
 
 // next returns the oldest descriptor that is not complete.
@@ -72,6 +86,9 @@ func (l *limit) step() bool {
 func (h *Host) CreateVi(index int, a Attributes) (*VI, error) {
 	if h.vis[index] != nil {
 		return nil, fmt.Errorf("model: create VI %d: %w", index, ErrIndex)
+	}
+	if err := h.tie(a); err != nil {
+		return nil, fmt.Errorf("model: create VI %d: %w", index, err)
 	}
 	v := &VI{host: h, index: index, attributes: a, state: layout.ViStateIdle}
 	h.vis[index] = v
@@ -116,15 +133,49 @@ func (v *VI) Available() int {
 	return n
 }
 
+// Takes says whether a message of so many bytes finds a receive descriptor and no
+// error in it; of a message whose payload goes elsewhere, 0.
+func (v *VI) Takes(bytes int) bool {
+	p := v.receive.next()
+	if p == nil || v.Receiving() || v.head != nil && v.head.stale {
+		return false
+	}
+	d, ok := v.host.read(p.address, p.handle, v.attributes.Tag)
+	return ok && v.takes(d, bytes)
+}
+
+// Withdrawn is Takes for a receive descriptor that can not be completed, because
+// its memory was deregistered, and has no other error.
+func (v *VI) Withdrawn(bytes int) bool {
+	return v.head != nil && v.head.stale && !v.Receiving() && v.takes(&v.head.descriptor, bytes)
+}
+
+func (v *VI) takes(d *descriptor, bytes int) bool {
+	if bits, _ := d.refusedForReceive(v.attributes.MaxTransferSize); bits != 0 || uint64(bytes) > d.capacity() {
+		return false
+	}
+	segments := cursor{descriptor: d}
+	for left := uint64(bytes); left > 0; {
+		piece, end, bits := segments.next(left)
+		if end || bits != 0 {
+			return false
+		}
+		left -= uint64(len(piece))
+	}
+	return true
+}
+
 // Receiving says whether a message has begun to arrive, and uses up a receive
 // descriptor, and has not ended.
 func (v *VI) Receiving() bool { return v.message != nil && v.message.descriptor != nil }
 
-// SetAttributes changes the attributes, which an idle VI allows only [VIA].
+// SetAttributes changes the attributes, which an idle VI allows only [VIA]. The
+// completion queues are those that it was made with [VIA].
 func (v *VI) SetAttributes(a Attributes) error {
 	if v.state != layout.ViStateIdle {
 		return fmt.Errorf("model: set attributes of VI %d in state %v: %w", v.index, v.state, ErrState)
 	}
+	a.SendCompletionQueue, a.ReceiveCompletionQueue = v.attributes.SendCompletionQueue, v.attributes.ReceiveCompletionQueue
 	v.attributes = a
 	return nil
 }
@@ -154,15 +205,18 @@ func Connect(a, b *VI) error {
 	a.peer, b.peer = b, a
 	for _, v := range []*VI{a, b} {
 		v.state, v.message, v.work, v.hearing = layout.ViStateConnected, nil, limit{}, limit{}
-		v.frames, v.gap = 0, false
+		v.frames, v.gap, v.losing = 0, false, false
 	}
 	return nil
 }
 
 // Stop says how far the provider gets with a VI's work before the connection
-// ends, which VIA leaves open: with its own sends so many steps (a frame, or a
-// descriptor that is refused without one), and with what arrives so many
-// frames. It holds until the next Connect.
+// ends, which VIA leaves open: with its own sends so many steps, and with what
+// arrives so many frames. A step of an unreliable VI is a frame, or a descriptor
+// that is refused without one; a step of a reliable VI is a message of which it
+// learns what became of it. The frames that arrive are those of the peer's
+// messages and of the answers to its own RDMA reads. It holds until the next
+// Connect.
 func (v *VI) Stop(sends, arrivals int) {
 	v.work, v.hearing = limit{true, sends}, limit{true, arrivals}
 }
@@ -207,17 +261,27 @@ func (v *VI) breakDown() {
 	if v.state == layout.ViStateError {
 		return
 	}
-	peer := v.leave()
-	v.flush()
-	if peer != nil {
+	peer := v.abandon()
+	switch {
+	case peer == nil:
+	case peer.sending:
+		peer.losing = true // what it sends just now is acknowledged before
+	default:
 		peer.lost()
 	}
 }
 
-// failed is what a descriptor that ended in error does to the connection:
-// nothing, with unreliable delivery; the next descriptor is carried out [VIA].
-// The reliable levels break the connection here.
-func (v *VI) failed() {}
+// abandon is what breakDown does to this side; it returns the peer that the VI
+// had. A reliable VI's program is told that its connection is lost, whoever has
+// broken it [VIA].
+func (v *VI) abandon() *VI {
+	if v.attributes.reliable() && v.state == layout.ViStateConnected {
+		v.host.report(layout.AsyncErrorConnectionLost, v)
+	}
+	peer := v.leave()
+	v.flush()
+	return peer
+}
 
 // flush completes what is outstanding on both queues [VIA].
 func (v *VI) flush() {
@@ -236,6 +300,7 @@ func (v *VI) flush() {
 func (v *VI) complete(p *posted, c Completion) {
 	c.Address = p.address
 	p.completion = &c
+	v.enter(p)
 	d := layout.Descriptor(v.host.Memory(p.address, layout.DescriptorSize))
 	if d == nil {
 		return // the program told an address where it has no memory
@@ -245,9 +310,6 @@ func (v *VI) complete(p *posted, c Completion) {
 	}
 	d.SetLength(c.Length)
 	d.SetStatus(c.Status)
-	if c.Status&(formatError|protectionError|lengthError|partialError|rdmaProtectionError) != 0 {
-		v.failed()
-	}
 }
 
 // unreachable is a descriptor that the provider cannot read: it has no status
@@ -295,7 +357,7 @@ func (v *VI) post(q *queue, address uint64, handle uint32) (*posted, error) {
 	if len(q.posted) == v.host.fabric.depth {
 		return nil, fmt.Errorf("model: VI %d: %d descriptors are outstanding: %w", v.index, len(q.posted), ErrOverrun)
 	}
-	p := &posted{address: address, handle: handle}
+	p := &posted{address: address, handle: handle, receive: q == &v.receive}
 	q.posted = append(q.posted, p)
 	return p, nil
 }

@@ -1,0 +1,462 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package vipl
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"hvia/driver"
+	"hvia/layout"
+)
+
+// CQ is a completion queue: VIP_CQ_HANDLE. For each descriptor that completes on
+// a work queue that is tied to it there is one entry, which says of which VI and
+// queue; the descriptor itself is taken with SendDone or RecvDone. The entry comes
+// behind the descriptor's status, so that finds it.
+//
+// Taking an entry costs the host what a look of a polling loop costs; what taking
+// the descriptor costs is SendDone's and RecvDone's.
+type CQ struct {
+	nic      *Nic
+	cq       *driver.CQ
+	arm      driver.Notifier
+	notifier *notifier
+	blocks   atomic.Bool
+
+	mu        sync.Mutex
+	ring      ring
+	pending   []cqEntry // before what is in the ring: taken out of it, or never written by the card
+	ties      []*VI     // whose queues are tied to it, in the order of their creation
+	resizing  bool
+	destroyed bool
+	changes   uint32 // of what a thread that waits must look at anew: ring, pending, destroyed
+}
+
+type cqEntry struct {
+	vi      *VI
+	receive bool
+}
+
+// ring is what the card writes to.
+type ring struct {
+	bytes   []byte
+	base    uint32 // physical address
+	entries uint32
+	taken   uint32 // so far, modulo 2^32
+}
+
+func newRing(b *driver.Buffer) ring {
+	return ring{bytes: b.Bytes(), base: b.Physical(nil, 0, 1)[0].Address, entries: uint32((b.Len() - layout.CompletionQueueHeaderSize) / layout.CompletionEntrySize)}
+}
+
+func (r *ring) offset() int {
+	return layout.CompletionQueueHeaderSize + int(r.taken%r.entries)*layout.CompletionEntrySize + layout.CompletionEntryWordOffset
+}
+
+// word returns the word of the oldest entry, if the card has written it.
+func (r *ring) word() (w uint32, ok bool) {
+	w = driver.LoadUint32(r.bytes[r.offset():])
+	lap := w&layout.CompletionEntryWordLapMask != 0
+	return w, w&layout.CompletionEntryWordValidMask != 0 && lap == (r.taken/r.entries%2 == 0)
+}
+
+// watch is the physical range of that word.
+func (r *ring) watch() driver.Range {
+	return driver.Range{Address: r.base + uint32(r.offset()), Length: 4}
+}
+
+// advance gives the entry back to the card.
+func (r *ring) advance() {
+	r.taken++
+	driver.StoreUint32(r.bytes[layout.CompletionQueueHeaderConsumedOffset:], r.taken)
+}
+
+func (c *CQ) driver() *driver.CQ {
+	if c == nil {
+		return nil
+	}
+	return c.cq
+}
+
+func (c *CQ) fail(op string, s Status, detail error) error {
+	return &Error{Op: fmt.Sprintf("%s %d", op, c.cq.Number), VI: -1, Descriptor: -1, Status: s, Detail: detail}
+}
+
+var (
+	errCQDestroyed = errors.New("it was destroyed")
+	errBusyCQ      = errors.New("it was destroyed, or another thread is resizing it")
+)
+
+// CreateCQ makes a completion queue with room for at least so many entries, at
+// most NicAttributes.MaxCQEntries. An entry that finds no room is lost: have room
+// for every descriptor that may be posted on the tied queues.
+func (n *Nic) CreateCQ(t *driver.Thread, entries int) (*CQ, error) {
+	cq, b, err := n.host.CreateCQ(t, n.info.ID, entries)
+	if err != nil {
+		return nil, translate(fmt.Sprintf("create completion queue of %d entries", entries), -1, err)
+	}
+	c := &CQ{nic: n, cq: cq, arm: cq.Notifier(), ring: newRing(b)}
+	c.notifier = newNotifier(n, c.arm)
+	n.mu.Lock()
+	n.cqs = append(n.cqs, c)
+	n.mu.Unlock()
+	return c, nil
+}
+
+// SetBlocking says whether Wait sleeps until the card interrupts, as
+// ViAttributes.Blocking does for a VI.
+func (c *CQ) SetBlocking(on bool) { c.blocks.Store(on) }
+
+// Entries returns how many entries there is room for.
+func (c *CQ) Entries() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return int(c.ring.entries)
+}
+
+// Destroy removes the completion queue and cancels what Notify has registered;
+// ErrResource while a VI is tied to it. A Wait of another thread ends.
+func (c *CQ) Destroy(t *driver.Thread) error {
+	const op = "destroy completion queue"
+	c.mu.Lock()
+	ties, gone := len(c.ties), c.destroyed || c.resizing
+	if ties == 0 && !gone {
+		c.close()
+	}
+	c.mu.Unlock()
+	switch {
+	case gone:
+		return c.fail(op, StatusInvalidParameter, errBusyCQ)
+	case ties > 0:
+		return c.fail(op, StatusErrorResource, fmt.Errorf("%d VIs are tied to it: destroy them first", ties))
+	}
+	c.notifier.cancel()
+	c.nic.mu.Lock()
+	c.nic.cqs = slices.DeleteFunc(c.nic.cqs, func(o *CQ) bool { return o == c })
+	c.nic.mu.Unlock()
+	if err := t.Publish(c.arm.Range()); err != nil {
+		return translate(op, -1, err)
+	}
+	return translate(fmt.Sprintf("%s %d", op, c.cq.Number), -1, c.cq.Destroy(t))
+}
+
+// close ends all use of the ring, whose memory is about to be given back. The mutex is held.
+func (c *CQ) close() {
+	c.destroyed, c.pending, c.ring = true, nil, ring{}
+	c.changes++
+}
+
+// Resize gives the completion queue room for at least so many entries, also while
+// entries come. None is lost.
+func (c *CQ) Resize(t *driver.Thread, entries int) error {
+	op := fmt.Sprintf("resize completion queue %d to %d entries", c.cq.Number, entries)
+	c.mu.Lock()
+	refuse := c.destroyed || c.resizing
+	c.resizing = c.resizing || !refuse
+	c.mu.Unlock()
+	if refuse {
+		return &Error{Op: op, VI: -1, Descriptor: -1, Status: StatusInvalidParameter, Detail: errBusyCQ}
+	}
+	b, written, err := c.cq.Resize(t, entries)
+	c.mu.Lock()
+	c.resizing = false
+	if err != nil || c.destroyed {
+		c.mu.Unlock()
+		return translate(op, -1, err)
+	}
+	// What the card wrote to the old ring comes first.
+	for uint16(c.ring.taken) != written && c.pull() {
+	}
+	lost := written - uint16(c.ring.taken)
+	c.ring = newRing(b)
+	c.changes++
+	c.mu.Unlock()
+	if lost != 0 {
+		return fmt.Errorf("vipl: %s: the card says that it wrote %d entries more than are in memory: %w", op, lost, driver.ErrCommand)
+	}
+	return translate(op, -1, t.Publish(c.arm.Range()))
+}
+
+// pull moves an entry from the ring behind the pending ones; false if there is
+// none. The mutex is held.
+func (c *CQ) pull() bool {
+	if c.destroyed {
+		return false
+	}
+	w, ok := c.ring.word()
+	if !ok {
+		return false
+	}
+	c.ring.advance()
+	index := int(w & layout.CompletionEntryWordViMask >> layout.CompletionEntryWordViLsb)
+	for _, v := range c.ties {
+		if v.vi.Index == index {
+			c.pending = append(c.pending, cqEntry{v, w&layout.CompletionEntryWordReceiveMask != 0})
+			break
+		}
+	}
+	return true
+}
+
+// take removes and returns the oldest entry. The mutex is held.
+func (c *CQ) take() (e cqEntry, ok bool) {
+	for len(c.pending) == 0 {
+		if !c.pull() {
+			return e, false
+		}
+	}
+	e = c.pending[0]
+	c.pending = c.pending[1:]
+	return e, true
+}
+
+// add enters completions that the card did not make behind those that it did, and
+// returns what to publish. The mutex of the VI is held.
+func (c *CQ) add(v *VI, receive bool, n int) driver.Range {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for c.pull() {
+	}
+	for range n {
+		c.pending = append(c.pending, cqEntry{v, receive})
+	}
+	c.changes++
+	return c.arm.Range()
+}
+
+// tie enters a new VI into its completion queues.
+func (v *VI) tie() {
+	for _, c := range v.tied() {
+		c.mu.Lock()
+		// One that had its index before is gone, and its destroyer may not have come to untie yet.
+		for _, old := range slices.Clone(c.ties) {
+			if old.vi.Index == v.vi.Index {
+				c.remove(old)
+			}
+		}
+		c.ties = append(c.ties, v)
+		c.mu.Unlock()
+	}
+}
+
+// untie takes a destroyed VI out of its completion queues, with its entries.
+func (v *VI) untie() {
+	for _, c := range v.tied() {
+		c.mu.Lock()
+		c.remove(v)
+		c.mu.Unlock()
+	}
+}
+
+// tied returns the VI's completion queues.
+func (v *VI) tied() []*CQ {
+	switch s, r := v.send.cq, v.receive.cq; {
+	case s == r || r == nil:
+		return slices.DeleteFunc([]*CQ{s}, func(c *CQ) bool { return c == nil })
+	case s == nil:
+		return []*CQ{r}
+	default:
+		return []*CQ{s, r}
+	}
+}
+
+// remove forgets a VI and its entries, of which the card makes no more. The mutex is held.
+func (c *CQ) remove(v *VI) {
+	if !slices.Contains(c.ties, v) {
+		return
+	}
+	for c.pull() {
+	}
+	c.ties = slices.DeleteFunc(c.ties, func(o *VI) bool { return o == v })
+	c.pending = slices.DeleteFunc(c.pending, func(e cqEntry) bool { return e.vi == v })
+}
+
+// look returns the oldest entry; when there is none, what cannot complete any
+// more in broken VIs is completed first.
+func (c *CQ) look(t *driver.Thread, op string) (e cqEntry, ok bool, err error) {
+	if e, ok, err = c.tryTake(op); ok || err != nil {
+		return e, ok, err
+	}
+	c.mu.Lock()
+	ties := slices.Clone(c.ties)
+	c.mu.Unlock()
+	settled := false
+	for _, v := range ties {
+		if v.unsettled() {
+			if err := v.settle(t); err != nil {
+				return e, false, err
+			}
+			settled = true
+		}
+	}
+	if !settled {
+		return e, false, nil
+	}
+	return c.tryTake(op)
+}
+
+func (c *CQ) tryTake(op string) (cqEntry, bool, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.destroyed {
+		return cqEntry{}, false, c.fail(op, StatusInvalidParameter, errCQDestroyed)
+	}
+	e, ok := c.take()
+	return e, ok, nil
+}
+
+// charge lets the time pass that taking an entry costs.
+func (c *CQ) charge(t *driver.Thread, op string, e cqEntry) (*VI, bool, error) {
+	return e.vi, e.receive, translate(op, -1, t.Spend(driver.LayerLibrary, c.nic.costs.PollPeriod()))
+}
+
+// Done takes the oldest entry and returns its VI and whether it is of the receive
+// queue; ErrNotDone if there is none.
+func (c *CQ) Done(t *driver.Thread) (v *VI, receive bool, err error) {
+	const op = "done on completion queue"
+	if err := c.nic.deliver(t); err != nil {
+		return nil, false, err
+	}
+	e, ok, err := c.look(t, op)
+	if err == nil && !ok && c.cq.InKernel() {
+		// Only the kernel sees which sends its NIC has read.
+		if err := c.reap(t); err != nil {
+			return nil, false, translate(op, -1, err)
+		}
+		e, ok, err = c.look(t, op)
+	}
+	switch {
+	case err != nil:
+		return nil, false, err
+	case !ok:
+		if err := t.Spend(driver.LayerPoll, c.nic.costs.PollPeriod()); err != nil {
+			return nil, false, translate(op, -1, err)
+		}
+		return nil, false, c.fail(op, StatusNotDone, nil)
+	}
+	return c.charge(t, op, e)
+}
+
+// reap has the kernel look which sends are over.
+func (c *CQ) reap(t *driver.Thread) error {
+	if err := c.nic.host.Trap(t); err != nil {
+		return err
+	}
+	return c.nic.host.Reap(t)
+}
+
+// Wait is Done that waits; ErrTimeout when the timeout comes first. Asynchronous
+// errors are delivered meanwhile.
+func (c *CQ) Wait(t *driver.Thread, timeout driver.Time) (v *VI, receive bool, err error) {
+	const op = "wait on completion queue"
+	kernel := c.cq.InKernel()
+	sleep := newSleeper(c.blocks.Load() && !kernel, c.arm)
+	left := t.Countdown(timeout)
+	for looked := false; ; looked = true {
+		if err := c.nic.deliver(t); err != nil {
+			return nil, false, err
+		}
+		sleep.looks()
+		since := c.state()
+		e, ok, err := c.look(t, op)
+		if err != nil {
+			return nil, false, err
+		}
+		if ok {
+			return c.charge(t, op, e)
+		}
+		span := left()
+		if (looked || sleep != nil) && span <= 0 {
+			return nil, false, c.fail(op, StatusTimeout, fmt.Errorf("no entry came within %v", timeout))
+		}
+		switch {
+		case kernel:
+			err = c.reap(t)
+			slept := false
+			if err == nil {
+				slept, err = c.await(t, max(left(), 0), since, true, nil)
+			}
+			if err == nil && slept {
+				err = c.nic.host.Resume(t)
+			}
+		case sleep != nil:
+			err = sleep.sleep(t, c.nic.host, func(woken func() bool) (bool, error) { return c.await(t, span, since, true, woken) })
+		default:
+			_, err = c.await(t, max(span, 0), since, false, nil)
+		}
+		if err != nil {
+			return nil, false, translate(op, -1, err)
+		}
+	}
+}
+
+// cqState is what a change of makes a thread look anew, besides an entry.
+type cqState struct{ changes, count uint32 }
+
+func (c *CQ) state() cqState {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return cqState{c.changes, c.arm.Count()}
+}
+
+// await waits until there is an entry, or the state is not what it was, and says
+// whether that took time. With notified only the interrupt of an entry wakes the thread.
+func (c *CQ) await(t *driver.Thread, timeout driver.Time, since cqState, blocked bool, notified func() bool) (bool, error) {
+	c.mu.Lock()
+	if c.destroyed || c.changes != since.changes {
+		c.mu.Unlock()
+		return false, nil
+	}
+	ring := c.ring // a copy: others may take its entries
+	c.mu.Unlock()
+	var room [4]driver.Range
+	ranges := c.nic.watch(append(room[:0], c.arm.Range()))
+	if notified == nil {
+		ranges = append(ranges, ring.watch())
+	}
+	look := func() bool {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		// In this order: the memory of a ring that was replaced may be gone.
+		if c.changes != since.changes || c.arm.Count() != since.count {
+			return true
+		}
+		if notified != nil {
+			return notified()
+		}
+		_, ok := ring.word()
+		return ok
+	}
+	began := t.Now()
+	_, err := t.Poll(driver.Poll{Ranges: ranges, Period: c.nic.costs.PollPeriod(), Timeout: timeout, Blocked: blocked}, func() bool {
+		return look() || c.nic.attention(t)
+	})
+	return t.Now() > began, err
+}
+
+// Notify registers a handler of the next entry, as VI.SendNotify does of a work
+// queue: one registration is one entry, which is taken. Destroy cancels it.
+func (c *CQ) Notify(t *driver.Thread, h CQNotifyHandler) error {
+	const op = "notify on completion queue"
+	if h == nil {
+		return c.fail(op, StatusInvalidParameter, errNoHandler)
+	}
+	c.mu.Lock()
+	gone := c.destroyed
+	c.mu.Unlock()
+	if gone {
+		return c.fail(op, StatusInvalidParameter, errCQDestroyed)
+	}
+	return translate(op, -1, c.notifier.register(t, func(t *driver.Thread) (func(), error) {
+		e, ok, err := c.look(t, op)
+		if !ok {
+			return nil, err
+		}
+		v, receive, err := c.charge(t, op, e)
+		return func() { h(t, v, receive) }, err
+	}))
+}

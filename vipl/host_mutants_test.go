@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package vipl_test
+
+import "testing"
+
+// hostMutants are faults of agent and library at the reliable levels, with
+// completion queues and notifications, in files below the root.
+var hostMutants = []mutant{
+	{"a lost connection is told twice", "driver/agent_vi.go", "	if v.lost {\n", "	if false {\n"},
+	{"the next connection's loss is not told", "driver/agent_vi.go", "	v.lost = false\n", ""},
+	{"the peer is told before it has been refused", "driver/agent_vi.go", "linger := int64(a.settings.linger)", "linger := int64(0)"},
+	{"what was posted is not flushed", "driver/agent_vi.go", "		a.Disconnect(index)\n		a.setState(index, layout.ViStateError)\n", "		a.setState(index, layout.ViStateError)\n"},
+	{"a broken VI wakes nobody", "driver/agent_vi.go", "		defer a.raiseAll(index, v)\n", ""},
+	{"a refused write does not break the connection", "driver/agent.go", "		if v.reliable() && v.state != layout.ViStateIdle {", "		if false {"},
+	{"reads are allowed at the unreliable level", "driver/agent_vi.go", "w.Reliability == uint8(layout.ReliabilityUnreliable) {\n		return w, t", "false {\n		return w, t"},
+	{"entries of a ring that was replaced are lost", "vipl/cq.go", "	for uint16(c.ring.taken) != written && c.pull() {\n	}\n", "	c.ring.taken = uint32(written)\n"},
+	{"entries are not given back", "vipl/cq.go", "	driver.StoreUint32(r.bytes[layout.CompletionQueueHeaderConsumedOffset:], r.taken)\n", ""},
+	{"rounds of a ring are not told apart", "vipl/cq.go", " && lap == (r.taken/r.entries%2 == 0)", " && (lap || !lap)"},
+	{"what the library flushes has no entry", "vipl/cq.go", "		c.pending = append(c.pending, cqEntry{v, receive})\n", ""},
+	{"what the library flushes goes before what has come", "vipl/cq.go", "	for c.pull() {\n	}\n	for range n {", "	for range n {"},
+	{"entries of a destroyed VI stay", "vipl/cq.go", "	c.pending = slices.DeleteFunc(c.pending, func(e cqEntry) bool { return e.vi == v })\n", ""},
+	{"a broken VI is not settled for its completion queue", "vipl/cq.go", "		if v.unsettled() {", "		if false {"},
+	{"what is posted on a broken VI stays", "vipl/queue.go", "		// Who waits at the completion queue does not see the state of each VI.\n		return v.settle(t)\n", "		return nil\n"},
+	{"a tied queue is waited for", "vipl/queue.go", "	if q.cq != nil {\n		return nil, q.errTied(q.names.wait", "	if false {\n		return nil, q.errTied(q.names.wait"},
+	{"a wait does not look after it has armed", "vipl/notify.go", "		return s.at.Arm(t)\n	}\n", "		if err := s.at.Arm(t); err != nil {\n			return err\n		}\n	}\n"},
+	{"who sleeps is not switched to", "vipl/notify.go", "		err = h.Switch(t)\n", ""},
+	{"a handler is called for each completion", "vipl/notify.go", "				k.waiting = k.waiting[1:]\n", ""},
+	{"registrations are never armed", "vipl/notify.go", "			if err := k.at.Arm(t); err != nil {\n				return calls, err\n			}\n", ""},
+	{"registrations outlive their queue", "vipl/notify.go", "	k.waiting = nil\n	k.unlist()\n", ""},
+	{"a destroyed completion queue wakes nobody", "vipl/cq.go", "	if err := t.Publish(c.arm.Range()); err != nil {\n		return translate(op, -1, err)\n	}\n	return translate(fmt", "	return translate(fmt"},
+	{"an overrun is another error", "vipl/async.go", "		d.Resource, d.Code = ResourceCQ, layout.AsyncErrorCatastrophic\n", ""},
+	{"a notification is thrown away", "driver/agent_card.go", "		notified(layout.NotifyKind(", "		func(layout.NotifyKind, int) {}(layout.NotifyKind("},
+	{"the fence is forgotten", "vipl/descriptor.go", "	d.SetControl(d.Control() | layout.DescriptorControlQueueFenceMask)\n", ""},
+}
+
+const hostTests = "^(TestScenariosOnFakes|TestReliableOverALossyWire|TestRetryLimit|TestRefusalThatIsLost|TestCQWaitsOfOtherThreads|TestNotifyThread|TestAccountOfWaits|TestSleepMissesNothing)$"
+
+// Faults planted in agent and library are found. With HVIA_MUTANTS=1 or HVIA_LONG=1
+// all are planted, else one.
+func TestHostMutants(t *testing.T) { findMutants(t, "..", hostMutants, hostTests) }

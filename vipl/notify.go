@@ -1,0 +1,297 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package vipl
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"sync/atomic"
+
+	"hvia/driver"
+	"hvia/layout"
+)
+
+// sleeper is a wait that sleeps until the card interrupts.
+type sleeper struct {
+	at    driver.Notifier
+	armed bool   // when the count was so
+	since uint32 // count of notifications at the arming
+	count uint32 // before the last look
+}
+
+// newSleeper returns nil for a wait that does not sleep.
+func newSleeper(on bool, at driver.Notifier) *sleeper {
+	if !on {
+		return nil
+	}
+	return &sleeper{at: at}
+}
+
+// looks has to be called before each look, so that what changes after it ends the sleep.
+func (s *sleeper) looks() {
+	if s != nil {
+		s.count = s.at.Count()
+	}
+}
+
+// sleep is for a thread that has looked in vain. It arms, or, if it has looked since
+// then, waits until the count has changed. An interrupt takes the arming away.
+func (s *sleeper) sleep(t *driver.Thread, h *driver.Host, await func(woken func() bool) (slept bool, err error)) error {
+	if !s.armed || s.since != s.count {
+		s.armed, s.since = true, s.count
+		return s.at.Arm(t)
+	}
+	slept, err := await(func() bool { return s.at.Count() != s.since })
+	if err == nil && slept {
+		err = h.Switch(t)
+	}
+	return err
+}
+
+// NotifyHandler is what SendNotify and RecvNotify register. It gets a completed
+// descriptor, as Done would return it: Completion tells what became of it. It runs
+// on the thread whose call finds the notification, and may call the library on that thread.
+type NotifyHandler func(t *driver.Thread, v *VI, d *Descriptor)
+
+// CQNotifyHandler is what CQ.Notify registers: it gets what CQ.Done would return.
+type CQNotifyHandler func(t *driver.Thread, v *VI, receive bool)
+
+// SendNotify registers a handler of the next completion of the send queue. One
+// registration is one call; several are served in the order in which they were
+// made. If a descriptor has completed already the handler is called at once, else the
+// card is armed for an interrupt.
+//
+// Handlers are called as those of ErrorCallback are: in the calls of the library on
+// the same NIC handle that are named there, and in NotifyWait, which is for a
+// thread that does nothing else. Destroying the VI cancels registrations.
+// ErrResource on a queue that is tied to a completion queue.
+func (v *VI) SendNotify(t *driver.Thread, h NotifyHandler) error {
+	return v.send.notify(t, "send notify", h)
+}
+
+// RecvNotify is SendNotify for the receive queue.
+func (v *VI) RecvNotify(t *driver.Thread, h NotifyHandler) error {
+	return v.receive.notify(t, "receive notify", h)
+}
+
+func (q *queue) notify(t *driver.Thread, op string, h NotifyHandler) error {
+	if q.cq != nil {
+		return q.errTied(op, "CQ.Notify")
+	}
+	if h == nil {
+		return q.vi.fail(op, StatusInvalidParameter, errNoHandler)
+	}
+	if s, _ := q.vi.vi.State(); s == layout.ViStateFree {
+		return q.vi.fail(op, StatusInvalidParameter, errDestroyed)
+	}
+	return translate(op, q.vi.vi.Index, q.notifier.register(t, func(t *driver.Thread) (func(), error) {
+		d, err := q.lookFor(t, op)
+		if d == nil {
+			return nil, err
+		}
+		return func() { h(t, q.vi, d) }, nil
+	}))
+}
+
+// lookFor is done for a handler: an empty queue is as one on which nothing has completed.
+func (q *queue) lookFor(t *driver.Thread, op string) (*Descriptor, error) {
+	d, err := q.look(t, op)
+	if d == nil {
+		if errors.Is(err, errEmpty) || errors.Is(err, errDestroyed) {
+			err = nil
+		}
+		return nil, err
+	}
+	d, err = q.charge(t, op, d, nil)
+	return d, err
+}
+
+var errNoHandler = errors.New("no handler")
+
+// notifier serves the registered handlers of a work queue or completion queue.
+type notifier struct {
+	nic *Nic
+	at  driver.Notifier
+
+	// Guarded by the NIC's mutex. A registration looks for one completion and
+	// returns the call of its handler, nil if there is none.
+	waiting []func(t *driver.Thread) (func(), error)
+	fresh   bool   // it has not been looked since the last registration
+	count   uint32 // of notifications at the last look
+}
+
+func newNotifier(n *Nic, at driver.Notifier) *notifier { return &notifier{nic: n, at: at} }
+
+// register adds a handler and serves what is there already.
+func (k *notifier) register(t *driver.Thread, look func(t *driver.Thread) (func(), error)) error {
+	n := k.nic
+	n.mu.Lock()
+	if len(k.waiting) == 0 {
+		n.notifiers = append(n.notifiers, k)
+		n.listed.Store(int32(len(n.notifiers)))
+	}
+	k.waiting, k.fresh = append(k.waiting, look), true
+	n.mu.Unlock()
+	return n.serve(t)
+}
+
+// cancel forgets all registrations.
+func (k *notifier) cancel() {
+	k.nic.mu.Lock()
+	defer k.nic.mu.Unlock()
+	k.waiting = nil
+	k.unlist()
+}
+
+// unlist takes a notifier without registrations out of the list. The mutex is held.
+func (k *notifier) unlist() {
+	k.nic.notifiers = slices.DeleteFunc(k.nic.notifiers, func(o *notifier) bool { return o == k })
+	k.nic.listed.Store(int32(len(k.nic.notifiers)))
+}
+
+// notifications is the part of a NIC handle that serves handlers.
+type notifications struct {
+	listed    atomic.Int32 // length of notifiers
+	serving   atomic.Bool  // a thread serves them
+	served    atomic.Uint64
+	notified  driver.Range // of the word that counts notifications
+	notifiers []*notifier  // with registrations, in the order of their first; guarded by the NIC's mutex
+}
+
+// handlersAtOnce is how many handlers one call serves at most.
+const handlersAtOnce = 64
+
+// due returns the first notifier that has to be looked at.
+func (n *Nic) due() *notifier {
+	if n.listed.Load() == 0 {
+		return nil
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, k := range n.notifiers {
+		if k.fresh || k.at.Count() != k.count {
+			return k
+		}
+	}
+	return nil
+}
+
+// notificationWaits says whether serve has something to do.
+func (n *Nic) notificationWaits() bool { return !n.serving.Load() && n.due() != nil }
+
+// serve calls the handlers of what has come. A handler that calls the library is
+// not called inside itself: what comes meanwhile follows when it returns.
+func (n *Nic) serve(t *driver.Thread) error {
+	// What a thread leaves that finds another one serving is served by that one.
+	for calls := 0; calls < handlersAtOnce && n.due() != nil; {
+		if !n.serving.CompareAndSwap(false, true) {
+			return nil
+		}
+		k := n.due()
+		if k != nil {
+			done, err := k.serve(t, handlersAtOnce-calls)
+			calls += done
+			if err != nil {
+				n.serving.Store(false)
+				return err
+			}
+		}
+		n.serving.Store(false)
+	}
+	return nil
+}
+
+// serve arms, looks, and calls the handlers for what it finds.
+func (k *notifier) serve(t *driver.Thread, limit int) (calls int, err error) {
+	n := k.nic
+	n.mu.Lock()
+	k.fresh, k.count = false, k.at.Count()
+	n.mu.Unlock()
+	armed := false
+	for calls < limit {
+		n.mu.Lock()
+		if len(k.waiting) == 0 {
+			k.unlist()
+			n.mu.Unlock()
+			return calls, nil
+		}
+		look := k.waiting[0]
+		n.mu.Unlock()
+		call, err := look(t)
+		switch {
+		case err != nil:
+			return calls, err
+		case call != nil:
+			n.mu.Lock()
+			if len(k.waiting) > 0 { // else cancelled meanwhile
+				k.waiting = k.waiting[1:]
+			}
+			n.mu.Unlock()
+			call()
+			n.served.Add(1)
+			calls++
+		case armed:
+			return calls, nil
+		default:
+			// What came before the arming raises nothing: look once more.
+			if err := k.at.Arm(t); err != nil {
+				return calls, err
+			}
+			armed = true
+		}
+	}
+	n.mu.Lock()
+	k.fresh = true // not all was looked for
+	n.mu.Unlock()
+	return calls, nil
+}
+
+// NotifyWait sleeps until handlers of SendNotify, RecvNotify and CQ.Notify have been
+// called, or those of ErrorCallback; ErrTimeout when the timeout comes first. It is for a
+// thread that is to run them.
+func (n *Nic) NotifyWait(t *driver.Thread, timeout driver.Time) error {
+	const op = "wait for notifications"
+	left := t.Countdown(timeout)
+	before := n.served.Load()
+	for {
+		count := n.host.Notifications(n.info.ID)
+		if err := n.deliver(t); err != nil {
+			return err
+		}
+		if n.served.Load() != before {
+			return nil
+		}
+		if n.closed.Load() {
+			return &Error{Op: op, VI: -1, Descriptor: -1, Status: StatusInvalidParameter, Detail: errNicClosed}
+		}
+		span := left()
+		if span <= 0 {
+			return &Error{Op: op, VI: -1, Descriptor: -1, Status: StatusTimeout, Detail: fmt.Errorf("none came within %v", timeout)}
+		}
+		began := t.Now()
+		_, err := t.Poll(driver.Poll{Ranges: []driver.Range{n.notified, n.errors}, Timeout: span, Blocked: true}, func() bool {
+			return n.host.Notifications(n.info.ID) != count || n.attention(t)
+		})
+		if err == nil && t.Now() > began {
+			err = n.host.Switch(t)
+		}
+		if err != nil {
+			return translate(op, -1, err)
+		}
+	}
+}
+
+// attention says whether deliver has something to do.
+func (n *Nic) attention(t *driver.Thread) bool { return n.errorWaits(t) || n.notificationWaits() }
+
+// watch adds the words that change when deliver gets something to do.
+func (n *Nic) watch(ranges []driver.Range) []driver.Range {
+	if n.handled() {
+		ranges = append(ranges, n.errors)
+	}
+	if n.listed.Load() > 0 {
+		ranges = append(ranges, n.notified)
+	}
+	return ranges
+}

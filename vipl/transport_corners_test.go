@@ -1,0 +1,1258 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package vipl_test
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"hvia/driver"
+	"hvia/layout"
+	"hvia/vipl"
+)
+
+// What happens in these tests happens from cornerBegin on: windows of faults begin then.
+const (
+	cornerBegin = 20 * driver.Millisecond
+	// A retry timeout of 2^13 clocks, and how often it may come without progress.
+	cornerTimeout = busClock << 13
+	cornerRetries = 3
+)
+
+var cornerTransport = driver.Transport{RetryTimeout: cornerTimeout, RetryLimit: cornerRetries}
+
+// until lets time pass up to an instant.
+func (p *peer) until(at driver.Time) error {
+	if p.t.Now() > at {
+		return fmt.Errorf("it is %v already, want to begin at %v", p.t.Now(), at)
+	}
+	return p.t.Sleep(at - p.t.Now())
+}
+
+// other is the other node.
+func (p *peer) other() int { return 1 - p.h.Node() }
+
+// join connects the two nodes' programs, with all rights, and tells each where the
+// other's memory is.
+func (e *env) join(a vipl.ViAttributes) (*peer, target, error) {
+	connect := e.serve
+	if e.h.Node() == 0 {
+		connect = func(a vipl.ViAttributes) (*peer, error) { return e.dial(1, a) }
+	}
+	p, err := connect(a)
+	if err != nil {
+		return nil, target{}, err
+	}
+	open, err := p.openMemory()
+	if err != nil {
+		return nil, target{}, err
+	}
+	if err := p.tellRegion(p.other(), open); err != nil {
+		return nil, target{}, err
+	}
+	to, err := p.hear()
+	return p, to, err
+}
+
+// transferOf posts one message of a kind, from or to the own buffer at `own`, to or
+// from the peer's at `remote`.
+func (p *peer) transferOf(k transferKind, own, n int, to target, remote int) (*vipl.Descriptor, error) {
+	d, data := p.next(), p.mem.Segment(own, n)
+	switch k.operation {
+	case layout.StatusOperationRdmaRead:
+		d.SetRdmaRead(data, to.address+uint64(remote), to.handle)
+	case layout.StatusOperationRdmaWrite:
+		d.SetRdmaWrite(data, to.address+uint64(remote), to.handle)
+	default:
+		if err := d.SetSend(data); err != nil {
+			return nil, err
+		}
+	}
+	if k.immediate {
+		d.AttachImmediate(uint32(n))
+	}
+	return d, p.vi.PostSend(p.t, d)
+}
+
+func (k transferKind) well(n int) outcome { return outcome{operation: k.operation, length: n} }
+
+// arrived is what the receive descriptor of a message says.
+func (k transferKind) arrived(n int) outcome {
+	if k.immediate {
+		return outcome{operation: layout.StatusOperationRemoteRdmaWrite, length: n}.with(uint32(n))
+	}
+	return received(n)
+}
+
+// carriers are the frames that the initiator of an operation sends.
+func (k transferKind) carrier() layout.FrameOperation {
+	switch k.operation {
+	case layout.StatusOperationRdmaRead:
+		return layout.FrameOperationRdmaReadRequest
+	case layout.StatusOperationRdmaWrite:
+		return layout.FrameOperationRdmaWrite
+	}
+	return layout.FrameOperationSend
+}
+
+// flushedAll checks that descriptors come back flushed, in order, with nothing behind
+// them.
+func (p *peer) flushedAll(what string, take func(*driver.Thread) (*vipl.Descriptor, error), operation layout.StatusOperation, list []*vipl.Descriptor) {
+	for i, want := range list {
+		d, err := take(p.t)
+		p.completed(fmt.Sprintf("%s, %d", what, i), d, want, err, outcome{operation: operation, bits: flushedError})
+	}
+	d, err := take(p.t)
+	p.is(what+", at the end", err, vipl.ErrDescriptor)
+	p.that(what+", at the end: nothing", d == nil)
+}
+
+// A wire that is cut for good: the sender sends again after each retry timeout, as
+// often as RetryLimit says, and after one more the oldest message fails.
+func TestTransportRetryLimit(t *testing.T) {
+	atReliableLevels(t, func(t *testing.T, level vipl.ReliabilityLevel) {
+		for _, kind := range transferKinds {
+			for _, limit := range []int{cornerRetries, driver.NoRetries} {
+				if limit == driver.NoRetries && kind.operation != layout.StatusOperationSend {
+					continue
+				}
+				t.Run(fmt.Sprintf("%s, RetryLimit %d", kind.name, limit), func(t *testing.T) { transportRetryLimit(t, level, kind, limit) })
+			}
+		}
+	})
+}
+
+func transportRetryLimit(t *testing.T, level vipl.ReliabilityLevel, kind transferKind, limit int) {
+	const messages, n = 3, 1000
+	retries := max(limit, 0)
+	var index int
+	var told driver.Time
+	client := func(e *env) error {
+		p, to, err := e.join(reliableRights(level))
+		if err != nil {
+			return err
+		}
+		index = p.vi.Index()
+		waiting, err := p.receive(40000, 8)
+		if err != nil {
+			return err
+		}
+		if err := p.until(cornerBegin); err != nil {
+			return err
+		}
+		var posted []*vipl.Descriptor
+		for i := range messages {
+			d, err := p.transferOf(kind, 2000*i, n, to, 2000*i)
+			if err != nil {
+				return err
+			}
+			posted = append(posted, d)
+		}
+		p.told("the wire is cut", nil)
+		told = p.t.Now()
+		p.sent("the oldest", posted[0], kind.well(0).failed(transportError))
+		p.flushedAll("behind it", p.vi.SendDone, kind.operation, posted[1:])
+		p.take("on the other queue", waiting, received(0).failed(flushedError))
+		if err := e.counted("node 0", map[layout.Counter]uint32{
+			layout.CounterRetryTimeout: uint32(retries + 1), layout.CounterRetryExhausted: 1, layout.CounterRetransmitFrame: uint32(messages * retries), layout.CounterRewind: 0,
+		}); err != nil {
+			return err
+		}
+		return p.retire("the wire is cut", 1)
+	}
+	server := func(e *env) error {
+		p, _, err := e.join(reliableRights(level))
+		if err != nil {
+			return err
+		}
+		waiting, err := p.receive(0, n)
+		if err != nil {
+			return err
+		}
+		if err := p.meet(0); err != nil {
+			return err
+		}
+		// Nobody could tell this side.
+		p.inState("the wire is cut", vipl.Connected)
+		e.is("disconnect", p.vi.Disconnect(p.t), nil)
+		p.flushedAll("disconnected", p.vi.RecvDone, layout.StatusOperationReceive, []*vipl.Descriptor{waiting})
+		p.ended("disconnected")
+		return nil
+	}
+	transport := cornerTransport
+	transport.RetryLimit = limit
+	r := cardRun{faults: "cut=20ms..", transport: transport, recorded: true}.must(t, client, server)
+
+	// Each time of sending is followed by a timeout that counts from its last frame.
+	// The ledger hears of a frame when it is built, and answers within 64 clocks. It looks
+	// for what is due at one VI each clock, and finishes a walk before it begins another.
+	const slack, walk = 64 * busClock, 256 * busClock
+	var rounds [][]driver.Time
+	for _, e := range r.traced(0, index, layout.TraceEventFrameBuilt) {
+		at := driver.Time(e.TimePs)
+		if at < cornerBegin {
+			continue
+		}
+		if k := len(rounds); k == 0 || at-rounds[k-1][len(rounds[k-1])-1] > cornerTimeout/2 {
+			rounds = append(rounds, nil)
+		}
+		rounds[len(rounds)-1] = append(rounds[len(rounds)-1], at)
+	}
+	require.Len(t, rounds, retries+1, "how often everything was sent")
+	var ends []driver.Time
+	for _, e := range r.traced(0, index, layout.TraceEventRewound) {
+		ends = append(ends, driver.Time(e.TimePs))
+	}
+	require.Len(t, ends, retries, "timeouts behind which everything was sent again")
+	written := driver.Time(slack) // of its status
+	if kind.reads() {
+		// It is the flush that completes a read, because an answer might still be on its way into its memory.
+		written = 50 * driver.Microsecond
+		ends = append(ends, told)
+	} else {
+		ends = append(ends, driver.Time(r.traced(0, index, layout.TraceEventCompletionWritten)[0].TimePs))
+	}
+	for i, end := range ends {
+		require.Len(t, rounds[i], messages, "frames sent, round %d", i)
+		late := end - rounds[i][messages-1] - cornerTimeout
+		limit := driver.Time(slack + 2*walk)
+		if i == len(ends)-1 {
+			limit += written
+		}
+		require.True(t, -slack <= late && late <= limit, "timeout %d ends %v behind the last frame sent, want %v and up to %v more", i, late+cornerTimeout, cornerTimeout, limit)
+	}
+	t.Logf("%d frames each at %v; TransportError %v behind the first", messages, rounds, ends[len(ends)-1]-rounds[0][0])
+}
+
+// Both sides fail in the same moment, each at what the other one does: each is told
+// why, and once that the connection is lost.
+func TestTransportBothSidesFail(t *testing.T) {
+	type failure struct {
+		name string
+		post func(p *peer, to target) (*vipl.Descriptor, error)
+		sent []outcome // of which one comes
+		told []layout.AsyncError
+	}
+	for _, c := range []failure{
+		{"no receive posted", func(p *peer, _ target) (*vipl.Descriptor, error) { return p.send(0, 3000) },
+			[]outcome{didSend(0).failed(descriptorError), didSend(0).failed(flushedError)}, []layout.AsyncError{layout.AsyncErrorReceiveQueueEmpty}},
+		{"write beyond the region", func(p *peer, to target) (*vipl.Descriptor, error) { return p.write(0, 3000, to, bufferBytes-2999) },
+			[]outcome{didWrite(0).failed(rdmaError), didWrite(0).failed(flushedError)}, []layout.AsyncError{layout.AsyncErrorRdmaWriteProtection}},
+		{"read beyond the region", func(p *peer, to target) (*vipl.Descriptor, error) {
+			return p.transferOf(transferKinds[3], 0, 3000, to, bufferBytes-2999)
+		}, []outcome{didRead(0).failed(rdmaError), didRead(0).failed(flushedError)}, []layout.AsyncError{layout.AsyncErrorRdmaReadProtection}},
+		{"own error", func(p *peer, _ target) (*vipl.Descriptor, error) {
+			d := p.next()
+			if err := d.SetSend(p.mem.Segment(0, 3000)); err != nil {
+				return nil, err
+			}
+			d.SetLength(3001)
+			return d, p.vi.PostSend(p.t, d)
+		}, []outcome{didSend(0).failed(lengthError)}, nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			atReliableLevels(t, func(t *testing.T, level vipl.ReliabilityLevel) {
+				side := func(e *env) error {
+					p, to, err := e.join(reliableRights(level))
+					if err != nil {
+						return err
+					}
+					if err := p.until(cornerBegin); err != nil {
+						return err
+					}
+					d, err := c.post(p, to)
+					if err != nil {
+						return err
+					}
+					behind, err := p.send(0, 4)
+					if err != nil {
+						return err
+					}
+					p.told(c.name, c.told)
+					got, err := p.vi.SendWait(p.t, driver.Second)
+					want := c.sent[0]
+					for _, o := range c.sent { // the peer's refusal and the own card's flush are under way together
+						if uint32(d.Completion())&o.bits != 0 {
+							want = o
+						}
+					}
+					p.completed(c.name, got, d, err, want)
+					p.flushedAll("behind it", p.vi.SendDone, layout.StatusOperationSend, []*vipl.Descriptor{behind})
+					return p.retire(c.name, p.other())
+				}
+				cardRun{transport: cornerTransport}.must(t, side, side)
+			})
+		})
+	}
+}
+
+// The acknowledgements of a message are lost: it is sent again, completes then, and
+// its receiver has it once.
+func TestTransportLostAcknowledgement(t *testing.T) {
+	for _, kind := range transferKinds[:3] {
+		for _, n := range []int{0, 100, 6000} {
+			t.Run(fmt.Sprintf("%s, %d bytes", kind.name, n), func(t *testing.T) {
+				atReliableLevels(t, func(t *testing.T, level vipl.ReliabilityLevel) { lostAcknowledgement(t, level, kind, n) })
+			})
+		}
+	}
+}
+
+func lostAcknowledgement(t *testing.T, level vipl.ReliabilityLevel, kind transferKind, n int) {
+	frames := max(1, (n+layout.MaxPayload-1)/layout.MaxPayload)
+	var index [2]int
+	client := func(e *env) error {
+		p, to, err := e.join(reliableRights(level))
+		if err != nil {
+			return err
+		}
+		index[0] = p.vi.Index()
+		for round := range 2 {
+			copy(p.mem.Bytes(), pattern(n, round))
+			if err := p.meet(1); err != nil {
+				return err
+			}
+			if round == 0 {
+				if err := p.until(cornerBegin); err != nil {
+					return err
+				}
+			}
+			begin := p.t.Now()
+			d, err := p.transferOf(kind, 0, n, to, 0)
+			if err != nil {
+				return err
+			}
+			p.sent(fmt.Sprintf("message %d", round), d, kind.well(n))
+			took := p.t.Now() - begin
+			e.that(fmt.Sprintf("message %d took %v", round, took), took > cornerTimeout == (round == 0))
+			if err := p.meet(1); err != nil {
+				return err
+			}
+		}
+		if err := e.counted("sender", map[layout.Counter]uint32{
+			layout.CounterRetryTimeout: 1, layout.CounterRetransmitFrame: uint32(min(frames, 8)), layout.CounterRewind: 0,
+		}); err != nil {
+			return err
+		}
+		p.ended("in the end")
+		return p.settled(1)
+	}
+	server := func(e *env) error {
+		p, _, err := e.join(reliableRights(level))
+		if err != nil {
+			return err
+		}
+		index[1] = p.vi.Index()
+		var posted [2]*vipl.Descriptor
+		if kind.receives() {
+			for i := range posted {
+				d := p.next()
+				var segments []vipl.Segment
+				if !kind.immediate {
+					segments = append(segments, p.mem.Segment(0, n))
+				}
+				if err := d.SetReceive(segments...); err != nil {
+					return err
+				}
+				if err := p.vi.PostRecv(p.t, d); err != nil {
+					return err
+				}
+				posted[i] = d
+			}
+		}
+		for round := range 2 {
+			what := fmt.Sprintf("message %d", round)
+			if err := p.meet(0); err != nil {
+				return err
+			}
+			want := make([]byte, bufferBytes)
+			copy(want, pattern(n, round))
+			if kind.receives() {
+				p.take(what, posted[round], kind.arrived(n))
+			}
+			if n > 0 {
+				if err := p.mem.Poll(p.t, n-1, 1, driver.Second, func() bool { return p.mem.Bytes()[n-1] == want[n-1] }); err != nil {
+					return err
+				}
+			}
+			if err := p.memory(what, want); err != nil {
+				return err
+			}
+			// What comes again must not be delivered again.
+			clear(p.mem.Bytes())
+			if err := p.meet(0); err != nil {
+				return err
+			}
+			if err := p.memory(what+", when it was sent again", make([]byte, bufferBytes)); err != nil {
+				return err
+			}
+			if kind.receives() && round == 0 {
+				_, err := p.vi.RecvDone(p.t)
+				e.is(what+": once", err, vipl.ErrNotDone)
+			}
+		}
+		if err := e.counted("receiver", map[layout.Counter]uint32{layout.CounterReceiveOldSequence: uint32(min(frames, 8)), layout.CounterReceiveOutOfOrder: 0}); err != nil {
+			return err
+		}
+		p.ended("in the end")
+		return p.settled(0)
+	}
+	r := cardRun{faults: "1>0:drop=operation acknowledge 20ms..20.2ms", transport: cornerTransport, recorded: true}.must(t, client, server)
+	lost := 0
+	for _, f := range r.sentBy(1, index[1], layout.FrameOperationAcknowledge) {
+		if f.lost() {
+			lost++
+		}
+	}
+	require.NotZero(t, lost)
+	require.Len(t, r.sentBy(0, index[0], kind.carrier()), 2*frames+min(frames, 8))
+}
+
+// The request of a read comes twice: at once, and again when the read has long been
+// complete. It is executed once.
+func TestTransportReadRequestTwice(t *testing.T) {
+	for _, c := range []struct {
+		name, faults string
+		again        bool // the reader sends it again
+	}{
+		{"at once", "0>1:duplicate=operation rdmareadrequest frame 1", false},
+		{"later", "0>1:reorder=operation rdmareadrequest frame 1 behind 4000 within 2ms", true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			atReliableLevels(t, func(t *testing.T, level vipl.ReliabilityLevel) {
+				const n = 5000
+				client := func(e *env) error {
+					p, to, err := e.join(reliableRights(level))
+					if err != nil {
+						return err
+					}
+					if err := p.until(cornerBegin); err != nil {
+						return err
+					}
+					for round := range 2 {
+						if err := p.meet(1); err != nil {
+							return err
+						}
+						d, err := p.transferOf(transferKinds[3], 100, n, to, 300)
+						if err != nil {
+							return err
+						}
+						what := fmt.Sprintf("read %d", round)
+						p.sent(what, d, didRead(n))
+						want := make([]byte, bufferBytes)
+						copy(want[100:], pattern(bufferBytes, round)[300:][:n])
+						if err := p.memory(what, want); err != nil {
+							return err
+						}
+						clear(p.mem.Bytes())
+						if err := p.meet(1); err != nil {
+							return err
+						}
+						// The copy comes now, if it has not come yet.
+						if err := p.t.Sleep(3 * driver.Millisecond); err != nil {
+							return err
+						}
+						if err := p.memory(what+", later", make([]byte, bufferBytes)); err != nil {
+							return err
+						}
+					}
+					p.ended("in the end")
+					p.inState("in the end", vipl.Connected)
+					return p.settled(1)
+				}
+				server := func(e *env) error {
+					p, _, err := e.join(reliableRights(level))
+					if err != nil {
+						return err
+					}
+					for round := range 2 {
+						copy(p.mem.Bytes(), pattern(bufferBytes, round))
+						if err := p.meet(0); err != nil {
+							return err
+						}
+						if err := p.meet(0); err != nil {
+							return err
+						}
+						copy(p.mem.Bytes(), pattern(bufferBytes, 99))
+						if err := p.t.Sleep(3 * driver.Millisecond); err != nil {
+							return err
+						}
+					}
+					if err := e.counted("responder", map[layout.Counter]uint32{
+						layout.CounterReceiveOldSequence: 1, layout.CounterReadResponse: 2, layout.CounterRetransmitFrame: 0,
+					}); err != nil {
+						return err
+					}
+					p.ended("in the end")
+					return p.settled(0)
+				}
+				r := cardRun{faults: c.faults, transport: cornerTransport}.must(t, client, server)
+				require.EqualValues(t, 1, r.done(0, layout.WireFaultDuplicate)+r.done(0, layout.WireFaultReorder))
+			})
+		})
+	}
+}
+
+// Frames of an answer are lost: it comes again, from the frame that is missing, and
+// the read completes once.
+func TestTransportLostAnswer(t *testing.T) {
+	const n = 2*layout.MaxPayload + 100
+	for _, c := range []struct{ name, faults string }{
+		{"its first frame", "1>0:drop=operation rdmareadresponse frame 1"},
+		{"the middle one", "1>0:drop=operation rdmareadresponse frame 2"},
+		{"the last", "1>0:drop=operation rdmareadresponse frame 3"},
+		{"the whole answer, and the acknowledgement of its request", "1>0:drop=type 0x88b5 20ms..20.2ms"},
+		{"the whole answer, and the whole second one", "1>0:drop=type 0x88b5 20ms..20.4ms"},
+		{"the reader's acknowledgements", "0>1:drop=operation acknowledge 20ms..20.2ms"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			atReliableLevels(t, func(t *testing.T, level vipl.ReliabilityLevel) {
+				client := func(e *env) error {
+					p, to, err := e.join(reliableRights(level))
+					if err != nil {
+						return err
+					}
+					if err := p.until(cornerBegin); err != nil {
+						return err
+					}
+					source := pattern(bufferBytes, 3)
+					for round := range 2 {
+						d, err := p.transferOf(transferKinds[3], 100, n, to, 300+round)
+						if err != nil {
+							return err
+						}
+						what := fmt.Sprintf("read %d", round)
+						p.sent(what, d, didRead(n))
+						want := make([]byte, bufferBytes)
+						copy(want[100:], source[300+round:][:n])
+						if err := p.memory(what, want); err != nil {
+							return err
+						}
+						clear(p.mem.Bytes())
+						if err := p.t.Sleep(2 * driver.Millisecond); err != nil {
+							return err
+						}
+						if err := p.memory(what+", later", make([]byte, bufferBytes)); err != nil {
+							return err
+						}
+					}
+					if err := p.answersAcknowledged(); err != nil {
+						return err
+					}
+					p.ended("in the end")
+					p.inState("in the end", vipl.Connected)
+					return p.settled(1)
+				}
+				server := func(e *env) error {
+					p, _, err := e.join(reliableRights(level))
+					if err != nil {
+						return err
+					}
+					copy(p.mem.Bytes(), pattern(bufferBytes, 3))
+					if err := p.answersAcknowledged(); err != nil {
+						return err
+					}
+					again, err := e.nic.Counter(e.t, layout.CounterRetransmitFrame)
+					e.is("counter", err, nil)
+					e.that("the answer was sent again", again > 0)
+					p.ended("in the end")
+					if err := e.counted("responder", map[layout.Counter]uint32{layout.CounterReadResponse: 2, layout.CounterRetryExhausted: 0}); err != nil {
+						return err
+					}
+					return p.settled(0)
+				}
+				r := cardRun{faults: c.faults, transport: cornerTransport}.must(t, client, server)
+				require.NotZero(t, r.done(0, layout.WireFaultDrop)+r.done(1, layout.WireFaultDrop))
+			})
+		})
+	}
+}
+
+// answersAcknowledged lets pass, on both sides, the time in which the responder hears
+// that the reader has all answers, although that was lost at first.
+func (p *peer) answersAcknowledged() error {
+	if err := p.meet(p.other()); err != nil {
+		return err
+	}
+	return p.t.Sleep(4 * cornerTimeout)
+}
+
+// Messages of no bytes are messages: each has its frame, its number and its
+// completion, whatever the wire loses.
+func TestTransportNothing(t *testing.T) {
+	atReliableLevels(t, func(t *testing.T, level vipl.ReliabilityLevel) {
+		const rounds = 12
+		nowhere := vipl.Segment{Address: 0xdead0000dead0000, Handle: 0x12345}
+		client := func(e *env) error {
+			p, to, err := e.join(reliableRights(level))
+			if err != nil {
+				return err
+			}
+			if err := p.meet(1); err != nil {
+				return err
+			}
+			var posted []*vipl.Descriptor
+			var want []outcome
+			add := func(d *vipl.Descriptor, o outcome) error {
+				posted, want = append(posted, d), append(want, o)
+				return p.vi.PostSend(p.t, d)
+			}
+			for i := range rounds {
+				none, empty, write, immediate, read := p.next(), p.next(), p.next(), p.next(), p.next()
+				if err := none.SetSend(); err != nil {
+					return err
+				}
+				if err := empty.SetSend(nowhere); err != nil {
+					return err
+				}
+				empty.AttachImmediate(uint32(i))
+				write.SetRdmaWrite(nowhere, to.address, to.handle)
+				immediate.SetRdmaWrite(nowhere, to.address, to.handle)
+				immediate.AttachImmediate(uint32(i))
+				read.SetRdmaRead(nowhere, 12345, 0)
+				for _, m := range []struct {
+					d *vipl.Descriptor
+					o outcome
+				}{{none, didSend(0)}, {empty, didSend(0)}, {write, didWrite(0)}, {immediate, didWrite(0)}, {read, didRead(0)}} {
+					if err := add(m.d, m.o); err != nil {
+						return err
+					}
+				}
+			}
+			for i, d := range posted {
+				p.sent(fmt.Sprintf("message %d", i), d, want[i])
+			}
+			if err := p.answersAcknowledged(); err != nil {
+				return err
+			}
+			p.ended("all")
+			return p.settled(1)
+		}
+		server := func(e *env) error {
+			p, _, err := e.join(reliableRights(level))
+			if err != nil {
+				return err
+			}
+			var posted []*vipl.Descriptor
+			for range 3 * rounds {
+				d := p.next()
+				if err := d.SetReceive(); err != nil {
+					return err
+				}
+				if err := p.vi.PostRecv(p.t, d); err != nil {
+					return err
+				}
+				posted = append(posted, d)
+			}
+			if err := p.meet(0); err != nil {
+				return err
+			}
+			for i, d := range posted {
+				o := received(0)
+				switch i % 3 {
+				case 1:
+					o = o.with(uint32(i / 3))
+				case 2:
+					o = outcome{operation: layout.StatusOperationRemoteRdmaWrite}.with(uint32(i / 3))
+				}
+				p.take(fmt.Sprintf("receive %d", i), d, o)
+			}
+			if err := p.answersAcknowledged(); err != nil {
+				return err
+			}
+			p.ended("all")
+			if err := e.counted("responder", map[layout.Counter]uint32{layout.CounterReadResponse: rounds}); err != nil {
+				return err
+			}
+			return p.settled(0)
+		}
+		r := cardRun{faults: "drop=type 0x88b5 every 5", transport: driver.Transport{RetryTimeout: cornerTimeout}}.must(t, client, server)
+		require.NotZero(t, r.done(0, layout.WireFaultDrop))
+		require.NotZero(t, r.done(1, layout.WireFaultDrop))
+	})
+}
+
+// Messages of as many segments as a descriptor can have, of which frames are lost in
+// the middle: who sends again finds the right byte of the right segment.
+func TestTransportManySegments(t *testing.T) {
+	const n = 40000
+	atReliableLevels(t, func(t *testing.T, level vipl.ReliabilityLevel) {
+		client := func(e *env) error {
+			p, to, err := e.join(reliableRights(level))
+			if err != nil {
+				return err
+			}
+			d, err := p.wide(vipl.MaxSegments)
+			if err != nil {
+				return err
+			}
+			for i, kind := range transferKinds {
+				segments, offsets := p.pieces(n, vipl.MaxSegments, i)
+				payload := pattern(n, i)
+				image := make([]byte, bufferBytes)
+				rest := payload
+				for k, s := range segments {
+					rest = rest[copy(image[offsets[k]:][:s.Length], rest):]
+				}
+				clear(p.mem.Bytes())
+				switch kind.operation {
+				case layout.StatusOperationRdmaRead:
+					err = d.SetRdmaReadScatter(to.address+5, to.handle, segments...)
+				case layout.StatusOperationRdmaWrite:
+					copy(p.mem.Bytes(), image)
+					err = d.SetRdmaWriteGather(to.address+5, to.handle, segments...)
+				default:
+					copy(p.mem.Bytes(), image)
+					err = d.SetSend(segments...)
+				}
+				if err != nil {
+					return err
+				}
+				if kind.immediate {
+					d.AttachImmediate(n)
+				}
+				if err := p.meet(1); err != nil {
+					return err
+				}
+				if err := p.vi.PostSend(p.t, d); err != nil {
+					return err
+				}
+				p.sent(kind.name, d, kind.well(n))
+				if err := p.memory(kind.name, image); err != nil {
+					return err
+				}
+				if err := p.meet(1); err != nil {
+					return err
+				}
+			}
+			p.ended("all")
+			return p.settled(1)
+		}
+		server := func(e *env) error {
+			p, _, err := e.join(reliableRights(level))
+			if err != nil {
+				return err
+			}
+			d, err := p.wide(vipl.MaxSegments)
+			if err != nil {
+				return err
+			}
+			for i, kind := range transferKinds {
+				clear(p.mem.Bytes())
+				payload, image := pattern(n, i), make([]byte, bufferBytes)
+				switch {
+				case kind.operation == layout.StatusOperationSend:
+					segments, offsets := p.pieces(n, vipl.MaxSegments, i+3)
+					for k, s := range segments {
+						payload = payload[copy(image[offsets[k]:][:s.Length], payload):]
+					}
+					err = d.SetReceive(segments...)
+				default:
+					copy(image[5:], payload)
+					err = d.SetReceive()
+				}
+				if err != nil {
+					return err
+				}
+				if kind.reads() {
+					copy(p.mem.Bytes(), image)
+				}
+				if kind.receives() {
+					if err := p.vi.PostRecv(p.t, d); err != nil {
+						return err
+					}
+				}
+				if err := p.meet(0); err != nil {
+					return err
+				}
+				if kind.receives() {
+					p.take(kind.name, d, kind.arrived(n))
+				}
+				if !kind.reads() {
+					last := n + 4
+					if err := p.mem.Poll(p.t, last, 1, driver.Second, func() bool {
+						return kind.operation == layout.StatusOperationSend || p.mem.Bytes()[last] == image[last]
+					}); err != nil {
+						return err
+					}
+				}
+				if err := p.meet(0); err != nil {
+					return err
+				}
+				if err := p.memory(kind.name, image); err != nil {
+					return err
+				}
+			}
+			p.ended("all")
+			return p.settled(0)
+		}
+		r := cardRun{faults: "drop=type 0x88b5 every 7", transport: driver.Transport{RetryTimeout: cornerTimeout}}.must(t, client, server)
+		require.NotZero(t, r.done(0, layout.WireFaultDrop))
+		require.NotZero(t, r.done(1, layout.WireFaultDrop))
+	})
+}
+
+// Reads of both sides at once: as many are unanswered as may be, and not one more.
+func TestTransportReadsToTheLimit(t *testing.T) {
+	const n, reads = 8000, 9
+	for _, limit := range []int{1, 2, 4} {
+		t.Run(fmt.Sprintf("limit %d", limit), func(t *testing.T) {
+			atReliableLevels(t, func(t *testing.T, level vipl.ReliabilityLevel) {
+				var index [2]int
+				side := func(e *env) error {
+					p, to, err := e.join(reliableRights(level))
+					if err != nil {
+						return err
+					}
+					index[e.h.Node()] = p.vi.Index()
+					source := pattern(bufferBytes, 7)
+					if err := p.until(cornerBegin); err != nil {
+						return err
+					}
+					// Half of the buffer is read by the peer, half of it is read into.
+					copy(p.mem.Bytes()[:bufferBytes/2], source)
+					if err := p.meet(p.other()); err != nil {
+						return err
+					}
+					for range 2 {
+						var posted []*vipl.Descriptor
+						for i := range reads {
+							d, err := p.transferOf(transferKinds[3], bufferBytes/2+i*(n/2), n/2, to, 1000*i)
+							if err != nil {
+								return err
+							}
+							posted = append(posted, d)
+						}
+						for i, d := range posted {
+							what := fmt.Sprintf("read %d", i)
+							p.sent(what, d, didRead(n/2))
+							e.that(what+": its bytes", bytes.Equal(p.mem.Bytes()[bufferBytes/2+i*(n/2):][:n/2], source[1000*i:][:n/2]))
+						}
+						clear(p.mem.Bytes()[bufferBytes/2:])
+					}
+					p.ended("all")
+					if err := e.counted("no request was dropped", map[layout.Counter]uint32{layout.CounterReceiveReadLimit: 0, layout.CounterRetransmitFrame: 0}); err != nil {
+						return err
+					}
+					return p.settled(p.other())
+				}
+				r := cardRun{transport: driver.Transport{ReadLimit: limit}, recorded: true}.must(t, side, side)
+				for node := range 2 {
+					unanswered, most := 0, 0
+					all := append(r.sentBy(node, index[node], layout.FrameOperationRdmaReadRequest), r.sentBy(1-node, index[1-node], layout.FrameOperationRdmaReadResponse)...)
+					slices.SortStableFunc(all, func(a, b wireFrame) int { return int(a.at - b.at) })
+					for _, f := range all {
+						h, _ := f.via()
+						switch {
+						case f.from == node:
+							unanswered++
+						case h.Flags()&layout.ViaHeaderFlagsLastMask != 0:
+							unanswered--
+						}
+						most = max(most, unanswered)
+					}
+					require.Equal(t, limit, most, "node %d: reads that were unanswered at a time", node)
+					require.Zero(t, unanswered)
+				}
+			})
+		})
+	}
+}
+
+// The acknowledgements of answers are lost, so the responder has no room for one more
+// request: it is dropped, counted, and comes again.
+func TestTransportOneReadTooMany(t *testing.T) {
+	atReliableLevels(t, func(t *testing.T, level vipl.ReliabilityLevel) {
+		const reads = 12
+		client := func(e *env) error {
+			p, to, err := e.join(reliableRights(level))
+			if err != nil {
+				return err
+			}
+			if err := p.until(cornerBegin); err != nil {
+				return err
+			}
+			var posted []*vipl.Descriptor
+			for i := range reads {
+				d, err := p.transferOf(transferKinds[3], 200*i, 200, to, 10*i)
+				if err != nil {
+					return err
+				}
+				posted = append(posted, d)
+			}
+			for i, d := range posted {
+				what := fmt.Sprintf("read %d", i)
+				p.sent(what, d, didRead(200))
+				e.that(what+": its bytes", bytes.Equal(p.mem.Bytes()[200*i:][:200], pattern(bufferBytes, 7)[10*i:][:200]))
+			}
+			if err := p.answersAcknowledged(); err != nil {
+				return err
+			}
+			p.ended("all")
+			return p.settled(1)
+		}
+		server := func(e *env) error {
+			p, _, err := e.join(reliableRights(level))
+			if err != nil {
+				return err
+			}
+			copy(p.mem.Bytes(), pattern(bufferBytes, 7))
+			if err := p.answersAcknowledged(); err != nil {
+				return err
+			}
+			dropped, err := e.nic.Counter(e.t, layout.CounterReceiveReadLimit)
+			e.is("counter", err, nil)
+			e.that("a request was dropped", dropped > 0)
+			p.ended("all")
+			if err := e.counted("responder", map[layout.Counter]uint32{layout.CounterReadResponse: reads}); err != nil {
+				return err
+			}
+			return p.settled(0)
+		}
+		r := cardRun{faults: "0>1:drop=operation acknowledge 20ms..20.2ms", transport: cornerTransport}.must(t, client, server)
+		require.NotZero(t, r.done(0, layout.WireFaultDrop))
+	})
+}
+
+// A completion queue is full while messages are sent again: entries are lost and told,
+// the connection goes on, and what was taken makes room for what comes.
+func TestTransportCompletionQueueFull(t *testing.T) {
+	atReliableLevels(t, func(t *testing.T, level vipl.ReliabilityLevel) {
+		const messages = 24
+		side := func(e *env) error {
+			c, err := e.nic.CreateCQ(e.t, 4)
+			if err != nil {
+				return err
+			}
+			a := reliableRights(level)
+			if e.h.Node() == 0 {
+				a.SendCQ = c
+			} else {
+				a.RecvCQ = c
+			}
+			p, _, err := e.join(a)
+			if err != nil {
+				return err
+			}
+			for round := range 2 {
+				var posted []*vipl.Descriptor
+				if err := p.meet(p.other()); err != nil {
+					return err
+				}
+				if e.h.Node() == 1 {
+					for range messages {
+						d, err := p.receive(0, 2000)
+						if err != nil {
+							return err
+						}
+						posted = append(posted, d)
+					}
+				}
+				if err := p.meet(p.other()); err != nil {
+					return err
+				}
+				if e.h.Node() == 0 {
+					for range messages {
+						d, err := p.send(0, 2000)
+						if err != nil {
+							return err
+						}
+						posted = append(posted, d)
+					}
+				}
+				if err := p.t.Sleep(10 * driver.Millisecond); err != nil {
+					return err
+				}
+				receive, what := e.h.Node() == 1, fmt.Sprintf("node %d, round %d", e.h.Node(), round)
+				for range c.Entries() {
+					e.entry(what, c, p.vi, receive)
+				}
+				e.nothing(what+": the rest was lost", c)
+				for _, d := range posted {
+					if receive {
+						p.taken(what, true, d, received(2000))
+					} else {
+						p.taken(what, false, d, didSend(2000))
+					}
+				}
+				for range messages - c.Entries() {
+					p.asynchronous(what+": an entry was lost", layout.AsyncErrorCompletionQueueOverrun, p.vi)
+				}
+			}
+			p.inState("in the end", vipl.Connected)
+			_, err = p.nic.NextError(p.t)
+			e.is("nothing asynchronous", err, vipl.ErrNotDone)
+			return p.settled(p.other())
+		}
+		r := cardRun{faults: "drop=type 0x88b5 every 6", transport: driver.Transport{RetryTimeout: cornerTimeout}}.must(t, side, side)
+		require.NotZero(t, r.done(0, layout.WireFaultDrop))
+		require.NotZero(t, r.done(1, layout.WireFaultDrop))
+	})
+}
+
+// Both sides write to the other what they have read from it, at once, over a wire that
+// loses frames: the write must wait for the read.
+func TestTransportFencesOnBothSides(t *testing.T) {
+	const n = 12000
+	atReliableLevels(t, func(t *testing.T, level vipl.ReliabilityLevel) {
+		side := func(e *env) error {
+			p, to, err := e.join(reliableRights(level))
+			if err != nil {
+				return err
+			}
+			for round := range 4 {
+				own := pattern(n, 10*round+e.h.Node())
+				clear(p.mem.Bytes())
+				copy(p.mem.Bytes(), own)
+				d, err := p.receive(75000, 8)
+				if err != nil {
+					return err
+				}
+				if err := p.meet(p.other()); err != nil {
+					return err
+				}
+				read, write, plain := p.next(), p.next(), p.next()
+				read.SetRdmaRead(p.mem.Segment(n, n), to.address, to.handle)
+				write.SetRdmaWrite(p.mem.Segment(n, n), to.address+2*n, to.handle)
+				write.SetFence()
+				if err := plain.SetSend(p.mem.Segment(2*n-8, 8)); err != nil {
+					return err
+				}
+				for _, d := range []*vipl.Descriptor{read, write, plain} {
+					if err := p.vi.PostSend(p.t, d); err != nil {
+						return err
+					}
+				}
+				what := fmt.Sprintf("node %d, round %d", e.h.Node(), round)
+				p.sent(what+": read", read, didRead(n))
+				p.sent(what+": write", write, didWrite(n))
+				p.sent(what+": send", plain, didSend(8))
+				p.take(what, d, received(8))
+				e.that(what+": what was read", bytes.Equal(p.mem.Bytes()[n:][:n], pattern(n, 10*round+p.other())))
+				e.that(what+": what the peer read was written back", bytes.Equal(p.mem.Bytes()[2*n:][:n], own))
+				e.that(what+": and its end sent", bytes.Equal(p.mem.Bytes()[75000:][:8], own[n-8:]))
+				if err := p.meet(p.other()); err != nil {
+					return err
+				}
+			}
+			p.ended("all")
+			return p.settled(p.other())
+		}
+		r := cardRun{faults: "drop=5% type 0x88b5,reorder=3% type 0x88b5", transport: driver.Transport{RetryTimeout: cornerTimeout}}.must(t, side, side)
+		require.NotZero(t, r.done(0, layout.WireFaultDrop))
+		require.NotZero(t, r.done(1, layout.WireFaultDrop))
+	})
+}
+
+// A disconnect in the midst of sending again, at several instants: everything comes
+// back flushed, in order, and nothing of it comes into the next connection.
+func TestTransportDisconnectWhileSendingAgain(t *testing.T) {
+	const n, messages, every = 3000, 5, 10 * driver.Millisecond
+	instants := []driver.Time{
+		driver.Microsecond, 30 * driver.Microsecond, cornerTimeout / 2, cornerTimeout, cornerTimeout + 60*driver.Microsecond,
+		cornerTimeout + 100*driver.Microsecond, 2*cornerTimeout + 90*driver.Microsecond,
+	}
+	faults := ""
+	for i := range instants {
+		at := cornerBegin + driver.Time(i)*every
+		faults += fmt.Sprintf(",drop=type 0x88b5 %dus..%dus", at/driver.Microsecond, (at+every/2)/driver.Microsecond)
+	}
+	faults = "0>1:" + faults[1:]
+	for _, kind := range transferKinds {
+		t.Run(kind.name, func(t *testing.T) {
+			atReliableLevels(t, func(t *testing.T, level vipl.ReliabilityLevel) {
+				client := func(e *env) error {
+					p, to, err := e.join(reliableRights(level))
+					if err != nil {
+						return err
+					}
+					for i, after := range instants {
+						at, what := cornerBegin+driver.Time(i)*every, fmt.Sprintf("disconnect after %v", after)
+						if err := p.until(at + 10*driver.Microsecond); err != nil {
+							return err
+						}
+						copy(p.mem.Bytes(), pattern(bufferBytes, 5))
+						waiting, err := p.receive(70000, 8)
+						if err != nil {
+							return err
+						}
+						var posted []*vipl.Descriptor
+						for k := range messages {
+							d, err := p.transferOf(kind, 100*k, n, to, 0)
+							if err != nil {
+								return err
+							}
+							posted = append(posted, d)
+						}
+						if err := p.t.Sleep(after); err != nil {
+							return err
+						}
+						e.is(what, p.vi.Disconnect(p.t), nil)
+						p.inState(what, vipl.Idle)
+						p.flushedAll(what, p.vi.SendDone, kind.operation, posted)
+						p.flushedAll(what, p.vi.RecvDone, layout.StatusOperationReceive, []*vipl.Descriptor{waiting})
+						p.ended(what)
+						if err := p.memory(what, pattern(bufferBytes, 5)); err != nil {
+							return err
+						}
+						if err := p.until(at + every/2 + 10*driver.Microsecond); err != nil {
+							return err
+						}
+						if err := p.redial(1); err != nil {
+							return fmt.Errorf("%s: %w", what, err)
+						}
+						copy(p.mem.Bytes(), pattern(n, i))
+						d, err := p.send(0, n)
+						if err != nil {
+							return err
+						}
+						p.sent(what+": of the next connection", d, didSend(n))
+						if err := p.meet(1); err != nil {
+							return err
+						}
+					}
+					return p.settled(1)
+				}
+				server := func(e *env) error {
+					p, _, err := e.join(reliableRights(level))
+					if err != nil {
+						return err
+					}
+					for i, after := range instants {
+						what := fmt.Sprintf("disconnect after %v", after)
+						clear(p.mem.Bytes())
+						var posted []*vipl.Descriptor
+						for range messages {
+							d, err := p.receive(0, n)
+							if err != nil {
+								return err
+							}
+							posted = append(posted, d)
+						}
+						p.told(what, nil)
+						p.flushedAll(what, p.vi.RecvDone, layout.StatusOperationReceive, posted)
+						e.is(what+": the server's", p.vi.Disconnect(p.t), nil)
+						p.ended(what)
+						if err := p.memory(what+": nothing came", make([]byte, bufferBytes)); err != nil {
+							return err
+						}
+						d, err := p.receive(0, n)
+						if err != nil {
+							return err
+						}
+						if err := p.again(); err != nil {
+							return fmt.Errorf("%s: %w", what, err)
+						}
+						p.take(what+": of the next connection", d, received(n))
+						e.that(what+": its bytes", bytes.Equal(p.mem.Bytes()[:n], pattern(n, i)))
+						if err := p.meet(0); err != nil {
+							return err
+						}
+					}
+					return p.settled(0)
+				}
+				r := cardRun{faults: faults, transport: cornerTransport}.must(t, client, server)
+				require.Greater(t, r.done(0, layout.WireFaultDrop), uint64(len(instants)))
+			})
+		})
+	}
+}
+
+// Memory is deregistered while a message of it is unacknowledged: the deregistration
+// does not wait, nothing of the memory is read or written behind it, and the message
+// that would have to be sent again fails.
+func TestTransportDeregisterUnacknowledged(t *testing.T) {
+	const n = 3000
+	for _, c := range []struct {
+		name, faults string
+		descriptor   bool // its memory, not the buffer's
+		received     bool // the peer has the message
+		sent         outcome
+		told         []layout.AsyncError
+	}{
+		{"buffer", "0>1:drop=operation send 20ms..20.2ms", false, false, didSend(0).failed(protectionError), nil},
+		{"buffer, of a message that was received", "1>0:drop=operation acknowledge 20ms..20.2ms", false, true, didSend(0).failed(protectionError), nil},
+		{"descriptor", "0>1:drop=operation send 20ms..20.2ms", true, false, didSend(0).failed(flushedError), []layout.AsyncError{layout.AsyncErrorCompletionProtection}},
+		{"descriptor, of a message that was received", "1>0:drop=operation acknowledge 20ms..20.2ms", true, true, didSend(0).failed(flushedError), []layout.AsyncError{layout.AsyncErrorCompletionProtection}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			atReliableLevels(t, func(t *testing.T, level vipl.ReliabilityLevel) {
+				client := func(e *env) error {
+					p, _, err := e.join(reliableRights(level))
+					if err != nil {
+						return err
+					}
+					copy(p.mem.Bytes(), pattern(bufferBytes, 5))
+					old, err := p.nic.RegisterBuffer(p.t, p.buf, nil)
+					if err != nil {
+						return err
+					}
+					d, data := p.next(), old.Segment(0, n)
+					if c.descriptor {
+						if old, err = p.nic.RegisterMem(p.t, p.descriptors.Address(), 4096, nil); err != nil {
+							return err
+						}
+						if d, err = old.Descriptor(2048); err != nil {
+							return err
+						}
+						data = p.mem.Segment(0, n)
+					}
+					if err := d.SetSend(data); err != nil {
+						return err
+					}
+					if err := p.until(cornerBegin + 10*driver.Microsecond); err != nil {
+						return err
+					}
+					if err := p.vi.PostSend(p.t, d); err != nil {
+						return err
+					}
+					behind, err := p.send(0, n)
+					if err != nil {
+						return err
+					}
+					if err := p.t.Sleep(150 * driver.Microsecond); err != nil {
+						return err
+					}
+					begin := p.t.Now()
+					e.is("deregister", old.Deregister(p.t), nil)
+					e.that(fmt.Sprintf("the deregistration took %v", p.t.Now()-begin), p.t.Now()-begin < 30*driver.Microsecond)
+					p.told(c.name, c.told)
+					p.sent(c.name, d, c.sent)
+					p.sent("behind it", behind, didSend(0).failed(flushedError))
+					return p.retire(c.name, 1)
+				}
+				server := func(e *env) error {
+					p, _, err := e.join(reliableRights(level))
+					if err != nil {
+						return err
+					}
+					var posted []*vipl.Descriptor
+					for range 3 {
+						d, err := p.receive(0, n)
+						if err != nil {
+							return err
+						}
+						posted = append(posted, d)
+					}
+					came := 0
+					if c.received {
+						came = 2
+					}
+					for _, d := range posted[:came] {
+						p.take(c.name, d, received(n))
+					}
+					p.told(c.name, nil)
+					p.flushedAll(c.name, p.vi.RecvDone, layout.StatusOperationReceive, posted[came:])
+					e.that("its bytes", bytes.Equal(p.mem.Bytes()[:n], pattern(n, 5)) == c.received)
+					return p.retire(c.name, 0)
+				}
+				r := cardRun{faults: c.faults, transport: cornerTransport}.must(t, client, server)
+				require.NotZero(t, r.done(0, layout.WireFaultDrop)+r.done(1, layout.WireFaultDrop))
+			})
+		})
+	}
+}
