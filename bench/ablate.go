@@ -120,11 +120,7 @@ func Ablate(ctx context.Context, c AblateConfig) (_ *AblationReport, err error) 
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
-	root, err := verilate.Root()
-	if err != nil {
-		return nil, err
-	}
-	hashes, err := CollectHashes(root, c.Profile)
+	hashes, err := checkoutHashes(c.Profile)
 	if err != nil {
 		return nil, err
 	}

@@ -21,13 +21,15 @@ import (
 
 // writePcap turns a frame file of the simulator into a pcapng file: one
 // interface for each node, on which its card sends; simulated time counts from
-// the epoch, so time 0 shows as 1970.
-func writePcap(file, frames, comment string) (err error) {
-	in, err := os.Open(frames)
+// the epoch, so time 0 shows as 1970. A frame that goes through a switch is there once, when
+// its node sends it.
+func writePcap(file, framesFile, comment string) (err error) {
+	in, err := os.Open(framesFile)
 	if err != nil {
 		return fmt.Errorf("write the capture %s: %w", file, err)
 	}
 	defer in.Close()
+	frames, cut := decodeFrames(bufio.NewReader(in))
 	out, err := os.Create(file)
 	if err != nil {
 		return fmt.Errorf("write the capture: %w", err)
@@ -44,11 +46,13 @@ func writePcap(file, frames, comment string) (err error) {
 	if err != nil {
 		return fmt.Errorf("write the capture %s: %w", file, err)
 	}
-	if _, err := w.AddInterface(captureInterface(1)); err != nil {
-		return fmt.Errorf("write the capture %s: %w", file, err)
+	for n := 1; n < nodesOf(frames); n++ {
+		if _, err := w.AddInterface(captureInterface(n)); err != nil {
+			return fmt.Errorf("write the capture %s: %w", file, err)
+		}
 	}
 	// What was copied before an error is still a capture.
-	if err := errors.Join(copyFrames(bufio.NewReader(in), w), w.Flush(), buffered.Flush()); err != nil {
+	if err := errors.Join(copyFrames(frames, w), cut, w.Flush(), buffered.Flush()); err != nil {
 		return fmt.Errorf("write the capture %s: %w", file, err)
 	}
 	return nil
@@ -61,9 +65,25 @@ func captureInterface(node int) pcapgo.NgInterface {
 	}
 }
 
-func copyFrames(r io.Reader, w *pcapgo.NgWriter) error {
-	frames, cut := decodeFrames(r)
+// nodesOf is how many nodes a fabric with these frames has, two at least. A switch
+// sends to each: it floods what it does not know.
+func nodesOf(frames []frame) int {
+	n := 2
 	for _, f := range frames {
+		for _, node := range []int{f.source, f.destination} {
+			if node != layout.WireSwitch {
+				n = max(n, node+1)
+			}
+		}
+	}
+	return n
+}
+
+func copyFrames(frames []frame, w *pcapgo.NgWriter) error {
+	for _, f := range frames {
+		if f.source == layout.WireSwitch {
+			continue
+		}
 		ci := gopacket.CaptureInfo{
 			Timestamp: time.Unix(0, f.timePs/1000).UTC(), CaptureLength: len(f.bytes), Length: len(f.bytes), InterfaceIndex: f.source,
 		}
@@ -71,14 +91,28 @@ func copyFrames(r io.Reader, w *pcapgo.NgWriter) error {
 			return err
 		}
 	}
-	return cut
+	return nil
 }
 
-// frame is one frame on the wire.
+// frame is one frame on one cable. Source and destination are nodes, or layout.WireSwitch.
 type frame struct {
-	timePs int64 // at which its preamble begins at the sender
-	source int   // node
-	bytes  []byte
+	timePs      int64 // at which its preamble begins at the sender
+	source      int
+	destination int
+	bytes       []byte
+}
+
+// wrongEnds says why no cable has these ends.
+func (f frame) wrongEnds() string {
+	for _, end := range []int{f.source, f.destination} {
+		if end >= layout.BridgeMaxNodes && end != layout.WireSwitch {
+			return fmt.Sprintf("from %d to %d: a fabric has %d nodes at most, and a switch is %d", f.source, f.destination, layout.BridgeMaxNodes, layout.WireSwitch)
+		}
+	}
+	if f.source == f.destination {
+		return fmt.Sprintf("from %d to %d: a cable has two ends", f.source, f.destination)
+	}
+	return ""
 }
 
 // decodeFrames reads a frame file, in the order of the frames' times: the
@@ -100,11 +134,12 @@ func decodeFrames(r io.Reader) ([]frame, error) {
 			cut = err
 			break
 		}
-		if head.Source() > 1 {
-			cut = fmt.Errorf("frame %d: source %d, of two nodes", len(frames), head.Source())
+		f := frame{int64(head.Time()), int(head.Source()), int(head.Destination()), b}
+		if wrong := f.wrongEnds(); wrong != "" {
+			cut = fmt.Errorf("frame %d: %s", len(frames), wrong)
 			break
 		}
-		frames = append(frames, frame{int64(head.Time()), int(head.Source()), b})
+		frames = append(frames, f)
 	}
 	if errors.Is(cut, io.EOF) || errors.Is(cut, io.ErrUnexpectedEOF) {
 		cut = fmt.Errorf("frame %d: %w: the simulator did not finish writing it", len(frames), io.ErrUnexpectedEOF)

@@ -24,7 +24,7 @@ func encodeFrames(frames ...frame) []byte {
 		r := make(layout.FrameRecord, layout.FrameRecordSize)
 		r.SetTime(uint64(f.timePs))
 		r.SetSource(uint8(f.source))
-		r.SetDestination(uint8(1 - f.source))
+		r.SetDestination(uint8(f.destination))
 		r.SetLength(uint16(len(f.bytes)))
 		b = append(append(b, r...), f.bytes...)
 	}
@@ -33,9 +33,9 @@ func encodeFrames(frames ...frame) []byte {
 
 func testFrames() []frame {
 	return []frame{
-		{3_000_000, 0, bytes.Repeat([]byte{1}, 60)},
-		{1_234_567, 1, bytes.Repeat([]byte{2}, 1514)}, // written later, but earlier on the wire
-		{3_000_000, 1, bytes.Repeat([]byte{3}, 61)},
+		{3_000_000, 0, 1, bytes.Repeat([]byte{1}, 60)},
+		{1_234_567, 1, 0, bytes.Repeat([]byte{2}, 1514)}, // written later, but earlier on the wire
+		{3_000_000, 1, 0, bytes.Repeat([]byte{3}, 61)},
 	}
 }
 
@@ -87,6 +87,38 @@ func TestWritePcap(t *testing.T) {
 	}
 }
 
+// With a switch there is an interface for each node, also for one that sends nothing, and each
+// frame is there once, when its node sends it. A cable with wrong ends ends the capture.
+func TestWritePcapOfASwitch(t *testing.T) {
+	dir := t.TempDir()
+	in, out := filepath.Join(dir, "frames"), filepath.Join(dir, "out.pcapng")
+	frames := []frame{
+		{1000, 0, layout.WireSwitch, []byte("flooded")},
+		{2000, layout.WireSwitch, 1, []byte("flooded")}, {2000, layout.WireSwitch, 2, []byte("flooded")}, {2000, layout.WireSwitch, 15, []byte("flooded")},
+		{2500, 2, layout.WireSwitch, []byte("an answer")},
+		{3500, layout.WireSwitch, 0, []byte("an answer")},
+	}
+	write := func(list ...frame) error {
+		require.NoError(t, os.WriteFile(in, encodeFrames(list...), 0o600))
+		return writePcap(out, in, "")
+	}
+	require.NoError(t, write(frames...))
+	got, r := readCapture(t, out)
+	require.Equal(t, 16, r.NInterfaces())
+	last, err := r.Interface(15)
+	require.NoError(t, err)
+	require.Equal(t, "via15", last.Name)
+	require.Len(t, got, 2)
+	require.Equal(t, captured{time.Unix(0, 1).UTC(), 0, []byte("flooded")}, got[0])
+	require.Equal(t, captured{time.Unix(0, 2).UTC(), 2, []byte("an answer")}, got[1])
+
+	for _, wrong := range []frame{{4000, 16, layout.WireSwitch, nil}, {4000, layout.WireSwitch, 16, nil}, {4000, 3, 3, nil}, {4000, layout.WireSwitch, layout.WireSwitch, nil}} {
+		require.ErrorContains(t, write(append(frames[:6:6], wrong)...), "frame 6: from ", "%v", wrong)
+		got, _ := readCapture(t, out)
+		require.Len(t, got, 2)
+	}
+}
+
 // A frame file that was cut still gives the frames before, and the error.
 func TestWritePcapOfACutFile(t *testing.T) {
 	dir := t.TempDir()
@@ -112,8 +144,8 @@ func FuzzDecodeFrames(f *testing.F) {
 		size := 0
 		for i, fr := range frames {
 			size += layout.FrameRecordSize + len(fr.bytes)
-			if fr.source > 1 || i > 0 && fr.timePs < frames[i-1].timePs {
-				t.Fatalf("frame %d of node %d at %d ps", i, fr.source, fr.timePs)
+			if fr.wrongEnds() != "" || i > 0 && fr.timePs < frames[i-1].timePs {
+				t.Fatalf("frame %d from %d to %d at %d ps", i, fr.source, fr.destination, fr.timePs)
 			}
 		}
 		if size > len(b) || (err == nil) != (size == len(b)) {

@@ -11,9 +11,9 @@ import (
 	"strings"
 
 	"hvia/driver"
+	"hvia/layout"
 	"hvia/params"
 	"hvia/sim"
-	"hvia/sim/verilate"
 )
 
 // Patterns of traffic that Compare knows.
@@ -29,12 +29,12 @@ func ComparePatterns() []string {
 	return []string{PatternPingPong, PatternStream, PatternRequestReply, PatternManyToOne}
 }
 
-// Largest values of a CompareConfig. A server waits for one word of each of its
-// clients at a time, and a thread can watch so many.
+// Largest values of a CompareConfig.
 const (
 	MaxCompareMessages = 100_000
 	MaxCompareWindow   = 256
-	MaxCompareClients  = 8
+	MaxCompareNodes    = layout.BridgeMaxNodes
+	MaxCompareClients  = MaxCompareNodes - 1
 	maxMixWeight       = 1_000_000
 	maxCompareBytes    = 32 << 20 // under way; both hosts have buffers of so many for each direction
 )
@@ -58,6 +58,7 @@ type CompareConfig struct {
 	Window    int        // messages under way, 0: as many as windowOf allows
 	Receives  int        // receive descriptors that wait, 0: as many as the window
 	Clients   int        // threads that send to one
+	Nodes     int        // of the fabric, 0: 2. With more each client has one of its own
 	Seed      uint64     // of memory scatter, payload and mix
 	Params    map[string]int64
 	Faults    sim.WireFaults // of the wire
@@ -72,7 +73,7 @@ type CompareConfig struct {
 // DefaultCompareConfig is a pattern with every protocol on the paper's card.
 func DefaultCompareConfig(pattern string) CompareConfig {
 	c := CompareConfig{
-		Profile: params.Profiles[0].Name, Protocols: CompareProtocols(), Pattern: pattern, Seed: 1, Warmup: kernelWarmup, Messages: kernelRounds,
+		Profile: params.Profiles[0].Name, Protocols: paperProtocols(), Pattern: pattern, Seed: 1, Warmup: kernelWarmup, Messages: kernelRounds,
 	}
 	switch pattern {
 	case PatternPingPong:
@@ -127,10 +128,8 @@ func (c CompareConfig) Validate() error {
 	if !c.oneWay() && (c.Window != 0 || c.Receives != 0) {
 		return fmt.Errorf("%w: a window of %d and %d receives for %s: only %s and %s have more than one message under way", ErrConfig, c.Window, c.Receives, c.Pattern, PatternStream, PatternManyToOne)
 	}
-	if many := c.Pattern == PatternManyToOne; many && (c.Clients < 1 || c.Clients > MaxCompareClients) {
-		return fmt.Errorf("%w: %d clients: 1 to %d are possible", ErrConfig, c.Clients, MaxCompareClients)
-	} else if !many && c.Clients != 0 {
-		return fmt.Errorf("%w: %d clients for %s: only %s has any", ErrConfig, c.Clients, c.Pattern, PatternManyToOne)
+	if err := c.validNodes(); err != nil {
+		return err
 	}
 	if x := newComparison(c, protocol{}, board{}); c.oneWay() && x.slots()*(x.parties-1)*c.largest() > maxCompareBytes {
 		return fmt.Errorf("%w: %d clients with %d messages of %d bytes under way: at most %d bytes in all are possible; make the window smaller", ErrConfig, x.parties-1, x.slots(), c.largest(), maxCompareBytes)
@@ -138,6 +137,36 @@ func (c CompareConfig) Validate() error {
 	_, err := newBoard(c.Profile, c.Params)
 	return err
 }
+
+// validNodes refuses what cannot be said of the nodes: of the threads on them and
+// the cables between them.
+func (c CompareConfig) validNodes() error {
+	if c.Nodes != 0 && (c.Nodes < 2 || c.Nodes > MaxCompareNodes) {
+		return fmt.Errorf("%w: %d nodes: 2 to %d are possible", ErrConfig, c.Nodes, MaxCompareNodes)
+	}
+	if c.Pattern != PatternManyToOne {
+		if c.switched() {
+			return fmt.Errorf("%w: %d nodes for %s: it is between 2, only %s can have more", ErrConfig, c.Nodes, c.Pattern, PatternManyToOne)
+		}
+		if c.Clients != 0 {
+			return fmt.Errorf("%w: %d clients for %s: only %s has any", ErrConfig, c.Clients, c.Pattern, PatternManyToOne)
+		}
+	} else if c.Clients < 1 || c.Clients > MaxCompareClients {
+		return fmt.Errorf("%w: %d clients: 1 to %d are possible", ErrConfig, c.Clients, MaxCompareClients)
+	}
+	if c.switched() && c.Clients != c.Nodes-1 {
+		return fmt.Errorf("%w: %d clients on %d nodes: of more than 2 nodes one receives and each other has one client, so it is %d clients", ErrConfig, c.Clients, c.Nodes, c.Nodes-1)
+	}
+	if err := c.Faults.Check(c.nodes(), c.switched()); err != nil {
+		return fmt.Errorf("%w: %w", ErrConfig, err)
+	}
+	return nil
+}
+
+func (c CompareConfig) nodes() int { return max(2, c.Nodes) }
+
+// switched says whether there is a switch between the nodes.
+func (c CompareConfig) switched() bool { return c.nodes() > 2 }
 
 func (c CompareConfig) validTraffic() error {
 	if c.Pattern != PatternRequestReply {
@@ -259,11 +288,7 @@ func Compare(ctx context.Context, c CompareConfig) (_ *CompareReport, err error)
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
-	root, err := verilate.Root()
-	if err != nil {
-		return nil, err
-	}
-	hashes, err := CollectHashes(root, c.Profile)
+	hashes, err := checkoutHashes(c.Profile)
 	if err != nil {
 		return nil, err
 	}
@@ -302,11 +327,17 @@ func (r *CompareReport) measure(ctx context.Context, c CompareConfig, p protocol
 	if rec.pcapFile == "" {
 		cfg.Fabric.Arguments = append(cfg.Fabric.Arguments, "--frames", rec.frames()) // of which the use of the wire is worked out
 	}
-	var digest string
-	cfg.Finished = func(f *sim.Fabric) (err error) { digest, err = digestOf(ctx, f); return err }
+	digest := CompareDigest{Protocol: p.name}
+	cfg.Finished = func(f *sim.Fabric) (err error) {
+		if digest.Digest, err = digestOf(ctx, f); err != nil || !c.switched() {
+			return err
+		}
+		digest.Nodes, err = run.counts(ctx, f)
+		return err
+	}
 	failed := driver.Run(ctx, cfg, run.programs()...)
 	if failed == nil {
-		r.Digests = append(r.Digests, CompareDigest{p.name, digest})
+		r.Digests = append(r.Digests, digest)
 	}
 	// What was measured of a run that failed is still told, as far as it can be
 	// read; why it failed is what matters.

@@ -3,12 +3,14 @@
 package bench
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
 
 	"hvia/driver"
 	"hvia/layout"
+	"hvia/sim/bridge"
 	"hvia/vipl"
 )
 
@@ -20,6 +22,9 @@ type protocol struct {
 	tcp    bool // over a kernel's TCP/IP, not VIA
 	paces  bool // keeps a sender from overrunning the receiver by itself
 	loses  bool // a message that does not come is counted; else it is an error of the run
+	level  vipl.ReliabilityLevel
+	queue  bool // received messages are told by a completion queue
+	asked  bool // compared only when it is named
 }
 
 var protocols = []protocol{
@@ -29,6 +34,12 @@ var protocols = []protocol{
 	{name: "send", device: driver.DeviceHvia, loses: true},
 	{name: "mvia", device: driver.DeviceMvia, loses: true},
 	{name: "tcp", device: driver.DeviceMvia, tcp: true, paces: true},
+	// What the paper does not measure: the other levels, and a completion queue.
+	{name: "rdma-rd", device: driver.DeviceHvia, write: true, level: vipl.ReliableDelivery, asked: true},
+	{name: "rdma-rr", device: driver.DeviceHvia, write: true, level: vipl.ReliableReception, asked: true},
+	{name: "send-rd", device: driver.DeviceHvia, level: vipl.ReliableDelivery, asked: true},
+	{name: "send-rr", device: driver.DeviceHvia, level: vipl.ReliableReception, asked: true},
+	{name: "send-cq", device: driver.DeviceHvia, queue: true, loses: true, asked: true},
 }
 
 func (p protocol) inKernel() bool { return p.device == driver.DeviceMvia }
@@ -61,6 +72,26 @@ func CompareProtocols() []string {
 	names := make([]string, len(protocols))
 	for i, p := range protocols {
 		names[i] = p.name
+	}
+	return names
+}
+
+// DefaultProtocols are those that are compared on so many nodes if none is named: the
+// paper's. Behind a switch, which drops what is too much, an RDMA write of the unreliable
+// level may not come, and that is an error; reliable delivery is there in its place.
+func DefaultProtocols(nodes int) []string {
+	if nodes > 2 {
+		return []string{"send", "mvia", "tcp", "rdma-rd", "send-rd"}
+	}
+	return paperProtocols()
+}
+
+// paperProtocols are those of the paper, in its order.
+func paperProtocols() (names []string) {
+	for _, p := range protocols {
+		if !p.asked {
+			names = append(names, p.name)
+		}
 	}
 	return names
 }
@@ -111,6 +142,7 @@ type channel interface {
 // receives.
 type viaChannel struct {
 	write       bool
+	queue       *vipl.CQ // of the receives, if they have one
 	slots       int
 	receives    int // posted from the beginning
 	size        int
@@ -131,11 +163,19 @@ const (
 	receiveSlotOffset = 2 * guardBytes
 )
 
-func openVia(t *driver.Thread, h *driver.Host, s channelConfig, write bool) (channel, error) {
-	c := &viaChannel{write: write, slots: s.slots, receives: s.receives, size: s.size}
+func openVia(t *driver.Thread, h *driver.Host, s channelConfig, p protocol) (channel, error) {
+	c := &viaChannel{write: p.write, slots: s.slots, receives: s.receives, size: s.size}
 	c.stride = (s.size + receiveSlotOffset + guardBytes + layout.AttPageBytes - 1) / layout.AttPageBytes * layout.AttPageBytes
 	var err error
-	if c.endpoint, err = vipl.OpenEndpoint(t, h, 2*c.slots*c.stride); err != nil {
+	c.endpoint, err = vipl.OpenEndpointWith(t, h, 2*c.slots*c.stride, func(n *vipl.Nic) (a vipl.ViAttributes, err error) {
+		a.ReliabilityLevel = p.level
+		if p.queue {
+			c.queue, err = n.CreateCQ(t, c.slots)
+			a.RecvCQ = c.queue
+		}
+		return a, err
+	})
+	if err != nil {
 		return nil, err
 	}
 	b, err := c.endpoint.Nic.Alloc(t, 2*c.slots*vipl.DescriptorBytes)
@@ -187,7 +227,7 @@ func (c *viaChannel) postReceive(t *driver.Thread) error {
 func channelName(name int) string { return fmt.Sprintf("compare %d", name) }
 
 func (c *viaChannel) dial(t *driver.Thread, name int) error {
-	return c.endpoint.Dial(t, vipl.NetAddress{Host: vipl.HostAddress(1), Discriminator: channelName(name)}, waitLimit)
+	return c.endpoint.Dial(t, vipl.NetAddress{Host: vipl.HostAddress(serverNode), Discriminator: channelName(name)}, waitLimit)
 }
 
 func (c *viaChannel) accept(t *driver.Thread, name int) error {
@@ -253,7 +293,7 @@ func (c *viaChannel) receive(t *driver.Thread, p pattern, n int, timeout driver.
 	}
 	left := t.Countdown(timeout)
 	for {
-		d, err := c.endpoint.VI.RecvWait(t, max(left(), 0))
+		d, err := c.next(t, max(left(), 0))
 		switch {
 		case errors.Is(err, vipl.ErrTimeout), errors.Is(err, vipl.ErrDescriptor) && d == nil: // nothing posted, nothing to come
 			return nil, nil
@@ -275,6 +315,18 @@ func (c *viaChannel) receive(t *driver.Thread, p pattern, n int, timeout driver.
 		}
 		return room[:d.CompletedLength()], c.guarded(k, guard)
 	}
+}
+
+// next waits for the next receive descriptor.
+func (c *viaChannel) next(t *driver.Thread, timeout driver.Time) (*vipl.Descriptor, error) {
+	if c.queue == nil {
+		return c.endpoint.VI.RecvWait(t, timeout)
+	}
+	v, _, err := c.queue.Wait(t, timeout)
+	if err != nil {
+		return nil, err
+	}
+	return v.RecvDone(t)
 }
 
 // guarded says whether nothing was written behind a slot.
@@ -313,8 +365,30 @@ func (c *viaChannel) watch(p pattern, n int) (address uint64, there func() bool)
 	return d.Address + layout.DescriptorStatusOffset, func() bool { return d.Completion().Done() }
 }
 
-// anyVia polls the words of all channels. VIA has completion queues for this,
-// which this library does not offer.
+// atMost are at most n ranges that contain the given ones: those with the smallest gaps
+// between them become one. Who is woken by a write into a gap looks in vain, which is
+// no more than a polling loop does all the time.
+func atMost(ranges []driver.Range, n int) []driver.Range {
+	if len(ranges) <= n {
+		return ranges
+	}
+	ranges = slices.SortedFunc(slices.Values(ranges), func(a, b driver.Range) int { return cmp.Compare(a.Address, b.Address) })
+	end := func(i int) uint32 { return ranges[i].Address + ranges[i].Length }
+	for len(ranges) > n {
+		least := 1
+		for i := 2; i < len(ranges); i++ {
+			if int64(ranges[i].Address)-int64(end(i-1)) < int64(ranges[least].Address)-int64(end(least-1)) {
+				least = i
+			}
+		}
+		ranges[least-1].Length = max(end(least), end(least-1)) - ranges[least-1].Address
+		ranges = slices.Delete(ranges, least, least+1)
+	}
+	return ranges
+}
+
+// anyVia polls the words of all channels, as the paper's programs would: a
+// completion queue serves sends and receives, but no RDMA writes.
 func anyVia(t *driver.Thread, h *driver.Host, w []awaited, timeout driver.Time) (int, error) {
 	var ranges []driver.Range
 	looks := make([]func() bool, len(w))
@@ -330,6 +404,7 @@ func anyVia(t *driver.Thread, h *driver.Host, w []awaited, timeout driver.Time) 
 		}
 		looks[i] = look
 	}
+	ranges = atMost(ranges, bridge.MaxWatches)
 	first := func() int { return slices.IndexFunc(looks, func(look func() bool) bool { return look() }) }
 	if _, err := t.Poll(driver.Poll{Ranges: ranges, Period: h.Costs().PollPeriod(), Timeout: timeout}, func() bool { return first() >= 0 }); err != nil {
 		return -1, err

@@ -4,19 +4,24 @@ package bench
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 
 	"hvia/driver"
+	"hvia/layout"
+	"hvia/sim"
 )
 
 // How long programs of Compare wait for a message of a protocol that may lose some, before
 // they take it for lost. Who answers waits longer than who asks, so that it is still
-// there for the next message. Of the others, TCP may need several retransmissions.
+// there for the next message. Of the others, TCP may need several retransmissions, which it
+// makes later and later; a card has given its connection up long before cardLimit.
 const (
 	patience      = 10 * driver.Millisecond
 	longPatience  = 4 * patience
 	lastPatience  = 2 * longPatience
+	cardLimit     = 200 * driver.Millisecond
 	reliableLimit = 20 * driver.Second
 	lostHorizon   = 100 // messages after the expected one among which one that came is looked for
 	grantBytes    = 4
@@ -32,7 +37,8 @@ type comparison struct {
 	board    board
 	stages   []stage
 	parties  int // threads
-	nodes    [2]*tcpStack
+	stacks   []*tcpStack
+	counters []map[string]uint64 // of the card of each node
 
 	// meet lets all threads go on when the last has come: Barrier.
 	meet func(t *driver.Thread, id uint64, parties int) error
@@ -62,7 +68,10 @@ type note struct {
 }
 
 func newComparison(c CompareConfig, p protocol, b board) *comparison {
-	x := &comparison{config: c, protocol: p, board: b, parties: 1 + max(1, c.Clients), meet: (*driver.Thread).Barrier}
+	x := &comparison{
+		config: c, protocol: p, board: b, parties: 1 + max(1, c.Clients), stacks: make([]*tcpStack, c.nodes()), counters: make([]map[string]uint64, c.nodes()),
+		meet: (*driver.Thread).Barrier,
+	}
 	for _, n := range c.Sizes {
 		counted, warmup := c.countOf(p, n)
 		x.stages = append(x.stages, stage{size: n, window: c.windowOf(n), warmup: warmup, total: warmup + counted})
@@ -100,18 +109,31 @@ func drawMix(mix []MixEntry, seed uint64, n int) []int {
 	return kinds
 }
 
-// programs are the threads of the pattern: those that begin, on node 0, and the
-// one that answers or takes, on node 1. There is no third node while the fabric has
-// no switch.
+// serverNode is where the thread is that answers or takes.
+const serverNode = 1
+
+// nodeOf is where a thread is, counted as its notes are: those that begin are on node 0,
+// or each on a node of its own.
+func (x *comparison) nodeOf(party int) int {
+	switch {
+	case party == x.parties-1:
+		return serverNode
+	case !x.config.switched() || party == 0:
+		return 0
+	}
+	return party + 1
+}
+
+// programs are the threads of the pattern.
 func (x *comparison) programs() []driver.Program {
 	if !x.config.oneWay() {
-		return []driver.Program{{Node: 0, Name: "client", Main: x.client}, {Node: 1, Name: "server", Main: x.server}}
+		return []driver.Program{{Node: 0, Name: "client", Main: x.client}, {Node: serverNode, Name: "server", Main: x.server}}
 	}
 	var list []driver.Program
 	for i := range x.parties - 1 {
-		list = append(list, driver.Program{Node: 0, Name: fmt.Sprintf("sender %d", i), Main: func(t *driver.Thread, h *driver.Host) error { return x.sender(t, h, i) }})
+		list = append(list, driver.Program{Node: x.nodeOf(i), Name: fmt.Sprintf("sender %d", i), Main: func(t *driver.Thread, h *driver.Host) error { return x.sender(t, h, i) }})
 	}
-	return append(list, driver.Program{Node: 1, Name: "receiver", Main: x.receiver})
+	return append(list, driver.Program{Node: serverNode, Name: "receiver", Main: x.receiver})
 }
 
 // Barriers of a run; those of the stages follow.
@@ -127,11 +149,11 @@ func (x *comparison) open(t *driver.Thread, h *driver.Host, s channelConfig, cha
 	if x.protocol.tcp {
 		if first(t) {
 			listen := 0
-			if node == 1 {
+			if node == serverNode {
 				listen = channels
 			}
 			var err error
-			if x.nodes[node], err = openTCPNode(t, h, x.config.Seed, listen); err != nil {
+			if x.stacks[node], err = openTCPNode(t, h, x.config.Seed, listen); err != nil {
 				return nil, err
 			}
 		}
@@ -142,11 +164,11 @@ func (x *comparison) open(t *driver.Thread, h *driver.Host, s channelConfig, cha
 	list := make([]channel, channels)
 	for i := range list {
 		if x.protocol.tcp {
-			list[i] = newTCPChannel(x.nodes[node], s)
+			list[i] = newTCPChannel(x.stacks[node], s)
 			continue
 		}
 		var err error
-		if list[i], err = openVia(t, h, s, x.protocol.write); err != nil {
+		if list[i], err = openVia(t, h, s, x.protocol); err != nil {
 			return nil, err
 		}
 	}
@@ -156,6 +178,9 @@ func (x *comparison) open(t *driver.Thread, h *driver.Host, s channelConfig, cha
 // close ends a thread's channels, and the first thread of a node its TCP/IP, once all
 // have ended theirs.
 func (x *comparison) close(t *driver.Thread, channels ...channel) (err error) {
+	if err := x.count(t, channels[0]); err != nil {
+		return err
+	}
 	for _, c := range channels {
 		err = errors.Join(err, c.close(t))
 	}
@@ -165,7 +190,50 @@ func (x *comparison) close(t *driver.Thread, channels ...channel) (err error) {
 	if err := x.barrier(t, len(x.stages), false); err != nil || !first(t) {
 		return err
 	}
-	return x.nodes[t.ID().Node].close(t)
+	return x.stacks[t.ID().Node].close(t)
+}
+
+// What the counters of a node's card tell of traffic that is too much for somebody, and of
+// what reliable connections do about it.
+var toldCounters = []layout.Counter{
+	layout.CounterTransmitFrame, layout.CounterTransmitAcknowledge, layout.CounterRetransmitFrame, layout.CounterRetryTimeout, layout.CounterRewind,
+	layout.CounterReceiveFrame, layout.CounterReceiveAcknowledge, layout.CounterReceiveOutOfOrder, layout.CounterReceiveOldSequence, layout.CounterReceiveGap,
+	layout.CounterReceiveDropped, layout.CounterReceiveQueueEmpty, layout.CounterMacReceiveBad, layout.CounterMacReceiveOverrun,
+}
+
+// count reads the counters of the card of a thread's node, if there is a switch: in a run
+// between two nodes nobody asks, so that it is what it always was.
+func (x *comparison) count(t *driver.Thread, c channel) error {
+	via, ok := c.(*viaChannel)
+	if !x.config.switched() || x.protocol.inKernel() || !ok {
+		return nil
+	}
+	counts := map[string]uint64{}
+	for _, n := range toldCounters {
+		v, err := via.endpoint.Nic.Counter(t, n)
+		if err != nil {
+			return err
+		}
+		if v != 0 {
+			counts[n.String()] = uint64(v)
+		}
+	}
+	x.counters[t.ID().Node] = counts
+	return nil
+}
+
+// counts are what cards and switch counted, by node, in a run that has ended.
+func (x *comparison) counts(ctx context.Context, f *sim.Fabric) ([]NodeCounts, error) {
+	d, err := f.Digest(ctx)
+	if err != nil {
+		return nil, err
+	}
+	list := make([]NodeCounts, x.config.nodes())
+	for n := range list {
+		p := d.Switch.Ports[n]
+		list[n] = NodeCounts{Card: x.counters[n], Forwarded: p.Forwarded, NoRoom: p.NoRoom, HighestFilling: p.HighestFilling}
+	}
+	return list, nil
 }
 
 // first is true of the first of a node's threads.
@@ -226,8 +294,12 @@ type reader struct {
 }
 
 func (x *comparison) reader(c channel, wait driver.Time, total int, of func(k int) (pattern, int)) *reader {
-	if !x.protocol.loses {
+	switch {
+	case x.protocol.loses:
+	case x.protocol.tcp:
 		wait = reliableLimit
+	default:
+		wait = cardLimit
 	}
 	return &reader{channel: c, loses: x.protocol.loses, of: of, total: total, patience: wait}
 }

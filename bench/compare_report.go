@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"iter"
 	"maps"
 	"os"
 	"slices"
@@ -31,6 +32,7 @@ type CompareReport struct {
 	Window   int              `json:"window,omitempty"` // 0: chosen by size
 	Receives int              `json:"receives,omitempty"`
 	Clients  int              `json:"clients,omitempty"`
+	Nodes    int              `json:"nodes,omitempty"` // if there are more than two
 	Mix      []MixEntry       `json:"mix,omitempty"`
 	Params   map[string]int64 `json:"params,omitempty"`      // that were replaced
 	Wire     string           `json:"wire_faults,omitempty"` // what the wire does to frames
@@ -40,10 +42,20 @@ type CompareReport struct {
 }
 
 // CompareDigest is the hash over frames, wakes and messages of a protocol's run
-// with their times.
+// with their times, and what was counted in it if there is a switch.
 type CompareDigest struct {
-	Protocol string `json:"protocol"`
-	Digest   string `json:"digest"`
+	Protocol string       `json:"protocol"`
+	Digest   string       `json:"digest"`
+	Nodes    []NodeCounts `json:"nodes,omitempty"` // by node
+}
+
+// NodeCounts is what was counted in a whole run: by a node's card, if it has one, and
+// by the port of the switch that its cable is in.
+type NodeCounts struct {
+	Card           map[string]uint64 `json:"card,omitempty"`    // by the counter's name, those that are not 0
+	Forwarded      uint64            `json:"switch_forwarded"`  // frames for the node that the switch took
+	NoRoom         uint64            `json:"switch_no_room"`    // frames for the node that it had no room for
+	HighestFilling uint64            `json:"switch_queue_most"` // bytes
 }
 
 // CompareRow is what one protocol gave at one size, for the mix, or, with a kind,
@@ -59,8 +71,9 @@ type CompareRow struct {
 	Latency     *Latency  `json:"latency,omitempty"`
 	BytesPerSec int64     `json:"bytes_per_s,omitempty"`
 
-	Hosts []HostUse `json:"hosts,omitempty"` // by node
-	Wire  []WireUse `json:"wire,omitempty"`  // by the node that sends
+	Hosts    []HostUse `json:"hosts,omitempty"`            // by node
+	Wire     []WireUse `json:"wire,omitempty"`             // by the node that sends
+	ToServer *WireUse  `json:"wire_from_switch,omitempty"` // of the cable from the switch to the receiver's node
 
 	Clients     []int64 `json:"clients_bytes_per_s,omitempty"` // while all of them send
 	FairnessPpm int64   `json:"fairness_ppm,omitempty"`        // Jain's index of these: 1,000,000 is even
@@ -105,10 +118,14 @@ func NewCompareReport(c CompareConfig, h Hashes) *CompareReport {
 	if c.Messages > 0 {
 		_, warmup = c.countOf(protocol{}, 1)
 	}
-	return &CompareReport{
+	r := &CompareReport{
 		Wire: faults, Schema: CompareSchema, Profile: c.Profile, Seed: c.Seed, Hashes: h, Pattern: c.Pattern, Messages: c.Messages, Warmup: warmup,
 		Window: c.Window, Receives: c.Receives, Clients: c.Clients, Mix: c.Mix, Params: c.Params, Rows: []CompareRow{}, Digests: []CompareDigest{},
 	}
+	if c.switched() {
+		r.Nodes = c.Nodes
+	}
+	return r
 }
 
 // latencyOf sums up times; nil if there is none. A negative time is none.
@@ -149,7 +166,8 @@ func (x *comparison) fold(rec *recording) ([]CompareRow, error) {
 		if slices.ContainsFunc(s.notes, func(n note) bool { return !n.complete }) {
 			break
 		}
-		row := CompareRow{Protocol: x.protocol.name, Size: s.size, Window: s.window, Hosts: make([]HostUse, 2), Wire: make([]WireUse, 2)}
+		nodes := x.config.nodes()
+		row := CompareRow{Protocol: x.protocol.name, Size: s.size, Window: s.window, Hosts: make([]HostUse, nodes), Wire: make([]WireUse, nodes)}
 		for _, n := range s.notes {
 			row.Lost += n.lost
 			row.Fault = cmp.Or(row.Fault, n.refused)
@@ -169,19 +187,22 @@ func (x *comparison) fold(rec *recording) ([]CompareRow, error) {
 				counted *= 2
 			}
 		}
-		var spent [2]driver.Account
+		spent := make([]driver.Account, nodes)
 		for j, n := range s.notes {
-			node := 0
-			if j == len(s.notes)-1 {
-				node = 1
-			}
+			node := x.nodeOf(j)
 			spent[node] = spent[node].Plus(n.spent)
 		}
 		for node := range row.Hosts {
 			row.Hosts[node] = hostUse(spent[node], counted)
 			if to > from {
 				row.Hosts[node].BusPpm = int64(1e6*busy(events, node, layout.TraceEventHostBusStart, layout.TraceEventHostBusEnd, int64(from), int64(to)) + 0.5)
-				row.Wire[node] = x.wireUse(frames, node, from, to, row.Messages)
+				row.Wire[node] = x.wireUse(sentBy(frames, node), from, to, row.Messages)
+			}
+		}
+		if x.config.switched() {
+			row.ToServer = &WireUse{}
+			if to > from {
+				*row.ToServer = x.wireUse(sentTo(frames, serverNode), from, to, row.Messages)
 			}
 		}
 		rows = append(append(rows, row), kinds...)
@@ -318,13 +339,35 @@ func hostUse(a driver.Account, messages int) HostUse {
 	return u
 }
 
-// wireUse is what a node's frames take of the wire between two instants.
-func (x *comparison) wireUse(frames []frame, node int, from, to driver.Time, messages int) WireUse {
+// sentBy are the frames that a node sends.
+func sentBy(frames []frame, node int) iter.Seq[frame] {
+	return func(yield func(frame) bool) {
+		for _, f := range frames {
+			if f.source == node && !yield(f) {
+				return
+			}
+		}
+	}
+}
+
+// sentTo are the frames that the switch sends to a node.
+func sentTo(frames []frame, node int) iter.Seq[frame] {
+	return func(yield func(frame) bool) {
+		for _, f := range frames {
+			if f.source == layout.WireSwitch && f.destination == node && !yield(f) {
+				return
+			}
+		}
+	}
+}
+
+// wireUse is what the frames of one direction of a cable take of it between two instants.
+func (x *comparison) wireUse(frames iter.Seq[frame], from, to driver.Time, messages int) WireUse {
 	around := x.board.value("WirePreambleBytes") + x.board.value("WireFcsBytes") + x.board.value("WireGapBytes")
 	byteTime := 8 * x.board.value("WireBitTime")
 	var bytes, used int64
-	for _, f := range frames {
-		if f.source != node || f.timePs >= int64(to) {
+	for f := range frames {
+		if f.timePs >= int64(to) {
 			continue
 		}
 		n := int64(len(f.bytes)) + around
@@ -383,6 +426,9 @@ func (r *CompareReport) WriteBench(w io.Writer) error {
 		}
 		if r.Clients > 0 {
 			at += fmt.Sprintf("/clients=%d", r.Clients)
+		}
+		if r.Nodes > 0 {
+			at += fmt.Sprintf("/nodes=%d", r.Nodes)
 		}
 		fmt.Fprintf(&b, "Benchmark%s/proto=%s/%s %d", name, row.Protocol, at, max(1, row.Messages))
 		if l := row.Latency; l != nil {
@@ -480,19 +526,22 @@ func (r *CompareReport) WriteText(w io.Writer) error {
 	if r.Wire != "" {
 		fmt.Fprintf(&b, "the wire fails in this run: %s\n", r.Wire)
 	}
-	if r.Clients > 0 {
-		fmt.Fprintf(&b, "%d threads of node 0 send to one of node 1; there is no third node while the fabric has no switch\n", r.Clients)
+	if r.Nodes > 0 {
+		fmt.Fprintf(&b, "%d nodes, each with a cable to a switch: %d send to node %d\n", r.Nodes, r.Clients, serverNode)
+	} else if r.Clients > 0 {
+		fmt.Fprintf(&b, "%d threads of node 0 send to one of node %d\n", r.Clients, serverNode)
 	}
 	if len(r.Rows) > 0 {
 		r.writeTimes(&b)
 		r.writeUse(&b)
 		r.writeClients(&b)
 	}
+	r.writeCounts(&b)
 	if len(r.Digests) > 0 {
 		b.WriteString("\n")
 	}
 	for _, d := range r.Digests {
-		fmt.Fprintf(&b, "digest %-5s %s\n", d.Protocol, d.Digest)
+		fmt.Fprintf(&b, "digest %-*s %s\n", max(5, r.protocolWidth()), d.Protocol, d.Digest)
 	}
 	for _, row := range r.Rows {
 		if row.Lost > 0 && row.Kind == nil {
@@ -559,9 +608,13 @@ func table(b *strings.Builder, heads int, widths []int, lines [][]string) {
 
 func (r *CompareReport) writeTimes(b *strings.Builder) {
 	title := compareTitles[r.Pattern]
-	fmt.Fprintf(b, "\nTimes %s; bandwidth of payload;\nuse of each node's system bus, and of the wire by what each node sends:\n", title.times)
+	uses, heads := "use of each node's system bus, and of the wire by what each node sends", []string{"bus 0", "bus 1", "wire0", "wire1"}
+	if r.Nodes > 0 {
+		uses, heads = "use of the senders' system buses (mean) and the receiver's, of the cables from the senders to the\nswitch (mean), and from there to the receiver", []string{"buses", "bus 1", "wires", "wire1"}
+	}
+	fmt.Fprintf(b, "\nTimes %s; bandwidth of payload;\n%s:\n", title.times, uses)
 	lines := [][]string{
-		{"", "", "mean", "p50", "p90", "p99", "max", "", "bus 0", "bus 1", "wire0", "wire1", ""},
+		append(append([]string{"", "", "mean", "p50", "p90", "p99", "max", ""}, heads...), ""),
 		{r.unit(), "", "us", "us", "us", "us", "us", "MB/s", "%", "%", "%", "%", "lost"},
 	}
 	for _, row := range r.ordered() {
@@ -577,9 +630,11 @@ func (r *CompareReport) writeTimes(b *strings.Builder) {
 			lines = append(lines, append(cells, "", "", "", "", "", fmt.Sprint(row.Lost)))
 			continue
 		}
-		lines = append(lines, append(cells, megabytes(row.BytesPerSec), percent(row.Hosts[0].BusPpm), percent(row.Hosts[1].BusPpm), percent(row.Wire[0].Ppm), percent(row.Wire[1].Ppm), fmt.Sprint(row.Lost)))
+		senders, wire := row.senders()
+		cells = append(cells, megabytes(row.BytesPerSec), percent(senders.BusPpm), percent(row.Hosts[serverNode].BusPpm), percent(wire.Ppm), percent(cmp.Or(row.ToServer, &row.Wire[serverNode]).Ppm))
+		lines = append(lines, append(cells, fmt.Sprint(row.Lost)))
 	}
-	table(b, 2, []int{r.labelWidth(), 4, 8, 8, 8, 8, 8, 7, 5, 5, 5, 5, 4}, lines)
+	table(b, 2, []int{r.labelWidth(), r.protocolWidth(), 8, 8, 8, 8, 8, 7, 5, 5, 5, 5, 4}, lines)
 }
 
 // shortMicros is us in at most eight characters, if that can be.
@@ -614,6 +669,38 @@ func (r *CompareReport) labelWidth() int {
 	return n
 }
 
+// protocolWidth is that of the column with the protocols' names.
+func (r *CompareReport) protocolWidth() int {
+	n := 4
+	for _, row := range r.Rows {
+		n = max(n, len(row.Protocol))
+	}
+	return n
+}
+
+// senders are the hosts that begin, as one: their work for a message, of which each
+// does its share, and the means of what their buses and cables are used.
+func (w CompareRow) senders() (HostUse, WireUse) {
+	u, wire := HostUse{Layers: map[string]int64{}}, WireUse{}
+	n := int64(len(w.Hosts) - 1)
+	for node, h := range w.Hosts {
+		if node == serverNode {
+			continue
+		}
+		u.WorkPs += h.WorkPs
+		u.PollPs += h.PollPs
+		u.BusPpm += h.BusPpm
+		for l, ps := range h.Layers {
+			u.Layers[l] += ps
+		}
+		wire.Bytes += w.Wire[node].Bytes
+		wire.Ppm += w.Wire[node].Ppm
+	}
+	u.BusPpm /= n
+	wire.Ppm /= n
+	return u, wire
+}
+
 func percent(ppm int64) string {
 	c := (ppm + 500) / 1000
 	return fmt.Sprintf("%d.%d", c/10, c%10)
@@ -643,7 +730,7 @@ func (r *CompareReport) writeUse(b *strings.Builder) {
 	fmt.Fprintf(b, "\nWork of the processors for %s: of each, of both for a byte, of both by layer;\n"+
 		"polling is what loops take that look and find nothing, and is no work:\n", what)
 	lines := [][]string{{"", "", title.host0, title.host1, "both"}, {r.unit(), "", "us", "us", "ns/B"}}
-	widths := []int{r.labelWidth(), 4, 8, 8, 7}
+	widths := []int{r.labelWidth(), r.protocolWidth(), 8, 8, 7}
 	for _, l := range workLayers {
 		lines[0], lines[1], widths = append(lines[0], l.title), append(lines[1], "us"), append(widths, l.width)
 	}
@@ -652,32 +739,78 @@ func (r *CompareReport) writeUse(b *strings.Builder) {
 		if row.Kind != nil {
 			continue
 		}
-		cells := []string{strings.TrimSuffix(row.what(), " bytes"), row.Protocol, shortMicros(row.Hosts[0].WorkPs), shortMicros(row.Hosts[1].WorkPs), row.workPerByte(r)}
+		senders, _ := row.senders()
+		server := row.Hosts[serverNode]
+		cells := []string{strings.TrimSuffix(row.what(), " bytes"), row.Protocol, shortMicros(senders.WorkPs), shortMicros(server.WorkPs), row.workPerByte(r)}
 		for _, l := range workLayers {
-			cells = append(cells, shortMicros(row.Hosts[0].Layers[l.layer.String()]+row.Hosts[1].Layers[l.layer.String()]))
+			cells = append(cells, shortMicros(senders.Layers[l.layer.String()]+server.Layers[l.layer.String()]))
 		}
 		lines = append(lines, append(cells, shortMicros(row.pollPs())))
 	}
 	table(b, 2, widths, lines)
 }
 
+// clientsInLine is how many senders' rates fit into a line of the terminal.
+const clientsInLine = 8
+
 func (r *CompareReport) writeClients(b *strings.Builder) {
 	if r.Clients == 0 {
 		return
 	}
 	b.WriteString("\nEach sender's MB/s while all of them send; fairness is Jain's index, 1 when all are equal:\n")
-	head := []string{r.unit(), "", "fairness"}
-	widths := []int{r.labelWidth(), 4, 8}
-	for i := range r.Clients {
-		head, widths = append(head, fmt.Sprint(i)), append(widths, 8)
+	widths := []int{r.labelWidth(), r.protocolWidth(), 8}
+	for range clientsInLine {
+		widths = append(widths, 8)
 	}
-	lines := [][]string{head}
-	for _, row := range r.ordered() {
-		cells := []string{fmt.Sprint(row.Size), row.Protocol, fmt.Sprintf("%d.%03d", row.FairnessPpm/1_000_000, row.FairnessPpm%1_000_000/1000)}
-		for _, c := range row.Clients {
-			cells = append(cells, megabytes(c))
+	// fold makes lines of so many cells of clients.
+	fold := func(lines [][]string, cells, clients []string) [][]string {
+		for part := range slices.Chunk(clients, clientsInLine) {
+			lines = append(lines, append(slices.Clone(cells), part...))
+			cells = []string{cells[0], "", ""}
 		}
-		lines = append(lines, cells)
+		return lines
 	}
-	table(b, 1, widths, lines)
+	var names []string
+	for i := range r.Clients {
+		names = append(names, fmt.Sprint(i))
+	}
+	lines := fold(nil, []string{r.unit(), "", "fairness"}, names)
+	for i := 1; i < len(lines); i++ {
+		lines[i][0] = ""
+	}
+	heads := len(lines)
+	for _, row := range r.ordered() {
+		var rates []string
+		for _, c := range row.Clients {
+			rates = append(rates, megabytes(c))
+		}
+		lines = fold(lines, []string{fmt.Sprint(row.Size), row.Protocol, fmt.Sprintf("%d.%03d", row.FairnessPpm/1_000_000, row.FairnessPpm%1_000_000/1000)}, rates)
+	}
+	table(b, heads, widths, lines)
+}
+
+// writeCounts tells of frames that were too much for somebody, and of what was done about them.
+func (r *CompareReport) writeCounts(b *strings.Builder) {
+	columns := []layout.Counter{
+		layout.CounterMacReceiveOverrun, layout.CounterReceiveOutOfOrder, layout.CounterRewind, layout.CounterRetryTimeout, layout.CounterRetransmitFrame,
+	}
+	lines := [][]string{{"", "node", "no room", "overrun", "behind", "back", "timeouts", "again"}}
+	for _, d := range r.Digests {
+		for n, c := range d.Nodes {
+			cells, any := []string{d.Protocol, fmt.Sprint(n), fmt.Sprint(c.NoRoom)}, c.NoRoom
+			for _, k := range columns {
+				v := c.Card[k.String()]
+				cells, any = append(cells, fmt.Sprint(v)), any|v
+			}
+			if any != 0 {
+				lines = append(lines, cells)
+			}
+		}
+	}
+	if len(lines) == 1 {
+		return
+	}
+	b.WriteString("\nFrames for a node for which the switch had no room, or its MAC (overrun), and those that came behind\n" +
+		"a gap; of the node's reliable connections, times back for a gap, timeouts, and frames sent again:\n")
+	table(b, 1, []int{r.protocolWidth(), 4, 8, 8, 8, 8, 8, 8}, lines)
 }

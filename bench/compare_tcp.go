@@ -59,7 +59,7 @@ func newTCPChannel(n *tcpStack, s channelConfig) channel {
 }
 
 func (c *tcpChannel) dial(t *driver.Thread, name int) (err error) {
-	c.conn, err = c.node.stack.Dial(t, netip.AddrPortFrom(tcpip.Address(1), uint16(comparePort+name)), waitLimit)
+	c.conn, err = c.node.stack.Dial(t, netip.AddrPortFrom(tcpip.Address(serverNode), uint16(comparePort+name)), waitLimit)
 	return err
 }
 

@@ -11,7 +11,6 @@ import (
 	"hvia/driver"
 	"hvia/layout"
 	"hvia/sim"
-	"hvia/sim/verilate"
 	"hvia/vipl"
 )
 
@@ -22,11 +21,7 @@ func Demo(ctx context.Context, c DemoConfig) (_ *DemoReport, err error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
-	root, err := verilate.Root()
-	if err != nil {
-		return nil, err
-	}
-	hashes, err := CollectHashes(root, c.Profile)
+	hashes, err := checkoutHashes(c.Profile)
 	if err != nil {
 		return nil, err
 	}

@@ -13,6 +13,7 @@ import (
 
 	"hvia/layout"
 	"hvia/params"
+	"hvia/sim/verilate"
 )
 
 // Hashes says which layouts, numbers and RTL a result belongs to, each as 16
@@ -33,6 +34,15 @@ func CollectHashes(root, profile string) (Hashes, error) {
 	h := Hashes{Layout: fmt.Sprintf("%016x", layout.Hash), Params: fmt.Sprintf("%016x", set.Hash)}
 	h.RTL, err = RTLHash(root)
 	return h, err
+}
+
+// checkoutHashes are those of the checkout that this program works in.
+func checkoutHashes(profile string) (Hashes, error) {
+	root, err := verilate.Root()
+	if err != nil {
+		return Hashes{}, err
+	}
+	return CollectHashes(root, profile)
 }
 
 // RTLHash is the first eight bytes of the SHA-256 over names and contents of

@@ -44,11 +44,7 @@ func Reproduce(ctx context.Context, c ReproduceConfig) (_ *Report, err error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
-	root, err := verilate.Root()
-	if err != nil {
-		return nil, err
-	}
-	hashes, err := CollectHashes(root, c.Profile)
+	hashes, err := checkoutHashes(c.Profile)
 	if err != nil {
 		return nil, err
 	}

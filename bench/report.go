@@ -470,21 +470,40 @@ func (r *Report) writeBaselines(b *strings.Builder) {
 	b.WriteString("\nM-VIA and TCP/IP over a plain NIC on the same wire, half RTT in us and rate in MB/s:\n")
 	fmt.Fprintf(b, "%8s %12s %12s %12s  %8s %8s %8s  %s\n", "size", "RDMA write", "M-VIA", "TCP/IP", "RDMA wr.", "M-VIA", "TCP/IP", "check")
 	for _, w := range r.Results.RDMAWrite {
-		check := "ok"
+		rows, check := ofSize(w.Size, r.Results.RDMAWrite, r.Results.Mvia, r.Results.Tcp)
 		var times, rates string
-		for _, rows := range [][]PingPongResult{r.Results.RDMAWrite, r.Results.Mvia, r.Results.Tcp} {
-			k := slices.IndexFunc(rows, func(p PingPongResult) bool { return p.Size == w.Size })
-			if k < 0 {
-				times, rates = times+fmt.Sprintf(" %12s", "-"), rates+fmt.Sprintf(" %8s", "-")
-				continue
-			}
-			if !rows[k].Verified {
-				check = "FAIL"
-			}
-			times, rates = times+fmt.Sprintf(" %12s", us(rows[k].HalfRTTPs)), rates+fmt.Sprintf(" %8.2f", float64(rows[k].BytesPerSec)/1e6)
+		for _, p := range rows {
+			half, rate := p.cells()
+			times, rates = times+fmt.Sprintf(" %12s", half), rates+fmt.Sprintf(" %8s", rate)
 		}
 		fmt.Fprintf(b, "%8d%s %s  %s\n", w.Size, times, rates, check)
 	}
+}
+
+// ofSize takes the row of a size out of each list, nil where it has none, and
+// says whether all that are there were verified.
+func ofSize(size int, lists ...[]PingPongResult) (rows []*PingPongResult, check string) {
+	check = "ok"
+	for _, list := range lists {
+		k := slices.IndexFunc(list, func(p PingPongResult) bool { return p.Size == size })
+		if k < 0 {
+			rows = append(rows, nil)
+			continue
+		}
+		if !list[k].Verified {
+			check = "FAIL"
+		}
+		rows = append(rows, &list[k])
+	}
+	return rows, check
+}
+
+// cells are half the round trip in us and the rate in MB/s.
+func (p *PingPongResult) cells() (half, rate string) {
+	if p == nil {
+		return "-", "-"
+	}
+	return us(p.HalfRTTPs), fmt.Sprintf("%.2f", float64(p.BytesPerSec)/1e6)
 }
 
 // protocolNames are those of the keys in reports, in the order of tables.
@@ -583,8 +602,8 @@ func writeRows(b *strings.Builder, rows []PingPongResult, wall []WallRow, less [
 		fmt.Fprintf(b, "%8d %12s %12s %12s %10.2f  %-5s", m.Size, us(m.HalfRTTPs), us(m.HardwarePs), us(m.HostPs), float64(m.BytesPerSec)/1e6, check)
 		if less != nil {
 			gap := "-"
-			if k := slices.IndexFunc(less, func(o PingPongResult) bool { return o.Size == m.Size }); k >= 0 {
-				gap = us(m.HalfRTTPs - less[k].HalfRTTPs)
+			if o, _ := ofSize(m.Size, less); o[0] != nil {
+				gap = us(m.HalfRTTPs - o[0].HalfRTTPs)
 			}
 			fmt.Fprintf(b, " %10s", gap)
 		}

@@ -5,7 +5,6 @@ package bench
 import (
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 )
 
@@ -44,17 +43,11 @@ func (r *Report) writeSideBySide(b *strings.Builder) {
 	}
 	fmt.Fprintf(b, "%s\n%s  check\n", strings.TrimRight(heads, " "), units)
 	for _, first := range r.Results.RDMAWrite {
-		line, check := fmt.Sprintf("%8d", first.Size), "ok"
-		for _, rows := range all {
-			k := slices.IndexFunc(rows, func(p PingPongResult) bool { return p.Size == first.Size })
-			if k < 0 {
-				line += fmt.Sprintf("%12s %8s", "-", "-")
-				continue
-			}
-			if !rows[k].Verified {
-				check = "FAIL"
-			}
-			line += fmt.Sprintf("%12s %8.2f", us(rows[k].HalfRTTPs), float64(rows[k].BytesPerSec)/1e6)
+		rows, check := ofSize(first.Size, all...)
+		line := fmt.Sprintf("%8d", first.Size)
+		for _, p := range rows {
+			half, rate := p.cells()
+			line += fmt.Sprintf("%12s %8s", half, rate)
 		}
 		fmt.Fprintf(b, "%s  %s\n", line, check)
 	}

@@ -90,7 +90,7 @@ func TestTsharkReadsEachProtocol(t *testing.T) {
 	c.Capture = filepath.Join(t.TempDir(), "run.pcapng")
 	_, err := Compare(t.Context(), c)
 	require.NoError(t, err)
-	for _, protocol := range CompareProtocols() {
+	for _, protocol := range paperProtocols() {
 		capture := c.captureOf(protocol)
 		wellFormed(t, capture)
 		via := inTshark(t, capture, "eth.type == 0x88b5", "frame.len")
@@ -120,7 +120,7 @@ func TestTsharkReadsEachProtocol(t *testing.T) {
 				b[1000] ^= 4
 				flipped = true
 			}
-			wrong = append(wrong, frame{f.time.UnixNano() * 1000, f.node, b})
+			wrong = append(wrong, frame{f.time.UnixNano() * 1000, f.node, 1 - f.node, b})
 		}
 		dir := t.TempDir()
 		require.NoError(t, os.WriteFile(filepath.Join(dir, "frames"), encodeFrames(wrong...), 0o600))

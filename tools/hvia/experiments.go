@@ -16,6 +16,7 @@ func experiments() cli.Experiments {
 		Reproduce:      bench.Reproduce,
 		Compare:        bench.Compare,
 		Ablate:         bench.Ablate,
+		FaultMatrix:    bench.RunFaultMatrix,
 		ServePeer:      bench.ServePeer,
 		Demo:           bench.Demo,
 		BuildSimulator: func(ctx context.Context) (string, error) { return sim.Simulator(ctx) },

@@ -171,7 +171,7 @@ func fake(behaviour string) cli.Experiments {
 				}
 				row := bench.CompareRow{
 					Protocol: name, Messages: c.Messages, Latency: &bench.Latency{MeanPs: int64(c.Seed) * 1_000_000}, Verified: true,
-					Hosts: make([]bench.HostUse, 2), Wire: make([]bench.WireUse, 2), Clients: make([]int64, c.Clients),
+					Hosts: make([]bench.HostUse, max(2, c.Nodes)), Wire: make([]bench.WireUse, max(2, c.Nodes)), Clients: make([]int64, c.Clients),
 				}
 				if len(c.Sizes) > 0 {
 					row.Size = c.Sizes[0]

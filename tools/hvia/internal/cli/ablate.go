@@ -10,7 +10,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"hvia/bench"
-	"hvia/sim/verilate"
 )
 
 func (a *app) ablate() *cobra.Command {
@@ -43,10 +42,8 @@ paper's figures foresaw something, beside that.`,
 		p := a.newProgress(json)
 		cfg.Progress = p.hook()
 		var rep *bench.AblationReport
-		_, err := verilate.Root() // the RTL is read from there
-		if err != nil {
-			err = environmentError{err}
-		} else {
+		err := needCheckout()
+		if err == nil {
 			rep, err = a.Ablate(cmd.Context(), cfg)
 		}
 		p.done()

@@ -6,8 +6,6 @@ import (
 	"fmt"
 
 	"github.com/spf13/cobra"
-
-	"hvia/sim/verilate"
 )
 
 // build makes the simulator ahead of the first run. It is for the Makefile;
@@ -19,8 +17,8 @@ func (a *app) build() *cobra.Command {
 		Hidden: true,
 		Args:   noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if _, err := verilate.Root(); err != nil {
-				return environmentError{err}
+			if err := needCheckout(); err != nil {
+				return err
 			}
 			path, err := a.BuildSimulator(cmd.Context())
 			if err != nil {

@@ -43,6 +43,8 @@ type Experiments struct {
 	Ablate    func(context.Context, bench.AblateConfig) (*bench.AblationReport, error)
 	Compare   func(context.Context, bench.CompareConfig) (*bench.CompareReport, error)
 	Demo      func(context.Context, bench.DemoConfig) (*bench.DemoReport, error)
+	// FaultMatrix returns the cells that it could try with an error, too.
+	FaultMatrix func(context.Context, bench.FaultMatrixConfig) (*bench.FaultMatrix, error)
 
 	// ServePeer runs the second host of an experiment with two processes; the
 	// job comes from the first on standard input.
@@ -136,6 +138,14 @@ type environmentError struct{ error }
 
 func (e environmentError) Unwrap() []error { return []error{e.error, ErrEnvironment} }
 
+// needCheckout says whether the tool works in a checkout: the RTL is read from there.
+func needCheckout() error {
+	if _, err := verilate.Root(); err != nil {
+		return environmentError{err}
+	}
+	return nil
+}
+
 func (a *app) root() *cobra.Command {
 	var version bool
 	root := &cobra.Command{
@@ -180,7 +190,7 @@ func (a *app) root() *cobra.Command {
 		}
 		return &usageError{cmd.CommandPath(), fmt.Errorf("invalid argument %q for \"--color\": auto, always and never are possible", a.color)}
 	}
-	root.AddCommand(a.reproduce(), a.compare(), a.ablate(), a.report(), a.demo(), a.doctor(), a.version(), a.build(), a.peer())
+	root.AddCommand(a.reproduce(), a.compare(), a.ablate(), a.faults(), a.report(), a.demo(), a.doctor(), a.version(), a.build(), a.peer())
 	return root
 }
 

@@ -15,7 +15,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"hvia/bench"
-	"hvia/sim/verilate"
 )
 
 // compareFormats are the ways in which a comparison is written.
@@ -38,7 +37,8 @@ message is checked at its receiver. Every time is simulated and repeats to the b
 		Example: `  hvia compare                                        ping-pong with every protocol
   hvia compare stream -s 1400 --protocols rdma,tcp    two of them, messages one way
   hvia compare request-reply --mix 64:4096=80,1024:65536=20
-  hvia compare n-to-1 --clients 8 --format json | jq .rows`,
+  hvia compare n-to-1 --clients 8 --format json | jq .rows
+  hvia compare n-to-1 --nodes 8 --protocols rdma,rdma-rd`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 1 {
 				return &usageError{cmd.CommandPath(), fmt.Errorf("unexpected argument %q: one pattern of %q is possible", args[1], bench.ComparePatterns())}
@@ -47,7 +47,7 @@ message is checked at its receiver. Every time is simulated and repeats to the b
 		},
 	}
 	m, o, s := newGroup("Measurement"), newGroup("Output"), newGroup("Simulator")
-	m.flags.StringSliceVar(&asked.Protocols, "protocols", all.Protocols, "which, `NAME,...`")
+	m.flags.StringSliceVar(&asked.Protocols, "protocols", all.Protocols, "which, `NAME,...`; on more than 2 nodes "+strings.Join(bench.DefaultProtocols(3), ","))
 	m.flags.IntSliceVarP(&asked.Sizes, "sizes", "s", nil, "message lengths, `BYTES,...`")
 	m.flags.StringVar(&mix, "mix", "", "kinds of requests, `REQUEST:REPLY=WEIGHT,...` in bytes")
 	m.flags.IntVarP(&asked.Messages, "messages", "n", 0, "counted round trips, messages or requests; of each client; one way, 0: by size")
@@ -55,6 +55,7 @@ message is checked at its receiver. Every time is simulated and repeats to the b
 	m.flags.IntVar(&asked.Window, "window", 0, "messages under way, one way; 0: up to 16, at least 2, up to 128 KiB")
 	m.flags.IntVar(&asked.Receives, "receives", 0, "receive descriptors that wait, one way; 0: as many as the window")
 	m.flags.IntVar(&asked.Clients, "clients", 0, "threads that send to one (n-to-1)")
+	m.flags.IntVar(&asked.Nodes, "nodes", 2, fmt.Sprintf("3 to %d: each sender on a node of its own, behind a switch (n-to-1)", bench.MaxCompareNodes))
 	m.flags.Uint64Var(&asked.Seed, "seed", all.Seed, "of memory scatter, payload and mix")
 	o.flags.StringVar(&format, "format", "text", "`FORM` of the result: text, json or bench (for benchstat)")
 	o.flags.StringVarP(&out, "output", "o", "", "write it to `FILE` and not to stdout")
@@ -75,10 +76,8 @@ message is checked at its receiver. Every time is simulated and repeats to the b
 		p := a.newProgress(format != "text")
 		cfg.Progress = p.hook()
 		var rep *bench.CompareReport
-		_, err = verilate.Root() // the RTL is read from there
-		if err != nil {
-			err = environmentError{err}
-		} else {
+		err = needCheckout()
+		if err == nil {
 			rep, err = a.Compare(cmd.Context(), cfg)
 		}
 		p.done()
@@ -105,7 +104,7 @@ func comparePatterns() string {
 			bench.PatternPingPong:     "a message there and back; half a round trip",
 			bench.PatternStream:       "messages one way, a window of them under way; goodput",
 			bench.PatternRequestReply: "requests and replies of several sizes, drawn by the seed",
-			bench.PatternManyToOne:    "threads of one host that all send to one thread of the other",
+			bench.PatternManyToOne:    "threads of one host, or of one each, that all send to one thread of another",
 		}[name], "")
 		if c.Clients > 0 {
 			fmt.Fprintf(&b, "--clients %d ", c.Clients)
@@ -145,6 +144,14 @@ func compareConfig(cmd *cobra.Command, args []string, asked bench.CompareConfig,
 	}
 	if changed("warmup") {
 		c.Warmup = asked.Warmup
+	}
+	if changed("nodes") {
+		if c.Nodes = asked.Nodes; c.Nodes > 2 {
+			c.Clients = c.Nodes - 1
+		}
+		if !changed("protocols") {
+			c.Protocols = bench.DefaultProtocols(c.Nodes)
+		}
 	}
 	if changed("clients") {
 		c.Clients = asked.Clients

@@ -9,7 +9,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"hvia/bench"
-	"hvia/sim/verilate"
 )
 
 func (a *app) demo() *cobra.Command {
@@ -38,10 +37,8 @@ func (a *app) demo() *cobra.Command {
 			return &usageError{cmd.CommandPath(), err}
 		}
 		var rep *bench.DemoReport
-		_, err := verilate.Root()
-		if err != nil {
-			err = environmentError{err}
-		} else {
+		err := needCheckout()
+		if err == nil {
 			rep, err = a.Demo(cmd.Context(), cfg)
 		}
 		if rep == nil {

@@ -12,7 +12,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"hvia/bench"
-	"hvia/sim/verilate"
 )
 
 func (a *app) reproduce() *cobra.Command {
@@ -66,10 +65,8 @@ is printed is a summary. All of the report is written to the directory that
 		p := a.newProgress(json)
 		cfg.Progress = p.hook()
 		var rep *bench.Report
-		_, err = verilate.Root() // the RTL is read from there
-		if err != nil {
-			err = environmentError{err}
-		} else {
+		err = needCheckout()
+		if err == nil {
 			rep, err = a.Reproduce(cmd.Context(), cfg)
 		}
 		p.done()

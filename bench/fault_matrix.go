@@ -1,0 +1,571 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bench
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"hvia/driver"
+	"hvia/layout"
+	"hvia/params"
+	"hvia/sim"
+	"hvia/vipl"
+)
+
+// FaultMatrixSchema names the format of a FaultMatrix in JSON.
+const FaultMatrixSchema = "hvia-fault-matrix/1"
+
+// FaultMatrixConfig says which cells of the matrix are tried, and on what.
+type FaultMatrixConfig struct {
+	Profile    string
+	Seed       uint64
+	Kinds      []string // of FaultMatrixKinds
+	Levels     []string // of FaultMatrixLevels
+	Operations []string // of FaultMatrixOperations
+
+	// Progress, if not nil, is told what has been done. It must not block.
+	Progress func(Progress)
+
+	program string // a simulator with a planted fault, for tests
+}
+
+// FaultMatrix is every cell that was tried.
+type FaultMatrix struct {
+	Schema  string      `json:"schema"`
+	Profile string      `json:"profile"`
+	Seed    uint64      `json:"seed"`
+	Hashes  Hashes      `json:"hashes"`
+	Cells   []FaultCell `json:"cells"`
+}
+
+// FaultCell is one kind of fault that meets one operation at one reliability level.
+type FaultCell struct {
+	Kind      string       `json:"kind"`
+	Level     string       `json:"level"`
+	Operation string       `json:"operation"`
+	Faults    string       `json:"faults"` // as --faults takes it
+	Expected  FaultOutcome `json:"expected"`
+	Observed  FaultOutcome `json:"observed"`
+	OK        bool         `json:"ok"`
+}
+
+// FaultOutcome is what both programs see of three messages.
+type FaultOutcome struct {
+	Sends     []string `json:"sends"`     // status of each descriptor of the initiator
+	Receives  []string `json:"receives"`  // of each receive descriptor of the target; none for operations that use none
+	Memory    []string `json:"memory"`    // what each buffer that data goes to holds
+	Initiator []string `json:"initiator"` // its asynchronous errors
+	Target    []string `json:"target"`
+	States    []string `json:"states"` // of the VIs of initiator and target before they disconnect
+}
+
+// The axes of the matrix.
+var (
+	matrixKinds = []layout.WireFault{
+		layout.WireFaultDrop, layout.WireFaultDuplicate, layout.WireFaultReorder, layout.WireFaultCorrupt, layout.WireFaultTruncate, layout.WireFaultDelay, layout.WireFaultCut,
+	}
+	matrixLevels = []struct {
+		name  string
+		level vipl.ReliabilityLevel
+	}{{"unreliable", vipl.Unreliable}, {"reliable-delivery", vipl.ReliableDelivery}, {"reliable-reception", vipl.ReliableReception}}
+	matrixOperations = []struct {
+		name      string
+		frame     layout.FrameOperation // that carries the data
+		immediate bool
+	}{
+		{"send", layout.FrameOperationSend, false}, {"rdma-write", layout.FrameOperationRdmaWrite, false},
+		{"rdma-write-immediate", layout.FrameOperationRdmaWrite, true}, {"rdma-read", layout.FrameOperationRdmaReadResponse, false},
+	}
+)
+
+// FaultMatrixKinds returns the names of the kinds of faults.
+func FaultMatrixKinds() (names []string) {
+	for _, k := range matrixKinds {
+		names = append(names, strings.ToLower(k.String()))
+	}
+	return names
+}
+
+// FaultMatrixLevels returns the names of the reliability levels.
+func FaultMatrixLevels() (names []string) {
+	for _, l := range matrixLevels {
+		names = append(names, l.name)
+	}
+	return names
+}
+
+// FaultMatrixOperations returns the names of the operations.
+func FaultMatrixOperations() (names []string) {
+	for _, o := range matrixOperations {
+		names = append(names, o.name)
+	}
+	return names
+}
+
+// DefaultFaultMatrixConfig is all of the matrix on the paper's card.
+func DefaultFaultMatrixConfig() FaultMatrixConfig {
+	return FaultMatrixConfig{Profile: params.Profiles[0].Name, Seed: 1, Kinds: FaultMatrixKinds(), Levels: FaultMatrixLevels(), Operations: FaultMatrixOperations()}
+}
+
+// Validate refuses what is no part of the matrix.
+func (c FaultMatrixConfig) Validate() error {
+	if err := validProfile(c.Profile); err != nil {
+		return err
+	}
+	for _, axis := range []struct {
+		what       string
+		asked, all []string
+	}{{"kind of fault", c.Kinds, FaultMatrixKinds()}, {"reliability level", c.Levels, FaultMatrixLevels()}, {"operation", c.Operations, FaultMatrixOperations()}} {
+		if len(axis.asked) == 0 {
+			return fmt.Errorf("%w: no %s: give at least one of %q", ErrConfig, axis.what, axis.all)
+		}
+		for i, name := range axis.asked {
+			if !slices.Contains(axis.all, name) {
+				return fmt.Errorf("%w: no %s %q: there is %q", ErrConfig, axis.what, name, axis.all)
+			}
+			if slices.Contains(axis.asked[:i], name) {
+				return fmt.Errorf("%w: %s %s is listed twice", ErrConfig, axis.what, name)
+			}
+		}
+	}
+	return nil
+}
+
+// RunFaultMatrix tries each cell of the matrix on a fabric of its own: three
+// messages of three frames each, one after another, of which the second meets
+// the fault. A cell whose observation is not what was expected is no error.
+func RunFaultMatrix(ctx context.Context, c FaultMatrixConfig) (_ *FaultMatrix, err error) {
+	defer func() { err = stopped(ctx, "faults", err) }()
+	if err := c.Validate(); err != nil {
+		return nil, err
+	}
+	hashes, err := checkoutHashes(c.Profile)
+	if err != nil {
+		return nil, err
+	}
+	m := &FaultMatrix{Schema: FaultMatrixSchema, Profile: c.Profile, Seed: c.Seed, Hashes: hashes, Cells: []FaultCell{}}
+	b, err := newBoard(c.Profile, nil)
+	if err != nil {
+		return m, err
+	}
+	total := len(c.Kinds) * len(c.Levels) * len(c.Operations)
+	for _, kind := range matrixKinds {
+		for li, level := range matrixLevels {
+			for oi, operation := range matrixOperations {
+				name := strings.ToLower(kind.String())
+				if !slices.Contains(c.Kinds, name) || !slices.Contains(c.Levels, level.name) || !slices.Contains(c.Operations, operation.name) {
+					continue
+				}
+				cell := FaultCell{Kind: name, Level: level.name, Operation: operation.name, Faults: matrixFaults(kind, operation.frame)}
+				if c.Progress != nil {
+					c.Progress(Progress{What: fmt.Sprintf("%s, %s, %s", name, level.name, operation.name), Done: len(m.Cells), Total: total})
+				}
+				x := &matrixRun{level: level.level, operation: oi, seed: c.Seed}
+				if err := x.run(ctx, c, b, cell.Faults); err != nil {
+					return m, fmt.Errorf("faults: %s at %s by %s: %w", name, level.name, operation.name, err)
+				}
+				cell.Expected, cell.Observed = expectedOutcome(kind, li, oi), x.seen
+				cell.OK = cell.Expected.same(cell.Observed)
+				m.Cells = append(m.Cells, cell)
+			}
+		}
+	}
+	return m, nil
+}
+
+// Failed is the number of cells that are not as expected.
+func (m *FaultMatrix) Failed() (n int) {
+	for _, c := range m.Cells {
+		if !c.OK {
+			n++
+		}
+	}
+	return n
+}
+
+func (o FaultOutcome) same(p FaultOutcome) bool {
+	return slices.Equal(o.Sends, p.Sends) && slices.Equal(o.Receives, p.Receives) && slices.Equal(o.Memory, p.Memory) &&
+		slices.Equal(o.Initiator, p.Initiator) && slices.Equal(o.Target, p.Target) && slices.Equal(o.States, p.States)
+}
+
+// A run of a cell. Messages are so far apart that a timeout or two lie between
+// them; the cut is longer than all timeouts together.
+const (
+	matrixMessages = 3
+	matrixBytes    = 2*layout.MaxPayload + 56
+	matrixBegin    = 20 * driver.Millisecond
+	matrixSecond   = matrixBegin + 3*driver.Millisecond
+	matrixThird    = matrixBegin + 100*driver.Millisecond
+	matrixLook     = matrixThird + 60*driver.Millisecond
+	matrixCutFrom  = matrixBegin + 2*driver.Millisecond
+	matrixCutTo    = matrixBegin + 70*driver.Millisecond
+	matrixPort     = "faults"
+)
+
+// matrixFaults is the fault that the second message meets: in its second
+// frame, or from before it until long after it.
+func matrixFaults(kind layout.WireFault, frame layout.FrameOperation) string {
+	direction := sim.FromNode0
+	if frame == layout.FrameOperationRdmaReadResponse {
+		direction = sim.FromNode1
+	}
+	f := sim.WireFault{Kind: kind, Direction: direction, Frames: sim.FrameSelection{Message: 2, Frame: 2, Operation: &frame}}
+	switch kind {
+	case layout.WireFaultDelay:
+		f.Least, f.Most = 300*driver.Microsecond, 300*driver.Microsecond
+	case layout.WireFaultCut:
+		f.Direction, f.Frames = sim.BothDirections, sim.FrameSelection{From: matrixCutFrom, To: matrixCutTo}
+	}
+	return sim.WireFaults{Faults: []sim.WireFault{f}}.String()
+}
+
+// expectedOutcome is what VIA promises of a cell (docs/explanation/transport.md,
+// and docs/explanation/card.md for the unreliable level).
+func expectedOutcome(kind layout.WireFault, level, operation int) FaultOutcome {
+	const well, cut, flushed = "done", "message cut off", "flushed"
+	o := matrixOperations[operation]
+	connected := []string{"Connected", "Connected"}
+	receives := func(words ...string) []string {
+		if o.frame == layout.FrameOperationSend || o.immediate {
+			return words
+		}
+		return []string{}
+	}
+	all := FaultOutcome{
+		Sends: []string{well, well, well}, Receives: receives(well, well, well), Memory: []string{"message 1", "message 2", "message 3"},
+		Initiator: []string{}, Target: []string{}, States: connected,
+	}
+	reliable := matrixLevels[level].level != vipl.Unreliable
+	switch {
+	case !reliable && o.frame == layout.FrameOperationRdmaReadResponse:
+		all.Sends = []string{"malformed descriptor", "malformed descriptor", "malformed descriptor"}
+		all.Memory = []string{"untouched", "untouched", "untouched"}
+	case kind == layout.WireFaultDuplicate, kind == layout.WireFaultDelay:
+	case reliable && kind == layout.WireFaultCut:
+		lost := []string{layout.AsyncErrorConnectionLost.String()}
+		all.Sends, all.Receives = []string{well, "transport error", flushed}, receives(well, flushed, flushed)
+		all.Memory, all.Initiator, all.Target, all.States = []string{"message 1", "untouched", "untouched"}, lost, lost, []string{"Error", "Error"}
+	case reliable:
+	case kind == layout.WireFaultCut:
+		all.Receives, all.Memory = receives(well, well, flushed), []string{"message 1", "untouched", "message 3"}
+		if o.frame == layout.FrameOperationSend { // the third is put where the second was awaited
+			all.Memory = []string{"message 1", "message 3", "untouched"}
+		}
+	default: // a frame in the middle is missing
+		all.Receives, all.Memory = receives(well, cut, well), []string{"message 1", fmt.Sprintf("%d bytes of message 2", layout.MaxPayload), "message 3"}
+		if len(all.Receives) == 0 {
+			all.Target = []string{layout.AsyncErrorRdmaWriteAbort.String()}
+		}
+	}
+	return all
+}
+
+// matrixRun is the two programs of a cell.
+type matrixRun struct {
+	level     vipl.ReliabilityLevel
+	operation int
+	seed      uint64
+	seen      FaultOutcome
+}
+
+func (x *matrixRun) run(ctx context.Context, c FaultMatrixConfig, b board, faults string) error {
+	cfg := sim.Config{Profile: c.Profile, Seed: c.Seed, Program: c.program}
+	var err error
+	if cfg.Faults, err = sim.ParseWireFaults(faults); err != nil {
+		return err
+	}
+	x.seen = FaultOutcome{Receives: []string{}, Initiator: []string{}, Target: []string{}, States: make([]string, 2)}
+	return driver.Run(ctx, driver.RunConfig{Fabric: cfg, Costs: b.costs(), Seed: c.Seed},
+		driver.Program{Node: 0, Name: "initiator", Main: x.initiate}, driver.Program{Node: 1, Name: "target", Main: x.answer})
+}
+
+// matrixSide is one program's half: memory that data comes from, memory that it
+// goes to, a VI.
+type matrixSide struct {
+	nic          *vipl.Nic
+	vi           *vipl.VI
+	source, sink *vipl.Region
+	control      *vipl.Region
+}
+
+func (x *matrixRun) open(t *driver.Thread, h *driver.Host) (s *matrixSide, err error) {
+	s = &matrixSide{}
+	if s.nic, err = vipl.OpenNic(t, h); err != nil {
+		return nil, err
+	}
+	rights := &vipl.MemAttributes{EnableRdmaWrite: true, EnableRdmaRead: x.level != vipl.Unreliable}
+	for _, g := range []**vipl.Region{&s.source, &s.sink, &s.control} {
+		m, err := s.nic.Alloc(t, matrixMessages*max(matrixBytes, vipl.DescriptorBytes))
+		if err != nil {
+			return nil, err
+		}
+		if *g, err = s.nic.RegisterBuffer(t, m, rights); err != nil {
+			return nil, err
+		}
+	}
+	for i := range matrixMessages {
+		x.message(i).fill(s.source.Bytes()[i*matrixBytes:][:matrixBytes])
+	}
+	s.vi, err = s.nic.CreateVi(t, vipl.ViAttributes{ReliabilityLevel: x.level, EnableRdmaWrite: true, EnableRdmaRead: rights.EnableRdmaRead})
+	return s, err
+}
+
+func (x *matrixRun) message(i int) pattern { return pattern{x.seed, 0, i + 1} }
+
+// initiate is the program on node 0.
+func (x *matrixRun) initiate(t *driver.Thread, h *driver.Host) error {
+	s, err := x.open(t, h)
+	if err != nil {
+		return err
+	}
+	for {
+		_, err := s.vi.ConnectRequest(t, vipl.NetAddress{Discriminator: matrixPort}, vipl.NetAddress{Host: vipl.HostAddress(1), Discriminator: matrixPort}, waitLimit)
+		if err == nil {
+			break
+		}
+		if !errors.Is(err, vipl.ErrNoMatch) {
+			return err
+		}
+		if err := t.Sleep(driver.Millisecond); err != nil {
+			return err
+		}
+	}
+	where, ok, err := t.Receive(waitLimit)
+	if err != nil || !ok {
+		return errors.Join(err, errors.New("the target did not tell where its memory is"))
+	}
+	var remote matrixTarget
+	if err := json.Unmarshal(where.Data, &remote); err != nil {
+		return err
+	}
+	for i, at := range []driver.Time{matrixBegin, matrixSecond, matrixThird} {
+		if err := t.Sleep(at - t.Now()); err != nil {
+			return err
+		}
+		d, err := s.control.Descriptor(i * vipl.DescriptorBytes)
+		if err != nil {
+			return err
+		}
+		if err := x.describe(d, s, remote, i); err != nil {
+			return err
+		}
+		if err := s.vi.PostSend(t, d); err != nil {
+			return err
+		}
+	}
+	if err := t.Sleep(matrixLook - t.Now()); err != nil {
+		return err
+	}
+	sink := s.sink
+	if matrixOperations[x.operation].frame != layout.FrameOperationRdmaReadResponse {
+		sink = nil
+	}
+	return x.look(t, s, sink, s.vi.SendDone, &x.seen.Sends, &x.seen.Initiator, &x.seen.States[0])
+}
+
+// matrixTarget is what the initiator must know of the target's memory.
+type matrixTarget struct {
+	Source, Sink             uint64
+	SourceHandle, SinkHandle uint32
+}
+
+// describe makes the i-th descriptor of the initiator.
+func (x *matrixRun) describe(d *vipl.Descriptor, s *matrixSide, remote matrixTarget, i int) error {
+	own, offset := s.source.Segment(i*matrixBytes, matrixBytes), uint64(i*matrixBytes)
+	o := matrixOperations[x.operation]
+	switch o.frame {
+	case layout.FrameOperationSend:
+		return d.SetSend(own)
+	case layout.FrameOperationRdmaWrite:
+		d.SetRdmaWrite(own, remote.Sink+offset, vipl.MemHandle(remote.SinkHandle))
+		if o.immediate {
+			d.AttachImmediate(uint32(i + 1))
+		}
+		return nil
+	}
+	d.SetRdmaRead(s.sink.Segment(i*matrixBytes, matrixBytes), remote.Source+offset, vipl.MemHandle(remote.SourceHandle))
+	return nil
+}
+
+// answer is the program on node 1.
+func (x *matrixRun) answer(t *driver.Thread, h *driver.Host) error {
+	s, err := x.open(t, h)
+	if err != nil {
+		return err
+	}
+	o := matrixOperations[x.operation]
+	if o.frame == layout.FrameOperationSend || o.immediate {
+		for i := range matrixMessages {
+			d, err := s.control.Descriptor(i * vipl.DescriptorBytes)
+			if err != nil {
+				return err
+			}
+			if err := d.SetReceive(s.sink.Segment(i*matrixBytes, matrixBytes)); err != nil {
+				return err
+			}
+			if err := s.vi.PostRecv(t, d); err != nil {
+				return err
+			}
+		}
+	}
+	r, err := s.nic.ConnectWait(t, vipl.NetAddress{Host: vipl.HostAddress(1), Discriminator: matrixPort}, waitLimit)
+	if err != nil {
+		return err
+	}
+	if err := r.Accept(t, s.vi); err != nil {
+		return err
+	}
+	where, err := json.Marshal(matrixTarget{s.source.Address(), s.sink.Address(), uint32(s.source.Handle()), uint32(s.sink.Handle())})
+	if err != nil {
+		return err
+	}
+	if err := t.Send(driver.ThreadID{Node: 0, Rank: rankPing}, where); err != nil {
+		return err
+	}
+	if err := t.Sleep(matrixLook - t.Now()); err != nil {
+		return err
+	}
+	sink := s.sink
+	if o.frame == layout.FrameOperationRdmaReadResponse {
+		sink = nil
+	}
+	return x.look(t, s, sink, s.vi.RecvDone, &x.seen.Receives, &x.seen.Target, &x.seen.States[1])
+}
+
+// look notes what has become of a side: its asynchronous errors, the VI's state,
+// the status of each descriptor after the disconnect that flushes what is left,
+// and, if data comes here, memory.
+func (x *matrixRun) look(t *driver.Thread, s *matrixSide, sink *vipl.Region, done func(*driver.Thread) (*vipl.Descriptor, error), statuses, errs *[]string, state *string) error {
+	for {
+		e, err := s.nic.NextError(t)
+		if errors.Is(err, vipl.ErrNotDone) {
+			break
+		}
+		if err != nil {
+			return err
+		}
+		*errs = append(*errs, e.Code.String())
+	}
+	info, err := s.vi.Query(t)
+	if err != nil {
+		return err
+	}
+	*state = info.State.String()
+	// The other side looks at its VI, too, before it hears of the disconnect.
+	if err := t.Barrier(1, 2); err != nil {
+		return err
+	}
+	if err := s.vi.Disconnect(t); err != nil {
+		return err
+	}
+	for {
+		d, err := done(t)
+		if d == nil {
+			if code, ok := vipl.StatusOf(err); !ok || code != vipl.StatusDescriptorError {
+				return fmt.Errorf("a descriptor was not given back by the disconnect: %w", err)
+			}
+			break
+		}
+		*statuses = append(*statuses, d.Completion().String())
+	}
+	if sink != nil {
+		for i := range matrixMessages {
+			x.seen.Memory = append(x.seen.Memory, x.holds(sink.Bytes()[i*matrixBytes:][:matrixBytes]))
+		}
+	}
+	return s.nic.Close(t)
+}
+
+// holds says in words what a buffer holds.
+func (x *matrixRun) holds(b []byte) string {
+	want := make([]byte, len(b))
+	if bytes.Equal(b, want) {
+		return "untouched"
+	}
+	for i := range matrixMessages {
+		x.message(i).fill(want)
+		if bytes.Equal(b, want) {
+			return fmt.Sprintf("message %d", i+1)
+		}
+		for n := layout.MaxPayload; n < len(b); n += layout.MaxPayload {
+			if bytes.Equal(b[:n], want[:n]) && bytes.Equal(b[n:], make([]byte, len(b)-n)) {
+				return fmt.Sprintf("%d bytes of message %d", n, i+1)
+			}
+		}
+	}
+	return "something else"
+}
+
+// WriteJSON writes the matrix, indented.
+func (m *FaultMatrix) WriteJSON(w io.Writer) error {
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	return e.Encode(m)
+}
+
+// WriteText writes a line for each cell, and both outcomes of those that are
+// not as expected.
+func (m *FaultMatrix) WriteText(w io.Writer) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%-10s %-19s %-21s %-5s %s\n", "fault", "level", "operation", "", "sends; receives; memory; asynchronous errors of initiator and target")
+	for _, c := range m.Cells {
+		verdict := "ok"
+		if !c.OK {
+			verdict = "WRONG"
+		}
+		fmt.Fprintf(&b, "%-10s %-19s %-21s %-5s %s\n", c.Kind, c.Level, c.Operation, verdict, c.Observed)
+		if !c.OK {
+			fmt.Fprintf(&b, "%-58s %s\n", "  expected:", c.Expected)
+		}
+	}
+	fmt.Fprintf(&b, "\n%d of %d cells as expected; seed %d\n", len(m.Cells)-m.Failed(), len(m.Cells), m.Seed)
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// String is the outcome in one line, with the same words one after another told once.
+func (o FaultOutcome) String() string {
+	parts := []string{joined(o.Sends), joined(o.Receives), joined(o.Memory), joined(o.Initiator) + " / " + joined(o.Target)}
+	if !slices.Equal(o.States, []string{"Connected", "Connected"}) {
+		parts = append(parts, strings.Join(o.States, " / "))
+	}
+	return strings.Join(parts, "; ")
+}
+
+func joined(words []string) string {
+	if len(words) == 0 {
+		return "-"
+	}
+	for _, w := range words[1:] {
+		if w != words[0] {
+			return strings.Join(words, ", ")
+		}
+	}
+	if len(words) == 1 {
+		return words[0]
+	}
+	return fmt.Sprintf("%d x %s", len(words), words[0])
+}
+
+// WriteTable writes the matrix as a table in Markdown, for the reference.
+func (m *FaultMatrix) WriteTable(w io.Writer) error {
+	var b strings.Builder
+	b.WriteString("| fault | level | operation | sends | receives | memory | asynchronous errors: initiator / target | VIs | ok |\n|---|---|---|---|---|---|---|---|---|\n")
+	for _, c := range m.Cells {
+		o, ok := c.Observed, "yes"
+		if !c.OK {
+			ok = "NO"
+		}
+		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s | %s / %s | %s | %s |\n", c.Kind, c.Level, c.Operation, joined(o.Sends), joined(o.Receives), joined(o.Memory),
+			joined(o.Initiator), joined(o.Target), joined(o.States), ok)
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cli
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"hvia/bench"
+)
+
+func (a *app) faults() *cobra.Command {
+	cfg := bench.DefaultFaultMatrixConfig()
+	var json, matrix bool
+	cmd := &cobra.Command{
+		Use:   "faults --matrix [flags]",
+		Short: "See what each fault of the wire does to each operation.",
+		Long: `Three messages of three frames each, the second of which meets a fault of the
+wire: every kind of fault at every reliability level with every operation, each
+cell on a fabric of its own. Printed is what both programs saw, and whether it
+is what the card promises (docs/explanation/transport.md). A run with faults of
+your own is 'hvia compare --faults SPEC' (docs/how-to/make-the-wire-fail.md).`,
+		Example: `  hvia faults --matrix
+  hvia faults --matrix --json | jq '.cells[] | select(.ok | not)'
+  hvia faults --matrix --kinds drop,cut --levels reliable-delivery`,
+		Args: noArgs,
+	}
+	m, o, s := newGroup("Matrix"), newGroup("Output"), newGroup("Simulator")
+	m.flags.BoolVar(&matrix, "matrix", false, "try the cells of the matrix")
+	m.flags.StringSliceVar(&cfg.Kinds, "kinds", cfg.Kinds, "`FAULTS` to try")
+	m.flags.StringSliceVar(&cfg.Levels, "levels", cfg.Levels, "reliability `LEVELS` to try")
+	m.flags.StringSliceVar(&cfg.Operations, "operations", cfg.Operations, "`OPERATIONS` to try")
+	m.flags.Uint64Var(&cfg.Seed, "seed", cfg.Seed, "of memory scatter, payload and faults")
+	o.flags.BoolVar(&json, "json", false, "one JSON object on stdout instead of the table")
+	s.flags.StringVar(&cfg.Profile, "profile", cfg.Profile, "the `CARD` and its surroundings")
+	addGroups(cmd, m, o, s)
+
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if !matrix {
+			return &usageError{cmd.CommandPath(), errors.New("say what to do: --matrix")}
+		}
+		if err := cfg.Validate(); err != nil {
+			return &usageError{cmd.CommandPath(), err}
+		}
+		p := a.newProgress(json)
+		cfg.Progress = p.hook()
+		var tried *bench.FaultMatrix
+		err := needCheckout()
+		if err == nil {
+			tried, err = a.FaultMatrix(cmd.Context(), cfg)
+		}
+		p.done()
+		if tried == nil {
+			return err
+		}
+		write := tried.WriteText
+		if json {
+			write = tried.WriteJSON
+		}
+		if e := write(a.Stdout); e != nil {
+			return errors.Join(err, fmt.Errorf("faults: print the matrix: %w", e))
+		}
+		if n := tried.Failed(); err == nil && n > 0 {
+			err = fmt.Errorf("faults: %d of %d cells are not as expected (seed %d)", n, len(tried.Cells), tried.Seed)
+		}
+		return err
+	}
+	return cmd
+}
