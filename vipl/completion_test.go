@@ -146,6 +146,8 @@ func queuedServer(e *env) error {
 		e.entry(what, c, q.vi, true)
 		q.taken(what, true, receives[q], received(n))
 		e.that(what+": its bytes", bytes.Equal(p.mem.Bytes()[4096*(i%2):][:n], pattern(n, i)))
+		// The client sends again when it has the answer, not before.
+		e.nothing(what+": one entry for each completion", c)
 		if receives[q], err = q.receive(4096*(i%2), 4096); err != nil {
 			return err
 		}
@@ -155,8 +157,8 @@ func queuedServer(e *env) error {
 		}
 		e.entry(what+": its answer", c, q.vi, false)
 		q.taken(what+": its answer", false, answer, outcome{operation: layout.StatusOperationSend, length: 8})
-		e.nothing(what+": one entry for each completion", c)
 	}
+	e.nothing("one entry for each answer", c)
 	e.is("destroy while VIs are tied to it", c.Destroy(e.t), vipl.ErrResource)
 	return p.settled(0)
 }

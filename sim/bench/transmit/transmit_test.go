@@ -168,7 +168,7 @@ var faults = map[string]struct{ at, right, wrong string }{
 		at: "& ~answer_q & (handle_q ==", right: "~answer_q", wrong: "1'b1",
 	},
 	"unreachable_is_any": {
-		at: "assign led_operation_o = unreachable_q ?", right: "unreachable_q", wrong: "1'b0",
+		at: "if (unreachable_q) led_operation_o =", right: "unreachable_q", wrong: "1'b0",
 	},
 	"unreachable_forgotten": {
 		at: "if (breaks | (opens & unreachable_q)) broken_q", right: "(opens & unreachable_q)", wrong: "1'b0",
