@@ -428,7 +428,7 @@ func randomBytes(seed uint64, n int) []byte {
 }
 
 // stops say how far a race gets: so many steps of the sender, so many frames of
-// its messages heard, and of the answers to its RDMA reads.
+// its messages heard, and of the answers to its RDMA reads, each with its end.
 type stops struct{ sent, heard, answered int }
 
 // apply carries an operation out in the model. A race is left at the point

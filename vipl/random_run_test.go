@@ -26,6 +26,8 @@ const (
 	// For what must come.
 	patience   = 20 * driver.Millisecond
 	statePause = 100 * driver.Microsecond
+	// Pauses without a completion after which no more are waited for.
+	restPauses = 5
 	dialRetry  = 50 * driver.Microsecond
 )
 
@@ -639,10 +641,46 @@ func (n *randomNode) harvest() error {
 	return nil
 }
 
+// rest waits until the descriptors of work queues that are tied to completion queues
+// are done, or no more of them become so: an entry that is taken earlier leaves room
+// for one that should be lost.
+func (n *randomNode) rest() error {
+	open := func() (sum int) {
+		for pair, v := range n.vis {
+			for queue := range 2 {
+				if v == nil || n.tied[pair][queue] == 0 {
+					continue
+				}
+				for _, p := range n.posted[pair][queue][:min(n.want[pair][queue], len(n.posted[pair][queue]))] {
+					if !p.d.Completion().Done() {
+						sum++
+					}
+				}
+			}
+		}
+		return sum
+	}
+	for left, still := open(), 0; left > 0 && still < restPauses; still++ {
+		if err := n.t.Sleep(statePause); err != nil {
+			return err
+		}
+		if now := open(); now != left {
+			left, still = now, 0
+		}
+	}
+	if len(n.queues) == 0 {
+		return nil
+	}
+	return n.t.Sleep(statePause) // the entry of the last
+}
+
 // collect waits for the completions of work queues that are tied to completion
 // queues, and takes their entries. Entries may be lost, so what is missing in the
 // end may be there nevertheless.
 func (n *randomNode) collect() error {
+	if err := n.rest(); err != nil {
+		return err
+	}
 	missing := func() bool {
 		for pair, v := range n.vis {
 			for queue := range 2 {
@@ -833,7 +871,7 @@ func (r *randomRun) decide(i int, before pendingErrors) (*world, pendingErrors, 
 		d := layout.Descriptor(r.effects[i].raw[part])
 		n := int(d.Length()%(1<<17))/layout.MaxPayload + 1
 		if reliable && o.sends[part].operation() == layout.DescriptorOperationRdmaRead {
-			n, answers = 1, answers+n
+			n, answers = 1, answers+n+1 // that it is complete is told by itself
 		}
 		frames += n
 	}

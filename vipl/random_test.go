@@ -434,12 +434,9 @@ func TestRandomOperationsOfAllLevelsOnTheCard(t *testing.T) {
 		{"four nodes", 20_000, conditions{on: fourNodes, queues: true, reliable: true}, 0, ""},
 		{"straps", 3_000, conditions{on: twoNodes, queues: true, reliable: true, onArrival: true},
 			1<<layout.StrapReceiveFetchOnArrival | 1<<layout.StrapShortBursts | 1<<layout.StrapCutThroughReceive, ""},
-		{"a bad wire", 4_000, conditions{on: twoNodes, queues: true, reliable: true, faulty: true, noneLost: true}, 0, badWire},
+		{"a bad wire", 20_000, conditions{on: fourNodes, queues: true, reliable: true, faulty: true, noneLost: true}, 0, badWire},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if c.faults == "" && os.Getenv("HVIA_LONG") == "" {
-				t.Skip("with HVIA_LONG=1: takes many minutes")
-			}
 			s := seed(t)
 			faults, err := sim.ParseWireFaults(c.faults)
 			require.NoError(t, err)
