@@ -74,6 +74,18 @@ func (b board) priors() map[string]int64 {
 	return m
 }
 
+// HostCosts is the cost model of a host of a profile ("" is the paper's card), card or
+// plain NIC, with the parameters as they are: for programs that want the processor times of the experiments.
+// It charges the card's interrupts as well, which the experiments themselves leave out
+// where none lies on a message's path.
+func HostCosts(profile string) (driver.CostModel, error) {
+	b, err := newBoard(profile, nil)
+	if err != nil {
+		return nil, err
+	}
+	return b.hostCosts(), nil
+}
+
 // costs fills the driver's cost model of a host with the card. What has no measured or
 // printed value is free: the agent's privileged work. So are the card's interrupts: both lie on
 // the path of no message. (To charge them would move when the first message begins, and

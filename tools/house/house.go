@@ -48,7 +48,7 @@ var Rooms = map[string]Room{
 	"vipl/model": {Uses: []string{"layout$"}, Library: true},
 	"bench":      {Uses: []string{"layout", "params", "sim", "att", "driver", "vipl"}, External: []string{sys, "github.com/google/gopacket"}, Library: true},
 	"tools":      {Uses: []string{"layout", "params", "sim", "att", "driver", "vipl", "bench"}, External: []string{sys, "golang.org/x/term", "github.com/spf13/cobra", "github.com/spf13/pflag"}},
-	"examples":   {Uses: []string{"sim$", "driver", "vipl"}},
+	"examples":   {Uses: []string{"sim$", "driver", "vipl", "bench$"}},
 
 	// Apart from driver, which need not carry a TCP/IP stack.
 	"driver/tcpip": {Uses: []string{"driver$"}, External: []string{"gvisor.dev/gvisor"}, Library: true},
