@@ -102,6 +102,7 @@ type vi struct {
 	nic        uint32
 	tag        uint16
 	attributes connect.Attributes
+	offers     []connect.Region // for the peer of the next connection
 }
 
 func (a *agent) now() int64 {
@@ -360,6 +361,8 @@ func (a *agent) request(q *request, r *reply) error {
 		r.State, r.Tag = uint8(v.state), v.tag
 		r.MaxTransferSize, r.Rights, r.Reliability = v.attributes.MaxTransferSize, v.attributes.Rights, v.attributes.Reliability
 		return nil
+	case opOffer:
+		return a.offerRegions(n, index, v, q)
 	case opDisconnect:
 		return a.disconnect(index, v)
 	case opDrain:

@@ -108,7 +108,7 @@ func (a *agent) createVi(n *nic, q *request, r *reply) error {
 	v := &a.vis[index]
 	v.generation++
 	v.created, v.nic, v.tag, v.attributes = v.generation, n.id, t, w
-	v.queues, v.armed, v.lost = queues, [2]bool{}, false
+	v.queues, v.armed, v.lost, v.offers = queues, [2]bool{}, false, nil
 	if err := a.device.viCommand(layout.CommandOpcodeCreateVi, index, func(c layout.ViContext) { v.context(c, layout.ViStateIdle) }); err != nil {
 		return err
 	}
@@ -232,9 +232,38 @@ func (a *agent) endpoint(index int) connect.Endpoint {
 	v := &a.vis[index]
 	v.generation++
 	v.lost = false
+	attributes := v.attributes
+	attributes.Regions = v.offers
 	return connect.Endpoint{
 		Offer: a.settings.offer,
-		Index: index, Number: uint16(v.generation<<8 | uint32(index)), Sequence: uint32(a.random.next()), Attributes: v.attributes,
+		Index: index, Number: uint16(v.generation<<8 | uint32(index)), Sequence: uint32(a.random.next()), Attributes: attributes,
+	}
+}
+
+// offerRegions notes what a VI offers its next peers, in the place of what it offered
+// before. It is what is registered now; the peer's accesses are checked when they come.
+func (a *agent) offerRegions(n *nic, index int, v *vi, q *request) error {
+	if v.state != layout.ViStateIdle {
+		return fmt.Errorf("VI %d is %v, regions are offered while it is idle: %w", index, v.state, ErrState)
+	}
+	var offers []connect.Region
+	for _, h := range q.Handles[:q.Offers] {
+		g := n.regions[h]
+		if g == nil {
+			return fmt.Errorf("no region with handle %#x (deregistered, or another NIC handle's): %w", h, ErrInvalidParameter)
+		}
+		offers = append(offers, connect.Region{Address: g.address, Length: g.length, Handle: h, Rights: g.rights})
+	}
+	v.offers = offers
+	return nil
+}
+
+// theirs fills in what the other end of a connection says of itself.
+func (r *reply) theirs(t connect.Attributes) {
+	r.MaxTransferSize, r.Rights, r.Reliability = t.MaxTransferSize, t.Rights, t.Reliability
+	r.Offers = uint8(len(t.Regions))
+	for i, g := range t.Regions {
+		r.Regions[i] = offered{Address: g.Address, Length: g.Length, Handle: g.Handle, Rights: g.Rights}
 	}
 }
 
@@ -251,10 +280,8 @@ func (a *agent) connectWait(from ThreadID, q *request) error {
 		return fmt.Errorf("NIC handle %d: not open: %w", q.Nic, ErrInvalidParameter)
 	}
 	a.engine.Wait(q.Nic, q.asked(), a.deadline(q.Timeout), func(in connect.Incoming, err error) {
-		r := reply{
-			Object: in.ID, Peer: in.Peer, OwnLength: uint8(len(in.Discriminator)),
-			MaxTransferSize: in.Attributes.MaxTransferSize, Rights: in.Attributes.Rights, Reliability: in.Attributes.Reliability,
-		}
+		r := reply{Object: in.ID, Peer: in.Peer, OwnLength: uint8(len(in.Discriminator))}
+		r.theirs(in.Attributes)
 		copy(r.Own[:], in.Discriminator)
 		a.answer(from, q, &r, err)
 	})
@@ -313,9 +340,9 @@ func (a *agent) connected(from ThreadID, q *request, index int, theirs connect.A
 	if err != nil {
 		err = fmt.Errorf("VI %d: %w", index, err)
 	}
-	a.answer(from, q, &reply{
-		Object: uint32(index), MaxTransferSize: theirs.MaxTransferSize, Rights: theirs.Rights, Reliability: theirs.Reliability,
-	}, err)
+	r := reply{Object: uint32(index)}
+	r.theirs(theirs)
+	a.answer(from, q, &r, err)
 }
 
 // The rest is what the connection protocol asks of the agent.

@@ -432,6 +432,30 @@ type Remote struct {
 	Address       MAC
 	Discriminator string
 	Attributes    ViAttributes
+	Regions       []RegionInfo // what it offers; their tags are not told
+}
+
+func (r reply) remote() Remote {
+	remote := Remote{Address: r.Peer, Discriminator: string(r.Own[:r.OwnLength]), Attributes: r.attributes()}
+	for _, g := range r.Regions[:r.Offers] {
+		remote.Regions = append(remote.Regions, RegionInfo{Handle: g.Handle, Address: g.Address, Length: g.Length, Rights: rightsOf(g.Rights)})
+	}
+	return remote
+}
+
+// MaxOfferedRegions is the number of regions that a VI can offer its peer.
+const MaxOfferedRegions = layout.MaxOfferedRegions
+
+// Offer notes registered regions, by their handles, that the peers of the VI's next
+// connections are told of, in the place of those of an earlier Offer. The VI must be idle.
+func (v Vi) Offer(t *Thread, handles ...uint32) error {
+	if len(handles) > MaxOfferedRegions {
+		return fmt.Errorf("driver: VI %d: offer %d regions, at most %d: %w", v.Index, len(handles), MaxOfferedRegions, ErrInvalidParameter)
+	}
+	q := v.request(opOffer)
+	q.Offers = uint8(copy(q.Handles[:], handles))
+	_, err := v.host.call(t, q)
+	return err
 }
 
 // Request is a connection request that waits for a decision.
@@ -467,10 +491,7 @@ func (h *Host) ConnectWait(t *Thread, nic uint32, discriminator string, timeout 
 	if err != nil {
 		return nil, err
 	}
-	return &Request{
-		Remote: Remote{Address: r.Peer, Discriminator: string(r.Own[:r.OwnLength]), Attributes: r.attributes()},
-		id:     r.Object, nic: nic, host: h,
-	}, nil
+	return &Request{Remote: r.remote(), id: r.Object, nic: nic, host: h}, nil
 }
 
 // Accept connects a VI with the requester.
@@ -488,19 +509,24 @@ func (r *Request) Reject(t *Thread) error {
 }
 
 // Connect asks the program that waits at a remote address for a connection,
-// and returns the attributes of its VI.
-func (v Vi) Connect(t *Thread, address MAC, discriminator, own string, timeout Time) (ViAttributes, error) {
+// and returns what is known of its VI.
+func (v Vi) Connect(t *Thread, address MAC, discriminator, own string, timeout Time) (Remote, error) {
 	q := v.request(opConnectRequest)
 	q.Peer, q.Timeout = address, timeoutOf(timeout)
 	var err error
 	if q.AskedLength, err = putDiscriminator(&q.Asked, discriminator); err != nil {
-		return ViAttributes{}, err
+		return Remote{}, err
 	}
 	if q.OwnLength, err = putDiscriminator(&q.Own, own); err != nil {
-		return ViAttributes{}, err
+		return Remote{}, err
 	}
 	r, err := v.host.call(t, q)
-	return r.attributes(), err
+	if err != nil {
+		return Remote{}, err
+	}
+	remote := r.remote()
+	remote.Address, remote.Discriminator = address, discriminator
+	return remote, nil
 }
 
 // NextError returns the oldest asynchronous error of a NIC handle that was not

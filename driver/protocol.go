@@ -34,6 +34,7 @@ const (
 	opAccept
 	opReject
 	opConnectRequest
+	opOffer
 	opDisconnect
 	opDrain
 	opCreateCQ
@@ -51,7 +52,7 @@ var operationNames = [...]string{
 	opAllocate: "allocate", opFree: "free", opOpenNic: "open NIC", opCloseNic: "close NIC", opCreateTag: "create protection tag",
 	opDestroyTag: "destroy protection tag", opRegister: "register memory", opDeregister: "deregister memory", opQueryRegion: "query memory",
 	opCreateVi: "create VI", opDestroyVi: "destroy VI", opModifyVi: "modify VI", opQueryVi: "query VI", opConnectWait: "connect wait",
-	opAccept: "accept", opReject: "reject", opConnectRequest: "connect request", opDisconnect: "disconnect", opDrain: "drain VI",
+	opAccept: "accept", opReject: "reject", opConnectRequest: "connect request", opOffer: "offer regions", opDisconnect: "disconnect", opDrain: "drain VI",
 	opCreateCQ: "create completion queue", opDestroyCQ: "destroy completion queue", opResizeCQ: "resize completion queue", opArm: "arm a notification",
 	opNextError: "next asynchronous error", opCounters: "read counters", opAttach: "attach protocol",
 	opAttend: "attend", opBye: "leave",
@@ -87,6 +88,16 @@ type request struct {
 	OwnLength       uint8
 	Asked           [layout.MaxDiscriminator]byte // discriminator of the remote end, or the one to wait at
 	Own             [layout.MaxDiscriminator]byte
+	Offers          uint8 // handles in use
+	Handles         [layout.MaxOfferedRegions]uint32
+}
+
+// offered is a region that the other end of a connection offers.
+type offered struct {
+	Address uint64
+	Length  uint64
+	Handle  uint32
+	Rights  uint8
 }
 
 // reply is what the agent answers; the error's text follows it.
@@ -106,6 +117,8 @@ type reply struct {
 	Queues          uint8 // completion queues of the card
 	Peer            [6]byte
 	Own             [layout.MaxDiscriminator]byte
+	Offers          uint8 // regions in use
+	Regions         [layout.MaxOfferedRegions]offered
 }
 
 var (
@@ -139,6 +152,9 @@ func decodeRequest(b []byte) (request, error) {
 	if q.AskedLength > layout.MaxDiscriminator || q.OwnLength > layout.MaxDiscriminator {
 		return q, fmt.Errorf("driver: %v: discriminators of %d and %d bytes, at most %d: %w", q.Op, q.AskedLength, q.OwnLength, layout.MaxDiscriminator, ErrInvalidParameter)
 	}
+	if q.Offers > layout.MaxOfferedRegions {
+		return q, fmt.Errorf("driver: %v: %d regions, at most %d: %w", q.Op, q.Offers, layout.MaxOfferedRegions, ErrInvalidParameter)
+	}
 	return q, nil
 }
 
@@ -170,8 +186,8 @@ func getReply(slot []byte) (reply, error) {
 		return r, fmt.Errorf("driver: decode reply: %w", err)
 	}
 	text := slot[replyBody+replyBytes:]
-	if int(r.Code) >= len(sentinels) || int(r.TextLength) > len(text) || r.OwnLength > layout.MaxDiscriminator {
-		return reply{}, fmt.Errorf("driver: reply with code %d and %d bytes of text: %w", r.Code, r.TextLength, ErrInvalidParameter)
+	if int(r.Code) >= len(sentinels) || int(r.TextLength) > len(text) || r.OwnLength > layout.MaxDiscriminator || r.Offers > layout.MaxOfferedRegions {
+		return reply{}, fmt.Errorf("driver: reply with code %d, %d bytes of text and %d regions: %w", r.Code, r.TextLength, r.Offers, ErrInvalidParameter)
 	}
 	if r.Code != 0 {
 		return r, &callError{text: string(text[:r.TextLength]), kind: sentinels[r.Code]}

@@ -7,7 +7,7 @@ import "encoding/binary"
 
 // Hash identifies this version of all layouts: the first eight bytes of the
 // SHA-256 of their reference page.
-const Hash uint64 = 0xc59b2f8293410790
+const Hash uint64 = 0x2bcf3929ea9ee879
 
 // PCI configuration space.
 const (
@@ -1630,6 +1630,7 @@ func (b MacDescriptor) SetExtendedStatus(v uint32) { binary.LittleEndian.PutUint
 const (
 	ConnectionVersion                        = 0x1  // version of the protocol; frames of another version are dropped
 	MaxDiscriminator                         = 0x20 // bytes of a discriminator
+	MaxOfferedRegions                        = 0x8  // regions that one side offers with a connection
 	ConnectionFrameSize                      = 104
 	ConnectionFrameVersionOffset             = 0
 	ConnectionFrameTypeOffset                = 1
@@ -1650,10 +1651,21 @@ const (
 	ConnectionFrameLocalLengthOffset         = 26
 	ConnectionFrameWindowOffset              = 28
 	ConnectionFrameReadLimitOffset           = 29
-	ConnectionFrameReservedOffset            = 30
+	ConnectionFrameRegionsOffset             = 30
+	ConnectionFrameReservedOffset            = 31
 	ConnectionFrameDiscriminatorOffset       = 32
 	ConnectionFrameLocalDiscriminatorOffset  = 64
 	ConnectionFrameCookieOffset              = 96
+	OfferedRegionSize                        = 24
+	OfferedRegionAddressOffset               = 0
+	OfferedRegionLengthOffset                = 8
+	OfferedRegionHandleOffset                = 16
+	OfferedRegionRightsOffset                = 20
+	OfferedRegionRightsRdmaWriteLsb          = 0
+	OfferedRegionRightsRdmaWriteMask         = 0x1 // RDMA write
+	OfferedRegionRightsRdmaReadLsb           = 1
+	OfferedRegionRightsRdmaReadMask          = 0x2 // RDMA read
+	OfferedRegionReservedOffset              = 21
 )
 
 // ConnectionType: Kinds of connection frames.
@@ -1822,6 +1834,12 @@ func (b ConnectionFrame) ReadLimit() uint8 { return b[29] }
 // SetReadLimit stores the field.
 func (b ConnectionFrame) SetReadLimit(v uint8) { b[29] = v }
 
+// Regions: Request, Accept: how many OfferedRegions follow the frame, at most MaxOfferedRegions; 0 in all others
+func (b ConnectionFrame) Regions() uint8 { return b[30] }
+
+// SetRegions stores the field.
+func (b ConnectionFrame) SetRegions(v uint8) { b[30] = v }
+
 // Discriminator: Request: the address that is asked for, zero-padded
 func (b ConnectionFrame) Discriminator() []byte { return b[32:64:64] }
 
@@ -1833,6 +1851,33 @@ func (b ConnectionFrame) Cookie() uint64 { return binary.BigEndian.Uint64(b[96:1
 
 // SetCookie stores the field.
 func (b ConnectionFrame) SetCookie(v uint64) { binary.BigEndian.PutUint64(b[96:104], v) }
+
+// OfferedRegion is a view of 24 bytes (BigEndian): Memory that the sender's program offers its peer, behind a ConnectionFrame, one after the other.
+type OfferedRegion []byte
+
+// Address: virtual address of the first byte, at the sender
+func (b OfferedRegion) Address() uint64 { return binary.BigEndian.Uint64(b[0:8]) }
+
+// SetAddress stores the field.
+func (b OfferedRegion) SetAddress(v uint64) { binary.BigEndian.PutUint64(b[0:8], v) }
+
+// Length: bytes, 1 or more
+func (b OfferedRegion) Length() uint64 { return binary.BigEndian.Uint64(b[8:16]) }
+
+// SetLength stores the field.
+func (b OfferedRegion) SetLength(v uint64) { binary.BigEndian.PutUint64(b[8:16], v) }
+
+// Handle: memory handle, not 0
+func (b OfferedRegion) Handle() uint32 { return binary.BigEndian.Uint32(b[16:20]) }
+
+// SetHandle stores the field.
+func (b OfferedRegion) SetHandle(v uint32) { binary.BigEndian.PutUint32(b[16:20], v) }
+
+// Rights: what the region lets a peer do
+func (b OfferedRegion) Rights() uint8 { return b[20] }
+
+// SetRights stores the field.
+func (b OfferedRegion) SetRights(v uint8) { b[20] = v }
 
 // Trace events.
 const (

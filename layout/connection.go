@@ -14,6 +14,7 @@ var connectionSection = Section{
 	Constants: []Constant{
 		{"ConnectionVersion", 1, 8, "version of the protocol; frames of another version are dropped"},
 		{"MaxDiscriminator", 32, 16, "bytes of a discriminator"},
+		{"MaxOfferedRegions", 8, 8, "regions that one side offers with a connection"},
 	},
 	Enums: []Enum{
 		{Name: "ConnectionType", Doc: "Kinds of connection frames.", Width: 8, Values: []Value{
@@ -56,10 +57,22 @@ var connectionSection = Section{
 			{Name: "LocalLength", Offset: 26, Width: 2, Doc: "Request: bytes of LocalDiscriminator in use"},
 			{Name: "Window", Offset: 28, Width: 1, Doc: "Request, Accept of a reliable level: frames that the sender's card will take ahead of their acknowledgement, 1 to 255"},
 			{Name: "ReadLimit", Offset: 29, Width: 1, Doc: "Request, Accept of a reliable level: RDMA reads that the sender's card answers at a time"},
-			{Name: "Reserved", Offset: 30, Width: 2, Doc: "zero"},
+			{Name: "Regions", Offset: 30, Width: 1, Doc: "Request, Accept: how many OfferedRegions follow the frame, at most MaxOfferedRegions; 0 in all others"},
+			{Name: "Reserved", Offset: 31, Width: 1, Doc: "zero"},
 			{Name: "Discriminator", Offset: 32, Width: 32, Bytes: true, Doc: "Request: the address that is asked for, zero-padded"},
 			{Name: "LocalDiscriminator", Offset: 64, Width: 32, Bytes: true, Doc: "Request: the initiator's own, zero-padded"},
 			{Name: "Cookie", Offset: 96, Width: 8, Doc: "chosen by the initiator for this run of its card, repeated in every answer: frames of an earlier run of either card do not match"},
+		},
+	}, {
+		Name: "OfferedRegion", Doc: "Memory that the sender's program offers its peer, behind a ConnectionFrame, one after the other.", Endian: Big, Size: 24, Fields: []Field{
+			{Name: "Address", Offset: 0, Width: 8, Doc: "virtual address of the first byte, at the sender"},
+			{Name: "Length", Offset: 8, Width: 8, Doc: "bytes, 1 or more"},
+			{Name: "Handle", Offset: 16, Width: 4, Doc: "memory handle, not 0"},
+			{Name: "Rights", Offset: 20, Width: 1, Doc: "what the region lets a peer do", Bits: []Bits{
+				{"RdmaWrite", 0, 1, "RDMA write"},
+				{"RdmaRead", 1, 1, "RDMA read"},
+			}},
+			{Name: "Reserved", Offset: 21, Width: 3, Bytes: true, Doc: "zero"},
 		},
 	}},
 }

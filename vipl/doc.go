@@ -58,6 +58,18 @@
 // (RDMAReadSupport): the peer's VI and region need EnableRdmaRead. Messages behind a
 // read may overtake it, unless SetFence holds them; completion stays in order.
 //
+// # Offers
+//
+// To write or read a peer's memory, its address and handle must be known. VI.Offer has
+// the frames of the VI's next connections tell them, of up to MaxOfferedRegions regions;
+// ConnectionRequest.RemoteRegions and VI.RemoteRegions are what the peer offered. So the
+// first RDMA write needs no exchange of messages before it.
+//
+//	_ = vi.Offer(t, mem)
+//	_, _ = vi.ConnectRequest(t, local, remote, driver.Second)
+//	theirs := vi.RemoteRegions()
+//	d.SetRdmaWrite(own.Segment(0, 64), theirs[0].Address, theirs[0].Handle)
+//
 // # Completion queues
 //
 // Nic.CreateCQ makes one, ViAttributes.SendCQ and RecvCQ tie work queues of new VIs to

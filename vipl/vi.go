@@ -65,6 +65,7 @@ type VI struct {
 
 	mu            sync.Mutex
 	attributes    ViAttributes
+	theirs        []RemoteRegion // what the peer of the last connection offered
 	send, receive queue
 }
 
@@ -265,19 +266,22 @@ func (v *VI) Disconnect(t *driver.Thread) error {
 // connection, and returns the attributes of its VI. Only the remote address
 // is used to find it; the local discriminator is told to it. Errors:
 // ErrNoMatch at once when nobody waits there, ErrReject, ErrTimeout. The VI is
-// then idle and may be used for another attempt.
+// then idle and may be used for another attempt. What the peer offers, RemoteRegions
+// has from then on.
 func (v *VI) ConnectRequest(t *driver.Thread, local, remote NetAddress, timeout driver.Time) (ViAttributes, error) {
-	a, err := v.vi.Connect(t, remote.Host, remote.Discriminator, local.Discriminator, timeout)
+	r, err := v.vi.Connect(t, remote.Host, remote.Discriminator, local.Discriminator, timeout)
 	if err != nil {
 		return ViAttributes{}, translate(fmt.Sprintf("connect request to %v", remote), v.vi.Index, err)
 	}
-	return attributesOf(a), nil
+	v.met(remoteRegions(r.Regions))
+	return attributesOf(r.Attributes), nil
 }
 
 // ConnectionRequest is a request that ConnectWait has received: VIP_CONN_HANDLE.
 type ConnectionRequest struct {
 	RemoteAddress    NetAddress
 	RemoteAttributes ViAttributes
+	RemoteRegions    []RemoteRegion // what the requester offers
 	request          *driver.Request
 }
 
@@ -290,7 +294,7 @@ func (n *Nic) ConnectWait(t *driver.Thread, local NetAddress, timeout driver.Tim
 	}
 	return &ConnectionRequest{
 		RemoteAddress:    NetAddress{Host: r.Remote.Address, Discriminator: r.Remote.Discriminator},
-		RemoteAttributes: attributesOf(r.Remote.Attributes), request: r,
+		RemoteAttributes: attributesOf(r.Remote.Attributes), RemoteRegions: remoteRegions(r.Remote.Regions), request: r,
 	}, nil
 }
 
@@ -298,7 +302,11 @@ func (n *Nic) ConnectWait(t *driver.Thread, local NetAddress, timeout driver.Tim
 // largest transfer size must be equal; if they are not, nothing is sent, and
 // the caller may change the VI's attributes and try again, or Reject.
 func (c *ConnectionRequest) Accept(t *driver.Thread, v *VI) error {
-	return translate(fmt.Sprintf("accept connection from %v", c.RemoteAddress), v.vi.Index, c.request.Accept(t, v.vi))
+	if err := c.request.Accept(t, v.vi); err != nil {
+		return translate(fmt.Sprintf("accept connection from %v", c.RemoteAddress), v.vi.Index, err)
+	}
+	v.met(remoteRegions(c.request.Remote.Regions))
+	return nil
 }
 
 // Reject refuses the request: the requester gets ErrReject.

@@ -5,7 +5,7 @@
 /* verilator lint_off UNUSEDPARAM */
 package hvia_pkg;
 
-  localparam logic [63:0] LayoutHash = 64'hc59b2f8293410790;
+  localparam logic [63:0] LayoutHash = 64'h2bcf3929ea9ee879;
 
   // PCI configuration space
   localparam logic [15:0] PciVendorID = 16'h5648;
@@ -577,6 +577,7 @@ package hvia_pkg;
   // Connection frames
   localparam logic [7:0] ConnectionVersion = 8'h1;
   localparam logic [15:0] MaxDiscriminator = 16'h20;
+  localparam logic [7:0] MaxOfferedRegions = 8'h8;
   localparam int unsigned ConnectionTypeBits = 8;
   localparam logic [7:0] ConnectionTypeRequest = 8'h1;
   localparam logic [7:0] ConnectionTypePending = 8'h2;
@@ -612,10 +613,19 @@ package hvia_pkg;
   localparam int unsigned ConnectionFrameLocalLengthOffset = 26;
   localparam int unsigned ConnectionFrameWindowOffset = 28;
   localparam int unsigned ConnectionFrameReadLimitOffset = 29;
-  localparam int unsigned ConnectionFrameReservedOffset = 30;
+  localparam int unsigned ConnectionFrameRegionsOffset = 30;
+  localparam int unsigned ConnectionFrameReservedOffset = 31;
   localparam int unsigned ConnectionFrameDiscriminatorOffset = 32;
   localparam int unsigned ConnectionFrameLocalDiscriminatorOffset = 64;
   localparam int unsigned ConnectionFrameCookieOffset = 96;
+  localparam int unsigned OfferedRegionSize = 24;
+  localparam int unsigned OfferedRegionAddressOffset = 0;
+  localparam int unsigned OfferedRegionLengthOffset = 8;
+  localparam int unsigned OfferedRegionHandleOffset = 16;
+  localparam int unsigned OfferedRegionRightsOffset = 20;
+  localparam int unsigned OfferedRegionRightsRdmaWriteBit = 0;
+  localparam int unsigned OfferedRegionRightsRdmaReadBit = 1;
+  localparam int unsigned OfferedRegionReservedOffset = 21;
 
   // Trace events
   localparam int unsigned TraceEventBits = 8;

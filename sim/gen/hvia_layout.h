@@ -6,7 +6,7 @@
 
 namespace hvia {
 
-constexpr uint64_t kLayoutHash = 0xc59b2f8293410790ull;
+constexpr uint64_t kLayoutHash = 0x2bcf3929ea9ee879ull;
 
 // PCI configuration space
 constexpr uint32_t kPciVendorID = 0x5648u;
@@ -876,6 +876,7 @@ constexpr size_t kMacSRROffset = 88;
 // Connection frames
 constexpr uint32_t kConnectionVersion = 0x1u;
 constexpr uint32_t kMaxDiscriminator = 0x20u;
+constexpr uint32_t kMaxOfferedRegions = 0x8u;
 constexpr uint32_t kConnectionTypeRequest = 0x1u;
 constexpr uint32_t kConnectionTypePending = 0x2u;
 constexpr uint32_t kConnectionTypeAccept = 0x3u;
@@ -936,10 +937,21 @@ constexpr size_t kConnectionFrameDiscriminatorLengthOffset = 24;
 constexpr size_t kConnectionFrameLocalLengthOffset = 26;
 constexpr size_t kConnectionFrameWindowOffset = 28;
 constexpr size_t kConnectionFrameReadLimitOffset = 29;
-constexpr size_t kConnectionFrameReservedOffset = 30;
+constexpr size_t kConnectionFrameRegionsOffset = 30;
+constexpr size_t kConnectionFrameReservedOffset = 31;
 constexpr size_t kConnectionFrameDiscriminatorOffset = 32;
 constexpr size_t kConnectionFrameLocalDiscriminatorOffset = 64;
 constexpr size_t kConnectionFrameCookieOffset = 96;
+constexpr size_t kOfferedRegionSize = 24;
+constexpr size_t kOfferedRegionAddressOffset = 0;
+constexpr size_t kOfferedRegionLengthOffset = 8;
+constexpr size_t kOfferedRegionHandleOffset = 16;
+constexpr size_t kOfferedRegionRightsOffset = 20;
+constexpr size_t kOfferedRegionRightsRdmaWriteLsb = 0;
+constexpr uint32_t kOfferedRegionRightsRdmaWriteMask = 0x1u;
+constexpr size_t kOfferedRegionRightsRdmaReadLsb = 1;
+constexpr uint32_t kOfferedRegionRightsRdmaReadMask = 0x2u;
+constexpr size_t kOfferedRegionReservedOffset = 21;
 
 // Trace events
 constexpr uint32_t kTraceEventDoorbellCommitted = 0x1u;

@@ -40,9 +40,18 @@ func (m MAC) String() string {
 
 // Attributes are what two VIs tell each other about themselves.
 type Attributes struct {
-	Reliability     uint8  // one VIA reliability bit
-	Rights          uint8  // ConnectionFrameRights bits
-	MaxTransferSize uint32 // bytes
+	Reliability     uint8    // one VIA reliability bit
+	Rights          uint8    // ConnectionFrameRights bits
+	MaxTransferSize uint32   // bytes
+	Regions         []Region // that a program offers its peer, at most MaxOfferedRegions
+}
+
+// Region is registered memory that a program offers the peer of a connection. It is
+// what was registered when the offer was made: nobody is told when it changes.
+type Region struct {
+	Address, Length uint64
+	Handle          uint32
+	Rights          uint8 // OfferedRegionRights bits
 }
 
 // Compatible says whether two VIs may be connected.
@@ -450,7 +459,7 @@ func (e *Engine) repeat(now int64, c *connection) {
 const headerBytes = layout.EthernetHeaderSize
 
 func (e *Engine) frame(to MAC, kind layout.ConnectionType, reason layout.ConnectionReason) ([]byte, layout.ConnectionFrame) {
-	b := make([]byte, headerBytes+layout.ConnectionFrameSize)
+	b := make([]byte, headerBytes+layout.ConnectionFrameSize, headerBytes+layout.ConnectionFrameSize+regionsRoom)
 	h := layout.EthernetHeader(b)
 	copy(h.Destination(), to[:])
 	copy(h.Source(), e.mac[:])
@@ -484,6 +493,8 @@ func (e *Engine) send(c *connection, kind layout.ConnectionType, reason layout.C
 			f.SetWindow(c.endpoint.Offer.Window)
 			f.SetReadLimit(c.endpoint.Offer.ReadLimit)
 		}
+		b = appendRegions(b, a.Regions)
+		f.SetRegions(uint8(len(a.Regions)))
 	}
 	if kind == layout.ConnectionTypeRequest {
 		f.SetDiscriminatorLength(uint16(copy(f.Discriminator(), c.discr)))
@@ -527,16 +538,18 @@ func (e *Engine) Frame(now int64, b []byte) {
 	case layout.ConnectionTypePending, layout.ConnectionTypeAccept, layout.ConnectionTypeReject:
 		wellFormed = wellFormed && f.ToInitiator() == 1
 	}
-	if (kind == layout.ConnectionTypeRequest || kind == layout.ConnectionTypeAccept) && reliable(f.Reliability()) {
+	proposes := kind == layout.ConnectionTypeRequest || kind == layout.ConnectionTypeAccept
+	if proposes && reliable(f.Reliability()) {
 		wellFormed = wellFormed && f.Window() > 0 && f.ReadLimit() > 0
 	}
-	if !wellFormed {
+	regions, ok := parseRegions(b[headerBytes+layout.ConnectionFrameSize:], int(f.Regions()))
+	if !wellFormed || !ok || !proposes && len(regions) > 0 {
 		e.counters.Malformed++
 		return
 	}
 	e.counters.Received++
 	if kind == layout.ConnectionTypeRequest {
-		e.request(now, from, f)
+		e.request(now, from, f, regions)
 		return
 	}
 	c := e.match(from, f)
@@ -560,7 +573,7 @@ func (e *Engine) Frame(now int64, b []byte) {
 			c.remote = f.Responder()
 		}
 	case layout.ConnectionTypeAccept:
-		e.accept(now, c, f)
+		e.accept(now, c, f, regions)
 	case layout.ConnectionTypeConfirm:
 		if c.state == accepting {
 			c.state, c.next = open, Never
@@ -611,7 +624,7 @@ func (e *Engine) match(from MAC, f layout.ConnectionFrame) *connection {
 }
 
 // request handles a Request at the responder: a new one, or one repeated.
-func (e *Engine) request(now int64, from MAC, f layout.ConnectionFrame) {
+func (e *Engine) request(now int64, from MAC, f layout.ConnectionFrame, regions []Region) {
 	k := latecomer{from, f.Cookie(), f.Initiator()}
 	if c := e.requests[k]; c != nil {
 		switch c.state {
@@ -636,7 +649,7 @@ func (e *Engine) request(now int64, from MAC, f layout.ConnectionFrame) {
 	e.waits = slices.Delete(e.waits, i, i+1)
 	c := &connection{
 		state: undecided, remote: f.Initiator(), cookie: f.Cookie(), peer: from, waiter: w.owner,
-		theirs: attributes(f), offered: offer(f), deadline: Never, next: Never,
+		theirs: attributes(f, regions), offered: offer(f), deadline: Never, next: Never,
 		link: Link{Peer: from, PeerNumber: f.Vi(), ReceiveSequence: f.Sequence()},
 		own:  string(f.LocalDiscriminator()[:f.LocalLength()]),
 	}
@@ -652,12 +665,12 @@ func offer(f layout.ConnectionFrame) Offer {
 	return Offer{Window: f.Window(), ReadLimit: f.ReadLimit()}
 }
 
-func attributes(f layout.ConnectionFrame) Attributes {
-	return Attributes{Reliability: f.Reliability(), Rights: f.Rights(), MaxTransferSize: f.MaxTransferSize()}
+func attributes(f layout.ConnectionFrame, regions []Region) Attributes {
+	return Attributes{Reliability: f.Reliability(), Rights: f.Rights(), MaxTransferSize: f.MaxTransferSize(), Regions: regions}
 }
 
 // accept handles an Accept at the initiator.
-func (e *Engine) accept(now int64, c *connection, f layout.ConnectionFrame) {
+func (e *Engine) accept(now int64, c *connection, f layout.ConnectionFrame, regions []Region) {
 	switch c.state {
 	case open, broken:
 		e.send(c, layout.ConnectionTypeConfirm, 0)
@@ -667,7 +680,7 @@ func (e *Engine) accept(now int64, c *connection, f layout.ConnectionFrame) {
 		c.remote = f.Responder()
 		return
 	}
-	c.remote, c.theirs = f.Responder(), attributes(f)
+	c.remote, c.theirs = f.Responder(), attributes(f, regions)
 	err := c.endpoint.Attributes.Compatible(c.theirs)
 	if err == nil {
 		err = e.owner.Connect(c.endpoint, Link{

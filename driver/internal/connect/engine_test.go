@@ -525,6 +525,10 @@ func FuzzFrame(f *testing.F) {
 		sent = append(sent, w.wire[0].frame)
 		w.step(Never)
 	}
+	e := endpoint(0, 2)
+	e.Attributes.Regions = offering(layout.MaxOfferedRegions)
+	w.nodes[0].e.Request(w.now, e, mac(1), "nobody", "", w.now+1, func(Attributes, error) {})
+	sent = append(sent, w.wire[0].frame)
 	for _, b := range sent {
 		f.Add(b, true)
 		f.Add(b[:60], false)
