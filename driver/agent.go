@@ -9,6 +9,8 @@ import (
 	"maps"
 	"math/bits"
 	"slices"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"hvia/att"
@@ -64,15 +66,21 @@ type agent struct {
 	vis      []vi
 	cqs      []cq
 	settings transport
-	random   splitMix // sequence numbers to start with
-	replies  *Buffer
-	statuses *Buffer
+	random   splitMix                // sequence numbers to start with
+	frames   int                     // of the node
 	programs int                     // that have not left yet
+	resident bool                    // stays when none is left
 	offer    func(rank int) Protocol // what a thread's AttachProtocol gives, once
 	fatal    error
+
+	mu        sync.Mutex // of what the owner of a resident agent uses too
+	processes []*process
+	reclaimed map[int]chan struct{} // by process, closed when it was taken back
+	snapshot  atomic.Pointer[HostStatus]
 }
 
 type nic struct {
+	process *process
 	id      uint32
 	tag     uint16
 	regions map[uint32]*region
@@ -93,6 +101,7 @@ type region struct {
 }
 
 type vi struct {
+	process    *process
 	state      layout.ViState
 	lost       bool     // the program was told that this connection, or the last one, was lost
 	queues     [2]uint8 // completion queues of send and receive queue: number plus one, 0 = none
@@ -160,10 +169,12 @@ func (a *agent) serve() error {
 }
 
 func (a *agent) loop() error {
+	a.snap()
 	for a.programs > 0 {
 		if err := a.step(); err != nil {
 			return err
 		}
+		a.snap()
 	}
 	return nil
 }
@@ -233,17 +244,22 @@ func (a *agent) refuse(why error) {
 }
 
 func (a *agent) reply(to ThreadID, id uint32, r *reply, err error) {
-	offset := to.Rank * replySlot
-	putReply(a.replies.Bytes()[offset:offset+replySlot], id, r, err)
+	p := a.processOf(to)
+	if p == nil || p.ended {
+		return // nobody waits for it any more
+	}
+	offset := p.slot(to.Rank)
+	putReply(p.replies.Bytes()[offset:offset+replySlot], id, r, err)
 	if err != nil {
 		a.log.Debug("refused", "thread", to, "error", err)
 	}
-	a.broken(a.thread.Publish(a.replies.Physical(nil, offset, replySlot)...))
+	a.broken(a.thread.Publish(p.replies.Physical(nil, offset, replySlot)...))
 }
 
 // message handles one request.
 func (a *agent) message(from ThreadID, data []byte) {
-	if from.Node != a.thread.ID().Node || from.Rank <= 0 || from.Rank >= replySlots {
+	p, owner := a.processOf(from), from == ThreadID{a.thread.ID().Node, ServiceRank}
+	if p == nil && !owner {
 		a.log.Warn("dropped a request of a thread that is not this agent's", "thread", from)
 		return
 	}
@@ -254,10 +270,20 @@ func (a *agent) message(from ThreadID, data []byte) {
 		return
 	}
 	a.log.Debug("request", "thread", from, "operation", q.Op.String())
+	if owner {
+		a.order(&q)
+		return
+	}
 	var r reply
 	switch q.Op {
 	case opBye:
-		a.programs--
+		if !a.resident {
+			a.programs--
+		}
+		return
+	case opLeave:
+		a.takeBack(p)
+		a.answer(from, &q, &r, nil)
 		return
 	case opAttend: // for what comes at the end of each step
 		return
@@ -266,13 +292,13 @@ func (a *agent) message(from ThreadID, data []byte) {
 		a.answer(from, &q, &r, err)
 		return
 	case opConnectWait:
-		err = a.connectWait(from, &q)
+		err = a.connectWait(p, from, &q)
 	case opAccept:
-		err = a.accept(from, &q)
+		err = a.accept(p, from, &q)
 	case opConnectRequest:
-		err = a.connectRequest(from, &q)
+		err = a.connectRequest(p, from, &q)
 	default:
-		err = a.request(&q, &r)
+		err = a.request(p, &q, &r)
 		a.answer(from, &q, &r, err)
 		return
 	}
@@ -298,18 +324,18 @@ func (t *Thread) failed(err error) bool {
 	return errors.As(err, &stop) || errors.Is(err, ErrDeadline) || errors.Is(err, bridge.ErrAborted) || errors.Is(err, ErrThreadDetached)
 }
 
-func (a *agent) request(q *request, r *reply) error {
+func (a *agent) request(p *process, q *request, r *reply) error {
 	switch q.Op {
 	case opAllocate:
-		return a.allocate(q, r)
+		return p.allocate(q, r)
 	case opFree:
-		return a.free(q)
+		return p.free(q)
 	case opOpenNic:
-		return a.openNic(r)
+		return a.openNic(p, r)
 	}
-	n := a.nics[q.Nic]
-	if n == nil {
-		return fmt.Errorf("NIC handle %d: not open: %w", q.Nic, ErrInvalidParameter)
+	n, err := a.nic(p, q.Nic)
+	if err != nil {
+		return err
 	}
 	switch q.Op {
 	case opCloseNic:
@@ -332,6 +358,9 @@ func (a *agent) request(q *request, r *reply) error {
 	case opCounters:
 		return a.counters(q, r)
 	case opReject:
+		if err := a.requestOf(p, q.Object); err != nil {
+			return err
+		}
 		return a.engine.Reject(q.Object)
 	case opCreateCQ:
 		return a.createCQ(n, q, r)
@@ -373,11 +402,11 @@ func (a *agent) request(q *request, r *reply) error {
 
 // Memory of programs comes from the agent too, so that addresses depend on
 // simulated time only, whatever the order in which goroutines run.
-func (a *agent) allocate(q *request, r *reply) error {
+func (p *process) allocate(q *request, r *reply) error {
 	if q.Length == 0 || q.Length > maxMemoryAddress || q.Scatter > uint16(Runs) {
 		return fmt.Errorf("%d bytes, placement %d: %w", q.Length, q.Scatter, ErrInvalidParameter)
 	}
-	b, err := a.memory.Allocate(int(q.Length), Scatter(q.Scatter))
+	b, err := p.memory.Allocate(int(q.Length), Scatter(q.Scatter))
 	if err != nil {
 		return err
 	}
@@ -385,24 +414,24 @@ func (a *agent) allocate(q *request, r *reply) error {
 	return nil
 }
 
-func (a *agent) free(q *request) error {
-	b, err := a.memory.Buffer(q.Address)
+func (p *process) free(q *request) error {
+	b, err := p.memory.Buffer(q.Address)
 	if err != nil {
 		return err
 	}
 	return b.Free()
 }
 
-func (a *agent) openNic(r *reply) error {
+func (a *agent) openNic(p *process, r *reply) error {
 	a.nextNic++
-	n := &nic{id: a.nextNic, regions: map[uint32]*region{}}
+	n := &nic{process: p, id: a.nextNic, regions: map[uint32]*region{}}
 	var t reply
 	if err := a.createTag(n, &t); err != nil {
 		return err
 	}
 	n.tag = t.Tag
 	a.nics[n.id] = n
-	a.showErrors(n.id)
+	a.showErrors(n)
 	i := a.device.identity()
 	r.Object, r.Tag, r.Peer = n.id, n.tag, a.mac
 	r.Reliability, r.Length, r.MaxTransferSize = i.Reliability, uint64(a.table.Limit()), MaxTransferSize
@@ -439,7 +468,7 @@ func (a *agent) closeNic(n *nic) {
 		}
 	}
 	delete(a.nics, n.id)
-	a.showErrors(n.id)
+	a.showErrors(n)
 }
 
 // note handles an error of work that nobody asked for just now.
@@ -509,12 +538,13 @@ func (a *agent) register(n *nic, q *request, r *reply) error {
 	if err := a.rights(q.Rights); err != nil {
 		return err
 	}
-	pages, err := a.memory.Pin(bridge.UseRegion, q.Address, q.Length)
+	memory := n.process.memory
+	pages, err := memory.Pin(bridge.UseRegion, q.Address, q.Length)
 	if err != nil {
 		return err
 	}
 	unpin := func(err error) error {
-		return errors.Join(err, a.memory.Unpin(bridge.UseRegion, q.Address, q.Length))
+		return errors.Join(err, memory.Unpin(bridge.UseRegion, q.Address, q.Length))
 	}
 	if err := a.thread.Spend(LayerAgent, a.costs.PinPage()*Time(len(pages))); err != nil {
 		return err
@@ -556,7 +586,7 @@ func (a *agent) deregister(n *nic, handle uint32, address uint64) error {
 	if k := a.tags[g.tag]; k != nil {
 		k.uses--
 	}
-	if err := a.memory.Unpin(bridge.UseRegion, g.address, g.length); err != nil {
+	if err := n.process.memory.Unpin(bridge.UseRegion, g.address, g.length); err != nil {
 		return err
 	}
 	return a.thread.Spend(LayerAgent, a.costs.PinPage()*Time(att.PagesOf(g.address, g.length)))
@@ -578,7 +608,7 @@ func (a *agent) nextError(n *nic, r *reply) error {
 	}
 	e := n.errors[0]
 	n.errors = n.errors[1:]
-	a.showErrors(n.id)
+	a.showErrors(n)
 	// The generation of a VI is never 0, which stands for "no error waits".
 	r.State, r.Object, r.Generation = uint8(e.Code), uint32(e.Vi), e.Generation
 	return nil
@@ -587,15 +617,19 @@ func (a *agent) nextError(n *nic, r *reply) error {
 // showErrors tells the library since when an error waits for a NIC handle: the
 // time and not a flag, so that a thread which looks at the very instant of the
 // change decides the same whichever of the two was faster.
-func (a *agent) showErrors(nic uint32) {
+func (a *agent) showErrors(of *nic) {
+	p, at := of.process, errorsWord(of.id)
+	if p.ended {
+		return
+	}
 	oldest := Never
 	for _, n := range a.nics {
-		if errorsWord(n.id) == errorsWord(nic) && len(n.errors) > 0 {
+		if n.process == p && errorsWord(n.id) == at && len(n.errors) > 0 {
 			oldest = min(oldest, n.errors[0].since)
 		}
 	}
-	StoreUint64(a.statuses.Bytes()[errorsWord(nic):], uint64(oldest))
-	a.broken(a.thread.Publish(a.statuses.Physical(nil, errorsWord(nic), 8)...))
+	StoreUint64(p.statuses.Bytes()[at:], uint64(oldest))
+	a.broken(a.thread.Publish(p.statuses.Physical(nil, at, 8)...))
 }
 
 // report keeps an asynchronous error for the program that owns the VI.
@@ -610,7 +644,7 @@ func (a *agent) report(n *nic, e AsyncError) {
 	}
 	n.errors = append(n.errors, queuedError{e, a.thread.Now()})
 	if len(n.errors) == 1 {
-		a.showErrors(n.id)
+		a.showErrors(n)
 	}
 }
 

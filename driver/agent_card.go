@@ -18,7 +18,9 @@ type cardDevice struct {
 var _ device = (*cardDevice)(nil)
 
 func (d *cardDevice) open() (err error) {
-	d.card, err = OpenCard(d.agent.thread, d.agent.memory, d.agent.costs)
+	if d.card, err = OpenCard(d.agent.thread, d.agent.memory, d.agent.costs); err == nil {
+		d.card.frames = d.agent.frames
+	}
 	return err
 }
 

@@ -17,6 +17,7 @@ const MaxCQEntries = 1 << layout.CompletionQueueMaxLog2
 
 // cq is a completion queue as the agent keeps it.
 type cq struct {
+	process    *process
 	nic        uint32 // 0 = not in use
 	generation uint32 // counts creations
 	ring       *Buffer
@@ -36,7 +37,7 @@ func (a *agent) cq(n *nic, q *request) (int, error) {
 }
 
 // ring makes memory for a completion queue that has room for so many entries.
-func (a *agent) ring(entries uint64) (*Buffer, uint32, error) {
+func (a *agent) ring(p *process, entries uint64) (*Buffer, uint32, error) {
 	switch {
 	case entries == 0:
 		return nil, 0, fmt.Errorf("a completion queue of 0 entries: want 1 to %d: %w", MaxCQEntries, ErrInvalidParameter)
@@ -44,11 +45,11 @@ func (a *agent) ring(entries uint64) (*Buffer, uint32, error) {
 		return nil, 0, fmt.Errorf("a completion queue of %d entries, at most %d: %w", entries, MaxCQEntries, ErrResource)
 	}
 	log2 := max(bits.Len64(entries-1), layout.CompletionQueueMinLog2)
-	b, err := a.memory.Allocate(layout.CompletionQueueHeaderSize+layout.CompletionEntrySize<<log2, Contiguous)
+	b, err := p.memory.Allocate(layout.CompletionQueueHeaderSize+layout.CompletionEntrySize<<log2, Contiguous)
 	if err != nil {
 		return nil, 0, err
 	}
-	if _, err := a.memory.Pin(bridge.UseCompletionQueue, b.Address(), uint64(b.Len())); err != nil {
+	if _, err := p.memory.Pin(bridge.UseCompletionQueue, b.Address(), uint64(b.Len())); err != nil {
 		return nil, 0, errors.Join(err, b.Free())
 	}
 	return b, uint32(log2), a.spendPin(b)
@@ -60,7 +61,7 @@ func (a *agent) spendPin(b *Buffer) error {
 
 // unpin ends the card's use of a ring.
 func (a *agent) unpin(b *Buffer) error {
-	if err := a.memory.Unpin(bridge.UseCompletionQueue, b.Address(), uint64(b.Len())); err != nil {
+	if err := b.memory.Unpin(bridge.UseCompletionQueue, b.Address(), uint64(b.Len())); err != nil {
 		return err
 	}
 	return a.spendPin(b)
@@ -82,7 +83,7 @@ func (a *agent) createCQ(n *nic, q *request, r *reply) error {
 	if index < 0 {
 		return fmt.Errorf("all %d completion queues of the card are in use: %w", len(a.cqs), ErrResource)
 	}
-	b, log2, err := a.ring(q.Length)
+	b, log2, err := a.ring(n.process, q.Length)
 	if err != nil {
 		return err
 	}
@@ -90,8 +91,8 @@ func (a *agent) createCQ(n *nic, q *request, r *reply) error {
 		return a.discard(b, err)
 	}
 	c := &a.cqs[index]
-	c.nic, c.ring, c.generation = n.id, b, c.generation+1
-	r.Object, r.Generation, r.Address = uint32(index), c.generation, b.Address()
+	c.process, c.nic, c.ring, c.generation = n.process, n.id, b, c.generation+1
+	r.Object, r.Generation, r.Address, r.Length = uint32(index), c.generation, b.Address(), uint64(b.Len())
 	return nil
 }
 
@@ -118,21 +119,22 @@ func (a *agent) destroyCQ(index int) error {
 		return err
 	}
 	for _, b := range []*Buffer{c.ring, c.retired} {
-		if b == nil {
+		if b == nil || b.freed { // a retired one is not pinned, so its program can free it
 			continue
 		}
 		if err := b.Free(); err != nil {
 			return err
 		}
 	}
-	a.cqs[index] = cq{generation: c.generation}
+	// A notification may still come, which is shown to who waits for it.
+	a.cqs[index] = cq{process: c.process, generation: c.generation}
 	return nil
 }
 
 // resizeCQ gives a completion queue another ring. The old one stays for the
 // library, which has to take what the card wrote to it, until the next resize.
 func (a *agent) resizeCQ(index int, q *request, r *reply) error {
-	b, log2, err := a.ring(q.Length)
+	b, log2, err := a.ring(a.cqs[index].process, q.Length)
 	if err != nil {
 		return err
 	}
@@ -143,8 +145,8 @@ func (a *agent) resizeCQ(index int, q *request, r *reply) error {
 	c := &a.cqs[index]
 	old := c.retired
 	c.retired, c.ring = c.ring, b
-	r.Address, r.Object = b.Address(), written
-	if err := a.unpin(c.retired); err != nil || old == nil {
+	r.Address, r.Length, r.Object = b.Address(), uint64(b.Len()), written
+	if err := a.unpin(c.retired); err != nil || old == nil || old.freed {
 		return err
 	}
 	return old.Free()
@@ -183,20 +185,18 @@ func (a *agent) arm(n *nic, q *request) error {
 // raise tells who waits for a notification that it came, or that something else
 // happened which may be worth a look.
 func (a *agent) raise(kind layout.NotifyKind, index int) {
-	nic := uint32(0)
+	nic, p := uint32(0), (*process)(nil)
 	switch {
 	case kind == layout.NotifyKindCompletionQueue && index < len(a.cqs):
-		nic = a.cqs[index].nic
+		nic, p = a.cqs[index].nic, a.cqs[index].process
 	case kind != layout.NotifyKindCompletionQueue && index < len(a.vis):
-		nic = a.vis[index].nic
+		nic, p = a.vis[index].nic, a.vis[index].process
 	default:
 		a.log.Error("notification of what the card does not have", "kind", kind.String(), "index", index)
 		return
 	}
 	for _, at := range []int{notifyWord(kind, index), nicWord(nic)} {
-		word := a.statuses.Bytes()[at:]
-		StoreUint32(word, LoadUint32(word)+1)
-		a.broken(a.thread.Publish(a.statuses.Physical(nil, at, 4)...))
+		a.show(p, at, p.shown(at)+1)
 	}
 }
 

@@ -18,9 +18,7 @@ func (a *agent) setState(index int, s layout.ViState) {
 	if s == layout.ViStateError {
 		defer a.raiseAll(index, v)
 	}
-	word := a.statuses.Bytes()[4*index:]
-	StoreUint32(word, (LoadUint32(word)>>viEventShift+1)<<viEventShift|uint32(s))
-	a.broken(a.thread.Publish(a.statuses.Physical(nil, 4*index, 4)...))
+	a.show(v.process, 4*index, (v.process.shown(4*index)>>viEventShift+1)<<viEventShift|uint32(s))
 }
 
 // vi returns the VI that a request names.
@@ -107,10 +105,16 @@ func (a *agent) createVi(n *nic, q *request, r *reply) error {
 	}
 	v := &a.vis[index]
 	v.generation++
-	v.created, v.nic, v.tag, v.attributes = v.generation, n.id, t, w
+	v.process, v.created, v.nic, v.tag, v.attributes = n.process, v.generation, n.id, t, w
 	v.queues, v.armed, v.lost, v.offers = queues, [2]bool{}, false, nil
 	if err := a.device.viCommand(layout.CommandOpcodeCreateVi, index, func(c layout.ViContext) { v.context(c, layout.ViStateIdle) }); err != nil {
 		return err
+	}
+	if grant := n.process.grant; grant != nil {
+		if err := grant(index, true); err != nil {
+			a.note("destroy", a.device.viCommand(layout.CommandOpcodeDestroyVi, index, nil))
+			return fmt.Errorf("doorbells of VI %d: %w: %w", index, err, ErrResource)
+		}
 	}
 	a.tags[t].uses++
 	a.tie(queues, 1)
@@ -123,6 +127,13 @@ func (a *agent) createVi(n *nic, q *request, r *reply) error {
 func (a *agent) destroyVi(index int, v *vi) error {
 	if v.state != layout.ViStateIdle {
 		return fmt.Errorf("VI %d is %v, disconnect it first: %w", index, v.state, ErrState)
+	}
+	if grant := v.process.grant; grant != nil {
+		// Before the card forgets the VI: who rings it then has done wrong. A process
+		// that is gone has no doorbells any more.
+		if err := grant(index, false); err != nil && !v.process.ended {
+			return fmt.Errorf("doorbells of VI %d: %w: %w", index, err, ErrResource)
+		}
 	}
 	if err := a.device.viCommand(layout.CommandOpcodeDestroyVi, index, nil); err != nil {
 		return err
@@ -275,9 +286,9 @@ func (a *agent) deadline(timeout int64) int64 {
 	return now + timeout
 }
 
-func (a *agent) connectWait(from ThreadID, q *request) error {
-	if a.nics[q.Nic] == nil {
-		return fmt.Errorf("NIC handle %d: not open: %w", q.Nic, ErrInvalidParameter)
+func (a *agent) connectWait(p *process, from ThreadID, q *request) error {
+	if _, err := a.nic(p, q.Nic); err != nil {
+		return err
 	}
 	a.engine.Wait(q.Nic, q.asked(), a.deadline(q.Timeout), func(in connect.Incoming, err error) {
 		r := reply{Object: in.ID, Peer: in.Peer, OwnLength: uint8(len(in.Discriminator))}
@@ -289,10 +300,10 @@ func (a *agent) connectWait(from ThreadID, q *request) error {
 }
 
 // idle returns a VI that may be connected.
-func (a *agent) idle(q *request) (int, error) {
-	n := a.nics[q.Nic]
-	if n == nil {
-		return 0, fmt.Errorf("NIC handle %d: not open: %w", q.Nic, ErrInvalidParameter)
+func (a *agent) idle(p *process, q *request) (int, error) {
+	n, err := a.nic(p, q.Nic)
+	if err != nil {
+		return 0, err
 	}
 	v, err := a.vi(n, q)
 	if err != nil {
@@ -304,9 +315,22 @@ func (a *agent) idle(q *request) (int, error) {
 	return int(q.Object), nil
 }
 
-func (a *agent) accept(from ThreadID, q *request) error {
-	index, err := a.idle(q)
+// requestOf refuses a connection request that was handed to another process.
+func (a *agent) requestOf(p *process, id uint32) error {
+	if owner, ok := a.engine.Waiter(id); ok {
+		if n := a.nics[owner]; n != nil && n.process != p {
+			return fmt.Errorf("request %d: %w", id, ErrNoRequest)
+		}
+	}
+	return nil
+}
+
+func (a *agent) accept(p *process, from ThreadID, q *request) error {
+	index, err := a.idle(p, q)
 	if err != nil {
+		return err
+	}
+	if err := a.requestOf(p, uint32(q.Length)); err != nil {
 		return err
 	}
 	a.setState(index, layout.ViStateConnectPending)
@@ -314,11 +338,11 @@ func (a *agent) accept(from ThreadID, q *request) error {
 	return nil
 }
 
-func (a *agent) connectRequest(from ThreadID, q *request) error {
+func (a *agent) connectRequest(p *process, from ThreadID, q *request) error {
 	if q.Timeout == 0 {
 		return fmt.Errorf("timeout 0: %w", ErrInvalidParameter)
 	}
-	index, err := a.idle(q)
+	index, err := a.idle(p, q)
 	if err != nil {
 		return err
 	}

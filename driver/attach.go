@@ -28,7 +28,10 @@ func (h *Host) AttachProtocol(t *Thread, p Protocol) (Link, error) {
 
 // attach takes the protocol that a thread offers.
 func (a *agent) attach(from ThreadID) error {
-	p := a.offer(from.Rank)
+	var p Protocol
+	if from.Rank < replySlots {
+		p = a.offer(from.Rank)
+	}
 	m, ok := a.device.(*mvia)
 	if !ok || p == nil {
 		return fmt.Errorf("nothing to attach, or nothing to attach it to: %w", ErrInvalidParameter)

@@ -47,6 +47,7 @@ type Identity struct {
 type Card struct {
 	thread *Thread
 	memory *Memory
+	frames int // of the node, if memory is only a part of it
 	costs  CostModel
 
 	identity Identity
@@ -202,7 +203,7 @@ func (c *Card) Level2Entries() uint32 {
 	if !c.identity.HostTable {
 		return layout.AttLevel2Count
 	}
-	return uint32(min(int64(c.memory.Frames())*tableUses, layout.AttLevel2Count))
+	return uint32(min(int64(max(c.frames, c.memory.Frames()))*tableUses, layout.AttLevel2Count))
 }
 
 // placeTable gives the card host memory for its table. It stays in use until

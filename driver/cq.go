@@ -31,8 +31,16 @@ func (h *Host) CreateCQ(t *Thread, nic uint32, entries int) (*CQ, *Buffer, error
 	if err != nil {
 		return nil, nil, err
 	}
-	ring, err := h.memory.Buffer(r.Address)
+	ring, err := h.ring(r)
 	return &CQ{Number: int(r.Object), nic: nic, generation: r.Generation, host: h}, ring, err
+}
+
+// ring returns the ring that the agent has made.
+func (h *Host) ring(r reply) (*Buffer, error) {
+	if h.agent != nil {
+		return h.memory.Buffer(r.Address)
+	}
+	return h.memory.adopt(r.Address, int(r.Length))
 }
 
 // Resize gives the completion queue another ring, and tells how many entries were
@@ -45,13 +53,14 @@ func (c *CQ) Resize(t *Thread, entries int) (ring *Buffer, written uint16, err e
 	if err != nil {
 		return nil, 0, err
 	}
-	ring, err = c.host.memory.Buffer(r.Address)
+	ring, err = c.host.ring(r)
 	return ring, uint16(r.Object), err
 }
 
 // Destroy removes the completion queue; ErrInUse while a work queue is tied to it.
 func (c *CQ) Destroy(t *Thread) error {
 	_, err := c.host.call(t, c.request(opDestroyCQ))
+	c.host.swept()
 	return err
 }
 
@@ -89,21 +98,21 @@ func (n Notifier) Arm(t *Thread) error {
 
 // Count counts notifications, those of a VI that broke included.
 func (n Notifier) Count() uint32 {
-	return LoadUint32(n.host.statuses[notifyWord(n.kind, int(n.ask.Object)):])
+	return LoadUint32(n.host.statuses.Bytes()[notifyWord(n.kind, int(n.ask.Object)):])
 }
 
 // Range is the physical range in which a change of Count can be watched.
 func (n Notifier) Range() Range {
-	return n.host.agent.statuses.Physical(nil, notifyWord(n.kind, int(n.ask.Object)), 4)[0]
+	return n.host.statuses.Physical(nil, notifyWord(n.kind, int(n.ask.Object)), 4)[0]
 }
 
 // Notifications counts those of everything that belongs to a NIC handle.
-func (h *Host) Notifications(nic uint32) uint32 { return LoadUint32(h.statuses[nicWord(nic):]) }
+func (h *Host) Notifications(nic uint32) uint32 { return LoadUint32(h.statuses.Bytes()[nicWord(nic):]) }
 
 // NotificationRange is the physical range in which a change of Notifications can
 // be watched.
 func (h *Host) NotificationRange(nic uint32) Range {
-	return h.agent.statuses.Physical(nil, nicWord(nic), 4)[0]
+	return h.statuses.Physical(nil, nicWord(nic), 4)[0]
 }
 
 // Switch is what a thread goes through that was blocked and is given the processor,

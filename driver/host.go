@@ -3,6 +3,7 @@
 package driver
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"sync/atomic"
@@ -10,6 +11,7 @@ import (
 
 	"hvia/driver/internal/connect"
 	"hvia/layout"
+	"hvia/sim/bridge"
 )
 
 // MAC is an Ethernet address in wire order.
@@ -34,6 +36,10 @@ type HostConfig struct {
 	Transport Transport    // of the reliable levels
 	Regions   int          // largest number of registered regions: 1,024
 	Programs  int          // threads that will call Leave before the agent ends: 1
+
+	// Resident agents serve processes that Enter, and end with their fabric.
+	Resident bool
+	Frames   int // of the node, if Memory is only the agent's part: those of Memory
 }
 
 // Host is a node's host side in this process: its kernel agent and its
@@ -47,9 +53,11 @@ type Host struct {
 	log      *slog.Logger
 	agent    *agent
 	mvia     *mvia // of device mvia
-	replies  []byte
-	statuses []byte
-	request  [replySlots]atomic.Uint32
+	replies  *Buffer
+	statuses *Buffer
+	first    int // rank of the first thread with a reply slot
+	ranks    int
+	request  [replySlots]atomic.Uint32            // by reply slot
 	offers   [replySlots]atomic.Pointer[Protocol] // that AttachProtocol gives to the agent
 	ended    chan struct{}
 	err      error // why the agent ended; valid when ended is closed
@@ -87,7 +95,8 @@ func StartHost(t *Thread, c HostConfig) (*Host, error) {
 	h := &Host{node: t.ID().Node, device: c.Device, memory: c.Memory, costs: c.Costs, log: c.Logger, ended: make(chan struct{})}
 	a := &agent{
 		thread: t, memory: c.Memory, costs: c.Costs, log: c.Logger.With("node", h.node), mac: NodeMAC(h.node), started: time.Now(),
-		nics: map[uint32]*nic{}, tags: map[uint16]*tag{}, programs: c.Programs, settings: settings,
+		nics: map[uint32]*nic{}, tags: map[uint16]*tag{}, programs: c.Programs, resident: c.Resident, settings: settings,
+		frames: max(c.Frames, c.Memory.Frames()), reclaimed: map[int]chan struct{}{},
 		random: splitMix(c.Seed) ^ splitMix(uint64(h.node)<<32),
 		offer: func(rank int) Protocol {
 			if p := h.offers[rank].Swap(nil); p != nil {
@@ -103,13 +112,14 @@ func StartHost(t *Thread, c HostConfig) (*Host, error) {
 	} else {
 		a.device = &cardDevice{agent: a}
 	}
-	if a.replies, err = c.Memory.Allocate(replySlots*replySlot, Runs); err != nil {
-		return nil, err
+	if !c.Resident {
+		p := &process{name: "this process", ranks: replySlots, memory: c.Memory}
+		if err := p.prepare(); err != nil {
+			return nil, err
+		}
+		a.processes = []*process{p}
+		h.replies, h.statuses, h.ranks = p.replies, p.statuses, p.ranks
 	}
-	if a.statuses, err = c.Memory.Allocate(PageBytes, Single); err != nil {
-		return nil, err
-	}
-	h.replies, h.statuses = a.replies.Bytes(), a.statuses.Bytes()
 	go func() {
 		err := a.start(c.Regions)
 		if err == nil {
@@ -117,7 +127,10 @@ func StartHost(t *Thread, c HostConfig) (*Host, error) {
 		} else {
 			a.refuse(err)
 		}
-		if err != nil {
+		switch {
+		case err != nil && c.Resident && (t.Context().Err() != nil || errors.Is(err, bridge.ErrClosed)):
+			a.log.Debug("the kernel agent ended with its fabric", "error", err)
+		case err != nil:
 			a.log.Error("the kernel agent ended", "error", err)
 		}
 		// The run's end is told by every other call as well.
@@ -160,9 +173,11 @@ func (h *Host) call(t *Thread, q *request) (reply, error) {
 // callFor is call with what the way into the agent costs.
 func (h *Host) callFor(t *Thread, q *request, l Layer, cost Time) (reply, error) {
 	rank := t.ID().Rank
-	if t.ID().Node != h.node || rank <= AgentRank || rank >= replySlots {
-		return reply{}, fmt.Errorf("driver: %v on thread %v: threads 1 to %d of node %d may call its agent: %w", q.Op, t.ID(), replySlots-1, h.node, ErrInvalidParameter)
+	if t.ID().Node != h.node || rank <= AgentRank || rank < h.first || rank >= h.first+h.ranks {
+		return reply{}, fmt.Errorf("driver: %v on thread %v: threads %d to %d of node %d may call its agent: %w",
+			q.Op, t.ID(), max(h.first, AgentRank+1), h.first+h.ranks-1, h.node, ErrInvalidParameter)
 	}
+	own := rank - h.first
 	if err := t.Spend(l, cost); err != nil {
 		return reply{}, err
 	}
@@ -171,13 +186,13 @@ func (h *Host) callFor(t *Thread, q *request, l Layer, cost Time) (reply, error)
 		return reply{}, h.gone(q)
 	default:
 	}
-	q.ID = h.request[rank].Add(1)
+	q.ID = h.request[own].Add(1)
 	if err := t.Send(ThreadID{h.node, AgentRank}, encodeRequest(q)); err != nil {
 		return reply{}, err
 	}
-	offset := rank * replySlot
-	slot := h.replies[offset : offset+replySlot]
-	wait := Poll{Ranges: h.agent.replies.Physical(nil, offset, 4), Timeout: Never}
+	offset := own * replySlot
+	slot := h.replies.Bytes()[offset : offset+replySlot]
+	wait := Poll{Ranges: h.replies.Physical(nil, offset, 4), Timeout: Never}
 	if !t.Timed() {
 		wait.Timeout = Second // to look whether the agent is still there
 	}
@@ -222,13 +237,34 @@ func (h *Host) Allocate(t *Thread, bytes int, how Scatter) (*Buffer, error) {
 	if err != nil {
 		return nil, err
 	}
-	return h.memory.Buffer(r.Address)
+	return h.buffer(t, r.Address, bytes)
+}
+
+// buffer returns what the agent has allocated.
+func (h *Host) buffer(t *Thread, address uint64, bytes int) (*Buffer, error) {
+	if h.agent != nil {
+		return h.memory.Buffer(address)
+	}
+	b, err := h.memory.adopt(address, bytes)
+	if err != nil {
+		_, free := h.call(t, &request{Op: opFree, Address: address})
+		return nil, errors.Join(err, free)
+	}
+	return b, nil
 }
 
 // Free gives a buffer back.
 func (h *Host) Free(t *Thread, b *Buffer) error {
 	_, err := h.call(t, &request{Op: opFree, Address: b.Address()})
+	h.swept()
 	return err
+}
+
+// swept takes away what this process maps of memory that the agent has freed.
+func (h *Host) swept() {
+	if h.agent == nil {
+		h.memory.sweep()
+	}
 }
 
 // Nic is an open NIC handle and what its card offers.
@@ -262,6 +298,7 @@ func (h *Host) OpenNic(t *Thread) (Nic, error) {
 // CloseNic closes a handle; what was made through it is taken back.
 func (h *Host) CloseNic(t *Thread, nic uint32) error {
 	_, err := h.call(t, &request{Op: opCloseNic, Nic: nic})
+	h.swept()
 	return err
 }
 
@@ -368,12 +405,12 @@ func (v Vi) Reported(e AsyncError) bool { return e.Vi == v.Index && e.Generation
 // State returns the VI's state and how often it has changed, without asking
 // the agent.
 func (v Vi) State() (state layout.ViState, changes uint32) {
-	w := LoadUint32(v.host.statuses[4*v.Index:])
+	w := LoadUint32(v.host.statuses.Bytes()[4*v.Index:])
 	return layout.ViState(w & viStateMask), w >> viEventShift
 }
 
 // StateRange is the physical range in which a change of state can be watched.
-func (v Vi) StateRange() Range { return v.host.agent.statuses.Physical(nil, 4*v.Index, 4)[0] }
+func (v Vi) StateRange() Range { return v.host.statuses.Physical(nil, 4*v.Index, 4)[0] }
 
 func (v Vi) request(op operation) *request {
 	return &request{Op: op, Nic: v.nic, Object: uint32(v.Index), Generation: v.generation}
@@ -542,13 +579,13 @@ func (h *Host) NextError(t *Thread, nic uint32) (AsyncError, bool, error) {
 // ErrorWaits says whether NextError has something to fetch, without asking the
 // agent. In timed mode an error counts from the instant after it came up.
 func (h *Host) ErrorWaits(t *Thread, nic uint32) bool {
-	since := Time(LoadUint64(h.statuses[errorsWord(nic):]))
+	since := Time(LoadUint64(h.statuses.Bytes()[errorsWord(nic):]))
 	return since != Never && (!t.Timed() || since < t.Now())
 }
 
 // ErrorRange is the physical range in which a change of ErrorWaits can be watched.
 func (h *Host) ErrorRange(nic uint32) Range {
-	return h.agent.statuses.Physical(nil, errorsWord(nic), 8)[0]
+	return h.statuses.Physical(nil, errorsWord(nic), 8)[0]
 }
 
 // Counter reads one of the card's statistics counters.

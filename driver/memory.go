@@ -3,7 +3,9 @@
 package driver
 
 import (
+	"cmp"
 	"fmt"
+	"math"
 	"math/bits"
 	"slices"
 	"sync"
@@ -61,9 +63,11 @@ type FrameUse interface {
 
 // MemoryConfig describes the host memory of one node.
 type MemoryConfig struct {
-	Fd     int            // sealed memory file, Frames frames long
-	Frames int            // frames in the file
-	Use    FrameUse       // table shared with the simulator
+	Fd     int            // sealed memory file
+	Frames int            // frames of the memory
+	First  int            // physical number of its first frame: 0 unless it is only a part of the node's
+	Skip   int            // frames in the file that lie before the first
+	Use    FrameUse       // table shared with the simulator, by physical numbers
 	Seed   uint64         // of the scatter order
 	Budget *MappingBudget // nil = the process's common budget
 }
@@ -74,8 +78,12 @@ type MemoryConfig struct {
 // only. All methods may be called from several goroutines.
 type Memory struct {
 	fd     int
+	frames int
+	first  uint32 // physical number of frame 0 of this memory
+	skip   uint32 // frames of the file before frame 0
 	use    FrameUse
 	budget *MappingBudget
+	bank   *bank // of one process of several; else nil
 
 	mu      sync.Mutex
 	random  splitMix
@@ -84,23 +92,28 @@ type Memory struct {
 	partly  []uint32 // blocks with some frames free
 	place   []int32  // index of a block in partly, -1 = not there
 	next    uint64   // next virtual address
+	limit   uint64   // end of the virtual addresses
 	buffers []*Buffer
 	windows map[int][]pointer // revoked ranges by their pages
 	closed  bool
 	direct  []byte // all frames in order, as a kernel sees them; mapped when it is needed
 }
 
-// NewMemory takes over the frames of a node. There is one Memory per node:
-// two would give out the same frames.
-func NewMemory(c MemoryConfig) (*Memory, error) {
+// NewMemory takes over frames of a node. No frame may be in two Memories: both
+// would give it out.
+func NewMemory(c MemoryConfig) (*Memory, error) { return newFrames(c, reservedFrames) }
+
+// newFrames keeps the first frames to itself.
+func newFrames(c MemoryConfig, reserved int) (*Memory, error) {
 	switch {
 	case c.Frames < minMemoryFrames:
 		return nil, fmt.Errorf("driver: host memory of %d frames: at least %d are needed: %w", c.Frames, minMemoryFrames, ErrInvalidParameter)
-	case uint64(c.Frames)*PageBytes > maxMemoryAddress:
-		return nil, fmt.Errorf("driver: host memory of %d frames: does not fit 32-bit physical addresses: %w", c.Frames, ErrInvalidParameter)
+	case c.First < 0 || c.Skip < 0 || uint64(c.First+c.Frames)*PageBytes > maxMemoryAddress:
+		return nil, fmt.Errorf("driver: host memory of %d frames from frame %d on: does not fit 32-bit physical addresses: %w", c.Frames, c.First, ErrInvalidParameter)
 	}
 	m := &Memory{
-		fd: c.Fd, use: c.Use, budget: c.Budget, random: splitMix(c.Seed), next: firstAddress,
+		fd: c.Fd, frames: c.Frames / blockFrames * blockFrames, first: uint32(c.First), skip: uint32(c.Skip),
+		use: c.Use, budget: c.Budget, random: splitMix(c.Seed), next: firstAddress, limit: math.MaxUint64,
 		windows: map[int][]pointer{},
 	}
 	if m.budget == nil {
@@ -115,10 +128,14 @@ func NewMemory(c MemoryConfig) (*Memory, error) {
 		j := m.random.below(i + 1)
 		m.whole[i], m.whole[j] = m.whole[j], m.whole[i]
 	}
-	// The block of the reserved frames starts as a partly free one.
-	m.whole = slices.DeleteFunc(m.whole, func(b uint32) bool { return b == 0 })
-	m.blocks[0] &^= 1<<reservedFrames - 1
-	m.addPartly(0)
+	// Blocks with reserved frames are not whole, and the last may be partly free.
+	m.whole = slices.DeleteFunc(m.whole, func(b uint32) bool { return int(b)*blockFrames < reserved })
+	for f := range reserved {
+		m.blocks[f/blockFrames] &^= 1 << (f % blockFrames)
+	}
+	if reserved%blockFrames != 0 {
+		m.addPartly(uint32(reserved / blockFrames))
+	}
 	return m, nil
 }
 
@@ -205,8 +222,11 @@ func (m *Memory) useBlock(b *Buffer, block uint32, frames int) {
 	}
 }
 
-// Frames returns the number of frames of the node's memory.
-func (m *Memory) Frames() int { return len(m.blocks) * blockFrames }
+// Frames returns the number of frames of the memory.
+func (m *Memory) Frames() int { return m.frames }
+
+// First returns the physical number of the first one.
+func (m *Memory) First() int { return int(m.first) }
 
 // takeFrame picks a free frame that does not follow previous if there is another.
 func (m *Memory) takeFrame(previous int64) (uint32, bool) {
@@ -255,8 +275,9 @@ func (m *Memory) giveFrame(frame uint32) {
 type Buffer struct {
 	memory  *Memory
 	address uint64
-	bytes   []byte
-	frames  []uint32
+	size    int
+	bytes   []byte   // nil in another process's memory, unless the frames follow each other
+	frames  []uint32 // counted from the first of the memory
 	base    pointer
 	span    int // mappings that it costs
 	pins    int // pinned uses of any of its frames
@@ -264,14 +285,15 @@ type Buffer struct {
 }
 
 // Address returns the simulated virtual address of the first byte, the one
-// that descriptors and peers use. It is page aligned, and never reused.
+// that descriptors and peers use. It is page aligned, and never reused, or, in
+// the memory of one process of several, as late as possible.
 func (b *Buffer) Address() uint64 { return b.address }
 
 // Bytes returns the window. It must not be used after Free.
 func (b *Buffer) Bytes() []byte { return b.bytes }
 
 // Len returns the size in bytes.
-func (b *Buffer) Len() int { return len(b.bytes) }
+func (b *Buffer) Len() int { return b.size }
 
 // Scatter says how a buffer lies in physical memory.
 type Scatter int
@@ -291,15 +313,25 @@ func (m *Memory) Allocate(n int, how Scatter) (*Buffer, error) {
 	pages := (n + PageBytes - 1) / PageBytes
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.closed {
+	switch {
+	case m.closed:
 		return nil, fmt.Errorf("driver: allocate %d bytes: host memory %w", n, ErrClosed)
+	case m.blocks == nil:
+		return nil, fmt.Errorf("driver: allocate %d bytes: the kernel agent gives out this memory: %w", n, ErrInvalidParameter)
 	}
-	b := &Buffer{memory: m, frames: make([]uint32, 0, pages), span: pages}
-	switch how {
-	case Runs:
+	address, place, err := m.space(pages)
+	if err != nil {
+		return nil, fmt.Errorf("driver: allocate %d bytes: %w", n, err)
+	}
+	b := &Buffer{memory: m, address: address, size: n, frames: make([]uint32, 0, pages)}
+	switch {
+	case m.bank != nil: // this process does not map it
+	case how == Runs:
 		b.span = (pages + blockFrames - 1) / blockFrames
-	case Contiguous:
+	case how == Contiguous:
 		b.span = 1
+	default:
+		b.span = pages
 	}
 	if err := m.budget.take(b.span); err != nil {
 		return nil, fmt.Errorf("driver: allocate %d bytes: %w", n, err)
@@ -311,13 +343,35 @@ func (m *Memory) Allocate(n int, how Scatter) (*Buffer, error) {
 		m.budget.give(b.span)
 		return nil, fmt.Errorf("driver: allocate %d bytes: %w", n, err)
 	}
-	b.bytes = bytesAt(b.base, pages*PageBytes)[:n:n]
-	clear(bytesAt(b.base, pages*PageBytes))
-	b.address = m.next
-	m.next += uint64(pages+guardPages) * PageBytes
-	m.buffers = append(m.buffers, b)
+	m.next = address + uint64(pages+guardPages)*PageBytes
+	m.buffers = slices.Insert(m.buffers, place, b)
 	return b, nil
 }
+
+// space finds virtual addresses for pages and the guard behind them, and the
+// buffer's place among the others. What was given back is used again only when
+// the end of the addresses was reached.
+func (m *Memory) space(pages int) (address uint64, place int, err error) {
+	need := uint64(pages+guardPages) * PageBytes
+	address = m.next
+	place, _ = slices.BinarySearchFunc(m.buffers, address, func(b *Buffer, a uint64) int { return cmp.Compare(b.address, a) })
+	for wrapped := false; ; {
+		switch fits := need <= m.limit && address <= m.limit-need; {
+		case fits && (place == len(m.buffers) || address+need <= m.buffers[place].address):
+			return address, place, nil
+		case fits:
+			address = m.buffers[place].end()
+			place++
+		case wrapped:
+			return 0, 0, fmt.Errorf("no %d pages of address space are free in one piece: %w", pages, ErrResource)
+		default:
+			wrapped, address, place = true, firstAddress, 0
+		}
+	}
+}
+
+// end is the virtual address behind a buffer and its guard.
+func (b *Buffer) end() uint64 { return b.address + uint64(len(b.frames)+guardPages)*PageBytes }
 
 func (m *Memory) populate(b *Buffer, pages int, how Scatter) error {
 	switch how {
@@ -349,22 +403,37 @@ func (m *Memory) populate(b *Buffer, pages int, how Scatter) error {
 			previous = int64(f)
 		}
 	}
+	if m.bank != nil {
+		m.bank.show(b)
+		return nil
+	}
+	if err := m.mapBuffer(b, how == Single); err != nil {
+		return err
+	}
+	clear(bytesAt(b.base, pages*PageBytes))
+	return nil
+}
+
+// mapBuffer makes a window of a buffer's frames.
+func (m *Memory) mapBuffer(b *Buffer, single bool) error {
+	pages := len(b.frames)
 	base, err := m.window(pages)
 	if err != nil {
 		return err
 	}
 	for i := 0; i < pages; {
 		n := 1
-		for how != Single && i+n < pages && b.frames[i+n] == b.frames[i]+uint32(n) {
+		for !single && i+n < pages && b.frames[i+n] == b.frames[i]+uint32(n) {
 			n++
 		}
-		if err := mapFrames(base, i, m.fd, b.frames[i], n); err != nil {
+		if err := mapFrames(base, i, m.fd, m.skip+b.frames[i], n); err != nil {
 			m.recycle(base, pages)
 			return fmt.Errorf("%w: %w", err, ErrResource)
 		}
 		i += n
 	}
 	b.base = base
+	b.bytes = bytesAt(base, pages*PageBytes)[:b.size:b.size]
 	return nil
 }
 
@@ -400,16 +469,28 @@ func (b *Buffer) Free() error {
 		return fmt.Errorf("driver: free buffer at %#x: already freed: %w", b.address, ErrInvalidParameter)
 	case b.pins > 0:
 		return fmt.Errorf("driver: free buffer at %#x: pinned %d times (deregister it first): %w", b.address, b.pins, ErrInUse)
+	case m.blocks == nil:
+		return fmt.Errorf("driver: free buffer at %#x: the kernel agent gives out this memory: %w", b.address, ErrInvalidParameter)
 	}
-	i, _ := m.find(b.address)
-	m.buffers = slices.Delete(m.buffers, i, i+1)
-	b.freed, b.bytes = true, nil
-	m.recycle(b.base, len(b.frames))
+	m.drop(b)
+	if m.bank != nil {
+		m.bank.hide(b)
+	}
 	for _, f := range b.frames {
 		m.giveFrame(f)
 	}
-	m.budget.give(b.span)
 	return nil
+}
+
+// drop ends a buffer and its window. The lock is held.
+func (m *Memory) drop(b *Buffer) {
+	i, _ := m.find(b.address)
+	m.buffers = slices.Delete(m.buffers, i, i+1)
+	b.freed, b.bytes = true, nil
+	if b.base != nil {
+		m.recycle(b.base, len(b.frames))
+	}
+	m.budget.give(b.span)
 }
 
 // Close revokes all windows. Buffers and their bytes must not be used any more.
@@ -421,14 +502,19 @@ func (m *Memory) Close() {
 	}
 	m.closed = true
 	for _, b := range m.buffers {
-		// Nothing to do about a failure: the range keeps showing frames of a file
-		// that nobody else reads any more.
-		_ = mapRevoke(b.base, len(b.frames))
+		if b.base != nil {
+			// Nothing to do about a failure: the range keeps showing frames of a file
+			// that nobody else reads any more.
+			_ = mapRevoke(b.base, len(b.frames))
+		}
 		m.budget.give(b.span)
 		b.freed, b.bytes = true, nil
 	}
 	m.buffers = nil
 	m.unmapDirect()
+	if m.bank != nil {
+		m.bank.close()
+	}
 }
 
 // find returns the index of the buffer that contains address.
@@ -455,7 +541,7 @@ func (m *Memory) find(address uint64) (int, bool) {
 // locate returns the buffer that contains all of [address, address+n).
 func (m *Memory) locate(address, n uint64) (*Buffer, error) {
 	i, ok := m.find(address)
-	if !ok || n > uint64(len(m.buffers[i].bytes)) || address-m.buffers[i].address > uint64(len(m.buffers[i].bytes))-n {
+	if !ok || n > uint64(m.buffers[i].size) || address-m.buffers[i].address > uint64(m.buffers[i].size)-n {
 		return nil, fmt.Errorf("[%#x, %#x) is not inside a buffer of this node: %w", address, address+n, ErrInvalidParameter)
 	}
 	return m.buffers[i], nil
@@ -480,6 +566,9 @@ func (m *Memory) Window(address, n uint64) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("driver: window: %w", err)
 	}
+	if b.bytes == nil {
+		return nil, fmt.Errorf("driver: window: [%#x, %#x) is memory of another process: %w", address, address+n, ErrInvalidParameter)
+	}
 	o := address - b.address
 	return b.bytes[o : o+n : o+n], nil
 }
@@ -502,7 +591,7 @@ func (b *Buffer) physical(to []Range, offset, n uint64) []Range {
 	for n > 0 {
 		in := offset % PageBytes
 		l := min(n, PageBytes-in)
-		to = append(to, Range{Address: b.frames[offset/PageBytes]*PageBytes + uint32(in), Length: uint32(l)})
+		to = append(to, Range{Address: (b.memory.first+b.frames[offset/PageBytes])*PageBytes + uint32(in), Length: uint32(l)})
 		offset, n = offset+l, n-l
 	}
 	return to
@@ -511,7 +600,7 @@ func (b *Buffer) physical(to []Range, offset, n uint64) []Range {
 // Physical appends the physical ranges of n bytes from offset on to to.
 func (b *Buffer) Physical(to []Range, offset, n int) []Range {
 	if offset < 0 || n < 0 || offset+n > len(b.frames)*PageBytes {
-		panic(fmt.Sprintf("driver: physical ranges of bytes %d to %d of a buffer of %d bytes", offset, offset+n, len(b.bytes)))
+		panic(fmt.Sprintf("driver: physical ranges of bytes %d to %d of a buffer of %d bytes", offset, offset+n, b.size))
 	}
 	return b.physical(to, uint64(offset), uint64(n))
 }
@@ -521,8 +610,11 @@ func (b *Buffer) Physical(to []Range, offset, n int) []Range {
 func (m *Memory) Pin(kind bridge.UseKind, address, n uint64) ([]uint32, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if n == 0 {
+	switch {
+	case n == 0:
 		return nil, fmt.Errorf("driver: pin: length 0 at %#x: %w", address, ErrInvalidParameter)
+	case m.use == nil:
+		return nil, fmt.Errorf("driver: pin [%#x, %#x): the kernel agent alone pins this memory: %w", address, address+n, ErrInvalidParameter)
 	}
 	b, err := m.locate(address, n)
 	if err != nil {
@@ -530,17 +622,17 @@ func (m *Memory) Pin(kind bridge.UseKind, address, n uint64) ([]uint32, error) {
 	}
 	frames := b.framesOf(address, n)
 	for i, f := range frames {
-		if err := m.use.Acquire(int(f), kind); err != nil {
+		if err := m.use.Acquire(int(m.first+f), kind); err != nil {
 			for _, g := range frames[:i] {
 				// It was acquired a moment ago, so this cannot fail.
-				_ = m.use.Release(int(g), kind)
+				_ = m.use.Release(int(m.first+g), kind)
 			}
 			return nil, fmt.Errorf("driver: pin [%#x, %#x): %w: %w", address, address+n, err, ErrResource)
 		}
 	}
 	pages := make([]uint32, 0, len(frames))
 	for _, f := range frames {
-		pages = append(pages, f*PageBytes)
+		pages = append(pages, (m.first+f)*PageBytes)
 	}
 	b.pins++
 	return pages, nil
@@ -555,14 +647,14 @@ func (m *Memory) Unpin(kind bridge.UseKind, address, n uint64) error {
 	if err != nil {
 		return fmt.Errorf("driver: unpin: %w", err)
 	}
-	if n == 0 || b.pins == 0 {
+	if n == 0 || b.pins == 0 || m.use == nil {
 		return fmt.Errorf("driver: unpin [%#x, %#x): not pinned: %w", address, address+n, ErrInvalidParameter)
 	}
 	frames := b.framesOf(address, n)
 	for i, f := range frames {
-		if err := m.use.Release(int(f), kind); err != nil {
+		if err := m.use.Release(int(m.first+f), kind); err != nil {
 			for _, g := range frames[:i] {
-				_ = m.use.Acquire(int(g), kind)
+				_ = m.use.Acquire(int(m.first+g), kind)
 			}
 			return fmt.Errorf("driver: unpin [%#x, %#x): %w: %w", address, address+n, err, ErrInvalidParameter)
 		}

@@ -21,7 +21,7 @@ func (m *Memory) mapDirect() error {
 	frames := m.Frames()
 	base, err := mapReserve(frames)
 	if err == nil {
-		err = mapFrames(base, 0, m.fd, 0, frames)
+		err = mapFrames(base, 0, m.fd, m.skip, frames)
 	}
 	if err != nil {
 		return fmt.Errorf("driver: map all of host memory: %w: %w", err, ErrResource)

@@ -45,6 +45,14 @@ func mapRevoke(base unsafe.Pointer, pages int) error {
 	return nil
 }
 
+// mapRemove gives a range back that nothing refers to any more.
+func mapRemove(base unsafe.Pointer, pages int) error {
+	if err := unix.MunmapPtr(base, uintptr(pages)*PageBytes); err != nil {
+		return fmt.Errorf("give %d pages of address space back: %w", pages, err)
+	}
+	return nil
+}
+
 func bytesAt(base unsafe.Pointer, n int) []byte { return unsafe.Slice((*byte)(base), n) }
 
 // LoadUint32 reads the little-endian dword at b[0:4] atomically: what the card

@@ -46,6 +46,8 @@ const (
 	opAttach
 	opAttend
 	opBye
+	opLeave
+	opReclaim
 )
 
 var operationNames = [...]string{
@@ -55,7 +57,7 @@ var operationNames = [...]string{
 	opAccept: "accept", opReject: "reject", opConnectRequest: "connect request", opOffer: "offer regions", opDisconnect: "disconnect", opDrain: "drain VI",
 	opCreateCQ: "create completion queue", opDestroyCQ: "destroy completion queue", opResizeCQ: "resize completion queue", opArm: "arm a notification",
 	opNextError: "next asynchronous error", opCounters: "read counters", opAttach: "attach protocol",
-	opAttend: "attend", opBye: "leave",
+	opAttend: "attend", opBye: "leave", opLeave: "leave the fabric", opReclaim: "reclaim",
 }
 
 func (o operation) String() string {

@@ -121,5 +121,10 @@ func (t *Thread) Spent() (a Account) {
 
 // Spent is the account of the kernel agent: interrupt services, and privileged work.
 // In timed mode it is what the agent has spent up to the present instant of the
-// node's thread that asks.
-func (h *Host) Spent() Account { return h.agent.thread.Spent() }
+// node's thread that asks. A process that joined does not see it: it is zero.
+func (h *Host) Spent() Account {
+	if h.agent == nil {
+		return Account{}
+	}
+	return h.agent.thread.Spent()
+}

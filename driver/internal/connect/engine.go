@@ -341,6 +341,24 @@ func (e *Engine) of(index int) *connection {
 	return nil
 }
 
+// Peer returns who a VI is connected with.
+func (e *Engine) Peer(index int) (MAC, bool) {
+	c := e.of(index)
+	if c == nil || c.state != open && c.state != accepting {
+		return MAC{}, false
+	}
+	return c.peer, true
+}
+
+// Waiter returns to whose wait a request was handed that is still to be decided.
+func (e *Engine) Waiter(id uint32) (owner uint32, ok bool) {
+	c := e.byID[id]
+	if c == nil || c.state != undecided && c.state != withdrawn {
+		return 0, false
+	}
+	return c.waiter, true
+}
+
 // leave disconnects the VI of c and starts telling the peer; who waits for c gets err.
 func (e *Engine) leave(now int64, c *connection, reason layout.ConnectionReason, err error) {
 	if c.attached && c.state != requesting {

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package driver
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+)
+
+// The memory of one process of several is a bank: consecutive frames of its
+// node. The agent gives them out and writes the process's page table, which lies
+// in the first frames of the bank; the library of the process maps what the table
+// says. The agent never reads the table, so what a process writes there harms
+// nobody else.
+const (
+	spacePages   = 4 // pages of a process's address space for each frame of its bank
+	pageEntry    = 4 // bytes of an entry of the page table
+	pagePresent  = 1 // bit of an entry: the other bits are the page's physical address
+	minBankPages = 2 * blockFrames
+)
+
+// bankTable is the number of frames that the page table of a bank takes.
+func bankTable(frames int) int { return (frames*spacePages*pageEntry + PageBytes - 1) / PageBytes }
+
+// spaceEnd is where the address space of a process ends.
+func spaceEnd(frames int) uint64 { return firstAddress + uint64(frames)*spacePages*PageBytes }
+
+// bank is a bank as one side maps it: the agent all of it, the process the table.
+type bank struct {
+	memory *Memory
+	base   pointer
+	pages  int
+	bytes  []byte
+	revoke bool // on close, and leave the addresses alone: the program may have stale slices
+}
+
+func newBank(m *Memory, pages int) (*bank, error) {
+	base, err := mapReserve(pages)
+	if err == nil {
+		err = mapFrames(base, 0, m.fd, m.skip, pages)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", err, ErrResource)
+	}
+	return &bank{memory: m, base: base, pages: pages, bytes: bytesAt(base, pages*PageBytes)}, nil
+}
+
+func (k *bank) close() {
+	// There is nothing to do about a failure: the range keeps showing memory that
+	// is nobody else's.
+	if k.revoke {
+		_ = mapRevoke(k.base, k.pages)
+	} else {
+		_ = mapRemove(k.base, k.pages)
+	}
+	k.bytes = nil
+}
+
+// NewBank takes over a bank for its agent: Allocate enters buffers into the page
+// table. It maps the bank in one piece, and buffers have Bytes only if they are
+// Contiguous or so small that their frames follow each other.
+func NewBank(c MemoryConfig) (*Memory, error) {
+	table := bankTable(c.Frames)
+	if c.Frames < minBankPages || c.Frames <= table {
+		return nil, fmt.Errorf("driver: a bank of %d frames: at least %d are needed: %w", c.Frames, minBankPages, ErrInvalidParameter)
+	}
+	m, err := newFrames(c, table)
+	if err != nil {
+		return nil, err
+	}
+	m.limit = spaceEnd(c.Frames)
+	if m.bank, err = newBank(m, c.Frames); err != nil {
+		return nil, fmt.Errorf("driver: map a bank of %d frames: %w", c.Frames, err)
+	}
+	return m, nil
+}
+
+// entry is the place in the page table of page i of a buffer.
+func (k *bank) entry(address uint64, i int) []byte {
+	page := int((address-firstAddress)/PageBytes) + i
+	return k.bytes[page*pageEntry : (page+1)*pageEntry]
+}
+
+// show clears a buffer's frames and enters them into the page table.
+func (k *bank) show(b *Buffer) {
+	follow := true
+	for i, f := range b.frames {
+		clear(k.bytes[int(f)*PageBytes : int(f+1)*PageBytes])
+		StoreUint32(k.entry(b.address, i), (k.memory.first+f)*PageBytes|pagePresent)
+		follow = follow && f == b.frames[0]+uint32(i)
+	}
+	if follow {
+		at := int(b.frames[0]) * PageBytes
+		b.bytes = k.bytes[at : at+b.size : at+b.size]
+	}
+}
+
+func (k *bank) hide(b *Buffer) {
+	for i := range b.frames {
+		StoreUint32(k.entry(b.address, i), 0)
+	}
+}
+
+// openBank is the process's side of a bank: it gives out nothing, and maps what
+// the page table says.
+func openBank(c MemoryConfig) (*Memory, error) {
+	m := &Memory{
+		fd: c.Fd, frames: c.Frames, first: uint32(c.First), skip: uint32(c.Skip), budget: c.Budget,
+		windows: map[int][]pointer{}, limit: spaceEnd(c.Frames),
+	}
+	if m.budget == nil {
+		m.budget = processMappings
+	}
+	var err error
+	if m.bank, err = newBank(m, bankTable(c.Frames)); err != nil {
+		return nil, fmt.Errorf("driver: map the page table of a bank of %d frames: %w", c.Frames, err)
+	}
+	m.bank.revoke = true
+	return m, nil
+}
+
+// adopt maps what the agent has allocated.
+func (m *Memory) adopt(address uint64, n int) (*Buffer, error) {
+	pages := (n + PageBytes - 1) / PageBytes
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	fail := func(err error) (*Buffer, error) {
+		return nil, fmt.Errorf("driver: map %d bytes at %#x: %w", n, address, err)
+	}
+	switch {
+	case m.closed:
+		return fail(fmt.Errorf("host memory %w", ErrClosed))
+	case n <= 0 || address < firstAddress || address%PageBytes != 0 || address >= m.limit || uint64(pages)*PageBytes > m.limit-address:
+		return fail(fmt.Errorf("not in the process's address space: %w", ErrInvalidParameter))
+	}
+	m.sweepLocked()
+	b := &Buffer{memory: m, address: address, size: n, frames: make([]uint32, pages)}
+	for i := range b.frames {
+		e := LoadUint32(m.bank.entry(address, i))
+		frame := int64(e/PageBytes) - int64(m.first)
+		if e&pagePresent == 0 || frame < 0 || frame >= int64(m.frames) {
+			return fail(fmt.Errorf("its page %d has entry %#x in the page table: %w", i, e, ErrInvalidParameter))
+		}
+		b.frames[i] = uint32(frame)
+		if i == 0 || b.frames[i] != b.frames[i-1]+1 {
+			b.span++
+		}
+	}
+	if err := m.budget.take(b.span); err != nil {
+		return fail(err)
+	}
+	if err := m.mapBuffer(b, false); err != nil {
+		m.budget.give(b.span)
+		return fail(err)
+	}
+	// The agent would not have given out the address twice, so what is there was freed.
+	for i := 0; i < len(m.buffers); {
+		if o := m.buffers[i]; o.address < b.end() && b.address < o.end() {
+			m.drop(o)
+		} else {
+			i++
+		}
+	}
+	place, _ := slices.BinarySearchFunc(m.buffers, address, func(b *Buffer, a uint64) int { return cmp.Compare(b.address, a) })
+	m.buffers = slices.Insert(m.buffers, place, b)
+	return b, nil
+}
+
+// sweep drops buffers that the agent has freed.
+func (m *Memory) sweep() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if !m.closed {
+		m.sweepLocked()
+	}
+}
+
+func (m *Memory) sweepLocked() {
+	for i := 0; i < len(m.buffers); {
+		b := m.buffers[i]
+		if LoadUint32(m.bank.entry(b.address, 0)) == (m.first+b.frames[0])*PageBytes|pagePresent {
+			i++
+			continue
+		}
+		m.drop(b)
+	}
+}

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package driver
+
+// What a process could say that has another library than this one: names of things
+// that are not its own.
+
+// Of is a VI as another process names it.
+func (v Vi) Of(h *Host, nic uint32) Vi { v.host, v.nic = h, nic; return v }
+
+// Of is a completion queue as another process names it.
+func (c *CQ) Of(h *Host, nic uint32) *CQ {
+	return &CQ{Number: c.Number, nic: nic, generation: c.generation, host: h}
+}
+
+// Of is a connection request as another process names it.
+func (r *Request) Of(h *Host, nic uint32) *Request {
+	return &Request{id: r.id, nic: nic, host: h}
+}
+
+// FreeReplies asks the agent to free the memory in which it answers.
+func (h *Host) FreeReplies(t *Thread) error { return h.Free(t, h.replies) }
+
+// FreeStatuses is the same for the status page.
+func (h *Host) FreeStatuses(t *Thread) error { return h.Free(t, h.statuses) }

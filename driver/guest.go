@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package driver
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+)
+
+// GuestConfig describes the host side of a process whose agent is another one's.
+type GuestConfig struct {
+	Node      int
+	Device    Device
+	Memory    MemoryConfig // its bank: Use and Seed are the agent's affair
+	FirstRank int
+	Ranks     int
+	Entry     Entry        // what the agent prepared
+	Costs     CostModel    // of the process's own work: NoCosts
+	Logger    *slog.Logger // nil = silent
+}
+
+// NewGuest makes the host side of a process that entered at a resident agent. Join
+// does it for programs; by itself it is for those who bring their own fabric.
+func NewGuest(c GuestConfig) (*Host, error) {
+	if c.Costs == nil {
+		c.Costs = NoCosts{}
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	fail := func(err error) (*Host, error) {
+		return nil, fmt.Errorf("driver: set up a process of node %d: %w", c.Node, err)
+	}
+	if c.Ranks < 1 || c.Ranks > MaxThreads || c.FirstRank <= AgentRank {
+		return fail(fmt.Errorf("%d threads from rank %d on: %w", c.Ranks, c.FirstRank, ErrInvalidParameter))
+	}
+	m, err := openBank(c.Memory)
+	if err != nil {
+		return fail(err)
+	}
+	h := &Host{
+		node: c.Node, device: c.Device, memory: m, costs: c.Costs, log: c.Logger, first: c.FirstRank, ranks: c.Ranks, ended: make(chan struct{}),
+	}
+	if h.replies, err = m.adopt(c.Entry.Replies, c.Ranks*replySlot); err == nil {
+		h.statuses, err = m.adopt(c.Entry.Statuses, PageBytes)
+	}
+	if err != nil {
+		m.Close()
+		return fail(err)
+	}
+	return h, nil
+}
+
+// EndGuest says that the agent cannot be reached any more, and why. Calls that wait
+// for its answer return within a second.
+func (h *Host) EndGuest(why error) {
+	h.err = why
+	close(h.ended)
+}
+
+// LeaveFabric gives back everything that the process has on the card, in the order
+// of simulated time. What it does not, the end of the process does, outside of it.
+func (h *Host) LeaveFabric(t *Thread) error {
+	if h.agent != nil {
+		return fmt.Errorf("driver: leave the fabric from node %d: this process has its agent to itself: %w", h.node, errors.ErrUnsupported)
+	}
+	_, err := h.call(t, &request{Op: opLeave})
+	return err
+}

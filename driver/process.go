@@ -1,0 +1,335 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package driver
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"hvia/layout"
+)
+
+// ServiceRank is the rank of the thread through which the owner of a resident
+// agent gives it orders. No process has it.
+const ServiceRank = 1 << 20
+
+// reclaimLook is how often a thread of timed mode looks whether a process was reclaimed.
+const reclaimLook = 10 * Microsecond
+
+// MaxThreads is the most threads of a process that may call the agent.
+const MaxThreads = replySlots
+
+// process is what an agent keeps of one program that shares its card. In one
+// process with the agent there is one, which has all of the node's memory.
+//
+// What a process made belongs to a NIC handle, and so to the process; what it
+// names in a request is looked for among its own handles only.
+type process struct {
+	id       int
+	name     string
+	pid      int
+	since    time.Time
+	first    int // rank of its first thread
+	ranks    int
+	memory   *Memory
+	replies  *Buffer // a slot for each thread
+	statuses *Buffer
+	grant    func(page int, on bool) error // of doorbell pages; nil = all are granted
+	ended    bool                          // it is answered and shown nothing any more
+}
+
+// prepare allocates what the agent writes for the process.
+func (p *process) prepare() (err error) {
+	if p.replies, err = p.memory.Allocate(p.ranks*replySlot, Runs); err != nil {
+		return err
+	}
+	if p.statuses, err = p.memory.Allocate(PageBytes, Single); err != nil {
+		return err
+	}
+	// The agent writes there as long as the process is there.
+	p.replies.keep()
+	p.statuses.keep()
+	return nil
+}
+
+// keep makes Free refuse the buffer.
+func (b *Buffer) keep() { b.pins++ }
+
+// slot is the offset of a thread's reply slot.
+func (p *process) slot(rank int) int { return (rank - p.first) * replySlot }
+
+func (p *process) has(rank int) bool {
+	return rank > AgentRank && rank >= p.first && rank < p.first+p.ranks
+}
+
+// processOf returns the process of a thread, or nil.
+func (a *agent) processOf(from ThreadID) *process {
+	if from.Node != a.thread.ID().Node {
+		return nil
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, p := range a.processes {
+		if p.has(from.Rank) {
+			return p
+		}
+	}
+	return nil
+}
+
+// show stores a word of a process's status page.
+func (a *agent) show(p *process, at int, v uint32) {
+	if p == nil || p.ended {
+		return
+	}
+	StoreUint32(p.statuses.Bytes()[at:], v)
+	a.broken(a.thread.Publish(p.statuses.Physical(nil, at, 4)...))
+}
+
+// shown is the word of a process's status page.
+func (p *process) shown(at int) uint32 {
+	if p == nil || p.ended {
+		return 0
+	}
+	return LoadUint32(p.statuses.Bytes()[at:])
+}
+
+// nic returns the NIC handle that a process names.
+func (a *agent) nic(p *process, id uint32) (*nic, error) {
+	n := a.nics[id]
+	if n == nil || n.process != p {
+		return nil, fmt.Errorf("NIC handle %d: not open: %w", id, ErrInvalidParameter)
+	}
+	return n, nil
+}
+
+// takeBack ends everything that a process made: its waits, its VIs' connections,
+// its VIs, completion queues, regions and tags. Its memory is left.
+func (a *agent) takeBack(p *process) {
+	for _, id := range slices.Sorted(maps.Keys(a.nics)) {
+		if a.nics[id].process == p {
+			a.closeNic(a.nics[id])
+		}
+	}
+}
+
+// order carries out what the owner of the agent asks for.
+func (a *agent) order(q *request) {
+	if q.Op != opReclaim {
+		a.log.Warn("dropped an order that the agent does not know", "operation", q.Op.String())
+		return
+	}
+	a.mu.Lock()
+	i := slices.IndexFunc(a.processes, func(p *process) bool { return p.id == int(q.Object) })
+	if i < 0 {
+		a.mu.Unlock()
+		return
+	}
+	p := a.processes[i]
+	a.mu.Unlock()
+	// Whatever is taken back from now on is told to nobody.
+	p.ended = true
+	a.takeBack(p)
+	a.mu.Lock()
+	a.processes = slices.DeleteFunc(a.processes, func(o *process) bool { return o == p })
+	done := a.reclaimed[p.id]
+	delete(a.reclaimed, p.id)
+	a.mu.Unlock()
+	a.snap()
+	if done != nil {
+		close(done)
+	}
+}
+
+// ProcessConfig describes a process that a resident agent serves.
+type ProcessConfig struct {
+	ID        int    // by which the owner names it
+	Name      string // for people
+	Pid       int
+	FirstRank int     // of its threads, above AgentRank
+	Ranks     int     // how many, at most MaxThreads
+	Memory    *Memory // its bank, from NewBank
+	// Grant is called when the process is to have a page of doorbells, and when it
+	// is to have it no more, before the process is told. It must not call the agent.
+	Grant func(page int, on bool) error
+}
+
+// Entry is what a process has to know of what its agent prepared for it:
+// addresses in its own address space.
+type Entry struct {
+	Replies, Statuses uint64
+}
+
+// Enter makes a process known to a resident agent, before its first request.
+func (h *Host) Enter(c ProcessConfig) (Entry, error) {
+	a := h.agent
+	fail := func(err error) (Entry, error) {
+		return Entry{}, fmt.Errorf("driver: enter process '%s' (%d) at node %d: %w", c.Name, c.Pid, h.node, err)
+	}
+	if c.Memory == nil || c.Ranks < 1 || c.Ranks > MaxThreads || c.FirstRank <= AgentRank || c.FirstRank+c.Ranks > ServiceRank || h.mvia != nil || !a.resident {
+		return fail(fmt.Errorf("%d threads from rank %d on, memory given: %v, device '%s': %w", c.Ranks, c.FirstRank, c.Memory != nil, h.device, ErrInvalidParameter))
+	}
+	p := &process{
+		id: c.ID, name: c.Name, pid: c.Pid, since: time.Now(), first: c.FirstRank, ranks: c.Ranks, memory: c.Memory, grant: c.Grant,
+	}
+	if err := p.prepare(); err != nil {
+		return fail(err)
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, o := range a.processes {
+		if o.id == p.id || p.first < o.first+o.ranks && o.first < p.first+p.ranks {
+			return fail(fmt.Errorf("id %d, ranks %d to %d: process '%s' has some of these: %w", p.id, p.first, p.first+p.ranks-1, o.name, ErrInUse))
+		}
+	}
+	a.processes = append(a.processes, p)
+	return Entry{Replies: p.replies.Address(), Statuses: p.statuses.Address()}, nil
+}
+
+// Reclaim takes back everything that a process had on the card, however it was
+// interrupted, and forgets the process; its peers see their connections lost. When
+// it returns nil the card uses none of the process's memory. The thread is the
+// owner's, of rank ServiceRank. Of a process that is not there nothing is left.
+func (h *Host) Reclaim(t *Thread, id int) error {
+	a := h.agent
+	fail := func(err error) error {
+		return fmt.Errorf("driver: reclaim what process %d had at node %d: %w", id, h.node, err)
+	}
+	if t.ID() != (ThreadID{h.node, ServiceRank}) {
+		return fail(fmt.Errorf("on thread %v, want rank %d: %w", t.ID(), ServiceRank, ErrInvalidParameter))
+	}
+	a.mu.Lock()
+	done := a.reclaimed[id]
+	if done == nil && slices.ContainsFunc(a.processes, func(p *process) bool { return p.id == id }) {
+		done = make(chan struct{})
+		a.reclaimed[id] = done
+	}
+	a.mu.Unlock()
+	if done == nil {
+		return nil
+	}
+	if err := t.Send(ThreadID{h.node, AgentRank}, encodeRequest(&request{Op: opReclaim, Object: uint32(id)})); err != nil {
+		return fail(err)
+	}
+	for t.Timed() { // the thread must not hold up time
+		select {
+		case <-done:
+			return nil
+		case <-h.ended:
+			return fail(h.gone(&request{Op: opReclaim}))
+		default:
+		}
+		if err := t.Sleep(reclaimLook); err != nil {
+			return fail(err)
+		}
+	}
+	select {
+	case <-done:
+		return nil
+	case <-h.ended:
+		return fail(h.gone(&request{Op: opReclaim}))
+	case <-t.Context().Done():
+		return fail(context.Cause(t.Context()))
+	}
+}
+
+// HostStatus is what a resident agent has at some moment.
+type HostStatus struct {
+	Processes []ProcessStatus
+	Vis       []ViStatus // those that exist, by index
+}
+
+// ProcessStatus is what a process has.
+type ProcessStatus struct {
+	ID          int
+	Name        string
+	Pid         int
+	Since       time.Time
+	MemoryBytes int64 // of its bank
+	Nics        int   // open handles
+	Regions     int
+	RegionBytes uint64
+	CQs         int
+}
+
+// ViStatus is one VI.
+type ViStatus struct {
+	Index       int
+	Process     int // its ID
+	State       layout.ViState
+	Reliability uint8 // one bit
+	Peer        MAC   // valid if Connected
+	Connected   bool
+}
+
+// snap notes what Status tells. The agent does it after each of its steps, so that
+// who asks need not wait for the agent.
+func (a *agent) snap() {
+	if !a.resident {
+		return
+	}
+	s := &HostStatus{}
+	a.mu.Lock()
+	list := slices.Clone(a.processes)
+	a.mu.Unlock()
+	at := map[*process]int{}
+	for i, p := range list {
+		at[p] = i
+		s.Processes = append(s.Processes, ProcessStatus{
+			ID: p.id, Name: p.name, Pid: p.pid, Since: p.since, MemoryBytes: int64(p.memory.Frames()) * PageBytes,
+		})
+	}
+	for _, n := range a.nics {
+		i, ok := at[n.process]
+		if !ok {
+			continue
+		}
+		p := &s.Processes[i]
+		p.Nics++
+		p.Regions += len(n.regions)
+		for _, g := range n.regions {
+			p.RegionBytes += g.length
+		}
+	}
+	for i := range a.cqs {
+		if c := &a.cqs[i]; c.nic != 0 {
+			if k, ok := at[c.process]; ok {
+				s.Processes[k].CQs++
+			}
+		}
+	}
+	for i := range a.vis {
+		v := &a.vis[i]
+		if v.state == layout.ViStateFree {
+			continue
+		}
+		peer, connected := a.engine.Peer(i)
+		s.Vis = append(s.Vis, ViStatus{
+			Index: i, Process: v.process.id, State: v.state, Reliability: v.attributes.Reliability, Peer: peer, Connected: connected,
+		})
+	}
+	a.snapshot.Store(s)
+}
+
+// Status returns what the agent had at the end of its last step, with the
+// processes that have entered since.
+func (h *Host) Status() HostStatus {
+	var s HostStatus
+	if last := h.agent.snapshot.Load(); last != nil {
+		s.Vis = slices.Clone(last.Vis)
+		s.Processes = slices.Clone(last.Processes)
+	}
+	h.agent.mu.Lock()
+	defer h.agent.mu.Unlock()
+	for _, p := range h.agent.processes {
+		if !slices.ContainsFunc(s.Processes, func(o ProcessStatus) bool { return o.ID == p.id }) {
+			s.Processes = append(s.Processes, ProcessStatus{
+				ID: p.id, Name: p.name, Pid: p.pid, Since: p.since, MemoryBytes: int64(p.memory.Frames()) * PageBytes,
+			})
+		}
+	}
+	return s
+}

@@ -1,0 +1,368 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package driver_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"hvia/driver"
+	"hvia/driver/drivertest"
+	"hvia/layout"
+	"hvia/sim/bridge"
+)
+
+// house is a fabric of two nodes with resident agents: processes 0 and 1 on node 0,
+// process 2 on node 1.
+type house struct {
+	fabric  *drivertest.Fabric
+	agents  [2]*driver.Host
+	members [3]*drivertest.Member
+}
+
+const rootNode, peerNode = 0, 1
+
+// runHouse runs a thread for each process, and one of the service's for each node.
+// Nil mains are threads that are not there.
+func runHouse(t *testing.T, service func(h *house, t *driver.Thread) error, mains ...func(h *house, t *driver.Thread) error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	f, err := drivertest.New(2, 3+len(mains))
+	require.NoError(t, err)
+	defer f.Close()
+	h := &house{fabric: f}
+	agentsCtx, end := context.WithCancel(ctx)
+	for n := range h.agents {
+		h.agents[n], err = f.Resident(agentsCtx, n, driver.HostConfig{})
+		require.NoError(t, err)
+		defer h.agents[n].Memory().Close()
+	}
+	for i, node := range []int{rootNode, rootNode, peerNode} {
+		h.members[i], err = f.Enter(h.agents[node], i)
+		require.NoError(t, err)
+		defer h.members[i].Close()
+	}
+	// Before the banks go, in which the agents write.
+	defer func() {
+		end()
+		for _, a := range h.agents {
+			_ = a.Wait() // it says that it was ended
+		}
+	}()
+	type thread struct {
+		id   driver.ThreadID
+		main func(h *house, t *driver.Thread) error
+	}
+	threads := []thread{{driver.ThreadID{Node: rootNode, Rank: driver.ServiceRank}, service}}
+	for i, m := range mains {
+		threads = append(threads, thread{driver.ThreadID{Node: h.members[i].Host.Node(), Rank: h.members[i].First}, m})
+	}
+	results := make(chan error, len(threads))
+	for _, th := range threads {
+		d, err := f.Attach(ctx, th.id, "thread")
+		require.NoError(t, err)
+		go func() { results <- errors.Join(th.main(h, d), d.Detach()) }()
+	}
+	for range threads {
+		require.NoError(t, <-results)
+	}
+}
+
+func wants(what string, got, want error) error {
+	if !errors.Is(got, want) {
+		return fmt.Errorf("%s: got '%v', want '%w'", what, got, want)
+	}
+	return nil
+}
+
+// meet says that this thread is ready and waits until the other one has done its
+// part, or waits until the other one is ready.
+func meet(t *driver.Thread, with *drivertest.Member, first bool) error {
+	if first {
+		if err := t.Send(driver.ThreadID{Node: with.Host.Node(), Rank: with.First}, nil); err != nil {
+			return err
+		}
+	}
+	_, _, err := t.Receive(driver.Never)
+	return err
+}
+
+// A process finds nothing of another one by its number, and the other one keeps
+// everything.
+func TestProcessesCannotNameEachOthersObjects(t *testing.T) {
+	var mine struct {
+		nic     driver.Nic
+		tag     uint16
+		region  driver.RegionInfo
+		vi      driver.Vi
+		cq      *driver.CQ
+		request *driver.Request
+	}
+	runHouse(t,
+		func(*house, *driver.Thread) error { return nil },
+		func(h *house, t *driver.Thread) (err error) {
+			host, o := h.members[0].Host, &mine
+			if o.nic, err = host.OpenNic(t); err != nil {
+				return err
+			}
+			if o.tag, err = host.CreateTag(t, o.nic.ID); err != nil {
+				return err
+			}
+			buffer, err := host.Allocate(t, 3*driver.PageBytes, driver.Single)
+			if err != nil {
+				return err
+			}
+			if o.region, err = host.Register(t, o.nic.ID, buffer.Address(), uint64(buffer.Len()), o.tag, driver.Rights{}); err != nil {
+				return err
+			}
+			if o.cq, _, err = host.CreateCQ(t, o.nic.ID, 10); err != nil {
+				return err
+			}
+			if o.vi, _, err = host.CreateVi(t, o.nic.ID, driver.ViAttributes{Tag: o.tag}); err != nil {
+				return err
+			}
+			if !h.members[0].Pages[o.vi.Index] {
+				return errors.New("the VI's doorbells were not granted")
+			}
+			if o.request, err = host.ConnectWait(t, o.nic.ID, "here", driver.Never); err != nil {
+				return err
+			}
+			if err := meet(t, h.members[1], true); err != nil {
+				return err
+			}
+			if got, err := host.QueryRegion(t, o.nic.ID, o.region.Address, o.region.Handle); err != nil || got != o.region {
+				return fmt.Errorf("the region is %+v: %w", got, err)
+			}
+			if s, _, err := o.vi.Query(t); err != nil || s != layout.ViStateIdle {
+				return fmt.Errorf("the VI is %v: %w", s, err)
+			}
+			if err := o.request.Accept(t, o.vi); err != nil {
+				return fmt.Errorf("the request that another process could not touch: %w", err)
+			}
+			if err := host.LeaveFabric(t); err != nil {
+				return err
+			}
+			if h.members[0].Pages[o.vi.Index] {
+				return errors.New("the VI's doorbells were not withdrawn")
+			}
+			if _, err := host.CreateTag(t, o.nic.ID); !errors.Is(err, driver.ErrInvalidParameter) {
+				return fmt.Errorf("after it left: %w", err)
+			}
+			return nil
+		},
+		func(h *house, t *driver.Thread) error {
+			host := h.members[1].Host
+			own, err := host.OpenNic(t)
+			if err != nil {
+				return err
+			}
+			vi, _, err := host.CreateVi(t, own.ID, driver.ViAttributes{})
+			if err != nil {
+				return err
+			}
+			if err := meet(t, h.members[0], false); err != nil {
+				return err
+			}
+			var errs []error
+			for name, nic := range map[string]uint32{"by the other's handle": mine.nic.ID, "by its own": own.ID} {
+				_, query := host.QueryRegion(t, nic, mine.region.Address, mine.region.Handle)
+				state, arm := mine.vi.Of(host, nic).Disconnect(t), mine.cq.Of(host, nic).Notifier().Arm(t)
+				_, _, resize := mine.cq.Of(host, nic).Resize(t, 20)
+				errs = append(errs,
+					wants("query a region "+name, query, driver.ErrInvalidParameter),
+					wants("deregister "+name, host.Deregister(t, nic, mine.region.Address, mine.region.Handle), driver.ErrInvalidParameter),
+					wants("destroy a VI "+name, mine.vi.Of(host, nic).Destroy(t), driver.ErrInvalidParameter),
+					wants("disconnect "+name, state, driver.ErrInvalidParameter),
+					wants("destroy a completion queue "+name, mine.cq.Of(host, nic).Destroy(t), driver.ErrInvalidParameter),
+					wants("resize "+name, resize, driver.ErrInvalidParameter),
+					wants("arm "+name, arm, driver.ErrInvalidParameter),
+					wants("arm a VI's "+name, mine.vi.Of(host, nic).Notifier(true).Arm(t), driver.ErrInvalidParameter),
+				)
+			}
+			_, wait := host.ConnectWait(t, mine.nic.ID, "x", driver.Never)
+			_, _, create := host.CreateVi(t, own.ID, driver.ViAttributes{SendQueue: mine.cq})
+			_, _, tagged := host.CreateVi(t, own.ID, driver.ViAttributes{Tag: mine.tag})
+			return errors.Join(append(errs,
+				wants("close", host.CloseNic(t, mine.nic.ID), driver.ErrInvalidParameter),
+				wants("wait at another's NIC handle", wait, driver.ErrInvalidParameter),
+				wants("tie to another's completion queue", create, driver.ErrInvalidParameter),
+				wants("another's tag", tagged, driver.ErrTag),
+				wants("destroy another's tag", host.DestroyTag(t, own.ID, mine.tag), driver.ErrTag),
+				wants("accept another's request", mine.request.Of(host, own.ID).Accept(t, vi), driver.ErrNoRequest),
+				wants("reject another's request", mine.request.Of(host, own.ID).Reject(t), driver.ErrNoRequest),
+				wants("free the replies", host.FreeReplies(t), driver.ErrInUse),
+				wants("free the status page", host.FreeStatuses(t), driver.ErrInUse),
+				t.Send(driver.ThreadID{Node: rootNode, Rank: h.members[0].First}, nil),
+			)...)
+		},
+		func(h *house, t *driver.Thread) error {
+			host := h.members[2].Host
+			nic, err := host.OpenNic(t)
+			if err != nil {
+				return err
+			}
+			vi, _, err := host.CreateVi(t, nic.ID, driver.ViAttributes{})
+			if err != nil {
+				return err
+			}
+			for {
+				if _, err = vi.Connect(t, driver.NodeMAC(rootNode), "here", "me", driver.Never); !errors.Is(err, driver.ErrNoMatch) {
+					return err
+				}
+				if err := t.Sleep(10 * driver.Microsecond); err != nil {
+					return err
+				}
+			}
+		})
+}
+
+// A process is taken back at some moment of what it does, its thread in the middle
+// of a call: nothing is left of it, its peer learns it, and the other process of its
+// node and new ones go on.
+func TestReclaimAtAnyMoment(t *testing.T) {
+	for step := range 40 {
+		t.Run(fmt.Sprint(step), func(t *testing.T) {
+			reclaimAt(t, driver.Time(step)*50*driver.Microsecond+7*driver.Nanosecond*driver.Time(step))
+		})
+	}
+}
+
+func reclaimAt(t *testing.T, moment driver.Time) {
+	var gone atomic.Bool
+	const rounds = 12
+	work := func(h *house, t *driver.Thread, host *driver.Host, discriminator string, stop func() bool) error {
+		for round := 0; !stop(); round++ {
+			nic, err := host.OpenNic(t)
+			if err != nil {
+				return err
+			}
+			b, err := host.Allocate(t, 2*driver.PageBytes, driver.Single)
+			if err != nil {
+				return err
+			}
+			if _, err := host.Register(t, nic.ID, b.Address(), uint64(b.Len()), 0, driver.Rights{}); err != nil {
+				return err
+			}
+			cq, _, err := host.CreateCQ(t, nic.ID, 16)
+			if err != nil {
+				return err
+			}
+			if _, _, err := cq.Resize(t, 32); err != nil {
+				return err
+			}
+			vi, _, err := host.CreateVi(t, nic.ID, driver.ViAttributes{SendQueue: cq, ReceiveQueue: cq})
+			if err != nil {
+				return err
+			}
+			if discriminator != "" {
+				r, err := host.ConnectWait(t, nic.ID, discriminator, driver.Never)
+				if err != nil {
+					return err
+				}
+				if err := r.Accept(t, vi); err != nil {
+					return err
+				}
+				if err := t.Sleep(100 * driver.Microsecond); err != nil {
+					return err
+				}
+			}
+			if err := host.CloseNic(t, nic.ID); err != nil {
+				return err
+			}
+			if err := host.Free(t, b); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	runHouse(t,
+		func(h *house, t *driver.Thread) error {
+			if err := t.Sleep(moment); err != nil {
+				return err
+			}
+			agent := h.agents[rootNode]
+			if err := agent.Reclaim(t, h.members[0].ID); err != nil {
+				return err
+			}
+			gone.Store(true)
+			s := agent.Status()
+			for _, v := range s.Vis {
+				if v.Process == h.members[0].ID {
+					return fmt.Errorf("VI %d is left, %v", v.Index, v.State)
+				}
+			}
+			for _, p := range s.Processes {
+				if p.ID == h.members[0].ID {
+					return fmt.Errorf("the process is left: %+v", p)
+				}
+			}
+			if n := h.fabric.Node(rootNode).UsesIn(h.members[0].Memory); n != 0 {
+				return fmt.Errorf("%d uses of frames of its bank are left", n)
+			}
+			for page, on := range h.members[0].Pages {
+				if on {
+					return fmt.Errorf("it still has the doorbells of VI %d", page)
+				}
+			}
+			return agent.Reclaim(t, h.members[0].ID) // once more is no error
+		},
+		func(h *house, t *driver.Thread) error {
+			// The call at hand is never answered: its thread is the one that waits at the end.
+			err := work(h, t, h.members[0].Host, "here", func() bool { return false })
+			if !errors.Is(err, bridge.ErrDeadlock) && !errors.Is(err, driver.ErrInvalidParameter) {
+				return fmt.Errorf("the reclaimed process: %w", err)
+			}
+			return nil
+		},
+		func(h *house, t *driver.Thread) error {
+			round := 0
+			return work(h, t, h.members[1].Host, "", func() bool { round++; return round > rounds && gone.Load() })
+		},
+		func(h *house, t *driver.Thread) error {
+			host := h.members[2].Host
+			nic, err := host.OpenNic(t)
+			if err != nil {
+				return err
+			}
+			vi, _, err := host.CreateVi(t, nic.ID, driver.ViAttributes{})
+			if err != nil {
+				return err
+			}
+			for {
+				_, err = vi.Connect(t, driver.NodeMAC(rootNode), "here", "me", 10*driver.Millisecond)
+				switch {
+				case errors.Is(err, driver.ErrTimeout), errors.Is(err, driver.ErrNoMatch), errors.Is(err, driver.ErrRejected):
+					if gone.Load() {
+						return nil
+					}
+				case err != nil:
+					return err
+				default:
+					// The connection ends, whoever ends it.
+					if ok, err := t.Poll(driver.Poll{Ranges: []driver.Range{vi.StateRange()}, Period: driver.Microsecond, Timeout: driver.Second}, func() bool {
+						s, _ := vi.State()
+						return s == layout.ViStateError
+					}); err != nil || !ok {
+						return fmt.Errorf("the peer was not told (%v): %w", ok, err)
+					}
+					e, ok, err := host.NextError(t, nic.ID)
+					if err != nil || !ok || e.Code != layout.AsyncErrorConnectionLost {
+						return fmt.Errorf("the peer was told %+v: %w", e, err)
+					}
+					if err := vi.Disconnect(t); err != nil {
+						return err
+					}
+				}
+				if err := t.Sleep(driver.Microsecond); err != nil {
+					return err
+				}
+			}
+		})
+}
