@@ -94,9 +94,12 @@ void CardNode::Boot(Time start) {
   });
   enumerator_ = std::make_unique<PciEnumerator>(&bridge_, PciEnumerator::DefaultPlan());
   top_->clk_i = top_->sd_clk_i = top_->mac_clk_i = 0;
-  // RST# falls before the first clock: flip-flops hold noise until then.
+  // RST# falls before the first clock: flip-flops hold noise until then. Not those of the time.
   top_->rst_ni = 1;
+  top_->timebase_i = top_->sd_timebase_i = 0;
+  top_->time_load_i = 1;
   Evaluate();
+  top_->time_load_i = 0;
   top_->rst_ni = 0;
   top_->strap_i = options_.strap;
   pins_ = bus_.Clock(PciDrive{}, bridge_.drive(), bridge_.gnt_n(), bridge_.idsel());
@@ -179,17 +182,27 @@ void CardNode::Step(Time t) {
   if (!system && !sdram && !mac) return;
   context_->time(static_cast<uint64_t>(t - origin_));
 
-  // A clock can rise again only if the model has seen it low.
-  if (high_ & ((system ? kSystem : 0u) | (sdram ? kSdram : 0u) | (mac ? kMac : 0u))) Evaluate();
+  // A clock can rise again only if the model has seen it low. A domain in which edges were left out
+  // has another time than it expects.
+  if (system && top_->timebase_i != system_.Count(t)) {
+    top_->timebase_i = system_.Count(t);
+    top_->time_load_i = 1;
+  }
+  if (sdram && top_->sd_timebase_i != sdram_clock_.Count(t)) {
+    top_->sd_timebase_i = sdram_clock_.Count(t);
+    top_->time_load_i = 1;
+  }
+  if (top_->time_load_i || (high_ & ((system ? kSystem : 0u) | (sdram ? kSdram : 0u) | (mac ? kMac : 0u)))) Evaluate();
+  top_->time_load_i = 0;
   if (system) {
     BeforeSystemEdge(t);
-    top_->timebase_i = system_.Count(t);
+    ++top_->timebase_i;
     top_->clk_i = 1;
     ++edges_;
   }
   if (sdram) {
     BeforeSdramEdge(t);
-    top_->sd_timebase_i = sdram_clock_.Count(t);
+    ++top_->sd_timebase_i;
     top_->sd_clk_i = 1;
     ++edges_;
   }

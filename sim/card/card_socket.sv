@@ -4,6 +4,10 @@
 // MAC and the data lines of the SDRAM, with registers for what the models drive on them. A model
 // works before a clock edge, from what stands on its lines then, and what it drives changes with the
 // edge, in the same evaluation as the card's registers.
+//
+// So does the time of a clock domain: after an edge it is that of the next one. Where edges were left
+// out it is loaded. No input leads to the card's logic without a register, because what follows from
+// an input is worked out in every evaluation, whatever has changed.
 module card_socket #(
     parameter int unsigned W = 32
 ) (
@@ -11,6 +15,8 @@ module card_socket #(
     input  logic           rst_ni,
     input  logic           sd_clk_i,
     input  logic           mac_clk_i,
+    // Numbers of the edges behind the next one, or with a load of the next one.
+    input  logic           time_load_i,
     input  logic [47:0]    timebase_i,
     input  logic [47:0]    sd_timebase_i,
     input  logic [31:0]    strap_i,
@@ -85,6 +91,10 @@ module card_socket #(
   end
   always_ff @(posedge mac_clk_i or posedge mb_load_i) chip_req_n_q <= chip_req_n_i;
 
+  logic [47:0] timebase_q, sd_timebase_q;
+  always_ff @(posedge clk_i or posedge time_load_i) timebase_q <= timebase_i;
+  always_ff @(posedge sd_clk_i or posedge time_load_i) sd_timebase_q <= sd_timebase_i;
+
   logic [31:0] dq_q;
   always_ff @(posedge sd_clk_i) dq_q <= chip_dq_i;
 
@@ -138,8 +148,8 @@ module card_socket #(
       .rst_ni,
       .sd_clk_i,
       .mac_clk_i,
-      .timebase_i,
-      .sd_timebase_i,
+      .timebase_i   (timebase_q),
+      .sd_timebase_i(sd_timebase_q),
       .strap_i,
       .req_n_o      (card_req_n_o),
       .gnt_n_i      (gnt_n_q),
