@@ -26,6 +26,7 @@ type measured struct {
 	Tcp         []PingPongResult    `json:"tcp"`
 	Accounts    []MessageAccount    `json:"accounts"`
 	Paths       []MessagePath       `json:"paths"`
+	FirstWrite  []FirstWriteResult  `json:"first_write"`
 }
 
 // A default run gives the committed values, to the bit. HVIA_UPDATE=1 writes them
@@ -40,7 +41,7 @@ func TestMeasured(t *testing.T) {
 	require.True(t, r.Verified(), "%v", r.Faults())
 	u := r.Results
 	var got bytes.Buffer
-	require.NoError(t, writeJSON(&got, measured{u.Targets, u.ModelCurve, u.PostReceive, u.ReceiveWait, u.Waterfall, u.Mvia, u.Tcp, u.Accounts, u.Paths}))
+	require.NoError(t, writeJSON(&got, measured{u.Targets, u.ModelCurve, u.PostReceive, u.ReceiveWait, u.Waterfall, u.Mvia, u.Tcp, u.Accounts, u.Paths, u.FirstWrite}))
 	for _, x := range u.Targets {
 		t.Logf("%-4s %s: %s %s, accepted %s to %s: %s", x.ID, x.Quantity, number(&x.Calibrated), x.Unit, number(&x.Low), number(&x.High), word(x.OK))
 	}

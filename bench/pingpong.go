@@ -115,6 +115,9 @@ func (r *Report) measure(ctx context.Context, c ReproduceConfig, at board) error
 			return err
 		}
 	}
+	if r.Results.FirstWrite, err = firstWrites(ctx, quiet); err != nil {
+		return err
+	}
 	if c.Ablate {
 		a := DefaultAblateConfig()
 		a.Profile, a.Seed, a.Progress = c.Profile, c.Seed, c.Progress

@@ -63,6 +63,7 @@ type Results struct {
 	Targets     []Target            `json:"targets,omitempty"`     // of the base profile only
 	ModelCurve  []ModelPoint        `json:"model_curve,omitempty"` // of the base profile only
 	Ablations   *Ablations          `json:"ablations,omitempty"`
+	FirstWrite  []FirstWriteResult  `json:"first_write,omitempty"`
 }
 
 // Prediction is the experiments again with every fitted parameter that has a
@@ -97,6 +98,18 @@ type ReceiveWaitResult struct {
 	Size   int    `json:"size"`
 	MeanPs int64  `json:"mean_ps"`
 	Fault  string `json:"fault,omitempty"` // the first byte that was wrong
+}
+
+// FirstWriteResult is the time from a client's call of ConnectRequest to the server's look that
+// finds the last byte of an RDMA write over that connection. Either the server has offered its region,
+// and the client writes as soon as it is connected; or the server sends the region's address and
+// handle when it has accepted, and the client writes when it has received them.
+type FirstWriteResult struct {
+	Size      int    `json:"size"`
+	ConnectPs int64  `json:"connect_ps"` // until ConnectRequest returns, with the offer
+	OffersPs  int64  `json:"offers_ps"`
+	MessagePs int64  `json:"message_ps"`
+	Fault     string `json:"fault,omitempty"` // the first byte that was wrong
 }
 
 // WaterfallRow is a step on the way of a message from the post to the look that finds
@@ -352,6 +365,11 @@ func (r *Report) Faults() []string {
 			faults = append(faults, fmt.Sprintf("%d bytes at the receiving side: %s", w.Size, w.Fault))
 		}
 	}
+	for _, w := range r.Results.FirstWrite {
+		if w.Fault != "" {
+			faults = append(faults, fmt.Sprintf("%d bytes, first write: %s", w.Size, w.Fault))
+		}
+	}
 	return append(faults, r.Results.Ablations.Faults()...)
 }
 
@@ -428,6 +446,7 @@ func (r *Report) WriteText(w io.Writer) error {
 	r.writeBaselines(&b)
 	r.writeCrossTraffic(&b)
 	writeReceiveSide(&b, r.Results.PostReceive, r.Results.ReceiveWait)
+	writeFirstWrites(&b, r.Results.FirstWrite)
 	if len(r.Results.Waterfall) > 0 {
 		writeWaterfall(&b, r.Results.Waterfall)
 	} else {

@@ -17,6 +17,7 @@ func (r *Report) WriteSummary(w io.Writer) error {
 	fmt.Fprintf(&b, "layout %s  params %s  rtl %s\n\n", r.Hashes.Layout, r.Hashes.Params, r.Hashes.RTL)
 	r.writeSideBySide(&b)
 	writePaths(&b, r.Results.Paths)
+	writeFirstWrites(&b, r.Results.FirstWrite)
 	writeTargets(&b, r.Results.Targets)
 	if curve := r.Results.ModelCurve; len(curve) > 0 {
 		inside := 0

@@ -526,3 +526,14 @@ func TestBenchDoesNotPlot(t *testing.T) {
 	require.NotContains(t, deps("hvia/bench"), "gonum.org")
 	require.Contains(t, deps("hvia/bench/figures"), "gonum.org/v1/plot\n")
 }
+
+// The first writes are a table with what the offer gains, and what was wrong.
+func TestPageTellsFirstWrites(t *testing.T) {
+	r := sample()
+	page := pageOf(t, r)
+	require.Contains(t, page, `<table id="table-first-write">`)
+	require.Contains(t, page, `<th scope="row" class="n">4</th><td class="n">27.38</td><td class="n">40.32</td><td class="n">65.51</td><td class="n">25.19</td><td>ok</td>`)
+	require.Contains(t, page, "WRONG: byte 3 of &lt;4096&gt;")
+	r.Results.FirstWrite = nil
+	require.NotContains(t, pageOf(t, r), "first-write")
+}

@@ -120,6 +120,9 @@ func sample() *bench.Report {
 		bench.Target{ID: "T11", Quantity: "latency, TCP/IP over RDMA", Unit: "times", Paper: v(9.4), Calibrated: 9.28, Low: 8.93, High: 9.87, Kind: bench.KindFollows, OK: true},
 		bench.Target{ID: "T12", Quantity: "RDMA not ahead of M-VIA", Unit: "of 12 lengths", Calibrated: 0, Kind: bench.KindPrediction, OK: true})
 	r.Misses = []string{"T7 smallest gain: 0.03 MB/s is not in 0.05 to 0.15"}
+	r.Results.FirstWrite = []bench.FirstWriteResult{
+		{Size: 4, ConnectPs: 27_380_000, OffersPs: 40_320_000, MessagePs: 65_510_000}, {Size: 4096, ConnectPs: 27_380_000, OffersPs: 115_340_000, MessagePs: 140_530_000, Fault: "byte 3 of <4096>"},
+	}
 	r.Results.Ablations = &bench.Ablations{Sizes: []int{4, 1400, 32768, 65536}}
 	for k, name := range []string{"the card as it is", "one buffer each way", "cut-through both ways"} {
 		r.Results.Ablations.Variants = append(r.Results.Ablations.Variants, bench.Variant{

@@ -1,0 +1,293 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"hvia/driver"
+	"hvia/layout"
+	"hvia/sim"
+	"hvia/vipl"
+)
+
+const (
+	firstPort  = "first-write"
+	knockName  = "knock"
+	openName   = "open"
+	readyWord  = "ready"
+	leaveWord  = "leave"
+	firstPause = 100 * driver.Microsecond // after the server said that it will wait; it waits by then
+)
+
+// firstWriteSizes are measured whatever sizes are asked for: one word, and a page.
+var firstWriteSizes = []int{4, 4096}
+
+// firstWrites measures the way to the first byte in a peer's memory, described at
+// FirstWriteResult. Both programs run in this process, whatever the configuration says of processes.
+func firstWrites(ctx context.Context, c ReproduceConfig) ([]FirstWriteResult, error) {
+	b, err := newBoard(c.Profile, c.Params)
+	if err != nil {
+		return nil, err
+	}
+	x := &firstWriting{config: c, clockPs: b.value("SystemClockPeriod")}
+	if err := driver.Run(ctx, driver.RunConfig{
+		Fabric: c.fabric(b), Costs: b.costs(), Seed: c.Seed,
+		Finished: func(f *sim.Fabric) error { _, err := digestOf(ctx, f); return err },
+	}, x.programs()...); err != nil {
+		return nil, fmt.Errorf("first write: %w", err)
+	}
+	return x.fold(), nil
+}
+
+// firstWriting is the experiment: its programs, and what they noted, a round for each connection.
+type firstWriting struct {
+	config  ReproduceConfig
+	clockPs int64
+	rounds  []firstRound   // in order, by the client
+	visible []driver.Time  // likewise, by the server
+	faults  map[int]string // by round, the first byte that was wrong
+}
+
+// firstRound is one connection and the first write over it.
+type firstRound struct {
+	size             int
+	offered, counted bool
+	asked, connected driver.Time // the call of ConnectRequest and its return
+}
+
+func (x *firstWriting) programs() []driver.Program {
+	x.faults = map[int]string{}
+	return []driver.Program{{Node: 0, Name: knockName, Main: x.knock}, {Node: 1, Name: openName, Main: x.open}}
+}
+
+// each calls f for every connection of the experiment.
+func (x *firstWriting) each(f func(number int, r firstRound) error) error {
+	number := 0
+	for _, n := range firstWriteSizes {
+		for _, offered := range []bool{true, false} {
+			for i := range x.config.Warmup + x.config.Iterations {
+				if err := f(number, firstRound{size: n, offered: offered, counted: i >= x.config.Warmup}); err != nil {
+					return fmt.Errorf("%d bytes, offered %v, connection %d: %w", n, offered, i, err)
+				}
+				number++
+			}
+		}
+	}
+	return nil
+}
+
+// where is the message that tells a target: what the server sends if it offers nothing.
+func where(g *vipl.Region) []byte {
+	r := make(layout.OfferedRegion, layout.OfferedRegionSize)
+	r.SetAddress(g.Address())
+	r.SetLength(uint64(len(g.Bytes())))
+	r.SetHandle(uint32(g.Handle()))
+	return r
+}
+
+// firstSide is one side, with what it needs to tell or to learn a target by a message.
+type firstSide struct {
+	*side
+	word *vipl.Region
+}
+
+func openFirst(t *driver.Thread, h *driver.Host) (*firstSide, error) {
+	s, err := openSide(t, h, rdmaWrite, slices.Max(firstWriteSizes))
+	if err != nil {
+		return nil, err
+	}
+	b, err := s.endpoint.Nic.Alloc(t, layout.AttPageBytes)
+	if err != nil {
+		return nil, err
+	}
+	word, err := s.endpoint.Nic.RegisterBuffer(t, b, nil)
+	return &firstSide{s, word}, err
+}
+
+// knock connects, and writes as soon as it knows where to.
+func (x *firstWriting) knock(t *driver.Thread, h *driver.Host) error {
+	s, err := openFirst(t, h)
+	if err != nil {
+		return err
+	}
+	vi, remote := s.endpoint.VI, vipl.NetAddress{Host: vipl.HostAddress(1), Discriminator: firstPort}
+	opener := driver.ThreadID{Node: 1, Rank: rankPing}
+	return x.each(func(number int, r firstRound) error {
+		pattern{x.config.Seed, 0, number}.fill(s.arena.sending(r.size))
+		told := s.word.Segment(0, layout.OfferedRegionSize)
+		if !r.offered {
+			if err := s.receives[0].SetReceive(told); err != nil {
+				return err
+			}
+			if err := vi.PostRecv(t, s.receives[0]); err != nil {
+				return err
+			}
+		}
+		if err := expect(t, readyWord); err != nil {
+			return err
+		}
+		if err := t.Sleep(firstPause); err != nil {
+			return err
+		}
+		r.asked = t.Now()
+		if _, err := vi.ConnectRequest(t, vipl.NetAddress{}, remote, waitLimit); err != nil {
+			return err
+		}
+		r.connected = t.Now()
+		var to vipl.RemoteRegion
+		if r.offered {
+			theirs := vi.RemoteRegions()
+			if len(theirs) != 1 {
+				return fmt.Errorf("the peer offers %+v, want one region", theirs)
+			}
+			to = theirs[0]
+		} else {
+			if _, err := vi.RecvWait(t, waitLimit); err != nil {
+				return err
+			}
+			w := layout.OfferedRegion(s.word.Bytes()[:layout.OfferedRegionSize])
+			to = vipl.RemoteRegion{Address: w.Address(), Length: w.Length(), Handle: vipl.MemHandle(w.Handle())}
+		}
+		s.descriptor.SetRdmaWrite(s.endpoint.Buffer.Segment(s.arena.sendOffset(), r.size), to.Address+uint64(s.arena.receiveOffset()), to.Handle)
+		if err := vi.PostSend(t, s.descriptor); err != nil {
+			return err
+		}
+		if err := s.sent(t); err != nil {
+			return err
+		}
+		x.rounds = append(x.rounds, r)
+		if err := expect(t, leaveWord); err != nil {
+			return err
+		}
+		if err := vi.Disconnect(t); err != nil {
+			return err
+		}
+		return t.Send(opener, []byte(leaveWord))
+	})
+}
+
+// open accepts, says where to write to if it has not offered it, and waits for the last byte.
+func (x *firstWriting) open(t *driver.Thread, h *driver.Host) error {
+	s, err := openFirst(t, h)
+	if err != nil {
+		return err
+	}
+	vi, buffer := s.endpoint.VI, s.endpoint.Buffer
+	knocker := driver.ThreadID{Node: 0, Rank: rankPing}
+	copy(s.word.Bytes(), where(buffer))
+	return x.each(func(number int, r firstRound) error {
+		var offered []*vipl.Region
+		if r.offered {
+			offered = append(offered, buffer)
+		}
+		if err := vi.Offer(t, offered...); err != nil {
+			return err
+		}
+		if err := t.Send(knocker, []byte(readyWord)); err != nil {
+			return err
+		}
+		q, err := s.endpoint.Nic.ConnectWait(t, vipl.NetAddress{Discriminator: firstPort}, waitLimit)
+		if err != nil {
+			return err
+		}
+		if err := q.Accept(t, vi); err != nil {
+			return err
+		}
+		if !r.offered {
+			if err := s.descriptor.SetSend(s.word.Segment(0, layout.OfferedRegionSize)); err != nil {
+				return err
+			}
+			if err := vi.PostSend(t, s.descriptor); err != nil {
+				return err
+			}
+		}
+		w := pattern{x.config.Seed, 0, number}
+		if err := s.endpoint.Poll(t, s.arena.receiveOffset()+r.size-1, w.last(), waitLimit); err != nil {
+			return err
+		}
+		x.visible = append(x.visible, t.Now())
+		if !r.offered {
+			if err := s.sent(t); err != nil {
+				return err
+			}
+		}
+		if err := s.arena.check(w, r.size); err != nil {
+			x.faults[number] = err.Error()
+		}
+		s.arena.restore(r.size)
+		if x.config.Progress != nil && number%(x.config.Warmup+x.config.Iterations) == 0 {
+			per := 2 * (x.config.Warmup + x.config.Iterations)
+			x.config.Progress(Progress{
+				What: fmt.Sprintf("%sfirst write, %d bytes", x.config.task, r.size), Done: number / per, Total: len(firstWriteSizes),
+				TimePs: int64(t.Now()), Cycles: int64(t.Now()) / x.clockPs,
+			})
+		}
+		if err := t.Send(knocker, []byte(leaveWord)); err != nil {
+			return err
+		}
+		if err := expect(t, leaveWord); err != nil {
+			return err
+		}
+		return s.left(t)
+	})
+}
+
+// left makes a VI usable again whose peer has gone.
+func (s *firstSide) left(t *driver.Thread) error {
+	if err := s.endpoint.VI.Disconnect(t); err != nil {
+		return err
+	}
+	for {
+		_, err := s.endpoint.Nic.NextError(t)
+		if errors.Is(err, vipl.ErrNotDone) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+func (x *firstWriting) fold() (rows []FirstWriteResult) {
+	for _, n := range firstWriteSizes {
+		row := FirstWriteResult{Size: n}
+		for i, r := range x.rounds {
+			if r.size != n {
+				continue
+			}
+			if row.Fault == "" {
+				row.Fault = x.faults[i]
+			}
+			if !r.counted {
+				continue
+			}
+			if r.offered {
+				row.ConnectPs += int64(r.connected - r.asked)
+				row.OffersPs += int64(x.visible[i] - r.asked)
+			} else {
+				row.MessagePs += int64(x.visible[i] - r.asked)
+			}
+		}
+		n := int64(x.config.Iterations)
+		row.ConnectPs, row.OffersPs, row.MessagePs = row.ConnectPs/n, row.OffersPs/n, row.MessagePs/n
+		rows = append(rows, row)
+	}
+	return rows
+}
+
+// writeFirstWrites writes the way to the first byte in a peer's memory.
+func writeFirstWrites(b *strings.Builder, rows []FirstWriteResult) {
+	if len(rows) == 0 {
+		return
+	}
+	b.WriteString("\nFrom the connect request to the first RDMA write in the server's memory, in us, the server's region\noffered with the connection, or told by a send behind it:\n")
+	fmt.Fprintf(b, "%8s %12s %12s %12s %12s\n", "size", "connected", "offered", "told", "gain")
+	for _, r := range rows {
+		fmt.Fprintf(b, "%8d %12s %12s %12s %12s\n", r.Size, us(r.ConnectPs), us(r.OffersPs), us(r.MessagePs), us(r.MessagePs-r.OffersPs))
+	}
+}
