@@ -168,6 +168,9 @@ func (s DescriptorStatus) Failed() bool { return s&DescriptorErrorMask != 0 }
 // Flushed says whether the descriptor was discarded unprocessed.
 func (s DescriptorStatus) Flushed() bool { return s&layout.DescriptorStatusFlushedMask != 0 }
 
+// Partial says whether a message was cut off: frames of it did not come.
+func (s DescriptorStatus) Partial() bool { return s&layout.DescriptorStatusPartialErrorMask != 0 }
+
 // Operation is what was completed: on the receive queue Receive, or
 // RemoteRdmaWrite for an RDMA write with immediate data.
 func (s DescriptorStatus) Operation() layout.StatusOperation {
