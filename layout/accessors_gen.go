@@ -7,7 +7,7 @@ import "encoding/binary"
 
 // Hash identifies this version of all layouts: the first eight bytes of the
 // SHA-256 of their reference page.
-const Hash uint64 = 0x2bcf3929ea9ee879
+const Hash uint64 = 0xeb98865eb66af29a
 
 // PCI configuration space.
 const (
@@ -2408,10 +2408,10 @@ func (v Counter) String() string {
 // Bridge pages.
 const (
 	BridgeMagic                            = 0x4547444952424148 // the characters HABRIDGE
-	BridgeVersion                          = 0x1                // raised when the protocol changes in a way that the tables do not show
+	BridgeVersion                          = 0x2                // raised when the protocol changes in a way that the tables do not show
 	BridgeLine                             = 0x40               // bytes of a line with one writer
 	BridgeRingEntries                      = 0x100              // commands in a slot's ring
-	BridgeSlotStride                       = 0x5000             // bytes from one slot to the next
+	BridgeSlotStride                       = 0x5000             // bytes of a slot: its page and its ring
 	BridgeMaxWatches                       = 0x8                // watched ranges of one wait
 	BridgeMaxWriteDwords                   = 0x8                // dwords of one posted write burst
 	BridgeMaxMessage                       = 0xe00              // bytes of one mailbox message
@@ -2419,6 +2419,11 @@ const (
 	BridgeFrameBytes                       = 0x1000             // bytes of a frame of host memory
 	BridgeMaxBusReset                      = 0xe8d4a51000       // longest time in ps for which one BusReset command holds RST#: 1 s
 	BridgeMaxHeldFrames                    = 0x1000             // frames that a held wire keeps; with one more the run ends
+	BridgeMaxGuests                        = 0x40               // guests of one fabric that EndGuest was not asked for
+	BridgeMaxGuestCommands                 = 0x10000            // commands and waits of a guest's thread at one instant of timed mode
+	BridgeMaxGuestMessages                 = 0x3e8              // messages of a guest that nobody has received
+	BridgeMaxGuestRequests                 = 0x10               // requests of a guest on its control socket that are not answered yet
+	BridgeMaxGuestCharge                   = 0x9184e72a000      // longest span in ps of processor time that a guest's thread may ask for at once: 10 s
 	WireSwitch                             = 0xff               // in the place of a node's number in a FrameRecord: the switch
 	EchoDoorbell                           = 0xe0100000         // echo test device: a burst of three dwords here (address of an EchoRequest, any, any) starts a transfer
 	EchoRegisterID                         = 0xe0000000         // echo test device: reads EchoID
@@ -2443,8 +2448,9 @@ const (
 	BridgeHeaderTaintedOffset              = 80
 	BridgeHeaderStopReasonOffset           = 84
 	BridgeHeaderStopTimeOffset             = 88
-	BridgeHeaderSequenceOffset             = 128
 	BridgeHeaderStopTextOffset             = 2048
+	BridgeBellSize                         = 4096
+	BridgeBellSequenceOffset               = 0
 	BridgeSlotSize                         = 4096
 	BridgeSlotStateOffset                  = 0
 	BridgeSlotCommandTailOffset            = 4
@@ -2501,7 +2507,7 @@ const (
 	BridgeFrameUseCountRingMask            = 0xff0000 // descriptor rings and command blocks in it
 	BridgeFrameUseCountCompletionQueueLsb  = 24
 	BridgeFrameUseCountCompletionQueueMask = 0xff000000 // completion queues in it
-	BridgeRequestSize                      = 256
+	BridgeRequestSize                      = 320
 	BridgeRequestMagicOffset               = 0
 	BridgeRequestVersionOffset             = 8
 	BridgeRequestOpcodeOffset              = 12
@@ -2511,7 +2517,15 @@ const (
 	BridgeRequestNodeMaskOffset            = 36
 	BridgeRequestNodeOffset                = 40
 	BridgeRequestRankOffset                = 44
+	BridgeRequestRanksOffset               = 48
+	BridgeRequestBankFirstOffset           = 52
+	BridgeRequestBankFramesOffset          = 56
+	BridgeRequestGuestPidOffset            = 60
 	BridgeRequestNameOffset                = 64
+	BridgeRequestSequenceOffset            = 256
+	BridgeRequestGuestOffset               = 260
+	BridgeRequestPageOffset                = 264
+	BridgeRequestOnOffset                  = 268
 	BridgeReplySize                        = 5120
 	BridgeReplyMagicOffset                 = 0
 	BridgeReplyOpcodeOffset                = 8
@@ -2521,16 +2535,28 @@ const (
 	BridgeReplyControlBytesOffset          = 32
 	BridgeReplyMemoryBytesOffset           = 40
 	BridgeReplyNodesOffset                 = 48
-	BridgeReplySlotOffset                  = 52
+	BridgeReplySequenceOffset              = 52
 	BridgeReplyDigestOffset                = 56
 	BridgeReplyTimeOffset                  = 64
 	BridgeReplyFramesOffset                = 72
 	BridgeReplyWakesOffset                 = 80
 	BridgeReplyTaintedOffset               = 88
+	BridgeReplyGuestOffset                 = 96
+	BridgeReplyGuestNodeOffset             = 100
+	BridgeReplyFirstRankOffset             = 104
+	BridgeReplyRanksOffset                 = 108
+	BridgeReplyBankFirstOffset             = 112
+	BridgeReplyBankFramesOffset            = 116
 	BridgeReplyTextOffset                  = 512
 	BridgeReplyWireOffset                  = 1024
 	BridgeReplyFromSwitchOffset            = 2432
 	BridgeReplyPortsOffset                 = 3840
+	BridgeEndSize                          = 1024
+	BridgeEndMagicOffset                   = 0
+	BridgeEndGuestOffset                   = 8
+	BridgeEndReasonOffset                  = 12
+	BridgeEndTimeOffset                    = 16
+	BridgeEndTextOffset                    = 64
 	WireCountsSize                         = 88
 	WireCountsSentOffset                   = 0
 	WireCountsArrivedOffset                = 8
@@ -2755,9 +2781,12 @@ type BridgeControl uint32
 
 // Values of BridgeControl.
 const (
-	BridgeControlHello  BridgeControl = 0x1 // first request: checks the version and hashes, brings the file descriptors
-	BridgeControlAttach BridgeControl = 0x2 // claims the slot of a thread
-	BridgeControlDigest BridgeControl = 0x3 // answered when the fabric has nothing to do: digest of the run so far
+	BridgeControlHello    BridgeControl = 0x1 // first request: checks the version and hashes, brings the file descriptors
+	BridgeControlAttach   BridgeControl = 0x2 // claims the slot of a thread
+	BridgeControlDigest   BridgeControl = 0x3 // answered when the fabric has nothing to do: digest of the run so far; not for guests
+	BridgeControlNewGuest BridgeControl = 0x4 // owner: makes a guest with its socket and its bank
+	BridgeControlGrant    BridgeControl = 0x5 // owner: gives a page of doorbells to a guest, or takes it back. What the guest posted before is carried out
+	BridgeControlEndGuest BridgeControl = 0x6 // owner: ends a guest's connection if that is still there, and puts fresh memory in its bank's place; refused while the card may use a frame of the bank
 )
 
 // String returns the name of the value, or its number.
@@ -2769,8 +2798,43 @@ func (v BridgeControl) String() string {
 		return "Attach"
 	case BridgeControlDigest:
 		return "Digest"
+	case BridgeControlNewGuest:
+		return "NewGuest"
+	case BridgeControlGrant:
+		return "Grant"
+	case BridgeControlEndGuest:
+		return "EndGuest"
 	}
 	return unknown("BridgeControl", uint64(v))
+}
+
+// BridgeGuestEnd: Why a guest's connection ended.
+type BridgeGuestEnd uint32
+
+// Values of BridgeGuestEnd.
+const (
+	BridgeGuestEndLeft      BridgeGuestEnd = 0x1 // it was closed, and no thread was attached
+	BridgeGuestEndDied      BridgeGuestEnd = 0x2 // it was closed with threads attached: the process died
+	BridgeGuestEndViolation BridgeGuestEnd = 0x3 // the process tried what it may not do
+	BridgeGuestEndStuck     BridgeGuestEnd = 0x4 // one of its running threads neither acted nor parked within the limit
+	BridgeGuestEndOwner     BridgeGuestEnd = 0x5 // the owner asked for it (EndGuest)
+)
+
+// String returns the name of the value, or its number.
+func (v BridgeGuestEnd) String() string {
+	switch v {
+	case BridgeGuestEndLeft:
+		return "Left"
+	case BridgeGuestEndDied:
+		return "Died"
+	case BridgeGuestEndViolation:
+		return "Violation"
+	case BridgeGuestEndStuck:
+		return "Stuck"
+	case BridgeGuestEndOwner:
+		return "Owner"
+	}
+	return unknown("BridgeGuestEnd", uint64(v))
 }
 
 // WireFault: What is done to frames on the wire on request.
@@ -2811,7 +2875,7 @@ func (v WireFault) String() string {
 	return unknown("WireFault", uint64(v))
 }
 
-// BridgeHeader is a view of 4096 bytes (LittleEndian): First page of the control pages.
+// BridgeHeader is a view of 4096 bytes (LittleEndian): A file of one page, sealed against writable mappings: what the simulator says to all.
 type BridgeHeader []byte
 
 // Magic: BridgeMagic
@@ -2850,7 +2914,7 @@ func (b BridgeHeader) Nodes() uint32 { return binary.LittleEndian.Uint32(b[32:36
 // SetNodes stores the field.
 func (b BridgeHeader) SetNodes(v uint32) { binary.LittleEndian.PutUint32(b[32:36], v) }
 
-// Slots: slots in these pages
+// Slots: threads that can be attached at one time
 func (b BridgeHeader) Slots() uint32 { return binary.LittleEndian.Uint32(b[36:40]) }
 
 // SetSlots stores the field.
@@ -2880,7 +2944,7 @@ func (b BridgeHeader) RunState() uint32 { return binary.LittleEndian.Uint32(b[72
 // SetRunState stores the field.
 func (b BridgeHeader) SetRunState(v uint32) { binary.LittleEndian.PutUint32(b[72:76], v) }
 
-// Sleeping: simulator: 1 while it waits on Sequence, atomic
+// Sleeping: simulator: 1 while it waits on the bell's Sequence, atomic
 func (b BridgeHeader) Sleeping() uint32 { return binary.LittleEndian.Uint32(b[76:80]) }
 
 // SetSleeping stores the field.
@@ -2904,14 +2968,17 @@ func (b BridgeHeader) StopTime() uint64 { return binary.LittleEndian.Uint64(b[88
 // SetStopTime stores the field.
 func (b BridgeHeader) SetStopTime(v uint64) { binary.LittleEndian.PutUint64(b[88:96], v) }
 
-// Sequence: everyone: raised after something for the simulator was published; it sleeps on this word, atomic
-func (b BridgeHeader) Sequence() uint32 { return binary.LittleEndian.Uint32(b[128:132]) }
-
-// SetSequence stores the field.
-func (b BridgeHeader) SetSequence(v uint32) { binary.LittleEndian.PutUint32(b[128:132], v) }
-
 // StopText: simulator: one sentence that says what happened, zero-terminated
 func (b BridgeHeader) StopText() []byte { return b[2048:4096:4096] }
+
+// BridgeBell is a view of 4096 bytes (LittleEndian): A file of one page that all write. A wrong value wakes the simulator in vain, or keeps it asleep for a quarter of a second.
+type BridgeBell []byte
+
+// Sequence: everyone: raised after something for the simulator was published; it sleeps on this word, atomic
+func (b BridgeBell) Sequence() uint32 { return binary.LittleEndian.Uint32(b[0:4]) }
+
+// SetSequence stores the field.
+func (b BridgeBell) SetSequence(v uint32) { binary.LittleEndian.PutUint32(b[0:4], v) }
 
 // BridgeSlot is a view of 4096 bytes (LittleEndian): One host thread.
 type BridgeSlot []byte
@@ -3108,7 +3175,7 @@ func (b BridgeFrameUse) Count() uint32 { return binary.LittleEndian.Uint32(b[0:4
 // SetCount stores the field.
 func (b BridgeFrameUse) SetCount(v uint32) { binary.LittleEndian.PutUint32(b[0:4], v) }
 
-// BridgeRequest is a view of 256 bytes (LittleEndian): One request on the control socket.
+// BridgeRequest is a view of 320 bytes (LittleEndian): One request on the control socket.
 type BridgeRequest []byte
 
 // Magic: BridgeMagic
@@ -3153,20 +3220,68 @@ func (b BridgeRequest) NodeMask() uint32 { return binary.LittleEndian.Uint32(b[3
 // SetNodeMask stores the field.
 func (b BridgeRequest) SetNodeMask(v uint32) { binary.LittleEndian.PutUint32(b[36:40], v) }
 
-// Node: Attach: node of the thread
+// Node: Attach: node of the thread; NewGuest: of the guest
 func (b BridgeRequest) Node() uint32 { return binary.LittleEndian.Uint32(b[40:44]) }
 
 // SetNode stores the field.
 func (b BridgeRequest) SetNode(v uint32) { binary.LittleEndian.PutUint32(b[40:44], v) }
 
-// Rank: Attach: rank of the thread in its node
+// Rank: Attach: rank of the thread in its node; NewGuest: first rank of the guest's threads
 func (b BridgeRequest) Rank() uint32 { return binary.LittleEndian.Uint32(b[44:48]) }
 
 // SetRank stores the field.
 func (b BridgeRequest) SetRank(v uint32) { binary.LittleEndian.PutUint32(b[44:48], v) }
 
-// Name: Hello: the process's name; Attach: the thread's; zero-terminated
+// Ranks: NewGuest: ranks of the guest's threads
+func (b BridgeRequest) Ranks() uint32 { return binary.LittleEndian.Uint32(b[48:52]) }
+
+// SetRanks stores the field.
+func (b BridgeRequest) SetRanks(v uint32) { binary.LittleEndian.PutUint32(b[48:52], v) }
+
+// BankFirst: NewGuest: first frame of the bank
+func (b BridgeRequest) BankFirst() uint32 { return binary.LittleEndian.Uint32(b[52:56]) }
+
+// SetBankFirst stores the field.
+func (b BridgeRequest) SetBankFirst(v uint32) { binary.LittleEndian.PutUint32(b[52:56], v) }
+
+// BankFrames: NewGuest: frames of the bank
+func (b BridgeRequest) BankFrames() uint32 { return binary.LittleEndian.Uint32(b[56:60]) }
+
+// SetBankFrames stores the field.
+func (b BridgeRequest) SetBankFrames(v uint32) { binary.LittleEndian.PutUint32(b[56:60], v) }
+
+// GuestPid: NewGuest: the guest's process
+func (b BridgeRequest) GuestPid() uint32 { return binary.LittleEndian.Uint32(b[60:64]) }
+
+// SetGuestPid stores the field.
+func (b BridgeRequest) SetGuestPid(v uint32) { binary.LittleEndian.PutUint32(b[60:64], v) }
+
+// Name: Hello: the process's name; Attach: the thread's; NewGuest: the guest's; zero-terminated
 func (b BridgeRequest) Name() []byte { return b[64:256:256] }
+
+// Sequence: comes back with the reply
+func (b BridgeRequest) Sequence() uint32 { return binary.LittleEndian.Uint32(b[256:260]) }
+
+// SetSequence stores the field.
+func (b BridgeRequest) SetSequence(v uint32) { binary.LittleEndian.PutUint32(b[256:260], v) }
+
+// Guest: Grant, EndGuest: number of the guest
+func (b BridgeRequest) Guest() uint32 { return binary.LittleEndian.Uint32(b[260:264]) }
+
+// SetGuest stores the field.
+func (b BridgeRequest) SetGuest(v uint32) { binary.LittleEndian.PutUint32(b[260:264], v) }
+
+// Page: Grant: page of doorbells
+func (b BridgeRequest) Page() uint32 { return binary.LittleEndian.Uint32(b[264:268]) }
+
+// SetPage stores the field.
+func (b BridgeRequest) SetPage(v uint32) { binary.LittleEndian.PutUint32(b[264:268], v) }
+
+// On: Grant: 1 gives the page, 0 takes it back
+func (b BridgeRequest) On() uint32 { return binary.LittleEndian.Uint32(b[268:272]) }
+
+// SetOn stores the field.
+func (b BridgeRequest) SetOn(v uint32) { binary.LittleEndian.PutUint32(b[268:272], v) }
 
 // BridgeReply is a view of 5120 bytes (LittleEndian): One reply on the control socket.
 type BridgeReply []byte
@@ -3201,7 +3316,7 @@ func (b BridgeReply) ParamsHash() uint64 { return binary.LittleEndian.Uint64(b[2
 // SetParamsHash stores the field.
 func (b BridgeReply) SetParamsHash(v uint64) { binary.LittleEndian.PutUint64(b[24:32], v) }
 
-// ControlBytes: Hello: size of the control pages
+// ControlBytes: Hello: size of the header
 func (b BridgeReply) ControlBytes() uint64 { return binary.LittleEndian.Uint64(b[32:40]) }
 
 // SetControlBytes stores the field.
@@ -3219,11 +3334,11 @@ func (b BridgeReply) Nodes() uint32 { return binary.LittleEndian.Uint32(b[48:52]
 // SetNodes stores the field.
 func (b BridgeReply) SetNodes(v uint32) { binary.LittleEndian.PutUint32(b[48:52], v) }
 
-// Slot: Attach: index of the claimed slot
-func (b BridgeReply) Slot() uint32 { return binary.LittleEndian.Uint32(b[52:56]) }
+// Sequence: the request's
+func (b BridgeReply) Sequence() uint32 { return binary.LittleEndian.Uint32(b[52:56]) }
 
-// SetSlot stores the field.
-func (b BridgeReply) SetSlot(v uint32) { binary.LittleEndian.PutUint32(b[52:56], v) }
+// SetSequence stores the field.
+func (b BridgeReply) SetSequence(v uint32) { binary.LittleEndian.PutUint32(b[52:56], v) }
 
 // Digest: Digest: hash over frames, wakes, messages and their times
 func (b BridgeReply) Digest() uint64 { return binary.LittleEndian.Uint64(b[56:64]) }
@@ -3255,6 +3370,42 @@ func (b BridgeReply) Tainted() uint32 { return binary.LittleEndian.Uint32(b[88:9
 // SetTainted stores the field.
 func (b BridgeReply) SetTainted(v uint32) { binary.LittleEndian.PutUint32(b[88:92], v) }
 
+// Guest: Hello: number of the guest that greets, 0 = it is none; NewGuest: of the new one
+func (b BridgeReply) Guest() uint32 { return binary.LittleEndian.Uint32(b[96:100]) }
+
+// SetGuest stores the field.
+func (b BridgeReply) SetGuest(v uint32) { binary.LittleEndian.PutUint32(b[96:100], v) }
+
+// GuestNode: Hello of a guest: its node
+func (b BridgeReply) GuestNode() uint32 { return binary.LittleEndian.Uint32(b[100:104]) }
+
+// SetGuestNode stores the field.
+func (b BridgeReply) SetGuestNode(v uint32) { binary.LittleEndian.PutUint32(b[100:104], v) }
+
+// FirstRank: Hello of a guest: first rank of its threads
+func (b BridgeReply) FirstRank() uint32 { return binary.LittleEndian.Uint32(b[104:108]) }
+
+// SetFirstRank stores the field.
+func (b BridgeReply) SetFirstRank(v uint32) { binary.LittleEndian.PutUint32(b[104:108], v) }
+
+// Ranks: Hello of a guest: ranks of its threads
+func (b BridgeReply) Ranks() uint32 { return binary.LittleEndian.Uint32(b[108:112]) }
+
+// SetRanks stores the field.
+func (b BridgeReply) SetRanks(v uint32) { binary.LittleEndian.PutUint32(b[108:112], v) }
+
+// BankFirst: Hello of a guest: first frame of its bank
+func (b BridgeReply) BankFirst() uint32 { return binary.LittleEndian.Uint32(b[112:116]) }
+
+// SetBankFirst stores the field.
+func (b BridgeReply) SetBankFirst(v uint32) { binary.LittleEndian.PutUint32(b[112:116], v) }
+
+// BankFrames: Hello of a guest: frames of its bank
+func (b BridgeReply) BankFrames() uint32 { return binary.LittleEndian.Uint32(b[116:120]) }
+
+// SetBankFrames stores the field.
+func (b BridgeReply) SetBankFrames(v uint32) { binary.LittleEndian.PutUint32(b[116:120], v) }
+
 // Text: why the request was refused, zero-terminated
 func (b BridgeReply) Text() []byte { return b[512:1024:1024] }
 
@@ -3266,6 +3417,36 @@ func (b BridgeReply) FromSwitch() []byte { return b[2432:3840:3840] }
 
 // Ports: Digest: BridgeMaxNodes SwitchPort, of the port that each node's cable is in
 func (b BridgeReply) Ports() []byte { return b[3840:4992:4992] }
+
+// BridgeEnd is a view of 1024 bytes (LittleEndian): Packet on the control socket that nobody asked for: the end of a guest's connection, to the guest and to the owner.
+type BridgeEnd []byte
+
+// Magic: BridgeMagic
+func (b BridgeEnd) Magic() uint64 { return binary.LittleEndian.Uint64(b[0:8]) }
+
+// SetMagic stores the field.
+func (b BridgeEnd) SetMagic(v uint64) { binary.LittleEndian.PutUint64(b[0:8], v) }
+
+// Guest: number of the guest
+func (b BridgeEnd) Guest() uint32 { return binary.LittleEndian.Uint32(b[8:12]) }
+
+// SetGuest stores the field.
+func (b BridgeEnd) SetGuest(v uint32) { binary.LittleEndian.PutUint32(b[8:12], v) }
+
+// Reason: BridgeGuestEnd
+func (b BridgeEnd) Reason() uint32 { return binary.LittleEndian.Uint32(b[12:16]) }
+
+// SetReason stores the field.
+func (b BridgeEnd) SetReason(v uint32) { binary.LittleEndian.PutUint32(b[12:16], v) }
+
+// Time: simulated time
+func (b BridgeEnd) Time() uint64 { return binary.LittleEndian.Uint64(b[16:24]) }
+
+// SetTime stores the field.
+func (b BridgeEnd) SetTime(v uint64) { binary.LittleEndian.PutUint64(b[16:24], v) }
+
+// Text: one sentence that says what happened, with name, process and node of the guest, zero-terminated
+func (b BridgeEnd) Text() []byte { return b[64:1024:1024] }
 
 // WireCounts is a view of 88 bytes (LittleEndian): Frames of one direction of the wire.
 type WireCounts []byte

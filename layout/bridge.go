@@ -4,19 +4,20 @@ package layout
 
 // The bridge's shared pages. One writer per 64-byte line, so that no line
 // bounces between two processors that both store to it; the exceptions (a
-// slot's State and the header's Sequence) are atomics and say so.
+// slot's State and the bell's Sequence) are atomics and say so.
 var bridgeSection = Section{
 	Title: "Bridge pages",
-	Doc: "Memory shared by the simulator and the processes of the simulated hosts. The control pages hold one BridgeHeader, then BridgeSlots slots of " +
-		"BridgeSlotStride bytes: a BridgeSlot followed by its command ring of BridgeRingEntries BridgeCommand entries. Host memory and its frame-use table are " +
-		"files of their own. Times are signed picoseconds (two's complement); the card boots before time 0. The control socket (SOCK_SEQPACKET) carries one " +
-		"BridgeRequest or one BridgeReply per packet, and file descriptors with the reply to Hello: the control pages, then memory and frame-use table of each node asked for, in order.",
+	Doc: "Memory shared by the simulator and the processes of the simulated hosts, each kind in files of its own: the BridgeHeader, which only the simulator can map for writing; " +
+		"the BridgeBell, which all write; for each thread a slot of BridgeSlotStride bytes, a BridgeSlot followed by its command ring of BridgeRingEntries BridgeCommand entries; host memory, " +
+		"its frame-use tables, and the banks of guests. Times are signed picoseconds (two's complement); the card boots before time 0. The control socket (SOCK_SEQPACKET) carries one " +
+		"BridgeRequest or one BridgeReply per packet, or one BridgeEnd that nobody asked for. File descriptors come with the replies. To Hello: header and bell, then memory and frame-use table of each " +
+		"node asked for, in order, or the bank of a guest. To Attach: the slot. To NewGuest: the guest's socket and its bank.",
 	Constants: []Constant{
 		{"BridgeMagic", 0x4547444952424148, 64, "the characters HABRIDGE"},
-		{"BridgeVersion", 1, 32, "raised when the protocol changes in a way that the tables do not show"},
+		{"BridgeVersion", 2, 32, "raised when the protocol changes in a way that the tables do not show"},
 		{"BridgeLine", 64, 32, "bytes of a line with one writer"},
 		{"BridgeRingEntries", 256, 32, "commands in a slot's ring"},
-		{"BridgeSlotStride", 4096 + 256*64, 32, "bytes from one slot to the next"},
+		{"BridgeSlotStride", 4096 + 256*64, 32, "bytes of a slot: its page and its ring"},
 		{"BridgeMaxWatches", 8, 32, "watched ranges of one wait"},
 		{"BridgeMaxWriteDwords", 8, 32, "dwords of one posted write burst"},
 		{"BridgeMaxMessage", 3584, 32, "bytes of one mailbox message"},
@@ -24,6 +25,11 @@ var bridgeSection = Section{
 		{"BridgeFrameBytes", 4096, 32, "bytes of a frame of host memory"},
 		{"BridgeMaxBusReset", 1_000_000_000_000, 64, "longest time in ps for which one BusReset command holds RST#: 1 s"},
 		{"BridgeMaxHeldFrames", 4096, 32, "frames that a held wire keeps; with one more the run ends"},
+		{"BridgeMaxGuests", 64, 32, "guests of one fabric that EndGuest was not asked for"},
+		{"BridgeMaxGuestCommands", 65536, 32, "commands and waits of a guest's thread at one instant of timed mode"},
+		{"BridgeMaxGuestMessages", 1000, 32, "messages of a guest that nobody has received"},
+		{"BridgeMaxGuestRequests", 16, 32, "requests of a guest on its control socket that are not answered yet"},
+		{"BridgeMaxGuestCharge", 10_000_000_000_000, 64, "longest span in ps of processor time that a guest's thread may ask for at once: 10 s"},
 		{"WireSwitch", 255, 8, "in the place of a node's number in a FrameRecord: the switch"},
 		{"EchoDoorbell", 0xe0100000, 32, "echo test device: a burst of three dwords here (address of an EchoRequest, any, any) starts a transfer"},
 		{"EchoRegisterID", 0xe0000000, 32, "echo test device: reads EchoID"},
@@ -81,7 +87,17 @@ var bridgeSection = Section{
 		{Name: "BridgeControl", Doc: "Requests on the control socket.", Width: 32, Values: []Value{
 			{"Hello", 1, "first request: checks the version and hashes, brings the file descriptors"},
 			{"Attach", 2, "claims the slot of a thread"},
-			{"Digest", 3, "answered when the fabric has nothing to do: digest of the run so far"},
+			{"Digest", 3, "answered when the fabric has nothing to do: digest of the run so far; not for guests"},
+			{"NewGuest", 4, "owner: makes a guest with its socket and its bank"},
+			{"Grant", 5, "owner: gives a page of doorbells to a guest, or takes it back. What the guest posted before is carried out"},
+			{"EndGuest", 6, "owner: ends a guest's connection if that is still there, and puts fresh memory in its bank's place; refused while the card may use a frame of the bank"},
+		}},
+		{Name: "BridgeGuestEnd", Doc: "Why a guest's connection ended.", Width: 32, Values: []Value{
+			{"Left", 1, "it was closed, and no thread was attached"},
+			{"Died", 2, "it was closed with threads attached: the process died"},
+			{"Violation", 3, "the process tried what it may not do"},
+			{"Stuck", 4, "one of its running threads neither acted nor parked within the limit"},
+			{"Owner", 5, "the owner asked for it (EndGuest)"},
 		}},
 		{Name: "WireFault", Doc: "What is done to frames on the wire on request.", Width: 8, Values: []Value{
 			{"Drop", 0, "lost"},
@@ -95,24 +111,26 @@ var bridgeSection = Section{
 		}},
 	},
 	Structs: []Struct{
-		{Name: "BridgeHeader", Doc: "First page of the control pages.", Size: 4096, Fields: []Field{
+		{Name: "BridgeHeader", Doc: "A file of one page, sealed against writable mappings: what the simulator says to all.", Size: 4096, Fields: []Field{
 			{Name: "Magic", Offset: 0, Width: 8, Doc: "BridgeMagic"},
 			{Name: "Version", Offset: 8, Width: 4, Doc: "BridgeVersion"},
 			{Name: "Mode", Offset: 12, Width: 4, Doc: "BridgeMode"},
 			{Name: "LayoutHash", Offset: 16, Width: 8, Doc: "hash of the layouts that the simulator was built from"},
 			{Name: "ParamsHash", Offset: 24, Width: 8, Doc: "hash of the parameters that the simulator was built from"},
 			{Name: "Nodes", Offset: 32, Width: 4, Doc: "nodes of the fabric"},
-			{Name: "Slots", Offset: 36, Width: 4, Doc: "slots in these pages"},
+			{Name: "Slots", Offset: 36, Width: 4, Doc: "threads that can be attached at one time"},
 			{Name: "MemoryBytes", Offset: 40, Width: 8, Doc: "host memory of each node"},
 			{Name: "SimulatorPid", Offset: 48, Width: 4, Doc: "process that serves the fabric"},
 			{Name: "Now", Offset: 64, Width: 8, Doc: "simulator: time reached"},
 			{Name: "RunState", Offset: 72, Width: 4, Doc: "simulator: BridgeRunState, atomic"},
-			{Name: "Sleeping", Offset: 76, Width: 4, Doc: "simulator: 1 while it waits on Sequence, atomic"},
+			{Name: "Sleeping", Offset: 76, Width: 4, Doc: "simulator: 1 while it waits on the bell's Sequence, atomic"},
 			{Name: "Tainted", Offset: 80, Width: 4, Doc: "simulator: 1 when something outside virtual time took part, so that the run will not repeat"},
 			{Name: "StopReason", Offset: 84, Width: 4, Doc: "simulator: BridgeStop, valid when RunState is Stopped"},
 			{Name: "StopTime", Offset: 88, Width: 8, Doc: "simulator: time of the stop"},
-			{Name: "Sequence", Offset: 128, Width: 4, Doc: "everyone: raised after something for the simulator was published; it sleeps on this word, atomic"},
 			{Name: "StopText", Offset: 2048, Width: 2048, Bytes: true, Doc: "simulator: one sentence that says what happened, zero-terminated"},
+		}},
+		{Name: "BridgeBell", Doc: "A file of one page that all write. A wrong value wakes the simulator in vain, or keeps it asleep for a quarter of a second.", Size: 4096, Fields: []Field{
+			{Name: "Sequence", Offset: 0, Width: 4, Doc: "everyone: raised after something for the simulator was published; it sleeps on this word, atomic"},
 		}},
 		{Name: "BridgeSlot", Doc: "One host thread.", Size: 4096, Fields: []Field{
 			{Name: "State", Offset: 0, Width: 4, Doc: "BridgeState, atomic; the host stores Waiting and Detached, the simulator Running"},
@@ -166,7 +184,7 @@ var bridgeSection = Section{
 				{"CompletionQueue", 24, 8, "completion queues in it"},
 			}},
 		}},
-		{Name: "BridgeRequest", Doc: "One request on the control socket.", Size: 256, Fields: []Field{
+		{Name: "BridgeRequest", Doc: "One request on the control socket.", Size: 320, Fields: []Field{
 			{Name: "Magic", Offset: 0, Width: 8, Doc: "BridgeMagic"},
 			{Name: "Version", Offset: 8, Width: 4, Doc: "BridgeVersion"},
 			{Name: "Opcode", Offset: 12, Width: 4, Doc: "BridgeControl"},
@@ -174,9 +192,17 @@ var bridgeSection = Section{
 			{Name: "ParamsHash", Offset: 24, Width: 8, Doc: "Hello: hash of the parameters that the process was built from"},
 			{Name: "Pid", Offset: 32, Width: 4, Doc: "Hello: the process"},
 			{Name: "NodeMask", Offset: 36, Width: 4, Doc: "Hello: nodes whose host memory the process maps, bit n = node n; all bits set = all nodes"},
-			{Name: "Node", Offset: 40, Width: 4, Doc: "Attach: node of the thread"},
-			{Name: "Rank", Offset: 44, Width: 4, Doc: "Attach: rank of the thread in its node"},
-			{Name: "Name", Offset: 64, Width: 192, Bytes: true, Doc: "Hello: the process's name; Attach: the thread's; zero-terminated"},
+			{Name: "Node", Offset: 40, Width: 4, Doc: "Attach: node of the thread; NewGuest: of the guest"},
+			{Name: "Rank", Offset: 44, Width: 4, Doc: "Attach: rank of the thread in its node; NewGuest: first rank of the guest's threads"},
+			{Name: "Ranks", Offset: 48, Width: 4, Doc: "NewGuest: ranks of the guest's threads"},
+			{Name: "BankFirst", Offset: 52, Width: 4, Doc: "NewGuest: first frame of the bank"},
+			{Name: "BankFrames", Offset: 56, Width: 4, Doc: "NewGuest: frames of the bank"},
+			{Name: "GuestPid", Offset: 60, Width: 4, Doc: "NewGuest: the guest's process"},
+			{Name: "Name", Offset: 64, Width: 192, Bytes: true, Doc: "Hello: the process's name; Attach: the thread's; NewGuest: the guest's; zero-terminated"},
+			{Name: "Sequence", Offset: 256, Width: 4, Doc: "comes back with the reply"},
+			{Name: "Guest", Offset: 260, Width: 4, Doc: "Grant, EndGuest: number of the guest"},
+			{Name: "Page", Offset: 264, Width: 4, Doc: "Grant: page of doorbells"},
+			{Name: "On", Offset: 268, Width: 4, Doc: "Grant: 1 gives the page, 0 takes it back"},
 		}},
 		{Name: "BridgeReply", Doc: "One reply on the control socket.", Size: 5120, Fields: []Field{
 			{Name: "Magic", Offset: 0, Width: 8, Doc: "BridgeMagic"},
@@ -184,19 +210,32 @@ var bridgeSection = Section{
 			{Name: "Refused", Offset: 12, Width: 4, Doc: "0 = done, 1 = refused for the reason in Text"},
 			{Name: "LayoutHash", Offset: 16, Width: 8, Doc: "Hello: hash of the layouts that the simulator was built from"},
 			{Name: "ParamsHash", Offset: 24, Width: 8, Doc: "Hello: hash of the parameters that the simulator was built from"},
-			{Name: "ControlBytes", Offset: 32, Width: 8, Doc: "Hello: size of the control pages"},
+			{Name: "ControlBytes", Offset: 32, Width: 8, Doc: "Hello: size of the header"},
 			{Name: "MemoryBytes", Offset: 40, Width: 8, Doc: "Hello: size of each node's host memory"},
 			{Name: "Nodes", Offset: 48, Width: 4, Doc: "Hello: nodes of the fabric"},
-			{Name: "Slot", Offset: 52, Width: 4, Doc: "Attach: index of the claimed slot"},
+			{Name: "Sequence", Offset: 52, Width: 4, Doc: "the request's"},
 			{Name: "Digest", Offset: 56, Width: 8, Doc: "Digest: hash over frames, wakes, messages and their times"},
 			{Name: "Time", Offset: 64, Width: 8, Doc: "Digest: time reached"},
 			{Name: "Frames", Offset: 72, Width: 8, Doc: "Digest: frames that nodes put on the wire"},
 			{Name: "Wakes", Offset: 80, Width: 8, Doc: "Digest: waits ended"},
 			{Name: "Tainted", Offset: 88, Width: 4, Doc: "Digest: 1 when the run is not reproducible"},
+			{Name: "Guest", Offset: 96, Width: 4, Doc: "Hello: number of the guest that greets, 0 = it is none; NewGuest: of the new one"},
+			{Name: "GuestNode", Offset: 100, Width: 4, Doc: "Hello of a guest: its node"},
+			{Name: "FirstRank", Offset: 104, Width: 4, Doc: "Hello of a guest: first rank of its threads"},
+			{Name: "Ranks", Offset: 108, Width: 4, Doc: "Hello of a guest: ranks of its threads"},
+			{Name: "BankFirst", Offset: 112, Width: 4, Doc: "Hello of a guest: first frame of its bank"},
+			{Name: "BankFrames", Offset: 116, Width: 4, Doc: "Hello of a guest: frames of its bank"},
 			{Name: "Text", Offset: 512, Width: 512, Bytes: true, Doc: "why the request was refused, zero-terminated"},
 			{Name: "Wire", Offset: 1024, Width: 1408, Bytes: true, Doc: "Digest: BridgeMaxNodes WireCounts, of the frames that each node sent, on its own cable"},
 			{Name: "FromSwitch", Offset: 2432, Width: 1408, Bytes: true, Doc: "Digest: BridgeMaxNodes WireCounts, of the frames that the switch sent to each node"},
 			{Name: "Ports", Offset: 3840, Width: 1152, Bytes: true, Doc: "Digest: BridgeMaxNodes SwitchPort, of the port that each node's cable is in"},
+		}},
+		{Name: "BridgeEnd", Doc: "Packet on the control socket that nobody asked for: the end of a guest's connection, to the guest and to the owner.", Size: 1024, Fields: []Field{
+			{Name: "Magic", Offset: 0, Width: 8, Doc: "BridgeMagic"},
+			{Name: "Guest", Offset: 8, Width: 4, Doc: "number of the guest"},
+			{Name: "Reason", Offset: 12, Width: 4, Doc: "BridgeGuestEnd"},
+			{Name: "Time", Offset: 16, Width: 8, Doc: "simulated time"},
+			{Name: "Text", Offset: 64, Width: 960, Bytes: true, Doc: "one sentence that says what happened, with name, process and node of the guest, zero-terminated"},
 		}},
 		{Name: "WireCounts", Doc: "Frames of one direction of the wire.", Size: 88, Fields: []Field{
 			{Name: "Sent", Offset: 0, Width: 8, Doc: "given to the wire by their sender"},

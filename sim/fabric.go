@@ -80,9 +80,13 @@ type Config struct {
 	// SocketPath is where other processes join; a private one if empty.
 	SocketPath string
 
-	StuckLimit      time.Duration // wall time a timed thread may run without a call: 10 s
-	StartLimit      time.Duration // wall time until all declared threads have attached: 60 s
-	ContinueOnDeath bool          // a process that dies does not stop the others
+	StuckLimit time.Duration // wall time a timed thread may run without a call: 10 s
+	StartLimit time.Duration // wall time until all declared threads have attached: 60 s
+	// Guests: this process owns the fabric, nobody else can join by its path, and
+	// other processes come as guests (bridge.Conn.NewGuest, bridge.Join). Then a
+	// timed run in which nothing can move any more waits for who comes next.
+	Guests          bool
+	ContinueOnDeath bool // a process that dies does not stop the others
 
 	Program   string   // path of the simulator; that of the profile, built from the checkout, if empty
 	Arguments []string // further arguments for it
@@ -182,6 +186,9 @@ func arguments(cfg Config, path string) ([]string, error) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(cfg.Params)) {
 		add("--param", name+"="+strconv.FormatInt(cfg.Params[name], 10))
+	}
+	if cfg.Guests {
+		add("--guests", "yes")
 	}
 	if cfg.ContinueOnDeath {
 		add("--on-death", "continue")

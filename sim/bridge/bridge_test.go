@@ -5,6 +5,7 @@ package bridge_test
 import (
 	"context"
 	"fmt"
+	"os"
 	"testing"
 	"time"
 
@@ -17,7 +18,19 @@ import (
 	"hvia/sim/bridge"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// roleVariable makes this test binary play a guest's process.
+const roleVariable = "HVIA_BRIDGE_GUEST_ROLE"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(roleVariable) != "" {
+		if err := playVictim(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	goleak.VerifyTestMain(m)
+}
 
 func TestTimeText(t *testing.T) {
 	for v, want := range map[bridge.Time]string{

@@ -52,8 +52,9 @@ type Conn struct {
 	path    string
 	sock    *net.UnixConn
 	explain func() string
-	pages   []byte
-	header  layout.BridgeHeader
+	header  layout.BridgeHeader // read only
+	bell    []byte
+	guest   *Guest // what this process is; nil if it is none
 	timed   bool
 	nodes   int
 	memory  map[int]*Memory
@@ -64,14 +65,36 @@ type Conn struct {
 	closed atomic.Bool
 	gone   bool // pages are gone; guarded by gate
 	dead   atomic.Bool
+	ended  atomic.Pointer[StopError] // why this guest was ended
 
 	requests sync.Mutex // one request at a time
-	replies  chan layout.BridgeReply
+	sequence uint32     // of the last request, guarded by requests
+	replies  chan answer
 	readDone chan struct{}
+	ends     chan GuestEnd
 
-	mu    sync.Mutex
-	slots map[*Slot]struct{}
+	mu     sync.Mutex
+	slots  map[*Slot]struct{}
+	guests map[GuestID]*Guest
 }
+
+// answer is a reply with the descriptors that came with it. Those that are kept
+// are replaced by -1; close closes the others.
+type answer struct {
+	layout.BridgeReply
+	fds []int
+}
+
+func (a answer) close() {
+	for _, fd := range a.fds {
+		if fd >= 0 {
+			_ = unix.Close(fd)
+		}
+	}
+}
+
+// descriptorRoom is for as many descriptors as come with one reply.
+var descriptorRoom = unix.CmsgSpace(4 * (2 + 2*layout.BridgeMaxNodes))
 
 // Dial joins the fabric that serves the path.
 func Dial(ctx context.Context, path string, o Options) (*Conn, error) {
@@ -86,9 +109,15 @@ func Dial(ctx context.Context, path string, o Options) (*Conn, error) {
 		}
 		return nil, fmt.Errorf("bridge: connect to %s: %w", path, err)
 	}
+	return join(ctx, raw.(*net.UnixConn), path, o)
+}
+
+// join greets the simulator on a connection, which belongs to it from now on.
+func join(ctx context.Context, sock *net.UnixConn, path string, o Options) (*Conn, error) {
 	c := &Conn{
-		path: path, sock: raw.(*net.UnixConn), explain: o.Explain, memory: map[int]*Memory{},
-		replies: make(chan layout.BridgeReply, 1), readDone: make(chan struct{}), slots: map[*Slot]struct{}{},
+		path: path, sock: sock, explain: o.Explain, memory: map[int]*Memory{},
+		replies: make(chan answer, 1), readDone: make(chan struct{}), ends: make(chan GuestEnd, layout.BridgeMaxGuests),
+		slots: map[*Slot]struct{}{}, guests: map[GuestID]*Guest{},
 	}
 	if err := c.hello(ctx, o); err != nil {
 		c.sock.Close()
@@ -141,24 +170,25 @@ func (c *Conn) hello(ctx context.Context, o Options) error {
 	_ = c.sock.SetDeadline(limit)
 	stop := context.AfterFunc(ctx, func() { _ = c.sock.SetDeadline(time.Unix(1, 0)) })
 	defer stop()
-	if _, err := c.sock.Write(r); err != nil {
-		return fmt.Errorf("bridge: greet the simulator at %s: %w", c.path, err)
-	}
+	// A guest that was ended before it came can still read why.
+	_, sent := c.sock.Write(r)
 	reply := layout.BridgeReply(make([]byte, layout.BridgeReplySize))
-	oob := make([]byte, unix.CmsgSpace(4*(1+2*layout.BridgeMaxNodes)))
+	oob := make([]byte, descriptorRoom)
 	n, oobn, _, _, err := c.sock.ReadMsgUnix(reply, oob)
+	if sent != nil && n != layout.BridgeEndSize {
+		return fmt.Errorf("bridge: greet the simulator at %s: %w", c.path, sent)
+	}
 	if err != nil {
 		return fmt.Errorf("bridge: greet the simulator at %s: %w", c.path, err)
 	}
 	fds, err := descriptors(oob[:oobn])
 	// Whatever happens below, nobody else will close these.
-	defer func() {
-		for _, fd := range fds {
-			_ = unix.Close(fd)
-		}
-	}()
+	defer answer{fds: fds}.close()
 	if err != nil {
 		return fmt.Errorf("bridge: greet the simulator at %s: %w", c.path, err)
+	}
+	if end := layout.BridgeEnd(reply[:layout.BridgeEndSize]); n == layout.BridgeEndSize && end.Magic() == layout.BridgeMagic {
+		return fmt.Errorf("bridge: connect to %s: %w", c.path, stopOf(end))
 	}
 	if n != layout.BridgeReplySize || reply.Magic() != layout.BridgeMagic {
 		return fmt.Errorf("bridge: greet the simulator at %s: a reply of %d bytes that is none of this protocol: %w", c.path, n, ErrVersion)
@@ -173,23 +203,35 @@ func (c *Conn) hello(ctx context.Context, o Options) error {
 	c.nodes = int(reply.Nodes())
 	var nodes []int
 	for i := range c.nodes {
-		if mask>>i&1 != 0 {
+		if mask>>i&1 != 0 && reply.Guest() == 0 {
 			nodes = append(nodes, i)
 		}
 	}
-	if len(fds) != 1+2*len(nodes) {
-		return fmt.Errorf("bridge: connect to %s: %d descriptors came, want %d: the process has too many open files", c.path, len(fds), 1+2*len(nodes))
+	want := 2 + 2*len(nodes)
+	if reply.Guest() != 0 {
+		want = 3
 	}
-	if c.pages, err = mapShared(fds[0], int(reply.ControlBytes())); err != nil {
-		return fmt.Errorf("bridge: connect to %s: map %d bytes of control pages: %w", c.path, reply.ControlBytes(), err)
+	if len(fds) != want {
+		return fmt.Errorf("bridge: connect to %s: %d descriptors came, want %d: the process has too many open files", c.path, len(fds), want)
 	}
-	c.header = layout.BridgeHeader(c.pages[:layout.BridgeHeaderSize])
+	if c.header, err = mapReadOnly(fds[0], int(reply.ControlBytes())); err != nil {
+		return fmt.Errorf("bridge: connect to %s: map %d bytes of header: %w", c.path, reply.ControlBytes(), err)
+	}
+	if c.bell, err = mapShared(fds[1], layout.BridgeBellSize); err != nil {
+		return fmt.Errorf("bridge: connect to %s: map %d bytes of bell: %w", c.path, layout.BridgeBellSize, err)
+	}
 	c.timed = layout.BridgeMode(c.header.Mode()) == layout.BridgeModeTimed
-	for i, node := range nodes {
-		if err := c.mapNode(node, fds[1+2*i], fds[2+2*i], int(reply.MemoryBytes())); err != nil {
+	if reply.Guest() != 0 {
+		if err := c.mapBank(o.Name, reply, fds[2]); err != nil {
 			return err
 		}
-		fds[1+2*i] = -1 // kept
+		fds[2] = -1 // kept
+	}
+	for i, node := range nodes {
+		if err := c.mapNode(node, fds[2+2*i], fds[3+2*i], int(reply.MemoryBytes())); err != nil {
+			return err
+		}
+		fds[2+2*i] = -1 // kept
 	}
 	_ = c.sock.SetDeadline(time.Time{})
 	return nil
@@ -241,21 +283,35 @@ func text(b []byte) string {
 // of the simulator unless the fabric was closed.
 func (c *Conn) read() {
 	defer close(c.readDone)
+	defer close(c.ends)
+	oob := make([]byte, descriptorRoom)
 	for {
 		b := make([]byte, layout.BridgeReplySize)
-		n, err := c.sock.Read(b)
+		n, oobn, _, _, err := c.sock.ReadMsgUnix(b, oob)
 		if err != nil || n == 0 {
 			break
 		}
-		if n == len(b) {
+		// A list of descriptors that was cut short is noticed by who wants them.
+		fds, _ := descriptors(oob[:oobn])
+		switch n {
+		case layout.BridgeReplySize:
+			a := answer{BridgeReply: b, fds: fds}
 			select {
-			case c.replies <- b:
+			case c.replies <- a:
 			default: // the answer to a request that nobody waits for any more
+				a.close()
 			}
+		case layout.BridgeEndSize:
+			c.end(layout.BridgeEnd(b[:n]))
 		}
 	}
 	c.dead.Store(true)
 	c.kick()
+	select {
+	case a := <-c.replies: // nobody will
+		a.close()
+	default:
+	}
 }
 
 // kick wakes every thread of this process, so that it looks whether it may
@@ -278,6 +334,9 @@ func (c *Conn) kick() {
 func (c *Conn) check() error {
 	if c.closed.Load() || c.gone {
 		return &StopError{Kind: ErrClosed, Text: "this process closed its connection to " + c.path}
+	}
+	if e := c.ended.Load(); e != nil {
+		return e
 	}
 	if layout.BridgeRunState(word(c.header, layout.BridgeHeaderRunStateOffset).Load()) == layout.BridgeRunStateStopped {
 		kind, ok := stopErrors[layout.BridgeStop(c.header.StopReason())]
@@ -328,44 +387,56 @@ func (c *Conn) Reproducible() bool {
 	return !c.gone && c.timed && c.header.Tainted() == 0
 }
 
-func (c *Conn) request(ctx context.Context, r layout.BridgeRequest) (layout.BridgeReply, error) {
+// request asks the simulator for something. The answer's descriptors are the
+// caller's.
+func (c *Conn) request(ctx context.Context, r layout.BridgeRequest) (answer, error) {
 	c.requests.Lock()
 	defer c.requests.Unlock()
 	op := layout.BridgeControl(r.Opcode())
 	if err := c.Err(); err != nil && op != layout.BridgeControlDigest {
-		return nil, err
+		return answer{}, err
 	}
+	c.sequence++
+	r.SetSequence(c.sequence)
 	select {
-	case <-c.replies: // left by a request that was given up
+	case old := <-c.replies: // left by a request that was given up
+		old.close()
 	default:
 	}
 	if _, err := c.sock.Write(r); err != nil {
 		if e := c.Err(); e != nil {
-			return nil, e
+			return answer{}, e
 		}
-		return nil, fmt.Errorf("bridge: %s request to %s: %w", op, c.path, err)
+		return answer{}, fmt.Errorf("bridge: %s request to %s: %w", op, c.path, err)
 	}
 	timer := time.NewTimer(replyLimit)
 	defer timer.Stop()
+	take := func(reply answer) (answer, error, bool) {
+		if reply.Sequence() != c.sequence || layout.BridgeControl(reply.Opcode()) != op {
+			reply.close()
+			return answer{}, nil, false
+		}
+		if reply.Refused() != 0 {
+			reply.close()
+			return answer{}, fmt.Errorf("bridge: %s request to %s: %w: %s", op, c.path, ErrRefused, text(reply.Text())), true
+		}
+		return reply, nil, true
+	}
 	for {
 		select {
 		case reply := <-c.replies:
-			if layout.BridgeControl(reply.Opcode()) != op {
-				continue
+			if a, err, done := take(reply); done {
+				return a, err
 			}
-			if reply.Refused() != 0 {
-				return nil, fmt.Errorf("bridge: %s request to %s: %w: %s", op, c.path, ErrRefused, text(reply.Text()))
-			}
-			return reply, nil
 		case <-c.readDone:
 			if err := c.Err(); err != nil {
-				return nil, err
+				return answer{}, err
 			}
-			return nil, fmt.Errorf("bridge: %s request to %s: %w", op, c.path, ErrSimulatorDied)
+			return answer{}, fmt.Errorf("bridge: %s request to %s: %w", op, c.path, ErrSimulatorDied)
 		case <-ctx.Done():
-			return nil, fmt.Errorf("bridge: %s request to %s: %w: %w", op, c.path, ErrAborted, context.Cause(ctx))
+			return answer{}, fmt.Errorf("bridge: %s request to %s: %w: %w", op, c.path, ErrAborted, context.Cause(ctx))
 		case <-timer.C:
-			return nil, fmt.Errorf("bridge: %s request to %s: no answer in %v: %w", op, c.path, replyLimit, ErrUnresponsive)
+			return answer{}, fmt.Errorf("bridge: %s request to %s: no answer in %v: %w", op, c.path, replyLimit, ErrUnresponsive)
 		}
 	}
 }
@@ -469,7 +540,11 @@ func (c *Conn) Close() error {
 // release gives the pages back.
 func (c *Conn) release() {
 	c.gone = true
-	retire(c.pages)
+	retire(c.header)
+	retire(c.bell)
+	for s := range c.slots {
+		s.retire()
+	}
 	for _, m := range c.memory {
 		retire(m.view)
 		retire(m.use)
@@ -480,7 +555,7 @@ func (c *Conn) release() {
 // wakeSimulator tells the simulator that something was published. The gate is
 // held.
 func (c *Conn) wakeSimulator() {
-	sequence := word(c.header, layout.BridgeHeaderSequenceOffset)
+	sequence := word(c.bell, layout.BridgeBellSequenceOffset)
 	sequence.Add(1)
 	if word(c.header, layout.BridgeHeaderSleepingOffset).Load() != 0 {
 		futexWake(sequence)

@@ -22,6 +22,10 @@ var (
 	ErrDevice        = errors.New("card model fault")
 	ErrSimulatorDied = errors.New("simulator died")
 
+	// These end one process and not the run.
+	ErrViolation  = errors.New("process tried what it may not do")
+	ErrGuestEnded = errors.New("process was ended by the owner of the fabric")
+
 	ErrVersion      = errors.New("program and simulator do not match")
 	ErrRefused      = errors.New("simulator refused the request")
 	ErrAborted      = errors.New("call aborted by its context")
@@ -40,8 +44,15 @@ var stopErrors = map[layout.BridgeStop]error{
 	layout.BridgeStopDevice:       ErrDevice,
 }
 
+var endErrors = map[layout.BridgeGuestEnd]error{
+	layout.BridgeGuestEndViolation: ErrViolation,
+	layout.BridgeGuestEndStuck:     ErrStuck,
+	layout.BridgeGuestEndOwner:     ErrGuestEnded,
+}
+
 // StopError says that the run is over, why, and at what simulated time. Every
-// waiting and every later call of every process gets it.
+// waiting and every later call of every process gets it; when the end is that of
+// one guest (ErrViolation, ErrGuestEnded, ErrStuck), every call of that process.
 type StopError struct {
 	Kind error  // one of the sentinels of this package
 	Time Time   // simulated time of the end

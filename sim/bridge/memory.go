@@ -39,14 +39,17 @@ var (
 	ErrFrameRange    = errors.New("no such frame of host memory")
 	ErrUseOverflow   = errors.New("frame is in use too often")
 	ErrUseUnderflow  = errors.New("frame is not in use")
+	ErrNoUseTable    = errors.New("a guest does not count uses of frames")
 	ErrNodeNotMapped = errors.New("node's host memory is not mapped by this process")
 )
 
 // Memory is the host memory of one node: a file of frames, which may be
 // mapped in any order, and the table that says which of them a card may touch.
+// That of a guest is its bank, without the table.
 type Memory struct {
 	Node   int
 	FD     int // file of Frames * FrameBytes bytes; belongs to the connection, which closes it
+	First  int // number of the first frame in the file: above 0 only in a guest's bank
 	Frames int
 
 	use  []byte
@@ -54,16 +57,18 @@ type Memory struct {
 }
 
 // Linear is a view of the whole memory in physical order: byte n is the byte
-// at physical address n. It is valid until the connection is closed.
+// at physical address n + First * FrameBytes. It is valid until the connection is
+// closed. The owner of the fabric sees the banks of its guests in it.
 func (m *Memory) Linear() []byte { return m.view }
 
 // UseTable is the frame-use table, one word for each frame; access it with
-// sync/atomic only. It is valid until the connection is closed.
+// sync/atomic only. It is valid until the connection is closed. A guest has none:
+// it is empty, Use gives 0, and nothing can be acquired.
 func (m *Memory) UseTable() []uint32 { return words(m.use) }
 
 // Use returns the frame-use word of a frame, 0 when it does not exist.
 func (m *Memory) Use(frame int) uint32 {
-	if frame < 0 || frame >= m.Frames {
+	if frame < 0 || frame >= len(m.use)/layout.BridgeFrameUseSize {
 		return 0
 	}
 	return word(m.use, frame*layout.BridgeFrameUseSize).Load()
@@ -77,6 +82,9 @@ func (m *Memory) Acquire(frame int, kind UseKind) error { return m.count(frame, 
 func (m *Memory) Release(frame int, kind UseKind) error { return m.count(frame, kind, false) }
 
 func (m *Memory) count(frame int, kind UseKind, up bool) error {
+	if m.use == nil {
+		return fmt.Errorf("bridge: count a use of frame %d of node %d as %s: %w", frame, m.Node, kind, ErrNoUseTable)
+	}
 	if frame < 0 || frame >= m.Frames {
 		return fmt.Errorf("bridge: frame %d of node %d (it has %d): %w", frame, m.Node, m.Frames, ErrFrameRange)
 	}

@@ -34,7 +34,20 @@ func futexWake(w *atomic.Uint32) {
 
 // mapShared maps a whole file.
 func mapShared(fd int, bytes int) ([]byte, error) {
-	p, err := unix.MmapPtr(fd, 0, nil, uintptr(bytes), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_NORESERVE)
+	return mapFile(fd, bytes, unix.PROT_READ|unix.PROT_WRITE)
+}
+
+// mapReadOnly maps a whole file that this process may not write.
+func mapReadOnly(fd int, bytes int) ([]byte, error) { return mapFile(fd, bytes, unix.PROT_READ) }
+
+// mapOver puts a part of a file in the place of mapped memory.
+func mapOver(b []byte, fd int, offset int64) error {
+	_, err := unix.MmapPtr(fd, offset, unsafe.Pointer(unsafe.SliceData(b)), uintptr(len(b)), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_NORESERVE|unix.MAP_FIXED)
+	return err
+}
+
+func mapFile(fd, bytes, access int) ([]byte, error) {
+	p, err := unix.MmapPtr(fd, 0, nil, uintptr(bytes), access, unix.MAP_SHARED|unix.MAP_NORESERVE)
 	if err != nil {
 		return nil, err
 	}

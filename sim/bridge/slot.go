@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -75,7 +76,7 @@ type Wake struct {
 // Slot is one thread's end of the bridge. It serves one goroutine at a time.
 type Slot struct {
 	conn  *Conn
-	index int
+	pages []byte
 	page  layout.BridgeSlot
 	ring  ring
 	clock Time
@@ -88,12 +89,14 @@ type Slot struct {
 	ringSleeping *atomic.Uint32
 	abort        *atomic.Uint32
 	detached     bool
+	retiring     sync.Mutex // against requests of contexts, which may come after the end
+	retired      bool       // the pages are gone; guarded by retiring
 	begun        bool
 	lost         error // a wait that could not be ended: the slot is unusable
 }
 
-// Attach claims the slot of (node, rank). The thread's time begins with
-// Begin.
+// Attach claims the slot of (node, rank); a guest, one of its ranks on its node.
+// The thread's time begins with Begin.
 func (c *Conn) Attach(ctx context.Context, node, rank int, name string) (*Slot, error) {
 	if node < 0 || rank < 0 {
 		return nil, fmt.Errorf("bridge: attach '%s' as node %d rank %d: both count from 0", name, node, rank)
@@ -109,14 +112,21 @@ func (c *Conn) Attach(ctx context.Context, node, rank int, name string) (*Slot, 
 	if err != nil {
 		return nil, err
 	}
+	defer reply.close()
 	c.gate.RLock()
 	defer c.gate.RUnlock()
 	if c.gone {
 		return nil, c.check()
 	}
-	base := layout.BridgeHeaderSize + int(reply.Slot())*layout.BridgeSlotStride
-	s := newSlot(c.pages[base : base+layout.BridgeSlotStride])
-	s.conn, s.index = c, int(reply.Slot())
+	if len(reply.fds) != 1 {
+		return nil, fmt.Errorf("bridge: attach '%s': %d descriptors came, want 1: the process has too many open files", name, len(reply.fds))
+	}
+	pages, err := mapShared(reply.fds[0], layout.BridgeSlotStride)
+	if err != nil {
+		return nil, fmt.Errorf("bridge: attach '%s': map %d bytes of its slot: %w", name, layout.BridgeSlotStride, err)
+	}
+	s := newSlot(pages)
+	s.conn, s.pages = c, pages
 	c.mu.Lock()
 	c.slots[s] = struct{}{}
 	c.mu.Unlock()
@@ -160,7 +170,20 @@ func (s *Slot) usable() error {
 	if err := s.conn.check(); err != nil {
 		return err
 	}
+	if s.detached {
+		return &StopError{Kind: ErrClosed, Time: s.clock, Text: "this thread has detached from " + s.conn.path}
+	}
 	return s.lost
+}
+
+// retire gives the slot's pages back.
+func (s *Slot) retire() {
+	s.retiring.Lock()
+	defer s.retiring.Unlock()
+	if !s.retired {
+		s.retired = true
+		retire(s.pages)
+	}
 }
 
 // Begin waits until the thread's time begins: at 0 when all declared threads
@@ -234,7 +257,9 @@ func (s *Slot) waitForRing(ctx context.Context) error {
 func (s *Slot) kickSafely(w *atomic.Uint32) {
 	s.conn.gate.RLock()
 	defer s.conn.gate.RUnlock()
-	if !s.conn.gone {
+	s.retiring.Lock()
+	defer s.retiring.Unlock()
+	if !s.retired {
 		futexWake(w)
 	}
 }
@@ -365,7 +390,9 @@ func (s *Slot) sleep(ctx context.Context, before uint32, w Wait) (Wake, error) {
 func (s *Slot) requestAbort() {
 	s.conn.gate.RLock()
 	defer s.conn.gate.RUnlock()
-	if s.conn.gone {
+	s.retiring.Lock()
+	defer s.retiring.Unlock()
+	if s.conn.gone || s.retired {
 		return
 	}
 	s.abort.Store(1)
@@ -390,6 +417,7 @@ func (s *Slot) Detach() error {
 	handOver.Add(1)
 	s.state.Store(uint32(layout.BridgeStateDetached))
 	s.conn.wakeSimulator()
+	s.retire()
 	if errors.Is(err, ErrClosed) {
 		return nil
 	}

@@ -56,7 +56,13 @@ std::string Hash(uint64_t v) {
   return b;
 }
 
-std::string FixedString(const uint8_t* p, size_t n) { return std::string(reinterpret_cast<const char*>(p), strnlen(reinterpret_cast<const char*>(p), n)); }
+// A name as a process gave it. What would not be seen in a message is replaced.
+std::string FixedString(const uint8_t* p, size_t n) {
+  std::string t(reinterpret_cast<const char*>(p), strnlen(reinterpret_cast<const char*>(p), n));
+  for (char& c : t)
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
+  return t;
+}
 
 void PutWireCounts(const WireCounts& c, uint8_t* p) {
   static_assert(kWireCountsDropOffset + 8 * WireFaults::kKinds == kWireCountsSize && kWireCountsCutOffset - kWireCountsDropOffset == 8 * kWireFaultCut);
@@ -78,7 +84,9 @@ void PutSwitchPort(const SwitchPortCounts& c, uint8_t* p) {
   Put64(p, kSwitchPortHighestFillingOffset, c.highest_filling);
 }
 
-constexpr size_t kRequestNameBytes = kBridgeRequestSize - kBridgeRequestNameOffset;
+constexpr size_t kRequestNameBytes = kBridgeRequestSequenceOffset - kBridgeRequestNameOffset;
+// Header and bell, then memory and frame-use table of each node.
+constexpr int kMaxDescriptors = 2 + 2 * kBridgeMaxNodes;
 
 }  // namespace
 
@@ -92,8 +100,8 @@ void ControlServer::BlockSignals() {
   signal(SIGPIPE, SIG_IGN);
 }
 
-ControlServer::ControlServer(const std::string& path, bool private_directory, int owner_fd, Scheduler* scheduler, std::vector<HostMemory*> memories)
-    : path_(path), private_directory_(private_directory), owner_fd_(owner_fd), scheduler_(scheduler), memories_(std::move(memories)) {
+ControlServer::ControlServer(const std::string& path, bool private_directory, bool guests, int owner_fd, Scheduler* scheduler, std::vector<HostMemory*> memories)
+    : path_(path), private_directory_(private_directory), guests_(guests), owner_fd_(owner_fd), scheduler_(scheduler), memories_(std::move(memories)) {
   auto fail = [&](const std::string& what) {
     const int e = errno;
     throw std::runtime_error("control socket " + path_ + ": " + what + ": " + std::strerror(e));
@@ -137,12 +145,13 @@ ControlServer::~ControlServer() {
   if (thread_.joinable()) thread_.join();
   connections_.clear();
   RemoveFiles();
-  close(listen_fd_);
+  if (listen_fd_ >= 0) close(listen_fd_);
   close(signal_fd_);
   close(wake_fd_);
 }
 
 void ControlServer::RemoveFiles() const {
+  if (listen_fd_ < 0) return;  // they are gone, and may be another simulator's by now
   unlink(path_.c_str());
   if (private_directory_) rmdir(DirectoryOf(path_).c_str());
 }
@@ -171,17 +180,25 @@ void ControlServer::Loop() {
     }
     if (closing_ || quitting) continue;
     if (polled[1].revents != 0 || polled[2].revents != 0) {
-      scheduler_->Quit();
+      // Guests did not close the fabric, so they are told who did.
+      scheduler_->Quit(guests_ && polled[2].revents != 0 && owner_ != nullptr ? "process " + std::to_string(owner_->owner.pid) + " ('" + owner_->owner.name + "'), which owned the fabric, ended it or died" : "");
       quitting = true;
       continue;
     }
     if (polled[3].revents != 0) Accept();
     for (size_t i = 4; i < polled.size(); ++i) {
       if (polled[i].revents == 0) continue;
-      const ConnectionPtr c = connections_[polled[i].fd];
+      const auto found = connections_.find(polled[i].fd);
+      if (found == connections_.end()) continue;  // dropped a moment ago
+      const ConnectionPtr c = found->second;
       if (Receive(c)) continue;
       connections_.erase(c->fd);
-      if (c->greeted) scheduler_->Post([s = scheduler_, c] { s->ConnectionClosed(c->owner); });
+      const bool last = guests_ && c == owner_;
+      if (!c->greeted && c->owner.guest == 0) continue;
+      scheduler_->Post([s = scheduler_, c, last] {
+        s->ConnectionClosed(c->owner);
+        if (last) s->Quit("process " + std::to_string(c->owner.pid) + " ('" + c->owner.name + "'), which owned the fabric, left it or died");
+      });
     }
   }
 }
@@ -195,48 +212,66 @@ void ControlServer::Accept() {
   connections_[fd] = c;
 }
 
+void ControlServer::CloseSocket(const ConnectionPtr& owner) {
+  RemoveFiles();
+  close(listen_fd_);
+  listen_fd_ = -1;
+  for (auto it = connections_.begin(); it != connections_.end();) it = it->second == owner ? std::next(it) : connections_.erase(it);
+}
+
 bool ControlServer::Receive(const ConnectionPtr& c) {
   alignas(8) uint8_t request[kBridgeRequestSize];
   const ssize_t n = recv(c->fd, request, sizeof request, MSG_DONTWAIT);
   if (n < 0 && (errno == EAGAIN || errno == EINTR)) return true;
   if (n <= 0) return false;
   if (n != static_cast<ssize_t>(sizeof request) || Get64(request, kBridgeRequestMagicOffset) != kBridgeMagic) {
-    Refuse(c, 0, "a request of " + std::to_string(n) + " bytes that is none of this protocol (want " + std::to_string(sizeof request) + " bytes that begin with the magic)");
+    Refuse(c, {}, "a request of " + std::to_string(n) + " bytes that is none of this protocol (want " + std::to_string(sizeof request) + " bytes that begin with the magic)");
     return false;
   }
-  const uint32_t opcode = Get32(request, kBridgeRequestOpcodeOffset);
-  if (opcode == kBridgeControlHello) {
-    Hello(c, request);
+  const Asked asked{Get32(request, kBridgeRequestOpcodeOffset), Get32(request, kBridgeRequestSequenceOffset)};
+  if (asked.opcode == kBridgeControlHello) {
+    Hello(c, asked, request);
     return true;
   }
   if (!c->greeted) {
-    Refuse(c, opcode, "the first request must be Hello");
+    Refuse(c, asked, "the first request must be Hello");
     return false;
   }
-  switch (opcode) {
+  if (c->owner.guest != 0 && asked.opcode != kBridgeControlAttach) {
+    Refuse(c, asked, "a guest may ask for nothing but Attach");
+    return true;
+  }
+  const uint32_t guest = Get32(request, kBridgeRequestGuestOffset);
+  switch (asked.opcode) {
     case kBridgeControlAttach: {
       const int node = static_cast<int>(Get32(request, kBridgeRequestNodeOffset));
       const int rank = static_cast<int>(Get32(request, kBridgeRequestRankOffset));
       const std::string name = FixedString(request + kBridgeRequestNameOffset, kRequestNameBytes);
-      scheduler_->Post([s = scheduler_, c, node, rank, name] {
+      if (c->unanswered.fetch_add(1) >= kBridgeMaxGuestRequests && c->owner.guest != 0) {
+        scheduler_->Post([s = scheduler_, c] { s->Offend(c->owner, "sent more than " + std::to_string(kBridgeMaxGuestRequests) + " requests without waiting for an answer"); });
+        return false;
+      }
+      scheduler_->Post([s = scheduler_, c, asked, node, rank, name] {
         int slot = -1;
-        const std::string why = node < 0 || node >= 32 || !(c->owner.node_mask >> node & 1) ? "this process did not ask for the memory of node " + std::to_string(node) : s->Attach(c->owner, node, rank, name, &slot);
+        bool offence = false;
+        const bool known = c->owner.guest != 0 || (node >= 0 && node < 32 && (c->owner.node_mask >> node & 1) != 0);
+        const std::string why = known ? s->Attach(c->owner, node, rank, name, &slot, &offence) : "this process did not ask for the memory of node " + std::to_string(node);
+        --c->unanswered;
         if (!why.empty()) {
-          Refuse(c, kBridgeControlAttach, why);
+          Refuse(c, asked, why);
+          if (offence) s->Offend(c->owner, why);
           return;
         }
+        const int fd = s->SlotDescriptor(slot);
         alignas(8) uint8_t reply[kBridgeReplySize] = {};
-        Put32(reply, kBridgeReplyOpcodeOffset, kBridgeControlAttach);
-        Put32(reply, kBridgeReplySlotOffset, static_cast<uint32_t>(slot));
-        Send(c, reply, nullptr, 0);
+        Send(c, asked, reply, &fd, 1);
       });
       return true;
     }
     case kBridgeControlDigest:
-      scheduler_->Post([s = scheduler_, c] {
-        s->WhenIdle([c](const DigestReport& r) {
+      scheduler_->Post([s = scheduler_, c, asked] {
+        s->WhenIdle([c, asked](const DigestReport& r) {
           alignas(8) uint8_t reply[kBridgeReplySize] = {};
-          Put32(reply, kBridgeReplyOpcodeOffset, kBridgeControlDigest);
           Put64(reply, kBridgeReplyDigestOffset, r.digest);
           Put64(reply, kBridgeReplyTimeOffset, static_cast<uint64_t>(r.time));
           Put64(reply, kBridgeReplyFramesOffset, r.frames);
@@ -250,21 +285,82 @@ bool ControlServer::Receive(const ConnectionPtr& c) {
             PutWireCounts(r.from_switch[i], reply + kBridgeReplyFromSwitchOffset + i * kWireCountsSize);
             PutSwitchPort(r.ports[i], reply + kBridgeReplyPortsOffset + i * kSwitchPortSize);
           }
-          Send(c, reply, nullptr, 0);
+          Send(c, asked, reply, nullptr, 0);
         });
       });
       return true;
-    default: Refuse(c, opcode, "unknown request " + std::to_string(opcode)); return true;
+    case kBridgeControlNewGuest:
+    case kBridgeControlGrant:
+    case kBridgeControlEndGuest:
+      if (!guests_) {
+        Refuse(c, asked, "the simulator was started without --guests yes, so that anyone who finds its socket may do anything");
+      } else if (c != owner_) {
+        Refuse(c, asked, "only the owner of the fabric, process " + std::to_string(owner_->owner.pid) + " ('" + owner_->owner.name + "'), has guests");
+      } else if (asked.opcode == kBridgeControlNewGuest) {
+        NewGuest(c, asked, request);
+      } else if (asked.opcode == kBridgeControlGrant) {
+        scheduler_->Post([s = scheduler_, c, asked, guest, page = Get32(request, kBridgeRequestPageOffset), on = Get32(request, kBridgeRequestOnOffset)] {
+          Answer(c, asked, on > 1 ? "a grant of " + std::to_string(on) + ": want 1 to give the page, 0 to take it back" : s->Grant(guest, page, on == 1));
+        });
+      } else {
+        scheduler_->Post([s = scheduler_, c, asked, guest] { Answer(c, asked, s->EndGuest(guest)); });
+      }
+      return true;
+    default: Refuse(c, asked, "unknown request " + std::to_string(asked.opcode)); return true;
   }
 }
 
-void ControlServer::Hello(const ConnectionPtr& c, const uint8_t* request) {
+void ControlServer::NewGuest(const ConnectionPtr& c, const Asked& asked, const uint8_t* request) {
+  int pair[2];
+  if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0) {
+    Refuse(c, asked, std::string("make a socket for the guest: ") + std::strerror(errno));
+    return;
+  }
+  // This end is waited on from now on; nothing comes before the owner has the other.
+  auto g = std::make_shared<Connection>();
+  g->fd = pair[0];
+  g->owner.connection = next_connection_++;
+  g->guest.name = FixedString(request + kBridgeRequestNameOffset, kRequestNameBytes);
+  g->guest.pid = Get32(request, kBridgeRequestGuestPidOffset);
+  g->guest.node = Get32(request, kBridgeRequestNodeOffset);
+  g->guest.first_rank = Get32(request, kBridgeRequestRankOffset);
+  g->guest.ranks = Get32(request, kBridgeRequestRanksOffset);
+  g->guest.first_frame = Get32(request, kBridgeRequestBankFirstOffset);
+  g->guest.frames = Get32(request, kBridgeRequestBankFramesOffset);
+  connections_[g->fd] = g;
+  scheduler_->Post([s = scheduler_, c, asked, g, other = pair[1]] {
+    uint32_t id = 0;
+    const auto ended = [c, g](const GuestEnd& end) {
+      SendEnd(g, end);
+      shutdown(g->fd, SHUT_RDWR);
+      if (end.reason != kBridgeGuestEndOwner) SendEnd(c, end);
+    };
+    const std::string why = s->NewGuest(g->guest, ended, &id, &g->bank);
+    if (!why.empty()) {
+      Refuse(c, asked, why);
+    } else {
+      g->owner.guest = id;
+      g->owner.pid = g->guest.pid;
+      g->owner.name = g->guest.name;
+      alignas(8) uint8_t reply[kBridgeReplySize] = {};
+      Put32(reply, kBridgeReplyGuestOffset, id);
+      const int fds[2] = {other, g->bank->Descriptor()};
+      Send(c, asked, reply, fds, 2);
+    }
+    // Closed here, it is the owner's or the guest's alone; with nobody the
+    // control thread sees the end of its end.
+    close(other);
+  });
+}
+
+void ControlServer::Hello(const ConnectionPtr& c, const Asked& asked, const uint8_t* request) {
   const uint32_t version = Get32(request, kBridgeRequestVersionOffset);
   const uint64_t layout = Get64(request, kBridgeRequestLayoutHashOffset);
   const uint64_t params = Get64(request, kBridgeRequestParamsHashOffset);
   const uint32_t all = (1u << memories_.size()) - 1;
-  const uint32_t asked = Get32(request, kBridgeRequestNodeMaskOffset);
-  const uint32_t mask = asked == UINT32_MAX ? all : asked;
+  const uint32_t wanted = Get32(request, kBridgeRequestNodeMaskOffset);
+  const bool guest = c->owner.guest != 0;
+  const uint32_t mask = guest ? 0 : wanted == UINT32_MAX ? all : wanted;
   std::string why;
   if (version != kBridgeVersion) why = "bridge version " + std::to_string(version) + " of the program, " + std::to_string(kBridgeVersion) + " of the simulator: rebuild both from one checkout";
   if (layout != kLayoutHash) why = "layout hash " + Hash(layout) + " of the program, " + Hash(kLayoutHash) + " of the simulator: rebuild both from one checkout";
@@ -272,32 +368,50 @@ void ControlServer::Hello(const ConnectionPtr& c, const uint8_t* request) {
   else if ((mask & ~all) != 0) why = "node mask " + std::to_string(mask) + " names nodes that do not exist: the fabric has " + std::to_string(memories_.size());
   if (c->greeted) why = "Hello was said already";
   if (!why.empty()) {
-    Refuse(c, kBridgeControlHello, why);
+    Refuse(c, asked, why);
     return;
   }
-  c->owner.pid = Get32(request, kBridgeRequestPidOffset);
-  c->owner.node_mask = mask;
-  c->owner.name = FixedString(request + kBridgeRequestNameOffset, kRequestNameBytes);
+  if (!guest) {
+    // Of a guest its owner has said who it is.
+    c->owner.pid = Get32(request, kBridgeRequestPidOffset);
+    c->owner.node_mask = mask;
+    c->owner.name = FixedString(request + kBridgeRequestNameOffset, kRequestNameBytes);
+  }
   c->greeted = true;
+  if (owner_ == nullptr) {
+    owner_ = c;
+    if (guests_) CloseSocket(c);
+  }
   alignas(8) uint8_t reply[kBridgeReplySize] = {};
-  Put32(reply, kBridgeReplyOpcodeOffset, kBridgeControlHello);
-  Put64(reply, kBridgeReplyControlBytesOffset, scheduler_->Pages().Bytes());
+  Put64(reply, kBridgeReplyControlBytesOffset, scheduler_->HeaderFile().Bytes());
   Put64(reply, kBridgeReplyMemoryBytesOffset, memories_.empty() ? 0 : memories_[0]->Memory().Bytes());
   Put32(reply, kBridgeReplyNodesOffset, static_cast<uint32_t>(memories_.size()));
-  int fds[1 + 2 * kBridgeMaxNodes];
+  int fds[kMaxDescriptors];
   int count = 0;
-  fds[count++] = scheduler_->Pages().Descriptor();
+  fds[count++] = scheduler_->HeaderFile().Descriptor();
+  fds[count++] = scheduler_->BellFile().Descriptor();
+  if (guest) {
+    Put32(reply, kBridgeReplyGuestOffset, c->owner.guest);
+    Put32(reply, kBridgeReplyGuestNodeOffset, c->guest.node);
+    Put32(reply, kBridgeReplyFirstRankOffset, c->guest.first_rank);
+    Put32(reply, kBridgeReplyRanksOffset, c->guest.ranks);
+    Put32(reply, kBridgeReplyBankFirstOffset, static_cast<uint32_t>(c->guest.first_frame));
+    Put32(reply, kBridgeReplyBankFramesOffset, static_cast<uint32_t>(c->guest.frames));
+    fds[count++] = c->bank->Descriptor();
+  }
   for (size_t i = 0; i < memories_.size(); ++i) {
     if (!(mask >> i & 1)) continue;
     fds[count++] = memories_[i]->Memory().Descriptor();
     fds[count++] = memories_[i]->Use().Descriptor();
   }
-  Send(c, reply, fds, count);
+  Send(c, asked, reply, fds, count);
 }
 
-void ControlServer::Send(const ConnectionPtr& c, const uint8_t* reply, const int* fds, int count) {
+void ControlServer::Send(const ConnectionPtr& c, const Asked& asked, const uint8_t* reply, const int* fds, int count) {
   alignas(8) uint8_t packet[kBridgeReplySize];
   std::memcpy(packet, reply, sizeof packet);
+  Put32(packet, kBridgeReplyOpcodeOffset, asked.opcode);
+  Put32(packet, kBridgeReplySequenceOffset, asked.sequence);
   Put64(packet, kBridgeReplyMagicOffset, kBridgeMagic);
   Put64(packet, kBridgeReplyLayoutHashOffset, kLayoutHash);
   Put64(packet, kBridgeReplyParamsHashOffset, kParamsHash);
@@ -305,7 +419,7 @@ void ControlServer::Send(const ConnectionPtr& c, const uint8_t* reply, const int
   msghdr m{};
   m.msg_iov = &v;
   m.msg_iovlen = 1;
-  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int) * (1 + 2 * kBridgeMaxNodes))];
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int) * kMaxDescriptors)];
   if (count > 0) {
     const size_t bytes = sizeof(int) * static_cast<size_t>(count);
     m.msg_control = control;
@@ -320,13 +434,35 @@ void ControlServer::Send(const ConnectionPtr& c, const uint8_t* reply, const int
   if (sendmsg(c->fd, &m, MSG_NOSIGNAL | MSG_DONTWAIT) < 0) std::fprintf(stderr, "reply to process %u: %s\n", c->owner.pid, std::strerror(errno));
 }
 
-void ControlServer::Refuse(const ConnectionPtr& c, uint32_t opcode, const std::string& text) {
+void ControlServer::Refuse(const ConnectionPtr& c, const Asked& asked, const std::string& text) {
   alignas(8) uint8_t reply[kBridgeReplySize] = {};
-  Put32(reply, kBridgeReplyOpcodeOffset, opcode);
   Put32(reply, kBridgeReplyRefusedOffset, 1);
   const size_t n = std::min<size_t>(text.size(), kBridgeReplyWireOffset - kBridgeReplyTextOffset - 1);
   std::memcpy(reply + kBridgeReplyTextOffset, text.data(), n);
-  Send(c, reply, nullptr, 0);
+  Send(c, asked, reply, nullptr, 0);
+}
+
+void ControlServer::Answer(const ConnectionPtr& c, const Asked& asked, const std::string& refused) {
+  if (!refused.empty()) {
+    Refuse(c, asked, refused);
+    return;
+  }
+  alignas(8) uint8_t reply[kBridgeReplySize] = {};
+  Send(c, asked, reply, nullptr, 0);
+}
+
+// There is room for it: a guest that has ended is still one of kBridgeMaxGuests
+// until the owner reads the answer to EndGuest, behind this packet.
+void ControlServer::SendEnd(const ConnectionPtr& c, const GuestEnd& end) {
+  alignas(8) uint8_t packet[kBridgeEndSize] = {};
+  Put64(packet, kBridgeEndMagicOffset, kBridgeMagic);
+  Put32(packet, kBridgeEndGuestOffset, end.guest);
+  Put32(packet, kBridgeEndReasonOffset, end.reason);
+  Put64(packet, kBridgeEndTimeOffset, static_cast<uint64_t>(end.time));
+  const size_t n = std::min<size_t>(end.text.size(), kBridgeEndSize - kBridgeEndTextOffset - 1);
+  std::memcpy(packet + kBridgeEndTextOffset, end.text.data(), n);
+  // A guest may be gone, or read nothing; that is its own affair.
+  (void)send(c->fd, packet, sizeof packet, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
 }  // namespace hvia::fabric

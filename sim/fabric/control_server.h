@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The control socket of a fabric: processes come, get the shared pages, claim
-// slots for their threads, and are missed when they go. One thread; it touches
+// slots for their threads, and are missed when they go. The first that greets is
+// the owner. With guests it stays the only one that came by the socket's path;
+// the others are guests, for each of which the owner gets a connection made. One thread; it touches
 // nothing of the simulation but through Scheduler::Post.
 #pragma once
 #include <atomic>
@@ -23,7 +25,9 @@ class ControlServer {
   // owner_fd: a connection to the owner, or -1; when it ends, so does the run.
   // private_directory: the socket's directory is removed with it, because the
   // owner may have died.
-  ControlServer(const std::string& path, bool private_directory, int owner_fd, Scheduler* scheduler, std::vector<HostMemory*> memories);
+  // guests: the socket is closed when the owner is there, and the run ends with
+  // the owner's connection.
+  ControlServer(const std::string& path, bool private_directory, bool guests, int owner_fd, Scheduler* scheduler, std::vector<HostMemory*> memories);
   ~ControlServer();
 
   void Start();
@@ -36,21 +40,36 @@ class ControlServer {
     int fd = -1;
     bool greeted = false;
     Owner owner;
+    // Of a guest.
+    GuestConfig guest;
+    std::shared_ptr<SealedFile> bank;
+    std::atomic<uint32_t> unanswered{0};  // requests
     ~Connection();
   };
   using ConnectionPtr = std::shared_ptr<Connection>;
+  // Asked is what a reply has to say of its request.
+  struct Asked {
+    uint32_t opcode = 0, sequence = 0;
+  };
 
   void Loop();
   void RemoveFiles() const;
   void Accept();
+  // Nobody else may come.
+  void CloseSocket(const ConnectionPtr& owner);
   // Returns false when the connection has ended.
   bool Receive(const ConnectionPtr& c);
-  void Hello(const ConnectionPtr& c, const uint8_t* request);
-  static void Send(const ConnectionPtr& c, const uint8_t* reply, const int* fds, int count);
-  static void Refuse(const ConnectionPtr& c, uint32_t opcode, const std::string& text);
+  void Hello(const ConnectionPtr& c, const Asked& asked, const uint8_t* request);
+  void NewGuest(const ConnectionPtr& c, const Asked& asked, const uint8_t* request);
+  static void Send(const ConnectionPtr& c, const Asked& asked, const uint8_t* reply, const int* fds, int count);
+  static void Refuse(const ConnectionPtr& c, const Asked& asked, const std::string& text);
+  // A reply that says no more than whether it was done.
+  static void Answer(const ConnectionPtr& c, const Asked& asked, const std::string& refused);
+  static void SendEnd(const ConnectionPtr& c, const GuestEnd& end);
 
   const std::string path_;
   const bool private_directory_;
+  const bool guests_;
   const int owner_fd_;
   Scheduler* const scheduler_;
   const std::vector<HostMemory*> memories_;
@@ -61,6 +80,7 @@ class ControlServer {
   std::thread thread_;
   std::map<int, ConnectionPtr> connections_;
   uint64_t next_connection_ = 1;
+  ConnectionPtr owner_;  // the first that greeted
 };
 
 }  // namespace hvia::fabric

@@ -1,6 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/fabric/host_memory.h"
 
+#include <fcntl.h>
+#include <sys/mman.h>
+
+#include <cerrno>
+#include <cstring>
+
 namespace hvia::fabric {
 
 HostMemory::HostMemory(int node, const std::string& name, uint64_t bytes, MemoryObserver* observer)
@@ -42,6 +48,33 @@ void HostMemory::WriteDword(uint32_t address, uint32_t data, uint8_t byte_enable
     const int first = __builtin_ctz(byte_enables), last = 31 - __builtin_clz(byte_enables);
     observer_->OnMemoryWrite(node_, aligned + static_cast<uint64_t>(first), aligned + static_cast<uint64_t>(last) + 1);
   }
+}
+
+std::string HostMemory::MapOver(uint64_t first, uint64_t frames, int fd, uint64_t offset) {
+  void* at = memory_.Base() + first * kBridgeFrameBytes;
+  if (mmap(at, frames * kBridgeFrameBytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE | MAP_FIXED, fd, static_cast<off_t>(offset)) != MAP_FAILED) return "";
+  return "map frames " + std::to_string(first) + " to " + std::to_string(first + frames - 1) + " of node " + std::to_string(node_) + ": " + std::strerror(errno);
+}
+
+std::string HostMemory::InsertBank(uint64_t first, uint64_t frames, const SealedFile& bank) {
+  const std::string why = MapOver(first, frames, bank.Descriptor(), 0);
+  if (!why.empty()) return why;
+  // What lies under the bank comes back when the bank goes, and must be zero then.
+  if (fallocate(memory_.Descriptor(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(first * kBridgeFrameBytes), static_cast<off_t>(frames * kBridgeFrameBytes)) == 0) return "";
+  const std::string what = std::strerror(errno);
+  (void)RemoveBank(first, frames);
+  return "give back frames " + std::to_string(first) + " to " + std::to_string(first + frames - 1) + " of node " + std::to_string(node_) + ": " + what;
+}
+
+std::string HostMemory::RemoveBank(uint64_t first, uint64_t frames) { return MapOver(first, frames, memory_.Descriptor(), first * kBridgeFrameBytes); }
+
+uint64_t HostMemory::FramesInUse(uint64_t first, uint64_t frames, uint64_t* example) const {
+  uint64_t count = 0;
+  for (uint64_t f = first; f < first + frames; ++f) {
+    if (Load32(use_.Base(), f * kBridgeFrameUseSize) == 0) continue;
+    if (count++ == 0) *example = f;
+  }
+  return count;
 }
 
 }  // namespace hvia::fabric

@@ -35,6 +35,15 @@ class HostMemory : public HostMemoryPort {
   // A dead process's memory: writes vanish, reads give zeros, nothing faults.
   void SetSink() { sink_ = true; }
 
+  // Puts a file in the place of frames, so that the card sees its pages there;
+  // what was in them is gone. Empty, or why it could not be done.
+  std::string InsertBank(uint64_t first, uint64_t frames, const SealedFile& bank);
+  // Puts fresh zero memory back there.
+  std::string RemoveBank(uint64_t first, uint64_t frames);
+  // Frames of a range that the card may touch, and the first of them.
+  uint64_t FramesInUse(uint64_t first, uint64_t frames, uint64_t* example) const;
+  uint64_t Frames() const { return frames_; }
+
   const SharedFile& Memory() const { return memory_; }
   const SharedFile& Use() const { return use_; }
 
@@ -43,6 +52,8 @@ class HostMemory : public HostMemoryPort {
     const uint64_t frame = address / kBridgeFrameBytes;
     return frame < frames_ && Get32(use_.Base(), frame * kBridgeFrameUseSize) != 0;
   }
+
+  std::string MapOver(uint64_t first, uint64_t frames, int fd, uint64_t offset);
 
   const int node_;
   MemoryObserver* const observer_;

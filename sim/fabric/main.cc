@@ -47,6 +47,7 @@ constexpr char kUsage[] =
     "  --spare-slots N       slots for threads that were not declared (16)\n"
     "  --stuck-ms N          wall time a timed thread may run without a call (10000)\n"
     "  --start-ms N          wall time until all declared threads must have attached (60000)\n"
+    "  --guests yes|no       yes: who connects first owns the fabric, the socket is removed, and other processes come as its guests (no)\n"
     "  --on-death stop|continue  what the death of a process does (stop)\n"
     "  --no-skip 1           evaluate every clock edge, quiet or not\n"
     "  --strap N             reset straps of the cards (0)\n"
@@ -134,6 +135,9 @@ Options Parse(int argc, char** argv) {
     else if (name == "--on-death") {
       if (value != "stop" && value != "continue") throw UsageError("--on-death " + value + ": want stop or continue");
       o.scheduler.continue_on_death = value == "continue";
+    } else if (name == "--guests") {
+      if (value != "yes" && value != "no") throw UsageError("--guests " + value + ": want yes or no");
+      o.scheduler.guests = value == "yes";
     } else if (name == "--no-skip") o.skip_quiet = Number(name, value, 0, 1) == 0;
     else if (name == "--strap") o.strap = static_cast<uint32_t>(Number(name, value, 0, UINT32_MAX));
     else if (name == "--trace") o.trace = value;
@@ -238,7 +242,7 @@ int Run(int argc, char** argv) {
   network.Connect({node_list.begin(), node_list.end()});
   scheduler.SetNodes(node_list, memory_list, &network);
 
-  ControlServer server(o.socket, o.private_directory, o.owner_fd, &scheduler, memory_list);
+  ControlServer server(o.socket, o.private_directory, o.scheduler.guests, o.owner_fd, &scheduler, memory_list);
   server.Start();
   TellOwner(o.owner_fd);
   scheduler.Run();

@@ -13,7 +13,6 @@
 namespace hvia::fabric {
 namespace {
 
-constexpr size_t kSlotsBegin = kBridgeHeaderSize;
 // In the place of a node: the network has something to do.
 constexpr int kNetwork = -2;
 constexpr size_t kMailboxLimit = 65536;
@@ -21,11 +20,13 @@ constexpr size_t kMailboxLimit = 65536;
 constexpr uint64_t kSameTimeLimit = 10'000'000;
 // How long the simulator sleeps when nothing but a kick can give it work: a
 // backstop against a lost wake-up, not a poll.
-constexpr int64_t kBackstopNs = 1'000'000'000;
+constexpr int64_t kBackstopNs = 250'000'000;
 // Flags of a wait that is for more than time.
 constexpr uint32_t kEventFlags = kBridgeSlotWaitFlagsInterruptMask | kBridgeSlotWaitFlagsMessageMask | kBridgeSlotWaitFlagsReplyMask | kBridgeSlotWaitFlagsBarrierMask;
 
-size_t SlotOffset(int index) { return kSlotsBegin + static_cast<size_t>(index) * kBridgeSlotStride; }
+constexpr uint32_t kDoorbellPages = (1u << kPciBar1Log2) / kDoorbellPageBytes;
+// What a guest's wait may be for.
+constexpr uint32_t kGuestFlags = kBridgeSlotWaitFlagsMessageMask | kBridgeSlotWaitFlagsReplyMask | kBridgeSlotWaitFlagsBarrierMask | kBridgeSlotWaitFlagsChargeMask | kBridgeSlotWaitFlagsLooksMask;
 
 int SlotCount(const SchedulerOptions& o) { return static_cast<int>(o.threads.size()) + o.spare_slots; }
 
@@ -52,17 +53,15 @@ Time FirstAfter(Time start, Time period, Time t) {
 Scheduler::Scheduler(SchedulerOptions options, std::vector<std::string> node_names, uint64_t memory_bytes)
     : options_(std::move(options)),
       node_names_(std::move(node_names)),
-      pages_("hvia-control", SlotOffset(SlotCount(options_))) {
+      header_("hvia-header", kBridgeHeaderSize, SharedFile::Others::kReadOnly),
+      bell_("hvia-bell", kBridgeBellSize) {
   // Slots in the order of (node, rank): it is the order of simultaneous
   // commands, and must not depend on who attached first.
   std::vector<ThreadName> threads = options_.threads;
   std::sort(threads.begin(), threads.end(), [](const ThreadName& a, const ThreadName& b) { return a.node != b.node ? a.node < b.node : a.rank < b.rank; });
   slots_.resize(static_cast<size_t>(SlotCount(options_)));
-  for (size_t i = 0; i < slots_.size(); ++i) {
+  for (size_t i = 0; i < threads.size(); ++i) {
     Slot& s = slots_[i];
-    s.page = pages_.Base() + SlotOffset(static_cast<int>(i));
-    s.ring = s.page + kBridgeSlotSize;
-    if (i >= threads.size()) continue;
     if (i > 0 && threads[i].node == threads[i - 1].node && threads[i].rank == threads[i - 1].rank) {
       throw std::runtime_error("thread node " + std::to_string(threads[i].node) + " rank " + std::to_string(threads[i].rank) + " is declared twice: give each thread of a node its own rank");
     }
@@ -144,16 +143,17 @@ void Scheduler::Run() {
   }
   const DigestReport report = Report();
   for (auto& hook : end_hooks_) hook(report);
-  if (!stopped_) Stop(kBridgeStopClosed, "the fabric was closed at " + At(now_));
+  if (!stopped_) Stop(kBridgeStopClosed, (quit_why_.empty() ? "the fabric was closed" : quit_why_) + " at " + At(now_));
 }
 
-void Scheduler::Quit() {
+void Scheduler::Quit(std::string why) {
   {
     std::lock_guard<std::mutex> lock(jobs_mutex_);
+    if (!quit_) quit_why_ = std::move(why);
     quit_ = true;
   }
-  Increment32(Header(), kBridgeHeaderSequenceOffset);
-  FutexWake(Header(), kBridgeHeaderSequenceOffset);
+  Ring();
+  FutexWake(bell_.Base(), kBridgeBellSequenceOffset);
 }
 
 void Scheduler::Post(std::function<void()> job) {
@@ -161,8 +161,8 @@ void Scheduler::Post(std::function<void()> job) {
     std::lock_guard<std::mutex> lock(jobs_mutex_);
     jobs_.push_back(std::move(job));
   }
-  Increment32(Header(), kBridgeHeaderSequenceOffset);
-  FutexWake(Header(), kBridgeHeaderSequenceOffset);
+  Ring();
+  FutexWake(bell_.Base(), kBridgeBellSequenceOffset);
 }
 
 void Scheduler::RunJobs() {
@@ -214,34 +214,49 @@ void Scheduler::ScanSlot(int index) {
   Slot& s = slots_[static_cast<size_t>(index)];
   // State before the ring: commands posted before parking are then included.
   const uint32_t state = Load32(s.page, kBridgeSlotStateOffset);
-  DrainRing(s);
-  if (stopped_) return;
+  DrainRing(s, state == kBridgeStateDetached);
+  if (stopped_ || !s.claimed) return;
   switch (state) {
     case kBridgeStateDetached: Release(index); return;
     case kBridgeStateRunning:
       if (s.wait.armed) Disarm(s);  // free mode: the host ended its wait itself
       return;
     case kBridgeStateWaiting: break;
-    default: Stop(kBridgeStopProtocol, Describe(s) + " stored the state " + std::to_string(state) + ", which does not exist: its process overwrote the bridge's pages"); return;
+    default: Offend(s, Describe(s) + " stored the state " + std::to_string(state) + ", which does not exist: its process overwrote the bridge's pages"); return;
   }
-  if (!s.wait.armed || s.wait.sequence != Load32(s.page, kBridgeSlotWaitSequenceOffset)) Arm(index);
+  const bool changed = s.wait.sequence != Load32(s.page, kBridgeSlotWaitSequenceOffset);
+  if (s.wait.armed && changed && options_.timed && s.owner.guest != 0) {
+    Offend(s, Describe(s) + " changed its wait while it waited: its process overwrote the bridge's pages");
+    return;
+  }
+  if (!s.wait.armed || changed) Arm(index);
   if (stopped_ || !s.wait.armed) return;
   if (Load32(s.page, kBridgeSlotAbortOffset) != 0) {
     // Wall time decides when this happens: the run will not repeat.
     Taint();
-    for (auto& [id, b] : barriers_) b.arrived.erase(std::remove(b.arrived.begin(), b.arrived.end(), index), b.arrived.end());
+    LeaveBarriers(index);
     Wake(index, std::max(now_, s.wait.start), kBridgeReasonAborted);
   }
 }
 
-void Scheduler::DrainRing(Slot& s) {
+void Scheduler::LeaveBarriers(int index) {
+  for (auto it = barriers_.begin(); it != barriers_.end();) {
+    std::vector<int>& arrived = it->second.arrived;
+    arrived.erase(std::remove(arrived.begin(), arrived.end(), index), arrived.end());
+    it = arrived.empty() ? barriers_.erase(it) : std::next(it);
+  }
+}
+
+void Scheduler::DrainRing(Slot& s, bool all) {
   const uint32_t tail = Load32(s.page, kBridgeSlotCommandTailOffset);
   if (tail == s.head) return;
   if (tail - s.head > kBridgeRingEntries) {
-    Stop(kBridgeStopProtocol, Describe(s) + " published " + std::to_string(tail - s.head) + " commands in a ring of " + std::to_string(kBridgeRingEntries) + ": its process overwrote the bridge's pages");
+    Offend(s, Describe(s) + " published " + std::to_string(tail - s.head) + " commands in a ring of " + std::to_string(kBridgeRingEntries) + ": its process overwrote the bridge's pages");
     return;
   }
+  Guest* const guest = s.owner.guest == 0 ? nullptr : FindGuest(s.owner.guest);
   for (; s.head != tail; ++s.head) {
+    if (guest != nullptr && !options_.timed && !all && s.commands.size() >= kBridgeRingEntries) break;
     const uint8_t* e = s.ring + (s.head % kBridgeRingEntries) * kBridgeCommandSize;
     Command c;
     c.time = static_cast<Time>(Get64(e, kBridgeCommandTimeOffset));
@@ -250,6 +265,17 @@ void Scheduler::DrainRing(Slot& s) {
     c.address = Get64(e, kBridgeCommandAddressOffset);
     c.tag = Get64(e, kBridgeCommandTagOffset);
     std::memcpy(c.data, e + kBridgeCommandDataOffset, sizeof c.data);
+    if (guest != nullptr) {
+      // Here and not when its time comes: what is withdrawn after it was posted
+      // was still granted then.
+      c.time = s.clock;
+      std::string offence = Offence(*guest, s, c);
+      if (offence.empty() && !Act(s)) offence = "does more than " + std::to_string(kBridgeMaxGuestCommands) + " things at " + At(s.clock) + ", so that time would not advance";
+      if (!offence.empty()) {
+        Offend(s, Describe(s) + " " + offence);
+        return;
+      }
+    }
     s.commands.push_back(c);
     ++pending_commands_;
   }
@@ -268,7 +294,7 @@ void Scheduler::Arm(int index) {
   w.flags = Get32(s.page, kBridgeSlotWaitFlagsOffset);
   const uint32_t watches = Get32(s.page, kBridgeSlotWaitWatchesOffset);
   if (watches > kBridgeMaxWatches) {
-    Stop(kBridgeStopProtocol, Describe(s) + " asked for " + std::to_string(watches) + " watched ranges: at most " + std::to_string(kBridgeMaxWatches) + " fit");
+    Offend(s, Describe(s) + " asked for " + std::to_string(watches) + " watched ranges: at most " + std::to_string(kBridgeMaxWatches) + " fit");
     return;
   }
   w.watches = static_cast<int>(watches);
@@ -277,9 +303,18 @@ void Scheduler::Arm(int index) {
     const uint64_t lo = Get64(p, kBridgeWatchAddressOffset);
     w.watch[i] = {lo, lo + Get64(p, kBridgeWatchLengthOffset)};
   }
+  if (const Guest* g = s.owner.guest == 0 ? nullptr : FindGuest(s.owner.guest); g != nullptr) {
+    if (!options_.timed) w.start = 0, w.period = 1, w.deadline = kNever;  // free mode does not use them
+    std::string offence = Offence(*g, s, w);
+    if (offence.empty() && !Act(s)) offence = "does more than " + std::to_string(kBridgeMaxGuestCommands) + " things at " + At(s.clock) + ", so that time would not advance";
+    if (!offence.empty()) {
+      Offend(s, Describe(s) + " " + offence);
+      return;
+    }
+  }
   const bool charge = w.flags & kBridgeSlotWaitFlagsChargeMask;
   if (charge && (w.watches != 0 || (w.flags & kEventFlags) != 0 || w.deadline < w.start)) {
-    Stop(kBridgeStopProtocol, Describe(s) + " asked for processor time from " + At(w.start) + " to " + At(w.deadline) + " with flags " + Hex(w.flags) + " and " + std::to_string(w.watches) +
+    Offend(s, Describe(s) + " asked for processor time from " + At(w.start) + " to " + At(w.deadline) + " with flags " + Hex(w.flags) + " and " + std::to_string(w.watches) +
                                   " watched ranges: time does not go back, and processor time waits for nothing else");
     return;
   }
@@ -339,10 +374,21 @@ void Scheduler::UpdateWatched(int node) {
   memories_[static_cast<size_t>(node)]->SetWatched(lo, hi);
 }
 
-std::string Scheduler::Attach(const Owner& owner, int node, int rank, const std::string& name, int* slot) {
+std::string Scheduler::Attach(const Owner& owner, int node, int rank, const std::string& name, int* slot, bool* offence) {
+  *offence = false;
   if (stopped_) return "the run is over: " + std::string(reinterpret_cast<const char*>(Header() + kBridgeHeaderStopTextOffset));
   if (node < 0 || node >= static_cast<int>(node_names_.size())) {
     return "node " + std::to_string(node) + " does not exist: the fabric has " + std::to_string(node_names_.size()) + " nodes, counted from 0";
+  }
+  if (const Guest* g = FindGuest(owner.guest); owner.guest != 0) {
+    if (g == nullptr || g->ended) return "this process's connection has been ended";
+    if (!g->OwnsRank(node, static_cast<uint32_t>(rank))) {
+      *offence = true;
+      return Describe(*g) + " tried to attach '" + name + "' as node " + std::to_string(node) + " rank " + std::to_string(rank) + ": its threads are of node " + std::to_string(g->config.node) + " and have the ranks " +
+             std::to_string(g->config.first_rank) + " to " + std::to_string(g->config.first_rank + g->config.ranks - 1);
+    }
+  } else if (const Guest* of = GuestOfRank(node, static_cast<uint32_t>(rank)); of != nullptr) {
+    return "node " + std::to_string(node) + " rank " + std::to_string(rank) + " belongs to " + Describe(*of);
   }
   Slot* found = nullptr;
   for (size_t i = 0; i < slots_.size(); ++i) {
@@ -356,7 +402,8 @@ std::string Scheduler::Attach(const Owner& owner, int node, int rank, const std:
   }
   if (found == nullptr) {
     for (Slot& s : slots_) {
-      if (s.declared || s.claimed) continue;
+      // What the slot's last thread posted is still of that thread's node and rank.
+      if (s.declared || s.claimed || !s.commands.empty()) continue;
       found = &s;
       break;
     }
@@ -368,8 +415,13 @@ std::string Scheduler::Attach(const Owner& owner, int node, int rank, const std:
   Slot& s = *found;
   Slot fresh;
   fresh.declared = s.declared;
-  uint8_t* const page = fresh.page = s.page;
-  fresh.ring = s.ring;
+  try {
+    fresh.file = std::make_unique<SharedFile>("hvia-slot", kBridgeSlotStride);
+  } catch (const std::exception& e) {
+    return e.what();
+  }
+  uint8_t* const page = fresh.page = fresh.file->Base();
+  fresh.ring = page + kBridgeSlotSize;
   // What the slot's last thread posted still goes to the card, but answers to
   // its reads reach nobody.
   fresh.commands = std::move(s.commands);
@@ -378,9 +430,8 @@ std::string Scheduler::Attach(const Owner& owner, int node, int rank, const std:
   s.name = {node, rank, name};
   s.owner = owner;
   s.claimed = true;
-  std::memset(page, 0, kBridgeSlotSize);
   // The thread begins parked: until time 0 or, if it comes later, until now.
-  const Time begin = std::max<Time>(now_, 0);
+  const Time begin = s.clock = std::max<Time>(now_, 0);
   Put64(page, kBridgeSlotWaitStartOffset, static_cast<uint64_t>(begin));
   Put64(page, kBridgeSlotWaitDeadlineOffset, static_cast<uint64_t>(begin));
   Put64(page, kBridgeSlotWaitPeriodOffset, 1);
@@ -390,19 +441,23 @@ std::string Scheduler::Attach(const Owner& owner, int node, int rank, const std:
   Arm(*slot);
   if (!options_.timed) Wake(*slot, begin, kBridgeReasonDeadline);
   // The loop looks again: this may have been the last participant.
-  Increment32(Header(), kBridgeHeaderSequenceOffset);
+  Ring();
   return "";
 }
 
 void Scheduler::Release(int index) {
   Slot& s = slots_[static_cast<size_t>(index)];
   if (s.wait.armed) Disarm(s);
-  for (auto& [id, b] : barriers_) b.arrived.erase(std::remove(b.arrived.begin(), b.arrived.end(), index), b.arrived.end());
+  LeaveBarriers(index);
   s.claimed = false;
   bound_dirty_ = true;
 }
 
 void Scheduler::ConnectionClosed(const Owner& owner) {
+  if (owner.guest != 0) {
+    if (Guest* g = FindGuest(owner.guest); g != nullptr) GuestClosed(*g);
+    return;
+  }
   std::string lost;
   uint32_t nodes_lost = owner.node_mask;
   for (size_t i = 0; i < slots_.size(); ++i) {
@@ -431,6 +486,227 @@ void Scheduler::ConnectionClosed(const Owner& owner) {
   std::fprintf(stderr, "process %u ('%s') died at %s with these threads attached: %s; its memory is a sink from now on\n", owner.pid, owner.name.c_str(), At(now_).c_str(), lost.c_str());
   for (size_t n = 0; n < memories_.size(); ++n)
     if (nodes_lost >> n & 1) memories_[n]->SetSink();
+}
+
+// ---- guests ----
+
+Scheduler::Guest* Scheduler::FindGuest(uint32_t id) {
+  auto it = guests_.find(id);
+  return it == guests_.end() ? nullptr : &it->second;
+}
+
+Scheduler::Guest* Scheduler::GuestOfRank(int node, uint32_t rank) {
+  for (auto& [id, g] : guests_)
+    if (g.OwnsRank(node, rank)) return &g;
+  return nullptr;
+}
+
+std::string Scheduler::Describe(const Guest& g) const {
+  return "process " + std::to_string(g.config.pid) + " ('" + g.config.name + "', guest " + std::to_string(g.id) + " on node " + std::to_string(g.config.node) + " '" + node_names_[g.config.node] + "')";
+}
+
+std::string Scheduler::NewGuest(const GuestConfig& config, std::function<void(const GuestEnd&)> ended, uint32_t* id, std::shared_ptr<SealedFile>* bank) {
+  const auto range = [](uint64_t first, uint64_t count) { return std::to_string(first) + " to " + std::to_string(first + count - 1); };
+  if (stopped_) return "the run is over: " + std::string(reinterpret_cast<const char*>(Header() + kBridgeHeaderStopTextOffset));
+  if (config.name.empty()) return "a guest without a name";
+  if (config.node >= node_names_.size()) return "node " + std::to_string(config.node) + " does not exist: the fabric has " + std::to_string(node_names_.size()) + " nodes, counted from 0";
+  if (guests_.size() >= kBridgeMaxGuests) return "there are " + std::to_string(guests_.size()) + " guests, which is the limit: end one";
+  HostMemory& memory = *memories_[config.node];
+  if (config.frames == 0 || config.first_frame >= memory.Frames() || config.frames > memory.Frames() - config.first_frame) {
+    return "a bank of " + std::to_string(config.frames) + " frames from frame " + std::to_string(config.first_frame) + " on: node " + std::to_string(config.node) + " has " + std::to_string(memory.Frames()) +
+           " frames, and a bank at least one of them";
+  }
+  if (config.ranks == 0 || config.first_rank > INT32_MAX || config.ranks > INT32_MAX - config.first_rank) {
+    return std::to_string(config.ranks) + " ranks from rank " + std::to_string(config.first_rank) + " on: want at least one, and none above " + std::to_string(INT32_MAX);
+  }
+  for (const auto& [other, g] : guests_) {
+    if (g.config.node != config.node) continue;
+    const GuestConfig& o = g.config;
+    if (config.first_frame < o.first_frame + o.frames && o.first_frame < config.first_frame + config.frames) {
+      return "a bank of frames " + range(config.first_frame, config.frames) + ": those of " + Describe(g) + " are " + range(o.first_frame, o.frames);
+    }
+    if (config.first_rank < o.first_rank + o.ranks && o.first_rank < config.first_rank + config.ranks) {
+      return "ranks " + range(config.first_rank, config.ranks) + ": those of " + Describe(g) + " are " + range(o.first_rank, o.ranks);
+    }
+  }
+  for (size_t i = 0; i < slots_.size(); ++i) {
+    if (slots_[i].claimed) ScanSlot(static_cast<int>(i));
+    const Slot& s = slots_[i];
+    if (!s.claimed || s.name.node != static_cast<int>(config.node)) continue;
+    const auto rank = static_cast<uint32_t>(s.name.rank);
+    if (rank >= config.first_rank && rank - config.first_rank < config.ranks) return "ranks " + range(config.first_rank, config.ranks) + ": " + Describe(s) + " is attached";
+  }
+  uint64_t used = 0;
+  if (const uint64_t count = memory.FramesInUse(config.first_frame, config.frames, &used); count != 0) {
+    return "a bank of frames " + range(config.first_frame, config.frames) + ": " + std::to_string(count) + " of them are in use by the card, frame " + std::to_string(used) + " is the first";
+  }
+  Guest g;
+  try {
+    g.bank = std::make_shared<SealedFile>("hvia-bank", config.frames * kBridgeFrameBytes);
+  } catch (const std::exception& e) {
+    return e.what();
+  }
+  const std::string why = memory.InsertBank(config.first_frame, config.frames, *g.bank);
+  if (!why.empty()) return why;
+  g.id = *id = ++last_guest_;
+  g.config = config;
+  g.pages.assign(kDoorbellPages, false);
+  g.on_end = std::move(ended);
+  *bank = g.bank;
+  guests_.emplace(g.id, std::move(g));
+  return "";
+}
+
+std::string Scheduler::Grant(uint32_t guest, uint32_t page, bool on) {
+  Guest* const g = FindGuest(guest);
+  if (g == nullptr) return "guest " + std::to_string(guest) + " does not exist";
+  if (page >= kDoorbellPages) return "page " + std::to_string(page) + " of the doorbells: there are " + std::to_string(kDoorbellPages) + ", counted from 0";
+  for (const auto& [other, o] : guests_)
+    if (on && other != guest && o.config.node == g->config.node && o.pages[page]) return "page " + std::to_string(page) + " of the doorbells is granted to " + Describe(o);
+  if (!on) {
+    // What was posted up to now was posted with the page.
+    for (Slot& s : slots_)
+      if (s.claimed && s.owner.guest == guest) DrainRing(s, true);
+  }
+  g->pages[page] = on;
+  return "";
+}
+
+std::string Scheduler::EndGuest(uint32_t guest) {
+  Guest* const g = FindGuest(guest);
+  if (g == nullptr) return "guest " + std::to_string(guest) + " does not exist";
+  FinishGuest(*g, kBridgeGuestEndOwner, "the owner of the fabric ended " + Describe(*g) + " at " + At(now_));
+  HostMemory& memory = *memories_[g->config.node];
+  uint64_t used = 0;
+  if (const uint64_t count = memory.FramesInUse(g->config.first_frame, g->config.frames, &used); count != 0) {
+    return "the connection of " + Describe(*g) + " is ended, but " + std::to_string(count) + " frames of its bank are in use by the card, frame " + std::to_string(used) + " is the first: release them and ask again";
+  }
+  const std::string why = memory.RemoveBank(g->config.first_frame, g->config.frames);
+  if (!why.empty()) return why;
+  // Since it ended, others may have sent to it; and what it left behind may not have reached the card.
+  DropMessages(*g);
+  for (Slot& s : slots_)
+    if (s.owner.guest == guest) DropCommands(s);
+  guests_.erase(guest);
+  return "";
+}
+
+std::string Scheduler::Offence(const Guest& g, const Slot& s, const Command& c) const {
+  if (options_.timed && s.wait.armed) return "posted a command while it waited: its process overwrote the bridge's pages";
+  const uint32_t bar = kPciBar1Base;
+  switch (c.opcode) {
+    case kBridgeOpcodeWrite: {
+      const std::string what = "tried to write " + std::to_string(c.count) + " dwords to the card at " + Hex(c.address);
+      if (c.count == 0 || c.count > kDoorbellDwords || c.address % 4 != 0) return what + ": a guest writes 1 to " + std::to_string(kDoorbellDwords) + ", at a multiple of 4";
+      if (c.address < bar || c.address - bar >= 1u << kPciBar1Log2) return what + ", which is no doorbell";
+      const uint64_t page = (c.address - bar) / kDoorbellPageBytes;
+      if ((c.address - bar) % kDoorbellPageBytes + 4 * static_cast<uint64_t>(c.count) > kDoorbellPageBytes) return what + ", which goes beyond the end of page " + std::to_string(page) + " of the doorbells";
+      if (!g.pages[page]) return what + ", in page " + std::to_string(page) + " of the doorbells, which was not granted to it";
+      return "";
+    }
+    case kBridgeOpcodePublish:
+      if (!g.InBank(c.address, c.tag)) return "tried to publish " + std::to_string(c.tag) + " bytes at " + Hex(c.address) + ", outside of its bank";
+      return "";
+    case kBridgeOpcodeMessage:
+      if (c.count > sizeof c.data || c.tag > kBridgeMaxMessage) return "tried to send a piece of " + std::to_string(c.count) + " bytes of a message of " + std::to_string(c.tag) + " bytes: the limits are " + std::to_string(sizeof c.data) + " and " + std::to_string(kBridgeMaxMessage);
+      if (c.address >> 32 >= node_names_.size() || (c.address & UINT32_MAX) > INT32_MAX) return "tried to send a message to node " + std::to_string(c.address >> 32) + " rank " + std::to_string(c.address & UINT32_MAX) + ", which does not exist";
+      return "";
+    case kBridgeOpcodeBarrier:
+      if (c.count == 0) return "tried to enter barrier " + std::to_string(c.address) + " of 0 parties";
+      return "";
+    case kBridgeOpcodeRead: return "tried to read a register of the card at " + Hex(c.address) + ", which a guest may not";
+    case kBridgeOpcodeBusReset: return "tried to reset the system bus of its node, which a guest may not";
+    case kBridgeOpcodeHoldWire: return "tried to hold the wire to its node, which a guest may not";
+    default: return "posted the command " + std::to_string(c.opcode) + ", which does not exist: its process overwrote the bridge's pages";
+  }
+}
+
+std::string Scheduler::Offence(const Guest& g, const Slot& s, const Wait& w) const {
+  if ((w.flags & kBridgeSlotWaitFlagsInterruptMask) != 0) return "tried to wait for the card's interrupt, which a guest may not";
+  if ((w.flags & kBridgeSlotWaitFlagsServiceMask) != 0) return "tried to take the processor for an interrupt service, which a guest may not";
+  if ((w.flags & ~kGuestFlags) != 0) return "waits with the flags " + Hex(w.flags) + ", which do not exist: its process overwrote the bridge's pages";
+  for (int i = 0; i < w.watches; ++i) {
+    const Range& r = w.watch[i];
+    // An end below the begin is a length that went past the end of the numbers.
+    if (r.hi < r.lo || !g.InBank(r.lo, r.hi - r.lo)) return "tried to watch " + std::to_string(r.hi - r.lo) + " bytes at " + Hex(r.lo) + ", outside of its bank";
+  }
+  if (!options_.timed) return "";
+  if (w.start != s.clock || w.deadline < w.start) return "waits from " + At(w.start) + " to " + At(w.deadline) + " when its clock is " + At(s.clock) + ": its process overwrote the bridge's pages";
+  if ((w.flags & kBridgeSlotWaitFlagsChargeMask) != 0 && w.deadline - w.start > static_cast<Time>(kBridgeMaxGuestCharge)) {
+    return "asked for " + std::to_string(w.deadline - w.start) + " ps of processor time at once: a guest may have " + std::to_string(kBridgeMaxGuestCharge);
+  }
+  return "";
+}
+
+bool Scheduler::Act(Slot& s) {
+  if (!options_.timed) return true;
+  if (s.instant != s.clock) s.instant = s.clock, s.acts = 0;
+  return ++s.acts <= kBridgeMaxGuestCommands;
+}
+
+void Scheduler::Offend(Slot& s, const std::string& text) { Offend(s.owner, text); }
+
+void Scheduler::Offend(const Owner& owner, const std::string& text) {
+  if (owner.guest == 0) {
+    Stop(kBridgeStopProtocol, text);
+  } else if (Guest* g = FindGuest(owner.guest); g != nullptr) {
+    const std::string who = Describe(*g);
+    FinishGuest(*g, kBridgeGuestEndViolation, text.compare(0, who.size(), who) == 0 ? text : who + ": " + text);
+  }
+}
+
+void Scheduler::FinishGuest(Guest& g, uint32_t reason, const std::string& text) {
+  if (g.ended) return;
+  g.ended = true;
+  for (size_t i = 0; i < slots_.size(); ++i) {
+    Slot& s = slots_[i];
+    if (s.owner.guest != g.id) continue;
+    if (s.claimed) {
+      // Its sleepers are woken by their process, which learns from the control
+      // socket why: raising their wake count would look like the end of a wait.
+      Release(static_cast<int>(i));
+      Store32(s.page, kBridgeSlotStateOffset, kBridgeStateDetached);
+      Taint();
+    }
+    // What one that left has posted still goes to the card.
+    if (reason != kBridgeGuestEndLeft) DropCommands(s);
+  }
+  DropMessages(g);
+  bound_dirty_ = true;
+  if (reason != kBridgeGuestEndLeft && reason != kBridgeGuestEndOwner) std::fprintf(stderr, "guest ended (%s): %s\n", BridgeGuestEndName(reason), text.c_str());
+  g.on_end({g.id, reason, now_, text});
+}
+
+void Scheduler::GuestClosed(Guest& g) {
+  std::string lost;
+  for (size_t i = 0; i < slots_.size() && !g.ended; ++i) {
+    Slot& s = slots_[i];
+    if (!s.claimed || s.owner.guest != g.id) continue;
+    ScanSlot(static_cast<int>(i));
+    if (s.claimed) lost += (lost.empty() ? "" : ", ") + Describe(s);
+  }
+  if (lost.empty()) {
+    FinishGuest(g, kBridgeGuestEndLeft, Describe(g) + " left at " + At(now_));
+  } else {
+    FinishGuest(g, kBridgeGuestEndDied, Describe(g) + " died at " + At(now_) + " with these threads attached: " + lost);
+  }
+}
+
+void Scheduler::DropCommands(Slot& s) {
+  pending_commands_ -= static_cast<int>(s.commands.size());
+  s.commands.clear();
+}
+
+void Scheduler::DropMessages(const Guest& g) {
+  for (auto it = mailboxes_.begin(); it != mailboxes_.end();) {
+    if (!g.OwnsRank(static_cast<int>(it->first.first), it->first.second)) {
+      ++it;
+      continue;
+    }
+    for (const Message& m : it->second)
+      if (Guest* sender = FindGuest(m.guest); sender != nullptr) --sender->messages;
+    it = mailboxes_.erase(it);
+  }
 }
 
 // ---- the run ----
@@ -475,7 +751,8 @@ Instant Scheduler::NextInternal(int* command_slot, int* node) {
 }
 
 void Scheduler::Execute(const Instant& at, int command_slot, int node) {
-  same_time_steps_ = at.time == now_ ? same_time_steps_ + 1 : 0;
+  // In free mode commands come whenever a host wants, and time is the cards'.
+  if (options_.timed || command_slot < 0) same_time_steps_ = at.time == now_ ? same_time_steps_ + 1 : 0;
   if (same_time_steps_ > kSameTimeLimit) {
     Stop(kBridgeStopDevice, "time does not advance beyond " + At(now_) + " after " + std::to_string(same_time_steps_) + " events at that instant");
     return;
@@ -550,7 +827,7 @@ void Scheduler::ExecuteCommand(int index) {
       return;
     default: break;
   }
-  Stop(kBridgeStopProtocol, Describe(s) + " posted the command " + std::to_string(c.opcode) + " (" + BridgeOpcodeName(c.opcode) + ")" + " with address " + Hex(c.address) + ", count " + std::to_string(c.count) + " and tag " + std::to_string(c.tag) + ", which the bridge does not take");
+  Offend(s, Describe(s) + " posted the command " + std::to_string(c.opcode) + " (" + BridgeOpcodeName(c.opcode) + ")" + " with address " + Hex(c.address) + ", count " + std::to_string(c.count) + " and tag " + std::to_string(c.tag) + ", which the bridge does not take");
 }
 
 void Scheduler::Deliver(int index, const Command& c) {
@@ -559,12 +836,22 @@ void Scheduler::Deliver(int index, const Command& c) {
   s.partial.insert(s.partial.end(), data, data + c.count);
   if (s.partial.size() < c.tag) return;
   const std::pair<uint32_t, uint32_t> to{static_cast<uint32_t>(c.address >> 32), static_cast<uint32_t>(c.address)};
-  std::deque<Message>& box = mailboxes_[to];
-  if (box.size() == kMailboxLimit) {
-    Stop(kBridgeStopProtocol, "the mailbox of node " + std::to_string(to.first) + " rank " + std::to_string(to.second) + " holds " + std::to_string(kMailboxLimit) + " messages: " + Describe(s) + " sends to a thread that does not receive");
+  if (const Guest* g = GuestOfRank(static_cast<int>(to.first), to.second); g != nullptr && g->ended) {
+    s.partial.clear();  // nobody will receive it
     return;
   }
-  box.push_back({now_, static_cast<uint32_t>(s.name.node), static_cast<uint32_t>(s.name.rank), std::move(s.partial)});
+  Guest* const sender = s.owner.guest == 0 ? nullptr : FindGuest(s.owner.guest);
+  if (sender != nullptr && sender->messages == kBridgeMaxGuestMessages) {
+    Offend(s, Describe(s) + " tried to send a message to node " + std::to_string(to.first) + " rank " + std::to_string(to.second) + " when " + std::to_string(sender->messages) + " messages of its process are not received");
+    return;
+  }
+  std::deque<Message>& box = mailboxes_[to];
+  if (box.size() == kMailboxLimit) {
+    Offend(s, "the mailbox of node " + std::to_string(to.first) + " rank " + std::to_string(to.second) + " holds " + std::to_string(kMailboxLimit) + " messages: " + Describe(s) + " sends to a thread that does not receive");
+    return;
+  }
+  box.push_back({now_, static_cast<uint32_t>(s.name.node), static_cast<uint32_t>(s.name.rank), std::move(s.partial), sender == nullptr ? 0 : sender->id});
+  if (sender != nullptr) ++sender->messages;
   s.partial.clear();
   for (size_t i = 0; i < slots_.size(); ++i) {
     const Slot& r = slots_[i];
@@ -578,6 +865,13 @@ void Scheduler::Deliver(int index, const Command& c) {
 
 void Scheduler::ArriveAtBarrier(int index, const Command& c) {
   Slot& s = slots_[static_cast<size_t>(index)];
+  if (s.owner.guest != 0) {
+    for (const auto& [id, other] : barriers_) {
+      if (std::find(other.arrived.begin(), other.arrived.end(), index) == other.arrived.end()) continue;
+      Offend(s, Describe(s) + " tried to enter barrier " + std::to_string(c.address) + " when it is in barrier " + std::to_string(id));
+      return;
+    }
+  }
   BarrierState& b = barriers_[c.address];
   s.barrier_ready = false;
   if (b.arrived.empty()) b.parties = c.count;
@@ -692,6 +986,8 @@ bool Scheduler::AdvanceFree(uint32_t sequence) {
 }
 
 void Scheduler::ReportDeadlock() {
+  // Where processes come and go one may still come that wakes the others.
+  if (options_.guests) return;
   std::string waits;
   for (const Slot& s : slots_) {
     if (!s.claimed) continue;
@@ -829,6 +1125,7 @@ bool Scheduler::Wake(int index, Time at, uint32_t reason) {
     Put32(s.page, kBridgeSlotMessageBytesOffset, static_cast<uint32_t>(m.bytes.size()));
     if (!m.bytes.empty()) std::memcpy(s.page + kBridgeSlotInboxOffset, m.bytes.data(), m.bytes.size());
     digest.AddBytes(m.bytes.data(), m.bytes.size());
+    if (Guest* sender = m.guest == 0 ? nullptr : FindGuest(m.guest); sender != nullptr) --sender->messages;
     box.pop_front();
   } else if (reason == kBridgeReasonReply) {
     Put32(s.page, kBridgeSlotReplyValueOffset, s.reply);
@@ -883,6 +1180,7 @@ void Scheduler::Stop(uint32_t reason, const std::string& text) {
   Store32(h, kBridgeHeaderRunStateOffset, kBridgeRunStateStopped);
   if (reason != kBridgeStopClosed) std::fprintf(stderr, "stopped (%s): %s\n", BridgeStopName(reason), text.c_str());
   for (Slot& s : slots_) {
+    if (s.page == nullptr) continue;  // never had a thread
     Increment32(s.page, kBridgeSlotWakeSequenceOffset);
     FutexWake(s.page, kBridgeSlotWakeSequenceOffset);
     FutexWake(s.page, kBridgeSlotCommandHeadOffset);
@@ -923,8 +1221,7 @@ void Scheduler::Sleep(uint32_t sequence) {
   int64_t timeout = kBackstopNs;
   if (!stopped_ && options_.timed) {
     const int64_t now_ns = MonotonicNs();
-    CheckStuck(now_ns);
-    if (stopped_) return;
+    if (!CheckStuck(now_ns) || stopped_) return;
     if (!started_) {
       const int64_t left = begin_ns_ + options_.start_ns - now_ns;
       if (left <= 0) {
@@ -941,11 +1238,11 @@ void Scheduler::Sleep(uint32_t sequence) {
   }
   Put64(Header(), kBridgeHeaderNowOffset, static_cast<uint64_t>(now_));
   Store32(Header(), kBridgeHeaderSleepingOffset, 1);
-  if (Sequence() == sequence) FutexWait(Header(), kBridgeHeaderSequenceOffset, sequence, timeout);
+  if (Sequence() == sequence) FutexWait(bell_.Base(), kBridgeBellSequenceOffset, sequence, timeout);
   Store32(Header(), kBridgeHeaderSleepingOffset, 0);
 }
 
-void Scheduler::CheckStuck(int64_t now_ns) {
+bool Scheduler::CheckStuck(int64_t now_ns) {
   for (Slot& s : slots_) {
     if (!Running(s)) continue;
     const uint32_t tail = Load32(s.page, kBridgeSlotCommandTailOffset);
@@ -955,10 +1252,17 @@ void Scheduler::CheckStuck(int64_t now_ns) {
       continue;
     }
     if (now_ns - s.acted_ns < options_.stuck_ns || Load32(s.page, kBridgeSlotStateOffset) != kBridgeStateRunning) continue;
-    Stop(kBridgeStopStuck, Describe(s) + " has been running at " + At(now_) + " for more than " + std::to_string(options_.stuck_ns / 1000000) +
-                               " ms of wall time without a call that posts or waits: it computes too long, blocks on something outside the library, or ended without detaching");
-    return;
+    const std::string text = Describe(s) + " has been running at " + At(now_) + " for more than " + std::to_string(options_.stuck_ns / 1000000) +
+                               " ms of wall time without a call that posts or waits: it computes too long, blocks on something outside the library, or ended without detaching";
+    Guest* const g = s.owner.guest == 0 ? nullptr : FindGuest(s.owner.guest);
+    if (g != nullptr) {
+      FinishGuest(*g, kBridgeGuestEndStuck, Describe(*g) + ": " + text);
+      return false;
+    }
+    Stop(kBridgeStopStuck, text);
+    return true;
   }
+  return true;
 }
 
 }  // namespace hvia::fabric

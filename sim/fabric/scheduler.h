@@ -52,6 +52,7 @@ struct SchedulerOptions {
   int64_t stuck_ns = 10'000'000'000;  // wall time a thread may run without acting or parking
   int64_t start_ns = 60'000'000'000;  // wall time until all participants must have attached
   bool continue_on_death = false;     // a dead process's memory becomes a sink and the others go on
+  bool guests = false;                // processes that may do only what was granted to them (NewGuest)
   bool ignore_running = false;        // breaks the protocol on purpose, to show that the tests notice
 };
 
@@ -61,6 +62,23 @@ struct Owner {
   uint32_t pid = 0;
   uint32_t node_mask = 0;
   std::string name;
+  uint32_t guest = 0;  // its number, 0 = it is none
+};
+
+// GuestConfig is what the owner of the fabric says of a new guest.
+struct GuestConfig {
+  std::string name;
+  uint32_t pid = 0;
+  uint32_t node = 0;
+  uint32_t first_rank = 0, ranks = 0;      // of its threads
+  uint64_t first_frame = 0, frames = 0;  // of its bank
+};
+
+struct GuestEnd {
+  uint32_t guest = 0;
+  uint32_t reason = 0;  // BridgeGuestEnd
+  Time time = 0;
+  std::string text;
 };
 
 struct DigestReport {
@@ -93,14 +111,26 @@ class Scheduler : public Fabric, public MemoryObserver {
   void Run();
 
   // May be called from any thread.
-  void Quit();
+  // The text, if any, is what threads that are still there are told.
+  void Quit(std::string why = "");
   void Post(std::function<void()> job);  // the job runs on the simulation thread
-  const SharedFile& Pages() const { return pages_; }
+  const SharedFile& HeaderFile() const { return header_; }
+  const SharedFile& BellFile() const { return bell_; }
+  int SlotDescriptor(int slot) const { return slots_[static_cast<size_t>(slot)].file->Descriptor(); }
 
   // Simulation thread only (from jobs).
-  // Claims a slot; returns an empty text or why not.
-  std::string Attach(const Owner& owner, int node, int rank, const std::string& name, int* slot);
+  // Claims a slot; returns an empty text or why not. What a guest may not ask for is an offence.
+  std::string Attach(const Owner& owner, int node, int rank, const std::string& name, int* slot, bool* offence);
   void ConnectionClosed(const Owner& owner);
+  // Makes a guest and puts a file of fresh memory in the place of its bank. The
+  // texts are as with Attach. ended is called once, when its connection has to
+  // end or has ended.
+  std::string NewGuest(const GuestConfig& config, std::function<void(const GuestEnd&)> ended, uint32_t* id, std::shared_ptr<SealedFile>* bank);
+  std::string Grant(uint32_t guest, uint32_t page, bool on);
+  // Ends the guest's connection in any case; refused while the card may use its bank.
+  std::string EndGuest(uint32_t guest);
+  // What may be offended against on the control socket.
+  void Offend(const Owner& owner, const std::string& text);
   void WhenIdle(std::function<void(const DigestReport&)> answer) { digest_requests_.push_back(std::move(answer)); }
   void Stop(uint32_t reason, const std::string& text);
 
@@ -125,6 +155,22 @@ class Scheduler : public Fabric, public MemoryObserver {
     Time time;
     uint32_t node, rank;
     std::vector<uint8_t> bytes;
+    uint32_t guest;  // that sent it
+  };
+  // Guest is a process that may do only what was granted to it.
+  struct Guest {
+    uint32_t id = 0;
+    GuestConfig config;
+    std::shared_ptr<SealedFile> bank;
+    std::vector<bool> pages;  // of doorbells that it may write to
+    uint32_t messages = 0;    // from it that nobody has received
+    bool ended = false;
+    std::function<void(const GuestEnd&)> on_end;
+    bool OwnsRank(int node, uint32_t rank) const { return config.node == static_cast<uint32_t>(node) && rank >= config.first_rank && rank - config.first_rank < config.ranks; }
+    bool InBank(uint64_t address, uint64_t bytes) const {
+      const uint64_t lo = config.first_frame * kBridgeFrameBytes, hi = lo + config.frames * kBridgeFrameBytes;
+      return address >= lo && address <= hi && bytes <= hi - address;
+    }
   };
   // Hold is processor time that a charge has been given.
   struct Hold {
@@ -149,6 +195,8 @@ class Scheduler : public Fabric, public MemoryObserver {
     bool declared = false;
     bool claimed = false;
     Owner owner;
+    // A new file for each thread: whoever had the slot before still has the old one.
+    std::unique_ptr<SharedFile> file;
     uint8_t* page = nullptr;
     uint8_t* ring = nullptr;
     uint32_t head = 0;
@@ -165,6 +213,9 @@ class Scheduler : public Fabric, public MemoryObserver {
     bool barrier_refused = false;
     Time barrier_time = 0;
     std::vector<uint8_t> partial;  // message under assembly
+    // Of a guest, in timed mode: what it has done at one instant.
+    Time instant = -1;
+    uint32_t acts = 0;
     // Watchdog.
     int64_t acted_ns = 0;
     uint32_t acted_tail = 0;
@@ -180,11 +231,30 @@ class Scheduler : public Fabric, public MemoryObserver {
 
   void Scan();
   void ScanSlot(int index);
-  void DrainRing(Slot& s);
+  // Takes what was posted. In free mode a guest has to wait when much of that is
+  // still to be carried out, unless all is wanted.
+  void DrainRing(Slot& s, bool all);
   void Arm(int index);
   void Disarm(Slot& s);
   void Release(int index);
+  void LeaveBarriers(int index);
   void RunJobs();
+
+  // Guests.
+  Guest* FindGuest(uint32_t id);
+  Guest* GuestOfRank(int node, uint32_t rank);
+  std::string Describe(const Guest& g) const;
+  // What is wrong with a guest's command or its wait; empty if nothing is.
+  std::string Offence(const Guest& g, const Slot& s, const Command& c) const;
+  std::string Offence(const Guest& g, const Slot& s, const Wait& w) const;
+  // Counts what a guest's thread does at one instant; false if that is too much.
+  bool Act(Slot& s);
+  // Someone broke the rules: a guest is ended, any other process ends the run.
+  void Offend(Slot& s, const std::string& text);
+  void FinishGuest(Guest& g, uint32_t reason, const std::string& text);
+  void GuestClosed(Guest& g);
+  void DropCommands(Slot& s);
+  void DropMessages(const Guest& g);
 
   bool AdvanceTimed(uint32_t sequence);
   // Wakes the threads that are due at the bound, of each node one at a time.
@@ -219,17 +289,22 @@ class Scheduler : public Fabric, public MemoryObserver {
   void ArriveAtBarrier(int index, const Command& c);
 
   void Sleep(uint32_t sequence);
-  void CheckStuck(int64_t now_ns);
+  // False if a guest was ended, so that there may be something to do.
+  bool CheckStuck(int64_t now_ns);
   void AnswerDigests();
   DigestReport Report() const;
   void Taint();
-  uint8_t* Header() const { return pages_.Base(); }
-  uint32_t Sequence() const { return Load32(pages_.Base(), kBridgeHeaderSequenceOffset); }
+  uint8_t* Header() const { return header_.Base(); }
+  uint32_t Sequence() const { return Load32(bell_.Base(), kBridgeBellSequenceOffset); }
+  void Ring() { Increment32(bell_.Base(), kBridgeBellSequenceOffset); }
 
   const SchedulerOptions options_;
   const std::vector<std::string> node_names_;
   std::vector<Slot> slots_;
-  SharedFile pages_;
+  SharedFile header_;
+  SharedFile bell_;
+  std::map<uint32_t, Guest> guests_;
+  uint32_t last_guest_ = 0;
   std::vector<Node*> nodes_;
   std::vector<HostMemory*> memories_;
   Network* network_ = nullptr;
@@ -263,7 +338,8 @@ class Scheduler : public Fabric, public MemoryObserver {
 
   std::mutex jobs_mutex_;
   std::vector<std::function<void()>> jobs_;
-  bool quit_ = false;  // guarded by jobs_mutex_
+  bool quit_ = false;     // guarded by jobs_mutex_
+  std::string quit_why_;  // guarded by jobs_mutex_
 };
 
 }  // namespace hvia::fabric

@@ -10,23 +10,46 @@ namespace hvia::fabric {
 
 static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the bridge's pages are little-endian and shared in place");
 
-// SharedFile is an anonymous file, mapped here and handed to other processes
-// as a descriptor. It is sealed against resizing, so that no peer can make an
-// access to the mapping fail by truncating it.
-class SharedFile {
+// SealedFile is an anonymous file that is handed to other processes as a
+// descriptor. It is sealed against resizing, so that no peer can make an access
+// to a mapping fail by truncating it.
+class SealedFile {
  public:
-  SharedFile(const std::string& name, size_t bytes);
-  ~SharedFile();
-  SharedFile(const SharedFile&) = delete;
-  SharedFile& operator=(const SharedFile&) = delete;
-  uint8_t* Base() const { return base_; }
+  SealedFile(const std::string& name, size_t bytes) : SealedFile(name, bytes, true) {}
+  ~SealedFile();
+  SealedFile(const SealedFile&) = delete;
+  SealedFile& operator=(const SealedFile&) = delete;
   size_t Bytes() const { return bytes_; }
   int Descriptor() const { return fd_; }
 
  private:
+  friend class SharedFile;
+  SealedFile(const std::string& name, size_t bytes, bool finished);
+  // Adds seals, and one against further ones.
+  void Finish(int seals);
+
+  const std::string name_;
+  const size_t bytes_;
   int fd_ = -1;
+};
+
+// SharedFile is such a file that is mapped here.
+class SharedFile {
+ public:
+  enum class Others { kWrite, kReadOnly };
+  // With kReadOnly nobody can map it for writing once this mapping is made, or
+  // write to it in another way.
+  SharedFile(const std::string& name, size_t bytes, Others others = Others::kWrite);
+  ~SharedFile();
+  SharedFile(const SharedFile&) = delete;
+  SharedFile& operator=(const SharedFile&) = delete;
+  uint8_t* Base() const { return base_; }
+  size_t Bytes() const { return file_.Bytes(); }
+  int Descriptor() const { return file_.Descriptor(); }
+
+ private:
+  SealedFile file_;
   uint8_t* base_ = nullptr;
-  size_t bytes_ = 0;
 };
 
 // Plain fields, ordered by a later atomic store or an earlier atomic load.

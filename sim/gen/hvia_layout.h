@@ -6,7 +6,7 @@
 
 namespace hvia {
 
-constexpr uint64_t kLayoutHash = 0x2bcf3929ea9ee879ull;
+constexpr uint64_t kLayoutHash = 0xeb98865eb66af29aull;
 
 // PCI configuration space
 constexpr uint32_t kPciVendorID = 0x5648u;
@@ -1244,7 +1244,7 @@ inline const char* CounterName(uint64_t v) {
 
 // Bridge pages
 constexpr uint64_t kBridgeMagic = 0x4547444952424148ull;
-constexpr uint32_t kBridgeVersion = 0x1u;
+constexpr uint32_t kBridgeVersion = 0x2u;
 constexpr uint32_t kBridgeLine = 0x40u;
 constexpr uint32_t kBridgeRingEntries = 0x100u;
 constexpr uint32_t kBridgeSlotStride = 0x5000u;
@@ -1255,6 +1255,11 @@ constexpr uint32_t kBridgeMaxNodes = 0x10u;
 constexpr uint32_t kBridgeFrameBytes = 0x1000u;
 constexpr uint64_t kBridgeMaxBusReset = 0xe8d4a51000ull;
 constexpr uint32_t kBridgeMaxHeldFrames = 0x1000u;
+constexpr uint32_t kBridgeMaxGuests = 0x40u;
+constexpr uint32_t kBridgeMaxGuestCommands = 0x10000u;
+constexpr uint32_t kBridgeMaxGuestMessages = 0x3e8u;
+constexpr uint32_t kBridgeMaxGuestRequests = 0x10u;
+constexpr uint64_t kBridgeMaxGuestCharge = 0x9184e72a000ull;
 constexpr uint32_t kWireSwitch = 0xffu;
 constexpr uint32_t kEchoDoorbell = 0xe0100000u;
 constexpr uint32_t kEchoRegisterID = 0xe0000000u;
@@ -1360,11 +1365,32 @@ inline const char* BridgeOpcodeName(uint64_t v) {
 constexpr uint32_t kBridgeControlHello = 0x1u;
 constexpr uint32_t kBridgeControlAttach = 0x2u;
 constexpr uint32_t kBridgeControlDigest = 0x3u;
+constexpr uint32_t kBridgeControlNewGuest = 0x4u;
+constexpr uint32_t kBridgeControlGrant = 0x5u;
+constexpr uint32_t kBridgeControlEndGuest = 0x6u;
 inline const char* BridgeControlName(uint64_t v) {
   switch (v) {
     case kBridgeControlHello: return "Hello";
     case kBridgeControlAttach: return "Attach";
     case kBridgeControlDigest: return "Digest";
+    case kBridgeControlNewGuest: return "NewGuest";
+    case kBridgeControlGrant: return "Grant";
+    case kBridgeControlEndGuest: return "EndGuest";
+    default: return "?";
+  }
+}
+constexpr uint32_t kBridgeGuestEndLeft = 0x1u;
+constexpr uint32_t kBridgeGuestEndDied = 0x2u;
+constexpr uint32_t kBridgeGuestEndViolation = 0x3u;
+constexpr uint32_t kBridgeGuestEndStuck = 0x4u;
+constexpr uint32_t kBridgeGuestEndOwner = 0x5u;
+inline const char* BridgeGuestEndName(uint64_t v) {
+  switch (v) {
+    case kBridgeGuestEndLeft: return "Left";
+    case kBridgeGuestEndDied: return "Died";
+    case kBridgeGuestEndViolation: return "Violation";
+    case kBridgeGuestEndStuck: return "Stuck";
+    case kBridgeGuestEndOwner: return "Owner";
     default: return "?";
   }
 }
@@ -1405,8 +1431,9 @@ constexpr size_t kBridgeHeaderSleepingOffset = 76;
 constexpr size_t kBridgeHeaderTaintedOffset = 80;
 constexpr size_t kBridgeHeaderStopReasonOffset = 84;
 constexpr size_t kBridgeHeaderStopTimeOffset = 88;
-constexpr size_t kBridgeHeaderSequenceOffset = 128;
 constexpr size_t kBridgeHeaderStopTextOffset = 2048;
+constexpr size_t kBridgeBellSize = 4096;
+constexpr size_t kBridgeBellSequenceOffset = 0;
 constexpr size_t kBridgeSlotSize = 4096;
 constexpr size_t kBridgeSlotStateOffset = 0;
 constexpr size_t kBridgeSlotCommandTailOffset = 4;
@@ -1463,7 +1490,7 @@ constexpr size_t kBridgeFrameUseCountRingLsb = 16;
 constexpr uint32_t kBridgeFrameUseCountRingMask = 0xff0000u;
 constexpr size_t kBridgeFrameUseCountCompletionQueueLsb = 24;
 constexpr uint32_t kBridgeFrameUseCountCompletionQueueMask = 0xff000000u;
-constexpr size_t kBridgeRequestSize = 256;
+constexpr size_t kBridgeRequestSize = 320;
 constexpr size_t kBridgeRequestMagicOffset = 0;
 constexpr size_t kBridgeRequestVersionOffset = 8;
 constexpr size_t kBridgeRequestOpcodeOffset = 12;
@@ -1473,7 +1500,15 @@ constexpr size_t kBridgeRequestPidOffset = 32;
 constexpr size_t kBridgeRequestNodeMaskOffset = 36;
 constexpr size_t kBridgeRequestNodeOffset = 40;
 constexpr size_t kBridgeRequestRankOffset = 44;
+constexpr size_t kBridgeRequestRanksOffset = 48;
+constexpr size_t kBridgeRequestBankFirstOffset = 52;
+constexpr size_t kBridgeRequestBankFramesOffset = 56;
+constexpr size_t kBridgeRequestGuestPidOffset = 60;
 constexpr size_t kBridgeRequestNameOffset = 64;
+constexpr size_t kBridgeRequestSequenceOffset = 256;
+constexpr size_t kBridgeRequestGuestOffset = 260;
+constexpr size_t kBridgeRequestPageOffset = 264;
+constexpr size_t kBridgeRequestOnOffset = 268;
 constexpr size_t kBridgeReplySize = 5120;
 constexpr size_t kBridgeReplyMagicOffset = 0;
 constexpr size_t kBridgeReplyOpcodeOffset = 8;
@@ -1483,16 +1518,28 @@ constexpr size_t kBridgeReplyParamsHashOffset = 24;
 constexpr size_t kBridgeReplyControlBytesOffset = 32;
 constexpr size_t kBridgeReplyMemoryBytesOffset = 40;
 constexpr size_t kBridgeReplyNodesOffset = 48;
-constexpr size_t kBridgeReplySlotOffset = 52;
+constexpr size_t kBridgeReplySequenceOffset = 52;
 constexpr size_t kBridgeReplyDigestOffset = 56;
 constexpr size_t kBridgeReplyTimeOffset = 64;
 constexpr size_t kBridgeReplyFramesOffset = 72;
 constexpr size_t kBridgeReplyWakesOffset = 80;
 constexpr size_t kBridgeReplyTaintedOffset = 88;
+constexpr size_t kBridgeReplyGuestOffset = 96;
+constexpr size_t kBridgeReplyGuestNodeOffset = 100;
+constexpr size_t kBridgeReplyFirstRankOffset = 104;
+constexpr size_t kBridgeReplyRanksOffset = 108;
+constexpr size_t kBridgeReplyBankFirstOffset = 112;
+constexpr size_t kBridgeReplyBankFramesOffset = 116;
 constexpr size_t kBridgeReplyTextOffset = 512;
 constexpr size_t kBridgeReplyWireOffset = 1024;
 constexpr size_t kBridgeReplyFromSwitchOffset = 2432;
 constexpr size_t kBridgeReplyPortsOffset = 3840;
+constexpr size_t kBridgeEndSize = 1024;
+constexpr size_t kBridgeEndMagicOffset = 0;
+constexpr size_t kBridgeEndGuestOffset = 8;
+constexpr size_t kBridgeEndReasonOffset = 12;
+constexpr size_t kBridgeEndTimeOffset = 16;
+constexpr size_t kBridgeEndTextOffset = 64;
 constexpr size_t kWireCountsSize = 88;
 constexpr size_t kWireCountsSentOffset = 0;
 constexpr size_t kWireCountsArrivedOffset = 8;

@@ -1,0 +1,760 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bridge_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"hvia/layout"
+	"hvia/sim"
+	"hvia/sim/bridge"
+)
+
+func TestNewGuestRefusals(t *testing.T) {
+	ctx := limited(t, time.Minute)
+	f := guestFabric(t, ctx, sim.Config{Mode: sim.Free})
+	owner := f.Conn()
+	g := newGuest(t, ctx, f, bankOf(0))
+	defer g.Socket.Close()
+	m, err := owner.Memory(1)
+	require.NoError(t, err)
+	require.NoError(t, m.Acquire(99, bridge.UseRing))
+	slot, err := owner.Attach(ctx, 1, 2, "agent")
+	require.NoError(t, err)
+	whose := fmt.Sprintf("process %d ('guest-0', guest %d on node 0 'a')", os.Getpid(), g.ID)
+	for name, c := range map[string]struct {
+		config bridge.GuestConfig
+		want   string
+	}{
+		"no name":         {bridge.GuestConfig{Ranks: 1, Frames: 1}, "without a name"},
+		"long name":       {bridge.GuestConfig{Name: strings.Repeat("n", 192), Ranks: 1, Frames: 1}, "at most 191 bytes"},
+		"node":            {bridge.GuestConfig{Name: "x", Node: 2, Ranks: 1, Frames: 1}, "node 2 does not exist"},
+		"negative":        {bridge.GuestConfig{Name: "x", FirstFrame: -1, Ranks: 1, Frames: 1}, "first frame -1"},
+		"no frames":       {bridge.GuestConfig{Name: "x", Ranks: 1}, "a bank of 0 frames"},
+		"too many frames": {bridge.GuestConfig{Name: "x", Ranks: 1, FirstFrame: 255, Frames: 2}, "node 0 has 256 frames"},
+		"past the end":    {bridge.GuestConfig{Name: "x", Ranks: 1, FirstFrame: 256, Frames: 1}, "node 0 has 256 frames"},
+		"no ranks":        {bridge.GuestConfig{Name: "x", Frames: 1}, "0 ranks"},
+		"rank limit":      {bridge.GuestConfig{Name: "x", FirstRank: math.MaxInt32, Ranks: 1, Frames: 1}, "none above 2147483647"},
+		"bank":            {bridge.GuestConfig{Name: "x", Ranks: 1, FirstFrame: 47, Frames: 2}, "frames 47 to 48: those of " + whose + " are 32 to 47"},
+		"ranks":           {bridge.GuestConfig{Name: "x", FirstRank: 6, Ranks: 2, Frames: 1}, "ranks 6 to 7: those of " + whose + " are 4 to 6"},
+		"rank taken":      {bridge.GuestConfig{Name: "x", Node: 1, FirstRank: 1, Ranks: 3, Frames: 1}, "ranks 1 to 3: thread 'agent'"},
+		"in use":          {bridge.GuestConfig{Name: "x", Node: 1, Ranks: 1, FirstFrame: 90, Frames: 20}, "1 of them are in use by the card, frame 99 is the first"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := owner.NewGuest(ctx, c.config)
+			require.ErrorContains(t, err, c.want)
+			require.ErrorContains(t, err, "make guest '"+c.config.Name+"'")
+		})
+	}
+	require.ErrorContains(t, owner.Grant(ctx, g.ID, 256, true), "page 256 of the doorbells: there are 256")
+	require.ErrorContains(t, owner.Grant(ctx, g.ID, -1, true), "count from 0")
+	require.ErrorIs(t, owner.Grant(ctx, 77, 0, true), bridge.ErrRefused)
+	require.ErrorContains(t, owner.Grant(ctx, 77, 0, true), "guest 77 does not exist")
+	require.ErrorContains(t, owner.EndGuest(ctx, 77), "guest 77 does not exist")
+	second := bankOf(0)
+	second.FirstFrame, second.FirstRank = 100, 10
+	other, err := owner.NewGuest(ctx, second)
+	require.NoError(t, err)
+	defer other.Socket.Close()
+	require.ErrorContains(t, owner.Grant(ctx, other.ID, 0, true), "page 0 of the doorbells is granted to "+whose)
+	require.NoError(t, owner.Grant(ctx, g.ID, 0, false))
+	require.NoError(t, owner.Grant(ctx, other.ID, 0, true))
+
+	// A guest may ask for none of this.
+	guest := joinGuest(t, ctx, other)
+	for _, err := range []error{
+		func() error { _, err := guest.NewGuest(ctx, bankOf(1)); return err }(),
+		guest.Grant(ctx, other.ID, 1, true), guest.EndGuest(ctx, g.ID),
+		func() error { _, err := guest.Digest(ctx); return err }(),
+	} {
+		require.ErrorIs(t, err, bridge.ErrRefused)
+		require.ErrorContains(t, err, "a guest may ask for nothing but Attach")
+	}
+	bank, err := guest.Memory(0)
+	require.NoError(t, err)
+	require.ErrorIs(t, bank.Acquire(100, bridge.UseRegion), bridge.ErrNoUseTable)
+	require.Zero(t, bank.Use(100))
+	_, err = guest.Memory(1)
+	require.ErrorIs(t, err, bridge.ErrNodeNotMapped)
+
+	// And nobody else gets in.
+	_, err = bridge.Dial(ctx, f.Path(), bridge.Options{})
+	require.ErrorIs(t, err, bridge.ErrNoSimulator)
+	require.NoError(t, slot.Detach())
+	require.NoError(t, owner.Err())
+}
+
+func TestNoGuestsWithoutTheOption(t *testing.T) {
+	ctx := limited(t, time.Minute)
+	program, err := sim.EchoSimulator(ctx)
+	require.NoError(t, err)
+	f, err := sim.Start(ctx, sim.Config{Program: program, Mode: sim.Free, Nodes: []sim.Node{{Kind: "echo", Name: "a"}}, MemoryBytes: 1 << 20})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, f.Close()) }()
+	_, err = f.Conn().NewGuest(ctx, bankOf(0))
+	require.ErrorIs(t, err, bridge.ErrRefused)
+	require.ErrorContains(t, err, "--guests yes")
+}
+
+// There are at most so many guests; one that is ended makes room.
+func TestGuestLimit(t *testing.T) {
+	ctx := limited(t, time.Minute)
+	f := guestFabric(t, ctx, sim.Config{Mode: sim.Free})
+	config := func(i int) bridge.GuestConfig {
+		return bridge.GuestConfig{Name: "many", FirstRank: i, Ranks: 1, FirstFrame: i, Frames: 1}
+	}
+	var guests []*bridge.Guest
+	for i := range layout.BridgeMaxGuests {
+		g, err := f.Conn().NewGuest(ctx, config(i))
+		require.NoError(t, err)
+		guests = append(guests, g)
+	}
+	_, err := f.Conn().NewGuest(ctx, config(layout.BridgeMaxGuests))
+	require.ErrorContains(t, err, "64 guests, which is the limit")
+	// All go at once; every end is told.
+	ends := map[bridge.GuestID]bool{}
+	for _, g := range guests {
+		require.NoError(t, g.Socket.Close())
+	}
+	for range guests {
+		end := nextEnd(t, f.Conn())
+		require.Equal(t, layout.BridgeGuestEndLeft, end.Reason)
+		require.Contains(t, end.Text, "left at")
+		ends[end.ID] = true
+	}
+	require.Len(t, ends, len(guests))
+	for i, g := range guests {
+		require.NoError(t, f.Conn().EndGuest(ctx, g.ID))
+		again, err := f.Conn().NewGuest(ctx, config(i))
+		require.NoError(t, err)
+		require.Greater(t, again.ID, guests[len(guests)-1].ID, "no number is used twice")
+		require.NoError(t, again.Socket.Close())
+	}
+}
+
+// playVictim is a guest's process that will be killed: it never ends by itself.
+func playVictim() error {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	defer cancel()
+	conn, err := bridge.Join(ctx, os.NewFile(3, "socket"), bridge.Options{Name: "victim"})
+	if err != nil {
+		return err
+	}
+	g := conn.Guest()
+	slot, err := conn.Attach(ctx, g.Node, g.FirstRank, "left")
+	if err != nil {
+		return err
+	}
+	m, err := conn.Memory(g.Node)
+	if err != nil {
+		return err
+	}
+	for i := range m.Linear() {
+		m.Linear()[i] = 0xa5
+	}
+	if err := slot.Begin(ctx); err != nil {
+		return err
+	}
+	fmt.Println("ready")
+	_, err = slot.Park(ctx, bridge.Wait{Timeout: bridge.Never, Message: true})
+	return err
+}
+
+func TestKilledGuest(t *testing.T) {
+	for _, mode := range []sim.Mode{sim.Timed, sim.Free} {
+		t.Run(string(mode), func(t *testing.T) {
+			ctx := limited(t, time.Minute)
+			cfg := sim.Config{Mode: mode}
+			if mode == sim.Timed {
+				cfg.Threads = guestThreads
+			}
+			f := guestFabric(t, ctx, cfg)
+			owner := f.Conn()
+			g := newGuest(t, ctx, f, bankOf(0))
+			other := joinGuest(t, ctx, newGuest(t, ctx, f, bankOf(1)))
+			right := attachPlayer(t, ctx, other, bankOf(0), "right")
+
+			victim := exec.Command(os.Args[0])
+			victim.Env = append(os.Environ(), roleVariable+"=victim")
+			victim.ExtraFiles = []*os.File{g.Socket}
+			victim.Stderr = os.Stderr
+			out, err := victim.StdoutPipe()
+			require.NoError(t, err)
+			require.NoError(t, victim.Start())
+			defer func() { _ = victim.Process.Kill(); _ = victim.Wait() }()
+			require.NoError(t, g.Socket.Close())
+			word, err := bufio.NewReader(out).ReadString('\n')
+			require.NoError(t, err)
+			require.Equal(t, "ready\n", word)
+			lo, hi := g.FirstFrame*bridge.FrameBytes, (g.FirstFrame+g.Frames)*bridge.FrameBytes
+			m, err := owner.Memory(0)
+			require.NoError(t, err)
+			require.Equal(t, bytes.Repeat([]byte{0xa5}, hi-lo), m.Linear()[lo:hi], "the owner sees the bank")
+			require.Zero(t, m.Linear()[lo-1])
+			require.Zero(t, m.Linear()[hi])
+
+			require.NoError(t, victim.Process.Kill())
+			end := nextEnd(t, owner)
+			require.Equal(t, g.ID, end.ID)
+			require.Equal(t, layout.BridgeGuestEndDied, end.Reason)
+			require.False(t, end.Violation)
+			require.Contains(t, end.Text, "('guest-0', guest")
+			require.Contains(t, end.Text, "died at")
+			require.Contains(t, end.Text, "thread 'left' (node 0 'a', rank 4")
+			require.False(t, owner.Reproducible())
+
+			// The card may still use the bank, so it stays.
+			err = owner.EndGuest(ctx, g.ID)
+			require.ErrorIs(t, err, bridge.ErrRefused)
+			require.ErrorContains(t, err, "16 frames of its bank are in use by the card, frame 32 is the first")
+			require.EqualValues(t, 0xa5, m.Linear()[lo])
+			release(t, f, g)
+			require.NoError(t, owner.EndGuest(ctx, g.ID))
+			require.Equal(t, make([]byte, hi-lo), m.Linear()[lo:hi], "old contents are gone")
+
+			// Its place is free, and what the next one and the card see there is new.
+			again := newGuest(t, ctx, f, bankOf(0))
+			left := attachPlayer(t, ctx, joinGuest(t, ctx, again), bankOf(1), "left")
+			require.Equal(t, make([]byte, hi-lo), left.memory.Linear())
+			pingPong(t, ctx, left, right, 10)
+			require.NoError(t, owner.Err())
+		})
+	}
+}
+
+func TestEndGuest(t *testing.T) {
+	ctx := limited(t, time.Minute)
+	f, g, conn, slot := guestThread(t, ctx, sim.Timed)
+	waiting := make(chan error, 1)
+	go func() {
+		_, err := slot.Park(ctx, bridge.Wait{Timeout: bridge.Never, Message: true})
+		waiting <- err
+	}()
+	release(t, f, g)
+	require.NoError(t, f.Conn().EndGuest(ctx, g.ID))
+	err := <-waiting
+	require.ErrorIs(t, err, bridge.ErrGuestEnded)
+	require.ErrorContains(t, err, fmt.Sprintf("the owner of the fabric ended process %d ('guest-0', guest %d on node 0 'a')", os.Getpid(), g.ID))
+	require.ErrorIs(t, conn.Err(), bridge.ErrGuestEnded)
+	select {
+	case end := <-f.Conn().Ended():
+		require.Fail(t, "told of what it did itself", "%v", end)
+	case <-time.After(50 * time.Millisecond):
+	}
+	// One that never joined is told when it does.
+	late := newGuest(t, ctx, f, bankOf(0))
+	release(t, f, late)
+	require.NoError(t, f.Conn().EndGuest(ctx, late.ID))
+	_, err = bridge.Join(ctx, late.Socket, bridge.Options{})
+	require.ErrorIs(t, err, bridge.ErrGuestEnded)
+}
+
+// The owner's end is the fabric's, and guests are told whose end it was.
+func TestOwnerEnds(t *testing.T) {
+	ctx := limited(t, time.Minute)
+	f, _, conn, slot := guestThread(t, ctx, sim.Free)
+	waiting := make(chan error, 1)
+	go func() {
+		_, err := slot.Park(ctx, bridge.Wait{Timeout: bridge.Never, Message: true})
+		waiting <- err
+	}()
+	require.NoError(t, f.Conn().Close())
+	err := <-waiting
+	require.ErrorIs(t, err, bridge.ErrClosed)
+	require.ErrorContains(t, err, fmt.Sprintf("process %d (", os.Getpid()))
+	require.ErrorContains(t, err, "which owned the fabric")
+	require.ErrorIs(t, conn.Err(), bridge.ErrClosed)
+	_, open := <-f.Conn().Ended()
+	require.False(t, open)
+}
+
+// A thread of a guest that never waits holds up the others for a while and is
+// ended then.
+func TestStuckGuest(t *testing.T) {
+	ctx := limited(t, time.Minute)
+	f := guestFabric(t, ctx, sim.Config{Threads: guestThreads, StuckLimit: 300 * time.Millisecond})
+	bad, good := newGuest(t, ctx, f, bankOf(0)), newGuest(t, ctx, f, bankOf(1))
+	left := attachPlayer(t, ctx, joinGuest(t, ctx, bad), bankOf(1), "left")
+	right := attachPlayer(t, ctx, joinGuest(t, ctx, good), bankOf(0), "right")
+	require.NoError(t, left.slot.Begin(ctx))
+	require.NoError(t, right.slot.Begin(ctx))
+	_, err := right.slot.Park(ctx, bridge.Wait{Timeout: bridge.Millisecond})
+	require.NoError(t, err, "it goes on")
+	end := nextEnd(t, f.Conn())
+	require.Equal(t, layout.BridgeGuestEndStuck, end.Reason)
+	require.Equal(t, bad.ID, end.ID)
+	require.ErrorIs(t, left.slot.Post(ctx), bridge.ErrStuck)
+	require.NoError(t, f.Conn().Err())
+}
+
+// What was rung before the doorbell was taken away is carried out.
+func TestDoorbellTakenBack(t *testing.T) {
+	for range 20 {
+		ctx := limited(t, time.Minute)
+		f, g, conn, slot := guestThread(t, ctx, sim.Free)
+		other := joinGuest(t, ctx, newGuest(t, ctx, f, bankOf(1)))
+		m, err := conn.Memory(0)
+		require.NoError(t, err)
+		p := &player{slot: slot, memory: m, peer: bankOf(1)}
+		bridge.StoreWord(m.Linear(), sourceAt, 4711)
+		r := layout.EchoRequest(m.Linear()[requestAt : requestAt+layout.EchoRequestSize])
+		r.SetNode(1)
+		r.SetTargetAddress(uint32(bankOf(1).FirstFrame*bridge.FrameBytes + targetAt))
+		r.SetSourceAddress(p.address(sourceAt))
+		r.SetLength(4)
+		ring := bridge.Command{Opcode: layout.BridgeOpcodeWrite, Count: layout.DoorbellDwords, Address: layout.EchoDoorbell}
+		bridge.StoreWord(ring.Data[:], 0, p.address(requestAt))
+		require.NoError(t, slot.Post(ctx, ring))
+		require.NoError(t, f.Conn().Grant(ctx, g.ID, 0, false))
+		require.NoError(t, p.await(ctx, requestAt+layout.EchoRequestStatusOffset, 1))
+		there, err := other.Memory(1)
+		require.NoError(t, err)
+		require.Eventually(t, func() bool { return bridge.LoadWord(there.Linear(), targetAt) == 4711 }, 20*time.Second, time.Millisecond)
+		// And nothing after it.
+		require.NoError(t, slot.Post(ctx, ring))
+		_, err = slot.Park(ctx, bridge.Wait{Timeout: bridge.Never})
+		require.ErrorIs(t, err, bridge.ErrViolation)
+		require.ErrorContains(t, err, "page 0 of the doorbells, which was not granted")
+		require.NoError(t, f.Close())
+	}
+}
+
+// Nobody but the simulator writes the header, whatever it tries.
+func TestHeaderIsReadOnly(t *testing.T) {
+	ctx := limited(t, time.Minute)
+	f := guestFabric(t, ctx, sim.Config{Mode: sim.Free})
+	g := newGuest(t, ctx, f, bankOf(0))
+	fds, err := bridge.HelloDescriptors(g.Socket)
+	require.NoError(t, err)
+	require.Len(t, fds, 3, "header, bell, bank")
+	defer func() {
+		for _, fd := range fds {
+			_ = unix.Close(fd)
+		}
+	}()
+	again, err := unix.Open(fmt.Sprintf("/proc/self/fd/%d", fds[0]), unix.O_RDWR|unix.O_CLOEXEC, 0)
+	require.NoError(t, err, "the kernel opens it; what counts is what can be done with it")
+	defer unix.Close(again)
+	for _, fd := range []int{fds[0], again} {
+		_, err := unix.Mmap(fd, 0, layout.BridgeHeaderSize, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+		require.ErrorIs(t, err, unix.EPERM)
+		_, err = unix.Pwrite(fd, []byte{1}, layout.BridgeHeaderRunStateOffset)
+		require.ErrorIs(t, err, unix.EPERM)
+		require.ErrorIs(t, unix.Fallocate(fd, unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, 0, layout.BridgeHeaderSize), unix.EPERM)
+		require.ErrorIs(t, unix.Ftruncate(fd, 0), unix.EPERM)
+		_, err = unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, unix.F_SEAL_WRITE)
+		require.ErrorIs(t, err, unix.EPERM)
+		view, err := unix.Mmap(fd, 0, layout.BridgeHeaderSize, unix.PROT_READ, unix.MAP_SHARED)
+		require.NoError(t, err)
+		require.Equal(t, uint64(layout.BridgeMagic), layout.BridgeHeader(view).Magic())
+		require.ErrorIs(t, unix.Mprotect(view, unix.PROT_READ|unix.PROT_WRITE), unix.EACCES)
+		require.NoError(t, unix.Munmap(view))
+	}
+	// Bell and bank are written by design, but nobody makes them smaller.
+	for _, fd := range fds[1:] {
+		require.ErrorIs(t, unix.Ftruncate(fd, 0), unix.EPERM)
+	}
+	require.NoError(t, f.Conn().Err())
+}
+
+// What stands in the pages is not what the library would write.
+func TestGarbageInTheSlotPage(t *testing.T) {
+	wait := func(change func(p layout.BridgeSlot)) func(b []byte) {
+		return func(b []byte) {
+			p := layout.BridgeSlot(b[:layout.BridgeSlotSize])
+			clock := p.WakeTime()
+			p.SetWaitStart(clock)
+			p.SetWaitDeadline(clock + 1000)
+			p.SetWaitPeriod(1)
+			p.SetWaitFlags(0)
+			p.SetWaitWatches(0)
+			change(p)
+			bridge.StoreWord(b, layout.BridgeSlotWaitSequenceOffset, p.WaitSequence()+1)
+			bridge.StoreWord(b, layout.BridgeSlotStateOffset, uint32(layout.BridgeStateWaiting))
+		}
+	}
+	for name, c := range map[string]struct {
+		scribble func(b []byte)
+		timed    bool // only there
+		want     string
+	}{
+		"state": {func(b []byte) { bridge.StoreWord(b, layout.BridgeSlotStateOffset, 77) }, false, "stored the state 77"},
+		"tail": {func(b []byte) {
+			bridge.StoreWord(b, layout.BridgeSlotCommandTailOffset, bridge.LoadWord(b, layout.BridgeSlotCommandHeadOffset)+257)
+		}, false, "published 257 commands in a ring of 256"},
+		"tail behind": {func(b []byte) {
+			bridge.StoreWord(b, layout.BridgeSlotCommandTailOffset, bridge.LoadWord(b, layout.BridgeSlotCommandHeadOffset)-1)
+		}, false, "published 4294967295 commands"},
+		"watches":      {wait(func(p layout.BridgeSlot) { p.SetWaitWatches(9) }), false, "asked for 9 watched ranges"},
+		"watch around": {wait(func(p layout.BridgeSlot) { p.SetWaitWatches(1); copy(p.Watches(), bytes.Repeat([]byte{0xff}, 16)) }), false, "outside of its bank"},
+		"flags":        {wait(func(p layout.BridgeSlot) { p.SetWaitFlags(1 << 31) }), false, "flags 0x80000000, which do not exist"},
+		"start before": {wait(func(p layout.BridgeSlot) { p.SetWaitStart(1 << 63) }), true, "when its clock is"},
+		"start later":  {wait(func(p layout.BridgeSlot) { p.SetWaitStart(p.WakeTime() + 1) }), true, "when its clock is"},
+		"end before":   {wait(func(p layout.BridgeSlot) { p.SetWaitDeadline(1 << 63) }), true, "when its clock is"},
+		"charge to end": {wait(func(p layout.BridgeSlot) {
+			p.SetWaitDeadline(math.MaxInt64)
+			p.SetWaitFlags(layout.BridgeSlotWaitFlagsChargeMask)
+		}), true, "of processor time at once"},
+	} {
+		for _, mode := range []sim.Mode{sim.Timed, sim.Free} {
+			if c.timed && mode != sim.Timed {
+				continue
+			}
+			t.Run(name+"/"+string(mode), func(t *testing.T) {
+				ctx := limited(t, time.Minute)
+				f, g, conn, slot := guestThread(t, ctx, mode)
+				c.scribble(bridge.SlotPages(slot))
+				bridge.RingBell(conn)
+				end := nextEnd(t, f.Conn())
+				require.Equal(t, g.ID, end.ID)
+				require.True(t, end.Violation)
+				require.Contains(t, end.Text, c.want)
+				require.Eventually(t, func() bool { return errors.Is(conn.Err(), bridge.ErrViolation) }, 20*time.Second, time.Millisecond)
+				require.NoError(t, f.Conn().Err())
+			})
+		}
+	}
+	// A thread that waits does nothing; else wall time would decide when.
+	for name, c := range map[string]struct {
+		scribble func(b []byte)
+		want     string
+	}{
+		"command while it waits": {func(b []byte) {
+			bridge.StoreWord(b, layout.BridgeSlotCommandTailOffset, bridge.LoadWord(b, layout.BridgeSlotCommandTailOffset)+1)
+		}, "posted a command while it waited"},
+		"wait while it waits": {func(b []byte) {
+			bridge.StoreWord(b, layout.BridgeSlotWaitSequenceOffset, bridge.LoadWord(b, layout.BridgeSlotWaitSequenceOffset)+1)
+		}, "changed its wait while it waited"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx := limited(t, time.Minute)
+			f, _, conn, slot := guestThread(t, ctx, sim.Timed)
+			waiting := make(chan error, 1)
+			go func() {
+				_, err := slot.Park(ctx, bridge.Wait{Timeout: bridge.Never, Message: true})
+				waiting <- err
+			}()
+			pages := bridge.SlotPages(slot)
+			require.Eventually(t, func() bool {
+				return bridge.LoadWord(pages, layout.BridgeSlotStateOffset) == uint32(layout.BridgeStateWaiting)
+			}, 20*time.Second, time.Millisecond)
+			_, err := f.Digest(ctx) // the simulator has seen the wait
+			require.NoError(t, err)
+			c.scribble(pages)
+			bridge.RingBell(conn)
+			err = <-waiting
+			require.ErrorIs(t, err, bridge.ErrViolation)
+			require.ErrorContains(t, err, c.want)
+			require.NoError(t, f.Conn().Err())
+		})
+	}
+}
+
+// A guest cannot make others' time stand still, or fill the simulator.
+func TestGuestWithoutMeasure(t *testing.T) {
+	for name, c := range map[string]struct {
+		act  func(ctx context.Context, slot *bridge.Slot) error
+		want string
+	}{
+		"commands": {func(ctx context.Context, slot *bridge.Slot) error {
+			return slot.Post(ctx, bridge.Command{Opcode: layout.BridgeOpcodePublish, Address: uint64(bankOf(0).FirstFrame * bridge.FrameBytes), Tag: 4})
+		}, "more than 65536 things at"},
+		"waits": {func(ctx context.Context, slot *bridge.Slot) error {
+			_, err := slot.Park(ctx, bridge.Wait{})
+			return err
+		}, "more than 65536 things at"},
+		"messages": {func(ctx context.Context, slot *bridge.Slot) error {
+			if err := slot.Post(ctx, bridge.Command{Opcode: layout.BridgeOpcodeMessage, Address: 1<<32 | 99}); err != nil {
+				return err
+			}
+			_, err := slot.Park(ctx, bridge.Wait{Timeout: bridge.Nanosecond})
+			return err
+		}, "when 1000 messages of its process are not received"},
+		"barriers": {func(ctx context.Context, slot *bridge.Slot) error {
+			for id := range uint64(2) {
+				if err := slot.Post(ctx, bridge.Command{Opcode: layout.BridgeOpcodeBarrier, Count: 2, Address: id}); err != nil {
+					return err
+				}
+			}
+			_, err := slot.Park(ctx, bridge.Wait{Timeout: bridge.Nanosecond})
+			return err
+		}, "tried to enter barrier 1 when it is in barrier 0"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx := limited(t, time.Minute)
+			f, _, _, slot := guestThread(t, ctx, sim.Timed)
+			var err error
+			for i := 0; err == nil && i < 80000; i++ {
+				err = c.act(ctx, slot)
+			}
+			require.ErrorIs(t, err, bridge.ErrViolation)
+			require.ErrorContains(t, err, c.want)
+			require.NoError(t, f.Conn().Err())
+		})
+	}
+}
+
+// Garbage in slot, ring, bell and socket ends who wrote it and nobody else.
+func TestHostileGuest(t *testing.T) {
+	for _, mode := range []sim.Mode{sim.Timed, sim.Free} {
+		t.Run(string(mode), func(t *testing.T) {
+			const rounds = 1000
+			ctx := limited(t, 3*time.Minute)
+			cfg := sim.Config{Mode: mode}
+			if mode == sim.Timed {
+				cfg.Threads = guestThreads
+			}
+			f := guestFabric(t, ctx, cfg)
+			owner := f.Conn()
+			left := attachPlayer(t, ctx, joinGuest(t, ctx, newGuest(t, ctx, f, bankOf(0))), bankOf(1), "left")
+			right := attachPlayer(t, ctx, joinGuest(t, ctx, newGuest(t, ctx, f, bankOf(1))), bankOf(0), "right")
+			random := rand.New(rand.NewPCG(20041104, 8))
+			bad := bridge.GuestConfig{Name: "hostile", Pid: os.Getpid(), FirstRank: 100, Ranks: 2, FirstFrame: 200, Frames: 4}
+			var done atomic.Bool
+			var played atomic.Int64
+			players := make(chan error, 2)
+			for i, p := range []*player{left, right} {
+				go func() { players <- p.playUntil(ctx, i == 0, &done, &played) }()
+			}
+			violations := map[bridge.GuestID]bool{}
+			drain := func() {
+				for {
+					select {
+					case end := <-owner.Ended():
+						if end.Violation {
+							violations[end.ID] = true
+						}
+						continue
+					default:
+					}
+					return
+				}
+			}
+			for range rounds {
+				bad.Node = random.IntN(2)
+				g, err := owner.NewGuest(ctx, bad)
+				require.NoError(t, err)
+				require.NoError(t, owner.Grant(ctx, g.ID, 9, true))
+				conn, err := bridge.Join(ctx, g.Socket, bridge.Options{Name: "hostile"})
+				require.NoError(t, err)
+				slot, err := conn.Attach(ctx, bad.Node, 100, "hostile")
+				require.NoError(t, err)
+				for range 3 {
+					scribble(random, bridge.SlotPages(slot), bad)
+					if random.IntN(4) == 0 {
+						bridge.SetBell(conn, random.Uint32())
+					}
+					bridge.RingBell(conn)
+				}
+				if random.IntN(4) == 0 {
+					b := make([]byte, []int{0, 1, layout.BridgeRequestSize, 1000}[random.IntN(4)])
+					for i := range b {
+						b[i] = byte(random.Uint32())
+					}
+					if len(b) == layout.BridgeRequestSize && random.IntN(2) == 0 {
+						r := layout.BridgeRequest(b)
+						r.SetMagic(layout.BridgeMagic)
+						r.SetOpcode(random.Uint32N(8))
+					}
+					_ = bridge.SendRaw(conn, b)
+				}
+				// The answer comes after a look at all slots.
+				require.NoError(t, owner.Grant(ctx, g.ID, 10, true))
+				if random.IntN(2) == 0 {
+					require.NoError(t, owner.EndGuest(ctx, g.ID))
+					require.NoError(t, conn.Close())
+				} else {
+					require.NoError(t, conn.Close())
+					require.NoError(t, owner.EndGuest(ctx, g.ID))
+				}
+				drain()
+			}
+			done.Store(true)
+			require.NoError(t, errors.Join(<-players, <-players))
+			drain()
+			t.Logf("%d of %d were ended for an offence while the others played %d rounds", len(violations), rounds, played.Load())
+			require.Greater(t, len(violations), rounds/2)
+			require.Greater(t, played.Load(), int64(20))
+			require.NoError(t, owner.Err())
+		})
+	}
+}
+
+// scribble writes what may nearly be right, or anything.
+func scribble(random *rand.Rand, pages []byte, g bridge.GuestConfig) {
+	number := func() uint64 {
+		lo := uint64(g.FirstFrame * bridge.FrameBytes)
+		edges := []uint64{
+			0, 1, 2, 3, 4, 7, 8, 9, 255, 256, 257, 1 << 31, 1<<32 - 1, 1 << 63, 1<<63 - 1, math.MaxUint64, lo, lo - 1, lo + 4*4096, layout.PciBar1Base, layout.PciBar1Base + 9*4096,
+			bridge.LoadTime(pages),
+		}
+		if random.IntN(6) == 0 {
+			return random.Uint64()
+		}
+		return edges[random.IntN(len(edges))]
+	}
+	p := layout.BridgeSlot(pages[:layout.BridgeSlotSize])
+	tail := bridge.LoadWord(pages, layout.BridgeSlotCommandTailOffset)
+	switch random.IntN(3) {
+	case 0: // a command, or some
+		for i := range uint32(1 + random.IntN(4)) {
+			at := layout.BridgeSlotSize + int((tail+i)%layout.BridgeRingEntries)*layout.BridgeCommandSize
+			c := layout.BridgeCommand(pages[at : at+layout.BridgeCommandSize])
+			c.SetTime(number())
+			c.SetOpcode(random.Uint32N(9))
+			c.SetCount(uint32(number()))
+			c.SetAddress(number())
+			c.SetTag(number())
+		}
+		bridge.StoreWord(pages, layout.BridgeSlotCommandTailOffset, tail+uint32(1+random.IntN(4)))
+	case 1: // a wait
+		p.SetWaitStart(number())
+		p.SetWaitDeadline(number())
+		p.SetWaitPeriod(number())
+		p.SetWaitFlags(uint32(number()))
+		p.SetWaitWatches(uint32(number()))
+		for i := range layout.BridgeMaxWatches {
+			w := layout.BridgeWatch(p.Watches()[i*layout.BridgeWatchSize:][:layout.BridgeWatchSize])
+			w.SetAddress(number())
+			w.SetLength(number())
+		}
+		bridge.StoreWord(pages, layout.BridgeSlotWaitSequenceOffset, random.Uint32())
+		bridge.StoreWord(pages, layout.BridgeSlotAbortOffset, uint32(random.IntN(2)))
+		bridge.StoreWord(pages, layout.BridgeSlotStateOffset, uint32(layout.BridgeStateWaiting))
+	case 2: // anything anywhere
+		for range 1 + random.IntN(2000) {
+			bridge.StoreWord(pages, 4*random.IntN(len(pages)/4), uint32(number()))
+		}
+	}
+}
+
+// playUntil plays rounds of a ping-pong until the first says that it is enough.
+func (p *player) playUntil(ctx context.Context, first bool, done *atomic.Bool, played *atomic.Int64) (err error) {
+	defer func() { err = errors.Join(err, p.slot.Detach()) }()
+	if err := p.slot.Begin(ctx); err != nil {
+		return err
+	}
+	const last = 1 << 30
+	receive := func() (uint32, error) {
+		view := p.memory.Linear()
+		there := func() bool { return bridge.LoadWord(view, targetAt) != 0 }
+		for !there() {
+			if _, err := p.slot.Park(ctx, bridge.Wait{Timeout: bridge.Second, Period: pollPeriod, Watches: []bridge.Range{{Address: p.address(targetAt), Length: 4}}, Look: there}); err != nil {
+				return 0, err
+			}
+		}
+		v := bridge.LoadWord(view, targetAt)
+		bridge.StoreWord(view, targetAt, 0)
+		return v, nil
+	}
+	for number := uint32(1); ; number++ {
+		if first {
+			v := number
+			if done.Load() {
+				v = last
+			}
+			if err := p.send(ctx, v, 4); err != nil {
+				return err
+			}
+		}
+		got, err := receive()
+		if err != nil {
+			return err
+		}
+		if got != number && got != last {
+			return fmt.Errorf("round %d: %d came", number, got)
+		}
+		if !first {
+			if err := p.send(ctx, got, 4); err != nil {
+				return err
+			}
+		}
+		played.Add(1)
+		if got == last {
+			return nil
+		}
+	}
+}
+
+// A node with 1 GiB, of which nothing is there but what is touched.
+func TestLargeMemory(t *testing.T) {
+	ctx := limited(t, time.Minute)
+	const frames = 1 << 18
+	f := guestFabric(t, ctx, sim.Config{Mode: sim.Free, MemoryBytes: frames * bridge.FrameBytes})
+	last, first := bankOf(0), bankOf(1)
+	last.FirstFrame = frames - last.Frames
+	left := attachPlayer(t, ctx, joinGuest(t, ctx, newGuest(t, ctx, f, last)), first, "left")
+	right := attachPlayer(t, ctx, joinGuest(t, ctx, newGuest(t, ctx, f, first)), last, "right")
+	pingPong(t, ctx, left, right, 5)
+	m, err := f.Conn().Memory(0)
+	require.NoError(t, err)
+	require.Equal(t, frames, m.Frames)
+	require.Len(t, m.Linear(), 1<<30)
+	require.NotZero(t, bridge.LoadWord(m.Linear(), last.FirstFrame*bridge.FrameBytes+sourceAt))
+	var stat unix.Stat_t
+	require.NoError(t, unix.Fstat(m.FD, &stat))
+	require.EqualValues(t, 1<<30, stat.Size)
+	require.Less(t, stat.Blocks*512, int64(1<<20), "bytes that the file takes")
+}
+
+// benchThread is a thread of the process that owns the fabric.
+func benchThread(b *testing.B, mode sim.Mode) *bridge.Slot {
+	ctx := limited(b, 10*time.Minute)
+	program, err := sim.EchoSimulator(ctx)
+	require.NoError(b, err)
+	cfg := sim.Config{Program: program, Mode: mode, Nodes: []sim.Node{{Kind: "echo", Name: "a"}}, MemoryBytes: 1 << 20}
+	if mode == sim.Timed {
+		cfg.Threads = []sim.Thread{{Name: "bench"}}
+	}
+	f, err := sim.Start(ctx, cfg)
+	require.NoError(b, err)
+	b.Cleanup(func() { require.NoError(b, f.Close()) })
+	slot, err := f.Conn().Attach(ctx, 0, 0, "bench")
+	require.NoError(b, err)
+	require.NoError(b, slot.Begin(ctx))
+	b.ReportAllocs()
+	return slot
+}
+
+// BenchmarkPost is a doorbell in timed mode, with a wait after each 200.
+func BenchmarkPost(b *testing.B) {
+	slot := benchThread(b, sim.Timed)
+	ctx := context.Background()
+	n := 0
+	for b.Loop() {
+		if err := slot.Post(ctx, bridge.Command{Opcode: layout.BridgeOpcodePublish, Address: 64, Tag: 4}); err != nil {
+			b.Fatal(err)
+		}
+		if n++; n%200 == 0 {
+			if _, err := slot.Park(ctx, bridge.Wait{Timeout: bridge.Nanosecond}); err != nil {
+				b.Fatal(err)
+			}
+		}
+	}
+}
+
+// BenchmarkPark is a wait to and from the simulator.
+func BenchmarkPark(b *testing.B) {
+	slot := benchThread(b, sim.Timed)
+	ctx := context.Background()
+	for b.Loop() {
+		if _, err := slot.Park(ctx, bridge.Wait{Timeout: bridge.Nanosecond}); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
