@@ -90,31 +90,40 @@ func outcomes() []string {
 	return append(names, fmt.Sprintf("op%d_status%d", layout.CommandOpcodeResizeCompletionQueue+1, layout.CommandStatusBadOpcode))
 }
 
-// TestManagerMutants: the bench fails on each of these faults.
-func TestManagerMutants(t *testing.T) {
-	for name, m := range map[string]verilate.Mutant{
-		"drain_once":      {File: manager, Old: "if (drain_busy) state_d = StDrain;\n        else if", New: "if"},
-		"no_second_wait":  {File: manager, Old: "StStale: state_d = StSettle;", New: "StStale: state_d = StResult;"},
-		"flush_short":     {File: manager, Old: "(state_q == StSettle || state_q == StDrain || state_q == StDrained);\n  assign stale", New: "state_q == StSettle;\n  assign stale"},
-		"no_handle_drain": {File: manager, Old: "is_invalidate ? drain_handle_busy_i : drain_vi_busy_i", New: "drain_vi_busy_i"},
-		"page_end":        {File: manager, Old: "(list_end <= 13'(hvia_pkg::AttPageBytes))", New: "(list_end <= 13'(hvia_pkg::AttPageBytes + 4))"},
-		"limit":           {File: manager, Old: "index_q < 32'(limit_q)", New: "index_q <= 32'(limit_q)"},
-		"level1_first":    {File: manager, Old: "else if (list_more) update_d = UpList;", New: "else if (list_more && !is_register) update_d = UpList;"},
-		"sequence_late":   {File: manager, Old: "(tx_seq_done_q || tx_seq_init_ready_i) && (rx_seq_done_q || rx_seq_init_ready_i)", New: "(tx_seq_done_q || tx_seq_init_ready_i)"},
-		"ledger_late":     {File: manager, Old: " &&\n      (led_done_q || led_init_ready_i);", New: ";"},
-		"transport_place": {File: manager, Old: "assign seq_init_transport_o = payload_q[8*hvia_pkg::ViContextWindowOffset+:32];", New: "assign seq_init_transport_o = payload_q[8*hvia_pkg::ViContextSendCompletionQueueOffset+:32];"},
-		"tie_of_reset":    {File: manager, Old: "!(is_destroy || is_reset || is_disconnect);", New: "!(is_destroy || is_disconnect);"},
-		"queue_number":    {File: manager, Old: "assign queue_ok  = index_q < QueueCount;", New: "assign queue_ok  = index_q[7:0] < QueueCount[7:0];"},
-		"ring_log2":       {File: manager, Old: "list_count_q <= 32'(hvia_pkg::CompletionQueueMaxLog2);", New: "list_count_q[7:0] <= hvia_pkg::CompletionQueueMaxLog2;"},
-		"ring_half_page":  {File: manager, Old: "list_addr_q[hvia_params_pkg::PageBytesLog2-1:0] == '0 &&", New: "list_addr_q[hvia_params_pkg::PageBytesLog2-2:0] == '0 &&"},
-		"queue_detail":    {File: manager, Old: "else if (!is_create_queue) detail_d", New: "else detail_d"},
-		"queue_state":     {File: manager, Old: "if (!cqc_ok_i) status_d = hvia_pkg::CommandStatusBadState;\n          else if", New: "if"},
-		"no_patience":     {File: manager, Old: "hold_d   = hold_q || impatient;", New: "hold_d   = hold_q;"},
-		"stale_context":   {File: contexts, Old: "assign rd_ctx_o[128*p+:128] = live_rd_q ? ctx_q : FreeWord;", New: "assign rd_ctx_o[128*p+:128] = ctx_q;"},
-		"quiet_hole":      {File: manager, Old: "!word_put && !(state_q == StSequence", New: "!(state_q == StSequence"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			unit.MustCatch(t, spec(32), name, m, unit.Sizes{Short: 3_000, Normal: 3_000, Long: 3_000})
-		})
+// TestManagerFaults: the bench fails on each of these faults.
+func TestManagerFaults(t *testing.T) {
+	anchors := map[string]string{
+		manager:  "localparam int unsigned Lanes = W / 32;",
+		contexts: "logic         wr_live;",
 	}
+	fault := func(name, file, old, new string) unit.Switched {
+		return unit.Switched{Name: name, File: file, Old: old, New: new}
+	}
+	unit.MustCatchEach(t, spec(32), anchors, []unit.Switched{
+		fault("drain_once", manager, "if (drain_busy) state_d = StDrain;\n        else if", "if (drain_busy && !FAULT) state_d = StDrain;\n        else if"),
+		fault("no_second_wait", manager, "StStale: state_d = StSettle;", "StStale: state_d = FAULT ? StResult : StSettle;"),
+		fault("flush_short", manager, "(state_q == StSettle || state_q == StDrain || state_q == StDrained);\n  assign stale",
+			"(state_q == StSettle || (!FAULT && (state_q == StDrain || state_q == StDrained)));\n  assign stale"),
+		fault("no_handle_drain", manager, "is_invalidate ? drain_handle_busy_i : drain_vi_busy_i", "(is_invalidate && !FAULT) ? drain_handle_busy_i : drain_vi_busy_i"),
+		fault("page_end", manager, "(list_end <= 13'(hvia_pkg::AttPageBytes))", "(list_end <= 13'(hvia_pkg::AttPageBytes + (FAULT ? 4 : 0)))"),
+		fault("limit", manager, "index_q < 32'(limit_q)", "index_q < 32'(limit_q) + 32'(FAULT)"),
+		fault("level1_first", manager, "else if (list_more) update_d = UpList;", "else if (list_more && !(FAULT && is_register)) update_d = UpList;"),
+		fault("sequence_late", manager, "(tx_seq_done_q || tx_seq_init_ready_i) && (rx_seq_done_q || rx_seq_init_ready_i)",
+			"(tx_seq_done_q || tx_seq_init_ready_i) && (FAULT || rx_seq_done_q || rx_seq_init_ready_i)"),
+		fault("ledger_late", manager, " &&\n      (led_done_q || led_init_ready_i);", " &&\n      (FAULT || led_done_q || led_init_ready_i);"),
+		fault("transport_place", manager, "assign seq_init_transport_o = payload_q[8*hvia_pkg::ViContextWindowOffset+:32];",
+			"assign seq_init_transport_o = FAULT ? payload_q[8*hvia_pkg::ViContextSendCompletionQueueOffset+:32] : payload_q[8*hvia_pkg::ViContextWindowOffset+:32];"),
+		fault("tie_of_reset", manager, "state_q == StContext && !(is_destroy || is_reset || is_disconnect);", "state_q == StContext && !(is_destroy || (is_reset && !FAULT) || is_disconnect);"),
+		fault("queue_number", manager, "assign queue_ok  = index_q < QueueCount;", "assign queue_ok  = FAULT ? index_q[7:0] < QueueCount[7:0] : index_q < QueueCount;"),
+		fault("ring_log2", manager, "list_count_q <= 32'(hvia_pkg::CompletionQueueMaxLog2);",
+			"(FAULT ? list_count_q[7:0] <= hvia_pkg::CompletionQueueMaxLog2 : list_count_q <= 32'(hvia_pkg::CompletionQueueMaxLog2));"),
+		fault("ring_half_page", manager, "list_addr_q[hvia_params_pkg::PageBytesLog2-1:0] == '0 &&",
+			"list_addr_q[hvia_params_pkg::PageBytesLog2-2:0] == '0 && (FAULT || !list_addr_q[hvia_params_pkg::PageBytesLog2-1]) &&"),
+		fault("queue_detail", manager, "else if (!is_create_queue) detail_d", "else if (FAULT || !is_create_queue) detail_d"),
+		fault("queue_state", manager, "if (!cqc_ok_i) status_d = hvia_pkg::CommandStatusBadState;\n          else if",
+			"if (!cqc_ok_i && !FAULT) status_d = hvia_pkg::CommandStatusBadState;\n          else if"),
+		fault("no_patience", manager, "hold_d   = hold_q || impatient;", "hold_d   = hold_q || (impatient && !FAULT);"),
+		fault("stale_context", contexts, "assign rd_ctx_o[128*p+:128] = live_rd_q ? ctx_q : FreeWord;", "assign rd_ctx_o[128*p+:128] = (live_rd_q || FAULT) ? ctx_q : FreeWord;"),
+		fault("quiet_hole", manager, "!word_put && !(state_q == StSequence", "(FAULT || !word_put) && !(state_q == StSequence"),
+	}, unit.Sizes{Short: 3_000, Normal: 3_000, Long: 3_000})
 }

@@ -8,8 +8,10 @@ import (
 	"context"
 	"fmt"
 	"hash/fnv"
+	"maps"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -63,11 +65,11 @@ func Build(t *testing.T, spec verilate.Spec) string {
 }
 
 // Run runs a bench and returns the figures it printed as lines of "name
-// value"; other lines are ignored.
-func Run(ctx context.Context, program string, seed, size uint64) (map[string]uint64, error) {
+// value"; other lines are ignored. It gets further arguments as they are.
+func Run(ctx context.Context, program string, seed, size uint64, more ...string) (map[string]uint64, error) {
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Minute)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, program, fmt.Sprintf("--seed=%d", seed), fmt.Sprintf("--size=%d", size))
+	cmd := exec.CommandContext(ctx, program, append([]string{fmt.Sprintf("--seed=%d", seed), fmt.Sprintf("--size=%d", size)}, more...)...)
 	cmd.WaitDelay = 5 * time.Second
 	var stdout, stderr strings.Builder
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
@@ -146,6 +148,44 @@ func MustCatch(t *testing.T, spec verilate.Spec, name string, mutant verilate.Mu
 		t.Fatalf("the bench did not catch the planted fault %q -> %q in %s; figures %v", mutant.Old, mutant.New, mutant.File, figures)
 	}
 	t.Logf("caught: %s", firstLine(err.Error()))
+}
+
+// Switched is a planted fault that lies dormant in the program until a run switches
+// it on, so that all faults of a bench need one build. New is what stands for Old,
+// with the word FAULT for the condition that it is on.
+type Switched struct{ Name, File, Old, New string }
+
+// MustCatchEach builds a bench with all faults, requires that it passes with none of
+// them switched on, and that it fails with each. Behind the text of anchors, which
+// occurs once in the file, a declaration is put.
+func MustCatchEach(t *testing.T, spec verilate.Spec, anchors map[string]string, faults []Switched, sizes Sizes) {
+	t.Helper()
+	spec.Name += "_faults"
+	spec.Mutants = nil
+	for _, file := range slices.Sorted(maps.Keys(anchors)) {
+		spec.Mutants = append(spec.Mutants, verilate.Mutant{File: file, Old: anchors[file],
+			New: anchors[file] + "\n  int planted;\n  initial if ($value$plusargs(\"fault=%d\", planted) == 0) planted = 0;\n"})
+	}
+	for i, f := range faults {
+		if _, ok := anchors[f.File]; !ok || !strings.Contains(f.New, "FAULT") {
+			t.Fatalf("fault %s: %s has no anchor, or %q no FAULT", f.Name, f.File, f.New)
+		}
+		on := fmt.Sprintf("(planted == %d)", i+1)
+		spec.Mutants = append(spec.Mutants, verilate.Mutant{File: f.File, Old: f.Old, New: strings.ReplaceAll(f.New, "FAULT", on)})
+	}
+	program := Build(t, spec)
+	if _, err := Run(t.Context(), program, Seed(t), sizes.Pick()); err != nil {
+		t.Fatalf("all faults are switched off, and the bench fails: %v", err)
+	}
+	for i, f := range faults {
+		t.Run(f.Name, func(t *testing.T) {
+			figures, err := Run(t.Context(), program, Seed(t), sizes.Pick(), fmt.Sprintf("+fault=%d", i+1))
+			if err == nil {
+				t.Fatalf("the bench did not catch the planted fault %q -> %q in %s; figures %v", f.Old, f.New, f.File, figures)
+			}
+			t.Logf("caught: %s", firstLine(err.Error()))
+		})
+	}
 }
 
 func firstLine(s string) string {
