@@ -20,7 +20,7 @@ import (
 )
 
 // docs are the pages whose commands and outputs are held to the truth.
-var docs = []string{"README.md", "docs/tutorial/first-message.md", "docs/how-to/compare.md"}
+var docs = []string{"README.md", "docs/tutorial/first-message.md", "docs/how-to/compare.md", "docs/how-to/examples.md"}
 
 // fence is a fenced block of a page.
 type fence struct {
@@ -67,16 +67,39 @@ func runHvia(t *testing.T, args ...string) string {
 	dir, err := os.MkdirTemp(build, "docs-test-")
 	require.NoError(t, err)
 	t.Cleanup(func() { os.RemoveAll(dir) })
+	return outputOf(t, dir, "hvia", args...) // testscript.Main puts it on PATH
+}
+
+// outputOf runs a command that must succeed and say nothing on standard error.
+func outputOf(t *testing.T, dir, name string, args ...string) string {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, "hvia", args...) // testscript.Main puts it on PATH
+	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Dir = dir
 	cmd.WaitDelay = 10 * time.Second
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
-	require.NoError(t, cmd.Run(), "hvia %v: %s", args, &stderr)
-	require.Empty(t, stderr.String(), "hvia %v", args)
+	require.NoError(t, cmd.Run(), "%s %v: %s", name, args, &stderr)
+	require.Empty(t, stderr.String(), "%s %v", name, args)
 	return stdout.String()
+}
+
+// exampleOutputs are what examples printed, by their command: a page that tells a command and
+// shows its output has it run once.
+var exampleOutputs = map[string]string{}
+
+// runExample runs a program of examples/ in the checkout: words are go run, its folder, its flags.
+func runExample(t *testing.T, words []string) string {
+	t.Helper()
+	require.Greater(t, len(words), 2, "%v", words)
+	require.Equal(t, "run", words[1], "%v", words)
+	require.True(t, strings.HasPrefix(words[2], "./examples/"), "%v: a page shows programs of ./examples/ only", words)
+	command := strings.Join(words, " ")
+	if _, ok := exampleOutputs[command]; !ok {
+		exampleOutputs[command] = outputOf(t, checkout(t), words[0], words[1:]...)
+	}
+	return exampleOutputs[command]
 }
 
 func TestFences(t *testing.T) {
@@ -121,8 +144,12 @@ func TestDocsCommands(t *testing.T) {
 					t.Run(strings.Join(words[1:], " "), func(t *testing.T) {
 						require.NotEmpty(t, runHvia(t, words[1:]...))
 					})
+				case "go":
+					t.Run(strings.Join(words[2:], " "), func(t *testing.T) {
+						require.NotEmpty(t, runExample(t, words))
+					})
 				default:
-					t.Errorf("%s: %q is neither a command of the tool nor a target of make", name, line)
+					t.Errorf("%s: %q is neither a command of the tool nor an example nor a target of make", name, line)
 				}
 			}
 		}
@@ -167,29 +194,39 @@ func TestDocsOutputs(t *testing.T) {
 		t.Skip("needs the simulator with the card, whose build takes minutes")
 	}
 	for _, name := range docs {
-		page := readPage(t, name)
-		shown := 0
-		// From the last to the first, so that what is replaced moves none that
-		// is still to come.
-		for _, f := range slices.Backward(fences(page)) {
-			if f.printed == "" {
-				continue
-			}
-			shown++
-			words := strings.Fields(f.printed)
-			require.Equal(t, "hvia", words[0], "%s", name)
-			got := runHvia(t, words[1:]...)
-			if os.Getenv("HVIA_UPDATE") == "1" {
-				page = page[:f.start] + got + page[f.start+len(f.body):]
-				continue
-			}
-			require.Equal(t, repeatable(f.body), repeatable(got),
-				"%s shows something else than '%s' prints: 'HVIA_UPDATE=1 go test ./tools/hvia -run TestDocsOutputs' writes it anew", name, f.printed)
+		t.Run(name, func(t *testing.T) { holdOutputs(t, name) })
+	}
+}
+
+func holdOutputs(t *testing.T, name string) {
+	page := readPage(t, name)
+	shown := 0
+	// From the last to the first, so that what is replaced moves none that
+	// is still to come.
+	for _, f := range slices.Backward(fences(page)) {
+		if f.printed == "" {
+			continue
 		}
-		require.Positive(t, shown, "%s shows no output", name)
+		shown++
+		var got string
+		switch words := strings.Fields(f.printed); words[0] {
+		case "hvia":
+			got = runHvia(t, words[1:]...)
+		case "go":
+			got = runExample(t, words)
+		default:
+			t.Fatalf("%s: %q is neither a command of the tool nor an example", name, f.printed)
+		}
 		if os.Getenv("HVIA_UPDATE") == "1" {
-			require.NoError(t, os.WriteFile(filepath.Join(checkout(t), name), []byte(page), 0o644))
+			page = page[:f.start] + got + page[f.start+len(f.body):]
+			continue
 		}
+		require.Equal(t, repeatable(f.body), repeatable(got),
+			"%s shows something else than '%s' prints: 'HVIA_UPDATE=1 go test ./tools/hvia -run TestDocsOutputs' writes it anew", name, f.printed)
+	}
+	require.Positive(t, shown, "%s shows no output", name)
+	if os.Getenv("HVIA_UPDATE") == "1" {
+		require.NoError(t, os.WriteFile(filepath.Join(checkout(t), name), []byte(page), 0o644))
 	}
 }
 
