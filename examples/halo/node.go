@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+
+	"hvia/driver"
+	"hvia/vipl"
+)
+
+// link is the way to one neighbour. Its memory has, one after the other: two places for halos
+// that come, which the neighbour writes in turn; one for the halo that goes; descriptors.
+//
+// Two places suffice: a neighbour writes the halo of step k+2 when it has that of step
+// k+1 from here, which goes when that of step k has been used.
+type link struct {
+	peer     int // node
+	line     func(g *grid, i int) int
+	ghost    func(g *grid, i int) int
+	vi       *vipl.VI
+	memory   *vipl.Region
+	halos    *vipl.Region // those that come
+	theirs   vipl.RemoteRegion
+	send     *vipl.Descriptor
+	receives [places]*vipl.Descriptor
+}
+
+const places = 2
+
+// node is one of the four, with a quarter of the square.
+type node struct {
+	*job
+	rank         int
+	row, column  int // of the first point of its block
+	block        *grid
+	links        []*link
+	began, ended driver.Time
+}
+
+func (o options) side() int  { return o.points / 2 }
+func (o options) bytes() int { return 8 * o.side() }
+
+// newNode: nodes 0 and 1 have the upper half, 0 and 2 the left one.
+func newNode(j *job, rank int) *node {
+	s := j.side()
+	n := &node{job: j, rank: rank, row: rank / 2 * s, column: rank % 2 * s}
+	n.block = newGrid(s, n.row, n.column)
+	// The line of points that a neighbour needs, and where its own goes.
+	near, far := s, s+1
+	if rank%2 == 1 {
+		near, far = 1, 0
+	}
+	n.links = append(n.links, &link{
+		peer: rank ^ 1, line: func(g *grid, i int) int { return g.at(i, near) }, ghost: func(g *grid, i int) int { return g.at(i, far) },
+	})
+	low, beyond := s, s+1
+	if rank/2 == 1 {
+		low, beyond = 1, 0
+	}
+	n.links = append(n.links, &link{
+		peer: rank ^ 2, line: func(g *grid, i int) int { return g.at(low, i) }, ghost: func(g *grid, i int) int { return g.at(beyond, i) },
+	})
+	return n
+}
+
+func (n *node) main(t *driver.Thread, h *driver.Host) error {
+	nic, err := vipl.OpenNic(t, h)
+	if err != nil {
+		return err
+	}
+	for _, l := range n.links {
+		if err := n.open(t, nic, l); err != nil {
+			return err
+		}
+	}
+	for _, l := range n.links {
+		if err := n.connect(t, nic, l); err != nil {
+			return fmt.Errorf("neighbour %d: %w", l.peer, err)
+		}
+	}
+	n.began = t.Now()
+	for step := range n.steps {
+		if err := n.exchange(t, step); err != nil {
+			return fmt.Errorf("step %d: %w", step, err)
+		}
+		n.block.step()
+	}
+	n.ended = t.Now()
+	return nil
+}
+
+// open makes a link with receives posted, because a write with immediate data uses one up.
+func (n *node) open(t *driver.Thread, nic *vipl.Nic, l *link) error {
+	descriptors := (places + 1) * n.bytes()
+	descriptors = (descriptors + vipl.DescriptorBytes - 1) / vipl.DescriptorBytes * vipl.DescriptorBytes
+	b, err := nic.Alloc(t, descriptors+(places+1)*vipl.DescriptorBytes)
+	if err != nil {
+		return err
+	}
+	if l.memory, err = nic.RegisterBuffer(t, b, nil); err != nil {
+		return err
+	}
+	// The neighbour may write where its halos come, and nothing else.
+	if l.halos, err = nic.RegisterMem(t, b.Address(), uint64(places*n.bytes()), &vipl.MemAttributes{EnableRdmaWrite: true}); err != nil {
+		return err
+	}
+	for i, d := range []**vipl.Descriptor{&l.send, &l.receives[0], &l.receives[1]} {
+		if *d, err = l.memory.Descriptor(descriptors + i*vipl.DescriptorBytes); err != nil {
+			return err
+		}
+	}
+	level := vipl.Unreliable
+	if nic.Query().ReliabilityLevelSupport&vipl.ReliableDelivery != 0 {
+		level = vipl.ReliableDelivery
+	}
+	if l.vi, err = nic.CreateVi(t, vipl.ViAttributes{ReliabilityLevel: level, EnableRdmaWrite: true}); err != nil {
+		return err
+	}
+	for _, d := range l.receives {
+		if err := l.expect(t, d); err != nil {
+			return err
+		}
+	}
+	return l.vi.Offer(t, l.halos)
+}
+
+func (l *link) expect(t *driver.Thread, d *vipl.Descriptor) error {
+	// The data go where the writer says; the descriptor needs no buffer.
+	if err := d.SetReceive(); err != nil {
+		return err
+	}
+	return l.vi.PostRecv(t, d)
+}
+
+// connect: of two neighbours the one with the smaller number waits. Behind it, each
+// knows where to write.
+func (n *node) connect(t *driver.Thread, nic *vipl.Nic, l *link) error {
+	name := fmt.Sprintf("halo %d %d", min(n.rank, l.peer), max(n.rank, l.peer))
+	if n.rank < l.peer {
+		r, err := nic.ConnectWait(t, vipl.NetAddress{Discriminator: name}, patience)
+		if err != nil {
+			return err
+		}
+		if err := r.Accept(t, l.vi); err != nil {
+			return err
+		}
+	} else {
+		for {
+			_, err := l.vi.ConnectRequest(t, vipl.NetAddress{}, vipl.NetAddress{Host: vipl.HostAddress(l.peer), Discriminator: name}, patience)
+			if err == nil {
+				break
+			}
+			if !errors.Is(err, vipl.ErrNoMatch) || t.Now() > patience {
+				return err
+			}
+			if err := t.Sleep(100 * driver.Microsecond); err != nil {
+				return err
+			}
+		}
+	}
+	theirs := l.vi.RemoteRegions()
+	if len(theirs) != 1 || theirs[0].Length != uint64(places*n.bytes()) {
+		return fmt.Errorf("it offers %+v, want room for %d halos of %d bytes", theirs, places, n.bytes())
+	}
+	l.theirs = theirs[0]
+	return nil
+}
+
+// exchange writes both lines to the neighbours and waits for theirs.
+func (n *node) exchange(t *driver.Thread, step int) error {
+	place := step % places * n.bytes()
+	for _, l := range n.links {
+		out := l.memory.Bytes()[places*n.bytes():][:n.bytes()]
+		for i := range n.side() {
+			binary.LittleEndian.PutUint64(out[8*i:], math.Float64bits(n.block.now[l.line(n.block, i+1)]))
+		}
+		if n.spoil != nil {
+			n.spoil(n.rank, step, out)
+		}
+		l.send.SetRdmaWrite(l.memory.Segment(places*n.bytes(), n.bytes()), l.theirs.Address+uint64(place), l.theirs.Handle)
+		l.send.AttachImmediate(uint32(step))
+		if err := l.vi.PostSend(t, l.send); err != nil {
+			return err
+		}
+	}
+	for _, l := range n.links {
+		d, err := l.vi.RecvWait(t, patience)
+		if err != nil {
+			return fmt.Errorf("halo of node %d: %w", l.peer, err)
+		}
+		if came, ok := d.CompletedImmediate(); !ok || came != uint32(step) || d.CompletedLength() != n.bytes() {
+			return fmt.Errorf("halo of node %d: step %d (told: %v) with %d bytes, want %d bytes", l.peer, came, ok, d.CompletedLength(), n.bytes())
+		}
+		if err := l.expect(t, d); err != nil {
+			return err
+		}
+		in := l.halos.Bytes()[place:][:n.bytes()]
+		for i := range n.side() {
+			n.block.now[l.ghost(n.block, i+1)] = math.Float64frombits(binary.LittleEndian.Uint64(in[8*i:]))
+		}
+	}
+	for _, l := range n.links {
+		if _, err := l.vi.SendWait(t, patience); err != nil {
+			return err
+		}
+	}
+	return nil
+}
