@@ -334,6 +334,30 @@ func TestDoorbellTakenBack(t *testing.T) {
 	}
 }
 
+// What a guest posted in one go with an offence does not reach the card.
+func TestOffenderIsNotServed(t *testing.T) {
+	ctx := limited(t, time.Minute)
+	f, _, conn, slot := guestThread(t, ctx, sim.Timed)
+	newer := newGuest(t, ctx, f, bankOf(1))
+	defer newer.Socket.Close()
+	m, err := conn.Memory(0)
+	require.NoError(t, err)
+	r := layout.EchoRequest(m.Linear()[requestAt : requestAt+layout.EchoRequestSize])
+	r.SetNode(1)
+	r.SetTargetAddress(uint32(bankOf(1).FirstFrame * bridge.FrameBytes))
+	r.SetSourceAddress(uint32(m.First*bridge.FrameBytes + sourceAt))
+	r.SetLength(4)
+	ring := bridge.Command{Opcode: layout.BridgeOpcodeWrite, Count: layout.DoorbellDwords, Address: layout.EchoDoorbell}
+	bridge.StoreWord(ring.Data[:], 0, uint32(m.First*bridge.FrameBytes+requestAt))
+	require.NoError(t, slot.Post(ctx, ring, bridge.Command{Opcode: layout.BridgeOpcodeHoldWire, Tag: 1}))
+	_, err = slot.Park(ctx, bridge.Wait{Timeout: bridge.Millisecond})
+	require.ErrorIs(t, err, bridge.ErrViolation)
+	d, err := f.Digest(ctx)
+	require.NoError(t, err)
+	require.Zero(t, d.Frames)
+	require.Zero(t, r.Status())
+}
+
 // Nobody but the simulator writes the header, whatever it tries.
 func TestHeaderIsReadOnly(t *testing.T) {
 	ctx := limited(t, time.Minute)
@@ -513,7 +537,10 @@ func TestGuestWithoutMeasure(t *testing.T) {
 func TestHostileGuest(t *testing.T) {
 	for _, mode := range []sim.Mode{sim.Timed, sim.Free} {
 		t.Run(string(mode), func(t *testing.T) {
-			const rounds = 1000
+			rounds := 1000
+			if testing.Short() {
+				rounds = 100
+			}
 			ctx := limited(t, 3*time.Minute)
 			cfg := sim.Config{Mode: mode}
 			if mode == sim.Timed {

@@ -37,9 +37,7 @@ func limited(t testing.TB, limit time.Duration) context.Context {
 
 func guestFabric(t testing.TB, ctx context.Context, cfg sim.Config) *sim.Fabric {
 	t.Helper()
-	var err error
-	cfg.Program, err = sim.EchoSimulator(limited(t, 5*time.Minute))
-	require.NoError(t, err)
+	cfg.Program = echoProgram(t)
 	if cfg.Nodes == nil {
 		cfg.Nodes = []sim.Node{{Kind: "echo", Name: "a"}, {Kind: "echo", Name: "b"}}
 	}

@@ -137,7 +137,7 @@ void Scheduler::Run() {
     } catch (const std::exception& e) {
       Stop(kBridgeStopDevice, std::string(e.what()) + " at " + At(now_));
     }
-    if (progress) continue;
+    if (progress || (left_in_rings_ && !stopped_)) continue;
     AnswerDigests();
     Sleep(sequence);
   }
@@ -204,6 +204,7 @@ void Scheduler::Scan() {
   // Pairs with the store of State and the later look at memory on the host's
   // side: either the host sees what was written, or this scan sees its wait.
   __atomic_thread_fence(__ATOMIC_SEQ_CST);
+  left_in_rings_ = false;
   for (size_t i = 0; i < slots_.size(); ++i)
     if (slots_[i].claimed) ScanSlot(static_cast<int>(i));
   recent_.clear();
@@ -256,7 +257,10 @@ void Scheduler::DrainRing(Slot& s, bool all) {
   }
   Guest* const guest = s.owner.guest == 0 ? nullptr : FindGuest(s.owner.guest);
   for (; s.head != tail; ++s.head) {
-    if (guest != nullptr && !options_.timed && !all && s.commands.size() >= kBridgeRingEntries) break;
+    if (guest != nullptr && !options_.timed && !all && s.commands.size() >= kBridgeRingEntries) {
+      left_in_rings_ = true;
+      break;
+    }
     const uint8_t* e = s.ring + (s.head % kBridgeRingEntries) * kBridgeCommandSize;
     Command c;
     c.time = static_cast<Time>(Get64(e, kBridgeCommandTimeOffset));
@@ -489,6 +493,11 @@ void Scheduler::ConnectionClosed(const Owner& owner) {
 }
 
 // ---- guests ----
+
+bool Scheduler::Guest::InBank(uint64_t address, uint64_t bytes) const {
+  const uint64_t lo = config.first_frame * kBridgeFrameBytes, hi = lo + config.frames * kBridgeFrameBytes;
+  return address >= lo && address <= hi && bytes <= hi - address;
+}
 
 Scheduler::Guest* Scheduler::FindGuest(uint32_t id) {
   auto it = guests_.find(id);

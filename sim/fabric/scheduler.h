@@ -167,10 +167,7 @@ class Scheduler : public Fabric, public MemoryObserver {
     bool ended = false;
     std::function<void(const GuestEnd&)> on_end;
     bool OwnsRank(int node, uint32_t rank) const { return config.node == static_cast<uint32_t>(node) && rank >= config.first_rank && rank - config.first_rank < config.ranks; }
-    bool InBank(uint64_t address, uint64_t bytes) const {
-      const uint64_t lo = config.first_frame * kBridgeFrameBytes, hi = lo + config.frames * kBridgeFrameBytes;
-      return address >= lo && address <= hi && bytes <= hi - address;
-    }
+    bool InBank(uint64_t address, uint64_t bytes) const;
   };
   // Hold is processor time that a charge has been given.
   struct Hold {
@@ -316,6 +313,7 @@ class Scheduler : public Fabric, public MemoryObserver {
   bool bound_dirty_ = true;
   Instant bound_;
   int pending_commands_ = 0;
+  bool left_in_rings_ = false;  // commands of guests that were not taken yet
   std::vector<int> interrupt_waits_;  // by node
   std::vector<std::vector<Hold>> processors_;  // by node: the charge under way and those behind it
   uint64_t same_time_steps_ = 0;

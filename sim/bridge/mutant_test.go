@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bridge_test
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"hvia/sim"
+	"hvia/sim/verilate"
+)
+
+// programVariable is the simulator that the tests of guests run instead of the
+// one that they build.
+const programVariable = "HVIA_BRIDGE_GUEST_PROGRAM"
+
+func echoProgram(t testing.TB) string {
+	t.Helper()
+	if program := os.Getenv(programVariable); program != "" {
+		return program
+	}
+	program, err := sim.EchoSimulator(limited(t, 10*time.Minute))
+	require.NoError(t, err)
+	return program
+}
+
+// A simulator that lets guests do what they may not is found out by the tests.
+func TestMutantGuestIsCaught(t *testing.T) {
+	if os.Getenv("HVIA_MUTANTS") != "1" && os.Getenv("HVIA_LONG") != "1" {
+		t.Skip("builds simulators with planted faults: make mutants")
+	}
+	const (
+		scheduler = "sim/fabric/scheduler.cc"
+		server    = "sim/fabric/control_server.cc"
+		pages     = "sim/fabric/shared_pages.cc"
+		memory    = "sim/fabric/host_memory.cc"
+	)
+	for i, c := range []struct{ file, old, replacement, test string }{
+		{scheduler, "if (!g.pages[page]) return", "if (false) return", "TestGuestOffences"},
+		{scheduler, "+ 4 * static_cast<uint64_t>(c.count) > kDoorbellPageBytes", "> kDoorbellPageBytes", "TestGuestOffences"},
+		{scheduler, "g->pages[page] = on;", "g->pages[page] = true;", "TestDoorbellTakenBack"},
+		{scheduler, "if (s.claimed && s.owner.guest == guest) DrainRing(s, true);", "", "TestDoorbellTakenBack"},
+		{scheduler, "bytes <= hi - address", "true", "TestGuestOffences"},
+		{scheduler, "if (r.hi < r.lo ||", "if (", "TestGarbageInTheSlotPage"},
+		{scheduler, "if (w.start != s.clock || w.deadline < w.start) return", "if (w.deadline < w.start) return", "TestGarbageInTheSlotPage"},
+		{scheduler, "if (options_.timed && s.wait.armed) return", "if (false) return", "TestGarbageInTheSlotPage"},
+		{scheduler, "*offence = true;", "", "TestGuestAttachesItsRanksOnly"},
+		{scheduler, "if (reason != kBridgeGuestEndLeft) DropCommands(s);", "", "TestOffenderIsNotServed"},
+		{scheduler, "FinishGuest(*g, kBridgeGuestEndStuck,", "Stop(kBridgeStopStuck, text); if (false) FinishGuest(*g, kBridgeGuestEndStuck,", "TestStuckGuest"},
+		{scheduler, "return ++s.acts <= kBridgeMaxGuestCommands;", "return true;", "TestGuestWithoutMeasure"},
+		{server, "if (guests_) CloseSocket(c);", "", "TestNewGuestRefusals"},
+		{server, "if (end.reason != kBridgeGuestEndOwner) SendEnd(c, end);", "SendEnd(c, end);", "TestEndGuest"},
+		{pages, "others == Others::kReadOnly ? F_SEAL_FUTURE_WRITE : 0", "(void)others, 0", "TestHeaderIsReadOnly"},
+		{memory, "const std::string why = MapOver(first, frames, bank.Descriptor(), 0);", "(void)bank; const std::string why;", "TestKilledGuest"},
+	} {
+		t.Run(fmt.Sprint(i), func(t *testing.T) {
+			program, err := sim.EchoSimulator(limited(t, 10*time.Minute), verilate.Mutant{File: c.file, Old: c.old, New: c.replacement})
+			require.NoError(t, err)
+			cmd := exec.CommandContext(limited(t, 5*time.Minute), os.Args[0], "-test.run", "^("+c.test+")", "-test.failfast")
+			cmd.Env = append(os.Environ(), programVariable+"="+program, "HVIA_MUTANTS=", "HVIA_LONG=")
+			out, err := cmd.CombinedOutput()
+			require.Error(t, err, "not caught: %s -> %s", c.old, c.replacement)
+			require.True(t, strings.Contains(string(out), "--- FAIL") || strings.Contains(string(out), "panic: "), "%v: %s", err, out)
+		})
+	}
+}
