@@ -7,6 +7,7 @@ package pci_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"os"
 	"os/exec"
 	"strconv"
@@ -77,12 +78,13 @@ func build(t *testing.T, s verilate.Spec) string {
 	return program
 }
 
-// run returns the bench's figures, or its complaint.
-func run(t *testing.T, program, scenario string, bus int, seed, clocks uint64) (map[string]uint64, string) {
+// run returns the bench's figures, or its complaint. Further arguments are for Verilator.
+func run(t *testing.T, program, scenario string, bus int, seed, clocks uint64, more ...string) (map[string]uint64, string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, program, "--scenario", scenario, "--seed", strconv.FormatUint(seed, 10), "--clocks", strconv.FormatUint(clocks, 10), "--bits", strconv.Itoa(bus))
+	arguments := append([]string{"--scenario", scenario, "--seed", strconv.FormatUint(seed, 10), "--clocks", strconv.FormatUint(clocks, 10), "--bits", strconv.Itoa(bus)}, more...)
+	cmd := exec.CommandContext(ctx, program, arguments...)
 	var stdout, stderr strings.Builder
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	if err := cmd.Run(); err != nil {
@@ -245,69 +247,66 @@ func TestLateCore(t *testing.T) {
 }
 
 // Each planted fault must be found by one of the scenarios.
-func TestMutants(t *testing.T) {
+func TestFaults(t *testing.T) {
 	if testing.Short() {
 		t.Skip("needs builds of its own")
 	}
-	mutants := []struct {
+	const master, arbiter, target = "rtl/pci_master.sv", "rtl/host_arbiter.sv", "rtl/pci_target.sv"
+	anchors := map[string]string{
+		master:  "localparam bit          Wide              = W == 64;",
+		arbiter: "localparam int unsigned LossW    = $clog2(Bound + 1);",
+		target:  "localparam logic [3:0] FifoRoom      = 4'd6;",
+	}
+	faults := []struct {
 		name, scenario string
 		bits           int
-		mutant         verilate.Mutant
+		file, old, new string
 	}{
-		{"byte enables shifted", "random", 32, verilate.Mutant{
-			File: "rtl/pci_master.sv", Old: "cbe_d = ~wshow[W+StrbW-1:W];\n          end", New: "cbe_d = ~{wshow[W+StrbW-2:W], wshow[W+StrbW-1]};\n          end"}},
-		{"ACK64# not looked at", "sweep", 64, verilate.Mutant{
-			File: "rtl/pci_master.sv", Old: "(devsel_n_i | ~ack64_n_i));", New: "1'b1);"}},
-		{"lower dword of a beat forgotten", "sweep", 64, verilate.Mutant{
-			File: "rtl/pci_master.sv", Old: "odd ? low_q : ad_i[31:0]};", New: "ad_i[31:0]};"}},
-		{"address not advanced", "random", 32, verilate.Mutant{
-			File: "rtl/pci_master.sv", Old: "cur_addr_d = cur_addr_q + {22'd0, unit};", New: "cur_addr_d = cur_addr_q;"}},
-		{"priority bound removed", "fairness", 32, verilate.Mutant{
-			File: "rtl/host_arbiter.sv", Old: "if (|(req_valid_i & hungry)) ", New: "if (1'b0) "}},
-		{"patience without end", "fairness", 32, verilate.Mutant{
-			File: "rtl/host_arbiter.sv", Old: "if (|(req_valid_i & hungry)) ", New: "if (|(req_valid_i & hungry & ~req_patient_i)) "}},
-		{"patience ignored", "random", 32, verilate.Mutant{
-			File: "rtl/host_arbiter.sv", Old: "patient = req_patient_i & ~hungry;", New: "patient = '0;"}},
-		{"not patient with those that ask again", "random", 32, verilate.Mutant{
-			File: "rtl/host_arbiter.sv", Old: "asked   = |req_more_i ?", New: "asked   = 1'b0 ?"}},
-		{"a shown request withdrawn for patience", "random", 32, verilate.Mutant{
-			File: "rtl/host_arbiter.sv", Old: "(lock_q | (|asked))", New: "(|asked)"}},
-		{"target parity of C/BE# forgotten", "random", 32, verilate.Mutant{
-			File: "rtl/pci_target.sv", Old: "assign par_d     = ad_oe_q ? ^{ad_q, cbe_n_i} : par_q;", New: "assign par_d     = ad_oe_q ? ^ad_q : par_q;"}},
-		{"REQ# stays after STOP#", "random", 32, verilate.Mutant{
-			File: "rtl/pci_master.sv", Old: "if (~stop & (backoff_q == 2'd0)) req_n_d", New: "req_n_d"}},
-		{"beat not awaited", "random", 32, verilate.Mutant{
-			File: "rtl/pci_master.sv", Old: "assign more       = cur_write_q ?", New: "assign more       = 1'b1 ? 1'b1 : cur_write_q ?"}},
-		{"PAR64 of C/BE# forgotten", "random", 64, verilate.Mutant{
-			File: "rtl/pci_master.sv", Old: "assign par64     = ^{ad_q[63:32], cbe_q[7:4]};", New: "assign par64     = ^ad_q[63:32];"}},
-		{"beat behind the upper half of the present one not awaited", "random", 64, verilate.Mutant{
-			File: "rtl/pci_master.sv", Old: "(Wide & ~wide & ~next_odd & (wcnt_d == 3'd1))", New: "(Wide & ~wide & (wcnt_d == 3'd1))"}},
-		{"latency timer ignored", "random", 32, verilate.Mutant{
-			File: "rtl/pci_master.sv", Old: "((latency_q == 8'd0) & gnt_n_i & (state_q == StData));", New: "1'b0;"}},
-		{"IRDY# released while asserted", "random", 32, verilate.Mutant{
-			File: "rtl/pci_master.sv", Old: "          frame_oe_d = 1'b0;", New: "          frame_oe_d = 1'b0; irdy_oe_d = 1'b0;"}},
-		{"quiet while a request is taken", "random", 32, verilate.Mutant{
-			File: "rtl/pci_master.sv", Old: "assign quiet_o = idle_o & ~req_take &", New: "assign quiet_o = idle_o &"}},
-		{"STOP# taken back early", "random", 32, verilate.Mutant{
-			File: "rtl/pci_target.sv", Old: "if (irdy & frame_n_i) state_d = StTurn;", New: "if (irdy) state_d = StTurn;"}},
-		{"window end ignored", "directed", 32, verilate.Mutant{
-			File: "rtl/pci_target.sv", Old: "assign window_end = bar_now ? (&next_dword) : (&next_dword[13:0]);", New: "assign window_end = 1'b0;"}},
-		{"write error answered as success", "aborts", 32, verilate.Mutant{
-			File: "rtl/pci_master.sv", Old: "werr_d  = complete & cur_write_q & (state_q == StDrain);", New: "werr_d  = 1'b0;"}},
-		{"end mark lost at a disconnect without data", "random", 32, verilate.Mutant{
-			File: "rtl/pci_target.sv", Old: "(state_d == StStop) & open_q & ~xfer;", New: "1'b0;"}},
+		{"byte enables shifted", "random", 32, master, "cbe_d = ~wshow[W+StrbW-1:W];\n          end",
+			"cbe_d = FAULT ? ~{wshow[W+StrbW-2:W], wshow[W+StrbW-1]} : ~wshow[W+StrbW-1:W];\n          end"},
+		{"ACK64# not looked at", "sweep", 64, master, "(devsel_n_i | ~ack64_n_i));", "(FAULT | devsel_n_i | ~ack64_n_i));"},
+		{"lower dword of a beat forgotten", "sweep", 64, master, "odd ? low_q : ad_i[31:0]};", "(odd & !FAULT) ? low_q : ad_i[31:0]};"},
+		{"address not advanced", "random", 32, master, "cur_addr_d = cur_addr_q + {22'd0, unit};", "cur_addr_d = FAULT ? cur_addr_q : cur_addr_q + {22'd0, unit};"},
+		{"priority bound removed", "fairness", 32, arbiter, "if (|(req_valid_i & hungry)) ", "if (!FAULT && |(req_valid_i & hungry)) "},
+		{"patience without end", "fairness", 32, arbiter, "|(req_valid_i & hungry)) ", "|(req_valid_i & hungry & (FAULT ? ~req_patient_i : '1))) "},
+		{"patience ignored", "random", 32, arbiter, "patient = req_patient_i & ~hungry;", "patient = FAULT ? '0 : req_patient_i & ~hungry;"},
+		{"not patient with those that ask again", "random", 32, arbiter, "asked   = |req_more_i ?", "asked   = (!FAULT && |req_more_i) ?"},
+		{"a shown request withdrawn for patience", "random", 32, arbiter, "(lock_q | (|asked))", "((lock_q & !FAULT) | (|asked))"},
+		{"target parity of C/BE# forgotten", "random", 32, target, "assign par_d     = ad_oe_q ? ^{ad_q, cbe_n_i} : par_q;",
+			"assign par_d     = ad_oe_q ? (FAULT ? ^ad_q : ^{ad_q, cbe_n_i}) : par_q;"},
+		{"REQ# stays after STOP#", "random", 32, master, "if (~stop & (backoff_q == 2'd0)) req_n_d", "if (FAULT | (~stop & (backoff_q == 2'd0))) req_n_d"},
+		{"beat not awaited", "random", 32, master, "assign more       = cur_write_q ?", "assign more       = FAULT ? 1'b1 : cur_write_q ?"},
+		{"PAR64 of C/BE# forgotten", "random", 64, master, "assign par64     = ^{ad_q[63:32], cbe_q[7:4]};",
+			"assign par64     = FAULT ? ^ad_q[63:32] : ^{ad_q[63:32], cbe_q[7:4]};"},
+		{"beat behind the upper half of the present one not awaited", "random", 64, master, "(Wide & ~wide & ~next_odd & (wcnt_d == 3'd1))",
+			"(Wide & ~wide & (FAULT | ~next_odd) & (wcnt_d == 3'd1))"},
+		{"latency timer ignored", "random", 32, master, "((latency_q == 8'd0) & gnt_n_i & (state_q == StData));", "((latency_q == 8'd0) & gnt_n_i & (state_q == StData) & !FAULT);"},
+		{"IRDY# released while asserted", "random", 32, master, "          frame_oe_d = 1'b0;", "          frame_oe_d = 1'b0; if (FAULT) irdy_oe_d = 1'b0;"},
+		{"quiet while a request is taken", "random", 32, master, "assign quiet_o = idle_o & ~req_take &", "assign quiet_o = idle_o & (FAULT | ~req_take) &"},
+		{"STOP# taken back early", "random", 32, target, "if (irdy & frame_n_i) state_d = StTurn;", "if (irdy & (FAULT | frame_n_i)) state_d = StTurn;"},
+		{"window end ignored", "directed", 32, target, "assign window_end = bar_now ? (&next_dword) : (&next_dword[13:0]);",
+			"assign window_end = FAULT ? 1'b0 : bar_now ? (&next_dword) : (&next_dword[13:0]);"},
+		{"write error answered as success", "aborts", 32, master, "werr_d  = complete & cur_write_q & (state_q == StDrain);", "werr_d  = !FAULT & complete & cur_write_q & (state_q == StDrain);"},
+		{"end mark lost at a disconnect without data", "random", 32, target, "(state_d == StStop) & open_q & ~xfer;", "(state_d == StStop) & open_q & ~xfer & !FAULT;"},
 	}
-	for _, m := range mutants {
-		t.Run(m.name, func(t *testing.T) {
-			unit.Fault(t)
-			s := spec(m.bits)
-			s.Mutants = []verilate.Mutant{m.mutant}
+	var planted []unit.Switched
+	for _, f := range faults {
+		planted = append(planted, unit.Switched{Name: f.name, File: f.file, Old: f.old, New: f.new})
+	}
+	program := map[int]string{}
+	for _, m := range machines[:2] {
+		program[m.bus] = build(t, unit.Plant(t, spec(m.card), anchors, planted))
+		_, complaint := run(t, program[m.bus], "random", m.bus, seed(t), 150_000)
+		require.Empty(t, complaint, "all faults are switched off, and the bench fails")
+	}
+	for i, f := range faults {
+		t.Run(f.name, func(t *testing.T) {
 			size := uint64(150_000)
-			if m.scenario == "sweep" {
+			if f.scenario == "sweep" {
 				size = 1
 			}
-			_, complaint := run(t, build(t, s), m.scenario, m.bits, seed(t), size)
-			require.NotEmpty(t, complaint, "the bench does not see the mutant")
+			_, complaint := run(t, program[f.bits], f.scenario, f.bits, seed(t), size, fmt.Sprintf("+fault=%d", i+1))
+			require.NotEmpty(t, complaint, "the bench does not see the fault")
 			t.Log(strings.SplitN(complaint, "\n", 3)[1])
 		})
 	}

@@ -52,29 +52,36 @@ func TestRegisters(t *testing.T) {
 	}
 }
 
-// TestRegistersMutants: the bench fails on each of these faults.
-func TestRegistersMutants(t *testing.T) {
-	for name, m := range map[string]verilate.Mutant{
-		"lost_cause":    {File: registers, Old: "irq_status_d = irq_status_d | irq_set;", New: "if (!reg_write) irq_status_d = irq_status_d | irq_set;"},
-		"byte_enables":  {File: registers, Old: "{{8{be[3]}}, {8{be[2]}}, {8{be[1]}}, {8{be[0]}}}", New: "{{8{be[2]}}, {8{be[3]}}, {8{be[1]}}, {8{be[0]}}}"},
-		"stale_tail":    {File: registers, Old: "    if (rawrx_restart_o) rawrx_tail_d = 8'd0;\n", New: ""},
-		"doorbell_leak": {File: registers, Old: "assign db_wvalid_o = tgt_wvalid_i && tgt_wbar_i && !hold_off;", New: "assign db_wvalid_o = tgt_wvalid_i && tgt_wbar_i;"},
-		"async_newest":  {File: registers, Old: "assign async_oldest = async_mem[async_head_q[AsyncLog2-1:0]];", New: "assign async_oldest = async_mem[async_tail_q[AsyncLog2-1:0] - 1'b1];"},
-		"async_no_room": {File: registers, Old: "(!async_full || async_take)", New: "!async_full"},
-		"async_mark":    {File: registers, Old: "      if (async_drop) begin", New: "      if (async_drop && !rd_dropped) begin"},
-		"async_sticky":  {File: registers, Old: "      if (rd_async) async_overflow_q <= 1'b0;\n", New: ""},
-		"table_place":   {File: registers, Old: "RegisterAttHostLevel1Offset: rd_word = att_level1_q;", New: "RegisterAttHostLevel1Offset: rd_word = att_level2_q;"},
-		"half_armed":    {File: registers, Old: "arm_valid_o = tgt_wbe_i == 4'hf;", New: "arm_valid_o = tgt_wbe_i[0];"},
-		"taken_late":    {File: registers, Old: "assign info_read_o = rd_start &&", New: "assign info_read_o = rd_state_q == RdWord &&"},
-		"cause_lost":    {File: registers, Old: "hvia_pkg::RegisterInterruptStatusNotifyBit]          = irq_notify_i;", New: "hvia_pkg::RegisterInterruptStatusNotifyBit]          = irq_notify_i && !reg_write;"},
-		"two_for_one":   {File: counters, Old: "plane1_d    = plane1_q & ~pick;", New: "plane1_d    = plane1_q;"},
-		"no_forward":    {File: counters, Old: "(add_valid_q && (add_index_q == pick_index)) ? add_sum : mem[pick_index]", New: "mem[pick_index]"},
-		"no_urgency":    {File: counters, Old: "urgent = (|full) ? full : (|plane1_q) ? plane1_q : plane0_q;", New: "urgent = waiting;"},
-		"cut_off":       {File: resets, Old: "StQuiesce: if (bus_idle_i) state_d = StAssert;", New: "StQuiesce: state_d = StAssert;"},
-		"early_ready":   {File: resets, Old: "assign all_live  = core_live && (&live_sync);", New: "assign all_live  = core_live;"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			unit.MustCatch(t, spec(), name, m, unit.Sizes{Short: 4_000, Normal: 4_000, Long: 4_000})
-		})
+// TestRegistersFaults: the bench fails on each of these faults.
+func TestRegistersFaults(t *testing.T) {
+	fault := func(name, file, old, new string) unit.Switched {
+		return unit.Switched{Name: name, File: file, Old: old, New: new}
 	}
+	anchors := map[string]string{
+		registers: "localparam logic       RdmaRead    = 1'b1;",
+		counters:  "localparam logic [127:0] Index0 = {64{2'b10}};",
+		resets:    "  logic bus_live;",
+	}
+	unit.MustCatchEach(t, spec(), anchors, []unit.Switched{
+		fault("lost_cause", registers, "irq_status_d = irq_status_d | irq_set;", "if (!(FAULT && reg_write)) irq_status_d = irq_status_d | irq_set;"),
+		fault("byte_enables", registers, "{{8{be[3]}}, {8{be[2]}}, {8{be[1]}}, {8{be[0]}}}",
+			"{{8{FAULT ? be[2] : be[3]}}, {8{FAULT ? be[3] : be[2]}}, {8{be[1]}}, {8{be[0]}}}"),
+		fault("stale_tail", registers, "    if (rawrx_restart_o) rawrx_tail_d = 8'd0;\n", "    if (rawrx_restart_o && !FAULT) rawrx_tail_d = 8'd0;\n"),
+		fault("doorbell_leak", registers, "assign db_wvalid_o = tgt_wvalid_i && tgt_wbar_i && !hold_off;", "assign db_wvalid_o = tgt_wvalid_i && tgt_wbar_i && (FAULT || !hold_off);"),
+		fault("async_newest", registers, "assign async_oldest = async_mem[async_head_q[AsyncLog2-1:0]];",
+			"assign async_oldest = async_mem[FAULT ? async_tail_q[AsyncLog2-1:0] - 1'b1 : async_head_q[AsyncLog2-1:0]];"),
+		fault("async_no_room", registers, "(!async_full || async_take)", "(!async_full || (async_take && !FAULT))"),
+		fault("async_mark", registers, "      if (async_drop) begin", "      if (async_drop && !(FAULT && rd_dropped)) begin"),
+		fault("async_sticky", registers, "      if (rd_async) async_overflow_q <= 1'b0;\n", "      if (rd_async && !FAULT) async_overflow_q <= 1'b0;\n"),
+		fault("table_place", registers, "RegisterAttHostLevel1Offset: rd_word = att_level1_q;", "RegisterAttHostLevel1Offset: rd_word = FAULT ? att_level2_q : att_level1_q;"),
+		fault("half_armed", registers, "arm_valid_o = tgt_wbe_i == 4'hf;", "arm_valid_o = FAULT ? tgt_wbe_i[0] : tgt_wbe_i == 4'hf;"),
+		fault("taken_late", registers, "assign info_read_o = rd_start &&", "assign info_read_o = (FAULT ? rd_state_q == RdWord : rd_start) &&"),
+		fault("cause_lost", registers, "hvia_pkg::RegisterInterruptStatusNotifyBit]          = irq_notify_i;",
+			"hvia_pkg::RegisterInterruptStatusNotifyBit]          = irq_notify_i && !(FAULT && reg_write);"),
+		fault("two_for_one", counters, "plane1_d    = plane1_q & ~pick;", "plane1_d    = FAULT ? plane1_q : plane1_q & ~pick;"),
+		fault("no_forward", counters, "(add_valid_q && (add_index_q == pick_index)) ? add_sum : mem[pick_index]", "(!FAULT && add_valid_q && (add_index_q == pick_index)) ? add_sum : mem[pick_index]"),
+		fault("no_urgency", counters, "urgent = (|full) ? full : (|plane1_q) ? plane1_q : plane0_q;", "urgent = FAULT ? waiting : (|full) ? full : (|plane1_q) ? plane1_q : plane0_q;"),
+		fault("cut_off", resets, "StQuiesce: if (bus_idle_i) state_d = StAssert;", "StQuiesce: if (bus_idle_i || FAULT) state_d = StAssert;"),
+		fault("early_ready", resets, "assign all_live  = core_live && (&live_sync);", "assign all_live  = core_live && (FAULT || (&live_sync));"),
+	}, unit.Sizes{Short: 4_000, Normal: 4_000, Long: 4_000})
 }

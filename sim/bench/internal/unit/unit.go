@@ -155,10 +155,10 @@ func MustCatch(t *testing.T, spec verilate.Spec, name string, mutant verilate.Mu
 // with the word FAULT for the condition that it is on.
 type Switched struct{ Name, File, Old, New string }
 
-// MustCatchEach builds a bench with all faults, requires that it passes with none of
-// them switched on, and that it fails with each. Behind the text of anchors, which
-// occurs once in the file, a declaration is put.
-func MustCatchEach(t *testing.T, spec verilate.Spec, anchors map[string]string, faults []Switched, sizes Sizes) {
+// Plant puts all faults into a spec. A run switches fault number n on with +fault=n,
+// the first one is 1. Behind the text of anchors, which occurs once in the file, a
+// declaration is put.
+func Plant(t *testing.T, spec verilate.Spec, anchors map[string]string, faults []Switched) verilate.Spec {
 	t.Helper()
 	spec.Name += "_faults"
 	spec.Mutants = nil
@@ -173,7 +173,14 @@ func MustCatchEach(t *testing.T, spec verilate.Spec, anchors map[string]string, 
 		on := fmt.Sprintf("(planted == %d)", i+1)
 		spec.Mutants = append(spec.Mutants, verilate.Mutant{File: f.File, Old: f.Old, New: strings.ReplaceAll(f.New, "FAULT", on)})
 	}
-	program := Build(t, spec)
+	return spec
+}
+
+// MustCatchEach builds a bench with all faults, requires that it passes with none of
+// them switched on, and that it fails with each.
+func MustCatchEach(t *testing.T, spec verilate.Spec, anchors map[string]string, faults []Switched, sizes Sizes) {
+	t.Helper()
+	program := Build(t, Plant(t, spec, anchors, faults))
 	if _, err := Run(t.Context(), program, Seed(t), sizes.Pick()); err != nil {
 		t.Fatalf("all faults are switched off, and the bench fails: %v", err)
 	}

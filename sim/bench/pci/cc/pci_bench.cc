@@ -1213,6 +1213,7 @@ void LateCore(uint64_t seed, uint64_t clocks, Report* report) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  Verilated::commandArgs(argc, argv);
   uint64_t clocks = 100000;
   for (int i = 1; i + 1 < argc; i += 2) {
     const std::string key = argv[i];
