@@ -306,3 +306,29 @@ func FuzzTranslate(f *testing.F) {
 		require.LessOrEqual(t, va-e.Start+uint64(got.Bytes), e.Length())
 	})
 }
+
+// A region with another tag and other rights keeps its handle, place and bytes.
+func TestModify(t *testing.T) {
+	table, err := NewTable(4)
+	require.NoError(t, err)
+	g, err := table.Register(Region{Start: 0x1010, Length: 8000, Pages: []uint32{0x5000, 0x9000}, Tag: 7, RdmaWrite: true})
+	require.NoError(t, err)
+	m, err := table.Modify(g.Handle, 9, false, true)
+	require.NoError(t, err)
+	want := g.Entry
+	want.Tag, want.RdmaWrite, want.RdmaRead = 9, false, true
+	require.Equal(t, Registration{Handle: g.Handle, Entry: want}, m)
+	require.Equal(t, want, ReadEntry(table.Memory(), g.Handle.Index()))
+	_, err = table.Translate(g.Handle, 0x1010, 8000, 7, layout.AttAccessLocal)
+	require.ErrorIs(t, err, ErrTag)
+	_, err = table.Translate(g.Handle, 0x1010, 8000, 9, layout.AttAccessRemoteWrite)
+	require.ErrorIs(t, err, ErrAccess)
+	at, err := table.Translate(g.Handle, 0x2000, 1, 9, layout.AttAccessRemoteRead)
+	require.NoError(t, err)
+	require.Equal(t, uint32(0x9000), at.Address)
+	require.NoError(t, table.Deregister(g.Handle))
+	_, err = table.Modify(g.Handle, 9, false, false)
+	require.ErrorIs(t, err, ErrHandle)
+	_, err = table.Modify(MakeHandle(3, 1), 9, false, false)
+	require.ErrorIs(t, err, ErrHandle)
+}

@@ -179,6 +179,19 @@ func (t *Table) Register(r Region) (Registration, error) {
 	return reg, nil
 }
 
+// Modify gives a region another tag and other rights, under the same handle, and
+// returns what has to be written: the entry, no level-2 entries. Whoever keeps
+// copies of the entry must drop them first.
+func (t *Table) Modify(h Handle, tag uint16, write, read bool) (Registration, error) {
+	if _, err := t.slot(h, slotValid); err != nil {
+		return Registration{}, fmt.Errorf("att: modify handle %v: %w", h, err)
+	}
+	e := ReadEntry(&t.image, h.Index())
+	e.Tag, e.RdmaWrite, e.RdmaRead = tag, write, read
+	t.image.WriteEntry(h.Index(), e)
+	return Registration{Handle: h, Entry: e}, nil
+}
+
 // Invalidate ends the region's translations. Its entry and level-2 space stay
 // taken until Release.
 func (t *Table) Invalidate(h Handle) error {

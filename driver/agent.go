@@ -112,6 +112,21 @@ type vi struct {
 	tag        uint16
 	attributes connect.Attributes
 	offers     []connect.Region // for the peer of the next connection
+	peer       *peerAttempt     // the last request for a peer-to-peer connection
+}
+
+// peerAttempt is a request for a peer-to-peer connection and what came of it.
+type peerAttempt struct {
+	done    bool
+	theirs  connect.Attributes
+	err     error
+	waiting []waitingThread
+}
+
+// waitingThread is one that waits for the end of a peer-to-peer attempt.
+type waitingThread struct {
+	from ThreadID
+	q    request
 }
 
 func (a *agent) now() int64 {
@@ -297,6 +312,8 @@ func (a *agent) message(from ThreadID, data []byte) {
 		err = a.accept(p, from, &q)
 	case opConnectRequest:
 		err = a.connectRequest(p, from, &q)
+	case opPeerWait:
+		err = a.peerWait(p, from, &q)
 	default:
 		err = a.request(p, &q, &r)
 		a.answer(from, &q, &r, err)
@@ -351,6 +368,8 @@ func (a *agent) request(p *process, q *request, r *reply) error {
 		return a.deregister(n, q.Object, q.Address)
 	case opQueryRegion:
 		return a.queryRegion(n, q, r)
+	case opModifyRegion:
+		return a.modifyRegion(n, q)
 	case opCreateVi:
 		return a.createVi(n, q, r)
 	case opNextError:
@@ -392,6 +411,10 @@ func (a *agent) request(p *process, q *request, r *reply) error {
 		return nil
 	case opOffer:
 		return a.offerRegions(n, index, v, q)
+	case opPeerRequest:
+		return a.peerRequest(p, q)
+	case opPeerDone:
+		return v.peerResult(index, r)
 	case opDisconnect:
 		return a.disconnect(index, v)
 	case opDrain:
@@ -582,7 +605,12 @@ func (a *agent) deregister(n *nic, handle uint32, address uint64) error {
 	if err := a.device.remove(g.handle); err != nil {
 		return err
 	}
-	delete(n.regions, handle)
+	return a.forget(n, g)
+}
+
+// forget gives up the frames of a region that the device does not know any more.
+func (a *agent) forget(n *nic, g *region) error {
+	delete(n.regions, uint32(g.handle))
 	if k := a.tags[g.tag]; k != nil {
 		k.uses--
 	}
@@ -590,6 +618,37 @@ func (a *agent) deregister(n *nic, handle uint32, address uint64) error {
 		return err
 	}
 	return a.thread.Spend(LayerAgent, a.costs.PinPage()*Time(att.PagesOf(g.address, g.length)))
+}
+
+// modifyRegion gives a region another tag and other rights.
+func (a *agent) modifyRegion(n *nic, q *request) error {
+	g := n.regions[q.Object]
+	if g == nil || g.address != q.Address {
+		return fmt.Errorf("no region with handle %#x at %#x: %w", q.Object, q.Address, ErrInvalidParameter)
+	}
+	t := q.Tag
+	if t == 0 {
+		t = n.tag
+	}
+	k, err := a.tag(n, t)
+	if err != nil {
+		return err
+	}
+	if err := a.rights(q.Rights); err != nil {
+		return err
+	}
+	if gone, err := a.device.change(g.handle, t, rightsOf(q.Rights)); err != nil {
+		if gone {
+			err = errors.Join(fmt.Errorf("the region with handle %#x at %#x is not registered any more: %w", q.Object, q.Address, err), a.forget(n, g))
+		}
+		return err
+	}
+	if old := a.tags[g.tag]; old != nil {
+		old.uses--
+	}
+	k.uses++
+	g.tag, g.rights = t, q.Rights
+	return nil
 }
 
 func (a *agent) queryRegion(n *nic, q *request, r *reply) error {

@@ -3,6 +3,7 @@
 package driver
 
 import (
+	"errors"
 	"fmt"
 
 	"hvia/att"
@@ -61,6 +62,25 @@ func (d *cardDevice) remove(h att.Handle) error {
 		return fmt.Errorf("%w: %w", err, ErrInvalidParameter)
 	}
 	return nil
+}
+
+// change withdraws the handle, which drains every access that the old entry allowed
+// and drops the copies of it, and enters it again. In between nothing translates.
+func (d *cardDevice) change(h att.Handle, tag uint16, rights Rights) (bool, error) {
+	if _, err := d.card.Command(layout.CommandOpcodeDeregisterMemory, func(b layout.Command) {
+		b.SetIndex(h.Index())
+		b.SetHandle(uint32(h))
+	}); err != nil {
+		return false, err
+	}
+	g, err := d.agent.table.Modify(h, tag, rights.RdmaWrite, rights.RdmaRead)
+	if err == nil {
+		err = d.enter(g)
+	}
+	if err != nil {
+		return true, errors.Join(err, d.agent.table.Deregister(h))
+	}
+	return false, nil
 }
 
 func (d *cardDevice) viCommand(op layout.CommandOpcode, index int, fill func(layout.ViContext)) error {

@@ -116,6 +116,14 @@ func (m *mvia) remove(h att.Handle) error {
 	return nil
 }
 
+// change: nothing but the table knows tags and rights, and nobody is in the middle of it.
+func (m *mvia) change(h att.Handle, tag uint16, rights Rights) (bool, error) {
+	if _, err := m.agent.table.Modify(h, tag, rights.RdmaWrite, rights.RdmaRead); err != nil {
+		return false, fmt.Errorf("%w: %w", err, ErrInvalidParameter)
+	}
+	return false, nil
+}
+
 // await waits until the NIC has read what the agent must not leave behind. The
 // agent does not wait for the NIC's interrupt, which may be long in coming.
 func (m *mvia) await(what string, done func() bool) error {

@@ -106,7 +106,7 @@ func (a *agent) createVi(n *nic, q *request, r *reply) error {
 	v := &a.vis[index]
 	v.generation++
 	v.process, v.created, v.nic, v.tag, v.attributes = n.process, v.generation, n.id, t, w
-	v.queues, v.armed, v.lost, v.offers = queues, [2]bool{}, false, nil
+	v.queues, v.armed, v.lost, v.offers, v.peer = queues, [2]bool{}, false, nil, nil
 	if err := a.device.viCommand(layout.CommandOpcodeCreateVi, index, func(c layout.ViContext) { v.context(c, layout.ViStateIdle) }); err != nil {
 		return err
 	}
@@ -180,6 +180,7 @@ func (a *agent) disconnect(index int, v *vi) error {
 	if v.state != layout.ViStateIdle {
 		a.setState(index, layout.ViStateIdle)
 	}
+	v.peer = nil
 	return nil
 }
 
@@ -349,6 +350,82 @@ func (a *agent) connectRequest(p *process, from ThreadID, q *request) error {
 	a.setState(index, layout.ViStateConnectPending)
 	a.engine.Request(a.now(), a.endpoint(index), connect.MAC(q.Peer), q.asked(), q.own(), a.deadline(q.Timeout),
 		func(theirs connect.Attributes, err error) { a.connected(from, q, index, theirs, err) })
+	return nil
+}
+
+// peerRequest begins to ask for a peer-to-peer connection.
+func (a *agent) peerRequest(p *process, q *request) error {
+	if q.Timeout == 0 {
+		return fmt.Errorf("timeout 0: %w", ErrInvalidParameter)
+	}
+	index, err := a.idle(p, q)
+	if err != nil {
+		return err
+	}
+	attempt := &peerAttempt{}
+	a.vis[index].peer = attempt
+	a.setState(index, layout.ViStateConnectPending)
+	a.engine.RequestPeer(a.now(), a.endpoint(index), connect.MAC(q.Peer), q.asked(), q.own(), a.deadline(q.Timeout),
+		func(theirs connect.Attributes, err error) { a.peerEnded(index, attempt, theirs, err) })
+	return nil
+}
+
+// peerEnded ends an attempt at a peer-to-peer connection.
+func (a *agent) peerEnded(index int, p *peerAttempt, theirs connect.Attributes, err error) {
+	v := &a.vis[index]
+	if v.peer == p && v.state == layout.ViStateConnectPending {
+		if err == nil {
+			a.setState(index, layout.ViStateConnected)
+		} else {
+			a.setState(index, layout.ViStateIdle)
+		}
+	}
+	p.done, p.theirs, p.err = true, theirs, err
+	waiting := p.waiting
+	p.waiting = nil
+	for _, w := range waiting {
+		var r reply
+		a.answer(w.from, &w.q, &r, p.result(index, &r))
+	}
+}
+
+// result fills in what came of an attempt.
+func (p *peerAttempt) result(index int, r *reply) error {
+	r.Object = uint32(index)
+	r.theirs(p.theirs)
+	if p.err != nil {
+		return fmt.Errorf("VI %d: %w", index, p.err)
+	}
+	return nil
+}
+
+// peerResult answers what came of a VI's last request for a peer-to-peer connection.
+func (v *vi) peerResult(index int, r *reply) error {
+	switch {
+	case v.peer == nil:
+		return fmt.Errorf("VI %d is %v and has asked for no peer-to-peer connection: %w", index, v.state, ErrState)
+	case !v.peer.done:
+		return fmt.Errorf("VI %d: the peer has not answered: %w", index, ErrNotDone)
+	}
+	return v.peer.result(index, r)
+}
+
+// peerWait is peerResult that answers when there is a result.
+func (a *agent) peerWait(p *process, from ThreadID, q *request) error {
+	n, err := a.nic(p, q.Nic)
+	if err != nil {
+		return err
+	}
+	v, err := a.vi(n, q)
+	if err != nil {
+		return err
+	}
+	if v.peer != nil && !v.peer.done {
+		v.peer.waiting = append(v.peer.waiting, waitingThread{from, *q})
+		return nil
+	}
+	var r reply
+	a.answer(from, q, &r, v.peerResult(int(q.Object), &r))
 	return nil
 }
 

@@ -49,6 +49,9 @@ type device interface {
 	// when it returns nothing touches its memory any more.
 	enter(g att.Registration) error
 	remove(h att.Handle) error
+	// change gives a registration another tag and other rights, in the agent's table
+	// too. It reports whether the region is gone, which it may be after an error.
+	change(h att.Handle, tag uint16, rights Rights) (gone bool, err error)
 	// viCommand carries out one of the commands for VIs.
 	viCommand(op layout.CommandOpcode, index int, fill func(layout.ViContext)) error
 	// queueCommand carries out one of the commands for completion queues: for Create

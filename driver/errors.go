@@ -21,6 +21,7 @@ var (
 	ErrCommand          = errors.New("the card refused a command")
 	ErrDeadline         = errors.New("the card did not answer in time")
 	ErrClosed           = errors.New("closed")
+	ErrNotDone          = errors.New("not done yet")
 
 	ErrTimeout      = connect.ErrTimeout
 	ErrNoMatch      = connect.ErrNoMatch
@@ -36,6 +37,7 @@ var (
 var sentinels = []error{
 	nil, ErrResource, ErrInvalidParameter, ErrInUse, ErrState, ErrTag, ErrUnsupported, ErrIdentity, ErrCommand, ErrDeadline,
 	ErrClosed, ErrTimeout, ErrNoMatch, ErrRejected, ErrReliability, ErrTransferSize, ErrCancelled, ErrNoRequest,
+	ErrNotDone,
 }
 
 // codeOf returns the number of the first sentinel that err wraps; errors of

@@ -36,6 +36,8 @@ type HostConfig struct {
 	Transport Transport    // of the reliable levels
 	Regions   int          // largest number of registered regions: 1,024
 	Programs  int          // threads that will call Leave before the agent ends: 1
+	Names     []string     // of the fabric's nodes, for the name service: node0, node1 and so on
+	Switch    bool         // there is a switch between two nodes; between more there always is
 
 	// Resident agents serve processes that Enter, and end with their fabric.
 	Resident bool
@@ -57,7 +59,9 @@ type Host struct {
 	statuses *Buffer
 	first    int // rank of the first thread with a reply slot
 	ranks    int
-	request  [replySlots]atomic.Uint32            // by reply slot
+	request  [replySlots]atomic.Uint32 // by reply slot
+	names    []string                  // of the fabric's nodes, as far as they were given
+	switched bool
 	offers   [replySlots]atomic.Pointer[Protocol] // that AttachProtocol gives to the agent
 	ended    chan struct{}
 	err      error // why the agent ended; valid when ended is closed
@@ -92,7 +96,7 @@ func StartHost(t *Thread, c HostConfig) (*Host, error) {
 	if err != nil {
 		return nil, fmt.Errorf("start the agent of node %d: %w", t.ID().Node, err)
 	}
-	h := &Host{node: t.ID().Node, device: c.Device, memory: c.Memory, costs: c.Costs, log: c.Logger, ended: make(chan struct{})}
+	h := &Host{names: c.Names, switched: c.Switch, node: t.ID().Node, device: c.Device, memory: c.Memory, costs: c.Costs, log: c.Logger, ended: make(chan struct{})}
 	a := &agent{
 		thread: t, memory: c.Memory, costs: c.Costs, log: c.Logger.With("node", h.node), mac: NodeMAC(h.node), started: time.Now(),
 		nics: map[uint32]*nic{}, tags: map[uint16]*tag{}, programs: c.Programs, resident: c.Resident, settings: settings,
@@ -154,6 +158,31 @@ func (h *Host) Node() int { return h.node }
 
 // Device returns what the node's VIs are on.
 func (h *Host) Device() Device { return h.device }
+
+// Names returns the names of the fabric's nodes, by number.
+func (h *Host) Names(t *Thread) []string {
+	names := make([]string, t.nodes())
+	for i := range names {
+		if i < len(h.names) && h.names[i] != "" {
+			names[i] = h.names[i]
+		} else {
+			names[i] = fmt.Sprintf("node%d", i)
+		}
+	}
+	return names
+}
+
+// Hops returns the largest number of cables between this node and another: 1
+// between two, 2 where there is a switch, 0 on a fabric of one node.
+func (h *Host) Hops(t *Thread) int {
+	switch n := t.nodes(); {
+	case n < 2:
+		return 0
+	case h.switched || n > 2:
+		return 2
+	}
+	return 1
+}
 
 // Costs returns the cost model.
 func (h *Host) Costs() CostModel { return h.costs }
@@ -366,6 +395,14 @@ func (h *Host) QueryRegion(t *Thread, nic uint32, address uint64, handle uint32)
 	return r.region(), err
 }
 
+// ModifyRegion gives a region another tag, 0 for the NIC handle's own, and other
+// rights. When it returns every access goes by the new ones. An access that falls
+// into the change may fail as if the region were not registered.
+func (h *Host) ModifyRegion(t *Thread, nic uint32, address uint64, handle uint32, tag uint16, rights Rights) error {
+	_, err := h.call(t, &request{Op: opModifyRegion, Nic: nic, Address: address, Object: handle, Tag: tag, Rights: rights.bits()})
+	return err
+}
+
 // ViAttributes are the attributes of a VI. Zero values take the default:
 // unreliable delivery, the largest transfer size, the NIC handle's tag.
 type ViAttributes struct {
@@ -564,6 +601,36 @@ func (v Vi) Connect(t *Thread, address MAC, discriminator, own string, timeout T
 	remote := r.remote()
 	remote.Address, remote.Discriminator = address, discriminator
 	return remote, nil
+}
+
+// PeerRequest begins to ask for a connection with a VI of the host at a remote
+// address that asks for one with this VI: with the same discriminators, exchanged.
+// It does not wait.
+func (v Vi) PeerRequest(t *Thread, address MAC, discriminator, own string, timeout Time) error {
+	q := v.request(opPeerRequest)
+	q.Peer, q.Timeout = address, timeoutOf(timeout)
+	var err error
+	if q.AskedLength, err = putDiscriminator(&q.Asked, discriminator); err != nil {
+		return err
+	}
+	if q.OwnLength, err = putDiscriminator(&q.Own, own); err != nil {
+		return err
+	}
+	_, err = v.host.call(t, q)
+	return err
+}
+
+// PeerDone returns what is known of the peer's VI, its attributes and regions, when the last PeerRequest has led
+// to a connection, why it has not, or ErrNotDone.
+func (v Vi) PeerDone(t *Thread) (Remote, error) {
+	r, err := v.host.call(t, v.request(opPeerDone))
+	return r.remote(), err
+}
+
+// PeerWait is PeerDone that waits, no longer than the timeout of the PeerRequest.
+func (v Vi) PeerWait(t *Thread) (Remote, error) {
+	r, err := v.host.call(t, v.request(opPeerWait))
+	return r.remote(), err
 }
 
 // NextError returns the oldest asynchronous error of a NIC handle that was not

@@ -26,6 +26,7 @@ const (
 	opRegister
 	opDeregister
 	opQueryRegion
+	opModifyRegion
 	opCreateVi
 	opDestroyVi
 	opModifyVi
@@ -35,6 +36,9 @@ const (
 	opReject
 	opConnectRequest
 	opOffer
+	opPeerRequest
+	opPeerDone
+	opPeerWait
 	opDisconnect
 	opDrain
 	opCreateCQ
@@ -53,6 +57,7 @@ const (
 var operationNames = [...]string{
 	opAllocate: "allocate", opFree: "free", opOpenNic: "open NIC", opCloseNic: "close NIC", opCreateTag: "create protection tag",
 	opDestroyTag: "destroy protection tag", opRegister: "register memory", opDeregister: "deregister memory", opQueryRegion: "query memory",
+	opModifyRegion: "set memory attributes", opPeerRequest: "peer request", opPeerDone: "peer done", opPeerWait: "peer wait",
 	opCreateVi: "create VI", opDestroyVi: "destroy VI", opModifyVi: "modify VI", opQueryVi: "query VI", opConnectWait: "connect wait",
 	opAccept: "accept", opReject: "reject", opConnectRequest: "connect request", opOffer: "offer regions", opDisconnect: "disconnect", opDrain: "drain VI",
 	opCreateCQ: "create completion queue", opDestroyCQ: "destroy completion queue", opResizeCQ: "resize completion queue", opArm: "arm a notification",

@@ -249,8 +249,12 @@ func startNode(ctx context.Context, f Fabric, c RunConfig, node, programs int) (
 		return nil, err
 	}
 	t.spending = c.Spending
+	var names []string
+	for _, n := range c.Fabric.Nodes {
+		names = append(names, n.Name)
+	}
 	h, err := StartHost(t, HostConfig{
-		Memory: m, Device: c.Device, Costs: c.Costs, Logger: c.Logger, Seed: seed.next(), Transport: c.Transport, Regions: c.Regions, Programs: programs,
+		Names: names, Switch: c.Fabric.Switch, Memory: m, Device: c.Device, Costs: c.Costs, Logger: c.Logger, Seed: seed.next(), Transport: c.Transport, Regions: c.Regions, Programs: programs,
 	})
 	if err != nil {
 		_ = t.Detach() // nothing was started

@@ -7,7 +7,7 @@ import "encoding/binary"
 
 // Hash identifies this version of all layouts: the first eight bytes of the
 // SHA-256 of their reference page.
-const Hash uint64 = 0xeb98865eb66af29a
+const Hash uint64 = 0x2a288808edcf01f3
 
 // PCI configuration space.
 const (
@@ -1680,6 +1680,7 @@ const (
 	ConnectionTypeReject        ConnectionType = 0x5 // responder: the program refused, or nobody waits; Reason says which
 	ConnectionTypeDisconnect    ConnectionType = 0x6 // either: left the connection, or does not know it; repeated until acknowledged when it left
 	ConnectionTypeDisconnectAck ConnectionType = 0x7 // either: answer to Disconnect
+	ConnectionTypePeerRequest   ConnectionType = 0x8 // either of two peers: asks for the one that asks for it with the same discriminators; repeated until answered
 )
 
 // String returns the name of the value, or its number.
@@ -1699,6 +1700,8 @@ func (v ConnectionType) String() string {
 		return "Disconnect"
 	case ConnectionTypeDisconnectAck:
 		return "DisconnectAck"
+	case ConnectionTypePeerRequest:
+		return "PeerRequest"
 	}
 	return unknown("ConnectionType", uint64(v))
 }
@@ -1708,14 +1711,16 @@ type ConnectionReason uint8
 
 // Values of ConnectionReason.
 const (
-	ConnectionReasonNone     ConnectionReason = 0x0 // no reason is needed
-	ConnectionReasonNoMatch  ConnectionReason = 0x1 // no program waits at that discriminator
-	ConnectionReasonRejected ConnectionReason = 0x2 // the program refused
-	ConnectionReasonClosed   ConnectionReason = 0x3 // the program disconnected or is gone
-	ConnectionReasonTimedOut ConnectionReason = 0x4 // the program's time for connecting was over
-	ConnectionReasonUnknown  ConnectionReason = 0x5 // no connection of these identifiers is known here
-	ConnectionReasonResource ConnectionReason = 0x6 // the agent has no room for another request
-	ConnectionReasonFailed   ConnectionReason = 0x7 // the card refused to connect the VI
+	ConnectionReasonNone         ConnectionReason = 0x0 // no reason is needed
+	ConnectionReasonNoMatch      ConnectionReason = 0x1 // no program waits at that discriminator
+	ConnectionReasonRejected     ConnectionReason = 0x2 // the program refused
+	ConnectionReasonClosed       ConnectionReason = 0x3 // the program disconnected or is gone
+	ConnectionReasonTimedOut     ConnectionReason = 0x4 // the program's time for connecting was over
+	ConnectionReasonUnknown      ConnectionReason = 0x5 // no connection of these identifiers is known here
+	ConnectionReasonResource     ConnectionReason = 0x6 // the agent has no room for another request
+	ConnectionReasonFailed       ConnectionReason = 0x7 // the card refused to connect the VI
+	ConnectionReasonReliability  ConnectionReason = 0x8 // peers: the reliability levels of the VIs differ
+	ConnectionReasonTransferSize ConnectionReason = 0x9 // peers: the largest transfer sizes of the VIs differ
 )
 
 // String returns the name of the value, or its number.
@@ -1737,6 +1742,10 @@ func (v ConnectionReason) String() string {
 		return "Resource"
 	case ConnectionReasonFailed:
 		return "Failed"
+	case ConnectionReasonReliability:
+		return "Reliability"
+	case ConnectionReasonTransferSize:
+		return "TransferSize"
 	}
 	return unknown("ConnectionReason", uint64(v))
 }
@@ -1780,70 +1789,70 @@ func (b ConnectionFrame) Responder() uint32 { return binary.BigEndian.Uint32(b[8
 // SetResponder stores the field.
 func (b ConnectionFrame) SetResponder(v uint32) { binary.BigEndian.PutUint32(b[8:12], v) }
 
-// Vi: Request, Accept: the sender's VI number, generation (bits 15:8) and index (7:0)
+// Vi: Request, PeerRequest, Accept: the sender's VI number, generation (bits 15:8) and index (7:0)
 func (b ConnectionFrame) Vi() uint16 { return binary.BigEndian.Uint16(b[12:14]) }
 
 // SetVi stores the field.
 func (b ConnectionFrame) SetVi(v uint16) { binary.BigEndian.PutUint16(b[12:14], v) }
 
-// Reliability: Request, Accept: Reliability
+// Reliability: Request, PeerRequest, Accept: Reliability
 func (b ConnectionFrame) Reliability() uint8 { return b[14] }
 
 // SetReliability stores the field.
 func (b ConnectionFrame) SetReliability(v uint8) { b[14] = v }
 
-// Rights: Request, Accept: what the sender's VI lets its peer do
+// Rights: Request, PeerRequest, Accept: what the sender's VI lets its peer do
 func (b ConnectionFrame) Rights() uint8 { return b[15] }
 
 // SetRights stores the field.
 func (b ConnectionFrame) SetRights(v uint8) { b[15] = v }
 
-// MaxTransferSize: Request, Accept: the sender's VI attribute
+// MaxTransferSize: Request, PeerRequest, Accept: the sender's VI attribute
 func (b ConnectionFrame) MaxTransferSize() uint32 { return binary.BigEndian.Uint32(b[16:20]) }
 
 // SetMaxTransferSize stores the field.
 func (b ConnectionFrame) SetMaxTransferSize(v uint32) { binary.BigEndian.PutUint32(b[16:20], v) }
 
-// Sequence: Request, Accept: sequence number of the sender's first VIA frame
+// Sequence: Request, PeerRequest, Accept: sequence number of the sender's first VIA frame
 func (b ConnectionFrame) Sequence() uint32 { return binary.BigEndian.Uint32(b[20:24]) }
 
 // SetSequence stores the field.
 func (b ConnectionFrame) SetSequence(v uint32) { binary.BigEndian.PutUint32(b[20:24], v) }
 
-// DiscriminatorLength: Request: bytes of Discriminator in use
+// DiscriminatorLength: Request, PeerRequest: bytes of Discriminator in use
 func (b ConnectionFrame) DiscriminatorLength() uint16 { return binary.BigEndian.Uint16(b[24:26]) }
 
 // SetDiscriminatorLength stores the field.
 func (b ConnectionFrame) SetDiscriminatorLength(v uint16) { binary.BigEndian.PutUint16(b[24:26], v) }
 
-// LocalLength: Request: bytes of LocalDiscriminator in use
+// LocalLength: Request, PeerRequest: bytes of LocalDiscriminator in use
 func (b ConnectionFrame) LocalLength() uint16 { return binary.BigEndian.Uint16(b[26:28]) }
 
 // SetLocalLength stores the field.
 func (b ConnectionFrame) SetLocalLength(v uint16) { binary.BigEndian.PutUint16(b[26:28], v) }
 
-// Window: Request, Accept of a reliable level: frames that the sender's card will take ahead of their acknowledgement, 1 to 255
+// Window: Request, PeerRequest, Accept of a reliable level: frames that the sender's card will take ahead of their acknowledgement, 1 to 255
 func (b ConnectionFrame) Window() uint8 { return b[28] }
 
 // SetWindow stores the field.
 func (b ConnectionFrame) SetWindow(v uint8) { b[28] = v }
 
-// ReadLimit: Request, Accept of a reliable level: RDMA reads that the sender's card answers at a time
+// ReadLimit: Request, PeerRequest, Accept of a reliable level: RDMA reads that the sender's card answers at a time
 func (b ConnectionFrame) ReadLimit() uint8 { return b[29] }
 
 // SetReadLimit stores the field.
 func (b ConnectionFrame) SetReadLimit(v uint8) { b[29] = v }
 
-// Regions: Request, Accept: how many OfferedRegions follow the frame, at most MaxOfferedRegions; 0 in all others
+// Regions: Request, PeerRequest, Accept: how many OfferedRegions follow the frame, at most MaxOfferedRegions; 0 in all others
 func (b ConnectionFrame) Regions() uint8 { return b[30] }
 
 // SetRegions stores the field.
 func (b ConnectionFrame) SetRegions(v uint8) { b[30] = v }
 
-// Discriminator: Request: the address that is asked for, zero-padded
+// Discriminator: Request, PeerRequest: the address that is asked for, zero-padded
 func (b ConnectionFrame) Discriminator() []byte { return b[32:64:64] }
 
-// LocalDiscriminator: Request: the initiator's own, zero-padded
+// LocalDiscriminator: Request, PeerRequest: the initiator's own, zero-padded
 func (b ConnectionFrame) LocalDiscriminator() []byte { return b[64:96:96] }
 
 // Cookie: chosen by the initiator for this run of its card, repeated in every answer: frames of an earlier run of either card do not match

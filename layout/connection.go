@@ -7,6 +7,9 @@ package layout
 // leaves a connection repeats Disconnect until it is acknowledged; every other
 // frame is an answer to one that the other side repeats. So each side needs
 // one timer, and a lost or doubled frame costs a repetition.
+//
+// Peers both repeat PeerRequest. When both ask, the one with the smaller MAC address
+// is the initiator and the other the responder, which answers with Accept or Reject.
 var connectionSection = Section{
 	Title: "Connection frames",
 	Doc: "What kernel agents say to each other, behind the Ethernet header of frames with EtherTypeConnection. A frame names the connection by two " +
@@ -25,6 +28,7 @@ var connectionSection = Section{
 			{"Reject", 5, "responder: the program refused, or nobody waits; Reason says which"},
 			{"Disconnect", 6, "either: left the connection, or does not know it; repeated until acknowledged when it left"},
 			{"DisconnectAck", 7, "either: answer to Disconnect"},
+			{"PeerRequest", 8, "either of two peers: asks for the one that asks for it with the same discriminators; repeated until answered"},
 		}},
 		{Name: "ConnectionReason", Doc: "Why a frame was sent.", Width: 8, Values: []Value{
 			{"None", 0, "no reason is needed"},
@@ -35,6 +39,8 @@ var connectionSection = Section{
 			{"Unknown", 5, "no connection of these identifiers is known here"},
 			{"Resource", 6, "the agent has no room for another request"},
 			{"Failed", 7, "the card refused to connect the VI"},
+			{"Reliability", 8, "peers: the reliability levels of the VIs differ"},
+			{"TransferSize", 9, "peers: the largest transfer sizes of the VIs differ"},
 		}},
 	},
 	Structs: []Struct{{
@@ -45,22 +51,22 @@ var connectionSection = Section{
 			{Name: "ToInitiator", Offset: 3, Width: 1, Doc: "1 = the receiver is the connection's initiator"},
 			{Name: "Initiator", Offset: 4, Width: 4, Doc: "initiator's identifier"},
 			{Name: "Responder", Offset: 8, Width: 4, Doc: "responder's identifier"},
-			{Name: "Vi", Offset: 12, Width: 2, Doc: "Request, Accept: the sender's VI number, generation (bits 15:8) and index (7:0)"},
-			{Name: "Reliability", Offset: 14, Width: 1, Doc: "Request, Accept: Reliability"},
-			{Name: "Rights", Offset: 15, Width: 1, Doc: "Request, Accept: what the sender's VI lets its peer do", Bits: []Bits{
+			{Name: "Vi", Offset: 12, Width: 2, Doc: "Request, PeerRequest, Accept: the sender's VI number, generation (bits 15:8) and index (7:0)"},
+			{Name: "Reliability", Offset: 14, Width: 1, Doc: "Request, PeerRequest, Accept: Reliability"},
+			{Name: "Rights", Offset: 15, Width: 1, Doc: "Request, PeerRequest, Accept: what the sender's VI lets its peer do", Bits: []Bits{
 				{"RdmaWrite", 0, 1, "RDMA write"},
 				{"RdmaRead", 1, 1, "RDMA read"},
 			}},
-			{Name: "MaxTransferSize", Offset: 16, Width: 4, Doc: "Request, Accept: the sender's VI attribute"},
-			{Name: "Sequence", Offset: 20, Width: 4, Doc: "Request, Accept: sequence number of the sender's first VIA frame"},
-			{Name: "DiscriminatorLength", Offset: 24, Width: 2, Doc: "Request: bytes of Discriminator in use"},
-			{Name: "LocalLength", Offset: 26, Width: 2, Doc: "Request: bytes of LocalDiscriminator in use"},
-			{Name: "Window", Offset: 28, Width: 1, Doc: "Request, Accept of a reliable level: frames that the sender's card will take ahead of their acknowledgement, 1 to 255"},
-			{Name: "ReadLimit", Offset: 29, Width: 1, Doc: "Request, Accept of a reliable level: RDMA reads that the sender's card answers at a time"},
-			{Name: "Regions", Offset: 30, Width: 1, Doc: "Request, Accept: how many OfferedRegions follow the frame, at most MaxOfferedRegions; 0 in all others"},
+			{Name: "MaxTransferSize", Offset: 16, Width: 4, Doc: "Request, PeerRequest, Accept: the sender's VI attribute"},
+			{Name: "Sequence", Offset: 20, Width: 4, Doc: "Request, PeerRequest, Accept: sequence number of the sender's first VIA frame"},
+			{Name: "DiscriminatorLength", Offset: 24, Width: 2, Doc: "Request, PeerRequest: bytes of Discriminator in use"},
+			{Name: "LocalLength", Offset: 26, Width: 2, Doc: "Request, PeerRequest: bytes of LocalDiscriminator in use"},
+			{Name: "Window", Offset: 28, Width: 1, Doc: "Request, PeerRequest, Accept of a reliable level: frames that the sender's card will take ahead of their acknowledgement, 1 to 255"},
+			{Name: "ReadLimit", Offset: 29, Width: 1, Doc: "Request, PeerRequest, Accept of a reliable level: RDMA reads that the sender's card answers at a time"},
+			{Name: "Regions", Offset: 30, Width: 1, Doc: "Request, PeerRequest, Accept: how many OfferedRegions follow the frame, at most MaxOfferedRegions; 0 in all others"},
 			{Name: "Reserved", Offset: 31, Width: 1, Doc: "zero"},
-			{Name: "Discriminator", Offset: 32, Width: 32, Bytes: true, Doc: "Request: the address that is asked for, zero-padded"},
-			{Name: "LocalDiscriminator", Offset: 64, Width: 32, Bytes: true, Doc: "Request: the initiator's own, zero-padded"},
+			{Name: "Discriminator", Offset: 32, Width: 32, Bytes: true, Doc: "Request, PeerRequest: the address that is asked for, zero-padded"},
+			{Name: "LocalDiscriminator", Offset: 64, Width: 32, Bytes: true, Doc: "Request, PeerRequest: the initiator's own, zero-padded"},
 			{Name: "Cookie", Offset: 96, Width: 8, Doc: "chosen by the initiator for this run of its card, repeated in every answer: frames of an earlier run of either card do not match"},
 		},
 	}, {

@@ -71,6 +71,9 @@ type ErrorHandler func(t *driver.Thread, e ErrorDescriptor)
 // return. So a run with handlers repeats. A program that wants a context of its
 // own gives it a thread, which calls ErrorWait.
 func (n *Nic) ErrorCallback(h ErrorHandler) error {
+	if n == nil {
+		return missing("error callback", "NIC handle")
+	}
 	if n.closed.Load() {
 		return &Error{Op: "error callback", VI: -1, Descriptor: -1, Status: StatusInvalidParameter, Detail: errNicClosed}
 	}
@@ -158,6 +161,9 @@ func (n *Nic) describe(e AsyncError) ErrorDescriptor {
 // handler has got, or ErrNotDone if there is none.
 func (n *Nic) NextError(t *driver.Thread) (AsyncError, error) {
 	const op = "next asynchronous error"
+	if n == nil {
+		return AsyncError{}, missing(op, "NIC handle")
+	}
 	e, ok, err := n.host.NextError(t, n.info.ID)
 	if err == nil && !ok {
 		return e, &Error{Op: op, VI: -1, Descriptor: -1, Status: StatusNotDone}
@@ -170,6 +176,9 @@ func (n *Nic) NextError(t *driver.Thread) (AsyncError, error) {
 // the timeout.
 func (n *Nic) ErrorWait(t *driver.Thread, timeout driver.Time) (AsyncError, error) {
 	const op = "wait for an asynchronous error"
+	if n == nil {
+		return AsyncError{}, missing(op, "NIC handle")
+	}
 	left := t.Countdown(timeout)
 	for {
 		handled := n.handled()

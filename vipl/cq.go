@@ -95,6 +95,9 @@ var (
 // most NicAttributes.MaxCQEntries. An entry that finds no room is lost: have room
 // for every descriptor that may be posted on the tied queues.
 func (n *Nic) CreateCQ(t *driver.Thread, entries int) (*CQ, error) {
+	if n == nil {
+		return nil, missing("create completion queue", "NIC handle")
+	}
 	cq, b, err := n.host.CreateCQ(t, n.info.ID, entries)
 	if err != nil {
 		return nil, translate(fmt.Sprintf("create completion queue of %d entries", entries), -1, err)
@@ -122,6 +125,9 @@ func (c *CQ) Entries() int {
 // ErrResource while a VI is tied to it. A Wait of another thread ends.
 func (c *CQ) Destroy(t *driver.Thread) error {
 	const op = "destroy completion queue"
+	if c == nil {
+		return missing(op, "completion queue")
+	}
 	c.mu.Lock()
 	ties, gone := len(c.ties), c.destroyed || c.resizing
 	if ties == 0 && !gone {
@@ -153,6 +159,9 @@ func (c *CQ) close() {
 // Resize gives the completion queue room for at least so many entries, also while
 // entries come. None is lost.
 func (c *CQ) Resize(t *driver.Thread, entries int) error {
+	if c == nil {
+		return missing("resize completion queue", "completion queue")
+	}
 	op := fmt.Sprintf("resize completion queue %d to %d entries", c.cq.Number, entries)
 	c.mu.Lock()
 	refuse := c.destroyed || c.resizing
@@ -318,6 +327,9 @@ func (c *CQ) charge(t *driver.Thread, op string, e cqEntry) (*VI, bool, error) {
 // queue; ErrNotDone if there is none.
 func (c *CQ) Done(t *driver.Thread) (v *VI, receive bool, err error) {
 	const op = "done on completion queue"
+	if c == nil {
+		return nil, false, missing(op, "completion queue")
+	}
 	if err := c.nic.deliver(t); err != nil {
 		return nil, false, err
 	}
@@ -353,6 +365,9 @@ func (c *CQ) reap(t *driver.Thread) error {
 // errors are delivered meanwhile.
 func (c *CQ) Wait(t *driver.Thread, timeout driver.Time) (v *VI, receive bool, err error) {
 	const op = "wait on completion queue"
+	if c == nil {
+		return nil, false, missing(op, "completion queue")
+	}
 	kernel := c.cq.InKernel()
 	sleep := newSleeper(c.blocks.Load() && !kernel, c.arm)
 	left := t.Countdown(timeout)
@@ -442,6 +457,9 @@ func (c *CQ) await(t *driver.Thread, timeout driver.Time, since cqState, blocked
 // queue: one registration is one entry, which is taken. Destroy cancels it.
 func (c *CQ) Notify(t *driver.Thread, h CQNotifyHandler) error {
 	const op = "notify on completion queue"
+	if c == nil {
+		return missing(op, "completion queue")
+	}
 	if h == nil {
 		return c.fail(op, StatusInvalidParameter, errNoHandler)
 	}

@@ -21,12 +21,18 @@ type MemAttributes struct {
 // Alloc returns zeroed memory of the thread's host, page aligned, its pages
 // scattered over physical memory. Only such memory can be registered.
 func (n *Nic) Alloc(t *driver.Thread, bytes int) (*driver.Buffer, error) {
+	if n == nil {
+		return nil, missing("allocate memory", "NIC handle")
+	}
 	b, err := n.host.Allocate(t, bytes, driver.Single)
 	return b, translate(fmt.Sprintf("allocate %d bytes", bytes), -1, err)
 }
 
 // Free gives memory back; ErrResource while it is registered.
 func (n *Nic) Free(t *driver.Thread, b *driver.Buffer) error {
+	if n == nil || b == nil {
+		return missing("free memory", "NIC handle or buffer")
+	}
 	return translate("free memory", -1, n.host.Free(t, b))
 }
 
@@ -36,13 +42,15 @@ type Region struct {
 	address uint64
 	bytes   []byte
 	handle  MemHandle
-	tag     Ptag
 }
 
 // RegisterMem registers a range of virtual addresses, which may begin and end
 // anywhere in allocated memory. A range may be registered several times. Nil
 // attributes mean the NIC handle's tag and no remote access.
 func (n *Nic) RegisterMem(t *driver.Thread, address, length uint64, a *MemAttributes) (*Region, error) {
+	if n == nil {
+		return nil, missing("register memory", "NIC handle")
+	}
 	if a == nil {
 		a = &MemAttributes{}
 	}
@@ -55,29 +63,65 @@ func (n *Nic) RegisterMem(t *driver.Thread, address, length uint64, a *MemAttrib
 	if err != nil {
 		return nil, translate(op, -1, err)
 	}
-	return &Region{nic: n, address: address, bytes: bytes, handle: MemHandle(r.Handle), tag: Ptag(r.Tag)}, nil
+	return &Region{nic: n, address: address, bytes: bytes, handle: MemHandle(r.Handle)}, nil
 }
 
 // RegisterBuffer registers all of a buffer.
 func (n *Nic) RegisterBuffer(t *driver.Thread, b *driver.Buffer, a *MemAttributes) (*Region, error) {
+	if b == nil {
+		return nil, missing("register memory", "buffer")
+	}
 	return n.RegisterMem(t, b.Address(), uint64(b.Len()), a)
 }
 
 // DeregisterMem ends a registration, which address and handle must both name.
 // When it returns, the NIC no longer touches the memory.
 func (n *Nic) DeregisterMem(t *driver.Thread, address uint64, h MemHandle) error {
+	if n == nil {
+		return missing("deregister memory", "NIC handle")
+	}
 	return translate(fmt.Sprintf("deregister %#x at %#x", h, address), -1, n.host.Deregister(t, n.info.ID, address, uint32(h)))
 }
 
 // QueryMem returns the attributes of a registration.
 func (n *Nic) QueryMem(t *driver.Thread, address uint64, h MemHandle) (MemAttributes, error) {
+	if n == nil {
+		return MemAttributes{}, missing("query memory", "NIC handle")
+	}
 	r, err := n.host.QueryRegion(t, n.info.ID, address, uint32(h))
 	return MemAttributes{Ptag: Ptag(r.Tag), EnableRdmaWrite: r.Rights.RdmaWrite, EnableRdmaRead: r.Rights.RdmaRead},
 		translate(fmt.Sprintf("query %#x at %#x", h, address), -1, err)
 }
 
+// SetMemAttributes gives a registration, which address and handle must both name,
+// another tag and other rights; nil attributes mean what they mean to RegisterMem.
+// When it returns, every access goes by the new ones. An access of the card that
+// falls into the change, and the completion of a receive descriptor in this memory
+// that the card had fetched before, fail as after DeregisterMem.
+func (n *Nic) SetMemAttributes(t *driver.Thread, address uint64, h MemHandle, a *MemAttributes) error {
+	if n == nil {
+		return missing("set memory attributes", "NIC handle")
+	}
+	if a == nil {
+		a = &MemAttributes{}
+	}
+	return translate(fmt.Sprintf("set attributes of %#x at %#x", h, address), -1,
+		n.host.ModifyRegion(t, n.info.ID, address, uint32(h), uint16(a.Ptag), driver.Rights{RdmaWrite: a.EnableRdmaWrite, RdmaRead: a.EnableRdmaRead}))
+}
+
+// SetAttributes is Nic.SetMemAttributes for a region.
+func (r *Region) SetAttributes(t *driver.Thread, a *MemAttributes) error {
+	if r == nil {
+		return missing("set memory attributes", "region")
+	}
+	return r.nic.SetMemAttributes(t, r.address, r.handle, a)
+}
+
 // Deregister ends the registration.
 func (r *Region) Deregister(t *driver.Thread) error {
+	if r == nil {
+		return missing("deregister memory", "region")
+	}
 	return r.nic.DeregisterMem(t, r.address, r.handle)
 }
 
@@ -95,6 +139,9 @@ func (r *Region) Bytes() []byte { return r.bytes }
 // timeout's very instant still counts. The condition may depend on nothing
 // but these bytes, which span at most MaxPollPages pages.
 func (r *Region) Poll(t *driver.Thread, offset, n int, timeout driver.Time, cond func() bool) error {
+	if r == nil {
+		return missing("poll memory", "region")
+	}
 	op := fmt.Sprintf("poll %d bytes at %#x", n, r.address+uint64(offset))
 	if err := r.nic.deliver(t); err != nil {
 		return err

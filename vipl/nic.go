@@ -81,6 +81,7 @@ type Nic struct {
 	info   driver.Nic
 	costs  driver.CostModel
 	closed atomic.Bool
+	names  atomic.Bool // the name service is in use
 
 	errors     driver.Range // of the word that says whether asynchronous errors wait
 	handler    atomic.Pointer[ErrorHandler]
@@ -97,6 +98,9 @@ var errNicClosed = errors.New("the NIC handle was closed")
 
 // OpenNic opens the NIC of the thread's host. Each call gives another handle.
 func OpenNic(t *driver.Thread, h *driver.Host) (*Nic, error) {
+	if h == nil {
+		return nil, missing("open NIC", "host")
+	}
 	info, err := h.OpenNic(t)
 	if err != nil {
 		return nil, translate("open NIC", -1, err)
@@ -110,6 +114,9 @@ func OpenNic(t *driver.Thread, h *driver.Host) (*Nic, error) {
 // Close ends the handle. VIs, completion queues, regions and tags that were made through it and
 // still exist are destroyed.
 func (n *Nic) Close(t *driver.Thread) error {
+	if n == nil {
+		return missing("close NIC", "NIC handle")
+	}
 	if n.closed.Swap(true) {
 		return &Error{Op: "close NIC", VI: -1, Descriptor: -1, Status: StatusInvalidParameter, Detail: errNicClosed}
 	}
@@ -129,8 +136,12 @@ func (n *Nic) Close(t *driver.Thread) error {
 	return translate("close NIC", -1, n.host.CloseNic(t, n.info.ID))
 }
 
-// Query returns what the NIC offers.
+// Query returns what the NIC offers, as it was when the handle was opened; of no
+// handle nothing.
 func (n *Nic) Query() NicAttributes {
+	if n == nil {
+		return NicAttributes{}
+	}
 	blocks := uint64(layout.AttLevel2Count) * layout.AttPageBytes
 	a := NicAttributes{
 		Name: fmt.Sprintf("%s%d", n.host.Device(), n.host.Node()), HardwareVersion: n.info.HardwareVersion, ProviderVersion: providerVersion,
@@ -151,17 +162,26 @@ func (n *Nic) Query() NicAttributes {
 
 // CreatePtag makes a protection tag.
 func (n *Nic) CreatePtag(t *driver.Thread) (Ptag, error) {
+	if n == nil {
+		return 0, missing("create protection tag", "NIC handle")
+	}
 	tag, err := n.host.CreateTag(t, n.info.ID)
 	return Ptag(tag), translate("create protection tag", -1, err)
 }
 
 // DestroyPtag removes a tag; ErrResource while a VI or region has it.
 func (n *Nic) DestroyPtag(t *driver.Thread, tag Ptag) error {
+	if n == nil {
+		return missing("destroy protection tag", "NIC handle")
+	}
 	return translate("destroy protection tag", -1, n.host.DestroyTag(t, n.info.ID, uint16(tag)))
 }
 
 // Counter reads one of the card's statistics counters.
 func (n *Nic) Counter(t *driver.Thread, c layout.Counter) (uint32, error) {
+	if n == nil {
+		return 0, missing("read counter "+c.String(), "NIC handle")
+	}
 	v, err := n.host.Counter(t, n.info.ID, c)
 	return v, translate("read counter "+c.String(), -1, err)
 }

@@ -67,11 +67,17 @@ type CQNotifyHandler func(t *driver.Thread, v *VI, receive bool)
 // thread that does nothing else. Destroying the VI cancels registrations.
 // ErrResource on a queue that is tied to a completion queue.
 func (v *VI) SendNotify(t *driver.Thread, h NotifyHandler) error {
+	if v == nil {
+		return missing("send notify", "VI")
+	}
 	return v.send.notify(t, "send notify", h)
 }
 
 // RecvNotify is SendNotify for the receive queue.
 func (v *VI) RecvNotify(t *driver.Thread, h NotifyHandler) error {
+	if v == nil {
+		return missing("receive notify", "VI")
+	}
 	return v.receive.notify(t, "receive notify", h)
 }
 
@@ -252,6 +258,9 @@ func (k *notifier) serve(t *driver.Thread, limit int) (calls int, err error) {
 // thread that is to run them.
 func (n *Nic) NotifyWait(t *driver.Thread, timeout driver.Time) error {
 	const op = "wait for notifications"
+	if n == nil {
+		return missing(op, "NIC handle")
+	}
 	left := t.Countdown(timeout)
 	before := n.served.Load()
 	for {

@@ -35,7 +35,7 @@ func remoteRegions(all []driver.RegionInfo) (r []RemoteRegion) {
 // Offer has the VI's peer told of registered regions when they connect, so that it
 // needs no message to write or read them: they travel in the frames of the connection, the
 // requester's with its request, the other's with the acceptance. VIA has nothing like it.
-// It is for an idle VI (StatusInvalidState), before ConnectRequest or Accept, and
+// It is for an idle VI (StatusInvalidState), before ConnectRequest, Accept or ConnectPeerRequest, and
 // for every connection of the VI until the next Offer, which replaces it; without regions nothing
 // is offered any more. At most MaxOfferedRegions, each registered through the
 // VI's NIC handle and not deregistered (StatusInvalidParameter; what was offered before stays).
@@ -44,6 +44,9 @@ func remoteRegions(all []driver.RegionInfo) (r []RemoteRegion) {
 // access of the peer is checked when it comes, as any other, and refused if the
 // region has been deregistered.
 func (v *VI) Offer(t *driver.Thread, regions ...*Region) error {
+	if v == nil {
+		return missing("offer", "VI")
+	}
 	if len(regions) > MaxOfferedRegions {
 		return v.fail("offer", StatusInvalidParameter, fmt.Errorf("%d regions, at most %d can be offered", len(regions), MaxOfferedRegions))
 	}

@@ -197,6 +197,11 @@ func (s DescriptorStatus) String() string {
 	return "not done"
 }
 
+// missing is the error of a call without a handle or pointer that it needs.
+func missing(op, what string) error {
+	return &Error{Op: op, VI: -1, Descriptor: -1, Status: StatusInvalidParameter, Detail: fmt.Errorf("no %s was given", what)}
+}
+
 // translate maps an error of the driver to a status. What ends the whole run
 // has no status and passes unchanged.
 func translate(op string, vi int, err error) error {
@@ -209,7 +214,7 @@ func translate(op string, vi int, err error) error {
 	}{
 		{driver.ErrResource, StatusErrorResource}, {driver.ErrInUse, StatusErrorResource}, {driver.ErrTag, StatusInvalidPtag},
 		{driver.ErrState, StatusInvalidState}, {driver.ErrUnsupported, StatusInvalidRDMARead}, {driver.ErrTimeout, StatusTimeout},
-		{driver.ErrNoMatch, StatusNoMatch}, {driver.ErrRejected, StatusReject}, {driver.ErrReliability, StatusInvalidReliabilityLevel},
+		{driver.ErrNotDone, StatusNotDone}, {driver.ErrNoMatch, StatusNoMatch}, {driver.ErrRejected, StatusReject}, {driver.ErrReliability, StatusInvalidReliabilityLevel},
 		{driver.ErrTransferSize, StatusInvalidMTU}, {driver.ErrCancelled, StatusErrorResource}, {driver.ErrNoRequest, StatusInvalidParameter},
 		{driver.ErrCommand, StatusErrorResource}, {driver.ErrInvalidParameter, StatusInvalidParameter},
 	} {

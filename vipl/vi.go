@@ -71,6 +71,9 @@ type VI struct {
 
 // CreateVi makes a VI in state Idle.
 func (n *Nic) CreateVi(t *driver.Thread, a ViAttributes) (*VI, error) {
+	if n == nil {
+		return nil, missing("create VI", "NIC handle")
+	}
 	for _, c := range []*CQ{a.SendCQ, a.RecvCQ} {
 		if c != nil && c.nic != n {
 			return nil, &Error{Op: "create VI", VI: -1, Descriptor: -1, Status: StatusInvalidParameter,
@@ -106,6 +109,9 @@ func (v *VI) fail(op string, s Status, detail error) error {
 
 // Destroy removes the VI, which must be idle and both of its queues drained.
 func (v *VI) Destroy(t *driver.Thread) error {
+	if v == nil {
+		return missing("destroy VI", "VI")
+	}
 	v.mu.Lock()
 	left := [...]uint64{v.send.outstanding(), v.receive.outstanding()}
 	v.mu.Unlock()
@@ -140,6 +146,9 @@ type ViInfo struct {
 
 // Query returns state, attributes and whether the queues are empty.
 func (v *VI) Query(t *driver.Thread) (ViInfo, error) {
+	if v == nil {
+		return ViInfo{}, missing("query VI", "VI")
+	}
 	s, a, err := v.vi.Query(t)
 	if err != nil {
 		return ViInfo{}, translate("query VI", v.vi.Index, err)
@@ -159,6 +168,9 @@ func (v *VI) own(a driver.ViAttributes) ViAttributes {
 // SetAttributes changes the attributes of an idle VI. Its completion queues stay
 // what they are: nil, or the ones that it has.
 func (v *VI) SetAttributes(t *driver.Thread, a ViAttributes) error {
+	if v == nil {
+		return missing("set VI attributes", "VI")
+	}
 	if a.SendCQ != nil && a.SendCQ != v.send.cq || a.RecvCQ != nil && a.RecvCQ != v.receive.cq {
 		return v.fail("set VI attributes", StatusInvalidParameter, errors.New("completion queues are given when a VI is created: leave them nil"))
 	}
@@ -181,29 +193,55 @@ func (v *VI) SetAttributes(t *driver.Thread, a ViAttributes) error {
 // SendWait hands it back. Errors in what the descriptor says are reported by
 // its completion, not here. On a VI that is not connected it completes as
 // flushed.
-func (v *VI) PostSend(t *driver.Thread, d *Descriptor) error { return v.send.post(t, d) }
+func (v *VI) PostSend(t *driver.Thread, d *Descriptor) error {
+	if v == nil {
+		return missing(sendNames.post, "VI")
+	}
+	return v.send.post(t, d)
+}
 
 // SendDone takes the descriptor at the head of the send queue if it has
 // completed, and ErrNotDone if it has not. With ErrDescriptor and a descriptor
 // it completed with an error; with ErrDescriptor and none the queue is empty.
-func (v *VI) SendDone(t *driver.Thread) (*Descriptor, error) { return v.send.done(t) }
+func (v *VI) SendDone(t *driver.Thread) (*Descriptor, error) {
+	if v == nil {
+		return nil, missing(sendNames.done, "VI")
+	}
+	return v.send.done(t)
+}
 
 // SendWait is SendDone that waits; ErrTimeout when the timeout comes first.
 // ErrResource on a queue that is tied to a completion queue: there it is CQ.Wait, then SendDone.
 func (v *VI) SendWait(t *driver.Thread, timeout driver.Time) (*Descriptor, error) {
+	if v == nil {
+		return nil, missing(sendNames.wait, "VI")
+	}
 	return v.send.wait(t, timeout)
 }
 
 // PostRecv puts a descriptor on the receive queue, as PostSend does on the
 // send queue. On an idle VI it stays queued and serves the connection to come;
 // in the error state it completes as flushed.
-func (v *VI) PostRecv(t *driver.Thread, d *Descriptor) error { return v.receive.post(t, d) }
+func (v *VI) PostRecv(t *driver.Thread, d *Descriptor) error {
+	if v == nil {
+		return missing(receiveNames.post, "VI")
+	}
+	return v.receive.post(t, d)
+}
 
 // RecvDone is SendDone for the receive queue.
-func (v *VI) RecvDone(t *driver.Thread) (*Descriptor, error) { return v.receive.done(t) }
+func (v *VI) RecvDone(t *driver.Thread) (*Descriptor, error) {
+	if v == nil {
+		return nil, missing(receiveNames.done, "VI")
+	}
+	return v.receive.done(t)
+}
 
 // RecvWait is SendWait for the receive queue.
 func (v *VI) RecvWait(t *driver.Thread, timeout driver.Time) (*Descriptor, error) {
+	if v == nil {
+		return nil, missing(receiveNames.wait, "VI")
+	}
 	return v.receive.wait(t, timeout)
 }
 
@@ -253,6 +291,9 @@ func (v *VI) flush(t *driver.Thread) error {
 // flushed, and the VI is idle again. The peer's VI goes to the error state and its NIC reports the loss.
 // On an idle VI it does nothing but flush.
 func (v *VI) Disconnect(t *driver.Thread) error {
+	if v == nil {
+		return missing("disconnect", "VI")
+	}
 	if err := v.vi.Disconnect(t); err != nil {
 		return translate("disconnect", v.vi.Index, err)
 	}
@@ -269,6 +310,9 @@ func (v *VI) Disconnect(t *driver.Thread) error {
 // then idle and may be used for another attempt. What the peer offers, RemoteRegions
 // has from then on.
 func (v *VI) ConnectRequest(t *driver.Thread, local, remote NetAddress, timeout driver.Time) (ViAttributes, error) {
+	if v == nil {
+		return ViAttributes{}, missing("connect request", "VI")
+	}
 	r, err := v.vi.Connect(t, remote.Host, remote.Discriminator, local.Discriminator, timeout)
 	if err != nil {
 		return ViAttributes{}, translate(fmt.Sprintf("connect request to %v", remote), v.vi.Index, err)
@@ -282,19 +326,23 @@ type ConnectionRequest struct {
 	RemoteAddress    NetAddress
 	RemoteAttributes ViAttributes
 	RemoteRegions    []RemoteRegion // what the requester offers
+	nic              *Nic
 	request          *driver.Request
 }
 
 // ConnectWait waits for a request that is aimed at the local address; timeout
 // 0 only looks. It must end with Accept or Reject.
 func (n *Nic) ConnectWait(t *driver.Thread, local NetAddress, timeout driver.Time) (*ConnectionRequest, error) {
+	if n == nil {
+		return nil, missing("connect wait", "NIC handle")
+	}
 	r, err := n.host.ConnectWait(t, n.info.ID, local.Discriminator, timeout)
 	if err != nil {
 		return nil, translate(fmt.Sprintf("connect wait at %v", local), -1, err)
 	}
 	return &ConnectionRequest{
 		RemoteAddress:    NetAddress{Host: r.Remote.Address, Discriminator: r.Remote.Discriminator},
-		RemoteAttributes: attributesOf(r.Remote.Attributes), RemoteRegions: remoteRegions(r.Remote.Regions), request: r,
+		RemoteAttributes: attributesOf(r.Remote.Attributes), RemoteRegions: remoteRegions(r.Remote.Regions), nic: n, request: r,
 	}, nil
 }
 
@@ -302,8 +350,15 @@ func (n *Nic) ConnectWait(t *driver.Thread, local NetAddress, timeout driver.Tim
 // largest transfer size must be equal; if they are not, nothing is sent, and
 // the caller may change the VI's attributes and try again, or Reject.
 func (c *ConnectionRequest) Accept(t *driver.Thread, v *VI) error {
+	if c == nil || v == nil {
+		return missing("accept connection", "connection request or VI")
+	}
+	op := fmt.Sprintf("accept connection from %v", c.RemoteAddress)
+	if v.nic != c.nic {
+		return v.fail(op, StatusInvalidParameter, errors.New("the VI belongs to another NIC handle than the request"))
+	}
 	if err := c.request.Accept(t, v.vi); err != nil {
-		return translate(fmt.Sprintf("accept connection from %v", c.RemoteAddress), v.vi.Index, err)
+		return translate(op, v.vi.Index, err)
 	}
 	v.met(remoteRegions(c.request.Remote.Regions))
 	return nil
@@ -311,5 +366,8 @@ func (c *ConnectionRequest) Accept(t *driver.Thread, v *VI) error {
 
 // Reject refuses the request: the requester gets ErrReject.
 func (c *ConnectionRequest) Reject(t *driver.Thread) error {
+	if c == nil {
+		return missing("reject connection", "connection request")
+	}
 	return translate(fmt.Sprintf("reject connection from %v", c.RemoteAddress), -1, c.request.Reject(t))
 }

@@ -5,7 +5,7 @@
 /* verilator lint_off UNUSEDPARAM */
 package hvia_pkg;
 
-  localparam logic [63:0] LayoutHash = 64'heb98865eb66af29a;
+  localparam logic [63:0] LayoutHash = 64'h2a288808edcf01f3;
 
   // PCI configuration space
   localparam logic [15:0] PciVendorID = 16'h5648;
@@ -586,6 +586,7 @@ package hvia_pkg;
   localparam logic [7:0] ConnectionTypeReject = 8'h5;
   localparam logic [7:0] ConnectionTypeDisconnect = 8'h6;
   localparam logic [7:0] ConnectionTypeDisconnectAck = 8'h7;
+  localparam logic [7:0] ConnectionTypePeerRequest = 8'h8;
   localparam int unsigned ConnectionReasonBits = 8;
   localparam logic [7:0] ConnectionReasonNone = 8'h0;
   localparam logic [7:0] ConnectionReasonNoMatch = 8'h1;
@@ -595,6 +596,8 @@ package hvia_pkg;
   localparam logic [7:0] ConnectionReasonUnknown = 8'h5;
   localparam logic [7:0] ConnectionReasonResource = 8'h6;
   localparam logic [7:0] ConnectionReasonFailed = 8'h7;
+  localparam logic [7:0] ConnectionReasonReliability = 8'h8;
+  localparam logic [7:0] ConnectionReasonTransferSize = 8'h9;
   localparam int unsigned ConnectionFrameSize = 104;
   localparam int unsigned ConnectionFrameVersionOffset = 0;
   localparam int unsigned ConnectionFrameTypeOffset = 1;

@@ -6,7 +6,7 @@
 
 namespace hvia {
 
-constexpr uint64_t kLayoutHash = 0xeb98865eb66af29aull;
+constexpr uint64_t kLayoutHash = 0x2a288808edcf01f3ull;
 
 // PCI configuration space
 constexpr uint32_t kPciVendorID = 0x5648u;
@@ -884,6 +884,7 @@ constexpr uint32_t kConnectionTypeConfirm = 0x4u;
 constexpr uint32_t kConnectionTypeReject = 0x5u;
 constexpr uint32_t kConnectionTypeDisconnect = 0x6u;
 constexpr uint32_t kConnectionTypeDisconnectAck = 0x7u;
+constexpr uint32_t kConnectionTypePeerRequest = 0x8u;
 inline const char* ConnectionTypeName(uint64_t v) {
   switch (v) {
     case kConnectionTypeRequest: return "Request";
@@ -893,6 +894,7 @@ inline const char* ConnectionTypeName(uint64_t v) {
     case kConnectionTypeReject: return "Reject";
     case kConnectionTypeDisconnect: return "Disconnect";
     case kConnectionTypeDisconnectAck: return "DisconnectAck";
+    case kConnectionTypePeerRequest: return "PeerRequest";
     default: return "?";
   }
 }
@@ -904,6 +906,8 @@ constexpr uint32_t kConnectionReasonTimedOut = 0x4u;
 constexpr uint32_t kConnectionReasonUnknown = 0x5u;
 constexpr uint32_t kConnectionReasonResource = 0x6u;
 constexpr uint32_t kConnectionReasonFailed = 0x7u;
+constexpr uint32_t kConnectionReasonReliability = 0x8u;
+constexpr uint32_t kConnectionReasonTransferSize = 0x9u;
 inline const char* ConnectionReasonName(uint64_t v) {
   switch (v) {
     case kConnectionReasonNone: return "None";
@@ -914,6 +918,8 @@ inline const char* ConnectionReasonName(uint64_t v) {
     case kConnectionReasonUnknown: return "Unknown";
     case kConnectionReasonResource: return "Resource";
     case kConnectionReasonFailed: return "Failed";
+    case kConnectionReasonReliability: return "Reliability";
+    case kConnectionReasonTransferSize: return "TransferSize";
     default: return "?";
   }
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package connect is the agents' connection protocol: client and server find
-// each other by a discriminator, compare attributes and learn each other's VI
-// numbers. It holds no thread and no clock: its owner brings frames and times
+// each other by a discriminator, two peers by a pair of them; they compare attributes
+// and learn each other's VI numbers. It holds no thread and no clock: its owner brings frames and times
 // and is told what to send and what to ask of the card. So a test can run two
 // engines back to back over any wire it likes.
 package connect
@@ -139,6 +139,7 @@ const (
 type connection struct {
 	state     state
 	initiator bool
+	peers     bool   // of two equal sides, which both ask
 	local     uint32 // own identifier
 	remote    uint32 // the other's, 0 = not known
 	cookie    uint64
@@ -258,6 +259,19 @@ func (e *Engine) Request(now int64, vi Endpoint, peer MAC, discriminator, own st
 	e.repeat(now, c)
 }
 
+// RequestPeer asks the peer for a connection with its VI for which it asks in the
+// same way, with the discriminators exchanged. Until then, or until the deadline,
+// the VI belongs to the protocol. Of two that ask for each other the one with the
+// smaller MAC address is the initiator.
+func (e *Engine) RequestPeer(now int64, vi Endpoint, peer MAC, discriminator, own string, deadline int64, done func(Attributes, error)) {
+	c := &connection{
+		state: requesting, initiator: true, peers: true, cookie: e.cookie, peer: peer, endpoint: vi, attached: true,
+		discr: discriminator, own: own, deadline: deadline, requested: done,
+	}
+	e.add(c)
+	e.repeat(now, c)
+}
+
 // Accept connects vi with the requester. On a mismatch of attributes nothing
 // is sent, and the request stays: the caller may try another VI, or Reject.
 func (e *Engine) Accept(now int64, id uint32, vi Endpoint, done func(error)) {
@@ -311,7 +325,11 @@ func (e *Engine) Disconnect(now int64, index int) bool {
 	if c == nil {
 		return false
 	}
-	e.leave(now, c, layout.ConnectionReasonClosed, ErrCancelled)
+	reason := layout.ConnectionReasonClosed
+	if c.peers && c.state == requesting {
+		reason = layout.ConnectionReasonRejected // a peer that has answered already is not connected
+	}
+	e.leave(now, c, reason, ErrCancelled)
 	return true
 }
 
@@ -325,7 +343,7 @@ func (e *Engine) Break(now int64, index int, delay int64) bool {
 		return false
 	}
 	c.attached = false
-	c.state, c.next = broken, now+delay
+	c.state, c.next, c.deadline = broken, now+delay, Never
 	// Who broke it off was connected, even if the Confirm was lost.
 	e.finish(c, nil)
 	return true
@@ -464,7 +482,7 @@ func (e *Engine) repeat(now int64, c *connection) {
 	c.next = now + c.interval
 	switch c.state {
 	case requesting:
-		e.send(c, layout.ConnectionTypeRequest, 0)
+		e.send(c, c.question(), 0)
 	case accepting:
 		e.send(c, layout.ConnectionTypeAccept, 0)
 	case closing:
@@ -472,6 +490,14 @@ func (e *Engine) repeat(now int64, c *connection) {
 	default:
 		c.next = Never
 	}
+}
+
+// question is what an initiator repeats.
+func (c *connection) question() layout.ConnectionType {
+	if c.peers {
+		return layout.ConnectionTypePeerRequest
+	}
+	return layout.ConnectionTypeRequest
 }
 
 const headerBytes = layout.EthernetHeaderSize
@@ -500,7 +526,7 @@ func (e *Engine) send(c *connection, kind layout.ConnectionType, reason layout.C
 		f.SetResponder(c.local)
 		f.SetToInitiator(1)
 	}
-	if kind == layout.ConnectionTypeRequest || kind == layout.ConnectionTypeAccept {
+	if introduces(kind) {
 		a := c.endpoint.Attributes
 		f.SetVi(c.endpoint.Number)
 		f.SetSequence(c.endpoint.Sequence)
@@ -514,12 +540,17 @@ func (e *Engine) send(c *connection, kind layout.ConnectionType, reason layout.C
 		b = appendRegions(b, a.Regions)
 		f.SetRegions(uint8(len(a.Regions)))
 	}
-	if kind == layout.ConnectionTypeRequest {
+	if kind == layout.ConnectionTypeRequest || kind == layout.ConnectionTypePeerRequest {
 		f.SetDiscriminatorLength(uint16(copy(f.Discriminator(), c.discr)))
 		f.SetLocalLength(uint16(copy(f.LocalDiscriminator(), c.own)))
 	}
 	e.counters.Sent++
 	e.owner.Send(b)
+}
+
+// introduces says whether a frame tells of the sender's VI.
+func introduces(kind layout.ConnectionType) bool {
+	return kind == layout.ConnectionTypeRequest || kind == layout.ConnectionTypePeerRequest || kind == layout.ConnectionTypeAccept
 }
 
 // answer replies to a frame of a connection that is not known here.
@@ -549,14 +580,14 @@ func (e *Engine) Frame(now int64, b []byte) {
 	kind := layout.ConnectionType(f.Type())
 	wellFormed := f.Version() == layout.ConnectionVersion && f.ToInitiator() <= 1 && f.Initiator() != 0 &&
 		f.DiscriminatorLength() <= layout.MaxDiscriminator && f.LocalLength() <= layout.MaxDiscriminator &&
-		kind >= layout.ConnectionTypeRequest && kind <= layout.ConnectionTypeDisconnectAck
+		kind >= layout.ConnectionTypeRequest && kind <= layout.ConnectionTypePeerRequest
 	switch kind { // direction
-	case layout.ConnectionTypeRequest, layout.ConnectionTypeConfirm:
+	case layout.ConnectionTypeRequest, layout.ConnectionTypePeerRequest, layout.ConnectionTypeConfirm:
 		wellFormed = wellFormed && f.ToInitiator() == 0
 	case layout.ConnectionTypePending, layout.ConnectionTypeAccept, layout.ConnectionTypeReject:
 		wellFormed = wellFormed && f.ToInitiator() == 1
 	}
-	proposes := kind == layout.ConnectionTypeRequest || kind == layout.ConnectionTypeAccept
+	proposes := introduces(kind)
 	if proposes && reliable(f.Reliability()) {
 		wellFormed = wellFormed && f.Window() > 0 && f.ReadLimit() > 0
 	}
@@ -568,6 +599,10 @@ func (e *Engine) Frame(now int64, b []byte) {
 	e.counters.Received++
 	if kind == layout.ConnectionTypeRequest {
 		e.request(now, from, f, regions)
+		return
+	}
+	if kind == layout.ConnectionTypePeerRequest {
+		e.peerRequest(now, from, f, regions)
 		return
 	}
 	c := e.match(from, f)
@@ -594,7 +629,7 @@ func (e *Engine) Frame(now int64, b []byte) {
 		e.accept(now, c, f, regions)
 	case layout.ConnectionTypeConfirm:
 		if c.state == accepting {
-			c.state, c.next = open, Never
+			c.state, c.next, c.deadline = open, Never, Never
 			e.finish(c, nil)
 		}
 	case layout.ConnectionTypeReject:
@@ -616,6 +651,10 @@ func rejection(r layout.ConnectionReason) error {
 		return ErrNoMatch
 	case layout.ConnectionReasonTimedOut, layout.ConnectionReasonUnknown:
 		return ErrTimeout
+	case layout.ConnectionReasonReliability:
+		return ErrReliability
+	case layout.ConnectionReasonTransferSize:
+		return ErrTransferSize
 	}
 	return ErrRejected
 }
@@ -674,6 +713,74 @@ func (e *Engine) request(now int64, from MAC, f layout.ConnectionFrame, regions 
 	e.add(c)
 	e.send(c, layout.ConnectionTypePending, 0)
 	w.done(Incoming{ID: c.local, Peer: from, Discriminator: c.own, Attributes: c.theirs}, nil)
+}
+
+// peerRequest handles a PeerRequest: a new one, or one repeated.
+func (e *Engine) peerRequest(now int64, from MAC, f layout.ConnectionFrame, regions []Region) {
+	k := latecomer{from, f.Cookie(), f.Initiator()}
+	if c := e.requests[k]; c != nil {
+		if c.state == accepting {
+			e.send(c, layout.ConnectionTypeAccept, 0)
+		}
+		return
+	}
+	if reason, ok := e.ended[k]; ok {
+		e.answer(from, f, layout.ConnectionTypeReject, reason)
+		return
+	}
+	asked, theirs := string(f.Discriminator()[:f.DiscriminatorLength()]), string(f.LocalDiscriminator()[:f.LocalLength()])
+	mirrors := func(s state) *connection {
+		for _, c := range e.list {
+			if c.peers && c.initiator && c.state == s && c.peer == from && c.own == asked && c.discr == theirs {
+				return c
+			}
+		}
+		return nil
+	}
+	c := mirrors(requesting)
+	side := bytes.Compare(e.mac[:], from[:])
+	switch {
+	case side == 0: // an own frame that came back
+		e.counters.Foreign++
+		return
+	case c == nil || c.deadline <= now:
+		// The other side may ask before this one does. But if this one has asked and
+		// has given up, and could not tell it yet, that is an answer.
+		if left := mirrors(closing); left != nil && left.reason == layout.ConnectionReasonRejected {
+			e.answer(from, f, layout.ConnectionTypeReject, left.reason)
+			return
+		}
+		e.counters.Unmatched++
+		return
+	case side < 0: // it was not there when it was asked
+		e.send(c, layout.ConnectionTypePeerRequest, 0)
+		return
+	}
+	c.initiator, c.remote, c.cookie = false, f.Initiator(), f.Cookie()
+	c.theirs, c.offered = attributes(f, regions), offer(f)
+	e.requests[k] = c
+	c.link = Link{
+		Peer: from, PeerNumber: f.Vi(), ReceiveSequence: f.Sequence(), SendSequence: c.endpoint.Sequence, Agreed: c.endpoint.Offer.agreed(c.offered),
+	}
+	err := c.endpoint.Attributes.Compatible(c.theirs)
+	if err == nil {
+		err = e.owner.Connect(c.endpoint, c.link)
+	}
+	if err != nil {
+		reason := layout.ConnectionReasonFailed
+		switch {
+		case errors.Is(err, ErrReliability):
+			reason = layout.ConnectionReasonReliability
+		case errors.Is(err, ErrTransferSize):
+			reason = layout.ConnectionReasonTransferSize
+		}
+		c.attached = false
+		e.reject(c, reason)
+		e.finish(c, err)
+		return
+	}
+	c.state, c.interval, c.tries = accepting, 0, 0
+	e.repeat(now, c)
 }
 
 // reliable says whether a level is one of those with acknowledgements.
@@ -735,6 +842,10 @@ func (e *Engine) left(now int64, c *connection, reason layout.ConnectionReason) 
 		if opened {
 			e.finish(c, nil)
 			e.owner.Lost(index)
+			return
+		}
+		if c.peers {
+			e.finish(c, rejection(reason))
 			return
 		}
 		e.finish(c, ErrTimeout)

@@ -521,6 +521,8 @@ func FuzzFrame(f *testing.F) {
 	var sent [][]byte
 	w.fate = func([]byte) (int, [2]int64) { return 1, [2]int64{1} }
 	w.connect(1)
+	w.ask(0, 2, 1e12)
+	w.ask(1, 2, 1e12)
 	for len(w.wire) > 0 {
 		sent = append(sent, w.wire[0].frame)
 		w.step(Never)

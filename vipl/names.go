@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package vipl
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"hvia/driver"
+)
+
+// The name service knows the nodes of the fabric by the names that they have there:
+// those of sim.Config.Nodes, else node0, node1 and so on. A node has one address.
+
+func (n *Nic) nameService(op string) error {
+	switch {
+	case n == nil:
+		return missing(op, "NIC handle")
+	case n.closed.Load():
+		return &Error{Op: op, VI: -1, Descriptor: -1, Status: StatusInvalidParameter, Detail: errNicClosed}
+	case !n.names.Load():
+		return &Error{Op: op, VI: -1, Descriptor: -1, Status: StatusErrorNameService, Detail: errors.New("the name service is not in use: call NSInit")}
+	}
+	return nil
+}
+
+// NSInit makes the name service ready for this NIC handle; once more is harmless.
+func (n *Nic) NSInit(*driver.Thread) error {
+	const op = "initialise name service"
+	if n != nil && !n.closed.Load() {
+		n.names.Store(true)
+	}
+	return n.nameService(op)
+}
+
+// NSShutdown ends the use of the name service; the NIC stays open. ErrNameService if
+// it was not in use, as for the other calls.
+func (n *Nic) NSShutdown(*driver.Thread) error {
+	if err := n.nameService("shut name service down"); err != nil {
+		return err
+	}
+	n.names.Store(false)
+	return nil
+}
+
+// NSGetHostByName returns an address of the named node, without a discriminator.
+// Index picks among several; a node has one, of index 0. ErrNameService if there is none.
+func (n *Nic) NSGetHostByName(t *driver.Thread, name string, index int) (NetAddress, error) {
+	op := fmt.Sprintf("get address %d of host '%s'", index, name)
+	if err := n.nameService(op); err != nil {
+		return NetAddress{}, err
+	}
+	if name == "" || index < 0 {
+		return NetAddress{}, &Error{Op: op, VI: -1, Descriptor: -1, Status: StatusInvalidParameter, Detail: errors.New("want a name and an index from 0")}
+	}
+	node := slices.Index(n.host.Names(t), name)
+	switch {
+	case node < 0:
+		return NetAddress{}, &Error{Op: op, VI: -1, Descriptor: -1, Status: StatusErrorNameService, Detail: fmt.Errorf("the fabric's nodes are %q", n.host.Names(t))}
+	case index > 0:
+		return NetAddress{}, &Error{Op: op, VI: -1, Descriptor: -1, Status: StatusErrorNameService, Detail: errors.New("it has one address")}
+	}
+	return NetAddress{Host: HostAddress(node)}, nil
+}
+
+// NSGetHostByAddr returns the name of the node with the host part of an address.
+func (n *Nic) NSGetHostByAddr(t *driver.Thread, a NetAddress) (string, error) {
+	op := fmt.Sprintf("get name of %v", a.Host)
+	if err := n.nameService(op); err != nil {
+		return "", err
+	}
+	for node, name := range n.host.Names(t) {
+		if HostAddress(node) == a.Host {
+			return name, nil
+		}
+	}
+	return "", &Error{Op: op, VI: -1, Descriptor: -1, Status: StatusErrorNameService, Detail: fmt.Errorf("none of the fabric's %d nodes has it", len(n.host.Names(t)))}
+}
+
+// InfoType says what QuerySystemManagementInfo is asked for.
+type InfoType int
+
+// Autodiscovery is VIP_SMI_AUTODISCOVERY, the only InfoType.
+const Autodiscovery InfoType = 1
+
+// AutodiscoveryList is VIP_AUTODISCOVERY_LIST.
+type AutodiscoveryList struct {
+	NumberOfHops int          // cables on the way to the farthest node: 1 between two nodes, 2 with a switch, 0 if alone
+	Addresses    []NetAddress // of the fabric's nodes in their order, this one included, without discriminators
+}
+
+// QuerySystemManagementInfo tells which nodes there are. ErrInvalidParameter for
+// another InfoType than Autodiscovery.
+func (n *Nic) QuerySystemManagementInfo(t *driver.Thread, kind InfoType) (AutodiscoveryList, error) {
+	op := fmt.Sprintf("query system management information %d", kind)
+	switch {
+	case n == nil:
+		return AutodiscoveryList{}, missing(op, "NIC handle")
+	case n.closed.Load():
+		return AutodiscoveryList{}, &Error{Op: op, VI: -1, Descriptor: -1, Status: StatusInvalidParameter, Detail: errNicClosed}
+	case kind != Autodiscovery:
+		return AutodiscoveryList{}, &Error{Op: op, VI: -1, Descriptor: -1, Status: StatusInvalidParameter, Detail: fmt.Errorf("want %d, autodiscovery", Autodiscovery)}
+	}
+	l := AutodiscoveryList{NumberOfHops: n.host.Hops(t)}
+	for node := range n.host.Names(t) {
+		l.Addresses = append(l.Addresses, NetAddress{Host: HostAddress(node)})
+	}
+	return l, nil
+}
