@@ -82,14 +82,14 @@ func (v *VI) RecvNotify(t *driver.Thread, h NotifyHandler) error {
 }
 
 func (q *queue) notify(t *driver.Thread, op string, h NotifyHandler) error {
-	if q.cq != nil {
-		return q.errTied(op, "CQ.Notify")
+	if s, _ := q.vi.vi.State(); s == layout.ViStateFree || q.vi.stale() {
+		return q.vi.fail(op, StatusInvalidParameter, errDestroyed)
 	}
 	if h == nil {
 		return q.vi.fail(op, StatusInvalidParameter, errNoHandler)
 	}
-	if s, _ := q.vi.vi.State(); s == layout.ViStateFree {
-		return q.vi.fail(op, StatusInvalidParameter, errDestroyed)
+	if q.cq != nil {
+		return q.errTied(op, "CQ.Notify")
 	}
 	return translate(op, q.vi.vi.Index, q.notifier.register(t, func(t *driver.Thread) (func(), error) {
 		d, err := q.lookFor(t, op)

@@ -52,6 +52,9 @@ func (q *queue) post(t *driver.Thread, d *Descriptor) error {
 		// A doorbell for it would be dropped, and the link to it would mislead the card.
 		return v.fail(q.names.post, StatusInvalidParameter, fmt.Errorf("descriptor at %#x: want a multiple of %d", d.Address, layout.DescriptorAlignment))
 	}
+	if v.stale() {
+		return v.fail(q.names.post, StatusInvalidParameter, errDestroyed)
+	}
 	if err := v.nic.deliver(t); err != nil {
 		return err
 	}
@@ -117,6 +120,9 @@ func (q *queue) ring(t *driver.Thread, d *Descriptor) error {
 // done hands back the head of the queue if it has completed.
 func (q *queue) done(t *driver.Thread) (*Descriptor, error) {
 	v := q.vi
+	if v.stale() {
+		return nil, v.fail(q.names.done, StatusInvalidParameter, errDestroyed)
+	}
 	if err := v.nic.deliver(t); err != nil {
 		return nil, err
 	}
@@ -155,6 +161,9 @@ func (q *queue) errTied(op, instead string) error {
 // wait is done that waits. Asynchronous errors are delivered meanwhile.
 func (q *queue) wait(t *driver.Thread, timeout driver.Time) (*Descriptor, error) {
 	v := q.vi
+	if v.stale() {
+		return nil, v.fail(q.names.wait, StatusInvalidParameter, errDestroyed)
+	}
 	if q.cq != nil {
 		return nil, q.errTied(q.names.wait, "CQ.Wait")
 	}

@@ -62,6 +62,7 @@ type VI struct {
 	vi     driver.Vi
 	status driver.Range // of its state, to be watched
 	blocks atomic.Bool  // attribute Blocking
+	gone   atomic.Bool  // it was destroyed
 
 	mu            sync.Mutex
 	attributes    ViAttributes
@@ -123,6 +124,7 @@ func (v *VI) Destroy(t *driver.Thread) error {
 	if err := v.vi.Destroy(t); err != nil {
 		return translate("destroy VI", v.vi.Index, err)
 	}
+	v.gone.Store(true)
 	v.untie()
 	v.send.notifier.cancel()
 	v.receive.notifier.cancel()
@@ -134,6 +136,10 @@ func (v *VI) Destroy(t *driver.Thread) error {
 	}
 	return err
 }
+
+// stale says whether the VI was destroyed, with its NIC handle or before. Its index
+// may be another VI's by now.
+func (v *VI) stale() bool { return v.gone.Load() || v.nic.closed.Load() }
 
 // ViInfo is what Query returns. A queue is empty when every descriptor that was
 // posted on it has been handed back.

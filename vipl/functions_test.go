@@ -1,0 +1,1176 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package vipl_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"hvia/driver"
+	"hvia/driver/drivertest"
+	"hvia/layout"
+	"hvia/vipl"
+)
+
+// functionRow is a call of one function of VIPL: with a parameter, or in a state, and
+// the status that it must give. The table of the reference is made of these rows.
+type functionRow struct {
+	function string // of VIPL, without Vip
+	when     string
+	want     vipl.Status
+	call     func(f *fixture) error
+	device   driver.Device // the only one that has it; "" = all
+	patient  bool          // too long for the simulated card
+}
+
+// fixture is what a row has: a NIC handle of its own, a partner on node 1, and another thread of node 0.
+type fixture struct {
+	*env
+	nic   *vipl.Nic
+	buf   *driver.Buffer
+	name  string // discriminator that no other row uses
+	later chan func(t *driver.Thread)
+}
+
+// setup is a panic of what a row needs before its call.
+type setup struct{ err error }
+
+func (f *fixture) must(err error) {
+	if err != nil {
+		panic(setup{err})
+	}
+}
+
+func must[T any](f *fixture, v T, err error) T {
+	f.must(err)
+	return v
+}
+
+// partner has the program on node 1 do something.
+func (f *fixture) partner(words ...string) {
+	f.must(f.t.Send(driver.ThreadID{Node: 1, Rank: 1}, []byte(strings.Join(words, " "))))
+}
+
+// soon has another thread of node 0 do something a little later.
+func (f *fixture) soon(do func(t *driver.Thread)) {
+	f.later <- do
+	f.must(f.t.Send(driver.ThreadID{Node: 0, Rank: 2}, nil))
+}
+
+// here is this row's address, there the partner's.
+func (f *fixture) here() vipl.NetAddress {
+	return vipl.NetAddress{Host: vipl.HostAddress(0), Discriminator: f.name}
+}
+func (f *fixture) there() vipl.NetAddress {
+	return vipl.NetAddress{Host: vipl.HostAddress(1), Discriminator: f.name}
+}
+
+func (f *fixture) create(a vipl.ViAttributes) *vipl.VI {
+	v, err := f.nic.CreateVi(f.t, a)
+	return must(f, v, err)
+}
+
+// request connects, for a partner that is about to wait.
+func (f *fixture) request(v *vipl.VI) error {
+	for range attempts {
+		_, err := v.ConnectRequest(f.t, f.here(), f.there(), 20*driver.Millisecond)
+		if !errors.Is(err, vipl.ErrNoMatch) {
+			return err
+		}
+		f.must(f.t.Sleep(100 * driver.Microsecond))
+	}
+	return errors.New("the partner does not wait")
+}
+
+// arrives waits for a state.
+func (f *fixture) arrives(v *vipl.VI, s vipl.ViState) {
+	for range attempts {
+		if must(f, first(v.Query(f.t)), nil).State == s {
+			return
+		}
+		f.must(f.t.Sleep(100 * driver.Microsecond))
+	}
+	f.must(fmt.Errorf("the VI does not come to state %v", s))
+}
+
+func first(i vipl.ViInfo, err error) vipl.ViInfo {
+	if err != nil {
+		panic(setup{err})
+	}
+	return i
+}
+
+const (
+	stateNil       = "no VI"
+	stateDestroyed = "destroyed"
+	stateIdle      = "Idle"
+	statePending   = "Pending Connect"
+	stateConnected = "Connected"
+	stateError     = "Error"
+)
+
+// in returns a VI in a state.
+func (f *fixture) in(state string, a vipl.ViAttributes) *vipl.VI {
+	if state == stateNil {
+		return nil
+	}
+	v := f.create(a)
+	switch state {
+	case stateDestroyed:
+		f.must(v.Destroy(f.t))
+	case statePending:
+		f.must(v.ConnectPeerRequest(f.t, f.here(), f.there(), 50*driver.Millisecond))
+	case stateConnected, stateError:
+		f.partner("accept", f.name)
+		f.must(f.request(v))
+		if state == stateError {
+			f.partner("leave")
+			f.arrives(v, vipl.ErrorState)
+		}
+	}
+	return v
+}
+
+// region registers the row's memory.
+func (f *fixture) region() *vipl.Region {
+	r, err := f.nic.RegisterBuffer(f.t, f.buf, nil)
+	return must(f, r, err)
+}
+
+// receive returns a receive descriptor of the row's memory.
+func (f *fixture) receive() *vipl.Descriptor {
+	r := f.region()
+	d := must(f, errorOf(r.Descriptor(0)), nil)
+	f.must(d.SetReceive(r.Segment(4096, 64)))
+	return d
+}
+
+// send returns a send descriptor of the row's memory.
+func (f *fixture) send() *vipl.Descriptor {
+	r := f.region()
+	d := must(f, errorOf(r.Descriptor(1024)), nil)
+	f.must(d.SetSend(r.Segment(8192, 16)))
+	return d
+}
+
+func errorOf[T any](v T, err error) T {
+	if err != nil {
+		panic(setup{err})
+	}
+	return v
+}
+
+// closedNic returns a handle that was closed, otherNic a second one of the same NIC.
+func (f *fixture) closedNic() *vipl.Nic {
+	n := errorOf(vipl.OpenNic(f.t, f.h))
+	f.must(n.Close(f.t))
+	return n
+}
+
+// foreign calls with another handle of the same NIC.
+func (f *fixture) foreign(call func(n *vipl.Nic) error) error {
+	n := errorOf(vipl.OpenNic(f.t, f.h))
+	err := call(n)
+	f.must(n.Close(f.t))
+	return err
+}
+
+var noNic *vipl.Nic
+
+// functionPartner is the program of node 1.
+func functionPartner(e *env) error {
+	for {
+		m, ok, err := e.t.Receive(driver.Never)
+		if err != nil || !ok {
+			return err
+		}
+		words := strings.Fields(string(m.Data))
+		if words[0] == "end" {
+			return nil
+		}
+		if err := e.partner(words); err != nil {
+			return fmt.Errorf("%s: %w", m.Data, err)
+		}
+	}
+}
+
+func (e *env) partner(words []string) error {
+	if words[0] == "leave" || words[0] == "ready" {
+		if err := e.nic.Close(e.t); err != nil {
+			return err
+		}
+		var err error
+		if e.nic, err = vipl.OpenNic(e.t, e.h); err != nil || words[0] == "leave" {
+			return err
+		}
+		return e.t.Send(driver.ThreadID{Node: 0, Rank: 1}, []byte("ready"))
+	}
+	a := vipl.ViAttributes{}
+	switch words[0] {
+	case "peer-mtu":
+		a.MaxTransferSize = 4096
+	case "peer-level", "request-level":
+		a.ReliabilityLevel = vipl.ReliableDelivery
+	case "request-mtu":
+		a.MaxTransferSize = 4096
+	}
+	v, err := e.nic.CreateVi(e.t, a)
+	if err != nil {
+		return err
+	}
+	here := vipl.NetAddress{Host: vipl.HostAddress(1), Discriminator: words[1]}
+	there := vipl.NetAddress{Host: vipl.HostAddress(0), Discriminator: words[1]}
+	switch words[0] {
+	case "accept", "reject", "ignore":
+		r, err := e.nic.ConnectWait(e.t, here, driver.Second)
+		switch {
+		case err != nil || words[0] == "ignore":
+			return err
+		case words[0] == "reject":
+			return r.Reject(e.t)
+		}
+		// What was sent before the peer has a receive is lost: one is there.
+		b, err := e.nic.Alloc(e.t, 4096)
+		if err != nil {
+			return err
+		}
+		m, err := e.nic.RegisterBuffer(e.t, b, nil)
+		if err != nil {
+			return err
+		}
+		for i := range 4 {
+			d, err := m.Descriptor(i * vipl.DescriptorBytes)
+			if err != nil {
+				return err
+			}
+			if err := errors.Join(d.SetReceive(m.Segment(2048, 64)), v.PostRecv(e.t, d)); err != nil {
+				return err
+			}
+		}
+		if err := r.Accept(e.t, v); err != nil {
+			return err
+		}
+		d, err := m.Descriptor(1024)
+		if err != nil {
+			return err
+		}
+		if err := errors.Join(d.SetSend(m.Segment(2048, 8)), e.t.Sleep(100*driver.Microsecond)); err != nil {
+			return err
+		}
+		return v.PostSend(e.t, d)
+	case "request", "request-mtu", "request-level", "hasty":
+		timeout := 50 * driver.Millisecond
+		if words[0] == "hasty" {
+			timeout = driver.Millisecond
+		}
+		for range attempts {
+			if _, err := v.ConnectRequest(e.t, here, there, timeout); !errors.Is(err, vipl.ErrNoMatch) {
+				return nil // what becomes of it is the row's business
+			}
+			if err := e.t.Sleep(100 * driver.Microsecond); err != nil {
+				return err
+			}
+		}
+		return errors.New("node 0 does not wait")
+	case "peer", "peer-mtu", "peer-level", "peer-leave":
+		if err := v.ConnectPeerRequest(e.t, here, there, driver.Second); err != nil || words[0] != "peer-leave" {
+			return err
+		}
+		return v.Disconnect(e.t)
+	}
+	return errors.New("what is that?")
+}
+
+// functionRows are all rows.
+func functionRows() (rows []functionRow) {
+	add := func(function, when string, want vipl.Status, call func(f *fixture) error) *functionRow {
+		rows = append(rows, functionRow{function: function, when: when, want: want, call: call})
+		return &rows[len(rows)-1]
+	}
+	const (
+		ok      = vipl.StatusSuccess
+		invalid = vipl.StatusInvalidParameter
+		none    = vipl.StatusErrorResource
+		state   = vipl.StatusInvalidState
+	)
+	// onNic adds the rows of every function of a NIC handle.
+	onNic := func(function string, call func(f *fixture, n *vipl.Nic) error) {
+		add(function, "no NIC handle", invalid, func(f *fixture) error { return call(f, nil) })
+		add(function, "NIC handle was closed", invalid, func(f *fixture) error { return call(f, f.closedNic()) })
+	}
+	// onVI adds the rows of a function of a VI: in each state.
+	onVI := func(function string, wants map[string]vipl.Status, call func(f *fixture, v *vipl.VI) error) {
+		for _, s := range []string{stateNil, stateDestroyed, stateIdle, statePending, stateConnected, stateError} {
+			want, listed := wants[s]
+			switch {
+			case s == stateNil || s == stateDestroyed:
+				want = invalid
+			case !listed:
+				continue
+			}
+			add(function, "VI: "+s, want, func(f *fixture) error { return call(f, f.in(s, vipl.ViAttributes{})) })
+		}
+		add(function, "VI's NIC handle was closed", invalid, func(f *fixture) error {
+			n := errorOf(vipl.OpenNic(f.t, f.h))
+			v := errorOf(n.CreateVi(f.t, vipl.ViAttributes{}))
+			f.must(n.Close(f.t))
+			return call(f, v)
+		})
+	}
+	anyState := func(s vipl.Status) map[string]vipl.Status {
+		return map[string]vipl.Status{stateIdle: s, statePending: s, stateConnected: s, stateError: s}
+	}
+	onlyIdle := map[string]vipl.Status{stateIdle: ok, statePending: state, stateConnected: state, stateError: state}
+
+	// NIC
+	add("OpenNic", "a host", ok, func(f *fixture) error { return f.foreign(func(*vipl.Nic) error { return nil }) })
+	add("OpenNic", "no host", invalid, func(f *fixture) error { _, err := vipl.OpenNic(f.t, nil); return err })
+	add("CloseNic", "with VIs, regions and tags", ok, func(f *fixture) error {
+		n := errorOf(vipl.OpenNic(f.t, f.h))
+		errorOf(n.CreateVi(f.t, vipl.ViAttributes{}))
+		errorOf(n.RegisterBuffer(f.t, f.buf, nil))
+		errorOf(n.CreatePtag(f.t))
+		return n.Close(f.t)
+	})
+	onNic("CloseNic", func(f *fixture, n *vipl.Nic) error { return n.Close(f.t) })
+	add("QueryNic", "", ok, func(f *fixture) error {
+		if q := f.nic.Query(); q.LocalAddress != vipl.HostAddress(0) || q.MaxVI == 0 {
+			return fmt.Errorf("attributes are %+v", q)
+		}
+		return nil
+	})
+
+	// VI
+	attributeRows := func(function string, set func(f *fixture, a vipl.ViAttributes) error) {
+		for _, c := range []struct {
+			when string
+			want vipl.Status
+			a    func(f *fixture) vipl.ViAttributes
+		}{
+			{"ReliabilityLevel: two levels", vipl.StatusInvalidReliabilityLevel, func(*fixture) vipl.ViAttributes {
+				return vipl.ViAttributes{ReliabilityLevel: vipl.Unreliable | vipl.ReliableDelivery}
+			}},
+			{"ReliabilityLevel: unknown", vipl.StatusInvalidReliabilityLevel, func(*fixture) vipl.ViAttributes { return vipl.ViAttributes{ReliabilityLevel: 0x10} }},
+			{"MaxTransferSize: 65,537", vipl.StatusInvalidMTU, func(*fixture) vipl.ViAttributes { return vipl.ViAttributes{MaxTransferSize: 65537} }},
+			{"MaxTransferSize: -1", vipl.StatusInvalidMTU, func(*fixture) vipl.ViAttributes { return vipl.ViAttributes{MaxTransferSize: -1} }},
+			{"MaxTransferSize: 1", ok, func(*fixture) vipl.ViAttributes { return vipl.ViAttributes{MaxTransferSize: 1} }},
+			{"Ptag: never created", vipl.StatusInvalidPtag, func(*fixture) vipl.ViAttributes { return vipl.ViAttributes{Ptag: 0xfff0} }},
+			{"Ptag: destroyed", vipl.StatusInvalidPtag, func(f *fixture) vipl.ViAttributes { return vipl.ViAttributes{Ptag: f.deadTag()} }},
+			{"Ptag: of another NIC handle", vipl.StatusInvalidPtag, func(f *fixture) vipl.ViAttributes { return vipl.ViAttributes{Ptag: errorOf(f.env.nic.CreatePtag(f.t))} }},
+			{"Ptag: a tag", ok, func(f *fixture) vipl.ViAttributes { return vipl.ViAttributes{Ptag: errorOf(f.nic.CreatePtag(f.t))} }},
+			{"EnableRdmaRead: at the unreliable level", vipl.StatusInvalidRDMARead, func(*fixture) vipl.ViAttributes { return vipl.ViAttributes{EnableRdmaRead: true} }},
+			{"completion queue: destroyed", invalid, func(f *fixture) vipl.ViAttributes {
+				c := errorOf(f.nic.CreateCQ(f.t, 4))
+				f.must(c.Destroy(f.t))
+				return vipl.ViAttributes{RecvCQ: c}
+			}},
+			{"completion queue: of another NIC handle", invalid, func(f *fixture) vipl.ViAttributes {
+				n := errorOf(vipl.OpenNic(f.t, f.h))
+				c := errorOf(n.CreateCQ(f.t, 4))
+				f.must(n.Close(f.t))
+				return vipl.ViAttributes{SendCQ: c}
+			}},
+		} {
+			add(function, c.when, c.want, func(f *fixture) error { return set(f, c.a(f)) })
+		}
+	}
+	onNic("CreateVi", func(f *fixture, n *vipl.Nic) error { _, err := n.CreateVi(f.t, vipl.ViAttributes{}); return err })
+	add("CreateVi", "default attributes", ok, func(f *fixture) error { _, err := f.nic.CreateVi(f.t, vipl.ViAttributes{}); return err })
+	add("CreateVi", "MaxVI exist", none, func(f *fixture) error {
+		for range f.nic.Query().MaxVI {
+			f.create(vipl.ViAttributes{})
+		}
+		_, err := f.nic.CreateVi(f.t, vipl.ViAttributes{})
+		return err
+	})
+	attributeRows("CreateVi", func(f *fixture, a vipl.ViAttributes) error { _, err := f.nic.CreateVi(f.t, a); return err })
+	onVI("DestroyVi", onlyIdle, func(f *fixture, v *vipl.VI) error { return v.Destroy(f.t) })
+	add("DestroyVi", "a receive is posted", none, func(f *fixture) error {
+		v := f.create(vipl.ViAttributes{})
+		f.must(v.PostRecv(f.t, f.receive()))
+		return v.Destroy(f.t)
+	})
+	add("DestroyVi", "a flushed send was not taken", none, func(f *fixture) error {
+		v := f.create(vipl.ViAttributes{})
+		f.must(v.PostSend(f.t, f.send()))
+		return v.Destroy(f.t)
+	})
+	for _, s := range []struct {
+		name string
+		is   vipl.ViState
+	}{{stateIdle, vipl.Idle}, {statePending, vipl.ConnectPending}, {stateConnected, vipl.Connected}, {stateError, vipl.ErrorState}} {
+		add("QueryVi", "VI: "+s.name, ok, func(f *fixture) error {
+			i, err := f.in(s.name, vipl.ViAttributes{}).Query(f.t)
+			if err == nil && i.State != s.is {
+				err = fmt.Errorf("the VI is %v", i.State)
+			}
+			return err
+		})
+	}
+	onVI("QueryVi", nil, func(f *fixture, v *vipl.VI) error { _, err := v.Query(f.t); return err })
+	onVI("SetViAttributes", onlyIdle, func(f *fixture, v *vipl.VI) error {
+		return v.SetAttributes(f.t, vipl.ViAttributes{MaxTransferSize: 4096})
+	})
+	attributeRows("SetViAttributes", func(f *fixture, a vipl.ViAttributes) error {
+		return f.create(vipl.ViAttributes{}).SetAttributes(f.t, a)
+	})
+
+	// Connection, client and server
+	long := vipl.NetAddress{Host: vipl.HostAddress(1), Discriminator: strings.Repeat("x", driver.MaxDiscriminator+1)}
+	onNic("ConnectWait", func(f *fixture, n *vipl.Nic) error { _, err := n.ConnectWait(f.t, f.here(), 0); return err })
+	add("ConnectWait", "a request comes", ok, func(f *fixture) error {
+		f.partner("request", f.name)
+		c, err := f.nic.ConnectWait(f.t, f.here(), 20*driver.Millisecond)
+		if err == nil && c.RemoteAddress != f.there() {
+			err = fmt.Errorf("the requester is %v", c.RemoteAddress)
+		}
+		return err
+	})
+	add("ConnectWait", "timeout 0, no request", vipl.StatusTimeout, func(f *fixture) error { _, err := f.nic.ConnectWait(f.t, f.here(), 0); return err })
+	add("ConnectWait", "no request in time", vipl.StatusTimeout, func(f *fixture) error {
+		_, err := f.nic.ConnectWait(f.t, f.here(), driver.Millisecond)
+		return err
+	})
+	add("ConnectWait", "discriminator of 33 bytes", invalid, func(f *fixture) error { _, err := f.nic.ConnectWait(f.t, long, 0); return err })
+	add("ConnectWait", "another thread closes the NIC handle", none, func(f *fixture) error {
+		n := errorOf(vipl.OpenNic(f.t, f.h))
+		f.soon(func(t *driver.Thread) { _ = n.Close(t) })
+		_, err := n.ConnectWait(f.t, f.here(), vipl.Infinite)
+		return err
+	})
+	// asked returns a request of the partner.
+	asked := func(f *fixture, how string) *vipl.ConnectionRequest {
+		f.partner(how, f.name)
+		return errorOf(f.nic.ConnectWait(f.t, f.here(), 20*driver.Millisecond))
+	}
+	add("ConnectAccept", "VI: Idle", ok, func(f *fixture) error { return asked(f, "request").Accept(f.t, f.create(vipl.ViAttributes{})) })
+	for _, s := range []string{statePending, stateConnected, stateError} {
+		add("ConnectAccept", "VI: "+s, state, func(f *fixture) error {
+			v := f.in(s, vipl.ViAttributes{})
+			f.name += "'"
+			return asked(f, "request").Accept(f.t, v)
+		})
+	}
+	add("ConnectAccept", "no request", invalid, func(f *fixture) error {
+		return (*vipl.ConnectionRequest)(nil).Accept(f.t, f.create(vipl.ViAttributes{}))
+	})
+	add("ConnectAccept", "no VI", invalid, func(f *fixture) error { return asked(f, "request").Accept(f.t, nil) })
+	add("ConnectAccept", "VI: destroyed", invalid, func(f *fixture) error {
+		return asked(f, "request").Accept(f.t, f.in(stateDestroyed, vipl.ViAttributes{}))
+	})
+	add("ConnectAccept", "VI of another NIC handle", invalid, func(f *fixture) error {
+		c := asked(f, "request")
+		return f.foreign(func(n *vipl.Nic) error { return c.Accept(f.t, errorOf(n.CreateVi(f.t, vipl.ViAttributes{}))) })
+	})
+	add("ConnectAccept", "the request was rejected before", invalid, func(f *fixture) error {
+		c := asked(f, "request")
+		f.must(c.Reject(f.t))
+		return c.Accept(f.t, f.create(vipl.ViAttributes{}))
+	})
+	add("ConnectAccept", "ReliabilityLevel differs", vipl.StatusInvalidReliabilityLevel, func(f *fixture) error {
+		return asked(f, "request-level").Accept(f.t, f.create(vipl.ViAttributes{}))
+	}).device = driver.DeviceHvia
+	add("ConnectAccept", "MaxTransferSize differs", vipl.StatusInvalidMTU, func(f *fixture) error {
+		return asked(f, "request-mtu").Accept(f.t, f.create(vipl.ViAttributes{}))
+	})
+	add("ConnectAccept", "the attributes differed, and were changed", ok, func(f *fixture) error {
+		c, v := asked(f, "request-mtu"), f.create(vipl.ViAttributes{})
+		if err := c.Accept(f.t, v); !errors.Is(err, vipl.ErrInvalidMTU) {
+			return fmt.Errorf("first: %w", err)
+		}
+		f.must(v.SetAttributes(f.t, vipl.ViAttributes{MaxTransferSize: 4096}))
+		return c.Accept(f.t, v)
+	})
+	add("ConnectAccept", "the requester has given up", vipl.StatusTimeout, func(f *fixture) error {
+		c := asked(f, "hasty")
+		f.must(f.t.Sleep(5 * driver.Millisecond))
+		return c.Accept(f.t, f.create(vipl.ViAttributes{}))
+	})
+	add("ConnectReject", "a request", ok, func(f *fixture) error { return asked(f, "request").Reject(f.t) })
+	add("ConnectReject", "no request", invalid, func(f *fixture) error { return (*vipl.ConnectionRequest)(nil).Reject(f.t) })
+	add("ConnectReject", "it was rejected before", invalid, func(f *fixture) error {
+		c := asked(f, "request")
+		f.must(c.Reject(f.t))
+		return c.Reject(f.t)
+	})
+	add("ConnectReject", "it was accepted before", invalid, func(f *fixture) error {
+		c := asked(f, "request")
+		f.must(c.Accept(f.t, f.create(vipl.ViAttributes{})))
+		return c.Reject(f.t)
+	})
+	onVI("ConnectRequest", onlyIdle, func(f *fixture, v *vipl.VI) error {
+		if v == nil {
+			_, err := v.ConnectRequest(f.t, f.here(), f.there(), driver.Millisecond)
+			return err
+		}
+		f.name += "'"
+		f.partner("accept", f.name)
+		err := f.request(v)
+		if err != nil { // the partner waits for one that comes
+			f.must(f.request(f.create(vipl.ViAttributes{})))
+		}
+		return err
+	})
+	requests := func(when string, want vipl.Status, call func(f *fixture, v *vipl.VI) error) {
+		add("ConnectRequest", when, want, func(f *fixture) error { return call(f, f.create(vipl.ViAttributes{})) })
+	}
+	requests("nobody waits", vipl.StatusNoMatch, func(f *fixture, v *vipl.VI) error {
+		_, err := v.ConnectRequest(f.t, f.here(), f.there(), vipl.Infinite)
+		return err
+	})
+	requests("the server rejects", vipl.StatusReject, func(f *fixture, v *vipl.VI) error {
+		f.partner("reject", f.name)
+		return f.request(v)
+	})
+	requests("the server does not decide in time", vipl.StatusTimeout, func(f *fixture, v *vipl.VI) error {
+		f.partner("ignore", f.name)
+		return f.request(v)
+	})
+	requests("no node has the address", vipl.StatusTimeout, func(f *fixture, v *vipl.VI) error {
+		_, err := v.ConnectRequest(f.t, f.here(), vipl.NetAddress{Host: vipl.HostAddress(500)}, driver.Millisecond)
+		return err
+	})
+	requests("timeout 0", invalid, func(f *fixture, v *vipl.VI) error {
+		_, err := v.ConnectRequest(f.t, f.here(), f.there(), 0)
+		return err
+	})
+	requests("remote discriminator of 33 bytes", invalid, func(f *fixture, v *vipl.VI) error {
+		_, err := v.ConnectRequest(f.t, f.here(), long, driver.Millisecond)
+		return err
+	})
+	requests("local discriminator of 33 bytes", invalid, func(f *fixture, v *vipl.VI) error {
+		_, err := v.ConnectRequest(f.t, long, f.there(), driver.Millisecond)
+		return err
+	})
+	requests("another thread disconnects the VI", none, func(f *fixture, v *vipl.VI) error {
+		f.soon(func(t *driver.Thread) { _ = v.Disconnect(t) })
+		_, err := v.ConnectRequest(f.t, f.here(), vipl.NetAddress{Host: vipl.HostAddress(500)}, 50*driver.Millisecond)
+		return err
+	})
+	onVI("Disconnect", anyState(ok), func(f *fixture, v *vipl.VI) error { return errors.Join(v.Disconnect(f.t), v.Disconnect(f.t)) })
+
+	// Connection, peer to peer
+	onVI("ConnectPeerRequest", onlyIdle, func(f *fixture, v *vipl.VI) error {
+		return v.ConnectPeerRequest(f.t, f.here(), f.there(), driver.Millisecond)
+	})
+	for _, c := range []struct {
+		when          string
+		local, remote vipl.NetAddress
+		timeout       driver.Time
+	}{
+		{"timeout 0", vipl.NetAddress{}, vipl.NetAddress{}, 0},
+		{"remote discriminator of 33 bytes", vipl.NetAddress{}, long, driver.Second},
+		{"local discriminator of 33 bytes", long, vipl.NetAddress{}, driver.Second},
+	} {
+		add("ConnectPeerRequest", c.when, invalid, func(f *fixture) error {
+			return f.create(vipl.ViAttributes{}).ConnectPeerRequest(f.t, c.local, c.remote, c.timeout)
+		})
+	}
+	for _, way := range []struct {
+		function string
+		call     func(f *fixture, v *vipl.VI) (vipl.ViAttributes, error)
+	}{
+		{"ConnectPeerDone", func(f *fixture, v *vipl.VI) (a vipl.ViAttributes, err error) {
+			for range attempts {
+				if a, err = v.ConnectPeerDone(f.t); !errors.Is(err, vipl.ErrNotDone) {
+					break
+				}
+				f.must(f.t.Sleep(100 * driver.Microsecond))
+			}
+			return a, err
+		}},
+		{"ConnectPeerWait", func(f *fixture, v *vipl.VI) (vipl.ViAttributes, error) { return v.ConnectPeerWait(f.t) }},
+	} {
+		onVI(way.function, map[string]vipl.Status{stateIdle: state, stateConnected: state, stateError: state}, func(f *fixture, v *vipl.VI) error {
+			_, err := way.call(f, v)
+			return err
+		})
+		for _, c := range []struct {
+			when, partner string
+			want          vipl.Status
+			left          vipl.ViState
+		}{
+			{"the peer asks, too", "peer", ok, vipl.Connected},
+			{"the peer does not ask in time", "", vipl.StatusTimeout, vipl.Idle},
+			{"the peer gives up at once", "peer-leave", vipl.StatusReject, vipl.Idle},
+			{"MaxTransferSize differs", "peer-mtu", vipl.StatusInvalidMTU, vipl.Idle},
+			{"ReliabilityLevel differs", "peer-level", vipl.StatusInvalidReliabilityLevel, vipl.Idle},
+			{"a server waits there, no peer", "ignore", vipl.StatusTimeout, vipl.Idle},
+		} {
+			r := add(way.function, c.when, c.want, func(f *fixture) error {
+				v := f.create(vipl.ViAttributes{})
+				f.must(v.ConnectPeerRequest(f.t, f.here(), f.there(), 5*driver.Millisecond))
+				if c.partner != "" {
+					f.partner(c.partner, f.name)
+				}
+				a, err := way.call(f, v)
+				if i := first(v.Query(f.t)); i.State != c.left {
+					return fmt.Errorf("the VI is %v afterwards", i.State)
+				}
+				if err == nil && a.MaxTransferSize != 65536 {
+					return fmt.Errorf("the peer's attributes are %+v", a)
+				}
+				if c.partner == "ignore" { // it waits on
+					_, none := v.ConnectRequest(f.t, f.here(), f.there(), driver.Millisecond)
+					f.is("the server", none, vipl.ErrTimeout)
+				}
+				_, again := way.call(f, v)
+				f.is(c.when+": the result once more", again, c.want.Err())
+				return err
+			})
+			if c.partner == "peer-level" {
+				r.device = driver.DeviceHvia
+			}
+		}
+		add(way.function, "after Disconnect", state, func(f *fixture) error {
+			v := f.in(statePending, vipl.ViAttributes{})
+			f.must(v.Disconnect(f.t))
+			_, err := way.call(f, v)
+			return err
+		})
+	}
+	add("ConnectPeerDone", "the peer has not asked", vipl.StatusNotDone, func(f *fixture) error {
+		_, err := f.in(statePending, vipl.ViAttributes{}).ConnectPeerDone(f.t)
+		return err
+	})
+	add("ConnectPeerWait", "another thread disconnects the VI", none, func(f *fixture) error {
+		v := f.in(statePending, vipl.ViAttributes{})
+		f.soon(func(t *driver.Thread) { _ = v.Disconnect(t) })
+		_, err := v.ConnectPeerWait(f.t)
+		return err
+	})
+
+	// Protection tags
+	onNic("CreatePtag", func(f *fixture, n *vipl.Nic) error { _, err := n.CreatePtag(f.t); return err })
+	add("CreatePtag", "a NIC handle", ok, func(f *fixture) error { _, err := f.nic.CreatePtag(f.t); return err })
+	allTags := func(f *fixture) (err error) {
+		for err == nil {
+			_, err = f.nic.CreatePtag(f.t)
+		}
+		return err
+	}
+	add("CreatePtag", "MaxPtags exist", none, func(f *fixture) error { return allTags(f) }).patient = true
+	add("OpenNic", "MaxPtags exist, and each handle needs one", none, func(f *fixture) error {
+		if err := allTags(f); !errors.Is(err, vipl.ErrResource) {
+			f.must(err)
+		}
+		_, err := vipl.OpenNic(f.t, f.h)
+		return err
+	}).patient = true
+	onNic("DestroyPtag", func(f *fixture, n *vipl.Nic) error { return n.DestroyPtag(f.t, 1) })
+	add("DestroyPtag", "a tag", ok, func(f *fixture) error { return f.nic.DestroyPtag(f.t, errorOf(f.nic.CreatePtag(f.t))) })
+	add("DestroyPtag", "the NIC handle's own", invalid, func(f *fixture) error {
+		r := f.region()
+		return f.nic.DestroyPtag(f.t, errorOf(f.nic.QueryMem(f.t, r.Address(), r.Handle())).Ptag)
+	})
+	add("DestroyPtag", "destroyed before", vipl.StatusInvalidPtag, func(f *fixture) error { return f.nic.DestroyPtag(f.t, f.deadTag()) })
+	add("DestroyPtag", "0", vipl.StatusInvalidPtag, func(f *fixture) error { return f.nic.DestroyPtag(f.t, 0) })
+	add("DestroyPtag", "of another NIC handle", vipl.StatusInvalidPtag, func(f *fixture) error {
+		tag := errorOf(f.nic.CreatePtag(f.t))
+		return f.foreign(func(n *vipl.Nic) error { return n.DestroyPtag(f.t, tag) })
+	})
+	add("DestroyPtag", "a VI has it", none, func(f *fixture) error {
+		tag := errorOf(f.nic.CreatePtag(f.t))
+		f.create(vipl.ViAttributes{Ptag: tag})
+		return f.nic.DestroyPtag(f.t, tag)
+	})
+	add("DestroyPtag", "a region has it", none, func(f *fixture) error {
+		tag := errorOf(f.nic.CreatePtag(f.t))
+		errorOf(f.nic.RegisterBuffer(f.t, f.buf, &vipl.MemAttributes{Ptag: tag}))
+		return f.nic.DestroyPtag(f.t, tag)
+	})
+
+	// Memory
+	onNic("RegisterMem", func(f *fixture, n *vipl.Nic) error {
+		_, err := n.RegisterMem(f.t, f.buf.Address(), 16, nil)
+		return err
+	})
+	register := func(when string, want vipl.Status, address func(f *fixture) uint64, length uint64, a func(f *fixture) *vipl.MemAttributes) *functionRow {
+		return add("RegisterMem", when, want, func(f *fixture) error {
+			r, err := f.nic.RegisterMem(f.t, address(f), length, a(f))
+			if err == nil && r.Handle() == 0 {
+				err = errors.New("the handle is 0")
+			}
+			return err
+		})
+	}
+	at := func(offset uint64) func(f *fixture) uint64 {
+		return func(f *fixture) uint64 { return f.buf.Address() + offset }
+	}
+	plain := func(*fixture) *vipl.MemAttributes { return nil }
+	register("MemAttribs nil", ok, at(0), 4096, plain)
+	register("any byte address and length", ok, at(4095), 2, plain)
+	add("RegisterMem", "the same range twice", ok, func(f *fixture) error {
+		one := f.region()
+		two, err := f.nic.RegisterBuffer(f.t, f.buf, nil)
+		if err == nil && one.Handle() == two.Handle() {
+			err = errors.New("both have the same handle")
+		}
+		return err
+	})
+	register("length 0", invalid, at(0), 0, plain)
+	register("address 0", invalid, func(*fixture) uint64 { return 0 }, 4096, plain)
+	register("beyond the allocated memory", invalid, at(0), bufferBytes+1, plain)
+	register("beyond the address space", invalid, func(*fixture) uint64 { return ^uint64(0) - 5 }, 100, plain)
+	register("length 2^64-1", invalid, at(0), ^uint64(0), plain)
+	add("RegisterMem", "MaxRegisterRegions exist", none, func(f *fixture) error {
+		for range f.nic.Query().MaxRegisterRegions {
+			errorOf(f.nic.RegisterMem(f.t, f.buf.Address(), 1, nil))
+		}
+		_, err := f.nic.RegisterMem(f.t, f.buf.Address(), 1, nil)
+		return err
+	})
+	memAttributes := []struct {
+		when   string
+		want   vipl.Status
+		device driver.Device
+		a      func(f *fixture) *vipl.MemAttributes
+	}{
+		{"Ptag: never created", vipl.StatusInvalidPtag, "", func(*fixture) *vipl.MemAttributes { return &vipl.MemAttributes{Ptag: 0xfff0} }},
+		{"Ptag: destroyed", vipl.StatusInvalidPtag, "", func(f *fixture) *vipl.MemAttributes { return &vipl.MemAttributes{Ptag: f.deadTag()} }},
+		{"Ptag: of another NIC handle", vipl.StatusInvalidPtag, "", func(f *fixture) *vipl.MemAttributes {
+			return &vipl.MemAttributes{Ptag: errorOf(f.env.nic.CreatePtag(f.t))}
+		}},
+		{"EnableRdmaRead: the NIC has none", vipl.StatusInvalidRDMARead, driver.DeviceMvia, func(*fixture) *vipl.MemAttributes {
+			return &vipl.MemAttributes{EnableRdmaRead: true}
+		}},
+	}
+	for _, c := range memAttributes {
+		register(c.when, c.want, at(0), 64, c.a).device = c.device
+	}
+	for _, way := range []struct {
+		function string
+		call     func(f *fixture, n *vipl.Nic, address uint64, h vipl.MemHandle) error
+	}{
+		{"DeregisterMem", func(f *fixture, n *vipl.Nic, address uint64, h vipl.MemHandle) error {
+			return n.DeregisterMem(f.t, address, h)
+		}},
+		{"QueryMem", func(f *fixture, n *vipl.Nic, address uint64, h vipl.MemHandle) error {
+			_, err := n.QueryMem(f.t, address, h)
+			return err
+		}},
+		{"SetMemAttributes", func(f *fixture, n *vipl.Nic, address uint64, h vipl.MemHandle) error {
+			return n.SetMemAttributes(f.t, address, h, &vipl.MemAttributes{EnableRdmaWrite: true})
+		}},
+	} {
+		onNic(way.function, func(f *fixture, n *vipl.Nic) error { return way.call(f, n, f.buf.Address(), f.region().Handle()) })
+		add(way.function, "a region", ok, func(f *fixture) error { return way.call(f, f.nic, f.buf.Address(), f.region().Handle()) })
+		add(way.function, "handle 0", invalid, func(f *fixture) error { f.region(); return way.call(f, f.nic, f.buf.Address(), 0) })
+		add(way.function, "handle out of range", invalid, func(f *fixture) error { return way.call(f, f.nic, f.buf.Address(), 0xffffffff) })
+		add(way.function, "another address", invalid, func(f *fixture) error { return way.call(f, f.nic, f.buf.Address()+1, f.region().Handle()) })
+		add(way.function, "deregistered before", invalid, func(f *fixture) error {
+			r := f.region()
+			f.must(r.Deregister(f.t))
+			return way.call(f, f.nic, r.Address(), r.Handle())
+		})
+		add(way.function, "a region of another NIC handle", invalid, func(f *fixture) error {
+			r := f.region()
+			return f.foreign(func(n *vipl.Nic) error { return way.call(f, n, r.Address(), r.Handle()) })
+		})
+	}
+	for _, c := range memAttributes {
+		add("SetMemAttributes", c.when, c.want, func(f *fixture) error {
+			r := f.region()
+			return r.SetAttributes(f.t, c.a(f))
+		}).device = c.device
+	}
+	add("SetMemAttributes", "a tag that nothing else has, and back", ok, func(f *fixture) error {
+		r, tag := f.region(), errorOf(f.nic.CreatePtag(f.t))
+		old := errorOf(f.nic.QueryMem(f.t, r.Address(), r.Handle()))
+		f.must(r.SetAttributes(f.t, &vipl.MemAttributes{Ptag: tag, EnableRdmaWrite: true}))
+		got := errorOf(f.nic.QueryMem(f.t, r.Address(), r.Handle()))
+		f.that(fmt.Sprintf("attributes are %+v", got), got == vipl.MemAttributes{Ptag: tag, EnableRdmaWrite: true})
+		f.is("destroy the tag", f.nic.DestroyPtag(f.t, tag), vipl.ErrResource)
+		f.must(r.SetAttributes(f.t, nil))
+		got = errorOf(f.nic.QueryMem(f.t, r.Address(), r.Handle()))
+		f.that(fmt.Sprintf("attributes are %+v", got), got == old)
+		return f.nic.DestroyPtag(f.t, tag)
+	})
+
+	// Work queues
+	for _, q := range []struct {
+		post, done, wait, notify string
+		tied                     func(c *vipl.CQ) vipl.ViAttributes
+		descriptor               func(f *fixture) *vipl.Descriptor
+		doPost                   func(f *fixture, v *vipl.VI, d *vipl.Descriptor) error
+		doDone                   func(f *fixture, v *vipl.VI) (*vipl.Descriptor, error)
+		doWait                   func(f *fixture, v *vipl.VI, timeout driver.Time) (*vipl.Descriptor, error)
+		doNotify                 func(f *fixture, v *vipl.VI, h vipl.NotifyHandler) error
+	}{
+		{
+			"PostSend", "SendDone", "SendWait", "SendNotify",
+			func(c *vipl.CQ) vipl.ViAttributes { return vipl.ViAttributes{SendCQ: c} }, (*fixture).send,
+			func(f *fixture, v *vipl.VI, d *vipl.Descriptor) error { return v.PostSend(f.t, d) },
+			func(f *fixture, v *vipl.VI) (*vipl.Descriptor, error) { return v.SendDone(f.t) },
+			func(f *fixture, v *vipl.VI, timeout driver.Time) (*vipl.Descriptor, error) {
+				return v.SendWait(f.t, timeout)
+			},
+			func(f *fixture, v *vipl.VI, h vipl.NotifyHandler) error { return v.SendNotify(f.t, h) },
+		},
+		{
+			"PostRecv", "RecvDone", "RecvWait", "RecvNotify",
+			func(c *vipl.CQ) vipl.ViAttributes { return vipl.ViAttributes{RecvCQ: c} }, (*fixture).receive,
+			func(f *fixture, v *vipl.VI, d *vipl.Descriptor) error { return v.PostRecv(f.t, d) },
+			func(f *fixture, v *vipl.VI) (*vipl.Descriptor, error) { return v.RecvDone(f.t) },
+			func(f *fixture, v *vipl.VI, timeout driver.Time) (*vipl.Descriptor, error) {
+				return v.RecvWait(f.t, timeout)
+			},
+			func(f *fixture, v *vipl.VI, h vipl.NotifyHandler) error { return v.RecvNotify(f.t, h) },
+		},
+	} {
+		onVI(q.post, anyState(ok), func(f *fixture, v *vipl.VI) error { return q.doPost(f, v, q.descriptor(f)) })
+		posts := func(when string, want vipl.Status, call func(f *fixture, v *vipl.VI) error) {
+			add(q.post, when, want, func(f *fixture) error { return call(f, f.create(vipl.ViAttributes{})) })
+		}
+		posts("no descriptor", invalid, func(f *fixture, v *vipl.VI) error { return q.doPost(f, v, nil) })
+		posts("descriptor without memory", invalid, func(f *fixture, v *vipl.VI) error { return q.doPost(f, v, &vipl.Descriptor{}) })
+		posts("descriptor not aligned to 64 bytes", invalid, func(f *fixture, v *vipl.VI) error {
+			d := q.descriptor(f)
+			d.Address += 32
+			return q.doPost(f, v, d)
+		})
+		posts("handle that names no region (it is told later)", ok, func(f *fixture, v *vipl.VI) error {
+			d := q.descriptor(f)
+			d.Handle ^= 0x8000
+			return q.doPost(f, v, d)
+		})
+		posts("MaxDescriptorsPerQueue are outstanding", none, func(f *fixture, v *vipl.VI) error {
+			d := q.descriptor(f)
+			for i := range vipl.MaxDescriptorsPerQueue {
+				e := *d
+				e.Address += uint64(i * vipl.DescriptorBytes)
+				e.Descriptor = layout.Descriptor(f.buf.Bytes()[i*vipl.DescriptorBytes : (i+1)*vipl.DescriptorBytes])
+				e.Address = f.buf.Address() + uint64(i*vipl.DescriptorBytes)
+				f.must(e.SetReceive())
+				f.must(q.doPost(f, v, &e))
+			}
+			return q.doPost(f, v, d)
+		})
+
+		done := func(function string, take func(f *fixture, v *vipl.VI) (*vipl.Descriptor, error)) {
+			onVI(function, anyState(vipl.StatusDescriptorError), func(f *fixture, v *vipl.VI) error { // of an empty queue
+				d, err := take(f, v)
+				if d != nil {
+					return errors.New("there is a descriptor")
+				}
+				return err
+			})
+			add(function, "a descriptor was flushed", vipl.StatusDescriptorError, func(f *fixture) error {
+				v, d := f.create(vipl.ViAttributes{}), q.descriptor(f)
+				f.must(q.doPost(f, v, d))
+				f.must(v.Disconnect(f.t))
+				got, err := take(f, v)
+				f.that("it is that descriptor", got == d && d.Completion().Flushed())
+				return err
+			})
+			add(function, "a descriptor is complete", ok, func(f *fixture) error {
+				v, d := f.create(vipl.ViAttributes{}), q.descriptor(f)
+				if q.post == "PostRecv" {
+					f.must(q.doPost(f, v, d))
+				}
+				f.partner("accept", f.name)
+				f.must(f.request(v))
+				if q.post == "PostSend" {
+					f.must(q.doPost(f, v, d))
+				}
+				f.must(f.t.Sleep(5 * driver.Millisecond))
+				got, err := take(f, v)
+				f.that("it is that descriptor", got == d)
+				return err
+			})
+		}
+		done(q.done, q.doDone)
+		done(q.wait, func(f *fixture, v *vipl.VI) (*vipl.Descriptor, error) { return q.doWait(f, v, driver.Millisecond) })
+		if q.post == "PostRecv" {
+			add(q.done, "nothing has come", vipl.StatusNotDone, func(f *fixture) error {
+				v := f.create(vipl.ViAttributes{})
+				f.must(q.doPost(f, v, q.descriptor(f)))
+				_, err := q.doDone(f, v)
+				return err
+			})
+			for _, timeout := range []driver.Time{0, driver.Millisecond} {
+				add(q.wait, fmt.Sprintf("nothing comes, timeout %v", timeout), vipl.StatusTimeout, func(f *fixture) error {
+					v := f.create(vipl.ViAttributes{})
+					f.must(q.doPost(f, v, q.descriptor(f)))
+					_, err := q.doWait(f, v, timeout)
+					return err
+				})
+			}
+		} else {
+			add(q.done, "right behind the post", vipl.StatusNotDone, func(f *fixture) error {
+				v := f.in(stateConnected, vipl.ViAttributes{})
+				f.must(q.doPost(f, v, q.descriptor(f)))
+				_, err := q.doDone(f, v)
+				return err
+			}).device = driver.DeviceHvia // the kernel of M-VIA has seen to it by then
+			add(q.wait, "right behind the post, timeout 0", vipl.StatusTimeout, func(f *fixture) error {
+				v := f.in(stateConnected, vipl.ViAttributes{})
+				f.must(q.doPost(f, v, q.descriptor(f)))
+				_, err := q.doWait(f, v, 0)
+				return err
+			}).device = driver.DeviceHvia
+		}
+		ties := func(f *fixture) *vipl.VI { return f.create(q.tied(errorOf(f.nic.CreateCQ(f.t, 4)))) }
+		add(q.done, "tied to a completion queue", vipl.StatusDescriptorError, func(f *fixture) error { _, err := q.doDone(f, ties(f)); return err })
+		add(q.wait, "tied to a completion queue", none, func(f *fixture) error { _, err := q.doWait(f, ties(f), 0); return err })
+		ignore := func(*driver.Thread, *vipl.VI, *vipl.Descriptor) {}
+		onVI(q.notify, anyState(ok), func(f *fixture, v *vipl.VI) error { return q.doNotify(f, v, ignore) })
+		add(q.notify, "tied to a completion queue", none, func(f *fixture) error { return q.doNotify(f, ties(f), ignore) })
+		add(q.notify, "no handler", invalid, func(f *fixture) error { return q.doNotify(f, f.create(vipl.ViAttributes{}), nil) })
+	}
+
+	// Completion queues
+	onNic("CreateCQ", func(f *fixture, n *vipl.Nic) error { _, err := n.CreateCQ(f.t, 4); return err })
+	for _, c := range []struct {
+		entries int
+		want    vipl.Status
+	}{{1, ok}, {driver.MaxCQEntries, ok}, {0, invalid}, {-1, invalid}, {driver.MaxCQEntries + 1, none}} {
+		add("CreateCQ", fmt.Sprintf("EntryCount: %d", c.entries), c.want, func(f *fixture) error {
+			q, err := f.nic.CreateCQ(f.t, c.entries)
+			if err == nil && q.Entries() < c.entries {
+				err = fmt.Errorf("it has room for %d entries", q.Entries())
+			}
+			return err
+		})
+		add("ResizeCQ", fmt.Sprintf("EntryCount: %d", c.entries), c.want, func(f *fixture) error {
+			return errorOf(f.nic.CreateCQ(f.t, 4)).Resize(f.t, c.entries)
+		})
+	}
+	add("CreateCQ", "MaxCQ exist", none, func(f *fixture) error {
+		for range f.nic.Query().MaxCQ {
+			errorOf(f.nic.CreateCQ(f.t, 1))
+		}
+		_, err := f.nic.CreateCQ(f.t, 1)
+		return err
+	})
+	entry := func(*driver.Thread, *vipl.VI, bool) {}
+	for _, way := range []struct {
+		function string
+		empty    vipl.Status
+		call     func(f *fixture, c *vipl.CQ) error
+	}{
+		{"DestroyCQ", ok, func(f *fixture, c *vipl.CQ) error { return c.Destroy(f.t) }},
+		{"ResizeCQ", ok, func(f *fixture, c *vipl.CQ) error { return c.Resize(f.t, 8) }},
+		{"CQDone", vipl.StatusNotDone, func(f *fixture, c *vipl.CQ) error { _, _, err := c.Done(f.t); return err }},
+		{"CQWait", vipl.StatusTimeout, func(f *fixture, c *vipl.CQ) error { _, _, err := c.Wait(f.t, driver.Millisecond); return err }},
+		{"CQNotify", ok, func(f *fixture, c *vipl.CQ) error { return c.Notify(f.t, entry) }},
+	} {
+		add(way.function, "no completion queue", invalid, func(f *fixture) error { return way.call(f, nil) })
+		add(way.function, "destroyed", invalid, func(f *fixture) error {
+			c := errorOf(f.nic.CreateCQ(f.t, 4))
+			f.must(c.Destroy(f.t))
+			return way.call(f, c)
+		})
+		add(way.function, "its NIC handle was closed", invalid, func(f *fixture) error {
+			n := errorOf(vipl.OpenNic(f.t, f.h))
+			c := errorOf(n.CreateCQ(f.t, 4))
+			f.must(n.Close(f.t))
+			return way.call(f, c)
+		})
+		add(way.function, "no entry, no VI", way.empty, func(f *fixture) error { return way.call(f, errorOf(f.nic.CreateCQ(f.t, 4))) })
+		tied := ok
+		if way.function == "DestroyCQ" {
+			tied = none
+		}
+		add(way.function, "an entry waits", tied, func(f *fixture) error {
+			c := errorOf(f.nic.CreateCQ(f.t, 4))
+			v := f.create(vipl.ViAttributes{RecvCQ: c})
+			f.must(v.PostRecv(f.t, f.receive()))
+			f.must(v.Disconnect(f.t))
+			return way.call(f, c)
+		})
+	}
+	add("CQNotify", "no handler", invalid, func(f *fixture) error { return errorOf(f.nic.CreateCQ(f.t, 4)).Notify(f.t, nil) })
+
+	// Errors, management, names
+	handler := func(*driver.Thread, vipl.ErrorDescriptor) {}
+	onNic("ErrorCallback", func(_ *fixture, n *vipl.Nic) error { return n.ErrorCallback(handler) })
+	add("ErrorCallback", "a handler", ok, func(f *fixture) error { return f.nic.ErrorCallback(handler) })
+	add("ErrorCallback", "nil, for the default", ok, func(f *fixture) error { return f.nic.ErrorCallback(nil) })
+	onNic("QuerySystemManagementInfo", func(f *fixture, n *vipl.Nic) error {
+		_, err := n.QuerySystemManagementInfo(f.t, vipl.Autodiscovery)
+		return err
+	})
+	add("QuerySystemManagementInfo", "InfoType: 1, autodiscovery", ok, func(f *fixture) error {
+		l, err := f.nic.QuerySystemManagementInfo(f.t, vipl.Autodiscovery)
+		f.that(fmt.Sprintf("%+v", l), l.NumberOfHops == 1 && slices.Equal(l.Addresses, []vipl.NetAddress{{Host: vipl.HostAddress(0)}, {Host: vipl.HostAddress(1)}}))
+		return err
+	})
+	for _, kind := range []vipl.InfoType{0, 2, -1} {
+		add("QuerySystemManagementInfo", fmt.Sprintf("InfoType: %d", kind), invalid, func(f *fixture) error {
+			_, err := f.nic.QuerySystemManagementInfo(f.t, kind)
+			return err
+		})
+	}
+	names := []struct {
+		function string
+		call     func(f *fixture, n *vipl.Nic) error
+	}{
+		{"NSGetHostByName", func(f *fixture, n *vipl.Nic) error { _, err := n.NSGetHostByName(f.t, "node1", 0); return err }},
+		{"NSGetHostByAddr", func(f *fixture, n *vipl.Nic) error { _, err := n.NSGetHostByAddr(f.t, f.there()); return err }},
+		{"NSShutdown", func(f *fixture, n *vipl.Nic) error { return n.NSShutdown(f.t) }},
+	}
+	onNic("NSInit", func(f *fixture, n *vipl.Nic) error { return n.NSInit(f.t) })
+	add("NSInit", "twice", ok, func(f *fixture) error { return errors.Join(f.nic.NSInit(f.t), f.nic.NSInit(f.t)) })
+	for _, way := range names {
+		onNic(way.function, way.call)
+		add(way.function, "before NSInit", vipl.StatusErrorNameService, func(f *fixture) error { return way.call(f, f.nic) })
+		add(way.function, "after NSInit", ok, func(f *fixture) error { f.must(f.nic.NSInit(f.t)); return way.call(f, f.nic) })
+		add(way.function, "after NSShutdown", vipl.StatusErrorNameService, func(f *fixture) error {
+			f.must(f.nic.NSInit(f.t))
+			f.must(f.nic.NSShutdown(f.t))
+			return way.call(f, f.nic)
+		})
+	}
+	for _, c := range []struct {
+		when, name string
+		index      int
+		want       vipl.Status
+	}{
+		{"no such node", "node2", 0, vipl.StatusErrorNameService}, {"NameIndex: 1", "node1", 1, vipl.StatusErrorNameService},
+		{"NameIndex: -1", "node1", -1, invalid}, {"Name: empty", "", 0, invalid}, {"its own name", "node0", 0, ok},
+	} {
+		add("NSGetHostByName", c.when, c.want, func(f *fixture) error {
+			f.must(f.nic.NSInit(f.t))
+			a, err := f.nic.NSGetHostByName(f.t, c.name, c.index)
+			if err == nil && a != (vipl.NetAddress{Host: vipl.HostAddress(0)}) {
+				err = fmt.Errorf("its address is %v", a)
+			}
+			return err
+		})
+	}
+	add("NSGetHostByAddr", "no such node", vipl.StatusErrorNameService, func(f *fixture) error {
+		f.must(f.nic.NSInit(f.t))
+		_, err := f.nic.NSGetHostByAddr(f.t, vipl.NetAddress{Host: vipl.HostAddress(2)})
+		return err
+	})
+	add("NSGetHostByAddr", "with any discriminator", ok, func(f *fixture) error {
+		f.must(f.nic.NSInit(f.t))
+		name, err := f.nic.NSGetHostByAddr(f.t, f.here())
+		f.that(name, name == "node0")
+		return err
+	})
+	return rows
+}
+
+// deadTag returns a tag that was destroyed.
+func (f *fixture) deadTag() vipl.Ptag {
+	tag := errorOf(f.nic.CreatePtag(f.t))
+	f.must(f.nic.DestroyPtag(f.t, tag))
+	return tag
+}
+
+// try makes the call of a row, on a handle of its own.
+func (f *fixture) try(r functionRow) (err error) {
+	f.nic = errorOf(vipl.OpenNic(f.t, f.h))
+	defer func() {
+		if p := recover(); p != nil {
+			s, ok := p.(setup)
+			if !ok {
+				panic(p)
+			}
+			err = fmt.Errorf("before the call: %w", s.err)
+		}
+	}()
+	got := r.call(f)
+	if s, ok := vipl.StatusOf(got); !ok || s != r.want {
+		return fmt.Errorf("%s, want %v", text(got), r.want)
+	}
+	return nil
+}
+
+// functionPrograms plays rows, one after another.
+func functionPrograms(d driver.Device, simulated bool, rows []functionRow) []driver.Program {
+	later := make(chan func(t *driver.Thread), 1)
+	return []driver.Program{
+		{Node: 0, Name: "calls", Main: func(t *driver.Thread, h *driver.Host) error {
+			nic, err := vipl.OpenNic(t, h)
+			if err != nil {
+				return err
+			}
+			f := &fixture{env: &env{t: t, h: h, nic: nic}, later: later}
+			if f.buf, err = nic.Alloc(t, bufferBytes); err != nil {
+				return err
+			}
+			for i, r := range rows {
+				if r.device != "" && r.device != d || r.patient && simulated {
+					continue
+				}
+				f.name = fmt.Sprintf("row %d", i)
+				f.name = strings.ReplaceAll(f.name, " ", "-")
+				clear(f.buf.Bytes())
+				was := len(f.fail)
+				err := f.try(r)
+				for j := range f.fail[was:] {
+					f.fail[was+j] = fmt.Errorf("%s, %s: %w", r.function, r.when, f.fail[was+j])
+				}
+				if err != nil {
+					f.fail = append(f.fail, fmt.Errorf("%s, %s: %w", r.function, r.when, err))
+				}
+				// Whatever the row has left goes with its handle, and the partner is ready again.
+				if err := f.nic.Close(t); err != nil {
+					return fmt.Errorf("after %s, %s: %w", r.function, r.when, err)
+				}
+				f.partner("ready")
+				if m, ok, err := t.Receive(10 * driver.Second); err != nil || !ok || string(m.Data) != "ready" {
+					return errors.Join(append(f.fail, err, fmt.Errorf("after %s, %s: the partner is not ready", r.function, r.when))...)
+				}
+			}
+			close(later)
+			if err := errors.Join(t.Send(driver.ThreadID{Node: 1, Rank: 1}, []byte("end")), t.Send(driver.ThreadID{Node: 0, Rank: 2}, nil)); err != nil {
+				return err
+			}
+			return errors.Join(f.fail...)
+		}},
+		{Node: 0, Name: "does something meanwhile", Main: func(t *driver.Thread, _ *driver.Host) error {
+			for {
+				if _, _, err := t.Receive(driver.Never); err != nil {
+					return err
+				}
+				do, open := <-later
+				if !open {
+					return nil
+				}
+				if err := t.Sleep(500 * driver.Microsecond); err != nil {
+					return err
+				}
+				do(t)
+			}
+		}},
+		{Node: 1, Name: "partner", Main: func(t *driver.Thread, h *driver.Host) error {
+			nic, err := vipl.OpenNic(t, h)
+			if err != nil {
+				return err
+			}
+			return functionPartner(&env{t: t, h: h, nic: nic})
+		}},
+	}
+}
+
+// Every function gives the status that the table says, on fake cards and on M-VIA.
+func TestFunctions(t *testing.T) {
+	onDevices(t, func(t *testing.T, d driver.Device) {
+		list := functionPrograms(d, false, functionRows())
+		f, err := drivertest.NewOf(d, 2, len(driver.Participants(list)))
+		require.NoError(t, err)
+		t.Cleanup(f.Close)
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+		defer cancel()
+		require.NoError(t, driver.RunOn(ctx, f, driver.RunConfig{Device: d, Seed: 1}, list...))
+	})
+}
+
+// The same on the RTL.
+func TestFunctionsOnTheCard(t *testing.T) {
+	needsCards(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	defer cancel()
+	require.NoError(t, driver.Run(ctx, driver.RunConfig{Seed: seed(t)}, functionPrograms(driver.DeviceHvia, true, functionRows())...), "replay with HVIA_SEED=%d", seed(t))
+}
