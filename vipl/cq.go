@@ -26,6 +26,7 @@ type CQ struct {
 	arm      driver.Notifier
 	notifier *notifier
 	blocks   atomic.Bool
+	notDone  error // made once: polling loops get it again and again
 
 	mu        sync.Mutex
 	ring      ring
@@ -104,6 +105,7 @@ func (n *Nic) CreateCQ(t *driver.Thread, entries int) (*CQ, error) {
 	}
 	c := &CQ{nic: n, cq: cq, arm: cq.Notifier(), ring: newRing(b)}
 	c.notifier = newNotifier(n, c.arm)
+	c.notDone = c.fail(opCQDone, StatusNotDone, nil)
 	n.mu.Lock()
 	n.cqs = append(n.cqs, c)
 	n.mu.Unlock()
@@ -323,10 +325,12 @@ func (c *CQ) charge(t *driver.Thread, op string, e cqEntry) (*VI, bool, error) {
 	return e.vi, e.receive, translate(op, -1, t.Spend(driver.LayerLibrary, c.nic.costs.PollPeriod()))
 }
 
+const opCQDone = "done on completion queue"
+
 // Done takes the oldest entry and returns its VI and whether it is of the receive
 // queue; ErrNotDone if there is none.
 func (c *CQ) Done(t *driver.Thread) (v *VI, receive bool, err error) {
-	const op = "done on completion queue"
+	const op = opCQDone
 	if c == nil {
 		return nil, false, missing(op, "completion queue")
 	}
@@ -348,7 +352,7 @@ func (c *CQ) Done(t *driver.Thread) (v *VI, receive bool, err error) {
 		if err := t.Spend(driver.LayerPoll, c.nic.costs.PollPeriod()); err != nil {
 			return nil, false, translate(op, -1, err)
 		}
-		return nil, false, c.fail(op, StatusNotDone, nil)
+		return nil, false, c.notDone
 	}
 	return c.charge(t, op, e)
 }

@@ -139,6 +139,40 @@
 //   - An asynchronous error names the VI, not the descriptor. Error handlers run
 //     inside calls of the library, see ErrorCallback.
 //   - CloseNic takes back what was made through the handle.
+//   - DestroyVi with descriptors that were not taken: ErrResource; in a state other than
+//     idle: ErrInvalidState.
+//   - DestroyPtag of a tag that is not the NIC handle's: ErrInvalidPtag.
+//   - A timeout of 0 looks once in ConnectWait and the Wait calls. ConnectRequest and
+//     ConnectPeerRequest refuse it.
+//   - No route to a host and a host that is switched off are the same: ErrTimeout.
+//     ErrNotReachable is never returned.
+//   - RegisterMem of no bytes, or outside of memory of Nic.Alloc: ErrInvalidParameter.
+//   - A peer that has not asked yet is waited for until the timeout of ConnectPeerRequest:
+//     ErrTimeout, never ErrNoMatch. Peers whose attributes differ are both told which. A peer
+//     that gave up while the other's request was on its way: ErrReject. The result stays for
+//     ConnectPeerDone until the VI's next attempt or Disconnect.
+//   - Of several requests of peers with the same two addresses, each is connected with
+//     one of the other side, in the order in which they were made.
+//   - SetMemAttributes has the card withdraw the handle and take it back with the new tag and
+//     rights, while work is outstanding. An access in the microseconds between fails as after
+//     DeregisterMem, and so does the completion of a receive descriptor in the region that
+//     the card has fetched before; whatever comes later goes by the new attributes.
+//   - The name service knows the fabric's nodes: node0, node1 and so on, or the names that
+//     they were given. NSInit may be called twice; the other calls need it. A node has one address, of index 0.
+//   - Autodiscovery lists all nodes, this one included. NumberOfHops counts cables to the farthest.
+//   - An InfoType that is not autodiscovery: ErrInvalidParameter.
+//
+// # Deviations from VIPL
+//
+//   - Memory is simulated: it comes from Nic.Alloc, its addresses are those of Region and
+//     not Go's, and a Descriptor is a view of it.
+//   - Names are Go's: VipPostSend is VI.PostSend. A call takes the driver.Thread that makes
+//     it, and returns an error in the place of VIP_RETURN; out parameters are results.
+//   - OpenNic takes the driver.Host in the place of a device name: a host has one NIC.
+//   - Handlers are closures, so they have no context parameter. When they run: see ErrorCallback.
+//   - There is no quality of service, and so no VIP_INVALID_QOS.
+//   - Completion queues are attributes of a VI, in the place of parameters of VipCreateVi.
+//   - Beyond VIPL: ErrorWait, NextError, NotifyWait, Offer, RemoteRegions, Poll, Blocking, Counter, Endpoint.
 //
 // # M-VIA
 //

@@ -22,6 +22,7 @@ type queue struct {
 	cq       *CQ             // that it is tied to, or nil
 	arm      driver.Notifier // for blocking waits
 	notifier *notifier       // of handlers
+	notDone  error           // made once: polling loops get it again and again
 
 	// guarded by the VI's mutex
 	posted [MaxDescriptorsPerQueue]*Descriptor
@@ -138,7 +139,7 @@ func (q *queue) done(t *driver.Thread) (*Descriptor, error) {
 		if err := t.Spend(driver.LayerPoll, v.nic.costs.PollPeriod()); err != nil {
 			return nil, translate(q.names.done, v.vi.Index, err)
 		}
-		return nil, v.fail(q.names.done, StatusNotDone, nil)
+		return nil, q.notDone
 	}
 	return q.charge(t, q.names.done, d, err)
 }

@@ -93,6 +93,7 @@ func (n *Nic) CreateVi(t *driver.Thread, a ViAttributes) (*VI, error) {
 	for _, q := range []*queue{&made.send, &made.receive} {
 		q.arm = v.Notifier(q.receive)
 		q.notifier = newNotifier(n, q.arm)
+		q.notDone = made.fail(q.names.done, StatusNotDone, nil)
 	}
 	made.tie()
 	n.mu.Lock()

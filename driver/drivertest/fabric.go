@@ -79,9 +79,14 @@ func New(nodes, threads int) (*Fabric, error) { return NewOf(driver.DeviceHvia, 
 
 // NewOf is New with what a device runs on: cards, or plain NICs.
 func NewOf(d driver.Device, nodes, threads int) (*Fabric, error) {
+	return NewSized(d, nodes, threads, memoryFrames)
+}
+
+// NewSized is NewOf with the frames of memory that each node has.
+func NewSized(d driver.Device, nodes, threads, frames int) (*Fabric, error) {
 	f := &Fabric{wanted: threads}
 	for i := range nodes {
-		m, err := newHostMemory(i)
+		m, err := newHostMemory(i, frames)
 		if err != nil {
 			f.Close()
 			return nil, err
@@ -110,7 +115,7 @@ func (f *Fabric) Node(i int) *Node { return f.nodes[i] }
 // Memory makes the allocator of a node's memory.
 func (f *Fabric) Memory(node int, seed uint64) (*driver.Memory, error) {
 	n := f.nodes[node]
-	return driver.NewMemory(driver.MemoryConfig{Fd: n.memory.fd, Frames: memoryFrames, Use: n.memory, Seed: seed})
+	return driver.NewMemory(driver.MemoryConfig{Fd: n.memory.fd, Frames: len(n.memory.use), Use: n.memory, Seed: seed})
 }
 
 var _ driver.Fabric = (*Fabric)(nil)

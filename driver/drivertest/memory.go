@@ -12,7 +12,7 @@ import (
 	"hvia/sim/bridge"
 )
 
-const memoryFrames = 4096
+const memoryFrames = 4096 // of a node, unless NewSized says otherwise
 
 // hostMemory is a node's memory as its card sees it, with the table of frames
 // in use.
@@ -21,20 +21,20 @@ type hostMemory struct {
 	view []byte
 
 	mu  sync.Mutex
-	use [memoryFrames][3]int
+	use [][3]int
 }
 
-func newHostMemory(node int) (*hostMemory, error) {
+func newHostMemory(node, frames int) (*hostMemory, error) {
 	fd, err := unix.MemfdCreate(fmt.Sprintf("hvia-drivertest-%d", node), unix.MFD_CLOEXEC)
 	if err != nil {
 		return nil, fmt.Errorf("drivertest: create memory of node %d: %w", node, err)
 	}
-	m := &hostMemory{fd: fd}
-	if err := unix.Ftruncate(fd, memoryFrames*driver.PageBytes); err != nil {
+	m := &hostMemory{fd: fd, use: make([][3]int, frames)}
+	if err := unix.Ftruncate(fd, int64(frames)*driver.PageBytes); err != nil {
 		m.close()
 		return nil, fmt.Errorf("drivertest: size memory of node %d: %w", node, err)
 	}
-	if m.view, err = unix.Mmap(fd, 0, memoryFrames*driver.PageBytes, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED); err != nil {
+	if m.view, err = unix.Mmap(fd, 0, frames*driver.PageBytes, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED); err != nil {
 		m.close()
 		return nil, fmt.Errorf("drivertest: map memory of node %d: %w", node, err)
 	}
@@ -80,7 +80,7 @@ func (m *hostMemory) inUse(address, n uint32) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for f := address / driver.PageBytes; f <= (address+n-1)/driver.PageBytes; f++ {
-		if f >= memoryFrames || m.use[f] == [3]int{} {
+		if int(f) >= len(m.use) || m.use[f] == [3]int{} {
 			return false
 		}
 	}
