@@ -20,6 +20,12 @@ func (a *app) build() *cobra.Command {
 			if err := needCheckout(); err != nil {
 				return err
 			}
+			// A build takes minutes in which nothing else would be seen.
+			if a.SimulatorBuilt != nil && !a.quiet {
+				if _, built, err := a.SimulatorBuilt(); err == nil && !built {
+					fmt.Fprintln(a.Stderr, "build: compiling the simulator, once for these sources, which takes half a minute to some minutes")
+				}
+			}
 			path, err := a.BuildSimulator(cmd.Context())
 			if err != nil {
 				return err
