@@ -274,8 +274,8 @@ func (a *agent) reply(to ThreadID, id uint32, r *reply, err error) {
 // message handles one request.
 func (a *agent) message(from ThreadID, data []byte) {
 	p, owner := a.processOf(from), from == ThreadID{a.thread.ID().Node, ServiceRank}
-	if p == nil && !owner {
-		a.log.Warn("dropped a request of a thread that is not this agent's", "thread", from)
+	if !owner && (p == nil || p.ended) {
+		a.log.Warn("dropped a request of a thread that is not this agent's, or not any more", "thread", from)
 		return
 	}
 	q, err := decodeRequest(data)
@@ -297,8 +297,17 @@ func (a *agent) message(from ThreadID, data []byte) {
 		}
 		return
 	case opLeave:
+		if !a.resident { // the process is the agent's own
+			a.answer(from, &q, &r, fmt.Errorf("the agent is its own: %w", ErrUnsupported))
+			return
+		}
 		a.takeBack(p)
+		a.snap() // who sees the answer sees this too
 		a.answer(from, &q, &r, nil)
+		a.mu.Lock()
+		p.left = true
+		a.mu.Unlock()
+		p.ended = true
 		return
 	case opAttend: // for what comes at the end of each step
 		return

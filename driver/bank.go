@@ -35,7 +35,13 @@ type bank struct {
 	revoke bool // on close, and leave the addresses alone: the program may have stale slices
 }
 
-func newBank(m *Memory, pages int) (*bank, error) {
+func newBank(m *Memory, pages int, view []byte) (*bank, error) {
+	if view != nil {
+		if len(view) < pages*PageBytes {
+			return nil, fmt.Errorf("a view of %d bytes: %w", len(view), ErrInvalidParameter)
+		}
+		return &bank{memory: m, pages: pages, bytes: view[:pages*PageBytes]}, nil
+	}
 	base, err := mapReserve(pages)
 	if err == nil {
 		err = mapFrames(base, 0, m.fd, m.skip, pages)
@@ -49,16 +55,18 @@ func newBank(m *Memory, pages int) (*bank, error) {
 func (k *bank) close() {
 	// There is nothing to do about a failure: the range keeps showing memory that
 	// is nobody else's.
-	if k.revoke {
+	switch {
+	case k.base == nil: // it is somebody else's mapping
+	case k.revoke:
 		_ = mapRevoke(k.base, k.pages)
-	} else {
+	default:
 		_ = mapRemove(k.base, k.pages)
 	}
 	k.bytes = nil
 }
 
 // NewBank takes over a bank for its agent: Allocate enters buffers into the page
-// table. It maps the bank in one piece, and buffers have Bytes only if they are
+// table. It maps the bank in one piece, unless View is given, and buffers have Bytes only if they are
 // Contiguous or so small that their frames follow each other.
 func NewBank(c MemoryConfig) (*Memory, error) {
 	table := bankTable(c.Frames)
@@ -70,7 +78,7 @@ func NewBank(c MemoryConfig) (*Memory, error) {
 		return nil, err
 	}
 	m.limit = spaceEnd(c.Frames)
-	if m.bank, err = newBank(m, c.Frames); err != nil {
+	if m.bank, err = newBank(m, c.Frames, c.View); err != nil {
 		return nil, fmt.Errorf("driver: map a bank of %d frames: %w", c.Frames, err)
 	}
 	return m, nil
@@ -113,7 +121,7 @@ func openBank(c MemoryConfig) (*Memory, error) {
 		m.budget = processMappings
 	}
 	var err error
-	if m.bank, err = newBank(m, bankTable(c.Frames)); err != nil {
+	if m.bank, err = newBank(m, bankTable(c.Frames), nil); err != nil {
 		return nil, fmt.Errorf("driver: map the page table of a bank of %d frames: %w", c.Frames, err)
 	}
 	m.bank.revoke = true

@@ -67,6 +67,7 @@ type MemoryConfig struct {
 	Frames int            // frames of the memory
 	First  int            // physical number of its first frame: 0 unless it is only a part of the node's
 	Skip   int            // frames in the file that lie before the first
+	View   []byte         // of a bank: the frames, if they are mapped already; valid as long as the memory is used
 	Use    FrameUse       // table shared with the simulator, by physical numbers
 	Seed   uint64         // of the scatter order
 	Budget *MappingBudget // nil = the process's common budget

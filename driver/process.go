@@ -39,6 +39,7 @@ type process struct {
 	statuses *Buffer
 	grant    func(page int, on bool) error // of doorbell pages; nil = all are granted
 	ended    bool                          // it is answered and shown nothing any more
+	left     bool                          // it has given back everything; guarded by the agent's mu
 }
 
 // prepare allocates what the agent writes for the process.
@@ -236,6 +237,29 @@ func (h *Host) Reclaim(t *Thread, id int) error {
 	}
 }
 
+// Drop ends a process that has never asked for anything.
+func (h *Host) Drop(id int) {
+	h.agent.mu.Lock()
+	defer h.agent.mu.Unlock()
+	h.agent.processes = slices.DeleteFunc(slices.Clone(h.agent.processes), func(p *process) bool { return p.id == id })
+}
+
+// Forget ends a process that has left by itself. It returns false if the process did
+// not, so that it must be reclaimed.
+func (h *Host) Forget(id int) bool {
+	a := h.agent
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	i := slices.IndexFunc(a.processes, func(p *process) bool { return p.id == id })
+	if i >= 0 && !a.processes[i].left {
+		return false
+	}
+	if i >= 0 {
+		a.processes = slices.Delete(slices.Clone(a.processes), i, i+1)
+	}
+	return true
+}
+
 // HostStatus is what a resident agent has at some moment.
 type HostStatus struct {
 	Processes []ProcessStatus
@@ -324,6 +348,9 @@ func (h *Host) Status() HostStatus {
 	}
 	h.agent.mu.Lock()
 	defer h.agent.mu.Unlock()
+	s.Processes = slices.DeleteFunc(s.Processes, func(o ProcessStatus) bool {
+		return !slices.ContainsFunc(h.agent.processes, func(p *process) bool { return p.id == o.ID })
+	})
 	for _, p := range h.agent.processes {
 		if !slices.ContainsFunc(s.Processes, func(o ProcessStatus) bool { return o.ID == p.id }) {
 			s.Processes = append(s.Processes, ProcessStatus{

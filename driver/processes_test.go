@@ -152,8 +152,11 @@ func TestProcessesCannotNameEachOthersObjects(t *testing.T) {
 			if h.members[0].Pages[o.vi.Index] {
 				return errors.New("the VI's doorbells were not withdrawn")
 			}
-			if _, err := host.CreateTag(t, o.nic.ID); !errors.Is(err, driver.ErrInvalidParameter) {
-				return fmt.Errorf("after it left: %w", err)
+			if s := h.agents[rootNode].Status(); len(s.Vis) != 1 || s.Vis[0].Process != h.members[1].ID {
+				return fmt.Errorf("after it left the VIs are %+v", s.Vis)
+			}
+			if !h.agents[rootNode].Forget(h.members[0].ID) || h.agents[rootNode].Forget(h.members[1].ID) {
+				return errors.New("who has left can be forgotten, and nobody else")
 			}
 			return nil
 		},

@@ -105,7 +105,7 @@ func Participants(programs []Program) []sim.Thread {
 	ranks := map[int]int{}
 	for _, p := range named(programs) {
 		if ranks[p.Node] == 0 {
-			threads = append(threads, sim.Thread{Node: p.Node, Rank: AgentRank, Name: agentName(p.Node)})
+			threads = append(threads, sim.Thread{Node: p.Node, Rank: AgentRank, Name: AgentName(p.Node)})
 		}
 		ranks[p.Node]++
 		threads = append(threads, sim.Thread{Node: p.Node, Rank: ranks[p.Node], Name: p.Name})
@@ -113,7 +113,8 @@ func Participants(programs []Program) []sim.Thread {
 	return threads
 }
 
-func agentName(node int) string { return fmt.Sprintf("agent %d", node) }
+// AgentName is the name of the thread of a node's agent.
+func AgentName(node int) string { return fmt.Sprintf("agent %d", node) }
 
 // Fabric is where programs run: it gives threads and host memory.
 type Fabric interface {
@@ -243,7 +244,7 @@ func startNode(ctx context.Context, f Fabric, c RunConfig, node, programs int) (
 	if err != nil {
 		return nil, err
 	}
-	t, err := f.Attach(ctx, ThreadID{node, AgentRank}, agentName(node))
+	t, err := f.Attach(ctx, ThreadID{node, AgentRank}, AgentName(node))
 	if err != nil {
 		m.Close()
 		return nil, err

@@ -73,7 +73,7 @@ type Thread struct {
 	name string
 	ctx  context.Context
 	busy atomic.Bool
-	gone bool
+	gone atomic.Bool
 	read uint64
 
 	spent    [Layers]atomic.Int64 // in ps; others may read it
@@ -96,7 +96,7 @@ func (t *Thread) enter(what string) error {
 	if !t.busy.CompareAndSwap(false, true) {
 		return fmt.Errorf("driver: %s on thread %v '%s': %w: give each goroutine a thread of its own", what, t.id, t.name, ErrThreadBusy)
 	}
-	if t.gone {
+	if t.gone.Load() {
 		t.busy.Store(false)
 		return t.fail(what, ErrThreadDetached)
 	}
@@ -510,6 +510,8 @@ func (t *Thread) Receive(timeout Time) (Message, bool, error) {
 	return Message{From: ThreadID{wake.Node, wake.Rank}, Sent: wake.Sent, Data: wake.Message}, true, nil
 }
 
+func (t *Thread) detached() bool { return t.gone.Load() }
+
 // Detach ends the thread. What it posted still reaches the card; the others
 // go on without it. A second call does nothing.
 func (t *Thread) Detach() error {
@@ -517,10 +519,10 @@ func (t *Thread) Detach() error {
 		return fmt.Errorf("driver: detach thread %v '%s': %w", t.id, t.name, ErrThreadBusy)
 	}
 	defer t.busy.Store(false)
-	if t.gone {
+	if t.gone.Load() {
 		return nil
 	}
-	t.gone = true
+	t.gone.Store(true)
 	if err := t.detachSlot(); err != nil {
 		return t.fail("detach", err)
 	}

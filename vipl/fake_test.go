@@ -9,15 +9,12 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
 	"hvia/driver"
 	"hvia/driver/drivertest"
 	"hvia/layout"
 	"hvia/vipl"
 )
-
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // main is a program; require ends it by panic-free Goexit, so it hands errors back instead.
 type main func(e *env) error

@@ -6,6 +6,7 @@ import (
 	"context"
 
 	"hvia/bench"
+	"hvia/driver/service"
 	"hvia/sim"
 	"hvia/tools/hvia/internal/cli"
 )
@@ -21,5 +22,16 @@ func experiments() cli.Experiments {
 		Demo:           bench.Demo,
 		BuildSimulator: func(ctx context.Context) (string, error) { return sim.Simulator(ctx) },
 		SimulatorBuilt: sim.SimulatorBuilt,
+		BuildProfile:   func(ctx context.Context, profile string) (string, error) { return sim.ProfileSimulator(ctx, profile) },
+		Fabrics: cli.Fabrics{
+			Start: func(ctx context.Context, c service.Config) (cli.RunningFabric, error) {
+				s, err := service.Start(ctx, c)
+				if err != nil {
+					return nil, err
+				}
+				return s, nil
+			},
+			Status: service.StatusOf, Down: service.Down,
+		},
 	}
 }

@@ -77,6 +77,7 @@ func TestScripts(t *testing.T) {
 
 func fake(behaviour string) cli.Experiments {
 	return cli.Experiments{
+		Fabrics: fakeFabrics(behaviour),
 		Reproduce: func(ctx context.Context, c bench.ReproduceConfig) (*bench.Report, error) {
 			r := bench.NewReport(c.Profile, c.Seed, bench.Hashes{Layout: "1", Params: "2", RTL: "3"})
 			shown := c

@@ -50,6 +50,11 @@ type Experiments struct {
 	// job comes from the first on standard input.
 	ServePeer func(ctx context.Context, job []byte) error
 
+	// Fabrics are those that stay for programs of many processes.
+	Fabrics Fabrics
+	// BuildProfile makes the simulator of a profile and returns its path.
+	BuildProfile func(ctx context.Context, profile string) (string, error)
+
 	// BuildSimulator makes the simulator and returns its path.
 	BuildSimulator func(context.Context) (string, error)
 	// SimulatorBuilt says whether that has been done for the present sources.
@@ -190,7 +195,7 @@ func (a *app) root() *cobra.Command {
 		}
 		return &usageError{cmd.CommandPath(), fmt.Errorf("invalid argument %q for \"--color\": auto, always and never are possible", a.color)}
 	}
-	root.AddCommand(a.reproduce(), a.compare(), a.ablate(), a.faults(), a.report(), a.demo(), a.doctor(), a.version(), a.build(), a.peer())
+	root.AddCommand(a.reproduce(), a.compare(), a.ablate(), a.faults(), a.report(), a.demo(), a.up(), a.ps(), a.down(), a.doctor(), a.version(), a.build(), a.peer())
 	return root
 }
 

@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package driver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"slices"
+	"sync"
+	"time"
+
+	"hvia/driver/internal/hub"
+	"hvia/layout"
+	"hvia/sim/bridge"
+)
+
+// Errors of Join.
+var (
+	// ErrNoFabric: no service serves a fabric of that name.
+	ErrNoFabric = hub.ErrNoFabric
+	// ErrServiceGone: the service of the fabric ended, or ended this process's part.
+	ErrServiceGone = errors.New("the fabric's service has ended")
+)
+
+// DefaultBankBytes is the memory of a process that names none.
+const DefaultBankBytes = 32 << 20
+
+// closeLimit bounds the wall time in which Close waits for the agent.
+const closeLimit = 5 * time.Second
+
+// JoinConfig says which fabric a process joins, and as what.
+type JoinConfig struct {
+	Fabric      string       // its name: hvia up --name; "default" if empty
+	Node        int          // the host that the process is to run on
+	Name        string       // of the process, for messages and hvia ps; in timed mode the declared participant's. Its program name if empty
+	MemoryBytes int64        // all host memory that it will have: DefaultBankBytes
+	Costs       CostModel    // of the process's own work: NoCosts
+	Logger      *slog.Logger // nil = silent
+}
+
+// Process is this process's part of a fabric that a service runs.
+type Process struct {
+	fabric string
+	host   *Host
+	conn   *bridge.Conn
+	sock   *net.UnixConn
+	name   string
+	only   string // name of its one thread, if it was declared
+	done   chan struct{}
+
+	mu      sync.Mutex
+	threads []*Thread // by rank
+	closed  bool
+}
+
+// refusals are the errors of a service, by their names in its replies.
+var refusals = map[string]error{
+	"resource": ErrResource, "parameter": ErrInvalidParameter, "in-use": ErrInUse, "identity": ErrIdentity, "unsupported": ErrUnsupported, "closed": ErrClosed,
+}
+
+// Refusal names an error for a service's reply, "" if it has no name.
+func Refusal(err error) string {
+	for _, name := range []string{"resource", "parameter", "in-use", "identity", "unsupported", "closed"} {
+		if errors.Is(err, refusals[name]) {
+			return name
+		}
+	}
+	return ""
+}
+
+// Join joins a fabric that a service runs. ErrNoFabric if there is none of that
+// name, ErrInvalidParameter if it has no such node, ErrResource if the node has not
+// so much memory left, ErrIdentity if program and service were built from different
+// sources.
+func Join(ctx context.Context, c JoinConfig) (*Process, error) {
+	if c.Fabric == "" {
+		c.Fabric = hub.Default
+	}
+	if c.Name == "" {
+		c.Name = os.Args[0]
+	}
+	if c.MemoryBytes == 0 {
+		c.MemoryBytes = DefaultBankBytes
+	}
+	p, err := join(ctx, c)
+	if err != nil {
+		return nil, fmt.Errorf("driver: join node %d of fabric '%s' as '%s': %w", c.Node, c.Fabric, c.Name, err)
+	}
+	return p, nil
+}
+
+func join(ctx context.Context, c JoinConfig) (_ *Process, err error) {
+	sock, err := hub.Dial(ctx, c.Fabric)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			_ = sock.Close()
+		}
+	}()
+	limited := hub.Deadline(ctx, sock, hub.AnswerLimit)
+	defer limited()
+	if err := hub.Send(sock, hub.Request{Op: hub.OpJoin, Layout: layoutHash(), Node: c.Node, Name: c.Name, MemoryBytes: c.MemoryBytes}); err != nil {
+		return nil, fmt.Errorf("ask the service: %w", err)
+	}
+	var r hub.Reply
+	files, err := hub.Receive(sock, &r)
+	if err != nil {
+		return nil, fmt.Errorf("the service's answer: %w", errors.Join(err, context.Cause(ctx)))
+	}
+	defer func() {
+		for _, f := range files {
+			_ = f.Close()
+		}
+	}()
+	if r.Error != "" {
+		kind := refusals[r.Refusal]
+		if kind == nil {
+			return nil, errors.New(r.Error)
+		}
+		return nil, &callError{text: r.Error, kind: kind}
+	}
+	if len(files) != 1 {
+		return nil, fmt.Errorf("%d descriptors came with the answer, want 1 (too many open files?): %w", len(files), hub.ErrPacket)
+	}
+	conn, err := bridge.Join(ctx, files[0], bridge.Options{Name: c.Name, Profile: r.Profile})
+	files = nil // the connection's, whatever came of it
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			_ = conn.Close()
+		}
+	}()
+	me := conn.Guest()
+	if me == nil {
+		return nil, fmt.Errorf("the simulator does not know this process as a guest: %w", hub.ErrPacket)
+	}
+	memory, err := conn.Memory(me.Node)
+	if err != nil {
+		return nil, err
+	}
+	h, err := NewGuest(GuestConfig{
+		Node: me.Node, Device: Device(r.Device), FirstRank: me.FirstRank, Ranks: me.Ranks, Costs: c.Costs, Logger: c.Logger,
+		Memory: MemoryConfig{Fd: memory.FD, First: memory.First, Frames: memory.Frames},
+		Entry:  Entry{Replies: r.Replies, Statuses: r.Statuses},
+	})
+	if err != nil {
+		return nil, err
+	}
+	p := &Process{
+		fabric: c.Fabric, host: h, conn: conn, sock: sock, name: c.Name, only: r.Thread, done: make(chan struct{}), threads: make([]*Thread, me.Ranks),
+	}
+	limited()
+	go p.watch()
+	return p, nil
+}
+
+func layoutHash() string { return fmt.Sprintf("%016x", layout.Hash) }
+
+// watch notices the end of the service.
+func (p *Process) watch() {
+	defer close(p.done)
+	var r hub.Reply
+	files, err := hub.Receive(p.sock, &r)
+	for _, f := range files {
+		_ = f.Close()
+	}
+	if r.Error != "" {
+		err = errors.New(r.Error)
+	}
+	p.host.EndGuest(fmt.Errorf("driver: process '%s' in fabric '%s': %w: %w", p.name, p.fabric, ErrServiceGone, err))
+}
+
+// Host is the process's host: its memory, and the way to its agent.
+func (p *Process) Host() *Host { return p.host }
+
+// Conn is the process's connection to the simulator.
+func (p *Process) Conn() *bridge.Conn { return p.conn }
+
+// Thread makes one more thread of the process. In timed mode a process that was
+// declared has one, and name is not looked at. ErrResource if all are in use:
+// Detach ends one.
+func (p *Process) Thread(ctx context.Context, name string) (*Thread, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		return nil, fmt.Errorf("driver: make thread '%s': the process has left fabric '%s': %w", name, p.fabric, ErrClosed)
+	}
+	for i, t := range p.threads {
+		if t != nil && !t.detached() {
+			continue
+		}
+		if p.only != "" {
+			name = p.only
+		}
+		t, err := Attach(ctx, p.conn, ThreadID{p.host.node, p.host.first + i}, name)
+		if err != nil {
+			return nil, err
+		}
+		p.threads[i] = t
+		return t, nil
+	}
+	return nil, fmt.Errorf("driver: make thread '%s' in fabric '%s': all %d threads of the process are there: %w", name, p.fabric, len(p.threads), ErrResource)
+}
+
+// Close leaves the fabric: what the process has on the card is given back, and its
+// peers see their connections lost. If a thread is there that is in no call, that
+// happens in the order of simulated time. No memory of the fabric may be used
+// afterwards. A second call does nothing.
+func (p *Process) Close() error {
+	p.mu.Lock()
+	if p.closed {
+		p.mu.Unlock()
+		return nil
+	}
+	p.closed = true
+	threads := slices.DeleteFunc(slices.Clone(p.threads), func(t *Thread) bool { return t == nil || t.detached() })
+	p.mu.Unlock()
+	ctx, cancel := context.WithTimeout(context.Background(), closeLimit)
+	defer cancel()
+	if len(threads) == 0 && !p.conn.Timed() && p.conn.Err() == nil {
+		if t, err := Attach(ctx, p.conn, ThreadID{p.host.node, p.host.first}, "leave"); err == nil {
+			threads = append(threads, t)
+		}
+	}
+	var left bool
+	for _, t := range threads {
+		if !left && !t.busy.Load() {
+			t.SetContext(ctx)
+			left = p.host.LeaveFabric(t) == nil
+		}
+	}
+	for _, t := range threads {
+		// One that is in a call ends with the connection, and so does what could not
+		// be said: the service sees that the process is gone.
+		_ = t.Detach()
+	}
+	err := p.conn.Close()
+	_ = p.sock.Close()
+	<-p.done
+	p.host.memory.Close()
+	if err != nil {
+		return fmt.Errorf("driver: leave fabric '%s': %w", p.fabric, err)
+	}
+	return nil
+}

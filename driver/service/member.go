@@ -1,0 +1,304 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package service
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"slices"
+	"time"
+
+	"hvia/driver"
+	"hvia/driver/internal/hub"
+	"hvia/layout"
+	"hvia/sim"
+	"hvia/sim/bridge"
+)
+
+// member is a process that has joined.
+type member struct {
+	id     bridge.GuestID
+	name   string
+	pid    int
+	since  time.Time
+	node   *node
+	bank   bank
+	memory *driver.Memory
+	conn   *net.UnixConn
+	why    string // it was ended by the simulator, which says why; guarded by the service's mu
+}
+
+func (s *Service) accept() {
+	for {
+		c, err := s.listener.AcceptUnix()
+		if err != nil {
+			if s.ctx.Err() == nil {
+				s.end(fmt.Errorf("accept on %s: %w", s.place.socket, err))
+			}
+			return
+		}
+		s.mu.Lock()
+		if s.ended {
+			s.mu.Unlock()
+			_ = c.Close()
+			return
+		}
+		s.conns[c] = struct{}{}
+		s.sessions.Add(1)
+		s.mu.Unlock()
+		go func() {
+			defer s.sessions.Done()
+			s.serve(c)
+			s.mu.Lock()
+			delete(s.conns, c)
+			s.mu.Unlock()
+			_ = c.Close()
+		}()
+	}
+}
+
+// serve serves one connection, from its request to its end.
+func (s *Service) serve(c *net.UnixConn) {
+	pid, uid, err := hub.Peer(c)
+	if err != nil {
+		s.log.Warn("a connection whose process is not known", "error", err)
+		return
+	}
+	log := s.log.With("process", pid)
+	_ = c.SetDeadline(time.Now().Add(requestLimit))
+	var q hub.Request
+	files, err := hub.Receive(c, &q)
+	for _, f := range files {
+		_ = f.Close()
+	}
+	if err != nil {
+		log.Debug("no request came", "error", err)
+		return
+	}
+	_ = c.SetReadDeadline(time.Time{})
+	refuse := func(err error) {
+		log.Info("refused", "operation", q.Op, "name", q.Name, "error", err)
+		_ = hub.Send(c, hub.Reply{Error: err.Error(), Refusal: driver.Refusal(err)})
+	}
+	switch {
+	case uid != os.Getuid() && uid != 0:
+		refuse(fmt.Errorf("user %d asks, the fabric is user %d's: %w", uid, os.Getuid(), driver.ErrUnsupported))
+	case q.Op == hub.OpDown:
+		log.Info("asked to end")
+		_ = hub.Send(c, hub.Reply{})
+		s.end(ErrDown)
+	case q.Op == hub.OpStatus:
+		s.answerStatus(c)
+	case q.Op == hub.OpJoin:
+		m, err := s.join(c, pid, q)
+		if err != nil {
+			refuse(err)
+			return
+		}
+		_ = c.SetDeadline(time.Time{})
+		log.Info("joined", "name", m.name, "node", m.node.number)
+		var word hub.Request
+		for err = nil; err == nil; { // it says nothing more
+			var files []*os.File
+			files, err = hub.Receive(c, &word)
+			for _, f := range files {
+				_ = f.Close()
+			}
+		}
+		s.takeBack(m)
+	default:
+		refuse(fmt.Errorf("operation '%s': %w", q.Op, driver.ErrInvalidParameter))
+	}
+}
+
+// join makes a process of the fabric.
+func (s *Service) join(c *net.UnixConn, pid int, q hub.Request) (_ *member, err error) {
+	if want := fmt.Sprintf("%016x", layout.Hash); q.Layout != want {
+		return nil, fmt.Errorf("layout hash %.16s of the program, %s of the service: rebuild both from one checkout: %w", q.Layout, want, driver.ErrIdentity)
+	}
+	frames := int((q.MemoryBytes + driver.PageBytes - 1) / driver.PageBytes)
+	frames = (frames + blockFrames - 1) / blockFrames * blockFrames
+	switch {
+	case q.Node < 0 || q.Node >= len(s.nodes):
+		return nil, fmt.Errorf("node %d, the fabric has %d, counted from 0: %w", q.Node, len(s.nodes), driver.ErrInvalidParameter)
+	case q.Name == "" || len(q.Name) > 100:
+		return nil, fmt.Errorf("a name of %d bytes, want 1 to 100: %w", len(q.Name), driver.ErrInvalidParameter)
+	case q.MemoryBytes <= 0 || q.MemoryBytes > s.config.Fabric.MemoryBytes:
+		return nil, fmt.Errorf("%d bytes of memory, the node has %d: %w", q.MemoryBytes, s.config.Fabric.MemoryBytes, driver.ErrInvalidParameter)
+	}
+	n := s.nodes[q.Node]
+	declared := Participant{q.Node, q.Name}
+	m := &member{name: q.Name, pid: pid, since: time.Now(), node: n, conn: c}
+	var undo []func()
+	defer func() {
+		if err != nil {
+			for _, f := range slices.Backward(undo) {
+				f()
+			}
+		}
+	}()
+	s.mu.Lock()
+	rank, ranks, thread := s.nextRank[q.Node], threadsOfOne, ""
+	if i := slices.Index(s.config.Participants, declared); i >= 0 && !s.joined[declared] {
+		// Its rank is that of its place among those of its node.
+		rank, ranks, thread = 1, 1, q.Name
+		for _, p := range s.config.Participants[:i] {
+			if p.Node == q.Node {
+				rank++
+			}
+		}
+	}
+	if m.bank, err = n.takeBank(frames); err != nil {
+		s.mu.Unlock()
+		return nil, err
+	}
+	if thread == "" {
+		// Ranks are not used twice: what a dead process has said might come late.
+		s.nextRank[q.Node] += threadsOfOne
+	}
+	s.processes++
+	seed := s.config.Seed + uint64(s.processes)<<16
+	if thread != "" { // the order in which processes come is not a matter of simulated time
+		s.joined[declared] = true
+		seed = s.config.Seed + uint64(q.Node)<<32 + uint64(rank)<<16
+		undo = append(undo, func() { s.mu.Lock(); delete(s.joined, declared); s.mu.Unlock() })
+	}
+	s.mu.Unlock()
+	undo = append(undo, func() { s.mu.Lock(); n.giveBank(m.bank); s.mu.Unlock() })
+
+	conn := s.fabric.Conn()
+	g, err := conn.NewGuest(s.ctx, bridge.GuestConfig{
+		Name: q.Name, Pid: pid, Node: q.Node, FirstRank: rank, Ranks: ranks, FirstFrame: m.bank.first, Frames: m.bank.frames,
+	})
+	if err != nil {
+		return nil, err
+	}
+	defer g.Socket.Close()
+	m.id = g.ID
+	undo = append(undo, func() { _ = conn.EndGuest(s.ctx, g.ID) })
+	m.memory, err = driver.NewBank(driver.MemoryConfig{
+		First: m.bank.first, Frames: m.bank.frames, Use: n.raw, Seed: seed,
+		View: n.raw.Linear()[m.bank.first*driver.PageBytes : (m.bank.first+m.bank.frames)*driver.PageBytes],
+	})
+	if err != nil {
+		return nil, err
+	}
+	undo = append(undo, m.memory.Close)
+	entry, err := n.host.Enter(driver.ProcessConfig{
+		ID: int(g.ID), Name: q.Name, Pid: pid, FirstRank: rank, Ranks: ranks, Memory: m.memory,
+		Grant: func(page int, on bool) error { return conn.Grant(s.ctx, g.ID, page, on) },
+	})
+	if err != nil {
+		return nil, err
+	}
+	undo = append(undo, func() { n.host.Drop(int(g.ID)) })
+	s.mu.Lock()
+	s.members[m.id] = m
+	s.mu.Unlock()
+	undo = append(undo, func() { s.mu.Lock(); delete(s.members, m.id); s.mu.Unlock() })
+	err = hub.Send(c, hub.Reply{
+		Device: string(s.config.Device), Profile: s.config.Fabric.Profile, Thread: thread, Replies: entry.Replies, Statuses: entry.Statuses,
+	}, int(g.Socket.Fd()))
+	if err != nil {
+		return nil, fmt.Errorf("answer process %d: %w", pid, err)
+	}
+	return m, nil
+}
+
+// takeBank finds frames for a bank. The service's lock is held.
+func (n *node) takeBank(frames int) (bank, error) {
+	at := agentBytes / driver.PageBytes
+	for i, b := range n.banks {
+		if b.first-at >= frames {
+			n.banks = slices.Insert(n.banks, i, bank{at, frames})
+			return bank{at, frames}, nil
+		}
+		at = b.first + b.frames
+	}
+	if n.raw.Frames-at < frames {
+		used := agentBytes / driver.PageBytes
+		for _, b := range n.banks {
+			used += b.frames
+		}
+		return bank{}, fmt.Errorf("%d bytes of memory in one piece: of the %d bytes of node %d %d are in use: %w",
+			int64(frames)*driver.PageBytes, int64(n.raw.Frames)*driver.PageBytes, n.number, int64(used)*driver.PageBytes, driver.ErrResource)
+	}
+	n.banks = append(n.banks, bank{at, frames})
+	return bank{at, frames}, nil
+}
+
+func (n *node) giveBank(b bank) {
+	n.banks = slices.DeleteFunc(n.banks, func(o bank) bool { return o == b })
+}
+
+// guestEnded ends a process whose connection the simulator has ended.
+func (s *Service) guestEnded(e bridge.GuestEnd) {
+	s.mu.Lock()
+	m := s.members[e.ID]
+	if m != nil {
+		m.why = e.Text
+	}
+	s.mu.Unlock()
+	if m == nil {
+		return
+	}
+	if e.Violation {
+		s.log.Error("a process did what it may not do, and was ended", "name", m.name, "process", m.pid, "node", m.node.number, "what", e.Text)
+	}
+	// Its session sees the end and takes everything back.
+	_ = m.conn.SetWriteDeadline(time.Now().Add(time.Second))
+	_ = hub.Send(m.conn, hub.Reply{Error: e.Text})
+	_ = m.conn.CloseRead()
+}
+
+// takeBack gives the card, the memory and the ranks of a process back that is gone.
+func (s *Service) takeBack(m *member) {
+	if s.ctx.Err() != nil {
+		return // all goes with the fabric
+	}
+	began := time.Now()
+	err := s.reclaim(m)
+	if err == nil {
+		m.memory.Close()
+		err = s.fabric.Conn().EndGuest(s.ctx, m.id)
+	}
+	s.mu.Lock()
+	delete(s.members, m.id)
+	if err == nil {
+		m.node.giveBank(m.bank)
+	}
+	s.mu.Unlock()
+	switch {
+	case err == nil:
+		s.log.Info("left", "name", m.name, "process", m.pid, "node", m.node.number, "reclaimed_in", time.Since(began).String())
+	case s.ctx.Err() == nil:
+		s.end(fmt.Errorf("take back what process %d ('%s') had on node %d: %w", m.pid, m.name, m.node.number, err))
+	}
+}
+
+func (s *Service) reclaim(m *member) error {
+	if m.node.host.Forget(int(m.id)) {
+		return nil // it has left by itself, in simulated time
+	}
+	return s.order(m.node, func(t *driver.Thread) error { return m.node.host.Reclaim(t, int(m.id)) })
+}
+
+// order does something on the service's thread of a node. In timed mode that makes
+// the run one that does not repeat.
+func (s *Service) order(n *node, do func(t *driver.Thread) error) error {
+	n.orders.Lock()
+	defer n.orders.Unlock()
+	ctx, cancel := context.WithTimeout(s.ctx, reclaimLimit)
+	defer cancel()
+	t, err := driver.Attach(ctx, s.fabric.Conn(), driver.ThreadID{Node: n.number, Rank: driver.ServiceRank}, fmt.Sprintf("service %d", n.number))
+	if err != nil {
+		return err
+	}
+	return errors.Join(do(t), t.Detach())
+}
+
+// timed says whether the fabric keeps virtual time.
+func (s *Service) timed() bool { return s.config.Fabric.Mode == sim.Timed }

@@ -1,0 +1,368 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package service runs a fabric for programs of many processes: it owns the
+// simulator and the kernel agent of every node, lets processes in by a socket
+// (driver.Join), and takes back what they leave behind. The command hvia up is one.
+package service
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net"
+	"slices"
+	"sync"
+	"time"
+
+	"hvia/driver"
+	"hvia/driver/internal/hub"
+	"hvia/layout"
+	"hvia/sim"
+	"hvia/sim/bridge"
+)
+
+// Sizes of what a service gives out.
+const (
+	DefaultNodes  = 2
+	DefaultMemory = 1 << 30 // bytes of each node's memory, which the machine spends as they are used
+
+	agentBytes     = 32 << 20 // of it, the agent's
+	threadsOfOne   = 16       // of a process that was not declared
+	spareSlots     = 256      // threads of such processes at a time
+	startLimit     = 24 * time.Hour
+	requestLimit   = 10 * time.Second // until a connected process says what it wants
+	reclaimLimit   = 30 * time.Second
+	blockFrames    = 16 // banks begin at a multiple
+	largestNode    = 1 << 30
+	participantMax = 60
+)
+
+// Participant declares a process of a timed fabric. Time begins when all are there.
+type Participant struct {
+	Node int
+	Name string
+}
+
+// Config describes a fabric and its service. The zero value of a field takes the default.
+type Config struct {
+	Name         string        // of the fabric: "default"
+	Nodes        int           // DefaultNodes
+	Participants []Participant // of a timed fabric: at least one
+	// Fabric is how the simulator is started. Nodes, Threads and Guests are filled
+	// in, and MemoryBytes is DefaultMemory. Mode is sim.Free unless it says sim.Timed.
+	Fabric    sim.Config
+	Device    driver.Device    // driver.DeviceHvia, the only one that several processes can share
+	Costs     driver.CostModel // of the agents' work: driver.NoCosts
+	Transport driver.Transport // of the reliable levels
+	Regions   int              // largest number of registered regions of a node: 1,024
+	Seed      uint64           // as in driver.RunConfig: 1
+	Logger    *slog.Logger     // nil = silent
+}
+
+// Errors of this package.
+var (
+	// ErrRunning: another service serves a fabric of that name.
+	ErrRunning = errors.New("a fabric of that name runs already")
+	// ErrDown: the service was asked to end.
+	ErrDown = errors.New("the fabric was ended")
+)
+
+// Service is a fabric that runs.
+type Service struct {
+	config   Config
+	log      *slog.Logger
+	place    *place
+	fabric   *sim.Fabric
+	nodes    []*node
+	listener *net.UnixListener
+	started  time.Time
+	ctx      context.Context // ends when the service is to end
+	end      context.CancelCauseFunc
+	sessions sync.WaitGroup
+	agents   sync.WaitGroup
+	stopped  chan struct{}
+	err      error // why it ended, when it was not asked to; valid when stopped is closed
+
+	mu        sync.Mutex
+	members   map[bridge.GuestID]*member
+	conns     map[*net.UnixConn]struct{}
+	joined    map[Participant]bool
+	nextRank  []int // of each node, for processes that were not declared
+	ended     bool
+	processes int // that have joined so far
+}
+
+// node is a host of the fabric.
+type node struct {
+	number int
+	host   *driver.Host
+	memory *driver.Memory
+	raw    *bridge.Memory
+
+	orders sync.Mutex // one thread of ServiceRank at a time
+	banks  []bank     // that are given out, by place; guarded by the service's mu
+}
+
+type bank struct{ first, frames int }
+
+// Start starts a fabric. It runs until Close, until a program asks for its end, or
+// until its simulator or an agent ends; the context bounds the start only.
+func Start(ctx context.Context, c Config) (*Service, error) {
+	if c.Name == "" {
+		c.Name = hub.Default
+	}
+	s, err := start(ctx, c)
+	if err != nil {
+		return nil, fmt.Errorf("service: start fabric '%s': %w", c.Name, err)
+	}
+	return s, nil
+}
+
+// Check says what is wrong with a configuration, if anything is.
+func (c Config) Check() error { return c.settle() }
+
+func (c *Config) settle() error {
+	if c.Nodes == 0 {
+		c.Nodes = DefaultNodes
+	}
+	if c.Device == "" {
+		c.Device = driver.DeviceHvia
+	}
+	if c.Costs == nil {
+		c.Costs = driver.NoCosts{}
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	if c.Seed == 0 {
+		c.Seed = 1
+	}
+	f := &c.Fabric
+	if f.Mode == "" {
+		f.Mode = sim.Free
+	}
+	if f.MemoryBytes == 0 {
+		f.MemoryBytes = DefaultMemory
+	}
+	if f.Seed == 0 {
+		f.Seed = c.Seed
+	}
+	if f.StartLimit == 0 {
+		f.StartLimit = startLimit // people start the participants
+	}
+	if f.SpareSlots == 0 {
+		f.SpareSlots = spareSlots
+	}
+	f.Guests, f.Nodes, f.Threads = true, nil, nil
+	switch {
+	case c.Device != driver.DeviceHvia:
+		return fmt.Errorf("device '%s': its VIA is in the kernel, on the thread of who posts, so one process only can use it: want '%s': %w", c.Device, driver.DeviceHvia, driver.ErrUnsupported)
+	case c.Nodes < 1 || c.Nodes > layout.BridgeMaxNodes:
+		return fmt.Errorf("%d nodes, want 1 to %d: %w", c.Nodes, layout.BridgeMaxNodes, driver.ErrInvalidParameter)
+	case f.MemoryBytes < 2*agentBytes || f.MemoryBytes > largestNode:
+		return fmt.Errorf("%d bytes of memory of a node, want %d to %d: %w", f.MemoryBytes, int64(2*agentBytes), int64(largestNode), driver.ErrInvalidParameter)
+	case f.Mode == sim.Timed && len(c.Participants) == 0:
+		return fmt.Errorf("a timed fabric without participants: its time would never begin: %w", driver.ErrInvalidParameter)
+	case f.Mode != sim.Timed && len(c.Participants) > 0:
+		return fmt.Errorf("%d participants of a fabric in %s mode, only a timed one has any: %w", len(c.Participants), f.Mode, driver.ErrInvalidParameter)
+	case len(c.Participants) > participantMax:
+		return fmt.Errorf("%d participants, at most %d: %w", len(c.Participants), participantMax, driver.ErrInvalidParameter)
+	}
+	for i, p := range c.Participants {
+		if p.Node < 0 || p.Node >= c.Nodes || p.Name == "" || slices.Contains(c.Participants[:i], p) {
+			return fmt.Errorf("participant '%s' of node %d: want a name that no other of its node has, and a node from 0 to %d: %w", p.Name, p.Node, c.Nodes-1, driver.ErrInvalidParameter)
+		}
+	}
+	var programs []driver.Program
+	for _, p := range c.Participants {
+		programs = append(programs, driver.Program{Node: p.Node, Name: p.Name})
+	}
+	f.Threads = driver.Participants(programs)
+	for i := range c.Nodes {
+		f.Nodes = append(f.Nodes, sim.Node{Kind: "card", Name: fmt.Sprintf("node%d", i)})
+		agent := sim.Thread{Node: i, Rank: driver.AgentRank, Name: driver.AgentName(i)}
+		if f.Mode == sim.Timed && !slices.Contains(f.Threads, agent) {
+			f.Threads = append(f.Threads, agent)
+		}
+	}
+	return nil
+}
+
+func start(ctx context.Context, c Config) (_ *Service, err error) {
+	if err := c.settle(); err != nil {
+		return nil, err
+	}
+	s := &Service{
+		config: c, log: c.Logger, started: time.Now(), stopped: make(chan struct{}), members: map[bridge.GuestID]*member{}, conns: map[*net.UnixConn]struct{}{},
+		joined: map[Participant]bool{}, nextRank: make([]int, c.Nodes),
+	}
+	s.ctx, s.end = context.WithCancelCause(context.Background())
+	defer func() {
+		if err != nil {
+			s.end(err)
+			s.clear()
+		}
+	}()
+	if s.place, err = takePlace(c.Name); err != nil {
+		return nil, err
+	}
+	// The fabric ends when it is closed, and not with this context.
+	if s.fabric, err = startFabric(ctx, s.config.Fabric); err != nil {
+		return nil, err
+	}
+	for i := range c.Nodes {
+		if err := s.addNode(i); err != nil {
+			return nil, err
+		}
+	}
+	for _, p := range c.Participants {
+		s.nextRank[p.Node]++
+	}
+	for i := range s.nextRank {
+		s.nextRank[i]++
+	}
+	if s.listener, err = s.place.listen(); err != nil {
+		return nil, err
+	}
+	go s.accept()
+	go s.watch()
+	return s, nil
+}
+
+// startFabric gives up with ctx while the simulator starts, and leaves it alone then.
+func startFabric(ctx context.Context, c sim.Config) (*sim.Fabric, error) {
+	life, cancel := context.WithCancelCause(context.Background())
+	stop := context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })
+	f, err := sim.Start(life, c)
+	if err != nil {
+		stop()
+		cancel(err)
+		return nil, err
+	}
+	if !stop() {
+		_ = f.Close()
+		return nil, context.Cause(ctx)
+	}
+	return f, nil
+}
+
+func (s *Service) addNode(number int) error {
+	raw, err := s.fabric.Conn().Memory(number)
+	if err != nil {
+		return err
+	}
+	n := &node{number: number, raw: raw}
+	if n.memory, err = driver.NewMemory(driver.MemoryConfig{Fd: raw.FD, Frames: agentBytes / driver.PageBytes, Use: raw, Seed: s.config.Seed + uint64(number)}); err != nil {
+		return err
+	}
+	s.nodes = append(s.nodes, n)
+	t, err := driver.Attach(s.ctx, s.fabric.Conn(), driver.ThreadID{Node: number, Rank: driver.AgentRank}, driver.AgentName(number))
+	if err != nil {
+		return err
+	}
+	n.host, err = driver.StartHost(t, driver.HostConfig{
+		Memory: n.memory, Device: s.config.Device, Costs: s.config.Costs, Logger: s.log, Seed: s.config.Seed + uint64(number),
+		Transport: s.config.Transport, Regions: s.config.Regions, Resident: true, Frames: raw.Frames,
+	})
+	if err != nil {
+		_ = t.Detach()
+		return err
+	}
+	s.agents.Go(func() {
+		if err := n.host.Wait(); err != nil {
+			s.end(fmt.Errorf("the agent of node %d ended: %w", number, err))
+		}
+	})
+	return nil
+}
+
+// watch ends the service with the simulator, and tells of guests that were ended.
+func (s *Service) watch() {
+	for {
+		select {
+		case <-s.ctx.Done():
+		case e, open := <-s.fabric.Conn().Ended():
+			if open {
+				s.guestEnded(e)
+				continue
+			}
+			err := s.fabric.Conn().Err()
+			if err == nil {
+				err = bridge.ErrSimulatorDied
+			}
+			s.end(err)
+		}
+		break
+	}
+	why := context.Cause(s.ctx)
+	if !errors.Is(why, ErrDown) {
+		s.err = fmt.Errorf("service: fabric '%s': %w", s.config.Name, why)
+		s.log.Error("the fabric ended", "error", why)
+	}
+	s.clear()
+	close(s.stopped)
+}
+
+// clear ends everything, in the order in which it depends on each other.
+func (s *Service) clear() {
+	if s.listener != nil {
+		_ = s.listener.Close()
+	}
+	if s.place != nil {
+		s.place.hide()
+	}
+	s.mu.Lock()
+	s.ended = true
+	why := context.Cause(s.ctx)
+	for c := range s.conns {
+		// Who still hears it learns why.
+		_ = c.SetWriteDeadline(time.Now().Add(time.Second))
+		_ = hub.Send(c, hub.Reply{Error: why.Error(), Refusal: "closed"})
+		_ = c.CloseRead()
+	}
+	s.mu.Unlock()
+	s.agents.Wait() // they end with s.ctx; until then they write in the banks
+	s.sessions.Wait()
+	if s.fabric != nil {
+		if err := s.fabric.Close(); err != nil && s.err == nil && !errors.Is(err, bridge.ErrClosed) {
+			s.log.Warn("the simulator did not end well", "error", err)
+		}
+	}
+	for _, n := range s.nodes {
+		n.memory.Close()
+	}
+	if s.place != nil {
+		s.place.leave()
+	}
+}
+
+// Name is the fabric's name.
+func (s *Service) Name() string { return s.config.Name }
+
+// Fabric is the simulator that runs, for digests and the like.
+func (s *Service) Fabric() *sim.Fabric { return s.fabric }
+
+// Wait returns when the service has ended: nil if it was asked to, else why.
+func (s *Service) Wait() error {
+	<-s.stopped
+	return s.err
+}
+
+// Close ends the fabric. Processes that are there get an error that says so.
+func (s *Service) Close() error {
+	s.end(ErrDown)
+	return s.Wait()
+}
+
+// sorted are the members by their numbers.
+func (s *Service) sorted() []*member {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var list []*member
+	for _, id := range slices.Sorted(maps.Keys(s.members)) {
+		list = append(list, s.members[id])
+	}
+	return list
+}

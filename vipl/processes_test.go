@@ -1,0 +1,612 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package vipl_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"hvia/driver"
+	"hvia/driver/service"
+	"hvia/layout"
+	"hvia/sim"
+	"hvia/vipl"
+)
+
+// processVariable holds what this test program is to do when it is not to test: a
+// job, for a process that joins a fabric.
+const processVariable = "HVIA_TEST_PROCESS"
+
+func TestMain(m *testing.M) {
+	if job := os.Getenv(processVariable); job != "" {
+		if err := doJob(job); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	goleak.VerifyTestMain(m)
+}
+
+type job struct {
+	Fabric, Name, Program string
+	Node                  int
+	Serve                 *service.Config // be the service instead
+}
+
+func doJob(text string) error {
+	var j job
+	if err := json.Unmarshal([]byte(text), &j); err != nil {
+		return err
+	}
+	ctx := context.Background()
+	if j.Serve != nil {
+		s, err := service.Start(ctx, *j.Serve)
+		if err != nil {
+			return err
+		}
+		fmt.Println("serving", s.Fabric().Pid())
+		return s.Wait()
+	}
+	p, err := driver.Join(ctx, driver.JoinConfig{Fabric: j.Fabric, Node: j.Node, Name: j.Name})
+	if err != nil {
+		return err
+	}
+	t, err := p.Thread(ctx, "main")
+	if err != nil {
+		return err
+	}
+	program, ok := processPrograms()[j.Program]
+	if !ok {
+		return fmt.Errorf("no program '%s'", j.Program)
+	}
+	err = programs(program)[0].Main(t, p.Host())
+	return errors.Join(err, p.Close())
+}
+
+func processPrograms() map[string]main {
+	all := map[string]main{
+		"times/client": timesClient, "times/server": timesServer, "busy/client": busyClient, "busy/server": busyServer, "idle": idleProgram,
+	}
+	for _, s := range scenarios {
+		mains := mainsOf(s)
+		all[s.name+"/client"], all[s.name+"/server"] = mains[0], mains[1]
+	}
+	return all
+}
+
+// process is a running process of a test.
+type process struct {
+	*exec.Cmd
+	out, err bytes.Buffer
+	done     chan error
+}
+
+// startProcess runs a job in a process of its own.
+func startProcess(t *testing.T, j job) *process {
+	t.Helper()
+	b, err := json.Marshal(j)
+	require.NoError(t, err)
+	p := &process{Cmd: exec.Command("/proc/self/exe"), done: make(chan error, 1)}
+	p.Env = append(os.Environ(), processVariable+"="+string(b))
+	p.Stdout, p.Stderr = &p.out, &p.err
+	require.NoError(t, p.Start())
+	go func() { p.done <- p.Wait() }()
+	t.Cleanup(func() { _ = p.Process.Kill() })
+	return p
+}
+
+// ends waits for the process's end.
+func (p *process) ends(t *testing.T, limit time.Duration) error {
+	t.Helper()
+	select {
+	case err := <-p.done:
+		if err != nil {
+			return fmt.Errorf("%w: %s", err, &p.err)
+		}
+		return nil
+	case <-time.After(limit):
+		require.Fail(t, "a process does not end", "after %v: %s", limit, &p.err)
+		return nil
+	}
+}
+
+// fabricPlace gives the fabrics of a test a directory of their own.
+func fabricPlace(t *testing.T) {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "hvia-test-") // short enough for a socket's path
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		left, _ := filepath.Glob(dir + "/hvia/*")
+		require.Empty(t, left, "a service leaves nothing")
+		require.NoError(t, os.RemoveAll(dir))
+	})
+	t.Setenv("XDG_RUNTIME_DIR", dir)
+}
+
+func startService(t *testing.T, c service.Config) *service.Service {
+	t.Helper()
+	if testing.Verbose() {
+		c.Logger = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelInfo}))
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	defer cancel()
+	s, err := service.Start(ctx, c)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, s.Close()) })
+	return s
+}
+
+// leftovers are what processes have on a fabric.
+func leftovers(s service.Status) (left []string) {
+	for _, n := range s.Nodes {
+		for _, p := range n.Processes {
+			left = append(left, fmt.Sprintf("%+v", p))
+		}
+		for _, v := range n.Vis {
+			left = append(left, fmt.Sprintf("%+v", v))
+		}
+	}
+	return left
+}
+
+func requireEmpty(t *testing.T, s *service.Service, limit time.Duration) {
+	t.Helper()
+	require.Eventually(t, func() bool { return len(leftovers(s.Status())) == 0 }, limit, 10*time.Millisecond, "%v", leftovers(s.Status()))
+}
+
+// participants declares a client and a server.
+var participants = []service.Participant{{Node: 0, Name: "client"}, {Node: 1, Name: "server"}}
+
+// The scenarios with client and server in processes of their own, on the simulated
+// card, in virtual time. With -short it is some of them.
+func TestScenariosBetweenProcesses(t *testing.T) {
+	fabricPlace(t)
+	for i, sc := range scenarios {
+		if testing.Short() && i%8 != 1 {
+			continue
+		}
+		t.Run(sc.name, func(t *testing.T) {
+			s := startService(t, service.Config{Fabric: sim.Config{Mode: sim.Timed}, Participants: participants})
+			playBetweenProcesses(t, s, sc)
+			d, err := s.Fabric().Digest(t.Context())
+			require.NoError(t, err)
+			require.True(t, d.Reproducible, "nothing outside of simulated time took part")
+			require.NoError(t, s.Close())
+		})
+	}
+}
+
+// inFreeMode are scenarios whose timeouts are long enough in wall time.
+var inFreeMode = []string{
+	"not connected", "disconnect with work posted", "local errors", "unreachable descriptor", "memory", "VIs and tags", "left behind",
+	"errors of what has ended", "completion queue", "life of completion queues", "flushed into completion queues", "no receive posted",
+}
+
+// The same in free mode.
+func TestScenariosBetweenProcessesInFreeMode(t *testing.T) {
+	fabricPlace(t)
+	for _, sc := range scenarios {
+		if slices.Contains(inFreeMode, sc.name) {
+			t.Run(sc.name, func(t *testing.T) {
+				s := startService(t, service.Config{})
+				playBetweenProcesses(t, s, sc)
+				require.NoError(t, s.Close())
+			})
+		}
+	}
+}
+
+func playBetweenProcesses(t *testing.T, s *service.Service, sc scenario) {
+	t.Helper()
+	server := startProcess(t, job{Node: 1, Name: "server", Program: sc.name + "/server"})
+	client := startProcess(t, job{Node: 0, Name: "client", Program: sc.name + "/client"})
+	require.NoError(t, client.ends(t, 2*time.Minute))
+	require.NoError(t, server.ends(t, time.Minute))
+	requireEmpty(t, s, 2*time.Second)
+}
+
+// What each side of the programs of times and of kills does; notes are told when.
+type notes struct{ out io.Writer }
+
+func (n notes) now(e *env) { fmt.Fprintln(n.out, int64(e.t.Now())) }
+
+const (
+	outgoing, incoming = 0, 40 * 1024 // in the buffer of a peer
+	exchanges          = 12
+)
+
+// swap writes to the peer and waits for what it writes, or the other way round.
+func (p *peer) swap(i, n int, to target, first bool, timeout driver.Time, limit func() error) error {
+	value := byte(i%250 + 1)
+	out, in := p.mem.Bytes()[outgoing:outgoing+n], p.mem.Bytes()[incoming:incoming+n]
+	send := func() error {
+		copy(out, bytes.Repeat([]byte{value}, n))
+		if _, err := p.write(outgoing, n, to, incoming); err != nil {
+			return err
+		}
+		if _, err := p.vi.SendWait(p.t, timeout); err != nil {
+			return err
+		}
+		return limit()
+	}
+	if first {
+		if err := send(); err != nil {
+			return err
+		}
+	}
+	if err := p.mem.Poll(p.t, incoming+n-1, 1, timeout, func() bool { return in[n-1] == value }); err != nil {
+		return err
+	}
+	if !p.t.Timed() || bytes.Equal(in, bytes.Repeat([]byte{value}, n)) {
+		if err := limit(); err != nil || first {
+			return err
+		}
+		return send()
+	}
+	return fmt.Errorf("exchange %d: what came is not what was sent", i)
+}
+
+// timed connects, exchanges writes, sends and receives, with completion queues, and
+// notes the time of every completion.
+func timed(e *env, first bool, out notes) error {
+	other := 1 - e.h.Node()
+	cq, err := e.nic.CreateCQ(e.t, 64)
+	if err != nil {
+		return err
+	}
+	a := vipl.ViAttributes{EnableRdmaWrite: true, ReliabilityLevel: vipl.ReliableDelivery}
+	var p *peer
+	if first {
+		p, err = e.dial(other, a)
+	} else {
+		p, err = e.serve(a)
+	}
+	if err != nil {
+		return err
+	}
+	if err := p.tell(other); err != nil {
+		return err
+	}
+	to, err := p.hear()
+	if err != nil {
+		return err
+	}
+	note := func() error { out.now(e); return nil }
+	for i := range exchanges {
+		if err := p.swap(i, 1+i*i*97, to, first, driver.Second, note); err != nil {
+			return err
+		}
+	}
+	a.RecvCQ = cq
+	q, err := p.another(a, 1000)
+	if err != nil {
+		return err
+	}
+	for i := range 5 {
+		d := q.next()
+		if err := d.SetReceive(q.mem.Segment(incoming, 4096)); err != nil {
+			return err
+		}
+		if err := q.vi.PostRecv(e.t, d); err != nil {
+			return err
+		}
+		if err := e.t.Barrier(uint64(i)+1, 2); err != nil {
+			return err
+		}
+		s := q.next()
+		if err := s.SetSend(q.mem.Segment(outgoing, 700*i+1)); err != nil {
+			return err
+		}
+		if err := q.vi.PostSend(e.t, s); err != nil {
+			return err
+		}
+		if _, err := q.vi.SendWait(e.t, driver.Second); err != nil {
+			return err
+		}
+		out.now(e)
+		v, receive, err := cq.Wait(e.t, driver.Second)
+		if err != nil || v != q.vi || !receive {
+			return fmt.Errorf("entry of VI %v, receive %v: %w", v, receive, err)
+		}
+		if _, err := q.vi.RecvDone(e.t); err != nil {
+			return err
+		}
+		out.now(e)
+	}
+	return p.settled(other)
+}
+
+func timesClient(e *env) error { return timed(e, true, notes{os.Stdout}) }
+func timesServer(e *env) error { return timed(e, false, notes{os.Stdout}) }
+
+// A timed fabric gives processes of their own the times that they have in one.
+func TestTimesBetweenProcesses(t *testing.T) {
+	fabricPlace(t)
+	var want [2]bytes.Buffer
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	defer cancel()
+	require.NoError(t, driver.Run(ctx, driver.RunConfig{}, programs(
+		func(e *env) error { return timed(e, true, notes{&want[0]}) }, func(e *env) error { return timed(e, false, notes{&want[1]}) })...))
+	require.Equal(t, 2*exchanges+10, strings.Count(want[0].String(), "\n"))
+	for run := range 2 {
+		s := startService(t, service.Config{
+			Name: fmt.Sprint("run", run), Fabric: sim.Config{Mode: sim.Timed}, Participants: participants,
+		})
+		// Who comes first is no matter of simulated time.
+		var all [2]*process
+		for _, i := range []int{run, 1 - run} {
+			name := []string{"client", "server"}[i]
+			all[i] = startProcess(t, job{Fabric: s.Name(), Node: i, Name: name, Program: "times/" + name})
+		}
+		for i, p := range all {
+			require.NoError(t, p.ends(t, 2*time.Minute))
+			require.Equal(t, want[i].String(), p.out.String(), "run %d, node %d", run, i)
+		}
+		requireEmpty(t, s, 2*time.Second)
+		d, err := s.Fabric().Digest(ctx)
+		require.NoError(t, err)
+		require.True(t, d.Reproducible, "nothing outside of simulated time took part")
+		require.NoError(t, s.Close())
+	}
+}
+
+const busyBytes = 64 * 1024
+
+// bounce writes to the peer and waits for what it writes, or the other way round.
+func bounce(e *env, p *vipl.Endpoint, i int, first bool) error {
+	n, value := 1+i*150, byte(i+1)
+	send := func() error {
+		p.Bytes()[n-1] = value
+		return p.Write(e.t, 0, n, 0, driver.Second)
+	}
+	if first {
+		if err := send(); err != nil {
+			return err
+		}
+		return p.Poll(e.t, busyBytes-n, value, driver.Second)
+	}
+	if err := p.Poll(e.t, n-1, value, driver.Second); err != nil {
+		return err
+	}
+	p.Bytes()[0] = value
+	return p.Write(e.t, 0, 1, busyBytes-n, driver.Second)
+}
+
+// busyClient does everything that a process does, without an end.
+func busyClient(e *env) error {
+	for {
+		p, err := vipl.OpenReliableEndpoint(e.t, e.h, busyBytes, vipl.ReliableDelivery)
+		if err != nil {
+			return err
+		}
+		if err := p.Dial(e.t, vipl.NetAddress{Host: vipl.HostAddress(1), Discriminator: "busy"}, driver.Second); err != nil {
+			return err
+		}
+		cq, err := p.Nic.CreateCQ(e.t, 32)
+		if err != nil {
+			return err
+		}
+		for i := range 20 {
+			if err := bounce(e, p, i, true); err != nil {
+				return err
+			}
+			if err := cq.Resize(e.t, 32<<(i%3)); err != nil {
+				return err
+			}
+		}
+		fmt.Println("round")
+		if err := p.Close(e.t); err != nil {
+			return err
+		}
+	}
+}
+
+// busyServer answers until no client comes any more, and says when and how it learnt
+// that one had gone.
+func busyServer(e *env) error {
+	for {
+		p, err := vipl.OpenReliableEndpoint(e.t, e.h, busyBytes, vipl.ReliableDelivery)
+		if err != nil {
+			return err
+		}
+		fmt.Println("accept", time.Now().UnixMilli())
+		if err := p.Accept(e.t, "busy", 1500*driver.Millisecond); errors.Is(err, vipl.ErrTimeout) {
+			fmt.Println("timeout", time.Now().UnixMilli())
+			return nil
+		}
+		for i := 0; err == nil && i < 20; i++ {
+			err = bounce(e, p, i, false)
+		}
+		fmt.Println("after", err)
+		lost, err := p.Nic.ErrorWait(e.t, driver.Second)
+		switch {
+		case errors.Is(err, vipl.ErrTimeout):
+			fmt.Println("timeout", time.Now().UnixMilli())
+		case err != nil:
+			return err
+		default:
+			fmt.Println(lost.Code, time.Now().UnixMilli())
+		}
+		if err := p.Close(e.t); err != nil {
+			return err
+		}
+	}
+}
+
+func idleProgram(e *env) error {
+	if _, err := e.prepare(writable); err != nil {
+		return err
+	}
+	fmt.Println("ready")
+	_, err := e.nic.ConnectWait(e.t, vipl.NetAddress{Host: e.nic.Query().LocalAddress, Discriminator: "nobody"}, vipl.Infinite)
+	return err
+}
+
+// A client is killed at some moment of what it does: its server learns it, nothing of
+// it is left, and the next client finds the fabric as the first did.
+func TestProcessesAreKilled(t *testing.T) {
+	fabricPlace(t)
+	s := startService(t, service.Config{})
+	kills := 20
+	if testing.Short() {
+		kills = 3
+	}
+	if os.Getenv("HVIA_LONG") != "" {
+		kills = 100
+	}
+	lost := 0
+	random := rand.New(rand.NewPCG(seed(t), 77))
+	for i := range kills {
+		after := time.Duration(random.IntN(900)) * time.Millisecond
+		server := startProcess(t, job{Node: 1, Name: "server", Program: "busy/server"})
+		client := startProcess(t, job{Node: 0, Name: "client", Program: "busy/client"})
+		if i%2 == 1 { // half of them count from a connection on, the others from the start
+			require.Eventually(t, func() bool {
+				return slices.ContainsFunc(s.Status().Nodes[0].Vis, func(v service.ViStatus) bool { return v.Peer != "" })
+			}, 20*time.Second, 2*time.Millisecond)
+		}
+		time.Sleep(after)
+		require.NoError(t, client.Process.Signal(syscall.SIGKILL), "kill %d after %v", i, after)
+		killed := time.Now()
+		require.ErrorContains(t, client.ends(t, time.Second), "killed", "kill %d after %v: %s", i, after, &client.err)
+		require.Eventually(t, func() bool {
+			return !slices.ContainsFunc(s.Status().Nodes[0].Processes, func(p service.ProcessStatus) bool { return true }) && len(s.Status().Nodes[0].Vis) == 0
+		},
+			time.Second-time.Since(killed), 5*time.Millisecond, "kill %d after %v: what the client had is not taken back: %+v", i, after, s.Status().Nodes[0])
+		require.NoError(t, server.ends(t, 4*time.Second), "kill %d after %v", i, after)
+		learnt, lines := "", strings.Split(strings.TrimSpace(server.out.String()), "\n")
+		for _, line := range lines {
+			var how string
+			var at int64
+			if n, _ := fmt.Sscan(line, &how, &at); n == 2 && how != "accept" && at >= killed.UnixMilli() {
+				learnt = line
+				require.Less(t, at, killed.Add(2*time.Second).UnixMilli(), "kill %d after %v: %s", i, after, lines)
+				break
+			}
+		}
+		require.NotEmpty(t, learnt, "kill %d after %v: %s", i, after, lines)
+		if strings.HasPrefix(learnt, layout.AsyncErrorConnectionLost.String()) {
+			lost++
+		}
+		t.Logf("killed after %v and %d rounds: server learnt '%s', killed at %d", after, strings.Count(client.out.String(), "round"), learnt, killed.UnixMilli())
+		requireEmpty(t, s, time.Second)
+	}
+	require.Positive(t, lost, "no kill met a connection")
+}
+
+// A service that is killed, and a simulator that is killed, end every process with an
+// error that says so, and leave nothing that is in the way of the next service.
+func TestServicesAreKilled(t *testing.T) {
+	for _, victim := range []string{"service", "simulator"} {
+		t.Run(victim, func(t *testing.T) {
+			fabricPlace(t)
+			c := service.Config{Nodes: 1}
+			served := startProcess(t, job{Serve: &c})
+			var pid int
+			require.Eventually(t, func() bool { st, err := service.StatusOf(t.Context(), ""); pid = st.SimulatorPid; return err == nil }, time.Minute, 20*time.Millisecond)
+			client := startProcess(t, job{Name: "idle", Program: "idle"})
+			require.Eventually(t, func() bool {
+				st, err := service.StatusOf(t.Context(), "")
+				return err == nil && len(st.Nodes[0].Vis) == 1 && len(st.Nodes[0].Processes) == 1
+			}, 30*time.Second, 20*time.Millisecond)
+			time.Sleep(100 * time.Millisecond)
+			if victim == "service" {
+				require.NoError(t, served.Process.Kill())
+			} else {
+				require.NoError(t, syscall.Kill(pid, syscall.SIGKILL))
+			}
+			err := client.ends(t, 2*time.Second)
+			require.Error(t, err)
+			t.Log(err)
+			require.Error(t, served.ends(t, 10*time.Second))
+			require.Eventually(t, func() bool { return errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) }, 5*time.Second, 20*time.Millisecond, "the simulator is still there")
+			s := startService(t, service.Config{Nodes: 1})
+			require.Empty(t, leftovers(s.Status()))
+			require.NoError(t, s.Close())
+		})
+	}
+}
+
+// What a service refuses, and what a process is told.
+func TestServiceRefuses(t *testing.T) {
+	fabricPlace(t)
+	ctx := t.Context()
+	_, err := driver.Join(ctx, driver.JoinConfig{Fabric: "nowhere"})
+	require.ErrorIs(t, err, driver.ErrNoFabric)
+	require.ErrorContains(t, err, "nowhere")
+	_, err = driver.Join(ctx, driver.JoinConfig{Fabric: "../x"})
+	require.ErrorContains(t, err, "../x")
+	for _, c := range []service.Config{
+		{Device: driver.DeviceMvia}, {Nodes: 99}, {Name: "a/b"}, {Fabric: sim.Config{Mode: sim.Timed}}, {Participants: []service.Participant{{Name: "x"}}},
+		{Fabric: sim.Config{Mode: sim.Timed}, Participants: []service.Participant{{Name: "x"}, {Name: "x"}}}, {Fabric: sim.Config{MemoryBytes: 4096}},
+	} {
+		_, err := service.Start(ctx, c)
+		require.Error(t, err, "%+v", c)
+	}
+	s := startService(t, service.Config{Nodes: 1, Fabric: sim.Config{MemoryBytes: 128 << 20}})
+	_, err = service.Start(ctx, service.Config{Nodes: 1})
+	require.ErrorIs(t, err, service.ErrRunning)
+	require.ErrorContains(t, err, fmt.Sprint(os.Getpid()))
+	for _, c := range []struct {
+		join driver.JoinConfig
+		want error
+		text string
+	}{
+		{driver.JoinConfig{Node: 1}, driver.ErrInvalidParameter, "node 1"},
+		{driver.JoinConfig{Node: -1}, driver.ErrInvalidParameter, "node -1"},
+		{driver.JoinConfig{Name: strings.Repeat("x", 101)}, driver.ErrInvalidParameter, "101 bytes"},
+		{driver.JoinConfig{MemoryBytes: 1 << 40}, driver.ErrInvalidParameter, "bytes of memory"},
+		{driver.JoinConfig{MemoryBytes: 120 << 20}, driver.ErrResource, "in one piece"},
+	} {
+		_, err := driver.Join(ctx, c.join)
+		require.ErrorIs(t, err, c.want)
+		require.ErrorContains(t, err, c.text)
+	}
+	// Three banks of the default size are all that it has; one that is given back is
+	// there for the next.
+	var all []*driver.Process
+	for range 3 {
+		p, err := driver.Join(ctx, driver.JoinConfig{Name: "one of three"})
+		require.NoError(t, err)
+		all = append(all, p)
+	}
+	_, err = driver.Join(ctx, driver.JoinConfig{})
+	require.ErrorIs(t, err, driver.ErrResource)
+	require.NoError(t, all[1].Close())
+	require.NoError(t, all[1].Close())
+	_, err = all[1].Thread(ctx, "late")
+	require.ErrorIs(t, err, driver.ErrClosed)
+	var again *driver.Process
+	require.Eventually(t, func() bool { again, err = driver.Join(ctx, driver.JoinConfig{}); return err == nil }, 2*time.Second, 10*time.Millisecond)
+	all[1] = again
+	require.NoError(t, service.Down(ctx, ""))
+	require.NoError(t, s.Wait())
+	th, err := all[0].Thread(ctx, "after the end")
+	if err == nil {
+		_, err = all[0].Host().OpenNic(th)
+	}
+	require.Error(t, err)
+	for _, p := range all {
+		require.NoError(t, p.Close())
+	}
+	_, err = driver.Join(ctx, driver.JoinConfig{})
+	require.ErrorIs(t, err, driver.ErrNoFabric)
+}
