@@ -6,6 +6,8 @@ package stray_test
 
 import (
 	"context"
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -26,9 +28,13 @@ const (
 	limit = 100 * driver.Millisecond
 )
 
-// write makes one RDMA write from node 0 to node 1.
-func write(ctx context.Context, program string) error {
-	return driver.Run(ctx, driver.RunConfig{Fabric: sim.Config{Program: program}},
+// write makes one RDMA write from node 0 to node 1, on cards with these straps.
+func write(ctx context.Context, program string, straps uint32) error {
+	c := driver.RunConfig{Fabric: sim.Config{Program: program}}
+	if straps != 0 {
+		c.Fabric.Arguments = []string{"--strap", fmt.Sprint(straps)}
+	}
+	return driver.Run(ctx, c,
 		driver.Program{Node: 0, Name: "writer", Main: func(t *driver.Thread, h *driver.Host) error {
 			e, err := vipl.OpenEndpoint(t, h, bytes)
 			if err != nil {
@@ -59,33 +65,40 @@ func TestNoFault(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
-	require.NoError(t, write(ctx, ""))
+	require.NoError(t, write(ctx, "", 0))
 }
 
+// Both faults are in one simulator, because a build takes a minute; a strap that the
+// card does not use switches each on.
 func TestStrayAccessStopsTheRun(t *testing.T) {
 	if testing.Short() {
-		t.Skip("needs two simulators of their own")
+		t.Skip("needs a simulator of its own")
 	}
 	tests := []struct {
-		name   string
-		mutant verilate.Mutant
-		says   []string
+		name     string
+		strap    int
+		file     string
+		old, new string // FAULT stands for the switch
 	}{
-		{"read", verilate.Mutant{File: "rtl/descriptor_fetch.sv", Old: "assign req_addr_o  = pa_q;", New: "assign req_addr_o  = pa_q ^ 32'h0800_0000;"},
-			[]string{"read", "node"}},
-		{"write", verilate.Mutant{File: "rtl/completion.sv", Old: "assign status_at   = pa_q + start;", New: "assign status_at   = (pa_q ^ 32'h0800_0000) + start;"},
-			[]string{"write", "node"}},
+		{"read", 30, "rtl/descriptor_fetch.sv", "assign req_addr_o  = pa_q;", "assign req_addr_o  = pa_q ^ {4'd0, FAULT, 27'd0};"},
+		{"write", 31, "rtl/completion.sv", "assign status_at   = pa_q + start;", "assign status_at   = (pa_q ^ {4'd0, FAULT, 27'd0}) + start;"},
 	}
+	var mutants []verilate.Mutant
+	for _, tt := range tests {
+		on := fmt.Sprintf("hvia_board.strap_i[%d]", tt.strap)
+		mutants = append(mutants, verilate.Mutant{File: tt.file, Old: tt.old, New: strings.ReplaceAll(tt.new, "FAULT", on)})
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+	defer cancel()
+	program, err := sim.Simulator(ctx, mutants...)
+	require.NoError(t, err)
+	require.NoError(t, write(ctx, program, 0), "both faults are switched off")
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
-			defer cancel()
-			program, err := sim.Simulator(ctx, tt.mutant)
-			require.NoError(t, err)
 			begin := time.Now()
-			err = write(ctx, program)
+			err := write(ctx, program, 1<<tt.strap)
 			require.ErrorIs(t, err, bridge.ErrMemoryFault)
-			for _, s := range tt.says {
+			for _, s := range []string{tt.name, "node"} {
 				require.ErrorContains(t, err, s)
 			}
 			require.Less(t, time.Since(begin), time.Minute, "the run must stop, not time out")
