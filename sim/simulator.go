@@ -4,12 +4,16 @@ package sim
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 
+	"hvia/layout"
 	"hvia/params"
 	"hvia/sim/verilate"
 )
@@ -22,11 +26,42 @@ func Simulator(ctx context.Context, mutants ...verilate.Mutant) (string, error) 
 	return ProfileSimulator(ctx, params.Base, mutants...)
 }
 
+// ErrStale is returned when the checkout has other layouts than this program was built with:
+// the two could not talk, which would be seen only after minutes of building.
+var ErrStale = errors.New("this program is not of the checkout's present sources: build it again ('make build' makes bin/hvia)")
+
+var layoutHashLine = regexp.MustCompile(`kLayoutHash = 0x([0-9a-f]{16})ull;`)
+
+// checkLayout says whether a simulator of these sources understands this program.
+func checkLayout(root string) error {
+	const header = "sim/gen/hvia_layout.h"
+	body, err := os.ReadFile(filepath.Join(root, header))
+	if err != nil {
+		return fmt.Errorf("sim: build the simulator: %w", err)
+	}
+	m := layoutHashLine.FindSubmatch(body)
+	if m == nil {
+		return fmt.Errorf("sim: build the simulator: no layout hash in %s of %s: 'make generate' writes it", header, root)
+	}
+	if own := fmt.Sprintf("%016x", layout.Hash); string(m[1]) != own {
+		return fmt.Errorf("sim: build the simulator in %s: layout hash %s, of this program %s: %w", root, m[1], own, ErrStale)
+	}
+	return nil
+}
+
 // ProfileSimulator builds the simulator of a profile's board, which knows no
-// other profile; an empty name means the base profile.
+// other profile; an empty name means the base profile. ErrStale if it would be of no use
+// to this program.
 func ProfileSimulator(ctx context.Context, profile string, mutants ...verilate.Mutant) (string, error) {
 	if _, err := exec.LookPath("g++"); err != nil {
 		return "", ErrNoCompiler
+	}
+	root, err := verilate.Root()
+	if err != nil {
+		return "", err
+	}
+	if err := checkLayout(root); err != nil {
+		return "", err
 	}
 	spec, err := simulatorSpec(profile)
 	if err != nil {

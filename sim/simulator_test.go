@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sim
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"hvia/sim/verilate"
+)
+
+// A program that was built before its checkout changed is told so before a build of minutes,
+// not after it.
+func TestStaleProgram(t *testing.T) {
+	root, err := verilate.Root()
+	require.NoError(t, err)
+	require.NoError(t, checkLayout(root), "this test is of the present sources")
+
+	other := t.TempDir()
+	header := filepath.Join(other, "sim", "gen", "hvia_layout.h")
+	require.ErrorIs(t, checkLayout(other), os.ErrNotExist)
+	require.NoError(t, os.MkdirAll(filepath.Dir(header), 0o755))
+	require.NoError(t, os.WriteFile(header, []byte("constexpr uint64_t kLayoutHash = 0x0123456789abcdefull;\n"), 0o644))
+	err = checkLayout(other)
+	require.ErrorIs(t, err, ErrStale)
+	require.ErrorContains(t, err, "layout hash 0123456789abcdef, of this program ")
+	require.NoError(t, os.WriteFile(header, []byte("#pragma once\n"), 0o644))
+	require.ErrorContains(t, checkLayout(other), "make generate")
+}
