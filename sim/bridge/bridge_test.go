@@ -69,10 +69,9 @@ func TestFrameUse(t *testing.T) {
 // An old program on a new simulator, and the other way round: both numbers are
 // printed and nothing is mapped.
 func TestForeignHashesAreRefused(t *testing.T) {
+	program := echoProgram(t)
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	program, err := sim.EchoSimulator(ctx)
-	require.NoError(t, err)
 	f, err := sim.Start(ctx, sim.Config{Program: program, Mode: sim.Free, Nodes: []sim.Node{{Kind: "echo", Name: "a"}}, MemoryBytes: 1 << 20})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, f.Close()) }()

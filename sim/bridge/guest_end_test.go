@@ -100,9 +100,8 @@ func TestNewGuestRefusals(t *testing.T) {
 }
 
 func TestNoGuestsWithoutTheOption(t *testing.T) {
+	program := echoProgram(t)
 	ctx := limited(t, time.Minute)
-	program, err := sim.EchoSimulator(ctx)
-	require.NoError(t, err)
 	f, err := sim.Start(ctx, sim.Config{Program: program, Mode: sim.Free, Nodes: []sim.Node{{Kind: "echo", Name: "a"}}, MemoryBytes: 1 << 20})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, f.Close()) }()
@@ -742,8 +741,7 @@ func TestLargeMemory(t *testing.T) {
 // benchThread is a thread of the process that owns the fabric.
 func benchThread(b *testing.B, mode sim.Mode) *bridge.Slot {
 	ctx := limited(b, 10*time.Minute)
-	program, err := sim.EchoSimulator(ctx)
-	require.NoError(b, err)
+	program := echoProgram(b)
 	cfg := sim.Config{Program: program, Mode: mode, Nodes: []sim.Node{{Kind: "echo", Name: "a"}}, MemoryBytes: 1 << 20}
 	if mode == sim.Timed {
 		cfg.Threads = []sim.Thread{{Name: "bench"}}
