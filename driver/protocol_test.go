@@ -57,6 +57,36 @@ func TestReplyRoundTrip(t *testing.T) {
 	require.Len(t, err.Error(), replySlot-replyBody-replyBytes)
 }
 
+// The regions of a request and of a reply are as many as there is room for; who says more is not believed.
+func TestRegionsOfMessages(t *testing.T) {
+	q := request{Op: opOffer, Offers: MaxOfferedRegions}
+	for i := range q.Handles {
+		q.Handles[i] = uint32(i + 1)
+	}
+	got, err := decodeRequest(encodeRequest(&q))
+	require.NoError(t, err)
+	require.Equal(t, q, got)
+	q.Offers++
+	_, err = decodeRequest(encodeRequest(&q))
+	require.ErrorIs(t, err, ErrInvalidParameter)
+
+	slot := make([]byte, replySlot)
+	r := reply{Offers: MaxOfferedRegions}
+	for i := range r.Regions {
+		r.Regions[i] = offered{Address: uint64(i) << 40, Length: 1 << 33, Handle: uint32(i + 1), Rights: uint8(i % 4)}
+	}
+	putReply(slot, 1, &r, nil)
+	back, err := getReply(slot)
+	require.NoError(t, err)
+	regions := back.remote().Regions
+	require.Len(t, regions, MaxOfferedRegions)
+	require.Equal(t, RegionInfo{Handle: 8, Address: 7 << 40, Length: 1 << 33, Rights: Rights{RdmaWrite: true, RdmaRead: true}}, regions[7])
+	r.Offers++
+	putReply(slot, 2, &r, nil)
+	_, err = getReply(slot)
+	require.ErrorIs(t, err, ErrInvalidParameter)
+}
+
 func TestOperationsHaveNames(t *testing.T) {
 	for op := opAllocate; op <= opBye; op++ {
 		require.NotContains(t, op.String(), "operation(", "%d", op)

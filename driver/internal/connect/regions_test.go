@@ -130,3 +130,23 @@ func FuzzRegions(f *testing.F) {
 		}
 	})
 }
+
+// Peers that ask at once, or one after the other, learn what the other offers.
+func TestRegionsOfPeers(t *testing.T) {
+	for _, pause := range []int64{0, 500e6, 4e9} {
+		w := newWorld(perfect)
+		var told [2][]Region
+		names := [2]string{"a", "b"}
+		for node := range 2 {
+			e := endpoint(node, 1)
+			e.Attributes.Regions = offering(3 + 5*node)
+			w.nodes[node].e.RequestPeer(w.now, e, mac(1-node), names[1-node], names[node], w.now+1e12, func(theirs Attributes, err error) {
+				require.NoError(t, err)
+				told[node] = theirs.Regions
+			})
+			w.run(pause)
+		}
+		w.run(1e12)
+		require.Equal(t, [2][]Region{offering(8), offering(3)}, told, "%d ps apart", pause)
+	}
+}
