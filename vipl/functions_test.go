@@ -182,8 +182,6 @@ func (f *fixture) foreign(call func(n *vipl.Nic) error) error {
 	return err
 }
 
-var noNic *vipl.Nic
-
 // functionPartner is the program of node 1.
 func functionPartner(e *env) error {
 	for {

@@ -1080,6 +1080,10 @@ func (g *generator) reliableMessage(side, pair int, errors bool) error {
 	if !errors && g.sender[pair] == bothSides && v.State() != layout.ViStateConnected {
 		return fmt.Errorf("the generator: %v breaks a connection on which both sides send", o)
 	}
+	if read && v.State() != layout.ViStateConnected {
+		// What is posted behind it may leave before its answer is refused here.
+		return g.barrier(opSettle)
+	}
 	return nil
 }
 

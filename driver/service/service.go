@@ -10,7 +10,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"net"
 	"slices"
 	"sync"
@@ -354,15 +353,4 @@ func (s *Service) Wait() error {
 func (s *Service) Close() error {
 	s.end(ErrDown)
 	return s.Wait()
-}
-
-// sorted are the members by their numbers.
-func (s *Service) sorted() []*member {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	var list []*member
-	for _, id := range slices.Sorted(maps.Keys(s.members)) {
-		list = append(list, s.members[id])
-	}
-	return list
 }
