@@ -116,6 +116,10 @@ func (e *Error) Error() string {
 	return b.String()
 }
 
+// Is says whether the target is the status's sentinel. Unwrap says it too, but
+// allocates, and a loop that looks at a queue asks it each time.
+func (e *Error) Is(target error) bool { return target != nil && target == e.Status.Err() }
+
 // Unwrap gives the status's sentinel and the detail.
 func (e *Error) Unwrap() []error {
 	if e.Detail == nil {

@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package vipl_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"hvia/driver"
+	"hvia/sim"
+	"hvia/vipl"
+)
+
+// Sixteen threads of a host use one NIC handle at once, in free mode, where nobody
+// takes turns: each asks on its own VI, and takes whatever the two shared completion
+// queues have, for whosever VI it is. Nothing is lost, doubled or out of order.
+const (
+	crowd       = 16
+	crowdWindow = 8
+)
+
+func TestManyThreadsOfOneNic(t *testing.T) {
+	needsCards(t)
+	questions := 40 // of each thread; a question is four posts and four descriptors taken
+	if os.Getenv("HVIA_LONG") == "1" {
+		questions = 100_000 / 8 / crowd
+	}
+	sides := [2]*crowdSide{{node: 0, questions: questions, ready: make(chan struct{})}, {node: 1, questions: questions, ready: make(chan struct{})}}
+	var list []driver.Program
+	for node, s := range sides {
+		for i := range crowd {
+			list = append(list, driver.Program{Node: node, Main: func(t *driver.Thread, h *driver.Host) error { return s.run(t, h, i) }})
+		}
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+	defer cancel()
+	start := time.Now()
+	require.NoError(t, driver.Run(ctx, driver.RunConfig{Seed: seed(t), Fabric: sim.Config{Mode: sim.Free}}, list...))
+	t.Logf("%d operations in %v", 8*questions*crowd, time.Since(start).Round(time.Millisecond))
+}
+
+// crowdSide is one host.
+type crowdSide struct {
+	node, questions int
+	ready           chan struct{} // closed when nic and queues are there, or failed
+	nic             *vipl.Nic
+	send, receive   *vipl.CQ
+	failed          error
+	members         sync.Map // *vipl.VI to *member
+	over            atomic.Int32
+}
+
+// member is a VI and what has come of it.
+type member struct {
+	mu             sync.Mutex
+	v              *vipl.VI
+	mem            *vipl.Region
+	sent, answered int // questions or answers
+	taken          int // descriptors of sends
+	free           []*vipl.Descriptor
+}
+
+func (s *crowdSide) open(t *driver.Thread, h *driver.Host) (err error) {
+	if s.nic, err = vipl.OpenNic(t, h); err != nil {
+		return err
+	}
+	if s.send, err = s.nic.CreateCQ(t, 4*crowd*crowdWindow); err != nil {
+		return err
+	}
+	s.receive, err = s.nic.CreateCQ(t, 4*crowd*crowdWindow)
+	return err
+}
+
+const crowdSlot = 256 // of a message: descriptors of its receive and send, their bytes behind them
+
+func (s *crowdSide) run(t *driver.Thread, h *driver.Host, i int) error {
+	if i == 0 {
+		s.failed = s.open(t, h)
+		close(s.ready)
+	}
+	<-s.ready
+	if s.failed != nil {
+		return s.failed
+	}
+	v, err := s.nic.CreateVi(t, vipl.ViAttributes{ReliabilityLevel: vipl.ReliableReception, SendCQ: s.send, RecvCQ: s.receive})
+	if err != nil {
+		return err
+	}
+	b, err := s.nic.Alloc(t, 4*crowdWindow*crowdSlot)
+	if err != nil {
+		return err
+	}
+	m := &member{v: v}
+	if m.mem, err = s.nic.RegisterBuffer(t, b, nil); err != nil {
+		return err
+	}
+	s.members.Store(v, m)
+	for k := range 2 * crowdWindow {
+		if err := m.prepare(t, k); err != nil {
+			return err
+		}
+		d, err := m.mem.Descriptor((2*crowdWindow + k) * crowdSlot)
+		if err != nil {
+			return err
+		}
+		m.free = append(m.free, d)
+	}
+	name := fmt.Sprintf("pair %d", i)
+	// Both ask: nobody has to be there first.
+	there := vipl.NetAddress{Host: vipl.HostAddress(1 - s.node), Discriminator: name}
+	if err := v.ConnectPeerRequest(t, vipl.NetAddress{Discriminator: name}, there, 30*driver.Second); err != nil {
+		return err
+	}
+	if _, err := v.ConnectPeerWait(t); err != nil {
+		return err
+	}
+	counted := false
+	for int(s.over.Load()) < crowd {
+		if s.node == 0 {
+			if err := m.ask(t, s.questions); err != nil {
+				return err
+			}
+		}
+		if err := s.serve(t); err != nil {
+			return err
+		}
+		m.mu.Lock()
+		if !counted && m.answered == s.questions && m.sent == s.questions && m.taken == s.questions {
+			counted = true
+			s.over.Add(1)
+		}
+		m.mu.Unlock()
+	}
+	_, err = v.SendDone(t)
+	if !errors.Is(err, vipl.ErrDescriptor) {
+		return fmt.Errorf("%s: something is left on the send queue: %w", name, err)
+	}
+	return nil
+}
+
+// prepare posts the receive of a slot.
+func (m *member) prepare(t *driver.Thread, k int) error {
+	d, err := m.mem.Descriptor(k * crowdSlot)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.SetReceive(m.mem.Segment(k*crowdSlot+128, 64)), m.v.PostRecv(t, d))
+}
+
+// ask posts a question if the window is open.
+func (m *member) ask(t *driver.Thread, limit int) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.sent == limit || m.sent-m.answered == crowdWindow {
+		return nil
+	}
+	return m.say(t)
+}
+
+// say posts message number m.sent. The mutex is held.
+func (m *member) say(t *driver.Thread) error {
+	if len(m.free) == 0 {
+		return errors.New("more sends are under way than the window allows")
+	}
+	d := m.free[0]
+	m.free = m.free[1:]
+	at := int(d.Address-m.mem.Address()) + 128
+	copy(m.mem.Bytes()[at:], pattern(64, m.sent))
+	m.sent++
+	return errors.Join(d.SetSend(m.mem.Segment(at, 64)), m.v.PostSend(t, d))
+}
+
+// serve waits for a receive and takes it, and takes a send if one is over. It waits
+// and does not look in a loop: the simulator needs the processor, too.
+func (s *crowdSide) serve(t *driver.Thread) error {
+	for _, c := range []*vipl.CQ{s.receive, s.send} {
+		var v *vipl.VI
+		var receive bool
+		var err error
+		if c == s.receive {
+			v, receive, err = c.Wait(t, driver.Millisecond)
+		} else {
+			v, receive, err = c.Done(t)
+		}
+		if errors.Is(err, vipl.ErrNotDone) || errors.Is(err, vipl.ErrTimeout) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		x, _ := s.members.Load(v)
+		m, ok := x.(*member)
+		if !ok || receive != (c == s.receive) {
+			return fmt.Errorf("an entry of VI %d, of the receive queue: %v", v.Index(), receive)
+		}
+		if err := s.take(t, m, receive); err != nil {
+			return fmt.Errorf("VI %d: %w", v.Index(), err)
+		}
+	}
+	return nil
+}
+
+func (s *crowdSide) take(t *driver.Thread, m *member, receive bool) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if !receive {
+		d, err := m.v.SendDone(t)
+		if err != nil {
+			return err
+		}
+		m.taken++
+		m.free = append(m.free, d)
+		return nil
+	}
+	d, err := m.v.RecvDone(t)
+	if m.answered == s.questions && d != nil && d.Completion().Flushed() {
+		return nil // the peer has all that it asked for, and has gone
+	}
+	if err != nil {
+		return err
+	}
+	at := int(d.Address - m.mem.Address())
+	if got := m.mem.Bytes()[at+128 : at+192]; d.CompletedLength() != 64 || !bytes.Equal(got, pattern(64, m.answered)) {
+		return fmt.Errorf("message %d is %x", m.answered, got)
+	}
+	m.answered++
+	if err := m.prepare(t, at/crowdSlot); err != nil {
+		return err
+	}
+	if s.node == 1 {
+		return m.say(t)
+	}
+	return nil
+}

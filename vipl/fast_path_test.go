@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package vipl_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"hvia/driver"
+	"hvia/driver/service"
+	"hvia/sim"
+	"hvia/vipl"
+)
+
+// The fast path: what a program does for each message when it posts and polls.
+const (
+	fastWindow = 16
+	fastPosts  = 50 * fastWindow
+)
+
+// fast writes to the peer, a window of writes at a time, and looks at its send queue
+// until they are done; between the calls of mark it does nothing else.
+func fast(e *env, p *vipl.Endpoint, list []*vipl.Descriptor, mark func()) (looks int, err error) {
+	window := func() error {
+		for _, d := range list {
+			d.SetRdmaWrite(p.Buffer.Segment(0, 1024), p.Peer.Address, p.Peer.Handle)
+			if err := p.VI.PostSend(e.t, d); err != nil {
+				return err
+			}
+		}
+		for done := 0; done < len(list); looks++ {
+			switch _, err := p.VI.SendDone(e.t); {
+			case err == nil:
+				done++
+			case !errors.Is(err, vipl.ErrNotDone):
+				return err
+			}
+		}
+		return nil
+	}
+	if err := window(); err != nil { // whatever is made once is made now
+		return 0, err
+	}
+	looks = 0
+	mark()
+	for range fastPosts / fastWindow {
+		if err := window(); err != nil {
+			return looks, err
+		}
+	}
+	mark()
+	return looks, nil
+}
+
+// fastClient connects and takes the fast path.
+func fastClient(mark func(), report func(looks int)) main {
+	return func(e *env) error {
+		p, err := vipl.OpenEndpoint(e.t, e.h, 8192)
+		if err != nil {
+			return err
+		}
+		for {
+			err := p.Dial(e.t, vipl.NetAddress{Host: vipl.HostAddress(1), Discriminator: "fast"}, 10*driver.Second)
+			if err == nil {
+				break
+			}
+			if !errors.Is(err, vipl.ErrNoMatch) {
+				return err
+			}
+		}
+		var list []*vipl.Descriptor
+		for i := range fastWindow {
+			d, err := p.Buffer.Descriptor(4096 + 128*i)
+			if err != nil {
+				return err
+			}
+			list = append(list, d)
+		}
+		looks, err := fast(e, p, list, mark)
+		if err != nil {
+			return err
+		}
+		report(looks)
+		// The last byte tells the server that it is over.
+		p.Bytes()[0] = 1
+		return errors.Join(p.Write(e.t, 0, 1, 8000, 10*driver.Second), p.Close(e.t))
+	}
+}
+
+func fastServer(e *env) error {
+	p, err := vipl.OpenEndpoint(e.t, e.h, 8192)
+	if err != nil {
+		return err
+	}
+	if err := p.Accept(e.t, "fast", 20*driver.Second); err != nil {
+		return err
+	}
+	return errors.Join(p.Poll(e.t, 8000, 1, time60), p.Close(e.t))
+}
+
+const time60 = 60 * driver.Second
+
+// In free mode neither a post nor a look at a queue allocates, whether it finds
+// something or not.
+func TestFastPathAllocatesNothing(t *testing.T) {
+	if testing.Short() {
+		t.Skip("needs the simulator with the card, whose build takes minutes")
+	}
+	var at [2]runtime.MemStats
+	marks, looked := 0, 0
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	defer cancel()
+	require.NoError(t, driver.Run(ctx, driver.RunConfig{Fabric: sim.Config{Mode: sim.Free}}, programs(
+		fastClient(func() { runtime.ReadMemStats(&at[marks]); marks++ }, func(n int) { looked = n }), fastServer)...))
+	n := at[1].Mallocs - at[0].Mallocs
+	t.Logf("%d posts and %d looks: %d allocations in the whole process", fastPosts, looked, n)
+	// The other goroutines of the process wait meanwhile, and look now and then.
+	require.Less(t, n, uint64(fastPosts/4))
+}
+
+// In free mode neither makes a system call while the simulator is awake.
+func TestFastPathMakesNoSystemCalls(t *testing.T) {
+	if testing.Short() {
+		t.Skip("needs the simulator with the card, whose build takes minutes")
+	}
+	if out, err := exec.Command("strace", "-o", "/dev/null", "true").CombinedOutput(); err != nil {
+		t.Skipf("strace does not run here: %v: %s", err, out)
+	}
+	fabricPlace(t)
+	s := startService(t, service.Config{})
+	server := startProcess(t, job{Node: 1, Name: "server", Program: "fast/server"})
+	record := filepath.Join(t.TempDir(), "strace")
+	client := startTraced(t, record, job{Node: 0, Name: "client", Program: "fast/client"})
+	require.NoError(t, client.ends(t, 2*time.Minute))
+	require.NoError(t, server.ends(t, time.Minute))
+	b, err := os.ReadFile(record)
+	require.NoError(t, err)
+	lines := strings.Split(string(b), "\n")
+	// The two marks are on the thread that posts.
+	var thread string
+	var between []string
+	marks := 0
+	for _, line := range lines {
+		if m := regexp.MustCompile(`^(\d+) .*getpriority\(PRIO_PROCESS, 424242`).FindStringSubmatch(line); m != nil {
+			thread = m[1]
+			marks++
+			continue
+		}
+		if marks == 1 && strings.HasPrefix(line, thread+" ") && !ofGo.MatchString(line) {
+			between = append(between, line)
+		}
+	}
+	require.Equal(t, 2, marks, "marks in the record")
+	t.Logf("%d posts, %s looks: %d system calls", fastPosts, strings.TrimSpace(client.out.String()), len(between))
+	for _, line := range between {
+		t.Log(line)
+	}
+	requireEmpty(t, s, 5*time.Second)
+	require.Less(t, len(between), fastPosts/20)
+}
+
+// ofGo are the calls of Go's scheduler, which preempts a goroutine that runs for long
+// and hands its processor on. The bridge's futexes are shared between processes,
+// so theirs are not private.
+var ofGo = regexp.MustCompile(`_PRIVATE|SIGURG|rt_sig|sched_yield|tgkill|getpid|nanosleep|epoll_|madvise|resumed>`)
+
+// traceMark is a system call that nothing else makes.
+func traceMark() { _, _, _ = syscall.Syscall(syscall.SYS_GETPRIORITY, 0, 424242, 0) }
+
+// fastTraced is the client of TestFastPathMakesNoSystemCalls.
+func fastTraced(e *env) error {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	return fastClient(traceMark, func(looks int) { fmt.Println(looks) })(e)
+}

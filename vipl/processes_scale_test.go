@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package vipl_test
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"hvia/driver"
+	"hvia/driver/service"
+	"hvia/vipl"
+)
+
+// pairRounds are the round trips of a pair of processes; pairWarm come before the
+// clock is read.
+const (
+	pairWarm   = 20
+	pairRounds = 500
+)
+
+// pairClient writes 4 bytes to its server and waits for those of the server, in turn,
+// and tells what the rounds took: wall time, in nanoseconds. A pair's name begins with
+// the server's node.
+func pairClient(name string) main {
+	return func(e *env) error {
+		p, err := vipl.OpenEndpoint(e.t, e.h, 4096)
+		if err != nil {
+			return err
+		}
+		node, err := strconv.Atoi(name[:strings.IndexByte(name, '/')])
+		if err != nil {
+			return err
+		}
+		to := vipl.NetAddress{Host: vipl.HostAddress(node), Discriminator: name}
+		if err := p.Dial(e.t, to, 20*driver.Second); err != nil {
+			return err
+		}
+		var began time.Time
+		for i := range pairWarm + pairRounds {
+			if i == pairWarm {
+				fmt.Println("begun")
+				began = time.Now()
+			}
+			value := byte(i%255 + 1)
+			p.Bytes()[3] = value
+			if err := p.Write(e.t, 0, 4, 1024, 10*driver.Second); err != nil {
+				return fmt.Errorf("round %d: %w", i, err)
+			}
+			if err := p.Poll(e.t, 2048+3, value, 10*driver.Second); err != nil {
+				return fmt.Errorf("answer %d: %w", i, err)
+			}
+		}
+		fmt.Println("took", time.Since(began).Nanoseconds())
+		return p.Close(e.t)
+	}
+}
+
+func pairServer(name string) main {
+	return func(e *env) error {
+		p, err := vipl.OpenEndpoint(e.t, e.h, 4096)
+		if err != nil {
+			return err
+		}
+		if err := p.Accept(e.t, name, 20*driver.Second); err != nil {
+			return err
+		}
+		for i := range pairWarm + pairRounds {
+			value := byte(i%255 + 1)
+			if err := p.Poll(e.t, 1024+3, value, 10*driver.Second); err != nil {
+				return fmt.Errorf("question %d: %w", i, err)
+			}
+			p.Bytes()[3] = value
+			if err := p.Write(e.t, 0, 4, 2048, 10*driver.Second); err != nil {
+				return fmt.Errorf("round %d: %w", i, err)
+			}
+		}
+		return p.Close(e.t)
+	}
+}
+
+// Sixteen processes on four nodes, each of which reaches its own partner, all at once.
+func TestSixteenProcesses(t *testing.T) {
+	if testing.Short() {
+		t.Skip("needs the simulator with the card, whose build takes minutes")
+	}
+	fabricPlace(t)
+	s := startService(t, service.Config{Nodes: 4})
+	var all []*process
+	for i := range 8 {
+		node := 2 + i%2
+		name := fmt.Sprintf("%d/%d", node, i)
+		all = append(all,
+			startProcess(t, job{Node: node, Name: "server " + name, Program: "server of pair " + name}),
+			startProcess(t, job{Node: i / 2 % 2, Name: "client " + name, Program: "client of pair " + name}))
+	}
+	for _, p := range all {
+		require.NoError(t, p.ends(t, 3*time.Minute))
+	}
+	requireEmpty(t, s, 2*time.Second)
+}
+
+// In free mode the wall time of a round trip of 4 bytes between two processes is that
+// of the simulator's own work for it, and little more: the bridge does not make
+// anybody wait. The limit is of wall time, and held only if nothing else runs
+// beside it.
+func TestRoundTripInFreeMode(t *testing.T) {
+	if testing.Short() {
+		t.Skip("needs the simulator with the card, whose build takes minutes")
+	}
+	fabricPlace(t)
+	s := startService(t, service.Config{})
+	work := func() time.Duration { return processorTime(t, s.Fabric().Pid()) }
+	server := startProcess(t, job{Node: 1, Name: "server", Program: "server of pair 1/x"})
+	client := startProcess(t, job{Node: 0, Name: "client", Program: "client of pair 1/x"})
+	before := work()
+	require.NoError(t, client.ends(t, 3*time.Minute))
+	after := work()
+	require.NoError(t, server.ends(t, time.Minute))
+	_, text, ok := strings.Cut(client.out.String(), "took ")
+	require.True(t, ok, "%s", &client.out)
+	ns, err := strconv.ParseInt(strings.TrimSpace(text), 10, 64)
+	require.NoError(t, err)
+	round := time.Duration(ns) / pairRounds
+	own := (after - before) / (pairWarm + pairRounds) // with what connecting took, which is little
+	ratio := float64(round) / float64(own)
+	t.Logf("round trip %v, of which the simulator works %v: %.2f times", round, own, ratio)
+	if os.Getenv("HVIA_LONG") != "" {
+		require.Less(t, ratio, 1.5)
+	}
+}
+
+// processorTime is what a process has used, user and system.
+func processorTime(t *testing.T, pid int) time.Duration {
+	t.Helper()
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	require.NoError(t, err)
+	fields := strings.Fields(string(b[strings.LastIndexByte(string(b), ')')+1:]))
+	var ticks int64
+	for _, f := range fields[11:13] {
+		n, err := strconv.ParseInt(f, 10, 64)
+		require.NoError(t, err)
+		ticks += n
+	}
+	return time.Duration(ticks) * 10 * time.Millisecond // USER_HZ is 100
+}
