@@ -32,7 +32,7 @@ func TestManyThreadsOfOneNic(t *testing.T) {
 	needsCards(t)
 	questions := 40 // of each thread; a question is four posts and four descriptors taken
 	if os.Getenv("HVIA_LONG") == "1" {
-		questions = 100_000 / 8 / crowd
+		questions = 100_000/8/crowd + 1
 	}
 	sides := [2]*crowdSide{{node: 0, questions: questions, ready: make(chan struct{})}, {node: 1, questions: questions, ready: make(chan struct{})}}
 	var list []driver.Program
