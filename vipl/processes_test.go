@@ -600,6 +600,9 @@ func TestServicesAreKilledAtAnyMoment(t *testing.T) {
 				}
 				require.Error(t, served.ends(t, 10*time.Second))
 				require.Eventually(t, func() bool { return errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) }, 10*time.Second, 5*time.Millisecond, "the simulator is still there")
+				left, err := filepath.Glob(os.Getenv("XDG_RUNTIME_DIR") + "/hvia/*")
+				require.NoError(t, err)
+				require.Empty(t, left, "kill %d after %v", i, after)
 			}
 			s := startService(t, service.Config{})
 			require.Empty(t, leftovers(s.Status()))

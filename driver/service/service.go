@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"path/filepath"
 	"slices"
 	"sync"
 	"time"
@@ -208,6 +209,8 @@ func start(ctx context.Context, c Config) (_ *Service, err error) {
 		return nil, err
 	}
 	// The fabric ends when it is closed, and not with this context.
+	// The simulator outlives a service that is killed, and clears up behind it.
+	s.config.Fabric.Arguments = append(slices.Clone(s.config.Fabric.Arguments), "--abandoned", s.place.dir+":"+filepath.Base(s.place.socket))
 	if s.fabric, err = startFabric(ctx, s.config.Fabric); err != nil {
 		return nil, err
 	}

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The fabric simulator: one process, one simulation thread. It is started by
 // the Go package sim, or by hand for programs that attach by path.
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -55,6 +58,7 @@ constexpr char kUsage[] =
     "  --frames FILE         frames of the wire\n"
     "  --wave STEM           FST waves: STEM.<node name>.fst for each card\n"
     "  --owner-fd N          inherited descriptor: the run ends when its other end is closed\n"
+    "  --abandoned DIR:FILE  at the end, if nobody holds the lock of DIR/lock: its owner was killed, so FILE in DIR, the lock and DIR are removed\n"
     "  --fault ignore-running    breaks the time protocol on purpose (tests only)\n";
 
 struct UsageError : std::runtime_error {
@@ -77,6 +81,7 @@ struct Options {
   uint32_t strap = 0;
   int owner_fd = -1;
   bool private_directory = false;
+  std::string abandoned_directory, abandoned_file;
   SchedulerOptions scheduler;
 };
 
@@ -143,7 +148,12 @@ Options Parse(int argc, char** argv) {
     else if (name == "--trace") o.trace = value;
     else if (name == "--frames") o.frames = value;
     else if (name == "--wave") o.wave = value;
-    else if (name == "--owner-fd") o.owner_fd = static_cast<int>(Number(name, value, 0, 1 << 20));
+    else if (name == "--abandoned") {
+      const size_t colon = value.rfind(':');
+      if (colon == std::string::npos || colon == 0 || colon + 1 == value.size()) throw UsageError("--abandoned " + value + ": want DIR:FILE");
+      o.abandoned_directory = value.substr(0, colon);
+      o.abandoned_file = value.substr(colon + 1);
+    } else if (name == "--owner-fd") o.owner_fd = static_cast<int>(Number(name, value, 0, 1 << 20));
     else if (name == "--fault") {
       if (value != "ignore-running") throw UsageError("--fault " + value + ": want ignore-running");
       o.scheduler.ignore_running = true;
@@ -182,6 +192,32 @@ std::unique_ptr<Node> MakeNode(const std::string& kind, const Surroundings& s, c
   (void)o;
   throw UsageError("--node " + kind + ":" + s.name + ": unknown kind; this simulator was built without the card and knows nic and echo");
 #endif
+}
+
+// An owner that was killed could not remove its files; one that ends by itself removes FILE before
+// it ends this process. The lock says whether it is gone, and keeps a successor of the same name from
+// coming in between. A process that is killed holds its locks a little longer than its first thread lives.
+void RemoveAbandoned(const std::string& directory, const std::string& file) {
+  constexpr int kTries = 200;
+  constexpr useconds_t kPauseUs = 10'000;
+  const std::string lock = directory + "/lock";
+  const std::string path = directory + "/" + file;
+  const int fd = open(lock.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+  if (fd < 0) return;
+  for (int i = 0; i < kTries && access(path.c_str(), F_OK) == 0; ++i) {
+    if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
+      usleep(kPauseUs);
+      continue;
+    }
+    struct stat ours {}, there {};
+    if (fstat(fd, &ours) == 0 && stat(lock.c_str(), &there) == 0 && ours.st_ino == there.st_ino && ours.st_dev == there.st_dev) {
+      unlink(path.c_str());
+      unlink(lock.c_str());
+      rmdir(directory.c_str());
+    }
+    break;
+  }
+  close(fd);
 }
 
 int Run(int argc, char** argv) {
@@ -247,6 +283,7 @@ int Run(int argc, char** argv) {
   TellOwner(o.owner_fd);
   scheduler.Run();
   recorder.Flush();
+  if (!o.abandoned_directory.empty()) RemoveAbandoned(o.abandoned_directory, o.abandoned_file);
   return 0;
 }
 
