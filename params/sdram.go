@@ -12,7 +12,7 @@ import (
 // card and for the slow one of an ablation; TestSdramClocksCoverTimes holds
 // all three together.
 var sdramTable = slices.Concat(sdramChip, sdramClocks("Sdram", 10000, ""), sdramCommon,
-	[]row{{"SdramSlowClockPeriod", Elaboration, sdramSlowPeriod, "ps", Structure, "33.33 MHz, as the PCI bus: timing study, an SDRAM at a third of its speed", "SDRAM clock that the counts SdramSlow... are for: strap SlowSdram, with SdramClockPeriod replaced by this"}},
+	[]row{{"SdramSlowClockPeriod", Elaboration, sdramSlowPeriod, "ps", Structure, "33.33 MHz, as the PCI bus: an SDRAM at a third of its speed, a variant of docs/explanation/reproduction.md", "SDRAM clock that the counts SdramSlow... are for: strap SlowSdram, with SdramClockPeriod replaced by this"}},
 	sdramClocks("SdramSlow", sdramSlowPeriod, ", with strap SlowSdram"), sdramTimes)
 
 const (

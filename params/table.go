@@ -37,7 +37,7 @@ func withPriors(rows []row) []Param {
 // cardTable: what the RTL is built with.
 var cardTable = []row{
 	{"ViCountLog2", Elaboration, 8, "1", Structure, "256 VIs", "log2 of the number of VIs"},
-	{"PageBytesLog2", Elaboration, 12, "1", Paper, "section 4: 4 KB pages", "log2 of the page size"},
+	{"PageBytesLog2", Elaboration, 12, "1", Sourced, "IA-32: 4 KiB pages of the Pentium III; the paper prints no page size, and its Figure 6 (9 KB in pages 2C00h, 5000h and 8000h, 1 KB of it in the first) fits no other", "log2 of the page size"},
 	{"SystemBusBits", Elaboration, 32, "bit", Paper, "the host of the measurements: 32-bit, 33 MHz PCI", "width of the system bus and of the core's data paths"},
 	{"MacBusBits", Elaboration, 32, "bit", Structure, "as wide as the system bus", "width of the MAC bus and of the packet buffers"},
 	{"DmaBurstBytes", Elaboration, 512, "byte", Paper, "section 5: 512-byte DMA bursts", "longest burst on the system bus"},

@@ -16,7 +16,8 @@ case "${1-}" in
   exit 3
   ;;
 esac
-readonly need_go=1.26
+need_go=$(awk '$1 == "go" {print $2; exit}' go.mod)
+readonly need_go
 readonly need_verilator=5.006
 
 say() { printf 'setup: %s\n' "$*"; }

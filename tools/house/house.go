@@ -89,7 +89,7 @@ func Check(root string) ([]Violation, error) {
 			}
 			return nil
 		}
-		if !d.Type().IsRegular() {
+		if !d.Type().IsRegular() || rel == ".git" { // a file in a worktree
 			return nil
 		}
 		body, err := os.ReadFile(p)

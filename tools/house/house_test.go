@@ -31,6 +31,25 @@ func TestHouse(t *testing.T) {
 	}
 }
 
+// Pages that name a version of Go name the one of go.mod; tools/setup.sh and
+// `hvia doctor` read it from there.
+func TestPagesNameTheGoOfTheModule(t *testing.T) {
+	read := func(name string) string {
+		body, err := os.ReadFile(filepath.Join(root(t), name))
+		require.NoError(t, err)
+		return string(body)
+	}
+	module := regexp.MustCompile(`(?m)^go (\S+)$`).FindStringSubmatch(read("go.mod"))
+	require.NotNil(t, module)
+	for _, page := range []string{"README.md", "docs/tutorial/first-message.md"} {
+		named := regexp.MustCompile(`Go (\d+\.[\d.]*\d)`).FindAllStringSubmatch(read(page), -1)
+		require.NotEmpty(t, named, page)
+		for _, n := range named {
+			require.Equal(t, module[1], n[1], "%s: %s", page, n[0])
+		}
+	}
+}
+
 // Each rule catches what it is for, and nothing beside it.
 func TestRulesCatch(t *testing.T) {
 	goHead := "// SPDX-License-Identifier: Apache-2.0\n\npackage p\n\n"

@@ -157,6 +157,38 @@ func TestDocsCommands(t *testing.T) {
 	}
 }
 
+// The reference of the command names every verb and every format of JSON.
+func TestReferenceOfTheCommand(t *testing.T) {
+	page := readPage(t, "docs/reference/hvia.md")
+	help := runHvia(t, "--help")
+	_, verbs, _ := strings.Cut(help, "\nCommands:\n")
+	verbs, _, found := strings.Cut(verbs, "\n\n")
+	require.True(t, found, "no list of commands in %s", help)
+	for line := range strings.Lines(verbs) {
+		require.Contains(t, page, "| `hvia "+strings.Fields(line)[0], "docs/reference/hvia.md has no such verb")
+	}
+	schema := regexp.MustCompile(`"(hvia-[a-z-]+/\d+)"`)
+	schemas := map[string]bool{}
+	for _, folder := range []string{"bench", "tools/hvia/internal/cli"} {
+		files, err := filepath.Glob(filepath.Join(checkout(t), folder, "*.go"))
+		require.NoError(t, err)
+		for _, name := range files {
+			if strings.HasSuffix(name, "_test.go") {
+				continue
+			}
+			body, err := os.ReadFile(name)
+			require.NoError(t, err)
+			for _, m := range schema.FindAllStringSubmatch(string(body), -1) {
+				schemas[m[1]] = true
+			}
+		}
+	}
+	require.Contains(t, schemas, "hvia-fault-matrix/1")
+	for s := range schemas {
+		require.Contains(t, page, "`"+s+"`", "docs/reference/hvia.md has no such format")
+	}
+}
+
 // The measuring columns and lines of a text depend on the machine, the hashes
 // on sources whose change may change no number.
 var machineDependent = []struct {

@@ -48,7 +48,6 @@ type Options struct {
 }
 
 const (
-	wantGo        = "1.26"
 	wantVerilator = "5.006"
 	// Two hosts in one process may each hold 32,000 scattered pages, and Go and
 	// the C library need some; the kernel's own default is 65,530.
@@ -61,7 +60,7 @@ const (
 func Run(ctx context.Context, o Options) []Check {
 	checks := []Check{
 		checkout(o.Root),
-		program(ctx, "go", "version", wantGo, Missing, "install it as https://go.dev/doc/install says"),
+		golang(ctx, o.Root),
 		program(ctx, "verilator", "--version", wantVerilator, Missing, "make setup"),
 		program(ctx, "g++", "-dumpfullversion", "9", Missing, "make setup"),
 		program(ctx, "make", "--version", "3", Missing, "make setup"),
@@ -97,6 +96,25 @@ func checkout(root string) Check {
 	}
 	return c
 }
+
+// golang requires the version that the checkout's go.mod names, which is its
+// only source. Outside of a checkout any version passes.
+func golang(ctx context.Context, root string) Check {
+	const fix = "install it as https://go.dev/doc/install says"
+	var body []byte
+	if root != "" {
+		body, _ = os.ReadFile(filepath.Join(root, "go.mod"))
+	}
+	m := goDirective.FindSubmatch(body)
+	if m == nil {
+		c := program(ctx, "go", "version", "0", Missing, fix)
+		c.Want = "the version that go.mod of the checkout names"
+		return c
+	}
+	return program(ctx, "go", "version", string(m[1]), Missing, fix)
+}
+
+var goDirective = regexp.MustCompile(`(?m)^go (\d+(?:\.\d+)*)$`)
 
 var versionNumber = regexp.MustCompile(`\d+(\.\d+)*`)
 

@@ -5,6 +5,7 @@ package doctor
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"testing"
@@ -31,7 +32,9 @@ func machine(t *testing.T, programs map[string]string) Options {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\n"+script+"\n"), 0o755))
 	}
 	t.Setenv("PATH", dir)
-	return Options{Root: t.TempDir(), Proc: proc(t, "65530", "8388608")}
+	root := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(root, "go.mod"), []byte("module hvia\n\ngo 1.26.3\n"), 0o644))
+	return Options{Root: root, Proc: proc(t, "65530", "8388608")}
 }
 
 func proc(t *testing.T, mappings, availableKiB string) string {
@@ -92,6 +95,17 @@ func TestEachToolIsMissed(t *testing.T) {
 				require.NotEmpty(t, c.Fix)
 			})
 		}
+	}
+}
+
+// The version of Go is the one that go.mod names, to its last digit.
+func TestGoOfTheModule(t *testing.T) {
+	for version, want := range map[string]Status{"1.26.2": Missing, "1.26.3": OK, "1.27": OK} {
+		programs := maps.Clone(complete)
+		programs["go"] = "echo go version go" + version + " linux/amd64"
+		c := find(t, Run(t.Context(), machine(t, programs)), "go")
+		require.Equal(t, want, c.Status, version)
+		require.Equal(t, "1.26.3 or newer", c.Want)
 	}
 }
 
