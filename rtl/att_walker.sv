@@ -148,8 +148,8 @@ module att_walker (
     logic        rdma_read;
     logic [15:0] tag;
   } line_t;
-  line_t cache[0:Lines-1];
   line_t line, line_d;
+  logic [$bits(line)-1:0] cache[0:Lines-1];  // a memory of structs is one register in Yosys
   logic cache_re, cache_we;
   logic [LineBits-1:0] cache_raddr, cache_waddr, own_line, req_line;
 

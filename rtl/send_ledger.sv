@@ -234,12 +234,18 @@ module send_ledger (
   logic       begin_op;  // an operation is chosen in this clock
   logic       done;      // and ends in this one
 
-  // Memories are not reset: a record means nothing while its VI is not known.
-  record_t record_mem [256];
-  entry_t  own_mem    [256 * Messages];
-  entry_t  ans_mem    [256 * Responses];
-  source_t own_source [256 * Messages];
-  source_t ans_source [256 * Responses];
+  // What was read.
+  record_t record_rd_q;
+  entry_t  own_rd_q, ans_rd_q;
+  source_t own_source_rd_q, ans_source_rd_q;
+
+  // Memories are not reset: a record means nothing while its VI is not known. Their words are plain
+  // vectors, because Yosys makes one register of a memory of structs.
+  logic [$bits(record_rd_q)-1:0]     record_mem [256];
+  logic [$bits(own_rd_q)-1:0]        own_mem    [256 * Messages];
+  logic [$bits(ans_rd_q)-1:0]        ans_mem    [256 * Responses];
+  logic [$bits(own_source_rd_q)-1:0] own_source [256 * Messages];
+  logic [$bits(ans_source_rd_q)-1:0] ans_source [256 * Responses];
 
   logic [255:0] known_q;
   logic [255:0] live_q;
@@ -424,10 +430,6 @@ module send_ledger (
     end
   end
 
-  // What was read.
-  record_t record_rd_q;
-  entry_t  own_rd_q, ans_rd_q;
-  source_t own_source_rd_q, ans_source_rd_q;
   logic                  read_entry, read_ans_d, at_ans_q;
   logic [7:0]            read_vi;
   logic [MessageBits-1:0]  own_at_d, own_at_q;

@@ -45,6 +45,7 @@ type Spec struct {
 	NoCheck bool     // leave assertions out (--no-assert)
 	Extra   []string // further Verilator arguments
 	Libs    []string // further linker arguments
+	Netlist bool     // build what Yosys makes of the RTL instead of the RTL; checkers are left out, their names are not in it
 	Objects bool     // keep the object files, so that a change of one C++ file compiles one file
 }
 
@@ -157,6 +158,12 @@ func build(ctx context.Context, root, verilator, dir string, spec Spec) error {
 	rtl, err := Mutate(root, tmp, spec.RTL, spec.Mutants)
 	if err != nil {
 		return fmt.Errorf("verilate: %s: %w", spec.Name, err)
+	}
+	if spec.Netlist {
+		if rtl, err = netlist(ctx, spec, rtl, filepath.Join(tmp, "netlist.v")); err != nil {
+			return fmt.Errorf("verilate: %s: %w", spec.Name, err)
+		}
+		spec.Params = nil // they are in the netlist
 	}
 	objects := filepath.Join(tmp, "obj")
 	if spec.Objects && len(spec.Mutants) == 0 {
@@ -305,6 +312,13 @@ func (s Spec) hash(root, verilator string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("verilate: %s --version: %w", verilator, err)
 	}
+	if s.Netlist {
+		yosys, err := yosysVersion()
+		if err != nil {
+			return "", err
+		}
+		fmt.Fprintf(h, "%s\n", yosys)
+	}
 	headers := slices.Clone(s.Headers)
 	s.Headers = nil
 	fmt.Fprintf(h, "%s\n%s\n%+v\n", version, root, s)
@@ -313,7 +327,7 @@ func (s Spec) hash(root, verilator string) (string, error) {
 		return "", fmt.Errorf("verilate: %s: %w", s.Name, err)
 	}
 	files := slices.Concat(s.RTL, s.Cpp, found)
-	self := []string{"sim/verilate/verilate.go", "sim/verilate/objects.go", "sim/verilate/mutant.go"}
+	self := []string{"sim/verilate/verilate.go", "sim/verilate/objects.go", "sim/verilate/mutant.go", "sim/verilate/netlist.go"}
 	for _, f := range append(files, self...) {
 		if err := hashFile(h, root, f); err != nil {
 			return "", fmt.Errorf("verilate: %s: %w", s.Name, err)

@@ -68,6 +68,28 @@ func TestLedger(t *testing.T) {
 	}
 }
 
+// The bench passes on what Yosys makes of the ledger, too.
+func TestLedgerNetlist(t *testing.T) {
+	figures := unit.MustPass(t, unit.Netlist(spec()), unit.Sizes{Short: 5, Normal: 15, Long: 2000})
+	require.EqualValues(t, openLatency, figures["open_latency"], "clocks of an Open")
+	for _, name := range []string{"messages", "responses", "retransmitted", "rewinds", "timeouts"} {
+		require.NotZero(t, figures[name], "%s never happened: the run proves nothing about it", name)
+	}
+}
+
+// Memories of structs, of which Yosys makes registers. The RTL with them passes.
+func TestLedgerNetlistFaults(t *testing.T) {
+	for _, f := range []struct{ name, old, new string }{
+		{"records", "logic [$bits(record_rd_q)-1:0]     record_mem", "record_t record_mem"},
+		{"entries", "logic [$bits(own_rd_q)-1:0]        own_mem", "entry_t own_mem"},
+		{"sources", "logic [$bits(own_source_rd_q)-1:0] own_source", "source_t own_source"},
+	} {
+		t.Run(f.name, func(t *testing.T) {
+			unit.MustCatch(t, unit.Netlist(spec()), f.name, verilate.Mutant{File: ledger, Old: f.old, New: f.new}, unit.Sizes{Short: 5, Normal: 5, Long: 5})
+		})
+	}
+}
+
 // Faults planted in the ledger. All of them are in one program, because a build
 // takes longer than a run; an argument switches one of them on, and FAULT stands
 // for that switch.

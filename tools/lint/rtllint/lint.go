@@ -43,10 +43,11 @@ type linter struct {
 	packages  []string // the generated ones first, read before everything
 	dirs      []string // folders that instances are looked up in
 	allowed   allowances
+	memories  map[string]int // memories that Yosys must find in a module, 0 if it is not listed
 }
 
 func newLinter(root string) (*linter, error) {
-	l := &linter{root: root, allowed: allowed}
+	l := &linter{root: root, allowed: allowed, memories: memories}
 	var err error
 	if l.verilator, err = exec.LookPath("verilator"); err != nil {
 		return nil, errors.New("verilator not found on PATH: run 'make setup'")
@@ -199,6 +200,7 @@ type job struct {
 	module string
 	check  string
 	argv   []string
+	counts bool // the output is the list of the module's memories
 }
 
 // jobs lists the checks of modules: each at its default width and, if it has a
@@ -216,8 +218,8 @@ func (l *linter) jobs(modules []module) []job {
 				at = " at " + p + " = " + wide[p]
 			}
 			jobs = append(jobs,
-				job{m.name, "verilator -Wall" + at, append([]string{l.verilator}, l.verilatorArgs(m, p)...)},
-				job{m.name, "yosys" + at, []string{l.yosys, "-q", "-p", l.yosysScript(m, p)}})
+				job{module: m.name, check: "verilator -Wall" + at, argv: append([]string{l.verilator}, l.verilatorArgs(m, p)...)},
+				job{module: m.name, check: "yosys" + at, argv: []string{l.yosys, "-q", "-p", l.yosysScript(m, p)}, counts: true})
 		}
 	}
 	return jobs
@@ -259,11 +261,16 @@ func (l *linter) run(ctx context.Context, modules []module) []finding {
 func (l *linter) do(ctx context.Context, j job) *finding {
 	cmd := exec.CommandContext(ctx, j.argv[0], j.argv[1:]...)
 	cmd.Dir = l.root
-	out, err := cmd.CombinedOutput()
+	var out, errs strings.Builder
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	err := cmd.Run()
 	if err == nil {
+		if j.counts {
+			return l.countMemories(j, out.String())
+		}
 		return nil
 	}
-	text := strings.TrimSpace(string(out))
+	text := strings.TrimSpace(out.String() + "\n" + errs.String())
 	if text == "" || ctx.Err() != nil {
 		text = strings.TrimSpace(text + "\n" + errors.Join(err, ctx.Err()).Error())
 	}
@@ -305,7 +312,20 @@ func (l *linter) yosysScript(m module, parameter string) string {
 	} else {
 		b.WriteString("; select -assert-any A:top; proc A:top; check -assert A:top")
 	}
+	b.WriteString("; select -write /dev/stdout A:top/m:*")
 	return b.String()
+}
+
+// countMemories compares what Yosys lists, a memory a line, with the table. An
+// array that Yosys reads as a register is a memory less.
+func (l *linter) countMemories(j job, list string) *finding {
+	found := strings.Fields(list)
+	if len(found) == l.memories[j.module] {
+		return nil
+	}
+	return &finding{module: j.module, check: checkMemories + strings.TrimPrefix(j.check, "yosys"),
+		text: fmt.Sprintf("Yosys finds %d memories %q in %s, tools/lint/rtllint/memories.go expects %d: correct the declaration, or the table",
+			len(found), found, j.module, l.memories[j.module])}
 }
 
 func choose(all []module, names []string) ([]module, error) {

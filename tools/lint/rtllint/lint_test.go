@@ -6,6 +6,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -35,14 +36,26 @@ endmodule
 endmodule
 bind leaf leaf_checker u_checker (.clk_i(clk_i), .q_o(q_o));
 `
+	memory = `module leaf (input logic clk_i, input logic we_i, input logic [2:0] a_i, input logic [3:0] d_i, output logic [3:0] q_o);
+  typedef struct packed {logic [1:0] high; logic [1:0] low;} word_t;
+  word_t q;
+  logic [$bits(q)-1:0] mem [8];
+  always_ff @(posedge clk_i) begin
+    if (we_i) mem[a_i] <= d_i;
+    q <= mem[a_i];
+  end
+  assign q_o = q;
+endmodule
+`
 )
 
 func TestFindings(t *testing.T) {
 	tests := []struct {
-		name  string
-		files map[string]string
-		want  map[string]string // module and check of every finding, and a part of its text
-		err   string
+		name     string
+		files    map[string]string
+		memories map[string]int
+		want     map[string]string // module and check of every finding, and a part of its text
+		err      string
 	}{
 		{name: "clean, with instance and checker", files: map[string]string{"leaf.sv": clean, "top.sv": parent, "checkers/leaf_checker.sv": checker}},
 		{name: "package of its own", files: map[string]string{
@@ -60,6 +73,11 @@ func TestFindings(t *testing.T) {
 			want: map[string]string{"leaf/verilator -Wall": "MULTIDRIVEN", "leaf/yosys": "multiple conflicting drivers"}},
 		{name: "checker that does not compile", files: map[string]string{"leaf.sv": clean, "checkers/leaf_checker.sv": "module leaf_checker (input logic clk_i);\n  always_ff @(posedge clk_i) assert (nothing);\nendmodule\nbind leaf leaf_checker u_checker (.clk_i(clk_i));\n"},
 			want: map[string]string{"leaf/verilator -Wall": "nothing"}},
+		{name: "memory", files: map[string]string{"leaf.sv": memory}, memories: map[string]int{"leaf": 1}},
+		{name: "memory that is in no table", files: map[string]string{"leaf.sv": memory},
+			want: map[string]string{"leaf/memories": `Yosys finds 1 memories ["leaf/mem"] in leaf, tools/lint/rtllint/memories.go expects 0`}},
+		{name: "memory of structs", files: map[string]string{"leaf.sv": strings.Replace(memory, "logic [$bits(q)-1:0] mem", "word_t mem", 1)}, memories: map[string]int{"leaf": 1},
+			want: map[string]string{"leaf/memories": `Yosys finds 0 memories [] in leaf, tools/lint/rtllint/memories.go expects 1`}},
 		{name: "checker of nothing", files: map[string]string{"leaf.sv": clean, "checkers/other_checker.sv": checker}, err: "belongs to no module"},
 		{name: "two modules in a file", files: map[string]string{"leaf.sv": clean + "module second (input logic a_i);\nendmodule\n"}, err: "exactly one"},
 		{name: "file of another name", files: map[string]string{"other.sv": clean}, err: "named other"},
@@ -92,6 +110,7 @@ func TestFindings(t *testing.T) {
 			}
 			l, err := newLinter(root)
 			require.NoError(t, err)
+			l.memories = tt.memories
 			modules, err := l.modules()
 			if tt.err != "" {
 				require.ErrorContains(t, err, tt.err)

@@ -38,6 +38,8 @@ const (
 	checkShift     = "shift register"
 	checkName      = "name"
 	checkAllowance = "allowance"
+	checkStruct    = "array of structs"
+	checkMemories  = "memories"
 )
 
 // sources looks at the text of modules, of their checkers and of the packages.
@@ -58,11 +60,13 @@ func (l *linter) sources(modules []module, all bool) ([]finding, error) {
 			known[strings.TrimSuffix(filepath.Base(n), ".sv")] = true
 		}
 	}
+	var packages strings.Builder
 	for _, rel := range l.packages {
 		text, err := l.read(rel)
 		if err != nil {
 			return nil, err
 		}
+		packages.WriteString(text)
 		findings = append(findings, notHardware(rel, text, known)...)
 	}
 	for _, m := range modules {
@@ -71,6 +75,7 @@ func (l *linter) sources(modules []module, all bool) ([]finding, error) {
 			return nil, err
 		}
 		findings = append(findings, notHardware(m.file, text, known)...)
+		findings = append(findings, structArrays(m.file, text, packages.String())...)
 		findings = append(findings, l.allowed.stepping(m, text, used)...)
 		findings = append(findings, l.allowed.waiting(m, text, used)...)
 		if m.checker == "" {
@@ -84,6 +89,12 @@ func (l *linter) sources(modules []module, all bool) ([]finding, error) {
 	}
 	if !all {
 		return findings, nil
+	}
+	for _, name := range slices.Sorted(maps.Keys(l.memories)) {
+		if !known[name] {
+			findings = append(findings, finding{module: name, check: checkMemories,
+				text: fmt.Sprintf("there is no module %s: take it out of tools/lint/rtllint/memories.go", name)})
+		}
 	}
 	for _, table := range []map[string]string{l.allowed.steps, l.allowed.names} {
 		for _, k := range slices.Sorted(maps.Keys(table)) {
@@ -238,6 +249,61 @@ func notMemory(text string, offset int) string {
 		}
 	}
 	return ""
+}
+
+var (
+	structType = regexp.MustCompile(`\b(?:struct|union)\b[^{;]*\{`)
+	declared   = regexp.MustCompile(`^\s*((?:\w+\s*,\s*)*\w+)\s*([\[;,])`)
+	aliased    = regexp.MustCompile(`\btypedef\s+(?:\w+\s*::\s*)?(\w+)\s+(\w+)\s*;`)
+	lastWord   = regexp.MustCompile(`\w+$`)
+)
+
+// structArrays finds unpacked arrays of structs and unions. Yosys drops the
+// dimension of one whose type has a name: it makes a register of a memory.
+func structArrays(file, text, packages string) []finding {
+	message := func(offset int, name string) finding {
+		f := at(file, text, offset, "%s is an array of structs, of which Yosys makes one register: declare its elements as plain vectors", name)
+		f.check = checkStruct
+		return f
+	}
+	var found []finding
+	types := map[string]bool{}
+	for i, body := range []string{packages, text} {
+		for _, p := range structType.FindAllStringIndex(body, -1) {
+			end, depth := p[1], 1
+			for ; end < len(body) && depth > 0; end++ {
+				switch body[end] {
+				case '{':
+					depth++
+				case '}':
+					depth--
+				}
+			}
+			d := declared.FindStringSubmatch(body[end:])
+			switch {
+			case d == nil:
+			case d[2] == "[" && i == 1:
+				found = append(found, message(p[0], lastWord.FindString(d[1])))
+			default:
+				types[d[1]] = true
+			}
+		}
+		for more := true; more; {
+			more = false
+			for _, a := range aliased.FindAllStringSubmatch(body, -1) {
+				if types[a[1]] && !types[a[2]] {
+					types[a[2]], more = true, true
+				}
+			}
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(types)) {
+		declaration := regexp.MustCompile(`\b` + name + `\s+((?:\w+\s*,\s*)*\w+)\s*\[`)
+		for _, p := range declaration.FindAllStringSubmatchIndex(text, -1) {
+			found = append(found, message(p[0], lastWord.FindString(text[p[2]:p[3]])))
+		}
+	}
+	return found
 }
 
 // What a step adds or takes away: a number or a constant.

@@ -106,6 +106,13 @@ func MustPass(t *testing.T, spec verilate.Spec, sizes Sizes) map[string]uint64 {
 	return figures
 }
 
+// Netlist returns the same bench on what Yosys makes of its RTL.
+func Netlist(spec verilate.Spec) verilate.Spec {
+	spec.Name += "_netlist"
+	spec.Netlist = true
+	return spec
+}
+
 // Fault begins a subtest for a planted fault that needs a build of its own, and
 // skips it unless it is wanted: all are with HVIA_MUTANTS=1 or HVIA_LONG=1, and a
 // plain run does about one in four, always the same ones, because a build costs
