@@ -7,7 +7,7 @@ import "encoding/binary"
 
 // Hash identifies this version of all layouts: the first eight bytes of the
 // SHA-256 of their reference page.
-const Hash uint64 = 0x2a288808edcf01f3
+const Hash uint64 = 0x6c5d3fc2df4588cd
 
 // PCI configuration space.
 const (
@@ -25,6 +25,7 @@ const (
 	PciMemorySize                           = 0x40000000 // host memory lies at 0 up to here; the bridge answers no other address
 	PciBar0Base                             = 0xe0000000 // where the host places BAR 0
 	PciBar1Base                             = 0xe0100000 // where the host places BAR 1
+	PciConfigBase                           = 0xe0200000 // where the host bridge turns accesses into configuration cycles of the card
 	PciConfigSize                           = 0x100
 	PciConfigIDOffset                       = 0x0 // RO identification
 	PciConfigIDVendorLsb                    = 0

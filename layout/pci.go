@@ -20,6 +20,7 @@ var pciSection = Section{
 		{"PciMemorySize", 0x40000000, 32, "host memory lies at 0 up to here; the bridge answers no other address"},
 		{"PciBar0Base", 0xe0000000, 32, "where the host places BAR 0"},
 		{"PciBar1Base", 0xe0100000, 32, "where the host places BAR 1"},
+		{"PciConfigBase", 0xe0200000, 32, "where the host bridge turns accesses into configuration cycles of the card"},
 	},
 	Enums: []Enum{{Name: "PciCommand", Doc: "Bus commands on C/BE#[3:0] in the address phase.", Width: 4, Values: []Value{
 		{"MemoryRead", 0x6, "one dword"},

@@ -24,6 +24,7 @@ module pci_master #(
   input  logic           rst_ni,
 
   // Soft reset: with quiesce no new request is taken; idle means nothing is on the bus or pending.
+  // If BusMaster is or becomes 0 while quiesce lasts, what is pending ends as after an abort.
   input  logic           quiesce_i,
   output logic           idle_o,
   output logic           quiet_o,
@@ -121,6 +122,7 @@ module pci_master #(
   logic [2:0]  wait_d, wait_q;
   logic [7:0]  latency_d, latency_q;
   logic [1:0]  backoff_d, backoff_q;    // REQ# stays away for two clocks after STOP#
+  logic        drop, drop_q;            // soft reset with BusMaster off
   logic        wdone_d, wdone_q, werr_d, werr_q;
   logic        pcheck_d, pcheck_q, pexpect_d, pexpect_q;
   logic        pcheck64_d, pcheck64_q, pexpect64_d, pexpect64_q, par64_d, par64_q;
@@ -190,7 +192,12 @@ module pci_master #(
 
   assign can_start = cur_write_q ? ((wcnt_q >= 3'd2) | ((wcnt_q != 3'd0) & (cur_cnt_q == beat_dwords)))
                                  : (rcnt_q <= 3'd2);
-  assign start     = (state_q == StIdle) & cur_valid_q & can_start & ~req_n_q & ~gnt_n_i & bus_idle;
+  assign start     = (state_q == StIdle) & cur_valid_q & can_start & ~req_n_q & ~gnt_n_i & bus_idle &
+                     bus_master_en_i & ~drop;
+
+  // A request from before a soft reset must not reach the bus after it, and one that may not reach the
+  // bus must not hold the reset up. So BusMaster that returns during the reset changes nothing.
+  assign drop = quiesce_i & (drop_q | ~bus_master_en_i);
 
   if (Wide) begin : gen_wide
     logic [6:0]  beats;
@@ -274,6 +281,8 @@ module pci_master #(
             state_d = StIdle;
             err_d   = 1'b0;
           end
+        end else if (drop & cur_valid_q) begin
+          state_d = StDrain;
         end else if (start) begin
           state_d      = StAddr;
           ad_d         = W'({cur_addr_q, 2'b00});
@@ -388,7 +397,7 @@ module pci_master #(
   // goes away for two clocks after STOP#, and when the requester lets a granted bus lie idle.
   always_comb begin
     req_n_d = 1'b1;
-    if (bus_master_en_i & (state_d != StDrain)) begin
+    if (bus_master_en_i & ~drop & (state_d != StDrain)) begin
       if (state_q == StData) begin
         if (~stop & (backoff_q == 2'd0)) req_n_d = ~(finish ? cur_valid_d : nxt_valid_d);
       end else if (start | (state_q == StAddr)) begin
@@ -440,6 +449,7 @@ module pci_master #(
       wait_q       <= 3'd0;
       latency_q    <= 8'd0;
       backoff_q    <= 2'd0;
+      drop_q       <= 1'b0;
       wdone_q      <= 1'b0;
       werr_q       <= 1'b0;
       pcheck_q     <= 1'b0;
@@ -492,6 +502,7 @@ module pci_master #(
       wait_q       <= wait_d;
       latency_q    <= latency_d;
       backoff_q    <= backoff_d;
+      drop_q       <= drop;
       wdone_q      <= wdone_d;
       werr_q       <= werr_d;
       pcheck_q     <= pcheck_d;
@@ -542,7 +553,7 @@ module pci_master #(
   assign idle_o = (state_q == StIdle) & ~cur_valid_q & ~irdy_oe_q & ~wdone_q & (wcnt_q == 3'd0) &
                   (rcnt_q == 3'd0);
   assign quiet_o = idle_o & ~req_take & ~wvalid_i & ~pcheck_q & (backoff_q == 2'd0) & req_n_q &
-                   (ad_oe_q == (~gnt_n_i & bus_idle)) & (cbe_oe_q == ad_oe_q) &
+                   (drop_q == drop) & (ad_oe_q == (~gnt_n_i & bus_idle)) & (cbe_oe_q == ad_oe_q) &
                    (par_oe_q == ad_oe_q) & (par_q == par_d) & (par64_q == par64_d);
 
 endmodule

@@ -12,7 +12,8 @@
 //
 // `busy_o` is 1 from the request until every domain has left its reset, after
 // power-up as well. The wait for the bus ends because every transaction on it
-// ends; the waits for the domains take a few of their own clocks.
+// ends, and with BusMaster off no pending one begins; the waits for the domains
+// take a few of their own clocks.
 //
 // The straps are sampled while the domains are in reset and stand still after
 // it, so they may drive logic of any domain.

@@ -49,6 +49,9 @@ module pci_master_checker #(
   input logic        req_n_q,
   input logic        err_q,
   input logic [1:0]  backoff_q,
+  input logic        drop,
+  input logic        drop_q,
+  input logic        idle_o,
   input logic        wdone_q,
   input logic        werr_q,
   input logic        pcheck_q,
@@ -64,19 +67,25 @@ module pci_master_checker #(
   input logic [1:0]  rrd_q
 );
 
-  localparam int unsigned StateW = 72 + W + W / 8;
+  localparam int unsigned StateW = 73 + W + W / 8;
+  // Two requests of 512 unaligned bytes, a beat per clock, and what lies between them.
+  localparam int unsigned DropLimit = 2 * (4096 / W + 1) + 16;
   logic [StateW-1:0] was_q;
   logic              quiet_q, stalled_q, wstalled_q, rstalled_q;
   logic [42:0]       req_q;
   logic [W+W/8-1:0]  wbeat_q;
   logic [W+1:0]      rbeat_q;
-  logic              frame_was_n_q;
+  logic              frame_was_n_q, owed;
+  int unsigned       drop_age_q;
+
+  // The requester keeps the master waiting.
+  assign owed = cur_write_q ? (wcnt_q == 3'd0) : (rvalid_o & ~rready_i);
 
   // A function, so that a simulation puts the word together only where it is looked at.
   function automatic logic [StateW-1:0] now();
     now = {state_q, cur_valid_q, cur_write_q, cur_addr_q, cur_cnt_q, nxt_valid_q, ad_q, cbe_q,
            ad_oe_q, cbe_oe_q, par_q, par_oe_q, frame_n_q, frame_oe_q, irdy_n_q, irdy_oe_q,
-           req_n_q, err_q, backoff_q, wdone_q, werr_q, pcheck_q, wcnt_q, rcnt_q, wrd_q, rrd_q,
+           req_n_q, err_q, backoff_q, drop_q, wdone_q, werr_q, pcheck_q, wcnt_q, rcnt_q, wrd_q, rrd_q,
            par64_q, ask64_q, ack64_q, req64_n_q};
   endfunction
 
@@ -87,6 +96,7 @@ module pci_master_checker #(
       wstalled_q    <= 1'b0;
       rstalled_q    <= 1'b0;
       frame_was_n_q <= 1'b1;
+      drop_age_q    <= 0;
     end else begin
       quiet_q       <= quiet_o;
       stalled_q     <= req_valid_i & ~req_ready_o & ~quiesce_i;
@@ -136,6 +146,15 @@ module pci_master_checker #(
       end
       if (frame_n_q & ~frame_was_n_q) begin
         assert (~irdy_n_q) else $error("pci_master: FRAME# went away without IRDY#");
+      end
+      // The bound of a soft reset with BusMaster off. A transaction that was on the bus ends first.
+      if (~drop | idle_o | ~frame_n_q | ~irdy_n_q) drop_age_q <= 0;
+      else if (~owed)                              drop_age_q <= drop_age_q + 1;
+      assert (drop_age_q <= DropLimit)
+      else $error("pci_master: not idle %0d clocks into a soft reset with BusMaster off", DropLimit);
+      if (drop_q) begin
+        assert (frame_n_q | ~frame_was_n_q)
+        else $error("pci_master: a transaction began in a soft reset with BusMaster off");
       end
       // While quiet lasts nothing may differ from what it began with. Behind all that looks at the
       // copies, so that a simulation needs no second one.

@@ -5,7 +5,7 @@
 /* verilator lint_off UNUSEDPARAM */
 package hvia_pkg;
 
-  localparam logic [63:0] LayoutHash = 64'h2a288808edcf01f3;
+  localparam logic [63:0] LayoutHash = 64'h6c5d3fc2df4588cd;
 
   // PCI configuration space
   localparam logic [15:0] PciVendorID = 16'h5648;
@@ -22,6 +22,7 @@ package hvia_pkg;
   localparam logic [31:0] PciMemorySize = 32'h40000000;
   localparam logic [31:0] PciBar0Base = 32'he0000000;
   localparam logic [31:0] PciBar1Base = 32'he0100000;
+  localparam logic [31:0] PciConfigBase = 32'he0200000;
   localparam int unsigned PciCommandBits = 4;
   localparam logic [3:0] PciCommandMemoryRead = 4'h6;
   localparam logic [3:0] PciCommandMemoryWrite = 4'h7;

@@ -31,6 +31,9 @@ Dp83820Timing MacTiming(const Params& params, const CardOptions& options) {
   return timing;
 }
 
+bool IsRead(HostCommand::Kind kind) { return kind == HostCommand::kMemoryRead || kind == HostCommand::kConfigRead; }
+bool IsConfig(uint32_t address) { return address - kPciConfigBase < kPciConfigSize; }
+
 PciPins Lines(uint64_t ad, uint8_t cbe_n, uint16_t high) {
   PciPins p;
   p.ad = ad;
@@ -378,7 +381,7 @@ void CardNode::TakeResults(Time t) {
   if (!enumerator_->done()) return;
   HostResult r;
   while (bridge_.PopResult(&r)) {
-    if (r.kind != HostCommand::kMemoryRead) continue;  // posted writes answer nobody
+    if (!IsRead(r.kind)) continue;  // posted writes answer nobody
     s_.fabric->ReadComplete(static_cast<int>(r.token), r.status == HostResult::kOk ? r.data : kMasterAbortData, t);
   }
 }
@@ -418,6 +421,15 @@ void CardNode::HostWrite(Time t, int slot, uint32_t address, const uint32_t* dat
                              (address - kPciBar1Base) % kDoorbellPageBytes);
   }
   HostCommand c;
+  if (IsConfig(address)) {  // one dword at a time
+    c.kind = HostCommand::kConfigWrite;
+    for (int i = 0; i < count; ++i) {
+      c.address = address - kPciConfigBase + 4 * static_cast<uint32_t>(i);
+      c.data[0] = data[i];
+      bridge_.Post(c);
+    }
+    return;
+  }
   c.kind = HostCommand::kMemoryWrite;
   c.address = address;
   c.count = count;
@@ -434,8 +446,8 @@ void CardNode::HostRead(Time t, int slot, uint32_t address) {
   }
   CatchUp(t);
   HostCommand c;
-  c.kind = HostCommand::kMemoryRead;
-  c.address = address;
+  c.kind = IsConfig(address) ? HostCommand::kConfigRead : HostCommand::kMemoryRead;
+  c.address = IsConfig(address) ? address - kPciConfigBase : address;
   c.token = static_cast<uint64_t>(slot);
   bridge_.Post(c);
 }
@@ -450,7 +462,7 @@ bool CardNode::BusReset(Time t, Time span) {
   bridge_.Reset();
   HostResult r;
   while (bridge_.PopResult(&r)) {
-    if (r.kind == HostCommand::kMemoryRead) s_.fabric->ReadComplete(static_cast<int>(r.token), kMasterAbortData, system_.AtOrAfter(t + 1));
+    if (IsRead(r.kind)) s_.fabric->ReadComplete(static_cast<int>(r.token), kMasterAbortData, system_.AtOrAfter(t + 1));
   }
   enumerator_ = std::make_unique<PciEnumerator>(&bridge_, PciEnumerator::DefaultPlan());
   bus_.Reset();

@@ -6,7 +6,7 @@
 
 namespace hvia {
 
-constexpr uint64_t kLayoutHash = 0x2a288808edcf01f3ull;
+constexpr uint64_t kLayoutHash = 0x6c5d3fc2df4588cdull;
 
 // PCI configuration space
 constexpr uint32_t kPciVendorID = 0x5648u;
@@ -23,6 +23,7 @@ constexpr uint32_t kPciBar1Log2 = 0x14u;
 constexpr uint32_t kPciMemorySize = 0x40000000u;
 constexpr uint32_t kPciBar0Base = 0xe0000000u;
 constexpr uint32_t kPciBar1Base = 0xe0100000u;
+constexpr uint32_t kPciConfigBase = 0xe0200000u;
 constexpr uint32_t kPciCommandMemoryRead = 0x6u;
 constexpr uint32_t kPciCommandMemoryWrite = 0x7u;
 constexpr uint32_t kPciCommandConfigRead = 0xau;

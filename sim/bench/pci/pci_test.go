@@ -167,6 +167,14 @@ func TestReset(t *testing.T) {
 	})
 }
 
+// A soft reset ends with BusMaster off, and nothing from before it is executed.
+func TestBusMasterOff(t *testing.T) {
+	each(t, func(t *testing.T, m machine) {
+		f := mustRun(t, m, "busmaster", clocks(60_000))
+		require.NotZero(t, f["dropped"], "no request was pending")
+	})
+}
+
 func TestAborts(t *testing.T) {
 	each(t, func(t *testing.T, m machine) {
 		f := mustRun(t, m, "aborts", clocks(200_000))
@@ -287,6 +295,9 @@ func TestFaults(t *testing.T) {
 		{"window end ignored", "directed", 32, target, "assign window_end = bar_now ? (&next_dword) : (&next_dword[13:0]);",
 			"assign window_end = FAULT ? 1'b0 : bar_now ? (&next_dword) : (&next_dword[13:0]);"},
 		{"write error answered as success", "aborts", 32, master, "werr_d  = complete & cur_write_q & (state_q == StDrain);", "werr_d  = !FAULT & complete & cur_write_q & (state_q == StDrain);"},
+		{"a soft reset waits for BusMaster", "busmaster", 32, master, "assign drop = quiesce_i &", "assign drop = !FAULT & quiesce_i &"},
+		{"BusMaster revives what a soft reset has dropped", "busmaster", 32, master, "(drop_q | ~bus_master_en_i);", "((drop_q & !FAULT) | ~bus_master_en_i);"},
+		{"a transaction begins in the clock after BusMaster was cleared", "busmaster", 32, master, "bus_master_en_i & ~drop;", "(FAULT | bus_master_en_i) & (FAULT | ~drop);"},
 		{"end mark lost at a disconnect without data", "random", 32, target, "(state_d == StStop) & open_q & ~xfer;", "(state_d == StStop) & open_q & ~xfer & !FAULT;"},
 	}
 	var planted []unit.Switched

@@ -297,6 +297,9 @@ class Bench {
     top->rst_ni = 1;
   }
 
+  // Requests that a soft reset has dropped are not to be seen on the bus.
+  void Forget() { expected.clear(); }
+
   // Carries out one host command and returns its result, with nothing else from the host.
   HostResult Host(HostCommand c) {
     c.token = ~0ull;
@@ -1108,6 +1111,58 @@ void Fairness(uint64_t seed, uint64_t clocks, Report* report) {
   }
 }
 
+// A soft reset with BusMaster off, in either order and with BusMaster back before its end: the wait for
+// the bus ends within a bound, what was pending ends in errors, and none of it reaches the bus.
+void BusMasterOff(uint64_t seed, uint64_t clocks, Report* report) {
+  constexpr int kTimes = 60;
+  // Two requests of 512 unaligned bytes, a beat per clock. Requesters that pause take longer.
+  constexpr uint64_t kLimit = 2 * (512 / kBytes + 1) + 16;
+  Bench b(seed, hvia::HostBridgeTiming());
+  b.Boot(true);
+  b.bridge.SetNoise(Noise(seed));
+  b.allow_target_abort = true;  // errors that the bus does not show
+  uint64_t dropped = 0, longest = 0;
+  const auto on_bus = [&b] { return b.top->frame_n_oe || b.top->irdy_n_oe; };
+  for (int k = 0; k < kTimes; k++) {
+    const bool pauses = k % 2 != 0, quiesce_first = b.rng.Below(2), back_early = b.rng.Below(2);
+    b.load.issue = pauses ? 100 : 1000;
+    b.load.data_idle = b.load.read_stall = pauses ? 300 : 0;
+    b.Run(1 + b.rng.Below(static_cast<uint32_t>(clocks / kTimes)));
+    const uint32_t command = b.ConfigRead(hvia::kPciConfigCommandOffset) & 0xffff;
+    b.quiesce = quiesce_first;
+    if (quiesce_first) b.Run(b.rng.Below(4));
+    b.ConfigWrite(hvia::kPciConfigCommandOffset, command & ~hvia::kPciConfigCommandMasterEnableMask, 3);
+    const size_t begun = b.starts.size();
+    if (!quiesce_first) b.Run(b.rng.Below(100));
+    if (on_bus()) Fail("the card is on the bus with BusMaster off");
+    b.quiesce = true;
+    const uint64_t errors = b.read_errors + b.write_errors, at = g_clock;
+    bool back = false;
+    while (!b.top->idle_o) {
+      b.Step();
+      if (back_early && !back && b.rng.Below(8) == 0) {
+        b.ConfigWrite(hvia::kPciConfigCommandOffset, command, 3);
+        back = true;
+      }
+      if (g_clock - at > 20 * kLimit) Fail("soft reset with BusMaster off: not idle after %" PRIu64 " clocks", g_clock - at);
+    }
+    if (!pauses) longest = std::max(longest, g_clock - at);
+    dropped += b.read_errors + b.write_errors - errors;
+    b.Forget();
+    b.ConfigWrite(hvia::kPciConfigCommandOffset, command, 3);
+    b.Run(50);
+    if (b.starts.size() != begun) Fail("the card used the bus with BusMaster off or in a soft reset");
+    b.quiesce = false;  // whatever it does from here on must have been asked for from here on
+  }
+  b.load.data_idle = b.load.read_stall = 0;
+  b.Run(2000);
+  b.Drain();
+  if (longest > kLimit) Fail("soft reset with BusMaster off: idle after %" PRIu64 " clocks, want %" PRIu64, longest, kLimit);
+  Totals(b, report);
+  report->Add("dropped", dropped);
+  report->Add("longest", longest);
+}
+
 // RST# at any moment of heavy traffic; afterwards the card starts as if new.
 void Reset(uint64_t seed, uint64_t clocks, Report* report) {
   const hvia::HostBridgeTiming t;
@@ -1226,7 +1281,8 @@ int main(int argc, char** argv) {
   Verilated::randReset(2);
   const std::map<std::string, void (*)(uint64_t, uint64_t, Report*)> scenarios = {
       {"random", Random}, {"sweep", Sweep}, {"aborts", Aborts}, {"parity", Parity}, {"directed", Directed},
-      {"fairness", Fairness}, {"reset", Reset}, {"speed", Speed}, {"latecore", LateCore}};
+      {"fairness", Fairness}, {"reset", Reset}, {"speed", Speed}, {"latecore", LateCore},
+      {"busmaster", BusMasterOff}};
   const auto it = scenarios.find(g_scenario);
   if (it == scenarios.end()) {
     std::fprintf(stderr, "usage: pci_bench --scenario NAME --seed N --clocks N [--bits 32|64]\n");
