@@ -23,3 +23,13 @@ func (h *Host) FreeReplies(t *Thread) error { return h.Free(t, h.replies) }
 
 // FreeStatuses is the same for the status page.
 func (h *Host) FreeStatuses(t *Thread) error { return h.Free(t, h.statuses) }
+
+// Ask sends the agent of the thread's node a request and does not wait for an answer.
+func Ask(t *Thread, id uint32) error {
+	return t.Send(ThreadID{t.ID().Node, AgentRank}, encodeRequest(&request{Op: opOpenNic, ID: id}))
+}
+
+// Answered is the number of the last request of a thread that was answered.
+func (h *Host) Answered(rank int) uint32 {
+	return LoadUint32(h.replies.Bytes()[(rank-h.first)*replySlot:])
+}

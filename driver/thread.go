@@ -494,7 +494,8 @@ func (t *Thread) Send(to ThreadID, data []byte) error {
 }
 
 // Receive takes the oldest message from the thread's mailbox and waits for one
-// if there is none; false when the timeout came first.
+// if there is none; false when the timeout came first. Timeout 0 only checks the
+// mailbox.
 func (t *Thread) Receive(timeout Time) (Message, bool, error) {
 	if err := t.enter("receive a message"); err != nil {
 		return Message{}, false, err

@@ -7,7 +7,7 @@ import "encoding/binary"
 
 // Hash identifies this version of all layouts: the first eight bytes of the
 // SHA-256 of their reference page.
-const Hash uint64 = 0x6c5d3fc2df4588cd
+const Hash uint64 = 0x4b949206a1f7c44a
 
 // PCI configuration space.
 const (
@@ -2418,7 +2418,7 @@ func (v Counter) String() string {
 // Bridge pages.
 const (
 	BridgeMagic                            = 0x4547444952424148 // the characters HABRIDGE
-	BridgeVersion                          = 0x2                // raised when the protocol changes in a way that the tables do not show
+	BridgeVersion                          = 0x3                // raised when the protocol changes in a way that the tables do not show
 	BridgeLine                             = 0x40               // bytes of a line with one writer
 	BridgeRingEntries                      = 0x100              // commands in a slot's ring
 	BridgeSlotStride                       = 0x5000             // bytes of a slot: its page and its ring
@@ -3035,7 +3035,7 @@ func (b BridgeSlot) WaitWatches() uint32 { return binary.LittleEndian.Uint32(b[9
 // SetWaitWatches stores the field.
 func (b BridgeSlot) SetWaitWatches(v uint32) { binary.LittleEndian.PutUint32(b[92:96], v) }
 
-// WaitSequence: host: raised with every new wait descriptor, atomic
+// WaitSequence: host: number of the wait: raised with every new descriptor, never 0, atomic. The simulator stores 1 before it hands the slot out
 func (b BridgeSlot) WaitSequence() uint32 { return binary.LittleEndian.Uint32(b[96:100]) }
 
 // SetWaitSequence stores the field.
@@ -3116,7 +3116,7 @@ func (b BridgeSlot) RingSleeping() uint32 { return binary.LittleEndian.Uint32(b[
 // SetRingSleeping stores the field.
 func (b BridgeSlot) SetRingSleeping(v uint32) { binary.LittleEndian.PutUint32(b[324:328], v) }
 
-// Abort: host: 1 asks the simulator to end the wait, atomic
+// Abort: host: number of the wait that the simulator is to end once it has looked whether something ends it anyhow, 0 = none, atomic
 func (b BridgeSlot) Abort() uint32 { return binary.LittleEndian.Uint32(b[328:332]) }
 
 // SetAbort stores the field.

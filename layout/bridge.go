@@ -14,7 +14,7 @@ var bridgeSection = Section{
 		"node asked for, in order, or the bank of a guest. To Attach: the slot. To NewGuest: the guest's socket and its bank.",
 	Constants: []Constant{
 		{"BridgeMagic", 0x4547444952424148, 64, "the characters HABRIDGE"},
-		{"BridgeVersion", 2, 32, "raised when the protocol changes in a way that the tables do not show"},
+		{"BridgeVersion", 3, 32, "raised when the protocol changes in a way that the tables do not show"},
 		{"BridgeLine", 64, 32, "bytes of a line with one writer"},
 		{"BridgeRingEntries", 256, 32, "commands in a slot's ring"},
 		{"BridgeSlotStride", 4096 + 256*64, 32, "bytes of a slot: its page and its ring"},
@@ -148,7 +148,7 @@ var bridgeSection = Section{
 				{"Looks", 6, 1, "each look needs the node's processor: one that falls into another thread's processor time comes at its end, and the grid goes on from there"},
 			}},
 			{Name: "WaitWatches", Offset: 92, Width: 4, Doc: "host: valid entries of Watches"},
-			{Name: "WaitSequence", Offset: 96, Width: 4, Doc: "host: raised with every new wait descriptor, atomic"},
+			{Name: "WaitSequence", Offset: 96, Width: 4, Doc: "host: number of the wait: raised with every new descriptor, never 0, atomic. The simulator stores 1 before it hands the slot out"},
 			{Name: "Watches", Offset: 128, Width: 128, Bytes: true, Doc: "host: BridgeMaxWatches entries of BridgeWatch"},
 			{Name: "WakeTime", Offset: 256, Width: 8, Doc: "simulator: the thread's clock from the wake until the next wait; no command of that span has another time"},
 			{Name: "WakeSequence", Offset: 264, Width: 4, Doc: "simulator: raised with every wake; the host sleeps on this word, atomic"},
@@ -162,7 +162,7 @@ var bridgeSection = Section{
 			{Name: "WakeBusy", Offset: 300, Width: 4, Doc: "simulator: 1 when another thread holds the node's processor at WakeTime"},
 			{Name: "HostSleeping", Offset: 320, Width: 4, Doc: "host: 1 while it waits on WakeSequence, atomic"},
 			{Name: "RingSleeping", Offset: 324, Width: 4, Doc: "host: 1 while it waits on CommandHead, atomic"},
-			{Name: "Abort", Offset: 328, Width: 4, Doc: "host: 1 asks the simulator to end the wait, atomic"},
+			{Name: "Abort", Offset: 328, Width: 4, Doc: "host: number of the wait that the simulator is to end once it has looked whether something ends it anyhow, 0 = none, atomic"},
 			{Name: "Inbox", Offset: 512, Width: 3584, Bytes: true, Doc: "simulator: the message, valid after a wake with reason Message"},
 		}},
 		{Name: "BridgeWatch", Doc: "One watched range.", Size: 16, Fields: []Field{

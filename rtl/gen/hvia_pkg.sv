@@ -5,7 +5,7 @@
 /* verilator lint_off UNUSEDPARAM */
 package hvia_pkg;
 
-  localparam logic [63:0] LayoutHash = 64'h6c5d3fc2df4588cd;
+  localparam logic [63:0] LayoutHash = 64'h4b949206a1f7c44a;
 
   // PCI configuration space
   localparam logic [15:0] PciVendorID = 16'h5648;
@@ -780,7 +780,7 @@ package hvia_pkg;
 
   // Bridge pages
   localparam logic [63:0] BridgeMagic = 64'h4547444952424148;
-  localparam logic [31:0] BridgeVersion = 32'h2;
+  localparam logic [31:0] BridgeVersion = 32'h3;
   localparam logic [31:0] BridgeLine = 32'h40;
   localparam logic [31:0] BridgeRingEntries = 32'h100;
   localparam logic [31:0] BridgeSlotStride = 32'h5000;

@@ -67,3 +67,9 @@ func HelloDescriptors(socket *os.File) ([]int, error) {
 func LoadTime(pages []byte) uint64 {
 	return layout.BridgeSlot(pages[:layout.BridgeSlotSize]).WakeTime()
 }
+
+// RequestAbort asks the simulator to end the wait that was published last.
+func RequestAbort(s *Slot) {
+	s.abort.Store(s.waitSequence.Load())
+	s.conn.wakeSimulator()
+}

@@ -52,6 +52,7 @@ func TestMutantGuestIsCaught(t *testing.T) {
 		{scheduler, "if (reason != kBridgeGuestEndLeft) DropCommands(s);", "", "TestOffenderIsNotServed"},
 		{scheduler, "FinishGuest(*g, kBridgeGuestEndStuck,", "Stop(kBridgeStopStuck, text); if (false) FinishGuest(*g, kBridgeGuestEndStuck,", "TestStuckGuest"},
 		{scheduler, "return ++s.acts <= kBridgeMaxGuestCommands;", "return true;", "TestGuestWithoutMeasure"},
+		{scheduler, "if (Load32(s.page, kBridgeSlotAbortOffset) == s.wait.sequence) {", "if (Load32(s.page, kBridgeSlotAbortOffset) != 0) {", "TestLateAbort"},
 		{server, "if (guests_) CloseSocket(c);", "", "TestNewGuestRefusals"},
 		{server, "if (end.reason != kBridgeGuestEndOwner) SendEnd(c, end);", "SendEnd(c, end);", "TestEndGuest"},
 		{pages, "others == Others::kReadOnly ? F_SEAL_FUTURE_WRITE : 0", "0 * static_cast<int>(others)", "TestHeaderIsReadOnly"},

@@ -16,6 +16,10 @@ import (
 // abortLimit is how long an aborted wait gives the simulator to end it.
 const abortLimit = 2 * time.Second
 
+// noWait is the number of no wait: the value of Abort when none is to end. A
+// slot's first wait, which the simulator makes, has the next number.
+const noWait = 0
+
 // Range is a range of physical host memory.
 type Range struct {
 	Address uint32
@@ -62,6 +66,9 @@ type Wait struct {
 	Look func() bool
 }
 
+// event says whether the wait is for what only the simulator knows.
+func (w *Wait) event() bool { return w.Interrupt || w.Message || w.Reply || w.Barrier }
+
 // Wake says how a wait ended.
 type Wake struct {
 	Reason  layout.BridgeReason
@@ -88,8 +95,9 @@ type Slot struct {
 	hostSleeping *atomic.Uint32
 	ringSleeping *atomic.Uint32
 	abort        *atomic.Uint32
+	aborted      chan struct{} // a context's request to end the wait was made
 	detached     bool
-	retiring     sync.Mutex // against requests of contexts, which may come after the end
+	retiring     sync.Mutex // against kicks of contexts, which may come after the end
 	retired      bool       // the pages are gone; guarded by retiring
 	begun        bool
 	lost         error // a wait that could not be ended: the slot is unusable
@@ -144,6 +152,7 @@ func newSlot(b []byte) *Slot {
 		hostSleeping: word(page, layout.BridgeSlotHostSleepingOffset),
 		ringSleeping: word(page, layout.BridgeSlotRingSleepingOffset),
 		abort:        word(page, layout.BridgeSlotAbortOffset),
+		aborted:      make(chan struct{}, 1),
 	}
 }
 
@@ -316,7 +325,9 @@ func (s *Slot) describe(w Wait) {
 		watch.SetAddress(uint64(r.Address))
 		watch.SetLength(uint64(r.Length))
 	}
-	s.waitSequence.Add(1)
+	if s.waitSequence.Add(1) == noWait {
+		s.waitSequence.Add(1)
+	}
 }
 
 // cancel ends a wait from this side, in free mode; false when the simulator
@@ -325,10 +336,25 @@ func (s *Slot) cancel() bool {
 	return s.state.CompareAndSwap(uint32(layout.BridgeStateWaiting), uint32(layout.BridgeStateRunning))
 }
 
+// sleep waits for the end of the wait that was published last. The gate is held.
 func (s *Slot) sleep(ctx context.Context, before uint32, w Wait) (Wake, error) {
-	stop := context.AfterFunc(ctx, func() { s.requestAbort() })
-	defer stop()
+	// Requests to end the wait name it: one that comes late must not end the next.
+	number := s.waitSequence.Load()
+	end := func() {
+		s.abort.Store(number)
+		s.conn.wakeSimulator()
+	}
+	stop := context.AfterFunc(ctx, func() {
+		end()
+		s.aborted <- struct{}{}
+	})
+	defer func() {
+		if !stop() {
+			<-s.aborted // the pages may go when this call has returned
+		}
+	}()
 	var deadline, abortDeadline time.Time
+	expired := false
 	if !s.conn.timed && w.Timeout != Never {
 		deadline = time.Now().Add(w.Timeout.Wall())
 	}
@@ -347,16 +373,23 @@ func (s *Slot) sleep(ctx context.Context, before uint32, w Wait) (Wake, error) {
 		if err := s.conn.check(); err != nil {
 			return Wake{}, err
 		}
-		if !deadline.IsZero() && !time.Now().Before(deadline) && s.cancel() {
-			handOver.Add(1)
-			return Wake{Reason: layout.BridgeReasonDeadline, Time: s.clock}, nil
+		if !deadline.IsZero() && !time.Now().Before(deadline) {
+			switch {
+			case w.event():
+				// What the wait is for may be there already, and only the simulator can
+				// tell. It looks before it ends the wait.
+				end()
+				deadline, expired = time.Time{}, true
+			case s.cancel():
+				handOver.Add(1)
+				return Wake{Reason: layout.BridgeReasonDeadline, Time: s.clock}, nil
+			}
 		}
 		if ctx.Err() == nil {
 			continue
 		}
 		// The request goes out again here: AfterFunc may not have run yet.
-		s.abort.Store(1)
-		s.conn.wakeSimulator()
+		end()
 		if abortDeadline.IsZero() {
 			abortDeadline = time.Now().Add(abortLimit)
 		} else if time.Now().After(abortDeadline) {
@@ -376,7 +409,10 @@ func (s *Slot) sleep(ctx context.Context, before uint32, w Wait) (Wake, error) {
 	wake := Wake{Reason: layout.BridgeReason(s.page.WakeReason()), Time: Time(s.page.WakeTime())}
 	switch wake.Reason {
 	case layout.BridgeReasonAborted:
-		s.abort.Store(0)
+		if expired && ctx.Err() == nil {
+			wake.Reason = layout.BridgeReasonDeadline
+			return wake, nil
+		}
 		return wake, fmt.Errorf("bridge: wait at %v: %w: %w", s.clock, ErrAborted, context.Cause(ctx))
 	case layout.BridgeReasonReply:
 		wake.Value = s.page.ReplyValue()
@@ -385,18 +421,6 @@ func (s *Slot) sleep(ctx context.Context, before uint32, w Wait) (Wake, error) {
 		wake.Message = append([]byte(nil), s.page.Inbox()[:s.page.MessageBytes()]...)
 	}
 	return wake, nil
-}
-
-func (s *Slot) requestAbort() {
-	s.conn.gate.RLock()
-	defer s.conn.gate.RUnlock()
-	s.retiring.Lock()
-	defer s.retiring.Unlock()
-	if s.conn.gone || s.retired {
-		return
-	}
-	s.abort.Store(1)
-	s.conn.wakeSimulator()
 }
 
 // Detach ends the thread. What it posted still reaches the card.

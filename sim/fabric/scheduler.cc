@@ -232,7 +232,7 @@ void Scheduler::ScanSlot(int index) {
   }
   if (!s.wait.armed || changed) Arm(index);
   if (stopped_ || !s.wait.armed) return;
-  if (Load32(s.page, kBridgeSlotAbortOffset) != 0) {
+  if (Load32(s.page, kBridgeSlotAbortOffset) == s.wait.sequence) {
     // Wall time decides when this happens: the run will not repeat.
     Taint();
     LeaveBarriers(index);
@@ -439,6 +439,7 @@ std::string Scheduler::Attach(const Owner& owner, int node, int rank, const std:
   Put64(page, kBridgeSlotWaitStartOffset, static_cast<uint64_t>(begin));
   Put64(page, kBridgeSlotWaitDeadlineOffset, static_cast<uint64_t>(begin));
   Put64(page, kBridgeSlotWaitPeriodOffset, 1);
+  Put32(page, kBridgeSlotWaitSequenceOffset, 1);  // Abort is 0, which names no wait
   s.acted_ns = MonotonicNs();
   *slot = static_cast<int>(found - slots_.data());
   Store32(page, kBridgeSlotStateOffset, kBridgeStateWaiting);

@@ -6,7 +6,7 @@
 
 namespace hvia {
 
-constexpr uint64_t kLayoutHash = 0x6c5d3fc2df4588cdull;
+constexpr uint64_t kLayoutHash = 0x4b949206a1f7c44aull;
 
 // PCI configuration space
 constexpr uint32_t kPciVendorID = 0x5648u;
@@ -1251,7 +1251,7 @@ inline const char* CounterName(uint64_t v) {
 
 // Bridge pages
 constexpr uint64_t kBridgeMagic = 0x4547444952424148ull;
-constexpr uint32_t kBridgeVersion = 0x2u;
+constexpr uint32_t kBridgeVersion = 0x3u;
 constexpr uint32_t kBridgeLine = 0x40u;
 constexpr uint32_t kBridgeRingEntries = 0x100u;
 constexpr uint32_t kBridgeSlotStride = 0x5000u;
