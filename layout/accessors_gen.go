@@ -7,7 +7,7 @@ import "encoding/binary"
 
 // Hash identifies this version of all layouts: the first eight bytes of the
 // SHA-256 of their reference page.
-const Hash uint64 = 0x4b949206a1f7c44a
+const Hash uint64 = 0xc2e990f364c77be6
 
 // PCI configuration space.
 const (
@@ -2579,7 +2579,7 @@ const (
 	WireCountsDelayOffset                  = 64
 	WireCountsPauseOffset                  = 72
 	WireCountsCutOffset                    = 80
-	SwitchPortSize                         = 72
+	SwitchPortSize                         = 80
 	SwitchPortReceivedOffset               = 0
 	SwitchPortWrongFcsOffset               = 8
 	SwitchPortFilteredOffset               = 16
@@ -2589,6 +2589,7 @@ const (
 	SwitchPortForwardedOffset              = 48
 	SwitchPortNoRoomOffset                 = 56
 	SwitchPortHighestFillingOffset         = 64
+	SwitchPortAgedOffset                   = 72
 	EchoRequestSize                        = 32
 	EchoRequestNodeOffset                  = 0
 	EchoRequestTargetAddressOffset         = 4
@@ -3426,7 +3427,7 @@ func (b BridgeReply) Wire() []byte { return b[1024:2432:2432] }
 func (b BridgeReply) FromSwitch() []byte { return b[2432:3840:3840] }
 
 // Ports: Digest: BridgeMaxNodes SwitchPort, of the port that each node's cable is in
-func (b BridgeReply) Ports() []byte { return b[3840:4992:4992] }
+func (b BridgeReply) Ports() []byte { return b[3840:5120:5120] }
 
 // BridgeEnd is a view of 1024 bytes (LittleEndian): Packet on the control socket that nobody asked for: the end of a guest's connection, to the guest and to the owner.
 type BridgeEnd []byte
@@ -3527,7 +3528,7 @@ func (b WireCounts) Cut() uint64 { return binary.LittleEndian.Uint64(b[80:88]) }
 // SetCut stores the field.
 func (b WireCounts) SetCut(v uint64) { binary.LittleEndian.PutUint64(b[80:88], v) }
 
-// SwitchPort is a view of 72 bytes (LittleEndian): What a port of the switch has done. Bytes are those of a frame and its FCS.
+// SwitchPort is a view of 80 bytes (LittleEndian): What a port of the switch has done. Bytes are those of a frame and its FCS.
 type SwitchPort []byte
 
 // Received: good frames that came from the node
@@ -3583,6 +3584,12 @@ func (b SwitchPort) HighestFilling() uint64 { return binary.LittleEndian.Uint64(
 
 // SetHighestFilling stores the field.
 func (b SwitchPort) SetHighestFilling(v uint64) { binary.LittleEndian.PutUint64(b[64:72], v) }
+
+// Aged: addresses behind this port that were forgotten because no frame came from them for SwitchAgeingTime, each time
+func (b SwitchPort) Aged() uint64 { return binary.LittleEndian.Uint64(b[72:80]) }
+
+// SetAged stores the field.
+func (b SwitchPort) SetAged(v uint64) { binary.LittleEndian.PutUint64(b[72:80], v) }
 
 // EchoRequest is a view of 32 bytes (LittleEndian): Echo test device: one transfer, in host memory.
 type EchoRequest []byte

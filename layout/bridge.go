@@ -228,7 +228,7 @@ var bridgeSection = Section{
 			{Name: "Text", Offset: 512, Width: 512, Bytes: true, Doc: "why the request was refused, zero-terminated"},
 			{Name: "Wire", Offset: 1024, Width: 1408, Bytes: true, Doc: "Digest: BridgeMaxNodes WireCounts, of the frames that each node sent, on its own cable"},
 			{Name: "FromSwitch", Offset: 2432, Width: 1408, Bytes: true, Doc: "Digest: BridgeMaxNodes WireCounts, of the frames that the switch sent to each node"},
-			{Name: "Ports", Offset: 3840, Width: 1152, Bytes: true, Doc: "Digest: BridgeMaxNodes SwitchPort, of the port that each node's cable is in"},
+			{Name: "Ports", Offset: 3840, Width: 1280, Bytes: true, Doc: "Digest: BridgeMaxNodes SwitchPort, of the port that each node's cable is in"},
 		}},
 		{Name: "BridgeEnd", Doc: "Packet on the control socket that nobody asked for: the end of a guest's connection, to the guest and to the owner.", Size: 1024, Fields: []Field{
 			{Name: "Magic", Offset: 0, Width: 8, Doc: "BridgeMagic"},
@@ -250,7 +250,7 @@ var bridgeSection = Section{
 			{Name: "Pause", Offset: 72, Width: 8, Doc: "frames with that fault"},
 			{Name: "Cut", Offset: 80, Width: 8, Doc: "frames with that fault"},
 		}},
-		{Name: "SwitchPort", Doc: "What a port of the switch has done. Bytes are those of a frame and its FCS.", Size: 72, Fields: []Field{
+		{Name: "SwitchPort", Doc: "What a port of the switch has done. Bytes are those of a frame and its FCS.", Size: 80, Fields: []Field{
 			{Name: "Received", Offset: 0, Width: 8, Doc: "good frames that came from the node"},
 			{Name: "WrongFcs", Offset: 8, Width: 8, Doc: "frames from the node that were dropped because their FCS was wrong"},
 			{Name: "Filtered", Offset: 16, Width: 8, Doc: "good frames from the node that go to no port: their destination is behind this one, or is reserved for the two ends of a cable"},
@@ -260,6 +260,7 @@ var bridgeSection = Section{
 			{Name: "Forwarded", Offset: 48, Width: 8, Doc: "frames that were taken into the queue to the node"},
 			{Name: "NoRoom", Offset: 56, Width: 8, Doc: "frames for the node that were dropped because the queue had no room"},
 			{Name: "HighestFilling", Offset: 64, Width: 8, Doc: "most bytes that were in the queue at one time"},
+			{Name: "Aged", Offset: 72, Width: 8, Doc: "addresses behind this port that were forgotten because no frame came from them for SwitchAgeingTime, each time"},
 		}},
 		{Name: "EchoRequest", Doc: "Echo test device: one transfer, in host memory.", Size: 32, Fields: []Field{
 			{Name: "Node", Offset: 0, Width: 4, Doc: "destination node"},

@@ -4,108 +4,109 @@
 package params
 
 // Hash identifies this version of all numbers, in the base profile.
-const Hash uint64 = 0x26edb177e8a22f55
+const Hash uint64 = 0x3472a8de652b5656
 
 // Hashes of all profiles.
 var hashes = map[string]uint64{
-	"hvia-ge":    0x26edb177e8a22f55,
-	"hvia-ge-66": 0x208b55f184e97588,
+	"hvia-ge":    0x3472a8de652b5656,
+	"hvia-ge-66": 0x3b65e63b076020b6,
 }
 
 // Values of the base profile.
 const (
-	ViCountLog2               = 8         // 1: log2 of the number of VIs
-	PageBytesLog2             = 12        // 1: log2 of the page size
-	SystemBusBits             = 32        // bit: width of the system bus and of the core's data paths
-	MacBusBits                = 32        // bit: width of the MAC bus and of the packet buffers
-	DmaBurstBytes             = 512       // byte: longest burst on the system bus
-	ShortBurstBytes           = 64        // byte: longest burst of payload with strap ShortBursts
-	PacketSlotBytes           = 2048      // byte: one packet buffer
-	PacketSlots               = 2         // 1: packet buffers per direction
-	QueueDepthLog2            = 10        // 1: log2 of the descriptors that may be posted and not fetched
-	LedgerMessages            = 16        // 1: own messages of a reliable VI that may be unacknowledged
-	LedgerResponses           = 4         // 1: RDMA reads of the peer that a reliable VI may have unanswered
-	AcknowledgeEvery          = 4         // frame: frames inside a message that are acknowledged together
-	CompletionQueuesLog2      = 6         // 1: log2 of the number of completion queues
-	DisconnectPatience        = 262144    // clock: wait of a disconnect before the card refuses further doorbells of that VI
-	SdramBankBits             = 2         // 1: log2 of the banks
-	SdramRowBits              = 12        // 1: log2 of the rows of a bank
-	SdramColumnBits           = 10        // 1: log2 of the dwords of a row
-	SdramCasClocks            = 2         // clock: READ to data
-	SdramRcdClocks            = 2         // clock: ACTIVE to READ or WRITE
-	SdramRpClocks             = 2         // clock: PRECHARGE to ACTIVE or REFRESH
-	SdramRasClocks            = 5         // clock: ACTIVE to PRECHARGE
-	SdramRcClocks             = 7         // clock: ACTIVE to ACTIVE, REFRESH to any command
-	SdramRefreshClocks        = 1562      // clock: REFRESH to REFRESH
-	SdramPowerUpClocks        = 20000     // clock: reset to the first command
-	SdramMrdClocks            = 2         // clock: MODE REGISTER SET to any command
-	SdramWrClocks             = 2         // clock: last written data to PRECHARGE
-	SdramInitRefreshes        = 8         // 1: refreshes before the mode register is set
-	SdramSlowClockPeriod      = 30000     // ps: SDRAM clock that the counts SdramSlow... are for: strap SlowSdram, with SdramClockPeriod replaced by this
-	SdramSlowRcdClocks        = 1         // clock: ACTIVE to READ or WRITE, with strap SlowSdram
-	SdramSlowRpClocks         = 1         // clock: PRECHARGE to ACTIVE or REFRESH, with strap SlowSdram
-	SdramSlowRasClocks        = 2         // clock: ACTIVE to PRECHARGE, with strap SlowSdram
-	SdramSlowRcClocks         = 3         // clock: ACTIVE to ACTIVE, REFRESH to any command, with strap SlowSdram
-	SdramSlowRefreshClocks    = 520       // clock: REFRESH to REFRESH, with strap SlowSdram
-	SdramSlowPowerUpClocks    = 6667      // clock: reset to the first command, with strap SlowSdram
-	SdramRcdTime              = 20000     // ps: tRCD
-	SdramRpTime               = 20000     // ps: tRP
-	SdramRasTime              = 50000     // ps: tRAS
-	SdramRcTime               = 70000     // ps: tRC, of ACTIVE and of REFRESH
-	SdramRrdTime              = 20000     // ps: tRRD, ACTIVE to ACTIVE of another bank
-	SdramRefreshTime          = 15625000  // ps: mean time between refreshes
-	SdramPowerUpTime          = 200000000 // ps: stable power to the first command
-	SystemClockPeriod         = 30000     // ps: system PCI and core clock
-	SdramClockPeriod          = 10000     // ps: SDRAM clock
-	MacClockPeriod            = 30000     // ps: MAC side of the packet buffers
-	MacClockPhase             = 7000      // ps: offset of the MAC clock's edges
-	SdramClockPhase           = 3000      // ps: offset of the SDRAM clock's edges
-	BridgeArbitrationClocks   = 2         // clock: REQ# to GNT# on an idle bus
-	BridgeDevselClocks        = 2         // clock: FRAME# to DEVSEL# of host memory
-	BridgeReadInitialClocks   = 9         // clock: FRAME# to first TRDY# of a read from host memory
-	BridgeWriteInitialClocks  = 2         // clock: FRAME# to first TRDY# of a write to host memory
-	BridgeReadWaitEvery       = 64        // dword: dwords between wait states inside a read burst, 0 = none
-	BridgeWriteWaitEvery      = 15        // dword: dwords between wait states inside a write burst, 0 = none
-	BridgeWaitClocks          = 1         // clock: length of a wait inside a burst
-	BridgePostedWriteClocks   = 2         // clock: host posted write to the first clock of its PCI transaction
-	MacTransmitFifoBytes      = 8192      // byte: frames that the MAC holds on their way to the wire
-	MacReceiveFifoBytes       = 32768     // byte: frames that the MAC holds while the card has no free buffer
-	MacReactClocks            = 24        // clock: status of a sent frame written, or CR.TXE, to REQ# for the next transmit descriptor
-	MacRegisterInitialClocks  = 3         // clock: FRAME# to TRDY# of an access to the MAC's registers
-	MacReadWaitEvery          = 9         // 1: data phases between IRDY# wait states of the MAC's reads, 0 = none
-	MacWriteWaitEvery         = 8         // 1: data phases between IRDY# wait states of the MAC's writes, 0 = none
-	MacTransmitDelay          = 250000    // ps: a byte leaves the transmit FIFO to the PHY has it
-	MacReceiveDelay           = 250000    // ps: PHY to the receive FIFO
-	WireBitTime               = 1000      // ps: one bit
-	WirePreambleBytes         = 8         // byte: preamble and start delimiter
-	WireFcsBytes              = 4         // byte: frame check sequence
-	WireGapBytes              = 12        // byte: inter-frame gap
-	PhyTransmitDelay          = 152000    // ps: PHY, transmit
-	PhyReceiveDelay           = 384000    // ps: PHY, receive
-	CableDelay                = 25000     // ps: cable
-	SwitchLatency             = 3860000   // ps: switch: last byte of a frame's FCS to its preamble on an idle port
-	SwitchQueueBytes          = 65536     // byte: switch: room of a port's output queue, for frames and their FCS
-	SwitchTableEntries        = 8192      // 1: switch: addresses that it learns
-	NicTransmitTime           = 11250000  // ps: firmware: write of the transmit ring's tail to the first read of its entries
-	NicReceiveTime            = 11250000  // ps: firmware: last byte of a frame in the FIFO to the write into its buffer
-	NicFetchEntries           = 4         // 1: ring entries that are read in one burst, at most
-	NicTransmitBufferFrames   = 32        // 1: frames that were read and have not left
-	NicReceiveFifoBytes       = 131072    // byte: frames that were received and are not in memory
-	NicReceiveCoalesceTime    = 0         // ps: first frame stored that was not told to the interrupt's cause; a multiple of 1 ns
-	NicReceiveCoalesceFrames  = 1         // 1: frames stored and not told that raise the cause before that time, 0 = no such number
-	NicTransmitCoalesceTime   = 400000000 // ps: first frame read that was not told to the interrupt's cause; a multiple of 1 ns
-	NicTransmitCoalesceFrames = 40        // 1: frames read and not told that raise the cause before that time, 0 = no such number
-	HostPostTime              = 5250000   // ps: VipPostSend up to the doorbell store
-	HostReceiveWaitTime       = 2530000   // ps: RecvWait and RecvDone, from the look that finds the done bit to the return
-	HostTimeOfDayTime         = 750000    // ps: call of gettimeofday; a pair of them adds one to what it measures
-	HostPollPeriod            = 220000    // ps: period of a polling loop
-	HostTrapTime              = 400000    // ps: a system call: into the kernel and out of it
-	HostSwitchTime            = 1100000   // ps: giving the processor to a thread that was woken
-	HostInterruptTime         = 2000000   // ps: into an interrupt service and out of it
-	HostPacketSendTime        = 3000000   // ps: header, ring entry and tail of a frame to be sent
-	HostCopyTime              = 8929      // ps: copying one byte between user memory and the kernel's
-	MviaPacketTime            = 8030000   // ps: M-VIA: the interrupt service's work for a received packet, without the copy
-	MviaWakeTime              = 8480000   // ps: M-VIA: what a blocked thread waits for to the beginning of its switch
-	TcpPacketTime             = 3440000   // ps: TCP/IP: the interrupt service's work for a received packet, without the copy
-	TcpWakeTime               = 81220000  // ps: TCP/IP: what a blocked thread waits for to the beginning of its switch
+	ViCountLog2               = 8            // 1: log2 of the number of VIs
+	PageBytesLog2             = 12           // 1: log2 of the page size
+	SystemBusBits             = 32           // bit: width of the system bus and of the core's data paths
+	MacBusBits                = 32           // bit: width of the MAC bus and of the packet buffers
+	DmaBurstBytes             = 512          // byte: longest burst on the system bus
+	ShortBurstBytes           = 64           // byte: longest burst of payload with strap ShortBursts
+	PacketSlotBytes           = 2048         // byte: one packet buffer
+	PacketSlots               = 2            // 1: packet buffers per direction
+	QueueDepthLog2            = 10           // 1: log2 of the descriptors that may be posted and not fetched
+	LedgerMessages            = 16           // 1: own messages of a reliable VI that may be unacknowledged
+	LedgerResponses           = 4            // 1: RDMA reads of the peer that a reliable VI may have unanswered
+	AcknowledgeEvery          = 4            // frame: frames inside a message that are acknowledged together
+	CompletionQueuesLog2      = 6            // 1: log2 of the number of completion queues
+	DisconnectPatience        = 262144       // clock: wait of a disconnect before the card refuses further doorbells of that VI
+	SdramBankBits             = 2            // 1: log2 of the banks
+	SdramRowBits              = 12           // 1: log2 of the rows of a bank
+	SdramColumnBits           = 10           // 1: log2 of the dwords of a row
+	SdramCasClocks            = 2            // clock: READ to data
+	SdramRcdClocks            = 2            // clock: ACTIVE to READ or WRITE
+	SdramRpClocks             = 2            // clock: PRECHARGE to ACTIVE or REFRESH
+	SdramRasClocks            = 5            // clock: ACTIVE to PRECHARGE
+	SdramRcClocks             = 7            // clock: ACTIVE to ACTIVE, REFRESH to any command
+	SdramRefreshClocks        = 1562         // clock: REFRESH to REFRESH
+	SdramPowerUpClocks        = 20000        // clock: reset to the first command
+	SdramMrdClocks            = 2            // clock: MODE REGISTER SET to any command
+	SdramWrClocks             = 2            // clock: last written data to PRECHARGE
+	SdramInitRefreshes        = 8            // 1: refreshes before the mode register is set
+	SdramSlowClockPeriod      = 30000        // ps: SDRAM clock that the counts SdramSlow... are for: strap SlowSdram, with SdramClockPeriod replaced by this
+	SdramSlowRcdClocks        = 1            // clock: ACTIVE to READ or WRITE, with strap SlowSdram
+	SdramSlowRpClocks         = 1            // clock: PRECHARGE to ACTIVE or REFRESH, with strap SlowSdram
+	SdramSlowRasClocks        = 2            // clock: ACTIVE to PRECHARGE, with strap SlowSdram
+	SdramSlowRcClocks         = 3            // clock: ACTIVE to ACTIVE, REFRESH to any command, with strap SlowSdram
+	SdramSlowRefreshClocks    = 520          // clock: REFRESH to REFRESH, with strap SlowSdram
+	SdramSlowPowerUpClocks    = 6667         // clock: reset to the first command, with strap SlowSdram
+	SdramRcdTime              = 20000        // ps: tRCD
+	SdramRpTime               = 20000        // ps: tRP
+	SdramRasTime              = 50000        // ps: tRAS
+	SdramRcTime               = 70000        // ps: tRC, of ACTIVE and of REFRESH
+	SdramRrdTime              = 20000        // ps: tRRD, ACTIVE to ACTIVE of another bank
+	SdramRefreshTime          = 15625000     // ps: mean time between refreshes
+	SdramPowerUpTime          = 200000000    // ps: stable power to the first command
+	SystemClockPeriod         = 30000        // ps: system PCI and core clock
+	SdramClockPeriod          = 10000        // ps: SDRAM clock
+	MacClockPeriod            = 30000        // ps: MAC side of the packet buffers
+	MacClockPhase             = 7000         // ps: offset of the MAC clock's edges
+	SdramClockPhase           = 3000         // ps: offset of the SDRAM clock's edges
+	BridgeArbitrationClocks   = 2            // clock: REQ# to GNT# on an idle bus
+	BridgeDevselClocks        = 2            // clock: FRAME# to DEVSEL# of host memory
+	BridgeReadInitialClocks   = 9            // clock: FRAME# to first TRDY# of a read from host memory
+	BridgeWriteInitialClocks  = 2            // clock: FRAME# to first TRDY# of a write to host memory
+	BridgeReadWaitEvery       = 64           // dword: dwords between wait states inside a read burst, 0 = none
+	BridgeWriteWaitEvery      = 15           // dword: dwords between wait states inside a write burst, 0 = none
+	BridgeWaitClocks          = 1            // clock: length of a wait inside a burst
+	BridgePostedWriteClocks   = 2            // clock: host posted write to the first clock of its PCI transaction
+	MacTransmitFifoBytes      = 8192         // byte: frames that the MAC holds on their way to the wire
+	MacReceiveFifoBytes       = 32768        // byte: frames that the MAC holds while the card has no free buffer
+	MacReactClocks            = 24           // clock: status of a sent frame written, or CR.TXE, to REQ# for the next transmit descriptor
+	MacRegisterInitialClocks  = 3            // clock: FRAME# to TRDY# of an access to the MAC's registers
+	MacReadWaitEvery          = 9            // 1: data phases between IRDY# wait states of the MAC's reads, 0 = none
+	MacWriteWaitEvery         = 8            // 1: data phases between IRDY# wait states of the MAC's writes, 0 = none
+	MacTransmitDelay          = 250000       // ps: a byte leaves the transmit FIFO to the PHY has it
+	MacReceiveDelay           = 250000       // ps: PHY to the receive FIFO
+	WireBitTime               = 1000         // ps: one bit
+	WirePreambleBytes         = 8            // byte: preamble and start delimiter
+	WireFcsBytes              = 4            // byte: frame check sequence
+	WireGapBytes              = 12           // byte: inter-frame gap
+	PhyTransmitDelay          = 152000       // ps: PHY, transmit
+	PhyReceiveDelay           = 384000       // ps: PHY, receive
+	CableDelay                = 25000        // ps: cable
+	SwitchLatency             = 3860000      // ps: switch: last byte of a frame's FCS to its preamble on an idle port
+	SwitchQueueBytes          = 65536        // byte: switch: room of a port's output queue, for frames and their FCS
+	SwitchTableEntries        = 8192         // 1: switch: addresses that it learns
+	SwitchAgeingTime          = 500000000000 // ps: switch: an address is forgotten when no frame came from it for so long
+	NicTransmitTime           = 11250000     // ps: firmware: write of the transmit ring's tail to the first read of its entries
+	NicReceiveTime            = 11250000     // ps: firmware: last byte of a frame in the FIFO to the write into its buffer
+	NicFetchEntries           = 4            // 1: ring entries that are read in one burst, at most
+	NicTransmitBufferFrames   = 32           // 1: frames that were read and have not left
+	NicReceiveFifoBytes       = 131072       // byte: frames that were received and are not in memory
+	NicReceiveCoalesceTime    = 0            // ps: first frame stored that was not told to the interrupt's cause; a multiple of 1 ns
+	NicReceiveCoalesceFrames  = 1            // 1: frames stored and not told that raise the cause before that time, 0 = no such number
+	NicTransmitCoalesceTime   = 400000000    // ps: first frame read that was not told to the interrupt's cause; a multiple of 1 ns
+	NicTransmitCoalesceFrames = 40           // 1: frames read and not told that raise the cause before that time, 0 = no such number
+	HostPostTime              = 5250000      // ps: VipPostSend up to the doorbell store
+	HostReceiveWaitTime       = 2530000      // ps: RecvWait and RecvDone, from the look that finds the done bit to the return
+	HostTimeOfDayTime         = 750000       // ps: call of gettimeofday; a pair of them adds one to what it measures
+	HostPollPeriod            = 220000       // ps: period of a polling loop
+	HostTrapTime              = 400000       // ps: a system call: into the kernel and out of it
+	HostSwitchTime            = 1100000      // ps: giving the processor to a thread that was woken
+	HostInterruptTime         = 2000000      // ps: into an interrupt service and out of it
+	HostPacketSendTime        = 3000000      // ps: header, ring entry and tail of a frame to be sent
+	HostCopyTime              = 8929         // ps: copying one byte between user memory and the kernel's
+	MviaPacketTime            = 8030000      // ps: M-VIA: the interrupt service's work for a received packet, without the copy
+	MviaWakeTime              = 8480000      // ps: M-VIA: what a blocked thread waits for to the beginning of its switch
+	TcpPacketTime             = 3440000      // ps: TCP/IP: the interrupt service's work for a received packet, without the copy
+	TcpWakeTime               = 81220000     // ps: TCP/IP: what a blocked thread waits for to the beginning of its switch
 )

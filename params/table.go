@@ -93,6 +93,7 @@ var wireTable = []row{
 	{"SwitchLatency", Model, 3860000, "ps", Sourced, "EMP (Shivam, Wyckoff, Panda), raw numbers: a switch between two hosts adds 5 us to a short message; 1.14 us of them are a second cable with its PHYs and the time of a frame of 64 bytes", "switch: last byte of a frame's FCS to its preamble on an idle port"},
 	{"SwitchQueueBytes", Model, 65536, "byte", Guess, "twice an eighth of the 256 KB that eight ports share in a switch chip of 2002 (RTL8308B data sheet, 6.12)", "switch: room of a port's output queue, for frames and their FCS"},
 	{"SwitchTableEntries", Model, 8192, "1", Sourced, "SMC6516 manual: 8,192 addresses, as in most of its kind", "switch: addresses that it learns"},
+	{"SwitchAgeingTime", Model, 500000000000, "ps", Guess, "IEEE 802.1D-1998 (table 7-5) recommends 300 s, which is longer than any run; half of the second for which programs wait for a connection", "switch: an address is forgotten when no frame came from it for so long"},
 }
 
 // hostTable: the host processor, charged in timed mode.

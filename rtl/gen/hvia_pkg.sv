@@ -5,7 +5,7 @@
 /* verilator lint_off UNUSEDPARAM */
 package hvia_pkg;
 
-  localparam logic [63:0] LayoutHash = 64'h4b949206a1f7c44a;
+  localparam logic [63:0] LayoutHash = 64'hc2e990f364c77be6;
 
   // PCI configuration space
   localparam logic [15:0] PciVendorID = 16'h5648;
@@ -994,7 +994,7 @@ package hvia_pkg;
   localparam int unsigned WireCountsDelayOffset = 64;
   localparam int unsigned WireCountsPauseOffset = 72;
   localparam int unsigned WireCountsCutOffset = 80;
-  localparam int unsigned SwitchPortSize = 72;
+  localparam int unsigned SwitchPortSize = 80;
   localparam int unsigned SwitchPortReceivedOffset = 0;
   localparam int unsigned SwitchPortWrongFcsOffset = 8;
   localparam int unsigned SwitchPortFilteredOffset = 16;
@@ -1004,6 +1004,7 @@ package hvia_pkg;
   localparam int unsigned SwitchPortForwardedOffset = 48;
   localparam int unsigned SwitchPortNoRoomOffset = 56;
   localparam int unsigned SwitchPortHighestFillingOffset = 64;
+  localparam int unsigned SwitchPortAgedOffset = 72;
   localparam int unsigned EchoRequestSize = 32;
   localparam int unsigned EchoRequestNodeOffset = 0;
   localparam int unsigned EchoRequestTargetAddressOffset = 4;

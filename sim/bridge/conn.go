@@ -466,6 +466,7 @@ type SwitchPort struct {
 	// those whose source address found no room in the table.
 	Received, WrongFcs, Filtered, Flooded, Unlearned uint64
 	Moved                                            uint64 // addresses that were behind another port before
+	Aged                                             uint64 // addresses that were forgotten because nothing came from them for long
 	// Of the frames for the node: taken into the queue, dropped because it had no room.
 	Forwarded, NoRoom uint64
 	HighestFilling    uint64 // most bytes in that queue, each frame with its FCS
@@ -489,7 +490,7 @@ func wireCounts(c layout.WireCounts) WireCounts {
 
 func switchPort(c layout.SwitchPort) SwitchPort {
 	return SwitchPort{
-		Received: c.Received(), WrongFcs: c.WrongFcs(), Filtered: c.Filtered(), Flooded: c.Flooded(), Unlearned: c.Unlearned(), Moved: c.Moved(),
+		Received: c.Received(), WrongFcs: c.WrongFcs(), Filtered: c.Filtered(), Flooded: c.Flooded(), Unlearned: c.Unlearned(), Moved: c.Moved(), Aged: c.Aged(),
 		Forwarded: c.Forwarded(), NoRoom: c.NoRoom(), HighestFilling: c.HighestFilling(),
 	}
 }

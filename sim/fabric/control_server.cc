@@ -82,6 +82,7 @@ void PutSwitchPort(const SwitchPortCounts& c, uint8_t* p) {
   Put64(p, kSwitchPortForwardedOffset, c.forwarded);
   Put64(p, kSwitchPortNoRoomOffset, c.no_room);
   Put64(p, kSwitchPortHighestFillingOffset, c.highest_filling);
+  Put64(p, kSwitchPortAgedOffset, c.aged);
 }
 
 constexpr size_t kRequestNameBytes = kBridgeRequestSequenceOffset - kBridgeRequestNameOffset;

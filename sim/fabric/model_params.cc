@@ -56,6 +56,7 @@ constexpr Range kRanges[] = {
     {"SwitchLatency", 0, 1000 * kMillisecond},
     {"SwitchQueueBytes", 1518, 1 << 30},  // the largest frame and its FCS
     {"SwitchTableEntries", 0, 1 << 20},
+    {"SwitchAgeingTime", 1, 1000'000 * kMillisecond},
     {"NicTransmitTime", 0, kMillisecond},
     {"NicReceiveTime", 0, kMillisecond},
     {"NicFetchEntries", 1, 32},  // 512 bytes

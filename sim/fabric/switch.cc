@@ -26,6 +26,7 @@ Switch::Switch(const Params& params, const std::vector<LinkEnd>& plugs)
       room_(static_cast<uint64_t>(params.SwitchQueueBytes)),
       fcs_bytes_(static_cast<uint64_t>(params.WireFcsBytes)),
       table_entries_(static_cast<size_t>(params.SwitchTableEntries)),
+      ageing_(params.SwitchAgeingTime),
       ports_(plugs.size()) {
   for (size_t i = 0; i < plugs.size(); ++i) ports_[i].plug = plugs[i];
 }
@@ -74,15 +75,16 @@ void Switch::Receive(size_t port, Time t, Arrival arrival) {
   }
   ++counts.received;
   const std::vector<uint8_t>& bytes = arrival.frame.bytes;
-  Learn(port, Address(bytes, kEthernetHeaderSourceOffset));
+  Age(t);
+  Learn(port, t, Address(bytes, kEthernetHeaderSourceOffset));
   const uint64_t destination = Address(bytes, kEthernetHeaderDestinationOffset);
   const auto known = table_.find(destination);
-  if ((destination & kReservedMask) == kReserved || (known != table_.end() && known->second == port)) {
+  if ((destination & kReservedMask) == kReserved || (known != table_.end() && known->second->port == port)) {
     ++counts.filtered;
     return;
   }
   if (known != table_.end()) {
-    Enqueue(port, &ports_[known->second], t, bytes);
+    Enqueue(port, &ports_[known->second->port], t, bytes);
     return;
   }
   ++counts.flooded;
@@ -90,14 +92,25 @@ void Switch::Receive(size_t port, Time t, Arrival arrival) {
     if (i != port) Enqueue(port, &ports_[i], t, bytes);
 }
 
-void Switch::Learn(size_t port, uint64_t address) {
+void Switch::Age(Time t) {
+  while (!entries_.empty() && entries_.front().heard + ageing_ <= t) {
+    ++ports_[entries_.front().port].counts.aged;
+    table_.erase(entries_.front().address);
+    entries_.pop_front();
+  }
+}
+
+void Switch::Learn(size_t port, Time t, uint64_t address) {
   if ((address & kGroup) != 0) return;  // nobody's: a frame cannot be sent to it alone
   const auto known = table_.find(address);
   if (known != table_.end()) {
-    if (known->second != port) ++ports_[port].counts.moved;
-    known->second = port;
+    Entry& entry = *known->second;
+    if (entry.port != port) ++ports_[port].counts.moved;
+    entry.port = port;
+    entry.heard = t;
+    entries_.splice(entries_.end(), entries_, known->second);
   } else if (table_.size() < table_entries_) {
-    table_[address] = port;
+    table_[address] = entries_.insert(entries_.end(), {address, port, t});
   } else {
     ++ports_[port].counts.unlearned;
   }

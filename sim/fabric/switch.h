@@ -5,7 +5,9 @@
 // A frame is judged when its last byte is there. A wrong FCS: it is dropped.
 // Else its source address is learned as behind its port, and it goes into the
 // output queue of the port behind which its destination is, or of all others if
-// that is not known or is a group. Nothing is forgotten but for what moves.
+// that is not known or is a group. An address from which no frame came for
+// SwitchAgeingTime is forgotten. The table is aged when a good frame arrives,
+// before anything else is done with it.
 //
 // A frame takes room of a queue, its bytes and FCS, from then on until its last
 // byte has left the port. One that finds no room is dropped. Of several inputs
@@ -21,6 +23,7 @@
 #pragma once
 #include <cstdint>
 #include <deque>
+#include <list>
 #include <map>
 #include <vector>
 
@@ -33,7 +36,7 @@ namespace hvia::fabric {
 // SwitchPortCounts are those of layout's SwitchPort.
 struct SwitchPortCounts {
   uint64_t received = 0, wrong_fcs = 0, filtered = 0, flooded = 0, moved = 0, unlearned = 0;
-  uint64_t forwarded = 0, no_room = 0, highest_filling = 0;
+  uint64_t forwarded = 0, no_room = 0, highest_filling = 0, aged = 0;
 };
 
 class Switch {
@@ -57,6 +60,11 @@ class Switch {
     Time ready;
     std::vector<uint8_t> bytes;
   };
+  struct Entry {
+    uint64_t address;
+    size_t port;
+    Time heard;  // when the last frame from it arrived
+  };
   struct Port : FrameSink {
     void Deliver(Frame frame) override { arriving.push_back({std::move(frame), false}); }
     void DeliverDamaged(Frame frame) override { arriving.push_back({std::move(frame), true}); }
@@ -75,14 +83,17 @@ class Switch {
   static Time NextStart(const Port& out);
   static void FreeRoom(Port* out, Time t);
   void Receive(size_t port, Time t, Arrival arrival);
-  void Learn(size_t port, uint64_t address);
+  void Age(Time t);
+  void Learn(size_t port, Time t, uint64_t address);
   void Enqueue(size_t from, Port* out, Time t, const std::vector<uint8_t>& bytes);
 
   const Time latency_;
   const uint64_t room_, fcs_bytes_;
   const size_t table_entries_;
+  const Time ageing_;
   std::vector<Port> ports_;
-  std::map<uint64_t, size_t> table_;  // port by address
+  std::list<Entry> entries_;  // the table, the longest unheard address first
+  std::map<uint64_t, std::list<Entry>::iterator> table_;  // by address
 };
 
 }  // namespace hvia::fabric

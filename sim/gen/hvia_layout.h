@@ -6,7 +6,7 @@
 
 namespace hvia {
 
-constexpr uint64_t kLayoutHash = 0x4b949206a1f7c44aull;
+constexpr uint64_t kLayoutHash = 0xc2e990f364c77be6ull;
 
 // PCI configuration space
 constexpr uint32_t kPciVendorID = 0x5648u;
@@ -1559,7 +1559,7 @@ constexpr size_t kWireCountsTruncateOffset = 56;
 constexpr size_t kWireCountsDelayOffset = 64;
 constexpr size_t kWireCountsPauseOffset = 72;
 constexpr size_t kWireCountsCutOffset = 80;
-constexpr size_t kSwitchPortSize = 72;
+constexpr size_t kSwitchPortSize = 80;
 constexpr size_t kSwitchPortReceivedOffset = 0;
 constexpr size_t kSwitchPortWrongFcsOffset = 8;
 constexpr size_t kSwitchPortFilteredOffset = 16;
@@ -1569,6 +1569,7 @@ constexpr size_t kSwitchPortUnlearnedOffset = 40;
 constexpr size_t kSwitchPortForwardedOffset = 48;
 constexpr size_t kSwitchPortNoRoomOffset = 56;
 constexpr size_t kSwitchPortHighestFillingOffset = 64;
+constexpr size_t kSwitchPortAgedOffset = 72;
 constexpr size_t kEchoRequestSize = 32;
 constexpr size_t kEchoRequestNodeOffset = 0;
 constexpr size_t kEchoRequestTargetAddressOffset = 4;

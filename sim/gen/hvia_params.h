@@ -6,7 +6,7 @@
 
 namespace hvia {
 
-constexpr uint64_t kParamsHash = 0x26edb177e8a22f55ull;
+constexpr uint64_t kParamsHash = 0x3472a8de652b5656ull;
 
 // The values of one profile. Units in the comments.
 struct Params {
@@ -83,6 +83,7 @@ struct Params {
   int64_t SwitchLatency;  // ps: switch: last byte of a frame's FCS to its preamble on an idle port
   int64_t SwitchQueueBytes;  // byte: switch: room of a port's output queue, for frames and their FCS
   int64_t SwitchTableEntries;  // 1: switch: addresses that it learns
+  int64_t SwitchAgeingTime;  // ps: switch: an address is forgotten when no frame came from it for so long
   int64_t NicTransmitTime;  // ps: firmware: write of the transmit ring's tail to the first read of its entries
   int64_t NicReceiveTime;  // ps: firmware: last byte of a frame in the FIFO to the write into its buffer
   int64_t NicFetchEntries;  // 1: ring entries that are read in one burst, at most
@@ -96,7 +97,7 @@ struct Params {
 
 // The profile of this build: RTL and models are of one board.
 constexpr Params kProfiles[] = {
-    {"hvia-ge", 8, 12, 32, 32, 512, 64, 2048, 2, 10, 16, 4, 4, 6, 262144, 2, 12, 10, 2, 2, 2, 5, 7, 1562, 20000, 2, 2, 8, 30000, 1, 1, 2, 3, 520, 6667, 20000, 20000, 50000, 70000, 20000, 15625000, 200000000, 30000, 10000, 30000, 7000, 3000, 2, 2, 9, 2, 64, 15, 1, 2, 8192, 32768, 24, 3, 9, 8, 250000, 250000, 1000, 8, 4, 12, 152000, 384000, 25000, 3860000, 65536, 8192, 11250000, 11250000, 4, 32, 131072, 0, 1, 400000000, 40},
+    {"hvia-ge", 8, 12, 32, 32, 512, 64, 2048, 2, 10, 16, 4, 4, 6, 262144, 2, 12, 10, 2, 2, 2, 5, 7, 1562, 20000, 2, 2, 8, 30000, 1, 1, 2, 3, 520, 6667, 20000, 20000, 50000, 70000, 20000, 15625000, 200000000, 30000, 10000, 30000, 7000, 3000, 2, 2, 9, 2, 64, 15, 1, 2, 8192, 32768, 24, 3, 9, 8, 250000, 250000, 1000, 8, 4, 12, 152000, 384000, 25000, 3860000, 65536, 8192, 500000000000, 11250000, 11250000, 4, 32, 131072, 0, 1, 400000000, 40},
 };
 
 enum class ParamClass { kElaboration, kModel, kHost };
@@ -181,6 +182,7 @@ constexpr ParamName kParamNames[] = {
     {"SwitchLatency", ParamClass::kModel, &Params::SwitchLatency},
     {"SwitchQueueBytes", ParamClass::kModel, &Params::SwitchQueueBytes},
     {"SwitchTableEntries", ParamClass::kModel, &Params::SwitchTableEntries},
+    {"SwitchAgeingTime", ParamClass::kModel, &Params::SwitchAgeingTime},
     {"NicTransmitTime", ParamClass::kModel, &Params::NicTransmitTime},
     {"NicReceiveTime", ParamClass::kModel, &Params::NicReceiveTime},
     {"NicFetchEntries", ParamClass::kModel, &Params::NicFetchEntries},

@@ -5,6 +5,7 @@ package switch_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -12,6 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"hvia/driver"
+	"hvia/layout"
+	"hvia/params"
 	"hvia/sim"
 	"hvia/sim/bridge"
 	"hvia/vipl"
@@ -184,4 +187,67 @@ func TestRingOfPlainNics(t *testing.T) {
 		c := driver.RunConfig{Device: driver.DeviceMvia, Fabric: sim.Config{Program: simulator(t), MemoryBytes: 16 << 20}}
 		require.Equal(t, ring(t, nodes, c), ring(t, nodes, c), "%d nodes", nodes)
 	}
+}
+
+// stationKind is a protocol without frames of its own: it gives a program the NIC.
+type stationKind struct{}
+
+func (stationKind) EtherTypes() []uint16               { return []uint16{0x0842} }
+func (stationKind) Frame(*driver.Thread, []byte) error { return nil }
+func (stationKind) Deadline() driver.Time              { return driver.Never }
+func (stationKind) Timer(*driver.Thread) error         { return nil }
+
+// A third node's frame with the address of one that has said nothing yet
+// misleads the switch for its ageing time, which is below the second for which
+// programs wait for a connection.
+func TestConnectionBehindAForgedAddress(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	var digest bridge.Digest
+	c := driver.RunConfig{Device: driver.DeviceMvia, Fabric: sim.Config{Program: simulator(t), MemoryBytes: 16 << 20}}
+	c.Finished = func(f *sim.Fabric) (err error) {
+		digest, err = f.Digest(ctx)
+		return err
+	}
+	here := vipl.NetAddress{Discriminator: "silent"}
+	var connected driver.Time
+	require.NoError(t, driver.Run(ctx, c,
+		driver.Program{Node: 0, Main: func(t *driver.Thread, h *driver.Host) error {
+			e, err := open(t, h)
+			if err != nil {
+				return err
+			}
+			if err := t.Sleep(10 * driver.Millisecond); err != nil { // behind the forged frame
+				return err
+			}
+			_, err = e.vi.ConnectRequest(t, vipl.NetAddress{}, vipl.NetAddress{Host: vipl.HostAddress(1), Discriminator: here.Discriminator}, patience)
+			connected = t.Now()
+			return err
+		}},
+		driver.Program{Node: 1, Main: func(t *driver.Thread, h *driver.Host) error {
+			e, err := open(t, h)
+			if err != nil {
+				return err
+			}
+			r, err := e.nic.ConnectWait(t, here, 2*patience)
+			if err != nil {
+				return err
+			}
+			return errors.Join(r.Accept(t, e.vi), t.Sleep(100*driver.Millisecond))
+		}},
+		driver.Program{Node: 2, Main: func(t *driver.Thread, h *driver.Host) error {
+			link, err := h.AttachProtocol(t, stationKind{})
+			if err != nil {
+				return err
+			}
+			frame := make([]byte, layout.EthernetHeaderSize)
+			header, silent := layout.EthernetHeader(frame), driver.NodeMAC(1)
+			copy(header.Destination(), bytes.Repeat([]byte{0xff}, len(silent)))
+			copy(header.Source(), silent[:])
+			header.SetEtherType(stationKind{}.EtherTypes()[0])
+			return errors.Join(t.Sleep(driver.Millisecond), link.Transmit(t, frame, nil, nil), t.Sleep(patience))
+		}}))
+	require.EqualValues(t, 1, digest.Switch.Ports[2].Aged)
+	require.Greater(t, connected, driver.Time(params.SwitchAgeingTime))
+	t.Logf("connected at %v", connected)
 }

@@ -26,9 +26,12 @@ func random(r *rand.Rand) board {
 		entries: pick(0, 0, 0, -1, 2, 5),
 	}
 	pace := pick(1, 1000, 100_000, 10_000_000) // between the frames of the fabric
-	step := pick(1, 1, 8000, 1_000_000)        // in which times are
-	favourite := pick(0, 0, 1)                 // all to node 0
-	moving := pick(0, 0, 20)                   // one in so many has another's source
+	if pick(0, 1) == 1 {
+		b.ageing = driver.Time(pace * pick(1, 5, 30))
+	}
+	step := pick(1, 1, 8000, 1_000_000) // in which times are
+	favourite := pick(0, 0, 1)          // all to node 0
+	moving := pick(0, 0, 20)            // one in so many has another's source
 	damaged := pick(0, 0, 10)
 	size := func() int {
 		return pick(layout.MinFrame, layout.MinFrame, layout.MinFrame+r.IntN(layout.MaxFrame-layout.MinFrame+1), layout.MaxFrame)
@@ -67,7 +70,7 @@ func random(r *rand.Rand) board {
 // Every departure, arrival and count on random boards is the model's.
 func TestRandomBoards(t *testing.T) {
 	program, seed := player(t), unit.Seed(t)
-	var met struct{ flooded, filtered, noRoom, moved, unlearned, wrongFcs, together uint64 }
+	var met struct{ flooded, filtered, noRoom, moved, unlearned, aged, wrongFcs, together uint64 }
 	for i := range boards.Pick() {
 		b := random(rand.New(rand.NewPCG(seed, i)))
 		got, err := play(program, b)
@@ -79,6 +82,7 @@ func TestRandomBoards(t *testing.T) {
 			met.noRoom += p.NoRoom
 			met.moved += p.Moved
 			met.unlearned += p.Unlearned
+			met.aged += p.Aged
 			met.wrongFcs += p.WrongFcs
 		}
 		for k := 1; k < len(b.actions); k++ {
@@ -88,7 +92,7 @@ func TestRandomBoards(t *testing.T) {
 		}
 	}
 	t.Logf("%+v", met)
-	for _, n := range []uint64{met.flooded, met.filtered, met.noRoom, met.moved, met.unlearned, met.wrongFcs, met.together} {
+	for _, n := range []uint64{met.flooded, met.filtered, met.noRoom, met.moved, met.unlearned, met.aged, met.wrongFcs, met.together} {
 		require.NotZero(t, n, "the boards never met something: %+v", met)
 	}
 }

@@ -73,11 +73,15 @@ type action struct {
 type board struct {
 	nodes                  int
 	latency, room, entries int // the profile's if 0; entries: -1 for none
+	ageing                 driver.Time
 	actions                []action
 }
 
-func (b board) get() (latency driver.Time, room, entries int) {
-	latency, room, entries = params.SwitchLatency, params.SwitchQueueBytes, params.SwitchTableEntries
+func (b board) get() (latency, ageing driver.Time, room, entries int) {
+	latency, ageing, room, entries = params.SwitchLatency, params.SwitchAgeingTime, params.SwitchQueueBytes, params.SwitchTableEntries
+	if b.ageing != 0 {
+		ageing = b.ageing
+	}
 	if b.latency != 0 {
 		latency = driver.Time(b.latency)
 	}
@@ -87,7 +91,7 @@ func (b board) get() (latency driver.Time, room, entries int) {
 	if b.entries != 0 {
 		entries = max(b.entries, 0)
 	}
-	return latency, room, entries
+	return latency, ageing, room, entries
 }
 
 // event is a departure from the switch, or an arrival at a node.
@@ -106,9 +110,9 @@ type outcome struct {
 
 // play gives a board to the player.
 func play(program string, b board) (o outcome, err error) {
-	latency, room, entries := b.get()
+	latency, ageing, room, entries := b.get()
 	args := []string{fmt.Sprint(b.nodes)}
-	for name, v := range map[string]int{"SwitchLatency": int(latency), "SwitchQueueBytes": room, "SwitchTableEntries": entries} {
+	for name, v := range map[string]int{"SwitchLatency": int(latency), "SwitchQueueBytes": room, "SwitchTableEntries": entries, "SwitchAgeingTime": int(ageing)} {
 		args = append(args, "--param", fmt.Sprintf("%s=%d", name, v))
 	}
 	var script strings.Builder
@@ -155,7 +159,7 @@ func (o *outcome) take(line string) error {
 	case "port":
 		var node int
 		var p bridge.SwitchPort
-		_, err = fmt.Sscan(rest, &node, &p.Received, &p.WrongFcs, &p.Filtered, &p.Flooded, &p.Moved, &p.Unlearned, &p.Forwarded, &p.NoRoom, &p.HighestFilling)
+		_, err = fmt.Sscan(rest, &node, &p.Received, &p.WrongFcs, &p.Filtered, &p.Flooded, &p.Moved, &p.Unlearned, &p.Forwarded, &p.NoRoom, &p.HighestFilling, &p.Aged)
 		o.ports = append(o.ports, p)
 	case "wire":
 		var node int
@@ -195,7 +199,7 @@ func (o outcome) leaving(node int) (events []event) {
 // takes one frame after the other, in the order of their arrivals, and knows
 // when each leaves as soon as it has a place.
 func model(b board) (o outcome) {
-	latency, room, entries := b.get()
+	latency, ageing, room, entries := b.get()
 	type frame struct {
 		action
 		number int
@@ -226,7 +230,11 @@ func model(b board) (o outcome) {
 		first  []int // inputs that have room kept
 	}
 	outputs := slices.Repeat([]output{{free: -driver.Second}}, b.nodes)
-	table := map[uint64]int{}
+	type learned struct {
+		port  int
+		heard driver.Time
+	}
+	table := map[uint64]learned{}
 	enqueue := func(f frame, to int) {
 		p, port := &outputs[to], &o.ports[to]
 		p.places = slices.DeleteFunc(p.places, func(x place) bool { return x.left <= f.end })
@@ -266,19 +274,25 @@ func model(b board) (o outcome) {
 		}
 		port.Received++
 		o.wires[f.node][1]++
+		for address, e := range table {
+			if e.heard+ageing <= f.end {
+				o.ports[e.port].Aged++
+				delete(table, address)
+			}
+		}
 		if f.source>>40&1 == 0 {
 			old, known := table[f.source]
-			switch {
-			case known && old != f.node:
+			if known && old.port != f.node {
 				port.Moved++
-				table[f.source] = f.node
-			case !known && len(table) < entries:
-				table[f.source] = f.node
-			case !known:
+			}
+			if known || len(table) < entries {
+				table[f.source] = learned{f.node, f.end}
+			} else {
 				port.Unlearned++
 			}
 		}
-		to, known := table[f.destination]
+		behind, known := table[f.destination]
+		to := behind.port
 		switch {
 		case f.destination>>4 == 0x0180c2000000>>4 || (known && to == f.node):
 			port.Filtered++
@@ -402,6 +416,43 @@ func TestFullTable(t *testing.T) {
 	require.EqualValues(t, 2, o.ports[2].Unlearned)
 	require.Equal(t, []int{0, 2, 3, 4}, o.to(1))
 	require.Equal(t, []int{0, 1, 3}, o.to(2))
+}
+
+// An address is forgotten the ageing time after its last frame, to the
+// picosecond, and makes room for another one.
+func TestAgeing(t *testing.T) {
+	const ageing = 10 * driver.Millisecond
+	whole := onWire(layout.MinFrame) + flight // to the switch
+	for early, aged := range map[driver.Time]uint64{0: 1, 1: 0} {
+		o := judged(t, board{nodes: 3, entries: 2, ageing: ageing, actions: []action{
+			{time: 0, node: 0, destination: broadcast, source: station(0), bytes: layout.MinFrame},
+			{time: ageing / 2, node: 1, destination: broadcast, source: station(1), bytes: layout.MinFrame},
+			{time: ageing - early, node: 2, destination: station(0), source: station(2), bytes: layout.MinFrame},
+		}})
+		require.Equal(t, aged, o.ports[0].Aged)
+		require.Equal(t, aged, o.ports[2].Flooded)
+		require.Equal(t, 1-aged, o.ports[2].Unlearned)
+		require.Equal(t, ageing-early+whole+driver.Time(params.SwitchLatency), o.leaving(0)[1].time)
+	}
+}
+
+// One frame with another's address misleads the switch until it is aged, and no
+// longer, and it is heard of again before that when the other speaks.
+func TestForgedAddressAges(t *testing.T) {
+	const ageing = 10 * driver.Millisecond
+	frame := func(at driver.Time, node int, to, from uint64) action {
+		return action{time: at, node: node, destination: to, source: from, bytes: layout.MinFrame}
+	}
+	o := judged(t, board{nodes: 3, ageing: ageing, actions: []action{
+		frame(0, 2, broadcast, station(1)), // forged
+		frame(ageing/2, 0, station(1), station(0)),
+		frame(ageing+driver.Microsecond, 0, station(1), station(0)),
+		frame(2*ageing, 1, station(0), station(1)),
+	}})
+	require.Equal(t, []int{0, 2}, o.to(1), "the second is lost, the third is flooded")
+	require.Equal(t, []int{1, 2}, o.to(2))
+	require.Equal(t, []int{0, 3}, o.to(0))
+	require.EqualValues(t, 1, o.ports[2].Aged)
 }
 
 // A switch with no table is a hub that stores.

@@ -124,7 +124,7 @@ int Play(int argc, char** argv) {
   for (int i = 0; i < nodes; ++i) {
     const SwitchPortCounts p = network.Port(i);
     std::printf("port %d", i);
-    for (const uint64_t v : {p.received, p.wrong_fcs, p.filtered, p.flooded, p.moved, p.unlearned, p.forwarded, p.no_room, p.highest_filling}) std::printf(" %" PRIu64, v);
+    for (const uint64_t v : {p.received, p.wrong_fcs, p.filtered, p.flooded, p.moved, p.unlearned, p.forwarded, p.no_room, p.highest_filling, p.aged}) std::printf(" %" PRIu64, v);
     const WireCounts up = network.FromNode(i), down = network.FromSwitch(i);
     std::printf("\nwire %d", i);
     for (const uint64_t v : {up.sent, up.arrived, up.damaged, down.sent, down.arrived, down.damaged}) std::printf(" %" PRIu64, v);
