@@ -29,7 +29,7 @@ const (
 	MaxDiscriminator = layout.MaxDiscriminator
 
 	defaultRegions = 1024
-	maxErrors      = 64 // asynchronous errors kept for a NIC handle
+	maxErrors      = 64 // waiting asynchronous errors of a NIC handle from which on repetitions are dropped
 )
 
 // AsyncError is an error that cannot be written into a descriptor.
@@ -37,6 +37,7 @@ type AsyncError struct {
 	Code       layout.AsyncError
 	Vi         int    // index, -1 = none
 	Generation uint32 // of the VI, so that the error is not taken for one of a later VI with its index
+	Lost       int    // with code Overflow: how many errors were dropped
 }
 
 // queuedError is an asynchronous error that waits for the program.
@@ -85,7 +86,6 @@ type nic struct {
 	tag     uint16
 	regions map[uint32]*region
 	errors  []queuedError
-	lost    int // errors that found no room
 }
 
 type tag struct {
@@ -670,15 +670,14 @@ func (a *agent) queryRegion(n *nic, q *request, r *reply) error {
 }
 
 func (a *agent) nextError(n *nic, r *reply) error {
-	r.Length = uint64(n.lost)
 	if len(n.errors) == 0 {
 		return nil
 	}
 	e := n.errors[0]
 	n.errors = n.errors[1:]
 	a.showErrors(n)
-	// The generation of a VI is never 0, which stands for "no error waits".
-	r.State, r.Object, r.Generation = uint8(e.Code), uint32(e.Vi), e.Generation
+	// The generation of a VI is never 0. Both 0 stands for "no error waits".
+	r.State, r.Object, r.Generation, r.Length = uint8(e.Code), uint32(e.Vi), e.Generation, uint64(e.Lost)
 	return nil
 }
 
@@ -700,20 +699,53 @@ func (a *agent) showErrors(of *nic) {
 	a.broken(a.thread.Publish(p.statuses.Physical(nil, at, 8)...))
 }
 
-// report keeps an asynchronous error for the program that owns the VI.
+// report queues an asynchronous error for the program that owns the VI. The
+// first error of each kind of a VI is never dropped, so the queue is limited by
+// the card's VIs. An error that repeats one in the queue is dropped when
+// maxErrors wait.
 func (a *agent) report(n *nic, e AsyncError) {
 	a.log.Warn("asynchronous error", "code", e.Code.String(), "vi", e.Vi)
 	if n == nil {
 		return
 	}
-	if len(n.errors) == maxErrors {
-		n.lost++
+	if len(n.errors) >= maxErrors && slices.ContainsFunc(n.errors, func(q queuedError) bool { return q.AsyncError == e }) {
+		a.overflow(n, 1)
 		return
 	}
+	a.queueError(n, e)
+}
+
+func (a *agent) queueError(n *nic, e AsyncError) {
 	n.errors = append(n.errors, queuedError{e, a.thread.Now()})
 	if len(n.errors) == 1 {
 		a.showErrors(n)
 	}
+}
+
+// overflow reports dropped errors where the first of them is missing in the queue.
+func (a *agent) overflow(n *nic, dropped int) {
+	for i := range n.errors {
+		if q := &n.errors[i]; q.Code == layout.AsyncErrorOverflow {
+			q.Lost += dropped
+			return
+		}
+	}
+	a.queueError(n, AsyncError{Code: layout.AsyncErrorOverflow, Vi: -1, Lost: dropped})
+}
+
+// forgetErrors limits what waits of VIs that do not exist any more: their number
+// has no limit.
+func (a *agent) forgetErrors(n *nic, v *vi, index int) {
+	if n == nil || len(n.errors) <= maxErrors {
+		return
+	}
+	kept := slices.DeleteFunc(n.errors, func(q queuedError) bool { return q.Vi == index && q.Generation == v.created })
+	dropped := len(n.errors) - len(kept)
+	n.errors = kept
+	if dropped > 0 {
+		a.overflow(n, dropped)
+	}
+	a.showErrors(n)
 }
 
 func (a *agent) counters(q *request, r *reply) error {

@@ -143,6 +143,7 @@ func (a *agent) destroyVi(index int, v *vi) error {
 	}
 	a.tie(v.queues, -1)
 	a.setState(index, layout.ViStateFree)
+	a.forgetErrors(a.nics[v.nic], v, index)
 	// Errors of this VI that still wait must not be taken for the next one's with its index.
 	return a.asyncErrors()
 }

@@ -637,10 +637,10 @@ func (v Vi) PeerWait(t *Thread) (Remote, error) {
 // fetched yet; false if there is none.
 func (h *Host) NextError(t *Thread, nic uint32) (AsyncError, bool, error) {
 	r, err := h.call(t, &request{Op: opNextError, Nic: nic})
-	if err != nil || r.Generation == 0 {
+	if err != nil || r.Generation == 0 && r.Length == 0 {
 		return AsyncError{}, false, err
 	}
-	return AsyncError{Code: layout.AsyncError(r.State), Vi: int(r.Object), Generation: r.Generation}, true, nil
+	return AsyncError{Code: layout.AsyncError(r.State), Vi: int(int32(r.Object)), Generation: r.Generation, Lost: int(r.Length)}, true, nil
 }
 
 // ErrorWaits says whether NextError has something to fetch, without asking the

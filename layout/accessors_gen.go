@@ -7,7 +7,7 @@ import "encoding/binary"
 
 // Hash identifies this version of all layouts: the first eight bytes of the
 // SHA-256 of their reference page.
-const Hash uint64 = 0xc2e990f364c77be6
+const Hash uint64 = 0x16e63de331c1f90
 
 // PCI configuration space.
 const (
@@ -245,6 +245,7 @@ const (
 	AsyncErrorRdmaTransport          AsyncError = 0x9 // transport error on RDMA
 	AsyncErrorCatastrophic           AsyncError = 0xa // catastrophic error
 	AsyncErrorCompletionQueueOverrun AsyncError = 0xb // an entry was lost: the completion queue of a work queue of this VI was full (VIPL tells it as Catastrophic of the resource CQ)
+	AsyncErrorOverflow               AsyncError = 0xc // errors of a NIC handle were dropped because too many waited; from the agent, never from the card
 )
 
 // String returns the name of the value, or its number.
@@ -274,6 +275,8 @@ func (v AsyncError) String() string {
 		return "Catastrophic"
 	case AsyncErrorCompletionQueueOverrun:
 		return "CompletionQueueOverrun"
+	case AsyncErrorOverflow:
+		return "Overflow"
 	}
 	return unknown("AsyncError", uint64(v))
 }

@@ -103,6 +103,7 @@ var registerSection = Section{
 			{"RdmaTransport", 9, "transport error on RDMA"},
 			{"Catastrophic", 10, "catastrophic error"},
 			{"CompletionQueueOverrun", 11, "an entry was lost: the completion queue of a work queue of this VI was full (VIPL tells it as Catastrophic of the resource CQ)"},
+			{"Overflow", 12, "errors of a NIC handle were dropped because too many waited; from the agent, never from the card"},
 		}},
 		{Name: "NotifyKind", Doc: "What can be armed for an interrupt.", Width: 2, Values: []Value{
 			{"Send", 0, "the send queue of a VI"}, {"Receive", 1, "the receive queue of a VI"}, {"CompletionQueue", 2, "a completion queue"},

@@ -27,6 +27,9 @@ func TestStaleProgram(t *testing.T) {
 	err = checkLayout(other)
 	require.ErrorIs(t, err, ErrStale)
 	require.ErrorContains(t, err, "layout hash 0123456789abcdef, of this program ")
+	// A hash with leading zeros is written without them.
+	require.NoError(t, os.WriteFile(header, []byte("constexpr uint64_t kLayoutHash = 0xabcull;\n"), 0o644))
+	require.ErrorIs(t, checkLayout(other), ErrStale)
 	require.NoError(t, os.WriteFile(header, []byte("#pragma once\n"), 0o644))
 	require.ErrorContains(t, checkLayout(other), "make generate")
 }

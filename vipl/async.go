@@ -51,6 +51,7 @@ type ErrorDescriptor struct {
 	Resource  ResourceCode
 	Code      ErrorCode
 	Operation layout.StatusOperation // OpCode: of the message at fault, where the error tells it, else Send
+	Lost      int                    // of code Overflow: how many errors were dropped
 }
 
 // errorsAtOnce is how many errors one call delivers at most.
@@ -129,7 +130,7 @@ func (n *Nic) deliverErrors(t *driver.Thread) error {
 
 // describe fills in what VIPL wants to know of an error.
 func (n *Nic) describe(e AsyncError) ErrorDescriptor {
-	d := ErrorDescriptor{Nic: n, Resource: ResourceVI, Code: e.Code}
+	d := ErrorDescriptor{Nic: n, Resource: ResourceVI, Code: e.Code, Lost: e.Lost}
 	switch e.Code {
 	case layout.AsyncErrorPostDescriptor, layout.AsyncErrorCompletionProtection:
 		d.Resource = ResourceDescriptor
@@ -158,7 +159,8 @@ func (n *Nic) describe(e AsyncError) ErrorDescriptor {
 }
 
 // NextError returns the oldest asynchronous error of this handle that no
-// handler has got, or ErrNotDone if there is none.
+// handler has got, or ErrNotDone if there is none. Code Overflow, of no VI (-1),
+// reports in Lost how many errors were dropped.
 func (n *Nic) NextError(t *driver.Thread) (AsyncError, error) {
 	const op = "next asynchronous error"
 	if n == nil {

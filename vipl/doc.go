@@ -117,6 +117,11 @@
 //     fit before the agent looks, it still knows whose they were: such a VI, unless
 //     it is broken already, is reported as Catastrophic and goes to the error
 //     state. Other VIs go on.
+//   - For a NIC handle the first asynchronous error of each kind of each VI waits
+//     until NextError or the handler gets it, however many VIs fail at once. While
+//     64 or more wait, errors that repeat a waiting one are dropped, and destroying
+//     a VI drops its waiting errors. Then an error of code Overflow waits behind
+//     them: it is about no VI, and Lost says how many were dropped.
 //   - Disconnect reports what the card had to say of the connection before it
 //     returns; errors that come up on a VI that is destroyed are forgotten.
 //   - A send on a VI that is not connected succeeds and completes as flushed. A

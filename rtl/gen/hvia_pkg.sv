@@ -5,7 +5,7 @@
 /* verilator lint_off UNUSEDPARAM */
 package hvia_pkg;
 
-  localparam logic [63:0] LayoutHash = 64'hc2e990f364c77be6;
+  localparam logic [63:0] LayoutHash = 64'h16e63de331c1f90;
 
   // PCI configuration space
   localparam logic [15:0] PciVendorID = 16'h5648;
@@ -100,6 +100,7 @@ package hvia_pkg;
   localparam logic [7:0] AsyncErrorRdmaTransport = 8'h9;
   localparam logic [7:0] AsyncErrorCatastrophic = 8'ha;
   localparam logic [7:0] AsyncErrorCompletionQueueOverrun = 8'hb;
+  localparam logic [7:0] AsyncErrorOverflow = 8'hc;
   localparam int unsigned NotifyKindBits = 2;
   localparam logic [1:0] NotifyKindSend = 2'h0;
   localparam logic [1:0] NotifyKindReceive = 2'h1;

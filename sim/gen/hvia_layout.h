@@ -6,7 +6,7 @@
 
 namespace hvia {
 
-constexpr uint64_t kLayoutHash = 0xc2e990f364c77be6ull;
+constexpr uint64_t kLayoutHash = 0x16e63de331c1f90ull;
 
 // PCI configuration space
 constexpr uint32_t kPciVendorID = 0x5648u;
@@ -121,6 +121,7 @@ constexpr uint32_t kAsyncErrorCompletionProtection = 0x8u;
 constexpr uint32_t kAsyncErrorRdmaTransport = 0x9u;
 constexpr uint32_t kAsyncErrorCatastrophic = 0xau;
 constexpr uint32_t kAsyncErrorCompletionQueueOverrun = 0xbu;
+constexpr uint32_t kAsyncErrorOverflow = 0xcu;
 inline const char* AsyncErrorName(uint64_t v) {
   switch (v) {
     case kAsyncErrorPostDescriptor: return "PostDescriptor";
@@ -135,6 +136,7 @@ inline const char* AsyncErrorName(uint64_t v) {
     case kAsyncErrorRdmaTransport: return "RdmaTransport";
     case kAsyncErrorCatastrophic: return "Catastrophic";
     case kAsyncErrorCompletionQueueOverrun: return "CompletionQueueOverrun";
+    case kAsyncErrorOverflow: return "Overflow";
     default: return "?";
   }
 }
