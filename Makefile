@@ -10,7 +10,7 @@ MAKEFLAGS += --no-print-directory
 # How many packages' tests run at a time. A simulation keeps about one
 # processor busy (its thread and the host's take turns), a cold build of one both.
 TEST_P ?= 2
-# Arguments for `hvia reproduce` and `hvia demo`, for example ARGS='--sizes 4,64'.
+# Arguments for `hvia reproduce`, `hvia demo` and `hvia digests`, for example ARGS='--sizes 4,64'.
 ARGS ?=
 
 # The commit goes into the tool where git can tell it. Git refuses checkouts of
@@ -19,7 +19,7 @@ VCS := $(shell git rev-parse HEAD >/dev/null 2>&1 && echo true || echo false)
 
 STATICCHECK := go tool -modfile=go.tools.mod staticcheck
 
-.PHONY: help setup setup-tests build test test-long mutants lint lint-format lint-go lint-rtl lint-shell lint-generated reproduce demo doctor generate clean
+.PHONY: help setup setup-tests build test test-long mutants lint lint-format lint-go lint-rtl lint-shell lint-generated reproduce digests demo doctor generate clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -36,6 +36,9 @@ build: ## bin/hvia and the simulator
 
 reproduce: setup build ## the paper's measurements: table on stdout, page and figures in out/reproduce/report.html
 	@bin/hvia reproduce $(ARGS)
+
+digests: setup build ## frames, wakes and printed times of many runs, compared with bench/testdata/digests.json; ARGS=--update writes it anew
+	@bin/hvia digests $(ARGS)
 
 demo: setup build ## one RDMA write, told step by step
 	@bin/hvia demo $(ARGS)

@@ -329,7 +329,8 @@ func (r *CompareReport) measure(ctx context.Context, c CompareConfig, p protocol
 	}
 	digest := CompareDigest{Protocol: p.name}
 	cfg.Finished = func(f *sim.Fabric) (err error) {
-		if digest.Digest, err = digestOf(ctx, f); err != nil || !c.switched() {
+		d, err := digestOf(ctx, f)
+		if digest.Digest, digest.Parts = d.all, d.Parts; err != nil || !c.switched() {
 			return err
 		}
 		digest.Nodes, err = run.counts(ctx, f)

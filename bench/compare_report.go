@@ -44,9 +44,10 @@ type CompareReport struct {
 // CompareDigest is the hash over frames, wakes and messages of a protocol's run
 // with their times, and what was counted in it if there is a switch.
 type CompareDigest struct {
-	Protocol string       `json:"protocol"`
-	Digest   string       `json:"digest"`
-	Nodes    []NodeCounts `json:"nodes,omitempty"` // by node
+	Protocol string `json:"protocol"`
+	Digest   string `json:"digest"`
+	Parts
+	Nodes []NodeCounts `json:"nodes,omitempty"` // by node
 }
 
 // NodeCounts is what was counted in a whole run: by a node's card, if it has one, and
@@ -541,7 +542,7 @@ func (r *CompareReport) WriteText(w io.Writer) error {
 		b.WriteString("\n")
 	}
 	for _, d := range r.Digests {
-		fmt.Fprintf(&b, "digest %-*s %s\n", max(5, r.protocolWidth()), d.Protocol, d.Digest)
+		fmt.Fprintf(&b, "digest %-*s %s  frames %s  wakes %s\n", max(5, r.protocolWidth()), d.Protocol, d.Digest, d.Frames, d.Wakes)
 	}
 	for _, row := range r.Rows {
 		if row.Lost > 0 && row.Kind == nil {

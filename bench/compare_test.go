@@ -826,7 +826,7 @@ func shownCompare(c CompareConfig) *CompareReport {
 				r.Rows = append(r.Rows, CompareRow{Protocol: name, Kind: &r.Mix[j], Messages: 50 * (j + 1), Latency: &Latency{1, 2, 3, 4, 5}, Verified: true})
 			}
 		}
-		digest := CompareDigest{Protocol: name, Digest: fmt.Sprintf("%016x", i)}
+		digest := CompareDigest{Protocol: name, Digest: fmt.Sprintf("%016x", i), Parts: Parts{Frames: fmt.Sprintf("%016x", i+16), Wakes: fmt.Sprintf("%016x", i+32)}}
 		if c.switched() {
 			digest.Nodes = make([]NodeCounts, c.Nodes)
 			digest.Nodes[0].Card = map[string]uint64{"Rewind": 3, "RetryTimeout": 1, "RetransmitFrame": 48, "TransmitFrame": 1000}

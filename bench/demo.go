@@ -41,7 +41,11 @@ func Demo(ctx context.Context, c DemoConfig) (_ *DemoReport, err error) {
 	d := &demonstration{config: c}
 	failed := driver.Run(ctx, driver.RunConfig{
 		Fabric: cfg, Costs: b.costs(), Seed: c.Seed,
-		Finished: func(f *sim.Fabric) (err error) { r.Digest, err = digestOf(ctx, f); return err },
+		Finished: func(f *sim.Fabric) error {
+			d, err := digestOf(ctx, f)
+			r.Digest, r.Parts = d.all, d.Parts
+			return err
+		},
 	}, driver.Program{Node: 0, Name: "writer", Main: d.write}, driver.Program{Node: 1, Name: "reader", Main: d.read})
 	// As in measure: why a run failed matters more than where its records end.
 	events, err := rec.events()

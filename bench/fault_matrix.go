@@ -54,6 +54,7 @@ type FaultCell struct {
 	Expected  FaultOutcome `json:"expected"`
 	Observed  FaultOutcome `json:"observed"`
 	OK        bool         `json:"ok"`
+	Parts
 }
 
 // FaultOutcome is what both programs see of three messages.
@@ -172,7 +173,7 @@ func RunFaultMatrix(ctx context.Context, c FaultMatrixConfig) (_ *FaultMatrix, e
 					return m, fmt.Errorf("faults: %s at %s by %s: %w", name, level.name, operation.name, err)
 				}
 				cell.Expected, cell.Observed = expectedOutcome(kind, li, oi), x.seen
-				cell.OK = cell.Expected.same(cell.Observed)
+				cell.OK, cell.Parts = cell.Expected.same(cell.Observed), x.digest.Parts
 				m.Cells = append(m.Cells, cell)
 			}
 		}
@@ -273,6 +274,7 @@ type matrixRun struct {
 	operation int
 	seed      uint64
 	seen      FaultOutcome
+	digest    runDigest
 }
 
 func (x *matrixRun) run(ctx context.Context, c FaultMatrixConfig, b board, faults string) error {
@@ -282,7 +284,10 @@ func (x *matrixRun) run(ctx context.Context, c FaultMatrixConfig, b board, fault
 		return err
 	}
 	x.seen = FaultOutcome{Receives: []string{}, Initiator: []string{}, Target: []string{}, States: make([]string, 2)}
-	return driver.Run(ctx, driver.RunConfig{Fabric: cfg, Costs: b.costs(), Seed: c.Seed},
+	return driver.Run(ctx, driver.RunConfig{
+		Fabric: cfg, Costs: b.costs(), Seed: c.Seed,
+		Finished: func(f *sim.Fabric) (err error) { x.digest, err = digestOf(ctx, f); return err },
+	},
 		driver.Program{Node: 0, Name: "initiator", Main: x.initiate}, driver.Program{Node: 1, Name: "target", Main: x.answer})
 }
 

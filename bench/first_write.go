@@ -29,19 +29,19 @@ var firstWriteSizes = []int{4, 4096}
 
 // firstWrites measures the way to the first byte in a peer's memory, described at
 // FirstWriteResult. Both programs run in this process, whatever the configuration says of processes.
-func firstWrites(ctx context.Context, c ReproduceConfig) ([]FirstWriteResult, error) {
+func firstWrites(ctx context.Context, c ReproduceConfig) (_ []FirstWriteResult, d runDigest, err error) {
 	b, err := newBoard(c.Profile, c.Params)
 	if err != nil {
-		return nil, err
+		return nil, d, err
 	}
 	x := &firstWriting{config: c, clockPs: b.value("SystemClockPeriod")}
 	if err := driver.Run(ctx, driver.RunConfig{
 		Fabric: c.fabric(b), Costs: b.costs(), Seed: c.Seed,
-		Finished: func(f *sim.Fabric) error { _, err := digestOf(ctx, f); return err },
+		Finished: func(f *sim.Fabric) (err error) { d, err = digestOf(ctx, f); return err },
 	}, x.programs()...); err != nil {
-		return nil, fmt.Errorf("first write: %w", err)
+		return nil, d, fmt.Errorf("first write: %w", err)
 	}
-	return x.fold(), nil
+	return x.fold(), d, nil
 }
 
 // firstWriting is the experiment: its programs, and what they noted, a round for each connection.

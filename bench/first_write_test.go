@@ -17,9 +17,9 @@ func TestFirstWrite(t *testing.T) {
 	c.Iterations, c.Warmup = 2, 1
 	var progress []Progress
 	c.Progress = func(p Progress) { progress = append(progress, p) }
-	rows, err := firstWrites(t.Context(), c)
+	rows, _, err := firstWrites(t.Context(), c)
 	require.NoError(t, err)
-	again, err := firstWrites(t.Context(), c)
+	again, _, err := firstWrites(t.Context(), c)
 	require.NoError(t, err)
 	require.Equal(t, rows, again)
 	require.Len(t, rows, len(firstWriteSizes))

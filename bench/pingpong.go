@@ -79,7 +79,8 @@ func (r *Report) measure(ctx context.Context, c ReproduceConfig, at board) error
 	quiet.Background = false
 	m, err := measure(ctx, quiet, rdmaWrite, c.Sizes)
 	r.Results.RDMAWrite, r.Wall.RDMAWrite = append(r.Results.RDMAWrite, m.rows...), m.wall
-	r.Results.Stages, r.Results.Digest, r.Results.Bursts = m.stages, m.digest, m.bursts
+	r.Results.Stages, r.Results.Digest, r.Results.Bursts = m.stages, m.digest.all, m.bursts
+	r.addDigest("rdma_write", m.digest)
 	r.Results.Waterfall, r.Results.Pipeline = m.waterfall, m.pipeline
 	r.addAccounts(m)
 	if err != nil {
@@ -89,12 +90,15 @@ func (r *Report) measure(ctx context.Context, c ReproduceConfig, at board) error
 	quiet.PcapFile, quiet.WaveFile = "", ""
 	m, err = measure(ctx, quiet, sendReceive, c.Sizes)
 	r.Results.SendReceive, r.Wall.SendReceive = append(r.Results.SendReceive, m.rows...), m.wall
-	r.Results.SendReceiveStages, r.Results.SendReceiveDigest = m.stages, m.digest
+	r.Results.SendReceiveStages, r.Results.SendReceiveDigest = m.stages, m.digest.all
+	r.addDigest("send_receive", m.digest)
 	r.addAccounts(m)
 	if err != nil {
 		return err
 	}
-	r.Results.PostReceive, r.Results.ReceiveWait, err = receiveSide(ctx, quiet)
+	var d runDigest
+	r.Results.PostReceive, r.Results.ReceiveWait, d, err = receiveSide(ctx, quiet)
+	r.addDigest("receive_side", d)
 	if err != nil {
 		return err
 	}
@@ -110,12 +114,15 @@ func (r *Report) measure(ctx context.Context, c ReproduceConfig, at board) error
 	}
 	if c.Background {
 		m, err = measure(ctx, c, rdmaWrite, spread(c.Sizes))
-		r.Results.CrossTraffic = &CrossTraffic{RDMAWrite: m.rows, Messages: m.crossed, Verified: m.crossFault == "", Fault: m.crossFault, Digest: m.digest}
+		r.Results.CrossTraffic = &CrossTraffic{RDMAWrite: m.rows, Messages: m.crossed, Verified: m.crossFault == "", Fault: m.crossFault, Digest: m.digest.all}
+		r.addDigest("cross_traffic", m.digest)
 		if err != nil {
 			return err
 		}
 	}
-	if r.Results.FirstWrite, err = firstWrites(ctx, quiet); err != nil {
+	r.Results.FirstWrite, d, err = firstWrites(ctx, quiet)
+	r.addDigest("first_write", d)
+	if err != nil {
 		return err
 	}
 	if c.Ablate {
@@ -143,7 +150,7 @@ func predict(ctx context.Context, c ReproduceConfig, priors map[string]int64) (*
 	if p.SendReceive = m.rows; err != nil {
 		return p, err
 	}
-	if _, p.ReceiveWait, err = receiveSide(ctx, c); err != nil || !c.Baselines {
+	if _, p.ReceiveWait, _, err = receiveSide(ctx, c); err != nil || !c.Baselines {
 		return p, err
 	}
 	m, err = measureKernel(ctx, c, mviaSend)
@@ -158,13 +165,15 @@ func predict(ctx context.Context, c ReproduceConfig, priors map[string]int64) (*
 // measureBaselines runs what the paper compares its card with.
 func (r *Report) measureBaselines(ctx context.Context, c ReproduceConfig) error {
 	m, err := measureKernel(ctx, c, mviaSend)
-	r.Results.Mvia, r.Wall.Mvia, r.Results.MviaDigest = m.rows, m.wall, m.digest
+	r.Results.Mvia, r.Wall.Mvia, r.Results.MviaDigest = m.rows, m.wall, m.digest.all
+	r.addDigest("mvia", m.digest)
 	r.addAccounts(m)
 	if err != nil {
 		return err
 	}
 	m, err = measureKernel(ctx, c, tcpStream)
-	r.Results.Tcp, r.Wall.Tcp, r.Results.TcpDigest = m.rows, m.wall, m.digest
+	r.Results.Tcp, r.Wall.Tcp, r.Results.TcpDigest = m.rows, m.wall, m.digest.all
+	r.addDigest("tcp", m.digest)
 	r.addAccounts(m)
 	return err
 }
@@ -205,7 +214,7 @@ type measurement struct {
 	path       *MessagePath
 	crossed    int // background messages, both directions
 	crossFault string
-	digest     string
+	digest     runDigest
 }
 
 // measure runs the ping-pong at the sizes on one fabric. With an error it
@@ -344,19 +353,6 @@ func (p *pingPong) run(ctx context.Context, cfg sim.Config, dir string, m *measu
 	}
 	m.digest, err = digestOf(ctx, fabric)
 	return err
-}
-
-// digestOf is the digest of a run that has ended. It refuses a run in which
-// something outside virtual time took part.
-func digestOf(ctx context.Context, f *sim.Fabric) (string, error) {
-	d, err := f.Digest(ctx)
-	if err != nil {
-		return "", err
-	}
-	if !d.Reproducible {
-		return "", errors.New("something outside virtual time took part in the run, so that it is not reproducible")
-	}
-	return fmt.Sprintf("%016x", d.Hash), nil
 }
 
 func (p *pingPong) largest() int {

@@ -30,31 +30,32 @@ const (
 // receiveSide measures what a receive costs at the receiver alone: Figures 11 and
 // 12 of the paper, described at PostReceiveResult and ReceiveWaitResult. Both
 // programs run in this process, whatever the configuration says of processes.
-func receiveSide(ctx context.Context, c ReproduceConfig) ([]PostReceiveResult, []ReceiveWaitResult, error) {
+func receiveSide(ctx context.Context, c ReproduceConfig) (_ []PostReceiveResult, _ []ReceiveWaitResult, d runDigest, err error) {
 	rec, err := newRecording("", "")
 	if err != nil {
-		return nil, nil, fmt.Errorf("receive side: %w", err)
+		return nil, nil, d, fmt.Errorf("receive side: %w", err)
 	}
 	defer rec.remove()
 	b, err := newBoard(c.Profile, c.Params)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, d, err
 	}
 	x := &receiving{config: c, clockPs: b.value("SystemClockPeriod"), faults: map[int]string{}}
 	cfg := c.fabric(b)
 	cfg.Arguments = append(cfg.Arguments, rec.arguments()...)
 	failed := driver.Run(ctx, driver.RunConfig{
 		Fabric: cfg, Costs: b.costs(), Seed: c.Seed,
-		Finished: func(f *sim.Fabric) error { _, err := digestOf(ctx, f); return err },
+		Finished: func(f *sim.Fabric) (err error) { d, err = digestOf(ctx, f); return err },
 	}, x.programs()...)
 	events, err := rec.events()
 	if failed != nil {
 		err = failed
 	}
 	if err != nil {
-		return nil, nil, fmt.Errorf("receive side: %w", err)
+		return nil, nil, d, fmt.Errorf("receive side: %w", err)
 	}
-	return x.fold(events)
+	posts, waits, err := x.fold(events)
+	return posts, waits, d, err
 }
 
 // receiving is the experiment: its programs, and what the receiver noted.

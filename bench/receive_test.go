@@ -73,10 +73,10 @@ func TestReceiveSideIsCharged(t *testing.T) {
 	takesSeconds(t)
 	c := DefaultReproduceConfig()
 	c.Sizes, c.Iterations, c.Warmup, c.Background = []int{4}, 1, 1, false
-	posts, waits, err := receiveSide(t.Context(), c)
+	posts, waits, _, err := receiveSide(t.Context(), c)
 	require.NoError(t, err)
 	c.Params = map[string]int64{"HostReceiveWaitTime": 1_000_000, "HostPostTime": 2_000_000, "HostTimeOfDayTime": 300_000}
-	otherPosts, otherWaits, err := receiveSide(t.Context(), c)
+	otherPosts, otherWaits, _, err := receiveSide(t.Context(), c)
 	require.NoError(t, err)
 	b, err := newBoard(c.Profile, nil)
 	require.NoError(t, err)

@@ -64,6 +64,7 @@ type Results struct {
 	ModelCurve  []ModelPoint        `json:"model_curve,omitempty"` // of the base profile only
 	Ablations   *Ablations          `json:"ablations,omitempty"`
 	FirstWrite  []FirstWriteResult  `json:"first_write,omitempty"`
+	Digests     []RunDigest         `json:"digests,omitempty"` // of each run but those before the fit and the ablations
 }
 
 // Prediction is the experiments again with every fitted parameter that has a
@@ -461,6 +462,7 @@ func (r *Report) WriteText(w io.Writer) error {
 	writeTargets(&b, r.Results.Targets)
 	writeModelCurve(&b, r.Results.ModelCurve)
 	r.Results.Ablations.writeText(&b)
+	r.writeDigests(&b)
 	r.writeEnd(&b)
 	_, err := io.WriteString(w, b.String())
 	return err
@@ -729,13 +731,14 @@ const DemoSchema = "hvia-demo/1"
 
 // DemoReport is one RDMA write, step by step in simulated time.
 type DemoReport struct {
-	Schema   string       `json:"schema"`
-	Profile  string       `json:"profile"`
-	Seed     uint64       `json:"seed"`
-	Hashes   Hashes       `json:"hashes"`
-	Size     int          `json:"size"`
-	Steps    []DemoStep   `json:"steps"`
-	Digest   string       `json:"digest,omitempty"`
+	Schema  string     `json:"schema"`
+	Profile string     `json:"profile"`
+	Seed    uint64     `json:"seed"`
+	Hashes  Hashes     `json:"hashes"`
+	Size    int        `json:"size"`
+	Steps   []DemoStep `json:"steps"`
+	Digest  string     `json:"digest,omitempty"`
+	Parts
 	Verified bool         `json:"verified"`
 	Fault    string       `json:"fault,omitempty"` // the first byte that was wrong
 	Error    *ReportError `json:"error,omitempty"`

@@ -7,7 +7,7 @@ import "encoding/binary"
 
 // Hash identifies this version of all layouts: the first eight bytes of the
 // SHA-256 of their reference page.
-const Hash uint64 = 0x16e63de331c1f90
+const Hash uint64 = 0xfa90c06521f66fbe
 
 // PCI configuration space.
 const (
@@ -2560,6 +2560,8 @@ const (
 	BridgeReplyRanksOffset                 = 108
 	BridgeReplyBankFirstOffset             = 112
 	BridgeReplyBankFramesOffset            = 116
+	BridgeReplyFramesDigestOffset          = 120
+	BridgeReplyWakesDigestOffset           = 128
 	BridgeReplyTextOffset                  = 512
 	BridgeReplyWireOffset                  = 1024
 	BridgeReplyFromSwitchOffset            = 2432
@@ -3354,7 +3356,7 @@ func (b BridgeReply) Sequence() uint32 { return binary.LittleEndian.Uint32(b[52:
 // SetSequence stores the field.
 func (b BridgeReply) SetSequence(v uint32) { binary.LittleEndian.PutUint32(b[52:56], v) }
 
-// Digest: Digest: hash over frames, wakes, messages and their times
+// Digest: Digest: hash over frames, wakes, messages and their times, and over what differs from the usual configuration
 func (b BridgeReply) Digest() uint64 { return binary.LittleEndian.Uint64(b[56:64]) }
 
 // SetDigest stores the field.
@@ -3419,6 +3421,18 @@ func (b BridgeReply) BankFrames() uint32 { return binary.LittleEndian.Uint32(b[1
 
 // SetBankFrames stores the field.
 func (b BridgeReply) SetBankFrames(v uint32) { binary.LittleEndian.PutUint32(b[116:120], v) }
+
+// FramesDigest: Digest: hash over every frame on a wire and its time
+func (b BridgeReply) FramesDigest() uint64 { return binary.LittleEndian.Uint64(b[120:128]) }
+
+// SetFramesDigest stores the field.
+func (b BridgeReply) SetFramesDigest(v uint64) { binary.LittleEndian.PutUint64(b[120:128], v) }
+
+// WakesDigest: Digest: hash over every wake of a thread, its time, and the message or reply that it brought
+func (b BridgeReply) WakesDigest() uint64 { return binary.LittleEndian.Uint64(b[128:136]) }
+
+// SetWakesDigest stores the field.
+func (b BridgeReply) SetWakesDigest(v uint64) { binary.LittleEndian.PutUint64(b[128:136], v) }
 
 // Text: why the request was refused, zero-terminated
 func (b BridgeReply) Text() []byte { return b[512:1024:1024] }

@@ -5,7 +5,7 @@
 /* verilator lint_off UNUSEDPARAM */
 package hvia_pkg;
 
-  localparam logic [63:0] LayoutHash = 64'h16e63de331c1f90;
+  localparam logic [63:0] LayoutHash = 64'hfa90c06521f66fbe;
 
   // PCI configuration space
   localparam logic [15:0] PciVendorID = 16'h5648;
@@ -973,6 +973,8 @@ package hvia_pkg;
   localparam int unsigned BridgeReplyRanksOffset = 108;
   localparam int unsigned BridgeReplyBankFirstOffset = 112;
   localparam int unsigned BridgeReplyBankFramesOffset = 116;
+  localparam int unsigned BridgeReplyFramesDigestOffset = 120;
+  localparam int unsigned BridgeReplyWakesDigestOffset = 128;
   localparam int unsigned BridgeReplyTextOffset = 512;
   localparam int unsigned BridgeReplyWireOffset = 1024;
   localparam int unsigned BridgeReplyFromSwitchOffset = 2432;

@@ -443,7 +443,9 @@ func (c *Conn) request(ctx context.Context, r layout.BridgeRequest) (answer, err
 
 // Digest is what a run did, as numbers that are the same when it repeats.
 type Digest struct {
-	Hash         uint64 // over frames, wakes, messages and their times
+	Hash         uint64 // over FramesHash's and WakesHash's input, and what differs from the usual configuration
+	FramesHash   uint64 // over every frame on a wire and its time
+	WakesHash    uint64 // over every wake of a thread, its time, and the message or reply that it brought
 	Time         Time   // simulated time reached
 	Frames       uint64 // frames that nodes put on the wire
 	Wakes        uint64 // waits ended
@@ -503,7 +505,7 @@ func (c *Conn) Digest(ctx context.Context) (Digest, error) {
 		return Digest{}, err
 	}
 	d := Digest{
-		Hash: reply.Digest(), Time: Time(reply.Time()), Frames: reply.Frames(), Wakes: reply.Wakes(),
+		Hash: reply.Digest(), FramesHash: reply.FramesDigest(), WakesHash: reply.WakesDigest(), Time: Time(reply.Time()), Frames: reply.Frames(), Wakes: reply.Wakes(),
 		Reproducible: c.timed && reply.Tainted() == 0,
 	}
 	for n := range layout.BridgeMaxNodes {

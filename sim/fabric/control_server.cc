@@ -274,6 +274,8 @@ bool ControlServer::Receive(const ConnectionPtr& c) {
         s->WhenIdle([c, asked](const DigestReport& r) {
           alignas(8) uint8_t reply[kBridgeReplySize] = {};
           Put64(reply, kBridgeReplyDigestOffset, r.digest);
+          Put64(reply, kBridgeReplyFramesDigestOffset, r.frames_digest);
+          Put64(reply, kBridgeReplyWakesDigestOffset, r.wakes_digest);
           Put64(reply, kBridgeReplyTimeOffset, static_cast<uint64_t>(r.time));
           Put64(reply, kBridgeReplyFramesOffset, r.frames);
           Put64(reply, kBridgeReplyWakesOffset, r.wakes);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A 64-bit hash over what happened in a run, in the order in which it happened:
-// two runs with the same digest put the same frames on the wire and woke the
-// same threads, all at the same times.
+// A 64-bit hash over what happened in a run, in the order in which it happened.
+// A run has three: of the frames, of the wakes, and of both with the
+// configuration (see DigestReport).
 #pragma once
 #include <cstddef>
 #include <cstdint>

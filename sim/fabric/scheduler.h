@@ -82,7 +82,9 @@ struct GuestEnd {
 };
 
 struct DigestReport {
-  uint64_t digest = 0;
+  uint64_t digest = 0;         // frames, wakes, and what differs from the usual configuration
+  uint64_t frames_digest = 0;  // each frame on a wire: its time, sender, bytes and faults
+  uint64_t wakes_digest = 0;   // each wake of each thread: its time, reason, message and reply
   Time time = 0;
   uint64_t frames = 0;
   uint64_t wakes = 0;
@@ -100,7 +102,9 @@ class Scheduler : public Fabric, public MemoryObserver {
   // Set once, before Run.
   void SetNodes(std::vector<Node*> nodes, std::vector<HostMemory*> memories, Network* network);
   // Makes something that differs from the usual configuration part of the
-  // digest, so that runs of different ones never count as the same.
+  // digest, so that runs of different ones never count as the same. The digests
+  // of frames and wakes hold what happened and nothing else: a parameter that
+  // changes no frame changes neither.
   void AddConfiguration(const std::string& name, int64_t value) {
     digest_.AddBytes(reinterpret_cast<const uint8_t*>(name.data()), name.size());
     digest_.Add(static_cast<uint64_t>(value));
@@ -328,7 +332,8 @@ class Scheduler : public Fabric, public MemoryObserver {
   std::vector<Written> recent_;
   bool recent_overflow_ = false;
 
-  Digest digest_;  // of the frames
+  Digest digest_;  // of the configuration and the frames
+  Digest frames_digest_;
   std::map<std::pair<int, int>, Digest> wake_digests_;  // by node and rank
   uint64_t wakes_ = 0;
   std::vector<std::function<void(const DigestReport&)>> digest_requests_;

@@ -6,7 +6,7 @@
 
 namespace hvia {
 
-constexpr uint64_t kLayoutHash = 0x16e63de331c1f90ull;
+constexpr uint64_t kLayoutHash = 0xfa90c06521f66fbeull;
 
 // PCI configuration space
 constexpr uint32_t kPciVendorID = 0x5648u;
@@ -1539,6 +1539,8 @@ constexpr size_t kBridgeReplyFirstRankOffset = 104;
 constexpr size_t kBridgeReplyRanksOffset = 108;
 constexpr size_t kBridgeReplyBankFirstOffset = 112;
 constexpr size_t kBridgeReplyBankFramesOffset = 116;
+constexpr size_t kBridgeReplyFramesDigestOffset = 120;
+constexpr size_t kBridgeReplyWakesDigestOffset = 128;
 constexpr size_t kBridgeReplyTextOffset = 512;
 constexpr size_t kBridgeReplyWireOffset = 1024;
 constexpr size_t kBridgeReplyFromSwitchOffset = 2432;

@@ -18,6 +18,8 @@ func experiments() cli.Experiments {
 		Compare:        bench.Compare,
 		Ablate:         bench.Ablate,
 		FaultMatrix:    bench.RunFaultMatrix,
+		Digests:        bench.Digests,
+		ReadDigests:    bench.ReadDigests,
 		ServePeer:      bench.ServePeer,
 		Demo:           bench.Demo,
 		BuildSimulator: func(ctx context.Context) (string, error) { return sim.Simulator(ctx) },

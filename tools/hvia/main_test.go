@@ -197,6 +197,16 @@ func fake(behaviour string) cli.Experiments {
 				Steps: []bench.DemoStep{{Where: "program", What: "pcap=" + c.PcapFile + " wave=" + c.WaveFile}},
 			}, nil
 		},
+		ReadDigests: func() (*bench.DigestTable, error) { return digests("f1", "w1"), nil },
+		Digests: func(context.Context, bench.DigestsConfig) (*bench.DigestTable, error) {
+			switch behaviour {
+			case "frames":
+				return digests("f2", "w1"), nil
+			case "wakes":
+				return digests("f1", "w2"), nil
+			}
+			return digests("f1", "w1"), nil
+		},
 		BuildSimulator: func(context.Context) (string, error) {
 			switch behaviour {
 			case "verilator":
@@ -208,6 +218,12 @@ func fake(behaviour string) cli.Experiments {
 		},
 		SimulatorBuilt: func() (string, bool, error) { return "build/cache/fabric", behaviour != "cold", nil },
 	}
+}
+
+func digests(frames, wakes string) *bench.DigestTable {
+	return &bench.DigestTable{Schema: bench.DigestsSchema, Runs: []bench.DigestedRun{{
+		Profile: "hvia-ge", Workload: "reproduce", Run: "rdma_write", Parts: bench.Parts{Frames: frames, Wakes: wakes}, Values: map[string]int64{"4 half_rtt_ps": 12},
+	}}}
 }
 
 // On a terminal there is progress on stderr, and nothing of it stays.

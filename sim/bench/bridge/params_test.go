@@ -43,8 +43,10 @@ func TestReplacedParameters(t *testing.T) {
 	same, sameDigest := replaced(t, map[string]int64{"CableDelay": value("CableDelay")})
 	require.Equal(t, plain, same)
 	require.Equal(t, plainDigest, sameDigest, "the profile's own value is the same configuration")
-	later, _ := replaced(t, map[string]int64{"CableDelay": value("CableDelay") + 60000})
+	later, laterDigest := replaced(t, map[string]int64{"CableDelay": value("CableDelay") + 60000})
 	require.Equal(t, plain+60000, later, "two clocks of the bus that stores")
+	require.Equal(t, plainDigest.FramesHash, laterDigest.FramesHash, "the frames began when they did")
+	require.NotEqual(t, plainDigest.WakesHash, laterDigest.WakesHash)
 	slower, _ := replaced(t, map[string]int64{"CableDelay": value("CableDelay") + 60000, "WireBitTime": 10 * value("WireBitTime")})
 	frame := value("WirePreambleBytes") + 14 + 16 + 64 + value("WireFcsBytes")
 	require.InDelta(t, 8*9*frame*value("WireBitTime"), int64(slower-later), float64(value("SystemClockPeriod")), "the bus takes what came at its next clock")
@@ -59,6 +61,8 @@ func TestReplacedParameters(t *testing.T) {
 		at, d := replaced(t, c)
 		require.Equal(t, plain, at)
 		require.Empty(t, seen[d.Hash], "the digest of %v", c)
+		require.Equal(t, plainDigest.FramesHash, d.FramesHash, "%v: the same frames", c)
+		require.Equal(t, plainDigest.WakesHash, d.WakesHash, "%v: the same wakes", c)
 		seen[d.Hash] = fmt.Sprint(c)
 	}
 }

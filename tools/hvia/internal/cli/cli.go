@@ -46,6 +46,10 @@ type Experiments struct {
 	// FaultMatrix returns the cells that it could try with an error, too.
 	FaultMatrix func(context.Context, bench.FaultMatrixConfig) (*bench.FaultMatrix, error)
 
+	// Digests makes the runs that ReadDigests has from before.
+	Digests     func(context.Context, bench.DigestsConfig) (*bench.DigestTable, error)
+	ReadDigests func() (*bench.DigestTable, error)
+
 	// ServePeer runs the second host of an experiment with two processes; the
 	// job comes from the first on standard input.
 	ServePeer func(ctx context.Context, job []byte) error
@@ -195,7 +199,7 @@ func (a *app) root() *cobra.Command {
 		}
 		return &usageError{cmd.CommandPath(), fmt.Errorf("invalid argument %q for \"--color\": auto, always and never are possible", a.color)}
 	}
-	root.AddCommand(a.reproduce(), a.compare(), a.ablate(), a.faults(), a.report(), a.demo(), a.up(), a.ps(), a.down(), a.doctor(), a.version(), a.build(), a.peer())
+	root.AddCommand(a.reproduce(), a.compare(), a.ablate(), a.faults(), a.digests(), a.report(), a.demo(), a.up(), a.ps(), a.down(), a.doctor(), a.version(), a.build(), a.peer())
 	return root
 }
 

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bench
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Frames, wakes and printed times are those of the file. HVIA_LONG=1 makes all
+// runs, as `make digests` does.
+func TestDigests(t *testing.T) {
+	takesSeconds(t)
+	c := DefaultDigestsConfig()
+	c.Short = !long()
+	was, err := ReadDigests()
+	require.NoError(t, err)
+	is, err := Digests(t.Context(), c)
+	require.NoError(t, err)
+	require.NotEmpty(t, is.Runs)
+	var text bytes.Buffer
+	list := is.Differences(was, !c.Short)
+	require.NoError(t, WriteDifferences(&text, list))
+	require.Empty(t, list, "CONTRIBUTING.md, Simulated times, says which commits may change what; not as in %s:\n%s", DigestsFile, &text)
+}
+
+// A clock more in the MAC moves frames, and with them the hosts' wakes. A
+// parameter that nothing uses moves neither.
+func TestDigestsSeeWhatMoved(t *testing.T) {
+	takesSeconds(t)
+	digest := func(change func(*ReproduceConfig)) runDigest {
+		c := DefaultReproduceConfig()
+		c.Iterations, c.Warmup, c.Background = 1, 0, false
+		change(&c)
+		m, err := measure(t.Context(), c, rdmaWrite, []int{4})
+		require.NoError(t, err)
+		return m.digest
+	}
+	plain := digest(func(*ReproduceConfig) {})
+	require.Len(t, plain.Frames, 16)
+	require.Len(t, plain.Wakes, 16)
+	require.NotEqual(t, plain.Frames, plain.Wakes)
+	require.Equal(t, plain, digest(func(*ReproduceConfig) {}))
+	b, err := newBoard(DefaultReproduceConfig().Profile, nil)
+	require.NoError(t, err)
+	slower := digest(func(c *ReproduceConfig) {
+		c.Params = map[string]int64{"MacReactClocks": b.value("MacReactClocks") + 1}
+	})
+	require.NotEqual(t, plain.Frames, slower.Frames)
+	require.NotEqual(t, plain.Wakes, slower.Wakes)
+	// Nothing in this run is worth the host's TCP/IP.
+	same := digest(func(c *ReproduceConfig) {
+		c.Params = map[string]int64{"TcpWakeTime": b.value("TcpWakeTime") + 1}
+	})
+	require.Equal(t, plain, same)
+}
+
+func TestDigestDifferences(t *testing.T) {
+	run := func(name, frames, wakes string, values map[string]int64) DigestedRun {
+		return DigestedRun{Profile: "p", Workload: "w", Run: name, Parts: Parts{frames, wakes}, Values: values}
+	}
+	was := &DigestTable{Schema: DigestsSchema, Runs: []DigestedRun{
+		run("same", "f", "w", map[string]int64{"4 half_rtt_ps": 12}), run("wakes", "f", "w", nil), run("frames", "f", "w", nil), run("time", "f", "w", map[string]int64{"a": 1, "b": 2}), run("gone", "f", "w", nil),
+	}}
+	var stored bytes.Buffer
+	require.NoError(t, was.WriteJSON(&stored))
+	read := &DigestTable{}
+	require.NoError(t, json.Unmarshal(stored.Bytes(), read))
+	require.Equal(t, was, read)
+	require.Equal(t, 3+len(was.Runs)+2, bytes.Count(stored.Bytes(), []byte("\n")), "a line for each run:\n%s", &stored)
+
+	is := &DigestTable{Schema: DigestsSchema, Runs: []DigestedRun{
+		was.Runs[0], run("wakes", "f", "W", nil), run("frames", "F", "w", nil), run("time", "f", "w", map[string]int64{"a": 1, "b": 3}), run("new", "f", "w", nil),
+	}}
+	d := func(run, value, was, is string) DigestDifference {
+		return DigestDifference{"p", "w", run, value, was, is}
+	}
+	want := []DigestDifference{
+		d("wakes", "wakes", "w", "W"), d("frames", "frames", "f", "F"), d("time", "b", "2", "3"), d("new", "frames", "", "f"), d("new", "wakes", "", "w"),
+	}
+	require.Equal(t, want, is.Differences(read, false))
+	require.Equal(t, append(want, d("gone", "frames", "f", ""), d("gone", "wakes", "w", "")), is.Differences(read, true))
+	require.Empty(t, was.Differences(read, true))
+	require.True(t, OnlyWakes(want[:1]))
+	require.False(t, OnlyWakes(want[:2]))
+	require.False(t, OnlyWakes(want[2:3]), "a time that moved is no matter of wakes")
+	var text bytes.Buffer
+	require.NoError(t, WriteDifferences(&text, want[:1]))
+	require.Contains(t, text.String(), "p, w, wakes\n")
+	require.Regexp(t, `wakes +was w +is W\n`, text.String())
+}
+
+func TestDigestsConfig(t *testing.T) {
+	for want, spoil := range map[string]func(*DigestsConfig){
+		"no profiles":          func(c *DigestsConfig) { c.Profiles = nil },
+		`no profile "x"`:       func(c *DigestsConfig) { c.Profiles = []string{"x"} },
+		"listed twice":         func(c *DigestsConfig) { c.Profiles = append(c.Profiles, c.Profiles[0]) },
+		"0 jobs: 1 to 64 are ": func(c *DigestsConfig) { c.Jobs = 0 },
+	} {
+		c := DefaultDigestsConfig()
+		spoil(&c)
+		require.ErrorIs(t, c.Validate(), ErrConfig)
+		require.ErrorContains(t, c.Validate(), want)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := Digests(ctx, DefaultDigestsConfig())
+	require.ErrorIs(t, err, context.Canceled)
+}
