@@ -330,11 +330,15 @@ func (r *CompareReport) measure(ctx context.Context, c CompareConfig, p protocol
 	digest := CompareDigest{Protocol: p.name}
 	cfg.Finished = func(f *sim.Fabric) (err error) {
 		d, err := digestOf(ctx, f)
-		if digest.Digest, digest.Parts = d.all, d.Parts; err != nil || !c.switched() {
+		if digest.Digest, digest.Parts = d.all, d.Parts; err != nil || !c.switched() && !c.faulty() {
 			return err
 		}
-		digest.Nodes, err = run.counts(ctx, f)
-		return err
+		counts, err := f.Digest(ctx)
+		if err != nil {
+			return err
+		}
+		digest.Nodes, digest.Wire = run.counts(counts), run.wireEffect(counts)
+		return nil
 	}
 	failed := driver.Run(ctx, cfg, run.programs()...)
 	if failed == nil {

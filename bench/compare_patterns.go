@@ -4,13 +4,13 @@ package bench
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 
 	"hvia/driver"
 	"hvia/layout"
-	"hvia/sim"
+	"hvia/sim/bridge"
 )
 
 // How long programs of Compare wait for a message of a protocol that may lose some, before
@@ -39,6 +39,8 @@ type comparison struct {
 	parties  int // threads
 	stacks   []*tcpStack
 	counters []map[string]uint64 // of the card of each node
+
+	retransmitted [layout.BridgeMaxNodes]atomic.Uint64 // frames or segments, by node; threads of a node may store at once
 
 	// meet lets all threads go on when the last has come: Barrier.
 	meet func(t *driver.Thread, id uint64, parties int) error
@@ -178,7 +180,7 @@ func (x *comparison) open(t *driver.Thread, h *driver.Host, s channelConfig, cha
 // close ends a thread's channels, and the first thread of a node its TCP/IP, once all
 // have ended theirs.
 func (x *comparison) close(t *driver.Thread, channels ...channel) (err error) {
-	if err := x.count(t, channels[0]); err != nil {
+	if err := errors.Join(x.count(t, channels[0]), x.countRetransmitted(t, channels[0])); err != nil {
 		return err
 	}
 	for _, c := range channels {
@@ -222,18 +224,18 @@ func (x *comparison) count(t *driver.Thread, c channel) error {
 	return nil
 }
 
-// counts are what cards and switch counted, by node, in a run that has ended.
-func (x *comparison) counts(ctx context.Context, f *sim.Fabric) ([]NodeCounts, error) {
-	d, err := f.Digest(ctx)
-	if err != nil {
-		return nil, err
+// counts are what cards and switch counted, by node, in a run that has ended;
+// nil without a switch.
+func (x *comparison) counts(d bridge.Digest) []NodeCounts {
+	if !x.config.switched() {
+		return nil
 	}
 	list := make([]NodeCounts, x.config.nodes())
 	for n := range list {
 		p := d.Switch.Ports[n]
 		list[n] = NodeCounts{Card: x.counters[n], Forwarded: p.Forwarded, NoRoom: p.NoRoom, HighestFilling: p.HighestFilling}
 	}
-	return list, nil
+	return list
 }
 
 // first is true of the first of a node's threads.

@@ -48,6 +48,7 @@ type CompareDigest struct {
 	Digest   string `json:"digest"`
 	Parts
 	Nodes []NodeCounts `json:"nodes,omitempty"` // by node
+	Wire  *WireEffect  `json:"wire,omitempty"`  // if the wire of the run has faults
 }
 
 // NodeCounts is what was counted in a whole run: by a node's card, if it has one, and
@@ -538,6 +539,7 @@ func (r *CompareReport) WriteText(w io.Writer) error {
 		r.writeClients(&b)
 	}
 	r.writeCounts(&b)
+	r.writeWire(&b)
 	if len(r.Digests) > 0 {
 		b.WriteString("\n")
 	}

@@ -357,7 +357,7 @@ func TestCompareFailingWire(t *testing.T) {
 	takesSeconds(t)
 	for _, pattern := range ComparePatterns() {
 		c := smallCompare(t, pattern)
-		c.Protocols = []string{"send", "mvia", "tcp"}
+		c.Protocols = []string{"send", "mvia", "tcp", "send-rd"}
 		c.Messages = 40
 		var err error
 		c.Faults, err = sim.ParseWireFaults("0>1:drop=operation send every 17,drop=type 0x0800 every 29")
@@ -376,9 +376,33 @@ func TestCompareFailingWire(t *testing.T) {
 		require.Positive(t, lost["send"], "%s", pattern)
 		require.Positive(t, lost["mvia"], "%s", pattern)
 		require.Zero(t, lost["tcp"], "%s", pattern)
+		require.Zero(t, lost["send-rd"], "%s", pattern)
+		for _, d := range r.Digests {
+			require.Positive(t, d.Wire.Faults["drop"], "%s, %s", pattern, d.Protocol)
+			require.Greater(t, d.Wire.Frames, d.Wire.Faults["drop"])
+			again := ""
+			if d.Protocol == "tcp" || d.Protocol == "send-rd" {
+				require.Positive(t, *d.Wire.Retransmitted, "%s, %s", pattern, d.Protocol)
+				again = fmt.Sprintf("; retransmitted %d", *d.Wire.Retransmitted)
+			} else {
+				require.Nil(t, d.Wire.Retransmitted, "%s, %s", pattern, d.Protocol)
+			}
+			require.Contains(t, compareText(t, r), fmt.Sprintf("%-7s dropped %d of %s frames%s\n", d.Protocol, d.Wire.Faults["drop"], grouped(d.Wire.Frames), again))
+		}
 		if !c.oneWay() {
 			require.Greater(t, slow["tcp"], int64(driver.Millisecond), "%s: the time of a retransmission", pattern)
 		}
+	}
+}
+
+// What a line says of each kind of fault, and of none.
+func TestWireEffect(t *testing.T) {
+	require.Equal(t, "dropped 12, corrupted 1,234 of 1,002,940 frames; retransmitted 0",
+		WireEffect{1002940, map[string]uint64{"corrupt": 1234, "drop": 12}, new(uint64)}.String())
+	require.Equal(t, "no fault on any of 297 frames", WireEffect{Frames: 297}.String())
+	for kind := range layout.WireFaultCut + 1 {
+		s := WireEffect{10, map[string]uint64{strings.ToLower(kind.String()): 7}, nil}.String()
+		require.Contains(t, s, " 7 of 10 frames", "%s", kind)
 	}
 }
 
@@ -827,6 +851,8 @@ func shownCompare(c CompareConfig) *CompareReport {
 			}
 		}
 		digest := CompareDigest{Protocol: name, Digest: fmt.Sprintf("%016x", i), Parts: Parts{Frames: fmt.Sprintf("%016x", i+16), Wakes: fmt.Sprintf("%016x", i+32)}}
+		retransmitted := []*uint64{nil, new(uint64(15))}[i%2]
+		digest.Wire = &WireEffect{2940, map[string]uint64{"drop": 12}, retransmitted}
 		if c.switched() {
 			digest.Nodes = make([]NodeCounts, c.Nodes)
 			digest.Nodes[0].Card = map[string]uint64{"Rewind": 3, "RetryTimeout": 1, "RetransmitFrame": 48, "TransmitFrame": 1000}
