@@ -9,6 +9,7 @@ import (
 
 	"hvia/driver"
 	"hvia/params"
+	"hvia/sim"
 )
 
 // board is a profile's numbers with those of a run in the place of some.
@@ -61,6 +62,9 @@ func (b board) models() map[string]int64 {
 	}
 	return m
 }
+
+// fabric describes the card of a fabric that runs.
+func (b board) fabric() sim.Config { return sim.Config{Profile: b.profile, Params: b.models()} }
 
 // priors are the fitted parameters that had another value before the fit, with
 // that value.

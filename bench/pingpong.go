@@ -324,7 +324,7 @@ func (p *pingPong) programs(here func(node int) bool) []driver.Program {
 func (p *pingPong) run(ctx context.Context, cfg sim.Config, dir string, m *measurement) (err error) {
 	all := p.programs(func(int) bool { return true })
 	cfg.Threads = driver.Participants(all)
-	run := driver.RunConfig{Costs: p.board.costs(), Seed: p.config.Seed}
+	run := driver.RunConfig{Fabric: p.board.fabric(), Costs: p.board.costs(), Seed: p.config.Seed}
 	here := all
 	if p.config.Processes == 2 {
 		cfg.SocketPath = filepath.Join(dir, "fabric.sock")
@@ -643,7 +643,7 @@ func ServePeer(ctx context.Context, job []byte) error {
 	if err != nil {
 		return errors.Join(err, fabric.Close())
 	}
-	err = driver.RunOn(ctx, driver.Machines(fabric.Conn()), driver.RunConfig{Costs: p.board.costs(), Seed: j.Config.Seed},
+	err = driver.RunOn(ctx, driver.Machines(fabric.Conn()), driver.RunConfig{Fabric: p.board.fabric(), Costs: p.board.costs(), Seed: j.Config.Seed},
 		p.programs(func(node int) bool { return node == 1 })...)
 	return errors.Join(err, fabric.Close())
 }

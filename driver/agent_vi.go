@@ -348,9 +348,20 @@ func (a *agent) connectRequest(p *process, from ThreadID, q *request) error {
 	if err != nil {
 		return err
 	}
+	if err := a.elsewhere(q); err != nil {
+		return fmt.Errorf("VI %d: %w", index, err)
+	}
 	a.setState(index, layout.ViStateConnectPending)
 	a.engine.Request(a.now(), a.endpoint(index), connect.MAC(q.Peer), q.asked(), q.own(), a.deadline(q.Timeout),
 		func(theirs connect.Attributes, err error) { a.connected(from, q, index, theirs, err) })
+	return nil
+}
+
+// elsewhere rejects the own address: a card does not send frames to itself.
+func (a *agent) elsewhere(q *request) error {
+	if connect.MAC(q.Peer) == a.mac {
+		return fmt.Errorf("%v is this node's own card, VIs of one node cannot be connected with each other: %w", a.mac, ErrNotReachable)
+	}
 	return nil
 }
 
@@ -365,6 +376,10 @@ func (a *agent) peerRequest(p *process, q *request) error {
 	}
 	attempt := &peerAttempt{}
 	a.vis[index].peer = attempt
+	if err := a.elsewhere(q); err != nil {
+		a.peerEnded(index, attempt, connect.Attributes{}, err)
+		return nil
+	}
 	a.setState(index, layout.ViStateConnectPending)
 	a.engine.RequestPeer(a.now(), a.endpoint(index), connect.MAC(q.Peer), q.asked(), q.own(), a.deadline(q.Timeout),
 		func(theirs connect.Attributes, err error) { a.peerEnded(index, attempt, theirs, err) })

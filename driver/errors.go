@@ -22,6 +22,7 @@ var (
 	ErrDeadline         = errors.New("the card did not answer in time")
 	ErrClosed           = errors.New("closed")
 	ErrNotDone          = errors.New("not done yet")
+	ErrNotReachable     = errors.New("no way to that host")
 
 	ErrTimeout      = connect.ErrTimeout
 	ErrNoMatch      = connect.ErrNoMatch
@@ -37,7 +38,7 @@ var (
 var sentinels = []error{
 	nil, ErrResource, ErrInvalidParameter, ErrInUse, ErrState, ErrTag, ErrUnsupported, ErrIdentity, ErrCommand, ErrDeadline,
 	ErrClosed, ErrTimeout, ErrNoMatch, ErrRejected, ErrReliability, ErrTransferSize, ErrCancelled, ErrNoRequest,
-	ErrNotDone,
+	ErrNotDone, ErrNotReachable,
 }
 
 // codeOf returns the number of the first sentinel that err wraps; errors of

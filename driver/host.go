@@ -11,6 +11,7 @@ import (
 
 	"hvia/driver/internal/connect"
 	"hvia/layout"
+	"hvia/params"
 	"hvia/sim/bridge"
 )
 
@@ -38,6 +39,9 @@ type HostConfig struct {
 	Programs  int          // threads that will call Leave before the agent ends: 1
 	Names     []string     // of the fabric's nodes, for the name service: node0, node1 and so on
 	Switch    bool         // there is a switch between two nodes; between more there always is
+	Profile   string       // package params' profile of the card: params.Base
+	// Params replaces parameters of the profile, as sim.Config.Params does.
+	Params map[string]int64
 
 	// Resident agents serve processes that Enter, and end with their fabric.
 	Resident bool
@@ -92,7 +96,16 @@ func StartHost(t *Thread, c HostConfig) (*Host, error) {
 	if c.Programs == 0 {
 		c.Programs = 1
 	}
-	settings, err := c.Transport.settle()
+	set, err := params.ForProfile(c.Profile)
+	if err != nil {
+		return nil, fmt.Errorf("driver: start the agent of node %d: %w: %w", t.ID().Node, err, ErrInvalidParameter)
+	}
+	settings, err := c.Transport.settle(func(name string) (int64, error) {
+		if v, ok := c.Params[name]; ok {
+			return v, nil
+		}
+		return set.Lookup(name)
+	})
 	if err != nil {
 		return nil, fmt.Errorf("start the agent of node %d: %w", t.ID().Node, err)
 	}

@@ -24,6 +24,8 @@ type Program struct {
 type RunConfig struct {
 	// Fabric is how the simulator is started. Its Threads are filled in; if it
 	// names no nodes, every node that a program names gets a card of kind CardKind.
+	// For RunOn it describes the fabric that is there: Profile and Params must be those
+	// that its simulator has.
 	Fabric    sim.Config
 	Device    Device       // what the nodes' VIs are on: DeviceHvia
 	CardKind  string       // the simulator's kind of node that Device runs on
@@ -255,7 +257,7 @@ func startNode(ctx context.Context, f Fabric, c RunConfig, node, programs int) (
 		names = append(names, n.Name)
 	}
 	h, err := StartHost(t, HostConfig{
-		Names: names, Switch: c.Fabric.Switch, Memory: m, Device: c.Device, Costs: c.Costs, Logger: c.Logger, Seed: seed.next(), Transport: c.Transport, Regions: c.Regions, Programs: programs,
+		Names: names, Switch: c.Fabric.Switch, Profile: c.Fabric.Profile, Params: c.Fabric.Params, Memory: m, Device: c.Device, Costs: c.Costs, Logger: c.Logger, Seed: seed.next(), Transport: c.Transport, Regions: c.Regions, Programs: programs,
 	})
 	if err != nil {
 		_ = t.Detach() // nothing was started

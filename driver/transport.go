@@ -28,8 +28,6 @@ type Transport struct {
 	// RetryLimit is how many timeouts in a row a connection survives, at most 255: 7.
 	// NoRetries stands for 0.
 	RetryLimit int
-	// Clock is the period of the card's clock: 30 ns.
-	Clock Time
 }
 
 const (
@@ -39,9 +37,6 @@ const (
 	defaultTimeoutLog2 = 16
 	minTimeoutLog2     = 8
 	maxTimeoutLog2     = 31
-	minWindow          = 4               // parameter AcknowledgeEvery: a smaller one would wait for acknowledgements that are not due
-	maxReadLimit       = 4               // parameter LedgerResponses
-	defaultClock       = 30 * Nanosecond // parameter SystemClockPeriod
 	// lingerTimeouts is how many retry timeouts an agent waits with a Disconnect, so
 	// that the card's refusal is there before it even if the first copy was lost.
 	lingerTimeouts = 4
@@ -57,7 +52,16 @@ type transport struct {
 	linger      Time
 }
 
-func (c Transport) settle() (t transport, err error) {
+// settle completes the settings for a card with the given values of parameters.
+func (c Transport) settle(value func(name string) (int64, error)) (t transport, err error) {
+	var figures [3]int64
+	for i, name := range []string{"AcknowledgeEvery", "LedgerResponses", "SystemClockPeriod"} {
+		if figures[i], err = value(name); err != nil {
+			return t, fmt.Errorf("driver: transport: %w", err)
+		}
+	}
+	// With a smaller window the card would wait for acknowledgements that are not due.
+	minWindow, maxReadLimit, clock := int(figures[0]), int(figures[1]), Time(figures[2])
 	for _, f := range []struct {
 		name              string
 		value, byDefault  int
@@ -79,17 +83,14 @@ func (c Transport) settle() (t transport, err error) {
 			*f.to = uint8(v)
 		}
 	}
-	if c.Clock == 0 {
-		c.Clock = defaultClock
-	}
 	if c.RetryTimeout == 0 {
-		c.RetryTimeout = c.Clock << defaultTimeoutLog2
+		c.RetryTimeout = clock << defaultTimeoutLog2
 	}
-	if c.Clock < 0 || c.RetryTimeout < 0 || c.RetryTimeout > c.Clock<<maxTimeoutLog2 {
-		return t, fmt.Errorf("driver: transport: RetryTimeout is %v, the card's clock %v: want up to 2^%d clocks: %w", c.RetryTimeout, c.Clock, maxTimeoutLog2, ErrInvalidParameter)
+	if c.RetryTimeout < 0 || c.RetryTimeout > clock<<maxTimeoutLog2 {
+		return t, fmt.Errorf("driver: transport: RetryTimeout is %v, the card's clock %v: want up to 2^%d clocks: %w", c.RetryTimeout, clock, maxTimeoutLog2, ErrInvalidParameter)
 	}
-	clocks := (c.RetryTimeout + c.Clock - 1) / c.Clock
+	clocks := (c.RetryTimeout + clock - 1) / clock
 	t.timeoutLog2 = uint8(max(bits.Len64(uint64(clocks-1)), minTimeoutLog2))
-	t.linger = lingerTimeouts * (c.Clock << t.timeoutLog2)
+	t.linger = lingerTimeouts * (clock << t.timeoutLog2)
 	return t, nil
 }

@@ -150,7 +150,8 @@
 //   - A timeout of 0 looks once in ConnectWait and the Wait calls. ConnectRequest and
 //     ConnectPeerRequest refuse it.
 //   - No route to a host and a host that is switched off are the same: ErrTimeout.
-//     ErrNotReachable is never returned.
+//     ErrNotReachable is of the own host only, at once: VIs of one host cannot be
+//     connected with each other.
 //   - RegisterMem of no bytes, or outside of memory of Nic.Alloc: ErrInvalidParameter.
 //   - A peer that has not asked yet is waited for until the timeout of ConnectPeerRequest:
 //     ErrTimeout, never ErrNoMatch. Peers whose attributes differ are both told which. A peer

@@ -76,17 +76,36 @@ func OpenReliableEndpoint(t *driver.Thread, h *driver.Host, bytes int, level Rel
 }
 
 // OpenEndpointWith is OpenEndpoint with a VI of other attributes, which may need the
-// NIC, for completion queues. RDMA writes by the peer are enabled in any case.
-func OpenEndpointWith(t *driver.Thread, h *driver.Host, bytes int, attributes func(*Nic) (ViAttributes, error)) (*Endpoint, error) {
+// NIC, for completion queues. RDMA writes by the peer are enabled in any case. After an
+// error nothing is left: the NIC handle is closed.
+func OpenEndpointWith(t *driver.Thread, h *driver.Host, bytes int, attributes func(*Nic) (ViAttributes, error)) (_ *Endpoint, err error) {
 	nic, err := OpenNic(t, h)
 	if err != nil {
 		return nil, err
 	}
+	var buffers []*driver.Buffer
+	defer func() {
+		if err == nil {
+			return
+		}
+		err = errors.Join(err, nic.Close(t))
+		for _, b := range buffers {
+			err = errors.Join(err, nic.Free(t, b))
+		}
+	}()
+	registered := func(bytes int) (*Region, error) {
+		b, err := nic.Alloc(t, bytes)
+		if err != nil {
+			return nil, err
+		}
+		buffers = append(buffers, b)
+		return nic.RegisterBuffer(t, b, &MemAttributes{EnableRdmaWrite: true})
+	}
 	e := &Endpoint{Nic: nic}
-	if e.Buffer, err = nic.registered(t, bytes); err != nil {
+	if e.Buffer, err = registered(bytes); err != nil {
 		return nil, err
 	}
-	if e.control, err = nic.registered(t, controlBytes); err != nil {
+	if e.control, err = registered(controlBytes); err != nil {
 		return nil, err
 	}
 	for i := range e.descriptors {
@@ -99,16 +118,10 @@ func OpenEndpointWith(t *driver.Thread, h *driver.Host, bytes int, attributes fu
 		return nil, err
 	}
 	a.EnableRdmaWrite = true
-	e.VI, err = nic.CreateVi(t, a)
-	return e, err
-}
-
-func (n *Nic) registered(t *driver.Thread, bytes int) (*Region, error) {
-	b, err := n.Alloc(t, bytes)
-	if err != nil {
+	if e.VI, err = nic.CreateVi(t, a); err != nil {
 		return nil, err
 	}
-	return n.RegisterBuffer(t, b, &MemAttributes{EnableRdmaWrite: true})
+	return e, nil
 }
 
 // Bytes returns the endpoint's buffer.

@@ -535,6 +535,16 @@ func functionRows() (rows []functionRow) {
 		_, err := v.ConnectRequest(f.t, f.here(), vipl.NetAddress{Host: vipl.HostAddress(500)}, driver.Millisecond)
 		return err
 	})
+	requests("the remote host is the own one", vipl.StatusNotReachable, func(f *fixture, v *vipl.VI) error {
+		began := f.t.Now()
+		_, err := v.ConnectRequest(f.t, f.here(), f.here(), 5*driver.Second)
+		if took := f.t.Now() - began; took > driver.Millisecond {
+			return fmt.Errorf("after %v: %w", took, err)
+		}
+		f.partner("accept", f.name)
+		f.must(f.request(v)) // it is idle
+		return err
+	})
 	requests("timeout 0", invalid, func(f *fixture, v *vipl.VI) error {
 		_, err := v.ConnectRequest(f.t, f.here(), f.there(), 0)
 		return err
@@ -586,6 +596,15 @@ func functionRows() (rows []functionRow) {
 		}},
 		{"ConnectPeerWait", func(f *fixture, v *vipl.VI) (vipl.ViAttributes, error) { return v.ConnectPeerWait(f.t) }},
 	} {
+		add(way.function, "the remote host is the own one", vipl.StatusNotReachable, func(f *fixture) error {
+			v, began := f.create(vipl.ViAttributes{}), f.t.Now()
+			f.must(v.ConnectPeerRequest(f.t, f.here(), f.here(), 5*driver.Second))
+			_, err := way.call(f, v)
+			if i, took := first(v.Query(f.t)), f.t.Now()-began; i.State != vipl.Idle || took > driver.Millisecond {
+				return fmt.Errorf("the VI is %v after %v: %w", i.State, took, err)
+			}
+			return err
+		})
 		onVI(way.function, map[string]vipl.Status{stateIdle: state, stateConnected: state, stateError: state}, func(f *fixture, v *vipl.VI) error {
 			_, err := way.call(f, v)
 			return err

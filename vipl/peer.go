@@ -28,7 +28,8 @@ func (v *VI) ConnectPeerRequest(t *driver.Thread, local, remote NetAddress, time
 // ConnectPeerDone returns the attributes of the peer's VI once the VI is connected;
 // what the peer offers, RemoteRegions has from then on. It returns ErrNotDone before. Other errors say why it is not, and the VI is idle: ErrTimeout
 // when the peer has not asked in time, ErrInvalidReliabilityLevel or ErrInvalidMTU when it
-// has and the attributes differ, which both sides are told, ErrReject when it gave up.
+// has and the attributes differ, which both sides are told, ErrReject when it gave up,
+// ErrNotReachable at once for an address of the own host.
 // It may be asked again until the VI's next attempt or Disconnect; ErrInvalidState if there
 // was no ConnectPeerRequest.
 func (v *VI) ConnectPeerDone(t *driver.Thread) (ViAttributes, error) {

@@ -39,6 +39,7 @@ var functions = func() []function {
 		late, reject, level, mtu   = vipl.StatusTimeout, vipl.StatusReject, vipl.StatusInvalidReliabilityLevel, vipl.StatusInvalidMTU
 		ptag, read, descriptor     = vipl.StatusInvalidPtag, vipl.StatusInvalidRDMARead, vipl.StatusDescriptorError
 		state, names, noMatch      = vipl.StatusInvalidState, vipl.StatusErrorNameService, vipl.StatusNoMatch
+		unreachable                = vipl.StatusNotReachable
 	)
 	set := func(s ...vipl.Status) []vipl.Status { return s }
 	return []function{
@@ -52,12 +53,12 @@ var functions = func() []function {
 		{"ConnectWait", "Nic.ConnectWait", set(ok, late, none, invalid), ""},
 		{"ConnectAccept", "ConnectionRequest.Accept", set(ok, invalid, level, mtu, late, state), noQOS + ". VIP_ERROR_RESOURCE: nothing is allocated"},
 		{"ConnectReject", "ConnectionRequest.Reject", set(ok, invalid), ""},
-		{"ConnectRequest", "VI.ConnectRequest", set(ok, late, invalid, reject, noMatch, none, state),
-			noQOS + ". VIP_INVALID_RELIABILITY_LEVEL, VIP_INVALID_MTU: only who accepts compares. VIP_NOT_REACHABLE: VIP_TIMEOUT, as of a host that is switched off"},
+		{"ConnectRequest", "VI.ConnectRequest", set(ok, late, invalid, reject, noMatch, none, state, unreachable),
+			noQOS + ". VIP_INVALID_RELIABILITY_LEVEL, VIP_INVALID_MTU: only who accepts compares"},
 		{"Disconnect", "VI.Disconnect", set(ok, invalid), ""},
 		{"ConnectPeerRequest", "VI.ConnectPeerRequest", set(ok, invalid, state), "VIP_ERROR_RESOURCE: nothing is allocated"},
-		{"ConnectPeerDone", "VI.ConnectPeerDone", set(ok, notDone, late, reject, level, mtu, invalid, state), noQOS + ". VIP_NO_MATCH: the peer may come until the time is over"},
-		{"ConnectPeerWait", "VI.ConnectPeerWait", set(ok, late, reject, level, mtu, invalid, state, none), noQOS + ". VIP_NO_MATCH: as ConnectPeerDone"},
+		{"ConnectPeerDone", "VI.ConnectPeerDone", set(ok, notDone, late, reject, level, mtu, invalid, state, unreachable), noQOS + ". VIP_NO_MATCH: the peer may come until the time is over"},
+		{"ConnectPeerWait", "VI.ConnectPeerWait", set(ok, late, reject, level, mtu, invalid, state, none, unreachable), noQOS + ". VIP_NO_MATCH: as ConnectPeerDone"},
 		{"CreatePtag", "Nic.CreatePtag", set(ok, none, invalid), ""},
 		{"DestroyPtag", "Nic.DestroyPtag", set(ok, invalid, none, ptag), ""},
 		{"RegisterMem", "Nic.RegisterMem", set(ok, none, invalid, ptag, read), ""},

@@ -218,7 +218,7 @@ func translate(op string, vi int, err error) error {
 	}{
 		{driver.ErrResource, StatusErrorResource}, {driver.ErrInUse, StatusErrorResource}, {driver.ErrTag, StatusInvalidPtag},
 		{driver.ErrState, StatusInvalidState}, {driver.ErrUnsupported, StatusInvalidRDMARead}, {driver.ErrTimeout, StatusTimeout},
-		{driver.ErrNotDone, StatusNotDone}, {driver.ErrNoMatch, StatusNoMatch}, {driver.ErrRejected, StatusReject}, {driver.ErrReliability, StatusInvalidReliabilityLevel},
+		{driver.ErrNotDone, StatusNotDone}, {driver.ErrNoMatch, StatusNoMatch}, {driver.ErrNotReachable, StatusNotReachable}, {driver.ErrRejected, StatusReject}, {driver.ErrReliability, StatusInvalidReliabilityLevel},
 		{driver.ErrTransferSize, StatusInvalidMTU}, {driver.ErrCancelled, StatusErrorResource}, {driver.ErrNoRequest, StatusInvalidParameter},
 		{driver.ErrCommand, StatusErrorResource}, {driver.ErrInvalidParameter, StatusInvalidParameter},
 	} {

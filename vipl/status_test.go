@@ -83,7 +83,7 @@ func TestTranslate(t *testing.T) {
 		want error
 	}{
 		{driver.ErrResource, ErrResource}, {driver.ErrInUse, ErrResource}, {driver.ErrTag, ErrInvalidPtag}, {driver.ErrState, ErrInvalidState},
-		{driver.ErrUnsupported, ErrInvalidRDMARead}, {driver.ErrTimeout, ErrTimeout}, {driver.ErrNoMatch, ErrNoMatch}, {driver.ErrRejected, ErrReject},
+		{driver.ErrUnsupported, ErrInvalidRDMARead}, {driver.ErrTimeout, ErrTimeout}, {driver.ErrNoMatch, ErrNoMatch}, {driver.ErrNotReachable, ErrNotReachable}, {driver.ErrRejected, ErrReject},
 		{driver.ErrReliability, ErrInvalidReliabilityLevel}, {driver.ErrTransferSize, ErrInvalidMTU}, {driver.ErrCommand, ErrResource},
 		{driver.ErrInvalidParameter, ErrInvalidParameter}, {driver.ErrNoRequest, ErrInvalidParameter},
 	} {

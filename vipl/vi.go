@@ -313,8 +313,8 @@ func (v *VI) Disconnect(t *driver.Thread) error {
 // ConnectRequest asks the program that waits at the remote address for a
 // connection, and returns the attributes of its VI. Only the remote address
 // is used to find it; the local discriminator is told to it. Errors:
-// ErrNoMatch at once when nobody waits there, ErrReject, ErrTimeout. The VI is
-// then idle and may be used for another attempt. What the peer offers, RemoteRegions
+// ErrNoMatch at once when nobody waits there, ErrNotReachable at once for an
+// address of the own host, ErrReject, ErrTimeout. The VI is then idle and may be used for another attempt. What the peer offers, RemoteRegions
 // has from then on.
 func (v *VI) ConnectRequest(t *driver.Thread, local, remote NetAddress, timeout driver.Time) (ViAttributes, error) {
 	if v == nil {

@@ -14,6 +14,7 @@ import (
 	"hvia/driver"
 	"hvia/driver/drivertest"
 	"hvia/layout"
+	"hvia/sim"
 	"hvia/vipl"
 )
 
@@ -440,4 +441,50 @@ func TestWindowOnTheWire(t *testing.T) {
 	}
 	err = driver.RunOn(ctx, f, driver.RunConfig{Seed: 1, Transport: driver.Transport{Window: 1000}}, programs(connect, connect)...)
 	require.ErrorContains(t, err, "Window is 1000")
+}
+
+// The card counts a retry timeout in clocks of its profile. The fake card has the
+// clock of the base profile, so there it lasts twice as long with a clock of half.
+func TestRetryTimeoutIsOfTheProfile(t *testing.T) {
+	breaks := func(c sim.Config) (after driver.Time) {
+		cut := false
+		f, err := drivertest.New(2, 4)
+		require.NoError(t, err)
+		t.Cleanup(f.Close)
+		f.Lose = func(int, []byte) bool { return cut }
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		reliable := vipl.ViAttributes{ReliabilityLevel: vipl.ReliableDelivery}
+		require.NoError(t, driver.RunOn(ctx, f, driver.RunConfig{
+			Seed: 1, Fabric: c, Transport: driver.Transport{RetryLimit: 1, RetryTimeout: driver.Millisecond},
+		}, programs(func(e *env) error {
+			p, err := e.dial(1, reliable)
+			if err != nil {
+				return err
+			}
+			if err := p.meet(1); err != nil {
+				return err
+			}
+			cut = true
+			began := e.t.Now()
+			if _, err := p.send(0, 4); err != nil {
+				return err
+			}
+			_, err = p.vi.SendWait(e.t, driver.Second)
+			e.is("nothing comes through", err, vipl.ErrDescriptor)
+			after = e.t.Now() - began
+			return nil
+		}, func(e *env) error {
+			p, err := e.serve(reliable)
+			if err != nil {
+				return err
+			}
+			return p.meet(0)
+		})...))
+		return after
+	}
+	base := breaks(sim.Config{})
+	for _, c := range []sim.Config{{Profile: "hvia-ge-66"}, {Params: map[string]int64{"SystemClockPeriod": 15000}}} {
+		require.InDelta(t, 2, float64(breaks(c))/float64(base), 0.05, "%+v", c)
+	}
 }

@@ -266,7 +266,7 @@ func (s *Service) addNode(number int) error {
 	}
 	n.host, err = driver.StartHost(t, driver.HostConfig{
 		Memory: n.memory, Device: s.config.Device, Costs: s.config.Costs, Logger: s.log, Seed: s.config.Seed + uint64(number),
-		Transport: s.config.Transport, Regions: s.config.Regions, Resident: true, Frames: raw.Frames,
+		Profile: s.config.Fabric.Profile, Params: s.config.Fabric.Params, Transport: s.config.Transport, Regions: s.config.Regions, Resident: true, Frames: raw.Frames,
 	})
 	if err != nil {
 		_ = t.Detach()
