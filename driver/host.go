@@ -229,7 +229,7 @@ func (h *Host) callFor(t *Thread, q *request, l Layer, cost Time) (reply, error)
 	default:
 	}
 	q.ID = h.request[own].Add(1)
-	if err := t.Send(ThreadID{h.node, AgentRank}, encodeRequest(q)); err != nil {
+	if err := t.send(ThreadID{h.node, AgentRank}, encodeRequest(q), false); err != nil {
 		return reply{}, err
 	}
 	offset := own * replySlot
@@ -267,7 +267,7 @@ func (h *Host) gone(q *request) error {
 // Leave tells the agent that a program of this node has ended. The agent ends
 // with the last one.
 func (h *Host) Leave(t *Thread) error {
-	return t.Send(ThreadID{h.node, AgentRank}, encodeRequest(&request{Op: opBye}))
+	return t.send(ThreadID{h.node, AgentRank}, encodeRequest(&request{Op: opBye}), false)
 }
 
 // Allocate returns a zeroed buffer of the node's memory.

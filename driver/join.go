@@ -34,9 +34,13 @@ const closeLimit = 5 * time.Second
 
 // JoinConfig says which fabric a process joins, and as what.
 type JoinConfig struct {
-	Fabric      string       // its name: hvia up --name; "default" if empty
-	Node        int          // the host that the process is to run on
-	Name        string       // of the process, for messages and hvia ps; in timed mode the declared participant's. Its program name if empty
+	Fabric string // its name: hvia up --name; "default" if empty
+	Node   int    // the host that the process is to run on
+	Name   string // of the process, for messages and hvia ps; in timed mode the declared participant's. Its program name if empty
+	// Group names the barriers that the process's threads enter. Processes that are to
+	// meet at barriers name the same group, of at most layout.BridgeMaxGroup bytes;
+	// without a name the barriers are the process's own.
+	Group       string
 	MemoryBytes int64        // all host memory that it will have: DefaultBankBytes
 	Costs       CostModel    // of the process's own work: NoCosts
 	Logger      *slog.Logger // nil = silent
@@ -49,6 +53,7 @@ type Process struct {
 	conn   *bridge.Conn
 	sock   *net.UnixConn
 	name   string
+	group  string
 	only   string // name of its one thread, if it was declared
 	done   chan struct{}
 
@@ -94,6 +99,9 @@ func Join(ctx context.Context, c JoinConfig) (*Process, error) {
 }
 
 func join(ctx context.Context, c JoinConfig) (_ *Process, err error) {
+	if len(c.Group) > layout.BridgeMaxGroup {
+		return nil, fmt.Errorf("group '%s': a name of %d bytes, want at most %d: %w", c.Group, len(c.Group), layout.BridgeMaxGroup, ErrInvalidParameter)
+	}
 	sock, err := hub.Dial(ctx, c.Fabric)
 	if err != nil {
 		return nil, err
@@ -155,7 +163,7 @@ func join(ctx context.Context, c JoinConfig) (_ *Process, err error) {
 		return nil, err
 	}
 	p := &Process{
-		fabric: c.Fabric, host: h, conn: conn, sock: sock, name: c.Name, only: r.Thread, done: make(chan struct{}), threads: make([]*Thread, me.Ranks),
+		fabric: c.Fabric, host: h, conn: conn, sock: sock, name: c.Name, group: c.Group, only: r.Thread, done: make(chan struct{}), threads: make([]*Thread, me.Ranks),
 	}
 	limited()
 	go p.watch()
@@ -204,6 +212,7 @@ func (p *Process) Thread(ctx context.Context, name string) (*Thread, error) {
 		if err != nil {
 			return nil, err
 		}
+		t.group = p.group
 		p.threads[i] = t
 		return t, nil
 	}

@@ -32,6 +32,7 @@ var (
 	ErrThreadBusy      = errors.New("thread is used from two goroutines at once")
 	ErrThreadDetached  = errors.New("thread is detached")
 	ErrBarrierDisagree = errors.New("barrier's parties disagree about their number")
+	ErrNoReceiver      = errors.New("no thread has the receiver's rank")
 )
 
 // ThreadID names a thread: its node, and its rank among the node's threads.
@@ -71,10 +72,13 @@ type Thread struct {
 	conn *bridge.Conn
 	id   ThreadID
 	name string
-	ctx  context.Context
-	busy atomic.Bool
-	gone atomic.Bool
-	read uint64
+	// group names the barriers that the thread enters; without a name they are those
+	// of its process in a fabric of many processes, else of all.
+	group string
+	ctx   context.Context
+	busy  atomic.Bool
+	gone  atomic.Bool
+	read  uint64
 
 	spent    [Layers]atomic.Int64 // in ps; others may read it
 	spending func(Spending)       // told of each entry, or nil
@@ -431,9 +435,10 @@ func (t *Thread) Publish(ranges ...bridge.Range) error {
 	return nil
 }
 
-// Barrier waits until as many threads as named, of any node and process, have
-// arrived at the barrier of that number. All leave at the same instant, just
-// after the last arrival.
+// Barrier waits until the given number of threads have arrived at the barrier of
+// that number. All leave at the same instant, just after the last arrival. The
+// threads may be of any node. In a fabric of many processes a barrier belongs to a
+// group (JoinConfig.Group): threads of other groups cannot enter it.
 func (t *Thread) Barrier(id uint64, parties int) error {
 	if err := t.enter("barrier"); err != nil {
 		return err
@@ -442,7 +447,9 @@ func (t *Thread) Barrier(id uint64, parties int) error {
 	if parties < 1 {
 		return t.fail("barrier", fmt.Errorf("%d parties: %w: want 1 or more", parties, ErrInvalidParameter))
 	}
-	if err := t.post(bridge.Command{Opcode: layout.BridgeOpcodeBarrier, Address: id, Count: uint32(parties)}); err != nil {
+	c := bridge.Command{Opcode: layout.BridgeOpcodeBarrier, Address: id, Count: uint32(parties), Tag: uint64(len(t.group))}
+	copy(c.Data[:], t.group)
+	if err := t.post(c); err != nil {
 		return t.fail("barrier", err)
 	}
 	wake, err := t.park(layout.BridgeReasonBarrier, bridge.Wait{Timeout: Never, Barrier: true})
@@ -467,11 +474,25 @@ type Message struct {
 // order of (time, sender, sequence). At most layout.BridgeMaxMessage bytes.
 // It is a way for programs to talk about the run, not part of the simulated
 // machine: it costs no simulated time.
+//
+// A message for a rank that no thread has is dropped. The next Send, or a Receive
+// that waits or begins, returns ErrNoReceiver and names that rank; the Send has
+// sent nothing then.
 func (t *Thread) Send(to ThreadID, data []byte) error {
+	return t.send(to, data, true)
+}
+
+// send without report leaves what became of earlier messages to the next call.
+func (t *Thread) send(to ThreadID, data []byte, report bool) error {
 	if err := t.enter("send a message"); err != nil {
 		return err
 	}
 	defer t.leave()
+	if report {
+		if err := t.refused(); err != nil {
+			return t.fail("send a message", err)
+		}
+	}
 	if len(data) > layout.BridgeMaxMessage || to.Node < 0 || to.Node >= t.nodes() || to.Rank < 0 {
 		return t.fail("send a message", fmt.Errorf("%d bytes to %v: %w: at most %d bytes, to a thread of one of %d nodes",
 			len(data), to, ErrInvalidParameter, layout.BridgeMaxMessage, t.nodes()))
@@ -493,6 +514,18 @@ func (t *Thread) Send(to ThreadID, data []byte) error {
 	return nil
 }
 
+// refused says whether a message of the thread was dropped.
+func (t *Thread) refused() error {
+	if t.slot == nil {
+		return nil
+	}
+	node, rank, refused := t.slot.Refused()
+	if !refused {
+		return nil
+	}
+	return fmt.Errorf("an earlier message to %v: %w: it left, or was never there", ThreadID{node, rank}, ErrNoReceiver)
+}
+
 // Receive takes the oldest message from the thread's mailbox and waits for one
 // if there is none; false when the timeout came first. Timeout 0 only checks the
 // mailbox.
@@ -501,7 +534,14 @@ func (t *Thread) Receive(timeout Time) (Message, bool, error) {
 		return Message{}, false, err
 	}
 	defer t.leave()
-	wake, err := t.park(layout.BridgeReasonMessage, bridge.Wait{Timeout: timeout, Message: true})
+	err := t.refused()
+	var wake bridge.Wake
+	if err == nil {
+		wake, err = t.park(layout.BridgeReasonMessage, bridge.Wait{Timeout: timeout, Message: true})
+	}
+	if err == nil && wake.Reason == layout.BridgeReasonRefused {
+		err = t.refused()
+	}
 	if err != nil {
 		return Message{}, false, t.fail("receive a message", err)
 	}

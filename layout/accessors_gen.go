@@ -7,7 +7,7 @@ import "encoding/binary"
 
 // Hash identifies this version of all layouts: the first eight bytes of the
 // SHA-256 of their reference page.
-const Hash uint64 = 0xfa90c06521f66fbe
+const Hash uint64 = 0x169062dbe1e058fd
 
 // PCI configuration space.
 const (
@@ -2433,8 +2433,11 @@ const (
 	BridgeMaxBusReset                      = 0xe8d4a51000       // longest time in ps for which one BusReset command holds RST#: 1 s
 	BridgeMaxHeldFrames                    = 0x1000             // frames that a held wire keeps; with one more the run ends
 	BridgeMaxGuests                        = 0x40               // guests of one fabric that EndGuest was not asked for
-	BridgeMaxGuestCommands                 = 0x10000            // commands and waits of a guest's thread at one instant of timed mode
+	BridgeGuestSpan                        = 0xf4240            // ps of simulated time in which the acts of a guest's thread, and the wall time for which a guest holds simulated time up, are counted
+	BridgeMaxGuestCommands                 = 0x10000            // commands and waits of a guest's thread within BridgeGuestSpan of timed mode
 	BridgeMaxGuestMessages                 = 0x3e8              // messages of a guest that nobody has received
+	BridgeMaxLeftMessages                  = 0x3e8              // messages of processes that have left that nobody has received; the newest are kept
+	BridgeMaxGroup                         = 0x20               // bytes of the name of a group of barriers
 	BridgeMaxGuestRequests                 = 0x10               // requests of a guest on its control socket that are not answered yet
 	BridgeMaxGuestCharge                   = 0x9184e72a000      // longest span in ps of processor time that a guest's thread may ask for at once: 10 s
 	WireSwitch                             = 0xff               // in the place of a node's number in a FrameRecord: the switch
@@ -2498,6 +2501,9 @@ const (
 	BridgeSlotMessageRankOffset            = 292
 	BridgeSlotMessageBytesOffset           = 296
 	BridgeSlotWakeBusyOffset               = 300
+	BridgeSlotRefusalsOffset               = 304
+	BridgeSlotRefusedNodeOffset            = 308
+	BridgeSlotRefusedRankOffset            = 312
 	BridgeSlotHostSleepingOffset           = 320
 	BridgeSlotRingSleepingOffset           = 324
 	BridgeSlotAbortOffset                  = 328
@@ -2729,7 +2735,7 @@ const (
 	BridgeReasonBarrier   BridgeReason = 0x5 // the last party arrived
 	BridgeReasonAborted   BridgeReason = 0x6 // the host asked to end the wait; the run is not reproducible
 	BridgeReasonStopped   BridgeReason = 0x7 // the run is over
-	BridgeReasonRefused   BridgeReason = 0x8 // the barrier's parties disagree about their number
+	BridgeReasonRefused   BridgeReason = 0x8 // the barrier's parties disagree about their number; of a wait for a message: Refusals was raised
 )
 
 // String returns the name of the value, or its number.
@@ -2766,7 +2772,7 @@ const (
 	BridgeOpcodeRead     BridgeOpcode = 0x2 // register read at Address; the answer ends a wait with the Reply flag
 	BridgeOpcodePublish  BridgeOpcode = 0x3 // the host has stored Tag bytes at physical Address: watches of this node fire
 	BridgeOpcodeMessage  BridgeOpcode = 0x4 // one piece of a message: Address = node and rank of the receiver (63:32, 31:0), Tag = bytes of the whole message, Count = bytes in this piece
-	BridgeOpcodeBarrier  BridgeOpcode = 0x5 // arrival at barrier Address of Count parties; ends a wait with the Barrier flag
+	BridgeOpcodeBarrier  BridgeOpcode = 0x5 // arrival at barrier Address of Count parties; ends a wait with the Barrier flag. Tag bytes of Data (0 to BridgeMaxGroup) name the group that the barrier belongs to; without a name it belongs to the guest itself, or to all processes that are no guests
 	BridgeOpcodeBusReset BridgeOpcode = 0x6 // RST# of the node's system bus, at once and for Tag ps (1 to BridgeMaxBusReset, rounded up to the bus clock); then the card is configured as at boot. Until that is done reads of the card give all ones, writes are lost, and what the bus had not carried out ends the same way
 	BridgeOpcodeHoldWire BridgeOpcode = 0x7 // Tag 1: frames that the other end of the node's cable (the other node's MAC, or the switch) hands to it from now on are kept on it, at most BridgeMaxHeldFrames. Tag 0: they go on, back to back and before later ones. Needs a fabric of two nodes or more
 )
@@ -2832,7 +2838,7 @@ const (
 	BridgeGuestEndLeft      BridgeGuestEnd = 0x1 // it was closed, and no thread was attached
 	BridgeGuestEndDied      BridgeGuestEnd = 0x2 // it was closed with threads attached: the process died
 	BridgeGuestEndViolation BridgeGuestEnd = 0x3 // the process tried what it may not do
-	BridgeGuestEndStuck     BridgeGuestEnd = 0x4 // one of its running threads neither acted nor parked within the limit
+	BridgeGuestEndStuck     BridgeGuestEnd = 0x4 // one of its running threads neither acted nor parked within the limit, or it held simulated time up for longer than the limit
 	BridgeGuestEndOwner     BridgeGuestEnd = 0x5 // the owner asked for it (EndGuest)
 )
 
@@ -3109,6 +3115,24 @@ func (b BridgeSlot) WakeBusy() uint32 { return binary.LittleEndian.Uint32(b[300:
 
 // SetWakeBusy stores the field.
 func (b BridgeSlot) SetWakeBusy(v uint32) { binary.LittleEndian.PutUint32(b[300:304], v) }
+
+// Refusals: simulator: messages of this thread that were dropped because no thread has the receiver's rank
+func (b BridgeSlot) Refusals() uint32 { return binary.LittleEndian.Uint32(b[304:308]) }
+
+// SetRefusals stores the field.
+func (b BridgeSlot) SetRefusals(v uint32) { binary.LittleEndian.PutUint32(b[304:308], v) }
+
+// RefusedNode: simulator: node of the last such receiver
+func (b BridgeSlot) RefusedNode() uint32 { return binary.LittleEndian.Uint32(b[308:312]) }
+
+// SetRefusedNode stores the field.
+func (b BridgeSlot) SetRefusedNode(v uint32) { binary.LittleEndian.PutUint32(b[308:312], v) }
+
+// RefusedRank: simulator: rank of the last such receiver
+func (b BridgeSlot) RefusedRank() uint32 { return binary.LittleEndian.Uint32(b[312:316]) }
+
+// SetRefusedRank stores the field.
+func (b BridgeSlot) SetRefusedRank(v uint32) { binary.LittleEndian.PutUint32(b[312:316], v) }
 
 // HostSleeping: host: 1 while it waits on WakeSequence, atomic
 func (b BridgeSlot) HostSleeping() uint32 { return binary.LittleEndian.Uint32(b[320:324]) }

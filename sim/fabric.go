@@ -81,6 +81,9 @@ type Config struct {
 	SocketPath string
 
 	StuckLimit time.Duration // wall time a timed thread may run without a call: 10 s
+	// StallLimit: wall time for which a guest's threads may run while simulated time
+	// advances by less than 1 us: 30 s. Then the guest is ended, and not the run.
+	StallLimit time.Duration
 	StartLimit time.Duration // wall time until all declared threads have attached: 60 s
 	// Guests: this process owns the fabric, nobody else can join by its path, and
 	// other processes come as guests (bridge.Conn.NewGuest, bridge.Join). Then a
@@ -172,7 +175,7 @@ func arguments(cfg Config, path string) ([]string, error) {
 		value int64
 	}{
 		{"--memory", cfg.MemoryBytes}, {"--spare-slots", int64(cfg.SpareSlots)},
-		{"--stuck-ms", cfg.StuckLimit.Milliseconds()}, {"--start-ms", cfg.StartLimit.Milliseconds()},
+		{"--stuck-ms", cfg.StuckLimit.Milliseconds()}, {"--stall-ms", cfg.StallLimit.Milliseconds()}, {"--start-ms", cfg.StartLimit.Milliseconds()},
 	} {
 		if o.value != 0 {
 			add(o.name, strconv.FormatInt(o.value, 10))

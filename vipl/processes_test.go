@@ -66,7 +66,7 @@ func doJob(text string) error {
 		fmt.Println("serving", s.Fabric().Pid())
 		return s.Wait()
 	}
-	p, err := driver.Join(ctx, driver.JoinConfig{Fabric: j.Fabric, Node: j.Node, Name: j.Name})
+	p, err := driver.Join(ctx, driver.JoinConfig{Fabric: j.Fabric, Node: j.Node, Name: j.Name, Group: "test"})
 	if err != nil {
 		return err
 	}

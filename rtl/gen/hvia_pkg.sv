@@ -5,7 +5,7 @@
 /* verilator lint_off UNUSEDPARAM */
 package hvia_pkg;
 
-  localparam logic [63:0] LayoutHash = 64'hfa90c06521f66fbe;
+  localparam logic [63:0] LayoutHash = 64'h169062dbe1e058fd;
 
   // PCI configuration space
   localparam logic [15:0] PciVendorID = 16'h5648;
@@ -793,8 +793,11 @@ package hvia_pkg;
   localparam logic [63:0] BridgeMaxBusReset = 64'he8d4a51000;
   localparam logic [31:0] BridgeMaxHeldFrames = 32'h1000;
   localparam logic [31:0] BridgeMaxGuests = 32'h40;
+  localparam logic [63:0] BridgeGuestSpan = 64'hf4240;
   localparam logic [31:0] BridgeMaxGuestCommands = 32'h10000;
   localparam logic [31:0] BridgeMaxGuestMessages = 32'h3e8;
+  localparam logic [31:0] BridgeMaxLeftMessages = 32'h3e8;
+  localparam logic [31:0] BridgeMaxGroup = 32'h20;
   localparam logic [31:0] BridgeMaxGuestRequests = 32'h10;
   localparam logic [63:0] BridgeMaxGuestCharge = 64'h9184e72a000;
   localparam logic [7:0] WireSwitch = 8'hff;
@@ -911,6 +914,9 @@ package hvia_pkg;
   localparam int unsigned BridgeSlotMessageRankOffset = 292;
   localparam int unsigned BridgeSlotMessageBytesOffset = 296;
   localparam int unsigned BridgeSlotWakeBusyOffset = 300;
+  localparam int unsigned BridgeSlotRefusalsOffset = 304;
+  localparam int unsigned BridgeSlotRefusedNodeOffset = 308;
+  localparam int unsigned BridgeSlotRefusedRankOffset = 312;
   localparam int unsigned BridgeSlotHostSleepingOffset = 320;
   localparam int unsigned BridgeSlotRingSleepingOffset = 324;
   localparam int unsigned BridgeSlotAbortOffset = 328;

@@ -297,8 +297,58 @@ func TestStuckGuest(t *testing.T) {
 	end := nextEnd(t, f.Conn())
 	require.Equal(t, layout.BridgeGuestEndStuck, end.Reason)
 	require.Equal(t, bad.ID, end.ID)
-	require.ErrorIs(t, left.slot.Post(ctx), bridge.ErrStuck)
+	require.Eventually(t, func() bool { return errors.Is(left.slot.Post(ctx), bridge.ErrStuck) }, 20*time.Second, time.Millisecond)
 	require.NoError(t, f.Conn().Err())
+}
+
+// A thread of a guest that computes for long between short sleeps holds up the
+// others for a while and is ended then, whether it posts commands meanwhile or not.
+func TestStallingGuest(t *testing.T) {
+	for name, act := range map[string]func(ctx context.Context, slot *bridge.Slot) error{
+		"sleeps": func(ctx context.Context, slot *bridge.Slot) error {
+			_, err := slot.Park(ctx, bridge.Wait{Timeout: bridge.Nanosecond})
+			return err
+		},
+		"posts": func(ctx context.Context, slot *bridge.Slot) error {
+			return slot.Post(ctx, bridge.Command{Opcode: layout.BridgeOpcodePublish, Address: uint64(bankOf(0).FirstFrame * bridge.FrameBytes), Tag: 4})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx := limited(t, 2*time.Minute)
+			f := guestFabric(t, ctx, sim.Config{Threads: guestThreads, StuckLimit: 20 * time.Second, StallLimit: 500 * time.Millisecond})
+			bad, good := newGuest(t, ctx, f, bankOf(0)), newGuest(t, ctx, f, bankOf(1))
+			left := attachPlayer(t, ctx, joinGuest(t, ctx, bad), bankOf(1), "left")
+			right := attachPlayer(t, ctx, joinGuest(t, ctx, good), bankOf(0), "right")
+			require.NoError(t, left.slot.Begin(ctx))
+			require.NoError(t, right.slot.Begin(ctx))
+			done := make(chan error, 1)
+			go func() {
+				_, err := right.slot.Park(ctx, bridge.Wait{Timeout: bridge.Millisecond})
+				done <- err
+			}()
+			// One that computes for as long, but lets time go on, may.
+			for range 12 {
+				_, err := left.slot.Park(ctx, bridge.Wait{Timeout: bridge.Microsecond})
+				require.NoError(t, err)
+				time.Sleep(100 * time.Millisecond)
+			}
+			var err error
+			for range 600 {
+				if err = act(ctx, left.slot); err != nil {
+					break
+				}
+				time.Sleep(10 * time.Millisecond)
+			}
+			require.ErrorIs(t, err, bridge.ErrStuck)
+			require.ErrorContains(t, err, "held up simulated time for more than 500 ms")
+			require.ErrorContains(t, err, "'guest-0'")
+			require.NoError(t, <-done, "it goes on")
+			end := nextEnd(t, f.Conn())
+			require.Equal(t, layout.BridgeGuestEndStuck, end.Reason)
+			require.Equal(t, bad.ID, end.ID)
+			require.NoError(t, f.Conn().Err())
+		})
+	}
 }
 
 // What was rung before the doorbell was taken away is carried out.
@@ -496,13 +546,13 @@ func TestGuestWithoutMeasure(t *testing.T) {
 	}{
 		"commands": {func(ctx context.Context, slot *bridge.Slot) error {
 			return slot.Post(ctx, bridge.Command{Opcode: layout.BridgeOpcodePublish, Address: uint64(bankOf(0).FirstFrame * bridge.FrameBytes), Tag: 4})
-		}, "more than 65536 things at"},
+		}, "more than 65536 times within 1000000 ps"},
 		"waits": {func(ctx context.Context, slot *bridge.Slot) error {
 			_, err := slot.Park(ctx, bridge.Wait{})
 			return err
-		}, "more than 65536 things at"},
+		}, "more than 65536 times within 1000000 ps"},
 		"messages": {func(ctx context.Context, slot *bridge.Slot) error {
-			if err := slot.Post(ctx, bridge.Command{Opcode: layout.BridgeOpcodeMessage, Address: 1<<32 | 99}); err != nil {
+			if err := slot.Post(ctx, bridge.Command{Opcode: layout.BridgeOpcodeMessage, Address: 6}); err != nil {
 				return err
 			}
 			_, err := slot.Park(ctx, bridge.Wait{Timeout: bridge.Nanosecond})
@@ -517,6 +567,10 @@ func TestGuestWithoutMeasure(t *testing.T) {
 			_, err := slot.Park(ctx, bridge.Wait{Timeout: bridge.Nanosecond})
 			return err
 		}, "tried to enter barrier 1 when it is in barrier 0"},
+		"short sleeps": {func(ctx context.Context, slot *bridge.Slot) error {
+			_, err := slot.Park(ctx, bridge.Wait{Timeout: bridge.Picosecond})
+			return err
+		}, "more than 65536 times within 1000000 ps"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			ctx := limited(t, time.Minute)

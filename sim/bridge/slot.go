@@ -95,6 +95,8 @@ type Slot struct {
 	hostSleeping *atomic.Uint32
 	ringSleeping *atomic.Uint32
 	abort        *atomic.Uint32
+	refusals     *atomic.Uint32
+	refused      uint32        // of these the caller knows
 	aborted      chan struct{} // a context's request to end the wait was made
 	detached     bool
 	retiring     sync.Mutex // against kicks of contexts, which may come after the end
@@ -152,6 +154,7 @@ func newSlot(b []byte) *Slot {
 		hostSleeping: word(page, layout.BridgeSlotHostSleepingOffset),
 		ringSleeping: word(page, layout.BridgeSlotRingSleepingOffset),
 		abort:        word(page, layout.BridgeSlotAbortOffset),
+		refusals:     word(page, layout.BridgeSlotRefusalsOffset),
 		aborted:      make(chan struct{}, 1),
 	}
 }
@@ -174,6 +177,23 @@ func (s *Slot) Clock() Time {
 // thread's present time, so that its wait was one that needs none. A look at
 // memory would have to wait.
 func (s *Slot) ProcessorBusy() bool { return s.busy }
+
+// Refused returns the receiver of a message of this thread that the simulator
+// dropped because no thread has its rank; each is returned once, the last of
+// several.
+func (s *Slot) Refused() (node, rank int, refused bool) {
+	s.conn.gate.RLock()
+	defer s.conn.gate.RUnlock()
+	if s.usable() != nil {
+		return 0, 0, false
+	}
+	n := s.refusals.Load()
+	if n == s.refused {
+		return 0, 0, false
+	}
+	s.refused = n
+	return int(s.page.RefusedNode()), int(s.page.RefusedRank()), true
+}
 
 func (s *Slot) usable() error {
 	if err := s.conn.check(); err != nil {

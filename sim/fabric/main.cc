@@ -49,6 +49,7 @@ constexpr char kUsage[] =
     "  --wire-fault-seed N   its seed (that of the models)\n"
     "  --spare-slots N       slots for threads that were not declared (16)\n"
     "  --stuck-ms N          wall time a timed thread may run without a call (10000)\n"
+    "  --stall-ms N          wall time for which a guest's threads may run within 1 us of simulated time (30000)\n"
     "  --start-ms N          wall time until all declared threads must have attached (60000)\n"
     "  --guests yes|no       yes: who connects first owns the fabric, the socket is removed, and other processes come as its guests (no)\n"
     "  --on-death stop|continue  what the death of a process does (stop)\n"
@@ -136,6 +137,7 @@ Options Parse(int argc, char** argv) {
     else if (name == "--seed") o.seed = Number(name, value, 0, UINT64_MAX);
     else if (name == "--spare-slots") o.scheduler.spare_slots = static_cast<int>(Number(name, value, 0, 1024));
     else if (name == "--stuck-ms") o.scheduler.stuck_ns = static_cast<int64_t>(Number(name, value, 1, 86400000)) * 1000000;
+    else if (name == "--stall-ms") o.scheduler.stall_ns = static_cast<int64_t>(Number(name, value, 1, 86400000)) * 1000000;
     else if (name == "--start-ms") o.scheduler.start_ns = static_cast<int64_t>(Number(name, value, 1, 86400000)) * 1000000;
     else if (name == "--on-death") {
       if (value != "stop" && value != "continue") throw UsageError("--on-death " + value + ": want stop or continue");

@@ -15,7 +15,8 @@ namespace {
 
 // In the place of a node: the network has something to do.
 constexpr int kNetwork = -2;
-constexpr size_t kMailboxLimit = 65536;
+// Messages of a process that is no guest that nobody has received.
+constexpr uint32_t kMessageLimit = 65536;
 // A node that asks for that many steps at one instant will never leave it.
 constexpr uint64_t kSameTimeLimit = 10'000'000;
 // How long the simulator sleeps when nothing but a kick can give it work: a
@@ -39,6 +40,10 @@ std::string Hex(uint64_t v) {
 }
 
 std::string At(Time t) { return "t=" + std::to_string(t) + " ps"; }
+
+std::string TooManyActs(Time since) {
+  return "posts and waits more than " + std::to_string(kBridgeMaxGuestCommands) + " times within " + std::to_string(kBridgeGuestSpan) + " ps from " + At(since) + " on, so that simulated time would not advance";
+}
 
 // First instant of the grid start + k * period strictly after t.
 Time FirstAfter(Time start, Time period, Time t) {
@@ -193,9 +198,9 @@ std::string Scheduler::DescribeWait(const Slot& s) const {
   if (s.wait.flags & kBridgeSlotWaitFlagsMessageMask) add("a message");
   if (s.wait.flags & kBridgeSlotWaitFlagsReplyMask) add("the answer to a register read");
   if (s.wait.flags & kBridgeSlotWaitFlagsBarrierMask) {
-    for (const auto& [id, b] : barriers_) {
+    for (const auto& [key, b] : barriers_) {
       if (std::find(b.arrived.begin(), b.arrived.end(), static_cast<int>(&s - slots_.data())) != b.arrived.end()) {
-        add("barrier " + std::to_string(id) + " (" + std::to_string(b.arrived.size()) + " of " + std::to_string(b.parties) + " arrived)");
+        add("barrier " + std::to_string(key.id) + (key.group.empty() ? "" : " of group '" + key.group + "'") + " (" + std::to_string(b.arrived.size()) + " of " + std::to_string(b.parties) + " arrived)");
       }
     }
   }
@@ -276,7 +281,7 @@ void Scheduler::DrainRing(Slot& s, bool all) {
       // was still granted then.
       c.time = s.clock;
       std::string offence = Offence(*guest, s, c);
-      if (offence.empty() && !Act(s)) offence = "does more than " + std::to_string(kBridgeMaxGuestCommands) + " things at " + At(s.clock) + ", so that time would not advance";
+      if (offence.empty() && !Act(s)) offence = TooManyActs(s.instant);
       if (!offence.empty()) {
         Offend(s, Describe(s) + " " + offence);
         return;
@@ -312,12 +317,13 @@ void Scheduler::Arm(int index) {
   if (const Guest* g = s.owner.guest == 0 ? nullptr : FindGuest(s.owner.guest); g != nullptr) {
     if (!options_.timed) w.start = 0, w.period = 1, w.deadline = kNever;  // free mode does not use them
     std::string offence = Offence(*g, s, w);
-    if (offence.empty() && !Act(s)) offence = "does more than " + std::to_string(kBridgeMaxGuestCommands) + " things at " + At(s.clock) + ", so that time would not advance";
+    if (offence.empty() && !Act(s)) offence = TooManyActs(s.instant);
     if (!offence.empty()) {
       Offend(s, Describe(s) + " " + offence);
       return;
     }
   }
+  if (options_.timed && s.owner.guest != 0 && !CountHeld(s, MonotonicNs(), true)) return;
   const bool charge = w.flags & kBridgeSlotWaitFlagsChargeMask;
   if (charge && (w.watches != 0 || (w.flags & kEventFlags) != 0 || w.deadline < w.start)) {
     Offend(s, Describe(s) + " asked for processor time from " + At(w.start) + " to " + At(w.deadline) + " with flags " + Hex(w.flags) + " and " + std::to_string(w.watches) +
@@ -349,8 +355,9 @@ void Scheduler::Arm(int index) {
   }
   if (w.armed && (w.flags & kBridgeSlotWaitFlagsMessageMask)) {
     auto box = mailboxes_.find({static_cast<uint32_t>(node), static_cast<uint32_t>(s.name.rank)});
-    if (box != mailboxes_.end() && !box->second.empty()) Fire(index, {std::max(w.start, box->second.front().time + 1), Phase::kWake}, kBridgeReasonMessage);
+    if (box != mailboxes_.end()) Fire(index, {std::max(w.start, box->second.front().time + 1), Phase::kWake}, kBridgeReasonMessage);
   }
+  if (w.armed && (w.flags & kBridgeSlotWaitFlagsMessageMask) && s.refusal_ready) Fire(index, {std::max(w.start, s.refusal_time), Phase::kWake}, kBridgeReasonRefused);
   if (w.armed && (w.flags & kBridgeSlotWaitFlagsReplyMask) && s.reply_ready) Fire(index, {std::max(w.start, s.reply_time), Phase::kWake}, kBridgeReasonReply);
   if (w.armed && (w.flags & kBridgeSlotWaitFlagsBarrierMask) && s.barrier_ready) {
     Fire(index, {std::max(w.start, s.barrier_time), Phase::kWake}, s.barrier_refused ? kBridgeReasonRefused : kBridgeReasonBarrier);
@@ -458,6 +465,12 @@ void Scheduler::Release(int index) {
   LeaveBarriers(index);
   s.claimed = false;
   bound_dirty_ = true;
+  // A rank that was neither declared nor given to a guest is nobody's now.
+  const std::pair<uint32_t, uint32_t> at{static_cast<uint32_t>(s.name.node), static_cast<uint32_t>(s.name.rank)};
+  const auto box = mailboxes_.find(at);
+  if (box == mailboxes_.end() || HasRank(at.first, at.second)) return;
+  for (const Message& m : box->second) Uncount(m);
+  mailboxes_.erase(box);
 }
 
 void Scheduler::ConnectionClosed(const Owner& owner) {
@@ -482,6 +495,7 @@ void Scheduler::ConnectionClosed(const Owner& owner) {
     Release(static_cast<int>(i));
     Store32(s.page, kBridgeSlotStateOffset, kBridgeStateDetached);
   }
+  SenderGone(SenderOf(owner), lost.empty());
   if (lost.empty()) return;
   pending_commands_ = 0;
   for (const Slot& s : slots_) pending_commands_ += static_cast<int>(s.commands.size());
@@ -625,6 +639,7 @@ std::string Scheduler::Offence(const Guest& g, const Slot& s, const Command& c) 
       return "";
     case kBridgeOpcodeBarrier:
       if (c.count == 0) return "tried to enter barrier " + std::to_string(c.address) + " of 0 parties";
+      if (c.tag > kBridgeMaxGroup) return "tried to enter barrier " + std::to_string(c.address) + " of a group with a name of " + std::to_string(c.tag) + " bytes: at most " + std::to_string(kBridgeMaxGroup) + " fit";
       return "";
     case kBridgeOpcodeRead: return "tried to read a register of the card at " + Hex(c.address) + ", which a guest may not";
     case kBridgeOpcodeBusReset: return "tried to reset the system bus of its node, which a guest may not";
@@ -652,7 +667,7 @@ std::string Scheduler::Offence(const Guest& g, const Slot& s, const Wait& w) con
 
 bool Scheduler::Act(Slot& s) {
   if (!options_.timed) return true;
-  if (s.instant != s.clock) s.instant = s.clock, s.acts = 0;
+  if (s.instant < 0 || s.clock - s.instant >= static_cast<Time>(kBridgeGuestSpan)) s.instant = s.clock, s.acts = 0;
   return ++s.acts <= kBridgeMaxGuestCommands;
 }
 
@@ -684,6 +699,7 @@ void Scheduler::FinishGuest(Guest& g, uint32_t reason, const std::string& text) 
     if (reason != kBridgeGuestEndLeft) DropCommands(s);
   }
   DropMessages(g);
+  SenderGone(g.id, reason == kBridgeGuestEndLeft);
   bound_dirty_ = true;
   if (reason != kBridgeGuestEndLeft && reason != kBridgeGuestEndOwner) std::fprintf(stderr, "guest ended (%s): %s\n", BridgeGuestEndName(reason), text.c_str());
   g.on_end({g.id, reason, now_, text});
@@ -715,10 +731,59 @@ void Scheduler::DropMessages(const Guest& g) {
       ++it;
       continue;
     }
-    for (const Message& m : it->second)
-      if (Guest* sender = FindGuest(m.guest); sender != nullptr) --sender->messages;
+    for (const Message& m : it->second) Uncount(m);
     it = mailboxes_.erase(it);
   }
+}
+
+void Scheduler::Uncount(const Message& m) {
+  if (m.sender != 0 && --unreceived_[m.sender] == 0) unreceived_.erase(m.sender);
+}
+
+void Scheduler::SenderGone(uint64_t sender, bool keep) {
+  if (unreceived_.count(sender) == 0) return;
+  // What a process that left has said is still received: when it is gone depends on wall time,
+  // when it said it does not.
+  if (!keep) RemoveMessages([sender](const Message& m) { return m.sender == sender; });
+  std::vector<uint64_t> left;
+  for (auto& [to, box] : mailboxes_) {
+    for (Message& m : box) {
+      if (m.sender == sender) m.sender = 0;
+      if (m.sender == 0) left.push_back(m.order);
+    }
+  }
+  unreceived_.erase(sender);
+  if (left.size() <= kBridgeMaxLeftMessages) return;
+  const auto oldest = left.end() - kBridgeMaxLeftMessages;
+  std::nth_element(left.begin(), oldest, left.end());
+  RemoveMessages([first = *oldest](const Message& m) { return m.sender == 0 && m.order < first; });
+}
+
+void Scheduler::RemoveMessages(const std::function<bool(const Message&)>& which) {
+  for (auto it = mailboxes_.begin(); it != mailboxes_.end();) {
+    std::deque<Message>& box = it->second;
+    bool taken = false;
+    for (const Slot& s : slots_)
+      taken = taken || (s.wait.armed && s.wait.reason == kBridgeReasonMessage && static_cast<uint32_t>(s.name.node) == it->first.first && static_cast<uint32_t>(s.name.rank) == it->first.second);
+    box.erase(std::remove_if(box.begin() + (taken ? 1 : 0), box.end(),
+                             [&](const Message& m) {
+                               if (!which(m)) return false;
+                               Uncount(m);
+                               return true;
+                             }),
+              box.end());
+    it = box.empty() ? mailboxes_.erase(it) : std::next(it);
+  }
+}
+
+bool Scheduler::HasRank(uint32_t node, uint32_t rank) {
+  if (const Guest* g = GuestOfRank(static_cast<int>(node), rank); g != nullptr) return !g->ended;
+  for (const Slot& s : slots_) {
+    if (static_cast<uint32_t>(s.name.node) != node || static_cast<uint32_t>(s.name.rank) != rank) continue;
+    // A guest that was declared comes once.
+    if (s.claimed || (s.declared && (!options_.guests || s.file == nullptr))) return true;
+  }
+  return false;
 }
 
 // ---- the run ----
@@ -820,7 +885,7 @@ void Scheduler::ExecuteCommand(int index) {
       Deliver(index, c);
       return;
     case kBridgeOpcodeBarrier:
-      if (c.count == 0) break;
+      if (c.count == 0 || c.tag > kBridgeMaxGroup) break;
       ArriveAtBarrier(index, c);
       return;
     case kBridgeOpcodeBusReset:
@@ -848,23 +913,30 @@ void Scheduler::Deliver(int index, const Command& c) {
   s.partial.insert(s.partial.end(), data, data + c.count);
   if (s.partial.size() < c.tag) return;
   const std::pair<uint32_t, uint32_t> to{static_cast<uint32_t>(c.address >> 32), static_cast<uint32_t>(c.address)};
-  if (const Guest* g = GuestOfRank(static_cast<int>(to.first), to.second); g != nullptr && g->ended) {
-    s.partial.clear();  // nobody will receive it
+  if (!HasRank(to.first, to.second)) {
+    s.partial.clear();
+    if (!s.claimed) return;  // nobody is there to be told
+    Put32(s.page, kBridgeSlotRefusedNodeOffset, to.first);
+    Put32(s.page, kBridgeSlotRefusedRankOffset, to.second);
+    Increment32(s.page, kBridgeSlotRefusalsOffset);
+    s.refusal_ready = true;
+    s.refusal_time = now_ + 1;
+    if (s.wait.armed && (s.wait.flags & kBridgeSlotWaitFlagsMessageMask)) Fire(index, {std::max(s.wait.start, now_ + 1), Phase::kWake}, kBridgeReasonRefused);
     return;
   }
-  Guest* const sender = s.owner.guest == 0 ? nullptr : FindGuest(s.owner.guest);
-  if (sender != nullptr && sender->messages == kBridgeMaxGuestMessages) {
-    Offend(s, Describe(s) + " tried to send a message to node " + std::to_string(to.first) + " rank " + std::to_string(to.second) + " when " + std::to_string(sender->messages) + " messages of its process are not received");
+  // A guest that has ended may still have commands here, but is not counted any more.
+  const Guest* const guest = s.owner.guest == 0 ? nullptr : FindGuest(s.owner.guest);
+  const bool left = s.owner.guest != 0 && (guest == nullptr || guest->ended);
+  const uint64_t sender = SenderOf(s.owner);
+  const uint32_t limit = guest == nullptr ? kMessageLimit : kBridgeMaxGuestMessages;
+  if (unreceived_[sender] >= limit) {
+    Offend(s, Describe(s) + " tried to send a message to node " + std::to_string(to.first) + " rank " + std::to_string(to.second) + " when " + std::to_string(limit) + " messages of its process are not received");
     return;
   }
-  std::deque<Message>& box = mailboxes_[to];
-  if (box.size() == kMailboxLimit) {
-    Offend(s, "the mailbox of node " + std::to_string(to.first) + " rank " + std::to_string(to.second) + " holds " + std::to_string(kMailboxLimit) + " messages: " + Describe(s) + " sends to a thread that does not receive");
-    return;
-  }
-  box.push_back({now_, static_cast<uint32_t>(s.name.node), static_cast<uint32_t>(s.name.rank), std::move(s.partial), sender == nullptr ? 0 : sender->id});
-  if (sender != nullptr) ++sender->messages;
+  ++unreceived_[sender];
+  mailboxes_[to].push_back({now_, static_cast<uint32_t>(s.name.node), static_cast<uint32_t>(s.name.rank), std::move(s.partial), sender, ++last_message_});
   s.partial.clear();
+  if (left) SenderGone(sender, true);
   for (size_t i = 0; i < slots_.size(); ++i) {
     const Slot& r = slots_[i];
     if (!r.claimed || static_cast<uint32_t>(r.name.node) != to.first || static_cast<uint32_t>(r.name.rank) != to.second) continue;
@@ -878,13 +950,14 @@ void Scheduler::Deliver(int index, const Command& c) {
 void Scheduler::ArriveAtBarrier(int index, const Command& c) {
   Slot& s = slots_[static_cast<size_t>(index)];
   if (s.owner.guest != 0) {
-    for (const auto& [id, other] : barriers_) {
+    for (const auto& [key, other] : barriers_) {
       if (std::find(other.arrived.begin(), other.arrived.end(), index) == other.arrived.end()) continue;
-      Offend(s, Describe(s) + " tried to enter barrier " + std::to_string(c.address) + " when it is in barrier " + std::to_string(id));
+      Offend(s, Describe(s) + " tried to enter barrier " + std::to_string(c.address) + " when it is in barrier " + std::to_string(key.id));
       return;
     }
   }
-  BarrierState& b = barriers_[c.address];
+  const BarrierKey key{c.tag == 0 ? s.owner.guest : 0, std::string(reinterpret_cast<const char*>(c.data), c.tag), c.address};
+  BarrierState& b = barriers_[key];
   s.barrier_ready = false;
   if (b.arrived.empty()) b.parties = c.count;
   auto release = [this](int i, bool refused) {
@@ -902,7 +975,7 @@ void Scheduler::ArriveAtBarrier(int index, const Command& c) {
   if (b.arrived.size() < b.parties) return;
   std::vector<int> all;
   all.swap(b.arrived);
-  barriers_.erase(c.address);
+  barriers_.erase(key);
   for (int i : all) release(i, false);
 }
 
@@ -1129,16 +1202,17 @@ bool Scheduler::Wake(int index, Time at, uint32_t reason) {
   digest.Add(reason);
   ++wakes_;
   if (reason == kBridgeReasonMessage) {
-    std::deque<Message>& box = mailboxes_[{static_cast<uint32_t>(s.name.node), static_cast<uint32_t>(s.name.rank)}];
-    const Message& m = box.front();
+    const auto box = mailboxes_.find({static_cast<uint32_t>(s.name.node), static_cast<uint32_t>(s.name.rank)});
+    const Message& m = box->second.front();
     Put64(s.page, kBridgeSlotMessageTimeOffset, static_cast<uint64_t>(m.time));
     Put32(s.page, kBridgeSlotMessageNodeOffset, m.node);
     Put32(s.page, kBridgeSlotMessageRankOffset, m.rank);
     Put32(s.page, kBridgeSlotMessageBytesOffset, static_cast<uint32_t>(m.bytes.size()));
     if (!m.bytes.empty()) std::memcpy(s.page + kBridgeSlotInboxOffset, m.bytes.data(), m.bytes.size());
     digest.AddBytes(m.bytes.data(), m.bytes.size());
-    if (Guest* sender = m.guest == 0 ? nullptr : FindGuest(m.guest); sender != nullptr) --sender->messages;
-    box.pop_front();
+    Uncount(m);
+    box->second.pop_front();
+    if (box->second.empty()) mailboxes_.erase(box);
   } else if (reason == kBridgeReasonReply) {
     Put32(s.page, kBridgeSlotReplyValueOffset, s.reply);
     // The layout hash that drivers read from a card says which build this is and not what happened:
@@ -1146,10 +1220,12 @@ bool Scheduler::Wake(int index, Time at, uint32_t reason) {
     const bool build = s.reply == static_cast<uint32_t>(kLayoutHash) || s.reply == static_cast<uint32_t>(kLayoutHash >> 32);
     digest.Add(build ? 0 : s.reply);
     s.reply_ready = false;
+  } else if (reason == kBridgeReasonRefused && s.refusal_ready && (s.wait.flags & kBridgeSlotWaitFlagsMessageMask)) {
+    s.refusal_ready = false;
   } else if (reason == kBridgeReasonBarrier || reason == kBridgeReasonRefused) {
     s.barrier_ready = false;
   }
-  s.acted_ns = MonotonicNs();
+  s.acted_ns = s.woken_ns = MonotonicNs();
   s.acted_tail = s.head;
   Put64(Header(), kBridgeHeaderNowOffset, static_cast<uint64_t>(now_));
   s.clock = at;
@@ -1265,8 +1341,8 @@ bool Scheduler::CheckStuck(int64_t now_ns) {
     if (tail != s.acted_tail) {
       s.acted_tail = tail;
       s.acted_ns = now_ns;
-      continue;
     }
+    if (!CountHeld(s, now_ns, false)) return false;
     if (now_ns - s.acted_ns < options_.stuck_ns || Load32(s.page, kBridgeSlotStateOffset) != kBridgeStateRunning) continue;
     const std::string text = Describe(s) + " has been running at " + At(now_) + " for more than " + std::to_string(options_.stuck_ns / 1000000) +
                                " ms of wall time without a call that posts or waits: it computes too long, blocks on something outside the library, or ended without detaching";
@@ -1279,6 +1355,18 @@ bool Scheduler::CheckStuck(int64_t now_ns) {
     return true;
   }
   return true;
+}
+
+bool Scheduler::CountHeld(const Slot& s, int64_t now_ns, bool parks) {
+  Guest* const g = s.owner.guest == 0 || s.woken_ns == 0 ? nullptr : FindGuest(s.owner.guest);
+  if (g == nullptr) return true;
+  if (s.clock - g->held_since >= static_cast<Time>(kBridgeGuestSpan)) g->held_since = s.clock, g->held_ns = 0;
+  const int64_t held = g->held_ns + (now_ns - s.woken_ns);
+  if (parks) g->held_ns = held;
+  if (held < options_.stall_ns) return true;
+  FinishGuest(*g, kBridgeGuestEndStuck, Describe(*g) + " held up simulated time for more than " + std::to_string(options_.stall_ns / 1000000) + " ms of wall time between " + At(g->held_since) + " and " +
+                                            At(now_) + ", in which all others had to wait: compute less between two calls, sleep for longer spans, or raise the limit (--stall-limit)");
+  return false;
 }
 
 }  // namespace hvia::fabric

@@ -27,6 +27,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "sim/fabric/digest.h"
@@ -50,6 +51,7 @@ struct SchedulerOptions {
   std::vector<ThreadName> threads;    // declared participants
   int spare_slots = 16;               // for threads that were not declared
   int64_t stuck_ns = 10'000'000'000;  // wall time a thread may run without acting or parking
+  int64_t stall_ns = 30'000'000'000;  // wall time for which a guest's threads may run within kBridgeGuestSpan of simulated time
   int64_t start_ns = 60'000'000'000;  // wall time until all participants must have attached
   bool continue_on_death = false;     // a dead process's memory becomes a sink and the others go on
   bool guests = false;                // processes that may do only what was granted to them (NewGuest)
@@ -159,7 +161,8 @@ class Scheduler : public Fabric, public MemoryObserver {
     Time time;
     uint32_t node, rank;
     std::vector<uint8_t> bytes;
-    uint32_t guest;  // that sent it
+    uint64_t sender;  // SenderOf its process; 0 when that has left
+    uint64_t order;   // of arrival
   };
   // Guest is a process that may do only what was granted to it.
   struct Guest {
@@ -167,8 +170,10 @@ class Scheduler : public Fabric, public MemoryObserver {
     GuestConfig config;
     std::shared_ptr<SealedFile> bank;
     std::vector<bool> pages;  // of doorbells that it may write to
-    uint32_t messages = 0;    // from it that nobody has received
     bool ended = false;
+    // Timed mode: for how long its threads ran since that simulated time.
+    Time held_since = 0;
+    int64_t held_ns = 0;
     std::function<void(const GuestEnd&)> on_end;
     bool OwnsRank(int node, uint32_t rank) const { return config.node == static_cast<uint32_t>(node) && rank >= config.first_rank && rank - config.first_rank < config.ranks; }
     bool InBank(uint64_t address, uint64_t bytes) const;
@@ -214,12 +219,23 @@ class Scheduler : public Fabric, public MemoryObserver {
     bool barrier_refused = false;
     Time barrier_time = 0;
     std::vector<uint8_t> partial;  // message under assembly
-    // Of a guest, in timed mode: what it has done at one instant.
+    // A message of this thread was refused, which it has not been told in a wait.
+    bool refusal_ready = false;
+    Time refusal_time = 0;
+    // Of a guest, in timed mode: what it has done since that instant.
     Time instant = -1;
     uint32_t acts = 0;
-    // Watchdog.
+    // Watchdogs.
     int64_t acted_ns = 0;
     uint32_t acted_tail = 0;
+    int64_t woken_ns = 0;
+  };
+  // A group without a name is a guest's own, or that of all who are no guests (0).
+  struct BarrierKey {
+    uint32_t guest;
+    std::string group;
+    uint64_t id;
+    bool operator<(const BarrierKey& o) const { return std::tie(guest, group, id) < std::tie(o.guest, o.group, o.id); }
   };
   struct BarrierState {
     uint32_t parties = 0;
@@ -255,7 +271,21 @@ class Scheduler : public Fabric, public MemoryObserver {
   void FinishGuest(Guest& g, uint32_t reason, const std::string& text);
   void GuestClosed(Guest& g);
   void DropCommands(Slot& s);
+  // Messages to a guest.
   void DropMessages(const Guest& g);
+  // Whose messages are counted together.
+  static uint64_t SenderOf(const Owner& owner) { return owner.guest != 0 ? owner.guest : 1ull << 63 | owner.connection; }
+  // The message is no more.
+  void Uncount(const Message& m);
+  // Its messages are dropped, or stay to be received as those of someone who has left.
+  void SenderGone(uint64_t sender, bool keep);
+  // Removes messages, but not one that a wait is about to end with.
+  void RemoveMessages(const std::function<bool(const Message&)>& which);
+  // Whether anybody may receive messages to that rank.
+  bool HasRank(uint32_t node, uint32_t rank);
+  // Counts the wall time for which a guest's thread has run. False if its process held
+  // up simulated time for too long and was ended.
+  bool CountHeld(const Slot& s, int64_t now_ns, bool parks);
 
   bool AdvanceTimed(uint32_t sequence);
   // Wakes the threads that are due at the bound, of each node one at a time.
@@ -322,8 +352,10 @@ class Scheduler : public Fabric, public MemoryObserver {
   std::vector<std::vector<Hold>> processors_;  // by node: the charge under way and those behind it
   uint64_t same_time_steps_ = 0;
   int64_t begin_ns_ = 0;
-  std::map<std::pair<uint32_t, uint32_t>, std::deque<Message>> mailboxes_;
-  std::map<uint64_t, BarrierState> barriers_;
+  std::map<std::pair<uint32_t, uint32_t>, std::deque<Message>> mailboxes_;  // none is empty
+  std::map<uint64_t, uint32_t> unreceived_;                                // messages, by sender
+  uint64_t last_message_ = 0;
+  std::map<BarrierKey, BarrierState> barriers_;
   // Free mode: what was written since the last scan, for waits not yet seen.
   struct Written {
     int node;

@@ -6,7 +6,7 @@
 
 namespace hvia {
 
-constexpr uint64_t kLayoutHash = 0xfa90c06521f66fbeull;
+constexpr uint64_t kLayoutHash = 0x169062dbe1e058fdull;
 
 // PCI configuration space
 constexpr uint32_t kPciVendorID = 0x5648u;
@@ -1265,8 +1265,11 @@ constexpr uint32_t kBridgeFrameBytes = 0x1000u;
 constexpr uint64_t kBridgeMaxBusReset = 0xe8d4a51000ull;
 constexpr uint32_t kBridgeMaxHeldFrames = 0x1000u;
 constexpr uint32_t kBridgeMaxGuests = 0x40u;
+constexpr uint64_t kBridgeGuestSpan = 0xf4240ull;
 constexpr uint32_t kBridgeMaxGuestCommands = 0x10000u;
 constexpr uint32_t kBridgeMaxGuestMessages = 0x3e8u;
+constexpr uint32_t kBridgeMaxLeftMessages = 0x3e8u;
+constexpr uint32_t kBridgeMaxGroup = 0x20u;
 constexpr uint32_t kBridgeMaxGuestRequests = 0x10u;
 constexpr uint64_t kBridgeMaxGuestCharge = 0x9184e72a000ull;
 constexpr uint32_t kWireSwitch = 0xffu;
@@ -1477,6 +1480,9 @@ constexpr size_t kBridgeSlotMessageNodeOffset = 288;
 constexpr size_t kBridgeSlotMessageRankOffset = 292;
 constexpr size_t kBridgeSlotMessageBytesOffset = 296;
 constexpr size_t kBridgeSlotWakeBusyOffset = 300;
+constexpr size_t kBridgeSlotRefusalsOffset = 304;
+constexpr size_t kBridgeSlotRefusedNodeOffset = 308;
+constexpr size_t kBridgeSlotRefusedRankOffset = 312;
 constexpr size_t kBridgeSlotHostSleepingOffset = 320;
 constexpr size_t kBridgeSlotRingSleepingOffset = 324;
 constexpr size_t kBridgeSlotAbortOffset = 328;
