@@ -94,7 +94,7 @@ func (p *pingPong) cardPath(k int, post int64, sums []int64) MessagePath {
 		shares[cmp.Or(stageSteps[s.name], stepNic)] += mean
 		left -= mean
 	}
-	if p.exchange != rdmaWrite {
+	if !p.exchange.oneSided() {
 		done := int64(p.board.costs().ReceiveDone())
 		shares[driver.LayerLibrary.String()] += done
 		left -= done

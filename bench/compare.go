@@ -100,8 +100,12 @@ func (c CompareConfig) Validate() error {
 		return fmt.Errorf("%w: no protocols: give at least one of %q", ErrConfig, CompareProtocols())
 	}
 	for i, name := range c.Protocols {
-		if _, err := protocolOf(name); err != nil {
+		p, err := protocolOf(name)
+		if err != nil {
 			return err
+		}
+		if p.read && c.Pattern != PatternPingPong {
+			return fmt.Errorf("%w: protocol %s for %s: a read fetches a message by itself, so it is measured with %s only", ErrConfig, name, c.Pattern, PatternPingPong)
 		}
 		if slices.Contains(c.Protocols[:i], name) {
 			return fmt.Errorf("%w: protocol %s is listed twice", ErrConfig, name)

@@ -23,6 +23,7 @@ type protocol struct {
 	paces  bool // keeps a sender from overrunning the receiver by itself
 	loses  bool // a message that does not come is counted; else it is an error of the run
 	level  vipl.ReliabilityLevel
+	read   bool // RDMA reads: one program fetches, the other does nothing
 	queue  bool // received messages are told by a completion queue
 	asked  bool // compared only when it is named
 }
@@ -39,6 +40,7 @@ var protocols = []protocol{
 	{name: "rdma-rr", device: driver.DeviceHvia, write: true, level: vipl.ReliableReception, asked: true},
 	{name: "send-rd", device: driver.DeviceHvia, level: vipl.ReliableDelivery, asked: true},
 	{name: "send-rr", device: driver.DeviceHvia, level: vipl.ReliableReception, asked: true},
+	{name: "read", device: driver.DeviceHvia, read: true, level: vipl.ReliableDelivery, asked: true},
 	{name: "send-cq", device: driver.DeviceHvia, queue: true, loses: true, asked: true},
 }
 

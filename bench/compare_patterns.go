@@ -128,6 +128,9 @@ func (x *comparison) nodeOf(party int) int {
 
 // programs are the threads of the pattern.
 func (x *comparison) programs() []driver.Program {
+	if x.protocol.read {
+		return []driver.Program{{Node: 0, Name: "client", Main: x.readClient}, {Node: serverNode, Name: "server", Main: x.readServer}}
+	}
 	if !x.config.oneWay() {
 		return []driver.Program{{Node: 0, Name: "client", Main: x.client}, {Node: serverNode, Name: "server", Main: x.server}}
 	}

@@ -185,7 +185,7 @@ func (x *comparison) fold(rec *recording) ([]CompareRow, error) {
 			from, to = s.notes[0].begin, s.notes[0].end
 			kinds = x.foldExchange(s, &row)
 			counted = s.total - s.warmup
-			if s.size > 0 {
+			if s.size > 0 && !x.protocol.read {
 				counted *= 2
 			}
 		}
@@ -218,14 +218,19 @@ func (x *comparison) foldExchange(s *stage, row *CompareRow) (kinds []CompareRow
 	rounds := s.notes[0].rounds[s.warmup:]
 	row.Messages = len(rounds)
 	if s.size > 0 {
+		// Both messages of a round trip count. A read is one message, and all of its time.
+		each := 2
+		if x.protocol.read {
+			each = 1
+		}
 		halves := make([]driver.Time, len(rounds))
 		for i, r := range rounds {
-			halves[i] = r / 2
+			halves[i] = r / driver.Time(each)
 			if r < 0 {
 				halves[i] = r
 			}
 		}
-		row.Messages *= 2
+		row.Messages *= each
 		if row.Latency = latencyOf(halves); row.Latency != nil {
 			row.BytesPerSec = BytesPerSecond(s.size, row.Latency.MeanPs)
 		}

@@ -43,9 +43,11 @@ type ReproduceConfig struct {
 	// Progress, if not nil, is told what has been done. It must not block.
 	Progress func(Progress) `json:"-"`
 
-	program string // a simulator with a planted fault, for tests
-	straps  uint32 // of both cards, bits as layout.Strap
-	task    string // what progress says first
+	program      string // a simulator with a planted fault, for tests
+	noPrediction bool   // not again with the parameters from before the fit
+
+	straps uint32 // of both cards, bits as layout.Strap
+	task   string // what progress says first
 }
 
 // Progress is what an experiment tells while it runs.

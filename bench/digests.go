@@ -98,18 +98,28 @@ func digestWorkloads() []digestWorkload {
 	list := []digestWorkload{reproduceWorkload("reproduce", false, nil), reproduceWorkload("reproduce -s 4,1400 -n 1 -x 1", true, func(c *ReproduceConfig) {
 		c.Sizes, c.Iterations, c.Warmup = []int{4, 1400}, 1, 1
 	})}
-	for _, pattern := range ComparePatterns() {
-		list = append(list, compareWorkload("compare "+pattern, false, DefaultCompareConfig(pattern)))
+	// Runs repeat to the bit, so that few messages of each do.
+	compare := func(pattern, flags string, short bool, messages, warmup int, sizes []int, change func(*CompareConfig)) {
+		c := DefaultCompareConfig(pattern)
+		c.Messages, c.Warmup, c.Sizes = messages, warmup, sizes
+		name := fmt.Sprintf("compare %s -n %d -x %d", pattern, messages, warmup)
+		if len(sizes) > 0 {
+			name += " -s " + strings.Trim(strings.ReplaceAll(fmt.Sprint(sizes), " ", ","), "[]")
+		}
+		if change != nil {
+			change(&c)
+		}
+		list = append(list, compareWorkload(name+flags, short, c))
 	}
-	c := DefaultCompareConfig(PatternPingPong)
-	c.Protocols = slices.DeleteFunc(CompareProtocols(), func(name string) bool { return slices.Contains(c.Protocols, name) })
-	list = append(list, compareWorkload("compare --protocols "+strings.Join(c.Protocols, ","), false, c))
-	c = DefaultCompareConfig(PatternManyToOne)
-	c.Nodes, c.Clients, c.Protocols = 4, 3, DefaultProtocols(4)
-	list = append(list, compareWorkload("compare n-to-1 --nodes 4", false, c))
-	c = DefaultCompareConfig(PatternPingPong)
-	c.Sizes, c.Messages, c.Warmup, c.Protocols = []int{4, 4096}, 2, 1, CompareProtocols()
-	list = append(list, compareWorkload("compare -s 4,4096 -n 2 -x 1 --protocols "+strings.Join(c.Protocols, ","), true, c))
+	compare(PatternPingPong, "", false, 3, 1, DefaultCompareConfig(PatternPingPong).Sizes, nil)
+	compare(PatternStream, "", false, 48, 12, []int{64, 1024, 16384}, nil)
+	compare(PatternRequestReply, "", false, 12, 2, nil, nil)
+	compare(PatternManyToOne, "", false, 24, 6, []int{1024, 16384}, nil)
+	compare(PatternManyToOne, " --nodes 4", false, 24, 6, []int{1024, 16384}, func(c *CompareConfig) {
+		c.Nodes, c.Clients, c.Protocols = 4, 3, DefaultProtocols(4)
+	})
+	every := " --protocols " + strings.Join(CompareProtocols(), ",")
+	compare(PatternPingPong, every, true, 2, 1, []int{4, 4096}, func(c *CompareConfig) { c.Protocols = CompareProtocols() })
 	matrix := DefaultFaultMatrixConfig()
 	short := matrix
 	short.Kinds = []string{"drop"}
@@ -119,7 +129,7 @@ func digestWorkloads() []digestWorkload {
 func reproduceWorkload(name string, short bool, change func(*ReproduceConfig)) digestWorkload {
 	return digestWorkload{name, short, func(ctx context.Context, profile string) ([]DigestedRun, error) {
 		c := DefaultReproduceConfig()
-		c.Profile = profile
+		c.Profile, c.noPrediction = profile, true
 		if change != nil {
 			change(&c)
 		}
@@ -159,6 +169,10 @@ func (r *Results) printed(run string) map[string]int64 {
 		}
 	case "send_receive":
 		pingPong(r.SendReceive, r.SendReceiveStages)
+	case "rdma_read":
+		pingPong(r.RDMARead, nil)
+	case "reliable_write":
+		pingPong(r.ReliableWrite, nil)
 	case "mvia":
 		pingPong(r.Mvia, nil)
 	case "tcp":

@@ -102,12 +102,15 @@ func (r *Report) measure(ctx context.Context, c ReproduceConfig, at board) error
 	if err != nil {
 		return err
 	}
+	if err := r.measureReads(ctx, quiet); err != nil {
+		return err
+	}
 	if c.Baselines {
 		if err := r.measureBaselines(ctx, quiet); err != nil {
 			return err
 		}
 	}
-	if priors := at.priors(); len(priors) > 0 && c.Profile == params.Base {
+	if priors := at.priors(); len(priors) > 0 && c.Profile == params.Base && !c.noPrediction {
 		if r.Results.Prediction, err = predict(ctx, quiet, priors); err != nil {
 			return err
 		}
@@ -355,9 +358,10 @@ func (p *pingPong) run(ctx context.Context, cfg sim.Config, dir string, m *measu
 	return err
 }
 
-func (p *pingPong) largest() int {
-	n := 0
-	for _, s := range p.sizes {
+func (p *pingPong) largest() int { return largest(p.sizes) }
+
+func largest(sizes []int) (n int) {
+	for _, s := range sizes {
 		n = max(n, s)
 	}
 	return n

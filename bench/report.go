@@ -43,8 +43,14 @@ type Results struct {
 	SendReceive       []PingPongResult `json:"send_receive"`
 	SendReceiveStages *Stages          `json:"send_receive_stages,omitempty"`
 	SendReceiveDigest string           `json:"send_receive_digest,omitempty"`
-	Bursts            *Bursts          `json:"bursts,omitempty"`        // of the RDMA writes, if some are long enough
-	CrossTraffic      *CrossTraffic    `json:"cross_traffic,omitempty"` // the ping-pong beside a second VI's traffic
+
+	// Over VIs of reliable delivery, which reads require. Half a round trip of a read is all of
+	// it, from PostSend to its completion.
+	RDMARead      []PingPongResult `json:"rdma_read,omitempty"`
+	ReliableWrite []PingPongResult `json:"reliable_write,omitempty"`
+
+	Bursts       *Bursts       `json:"bursts,omitempty"`        // of the RDMA writes, if some are long enough
+	CrossTraffic *CrossTraffic `json:"cross_traffic,omitempty"` // the ping-pong beside a second VI's traffic
 
 	// What the paper compares with: the ping-pong by sends and receives on M-VIA, and by
 	// a connection of TCP/IP, over plain NICs on the same wire.
@@ -345,6 +351,8 @@ func (r *Report) Faults() []string {
 	}
 	add("", r.Results.RDMAWrite)
 	add(" by send and receive", r.Results.SendReceive)
+	add(" by RDMA read", r.Results.RDMARead)
+	add(" at reliable delivery", r.Results.ReliableWrite)
 	add(" by M-VIA", r.Results.Mvia)
 	add(" by TCP/IP", r.Results.Tcp)
 	if c := r.Results.CrossTraffic; c != nil {
@@ -444,6 +452,7 @@ func (r *Report) WriteText(w io.Writer) error {
 		b.WriteString("\nThe same with send and receive, whose gap is their half RTT less that of an RDMA write:\n")
 		writeRows(&b, r.Results.SendReceive, r.Wall.SendReceive, r.Results.RDMAWrite)
 	}
+	writeReads(&b, r.Results.RDMARead, r.Results.ReliableWrite)
 	r.writeBaselines(&b)
 	r.writeCrossTraffic(&b)
 	writeReceiveSide(&b, r.Results.PostReceive, r.Results.ReceiveWait)

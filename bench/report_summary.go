@@ -16,6 +16,9 @@ func (r *Report) WriteSummary(w io.Writer) error {
 	fmt.Fprintf(&b, "Half round trip and bandwidth, simulated time (profile %s, seed %d)\n", r.Profile, r.Seed)
 	fmt.Fprintf(&b, "layout %s  params %s  rtl %s\n\n", r.Hashes.Layout, r.Hashes.Params, r.Hashes.RTL)
 	r.writeSideBySide(&b)
+	if s := ReadSentence(r.Results.RDMARead, r.Results.ReliableWrite); s != "" {
+		fmt.Fprintf(&b, "\nOver a VI of reliable delivery: %s\n", s)
+	}
 	writePaths(&b, r.Results.Paths)
 	writeFirstWrites(&b, r.Results.FirstWrite)
 	writeTargets(&b, r.Results.Targets)

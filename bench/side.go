@@ -18,15 +18,32 @@ const (
 	sendReceive exchange = "send/receive"
 	mviaSend    exchange = "M-VIA"  // send/receive over a plain NIC
 	tcpStream   exchange = "TCP/IP" // a connection of it
+
+	// Of a VI of reliable delivery.
+	reliableWrite exchange = "RDMA write, reliable delivery"
+	rdmaRead      exchange = "RDMA read"
 )
 
 // key names the exchange in reports.
 func (x exchange) key() string {
-	return map[exchange]string{rdmaWrite: "rdma_write", sendReceive: "send_receive", mviaSend: "mvia", tcpStream: "tcp"}[x]
+	return map[exchange]string{
+		rdmaWrite: "rdma_write", sendReceive: "send_receive", mviaSend: "mvia", tcpStream: "tcp", reliableWrite: "reliable_write", rdmaRead: "rdma_read",
+	}[x]
 }
 
 // inKernel says that the protocol runs in the hosts' kernels, over plain NICs.
 func (x exchange) inKernel() bool { return x == mviaSend || x == tcpStream }
+
+// oneSided says that the receiving program posts no receives.
+func (x exchange) oneSided() bool { return x == rdmaWrite || x == reliableWrite || x == rdmaRead }
+
+// level is that of the exchange's VIs.
+func (x exchange) level() vipl.ReliabilityLevel {
+	if x == reliableWrite || x == rdmaRead {
+		return vipl.ReliableDelivery
+	}
+	return vipl.Unreliable
+}
 
 // An end is one end of a ping-pong.
 type end interface {
@@ -94,9 +111,16 @@ func (s *side) close(t *driver.Thread) error {
 // openSide opens a NIC and makes a side. With send and receive, the receive of
 // the first message is posted before there is a connection.
 func openSide(t *driver.Thread, h *driver.Host, x exchange, size int) (*side, error) {
-	e, err := vipl.OpenEndpoint(t, h, arenaBytes(size))
+	e, err := vipl.OpenEndpointWith(t, h, arenaBytes(size), func(*vipl.Nic) (vipl.ViAttributes, error) {
+		return vipl.ViAttributes{ReliabilityLevel: x.level(), EnableRdmaRead: x == rdmaRead}, nil
+	})
 	if err != nil {
 		return nil, err
+	}
+	if x == rdmaRead {
+		if err := e.Buffer.SetAttributes(t, &vipl.MemAttributes{EnableRdmaWrite: true, EnableRdmaRead: true}); err != nil {
+			return nil, err
+		}
 	}
 	b, err := e.Nic.Alloc(t, layout.AttPageBytes)
 	if err != nil {
@@ -119,7 +143,7 @@ func openSide(t *driver.Thread, h *driver.Host, x exchange, size int) (*side, er
 // there is a receive; an RDMA write needs none. Room for the longest is there
 // at every size.
 func (s *side) postReceive(t *driver.Thread) error {
-	if s.exchange == rdmaWrite {
+	if s.exchange.oneSided() {
 		return nil
 	}
 	d := s.receives[s.posted%len(s.receives)]
@@ -135,7 +159,7 @@ func (s *side) postReceive(t *driver.Thread) error {
 func (s *side) send(t *driver.Thread, w pattern, n int) error {
 	w.fill(s.arena.sending(n))
 	local := s.endpoint.Buffer.Segment(s.arena.sendOffset(), n)
-	if s.exchange == rdmaWrite {
+	if s.exchange.oneSided() {
 		s.descriptor.SetRdmaWrite(local, s.endpoint.Peer.Address+uint64(s.arena.receiveOffset()), s.endpoint.Peer.Handle)
 	} else if err := s.descriptor.SetSend(local); err != nil {
 		return err
@@ -149,7 +173,7 @@ func (s *side) send(t *driver.Thread, w pattern, n int) error {
 // receive waits for the round's message: it polls its last byte, or takes its
 // receive descriptor.
 func (s *side) receive(t *driver.Thread, w pattern, n int) error {
-	if s.exchange == rdmaWrite {
+	if s.exchange.oneSided() {
 		return s.endpoint.Poll(t, s.arena.receiveOffset()+n-1, w.last(), waitLimit)
 	}
 	d, err := s.endpoint.VI.RecvWait(t, waitLimit)
@@ -179,6 +203,17 @@ func (s *side) settle(t *driver.Thread) error {
 		return nil
 	}
 	s.under = false
+	_, err := s.endpoint.VI.SendWait(t, waitLimit)
+	return err
+}
+
+// read reads n bytes of what the peer has to send, and waits for the
+// descriptor's completion, before which VIA promises nothing of the data.
+func (s *side) read(t *driver.Thread, n int) error {
+	s.descriptor.SetRdmaRead(s.endpoint.Buffer.Segment(s.arena.receiveOffset(), n), s.endpoint.Peer.Address+uint64(s.arena.sendOffset()), s.endpoint.Peer.Handle)
+	if err := s.endpoint.VI.PostSend(t, s.descriptor); err != nil {
+		return err
+	}
 	_, err := s.endpoint.VI.SendWait(t, waitLimit)
 	return err
 }

@@ -72,6 +72,10 @@ var (
 	mviaLine    = lineStyle(green, 2, false)
 	tcpMark     = marker{shape: triangleDown, color: purple, radius: markSize}
 	tcpLine     = lineStyle(purple, 2, false)
+	readMark    = marker{shape: square, color: orange, hollow: true, radius: 3.6}
+	readLine    = lineStyle(orange, 2, false)
+	steadyMark  = marker{shape: disc, color: gray, hollow: true, radius: markSize}
+	steadyLine  = lineStyle(gray, 1.6, true)
 	paperRDMA   = marker{shape: diamond, color: black, hollow: true, radius: 7.5}
 	paperMVIA   = marker{shape: square, color: black, hollow: true, radius: 6.5}
 	paperTCP    = marker{shape: triangleDown, color: black, hollow: true, radius: 7.5}
@@ -79,6 +83,8 @@ var (
 	paperLine   = lineStyle(ink, 1.3, true)
 	fromWriting = "RDMA write, this card"
 	fromSending = "send/receive, this card"
+	fromReading = "RDMA read, this card, reliable delivery"
+	fromSteady  = "RDMA write, this card, reliable delivery"
 	fromMvia    = "M-VIA over a plain NIC"
 	fromTcp     = "TCP/IP over a plain NIC"
 )
@@ -91,12 +97,15 @@ type study struct {
 	send  []bench.PingPongResult
 	mvia  []bench.PingPongResult
 	tcp   []bench.PingPongResult
+	read  []bench.PingPongResult
+	rely  []bench.PingPongResult // RDMA writes at the level of the reads
 }
 
 func newStudy(r *bench.Report) *study {
 	return &study{
 		Report: r, paper: r.Profile == params.Base, write: bySize(r.Results.RDMAWrite), send: bySize(r.Results.SendReceive),
 		mvia: bySize(r.Results.Mvia), tcp: bySize(r.Results.Tcp),
+		read: bySize(r.Results.RDMARead), rely: bySize(r.Results.ReliableWrite),
 	}
 }
 
@@ -107,6 +116,29 @@ func (s *study) baselines(points func([]bench.PingPongResult) []point) (list []c
 	}
 	if len(s.tcp) > 0 {
 		list = append(list, curve{fromTcp, points(s.tcp), tcpLine, tcpMark})
+	}
+	return list
+}
+
+// reads are the curves of RDMA reads and of the writes of their level, as far as they were measured.
+func (s *study) reads(points func([]bench.PingPongResult) []point) (list []curve) {
+	if len(s.read) > 0 {
+		list = append(list, curve{fromReading, points(s.read), readLine, readMark})
+	}
+	if len(s.rely) > 0 {
+		list = append(list, curve{fromSteady, points(s.rely), steadyLine, steadyMark})
+	}
+	return list
+}
+
+// ofReads says what the curves of reads show.
+func (s *study) ofReads() []string {
+	if len(s.read) == 0 {
+		return nil
+	}
+	list := []string{"RDMA read: the time from the post to its completion, over a VI of reliable delivery, as reads require it; beside it the RDMA write at that level. The paper prints no number of a read, only that it needs two crossings and is slower than a write."}
+	if text := bench.ReadSentence(s.read, s.rely); text != "" {
+		list = append(list, "Measured: "+text)
 	}
 	return list
 }
@@ -265,10 +297,10 @@ func (s *study) latency() *figure {
 		f.missing = "The report has no RDMA write that was measured."
 		return f
 	}
-	curves := append([]curve{{fromWriting, latencies(s.write), writeLine, writeMark}}, s.baselines(latencies)...)
+	curves := slices.Concat([]curve{{fromWriting, latencies(s.write), writeLine, writeMark}}, s.reads(latencies), s.baselines(latencies))
 	var points []printed
 	f.caption = []string{"Half round trip of a ping-pong by RDMA writes, in simulated time; both axes are logarithmic."}
-	if len(curves) > 1 {
+	if len(s.mvia)+len(s.tcp) > 0 {
 		f.caption[0] = "Half round trip of a ping-pong by RDMA writes on the card, and over a plain NIC on the same wire by sends and receives of M-VIA and by a connection of TCP/IP, in simulated time; both axes are logarithmic."
 	}
 	if s.paper {
@@ -284,8 +316,12 @@ func (s *study) latency() *figure {
 	} else {
 		f.caption = append(f.caption, predictionOnly)
 	}
+	f.caption = append(f.caption, s.ofReads()...)
 	f.picture = curvesPicture(f.head, curves, points, latencyTitle, true)
 	f.tables = []table{pingPongTable("RDMA write, as measured", s.write)}
+	if len(s.read) > 0 {
+		f.tables = append(f.tables, readTable(s.read, s.rely))
+	}
 	if len(s.mvia) > 0 {
 		f.tables = append(append(f.tables, pingPongTable("M-VIA, as measured", s.mvia)), s.modelTable("mvia", "M-VIA")...)
 	}
@@ -306,7 +342,7 @@ func (s *study) bandwidth() *figure {
 		f.missing = "The report has no RDMA write that was measured."
 		return f
 	}
-	curves := append([]curve{{fromWriting, bandwidths(s.write), writeLine, writeMark}}, s.baselines(bandwidths)...)
+	curves := slices.Concat([]curve{{fromWriting, bandwidths(s.write), writeLine, writeMark}}, s.reads(bandwidths), s.baselines(bandwidths))
 	f.caption = []string{"Message length over half a round trip; 1 MB is 10⁶ bytes."}
 	if p := s.predicted(); len(p) > 0 {
 		curves = append(curves, curve{"RDMA write " + atZeroFit, bandwidths(p), guessLine, guessMark})
@@ -650,6 +686,27 @@ func pingPongTable(caption string, rows []bench.PingPongResult) table {
 			check = "WRONG: " + r.Fault
 		}
 		t.rows = append(t.rows, []string{thousands(int64(r.Size)), fixed(micros(r.HalfRTTPs), 3), fixed(micros(r.HardwarePs), 3), fixed(micros(r.HostPs), 3), fixed(megabytes(r.Size, r.HalfRTTPs), 2), check})
+	}
+	return t
+}
+
+// readTable has reads beside writes of the same level.
+func readTable(reads, writes []bench.PingPongResult) table {
+	t := table{caption: "RDMA read and RDMA write over a VI of reliable delivery, as measured", heads: []string{"bytes", "read, µs", "write, µs", "read over write", "read, MB/s", "write, MB/s", "bytes checked"}, align: "rrrrrrl"}
+	for _, r := range reads {
+		row := []string{thousands(int64(r.Size)), fixed(micros(r.HalfRTTPs), 3), "–", "–", fixed(megabytes(r.Size, r.HalfRTTPs), 2), "–", "ok"}
+		check := r
+		if k := slices.IndexFunc(writes, func(w bench.PingPongResult) bool { return w.Size == r.Size }); k >= 0 {
+			w := writes[k]
+			row[2], row[3], row[5] = fixed(micros(w.HalfRTTPs), 3), fixed(float64(r.HalfRTTPs)/float64(w.HalfRTTPs), 2), fixed(megabytes(w.Size, w.HalfRTTPs), 2)
+			if check.Verified {
+				check = w
+			}
+		}
+		if !check.Verified {
+			row[6] = "WRONG: " + check.Fault
+		}
+		t.rows = append(t.rows, row)
 	}
 	return t
 }

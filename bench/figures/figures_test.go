@@ -332,6 +332,7 @@ func TestMissingPartsAreNamed(t *testing.T) {
 		{"pipeline", func(r *bench.Results) { r.Pipeline = nil }, []string{filePipeline}, "no pipeline"},
 		{"hops", func(r *bench.Results) { r.Pipeline.Hops = nil }, []string{filePipeline}, "no pipeline"},
 		{"baselines", func(r *bench.Results) { r.Mvia, r.Tcp = nil, nil }, nil, "M-VIA and TCP/IP, was not measured."},
+		{"reads", func(r *bench.Results) { r.RDMARead = nil }, nil, "RDMA reads were not measured."},
 		{"paths", func(r *bench.Results) { r.Paths = nil }, []string{filePath}, "no path of a message"},
 		{"accounts", func(r *bench.Results) { r.Accounts = nil }, []string{fileProcessor}, "no account of a message"},
 		{"prediction", func(r *bench.Results) { r.Prediction = nil }, nil, "The prediction from before the fit was not run."},
@@ -478,6 +479,7 @@ func TestAnyReportIsDrawn(t *testing.T) {
 			return list
 		}
 		r.Results.Mvia, r.Results.Tcp = rows("mvia"), rows("tcp")
+		r.Results.RDMARead, r.Results.ReliableWrite = rows("read"), rows("reliable")
 		for range some("paths") {
 			r.Results.Paths = append(r.Results.Paths, bench.MessagePath{Protocol: rapid.SampledFrom([]string{"tcp", "?"}).Draw(t, "protocol"), Size: size.Draw(t, "size"), HalfRTTPs: ps.Draw(t, "half"), Rows: shares()})
 		}

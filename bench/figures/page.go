@@ -210,6 +210,9 @@ func (s *study) missing(figures []*figure) []string {
 	if len(s.write) > 0 && len(s.mvia)+len(s.tcp) == 0 {
 		list = append(list, "What the paper compares with, M-VIA and TCP/IP, was not measured.")
 	}
+	if len(s.read) == 0 {
+		list = append(list, "RDMA reads were not measured.")
+	}
 	for _, f := range figures {
 		if f.missing != "" {
 			list = append(list, f.head+": "+f.missing)

@@ -30,6 +30,8 @@ func sample() *bench.Report {
 		pred.Tcp = append(pred.Tcp, row(size, tcp[k]*102_000))
 		r.Results.RDMAWrite = append(r.Results.RDMAWrite, row(size, ps))
 		r.Results.SendReceive = append(r.Results.SendReceive, row(size, ps+2_900_000+int64(k%3)*120_000))
+		r.Results.ReliableWrite = append(r.Results.ReliableWrite, row(size, ps+200_000))
+		r.Results.RDMARead = append(r.Results.RDMARead, row(size, ps+10_500_000))
 		pred.RDMAWrite = append(pred.RDMAWrite, row(size, ps-int64(size)*440))
 		pred.SendReceive = append(pred.SendReceive, row(size, ps-int64(size)*440+2_900_000))
 		r.Results.PostReceive = append(r.Results.PostReceive, bench.PostReceiveResult{Size: size, MeanPs: 6_010_000 + int64(k)*3_000, MinPs: 5_980_000, MaxPs: 6_080_000})

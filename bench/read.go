@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bench
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"hvia/driver"
+	"hvia/layout"
+	"hvia/sim"
+	"hvia/vipl"
+)
+
+const (
+	readName  = "reader"
+	readPort  = "read"
+	ownerName = "owner"
+)
+
+// Barriers of the experiment: before the reads of a size, and after them.
+const barrierRead = 1
+
+// measureReads measures RDMA reads, and beside them RDMA writes over a VI of
+// the same reliability level, which reads require.
+func (r *Report) measureReads(ctx context.Context, c ReproduceConfig) error {
+	m, err := measureReads(ctx, c)
+	r.Results.RDMARead = m.rows
+	r.addDigest(rdmaRead.key(), m.digest)
+	if err != nil {
+		return err
+	}
+	m, err = measure(ctx, c, reliableWrite, c.Sizes)
+	r.Results.ReliableWrite = m.rows
+	r.addDigest(reliableWrite.key(), m.digest)
+	return err
+}
+
+// measureReads reads messages of each size from the other host, one after
+// another. Both programs run in this process, whatever the configuration says
+// of processes.
+func measureReads(ctx context.Context, c ReproduceConfig) (m measurement, err error) {
+	rec, err := newRecording("", "")
+	if err != nil {
+		return m, fmt.Errorf("RDMA read: %w", err)
+	}
+	defer rec.remove()
+	b, err := newBoard(c.Profile, c.Params)
+	if err != nil {
+		return m, err
+	}
+	x := &reads{config: c, clockPs: b.value("SystemClockPeriod")}
+	cfg := c.fabric(b)
+	cfg.Arguments = append(cfg.Arguments, rec.arguments()...)
+	failed := driver.Run(ctx, driver.RunConfig{
+		Fabric: cfg, Costs: b.costs(), Seed: c.Seed,
+		Finished: func(f *sim.Fabric) (err error) { m.digest, err = digestOf(ctx, f); return err },
+	}, driver.Program{Node: 0, Name: readName, Main: x.read}, driver.Program{Node: 1, Name: ownerName, Main: x.own})
+	events, err := rec.events()
+	if failed != nil {
+		err = failed
+	}
+	if err != nil {
+		return m, fmt.Errorf("RDMA read: %w", err)
+	}
+	m.rows, err = x.fold(events)
+	return m, err
+}
+
+// reads is the experiment: its programs, and what the reader noted.
+type reads struct {
+	config  ReproduceConfig
+	clockPs int64
+	vi      int           // of the reader
+	took    []driver.Time // by read: from the call of PostSend to the return of SendWait
+	faults  []string      // by size: the first wrong byte
+}
+
+func (x *reads) rounds() int { return x.config.Warmup + x.config.Iterations }
+
+// content is what the owner's memory holds during the reads of the k-th size.
+func (x *reads) content(k int) pattern { return pattern{x.config.Seed, 1, k + 1} }
+
+// meet lets both programs go on when the other has come.
+func (x *reads) meet(t *driver.Thread, k int, after bool) error {
+	id := barrierRead + 2*uint64(k)
+	if after {
+		id++
+	}
+	return t.Barrier(id, 2)
+}
+
+// read is the program on node 0. Its buffer is cleared before each read, so
+// that nothing of an earlier one is taken for this one's.
+func (x *reads) read(t *driver.Thread, h *driver.Host) error {
+	s, err := openSide(t, h, rdmaRead, largest(x.config.Sizes))
+	if err != nil {
+		return err
+	}
+	if err := s.endpoint.Dial(t, vipl.NetAddress{Host: vipl.HostAddress(1), Discriminator: readPort}, waitLimit); err != nil {
+		return err
+	}
+	x.vi = s.index()
+	for k, n := range x.config.Sizes {
+		if err := x.meet(t, k, false); err != nil {
+			return err
+		}
+		fault := ""
+		for i := range x.rounds() {
+			s.arena.restore(n)
+			began := t.Now()
+			if err := s.read(t, n); err != nil {
+				return fmt.Errorf("%d bytes, read %d: %w", n, i, err)
+			}
+			x.took = append(x.took, t.Now()-began)
+			if err := s.arena.check(x.content(k), n); err != nil && fault == "" {
+				fault = err.Error()
+			}
+		}
+		s.arena.restore(n)
+		x.faults = append(x.faults, fault)
+		if err := x.meet(t, k, true); err != nil {
+			return err
+		}
+		if x.config.Progress != nil {
+			x.config.Progress(Progress{What: fmt.Sprintf("%s%s, %d bytes", x.config.task, rdmaRead, n), Done: k + 1, Total: len(x.config.Sizes), TimePs: int64(t.Now()), Cycles: int64(t.Now()) / x.clockPs})
+		}
+	}
+	return s.endpoint.Close(t)
+}
+
+// own is the program on node 1. While its memory is read it does nothing.
+func (x *reads) own(t *driver.Thread, h *driver.Host) error {
+	s, err := openSide(t, h, rdmaRead, largest(x.config.Sizes))
+	if err != nil {
+		return err
+	}
+	if err := s.endpoint.Accept(t, readPort, waitLimit); err != nil {
+		return err
+	}
+	for k, n := range x.config.Sizes {
+		x.content(k).fill(s.arena.sending(n))
+		for _, after := range []bool{false, true} {
+			if err := x.meet(t, k, after); err != nil {
+				return err
+			}
+		}
+	}
+	return s.endpoint.Close(t)
+}
+
+// fold turns times and trace into rows.
+func (x *reads) fold(events []TraceEvent) ([]PingPongResult, error) {
+	var rows []PingPongResult
+	next := 0
+	for k, n := range x.config.Sizes {
+		var whole, hardware int64
+		for i := range x.rounds() {
+			start, end, after, err := readTimes(events, next, 0, x.vi)
+			if err != nil {
+				return rows, fmt.Errorf("RDMA read: %d bytes, read %d: %w", n, i, err)
+			}
+			next = after
+			if i >= x.config.Warmup {
+				whole += int64(x.took[k*x.rounds()+i])
+				hardware += end - start
+			}
+		}
+		whole /= int64(x.config.Iterations)
+		hardware /= int64(x.config.Iterations)
+		rows = append(rows, PingPongResult{
+			Size: n, HalfRTTPs: whole, HardwarePs: hardware, HostPs: whole - hardware, BytesPerSec: BytesPerSecond(n, whole),
+			Verified: x.faults[k] == "", Fault: x.faults[k],
+		})
+	}
+	return rows, nil
+}
+
+// readTimes finds the next read of a node in the trace: the store to the
+// doorbell, and when the card knew that its status is in memory.
+func readTimes(events []TraceEvent, from, node, vi int) (start, end int64, next int, err error) {
+	i, err := findDoorbell(events, from, node, vi)
+	if err != nil {
+		return 0, 0, i, err
+	}
+	start = events[i].TimePs
+	for ; i < len(events); i++ {
+		if e := events[i]; e.Event == layout.TraceEventCompletionWritten && e.Node == node && e.VI == vi {
+			return start, e.TimePs, i + 1, nil
+		}
+	}
+	return 0, 0, i, fmt.Errorf("%w: no status of the read that node %d, VI %d, posted at %d ps", ErrTrace, node, vi, start)
+}
+
+// writeReads writes RDMA reads beside RDMA writes of the same level.
+func writeReads(b *strings.Builder, reads, writes []PingPongResult) {
+	if len(reads) == 0 {
+		return
+	}
+	b.WriteString("\nRDMA read over a VI of reliable delivery, from PostSend to its completion, beside the half RTT of an RDMA write there:\n")
+	fmt.Fprintf(b, "%8s %12s %12s %10s  %10s %10s  %s\n%8s %12s %12s %10s  %10s %10s\n", "size", "read", "write", "read is", "read", "write", "check", "bytes", "us", "us", "times", "MB/s", "MB/s")
+	for _, p := range reads {
+		rows, check := ofSize(p.Size, reads, writes)
+		read, readRate := rows[0].cells()
+		write, writeRate := rows[1].cells()
+		times := "-"
+		if rows[1] != nil && rows[1].HalfRTTPs > 0 {
+			times = fmt.Sprintf("%.2f", float64(p.HalfRTTPs)/float64(rows[1].HalfRTTPs))
+		}
+		fmt.Fprintf(b, "%8d %12s %12s %10s  %10s %10s  %s\n", p.Size, read, write, times, readRate, writeRate, check)
+	}
+	if s := ReadSentence(reads, writes); s != "" {
+		fmt.Fprintf(b, "%s\n", s)
+	}
+}
+
+// ReadSentence is what the measured reads say of the paper's opinion on them;
+// empty if 4 bytes or 64 KiB were not measured both ways.
+func ReadSentence(reads, writes []PingPongResult) string {
+	var cells []any
+	for _, n := range []int{paperSizes[0], paperSizes[len(paperSizes)-1]} {
+		read, ok := half(reads, n)
+		write, also := half(writes, n)
+		if !ok || !also || write <= 0 {
+			return ""
+		}
+		cells = append(cells, us(read), us(write), float64(read)/float64(write), us(read-write))
+	}
+	return fmt.Sprintf("A read of 4 bytes takes %s us, a write %s us: %.2f times, %s us more. At 64 KiB a read takes %s us, a write %s us: %.2f times, %s us more.", cells...)
+}

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bench
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"hvia/layout"
+)
+
+// checkReads holds the reads of a report to what a read is: a request that
+// crosses first, and the data after it.
+func checkReads(t *testing.T, c ReproduceConfig, r *Report) {
+	t.Helper()
+	require.Len(t, r.Results.RDMARead, len(c.Sizes))
+	require.Len(t, r.Results.ReliableWrite, len(c.Sizes))
+	for i, read := range r.Results.RDMARead {
+		write, plain := r.Results.ReliableWrite[i], r.Results.RDMAWrite[i]
+		for _, row := range []PingPongResult{read, write} {
+			require.Equal(t, c.Sizes[i], row.Size)
+			require.True(t, row.Verified, row.Fault)
+			require.Equal(t, row.HalfRTTPs, row.HardwarePs+row.HostPs)
+			require.Equal(t, BytesPerSecond(row.Size, row.HalfRTTPs), row.BytesPerSec)
+		}
+		require.GreaterOrEqual(t, write.HalfRTTPs, plain.HalfRTTPs, "%d bytes: reliable delivery is not faster", read.Size)
+		// The request is a frame of its own: two MACs, two buses and the wire, but no second post.
+		require.Greater(t, read.HalfRTTPs, write.HalfRTTPs+3_000_000, "%d bytes", read.Size)
+		require.Less(t, read.HalfRTTPs, 2*write.HalfRTTPs+10_000_000, "%d bytes", read.Size)
+	}
+}
+
+// A read that takes nothing from the peer is found out: the reader's buffer
+// holds no byte of an earlier read.
+func TestReads(t *testing.T) {
+	takesSeconds(t)
+	c := DefaultReproduceConfig()
+	c.Sizes, c.Iterations, c.Warmup, c.Seed = []int{4, 1473}, 2, 1, seed(t)
+	m, err := measureReads(t.Context(), c)
+	require.NoError(t, err)
+	require.Len(t, m.rows, 2)
+	for _, row := range m.rows {
+		require.True(t, row.Verified, row.Fault)
+	}
+	again, err := measureReads(t.Context(), c)
+	require.NoError(t, err)
+	require.Equal(t, m.rows, again.rows)
+	require.Equal(t, m.digest, again.digest)
+}
+
+func TestReadTimes(t *testing.T) {
+	at := func(ps int64, e layout.TraceEvent, node, vi int) TraceEvent {
+		return TraceEvent{TimePs: ps, Node: node, VI: vi, Event: e, Sequence: layout.DoorbellSend}
+	}
+	events := []TraceEvent{
+		at(1, layout.TraceEventCompletionWritten, 0, 3), at(2, layout.TraceEventHostDoorbell, 1, 3), at(3, layout.TraceEventHostDoorbell, 0, 3),
+		at(4, layout.TraceEventCompletionWritten, 1, 3), at(5, layout.TraceEventCompletionWritten, 0, 4), at(6, layout.TraceEventCompletionWritten, 0, 3),
+		at(7, layout.TraceEventHostDoorbell, 0, 3),
+	}
+	start, end, next, err := readTimes(events, 0, 0, 3)
+	require.NoError(t, err)
+	require.Equal(t, []int64{3, 6, 6}, []int64{start, end, int64(next)})
+	_, _, _, err = readTimes(events, next, 0, 3)
+	require.ErrorIs(t, err, ErrTrace)
+	require.ErrorContains(t, err, "no status of the read that node 0, VI 3, posted at 7 ps")
+	_, _, _, err = readTimes(events, 0, 0, 9)
+	require.ErrorContains(t, err, "no doorbell")
+}
+
+func TestReadSentence(t *testing.T) {
+	rows := func(short, long int64) []PingPongResult {
+		return []PingPongResult{{Size: 4, HalfRTTPs: short}, {Size: 65536, HalfRTTPs: long}}
+	}
+	require.Equal(t, "A read of 4 bytes takes 20.000 us, a write 10.000 us: 2.00 times, 10.000 us more. At 64 KiB a read takes 600.000 us, a write 500.000 us: 1.20 times, 100.000 us more.",
+		ReadSentence(rows(20_000_000, 600_000_000), rows(10_000_000, 500_000_000)))
+	require.Empty(t, ReadSentence(rows(1, 2), nil))
+	require.Empty(t, ReadSentence(rows(1, 2)[:1], rows(1, 2)))
+}
+
+// Reads are compared where one message at a time goes there and back.
+func TestCompareRead(t *testing.T) {
+	c := DefaultCompareConfig(PatternStream)
+	c.Protocols = []string{"read"}
+	require.ErrorIs(t, c.Validate(), ErrConfig)
+	require.ErrorContains(t, c.Validate(), "protocol read for stream")
+	takesSeconds(t)
+	c = DefaultCompareConfig(PatternPingPong)
+	c.Protocols, c.Sizes, c.Messages, c.Warmup = []string{"rdma-rd", "read"}, []int{4, 4096}, 3, 1
+	r, err := Compare(t.Context(), c)
+	require.NoError(t, err)
+	require.Empty(t, r.Faults())
+	require.Len(t, r.Rows, 4)
+	for i, n := range c.Sizes {
+		write, read := r.Rows[i], r.Rows[len(c.Sizes)+i]
+		require.Equal(t, n, read.Size)
+		require.Equal(t, c.Messages, read.Messages, "a read is one message")
+		require.Greater(t, read.Latency.MeanPs, write.Latency.MeanPs+3_000_000, "%d bytes", n)
+		require.Positive(t, read.Hosts[0].WorkPs)
+		require.Zero(t, read.Hosts[1].WorkPs, "whose memory is read does nothing")
+		require.Greater(t, read.Wire[1].Bytes, int64(n))
+		require.Less(t, read.Wire[0].Bytes, int64(1000), "a request and acknowledgements")
+	}
+	require.NotEmpty(t, r.Digests[1].Frames)
+}
