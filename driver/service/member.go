@@ -9,7 +9,10 @@ import (
 	"net"
 	"os"
 	"slices"
+	"sync"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"hvia/driver"
 	"hvia/driver/internal/hub"
@@ -31,44 +34,107 @@ type member struct {
 	why    string // it was ended by the simulator, which says why; guarded by the service's mu
 }
 
+// acceptPauses bound the time for which accept backs off.
+const (
+	acceptPause   = 5 * time.Millisecond
+	longestPause  = 500 * time.Millisecond
+	fewestPending = 4
+	mostPending   = 64
+)
+
+// pendingLimit is the number of connections of processes that have not joined. It
+// leaves most descriptors of the service to those that have.
+func pendingLimit() int {
+	var files unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &files); err != nil {
+		return fewestPending
+	}
+	return int(min(max(files.Cur/8, fewestPending), mostPending))
+}
+
+// passes says whether an error of accept is about one connection, or about
+// resources that may be free again later.
+func passes(err error) bool {
+	for _, e := range []error{
+		unix.EMFILE, unix.ENFILE, unix.ENOMEM, unix.ENOBUFS, unix.ECONNABORTED, unix.EPROTO, unix.EPERM, unix.EINTR, unix.EAGAIN,
+	} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
+}
+
 func (s *Service) accept() {
+	var pause time.Duration
 	for {
 		c, err := s.listener.AcceptUnix()
-		if err != nil {
-			if s.ctx.Err() == nil {
-				s.end(fmt.Errorf("accept on %s: %w", s.place.socket, err))
-			}
+		switch {
+		case err == nil:
+			pause = 0
+			s.admit(c)
+			continue
+		case s.ctx.Err() != nil:
+			return
+		case !passes(err):
+			s.end(fmt.Errorf("accept on %s: %w", s.place.socket, err))
 			return
 		}
-		s.mu.Lock()
-		if s.ended {
-			s.mu.Unlock()
-			_ = c.Close()
-			return
+		if pause == 0 {
+			s.log.Warn("a connection cannot be accepted yet, trying again", "error", err)
 		}
-		s.conns[c] = struct{}{}
-		s.sessions.Add(1)
-		s.mu.Unlock()
-		go func() {
-			defer s.sessions.Done()
-			s.serve(c)
-			s.mu.Lock()
-			delete(s.conns, c)
-			s.mu.Unlock()
-			_ = c.Close()
-		}()
+		pause = min(max(2*pause, acceptPause), longestPause)
+		select {
+		case <-s.ctx.Done():
+			return
+		case <-time.After(pause):
+		}
 	}
 }
 
-// serve serves one connection, from its request to its end.
-func (s *Service) serve(c *net.UnixConn) {
+// admit serves a connection. When mostPending wait already it is served with a
+// refusal, and when as many wait for that it is closed.
+func (s *Service) admit(c *net.UnixConn) {
+	s.mu.Lock()
+	full := s.pending >= s.mostPending
+	if s.ended || s.pending >= 2*s.mostPending {
+		s.mu.Unlock()
+		_ = c.Close()
+		return
+	}
+	s.pending++
+	s.conns[c] = struct{}{}
+	s.sessions.Add(1)
+	s.mu.Unlock()
+	go func() {
+		defer s.sessions.Done()
+		arrived := sync.OnceFunc(func() { s.mu.Lock(); s.pending--; s.mu.Unlock() })
+		s.serve(c, full, arrived)
+		arrived()
+		s.mu.Lock()
+		delete(s.conns, c)
+		s.mu.Unlock()
+		_ = c.Close()
+	}()
+}
+
+func refusal(err error) hub.Reply { return hub.Reply{Error: err.Error(), Refusal: driver.Refusal(err)} }
+
+// serve serves one connection, from its request to its end, and calls joined when
+// its process is one of the fabric.
+func (s *Service) serve(c *net.UnixConn, full bool, joined func()) {
 	pid, uid, err := hub.Peer(c)
 	if err != nil {
 		s.log.Warn("a connection whose process is not known", "error", err)
 		return
 	}
 	log := s.log.With("process", pid)
-	_ = c.SetDeadline(time.Now().Add(requestLimit))
+	_ = c.SetWriteDeadline(time.Now().Add(requestLimit))
+	silence := s.silence
+	if full {
+		silence /= 10
+	}
+	_ = c.SetReadDeadline(time.Now().Add(silence))
 	var q hub.Request
 	files, err := hub.Receive(c, &q)
 	for _, f := range files {
@@ -81,9 +147,11 @@ func (s *Service) serve(c *net.UnixConn) {
 	_ = c.SetReadDeadline(time.Time{})
 	refuse := func(err error) {
 		log.Info("refused", "operation", q.Op, "name", q.Name, "error", err)
-		_ = hub.Send(c, hub.Reply{Error: err.Error(), Refusal: driver.Refusal(err)})
+		_ = hub.Send(c, refusal(err))
 	}
 	switch {
+	case full:
+		refuse(fmt.Errorf("%d connections of processes that have not joined: try again: %w", s.mostPending, driver.ErrResource))
 	case uid != os.Getuid() && uid != 0:
 		refuse(fmt.Errorf("user %d asks, the fabric is user %d's: %w", uid, os.Getuid(), driver.ErrUnsupported))
 	case q.Op == hub.OpDown:
@@ -99,6 +167,7 @@ func (s *Service) serve(c *net.UnixConn) {
 			return
 		}
 		_ = c.SetDeadline(time.Time{})
+		joined()
 		log.Info("joined", "name", m.name, "node", m.node.number)
 		var word hub.Request
 		for err = nil; err == nil; { // it says nothing more

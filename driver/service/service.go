@@ -32,7 +32,8 @@ const (
 	threadsOfOne   = 16       // of a process that was not declared
 	spareSlots     = 256      // threads of such processes at a time
 	startLimit     = 24 * time.Hour
-	requestLimit   = 10 * time.Second // until a connected process says what it wants
+	requestLimit   = 10 * time.Second // until a connected process has taken its answer
+	silenceLimit   = 2 * time.Second  // until it says what it wants
 	reclaimLimit   = 30 * time.Second
 	blockFrames    = 16 // banks begin at a multiple
 	largestNode    = 1 << 30
@@ -76,14 +77,18 @@ type Service struct {
 	place    *place
 	fabric   *sim.Fabric
 	nodes    []*node
-	listener *net.UnixListener
+	listener listener
 	started  time.Time
 	ctx      context.Context // ends when the service is to end
 	end      context.CancelCauseFunc
 	sessions sync.WaitGroup
 	agents   sync.WaitGroup
 	stopped  chan struct{}
-	err      error // why it ended, when it was not asked to; valid when stopped is closed
+
+	silence     time.Duration // silenceLimit
+	mostPending int           // connections of processes that have not joined
+
+	err error // why it ended, when it was not asked to; valid when stopped is closed
 
 	mu        sync.Mutex
 	members   map[bridge.GuestID]*member
@@ -92,6 +97,13 @@ type Service struct {
 	nextRank  []int // of each node, for processes that were not declared
 	ended     bool
 	processes int // that have joined so far
+	pending   int // connections of processes that have not joined
+}
+
+// listener is a *net.UnixListener.
+type listener interface {
+	AcceptUnix() (*net.UnixConn, error)
+	Close() error
 }
 
 // node is a host of the fabric.
@@ -196,7 +208,7 @@ func start(ctx context.Context, c Config) (_ *Service, err error) {
 	}
 	s := &Service{
 		config: c, log: c.Logger, started: time.Now(), stopped: make(chan struct{}), members: map[bridge.GuestID]*member{}, conns: map[*net.UnixConn]struct{}{},
-		joined: map[Participant]bool{}, nextRank: make([]int, c.Nodes),
+		joined: map[Participant]bool{}, nextRank: make([]int, c.Nodes), silence: silenceLimit, mostPending: pendingLimit(),
 	}
 	s.ctx, s.end = context.WithCancelCause(context.Background())
 	defer func() {
@@ -225,9 +237,11 @@ func start(ctx context.Context, c Config) (_ *Service, err error) {
 	for i := range s.nextRank {
 		s.nextRank[i]++
 	}
-	if s.listener, err = s.place.listen(); err != nil {
+	l, err := s.place.listen()
+	if err != nil {
 		return nil, err
 	}
+	s.listener = l
 	go s.accept()
 	go s.watch()
 	return s, nil

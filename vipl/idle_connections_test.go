@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package vipl_test
+
+import (
+	"errors"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"hvia/driver"
+	"hvia/driver/service"
+	"hvia/sim"
+)
+
+// Connections that say nothing, four times as many as the service may have open
+// files, end nothing: who was there stays, and who joins next gets in.
+func TestServiceSurvivesIdleConnections(t *testing.T) {
+	needsCards(t)
+	fabricPlace(t)
+	program, err := os.Executable()
+	require.NoError(t, err)
+	p := startCommand(t, exec.Command("sh", "-c", "ulimit -n 100; exec "+program),
+		job{Serve: &service.Config{Name: "lab", Nodes: 1, Fabric: sim.Config{MemoryBytes: 128 << 20}}})
+	join := driver.JoinConfig{Fabric: "lab", Name: "visitor"}
+	var first, second *driver.Process
+	require.Eventually(t, func() bool {
+		first, err = driver.Join(t.Context(), join)
+		return !errors.Is(err, driver.ErrNoFabric)
+	}, 10*time.Minute, 50*time.Millisecond, "%s", &p.err)
+	require.NoError(t, err)
+	for range 400 {
+		c, err := net.DialUnix("unixpacket", nil, &net.UnixAddr{Name: filepath.Join(os.Getenv("XDG_RUNTIME_DIR"), "hvia", "lab", "service.sock"), Net: "unixpacket"})
+		require.NoError(t, err)
+		defer c.Close()
+	}
+	require.Eventually(t, func() bool {
+		second, err = driver.Join(t.Context(), join)
+		return err == nil
+	}, time.Minute, 50*time.Millisecond, "%v", err)
+	for _, v := range []*driver.Process{first, second} {
+		th, err := v.Thread(t.Context(), "main")
+		require.NoError(t, err)
+		_, err = v.Host().OpenNic(th)
+		require.NoError(t, err)
+		require.NoError(t, v.Close())
+	}
+	require.NoError(t, service.Down(t.Context(), "lab"))
+	require.NoError(t, p.ends(t, time.Minute))
+}
