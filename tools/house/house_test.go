@@ -3,10 +3,12 @@
 package house
 
 import (
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -46,6 +48,59 @@ func TestPagesNameTheGoOfTheModule(t *testing.T) {
 		require.NotEmpty(t, named, page)
 		for _, n := range named {
 			require.Equal(t, module[1], n[1], "%s: %s", page, n[0])
+		}
+	}
+}
+
+// blocksSection is the part of docs/explanation/paper.md that maps the paper's
+// blocks to modules.
+const blocksSection = "## Figures 2 and 5: blocks and modules\n"
+
+// unmapped compares the modules that the page of the paper names with those
+// there are, and returns what is on one side only.
+func unmapped(page string, modules []string) (gone, missing []string) {
+	_, section, _ := strings.Cut(page, blocksSection)
+	section, _, _ = strings.Cut(section, "\n## ")
+	named := map[string]bool{}
+	for _, m := range regexp.MustCompile("`([a-z][a-z0-9_]*)`").FindAllStringSubmatch(section, -1) {
+		named[m[1]] = true
+	}
+	for _, m := range modules {
+		if !named[m] {
+			missing = append(missing, m)
+		}
+		delete(named, m)
+	}
+	return slices.Sorted(maps.Keys(named)), missing
+}
+
+// Every module stands in the paper's page, and every module and file that the
+// pages about the paper name is there.
+func TestPaperBesideTheCode(t *testing.T) {
+	gone, missing := unmapped(blocksSection+"| `a`, `b` of `x/y.cc` |\n\n## `c`\n", []string{"b", "d"})
+	require.Equal(t, []string{"a"}, gone)
+	require.Equal(t, []string{"d"}, missing)
+
+	var modules []string
+	files, err := filepath.Glob(filepath.Join(root(t), "rtl", "*.sv"))
+	require.NoError(t, err)
+	for _, f := range files {
+		modules = append(modules, strings.TrimSuffix(filepath.Base(f), ".sv"))
+	}
+	read := func(name string) string {
+		body, err := os.ReadFile(filepath.Join(root(t), name))
+		require.NoError(t, err)
+		return string(body)
+	}
+	gone, missing = unmapped(read("docs/explanation/paper.md"), modules)
+	require.Empty(t, gone, "docs/explanation/paper.md names modules that rtl/ does not have")
+	require.Empty(t, missing, "docs/explanation/paper.md: say what block of the paper these modules of rtl/ belong to")
+
+	inTree := regexp.MustCompile("`((?:att|bench|driver|examples|layout|params|rtl|sim|tools|vipl)/[a-z0-9_./-]*)`")
+	for _, page := range []string{"docs/explanation/paper.md", "docs/explanation/sources.md", "docs/explanation/reproduction.md"} {
+		for _, m := range inTree.FindAllStringSubmatch(read(page), -1) {
+			_, err := os.Stat(filepath.Join(root(t), m[1]))
+			require.NoError(t, err, "%s names %s", page, m[1])
 		}
 	}
 }
