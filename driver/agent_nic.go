@@ -138,7 +138,7 @@ func (m *mvia) await(what string, done func() bool) error {
 		if waited >= commandLimit {
 			return fmt.Errorf("driver: M-VIA of node %d waits for %s: the NIC has not read them after %v: %w", t.ID().Node, what, commandLimit, ErrDeadline)
 		}
-		if err := t.Sleep(drainLook); err != nil {
+		if err := t.pause(drainLook); err != nil {
 			return err
 		}
 	}

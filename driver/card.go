@@ -9,7 +9,8 @@ import (
 	"hvia/sim/bridge"
 )
 
-// Limits of waits for the card, in the thread's time: far above what the
+// Limits of waits for the card, in simulated time (in free mode too, where the
+// simulator's process may get no processor for a while): far above what the
 // slowest command takes, so that only a dead card meets them.
 const (
 	commandLimit = Second
@@ -244,7 +245,7 @@ func (c *Card) awaitReady() error {
 		if waited >= readyLimit {
 			return fmt.Errorf("register State reads %#x, not ready after %v: %w", v, readyLimit, ErrDeadline)
 		}
-		if err := c.thread.Sleep(10 * Microsecond); err != nil {
+		if err := c.thread.pause(10 * Microsecond); err != nil {
 			return err
 		}
 	}
@@ -292,7 +293,7 @@ func (c *Card) stop() error {
 		if waited >= readyLimit {
 			return fmt.Errorf("register Control reads %#x, not reset after %v: %w", v, readyLimit, ErrDeadline)
 		}
-		if err := c.thread.Sleep(10 * Microsecond); err != nil {
+		if err := c.thread.pause(10 * Microsecond); err != nil {
 			return err
 		}
 	}
@@ -353,7 +354,7 @@ func (c *Card) Command(op layout.CommandOpcode, fill func(layout.Command)) (uint
 	}
 	status := b[statusOffset:layout.CommandSize]
 	ok, err := c.thread.Poll(Poll{
-		Ranges: []Range{{Address: pa.Address + statusOffset, Length: 4}}, Period: c.costs.PollPeriod(), Timeout: commandLimit,
+		Ranges: []Range{{Address: pa.Address + statusOffset, Length: 4}}, Period: c.costs.PollPeriod(), Timeout: commandLimit, Simulated: true,
 	}, func() bool { return LoadUint32(status) != uint32(layout.CommandStatusPending) })
 	if err != nil {
 		return 0, err
@@ -386,7 +387,7 @@ func (c *Card) Send(frame []byte) error {
 		status := r.entry(r.next)[layout.RawEntryStatusOffset:]
 		ok, err := c.thread.Poll(Poll{
 			Ranges: r.entries.Physical(nil, r.next*layout.RawEntrySize, layout.RawEntrySize),
-			Period: c.costs.PollPeriod(), Timeout: transmitWait,
+			Period: c.costs.PollPeriod(), Timeout: transmitWait, Simulated: true,
 		}, func() bool { return LoadUint32(status)&layout.RawEntryStatusDoneMask != 0 })
 		if err != nil {
 			return err

@@ -16,7 +16,6 @@ const (
 	nicRingEntries = 1 << nicRingLog2 // a ring fills a page
 	nicBuffer      = PageBytes / 2    // of a received frame, or of a head
 	nicReturn      = 16               // received entries that go back to the NIC with one write
-	nicWallWait    = 10 * Second      // in free mode, for transmitWait: the machine may have other work
 )
 
 const nicCauses = layout.RegisterInterruptStatusRawReceiveMask | layout.RegisterInterruptStatusRawTransmitMask
@@ -180,7 +179,7 @@ func awaitRegister(t *Thread, offset, mask, want uint32) error {
 		if waited >= readyLimit {
 			return fmt.Errorf("register at %#x reads %#x after %v, want %#x in bits %#x: %w", offset, v, readyLimit, want, mask, ErrDeadline)
 		}
-		if err := t.Sleep(10 * Microsecond); err != nil {
+		if err := t.pause(10 * Microsecond); err != nil {
 			return err
 		}
 	}
@@ -283,10 +282,6 @@ func (e *Ethernet) queue(t *Thread, head []byte, body []Range, done func(t *Thre
 	if err := e.spend(t, e.costs.Kernel().SendPacket); err != nil {
 		return err
 	}
-	limit := transmitWait
-	if !t.timed() {
-		limit = nicWallWait
-	}
 	for {
 		if err := e.reap(t); err != nil {
 			return err
@@ -298,12 +293,12 @@ func (e *Ethernet) queue(t *Thread, head []byte, body []Range, done func(t *Thre
 		if full == nil {
 			return e.tell(t)
 		}
-		ok, err := t.Poll(Poll{Ranges: []Range{full.at}, Period: e.costs.PollPeriod(), Timeout: limit}, full.read)
+		ok, err := t.Poll(Poll{Ranges: []Range{full.at}, Period: e.costs.PollPeriod(), Timeout: transmitWait, Simulated: true}, full.read)
 		if err != nil {
 			return err
 		}
 		if !ok {
-			return fmt.Errorf("the ring is full and no entry came back within %v: %w", limit, ErrDeadline)
+			return fmt.Errorf("the ring is full and no entry came back within %v: %w", transmitWait, ErrDeadline)
 		}
 	}
 }

@@ -219,6 +219,9 @@ type Poll struct {
 	// Timeout ends the loop: simulated time in timed mode, wall time in free
 	// mode. Never means none, 0 is a single look.
 	Timeout Time
+	// Simulated makes it simulated time in free mode too, for a wait that only the
+	// card can end. A process that joined waits in wall time all the same.
+	Simulated bool
 	// Blocked says that the thread sleeps until something happens instead of looking
 	// in a loop: it needs no processor, Period means nothing, and the time is not
 	// in the thread's account. What waking it takes is the caller's to spend.
@@ -242,8 +245,8 @@ func (t *Thread) Poll(p Poll, cond func() bool) (bool, error) {
 		return false, err
 	}
 	defer t.leave()
-	left := t.Countdown(p.Timeout)
-	w := bridge.Wait{Period: p.Period, Watches: p.Ranges, Interrupt: p.Interrupt, Processor: bridge.ProcessorLooks, Look: cond}
+	left := t.countdown(p.Timeout, p.Simulated)
+	w := bridge.Wait{Period: p.Period, Watches: p.Ranges, Interrupt: p.Interrupt, Simulated: p.Simulated, Processor: bridge.ProcessorLooks, Look: cond}
 	if p.Blocked {
 		w.Period, w.Processor = 0, bridge.ProcessorFree
 	}
@@ -274,11 +277,13 @@ func (t *Thread) Poll(p Poll, cond func() bool) (bool, error) {
 
 // Countdown starts a timeout and returns how much of it is left, at each call:
 // simulated time in timed mode, wall time in free mode.
-func (t *Thread) Countdown(timeout Time) func() Time {
+func (t *Thread) Countdown(timeout Time) func() Time { return t.countdown(timeout, false) }
+
+func (t *Thread) countdown(timeout Time, simulated bool) func() Time {
 	switch {
 	case timeout == Never:
 		return func() Time { return Never }
-	case t.timed():
+	case t.timed(), simulated && t.conn != nil && t.conn.Guest() == nil:
 		end := Never
 		if start := t.clock(); timeout < Never-start {
 			end = start + timeout
@@ -287,6 +292,12 @@ func (t *Thread) Countdown(timeout Time) func() Time {
 	}
 	end := time.Now().Add(timeout.Wall())
 	return func() Time { return Time(time.Until(end)) * Nanosecond }
+}
+
+// pause lets a span of simulated time pass, in free mode too.
+func (t *Thread) pause(span Time) error {
+	_, err := t.Poll(Poll{Timeout: span, Simulated: true, Blocked: true}, func() bool { return false })
+	return err
 }
 
 // WaitInterrupt waits until the interrupt of the thread's node is asserted;

@@ -7,7 +7,7 @@ import "encoding/binary"
 
 // Hash identifies this version of all layouts: the first eight bytes of the
 // SHA-256 of their reference page.
-const Hash uint64 = 0x169062dbe1e058fd
+const Hash uint64 = 0xdab2a6372ad40729
 
 // PCI configuration space.
 const (
@@ -3023,7 +3023,7 @@ func (b BridgeSlot) WaitStart() uint64 { return binary.LittleEndian.Uint64(b[64:
 // SetWaitStart stores the field.
 func (b BridgeSlot) SetWaitStart(v uint64) { binary.LittleEndian.PutUint64(b[64:72], v) }
 
-// WaitDeadline: host: latest end of the wait, largest positive number = none
+// WaitDeadline: host: latest end of the wait, largest positive number = none. In free mode: the longest simulated time of the wait, from when the simulator sees it, of a process that is no guest
 func (b BridgeSlot) WaitDeadline() uint64 { return binary.LittleEndian.Uint64(b[72:80]) }
 
 // SetWaitDeadline stores the field.

@@ -139,7 +139,7 @@ var bridgeSection = Section{
 			{Name: "State", Offset: 0, Width: 4, Doc: "BridgeState, atomic; the host stores Waiting and Detached, the simulator Running"},
 			{Name: "CommandTail", Offset: 4, Width: 4, Doc: "host: commands written so far, modulo 2^32, atomic"},
 			{Name: "WaitStart", Offset: 64, Width: 8, Doc: "host: time of the wait's begin and of the poll grid's first instant"},
-			{Name: "WaitDeadline", Offset: 72, Width: 8, Doc: "host: latest end of the wait, largest positive number = none"},
+			{Name: "WaitDeadline", Offset: 72, Width: 8, Doc: "host: latest end of the wait, largest positive number = none. In free mode: the longest simulated time of the wait, from when the simulator sees it, of a process that is no guest"},
 			{Name: "WaitPeriod", Offset: 80, Width: 8, Doc: "host: distance of the instants at which the thread looks"},
 			{Name: "WaitFlags", Offset: 88, Width: 4, Doc: "host: what else ends the wait, and what it needs the node's processor for (timed mode)", Bits: []Bits{
 				{"Interrupt", 0, 1, "the node's interrupt"},

@@ -3,7 +3,6 @@
 package service
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -360,9 +359,8 @@ func (s *Service) reclaim(m *member) error {
 func (s *Service) order(n *node, do func(t *driver.Thread) error) error {
 	n.orders.Lock()
 	defer n.orders.Unlock()
-	ctx, cancel := context.WithTimeout(s.ctx, reclaimLimit)
-	defer cancel()
-	t, err := driver.Attach(ctx, s.fabric.Conn(), driver.ThreadID{Node: n.number, Rank: driver.ServiceRank}, fmt.Sprintf("service %d", n.number))
+	// It takes as long as the agent takes, whose waits end in simulated time.
+	t, err := driver.Attach(s.ctx, s.fabric.Conn(), driver.ThreadID{Node: n.number, Rank: driver.ServiceRank}, fmt.Sprintf("service %d", n.number))
 	if err != nil {
 		return err
 	}

@@ -34,8 +34,7 @@ const (
 	startLimit     = 24 * time.Hour
 	requestLimit   = 10 * time.Second // until a connected process has taken its answer
 	silenceLimit   = 2 * time.Second  // until it says what it wants
-	reclaimLimit   = 30 * time.Second
-	blockFrames    = 16 // banks begin at a multiple
+	blockFrames    = 16               // banks begin at a multiple
 	largestNode    = 1 << 30
 	participantMax = 60
 )

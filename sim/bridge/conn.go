@@ -23,8 +23,14 @@ import (
 )
 
 // replyLimit bounds the wait for an answer on the control socket. The
-// simulator answers between two steps of its cards.
-const replyLimit = 30 * time.Second
+// simulator answers between two steps of its cards. Time in which its process
+// does not run, because it was stopped or others have the machine, counts a
+// stoppedShare of itself.
+const (
+	replyLimit   = 30 * time.Second
+	replyLook    = time.Second
+	stoppedShare = 20
+)
 
 // backstop bounds every sleep: a kick that comes between the last look and
 // the sleep would otherwise be lost.
@@ -409,8 +415,9 @@ func (c *Conn) request(ctx context.Context, r layout.BridgeRequest) (answer, err
 		}
 		return answer{}, fmt.Errorf("bridge: %s request to %s: %w", op, c.path, err)
 	}
-	timer := time.NewTimer(replyLimit)
-	defer timer.Stop()
+	ticker := time.NewTicker(replyLook)
+	defer ticker.Stop()
+	left, used := replyLimit, c.processorTime()
 	take := func(reply answer) (answer, error, bool) {
 		if reply.Sequence() != c.sequence || layout.BridgeControl(reply.Opcode()) != op {
 			reply.close()
@@ -435,10 +442,33 @@ func (c *Conn) request(ctx context.Context, r layout.BridgeRequest) (answer, err
 			return answer{}, fmt.Errorf("bridge: %s request to %s: %w", op, c.path, ErrSimulatorDied)
 		case <-ctx.Done():
 			return answer{}, fmt.Errorf("bridge: %s request to %s: %w: %w", op, c.path, ErrAborted, context.Cause(ctx))
-		case <-timer.C:
-			return answer{}, fmt.Errorf("bridge: %s request to %s: no answer in %v: %w", op, c.path, replyLimit, ErrUnresponsive)
+		case <-ticker.C:
+			spent := replyLook
+			if now := c.processorTime(); now == used && now != 0 {
+				spent /= stoppedShare
+			} else {
+				used = now
+			}
+			if left -= spent; left <= 0 {
+				return answer{}, fmt.Errorf("bridge: %s request to %s: no answer in %v of the simulator's time: %w", op, c.path, replyLimit, ErrUnresponsive)
+			}
 		}
 	}
+}
+
+// processorTime is what the simulator's process has used, 0 if that is not known.
+func (c *Conn) processorTime() int64 {
+	c.gate.RLock()
+	defer c.gate.RUnlock()
+	if c.gone {
+		return 0
+	}
+	// The processor-time clock of another process, as clock_getcpuclockid(3) makes it.
+	var t unix.Timespec
+	if unix.ClockGettime(int32(^c.header.SimulatorPid()<<3|2), &t) != nil {
+		return 0
+	}
+	return t.Nano()
 }
 
 // Digest is what a run did, as numbers that are the same when it repeats.

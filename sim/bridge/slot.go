@@ -53,6 +53,7 @@ const (
 // Wait says what a thread waits for. With nothing but a timeout it sleeps.
 type Wait struct {
 	Timeout   Time    // simulated time in timed mode, wall time in free mode; Never for none
+	Simulated bool    // Timeout is simulated time in free mode too; not looked at in a guest
 	Period    Time    // the thread looks at its start and every Period after it
 	Watches   []Range // a write by the card, or a Publish on the same node
 	Interrupt bool
@@ -316,7 +317,10 @@ func (s *Slot) Park(ctx context.Context, w Wait) (Wake, error) {
 
 func (s *Slot) describe(w Wait) {
 	deadline := Never
-	if s.conn.timed && w.Timeout < Never-s.clock {
+	switch {
+	case s.simulated(&w):
+		deadline = w.Timeout
+	case s.conn.timed && w.Timeout < Never-s.clock:
 		deadline = s.clock + w.Timeout
 	}
 	var flags uint32
@@ -350,6 +354,9 @@ func (s *Slot) describe(w Wait) {
 	}
 }
 
+// simulated says whether the simulator ends a wait of free mode at its timeout.
+func (s *Slot) simulated(w *Wait) bool { return !s.conn.timed && w.Simulated && s.conn.guest == nil }
+
 // cancel ends a wait from this side, in free mode; false when the simulator
 // was faster.
 func (s *Slot) cancel() bool {
@@ -375,7 +382,7 @@ func (s *Slot) sleep(ctx context.Context, before uint32, w Wait) (Wake, error) {
 	}()
 	var deadline, abortDeadline time.Time
 	expired := false
-	if !s.conn.timed && w.Timeout != Never {
+	if !s.conn.timed && w.Timeout != Never && !s.simulated(&w) {
 		deadline = time.Now().Add(w.Timeout.Wall())
 	}
 	for s.wakeSequence.Load() == before {

@@ -315,7 +315,7 @@ void Scheduler::Arm(int index) {
     w.watch[i] = {lo, lo + Get64(p, kBridgeWatchLengthOffset)};
   }
   if (const Guest* g = s.owner.guest == 0 ? nullptr : FindGuest(s.owner.guest); g != nullptr) {
-    if (!options_.timed) w.start = 0, w.period = 1, w.deadline = kNever;  // free mode does not use them
+    if (!options_.timed) w.start = 0, w.period = 1, w.deadline = kNever;  // its host ends its waits
     std::string offence = Offence(*g, s, w);
     if (offence.empty() && !Act(s)) offence = TooManyActs(s.instant);
     if (!offence.empty()) {
@@ -332,6 +332,10 @@ void Scheduler::Arm(int index) {
   }
   w.armed = true;
   w.reason = kBridgeReasonDeadline;
+  if (!options_.timed) {
+    if (w.deadline != kNever) w.deadline = Later(now_, std::max<Time>(w.deadline, 0));  // it is a span
+    deadline_ = std::min(deadline_, w.deadline);
+  }
   // A sleep ends before the instant's own events, so that the thread's
   // commands of that instant precede them; a wait for something ends after.
   const bool sleep = w.watches == 0 && (w.flags & kEventFlags) == 0;
@@ -369,6 +373,7 @@ void Scheduler::Disarm(Slot& s) {
   bound_dirty_ = true;
   if (s.wait.flags & kBridgeSlotWaitFlagsInterruptMask) --interrupt_waits_[static_cast<size_t>(s.name.node)];
   if (s.wait.watches > 0 && options_.timed) UpdateWatched(s.name.node);
+  if (!options_.timed && s.wait.deadline == deadline_) FindDeadline();
   if (s.wait.flags & kBridgeSlotWaitFlagsChargeMask) {
     std::vector<Hold>& holds = processors_[static_cast<size_t>(s.name.node)];
     holds.erase(std::remove_if(holds.begin(), holds.end(), [&](const Hold& h) { return h.slot == static_cast<int>(&s - slots_.data()); }), holds.end());
@@ -1058,9 +1063,15 @@ bool Scheduler::Before(int a, int b) const {
 }
 
 bool Scheduler::AdvanceFree(uint32_t sequence) {
-  while (pending_commands_ > 0 || !AllQuiescent()) {
+  while (pending_commands_ > 0 || deadline_ != kNever || !AllQuiescent()) {
     int command_slot, node;
     const Instant at = NextInternal(&command_slot, &node);
+    if (at.time > deadline_) {
+      now_ = std::max(now_, deadline_);
+      for (size_t i = 0; i < slots_.size(); ++i)
+        if (slots_[i].wait.armed && slots_[i].wait.deadline <= now_) Wake(static_cast<int>(i), now_, kBridgeReasonDeadline);
+      continue;
+    }
     if (at.time == kNever) return false;
     Execute(at, command_slot, node);
     Put64(Header(), kBridgeHeaderNowOffset, static_cast<uint64_t>(now_));
@@ -1068,6 +1079,12 @@ bool Scheduler::AdvanceFree(uint32_t sequence) {
     if (Sequence() != sequence) return true;
   }
   return false;
+}
+
+void Scheduler::FindDeadline() {
+  deadline_ = kNever;
+  for (const Slot& s : slots_)
+    if (s.wait.armed) deadline_ = std::min(deadline_, s.wait.deadline);
 }
 
 void Scheduler::ReportDeadlock() {

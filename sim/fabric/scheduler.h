@@ -17,7 +17,8 @@
 // charge follows on another it comes in between.
 //
 // Free mode. There is no bound: commands are applied as they come and waits
-// end as soon as what they wait for has happened.
+// end as soon as what they wait for has happened. Simulated time stands still
+// when the cards have nothing to do, unless a wait is limited in simulated time.
 #pragma once
 #include <condition_variable>
 #include <cstdint>
@@ -293,6 +294,8 @@ class Scheduler : public Fabric, public MemoryObserver {
   // Order of node and rank.
   bool Before(int a, int b) const;
   bool AdvanceFree(uint32_t sequence);
+  // Free mode: the earliest deadline of a wait that is limited in simulated time.
+  void FindDeadline();
   Instant Bound();
   // Earliest command or event of a device or the network.
   Instant NextInternal(int* command_slot, int* node);
@@ -346,6 +349,7 @@ class Scheduler : public Fabric, public MemoryObserver {
   bool tainted_ = false;
   bool bound_dirty_ = true;
   Instant bound_;
+  Time deadline_ = kNever;  // FindDeadline
   int pending_commands_ = 0;
   bool left_in_rings_ = false;  // commands of guests that were not taken yet
   std::vector<int> interrupt_waits_;  // by node
