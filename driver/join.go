@@ -196,6 +196,9 @@ func (p *Process) Conn() *bridge.Conn { return p.conn }
 // declared has one, and name is not looked at. ErrResource if all are in use:
 // Detach ends one.
 func (p *Process) Thread(ctx context.Context, name string) (*Thread, error) {
+	if err := p.conn.Err(); errors.Is(err, bridge.ErrForked) {
+		return nil, fmt.Errorf("driver: make thread '%s' in fabric '%s': %w", name, p.fabric, err)
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {
@@ -224,6 +227,9 @@ func (p *Process) Thread(ctx context.Context, name string) (*Thread, error) {
 // happens in the order of simulated time. No memory of the fabric may be used
 // afterwards. A second call does nothing.
 func (p *Process) Close() error {
+	if err := p.conn.Err(); errors.Is(err, bridge.ErrForked) {
+		return fmt.Errorf("driver: leave fabric '%s': %w", p.fabric, err)
+	}
 	p.mu.Lock()
 	if p.closed {
 		p.mu.Unlock()

@@ -140,6 +140,15 @@ func (t *Thread) SetContext(ctx context.Context) context.Context {
 	return old
 }
 
+// Forked returns bridge.ErrForked in a process that was forked from the one that
+// attached the thread, and nil elsewhere. Every call of a thread returns it there. It makes no system call.
+func (t *Thread) Forked() error {
+	if t.conn == nil {
+		return nil
+	}
+	return t.conn.Forked()
+}
+
 // Begin waits until the thread's time begins. Every other call does so too;
 // a call of its own is for programs that want to know when.
 func (t *Thread) Begin() error {

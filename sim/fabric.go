@@ -232,8 +232,12 @@ func (f *Fabric) Digest(ctx context.Context) (bridge.Digest, error) { return f.c
 
 // Close leaves the fabric and, if this process started it, ends the simulator
 // and removes everything that belonged to it. Threads that still wait get
-// bridge.ErrClosed.
+// bridge.ErrClosed. In a process that was forked from the one that started or
+// joined it, it does nothing but return bridge.ErrForked.
 func (f *Fabric) Close() error {
+	if err := f.conn.Err(); errors.Is(err, bridge.ErrForked) {
+		return err
+	}
 	f.closeOnce.Do(func() {
 		f.closeErr = f.conn.Close()
 		if f.child != nil {

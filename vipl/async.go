@@ -98,6 +98,11 @@ func (n *Nic) errorWaits(t *driver.Thread) bool {
 // the library is not called again inside itself: what comes meanwhile follows
 // when it returns.
 func (n *Nic) deliver(t *driver.Thread) error {
+	// All calls that take something off a queue begin here, and a forked child must
+	// take nothing.
+	if err := t.Forked(); err != nil {
+		return translate("call of a forked process", -1, err)
+	}
 	if err := n.deliverErrors(t); err != nil || n.listed.Load() == 0 {
 		return err
 	}

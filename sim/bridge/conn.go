@@ -56,6 +56,7 @@ type Options struct {
 // Conn is one process's connection to a fabric.
 type Conn struct {
 	path    string
+	mark    processMark // of the process that joined
 	sock    *net.UnixConn
 	explain func() string
 	header  layout.BridgeHeader // read only
@@ -120,8 +121,13 @@ func Dial(ctx context.Context, path string, o Options) (*Conn, error) {
 
 // join greets the simulator on a connection, which belongs to it from now on.
 func join(ctx context.Context, sock *net.UnixConn, path string, o Options) (*Conn, error) {
+	mark, err := markProcess()
+	if err != nil {
+		_ = sock.Close()
+		return nil, fmt.Errorf("bridge: connect to %s: %w", path, err)
+	}
 	c := &Conn{
-		path: path, sock: sock, explain: o.Explain, memory: map[int]*Memory{},
+		mark: mark, path: path, sock: sock, explain: o.Explain, memory: map[int]*Memory{},
 		replies: make(chan answer, 1), readDone: make(chan struct{}), ends: make(chan GuestEnd, layout.BridgeMaxGuests),
 		slots: map[*Slot]struct{}{}, guests: map[GuestID]*Guest{},
 	}
@@ -363,8 +369,21 @@ func (c *Conn) check() error {
 	return nil
 }
 
+// Forked returns ErrForked in a process that was forked from the one that joined: the
+// connection, its memory and its threads are that process's, and so are the replies.
+// No lock is taken before it is known, because its holder may not have been forked.
+func (c *Conn) Forked() error {
+	if !c.mark.forked() {
+		return nil
+	}
+	return &StopError{Kind: ErrForked, Text: fmt.Sprintf("process %d joined %s and not this one: join anew", c.mark.value, c.path)}
+}
+
 // Err is nil while the fabric is usable, else why it is not.
 func (c *Conn) Err() error {
+	if err := c.Forked(); err != nil {
+		return err
+	}
 	c.gate.RLock()
 	defer c.gate.RUnlock()
 	return c.check()
@@ -388,6 +407,9 @@ func (c *Conn) Memory(node int) (*Memory, error) {
 // Reproducible is false once something outside virtual time took part in a
 // timed run: a call was aborted, a thread came late, a process died.
 func (c *Conn) Reproducible() bool {
+	if c.mark.forked() {
+		return false
+	}
 	c.gate.RLock()
 	defer c.gate.RUnlock()
 	return !c.gone && c.timed && c.header.Tainted() == 0
@@ -396,6 +418,9 @@ func (c *Conn) Reproducible() bool {
 // request asks the simulator for something. The answer's descriptors are the
 // caller's.
 func (c *Conn) request(ctx context.Context, r layout.BridgeRequest) (answer, error) {
+	if err := c.Forked(); err != nil {
+		return answer{}, err
+	}
 	c.requests.Lock()
 	defer c.requests.Unlock()
 	op := layout.BridgeControl(r.Opcode())
@@ -549,6 +574,9 @@ func (c *Conn) Digest(ctx context.Context) (Digest, error) {
 // Close detaches this process's threads and leaves the fabric. Calls that
 // wait return ErrClosed. Slices of host memory are invalid afterwards.
 func (c *Conn) Close() error {
+	if err := c.Forked(); err != nil {
+		return err
+	}
 	if c.closed.Swap(true) {
 		return nil
 	}

@@ -26,6 +26,9 @@ var (
 	ErrViolation  = errors.New("process tried what it may not do")
 	ErrGuestEnded = errors.New("process was ended by the owner of the fabric")
 
+	// ErrForked: the connection is that of the process that this one was forked from.
+	ErrForked = errors.New("process was forked from the one that joined")
+
 	ErrVersion      = errors.New("program and simulator do not match")
 	ErrRefused      = errors.New("simulator refused the request")
 	ErrAborted      = errors.New("call aborted by its context")

@@ -163,7 +163,7 @@ func newSlot(b []byte) *Slot {
 // Clock is the thread's time: that of its last wake in timed mode, the
 // fabric's in free mode.
 func (s *Slot) Clock() Time {
-	if s.conn.timed {
+	if s.conn.timed || s.conn.mark.forked() {
 		return s.clock
 	}
 	s.conn.gate.RLock()
@@ -183,6 +183,9 @@ func (s *Slot) ProcessorBusy() bool { return s.busy }
 // dropped because no thread has its rank; each is returned once, the last of
 // several.
 func (s *Slot) Refused() (node, rank int, refused bool) {
+	if s.conn.mark.forked() {
+		return 0, 0, false
+	}
 	s.conn.gate.RLock()
 	defer s.conn.gate.RUnlock()
 	if s.usable() != nil {
@@ -219,6 +222,9 @@ func (s *Slot) retire() {
 // Begin waits until the thread's time begins: at 0 when all declared threads
 // have attached, or at once when it came later.
 func (s *Slot) Begin(ctx context.Context) error {
+	if err := s.conn.Forked(); err != nil {
+		return err
+	}
 	if s.begun {
 		return nil
 	}
@@ -237,6 +243,9 @@ func (s *Slot) Begin(ctx context.Context) error {
 // Post appends commands at the thread's clock. In timed mode they reach the
 // card when the thread waits; in free mode at once.
 func (s *Slot) Post(ctx context.Context, commands ...Command) error {
+	if err := s.conn.Forked(); err != nil {
+		return err
+	}
 	s.conn.gate.RLock()
 	defer s.conn.gate.RUnlock()
 	if err := s.usable(); err != nil {
@@ -296,6 +305,9 @@ func (s *Slot) kickSafely(w *atomic.Uint32) {
 
 // Park publishes a wait and sleeps until it ends.
 func (s *Slot) Park(ctx context.Context, w Wait) (Wake, error) {
+	if err := s.conn.Forked(); err != nil {
+		return Wake{}, err
+	}
 	s.conn.gate.RLock()
 	defer s.conn.gate.RUnlock()
 	if err := s.usable(); err != nil {
@@ -452,6 +464,9 @@ func (s *Slot) sleep(ctx context.Context, before uint32, w Wait) (Wake, error) {
 
 // Detach ends the thread. What it posted still reaches the card.
 func (s *Slot) Detach() error {
+	if err := s.conn.Forked(); err != nil {
+		return err
+	}
 	s.conn.gate.RLock()
 	defer s.conn.gate.RUnlock()
 	if s.conn.gone || s.detached {
