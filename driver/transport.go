@@ -25,7 +25,9 @@ type Transport struct {
 	// card counts clocks and a power of two of them: it is rounded up to that. The
 	// default is 2^16 clocks, the least 2^8, the most 2^31.
 	RetryTimeout Time
-	// RetryLimit is how many timeouts in a row a connection survives, at most 255: 7.
+	// RetryLimit is how many timeouts in a row without a sign of life of the peer a
+	// connection survives, at most 255: 7. Without progress, from a peer that lives,
+	// it survives 64 times as many (parameter RetryAliveFactor).
 	// NoRetries stands for 0.
 	RetryLimit int
 }

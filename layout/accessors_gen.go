@@ -7,7 +7,7 @@ import "encoding/binary"
 
 // Hash identifies this version of all layouts: the first eight bytes of the
 // SHA-256 of their reference page.
-const Hash uint64 = 0xdab2a6372ad40729
+const Hash uint64 = 0x9ecbb1e254c3fbe0
 
 // PCI configuration space.
 const (
@@ -886,7 +886,7 @@ func (b ViContext) Window() uint8 { return b[24] }
 // SetWindow stores the field.
 func (b ViContext) SetWindow(v uint8) { b[24] = v }
 
-// RetryLimit: reliable levels: timeouts in a row without progress after which the connection is broken is one more than this
+// RetryLimit: reliable levels: timeouts in a row without a sign of life of the peer after which the connection is broken is one more than this; without progress RetryAliveFactor times as many
 func (b ViContext) RetryLimit() uint8 { return b[25] }
 
 // SetRetryLimit stores the field.

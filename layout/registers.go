@@ -221,7 +221,7 @@ var viSection = Section{
 			{Name: "SendSequence", Offset: 16, Width: 4, Doc: "sequence number of the first frame to send"},
 			{Name: "ReceiveSequence", Offset: 20, Width: 4, Doc: "sequence number of the first frame expected"},
 			{Name: "Window", Offset: 24, Width: 1, Doc: "reliable levels: frames that may be under way unacknowledged, 1 to 255"},
-			{Name: "RetryLimit", Offset: 25, Width: 1, Doc: "reliable levels: timeouts in a row without progress after which the connection is broken is one more than this"},
+			{Name: "RetryLimit", Offset: 25, Width: 1, Doc: "reliable levels: timeouts in a row without a sign of life of the peer after which the connection is broken is one more than this; without progress RetryAliveFactor times as many"},
 			{Name: "ReadLimit", Offset: 26, Width: 1, Doc: "reliable levels: own RDMA reads that may be unanswered at a time, 1 to LedgerResponses"},
 			{Name: "RetryTimeoutLog2", Offset: 27, Width: 1, Doc: "reliable levels: log2 of the clocks without progress that are a timeout, 8 to 31"},
 			{Name: "SendCompletionQueue", Offset: 28, Width: 1, Doc: "completion queue of the send queue: its number plus one, 0 = none"},

@@ -4,12 +4,12 @@
 package params
 
 // Hash identifies this version of all numbers, in the base profile.
-const Hash uint64 = 0xe155b20bc527e34e
+const Hash uint64 = 0xe4427dbb5970a2f9
 
 // Hashes of all profiles.
 var hashes = map[string]uint64{
-	"hvia-ge":    0xe155b20bc527e34e,
-	"hvia-ge-66": 0x86a2c4e09e927141,
+	"hvia-ge":    0xe4427dbb5970a2f9,
+	"hvia-ge-66": 0x9877c51dd02e11d3,
 }
 
 // Values of the base profile.
@@ -26,6 +26,7 @@ const (
 	LedgerMessages            = 16           // 1: own messages of a reliable VI that may be unacknowledged
 	LedgerResponses           = 4            // 1: RDMA reads of the peer that a reliable VI may have unanswered
 	AcknowledgeEvery          = 4            // frame: frames inside a message that are acknowledged together
+	RetryAliveFactor          = 64           // 1: timeouts in a row without progress that a connection survives although its peer is alive, as a multiple of RetryLimit
 	CompletionQueuesLog2      = 6            // 1: log2 of the number of completion queues
 	DisconnectPatience        = 262144       // clock: wait of a disconnect before the card refuses further doorbells of that VI
 	SdramBankBits             = 2            // 1: log2 of the banks

@@ -1201,6 +1201,8 @@ module hvia_core #(
       .rxl_va_o                (rxl_va_back),
       .rxl_handle_o            (rxl_handle_back),
       .rxl_length_o            (rxl_length_back),
+      .alive_valid_i           (rxa_valid && rxa_ready && rxa_op <= hvia_pkg::AcknowledgeOperationGap),
+      .alive_vi_i              (rxa_vi),
       .ref_valid_o             (ref_valid),
       .ref_ready_i             (ref_ready),
       .ref_vi_o                (ref_vi),

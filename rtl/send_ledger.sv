@@ -91,6 +91,10 @@ module send_ledger (
     output logic [31:0]  rxl_handle_o,
     output logic [31:0]  rxl_length_o,
 
+    // A frame of the peer was accepted, or dropped as old or ahead.
+    input  logic         alive_valid_i,
+    input  logic [7:0]   alive_vi_i,
+
     // Refusals of reads.
     output logic         ref_valid_o,
     input  logic         ref_ready_i,
@@ -155,6 +159,8 @@ module send_ledger (
   localparam int unsigned UnderWay = 4;
   localparam int unsigned HoldFrom = Messages - UnderWay;
   localparam int unsigned Together = hvia_params_pkg::AcknowledgeEvery;
+  localparam int unsigned AliveFactor = hvia_params_pkg::RetryAliveFactor;
+  localparam int unsigned AliveBits   = 8 + $clog2(AliveFactor);
   localparam logic [31:0] MaxPayload = {16'd0, hvia_pkg::MaxPayload};
   // A refusal of a frame that was acknowledged may be this many numbers behind: more than any window.
   localparam logic [31:0] RefusedBehind = 32'd256;
@@ -187,7 +193,10 @@ module send_ledger (
     logic [7:0]  window;       // as agreed
     logic [7:0]  moving;       // the limit that adapts itself, floor to window
     logic [7:0]  credit;       // acknowledged since it last changed
-    logic [7:0]  retries;      // timeouts in a row
+    logic [7:0]  retries;      // timeouts in a row without a sign of life of the peer
+    logic [AliveBits-1:0] tries;  // timeouts in a row without progress
+    logic [31:0] seen;         // the stamp in alive_mem that the last timeout found
+    logic        probe;        // the request of the oldest unanswered read is to be retransmitted
     logic [7:0]  retry_limit;
     logic [7:0]  read_limit;
     logic [4:0]  retry_log2;
@@ -246,6 +255,12 @@ module send_ledger (
   logic [$bits(ans_rd_q)-1:0]        ans_mem    [256 * Responses];
   logic [$bits(own_source_rd_q)-1:0] own_source [256 * Messages];
   logic [$bits(ans_source_rd_q)-1:0] ans_source [256 * Responses];
+
+  // When a frame of the peer came last, apart from the record, because it costs no operation to note
+  // that. A timeout takes another stamp than the timeout before it for a sign of life. Before the first
+  // timeout in a row the stamp does not matter, so this memory needs no reset either.
+  logic [31:0] alive_mem [256];
+  logic [31:0] alive_rd_q;
 
   logic [255:0] known_q;
   logic [255:0] live_q;
@@ -436,7 +451,10 @@ module send_ledger (
   logic [ResponseBits-1:0] ans_at_d, ans_at_q;
 
   always_ff @(posedge clk_i) begin
-    if (begin_op) record_rd_q <= record_mem[vi_d];
+    if (begin_op) begin
+      record_rd_q <= record_mem[vi_d];
+      alive_rd_q  <= alive_mem[vi_d];
+    end
     if (read_entry && !read_ans_d) begin
       own_rd_q        <= own_mem[{read_vi, own_at_d}];
       own_source_rd_q <= own_source[{read_vi, own_at_d}];
@@ -481,7 +499,7 @@ module send_ledger (
 
   // The entry at hand: a mark, all frames acknowledged, complete; it has the number looked for.
   logic [31:0] offset, extent, last_ahead;
-  logic        marked, acked, complete, unanswered, contains, single, fits;
+  logic        marked, acked, complete, unanswered, contains, single, fits, probing;
   logic [31:0] looked_for;
   assign last_ahead   = e.last - r.una;
   assign marked     = e.status != 9'd0 || e.operation == Unreachable;
@@ -494,9 +512,11 @@ module send_ledger (
   assign offset     = looked_for - e.first;
   assign extent     = e.last - e.first;
   assign contains   = !offset[31] && (!e.ended || offset <= extent);
+  // Nothing else is to be sent now: the request of a read is, whose answer is awaited.
+  assign probing    = r.probe && r.next == r.top && !r.open;
   assign single     = s.length <= MaxPayload || e.operation == hvia_pkg::DescriptorOperationRdmaRead;
   // A message is handed out if all of it that is known fits into the window, or a good part of it.
-  assign fits = half || (state_q == Take ? single && room : e.ended && last_ahead < {24'd0, r.moving});
+  assign fits = half || probing || (state_q == Take ? single && room : e.ended && last_ahead < {24'd0, r.moving});
 
   // Looking through the entries: own ones from the oldest on, then answers.
   logic [MessageBits:0]  scan_q, scan_own, scan_end;
@@ -524,7 +544,7 @@ module send_ledger (
   logic [ResponseBits-1:0] write_ans_at;
   logic        touch, acknowledge, go_back, halve, stray, by_gap, refuse_here;
   logic [31:0] ack_number, ack_delta, span, behind;
-  logic        in_range, late, slot_own, engine_match, fresh, hit, begins, go, ok, unbegun;
+  logic        in_range, late, slot_own, engine_match, fresh, hit, begins, go, ok, unbegun, probe_here;
   logic        pop_own, pop_ans, report, refusal, lose, tell_unreachable, job_load, see_finish;
   logic [8:0]  report_status;
   logic [31:0] report_length;
@@ -548,6 +568,11 @@ module send_ledger (
   assign unbegun         = slot_own ? r.own_begun != r.own_tail && led_slot_i[MessageBits-1:0] == r.own_begun[MessageBits-1:0] :
                                       r.ans_begun != r.ans_tail && led_slot_i[ResponseBits-1:0] == r.ans_begun[ResponseBits-1:0];
   assign credit          = {1'b0, r.credit} + ack_delta[8:0];
+  assign probe_here      = engine_match && slot_own && r.probe && unanswered && led_number_i == e.first;
+
+  // Timeouts in a row without a sign of life.
+  logic [7:0] silences;
+  assign silences = (alive_rd_q == r.seen) ? r.retries : 8'd0;
 
   // The bit of a refused descriptor.
   logic [8:0] refused_status;
@@ -683,7 +708,8 @@ module send_ledger (
               stat_retransmit_frame_o = engine_match && !fresh;
               go = hit && !led_last_i && running && !r.stopped && ahead + 32'd1 < {24'd0, r.moving};
             end else if (led_op_i == LedAsk) begin
-              go     = hit && running && !r.stopped && room && !marked && !(unbegun && slot_own && r.halted);
+              go     = (probe_here || (hit && room)) && running && !r.stopped && !marked && !(unbegun && slot_own && r.halted);
+              if (probe_here) n.probe = 1'b0;
               begins = go && unbegun;
               read_op = slot_own && e.operation == hvia_pkg::DescriptorOperationRdmaRead;
               write_entry = begins;
@@ -769,7 +795,7 @@ module send_ledger (
 
           OpOffer: begin
             if (running && !r.stopped && room && !engine_here) begin
-              if (r.next != r.top || r.open) begin
+              if (r.next != r.top || r.open || r.probe) begin
                 scan_begin = 1'b1;
                 done       = 1'b0;
                 state_d    = Scan;
@@ -792,13 +818,16 @@ module send_ledger (
             write_record = 1'b1;
             if (running && armed_q[vi_q] && r.deadline <= timebase_i) begin
               stat_retry_timeout_o = 1'b1;
-              if (r.retries >= r.retry_limit) begin
+              n.seen = alive_rd_q;
+              if (silences >= r.retry_limit || r.tries >= AliveBits'(r.retry_limit) * AliveBits'(AliveFactor)) begin
                 stat_retry_exhausted_o = 1'b1;
                 n.fate     = Exhausted;
                 see_finish = 1'b1;
               end else begin
-                n.retries = r.retries + 8'd1;
+                n.retries = silences + 8'd1;
+                n.tries   = r.tries + 1'b1;
                 n.gapped  = 1'b0;
+                n.probe   = 1'b1;
                 go_back   = 1'b1;
                 halve     = 1'b1;
                 touch     = 1'b1;
@@ -828,7 +857,7 @@ module send_ledger (
         done      = !scan_more;
         unique case (op_q)
           OpOffer: begin
-            if (contains) begin
+            if (probing ? unanswered : contains) begin
               done     = 1'b1;
               job_load = running && !marked && fits;
             end
@@ -962,8 +991,13 @@ module send_ledger (
       touch      = 1'b1;
       see_finish = 1'b1;
     end
-    // So far what the receive engine told is progress.
-    if (touch && op_q == OpReceive) n.retries = 8'd0;
+    // So far what the receive engine told is progress. An acknowledgement of nothing new is a sign of
+    // life; the timer runs on, or it would keep a lost frame from being retransmitted.
+    if (touch && op_q == OpReceive) begin
+      n.tries = '0;
+      n.probe = 1'b0;
+    end
+    if ((touch || acknowledge) && op_q == OpReceive) n.retries = 8'd0;
     if (refuse_here) see_finish = 1'b1;
 
     // Going back.
@@ -995,11 +1029,15 @@ module send_ledger (
     end
     if (pop_own || pop_ans) see_finish = 1'b1;
 
+    // Frames that wait for their acknowledgement ask for it themselves.
+    if (n.una != n.top || n.reads == '0) n.probe = 1'b0;
+
     if (touch) n.deadline = timebase_i + (48'd1 << r.retry_log2);
   end
 
   // What was written.
   always_ff @(posedge clk_i) begin
+    if (alive_valid_i) alive_mem[alive_vi_i] <= timebase_i[31:0];
     if (write_record) record_mem[vi_q] <= n;
     if (write_entry && !write_ans) own_mem[{vi_q, write_own_at}] <= w;
     if (write_entry && write_ans) ans_mem[{vi_q, write_ans_at}] <= w;
@@ -1013,7 +1051,7 @@ module send_ledger (
   assign under_way = n.una != n.top || n.reads != '0;
   assign arms      = live && !n.broken && n.fate == Alive && under_way;
   assign sends     = live && !n.broken && n.fate == Alive && !n.stopped && n.next - n.una < {24'd0, n.moving} &&
-                     (n.next != n.top || n.open || n.ans_begun != n.ans_tail || (n.own_begun != n.own_tail && !n.halted));
+                     (n.next != n.top || n.open || n.probe || n.ans_begun != n.ans_tail || (n.own_begun != n.own_tail && !n.halted));
 
   // The engine has done with the message that it had.
   assign engine_free  = done && op_q == OpTransmit && !go;
@@ -1022,8 +1060,8 @@ module send_ledger (
   // A job that is offered and not right any more: other numbers are to be sent, or nothing, or an
   // answer goes before it.
   assign withdraw = job_valid_q && write_record && job_vi_q == vi_q &&
-                    (!sends || n.next != job_number_o ||
-                     (!job_response_o && n.next == n.top && !n.open && n.ans_begun != n.ans_tail));
+                    (!sends || (job_probe_q ? !n.probe : n.next != job_number_o ||
+                     (!job_response_o && n.next == n.top && !n.open && n.ans_begun != n.ans_tail)));
   assign may_send = write_record && sends && !engine_stays && !(job_valid_q && job_vi_q == vi_q && !withdraw);
 
   logic kick;
@@ -1127,7 +1165,7 @@ module send_ledger (
   end
 
   // The job.
-  logic job_flushed;
+  logic job_flushed, job_probe_q;
   assign job_flushed = job_valid_q && ((flush_i && job_vi_q == drain_vi_i) || (cleared && job_vi_q == vi_q));
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) begin
@@ -1143,7 +1181,8 @@ module send_ledger (
       job_slot_o      <= at_ans_q ? 5'(Messages) + 5'(ans_at_q) : 5'(own_at_q);
       job_response_o  <= at_ans_q;
       job_first_o     <= (state_q == Take) ? r.next : e.first;
-      job_number_o    <= r.next;
+      job_number_o    <= probing ? e.first : r.next;
+      job_probe_q     <= probing;
       job_va_o        <= s.va;
       job_pa_o        <= s.pa;
       job_handle_o    <= s.handle;
@@ -1273,6 +1312,6 @@ module send_ledger (
   assign quiet_o = state_q == Choose && !begin_op && !stale_start_i && !search_q && walker_quiet && finish_quiet && offer_quiet &&
                    !flush_changes && !job_flushed && !job_take && !(led_init_valid_i && !init_q) &&
                    !(clear_valid_i && clear_ready_i) && !(cpl_valid_q && cpl_ready_i) && !async_take &&
-                   !(ref_valid_q && ref_ready_i) && !(unhold_q && unhold_ready_i) && !rewound_q && !resumed_q;
+                   !(ref_valid_q && ref_ready_i) && !(unhold_q && unhold_ready_i) && !rewound_q && !resumed_q && !alive_valid_i;
 
 endmodule

@@ -27,7 +27,7 @@ var transportMutants = []struct{ name, file, right, wrong string }{
 	{"who fails does not say that the connection is lost", "ledger.go", "		if m.bits != 0 {\n			e.env.Async(who, layout.AsyncErrorConnectionLost, index)\n", "		if m.bits != 0 {\n			_ = 0\n"},
 	{"a retried message begins at the wrong byte", "ledger.go", "m.walk.skip(offset); bits", "m.walk.skip(offset / 2); bits"},
 	{"a failed message has the length of a good one", "ledger.go", "	case bits != 0:\n		n.length = 0\n", "	case bits != 0:\n"},
-	{"timeouts never end a connection", "ledger.go", "l.timeouts++; l.timeouts > int(v.ctx().RetryLimit())", "l.timeouts++; false"},
+	{"timeouts never end a connection", "ledger.go", "l.timeouts > limit || l.tries > limit*retryAliveFactor", "limit < 0"},
 	{"a connection without answers ends without a transport error", "ledger.go", "|= layout.DescriptorStatusTransportErrorMask\n", "|= layout.DescriptorStatusRemoteDescriptorErrorMask\n"},
 	{"an answer is read with the rights of the host", "ledger.go", "m.length-offset, v.tag(), layout.AttAccessRemoteRead)", "m.length-offset, v.tag(), layout.AttAccessLocal)"},
 	{"a read of nothing looks at the handle", "ledger.go", "	if m.length == 0 {\n		return nil, true", "	if false {\n		return nil, true"},

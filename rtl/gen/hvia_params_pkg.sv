@@ -4,7 +4,7 @@
 /* verilator lint_off UNUSEDPARAM */
 package hvia_params_pkg;
 
-  localparam logic [63:0] ParamsHash = 64'he155b20bc527e34e;
+  localparam logic [63:0] ParamsHash = 64'he4427dbb5970a2f9;
   localparam int unsigned ViCountLog2 = 8;  // 1: log2 of the number of VIs
   localparam int unsigned PageBytesLog2 = 12;  // 1: log2 of the page size
   localparam int unsigned SystemBusBits = 32;  // bit: width of the system bus and of the core's data paths
@@ -17,6 +17,7 @@ package hvia_params_pkg;
   localparam int unsigned LedgerMessages = 16;  // 1: own messages of a reliable VI that may be unacknowledged
   localparam int unsigned LedgerResponses = 4;  // 1: RDMA reads of the peer that a reliable VI may have unanswered
   localparam int unsigned AcknowledgeEvery = 4;  // frame: frames inside a message that are acknowledged together
+  localparam int unsigned RetryAliveFactor = 64;  // 1: timeouts in a row without progress that a connection survives although its peer is alive, as a multiple of RetryLimit
   localparam int unsigned CompletionQueuesLog2 = 6;  // 1: log2 of the number of completion queues
   localparam int unsigned DisconnectPatience = 262144;  // clock: wait of a disconnect before the card refuses further doorbells of that VI
   localparam int unsigned SdramBankBits = 2;  // 1: log2 of the banks

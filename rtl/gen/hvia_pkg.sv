@@ -5,7 +5,7 @@
 /* verilator lint_off UNUSEDPARAM */
 package hvia_pkg;
 
-  localparam logic [63:0] LayoutHash = 64'hdab2a6372ad40729;
+  localparam logic [63:0] LayoutHash = 64'h9ecbb1e254c3fbe0;
 
   // PCI configuration space
   localparam logic [15:0] PciVendorID = 16'h5648;

@@ -6,7 +6,7 @@
 
 namespace hvia {
 
-constexpr uint64_t kLayoutHash = 0xdab2a6372ad40729ull;
+constexpr uint64_t kLayoutHash = 0x9ecbb1e254c3fbe0ull;
 
 // PCI configuration space
 constexpr uint32_t kPciVendorID = 0x5648u;

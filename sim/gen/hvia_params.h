@@ -6,7 +6,7 @@
 
 namespace hvia {
 
-constexpr uint64_t kParamsHash = 0xe155b20bc527e34eull;
+constexpr uint64_t kParamsHash = 0xe4427dbb5970a2f9ull;
 
 // The values of one profile. Units in the comments.
 struct Params {
@@ -23,6 +23,7 @@ struct Params {
   int64_t LedgerMessages;  // 1: own messages of a reliable VI that may be unacknowledged
   int64_t LedgerResponses;  // 1: RDMA reads of the peer that a reliable VI may have unanswered
   int64_t AcknowledgeEvery;  // frame: frames inside a message that are acknowledged together
+  int64_t RetryAliveFactor;  // 1: timeouts in a row without progress that a connection survives although its peer is alive, as a multiple of RetryLimit
   int64_t CompletionQueuesLog2;  // 1: log2 of the number of completion queues
   int64_t DisconnectPatience;  // clock: wait of a disconnect before the card refuses further doorbells of that VI
   int64_t SdramBankBits;  // 1: log2 of the banks
@@ -97,7 +98,7 @@ struct Params {
 
 // The profile of this build: RTL and models are of one board.
 constexpr Params kProfiles[] = {
-    {"hvia-ge", 8, 12, 32, 32, 512, 64, 2048, 2, 10, 16, 4, 4, 6, 262144, 2, 12, 10, 2, 2, 2, 5, 7, 1562, 20000, 2, 2, 8, 30000, 1, 1, 2, 3, 520, 6667, 20000, 20000, 50000, 70000, 20000, 15625000, 200000000, 30000, 10000, 30000, 7000, 3000, 2, 2, 9, 2, 64, 15, 1, 2, 8192, 32768, 24, 3, 9, 8, 250000, 250000, 1000, 8, 4, 12, 152000, 384000, 25000, 3860000, 65536, 8192, 500000000000, 11250000, 11250000, 4, 32, 131072, 0, 1, 400000000, 40},
+    {"hvia-ge", 8, 12, 32, 32, 512, 64, 2048, 2, 10, 16, 4, 4, 64, 6, 262144, 2, 12, 10, 2, 2, 2, 5, 7, 1562, 20000, 2, 2, 8, 30000, 1, 1, 2, 3, 520, 6667, 20000, 20000, 50000, 70000, 20000, 15625000, 200000000, 30000, 10000, 30000, 7000, 3000, 2, 2, 9, 2, 64, 15, 1, 2, 8192, 32768, 24, 3, 9, 8, 250000, 250000, 1000, 8, 4, 12, 152000, 384000, 25000, 3860000, 65536, 8192, 500000000000, 11250000, 11250000, 4, 32, 131072, 0, 1, 400000000, 40},
 };
 
 enum class ParamClass { kElaboration, kModel, kHost };
@@ -122,6 +123,7 @@ constexpr ParamName kParamNames[] = {
     {"LedgerMessages", ParamClass::kElaboration, &Params::LedgerMessages},
     {"LedgerResponses", ParamClass::kElaboration, &Params::LedgerResponses},
     {"AcknowledgeEvery", ParamClass::kElaboration, &Params::AcknowledgeEvery},
+    {"RetryAliveFactor", ParamClass::kElaboration, &Params::RetryAliveFactor},
     {"CompletionQueuesLog2", ParamClass::kElaboration, &Params::CompletionQueuesLog2},
     {"DisconnectPatience", ParamClass::kElaboration, &Params::DisconnectPatience},
     {"SdramBankBits", ParamClass::kElaboration, &Params::SdramBankBits},

@@ -83,6 +83,110 @@ func (f wireFrame) acknowledges() bool {
 	return f.header().OperationVersion()&layout.ViaHeaderOperationVersionOperationMask == uint8(layout.FrameOperationAcknowledge)
 }
 
+// A peer that lives is waited for: a read whose answer comes after many timeouts,
+// and a write whose frames are lost while those of the peer come in order.
+func TestSignsOfLife(t *testing.T) {
+	onLevels(t, "", func(t *testing.T, level layout.Reliability) {
+		const limit, timeout = 3, 1 << 10
+		change := func(_ *host, c layout.ViContext) {
+			c.SetRetryLimit(limit)
+			c.SetRetryTimeoutLog2(10)
+		}
+		p := newPair(t, level, change)
+		a, b := p.hosts[0], p.hosts[1]
+		p.wire = func(from *host, frame []byte) []uint64 {
+			if f := (wireFrame{from, frame}); from == b && !f.acknowledges() && p.now < 5*limit*timeout {
+				return nil
+			}
+			return []uint64{0}
+		}
+		a.post(SendQueue, opRead, local(9), nil)
+		a.post(SendQueue, opRead, local(9), nil)
+		p.run(forever)
+		require.Equal(t, 2, a.completed[SendQueue])
+		require.Empty(t, a.errors)
+		require.Empty(t, b.errors)
+		require.GreaterOrEqual(t, a.counts[layout.CounterRetransmitFrame], 4*limit, "a request for each timeout")
+		require.Equal(t, a.counts[layout.CounterRetransmitFrame], b.counts[layout.CounterReceiveOldSequence], "old by its number")
+		require.Equal(t, 2, b.counts[layout.CounterReadResponse])
+
+		p = newPair(t, level, change)
+		a, b = p.hosts[0], p.hosts[1]
+		p.wire = func(from *host, frame []byte) []uint64 {
+			if f := (wireFrame{from, frame}); from == a && !f.acknowledges() && p.now < 5*limit*timeout {
+				return nil
+			}
+			return []uint64{0}
+		}
+		a.post(SendQueue, opWrite, local(9), nil)
+		for range 5 * limit {
+			b.post(SendQueue, opWrite, local(9), nil)
+			p.run(p.now + timeout)
+		}
+		p.run(forever)
+		require.Equal(t, 1, a.completed[SendQueue])
+		require.Empty(t, a.errors)
+		require.Equal(t, 5*limit, b.completed[SendQueue])
+
+		// Progress begins both counts anew: two waits together are longer than the limit.
+		p = newPair(t, level, change)
+		a, b = p.hosts[0], p.hosts[1]
+		until := uint64(0)
+		p.wire = func(from *host, frame []byte) []uint64 {
+			if f := (wireFrame{from, frame}); from == b && !f.acknowledges() && p.now < until {
+				return nil
+			}
+			return []uint64{0}
+		}
+		for i := range 2 {
+			until = p.now + limit*timeout*params.RetryAliveFactor*2/3
+			a.post(SendQueue, opRead, local(9), nil)
+			b.post(SendQueue, opWrite, local(9), nil) // so that both wait as long
+			p.run(forever)
+			require.Equal(t, i+1, a.completed[SendQueue])
+			require.Empty(t, a.errors)
+		}
+
+		// An acknowledgement restarts the timer for the frames behind it.
+		p = newPair(t, level, change)
+		a = p.hosts[0]
+		p.wire = func(from *host, frame []byte) []uint64 {
+			if f := (wireFrame{from, frame}); from != a {
+				return []uint64{timeout * 3 / 4}
+			} else if f.header().Sequence() != 0xfffffff0 {
+				return nil
+			}
+			return []uint64{0}
+		}
+		a.post(SendQueue, opWrite, local(9), nil)
+		a.post(SendQueue, opWrite, local(9), nil)
+		p.run(timeout * 3 / 2)
+		require.Equal(t, 1, a.completed[SendQueue])
+		require.Zero(t, a.counts[layout.CounterRetryTimeout])
+
+		// A peer that retransmits lives, too. It hears nothing, and has a larger limit.
+		p = newPair(t, level, func(h *host, c layout.ViContext) {
+			change(h, c)
+			if h == h.pair.hosts[1] {
+				c.SetRetryLimit(60)
+			}
+		})
+		a, b = p.hosts[0], p.hosts[1]
+		p.wire = func(from *host, _ []byte) []uint64 {
+			if from == a && p.now < 5*limit*timeout {
+				return nil
+			}
+			return []uint64{0}
+		}
+		a.post(SendQueue, opWrite, local(9), nil)
+		b.post(SendQueue, opWrite, local(9), nil)
+		p.run(forever)
+		require.Equal(t, 1, a.completed[SendQueue])
+		require.Equal(t, 1, b.completed[SendQueue])
+		require.GreaterOrEqual(t, a.counts[layout.CounterReceiveOldSequence], 4*limit)
+	})
+}
+
 // What breaks a connection, row by row: what each side's descriptors and
 // asynchronous errors say, that nothing behind is carried out, and that a refusal
 // is repeated until the VI is connected again.
@@ -372,9 +476,16 @@ func TestRetryLimit(t *testing.T) {
 				return []uint64{0}
 			}
 			h.post(SendQueue, opRead, local(9), nil)
-			p.run(forever)
+			timeouts := uint64(limit + 1)
+			if loses == 1 { // the peer acknowledges the request, again and again
+				timeouts = limit*params.RetryAliveFactor + 1
+			}
+			p.run(timeouts*timeout - 1)
+			require.Empty(t, h.errors)
+			p.run(timeouts*timeout + 300)
 			require.Equal(t, ended{bits: transportError, echo: layout.StatusOperationRdmaRead}, h.ended(SendQueue, 0))
 			require.Equal(t, []layout.AsyncError{lost}, h.errors)
+			p.run(forever)
 			// Who answers has no descriptor for it.
 			if loses == 1 {
 				require.Equal(t, []layout.AsyncError{lost}, p.hosts[1].errors)

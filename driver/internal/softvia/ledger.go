@@ -66,6 +66,7 @@ const (
 	ledgerMessages   = 16
 	ledgerResponses  = 4
 	acknowledgeEvery = 4
+	retryAliveFactor = 64
 )
 
 // ledger is what a reliable VI keeps of what it sends, since it was connected.
@@ -78,7 +79,8 @@ type ledger struct {
 	window, credit uint32 // the agreed limit, and the moving one
 	counted        uint32 // frames acknowledged towards the growth of the moving one
 	gone           bool   // back to una, because of a gap, without progress since
-	timeouts       int    // in a row
+	timeouts       int    // in a row without a sign of life of the peer
+	tries          int    // timeouts in a row without progress
 	deadline       uint64
 
 	reads   int      // own RDMA reads that may be without answer at a time
@@ -378,6 +380,9 @@ func (e *Engine[T]) acknowledged(who T, index int, number uint32, code layout.Ac
 		e.env.Count(layout.CounterAcknowledgeStray)
 		return
 	}
+	if !refusal {
+		v.alive()
+	}
 	if behind(number, l.una) {
 		e.advance(l, number)
 		e.progress(v)
@@ -440,10 +445,15 @@ func (e *Engine[T]) refusedByPeer(who T, index int, number uint32, code layout.A
 	e.env.Async(who, layout.AsyncErrorConnectionLost, index)
 }
 
+// alive is a sign of life of the peer. It leaves the timer alone: a peer that
+// sends would keep a lost frame from being retransmitted.
+func (v *viState) alive() { v.ledger.timeouts = 0 }
+
 // progress is an acknowledgement of something new, or a frame of an answer in
 // order.
 func (e *Engine[T]) progress(v *viState) {
-	v.ledger.timeouts = 0
+	v.alive()
+	v.ledger.tries = 0
 	e.restartTimer(v)
 }
 
@@ -476,7 +486,9 @@ func (e *Engine[T]) Expire(who T, index int) {
 		return
 	}
 	e.env.Count(layout.CounterRetryTimeout)
-	if l.timeouts++; l.timeouts > int(v.ctx().RetryLimit()) {
+	l.timeouts++
+	l.tries++
+	if limit := int(v.ctx().RetryLimit()); l.timeouts > limit || l.tries > limit*retryAliveFactor {
 		e.env.Count(layout.CounterRetryExhausted)
 		e.exhausted(who, index)
 		return
@@ -484,7 +496,24 @@ func (e *Engine[T]) Expire(who T, index int) {
 	l.back()
 	l.gone = false
 	e.restartTimer(v)
+	e.probe(who, index)
 	e.turn(who, index)
+}
+
+// probe retransmits the request of the oldest unanswered read, if the peer has
+// acknowledged everything: it is old there, and its acknowledgement shows that
+// the peer lives.
+func (e *Engine[T]) probe(who T, index int) {
+	l := &e.vis[index].ledger
+	i := slices.IndexFunc(l.own, func(m *entry) bool { return m.begun && m.read() && !m.answered })
+	if l.una != l.top || l.refused || i < 0 || l.own[i].failed() || l.own[i].stale {
+		return
+	}
+	f := l.own[i].body.frame(0, 0, true)
+	f.sequence = l.own[i].first
+	e.env.Count(layout.CounterTransmitFrame)
+	e.env.Count(layout.CounterRetransmitFrame)
+	_ = e.env.Emit(who, e.headers(index, f), nil, func(T) {})
 }
 
 // exhausted breaks a connection whose peer does not answer.

@@ -51,11 +51,13 @@ func (e *Engine[T]) arriveReliably(who T, index int, operation layout.FrameOpera
 		e.acknowledge(who, index, v.refusal.number, v.refusal.code)
 	case behind(v.expected, h.Sequence()):
 		e.env.Count(layout.CounterReceiveOldSequence)
+		v.alive()
 		e.acknowledge(who, index, v.expected, layout.AcknowledgeCodeOk)
 	case behind(h.Sequence(), v.expected):
 		e.env.Count(layout.CounterReceiveOutOfOrder)
 		if !v.gap {
 			v.gap = true
+			v.alive()
 			e.env.Count(layout.CounterReceiveGap)
 			e.acknowledge(who, index, v.expected, layout.AcknowledgeCodeGap)
 		}
@@ -75,6 +77,7 @@ func (e *Engine[T]) accept(who T, index int, last bool) {
 	v := &e.vis[index]
 	v.expected++
 	v.gap = false
+	v.alive()
 	if v.unsaid++; last || v.unsaid == acknowledgeEvery {
 		e.acknowledge(who, index, v.expected, layout.AcknowledgeCodeOk)
 	}

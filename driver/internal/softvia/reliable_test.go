@@ -149,6 +149,7 @@ func TestLimitsAreTheCards(t *testing.T) {
 	require.EqualValues(t, params.LedgerMessages, ledgerMessages)
 	require.EqualValues(t, params.LedgerResponses, ledgerResponses)
 	require.EqualValues(t, params.AcknowledgeEvery, acknowledgeEvery)
+	require.EqualValues(t, params.RetryAliveFactor, retryAliveFactor)
 }
 
 // Frames are lost, doubled and come in another order: every message arrives once,

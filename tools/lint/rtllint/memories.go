@@ -20,7 +20,7 @@ var memories = map[string]int{
 	"receive_store": 3,
 	"registers":     1,
 	"rx_engine":     1,
-	"send_ledger":   5,
+	"send_ledger":   6,
 	"tx_engine":     1,
 	"vi_context":    1,
 	"vi_list":       1,

@@ -86,6 +86,13 @@ class Hand : public Judge {
     top->rxl_valid_i = 0;
     return rx_ok;
   }
+  void Alive(uint8_t v) {
+    top->alive_valid_i = 1;
+    top->alive_vi_i = v;
+    Step();
+    top->alive_valid_i = 0;
+    Step(10);
+  }
   void Ack(uint8_t v, uint32_t number, unsigned code = hvia::kAcknowledgeCodeOk) {
     Tell(hvia::kReceiveReportAcknowledge, v, number, code);
     Step(60);
@@ -224,6 +231,93 @@ void RetryLimit() {
   h.Flush(2);
   h.WantDone({kFlushed}, "what came later is flushed");
   h.WantErrors({}, "without another word");
+}
+
+// All is acknowledged, and the answer of a read does not come: the request is retransmitted, and its
+// acknowledgement, of nothing new, is a sign of life.
+void ReadThatWaits() {
+  Hand h("a read that waits for its answer");
+  h.Connect(2, 100, 8, 2);
+  h.Send(2, kWrite);
+  h.Send(2, kRead);
+  h.Send(2, kRead);
+  h.Ack(2, 103);
+  h.WantDone({0}, "the write is complete");
+  for (int i = 0; i < 10; i++) {
+    h.Timeout();
+    h.Want(h.Job(2, 1, 101), "the request of the oldest read goes again");
+    h.Want(!h.Sent(2, 101, true) && h.NoJob(), "once");
+    if (i % 2 == 1) h.Ack(2, 103);
+  }
+  h.WantErrors({}, "the peer lives");
+  // A message that is begun asks for an acknowledgement itself.
+  h.Timeout();
+  h.Step(80);
+  h.Want(h.job && h.job->number == 101, "the request is offered again");
+  h.Send(2, kSend);
+  h.Want(h.NoJob(), "and withdrawn");
+  h.Ack(2, 104);
+  h.Want(h.Answered(2) && h.Answered(2), "both are answered");
+  h.WantDone({0, 0, 0}, "all complete");
+  h.Want(h.top->next_deadline_o == kNever, "no timer is left");
+  // Nobody acknowledges any more.
+  h.Send(2, kRead);
+  h.Ack(2, 105);
+  for (int i = 0; i < 2; i++) {
+    h.Timeout();
+    h.Want(h.Job(2, 4, 104), "again");
+    h.Sent(2, 104, true);
+  }
+  h.WantErrors({}, "not broken");
+  h.Timeout();
+  h.WantErrors({kConnectionLost}, "broken with the third timeout in a row");
+  h.Flush(2);
+  h.WantDone({kTransport}, "the read has failed");
+}
+
+// Frames of the peer are signs of life, which leave the timer alone.
+void FramesAreLife() {
+  Hand h("frames of the peer");
+  h.Connect(2, 100, 8, 1);
+  h.Connect(255, 100, 8, 1);
+  h.Send(2, kWrite);
+  for (int i = 0; i < 5; i++) {
+    const uint64_t deadline = h.vis[2].deadline;
+    h.Alive(2);
+    h.Want(h.vis[2].deadline == deadline && h.top->next_deadline_o <= deadline, "the timer runs on");
+    h.Timeout();
+    h.Want(h.Job(2, 0, 100), "again");
+    h.Sent(2, 100, true);
+  }
+  h.WantErrors({}, "the peer lives");
+  h.Alive(255);
+  h.Timeout();
+  h.WantErrors({kConnectionLost}, "a frame of another VI says nothing");
+}
+
+// A peer that lives and never answers is given up, too.
+void LifeWithoutProgress() {
+  Hand h("a peer that lives and does not answer");
+  h.Connect(2, 100, 8, 2);
+  h.Send(2, kRead);
+  h.Ack(2, 101);
+  for (unsigned i = 0; i < 2 * kAliveFactor; i++) {
+    h.Timeout();
+    h.Want(h.Job(2, 0, 100), "again");
+    h.Sent(2, 100, true);
+    h.Ack(2, 101);
+  }
+  h.WantErrors({}, "not given up");
+  h.Tell(hvia::kReceiveReportProgress, 2);  // a frame of the answer: the count begins anew
+  for (unsigned i = 0; i < 2 * kAliveFactor; i++) {
+    h.Timeout();
+    h.Alive(2);
+  }
+  h.WantErrors({}, "not given up");
+  h.Timeout();
+  h.WantErrors({kConnectionLost}, "given up");
+  h.Flush(2);
+  h.WantDone({kTransport}, "the read has failed");
 }
 
 void LostAcknowledgement() {
@@ -574,6 +668,9 @@ unsigned OpenClocks() {
 void Directed(std::map<std::string, uint64_t>* figures) {
   SequenceWrap();
   RetryLimit();
+  ReadThatWaits();
+  FramesAreLife();
+  LifeWithoutProgress();
   LostAcknowledgement();
   BothRingsFull();
   AnswerBeforeFence();

@@ -36,6 +36,7 @@ enum Op { kOpClear, kOpInit, kOpTransmit, kOpReceive, kOpFinish, kOpOffer, kOpDe
 enum Fate { kAlive, kLost, kExhausted };
 constexpr uint64_t kNever = (1ull << 48) - 1;
 const unsigned kMessages = static_cast<unsigned>(hvia::kProfiles[0].LedgerMessages), kResponses = static_cast<unsigned>(hvia::kProfiles[0].LedgerResponses);
+const unsigned kAliveFactor = static_cast<unsigned>(hvia::kProfiles[0].RetryAliveFactor);
 const unsigned kTogether = static_cast<unsigned>(hvia::kProfiles[0].AcknowledgeEvery);
 constexpr unsigned kUnderWay = 4;
 constexpr std::array<uint8_t, 7> kVis = {0, 1, 2, 77, 128, 254, 255};
@@ -100,9 +101,10 @@ struct Vi {
   bool live = false, open = false, halted = false, stopped = false, broken = false, gapped = false;
   Fate fate = kAlive;
   uint32_t una = 0, next = 0, top = 0;
-  unsigned window = 0, moving = 0, credit = 0, retries = 0, retry_limit = 0, read_limit = 0, log2 = 0, reads = 0;
+  unsigned window = 0, moving = 0, credit = 0, retries = 0, tries = 0, retry_limit = 0, read_limit = 0, log2 = 0, reads = 0;
   uint64_t deadline = kNever;
-  bool armed = false;
+  bool armed = false, probe = false;
+  std::deque<uint64_t> alive;  // when frames of the peer came
   std::deque<Entry> own, ans;
   unsigned own_next = 0, ans_next = 0;  // slots
   bool held = false;
@@ -140,8 +142,9 @@ struct Vi {
     return nullptr;
   }
   bool sends() {
-    return running() && !stopped && room() && (next != top || open || Unbegun(ans) || (Unbegun(own) && !halted));
+    return running() && !stopped && room() && (next != top || open || probe || Unbegun(ans) || (Unbegun(own) && !halted));
   }
+  bool probing() const { return probe && next == top && !open; }
   bool under_way() const { return una != top || reads != 0; }
 };
 
@@ -151,7 +154,7 @@ class Judge {
     for (uint8_t v : kVis) vis[v].index = v;
     now = rng.Chance(1, 2) ? rng.Below(1000) : (1ull << 40) + rng.Bits(20);
     top->led_init_valid_i = top->clear_valid_i = top->clear_ready_i = top->led_valid_i = top->rxl_valid_i = 0;
-    top->job_ready_i = top->flush_i = top->stale_start_i = top->receive_busy_i = 0;
+    top->job_ready_i = top->flush_i = top->stale_start_i = top->receive_busy_i = top->alive_valid_i = 0;
     top->rst_ni = 1;
     top->clk_i = 0;
     top->eval();
@@ -208,6 +211,8 @@ class Judge {
     if (top->handle_busy_o != handle_busy) Fail("handle_busy is %d", top->handle_busy_o);
     CheckVi(top->drain_vi_i, state, v);
     CheckQuiet();
+
+    if (top->alive_valid_i && vis.count(top->alive_vi_i)) vis[top->alive_vi_i].alive.push_back(now);
 
     // Strobes that must come now; each operation sets those it wants.
     want = {};
@@ -276,6 +281,7 @@ class Judge {
     unsigned slot;
     uint32_t first, number;
     Posted m;
+    bool probe;
   };
   struct Completion {
     uint8_t vi;
@@ -301,7 +307,7 @@ class Judge {
       Fail("job of VI %u slot %u, frames from %u, first %u; want VI %u slot %u, %u, %u", top->job_vi_o, top->job_slot_o, top->job_number_o,
            top->job_first_o, job->vi, job->slot, job->number, job->first);
     }
-    if (!top->flush_i && (job->number != x.next || !x.running())) Fail("a job of VI %u stands that is not right any more", job->vi);
+    if (!top->flush_i && ((job->probe ? !x.probe : job->number != x.next) || !x.running())) Fail("a job of VI %u stands that is not right any more", job->vi);
   }
 
   // vi_busy: work that is here, or comes in this clock.
@@ -385,7 +391,7 @@ class Judge {
     if (delta == 0) return;
     if (x.ahead() < delta) x.next = number;
     x.una = number;
-    x.retries = 0;
+    Progress(x);
     x.gapped = false;
     x.credit += delta;
     if (x.credit >= x.moving) {
@@ -393,6 +399,10 @@ class Judge {
       if (x.moving < x.window) x.moving++;
     }
     Touch(x);
+  }
+  void Progress(Vi& x) {
+    x.retries = x.tries = 0;
+    x.probe = false;
   }
   void GoBack(Vi& x) {
     if (x.next != x.una) rewound_now = {x.index, x.una};
@@ -438,8 +448,9 @@ class Judge {
         }
     }
     x.armed = x.running() && x.under_way();
+    if (x.una != x.top || x.reads == 0) x.probe = false;
     if (job && job->vi == v && op != kOpOffer &&
-        (!x.sends() || x.next != job->number || (!job->m->response && x.next == x.top && !x.open && x.Unbegun(x.ans) != nullptr))) {
+        (!x.sends() || (job->probe ? !x.probe : x.next != job->number || (!job->m->response && x.next == x.top && !x.open && x.Unbegun(x.ans) != nullptr)))) {
       withdraw = true;
     }
     Mark(x);
@@ -483,6 +494,12 @@ class Judge {
       }
       Fail("VI %u: no entry has number %u", x.index, x.next);
     }
+    if (x.probe) {
+      for (auto& e : x.own) {
+        if (e.begun && e.unanswered()) return e.marked() ? nullptr : &e;
+      }
+      Fail("VI %u: no read is unanswered", x.index);
+    }
     Entry* e = x.Unbegun(x.ans);
     if (e == nullptr && !x.halted) e = x.Unbegun(x.own);
     if (e == nullptr || e->marked()) return nullptr;
@@ -498,7 +515,7 @@ class Judge {
     if (engine_has && engine_vi == x.index) return;
     Entry* e = Due(x);
     if (e == nullptr) return;
-    offer = Job{x.index, e->slot, e->begun ? e->first : x.next, x.next, e->m};
+    offer = Job{x.index, e->slot, e->begun ? e->first : x.next, x.probing() ? e->first : x.next, e->m, x.probing()};
     if (!e->begun && e->m->response && !x.own.empty() && x.Unbegun(x.own) != nullptr && x.Unbegun(x.own)->m->fence) figures["cover_answer_before_fence"]++;
   }
 
@@ -515,7 +532,14 @@ class Judge {
     if (!x.armed || x.deadline > now) return;
     want.timeout = true;
     figures["timeouts"]++;
-    if (x.retries >= x.retry_limit) {
+    // A sign of life in the clock before, in which the record was read, counts for the next timeout.
+    if (!x.alive.empty() && x.alive.front() + 2 <= now) {
+      if (x.retries >= x.retry_limit && x.retry_limit != 0) figures["cover_alive"]++;
+      x.retries = 0;
+      while (!x.alive.empty() && x.alive.front() + 2 <= now) x.alive.pop_front();
+    }
+    if (x.retries >= x.retry_limit || x.tries >= kAliveFactor * x.retry_limit) {
+      if (x.retries < x.retry_limit) figures["cover_alive_and_no_progress"]++;
       want.exhausted = true;
       x.fate = kExhausted;
       figures["cover_retry_limit"]++;
@@ -523,7 +547,9 @@ class Judge {
       return;
     }
     x.retries++;
+    x.tries++;
     x.gapped = false;
+    x.probe = true;
     GoBack(x);
     Halve(x);
     Touch(x);
@@ -548,8 +574,8 @@ class Judge {
     x.retry_limit = init_transport >> 8 & 0xff;
     x.read_limit = std::max(1u, init_transport >> 16 & 0xff);
     x.log2 = init_transport >> 24;
-    x.credit = x.retries = x.reads = 0;
-    x.open = x.halted = x.stopped = x.broken = x.gapped = false;
+    x.credit = x.retries = x.tries = x.reads = 0;
+    x.probe = x.open = x.halted = x.stopped = x.broken = x.gapped = false;
     x.fate = kAlive;
     x.live = true;
     for (auto& e : x.own) e.begun = false;
@@ -621,7 +647,10 @@ class Judge {
         if (hit && !go && !top->led_last_i) figures["cover_window_closed"]++;
       } else if (top->led_op_i == kAsk) {
         const bool unbegun = e != nullptr && !e->begun;
-        go = match && n == x.next && x.running() && !x.stopped && x.room() && e != nullptr && !e->marked() && !(unbegun && !e->m->response && x.halted);
+        const bool probe = match && x.probe && e != nullptr && e->unanswered() && n == e->first;
+        if (probe) x.probe = false;
+        if (probe) figures["cover_probe"]++;
+        go = match && (probe || (n == x.next && x.room())) && x.running() && !x.stopped && e != nullptr && !e->marked() && !(unbegun && !e->m->response && x.halted);
         if (go && unbegun) Begin(x, *e);
         if (!go) figures["cover_job_out_of_date"]++;
       } else {
@@ -678,6 +707,7 @@ class Judge {
           }
           const bool gap = code == hvia::kAcknowledgeCodeGap && (!x.gapped || delta != 0);
           if (code == hvia::kAcknowledgeCodeGap && x.gapped && delta == 0) figures["cover_gap_again"]++;
+          x.retries = 0;
           Acknowledge(x, n);
           if (gap && x.next != x.una) {
             want.rewind = true;
@@ -688,6 +718,7 @@ class Judge {
             figures["rewinds"]++;
           }
         } else if (delta < span) {
+          x.retries = 0;
           Acknowledge(x, n);
           want.refused = true;
           x.stopped = true;
@@ -754,7 +785,7 @@ class Judge {
             if (e.last + 1 != x.una) figures["cover_answer_acknowledges"]++;
             Acknowledge(x, e.last + 1);
           }
-          x.retries = 0;
+          Progress(x);
           Touch(x);
           figures["answered"]++;
           break;
@@ -763,7 +794,7 @@ class Judge {
       }
       default:
         if (x.running() && x.reads != 0) {
-          x.retries = 0;
+          Progress(x);
           Touch(x);
         }
     }

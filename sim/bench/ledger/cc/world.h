@@ -16,6 +16,7 @@ struct Knobs {
   unsigned errors = 0, fails = 0, refusals = 0, silences = 0, unreachable = 0;  // of 1024
   unsigned reads = 0, fences = 0, requests = 0, forged = 0;                     // of 256
   unsigned longest = 6;                                                       // frames
+  unsigned alive = 0;                                                            // of 4096
   unsigned disconnects = 0, resets = 0, withdrawals = 0;                         // of 4096, each 64 clocks
   unsigned post = 64;                                                         // of 256, each 16 clocks
   unsigned log2_lo = 12, log2_hi = 16;
@@ -36,7 +37,7 @@ class World : public Judge {
     for (unsigned i = 0; i < clocks; i++) Step();
     // The end: everything that is left completes, or its connection breaks.
     k.loss = k.ack_loss = k.doubled = k.errors = k.fails = k.refusals = k.silences = k.unreachable = k.requests = k.forged = 0;
-    k.disconnects = k.resets = k.withdrawals = k.post = k.jitter = k.idle = 0;
+    k.disconnects = k.resets = k.withdrawals = k.post = k.jitter = k.idle = k.alive = 0;
     for (auto& [v, x] : vis) {
       if (x.silent) figures["cover_silent"]++;
       x.silent = false;
@@ -89,6 +90,7 @@ class World : public Judge {
     k.resets = pick({0, 0, 20});
     k.withdrawals = pick({0, 40});
     k.post = pick({20, 64, 200});
+    k.alive = pick({0, 0, 4, 40});
     k.log2_lo = pick({8, 11, 13});
     k.log2_hi = k.log2_lo + pick({0, 2, 6});
     few = rng.Chance(1, 3);
@@ -108,6 +110,8 @@ class World : public Judge {
     top->ref_ready_i = !rng.Chance(k.pressure, 4);
     top->async_ready_i = !rng.Chance(k.pressure, 4);
     top->unhold_ready_i = !rng.Chance(k.pressure, 4);
+    top->alive_valid_i = rng.Chance(k.alive, 4096);
+    top->alive_vi_i = kVis[rng.Below(kVis.size())];
     top->receive_busy_i = rx_vi >= 0 && rx_vi == top->drain_vi_i;
     Measure();
     Clock(true);

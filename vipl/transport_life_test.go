@@ -1,0 +1,372 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package vipl_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"hvia/driver"
+	"hvia/layout"
+	"hvia/params"
+	"hvia/vipl"
+)
+
+// defaultRetries are the default RetryLimit and the time of so many timeouts and
+// one more, after which a peer that says nothing is given up.
+const (
+	defaultRetries = 7
+	defaultGivenUp = (defaultRetries + 1) << 16 * busClock
+)
+
+var lifeCounters = []layout.Counter{layout.CounterRetryTimeout, layout.CounterRetransmitFrame, layout.CounterRetryExhausted}
+
+// manyReads are one read on each of many VIs, all at once.
+type manyReads struct {
+	level    vipl.ReliabilityLevel
+	vis, n   int
+	failed   int
+	took     driver.Time
+	counters map[layout.Counter]uint32
+}
+
+func (x *manyReads) client(e *env) error {
+	p, err := e.dial(1, reliableRights(x.level))
+	if err != nil {
+		return err
+	}
+	to, err := p.hear()
+	if err != nil {
+		return err
+	}
+	b, err := e.nic.Alloc(e.t, x.vis*x.n)
+	if err != nil {
+		return err
+	}
+	room, err := e.nic.RegisterBuffer(e.t, b, nil)
+	if err != nil {
+		return err
+	}
+	list := []*peer{p}
+	for i := 1; i < x.vis; i++ {
+		v, err := e.nic.CreateVi(e.t, reliableRights(x.level))
+		if err != nil {
+			return err
+		}
+		q := &peer{env: e, vi: v, mem: p.mem, descriptors: p.descriptors}
+		if err := q.redial(1); err != nil {
+			return fmt.Errorf("connection %d: %w", i, err)
+		}
+		list = append(list, q)
+	}
+	begin := e.t.Now()
+	for i, q := range list {
+		d := p.next()
+		d.SetRdmaRead(room.Segment(i*x.n, x.n), to.address, to.handle)
+		if err := q.vi.PostSend(e.t, d); err != nil {
+			return fmt.Errorf("VI %d: %w", i, err)
+		}
+	}
+	for i, q := range list {
+		if _, err := q.vi.SendWait(e.t, 2*driver.Second); err != nil {
+			x.failed++
+			continue
+		}
+		e.that(fmt.Sprintf("bytes of the read of VI %d", i), bytes.Equal(room.Bytes()[i*x.n:][:x.n], pattern(x.n, 3)))
+		q.inState("all the time", vipl.Connected)
+	}
+	x.took = e.t.Now() - begin
+	if x.counters, err = e.counters(lifeCounters...); err != nil {
+		return err
+	}
+	return p.settled(1)
+}
+
+func (x *manyReads) server(e *env) error {
+	p, err := e.serve(reliableRights(x.level))
+	if err != nil {
+		return err
+	}
+	source, err := p.openMemory()
+	if err != nil {
+		return err
+	}
+	copy(source.Bytes(), pattern(x.n, 3))
+	if err := p.tellRegion(0, source); err != nil {
+		return err
+	}
+	for i := 1; i < x.vis; i++ {
+		v, err := e.nic.CreateVi(e.t, reliableRights(x.level))
+		if err != nil {
+			return err
+		}
+		r, err := e.nic.ConnectWait(e.t, vipl.NetAddress{Discriminator: "test"}, 5*driver.Second)
+		if err != nil {
+			return fmt.Errorf("connection %d: %w", i, err)
+		}
+		if err := r.Accept(e.t, v); err != nil {
+			return fmt.Errorf("connection %d: %w", i, err)
+		}
+	}
+	return p.settled(0)
+}
+
+// Reads wait for their turn at the responder longer than RetryLimit timeouts. None
+// is given up: the wire loses nothing, and the peer lives.
+func TestReadsThatWait(t *testing.T) {
+	needsCards(t)
+	cases := []struct {
+		vis, n    int
+		transport driver.Transport
+	}{{24, 16384, driver.Transport{RetryTimeout: 1 << 13 * busClock}}}
+	if os.Getenv("HVIA_LONG") != "" {
+		cases = append(cases, struct {
+			vis, n    int
+			transport driver.Transport
+		}{256, 16384, driver.Transport{}}, struct {
+			vis, n    int
+			transport driver.Transport
+		}{64, 65536, driver.Transport{}})
+	}
+	for _, c := range cases {
+		t.Run(fmt.Sprintf("%d VIs, %d bytes", c.vis, c.n), func(t *testing.T) {
+			x := &manyReads{level: vipl.ReliableDelivery, vis: c.vis, n: c.n}
+			start := time.Now()
+			cardRun{transport: c.transport, limit: 30 * time.Minute}.must(t, x.client, x.server)
+			t.Logf("%d of %d failed, %v; %v; wall %v", x.failed, c.vis, x.took, x.counters, time.Since(start).Round(time.Millisecond))
+			require.Zero(t, x.failed)
+			require.NotZero(t, x.counters[layout.CounterRetryTimeout], "no read waited: the run proves nothing")
+		})
+	}
+}
+
+// lossyMix is operations of all kinds in both directions of one VI, drawn from a seed.
+type lossyMix struct {
+	level vipl.ReliabilityLevel
+	sides [2][]mixOperation
+	took  driver.Time
+	lost  [2]uint32
+	times [2]uint32
+}
+
+type mixOperation struct {
+	kind transferKind
+	n    int
+}
+
+func newLossyMix(level vipl.ReliabilityLevel, seed uint64, operations int) *lossyMix {
+	x := &lossyMix{level: level}
+	random := rand.New(rand.NewPCG(seed, 2))
+	for range operations {
+		side := random.IntN(2)
+		x.sides[side] = append(x.sides[side], mixOperation{transferKinds[random.IntN(len(transferKinds))], 1 + random.IntN([]int{4, 64, 4096, transferLongest}[random.IntN(4)])})
+	}
+	return x
+}
+
+func (x *lossyMix) side(side int) main {
+	return func(e *env) error {
+		var p *peer
+		var err error
+		if side == 0 {
+			p, err = e.dial(1, reliableRights(x.level))
+		} else {
+			p, err = e.serve(reliableRights(x.level))
+		}
+		if err != nil {
+			return err
+		}
+		open, err := p.openMemory()
+		if err != nil {
+			return err
+		}
+		if err := p.tellRegion(1-side, open); err != nil {
+			return err
+		}
+		to, err := p.hear()
+		if err != nil {
+			return err
+		}
+		var receives, posted []*vipl.Descriptor
+		for _, o := range x.sides[1-side] {
+			if !o.kind.receives() {
+				continue
+			}
+			d, err := p.receive(0, transferLongest)
+			if err != nil {
+				return err
+			}
+			receives = append(receives, d)
+		}
+		if err := p.meet(1 - side); err != nil {
+			return err
+		}
+		begin := e.t.Now()
+		for _, o := range x.sides[side] {
+			d, err := p.transferOf(o.kind, 0, o.n, to, 0)
+			if err != nil {
+				return err
+			}
+			posted = append(posted, d)
+		}
+		for i, o := range x.sides[side] {
+			d, err := p.vi.SendWait(e.t, 20*driver.Second)
+			if err != nil || d != posted[i] {
+				return fmt.Errorf("operation %d of side %d (%s of %d bytes): %w", i, side, o.kind.name, o.n, err)
+			}
+		}
+		for range receives {
+			if _, err := p.vi.RecvWait(e.t, 20*driver.Second); err != nil {
+				return err
+			}
+		}
+		x.took = max(x.took, e.t.Now()-begin)
+		list, err := e.counters(lifeCounters...)
+		if err != nil {
+			return err
+		}
+		x.lost[side], x.times[side] = list[layout.CounterRetryExhausted], list[layout.CounterRetryTimeout]
+		return p.meet(1 - side)
+	}
+}
+
+// A wire that loses a frame in five ends no connection whose peer is heard.
+func TestNobodyIsLostOnALossyWire(t *testing.T) {
+	needsCards(t)
+	for n := 1; n <= long(1, 20); n++ {
+		t.Run(fmt.Sprintf("seed %d", n), func(t *testing.T) {
+			x := newLossyMix(vipl.ReliableReception, uint64(n), long(60, 150))
+			start := time.Now()
+			cardRun{faults: fmt.Sprintf("drop=20%% type 0x88b5; seed=%d", n), limit: 30 * time.Minute}.must(t, x.side(0), x.side(1))
+			t.Logf("%d and %d operations, %v; timeouts %v; wall %v", len(x.sides[0]), len(x.sides[1]), x.took, x.times, time.Since(start).Round(time.Millisecond))
+			require.Equal(t, [2]uint32{}, x.lost)
+		})
+	}
+}
+
+// A peer of which nothing is heard any more is given up in 20 ms: an operation that
+// begins then, and a read whose request it had acknowledged before.
+func TestDeadPeer(t *testing.T) {
+	const dies = 60 * driver.Millisecond
+	for _, c := range []struct{ name, faults string }{
+		{"nothing was acknowledged", "cut=60ms.."},
+		{"a read waits", "1>0:drop=operation rdmareadresponse; cut=60ms.."},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			needsCards(t)
+			var noticed driver.Time
+			reads := c.name == "a read waits"
+			client := func(e *env) error {
+				p, err := e.dial(1, reliableRights(vipl.ReliableDelivery))
+				if err != nil {
+					return err
+				}
+				to, err := p.hear()
+				if err != nil {
+					return err
+				}
+				at := dies
+				if reads {
+					at -= 30 * driver.Millisecond // more than the limit of a peer that is silent
+				}
+				if err := p.until(at); err != nil {
+					return err
+				}
+				d := p.next()
+				if reads {
+					d.SetRdmaRead(p.mem.Segment(0, 4), to.address, to.handle)
+				} else {
+					d.SetRdmaWrite(p.mem.Segment(0, 4), to.address, to.handle)
+				}
+				if err := p.vi.PostSend(e.t, d); err != nil {
+					return err
+				}
+				_, err = p.vi.SendWait(e.t, driver.Second)
+				noticed = e.t.Now()
+				e.is("the operation", err, vipl.ErrDescriptor)
+				return nil
+			}
+			server := func(e *env) error {
+				p, err := e.serve(reliableRights(vipl.ReliableDelivery))
+				if err != nil {
+					return err
+				}
+				r, err := p.openMemory()
+				if err != nil {
+					return err
+				}
+				return errors.Join(p.tellRegion(0, r), p.until(dies+50*driver.Millisecond))
+			}
+			cardRun{faults: c.faults}.must(t, client, server)
+			t.Logf("noticed after %v", noticed-dies)
+			require.Greater(t, noticed, dies)
+			require.Less(t, noticed-dies, 20*driver.Millisecond)
+		})
+	}
+}
+
+// A peer that acknowledges and never answers a read is given up after
+// RetryAliveFactor times the limit.
+func TestReadThatIsNeverAnswered(t *testing.T) {
+	needsCards(t)
+	transport, timeout, limit := driver.Transport{RetryTimeout: 1 << 13 * busClock, RetryLimit: 2}, driver.Time(1<<13*busClock), 2
+	if os.Getenv("HVIA_LONG") != "" {
+		transport, timeout, limit = driver.Transport{}, 1<<16*busClock, defaultRetries
+	}
+	want := driver.Time(limit*params.RetryAliveFactor+1) * timeout
+	var took driver.Time
+	var counters map[layout.Counter]uint32
+	client := func(e *env) error {
+		p, err := e.dial(1, reliableRights(vipl.ReliableDelivery))
+		if err != nil {
+			return err
+		}
+		to, err := p.hear()
+		if err != nil {
+			return err
+		}
+		begin := e.t.Now()
+		d := p.next()
+		d.SetRdmaRead(p.mem.Segment(0, 4), to.address, to.handle)
+		if err := p.vi.PostSend(e.t, d); err != nil {
+			return err
+		}
+		got, err := p.vi.SendWait(e.t, 2*want)
+		took = e.t.Now() - begin
+		p.completed("the read", got, d, err, didRead(0).failed(transportError))
+		p.told("the read", nil)
+		if counters, err = e.counters(lifeCounters...); err != nil {
+			return err
+		}
+		return p.settled(1)
+	}
+	server := func(e *env) error {
+		p, err := e.serve(reliableRights(vipl.ReliableDelivery))
+		if err != nil {
+			return err
+		}
+		r, err := p.openMemory()
+		if err != nil {
+			return err
+		}
+		if err := p.tellRegion(0, r); err != nil {
+			return err
+		}
+		if err := e.t.Sleep(want); err != nil {
+			return err
+		}
+		return p.settled(0)
+	}
+	cardRun{faults: "1>0:drop=operation rdmareadresponse", transport: transport}.must(t, client, server)
+	t.Logf("%v, %d timeouts of %v are %v; %v", took, limit*params.RetryAliveFactor+1, timeout, want, counters)
+	require.InDelta(t, float64(want), float64(took), float64(timeout))
+	require.EqualValues(t, limit*params.RetryAliveFactor+1, counters[layout.CounterRetryTimeout])
+	require.EqualValues(t, limit*params.RetryAliveFactor, counters[layout.CounterRetransmitFrame])
+}
