@@ -7,7 +7,7 @@ import "encoding/binary"
 
 // Hash identifies this version of all layouts: the first eight bytes of the
 // SHA-256 of their reference page.
-const Hash uint64 = 0x9ecbb1e254c3fbe0
+const Hash uint64 = 0x98c7784e219c544a
 
 // PCI configuration space.
 const (
@@ -2192,7 +2192,7 @@ type Counter uint8
 const (
 	CounterDoorbellSend           Counter = 0x0  // send doorbells committed
 	CounterDoorbellReceive        Counter = 0x1  // receive doorbells committed
-	CounterDoorbellMalformed      Counter = 0x2  // doorbell writes dropped: wrong sequence, byte enables, VI or alignment
+	CounterDoorbellMalformed      Counter = 0x2  // doorbells or dwords of them dropped: wrong sequence, started over, byte enables, VI or alignment
 	CounterDoorbellOverrun        Counter = 0x3  // doorbells dropped: queue count full
 	CounterDescriptorFetched      Counter = 0x8  // descriptors read
 	CounterDescriptorBad          Counter = 0x9  // descriptors that could not be reached (handle, tag, bounds, bus)

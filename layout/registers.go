@@ -126,8 +126,8 @@ var registerSection = Section{
 
 var doorbellSection = Section{
 	Title: "Doorbell pages",
-	Doc: "BAR 1: one page for each VI, so that the agent can map exactly one VI's page into a process. A doorbell is one burst of three dwords, " +
-		"committed on the third; any other sequence of writes is dropped and counted.",
+	Doc: "BAR 1: one page for each VI, so that the agent can map exactly one VI's page into a process. A doorbell is three dwords, written in order, " +
+		"in one burst or in several; the third commits. Any other sequence of writes is dropped and counted.",
 	Constants: []Constant{
 		{"DoorbellPageBytes", 4096, 32, "size of a VI's page; page n belongs to VI index n"},
 		{"DoorbellSend", 0x00, 12, "offset of the send queue's doorbell in the page"},
@@ -501,7 +501,7 @@ var counterSection = Section{
 	Enums: []Enum{{Name: "Counter", Doc: "Counter numbers.", Width: 7, Values: []Value{
 		{"DoorbellSend", 0, "send doorbells committed"},
 		{"DoorbellReceive", 1, "receive doorbells committed"},
-		{"DoorbellMalformed", 2, "doorbell writes dropped: wrong sequence, byte enables, VI or alignment"},
+		{"DoorbellMalformed", 2, "doorbells or dwords of them dropped: wrong sequence, started over, byte enables, VI or alignment"},
 		{"DoorbellOverrun", 3, "doorbells dropped: queue count full"},
 		{"DescriptorFetched", 8, "descriptors read"},
 		{"DescriptorBad", 9, "descriptors that could not be reached (handle, tag, bounds, bus)"},

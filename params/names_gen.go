@@ -4,12 +4,12 @@
 package params
 
 // Hash identifies this version of all numbers, in the base profile.
-const Hash uint64 = 0xe4427dbb5970a2f9
+const Hash uint64 = 0x2e98fe547117a330
 
 // Hashes of all profiles.
 var hashes = map[string]uint64{
-	"hvia-ge":    0xe4427dbb5970a2f9,
-	"hvia-ge-66": 0x9877c51dd02e11d3,
+	"hvia-ge":    0x2e98fe547117a330,
+	"hvia-ge-66": 0xe6122a23dd38856a,
 }
 
 // Values of the base profile.
@@ -68,6 +68,7 @@ const (
 	BridgeReadWaitEvery       = 64           // dword: dwords between wait states inside a read burst, 0 = none
 	BridgeWriteWaitEvery      = 15           // dword: dwords between wait states inside a write burst, 0 = none
 	BridgeWaitClocks          = 1            // clock: length of a wait inside a burst
+	BridgeSplitWrites         = 0            // 1/1000: chance that the bridge ends a burst of stores after a dword, and lets a store of another thread go before the rest
 	BridgePostedWriteClocks   = 2            // clock: host posted write to the first clock of its PCI transaction
 	MacTransmitFifoBytes      = 8192         // byte: frames that the MAC holds on their way to the wire
 	MacReceiveFifoBytes       = 32768        // byte: frames that the MAC holds while the card has no free buffer

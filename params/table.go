@@ -67,6 +67,7 @@ var boardTable = []row{
 	{"BridgeReadWaitEvery", Model, 64, "dword", Calibrated("T10"), "with BridgeReadInitialClocks: 142 clocks, 120.2 MB/s", "dwords between wait states inside a read burst, 0 = none"},
 	{"BridgeWriteWaitEvery", Model, 15, "dword", Calibrated("T10"), "512-byte writes measured in RTL at 142 clocks each, 120.2 MB/s (sim/bench/pci, TestBursts)", "dwords between wait states inside a write burst, 0 = none"},
 	{"BridgeWaitClocks", Model, 1, "clock", Guess, "the least there is; PCI 2.1 allows 7", "length of a wait inside a burst"},
+	{"BridgeSplitWrites", Model, 0, "1/1000", Structure, "the stores of a doorbell stay one burst in the chip sets of the measurements; any other value tries what PCI allows", "chance that the bridge ends a burst of stores after a dword, and lets a store of another thread go before the rest"},
 	{"BridgePostedWriteClocks", Model, 2, "clock", Guess, "processor store to FRAME#", "host posted write to the first clock of its PCI transaction"},
 }
 

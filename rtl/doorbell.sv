@@ -1,22 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Doorbell pages. Assembles the burst of three dwords (descriptor address low, high, memory
-// handle) and commits it on the third. A process can write to its own pages only, so the page
+// Doorbell pages. Collects the three dwords of a doorbell (descriptor address low, high, memory
+// handle) and commits it with the third. A process can write to its own pages only, so the page
 // number is the VI and needs no further check than that the VI is in use. A page has one doorbell for
-// each queue of its VI. Anything but the exact sequence is dropped and counted: a torn doorbell must
-// never start a fetch.
+// each queue of its VI.
+//
+// A host bridge may split a store of three dwords anywhere and put others between them. So what a
+// queue has of a doorbell is kept in RAM until the third dword. The registers hold a copy of the queue
+// that was written last; a burst of three dwords never waits for the RAM. Dword 0 starts over. A dword
+// out of order, or with a byte missing, drops what the queue has: a torn doorbell must never start a
+// fetch.
 module doorbell (
     input  logic         clk_i,
     input  logic         rst_ni,
     input  logic         enable_i,
     input  logic [255:0] live_i,
+    // A VI is taken into use or given up: what its queues have dies.
+    input  logic         forget_valid_i,
+    input  logic [7:0]   forget_vi_i,
     // Target port, doorbell BAR only.
     input  logic         db_wvalid_i,
     output logic         db_wready_o,
     input  logic [19:0]  db_waddr_i,
     input  logic [31:0]  db_wdata_i,
     input  logic [3:0]   db_wbe_i,
-    input  logic         db_wend_i,
     // Commit to the work queue.
     output logic         db_valid_o,
     input  logic         db_ready_i,
@@ -38,7 +45,16 @@ module doorbell (
     output logic         quiet_o
 );
 
-  // Dwords of the burst that have been taken.
+  // Dwords that each queue has, 0 to 2, and the dwords. The counts are in one RAM for each direction,
+  // so that a VI is forgotten in one clock. No reset reaches them: a walk clears them after it.
+  logic [1:0]  send_phase[0:255];
+  logic [1:0]  receive_phase[0:255];
+  logic [31:0] low_mem[0:511];
+  logic [31:0] high_mem[0:511];
+  logic [1:0]  rd_send_phase_q, rd_receive_phase_q;
+  logic [31:0] rd_low_q, rd_high_q;
+
+  // The queue that was written last.
   logic [1:0]  phase_q;
   logic        receive_q;
   logic [7:0]  vi_q;
@@ -51,42 +67,111 @@ module doorbell (
 
   logic [7:0]  page;
   logic [11:0] offset, base;
-  logic        receive, whole, in_order, accept, third, good, aligned;
+  logic [1:0]  index, next_phase;
+  logic        receive, known, whole, cached, in_order, load, accept, third, good, aligned;
+  logic        walking_q, load_q, began_q, began_receive_q, owed_q, started_over, dropped;
+  logic [7:0]  walk_q;
 
-  assign page     = db_waddr_i[19:12];
-  assign offset   = db_waddr_i[11:0];
-  // The first dword says which queue it is.
-  assign receive  = phase_q == 2'd0 ? offset == hvia_pkg::DoorbellReceive : receive_q;
-  assign base     = receive ? hvia_pkg::DoorbellReceive : hvia_pkg::DoorbellSend;
-  assign whole    = db_wbe_i == 4'hf;
-  assign in_order = whole && (phase_q == 2'd0 || page == vi_q) &&
-                    offset == base + {8'd0, phase_q, 2'b00};
+  assign page    = db_waddr_i[19:12];
+  assign offset  = db_waddr_i[11:0];
+  assign index   = offset[3:2];
+  assign base    = {offset[11:4], 2'b00, offset[1:0]};
+  assign receive = base == hvia_pkg::DoorbellReceive;
+  assign known   = (receive || base == hvia_pkg::DoorbellSend) && index != 2'd3 && !walking_q;
+  assign whole   = db_wbe_i == 4'hf;
+  assign cached  = vi_q == page && receive_q == receive;
 
-  assign db_wready_o = !(phase_q == 2'd2 && commit_q && !db_ready_i);
+  // A dword that goes on with another queue than the last one waits two clocks: one for the RAM, one
+  // for the registers.
+  assign load     = db_wvalid_i && known && whole && index != 2'd0 && !cached;
+  assign in_order = known && whole && (index == 2'd0 || phase_q == index);
+
+  assign db_wready_o = !forget_valid_i && !load &&
+                       !(in_order && index == 2'd2 && commit_q && !db_ready_i);
   assign accept      = db_wvalid_i && db_wready_o;
-  assign third       = accept && in_order && phase_q == 2'd2;
+  assign third       = accept && in_order && index == 2'd2;
   assign aligned     = low_q[5:0] == 6'd0;
   assign good        = third && aligned && enable_i && live_i[vi_q];
+  assign next_phase  = (in_order && !third) ? index + 2'd1 : 2'd0;
 
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) begin
-      phase_q <= 2'd0;
-    end else if (accept) begin
-      if (in_order) phase_q <= (phase_q == 2'd2) ? 2'd0 : phase_q + 2'd1;
-      else phase_q <= 2'd0;
-    end else if (db_wend_i) begin
-      phase_q <= 2'd0;
+      walking_q <= 1'b1;
+      walk_q    <= 8'd0;
+    end else if (walking_q) begin
+      walking_q <= walk_q != 8'hff;
+      walk_q    <= walk_q + 8'd1;
+    end
+  end
+
+  logic       send_write, receive_write;
+  logic [7:0] phase_page;
+  logic [1:0] phase_write;
+  assign send_write    = walking_q || forget_valid_i || (accept && known && !receive);
+  assign receive_write = walking_q || forget_valid_i || (accept && known && receive);
+  assign phase_page    = walking_q ? walk_q : forget_valid_i ? forget_vi_i : page;
+  assign phase_write   = (walking_q || forget_valid_i) ? 2'd0 : next_phase;
+
+  always_ff @(posedge clk_i) begin
+    if (send_write) send_phase[phase_page] <= phase_write;
+    if (receive_write) receive_phase[phase_page] <= phase_write;
+    if (accept && in_order && index == 2'd0) low_mem[{receive, page}] <= db_wdata_i;
+    if (accept && in_order && index == 2'd1) high_mem[{receive, page}] <= db_wdata_i;
+    if (db_wvalid_i) begin
+      rd_send_phase_q    <= send_phase[page];
+      rd_receive_phase_q <= receive_phase[page];
+      rd_low_q           <= low_mem[{receive, page}];
+      rd_high_q          <= high_mem[{receive, page}];
+    end
+  end
+
+  always_ff @(posedge clk_i or negedge rst_ni) begin
+    if (!rst_ni) begin
+      load_q    <= 1'b0;
+      phase_q   <= 2'd0;
+      receive_q <= 1'b0;
+      vi_q      <= 8'd0;
+    end else begin
+      load_q <= load && !load_q && !forget_valid_i;
+      if (forget_valid_i) begin
+        if (forget_vi_i == vi_q) phase_q <= 2'd0;
+      end else if (load_q) begin
+        vi_q      <= page;
+        receive_q <= receive;
+        phase_q   <= receive ? rd_receive_phase_q : rd_send_phase_q;
+      end else if (accept && known && (in_order || cached)) begin
+        vi_q      <= page;
+        receive_q <= receive;
+        phase_q   <= next_phase;
+      end
     end
   end
 
   always_ff @(posedge clk_i) begin
-    if (accept && in_order) begin
-      if (phase_q == 2'd0) begin
-        receive_q <= receive;
-        vi_q      <= page;
-        low_q     <= db_wdata_i;
-      end
-      if (phase_q == 2'd1) high_q <= db_wdata_i;
+    if (load_q) begin
+      low_q  <= rd_low_q;
+      high_q <= rd_high_q;
+    end else if (accept && in_order) begin
+      if (index == 2'd0) low_q <= db_wdata_i;
+      if (index == 2'd1) high_q <= db_wdata_i;
+    end
+  end
+
+  // Whether dword 0 started over shows one clock after it. That clock may have a bad dword, too; one
+  // count is owed then until a clock without.
+  assign started_over = began_q &&
+                        (began_receive_q ? rd_receive_phase_q : rd_send_phase_q) != 2'd0;
+  assign dropped      = (accept && !in_order) || (third && !good);
+
+  always_ff @(posedge clk_i or negedge rst_ni) begin
+    if (!rst_ni) begin
+      began_q         <= 1'b0;
+      began_receive_q <= 1'b0;
+      owed_q          <= 1'b0;
+    end else begin
+      began_q         <= accept && in_order && index == 2'd0;
+      if (accept) began_receive_q <= receive;
+      owed_q          <= dropped && (owed_q || started_over);
     end
   end
 
@@ -121,9 +206,9 @@ module doorbell (
 
   assign stat_doorbell_send_o    = good && !receive_q;
   assign stat_doorbell_receive_o = good && receive_q;
-  // One count per dropped dword out of order, per dropped doorbell and per burst that stopped short.
-  assign stat_doorbell_malformed_o = (accept && !in_order) || (third && !good) ||
-                                     (db_wend_i && !accept && phase_q != 2'd0);
+  // One count per dropped dword out of order, per dropped doorbell and per doorbell that was started
+  // over before its third dword.
+  assign stat_doorbell_malformed_o = dropped || started_over || owed_q;
 
   // The stages of a message begin with a send doorbell; a receive descriptor shows when it is stored.
   assign trace_valid_o = good && !receive_q;
@@ -131,6 +216,6 @@ module doorbell (
   assign trace_vi_o    = vi_q;
   assign trace_seq_o   = 16'd0;
 
-  assign quiet_o = !commit_q && !db_wvalid_i && !db_wend_i;
+  assign quiet_o = !commit_q && !db_wvalid_i && !forget_valid_i && !walking_q && !began_q && !owed_q;
 
 endmodule

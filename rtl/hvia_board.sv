@@ -147,7 +147,7 @@ module hvia_board #(
   logic [9:0]     req_len;
   logic [W-1:0]   wdata, rdata;
   logic [W/8-1:0] wstrb;
-  logic           tgt_wvalid, tgt_wready, tgt_wbar, tgt_wend, tgt_rvalid, tgt_rbar, tgt_rready;
+  logic           tgt_wvalid, tgt_wready, tgt_wbar, tgt_rvalid, tgt_rbar, tgt_rready;
   logic [19:0]    tgt_waddr, tgt_raddr;
   logic [31:0]    tgt_wdata, tgt_rdata;
   logic [3:0]     tgt_wbe;
@@ -184,7 +184,6 @@ module hvia_board #(
       .tgt_waddr_o            (tgt_waddr),
       .tgt_wdata_o            (tgt_wdata),
       .tgt_wbe_o              (tgt_wbe),
-      .tgt_wend_o             (tgt_wend),
       .tgt_rvalid_o           (tgt_rvalid),
       .tgt_raddr_o            (tgt_raddr),
       .tgt_rbar_o             (tgt_rbar),
@@ -396,7 +395,6 @@ module hvia_board #(
       .tgt_waddr_i        (tgt_waddr),
       .tgt_wdata_i        (tgt_wdata),
       .tgt_wbe_i          (tgt_wbe),
-      .tgt_wend_i         (tgt_wend),
       .tgt_rvalid_i       (tgt_rvalid),
       .tgt_rbar_i         (tgt_rbar),
       .tgt_raddr_i        (tgt_raddr),

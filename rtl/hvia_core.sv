@@ -46,7 +46,6 @@ module hvia_core #(
     input  logic [19:0]    tgt_waddr_i,
     input  logic [31:0]    tgt_wdata_i,
     input  logic [3:0]     tgt_wbe_i,
-    input  logic           tgt_wend_i,
     input  logic           tgt_rvalid_i,
     input  logic           tgt_rbar_i,
     input  logic [19:0]    tgt_raddr_i,
@@ -249,7 +248,7 @@ module hvia_core #(
   // --------------------------------------------------------------------------------------------
   // Registers and counters
   // --------------------------------------------------------------------------------------------
-  logic        db_wvalid, db_wready, db_wend;
+  logic        db_wvalid, db_wready;
   logic [19:0] db_waddr;
   logic [31:0] db_wdata;
   logic [3:0]  db_wbe;
@@ -285,7 +284,6 @@ module hvia_core #(
       .tgt_waddr_i,
       .tgt_wdata_i,
       .tgt_wbe_i,
-      .tgt_wend_i,
       .tgt_rvalid_i,
       .tgt_rbar_i,
       .tgt_raddr_i,
@@ -296,7 +294,6 @@ module hvia_core #(
       .db_waddr_o            (db_waddr),
       .db_wdata_o            (db_wdata),
       .db_wbe_o              (db_wbe),
-      .db_wend_o             (db_wend),
       .counter_index_o       (counter_index),
       .counter_data_i        (counter_data),
       .strap_i,
@@ -565,17 +562,24 @@ module hvia_core #(
   logic [31:0] db_handle;
   logic        doorbell_quiet, queue_quiet, fetch_quiet, store_quiet, completion_quiet;
 
+  // A VI is taken into use or given up.
+  logic vi_turns;
+  assign vi_turns = ctx_wr_valid && (!live[ctx_wr_vi] ||
+      ctx_wr_ctx[hvia_pkg::ViContextAttributesStateLsb +: hvia_pkg::ViContextAttributesStateWidth] ==
+          hvia_pkg::ViStateFree);
+
   doorbell u_doorbell (
       .clk_i,
       .rst_ni,
       .enable_i                 (enable),
       .live_i                   (live),
+      .forget_valid_i           (vi_turns),
+      .forget_vi_i              (ctx_wr_vi),
       .db_wvalid_i              (db_wvalid),
       .db_wready_o              (db_wready),
       .db_waddr_i               (db_waddr),
       .db_wdata_i               (db_wdata),
       .db_wbe_i                 (db_wbe),
-      .db_wend_i                (db_wend),
       .db_valid_o               (db_valid),
       .db_ready_i               (db_ready),
       .db_receive_o             (db_receive),

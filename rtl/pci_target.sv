@@ -33,7 +33,6 @@ module pci_target (
   output logic [19:0]  tgt_waddr_o,
   output logic [31:0]  tgt_wdata_o,
   output logic [3:0]   tgt_wbe_o,
-  output logic         tgt_wend_o,
   output logic         tgt_rvalid_o,
   output logic [19:0]  tgt_raddr_o,
   output logic         tgt_rbar_o,
@@ -65,7 +64,7 @@ module pci_target (
   output logic         set_data_parity_o
 );
 
-  localparam logic [3:0] FifoRoom      = 4'd6;   // of 8: the phase under way and an end mark still fit
+  localparam logic [3:0] FifoRoom      = 4'd6;   // of 8: the phase under way still fits
   localparam logic [2:0] WriteWait     = 3'd5;   // wait states before a disconnect; PCI allows 8
   localparam logic [3:0] DrainDeadline = 4'd3;   // clocks after FRAME# at which a read must reach the core
   localparam logic [3:0] ReadDeadline  = 4'd15;  // clocks after FRAME# at which TRDY# or STOP# must be set
@@ -84,7 +83,6 @@ module pci_target (
   logic         idsel_d, idsel_q;
   logic         bar_d, bar_q;
   logic         wrap_d, wrap_q;    // not a linear burst: one dword per transaction
-  logic         open_d, open_q;    // a write burst without an end mark yet
   logic [3:0]   age_d, age_q;      // clocks since the address phase
   logic [2:0]   wait_d, wait_q;
   logic         trdy_n_d, trdy_n_q, stop_n_d, stop_n_q, devsel_n_d, devsel_n_q, sel_oe_d, sel_oe_q;
@@ -92,15 +90,14 @@ module pci_target (
   logic         ad_oe_d, ad_oe_q, par_d, par_q, par_oe_q;
   logic         rvalid_d, rvalid_q, rdrop_d, rdrop_q, rbar_d, rbar_q;
   logic [17:0]  raddr_d, raddr_q;
-  logic         wend_d, wend_q;
   logic         pcheck_d, pcheck_q, pexpect_d, pexpect_q;
 
-  // Entry: end, data present, bar, dword address, byte enables, data.
-  logic [56:0]  fifo_q [8];
+  // Entry: bar, dword address, byte enables, data.
+  logic [54:0]  fifo_q [8];
   logic [2:0]   frd_q, fwr_q;
   logic [3:0]   fcnt_d, fcnt_q;
-  logic         fpush, fpop, data_push, end_push;
-  logic [56:0]  fpush_entry, fhead;
+  logic         fpush, fpop;
+  logic [54:0]  fhead;
 
   logic         addr_phase, irdy, xfer, last, ending, room;
   logic         hit0, hit1, hit_cfg, is_read, is_write, bad_address, window_end, bar_now, drained;
@@ -130,25 +127,17 @@ module pci_target (
 
   // Posted writes
   assign fhead        = fifo_q[frd_q];
-  assign tgt_wvalid_o = (fcnt_q != 4'd0) & fhead[55] & ~wend_q;
+  assign tgt_wvalid_o = fcnt_q != 4'd0;
   assign tgt_wbar_o   = fhead[54];
   assign tgt_waddr_o  = {fhead[53:36], 2'b00};
   assign tgt_wbe_o    = fhead[35:32];
   assign tgt_wdata_o  = fhead[31:0];
-  assign tgt_wend_o   = wend_q;
-  // The clock of tgt_wend belongs to the old burst alone.
-  assign fpop   = (fcnt_q != 4'd0) & ~wend_q & (tgt_wready_i | ~fhead[55]);
-  assign wend_d = fpop & fhead[56];
-  assign fpush  = data_push | end_push;
+  assign fpush  = (state_q == StWrite) & xfer;
+  assign fpop   = tgt_wvalid_o & tgt_wready_i;
   assign fcnt_d = fcnt_q + {3'd0, fpush} - {3'd0, fpop};
-  assign room   = fcnt_q + {3'd0, data_push} <= FifoRoom + {3'd0, fpop};
-  // A beat carries the end of its burst if that is known; else a mark of its own follows.
-  assign data_push   = (state_q == StWrite) & xfer;
-  assign end_push    = (state_q == StWrite) & (state_d == StStop) & open_q & ~xfer;
-  assign fpush_entry = data_push ? {ending, 1'b1, bar_q, addr_q[19:2], ~cbe_n_i, ad_i}
-                                 : {2'b10, 55'd0};
+  assign room   = fcnt_q + {3'd0, fpush} <= FifoRoom + {3'd0, fpop};
 
-  assign drained      = (fcnt_q == 4'd0) & ~wend_q & ~rdrop_q;
+  assign drained      = (fcnt_q == 4'd0) & ~rdrop_q;
   assign tgt_rvalid_o = rvalid_q;
   assign tgt_raddr_o  = {raddr_q, 2'b00};
   assign tgt_rbar_o   = rbar_q;
@@ -165,7 +154,6 @@ module pci_target (
     idsel_d     = idsel_q;
     bar_d       = bar_q;
     wrap_d      = wrap_q;
-    open_d      = open_q;
     age_d       = age_q;
     wait_d      = wait_q;
     trdy_n_d    = trdy_n_q;
@@ -197,7 +185,6 @@ module pci_target (
         bar_d    = hit1;
         wrap_d   = addr_q[1:0] != 2'b00;
         wait_d   = 3'd0;
-        open_d   = 1'b0;
         age_d    = 4'd2;
         if (~(bad_address & parity_en_i)) begin
           if ((hit0 | hit1) & is_write) begin
@@ -229,7 +216,6 @@ module pci_target (
 
       StWrite: begin
         if (xfer) begin
-          open_d = ~ending;
           addr_d = {addr_q[31:20], addr_q[19:2] + 18'd1, 2'b00};
           wait_d = 3'd0;
           if (ending) begin
@@ -297,7 +283,6 @@ module pci_target (
     if (state_d == StStop) begin
       trdy_n_d = 1'b1;
       stop_n_d = 1'b0;
-      open_d   = 1'b0;
     end
     if ((state_d == StTurn) & (state_q != StTurn)) begin
       trdy_n_d   = 1'b1;
@@ -323,7 +308,6 @@ module pci_target (
       idsel_q      <= 1'b0;
       bar_q        <= 1'b0;
       wrap_q       <= 1'b0;
-      open_q       <= 1'b0;
       age_q        <= 4'd0;
       wait_q       <= 3'd0;
       trdy_n_q     <= 1'b1;
@@ -338,7 +322,6 @@ module pci_target (
       rdrop_q      <= 1'b0;
       rbar_q       <= 1'b0;
       raddr_q      <= 18'd0;
-      wend_q       <= 1'b0;
       pcheck_q     <= 1'b0;
       pexpect_q    <= 1'b0;
       frd_q        <= 3'd0;
@@ -352,7 +335,6 @@ module pci_target (
       idsel_q      <= idsel_d;
       bar_q        <= bar_d;
       wrap_q       <= wrap_d;
-      open_q       <= open_d;
       age_q        <= age_d;
       wait_q       <= wait_d;
       trdy_n_q     <= trdy_n_d;
@@ -367,7 +349,6 @@ module pci_target (
       rdrop_q      <= rdrop_d;
       rbar_q       <= rbar_d;
       raddr_q      <= raddr_d;
-      wend_q       <= wend_d;
       pcheck_q     <= pcheck_d;
       pexpect_q    <= pexpect_d;
       fcnt_q       <= fcnt_d;
@@ -377,7 +358,7 @@ module pci_target (
   end
 
   always_ff @(posedge clk_i) begin
-    if (fpush) fifo_q[fwr_q] <= fpush_entry;
+    if (fpush) fifo_q[fwr_q] <= {bar_q, addr_q[19:2], ~cbe_n_i, ad_i};
   end
 
   assign ad_o        = ad_q;
@@ -396,7 +377,7 @@ module pci_target (
   assign set_address_parity_o = bad_address;
   assign set_data_parity_o    = pcheck_q & (par_i != pexpect_q);
 
-  assign idle    = (state_q == StIdle) & (fcnt_q == 4'd0) & ~wend_q & ~rvalid_q & ~sel_oe_q;
+  assign idle    = (state_q == StIdle) & (fcnt_q == 4'd0) & ~rvalid_q & ~sel_oe_q;
   assign quiet_o = idle & (frame_prev_q == frame_n_i) & ~pcheck_q & ~par_oe_q;
 
 endmodule

@@ -39,7 +39,6 @@ module registers #(
     input  logic [19:0] tgt_waddr_i,
     input  logic [31:0] tgt_wdata_i,
     input  logic [ 3:0] tgt_wbe_i,
-    input  logic        tgt_wend_i,
     input  logic        tgt_rvalid_i,
     input  logic        tgt_rbar_i,
     input  logic [19:0] tgt_raddr_i,
@@ -52,7 +51,6 @@ module registers #(
     output logic [19:0] db_waddr_o,
     output logic [31:0] db_wdata_o,
     output logic [ 3:0] db_wbe_o,
-    output logic        db_wend_o,
 
     // Counters
     output logic [ 6:0] counter_index_o,
@@ -151,7 +149,7 @@ module registers #(
   logic [ 7:0] rawtx_tail_q, rawtx_tail_d, rawrx_tail_q, rawrx_tail_d;
 
   // Writes.
-  logic reg_write, write_accept, write_bar_q, hold_off;
+  logic reg_write, write_accept, hold_off;
   assign hold_off     = soft_reset_busy_i || !core_rst_ni;
   assign tgt_wready_o = !tgt_wbar_i || hold_off || db_wready_i;
   assign write_accept = tgt_wvalid_i && tgt_wready_o;
@@ -161,12 +159,6 @@ module registers #(
   assign db_waddr_o  = tgt_waddr_i;
   assign db_wdata_o  = tgt_wdata_i;
   assign db_wbe_o    = tgt_wbe_i;
-  assign db_wend_o   = tgt_wend_i && write_bar_q && !hold_off;
-
-  always_ff @(posedge clk_i or negedge rst_ni) begin
-    if (!rst_ni) write_bar_q <= 1'b0;
-    else if (write_accept) write_bar_q <= tgt_wbar_i;
-  end
 
   logic [31:0] ring_size;
   logic        command_write;

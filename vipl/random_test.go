@@ -429,12 +429,14 @@ func TestRandomOperationsOfAllLevelsOnTheCard(t *testing.T) {
 		under  conditions
 		straps uint32
 		faults string
+		params map[string]int64
 	}{
-		{"two nodes", 4_000, conditions{on: twoNodes, queues: true, reliable: true}, 0, ""},
-		{"four nodes", 20_000, conditions{on: fourNodes, queues: true, reliable: true}, 0, ""},
+		{"two nodes", 4_000, conditions{on: twoNodes, queues: true, reliable: true}, 0, "", nil},
+		{"split bursts", 3_000, conditions{on: twoNodes, queues: true, reliable: true}, 0, "", map[string]int64{"BridgeSplitWrites": 400}},
+		{"four nodes", 20_000, conditions{on: fourNodes, queues: true, reliable: true}, 0, "", nil},
 		{"straps", 3_000, conditions{on: twoNodes, queues: true, reliable: true, onArrival: true},
-			1<<layout.StrapReceiveFetchOnArrival | 1<<layout.StrapShortBursts | 1<<layout.StrapCutThroughReceive, ""},
-		{"a bad wire", 20_000, conditions{on: fourNodes, queues: true, reliable: true, faulty: true, noneLost: true}, 0, badWire},
+			1<<layout.StrapReceiveFetchOnArrival | 1<<layout.StrapShortBursts | 1<<layout.StrapCutThroughReceive, "", nil},
+		{"a bad wire", 20_000, conditions{on: fourNodes, queues: true, reliable: true, faulty: true, noneLost: true}, 0, badWire, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := seed(t)
@@ -444,7 +446,7 @@ func TestRandomOperationsOfAllLevelsOnTheCard(t *testing.T) {
 				ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 				defer cancel()
 				f := driver.RunConfig{Seed: s}
-				f.Fabric.Faults = faults
+				f.Fabric.Faults, f.Fabric.Params = faults, c.params
 				if c.straps != 0 {
 					f.Fabric.Arguments = []string{"--strap", fmt.Sprint(c.straps)}
 				}

@@ -12,7 +12,6 @@ module pci_target_checker (
   input logic [19:0] tgt_waddr_o,
   input logic [31:0] tgt_wdata_o,
   input logic [3:0]  tgt_wbe_o,
-  input logic        tgt_wend_o,
   input logic        tgt_rvalid_o,
   input logic [19:0] tgt_raddr_o,
   input logic        tgt_rbar_o,
@@ -35,14 +34,14 @@ module pci_target_checker (
 );
 
   localparam logic [3:0] ReadLimit = 4'd12;
-  logic [53:0] now, was_q;
+  logic [52:0] now, was_q;
   logic        quiet_q, wstalled_q, rstalled_q;
   logic [56:0] wbeat_q;
   logic [20:0] read_q;
   logic [3:0]  read_wait_q;
 
   assign now = {state_q, frame_prev_q, addr_q, trdy_n_q, stop_n_q, devsel_n_q, sel_oe_q, ad_oe_q,
-                par_oe_q, pcheck_q, rdrop_q, fcnt_q, frd_q, tgt_rvalid_o, tgt_wend_o};
+                par_oe_q, pcheck_q, rdrop_q, fcnt_q, frd_q, tgt_rvalid_o};
 
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) begin
@@ -72,8 +71,6 @@ module pci_target_checker (
         assert (tgt_rvalid_o & (read_q == {tgt_rbar_o, tgt_raddr_o}))
         else $error("pci_target: read changed before it was answered");
       end
-      assert (~(tgt_wvalid_o & tgt_wend_o))
-      else $error("pci_target: end of burst beside a beat of the next");
       assert (~(tgt_wvalid_o & tgt_rvalid_o))
       else $error("pci_target: read overtakes a posted write");
       assert (~(fpush & ~fpop & (fcnt_q == 4'd8)) & ~(fpop & (fcnt_q == 4'd0)))

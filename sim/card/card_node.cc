@@ -52,6 +52,12 @@ CardNode::CardNode(const Surroundings& s, const CardOptions& options)
       bridge_(s.memory, HostBridgeTimingOf(*s.params), static_cast<int>(s.params->SystemBusBits)),
       mac_bus_(static_cast<int>(s.params->MacBusBits)),
       mac_chip_(MacTiming(*s.params, options), static_cast<int>(s.params->MacBusBits)) {
+  if (s.params->BridgeSplitWrites != 0) {
+    HostBridgeNoise noise;
+    noise.seed = s.seed * 2654435761u + static_cast<uint64_t>(s.index);
+    noise.split = static_cast<int>(s.params->BridgeSplitWrites);
+    bridge_.SetNoise(noise);
+  }
   context_->randReset(2);
   // Verilator takes 31 bits, and 0 means a seed of its own.
   context_->randSeed(static_cast<int>((s.seed * 2654435761u + static_cast<uint64_t>(s.index)) % 0x7ffffffe) + 1);
@@ -411,7 +417,6 @@ void CardNode::CheckModels(Time t) {
 
 void CardNode::HostWrite(Time t, int slot, uint32_t address, const uint32_t* data, int count) {
   next_known_ = false;
-  (void)slot;
   now_ = std::max(now_, t);
   if (Unconfigured()) return;
   CatchUp(t);
@@ -433,6 +438,7 @@ void CardNode::HostWrite(Time t, int slot, uint32_t address, const uint32_t* dat
   c.kind = HostCommand::kMemoryWrite;
   c.address = address;
   c.count = count;
+  c.source = slot;
   std::copy(data, data + count, c.data);
   bridge_.Post(c);
 }

@@ -37,6 +37,7 @@ constexpr Range kRanges[] = {
     {"BridgeReadWaitEvery", 0, 1 << 20},
     {"BridgeWriteWaitEvery", 0, 1 << 20},
     {"BridgeWaitClocks", 1, 7},  // PCI 2.1: further data phases
+    {"BridgeSplitWrites", 0, 1000},
     {"BridgePostedWriteClocks", 1, kManyClocks},
     {"MacTransmitFifoBytes", 2048, 1 << 20},  // a frame and the burst behind it
     {"MacReceiveFifoBytes", 2048, 1 << 20},

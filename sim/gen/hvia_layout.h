@@ -6,7 +6,7 @@
 
 namespace hvia {
 
-constexpr uint64_t kLayoutHash = 0x9ecbb1e254c3fbe0ull;
+constexpr uint64_t kLayoutHash = 0x98c7784e219c544aull;
 
 // PCI configuration space
 constexpr uint32_t kPciVendorID = 0x5648u;

@@ -6,7 +6,7 @@
 
 namespace hvia {
 
-constexpr uint64_t kParamsHash = 0xe4427dbb5970a2f9ull;
+constexpr uint64_t kParamsHash = 0x2e98fe547117a330ull;
 
 // The values of one profile. Units in the comments.
 struct Params {
@@ -65,6 +65,7 @@ struct Params {
   int64_t BridgeReadWaitEvery;  // dword: dwords between wait states inside a read burst, 0 = none
   int64_t BridgeWriteWaitEvery;  // dword: dwords between wait states inside a write burst, 0 = none
   int64_t BridgeWaitClocks;  // clock: length of a wait inside a burst
+  int64_t BridgeSplitWrites;  // 1/1000: chance that the bridge ends a burst of stores after a dword, and lets a store of another thread go before the rest
   int64_t BridgePostedWriteClocks;  // clock: host posted write to the first clock of its PCI transaction
   int64_t MacTransmitFifoBytes;  // byte: frames that the MAC holds on their way to the wire
   int64_t MacReceiveFifoBytes;  // byte: frames that the MAC holds while the card has no free buffer
@@ -98,7 +99,7 @@ struct Params {
 
 // The profile of this build: RTL and models are of one board.
 constexpr Params kProfiles[] = {
-    {"hvia-ge", 8, 12, 32, 32, 512, 64, 2048, 2, 10, 16, 4, 4, 64, 6, 262144, 2, 12, 10, 2, 2, 2, 5, 7, 1562, 20000, 2, 2, 8, 30000, 1, 1, 2, 3, 520, 6667, 20000, 20000, 50000, 70000, 20000, 15625000, 200000000, 30000, 10000, 30000, 7000, 3000, 2, 2, 9, 2, 64, 15, 1, 2, 8192, 32768, 24, 3, 9, 8, 250000, 250000, 1000, 8, 4, 12, 152000, 384000, 25000, 3860000, 65536, 8192, 500000000000, 11250000, 11250000, 4, 32, 131072, 0, 1, 400000000, 40},
+    {"hvia-ge", 8, 12, 32, 32, 512, 64, 2048, 2, 10, 16, 4, 4, 64, 6, 262144, 2, 12, 10, 2, 2, 2, 5, 7, 1562, 20000, 2, 2, 8, 30000, 1, 1, 2, 3, 520, 6667, 20000, 20000, 50000, 70000, 20000, 15625000, 200000000, 30000, 10000, 30000, 7000, 3000, 2, 2, 9, 2, 64, 15, 1, 0, 2, 8192, 32768, 24, 3, 9, 8, 250000, 250000, 1000, 8, 4, 12, 152000, 384000, 25000, 3860000, 65536, 8192, 500000000000, 11250000, 11250000, 4, 32, 131072, 0, 1, 400000000, 40},
 };
 
 enum class ParamClass { kElaboration, kModel, kHost };
@@ -165,6 +166,7 @@ constexpr ParamName kParamNames[] = {
     {"BridgeReadWaitEvery", ParamClass::kModel, &Params::BridgeReadWaitEvery},
     {"BridgeWriteWaitEvery", ParamClass::kModel, &Params::BridgeWriteWaitEvery},
     {"BridgeWaitClocks", ParamClass::kModel, &Params::BridgeWaitClocks},
+    {"BridgeSplitWrites", ParamClass::kModel, &Params::BridgeSplitWrites},
     {"BridgePostedWriteClocks", ParamClass::kModel, &Params::BridgePostedWriteClocks},
     {"MacTransmitFifoBytes", ParamClass::kModel, &Params::MacTransmitFifoBytes},
     {"MacReceiveFifoBytes", ParamClass::kModel, &Params::MacReceiveFifoBytes},

@@ -200,7 +200,8 @@ void HostBridge::MasterOffer() {
   drive_.cbe_n = ~c.byte_enables[index_] & 15;
   if (!IsRead(c.kind)) drive_.ad = c.data[index_];
   wait_ = Chance(noise_.wait) ? 1 + static_cast<int>(Random() % 5) : 0;
-  const bool last = index_ + 1 == c.count;
+  split_ = c.kind == HostCommand::kMemoryWrite && index_ + 1 < c.count && Chance(noise_.split);
+  const bool last = index_ + 1 == c.count || split_;
   drive_.Set(kPciIrdy, wait_ != 0);
   if (wait_ == 0) drive_.Set(kPciFrame, last);
 }
@@ -211,7 +212,20 @@ void HostBridge::Complete(HostResult::Status status) {
   r.done = clock_;
   results_.push_back(r);
   queue_.pop_front();
-  index_ = 0;
+  index_ = queue_.empty() ? 0 : queue_.front().index;
+}
+
+// Between the halves of a split burst the store of another thread may come, to another 16 bytes:
+// those who share a doorbell hold a lock, with a barrier in it.
+void HostBridge::MasterYield() {
+  if (queue_.size() < 2) return;
+  const HostCommand& c = queue_[1].command;
+  if (c.kind != HostCommand::kMemoryWrite || c.source == queue_[0].command.source ||
+      c.address / 16 == queue_[0].command.address / 16 || !Chance(500))
+    return;
+  queue_[0].index = index_;
+  std::swap(queue_[0], queue_[1]);
+  index_ = queue_[0].index;
 }
 
 void HostBridge::MasterFinish() {
@@ -274,7 +288,9 @@ void HostBridge::MasterTick(const PciPins& p) {
       Complete(HostResult::kOk);
     } else {
       backoff_ = kRetryBackoff;
-      if (moved_)
+      if (!stop)
+        MasterYield();
+      else if (moved_)
         e.result.disconnects++;
       else if (++e.result.retries == kRetryLimit)
         Complete(HostResult::kRetryLimit);
@@ -294,7 +310,7 @@ void HostBridge::MasterTick(const PciPins& p) {
   }
   if (!offered && --wait_ <= 0) {
     drive_.Set(kPciIrdy, false);
-    drive_.Set(kPciFrame, index_ + 1 == c.count);
+    drive_.Set(kPciFrame, index_ + 1 == c.count || split_);
   }
 }
 

@@ -41,6 +41,7 @@ struct HostBridgeNoise {
   int narrow = 0;        // a 64-bit transaction is answered as a 32-bit one
   int grant_loss = 0;    // GNT# is taken away, per clock
   int bad_parity = 0;    // PAR is inverted, per clock driven
+  int split = 0;         // a burst of stores ends after a dword; a store of another source may come before the rest
 };
 
 struct HostCommand {
@@ -52,6 +53,7 @@ struct HostCommand {
   uint32_t data[kMaxDwords] = {};
   uint8_t byte_enables[kMaxDwords] = {15, 15, 15, 15, 15, 15, 15, 15};
   uint64_t token = 0;  // handed back with the result
+  int source = 0;      // the thread: stores of one stay in order
 };
 
 struct HostResult {
@@ -107,6 +109,7 @@ class HostBridge {
   struct Entry {
     HostCommand command;
     HostResult result;
+    int index = 0;  // dword to go on with, after a split
   };
 
   void Work(const PciPins& p);
@@ -115,6 +118,7 @@ class HostBridge {
   void MasterBegin();
   void MasterOffer();
   void MasterFinish();
+  void MasterYield();
   void Complete(HostResult::Status status);
   void TargetTick(const PciPins& p);
   void TargetOffer();
@@ -157,6 +161,7 @@ class HostBridge {
   int age_ = 0;                 // clocks since the address phase
   int backoff_ = 0;
   bool selected_ = false, aborted_ = false, moved_ = false;
+  bool split_ = false;          // the present data phase is the last one by choice
 
   // Target
   TargetState target_ = TargetState::kIdle;

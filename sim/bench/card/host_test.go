@@ -58,8 +58,8 @@ func TestBadDoorbells(t *testing.T) {
 		}{
 			{"one dword", 33*page + layout.DoorbellSend, [][]uint32{{at}}, false},
 			{"two dwords", 33*page + layout.DoorbellSend, [][]uint32{{at, high}}, false},
-			{"in three bursts", 33*page + layout.DoorbellSend, [][]uint32{{at}, {high}, {handle}}, false},
-			{"in two bursts", 33*page + layout.DoorbellSend, [][]uint32{{at, high}, {handle}}, false},
+			{"third dword before the second", 33*page + layout.DoorbellSend, [][]uint32{{at}, nil, {handle}}, false},
+			{"no first dword", 33*page + layout.DoorbellSend, [][]uint32{nil, {high}, {handle}}, false},
 			{"behind its place", 33*page + layout.DoorbellSend + 4, [][]uint32{{at, high, handle}}, false},
 			{"at the page's end", 34*page - 12, [][]uint32{{at, high, handle}}, false},
 			{"free VI", free*page + layout.DoorbellSend, [][]uint32{{at, high, handle}}, false},
@@ -76,7 +76,10 @@ func TestBadDoorbells(t *testing.T) {
 				for i, values := range b.values {
 					offset := b.offset
 					for _, earlier := range b.values[:i] {
-						offset += uint32(4 * len(earlier))
+						offset += uint32(4 * max(1, len(earlier))) // nothing stands for a dword that is left out
+					}
+					if values == nil {
+						continue
 					}
 					m.check(m.thread.Write(layout.PciBar1Base+offset, values...))
 				}
@@ -92,6 +95,100 @@ func TestBadDoorbells(t *testing.T) {
 				}
 				m.counts[layout.CounterDoorbellMalformed] = after
 				r.carry()
+				r.verify()
+			}
+		}
+	})
+}
+
+// Doorbells of several queues, in any bursts and with those of others between
+// them: each counts once.
+func TestSplitDoorbells(t *testing.T) {
+	takesSeconds(t)
+	mustPlay(t, config{}, func(r *rig) {
+		x, y := r.workingPair([2]uint8{33, 34}), r.workingPair([2]uint8{35, 36})
+		m, v := r.node[0], x.vi[0]
+		split := 0
+		for range (unit.Sizes{Short: 2, Normal: 40, Long: 5000}).Pick() {
+			type bell struct {
+				at     uint32
+				dwords []uint32
+			}
+			var bells []bell
+			ring := func(q *workQueue, d descriptor) {
+				_, dwords := q.prepare(d)
+				bells = append(bells, bell{q.doorbell(), dwords})
+			}
+			m.counts[layout.CounterDoorbellReceive]++
+			ring(&v.receive, buffers(x.memory[0].part(9000, 900)))
+			for _, p := range []*pairWithMemory{x, y} {
+				m.counts[layout.CounterDoorbellSend]++
+				ring(&p.vi[0].send, rdmaWrite(p.memory[0], r.random.IntN(6000), 1+r.random.IntN(3000), p.memory[1], r.random.IntN(6000)))
+			}
+			for len(bells) > 0 {
+				k := r.random.IntN(len(bells))
+				b := &bells[k]
+				n := 1 + r.random.IntN(len(b.dwords))
+				m.check(m.thread.Write(b.at, b.dwords[:n]...))
+				if b.at, b.dwords = b.at+uint32(4*n), b.dwords[n:]; len(b.dwords) == 0 {
+					bells = slices.Delete(bells, k, k+1)
+				} else {
+					split++
+				}
+			}
+			v.fetch()
+			m.finish()
+			r.settle()
+			r.carry()
+			// The receive descriptor is there.
+			r.b(func(*machine) {
+				x.vi[1].post(buffers(x.memory[1].part(r.random.IntN(6000), r.random.IntN(900))))
+				x.vi[1].finish()
+			})
+			r.settle()
+			r.carry()
+			r.verify()
+		}
+		require.NotZero(t, split)
+	})
+}
+
+// Dwords of a doorbell die with the VI: what is written to the next VI of that
+// page does not complete them.
+func TestDoorbellOfAnEarlierVi(t *testing.T) {
+	takesSeconds(t)
+	mustPlay(t, config{}, func(r *rig) {
+		x := r.workingPair([2]uint8{33, 34})
+		m := r.node[0]
+		const page = 77 * layout.DoorbellPageBytes
+		at, high, handle := uint32(x.vi[0].send.region.address), uint32(x.vi[0].send.region.address>>32), x.vi[0].send.region.handle
+		v := &vi{m: m, index: 77, tag: 11}
+		for _, offset := range []uint32{layout.DoorbellSend, layout.DoorbellReceive} {
+			for have := 1; have <= 2; have++ {
+				m.viCommand(layout.CommandOpcodeCreateVi, v, layout.CommandStatusDone, layout.ViStateIdle)
+				bell := []uint32{at, high, handle}
+				m.check(m.thread.Write(layout.PciBar1Base+page+offset, bell[:have]...))
+				m.viCommand(layout.CommandOpcodeDestroyVi, v, layout.CommandStatusDone, layout.ViStateIdle)
+				// Dwords for a VI that is not there die when it is taken into use.
+				if have == 1 {
+					m.check(m.thread.Write(layout.PciBar1Base+page+offset, bell[:2]...))
+				}
+				m.viCommand(layout.CommandOpcodeCreateVi, v, layout.CommandStatusDone, layout.ViStateIdle)
+				before := m.counter(layout.CounterDoorbellMalformed)
+				m.check(m.thread.Write(layout.PciBar1Base+page+offset+uint32(4*have), bell[have:]...))
+				if have == 1 {
+					m.check(m.thread.Write(layout.PciBar1Base+page+offset+8, handle))
+				}
+				x.send(r)
+				x.vi[0].finish()
+				r.settle()
+				r.carry()
+				after := m.counter(layout.CounterDoorbellMalformed)
+				if want := uint32(3-have) + uint32(2-have); after-before != want {
+					fail("offset %#x, %d dwords: counted %d times, want %d", offset, have, after-before, want)
+				}
+				m.counts[layout.CounterDoorbellMalformed] = after
+				m.viCommand(layout.CommandOpcodeDestroyVi, v, layout.CommandStatusDone, layout.ViStateIdle)
 				r.verify()
 			}
 		}

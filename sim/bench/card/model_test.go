@@ -343,6 +343,13 @@ func (q *workQueue) room(d descriptor) (at, size int, ok bool) {
 }
 
 func (q *workQueue) post(d descriptor) *posted {
+	p, bell := q.prepare(d)
+	q.v.m.check(q.v.m.thread.Write(q.doorbell(), bell...))
+	return p
+}
+
+// prepare does all that post does but the doorbell, and returns its dwords.
+func (q *workQueue) prepare(d descriptor) (*posted, []uint32) {
 	m := q.v.m
 	at, size, ok := q.room(d)
 	if !ok {
@@ -359,9 +366,8 @@ func (q *workQueue) post(d descriptor) *posted {
 		link.SetNextHandle(q.region.handle)
 		q.posted[n-1].queue.fill(q.posted[n-1].at, link[:layout.DescriptorSegmentCountOffset])
 	}
-	m.check(m.thread.Write(q.doorbell(), uint32(address), uint32(address>>32), q.region.handle))
 	q.posted = append(q.posted, p)
-	return p
+	return p, []uint32{uint32(address), uint32(address >> 32), q.region.handle}
 }
 
 func (p *posted) address() uint64 { return p.queue.address + uint64(p.at) }

@@ -54,7 +54,7 @@ func spec(width string) verilate.Spec {
 func covered() []string {
 	names := []string{
 		"idle_ends", "resets_in_traffic", "completions", "cover_overrun_send", "cover_overrun_receive",
-		"cover_overrun_on_chip", "cover_full_ready_list", "cover_long_burst", "cover_misaligned_doorbell_send",
+		"cover_overrun_on_chip", "cover_full_ready_list", "cover_long_burst", "cover_misaligned_doorbell_send", "cover_interleaved", "cover_started_over", "cover_partial_forgotten", "cover_loaded",
 		"cover_misaligned_doorbell_receive", "cover_misaligned_link", "cover_link_written_during_read",
 		"cover_queue_forgotten_send", "cover_queue_forgotten_receive", "cover_bad_send", "cover_bad_receive",
 		"cover_bad_free_send", "cover_bad_free_receive", "cover_read_error", "cover_vi_reset", "cover_disconnected",
@@ -133,14 +133,24 @@ func TestDescriptorPath(t *testing.T) {
 var faults = []struct {
 	name, file, old, new string // FAULT stands for the switch
 }{
-	{"torn doorbell goes on", doorbell, "end else if (db_wend_i) begin", "end else if (db_wend_i && !FAULT) begin"},
-	{"byte enables ignored", doorbell, "assign in_order = whole && ", "assign in_order = (whole || FAULT) && "},
-	{"page of another VI", doorbell, "(phase_q == 2'd0 || page == vi_q)", "(phase_q == 2'd0 || page == vi_q || (FAULT && page[6:0] == vi_q[6:0]))"},
+	{"dword out of order goes on", doorbell, "(index == 2'd0 || phase_q == index);", "(index == 2'd0 || phase_q == index || (FAULT && phase_q != 2'd0));"},
+	{"torn doorbell kept", doorbell, "assign next_phase  = (in_order && !third) ? index + 2'd1 : 2'd0;", "assign next_phase  = (in_order && !third) ? index + 2'd1 : (FAULT && !third) ? phase_q : 2'd0;"},
+	{"committed dwords kept", doorbell, "(accept && known && !receive);", "(accept && known && !receive && !(FAULT && third));"},
+	{"byte enables ignored", doorbell, "assign in_order = known && whole && ", "assign in_order = known && (whole || FAULT) && "},
+	{"page of another VI", doorbell, "assign cached  = vi_q == page && ", "assign cached  = (vi_q == page || (FAULT && vi_q[6:0] == page[6:0])) && "},
+	{"one doorbell over two queues", doorbell, "receive_q == receive;", "(receive_q == receive || FAULT);"},
+	{"dwords of a send and a receive queue in one place", doorbell, "low_mem[{receive, page}] <=", "low_mem[{receive && !FAULT, page}] <="},
+	{"registers read before the RAM", doorbell, "load_q <= load && !load_q && !forget_valid_i;", "load_q <= load && (!load_q || FAULT) && !forget_valid_i;"},
+	{"send queue of a reset VI keeps its dwords", doorbell, "assign send_write    = walking_q || forget_valid_i ||", "assign send_write    = walking_q || (forget_valid_i && !FAULT) ||"},
+	{"receive queue of a reset VI keeps its dwords", doorbell, "assign receive_write = walking_q || forget_valid_i ||", "assign receive_write = walking_q || (forget_valid_i && !FAULT) ||"},
+	{"registers keep the dwords of a reset VI", doorbell, "if (forget_vi_i == vi_q) phase_q", "if (forget_vi_i == vi_q && !FAULT) phase_q"},
+	{"dwords survive a reset", doorbell, "assign phase_page    = walking_q ? walk_q :", "assign phase_page    = walking_q ? walk_q & ~{4{FAULT, 1'b0}} :"},
+	{"started over uncounted", doorbell, "|| started_over || owed_q;", "|| (started_over && !FAULT) || owed_q;"},
+	{"owed count forgotten", doorbell, "<= dropped && (owed_q || started_over);", "<= dropped && !FAULT && (owed_q || started_over);"},
 	{"half the alignment", doorbell, "low_q[5:0] == 6'd0", "(FAULT ? low_q[4:0] == 5'd0 : low_q[5:0] == 6'd0)"},
 	{"doorbell of a free VI", doorbell, "assign good        = third && aligned && enable_i && live_i[vi_q];", "assign good        = third && aligned && enable_i && (live_i[vi_q] || FAULT);"},
 	{"commit overwritten", doorbell, "assign db_wready_o = ", "assign db_wready_o = FAULT || "},
 	{"doorbell quiet with a commit", doorbell, "assign quiet_o = !commit_q && ", "assign quiet_o = (!commit_q || FAULT) && "},
-	{"one doorbell over two queues", doorbell, "offset == hvia_pkg::DoorbellReceive : receive_q;", "offset == hvia_pkg::DoorbellReceive : FAULT ? offset[6] : receive_q;"},
 	{"receive doorbell for the send queue", doorbell, "commit_receive_q <= receive_q;", "commit_receive_q <= receive_q && !FAULT;"},
 
 	{"counted at the link, not at the take", queue, "count_new   = count - 1'b1;", "count_new   = FAULT ? count : count - 1'b1;"},

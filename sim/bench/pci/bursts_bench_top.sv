@@ -310,7 +310,6 @@ module bursts_bench_top #(
     .tgt_waddr_o  (),
     .tgt_wdata_o  (),
     .tgt_wbe_o    (),
-    .tgt_wend_o   (),
     .tgt_rvalid_o (),
     .tgt_raddr_o  (),
     .tgt_rbar_o   (),

@@ -32,7 +32,7 @@ var allowed = allowances{
 		"completion: last":            "source that was served last",
 		"deadline_walker: vi":         "VI that is visited",
 		"descriptor_fetch: words":     "the chunk, filled beat by beat",
-		"doorbell: phase":             "dword of the doorbell",
+		"doorbell: walk":              "page of which the dwords are forgotten after a reset",
 		"gec: rx_count":               "slots that are offered to the engine",
 		"gec: rx_number":              "number of the frame for the trace",
 		"gec: tx_waddr":               "address in the slot",

@@ -11,6 +11,7 @@ var memories = map[string]int{
 	"cdc_fifo":      1,
 	"completion":    2,
 	"counters":      1,
+	"doorbell":      4,
 	"gec":           2,
 	"host_arbiter":  3,
 	"notify":        1,

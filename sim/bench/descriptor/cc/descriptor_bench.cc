@@ -21,6 +21,7 @@
 #include <optional>
 #include <string>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "Vdescriptor_bench_top.h"
@@ -65,8 +66,16 @@ struct Dword {
 struct Burst {
   std::vector<Dword> dwords;
   bool enable = true;
-  int vi = -1;  // a real doorbell of this VI
-  int kind = 0;  // of its send or receive queue
+  bool longer = false;  // goes on behind its doorbell
+  std::vector<std::pair<int, int>> bells = {};  // real doorbells: VI, queue
+  bool Rings(int vi) const {
+    return std::any_of(bells.begin(), bells.end(), [vi](const auto& b) { return b.first == vi; });
+  }
+};
+
+// What a queue has of a doorbell.
+struct Partial {
+  uint32_t count = 0, low = 0, high = 0;
 };
 
 // One descriptor the queue has accepted and not handed to the fetch.
@@ -292,7 +301,19 @@ class Bench {
     bursts_.clear();
     burst_pos_ = 0;
     dword_stands_ = read_stands_ = false;
-    phase_dwords_.clear();
+    left_.clear();
+    for (int kind : {kSend, kReceive}) {
+      for (int vi = 0; vi < kVis; vi++) {
+        if (partial_[kind][vi].count != 0) left_.push_back({vi, kind, partial_[kind][vi].count});
+        partial_[kind][vi] = Partial{};
+      }
+    }
+    last_vi_ = 0;
+    last_kind_ = kSend;
+    loading_ = started_over_ = false;
+    uncounted_ = 0;
+    forget_ = -1;
+    walk_ = kVis;
     commit_.reset();
     for (int kind : {kSend, kReceive}) {
       ready_[kind].clear();
@@ -582,7 +603,7 @@ class Bench {
     stopped_ = false;
     auto rings = [&] {
       bool any = q.post.active || (commit_ && commit_->vi == vi && commit_->kind == kind);
-      for (const auto& b : bursts_) any |= b.vi == vi && b.kind == kind;
+      for (const auto& b : bursts_) any |= std::count(b.bells.begin(), b.bells.end(), std::pair(vi, kind)) != 0;
       return any;
     };
     while (rings()) Clock();
@@ -679,15 +700,29 @@ class Bench {
     }
     const Slot& s = q.slots[q.post.slot];
     Burst b;
-    b.vi = vi;
-    b.kind = kind;
+    b.bells = {{vi, kind}};
     b.dwords = Doorbell(vi, kind, s.va, regions_[q.region].handle);
     if (Rare(knobs_.hostile)) {  // a burst that goes on behind the doorbell
       for (uint64_t n = rng_.Range(1, 3); n > 0; n--) {
         b.dwords.push_back({b.dwords.back().addr + 4, rng_.Bits(32), 15});
       }
+      b.longer = true;
     }
-    bursts_.push_back(b);
+    // A bridge may bring the dwords of several queues in any order, those of one queue in theirs.
+    Burst* last = bursts_.size() > 1 || (bursts_.size() == 1 && burst_pos_ == 0 && !dword_stands_) ? &bursts_.back() : nullptr;
+    if (last && !last->bells.empty() && !std::count(last->bells.begin(), last->bells.end(), b.bells[0]) && rng_.Chance(1, 2)) {
+      std::vector<Dword> all;
+      for (size_t i = 0, j = 0; i < last->dwords.size() || j < b.dwords.size();) {
+        const bool first = j == b.dwords.size() || (i < last->dwords.size() && rng_.Chance(1, 2));
+        all.push_back(first ? last->dwords[i++] : b.dwords[j++]);
+      }
+      last->dwords = all;
+      last->longer |= b.longer;
+      last->bells.push_back(b.bells[0]);
+      Figure("cover_interleaved");
+    } else {
+      bursts_.push_back(b);
+    }
     q.tail = q.post.slot;
     q.post.active = false;
   }
@@ -730,9 +765,15 @@ class Bench {
     Burst b;
     int vi = AnyVi(true);
     const uint64_t va = rng_.Next() & ~63ull;
-    const int queue = rng_.Below(2);
+    int queue = rng_.Below(2);
+    int kind = rng_.Below(12);
+    if (!left_.empty() && rng_.Chance(1, 2)) {  // what a queue had before a reset would be complete now
+      vi = left_.back().vi;
+      queue = left_.back().kind;
+      kind = left_.back().count == 1 ? 2 : 3;
+      left_.pop_back();
+    }
     b.dwords = Doorbell(vi, queue, va, rng_.Bits(32));
-    const int kind = rng_.Below(12);
     switch (kind) {
       case 0: b.dwords.resize(1); break;
       case 1: b.dwords.resize(2); break;
@@ -764,8 +805,53 @@ class Bench {
     }
     static const char* const names[] = {"one_dword", "two_dwords", "from_second", "from_third", "swapped", "enables",
                                         "misaligned", "disabled", "free_vi", "offset", "foreign_page", "mixed"};
+    // Together with what the queues have by then it may be a good one, which nobody posted.
+    auto planned = partial_;
+    auto commits = [&](const Dword& d) {
+      Commit bell{};
+      return Take(&planned, d, &bell) == kThird && bell.va % hvia::kDescriptorAlignment == 0 && vis_[bell.vi].used;
+    };
+    for (size_t n = 0; n < bursts_.size(); n++) {
+      for (size_t i = n == 0 ? burst_pos_ : 0; i < bursts_[n].dwords.size(); i++) commits(bursts_[n].dwords[i]);
+    }
+    for (const auto& d : b.dwords) {
+      if (commits(d) && b.enable) return;
+    }
     Figure(std::string("cover_hostile_") + names[kind]);
     bursts_.push_back(b);
+  }
+
+  enum Taken { kNone, kBegun, kStartedOver, kSecond, kThird, kMalformed };
+
+  // What a dword is to the queues.
+  template <class Partials, class Bell>
+  static Taken Take(Partials* partials, const Dword& d, Bell* bell) {
+    const uint32_t page = d.addr >> 12, offset = d.addr & 0xfff;
+    const int kind = offset >= hvia::kDoorbellReceive ? kReceive : kSend;
+    const uint32_t by = offset - (kind == kReceive ? hvia::kDoorbellReceive : hvia::kDoorbellSend);
+    if (by >= 4 * hvia::kDoorbellDwords) return kMalformed;
+    Partial& p = (*partials)[kind][page];
+    const uint32_t had = p.count;
+    p.count = 0;
+    if (d.enables != 15 || (by != 0 && by != 4 * had)) return kMalformed;
+    bell->vi = page;
+    bell->kind = kind;
+    if (by == 8) {
+      bell->va = p.low | static_cast<uint64_t>(p.high) << 32;
+      bell->handle = d.data;
+      return kThird;
+    }
+    (by == 0 ? p.low : p.high) = d.data;
+    p.count = by / 4 + 1;
+    return by == 4 ? kSecond : had != 0 ? kStartedOver : kBegun;
+  }
+
+  // A VI is taken into use or given up.
+  void Forget(int vi) {
+    forget_ = vi;
+    for (int kind : {kSend, kReceive}) {
+      if (partial_[kind][vi].count != 0) Figure("cover_partial_forgotten");
+    }
   }
 
   // --- Manager: reset and disconnection of a VI, loss of a region ----------------------------------
@@ -824,7 +910,7 @@ class Bench {
       if (t.cpl.vi == vi) return false;
     }
     for (const auto& b : bursts_) {
-      if (b.vi == vi) return false;
+      if (b.Rings(vi)) return false;
     }
     return true;
   }
@@ -891,6 +977,7 @@ class Bench {
         v.paused = true;
         if (m.what == kReset) {
           v.context[0] |= hvia::kViStateFree;
+          Forget(m.vi);
           for (Queue& q : v.queues) q.post.active = false;
           m.wait = rng_.Chance(1, 2) ? 0 : rng_.Below(6);
           m.step = kBeforeClear;
@@ -963,6 +1050,7 @@ class Bench {
         if (!Quiescent(m.vi)) return;
         for (Queue& q : vis_[m.vi].queues) GiveBack(q.region);
         Rebuild(m.vi, 48);
+        Forget(m.vi);
         m.step = kNothing;
         return;
     }
@@ -1114,7 +1202,7 @@ class Bench {
 
   void Drive() {
     if (dut_.rst_ni) {
-      if (Gate(knobs_.host_rate)) HostStep();
+      if (Gate(knobs_.host_rate) && walk_ == 0) HostStep();
       if (!held_ && bursts_.size() < 4 && Rare(knobs_.hostile)) Hostile();
       ManagerStep();
       RxStepDrive();
@@ -1143,8 +1231,9 @@ class Bench {
     dut_.release_gate_i = Gate(knobs_.release_gate);
     dut_.flushed_gate_i = Gate(knobs_.flushed_gate);
 
-    // Target port: a dword that stands stays; the end of the burst has a clock of its own.
-    dut_.db_wend_i = 0;
+    dut_.forget_valid_i = forget_ >= 0;
+    dut_.forget_vi_i = forget_ >= 0 ? forget_ : static_cast<int>(rng_.Bits(8));
+    // Target port: a dword that stands stays.
     dut_.enable_i = bursts_.empty() || bursts_.front().enable;
     if (!dword_stands_) {
       dut_.db_wvalid_i = 0;
@@ -1152,16 +1241,11 @@ class Bench {
       dut_.db_wdata_i = rng_.Bits(32);
       dut_.db_wbe_i = 15;
       if (dut_.rst_ni && !bursts_.empty() && Gate(knobs_.dword_rate)) {
-        const Burst& b = bursts_.front();
-        if (burst_pos_ == b.dwords.size()) {
-          dut_.db_wend_i = 1;
-        } else {
-          const Dword& d = b.dwords[burst_pos_];
-          dut_.db_wvalid_i = 1;
-          dut_.db_waddr_i = d.addr;
-          dut_.db_wdata_i = d.data;
-          dut_.db_wbe_i = d.enables;
-        }
+        const Dword& d = bursts_.front().dwords[burst_pos_];
+        dut_.db_wvalid_i = 1;
+        dut_.db_waddr_i = d.addr;
+        dut_.db_wdata_i = d.data;
+        dut_.db_wbe_i = d.enables;
       }
     }
 
@@ -1356,52 +1440,70 @@ class Bench {
 
   void JudgeDoorbell() {
     bool good = false, malformed = false, async = false;
-    const bool taken = dut_.db_wvalid_i && dut_.db_wready_o;
+    const bool taken = dut_.db_wvalid_i && dut_.db_wready_o, forgets = forget_ >= 0;
+    const Dword now{dut_.db_waddr_i, dut_.db_wdata_i, dut_.db_wbe_i};
     Commit bell{};
-    if (taken) {
-      const uint32_t page = dut_.db_waddr_i >> 12, offset = dut_.db_waddr_i & 0xfff;
-      const size_t n = phase_dwords_.size();
-      const uint32_t first = n ? phase_dwords_[0].addr & 0xfff : offset;
-      const bool fits = dut_.db_wbe_i == 15 && (first == hvia::kDoorbellSend || first == hvia::kDoorbellReceive) &&
-                        offset == first + 4 * n && (n == 0 || page == phase_dwords_[0].addr >> 12);
-      if (!fits) {
-        malformed = true;
-        phase_dwords_.clear();
-      } else {
-        phase_dwords_.push_back({dut_.db_waddr_i, dut_.db_wdata_i, dut_.db_wbe_i});
+    // The second or third dword of another queue than the last one's waits two clocks for the RAM.
+    bool waits = false;
+    if (dut_.db_wvalid_i && walk_ == 0) {
+      auto copy = std::make_unique<Partials>(partial_);
+      const Taken what = Take(copy.get(), {now.addr & ~12u, 0, 15}, &bell);
+      const bool other = bell.vi != last_vi_ || bell.kind != last_kind_;
+      if (what != kMalformed && now.enables == 15 && (now.addr & 12) != 0 && (now.addr & 12) != 12 && other) {
+        waits = true;
+        if (!forgets && std::exchange(loading_, !loading_)) {
+          last_vi_ = bell.vi;
+          last_kind_ = bell.kind;
+          Figure("cover_loaded");
+        }
       }
-      if (phase_dwords_.size() == hvia::kDoorbellDwords) {
-        bell.vi = page;
-        bell.kind = first == hvia::kDoorbellReceive ? kReceive : kSend;
-        bell.va = phase_dwords_[0].data | static_cast<uint64_t>(phase_dwords_[1].data) << 32;
-        bell.handle = phase_dwords_[2].data;
+    }
+    if (forgets) {
+      waits = true;
+      loading_ = false;
+      for (auto& p : partial_) p[forget_].count = 0;
+      forget_ = -1;
+    }
+    CHECK(!(waits && dut_.db_wvalid_i && dut_.db_wready_o), "a dword at %05x is taken before the RAM was read", now.addr);
+    bool over = false;
+    if (taken) {
+      const Taken what = walk_ != 0 ? kMalformed : Take(&partial_, now, &bell);
+      malformed = what == kMalformed;
+      over = what == kStartedOver;
+      if (what != kMalformed) {
+        last_vi_ = bell.vi;
+        last_kind_ = bell.kind;
+      }
+      if (what == kThird) {
         const bool allowed = dut_.enable_i && vis_[bell.vi].State() != hvia::kViStateFree;
         const bool aligned = bell.va % hvia::kDescriptorAlignment == 0;
         good = allowed && aligned;
         malformed = !good;
         async = allowed && !aligned;
-        phase_dwords_.clear();
       }
       if (malformed) Figure("malformed");
-      burst_pos_++;
+      if (over) Figure("cover_started_over");
+      if (++burst_pos_ == bursts_.front().dwords.size()) {
+        burst_pos_ = 0;
+        if (bursts_.front().longer) Figure("cover_long_burst");
+        bursts_.pop_front();
+      }
       dword_stands_ = false;
       progress_ = unit::clocks();
     } else {
       dword_stands_ = dut_.db_wvalid_i;
     }
-    if (dut_.db_wend_i) {
-      malformed = !phase_dwords_.empty();
-      phase_dwords_.clear();
-      burst_pos_ = 0;
-      if (bursts_.front().dwords.size() > 3) Figure("cover_long_burst");
-      bursts_.pop_front();
-      progress_ = unit::clocks();
-    }
+    // A doorbell that was started over is counted a clock later, or in the next clock without another.
+    uncounted_ += malformed + started_over_;
+    started_over_ = over;
+    const bool counted = uncounted_ != 0;
+    uncounted_ -= counted;
+    if (walk_ != 0) walk_--;
     CHECK(dut_.stat_doorbell_send_o == (good && bell.kind == kSend), "stat_doorbell_send is %d, page %u",
           dut_.stat_doorbell_send_o, dut_.db_waddr_i >> 12);
     CHECK(dut_.stat_doorbell_receive_o == (good && bell.kind == kReceive), "stat_doorbell_receive is %d, page %u",
           dut_.stat_doorbell_receive_o, dut_.db_waddr_i >> 12);
-    CHECK(dut_.stat_doorbell_malformed_o == malformed, "stat_doorbell_malformed is %d, dword at %05x",
+    CHECK(dut_.stat_doorbell_malformed_o == counted, "stat_doorbell_malformed is %d, dword at %05x",
           dut_.stat_doorbell_malformed_o, dut_.db_waddr_i);
     CHECK(dut_.doorbell_async_valid_o == async, "doorbell asynchronous error is %d", dut_.doorbell_async_valid_o);
     if (async) {
@@ -1421,7 +1523,7 @@ class Bench {
             dut_.commit_vi_o, dut_.commit_receive_o, static_cast<uint64_t>(dut_.commit_va_o), dut_.commit_handle_o,
             commit_->vi, commit_->kind, commit_->va, commit_->handle);
     }
-    if (!commit_ || dut_.commit_fire_o) {
+    if ((!commit_ || dut_.commit_fire_o) && !waits) {
       CHECK(!dut_.db_wvalid_i || dut_.db_wready_o, "the target port waits for nothing");
     }
     if (dut_.commit_fire_o) {
@@ -2438,7 +2540,17 @@ class Bench {
   std::deque<Burst> bursts_;
   size_t burst_pos_ = 0;
   bool dword_stands_ = false;
-  std::vector<Dword> phase_dwords_;
+  using Partials = std::array<std::array<Partial, kVis>, 2>;
+  Partials partial_{};
+  struct Left {
+    int vi, kind;
+    uint32_t count;
+  };
+  std::vector<Left> left_;  // what queues had before the last reset
+  int last_vi_ = 0, last_kind_ = 0;  // the queue that the registers hold
+  bool loading_ = false, started_over_ = false;
+  int uncounted_ = 0, forget_ = -1;
+  int walk_ = 0;  // clocks that the walk after a reset still takes
   std::optional<Commit> commit_;
   std::deque<Listed> ready_[2];
   std::optional<Offer> offers_[2];

@@ -247,7 +247,6 @@ class Bench {
     if (!core_writes.empty()) Fail("%zu host writes have not reached the core", core_writes.size());
     if (!expected.empty()) Fail("%zu granted requests were not seen on the bus", expected.size());
     if (memory.open_burst()) Fail("a write burst was not ended");
-    if (since_end != 0) Fail("the last write burst to the core has no end");
     const auto& s = bus.statistics();
     CheckCount("PciMasterRead", stat_read, want_read);
     CheckCount("PciMasterWrite", stat_write, want_write);
@@ -256,7 +255,6 @@ class Bench {
     CheckCount("PciParityError", stat_parity, s.bad_parity);
     CheckCount("PciTargetWrite", stat_target_write, core_write_count);
     CheckCount("PciTargetRead", stat_target_read, host_reads);
-    CheckCount("tgt_wend", burst_ends, want_ends);
   }
   void CheckCount(const char* what, uint64_t got, uint64_t want) {
     if (got != want) Fail("statistics strobe %s: %" PRIu64 " pulses, want %" PRIu64, what, got, want);
@@ -283,10 +281,9 @@ class Bench {
     reads_of.clear();
     starts.clear();
     mon_frame_n = true;
-    mon_card = mon_host_write = false;
-    since_end = 0;
+    mon_card = false;
     stat_read = stat_write = stat_retry = stat_abort = stat_parity = stat_target_write = stat_target_read = 0;
-    want_read = want_write = want_retry = want_abort = core_write_count = core_read_count = burst_ends = want_ends = host_reads = 0;
+    want_read = want_write = want_retry = want_abort = core_write_count = core_read_count = host_reads = 0;
     top->req_valid_i = top->wvalid_i = 0;
     for (int i = 0; i < 3; i++) {
       top->clk_i = 1;
@@ -351,7 +348,6 @@ class Bench {
   uint64_t reads_done = 0, writes_done = 0, bytes_done = 0, read_errors = 0, write_errors = 0, host_done = 0, host_aborts = 0;
   uint64_t stat_read = 0, stat_write = 0, stat_retry = 0, stat_abort = 0, stat_parity = 0, stat_target_write = 0, stat_target_read = 0;
   uint64_t want_read = 0, want_write = 0, want_retry = 0, want_abort = 0, core_write_count = 0, core_read_count = 0;
-  uint64_t burst_ends = 0, want_ends = 0;  // one for each transaction that wrote at least one dword
   uint64_t host_reads = 0;
   int lost[kRequesters] = {}, max_lost[kRequesters] = {};
   uint64_t max_wait[kRequesters] = {};  // clocks from a request to its last beat
@@ -576,7 +572,6 @@ class Bench {
       mon_card = (hvia::PciCardDrive(*top).oe & hvia::kPciFrame) != 0;
       mon_selected = mon_stop = mon_abort = false;
       mon_moved = 0;
-      mon_host_write = !mon_card && (p.cbe_n & 15) == hvia::kPciCommandMemoryWrite;
       if (!mon_card) return;
       starts.push_back(g_clock);
       mon_begin = g_clock;
@@ -593,13 +588,6 @@ class Bench {
       const bool asks = kBytes == 8 && g_bits == 64 && e.address % 8 == 0 && e.dwords > 2;
       if (p.req64_n() == asks) Fail("burst of %u dwords at %08x: REQ64# is %d", e.dwords, e.address, p.req64_n());
       return;
-    }
-    if (mon_host_write) {
-      if (!p.irdy_n() && !p.trdy_n()) mon_moved++;
-      if (p.idle()) {
-        if (mon_moved != 0) want_ends++;
-        mon_host_write = false;
-      }
     }
     if (!mon_card) return;
     if (p.idle()) {
@@ -647,21 +635,14 @@ class Bench {
   }
 
   void SampleCore() {
-    if (top->tgt_wend_o) {
-      if (since_end == 0) Fail("tgt_wend without a beat");
-      since_end = 0;
-      burst_ends++;
-    }
     if (top->tgt_wvalid_o && top->tgt_wready_i) {
       if (core_writes.empty()) Fail("the core gets a write that the host never made, address %05x", top->tgt_waddr_o);
       const CoreWrite w = core_writes.front();
       core_writes.pop_front();
-      if (w.first && since_end != 0) Fail("two host bursts without tgt_wend between them");
       if (w.first) core_first.push_back(g_clock);
       if (top->tgt_wbar_o != w.bar || top->tgt_waddr_o != w.address || top->tgt_wdata_o != w.data || top->tgt_wbe_o != w.be)
         Fail("the core gets bar %d address %05x data %08x be %x, want bar %d address %05x data %08x be %x", top->tgt_wbar_o,
              top->tgt_waddr_o, top->tgt_wdata_o, top->tgt_wbe_o, w.bar, w.address, w.data, w.be);
-      since_end++;
       core_write_count++;
     }
     if (top->tgt_rvalid_o && top->tgt_rready_i) core_read_count++;
@@ -745,11 +726,11 @@ class Bench {
   bool beat_shown[kRequesters] = {};
   uint64_t stalled_until[kRequesters] = {};
   std::deque<Expected> expected;
-  bool mon_frame_n = true, mon_card = false, mon_host_write = false, mon_selected = false, mon_stop = false, mon_abort = false;
+  bool mon_frame_n = true, mon_card = false, mon_selected = false, mon_stop = false, mon_abort = false;
   bool mon_gnt_n = true, mon_gnt_away = true;  // GNT# away for two clocks, for one
   uint32_t mon_moved = 0, mon_overstay = 0;
   uint64_t mon_begin = 0;
-  int since_end = 0, read_delay = 0;
+  int read_delay = 0;
   uint64_t token = 0;
   std::map<uint64_t, HostCommand> reads_of;
   HostResult direct;
@@ -786,7 +767,6 @@ void Totals(const Bench& b, Report* report) {
   report->Add("host_commands", b.host_done);
   report->Add("core_writes", b.core_write_count);
   report->Add("core_reads", b.core_read_count);
-  report->Add("burst_ends", b.burst_ends);
 }
 
 hvia::HostBridgeNoise Noise(uint64_t seed) {
@@ -1026,13 +1006,13 @@ void Directed(uint64_t seed, uint64_t, Report* report) {
   for (int n = 1; n <= 8; n++) {
     c.address = hvia::kPciBar1Base + 0x7000;
     c.count = n;
-    const uint64_t ends = b.burst_ends, writes = b.core_write_count;
+    const uint64_t writes = b.core_write_count;
     r = b.Host(c);
     b.Run(8);
     if (r.status != HostResult::kOk || r.retries + r.disconnects != 0) Fail("doorbell of %d dwords was not one burst", n);
     // Address phase, one clock of decode, then a dword per clock.
     if (r.done - r.begin != static_cast<uint64_t>(n) + 2) Fail("doorbell of %d dwords takes %" PRIu64 " clocks, want %d", n, r.done - r.begin, n + 2);
-    if (b.burst_ends != ends + 1 || b.core_write_count != writes + static_cast<uint64_t>(n)) Fail("doorbell of %d dwords: %" PRIu64 " ends", n, b.burst_ends - ends);
+    if (b.core_write_count != writes + static_cast<uint64_t>(n)) Fail("doorbell of %d dwords: %" PRIu64 " writes", n, b.core_write_count - writes);
     if (n == 3) report->Add("doorbell_clocks", r.done - r.begin);
     if (n == 3) report->Add("doorbell_to_core_clocks", b.core_first.back() - r.begin);
   }
