@@ -7,7 +7,7 @@ import "encoding/binary"
 
 // Hash identifies this version of all layouts: the first eight bytes of the
 // SHA-256 of their reference page.
-const Hash uint64 = 0x98c7784e219c544a
+const Hash uint64 = 0xa6d77391c5833062
 
 // PCI configuration space.
 const (
@@ -26,6 +26,8 @@ const (
 	PciBar0Base                             = 0xe0000000 // where the host places BAR 0
 	PciBar1Base                             = 0xe0100000 // where the host places BAR 1
 	PciConfigBase                           = 0xe0200000 // where the host bridge turns accesses into configuration cycles of the card
+	PciSpoilWrite                           = 0xe0201000 // test register of the host bridge: the next store to the card has bad parity, with bit 0 in its address phase, with bit 1 + n in dword n
+	PciSpoilRead                            = 0xe0201004 // test register of the host bridge: the next data phase in which the card reads the dword at this physical address has bad parity
 	PciConfigSize                           = 0x100
 	PciConfigIDOffset                       = 0x0 // RO identification
 	PciConfigIDVendorLsb                    = 0
@@ -38,11 +40,11 @@ const (
 	PciConfigCommandMasterEnableLsb         = 2
 	PciConfigCommandMasterEnableMask        = 0x4 // may become bus master
 	PciConfigCommandParityResponseLsb       = 6
-	PciConfigCommandParityResponseMask      = 0x40 // let parity errors have consequences: an address phase with bad parity is not claimed, MasterParityError is recorded
+	PciConfigCommandParityResponseMask      = 0x40 // let parity errors have consequences: what came with bad parity is not used, PERR# is asserted, MasterParityError recorded
 	PciConfigCommandSerrEnableLsb           = 8
-	PciConfigCommandSerrEnableMask          = 0x100 // with ParityResponse: record SignaledSystemError on an address parity error
+	PciConfigCommandSerrEnableMask          = 0x100 // with ParityResponse: assert SERR# on an address parity error, and record SignaledSystemError
 	PciConfigCommandMasterParityErrorLsb    = 24
-	PciConfigCommandMasterParityErrorMask   = 0x1000000 // as master, saw bad parity on read data
+	PciConfigCommandMasterParityErrorMask   = 0x1000000 // as master, saw bad parity on read data, or PERR# for written data
 	PciConfigCommandDevselTimingLsb         = 25
 	PciConfigCommandDevselTimingMask        = 0x6000000 // 1 = medium
 	PciConfigCommandSignaledTargetAbortLsb  = 27

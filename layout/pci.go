@@ -21,6 +21,8 @@ var pciSection = Section{
 		{"PciBar0Base", 0xe0000000, 32, "where the host places BAR 0"},
 		{"PciBar1Base", 0xe0100000, 32, "where the host places BAR 1"},
 		{"PciConfigBase", 0xe0200000, 32, "where the host bridge turns accesses into configuration cycles of the card"},
+		{"PciSpoilWrite", 0xe0201000, 32, "test register of the host bridge: the next store to the card has bad parity, with bit 0 in its address phase, with bit 1 + n in dword n"},
+		{"PciSpoilRead", 0xe0201004, 32, "test register of the host bridge: the next data phase in which the card reads the dword at this physical address has bad parity"},
 	},
 	Enums: []Enum{{Name: "PciCommand", Doc: "Bus commands on C/BE#[3:0] in the address phase.", Width: 4, Values: []Value{
 		{"MemoryRead", 0x6, "one dword"},
@@ -40,9 +42,9 @@ var pciSection = Section{
 			{Name: "Command", Offset: 0x04, Access: ReadWrite, Reset: 0x02000000, Doc: "command (low half, RW) and status (high half, W1C)", Bits: []Bits{
 				{"MemoryEnable", 1, 1, "answer memory accesses"},
 				{"MasterEnable", 2, 1, "may become bus master"},
-				{"ParityResponse", 6, 1, "let parity errors have consequences: an address phase with bad parity is not claimed, MasterParityError is recorded"},
-				{"SerrEnable", 8, 1, "with ParityResponse: record SignaledSystemError on an address parity error"},
-				{"MasterParityError", 24, 1, "as master, saw bad parity on read data"},
+				{"ParityResponse", 6, 1, "let parity errors have consequences: what came with bad parity is not used, PERR# is asserted, MasterParityError recorded"},
+				{"SerrEnable", 8, 1, "with ParityResponse: assert SERR# on an address parity error, and record SignaledSystemError"},
+				{"MasterParityError", 24, 1, "as master, saw bad parity on read data, or PERR# for written data"},
 				{"DevselTiming", 25, 2, "1 = medium"},
 				{"SignaledTargetAbort", 27, 1, "never: this target does not abort"},
 				{"ReceivedTargetAbort", 28, 1, "a burst of this master met target abort"},

@@ -42,6 +42,10 @@ module hvia_board #(
     input  logic         stop_n_i,
     output logic         stop_n_o,
     output logic         stop_n_oe,
+    input  logic         perr_n_i,
+    output logic         perr_n_o,
+    output logic         perr_n_oe,
+    output logic         serr_n_oe,  // open drain: SERR# is 0 while it is driven
     // Idle at W = 32.
     input  logic         par64_i,
     output logic         par64_o,
@@ -218,6 +222,10 @@ module hvia_board #(
       .stop_n_i,
       .stop_n_o,
       .stop_n_oe,
+      .perr_n_i,
+      .perr_n_o,
+      .perr_n_oe,
+      .serr_n_oe,
       .par64_i,
       .par64_o,
       .par64_oe,

@@ -18,12 +18,14 @@ module pci_config (
   output logic         memory_en_o,
   output logic         bus_master_en_o,
   output logic         parity_en_o,
+  output logic         serr_en_o,
   output logic [7:0]   latency_timer_o,
   output logic [31:16] bar0_o,
   output logic [31:20] bar1_o,
 
   // What the status register records
   input  logic         set_master_parity_i,
+  input  logic         set_perr_seen_i,
   input  logic         set_target_parity_i,
   input  logic         set_address_parity_i,
   input  logic         set_master_abort_i,
@@ -126,7 +128,7 @@ module pci_config (
           if (cfg_be_i[2]) bar1_q[23:20] <= cfg_wdata_i[23:20];
         end
       end
-      st_master_parity_q <= (set_master_parity_i & parity_en_q) |
+      st_master_parity_q <= ((set_master_parity_i | set_perr_seen_i) & parity_en_q) |
         (st_master_parity_q & ~clear[hvia_pkg::PciConfigCommandMasterParityErrorBit]);
       st_target_abort_q  <= set_target_abort_i |
         (st_target_abort_q & ~clear[hvia_pkg::PciConfigCommandReceivedTargetAbortBit]);
@@ -142,10 +144,11 @@ module pci_config (
   assign memory_en_o     = memory_en_q;
   assign bus_master_en_o = bus_master_en_q;
   assign parity_en_o     = parity_en_q;
+  assign serr_en_o       = serr_en_q;
   assign latency_timer_o = latency_q;
   assign bar0_o          = bar0_q;
   assign bar1_o          = bar1_q;
 
-  assign quiet_o = ~cfg_we_i & ~any_parity & ~set_master_abort_i & ~set_target_abort_i;
+  assign quiet_o = ~cfg_we_i & ~any_parity & ~set_perr_seen_i & ~set_master_abort_i & ~set_target_abort_i;
 
 endmodule

@@ -72,6 +72,10 @@ module pci_interface #(
   input  logic           devsel_n_i,
   output logic           devsel_n_o,
   output logic           devsel_n_oe,
+  input  logic           perr_n_i,
+  output logic           perr_n_o,
+  output logic           perr_n_oe,
+  output logic           serr_n_oe,  // open drain: SERR# is 0 while it is driven
   input  logic           stop_n_i,
   output logic           stop_n_o,
   output logic           stop_n_oe,
@@ -97,7 +101,7 @@ module pci_interface #(
   logic [7:2]   cfg_addr;
   logic [3:0]   cfg_be;
   logic [31:0]  cfg_wdata, cfg_rdata;
-  logic         memory_en, bus_master_en, parity_en;
+  logic         memory_en, bus_master_en, parity_en, serr_en;
   logic [7:0]   latency_timer;
   logic [31:16] bar0;
   logic [31:20] bar1;
@@ -106,13 +110,15 @@ module pci_interface #(
   logic [W-1:0] m_ad;
   logic [31:0]  t_ad;
   logic         m_ad_oe, t_ad_oe, m_par, t_par, m_par_oe, t_par_oe;
-  logic         inta_n_q;
+  logic         perr_seen, m_perr, t_perr;
+  logic         inta_n_q, perr_n_q, perr_oe_q, serr_oe_q;
 
   pci_master #(.W(W)) u_master (
     .clk_i, .rst_ni, .quiesce_i,
     .idle_o,
     .quiet_o            (master_quiet),
     .bus_master_en_i    (bus_master_en),
+    .parity_en_i        (parity_en),
     .latency_timer_i    (latency_timer),
     .req_valid_i, .req_ready_o, .req_write_i, .req_addr_i, .req_len_i,
     .wdata_i, .wstrb_i, .wvalid_i, .wready_o, .wdone_o, .werr_o,
@@ -125,7 +131,7 @@ module pci_interface #(
     .par_o              (m_par),
     .par_oe             (m_par_oe),
     .frame_n_i, .frame_n_o, .frame_n_oe, .irdy_n_i, .irdy_n_o, .irdy_n_oe,
-    .trdy_n_i, .devsel_n_i, .stop_n_i,
+    .trdy_n_i, .devsel_n_i, .stop_n_i, .perr_n_i,
     .par64_i, .par64_o, .par64_oe, .req64_n_o, .req64_n_oe, .ack64_n_i,
     .stat_read_o        (stat_pci_master_read_o),
     .stat_write_o       (stat_pci_master_write_o),
@@ -133,7 +139,9 @@ module pci_interface #(
     .stat_abort_o       (stat_pci_master_abort_o),
     .set_master_abort_o (master_abort),
     .set_target_abort_o (target_abort),
-    .set_parity_error_o (master_parity)
+    .set_parity_error_o (master_parity),
+    .set_perr_seen_o    (perr_seen),
+    .perr_o             (m_perr)
   );
 
   pci_target u_target (
@@ -162,7 +170,8 @@ module pci_interface #(
     .stat_write_o         (stat_pci_target_write_o),
     .stat_read_o          (stat_pci_target_read_o),
     .set_address_parity_o (address_parity),
-    .set_data_parity_o    (data_parity)
+    .set_data_parity_o    (data_parity),
+    .perr_o               (t_perr)
   );
 
   pci_config u_config (
@@ -176,10 +185,12 @@ module pci_interface #(
     .memory_en_o          (memory_en),
     .bus_master_en_o      (bus_master_en),
     .parity_en_o          (parity_en),
+    .serr_en_o            (serr_en),
     .latency_timer_o      (latency_timer),
     .bar0_o               (bar0),
     .bar1_o               (bar1),
     .set_master_parity_i  (master_parity),
+    .set_perr_seen_i      (perr_seen),
     .set_target_parity_i  (data_parity),
     .set_address_parity_i (address_parity),
     .set_master_abort_i   (master_abort),
@@ -197,13 +208,30 @@ module pci_interface #(
   end
   assign inta_n_o = inta_n_q;
 
+  // Sustained tri-state: driven high for a clock before it is released.
+  always_ff @(posedge clk_i or negedge rst_ni) begin
+    if (!rst_ni) begin
+      perr_n_q  <= 1'b1;
+      perr_oe_q <= 1'b0;
+      serr_oe_q <= 1'b0;
+    end else begin
+      perr_n_q  <= ~(m_perr | t_perr);
+      perr_oe_q <= m_perr | t_perr | ~perr_n_q;
+      serr_oe_q <= address_parity & parity_en & serr_en;
+    end
+  end
+  assign perr_n_o  = perr_n_q;
+  assign perr_n_oe = perr_oe_q;
+  assign serr_n_oe = serr_oe_q;
+
   if (W == 64) begin : gen_wide
     logic unused_cbe;
     assign unused_cbe = ^cbe_n_i[7:4];
   end
 
-  assign stat_pci_parity_error_o = master_parity | address_parity | data_parity;
+  assign stat_pci_parity_error_o = master_parity | address_parity | data_parity | perr_seen;
 
-  assign quiet_o = master_quiet & target_quiet & config_quiet & (inta_n_q == ~irq_i);
+  assign quiet_o = master_quiet & target_quiet & config_quiet & (inta_n_q == ~irq_i) &
+                   ~perr_oe_q & ~serr_oe_q;
 
 endmodule

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// PCI 2.2 bus master, 32 or 64 bit: turns requests of the host-bus port into memory read (line,
+// PCI 2.3 bus master, 32 or 64 bit: turns requests of the host-bus port into memory read (line,
 // multiple) and memory write bursts. It repeats what the target retries, resumes at the right address
 // after a disconnect, and reports master and target aborts to the requester.
 //
@@ -12,6 +12,10 @@
 // the write buffer, or has room in the read buffer. So the byte enables of a phase are known when it
 // begins, as PCI wants, and a requester that stalls can always be answered by making the present
 // phase the last one, before IRDY# is late.
+//
+// PAR comes one clock behind its data, when a beat may have been taken already. So a read with a bad
+// phase goes on to its end, and its last beat is the error. PERR# of a written phase comes when the
+// write may have been answered: it is recorded, and the host sees to the rest.
 //
 // With W = 64 a request of several beats asks for 64-bit data phases (REQ64#), at an address that is a
 // multiple of 8. If the target answers without ACK64#, a beat takes two phases of 32 bits, which may
@@ -31,6 +35,7 @@ module pci_master #(
 
   // From configuration space
   input  logic           bus_master_en_i,
+  input  logic           parity_en_i,
   input  logic [7:0]     latency_timer_i,
 
   // Host-bus port
@@ -71,6 +76,7 @@ module pci_master #(
   input  logic           trdy_n_i,
   input  logic           devsel_n_i,
   input  logic           stop_n_i,
+  input  logic           perr_n_i,
   // 64-bit extension; idle with W = 32
   input  logic           par64_i,
   output logic           par64_o,
@@ -86,7 +92,9 @@ module pci_master #(
   output logic           stat_abort_o,   // master or target abort
   output logic           set_master_abort_o,
   output logic           set_target_abort_o,
-  output logic           set_parity_error_o
+  output logic           set_parity_error_o,
+  output logic           set_perr_seen_o,
+  output logic           perr_o          // with ParityResponse: PERR# in the next clock
 );
 
   localparam bit          Wide              = W == 64;
@@ -125,6 +133,9 @@ module pci_master #(
   logic        drop, drop_q;            // soft reset with BusMaster off
   logic        wdone_d, wdone_q, werr_d, werr_q;
   logic        pcheck_d, pcheck_q, pexpect_d, pexpect_q;
+  logic        pbad_q;                   // a phase of this read had bad parity
+  logic        plast_q;                  // the phase that is checked was the last one of its request
+  logic [1:0]  wrote_q;                  // phases that were written one clock ago, and two
   logic        pcheck64_d, pcheck64_q, pexpect64_d, pexpect64_q, par64_d, par64_q;
 
   // Beats wait here; the head is the beat of the present data phase until it has moved.
@@ -133,11 +144,14 @@ module pci_master #(
   logic [2:0]  wcnt_d, wcnt_q;
   logic        wpush, wpop;
   logic [W+StrbW-1:0] whead, wnext, wbeat, wshow;
-  logic [W+1:0] rfifo_q [4];
+  logic [W:0]  rfifo_q [4];
+  logic [3:0]  rerr_q;                   // beats of it that are errors
+  logic [1:0]  rnewest;
   logic [1:0]  rrd_q, rwr_q;
   logic [2:0]  rcnt_d, rcnt_q;
   logic        rpush, rpop;
-  logic [W+1:0] rpush_entry, rhead;
+  logic        rpush_err;
+  logic [W:0]  rpush_entry, rhead;
   logic [W-1:0] rbeat;
 
   logic [29:0] req_dword;
@@ -161,7 +175,8 @@ module pci_master #(
   assign rhead    = rfifo_q[rrd_q];
   assign rdata_o  = rhead[W-1:0];
   assign rlast_o  = rhead[W];
-  assign rerr_o   = rhead[W+1];
+  assign rnewest  = rwr_q - 2'd1;
+  assign rerr_o   = rerr_q[rrd_q] | (perr_o & plast_q & (rrd_q == rnewest));
   assign rpop     = rvalid_o & rready_i;
   assign rcnt_d   = rcnt_q + {2'b00, rpush} - {2'b00, rpop};
 
@@ -252,7 +267,8 @@ module pci_master #(
     complete     = 1'b0;
     wpop         = 1'b0;
     rpush        = 1'b0;
-    rpush_entry  = {1'b0, left == 8'd0, rbeat};
+    rpush_entry  = {left == 8'd0, rbeat};
+    rpush_err    = (left == 8'd0) & (pbad_q | perr_o);
 
     unique case (state_q)
       StIdle, StDrain: begin
@@ -274,7 +290,8 @@ module pci_master #(
             end
           end else if (rcnt_q != 3'd4) begin
             rpush       = 1'b1;
-            rpush_entry = {2'b11, {W{1'b0}}};
+            rpush_entry = {1'b1, {W{1'b0}}};
+            rpush_err   = 1'b1;
             complete    = 1'b1;
           end
           if (complete) begin
@@ -455,6 +472,10 @@ module pci_master #(
       pcheck_q     <= 1'b0;
       pexpect_q    <= 1'b0;
       pcheck64_q   <= 1'b0;
+      pbad_q       <= 1'b0;
+      plast_q      <= 1'b0;
+      wrote_q      <= 2'b00;
+      rerr_q       <= 4'd0;
       pexpect64_q  <= 1'b0;
       wrd_q        <= 2'd0;
       wwr_q        <= 2'd0;
@@ -508,6 +529,11 @@ module pci_master #(
       pcheck_q     <= pcheck_d;
       pexpect_q    <= pexpect_d;
       pcheck64_q   <= pcheck64_d;
+      pbad_q       <= ~complete & (pbad_q | (perr_o & ~plast_q));
+      plast_q      <= left == 8'd0;
+      wrote_q      <= {wrote_q[0], xfer & cur_write_q};
+      if (perr_o & plast_q) rerr_q[rnewest] <= 1'b1;
+      if (rpush)            rerr_q[rwr_q]   <= rpush_err;
       pexpect64_q  <= pexpect64_d;
       wcnt_q       <= wcnt_d;
       rcnt_q       <= rcnt_d;
@@ -549,10 +575,12 @@ module pci_master #(
   assign set_target_abort_o = (state_q == StData) & aborted & ~gone & ~err_q;
   assign set_parity_error_o = (pcheck_q & (par_i != pexpect_q)) |
                               (pcheck64_q & (par64_i != pexpect64_q));
+  assign perr_o             = set_parity_error_o & parity_en_i;
+  assign set_perr_seen_o    = wrote_q[1] & ~perr_n_i;
 
   assign idle_o = (state_q == StIdle) & ~cur_valid_q & ~irdy_oe_q & ~wdone_q & (wcnt_q == 3'd0) &
                   (rcnt_q == 3'd0);
-  assign quiet_o = idle_o & ~req_take & ~wvalid_i & ~pcheck_q & (backoff_q == 2'd0) & req_n_q &
+  assign quiet_o = idle_o & ~req_take & ~wvalid_i & ~pcheck_q & ~(|wrote_q) & (backoff_q == 2'd0) & req_n_q &
                    (drop_q == drop) & (ad_oe_q == (~gnt_n_i & bus_idle)) & (cbe_oe_q == ad_oe_q) &
                    (par_oe_q == ad_oe_q) & (par_q == par_d) & (par64_q == par64_d);
 

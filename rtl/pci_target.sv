@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// PCI 2.2 target, 32 bit, medium DEVSEL#: memory accesses to the two windows go to the core's target
+// PCI 2.3 target, 32 bit, medium DEVSEL#: memory accesses to the two windows go to the core's target
 // port, configuration accesses to pci_config.
 //
 // Writes are posted into a small buffer, so a burst runs without wait states while the core keeps
@@ -8,8 +8,9 @@
 // they wait until the posted writes have left, as PCI ordering wants. Every pin output is a
 // flip-flop, so TRDY# for a phase is promised one clock ahead, against room that is certain.
 //
-// There is no PERR# or SERR# pin: parity errors are reported as events, which configuration space
-// records.
+// PAR comes one clock behind its data. A written dword may reach the core in that clock, so what is
+// found wrong then takes its byte enables away: nothing of it is written. A configuration write waits
+// for its PAR. Without ParityResponse bad parity is recorded only, as PCI wants.
 module pci_target (
   input  logic         clk_i,
   input  logic         rst_ni,
@@ -61,7 +62,8 @@ module pci_target (
   output logic         stat_write_o,  // dword written to a window
   output logic         stat_read_o,   // dword read from a window
   output logic         set_address_parity_o,
-  output logic         set_data_parity_o
+  output logic         set_data_parity_o,
+  output logic         perr_o         // with ParityResponse: PERR# in the next clock
 );
 
   localparam logic [3:0] FifoRoom      = 4'd6;   // of 8: the phase under way still fits
@@ -91,12 +93,18 @@ module pci_target (
   logic         rvalid_d, rvalid_q, rdrop_d, rdrop_q, rbar_d, rbar_q;
   logic [17:0]  raddr_d, raddr_q;
   logic         pcheck_d, pcheck_q, pexpect_d, pexpect_q;
+  logic         posted_q;        // the data phase that is checked went into the buffer
+  logic         cfg_we_q;
+  logic [3:0]   cfg_be_q;
+  logic [31:0]  cfg_wdata_q;
 
   // Entry: bar, dword address, byte enables, data.
   logic [54:0]  fifo_q [8];
   logic [2:0]   frd_q, fwr_q;
   logic [3:0]   fcnt_d, fcnt_q;
-  logic         fpush, fpop;
+  logic [7:0]   fbad_q;          // dwords of the buffer that came with bad parity
+  logic [2:0]   fnewest;
+  logic         fpush, fpop, fhead_bad;
   logic [54:0]  fhead;
 
   logic         addr_phase, irdy, xfer, last, ending, room;
@@ -130,7 +138,9 @@ module pci_target (
   assign tgt_wvalid_o = fcnt_q != 4'd0;
   assign tgt_wbar_o   = fhead[54];
   assign tgt_waddr_o  = {fhead[53:36], 2'b00};
-  assign tgt_wbe_o    = fhead[35:32];
+  assign fnewest      = fwr_q - 3'd1;
+  assign fhead_bad    = fbad_q[frd_q] | (perr_o & posted_q & (frd_q == fnewest));
+  assign tgt_wbe_o    = fhead[35:32] & {4{~fhead_bad}};
   assign tgt_wdata_o  = fhead[31:0];
   assign fpush  = (state_q == StWrite) & xfer;
   assign fpop   = tgt_wvalid_o & tgt_wready_i;
@@ -143,9 +153,9 @@ module pci_target (
   assign tgt_rbar_o   = rbar_q;
 
   assign cfg_addr_o  = addr_q[7:2];
-  assign cfg_be_o    = ~cbe_n_i;
-  assign cfg_wdata_o = ad_i;
-  assign cfg_we_o    = (state_q == StCfgWrite) & xfer;
+  assign cfg_be_o    = cfg_be_q;
+  assign cfg_wdata_o = cfg_wdata_q;
+  assign cfg_we_o    = cfg_we_q & ~perr_o;
 
   always_comb begin
     state_d     = state_q;
@@ -324,6 +334,9 @@ module pci_target (
       raddr_q      <= 18'd0;
       pcheck_q     <= 1'b0;
       pexpect_q    <= 1'b0;
+      posted_q     <= 1'b0;
+      cfg_we_q     <= 1'b0;
+      fbad_q       <= 8'd0;
       frd_q        <= 3'd0;
       fwr_q        <= 3'd0;
       fcnt_q       <= 4'd0;
@@ -351,6 +364,10 @@ module pci_target (
       raddr_q      <= raddr_d;
       pcheck_q     <= pcheck_d;
       pexpect_q    <= pexpect_d;
+      posted_q     <= fpush;
+      cfg_we_q     <= (state_q == StCfgWrite) & xfer;
+      if (perr_o & posted_q) fbad_q[fnewest] <= 1'b1;
+      if (fpush)             fbad_q[fwr_q]   <= 1'b0;
       fcnt_q       <= fcnt_d;
       if (fpush) fwr_q <= fwr_q + 3'd1;
       if (fpop)  frd_q <= frd_q + 3'd1;
@@ -358,6 +375,10 @@ module pci_target (
   end
 
   always_ff @(posedge clk_i) begin
+    if (xfer) begin
+      cfg_be_q    <= ~cbe_n_i;
+      cfg_wdata_q <= ad_i;
+    end
     if (fpush) fifo_q[fwr_q] <= {bar_q, addr_q[19:2], ~cbe_n_i, ad_i};
   end
 
@@ -376,6 +397,7 @@ module pci_target (
   assign stat_read_o  = (state_q == StRead) & tgt_rready_i;
   assign set_address_parity_o = bad_address;
   assign set_data_parity_o    = pcheck_q & (par_i != pexpect_q);
+  assign perr_o               = set_data_parity_o & parity_en_i;
 
   assign idle    = (state_q == StIdle) & (fcnt_q == 4'd0) & ~rvalid_q & ~sel_oe_q;
   assign quiet_o = idle & (frame_prev_q == frame_n_i) & ~pcheck_q & ~par_oe_q;

@@ -5,7 +5,7 @@
 /* verilator lint_off UNUSEDPARAM */
 package hvia_pkg;
 
-  localparam logic [63:0] LayoutHash = 64'h98c7784e219c544a;
+  localparam logic [63:0] LayoutHash = 64'ha6d77391c5833062;
 
   // PCI configuration space
   localparam logic [15:0] PciVendorID = 16'h5648;
@@ -23,6 +23,8 @@ package hvia_pkg;
   localparam logic [31:0] PciBar0Base = 32'he0000000;
   localparam logic [31:0] PciBar1Base = 32'he0100000;
   localparam logic [31:0] PciConfigBase = 32'he0200000;
+  localparam logic [31:0] PciSpoilWrite = 32'he0201000;
+  localparam logic [31:0] PciSpoilRead = 32'he0201004;
   localparam int unsigned PciCommandBits = 4;
   localparam logic [3:0] PciCommandMemoryRead = 4'h6;
   localparam logic [3:0] PciCommandMemoryWrite = 4'h7;

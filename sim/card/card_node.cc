@@ -5,6 +5,7 @@
 #include <cinttypes>
 #include <cstdio>
 #include <type_traits>
+#include <utility>
 
 #include "Vcard_socket.h"
 #include "sim/gen/hvia_layout.h"
@@ -269,6 +270,7 @@ void CardNode::AfterSystemEdge(Time t) {
   card.oe = top_->card_oe_o;
   card.high = top_->card_high_o;
   card.req_n = top_->card_req_n_o;
+  card.serr_n = !top_->card_serr_oe_o;
   pins_ = bus_.Clock(card, bridge_.drive(), bridge_.gnt_n(), bridge_.idsel());
   // Noise that the card drove before its first clock has left its level on lines that nobody drives now.
   if (in_reset_ && system_.Count(t) == 0) LoadSystem();
@@ -425,7 +427,16 @@ void CardNode::HostWrite(Time t, int slot, uint32_t address, const uint32_t* dat
     options_.recorder->Event(t, s_.index, kTraceEventHostDoorbell, static_cast<uint8_t>((address - kPciBar1Base) / kDoorbellPageBytes),
                              (address - kPciBar1Base) % kDoorbellPageBytes);
   }
+  if (address == kPciSpoilWrite) {
+    spoil_write_ = static_cast<uint16_t>(data[0]);
+    return;
+  }
+  if (address == kPciSpoilRead) {
+    bridge_.SpoilRead(data[0]);
+    return;
+  }
   HostCommand c;
+  c.bad_parity = std::exchange(spoil_write_, uint16_t{0});
   if (IsConfig(address)) {  // one dword at a time
     c.kind = HostCommand::kConfigWrite;
     for (int i = 0; i < count; ++i) {

@@ -122,6 +122,7 @@ class CardNode : public Node {
 
   PciBus bus_;
   HostBridge bridge_;
+  uint16_t spoil_write_ = 0;  // of the next store, as HostCommand::bad_parity
   std::unique_ptr<PciEnumerator> enumerator_;
   std::unique_ptr<SdramChip> sdram_;
   PciPins pins_;

@@ -25,34 +25,35 @@ module card_socket #(
     input  logic           bus_load_i,
     input  logic [W-1:0]   bridge_ad_i,
     input  logic [W/8-1:0] bridge_cbe_n_i,
-    input  logic [10:0]    bridge_oe_i,
-    input  logic [10:0]    bridge_high_i,
+    input  logic [11:0]    bridge_oe_i,
+    input  logic [11:0]    bridge_high_i,
     input  logic           bridge_gnt_n_i,
     input  logic           bridge_idsel_i,
     output logic [W-1:0]   card_ad_o,
     output logic [W/8-1:0] card_cbe_n_o,
-    output logic [10:0]    card_oe_o,
-    output logic [10:0]    card_high_o,
+    output logic [11:0]    card_oe_o,
+    output logic [11:0]    card_high_o,
     output logic           card_req_n_o,
+    output logic           card_serr_oe_o,
     output logic [W-1:0]   bus_ad_o,
     output logic [W/8-1:0] bus_cbe_n_o,
-    output logic [10:0]    bus_high_o,
+    output logic [11:0]    bus_high_o,
     output logic           inta_n_o,
 
     // MAC bus: the chip's drive, the card's, and what stands on the lines
     input  logic           mb_load_i,
     input  logic [W-1:0]   chip_ad_i,
     input  logic [W/8-1:0] chip_cbe_n_i,
-    input  logic [10:0]    chip_oe_i,
-    input  logic [10:0]    chip_high_i,
+    input  logic [11:0]    chip_oe_i,
+    input  logic [11:0]    chip_high_i,
     input  logic           chip_req_n_i,
     output logic [W-1:0]   mb_card_ad_o,
     output logic [W/8-1:0] mb_card_cbe_n_o,
-    output logic [10:0]    mb_card_oe_o,
-    output logic [10:0]    mb_card_high_o,
+    output logic [11:0]    mb_card_oe_o,
+    output logic [11:0]    mb_card_high_o,
     output logic [W-1:0]   mb_ad_o,
     output logic [W/8-1:0] mb_cbe_n_o,
-    output logic [10:0]    mb_high_o,
+    output logic [11:0]    mb_high_o,
     output logic           mb_rst_no,
     output logic           mb_idsel_o,
     output logic           mb_gnt_n_o,
@@ -103,6 +104,9 @@ module card_socket #(
   assign card_high_o[9]    = 1'b1;
   assign card_high_o[7:6]  = 2'b00;
   assign mb_card_high_o[7:6] = 2'b00;
+  // The MAC's bus has no PERR#.
+  assign mb_card_oe_o[11]   = 1'b0;
+  assign mb_card_high_o[11] = 1'b1;
 
   pci_segment #(
       .W(W)
@@ -179,6 +183,10 @@ module card_socket #(
       .stop_n_i     (bus_high_o[4]),
       .stop_n_o     (card_high_o[4]),
       .stop_n_oe    (card_oe_o[4]),
+      .perr_n_i     (bus_high_o[11]),
+      .perr_n_o     (card_high_o[11]),
+      .perr_n_oe    (card_oe_o[11]),
+      .serr_n_oe    (card_serr_oe_o),
       .par64_i      (bus_high_o[10]),
       .par64_o      (card_high_o[10]),
       .par64_oe     (card_oe_o[10]),

@@ -13,26 +13,26 @@ module pci_segment #(
     input  logic           load_i,         // rising edge: the model's drive at once; the lines forget their levels
     input  logic [W-1:0]   model_ad_i,     // driven from the next rising edge of either on
     input  logic [W/8-1:0] model_cbe_n_i,
-    input  logic [10:0]    model_oe_i,
-    input  logic [10:0]    model_high_i,
+    input  logic [11:0]    model_oe_i,
+    input  logic [11:0]    model_high_i,
     input  logic [W-1:0]   card_ad_i,
     input  logic [W/8-1:0] card_cbe_n_i,
-    input  logic [10:0]    card_oe_i,
-    input  logic [10:0]    card_high_i,
+    input  logic [11:0]    card_oe_i,
+    input  logic [11:0]    card_high_i,
     output logic [W-1:0]   ad_o,
     output logic [W/8-1:0] cbe_n_o,
-    output logic [10:0]    high_o
+    output logic [11:0]    high_o
 );
 
   localparam int unsigned Par = 5, Ad = 6, Cbe = 7, Par64 = 10;
   // On a 32-bit segment the lines of the 64-bit extension lead nowhere.
-  localparam logic [10:0] Lines = (W == 64) ? 11'h7ff : 11'h0ff;
+  localparam logic [11:0] Lines = (W == 64) ? 12'hfff : 12'h8ff;
   // Lines with pull-ups. AD, C/BE#, PAR and PAR64 keep their level while nobody drives them.
-  localparam logic [10:0] Control = 11'h31f;
+  localparam logic [11:0] Control = 12'hb1f;
 
   logic [W-1:0]   ad_q, keep_ad_q;
   logic [W/8-1:0] cbe_n_q, keep_cbe_n_q;
-  logic [10:0]    oe_q, high_q;
+  logic [11:0]    oe_q, high_q;
   logic           keep_par_q, keep_par64_q;
 
   always_ff @(posedge clk_i or posedge load_i) begin
@@ -56,7 +56,7 @@ module pci_segment #(
     end
   end
 
-  logic [10:0] card_oe, floating;
+  logic [11:0] card_oe, floating;
   assign card_oe = card_oe_i & Lines;
   always_comb begin
     floating        = Control;

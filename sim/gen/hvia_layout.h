@@ -6,7 +6,7 @@
 
 namespace hvia {
 
-constexpr uint64_t kLayoutHash = 0x98c7784e219c544aull;
+constexpr uint64_t kLayoutHash = 0xa6d77391c5833062ull;
 
 // PCI configuration space
 constexpr uint32_t kPciVendorID = 0x5648u;
@@ -24,6 +24,8 @@ constexpr uint32_t kPciMemorySize = 0x40000000u;
 constexpr uint32_t kPciBar0Base = 0xe0000000u;
 constexpr uint32_t kPciBar1Base = 0xe0100000u;
 constexpr uint32_t kPciConfigBase = 0xe0200000u;
+constexpr uint32_t kPciSpoilWrite = 0xe0201000u;
+constexpr uint32_t kPciSpoilRead = 0xe0201004u;
 constexpr uint32_t kPciCommandMemoryRead = 0x6u;
 constexpr uint32_t kPciCommandMemoryWrite = 0x7u;
 constexpr uint32_t kPciCommandConfigRead = 0xau;

@@ -71,7 +71,7 @@ void HostBridge::SetTiming(const HostBridgeTiming& timing) {
 void HostBridge::SetNoise(const HostBridgeNoise& noise) {
   noise_ = noise;
   random_ = noise.seed;
-  noisy_ = (noise.retry | noise.disconnect | noise.target_abort | noise.wait | noise.devsel | noise.narrow | noise.grant_loss | noise.bad_parity) != 0;
+  noisy_ = (noise.retry | noise.disconnect | noise.target_abort | noise.wait | noise.devsel | noise.narrow | noise.grant_loss | noise.bad_parity | noise.bad_data | noise.perr) != 0;
   steady_ = false;
 }
 
@@ -88,6 +88,9 @@ void HostBridge::Reset() {
   while (!queue_.empty()) Complete(HostResult::kMasterAbort);
   if (target_ != TargetState::kIdle && target_ != TargetState::kTurn && !read_ && dwords_ != 0) memory_->BurstEnd();
   drive_ = PciDrive{};
+  bad_ad_ = false;
+  spoiled_ = kNowhere;
+  perr_clocks_ = 0;
   steady_ = false;
   gnt_n_ = was_gnt_n_ = was_frame_n_ = true;
   idsel_ = bridge_turn_ = card_on_bus_ = false;
@@ -115,7 +118,7 @@ bool HostBridge::PopResult(HostResult* result) {
 }
 
 void HostBridge::Work(const PciPins& p) {
-  const bool drove_ad = drive_.oe & kPciAd;
+  const bool drove_ad = drive_.oe & kPciAd, bad_ad = bad_ad_;
   const bool begins = was_frame_n_ && !p.frame_n();
   if (begins) card_on_bus_ = master_ == MasterState::kIdle;
   if (p.idle()) card_on_bus_ = false;
@@ -137,12 +140,20 @@ void HostBridge::Work(const PciPins& p) {
   drive_.bad_par = drive_.bad_par64 = false;
   if (drove_ad) {
     Drive(parity_lines_);
-    drive_.bad_par = noisy_ && !p.idle() && Chance(noise_.bad_parity);
+    drive_.bad_par = (bad_ad && !p.idle()) || (noisy_ && !p.idle() && Chance(noise_.bad_parity));
     drive_.bad_par64 = noisy_ && bits_ == 64 && !p.idle() && Chance(noise_.bad_parity);
     drive_.Set(kPciPar, PciParity(p.ad, p.cbe_n) ^ drive_.bad_par);
     drive_.Set(kPciPar64, PciParity64(p.ad, p.cbe_n) ^ drive_.bad_par64);
   } else {
     Release(parity_lines_);
+  }
+
+  // PERR# comes two clocks behind the data: sustained tri-state.
+  if (perr_clocks_ > 0) {
+    perr_clocks_--;
+    drive_.Set(kPciPerr, perr_clocks_ != 2);
+    if (perr_clocks_ == 2) Drive(kPciPerr);
+    if (perr_clocks_ == 0) Release(kPciPerr);
   }
 
   steady_ = p.idle() && was_frame_n_ && gnt_n_ && p.gnt_n && was_gnt_n_ && p.req_n && queue_.empty() && drove_ad && backoff_ == 0 &&
@@ -187,6 +198,7 @@ void HostBridge::MasterBegin() {
   drive_.Set(kPciIrdy, true);
   Drive(kPciAd | kPciCbe | kPciFrame);
   idsel_ = IsConfig(c.kind);
+  bad_ad_ = c.bad_parity & 1;
   master_ = MasterState::kAddress;
   age_ = 0;
   selected_ = aborted_ = moved_ = false;
@@ -199,6 +211,7 @@ void HostBridge::MasterOffer() {
   const HostCommand& c = queue_.front().command;
   drive_.cbe_n = ~c.byte_enables[index_] & 15;
   if (!IsRead(c.kind)) drive_.ad = c.data[index_];
+  bad_ad_ = !IsRead(c.kind) && ((c.bad_parity >> (1 + index_) & 1) || Chance(noise_.bad_data));
   wait_ = Chance(noise_.wait) ? 1 + static_cast<int>(Random() % 5) : 0;
   split_ = c.kind == HostCommand::kMemoryWrite && index_ + 1 < c.count && Chance(noise_.split);
   const bool last = index_ + 1 == c.count || split_;
@@ -229,6 +242,7 @@ void HostBridge::MasterYield() {
 }
 
 void HostBridge::MasterFinish() {
+  bad_ad_ = false;
   drive_.Set(kPciIrdy, true);
   Release(kPciAd | kPciCbe | kPciFrame);
   master_ = MasterState::kTurn;
@@ -315,6 +329,7 @@ void HostBridge::MasterTick(const PciPins& p) {
 }
 
 void HostBridge::TargetStop() {
+  bad_ad_ = false;
   drive_.Set(kPciTrdy, true);
   drive_.Set(kPciStop, false);
   target_ = TargetState::kStop;
@@ -326,6 +341,7 @@ void HostBridge::TargetFinish() {
   drive_.Set(kPciDevsel, true);
   drive_.Set(kPciAck64, true);
   Release(kPciAd);
+  bad_ad_ = false;
   target_ = TargetState::kTurn;
   if (!read_ && dwords_ != 0) memory_->BurstEnd();
 }
@@ -361,6 +377,7 @@ void HostBridge::TargetOffer() {
   if (read_) {
     drive_.ad = memory_->ReadDword(address_);
     if (wide_) drive_.ad |= uint64_t{memory_->ReadDword(address_ + 4)} << 32;
+    bad_ad_ = spoiled_ == address_ || (wide_ && spoiled_ == address_ + 4) || Chance(noise_.bad_data);
   }
   drive_.Set(kPciTrdy, false);
   drive_.Set(kPciStop, !stop);
@@ -416,6 +433,8 @@ void HostBridge::TargetTick(const PciPins& p) {
       return;
     case TargetState::kOffer: {
       if (p.irdy_n()) return;
+      if (bad_ad_) spoiled_ = kNowhere;
+      if (!read_ && perr_clocks_ == 0 && noisy_ && Chance(noise_.perr)) perr_clocks_ = 4;
       for (uint32_t i = 0; i < (wide_ ? 2u : 1u); i++) {
         if (!read_) memory_->WriteDword(address_, static_cast<uint32_t>(p.ad >> (32 * i)), static_cast<uint8_t>(~(p.cbe_n >> (4 * i)) & 15));
         address_ += 4;

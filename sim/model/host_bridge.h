@@ -41,6 +41,8 @@ struct HostBridgeNoise {
   int narrow = 0;        // a 64-bit transaction is answered as a 32-bit one
   int grant_loss = 0;    // GNT# is taken away, per clock
   int bad_parity = 0;    // PAR is inverted, per clock driven
+  int bad_data = 0;      // a data phase goes with bad parity, in either direction
+  int perr = 0;          // PERR# for a data phase that the card wrote
   int split = 0;         // a burst of stores ends after a dword; a store of another source may come before the rest
 };
 
@@ -53,6 +55,7 @@ struct HostCommand {
   uint32_t data[kMaxDwords] = {};
   uint8_t byte_enables[kMaxDwords] = {15, 15, 15, 15, 15, 15, 15, 15};
   uint64_t token = 0;  // handed back with the result
+  uint16_t bad_parity = 0;  // bit 0: the address phase goes with bad parity, bit 1 + n: dword n
   int source = 0;      // the thread: stores of one stay in order
 };
 
@@ -94,6 +97,9 @@ class HostBridge {
   bool idsel() const { return idsel_; }
   uint64_t clock() const { return clock_; }
 
+  // The next data phase in which the card reads the dword at this address goes with bad parity.
+  void SpoilRead(uint32_t address) { spoiled_ = address & ~3u; }
+
   // RST#: the bridge, too, lets go of the bus. Commands not done end in master abort.
   void Reset();
 
@@ -129,6 +135,8 @@ class HostBridge {
   uint64_t Random();
   void Drive(uint16_t lines) { drive_.oe |= lines; }
   void Release(uint16_t lines) { drive_.oe &= static_cast<uint16_t>(~lines); }
+
+  static constexpr uint32_t kNowhere = ~0u;
 
   HostMemoryPort* memory_;
   int bits_;
@@ -173,6 +181,10 @@ class HostBridge {
   bool wide_ = false;           // 64 bits for each data phase
   uint32_t dwords_ = 0;
   bool retry_ = false, target_abort_ = false;
+  uint32_t spoiled_ = kNowhere;
+  int perr_clocks_ = 0;         // PERR#: 3 with PAR, 2 asserted, 1 driven high
+
+  bool bad_ad_ = false;         // what is on AD goes with bad parity
 };
 
 }  // namespace hvia

@@ -35,7 +35,7 @@ void PciBus::Reset() {
   was_card_ = was_bridge_ = PciDrive{};
   steady_ = false;
   master_ = kNone;
-  backoff_next_ = false;
+  backoff_next_ = perr_next_ = false;
   floating_ = unused_grant_ = 0;
 }
 
@@ -70,11 +70,12 @@ const PciPins& PciBus::Clock(const PciDrive& card, const PciDrive& bridge, bool 
   now_.high = high & (kPciControl | kParity);
   now_.gnt_n = gnt_n;
   now_.req_n = card.req_n;
+  now_.serr_n = card.serr_n;
   now_.idsel = idsel;
   Check(card, bridge);
   was_card_ = card;
   was_bridge_ = bridge;
-  steady_ = master_ == kNone && now_.idle() && now_.high == was_.high && !backoff_next_ && now_.req_n &&
+  steady_ = master_ == kNone && now_.idle() && now_.high == was_.high && !backoff_next_ && !perr_next_ && now_.serr_n && now_.req_n &&
             ((card.oe | bridge.oe) & kPciAd);
   return now_;
 }
@@ -88,6 +89,14 @@ void PciBus::Check(const PciDrive& card, const PciDrive& bridge) {
   if ((was_card_.oe & ~was_card_.high & ~card.oe & kPciControl) | (was_bridge_.oe & ~was_bridge_.high & ~bridge.oe & kPciControl))
     Violation("line released while asserted, without being driven high first");
 
+  // PERR# comes two clocks behind the data, and for the data of that clock alone.
+  if (!now_.perr_n() && (card.oe & kPciPerr)) {
+    stats_.perr++;
+    if (!perr_next_) Violation("PERR# without a parity error two clocks before");
+  }
+  if (!now_.perr_n() && (bridge.oe & kPciPerr)) stats_.bridge_perr++;
+  if (!now_.serr_n) stats_.serr++;
+  perr_next_ = false;
   CheckParity(card, bridge);
 
   // Idle bus
@@ -303,7 +312,9 @@ void PciBus::CheckParity(const PciDrive& card, const PciDrive& bridge) {
   } else if (upper && now_.par64() != (PciParity64(was_.ad, was_.cbe_n) ^ d.bad_par64)) {
     Violation(driver == kCard ? "wrong PAR64 from the card" : "wrong PAR64 from the bridge");
   }
-  if (counts && (d.bad_par || (upper && d.bad_par64))) stats_.bad_parity++;
+  if (!counts || !(d.bad_par || (upper && d.bad_par64))) return;
+  stats_.bad_parity++;
+  perr_next_ = !address_phase_;
 }
 
 }  // namespace hvia

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // One PCI segment with two agents, the card and the host bridge: resolves what
 // they drive into what they sample, and holds every clock against the rules of
-// PCI 2.2. It is 32 or 64 bits wide; on a 32-bit segment the lines of the
+// PCI 2.3. It is 32 or 64 bits wide; on a 32-bit segment the lines of the
 // 64-bit extension lead nowhere, whatever an agent drives on them.
 #pragma once
 #include <cstdint>
@@ -25,8 +25,9 @@ enum PciLine : uint16_t {
   kPciReq64 = 256,
   kPciAck64 = 512,
   kPciPar64 = 1024,
+  kPciPerr = 2048,
 };
-constexpr uint16_t kPciControl = kPciFrame | kPciIrdy | kPciTrdy | kPciDevsel | kPciStop | kPciReq64 | kPciAck64;
+constexpr uint16_t kPciControl = kPciFrame | kPciIrdy | kPciTrdy | kPciDevsel | kPciStop | kPciReq64 | kPciAck64 | kPciPerr;
 
 // PciDrive is what one agent puts on the bus during one clock. `high` holds
 // the level of each line in `oe` (for kPciAd and kPciCbe it has no meaning).
@@ -36,12 +37,13 @@ struct PciDrive {
   uint16_t oe = 0;
   uint16_t high = kPciControl;
   bool req_n = true;
+  bool serr_n = true;      // open drain
   bool bad_par = false;    // PAR is wrong on purpose: the bus must not call it a violation
   bool bad_par64 = false;  // PAR64 likewise
 
   void Set(uint16_t line, bool level) { high = static_cast<uint16_t>(level ? high | line : high & ~line); }
   bool operator==(const PciDrive& o) const {
-    return ad == o.ad && cbe_n == o.cbe_n && oe == o.oe && high == o.high && req_n == o.req_n && bad_par == o.bad_par &&
+    return ad == o.ad && cbe_n == o.cbe_n && oe == o.oe && high == o.high && req_n == o.req_n && serr_n == o.serr_n && bad_par == o.bad_par &&
            bad_par64 == o.bad_par64;
   }
 };
@@ -53,6 +55,7 @@ struct PciPins {
   uint16_t high = kPciControl;
   bool gnt_n = true;  // to the card
   bool req_n = true;  // from the card
+  bool serr_n = true;
   bool idsel = false;
 
   bool frame_n() const { return high & kPciFrame; }
@@ -64,6 +67,7 @@ struct PciPins {
   bool req64_n() const { return high & kPciReq64; }
   bool ack64_n() const { return high & kPciAck64; }
   bool par64() const { return high & kPciPar64; }
+  bool perr_n() const { return high & kPciPerr; }
   bool idle() const { return (high & (kPciFrame | kPciIrdy)) == (kPciFrame | kPciIrdy); }
 };
 
@@ -85,10 +89,11 @@ PciDrive PciCardDrive(const Top& top) {
   d.ad = top.ad_o;
   d.cbe_n = top.cbe_n_o;
   d.oe = static_cast<uint16_t>((top.frame_n_oe ? kPciFrame : 0) | (top.irdy_n_oe ? kPciIrdy : 0) | (top.trdy_n_oe ? kPciTrdy : 0) |
-                              (top.devsel_n_oe ? kPciDevsel : 0) | (top.stop_n_oe ? kPciStop : 0) | (top.par_oe ? kPciPar : 0) |
+                              (top.devsel_n_oe ? kPciDevsel : 0) | (top.stop_n_oe ? kPciStop : 0) | (top.par_oe ? kPciPar : 0) | (top.perr_n_oe ? kPciPerr : 0) |
                               (top.ad_oe ? kPciAd : 0) | (top.cbe_n_oe ? kPciCbe : 0));
   d.high = static_cast<uint16_t>((top.frame_n_o ? kPciFrame : 0) | (top.irdy_n_o ? kPciIrdy : 0) | (top.trdy_n_o ? kPciTrdy : 0) |
-                                (top.devsel_n_o ? kPciDevsel : 0) | (top.stop_n_o ? kPciStop : 0) | (top.par_o ? kPciPar : 0));
+                                (top.devsel_n_o ? kPciDevsel : 0) | (top.stop_n_o ? kPciStop : 0) | (top.par_o ? kPciPar : 0) |
+                                (top.perr_n_o ? kPciPerr : 0));
   if constexpr (PciHas64<Top>::value) {
     d.oe = static_cast<uint16_t>(d.oe | (top.req64_n_oe ? kPciReq64 : 0) | (top.par64_oe ? kPciPar64 : 0));
     d.high = static_cast<uint16_t>(d.high | kPciAck64 | (top.req64_n_o ? kPciReq64 : 0) | (top.par64_o ? kPciPar64 : 0));
@@ -96,6 +101,7 @@ PciDrive PciCardDrive(const Top& top) {
     d.high = static_cast<uint16_t>(d.high | kPciAck64 | kPciReq64);
   }
   d.req_n = top.req_n_o;
+  d.serr_n = !top.serr_n_oe;
   return d;
 }
 
@@ -115,6 +121,7 @@ void PciCardSample(const PciPins& p, Top* top) {
   top->trdy_n_i = p.trdy_n();
   top->devsel_n_i = p.devsel_n();
   top->stop_n_i = p.stop_n();
+  top->perr_n_i = p.perr_n();
   top->gnt_n_i = p.gnt_n;
   top->idsel_i = p.idsel;
 }
@@ -133,6 +140,9 @@ struct PciStatistics {
   uint64_t master_aborts = 0;
   uint64_t target_aborts = 0;
   uint64_t bad_parity = 0;  // address phases and dwords that the card received with PAR wrong on purpose
+  uint64_t perr = 0;        // clocks in which the card asserted PERR#
+  uint64_t serr = 0;        // and SERR#
+  uint64_t bridge_perr = 0; // and the bridge PERR#
 };
 
 class PciBus {
@@ -191,6 +201,7 @@ class PciBus {
   uint64_t phase_begin_ = 0;     // first clock of the data phase
   uint64_t moved_ = 0;           // dwords
   // What remains of it
+  bool perr_next_ = false;       // the card received data with bad parity two clocks before
   bool backoff_next_ = false;    // the card must keep REQ# away in this clock
   int floating_ = 0;             // idle clocks with nobody on AD
   int unused_grant_ = 0;

@@ -189,6 +189,8 @@ func TestParity(t *testing.T) {
 	each(t, func(t *testing.T, m machine) {
 		f := mustRun(t, m, "parity", clocks(100_000))
 		require.NotZero(t, f["bad_parity"])
+		require.NotZero(t, f["spoiled_reads"])
+		require.NotZero(t, f["spoiled_writes"])
 	})
 }
 
@@ -259,11 +261,12 @@ func TestFaults(t *testing.T) {
 	if testing.Short() {
 		t.Skip("needs builds of its own")
 	}
-	const master, arbiter, target = "rtl/pci_master.sv", "rtl/host_arbiter.sv", "rtl/pci_target.sv"
+	const master, arbiter, target, pins = "rtl/pci_master.sv", "rtl/host_arbiter.sv", "rtl/pci_target.sv", "rtl/pci_interface.sv"
 	anchors := map[string]string{
 		master:  "localparam bit          Wide              = W == 64;",
 		arbiter: "localparam int unsigned LossW    = $clog2(Bound + 1);",
 		target:  "localparam logic [3:0] FifoRoom      = 4'd6;",
+		pins:    "logic         perr_seen, m_perr, t_perr;",
 	}
 	faults := []struct {
 		name, scenario string
@@ -295,6 +298,18 @@ func TestFaults(t *testing.T) {
 		{"window end ignored", "directed", 32, target, "assign window_end = bar_now ? (&next_dword) : (&next_dword[13:0]);",
 			"assign window_end = FAULT ? 1'b0 : bar_now ? (&next_dword) : (&next_dword[13:0]);"},
 		{"write error answered as success", "aborts", 32, master, "werr_d  = complete & cur_write_q & (state_q == StDrain);", "werr_d  = !FAULT & complete & cur_write_q & (state_q == StDrain);"},
+		{"dword with bad parity written", "parity", 32, target, "{4{~fhead_bad}};", "{4{~fhead_bad | FAULT}};"},
+		{"dword with bad parity forgotten in the buffer", "parity", 32, target, "if (perr_o & posted_q) fbad_q", "if (perr_o & posted_q & !FAULT) fbad_q"},
+		{"configuration written with bad parity", "parity", 32, target, "assign cfg_we_o    = cfg_we_q & ~perr_o;", "assign cfg_we_o    = cfg_we_q & (~perr_o | FAULT);"},
+		{"read with a bad last phase is good", "parity", 32, master, "(perr_o & plast_q & (rrd_q == rnewest));", "(perr_o & plast_q & (rrd_q == rnewest) & !FAULT);"},
+		{"read with a bad phase in the middle is good", "parity", 64, master, "(pbad_q | (perr_o & ~plast_q));", "(pbad_q | (perr_o & ~plast_q & !FAULT));"},
+		{"bad beat forgotten in the buffer", "parity", 64, master, "if (perr_o & plast_q) rerr_q", "if (perr_o & plast_q & !FAULT) rerr_q"},
+		{"error goes on to the next read", "parity", 32, master, "pbad_q       <= ~complete & (pbad_q", "pbad_q       <= (~complete | FAULT) & (pbad_q"},
+		{"PERR# without ParityResponse", "parity", 32, target, "= set_data_parity_o & parity_en_i;", "= set_data_parity_o & (parity_en_i | FAULT);"},
+		{"PERR# of a write a clock late", "parity", 32, master, "assign set_perr_seen_o    = wrote_q[1] & ~perr_n_i;", "assign set_perr_seen_o    = wrote_q[FAULT ? 0 : 1] & ~perr_n_i;"},
+		{"PERR# released low", "parity", 32, pins, "perr_oe_q <= m_perr | t_perr | ~perr_n_q;", "perr_oe_q <= m_perr | t_perr | (~perr_n_q & !FAULT);"},
+		{"no PERR# for reads", "parity", 64, pins, "perr_n_q  <= ~(m_perr | t_perr);", "perr_n_q  <= ~((m_perr & !FAULT) | t_perr);"},
+		{"SERR# without SerrEnable", "parity", 32, pins, "address_parity & parity_en & serr_en;", "address_parity & parity_en & (serr_en | FAULT);"},
 		{"a soft reset waits for BusMaster", "busmaster", 32, master, "assign drop = quiesce_i &", "assign drop = !FAULT & quiesce_i &"},
 		{"BusMaster revives what a soft reset has dropped", "busmaster", 32, master, "(drop_q | ~bus_master_en_i);", "((drop_q & !FAULT) | ~bus_master_en_i);"},
 		{"a transaction begins in the clock after BusMaster was cleared", "busmaster", 32, master, "bus_master_en_i & ~drop;", "(FAULT | bus_master_en_i) & (FAULT | ~drop);"},

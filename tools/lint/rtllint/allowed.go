@@ -59,6 +59,7 @@ var allowed = allowances{
 		"pci_master: rwr":             "write pointer of the read data",
 		"pci_master: wait":            "clocks that the requester is behind: PCI 2.1, IRDY# within eight",
 		"pci_master: wrd":             "read pointer of the write data",
+		"pci_master: wrote":           "data phases for which PERR# is due: PCI 2.3, two clocks behind them",
 		"pci_master: wwr":             "write pointer of the write data",
 		"pci_target: addr":            "address of the next dword of the burst",
 		"pci_target: age":             "clocks since FRAME#: PCI 2.1, retry before the sixteenth",

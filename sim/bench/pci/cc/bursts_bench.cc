@@ -71,9 +71,18 @@ class Bench {
   }
 
   void Step() {
+    Resolve();
+    Edge();
+  }
+
+  // What is on the lines in this clock.
+  void Resolve() {
     pins = bus.Clock(hvia::PciCardDrive(*top), bridge.drive(), bridge.gnt_n(), bridge.idsel());
     hvia::PciCardSample(pins, top.get());
     top->eval();
+  }
+
+  void Edge() {
     const bool card = hvia::PciCardDrive(*top).oe & hvia::kPciFrame;
     if (measuring) {
       reads.Sample(pins, unit::clocks(), card);
@@ -180,12 +189,12 @@ class Bench {
       top->s_wvalid_i = write && beats != 0;
       top->s_wdata_i = 0;
       top->s_wstrb_i = bytes >= kBytes ? (1u << kBytes) - 1 : (1u << bytes) - 1;
-      top->eval();
+      Resolve();
       // Outputs of this clock, before its edge.
       const bool taken = top->s_req_valid_i && top->s_req_ready_o, moved = top->s_wvalid_i && top->s_wready_o;
       done = write ? top->s_wdone_o : top->s_rvalid_o && top->rlast_o;
       if ((write && done && top->s_werr_o) || (!write && done && top->rerr_o)) Fail("short transaction failed");
-      Step();
+      Edge();
       asked |= taken;
       beats -= moved;
     }

@@ -124,6 +124,7 @@ struct Load {
 
 struct Operation {
   bool valid = false, granted = false, nowhere = false;
+  bool spoiled = false;  // some of it came with bad parity
   uint32_t address = 0, length = 0, beats = 0, next = 0;
   std::vector<uint64_t> data;
   std::vector<uint8_t> strobe;
@@ -136,6 +137,7 @@ struct Expected {
   bool write;
   uint32_t address;  // of the next dword
   uint32_t dwords;   // still to move
+  int requester = 0;
 };
 
 // A request of one beat moves the dwords it touches, one of several beats all of theirs.
@@ -177,7 +179,7 @@ class Bench {
 
   void Boot(bool parity_response) {
     auto plan = hvia::PciEnumerator::DefaultPlan();
-    plan.parity_response = parity_response;
+    plan.parity_response = parity = parity_response;
     plan.latency_timer = latency_timer;
     hvia::PciEnumerator boot(&bridge, plan);
     booting = true;
@@ -252,7 +254,9 @@ class Bench {
     CheckCount("PciMasterWrite", stat_write, want_write);
     CheckCount("PciMasterRetry", stat_retry, want_retry);
     CheckCount("PciMasterAbort", stat_abort, want_abort);
-    CheckCount("PciParityError", stat_parity, s.bad_parity);
+    CheckCount("PciParityError", stat_parity, s.bad_parity + s.bridge_perr);
+    CheckCount("PERR#", s.perr, want_perr);
+    CheckCount("SERR#", s.serr, want_serr);
     CheckCount("PciTargetWrite", stat_target_write, core_write_count);
     CheckCount("PciTargetRead", stat_target_read, host_reads);
   }
@@ -281,7 +285,9 @@ class Bench {
     reads_of.clear();
     starts.clear();
     mon_frame_n = true;
-    mon_card = false;
+    mon_card = mon_received = mon_landed = mon_addressed = mon_host_write = mon_config_write = false;
+    landed.clear();
+    want_perr = want_serr = 0;
     stat_read = stat_write = stat_retry = stat_abort = stat_parity = stat_target_write = stat_target_read = 0;
     want_read = want_write = want_retry = want_abort = core_write_count = core_read_count = host_reads = 0;
     top->req_valid_i = top->wvalid_i = 0;
@@ -339,6 +345,8 @@ class Bench {
   uint64_t core_stall_until = 0;
   int core_read_delay = 0; // up to this many clocks before tgt_rready
   bool quiesce = false, irq = false, booting = false;
+  bool parity = false, serr = false;  // ParityResponse, SerrEnable
+  uint64_t want_perr = 0, want_serr = 0, spoiled_reads = 0, spoiled_writes = 0;
   bool allow_target_abort = false;
   bool allow_host_abort = false;
   int direct_expect = HostCommand::kMaxDwords;  // dwords of Host()'s write that reach the core
@@ -470,6 +478,7 @@ class Bench {
         Operation& o = asking[r] == 2 ? write[r] : read[r];
         o.granted = true;
         expected.push_back(Expect(asking[r] == 2, o));
+        expected.back().requester = r;
         asking[r] = 0;
         lost[r] = 0;
       } else if (taken != 0 && (top->req_valid_i & bit)) {
@@ -498,8 +507,11 @@ class Bench {
     if (!o.valid || !o.granted) Fail("requester %d gets a read beat without a read", r);
     const bool last = top->rlast_o, error = top->rerr_o;
     if (error && !last) Fail("rerr without rlast");
+    const bool spoiled = parity && o.spoiled;
+    if (last && spoiled && !error) Fail("requester %d: read of %08x with bad parity is good", r, o.address);
     if (error) {
-      if (!o.nowhere && !allow_target_abort) Fail("requester %d: read of %08x failed", r, o.address);
+      if (spoiled) spoiled_reads++;
+      if (!o.nowhere && !allow_target_abort && !spoiled) Fail("requester %d: read of %08x failed", r, o.address);
       read_errors++;
       o.valid = false;
       return;
@@ -565,6 +577,16 @@ class Bench {
   // --- The card as master, seen on the pins --------------------------------
   void Monitor(const PciPins& p) {
     const bool begins = mon_frame_n && !p.frame_n();
+    // PAR of the clock before
+    const hvia::PciDrive& d = bridge.drive();
+    const bool bad = d.bad_par || (mon_wide && d.bad_par64);
+    if (mon_received && bad) {
+      if (parity) want_perr++;
+      if (mon_card) read[expected.front().requester].spoiled = true;
+      if (mon_landed) landed.back() = true;
+    }
+    if (mon_addressed && d.bad_par && parity && serr) want_serr++;
+    mon_addressed = begins && !(hvia::PciCardDrive(*top).oe & hvia::kPciFrame);
     mon_gnt_n = p.gnt_n && mon_gnt_away;
     mon_gnt_away = p.gnt_n;
     mon_frame_n = p.frame_n();
@@ -572,6 +594,9 @@ class Bench {
       mon_card = (hvia::PciCardDrive(*top).oe & hvia::kPciFrame) != 0;
       mon_selected = mon_stop = mon_abort = false;
       mon_moved = 0;
+      mon_received = mon_landed = false;
+      mon_host_write = !mon_card && (p.cbe_n & 15) == hvia::kPciCommandMemoryWrite;
+      mon_config_write = !mon_card && (p.cbe_n & 15) == hvia::kPciCommandConfigWrite;
       if (!mon_card) return;
       starts.push_back(g_clock);
       mon_begin = g_clock;
@@ -589,6 +614,12 @@ class Bench {
       if (p.req64_n() == asks) Fail("burst of %u dwords at %08x: REQ64# is %d", e.dwords, e.address, p.req64_n());
       return;
     }
+    const bool moves = !p.irdy_n() && !p.trdy_n();
+    mon_landed = mon_host_write && moves;
+    mon_received = mon_landed || (mon_config_write && moves) || (mon_card && moves && !expected.front().write);
+    mon_wide = mon_card && !p.ack64_n();
+    if (mon_landed) landed.push_back(false);
+    if (p.idle()) mon_host_write = mon_config_write = false;
     if (!mon_card) return;
     if (p.idle()) {
       mon_card = false;
@@ -637,8 +668,13 @@ class Bench {
   void SampleCore() {
     if (top->tgt_wvalid_o && top->tgt_wready_i) {
       if (core_writes.empty()) Fail("the core gets a write that the host never made, address %05x", top->tgt_waddr_o);
-      const CoreWrite w = core_writes.front();
+      CoreWrite w = core_writes.front();
       core_writes.pop_front();
+      if (landed.front() && parity) {  // nothing of it may be written
+        w.be = 0;
+        spoiled_writes++;
+      }
+      landed.pop_front();
       if (w.first) core_first.push_back(g_clock);
       if (top->tgt_wbar_o != w.bar || top->tgt_waddr_o != w.address || top->tgt_wdata_o != w.data || top->tgt_wbe_o != w.be)
         Fail("the core gets bar %d address %05x data %08x be %x, want bar %d address %05x data %08x be %x", top->tgt_wbar_o,
@@ -727,6 +763,9 @@ class Bench {
   uint64_t stalled_until[kRequesters] = {};
   std::deque<Expected> expected;
   bool mon_frame_n = true, mon_card = false, mon_selected = false, mon_stop = false, mon_abort = false;
+  bool mon_received = false, mon_landed = false, mon_addressed = false, mon_wide = false;  // of the clock before
+  bool mon_host_write = false, mon_config_write = false;
+  std::deque<bool> landed;  // host writes on their way to the core: with bad parity?
   bool mon_gnt_n = true, mon_gnt_away = true;  // GNT# away for two clocks, for one
   uint32_t mon_moved = 0, mon_overstay = 0;
   uint64_t mon_begin = 0;
@@ -916,6 +955,7 @@ void Parity(uint64_t seed, uint64_t clocks, Report* report) {
   b.ConfigWrite(hvia::kPciConfigCommandOffset, command | hvia::kPciConfigCommandParityResponseMask | hvia::kPciConfigCommandSerrEnableMask);
   command = b.ConfigRead(hvia::kPciConfigCommandOffset);
   if (command & seen) Fail("status register %08x after clearing", command);
+  b.parity = b.serr = true;
 
   // Reads of the master with bad data parity, nothing else.
   noise = hvia::HostBridgeNoise();
@@ -932,6 +972,49 @@ void Parity(uint64_t seed, uint64_t clocks, Report* report) {
     Fail("status register %08x after reads with bad parity", command);
   b.ConfigWrite(hvia::kPciConfigCommandOffset, command);
 
+  // PERR# for what the card wrote.
+  noise = hvia::HostBridgeNoise();
+  noise.seed = seed;
+  noise.perr = 200;
+  b.bridge.SetNoise(noise);
+  b.load.issue = b.load.write = 1000;
+  b.Run(2000);
+  b.Drain();
+  b.bridge.SetNoise(hvia::HostBridgeNoise());
+  command = b.ConfigRead(hvia::kPciConfigCommandOffset);
+  if ((command & seen) != hvia::kPciConfigCommandMasterParityErrorMask || b.bus.statistics().bridge_perr == 0)
+    Fail("status register %08x after %" PRIu64 " times PERR# for writes", command, b.bus.statistics().bridge_perr);
+  b.ConfigWrite(hvia::kPciConfigCommandOffset, command);
+
+  // Data phases of all kinds, with all else that a legal bus does.
+  noise = Noise(seed);
+  noise.bad_data = 60;
+  noise.perr = 20;
+  b.bridge.SetNoise(noise);
+  b.load = Load();
+  b.load.data_idle = b.load.read_stall = 200;
+  b.host_rate = b.core_stall = 200;
+  b.core_read_delay = 12;
+  b.Run(clocks);
+  b.core_stall = 0;
+  b.Drain();
+  b.bridge.SetNoise(hvia::HostBridgeNoise());
+  command = b.ConfigRead(hvia::kPciConfigCommandOffset);
+  b.ConfigWrite(hvia::kPciConfigCommandOffset, command);
+  report->Add("spoiled_reads", b.spoiled_reads);
+  report->Add("spoiled_writes", b.spoiled_writes);
+
+  // A configuration write with bad data changes nothing.
+  HostCommand bad_write;
+  bad_write.kind = HostCommand::kConfigWrite;
+  bad_write.address = static_cast<uint32_t>(hvia::kPciConfigBar0Offset);
+  bad_write.data[0] = 0x12340000;
+  bad_write.bad_parity = 2;
+  b.Host(bad_write);
+  if (b.ConfigRead(hvia::kPciConfigBar0Offset) != hvia::kPciBar0Base) Fail("a configuration write with bad parity was carried out");
+  command = b.ConfigRead(hvia::kPciConfigCommandOffset);
+  b.ConfigWrite(hvia::kPciConfigCommandOffset, command);
+
   // Every PAR of the host bad: the address phase of its write is not claimed.
   noise.bad_parity = 1000;
   b.bridge.SetNoise(noise);
@@ -944,6 +1027,13 @@ void Parity(uint64_t seed, uint64_t clocks, Report* report) {
   command = b.ConfigRead(hvia::kPciConfigCommandOffset);
   if ((command & seen) != (hvia::kPciConfigCommandDetectedParityErrorMask | hvia::kPciConfigCommandSignaledSystemErrorMask))
     Fail("status register %08x after an address parity error", command);
+  if (b.bus.statistics().serr == 0) Fail("no SERR# for an address parity error");
+  b.ConfigWrite(hvia::kPciConfigCommandOffset, command & ~hvia::kPciConfigCommandSerrEnableMask);
+  b.serr = false;
+  c.bad_parity = 1;
+  if (b.Host(c).status != HostResult::kMasterAbort) Fail("a second write with bad address parity is claimed");
+  command = b.ConfigRead(hvia::kPciConfigCommandOffset);
+  if ((command & seen) != hvia::kPciConfigCommandDetectedParityErrorMask) Fail("status register %08x without SerrEnable", command);
   b.Compare();
   Totals(b, report);
 }
