@@ -78,9 +78,9 @@ var figureUnits = []struct{ name, unit string }{
 	{figureShort, "us"}, {figureFrame, "us"}, {figureBandwidth, "MB/s"}, {figureSlope, "MB/s"}, {figureShortGap, "us"}, {figureFrameGap, "us"},
 }
 
-// variant is a card with parts of its design taken away. foreseen is what the study of
-// the paper's figures has for it (its table 4.3, and section 5 for the gaps), by figure; the
-// study's card is a model with a MAC's dead time of 14 clocks, so compare differences.
+// variant is a card with parts of its design taken away. foreseen is what the
+// model of docs/explanation/reproduction.md (The model, Variants) has for it, by figure; its
+// card is a model with a MAC's dead time of 14 clocks, so compare differences.
 type variant struct {
 	name     string
 	straps   []layout.Strap

@@ -94,8 +94,11 @@ type digestWorkload struct {
 	run   func(ctx context.Context, profile string) ([]DigestedRun, error)
 }
 
+// workloadReproduce has the times of all sizes.
+const workloadReproduce = "reproduce"
+
 func digestWorkloads() []digestWorkload {
-	list := []digestWorkload{reproduceWorkload("reproduce", false, nil), reproduceWorkload("reproduce -s 4,1400 -n 1 -x 1", true, func(c *ReproduceConfig) {
+	list := []digestWorkload{reproduceWorkload(workloadReproduce, false, nil), reproduceWorkload("reproduce -s 4,1400 -n 1 -x 1", true, func(c *ReproduceConfig) {
 		c.Sizes, c.Iterations, c.Warmup = []int{4, 1400}, 1, 1
 	})}
 	// Runs repeat to the bit, so that few messages of each do.

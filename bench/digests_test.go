@@ -6,9 +6,15 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"hvia/sim/verilate"
 )
 
 // Frames, wakes and printed times are those of the file. HVIA_LONG=1 makes all
@@ -110,4 +116,30 @@ func TestDigestsConfig(t *testing.T) {
 	cancel()
 	_, err := Digests(ctx, DefaultDigestsConfig())
 	require.ErrorIs(t, err, context.Canceled)
+}
+
+// The reference has the times of the file. HVIA_UPDATE=1 writes it anew.
+func TestTimesPage(t *testing.T) {
+	root, err := verilate.Root()
+	require.NoError(t, err)
+	path := filepath.Join(root, "docs/reference/times.md")
+	page, err := os.ReadFile(path)
+	require.NoError(t, err)
+	const begin, end = "<!-- printed by: hvia digests --times -->\n", "<!-- end -->\n"
+	before, rest, ok := strings.Cut(string(page), begin)
+	require.True(t, ok, "%s has no %q", path, begin)
+	old, after, ok := strings.Cut(rest, end)
+	require.True(t, ok, "%s has no %q", path, end)
+	d, err := ReadDigests()
+	require.NoError(t, err)
+	var tables bytes.Buffer
+	require.NoError(t, d.WriteTimes(&tables))
+	require.Contains(t, tables.String(), "`hvia-ge-66`")
+	if os.Getenv("HVIA_UPDATE") == "1" {
+		require.NoError(t, os.WriteFile(path, []byte(before+begin+tables.String()+end+after), 0o644))
+		return
+	}
+	require.Equal(t, tables.String(), old, "%s is not as recorded: 'HVIA_UPDATE=1 go test ./bench -run TestTimesPage' writes it anew", path)
+	d.Runs = d.Runs[1:]
+	require.ErrorContains(t, d.WriteTimes(io.Discard), "no time of RDMA write, 4 bytes")
 }

@@ -102,6 +102,9 @@ func (r *Report) measure(ctx context.Context, c ReproduceConfig, at board) error
 	if err != nil {
 		return err
 	}
+	if err := r.measureTenth(ctx, quiet); err != nil {
+		return err
+	}
 	if err := r.measureReads(ctx, quiet); err != nil {
 		return err
 	}

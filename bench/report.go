@@ -69,6 +69,7 @@ type Results struct {
 	Targets     []Target            `json:"targets,omitempty"`     // of the base profile only
 	ModelCurve  []ModelPoint        `json:"model_curve,omitempty"` // of the base profile only
 	Ablations   *Ablations          `json:"ablations,omitempty"`
+	Gains       []GainPoint         `json:"gains,omitempty"` // about T7, of a run with all sizes of the base profile
 	FirstWrite  []FirstWriteResult  `json:"first_write,omitempty"`
 	Digests     []RunDigest         `json:"digests,omitempty"` // of each run but those before the fit and the ablations
 }
@@ -165,7 +166,7 @@ type Target struct {
 	Calibrated float64  `json:"calibrated"`
 	Low        float64  `json:"low"`
 	High       float64  `json:"high"`
-	Kind       string   `json:"kind"` // prediction, calibration or follows
+	Kind       string   `json:"kind"` // prediction, calibration or derived
 	OK         bool     `json:"ok"`
 }
 
@@ -173,7 +174,7 @@ type Target struct {
 const (
 	KindPrediction  = "prediction"  // nothing was fitted to it
 	KindCalibration = "calibration" // a parameter was fitted to it
-	KindFollows     = "follows"     // from figures of both kinds
+	KindDerived     = "derived"     // a quotient of other rows, of which at least one is fitted
 )
 
 // ModelPoint is a measured half round trip beside that of the model behind the
@@ -469,6 +470,7 @@ func (r *Report) WriteText(w io.Writer) error {
 		fmt.Fprintf(&b, "\n%d-byte bursts without a pause: system bus %.1f MB/s, MAC bus %.1f MB/s\n", burstBytes, float64(u.SystemBytesPerSec)/1e6, float64(u.MACBytesPerSec)/1e6)
 	}
 	writeTargets(&b, r.Results.Targets)
+	r.writeStrength(&b)
 	writeModelCurve(&b, r.Results.ModelCurve)
 	r.Results.Ablations.writeText(&b)
 	r.writeDigests(&b)
@@ -714,11 +716,11 @@ func writeTargets(b *strings.Builder, list []Target) {
 	if len(list) == 0 {
 		return
 	}
-	b.WriteString("\nTargets: what the paper prints, what came out before anything was fitted, and what comes out now:\n")
+	b.WriteString("\nAgainst the paper: paper value, prediction before calibration, this run:\n")
 	fmt.Fprintf(b, "%-4s %-56s %7s %10s %10s %19s  %s\n", "", "", "paper", "predicted", "now", "accepted", "kind")
 	for _, t := range list {
 		fmt.Fprintf(b, "%-4s %-56s %7s %10s %10s %8s to %7s  %-11s %s\n", t.ID, t.Quantity+", "+t.Unit, number(t.Paper), number(t.Predicted), number(&t.Calibrated),
-			number(&t.Low), number(&t.High), t.Kind, word(t.OK))
+			number(&t.Low), number(&t.High), KindWord(t.Kind), word(t.OK))
 	}
 }
 

@@ -22,6 +22,7 @@ func (r *Report) WriteSummary(w io.Writer) error {
 	writePaths(&b, r.Results.Paths)
 	writeFirstWrites(&b, r.Results.FirstWrite)
 	writeTargets(&b, r.Results.Targets)
+	r.writeStrength(&b)
 	if curve := r.Results.ModelCurve; len(curve) > 0 {
 		inside := 0
 		for _, p := range curve {
@@ -29,7 +30,7 @@ func (r *Report) WriteSummary(w io.Writer) error {
 				inside++
 			}
 		}
-		fmt.Fprintf(&b, "\nBetween these points, where the paper prints nothing: %d of %d half round trips are as near to the model of the study as asked.\n", inside, len(curve))
+		fmt.Fprintf(&b, "\nBetween these points, where the paper prints nothing: %d of %d latencies lie within 5 to 15 %% of the model (docs/explanation/reproduction.md).\n", inside, len(curve))
 	}
 	r.Results.Ablations.writeText(&b)
 	r.writeEnd(&b)

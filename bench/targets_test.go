@@ -54,7 +54,7 @@ func TestTargetsMet(t *testing.T) {
 		if x.ID != "T12" { // a count of lengths, of which there must be none
 			require.Less(t, x.Low, x.High)
 		}
-		require.Contains(t, []string{KindPrediction, KindCalibration, KindFollows}, x.Kind)
+		require.Contains(t, []string{KindPrediction, KindCalibration, KindDerived}, x.Kind)
 	}
 	// By hand: 65536 B / 685.9 us; the largest gain lies at 4 KiB, 4096/88.5 - 4096/91.4, the
 	// smallest at 4 B, 4/12.7 - 4/15.6.
@@ -69,7 +69,7 @@ func TestTargetsMet(t *testing.T) {
 	require.Equal(t, 57.6, at["T2"].Calibrated)
 	require.Equal(t, 63.498, at["T4"].Calibrated, "65536 B / 1032.1 us")
 	require.Equal(t, 4.535, at["T11"].Calibrated, "57.6 / 12.7")
-	require.Equal(t, KindFollows, at["T11"].Kind)
+	require.Equal(t, KindDerived, at["T11"].Kind)
 	require.Equal(t, 0.0, at["T12"].Calibrated)
 	require.Equal(t, 12.7, *at["T1"].Predicted, "nothing was fitted: it is a prediction")
 	require.Nil(t, at["T5"].Predicted, "its level was fitted")

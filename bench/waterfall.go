@@ -13,9 +13,9 @@ const (
 	rowPoll = "host: a look finds the data"
 )
 
-// latencyBudget is what the study of the paper's figures allows for each step of an
-// RDMA write of 4 bytes on the paper's card (its table 4.1, 12.65 us in all). Where the study
-// has several rows for what the trace shows as one, their sum stands here.
+// latencyBudget is what was expected of each step of an RDMA write of 4 bytes on the
+// paper's card (docs/explanation/reproduction.md, Budget of an RDMA write of 4 bytes; 12.65 us in all). Where
+// the page has several rows for what the trace shows as one, their sum stands here.
 var latencyBudget = map[string]int64{
 	rowPost:                          5_250_000,                   // row 1
 	"doorbell posted write":          240_000,                     // 2

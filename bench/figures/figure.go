@@ -355,7 +355,7 @@ func (s *study) bandwidth() *figure {
 			{name: "M-VIA, paper", at: point{x: paperLongest, y: paperBandwidthMVIA}, mark: paperMVIA, text: plain(paperBandwidthMVIA) + " MB/s", dx: 6, dy: 17, side: text.XRight},
 			{name: "TCP/IP, paper", at: point{x: paperLongest, y: paperBandwidthTCP}, mark: paperTCP, text: fixed(paperBandwidthTCP, 1) + " MB/s", dx: 14, dy: -22, side: text.XRight},
 		}
-		f.caption = append(f.caption, "The hollow markers are the largest bandwidths that the paper prints. It does not say at which length: 64 KiB is this study's reading.")
+		f.caption = append(f.caption, "The hollow markers are the largest bandwidths that the paper prints. It does not say at which length and prints no list of lengths: 64 KiB, the largest that the card sends, and the 12 lengths are this project's reading.")
 		f.caption = append(f.caption, s.kindOf("T3", "bandwidth of RDMA writes at the largest length"), s.fitted("T3", "the bandwidth at the largest length"))
 		f.caption = append(f.caption, s.fromEnds()...)
 	} else {
@@ -518,7 +518,7 @@ func (s *study) bandwidthBoth() *figure {
 	if s.paper {
 		printed = level{paperGainLargest, paperGainSmallest}
 		keys = []key{{text: fmt.Sprintf("paper: largest gain %g, smallest %g MB/s", paperGainLargest, paperGainSmallest), line: paperLine}}
-		f.caption = append(f.caption, "The paper prints the largest and the smallest gain and not their lengths. Both are predictions here: nothing was fitted to them. The numbers are in the table of Figure 9.")
+		f.caption = append(f.caption, "The paper prints the largest and the smallest gain and not their lengths. Both are predictions here: nothing was fitted to them. Below the table of targets are both readings of the smallest. The numbers are in the table of Figure 9.")
 	} else {
 		f.caption = append(f.caption, predictionOnly, "The numbers are in the table of the figure before.")
 	}
@@ -531,7 +531,7 @@ func (s *study) bandwidthBoth() *figure {
 func (s *study) postReceive() *figure {
 	f := &figure{file: filePostReceive, head: "Processor time of VipPostRecv"}
 	if s.paper {
-		f.head = "Figure 11: processor time of VipPostRecv"
+		f.head = "Figure 11: processor time of VipPostRecv, a charged constant by construction"
 	}
 	var points []point
 	t := table{caption: "VipPostRecv between two readings of the clock", heads: []string{"bytes", "mean, µs", "least, µs", "most, µs"}, align: "rrrr"}
@@ -559,7 +559,7 @@ func (s *study) postReceive() *figure {
 			f.picture.keys = append(f.picture.keys, acceptedKey(t8))
 		}
 		p.Add(level{paperPostReceive}, c)
-		f.caption = append(f.caption, "Only its level is fitted, and was frozen before any message was measured; that it does not depend on the length is a property of the card.", s.fitted("T8", "the processor time of VipPostRecv"))
+		f.caption = append(f.caption, "This figure cannot come out otherwise: each call is charged one constant, HostPostTime, fitted to the paper's mean and frozen before any message was measured, and each reading of the clock another. That the time does not depend on the length follows from the constant.", s.fitted("T8", "the processor time of VipPostRecv"))
 	} else {
 		f.caption = append(f.caption, "The host's cost of a post is that of the paper's host.")
 	}

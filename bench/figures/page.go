@@ -31,6 +31,7 @@ type page struct {
 	Missing []string
 	Notes   []string
 	Targets []targetRow
+	Strong  []string // how strong the targets are
 	Figures []pageFigure
 	First   *pageTable // first writes of connections
 	Designs *pageTable // ablations
@@ -152,7 +153,7 @@ func (p *page) summarize(s *study) {
 	for _, t := range s.Results.Targets {
 		row := targetRow{
 			ID: t.ID, Quantity: t.Quantity, Unit: unit(t.Unit), Paper: number(t.Paper), Predicted: number(t.Predicted), Calibrated: plain(t.Calibrated),
-			Accepted: plain(t.Low) + " to " + plain(t.High), Kind: t.Kind, Result: verdict(t.OK), OK: t.OK,
+			Accepted: plain(t.Low) + " to " + plain(t.High), Kind: bench.KindWord(t.Kind), Result: verdict(t.OK), OK: t.OK,
 		}
 		p.Targets = append(p.Targets, row)
 		if t.OK {
@@ -161,6 +162,7 @@ func (p *page) summarize(s *study) {
 			missed = append(missed, fmt.Sprintf("%s (%s)", t.ID, t.Quantity))
 		}
 	}
+	p.Strong = s.Strength()
 	switch n := len(s.Results.Targets); {
 	case n == 0:
 		p.Summary = append(p.Summary, "No target could be judged: the report has none.")

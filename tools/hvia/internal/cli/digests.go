@@ -14,7 +14,7 @@ import (
 func (a *app) digests() *cobra.Command {
 	cfg := bench.DefaultDigestsConfig()
 	all := len(cfg.Profiles)
-	var json, update bool
+	var json, update, times bool
 	cmd := &cobra.Command{
 		Use:   "digests [flags]",
 		Short: "Compare simulated times with those recorded in the checkout.",
@@ -25,7 +25,8 @@ those of ` + bench.DigestsFile + `. A value that differs is shown, and the
 exit code is 1. CONTRIBUTING.md says which commits may change which values.`,
 		Example: `  hvia digests             everything, some minutes
   hvia digests --short     the runs that take seconds
-  hvia digests --update    record what is there now`,
+  hvia digests --update    record what is there now
+  hvia digests --times     latency and bandwidth of each profile, from the record`,
 		Args: noArgs,
 	}
 	m, o := newGroup("Measurement"), newGroup("Output")
@@ -33,11 +34,15 @@ exit code is 1. CONTRIBUTING.md says which commits may change which values.`,
 	m.flags.BoolVar(&cfg.Short, "short", false, "only the runs that take seconds")
 	m.flags.IntVarP(&cfg.Jobs, "jobs", "j", cfg.Jobs, "simulations at a time")
 	o.flags.BoolVar(&update, "update", false, "write "+bench.DigestsFile+" instead of comparing with it")
+	o.flags.BoolVar(&times, "times", false, "run nothing: the recorded latencies and bandwidths as tables in Markdown")
 	o.flags.BoolVar(&json, "json", false, "one JSON object on stdout instead of the list")
 	addGroups(cmd, m, o)
 
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		err := cfg.Validate()
+		if err == nil && update && times {
+			err = errors.New("--times shows the record, --update makes it: give one of them")
+		}
 		if complete := !cfg.Short && len(cfg.Profiles) == all; err == nil && update && !complete {
 			err = errors.New("--update needs all runs: leave --short and --profiles out")
 		}
@@ -52,6 +57,9 @@ exit code is 1. CONTRIBUTING.md says which commits may change which values.`,
 			if was, err = a.ReadDigests(); err != nil {
 				return err
 			}
+		}
+		if times {
+			return was.WriteTimes(a.Stdout)
 		}
 		p := a.newProgress(json)
 		cfg.Progress = p.hook()

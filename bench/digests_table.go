@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bench
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// timedRuns are the runs of reproduce whose times are in the reference.
+var timedRuns = []struct{ run, name string }{
+	{rdmaWrite.key(), "RDMA write"}, {sendReceive.key(), "send and receive"}, {reliableWrite.key(), "RDMA write, reliable delivery"}, {rdmaRead.key(), "RDMA read"},
+	{mviaSend.key(), "M-VIA"}, {tcpStream.key(), "TCP/IP"},
+}
+
+// WriteTimes writes latency and bandwidth of every protocol at each size in
+// Markdown, the profiles beside each other, as far as the table has them.
+func (d *DigestTable) WriteTimes(w io.Writer) error {
+	var b strings.Builder
+	profiles := d.profiles()
+	for i, t := range timedRuns {
+		if i > 0 {
+			b.WriteString("\n")
+		}
+		fmt.Fprintf(&b, "| %s |", t.name)
+		for _, unit := range []string{"us", "MB/s"} {
+			for _, p := range profiles {
+				fmt.Fprintf(&b, " `%s`, %s |", p, unit)
+			}
+		}
+		b.WriteString("\n|---:|" + strings.Repeat("---:|", 2*len(profiles)) + "\n")
+		for _, n := range paperSizes {
+			var times, rates string
+			for _, p := range profiles {
+				ps, ok := d.halfRTT(p, t.run, n)
+				if !ok {
+					return fmt.Errorf("digests: no time of %s, %d bytes, profile %s: 'make digests ARGS=--update' records it", t.name, n, p)
+				}
+				times += fmt.Sprintf(" %s |", us(ps))
+				rates += fmt.Sprintf(" %s |", megabytes(BytesPerSecond(n, ps)))
+			}
+			fmt.Fprintf(&b, "| %d bytes |%s%s\n", n, times, rates)
+		}
+	}
+	b.WriteString("\nRDMA read beside RDMA write, both of reliable delivery:\n\n")
+	for _, p := range profiles {
+		fmt.Fprintf(&b, "- `%s`: %s\n", p, ReadSentence(d.rows(p, rdmaRead), d.rows(p, reliableWrite)))
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// rows are the recorded half round trips of a protocol.
+func (d *DigestTable) rows(profile string, x exchange) (rows []PingPongResult) {
+	for _, n := range paperSizes {
+		if ps, ok := d.halfRTT(profile, x.key(), n); ok {
+			rows = append(rows, PingPongResult{Size: n, HalfRTTPs: ps})
+		}
+	}
+	return rows
+}
+
+// profiles are those of the runs, in their order.
+func (d *DigestTable) profiles() (names []string) {
+	for _, r := range d.Runs {
+		if !slices.Contains(names, r.Profile) {
+			names = append(names, r.Profile)
+		}
+	}
+	return names
+}
+
+func (d *DigestTable) halfRTT(profile, run string, size int) (ps int64, ok bool) {
+	for _, r := range d.Runs {
+		if r.Profile == profile && r.Workload == workloadReproduce && r.Run == run {
+			ps, ok = r.Values[strconv.Itoa(size)+" half_rtt_ps"]
+			return ps, ok
+		}
+	}
+	return 0, false
+}
