@@ -230,12 +230,12 @@ func (r *AblationReport) WriteText(w io.Writer) error {
 }
 
 // writeText writes two lines for each variant: what was measured, and where
-// there is something, what the study foresaw.
+// there is something, what the model foresaw.
 func (a *Ablations) writeText(b *strings.Builder) {
 	if a == nil || len(a.Variants) == 0 {
 		return
 	}
-	b.WriteString("\nVariants of the card; \"less the card's\" is the difference from the card as it is, and below that what the study of the paper foresaw:\n")
+	b.WriteString("\nVariants of the card; \"less the card's\" is the difference from the card as it is, and below that what the model of the paper's card foresaw:\n")
 	fmt.Fprintf(b, "%-34s %10s %10s %10s %10s %10s %10s\n", "", "4 B", "1,400 B", "64 KiB", "slope", "gap 4 B", "gap 1,400")
 	fmt.Fprintf(b, "%-34s %10s %10s %10s %10s %10s %10s\n", "", "us", "us", "MB/s", "MB/s", "us", "us")
 	foreseenBase := map[string]*float64{}

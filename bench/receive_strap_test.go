@@ -34,7 +34,7 @@ func TestReceiveStrapCost(t *testing.T) {
 	require.Equal(t, run(rdmaWrite, 0), run(rdmaWrite, strap), "RDMA writes")
 	posted, arrival := run(sendReceive, 0), run(sendReceive, strap)
 	for i, size := range sizes {
-		// What the study behind the paper's figures expects up to one packet: 0.89 us.
+		// What docs/explanation/reproduction.md, Variants, expects up to one packet: 0.89 us.
 		low, high := int64(600_000), int64(1_600_000)
 		if size > layout.MaxPayload {
 			low, high = -600_000, 200_000

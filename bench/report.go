@@ -121,8 +121,8 @@ type FirstWriteResult struct {
 }
 
 // WaterfallRow is a step on the way of a message from the post to the look that finds
-// it, with what the study of the paper's figures allows for it; 0 if the study
-// does not have the step, or has it not for this profile.
+// it, with its budget in docs/explanation/reproduction.md; 0 if the page has none
+// for the step, or none for this profile.
 type WaterfallRow struct {
 	Name     string `json:"name"`
 	BudgetPs int64  `json:"budget_ps"`
@@ -155,7 +155,7 @@ type Span struct {
 }
 
 // Target is one printed figure of the paper beside what was measured. Paper is
-// nil where the paper prints no number and the study gives the band; Predicted
+// nil where the paper prints no number and docs/explanation/reproduction.md gives the band; Predicted
 // is nil where nothing was predicted before the fit. OK judges Calibrated.
 type Target struct {
 	ID         string   `json:"id"`
@@ -206,8 +206,8 @@ type Variant struct {
 	Fault      string           `json:"fault,omitempty"`
 }
 
-// AblationFigure is one number of a variant. Foreseen is what the study of the
-// paper's figures has for it, nil if it has nothing.
+// AblationFigure is one number of a variant. Foreseen is what the
+// model of docs/explanation/reproduction.md has for it, nil if it has nothing.
 type AblationFigure struct {
 	Name     string   `json:"name"`
 	Unit     string   `json:"unit"`
@@ -685,7 +685,7 @@ func writeWaterfall(b *strings.Builder, rows []WaterfallRow) {
 	}
 	allows := ""
 	if budget > 0 {
-		allows = ", and what the study of the paper allows"
+		allows = ", and what the model of the paper's card allows"
 	}
 	fmt.Fprintf(b, "\nWhere the half round trip of an RDMA write of %d bytes goes (mean, from programs and trace port)%s:\n", waterfallSize, allows)
 	line := func(mean, allowed, name string) {
@@ -729,7 +729,7 @@ func writeModelCurve(b *strings.Builder, list []ModelPoint) {
 	if len(list) == 0 {
 		return
 	}
-	b.WriteString("\nBeside the model of the study, half RTT (not in the paper, which prints no points between the ends):\n")
+	b.WriteString("\nBeside the model (docs/explanation/reproduction.md), half RTT (not in the paper, which prints no points between the ends):\n")
 	fmt.Fprintf(b, "%8s %-13s %12s %12s %9s %8s\n%8s %-13s %12s %12s %9s %8s\n", "size", "", "model", "measured", "differ", "accepted", "bytes", "", "us", "us", "%", "%")
 	for _, m := range list {
 		fmt.Fprintf(b, "%8d %-13s %12s %12s %+9.1f %8.0f  %s\n", m.Size, m.Protocol, us(m.ModelPs), us(m.MeasuredPs),

@@ -74,7 +74,7 @@ func TestWaterfallText(t *testing.T) {
 		require.NoError(t, r.WriteText(&b))
 		return b.String()
 	}
-	require.Contains(t, text(), `, and what the study of the paper allows:
+	require.Contains(t, text(), `, and what the model of the paper's card allows:
     measured       budget
           us           us
        5.250        5.250  post

@@ -325,7 +325,7 @@ func checkWaterfall(t *testing.T, r *Report) {
 	require.EqualValues(t, params.HostPostTime, rows[0].MeanPs, "the doorbell is rung when the post's time is over")
 	require.GreaterOrEqual(t, rows[len(rows)-1].MeanPs, int64(0))
 	require.Less(t, rows[len(rows)-1].MeanPs, int64(2*params.HostPollPeriod), "a look comes each period")
-	require.EqualValues(t, 12_650_000, budget, "the study's sum")
+	require.EqualValues(t, 12_650_000, budget, "the sum of the budgets")
 }
 
 // checkReceiveSide holds the receive side's times to what a message cannot do without.

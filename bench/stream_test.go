@@ -37,8 +37,8 @@ func TestHopsWorkAtOnce(t *testing.T) {
 	t.Logf("the same with %v: sender's MAC bus %.1f %% busy", guess.Params, 100*s.MACBusy)
 	require.GreaterOrEqual(t, s.MACBusy, 0.90, "the sender's MAC bus is not the bottleneck")
 
-	// One message, with two buffers in each direction and with one: the study
-	// behind the paper's figures expects 95.5 and 53.8 MB/s of 64 KiB.
+	// One message, with two buffers in each direction and with one: the model
+	// of the paper's card (docs/explanation/reproduction.md) expects 95.5 and 53.8 MB/s of 64 KiB.
 	const expected = 53.8 / 95.5
 	c.Messages = 1
 	two, err := runStream(t.Context(), c)

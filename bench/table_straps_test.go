@@ -53,7 +53,7 @@ func TestTableStrapsCost(t *testing.T) {
 	overlap := run(1<<layout.StrapNoAttOverlap, nil)
 	// A level-1 entry of 24 bytes is read, for the most part out of an open row.
 	dearer("no overlap", overlap, 3*1*clock, 3*3*clock)
-	// What the study behind the paper's figures expects of both: 0.84 us more.
+	// What docs/explanation/reproduction.md, Variants, expects of both: 0.84 us more.
 	slow := map[string]int64{"SdramClockPeriod": params.SdramSlowClockPeriod}
 	dearer("slow SDRAM", run(1<<layout.StrapSlowSdram, slow), 3*4*clock, 3*10*clock)
 	both := run(1<<layout.StrapSlowSdram|1<<layout.StrapNoAttOverlap, slow)

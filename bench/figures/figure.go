@@ -638,7 +638,7 @@ func (s *study) waterfall() *figure {
 	size := paperShortest
 	f.picture = waterfallPicture(rows, size)
 	f.caption = []string{
-		"Each stage begins where the one before it ends. Blue is measured from the trace port, as the mean over all counted messages; orange is what the study of the paper's numbers allows for that stage, a prediction from before the card was built. A dash means that the study has no budget for the stage.",
+		"Each stage begins where the one before it ends. Blue is measured from the trace port, as the mean over all counted messages; orange is what the model of the paper's card (docs/explanation/reproduction.md) allows for that stage, a prediction from before the card was built. A dash means that the model has no budget for the stage.",
 	}
 	t := table{caption: "Stages of an RDMA write of " + thousands(int64(size)) + " bytes", heads: []string{"stage", "measured, µs", "budget, µs", "difference, µs"}, align: "lrrr"}
 	for _, r := range rows {
@@ -713,7 +713,7 @@ func readTable(reads, writes []bench.PingPongResult) table {
 
 // modelTable is the measured curve beside that of the model, if the report has it.
 func (s *study) modelTable(protocol, name string) []table {
-	t := table{caption: "Half round trip of " + name + " beside the model behind the study, which is not the paper's", heads: []string{"bytes", "model, µs", "measured, µs", "deviation", "accepted", "result"}, align: "rrrrrl"}
+	t := table{caption: "Half round trip of " + name + " beside the model, which is not the paper's", heads: []string{"bytes", "model, µs", "measured, µs", "deviation", "accepted", "result"}, align: "rrrrrl"}
 	for _, m := range s.Results.ModelCurve {
 		if m.Protocol != protocol || !s.paper {
 			continue

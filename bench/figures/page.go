@@ -178,7 +178,7 @@ func (p *page) summarize(s *study) {
 		}
 	}
 	if all > 0 {
-		p.Summary = append(p.Summary, fmt.Sprintf("%d of %d measured half round trips lie in the band around the model behind the study; that model is not the paper's, and the tables below Figures 7 to 9 show each.", in, all))
+		p.Summary = append(p.Summary, fmt.Sprintf("%d of %d measured half round trips lie in the band around the model (docs/explanation/reproduction.md); that model is not the paper's, and the tables below Figures 7 to 9 show each.", in, all))
 	}
 }
 

@@ -20,8 +20,8 @@ func (a *app) ablate() *cobra.Command {
 		Use:   "ablate [flags]",
 		Short: "Measure the card with parts of its design taken away.",
 		Long: `Latency, bandwidth and the gap between send and receive and RDMA write of
-every variant, beside those of the card as it is and, where the study of the
-paper's figures foresaw something, beside that.`,
+every variant, beside those of the card as it is and, where the model of the
+paper's card foresaw something, beside that.`,
 		Example: `  hvia ablate
   hvia ablate --json | jq .ablations`,
 		Args: noArgs,
