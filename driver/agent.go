@@ -67,6 +67,7 @@ type agent struct {
 	vis      []vi
 	cqs      []cq
 	settings transport
+	quota    Quota                   // of each process
 	random   splitMix                // sequence numbers to start with
 	frames   int                     // of the node
 	programs int                     // that have not left yet
@@ -494,11 +495,12 @@ func (a *agent) closeNic(n *nic) {
 	for _, h := range slices.Sorted(maps.Keys(n.regions)) {
 		a.note("deregister", a.deregister(n, h, n.regions[h].address))
 	}
-	for _, t := range slices.Sorted(maps.Keys(a.tags)) {
-		if a.tags[t].nic == n.id {
-			delete(a.tags, t)
+	maps.DeleteFunc(a.tags, func(_ uint16, k *tag) bool {
+		if k.nic == n.id {
+			n.process.uses.tags.count--
 		}
-	}
+		return k.nic == n.id
+	})
 	delete(a.nics, n.id)
 	a.showErrors(n)
 }
@@ -516,6 +518,9 @@ func (a *agent) note(what string, err error) {
 }
 
 func (a *agent) createTag(n *nic, r *reply) error {
+	if err := n.process.uses.tags.check(n.process); err != nil {
+		return err
+	}
 	if len(a.tags) == MaxTags {
 		return fmt.Errorf("all %d protection tags are in use: %w", MaxTags, ErrResource)
 	}
@@ -523,6 +528,7 @@ func (a *agent) createTag(n *nic, r *reply) error {
 		a.nextTag++
 	}
 	a.tags[a.nextTag] = &tag{nic: n.id}
+	n.process.uses.tags.count++
 	r.Tag = a.nextTag
 	a.nextTag++
 	return nil
@@ -539,6 +545,7 @@ func (a *agent) destroyTag(n *nic, t uint16) error {
 		return fmt.Errorf("tag %d has %d VIs and regions: %w", t, k.uses, ErrInUse)
 	}
 	delete(a.tags, t)
+	n.process.uses.tags.count--
 	return nil
 }
 
@@ -570,6 +577,9 @@ func (a *agent) register(n *nic, q *request, r *reply) error {
 	if err := a.rights(q.Rights); err != nil {
 		return err
 	}
+	if err := n.process.uses.regions.check(n.process); err != nil {
+		return err
+	}
 	memory := n.process.memory
 	pages, err := memory.Pin(bridge.UseRegion, q.Address, q.Length)
 	if err != nil {
@@ -599,6 +609,7 @@ func (a *agent) register(n *nic, q *request, r *reply) error {
 		return unpin(errors.Join(err, a.table.Deregister(g.Handle)))
 	}
 	k.uses++
+	n.process.uses.regions.count++
 	n.regions[uint32(g.Handle)] = &region{handle: g.Handle, address: q.Address, length: q.Length, tag: t, rights: q.Rights}
 	r.Object, r.Tag, r.Rights, r.Address, r.Length = uint32(g.Handle), t, q.Rights, q.Address, q.Length
 	return nil
@@ -620,6 +631,7 @@ func (a *agent) deregister(n *nic, handle uint32, address uint64) error {
 // forget gives up the frames of a region that the device does not know any more.
 func (a *agent) forget(n *nic, g *region) error {
 	delete(n.regions, uint32(g.handle))
+	n.process.uses.regions.count--
 	if k := a.tags[g.tag]; k != nil {
 		k.uses--
 	}

@@ -73,6 +73,9 @@ func (a *agent) createCQ(n *nic, q *request, r *reply) error {
 	if len(a.cqs) == 0 {
 		return fmt.Errorf("the card has no completion queues: %w", ErrResource)
 	}
+	if err := n.process.uses.cqs.check(n.process); err != nil {
+		return err
+	}
 	index := -1
 	for i := range a.cqs {
 		if a.cqs[i].nic == 0 {
@@ -92,6 +95,7 @@ func (a *agent) createCQ(n *nic, q *request, r *reply) error {
 	}
 	c := &a.cqs[index]
 	c.process, c.nic, c.ring, c.generation = n.process, n.id, b, c.generation+1
+	n.process.uses.cqs.count++
 	r.Object, r.Generation, r.Address, r.Length = uint32(index), c.generation, b.Address(), uint64(b.Len())
 	return nil
 }
@@ -115,6 +119,7 @@ func (a *agent) destroyCQ(index int) error {
 	if _, err := a.device.queueCommand(layout.CommandOpcodeDestroyCompletionQueue, index, 0, 0); err != nil {
 		return err
 	}
+	c.process.uses.cqs.count--
 	if err := a.unpin(c.ring); err != nil {
 		return err
 	}

@@ -87,6 +87,9 @@ func (a *agent) createVi(n *nic, q *request, r *reply) error {
 	if err != nil {
 		return err
 	}
+	if err := n.process.uses.vis.check(n.process); err != nil {
+		return err
+	}
 	queues := [2]uint8{q.SendQueue, q.ReceiveQueue}
 	for _, k := range queues {
 		if k > 0 && (int(k) > len(a.cqs) || a.cqs[k-1].nic != n.id) {
@@ -117,6 +120,7 @@ func (a *agent) createVi(n *nic, q *request, r *reply) error {
 		}
 	}
 	a.tags[t].uses++
+	n.process.uses.vis.count++
 	a.tie(queues, 1)
 	a.setState(index, layout.ViStateIdle)
 	r.Object, r.Generation, r.Tag = uint32(index), v.created, t
@@ -141,6 +145,7 @@ func (a *agent) destroyVi(index int, v *vi) error {
 	if k := a.tags[v.tag]; k != nil {
 		k.uses--
 	}
+	v.process.uses.vis.count--
 	a.tie(v.queues, -1)
 	a.setState(index, layout.ViStateFree)
 	a.forgetErrors(a.nics[v.nic], v, index)

@@ -37,6 +37,7 @@ type HostConfig struct {
 	Transport Transport    // of the reliable levels
 	Regions   int          // largest number of registered regions: 1,024
 	Programs  int          // threads that will call Leave before the agent ends: 1
+	Quota     Quota        // of each process
 	Names     []string     // of the fabric's nodes, for the name service: node0, node1 and so on
 	Switch    bool         // there is a switch between two nodes; between more there always is
 	Profile   string       // package params' profile of the card: params.Base
@@ -112,7 +113,7 @@ func StartHost(t *Thread, c HostConfig) (*Host, error) {
 	h := &Host{names: c.Names, switched: c.Switch, node: t.ID().Node, device: c.Device, memory: c.Memory, costs: c.Costs, log: c.Logger, ended: make(chan struct{})}
 	a := &agent{
 		thread: t, memory: c.Memory, costs: c.Costs, log: c.Logger.With("node", h.node), mac: NodeMAC(h.node), started: time.Now(),
-		nics: map[uint32]*nic{}, tags: map[uint16]*tag{}, programs: c.Programs, resident: c.Resident, settings: settings,
+		nics: map[uint32]*nic{}, tags: map[uint16]*tag{}, programs: c.Programs, resident: c.Resident, settings: settings, quota: c.Quota,
 		frames: max(c.Frames, c.Memory.Frames()), reclaimed: map[int]chan struct{}{},
 		random: splitMix(c.Seed) ^ splitMix(uint64(h.node)<<32),
 		offer: func(rank int) Protocol {
@@ -130,7 +131,7 @@ func StartHost(t *Thread, c HostConfig) (*Host, error) {
 		a.device = &cardDevice{agent: a}
 	}
 	if !c.Resident {
-		p := &process{name: "this process", ranks: replySlots, memory: c.Memory}
+		p := &process{name: "this process", ranks: replySlots, memory: c.Memory, uses: c.Quota.uses()}
 		if err := p.prepare(); err != nil {
 			return nil, err
 		}

@@ -38,8 +38,9 @@ type process struct {
 	replies  *Buffer // a slot for each thread
 	statuses *Buffer
 	grant    func(page int, on bool) error // of doorbell pages; nil = all are granted
-	ended    bool                          // it is answered and shown nothing any more
-	left     bool                          // it has given back everything; guarded by the agent's mu
+	uses     uses
+	ended    bool // it is answered and shown nothing any more
+	left     bool // it has given back everything; guarded by the agent's mu
 }
 
 // prepare allocates what the agent writes for the process.
@@ -175,6 +176,7 @@ func (h *Host) Enter(c ProcessConfig) (Entry, error) {
 	}
 	p := &process{
 		id: c.ID, name: c.Name, pid: c.Pid, since: time.Now(), first: c.FirstRank, ranks: c.Ranks, memory: c.Memory, grant: c.Grant,
+		uses: a.quota.uses(),
 	}
 	if err := p.prepare(); err != nil {
 		return fail(err)

@@ -3,9 +3,12 @@
 package driver_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -32,6 +35,12 @@ const rootNode, peerNode = 0, 1
 // Nil mains are threads that are not there.
 func runHouse(t *testing.T, service func(h *house, t *driver.Thread) error, mains ...func(h *house, t *driver.Thread) error) {
 	t.Helper()
+	runHouseOf(t, driver.HostConfig{}, service, mains...)
+}
+
+// runHouseOf is runHouse with other agents.
+func runHouseOf(t *testing.T, c driver.HostConfig, service func(h *house, t *driver.Thread) error, mains ...func(h *house, t *driver.Thread) error) {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	f, err := drivertest.New(2, 3+len(mains))
@@ -40,7 +49,7 @@ func runHouse(t *testing.T, service func(h *house, t *driver.Thread) error, main
 	h := &house{fabric: f}
 	agentsCtx, end := context.WithCancel(ctx)
 	for n := range h.agents {
-		h.agents[n], err = f.Resident(agentsCtx, n, driver.HostConfig{})
+		h.agents[n], err = f.Resident(agentsCtx, n, c)
 		require.NoError(t, err)
 		defer h.agents[n].Memory().Close()
 	}
@@ -368,4 +377,139 @@ func reclaimAt(t *testing.T, moment driver.Time) {
 				}
 			}
 		})
+}
+
+// A process gets what its quota allows and no more, as often as it gives things back,
+// and another one gets its own share.
+func TestQuotas(t *testing.T) {
+	quota := driver.Quota{Vis: 3, CQs: 2, Tags: 4, Regions: 5}
+	hog := func(host *driver.Host, t *driver.Thread) error {
+		for range 3 {
+			nic, err := host.OpenNic(t)
+			if err != nil {
+				return err
+			}
+			buffer, err := host.Allocate(t, driver.PageBytes, driver.Single)
+			if err != nil {
+				return err
+			}
+			for _, c := range []struct {
+				most       int
+				name, flag string
+				make       func() (func() error, error)
+			}{
+				{quota.Vis, "VIs", "--max-vis", func() (func() error, error) {
+					v, _, err := host.CreateVi(t, nic.ID, driver.ViAttributes{})
+					return func() error { return v.Destroy(t) }, err
+				}},
+				{quota.CQs, "completion queues", "--max-cqs", func() (func() error, error) {
+					q, _, err := host.CreateCQ(t, nic.ID, 4)
+					return func() error { return q.Destroy(t) }, err
+				}},
+				{quota.Tags - 1, "protection tags", "--max-tags", func() (func() error, error) {
+					tag, err := host.CreateTag(t, nic.ID)
+					return func() error { return host.DestroyTag(t, nic.ID, tag) }, err
+				}},
+				{quota.Regions, "memory regions", "--max-regions", func() (func() error, error) {
+					g, err := host.Register(t, nic.ID, buffer.Address(), 64, 0, driver.Rights{})
+					return func() error { return host.Deregister(t, nic.ID, g.Address, g.Handle) }, err
+				}},
+			} {
+				var last func() error
+				for i := range c.most {
+					if last, err = c.make(); err != nil {
+						return fmt.Errorf("%s: %d of %d: %w", c.name, i, c.most, err)
+					}
+				}
+				_, err := c.make()
+				if !errors.Is(err, driver.ErrResource) || !strings.Contains(err.Error(), "the most that one process may have (hvia up "+c.flag+")") {
+					return fmt.Errorf("%s: one more than %d: %w", c.name, c.most, err)
+				}
+				if err := last(); err != nil {
+					return err
+				}
+				if _, err := c.make(); err != nil {
+					return fmt.Errorf("%s: after one was given back: %w", c.name, err)
+				}
+			}
+			// The handle takes all with it.
+			if err := errors.Join(host.CloseNic(t, nic.ID), host.Free(t, buffer)); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	runHouseOf(t, driver.HostConfig{Quota: quota},
+		func(*house, *driver.Thread) error { return nil },
+		func(h *house, t *driver.Thread) error { return hog(h.members[0].Host, t) },
+		func(h *house, t *driver.Thread) error { return hog(h.members[1].Host, t) },
+	)
+}
+
+// A thread calls the agent of its own process only, whichever of the two bounds of its
+// ranks it misses.
+func TestCallsOfForeignThreads(t *testing.T) {
+	foreign := func(h *house, t *driver.Thread, members ...int) error {
+		for _, m := range members {
+			if _, err := h.members[m].Host.OpenNic(t); !errors.Is(err, driver.ErrInvalidParameter) {
+				return fmt.Errorf("thread %v calls as process %d: %w", t.ID(), m, err)
+			}
+		}
+		return nil
+	}
+	runHouse(t,
+		func(h *house, t *driver.Thread) error { return foreign(h, t, 0, 1, 2) }, // the service's
+		func(h *house, t *driver.Thread) error { return foreign(h, t, 1, 2) },
+		func(h *house, t *driver.Thread) error { return foreign(h, t, 0, 2) },
+		func(h *house, t *driver.Thread) error { return foreign(h, t, 0, 1) },
+	)
+	// The same ranks on another node.
+	f, err := drivertest.New(2, 4)
+	require.NoError(t, err)
+	t.Cleanup(f.Close)
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	hosts := make(chan *driver.Host, 1)
+	require.NoError(t, driver.RunOn(ctx, f, driver.RunConfig{},
+		driver.Program{Node: 0, Main: func(t *driver.Thread, h *driver.Host) error {
+			hosts <- h
+			return t.Sleep(driver.Millisecond)
+		}},
+		driver.Program{Node: 1, Main: func(t *driver.Thread, _ *driver.Host) error {
+			return wants("another node's agent", second((<-hosts).OpenNic(t)), driver.ErrInvalidParameter)
+		}},
+	))
+}
+
+func second[T any](_ T, err error) error { return err }
+
+// An agent that ends with its fabric is no error; one that ends before its programs is.
+func TestEndsOfAgentsInTheLog(t *testing.T) {
+	var log bytes.Buffer
+	c := driver.HostConfig{Logger: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn}))}
+	nothing := func(*house, *driver.Thread) error { return nil }
+	runHouseOf(t, c, nothing, nothing, nothing, nothing)
+	require.Empty(t, log.String())
+
+	f, err := drivertest.New(1, 2)
+	require.NoError(t, err)
+	t.Cleanup(f.Close)
+	f.Node(0).Card.Dead = true
+	err = driver.RunOn(t.Context(), f, driver.RunConfig{Logger: c.Logger}, driver.Program{Main: func(t *driver.Thread, h *driver.Host) error {
+		return second(h.OpenNic(t))
+	}})
+	require.Error(t, err)
+	require.Contains(t, log.String(), "level=ERROR msg=\"the kernel agent ended\"")
+	log.Reset()
+
+	// Also a resident one, when it is not its fabric that ends.
+	f, err = drivertest.New(1, 2)
+	require.NoError(t, err)
+	t.Cleanup(f.Close)
+	f.Node(0).Card.Dead = true
+	h, err := f.Resident(t.Context(), 0, c)
+	require.NoError(t, err)
+	defer h.Memory().Close()
+	require.ErrorIs(t, h.Wait(), driver.ErrDeadline)
+	require.Contains(t, log.String(), "level=ERROR msg=\"the kernel agent ended\"")
 }

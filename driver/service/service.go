@@ -39,6 +39,9 @@ const (
 	participantMax = 60
 )
 
+// DefaultQuota is a quarter of a card's VIs, completion queues and regions for one process.
+var DefaultQuota = driver.Quota{Vis: 64, CQs: 16, Tags: 4096, Regions: 256}
+
 // Participant declares a process of a timed fabric. Time begins when all are there.
 type Participant struct {
 	Node int
@@ -57,6 +60,7 @@ type Config struct {
 	Costs     driver.CostModel // of the agents' work: driver.NoCosts
 	Transport driver.Transport // of the reliable levels
 	Regions   int              // largest number of registered regions of a node: 1,024
+	Quota     driver.Quota     // of each process: DefaultQuota
 	Seed      uint64           // as in driver.RunConfig: 1
 	Logger    *slog.Logger     // nil = silent
 }
@@ -149,6 +153,21 @@ func (c *Config) settle() error {
 	}
 	if c.Seed == 0 {
 		c.Seed = 1
+	}
+	for _, q := range []struct {
+		name      string
+		value     *int
+		byDefault int
+	}{
+		{"VIs", &c.Quota.Vis, DefaultQuota.Vis}, {"completion queues", &c.Quota.CQs, DefaultQuota.CQs},
+		{"protection tags", &c.Quota.Tags, DefaultQuota.Tags}, {"memory regions", &c.Quota.Regions, DefaultQuota.Regions},
+	} {
+		if *q.value < 0 {
+			return fmt.Errorf("%d %s for each process, want 1 or more: %w", *q.value, q.name, driver.ErrInvalidParameter)
+		}
+		if *q.value == 0 {
+			*q.value = q.byDefault
+		}
 	}
 	f := &c.Fabric
 	if f.Mode == "" {
@@ -279,7 +298,7 @@ func (s *Service) addNode(number int) error {
 	}
 	n.host, err = driver.StartHost(t, driver.HostConfig{
 		Memory: n.memory, Device: s.config.Device, Costs: s.config.Costs, Logger: s.log, Seed: s.config.Seed + uint64(number),
-		Profile: s.config.Fabric.Profile, Params: s.config.Fabric.Params, Transport: s.config.Transport, Regions: s.config.Regions, Resident: true, Frames: raw.Frames,
+		Profile: s.config.Fabric.Profile, Params: s.config.Fabric.Params, Transport: s.config.Transport, Regions: s.config.Regions, Quota: s.config.Quota, Resident: true, Frames: raw.Frames,
 	})
 	if err != nil {
 		_ = t.Detach()

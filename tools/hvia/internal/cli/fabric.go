@@ -54,7 +54,7 @@ func nameFlag(g group, name *string) {
 }
 
 func (a *app) up() *cobra.Command {
-	c := service.Config{Nodes: service.DefaultNodes, Seed: 1, Fabric: sim.Config{Profile: params.Base}}
+	c := service.Config{Nodes: service.DefaultNodes, Seed: 1, Fabric: sim.Config{Profile: params.Base}, Quota: service.DefaultQuota}
 	var timed, foreground bool
 	var participants []string
 	var ready int
@@ -70,7 +70,7 @@ when every declared participant is there; without it runs as fast as it can.`,
   hvia up --timed --participant 0:client --participant 1:server`,
 		Args: noArgs,
 	}
-	f, s := newGroup("Fabric"), newGroup("Simulator")
+	f, each, s := newGroup("Fabric"), newGroup("Each process has at most"), newGroup("Simulator")
 	nameFlag(f, &c.Name)
 	f.flags.IntVar(&c.Nodes, "nodes", c.Nodes, "`NUMBER` of nodes, each with a card")
 	f.flags.BoolVar(&timed, "timed", false, "keep virtual time")
@@ -78,10 +78,14 @@ when every declared participant is there; without it runs as fast as it can.`,
 	f.flags.Int64Var(&memory, "memory", memory, "host memory of each node in `MiB`, spent as it is used")
 	f.flags.DurationVar(&c.Fabric.StallLimit, "stall-limit", 30*time.Second, "wall `TIME` for which a process may hold up virtual time, which advances by less than 1 us; then it is ended")
 	f.flags.BoolVar(&foreground, "foreground", false, "stay, with the log on stderr")
+	each.flags.IntVar(&c.Quota.Vis, "max-vis", c.Quota.Vis, "`NUMBER` of VIs, of the 256 of its node")
+	each.flags.IntVar(&c.Quota.CQs, "max-cqs", c.Quota.CQs, "`NUMBER` of completion queues, of 64")
+	each.flags.IntVar(&c.Quota.Tags, "max-tags", c.Quota.Tags, "`NUMBER` of protection tags, of 65535; a NIC handle has one")
+	each.flags.IntVar(&c.Quota.Regions, "max-regions", c.Quota.Regions, "`NUMBER` of memory regions, of 1024")
 	s.flags.StringVar(&c.Fabric.Profile, "profile", c.Fabric.Profile, "the `CARD` and its surroundings")
 	s.flags.Uint64Var(&c.Seed, "seed", c.Seed, "of memory scatter and of the models")
 	wireFaults(s.flags, &c.Fabric.Faults)
-	addGroups(cmd, f, s)
+	addGroups(cmd, f, each, s)
 	cmd.Flags().IntVar(&ready, "ready-fd", 0, "")
 	_ = cmd.Flags().MarkHidden("ready-fd")
 
@@ -104,6 +108,11 @@ when every declared participant is there; without it runs as fast as it can.`,
 		}
 		if memory < 1 || memory > 1<<20 {
 			return usage(fmt.Errorf("memory of %d MiB: want 64 to 1024", memory))
+		}
+		for _, q := range []int{c.Quota.Vis, c.Quota.CQs, c.Quota.Tags, c.Quota.Regions} {
+			if q < 1 {
+				return usage(fmt.Errorf("at most %d of something for each process: want 1 or more", q))
+			}
 		}
 		if err := c.Check(); err != nil {
 			return usage(err)
@@ -137,7 +146,20 @@ func (a *app) serveFabric(ctx context.Context, c service.Config, ready int) erro
 	if a.quiet {
 		level = slog.LevelWarn
 	}
-	c.Logger = slog.New(slog.NewTextHandler(a.Stderr, &slog.HandlerOptions{Level: level}))
+	log := a.Stderr
+	if ready == readyFD {
+		path, err := service.LogPath(c.Name)
+		if err != nil {
+			return environmentError{err}
+		}
+		file, err := openLog(path, logLimit)
+		if err != nil {
+			return environmentError{err}
+		}
+		defer file.close()
+		log = file
+	}
+	c.Logger = slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: level}))
 	s, err := a.Fabrics.Start(ctx, c)
 	if err != nil {
 		tell("error " + err.Error())
@@ -260,6 +282,16 @@ func (a *app) ps() *cobra.Command {
 	return cmd
 }
 
+// printable escapes what a terminal would not show as it is.
+func printable(s string) string {
+	for _, r := range s {
+		if !strconv.IsPrint(r) {
+			return strconv.Quote(s)
+		}
+	}
+	return s
+}
+
 func (a *app) printStatus(st service.Status) error {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "fabric %s, %s mode, process %d, simulator %d, since %s\n", st.Fabric, st.Mode, st.Pid, st.SimulatorPid, st.Since.Format(time.DateTime))
@@ -270,7 +302,7 @@ func (a *app) printStatus(st service.Status) error {
 			if i == 0 {
 				fmt.Fprintln(w, "  PID\tPROCESS\tSINCE\tMEMORY\tNICS\tREGIONS\tREGION BYTES\tCQS")
 			}
-			fmt.Fprintf(w, "  %d\t%s\t%s\t%d\t%d\t%d\t%d\t%d\n", p.Pid, p.Name, p.Since.Format(time.TimeOnly), p.MemoryBytes, p.Nics, p.Regions, p.RegionBytes, p.CQs)
+			fmt.Fprintf(w, "  %d\t%s\t%s\t%d\t%d\t%d\t%d\t%d\n", p.Pid, printable(p.Name), p.Since.Format(time.TimeOnly), p.MemoryBytes, p.Nics, p.Regions, p.RegionBytes, p.CQs)
 		}
 		_ = w.Flush() // into memory
 		for i, v := range n.Vis {
