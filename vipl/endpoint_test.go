@@ -4,6 +4,7 @@ package vipl_test
 
 import (
 	"errors"
+	"fmt"
 	"testing"
 
 	"hvia/driver"
@@ -50,5 +51,43 @@ func TestFailedEndpointsLeaveNothing(t *testing.T) {
 				})
 			})
 		}
+	})
+}
+
+// A write of no bytes is a write, wherever it goes; less than none, or a byte beyond
+// either buffer, is not.
+func TestEndpointWrites(t *testing.T) {
+	const own, theirs = 4096, 8192
+	runFake(t, driver.DeviceHvia, nil, func(e *env) error {
+		p, err := vipl.OpenEndpoint(e.t, e.h, own)
+		if err != nil {
+			return err
+		}
+		if err := p.Dial(e.t, vipl.NetAddress{Host: vipl.HostAddress(1), Discriminator: "writes"}, driver.Second); err != nil {
+			return err
+		}
+		for _, c := range []struct {
+			from, n, to int
+			want        error
+		}{
+			{0, 0, 0, nil}, {own, 0, theirs, nil}, {0, own, 0, nil}, {0, own, theirs - own, nil}, {own - 1, 1, theirs - 1, nil},
+			{0, -1, 1, vipl.ErrInvalidParameter}, {1, -1, 1, vipl.ErrInvalidParameter}, {-1, 1, 0, vipl.ErrInvalidParameter}, {0, 1, -1, vipl.ErrInvalidParameter},
+			{own, 1, 0, vipl.ErrInvalidParameter}, {own + 1, 0, 0, vipl.ErrInvalidParameter}, {0, 0, theirs + 1, vipl.ErrInvalidParameter}, {0, 1, theirs, vipl.ErrInvalidParameter},
+		} {
+			e.is(fmt.Sprintf("%+v", c), p.Write(e.t, c.from, c.n, c.to, driver.Second), c.want)
+		}
+		return p.Close(e.t)
+	}, func(e *env) error {
+		p, err := vipl.OpenEndpoint(e.t, e.h, theirs)
+		if err != nil {
+			return err
+		}
+		if err := p.Accept(e.t, "writes", driver.Second); err != nil {
+			return err
+		}
+		if _, err := e.nic.ErrorWait(e.t, 100*driver.Millisecond); !errors.Is(err, vipl.ErrTimeout) {
+			return fmt.Errorf("a write arrived that should not: %w", err)
+		}
+		return p.Close(e.t)
 	})
 }
