@@ -31,10 +31,10 @@ func newBoard(profile string, replaced map[string]int64) (board, error) {
 		switch {
 		case k < 0:
 			return board{}, fmt.Errorf("%w: no parameter %q to replace: 'docs/reference/params.md' lists them", ErrConfig, name)
-		case b.table[k].Class == params.Elaboration:
+		case !b.table[k].Replaceable():
 			return board{}, fmt.Errorf("%w: parameter %s cannot be replaced by %d: the RTL is built with it; those of the classes model and host can", ErrConfig, name, replaced[name])
-		case replaced[name] < 0:
-			return board{}, fmt.Errorf("%w: parameter %s cannot be %d: 0 or more is possible", ErrConfig, name, replaced[name])
+		case replaced[name] < b.table[k].Least || replaced[name] > b.table[k].Most:
+			return board{}, fmt.Errorf("%w: parameter %s cannot be %d: %d to %d is possible", ErrConfig, name, replaced[name], b.table[k].Least, b.table[k].Most)
 		}
 		b.table[k].Value = replaced[name]
 	}

@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"golang.org/x/sys/unix"
 )
 
 // ErrOutput is what an error wraps that says that a file the caller named
@@ -18,6 +20,7 @@ var ErrOutput = errors.New("cannot be written")
 // report, and frames and waves for who asked for them.
 type recording struct {
 	dir      string // of what is read here and then thrown away
+	lock     *os.File
 	pcapFile string
 	waveFile string
 }
@@ -41,14 +44,74 @@ func newRecording(pcapFile, waveFile string) (*recording, error) {
 		}
 		f.Close()
 	}
-	dir, err := os.MkdirTemp("", "hvia-bench-")
+	removeAbandoned()
+	dir, lock, err := lockedDirectory()
 	if err != nil {
 		return nil, fmt.Errorf("a directory for the trace %w: %w (set TMPDIR to another place)", ErrOutput, err)
 	}
-	return &recording{dir, pcapFile, waveFile}, nil
+	return &recording{dir, lock, pcapFile, waveFile}, nil
 }
 
-func (r *recording) remove() { _ = os.RemoveAll(r.dir) }
+func (r *recording) remove() {
+	_ = os.RemoveAll(r.dir)
+	_ = r.lock.Close()
+}
+
+// recordingName begins the names of the directories of recordings.
+const recordingName = "hvia-bench-"
+
+// lockDirectory opens a directory and locks it, if nobody has.
+func lockDirectory(dir string) (*os.File, error) {
+	f, err := os.OpenFile(dir, os.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW, 0)
+	if err != nil {
+		return nil, err
+	}
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		_ = f.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+// lockedDirectory makes a directory for a recording. Its lock lasts as long as this
+// process, so that the directory of one that was killed can be told.
+func lockedDirectory() (string, *os.File, error) {
+	for {
+		dir, err := os.MkdirTemp("", recordingName)
+		if err != nil {
+			return "", nil, err
+		}
+		lock, err := lockDirectory(dir)
+		if err == nil {
+			if _, err = os.Stat(dir); err == nil {
+				return dir, lock, nil
+			}
+			_ = lock.Close()
+		}
+		// Another process has just taken it for an abandoned one.
+		if !errors.Is(err, unix.EWOULDBLOCK) && !errors.Is(err, os.ErrNotExist) {
+			return "", nil, err
+		}
+	}
+}
+
+// removeAbandoned removes what recordings of processes that were killed have left.
+func removeAbandoned() {
+	dirs, err := filepath.Glob(filepath.Join(os.TempDir(), recordingName+"*"))
+	if err != nil {
+		return
+	}
+	for _, dir := range dirs {
+		var s unix.Stat_t
+		if unix.Lstat(dir, &s) != nil || int(s.Uid) != os.Getuid() {
+			continue
+		}
+		if lock, err := lockDirectory(dir); err == nil {
+			_ = os.RemoveAll(dir)
+			_ = lock.Close()
+		}
+	}
+}
 
 func (r *recording) trace() string  { return filepath.Join(r.dir, "trace") }
 func (r *recording) frames() string { return filepath.Join(r.dir, "frames") }

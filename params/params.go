@@ -76,7 +76,12 @@ type Param struct {
 	Tag    Tag
 	Source string // where the value comes from
 	Doc    string
+	// A run may replace the value by one from Least to Most; both 0: it cannot be replaced.
+	Least, Most int64
 }
+
+// Replaceable says whether a run may replace the value.
+func (p Param) Replaceable() bool { return p.Class != Elaboration }
 
 // Profile is a named set of values: the base table with some replaced.
 type Profile struct {

@@ -29,7 +29,8 @@ type row struct {
 func withPriors(rows []row) []Param {
 	t := make([]Param, len(rows))
 	for i, r := range rows {
-		t[i] = Param{Name: r.name, Class: r.class, Value: r.value, Prior: priors[r.name], Unit: r.unit, Tag: r.tag, Source: r.source, Doc: r.doc}
+		t[i] = Param{Name: r.name, Class: r.class, Value: r.value, Prior: priors[r.name], Unit: r.unit, Tag: r.tag, Source: r.source, Doc: r.doc,
+			Least: ranges[r.name].least, Most: ranges[r.name].most}
 	}
 	return t
 }

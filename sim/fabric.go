@@ -47,6 +47,47 @@ const quitLimit = 5 * time.Second
 // ErrStart is returned when the simulator ended before it was ready.
 var ErrStart = errors.New("simulator did not start")
 
+// How a simulator may end by itself, beside other failures.
+var (
+	// ErrRejected: it does not take its settings. The error's text says which.
+	ErrRejected = errors.New("the simulator rejected its settings")
+	// ErrOutput: it could not write a file that it was asked for.
+	ErrOutput = errors.New("the simulator could not write a file")
+)
+
+// Exit codes of the simulator.
+const (
+	exitRejected = 2
+	exitOutput   = 3
+)
+
+// maxSocketPath is the most bytes of a Unix socket's path.
+const maxSocketPath = 107
+
+// exitError is the end of a simulator that says itself what was wrong.
+type exitError struct {
+	text  string
+	kinds []error
+}
+
+func (e *exitError) Error() string   { return e.text }
+func (e *exitError) Unwrap() []error { return e.kinds }
+
+// explained returns what the simulator said, if that is all that a user has to know.
+func (c *child) explained() *exitError {
+	var exit *exec.ExitError
+	if !errors.As(c.err, &exit) {
+		return nil
+	}
+	kind := map[int]error{exitRejected: ErrRejected, exitOutput: ErrOutput}[exit.ExitCode()]
+	line, _, _ := strings.Cut(c.output.String(), "\n")
+	text, ours := strings.CutPrefix(line, "hvia-sim: ")
+	if kind == nil || !ours {
+		return nil
+	}
+	return &exitError{text, []error{kind}}
+}
+
 // Node is one simulated host with its card.
 type Node struct {
 	Kind string // "card"; "nic" is a plain NIC without VIA, "echo" a test device
@@ -112,13 +153,6 @@ type Fabric struct {
 // Start starts a simulator and joins it. The simulator ends with Close, with
 // this process, or when the context ends.
 func Start(ctx context.Context, cfg Config) (*Fabric, error) {
-	program := cfg.Program
-	if program == "" {
-		var err error
-		if program, err = ProfileSimulator(ctx, cfg.Profile); err != nil {
-			return nil, err
-		}
-	}
 	f := &Fabric{path: cfg.SocketPath}
 	if f.path == "" {
 		dir, err := os.MkdirTemp("", "hvia-")
@@ -133,6 +167,17 @@ func Start(ctx context.Context, cfg Config) (*Fabric, error) {
 		}
 		f.removeFiles()
 		return nil, err
+	}
+	if len(f.path) > maxSocketPath {
+		return fail(fmt.Errorf("sim: start: the path of socket %s has %d bytes, at most %d are possible: set TMPDIR to a directory with a shorter path: %w",
+			f.path, len(f.path), maxSocketPath, unix.ENAMETOOLONG))
+	}
+	program := cfg.Program
+	if program == "" {
+		var err error
+		if program, err = ProfileSimulator(ctx, cfg.Profile); err != nil {
+			return fail(err)
+		}
 	}
 	args, err := arguments(cfg, f.path)
 	if err != nil {
@@ -307,6 +352,10 @@ func startChild(ctx context.Context, program string, args []string) (*child, err
 	}
 	if err := c.awaitReady(ctx); err != nil {
 		_ = c.end()
+		if e := c.explained(); e != nil {
+			e.kinds = append(e.kinds, ErrStart)
+			return nil, e
+		}
 		return nil, fmt.Errorf("sim: start %s %s: %w", program, strings.Join(args, " "), err)
 	}
 	go c.superviseContext(ctx)
@@ -363,6 +412,9 @@ func (c *child) end() error {
 	if c.killed() {
 		// Someone else ended it; its threads were told. Nothing is left behind.
 		return nil
+	}
+	if e := c.explained(); e != nil {
+		return e
 	}
 	if c.err != nil {
 		return fmt.Errorf("sim: end the simulator (process %d): %w: %s", c.cmd.Process.Pid, c.err, c.output)

@@ -5,12 +5,27 @@ package sim
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"hvia/sim/verilate"
 )
+
+// A socket's path that is too long is said before anything is built or started.
+func TestLongTemporaryDirectory(t *testing.T) {
+	long := filepath.Join(t.TempDir(), strings.Repeat("x", 100))
+	require.NoError(t, os.Mkdir(long, 0o755))
+	t.Setenv("TMPDIR", long)
+	_, err := Start(t.Context(), Config{Program: "/nowhere"})
+	require.ErrorIs(t, err, unix.ENAMETOOLONG)
+	require.ErrorContains(t, err, "at most 107 are possible: set TMPDIR to a directory with a shorter path")
+	left, err := os.ReadDir(long)
+	require.NoError(t, err)
+	require.Empty(t, left)
+}
 
 // A program that was built before its checkout changed is told so before a build of minutes,
 // not after it.

@@ -25,9 +25,10 @@ type queue struct {
 	notDone  error           // made once: polling loops get it again and again
 
 	// guarded by the VI's mutex
-	posted [MaxDescriptorsPerQueue]*Descriptor
-	head   uint64 // descriptors handed back so far
-	tail   uint64 // descriptors posted so far
+	posted  [MaxDescriptorsPerQueue]*Descriptor
+	lengths [MaxDescriptorsPerQueue]uint32 // their Length when they were posted: completion overwrites it
+	head    uint64                         // descriptors handed back so far
+	tail    uint64                         // descriptors posted so far
 }
 
 // queueNames are what errors call a queue and its operations.
@@ -103,10 +104,11 @@ func (q *queue) enqueue(t *driver.Thread, d *Descriptor) error {
 		previous.SetNext(d.Address)
 		previous.SetNextHandle(uint32(d.Handle))
 	}
+	length := d.Length()
 	if err := q.ring(t, d); err != nil {
 		return translate(q.names.post, v.vi.Index, err)
 	}
-	*q.slot(q.tail) = d
+	*q.slot(q.tail), q.lengths[q.tail%MaxDescriptorsPerQueue] = d, length
 	q.tail++
 	return nil
 }
@@ -300,19 +302,25 @@ func (q *queue) take(op string) (*Descriptor, error) {
 	number := int64(q.head)
 	q.head++
 	if s.Failed() {
-		return d, &Error{Op: op, VI: v.vi.Index, Descriptor: number, Status: StatusDescriptorError, Bits: s, Detail: q.explain(d, s)}
+		return d, &Error{Op: op, VI: v.vi.Index, Descriptor: number, Status: StatusDescriptorError, Bits: s, Detail: q.explain(d, s, q.lengths[number%MaxDescriptorsPerQueue])}
 	}
 	return d, nil
 }
 
-// explain says why a descriptor failed, with the numbers at fault where they
-// can be told. The mutex is held.
-func (q *queue) explain(d *Descriptor, s DescriptorStatus) error {
+// explain says why a descriptor with the given Length failed, with the numbers at
+// fault where they can be told. The mutex is held.
+func (q *queue) explain(d *Descriptor, s DescriptorStatus, length uint32) error {
 	if s&layout.DescriptorStatusLengthErrorMask != 0 {
 		bytes, limit := d.dataBytes(), q.vi.attributes.MaxTransferSize
+		unequal := uint64(length) != bytes
 		switch {
-		case bytes > uint64(limit):
-			return fmt.Errorf("length %d > max transfer size %d", bytes, limit)
+		case length > uint32(limit):
+			return fmt.Errorf("length %d > max transfer size %d", length, limit)
+		case unequal && q.receive:
+			return fmt.Errorf("the message is longer than the descriptor takes: its length is %d, its segments have %d bytes; %d bytes of the message are in memory",
+				length, bytes, d.CompletedLength())
+		case unequal:
+			return fmt.Errorf("length %d, but the segments have %d bytes", length, bytes)
 		case q.receive:
 			return fmt.Errorf("the message is longer than its buffers: %d bytes of it are in memory", d.CompletedLength())
 		}

@@ -8,8 +8,11 @@ import (
 	"net"
 	"os"
 	"slices"
+	"strings"
 	"sync"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"golang.org/x/sys/unix"
 
@@ -194,6 +197,8 @@ func (s *Service) join(c *net.UnixConn, pid int, q hub.Request) (_ *member, err 
 		return nil, fmt.Errorf("node %d, the fabric has %d, counted from 0: %w", q.Node, len(s.nodes), driver.ErrInvalidParameter)
 	case q.Name == "" || len(q.Name) > 100:
 		return nil, fmt.Errorf("a name of %d bytes, want 1 to 100: %w", len(q.Name), driver.ErrInvalidParameter)
+	case !utf8.ValidString(q.Name) || strings.ContainsFunc(q.Name, unicode.IsControl):
+		return nil, fmt.Errorf("name %q: want UTF-8 without control characters: %w", q.Name, driver.ErrInvalidParameter)
 	case q.MemoryBytes <= 0 || q.MemoryBytes > s.config.Fabric.MemoryBytes:
 		return nil, fmt.Errorf("%d bytes of memory, the node has %d: %w", q.MemoryBytes, s.config.Fabric.MemoryBytes, driver.ErrInvalidParameter)
 	}

@@ -160,10 +160,11 @@ func awaitFree(ctx context.Context, fabric string) error {
 // LogPath is where a service of a fabric that runs in the background writes its log;
 // the directory is there.
 func LogPath(fabric string) (string, error) {
-	dir, err := hub.Dir(fabric)
+	socket, err := hub.Socket(fabric)
 	if err != nil {
 		return "", err
 	}
+	dir := filepath.Dir(socket)
 	if err := ownDirectory(filepath.Dir(dir)); err != nil {
 		return "", err
 	}

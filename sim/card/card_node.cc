@@ -4,10 +4,12 @@
 #include <algorithm>
 #include <cinttypes>
 #include <cstdio>
+#include <fstream>
 #include <type_traits>
 #include <utility>
 
 #include "Vcard_socket.h"
+#include "gtkwave/fstapi.h"
 #include "sim/gen/hvia_layout.h"
 #include "verilated.h"
 #include "verilated_fst_c.h"
@@ -34,6 +36,28 @@ Dp83820Timing MacTiming(const Params& params, const CardOptions& options) {
 
 bool IsRead(HostCommand::Kind kind) { return kind == HostCommand::kMemoryRead || kind == HostCommand::kConfigRead; }
 bool IsConfig(uint32_t address) { return address - kPciConfigBase < kPciConfigSize; }
+
+// The FST writer reports no error of its writes. A file is complete when its blocks, each a type
+// and a big-endian length, end at the end of the file and header, geometry and hierarchy are among them.
+bool IsWave(const std::string& path) {
+  std::ifstream file(path, std::ios::binary | std::ios::ate);
+  const int64_t end = file.tellg();
+  bool header = false, geometry = false, hierarchy = false;
+  int64_t at = 0;
+  while (file && at < end) {
+    uint8_t block[9];
+    file.seekg(at);
+    if (!file.read(reinterpret_cast<char*>(block), sizeof block)) return false;
+    uint64_t length = 0;
+    for (int i = 1; i <= 8; ++i) length = length << 8 | block[i];
+    if (length < 8 || length > static_cast<uint64_t>(end - at - 1)) return false;
+    header |= block[0] == FST_BL_HDR;
+    geometry |= block[0] == FST_BL_GEOM;
+    hierarchy |= block[0] == FST_BL_HIER || block[0] == FST_BL_HIER_LZ4 || block[0] == FST_BL_HIER_LZ4DUO;
+    at += 1 + static_cast<int64_t>(length);
+  }
+  return header && geometry && hierarchy && at == end;
+}
 
 PciPins Lines(uint64_t ad, uint8_t cbe_n, uint16_t high) {
   PciPins p;
@@ -71,8 +95,17 @@ CardNode::CardNode(const Surroundings& s, const CardOptions& options)
     wave_->set_time_resolution("1ps");
     top_->trace(wave_.get(), 99);
     wave_->open(options.wave.c_str());
-    if (!wave_->isOpen()) throw std::runtime_error("wave file " + options.wave + ": cannot be written");
+    if (!wave_->isOpen()) throw OutputError("wave file " + options.wave + ": cannot be written");
   }
+}
+
+void CardNode::Finish() {
+  if (!wave_) return;
+  wave_->close();
+  wave_.reset();
+  if (IsWave(options_.wave)) return;
+  std::remove((options_.wave + ".hier").c_str());
+  throw OutputError("wave file " + options_.wave + ": cannot be written completely (is the disk full?)");
 }
 
 CardNode::~CardNode() {

@@ -45,6 +45,7 @@ class CardNode : public Node {
   void HostRead(Time t, int slot, uint32_t address) override;
   bool BusReset(Time t, Time span) override;
   bool InterruptLevel() const override;
+  void Finish() override;
   void Deliver(Frame frame) override;
   void DeliverDamaged(Frame frame) override;
 

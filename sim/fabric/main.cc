@@ -285,6 +285,7 @@ int Run(int argc, char** argv) {
   TellOwner(o.owner_fd);
   scheduler.Run();
   recorder.Flush();
+  for (Node* n : node_list) n->Finish();
   if (!o.abandoned_directory.empty()) RemoveAbandoned(o.abandoned_directory, o.abandoned_file);
   return 0;
 }
@@ -304,6 +305,9 @@ int main(int argc, char** argv) {
   } catch (const hvia::fabric::WireFaultError& e) {
     std::fprintf(stderr, "hvia-sim: %s\n", e.what());
     return 2;
+  } catch (const hvia::fabric::OutputError& e) {
+    std::fprintf(stderr, "hvia-sim: %s\n", e.what());
+    return 3;
   } catch (const std::exception& e) {
     std::fprintf(stderr, "hvia-sim: %s\n", e.what());
     return 1;

@@ -7,68 +7,6 @@
 namespace hvia::fabric {
 namespace {
 
-constexpr int64_t kMillisecond = 1'000'000'000;  // ps
-constexpr int64_t kManyClocks = 1024;
-
-// Values that the models take as they are: beyond these they would round them
-// silently, or break a rule of their bus at every transaction.
-struct Range {
-  const char* name;
-  int64_t least, most;
-};
-
-constexpr Range kRanges[] = {
-    {"SdramRcdTime", 0, kMillisecond},
-    {"SdramRpTime", 0, kMillisecond},
-    {"SdramRasTime", 0, kMillisecond},
-    {"SdramRcTime", 0, kMillisecond},
-    {"SdramRrdTime", 0, kMillisecond},
-    {"SdramRefreshTime", 1, 1000 * kMillisecond},
-    {"SdramPowerUpTime", 0, 1000 * kMillisecond},
-    {"SystemClockPeriod", 1000, 1'000'000},
-    {"SdramClockPeriod", 1000, 1'000'000},
-    {"MacClockPeriod", 1000, 1'000'000},
-    {"MacClockPhase", 0, 999'999},
-    {"SdramClockPhase", 0, 999'999},
-    {"BridgeArbitrationClocks", 1, kManyClocks},
-    {"BridgeDevselClocks", 1, 3},        // fast, medium, slow
-    {"BridgeReadInitialClocks", 2, 16},  // PCI 2.1: first data phase
-    {"BridgeWriteInitialClocks", 1, 16},
-    {"BridgeReadWaitEvery", 0, 1 << 20},
-    {"BridgeWriteWaitEvery", 0, 1 << 20},
-    {"BridgeWaitClocks", 1, 7},  // PCI 2.1: further data phases
-    {"BridgeSplitWrites", 0, 1000},
-    {"BridgePostedWriteClocks", 1, kManyClocks},
-    {"MacTransmitFifoBytes", 2048, 1 << 20},  // a frame and the burst behind it
-    {"MacReceiveFifoBytes", 2048, 1 << 20},
-    {"MacReactClocks", 0, kManyClocks},
-    {"MacRegisterInitialClocks", 2, 16},  // medium decode
-    {"MacReadWaitEvery", 0, 1 << 20},
-    {"MacWriteWaitEvery", 0, 1 << 20},
-    {"MacTransmitDelay", 0, kMillisecond},
-    {"MacReceiveDelay", 0, kMillisecond},
-    {"WireBitTime", 1, 1'000'000},
-    {"WirePreambleBytes", 0, 1024},
-    {"WireFcsBytes", 4, 4},  // CRC-32, which the MAC makes and checks
-    {"WireGapBytes", 0, 1 << 20},
-    {"PhyTransmitDelay", 0, kMillisecond},
-    {"PhyReceiveDelay", 0, kMillisecond},
-    {"CableDelay", 0, 1000 * kMillisecond},
-    {"SwitchLatency", 0, 1000 * kMillisecond},
-    {"SwitchQueueBytes", 1518, 1 << 30},  // the largest frame and its FCS
-    {"SwitchTableEntries", 0, 1 << 20},
-    {"SwitchAgeingTime", 1, 1000'000 * kMillisecond},
-    {"NicTransmitTime", 0, kMillisecond},
-    {"NicReceiveTime", 0, kMillisecond},
-    {"NicFetchEntries", 1, 32},  // 512 bytes
-    {"NicTransmitBufferFrames", 1, 1 << 20},
-    {"NicReceiveFifoBytes", 2048, 1 << 30},
-    {"NicReceiveCoalesceTime", 0, 1000 * kMillisecond},
-    {"NicReceiveCoalesceFrames", 0, 1 << 20},
-    {"NicTransmitCoalesceTime", 0, 1000 * kMillisecond},
-    {"NicTransmitCoalesceFrames", 0, 1 << 20},
-};
-
 [[noreturn]] void Fail(const std::string& text, const std::string& why) { throw ParamError("--param " + text + ": " + why); }
 
 const ParamName& Find(const std::string& text, const std::string& name) {
@@ -81,18 +19,12 @@ const ParamName& Find(const std::string& text, const std::string& name) {
   Fail(text, "there is no parameter " + name + ": see docs/reference/params.md");
 }
 
-const Range& RangeOf(const std::string& text, const std::string& name) {
-  for (const Range& r : kRanges)
-    if (name == r.name) return r;
-  Fail(text, "nothing is known about which values of " + name + " the models take: add it to kRanges in sim/fabric/model_params.cc");
-}
-
-int64_t Parse(const std::string& text, const std::string& number, const Range& range) {
+int64_t Parse(const std::string& text, const std::string& number, const ParamName& p) {
   char* end = nullptr;
   errno = 0;
   const long long v = std::strtoll(number.c_str(), &end, 10);
-  if (number.empty() || *end != 0 || errno != 0 || v < range.least || v > range.most) {
-    Fail(text, "want a whole number from " + std::to_string(range.least) + " to " + std::to_string(range.most));
+  if (number.empty() || *end != 0 || errno != 0 || v < p.least || v > p.most) {
+    Fail(text, "want a whole number from " + std::to_string(p.least) + " to " + std::to_string(p.most));
   }
   return v;
 }
@@ -151,7 +83,7 @@ Params ReplaceModelParams(const Params& profile, const std::vector<std::string>&
     for (const std::string& s : seen)
       if (s == name) Fail(text, name + " is given twice");
     seen.push_back(name);
-    params.*p.member = Parse(text, text.substr(equals + 1), RangeOf(text, name));
+    params.*p.member = Parse(text, text.substr(equals + 1), p);
     all += (all.empty() ? "" : ", ") + text;
   }
   if (texts.empty() && !slow_sdram) return params;

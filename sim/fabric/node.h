@@ -2,6 +2,7 @@
 // What the fabric knows of a host's card and what a card knows of the fabric.
 #pragma once
 #include <cstdint>
+#include <stdexcept>
 #include <string>
 
 #include "sim/fabric/link.h"
@@ -22,6 +23,11 @@ class Fabric {
   virtual void ReadComplete(int slot, uint32_t value, Time when) = 0;
   // Ends the run: the model has found something that must not happen.
   virtual void Fault(int node, const std::string& text) = 0;
+};
+
+// OutputError: a file that was asked for cannot be written.
+struct OutputError : std::runtime_error {
+  using std::runtime_error::runtime_error;
 };
 
 // Surroundings is what a node is built with.
@@ -73,6 +79,8 @@ class Node : public FrameSink {
   }
   // Level of the interrupt line.
   virtual bool InterruptLevel() const = 0;
+  // The run has ended: completes the files of the node. Throws OutputError.
+  virtual void Finish() {}
 };
 
 }  // namespace hvia::fabric

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <stdexcept>
 
+#include "sim/fabric/node.h"
 #include "sim/gen/hvia_layout.h"
 
 namespace hvia::fabric {
@@ -21,15 +22,15 @@ void Put(uint8_t* record, size_t offset, T value) {
 void RecordFile::Open(const std::string& path) {
   path_ = path;
   file_ = std::fopen(path.c_str(), "wb");
-  if (file_ == nullptr) throw std::runtime_error("record file " + path + ": " + std::strerror(errno));
+  if (file_ == nullptr) throw OutputError("record file " + path + ": " + std::strerror(errno));
 }
 
 void RecordFile::Write(const void* data, size_t bytes) {
-  if (std::fwrite(data, 1, bytes, file_) != bytes) throw std::runtime_error("record file " + path_ + ": " + std::strerror(errno));
+  if (std::fwrite(data, 1, bytes, file_) != bytes) throw OutputError("record file " + path_ + ": " + std::strerror(errno));
 }
 
 void RecordFile::Flush() {
-  if (file_ != nullptr) std::fflush(file_);
+  if (file_ != nullptr && std::fflush(file_) != 0) throw OutputError("record file " + path_ + ": " + std::strerror(errno));
 }
 
 void RecordFile::Close() {

@@ -28,6 +28,20 @@ import (
 // ErrNoVerilator is returned when the verilator program is not on PATH.
 var ErrNoVerilator = errors.New("verilator not found on PATH: install it (Debian, Ubuntu: apt-get install verilator g++ make) or run 'make setup'")
 
+// ErrPath is returned for a checkout at a path that make cannot work with.
+var ErrPath = errors.New("make cannot build at this path")
+
+// unusable are characters that make or its shell take for something else, also quoted.
+const unusable = " \t\n\r\v\f\"'`$#%:;&|<>()[]{}*?!=\\"
+
+// CheckPath says whether a checkout at a path can be built.
+func CheckPath(root string) error {
+	if i := strings.IndexAny(root, unusable); i >= 0 {
+		return fmt.Errorf("%w: %q has the character %q: move the checkout to a path without it", ErrPath, root, root[i:i+1])
+	}
+	return nil
+}
+
 // ErrSourcesChanged is returned when a source was edited while it was compiled.
 var ErrSourcesChanged = errors.New("a source changed during the build: run it again")
 
@@ -113,6 +127,9 @@ func Build(ctx context.Context, spec Spec) (string, error) {
 	verilator, err := exec.LookPath("verilator")
 	if err != nil {
 		return "", ErrNoVerilator
+	}
+	if err := CheckPath(root); err != nil {
+		return "", err
 	}
 	program, built, err := Cached(spec)
 	if err != nil || built {

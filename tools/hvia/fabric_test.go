@@ -50,7 +50,7 @@ func (fakeFabric) Status() service.Status {
 			Processes: []service.ProcessStatus{{Name: "client", Pid: 42, Since: at.Add(time.Second), MemoryBytes: 32 << 20, Nics: 1, Regions: 2, RegionBytes: 8192, CQs: 1}},
 			Vis:       []service.ViStatus{{Index: 3, Pid: 42, State: "Connected", Reliability: "reliable delivery", Peer: driver.NodeMAC(1).String()}},
 		},
-		{Node: 1, Address: driver.NodeMAC(1).String()},
+		{Node: 1, Address: driver.NodeMAC(1).String(), Processes: []service.ProcessStatus{{Name: "\x1b[31mRED\x1b[2Jx\n  9999  fake", Pid: 43, Since: at}, {Name: "two words", Pid: 44, Since: at}}},
 	}}
 }
 
@@ -137,4 +137,19 @@ func TestFabricInTheBackground(t *testing.T) {
 func zombie(pid int) bool {
 	b, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
 	return err != nil || strings.Contains(string(b), ") Z ")
+}
+
+// A directory for temporary files whose path is too long for a socket is said in one
+// sentence.
+func TestLongTemporaryDirectory(t *testing.T) {
+	long := filepath.Join(t.TempDir(), strings.Repeat("x", 100))
+	require.NoError(t, os.Mkdir(long, 0o755))
+	for _, args := range [][]string{{"demo", "-s", "4"}, {"up", "--name", "lab"}} {
+		cmd := exec.CommandContext(t.Context(), "hvia", args...)
+		cmd.Dir = checkout(t)
+		cmd.Env = append(os.Environ(), "TMPDIR="+long, "XDG_RUNTIME_DIR="+long)
+		out, _ := cmd.CombinedOutput()
+		require.Equal(t, cli.ExitEnvironment, cmd.ProcessState.ExitCode(), "%v: %s", args, out)
+		require.Regexp(t, `^hvia: .*at most 107.*\n$`, string(out), "%v", args)
+	}
 }

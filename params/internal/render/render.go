@@ -66,6 +66,12 @@ func Check(table []params.Param, profiles []params.Profile) error {
 			return fmt.Errorf("params: %s lacks its unit, source or meaning", p.Name)
 		}
 		seen[p.Name] = true
+		switch {
+		case !p.Replaceable() && (p.Least != 0 || p.Most != 0):
+			return fmt.Errorf("params: %s has a range, but no run can replace it", p.Name)
+		case p.Replaceable() && (p.Least < 0 || p.Value < p.Least || p.Value > p.Most):
+			return fmt.Errorf("params: %s is %d, its range %d to %d", p.Name, p.Value, p.Least, p.Most)
+		}
 		if p.Prior != 0 && params.CalibratedTargets[p.Name] != p.Tag {
 			return fmt.Errorf("params: %s has a value before the fit, but the tag %q of one that was not fitted", p.Name, p.Tag)
 		}
@@ -123,7 +129,7 @@ func cpp(table []params.Param, profile string, hash uint64) []byte {
 		}
 	}
 	w.WriteString("},\n")
-	w.WriteString("};\n\nenum class ParamClass { kElaboration, kModel, kHost };\n\n// Where the parameter of a name is found.\nstruct ParamName {\n  const char* name;\n  ParamClass cls;\n  int64_t Params::*member;  // nullptr: the host's, no simulator has it\n};\n\nconstexpr ParamName kParamNames[] = {\n")
+	w.WriteString("};\n\nenum class ParamClass { kElaboration, kModel, kHost };\n\n// Where the parameter of a name is found.\nstruct ParamName {\n  const char* name;\n  ParamClass cls;\n  int64_t Params::*member;  // nullptr: the host's, no simulator has it\n  int64_t least, most;  // of a run's replacement\n};\n\nconstexpr ParamName kParamNames[] = {\n")
 	for _, p := range table {
 		class, member := "kElaboration", "&Params::"+p.Name
 		switch p.Class {
@@ -132,7 +138,7 @@ func cpp(table []params.Param, profile string, hash uint64) []byte {
 		case params.Host:
 			class, member = "kHost", "nullptr"
 		}
-		fmt.Fprintf(&w, "    {\"%s\", ParamClass::%s, %s},\n", p.Name, class, member)
+		fmt.Fprintf(&w, "    {\"%s\", ParamClass::%s, %s, %d, %d},\n", p.Name, class, member, p.Least, p.Most)
 	}
 	w.WriteString("};\n\n// FindProfile returns the profile of that name, or nullptr if this is not its build.\ninline const Params* FindProfile(const char* name) {\n  for (const Params& p : kProfiles)\n    if (std::strcmp(p.profile, name) == 0) return &p;\n  return nullptr;\n}\n\n}  // namespace hvia\n")
 	return w.Bytes()
@@ -157,13 +163,18 @@ func markdown(table []params.Param, profiles []params.Profile) []byte {
 	var w bytes.Buffer
 	w.WriteString("<!-- " + banner + " -->\n# Parameters\n\nEvery number with its unit, source and tag. PAPER: printed in the paper. SOURCED: data sheet, standard or source code. " +
 		"STRUCTURE: follows from a choice of this design. GUESS: estimated, not fitted. CALIBRATED(T): fitted to target T of the paper and to nothing else.\n\n" +
-		"| parameter | class | value | unit | tag | source | meaning |\n|---|---|---|---|---|---|---|\n")
+		"The range is what a run may give to a parameter (`--param`, `sim.Config.Params`); what is without one is built into the RTL.\n\n" +
+		"| parameter | class | value | range | unit | tag | source | meaning |\n|---|---|---|---|---|---|---|---|\n")
 	for _, p := range table {
 		tag := string(p.Tag)
 		if p.Prior != 0 {
 			tag += fmt.Sprintf(", %d before the fit", p.Prior)
 		}
-		fmt.Fprintf(&w, "| `%s` | %s | %d | %s | %s | %s | %s |\n", p.Name, p.Class, p.Value, p.Unit, tag, strings.ReplaceAll(p.Source, "|", "\\|"), p.Doc)
+		span := ""
+		if p.Replaceable() {
+			span = fmt.Sprintf("%d to %d", p.Least, p.Most)
+		}
+		fmt.Fprintf(&w, "| `%s` | %s | %d | %s | %s | %s | %s | %s |\n", p.Name, p.Class, p.Value, span, p.Unit, tag, strings.ReplaceAll(p.Source, "|", "\\|"), p.Doc)
 	}
 	w.WriteString("\n## Profiles\n\n| profile | meaning | replaces |\n|---|---|---|\n")
 	for _, pr := range profiles {

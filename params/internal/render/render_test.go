@@ -44,6 +44,10 @@ func TestCheckRefuses(t *testing.T) {
 		{"calibrated tag that is not on the list", change(func(p *params.Param) { p.Tag = params.Calibrated("T1") }), "not on the list"},
 		{"calibrated to another target", []params.Param{{Name: "HostPostTime", Unit: "ps", Tag: params.Calibrated("T1"), Source: "x", Doc: "x"}}, "not on the list"},
 		{"a prior of what was not fitted", change(func(p *params.Param) { p.Prior = 4 }), "A has a value before the fit"},
+		{"no range", change(func(p *params.Param) { p.Class = params.Model }), "A is 1, its range 0 to 0"},
+		{"below its range", change(func(p *params.Param) { p.Class, p.Least, p.Most = params.Host, 2, 3 }), "A is 1, its range 2 to 3"},
+		{"a range that begins below 0", change(func(p *params.Param) { p.Class, p.Least, p.Most = params.Host, -1, 3 }), "its range -1 to 3"},
+		{"a range of what no run replaces", change(func(p *params.Param) { p.Most = 3 }), "A has a range"},
 		{"twice", []params.Param{good, good}, "appears twice"},
 	}
 	for _, tt := range tests {

@@ -128,6 +128,42 @@ func TestReplacedParametersRefused(t *testing.T) {
 	}
 }
 
+// The simulator takes both ends of every range, unless they do not fit the other
+// values, and nothing beyond. What it rejects it says in one sentence.
+func TestRangesOfParameters(t *testing.T) {
+	ctx := testContext(t, 5*time.Minute)
+	program := simulator(t)
+	start := func(name string, value int64) error {
+		f, err := sim.Start(ctx, sim.Config{
+			Program: program, Mode: sim.Free, Nodes: []sim.Node{{Kind: "echo", Name: "a"}}, MemoryBytes: memoryBytes, Params: map[string]int64{name: value},
+		})
+		if err == nil {
+			require.NoError(t, f.Close())
+		}
+		return err
+	}
+	taken := 0
+	for _, p := range params.Table() {
+		if p.Class != params.Model {
+			continue
+		}
+		for _, v := range []int64{p.Least, p.Most} {
+			if err := start(p.Name, v); err != nil {
+				require.ErrorIs(t, err, sim.ErrRejected)
+				require.ErrorContains(t, err, "the models cannot run like that", "%s=%d", p.Name, v)
+				continue
+			}
+			taken++
+		}
+		for _, v := range []int64{p.Least - 1, p.Most + 1} {
+			err := start(p.Name, v)
+			require.ErrorIs(t, err, sim.ErrRejected)
+			require.EqualError(t, err, fmt.Sprintf("--param %s=%d: want a whole number from %d to %d", p.Name, v, p.Least, p.Most))
+		}
+	}
+	require.Greater(t, taken, len(params.Table())/2)
+}
+
 // A simulator that forgets the replaced values in the digest is found out.
 func TestMutantReplacedParametersInDigest(t *testing.T) {
 	program := mutant(t, "sim/fabric/main.cc", "scheduler.AddConfiguration(r.name, r.value);", "(void)r;")

@@ -126,7 +126,10 @@ func Main(args []string, t Terminal, e Experiments) int {
 		return ExitInterrupted
 	}
 	fmt.Fprintf(t.Stderr, "hvia: %v\n", err)
-	if environmental(err) {
+	switch {
+	case errors.Is(err, sim.ErrRejected): // values that do not fit each other
+		return ExitUsage
+	case environmental(err):
 		return ExitEnvironment
 	}
 	return ExitFailed
@@ -134,7 +137,8 @@ func Main(args []string, t Terminal, e Experiments) int {
 
 // environmental is true for errors that another machine would not have.
 func environmental(err error) bool {
-	for _, target := range []error{ErrEnvironment, verilate.ErrNoVerilator, sim.ErrNoCompiler, bench.ErrOutput, exec.ErrNotFound, fs.ErrPermission, syscall.ENOSPC, syscall.EADDRINUSE} {
+	for _, target := range []error{ErrEnvironment, verilate.ErrNoVerilator, sim.ErrNoCompiler, bench.ErrOutput, exec.ErrNotFound, fs.ErrPermission,
+		verilate.ErrPath, sim.ErrOutput, syscall.ENOSPC, syscall.EADDRINUSE, syscall.ENAMETOOLONG} {
 		if errors.Is(err, target) {
 			return true
 		}

@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"hvia/sim/verilate"
 )
 
 // Status is the outcome of one check.
@@ -60,6 +62,7 @@ const (
 func Run(ctx context.Context, o Options) []Check {
 	checks := []Check{
 		checkout(o.Root),
+		path(o.Root),
 		golang(ctx, o.Root),
 		program(ctx, "verilator", "--version", wantVerilator, Missing, "make setup"),
 		program(ctx, "g++", "-dumpfullversion", "9", Missing, "make setup"),
@@ -93,6 +96,17 @@ func checkout(root string) Check {
 	c := Check{Name: "checkout", Want: "run inside a checkout of HVIA", Found: root, Status: OK}
 	if root == "" {
 		c.Found, c.Status, c.Fix = "none above the working directory", Missing, "cd into the checkout"
+	}
+	return c
+}
+
+// path says whether make can build at the checkout's path.
+func path(root string) Check {
+	c := Check{Name: "path", Want: "a checkout's path without spaces and characters that make or its shell interpret", Found: root, Status: OK}
+	if root == "" {
+		c.Found = "no checkout"
+	} else if err := verilate.CheckPath(root); err != nil {
+		c.Found, c.Status, c.Fix = err.Error(), Missing, "move the checkout"
 	}
 	return c
 }

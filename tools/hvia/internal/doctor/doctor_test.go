@@ -54,6 +54,18 @@ var complete = map[string]string{
 	"yosys":     "echo Yosys 0.23",
 }
 
+// A checkout whose path make cannot work with is found before a build is tried.
+func TestPathOfTheCheckout(t *testing.T) {
+	for path, want := range map[string]Status{
+		"/home/me/hvia": OK, "/home/é/hvia-1.2_x+y,z@~": OK, "": OK,
+		"/home/a b/hvia": Missing, "/home/a\tb": Missing, "/home/$x": Missing, "/home/a'b": Missing, "/home/a#b": Missing, "/home/a:b": Missing,
+	} {
+		c := find(t, Run(t.Context(), Options{Root: path, Proc: t.TempDir()}), "path")
+		require.Equal(t, want, c.Status, path)
+		require.Equal(t, want == OK, c.Fix == "", path)
+	}
+}
+
 func TestCompleteMachine(t *testing.T) {
 	o := machine(t, complete)
 	o.Simulator = func() (string, bool, error) { return "build/cache/x", true, nil }
