@@ -503,7 +503,7 @@ func TestEndsOfAgentsInTheLog(t *testing.T) {
 	log.Reset()
 
 	// Also a resident one, when it is not its fabric that ends.
-	f, err = drivertest.New(1, 2)
+	f, err = drivertest.New(1, 1)
 	require.NoError(t, err)
 	t.Cleanup(f.Close)
 	f.Node(0).Card.Dead = true
