@@ -409,7 +409,7 @@ func (c *child) end() error {
 		<-c.done
 		return fmt.Errorf("sim: end the simulator (process %d): it did not end within %v and was killed: %s", c.cmd.Process.Pid, quitLimit, c.output)
 	}
-	if c.killed() {
+	if c.killed() && !c.crashed() {
 		// Someone else ended it; its threads were told. Nothing is left behind.
 		return nil
 	}
@@ -430,6 +430,16 @@ func (c *child) killed() bool {
 	}
 	status, ok := exit.Sys().(syscall.WaitStatus)
 	return ok && status.Signaled()
+}
+
+// crashed says that the signal was one of its own doing.
+func (c *child) crashed() bool {
+	var exit *exec.ExitError
+	if !errors.As(c.err, &exit) {
+		return false
+	}
+	status, ok := exit.Sys().(syscall.WaitStatus)
+	return ok && slices.Contains([]syscall.Signal{syscall.SIGSEGV, syscall.SIGBUS, syscall.SIGABRT, syscall.SIGFPE, syscall.SIGILL}, status.Signal())
 }
 
 // explain says how the simulator ended, for errors of its clients.

@@ -96,16 +96,29 @@ CardNode::CardNode(const Surroundings& s, const CardOptions& options)
     top_->trace(wave_.get(), 99);
     wave_->open(options.wave.c_str());
     if (!wave_->isOpen()) throw OutputError("wave file " + options.wave + ": cannot be written");
+    FlushWave();
   }
+}
+
+// The writer hides that a write failed, and maps its files when it is closed: beyond the end of one
+// that was not written, that is the end of this process. So it is left alone then.
+void CardNode::FlushWave() {
+  if (std::fflush(nullptr) == 0) return;
+  (void)wave_.release();
+  IncompleteWave();
+}
+
+void CardNode::IncompleteWave() {
+  std::remove((options_.wave + ".hier").c_str());
+  throw OutputError("wave file " + options_.wave + ": cannot be written completely (is the disk full?)");
 }
 
 void CardNode::Finish() {
   if (!wave_) return;
+  FlushWave();
   wave_->close();
   wave_.reset();
-  if (IsWave(options_.wave)) return;
-  std::remove((options_.wave + ".hier").c_str());
-  throw OutputError("wave file " + options_.wave + ": cannot be written completely (is the disk full?)");
+  if (!IsWave(options_.wave)) IncompleteWave();
 }
 
 CardNode::~CardNode() {

@@ -53,6 +53,9 @@ class CardNode : public Node {
   uint64_t Edges() const { return edges_; }
 
  private:
+  // The FST waves: what was written is in the file, or OutputError.
+  void FlushWave();
+  [[noreturn]] void IncompleteWave();
   // A clock: edges at origin + phase + n * period.
   struct Clock {
     Time period = 0;
