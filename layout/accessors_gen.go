@@ -7,7 +7,7 @@ import "encoding/binary"
 
 // Hash identifies this version of all layouts: the first eight bytes of the
 // SHA-256 of their reference page.
-const Hash uint64 = 0xa6d77391c5833062
+const Hash uint64 = 0x5b0a24e3feb5af00
 
 // PCI configuration space.
 const (
@@ -1129,6 +1129,8 @@ const (
 	MaxFrame                               = 0x5ea  // largest frame without FCS
 	MinFrame                               = 0x3c   // smallest frame without FCS; shorter ones are padded
 	HeaderBytes                            = 0x2a   // Ethernet and VIA header together
+	SequenceWindow                         = 0x40   // unreliable level: a frame whose number is this far ahead of the expected one, or further, or behind it, is dropped unless it agrees with those before it. The largest message is 45 frames: a whole one may be lost and the next is still taken at once
+	SequenceAgreement                      = 0x8    // unreliable level: frames in a row outside of SequenceWindow, each ahead of the one before by less than it, of which the last is taken and sets the number. One would do against a damaged frame, two against random numbers; eight are also more than arrive late behind newer frames, and cost a peer seven frames after an attack
 	EthernetHeaderSize                     = 14
 	EthernetHeaderDestinationOffset        = 0
 	EthernetHeaderSourceOffset             = 6
@@ -2241,7 +2243,7 @@ const (
 	CounterRawReceiveDropped      Counter = 0x32 // raw frames dropped: no buffer
 	CounterRawTransmitError       Counter = 0x33 // raw transmit entries ended with Error
 	CounterRawReceiveError        Counter = 0x34 // raw receive entries ended with Error
-	CounterReceiveOutOfOrder      Counter = 0x35 // frames of reliable connections dropped: an earlier one is missing
+	CounterReceiveOutOfOrder      Counter = 0x35 // frames dropped: of a reliable connection, an earlier one is missing; of an unreliable one, SequenceWindow or more are
 	CounterReceiveAcknowledge     Counter = 0x36 // acknowledgements of reliable connections
 	CounterReceiveRefused         Counter = 0x37 // frames of reliable connections dropped: one was refused before, or was just now
 	CounterCommand                Counter = 0x38 // commands carried out

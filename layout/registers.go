@@ -314,6 +314,8 @@ var frameSection = Section{
 		{"MaxFrame", 1514, 16, "largest frame without FCS"},
 		{"MinFrame", 60, 16, "smallest frame without FCS; shorter ones are padded"},
 		{"HeaderBytes", 42, 16, "Ethernet and VIA header together"},
+		{"SequenceWindow", 64, 32, "unreliable level: a frame whose number is this far ahead of the expected one, or further, or behind it, is dropped unless it agrees with those before it. The largest message is 45 frames: a whole one may be lost and the next is still taken at once"},
+		{"SequenceAgreement", 8, 4, "unreliable level: frames in a row outside of SequenceWindow, each ahead of the one before by less than it, of which the last is taken and sets the number. One would do against a damaged frame, two against random numbers; eight are also more than arrive late behind newer frames, and cost a peer seven frames after an attack"},
 	},
 	Structs: []Struct{
 		{Name: "EthernetHeader", Doc: "Ethernet II header.", Endian: Big, Size: 14, Fields: []Field{
@@ -548,7 +550,7 @@ var counterSection = Section{
 		{"RawReceiveDropped", 50, "raw frames dropped: no buffer"},
 		{"RawTransmitError", 51, "raw transmit entries ended with Error"},
 		{"RawReceiveError", 52, "raw receive entries ended with Error"},
-		{"ReceiveOutOfOrder", 53, "frames of reliable connections dropped: an earlier one is missing"},
+		{"ReceiveOutOfOrder", 53, "frames dropped: of a reliable connection, an earlier one is missing; of an unreliable one, SequenceWindow or more are"},
 		{"ReceiveAcknowledge", 54, "acknowledgements of reliable connections"},
 		{"ReceiveRefused", 55, "frames of reliable connections dropped: one was refused before, or was just now"},
 		{"Command", 56, "commands carried out"},

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Receive engine. Takes frames from the packet buffer one at a time: parses the header, checks that
-// the frame is meant for a connected VI by that VI's peer, accepts sequence numbers forward only,
-// follows messages, and writes the payload into host memory: to the address that an RDMA write
+// the frame is meant for a connected VI by that VI's peer, checks its sequence number, follows messages, and writes the payload into host memory: to the address that an RDMA write
 // names, or into the buffers of the VI's receive descriptor in receive_store. Frames of any other
 // EtherType go to the raw port's buffer.
 //
 // Order of checks, each drop counted by its reason: destination address; EtherType; version, flags,
 // length, known operation (malformed); VI connected, generation, peer (bad VI); sequence behind
-// (old); from here on the sequence number is used up; operation carried out by this card
+// (old) or far ahead (out of order); from here on the sequence number is used up; operation carried out by this card
 // (unsupported); the message that the frame belongs to was given up or never began (dropped); a
 // receive descriptor for a message that needs one (queue empty); the descriptor is in order, its
 // segments can be reached (descriptor error) and have room (length); right of the VI, then of the
@@ -21,6 +20,13 @@
 // comes before its Last, if a frame contradicts its First, if its First is missing, or if the VI is
 // flushed: its descriptor is completed at once; without one there is an asynchronous error. The state
 // of each VI's message lies in RAM, so that messages of different VIs interleave freely.
+//
+// Sequence numbers of unreliable VIs: a frame inside of SequenceWindow is accepted, whatever is missing
+// before it. One behind or beyond the window is dropped. The number behind that of the last frame is
+// the candidate: the next frame outside of the window agrees if it is inside of the window at the
+// candidate. A copy of the last frame changes nothing, any other number starts a new run, and so does
+// an accepted frame. The frame that completes SequenceAgreement in a row is accepted, whatever number
+// was expected. So a forged or damaged number silences a VI for a few frames only.
 //
 // Cut-through: a frame may be offered while it still comes in. Words are used as they arrive, and
 // what depends on the whole frame (its count, the end of its message) waits for `rx_end_i`. A frame
@@ -400,17 +406,22 @@ module rx_engine #(
     logic [7:0]           segments;  // of the descriptor of an answer
   } message_t;
   localparam int unsigned MessageBits = 5 + ErrorBits + 2 * 8 + 4 * 32;
-  logic [MessageBits+31:0] mem[0:255];
-  logic [MessageBits+31:0] mem_rd_q, mem_wdata;
+  localparam int unsigned AgreedBits  = $clog2(hvia_pkg::SequenceAgreement);
+  localparam logic [AgreedBits-1:0] LastAgreed = AgreedBits'(32'(hvia_pkg::SequenceAgreement) - 32'd1);
+  localparam int unsigned MemoryBits  = AgreedBits + 32 + MessageBits + 32;
+  logic [MemoryBits-1:0] mem[0:255];
+  logic [MemoryBits-1:0] mem_rd_q, mem_wdata;
   logic [255:0] open_q;
   logic         mem_write, open_set, open_clear, forget_q, forget;
   message_t     stored, message_q, message_d;
-  logic [31:0]  expected, ahead;
-  assign {stored, expected} = mem_rd_q;
-  assign ahead              = number - expected;
+  logic [31:0]  expected, ahead, candidate, beyond;
+  logic [AgreedBits-1:0] agreed, agreed_d;  // frames in a row, if the candidate is not the expected one
+  assign {agreed, candidate, stored, expected} = mem_rd_q;
+  assign ahead  = number - expected;
+  assign beyond = number - candidate;
   always_ff @(posedge clk_i) begin
     if (mem_write) mem[vi_q] <= mem_wdata;
-    else if (seq_init_valid_i) mem[seq_init_vi_i] <= {{MessageBits{1'b0}}, seq_init_value_i};
+    else if (seq_init_valid_i) mem[seq_init_vi_i] <= {{AgreedBits{1'b0}}, seq_init_value_i, {MessageBits{1'b0}}, seq_init_value_i};
   end
   always_ff @(posedge clk_i) begin
     if ((state_q == Head) | (state_q == Flush)) mem_rd_q <= mem[vi_q];
@@ -436,6 +447,7 @@ module rx_engine #(
   logic contradicts;
   logic [32:0] answer_end;
   logic not_for_us, checked, gone, in_order, is_open, begins, continues, accept;
+  logic near, agrees, astray, stray, stray_q;
   logic cut_open, lost_first, close, stored_needs;
   assign checked    = (state_q == Check) & word_ok_q;
   assign gone       = rx_end_i & rx_bad_i;
@@ -453,6 +465,9 @@ module rx_engine #(
   assign bad_vi     = (ctx_state != hvia_pkg::ViStateConnected) | stranger;
   assign old        = ahead[31];
   assign gap        = ahead != 32'd0;
+  assign near       = ahead < hvia_pkg::SequenceWindow;
+  assign agrees     = beyond < hvia_pkg::SequenceWindow;
+  assign astray     = reliable ? old : ~near & ~(agrees & (agreed == LastAgreed));
   assign rdma       = operation == hvia_pkg::FrameOperationRdmaWrite;
   assign send       = operation == hvia_pkg::FrameOperationSend;
   assign request    = reliable & (operation == hvia_pkg::FrameOperationRdmaReadRequest);
@@ -471,9 +486,10 @@ module rx_engine #(
   assign fits         = last ? answer_end == {1'b0, send_total} : answer_end < {1'b0, send_total};
   assign plain_answer = answer & ~immediate & fits;
 
-  // `in_order`: nothing speaks against using up the sequence number.
-  assign in_order     = checked & ~gone & ~not_for_us & is_via & ~malformed & ~bad_vi & ~old &
+  // `in_order`: nothing speaks against using up the sequence number. `stray`: only the number does.
+  assign in_order     = checked & ~gone & ~not_for_us & is_via & ~malformed & ~bad_vi & ~astray &
                         ~(reliable & (gap | again | acknowledgement));
+  assign stray        = checked & ~gone & ~not_for_us & is_via & ~malformed & ~bad_vi & astray & ~reliable;
   assign is_open      = open_q[vi_q];
   assign begins       = first & ~(reliable & is_open) &
                         (rdma | (send & (send_offset == 32'd0)) | (plain_answer & (send_offset == 32'd0)) |
@@ -665,7 +681,7 @@ module rx_engine #(
   logic [2:0] rest_q;
   // A frame that is shorter than it says; while it was not whole, nobody knew.
   assign short_frame = too_long & is_via & (outcome_q != FrameNotForUs) & (outcome_q != FrameNone);
-  assign lost        = rx_bad_i | (mine_q & short_frame);
+  assign lost        = rx_bad_i | ((mine_q | stray_q) & short_frame);
   assign open_next   = ~last & ~lost & ((held_q & ~reliable_q) | ((held_q | plain_q) & (outcome_q == FrameGood)));
   // The frame breaks its connection.
   assign broken      = reliable_q & mine_q & ~lost & (outcome_q != FrameGood) & (outcome_q != FrameBadVi);
@@ -689,17 +705,21 @@ module rx_engine #(
   assign resting = rest_q != 3'd0;
   assign leave   = (state_q == Finish) & rx_end_i & ~(fin_async & resting) & ~(say & rxa_valid_o);
 
-  assign mem_write = leave & mine_q;
+  assign mem_write = leave & (mine_q | stray_q);
   always_comb begin
     message_d = message_q;
     message_d.dropped   = lost | (~last & ~open_next);
     message_d.received  = message_q.received + {16'd0, payload_len};
-    // A frame of a reliable VI that was lost comes again, and finds what it found.
-    if (reliable_q & lost) begin
+    // A frame of a reliable VI that was lost comes again, and finds what it found. A stray frame
+    // belongs to no message.
+    if ((reliable_q & lost) | stray_q) begin
       message_d         = stored;
       message_d.strange = stored.strange | fetched_q;
     end
-    mem_wdata = {message_d, lost ? expected : number + 32'd1};
+    agreed_d = agreed;
+    if (stray_q & ~lost & agrees) agreed_d = agreed + 1'b1;
+    else if (stray_q & ~lost & ~(&beyond)) agreed_d = AgreedBits'(1);
+    mem_wdata = {agreed_d, lost ? candidate : number + 32'd1, message_d, (lost | stray_q) ? expected : number + 32'd1};
   end
   assign open_set   = leave & mine_q & open_next & ~forget;
   assign open_clear = (leave & mine_q & ~open_next & ~(reliable_q & lost)) | cut_open |
@@ -816,8 +836,8 @@ module rx_engine #(
           else if (acknowledgement) begin
             outcome_d = bad_acknowledgement ? FrameMalformed : FrameAcknowledge;
             if (~bad_acknowledgement) state_d = rx_end_i ? Ask : Whole;
-          end else if (old) outcome_d = FrameOld;
-          else if (reliable & gap) outcome_d = FrameOutOfOrder;
+          end else if (astray & old) outcome_d = FrameOld;
+          else if (astray | (reliable & gap)) outcome_d = FrameOutOfOrder;
           else if (contradicts) outcome_d = FrameRefused;
           else if (~supported) outcome_d = FrameUnsupported;
           else if (~accept) outcome_d = FrameDropped;
@@ -951,6 +971,7 @@ module rx_engine #(
     end
     if (checked) begin
       mine_q  <= in_order;
+      stray_q <= stray;
       gap_q   <= gap;
       held_q  <= take | (go_on & needs) | (contradicts & is_open & stored_needs);
       plain_q <= accept & ~needs;
@@ -1153,8 +1174,8 @@ module rx_engine #(
   always_comb begin
     unique case (state_q)
       Begin, Look, Fetch, Chunk, Write, Complete, Release, Flush, Close, Whole, Ask, Find, Tell: works = 1'b1;
-      Finish:  works = mine_q | say;
-      default: works = in_order;
+      Finish:  works = mine_q | stray_q | say;
+      default: works = in_order | stray;
     endcase
   end
   assign handle_busy_o = ((state_q == Write) & (job_handle_q == drain_handle_i)) |

@@ -30,7 +30,9 @@ module rx_engine_checker #(
     input logic        reliable,
     input logic        contradicts,
     input logic        gap,
-    input logic        old,
+    input logic        astray,
+    input logic        stray,
+    input logic        stray_q,
     input logic        in_order,
     input logic        accept,
     input logic        begins,
@@ -187,9 +189,11 @@ module rx_engine_checker #(
       end
       if (checked && !gone && !not_for_us && is_via) begin
         assert ($onehot({malformed, !malformed && (bad_vi || again),
-                         !malformed && !bad_vi && !again && (acknowledgement || old || (reliable && gap)), in_order}))
+                         !malformed && !bad_vi && !again && (acknowledgement || astray || (reliable && gap)), in_order}))
         else $error("rx_engine: more or less than one verdict on a frame");
       end
+      assert (!(stray && (in_order || reliable)) && !(leave && stray_q && mine_q))
+      else $error("rx_engine: a frame is accepted and stray");
       assert (!((accept || cut_open || lost_first) && !in_order) && !(begins && continues) && !(cut_open && lost_first))
       else $error("rx_engine: a message was touched by a frame that was dropped");
       assert ($onehot0(counts) && !(counts != 0 && !leave) && !(stat_receive_gap_o && !(leave && mine_q)))

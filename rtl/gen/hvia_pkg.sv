@@ -5,7 +5,7 @@
 /* verilator lint_off UNUSEDPARAM */
 package hvia_pkg;
 
-  localparam logic [63:0] LayoutHash = 64'ha6d77391c5833062;
+  localparam logic [63:0] LayoutHash = 64'h5b0a24e3feb5af00;
 
   // PCI configuration space
   localparam logic [15:0] PciVendorID = 16'h5648;
@@ -401,6 +401,8 @@ package hvia_pkg;
   localparam logic [15:0] MaxFrame = 16'h5ea;
   localparam logic [15:0] MinFrame = 16'h3c;
   localparam logic [15:0] HeaderBytes = 16'h2a;
+  localparam logic [31:0] SequenceWindow = 32'h40;
+  localparam logic [3:0] SequenceAgreement = 4'h8;
   localparam int unsigned FrameOperationBits = 4;
   localparam logic [3:0] FrameOperationSend = 4'h0;
   localparam logic [3:0] FrameOperationRdmaWrite = 4'h1;

@@ -6,7 +6,7 @@
 
 namespace hvia {
 
-constexpr uint64_t kLayoutHash = 0xa6d77391c5833062ull;
+constexpr uint64_t kLayoutHash = 0x5b0a24e3feb5af00ull;
 
 // PCI configuration space
 constexpr uint32_t kPciVendorID = 0x5648u;
@@ -591,6 +591,8 @@ constexpr uint32_t kMaxPayload = 0x5c0u;
 constexpr uint32_t kMaxFrame = 0x5eau;
 constexpr uint32_t kMinFrame = 0x3cu;
 constexpr uint32_t kHeaderBytes = 0x2au;
+constexpr uint32_t kSequenceWindow = 0x40u;
+constexpr uint32_t kSequenceAgreement = 0x8u;
 constexpr uint32_t kFrameOperationSend = 0x0u;
 constexpr uint32_t kFrameOperationRdmaWrite = 0x1u;
 constexpr uint32_t kFrameOperationRdmaReadRequest = 0x2u;

@@ -80,6 +80,7 @@ type viState struct {
 	message  message      // that is being received
 	sequence uint32
 	expected uint32
+	stray    stray   // frames of an unreliable VI outside of the window
 	broken   bool    // a descriptor of the send queue could not be reached; since it was connected
 	busy     bool    // somebody carries out the send queue
 	sends    []*send // that were fetched and are not complete, in order
@@ -156,6 +157,7 @@ func (e *Engine[T]) Command(who T, op layout.CommandOpcode, index uint32, payloa
 		e.tie(v)
 		if op == layout.CommandOpcodeConnectVi {
 			v.sequence, v.expected, v.state, v.message = v.ctx().SendSequence(), v.ctx().ReceiveSequence(), layout.ViStateConnected, message{}
+			v.stray = stray{}
 			v.broken = false
 			v.connect()
 		}

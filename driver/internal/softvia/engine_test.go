@@ -211,6 +211,7 @@ func TestFramesOfNoSense(t *testing.T) {
 			h.SetDestinationVi(0)
 			h.SetSourceVi(0)
 			h.SetHandle(0) // of no region
+			h.SetSequence(b.engine.vis[0].expected + random.Uint32N(3))
 		}
 		b.engine.Arrive(0, frame)
 	}

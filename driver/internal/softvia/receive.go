@@ -35,6 +35,32 @@ func (m *message) echo() layout.StatusOperation {
 	return layout.StatusOperationRemoteRdmaWrite
 }
 
+// stray is what an unreliable VI remembers of frames outside of the window.
+type stray struct {
+	agreed    int    // in a row
+	candidate uint32 // number behind the last one's
+}
+
+// astray says whether a frame of an unreliable VI must be dropped for its number.
+// A run of frames that agree with each other sets the number anew, so that one
+// forged number does not silence the VI.
+func (v *viState) astray(number uint32) bool {
+	beyond := number - v.stray.candidate
+	agrees := v.stray.agreed > 0 && beyond < layout.SequenceWindow
+	switch {
+	case number-v.expected < layout.SequenceWindow, agrees && v.stray.agreed == layout.SequenceAgreement-1:
+		v.stray.agreed = 0
+		return false
+	case agrees:
+		v.stray.agreed++
+	case v.stray.agreed > 0 && number == v.stray.candidate-1: // a copy of the last one
+	default:
+		v.stray.agreed = 1
+	}
+	v.stray.candidate = number + 1
+	return true
+}
+
 // Arrive takes a frame of EtherTypeVia from the network. It does not keep it.
 func (e *Engine[T]) Arrive(who T, frame []byte) {
 	if len(frame) < layout.HeaderBytes {
@@ -57,8 +83,12 @@ func (e *Engine[T]) Arrive(who T, frame []byte) {
 	case v.state != layout.ViStateConnected, v.number(index) != h.DestinationVi(), v.ctx().PeerVi() != h.SourceVi(), !bytes.Equal(v.ctx().PeerMac(), ethernet.Source()):
 		e.env.Count(layout.CounterReceiveBadVi)
 		return
-	case int32(h.Sequence()-v.expected) < 0:
-		e.env.Count(layout.CounterReceiveOldSequence)
+	case v.astray(h.Sequence()):
+		if behind(v.expected, h.Sequence()) {
+			e.env.Count(layout.CounterReceiveOldSequence)
+		} else {
+			e.env.Count(layout.CounterReceiveOutOfOrder)
+		}
 		return
 	}
 	if operation != layout.FrameOperationSend && operation != layout.FrameOperationRdmaWrite {

@@ -28,8 +28,9 @@ type vi struct {
 	peer       *machine
 	peerMac    [6]byte
 	peerVi     uint16
-	next       uint32 // sequence number of the next frame out
-	expected   uint32 // of the next frame in
+	next       uint32   // sequence number of the next frame out
+	expected   uint32   // of the next frame in
+	strays     []uint32 // numbers of frames outside of the window, in a row
 	message    message
 
 	send, receive workQueue
@@ -281,7 +282,7 @@ func (v *vi) aim(p *vi) { v.peer, v.peerMac, v.peerVi = p.m, p.m.mac, p.number()
 
 func (v *vi) connect() {
 	v.m.viCommand(layout.CommandOpcodeConnectVi, v, layout.CommandStatusDone, layout.ViStateConnected)
-	v.connected, v.message = true, message{}
+	v.connected, v.message, v.strays = true, message{}, nil
 	if v.reliable != nil {
 		v.reliable.begin(v.next)
 	}
@@ -739,12 +740,16 @@ func (m *machine) hearVia(frame []byte) {
 		return
 	}
 	ahead := int32(h.Sequence() - v.expected)
-	if ahead < 0 {
-		m.counts[layout.CounterReceiveOldSequence]++
+	if !v.believed(h.Sequence()) {
+		if ahead < 0 {
+			m.counts[layout.CounterReceiveOldSequence]++
+		} else {
+			m.counts[layout.CounterReceiveOutOfOrder]++
+		}
 		return
 	}
 	v.expected = h.Sequence() + 1
-	if ahead > 0 {
+	if ahead != 0 {
 		m.counts[layout.CounterReceiveGap]++
 	}
 	flags := h.Flags()
@@ -797,6 +802,29 @@ func (m *machine) hearVia(frame []byte) {
 	} else if !x.open {
 		*x = message{dropped: true}
 	}
+}
+
+// believed says whether an unreliable VI takes a frame of this number: one in the
+// window, or the last of SequenceAgreement in a row outside of it, of which each is
+// ahead of the one before by less than a window.
+func (v *vi) believed(number uint32) bool {
+	inWindow := func(from uint32) bool { return number-from < layout.SequenceWindow }
+	if inWindow(v.expected) {
+		v.strays = nil
+		return true
+	}
+	switch n := len(v.strays); {
+	case n > 0 && v.strays[n-1] == number: // a copy
+	case n > 0 && inWindow(v.strays[n-1]+1):
+		v.strays = append(v.strays, number)
+	default:
+		v.strays = []uint32{number}
+	}
+	if len(v.strays) < layout.SequenceAgreement {
+		return false
+	}
+	v.strays = nil
+	return true
 }
 
 // begin is the first frame of a message.

@@ -53,7 +53,13 @@ var plantedFaults = []plantedFault{
 	{name: "source address not compared", catch: hostility(2500), edits: []verilate.Mutant{
 		{File: "rtl/rx_engine.sv", Old: "(source != ctx_peer_mac) |", New: "(!FAULT & (source != ctx_peer_mac)) |"}}},
 	{name: "old sequence accepted", catch: hostility(2500), edits: []verilate.Mutant{
-		{File: "rtl/rx_engine.sv", Old: "assign old        = ahead[31];", New: "assign old        = ahead[31] & !FAULT;"}}},
+		{File: "rtl/rx_engine.sv", Old: "assign old        = ahead[31];", New: "assign old        = ahead[31] & !FAULT;"},
+		{File: "rtl/rx_engine.sv", Old: "assign astray     = reliable", New: "assign astray     = !FAULT & (reliable"},
+		{File: "rtl/rx_engine.sv", Old: "(agreed == LastAgreed));", New: "(agreed == LastAgreed)));"}}},
+	{name: "any number ahead is believed", catch: forgedNumbersPlay(100), edits: []verilate.Mutant{
+		{File: "rtl/rx_engine.sv", Old: "= ahead < hvia_pkg::SequenceWindow;", New: "= (FAULT & ~ahead[31]) | (ahead < hvia_pkg::SequenceWindow);"}}},
+	{name: "no run of frames sets the number", catch: forgedNumbersPlay(100), edits: []verilate.Mutant{
+		{File: "rtl/rx_engine.sv", Old: "~near & ~(agrees &", New: "~near & ~(!FAULT & agrees &"}}},
 	{name: "bounds not compared", catch: hostility(2500), edits: []verilate.Mutant{
 		{File: "rtl/att_walker.sv", Old: "else if (need_l2 && bounds_bad_q) err", New: "else if (need_l2 && bounds_bad_q && !FAULT) err"}}},
 	{name: "enable bit of the VI ignored", catch: manyVis(24), edits: []verilate.Mutant{

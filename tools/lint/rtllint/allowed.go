@@ -77,6 +77,7 @@ var allowed = allowances{
 		"registers: async_head":       "read pointer",
 		"registers: async_tail":       "write pointer",
 		"registers: mac":              "no shift: the upper bytes of a register, merged with what is written",
+		"rx_engine: agreed":           "frames outside of the window that agree",
 		"rx_engine: header":           "the header, filled word by word",
 		"rx_engine: rest":             "clocks in which async_errors empties the one place that it has for this engine; only a second error of one frame meets it",
 		"rx_engine: segment":          "segment of the descriptor",

@@ -12,8 +12,10 @@
 #include <algorithm>
 #include <array>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "Vrx_engine.h"
@@ -163,6 +165,7 @@ struct Vi : State {
   uint64_t ctx_changed = 0;
   // The receiver, as the contract says.
   uint32_t expected = 0;
+  std::vector<uint32_t> strays;  // unreliable: numbers outside of the window, in a row
   bool maybe_given_up = false;  // a bad frame may have been looked at, or not
   bool refused = false;         // a frame of the connection was refused
   std::deque<Told> want_told, seen_told;
@@ -264,7 +267,6 @@ class Bench {
         if (vis[v].ctx.state == hvia::kViStateIdle && rng.Chance(3, 4)) Connect(v, rng.Chance(1, 4) ? 0xfffffffcu : rng.Bits(32));
         continue;
       }
-      // A number that was forged far ahead would leave the VI deaf.
       vis[v].number = vis[v].expected;
       vis[v].outgoing.clear();
     }
@@ -373,15 +375,18 @@ class Bench {
       d->length = 1530;
       Post(v, d);
     };
-    auto send = [&](uint8_t operation, uint8_t flags, uint32_t n, auto change) {
+    auto send = [&](uint8_t operation, uint8_t flags, uint32_t n, auto change, bool bad = false, std::function<void()> at_end = [] {}) {
       Slot s;
       s.cut = cut_;
+      s.bad = bad && cut_;
       const bool rdma = operation == hvia::kFrameOperationRdmaWrite;
       s.bytes = Make(v, operation, flags, rdma ? target.va + 100 + rng.Below(8000) : static_cast<uint64_t>(n) << 32, rdma ? kTarget : 0, n);
       Put(s.bytes, kVia + hvia::kViaHeaderSequenceOffset, x.expected, 4);
       change(s.bytes);
       if (s.cut && Addressed(s.bytes) != static_cast<int>(v)) s.cut = false;
       slots.push_back(s);
+      while (!slots.empty()) Step();
+      at_end();
       Run();
     };
     const uint8_t both = kFirst | kLast;
@@ -444,9 +449,37 @@ class Bench {
         if (rng.Chance(1, 12)) Put(f, kVia + hvia::kViaHeaderHandleOffset, 0, 4);
       });
     }
-    for (uint32_t ahead : {0x80000000u, 0x80000001u, 0x7fffffffu, 0u}) {
+    for (uint32_t ahead : {0x80000000u, 0x80000001u, 0x7fffffffu, hvia::kSequenceWindow, hvia::kSequenceWindow - 1, 0u}) {
       send(hvia::kFrameOperationRdmaWrite, both, 40, [&](Frame& f) { Put(f, kVia + hvia::kViaHeaderSequenceOffset, x.expected + ahead, 4); });
     }
+    // Runs of frames outside of the window: longer and shorter ones than it takes, with gaps, copies, bad
+    // frames, frames of the window and messages that go on between them.
+    for (unsigned i = 0; i < 40; i++) {
+      uint32_t number = rng.Bits(1) ? rng.Bits(32) : x.expected - rng.Below(3 * hvia::kSequenceWindow);
+      const unsigned run = rng.Range(hvia::kSequenceAgreement - 2, hvia::kSequenceAgreement + 3), wrong = rng.Below(60);
+      for (unsigned k = 0; k < run; k++) {
+        if (wrong == k) {
+          send(hvia::kFrameOperationRdmaWrite, both, 40, [&](Frame& f) {
+            Put(f, kVia + hvia::kViaHeaderSequenceOffset, x.expected + rng.Below(hvia::kSequenceWindow), 4);
+          });
+        } else if (wrong == 20 + k) {  // the number is that of another connection now
+          Flush(v);
+          Connect(v, rng.Bits(32));
+        }
+        const uint32_t next = wrong == 40 + k ? rng.Bits(32) : number;
+        for (unsigned copies = rng.Chance(1, 8) ? 2 : 1; copies > 0; copies--) {
+          if (x.posted.size() < 2) post();
+          send(rng.Bits(1) ? hvia::kFrameOperationSend : hvia::kFrameOperationRdmaWrite, rng.Chance(3, 4) ? both : rng.Below(4), 40,
+               [&](Frame& f) { Put(f, kVia + hvia::kViaHeaderSequenceOffset, next, 4); }, rng.Chance(1, 16));
+        }
+        number = next + 1 + (rng.Chance(1, 6) ? rng.Below(hvia::kSequenceWindow) + rng.Chance(1, 8) : 0);
+      }
+    }
+    // The number of such a frame is noted at its end, so until then its VI is busy.
+    const unsigned looked_at = std::exchange(idle_vi_, v);
+    send(hvia::kFrameOperationRdmaWrite, both, 1000, [&](Frame& f) { Put(f, kVia + hvia::kViaHeaderSequenceOffset, x.expected - 100, 4); }, false,
+         [&] { if (!vi_busy_) Fail("a VI is not busy in the last clock of a frame outside of its window"); });
+    idle_vi_ = looked_at;
     Verify();
   }
 
@@ -704,7 +737,7 @@ class Bench {
   std::vector<uint32_t> raw_pages;
   std::vector<uint32_t> forbidden;
   uint32_t drain_handle = 0;
-  uint64_t withdrawn = 0, flushes = 0, clears = 0, lost_frames = 0, late = 0, chunks = 0, bytes = 0,
+  uint64_t withdrawn = 0, flushes = 0, clears = 0, lost_frames = 0, behind = 0, beyond = 0, adopted = 0, late = 0, chunks = 0, bytes = 0,
            held_flushed = 0, on_arrival_seen = 0, undefined = 0, completions = 0, raw_got = 0;
   uint64_t told[6] = {}, reports[5] = {}, early = 0, early_refused = 0, answers = 0, answers_failed = 0, cut_answers = 0,
            cut_messages = 0, refetched = 0, again_idle = 0, lost_reliable = 0;
@@ -965,8 +998,8 @@ class Bench {
     const Told t{static_cast<uint8_t>(top->rxa_op_o), top->rxa_number_o, static_cast<uint8_t>(top->rxa_code_o)};
     if (t.op > hvia::kAcknowledgeOperationAgain) Fail("VI %u: operation %u", v, t.op);
     told[t.op]++;
-    // A reset in this very clock forgets it.
-    if (t.op == hvia::kAcknowledgeOperationRefuse && !top->clear_valid_i) refusal_[v] = true;
+    // A reset of the VI in this very clock forgets it.
+    if (t.op == hvia::kAcknowledgeOperationRefuse && !(top->clear_valid_i && top->clear_vi_i == v)) refusal_[v] = true;
     if (judging_) vis[v].seen_told.push_back(t);
   }
 
@@ -1267,6 +1300,7 @@ class Bench {
           x.expected = x.number = op_value_;
           x.message = kNone;
           x.maybe_given_up = x.refused = false;
+          x.strays.clear();
           x.outgoing.clear();
           x.first = op_value_;
           op_ = kNoOp;
@@ -1545,12 +1579,18 @@ class Bench {
     }
     const uint32_t sequence = Get(f, kVia + hvia::kViaHeaderSequenceOffset, 4);
     const int32_t ahead = static_cast<int32_t>(sequence - x.expected);
-    if (ahead < 0) {
-      if (!lost) Expect(kOld);
+    const bool agrees = !x.strays.empty() && sequence - x.strays.back() - 1 < hvia::kSequenceWindow;
+    if (sequence - x.expected >= hvia::kSequenceWindow && !(agrees && x.strays.size() == hvia::kSequenceAgreement - 1)) {
+      if (lost) return;
+      Expect(ahead < 0 ? kOld : kOutOfOrder);
+      (ahead < 0 ? behind : beyond)++;
+      const bool copy = !x.strays.empty() && sequence == x.strays.back();
+      if (!agrees && !copy) x.strays.clear();
+      if (!copy) x.strays.push_back(sequence);
       return;
     }
 
-    const bool first = flags & kFirst, last = flags & kLast, immediate = flags & kImmediate, gap = ahead > 0;
+    const bool first = flags & kFirst, last = flags & kLast, immediate = flags & kImmediate, gap = ahead != 0;
     const bool rdma = operation == hvia::kFrameOperationRdmaWrite, send = operation == hvia::kFrameOperationSend;
     const bool supported = rdma || send, needs = !rdma || immediate;
     const uint64_t address = Get(f, kVia + hvia::kViaHeaderAddressOffset, 8);
@@ -1571,7 +1611,9 @@ class Bench {
       }
     } else {
       want.gap += gap;
+      adopted += sequence - x.expected >= hvia::kSequenceWindow;
       x.expected = sequence + 1;
+      x.strays.clear();
     }
     if (cut) {
       Cut(x, 0);
@@ -2174,9 +2216,9 @@ class Bench {
         }
         case 6: f[kVia + hvia::kViaHeaderDestinationViOffset + rng.Below(4)] ^= 1 << rng.Below(8); break;
         case 7: {
-          const uint32_t numbers[] = {x.expected, x.expected + 1, x.expected - 1, x.expected + 0x7fffffff, x.expected + 0x80000000, rng.Bits(32)};
-          // A number far ahead would silence the VI until the round ends: it is forged rarely.
-          Put(f, kVia + hvia::kViaHeaderSequenceOffset, numbers[rng.Below(rng.Chance(1, 50) ? 6 : 3)], 4);
+          const uint32_t numbers[] = {x.expected, x.expected + 1, x.expected - 1, x.expected + hvia::kSequenceWindow - 1,
+                                      x.expected + hvia::kSequenceWindow, x.expected + 0x7fffffff, x.expected + 0x80000000, rng.Bits(32)};
+          Put(f, kVia + hvia::kViaHeaderSequenceOffset, numbers[rng.Below(8)], 4);
           break;
         }
         case 8: {
@@ -2345,7 +2387,7 @@ int main(int argc, char** argv) {
       {"bytes", b.bytes}, {"completions", b.completions}, {"gap", b.seen.gap}, {"aborted", b.seen.aborted},
       {"messages", b.seen.message}, {"raw_received", b.seen.raw}, {"raw_dropped", b.seen.raw_dropped},
       {"raw_errors", b.seen.raw_error}, {"withdrawn", b.withdrawn}, {"flushes", b.flushes}, {"clears", b.clears},
-      {"bad_or_short_on_the_way", b.lost_frames}, {"descriptors_just_posted", b.late}, {"chunks", b.chunks},
+      {"bad_or_short_on_the_way", b.lost_frames}, {"behind_the_window", b.behind}, {"beyond_the_window", b.beyond}, {"numbers_adopted", b.adopted}, {"descriptors_just_posted", b.late}, {"chunks", b.chunks},
       {"stored_in_a_flush", b.held_flushed}, {"told_accept", b.told[0]}, {"told_accept_last", b.told[1]}, {"told_old", b.told[2]},
       {"told_gap", b.told[3]}, {"told_refuse", b.told[4]}, {"told_again", b.told[5]}, {"reported_acknowledge", b.reports[0]},
       {"reported_request", b.reports[1]}, {"reported_look", b.reports[2]}, {"reported_answered", b.reports[3]}, {"reported_progress", b.reports[4]},
