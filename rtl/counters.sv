@@ -9,8 +9,9 @@
 // it in one addition. The fullest go first, and among equals those that were not
 // served yet in the present round, so that a counter hit in every clock is neither
 // lost nor keeps the others waiting for ever. Nothing is lost as long as no counter
-// collects more than three events between two services; the checker holds every
-// simulation against that.
+// collects more than three events between two services: three counters may be hit
+// in every clock for ever, a fourth may not. The card has no four such events. The
+// checker fires in every simulation that loses one.
 //
 // A read answers one clock after the index, and lags behind events by the
 // services that are still due.

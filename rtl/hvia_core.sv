@@ -88,6 +88,7 @@ module hvia_core #(
     input  logic [31:0]    board_trace_vi_i,
     input  logic [63:0]    board_trace_seq_i,
     input  logic           board_quiet_i,
+    input  logic           monitor_quiet_i,  // of the system bus
 
     // SDRAM, SDRAM domain
     output logic           sd_cke_o,
@@ -1622,13 +1623,12 @@ module hvia_core #(
   assign strobe[71:70] = '0;
   assign strobe[127:79] = '0;
 
-  // What a read of State tells: the read itself, and its counting, are no work of the card.
+  // What a read of State tells: the read itself, its counting and its trace are no work of the card.
   assign idle    = arbiter_quiet && async_quiet && manager_quiet && context_quiet && raw_quiet &&
                    doorbell_quiet && queue_quiet && fetch_quiet && store_quiet && completion_quiet &&
                    notify_quiet && acknowledge_quiet && ledger_quiet &&
-                   transmit_quiet && receive_quiet && board_quiet_i && att_quiet && table_quiet &&
-                   trace_quiet;
-  assign quiet_o = idle && registers_quiet && counters_quiet;
+                   transmit_quiet && receive_quiet && board_quiet_i && att_quiet && table_quiet;
+  assign quiet_o = idle && trace_quiet && monitor_quiet_i && registers_quiet && counters_quiet;
   assign sd_quiet_o = walker_quiet && table_sd_quiet && sdram_quiet;
   assign ready_o    = ready;
 

@@ -350,6 +350,17 @@ module registers #(
     if (async_keep) async_mem[async_tail_q[AsyncLog2-1:0]] <= {async_vi_i, async_code_i};
   end
 
+  // Whether the card is idle depends on raw bits of other clock domains (`settled_o` of cdc_sync), so a
+  // read of State shows it as it was two clocks before.
+  logic card_quiet, card_quiet_settled;
+  cdc_sync u_card_quiet (
+      .clk_i,
+      .rst_ni,
+      .d_i      (card_quiet_i),
+      .q_o      (card_quiet),
+      .settled_o(card_quiet_settled)
+  );
+
   // Reads: the address goes to the counters and selects the register in the first
   // clock, the word stands in the second. What a read takes away goes in the first.
   typedef enum logic [1:0] {
@@ -399,7 +410,7 @@ module registers #(
         hvia_pkg::RegisterStateOffset: begin
           rd_word[hvia_pkg::RegisterStateReadyBit]       = ready_i && !hold_off;
           rd_word[hvia_pkg::RegisterStateCommandBusyBit] = cmd_busy_i;
-          rd_word[hvia_pkg::RegisterStateQuietBit]       = card_quiet_i;
+          rd_word[hvia_pkg::RegisterStateQuietBit]       = card_quiet;
         end
         hvia_pkg::RegisterInterruptStatusOffset: rd_word[Causes-1:0] = irq_status_q;
         hvia_pkg::RegisterInterruptEnableOffset: rd_word[Causes-1:0] = irq_enable_q;
@@ -463,7 +474,7 @@ module registers #(
   assign tgt_rready_o = rd_state_q == RdAnswer;
   assign tgt_rdata_o  = rdata_q;
 
-  assign quiet_o = core_rst_ni && rd_state_q == RdIdle && !tgt_rvalid_i && !write_accept &&
-      !(|irq_set);
+  assign quiet_o = core_rst_ni && card_quiet_settled && rd_state_q == RdIdle && !tgt_rvalid_i &&
+      !write_accept && !(|irq_set);
 
 endmodule

@@ -5,7 +5,7 @@
 module vi_list (
     input  logic       clk_i,
     input  logic       rst_ni,
-    // Enter a VI; nothing happens if it stands in the list. Not the one that leaves in this clock.
+    // Enter a VI; nothing happens if it stands in the list. The one that leaves in this clock enters again.
     input  logic       push_i,
     input  logic [7:0] push_vi_i,
     // The first one, and take it out.
@@ -20,7 +20,7 @@ module vi_list (
   logic [8:0]   head_q, tail_q;
   logic         enter;
 
-  assign enter = push_i && !listed_q[push_vi_i];
+  assign enter = push_i && (!listed_q[push_vi_i] || (pop_i && push_vi_i == vi_o));
   assign any_o = head_q != tail_q;
   assign vi_o  = vi_mem[head_q[7:0]];
 
@@ -34,13 +34,14 @@ module vi_list (
       head_q   <= 9'd0;
       tail_q   <= 9'd0;
     end else begin
-      if (enter) begin
-        listed_q[push_vi_i] <= 1'b1;
-        tail_q              <= tail_q + 9'd1;
-      end
       if (pop_i) begin
         listed_q[vi_o] <= 1'b0;
         head_q         <= head_q + 9'd1;
+      end
+      // Behind the pop, whose VI may be the same.
+      if (enter) begin
+        listed_q[push_vi_i] <= 1'b1;
+        tail_q              <= tail_q + 9'd1;
       end
     end
   end

@@ -36,6 +36,7 @@ module registers_checker (
     input logic [ 3:0] tgt_wbe_i,
     input logic        info_read_o,
     input logic [ 1:0] rd_state_q,
+    input logic        card_quiet,
     input logic        quiet_o
 );
 
@@ -45,15 +46,15 @@ module registers_checker (
   logic quiet_q, busy_q;
   localparam int unsigned AsyncBits = $clog2(hvia_pkg::AsyncErrorSlots) + 1;
 
-  logic [92+2*AsyncBits:0] then_q;
+  logic [93+2*AsyncBits:0] then_q;
   logic [255:0] dropped_then_q;
   logic held;  // what is quiet stays as it is; a reset in between clears everything
   assign held = quiet_q && !busy_q && !soft_reset_busy_i;
   // A function, so that a simulation puts the word together only where it is looked at.
-  function automatic logic [92+2*AsyncBits:0] now();
+  function automatic logic [93+2*AsyncBits:0] now();
     now = {
       mac_q, irq_status_q, irq_enable_q, async_count_q, async_overflow_q, async_head_q, async_tail_q,
-      rawtx_tail_q, rawrx_tail_q, rd_state_q
+      rawtx_tail_q, rawrx_tail_q, rd_state_q, card_quiet
     };
   endfunction
 

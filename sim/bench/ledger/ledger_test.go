@@ -146,7 +146,7 @@ var faults = []struct {
 	{"the flush does not ask the receive engine", ledger, "if (flushed && receive_busy_i) begin", "if (flushed && receive_busy_i && !FAULT) begin"},
 	{"a read that failed is given back under its answer", ledger, "if (marked && unanswered && live && !r.stopped) begin", "if (marked && unanswered && live && !r.stopped && !FAULT) begin"},
 	{"a flush that is not busy", ledger, "(used_q[drain_vi_i] && (flush_i ||", "(used_q[drain_vi_i] && !FAULT && (flush_i ||"},
-	{"a VI stands in a list twice", list, "assign enter = push_i && !listed_q[push_vi_i];", "assign enter = push_i && (FAULT || !listed_q[push_vi_i]);"},
+	{"a VI stands in a list twice", list, "(!listed_q[push_vi_i] ||", "(FAULT || !listed_q[push_vi_i] ||"},
 	{"quiet while an operation begins", ledger, "state_q == Choose && !begin_op &&", "state_q == Choose && (!begin_op || FAULT) &&"},
 	{"what is left of a small window waits for a timeout", ledger, "|| ahead < Together);", "|| ahead < (FAULT ? 32'd1 : Together));"},
 	{"every open window is worth a job", ledger, "assign fits = half ||", "assign fits = half || FAULT ||"},

@@ -5,6 +5,8 @@ package registers_test
 import (
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"hvia/sim/bench/internal/unit"
 	"hvia/sim/verilate"
 )
@@ -52,6 +54,16 @@ func TestRegisters(t *testing.T) {
 	}
 }
 
+// Three counters may be hit in every clock. With a fourth one events would be lost:
+// the checker says so.
+func TestCountersStorm(t *testing.T) {
+	program := unit.Build(t, spec())
+	_, err := unit.Run(t.Context(), program, unit.Seed(t), 1, "+storm=3")
+	require.NoError(t, err)
+	_, err = unit.Run(t.Context(), program, unit.Seed(t), 1, "+storm=4")
+	require.ErrorContains(t, err, "counters: an event is lost")
+}
+
 // TestRegistersFaults: the bench fails on each of these faults.
 func TestRegistersFaults(t *testing.T) {
 	fault := func(name, file, old, new string) unit.Switched {
@@ -63,6 +75,8 @@ func TestRegistersFaults(t *testing.T) {
 		resets:    "  logic bus_live;",
 	}
 	unit.MustCatchEach(t, spec(), anchors, []unit.Switched{
+		fault("raw_quiet", registers, "RegisterStateQuietBit]       = card_quiet;", "RegisterStateQuietBit]       = FAULT ? card_quiet_i : card_quiet;"),
+		fault("quiet_too_soon", registers, "core_rst_ni && card_quiet_settled &&", "core_rst_ni && (card_quiet_settled || FAULT) &&"),
 		fault("lost_cause", registers, "irq_status_d = irq_status_d | irq_set;", "if (!(FAULT && reg_write)) irq_status_d = irq_status_d | irq_set;"),
 		fault("byte_enables", registers, "{{8{be[3]}}, {8{be[2]}}, {8{be[1]}}, {8{be[0]}}}",
 			"{{8{FAULT ? be[2] : be[3]}}, {8{FAULT ? be[3] : be[2]}}, {8{be[1]}}, {8{be[0]}}}"),

@@ -5,6 +5,7 @@
 #include <array>
 #include <deque>
 #include <memory>
+#include <string>
 
 #include "Vregisters_bench_top.h"
 #include "sim/bench/internal/unit/bench.h"
@@ -82,9 +83,13 @@ class Bench {
         mac--;
       }
     }
-    bool sd_rst = top->sd_rst_no, mac_rst = top->mac_rst_no;
+    bool sd_rst = top->sd_rst_no, mac_rst = top->mac_rst_no, live = top->bus_rst_no;
     top->clk_i = 1;
     top->eval();
+    // What State tells of the card is two clocks old.
+    live = live && top->bus_rst_no;
+    quiet_seen = live && quiet_then;
+    quiet_then = live && top->card_quiet_i;
     if ((top->sd_rst_no && !sd_rst) || (top->mac_rst_no && !mac_rst)) Fail("a reset was released by a foreign clock");
     top->clk_i = 0;
     top->eval();
@@ -345,7 +350,7 @@ class Bench {
                (top->strap_o >> hvia::kStrapAttInHostMemory & 1) << hvia::kRegisterCapabilityTableInHostMemoryLsb;
       case hvia::kRegisterStrapOffset: return top->strap_o;
       case hvia::kRegisterControlOffset: return held | model.enable << 1;
-      case hvia::kRegisterStateOffset: return (top->ready_i && !held) | top->cmd_busy_i << 1 | top->card_quiet_i << 2;
+      case hvia::kRegisterStateOffset: return (top->ready_i && !held) | top->cmd_busy_i << 1 | quiet_seen << 2;
       case hvia::kRegisterInterruptStatusOffset: return model.irq_status;
       case hvia::kRegisterInterruptEnableOffset: return model.irq_enable;
       case hvia::kRegisterMacLowOffset: return static_cast<uint32_t>(model.mac);
@@ -427,6 +432,18 @@ class Bench {
       if (calm) Fail("more than %u asynchronous errors waited", hvia::kAsyncErrorSlots);
       return;
     }
+  }
+
+  // Some counters are hit in every clock.
+  void Storm(unsigned counters) {
+    for (int i = 0; i < 300; i++) {
+      Inputs();
+      for (int w = 0; w < 4; w++) top->strobe_i[w] = 0;
+      for (unsigned n = 0; n < counters; n++) top->strobe_i[n % 4] |= 1u << n;
+      top->eval();
+      TickChosen();
+    }
+    CheckCounters();
   }
 
   // The counters after everything has settled.
@@ -514,6 +531,7 @@ class Bench {
   bool calm = false, in_reset = false, reading = false, expected_counter = false, slow_others = false;
   uint32_t expected = 0;
   uint64_t read_clock = 0;
+  bool quiet_then = false, quiet_seen = false;
   unsigned burst = 0, hot = 0, settle = 0;
   unsigned irq_every = 20;       // clocks between two events of a cause: one that is lost shows until the next
   unsigned async_every = 10;     // clocks from one asynchronous error to the next, on average
@@ -537,6 +555,8 @@ int main(int argc, char** argv) {
   Verilated::randSeed(static_cast<int>(unit::options().seed | 1));
   Bench bench(unit::options().seed);
   Rng& rng = bench.rng;
+  const std::string storm = Verilated::commandArgsPlusMatch("storm=");
+  if (!storm.empty()) bench.Storm(static_cast<unsigned>(std::stoul(storm.substr(storm.find('=') + 1))));
 
   for (uint64_t i = 0; i < unit::options().size; i++) {
     constexpr uint32_t kEnd = hvia::kRegisterNotifyInfoOffset + 4;
