@@ -332,3 +332,34 @@ func TestModify(t *testing.T) {
 	_, err = table.Modify(MakeHandle(3, 1), 9, false, false)
 	require.ErrorIs(t, err, ErrHandle)
 }
+
+// The worked example of the paper's Figure 6: a buffer of 9 KB at virtual address
+// 1C00h over pages at 2C00h (of which it has the last 1 KB), 5000h and 8000h.
+func TestPaperFigure6(t *testing.T) {
+	const start, length = 0x1c00, 9 << 10
+	table, err := NewTable(8)
+	require.NoError(t, err)
+	reg, err := table.Register(Region{Start: start, Length: length, Pages: []uint32{0x2000, 0x5000, 0x8000}, Tag: 1})
+	require.NoError(t, err)
+	require.Equal(t, []uint32{0x2c00, 0x5000, 0x8000}, reg.Level2, "physical addresses")
+	require.EqualValues(t, start, reg.Entry.Start)
+	require.EqualValues(t, 3, reg.Entry.Pages)
+	require.EqualValues(t, 1<<10, reg.Entry.FirstBytes)
+	require.EqualValues(t, length, reg.Entry.Length())
+	for va := uint64(start); va < start+length; va++ {
+		want := Translation{uint32(va - 0x1c00 + 0x2c00), uint32(0x2000 - va)}
+		switch {
+		case va >= 0x3000:
+			want = Translation{uint32(va - 0x3000 + 0x8000), uint32(0x4000 - va)}
+		case va >= 0x2000:
+			want = Translation{uint32(va - 0x2000 + 0x5000), uint32(0x3000 - va)}
+		}
+		got, err := table.Translate(reg.Handle, va, uint32(start+length-va), 1, layout.AttAccessLocal)
+		require.NoError(t, err)
+		require.Equal(t, want, got, "virtual address %#x", va)
+	}
+	for _, va := range []uint64{start - 1, start + length} {
+		_, err := table.Translate(reg.Handle, va, 1, 1, layout.AttAccessLocal)
+		require.ErrorIs(t, err, ErrBounds, "virtual address %#x", va)
+	}
+}

@@ -93,7 +93,7 @@ type region struct {
 	withdrawn bool
 }
 
-func newMachine(thread *driver.Thread, memory *bridge.Memory, random *rand.Rand, transmitLog2 uint32) *machine {
+func newMachine(thread *driver.Thread, memory *bridge.Memory, random *rand.Rand, transmitLog2 uint32, keep ...uint32) *machine {
 	m := &machine{
 		thread: thread, memory: memory, random: random, mac: [6]byte{2, 0x48, 0x56, 0x49, 0x41, byte(thread.ID().Node)},
 		memo: memory.Linear(), using: map[uint32]bridge.UseKind{}, transmitLog2: transmitLog2,
@@ -104,7 +104,9 @@ func newMachine(thread *driver.Thread, memory *bridge.Memory, random *rand.Rand,
 	}
 	m.want = bytes.Clone(m.memo)
 	for f := 1; f < memory.Frames; f++ { // none at address 0: it is what a forgotten address would be
-		m.free = append(m.free, uint32(f))
+		if !slices.Contains(keep, uint32(f)) {
+			m.free = append(m.free, uint32(f))
+		}
 	}
 	random.Shuffle(len(m.free), func(i, j int) { m.free[i], m.free[j] = m.free[j], m.free[i] })
 	m.forget()

@@ -35,7 +35,8 @@ type config struct {
 	program string           // a simulator with planted faults
 	rawLog2 uint32           // entries of the raw transmit rings; 0 = as those for receiving
 	faults  sim.WireFaults
-	noSkip  bool // quiet spans are simulated clock by clock
+	keep    []uint32 // frames of each memory that the test itself gives out
+	noSkip  bool     // quiet spans are simulated clock by clock
 	digest  *bridge.Digest
 }
 
@@ -97,7 +98,7 @@ func play(t *testing.T, c config, seed uint64, body func(r *rig)) error {
 		require.NoError(t, err)
 		memory, err := f.Conn().Memory(i)
 		require.NoError(t, err)
-		r.node[i] = newMachine(thread, memory, rand.New(rand.NewPCG(seed, uint64(i+1))), max(c.rawLog2, ringLog2))
+		r.node[i] = newMachine(thread, memory, rand.New(rand.NewPCG(seed, uint64(i+1))), max(c.rawLog2, ringLog2), c.keep...)
 	}
 	var wg sync.WaitGroup
 	var other error
