@@ -502,6 +502,15 @@ func TestEndsOfAgentsInTheLog(t *testing.T) {
 	require.Contains(t, log.String(), "level=ERROR msg=\"the kernel agent ended\"")
 	log.Reset()
 
+	f, err = drivertest.New(1, 2)
+	require.NoError(t, err)
+	t.Cleanup(f.Close)
+	gaveUp := errors.New("the program gave up")
+	err = driver.RunOn(t.Context(), f, driver.RunConfig{Logger: c.Logger}, driver.Program{Main: func(*driver.Thread, *driver.Host) error { return gaveUp }})
+	require.ErrorIs(t, err, gaveUp)
+	require.Contains(t, log.String(), "level=ERROR msg=\"the kernel agent ended\"")
+	log.Reset()
+
 	// Also a resident one, when it is not its fabric that ends.
 	f, err = drivertest.New(1, 1)
 	require.NoError(t, err)
