@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -37,6 +39,13 @@ func TestReproductionPage(t *testing.T) {
 		sum += budget
 	}
 	has("| | sum | %.2f |", float64(sum)/1e6)
+	var steps float64
+	for _, m := range regexp.MustCompile(`(?m)^\| \d+ \| [^|]+ \| ([\d.]+) \| \d* *\|`).FindAllStringSubmatch(page, -1) {
+		us, err := strconv.ParseFloat(m[1], 64)
+		require.NoError(t, err)
+		steps += us
+	}
+	require.InDelta(t, float64(sum)/1e6, steps, 1e-6, "the steps of the budget")
 	for _, v := range variants {
 		if f := v.foreseen; f != nil {
 			has("| %s | %.2f | %.1f | %.1f | %.1f |\n", v.name, f[figureShort], f[figureFrame], f[figureBandwidth], f[figureSlope])
