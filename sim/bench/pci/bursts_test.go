@@ -39,7 +39,7 @@ func burstsSpec(t *testing.T, profile string) verilate.Spec {
 }
 
 // shortOverhead is what a short transaction costs beyond its data, in clocks
-// from the request to the answer: the structural figures of the timing study.
+// from the request to the answer: the model of docs/explanation/reproduction.md.
 var shortOverhead = map[string]uint64{"read": 14, "write": 7}
 
 // Target T10 of the paper: 512-byte bursts go at 120 MB/s, each direction by
@@ -58,7 +58,7 @@ func TestBursts(t *testing.T) {
 		for _, bytes := range []uint64{4, 8, 64} {
 			got := f[fmt.Sprintf("%s_%d_clocks", way, bytes)]
 			want := shortOverhead[way] + bytes/4
-			t.Logf("%s of %d bytes on an idle bus: %d clocks, of them %d on the bus; the study has %d", way, bytes, got, f[fmt.Sprintf("%s_%d_bus_clocks", way, bytes)], want)
+			t.Logf("%s of %d bytes on an idle bus: %d clocks, of them %d on the bus; the model has %d", way, bytes, got, f[fmt.Sprintf("%s_%d_bus_clocks", way, bytes)], want)
 			require.InDelta(t, want, got, 2, "%s of %d bytes", way, bytes)
 		}
 	}
