@@ -688,7 +688,7 @@ func (a *agent) nextError(n *nic, r *reply) error {
 	e := n.errors[0]
 	n.errors = n.errors[1:]
 	a.showErrors(n)
-	// The generation of a VI is never 0. Both 0 stands for "no error waits".
+	// The generation of a VI is never 0, and what is of no VI has index -1. Both 0 stands for "no error waits".
 	r.State, r.Object, r.Generation, r.Length = uint8(e.Code), uint32(e.Vi), e.Generation, uint64(e.Lost)
 	return nil
 }
@@ -815,6 +815,12 @@ func (a *agent) asyncErrors() error {
 func (a *agent) asyncError(e AsyncError) {
 	if e.Vi >= len(a.vis) {
 		a.log.Error("asynchronous error of a VI that the card does not have", "code", e.Code.String(), "vi", e.Vi)
+		return
+	}
+	if e.Vi < 0 {
+		for _, id := range slices.Sorted(maps.Keys(a.nics)) {
+			a.report(a.nics[id], e)
+		}
 		return
 	}
 	v := &a.vis[e.Vi]

@@ -12,8 +12,9 @@ import (
 
 // cardDevice is the card as the device of its agent.
 type cardDevice struct {
-	agent *agent
-	card  *Card
+	agent    *agent
+	card     *Card
+	linkDown bool // as the card's events have it
 }
 
 var _ device = (*cardDevice)(nil)
@@ -160,6 +161,15 @@ func (d *cardDevice) notifications(notified func(layout.NotifyKind, int)) error 
 	return nil
 }
 
+// link notes the state of the link and returns its event, which is of no VI.
+func (d *cardDevice) link(down bool) AsyncError {
+	d.linkDown = down
+	if down {
+		return AsyncError{Code: layout.AsyncErrorLinkDown, Vi: -1}
+	}
+	return AsyncError{Code: layout.AsyncErrorLinkUp, Vi: -1}
+}
+
 // asyncErrors takes no more than can wait in the card at once: what is left then
 // came after the causes were cleared, and raises the interrupt again. So a process
 // that makes errors without end cannot keep the agent here.
@@ -175,12 +185,24 @@ func (d *cardDevice) asyncErrors() (waiting []AsyncError, dropped [layout.AsyncE
 		if info&layout.RegisterAsyncErrorInfoValidMask == 0 {
 			break
 		}
-		waiting = append(waiting, AsyncError{
+		e := AsyncError{
 			Code: layout.AsyncError(info & layout.RegisterAsyncErrorInfoCodeMask >> layout.RegisterAsyncErrorInfoCodeLsb),
 			Vi:   int(info & layout.RegisterAsyncErrorInfoViMask >> layout.RegisterAsyncErrorInfoViLsb),
-		})
+		}
+		if e.Code == layout.AsyncErrorLinkDown || e.Code == layout.AsyncErrorLinkUp {
+			e = d.link(e.Code == layout.AsyncErrorLinkDown)
+		}
+		waiting = append(waiting, e)
 	}
 	if overflow {
+		// A change of the link may be among what was dropped.
+		state, err := d.card.Read(layout.RegisterStateOffset)
+		if err != nil {
+			return nil, dropped, err
+		}
+		if down := state&layout.RegisterStateLinkDownMask != 0; down != d.linkDown {
+			waiting = append(waiting, d.link(down))
+		}
 		for i := range dropped {
 			if dropped[i], err = d.card.Read(layout.AsyncErrorDroppedBase + 4*uint32(i)); err != nil {
 				return nil, dropped, err

@@ -651,7 +651,8 @@ func (v Vi) PeerWait(t *Thread) (Remote, error) {
 // fetched yet; false if there is none.
 func (h *Host) NextError(t *Thread, nic uint32) (AsyncError, bool, error) {
 	r, err := h.call(t, &request{Op: opNextError, Nic: nic})
-	if err != nil || r.Generation == 0 && r.Length == 0 {
+	// Without an error all fields are 0; one of a VI has a generation, any other has Vi -1.
+	if err != nil || r.Generation == 0 && r.Object == 0 {
 		return AsyncError{}, false, err
 	}
 	return AsyncError{Code: layout.AsyncError(r.State), Vi: int(int32(r.Object)), Generation: r.Generation, Lost: int(r.Length)}, true, nil

@@ -7,7 +7,7 @@ import "encoding/binary"
 
 // Hash identifies this version of all layouts: the first eight bytes of the
 // SHA-256 of their reference page.
-const Hash uint64 = 0x5b0a24e3feb5af00
+const Hash uint64 = 0xaad9de44b8e9ca26
 
 // PCI configuration space.
 const (
@@ -167,7 +167,9 @@ const (
 	RegisterStateCommandBusyLsb                = 1
 	RegisterStateCommandBusyMask               = 0x2 // a command block is being worked on
 	RegisterStateQuietLsb                      = 2
-	RegisterStateQuietMask                     = 0x4  // nothing is under way in the card
+	RegisterStateQuietMask                     = 0x4 // nothing is under way in the card
+	RegisterStateLinkDownLsb                   = 3
+	RegisterStateLinkDownMask                  = 0x8  // the MAC has no link
 	RegisterInterruptStatusOffset              = 0x20 // W1C pending interrupt causes; INTA# is asserted while a cause is pending and unmasked
 	RegisterInterruptStatusCommandDoneLsb      = 0
 	RegisterInterruptStatusCommandDoneMask     = 0x1 // a command block was completed
@@ -211,7 +213,7 @@ const (
 	RegisterAsyncErrorInfoValidLsb             = 16
 	RegisterAsyncErrorInfoValidMask            = 0x10000 // an error waited; 0 = there is none
 	RegisterAsyncErrorInfoOverflowLsb          = 17
-	RegisterAsyncErrorInfoOverflowMask         = 0x20000 // errors were dropped since the last read because AsyncErrorSlots others waited; AsyncErrorDropped has their VIs; cleared by the read
+	RegisterAsyncErrorInfoOverflowMask         = 0x20000 // errors were dropped since the last read because AsyncErrorSlots others waited; AsyncErrorDropped has their VIs, State the link; cleared by the read
 	RegisterAsyncErrorInfoCountLsb             = 18
 	RegisterAsyncErrorInfoCountMask            = 0xfffc0000 // asynchronous errors since reset, dropped ones too, modulo 16384
 	RegisterNotifyArmOffset                    = 0xa0       // WO arms one interrupt: the next completion of the work queue that is named, or the next entry of the completion queue, raises cause Notify once; arming again what is armed changes nothing; ignored if not all four bytes are written
@@ -247,6 +249,8 @@ const (
 	AsyncErrorRdmaTransport          AsyncError = 0x9 // transport error on RDMA
 	AsyncErrorCatastrophic           AsyncError = 0xa // catastrophic error
 	AsyncErrorCompletionQueueOverrun AsyncError = 0xb // an entry was lost: the completion queue of a work queue of this VI was full (VIPL tells it as Catastrophic of the resource CQ)
+	AsyncErrorLinkDown               AsyncError = 0xd // the link went down: of the NIC and of no VI (VIPL has no code for it; resource NIC)
+	AsyncErrorLinkUp                 AsyncError = 0xe // the link is up again: of the NIC and of no VI
 	AsyncErrorOverflow               AsyncError = 0xc // errors of a NIC handle were dropped because too many waited; from the agent, never from the card
 )
 
@@ -277,6 +281,10 @@ func (v AsyncError) String() string {
 		return "Catastrophic"
 	case AsyncErrorCompletionQueueOverrun:
 		return "CompletionQueueOverrun"
+	case AsyncErrorLinkDown:
+		return "LinkDown"
+	case AsyncErrorLinkUp:
+		return "LinkUp"
 	case AsyncErrorOverflow:
 		return "Overflow"
 	}
@@ -2260,6 +2268,7 @@ const (
 	CounterAttError               Counter = 0x43 // translations refused
 	CounterAttInvalidate          Counter = 0x44 // handles invalidated
 	CounterSdramRefresh           Counter = 0x45 // refreshes
+	CounterMacTransmitDropped     Counter = 0x46 // frames dropped: the MAC did not take them in time, as without a link
 	CounterPciMasterRead          Counter = 0x48 // read bursts completed
 	CounterPciMasterWrite         Counter = 0x49 // write bursts completed
 	CounterPciMasterRetry         Counter = 0x4a // bursts retried or disconnected by the target
@@ -2404,6 +2413,8 @@ func (v Counter) String() string {
 		return "AttInvalidate"
 	case CounterSdramRefresh:
 		return "SdramRefresh"
+	case CounterMacTransmitDropped:
+		return "MacTransmitDropped"
 	case CounterPciMasterRead:
 		return "PciMasterRead"
 	case CounterPciMasterWrite:
@@ -2549,7 +2560,7 @@ const (
 	BridgeRequestGuestOffset               = 260
 	BridgeRequestPageOffset                = 264
 	BridgeRequestOnOffset                  = 268
-	BridgeReplySize                        = 5120
+	BridgeReplySize                        = 5376
 	BridgeReplyMagicOffset                 = 0
 	BridgeReplyOpcodeOffset                = 8
 	BridgeReplyRefusedOffset               = 12
@@ -2574,15 +2585,15 @@ const (
 	BridgeReplyWakesDigestOffset           = 128
 	BridgeReplyTextOffset                  = 512
 	BridgeReplyWireOffset                  = 1024
-	BridgeReplyFromSwitchOffset            = 2432
-	BridgeReplyPortsOffset                 = 3840
+	BridgeReplyFromSwitchOffset            = 2560
+	BridgeReplyPortsOffset                 = 4096
 	BridgeEndSize                          = 1024
 	BridgeEndMagicOffset                   = 0
 	BridgeEndGuestOffset                   = 8
 	BridgeEndReasonOffset                  = 12
 	BridgeEndTimeOffset                    = 16
 	BridgeEndTextOffset                    = 64
-	WireCountsSize                         = 88
+	WireCountsSize                         = 96
 	WireCountsSentOffset                   = 0
 	WireCountsArrivedOffset                = 8
 	WireCountsDamagedOffset                = 16
@@ -2594,6 +2605,7 @@ const (
 	WireCountsDelayOffset                  = 64
 	WireCountsPauseOffset                  = 72
 	WireCountsCutOffset                    = 80
+	WireCountsLinkOffset                   = 88
 	SwitchPortSize                         = 80
 	SwitchPortReceivedOffset               = 0
 	SwitchPortWrongFcsOffset               = 8
@@ -2876,6 +2888,7 @@ const (
 	WireFaultDelay     WireFault = 0x5 // arrives later, and so do those behind it that would overtake it
 	WireFaultPause     WireFault = 0x6 // begins later: the wire stood still
 	WireFaultCut       WireFault = 0x7 // lost or cut short: the wire was cut
+	WireFaultLink      WireFault = 0x8 // lost or cut short: the link was down, which the MACs at both ends see
 )
 
 // String returns the name of the value, or its number.
@@ -2897,6 +2910,8 @@ func (v WireFault) String() string {
 		return "Pause"
 	case WireFaultCut:
 		return "Cut"
+	case WireFaultLink:
+		return "Link"
 	}
 	return unknown("WireFault", uint64(v))
 }
@@ -3327,7 +3342,7 @@ func (b BridgeRequest) On() uint32 { return binary.LittleEndian.Uint32(b[268:272
 // SetOn stores the field.
 func (b BridgeRequest) SetOn(v uint32) { binary.LittleEndian.PutUint32(b[268:272], v) }
 
-// BridgeReply is a view of 5120 bytes (LittleEndian): One reply on the control socket.
+// BridgeReply is a view of 5376 bytes (LittleEndian): One reply on the control socket.
 type BridgeReply []byte
 
 // Magic: BridgeMagic
@@ -3466,13 +3481,13 @@ func (b BridgeReply) SetWakesDigest(v uint64) { binary.LittleEndian.PutUint64(b[
 func (b BridgeReply) Text() []byte { return b[512:1024:1024] }
 
 // Wire: Digest: BridgeMaxNodes WireCounts, of the frames that each node sent, on its own cable
-func (b BridgeReply) Wire() []byte { return b[1024:2432:2432] }
+func (b BridgeReply) Wire() []byte { return b[1024:2560:2560] }
 
 // FromSwitch: Digest: BridgeMaxNodes WireCounts, of the frames that the switch sent to each node
-func (b BridgeReply) FromSwitch() []byte { return b[2432:3840:3840] }
+func (b BridgeReply) FromSwitch() []byte { return b[2560:4096:4096] }
 
 // Ports: Digest: BridgeMaxNodes SwitchPort, of the port that each node's cable is in
-func (b BridgeReply) Ports() []byte { return b[3840:5120:5120] }
+func (b BridgeReply) Ports() []byte { return b[4096:5376:5376] }
 
 // BridgeEnd is a view of 1024 bytes (LittleEndian): Packet on the control socket that nobody asked for: the end of a guest's connection, to the guest and to the owner.
 type BridgeEnd []byte
@@ -3504,7 +3519,7 @@ func (b BridgeEnd) SetTime(v uint64) { binary.LittleEndian.PutUint64(b[16:24], v
 // Text: one sentence that says what happened, with name, process and node of the guest, zero-terminated
 func (b BridgeEnd) Text() []byte { return b[64:1024:1024] }
 
-// WireCounts is a view of 88 bytes (LittleEndian): Frames of one direction of the wire.
+// WireCounts is a view of 96 bytes (LittleEndian): Frames of one direction of the wire.
 type WireCounts []byte
 
 // Sent: given to the wire by their sender
@@ -3572,6 +3587,12 @@ func (b WireCounts) Cut() uint64 { return binary.LittleEndian.Uint64(b[80:88]) }
 
 // SetCut stores the field.
 func (b WireCounts) SetCut(v uint64) { binary.LittleEndian.PutUint64(b[80:88], v) }
+
+// Link: frames with that fault
+func (b WireCounts) Link() uint64 { return binary.LittleEndian.Uint64(b[88:96]) }
+
+// SetLink stores the field.
+func (b WireCounts) SetLink(v uint64) { binary.LittleEndian.PutUint64(b[88:96], v) }
 
 // SwitchPort is a view of 80 bytes (LittleEndian): What a port of the switch has done. Bytes are those of a frame and its FCS.
 type SwitchPort []byte

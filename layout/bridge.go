@@ -111,6 +111,7 @@ var bridgeSection = Section{
 			{"Delay", 5, "arrives later, and so do those behind it that would overtake it"},
 			{"Pause", 6, "begins later: the wire stood still"},
 			{"Cut", 7, "lost or cut short: the wire was cut"},
+			{"Link", 8, "lost or cut short: the link was down, which the MACs at both ends see"},
 		}},
 	},
 	Structs: []Struct{
@@ -210,7 +211,7 @@ var bridgeSection = Section{
 			{Name: "Page", Offset: 264, Width: 4, Doc: "Grant: page of doorbells"},
 			{Name: "On", Offset: 268, Width: 4, Doc: "Grant: 1 gives the page, 0 takes it back"},
 		}},
-		{Name: "BridgeReply", Doc: "One reply on the control socket.", Size: 5120, Fields: []Field{
+		{Name: "BridgeReply", Doc: "One reply on the control socket.", Size: 5376, Fields: []Field{
 			{Name: "Magic", Offset: 0, Width: 8, Doc: "BridgeMagic"},
 			{Name: "Opcode", Offset: 8, Width: 4, Doc: "the request's"},
 			{Name: "Refused", Offset: 12, Width: 4, Doc: "0 = done, 1 = refused for the reason in Text"},
@@ -234,9 +235,9 @@ var bridgeSection = Section{
 			{Name: "FramesDigest", Offset: 120, Width: 8, Doc: "Digest: hash over every frame on a wire and its time"},
 			{Name: "WakesDigest", Offset: 128, Width: 8, Doc: "Digest: hash over every wake of a thread, its time, and the message or reply that it brought"},
 			{Name: "Text", Offset: 512, Width: 512, Bytes: true, Doc: "why the request was refused, zero-terminated"},
-			{Name: "Wire", Offset: 1024, Width: 1408, Bytes: true, Doc: "Digest: BridgeMaxNodes WireCounts, of the frames that each node sent, on its own cable"},
-			{Name: "FromSwitch", Offset: 2432, Width: 1408, Bytes: true, Doc: "Digest: BridgeMaxNodes WireCounts, of the frames that the switch sent to each node"},
-			{Name: "Ports", Offset: 3840, Width: 1280, Bytes: true, Doc: "Digest: BridgeMaxNodes SwitchPort, of the port that each node's cable is in"},
+			{Name: "Wire", Offset: 1024, Width: 1536, Bytes: true, Doc: "Digest: BridgeMaxNodes WireCounts, of the frames that each node sent, on its own cable"},
+			{Name: "FromSwitch", Offset: 2560, Width: 1536, Bytes: true, Doc: "Digest: BridgeMaxNodes WireCounts, of the frames that the switch sent to each node"},
+			{Name: "Ports", Offset: 4096, Width: 1280, Bytes: true, Doc: "Digest: BridgeMaxNodes SwitchPort, of the port that each node's cable is in"},
 		}},
 		{Name: "BridgeEnd", Doc: "Packet on the control socket that nobody asked for: the end of a guest's connection, to the guest and to the owner.", Size: 1024, Fields: []Field{
 			{Name: "Magic", Offset: 0, Width: 8, Doc: "BridgeMagic"},
@@ -245,7 +246,7 @@ var bridgeSection = Section{
 			{Name: "Time", Offset: 16, Width: 8, Doc: "simulated time"},
 			{Name: "Text", Offset: 64, Width: 960, Bytes: true, Doc: "one sentence that says what happened, with name, process and node of the guest, zero-terminated"},
 		}},
-		{Name: "WireCounts", Doc: "Frames of one direction of the wire.", Size: 88, Fields: []Field{
+		{Name: "WireCounts", Doc: "Frames of one direction of the wire.", Size: 96, Fields: []Field{
 			{Name: "Sent", Offset: 0, Width: 8, Doc: "given to the wire by their sender"},
 			{Name: "Arrived", Offset: 8, Width: 8, Doc: "that the receiver gets as they were sent, copies included"},
 			{Name: "Damaged", Offset: 16, Width: 8, Doc: "that the receiver gets with a wrong FCS, copies included"},
@@ -257,6 +258,7 @@ var bridgeSection = Section{
 			{Name: "Delay", Offset: 64, Width: 8, Doc: "frames with that fault"},
 			{Name: "Pause", Offset: 72, Width: 8, Doc: "frames with that fault"},
 			{Name: "Cut", Offset: 80, Width: 8, Doc: "frames with that fault"},
+			{Name: "Link", Offset: 88, Width: 8, Doc: "frames with that fault"},
 		}},
 		{Name: "SwitchPort", Doc: "What a port of the switch has done. Bytes are those of a frame and its FCS.", Size: 80, Fields: []Field{
 			{Name: "Received", Offset: 0, Width: 8, Doc: "good frames that came from the node"},

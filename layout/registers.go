@@ -52,6 +52,7 @@ var registerSection = Section{
 				{"Ready", 0, 1, "the SDRAM is initialised and the card accepts commands"},
 				{"CommandBusy", 1, 1, "a command block is being worked on"},
 				{"Quiet", 2, 1, "nothing is under way in the card"},
+				{"LinkDown", 3, 1, "the MAC has no link"},
 			}},
 			{Name: "InterruptStatus", Offset: 0x020, Access: WriteClear, Doc: "pending interrupt causes; INTA# is asserted while a cause is pending and unmasked", Bits: interruptBits},
 			{Name: "InterruptEnable", Offset: 0x024, Access: ReadWrite, Doc: "causes that may assert INTA#, in the order of InterruptStatus"},
@@ -76,7 +77,7 @@ var registerSection = Section{
 			{Name: "RawReceiveHead", Offset: 0x05c, Access: ReadOnly, Doc: "index of the first entry that software has not got back"},
 			{Name: "AsyncErrorInfo", Offset: 0x060, Access: ReadClear, Doc: "the oldest asynchronous error that waits; a read takes it away, so it is read with one 32-bit access", Bits: []Bits{
 				{"Code", 0, 8, "AsyncError code, 0 without Valid"}, {"Vi", 8, 8, "VI index, 0 without Valid"}, {"Valid", 16, 1, "an error waited; 0 = there is none"},
-				{"Overflow", 17, 1, "errors were dropped since the last read because AsyncErrorSlots others waited; AsyncErrorDropped has their VIs; cleared by the read"},
+				{"Overflow", 17, 1, "errors were dropped since the last read because AsyncErrorSlots others waited; AsyncErrorDropped has their VIs, State the link; cleared by the read"},
 				{"Count", 18, 14, "asynchronous errors since reset, dropped ones too, modulo 16384"},
 			}},
 			{Name: "NotifyArm", Offset: 0x0a0, Access: WriteOnly, Doc: "arms one interrupt: the next completion of the work queue that is named, or the next entry of the completion queue, raises cause Notify once; arming again what is armed changes nothing; ignored if not all four bytes are written", Bits: []Bits{
@@ -103,6 +104,8 @@ var registerSection = Section{
 			{"RdmaTransport", 9, "transport error on RDMA"},
 			{"Catastrophic", 10, "catastrophic error"},
 			{"CompletionQueueOverrun", 11, "an entry was lost: the completion queue of a work queue of this VI was full (VIPL tells it as Catastrophic of the resource CQ)"},
+			{"LinkDown", 13, "the link went down: of the NIC and of no VI (VIPL has no code for it; resource NIC)"},
+			{"LinkUp", 14, "the link is up again: of the NIC and of no VI"},
 			{"Overflow", 12, "errors of a NIC handle were dropped because too many waited; from the agent, never from the card"},
 		}},
 		{Name: "NotifyKind", Doc: "What can be armed for an interrupt.", Width: 2, Values: []Value{
@@ -567,6 +570,7 @@ var counterSection = Section{
 		{"AttError", 67, "translations refused"},
 		{"AttInvalidate", 68, "handles invalidated"},
 		{"SdramRefresh", 69, "refreshes"},
+		{"MacTransmitDropped", 70, "frames dropped: the MAC did not take them in time, as without a link"},
 		{"PciMasterRead", 72, "read bursts completed"},
 		{"PciMasterWrite", 73, "write bursts completed"},
 		{"PciMasterRetry", 74, "bursts retried or disconnected by the target"},

@@ -4,12 +4,12 @@
 package params
 
 // Hash identifies this version of all numbers, in the base profile.
-const Hash uint64 = 0xbe225a7117e8e1df
+const Hash uint64 = 0x25f84b07b9d0cc9d
 
 // Hashes of all profiles.
 var hashes = map[string]uint64{
-	"hvia-ge":    0xbe225a7117e8e1df,
-	"hvia-ge-66": 0x6b32ee972e168244,
+	"hvia-ge":    0x25f84b07b9d0cc9d,
+	"hvia-ge-66": 0xa36346680c2ef10f,
 }
 
 // Values of the base profile.
@@ -28,6 +28,7 @@ const (
 	AcknowledgeEvery          = 4            // frame: frames inside a message that are acknowledged together
 	RetryAliveFactor          = 64           // 1: timeouts in a row without progress that a connection survives although its peer is alive, as a multiple of RetryLimit
 	CompletionQueuesLog2      = 6            // 1: log2 of the number of completion queues
+	TransmitSlotLog2          = 15           // 1: log2 of the core clocks after which frames that the MAC does not take are dropped
 	DisconnectPatience        = 262144       // clock: wait of a disconnect before the card refuses further doorbells of that VI
 	SdramBankBits             = 2            // 1: log2 of the banks
 	SdramRowBits              = 12           // 1: log2 of the rows of a bank

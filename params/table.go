@@ -51,6 +51,7 @@ var cardTable = []row{
 	{"AcknowledgeEvery", Elaboration, 4, "frame", Structure, "an acknowledgement for each message and for each so many frames inside one; a quarter of the window", "frames inside a message that are acknowledged together"},
 	{"RetryAliveFactor", Elaboration, 64, "1", Structure, "the longest wait of a read for its turn is 256 VIs with 4 reads of 64 KiB each, 0.71 s on the wire; the default RetryLimit of 7 timeouts of 2^16 clocks is 13.8 ms, so 52 is the least, 64 the next power of two", "timeouts in a row without progress that a connection survives although its peer is alive, as a multiple of RetryLimit"},
 	{"CompletionQueuesLog2", Elaboration, 6, "1", Structure, "64 completion queues for 256 VIs", "log2 of the number of completion queues"},
+	{"TransmitSlotLog2", Elaboration, 15, "1", Structure, "half of the default retry timeout, and 15 times what the MAC's full FIFO takes on the wire", "log2 of the core clocks after which frames that the MAC does not take are dropped"},
 	{"DisconnectPatience", Elaboration, 262144, "clock", Structure, "a full queue flushes in half of it (about 100 clocks each)", "wait of a disconnect before the card refuses further doorbells of that VI"},
 }
 

@@ -18,6 +18,10 @@
 // memory. Events reach the core two to three core clocks after the MAC clock they belong to, so the
 // trace events are late by that much. Both resets must be given together; either may end first.
 //
+// A slot that the MAC side keeps for 2^`TransmitSlotLog2` clocks (no link, a PHY that is dead, a chip that
+// is not there) is taken back, so that nobody waits for a wire: the chip's transmitter is reset, and the
+// frames in the slots are dropped and counted. What the chip's FIFO holds is lost with them.
+//
 // Straps, still after reset: with `cut_tx_i` a frame of known length is offered when its first
 // `EarlyBytes` are in, with `cut_rx_i` a received one while the chip still writes it; with
 // `single_tx_slot_i` or `single_rx_slot_i` one slot is in use at a time; with `short_bursts_i` the chip's
@@ -27,6 +31,8 @@ module gec #(
 ) (
     input  logic                   clk_i,
     input  logic                   rst_ni,
+    input  logic [47:0]            timebase_i,
+    output logic [47:0]            next_deadline_o,
     input  logic                   enable_i,  // receive
     input  logic [47:0]            mac_i,     // station address, wire byte 0 in bits 7:0
     input  logic                   single_tx_slot_i,
@@ -58,6 +64,8 @@ module gec #(
     input  logic                   rx_done_i,
 
     output logic                   mac_ready_o,
+    input  logic                   phy_link_n_i,  // pin of the PHY, low with a link; has no clock
+    output logic                   link_down_o,
 
     output logic                   stat_mac_transmit_frame_o,
     output logic                   stat_mac_receive_frame_o,
@@ -65,6 +73,7 @@ module gec #(
     output logic                   stat_mac_receive_long_o,
     output logic                   stat_mac_receive_overrun_o,
     output logic                   stat_mac_bus_error_o,
+    output logic                   stat_mac_transmit_dropped_o,
     output logic                   trace_tx_valid_o,
     output logic [7:0]             trace_tx_event_o,
     output logic [7:0]             trace_tx_vi_o,
@@ -148,10 +157,11 @@ module gec #(
   localparam logic [1:0] TxAbort = 2'd3;  // the rest will not come
 
   // Events of a transmit slot.
-  localparam logic [1:0] TxStart = 2'd0;
-  localparam logic [1:0] TxEnd   = 2'd1;
-  localparam logic [1:0] TxSent  = 2'd2;
-  localparam logic [1:0] TxBack  = 2'd3;  // withdrawn
+  localparam logic [2:0] TxStart = 3'd0;
+  localparam logic [2:0] TxEnd   = 3'd1;
+  localparam logic [2:0] TxSent  = 3'd2;
+  localparam logic [2:0] TxBack  = 3'd3;  // withdrawn
+  localparam logic [2:0] TxDrop  = 3'd4;  // not sent in time
 
   // Events of a receive slot.
   localparam logic [2:0] RxStart = 3'd0;
@@ -187,7 +197,10 @@ module gec #(
   logic             tx_abort_q;  // and is to be withdrawn
   logic             tx_room, tx_write, tx_commit, tx_offer, tx_more, tx_cmd_valid, tx_cmd_ready, tx_cmd_take;
   logic             tx_event_valid, tx_event_slot, tx_free;
-  logic [1:0]       tx_cmd, tx_event, tx_busy_d;
+  logic [1:0]       tx_cmd, tx_busy_d;
+  logic [2:0]       tx_event;
+  logic             tx_late;     // a slot is with the MAC side for too long
+  logic [47:0]      tx_deadline_q;
   logic [10:0]      tx_commit_len, tx_after, tx_cmd_len;
 
   assign tx_room         = ~tx_busy_q[tx_wslot_q] & ~(single_tx_slot_i & (tx_busy_q != 2'd0));
@@ -210,6 +223,16 @@ module gec #(
     tx_busy_d = tx_busy_q;
     if (tx_free) tx_busy_d[tx_event_slot] = 1'b0;
     if (tx_commit | tx_offer) tx_busy_d[tx_wslot_q] = 1'b1;
+  end
+
+  // The deadline is that of the slot that the MAC side must give back next.
+  localparam logic [47:0] SlotClocks = 48'd1 << hvia_params_pkg::TransmitSlotLog2;
+  assign tx_late         = (tx_busy_q != 2'd0) & (timebase_i >= tx_deadline_q);
+  assign next_deadline_o = (tx_busy_q != 2'd0) ? tx_deadline_q : '1;
+
+  always_ff @(posedge clk_i or negedge core_rst_n) begin
+    if (!core_rst_n) tx_deadline_q <= '0;
+    else if (tx_free | tx_late | ((tx_busy_q == 2'd0) & (tx_busy_d != 2'd0))) tx_deadline_q <= timebase_i + SlotClocks;
   end
 
   always_ff @(posedge clk_i) begin
@@ -266,6 +289,19 @@ module gec #(
       .dst_quiet_o(tx_cmd_dst_quiet)
   );
 
+  // A frame that the chip takes while this crosses may be dropped instead of the late one.
+  logic tx_overdue, overdue_src_quiet, overdue_dst_quiet;
+  cdc_pulse u_overdue (
+      .src_clk_i  (clk_i),
+      .src_rst_ni (core_rst_n),
+      .src_pulse_i(tx_late),
+      .src_quiet_o(overdue_src_quiet),
+      .dst_clk_i  (mac_clk_i),
+      .dst_rst_ni (mac_rst_n),
+      .dst_pulse_o(tx_overdue),
+      .dst_quiet_o(overdue_dst_quiet)
+  );
+
   // What the bus side tells.
   logic           rd_en, rd_ok, rd_done, rd_done_wide, wr_valid, wr_bad;
   logic [13:0]    rd_addr, rd_done_addr, wr_addr;
@@ -301,8 +337,12 @@ module gec #(
   logic        tx_withdraw_d, tx_withdraw_q;
   logic [10:0] tx_avail_d, tx_avail_q;
   logic        tx_put, tx_sent, tx_odd, tx_back, tx_first, tx_final, tx_reset_done;
+  logic        tx_overdue_d, tx_overdue_q;  // the transmitter is to be reset, and what is whole dropped
+  logic [1:0]  tx_drop_d, tx_drop_q;        // dropped slots that the core was not told of
+  logic [1:0]  tx_whole;
+  logic        tx_stopped, tx_take, tx_drop_tell;
   logic        tx_event_push, unused_tx_event_ready;
-  logic [2:0]  tx_event_data;
+  logic [3:0]  tx_event_data;
   logic        tx_status_slot, rd_done_slot;
   logic [10:0] rd_done_len, rd_done_size;
   logic [8:0]  rd_last;  // dword
@@ -315,6 +355,11 @@ module gec #(
   // The chip may be reading the descriptor when it is withdrawn: what it has seen is known when the
   // bus is free.
   assign tx_back = tx_withdraw_q & (tx_reset_done | (bus_idle & ~tx_taken_q[tx_fill_q] & ~wr_valid));
+
+  // Until the transmitter stands still the chip may write the status of a frame after all.
+  assign tx_whole     = tx_own_q & ~({2{tx_part_q}} & {tx_fill_q, ~tx_fill_q});
+  assign tx_take      = tx_overdue_q & tx_stopped;
+  assign tx_drop_tell = (tx_drop_q != 2'd0) & ~(tx_first | tx_final | tx_sent | tx_back);
 
   // The first and the last word of a frame, read for the first time.
   assign rd_done_slot = rd_done_addr[SlotW];
@@ -338,6 +383,9 @@ module gec #(
     tx_part_d     = tx_part_q;
     tx_withdraw_d = tx_withdraw_q;
     tx_avail_d    = tx_avail_q;
+    tx_overdue_d  = ((tx_overdue & (tx_whole != 2'd0)) | tx_overdue_q) & ~tx_sent & ~tx_take;
+    tx_drop_d     = tx_drop_q;
+    if (tx_drop_tell) tx_drop_d[~tx_drop_q[0]] = 1'b0;
 
     if (rd_done_tx_ring & rd_done_status & rd_done_data[hvia_pkg::MacDescriptorCommandStatusOwnBit]) begin
       tx_taken_d[rd_done_addr[4]] = 1'b1;
@@ -354,6 +402,12 @@ module gec #(
       tx_withdraw_d         = 1'b0;
       tx_part_d             = 1'b0;
       tx_taken_d[tx_fill_q] = 1'b0;
+    end
+    if (tx_take) begin
+      tx_own_d   = tx_own_q & ~tx_whole;
+      tx_taken_d = 2'd0;
+      tx_next_d  = tx_fill_q;
+      tx_drop_d  = tx_drop_d | tx_whole;
     end
     if (tx_put) begin
       tx_own_d[tx_fill_q]     = 1'b1;
@@ -394,6 +448,8 @@ module gec #(
       tx_part_q     <= 1'b0;
       tx_withdraw_q <= 1'b0;
       tx_avail_q    <= 11'd0;
+      tx_overdue_q  <= 1'b0;
+      tx_drop_q     <= 2'd0;
     end else begin
       tx_own_q      <= tx_own_d;
       tx_taken_q    <= tx_taken_d;
@@ -405,16 +461,18 @@ module gec #(
       tx_part_q     <= tx_part_d;
       tx_withdraw_q <= tx_withdraw_d;
       tx_avail_q    <= tx_avail_d;
+      tx_overdue_q  <= tx_overdue_d;
+      tx_drop_q     <= tx_drop_d;
     end
   end
 
-  assign tx_event_push = tx_first | tx_final | tx_sent | tx_back;
+  assign tx_event_push = tx_first | tx_final | tx_sent | tx_back | tx_drop_tell;
   assign tx_event_data = tx_back ? {TxBack, tx_fill_q} : tx_sent ? {TxSent, tx_status_slot}
-                       : {tx_final ? TxEnd : TxStart, rd_done_slot};
+                       : tx_drop_tell ? {TxDrop, ~tx_drop_q[0]} : {tx_final ? TxEnd : TxStart, rd_done_slot};
 
   logic tx_event_src_quiet, tx_event_dst_quiet;
   cdc_fifo #(
-      .Width(3),
+      .Width(4),
       .Depth(8),
       .Joined(1'b1)
   ) u_tx_event (
@@ -432,9 +490,10 @@ module gec #(
       .dst_quiet_o(tx_event_dst_quiet)
   );
 
-  assign tx_free = tx_event_valid & ((tx_event == TxSent) | (tx_event == TxBack));
+  assign tx_free = tx_event_valid & ((tx_event == TxSent) | (tx_event == TxBack) | (tx_event == TxDrop));
 
   assign stat_mac_transmit_frame_o = tx_event_valid & (tx_event == TxSent);
+  assign stat_mac_transmit_dropped_o = tx_event_valid & (tx_event == TxDrop);
   assign trace_tx_valid_o = tx_event_valid & ((tx_event == TxStart) | (tx_event == TxEnd));
   assign trace_tx_event_o = (tx_event == TxEnd) ? hvia_pkg::TraceEventMacTransmitEnd
                                                 : hvia_pkg::TraceEventMacTransmitStart;
@@ -805,6 +864,17 @@ module gec #(
       .settled_o(ready_settled)
   );
 
+  logic link_settled;
+  cdc_sync #(
+      .Width(1)
+  ) u_link (
+      .clk_i    (clk_i),
+      .rst_ni   (core_rst_n),
+      .d_i      (phy_link_n_i),
+      .q_o      (link_down_o),
+      .settled_o(link_settled)
+  );
+
   // Errors are as far apart as resets of the chip.
   logic error_src_quiet, error_dst_quiet;
   cdc_pulse u_bus_error (
@@ -863,7 +933,8 @@ module gec #(
       .tx_offered_i   (tx_put),
       .tx_any_i       (tx_own_q != 2'd0),
       .tx_slot_i      (tx_next_q),
-      .tx_reset_i     (tx_withdraw_q & tx_taken_q[tx_fill_q]),
+      .tx_reset_i     ((tx_withdraw_q & tx_taken_q[tx_fill_q]) | tx_overdue_q),
+      .tx_stopped_o   (tx_stopped),
       .tx_reset_done_o(tx_reset_done),
       .rx_slot_i      (rx_next_q),
       .rx_wake_i      (rx_wake),
@@ -957,11 +1028,12 @@ module gec #(
 
   // The receive engine's reads change a register here, but they are its own: it is not quiet then.
   assign quiet_o = tx_cmd_src_quiet & tx_event_dst_quiet & rx_event_dst_quiet & rx_free_src_quiet &
-                   enable_src_quiet & ~(wish_valid & wish_ready) & ready_settled & error_dst_quiet &
+                   enable_src_quiet & ~(wish_valid & wish_ready) & ready_settled & link_settled & error_dst_quiet &
+                   overdue_src_quiet &
                    use_dst_quiet & ~tx_write & ~(tx_wabort_i & (tx_early_q | (tx_waddr_q != '0))) & ~rx_done_i &
                    core_live;
   assign mac_quiet_o = tx_cmd_dst_quiet & tx_event_src_quiet & rx_event_src_quiet & rx_free_dst_quiet &
                        enable_dst_quiet & error_src_quiet & use_src_quiet & host_quiet & target_quiet &
-                       ~tx_back & ~rx_tell & (rx_due_d == rx_due_q) & mac_live;
+                       overdue_dst_quiet & ~tx_overdue_q & (tx_drop_q == 2'd0) & ~tx_back & ~rx_tell & (rx_due_d == rx_due_q) & mac_live;
 
 endmodule

@@ -105,6 +105,7 @@ module hvia_board #(
     input  logic         mb_ack64_n_i,
     output logic         mb_ack64_n_o,
     output logic         mb_ack64_n_oe,
+    input  logic         phy_link_n_i,  // of the PHY behind the MAC: low with a link
 
     // Trace
     output logic [11:0]  trace_valid_o,
@@ -252,7 +253,9 @@ module hvia_board #(
   logic           rx_valid, rx_end, rx_bad, rx_done;
   logic [10:0]    rx_len, rx_avail;
   logic [$clog2(hvia_params_pkg::PacketSlotBytes*8/W)-1:0] rx_raddr;
-  logic [5:0]     stat_mac;
+  logic [6:0]     stat_mac;
+  logic           link_down;
+  logic [47:0]    slot_deadline;
   // Lanes: MacTransmit, MacReceive, MacBus, HostBus
   logic [3:0]     lane_valid;
   logic [31:0]    lane_event, lane_vi;
@@ -287,6 +290,10 @@ module hvia_board #(
       .cut_rx_i                  (strap[hvia_pkg::StrapCutThroughReceive]),
       .short_bursts_i            (strap[hvia_pkg::StrapShortBursts]),
       .mac_ready_o               (mac_ready),
+      .timebase_i,
+      .next_deadline_o           (slot_deadline),
+      .phy_link_n_i,
+      .link_down_o               (link_down),
       .tx_slot_ready_o           (tx_slot_ready),
       .tx_wvalid_i               (tx_wvalid),
       .tx_wready_o               (tx_wready),
@@ -311,6 +318,7 @@ module hvia_board #(
       .stat_mac_receive_long_o   (stat_mac[3]),
       .stat_mac_receive_overrun_o(stat_mac[4]),
       .stat_mac_bus_error_o      (stat_mac[5]),
+      .stat_mac_transmit_dropped_o(stat_mac[6]),
       .trace_tx_valid_o          (lane_valid[0]),
       .trace_tx_event_o          (lane_event[0*8 +: 8]),
       .trace_tx_vi_o             (lane_vi[0*8 +: 8]),
@@ -432,6 +440,8 @@ module hvia_board #(
       .rx_rdata_i         (rx_rdata),
       .rx_done_o          (rx_done),
       .stat_mac_i         (stat_mac),
+      .link_down_i        (link_down),
+      .slot_deadline_i    (slot_deadline),
       .board_trace_valid_i(lane_valid),
       .board_trace_event_i(lane_event),
       .board_trace_vi_i   (lane_vi),

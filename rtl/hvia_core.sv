@@ -80,7 +80,9 @@ module hvia_core #(
     input  logic [W-1:0]   rx_rdata_i,
     output logic           rx_done_o,
     // Counter events of the packet buffers: frame sent, good frame, bad, long, overrun, bus error
-    input  logic [5:0]     stat_mac_i,
+    input  logic [6:0]     stat_mac_i,
+    input  logic           link_down_i,
+    input  logic [47:0]    slot_deadline_i,
 
     // Trace lanes of the board: MacTransmit, MacReceive, MacBus, HostBus
     input  logic [3:0]     board_trace_valid_i,
@@ -229,7 +231,7 @@ module hvia_core #(
   logic [Lanes*8-1:0]  trace_event, trace_vi;
   logic [Lanes*16-1:0] trace_seq;
 
-  localparam int unsigned Sources = 7;
+  localparam int unsigned Sources = 8;
   logic [Sources-1:0]   async_valid, async_ready;
   logic [Sources*8-1:0] async_code, async_vi;
   logic                 error_valid, unused_ready;
@@ -329,6 +331,7 @@ module hvia_core #(
       .async_valid_i         (error_valid),
       .async_code_i          (error_code),
       .async_vi_i            (error_vi),
+      .link_down_i,
       .irq_notify_i          (irq_notify),
       .inta_o                (irq_o),
       .arm_valid_o           (arm_valid),
@@ -364,6 +367,16 @@ module hvia_core #(
   );
   assign unused_ready = ^{async_ready[6], async_ready[3:0]};
 
+  // The link as it was reported last. A change waits until the one before it has gone on.
+  logic link_told_q;
+  assign async_valid[7]       = (link_down_i != link_told_q) & async_ready[7];
+  assign async_code[7*8 +: 8] = link_down_i ? hvia_pkg::AsyncErrorLinkDown : hvia_pkg::AsyncErrorLinkUp;
+  assign async_vi[7*8 +: 8]   = 8'd0;
+  always_ff @(posedge clk_i or negedge rst_ni) begin
+    if (!rst_ni) link_told_q <= 1'b0;
+    else if (async_valid[7]) link_told_q <= link_down_i;
+  end
+
   // --------------------------------------------------------------------------------------------
   // VI manager and contexts
   // --------------------------------------------------------------------------------------------
@@ -385,7 +398,9 @@ module hvia_core #(
   logic        led_init_valid, led_init_ready;
   logic        manager_quiet;
   logic [47:0] manager_deadline, ledger_deadline;
-  assign next_deadline_o = (ledger_deadline < manager_deadline) ? ledger_deadline : manager_deadline;
+  logic [47:0] core_deadline;
+  assign core_deadline   = (ledger_deadline < manager_deadline) ? ledger_deadline : manager_deadline;
+  assign next_deadline_o = (slot_deadline_i < core_deadline) ? slot_deadline_i : core_deadline;
 
   vi_manager #(
       .W(W)
@@ -1592,6 +1607,7 @@ module hvia_core #(
   assign strobe[hvia_pkg::CounterMacReceiveLong]    = stat_mac_i[3];
   assign strobe[hvia_pkg::CounterMacReceiveOverrun] = stat_mac_i[4];
   assign strobe[hvia_pkg::CounterMacBusError]       = stat_mac_i[5];
+  assign strobe[hvia_pkg::CounterMacTransmitDropped] = stat_mac_i[6];
 
   assign trace_valid[hvia_pkg::TraceSourceMacTransmit]         = board_trace_valid_i[0];
   assign trace_event[hvia_pkg::TraceSourceMacTransmit*8 +: 8]  = board_trace_event_i[0*8 +: 8];
@@ -1620,7 +1636,7 @@ module hvia_core #(
 
   // Numbers without an event in this card.
   assign strobe[7:4] = '0;
-  assign strobe[71:70] = '0;
+  assign strobe[71] = '0;
   assign strobe[127:79] = '0;
 
   // What a read of State tells: the read itself, its counting and its trace are no work of the card.

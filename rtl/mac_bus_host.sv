@@ -33,6 +33,7 @@ module mac_bus_host #(
     input  logic           tx_slot_i,      // where the chip's transmitter goes on
     input  logic           tx_reset_i,     // level until done: take the transmitter back
     output logic           tx_reset_done_o,
+    output logic           tx_stopped_o,   // the transmitter was reset in this clock, or is in reset
     input  logic           rx_slot_i,      // where its receiver goes on
     input  logic           rx_wake_i,      // level until done: the receiver waits, and has a buffer now
     output logic           rx_wake_done_o,
@@ -418,6 +419,7 @@ module mac_bus_host #(
     end
   end
 
+  assign tx_stopped_o    = (step_done & (now_step == StepTxr)) | ~rst_n_q;
   assign tx_reset_done_o = done & (now_step == StepTxdp) & ready_q;
   assign rx_wake_done_o  = done & ((now_step == StepRxe) | ((now_step == StepKick) & with_rx_q));
 

@@ -97,6 +97,7 @@ module registers #(
     input  logic       async_valid_i,
     input  logic [7:0] async_code_i,
     input  logic [7:0] async_vi_i,
+    input  logic       link_down_i,
     input  logic       irq_notify_i,
     output logic       inta_o,
 
@@ -340,8 +341,11 @@ module registers #(
       if (rd_dropped) async_dropped_q[{tgt_raddr_i[4:2], 5'd0}+:32] <= '0;
       // A loss in the clock of a read belongs to the next one.
       if (async_drop) begin
-        async_overflow_q             <= 1'b1;
-        async_dropped_q[async_vi_i] <= 1'b1;
+        async_overflow_q <= 1'b1;
+        // The link is of no VI; State has it.
+        if ((async_code_i != hvia_pkg::AsyncErrorLinkDown) && (async_code_i != hvia_pkg::AsyncErrorLinkUp)) begin
+          async_dropped_q[async_vi_i] <= 1'b1;
+        end
       end
     end
   end
@@ -411,6 +415,7 @@ module registers #(
           rd_word[hvia_pkg::RegisterStateReadyBit]       = ready_i && !hold_off;
           rd_word[hvia_pkg::RegisterStateCommandBusyBit] = cmd_busy_i;
           rd_word[hvia_pkg::RegisterStateQuietBit]       = card_quiet;
+          rd_word[hvia_pkg::RegisterStateLinkDownBit]    = link_down_i;
         end
         hvia_pkg::RegisterInterruptStatusOffset: rd_word[Causes-1:0] = irq_status_q;
         hvia_pkg::RegisterInterruptEnableOffset: rd_word[Causes-1:0] = irq_enable_q;

@@ -31,7 +31,7 @@ type WireFaults struct {
 type WireFault struct {
 	Kind      layout.WireFault
 	Direction WireDirection
-	Frames    FrameSelection // for Cut only From and To
+	Frames    FrameSelection // for Cut and Link only From and To
 
 	Least, Most bridge.Time // Delay, Pause: by how much, drawn evenly; a Pause without them lasts until Frames.To
 	Behind      uint32      // Reorder: how many others pass: 1
@@ -266,7 +266,7 @@ func faultName(k layout.WireFault) string { return strings.ToLower(k.String()) }
 
 func faultNames() []string {
 	var names []string
-	for k := range layout.WireFaultCut + 1 {
+	for k := range layout.WireFaultLink + 1 {
 		names = append(names, faultName(k))
 	}
 	return names
@@ -304,6 +304,9 @@ func (p *faultParser) fault(w word, direction WireDirection) WireFault {
 		}
 		terms = terms[n:]
 	}
+	if f.Kind == layout.WireFaultLink && !seen["down"] {
+		p.fail(w, "%s", linkForm)
+	}
 	if why := f.wrong(); why != "" {
 		p.fail(w, "%s", why)
 	}
@@ -330,6 +333,8 @@ func (p *faultParser) term(f *WireFault, terms []word) int {
 		return 1
 	case strings.Contains(first.text, ".."):
 		s.From, s.To = p.window(first)
+		return 1
+	case first.text == "down" && f.Kind == layout.WireFaultLink:
 		return 1
 	case first.text == "first":
 		s.First = true
@@ -478,15 +483,18 @@ func (p *faultParser) spans(w word) (least, most bridge.Time) {
 	return least, most
 }
 
+const linkForm = "a link takes the word down, a window and nothing else: link=down 2ms..3ms, or link=down 2ms.. for ever"
+
 // wrong says what is wrong with a fault, in the words of a specification.
 func (f WireFault) wrong() string {
 	s := f.Frames
 	window := s.To != 0
 	other := s
 	other.From, other.To = 0, 0
+	_, way, ofSwitch := f.Direction.atSwitch()
 	is := func(kinds ...layout.WireFault) bool { return slices.Contains(kinds, f.Kind) }
 	switch {
-	case f.Kind > layout.WireFaultCut:
+	case f.Kind > layout.WireFaultLink:
 		return fmt.Sprintf("there is no kind %d", f.Kind)
 	case f.Direction != BothDirections && f.Direction.String() == "":
 		return fmt.Sprintf("there is no direction %d", f.Direction)
@@ -496,6 +504,10 @@ func (f WireFault) wrong() string {
 		return fmt.Sprintf("a share of %d in %d", *s.Share, WholeShare)
 	case f.Kind == layout.WireFaultCut && (!window || other != FrameSelection{}):
 		return "a cut takes a window and nothing else: cut=2ms..3ms, or cut=2ms.. for ever"
+	case f.Kind == layout.WireFaultLink && (!window || other != FrameSelection{}):
+		return linkForm
+	case f.Kind == layout.WireFaultLink && f.Direction != BothDirections && (!ofSwitch || way != switchCable):
+		return fmt.Sprintf("a link is down in both directions: leave out %v, or name a cable to a switch (2<>switch:link=down 2ms..3ms)", f.Direction)
 	case f.Kind == layout.WireFaultPause && f.Most == 0 && (!window || s.To == bridge.Never || other != FrameSelection{}):
 		return "a pause takes a window with an end and nothing else (pause=2ms..3ms), or frames and how long (pause=frame 17 for 1ms)"
 	case s == FrameSelection{}:
@@ -528,6 +540,9 @@ func (f WireFault) String() string {
 	s := f.Frames
 	var terms []string
 	add := func(name string, value any) { terms = append(terms, fmt.Sprintf("%s %v", name, value)) }
+	if f.Kind == layout.WireFaultLink {
+		terms = append(terms, "down")
+	}
 	if s.Share != nil {
 		terms = append(terms, s.Share.String())
 	}

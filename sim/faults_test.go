@@ -61,6 +61,11 @@ var faultTexts = []struct {
 		{Kind: layout.WireFaultCorrupt, Direction: FromSwitch(15), Frames: FrameSelection{Share: Percent(1)}},
 		{Kind: layout.WireFaultCut, Direction: SwitchCable(0), Frames: FrameSelection{From: 2 * bridge.Millisecond, To: 3 * bridge.Millisecond}},
 	}}, ""},
+	{"link=down 10ms..15ms; link=2s.. down; 2<>switch:link=down ..1ms", WireFaults{Faults: []WireFault{
+		{Kind: layout.WireFaultLink, Frames: FrameSelection{From: 10 * bridge.Millisecond, To: 15 * bridge.Millisecond}},
+		{Kind: layout.WireFaultLink, Frames: FrameSelection{From: 2 * bridge.Second, To: bridge.Never}},
+		{Kind: layout.WireFaultLink, Direction: SwitchCable(2), Frames: FrameSelection{To: bridge.Millisecond}},
+	}}, "link=down 10ms..15ms,link=down 2s..; 2<>switch:link=down 0ps..1ms"},
 }
 
 func TestParseWireFaults(t *testing.T) {
@@ -82,6 +87,13 @@ func TestParseWireFaultsRefuses(t *testing.T) {
 		why  string
 	}{
 		";":                            {"", "want a kind of fault: drop, duplicate"},
+		"link=10ms..15ms":              {"link=10ms..15ms", "a link takes the word down, a window and nothing else: link=down 2ms..3ms"},
+		"link=down":                    {"link=down", "a link takes the word down, a window"},
+		"link=up 1ms..2ms":             {"up", "want a share"},
+		"link=down 1ms..2ms frame 3":   {"link=down 1ms..2ms frame 3", "a link takes the word down, a window and nothing else"},
+		"0>1:link=down 1ms..2ms":       {"link=down 1ms..2ms", "a link is down in both directions: leave out 0>1"},
+		"switch>2:link=down 1ms..2ms":  {"link=down 1ms..2ms", "or name a cable to a switch (2<>switch:link=down 2ms..3ms)"},
+		"drop=down 1ms..2ms":           {"down", "want a share"},
 		"drop=1%;":                     {"", "want a kind of fault"},
 		"drop=1%,":                     {"", "want a kind of fault"},
 		"lose=1%":                      {"lose", "want a kind of fault"},
@@ -147,7 +159,7 @@ func TestWireFaultsRefused(t *testing.T) {
 		fault WireFault
 		why   string
 	}{
-		{WireFault{Kind: layout.WireFaultCut + 1, Frames: one}, "there is no kind 8"},
+		{WireFault{Kind: layout.WireFaultLink + 1, Frames: one}, "there is no kind 9"},
 		{WireFault{Direction: -1, Frames: one}, "there is no direction -1"},
 		{WireFault{Direction: ToSwitch(16), Frames: one}, "there is no direction -1"},
 		{WireFault{Direction: SwitchCable(15) + 1, Frames: one}, "there is no direction"},

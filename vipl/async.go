@@ -165,7 +165,8 @@ func (n *Nic) describe(e AsyncError) ErrorDescriptor {
 
 // NextError returns the oldest asynchronous error of this handle that no
 // handler has got, or ErrNotDone if there is none. Code Overflow, of no VI (-1),
-// reports in Lost how many errors were dropped.
+// reports in Lost how many errors were dropped. LinkDown and LinkUp are of no VI
+// either: they report the link of the NIC.
 func (n *Nic) NextError(t *driver.Thread) (AsyncError, error) {
 	const op = "next asynchronous error"
 	if n == nil {

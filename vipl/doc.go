@@ -122,6 +122,9 @@
 //     64 or more wait, errors that repeat a waiting one are dropped, and destroying
 //     a VI drops its waiting errors. Then an error of code Overflow waits behind
 //     them: it is about no VI, and Lost says how many were dropped.
+//   - LinkDown and LinkUp are asynchronous errors of the NIC and of no VI (VIPL has
+//     no code for them). Every NIC handle of a card gets them; M-VIA's NIC does not
+//     see its link.
 //   - Disconnect reports what the card had to say of the connection before it
 //     returns; errors that come up on a VI that is destroyed are forgotten.
 //   - A send on a VI that is not connected succeeds and completes as flushed. A

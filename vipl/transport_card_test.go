@@ -66,7 +66,9 @@ func (f wireFrame) via() (layout.ViaHeader, bool) {
 	return layout.ViaHeader(f.bytes[layout.EthernetHeaderSize:]), true
 }
 
-func (f wireFrame) lost() bool { return f.faults&(1<<layout.WireFaultDrop|1<<layout.WireFaultCut) != 0 }
+func (f wireFrame) lost() bool {
+	return f.faults&(1<<layout.WireFaultDrop|1<<layout.WireFaultCut|1<<layout.WireFaultLink) != 0
+}
 
 func frameOperation(h layout.ViaHeader) layout.FrameOperation {
 	return layout.FrameOperation(h.OperationVersion() & layout.ViaHeaderOperationVersionOperationMask >> layout.ViaHeaderOperationVersionOperationLsb)

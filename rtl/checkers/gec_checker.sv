@@ -62,6 +62,9 @@ module gec_checker #(
     input logic [1:0]           tx_taken_q,
     input logic                 tx_part_q,
     input logic                 tx_withdraw_q,
+    input logic                 tx_overdue_q,
+    input logic                 tx_take,
+    input logic [1:0]           tx_drop_q,
     input logic [10:0]          tx_avail_q,
     input logic [1:0]           rx_full_q,
     input logic                 rx_next_q,
@@ -76,10 +79,10 @@ module gec_checker #(
 
   logic        quiet_q, mac_quiet_q;
   logic [31:0] now, was_q;
-  logic [39:0] mac_now, mac_was_q;
+  logic [40:0] mac_now, mac_was_q;
   assign now = {tx_wslot_q, tx_busy_q, tx_early_q, tx_abort_q, rx_held_q, rx_end_q, rx_count_q, rx_number_q, 5'd0};
   assign mac_now = {tx_fill_q, tx_next_q, tx_own_q, tx_taken_q, tx_part_q, tx_withdraw_q, tx_avail_q, rx_full_q,
-                    rx_next_q, rx_dirty_q, rx_due_q, rx_offered_q, rx_fill_q, rx_wait_q, 2'd0};
+                    rx_next_q, rx_dirty_q, rx_due_q, rx_offered_q, rx_fill_q, rx_wait_q, tx_overdue_q, tx_drop_q};
 
   always_ff @(posedge clk_i or negedge core_rst_n) begin
     if (!core_rst_n) begin
@@ -108,7 +111,8 @@ module gec_checker #(
         else $error("gec: a transmit slot came back that was not out");
       end
       if (rx_done_i) begin
-        assert (rx_count_q != 2'd0 && rx_end_o && unused_rx_free_ready)
+        assert (unused_rx_free_ready) else $error("gec: a receive slot that was released was lost");
+        assert (rx_count_q != 2'd0 && rx_end_o)
         else $error("gec: a receive slot was released that holds no finished frame");
       end
       if (rx_arrive) begin
@@ -141,6 +145,10 @@ module gec_checker #(
       else $error("gec: two events of transmit slots in one clock");
       assert ({2'b00, rx_first} + {2'b00, rx_tell} + {2'b00, rx_end} + {2'b00, bus_error && rx_offered_q} <= 3'd1)
       else $error("gec: two events of receive slots in one clock");
+      if (tx_take) begin
+        assert (!tx_first && !tx_final && !tx_sent && tx_drop_q == 2'd0)
+        else $error("gec: slots are taken from a transmitter that moves");
+      end
       if (tx_put) begin
         assert (!tx_own_q[tx_fill_q]) else $error("gec: a frame was put into a slot that the chip owns");
       end

@@ -23,6 +23,7 @@ module registers_checker (
     input logic [hvia_pkg::RegisterInterruptStatusNotifyBit:0] irq_enable_q,
     input logic        core_rst_ni,
     input logic        async_valid_i,
+    input logic [ 7:0] async_code_i,
     input logic [ 7:0] async_vi_i,
     input logic        async_take,
     input logic        async_overflow_q,
@@ -61,7 +62,7 @@ module registers_checker (
   // Errors that wait, counted here: an error adds one unless all places are taken and no read makes
   // room, and nothing but a read takes one away.
   logic [AsyncBits-1:0] waiting_q;
-  logic                 lost, lost_q;
+  logic                 lost, lost_q, link_q;
   logic [7:0]           lost_vi_q;
   assign lost = async_valid_i && !async_take &&
       32'(waiting_q) == hvia_pkg::AsyncErrorSlots;
@@ -74,13 +75,14 @@ module registers_checker (
       waiting_q <= waiting_q + AsyncBits'(async_valid_i && !lost) - AsyncBits'(async_take);
       lost_q    <= lost;
       lost_vi_q <= async_vi_i;
+      link_q    <= (async_code_i == hvia_pkg::AsyncErrorLinkDown) || (async_code_i == hvia_pkg::AsyncErrorLinkUp);
       assert (async_tail_q - async_head_q == waiting_q)
       else $error("registers: %0d asynchronous errors wait, %0d were not taken yet",
                   async_tail_q - async_head_q, waiting_q);
       assert (!(async_take && waiting_q == '0))
       else $error("registers: a read takes an asynchronous error and there is none");
       if (lost_q) begin
-        assert (async_overflow_q && async_dropped_q[lost_vi_q])
+        assert (async_overflow_q && (link_q || async_dropped_q[lost_vi_q]))
         else $error("registers: an asynchronous error of VI %0d was dropped without a mark", lost_vi_q);
       end
       assert (!async_overflow_q || 32'(waiting_q) == hvia_pkg::AsyncErrorSlots)

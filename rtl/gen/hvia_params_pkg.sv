@@ -4,7 +4,7 @@
 /* verilator lint_off UNUSEDPARAM */
 package hvia_params_pkg;
 
-  localparam logic [63:0] ParamsHash = 64'hbe225a7117e8e1df;
+  localparam logic [63:0] ParamsHash = 64'h25f84b07b9d0cc9d;
   localparam int unsigned ViCountLog2 = 8;  // 1: log2 of the number of VIs
   localparam int unsigned PageBytesLog2 = 12;  // 1: log2 of the page size
   localparam int unsigned SystemBusBits = 32;  // bit: width of the system bus and of the core's data paths
@@ -19,6 +19,7 @@ package hvia_params_pkg;
   localparam int unsigned AcknowledgeEvery = 4;  // frame: frames inside a message that are acknowledged together
   localparam int unsigned RetryAliveFactor = 64;  // 1: timeouts in a row without progress that a connection survives although its peer is alive, as a multiple of RetryLimit
   localparam int unsigned CompletionQueuesLog2 = 6;  // 1: log2 of the number of completion queues
+  localparam int unsigned TransmitSlotLog2 = 15;  // 1: log2 of the core clocks after which frames that the MAC does not take are dropped
   localparam int unsigned DisconnectPatience = 262144;  // clock: wait of a disconnect before the card refuses further doorbells of that VI
   localparam int unsigned SdramBankBits = 2;  // 1: log2 of the banks
   localparam int unsigned SdramRowBits = 12;  // 1: log2 of the rows of a bank

@@ -535,13 +535,13 @@ type WireCounts struct {
 	Arrived uint64 // that the receiver gets as they were sent, copies included
 	Damaged uint64 // that the receiver gets with a wrong FCS, copies included
 	// To how many each kind of fault was done. What was lost had no other.
-	Faults [layout.WireFaultCut + 1]uint64
+	Faults [layout.WireFaultLink + 1]uint64
 }
 
 func wireCounts(c layout.WireCounts) WireCounts {
 	return WireCounts{c.Sent(), c.Arrived(), c.Damaged(), [...]uint64{
 		layout.WireFaultDrop: c.Drop(), layout.WireFaultDuplicate: c.Duplicate(), layout.WireFaultReorder: c.Reorder(), layout.WireFaultCorrupt: c.Corrupt(),
-		layout.WireFaultTruncate: c.Truncate(), layout.WireFaultDelay: c.Delay(), layout.WireFaultPause: c.Pause(), layout.WireFaultCut: c.Cut(),
+		layout.WireFaultTruncate: c.Truncate(), layout.WireFaultDelay: c.Delay(), layout.WireFaultPause: c.Pause(), layout.WireFaultCut: c.Cut(), layout.WireFaultLink: c.Link(),
 	}}
 }
 

@@ -153,6 +153,7 @@ void CardNode::Boot(Time start) {
   // RST# falls before the first clock: flip-flops hold noise until then. Not those of the time.
   top_->rst_ni = 1;
   top_->timebase_i = top_->sd_timebase_i = 0;
+  top_->phy_link_n_i = 0;
   top_->time_load_i = 1;
   Evaluate();
   top_->time_load_i = 0;
@@ -206,13 +207,13 @@ const CardNode::NextEdges& CardNode::Next() const {
 
 Time CardNode::NextEvent() const {
   const NextEdges& next = Next();
-  return std::min({next.system, next.sdram, next.mac});
+  return std::min({next.system, next.sdram, next.mac, NextLink()});
 }
 
 bool CardNode::Quiescent() const {
   // Refresh goes on for ever and is nobody's business. A frame in the MAC has a next event, unless
   // its receiver waits for the card.
-  return !SystemWork() && !SdramWork() && !MacWork() && mac_chip_.NextEvent() == kNever;
+  return !SystemWork() && !SdramWork() && !MacWork() && mac_chip_.NextEvent() == kNever && NextLink() == kNever;
 }
 
 void CardNode::Evaluate() {
@@ -231,6 +232,12 @@ void CardNode::Dump(Time t) {
 // another one.
 void CardNode::Step(Time t) {
   now_ = std::max(now_, t);
+  if (NextLink() == t) {
+    mac_chip_.SetLink(s_.link.link->Up(t), t);
+    top_->phy_link_n_i = !s_.link.link->Up(t);
+    Evaluate();
+    next_known_ = false;
+  }
   const NextEdges& next = Next();
   const bool system = next.system == t, sdram = next.sdram == t, mac = next.mac == t;
   done_ = t;

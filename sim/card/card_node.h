@@ -108,6 +108,8 @@ class CardNode : public Node {
   Time NextSystem() const;
   Time NextSdram() const;
   Time NextMac() const;
+  // The PHY gains or loses its link.
+  Time NextLink() const { return s_.link.Connected() ? s_.link.link->NextChange(done_) : kNever; }
   Time NextEdge(Clock& c) const { return c.Next(now_ > done_ ? now_ : done_ + 1); }
   // Something would change at the domain's next edge.
   bool SystemWork() const;

@@ -55,6 +55,7 @@ module card_socket #(
     output logic [W/8-1:0] mb_cbe_n_o,
     output logic [11:0]    mb_high_o,
     output logic           mb_rst_no,
+    input  logic           phy_link_n_i,
     output logic           mb_idsel_o,
     output logic           mb_gnt_n_o,
 
@@ -205,6 +206,7 @@ module card_socket #(
       .sd_dq_oe_o,
       .sd_dq_i      (dq_q),
       .mb_rst_no,
+      .phy_link_n_i,
       .mb_idsel_o,
       .mb_gnt_n_o,
       .mb_req_n_i   (chip_req_n_q),

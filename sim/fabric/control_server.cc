@@ -65,7 +65,7 @@ std::string FixedString(const uint8_t* p, size_t n) {
 }
 
 void PutWireCounts(const WireCounts& c, uint8_t* p) {
-  static_assert(kWireCountsDropOffset + 8 * WireFaults::kKinds == kWireCountsSize && kWireCountsCutOffset - kWireCountsDropOffset == 8 * kWireFaultCut);
+  static_assert(kWireCountsDropOffset + 8 * WireFaults::kKinds == kWireCountsSize && kWireCountsLinkOffset - kWireCountsDropOffset == 8 * kWireFaultLink);
   Put64(p, kWireCountsSentOffset, c.sent);
   Put64(p, kWireCountsArrivedOffset, c.arrived);
   Put64(p, kWireCountsDamagedOffset, c.damaged);

@@ -60,6 +60,10 @@ class Link {
   void AddObserver(FrameObserver observer) { observers_.push_back(std::move(observer)); }
   void AddArrivalObserver(ArrivalObserver observer) { arrival_observers_.push_back(std::move(observer)); }
 
+  // What the PHYs at both ends see: the link, and the first time after t at which that may change.
+  bool Up(Time t) const { return !faults_ || faults_->LinkUp(t); }
+  Time NextChange(Time t) const { return faults_ ? faults_->NextLinkChange(t) : kNever; }
+
   // Earliest begin of the next preamble at that end.
   Time FreeAt(int end) const { return free_at_[end]; }
   // Sends one frame whose preamble begins at `t` or when the wire is free.

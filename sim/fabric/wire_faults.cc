@@ -108,7 +108,7 @@ WireFaultRule ParseWireFault(const std::string& text) {
 }
 
 WireFaults::WireFaults(const std::vector<WireFaultRule>& from_0, const std::vector<WireFaultRule>& from_1, uint64_t seed) {
-  static_assert(kWireFaultCut == kKinds - 1);
+  static_assert(kWireFaultLink == kKinds - 1);
   for (int end = 0; end < 2; ++end) {
     Direction& d = directions_[end];
     for (const WireFaultRule& given : end == 0 ? from_0 : from_1) {
@@ -121,6 +121,7 @@ WireFaults::WireFaults(const std::vector<WireFaultRule>& from_0, const std::vect
       for (const uint64_t part : {static_cast<uint64_t>(direction), static_cast<uint64_t>(r.kind), alike}) r.seed = SplitMix(r.seed ^ SplitMix(part).Next()).Next();
       d.follows_messages = d.follows_messages || r.message != 0;
       d.rules.push_back(r);
+      if (r.kind == kWireFaultLink) downs_.push_back({r.from, r.to});
     }
   }
 }
@@ -144,6 +145,18 @@ bool WireFaults::Chosen(Rule* r, Time start, const std::vector<uint8_t>& bytes, 
   return (r->frame == 0 || place == r->frame) && (r->every == 0 || place % r->every == 0) && (!r->share || lot < *r->share);
 }
 
+bool WireFaults::LinkUp(Time t) const {
+  return std::none_of(downs_.begin(), downs_.end(), [t](const Down& d) { return t >= d.from && t < d.to; });
+}
+
+Time WireFaults::NextLinkChange(Time t) const {
+  Time next = kNever;
+  for (const Down& d : downs_)
+    for (const Time change : {d.from, d.to})
+      if (change > t) next = std::min(next, change);
+  return next;
+}
+
 WireFate WireFaults::Judge(int end, Time start, Time data, Time byte_time, const std::vector<uint8_t>& bytes) {
   Direction& d = directions_[end];
   const uint64_t n = d.frames++;
@@ -163,8 +176,8 @@ WireFate WireFaults::Judge(int end, Time start, Time data, Time byte_time, const
   const auto shorten = [&](size_t to) { fate.kept = std::min(fate.kept, to); };
   for (Rule& r : d.rules) {
     SplitMix random(SplitMix::Mix(r.seed + n * 0x9e3779b97f4a7c15u));
-    if (r.kind == kWireFaultCut) {
-      // Of a frame that is on its way when the wire is cut the beginning arrives.
+    if (r.kind == kWireFaultCut || r.kind == kWireFaultLink) {
+      // Of a frame that is on its way then the beginning arrives.
       if (start >= r.to || data + static_cast<Time>(whole) * byte_time <= r.from) continue;
       fate.faults |= 1u << r.kind;
       if (data + byte_time > r.from) {
@@ -205,7 +218,7 @@ WireFate WireFaults::Judge(int end, Time start, Time data, Time byte_time, const
   }
   // What did not arrive at all, nothing else was done to.
   if (fate.lost) {
-    const uint32_t cut = fate.faults & 1u << kWireFaultCut;
+    const uint32_t cut = fate.faults & (1u << kWireFaultCut | 1u << kWireFaultLink);
     fate.faults = cut != 0 ? cut : 1u << kWireFaultDrop;
   }
   if (fate.kept >= whole && (fate.faults & 1u << kWireFaultTruncate) != 0) shorten(whole - 1);

@@ -77,7 +77,7 @@ struct WireFate {
 
 class WireFaults {
  public:
-  static constexpr size_t kKinds = 8;  // of layout's WireFault
+  static constexpr size_t kKinds = 9;  // of layout's WireFault
 
   // Rules of one cable, by the end that sends.
   WireFaults(const std::vector<WireFaultRule>& from_0, const std::vector<WireFaultRule>& from_1, uint64_t seed);
@@ -85,6 +85,9 @@ class WireFaults {
   // `start`, its first byte at `data` and the others in their time. Called once
   // for each frame, in the order of its direction.
   WireFate Judge(int end, Time start, Time data, Time byte_time, const std::vector<uint8_t>& bytes);
+  // The link at that time, and the first time after it at which that may be another.
+  bool LinkUp(Time t) const;
+  Time NextLinkChange(Time t) const;
   // Makes of a frame's bytes what arrives of frame and FCS.
   static void Damage(const WireFate& fate, std::vector<uint8_t>* bytes);
 
@@ -103,10 +106,14 @@ class WireFaults {
     bool follows_messages = false;
     std::map<uint32_t, Talk> talks;  // by the sender's number
   };
+  struct Down {
+    Time from, to;
+  };
   static bool Agrees(const Rule& r, Time start, const std::vector<uint8_t>& bytes, const Talk& talk);
   static bool Chosen(Rule* r, Time start, const std::vector<uint8_t>& bytes, const Talk& talk, SplitMix* random);
 
   Direction directions_[2];  // by the end that sends
+  std::vector<Down> downs_;  // spans without a link, which both ends see
 };
 
 }  // namespace hvia::fabric

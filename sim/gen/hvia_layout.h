@@ -6,7 +6,7 @@
 
 namespace hvia {
 
-constexpr uint64_t kLayoutHash = 0x5b0a24e3feb5af00ull;
+constexpr uint64_t kLayoutHash = 0xaad9de44b8e9ca26ull;
 
 // PCI configuration space
 constexpr uint32_t kPciVendorID = 0x5648u;
@@ -123,6 +123,8 @@ constexpr uint32_t kAsyncErrorCompletionProtection = 0x8u;
 constexpr uint32_t kAsyncErrorRdmaTransport = 0x9u;
 constexpr uint32_t kAsyncErrorCatastrophic = 0xau;
 constexpr uint32_t kAsyncErrorCompletionQueueOverrun = 0xbu;
+constexpr uint32_t kAsyncErrorLinkDown = 0xdu;
+constexpr uint32_t kAsyncErrorLinkUp = 0xeu;
 constexpr uint32_t kAsyncErrorOverflow = 0xcu;
 inline const char* AsyncErrorName(uint64_t v) {
   switch (v) {
@@ -138,6 +140,8 @@ inline const char* AsyncErrorName(uint64_t v) {
     case kAsyncErrorRdmaTransport: return "RdmaTransport";
     case kAsyncErrorCatastrophic: return "Catastrophic";
     case kAsyncErrorCompletionQueueOverrun: return "CompletionQueueOverrun";
+    case kAsyncErrorLinkDown: return "LinkDown";
+    case kAsyncErrorLinkUp: return "LinkUp";
     case kAsyncErrorOverflow: return "Overflow";
     default: return "?";
   }
@@ -213,6 +217,8 @@ constexpr size_t kRegisterStateCommandBusyLsb = 1;
 constexpr uint32_t kRegisterStateCommandBusyMask = 0x2u;
 constexpr size_t kRegisterStateQuietLsb = 2;
 constexpr uint32_t kRegisterStateQuietMask = 0x4u;
+constexpr size_t kRegisterStateLinkDownLsb = 3;
+constexpr uint32_t kRegisterStateLinkDownMask = 0x8u;
 constexpr size_t kRegisterInterruptStatusOffset = 32;
 constexpr size_t kRegisterInterruptStatusCommandDoneLsb = 0;
 constexpr uint32_t kRegisterInterruptStatusCommandDoneMask = 0x1u;
@@ -1169,6 +1175,7 @@ constexpr uint32_t kCounterAttLevel2Read = 0x42u;
 constexpr uint32_t kCounterAttError = 0x43u;
 constexpr uint32_t kCounterAttInvalidate = 0x44u;
 constexpr uint32_t kCounterSdramRefresh = 0x45u;
+constexpr uint32_t kCounterMacTransmitDropped = 0x46u;
 constexpr uint32_t kCounterPciMasterRead = 0x48u;
 constexpr uint32_t kCounterPciMasterWrite = 0x49u;
 constexpr uint32_t kCounterPciMasterRetry = 0x4au;
@@ -1244,6 +1251,7 @@ inline const char* CounterName(uint64_t v) {
     case kCounterAttError: return "AttError";
     case kCounterAttInvalidate: return "AttInvalidate";
     case kCounterSdramRefresh: return "SdramRefresh";
+    case kCounterMacTransmitDropped: return "MacTransmitDropped";
     case kCounterPciMasterRead: return "PciMasterRead";
     case kCounterPciMasterWrite: return "PciMasterWrite";
     case kCounterPciMasterRetry: return "PciMasterRetry";
@@ -1418,6 +1426,7 @@ constexpr uint32_t kWireFaultTruncate = 0x4u;
 constexpr uint32_t kWireFaultDelay = 0x5u;
 constexpr uint32_t kWireFaultPause = 0x6u;
 constexpr uint32_t kWireFaultCut = 0x7u;
+constexpr uint32_t kWireFaultLink = 0x8u;
 inline const char* WireFaultName(uint64_t v) {
   switch (v) {
     case kWireFaultDrop: return "Drop";
@@ -1428,6 +1437,7 @@ inline const char* WireFaultName(uint64_t v) {
     case kWireFaultDelay: return "Delay";
     case kWireFaultPause: return "Pause";
     case kWireFaultCut: return "Cut";
+    case kWireFaultLink: return "Link";
     default: return "?";
   }
 }
@@ -1528,7 +1538,7 @@ constexpr size_t kBridgeRequestSequenceOffset = 256;
 constexpr size_t kBridgeRequestGuestOffset = 260;
 constexpr size_t kBridgeRequestPageOffset = 264;
 constexpr size_t kBridgeRequestOnOffset = 268;
-constexpr size_t kBridgeReplySize = 5120;
+constexpr size_t kBridgeReplySize = 5376;
 constexpr size_t kBridgeReplyMagicOffset = 0;
 constexpr size_t kBridgeReplyOpcodeOffset = 8;
 constexpr size_t kBridgeReplyRefusedOffset = 12;
@@ -1553,15 +1563,15 @@ constexpr size_t kBridgeReplyFramesDigestOffset = 120;
 constexpr size_t kBridgeReplyWakesDigestOffset = 128;
 constexpr size_t kBridgeReplyTextOffset = 512;
 constexpr size_t kBridgeReplyWireOffset = 1024;
-constexpr size_t kBridgeReplyFromSwitchOffset = 2432;
-constexpr size_t kBridgeReplyPortsOffset = 3840;
+constexpr size_t kBridgeReplyFromSwitchOffset = 2560;
+constexpr size_t kBridgeReplyPortsOffset = 4096;
 constexpr size_t kBridgeEndSize = 1024;
 constexpr size_t kBridgeEndMagicOffset = 0;
 constexpr size_t kBridgeEndGuestOffset = 8;
 constexpr size_t kBridgeEndReasonOffset = 12;
 constexpr size_t kBridgeEndTimeOffset = 16;
 constexpr size_t kBridgeEndTextOffset = 64;
-constexpr size_t kWireCountsSize = 88;
+constexpr size_t kWireCountsSize = 96;
 constexpr size_t kWireCountsSentOffset = 0;
 constexpr size_t kWireCountsArrivedOffset = 8;
 constexpr size_t kWireCountsDamagedOffset = 16;
@@ -1573,6 +1583,7 @@ constexpr size_t kWireCountsTruncateOffset = 56;
 constexpr size_t kWireCountsDelayOffset = 64;
 constexpr size_t kWireCountsPauseOffset = 72;
 constexpr size_t kWireCountsCutOffset = 80;
+constexpr size_t kWireCountsLinkOffset = 88;
 constexpr size_t kSwitchPortSize = 80;
 constexpr size_t kSwitchPortReceivedOffset = 0;
 constexpr size_t kSwitchPortWrongFcsOffset = 8;

@@ -6,7 +6,7 @@
 
 namespace hvia {
 
-constexpr uint64_t kParamsHash = 0xbe225a7117e8e1dfull;
+constexpr uint64_t kParamsHash = 0x25f84b07b9d0cc9dull;
 
 // The values of one profile. Units in the comments.
 struct Params {
@@ -25,6 +25,7 @@ struct Params {
   int64_t AcknowledgeEvery;  // frame: frames inside a message that are acknowledged together
   int64_t RetryAliveFactor;  // 1: timeouts in a row without progress that a connection survives although its peer is alive, as a multiple of RetryLimit
   int64_t CompletionQueuesLog2;  // 1: log2 of the number of completion queues
+  int64_t TransmitSlotLog2;  // 1: log2 of the core clocks after which frames that the MAC does not take are dropped
   int64_t DisconnectPatience;  // clock: wait of a disconnect before the card refuses further doorbells of that VI
   int64_t SdramBankBits;  // 1: log2 of the banks
   int64_t SdramRowBits;  // 1: log2 of the rows of a bank
@@ -99,7 +100,7 @@ struct Params {
 
 // The profile of this build: RTL and models are of one board.
 constexpr Params kProfiles[] = {
-    {"hvia-ge", 8, 12, 32, 32, 512, 64, 2048, 2, 10, 16, 4, 4, 64, 6, 262144, 2, 12, 10, 2, 2, 2, 5, 7, 1562, 20000, 2, 2, 8, 30000, 1, 1, 2, 3, 520, 6667, 20000, 20000, 50000, 70000, 20000, 15625000, 200000000, 30000, 10000, 30000, 7000, 3000, 2, 2, 9, 2, 64, 15, 1, 0, 2, 8192, 32768, 24, 3, 9, 8, 250000, 250000, 1000, 8, 4, 12, 152000, 384000, 25000, 3860000, 65536, 8192, 500000000000, 11250000, 11250000, 4, 32, 131072, 0, 1, 400000000, 40},
+    {"hvia-ge", 8, 12, 32, 32, 512, 64, 2048, 2, 10, 16, 4, 4, 64, 6, 15, 262144, 2, 12, 10, 2, 2, 2, 5, 7, 1562, 20000, 2, 2, 8, 30000, 1, 1, 2, 3, 520, 6667, 20000, 20000, 50000, 70000, 20000, 15625000, 200000000, 30000, 10000, 30000, 7000, 3000, 2, 2, 9, 2, 64, 15, 1, 0, 2, 8192, 32768, 24, 3, 9, 8, 250000, 250000, 1000, 8, 4, 12, 152000, 384000, 25000, 3860000, 65536, 8192, 500000000000, 11250000, 11250000, 4, 32, 131072, 0, 1, 400000000, 40},
 };
 
 enum class ParamClass { kElaboration, kModel, kHost };
@@ -127,6 +128,7 @@ constexpr ParamName kParamNames[] = {
     {"AcknowledgeEvery", ParamClass::kElaboration, &Params::AcknowledgeEvery, 0, 0},
     {"RetryAliveFactor", ParamClass::kElaboration, &Params::RetryAliveFactor, 0, 0},
     {"CompletionQueuesLog2", ParamClass::kElaboration, &Params::CompletionQueuesLog2, 0, 0},
+    {"TransmitSlotLog2", ParamClass::kElaboration, &Params::TransmitSlotLog2, 0, 0},
     {"DisconnectPatience", ParamClass::kElaboration, &Params::DisconnectPatience, 0, 0},
     {"SdramBankBits", ParamClass::kElaboration, &Params::SdramBankBits, 0, 0},
     {"SdramRowBits", ParamClass::kElaboration, &Params::SdramRowBits, 0, 0},

@@ -139,6 +139,11 @@ void Dp83820::Work(const PciPins& p) {
 
 void Dp83820::Receive(Arriving frame) { coming_.push_back(std::move(frame)); }
 
+void Dp83820::SetLink(bool up, int64_t now) {
+  link_ = up;
+  if (up) wire_free_ = std::max(wire_free_, now);
+}
+
 bool Dp83820::PopSent(Sent* sent) {
   if (sent_.empty()) return false;
   *sent = std::move(sent_.front());
@@ -297,7 +302,7 @@ void Dp83820::WireOut() {
     if (!f.ready) return;
     if (!f.started) {
       const int64_t start = std::max(f.ready_at, wire_free_);
-      if (start > now_) return;
+      if (start > now_ || !link_) return;
       f.started = true;
       f.start = start;
     }
@@ -351,7 +356,7 @@ int64_t Dp83820::NextEvent() const {
     const TxFrame& f = tx_fifo_.front();
     const int64_t head = timing_.preamble_bytes * timing_.byte_time;
     if (!f.started) {
-      next = std::min(next, wire_free_);
+      if (link_) next = std::min(next, wire_free_);
     } else if (!f.cut) {
       int64_t byte = static_cast<int64_t>(f.bytes.size());
       if (tx_ == TxState::kRoom) byte = std::min(byte, std::max(Left(f) + TransmitHeld() + TransmitNeeds() - timing_.transmit_fifo, int64_t{0}));

@@ -91,6 +91,10 @@ class Dp83820 {
   const PciDrive& drive() const { return drive_; }
   bool inta_n() const { return (isr_ & imr_) == 0 || (ier_ & 1) == 0; }
 
+  // The link behind the PHY from that time on. Without one the chip takes frames as always, as far as
+  // its FIFO has room, and begins none on the wire; what it holds goes out when the link is back.
+  void SetLink(bool up, int64_t now);
+
   // Announces a frame; frames come in the order of their times and do not overlap.
   void Receive(Arriving frame);
   // Takes the oldest frame that was sent, if any. It is there at the first edge
@@ -259,6 +263,7 @@ class Dp83820 {
   uint32_t tx_left_ = 0;         // bytes of the fragment
   std::deque<TxFrame> tx_fifo_;
   int64_t wire_free_ = INT64_MIN;
+  bool link_ = true;
   std::deque<Sent> sent_;
 
   // Receive

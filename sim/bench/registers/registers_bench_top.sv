@@ -61,6 +61,7 @@ module registers_bench_top (
     input  logic         async_valid_i,
     input  logic [  7:0] async_code_i,
     input  logic [  7:0] async_vi_i,
+    input  logic         link_down_i,
     output logic         inta_o,
     input  logic         irq_notify_i,
     output logic         arm_valid_o,

@@ -86,6 +86,7 @@ func TestRegistersFaults(t *testing.T) {
 			"assign async_oldest = async_mem[FAULT ? async_tail_q[AsyncLog2-1:0] - 1'b1 : async_head_q[AsyncLog2-1:0]];"),
 		fault("async_no_room", registers, "(!async_full || async_take)", "(!async_full || (async_take && !FAULT))"),
 		fault("async_mark", registers, "      if (async_drop) begin", "      if (async_drop && !(FAULT && rd_dropped)) begin"),
+		fault("async_link", registers, "(async_code_i != hvia_pkg::AsyncErrorLinkDown) &&", "(FAULT || async_code_i != hvia_pkg::AsyncErrorLinkDown) &&"),
 		fault("async_sticky", registers, "      if (rd_async) async_overflow_q <= 1'b0;\n", "      if (rd_async && !FAULT) async_overflow_q <= 1'b0;\n"),
 		fault("table_place", registers, "RegisterAttHostLevel1Offset: rd_word = att_level1_q;", "RegisterAttHostLevel1Offset: rd_word = FAULT ? att_level2_q : att_level1_q;"),
 		fault("half_armed", registers, "arm_valid_o = tgt_wbe_i == 4'hf;", "arm_valid_o = FAULT ? tgt_wbe_i[0] : tgt_wbe_i == 4'hf;"),

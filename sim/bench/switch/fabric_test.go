@@ -58,13 +58,14 @@ func TestSwitchOrCable(t *testing.T) {
 func TestFaultsOnEachSide(t *testing.T) {
 	const nodes, count = 4, 120
 	for text, faulty := range map[string]func(d bridge.Digest, n int) (up, down bool){
-		"1>switch:drop=30%":      func(_ bridge.Digest, n int) (bool, bool) { return n == 1, false },
-		"switch>1:drop=30%":      func(_ bridge.Digest, n int) (bool, bool) { return false, n == 1 },
-		"2>switch:corrupt=30%":   func(_ bridge.Digest, n int) (bool, bool) { return n == 2, false },
-		"switch>2:corrupt=30%":   func(_ bridge.Digest, n int) (bool, bool) { return false, n == 2 },
-		"3<>switch:truncate=30%": func(_ bridge.Digest, n int) (bool, bool) { return n == 3, n == 3 },
-		"drop=10%":               func(bridge.Digest, int) (bool, bool) { return true, true },
-		"0<>switch:cut=1ms..2ms": func(_ bridge.Digest, n int) (bool, bool) { return n == 0, n == 0 },
+		"1>switch:drop=30%":            func(_ bridge.Digest, n int) (bool, bool) { return n == 1, false },
+		"switch>1:drop=30%":            func(_ bridge.Digest, n int) (bool, bool) { return false, n == 1 },
+		"2>switch:corrupt=30%":         func(_ bridge.Digest, n int) (bool, bool) { return n == 2, false },
+		"switch>2:corrupt=30%":         func(_ bridge.Digest, n int) (bool, bool) { return false, n == 2 },
+		"3<>switch:truncate=30%":       func(_ bridge.Digest, n int) (bool, bool) { return n == 3, n == 3 },
+		"drop=10%":                     func(bridge.Digest, int) (bool, bool) { return true, true },
+		"0<>switch:cut=1ms..2ms":       func(_ bridge.Digest, n int) (bool, bool) { return n == 0, n == 0 },
+		"0<>switch:link=down 1ms..2ms": func(_ bridge.Digest, n int) (bool, bool) { return n == 0, n == 0 },
 		"0>switch:drop=10%;switch>3:cut=1ms..2ms,corrupt=5%": func(_ bridge.Digest, n int) (bool, bool) { return n == 0, n == 3 },
 	} {
 		t.Run(text, func(t *testing.T) {

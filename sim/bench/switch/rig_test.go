@@ -251,7 +251,7 @@ func (r *result) readFiles(t *testing.T, trace, frames string) {
 
 // lost says that a frame does not arrive well.
 func (h hop) lost() bool {
-	return h.faults>>layout.WireFaultDrop&1 != 0 || h.faults>>layout.WireFaultCut&1 != 0 || h.damaged()
+	return h.faults>>layout.WireFaultDrop&1 != 0 || h.faults>>layout.WireFaultCut&1 != 0 || h.faults>>layout.WireFaultLink&1 != 0 || h.damaged()
 }
 
 func (h hop) damaged() bool {

@@ -240,8 +240,8 @@ func TestPause(t *testing.T) {
 	}), o.ends[1])
 }
 
-// A frame that is on its way when the wire is cut arrives in part; one that
-// begins while it is cut does not at all.
+// A frame that is on its way when the wire is cut, or the link goes down, arrives
+// in part; one that begins later does not at all.
 func TestCut(t *testing.T) {
 	const count = 60
 	plain := run(t, setup{count: count})
@@ -264,22 +264,24 @@ func TestCut(t *testing.T) {
 		"behind the FCS":                      {data + (layout.MaxFrame+4)*byteTime, data + 4*pace, 4, 0},
 		"for ever":                            {start, bridge.Never, count - frame, 0},
 	} {
-		f := sim.WireFaults{Faults: []sim.WireFault{{Kind: layout.WireFaultCut, Direction: sim.FromNode0, Frames: sim.FrameSelection{From: c.from, To: c.to}}}}
-		o, err := play(t, setup{faults: f.String(), count: count})
-		require.NoError(t, err, name)
-		wire := o.digest.Wire[0]
-		damaged := 0
-		if c.bytes != 0 {
-			damaged = 1
-		}
-		require.Equal(t, uint64(c.lost+damaged), wire.Faults[layout.WireFaultCut], name)
-		require.Equal(t, uint64(damaged), wire.Damaged, name)
-		require.Equal(t, uint64(damaged), wire.Faults[layout.WireFaultTruncate], name)
-		require.NoError(t, o.check(), name)
-		require.Equal(t, uint64(count-c.lost-damaged), wire.Arrived, name)
-		if damaged != 0 {
-			// The first that did not arrive whole ends when its last byte has come.
-			require.Equal(t, start+onTheWay(c.bytes)-4*byteTime, o.ends[1][frame], name)
+		for kind, direction := range map[layout.WireFault]sim.WireDirection{layout.WireFaultCut: sim.FromNode0, layout.WireFaultLink: sim.BothDirections} {
+			f := sim.WireFaults{Faults: []sim.WireFault{{Kind: kind, Direction: direction, Frames: sim.FrameSelection{From: c.from, To: c.to}}}}
+			o, err := play(t, setup{faults: f.String(), count: count})
+			require.NoError(t, err, name)
+			wire := o.digest.Wire[0]
+			damaged := 0
+			if c.bytes != 0 {
+				damaged = 1
+			}
+			require.Equal(t, uint64(c.lost+damaged), wire.Faults[kind], name)
+			require.Equal(t, uint64(damaged), wire.Damaged, name)
+			require.Equal(t, uint64(damaged), wire.Faults[layout.WireFaultTruncate], name)
+			require.NoError(t, o.check(), name)
+			require.Equal(t, uint64(count-c.lost-damaged), wire.Arrived, name)
+			if damaged != 0 {
+				// The first that did not arrive whole ends when its last byte has come.
+				require.Equal(t, start+onTheWay(c.bytes)-4*byteTime, o.ends[1][frame], name)
+			}
 		}
 	}
 }

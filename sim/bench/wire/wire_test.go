@@ -312,7 +312,7 @@ func (o *outcome) check() error {
 			if string(l.bytes) != string(o.sent[node][i]) {
 				return fmt.Errorf("frame %d of node %d is not in the log as it was sent", i, node)
 			}
-			if l.has(layout.WireFaultDrop, layout.WireFaultCut) && !l.has(layout.WireFaultTruncate) && l.faults&(l.faults-1) != 0 {
+			if l.has(layout.WireFaultDrop, layout.WireFaultCut, layout.WireFaultLink) && !l.has(layout.WireFaultTruncate) && l.faults&(l.faults-1) != 0 {
 				return fmt.Errorf("frame %d of node %d is lost and has faults %#x", i, node, l.faults)
 			}
 			copies := uint64(1)
@@ -325,7 +325,7 @@ func (o *outcome) check() error {
 			switch {
 			case l.has(layout.WireFaultCorrupt, layout.WireFaultTruncate):
 				counts.Damaged += copies
-			case l.has(layout.WireFaultDrop, layout.WireFaultCut):
+			case l.has(layout.WireFaultDrop, layout.WireFaultCut, layout.WireFaultLink):
 			default:
 				counts.Arrived += copies
 				for range copies {

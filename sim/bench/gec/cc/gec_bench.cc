@@ -32,6 +32,7 @@ constexpr unsigned kLanes = sizeof(Word);
 constexpr int kBusBits = 8 * static_cast<int>(kLanes);
 constexpr unsigned kSlotBytes = 2048;
 constexpr int64_t kNever = hvia::Dp83820::kNever;
+const uint64_t kSlotClocks = uint64_t{1} << hvia::kProfiles[0].TransmitSlotLog2;
 constexpr uint64_t kEndLimit = 500'000;  // core clocks of one wait of the bench
 
 struct Sent {
@@ -84,7 +85,7 @@ class Bench {
     trace.clear();
     seen = want = Counts{};
     resets_of_chip = errors = errors_before = rx_trace_starts = rx_first_words = rx_delivered = kicks_tx = kicks_rx = starved = enables = 0;
-    tx_committed = tx_lost = rx_lost = 0;
+    tx_committed = tx_lost = rx_lost = dropped = 0;
     building_.clear();
     offered_ = reading_ = false;
     stall_ = 0;
@@ -155,6 +156,7 @@ class Bench {
       CountCore();
       top->clk_i = 1;
       unit::clocks()++;
+      top->timebase_i = top->timebase_i + 1;
     }
     if (mac) top->mac_clk_i = 1;
     top->eval();
@@ -198,7 +200,7 @@ class Bench {
            ", %" PRIu64 ", %" PRIu64 ", %" PRIu64 ", %" PRIu64,
            seen.sent, seen.good, seen.bad, seen.jumbo, seen.overrun, want.sent, want.good, want.bad, want.jumbo, want.overrun);
     }
-    if (seen.sent != tx_committed) Fail("%" PRIu64 " frames committed, %" PRIu64 " sent", tx_committed, seen.sent);
+    if (seen.sent + dropped != tx_committed) Fail("%" PRIu64 " frames committed, %" PRIu64 " sent, %" PRIu64 " dropped", tx_committed, seen.sent, dropped);
     if (rx_delivered != seen.good) Fail("%" PRIu64 " good frames, %" PRIu64 " delivered", seen.good, rx_delivered);
     const auto& s = chip->statistics();
     if (!lossy) {
@@ -209,17 +211,19 @@ class Bench {
         Fail("%" PRIu64 " receive starts traced, %" PRIu64 " frames begun on the bus", rx_trace_starts, rx_first_words);
       }
       if (s.received != seen.good) Fail("the chip has delivered %" PRIu64 " frames, counted %" PRIu64, s.received, seen.good);
-    } else if (tx_lost + tx_expect.size() > s.transmit_dropped) {
-      Fail("%zu frames lost, but the chip has dropped %" PRIu64, tx_lost + tx_expect.size(), s.transmit_dropped);
+    } else if (tx_lost + tx_expect.size() > s.transmit_dropped + dropped) {
+      Fail("%zu frames lost, but the chip has dropped %" PRIu64 " and the card %" PRIu64, tx_lost + tx_expect.size(), s.transmit_dropped, dropped);
     }
+    uint64_t unread = 0;
     for (const auto& [seq, t] : trace) {
       const int ends = t.committed ? 1 : 0;
+      if (t.committed && t.ends == 0 && t.starts <= 1 && ++unread <= dropped) continue;
       if (t.ends != ends || (t.committed ? t.starts != 1 : t.starts > 1)) {
         Fail("transmit trace of frame %u (%s): %d starts, %d ends", seq, t.committed ? "sent" : "aborted", t.starts, t.ends);
       }
     }
     CheckUses();
-    if (kicks_tx > tx_committed + aborted + errors + errors_before) Fail("%" PRIu64 " transmit kicks for %" PRIu64 " frames", kicks_tx, tx_committed);
+    if (kicks_tx > tx_committed + aborted + errors + errors_before + dropped) Fail("%" PRIu64 " transmit kicks for %" PRIu64 " frames", kicks_tx, tx_committed);
   }
 
   // The trace has every transaction of the bus, in order, and both ends equally late.
@@ -257,12 +261,54 @@ class Bench {
     if (errors != before + 1) Fail("fault %d was counted %" PRIu64 " times", static_cast<int>(f), errors - before);
   }
 
+  // Frames for a chip that does not take them: each wait for a slot ends, and what was in the slots is
+  // dropped and counted. No other frame may be lost, but for what the chip held.
+  void SendInVain(uint64_t frames) {
+    const uint64_t begin = unit::clocks();
+    tx_left = frames;
+    while (tx_left > 0 || !building_.empty() || seen.sent + dropped < tx_committed) {
+      Step(true);
+      const bool out = seen.sent + dropped < tx_committed;
+      if (out && top->next_deadline_o > top->timebase_i + kSlotClocks) Fail("a slot without a deadline: %" PRIu64 " at %" PRIu64, uint64_t{top->next_deadline_o}, uint64_t{top->timebase_i});
+      if (unit::clocks() - begin > (frames + 2) * kSlotClocks) {
+        Fail("the MAC takes nothing and the engine waits: %" PRIu64 " committed, %" PRIu64 " sent, %" PRIu64 " dropped", tx_committed, seen.sent, dropped);
+      }
+    }
+  }
+
+  void Link(bool up) {
+    chip->SetLink(up, now);
+    top->phy_link_n_i = !up;
+    for (int i = 0; i < 20; i++) Step(false);
+    if (top->link_down_o == up) Fail("the link is %s, and the card says otherwise", up ? "up" : "down");
+  }
+
+  // The link goes and comes back.
+  void Outage() {
+    lossy = full_frames = nice = true;
+    const uint64_t had = dropped;
+    Link(false);
+    SendInVain(24);
+    if (dropped == had) Fail("24 full frames without a link, and none was dropped");
+    Link(true);
+    Drain();
+    // From here on nothing is lost.
+    tx_lost += tx_expect.size();
+    tx_expect.clear();
+    const uint64_t lost = tx_lost, drops = dropped;
+    abort_rate = 0;
+    tx_left = rx_left = 6;
+    Round();
+    if (tx_lost != lost || !tx_expect.empty() || dropped != drops) Fail("frames are lost after an outage");
+    full_frames = nice = false;
+  }
+
   // What the faults left is sent and read. Statuses that the card did not believe were counted by the
   // monitor alone, so both begin anew; that each frame ended once is still true.
   void FinishFaults() {
     tx_left = rx_left = 0;
     Drain();
-    if (seen.sent != tx_committed) Fail("%" PRIu64 " frames committed, %" PRIu64 " sent, after faults", tx_committed, seen.sent);
+    if (seen.sent + dropped != tx_committed) Fail("%" PRIu64 " frames committed, %" PRIu64 " sent, after faults", tx_committed, seen.sent);
     if (seen.good != rx_delivered) Fail("%" PRIu64 " good frames, %" PRIu64 " delivered, after faults", seen.good, rx_delivered);
     want = seen;
     CheckRound();
@@ -289,7 +335,7 @@ class Bench {
   std::vector<Use> uses_want, uses_got;
   Counts seen, want;
   uint64_t errors = 0, errors_before = 0, rx_trace_starts = 0, rx_first_words = 0, rx_delivered = 0, kicks_tx = 0, kicks_rx = 0, starved = 0, enables = 0;
-  uint64_t tx_committed = 0, tx_lost = 0, rx_lost = 0;
+  uint64_t tx_committed = 0, tx_lost = 0, rx_lost = 0, dropped = 0;
   uint64_t aborted = 0, early_reads = 0, early_offers = 0, bad_ends = 0, foreign = 0, resets_of_chip = 0, duplicates = 0, aborted_early = 0;
   int64_t now = 0;
   uint64_t mac_clocks = 0;
@@ -426,6 +472,7 @@ class Bench {
     seen.jumbo += top->stat_mac_receive_long_o;
     seen.overrun += top->stat_mac_receive_overrun_o;
     errors += top->stat_mac_bus_error_o;
+    dropped += top->stat_mac_transmit_dropped_o;
     if (top->trace_tx_valid_o) {
       const bool end = top->trace_tx_event_o == hvia::kTraceEventMacTransmitEnd;
       if (!end && top->trace_tx_event_o != hvia::kTraceEventMacTransmitStart) Fail("transmit trace event %u", top->trace_tx_event_o);
@@ -798,7 +845,7 @@ int main(int argc, char** argv) {
   Bench b(unit::options().seed);
   auto& rng = b.rng;
   const uint64_t rounds = unit::options().size;
-  uint64_t frames = 0, good = 0, overruns = 0, faults = 0, disconnects = 0;
+  uint64_t frames = 0, good = 0, overruns = 0, faults = 0, disconnects = 0, dropped = 0;
   for (uint64_t round = 0; round < rounds; round++) {
     const bool single_tx = round % 8 == 1, single_rx = round % 8 == 2, cut_tx = round % 4 == 3, cut_rx = round % 8 >= 5;
     b.top->single_tx_slot_i = single_tx;
@@ -827,6 +874,9 @@ int main(int argc, char** argv) {
       for (int i = 0; i < 2000; i++) b.Step(false);
       if (b.top->mac_ready_o || b.errors != 0) Fail("ready %d, %" PRIu64 " errors without a chip", b.top->mac_ready_o, b.errors);
       if (b.resets_of_chip < 10) Fail("a chip that is not there was reset %" PRIu64 " times only", b.resets_of_chip);
+      b.SendInVain(4);  // an even number: the ring begins at its first slot again
+      if (b.seen.sent != 0) Fail("%" PRIu64 " frames sent without a chip", b.seen.sent);
+      b.tx_expect.clear();
       // It is plugged in while RST# is low.
       for (int i = 0; b.top->mb_rst_no; i++) {
         b.Step(false);
@@ -905,6 +955,11 @@ int main(int argc, char** argv) {
       b.tx_left = b.rx_left = 5;
       b.Round();
     }
+    if (round % 4 == 1 || round % 8 == 3) {
+      b.abort_rate = 0;  // an abort takes back what the chip holds, so that it would never be full
+      b.Outage();
+      dropped += b.dropped;
+    }
     disconnects += b.chip->statistics().disconnects + b.chip->statistics().retries;
     // Every other time, leave work under way for the reset.
     if (round % 2 == 1) {
@@ -924,7 +979,7 @@ int main(int argc, char** argv) {
     }
   }
   std::printf("sent %" PRIu64 "\nreceived %" PRIu64 "\noverruns %" PRIu64 "\naborted %" PRIu64 "\naborted_early %" PRIu64 "\nfaults %" PRIu64
-              "\nduplicates %" PRIu64 "\ndisconnects %" PRIu64 "\nbad_ends %" PRIu64 "\nclocks %" PRIu64 "\npassed 1\n",
-              frames, good, overruns, b.aborted, b.aborted_early, faults, b.duplicates, disconnects, b.bad_ends, unit::clocks());
+              "\nduplicates %" PRIu64 "\ndropped %" PRIu64 "\ndisconnects %" PRIu64 "\nbad_ends %" PRIu64 "\nclocks %" PRIu64 "\npassed 1\n",
+              frames, good, overruns, b.aborted, b.aborted_early, faults, b.duplicates, dropped, disconnects, b.bad_ends, unit::clocks());
   return 0;
 }

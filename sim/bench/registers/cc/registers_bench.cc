@@ -125,12 +125,13 @@ class Bench {
     top->irq_notify_i = rare(irq_every);
     top->info_data_i = rng.Bits(32);
     top->async_valid_i = rare(async_every);
-    top->async_code_i = rng.Bits(8);
+    top->async_code_i = rng.Chance(1, 4) ? rng.Range(hvia::kAsyncErrorLinkDown, hvia::kAsyncErrorLinkUp) : rng.Bits(8);
     top->async_vi_i = rng.Bits(8);
     if (!calm) {
       top->ready_i = !rng.Chance(1, 8);
       top->cmd_busy_i = rng.Bits(1);
       top->card_quiet_i = rng.Bits(1);
+      top->link_down_i = rng.Bits(1);
       top->rawtx_head_i = rng.Bits(8);
       top->rawrx_head_i = rng.Bits(8);
       top->rawtx_busy_i = rng.Bits(1);
@@ -253,7 +254,9 @@ class Bench {
         async_room += made_room;
       } else {
         model.overflow = true;
-        model.async_dropped[top->async_vi_i / 32] |= 1u << (top->async_vi_i % 32);
+        // The link is of no VI.
+        const bool link = top->async_code_i == hvia::kAsyncErrorLinkDown || top->async_code_i == hvia::kAsyncErrorLinkUp;
+        if (!link) model.async_dropped[top->async_vi_i / 32] |= 1u << (top->async_vi_i % 32);
         async_dropped++;
         async_late += read_dropped == top->async_vi_i / 32;
       }
@@ -350,7 +353,7 @@ class Bench {
                (top->strap_o >> hvia::kStrapAttInHostMemory & 1) << hvia::kRegisterCapabilityTableInHostMemoryLsb;
       case hvia::kRegisterStrapOffset: return top->strap_o;
       case hvia::kRegisterControlOffset: return held | model.enable << 1;
-      case hvia::kRegisterStateOffset: return (top->ready_i && !held) | top->cmd_busy_i << 1 | quiet_seen << 2;
+      case hvia::kRegisterStateOffset: return (top->ready_i && !held) | top->cmd_busy_i << 1 | quiet_seen << 2 | top->link_down_i << 3;
       case hvia::kRegisterInterruptStatusOffset: return model.irq_status;
       case hvia::kRegisterInterruptEnableOffset: return model.irq_enable;
       case hvia::kRegisterMacLowOffset: return static_cast<uint32_t>(model.mac);

@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package vipl_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+
+	"hvia/driver"
+	"hvia/layout"
+	"hvia/vipl"
+)
+
+// linkEvents are those of a NIC handle without the VIs' errors.
+var linkEvents = []vipl.AsyncError{{Code: layout.AsyncErrorLinkDown, Vi: -1}, {Code: layout.AsyncErrorLinkUp, Vi: -1}}
+
+// events collects what is reported up to an instant.
+func (p *peer) events(until driver.Time) (all []vipl.AsyncError, err error) {
+	for p.t.Now() < until {
+		e, err := p.nic.ErrorWait(p.t, until-p.t.Now())
+		if errors.Is(err, vipl.ErrTimeout) {
+			break
+		}
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, e)
+	}
+	return all, nil
+}
+
+// splitEvents splits reports into those of the link and the number of ConnectionLost of each VI.
+func splitEvents(all []vipl.AsyncError) (link []vipl.AsyncError, lost map[int]int, others int) {
+	lost = map[int]int{}
+	for _, e := range all {
+		switch {
+		case e.Vi < 0:
+			link = append(link, e)
+		case e.Code == layout.AsyncErrorConnectionLost:
+			lost[e.Vi]++
+		default:
+			others++
+		}
+	}
+	return link, lost, others
+}
+
+// Without a link the MAC takes frames until its FIFO is full and sends none. What waits for the wire
+// then ends all the same: deregistration, disconnect and destroy, within the deadline of the slots.
+func TestTransportWithoutLink(t *testing.T) {
+	needsCards(t)
+	const n, messages = 60000, 32
+	client := func(e *env) error {
+		p, to, err := e.join(writable)
+		if err != nil {
+			return err
+		}
+		region, err := p.nic.RegisterBuffer(p.t, p.buf, nil)
+		if err != nil {
+			return err
+		}
+		if err := p.until(cornerBegin + 10*driver.Microsecond); err != nil {
+			return err
+		}
+		for range messages {
+			d := p.next()
+			d.SetRdmaWrite(region.Segment(0, n), to.address, to.handle)
+			if err := p.vi.PostSend(p.t, d); err != nil {
+				return err
+			}
+		}
+		if err := p.t.Sleep(5 * driver.Millisecond); err != nil {
+			return err
+		}
+		for _, call := range []struct {
+			name string
+			do   func(*driver.Thread) error
+		}{{"deregister", region.Deregister}, {"disconnect", p.vi.Disconnect}} {
+			begin := p.t.Now()
+			e.is(call.name, call.do(p.t), nil)
+			took := p.t.Now() - begin
+			e.that(fmt.Sprintf("%s took %v", call.name, took), took < 10*driver.Millisecond)
+		}
+		for d := new(vipl.Descriptor); d != nil; {
+			d, _ = p.vi.SendDone(p.t)
+		}
+		e.is("destroy", p.vi.Destroy(p.t), nil)
+		e.that("all of it without a link", p.t.Now() < cornerBegin+100*driver.Millisecond)
+		dropped, err := p.nic.Counter(p.t, layout.CounterMacTransmitDropped)
+		if err != nil {
+			return err
+		}
+		e.that("frames were dropped and counted", dropped > 0)
+		all, err := p.events(cornerBegin + 110*driver.Millisecond)
+		if err != nil {
+			return err
+		}
+		link, lost, others := splitEvents(all)
+		e.that(fmt.Sprintf("reported: %v", all), slices.Equal(link, linkEvents) && len(lost) == 0 && others == 0)
+		q, err := p.another(writable, 100)
+		if err != nil {
+			return fmt.Errorf("with the link again: %w", err)
+		}
+		d, err := q.write(0, n, to, 0)
+		if err != nil {
+			return err
+		}
+		q.sent("with the link again", d, outcome{operation: layout.StatusOperationRdmaWrite, length: n})
+		return q.meet(1)
+	}
+	server := func(e *env) error {
+		p, _, err := e.join(writable)
+		if err != nil {
+			return err
+		}
+		q, err := p.another(writable, 100)
+		if err != nil {
+			return err
+		}
+		return q.meet(0)
+	}
+	r := cardRun{faults: "link=down 20ms..120ms"}.must(t, client, server)
+	t.Logf("frames lost on the wire: %d and %d", r.done(0, layout.WireFaultLink), r.done(1, layout.WireFaultLink))
+}
+
+// A link that is away for less than the retries last costs no reliable connection;
+// one that is away for longer costs all that have something to say, and each is
+// reported once.
+func TestTransportLinkOutage(t *testing.T) {
+	needsCards(t)
+	const n, vis = 10000, 8
+	for _, c := range []struct {
+		outage driver.Time
+		lost   int
+	}{{5 * driver.Millisecond, 0}, {50 * driver.Millisecond, 1}} {
+		t.Run(c.outage.String(), func(t *testing.T) {
+			check := func(e *env, what string, all []vipl.AsyncError, peers []*peer) {
+				link, lost, others := splitEvents(all)
+				e.that(fmt.Sprintf("%s: reported %v", what, all), slices.Equal(link, linkEvents) && others == 0)
+				for _, q := range peers {
+					e.that(fmt.Sprintf("%s: VI %d is lost %d times", what, q.vi.Index(), lost[q.vi.Index()]), lost[q.vi.Index()] == c.lost)
+				}
+			}
+			lines := func(e *env) (peers []*peer, to target, err error) {
+				p, to, err := e.join(reliableRights(vipl.ReliableDelivery))
+				peers = append(peers, p)
+				for i := 1; i < vis && err == nil; i++ {
+					var q *peer
+					q, err = p.another(reliableRights(vipl.ReliableDelivery), 100*i)
+					peers = append(peers, q)
+				}
+				return peers, to, err
+			}
+			const end = cornerBegin + 200*driver.Millisecond
+			client := func(e *env) error {
+				peers, to, err := lines(e)
+				if err != nil {
+					return err
+				}
+				if err := peers[0].until(cornerBegin + 10*driver.Microsecond); err != nil {
+					return err
+				}
+				var posted []*vipl.Descriptor
+				for _, q := range peers {
+					d, err := q.write(0, n, to, 0)
+					if err != nil {
+						return err
+					}
+					posted = append(posted, d)
+				}
+				all, err := peers[0].events(end)
+				if err != nil {
+					return err
+				}
+				check(e, "client", all, peers)
+				want := outcome{operation: layout.StatusOperationRdmaWrite, length: n}
+				if c.lost != 0 {
+					want = outcome{operation: layout.StatusOperationRdmaWrite}.failed(transportError)
+				}
+				for i, q := range peers {
+					q.sent(fmt.Sprintf("VI %d", i), posted[i], want)
+				}
+				return peers[0].meet(1)
+			}
+			server := func(e *env) error {
+				peers, _, err := lines(e)
+				if err != nil {
+					return err
+				}
+				all, err := peers[0].events(end)
+				if err != nil {
+					return err
+				}
+				check(e, "server", all, peers)
+				return peers[0].meet(0)
+			}
+			cardRun{faults: fmt.Sprintf("link=down 20ms..%dms", (cornerBegin+c.outage)/driver.Millisecond)}.must(t, client, server)
+		})
+	}
+}
