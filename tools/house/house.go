@@ -43,7 +43,7 @@ var Rooms = map[string]Room{
 	"params":     {Uses: []string{"layout"}, Library: true},
 	"att":        {Uses: []string{"layout"}, Library: true},
 	"sim":        {Uses: []string{"layout", "params"}, External: []string{sys}, Library: true},
-	"driver":     {Uses: []string{"layout", "att", "sim$", "sim/bridge"}, External: []string{sys}, Library: true},
+	"driver":     {Uses: []string{"layout", "params$", "att", "sim$", "sim/bridge"}, External: []string{sys}, Library: true},
 	"vipl":       {Uses: []string{"layout", "driver"}, External: []string{sys}, Library: true},
 	"vipl/model": {Uses: []string{"layout$"}, Library: true},
 	"bench":      {Uses: []string{"layout", "params", "sim", "att", "driver", "vipl"}, External: []string{sys, "github.com/google/gopacket"}, Library: true},

@@ -57,8 +57,8 @@ var complete = map[string]string{
 // A checkout whose path make cannot work with is found before a build is tried.
 func TestPathOfTheCheckout(t *testing.T) {
 	for path, want := range map[string]Status{
-		"/home/me/hvia": OK, "/home/é/hvia-1.2_x+y,z@~": OK, "": OK,
-		"/home/a b/hvia": Missing, "/home/a\tb": Missing, "/home/$x": Missing, "/home/a'b": Missing, "/home/a#b": Missing, "/home/a:b": Missing,
+		"/srv/me/hvia": OK, "/srv/é/hvia-1.2_x+y,z@~": OK, "": OK,
+		"/srv/a b/hvia": Missing, "/srv/a\tb": Missing, "/srv/$x": Missing, "/srv/a'b": Missing, "/srv/a#b": Missing, "/srv/a:b": Missing,
 	} {
 		c := find(t, Run(t.Context(), Options{Root: path, Proc: t.TempDir()}), "path")
 		require.Equal(t, want, c.Status, path)
