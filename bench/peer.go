@@ -36,8 +36,8 @@ func decodePeerJob(b []byte) (peerJob, error) {
 	if err := j.Config.Validate(); err != nil {
 		return j, fmt.Errorf("serve the second host: %w", err)
 	}
-	if j.Exchange != rdmaWrite && j.Exchange != sendReceive {
-		return j, fmt.Errorf("serve the second host: %w: exchange %q: %q and %q are possible", ErrConfig, j.Exchange, rdmaWrite, sendReceive)
+	if !slices.Contains(cardExchanges, j.Exchange) {
+		return j, fmt.Errorf("serve the second host: %w: exchange %q: %q are possible", ErrConfig, j.Exchange, cardExchanges)
 	}
 	for _, s := range j.Sizes {
 		if !slices.Contains(j.Config.Sizes, s) {

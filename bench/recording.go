@@ -60,9 +60,10 @@ func (r *recording) remove() {
 // recordingName begins the names of the directories of recordings.
 const recordingName = "hvia-bench-"
 
-// lockDirectory opens a directory and locks it, if nobody has.
+// lockDirectory locks a directory by a file in it, if nobody has. It does not lock
+// the directory itself: the simulator does that while it makes a socket there.
 func lockDirectory(dir string) (*os.File, error) {
-	f, err := os.OpenFile(dir, os.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW, 0)
+	f, err := os.OpenFile(filepath.Join(dir, "owner"), os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
 	if err != nil {
 		return nil, err
 	}

@@ -24,6 +24,9 @@ const (
 	rdmaRead      exchange = "RDMA read"
 )
 
+// cardExchanges are those over the card, whose hosts may be two processes.
+var cardExchanges = []exchange{rdmaWrite, sendReceive, reliableWrite, rdmaRead}
+
 // key names the exchange in reports.
 func (x exchange) key() string {
 	return map[exchange]string{

@@ -292,7 +292,7 @@ func TestBadStart(t *testing.T) {
 		"thread of node 9": {sim.Config{Nodes: []sim.Node{{Kind: "echo", Name: "a"}}, Threads: []sim.Thread{{Node: 9, Name: "x"}}}, "counted from 0"},
 		"odd memory":       {sim.Config{Nodes: []sim.Node{{Kind: "echo", Name: "a"}}, Mode: sim.Free, MemoryBytes: 5000}, "multiple of 4096"},
 		"unknown profile":  {sim.Config{Nodes: []sim.Node{{Kind: "echo", Name: "a"}}, Mode: sim.Free, Profile: "x"}, "no such profile"},
-		"long path":        {sim.Config{Nodes: []sim.Node{{Kind: "echo", Name: "a"}}, Mode: sim.Free, SocketPath: "/tmp/" + strings.Repeat("x", 200)}, "use a shorter directory"},
+		"long path":        {sim.Config{Nodes: []sim.Node{{Kind: "echo", Name: "a"}}, Mode: sim.Free, SocketPath: "/tmp/" + strings.Repeat("x", 200)}, "a directory with a shorter path"},
 		"no program":       {sim.Config{Program: "/nonexistent/hvia-sim"}, "no such file"},
 	} {
 		t.Run(name, func(t *testing.T) {
