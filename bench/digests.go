@@ -35,7 +35,7 @@ type DigestsConfig struct {
 	Short    bool // only the runs that take seconds
 	Jobs     int  // simulations at a time
 
-	// Progress, if not nil, is told what has been done. It must not block.
+	// Progress, if not nil, receives what has been done. It must not block.
 	Progress func(Progress)
 }
 
@@ -336,7 +336,7 @@ const (
 	valueWakes  = "wakes"
 )
 
-// OnlyWakes is true if nothing but what hosts were woken for has changed.
+// OnlyWakes is true if only what hosts were woken for has changed.
 func OnlyWakes(list []DigestDifference) bool {
 	return !slices.ContainsFunc(list, func(d DigestDifference) bool { return d.Value != valueWakes })
 }

@@ -25,7 +25,7 @@ func checkReads(t *testing.T, c ReproduceConfig, r *Report) {
 			require.Equal(t, BytesPerSecond(row.Size, row.HalfRTTPs), row.BytesPerSec)
 		}
 		require.GreaterOrEqual(t, write.HalfRTTPs, plain.HalfRTTPs, "%d bytes: reliable delivery is not faster", read.Size)
-		// The request is a frame of its own: two MACs, two buses and the wire, but no second post.
+		// The request is a separate frame: two MACs, two buses and the wire, but no second post.
 		require.Greater(t, read.HalfRTTPs, write.HalfRTTPs+3_000_000, "%d bytes", read.Size)
 		require.Less(t, read.HalfRTTPs, 2*write.HalfRTTPs+10_000_000, "%d bytes", read.Size)
 	}

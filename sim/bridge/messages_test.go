@@ -18,7 +18,7 @@ import (
 	"hvia/sim/bridge"
 )
 
-// send posts a message of so many bytes.
+// send posts a message of the given length.
 func send(ctx context.Context, slot *bridge.Slot, node, rank, length int) error {
 	left := length
 	for {
@@ -161,7 +161,7 @@ func TestMessageToNobody(t *testing.T) {
 				gone()
 			}
 			require.Less(t, residentBytes(t, f)-before, 1<<20)
-			// To itself goes as ever.
+			// A message to itself is delivered.
 			require.NoError(t, send(ctx, slot, 0, 4, 7))
 			wake, err := receive(ctx, slot)
 			require.NoError(t, err)

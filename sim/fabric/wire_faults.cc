@@ -177,7 +177,7 @@ WireFate WireFaults::Judge(int end, Time start, Time data, Time byte_time, const
   for (Rule& r : d.rules) {
     SplitMix random(SplitMix::Mix(r.seed + n * 0x9e3779b97f4a7c15u));
     if (r.kind == kWireFaultCut || r.kind == kWireFaultLink) {
-      // Of a frame that is on its way then the beginning arrives.
+      // Of a frame in flight at that time the first part arrives.
       if (start >= r.to || data + static_cast<Time>(whole) * byte_time <= r.from) continue;
       fate.faults |= 1u << r.kind;
       if (data + byte_time > r.from) {

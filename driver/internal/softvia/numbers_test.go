@@ -12,7 +12,7 @@ import (
 	"hvia/layout"
 )
 
-// Behind any frames with forged numbers, at most so many frames of the peer that
+// Behind any frames with forged numbers, at most N frames of the peer that
 // arrive are dropped for theirs, also on a wire that loses and doubles frames.
 func TestForgedNumbers(t *testing.T) {
 	const most = layout.SequenceAgreement - 1

@@ -31,7 +31,7 @@ func random(r *rand.Rand) board {
 	}
 	step := pick(1, 1, 8000, 1_000_000) // in which times are
 	favourite := pick(0, 0, 1)          // all to node 0
-	moving := pick(0, 0, 20)            // one in so many has another's source
+	moving := pick(0, 0, 20)            // one in N has another's source
 	damaged := pick(0, 0, 10)
 	size := func() int {
 		return pick(layout.MinFrame, layout.MinFrame, layout.MinFrame+r.IntN(layout.MaxFrame-layout.MinFrame+1), layout.MaxFrame)

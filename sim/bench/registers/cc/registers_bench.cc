@@ -86,7 +86,7 @@ class Bench {
     bool sd_rst = top->sd_rst_no, mac_rst = top->mac_rst_no, live = top->bus_rst_no;
     top->clk_i = 1;
     top->eval();
-    // What State tells of the card is two clocks old.
+    // What State shows of the card is two clocks old.
     live = live && top->bus_rst_no;
     quiet_seen = live && quiet_then;
     quiet_then = live && top->card_quiet_i;
