@@ -530,9 +530,10 @@ bool CardNode::BusReset(Time t, Time span) {
   // The pin needs no clock: in this instant the card lets go of the bus.
   top_->rst_ni = 0;
   bridge_.Reset();
+  const bool configured = enumerator_->done();  // else the access is the enumerator's, and ends with it
   HostResult r;
   while (bridge_.PopResult(&r)) {
-    if (IsRead(r.kind)) s_.fabric->ReadComplete(static_cast<int>(r.token), kMasterAbortData, system_.AtOrAfter(t + 1));
+    if (configured && IsRead(r.kind)) s_.fabric->ReadComplete(static_cast<int>(r.token), kMasterAbortData, system_.AtOrAfter(t + 1));
   }
   enumerator_ = std::make_unique<PciEnumerator>(&bridge_, PciEnumerator::DefaultPlan());
   bus_.Reset();
