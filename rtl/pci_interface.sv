@@ -97,7 +97,7 @@ module pci_interface #(
   output logic           stat_pci_target_read_o
 );
 
-  logic         cfg_we;
+  logic         cfg_we, cfg_pending;
   logic [7:2]   cfg_addr;
   logic [3:0]   cfg_be;
   logic [31:0]  cfg_wdata, cfg_rdata;
@@ -118,6 +118,7 @@ module pci_interface #(
     .idle_o,
     .quiet_o            (master_quiet),
     .bus_master_en_i    (bus_master_en),
+    .cfg_pending_i      (cfg_pending),
     .parity_en_i        (parity_en),
     .latency_timer_i    (latency_timer),
     .req_valid_i, .req_ready_o, .req_write_i, .req_addr_i, .req_len_i,
@@ -148,6 +149,7 @@ module pci_interface #(
     .clk_i, .rst_ni,
     .quiet_o              (target_quiet),
     .cfg_we_o             (cfg_we),
+    .cfg_pending_o        (cfg_pending),
     .cfg_addr_o           (cfg_addr),
     .cfg_be_o             (cfg_be),
     .cfg_wdata_o          (cfg_wdata),

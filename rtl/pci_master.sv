@@ -35,6 +35,7 @@ module pci_master #(
 
   // From configuration space
   input  logic           bus_master_en_i,
+  input  logic           cfg_pending_i,  // a write that may clear BusMaster waits for its PAR: begin nothing
   input  logic           parity_en_i,
   input  logic [7:0]     latency_timer_i,
 
@@ -208,7 +209,7 @@ module pci_master #(
   assign can_start = cur_write_q ? ((wcnt_q >= 3'd2) | ((wcnt_q != 3'd0) & (cur_cnt_q == beat_dwords)))
                                  : (rcnt_q <= 3'd2);
   assign start     = (state_q == StIdle) & cur_valid_q & can_start & ~req_n_q & ~gnt_n_i & bus_idle &
-                     bus_master_en_i & ~drop;
+                     bus_master_en_i & ~cfg_pending_i & ~drop;
 
   // A request from before a soft reset must not reach the bus after it, and one that may not reach the
   // bus must not hold the reset up. So BusMaster that returns during the reset changes nothing.

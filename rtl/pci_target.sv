@@ -18,6 +18,7 @@ module pci_target (
 
   // Configuration space
   output logic         cfg_we_o,
+  output logic         cfg_pending_o,  // a write ended in the last clock; its PAR decides
   output logic [7:2]   cfg_addr_o,
   output logic [3:0]   cfg_be_o,
   output logic [31:0]  cfg_wdata_o,
@@ -152,10 +153,11 @@ module pci_target (
   assign tgt_raddr_o  = {raddr_q, 2'b00};
   assign tgt_rbar_o   = rbar_q;
 
-  assign cfg_addr_o  = addr_q[7:2];
-  assign cfg_be_o    = cfg_be_q;
-  assign cfg_wdata_o = cfg_wdata_q;
-  assign cfg_we_o    = cfg_we_q & ~perr_o;
+  assign cfg_addr_o    = addr_q[7:2];
+  assign cfg_be_o      = cfg_be_q;
+  assign cfg_wdata_o   = cfg_wdata_q;
+  assign cfg_we_o      = cfg_we_q & ~perr_o;
+  assign cfg_pending_o = cfg_we_q;
 
   always_comb begin
     state_d     = state_q;

@@ -300,7 +300,7 @@ func TestFaults(t *testing.T) {
 		{"write error answered as success", "aborts", 32, master, "werr_d  = complete & cur_write_q & (state_q == StDrain);", "werr_d  = !FAULT & complete & cur_write_q & (state_q == StDrain);"},
 		{"dword with bad parity written", "parity", 32, target, "{4{~fhead_bad}};", "{4{~fhead_bad | FAULT}};"},
 		{"dword with bad parity forgotten in the buffer", "parity", 32, target, "if (perr_o & posted_q) fbad_q", "if (perr_o & posted_q & !FAULT) fbad_q"},
-		{"configuration written with bad parity", "parity", 32, target, "assign cfg_we_o    = cfg_we_q & ~perr_o;", "assign cfg_we_o    = cfg_we_q & (~perr_o | FAULT);"},
+		{"configuration written with bad parity", "parity", 32, target, "assign cfg_we_o      = cfg_we_q & ~perr_o;", "assign cfg_we_o      = cfg_we_q & (~perr_o | FAULT);"},
 		{"read with a bad last phase is good", "parity", 32, master, "(perr_o & plast_q & (rrd_q == rnewest));", "(perr_o & plast_q & (rrd_q == rnewest) & !FAULT);"},
 		{"read with a bad phase in the middle is good", "parity", 64, master, "(pbad_q | (perr_o & ~plast_q));", "(pbad_q | (perr_o & ~plast_q & !FAULT));"},
 		{"bad beat forgotten in the buffer", "parity", 64, master, "if (perr_o & plast_q) rerr_q", "if (perr_o & plast_q & !FAULT) rerr_q"},
@@ -312,7 +312,9 @@ func TestFaults(t *testing.T) {
 		{"SERR# without SerrEnable", "parity", 32, pins, "address_parity & parity_en & serr_en;", "address_parity & parity_en & (serr_en | FAULT);"},
 		{"a soft reset waits for BusMaster", "busmaster", 32, master, "assign drop = quiesce_i &", "assign drop = !FAULT & quiesce_i &"},
 		{"BusMaster revives what a soft reset has dropped", "busmaster", 32, master, "(drop_q | ~bus_master_en_i);", "((drop_q & !FAULT) | ~bus_master_en_i);"},
-		{"a transaction begins in the clock after BusMaster was cleared", "busmaster", 32, master, "bus_master_en_i & ~drop;", "(FAULT | bus_master_en_i) & (FAULT | ~drop);"},
+		{"a transaction begins in the clock after BusMaster was cleared", "busmaster", 32, master, "bus_master_en_i & ~cfg_pending_i & ~drop;",
+			"(FAULT | bus_master_en_i) & ~cfg_pending_i & (FAULT | ~drop);"},
+		{"a transaction begins while BusMaster is being cleared", "busmaster", 32, master, "& ~cfg_pending_i &", "& (FAULT | ~cfg_pending_i) &"},
 	}
 	var planted []unit.Switched
 	for _, f := range faults {
