@@ -195,6 +195,9 @@ func requireEmpty(t *testing.T, s *service.Service, limit time.Duration) {
 // participants declares a client and a server.
 var participants = []service.Participant{{Node: 0, Name: "client"}, {Node: 1, Name: "server"}}
 
+// cardLimits let a process have all that the card has, as the scenarios try to.
+var cardLimits = driver.Quota{Vis: 1 << 10, CQs: 1 << 10, Tags: 1 << 20, Regions: 1 << 20}
+
 // The scenarios with client and server in processes of their own, on the simulated
 // card, in virtual time. With -short it is some of them.
 func TestScenariosBetweenProcesses(t *testing.T) {
@@ -204,7 +207,7 @@ func TestScenariosBetweenProcesses(t *testing.T) {
 			continue
 		}
 		t.Run(sc.name, func(t *testing.T) {
-			s := startService(t, service.Config{Fabric: sim.Config{Mode: sim.Timed}, Participants: participants})
+			s := startService(t, service.Config{Fabric: sim.Config{Mode: sim.Timed}, Participants: participants, Quota: cardLimits})
 			playBetweenProcesses(t, s, sc)
 			d, err := s.Fabric().Digest(t.Context())
 			require.NoError(t, err)
@@ -226,7 +229,7 @@ func TestScenariosBetweenProcessesInFreeMode(t *testing.T) {
 	for _, sc := range scenarios {
 		if slices.Contains(inFreeMode, sc.name) {
 			t.Run(sc.name, func(t *testing.T) {
-				s := startService(t, service.Config{})
+				s := startService(t, service.Config{Quota: cardLimits})
 				playBetweenProcesses(t, s, sc)
 				require.NoError(t, s.Close())
 			})

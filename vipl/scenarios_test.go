@@ -1132,7 +1132,8 @@ func isolationClient(e *env) error {
 	}
 	malformed, err := p.nic.Counter(p.t, layout.CounterDoorbellMalformed)
 	e.is("counter", err, nil)
-	e.that(fmt.Sprintf("%d malformed doorbells counted", malformed), malformed >= 10 || e.onMvia() && malformed == 0)
+	// A first dword of a doorbell is malformed when another one starts over. The last one still waits.
+	e.that(fmt.Sprintf("%d malformed doorbells counted", malformed), malformed >= 9 || e.onMvia() && malformed == 0)
 	if err := p.t.Send(driver.ThreadID{Node: 1, Rank: 1}, []byte("check")); err != nil {
 		return err
 	}
