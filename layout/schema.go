@@ -26,7 +26,7 @@ const (
 // Struct is a fixed layout of bytes in memory, on the wire or in SDRAM.
 type Struct struct {
 	Name   string
-	Doc    string
+	Doc    string `json:"-"`
 	Endian Endian
 	Size   int // bytes
 	Fields []Field
@@ -39,7 +39,7 @@ type Field struct {
 	Offset int // bytes from the start of the structure
 	Width  int // bytes
 	Bytes  bool
-	Doc    string
+	Doc    string `json:"-"`
 	Bits   []Bits // for integers: the named bit ranges inside
 }
 
@@ -48,14 +48,14 @@ type Bits struct {
 	Name  string
 	Lo    int
 	Width int
-	Doc   string
+	Doc   string `json:"-"`
 }
 
 // Enum is a closed set of codes.
 type Enum struct {
 	Name   string // Go type and prefix of the constants
-	Doc    string
-	Width  int // bits
+	Doc    string `json:"-"`
+	Width  int    // bits
 	Values []Value
 }
 
@@ -63,15 +63,15 @@ type Enum struct {
 type Value struct {
 	Name  string
 	Value uint64
-	Doc   string
+	Doc   string `json:"-"`
 }
 
 // Constant is a named number that is part of a layout (a size, a count, a magic).
 type Constant struct {
 	Name  string
 	Value uint64
-	Width int // bits in SystemVerilog
-	Doc   string
+	Width int    // bits in SystemVerilog
+	Doc   string `json:"-"`
 }
 
 // Access says what software may do with a register.
@@ -89,25 +89,25 @@ const (
 // Register is one 32-bit register.
 type Register struct {
 	Name   string
-	Offset int // bytes from the start of the block
-	Access Access
+	Offset int    // bytes from the start of the block
+	Access Access `json:"-"`
 	Reset  uint32
-	Doc    string
+	Doc    string `json:"-"`
 	Bits   []Bits
 }
 
 // RegisterBlock is a set of registers behind one base address.
 type RegisterBlock struct {
 	Name      string // prefix of the constants
-	Doc       string
-	Size      int // bytes
+	Doc       string `json:"-"`
+	Size      int    // bytes
 	Registers []Register
 }
 
 // Section groups tables on one page of the reference.
 type Section struct {
-	Title     string
-	Doc       string
+	Title     string `json:"-"`
+	Doc       string `json:"-"`
 	Constants []Constant
 	Enums     []Enum
 	Structs   []Struct

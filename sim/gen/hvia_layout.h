@@ -6,7 +6,7 @@
 
 namespace hvia {
 
-constexpr uint64_t kLayoutHash = 0xaad9de44b8e9ca26ull;
+constexpr uint64_t kLayoutHash = 0x9a52488f05bbf1c8ull;
 
 // PCI configuration space
 constexpr uint32_t kPciVendorID = 0x5648u;

@@ -7,8 +7,10 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/binary"
+	"encoding/json"
 	"fmt"
 	"go/format"
+	"slices"
 	"strings"
 
 	"hvia/layout"
@@ -30,8 +32,7 @@ func Files(sections []layout.Section) (map[string][]byte, error) {
 		return nil, err
 	}
 	doc := markdown(sections)
-	sum := sha256.Sum256(doc)
-	hash := binary.BigEndian.Uint64(sum[:8])
+	hash := hashOf(sections)
 	goText, err := format.Source(golang(sections, hash))
 	if err != nil {
 		return nil, fmt.Errorf("render: format Go: %w", err)
@@ -42,6 +43,38 @@ func Files(sections []layout.Section) (map[string][]byte, error) {
 		CppFile: cpp(sections, hash),
 		DocFile: doc,
 	}, nil
+}
+
+// hashOf is over names, offsets, widths, byte orders and values, in an order
+// that does not depend on where a table stands: a new wording or another page
+// leaves card, simulator and programs compatible. The schema marks what is
+// left out.
+func hashOf(sections []layout.Section) uint64 {
+	var tables []string
+	add := func(kind string, table any) {
+		text, err := json.Marshal(table)
+		if err != nil {
+			panic(err) // plain values only
+		}
+		tables = append(tables, kind+string(text))
+	}
+	for _, s := range sections {
+		for _, c := range s.Constants {
+			add("constant", c)
+		}
+		for _, e := range s.Enums {
+			add("enum", e)
+		}
+		for _, st := range s.Structs {
+			add("struct", st)
+		}
+		for _, b := range s.Blocks {
+			add("block", b)
+		}
+	}
+	slices.Sort(tables)
+	sum := sha256.Sum256([]byte(strings.Join(tables, "\n")))
+	return binary.BigEndian.Uint64(sum[:8])
 }
 
 // Check reports the first inconsistency: a name used twice, fields that
@@ -292,7 +325,7 @@ func golang(sections []layout.Section, hash uint64) []byte {
 	var w bytes.Buffer
 	fmt.Fprintf(&w, "// %s\n// SPDX-License-Identifier: Apache-2.0\n\npackage layout\n\n", banner)
 	w.WriteString("import \"encoding/binary\"\n\n")
-	fmt.Fprintf(&w, "// Hash identifies this version of all layouts: the first eight bytes of the\n// SHA-256 of their reference page.\nconst Hash uint64 = %#x\n", hash)
+	fmt.Fprintf(&w, "// Hash identifies this version of all layouts: the first eight bytes of the\n// SHA-256 of their names, offsets, widths, byte orders and values.\nconst Hash uint64 = %#x\n", hash)
 	for _, s := range sections {
 		fmt.Fprintf(&w, "\n// %s.\nconst (\n", s.Title)
 		for _, c := range s.Constants {

@@ -49,11 +49,39 @@ func TestCheckRefusesBrokenTables(t *testing.T) {
 	}
 }
 
-// A change of any table changes the hash that bridge and card are compared by.
-func TestHashFollowsTheTables(t *testing.T) {
-	a, err := Files([]layout.Section{{Constants: []layout.Constant{{Name: "C", Value: 1, Width: 4}}}})
-	require.NoError(t, err)
-	b, err := Files([]layout.Section{{Constants: []layout.Constant{{Name: "C", Value: 2, Width: 4}}}})
-	require.NoError(t, err)
-	require.NotEqual(t, string(a[SVFile]), string(b[SVFile]))
+// The hash that card, simulator and programs are compared by covers what they
+// must agree on and nothing else.
+func TestHashCoversNamesOffsetsWidthsAndValues(t *testing.T) {
+	table := func(change func(*layout.Section)) uint64 {
+		s := layout.Section{
+			Title:     "T",
+			Constants: []layout.Constant{{Name: "C", Value: 1, Width: 4, Doc: "a"}},
+			Enums:     []layout.Enum{{Name: "E", Width: 2, Values: []layout.Value{{Name: "A", Value: 1}}}},
+			Structs:   []layout.Struct{{Name: "S", Size: 8, Fields: []layout.Field{{Name: "F", Width: 4, Bits: []layout.Bits{{Name: "B", Width: 1}}}}}},
+			Blocks:    []layout.RegisterBlock{{Name: "R", Size: 8, Registers: []layout.Register{{Name: "A", Access: layout.ReadOnly}}}},
+		}
+		change(&s)
+		return hashOf([]layout.Section{s})
+	}
+	same := table(func(*layout.Section) {})
+	for name, change := range map[string]func(*layout.Section){
+		"constant's value": func(s *layout.Section) { s.Constants[0].Value = 2 },
+		"constant's name":  func(s *layout.Section) { s.Constants[0].Name = "D" },
+		"enum's value":     func(s *layout.Section) { s.Enums[0].Values[0].Value = 2 },
+		"struct's size":    func(s *layout.Section) { s.Structs[0].Size = 16 },
+		"byte order":       func(s *layout.Section) { s.Structs[0].Endian = layout.Big },
+		"field's offset":   func(s *layout.Section) { s.Structs[0].Fields[0].Offset = 4 },
+		"field's width":    func(s *layout.Section) { s.Structs[0].Fields[0].Width = 2 },
+		"bit's position":   func(s *layout.Section) { s.Structs[0].Fields[0].Bits[0].Lo = 1 },
+		"register offset":  func(s *layout.Section) { s.Blocks[0].Registers[0].Offset = 4 },
+		"register's reset": func(s *layout.Section) { s.Blocks[0].Registers[0].Reset = 1 },
+	} {
+		require.NotEqual(t, same, table(change), name)
+	}
+	require.Equal(t, same, table(func(s *layout.Section) {
+		s.Title, s.Doc = "other", "other"
+		s.Constants[0].Doc, s.Enums[0].Doc, s.Enums[0].Values[0].Doc = "b", "b", "b"
+		s.Structs[0].Doc, s.Structs[0].Fields[0].Doc, s.Structs[0].Fields[0].Bits[0].Doc = "b", "b", "b"
+		s.Blocks[0].Doc, s.Blocks[0].Registers[0].Doc = "b", "b"
+	}))
 }

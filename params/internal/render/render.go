@@ -9,6 +9,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"go/format"
+	"slices"
 	"sort"
 	"strings"
 
@@ -31,11 +32,11 @@ func Files(table []params.Param, profiles []params.Profile) (map[string][]byte, 
 		return nil, err
 	}
 	doc := markdown(table, profiles)
-	goText, err := format.Source(golang(table, profiles, doc))
+	goText, err := format.Source(golang(table, profiles))
 	if err != nil {
 		return nil, fmt.Errorf("render: format Go: %w", err)
 	}
-	base := Board(params.Set{Profile: profiles[0], Hash: hashOf(doc, profiles[0])}, table)
+	base := Board(params.Set{Profile: profiles[0], Hash: hashOf(table, profiles[0])}, table)
 	return map[string][]byte{GoFile: goText, SVFile: base[SVFile], CppFile: base[CppFile], DocFile: doc}, nil
 }
 
@@ -45,9 +46,19 @@ func Board(s params.Set, table []params.Param) map[string][]byte {
 	return map[string][]byte{SVFile: systemVerilog(table, s.Hash), CppFile: cpp(table, s.Name, s.Hash)}
 }
 
-// hashOf is over the reference page, which tells everything, and the profile.
-func hashOf(doc []byte, p params.Profile) uint64 {
-	sum := sha256.Sum256(append(doc[:len(doc):len(doc)], p.Name...))
+// hashOf is over the profile's name and the name and value of each parameter:
+// a new wording, source or range leaves builds compatible.
+func hashOf(table []params.Param, p params.Profile) uint64 {
+	lines := []string{p.Name}
+	for _, q := range table {
+		v := q.Value
+		if r, ok := p.Replaces[q.Name]; ok {
+			v = r
+		}
+		lines = append(lines, fmt.Sprintf("%s=%d", q.Name, v))
+	}
+	slices.Sort(lines[1:])
+	sum := sha256.Sum256([]byte(strings.Join(lines, "\n")))
 	return binary.BigEndian.Uint64(sum[:8])
 }
 
@@ -144,12 +155,12 @@ func cpp(table []params.Param, profile string, hash uint64) []byte {
 	return w.Bytes()
 }
 
-func golang(table []params.Param, profiles []params.Profile, doc []byte) []byte {
+func golang(table []params.Param, profiles []params.Profile) []byte {
 	var w bytes.Buffer
 	fmt.Fprintf(&w, "// %s\n// SPDX-License-Identifier: Apache-2.0\n\npackage params\n\n", banner)
-	fmt.Fprintf(&w, "// Hash identifies this version of all numbers, in the base profile.\nconst Hash uint64 = %#x\n\n// Hashes of all profiles.\nvar hashes = map[string]uint64{\n", hashOf(doc, profiles[0]))
+	fmt.Fprintf(&w, "// Hash identifies this version of all numbers, in the base profile.\nconst Hash uint64 = %#x\n\n// Hashes of all profiles.\nvar hashes = map[string]uint64{\n", hashOf(table, profiles[0]))
 	for _, pr := range profiles {
-		fmt.Fprintf(&w, "\t%q: %#x,\n", pr.Name, hashOf(doc, pr))
+		fmt.Fprintf(&w, "\t%q: %#x,\n", pr.Name, hashOf(table, pr))
 	}
 	w.WriteString("}\n\n// Values of the base profile.\nconst (\n")
 	for _, p := range table {
