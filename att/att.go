@@ -96,8 +96,8 @@ type Entry struct {
 	FirstBytes    uint16 // bytes of the region in its first page
 	LastBytes     uint16 // bytes of the region in its last page
 	Valid         bool
-	RdmaWrite     bool // remote writes are allowed
-	RdmaRead      bool // remote reads are allowed
+	RDMAWrite     bool // remote writes are allowed
+	RDMARead      bool // remote reads are allowed
 	Generation    uint16
 	Tag           uint16 // protection tag
 }
@@ -116,11 +116,11 @@ func (e Entry) Encode() layout.AttLevel1 {
 	if e.Valid {
 		attributes |= layout.AttLevel1AttributesValidMask
 	}
-	if e.RdmaWrite {
-		attributes |= layout.AttLevel1AttributesRdmaWriteMask
+	if e.RDMAWrite {
+		attributes |= layout.AttLevel1AttributesRDMAWriteMask
 	}
-	if e.RdmaRead {
-		attributes |= layout.AttLevel1AttributesRdmaReadMask
+	if e.RDMARead {
+		attributes |= layout.AttLevel1AttributesRDMAReadMask
 	}
 	b.SetAttributes(attributes)
 	return b
@@ -141,8 +141,8 @@ func DecodeEntry(b []byte) (Entry, error) {
 		FirstBytes:    v.FirstBytes(),
 		LastBytes:     v.LastBytes(),
 		Valid:         a&layout.AttLevel1AttributesValidMask != 0,
-		RdmaWrite:     a&layout.AttLevel1AttributesRdmaWriteMask != 0,
-		RdmaRead:      a&layout.AttLevel1AttributesRdmaReadMask != 0,
+		RDMAWrite:     a&layout.AttLevel1AttributesRDMAWriteMask != 0,
+		RDMARead:      a&layout.AttLevel1AttributesRDMAReadMask != 0,
 		Generation:    uint16(a & layout.AttLevel1AttributesGenerationMask >> layout.AttLevel1AttributesGenerationLsb),
 		Tag:           uint16(a & layout.AttLevel1AttributesTagMask >> layout.AttLevel1AttributesTagLsb),
 	}, nil
@@ -228,11 +228,11 @@ func Translate(m Memory, limit uint32, h Handle, va uint64, length uint32, tag u
 	switch access {
 	case layout.AttAccessLocal:
 	case layout.AttAccessRemoteWrite:
-		if !e.RdmaWrite {
+		if !e.RDMAWrite {
 			return fail(ErrAccess)
 		}
 	case layout.AttAccessRemoteRead:
-		if !e.RdmaRead {
+		if !e.RDMARead {
 			return fail(ErrAccess)
 		}
 	default:

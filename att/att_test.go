@@ -25,7 +25,7 @@ func TestHandle(t *testing.T) {
 func TestEncodeIsTheLayout(t *testing.T) {
 	e := Entry{
 		Start: 0x1122334455667788, Level2Address: 0x02000010, Pages: 3, FirstBytes: 0x0ff0, LastBytes: 0x1000,
-		Valid: true, RdmaWrite: true, Generation: 0xabc, Tag: 0xbeef,
+		Valid: true, RDMAWrite: true, Generation: 0xabc, Tag: 0xbeef,
 	}
 	want := []byte{
 		0x88, 0x77, 0x66, 0x55, 0x44, 0x33, 0x22, 0x11,
@@ -85,7 +85,7 @@ func threePages(t *testing.T) (*Table, Registration) {
 	table, err := NewTable(8)
 	require.NoError(t, err)
 	reg, err := table.Register(Region{
-		Start: 0x7fff_0000_0ff0, Length: 0x10 + 0x1000 + 0x20, Pages: []uint32{0x0abc_d000, 0x0000_3000, 0xffff_f000}, Tag: 7, RdmaWrite: true,
+		Start: 0x7fff_0000_0ff0, Length: 0x10 + 0x1000 + 0x20, Pages: []uint32{0x0abc_d000, 0x0000_3000, 0xffff_f000}, Tag: 7, RDMAWrite: true,
 	})
 	require.NoError(t, err)
 	return table, reg
@@ -311,12 +311,12 @@ func FuzzTranslate(f *testing.F) {
 func TestModify(t *testing.T) {
 	table, err := NewTable(4)
 	require.NoError(t, err)
-	g, err := table.Register(Region{Start: 0x1010, Length: 8000, Pages: []uint32{0x5000, 0x9000}, Tag: 7, RdmaWrite: true})
+	g, err := table.Register(Region{Start: 0x1010, Length: 8000, Pages: []uint32{0x5000, 0x9000}, Tag: 7, RDMAWrite: true})
 	require.NoError(t, err)
 	m, err := table.Modify(g.Handle, 9, false, true)
 	require.NoError(t, err)
 	want := g.Entry
-	want.Tag, want.RdmaWrite, want.RdmaRead = 9, false, true
+	want.Tag, want.RDMAWrite, want.RDMARead = 9, false, true
 	require.Equal(t, Registration{Handle: g.Handle, Entry: want}, m)
 	require.Equal(t, want, ReadEntry(table.Memory(), g.Handle.Index()))
 	_, err = table.Translate(g.Handle, 0x1010, 8000, 7, layout.AttAccessLocal)

@@ -17,7 +17,7 @@ func Example() {
 		return
 	}
 	reg, err := table.Register(att.Region{
-		Start: 0x10000800, Length: 6000, Pages: []uint32{0x00345000, 0x00017000}, Tag: 42, RdmaWrite: true,
+		Start: 0x10000800, Length: 6000, Pages: []uint32{0x00345000, 0x00017000}, Tag: 42, RDMAWrite: true,
 	})
 	if err != nil {
 		fmt.Println(err)

@@ -37,7 +37,7 @@ func TestTableProperties(t *testing.T) {
 			"register": func(t *rapid.T) {
 				start := rapid.Uint64Range(1, 1<<40).Draw(t, "start")
 				length := rapid.Uint64Range(1, 5*PageSize).Draw(t, "length")
-				r := Region{Start: start, Length: length, Tag: uint16(rapid.IntRange(0, 3).Draw(t, "tag")), RdmaWrite: rapid.Bool().Draw(t, "write")}
+				r := Region{Start: start, Length: length, Tag: uint16(rapid.IntRange(0, 3).Draw(t, "tag")), RDMAWrite: rapid.Bool().Draw(t, "write")}
 				for range PagesOf(start, length) {
 					r.Pages = append(r.Pages, rapid.Uint32().Draw(t, "page")&^(PageSize-1))
 				}

@@ -25,8 +25,8 @@ type Region struct {
 	Length    uint64   // bytes, at least 1
 	Pages     []uint32 // physical addresses of the pages that the region touches, in order, page aligned
 	Tag       uint16   // protection tag
-	RdmaWrite bool     // remote writes are allowed
-	RdmaRead  bool     // remote reads are allowed
+	RDMAWrite bool     // remote writes are allowed
+	RDMARead  bool     // remote reads are allowed
 }
 
 // Registration is what has to be written for a region: first Level2 from
@@ -161,8 +161,8 @@ func (t *Table) Register(r Region) (Registration, error) {
 			Pages:         pages,
 			FirstBytes:    uint16(min(PageSize-head, r.Length)),
 			Valid:         true,
-			RdmaWrite:     r.RdmaWrite,
-			RdmaRead:      r.RdmaRead,
+			RDMAWrite:     r.RDMAWrite,
+			RDMARead:      r.RDMARead,
 			Generation:    s.generation,
 			Tag:           r.Tag,
 		},
@@ -187,7 +187,7 @@ func (t *Table) Modify(h Handle, tag uint16, write, read bool) (Registration, er
 		return Registration{}, fmt.Errorf("att: modify handle %v: %w", h, err)
 	}
 	e := ReadEntry(&t.image, h.Index())
-	e.Tag, e.RdmaWrite, e.RdmaRead = tag, write, read
+	e.Tag, e.RDMAWrite, e.RDMARead = tag, write, read
 	t.image.WriteEntry(h.Index(), e)
 	return Registration{Handle: h, Entry: e}, nil
 }

@@ -17,13 +17,13 @@ var accountSizes = []int{waterfallSize, pipelineSize}
 // pathSteps are the names of what the way of a short message goes into, in the
 // order in which the report has them.
 var pathSteps = []string{
-	driver.LayerLibrary.String(), driver.LayerTrap.String(), driver.LayerCopy.String(), driver.LayerProtocol.String(), stepNic, stepBus, stepWire,
+	driver.LayerLibrary.String(), driver.LayerTrap.String(), driver.LayerCopy.String(), driver.LayerProtocol.String(), stepNIC, stepBus, stepWire,
 	driver.LayerInterrupt.String(), driver.LayerAgent.String(), stepWake, driver.LayerSwitch.String(), driver.LayerPoll.String(), stepRest,
 }
 
 // What is no layer of a host's software.
 const (
-	stepNic  = "NIC"  // its firmware, or the logic, MAC bus and MAC of the card
+	stepNIC  = "NIC"  // its firmware, or the logic, MAC bus and MAC of the card
 	stepBus  = "bus"  // the system bus, where nothing else is under way
 	stepWire = "wire" // bits, PHYs and cable
 	stepWake = "wake" // what was waited for is there; the thread does not have the processor yet
@@ -91,7 +91,7 @@ func (p *pingPong) cardPath(k int, post int64, sums []int64) MessagePath {
 	left := half - post
 	for j, s := range p.exchange.stages() {
 		mean := sums[j] / messages
-		shares[cmp.Or(stageSteps[s.name], stepNic)] += mean
+		shares[cmp.Or(stageSteps[s.name], stepNIC)] += mean
 		left -= mean
 	}
 	if !p.exchange.oneSided() {
@@ -168,7 +168,7 @@ func (p *pingPong) claims(m passage, seen traffic) ([]claim, error) {
 	spends(work[:last+1], interval{m.call, tail})
 
 	// The firmware begins when the tail is there. A frame that leaves sooner is another one.
-	firmware := p.board.value("NicTransmitTime")
+	firmware := p.board.value("NICTransmitTime")
 	k := slices.IndexFunc(seen.frames, func(f wired) bool { return f.node == sender && f.start >= tail+firmware && f.end != notSeen })
 	if k < 0 || seen.frames[k].end > m.taken {
 		return nil, fmt.Errorf("%w: no frame between the tail's write and the return", ErrTrace)
@@ -178,10 +178,10 @@ func (p *pingPong) claims(m passage, seen traffic) ([]claim, error) {
 	if j := slices.IndexFunc(seen.bus[sender], func(v interval) bool { return v.begin >= tail }); j >= 0 && seen.bus[sender][j].end+firmware <= f.start {
 		begin = seen.bus[sender][j].end
 	}
-	list = append(list, claim{stepNic, interval{begin, begin + firmware}})
+	list = append(list, claim{stepNIC, interval{begin, begin + firmware}})
 	buses(sender, interval{tail, f.start})
 	list = append(list, claim{stepWire, interval{f.start, f.end}})
-	list = append(list, claim{stepNic, interval{f.end, f.end + p.board.value("NicReceiveTime")}})
+	list = append(list, claim{stepNIC, interval{f.end, f.end + p.board.value("NICReceiveTime")}})
 
 	// The receiver's thread was woken when the message was there.
 	work = p.ledger.of(driver.ThreadID{Node: receiver, Rank: rankPing}, f.end, m.taken)

@@ -169,7 +169,7 @@ func openVia(t *driver.Thread, h *driver.Host, s channelConfig, p protocol) (cha
 	c := &viaChannel{write: p.write, slots: s.slots, receives: s.receives, size: s.size}
 	c.stride = (s.size + receiveSlotOffset + guardBytes + layout.AttPageBytes - 1) / layout.AttPageBytes * layout.AttPageBytes
 	var err error
-	c.endpoint, err = vipl.OpenEndpointWith(t, h, 2*c.slots*c.stride, func(n *vipl.Nic) (a vipl.ViAttributes, err error) {
+	c.endpoint, err = vipl.OpenEndpointWith(t, h, 2*c.slots*c.stride, func(n *vipl.NIC) (a vipl.VIAttributes, err error) {
 		a.ReliabilityLevel = p.level
 		if p.queue {
 			c.queue, err = n.CreateCQ(t, c.slots)
@@ -180,11 +180,11 @@ func openVia(t *driver.Thread, h *driver.Host, s channelConfig, p protocol) (cha
 	if err != nil {
 		return nil, err
 	}
-	b, err := c.endpoint.Nic.Alloc(t, 2*c.slots*vipl.DescriptorBytes)
+	b, err := c.endpoint.NIC.Alloc(t, 2*c.slots*vipl.DescriptorBytes)
 	if err != nil {
 		return nil, err
 	}
-	control, err := c.endpoint.Nic.RegisterBuffer(t, b, nil)
+	control, err := c.endpoint.NIC.RegisterBuffer(t, b, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -265,7 +265,7 @@ func (c *viaChannel) send(t *driver.Thread, p pattern, n int) error {
 	p.fill(c.endpoint.Bytes()[c.sendOffset(k) : c.sendOffset(k)+n])
 	d, local := c.descriptors[k%c.slots], c.endpoint.Buffer.Segment(c.sendOffset(k), n)
 	if c.write {
-		d.SetRdmaWrite(local, c.endpoint.Peer.Address+uint64(c.receiveOffset(k)), c.endpoint.Peer.Handle)
+		d.SetRDMAWrite(local, c.endpoint.Peer.Address+uint64(c.receiveOffset(k)), c.endpoint.Peer.Handle)
 	} else if err := d.SetSend(local); err != nil {
 		return err
 	}

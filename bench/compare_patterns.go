@@ -215,7 +215,7 @@ func (x *comparison) count(t *driver.Thread, c channel) error {
 	}
 	counts := map[string]uint64{}
 	for _, n := range toldCounters {
-		v, err := via.endpoint.Nic.Counter(t, n)
+		v, err := via.endpoint.NIC.Counter(t, n)
 		if err != nil {
 			return err
 		}

@@ -41,7 +41,7 @@ func (x *comparison) countRetransmitted(t *driver.Thread, c channel) error {
 	case *tcpChannel:
 		n = c.node.stack.Counters().Retransmitted
 	case *viaChannel:
-		v, err := c.endpoint.Nic.Counter(t, layout.CounterRetransmitFrame)
+		v, err := c.endpoint.NIC.Counter(t, layout.CounterRetransmitFrame)
 		if err != nil {
 			return err
 		}

@@ -81,8 +81,8 @@ var (
 		frame     layout.FrameOperation // that carries the data
 		immediate bool
 	}{
-		{"send", layout.FrameOperationSend, false}, {"rdma-write", layout.FrameOperationRdmaWrite, false},
-		{"rdma-write-immediate", layout.FrameOperationRdmaWrite, true}, {"rdma-read", layout.FrameOperationRdmaReadResponse, false},
+		{"send", layout.FrameOperationSend, false}, {"rdma-write", layout.FrameOperationRDMAWrite, false},
+		{"rdma-write-immediate", layout.FrameOperationRDMAWrite, true}, {"rdma-read", layout.FrameOperationRDMAReadResponse, false},
 	}
 )
 
@@ -214,7 +214,7 @@ const (
 // frame, or from before it until long after it.
 func matrixFaults(kind layout.WireFault, frame layout.FrameOperation) string {
 	direction := sim.FromNode0
-	if frame == layout.FrameOperationRdmaReadResponse {
+	if frame == layout.FrameOperationRDMAReadResponse {
 		direction = sim.FromNode1
 	}
 	f := sim.WireFault{Kind: kind, Direction: direction, Frames: sim.FrameSelection{Message: 2, Frame: 2, Operation: &frame}}
@@ -245,7 +245,7 @@ func expectedOutcome(kind layout.WireFault, level, operation int) FaultOutcome {
 	}
 	reliable := matrixLevels[level].level != vipl.Unreliable
 	switch {
-	case !reliable && o.frame == layout.FrameOperationRdmaReadResponse:
+	case !reliable && o.frame == layout.FrameOperationRDMAReadResponse:
 		all.Sends = []string{"malformed descriptor", "malformed descriptor", "malformed descriptor"}
 		all.Memory = []string{"untouched", "untouched", "untouched"}
 	case kind == layout.WireFaultDuplicate, kind == layout.WireFaultDelay:
@@ -262,7 +262,7 @@ func expectedOutcome(kind layout.WireFault, level, operation int) FaultOutcome {
 	default: // a frame in the middle is missing
 		all.Receives, all.Memory = receives(well, cut, well), []string{"message 1", fmt.Sprintf("%d bytes of message 2", layout.MaxPayload), "message 3"}
 		if len(all.Receives) == 0 {
-			all.Target = []string{layout.AsyncErrorRdmaWriteAbort.String()}
+			all.Target = []string{layout.AsyncErrorRDMAWriteAbort.String()}
 		}
 	}
 	return all
@@ -294,7 +294,7 @@ func (x *matrixRun) run(ctx context.Context, c FaultMatrixConfig, b board, fault
 // matrixSide is one program's half: memory that data comes from, memory that it
 // goes to, a VI.
 type matrixSide struct {
-	nic          *vipl.Nic
+	nic          *vipl.NIC
 	vi           *vipl.VI
 	source, sink *vipl.Region
 	control      *vipl.Region
@@ -302,10 +302,10 @@ type matrixSide struct {
 
 func (x *matrixRun) open(t *driver.Thread, h *driver.Host) (s *matrixSide, err error) {
 	s = &matrixSide{}
-	if s.nic, err = vipl.OpenNic(t, h); err != nil {
+	if s.nic, err = vipl.OpenNIC(t, h); err != nil {
 		return nil, err
 	}
-	rights := &vipl.MemAttributes{EnableRdmaWrite: true, EnableRdmaRead: x.level != vipl.Unreliable}
+	rights := &vipl.MemAttributes{EnableRDMAWrite: true, EnableRDMARead: x.level != vipl.Unreliable}
 	for _, g := range []**vipl.Region{&s.source, &s.sink, &s.control} {
 		m, err := s.nic.Alloc(t, matrixMessages*max(matrixBytes, vipl.DescriptorBytes))
 		if err != nil {
@@ -318,7 +318,7 @@ func (x *matrixRun) open(t *driver.Thread, h *driver.Host) (s *matrixSide, err e
 	for i := range matrixMessages {
 		x.message(i).fill(s.source.Bytes()[i*matrixBytes:][:matrixBytes])
 	}
-	s.vi, err = s.nic.CreateVi(t, vipl.ViAttributes{ReliabilityLevel: x.level, EnableRdmaWrite: true, EnableRdmaRead: rights.EnableRdmaRead})
+	s.vi, err = s.nic.CreateVI(t, vipl.VIAttributes{ReliabilityLevel: x.level, EnableRDMAWrite: true, EnableRDMARead: rights.EnableRDMARead})
 	return s, err
 }
 
@@ -369,7 +369,7 @@ func (x *matrixRun) initiate(t *driver.Thread, h *driver.Host) error {
 		return err
 	}
 	sink := s.sink
-	if matrixOperations[x.operation].frame != layout.FrameOperationRdmaReadResponse {
+	if matrixOperations[x.operation].frame != layout.FrameOperationRDMAReadResponse {
 		sink = nil
 	}
 	return x.look(t, s, sink, s.vi.SendDone, &x.seen.Sends, &x.seen.Initiator, &x.seen.States[0])
@@ -388,14 +388,14 @@ func (x *matrixRun) describe(d *vipl.Descriptor, s *matrixSide, remote matrixTar
 	switch o.frame {
 	case layout.FrameOperationSend:
 		return d.SetSend(own)
-	case layout.FrameOperationRdmaWrite:
-		d.SetRdmaWrite(own, remote.Sink+offset, vipl.MemHandle(remote.SinkHandle))
+	case layout.FrameOperationRDMAWrite:
+		d.SetRDMAWrite(own, remote.Sink+offset, vipl.MemHandle(remote.SinkHandle))
 		if o.immediate {
 			d.AttachImmediate(uint32(i + 1))
 		}
 		return nil
 	}
-	d.SetRdmaRead(s.sink.Segment(i*matrixBytes, matrixBytes), remote.Source+offset, vipl.MemHandle(remote.SourceHandle))
+	d.SetRDMARead(s.sink.Segment(i*matrixBytes, matrixBytes), remote.Source+offset, vipl.MemHandle(remote.SourceHandle))
 	return nil
 }
 
@@ -438,7 +438,7 @@ func (x *matrixRun) answer(t *driver.Thread, h *driver.Host) error {
 		return err
 	}
 	sink := s.sink
-	if o.frame == layout.FrameOperationRdmaReadResponse {
+	if o.frame == layout.FrameOperationRDMAReadResponse {
 		sink = nil
 	}
 	return x.look(t, s, sink, s.vi.RecvDone, &x.seen.Receives, &x.seen.Target, &x.seen.States[1])

@@ -101,11 +101,11 @@ func openFirst(t *driver.Thread, h *driver.Host) (*firstSide, error) {
 	if err != nil {
 		return nil, err
 	}
-	b, err := s.endpoint.Nic.Alloc(t, layout.AttPageBytes)
+	b, err := s.endpoint.NIC.Alloc(t, layout.AttPageBytes)
 	if err != nil {
 		return nil, err
 	}
-	word, err := s.endpoint.Nic.RegisterBuffer(t, b, nil)
+	word, err := s.endpoint.NIC.RegisterBuffer(t, b, nil)
 	return &firstSide{s, word}, err
 }
 
@@ -153,7 +153,7 @@ func (x *firstWriting) knock(t *driver.Thread, h *driver.Host) error {
 			w := layout.OfferedRegion(s.word.Bytes()[:layout.OfferedRegionSize])
 			to = vipl.RemoteRegion{Address: w.Address(), Length: w.Length(), Handle: vipl.MemHandle(w.Handle())}
 		}
-		s.descriptor.SetRdmaWrite(s.endpoint.Buffer.Segment(s.arena.sendOffset(), r.size), to.Address+uint64(s.arena.receiveOffset()), to.Handle)
+		s.descriptor.SetRDMAWrite(s.endpoint.Buffer.Segment(s.arena.sendOffset(), r.size), to.Address+uint64(s.arena.receiveOffset()), to.Handle)
 		if err := vi.PostSend(t, s.descriptor); err != nil {
 			return err
 		}
@@ -191,7 +191,7 @@ func (x *firstWriting) open(t *driver.Thread, h *driver.Host) error {
 		if err := t.Send(knocker, []byte(readyWord)); err != nil {
 			return err
 		}
-		q, err := s.endpoint.Nic.ConnectWait(t, vipl.NetAddress{Discriminator: firstPort}, waitLimit)
+		q, err := s.endpoint.NIC.ConnectWait(t, vipl.NetAddress{Discriminator: firstPort}, waitLimit)
 		if err != nil {
 			return err
 		}
@@ -243,7 +243,7 @@ func (s *firstSide) left(t *driver.Thread) error {
 		return err
 	}
 	for {
-		_, err := s.endpoint.Nic.NextError(t)
+		_, err := s.endpoint.NIC.NextError(t)
 		if errors.Is(err, vipl.ErrNotDone) {
 			return nil
 		}

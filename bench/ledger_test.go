@@ -102,11 +102,11 @@ func TestPathNeedsItsParts(t *testing.T) {
 			}
 			spend(program, driver.LayerTrap, 1*us, 1*us)
 			spend(program, driver.LayerProtocol, 4*us, 3*us)
-			tx := 4*us + int64(params.NicTransmitTime)
+			tx := 4*us + int64(params.NICTransmitTime)
 			seen.frames = append(seen.frames,
 				wired{node: node, start: from + 10*us, end: from + 11*us}, // of before: the firmware has not had time for this one
 				wired{node: node, start: from + tx + us, end: from + tx + 2*us})
-			there := tx + 2*us + int64(params.NicReceiveTime)
+			there := tx + 2*us + int64(params.NICReceiveTime)
 			spend(agent, driver.LayerInterrupt, there+2*us, 2*us)
 			spend(agent, driver.LayerProtocol, there+5*us, 3*us)
 			woken := there + 5*us + int64(params.TcpWakeTime)
@@ -120,9 +120,9 @@ func TestPathNeedsItsParts(t *testing.T) {
 	p, seen := build()
 	path, err := p.kernelPath(0, seen)
 	require.NoError(t, err)
-	rest := 200*us - (1+6+2+1+2+1)*us - int64(params.NicTransmitTime+params.NicReceiveTime+params.TcpWakeTime)
+	rest := 200*us - (1+6+2+1+2+1)*us - int64(params.NICTransmitTime+params.NICReceiveTime+params.TcpWakeTime)
 	require.Equal(t, []TimeShare{
-		{"trap", 1 * us}, {"copy", 2 * us}, {"protocol", 6 * us}, {"NIC", params.NicTransmitTime + params.NicReceiveTime}, {"wire", us},
+		{"trap", 1 * us}, {"copy", 2 * us}, {"protocol", 6 * us}, {"NIC", params.NICTransmitTime + params.NICReceiveTime}, {"wire", us},
 		{"interrupt", 2 * us}, {"wake", params.TcpWakeTime}, {"switch", us}, {stepRest, rest},
 	}, path.Rows)
 	require.EqualValues(t, 200*us, path.HalfRTTPs)

@@ -54,9 +54,9 @@ func TestPingPongPrograms(t *testing.T) {
 		}
 		if x == sendReceive {
 			require.Equal(t, frames, operations[layout.FrameOperationSend])
-			require.Equal(t, 1, operations[layout.FrameOperationRdmaWrite], "the accepting side writes where its buffer is")
+			require.Equal(t, 1, operations[layout.FrameOperationRDMAWrite], "the accepting side writes where its buffer is")
 		} else {
-			require.Equal(t, frames+1, operations[layout.FrameOperationRdmaWrite])
+			require.Equal(t, frames+1, operations[layout.FrameOperationRDMAWrite])
 		}
 	}
 	for k, n := range sizes {

@@ -262,7 +262,7 @@ func checkPaths(t *testing.T, r *Report) {
 		require.EqualValues(t, params.HostTrapTime, at["trap"], p.Protocol)
 		require.EqualValues(t, params.HostInterruptTime, at["interrupt"], p.Protocol)
 		require.EqualValues(t, params.HostSwitchTime, at["switch"], p.Protocol)
-		require.EqualValues(t, params.NicTransmitTime+params.NicReceiveTime, at[stepNic], p.Protocol)
+		require.EqualValues(t, params.NICTransmitTime+params.NICReceiveTime, at[stepNIC], p.Protocol)
 	}
 }
 

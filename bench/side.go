@@ -114,22 +114,22 @@ func (s *side) close(t *driver.Thread) error {
 // openSide opens a NIC and makes a side. With send and receive, the receive of
 // the first message is posted before there is a connection.
 func openSide(t *driver.Thread, h *driver.Host, x exchange, size int) (*side, error) {
-	e, err := vipl.OpenEndpointWith(t, h, arenaBytes(size), func(*vipl.Nic) (vipl.ViAttributes, error) {
-		return vipl.ViAttributes{ReliabilityLevel: x.level(), EnableRdmaRead: x == rdmaRead}, nil
+	e, err := vipl.OpenEndpointWith(t, h, arenaBytes(size), func(*vipl.NIC) (vipl.VIAttributes, error) {
+		return vipl.VIAttributes{ReliabilityLevel: x.level(), EnableRDMARead: x == rdmaRead}, nil
 	})
 	if err != nil {
 		return nil, err
 	}
 	if x == rdmaRead {
-		if err := e.Buffer.SetAttributes(t, &vipl.MemAttributes{EnableRdmaWrite: true, EnableRdmaRead: true}); err != nil {
+		if err := e.Buffer.SetAttributes(t, &vipl.MemAttributes{EnableRDMAWrite: true, EnableRDMARead: true}); err != nil {
 			return nil, err
 		}
 	}
-	b, err := e.Nic.Alloc(t, layout.AttPageBytes)
+	b, err := e.NIC.Alloc(t, layout.AttPageBytes)
 	if err != nil {
 		return nil, err
 	}
-	control, err := e.Nic.RegisterBuffer(t, b, nil)
+	control, err := e.NIC.RegisterBuffer(t, b, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -163,7 +163,7 @@ func (s *side) send(t *driver.Thread, w pattern, n int) error {
 	w.fill(s.arena.sending(n))
 	local := s.endpoint.Buffer.Segment(s.arena.sendOffset(), n)
 	if s.exchange.oneSided() {
-		s.descriptor.SetRdmaWrite(local, s.endpoint.Peer.Address+uint64(s.arena.receiveOffset()), s.endpoint.Peer.Handle)
+		s.descriptor.SetRDMAWrite(local, s.endpoint.Peer.Address+uint64(s.arena.receiveOffset()), s.endpoint.Peer.Handle)
 	} else if err := s.descriptor.SetSend(local); err != nil {
 		return err
 	}
@@ -213,7 +213,7 @@ func (s *side) settle(t *driver.Thread) error {
 // read reads n bytes of what the peer has to send, and waits for the
 // descriptor's completion, before which VIA promises nothing of the data.
 func (s *side) read(t *driver.Thread, n int) error {
-	s.descriptor.SetRdmaRead(s.endpoint.Buffer.Segment(s.arena.receiveOffset(), n), s.endpoint.Peer.Address+uint64(s.arena.sendOffset()), s.endpoint.Peer.Handle)
+	s.descriptor.SetRDMARead(s.endpoint.Buffer.Segment(s.arena.receiveOffset(), n), s.endpoint.Peer.Address+uint64(s.arena.sendOffset()), s.endpoint.Peer.Handle)
 	if err := s.endpoint.VI.PostSend(t, s.descriptor); err != nil {
 		return err
 	}

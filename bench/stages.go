@@ -51,7 +51,7 @@ func decodeTrace(r io.Reader) ([]TraceEvent, error) {
 			return events, fmt.Errorf("record %d: %w: the simulator did not finish writing it", len(events), err)
 		}
 		events = append(events, TraceEvent{
-			TimePs: int64(b.Time()), Node: int(b.Node()), VI: int(b.Vi()),
+			TimePs: int64(b.Time()), Node: int(b.Node()), VI: int(b.VI()),
 			Event: layout.TraceEvent(b.Event()), Sequence: b.Sequence(),
 		})
 	}

@@ -260,7 +260,7 @@ func encodeTrace(events []TraceEvent) []byte {
 		r := make(layout.TraceRecord, layout.TraceRecordSize)
 		r.SetTime(uint64(e.TimePs))
 		r.SetNode(uint8(e.Node))
-		r.SetVi(uint8(e.VI))
+		r.SetVI(uint8(e.VI))
 		r.SetEvent(uint8(e.Event))
 		r.SetSequence(e.Sequence)
 		b = append(b, r...)

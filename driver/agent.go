@@ -35,7 +35,7 @@ const (
 // AsyncError is an error that cannot be written into a descriptor.
 type AsyncError struct {
 	Code       layout.AsyncError
-	Vi         int    // index, -1 = none
+	VI         int    // index, -1 = none
 	Generation uint32 // of the VI, so that the error is not taken for one of a later VI with its index
 	Lost       int    // with code Overflow: how many errors were dropped
 }
@@ -61,7 +61,7 @@ type agent struct {
 
 	table    *att.Table
 	nics     map[uint32]*nic
-	nextNic  uint32
+	nextNIC  uint32
 	tags     map[uint16]*tag
 	nextTag  uint16
 	vis      []vi
@@ -103,7 +103,7 @@ type region struct {
 
 type vi struct {
 	process    *process
-	state      layout.ViState
+	state      layout.VIState
 	lost       bool     // the program was told that this connection, or the last one, was lost
 	queues     [2]uint8 // completion queues of send and receive queue: number plus one, 0 = none
 	armed      [2]bool  // somebody may wait for a notification of the send or receive queue
@@ -149,12 +149,12 @@ func (a *agent) start(regions int) error {
 	if err := a.device.start(); err != nil {
 		return err
 	}
-	a.vis = make([]vi, a.device.identity().ViCount)
+	a.vis = make([]vi, a.device.identity().VICount)
 	for i := range a.vis {
-		a.vis[i].state = layout.ViStateFree
+		a.vis[i].state = layout.VIStateFree
 	}
-	if len(a.vis) > statusVis {
-		return fmt.Errorf("driver: a card with %d VIs, the status page has room for %d: %w", len(a.vis), statusVis, ErrResource)
+	if len(a.vis) > statusVIs {
+		return fmt.Errorf("driver: a card with %d VIs, the status page has room for %d: %w", len(a.vis), statusVIs, ErrResource)
 	}
 	a.cqs = make([]cq, a.device.identity().CompletionQueues)
 	if len(a.cqs) > statusCQs {
@@ -233,7 +233,7 @@ func (a *agent) broken(err error) {
 // close takes everything back that programs left behind.
 func (a *agent) close() error {
 	for _, id := range slices.Sorted(maps.Keys(a.nics)) {
-		a.closeNic(a.nics[id])
+		a.closeNIC(a.nics[id])
 	}
 	for a.fatal == nil && !a.engine.Quiet() {
 		if err := a.step(); err != nil {
@@ -357,16 +357,16 @@ func (a *agent) request(p *process, q *request, r *reply) error {
 		return p.allocate(q, r)
 	case opFree:
 		return p.free(q)
-	case opOpenNic:
-		return a.openNic(p, r)
+	case opOpenNIC:
+		return a.openNIC(p, r)
 	}
-	n, err := a.nic(p, q.Nic)
+	n, err := a.nic(p, q.NIC)
 	if err != nil {
 		return err
 	}
 	switch q.Op {
-	case opCloseNic:
-		a.closeNic(n)
+	case opCloseNIC:
+		a.closeNIC(n)
 		return nil
 	case opCreateTag:
 		return a.createTag(n, r)
@@ -380,8 +380,8 @@ func (a *agent) request(p *process, q *request, r *reply) error {
 		return a.queryRegion(n, q, r)
 	case opModifyRegion:
 		return a.modifyRegion(n, q)
-	case opCreateVi:
-		return a.createVi(n, q, r)
+	case opCreateVI:
+		return a.createVI(n, q, r)
 	case opNextError:
 		return a.nextError(n, r)
 	case opCounters:
@@ -411,11 +411,11 @@ func (a *agent) request(p *process, q *request, r *reply) error {
 	}
 	index := int(q.Object)
 	switch q.Op {
-	case opDestroyVi:
-		return a.destroyVi(index, v)
-	case opModifyVi:
-		return a.modifyVi(n, index, v, q)
-	case opQueryVi:
+	case opDestroyVI:
+		return a.destroyVI(index, v)
+	case opModifyVI:
+		return a.modifyVI(n, index, v, q)
+	case opQueryVI:
 		r.State, r.Tag = uint8(v.state), v.tag
 		r.MaxTransferSize, r.Rights, r.Reliability = v.attributes.MaxTransferSize, v.attributes.Rights, v.attributes.Reliability
 		return nil
@@ -455,9 +455,9 @@ func (p *process) free(q *request) error {
 	return b.Free()
 }
 
-func (a *agent) openNic(p *process, r *reply) error {
-	a.nextNic++
-	n := &nic{process: p, id: a.nextNic, regions: map[uint32]*region{}}
+func (a *agent) openNIC(p *process, r *reply) error {
+	a.nextNIC++
+	n := &nic{process: p, id: a.nextNIC, regions: map[uint32]*region{}}
 	var t reply
 	if err := a.createTag(n, &t); err != nil {
 		return err
@@ -469,23 +469,23 @@ func (a *agent) openNic(p *process, r *reply) error {
 	r.Object, r.Tag, r.Peer = n.id, n.tag, a.mac
 	r.Reliability, r.Length, r.MaxTransferSize = i.Reliability, uint64(a.table.Limit()), MaxTransferSize
 	r.Generation, r.State = i.Version, 0
-	if i.RdmaRead {
-		r.Rights = layout.ConnectionFrameRightsRdmaReadMask
+	if i.RDMARead {
+		r.Rights = layout.ConnectionFrameRightsRDMAReadMask
 	}
-	r.Address, r.Queues = uint64(i.ViCount), uint8(i.CompletionQueues)
+	r.Address, r.Queues = uint64(i.VICount), uint8(i.CompletionQueues)
 	return nil
 }
 
-// closeNic takes back what was opened through the handle.
-func (a *agent) closeNic(n *nic) {
+// closeNIC takes back what was opened through the handle.
+func (a *agent) closeNIC(n *nic) {
 	a.engine.Cancel(n.id)
 	for i := range a.vis {
 		v := &a.vis[i]
-		if v.state == layout.ViStateFree || v.nic != n.id {
+		if v.state == layout.VIStateFree || v.nic != n.id {
 			continue
 		}
 		a.note("disconnect", a.disconnect(i, v))
-		a.note("destroy", a.destroyVi(i, v))
+		a.note("destroy", a.destroyVI(i, v))
 	}
 	for i := range a.cqs {
 		if a.cqs[i].nic == n.id {
@@ -558,7 +558,7 @@ func (a *agent) tag(n *nic, t uint16) (*tag, error) {
 }
 
 func (a *agent) rights(rights uint8) error {
-	if rights&layout.ConnectionFrameRightsRdmaReadMask != 0 && !a.device.identity().RdmaRead {
+	if rights&layout.ConnectionFrameRightsRDMAReadMask != 0 && !a.device.identity().RDMARead {
 		return fmt.Errorf("RDMA read: %w", ErrUnsupported)
 	}
 	return nil
@@ -593,8 +593,8 @@ func (a *agent) register(n *nic, q *request, r *reply) error {
 	}
 	g, err := a.table.Register(att.Region{
 		Start: q.Address, Length: q.Length, Pages: pages, Tag: t,
-		RdmaWrite: q.Rights&layout.ConnectionFrameRightsRdmaWriteMask != 0,
-		RdmaRead:  q.Rights&layout.ConnectionFrameRightsRdmaReadMask != 0,
+		RDMAWrite: q.Rights&layout.ConnectionFrameRightsRDMAWriteMask != 0,
+		RDMARead:  q.Rights&layout.ConnectionFrameRightsRDMAReadMask != 0,
 	})
 	if err != nil {
 		if errors.Is(err, att.ErrNoSlot) || errors.Is(err, att.ErrNoLevel2) {
@@ -689,7 +689,7 @@ func (a *agent) nextError(n *nic, r *reply) error {
 	n.errors = n.errors[1:]
 	a.showErrors(n)
 	// The generation of a VI is never 0, and what is of no VI has index -1. Both 0 stands for "no error waits".
-	r.State, r.Object, r.Generation, r.Length = uint8(e.Code), uint32(e.Vi), e.Generation, uint64(e.Lost)
+	r.State, r.Object, r.Generation, r.Length = uint8(e.Code), uint32(e.VI), e.Generation, uint64(e.Lost)
 	return nil
 }
 
@@ -716,7 +716,7 @@ func (a *agent) showErrors(of *nic) {
 // the card's VIs. An error that repeats one in the queue is dropped when
 // maxErrors wait.
 func (a *agent) report(n *nic, e AsyncError) {
-	a.log.Warn("asynchronous error", "code", e.Code.String(), "vi", e.Vi)
+	a.log.Warn("asynchronous error", "code", e.Code.String(), "vi", e.VI)
 	if n == nil {
 		return
 	}
@@ -742,7 +742,7 @@ func (a *agent) overflow(n *nic, dropped int) {
 			return
 		}
 	}
-	a.queueError(n, AsyncError{Code: layout.AsyncErrorOverflow, Vi: -1, Lost: dropped})
+	a.queueError(n, AsyncError{Code: layout.AsyncErrorOverflow, VI: -1, Lost: dropped})
 }
 
 // forgetErrors limits what waits of VIs that do not exist any more: their number
@@ -751,7 +751,7 @@ func (a *agent) forgetErrors(n *nic, v *vi, index int) {
 	if n == nil || len(n.errors) <= maxErrors {
 		return
 	}
-	kept := slices.DeleteFunc(n.errors, func(q queuedError) bool { return q.Vi == index && q.Generation == v.created })
+	kept := slices.DeleteFunc(n.errors, func(q queuedError) bool { return q.VI == index && q.Generation == v.created })
 	dropped := len(n.errors) - len(kept)
 	n.errors = kept
 	if dropped > 0 {
@@ -802,10 +802,10 @@ func (a *agent) asyncErrors() error {
 	for i, word := range dropped {
 		for ; word != 0; word &= word - 1 {
 			index := 32*i + bits.TrailingZeros32(word)
-			if index < len(a.vis) && a.vis[index].state == layout.ViStateError {
+			if index < len(a.vis) && a.vis[index].state == layout.VIStateError {
 				continue
 			}
-			a.asyncError(AsyncError{Code: layout.AsyncErrorCatastrophic, Vi: index})
+			a.asyncError(AsyncError{Code: layout.AsyncErrorCatastrophic, VI: index})
 		}
 	}
 	return a.fatal
@@ -813,40 +813,40 @@ func (a *agent) asyncErrors() error {
 
 // asyncError handles one asynchronous error.
 func (a *agent) asyncError(e AsyncError) {
-	if e.Vi >= len(a.vis) {
-		a.log.Error("asynchronous error of a VI that the card does not have", "code", e.Code.String(), "vi", e.Vi)
+	if e.VI >= len(a.vis) {
+		a.log.Error("asynchronous error of a VI that the card does not have", "code", e.Code.String(), "vi", e.VI)
 		return
 	}
-	if e.Vi < 0 {
+	if e.VI < 0 {
 		for _, id := range slices.Sorted(maps.Keys(a.nics)) {
 			a.report(a.nics[id], e)
 		}
 		return
 	}
-	v := &a.vis[e.Vi]
-	if v.state == layout.ViStateFree {
+	v := &a.vis[e.VI]
+	if v.state == layout.VIStateFree {
 		return
 	}
 	if e.Code == layout.AsyncErrorConnectionLost {
-		if v.state != layout.ViStateIdle {
-			a.fail(e.Vi)
-			a.lose(e.Vi)
+		if v.state != layout.VIStateIdle {
+			a.fail(e.VI)
+			a.lose(e.VI)
 		}
 		return
 	}
 	e.Generation = v.created
 	a.report(a.nics[v.nic], e)
 	switch e.Code {
-	case layout.AsyncErrorViOverrun, layout.AsyncErrorCompletionQueueOverrun:
+	case layout.AsyncErrorVIOverrun, layout.AsyncErrorCompletionQueueOverrun:
 		// A post or an entry was lost, and the queue goes on.
 	case layout.AsyncErrorPostDescriptor, layout.AsyncErrorCompletionProtection, layout.AsyncErrorCatastrophic:
 		// A descriptor has no status and never gets one: the card could not reach it
 		// and has lost the queue behind it, or could not write to it. So the VI is
 		// broken, also an unreliable one.
-		a.fail(e.Vi)
+		a.fail(e.VI)
 	default:
-		if v.reliable() && v.state != layout.ViStateIdle {
-			a.fail(e.Vi)
+		if v.reliable() && v.state != layout.VIStateIdle {
+			a.fail(e.VI)
 		}
 	}
 }

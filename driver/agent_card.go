@@ -74,7 +74,7 @@ func (d *cardDevice) change(h att.Handle, tag uint16, rights Rights) (bool, erro
 	}); err != nil {
 		return false, err
 	}
-	g, err := d.agent.table.Modify(h, tag, rights.RdmaWrite, rights.RdmaRead)
+	g, err := d.agent.table.Modify(h, tag, rights.RDMAWrite, rights.RDMARead)
 	if err == nil {
 		err = d.enter(g)
 	}
@@ -84,11 +84,11 @@ func (d *cardDevice) change(h att.Handle, tag uint16, rights Rights) (bool, erro
 	return false, nil
 }
 
-func (d *cardDevice) viCommand(op layout.CommandOpcode, index int, fill func(layout.ViContext)) error {
+func (d *cardDevice) viCommand(op layout.CommandOpcode, index int, fill func(layout.VIContext)) error {
 	_, err := d.card.Command(op, func(b layout.Command) {
 		b.SetIndex(uint32(index))
 		if fill != nil {
-			fill(layout.ViContext(b.Payload()))
+			fill(layout.VIContext(b.Payload()))
 		}
 	})
 	return err
@@ -150,7 +150,7 @@ func (d *cardDevice) interrupt(take func(frame []byte), notified func(layout.Not
 
 // notifications takes no more than can wait in the card at once, as asyncErrors does.
 func (d *cardDevice) notifications(notified func(layout.NotifyKind, int)) error {
-	for range 2*d.card.identity.ViCount + d.card.identity.CompletionQueues {
+	for range 2*d.card.identity.VICount + d.card.identity.CompletionQueues {
 		info, err := d.card.Read(layout.RegisterNotifyInfoOffset)
 		if err != nil || info&layout.RegisterNotifyInfoValidMask == 0 {
 			return err
@@ -165,9 +165,9 @@ func (d *cardDevice) notifications(notified func(layout.NotifyKind, int)) error 
 func (d *cardDevice) link(down bool) AsyncError {
 	d.linkDown = down
 	if down {
-		return AsyncError{Code: layout.AsyncErrorLinkDown, Vi: -1}
+		return AsyncError{Code: layout.AsyncErrorLinkDown, VI: -1}
 	}
-	return AsyncError{Code: layout.AsyncErrorLinkUp, Vi: -1}
+	return AsyncError{Code: layout.AsyncErrorLinkUp, VI: -1}
 }
 
 // asyncErrors takes no more than can wait in the card at once: what is left then
@@ -187,7 +187,7 @@ func (d *cardDevice) asyncErrors() (waiting []AsyncError, dropped [layout.AsyncE
 		}
 		e := AsyncError{
 			Code: layout.AsyncError(info & layout.RegisterAsyncErrorInfoCodeMask >> layout.RegisterAsyncErrorInfoCodeLsb),
-			Vi:   int(info & layout.RegisterAsyncErrorInfoViMask >> layout.RegisterAsyncErrorInfoViLsb),
+			VI:   int(info & layout.RegisterAsyncErrorInfoVIMask >> layout.RegisterAsyncErrorInfoVILsb),
 		}
 		if e.Code == layout.AsyncErrorLinkDown || e.Code == layout.AsyncErrorLinkUp {
 			e = d.link(e.Code == layout.AsyncErrorLinkDown)

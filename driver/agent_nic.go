@@ -89,7 +89,7 @@ func (m *mvia) stop() error {
 
 func (m *mvia) identity() Identity {
 	return Identity{
-		Version: mviaVersion, LayoutHash: layout.Hash, ViCount: softvia.VICount, Reliability: uint8(layout.ReliabilityUnreliable),
+		Version: mviaVersion, LayoutHash: layout.Hash, VICount: softvia.VICount, Reliability: uint8(layout.ReliabilityUnreliable),
 		CompletionQueues: statusCQs,
 	}
 }
@@ -118,7 +118,7 @@ func (m *mvia) remove(h att.Handle) error {
 
 // change: nothing but the table knows tags and rights, and nobody is in the middle of it.
 func (m *mvia) change(h att.Handle, tag uint16, rights Rights) (bool, error) {
-	if _, err := m.agent.table.Modify(h, tag, rights.RdmaWrite, rights.RdmaRead); err != nil {
+	if _, err := m.agent.table.Modify(h, tag, rights.RDMAWrite, rights.RDMARead); err != nil {
 		return false, fmt.Errorf("%w: %w", err, ErrInvalidParameter)
 	}
 	return false, nil
@@ -144,15 +144,15 @@ func (m *mvia) await(what string, done func() bool) error {
 	}
 }
 
-func (m *mvia) viCommand(op layout.CommandOpcode, index int, fill func(layout.ViContext)) error {
-	if op == layout.CommandOpcodeDisconnectVi || op == layout.CommandOpcodeDestroyVi {
+func (m *mvia) viCommand(op layout.CommandOpcode, index int, fill func(layout.VIContext)) error {
+	if op == layout.CommandOpcodeDisconnectVI || op == layout.CommandOpcodeDestroyVI {
 		// A thread may be in the middle of its send queue: it stops behind the frame at hand.
 		m.engine.Stop(index)
 		if err := m.await(fmt.Sprintf("sends of VI %d", index), func() bool { return !m.engine.Busy(index) }); err != nil {
 			return err
 		}
 	}
-	context := make(layout.ViContext, layout.ViContextSize)
+	context := make(layout.VIContext, layout.VIContextSize)
 	if fill != nil {
 		fill(context)
 	}
@@ -182,7 +182,7 @@ func (m *mvia) send(frame []byte) error {
 // counter: what the NIC counts has the numbers that it has in the card, and
 // M-VIA counts other things.
 func (m *mvia) counter(n layout.Counter) (uint32, error) {
-	v, err := m.ethernet.Counter(m.agent.thread, layout.NicCounter(n))
+	v, err := m.ethernet.Counter(m.agent.thread, layout.NICCounter(n))
 	return m.counts[n] + v, err
 }
 
@@ -355,7 +355,7 @@ func (m *mvia) Posted(t *Thread, id softvia.QueueID) {
 
 // Async keeps an asynchronous error until the agent comes to it.
 func (m *mvia) Async(t *Thread, code layout.AsyncError, vi int) {
-	m.errors = append(m.errors, AsyncError{Code: code, Vi: vi})
+	m.errors = append(m.errors, AsyncError{Code: code, VI: vi})
 	m.call(t)
 }
 

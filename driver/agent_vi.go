@@ -12,10 +12,10 @@ import (
 
 // setState changes a VI's state and shows it to the library. In the error state
 // nothing comes any more that a thread could be waiting for.
-func (a *agent) setState(index int, s layout.ViState) {
+func (a *agent) setState(index int, s layout.VIState) {
 	v := &a.vis[index]
 	v.state = s
-	if s == layout.ViStateError {
+	if s == layout.VIStateError {
 		defer a.raiseAll(index, v)
 	}
 	a.show(v.process, 4*index, (v.process.shown(4*index)>>viEventShift+1)<<viEventShift|uint32(s))
@@ -27,7 +27,7 @@ func (a *agent) vi(n *nic, q *request) (*vi, error) {
 		return nil, fmt.Errorf("VI %d, the card has %d: %w", q.Object, len(a.vis), ErrInvalidParameter)
 	}
 	v := &a.vis[q.Object]
-	if v.state == layout.ViStateFree || v.created != q.Generation || v.nic != n.id {
+	if v.state == layout.VIStateFree || v.created != q.Generation || v.nic != n.id {
 		return nil, fmt.Errorf("VI %d is not this handle's (destroyed?): %w", q.Object, ErrInvalidParameter)
 	}
 	return v, nil
@@ -55,7 +55,7 @@ func (a *agent) wish(n *nic, q *request) (connect.Attributes, uint16, error) {
 	if err := a.rights(w.Rights); err != nil {
 		return w, t, err
 	}
-	if w.Rights&layout.ConnectionFrameRightsRdmaReadMask != 0 && w.Reliability == uint8(layout.ReliabilityUnreliable) {
+	if w.Rights&layout.ConnectionFrameRightsRDMAReadMask != 0 && w.Reliability == uint8(layout.ReliabilityUnreliable) {
 		return w, t, fmt.Errorf("RDMA read at the unreliable level, it needs a reliable one: %w", ErrUnsupported)
 	}
 	if _, err := a.tag(n, t); err != nil {
@@ -65,16 +65,16 @@ func (a *agent) wish(n *nic, q *request) (connect.Attributes, uint16, error) {
 }
 
 // context writes a VI's context into a command's payload.
-func (v *vi) context(payload layout.ViContext, state layout.ViState) {
-	attributes := uint32(state)<<layout.ViContextAttributesStateLsb |
-		uint32(v.attributes.Reliability)<<layout.ViContextAttributesReliabilityLsb |
-		v.generation<<layout.ViContextAttributesGenerationLsb&layout.ViContextAttributesGenerationMask |
-		uint32(v.tag)<<layout.ViContextAttributesTagLsb
-	if v.attributes.Rights&layout.ConnectionFrameRightsRdmaWriteMask != 0 {
-		attributes |= layout.ViContextAttributesEnableRdmaWriteMask
+func (v *vi) context(payload layout.VIContext, state layout.VIState) {
+	attributes := uint32(state)<<layout.VIContextAttributesStateLsb |
+		uint32(v.attributes.Reliability)<<layout.VIContextAttributesReliabilityLsb |
+		v.generation<<layout.VIContextAttributesGenerationLsb&layout.VIContextAttributesGenerationMask |
+		uint32(v.tag)<<layout.VIContextAttributesTagLsb
+	if v.attributes.Rights&layout.ConnectionFrameRightsRDMAWriteMask != 0 {
+		attributes |= layout.VIContextAttributesEnableRDMAWriteMask
 	}
-	if v.attributes.Rights&layout.ConnectionFrameRightsRdmaReadMask != 0 {
-		attributes |= layout.ViContextAttributesEnableRdmaReadMask
+	if v.attributes.Rights&layout.ConnectionFrameRightsRDMAReadMask != 0 {
+		attributes |= layout.VIContextAttributesEnableRDMAReadMask
 	}
 	payload.SetSendCompletionQueue(v.queues[layout.NotifyKindSend])
 	payload.SetReceiveCompletionQueue(v.queues[layout.NotifyKindReceive])
@@ -82,7 +82,7 @@ func (v *vi) context(payload layout.ViContext, state layout.ViState) {
 	payload.SetMaxTransferSize(v.attributes.MaxTransferSize)
 }
 
-func (a *agent) createVi(n *nic, q *request, r *reply) error {
+func (a *agent) createVI(n *nic, q *request, r *reply) error {
 	w, t, err := a.wish(n, q)
 	if err != nil {
 		return err
@@ -98,7 +98,7 @@ func (a *agent) createVi(n *nic, q *request, r *reply) error {
 	}
 	index := -1
 	for i := range a.vis {
-		if a.vis[i].state == layout.ViStateFree {
+		if a.vis[i].state == layout.VIStateFree {
 			index = i
 			break
 		}
@@ -110,26 +110,26 @@ func (a *agent) createVi(n *nic, q *request, r *reply) error {
 	v.generation++
 	v.process, v.created, v.nic, v.tag, v.attributes = n.process, v.generation, n.id, t, w
 	v.queues, v.armed, v.lost, v.offers, v.peer = queues, [2]bool{}, false, nil, nil
-	if err := a.device.viCommand(layout.CommandOpcodeCreateVi, index, func(c layout.ViContext) { v.context(c, layout.ViStateIdle) }); err != nil {
+	if err := a.device.viCommand(layout.CommandOpcodeCreateVI, index, func(c layout.VIContext) { v.context(c, layout.VIStateIdle) }); err != nil {
 		return err
 	}
 	if grant := n.process.grant; grant != nil {
 		if err := grant(index, true); err != nil {
-			a.note("destroy", a.device.viCommand(layout.CommandOpcodeDestroyVi, index, nil))
+			a.note("destroy", a.device.viCommand(layout.CommandOpcodeDestroyVI, index, nil))
 			return fmt.Errorf("doorbells of VI %d: %w: %w", index, err, ErrResource)
 		}
 	}
 	a.tags[t].uses++
 	n.process.uses.vis.count++
 	a.tie(queues, 1)
-	a.setState(index, layout.ViStateIdle)
+	a.setState(index, layout.VIStateIdle)
 	r.Object, r.Generation, r.Tag = uint32(index), v.created, t
 	r.MaxTransferSize, r.Rights, r.Reliability = w.MaxTransferSize, w.Rights, w.Reliability
 	return nil
 }
 
-func (a *agent) destroyVi(index int, v *vi) error {
-	if v.state != layout.ViStateIdle {
+func (a *agent) destroyVI(index int, v *vi) error {
+	if v.state != layout.VIStateIdle {
 		return fmt.Errorf("VI %d is %v, disconnect it first: %w", index, v.state, ErrState)
 	}
 	if grant := v.process.grant; grant != nil {
@@ -139,7 +139,7 @@ func (a *agent) destroyVi(index int, v *vi) error {
 			return fmt.Errorf("doorbells of VI %d: %w: %w", index, err, ErrResource)
 		}
 	}
-	if err := a.device.viCommand(layout.CommandOpcodeDestroyVi, index, nil); err != nil {
+	if err := a.device.viCommand(layout.CommandOpcodeDestroyVI, index, nil); err != nil {
 		return err
 	}
 	if k := a.tags[v.tag]; k != nil {
@@ -147,14 +147,14 @@ func (a *agent) destroyVi(index int, v *vi) error {
 	}
 	v.process.uses.vis.count--
 	a.tie(v.queues, -1)
-	a.setState(index, layout.ViStateFree)
+	a.setState(index, layout.VIStateFree)
 	a.forgetErrors(a.nics[v.nic], v, index)
 	// Errors of this VI that still wait must not be taken for the next one's with its index.
 	return a.asyncErrors()
 }
 
-func (a *agent) modifyVi(n *nic, index int, v *vi, q *request) error {
-	if v.state != layout.ViStateIdle {
+func (a *agent) modifyVI(n *nic, index int, v *vi, q *request) error {
+	if v.state != layout.VIStateIdle {
 		return fmt.Errorf("VI %d is %v, attributes change only while it is idle: %w", index, v.state, ErrState)
 	}
 	w, t, err := a.wish(n, q)
@@ -163,7 +163,7 @@ func (a *agent) modifyVi(n *nic, index int, v *vi, q *request) error {
 	}
 	old := *v
 	v.attributes, v.tag = w, t
-	if err := a.device.viCommand(layout.CommandOpcodeModifyVi, index, func(c layout.ViContext) { v.context(c, layout.ViStateIdle) }); err != nil {
+	if err := a.device.viCommand(layout.CommandOpcodeModifyVI, index, func(c layout.VIContext) { v.context(c, layout.VIStateIdle) }); err != nil {
 		*v = old
 		return err
 	}
@@ -183,8 +183,8 @@ func (a *agent) disconnect(index int, v *vi) error {
 	if err := a.asyncErrors(); err != nil {
 		return err
 	}
-	if v.state != layout.ViStateIdle {
-		a.setState(index, layout.ViStateIdle)
+	if v.state != layout.VIStateIdle {
+		a.setState(index, layout.VIStateIdle)
 	}
 	v.peer = nil
 	return nil
@@ -193,28 +193,28 @@ func (a *agent) disconnect(index int, v *vi) error {
 // leave ends a VI's connection, if it has one, and has the card flush what
 // was posted on it, connected or not.
 func (a *agent) leave(index int) error {
-	if a.engine.Disconnect(a.now(), index) && a.vis[index].state == layout.ViStateConnected {
+	if a.engine.Disconnect(a.now(), index) && a.vis[index].state == layout.VIStateConnected {
 		return a.fatal // the protocol had the card disconnect it
 	}
 	if a.fatal != nil {
 		return a.fatal
 	}
-	return a.device.viCommand(layout.CommandOpcodeDisconnectVi, index, nil)
+	return a.device.viCommand(layout.CommandOpcodeDisconnectVI, index, nil)
 }
 
 // drain waits until the card holds no work of a VI that is not connected.
 func (a *agent) drain(index int) error {
-	if s := a.vis[index].state; s != layout.ViStateIdle && s != layout.ViStateError {
+	if s := a.vis[index].state; s != layout.VIStateIdle && s != layout.VIStateError {
 		return fmt.Errorf("VI %d is %v: %w", index, s, ErrState)
 	}
-	return a.device.viCommand(layout.CommandOpcodeDisconnectVi, index, nil)
+	return a.device.viCommand(layout.CommandOpcodeDisconnectVI, index, nil)
 }
 
 // fail breaks a VI: disconnected, and unusable until the program says
 // Disconnect. A reliable connection is lost with it.
 func (a *agent) fail(index int) {
 	v := &a.vis[index]
-	if v.state == layout.ViStateFree || v.state == layout.ViStateError {
+	if v.state == layout.VIStateFree || v.state == layout.VIStateError {
 		return
 	}
 	linger := int64(a.settings.linger)
@@ -224,12 +224,12 @@ func (a *agent) fail(index int) {
 	if v.reliable() && a.engine.Break(a.now(), index, linger) {
 		// The card does nothing more on it, and has not flushed what was posted.
 		a.Disconnect(index)
-		a.setState(index, layout.ViStateError)
+		a.setState(index, layout.VIStateError)
 		a.lose(index)
 		return
 	}
 	a.note("disconnect", a.leave(index))
-	a.setState(index, layout.ViStateError)
+	a.setState(index, layout.VIStateError)
 }
 
 // lose tells the program that a VI has lost its connection, once for each.
@@ -239,7 +239,7 @@ func (a *agent) lose(index int) {
 		return
 	}
 	v.lost = true
-	a.report(a.nics[v.nic], AsyncError{Code: layout.AsyncErrorConnectionLost, Vi: index, Generation: v.created})
+	a.report(a.nics[v.nic], AsyncError{Code: layout.AsyncErrorConnectionLost, VI: index, Generation: v.created})
 }
 
 func (v *vi) reliable() bool { return v.attributes.Reliability != uint8(layout.ReliabilityUnreliable) }
@@ -261,7 +261,7 @@ func (a *agent) endpoint(index int) connect.Endpoint {
 // offerRegions notes what a VI offers its next peers, in the place of what it offered
 // before. It is what is registered now; the peer's accesses are checked when they come.
 func (a *agent) offerRegions(n *nic, index int, v *vi, q *request) error {
-	if v.state != layout.ViStateIdle {
+	if v.state != layout.VIStateIdle {
 		return fmt.Errorf("VI %d is %v, regions are offered while it is idle: %w", index, v.state, ErrState)
 	}
 	var offers []connect.Region
@@ -294,10 +294,10 @@ func (a *agent) deadline(timeout int64) int64 {
 }
 
 func (a *agent) connectWait(p *process, from ThreadID, q *request) error {
-	if _, err := a.nic(p, q.Nic); err != nil {
+	if _, err := a.nic(p, q.NIC); err != nil {
 		return err
 	}
-	a.engine.Wait(q.Nic, q.asked(), a.deadline(q.Timeout), func(in connect.Incoming, err error) {
+	a.engine.Wait(q.NIC, q.asked(), a.deadline(q.Timeout), func(in connect.Incoming, err error) {
 		r := reply{Object: in.ID, Peer: in.Peer, OwnLength: uint8(len(in.Discriminator))}
 		r.theirs(in.Attributes)
 		copy(r.Own[:], in.Discriminator)
@@ -308,7 +308,7 @@ func (a *agent) connectWait(p *process, from ThreadID, q *request) error {
 
 // idle returns a VI that may be connected.
 func (a *agent) idle(p *process, q *request) (int, error) {
-	n, err := a.nic(p, q.Nic)
+	n, err := a.nic(p, q.NIC)
 	if err != nil {
 		return 0, err
 	}
@@ -316,7 +316,7 @@ func (a *agent) idle(p *process, q *request) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	if v.state != layout.ViStateIdle {
+	if v.state != layout.VIStateIdle {
 		return 0, fmt.Errorf("VI %d is %v, not idle: %w", q.Object, v.state, ErrState)
 	}
 	return int(q.Object), nil
@@ -340,7 +340,7 @@ func (a *agent) accept(p *process, from ThreadID, q *request) error {
 	if err := a.requestOf(p, uint32(q.Length)); err != nil {
 		return err
 	}
-	a.setState(index, layout.ViStateConnectPending)
+	a.setState(index, layout.VIStateConnectPending)
 	a.engine.Accept(a.now(), uint32(q.Length), a.endpoint(index), func(err error) { a.connected(from, q, index, connect.Attributes{}, err) })
 	return nil
 }
@@ -356,7 +356,7 @@ func (a *agent) connectRequest(p *process, from ThreadID, q *request) error {
 	if err := a.elsewhere(q); err != nil {
 		return fmt.Errorf("VI %d: %w", index, err)
 	}
-	a.setState(index, layout.ViStateConnectPending)
+	a.setState(index, layout.VIStateConnectPending)
 	a.engine.Request(a.now(), a.endpoint(index), connect.MAC(q.Peer), q.asked(), q.own(), a.deadline(q.Timeout),
 		func(theirs connect.Attributes, err error) { a.connected(from, q, index, theirs, err) })
 	return nil
@@ -385,7 +385,7 @@ func (a *agent) peerRequest(p *process, q *request) error {
 		a.peerEnded(index, attempt, connect.Attributes{}, err)
 		return nil
 	}
-	a.setState(index, layout.ViStateConnectPending)
+	a.setState(index, layout.VIStateConnectPending)
 	a.engine.RequestPeer(a.now(), a.endpoint(index), connect.MAC(q.Peer), q.asked(), q.own(), a.deadline(q.Timeout),
 		func(theirs connect.Attributes, err error) { a.peerEnded(index, attempt, theirs, err) })
 	return nil
@@ -394,11 +394,11 @@ func (a *agent) peerRequest(p *process, q *request) error {
 // peerEnded ends an attempt at a peer-to-peer connection.
 func (a *agent) peerEnded(index int, p *peerAttempt, theirs connect.Attributes, err error) {
 	v := &a.vis[index]
-	if v.peer == p && v.state == layout.ViStateConnectPending {
+	if v.peer == p && v.state == layout.VIStateConnectPending {
 		if err == nil {
-			a.setState(index, layout.ViStateConnected)
+			a.setState(index, layout.VIStateConnected)
 		} else {
-			a.setState(index, layout.ViStateIdle)
+			a.setState(index, layout.VIStateIdle)
 		}
 	}
 	p.done, p.theirs, p.err = true, theirs, err
@@ -433,7 +433,7 @@ func (v *vi) peerResult(index int, r *reply) error {
 
 // peerWait is peerResult that answers when there is a result.
 func (a *agent) peerWait(p *process, from ThreadID, q *request) error {
-	n, err := a.nic(p, q.Nic)
+	n, err := a.nic(p, q.NIC)
 	if err != nil {
 		return err
 	}
@@ -452,11 +452,11 @@ func (a *agent) peerWait(p *process, from ThreadID, q *request) error {
 
 // connected ends an attempt to connect, for the program that waits for it.
 func (a *agent) connected(from ThreadID, q *request, index int, theirs connect.Attributes, err error) {
-	if a.vis[index].state == layout.ViStateConnectPending {
+	if a.vis[index].state == layout.VIStateConnectPending {
 		if err == nil {
-			a.setState(index, layout.ViStateConnected)
+			a.setState(index, layout.VIStateConnected)
 		} else {
-			a.setState(index, layout.ViStateIdle)
+			a.setState(index, layout.VIStateIdle)
 		}
 	}
 	if err != nil {
@@ -481,13 +481,13 @@ func (a *agent) Send(frame []byte) {
 // Connect has the card connect a VI.
 func (a *agent) Connect(e connect.Endpoint, l connect.Link) error {
 	v := &a.vis[e.Index]
-	if v.state != layout.ViStateConnectPending {
+	if v.state != layout.VIStateConnectPending {
 		return fmt.Errorf("VI %d is %v: %w", e.Index, v.state, ErrState)
 	}
-	return a.device.viCommand(layout.CommandOpcodeConnectVi, e.Index, func(c layout.ViContext) {
-		v.context(c, layout.ViStateConnected)
+	return a.device.viCommand(layout.CommandOpcodeConnectVI, e.Index, func(c layout.VIContext) {
+		v.context(c, layout.VIStateConnected)
 		copy(c.PeerMac(), l.Peer[:])
-		c.SetPeerVi(l.PeerNumber)
+		c.SetPeerVI(l.PeerNumber)
 		c.SetSendSequence(l.SendSequence)
 		c.SetReceiveSequence(l.ReceiveSequence)
 		if v.reliable() {
@@ -502,12 +502,12 @@ func (a *agent) Connect(e connect.Endpoint, l connect.Link) error {
 // Disconnect has the card disconnect a VI.
 func (a *agent) Disconnect(index int) {
 	if a.fatal == nil {
-		a.note("disconnect", a.device.viCommand(layout.CommandOpcodeDisconnectVi, index, nil))
+		a.note("disconnect", a.device.viCommand(layout.CommandOpcodeDisconnectVI, index, nil))
 	}
 }
 
 // Lost breaks a VI whose peer has left.
 func (a *agent) Lost(index int) {
-	a.setState(index, layout.ViStateError)
+	a.setState(index, layout.VIStateError)
 	a.lose(index)
 }

@@ -31,11 +31,11 @@ const (
 type Identity struct {
 	Version     uint32 // major in bits 15:8, minor in 7:0
 	LayoutHash  uint64
-	ViCount     int
+	VICount     int
 	DataBytes   int
 	Ports       int
 	Reliability uint8 // mask of VIA reliability levels
-	RdmaRead    bool
+	RDMARead    bool
 	// CompletionQueues is their number, 0 of a card that has none.
 	CompletionQueues int
 	// HostTable says that the card has no memory for its translation table: it
@@ -118,11 +118,11 @@ func (c *Card) identify() error {
 	}
 	c.identity = Identity{
 		Version: v[1], LayoutHash: hash,
-		ViCount:          1 << (capability & layout.RegisterCapabilityViCountLog2Mask >> layout.RegisterCapabilityViCountLog2Lsb),
+		VICount:          1 << (capability & layout.RegisterCapabilityVICountLog2Mask >> layout.RegisterCapabilityVICountLog2Lsb),
 		DataBytes:        int(capability & layout.RegisterCapabilityDataBytesMask >> layout.RegisterCapabilityDataBytesLsb),
 		Ports:            int(capability & layout.RegisterCapabilityPortsMask >> layout.RegisterCapabilityPortsLsb),
 		Reliability:      uint8(capability & layout.RegisterCapabilityReliabilityMask >> layout.RegisterCapabilityReliabilityLsb),
-		RdmaRead:         capability&layout.RegisterCapabilityRdmaReadMask != 0,
+		RDMARead:         capability&layout.RegisterCapabilityRDMAReadMask != 0,
 		CompletionQueues: queues,
 		HostTable:        capability&layout.RegisterCapabilityTableInHostMemoryMask != 0,
 	}

@@ -21,13 +21,13 @@ func (c *CQ) tied() uint8 {
 }
 
 func (c *CQ) request(op operation) *request {
-	return &request{Op: op, Nic: c.nic, Object: uint32(c.Number), Generation: c.generation}
+	return &request{Op: op, NIC: c.nic, Object: uint32(c.Number), Generation: c.generation}
 }
 
 // CreateCQ makes a completion queue with room for at least so many entries, and
 // returns its ring: a layout.CompletionQueueHeader and behind it the entries.
 func (h *Host) CreateCQ(t *Thread, nic uint32, entries int) (*CQ, *Buffer, error) {
-	r, err := h.call(t, &request{Op: opCreateCQ, Nic: nic, Length: uint64(max(entries, 0))})
+	r, err := h.call(t, &request{Op: opCreateCQ, NIC: nic, Length: uint64(max(entries, 0))})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -73,7 +73,7 @@ type Notifier struct {
 }
 
 // Notifier names the VI's send or receive queue.
-func (v Vi) Notifier(receive bool) Notifier {
+func (v VI) Notifier(receive bool) Notifier {
 	kind := layout.NotifyKindSend
 	if receive {
 		kind = layout.NotifyKindReceive

@@ -53,7 +53,7 @@ type device interface {
 	// too. It reports whether the region is gone, which it may be after an error.
 	change(h att.Handle, tag uint16, rights Rights) (gone bool, err error)
 	// viCommand carries out one of the commands for VIs.
-	viCommand(op layout.CommandOpcode, index int, fill func(layout.ViContext)) error
+	viCommand(op layout.CommandOpcode, index int, fill func(layout.VIContext)) error
 	// queueCommand carries out one of the commands for completion queues: for Create
 	// and Resize with the physical address of a ring and the log2 of its entries. It
 	// returns the command's Detail.

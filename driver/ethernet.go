@@ -69,8 +69,8 @@ func OpenEthernet(t *Thread, m *Memory, costs CostModel) (*Ethernet, error) {
 	fail := func(format string, values ...any) (*Ethernet, error) {
 		return nil, fmt.Errorf("driver: open the plain NIC of node %d: %w: %w", t.ID().Node, fmt.Errorf(format, values...), ErrIdentity)
 	}
-	if v[0] != layout.NicID {
-		return fail("register ID reads %#x, want %#x", v[0], uint32(layout.NicID))
+	if v[0] != layout.NICID {
+		return fail("register ID reads %#x, want %#x", v[0], uint32(layout.NICID))
 	}
 	if got := v[1] & layout.RegisterVersionMajorMask >> layout.RegisterVersionMajorLsb; got != layout.CardVersionMajor {
 		return fail("register interface %d, this driver knows %d", got, layout.CardVersionMajor)
@@ -89,7 +89,7 @@ func (e *Ethernet) Address() MAC {
 }
 
 // Counter reads one of the NIC's counters.
-func (e *Ethernet) Counter(t *Thread, n layout.NicCounter) (uint32, error) {
+func (e *Ethernet) Counter(t *Thread, n layout.NICCounter) (uint32, error) {
 	return t.Read(layout.PciBar0Base + layout.CounterBase + 4*uint32(n))
 }
 

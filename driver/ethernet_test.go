@@ -221,7 +221,7 @@ func ethernetFrames(t *testing.T, mode sim.Mode) {
 					return err
 				}
 			}
-			n, err := e.Counter(t, layout.NicCounterTransmit)
+			n, err := e.Counter(t, layout.NICCounterTransmit)
 			if err != nil || n != senders*frames {
 				return fmt.Errorf("the NIC has sent %d frames (%w)", n, err)
 			}
@@ -327,7 +327,7 @@ func TestEthernetRefuses(t *testing.T) {
 
 // A NIC that reads nothing is found out, and what is in the ring comes back
 // with Stop.
-func TestEthernetDeadNic(t *testing.T) {
+func TestEthernetDeadNIC(t *testing.T) {
 	l := startLan(t, sim.Timed, 1, nil)
 	l.run(t, map[driver.ThreadID]func(t *driver.Thread) error{
 		{Node: 1}: (*driver.Thread).Begin,
@@ -461,7 +461,7 @@ func TestEthernetFullRing(t *testing.T) {
 					return err
 				}
 				first, dropped = first+frames, dropped+max(0, frames-buffers)
-				n, err := e.Counter(t, layout.NicCounterReceiveDropped)
+				n, err := e.Counter(t, layout.NICCounterReceiveDropped)
 				if err != nil || int(n) != dropped {
 					return fmt.Errorf("after group %d %d frames were dropped, want %d (%w)", i, n, dropped, err)
 				}

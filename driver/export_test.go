@@ -6,7 +6,7 @@ package driver
 // that are not its own.
 
 // Of is a VI as another process names it.
-func (v Vi) Of(h *Host, nic uint32) Vi { v.host, v.nic = h, nic; return v }
+func (v VI) Of(h *Host, nic uint32) VI { v.host, v.nic = h, nic; return v }
 
 // Of is a completion queue as another process names it.
 func (c *CQ) Of(h *Host, nic uint32) *CQ {
@@ -26,7 +26,7 @@ func (h *Host) FreeStatuses(t *Thread) error { return h.Free(t, h.statuses) }
 
 // Ask sends the agent of the thread's node a request and does not wait for an answer.
 func Ask(t *Thread, id uint32) error {
-	return t.Send(ThreadID{t.ID().Node, AgentRank}, encodeRequest(&request{Op: opOpenNic, ID: id}))
+	return t.Send(ThreadID{t.ID().Node, AgentRank}, encodeRequest(&request{Op: opOpenNIC, ID: id}))
 }
 
 // Answered is the number of the last request of a thread that was answered.

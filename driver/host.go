@@ -310,71 +310,71 @@ func (h *Host) swept() {
 	}
 }
 
-// Nic is an open NIC handle and what its card offers.
-type Nic struct {
+// NIC is an open NIC handle and what its card offers.
+type NIC struct {
 	ID              uint32
 	DefaultTag      uint16
 	Address         MAC
 	HardwareVersion uint32
 	Reliability     uint8 // mask
-	RdmaRead        bool
+	RDMARead        bool
 	MaxRegions      int
-	MaxVis          int
+	MaxVIs          int
 	MaxTransferSize int
 	MaxCQs          int // 0 = the card has none
 }
 
-// OpenNic opens the node's card once more.
-func (h *Host) OpenNic(t *Thread) (Nic, error) {
-	r, err := h.call(t, &request{Op: opOpenNic})
+// OpenNIC opens the node's card once more.
+func (h *Host) OpenNIC(t *Thread) (NIC, error) {
+	r, err := h.call(t, &request{Op: opOpenNIC})
 	if err != nil {
-		return Nic{}, err
+		return NIC{}, err
 	}
-	return Nic{
+	return NIC{
 		ID: r.Object, DefaultTag: r.Tag, Address: r.Peer, HardwareVersion: r.Generation, Reliability: r.Reliability,
-		RdmaRead:   r.Rights&layout.ConnectionFrameRightsRdmaReadMask != 0,
-		MaxRegions: int(r.Length), MaxVis: int(r.Address), MaxTransferSize: int(r.MaxTransferSize),
+		RDMARead:   r.Rights&layout.ConnectionFrameRightsRDMAReadMask != 0,
+		MaxRegions: int(r.Length), MaxVIs: int(r.Address), MaxTransferSize: int(r.MaxTransferSize),
 		MaxCQs: int(r.Queues),
 	}, nil
 }
 
-// CloseNic closes a handle; what was made through it is taken back.
-func (h *Host) CloseNic(t *Thread, nic uint32) error {
-	_, err := h.call(t, &request{Op: opCloseNic, Nic: nic})
+// CloseNIC closes a handle; what was made through it is taken back.
+func (h *Host) CloseNIC(t *Thread, nic uint32) error {
+	_, err := h.call(t, &request{Op: opCloseNIC, NIC: nic})
 	h.swept()
 	return err
 }
 
 // CreateTag makes a protection tag.
 func (h *Host) CreateTag(t *Thread, nic uint32) (uint16, error) {
-	r, err := h.call(t, &request{Op: opCreateTag, Nic: nic})
+	r, err := h.call(t, &request{Op: opCreateTag, NIC: nic})
 	return r.Tag, err
 }
 
 // DestroyTag removes a protection tag that nothing uses.
 func (h *Host) DestroyTag(t *Thread, nic uint32, tag uint16) error {
-	_, err := h.call(t, &request{Op: opDestroyTag, Nic: nic, Tag: tag})
+	_, err := h.call(t, &request{Op: opDestroyTag, NIC: nic, Tag: tag})
 	return err
 }
 
 // Rights are what remote access a region or a VI allows.
 type Rights struct {
-	RdmaWrite bool
-	RdmaRead  bool
+	RDMAWrite bool
+	RDMARead  bool
 }
 
 func (r Rights) bits() (b uint8) {
-	if r.RdmaWrite {
-		b |= layout.ConnectionFrameRightsRdmaWriteMask
+	if r.RDMAWrite {
+		b |= layout.ConnectionFrameRightsRDMAWriteMask
 	}
-	if r.RdmaRead {
-		b |= layout.ConnectionFrameRightsRdmaReadMask
+	if r.RDMARead {
+		b |= layout.ConnectionFrameRightsRDMAReadMask
 	}
 	return b
 }
 
 func rightsOf(b uint8) Rights {
-	return Rights{RdmaWrite: b&layout.ConnectionFrameRightsRdmaWriteMask != 0, RdmaRead: b&layout.ConnectionFrameRightsRdmaReadMask != 0}
+	return Rights{RDMAWrite: b&layout.ConnectionFrameRightsRDMAWriteMask != 0, RDMARead: b&layout.ConnectionFrameRightsRDMAReadMask != 0}
 }
 
 // RegionInfo describes a registered region.
@@ -389,7 +389,7 @@ type RegionInfo struct {
 // Register pins a range and enters it into the card's table. Tag 0 is the NIC
 // handle's own.
 func (h *Host) Register(t *Thread, nic uint32, address, length uint64, tag uint16, rights Rights) (RegionInfo, error) {
-	r, err := h.call(t, &request{Op: opRegister, Nic: nic, Address: address, Length: length, Tag: tag, Rights: rights.bits()})
+	r, err := h.call(t, &request{Op: opRegister, NIC: nic, Address: address, Length: length, Tag: tag, Rights: rights.bits()})
 	return r.region(), err
 }
 
@@ -399,13 +399,13 @@ func (r reply) region() RegionInfo {
 
 // Deregister removes a region; when it returns, the card no longer touches it.
 func (h *Host) Deregister(t *Thread, nic uint32, address uint64, handle uint32) error {
-	_, err := h.call(t, &request{Op: opDeregister, Nic: nic, Address: address, Object: handle})
+	_, err := h.call(t, &request{Op: opDeregister, NIC: nic, Address: address, Object: handle})
 	return err
 }
 
 // QueryRegion returns what was registered.
 func (h *Host) QueryRegion(t *Thread, nic uint32, address uint64, handle uint32) (RegionInfo, error) {
-	r, err := h.call(t, &request{Op: opQueryRegion, Nic: nic, Address: address, Object: handle})
+	r, err := h.call(t, &request{Op: opQueryRegion, NIC: nic, Address: address, Object: handle})
 	return r.region(), err
 }
 
@@ -413,22 +413,22 @@ func (h *Host) QueryRegion(t *Thread, nic uint32, address uint64, handle uint32)
 // rights. When it returns every access goes by the new ones. An access that falls
 // into the change may fail as if the region were not registered.
 func (h *Host) ModifyRegion(t *Thread, nic uint32, address uint64, handle uint32, tag uint16, rights Rights) error {
-	_, err := h.call(t, &request{Op: opModifyRegion, Nic: nic, Address: address, Object: handle, Tag: tag, Rights: rights.bits()})
+	_, err := h.call(t, &request{Op: opModifyRegion, NIC: nic, Address: address, Object: handle, Tag: tag, Rights: rights.bits()})
 	return err
 }
 
-// ViAttributes are the attributes of a VI. Zero values take the default:
+// VIAttributes are the attributes of a VI. Zero values take the default:
 // unreliable delivery, the largest transfer size, the NIC handle's tag.
-type ViAttributes struct {
+type VIAttributes struct {
 	Reliability     uint8
 	MaxTransferSize int
 	Tag             uint16
 	Rights          Rights
-	SendQueue       *CQ // completion queue of the send queue, nil = none; for CreateVi only
+	SendQueue       *CQ // completion queue of the send queue, nil = none; for CreateVI only
 	ReceiveQueue    *CQ // likewise
 }
 
-func (v ViAttributes) fill(q *request) error {
+func (v VIAttributes) fill(q *request) error {
 	if v.MaxTransferSize < 0 || int64(v.MaxTransferSize) > 1<<32-1 {
 		return fmt.Errorf("driver: %v: max transfer size %d: %w", q.Op, v.MaxTransferSize, ErrTransferSize)
 	}
@@ -437,12 +437,12 @@ func (v ViAttributes) fill(q *request) error {
 	return nil
 }
 
-func (r reply) attributes() ViAttributes {
-	return ViAttributes{Reliability: r.Reliability, MaxTransferSize: int(r.MaxTransferSize), Tag: r.Tag, Rights: rightsOf(r.Rights)}
+func (r reply) attributes() VIAttributes {
+	return VIAttributes{Reliability: r.Reliability, MaxTransferSize: int(r.MaxTransferSize), Tag: r.Tag, Rights: rightsOf(r.Rights)}
 }
 
-// Vi names a VI of the card.
-type Vi struct {
+// VI names a VI of the card.
+type VI struct {
 	Index      int
 	nic        uint32
 	generation uint32
@@ -451,44 +451,44 @@ type Vi struct {
 
 // Reported says whether an asynchronous error is one of this VI, and not of
 // one that had its index before.
-func (v Vi) Reported(e AsyncError) bool { return e.Vi == v.Index && e.Generation == v.generation }
+func (v VI) Reported(e AsyncError) bool { return e.VI == v.Index && e.Generation == v.generation }
 
 // State returns the VI's state and how often it has changed, without asking
 // the agent.
-func (v Vi) State() (state layout.ViState, changes uint32) {
+func (v VI) State() (state layout.VIState, changes uint32) {
 	w := LoadUint32(v.host.statuses.Bytes()[4*v.Index:])
-	return layout.ViState(w & viStateMask), w >> viEventShift
+	return layout.VIState(w & viStateMask), w >> viEventShift
 }
 
 // StateRange is the physical range in which a change of state can be watched.
-func (v Vi) StateRange() Range { return v.host.statuses.Physical(nil, 4*v.Index, 4)[0] }
+func (v VI) StateRange() Range { return v.host.statuses.Physical(nil, 4*v.Index, 4)[0] }
 
-func (v Vi) request(op operation) *request {
-	return &request{Op: op, Nic: v.nic, Object: uint32(v.Index), Generation: v.generation}
+func (v VI) request(op operation) *request {
+	return &request{Op: op, NIC: v.nic, Object: uint32(v.Index), Generation: v.generation}
 }
 
-// CreateVi makes a VI and returns the attributes that it got.
-func (h *Host) CreateVi(t *Thread, nic uint32, a ViAttributes) (Vi, ViAttributes, error) {
-	q := &request{Op: opCreateVi, Nic: nic}
+// CreateVI makes a VI and returns the attributes that it got.
+func (h *Host) CreateVI(t *Thread, nic uint32, a VIAttributes) (VI, VIAttributes, error) {
+	q := &request{Op: opCreateVI, NIC: nic}
 	if err := a.fill(q); err != nil {
-		return Vi{}, ViAttributes{}, err
+		return VI{}, VIAttributes{}, err
 	}
 	r, err := h.call(t, q)
 	if err != nil {
-		return Vi{}, ViAttributes{}, err
+		return VI{}, VIAttributes{}, err
 	}
-	return Vi{Index: int(r.Object), nic: nic, generation: r.Generation, host: h}, r.attributes(), nil
+	return VI{Index: int(r.Object), nic: nic, generation: r.Generation, host: h}, r.attributes(), nil
 }
 
-// DestroyVi removes an idle VI.
-func (v Vi) Destroy(t *Thread) error {
-	_, err := v.host.call(t, v.request(opDestroyVi))
+// DestroyVI removes an idle VI.
+func (v VI) Destroy(t *Thread) error {
+	_, err := v.host.call(t, v.request(opDestroyVI))
 	return err
 }
 
 // Modify changes the attributes of an idle VI.
-func (v Vi) Modify(t *Thread, a ViAttributes) error {
-	q := v.request(opModifyVi)
+func (v VI) Modify(t *Thread, a VIAttributes) error {
+	q := v.request(opModifyVI)
 	if err := a.fill(q); err != nil {
 		return err
 	}
@@ -497,20 +497,20 @@ func (v Vi) Modify(t *Thread, a ViAttributes) error {
 }
 
 // Query asks the agent for state and attributes.
-func (v Vi) Query(t *Thread) (layout.ViState, ViAttributes, error) {
-	r, err := v.host.call(t, v.request(opQueryVi))
-	return layout.ViState(r.State), r.attributes(), err
+func (v VI) Query(t *Thread) (layout.VIState, VIAttributes, error) {
+	r, err := v.host.call(t, v.request(opQueryVI))
+	return layout.VIState(r.State), r.attributes(), err
 }
 
 // Disconnect makes a VI idle. When it returns, the card has flushed whatever
 // was posted on it and holds nothing of it any more.
-func (v Vi) Disconnect(t *Thread) error {
+func (v VI) Disconnect(t *Thread) error {
 	_, err := v.host.call(t, v.request(opDisconnect))
 	return err
 }
 
 // Drain waits until the card holds nothing of a VI that is not connected.
-func (v Vi) Drain(t *Thread) error {
+func (v VI) Drain(t *Thread) error {
 	_, err := v.host.call(t, v.request(opDrain))
 	return err
 }
@@ -519,7 +519,7 @@ func (v Vi) Drain(t *Thread) error {
 type Remote struct {
 	Address       MAC
 	Discriminator string
-	Attributes    ViAttributes
+	Attributes    VIAttributes
 	Regions       []RegionInfo // what it offers; their tags are not told
 }
 
@@ -536,7 +536,7 @@ const MaxOfferedRegions = layout.MaxOfferedRegions
 
 // Offer notes registered regions, by their handles, that the peers of the VI's next
 // connections are told of, in the place of those of an earlier Offer. The VI must be idle.
-func (v Vi) Offer(t *Thread, handles ...uint32) error {
+func (v VI) Offer(t *Thread, handles ...uint32) error {
 	if len(handles) > MaxOfferedRegions {
 		return fmt.Errorf("driver: VI %d: offer %d regions, at most %d: %w", v.Index, len(handles), MaxOfferedRegions, ErrInvalidParameter)
 	}
@@ -570,7 +570,7 @@ func timeoutOf(t Time) int64 {
 
 // ConnectWait waits for a request that is aimed at a discriminator.
 func (h *Host) ConnectWait(t *Thread, nic uint32, discriminator string, timeout Time) (*Request, error) {
-	q := &request{Op: opConnectWait, Nic: nic, Timeout: timeoutOf(timeout)}
+	q := &request{Op: opConnectWait, NIC: nic, Timeout: timeoutOf(timeout)}
 	var err error
 	if q.AskedLength, err = putDiscriminator(&q.Asked, discriminator); err != nil {
 		return nil, err
@@ -583,7 +583,7 @@ func (h *Host) ConnectWait(t *Thread, nic uint32, discriminator string, timeout 
 }
 
 // Accept connects a VI with the requester.
-func (r *Request) Accept(t *Thread, v Vi) error {
+func (r *Request) Accept(t *Thread, v VI) error {
 	q := v.request(opAccept)
 	q.Length = uint64(r.id)
 	_, err := r.host.call(t, q)
@@ -592,13 +592,13 @@ func (r *Request) Accept(t *Thread, v Vi) error {
 
 // Reject refuses the request.
 func (r *Request) Reject(t *Thread) error {
-	_, err := r.host.call(t, &request{Op: opReject, Nic: r.nic, Object: r.id})
+	_, err := r.host.call(t, &request{Op: opReject, NIC: r.nic, Object: r.id})
 	return err
 }
 
 // Connect asks the program that waits at a remote address for a connection,
 // and returns what is known of its VI.
-func (v Vi) Connect(t *Thread, address MAC, discriminator, own string, timeout Time) (Remote, error) {
+func (v VI) Connect(t *Thread, address MAC, discriminator, own string, timeout Time) (Remote, error) {
 	q := v.request(opConnectRequest)
 	q.Peer, q.Timeout = address, timeoutOf(timeout)
 	var err error
@@ -620,7 +620,7 @@ func (v Vi) Connect(t *Thread, address MAC, discriminator, own string, timeout T
 // PeerRequest begins to ask for a connection with a VI of the host at a remote
 // address that asks for one with this VI: with the same discriminators, exchanged.
 // It does not wait.
-func (v Vi) PeerRequest(t *Thread, address MAC, discriminator, own string, timeout Time) error {
+func (v VI) PeerRequest(t *Thread, address MAC, discriminator, own string, timeout Time) error {
 	q := v.request(opPeerRequest)
 	q.Peer, q.Timeout = address, timeoutOf(timeout)
 	var err error
@@ -636,13 +636,13 @@ func (v Vi) PeerRequest(t *Thread, address MAC, discriminator, own string, timeo
 
 // PeerDone returns what is known of the peer's VI, its attributes and regions, when the last PeerRequest has led
 // to a connection, why it has not, or ErrNotDone.
-func (v Vi) PeerDone(t *Thread) (Remote, error) {
+func (v VI) PeerDone(t *Thread) (Remote, error) {
 	r, err := v.host.call(t, v.request(opPeerDone))
 	return r.remote(), err
 }
 
 // PeerWait is PeerDone that waits, no longer than the timeout of the PeerRequest.
-func (v Vi) PeerWait(t *Thread) (Remote, error) {
+func (v VI) PeerWait(t *Thread) (Remote, error) {
 	r, err := v.host.call(t, v.request(opPeerWait))
 	return r.remote(), err
 }
@@ -650,12 +650,12 @@ func (v Vi) PeerWait(t *Thread) (Remote, error) {
 // NextError returns the oldest asynchronous error of a NIC handle that was not
 // fetched yet; false if there is none.
 func (h *Host) NextError(t *Thread, nic uint32) (AsyncError, bool, error) {
-	r, err := h.call(t, &request{Op: opNextError, Nic: nic})
-	// Without an error all fields are 0; one of a VI has a generation, any other has Vi -1.
+	r, err := h.call(t, &request{Op: opNextError, NIC: nic})
+	// Without an error all fields are 0; one of a VI has a generation, any other has VI -1.
 	if err != nil || r.Generation == 0 && r.Object == 0 {
 		return AsyncError{}, false, err
 	}
-	return AsyncError{Code: layout.AsyncError(r.State), Vi: int(int32(r.Object)), Generation: r.Generation, Lost: int(r.Length)}, true, nil
+	return AsyncError{Code: layout.AsyncError(r.State), VI: int(int32(r.Object)), Generation: r.Generation, Lost: int(r.Length)}, true, nil
 }
 
 // ErrorWaits says whether NextError has something to fetch, without asking the
@@ -672,6 +672,6 @@ func (h *Host) ErrorRange(nic uint32) Range {
 
 // Counter reads one of the card's statistics counters.
 func (h *Host) Counter(t *Thread, nic uint32, n layout.Counter) (uint32, error) {
-	r, err := h.call(t, &request{Op: opCounters, Nic: nic, Object: uint32(n)})
+	r, err := h.call(t, &request{Op: opCounters, NIC: nic, Object: uint32(n)})
 	return r.Object, err
 }

@@ -113,7 +113,7 @@ func (a *agent) nic(p *process, id uint32) (*nic, error) {
 func (a *agent) takeBack(p *process) {
 	for _, id := range slices.Sorted(maps.Keys(a.nics)) {
 		if a.nics[id].process == p {
-			a.closeNic(a.nics[id])
+			a.closeNIC(a.nics[id])
 		}
 	}
 }
@@ -265,7 +265,7 @@ func (h *Host) Forget(id int) bool {
 // HostStatus is what a resident agent has at some moment.
 type HostStatus struct {
 	Processes []ProcessStatus
-	Vis       []ViStatus // those that exist, by index
+	VIs       []VIStatus // those that exist, by index
 }
 
 // ProcessStatus is what a process has.
@@ -275,17 +275,17 @@ type ProcessStatus struct {
 	Pid         int
 	Since       time.Time
 	MemoryBytes int64 // of its bank
-	Nics        int   // open handles
+	NICs        int   // open handles
 	Regions     int
 	RegionBytes uint64
 	CQs         int
 }
 
-// ViStatus is one VI.
-type ViStatus struct {
+// VIStatus is one VI.
+type VIStatus struct {
 	Index       int
 	Process     int // its ID
-	State       layout.ViState
+	State       layout.VIState
 	Reliability uint8 // one bit
 	Peer        MAC   // valid if Connected
 	Connected   bool
@@ -314,7 +314,7 @@ func (a *agent) snap() {
 			continue
 		}
 		p := &s.Processes[i]
-		p.Nics++
+		p.NICs++
 		p.Regions += len(n.regions)
 		for _, g := range n.regions {
 			p.RegionBytes += g.length
@@ -329,11 +329,11 @@ func (a *agent) snap() {
 	}
 	for i := range a.vis {
 		v := &a.vis[i]
-		if v.state == layout.ViStateFree {
+		if v.state == layout.VIStateFree {
 			continue
 		}
 		peer, connected := a.engine.Peer(i)
-		s.Vis = append(s.Vis, ViStatus{
+		s.VIs = append(s.VIs, VIStatus{
 			Index: i, Process: v.process.id, State: v.state, Reliability: v.attributes.Reliability, Peer: peer, Connected: connected,
 		})
 	}
@@ -345,7 +345,7 @@ func (a *agent) snap() {
 func (h *Host) Status() HostStatus {
 	var s HostStatus
 	if last := h.agent.snapshot.Load(); last != nil {
-		s.Vis = slices.Clone(last.Vis)
+		s.VIs = slices.Clone(last.VIs)
 		s.Processes = slices.Clone(last.Processes)
 	}
 	h.agent.mu.Lock()

@@ -107,10 +107,10 @@ func meet(t *driver.Thread, with *drivertest.Member, first bool) error {
 // everything.
 func TestProcessesCannotNameEachOthersObjects(t *testing.T) {
 	var mine struct {
-		nic     driver.Nic
+		nic     driver.NIC
 		tag     uint16
 		region  driver.RegionInfo
-		vi      driver.Vi
+		vi      driver.VI
 		cq      *driver.CQ
 		request *driver.Request
 	}
@@ -118,7 +118,7 @@ func TestProcessesCannotNameEachOthersObjects(t *testing.T) {
 		func(*house, *driver.Thread) error { return nil },
 		func(h *house, t *driver.Thread) (err error) {
 			host, o := h.members[0].Host, &mine
-			if o.nic, err = host.OpenNic(t); err != nil {
+			if o.nic, err = host.OpenNIC(t); err != nil {
 				return err
 			}
 			if o.tag, err = host.CreateTag(t, o.nic.ID); err != nil {
@@ -134,7 +134,7 @@ func TestProcessesCannotNameEachOthersObjects(t *testing.T) {
 			if o.cq, _, err = host.CreateCQ(t, o.nic.ID, 10); err != nil {
 				return err
 			}
-			if o.vi, _, err = host.CreateVi(t, o.nic.ID, driver.ViAttributes{Tag: o.tag}); err != nil {
+			if o.vi, _, err = host.CreateVI(t, o.nic.ID, driver.VIAttributes{Tag: o.tag}); err != nil {
 				return err
 			}
 			if !h.members[0].Pages[o.vi.Index] {
@@ -149,7 +149,7 @@ func TestProcessesCannotNameEachOthersObjects(t *testing.T) {
 			if got, err := host.QueryRegion(t, o.nic.ID, o.region.Address, o.region.Handle); err != nil || got != o.region {
 				return fmt.Errorf("the region is %+v: %w", got, err)
 			}
-			if s, _, err := o.vi.Query(t); err != nil || s != layout.ViStateIdle {
+			if s, _, err := o.vi.Query(t); err != nil || s != layout.VIStateIdle {
 				return fmt.Errorf("the VI is %v: %w", s, err)
 			}
 			if err := o.request.Accept(t, o.vi); err != nil {
@@ -161,8 +161,8 @@ func TestProcessesCannotNameEachOthersObjects(t *testing.T) {
 			if h.members[0].Pages[o.vi.Index] {
 				return errors.New("the VI's doorbells were not withdrawn")
 			}
-			if s := h.agents[rootNode].Status(); len(s.Vis) != 1 || s.Vis[0].Process != h.members[1].ID {
-				return fmt.Errorf("after it left the VIs are %+v", s.Vis)
+			if s := h.agents[rootNode].Status(); len(s.VIs) != 1 || s.VIs[0].Process != h.members[1].ID {
+				return fmt.Errorf("after it left the VIs are %+v", s.VIs)
 			}
 			if !h.agents[rootNode].Forget(h.members[0].ID) || h.agents[rootNode].Forget(h.members[1].ID) {
 				return errors.New("who has left can be forgotten, and nobody else")
@@ -171,11 +171,11 @@ func TestProcessesCannotNameEachOthersObjects(t *testing.T) {
 		},
 		func(h *house, t *driver.Thread) error {
 			host := h.members[1].Host
-			own, err := host.OpenNic(t)
+			own, err := host.OpenNIC(t)
 			if err != nil {
 				return err
 			}
-			vi, _, err := host.CreateVi(t, own.ID, driver.ViAttributes{})
+			vi, _, err := host.CreateVI(t, own.ID, driver.VIAttributes{})
 			if err != nil {
 				return err
 			}
@@ -199,10 +199,10 @@ func TestProcessesCannotNameEachOthersObjects(t *testing.T) {
 				)
 			}
 			_, wait := host.ConnectWait(t, mine.nic.ID, "x", driver.Never)
-			_, _, create := host.CreateVi(t, own.ID, driver.ViAttributes{SendQueue: mine.cq})
-			_, _, tagged := host.CreateVi(t, own.ID, driver.ViAttributes{Tag: mine.tag})
+			_, _, create := host.CreateVI(t, own.ID, driver.VIAttributes{SendQueue: mine.cq})
+			_, _, tagged := host.CreateVI(t, own.ID, driver.VIAttributes{Tag: mine.tag})
 			return errors.Join(append(errs,
-				wants("close", host.CloseNic(t, mine.nic.ID), driver.ErrInvalidParameter),
+				wants("close", host.CloseNIC(t, mine.nic.ID), driver.ErrInvalidParameter),
 				wants("wait at another's NIC handle", wait, driver.ErrInvalidParameter),
 				wants("tie to another's completion queue", create, driver.ErrInvalidParameter),
 				wants("another's tag", tagged, driver.ErrTag),
@@ -216,11 +216,11 @@ func TestProcessesCannotNameEachOthersObjects(t *testing.T) {
 		},
 		func(h *house, t *driver.Thread) error {
 			host := h.members[2].Host
-			nic, err := host.OpenNic(t)
+			nic, err := host.OpenNIC(t)
 			if err != nil {
 				return err
 			}
-			vi, _, err := host.CreateVi(t, nic.ID, driver.ViAttributes{})
+			vi, _, err := host.CreateVI(t, nic.ID, driver.VIAttributes{})
 			if err != nil {
 				return err
 			}
@@ -251,7 +251,7 @@ func reclaimAt(t *testing.T, moment driver.Time) {
 	const rounds = 12
 	work := func(h *house, t *driver.Thread, host *driver.Host, discriminator string, stop func() bool) error {
 		for round := 0; !stop(); round++ {
-			nic, err := host.OpenNic(t)
+			nic, err := host.OpenNIC(t)
 			if err != nil {
 				return err
 			}
@@ -269,7 +269,7 @@ func reclaimAt(t *testing.T, moment driver.Time) {
 			if _, _, err := cq.Resize(t, 32); err != nil {
 				return err
 			}
-			vi, _, err := host.CreateVi(t, nic.ID, driver.ViAttributes{SendQueue: cq, ReceiveQueue: cq})
+			vi, _, err := host.CreateVI(t, nic.ID, driver.VIAttributes{SendQueue: cq, ReceiveQueue: cq})
 			if err != nil {
 				return err
 			}
@@ -285,7 +285,7 @@ func reclaimAt(t *testing.T, moment driver.Time) {
 					return err
 				}
 			}
-			if err := host.CloseNic(t, nic.ID); err != nil {
+			if err := host.CloseNIC(t, nic.ID); err != nil {
 				return err
 			}
 			if err := host.Free(t, b); err != nil {
@@ -305,7 +305,7 @@ func reclaimAt(t *testing.T, moment driver.Time) {
 			}
 			gone.Store(true)
 			s := agent.Status()
-			for _, v := range s.Vis {
+			for _, v := range s.VIs {
 				if v.Process == h.members[0].ID {
 					return fmt.Errorf("VI %d is left, %v", v.Index, v.State)
 				}
@@ -339,11 +339,11 @@ func reclaimAt(t *testing.T, moment driver.Time) {
 		},
 		func(h *house, t *driver.Thread) error {
 			host := h.members[2].Host
-			nic, err := host.OpenNic(t)
+			nic, err := host.OpenNIC(t)
 			if err != nil {
 				return err
 			}
-			vi, _, err := host.CreateVi(t, nic.ID, driver.ViAttributes{})
+			vi, _, err := host.CreateVI(t, nic.ID, driver.VIAttributes{})
 			if err != nil {
 				return err
 			}
@@ -360,7 +360,7 @@ func reclaimAt(t *testing.T, moment driver.Time) {
 					// The connection ends, whoever ends it.
 					if ok, err := t.Poll(driver.Poll{Ranges: []driver.Range{vi.StateRange()}, Period: driver.Microsecond, Timeout: driver.Second}, func() bool {
 						s, _ := vi.State()
-						return s == layout.ViStateError
+						return s == layout.VIStateError
 					}); err != nil || !ok {
 						return fmt.Errorf("the peer was not told (%v): %w", ok, err)
 					}
@@ -382,10 +382,10 @@ func reclaimAt(t *testing.T, moment driver.Time) {
 // A process gets what its quota allows and no more, as often as it gives things back,
 // and another one gets its own share.
 func TestQuotas(t *testing.T) {
-	quota := driver.Quota{Vis: 3, CQs: 2, Tags: 4, Regions: 5}
+	quota := driver.Quota{VIs: 3, CQs: 2, Tags: 4, Regions: 5}
 	hog := func(host *driver.Host, t *driver.Thread) error {
 		for range 3 {
-			nic, err := host.OpenNic(t)
+			nic, err := host.OpenNIC(t)
 			if err != nil {
 				return err
 			}
@@ -398,8 +398,8 @@ func TestQuotas(t *testing.T) {
 				name, flag string
 				make       func() (func() error, error)
 			}{
-				{quota.Vis, "VIs", "--max-vis", func() (func() error, error) {
-					v, _, err := host.CreateVi(t, nic.ID, driver.ViAttributes{})
+				{quota.VIs, "VIs", "--max-vis", func() (func() error, error) {
+					v, _, err := host.CreateVI(t, nic.ID, driver.VIAttributes{})
 					return func() error { return v.Destroy(t) }, err
 				}},
 				{quota.CQs, "completion queues", "--max-cqs", func() (func() error, error) {
@@ -433,7 +433,7 @@ func TestQuotas(t *testing.T) {
 				}
 			}
 			// The handle takes all with it.
-			if err := errors.Join(host.CloseNic(t, nic.ID), host.Free(t, buffer)); err != nil {
+			if err := errors.Join(host.CloseNIC(t, nic.ID), host.Free(t, buffer)); err != nil {
 				return err
 			}
 		}
@@ -451,7 +451,7 @@ func TestQuotas(t *testing.T) {
 func TestCallsOfForeignThreads(t *testing.T) {
 	foreign := func(h *house, t *driver.Thread, members ...int) error {
 		for _, m := range members {
-			if _, err := h.members[m].Host.OpenNic(t); !errors.Is(err, driver.ErrInvalidParameter) {
+			if _, err := h.members[m].Host.OpenNIC(t); !errors.Is(err, driver.ErrInvalidParameter) {
 				return fmt.Errorf("thread %v calls as process %d: %w", t.ID(), m, err)
 			}
 		}
@@ -476,7 +476,7 @@ func TestCallsOfForeignThreads(t *testing.T) {
 			return t.Sleep(driver.Millisecond)
 		}},
 		driver.Program{Node: 1, Main: func(t *driver.Thread, _ *driver.Host) error {
-			return wants("another node's agent", second((<-hosts).OpenNic(t)), driver.ErrInvalidParameter)
+			return wants("another node's agent", second((<-hosts).OpenNIC(t)), driver.ErrInvalidParameter)
 		}},
 	))
 }
@@ -496,7 +496,7 @@ func TestEndsOfAgentsInTheLog(t *testing.T) {
 	t.Cleanup(f.Close)
 	f.Node(0).Card.Dead = true
 	err = driver.RunOn(t.Context(), f, driver.RunConfig{Logger: c.Logger}, driver.Program{Main: func(t *driver.Thread, h *driver.Host) error {
-		return second(h.OpenNic(t))
+		return second(h.OpenNIC(t))
 	}})
 	require.Error(t, err)
 	require.Contains(t, log.String(), "level=ERROR msg=\"the kernel agent ended\"")

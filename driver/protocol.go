@@ -19,18 +19,18 @@ type operation uint16
 const (
 	opAllocate operation = iota + 1
 	opFree
-	opOpenNic
-	opCloseNic
+	opOpenNIC
+	opCloseNIC
 	opCreateTag
 	opDestroyTag
 	opRegister
 	opDeregister
 	opQueryRegion
 	opModifyRegion
-	opCreateVi
-	opDestroyVi
-	opModifyVi
-	opQueryVi
+	opCreateVI
+	opDestroyVI
+	opModifyVI
+	opQueryVI
 	opConnectWait
 	opAccept
 	opReject
@@ -55,10 +55,10 @@ const (
 )
 
 var operationNames = [...]string{
-	opAllocate: "allocate", opFree: "free", opOpenNic: "open NIC", opCloseNic: "close NIC", opCreateTag: "create protection tag",
+	opAllocate: "allocate", opFree: "free", opOpenNIC: "open NIC", opCloseNIC: "close NIC", opCreateTag: "create protection tag",
 	opDestroyTag: "destroy protection tag", opRegister: "register memory", opDeregister: "deregister memory", opQueryRegion: "query memory",
 	opModifyRegion: "set memory attributes", opPeerRequest: "peer request", opPeerDone: "peer done", opPeerWait: "peer wait",
-	opCreateVi: "create VI", opDestroyVi: "destroy VI", opModifyVi: "modify VI", opQueryVi: "query VI", opConnectWait: "connect wait",
+	opCreateVI: "create VI", opDestroyVI: "destroy VI", opModifyVI: "modify VI", opQueryVI: "query VI", opConnectWait: "connect wait",
 	opAccept: "accept", opReject: "reject", opConnectRequest: "connect request", opOffer: "offer regions", opDisconnect: "disconnect", opDrain: "drain VI",
 	opCreateCQ: "create completion queue", opDestroyCQ: "destroy completion queue", opResizeCQ: "resize completion queue", opArm: "arm a notification",
 	opNextError: "next asynchronous error", opCounters: "read counters", opAttach: "attach protocol",
@@ -77,7 +77,7 @@ type request struct {
 	ID              uint32
 	Op              operation
 	Scatter         uint16
-	Nic             uint32
+	NIC             uint32
 	Object          uint32 // VI index, completion queue, connection request or memory handle
 	Generation      uint32 // of the VI or completion queue, so that a handle of a destroyed one is recognised
 	Address         uint64
@@ -210,25 +210,25 @@ const (
 	viStateMask  = 0xff
 	viEventShift = 8 // counts the changes
 
-	statusVis    = 256
+	statusVIs    = 256
 	statusCQs    = 64
-	statusNics   = 64 // NIC handles that differ by a multiple of this share words
-	errorsOffset = 4 * statusVis
-	notifyOffset = errorsOffset + 8*statusNics
-	nicsOffset   = notifyOffset + 4*(2*statusVis+statusCQs)
-	statusBytes  = nicsOffset + 4*statusNics
+	statusNICs   = 64 // NIC handles that differ by a multiple of this share words
+	errorsOffset = 4 * statusVIs
+	notifyOffset = errorsOffset + 8*statusNICs
+	nicsOffset   = notifyOffset + 4*(2*statusVIs+statusCQs)
+	statusBytes  = nicsOffset + 4*statusNICs
 )
 
 // The page is full.
 const _ = uint(PageBytes - statusBytes)
 
-func errorsWord(nic uint32) int { return errorsOffset + 8*int(nic%statusNics) }
+func errorsWord(nic uint32) int { return errorsOffset + 8*int(nic%statusNICs) }
 
 // notifyWord counts what came of what was armed, and what else a thread that waits
 // for it should look at.
 func notifyWord(kind layout.NotifyKind, index int) int {
-	return notifyOffset + 4*(statusVis*int(kind)+index)
+	return notifyOffset + 4*(statusVIs*int(kind)+index)
 }
 
 // nicWord counts the notifications of all that belongs to a NIC handle.
-func nicWord(nic uint32) int { return nicsOffset + 4*int(nic%statusNics) }
+func nicWord(nic uint32) int { return nicsOffset + 4*int(nic%statusNICs) }

@@ -80,7 +80,7 @@ func TestRegionsOfMessages(t *testing.T) {
 	require.NoError(t, err)
 	regions := back.remote().Regions
 	require.Len(t, regions, MaxOfferedRegions)
-	require.Equal(t, RegionInfo{Handle: 8, Address: 7 << 40, Length: 1 << 33, Rights: Rights{RdmaWrite: true, RdmaRead: true}}, regions[7])
+	require.Equal(t, RegionInfo{Handle: 8, Address: 7 << 40, Length: 1 << 33, Rights: Rights{RDMAWrite: true, RDMARead: true}}, regions[7])
 	r.Offers++
 	putReply(slot, 2, &r, nil)
 	_, err = getReply(slot)

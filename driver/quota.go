@@ -7,7 +7,7 @@ import "fmt"
 // Quota limits what one process may have of a node's card, so that it leaves some to
 // others. 0 stands for no limit but the card's.
 type Quota struct {
-	Vis     int
+	VIs     int
 	CQs     int
 	Tags    int // one for each NIC handle, too
 	Regions int
@@ -23,7 +23,7 @@ type use struct {
 // uses are the counts of a process that may have as much as a quota says.
 func (q Quota) uses() (u uses) {
 	return uses{
-		vis:     use{"VIs", "--max-vis", q.Vis, 0},
+		vis:     use{"VIs", "--max-vis", q.VIs, 0},
 		cqs:     use{"completion queues", "--max-cqs", q.CQs, 0},
 		tags:    use{"protection tags", "--max-tags", q.Tags, 0},
 		regions: use{"memory regions", "--max-regions", q.Regions, 0},

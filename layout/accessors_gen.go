@@ -7,7 +7,7 @@ import "encoding/binary"
 
 // Hash identifies this version of all layouts: the first eight bytes of the
 // SHA-256 of their names, offsets, widths, byte orders and values.
-const Hash uint64 = 0x9a52488f05bbf1c8
+const Hash uint64 = 0x6049f6e786205ea0
 
 // PCI configuration space.
 const (
@@ -123,7 +123,7 @@ func (v PciCommand) String() string {
 // Card registers.
 const (
 	CardID                                     = 0x48564941 // the characters HVIA
-	NicID                                      = 0x48564e49 // the characters HVNI: a plain NIC, which has the raw-frame port and nothing of VIA
+	NICID                                      = 0x48564e49 // the characters HVNI: a plain NIC, which has the raw-frame port and nothing of VIA
 	CardVersionMajor                           = 0x1        // raised when a driver must change
 	CardVersionMinor                           = 0x2        // raised when something was added
 	CounterBase                                = 0x400      // offset of counter 0; counter n is at CounterBase + 4 n
@@ -141,16 +141,16 @@ const (
 	RegisterLayoutHashLowOffset                = 0x8    // RO low half of the hash of the layouts that the card was built from
 	RegisterLayoutHashHighOffset               = 0xc    // RO high half of that hash
 	RegisterCapabilityOffset                   = 0x10   // RO what this build offers
-	RegisterCapabilityViCountLog2Lsb           = 0
-	RegisterCapabilityViCountLog2Mask          = 0xff // log2 of the number of VIs
+	RegisterCapabilityVICountLog2Lsb           = 0
+	RegisterCapabilityVICountLog2Mask          = 0xff // log2 of the number of VIs
 	RegisterCapabilityDataBytesLsb             = 8
 	RegisterCapabilityDataBytesMask            = 0xff00 // width of the host bus in bytes
 	RegisterCapabilityPortsLsb                 = 16
 	RegisterCapabilityPortsMask                = 0xf0000 // number of Ethernet ports
 	RegisterCapabilityReliabilityLsb           = 20
 	RegisterCapabilityReliabilityMask          = 0x700000 // mask of reliability levels (VIA bit values)
-	RegisterCapabilityRdmaReadLsb              = 23
-	RegisterCapabilityRdmaReadMask             = 0x800000 // RDMA read is implemented
+	RegisterCapabilityRDMAReadLsb              = 23
+	RegisterCapabilityRDMAReadMask             = 0x800000 // RDMA read is implemented
 	RegisterCapabilityCompletionQueuesLog2Lsb  = 25
 	RegisterCapabilityCompletionQueuesLog2Mask = 0x1e000000 // log2 of the number of completion queues
 	RegisterCapabilityTableInHostMemoryLsb     = 24
@@ -208,8 +208,8 @@ const (
 	RegisterAsyncErrorInfoOffset               = 0x60       // RC the oldest asynchronous error that waits; a read takes it away, so it is read with one 32-bit access
 	RegisterAsyncErrorInfoCodeLsb              = 0
 	RegisterAsyncErrorInfoCodeMask             = 0xff // AsyncError code, 0 without Valid
-	RegisterAsyncErrorInfoViLsb                = 8
-	RegisterAsyncErrorInfoViMask               = 0xff00 // VI index, 0 without Valid
+	RegisterAsyncErrorInfoVILsb                = 8
+	RegisterAsyncErrorInfoVIMask               = 0xff00 // VI index, 0 without Valid
 	RegisterAsyncErrorInfoValidLsb             = 16
 	RegisterAsyncErrorInfoValidMask            = 0x10000 // an error waited; 0 = there is none
 	RegisterAsyncErrorInfoOverflowLsb          = 17
@@ -240,13 +240,13 @@ const (
 	AsyncErrorPostDescriptor         AsyncError = 0x0 // descriptor address or handle invalid at post
 	AsyncErrorConnectionLost         AsyncError = 0x1 // connection lost
 	AsyncErrorReceiveQueueEmpty      AsyncError = 0x2 // a packet was dropped because the receive queue was empty
-	AsyncErrorViOverrun              AsyncError = 0x3 // too many descriptors were posted to a work queue
-	AsyncErrorRdmaWriteProtection    AsyncError = 0x4 // protection error on an incoming RDMA write
-	AsyncErrorRdmaWriteData          AsyncError = 0x5 // data corruption on an incoming RDMA write
-	AsyncErrorRdmaWriteAbort         AsyncError = 0x6 // an incoming RDMA write was cut off
-	AsyncErrorRdmaReadProtection     AsyncError = 0x7 // protection error on an incoming RDMA read
+	AsyncErrorVIOverrun              AsyncError = 0x3 // too many descriptors were posted to a work queue
+	AsyncErrorRDMAWriteProtection    AsyncError = 0x4 // protection error on an incoming RDMA write
+	AsyncErrorRDMAWriteData          AsyncError = 0x5 // data corruption on an incoming RDMA write
+	AsyncErrorRDMAWriteAbort         AsyncError = 0x6 // an incoming RDMA write was cut off
+	AsyncErrorRDMAReadProtection     AsyncError = 0x7 // protection error on an incoming RDMA read
 	AsyncErrorCompletionProtection   AsyncError = 0x8 // protection error while writing completion status
-	AsyncErrorRdmaTransport          AsyncError = 0x9 // transport error on RDMA
+	AsyncErrorRDMATransport          AsyncError = 0x9 // transport error on RDMA
 	AsyncErrorCatastrophic           AsyncError = 0xa // catastrophic error
 	AsyncErrorCompletionQueueOverrun AsyncError = 0xb // an entry was lost: the completion queue of a work queue of this VI was full (VIPL tells it as Catastrophic of the resource CQ)
 	AsyncErrorLinkDown               AsyncError = 0xd // the link went down: of the NIC and of no VI (VIPL has no code for it; resource NIC)
@@ -263,20 +263,20 @@ func (v AsyncError) String() string {
 		return "ConnectionLost"
 	case AsyncErrorReceiveQueueEmpty:
 		return "ReceiveQueueEmpty"
-	case AsyncErrorViOverrun:
-		return "ViOverrun"
-	case AsyncErrorRdmaWriteProtection:
-		return "RdmaWriteProtection"
-	case AsyncErrorRdmaWriteData:
-		return "RdmaWriteData"
-	case AsyncErrorRdmaWriteAbort:
-		return "RdmaWriteAbort"
-	case AsyncErrorRdmaReadProtection:
-		return "RdmaReadProtection"
+	case AsyncErrorVIOverrun:
+		return "VIOverrun"
+	case AsyncErrorRDMAWriteProtection:
+		return "RDMAWriteProtection"
+	case AsyncErrorRDMAWriteData:
+		return "RDMAWriteData"
+	case AsyncErrorRDMAWriteAbort:
+		return "RDMAWriteAbort"
+	case AsyncErrorRDMAReadProtection:
+		return "RDMAReadProtection"
 	case AsyncErrorCompletionProtection:
 		return "CompletionProtection"
-	case AsyncErrorRdmaTransport:
-		return "RdmaTransport"
+	case AsyncErrorRDMATransport:
+		return "RDMATransport"
 	case AsyncErrorCatastrophic:
 		return "Catastrophic"
 	case AsyncErrorCompletionQueueOverrun:
@@ -424,8 +424,8 @@ const (
 	DescriptorStatusFlushedMask               = 0x20 // never processed: disconnect or error state
 	DescriptorStatusTransportErrorLsb         = 6
 	DescriptorStatusTransportErrorMask        = 0x40 // lost, corrupt or timed out
-	DescriptorStatusRdmaProtectionErrorLsb    = 7
-	DescriptorStatusRdmaProtectionErrorMask   = 0x80 // the remote side refused the RDMA access
+	DescriptorStatusRDMAProtectionErrorLsb    = 7
+	DescriptorStatusRDMAProtectionErrorMask   = 0x80 // the remote side refused the RDMA access
 	DescriptorStatusRemoteDescriptorErrorLsb  = 8
 	DescriptorStatusRemoteDescriptorErrorMask = 0x100 // the remote receive descriptor had a problem
 	DescriptorStatusOperationLsb              = 16
@@ -448,8 +448,8 @@ type DescriptorOperation uint8
 // Values of DescriptorOperation.
 const (
 	DescriptorOperationSend      DescriptorOperation = 0x0 // send, or receive on the receive queue
-	DescriptorOperationRdmaWrite DescriptorOperation = 0x1 // RDMA write
-	DescriptorOperationRdmaRead  DescriptorOperation = 0x2 // RDMA read
+	DescriptorOperationRDMAWrite DescriptorOperation = 0x1 // RDMA write
+	DescriptorOperationRDMARead  DescriptorOperation = 0x2 // RDMA read
 	DescriptorOperationReserved  DescriptorOperation = 0x3 // format error
 )
 
@@ -458,10 +458,10 @@ func (v DescriptorOperation) String() string {
 	switch v {
 	case DescriptorOperationSend:
 		return "Send"
-	case DescriptorOperationRdmaWrite:
-		return "RdmaWrite"
-	case DescriptorOperationRdmaRead:
-		return "RdmaRead"
+	case DescriptorOperationRDMAWrite:
+		return "RDMAWrite"
+	case DescriptorOperationRDMARead:
+		return "RDMARead"
 	case DescriptorOperationReserved:
 		return "Reserved"
 	}
@@ -475,9 +475,9 @@ type StatusOperation uint8
 const (
 	StatusOperationSend            StatusOperation = 0x0 // send
 	StatusOperationReceive         StatusOperation = 0x1 // receive
-	StatusOperationRdmaWrite       StatusOperation = 0x2 // RDMA write
-	StatusOperationRemoteRdmaWrite StatusOperation = 0x3 // receive consumed by an RDMA write with immediate data
-	StatusOperationRdmaRead        StatusOperation = 0x4 // RDMA read
+	StatusOperationRDMAWrite       StatusOperation = 0x2 // RDMA write
+	StatusOperationRemoteRDMAWrite StatusOperation = 0x3 // receive consumed by an RDMA write with immediate data
+	StatusOperationRDMARead        StatusOperation = 0x4 // RDMA read
 )
 
 // String returns the name of the value, or its number.
@@ -487,12 +487,12 @@ func (v StatusOperation) String() string {
 		return "Send"
 	case StatusOperationReceive:
 		return "Receive"
-	case StatusOperationRdmaWrite:
-		return "RdmaWrite"
-	case StatusOperationRemoteRdmaWrite:
-		return "RemoteRdmaWrite"
-	case StatusOperationRdmaRead:
-		return "RdmaRead"
+	case StatusOperationRDMAWrite:
+		return "RDMAWrite"
+	case StatusOperationRemoteRDMAWrite:
+		return "RemoteRDMAWrite"
+	case StatusOperationRDMARead:
+		return "RDMARead"
 	}
 	return unknown("StatusOperation", uint64(v))
 }
@@ -596,10 +596,10 @@ const (
 	AttLevel1AttributesOffset         = 20
 	AttLevel1AttributesValidLsb       = 0
 	AttLevel1AttributesValidMask      = 0x1 // the entry describes a region
-	AttLevel1AttributesRdmaWriteLsb   = 1
-	AttLevel1AttributesRdmaWriteMask  = 0x2 // remote writes are allowed
-	AttLevel1AttributesRdmaReadLsb    = 2
-	AttLevel1AttributesRdmaReadMask   = 0x4 // remote reads are allowed
+	AttLevel1AttributesRDMAWriteLsb   = 1
+	AttLevel1AttributesRDMAWriteMask  = 0x2 // remote writes are allowed
+	AttLevel1AttributesRDMAReadLsb    = 2
+	AttLevel1AttributesRDMAReadMask   = 0x4 // remote reads are allowed
 	AttLevel1AttributesGenerationLsb  = 4
 	AttLevel1AttributesGenerationMask = 0xfff0 // must equal the handle's generation
 	AttLevel1AttributesTagLsb         = 16
@@ -620,8 +620,8 @@ type AttAccess uint8
 // Values of AttAccess.
 const (
 	AttAccessLocal       AttAccess = 0x0 // by the owner's own descriptor: no right needed
-	AttAccessRemoteWrite AttAccess = 0x1 // by an incoming RDMA write: RdmaWrite
-	AttAccessRemoteRead  AttAccess = 0x2 // by an incoming RDMA read: RdmaRead
+	AttAccessRemoteWrite AttAccess = 0x1 // by an incoming RDMA write: RDMAWrite
+	AttAccessRemoteRead  AttAccess = 0x2 // by an incoming RDMA read: RDMARead
 )
 
 // String returns the name of the value, or its number.
@@ -774,61 +774,61 @@ func (b AttHandle) SetValue(v uint32) { binary.LittleEndian.PutUint32(b[0:4], v)
 
 // VI context.
 const (
-	ViContextSize                          = 32
-	ViContextAttributesOffset              = 0
-	ViContextAttributesStateLsb            = 0
-	ViContextAttributesStateMask           = 0x7 // ViState
-	ViContextAttributesEnableRdmaWriteLsb  = 3
-	ViContextAttributesEnableRdmaWriteMask = 0x8 // the peer may RDMA write through this VI
-	ViContextAttributesEnableRdmaReadLsb   = 4
-	ViContextAttributesEnableRdmaReadMask  = 0x10 // the peer may RDMA read through this VI
-	ViContextAttributesReliabilityLsb      = 5
-	ViContextAttributesReliabilityMask     = 0xe0 // one VIA reliability bit
-	ViContextAttributesGenerationLsb       = 8
-	ViContextAttributesGenerationMask      = 0xff00 // generation of this index
-	ViContextAttributesTagLsb              = 16
-	ViContextAttributesTagMask             = 0xffff0000 // protection tag
-	ViContextMaxTransferSizeOffset         = 4
-	ViContextPeerMacOffset                 = 8
-	ViContextPeerViOffset                  = 14
-	ViContextSendSequenceOffset            = 16
-	ViContextReceiveSequenceOffset         = 20
-	ViContextWindowOffset                  = 24
-	ViContextRetryLimitOffset              = 25
-	ViContextReadLimitOffset               = 26
-	ViContextRetryTimeoutLog2Offset        = 27
-	ViContextSendCompletionQueueOffset     = 28
-	ViContextReceiveCompletionQueueOffset  = 29
-	ViContextReservedOffset                = 30
+	VIContextSize                          = 32
+	VIContextAttributesOffset              = 0
+	VIContextAttributesStateLsb            = 0
+	VIContextAttributesStateMask           = 0x7 // VIState
+	VIContextAttributesEnableRDMAWriteLsb  = 3
+	VIContextAttributesEnableRDMAWriteMask = 0x8 // the peer may RDMA write through this VI
+	VIContextAttributesEnableRDMAReadLsb   = 4
+	VIContextAttributesEnableRDMAReadMask  = 0x10 // the peer may RDMA read through this VI
+	VIContextAttributesReliabilityLsb      = 5
+	VIContextAttributesReliabilityMask     = 0xe0 // one VIA reliability bit
+	VIContextAttributesGenerationLsb       = 8
+	VIContextAttributesGenerationMask      = 0xff00 // generation of this index
+	VIContextAttributesTagLsb              = 16
+	VIContextAttributesTagMask             = 0xffff0000 // protection tag
+	VIContextMaxTransferSizeOffset         = 4
+	VIContextPeerMacOffset                 = 8
+	VIContextPeerVIOffset                  = 14
+	VIContextSendSequenceOffset            = 16
+	VIContextReceiveSequenceOffset         = 20
+	VIContextWindowOffset                  = 24
+	VIContextRetryLimitOffset              = 25
+	VIContextReadLimitOffset               = 26
+	VIContextRetryTimeoutLog2Offset        = 27
+	VIContextSendCompletionQueueOffset     = 28
+	VIContextReceiveCompletionQueueOffset  = 29
+	VIContextReservedOffset                = 30
 )
 
-// ViState: VI states; Idle to Error are VIPL's.
-type ViState uint8
+// VIState: VI states; Idle to Error are VIPL's.
+type VIState uint8
 
-// Values of ViState.
+// Values of VIState.
 const (
-	ViStateIdle           ViState = 0x0 // created, not connected
-	ViStateConnected      ViState = 0x1 // connected
-	ViStateConnectPending ViState = 0x2 // connection under way (kept by the agent)
-	ViStateError          ViState = 0x3 // broken, waits for disconnect
-	ViStateFree           ViState = 0x7 // index not in use
+	VIStateIdle           VIState = 0x0 // created, not connected
+	VIStateConnected      VIState = 0x1 // connected
+	VIStateConnectPending VIState = 0x2 // connection under way (kept by the agent)
+	VIStateError          VIState = 0x3 // broken, waits for disconnect
+	VIStateFree           VIState = 0x7 // index not in use
 )
 
 // String returns the name of the value, or its number.
-func (v ViState) String() string {
+func (v VIState) String() string {
 	switch v {
-	case ViStateIdle:
+	case VIStateIdle:
 		return "Idle"
-	case ViStateConnected:
+	case VIStateConnected:
 		return "Connected"
-	case ViStateConnectPending:
+	case VIStateConnectPending:
 		return "ConnectPending"
-	case ViStateError:
+	case VIStateError:
 		return "Error"
-	case ViStateFree:
+	case VIStateFree:
 		return "Free"
 	}
-	return unknown("ViState", uint64(v))
+	return unknown("VIState", uint64(v))
 }
 
 // Reliability: VIA reliability levels.
@@ -854,77 +854,77 @@ func (v Reliability) String() string {
 	return unknown("Reliability", uint64(v))
 }
 
-// ViContext is a view of 32 bytes (LittleEndian): As carried in a command block.
-type ViContext []byte
+// VIContext is a view of 32 bytes (LittleEndian): As carried in a command block.
+type VIContext []byte
 
 // Attributes: state and attributes
-func (b ViContext) Attributes() uint32 { return binary.LittleEndian.Uint32(b[0:4]) }
+func (b VIContext) Attributes() uint32 { return binary.LittleEndian.Uint32(b[0:4]) }
 
 // SetAttributes stores the field.
-func (b ViContext) SetAttributes(v uint32) { binary.LittleEndian.PutUint32(b[0:4], v) }
+func (b VIContext) SetAttributes(v uint32) { binary.LittleEndian.PutUint32(b[0:4], v) }
 
 // MaxTransferSize: largest message in bytes
-func (b ViContext) MaxTransferSize() uint32 { return binary.LittleEndian.Uint32(b[4:8]) }
+func (b VIContext) MaxTransferSize() uint32 { return binary.LittleEndian.Uint32(b[4:8]) }
 
 // SetMaxTransferSize stores the field.
-func (b ViContext) SetMaxTransferSize(v uint32) { binary.LittleEndian.PutUint32(b[4:8], v) }
+func (b VIContext) SetMaxTransferSize(v uint32) { binary.LittleEndian.PutUint32(b[4:8], v) }
 
 // PeerMac: peer's MAC address in wire order
-func (b ViContext) PeerMac() []byte { return b[8:14:14] }
+func (b VIContext) PeerMac() []byte { return b[8:14:14] }
 
-// PeerVi: peer's VI number on the wire
-func (b ViContext) PeerVi() uint16 { return binary.LittleEndian.Uint16(b[14:16]) }
+// PeerVI: peer's VI number on the wire
+func (b VIContext) PeerVI() uint16 { return binary.LittleEndian.Uint16(b[14:16]) }
 
-// SetPeerVi stores the field.
-func (b ViContext) SetPeerVi(v uint16) { binary.LittleEndian.PutUint16(b[14:16], v) }
+// SetPeerVI stores the field.
+func (b VIContext) SetPeerVI(v uint16) { binary.LittleEndian.PutUint16(b[14:16], v) }
 
 // SendSequence: sequence number of the first frame to send
-func (b ViContext) SendSequence() uint32 { return binary.LittleEndian.Uint32(b[16:20]) }
+func (b VIContext) SendSequence() uint32 { return binary.LittleEndian.Uint32(b[16:20]) }
 
 // SetSendSequence stores the field.
-func (b ViContext) SetSendSequence(v uint32) { binary.LittleEndian.PutUint32(b[16:20], v) }
+func (b VIContext) SetSendSequence(v uint32) { binary.LittleEndian.PutUint32(b[16:20], v) }
 
 // ReceiveSequence: sequence number of the first frame expected
-func (b ViContext) ReceiveSequence() uint32 { return binary.LittleEndian.Uint32(b[20:24]) }
+func (b VIContext) ReceiveSequence() uint32 { return binary.LittleEndian.Uint32(b[20:24]) }
 
 // SetReceiveSequence stores the field.
-func (b ViContext) SetReceiveSequence(v uint32) { binary.LittleEndian.PutUint32(b[20:24], v) }
+func (b VIContext) SetReceiveSequence(v uint32) { binary.LittleEndian.PutUint32(b[20:24], v) }
 
 // Window: reliable levels: frames that may be under way unacknowledged, 1 to 255
-func (b ViContext) Window() uint8 { return b[24] }
+func (b VIContext) Window() uint8 { return b[24] }
 
 // SetWindow stores the field.
-func (b ViContext) SetWindow(v uint8) { b[24] = v }
+func (b VIContext) SetWindow(v uint8) { b[24] = v }
 
 // RetryLimit: reliable levels: timeouts in a row without a sign of life of the peer after which the connection is broken is one more than this; without progress RetryAliveFactor times as many
-func (b ViContext) RetryLimit() uint8 { return b[25] }
+func (b VIContext) RetryLimit() uint8 { return b[25] }
 
 // SetRetryLimit stores the field.
-func (b ViContext) SetRetryLimit(v uint8) { b[25] = v }
+func (b VIContext) SetRetryLimit(v uint8) { b[25] = v }
 
 // ReadLimit: reliable levels: own RDMA reads that may be unanswered at a time, 1 to LedgerResponses
-func (b ViContext) ReadLimit() uint8 { return b[26] }
+func (b VIContext) ReadLimit() uint8 { return b[26] }
 
 // SetReadLimit stores the field.
-func (b ViContext) SetReadLimit(v uint8) { b[26] = v }
+func (b VIContext) SetReadLimit(v uint8) { b[26] = v }
 
 // RetryTimeoutLog2: reliable levels: log2 of the clocks without progress that are a timeout, 8 to 31
-func (b ViContext) RetryTimeoutLog2() uint8 { return b[27] }
+func (b VIContext) RetryTimeoutLog2() uint8 { return b[27] }
 
 // SetRetryTimeoutLog2 stores the field.
-func (b ViContext) SetRetryTimeoutLog2(v uint8) { b[27] = v }
+func (b VIContext) SetRetryTimeoutLog2(v uint8) { b[27] = v }
 
 // SendCompletionQueue: completion queue of the send queue: its number plus one, 0 = none
-func (b ViContext) SendCompletionQueue() uint8 { return b[28] }
+func (b VIContext) SendCompletionQueue() uint8 { return b[28] }
 
 // SetSendCompletionQueue stores the field.
-func (b ViContext) SetSendCompletionQueue(v uint8) { b[28] = v }
+func (b VIContext) SetSendCompletionQueue(v uint8) { b[28] = v }
 
 // ReceiveCompletionQueue: likewise of the receive queue
-func (b ViContext) ReceiveCompletionQueue() uint8 { return b[29] }
+func (b VIContext) ReceiveCompletionQueue() uint8 { return b[29] }
 
 // SetReceiveCompletionQueue stores the field.
-func (b ViContext) SetReceiveCompletionQueue(v uint8) { b[29] = v }
+func (b VIContext) SetReceiveCompletionQueue(v uint8) { b[29] = v }
 
 // Completion queues.
 const (
@@ -935,8 +935,8 @@ const (
 	CompletionEntrySize                 = 8
 	CompletionEntrySequenceOffset       = 0
 	CompletionEntryWordOffset           = 4
-	CompletionEntryWordViLsb            = 0
-	CompletionEntryWordViMask           = 0xff // VI index
+	CompletionEntryWordVILsb            = 0
+	CompletionEntryWordVIMask           = 0xff // VI index
 	CompletionEntryWordReceiveLsb       = 8
 	CompletionEntryWordReceiveMask      = 0x100 // 1 = the receive queue
 	CompletionEntryWordValidLsb         = 30
@@ -993,16 +993,16 @@ const (
 	CommandOpcodeWriteLevel2            CommandOpcode = 0x2 // store the list at Level2Address
 	CommandOpcodeRegisterMemory         CommandOpcode = 0x3 // store the list, then the level-1 entry in Payload at Index
 	CommandOpcodeDeregisterMemory       CommandOpcode = 0x4 // invalidate Handle everywhere; completes when every engine has drained it
-	CommandOpcodeCreateVi               CommandOpcode = 0x5 // Free to Idle, context in Payload
-	CommandOpcodeDestroyVi              CommandOpcode = 0x6 // Idle to Free
-	CommandOpcodeConnectVi              CommandOpcode = 0x7 // Idle to Connected, context in Payload
-	CommandOpcodeDisconnectVi           CommandOpcode = 0x8 // Idle, Connected or Error to Idle; completes when both queues are flushed
-	CommandOpcodeModifyVi               CommandOpcode = 0x9 // attributes of an Idle VI, context in Payload
-	CommandOpcodeQueryVi                CommandOpcode = 0xa // Detail = the Attributes word
+	CommandOpcodeCreateVI               CommandOpcode = 0x5 // Free to Idle, context in Payload
+	CommandOpcodeDestroyVI              CommandOpcode = 0x6 // Idle to Free
+	CommandOpcodeConnectVI              CommandOpcode = 0x7 // Idle to Connected, context in Payload
+	CommandOpcodeDisconnectVI           CommandOpcode = 0x8 // Idle, Connected or Error to Idle; completes when both queues are flushed
+	CommandOpcodeModifyVI               CommandOpcode = 0x9 // attributes of an Idle VI, context in Payload
+	CommandOpcodeQueryVI                CommandOpcode = 0xa // Detail = the Attributes word
 	CommandOpcodeCreateCompletionQueue  CommandOpcode = 0xc // Index = number, ListAddress = physical address of the CompletionQueueHeader, ListCount = log2 of the entries; BadState if the number is in use
 	CommandOpcodeDestroyCompletionQueue CommandOpcode = 0xd // Index = number; no entry is written to it afterwards. The agent has seen to it that no VI is tied to it
 	CommandOpcodeResizeCompletionQueue  CommandOpcode = 0xe // Index, ListAddress and ListCount as CreateCompletionQueue: entries from now on go to the new ring, from its begin, first lap; Detail = entries written to the old one
-	CommandOpcodeResetVi                CommandOpcode = 0xb // any state to Free, queues emptied without writing descriptors (its memory may be gone)
+	CommandOpcodeResetVI                CommandOpcode = 0xb // any state to Free, queues emptied without writing descriptors (its memory may be gone)
 )
 
 // String returns the name of the value, or its number.
@@ -1018,26 +1018,26 @@ func (v CommandOpcode) String() string {
 		return "RegisterMemory"
 	case CommandOpcodeDeregisterMemory:
 		return "DeregisterMemory"
-	case CommandOpcodeCreateVi:
-		return "CreateVi"
-	case CommandOpcodeDestroyVi:
-		return "DestroyVi"
-	case CommandOpcodeConnectVi:
-		return "ConnectVi"
-	case CommandOpcodeDisconnectVi:
-		return "DisconnectVi"
-	case CommandOpcodeModifyVi:
-		return "ModifyVi"
-	case CommandOpcodeQueryVi:
-		return "QueryVi"
+	case CommandOpcodeCreateVI:
+		return "CreateVI"
+	case CommandOpcodeDestroyVI:
+		return "DestroyVI"
+	case CommandOpcodeConnectVI:
+		return "ConnectVI"
+	case CommandOpcodeDisconnectVI:
+		return "DisconnectVI"
+	case CommandOpcodeModifyVI:
+		return "ModifyVI"
+	case CommandOpcodeQueryVI:
+		return "QueryVI"
 	case CommandOpcodeCreateCompletionQueue:
 		return "CreateCompletionQueue"
 	case CommandOpcodeDestroyCompletionQueue:
 		return "DestroyCompletionQueue"
 	case CommandOpcodeResizeCompletionQueue:
 		return "ResizeCompletionQueue"
-	case CommandOpcodeResetVi:
-		return "ResetVi"
+	case CommandOpcodeResetVI:
+		return "ResetVI"
 	}
 	return unknown("CommandOpcode", uint64(v))
 }
@@ -1113,10 +1113,10 @@ func (b Command) Level2Address() uint32 { return binary.LittleEndian.Uint32(b[20
 // SetLevel2Address stores the field.
 func (b Command) SetLevel2Address(v uint32) { binary.LittleEndian.PutUint32(b[20:24], v) }
 
-// Payload: AttLevel1 or ViContext
+// Payload: AttLevel1 or VIContext
 func (b Command) Payload() []byte { return b[24:56:56] }
 
-// Detail: written by the card before Status: Attributes of the VI for QueryVi and for BadState of a VI's command, entries written so far (modulo 2^16) for ResizeCompletionQueue and DestroyCompletionQueue, else 0
+// Detail: written by the card before Status: Attributes of the VI for QueryVI and for BadState of a VI's command, entries written so far (modulo 2^16) for ResizeCompletionQueue and DestroyCompletionQueue, else 0
 func (b Command) Detail() uint32 { return binary.LittleEndian.Uint32(b[56:60]) }
 
 // SetDetail stores the field.
@@ -1159,8 +1159,8 @@ const (
 	ViaHeaderFlagsReservedLsb              = 3
 	ViaHeaderFlagsReservedMask             = 0xf8 // zero
 	ViaHeaderPayloadLengthOffset           = 2
-	ViaHeaderDestinationViOffset           = 4
-	ViaHeaderSourceViOffset                = 6
+	ViaHeaderDestinationVIOffset           = 4
+	ViaHeaderSourceVIOffset                = 6
 	ViaHeaderSequenceOffset                = 8
 	ViaHeaderAddressOffset                 = 12
 	ViaHeaderHandleOffset                  = 20
@@ -1173,9 +1173,9 @@ type FrameOperation uint8
 // Values of FrameOperation.
 const (
 	FrameOperationSend             FrameOperation = 0x0 // part of a send
-	FrameOperationRdmaWrite        FrameOperation = 0x1 // part of an RDMA write
-	FrameOperationRdmaReadRequest  FrameOperation = 0x2 // RDMA read request
-	FrameOperationRdmaReadResponse FrameOperation = 0x3 // part of the answer
+	FrameOperationRDMAWrite        FrameOperation = 0x1 // part of an RDMA write
+	FrameOperationRDMAReadRequest  FrameOperation = 0x2 // RDMA read request
+	FrameOperationRDMAReadResponse FrameOperation = 0x3 // part of the answer
 	FrameOperationAcknowledge      FrameOperation = 0x4 // acknowledgement; not numbered itself
 )
 
@@ -1184,12 +1184,12 @@ func (v FrameOperation) String() string {
 	switch v {
 	case FrameOperationSend:
 		return "Send"
-	case FrameOperationRdmaWrite:
-		return "RdmaWrite"
-	case FrameOperationRdmaReadRequest:
-		return "RdmaReadRequest"
-	case FrameOperationRdmaReadResponse:
-		return "RdmaReadResponse"
+	case FrameOperationRDMAWrite:
+		return "RDMAWrite"
+	case FrameOperationRDMAReadRequest:
+		return "RDMAReadRequest"
+	case FrameOperationRDMAReadResponse:
+		return "RDMAReadResponse"
 	case FrameOperationAcknowledge:
 		return "Acknowledge"
 	}
@@ -1204,7 +1204,7 @@ const (
 	AcknowledgeCodeOk               AcknowledgeCode = 0x0 // the frame of that number is expected next
 	AcknowledgeCodeGap              AcknowledgeCode = 0x1 // so it is, and a later one came: go back to it
 	AcknowledgeCodeRemoteDescriptor AcknowledgeCode = 0x2 // that frame was refused: no receive descriptor, a malformed one, or one whose buffers are too small or refused; the connection is broken
-	AcknowledgeCodeRdmaProtection   AcknowledgeCode = 0x3 // that frame was refused: address, handle, tag or rights of an RDMA operation; the connection is broken
+	AcknowledgeCodeRDMAProtection   AcknowledgeCode = 0x3 // that frame was refused: address, handle, tag or rights of an RDMA operation; the connection is broken
 	AcknowledgeCodeTransport        AcknowledgeCode = 0x4 // that frame was refused: host bus, order of frames, or the memory of the peer's own RDMA read; the connection is broken
 )
 
@@ -1217,8 +1217,8 @@ func (v AcknowledgeCode) String() string {
 		return "Gap"
 	case AcknowledgeCodeRemoteDescriptor:
 		return "RemoteDescriptor"
-	case AcknowledgeCodeRdmaProtection:
-		return "RdmaProtection"
+	case AcknowledgeCodeRDMAProtection:
+		return "RDMAProtection"
 	case AcknowledgeCodeTransport:
 		return "Transport"
 	}
@@ -1322,17 +1322,17 @@ func (b ViaHeader) PayloadLength() uint16 { return binary.BigEndian.Uint16(b[2:4
 // SetPayloadLength stores the field.
 func (b ViaHeader) SetPayloadLength(v uint16) { binary.BigEndian.PutUint16(b[2:4], v) }
 
-// DestinationVi: generation (bits 15:8) and index (7:0)
-func (b ViaHeader) DestinationVi() uint16 { return binary.BigEndian.Uint16(b[4:6]) }
+// DestinationVI: generation (bits 15:8) and index (7:0)
+func (b ViaHeader) DestinationVI() uint16 { return binary.BigEndian.Uint16(b[4:6]) }
 
-// SetDestinationVi stores the field.
-func (b ViaHeader) SetDestinationVi(v uint16) { binary.BigEndian.PutUint16(b[4:6], v) }
+// SetDestinationVI stores the field.
+func (b ViaHeader) SetDestinationVI(v uint16) { binary.BigEndian.PutUint16(b[4:6], v) }
 
-// SourceVi: the sender's VI number
-func (b ViaHeader) SourceVi() uint16 { return binary.BigEndian.Uint16(b[6:8]) }
+// SourceVI: the sender's VI number
+func (b ViaHeader) SourceVI() uint16 { return binary.BigEndian.Uint16(b[6:8]) }
 
-// SetSourceVi stores the field.
-func (b ViaHeader) SetSourceVi(v uint16) { binary.BigEndian.PutUint16(b[6:8], v) }
+// SetSourceVI stores the field.
+func (b ViaHeader) SetSourceVI(v uint16) { binary.BigEndian.PutUint16(b[6:8], v) }
 
 // Sequence: frame sequence number of the connection's direction; acknowledgement: that of the frame expected next, or refused
 func (b ViaHeader) Sequence() uint32 { return binary.BigEndian.Uint32(b[8:12]) }
@@ -1400,61 +1400,61 @@ func (b RawEntry) SetStatus(v uint32) { binary.LittleEndian.PutUint32(b[12:16], 
 
 // Plain NIC.
 const (
-	NicRegisterSize                         = 0x10000
-	NicRegisterReceiveCoalesceTimeOffset    = 0x28 // RW ns from the first received frame that was not told to the RawReceive cause, 0 = at once; after a reset the parameter NicReceiveCoalesceTime
-	NicRegisterReceiveCoalesceFramesOffset  = 0x2c // RW received frames not told that raise the cause before that time, 0 = no such number; after a reset the parameter NicReceiveCoalesceFrames
-	NicRegisterTransmitCoalesceTimeOffset   = 0x6c // RW likewise for frames read and RawTransmit; NicTransmitCoalesceTime
-	NicRegisterTransmitCoalesceFramesOffset = 0x70 // RW likewise; NicTransmitCoalesceFrames
+	NICRegisterSize                         = 0x10000
+	NICRegisterReceiveCoalesceTimeOffset    = 0x28 // RW ns from the first received frame that was not told to the RawReceive cause, 0 = at once; after a reset the parameter NICReceiveCoalesceTime
+	NICRegisterReceiveCoalesceFramesOffset  = 0x2c // RW received frames not told that raise the cause before that time, 0 = no such number; after a reset the parameter NICReceiveCoalesceFrames
+	NICRegisterTransmitCoalesceTimeOffset   = 0x6c // RW likewise for frames read and RawTransmit; NICTransmitCoalesceTime
+	NICRegisterTransmitCoalesceFramesOffset = 0x70 // RW likewise; NICTransmitCoalesceFrames
 )
 
-// NicCounter: Counter numbers of a plain NIC; where the card counts the same, its numbers.
-type NicCounter uint8
+// NICCounter: Counter numbers of a plain NIC; where the card counts the same, its numbers.
+type NICCounter uint8
 
-// Values of NicCounter.
+// Values of NICCounter.
 const (
-	NicCounterReceiveOverrun  NicCounter = 0x1c // frames dropped: the receive FIFO was full
-	NicCounterReceiveNotForUs NicCounter = 0x21 // frames dropped: foreign destination address
-	NicCounterTransmit        NicCounter = 0x30 // frames read from memory, and sent
-	NicCounterReceive         NicCounter = 0x31 // frames stored
-	NicCounterReceiveDropped  NicCounter = 0x32 // frames dropped: no buffer
-	NicCounterTransmitError   NicCounter = 0x33 // transmit entries ended with Error
-	NicCounterReceiveError    NicCounter = 0x34 // receive entries ended with Error
-	NicCounterMasterAbort     NicCounter = 0x4b // bursts that nobody answered
-	NicCounterTransmitBytes   NicCounter = 0x60 // bytes of the frames that Transmit counts, padding included
-	NicCounterReceiveBytes    NicCounter = 0x61 // bytes of the frames that Receive counts
-	NicCounterInterrupt       NicCounter = 0x62 // times that the interrupt line rose
-	NicCounterBusClocks       NicCounter = 0x63 // clocks that the system bus was taken, by the NIC or by accesses to it
+	NICCounterReceiveOverrun  NICCounter = 0x1c // frames dropped: the receive FIFO was full
+	NICCounterReceiveNotForUs NICCounter = 0x21 // frames dropped: foreign destination address
+	NICCounterTransmit        NICCounter = 0x30 // frames read from memory, and sent
+	NICCounterReceive         NICCounter = 0x31 // frames stored
+	NICCounterReceiveDropped  NICCounter = 0x32 // frames dropped: no buffer
+	NICCounterTransmitError   NICCounter = 0x33 // transmit entries ended with Error
+	NICCounterReceiveError    NICCounter = 0x34 // receive entries ended with Error
+	NICCounterMasterAbort     NICCounter = 0x4b // bursts that nobody answered
+	NICCounterTransmitBytes   NICCounter = 0x60 // bytes of the frames that Transmit counts, padding included
+	NICCounterReceiveBytes    NICCounter = 0x61 // bytes of the frames that Receive counts
+	NICCounterInterrupt       NICCounter = 0x62 // times that the interrupt line rose
+	NICCounterBusClocks       NICCounter = 0x63 // clocks that the system bus was taken, by the NIC or by accesses to it
 )
 
 // String returns the name of the value, or its number.
-func (v NicCounter) String() string {
+func (v NICCounter) String() string {
 	switch v {
-	case NicCounterReceiveOverrun:
+	case NICCounterReceiveOverrun:
 		return "ReceiveOverrun"
-	case NicCounterReceiveNotForUs:
+	case NICCounterReceiveNotForUs:
 		return "ReceiveNotForUs"
-	case NicCounterTransmit:
+	case NICCounterTransmit:
 		return "Transmit"
-	case NicCounterReceive:
+	case NICCounterReceive:
 		return "Receive"
-	case NicCounterReceiveDropped:
+	case NICCounterReceiveDropped:
 		return "ReceiveDropped"
-	case NicCounterTransmitError:
+	case NICCounterTransmitError:
 		return "TransmitError"
-	case NicCounterReceiveError:
+	case NICCounterReceiveError:
 		return "ReceiveError"
-	case NicCounterMasterAbort:
+	case NICCounterMasterAbort:
 		return "MasterAbort"
-	case NicCounterTransmitBytes:
+	case NICCounterTransmitBytes:
 		return "TransmitBytes"
-	case NicCounterReceiveBytes:
+	case NICCounterReceiveBytes:
 		return "ReceiveBytes"
-	case NicCounterInterrupt:
+	case NICCounterInterrupt:
 		return "Interrupt"
-	case NicCounterBusClocks:
+	case NICCounterBusClocks:
 		return "BusClocks"
 	}
-	return unknown("NicCounter", uint64(v))
+	return unknown("NICCounter", uint64(v))
 }
 
 // The MAC bus and the DP83820.
@@ -1654,13 +1654,13 @@ const (
 	ConnectionFrameToInitiatorOffset         = 3
 	ConnectionFrameInitiatorOffset           = 4
 	ConnectionFrameResponderOffset           = 8
-	ConnectionFrameViOffset                  = 12
+	ConnectionFrameVIOffset                  = 12
 	ConnectionFrameReliabilityOffset         = 14
 	ConnectionFrameRightsOffset              = 15
-	ConnectionFrameRightsRdmaWriteLsb        = 0
-	ConnectionFrameRightsRdmaWriteMask       = 0x1 // RDMA write
-	ConnectionFrameRightsRdmaReadLsb         = 1
-	ConnectionFrameRightsRdmaReadMask        = 0x2 // RDMA read
+	ConnectionFrameRightsRDMAWriteLsb        = 0
+	ConnectionFrameRightsRDMAWriteMask       = 0x1 // RDMA write
+	ConnectionFrameRightsRDMAReadLsb         = 1
+	ConnectionFrameRightsRDMAReadMask        = 0x2 // RDMA read
 	ConnectionFrameMaxTransferSizeOffset     = 16
 	ConnectionFrameSequenceOffset            = 20
 	ConnectionFrameDiscriminatorLengthOffset = 24
@@ -1677,10 +1677,10 @@ const (
 	OfferedRegionLengthOffset                = 8
 	OfferedRegionHandleOffset                = 16
 	OfferedRegionRightsOffset                = 20
-	OfferedRegionRightsRdmaWriteLsb          = 0
-	OfferedRegionRightsRdmaWriteMask         = 0x1 // RDMA write
-	OfferedRegionRightsRdmaReadLsb           = 1
-	OfferedRegionRightsRdmaReadMask          = 0x2 // RDMA read
+	OfferedRegionRightsRDMAWriteLsb          = 0
+	OfferedRegionRightsRDMAWriteMask         = 0x1 // RDMA write
+	OfferedRegionRightsRDMAReadLsb           = 1
+	OfferedRegionRightsRDMAReadMask          = 0x2 // RDMA read
 	OfferedRegionReservedOffset              = 21
 )
 
@@ -1805,11 +1805,11 @@ func (b ConnectionFrame) Responder() uint32 { return binary.BigEndian.Uint32(b[8
 // SetResponder stores the field.
 func (b ConnectionFrame) SetResponder(v uint32) { binary.BigEndian.PutUint32(b[8:12], v) }
 
-// Vi: Request, PeerRequest, Accept: the sender's VI number, generation (bits 15:8) and index (7:0)
-func (b ConnectionFrame) Vi() uint16 { return binary.BigEndian.Uint16(b[12:14]) }
+// VI: Request, PeerRequest, Accept: the sender's VI number, generation (bits 15:8) and index (7:0)
+func (b ConnectionFrame) VI() uint16 { return binary.BigEndian.Uint16(b[12:14]) }
 
-// SetVi stores the field.
-func (b ConnectionFrame) SetVi(v uint16) { binary.BigEndian.PutUint16(b[12:14], v) }
+// SetVI stores the field.
+func (b ConnectionFrame) SetVI(v uint16) { binary.BigEndian.PutUint16(b[12:14], v) }
 
 // Reliability: Request, PeerRequest, Accept: Reliability
 func (b ConnectionFrame) Reliability() uint8 { return b[14] }
@@ -1910,7 +1910,7 @@ const (
 	TraceRecordTimeOffset        = 0
 	TraceRecordSequenceOffset    = 8
 	TraceRecordNodeOffset        = 12
-	TraceRecordViOffset          = 13
+	TraceRecordVIOffset          = 13
 	TraceRecordEventOffset       = 14
 	TraceRecordPortOffset        = 15
 	FrameRecordSize              = 16
@@ -2143,11 +2143,11 @@ func (b TraceRecord) Node() uint8 { return b[12] }
 // SetNode stores the field.
 func (b TraceRecord) SetNode(v uint8) { b[12] = v }
 
-// Vi: VI index
-func (b TraceRecord) Vi() uint8 { return b[13] }
+// VI: VI index
+func (b TraceRecord) VI() uint8 { return b[13] }
 
-// SetVi stores the field.
-func (b TraceRecord) SetVi(v uint8) { b[13] = v }
+// SetVI stores the field.
+func (b TraceRecord) SetVI(v uint8) { b[13] = v }
 
 // Event: TraceEvent
 func (b TraceRecord) Event() uint8 { return b[14] }
@@ -2233,7 +2233,7 @@ const (
 	CounterReceiveFrame           Counter = 0x20 // VIA frames accepted, all of their payload in host memory
 	CounterReceiveNotForUs        Counter = 0x21 // frames dropped: foreign destination address
 	CounterReceiveMalformed       Counter = 0x22 // VIA frames dropped: version, operation, flags or length
-	CounterReceiveBadVi           Counter = 0x23 // VIA frames dropped: VI not connected, wrong generation, wrong source
+	CounterReceiveBadVI           Counter = 0x23 // VIA frames dropped: VI not connected, wrong generation, wrong source
 	CounterReceiveOldSequence     Counter = 0x24 // VIA frames dropped: sequence behind the expected one
 	CounterReceiveGap             Counter = 0x25 // VIA frames accepted with a gap before them
 	CounterReceiveProtection      Counter = 0x26 // RDMA frames refused: handle, tag, bounds or enable bits
@@ -2343,8 +2343,8 @@ func (v Counter) String() string {
 		return "ReceiveNotForUs"
 	case CounterReceiveMalformed:
 		return "ReceiveMalformed"
-	case CounterReceiveBadVi:
-		return "ReceiveBadVi"
+	case CounterReceiveBadVI:
+		return "ReceiveBadVI"
 	case CounterReceiveOldSequence:
 		return "ReceiveOldSequence"
 	case CounterReceiveGap:

@@ -24,8 +24,8 @@ var attSection = Section{
 			{Name: "LastBytes", Offset: 18, Width: 2, Doc: "bytes of the region in its last page, 1 to 4096; equal to FirstBytes if there is one page"},
 			{Name: "Attributes", Offset: 20, Width: 4, Doc: "valid bit, rights, generation, tag", Bits: []Bits{
 				{"Valid", 0, 1, "the entry describes a region"},
-				{"RdmaWrite", 1, 1, "remote writes are allowed"},
-				{"RdmaRead", 2, 1, "remote reads are allowed"},
+				{"RDMAWrite", 1, 1, "remote writes are allowed"},
+				{"RDMARead", 2, 1, "remote reads are allowed"},
 				{"Generation", 4, 12, "must equal the handle's generation"},
 				{"Tag", 16, 16, "protection tag, must equal the VI's"},
 			}},
@@ -43,8 +43,8 @@ var attSection = Section{
 	Enums: []Enum{
 		{Name: "AttAccess", Doc: "What an access needs from the region.", Width: 2, Values: []Value{
 			{"Local", 0, "by the owner's own descriptor: no right needed"},
-			{"RemoteWrite", 1, "by an incoming RDMA write: RdmaWrite"},
-			{"RemoteRead", 2, "by an incoming RDMA read: RdmaRead"},
+			{"RemoteWrite", 1, "by an incoming RDMA write: RDMAWrite"},
+			{"RemoteRead", 2, "by an incoming RDMA read: RDMARead"},
 		}},
 		{Name: "AttClient", Doc: "Clients of the translation ports; the highest number is served first.", Width: 2, Values: []Value{
 			{"Descriptor", 0, "descriptor fetch, which keeps one level-1 entry per VI"},

@@ -16,7 +16,7 @@ var registerSection = Section{
 	Doc:   "BAR 0. Privileged: only the kernel agent maps it. All registers are 32 bits; byte enables are honoured.",
 	Constants: []Constant{
 		{"CardID", 0x48564941, 32, "the characters HVIA"},
-		{"NicID", 0x48564e49, 32, "the characters HVNI: a plain NIC, which has the raw-frame port and nothing of VIA"},
+		{"NICID", 0x48564e49, 32, "the characters HVNI: a plain NIC, which has the raw-frame port and nothing of VIA"},
 		{"CardVersionMajor", 1, 8, "raised when a driver must change"},
 		{"CardVersionMinor", 2, 8, "raised when something was added"},
 		{"CounterBase", 0x400, 20, "offset of counter 0; counter n is at CounterBase + 4 n"},
@@ -35,11 +35,11 @@ var registerSection = Section{
 			{Name: "LayoutHashLow", Offset: 0x008, Access: ReadOnly, Doc: "low half of the hash of the layouts that the card was built from"},
 			{Name: "LayoutHashHigh", Offset: 0x00c, Access: ReadOnly, Doc: "high half of that hash"},
 			{Name: "Capability", Offset: 0x010, Access: ReadOnly, Doc: "what this build offers", Bits: []Bits{
-				{"ViCountLog2", 0, 8, "log2 of the number of VIs"},
+				{"VICountLog2", 0, 8, "log2 of the number of VIs"},
 				{"DataBytes", 8, 8, "width of the host bus in bytes"},
 				{"Ports", 16, 4, "number of Ethernet ports"},
 				{"Reliability", 20, 3, "mask of reliability levels (VIA bit values)"},
-				{"RdmaRead", 23, 1, "RDMA read is implemented"},
+				{"RDMARead", 23, 1, "RDMA read is implemented"},
 				{"CompletionQueuesLog2", 25, 4, "log2 of the number of completion queues"},
 				{"TableInHostMemory", 24, 1, "strap AttInHostMemory is set: the driver gives the translation table its memory (AttHostLevel1, AttHostLevel2)"},
 			}},
@@ -76,7 +76,7 @@ var registerSection = Section{
 			{Name: "RawReceiveTail", Offset: 0x058, Access: ReadWrite, Doc: "index after the last empty buffer that software posted, taken modulo the size"},
 			{Name: "RawReceiveHead", Offset: 0x05c, Access: ReadOnly, Doc: "index of the first entry that software has not got back"},
 			{Name: "AsyncErrorInfo", Offset: 0x060, Access: ReadClear, Doc: "the oldest asynchronous error that waits; a read takes it away, so it is read with one 32-bit access", Bits: []Bits{
-				{"Code", 0, 8, "AsyncError code, 0 without Valid"}, {"Vi", 8, 8, "VI index, 0 without Valid"}, {"Valid", 16, 1, "an error waited; 0 = there is none"},
+				{"Code", 0, 8, "AsyncError code, 0 without Valid"}, {"VI", 8, 8, "VI index, 0 without Valid"}, {"Valid", 16, 1, "an error waited; 0 = there is none"},
 				{"Overflow", 17, 1, "errors were dropped since the last read because AsyncErrorSlots others waited; AsyncErrorDropped has their VIs, State the link; cleared by the read"},
 				{"Count", 18, 14, "asynchronous errors since reset, dropped ones too, modulo 16384"},
 			}},
@@ -95,13 +95,13 @@ var registerSection = Section{
 			{"PostDescriptor", 0, "descriptor address or handle invalid at post"},
 			{"ConnectionLost", 1, "connection lost"},
 			{"ReceiveQueueEmpty", 2, "a packet was dropped because the receive queue was empty"},
-			{"ViOverrun", 3, "too many descriptors were posted to a work queue"},
-			{"RdmaWriteProtection", 4, "protection error on an incoming RDMA write"},
-			{"RdmaWriteData", 5, "data corruption on an incoming RDMA write"},
-			{"RdmaWriteAbort", 6, "an incoming RDMA write was cut off"},
-			{"RdmaReadProtection", 7, "protection error on an incoming RDMA read"},
+			{"VIOverrun", 3, "too many descriptors were posted to a work queue"},
+			{"RDMAWriteProtection", 4, "protection error on an incoming RDMA write"},
+			{"RDMAWriteData", 5, "data corruption on an incoming RDMA write"},
+			{"RDMAWriteAbort", 6, "an incoming RDMA write was cut off"},
+			{"RDMAReadProtection", 7, "protection error on an incoming RDMA read"},
 			{"CompletionProtection", 8, "protection error while writing completion status"},
-			{"RdmaTransport", 9, "transport error on RDMA"},
+			{"RDMATransport", 9, "transport error on RDMA"},
 			{"Catastrophic", 10, "catastrophic error"},
 			{"CompletionQueueOverrun", 11, "an entry was lost: the completion queue of a work queue of this VI was full (VIPL tells it as Catastrophic of the resource CQ)"},
 			{"LinkDown", 13, "the link went down: of the NIC and of no VI (VIPL has no code for it; resource NIC)"},
@@ -177,7 +177,7 @@ var descriptorSection = Section{
 				{"PartialError", 4, 1, "message cut off on the wire"},
 				{"Flushed", 5, 1, "never processed: disconnect or error state"},
 				{"TransportError", 6, 1, "lost, corrupt or timed out"},
-				{"RdmaProtectionError", 7, 1, "the remote side refused the RDMA access"},
+				{"RDMAProtectionError", 7, 1, "the remote side refused the RDMA access"},
 				{"RemoteDescriptorError", 8, 1, "the remote receive descriptor had a problem"},
 				{"Operation", 16, 3, "StatusOperation"},
 				{"Immediate", 19, 1, "ImmediateData is valid"},
@@ -196,11 +196,11 @@ var descriptorSection = Section{
 	},
 	Enums: []Enum{
 		{Name: "DescriptorOperation", Doc: "Operation in the control field.", Width: 2, Values: []Value{
-			{"Send", 0, "send, or receive on the receive queue"}, {"RdmaWrite", 1, "RDMA write"}, {"RdmaRead", 2, "RDMA read"}, {"Reserved", 3, "format error"},
+			{"Send", 0, "send, or receive on the receive queue"}, {"RDMAWrite", 1, "RDMA write"}, {"RDMARead", 2, "RDMA read"}, {"Reserved", 3, "format error"},
 		}},
 		{Name: "StatusOperation", Doc: "Operation echoed in the status field.", Width: 3, Values: []Value{
-			{"Send", 0, "send"}, {"Receive", 1, "receive"}, {"RdmaWrite", 2, "RDMA write"},
-			{"RemoteRdmaWrite", 3, "receive consumed by an RDMA write with immediate data"}, {"RdmaRead", 4, "RDMA read"},
+			{"Send", 0, "send"}, {"Receive", 1, "receive"}, {"RDMAWrite", 2, "RDMA write"},
+			{"RemoteRDMAWrite", 3, "receive consumed by an RDMA write with immediate data"}, {"RDMARead", 4, "RDMA read"},
 		}},
 	},
 }
@@ -209,18 +209,18 @@ var viSection = Section{
 	Title: "VI context",
 	Doc:   "What the card keeps for each VI. The VI manager writes it by command; the number on the wire is generation and index together, so that a frame for an earlier use of the same index is recognised.",
 	Structs: []Struct{
-		{Name: "ViContext", Doc: "As carried in a command block.", Size: 32, Fields: []Field{
+		{Name: "VIContext", Doc: "As carried in a command block.", Size: 32, Fields: []Field{
 			{Name: "Attributes", Offset: 0, Width: 4, Doc: "state and attributes", Bits: []Bits{
-				{"State", 0, 3, "ViState"},
-				{"EnableRdmaWrite", 3, 1, "the peer may RDMA write through this VI"},
-				{"EnableRdmaRead", 4, 1, "the peer may RDMA read through this VI"},
+				{"State", 0, 3, "VIState"},
+				{"EnableRDMAWrite", 3, 1, "the peer may RDMA write through this VI"},
+				{"EnableRDMARead", 4, 1, "the peer may RDMA read through this VI"},
 				{"Reliability", 5, 3, "one VIA reliability bit"},
 				{"Generation", 8, 8, "generation of this index"},
 				{"Tag", 16, 16, "protection tag"},
 			}},
 			{Name: "MaxTransferSize", Offset: 4, Width: 4, Doc: "largest message in bytes"},
 			{Name: "PeerMac", Offset: 8, Width: 6, Bytes: true, Doc: "peer's MAC address in wire order"},
-			{Name: "PeerVi", Offset: 14, Width: 2, Doc: "peer's VI number on the wire"},
+			{Name: "PeerVI", Offset: 14, Width: 2, Doc: "peer's VI number on the wire"},
 			{Name: "SendSequence", Offset: 16, Width: 4, Doc: "sequence number of the first frame to send"},
 			{Name: "ReceiveSequence", Offset: 20, Width: 4, Doc: "sequence number of the first frame expected"},
 			{Name: "Window", Offset: 24, Width: 1, Doc: "reliable levels: frames that may be under way unacknowledged, 1 to 255"},
@@ -233,7 +233,7 @@ var viSection = Section{
 		}},
 	},
 	Enums: []Enum{
-		{Name: "ViState", Doc: "VI states; Idle to Error are VIPL's.", Width: 3, Values: []Value{
+		{Name: "VIState", Doc: "VI states; Idle to Error are VIPL's.", Width: 3, Values: []Value{
 			{"Idle", 0, "created, not connected"}, {"Connected", 1, "connected"}, {"ConnectPending", 2, "connection under way (kept by the agent)"},
 			{"Error", 3, "broken, waits for disconnect"}, {"Free", 7, "index not in use"},
 		}},
@@ -258,7 +258,7 @@ var completionQueueSection = Section{
 		{Name: "CompletionEntry", Doc: "One entry: a descriptor of a work queue was completed. Its status is in memory already.", Size: 8, Fields: []Field{
 			{Name: "Sequence", Offset: 0, Width: 4, Doc: "queue sequence of the descriptor, low 16 bits, for the trace"},
 			{Name: "Word", Offset: 4, Width: 4, Doc: "which queue", Bits: []Bits{
-				{"Vi", 0, 8, "VI index"}, {"Receive", 8, 1, "1 = the receive queue"}, {"Valid", 30, 1, "1"}, {"Lap", 31, 1, "1 in odd rounds, 0 in even ones, counted from 1"},
+				{"VI", 0, 8, "VI index"}, {"Receive", 8, 1, "1 = the receive queue"}, {"Valid", 30, 1, "1"}, {"Lap", 31, 1, "1 in odd rounds, 0 in even ones, counted from 1"},
 			}},
 		}},
 	},
@@ -275,8 +275,8 @@ var commandSection = Section{
 			{Name: "ListAddress", Offset: 12, Width: 4, Doc: "physical address of a list of page addresses (one dword each, inside one page)"},
 			{Name: "ListCount", Offset: 16, Width: 4, Doc: "entries in the list, 0 to 1024"},
 			{Name: "Level2Address", Offset: 20, Width: 4, Doc: "SDRAM byte address at which the list is stored"},
-			{Name: "Payload", Offset: 24, Width: 32, Bytes: true, Doc: "AttLevel1 or ViContext"},
-			{Name: "Detail", Offset: 56, Width: 4, Doc: "written by the card before Status: Attributes of the VI for QueryVi and for BadState of a VI's command, entries written so far (modulo 2^16) for ResizeCompletionQueue and DestroyCompletionQueue, else 0"},
+			{Name: "Payload", Offset: 24, Width: 32, Bytes: true, Doc: "AttLevel1 or VIContext"},
+			{Name: "Detail", Offset: 56, Width: 4, Doc: "written by the card before Status: Attributes of the VI for QueryVI and for BadState of a VI's command, entries written so far (modulo 2^16) for ResizeCompletionQueue and DestroyCompletionQueue, else 0"},
 			{Name: "Status", Offset: 60, Width: 4, Doc: "CommandStatus, 0 until the card has written it"},
 		}},
 	},
@@ -287,16 +287,16 @@ var commandSection = Section{
 			{"WriteLevel2", 2, "store the list at Level2Address"},
 			{"RegisterMemory", 3, "store the list, then the level-1 entry in Payload at Index"},
 			{"DeregisterMemory", 4, "invalidate Handle everywhere; completes when every engine has drained it"},
-			{"CreateVi", 5, "Free to Idle, context in Payload"},
-			{"DestroyVi", 6, "Idle to Free"},
-			{"ConnectVi", 7, "Idle to Connected, context in Payload"},
-			{"DisconnectVi", 8, "Idle, Connected or Error to Idle; completes when both queues are flushed"},
-			{"ModifyVi", 9, "attributes of an Idle VI, context in Payload"},
-			{"QueryVi", 10, "Detail = the Attributes word"},
+			{"CreateVI", 5, "Free to Idle, context in Payload"},
+			{"DestroyVI", 6, "Idle to Free"},
+			{"ConnectVI", 7, "Idle to Connected, context in Payload"},
+			{"DisconnectVI", 8, "Idle, Connected or Error to Idle; completes when both queues are flushed"},
+			{"ModifyVI", 9, "attributes of an Idle VI, context in Payload"},
+			{"QueryVI", 10, "Detail = the Attributes word"},
 			{"CreateCompletionQueue", 12, "Index = number, ListAddress = physical address of the CompletionQueueHeader, ListCount = log2 of the entries; BadState if the number is in use"},
 			{"DestroyCompletionQueue", 13, "Index = number; no entry is written to it afterwards. The agent has seen to it that no VI is tied to it"},
 			{"ResizeCompletionQueue", 14, "Index, ListAddress and ListCount as CreateCompletionQueue: entries from now on go to the new ring, from its begin, first lap; Detail = entries written to the old one"},
-			{"ResetVi", 11, "any state to Free, queues emptied without writing descriptors (its memory may be gone)"},
+			{"ResetVI", 11, "any state to Free, queues emptied without writing descriptors (its memory may be gone)"},
 		}},
 		{Name: "CommandStatus", Doc: "How a command ended.", Width: 8, Values: []Value{
 			{"Pending", 0, "not finished"}, {"Done", 1, "carried out"}, {"BadOpcode", 2, "unknown opcode"},
@@ -335,8 +335,8 @@ var frameSection = Section{
 				{"Reserved", 3, 5, "zero"},
 			}},
 			{Name: "PayloadLength", Offset: 2, Width: 2, Doc: "payload bytes in this frame (padding not counted)"},
-			{Name: "DestinationVi", Offset: 4, Width: 2, Doc: "generation (bits 15:8) and index (7:0)"},
-			{Name: "SourceVi", Offset: 6, Width: 2, Doc: "the sender's VI number"},
+			{Name: "DestinationVI", Offset: 4, Width: 2, Doc: "generation (bits 15:8) and index (7:0)"},
+			{Name: "SourceVI", Offset: 6, Width: 2, Doc: "the sender's VI number"},
 			{Name: "Sequence", Offset: 8, Width: 4, Doc: "frame sequence number of the connection's direction; acknowledgement: that of the frame expected next, or refused"},
 			{Name: "Address", Offset: 12, Width: 8, Doc: "RDMA write: target virtual address of this frame's payload; read request: address of the remote buffer; send, read response: offset (31:0) and message length (63:32)"},
 			{Name: "Handle", Offset: 20, Width: 4, Doc: "RDMA write, read request: remote memory handle"},
@@ -345,14 +345,14 @@ var frameSection = Section{
 	},
 	Enums: []Enum{
 		{Name: "FrameOperation", Doc: "Operations on the wire.", Width: 4, Values: []Value{
-			{"Send", 0, "part of a send"}, {"RdmaWrite", 1, "part of an RDMA write"}, {"RdmaReadRequest", 2, "RDMA read request"},
-			{"RdmaReadResponse", 3, "part of the answer"}, {"Acknowledge", 4, "acknowledgement; not numbered itself"},
+			{"Send", 0, "part of a send"}, {"RDMAWrite", 1, "part of an RDMA write"}, {"RDMAReadRequest", 2, "RDMA read request"},
+			{"RDMAReadResponse", 3, "part of the answer"}, {"Acknowledge", 4, "acknowledgement; not numbered itself"},
 		}},
 		{Name: "AcknowledgeCode", Doc: "What an acknowledgement says. All frames before its sequence number are acknowledged with any of them.", Width: 3, Values: []Value{
 			{"Ok", 0, "the frame of that number is expected next"},
 			{"Gap", 1, "so it is, and a later one came: go back to it"},
 			{"RemoteDescriptor", 2, "that frame was refused: no receive descriptor, a malformed one, or one whose buffers are too small or refused; the connection is broken"},
-			{"RdmaProtection", 3, "that frame was refused: address, handle, tag or rights of an RDMA operation; the connection is broken"},
+			{"RDMAProtection", 3, "that frame was refused: address, handle, tag or rights of an RDMA operation; the connection is broken"},
 			{"Transport", 4, "that frame was refused: host bus, order of frames, or the memory of the peer's own RDMA read; the connection is broken"},
 		}},
 		{Name: "AcknowledgeOperation", Doc: "Inside the card: what the receive engine tells of a frame of a reliable VI to who acknowledges.", Width: 3, Values: []Value{
@@ -396,21 +396,21 @@ var rawSection = Section{
 
 var nicSection = Section{
 	Title: "Plain NIC",
-	Doc: "An Ethernet NIC without VIA, of the baselines. Its BAR 0 has ID (NicID), Version, LayoutHash, Capability (no reliability level: no VIs), Control, State, InterruptStatus, InterruptEnable, MacLow, MacHigh " +
+	Doc: "An Ethernet NIC without VIA, of the baselines. Its BAR 0 has ID (NICID), Version, LayoutHash, Capability (no reliability level: no VIs), Control, State, InterruptStatus, InterruptEnable, MacLow, MacHigh " +
 		"and the registers of the raw rings where the card has them, these registers, and its counters at CounterBase + 4 n; everything else reads 0 and takes no writes. " +
 		"A frame to be sent may be gathered from several entries (More); all of them come back when it was read, or all with Error when one cannot be used or the sum is no frame. " +
 		"It takes frames for its own address and for the broadcast address. A cause is raised when so many frames as the register says were told to memory since it was last raised or cleared, or when the time has passed since the first of them; " +
 		"both are without effect before the first frame. Without Enable no entry is begun and frames from the wire are lost. A soft reset or RST# sets all registers to their reset values.",
 	Blocks: []RegisterBlock{{
-		Name: "NicRegister", Doc: "Registers of a plain NIC that the card does not have.", Size: 0x10000,
+		Name: "NICRegister", Doc: "Registers of a plain NIC that the card does not have.", Size: 0x10000,
 		Registers: []Register{
-			{Name: "ReceiveCoalesceTime", Offset: 0x028, Access: ReadWrite, Doc: "ns from the first received frame that was not told to the RawReceive cause, 0 = at once; after a reset the parameter NicReceiveCoalesceTime"},
-			{Name: "ReceiveCoalesceFrames", Offset: 0x02c, Access: ReadWrite, Doc: "received frames not told that raise the cause before that time, 0 = no such number; after a reset the parameter NicReceiveCoalesceFrames"},
-			{Name: "TransmitCoalesceTime", Offset: 0x06c, Access: ReadWrite, Doc: "likewise for frames read and RawTransmit; NicTransmitCoalesceTime"},
-			{Name: "TransmitCoalesceFrames", Offset: 0x070, Access: ReadWrite, Doc: "likewise; NicTransmitCoalesceFrames"},
+			{Name: "ReceiveCoalesceTime", Offset: 0x028, Access: ReadWrite, Doc: "ns from the first received frame that was not told to the RawReceive cause, 0 = at once; after a reset the parameter NICReceiveCoalesceTime"},
+			{Name: "ReceiveCoalesceFrames", Offset: 0x02c, Access: ReadWrite, Doc: "received frames not told that raise the cause before that time, 0 = no such number; after a reset the parameter NICReceiveCoalesceFrames"},
+			{Name: "TransmitCoalesceTime", Offset: 0x06c, Access: ReadWrite, Doc: "likewise for frames read and RawTransmit; NICTransmitCoalesceTime"},
+			{Name: "TransmitCoalesceFrames", Offset: 0x070, Access: ReadWrite, Doc: "likewise; NICTransmitCoalesceFrames"},
 		},
 	}},
-	Enums: []Enum{{Name: "NicCounter", Doc: "Counter numbers of a plain NIC; where the card counts the same, its numbers.", Width: 7, Values: []Value{
+	Enums: []Enum{{Name: "NICCounter", Doc: "Counter numbers of a plain NIC; where the card counts the same, its numbers.", Width: 7, Values: []Value{
 		{"ReceiveOverrun", 28, "frames dropped: the receive FIFO was full"},
 		{"ReceiveNotForUs", 33, "frames dropped: foreign destination address"},
 		{"Transmit", 48, "frames read from memory, and sent"},
@@ -483,7 +483,7 @@ var traceSection = Section{
 			{Name: "Time", Offset: 0, Width: 8, Doc: "simulated time in picoseconds (two's complement)"},
 			{Name: "Sequence", Offset: 8, Width: 4, Doc: "queue or frame sequence"},
 			{Name: "Node", Offset: 12, Width: 1, Doc: "node number"},
-			{Name: "Vi", Offset: 13, Width: 1, Doc: "VI index"},
+			{Name: "VI", Offset: 13, Width: 1, Doc: "VI index"},
 			{Name: "Event", Offset: 14, Width: 1, Doc: "TraceEvent"},
 			{Name: "Port", Offset: 15, Width: 1, Doc: "Ethernet port"},
 		},
@@ -501,7 +501,7 @@ var traceSection = Section{
 var counterSection = Section{
 	Title: "Counters",
 	Doc: "32 bits each, wrapping, read at CounterBase + 4 n of BAR 0. One bank per block. Every frame that MacReceiveFrame counts ends in exactly one of ReceiveNotForUs, RawReceive, " +
-		"RawReceiveDropped, RawReceiveError, ReceiveMalformed, ReceiveBadVi, ReceiveOldSequence, ReceiveUnsupported, ReceiveDropped, ReceiveQueueEmpty, ReceiveLength, ReceiveDescriptorError, " +
+		"RawReceiveDropped, RawReceiveError, ReceiveMalformed, ReceiveBadVI, ReceiveOldSequence, ReceiveUnsupported, ReceiveDropped, ReceiveQueueEmpty, ReceiveLength, ReceiveDescriptorError, " +
 		"ReceiveProtection, ReceiveBusError, ReceiveReadLimit, ReceiveOutOfOrder, ReceiveAcknowledge, ReceiveRefused and ReceiveFrame; ReceiveGap, ReceiveAborted and ReceiveMessage count beside these.",
 	Enums: []Enum{{Name: "Counter", Doc: "Counter numbers.", Width: 7, Values: []Value{
 		{"DoorbellSend", 0, "send doorbells committed"},
@@ -535,7 +535,7 @@ var counterSection = Section{
 		{"ReceiveFrame", 32, "VIA frames accepted, all of their payload in host memory"},
 		{"ReceiveNotForUs", 33, "frames dropped: foreign destination address"},
 		{"ReceiveMalformed", 34, "VIA frames dropped: version, operation, flags or length"},
-		{"ReceiveBadVi", 35, "VIA frames dropped: VI not connected, wrong generation, wrong source"},
+		{"ReceiveBadVI", 35, "VIA frames dropped: VI not connected, wrong generation, wrong source"},
 		{"ReceiveOldSequence", 36, "VIA frames dropped: sequence behind the expected one"},
 		{"ReceiveGap", 37, "VIA frames accepted with a gap before them"},
 		{"ReceiveProtection", 38, "RDMA frames refused: handle, tag, bounds or enable bits"},

@@ -28,7 +28,7 @@ func TestModelsAreFrozen(t *testing.T) {
 	for _, p := range table {
 		// The plain NIC is none of the card's, and nothing in the paper went through a
 		// switch: their values stand for themselves.
-		if p.Class == Model && free[p.Name] == "" && !strings.HasPrefix(p.Name, "Nic") && !strings.HasPrefix(p.Name, "Switch") {
+		if p.Class == Model && free[p.Name] == "" && !strings.HasPrefix(p.Name, "NIC") && !strings.HasPrefix(p.Name, "Switch") {
 			fmt.Fprintf(h, "%s=%d\n", p.Name, p.Value)
 		}
 	}

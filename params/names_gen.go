@@ -4,17 +4,17 @@
 package params
 
 // Hash identifies this version of all numbers, in the base profile.
-const Hash uint64 = 0xfc99edf69d05fbf6
+const Hash uint64 = 0xb1acf3491bb91aa1
 
 // Hashes of all profiles.
 var hashes = map[string]uint64{
-	"hvia-ge":    0xfc99edf69d05fbf6,
-	"hvia-ge-66": 0xe473f227d0f298ee,
+	"hvia-ge":    0xb1acf3491bb91aa1,
+	"hvia-ge-66": 0x68fc8bfb5eee69e,
 }
 
 // Values of the base profile.
 const (
-	ViCountLog2               = 8            // 1: log2 of the number of VIs
+	VICountLog2               = 8            // 1: log2 of the number of VIs
 	PageBytesLog2             = 12           // 1: log2 of the page size
 	SystemBusBits             = 32           // bit: width of the system bus and of the core's data paths
 	MacBusBits                = 32           // bit: width of the MAC bus and of the packet buffers
@@ -90,15 +90,15 @@ const (
 	SwitchQueueBytes          = 65536        // byte: switch: room of a port's output queue, for frames and their FCS
 	SwitchTableEntries        = 8192         // 1: switch: addresses that it learns
 	SwitchAgeingTime          = 500000000000 // ps: switch: an address is forgotten when no frame came from it for so long
-	NicTransmitTime           = 11250000     // ps: firmware: write of the transmit ring's tail to the first read of its entries
-	NicReceiveTime            = 11250000     // ps: firmware: last byte of a frame in the FIFO to the write into its buffer
-	NicFetchEntries           = 4            // 1: ring entries that are read in one burst, at most
-	NicTransmitBufferFrames   = 32           // 1: frames that were read and have not left
-	NicReceiveFifoBytes       = 131072       // byte: frames that were received and are not in memory
-	NicReceiveCoalesceTime    = 0            // ps: first frame stored that was not told to the interrupt's cause; a multiple of 1 ns
-	NicReceiveCoalesceFrames  = 1            // 1: frames stored and not told that raise the cause before that time, 0 = no such number
-	NicTransmitCoalesceTime   = 400000000    // ps: first frame read that was not told to the interrupt's cause; a multiple of 1 ns
-	NicTransmitCoalesceFrames = 40           // 1: frames read and not told that raise the cause before that time, 0 = no such number
+	NICTransmitTime           = 11250000     // ps: firmware: write of the transmit ring's tail to the first read of its entries
+	NICReceiveTime            = 11250000     // ps: firmware: last byte of a frame in the FIFO to the write into its buffer
+	NICFetchEntries           = 4            // 1: ring entries that are read in one burst, at most
+	NICTransmitBufferFrames   = 32           // 1: frames that were read and have not left
+	NICReceiveFifoBytes       = 131072       // byte: frames that were received and are not in memory
+	NICReceiveCoalesceTime    = 0            // ps: first frame stored that was not told to the interrupt's cause; a multiple of 1 ns
+	NICReceiveCoalesceFrames  = 1            // 1: frames stored and not told that raise the cause before that time, 0 = no such number
+	NICTransmitCoalesceTime   = 400000000    // ps: first frame read that was not told to the interrupt's cause; a multiple of 1 ns
+	NICTransmitCoalesceFrames = 40           // 1: frames read and not told that raise the cause before that time, 0 = no such number
 	HostPostTime              = 5250000      // ps: VipPostSend up to the doorbell store
 	HostReceiveWaitTime       = 2530000      // ps: RecvWait and RecvDone, from the look that finds the done bit to the return
 	HostTimeOfDayTime         = 750000       // ps: call of gettimeofday; a pair of them adds one to what it measures

@@ -55,15 +55,15 @@ var ranges = map[string]limits{
 	"SwitchQueueBytes":          {1518, 1 << 30}, // the largest frame and its FCS
 	"SwitchTableEntries":        {0, 1 << 20},
 	"SwitchAgeingTime":          {1, 900_000 * millisecond},
-	"NicTransmitTime":           {0, millisecond},
-	"NicReceiveTime":            {0, millisecond},
-	"NicFetchEntries":           {1, 32}, // 512 bytes
-	"NicTransmitBufferFrames":   {1, 1 << 20},
-	"NicReceiveFifoBytes":       {2048, 1 << 30},
-	"NicReceiveCoalesceTime":    {0, 1000 * millisecond},
-	"NicReceiveCoalesceFrames":  {0, 1 << 20},
-	"NicTransmitCoalesceTime":   {0, 1000 * millisecond},
-	"NicTransmitCoalesceFrames": {0, 1 << 20},
+	"NICTransmitTime":           {0, millisecond},
+	"NICReceiveTime":            {0, millisecond},
+	"NICFetchEntries":           {1, 32}, // 512 bytes
+	"NICTransmitBufferFrames":   {1, 1 << 20},
+	"NICReceiveFifoBytes":       {2048, 1 << 30},
+	"NICReceiveCoalesceTime":    {0, 1000 * millisecond},
+	"NICReceiveCoalesceFrames":  {0, 1 << 20},
+	"NICTransmitCoalesceTime":   {0, 1000 * millisecond},
+	"NICTransmitCoalesceFrames": {0, 1 << 20},
 
 	// Host: a message takes few of these, a byte of it one HostCopyTime.
 	"HostPostTime":        {0, millisecond},

@@ -37,7 +37,7 @@ func withPriors(rows []row) []Param {
 
 // cardTable: what the RTL is built with.
 var cardTable = []row{
-	{"ViCountLog2", Elaboration, 8, "1", Structure, "256 VIs", "log2 of the number of VIs"},
+	{"VICountLog2", Elaboration, 8, "1", Structure, "256 VIs", "log2 of the number of VIs"},
 	{"PageBytesLog2", Elaboration, 12, "1", Sourced, "IA-32: 4 KiB pages of the Pentium III; the paper prints no page size, and its Figure 6 (9 KB in pages 2C00h, 5000h and 8000h, 1 KB of it in the first) fits no other", "log2 of the page size"},
 	{"SystemBusBits", Elaboration, 32, "bit", Paper, "the host of the measurements: 32-bit, 33 MHz PCI", "width of the system bus and of the core's data paths"},
 	{"MacBusBits", Elaboration, 32, "bit", Structure, "as wide as the system bus", "width of the MAC bus and of the packet buffers"},
@@ -110,15 +110,15 @@ var hostTable = []row{
 
 // nicTable: the model of the plain NIC under the baselines.
 var nicTable = []row{
-	{"NicTransmitTime", Model, 11250000, "ps", Sourced, "Ciaccio: GAMMA one way over a GA620 (Tigon II) takes 32 us, over a GNIC-II 9.5 us; the difference, halved for each side", "firmware: write of the transmit ring's tail to the first read of its entries"},
-	{"NicReceiveTime", Model, 11250000, "ps", Sourced, "as NicTransmitTime, the other half", "firmware: last byte of a frame in the FIFO to the write into its buffer"},
-	{"NicFetchEntries", Model, 4, "1", Structure, "64 bytes, two cache lines of a Pentium III", "ring entries that are read in one burst, at most"},
-	{"NicTransmitBufferFrames", Model, 32, "1", Guess, "48 KB of the 512 KB SRAM of a Tigon II", "frames that were read and have not left"},
-	{"NicReceiveFifoBytes", Model, 131072, "byte", Guess, "a quarter of the 512 KB SRAM of a Tigon II", "frames that were received and are not in memory"},
-	{"NicReceiveCoalesceTime", Model, 0, "ps", Guess, "every frame is told: the 120 us and 25 frames that Linux 2.4 acenic.c sets by default cannot be what the paper measured, its 57.6 us for M-VIA are less", "first frame stored that was not told to the interrupt's cause; a multiple of 1 ns"},
-	{"NicReceiveCoalesceFrames", Model, 1, "1", Guess, "as NicReceiveCoalesceTime", "frames stored and not told that raise the cause before that time, 0 = no such number"},
-	{"NicTransmitCoalesceTime", Model, 400000000, "ps", Sourced, "Linux 2.4 acenic.c: tx_coal_tick 400", "first frame read that was not told to the interrupt's cause; a multiple of 1 ns"},
-	{"NicTransmitCoalesceFrames", Model, 40, "1", Sourced, "Linux 2.4 acenic.c: max_tx_desc 40", "frames read and not told that raise the cause before that time, 0 = no such number"},
+	{"NICTransmitTime", Model, 11250000, "ps", Sourced, "Ciaccio: GAMMA one way over a GA620 (Tigon II) takes 32 us, over a GNIC-II 9.5 us; the difference, halved for each side", "firmware: write of the transmit ring's tail to the first read of its entries"},
+	{"NICReceiveTime", Model, 11250000, "ps", Sourced, "as NICTransmitTime, the other half", "firmware: last byte of a frame in the FIFO to the write into its buffer"},
+	{"NICFetchEntries", Model, 4, "1", Structure, "64 bytes, two cache lines of a Pentium III", "ring entries that are read in one burst, at most"},
+	{"NICTransmitBufferFrames", Model, 32, "1", Guess, "48 KB of the 512 KB SRAM of a Tigon II", "frames that were read and have not left"},
+	{"NICReceiveFifoBytes", Model, 131072, "byte", Guess, "a quarter of the 512 KB SRAM of a Tigon II", "frames that were received and are not in memory"},
+	{"NICReceiveCoalesceTime", Model, 0, "ps", Guess, "every frame is told: the 120 us and 25 frames that Linux 2.4 acenic.c sets by default cannot be what the paper measured, its 57.6 us for M-VIA are less", "first frame stored that was not told to the interrupt's cause; a multiple of 1 ns"},
+	{"NICReceiveCoalesceFrames", Model, 1, "1", Guess, "as NICReceiveCoalesceTime", "frames stored and not told that raise the cause before that time, 0 = no such number"},
+	{"NICTransmitCoalesceTime", Model, 400000000, "ps", Sourced, "Linux 2.4 acenic.c: tx_coal_tick 400", "first frame read that was not told to the interrupt's cause; a multiple of 1 ns"},
+	{"NICTransmitCoalesceFrames", Model, 40, "1", Sourced, "Linux 2.4 acenic.c: max_tx_desc 40", "frames read and not told that raise the cause before that time, 0 = no such number"},
 }
 
 // kernelTable: the host's work in the protocols of the baselines. Two values

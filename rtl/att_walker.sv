@@ -76,7 +76,7 @@ module att_walker (
     output logic [23:0] mem_hint_addr_o
 );
 
-  localparam int unsigned ViBits = hvia_params_pkg::ViCountLog2;
+  localparam int unsigned ViBits = hvia_params_pkg::VICountLog2;
   localparam int unsigned LineBits = ViBits + 1;
   localparam int unsigned Lines = (1 << ViBits) + 2;
   localparam logic [LineBits-1:0] LastLine = LineBits'(Lines - 1);
@@ -87,8 +87,8 @@ module att_walker (
   localparam int unsigned GenBits = hvia_pkg::AttHandleValueGenerationWidth;
   localparam int unsigned AttrTagLsb = hvia_pkg::AttLevel1AttributesTagLsb;
   localparam int unsigned ValidBit = hvia_pkg::AttLevel1AttributesValidBit;
-  localparam int unsigned WriteBit = hvia_pkg::AttLevel1AttributesRdmaWriteBit;
-  localparam int unsigned ReadBit = hvia_pkg::AttLevel1AttributesRdmaReadBit;
+  localparam int unsigned WriteBit = hvia_pkg::AttLevel1AttributesRDMAWriteBit;
+  localparam int unsigned ReadBit = hvia_pkg::AttLevel1AttributesRDMAReadBit;
 
   // Words of a level-1 entry, in the order of the burst.
   localparam logic [2:0] WordStartLow = 3'(hvia_pkg::AttLevel1StartAddressOffset / 4);

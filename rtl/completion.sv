@@ -17,7 +17,7 @@
 // The ring is contiguous and an entry is aligned to its size, so no burst crosses a page.
 //
 // Ties and rings are in RAM, which is not reset; one bit for each says that it was written since. The
-// tie of an earlier owner of a VI's index is never seen, because CreateVi writes a new one before
+// tie of an earlier owner of a VI's index is never seen, because CreateVI writes a new one before
 // anything can complete. A command for a ring goes between two completions.
 module completion #(
     parameter int unsigned W = 32
@@ -336,8 +336,8 @@ module completion #(
   always_comb begin
     entry = '0;
     entry[hvia_pkg::CompletionEntrySequenceOffset*8 +: 16] = seq_q;
-    entry[hvia_pkg::CompletionEntryWordOffset*8 + hvia_pkg::CompletionEntryWordViLsb +:
-          hvia_pkg::CompletionEntryWordViWidth] = vi_q;
+    entry[hvia_pkg::CompletionEntryWordOffset*8 + hvia_pkg::CompletionEntryWordVILsb +:
+          hvia_pkg::CompletionEntryWordVIWidth] = vi_q;
     entry[hvia_pkg::CompletionEntryWordOffset*8 + hvia_pkg::CompletionEntryWordReceiveBit] = receive_q;
     entry[hvia_pkg::CompletionEntryWordOffset*8 + hvia_pkg::CompletionEntryWordValidBit] = 1'b1;
     entry[hvia_pkg::CompletionEntryWordOffset*8 + hvia_pkg::CompletionEntryWordLapBit] = lap;

@@ -202,7 +202,7 @@ module descriptor_fetch #(
 
   // While the unit works on a VI, that VI's context is read in every clock.
   assign rd_vi_o      = busy ? vi_q : vi_d;
-  assign vi_state_now = rd_ctx_i[hvia_pkg::ViContextAttributesStateLsb +: 3];
+  assign vi_state_now = rd_ctx_i[hvia_pkg::VIContextAttributesStateLsb +: 3];
 
   logic unused_ctx;
   assign unused_ctx = ^{rd_ctx_i[127:32], rd_ctx_i[15:8], rd_ctx_i[4:3]};
@@ -213,7 +213,7 @@ module descriptor_fetch #(
   // A VI that was reset while a doorbell was under way: its memory may be gone. Or a link to where
   // no descriptor can be: 64 bytes from there may reach into a page that was not translated.
   logic is_free, unreachable;
-  assign is_free     = vi_state_q == hvia_pkg::ViStateFree;
+  assign is_free     = vi_state_q == hvia_pkg::VIStateFree;
   assign unreachable = is_free || (va_q & AlignMask) != 64'd0;
 
   // The engine takes a descriptor out of the waiting register in the clock of `handed`.
@@ -224,8 +224,8 @@ module descriptor_fetch #(
   // while the waiting register is emptied. When the VI was reset meanwhile, its place must stay empty.
   logic received, gone, flush, store;
   assign received = state_q == Check && work_q == Receive;
-  assign gone     = received && vi_state_now == hvia_pkg::ViStateFree;
-  assign flush    = received && vi_state_now == hvia_pkg::ViStateError;
+  assign gone     = received && vi_state_now == hvia_pkg::VIStateFree;
+  assign flush    = received && vi_state_now == hvia_pkg::VIStateError;
   assign store    = received && !gone && !flush && !(wait_valid_q && desc_ready_i);
 
   always_comb begin
@@ -274,8 +274,8 @@ module descriptor_fetch #(
     end
     if (state_q == Context) begin
       vi_state_q       <= vi_state_now;
-      vi_reliability_q <= rd_ctx_i[hvia_pkg::ViContextAttributesReliabilityLsb +: 3];
-      tag_q            <= rd_ctx_i[hvia_pkg::ViContextAttributesTagLsb +: 16];
+      vi_reliability_q <= rd_ctx_i[hvia_pkg::VIContextAttributesReliabilityLsb +: 3];
+      tag_q            <= rd_ctx_i[hvia_pkg::VIContextAttributesTagLsb +: 16];
     end
     if (state_q == Walk && att_rsp_valid_i) pa_q <= att_rsp_pa_i;
   end
@@ -371,8 +371,8 @@ module descriptor_fetch #(
   assign second_len = words_q[(Second + hvia_pkg::DataSegmentLengthOffset)*8 +: 32];
   assign operation  = control[hvia_pkg::DescriptorControlOperationLsb +: 2];
   assign send       = operation == hvia_pkg::DescriptorOperationSend;
-  assign rdma_read  = operation == hvia_pkg::DescriptorOperationRdmaRead;
-  assign rdma       = rdma_read || operation == hvia_pkg::DescriptorOperationRdmaWrite;
+  assign rdma_read  = operation == hvia_pkg::DescriptorOperationRDMARead;
+  assign rdma       = rdma_read || operation == hvia_pkg::DescriptorOperationRDMAWrite;
   assign reliable   = vi_reliability_q == hvia_pkg::ReliabilityDelivery ||
                       vi_reliability_q == hvia_pkg::ReliabilityReception;
 
@@ -388,7 +388,7 @@ module descriptor_fetch #(
   assign here_len     = ((segments != 16'd0 && send) ? {1'b0, first_len} : 33'd0) +
                         (segments == 16'd2 ? {1'b0, second_len} : 33'd0);
   assign length_error = !format_error && 32'(segments) <= Here && {1'b0, length} != here_len;
-  assign flushed      = vi_state_q != hvia_pkg::ViStateConnected;
+  assign flushed      = vi_state_q != hvia_pkg::VIStateConnected;
 
   // To the transmit engine, in the clock of the check or out of the waiting register.
   logic [7:0]         wait_vi_q;

@@ -581,8 +581,8 @@ module hvia_core #(
   // A VI is taken into use or given up.
   logic vi_turns;
   assign vi_turns = ctx_wr_valid && (!live[ctx_wr_vi] ||
-      ctx_wr_ctx[hvia_pkg::ViContextAttributesStateLsb +: hvia_pkg::ViContextAttributesStateWidth] ==
-          hvia_pkg::ViStateFree);
+      ctx_wr_ctx[hvia_pkg::VIContextAttributesStateLsb +: hvia_pkg::VIContextAttributesStateWidth] ==
+          hvia_pkg::VIStateFree);
 
   doorbell u_doorbell (
       .clk_i,
@@ -630,7 +630,7 @@ module hvia_core #(
   logic [7:0]  coming_vi;
   logic        queue_coming, fetch_coming, receive_wanted;
 
-  assign async_code[1*8 +: 8] = hvia_pkg::AsyncErrorViOverrun;
+  assign async_code[1*8 +: 8] = hvia_pkg::AsyncErrorVIOverrun;
 
   // Messages of reliable VIs, between tx_engine and send_ledger, and acknowledgements.
   logic [255:0] send_hold;
@@ -1394,7 +1394,7 @@ module hvia_core #(
       .stat_receive_frame_o       (strobe[hvia_pkg::CounterReceiveFrame]),
       .stat_receive_not_for_us_o  (strobe[hvia_pkg::CounterReceiveNotForUs]),
       .stat_receive_malformed_o   (strobe[hvia_pkg::CounterReceiveMalformed]),
-      .stat_receive_bad_vi_o      (strobe[hvia_pkg::CounterReceiveBadVi]),
+      .stat_receive_bad_vi_o      (strobe[hvia_pkg::CounterReceiveBadVI]),
       .stat_receive_old_sequence_o(strobe[hvia_pkg::CounterReceiveOldSequence]),
       .stat_receive_gap_o         (strobe[hvia_pkg::CounterReceiveGap]),
       .stat_receive_protection_o  (strobe[hvia_pkg::CounterReceiveProtection]),

@@ -114,7 +114,7 @@ module registers #(
   // What this card can do.
   localparam logic [2:0] Reliability =
       hvia_pkg::ReliabilityUnreliable | hvia_pkg::ReliabilityDelivery | hvia_pkg::ReliabilityReception;
-  localparam logic       RdmaRead    = 1'b1;
+  localparam logic       RDMARead    = 1'b1;
   localparam logic [3:0] QueuesLog2  = 4'(hvia_params_pkg::CompletionQueuesLog2);
 
   localparam logic [3:0] MaxRingLog2 = 4'd8;
@@ -125,11 +125,11 @@ module registers #(
       (32'(hvia_pkg::CardVersionMajor) << hvia_pkg::RegisterVersionMajorLsb) |
       (32'(hvia_pkg::CardVersionMinor) << hvia_pkg::RegisterVersionMinorLsb);
   localparam logic [31:0] Capability =
-      (hvia_params_pkg::ViCountLog2 << hvia_pkg::RegisterCapabilityViCountLog2Lsb) |
+      (hvia_params_pkg::VICountLog2 << hvia_pkg::RegisterCapabilityVICountLog2Lsb) |
       (DataBytes << hvia_pkg::RegisterCapabilityDataBytesLsb) |
       (Ports << hvia_pkg::RegisterCapabilityPortsLsb) |
       (32'(Reliability) << hvia_pkg::RegisterCapabilityReliabilityLsb) |
-      (32'(RdmaRead) << hvia_pkg::RegisterCapabilityRdmaReadBit) |
+      (32'(RDMARead) << hvia_pkg::RegisterCapabilityRDMAReadBit) |
       (32'(QueuesLog2) << hvia_pkg::RegisterCapabilityCompletionQueuesLog2Lsb);
 
   // Bits of a write that its byte enables let through.
@@ -444,7 +444,7 @@ module registers #(
               async_count_q;
           if (!async_empty) begin
             rd_word[hvia_pkg::RegisterAsyncErrorInfoCodeLsb+:8] = async_oldest[7:0];
-            rd_word[hvia_pkg::RegisterAsyncErrorInfoViLsb+:8]   = async_oldest[15:8];
+            rd_word[hvia_pkg::RegisterAsyncErrorInfoVILsb+:8]   = async_oldest[15:8];
           end
         end
         hvia_pkg::RegisterNotifyInfoOffset: rd_word = info_data_i;

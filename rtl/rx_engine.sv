@@ -235,7 +235,7 @@ module rx_engine #(
   localparam int unsigned HeaderBits  = HeaderWords * W;
   localparam int unsigned TailBits    = 8 * HeaderBytes - HeaderBits;
   localparam logic [LaneW-1:0] PayloadLane = HeaderBytes[LaneW-1:0];
-  localparam int unsigned ViByte      = EthBytes + hvia_pkg::ViaHeaderDestinationViOffset + 1;
+  localparam int unsigned ViByte      = EthBytes + hvia_pkg::ViaHeaderDestinationVIOffset + 1;
   // Of a read; its address segment goes before.
   localparam logic [7:0] FirstData    = 8'd1;
   localparam int unsigned FirstPlace  = hvia_pkg::DescriptorSize / hvia_pkg::DataSegmentSize;
@@ -245,7 +245,7 @@ module rx_engine #(
   localparam logic [ErrorBits-1:0] ProtectionError     = ErrorBits'(1) << (hvia_pkg::DescriptorStatusProtectionErrorBit - 1);
   localparam logic [ErrorBits-1:0] LengthError         = ErrorBits'(1) << (hvia_pkg::DescriptorStatusLengthErrorBit - 1);
   localparam logic [ErrorBits-1:0] TransportError      = ErrorBits'(1) << (hvia_pkg::DescriptorStatusTransportErrorBit - 1);
-  localparam logic [ErrorBits-1:0] RdmaProtectionError = ErrorBits'(1) << (hvia_pkg::DescriptorStatusRdmaProtectionErrorBit - 1);
+  localparam logic [ErrorBits-1:0] RDMAProtectionError = ErrorBits'(1) << (hvia_pkg::DescriptorStatusRDMAProtectionErrorBit - 1);
 
   typedef enum logic [4:0] {
     Idle,
@@ -354,8 +354,8 @@ module rx_engine #(
   assign version        = header_q[8*(EthBytes+hvia_pkg::ViaHeaderOperationVersionOffset)+hvia_pkg::ViaHeaderOperationVersionVersionLsb +: 4];
   assign flags          = header_q[8*(EthBytes+hvia_pkg::ViaHeaderFlagsOffset) +: 8];
   assign payload_len    = be16(header_q[8*(EthBytes+hvia_pkg::ViaHeaderPayloadLengthOffset) +: 16]);
-  assign destination_vi = be16(header_q[8*(EthBytes+hvia_pkg::ViaHeaderDestinationViOffset) +: 16]);
-  assign source_vi      = be16(header_q[8*(EthBytes+hvia_pkg::ViaHeaderSourceViOffset) +: 16]);
+  assign destination_vi = be16(header_q[8*(EthBytes+hvia_pkg::ViaHeaderDestinationVIOffset) +: 16]);
+  assign source_vi      = be16(header_q[8*(EthBytes+hvia_pkg::ViaHeaderSourceVIOffset) +: 16]);
   assign number         = be32(header_q[8*(EthBytes+hvia_pkg::ViaHeaderSequenceOffset) +: 32]);
   assign address        = {be32(header_q[8*(EthBytes+hvia_pkg::ViaHeaderAddressOffset) +: 32]),
                            be32(header_q[8*(EthBytes+hvia_pkg::ViaHeaderAddressOffset)+32 +: 32])};
@@ -377,15 +377,15 @@ module rx_engine #(
   logic [31:0] ctx_max;
   logic [47:0] ctx_peer_mac;
   assign rd_vi_o        = vi_q;
-  assign ctx_state      = rd_ctx_i[hvia_pkg::ViContextAttributesStateLsb +: 3];
-  assign ctx_rdma_write = rd_ctx_i[hvia_pkg::ViContextAttributesEnableRdmaWriteBit];
-  assign ctx_rdma_read  = rd_ctx_i[hvia_pkg::ViContextAttributesEnableRdmaReadBit];
-  assign ctx_reliability = rd_ctx_i[hvia_pkg::ViContextAttributesReliabilityLsb +: 3];
-  assign ctx_generation = rd_ctx_i[hvia_pkg::ViContextAttributesGenerationLsb +: 8];
-  assign ctx_tag        = rd_ctx_i[hvia_pkg::ViContextAttributesTagLsb +: 16];
-  assign ctx_max        = rd_ctx_i[8*hvia_pkg::ViContextMaxTransferSizeOffset +: 32];
-  assign ctx_peer_mac   = rd_ctx_i[8*hvia_pkg::ViContextPeerMacOffset +: 48];
-  assign ctx_peer_vi    = rd_ctx_i[8*hvia_pkg::ViContextPeerViOffset +: 16];
+  assign ctx_state      = rd_ctx_i[hvia_pkg::VIContextAttributesStateLsb +: 3];
+  assign ctx_rdma_write = rd_ctx_i[hvia_pkg::VIContextAttributesEnableRDMAWriteBit];
+  assign ctx_rdma_read  = rd_ctx_i[hvia_pkg::VIContextAttributesEnableRDMAReadBit];
+  assign ctx_reliability = rd_ctx_i[hvia_pkg::VIContextAttributesReliabilityLsb +: 3];
+  assign ctx_generation = rd_ctx_i[hvia_pkg::VIContextAttributesGenerationLsb +: 8];
+  assign ctx_tag        = rd_ctx_i[hvia_pkg::VIContextAttributesTagLsb +: 16];
+  assign ctx_max        = rd_ctx_i[8*hvia_pkg::VIContextMaxTransferSizeOffset +: 32];
+  assign ctx_peer_mac   = rd_ctx_i[8*hvia_pkg::VIContextPeerMacOffset +: 48];
+  assign ctx_peer_vi    = rd_ctx_i[8*hvia_pkg::VIContextPeerVIOffset +: 16];
   assign delivery       = ctx_reliability == hvia_pkg::ReliabilityDelivery;
   assign reliable       = delivery | (ctx_reliability == hvia_pkg::ReliabilityReception);
 
@@ -462,16 +462,16 @@ module rx_engine #(
                       (payload_len > hvia_pkg::MaxPayload) | too_long;
   assign stranger   = (destination_vi[15:8] != ctx_generation) |
                       (source != ctx_peer_mac) | (source_vi != ctx_peer_vi);
-  assign bad_vi     = (ctx_state != hvia_pkg::ViStateConnected) | stranger;
+  assign bad_vi     = (ctx_state != hvia_pkg::VIStateConnected) | stranger;
   assign old        = ahead[31];
   assign gap        = ahead != 32'd0;
   assign near       = ahead < hvia_pkg::SequenceWindow;
   assign agrees     = beyond < hvia_pkg::SequenceWindow;
   assign astray     = reliable ? old : ~near & ~(agrees & (agreed == LastAgreed));
-  assign rdma       = operation == hvia_pkg::FrameOperationRdmaWrite;
+  assign rdma       = operation == hvia_pkg::FrameOperationRDMAWrite;
   assign send       = operation == hvia_pkg::FrameOperationSend;
-  assign request    = reliable & (operation == hvia_pkg::FrameOperationRdmaReadRequest);
-  assign answer     = reliable & (operation == hvia_pkg::FrameOperationRdmaReadResponse);
+  assign request    = reliable & (operation == hvia_pkg::FrameOperationRDMAReadRequest);
+  assign answer     = reliable & (operation == hvia_pkg::FrameOperationRDMAReadResponse);
   assign supported  = rdma | send | request | answer;
   assign needs      = send | (rdma & immediate);
 
@@ -754,7 +754,7 @@ module rx_engine #(
         FrameQueueEmpty, FrameDescriptor, FrameLength: begin
           say_code = answer_q ? hvia_pkg::AcknowledgeCodeTransport : hvia_pkg::AcknowledgeCodeRemoteDescriptor;
         end
-        FrameProtection: say_code = hvia_pkg::AcknowledgeCodeRdmaProtection;
+        FrameProtection: say_code = hvia_pkg::AcknowledgeCodeRDMAProtection;
         default:         say_code = hvia_pkg::AcknowledgeCodeTransport;
       endcase
     end
@@ -1007,9 +1007,9 @@ module rx_engine #(
       message_q.rdma      <= rdma;
       message_q.total     <= send_total;
       message_q.strange   <= stored.strange;
-      if (take) message_q.errors <= (found != '0) ? found : no_right ? RdmaProtectionError : '0;
+      if (take) message_q.errors <= (found != '0) ? found : no_right ? RDMAProtectionError : '0;
     end else if (go_on & no_right & (stored.errors == '0)) begin
-      message_q.errors <= RdmaProtectionError;
+      message_q.errors <= RDMAProtectionError;
     end
     if (accept & answer & begins) begin
       message_q         <= '0;
@@ -1054,7 +1054,7 @@ module rx_engine #(
       end else if (job_bus) begin
         message_q.errors <= message_q.errors | TransportError;
       end else begin
-        message_q.errors <= message_q.errors | (rdma ? RdmaProtectionError : ProtectionError);
+        message_q.errors <= message_q.errors | (rdma ? RDMAProtectionError : ProtectionError);
       end
     end
   end
@@ -1092,7 +1092,7 @@ module rx_engine #(
     if (cpl_partial_q) cpl_status_o[hvia_pkg::DescriptorStatusPartialErrorBit] = 1'b1;
     if (cpl_flushed_q) cpl_status_o[hvia_pkg::DescriptorStatusFlushedBit] = 1'b1;
     cpl_status_o[hvia_pkg::DescriptorStatusOperationLsb +: hvia_pkg::StatusOperationBits] =
-        message_q.rdma ? hvia_pkg::StatusOperationRemoteRdmaWrite : hvia_pkg::StatusOperationReceive;
+        message_q.rdma ? hvia_pkg::StatusOperationRemoteRDMAWrite : hvia_pkg::StatusOperationReceive;
     cpl_status_o[hvia_pkg::DescriptorStatusImmediateBit] = cpl_immediate_q;
   end
 
@@ -1113,14 +1113,14 @@ module rx_engine #(
   assign close_plain = (state_q == Close) & is_open & ~stored_needs & ~stored.answer & ~close_wait;
   assign async_valid_o = cut_plain | close_plain | (leave & fin_async);
   always_comb begin
-    async_code_o = hvia_pkg::AsyncErrorRdmaWriteProtection;
-    if (cut_plain | close_plain | fin_abort) async_code_o = hvia_pkg::AsyncErrorRdmaWriteAbort;
+    async_code_o = hvia_pkg::AsyncErrorRDMAWriteProtection;
+    if (cut_plain | close_plain | fin_abort) async_code_o = hvia_pkg::AsyncErrorRDMAWriteAbort;
     else if (outcome_q == FrameQueueEmpty) async_code_o = hvia_pkg::AsyncErrorReceiveQueueEmpty;
     else if (reliable_q) begin
       async_code_o = hvia_pkg::AsyncErrorConnectionLost;
-      if (outcome_q == FrameBusError & plain_q) async_code_o = hvia_pkg::AsyncErrorRdmaTransport;
+      if (outcome_q == FrameBusError & plain_q) async_code_o = hvia_pkg::AsyncErrorRDMATransport;
       if (outcome_q == FrameProtection & plain_q) begin
-        async_code_o = rdma ? hvia_pkg::AsyncErrorRdmaWriteProtection : hvia_pkg::AsyncErrorRdmaReadProtection;
+        async_code_o = rdma ? hvia_pkg::AsyncErrorRDMAWriteProtection : hvia_pkg::AsyncErrorRDMAReadProtection;
       end
     end
   end

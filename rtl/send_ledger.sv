@@ -23,7 +23,7 @@
 // ask for comes first, in turn; what has no asker (completions, jobs, deadlines, the search for a
 // withdrawn handle) has a turn, too.
 //
-// A connection is live from ConnectVi to the flush. One that is not completes whatever it has. A
+// A connection is live from ConnectVI to the flush. One that is not completes whatever it has. A
 // broken one is live and does nothing more: what it has waits for the flush.
 module send_ledger (
     input  logic         clk_i,
@@ -178,7 +178,7 @@ module send_ledger (
       (9'd1 << hvia_pkg::DescriptorStatusPartialErrorBit) |
       (9'd1 << hvia_pkg::DescriptorStatusFlushedBit) |
       (9'd1 << hvia_pkg::DescriptorStatusTransportErrorBit) |
-      (9'd1 << hvia_pkg::DescriptorStatusRdmaProtectionErrorBit) |
+      (9'd1 << hvia_pkg::DescriptorStatusRDMAProtectionErrorBit) |
       (9'd1 << hvia_pkg::DescriptorStatusRemoteDescriptorErrorBit);
 
   // How a connection ends that no entry is marked for.
@@ -504,17 +504,17 @@ module send_ledger (
   assign last_ahead   = e.last - r.una;
   assign marked     = e.status != 9'd0 || e.operation == Unreachable;
   assign acked      = e.ended && last_ahead[31];
-  assign complete   = acked && (e.operation != hvia_pkg::DescriptorOperationRdmaRead || e.answered);
+  assign complete   = acked && (e.operation != hvia_pkg::DescriptorOperationRDMARead || e.answered);
   // An answer to it may be coming in right now. So the flush completes it, which knows when nothing is
   // written any more, unless the peer has refused something, behind all that it answered.
-  assign unanswered    = e.operation == hvia_pkg::DescriptorOperationRdmaRead && e.ended && !e.answered;
+  assign unanswered    = e.operation == hvia_pkg::DescriptorOperationRDMARead && e.ended && !e.answered;
   assign looked_for = (op_q == OpOffer) ? r.next : rxl_number_i;
   assign offset     = looked_for - e.first;
   assign extent     = e.last - e.first;
   assign contains   = !offset[31] && (!e.ended || offset <= extent);
   // Nothing else is to be sent now: the request of a read is, whose answer is awaited.
   assign probing    = r.probe && r.next == r.top && !r.open;
-  assign single     = s.length <= MaxPayload || e.operation == hvia_pkg::DescriptorOperationRdmaRead;
+  assign single     = s.length <= MaxPayload || e.operation == hvia_pkg::DescriptorOperationRDMARead;
   // A message is handed out if all of it that is known fits into the window, or a good part of it.
   assign fits = half || probing || (state_q == Take ? single && room : e.ended && last_ahead < {24'd0, r.moving});
 
@@ -580,7 +580,7 @@ module send_ledger (
     refused_status = 9'd0;
     unique case (rxl_code_i)
       hvia_pkg::AcknowledgeCodeRemoteDescriptor: refused_status[hvia_pkg::DescriptorStatusRemoteDescriptorErrorBit] = 1'b1;
-      hvia_pkg::AcknowledgeCodeRdmaProtection:   refused_status[hvia_pkg::DescriptorStatusRdmaProtectionErrorBit]   = 1'b1;
+      hvia_pkg::AcknowledgeCodeRDMAProtection:   refused_status[hvia_pkg::DescriptorStatusRDMAProtectionErrorBit]   = 1'b1;
       default:                                   refused_status[hvia_pkg::DescriptorStatusTransportErrorBit]        = 1'b1;
     endcase
   end
@@ -674,7 +674,7 @@ module send_ledger (
             write_ans_at = led_slot_i[ResponseBits-1:0];
             if (led_op_i == LedOpen) begin
               // Nothing stands before it: it goes at once.
-              read_op = led_operation_i == hvia_pkg::DescriptorOperationRdmaRead;
+              read_op = led_operation_i == hvia_pkg::DescriptorOperationRDMARead;
               go = running && !r.stopped && !r.halted && (led_status_i & ErrorMask) == 9'd0 && led_operation_i != Unreachable &&
                    r.next == r.top && !r.open && r.own_begun == r.own_tail && r.ans_begun == r.ans_tail && room &&
                    !(led_fence_i && r.reads != '0) && !(read_op && {3'd0, r.reads} >= r.read_limit);
@@ -711,7 +711,7 @@ module send_ledger (
               go     = (probe_here || (hit && room)) && running && !r.stopped && !marked && !(unbegun && slot_own && r.halted);
               if (probe_here) n.probe = 1'b0;
               begins = go && unbegun;
-              read_op = slot_own && e.operation == hvia_pkg::DescriptorOperationRdmaRead;
+              read_op = slot_own && e.operation == hvia_pkg::DescriptorOperationRDMARead;
               write_entry = begins;
               w.first = r.next;
             end else begin
@@ -876,7 +876,7 @@ module send_ledger (
               end else if (!scan_more) begin
                 n.fate = Lost;  // it is nobody's any more
               end
-            end else if (e.operation == hvia_pkg::DescriptorOperationRdmaRead && !e.answered) begin
+            end else if (e.operation == hvia_pkg::DescriptorOperationRDMARead && !e.answered) begin
               // The oldest read. An answer to one that was never sent, or that failed here, fits nothing.
               done = 1'b1;
               ok   = running && e.ended && !marked;
@@ -913,7 +913,7 @@ module send_ledger (
         done     = 1'b1;
         job_load = running && !marked && fits &&
                    (at_ans_q || (!(e.fence && r.reads != '0) &&
-                                 !(e.operation == hvia_pkg::DescriptorOperationRdmaRead && {3'd0, r.reads} >= r.read_limit)));
+                                 !(e.operation == hvia_pkg::DescriptorOperationRDMARead && {3'd0, r.reads} >= r.read_limit)));
       end
 
       Own: begin
@@ -1199,8 +1199,8 @@ module send_ledger (
   logic       async_take, tells;
   always_comb begin
     unique case (e.operation)
-      hvia_pkg::DescriptorOperationRdmaWrite: echo = hvia_pkg::StatusOperationRdmaWrite;
-      hvia_pkg::DescriptorOperationRdmaRead:  echo = hvia_pkg::StatusOperationRdmaRead;
+      hvia_pkg::DescriptorOperationRDMAWrite: echo = hvia_pkg::StatusOperationRDMAWrite;
+      hvia_pkg::DescriptorOperationRDMARead:  echo = hvia_pkg::StatusOperationRDMARead;
       default:                                echo = hvia_pkg::StatusOperationSend;
     endcase
   end
@@ -1240,14 +1240,14 @@ module send_ledger (
       async_vi_q   <= vi_q;
       async_code_q <= tell_unreachable ? hvia_pkg::AsyncErrorPostDescriptor :
                       !refusal ? hvia_pkg::AsyncErrorConnectionLost :
-                      e.status[hvia_pkg::DescriptorStatusTransportErrorBit] ? hvia_pkg::AsyncErrorRdmaTransport :
-                                                                             hvia_pkg::AsyncErrorRdmaReadProtection;
+                      e.status[hvia_pkg::DescriptorStatusTransportErrorBit] ? hvia_pkg::AsyncErrorRDMATransport :
+                                                                             hvia_pkg::AsyncErrorRDMAReadProtection;
     end
     if (refusal) begin
       ref_vi_q     <= vi_q;
       ref_number_o <= s.pa;
       ref_code_o   <= e.status[hvia_pkg::DescriptorStatusTransportErrorBit] ? hvia_pkg::AcknowledgeCodeTransport :
-                                                                             hvia_pkg::AcknowledgeCodeRdmaProtection;
+                                                                             hvia_pkg::AcknowledgeCodeRDMAProtection;
     end
     if (release_here) unhold_vi_q <= vi_q;
   end

@@ -222,7 +222,7 @@ module tx_engine #(
       (32'd1 << hvia_pkg::DescriptorStatusPartialErrorBit) |
       (32'd1 << hvia_pkg::DescriptorStatusFlushedBit) |
       (32'd1 << hvia_pkg::DescriptorStatusTransportErrorBit) |
-      (32'd1 << hvia_pkg::DescriptorStatusRdmaProtectionErrorBit) |
+      (32'd1 << hvia_pkg::DescriptorStatusRDMAProtectionErrorBit) |
       (32'd1 << hvia_pkg::DescriptorStatusRemoteDescriptorErrorBit);
 
   // Check, Frame, Finish: a message, before each of its frames, in one, at its end. Tell: the ledger is
@@ -335,8 +335,8 @@ module tx_engine #(
   logic               unused_chunk;
   assign in_chunk     = head_q ? chunk_data_i : desc_chunk_i;
   assign in_operation = in_chunk[8*hvia_pkg::DescriptorControlOffset + hvia_pkg::DescriptorControlOperationLsb +: 2];
-  assign in_read      = in_operation == hvia_pkg::DescriptorOperationRdmaRead;
-  assign in_rdma      = in_read | (in_operation == hvia_pkg::DescriptorOperationRdmaWrite);
+  assign in_read      = in_operation == hvia_pkg::DescriptorOperationRDMARead;
+  assign in_rdma      = in_read | (in_operation == hvia_pkg::DescriptorOperationRDMAWrite);
   // Data segments; an RDMA operation without address segment gets more than any descriptor has.
   assign in_count     = in_chunk[8*hvia_pkg::DescriptorSegmentCountOffset +: 16] - {15'd0, in_rdma};
   // Of a job the ledger knows it.
@@ -371,13 +371,13 @@ module tx_engine #(
   logic [31:0] ctx_max;
   logic [47:0] ctx_peer_mac;
   logic        unused_ctx;
-  assign ctx_state      = rd_ctx_i[hvia_pkg::ViContextAttributesStateLsb +: 3];
-  assign ctx_generation = rd_ctx_i[hvia_pkg::ViContextAttributesGenerationLsb +: 8];
-  assign ctx_tag        = rd_ctx_i[hvia_pkg::ViContextAttributesTagLsb +: 16];
-  assign ctx_max        = rd_ctx_i[8*hvia_pkg::ViContextMaxTransferSizeOffset +: 32];
-  assign ctx_peer_mac   = rd_ctx_i[8*hvia_pkg::ViContextPeerMacOffset +: 48];
-  assign ctx_peer_vi    = rd_ctx_i[8*hvia_pkg::ViContextPeerViOffset +: 16];
-  assign ctx_reliability = rd_ctx_i[hvia_pkg::ViContextAttributesReliabilityLsb +: 3];
+  assign ctx_state      = rd_ctx_i[hvia_pkg::VIContextAttributesStateLsb +: 3];
+  assign ctx_generation = rd_ctx_i[hvia_pkg::VIContextAttributesGenerationLsb +: 8];
+  assign ctx_tag        = rd_ctx_i[hvia_pkg::VIContextAttributesTagLsb +: 16];
+  assign ctx_max        = rd_ctx_i[8*hvia_pkg::VIContextMaxTransferSizeOffset +: 32];
+  assign ctx_peer_mac   = rd_ctx_i[8*hvia_pkg::VIContextPeerMacOffset +: 48];
+  assign ctx_peer_vi    = rd_ctx_i[8*hvia_pkg::VIContextPeerVIOffset +: 16];
+  assign ctx_reliability = rd_ctx_i[hvia_pkg::VIContextAttributesReliabilityLsb +: 3];
   assign ctx_reliable   = (ctx_reliability == hvia_pkg::ReliabilityDelivery) |
                           (ctx_reliability == hvia_pkg::ReliabilityReception);
   assign unused_ctx     = ^rd_ctx_i[4:3];
@@ -397,13 +397,13 @@ module tx_engine #(
   // wrap.
   logic [64:0] remote_end;
   logic        wraps, read;
-  assign read       = ~answer_q & (operation_q == hvia_pkg::DescriptorOperationRdmaRead);
+  assign read       = ~answer_q & (operation_q == hvia_pkg::DescriptorOperationRDMARead);
   assign remote_end = {1'b0, remote_q} + {33'd0, left_q};
   assign wraps      = remote_end[64] & (remote_end[63:0] != 64'd0);
   always_comb begin
     reason = 32'd0;
     // First the state: behind a descriptor that was flushed all are, whenever they were fetched.
-    if ((ctx_state != hvia_pkg::ViStateConnected) | broken_q[vi_q]) begin
+    if ((ctx_state != hvia_pkg::VIStateConnected) | broken_q[vi_q]) begin
       reason[hvia_pkg::DescriptorStatusFlushedBit] = 1'b1;
     end else if ((status_q & ErrorMask) != 32'd0) begin
       reason = status_q & ErrorMask;
@@ -418,7 +418,7 @@ module tx_engine #(
   logic looks, mine, refuses;
   assign looks     = (state_q == Check) & ~take_ack;
   assign mine      = ~kept_q & ~ctx_reliable;
-  assign refuses   = kept_q ? ctx_state != hvia_pkg::ViStateConnected : reason != 32'd0;
+  assign refuses   = kept_q ? ctx_state != hvia_pkg::VIStateConnected : reason != 32'd0;
   assign opens     = looks & ~kept_q & ctx_reliable;
   assign breaks    = looks & mine & unreachable_q & async_ready_i;
   assign refused   = looks & mine & ~unreachable_q & refuses;
@@ -426,12 +426,12 @@ module tx_engine #(
   assign start     = looks & (kept_q | (mine & ~unreachable_q)) & ~refuses & tx_slot_ready_i;
   assign start_raw = (state_q == RawCheck) & tx_slot_ready_i;
   // Nobody is at the other end of a VI that is Free.
-  assign ack_gone  = (state_q == AckCheck) & (ctx_state == hvia_pkg::ViStateFree);
+  assign ack_gone  = (state_q == AckCheck) & (ctx_state == hvia_pkg::VIStateFree);
   assign start_ack = (state_q == AckCheck) & ~ack_gone & tx_slot_ready_i;
 
   // A job, until its first frame.
   logic connected, skips;
-  assign connected = ctx_state == hvia_pkg::ViStateConnected;
+  assign connected = ctx_state == hvia_pkg::VIStateConnected;
   assign head_end  = (state_q == Head) & ~take_ack & ~head_q;
   assign head_fail = head_end & connected & (chunk_err_q | malformed_q | wraps);
   assign skips     = (state_q == Skip) & ~take_ack & (skip_q != 32'd0);
@@ -458,11 +458,11 @@ module tx_engine #(
   assign ack = state_q == AckCheck;
   always_comb begin
     unique case (operation_q)
-      hvia_pkg::DescriptorOperationRdmaWrite: frame_operation = hvia_pkg::FrameOperationRdmaWrite;
-      hvia_pkg::DescriptorOperationRdmaRead:  frame_operation = hvia_pkg::FrameOperationRdmaReadRequest;
+      hvia_pkg::DescriptorOperationRDMAWrite: frame_operation = hvia_pkg::FrameOperationRDMAWrite;
+      hvia_pkg::DescriptorOperationRDMARead:  frame_operation = hvia_pkg::FrameOperationRDMAReadRequest;
       default:                                frame_operation = hvia_pkg::FrameOperationSend;
     endcase
-    if (answer_q) frame_operation = hvia_pkg::FrameOperationRdmaReadResponse;
+    if (answer_q) frame_operation = hvia_pkg::FrameOperationRDMAReadResponse;
     if (ack) frame_operation = hvia_pkg::FrameOperationAcknowledge;
     flags = 8'd0;
     if (~ack) begin
@@ -479,8 +479,8 @@ module tx_engine #(
     header[8*(EthBytes+hvia_pkg::ViaHeaderOperationVersionOffset)+hvia_pkg::ViaHeaderOperationVersionVersionLsb +: 4] =
         hvia_pkg::ViaVersion;
     header[8*(EthBytes+hvia_pkg::ViaHeaderFlagsOffset) +: 8]         = flags;
-    header[8*(EthBytes+hvia_pkg::ViaHeaderDestinationViOffset) +: 16] = be16(ctx_peer_vi);
-    header[8*(EthBytes+hvia_pkg::ViaHeaderSourceViOffset) +: 16]     = be16({ctx_generation, ack ? ack_vi_q : vi_q});
+    header[8*(EthBytes+hvia_pkg::ViaHeaderDestinationVIOffset) +: 16] = be16(ctx_peer_vi);
+    header[8*(EthBytes+hvia_pkg::ViaHeaderSourceVIOffset) +: 16]     = be16({ctx_generation, ack ? ack_vi_q : vi_q});
     header[8*(EthBytes+hvia_pkg::ViaHeaderSequenceOffset) +: 32]     = be32(ack ? ack_number_q : number);
     if (ack) begin
       header[8*(EthBytes+hvia_pkg::ViaHeaderImmediateOffset) +: 32] = be32({29'd0, ack_code_q});
@@ -665,8 +665,8 @@ module tx_engine #(
   logic [2:0] echo;
   always_comb begin
     unique case (operation_q)
-      hvia_pkg::DescriptorOperationRdmaWrite: echo = hvia_pkg::StatusOperationRdmaWrite;
-      hvia_pkg::DescriptorOperationRdmaRead:  echo = hvia_pkg::StatusOperationRdmaRead;
+      hvia_pkg::DescriptorOperationRDMAWrite: echo = hvia_pkg::StatusOperationRDMAWrite;
+      hvia_pkg::DescriptorOperationRDMARead:  echo = hvia_pkg::StatusOperationRDMARead;
       default:                                echo = hvia_pkg::StatusOperationSend;
     endcase
   end
@@ -945,7 +945,7 @@ module tx_engine #(
   assign led_fence_o     = fence_q;
 
   // A VI that was reset has nobody to tell.
-  assign async_valid_o = breaks & (ctx_state != hvia_pkg::ViStateFree);
+  assign async_valid_o = breaks & (ctx_state != hvia_pkg::VIStateFree);
   assign async_code_o  = hvia_pkg::AsyncErrorPostDescriptor;
   assign async_vi_o    = vi_q;
 

@@ -5,7 +5,7 @@
 // 3 vi_manager) that answer one clock after the index.
 //
 // Context word: [31:0] Attributes as in `layout`, [63:32] MaxTransferSize,
-// [111:64] PeerMac (wire byte 0 in bits 71:64), [127:112] PeerVi.
+// [111:64] PeerMac (wire byte 0 in bits 71:64), [127:112] PeerVI.
 //
 // The RAM is not reset. One bit per VI says whether its state is other than
 // Free; without it the port reads the Free word, so that neither what the RAM
@@ -35,14 +35,14 @@ module vi_context (
 );
 
   localparam logic [127:0] FreeWord =
-      128'(hvia_pkg::ViStateFree) << hvia_pkg::ViContextAttributesStateLsb;
+      128'(hvia_pkg::VIStateFree) << hvia_pkg::VIContextAttributesStateLsb;
 
   logic [127:0] mem[0:255];
   logic [255:0] live_q;
   logic         wr_live;
 
-  assign wr_live = wr_ctx_i[hvia_pkg::ViContextAttributesStateLsb +:
-                            hvia_pkg::ViContextAttributesStateWidth] != hvia_pkg::ViStateFree;
+  assign wr_live = wr_ctx_i[hvia_pkg::VIContextAttributesStateLsb +:
+                            hvia_pkg::VIContextAttributesStateWidth] != hvia_pkg::VIStateFree;
 
   always_ff @(posedge clk_i) begin
     if (wr_valid_i) mem[wr_vi_i] <= wr_ctx_i;

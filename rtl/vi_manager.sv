@@ -16,27 +16,27 @@
 //                     engine holds an access that began earlier; have receive_store
 //                     mark the descriptors on the chip that the handle reached, and
 //                     wait again for what had begun to use one of them.
-//   ConnectVi         sequence numbers of both engines, with the numbers of the transport for the
+//   ConnectVI         sequence numbers of both engines, with the numbers of the transport for the
 //                     ledger, then state Connected.
-//   DisconnectVi      state Error and `flush`, which together complete both queues
+//   DisconnectVI      state Error and `flush`, which together complete both queues
 //                     as flushed; wait until the VI's work has left every engine and
 //                     queue; then state Idle.
-//   DestroyVi         the same with doorbells of the VI refused, then Free.
-//   ResetVi           state Free, both queues cleared, then wait for the engines.
+//   DestroyVI         the same with doorbells of the VI refused, then Free.
+//   ResetVI           state Free, both queues cleared, then wait for the engines.
 //   CreateCompletionQueue, DestroyCompletionQueue, ResizeCompletionQueue
 //                     `completion` carries them out, between two completions, and knows
 //                     whether the number is in use.
 //
-// CreateVi, ModifyVi and ConnectVi tell `completion` which completion queues the VI's
-// work queues are tied to, in the clock in which the context is written. DestroyVi and
-// ResetVi tell nothing: a Free VI completes nothing, and CreateVi comes before all else.
+// CreateVI, ModifyVI and ConnectVI tell `completion` which completion queues the VI's
+// work queues are tied to, in the clock in which the context is written. DestroyVI and
+// ResetVI tell nothing: a Free VI completes nothing, and CreateVI comes before all else.
 //
 // Every wait ends. Host bus transactions end, by abort if need be. The update port
 // serves within a bounded number of walks, and `completion` within one completion,
 // three transactions at most. Engines hold a piece of work for a
 // bounded number of host bus transactions and walks. New work for a drained handle
 // cannot begin, and a VI that is Free or held takes no doorbells. One in state Error
-// still takes them, so a process could ring for ever and keep DisconnectVi from
+// still takes them, so a process could ring for ever and keep DisconnectVI from
 // ending; after `Patience` clocks, more than a full queue takes to flush, the VI is
 // therefore held as well, and what is queued by then is the last.
 //
@@ -156,9 +156,9 @@ module vi_manager #(
   localparam logic [10:0] BurstWords = 11'(hvia_params_pkg::DmaBurstBytes / 4);
   localparam int unsigned BufferBits = $clog2(hvia_params_pkg::DmaBurstBytes / 4);
   localparam logic [31:0] MaxListWords = hvia_pkg::AttPageBytes / 4;
-  localparam logic [31:0] ViCount = 32'd1 << hvia_params_pkg::ViCountLog2;
+  localparam logic [31:0] ViCount = 32'd1 << hvia_params_pkg::VICountLog2;
   localparam logic [31:0] QueueCount = 32'd1 << hvia_params_pkg::CompletionQueuesLog2;
-  localparam int unsigned StateLsb = hvia_pkg::ViContextAttributesStateLsb;
+  localparam int unsigned StateLsb = hvia_pkg::VIContextAttributesStateLsb;
   localparam int unsigned IndexBits = hvia_pkg::AttHandleValueIndexWidth;
   localparam logic [10:0] EntryWords = 11'(hvia_pkg::AttLevel1Size / 4);
 
@@ -253,7 +253,7 @@ module vi_manager #(
   logic vi_ok, entry_ok, handle_ok, limit_ok, list_ok, queue_ok, ring_ok;
   logic [32:0] level2_end;
   logic [12:0] list_end;
-  assign vi_state  = ctx_rd_ctx_i[StateLsb+:hvia_pkg::ViStateBits];
+  assign vi_state  = ctx_rd_ctx_i[StateLsb+:hvia_pkg::VIStateBits];
   assign vi_ok     = index_q < ViCount;
   assign entry_ok  = index_q < 32'(limit_q);
   assign handle_ok = (handle_q != 32'd0) && ({1'b0, handle_q[IndexBits-1:0]} < limit_q);
@@ -296,33 +296,33 @@ module vi_manager #(
           first = StUpdate;
           if (!handle_ok) verdict = hvia_pkg::CommandStatusBadArgument;
         end
-        hvia_pkg::CommandOpcodeCreateVi: begin
+        hvia_pkg::CommandOpcodeCreateVI: begin
           first = StContext;
-          if (vi_state != hvia_pkg::ViStateFree) verdict = hvia_pkg::CommandStatusBadState;
+          if (vi_state != hvia_pkg::VIStateFree) verdict = hvia_pkg::CommandStatusBadState;
           if (!vi_ok) verdict = hvia_pkg::CommandStatusBadArgument;
         end
-        hvia_pkg::CommandOpcodeDestroyVi: begin
+        hvia_pkg::CommandOpcodeDestroyVI: begin
           first = StContext;
-          if (vi_state != hvia_pkg::ViStateIdle) verdict = hvia_pkg::CommandStatusBadState;
+          if (vi_state != hvia_pkg::VIStateIdle) verdict = hvia_pkg::CommandStatusBadState;
           if (!vi_ok) verdict = hvia_pkg::CommandStatusBadArgument;
         end
-        hvia_pkg::CommandOpcodeConnectVi: begin
+        hvia_pkg::CommandOpcodeConnectVI: begin
           first = StSequence;
-          if (vi_state != hvia_pkg::ViStateIdle) verdict = hvia_pkg::CommandStatusBadState;
+          if (vi_state != hvia_pkg::VIStateIdle) verdict = hvia_pkg::CommandStatusBadState;
           if (!vi_ok) verdict = hvia_pkg::CommandStatusBadArgument;
         end
-        hvia_pkg::CommandOpcodeDisconnectVi: begin
+        hvia_pkg::CommandOpcodeDisconnectVI: begin
           first = StContext;
-          if (vi_state == hvia_pkg::ViStateFree) verdict = hvia_pkg::CommandStatusBadState;
+          if (vi_state == hvia_pkg::VIStateFree) verdict = hvia_pkg::CommandStatusBadState;
           if (!vi_ok) verdict = hvia_pkg::CommandStatusBadArgument;
         end
-        hvia_pkg::CommandOpcodeModifyVi: begin
+        hvia_pkg::CommandOpcodeModifyVI: begin
           first = StContext;
-          if (vi_state != hvia_pkg::ViStateIdle) verdict = hvia_pkg::CommandStatusBadState;
+          if (vi_state != hvia_pkg::VIStateIdle) verdict = hvia_pkg::CommandStatusBadState;
           if (!vi_ok) verdict = hvia_pkg::CommandStatusBadArgument;
         end
-        hvia_pkg::CommandOpcodeQueryVi: if (!vi_ok) verdict = hvia_pkg::CommandStatusBadArgument;
-        hvia_pkg::CommandOpcodeResetVi: begin
+        hvia_pkg::CommandOpcodeQueryVI: if (!vi_ok) verdict = hvia_pkg::CommandStatusBadArgument;
+        hvia_pkg::CommandOpcodeResetVI: begin
           first = StContext;
           if (!vi_ok) verdict = hvia_pkg::CommandStatusBadArgument;
         end
@@ -343,10 +343,10 @@ module vi_manager #(
   assign is_register   = opcode_q[7:0] == hvia_pkg::CommandOpcodeRegisterMemory;
   assign is_invalidate = opcode_q[7:0] == hvia_pkg::CommandOpcodeDeregisterMemory;
   assign is_limit      = opcode_q[7:0] == hvia_pkg::CommandOpcodeInitialiseAtt;
-  assign is_destroy    = opcode_q[7:0] == hvia_pkg::CommandOpcodeDestroyVi;
-  assign is_disconnect = opcode_q[7:0] == hvia_pkg::CommandOpcodeDisconnectVi;
-  assign is_reset      = opcode_q[7:0] == hvia_pkg::CommandOpcodeResetVi;
-  assign is_query      = opcode_q[7:0] == hvia_pkg::CommandOpcodeQueryVi;
+  assign is_destroy    = opcode_q[7:0] == hvia_pkg::CommandOpcodeDestroyVI;
+  assign is_disconnect = opcode_q[7:0] == hvia_pkg::CommandOpcodeDisconnectVI;
+  assign is_reset      = opcode_q[7:0] == hvia_pkg::CommandOpcodeResetVI;
+  assign is_query      = opcode_q[7:0] == hvia_pkg::CommandOpcodeQueryVI;
 
   logic is_create_queue, is_resize_queue;
   assign is_create_queue = opcode_q[7:0] == hvia_pkg::CommandOpcodeCreateCompletionQueue;
@@ -591,12 +591,12 @@ module vi_manager #(
   // Contexts.
   logic [2:0] new_state;
   always_comb begin
-    new_state = hvia_pkg::ViStateIdle;
-    if (is_destroy || is_reset) new_state = hvia_pkg::ViStateFree;
-    if ((is_destroy || is_disconnect) && !second_q) new_state = hvia_pkg::ViStateError;
-    if (opcode_q[7:0] == hvia_pkg::CommandOpcodeConnectVi) new_state = hvia_pkg::ViStateConnected;
+    new_state = hvia_pkg::VIStateIdle;
+    if (is_destroy || is_reset) new_state = hvia_pkg::VIStateFree;
+    if ((is_destroy || is_disconnect) && !second_q) new_state = hvia_pkg::VIStateError;
+    if (opcode_q[7:0] == hvia_pkg::CommandOpcodeConnectVI) new_state = hvia_pkg::VIStateConnected;
     ctx_wr_ctx_o = (is_destroy || is_reset || is_disconnect) ? ctx_rd_ctx_i : payload_q[127:0];
-    ctx_wr_ctx_o[StateLsb+:hvia_pkg::ViStateBits] = new_state;
+    ctx_wr_ctx_o[StateLsb+:hvia_pkg::VIStateBits] = new_state;
   end
   assign ctx_wr_valid_o = state_q == StContext;
   assign ctx_wr_vi_o    = index_q[7:0];
@@ -607,16 +607,16 @@ module vi_manager #(
   assign seq_init_vi_o       = index_q[7:0];
   assign tx_seq_init_valid_o = state_q == StSequence && !tx_seq_done_q;
   assign rx_seq_init_valid_o = state_q == StSequence && !rx_seq_done_q;
-  assign tx_seq_init_value_o = payload_q[8*hvia_pkg::ViContextSendSequenceOffset+:32];
-  assign rx_seq_init_value_o = payload_q[8*hvia_pkg::ViContextReceiveSequenceOffset+:32];
+  assign tx_seq_init_value_o = payload_q[8*hvia_pkg::VIContextSendSequenceOffset+:32];
+  assign rx_seq_init_value_o = payload_q[8*hvia_pkg::VIContextReceiveSequenceOffset+:32];
   assign led_init_valid_o     = state_q == StSequence && !led_done_q;
-  assign seq_init_transport_o = payload_q[8*hvia_pkg::ViContextWindowOffset+:32];
+  assign seq_init_transport_o = payload_q[8*hvia_pkg::VIContextWindowOffset+:32];
 
   // Completion queues. A context that is written from the block brings its ties.
   assign cq_tie_valid_o   = state_q == StContext && !(is_destroy || is_reset || is_disconnect);
   assign cq_tie_vi_o      = index_q[7:0];
-  assign cq_tie_send_o    = payload_q[8*hvia_pkg::ViContextSendCompletionQueueOffset+:8];
-  assign cq_tie_receive_o = payload_q[8*hvia_pkg::ViContextReceiveCompletionQueueOffset+:8];
+  assign cq_tie_send_o    = payload_q[8*hvia_pkg::VIContextSendCompletionQueueOffset+:8];
+  assign cq_tie_receive_o = payload_q[8*hvia_pkg::VIContextReceiveCompletionQueueOffset+:8];
   assign cqc_valid_o      = state_q == StQueue;
   assign cqc_op_o         = is_create_queue ? 2'd0 : is_resize_queue ? 2'd2 : 2'd1;
   assign cqc_index_o      = index_q[7:0];

@@ -47,7 +47,7 @@ type FrameSelection struct {
 
 	// Fields. All but Type are of the VIA header, and frames without one do not agree.
 	Type        uint16 // EtherType
-	Vi          *uint8 // index of the sender's VI
+	VI          *uint8 // index of the sender's VI
 	Operation   *layout.FrameOperation
 	Sequence    *uint32
 	First, Last bool   // of a message
@@ -372,7 +372,7 @@ func (p *faultParser) term(f *WireFault, terms []word) int {
 	case "sequence":
 		s.Sequence = new(narrow(0, math.MaxUint32))
 	case "vi":
-		s.Vi = new(uint8(narrow(0, math.MaxUint8)))
+		s.VI = new(uint8(narrow(0, math.MaxUint8)))
 	case "type":
 		s.Type = uint16(narrow(1, math.MaxUint16))
 	case "operation":
@@ -382,7 +382,7 @@ func (p *faultParser) term(f *WireFault, terms []word) int {
 			}
 		}
 		if s.Operation == nil {
-			p.fail(value, "want an operation of the VIA header, for example %s or %s", operationName(layout.FrameOperationSend), operationName(layout.FrameOperationRdmaWrite))
+			p.fail(value, "want an operation of the VIA header, for example %s or %s", operationName(layout.FrameOperationSend), operationName(layout.FrameOperationRDMAWrite))
 		}
 	case "behind":
 		f.Behind = narrow(1, layout.BridgeMaxHeldFrames)
@@ -555,8 +555,8 @@ func (f WireFault) String() string {
 	if s.Every != 0 {
 		add("every", s.Every)
 	}
-	if s.Vi != nil {
-		add("vi", *s.Vi)
+	if s.VI != nil {
+		add("vi", *s.VI)
 	}
 	if s.Operation != nil {
 		add("operation", operationName(*s.Operation))
@@ -708,8 +708,8 @@ func (f WireFault) argument(way string) string {
 	add(s.From != 0, "from", uint64(s.From))
 	add(s.To != 0 && s.To != bridge.Never, "to", uint64(s.To))
 	add(s.Type != 0, "type", uint64(s.Type))
-	if s.Vi != nil {
-		add(true, "vi", uint64(*s.Vi))
+	if s.VI != nil {
+		add(true, "vi", uint64(*s.VI))
 	}
 	if s.Operation != nil {
 		add(true, "operation", uint64(*s.Operation))

@@ -32,10 +32,10 @@ var faultTexts = []struct {
 		{Kind: layout.WireFaultCut, Direction: FromNode1, Frames: FrameSelection{From: 2 * bridge.Millisecond, To: 3 * bridge.Millisecond}},
 	}}, ""},
 	{"0>1:drop=message 7 frame 3 vi 2", WireFaults{Faults: []WireFault{
-		{Kind: layout.WireFaultDrop, Direction: FromNode0, Frames: FrameSelection{Message: 7, Frame: 3, Vi: new(uint8(2))}},
+		{Kind: layout.WireFaultDrop, Direction: FromNode0, Frames: FrameSelection{Message: 7, Frame: 3, VI: new(uint8(2))}},
 	}}, ""},
 	{" 0>1 : drop = vi 2  frame 3\tmessage 7 ;seed=0x10;cut=..3ms,cut=1.0004us..", WireFaults{Seed: 16, Faults: []WireFault{
-		{Kind: layout.WireFaultDrop, Direction: FromNode0, Frames: FrameSelection{Message: 7, Frame: 3, Vi: new(uint8(2))}},
+		{Kind: layout.WireFaultDrop, Direction: FromNode0, Frames: FrameSelection{Message: 7, Frame: 3, VI: new(uint8(2))}},
 		{Kind: layout.WireFaultCut, Frames: FrameSelection{To: 3 * bridge.Millisecond}},
 		{Kind: layout.WireFaultCut, Frames: FrameSelection{From: 1000400, To: bridge.Never}},
 	}}, "seed=16; 0>1:drop=message 7 frame 3 vi 2; cut=0ps..3ms,cut=1.0004us.."},
@@ -51,7 +51,7 @@ var faultTexts = []struct {
 	}}, ""},
 	{"corrupt=type 0x0800 bits 1,truncate=operation rdmawrite sequence 9 to 40,drop=0%,drop=0.0000001% 1ms..", WireFaults{Faults: []WireFault{
 		{Kind: layout.WireFaultCorrupt, Frames: FrameSelection{Type: 0x800}, Bits: 1},
-		{Kind: layout.WireFaultTruncate, Frames: FrameSelection{Operation: new(layout.FrameOperationRdmaWrite), Sequence: new(uint32(9))}, Bytes: 40},
+		{Kind: layout.WireFaultTruncate, Frames: FrameSelection{Operation: new(layout.FrameOperationRDMAWrite), Sequence: new(uint32(9))}, Bytes: 40},
 		{Kind: layout.WireFaultDrop, Frames: FrameSelection{Share: new(Share(0))}},
 		{Kind: layout.WireFaultDrop, Frames: FrameSelection{Share: new(Share(1)), From: bridge.Millisecond, To: bridge.Never}},
 	}}, ""},

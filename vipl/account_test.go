@@ -52,7 +52,7 @@ func TestAccountOfTheLibrary(t *testing.T) {
 		var p *peer
 		calls := c.AgentCall()
 		if err := account(e, "create VI", driver.Account{driver.LayerAgent: calls}, func() error {
-			_, err := e.nic.CreateVi(e.t, writable)
+			_, err := e.nic.CreateVI(e.t, writable)
 			return err
 		}); err != nil {
 			return err

@@ -21,7 +21,7 @@ type ResourceCode int
 
 // Values of ResourceCode, as in vipl.h.
 const (
-	ResourceNic        ResourceCode = 0
+	ResourceNIC        ResourceCode = 0
 	ResourceVI         ResourceCode = 1
 	ResourceCQ         ResourceCode = 2
 	ResourceDescriptor ResourceCode = 3
@@ -30,7 +30,7 @@ const (
 // String returns the name in vipl.h.
 func (r ResourceCode) String() string {
 	switch r {
-	case ResourceNic:
+	case ResourceNIC:
 		return "VIP_RESOURCE_NIC"
 	case ResourceVI:
 		return "VIP_RESOURCE_VI"
@@ -45,7 +45,7 @@ func (r ResourceCode) String() string {
 // ErrorDescriptor is VIP_ERROR_DESCRIPTOR. Which descriptor was at fault is
 // not known: the card could not read or write it.
 type ErrorDescriptor struct {
-	Nic       *Nic
+	NIC       *NIC
 	VI        *VI // nil if it is about no VI, or the VI was destroyed meanwhile
 	CQ        *CQ // of ResourceCQ; nil if the VI's queues have different ones, and it cannot be told which
 	Resource  ResourceCode
@@ -71,12 +71,12 @@ type ErrorHandler func(t *driver.Thread, e ErrorDescriptor)
 // ErrorWait also while they wait, and in Disconnect and VI.Destroy before they
 // return. So a run with handlers repeats. A program that wants a context of its
 // own gives it a thread, which calls ErrorWait.
-func (n *Nic) ErrorCallback(h ErrorHandler) error {
+func (n *NIC) ErrorCallback(h ErrorHandler) error {
 	if n == nil {
 		return missing("error callback", "NIC handle")
 	}
 	if n.closed.Load() {
-		return &Error{Op: "error callback", VI: -1, Descriptor: -1, Status: StatusInvalidParameter, Detail: errNicClosed}
+		return &Error{Op: "error callback", VI: -1, Descriptor: -1, Status: StatusInvalidParameter, Detail: errNICClosed}
 	}
 	if h == nil {
 		n.handler.Store(nil)
@@ -87,17 +87,17 @@ func (n *Nic) ErrorCallback(h ErrorHandler) error {
 }
 
 // handled says whether errors have a handler.
-func (n *Nic) handled() bool { return n.handler.Load() != nil }
+func (n *NIC) handled() bool { return n.handler.Load() != nil }
 
 // errorWaits says whether deliver has something to do.
-func (n *Nic) errorWaits(t *driver.Thread) bool {
+func (n *NIC) errorWaits(t *driver.Thread) bool {
 	return n.handled() && !n.delivering.Load() && n.host.ErrorWaits(t, n.info.ID)
 }
 
 // deliver calls the handlers of what has come: asynchronous errors, notifications. A handler that calls
 // the library is not called again inside itself: what comes meanwhile follows
 // when it returns.
-func (n *Nic) deliver(t *driver.Thread) error {
+func (n *NIC) deliver(t *driver.Thread) error {
 	// All calls that take something off a queue begin here, and a forked child must
 	// take nothing.
 	if err := t.Forked(); err != nil {
@@ -109,7 +109,7 @@ func (n *Nic) deliver(t *driver.Thread) error {
 	return n.serve(t)
 }
 
-func (n *Nic) deliverErrors(t *driver.Thread) error {
+func (n *NIC) deliverErrors(t *driver.Thread) error {
 	if !n.errorWaits(t) || !n.delivering.CompareAndSwap(false, true) {
 		return nil
 	}
@@ -134,27 +134,27 @@ func (n *Nic) deliverErrors(t *driver.Thread) error {
 }
 
 // describe fills in what VIPL wants to know of an error.
-func (n *Nic) describe(e AsyncError) ErrorDescriptor {
-	d := ErrorDescriptor{Nic: n, Resource: ResourceVI, Code: e.Code, Lost: e.Lost}
+func (n *NIC) describe(e AsyncError) ErrorDescriptor {
+	d := ErrorDescriptor{NIC: n, Resource: ResourceVI, Code: e.Code, Lost: e.Lost}
 	switch e.Code {
 	case layout.AsyncErrorPostDescriptor, layout.AsyncErrorCompletionProtection:
 		d.Resource = ResourceDescriptor
 	case layout.AsyncErrorReceiveQueueEmpty:
 		d.Operation = layout.StatusOperationReceive
-	case layout.AsyncErrorRdmaWriteProtection, layout.AsyncErrorRdmaWriteData, layout.AsyncErrorRdmaWriteAbort:
-		d.Operation = layout.StatusOperationRemoteRdmaWrite
-	case layout.AsyncErrorRdmaReadProtection:
-		d.Operation = layout.StatusOperationRdmaRead
+	case layout.AsyncErrorRDMAWriteProtection, layout.AsyncErrorRDMAWriteData, layout.AsyncErrorRDMAWriteAbort:
+		d.Operation = layout.StatusOperationRemoteRDMAWrite
+	case layout.AsyncErrorRDMAReadProtection:
+		d.Operation = layout.StatusOperationRDMARead
 	}
 	if e.Code == layout.AsyncErrorCompletionQueueOverrun {
 		d.Resource, d.Code = ResourceCQ, layout.AsyncErrorCatastrophic
 	}
-	if e.Vi < 0 {
-		d.Resource = ResourceNic
+	if e.VI < 0 {
+		d.Resource = ResourceNIC
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if v := n.vis[e.Vi]; v != nil && v.vi.Reported(e) {
+	if v := n.vis[e.VI]; v != nil && v.vi.Reported(e) {
 		d.VI = v
 		if tied := v.tied(); d.Resource == ResourceCQ && len(tied) == 1 {
 			d.CQ = tied[0]
@@ -167,7 +167,7 @@ func (n *Nic) describe(e AsyncError) ErrorDescriptor {
 // handler has got, or ErrNotDone if there is none. Code Overflow, of no VI (-1),
 // reports in Lost how many errors were dropped. LinkDown and LinkUp are of no VI
 // either: they report the link of the NIC.
-func (n *Nic) NextError(t *driver.Thread) (AsyncError, error) {
+func (n *NIC) NextError(t *driver.Thread) (AsyncError, error) {
 	const op = "next asynchronous error"
 	if n == nil {
 		return AsyncError{}, missing(op, "NIC handle")
@@ -182,7 +182,7 @@ func (n *Nic) NextError(t *driver.Thread) (AsyncError, error) {
 // ErrorWait is NextError that waits; ErrTimeout when the timeout comes first.
 // If there is a handler it gets the errors instead, and ErrorWait lasts until
 // the timeout.
-func (n *Nic) ErrorWait(t *driver.Thread, timeout driver.Time) (AsyncError, error) {
+func (n *NIC) ErrorWait(t *driver.Thread, timeout driver.Time) (AsyncError, error) {
 	const op = "wait for an asynchronous error"
 	if n == nil {
 		return AsyncError{}, missing(op, "NIC handle")

@@ -38,7 +38,7 @@ func TestEveryLostConnectionIsReportedOnTheCard(t *testing.T) {
 // loseAll has all VIs of the card connected when the peer leaves.
 func (e *env) loseAll() (list []*vipl.VI, err error) {
 	for i := range e.nic.Query().MaxVI {
-		v, err := e.nic.CreateVi(e.t, vipl.ViAttributes{})
+		v, err := e.nic.CreateVI(e.t, vipl.VIAttributes{})
 		if err != nil {
 			return nil, err
 		}
@@ -110,8 +110,8 @@ func lostClient(e *env, collect func(done func([]vipl.AsyncError) bool) ([]vipl.
 	e.that(fmt.Sprintf("%d errors of %d VIs", len(told), len(list)), len(told) == len(list))
 	seen := map[int]bool{}
 	for _, a := range told {
-		e.that(fmt.Sprintf("a VI's lost connection, once: %+v", a), a.Code == layout.AsyncErrorConnectionLost && a.Vi >= 0 && !seen[a.Vi])
-		seen[a.Vi] = true
+		e.that(fmt.Sprintf("a VI's lost connection, once: %+v", a), a.Code == layout.AsyncErrorConnectionLost && a.VI >= 0 && !seen[a.VI])
+		seen[a.VI] = true
 	}
 	_, err = e.nic.NextError(e.t)
 	e.is("nothing more", err, vipl.ErrNotDone)
@@ -120,7 +120,7 @@ func lostClient(e *env, collect func(done func([]vipl.AsyncError) bool) ([]vipl.
 
 func lostServer(e *env) error {
 	for i := range e.nic.Query().MaxVI {
-		v, err := e.nic.CreateVi(e.t, vipl.ViAttributes{})
+		v, err := e.nic.CreateVI(e.t, vipl.VIAttributes{})
 		if err != nil {
 			return err
 		}
@@ -169,9 +169,9 @@ func (e *env) fetchErrors(func([]vipl.AsyncError) bool) (told []vipl.AsyncError,
 // handleErrors has what waits delivered to a handler.
 func (e *env) handleErrors(done func([]vipl.AsyncError) bool) (told []vipl.AsyncError, err error) {
 	e.is("handler", e.nic.ErrorCallback(func(_ *driver.Thread, d vipl.ErrorDescriptor) {
-		a := vipl.AsyncError{Code: d.Code, Vi: -1, Lost: d.Lost}
+		a := vipl.AsyncError{Code: d.Code, VI: -1, Lost: d.Lost}
 		if d.VI != nil {
-			a.Vi = d.VI.Index()
+			a.VI = d.VI.Index()
 		}
 		told = append(told, a)
 	}), nil)
@@ -243,9 +243,9 @@ func TestDroppedErrorsAreReported(t *testing.T) {
 							return nil
 						}
 						last := told[len(told)-1]
-						e.that(fmt.Sprintf("the last one reports the overflow: %+v", last), last.Code == layout.AsyncErrorOverflow && last.Vi == -1 && last.Lost > 1)
+						e.that(fmt.Sprintf("the last one reports the overflow: %+v", last), last.Code == layout.AsyncErrorOverflow && last.VI == -1 && last.Lost > 1)
 						for _, a := range told[:len(told)-1] {
-							e.that(fmt.Sprintf("an empty queue: %+v", a), a.Code == layout.AsyncErrorReceiveQueueEmpty && a.Vi == p.vi.Index() && a.Lost == 0)
+							e.that(fmt.Sprintf("an empty queue: %+v", a), a.Code == layout.AsyncErrorReceiveQueueEmpty && a.VI == p.vi.Index() && a.Lost == 0)
 						}
 					}
 					p.inState("the VI goes on", vipl.Connected)

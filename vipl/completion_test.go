@@ -28,16 +28,16 @@ var completionScenarios = []scenario{
 func init() {
 	scenarios = append(scenarios, completionScenarios...)
 	for _, s := range completionScenarios {
-		features[s.name] = func(a vipl.NicAttributes) bool { return a.MaxCQ > 0 }
+		features[s.name] = func(a vipl.NICAttributes) bool { return a.MaxCQ > 0 }
 	}
 }
 
 // another makes one more VI that shares the peer's memory, and connects it: the
 // client dials, the server accepts.
-func (p *peer) another(a vipl.ViAttributes, first int) (*peer, error) {
+func (p *peer) another(a vipl.VIAttributes, first int) (*peer, error) {
 	q := &peer{env: p.env, mem: p.mem, descriptors: p.descriptors, posted: first}
 	var err error
-	if q.vi, err = p.nic.CreateVi(p.t, a); err != nil {
+	if q.vi, err = p.nic.CreateVI(p.t, a); err != nil {
 		return nil, err
 	}
 	if p.h.Node() == 0 {
@@ -112,7 +112,7 @@ func queuedServer(e *env) error {
 		return err
 	}
 	e.that(fmt.Sprintf("room for 100, rounded up, not %d", c.Entries()), c.Entries() == 128)
-	tied := vipl.ViAttributes{EnableRdmaWrite: true, SendCQ: c, RecvCQ: c}
+	tied := vipl.VIAttributes{EnableRDMAWrite: true, SendCQ: c, RecvCQ: c}
 	p, err := e.serve(tied)
 	if err != nil {
 		return err
@@ -183,7 +183,7 @@ func cqLifeClient(e *env) error {
 	e.is("wait on it", err, vipl.ErrInvalidParameter)
 	e.is("resize it", largest.Resize(e.t, 4), vipl.ErrInvalidParameter)
 	e.is("notify on it", largest.Notify(e.t, func(*driver.Thread, *vipl.VI, bool) {}), vipl.ErrInvalidParameter)
-	e.is("a VI on it", second(e.nic.CreateVi(e.t, vipl.ViAttributes{RecvCQ: largest})), vipl.ErrInvalidParameter)
+	e.is("a VI on it", second(e.nic.CreateVI(e.t, vipl.VIAttributes{RecvCQ: largest})), vipl.ErrInvalidParameter)
 
 	c, err := e.nic.CreateCQ(e.t, 1)
 	if err != nil {
@@ -197,28 +197,28 @@ func cqLifeClient(e *env) error {
 	e.is("resize to too many", c.Resize(e.t, q.MaxCQEntries+1), vipl.ErrResource)
 	e.is("resize", c.Resize(e.t, 33), nil)
 	e.that("as resized", c.Entries() == 64)
-	stranger, err := vipl.OpenNic(e.t, e.h)
+	stranger, err := vipl.OpenNIC(e.t, e.h)
 	if err != nil {
 		return err
 	}
-	e.is("a completion queue of another handle", second(stranger.CreateVi(e.t, vipl.ViAttributes{SendCQ: c})), vipl.ErrInvalidParameter)
+	e.is("a completion queue of another handle", second(stranger.CreateVI(e.t, vipl.VIAttributes{SendCQ: c})), vipl.ErrInvalidParameter)
 	foreign, err := stranger.CreateCQ(e.t, 4)
 	if err != nil {
 		return err
 	}
-	v, err := e.nic.CreateVi(e.t, vipl.ViAttributes{SendCQ: c, Blocking: true})
+	v, err := e.nic.CreateVI(e.t, vipl.VIAttributes{SendCQ: c, Blocking: true})
 	if err != nil {
 		return err
 	}
 	info, err := v.Query(e.t)
 	e.is("query", err, nil)
 	e.that("tied as asked", info.Attributes.SendCQ == c && info.Attributes.RecvCQ == nil && info.Attributes.Blocking)
-	e.is("another one for a VI that has one", v.SetAttributes(e.t, vipl.ViAttributes{SendCQ: foreign}), vipl.ErrInvalidParameter)
-	e.is("one for a queue that has none", v.SetAttributes(e.t, vipl.ViAttributes{RecvCQ: c}), vipl.ErrInvalidParameter)
-	e.is("other attributes", v.SetAttributes(e.t, vipl.ViAttributes{EnableRdmaWrite: true}), nil)
+	e.is("another one for a VI that has one", v.SetAttributes(e.t, vipl.VIAttributes{SendCQ: foreign}), vipl.ErrInvalidParameter)
+	e.is("one for a queue that has none", v.SetAttributes(e.t, vipl.VIAttributes{RecvCQ: c}), vipl.ErrInvalidParameter)
+	e.is("other attributes", v.SetAttributes(e.t, vipl.VIAttributes{EnableRDMAWrite: true}), nil)
 	info, err = v.Query(e.t)
 	e.is("query", err, nil)
-	e.that("still tied", info.Attributes.SendCQ == c && info.Attributes.EnableRdmaWrite && !info.Attributes.Blocking)
+	e.that("still tied", info.Attributes.SendCQ == c && info.Attributes.EnableRDMAWrite && !info.Attributes.Blocking)
 	e.is("destroy while tied", c.Destroy(e.t), vipl.ErrResource)
 	e.is("destroy the VI", v.Destroy(e.t), nil)
 	e.is("destroy", c.Destroy(e.t), nil)
@@ -275,7 +275,7 @@ func resizeServer(e *env) error {
 	if err != nil {
 		return err
 	}
-	p, err := e.serve(vipl.ViAttributes{RecvCQ: c})
+	p, err := e.serve(vipl.VIAttributes{RecvCQ: c})
 	if err != nil {
 		return err
 	}
@@ -337,7 +337,7 @@ func overrunServer(e *env) error {
 	if err != nil {
 		return err
 	}
-	p, err := e.serve(vipl.ViAttributes{RecvCQ: c})
+	p, err := e.serve(vipl.VIAttributes{RecvCQ: c})
 	if err != nil {
 		return err
 	}
@@ -393,7 +393,7 @@ func flushedClient(e *env) error {
 	if err != nil {
 		return err
 	}
-	p, err := e.dial(1, vipl.ViAttributes{SendCQ: sends, RecvCQ: receives})
+	p, err := e.dial(1, vipl.VIAttributes{SendCQ: sends, RecvCQ: receives})
 	if err != nil {
 		return err
 	}
@@ -491,7 +491,7 @@ func flushedClient(e *env) error {
 		return err
 	}
 	other := &peer{env: e, mem: p.mem, descriptors: p.descriptors, posted: 1024}
-	if other.vi, err = e.nic.CreateVi(e.t, vipl.ViAttributes{RecvCQ: receives}); err != nil {
+	if other.vi, err = e.nic.CreateVI(e.t, vipl.VIAttributes{RecvCQ: receives}); err != nil {
 		return err
 	}
 	e.is("disconnect", p.vi.Disconnect(e.t), nil) // flushes
@@ -532,7 +532,7 @@ func flushedClient(e *env) error {
 }
 
 func flushedServer(e *env) error {
-	p, err := e.serve(vipl.ViAttributes{})
+	p, err := e.serve(vipl.VIAttributes{})
 	if err != nil {
 		return err
 	}
@@ -608,7 +608,7 @@ func notifyServer(e *env) error {
 	if err != nil {
 		return err
 	}
-	tied, err := p.another(vipl.ViAttributes{RecvCQ: c}, 1024)
+	tied, err := p.another(vipl.VIAttributes{RecvCQ: c}, 1024)
 	if err != nil {
 		return err
 	}
@@ -692,7 +692,7 @@ func notifyServer(e *env) error {
 		return err
 	}
 	idle := &peer{env: e, mem: p.mem, descriptors: p.descriptors, posted: 1024}
-	if idle.vi, err = e.nic.CreateVi(e.t, vipl.ViAttributes{RecvCQ: again}); err != nil {
+	if idle.vi, err = e.nic.CreateVI(e.t, vipl.VIAttributes{RecvCQ: again}); err != nil {
 		return err
 	}
 	if _, err := idle.receive(0, 4); err != nil {
@@ -753,11 +753,11 @@ func notifyServer(e *env) error {
 const slept = 8
 
 func sleepClient(e *env) error {
-	p, err := e.dial(1, vipl.ViAttributes{Blocking: true})
+	p, err := e.dial(1, vipl.VIAttributes{Blocking: true})
 	if err != nil {
 		return err
 	}
-	other, err := p.another(vipl.ViAttributes{Blocking: true}, 1024)
+	other, err := p.another(vipl.VIAttributes{Blocking: true}, 1024)
 	if err != nil {
 		return err
 	}
@@ -794,11 +794,11 @@ func sleepServer(e *env) error {
 		return err
 	}
 	c.SetBlocking(true)
-	p, err := e.serve(vipl.ViAttributes{Blocking: true})
+	p, err := e.serve(vipl.VIAttributes{Blocking: true})
 	if err != nil {
 		return err
 	}
-	tied, err := p.another(vipl.ViAttributes{RecvCQ: c}, 1024)
+	tied, err := p.another(vipl.VIAttributes{RecvCQ: c}, 1024)
 	if err != nil {
 		return err
 	}

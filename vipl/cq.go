@@ -21,7 +21,7 @@ import (
 // Taking an entry costs the host what a look of a polling loop costs; what taking
 // the descriptor costs is SendDone's and RecvDone's.
 type CQ struct {
-	nic      *Nic
+	nic      *NIC
 	cq       *driver.CQ
 	arm      driver.Notifier
 	notifier *notifier
@@ -93,9 +93,9 @@ var (
 )
 
 // CreateCQ makes a completion queue with room for at least so many entries, at
-// most NicAttributes.MaxCQEntries. An entry that finds no room is lost: have room
+// most NICAttributes.MaxCQEntries. An entry that finds no room is lost: have room
 // for every descriptor that may be posted on the tied queues.
-func (n *Nic) CreateCQ(t *driver.Thread, entries int) (*CQ, error) {
+func (n *NIC) CreateCQ(t *driver.Thread, entries int) (*CQ, error) {
 	if n == nil {
 		return nil, missing("create completion queue", "NIC handle")
 	}
@@ -113,7 +113,7 @@ func (n *Nic) CreateCQ(t *driver.Thread, entries int) (*CQ, error) {
 }
 
 // SetBlocking says whether Wait sleeps until the card interrupts, as
-// ViAttributes.Blocking does for a VI.
+// VIAttributes.Blocking does for a VI.
 func (c *CQ) SetBlocking(on bool) { c.blocks.Store(on) }
 
 // Entries returns how many entries there is room for.
@@ -203,7 +203,7 @@ func (c *CQ) pull() bool {
 		return false
 	}
 	c.ring.advance()
-	index := int(w & layout.CompletionEntryWordViMask >> layout.CompletionEntryWordViLsb)
+	index := int(w & layout.CompletionEntryWordVIMask >> layout.CompletionEntryWordVILsb)
 	for _, v := range c.ties {
 		if v.vi.Index == index {
 			c.pending = append(c.pending, cqEntry{v, w&layout.CompletionEntryWordReceiveMask != 0})

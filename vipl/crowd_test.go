@@ -28,7 +28,7 @@ const (
 	crowdWindow = 8
 )
 
-func TestManyThreadsOfOneNic(t *testing.T) {
+func TestManyThreadsOfOneNIC(t *testing.T) {
 	needsCards(t)
 	questions := 40 // of each thread; a question is four posts and four descriptors taken
 	if os.Getenv("HVIA_LONG") == "1" {
@@ -52,7 +52,7 @@ func TestManyThreadsOfOneNic(t *testing.T) {
 type crowdSide struct {
 	node, questions int
 	ready           chan struct{} // closed when nic and queues are there, or failed
-	nic             *vipl.Nic
+	nic             *vipl.NIC
 	send, receive   *vipl.CQ
 	failed          error
 	members         sync.Map // *vipl.VI to *member
@@ -70,7 +70,7 @@ type member struct {
 }
 
 func (s *crowdSide) open(t *driver.Thread, h *driver.Host) (err error) {
-	if s.nic, err = vipl.OpenNic(t, h); err != nil {
+	if s.nic, err = vipl.OpenNIC(t, h); err != nil {
 		return err
 	}
 	if s.send, err = s.nic.CreateCQ(t, 4*crowd*crowdWindow); err != nil {
@@ -91,7 +91,7 @@ func (s *crowdSide) run(t *driver.Thread, h *driver.Host, i int) error {
 	if s.failed != nil {
 		return s.failed
 	}
-	v, err := s.nic.CreateVi(t, vipl.ViAttributes{ReliabilityLevel: vipl.ReliableReception, SendCQ: s.send, RecvCQ: s.receive})
+	v, err := s.nic.CreateVI(t, vipl.VIAttributes{ReliabilityLevel: vipl.ReliableReception, SendCQ: s.send, RecvCQ: s.receive})
 	if err != nil {
 		return err
 	}

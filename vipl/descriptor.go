@@ -79,30 +79,30 @@ func (d *Descriptor) SetReceive(buffers ...Segment) error {
 	return d.set("set receive", layout.DescriptorOperationSend, 0, 0, buffers)
 }
 
-// SetRdmaWrite makes the descriptor an RDMA write of one local segment to a
+// SetRDMAWrite makes the descriptor an RDMA write of one local segment to a
 // remote address.
-func (d *Descriptor) SetRdmaWrite(local Segment, remote uint64, handle MemHandle) {
-	d.fill(layout.DescriptorOperationRdmaWrite, remote, handle, local.Length, 1)
+func (d *Descriptor) SetRDMAWrite(local Segment, remote uint64, handle MemHandle) {
+	d.fill(layout.DescriptorOperationRDMAWrite, remote, handle, local.Length, 1)
 	d.setData(1, local)
 }
 
-// SetRdmaWriteGather makes the descriptor an RDMA write of the segments'
+// SetRDMAWriteGather makes the descriptor an RDMA write of the segments'
 // bytes, in order, to a remote address. Errors are those of SetSend.
-func (d *Descriptor) SetRdmaWriteGather(remote uint64, handle MemHandle, data ...Segment) error {
-	return d.set("set RDMA write", layout.DescriptorOperationRdmaWrite, remote, handle, data)
+func (d *Descriptor) SetRDMAWriteGather(remote uint64, handle MemHandle, data ...Segment) error {
+	return d.set("set RDMA write", layout.DescriptorOperationRDMAWrite, remote, handle, data)
 }
 
-// SetRdmaRead makes the descriptor an RDMA read from a remote address into one
+// SetRDMARead makes the descriptor an RDMA read from a remote address into one
 // local segment. It needs a VI of a reliable level.
-func (d *Descriptor) SetRdmaRead(local Segment, remote uint64, handle MemHandle) {
-	d.fill(layout.DescriptorOperationRdmaRead, remote, handle, local.Length, 1)
+func (d *Descriptor) SetRDMARead(local Segment, remote uint64, handle MemHandle) {
+	d.fill(layout.DescriptorOperationRDMARead, remote, handle, local.Length, 1)
 	d.setData(1, local)
 }
 
-// SetRdmaReadScatter makes the descriptor an RDMA read from a remote address into
+// SetRDMAReadScatter makes the descriptor an RDMA read from a remote address into
 // the segments, in order. Errors are those of SetSend.
-func (d *Descriptor) SetRdmaReadScatter(remote uint64, handle MemHandle, buffers ...Segment) error {
-	return d.set("set RDMA read", layout.DescriptorOperationRdmaRead, remote, handle, buffers)
+func (d *Descriptor) SetRDMAReadScatter(remote uint64, handle MemHandle, buffers ...Segment) error {
+	return d.set("set RDMA read", layout.DescriptorOperationRDMARead, remote, handle, buffers)
 }
 
 // SetFence holds the descriptor, and what is posted behind it, until the RDMA reads

@@ -5,10 +5,10 @@
 // completion queues and connections. Calls that act take the driver.Thread that acts as their first
 // argument; timeouts are simulated time in timed mode and wall time in free mode.
 //
-//	nic, _ := vipl.OpenNic(t, h)
+//	nic, _ := vipl.OpenNIC(t, h)
 //	buf, _ := nic.Alloc(t, 4096)
-//	mem, _ := nic.RegisterBuffer(t, buf, &vipl.MemAttributes{EnableRdmaWrite: true})
-//	vi, _ := nic.CreateVi(t, vipl.ViAttributes{EnableRdmaWrite: true})
+//	mem, _ := nic.RegisterBuffer(t, buf, &vipl.MemAttributes{EnableRDMAWrite: true})
+//	vi, _ := nic.CreateVI(t, vipl.VIAttributes{EnableRDMAWrite: true})
 //
 // Endpoint bundles these for programs that need one connection.
 //
@@ -23,7 +23,7 @@
 //
 // A Descriptor is a view of registered memory. Region.Descriptor gives one of
 // 64 bytes, Region.NewDescriptor one with room for up to MaxSegments (252) data
-// segments. SetSend, SetReceive, SetRdmaWrite and SetRdmaWriteGather fill it,
+// segments. SetSend, SetReceive, SetRDMAWrite and SetRDMAWriteGather fill it,
 // AttachImmediate adds immediate data, PostSend and PostRecv hand it to the NIC.
 // When it comes back, Completion tells what became of it, CompletedLength how
 // many bytes it moved, CompletedImmediate what came with the message.
@@ -33,18 +33,18 @@
 //	_ = vi.PostRecv(t, d)
 //	d, err := vi.RecvWait(t, driver.Second)
 //
-// A message may have 65,536 bytes (MaxTransferSize of Nic.Query), which is also
+// A message may have 65,536 bytes (MaxTransferSize of NIC.Query), which is also
 // the most that the buffers of a receive may add up to.
 //
 // # Asynchronous errors
 //
 // What cannot be written into a descriptor is told to the handler of
-// Nic.ErrorCallback, or waits for NextError and ErrorWait.
+// NIC.ErrorCallback, or waits for NextError and ErrorWait.
 //
 // # Reliability
 //
-// ViAttributes.ReliabilityLevel is Unreliable, ReliableDelivery or
-// ReliableReception, the same at both ends; Nic.Query's ReliabilityLevelSupport says
+// VIAttributes.ReliabilityLevel is Unreliable, ReliableDelivery or
+// ReliableReception, the same at both ends; NIC.Query's ReliabilityLevelSupport says
 // which the NIC offers. At the reliable levels each message arrives once and in
 // order, a descriptor of the send queue completes when its message has arrived, and
 // any error breaks the connection: both VIs go to the error state, everything
@@ -54,8 +54,8 @@
 // driver.RunConfig.Transport. Disconnect does not wait for messages under way:
 // who wants them to arrive takes their descriptors first.
 //
-// SetRdmaRead and SetRdmaReadScatter make RDMA reads, of reliable VIs only
-// (RDMAReadSupport): the peer's VI and region need EnableRdmaRead. Messages behind a
+// SetRDMARead and SetRDMAReadScatter make RDMA reads, of reliable VIs only
+// (RDMAReadSupport): the peer's VI and region need EnableRDMARead. Messages behind a
 // read may overtake it, unless SetFence holds them; completion stays in order.
 //
 // # Offers
@@ -68,30 +68,30 @@
 //	_ = vi.Offer(t, mem)
 //	_, _ = vi.ConnectRequest(t, local, remote, driver.Second)
 //	theirs := vi.RemoteRegions()
-//	d.SetRdmaWrite(own.Segment(0, 64), theirs[0].Address, theirs[0].Handle)
+//	d.SetRDMAWrite(own.Segment(0, 64), theirs[0].Address, theirs[0].Handle)
 //
 // # Completion queues
 //
-// Nic.CreateCQ makes one, ViAttributes.SendCQ and RecvCQ tie work queues of new VIs to
+// NIC.CreateCQ makes one, VIAttributes.SendCQ and RecvCQ tie work queues of new VIs to
 // it. Each completion has one entry there, those of a disconnect too. CQ.Done and
 // CQ.Wait return VI and queue of the oldest, then SendDone or RecvDone takes the
 // descriptor. An entry that finds no room is lost, and an asynchronous error of
 // resource CQ says so; the descriptor is complete all the same. CQ.Resize works under traffic.
 //
 //	cq, _ := nic.CreateCQ(t, 256)
-//	vi, _ := nic.CreateVi(t, vipl.ViAttributes{SendCQ: cq, RecvCQ: cq})
+//	vi, _ := nic.CreateVI(t, vipl.VIAttributes{SendCQ: cq, RecvCQ: cq})
 //	v, receive, err := cq.Wait(t, driver.Second)
 //
 // # Waiting
 //
 // Waits poll: they look every CostModel.PollPeriod and hold the processor in between.
-// With ViAttributes.Blocking, or CQ.SetBlocking, they look once, have the kernel agent
+// With VIAttributes.Blocking, or CQ.SetBlocking, they look once, have the kernel agent
 // arm the card, look again and sleep; the interrupt of the completion wakes them.
 // That costs a system call (KernelCosts.Trap), the interrupt service
 // (CostModel.Interrupt) and a switch (KernelCosts.Switch), and leaves the processor to others.
 //
 // VI.SendNotify, VI.RecvNotify and CQ.Notify have a handler called for one
-// completion each; Nic.NotifyWait is for a thread that runs them.
+// completion each; NIC.NotifyWait is for a thread that runs them.
 //
 // # Decisions where VIA leaves room
 //
@@ -103,7 +103,7 @@
 //   - More than MaxDescriptorsPerQueue outstanding descriptors: the post returns
 //     ErrResource (and ErrOverrun), nothing is lost. Posted and not handed back
 //     counts as outstanding, for each queue by itself. A doorbell that is rung
-//     without the library can still overrun the card: ViOverrun.
+//     without the library can still overrun the card: VIOverrun.
 //   - A descriptor that the card cannot reach (wrong handle or tag) takes effect
 //     when those posted before it on that queue are complete, or, on a receive
 //     queue, used up. The asynchronous error PostDescriptor is reported and the VI
@@ -139,15 +139,15 @@
 //     ConnectionLost is reported, at every reliability level.
 //   - SendWait, RecvWait and the Notify calls on a queue that is tied to a completion
 //     queue return ErrResource. SendDone and RecvDone work as ever.
-//   - EnableRdmaRead on a VI of the unreliable level is refused with ErrInvalidRDMARead.
+//   - EnableRDMARead on a VI of the unreliable level is refused with ErrInvalidRDMARead.
 //   - Entries of a VI that is destroyed are taken out of its completion queues. The
 //     queues that a VI is tied to stay the same for its life.
 //   - Destroying a VI or a completion queue ends waits for it and cancels the
 //     handlers of Notify calls. A handler gets flushed descriptors, too.
 //   - An asynchronous error names the VI, not the descriptor. Error handlers run
 //     inside calls of the library, see ErrorCallback.
-//   - CloseNic takes back what was made through the handle.
-//   - DestroyVi with descriptors that were not taken: ErrResource; in a state other than
+//   - CloseNIC takes back what was made through the handle.
+//   - DestroyVI with descriptors that were not taken: ErrResource; in a state other than
 //     idle: ErrInvalidState.
 //   - DestroyPtag of a tag that is not the NIC handle's: ErrInvalidPtag.
 //   - A timeout of 0 looks once in ConnectWait and the Wait calls. ConnectRequest and
@@ -155,7 +155,7 @@
 //   - No route to a host and a host that is switched off are the same: ErrTimeout.
 //     ErrNotReachable is of the own host only, at once: VIs of one host cannot be
 //     connected with each other.
-//   - RegisterMem of no bytes, or outside of memory of Nic.Alloc: ErrInvalidParameter.
+//   - RegisterMem of no bytes, or outside of memory of NIC.Alloc: ErrInvalidParameter.
 //   - A peer that has not asked yet is waited for until the timeout of ConnectPeerRequest:
 //     ErrTimeout, never ErrNoMatch. Peers whose attributes differ are both told which. A peer
 //     that gave up while the other's request was on its way: ErrReject. The result stays for
@@ -173,21 +173,21 @@
 //
 // # Deviations from VIPL
 //
-//   - Memory is simulated: it comes from Nic.Alloc, its addresses are those of Region and
+//   - Memory is simulated: it comes from NIC.Alloc, its addresses are those of Region and
 //     not Go's, and a Descriptor is a view of it.
 //   - Names are Go's: VipPostSend is VI.PostSend. A call takes the driver.Thread that makes
 //     it, and returns an error in the place of VIP_RETURN; out parameters are results.
-//   - OpenNic takes the driver.Host in the place of a device name: a host has one NIC.
+//   - OpenNIC takes the driver.Host in the place of a device name: a host has one NIC.
 //   - Handlers are closures, so they have no context parameter. When they run: see ErrorCallback.
 //   - There is no quality of service, and so no VIP_INVALID_QOS.
-//   - Completion queues are attributes of a VI, in the place of parameters of VipCreateVi.
+//   - Completion queues are attributes of a VI, in the place of parameters of VipCreateVI.
 //   - Beyond VIPL: ErrorWait, NextError, NotifyWait, Offer, RemoteRegions, Poll, Blocking, Counter, Endpoint.
 //
 // # M-VIA
 //
 // The same programs run on hosts with a plain NIC, when the run's device is
 // driver.DeviceMvia: VIA is in the kernel then, with the same descriptors, statuses,
-// errors and limits. Nic.Query's Name says which it is. What differs:
+// errors and limits. NIC.Query's Name says which it is. What differs:
 //
 //   - A post is a system call. It returns when the last frame is in the NIC's ring, so
 //     what was posted before a Disconnect has left; a message that another thread
@@ -217,13 +217,13 @@
 //	               message longer than Length or the buffers      LengthError      what fits is written
 //	               buffer or further part of it not reachable     ProtectionError  what came before it is written
 //	               frame missing, or no end before the next       PartialError     what came is written
-//	               RDMA write with immediate data refused         RdmaProtectionError
+//	               RDMA write with immediate data refused         RDMAProtectionError
 //	both           disconnected, or the VI is broken              Flushed          with PartialError when a message had begun
 //
 // At the reliable levels only:
 //
 //	send queue     the peer had no receive, or one at fault       RemoteDescriptorError
-//	               RDMA write or read refused by the peer         RdmaProtectionError
+//	               RDMA write or read refused by the peer         RDMAProtectionError
 //	               local memory of an RDMA read at fault          ProtectionError or LengthError
 //	               nothing came through for the retry limit       TransportError
 //

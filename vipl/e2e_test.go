@@ -166,7 +166,7 @@ func TestPostAllocatesNothing(t *testing.T) {
 		for i := range posts {
 			receives[i] = p.next()
 			posts[i] = p.next()
-			posts[i].SetRdmaWrite(p.mem.Segment(0, 4), p.mem.Address(), p.mem.Handle())
+			posts[i].SetRDMAWrite(p.mem.Segment(0, 4), p.mem.Address(), p.mem.Handle())
 		}
 		n := 0
 		allocations := testing.AllocsPerRun(100, func() {

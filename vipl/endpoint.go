@@ -53,7 +53,7 @@ const (
 // buffer that the peer may write, and one VI. When it is connected, each side
 // knows the other's buffer. The parts may be used directly as well.
 type Endpoint struct {
-	Nic    *Nic
+	NIC    *NIC
 	VI     *VI
 	Buffer *Region
 	Peer   Target // the peer's buffer, once connected
@@ -72,14 +72,14 @@ func OpenEndpoint(t *driver.Thread, h *driver.Host, bytes int) (*Endpoint, error
 // OpenReliableEndpoint is OpenEndpoint with a reliability level, which must be
 // the same at both ends.
 func OpenReliableEndpoint(t *driver.Thread, h *driver.Host, bytes int, level ReliabilityLevel) (*Endpoint, error) {
-	return OpenEndpointWith(t, h, bytes, func(*Nic) (ViAttributes, error) { return ViAttributes{ReliabilityLevel: level}, nil })
+	return OpenEndpointWith(t, h, bytes, func(*NIC) (VIAttributes, error) { return VIAttributes{ReliabilityLevel: level}, nil })
 }
 
 // OpenEndpointWith is OpenEndpoint with a VI of other attributes, which may need the
 // NIC, for completion queues. RDMA writes by the peer are enabled in any case. After an
 // error nothing is left: the NIC handle is closed.
-func OpenEndpointWith(t *driver.Thread, h *driver.Host, bytes int, attributes func(*Nic) (ViAttributes, error)) (_ *Endpoint, err error) {
-	nic, err := OpenNic(t, h)
+func OpenEndpointWith(t *driver.Thread, h *driver.Host, bytes int, attributes func(*NIC) (VIAttributes, error)) (_ *Endpoint, err error) {
+	nic, err := OpenNIC(t, h)
 	if err != nil {
 		return nil, err
 	}
@@ -99,9 +99,9 @@ func OpenEndpointWith(t *driver.Thread, h *driver.Host, bytes int, attributes fu
 			return nil, err
 		}
 		buffers = append(buffers, b)
-		return nic.RegisterBuffer(t, b, &MemAttributes{EnableRdmaWrite: true})
+		return nic.RegisterBuffer(t, b, &MemAttributes{EnableRDMAWrite: true})
 	}
-	e := &Endpoint{Nic: nic}
+	e := &Endpoint{NIC: nic}
 	if e.Buffer, err = registered(bytes); err != nil {
 		return nil, err
 	}
@@ -117,8 +117,8 @@ func OpenEndpointWith(t *driver.Thread, h *driver.Host, bytes int, attributes fu
 	if err != nil {
 		return nil, err
 	}
-	a.EnableRdmaWrite = true
-	if e.VI, err = nic.CreateVi(t, a); err != nil {
+	a.EnableRDMAWrite = true
+	if e.VI, err = nic.CreateVI(t, a); err != nil {
 		return nil, err
 	}
 	return e, nil
@@ -172,7 +172,7 @@ func (e *Endpoint) inbox() Target {
 
 // Accept waits for an endpoint that dials the discriminator and connects with it.
 func (e *Endpoint) Accept(t *driver.Thread, discriminator string, timeout driver.Time) error {
-	r, err := e.Nic.ConnectWait(t, NetAddress{Host: e.Nic.info.Address, Discriminator: discriminator}, timeout)
+	r, err := e.NIC.ConnectWait(t, NetAddress{Host: e.NIC.info.Address, Discriminator: discriminator}, timeout)
 	if err != nil {
 		return err
 	}
@@ -213,7 +213,7 @@ func (e *Endpoint) Write(t *driver.Thread, from, n, to int, timeout driver.Time)
 func (e *Endpoint) write(t *driver.Thread, s Segment, to Target, timeout driver.Time) error {
 	d := e.descriptors[e.next]
 	e.next = (e.next + 1) % controlDescriptors
-	d.SetRdmaWrite(s, to.Address, to.Handle)
+	d.SetRDMAWrite(s, to.Address, to.Handle)
 	if err := e.VI.PostSend(t, d); err != nil {
 		return err
 	}
@@ -233,5 +233,5 @@ func (e *Endpoint) Poll(t *driver.Thread, offset int, value byte, timeout driver
 
 // Close disconnects and closes the NIC handle with everything in it.
 func (e *Endpoint) Close(t *driver.Thread) error {
-	return errors.Join(e.VI.Disconnect(t), e.Nic.Close(t))
+	return errors.Join(e.VI.Disconnect(t), e.NIC.Close(t))
 }

@@ -19,14 +19,14 @@ func TestFailedEndpointsLeaveNothing(t *testing.T) {
 		for _, c := range []struct {
 			name       string
 			bytes      int
-			attributes func(e *env, n *vipl.Nic) (vipl.ViAttributes, error)
+			attributes func(e *env, n *vipl.NIC) (vipl.VIAttributes, error)
 			want       error
 		}{
-			{"no attributes", 1 << 20, func(e *env, n *vipl.Nic) (vipl.ViAttributes, error) {
+			{"no attributes", 1 << 20, func(e *env, n *vipl.NIC) (vipl.VIAttributes, error) {
 				_, err := n.CreateCQ(e.t, 16)
-				return vipl.ViAttributes{}, errors.Join(err, errRefused)
+				return vipl.VIAttributes{}, errors.Join(err, errRefused)
 			}, errRefused},
-			{"no VI", 1 << 20, func(e *env, n *vipl.Nic) (a vipl.ViAttributes, err error) {
+			{"no VI", 1 << 20, func(e *env, n *vipl.NIC) (a vipl.VIAttributes, err error) {
 				a.RecvCQ, err = n.CreateCQ(e.t, 16)
 				a.MaxTransferSize = 1 << 30
 				return a, err
@@ -36,7 +36,7 @@ func TestFailedEndpointsLeaveNothing(t *testing.T) {
 			t.Run(c.name, func(t *testing.T) {
 				runFake(t, d, nil, func(e *env) error {
 					for range e.nic.Query().MaxCQ + 1 {
-						p, err := vipl.OpenEndpointWith(e.t, e.h, c.bytes, func(n *vipl.Nic) (vipl.ViAttributes, error) { return c.attributes(e, n) })
+						p, err := vipl.OpenEndpointWith(e.t, e.h, c.bytes, func(n *vipl.NIC) (vipl.VIAttributes, error) { return c.attributes(e, n) })
 						e.is("an endpoint", err, c.want)
 						e.that("no endpoint", p == nil)
 						if errors.Is(err, vipl.ErrResource) {

@@ -23,7 +23,7 @@ type main func(e *env) error
 type env struct {
 	t    *driver.Thread
 	h    *driver.Host
-	nic  *vipl.Nic
+	nic  *vipl.NIC
 	fail []error
 }
 
@@ -52,7 +52,7 @@ func programs(mains ...main) []driver.Program {
 	var out []driver.Program
 	for i, m := range mains {
 		out = append(out, driver.Program{Node: i, Main: func(t *driver.Thread, h *driver.Host) error {
-			nic, err := vipl.OpenNic(t, h)
+			nic, err := vipl.OpenNIC(t, h)
 			if err != nil {
 				return err
 			}
@@ -111,16 +111,16 @@ const (
 	attempts    = 1000
 )
 
-func (e *env) prepare(a vipl.ViAttributes) (*peer, error) {
+func (e *env) prepare(a vipl.VIAttributes) (*peer, error) {
 	p := &peer{env: e}
 	var err error
-	if p.vi, err = e.nic.CreateVi(e.t, a); err != nil {
+	if p.vi, err = e.nic.CreateVI(e.t, a); err != nil {
 		return nil, err
 	}
 	if p.buf, err = e.nic.Alloc(e.t, bufferBytes); err != nil {
 		return nil, err
 	}
-	if p.mem, err = e.nic.RegisterBuffer(e.t, p.buf, &vipl.MemAttributes{EnableRdmaWrite: true}); err != nil {
+	if p.mem, err = e.nic.RegisterBuffer(e.t, p.buf, &vipl.MemAttributes{EnableRDMAWrite: true}); err != nil {
 		return nil, err
 	}
 	d, err := e.nic.Alloc(e.t, 32*1024*4)
@@ -132,7 +132,7 @@ func (e *env) prepare(a vipl.ViAttributes) (*peer, error) {
 }
 
 // serve waits for a connection and accepts it.
-func (e *env) serve(a vipl.ViAttributes) (*peer, error) {
+func (e *env) serve(a vipl.VIAttributes) (*peer, error) {
 	p, err := e.prepare(a)
 	if err != nil {
 		return nil, err
@@ -145,7 +145,7 @@ func (e *env) serve(a vipl.ViAttributes) (*peer, error) {
 }
 
 // dial connects to node, whose program may not have got to its wait yet.
-func (e *env) dial(node int, a vipl.ViAttributes) (*peer, error) {
+func (e *env) dial(node int, a vipl.VIAttributes) (*peer, error) {
 	p, err := e.prepare(a)
 	if err != nil {
 		return nil, err
@@ -162,7 +162,7 @@ func (e *env) dial(node int, a vipl.ViAttributes) (*peer, error) {
 	return nil, err
 }
 
-var writable = vipl.ViAttributes{EnableRdmaWrite: true}
+var writable = vipl.VIAttributes{EnableRDMAWrite: true}
 
 // next returns a fresh descriptor.
 func (p *peer) next() *vipl.Descriptor {
@@ -203,7 +203,7 @@ func (p *peer) hear() (target, error) {
 // write posts one RDMA write.
 func (p *peer) write(offset, n int, to target, at int) (*vipl.Descriptor, error) {
 	d := p.next()
-	d.SetRdmaWrite(p.mem.Segment(offset, n), to.address+uint64(at), to.handle)
+	d.SetRDMAWrite(p.mem.Segment(offset, n), to.address+uint64(at), to.handle)
 	return d, p.vi.PostSend(p.t, d)
 }
 

@@ -35,7 +35,7 @@ const (
 func fast(e *env, p *vipl.Endpoint, list []*vipl.Descriptor, mark func()) (looks int, err error) {
 	window := func() error {
 		for _, d := range list {
-			d.SetRdmaWrite(p.Buffer.Segment(0, 1024), p.Peer.Address, p.Peer.Handle)
+			d.SetRDMAWrite(p.Buffer.Segment(0, 1024), p.Peer.Address, p.Peer.Handle)
 			if err := p.VI.PostSend(e.t, d); err != nil {
 				return err
 			}

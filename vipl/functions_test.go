@@ -33,7 +33,7 @@ type functionRow struct {
 // fixture is what a row has: a NIC handle of its own, a partner on node 1, and another thread of node 0.
 type fixture struct {
 	*env
-	nic   *vipl.Nic
+	nic   *vipl.NIC
 	buf   *driver.Buffer
 	name  string // discriminator that no other row uses
 	later chan func(t *driver.Thread)
@@ -72,8 +72,8 @@ func (f *fixture) there() vipl.NetAddress {
 	return vipl.NetAddress{Host: vipl.HostAddress(1), Discriminator: f.name}
 }
 
-func (f *fixture) create(a vipl.ViAttributes) *vipl.VI {
-	v, err := f.nic.CreateVi(f.t, a)
+func (f *fixture) create(a vipl.VIAttributes) *vipl.VI {
+	v, err := f.nic.CreateVI(f.t, a)
 	return must(f, v, err)
 }
 
@@ -90,7 +90,7 @@ func (f *fixture) request(v *vipl.VI) error {
 }
 
 // arrives waits for a state.
-func (f *fixture) arrives(v *vipl.VI, s vipl.ViState) {
+func (f *fixture) arrives(v *vipl.VI, s vipl.VIState) {
 	for range attempts {
 		if must(f, first(v.Query(f.t)), nil).State == s {
 			return
@@ -100,7 +100,7 @@ func (f *fixture) arrives(v *vipl.VI, s vipl.ViState) {
 	f.must(fmt.Errorf("the VI does not come to state %v", s))
 }
 
-func first(i vipl.ViInfo, err error) vipl.ViInfo {
+func first(i vipl.VIInfo, err error) vipl.VIInfo {
 	if err != nil {
 		panic(setup{err})
 	}
@@ -117,7 +117,7 @@ const (
 )
 
 // in returns a VI in a state.
-func (f *fixture) in(state string, a vipl.ViAttributes) *vipl.VI {
+func (f *fixture) in(state string, a vipl.VIAttributes) *vipl.VI {
 	if state == stateNil {
 		return nil
 	}
@@ -167,16 +167,16 @@ func errorOf[T any](v T, err error) T {
 	return v
 }
 
-// closedNic returns a handle that was closed, otherNic a second one of the same NIC.
-func (f *fixture) closedNic() *vipl.Nic {
-	n := errorOf(vipl.OpenNic(f.t, f.h))
+// closedNIC returns a handle that was closed, otherNIC a second one of the same NIC.
+func (f *fixture) closedNIC() *vipl.NIC {
+	n := errorOf(vipl.OpenNIC(f.t, f.h))
 	f.must(n.Close(f.t))
 	return n
 }
 
 // foreign calls with another handle of the same NIC.
-func (f *fixture) foreign(call func(n *vipl.Nic) error) error {
-	n := errorOf(vipl.OpenNic(f.t, f.h))
+func (f *fixture) foreign(call func(n *vipl.NIC) error) error {
+	n := errorOf(vipl.OpenNIC(f.t, f.h))
 	err := call(n)
 	f.must(n.Close(f.t))
 	return err
@@ -205,12 +205,12 @@ func (e *env) partner(words []string) error {
 			return err
 		}
 		var err error
-		if e.nic, err = vipl.OpenNic(e.t, e.h); err != nil || words[0] == "leave" {
+		if e.nic, err = vipl.OpenNIC(e.t, e.h); err != nil || words[0] == "leave" {
 			return err
 		}
 		return e.t.Send(driver.ThreadID{Node: 0, Rank: 1}, []byte("ready"))
 	}
-	a := vipl.ViAttributes{}
+	a := vipl.VIAttributes{}
 	switch words[0] {
 	case "peer-mtu":
 		a.MaxTransferSize = 4096
@@ -219,7 +219,7 @@ func (e *env) partner(words []string) error {
 	case "request-mtu":
 		a.MaxTransferSize = 4096
 	}
-	v, err := e.nic.CreateVi(e.t, a)
+	v, err := e.nic.CreateVI(e.t, a)
 	if err != nil {
 		return err
 	}
@@ -298,10 +298,10 @@ func functionRows() (rows []functionRow) {
 		none    = vipl.StatusErrorResource
 		state   = vipl.StatusInvalidState
 	)
-	// onNic adds the rows of every function of a NIC handle.
-	onNic := func(function string, call func(f *fixture, n *vipl.Nic) error) {
+	// onNIC adds the rows of every function of a NIC handle.
+	onNIC := func(function string, call func(f *fixture, n *vipl.NIC) error) {
 		add(function, "no NIC handle", invalid, func(f *fixture) error { return call(f, nil) })
-		add(function, "NIC handle was closed", invalid, func(f *fixture) error { return call(f, f.closedNic()) })
+		add(function, "NIC handle was closed", invalid, func(f *fixture) error { return call(f, f.closedNIC()) })
 	}
 	// onVI adds the rows of a function of a VI: in each state.
 	onVI := func(function string, wants map[string]vipl.Status, call func(f *fixture, v *vipl.VI) error) {
@@ -313,11 +313,11 @@ func functionRows() (rows []functionRow) {
 			case !listed:
 				continue
 			}
-			add(function, "VI: "+s, want, func(f *fixture) error { return call(f, f.in(s, vipl.ViAttributes{})) })
+			add(function, "VI: "+s, want, func(f *fixture) error { return call(f, f.in(s, vipl.VIAttributes{})) })
 		}
 		add(function, "VI's NIC handle was closed", invalid, func(f *fixture) error {
-			n := errorOf(vipl.OpenNic(f.t, f.h))
-			v := errorOf(n.CreateVi(f.t, vipl.ViAttributes{}))
+			n := errorOf(vipl.OpenNIC(f.t, f.h))
+			v := errorOf(n.CreateVI(f.t, vipl.VIAttributes{}))
 			f.must(n.Close(f.t))
 			return call(f, v)
 		})
@@ -328,16 +328,16 @@ func functionRows() (rows []functionRow) {
 	onlyIdle := map[string]vipl.Status{stateIdle: ok, statePending: state, stateConnected: state, stateError: state}
 
 	// NIC
-	add("OpenNic", "a host", ok, func(f *fixture) error { return f.foreign(func(*vipl.Nic) error { return nil }) })
-	add("OpenNic", "no host", invalid, func(f *fixture) error { _, err := vipl.OpenNic(f.t, nil); return err })
+	add("OpenNic", "a host", ok, func(f *fixture) error { return f.foreign(func(*vipl.NIC) error { return nil }) })
+	add("OpenNic", "no host", invalid, func(f *fixture) error { _, err := vipl.OpenNIC(f.t, nil); return err })
 	add("CloseNic", "with VIs, regions and tags", ok, func(f *fixture) error {
-		n := errorOf(vipl.OpenNic(f.t, f.h))
-		errorOf(n.CreateVi(f.t, vipl.ViAttributes{}))
+		n := errorOf(vipl.OpenNIC(f.t, f.h))
+		errorOf(n.CreateVI(f.t, vipl.VIAttributes{}))
 		errorOf(n.RegisterBuffer(f.t, f.buf, nil))
 		errorOf(n.CreatePtag(f.t))
 		return n.Close(f.t)
 	})
-	onNic("CloseNic", func(f *fixture, n *vipl.Nic) error { return n.Close(f.t) })
+	onNIC("CloseNic", func(f *fixture, n *vipl.NIC) error { return n.Close(f.t) })
 	add("QueryNic", "", ok, func(f *fixture) error {
 		if q := f.nic.Query(); q.LocalAddress != vipl.HostAddress(0) || q.MaxVI == 0 {
 			return fmt.Errorf("attributes are %+v", q)
@@ -346,83 +346,83 @@ func functionRows() (rows []functionRow) {
 	})
 
 	// VI
-	attributeRows := func(function string, set func(f *fixture, a vipl.ViAttributes) error) {
+	attributeRows := func(function string, set func(f *fixture, a vipl.VIAttributes) error) {
 		for _, c := range []struct {
 			when string
 			want vipl.Status
-			a    func(f *fixture) vipl.ViAttributes
+			a    func(f *fixture) vipl.VIAttributes
 		}{
-			{"ReliabilityLevel: two levels", vipl.StatusInvalidReliabilityLevel, func(*fixture) vipl.ViAttributes {
-				return vipl.ViAttributes{ReliabilityLevel: vipl.Unreliable | vipl.ReliableDelivery}
+			{"ReliabilityLevel: two levels", vipl.StatusInvalidReliabilityLevel, func(*fixture) vipl.VIAttributes {
+				return vipl.VIAttributes{ReliabilityLevel: vipl.Unreliable | vipl.ReliableDelivery}
 			}},
-			{"ReliabilityLevel: unknown", vipl.StatusInvalidReliabilityLevel, func(*fixture) vipl.ViAttributes { return vipl.ViAttributes{ReliabilityLevel: 0x10} }},
-			{"MaxTransferSize: 65,537", vipl.StatusInvalidMTU, func(*fixture) vipl.ViAttributes { return vipl.ViAttributes{MaxTransferSize: 65537} }},
-			{"MaxTransferSize: -1", vipl.StatusInvalidMTU, func(*fixture) vipl.ViAttributes { return vipl.ViAttributes{MaxTransferSize: -1} }},
-			{"MaxTransferSize: 1", ok, func(*fixture) vipl.ViAttributes { return vipl.ViAttributes{MaxTransferSize: 1} }},
-			{"Ptag: never created", vipl.StatusInvalidPtag, func(*fixture) vipl.ViAttributes { return vipl.ViAttributes{Ptag: 0xfff0} }},
-			{"Ptag: destroyed", vipl.StatusInvalidPtag, func(f *fixture) vipl.ViAttributes { return vipl.ViAttributes{Ptag: f.deadTag()} }},
-			{"Ptag: of another NIC handle", vipl.StatusInvalidPtag, func(f *fixture) vipl.ViAttributes { return vipl.ViAttributes{Ptag: errorOf(f.env.nic.CreatePtag(f.t))} }},
-			{"Ptag: a tag", ok, func(f *fixture) vipl.ViAttributes { return vipl.ViAttributes{Ptag: errorOf(f.nic.CreatePtag(f.t))} }},
-			{"EnableRdmaRead: at the unreliable level", vipl.StatusInvalidRDMARead, func(*fixture) vipl.ViAttributes { return vipl.ViAttributes{EnableRdmaRead: true} }},
-			{"completion queue: destroyed", invalid, func(f *fixture) vipl.ViAttributes {
+			{"ReliabilityLevel: unknown", vipl.StatusInvalidReliabilityLevel, func(*fixture) vipl.VIAttributes { return vipl.VIAttributes{ReliabilityLevel: 0x10} }},
+			{"MaxTransferSize: 65,537", vipl.StatusInvalidMTU, func(*fixture) vipl.VIAttributes { return vipl.VIAttributes{MaxTransferSize: 65537} }},
+			{"MaxTransferSize: -1", vipl.StatusInvalidMTU, func(*fixture) vipl.VIAttributes { return vipl.VIAttributes{MaxTransferSize: -1} }},
+			{"MaxTransferSize: 1", ok, func(*fixture) vipl.VIAttributes { return vipl.VIAttributes{MaxTransferSize: 1} }},
+			{"Ptag: never created", vipl.StatusInvalidPtag, func(*fixture) vipl.VIAttributes { return vipl.VIAttributes{Ptag: 0xfff0} }},
+			{"Ptag: destroyed", vipl.StatusInvalidPtag, func(f *fixture) vipl.VIAttributes { return vipl.VIAttributes{Ptag: f.deadTag()} }},
+			{"Ptag: of another NIC handle", vipl.StatusInvalidPtag, func(f *fixture) vipl.VIAttributes { return vipl.VIAttributes{Ptag: errorOf(f.env.nic.CreatePtag(f.t))} }},
+			{"Ptag: a tag", ok, func(f *fixture) vipl.VIAttributes { return vipl.VIAttributes{Ptag: errorOf(f.nic.CreatePtag(f.t))} }},
+			{"EnableRDMARead: at the unreliable level", vipl.StatusInvalidRDMARead, func(*fixture) vipl.VIAttributes { return vipl.VIAttributes{EnableRDMARead: true} }},
+			{"completion queue: destroyed", invalid, func(f *fixture) vipl.VIAttributes {
 				c := errorOf(f.nic.CreateCQ(f.t, 4))
 				f.must(c.Destroy(f.t))
-				return vipl.ViAttributes{RecvCQ: c}
+				return vipl.VIAttributes{RecvCQ: c}
 			}},
-			{"completion queue: of another NIC handle", invalid, func(f *fixture) vipl.ViAttributes {
-				n := errorOf(vipl.OpenNic(f.t, f.h))
+			{"completion queue: of another NIC handle", invalid, func(f *fixture) vipl.VIAttributes {
+				n := errorOf(vipl.OpenNIC(f.t, f.h))
 				c := errorOf(n.CreateCQ(f.t, 4))
 				f.must(n.Close(f.t))
-				return vipl.ViAttributes{SendCQ: c}
+				return vipl.VIAttributes{SendCQ: c}
 			}},
 		} {
 			add(function, c.when, c.want, func(f *fixture) error { return set(f, c.a(f)) })
 		}
 	}
-	onNic("CreateVi", func(f *fixture, n *vipl.Nic) error { _, err := n.CreateVi(f.t, vipl.ViAttributes{}); return err })
-	add("CreateVi", "default attributes", ok, func(f *fixture) error { _, err := f.nic.CreateVi(f.t, vipl.ViAttributes{}); return err })
-	add("CreateVi", "MaxVI exist", none, func(f *fixture) error {
+	onNIC("CreateVI", func(f *fixture, n *vipl.NIC) error { _, err := n.CreateVI(f.t, vipl.VIAttributes{}); return err })
+	add("CreateVI", "default attributes", ok, func(f *fixture) error { _, err := f.nic.CreateVI(f.t, vipl.VIAttributes{}); return err })
+	add("CreateVI", "MaxVI exist", none, func(f *fixture) error {
 		for range f.nic.Query().MaxVI {
-			f.create(vipl.ViAttributes{})
+			f.create(vipl.VIAttributes{})
 		}
-		_, err := f.nic.CreateVi(f.t, vipl.ViAttributes{})
+		_, err := f.nic.CreateVI(f.t, vipl.VIAttributes{})
 		return err
 	})
-	attributeRows("CreateVi", func(f *fixture, a vipl.ViAttributes) error { _, err := f.nic.CreateVi(f.t, a); return err })
-	onVI("DestroyVi", onlyIdle, func(f *fixture, v *vipl.VI) error { return v.Destroy(f.t) })
-	add("DestroyVi", "a receive is posted", none, func(f *fixture) error {
-		v := f.create(vipl.ViAttributes{})
+	attributeRows("CreateVI", func(f *fixture, a vipl.VIAttributes) error { _, err := f.nic.CreateVI(f.t, a); return err })
+	onVI("DestroyVI", onlyIdle, func(f *fixture, v *vipl.VI) error { return v.Destroy(f.t) })
+	add("DestroyVI", "a receive is posted", none, func(f *fixture) error {
+		v := f.create(vipl.VIAttributes{})
 		f.must(v.PostRecv(f.t, f.receive()))
 		return v.Destroy(f.t)
 	})
-	add("DestroyVi", "a flushed send was not taken", none, func(f *fixture) error {
-		v := f.create(vipl.ViAttributes{})
+	add("DestroyVI", "a flushed send was not taken", none, func(f *fixture) error {
+		v := f.create(vipl.VIAttributes{})
 		f.must(v.PostSend(f.t, f.send()))
 		return v.Destroy(f.t)
 	})
 	for _, s := range []struct {
 		name string
-		is   vipl.ViState
+		is   vipl.VIState
 	}{{stateIdle, vipl.Idle}, {statePending, vipl.ConnectPending}, {stateConnected, vipl.Connected}, {stateError, vipl.ErrorState}} {
-		add("QueryVi", "VI: "+s.name, ok, func(f *fixture) error {
-			i, err := f.in(s.name, vipl.ViAttributes{}).Query(f.t)
+		add("QueryVI", "VI: "+s.name, ok, func(f *fixture) error {
+			i, err := f.in(s.name, vipl.VIAttributes{}).Query(f.t)
 			if err == nil && i.State != s.is {
 				err = fmt.Errorf("the VI is %v", i.State)
 			}
 			return err
 		})
 	}
-	onVI("QueryVi", nil, func(f *fixture, v *vipl.VI) error { _, err := v.Query(f.t); return err })
+	onVI("QueryVI", nil, func(f *fixture, v *vipl.VI) error { _, err := v.Query(f.t); return err })
 	onVI("SetViAttributes", onlyIdle, func(f *fixture, v *vipl.VI) error {
-		return v.SetAttributes(f.t, vipl.ViAttributes{MaxTransferSize: 4096})
+		return v.SetAttributes(f.t, vipl.VIAttributes{MaxTransferSize: 4096})
 	})
-	attributeRows("SetViAttributes", func(f *fixture, a vipl.ViAttributes) error {
-		return f.create(vipl.ViAttributes{}).SetAttributes(f.t, a)
+	attributeRows("SetViAttributes", func(f *fixture, a vipl.VIAttributes) error {
+		return f.create(vipl.VIAttributes{}).SetAttributes(f.t, a)
 	})
 
 	// Connection, client and server
 	long := vipl.NetAddress{Host: vipl.HostAddress(1), Discriminator: strings.Repeat("x", driver.MaxDiscriminator+1)}
-	onNic("ConnectWait", func(f *fixture, n *vipl.Nic) error { _, err := n.ConnectWait(f.t, f.here(), 0); return err })
+	onNIC("ConnectWait", func(f *fixture, n *vipl.NIC) error { _, err := n.ConnectWait(f.t, f.here(), 0); return err })
 	add("ConnectWait", "a request comes", ok, func(f *fixture) error {
 		f.partner("request", f.name)
 		c, err := f.nic.ConnectWait(f.t, f.here(), 20*driver.Millisecond)
@@ -438,7 +438,7 @@ func functionRows() (rows []functionRow) {
 	})
 	add("ConnectWait", "discriminator of 33 bytes", invalid, func(f *fixture) error { _, err := f.nic.ConnectWait(f.t, long, 0); return err })
 	add("ConnectWait", "another thread closes the NIC handle", none, func(f *fixture) error {
-		n := errorOf(vipl.OpenNic(f.t, f.h))
+		n := errorOf(vipl.OpenNIC(f.t, f.h))
 		f.soon(func(t *driver.Thread) { _ = n.Close(t) })
 		_, err := n.ConnectWait(f.t, f.here(), vipl.Infinite)
 		return err
@@ -448,48 +448,48 @@ func functionRows() (rows []functionRow) {
 		f.partner(how, f.name)
 		return errorOf(f.nic.ConnectWait(f.t, f.here(), 20*driver.Millisecond))
 	}
-	add("ConnectAccept", "VI: Idle", ok, func(f *fixture) error { return asked(f, "request").Accept(f.t, f.create(vipl.ViAttributes{})) })
+	add("ConnectAccept", "VI: Idle", ok, func(f *fixture) error { return asked(f, "request").Accept(f.t, f.create(vipl.VIAttributes{})) })
 	for _, s := range []string{statePending, stateConnected, stateError} {
 		add("ConnectAccept", "VI: "+s, state, func(f *fixture) error {
-			v := f.in(s, vipl.ViAttributes{})
+			v := f.in(s, vipl.VIAttributes{})
 			f.name += "'"
 			return asked(f, "request").Accept(f.t, v)
 		})
 	}
 	add("ConnectAccept", "no request", invalid, func(f *fixture) error {
-		return (*vipl.ConnectionRequest)(nil).Accept(f.t, f.create(vipl.ViAttributes{}))
+		return (*vipl.ConnectionRequest)(nil).Accept(f.t, f.create(vipl.VIAttributes{}))
 	})
 	add("ConnectAccept", "no VI", invalid, func(f *fixture) error { return asked(f, "request").Accept(f.t, nil) })
 	add("ConnectAccept", "VI: destroyed", invalid, func(f *fixture) error {
-		return asked(f, "request").Accept(f.t, f.in(stateDestroyed, vipl.ViAttributes{}))
+		return asked(f, "request").Accept(f.t, f.in(stateDestroyed, vipl.VIAttributes{}))
 	})
 	add("ConnectAccept", "VI of another NIC handle", invalid, func(f *fixture) error {
 		c := asked(f, "request")
-		return f.foreign(func(n *vipl.Nic) error { return c.Accept(f.t, errorOf(n.CreateVi(f.t, vipl.ViAttributes{}))) })
+		return f.foreign(func(n *vipl.NIC) error { return c.Accept(f.t, errorOf(n.CreateVI(f.t, vipl.VIAttributes{}))) })
 	})
 	add("ConnectAccept", "the request was rejected before", invalid, func(f *fixture) error {
 		c := asked(f, "request")
 		f.must(c.Reject(f.t))
-		return c.Accept(f.t, f.create(vipl.ViAttributes{}))
+		return c.Accept(f.t, f.create(vipl.VIAttributes{}))
 	})
 	add("ConnectAccept", "ReliabilityLevel differs", vipl.StatusInvalidReliabilityLevel, func(f *fixture) error {
-		return asked(f, "request-level").Accept(f.t, f.create(vipl.ViAttributes{}))
+		return asked(f, "request-level").Accept(f.t, f.create(vipl.VIAttributes{}))
 	}).device = driver.DeviceHvia
 	add("ConnectAccept", "MaxTransferSize differs", vipl.StatusInvalidMTU, func(f *fixture) error {
-		return asked(f, "request-mtu").Accept(f.t, f.create(vipl.ViAttributes{}))
+		return asked(f, "request-mtu").Accept(f.t, f.create(vipl.VIAttributes{}))
 	})
 	add("ConnectAccept", "the attributes differed, and were changed", ok, func(f *fixture) error {
-		c, v := asked(f, "request-mtu"), f.create(vipl.ViAttributes{})
+		c, v := asked(f, "request-mtu"), f.create(vipl.VIAttributes{})
 		if err := c.Accept(f.t, v); !errors.Is(err, vipl.ErrInvalidMTU) {
 			return fmt.Errorf("first: %w", err)
 		}
-		f.must(v.SetAttributes(f.t, vipl.ViAttributes{MaxTransferSize: 4096}))
+		f.must(v.SetAttributes(f.t, vipl.VIAttributes{MaxTransferSize: 4096}))
 		return c.Accept(f.t, v)
 	})
 	add("ConnectAccept", "the requester has given up", vipl.StatusTimeout, func(f *fixture) error {
 		c := asked(f, "hasty")
 		f.must(f.t.Sleep(5 * driver.Millisecond))
-		return c.Accept(f.t, f.create(vipl.ViAttributes{}))
+		return c.Accept(f.t, f.create(vipl.VIAttributes{}))
 	})
 	add("ConnectReject", "a request", ok, func(f *fixture) error { return asked(f, "request").Reject(f.t) })
 	add("ConnectReject", "no request", invalid, func(f *fixture) error { return (*vipl.ConnectionRequest)(nil).Reject(f.t) })
@@ -500,7 +500,7 @@ func functionRows() (rows []functionRow) {
 	})
 	add("ConnectReject", "it was accepted before", invalid, func(f *fixture) error {
 		c := asked(f, "request")
-		f.must(c.Accept(f.t, f.create(vipl.ViAttributes{})))
+		f.must(c.Accept(f.t, f.create(vipl.VIAttributes{})))
 		return c.Reject(f.t)
 	})
 	onVI("ConnectRequest", onlyIdle, func(f *fixture, v *vipl.VI) error {
@@ -512,12 +512,12 @@ func functionRows() (rows []functionRow) {
 		f.partner("accept", f.name)
 		err := f.request(v)
 		if err != nil { // the partner waits for one that comes
-			f.must(f.request(f.create(vipl.ViAttributes{})))
+			f.must(f.request(f.create(vipl.VIAttributes{})))
 		}
 		return err
 	})
 	requests := func(when string, want vipl.Status, call func(f *fixture, v *vipl.VI) error) {
-		add("ConnectRequest", when, want, func(f *fixture) error { return call(f, f.create(vipl.ViAttributes{})) })
+		add("ConnectRequest", when, want, func(f *fixture) error { return call(f, f.create(vipl.VIAttributes{})) })
 	}
 	requests("nobody waits", vipl.StatusNoMatch, func(f *fixture, v *vipl.VI) error {
 		_, err := v.ConnectRequest(f.t, f.here(), f.there(), vipl.Infinite)
@@ -578,14 +578,14 @@ func functionRows() (rows []functionRow) {
 		{"local discriminator of 33 bytes", long, vipl.NetAddress{}, driver.Second},
 	} {
 		add("ConnectPeerRequest", c.when, invalid, func(f *fixture) error {
-			return f.create(vipl.ViAttributes{}).ConnectPeerRequest(f.t, c.local, c.remote, c.timeout)
+			return f.create(vipl.VIAttributes{}).ConnectPeerRequest(f.t, c.local, c.remote, c.timeout)
 		})
 	}
 	for _, way := range []struct {
 		function string
-		call     func(f *fixture, v *vipl.VI) (vipl.ViAttributes, error)
+		call     func(f *fixture, v *vipl.VI) (vipl.VIAttributes, error)
 	}{
-		{"ConnectPeerDone", func(f *fixture, v *vipl.VI) (a vipl.ViAttributes, err error) {
+		{"ConnectPeerDone", func(f *fixture, v *vipl.VI) (a vipl.VIAttributes, err error) {
 			for range attempts {
 				if a, err = v.ConnectPeerDone(f.t); !errors.Is(err, vipl.ErrNotDone) {
 					break
@@ -594,10 +594,10 @@ func functionRows() (rows []functionRow) {
 			}
 			return a, err
 		}},
-		{"ConnectPeerWait", func(f *fixture, v *vipl.VI) (vipl.ViAttributes, error) { return v.ConnectPeerWait(f.t) }},
+		{"ConnectPeerWait", func(f *fixture, v *vipl.VI) (vipl.VIAttributes, error) { return v.ConnectPeerWait(f.t) }},
 	} {
 		add(way.function, "the remote host is the own one", vipl.StatusNotReachable, func(f *fixture) error {
-			v, began := f.create(vipl.ViAttributes{}), f.t.Now()
+			v, began := f.create(vipl.VIAttributes{}), f.t.Now()
 			f.must(v.ConnectPeerRequest(f.t, f.here(), f.here(), 5*driver.Second))
 			_, err := way.call(f, v)
 			if i, took := first(v.Query(f.t)), f.t.Now()-began; i.State != vipl.Idle || took > driver.Millisecond {
@@ -612,7 +612,7 @@ func functionRows() (rows []functionRow) {
 		for _, c := range []struct {
 			when, partner string
 			want          vipl.Status
-			left          vipl.ViState
+			left          vipl.VIState
 		}{
 			{"the peer asks, too", "peer", ok, vipl.Connected},
 			{"the peer does not ask in time", "", vipl.StatusTimeout, vipl.Idle},
@@ -622,7 +622,7 @@ func functionRows() (rows []functionRow) {
 			{"a server waits there, no peer", "ignore", vipl.StatusTimeout, vipl.Idle},
 		} {
 			r := add(way.function, c.when, c.want, func(f *fixture) error {
-				v := f.create(vipl.ViAttributes{})
+				v := f.create(vipl.VIAttributes{})
 				f.must(v.ConnectPeerRequest(f.t, f.here(), f.there(), 5*driver.Millisecond))
 				if c.partner != "" {
 					f.partner(c.partner, f.name)
@@ -647,25 +647,25 @@ func functionRows() (rows []functionRow) {
 			}
 		}
 		add(way.function, "after Disconnect", state, func(f *fixture) error {
-			v := f.in(statePending, vipl.ViAttributes{})
+			v := f.in(statePending, vipl.VIAttributes{})
 			f.must(v.Disconnect(f.t))
 			_, err := way.call(f, v)
 			return err
 		})
 	}
 	add("ConnectPeerDone", "the peer has not asked", vipl.StatusNotDone, func(f *fixture) error {
-		_, err := f.in(statePending, vipl.ViAttributes{}).ConnectPeerDone(f.t)
+		_, err := f.in(statePending, vipl.VIAttributes{}).ConnectPeerDone(f.t)
 		return err
 	})
 	add("ConnectPeerWait", "another thread disconnects the VI", none, func(f *fixture) error {
-		v := f.in(statePending, vipl.ViAttributes{})
+		v := f.in(statePending, vipl.VIAttributes{})
 		f.soon(func(t *driver.Thread) { _ = v.Disconnect(t) })
 		_, err := v.ConnectPeerWait(f.t)
 		return err
 	})
 
 	// Protection tags
-	onNic("CreatePtag", func(f *fixture, n *vipl.Nic) error { _, err := n.CreatePtag(f.t); return err })
+	onNIC("CreatePtag", func(f *fixture, n *vipl.NIC) error { _, err := n.CreatePtag(f.t); return err })
 	add("CreatePtag", "a NIC handle", ok, func(f *fixture) error { _, err := f.nic.CreatePtag(f.t); return err })
 	allTags := func(f *fixture) (err error) {
 		for err == nil {
@@ -678,10 +678,10 @@ func functionRows() (rows []functionRow) {
 		if err := allTags(f); !errors.Is(err, vipl.ErrResource) {
 			f.must(err)
 		}
-		_, err := vipl.OpenNic(f.t, f.h)
+		_, err := vipl.OpenNIC(f.t, f.h)
 		return err
 	}).patient = true
-	onNic("DestroyPtag", func(f *fixture, n *vipl.Nic) error { return n.DestroyPtag(f.t, 1) })
+	onNIC("DestroyPtag", func(f *fixture, n *vipl.NIC) error { return n.DestroyPtag(f.t, 1) })
 	add("DestroyPtag", "a tag", ok, func(f *fixture) error { return f.nic.DestroyPtag(f.t, errorOf(f.nic.CreatePtag(f.t))) })
 	add("DestroyPtag", "the NIC handle's own", invalid, func(f *fixture) error {
 		r := f.region()
@@ -691,11 +691,11 @@ func functionRows() (rows []functionRow) {
 	add("DestroyPtag", "0", vipl.StatusInvalidPtag, func(f *fixture) error { return f.nic.DestroyPtag(f.t, 0) })
 	add("DestroyPtag", "of another NIC handle", vipl.StatusInvalidPtag, func(f *fixture) error {
 		tag := errorOf(f.nic.CreatePtag(f.t))
-		return f.foreign(func(n *vipl.Nic) error { return n.DestroyPtag(f.t, tag) })
+		return f.foreign(func(n *vipl.NIC) error { return n.DestroyPtag(f.t, tag) })
 	})
 	add("DestroyPtag", "a VI has it", none, func(f *fixture) error {
 		tag := errorOf(f.nic.CreatePtag(f.t))
-		f.create(vipl.ViAttributes{Ptag: tag})
+		f.create(vipl.VIAttributes{Ptag: tag})
 		return f.nic.DestroyPtag(f.t, tag)
 	})
 	add("DestroyPtag", "a region has it", none, func(f *fixture) error {
@@ -705,7 +705,7 @@ func functionRows() (rows []functionRow) {
 	})
 
 	// Memory
-	onNic("RegisterMem", func(f *fixture, n *vipl.Nic) error {
+	onNIC("RegisterMem", func(f *fixture, n *vipl.NIC) error {
 		_, err := n.RegisterMem(f.t, f.buf.Address(), 16, nil)
 		return err
 	})
@@ -755,8 +755,8 @@ func functionRows() (rows []functionRow) {
 		{"Ptag: of another NIC handle", vipl.StatusInvalidPtag, "", func(f *fixture) *vipl.MemAttributes {
 			return &vipl.MemAttributes{Ptag: errorOf(f.env.nic.CreatePtag(f.t))}
 		}},
-		{"EnableRdmaRead: the NIC has none", vipl.StatusInvalidRDMARead, driver.DeviceMvia, func(*fixture) *vipl.MemAttributes {
-			return &vipl.MemAttributes{EnableRdmaRead: true}
+		{"EnableRDMARead: the NIC has none", vipl.StatusInvalidRDMARead, driver.DeviceMvia, func(*fixture) *vipl.MemAttributes {
+			return &vipl.MemAttributes{EnableRDMARead: true}
 		}},
 	}
 	for _, c := range memAttributes {
@@ -764,20 +764,20 @@ func functionRows() (rows []functionRow) {
 	}
 	for _, way := range []struct {
 		function string
-		call     func(f *fixture, n *vipl.Nic, address uint64, h vipl.MemHandle) error
+		call     func(f *fixture, n *vipl.NIC, address uint64, h vipl.MemHandle) error
 	}{
-		{"DeregisterMem", func(f *fixture, n *vipl.Nic, address uint64, h vipl.MemHandle) error {
+		{"DeregisterMem", func(f *fixture, n *vipl.NIC, address uint64, h vipl.MemHandle) error {
 			return n.DeregisterMem(f.t, address, h)
 		}},
-		{"QueryMem", func(f *fixture, n *vipl.Nic, address uint64, h vipl.MemHandle) error {
+		{"QueryMem", func(f *fixture, n *vipl.NIC, address uint64, h vipl.MemHandle) error {
 			_, err := n.QueryMem(f.t, address, h)
 			return err
 		}},
-		{"SetMemAttributes", func(f *fixture, n *vipl.Nic, address uint64, h vipl.MemHandle) error {
-			return n.SetMemAttributes(f.t, address, h, &vipl.MemAttributes{EnableRdmaWrite: true})
+		{"SetMemAttributes", func(f *fixture, n *vipl.NIC, address uint64, h vipl.MemHandle) error {
+			return n.SetMemAttributes(f.t, address, h, &vipl.MemAttributes{EnableRDMAWrite: true})
 		}},
 	} {
-		onNic(way.function, func(f *fixture, n *vipl.Nic) error { return way.call(f, n, f.buf.Address(), f.region().Handle()) })
+		onNIC(way.function, func(f *fixture, n *vipl.NIC) error { return way.call(f, n, f.buf.Address(), f.region().Handle()) })
 		add(way.function, "a region", ok, func(f *fixture) error { return way.call(f, f.nic, f.buf.Address(), f.region().Handle()) })
 		add(way.function, "handle 0", invalid, func(f *fixture) error { f.region(); return way.call(f, f.nic, f.buf.Address(), 0) })
 		add(way.function, "handle out of range", invalid, func(f *fixture) error { return way.call(f, f.nic, f.buf.Address(), 0xffffffff) })
@@ -789,7 +789,7 @@ func functionRows() (rows []functionRow) {
 		})
 		add(way.function, "a region of another NIC handle", invalid, func(f *fixture) error {
 			r := f.region()
-			return f.foreign(func(n *vipl.Nic) error { return way.call(f, n, r.Address(), r.Handle()) })
+			return f.foreign(func(n *vipl.NIC) error { return way.call(f, n, r.Address(), r.Handle()) })
 		})
 	}
 	for _, c := range memAttributes {
@@ -801,9 +801,9 @@ func functionRows() (rows []functionRow) {
 	add("SetMemAttributes", "a tag that nothing else has, and back", ok, func(f *fixture) error {
 		r, tag := f.region(), errorOf(f.nic.CreatePtag(f.t))
 		old := errorOf(f.nic.QueryMem(f.t, r.Address(), r.Handle()))
-		f.must(r.SetAttributes(f.t, &vipl.MemAttributes{Ptag: tag, EnableRdmaWrite: true}))
+		f.must(r.SetAttributes(f.t, &vipl.MemAttributes{Ptag: tag, EnableRDMAWrite: true}))
 		got := errorOf(f.nic.QueryMem(f.t, r.Address(), r.Handle()))
-		f.that(fmt.Sprintf("attributes are %+v", got), got == vipl.MemAttributes{Ptag: tag, EnableRdmaWrite: true})
+		f.that(fmt.Sprintf("attributes are %+v", got), got == vipl.MemAttributes{Ptag: tag, EnableRDMAWrite: true})
 		f.is("destroy the tag", f.nic.DestroyPtag(f.t, tag), vipl.ErrResource)
 		f.must(r.SetAttributes(f.t, nil))
 		got = errorOf(f.nic.QueryMem(f.t, r.Address(), r.Handle()))
@@ -814,7 +814,7 @@ func functionRows() (rows []functionRow) {
 	// Work queues
 	for _, q := range []struct {
 		post, done, wait, notify string
-		tied                     func(c *vipl.CQ) vipl.ViAttributes
+		tied                     func(c *vipl.CQ) vipl.VIAttributes
 		descriptor               func(f *fixture) *vipl.Descriptor
 		doPost                   func(f *fixture, v *vipl.VI, d *vipl.Descriptor) error
 		doDone                   func(f *fixture, v *vipl.VI) (*vipl.Descriptor, error)
@@ -823,7 +823,7 @@ func functionRows() (rows []functionRow) {
 	}{
 		{
 			"PostSend", "SendDone", "SendWait", "SendNotify",
-			func(c *vipl.CQ) vipl.ViAttributes { return vipl.ViAttributes{SendCQ: c} }, (*fixture).send,
+			func(c *vipl.CQ) vipl.VIAttributes { return vipl.VIAttributes{SendCQ: c} }, (*fixture).send,
 			func(f *fixture, v *vipl.VI, d *vipl.Descriptor) error { return v.PostSend(f.t, d) },
 			func(f *fixture, v *vipl.VI) (*vipl.Descriptor, error) { return v.SendDone(f.t) },
 			func(f *fixture, v *vipl.VI, timeout driver.Time) (*vipl.Descriptor, error) {
@@ -833,7 +833,7 @@ func functionRows() (rows []functionRow) {
 		},
 		{
 			"PostRecv", "RecvDone", "RecvWait", "RecvNotify",
-			func(c *vipl.CQ) vipl.ViAttributes { return vipl.ViAttributes{RecvCQ: c} }, (*fixture).receive,
+			func(c *vipl.CQ) vipl.VIAttributes { return vipl.VIAttributes{RecvCQ: c} }, (*fixture).receive,
 			func(f *fixture, v *vipl.VI, d *vipl.Descriptor) error { return v.PostRecv(f.t, d) },
 			func(f *fixture, v *vipl.VI) (*vipl.Descriptor, error) { return v.RecvDone(f.t) },
 			func(f *fixture, v *vipl.VI, timeout driver.Time) (*vipl.Descriptor, error) {
@@ -844,7 +844,7 @@ func functionRows() (rows []functionRow) {
 	} {
 		onVI(q.post, anyState(ok), func(f *fixture, v *vipl.VI) error { return q.doPost(f, v, q.descriptor(f)) })
 		posts := func(when string, want vipl.Status, call func(f *fixture, v *vipl.VI) error) {
-			add(q.post, when, want, func(f *fixture) error { return call(f, f.create(vipl.ViAttributes{})) })
+			add(q.post, when, want, func(f *fixture) error { return call(f, f.create(vipl.VIAttributes{})) })
 		}
 		posts("no descriptor", invalid, func(f *fixture, v *vipl.VI) error { return q.doPost(f, v, nil) })
 		posts("descriptor without memory", invalid, func(f *fixture, v *vipl.VI) error { return q.doPost(f, v, &vipl.Descriptor{}) })
@@ -880,7 +880,7 @@ func functionRows() (rows []functionRow) {
 				return err
 			})
 			add(function, "a descriptor was flushed", vipl.StatusDescriptorError, func(f *fixture) error {
-				v, d := f.create(vipl.ViAttributes{}), q.descriptor(f)
+				v, d := f.create(vipl.VIAttributes{}), q.descriptor(f)
 				f.must(q.doPost(f, v, d))
 				f.must(v.Disconnect(f.t))
 				got, err := take(f, v)
@@ -888,7 +888,7 @@ func functionRows() (rows []functionRow) {
 				return err
 			})
 			add(function, "a descriptor is complete", ok, func(f *fixture) error {
-				v, d := f.create(vipl.ViAttributes{}), q.descriptor(f)
+				v, d := f.create(vipl.VIAttributes{}), q.descriptor(f)
 				if q.post == "PostRecv" {
 					f.must(q.doPost(f, v, d))
 				}
@@ -907,14 +907,14 @@ func functionRows() (rows []functionRow) {
 		done(q.wait, func(f *fixture, v *vipl.VI) (*vipl.Descriptor, error) { return q.doWait(f, v, driver.Millisecond) })
 		if q.post == "PostRecv" {
 			add(q.done, "nothing has come", vipl.StatusNotDone, func(f *fixture) error {
-				v := f.create(vipl.ViAttributes{})
+				v := f.create(vipl.VIAttributes{})
 				f.must(q.doPost(f, v, q.descriptor(f)))
 				_, err := q.doDone(f, v)
 				return err
 			})
 			for _, timeout := range []driver.Time{0, driver.Millisecond} {
 				add(q.wait, fmt.Sprintf("nothing comes, timeout %v", timeout), vipl.StatusTimeout, func(f *fixture) error {
-					v := f.create(vipl.ViAttributes{})
+					v := f.create(vipl.VIAttributes{})
 					f.must(q.doPost(f, v, q.descriptor(f)))
 					_, err := q.doWait(f, v, timeout)
 					return err
@@ -922,13 +922,13 @@ func functionRows() (rows []functionRow) {
 			}
 		} else {
 			add(q.done, "right behind the post", vipl.StatusNotDone, func(f *fixture) error {
-				v := f.in(stateConnected, vipl.ViAttributes{})
+				v := f.in(stateConnected, vipl.VIAttributes{})
 				f.must(q.doPost(f, v, q.descriptor(f)))
 				_, err := q.doDone(f, v)
 				return err
 			}).device = driver.DeviceHvia // the kernel of M-VIA has seen to it by then
 			add(q.wait, "right behind the post, timeout 0", vipl.StatusTimeout, func(f *fixture) error {
-				v := f.in(stateConnected, vipl.ViAttributes{})
+				v := f.in(stateConnected, vipl.VIAttributes{})
 				f.must(q.doPost(f, v, q.descriptor(f)))
 				_, err := q.doWait(f, v, 0)
 				return err
@@ -940,11 +940,11 @@ func functionRows() (rows []functionRow) {
 		ignore := func(*driver.Thread, *vipl.VI, *vipl.Descriptor) {}
 		onVI(q.notify, anyState(ok), func(f *fixture, v *vipl.VI) error { return q.doNotify(f, v, ignore) })
 		add(q.notify, "tied to a completion queue", none, func(f *fixture) error { return q.doNotify(f, ties(f), ignore) })
-		add(q.notify, "no handler", invalid, func(f *fixture) error { return q.doNotify(f, f.create(vipl.ViAttributes{}), nil) })
+		add(q.notify, "no handler", invalid, func(f *fixture) error { return q.doNotify(f, f.create(vipl.VIAttributes{}), nil) })
 	}
 
 	// Completion queues
-	onNic("CreateCQ", func(f *fixture, n *vipl.Nic) error { _, err := n.CreateCQ(f.t, 4); return err })
+	onNIC("CreateCQ", func(f *fixture, n *vipl.NIC) error { _, err := n.CreateCQ(f.t, 4); return err })
 	for _, c := range []struct {
 		entries int
 		want    vipl.Status
@@ -986,7 +986,7 @@ func functionRows() (rows []functionRow) {
 			return way.call(f, c)
 		})
 		add(way.function, "its NIC handle was closed", invalid, func(f *fixture) error {
-			n := errorOf(vipl.OpenNic(f.t, f.h))
+			n := errorOf(vipl.OpenNIC(f.t, f.h))
 			c := errorOf(n.CreateCQ(f.t, 4))
 			f.must(n.Close(f.t))
 			return way.call(f, c)
@@ -998,7 +998,7 @@ func functionRows() (rows []functionRow) {
 		}
 		add(way.function, "an entry waits", tied, func(f *fixture) error {
 			c := errorOf(f.nic.CreateCQ(f.t, 4))
-			v := f.create(vipl.ViAttributes{RecvCQ: c})
+			v := f.create(vipl.VIAttributes{RecvCQ: c})
 			f.must(v.PostRecv(f.t, f.receive()))
 			f.must(v.Disconnect(f.t))
 			return way.call(f, c)
@@ -1008,10 +1008,10 @@ func functionRows() (rows []functionRow) {
 
 	// Errors, management, names
 	handler := func(*driver.Thread, vipl.ErrorDescriptor) {}
-	onNic("ErrorCallback", func(_ *fixture, n *vipl.Nic) error { return n.ErrorCallback(handler) })
+	onNIC("ErrorCallback", func(_ *fixture, n *vipl.NIC) error { return n.ErrorCallback(handler) })
 	add("ErrorCallback", "a handler", ok, func(f *fixture) error { return f.nic.ErrorCallback(handler) })
 	add("ErrorCallback", "nil, for the default", ok, func(f *fixture) error { return f.nic.ErrorCallback(nil) })
-	onNic("QuerySystemManagementInfo", func(f *fixture, n *vipl.Nic) error {
+	onNIC("QuerySystemManagementInfo", func(f *fixture, n *vipl.NIC) error {
 		_, err := n.QuerySystemManagementInfo(f.t, vipl.Autodiscovery)
 		return err
 	})
@@ -1028,16 +1028,16 @@ func functionRows() (rows []functionRow) {
 	}
 	names := []struct {
 		function string
-		call     func(f *fixture, n *vipl.Nic) error
+		call     func(f *fixture, n *vipl.NIC) error
 	}{
-		{"NSGetHostByName", func(f *fixture, n *vipl.Nic) error { _, err := n.NSGetHostByName(f.t, "node1", 0); return err }},
-		{"NSGetHostByAddr", func(f *fixture, n *vipl.Nic) error { _, err := n.NSGetHostByAddr(f.t, f.there()); return err }},
-		{"NSShutdown", func(f *fixture, n *vipl.Nic) error { return n.NSShutdown(f.t) }},
+		{"NSGetHostByName", func(f *fixture, n *vipl.NIC) error { _, err := n.NSGetHostByName(f.t, "node1", 0); return err }},
+		{"NSGetHostByAddr", func(f *fixture, n *vipl.NIC) error { _, err := n.NSGetHostByAddr(f.t, f.there()); return err }},
+		{"NSShutdown", func(f *fixture, n *vipl.NIC) error { return n.NSShutdown(f.t) }},
 	}
-	onNic("NSInit", func(f *fixture, n *vipl.Nic) error { return n.NSInit(f.t) })
+	onNIC("NSInit", func(f *fixture, n *vipl.NIC) error { return n.NSInit(f.t) })
 	add("NSInit", "twice", ok, func(f *fixture) error { return errors.Join(f.nic.NSInit(f.t), f.nic.NSInit(f.t)) })
 	for _, way := range names {
-		onNic(way.function, way.call)
+		onNIC(way.function, way.call)
 		add(way.function, "before NSInit", vipl.StatusErrorNameService, func(f *fixture) error { return way.call(f, f.nic) })
 		add(way.function, "after NSInit", ok, func(f *fixture) error { f.must(f.nic.NSInit(f.t)); return way.call(f, f.nic) })
 		add(way.function, "after NSShutdown", vipl.StatusErrorNameService, func(f *fixture) error {
@@ -1086,7 +1086,7 @@ func (f *fixture) deadTag() vipl.Ptag {
 
 // try makes the call of a row, on a handle of its own.
 func (f *fixture) try(r functionRow) (err error) {
-	f.nic = errorOf(vipl.OpenNic(f.t, f.h))
+	f.nic = errorOf(vipl.OpenNIC(f.t, f.h))
 	defer func() {
 		if p := recover(); p != nil {
 			s, ok := p.(setup)
@@ -1108,7 +1108,7 @@ func functionPrograms(d driver.Device, simulated bool, rows []functionRow) []dri
 	later := make(chan func(t *driver.Thread), 1)
 	return []driver.Program{
 		{Node: 0, Name: "calls", Main: func(t *driver.Thread, h *driver.Host) error {
-			nic, err := vipl.OpenNic(t, h)
+			nic, err := vipl.OpenNIC(t, h)
 			if err != nil {
 				return err
 			}
@@ -1162,7 +1162,7 @@ func functionPrograms(d driver.Device, simulated bool, rows []functionRow) []dri
 			}
 		}},
 		{Node: 1, Name: "partner", Main: func(t *driver.Thread, h *driver.Host) error {
-			nic, err := vipl.OpenNic(t, h)
+			nic, err := vipl.OpenNIC(t, h)
 			if err != nil {
 				return err
 			}

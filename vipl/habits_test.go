@@ -120,7 +120,7 @@ func (p *peer) drained() error {
 }
 
 // met prepares receives and connects.
-func (e *env) met(a vipl.ViAttributes) (*peer, []*vipl.Descriptor, error) {
+func (e *env) met(a vipl.VIAttributes) (*peer, []*vipl.Descriptor, error) {
 	p, err := e.prepare(a)
 	if err != nil {
 		return nil, nil, err
@@ -257,7 +257,7 @@ func entryHabit(e *env) error {
 	if err != nil {
 		return err
 	}
-	p, list, err := e.met(vipl.ViAttributes{SendCQ: c, RecvCQ: c})
+	p, list, err := e.met(vipl.VIAttributes{SendCQ: c, RecvCQ: c})
 	if err != nil {
 		return err
 	}
@@ -338,7 +338,7 @@ func handleHabit(e *env) error {
 		if err != nil {
 			return err
 		}
-		two, err := e.nic.RegisterBuffer(e.t, b, &vipl.MemAttributes{EnableRdmaWrite: true})
+		two, err := e.nic.RegisterBuffer(e.t, b, &vipl.MemAttributes{EnableRDMAWrite: true})
 		if err != nil {
 			return err
 		}
@@ -354,7 +354,7 @@ func handleHabit(e *env) error {
 
 // zeroHabit: descriptors are in a region without attributes as ever; here the buffer is, too.
 func zeroHabit(e *env) error {
-	p, err := e.prepare(vipl.ViAttributes{Ptag: 0})
+	p, err := e.prepare(vipl.VIAttributes{Ptag: 0})
 	if err != nil {
 		return err
 	}
@@ -429,7 +429,7 @@ func linkHabit(e *env) error {
 func levelHabit(e *env) error {
 	q := e.nic.Query()
 	for _, level := range []vipl.ReliabilityLevel{vipl.Unreliable, vipl.ReliableDelivery, vipl.ReliableReception} {
-		_, err := e.nic.CreateVi(e.t, vipl.ViAttributes{ReliabilityLevel: level})
+		_, err := e.nic.CreateVI(e.t, vipl.VIAttributes{ReliabilityLevel: level})
 		// What a program concludes is what it gets.
 		if q.ReliabilityLevelSupport >= level {
 			e.is(fmt.Sprintf("level %v of %v", level, q.ReliabilityLevelSupport), err, nil)

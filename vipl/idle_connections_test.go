@@ -49,7 +49,7 @@ func TestServiceSurvivesIdleConnections(t *testing.T) {
 	for _, v := range []*driver.Process{first, second} {
 		th, err := v.Thread(t.Context(), "main")
 		require.NoError(t, err)
-		_, err = v.Host().OpenNic(th)
+		_, err = v.Host().OpenNIC(th)
 		require.NoError(t, err)
 		require.NoError(t, v.Close())
 	}

@@ -14,13 +14,13 @@ type MemHandle uint32
 // MemAttributes is VIP_MEM_ATTRIBUTES.
 type MemAttributes struct {
 	Ptag            Ptag
-	EnableRdmaWrite bool
-	EnableRdmaRead  bool
+	EnableRDMAWrite bool
+	EnableRDMARead  bool
 }
 
 // Alloc returns zeroed memory of the thread's host, page aligned, its pages
 // scattered over physical memory. Only such memory can be registered.
-func (n *Nic) Alloc(t *driver.Thread, bytes int) (*driver.Buffer, error) {
+func (n *NIC) Alloc(t *driver.Thread, bytes int) (*driver.Buffer, error) {
 	if n == nil {
 		return nil, missing("allocate memory", "NIC handle")
 	}
@@ -29,7 +29,7 @@ func (n *Nic) Alloc(t *driver.Thread, bytes int) (*driver.Buffer, error) {
 }
 
 // Free gives memory back; ErrResource while it is registered.
-func (n *Nic) Free(t *driver.Thread, b *driver.Buffer) error {
+func (n *NIC) Free(t *driver.Thread, b *driver.Buffer) error {
 	if n == nil || b == nil {
 		return missing("free memory", "NIC handle or buffer")
 	}
@@ -38,7 +38,7 @@ func (n *Nic) Free(t *driver.Thread, b *driver.Buffer) error {
 
 // Region is a registered range of memory.
 type Region struct {
-	nic     *Nic
+	nic     *NIC
 	address uint64
 	bytes   []byte
 	handle  MemHandle
@@ -47,7 +47,7 @@ type Region struct {
 // RegisterMem registers a range of virtual addresses, which may begin and end
 // anywhere in allocated memory. A range may be registered several times. Nil
 // attributes mean the NIC handle's tag and no remote access.
-func (n *Nic) RegisterMem(t *driver.Thread, address, length uint64, a *MemAttributes) (*Region, error) {
+func (n *NIC) RegisterMem(t *driver.Thread, address, length uint64, a *MemAttributes) (*Region, error) {
 	if n == nil {
 		return nil, missing("register memory", "NIC handle")
 	}
@@ -55,7 +55,7 @@ func (n *Nic) RegisterMem(t *driver.Thread, address, length uint64, a *MemAttrib
 		a = &MemAttributes{}
 	}
 	op := fmt.Sprintf("register %d bytes at %#x", length, address)
-	r, err := n.host.Register(t, n.info.ID, address, length, uint16(a.Ptag), driver.Rights{RdmaWrite: a.EnableRdmaWrite, RdmaRead: a.EnableRdmaRead})
+	r, err := n.host.Register(t, n.info.ID, address, length, uint16(a.Ptag), driver.Rights{RDMAWrite: a.EnableRDMAWrite, RDMARead: a.EnableRDMARead})
 	if err != nil {
 		return nil, translate(op, -1, err)
 	}
@@ -67,7 +67,7 @@ func (n *Nic) RegisterMem(t *driver.Thread, address, length uint64, a *MemAttrib
 }
 
 // RegisterBuffer registers all of a buffer.
-func (n *Nic) RegisterBuffer(t *driver.Thread, b *driver.Buffer, a *MemAttributes) (*Region, error) {
+func (n *NIC) RegisterBuffer(t *driver.Thread, b *driver.Buffer, a *MemAttributes) (*Region, error) {
 	if b == nil {
 		return nil, missing("register memory", "buffer")
 	}
@@ -76,7 +76,7 @@ func (n *Nic) RegisterBuffer(t *driver.Thread, b *driver.Buffer, a *MemAttribute
 
 // DeregisterMem ends a registration, which address and handle must both name.
 // When it returns, the NIC no longer touches the memory.
-func (n *Nic) DeregisterMem(t *driver.Thread, address uint64, h MemHandle) error {
+func (n *NIC) DeregisterMem(t *driver.Thread, address uint64, h MemHandle) error {
 	if n == nil {
 		return missing("deregister memory", "NIC handle")
 	}
@@ -84,12 +84,12 @@ func (n *Nic) DeregisterMem(t *driver.Thread, address uint64, h MemHandle) error
 }
 
 // QueryMem returns the attributes of a registration.
-func (n *Nic) QueryMem(t *driver.Thread, address uint64, h MemHandle) (MemAttributes, error) {
+func (n *NIC) QueryMem(t *driver.Thread, address uint64, h MemHandle) (MemAttributes, error) {
 	if n == nil {
 		return MemAttributes{}, missing("query memory", "NIC handle")
 	}
 	r, err := n.host.QueryRegion(t, n.info.ID, address, uint32(h))
-	return MemAttributes{Ptag: Ptag(r.Tag), EnableRdmaWrite: r.Rights.RdmaWrite, EnableRdmaRead: r.Rights.RdmaRead},
+	return MemAttributes{Ptag: Ptag(r.Tag), EnableRDMAWrite: r.Rights.RDMAWrite, EnableRDMARead: r.Rights.RDMARead},
 		translate(fmt.Sprintf("query %#x at %#x", h, address), -1, err)
 }
 
@@ -98,7 +98,7 @@ func (n *Nic) QueryMem(t *driver.Thread, address uint64, h MemHandle) (MemAttrib
 // When it returns, every access goes by the new ones. An access of the card that
 // falls into the change, and the completion of a receive descriptor in this memory
 // that the card had fetched before, fail as after DeregisterMem.
-func (n *Nic) SetMemAttributes(t *driver.Thread, address uint64, h MemHandle, a *MemAttributes) error {
+func (n *NIC) SetMemAttributes(t *driver.Thread, address uint64, h MemHandle, a *MemAttributes) error {
 	if n == nil {
 		return missing("set memory attributes", "NIC handle")
 	}
@@ -106,10 +106,10 @@ func (n *Nic) SetMemAttributes(t *driver.Thread, address uint64, h MemHandle, a 
 		a = &MemAttributes{}
 	}
 	return translate(fmt.Sprintf("set attributes of %#x at %#x", h, address), -1,
-		n.host.ModifyRegion(t, n.info.ID, address, uint32(h), uint16(a.Ptag), driver.Rights{RdmaWrite: a.EnableRdmaWrite, RdmaRead: a.EnableRdmaRead}))
+		n.host.ModifyRegion(t, n.info.ID, address, uint32(h), uint16(a.Ptag), driver.Rights{RDMAWrite: a.EnableRDMAWrite, RDMARead: a.EnableRDMARead}))
 }
 
-// SetAttributes is Nic.SetMemAttributes for a region.
+// SetAttributes is NIC.SetMemAttributes for a region.
 func (r *Region) SetAttributes(t *driver.Thread, a *MemAttributes) error {
 	if r == nil {
 		return missing("set memory attributes", "region")

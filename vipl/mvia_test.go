@@ -237,7 +237,7 @@ func heard(th *driver.Thread) error {
 
 // Threads that post on one VI: messages do not mix, though the kernel is left in
 // the midst of each of them.
-func TestThreadsPostOnOneVi(t *testing.T) {
+func TestThreadsPostOnOneVI(t *testing.T) {
 	const each, threads, size = 20, 3, 4000
 	var shared *peer
 	content := func(id byte) []byte { return bytes.Repeat([]byte{id}, size) }
@@ -348,7 +348,7 @@ type interruption struct {
 	name      string
 	interrupt func(p *peer, data, descriptors *vipl.Region) error
 	bits      uint32
-	state     vipl.ViState
+	state     vipl.VIState
 }
 
 // A thread leaves the kernel for each frame that it sends. What others do
@@ -364,7 +364,7 @@ func TestMessagesAreInterrupted(t *testing.T) {
 			}
 			return p.vi.Disconnect(p.t)
 		}, flushedError, vipl.Idle},
-		{"the NIC handle closed", func(p *peer, _, _ *vipl.Region) error { return p.nic.Close(p.t) }, flushedError, layout.ViStateFree},
+		{"the NIC handle closed", func(p *peer, _, _ *vipl.Region) error { return p.nic.Close(p.t) }, flushedError, layout.VIStateFree},
 	} {
 		t.Run(c.name, func(t *testing.T) { interrupted(t, c) })
 	}
@@ -398,7 +398,7 @@ func interrupted(t *testing.T, c interruption) {
 			if err != nil {
 				return err
 			}
-			d.SetRdmaWrite(data.Segment(0, size), to.address, to.handle)
+			d.SetRDMAWrite(data.Segment(0, size), to.address, to.handle)
 			if err := begin(e, 2); err != nil {
 				return err
 			}
@@ -416,7 +416,7 @@ func interrupted(t *testing.T, c interruption) {
 			} else {
 				e.that(fmt.Sprintf("%d bytes: some whole frames, and not all", n), n > 0 && n < size && n%layout.MaxPayload == 0)
 			}
-			if c.state == layout.ViStateFree {
+			if c.state == layout.VIStateFree {
 				return nil
 			}
 			shared.inState("afterwards", c.state)
@@ -450,7 +450,7 @@ func interrupted(t *testing.T, c interruption) {
 			}
 			if c.state == vipl.Idle {
 				p.asynchronous("the peer left", layout.AsyncErrorConnectionLost, p.vi)
-				p.asynchronous("cut off", layout.AsyncErrorRdmaWriteAbort, p.vi)
+				p.asynchronous("cut off", layout.AsyncErrorRDMAWriteAbort, p.vi)
 				if err := p.vi.Disconnect(e.t); err != nil {
 					return err
 				}
@@ -459,7 +459,7 @@ func interrupted(t *testing.T, c interruption) {
 				}
 			}
 			// The client's threads have more to say to each other before.
-			if err := e.t.Sleep(10 * driver.Millisecond); err != nil || c.state == layout.ViStateFree {
+			if err := e.t.Sleep(10 * driver.Millisecond); err != nil || c.state == layout.VIStateFree {
 				return err
 			}
 			return p.settled(0)
@@ -488,7 +488,7 @@ func interrupted(t *testing.T, c interruption) {
 // A host's device is M-VIA or the card, and nothing else; M-VIA needs a plain NIC.
 func TestDevicesThatAreNotThere(t *testing.T) {
 	open := driver.Program{Main: func(t *driver.Thread, h *driver.Host) error {
-		_, err := vipl.OpenNic(t, h)
+		_, err := vipl.OpenNIC(t, h)
 		return err
 	}}
 	for _, c := range []struct {
@@ -520,7 +520,7 @@ func TestMviaInFreeModeIsRefused(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	err := driver.Run(ctx, driver.RunConfig{Device: driver.DeviceMvia, Fabric: sim.Config{Mode: sim.Free}}, driver.Program{Main: func(t *driver.Thread, h *driver.Host) error {
-		_, err := vipl.OpenNic(t, h)
+		_, err := vipl.OpenNIC(t, h)
 		return err
 	}})
 	require.ErrorIs(t, err, driver.ErrInvalidParameter)
@@ -538,7 +538,7 @@ func TestNamesOfDevices(t *testing.T) {
 }
 
 // A NIC that reads no more frames: nobody waits for ever, and every later call says why.
-func TestNicThatDies(t *testing.T) {
+func TestNICThatDies(t *testing.T) {
 	f, err := drivertest.NewOf(driver.DeviceMvia, 2, 4)
 	require.NoError(t, err)
 	t.Cleanup(f.Close)
@@ -552,7 +552,7 @@ func TestNicThatDies(t *testing.T) {
 		if err := p.quiet(); err != nil { // what connects has been said
 			return err
 		}
-		f.Node(0).Nic.Dead = true // nothing else of this node runs
+		f.Node(0).NIC.Dead = true // nothing else of this node runs
 		if _, err := p.send(0, 3000); err != nil {
 			return err
 		}
@@ -564,7 +564,7 @@ func TestNicThatDies(t *testing.T) {
 		e.that("it says what it waited for: "+text(err), err != nil && strings.Contains(err.Error(), "sends of VI 0"))
 		took := e.t.Now() - began
 		e.that(fmt.Sprintf("it took %v", took), took >= driver.Second && took < 2*driver.Second)
-		_, err = e.nic.CreateVi(e.t, writable)
+		_, err = e.nic.CreateVI(e.t, writable)
 		e.is("a later call", err, driver.ErrClosed)
 		return errors.Join(e.fail...)
 	}, func(e *env) error {

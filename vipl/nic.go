@@ -52,8 +52,8 @@ const (
 // region. The zero Ptag stands for the NIC handle's own tag.
 type Ptag uint16
 
-// NicAttributes is VIP_NIC_ATTRIBUTES.
-type NicAttributes struct {
+// NICAttributes is VIP_NIC_ATTRIBUTES.
+type NICAttributes struct {
 	Name                    string
 	HardwareVersion         uint32 // major in bits 15:8, minor in 7:0
 	ProviderVersion         uint32
@@ -75,10 +75,10 @@ type NicAttributes struct {
 	RDMAReadSupport         ReliabilityLevel // mask of the levels at which RDMA read works
 }
 
-// Nic is an open NIC handle. It may be used from several threads.
-type Nic struct {
+// NIC is an open NIC handle. It may be used from several threads.
+type NIC struct {
 	host   *driver.Host
-	info   driver.Nic
+	info   driver.NIC
 	costs  driver.CostModel
 	closed atomic.Bool
 	names  atomic.Bool // the name service is in use
@@ -94,18 +94,18 @@ type Nic struct {
 	cqs []*CQ       // that were not destroyed
 }
 
-var errNicClosed = errors.New("the NIC handle was closed")
+var errNICClosed = errors.New("the NIC handle was closed")
 
-// OpenNic opens the NIC of the thread's host. Each call gives another handle.
-func OpenNic(t *driver.Thread, h *driver.Host) (*Nic, error) {
+// OpenNIC opens the NIC of the thread's host. Each call gives another handle.
+func OpenNIC(t *driver.Thread, h *driver.Host) (*NIC, error) {
 	if h == nil {
 		return nil, missing("open NIC", "host")
 	}
-	info, err := h.OpenNic(t)
+	info, err := h.OpenNIC(t)
 	if err != nil {
 		return nil, translate("open NIC", -1, err)
 	}
-	return &Nic{
+	return &NIC{
 		host: h, info: info, costs: h.Costs(), errors: h.ErrorRange(info.ID), vis: map[int]*VI{},
 		notifications: notifications{notified: h.NotificationRange(info.ID)},
 	}, nil
@@ -113,12 +113,12 @@ func OpenNic(t *driver.Thread, h *driver.Host) (*Nic, error) {
 
 // Close ends the handle. VIs, completion queues, regions and tags that were made through it and
 // still exist are destroyed.
-func (n *Nic) Close(t *driver.Thread) error {
+func (n *NIC) Close(t *driver.Thread) error {
 	if n == nil {
 		return missing("close NIC", "NIC handle")
 	}
 	if n.closed.Swap(true) {
-		return &Error{Op: "close NIC", VI: -1, Descriptor: -1, Status: StatusInvalidParameter, Detail: errNicClosed}
+		return &Error{Op: "close NIC", VI: -1, Descriptor: -1, Status: StatusInvalidParameter, Detail: errNICClosed}
 	}
 	n.mu.Lock()
 	cqs := n.cqs
@@ -133,35 +133,35 @@ func (n *Nic) Close(t *driver.Thread) error {
 			return translate("close NIC", -1, err)
 		}
 	}
-	return translate("close NIC", -1, n.host.CloseNic(t, n.info.ID))
+	return translate("close NIC", -1, n.host.CloseNIC(t, n.info.ID))
 }
 
 // Query returns what the NIC offers, as it was when the handle was opened; of no
 // handle nothing.
-func (n *Nic) Query() NicAttributes {
+func (n *NIC) Query() NICAttributes {
 	if n == nil {
-		return NicAttributes{}
+		return NICAttributes{}
 	}
 	blocks := uint64(layout.AttLevel2Count) * layout.AttPageBytes
-	a := NicAttributes{
+	a := NICAttributes{
 		Name: fmt.Sprintf("%s%d", n.host.Device(), n.host.Node()), HardwareVersion: n.info.HardwareVersion, ProviderVersion: providerVersion,
 		LocalAddress: n.info.Address, ThreadSafe: true, MaxDiscriminatorLen: driver.MaxDiscriminator,
 		MaxRegisterBytes: blocks, MaxRegisterRegions: n.info.MaxRegions, MaxRegisterBlockBytes: blocks,
-		MaxVI: n.info.MaxVis, MaxDescriptorsPerQueue: MaxDescriptorsPerQueue, MaxSegmentsPerDesc: MaxSegments,
+		MaxVI: n.info.MaxVIs, MaxDescriptorsPerQueue: MaxDescriptorsPerQueue, MaxSegmentsPerDesc: MaxSegments,
 		MaxTransferSize: n.info.MaxTransferSize, NativeMTU: layout.MaxPayload, MaxPtags: driver.MaxTags,
 		ReliabilityLevelSupport: ReliabilityLevel(n.info.Reliability), MaxCQ: n.info.MaxCQs,
 	}
 	if a.MaxCQ > 0 {
 		a.MaxCQEntries = driver.MaxCQEntries
 	}
-	if n.info.RdmaRead {
+	if n.info.RDMARead {
 		a.RDMAReadSupport = a.ReliabilityLevelSupport &^ Unreliable
 	}
 	return a
 }
 
 // CreatePtag makes a protection tag.
-func (n *Nic) CreatePtag(t *driver.Thread) (Ptag, error) {
+func (n *NIC) CreatePtag(t *driver.Thread) (Ptag, error) {
 	if n == nil {
 		return 0, missing("create protection tag", "NIC handle")
 	}
@@ -170,7 +170,7 @@ func (n *Nic) CreatePtag(t *driver.Thread) (Ptag, error) {
 }
 
 // DestroyPtag removes a tag; ErrResource while a VI or region has it.
-func (n *Nic) DestroyPtag(t *driver.Thread, tag Ptag) error {
+func (n *NIC) DestroyPtag(t *driver.Thread, tag Ptag) error {
 	if n == nil {
 		return missing("destroy protection tag", "NIC handle")
 	}
@@ -178,7 +178,7 @@ func (n *Nic) DestroyPtag(t *driver.Thread, tag Ptag) error {
 }
 
 // Counter reads one of the card's statistics counters.
-func (n *Nic) Counter(t *driver.Thread, c layout.Counter) (uint32, error) {
+func (n *NIC) Counter(t *driver.Thread, c layout.Counter) (uint32, error) {
 	if n == nil {
 		return 0, missing("read counter "+c.String(), "NIC handle")
 	}

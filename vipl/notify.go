@@ -82,7 +82,7 @@ func (v *VI) RecvNotify(t *driver.Thread, h NotifyHandler) error {
 }
 
 func (q *queue) notify(t *driver.Thread, op string, h NotifyHandler) error {
-	if s, _ := q.vi.vi.State(); s == layout.ViStateFree || q.vi.stale() {
+	if s, _ := q.vi.vi.State(); s == layout.VIStateFree || q.vi.stale() {
 		return q.vi.fail(op, StatusInvalidParameter, errDestroyed)
 	}
 	if h == nil {
@@ -117,7 +117,7 @@ var errNoHandler = errors.New("no handler")
 
 // notifier serves the registered handlers of a work queue or completion queue.
 type notifier struct {
-	nic *Nic
+	nic *NIC
 	at  driver.Notifier
 
 	// Guarded by the NIC's mutex. A registration looks for one completion and
@@ -127,7 +127,7 @@ type notifier struct {
 	count   uint32 // of notifications at the last look
 }
 
-func newNotifier(n *Nic, at driver.Notifier) *notifier { return &notifier{nic: n, at: at} }
+func newNotifier(n *NIC, at driver.Notifier) *notifier { return &notifier{nic: n, at: at} }
 
 // register adds a handler and serves what is there already.
 func (k *notifier) register(t *driver.Thread, look func(t *driver.Thread) (func(), error)) error {
@@ -169,7 +169,7 @@ type notifications struct {
 const handlersAtOnce = 64
 
 // due returns the first notifier that has to be looked at.
-func (n *Nic) due() *notifier {
+func (n *NIC) due() *notifier {
 	if n.listed.Load() == 0 {
 		return nil
 	}
@@ -184,11 +184,11 @@ func (n *Nic) due() *notifier {
 }
 
 // notificationWaits says whether serve has something to do.
-func (n *Nic) notificationWaits() bool { return !n.serving.Load() && n.due() != nil }
+func (n *NIC) notificationWaits() bool { return !n.serving.Load() && n.due() != nil }
 
 // serve calls the handlers of what has come. A handler that calls the library is
 // not called inside itself: what comes meanwhile follows when it returns.
-func (n *Nic) serve(t *driver.Thread) error {
+func (n *NIC) serve(t *driver.Thread) error {
 	// What a thread leaves that finds another one serving is served by that one.
 	for calls := 0; calls < handlersAtOnce && n.due() != nil; {
 		if !n.serving.CompareAndSwap(false, true) {
@@ -256,7 +256,7 @@ func (k *notifier) serve(t *driver.Thread, limit int) (calls int, err error) {
 // NotifyWait sleeps until handlers of SendNotify, RecvNotify and CQ.Notify have been
 // called, or those of ErrorCallback; ErrTimeout when the timeout comes first. It is for a
 // thread that is to run them.
-func (n *Nic) NotifyWait(t *driver.Thread, timeout driver.Time) error {
+func (n *NIC) NotifyWait(t *driver.Thread, timeout driver.Time) error {
 	const op = "wait for notifications"
 	if n == nil {
 		return missing(op, "NIC handle")
@@ -272,7 +272,7 @@ func (n *Nic) NotifyWait(t *driver.Thread, timeout driver.Time) error {
 			return nil
 		}
 		if n.closed.Load() {
-			return &Error{Op: op, VI: -1, Descriptor: -1, Status: StatusInvalidParameter, Detail: errNicClosed}
+			return &Error{Op: op, VI: -1, Descriptor: -1, Status: StatusInvalidParameter, Detail: errNICClosed}
 		}
 		span := left()
 		if span <= 0 {
@@ -292,10 +292,10 @@ func (n *Nic) NotifyWait(t *driver.Thread, timeout driver.Time) error {
 }
 
 // attention says whether deliver has something to do.
-func (n *Nic) attention(t *driver.Thread) bool { return n.errorWaits(t) || n.notificationWaits() }
+func (n *NIC) attention(t *driver.Thread) bool { return n.errorWaits(t) || n.notificationWaits() }
 
 // watch adds the words that change when deliver gets something to do.
-func (n *Nic) watch(ranges []driver.Range) []driver.Range {
+func (n *NIC) watch(ranges []driver.Range) []driver.Range {
 	if n.handled() {
 		ranges = append(ranges, n.errors)
 	}

@@ -20,13 +20,13 @@ type RemoteRegion struct {
 	Handle  MemHandle
 	// What the region was registered for. The peer's VI must allow it, too, and
 	// have the region's protection tag.
-	EnableRdmaWrite, EnableRdmaRead bool
+	EnableRDMAWrite, EnableRDMARead bool
 }
 
 func remoteRegions(all []driver.RegionInfo) (r []RemoteRegion) {
 	for _, g := range all {
 		r = append(r, RemoteRegion{
-			Address: g.Address, Length: g.Length, Handle: MemHandle(g.Handle), EnableRdmaWrite: g.Rights.RdmaWrite, EnableRdmaRead: g.Rights.RdmaRead,
+			Address: g.Address, Length: g.Length, Handle: MemHandle(g.Handle), EnableRDMAWrite: g.Rights.RDMAWrite, EnableRDMARead: g.Rights.RDMARead,
 		})
 	}
 	return r

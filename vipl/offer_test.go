@@ -25,7 +25,7 @@ const (
 // carve registers n regions of p's buffer, every other one for RDMA writes.
 func (p *peer) carve(n int) (all []*vipl.Region, err error) {
 	for i := range n {
-		r, err := p.nic.RegisterMem(p.t, p.buf.Address()+uint64(i*offeredStep), offeredBytes, &vipl.MemAttributes{EnableRdmaWrite: i%2 == 0})
+		r, err := p.nic.RegisterMem(p.t, p.buf.Address()+uint64(i*offeredStep), offeredBytes, &vipl.MemAttributes{EnableRDMAWrite: i%2 == 0})
 		if err != nil {
 			return nil, err
 		}
@@ -37,7 +37,7 @@ func (p *peer) carve(n int) (all []*vipl.Region, err error) {
 // offers is what a peer should be told of carved regions.
 func offers(regions []*vipl.Region) (all []vipl.RemoteRegion) {
 	for i, r := range regions {
-		all = append(all, vipl.RemoteRegion{Address: r.Address(), Length: offeredBytes, Handle: r.Handle(), EnableRdmaWrite: i%2 == 0})
+		all = append(all, vipl.RemoteRegion{Address: r.Address(), Length: offeredBytes, Handle: r.Handle(), EnableRDMAWrite: i%2 == 0})
 	}
 	return all
 }
@@ -86,7 +86,7 @@ func offerClient(e *env) error {
 	if err != nil {
 		return err
 	}
-	other, err := vipl.OpenNic(e.t, e.h)
+	other, err := vipl.OpenNIC(e.t, e.h)
 	if err != nil {
 		return err
 	}

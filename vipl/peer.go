@@ -32,9 +32,9 @@ func (v *VI) ConnectPeerRequest(t *driver.Thread, local, remote NetAddress, time
 // ErrNotReachable at once for an address of the own host.
 // It may be asked again until the VI's next attempt or Disconnect; ErrInvalidState if there
 // was no ConnectPeerRequest.
-func (v *VI) ConnectPeerDone(t *driver.Thread) (ViAttributes, error) {
+func (v *VI) ConnectPeerDone(t *driver.Thread) (VIAttributes, error) {
 	if v == nil {
-		return ViAttributes{}, missing("connect peer done", "VI")
+		return VIAttributes{}, missing("connect peer done", "VI")
 	}
 	r, err := v.vi.PeerDone(t)
 	return v.peerResult("connect peer done", r, err)
@@ -42,17 +42,17 @@ func (v *VI) ConnectPeerDone(t *driver.Thread) (ViAttributes, error) {
 
 // ConnectPeerWait is ConnectPeerDone that waits for the result, which comes by the
 // timeout of the request at the latest. ErrResource if another thread's Disconnect ends it.
-func (v *VI) ConnectPeerWait(t *driver.Thread) (ViAttributes, error) {
+func (v *VI) ConnectPeerWait(t *driver.Thread) (VIAttributes, error) {
 	if v == nil {
-		return ViAttributes{}, missing("connect peer wait", "VI")
+		return VIAttributes{}, missing("connect peer wait", "VI")
 	}
 	r, err := v.vi.PeerWait(t)
 	return v.peerResult("connect peer wait", r, err)
 }
 
-func (v *VI) peerResult(op string, r driver.Remote, err error) (ViAttributes, error) {
+func (v *VI) peerResult(op string, r driver.Remote, err error) (VIAttributes, error) {
 	if err != nil {
-		return ViAttributes{}, translate(op, v.vi.Index, err)
+		return VIAttributes{}, translate(op, v.vi.Index, err)
 	}
 	v.met(remoteRegions(r.Regions))
 	return attributesOf(r.Attributes), nil

@@ -52,7 +52,7 @@ func peerProgram(node int) main {
 			p.inState("after the wait", vipl.Connected)
 			again, err := p.vi.ConnectPeerDone(e.t)
 			e.is("done after the wait", err, nil)
-			e.that(fmt.Sprintf("attributes %+v, then %+v", theirs, again), theirs == again && theirs.EnableRdmaWrite)
+			e.that(fmt.Sprintf("attributes %+v, then %+v", theirs, again), theirs == again && theirs.EnableRDMAWrite)
 			regions := p.vi.RemoteRegions()
 			if len(regions) != 1 {
 				return fmt.Errorf("round %d: the peer offers %+v", round, regions)
@@ -166,7 +166,7 @@ func changeServer(e *env) error {
 		return err
 	}
 	for i, c := range changes {
-		a := &vipl.MemAttributes{EnableRdmaWrite: c.write}
+		a := &vipl.MemAttributes{EnableRDMAWrite: c.write}
 		if c.foreign {
 			a.Ptag = tag
 		}
@@ -187,7 +187,7 @@ func changeServer(e *env) error {
 			e.is(c.name, err, vipl.ErrNotDone)
 		} else {
 			e.is(c.name, err, nil)
-			e.that(fmt.Sprintf("%s: error %v", c.name, got.Code), got.Code == layout.AsyncErrorRdmaWriteProtection)
+			e.that(fmt.Sprintf("%s: error %v", c.name, got.Code), got.Code == layout.AsyncErrorRDMAWriteProtection)
 		}
 	}
 	if err := p.settled(0); err != nil {
@@ -202,7 +202,7 @@ func changeServer(e *env) error {
 	if err := e.t.Sleep(driver.Millisecond); err != nil {
 		return err
 	}
-	e.is("of a descriptor", p.descriptors.SetAttributes(e.t, &vipl.MemAttributes{EnableRdmaWrite: true}), nil)
+	e.is("of a descriptor", p.descriptors.SetAttributes(e.t, &vipl.MemAttributes{EnableRDMAWrite: true}), nil)
 	e.is("disconnect", p.vi.Disconnect(e.t), nil)
 	got, err := p.vi.RecvDone(e.t)
 	e.that("the descriptor comes back", got == d)
@@ -256,7 +256,7 @@ func changeUnderWritesServer(e *env) error {
 		return err
 	}
 	for i := range changesUnderWrites {
-		if err := p.mem.SetAttributes(e.t, &vipl.MemAttributes{EnableRdmaWrite: i%2 == 1}); err != nil {
+		if err := p.mem.SetAttributes(e.t, &vipl.MemAttributes{EnableRDMAWrite: i%2 == 1}); err != nil {
 			return fmt.Errorf("change %d: %w", i, err)
 		}
 		if err := e.t.Sleep(driver.Time(7+i) * driver.Microsecond); err != nil {
@@ -289,7 +289,7 @@ func changeUnderWritesServer(e *env) error {
 			return err
 		}
 		refused++
-		e.that(fmt.Sprintf("error %v", got.Code), got.Code == layout.AsyncErrorRdmaWriteProtection || got.Code == layout.AsyncErrorOverflow)
+		e.that(fmt.Sprintf("error %v", got.Code), got.Code == layout.AsyncErrorRDMAWriteProtection || got.Code == layout.AsyncErrorOverflow)
 	}
 	e.that(fmt.Sprintf("%d words landed, %d writes were refused", landed, refused), landed > 0 && refused > 0)
 	e.that("nothing is behind them", bytes.Equal(b[16*101:], make([]byte, len(b)-16*101)))

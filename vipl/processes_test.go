@@ -180,7 +180,7 @@ func leftovers(s service.Status) (left []string) {
 		for _, p := range n.Processes {
 			left = append(left, fmt.Sprintf("%+v", p))
 		}
-		for _, v := range n.Vis {
+		for _, v := range n.VIs {
 			left = append(left, fmt.Sprintf("%+v", v))
 		}
 	}
@@ -196,7 +196,7 @@ func requireEmpty(t *testing.T, s *service.Service, limit time.Duration) {
 var participants = []service.Participant{{Node: 0, Name: "client"}, {Node: 1, Name: "server"}}
 
 // cardLimits let a process have all that the card has, as the scenarios try to.
-var cardLimits = driver.Quota{Vis: 1 << 10, CQs: 1 << 10, Tags: 1 << 20, Regions: 1 << 20}
+var cardLimits = driver.Quota{VIs: 1 << 10, CQs: 1 << 10, Tags: 1 << 20, Regions: 1 << 20}
 
 // The scenarios with client and server in processes of their own, on the simulated
 // card, in virtual time. With -short it is some of them.
@@ -295,7 +295,7 @@ func timed(e *env, first bool, out notes) error {
 	if err != nil {
 		return err
 	}
-	a := vipl.ViAttributes{EnableRdmaWrite: true, ReliabilityLevel: vipl.ReliableDelivery}
+	a := vipl.VIAttributes{EnableRDMAWrite: true, ReliabilityLevel: vipl.ReliableDelivery}
 	var p *peer
 	if first {
 		p, err = e.dial(other, a)
@@ -423,7 +423,7 @@ func busyClient(e *env) error {
 		if err := p.Dial(e.t, vipl.NetAddress{Host: vipl.HostAddress(1), Discriminator: "busy"}, driver.Second); err != nil {
 			return err
 		}
-		cq, err := p.Nic.CreateCQ(e.t, 32)
+		cq, err := p.NIC.CreateCQ(e.t, 32)
 		if err != nil {
 			return err
 		}
@@ -459,7 +459,7 @@ func busyServer(e *env) error {
 			err = bounce(e, p, i, false)
 		}
 		fmt.Println("after", err)
-		lost, err := p.Nic.ErrorWait(e.t, driver.Second)
+		lost, err := p.NIC.ErrorWait(e.t, driver.Second)
 		switch {
 		case errors.Is(err, vipl.ErrTimeout):
 			fmt.Println("timeout", time.Now().UnixMilli())
@@ -506,7 +506,7 @@ func TestProcessesAreKilled(t *testing.T) {
 		client := startProcess(t, job{Node: 0, Name: "client", Program: "busy/client"})
 		if i%2 == 1 { // half of them count from a connection on, the others from the start
 			require.Eventually(t, func() bool {
-				return slices.ContainsFunc(s.Status().Nodes[0].Vis, func(v service.ViStatus) bool { return v.Peer != "" })
+				return slices.ContainsFunc(s.Status().Nodes[0].VIs, func(v service.VIStatus) bool { return v.Peer != "" })
 			}, 20*time.Second, 2*time.Millisecond)
 		}
 		time.Sleep(after)
@@ -514,7 +514,7 @@ func TestProcessesAreKilled(t *testing.T) {
 		killed := time.Now()
 		require.ErrorContains(t, client.ends(t, time.Second), "killed", "kill %d after %v: %s", i, after, &client.err)
 		require.Eventually(t, func() bool {
-			return !slices.ContainsFunc(s.Status().Nodes[0].Processes, func(p service.ProcessStatus) bool { return true }) && len(s.Status().Nodes[0].Vis) == 0
+			return !slices.ContainsFunc(s.Status().Nodes[0].Processes, func(p service.ProcessStatus) bool { return true }) && len(s.Status().Nodes[0].VIs) == 0
 		},
 			patience*reclaimed-time.Since(killed), 5*time.Millisecond, "kill %d after %v: what the client had is not taken back: %+v", i, after, s.Status().Nodes[0])
 		require.NoError(t, server.ends(t, (2+2*patience)*time.Second), "kill %d after %v", i, after)
@@ -551,7 +551,7 @@ func TestServicesAreKilled(t *testing.T) {
 			client := startProcess(t, job{Name: "idle", Program: "idle"})
 			require.Eventually(t, func() bool {
 				st, err := service.StatusOf(t.Context(), "")
-				return err == nil && len(st.Nodes[0].Vis) == 1 && len(st.Nodes[0].Processes) == 1
+				return err == nil && len(st.Nodes[0].VIs) == 1 && len(st.Nodes[0].Processes) == 1
 			}, 30*time.Second, 20*time.Millisecond)
 			time.Sleep(100 * time.Millisecond)
 			if victim == "service" {
@@ -634,13 +634,13 @@ func TestHostileProcess(t *testing.T) {
 	var log lockedBuffer
 	s := startService(t, service.Config{Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	good := startProcess(t, job{Node: 0, Name: "good", Program: "idle"})
-	require.Eventually(t, func() bool { return len(s.Status().Nodes[0].Vis) == 1 }, 20*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return len(s.Status().Nodes[0].VIs) == 1 }, 20*time.Second, 10*time.Millisecond)
 	bad := startProcess(t, job{Node: 0, Name: "villain", Program: "hostile"})
 	err := bad.ends(t, 20*time.Second)
 	require.ErrorContains(t, err, "villain")
 	require.ErrorContains(t, err, "doorbell")
 	t.Log(err)
-	require.Eventually(t, func() bool { st := s.Status().Nodes[0]; return len(st.Vis) == 1 && len(st.Processes) == 1 }, 10*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { st := s.Status().Nodes[0]; return len(st.VIs) == 1 && len(st.Processes) == 1 }, 10*time.Second, 10*time.Millisecond)
 	require.Equal(t, "good", s.Status().Nodes[0].Processes[0].Name)
 	require.Eventually(t, func() bool {
 		text := log.String()
@@ -729,7 +729,7 @@ func TestServiceRefuses(t *testing.T) {
 	require.NoError(t, s.Wait())
 	th, err := all[0].Thread(ctx, "after the end")
 	if err == nil {
-		_, err = all[0].Host().OpenNic(th)
+		_, err = all[0].Host().OpenNIC(th)
 	}
 	require.Error(t, err)
 	for _, p := range all {

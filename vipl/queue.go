@@ -240,7 +240,7 @@ func (q *queue) look(t *driver.Thread, op string) (*Descriptor, error) {
 			return nil, err
 		}
 		return q.take(op)
-	case layout.ViStateFree:
+	case layout.VIStateFree:
 		return nil, q.vi.fail(op, StatusInvalidParameter, errDestroyed)
 	}
 	return nil, nil
@@ -274,7 +274,7 @@ func (q *queue) await(t *driver.Thread, timeout driver.Time, notified func() boo
 	began := t.Now()
 	_, err := t.Poll(driver.Poll{Ranges: ranges, Period: v.nic.costs.PollPeriod(), Timeout: timeout, Blocked: q.kernel || notified != nil}, func() bool {
 		s, _ := v.vi.State()
-		return done() || s == ErrorState || s == layout.ViStateFree || v.nic.attention(t)
+		return done() || s == ErrorState || s == layout.VIStateFree || v.nic.attention(t)
 	})
 	return t.Now() > began, translate(q.names.wait, v.vi.Index, err)
 }
@@ -346,8 +346,8 @@ func (q *queue) flush() (written []driver.Range, completed int) {
 		echo := layout.StatusOperationReceive
 		if !q.receive {
 			echo = [...]layout.StatusOperation{
-				layout.DescriptorOperationSend: layout.StatusOperationSend, layout.DescriptorOperationRdmaWrite: layout.StatusOperationRdmaWrite,
-				layout.DescriptorOperationRdmaRead: layout.StatusOperationRdmaRead, layout.DescriptorOperationReserved: layout.StatusOperationSend,
+				layout.DescriptorOperationSend: layout.StatusOperationSend, layout.DescriptorOperationRDMAWrite: layout.StatusOperationRDMAWrite,
+				layout.DescriptorOperationRDMARead: layout.StatusOperationRDMARead, layout.DescriptorOperationReserved: layout.StatusOperationSend,
 			}[d.operation()]
 		}
 		d.SetLength(0)

@@ -82,7 +82,7 @@ func randomOperationsFindFaults(t *testing.T, d driver.Device) {
 			f[layout.HeaderBytes] ^= 0x80
 			return false
 		})},
-		{"an RDMA write goes one byte too far", lies{}, wireFault(20, isOperation(layout.FrameOperationRdmaWrite), func(_ []byte, h layout.ViaHeader) bool {
+		{"an RDMA write goes one byte too far", lies{}, wireFault(20, isOperation(layout.FrameOperationRDMAWrite), func(_ []byte, h layout.ViaHeader) bool {
 			h.SetAddress(h.Address() + 1)
 			return false
 		})},
@@ -149,7 +149,7 @@ func randomOperationsFindFaults(t *testing.T, d driver.Device) {
 			return true
 		})}, nil},
 		{"a VI is in another state", lies{observed: once(func(n *randomNode) bool {
-			n.states[3] = layout.ViStateError - n.states[3]
+			n.states[3] = layout.VIStateError - n.states[3]
 			return true
 		})}, nil},
 	} {
@@ -182,7 +182,7 @@ func TestShortestFailingList(t *testing.T) {
 	require.Equal(t, ops[:1000], again, "lists of one seed are prefixes of each other")
 	// The card does not do the n-th RDMA write.
 	run := func(r *randomRun) error {
-		return fakes(t.Context(), driver.DeviceHvia, s, r, wireFault(100, isOperation(layout.FrameOperationRdmaWrite), func([]byte, layout.ViaHeader) bool { return true }))
+		return fakes(t.Context(), driver.DeviceHvia, s, r, wireFault(100, isOperation(layout.FrameOperationRDMAWrite), func([]byte, layout.ViaHeader) bool { return true }))
 	}
 	r := newRandomRun(ops, lies{}, conditions{})
 	require.Error(t, run(r))

@@ -262,7 +262,7 @@ func (g *generator) barrier(kind opKind) error {
 	for pair := range g.sender {
 		g.sender[pair] = anySide
 		for side := range sides {
-			if g.reliable(side, pair) && g.vi(side, pair).State() == layout.ViStateConnected {
+			if g.reliable(side, pair) && g.vi(side, pair).State() == layout.VIStateConnected {
 				g.sender[pair] = g.pick(bothSides, bothSides, bothSides, 0, 1)
 			}
 		}
@@ -331,18 +331,18 @@ func (g *generator) round() error {
 // manage brings a pair nearer to being connected, and prepares its next round.
 func (g *generator) manage(pair int) error {
 	a, b := g.vi(0, pair), g.vi(1, pair)
-	idle := func(v *model.VI) bool { return v != nil && v.State() == layout.ViStateIdle }
+	idle := func(v *model.VI) bool { return v != nil && v.State() == layout.VIStateIdle }
 	for side, v := range []*model.VI{a, b} {
 		switch {
 		case v == nil:
 			if err := g.recreate(side, pair); err != nil {
 				return err
 			}
-		case v.State() == layout.ViStateError && g.chance(80):
+		case v.State() == layout.VIStateError && g.chance(80):
 			if err := g.emit(operation{kind: opDisconnect, side: side, pair: pair}); err != nil {
 				return err
 			}
-		case v.State() == layout.ViStateIdle && g.chance(20):
+		case v.State() == layout.VIStateIdle && g.chance(20):
 			if send, receive := v.Outstanding(); send+receive == 0 && g.chance(50) {
 				if err := g.emit(operation{kind: opDestroy, side: side, pair: pair}); err != nil {
 					return err
@@ -445,7 +445,7 @@ func (g *generator) connect(pair int) error {
 		if _, receive := v.Outstanding(); receive > 0 {
 			return nil // two that cannot be changed: another time
 		}
-		to := randomAttributes{tag: g.w.sides[side].tag[pair], max: a.max, level: a.level, rdmaWrite: v.Attributes().RdmaWrite}
+		to := randomAttributes{tag: g.w.sides[side].tag[pair], max: a.max, level: a.level, rdmaWrite: v.Attributes().RDMAWrite}
 		to.rdmaRead = a.level != layout.ReliabilityUnreliable && g.chance(75)
 		if err := g.emit(operation{kind: opSetAttributes, side: side, pair: pair, attributes: to}); err != nil {
 			return err
@@ -503,7 +503,7 @@ func (g *generator) prepare(side, pair int) error {
 	}
 	level := g.pick(0, 1, 3, 5, 8)
 	for v.Available() < level {
-		if posted, err := g.postReceive(side, pair); err != nil || !posted || v.State() == layout.ViStateError {
+		if posted, err := g.postReceive(side, pair); err != nil || !posted || v.State() == layout.VIStateError {
 			return err
 		}
 	}
@@ -705,7 +705,7 @@ func (g *generator) format(d *randomDescriptor, receive, reliable bool) {
 			d.plan += " reserved operation"
 			break
 		}
-		d.control = d.control&^layout.DescriptorControlOperationMask | uint16(layout.DescriptorOperationRdmaRead)
+		d.control = d.control&^layout.DescriptorControlOperationMask | uint16(layout.DescriptorOperationRDMARead)
 		d.plan += " RDMA read"
 	case 5:
 		if d.hasRemote {
@@ -725,7 +725,7 @@ func (g *generator) format(d *randomDescriptor, receive, reliable bool) {
 		}
 	default:
 		if receive {
-			d.control |= uint16(layout.DescriptorOperationRdmaWrite)
+			d.control |= uint16(layout.DescriptorOperationRDMAWrite)
 			d.plan += " RDMA write on the receive queue"
 		} else {
 			d.control |= 1 << 15
@@ -791,7 +791,7 @@ func (g *generator) send(side, pair, n int, op layout.DescriptorOperation, immed
 	max := int(g.vi(side, pair).Attributes().MaxTransferSize)
 	n = min(n, max)
 	area, there := areaSource, areaTarget
-	if op == layout.DescriptorOperationRdmaRead {
+	if op == layout.DescriptorOperationRDMARead {
 		area, there = areaRead, g.pick(areaTarget, areaTarget, areaSource)
 	}
 	d := randomDescriptor{segments: -1, handle: queueHandle(pair, false), control: uint16(op), pieces: g.pieces(pair, area, n), length: uint32(n)}
@@ -802,7 +802,7 @@ func (g *generator) send(side, pair, n int, op layout.DescriptorOperation, immed
 	if g.chance(5) {
 		d.control |= layout.DescriptorControlQueueFenceMask
 	}
-	if op == layout.DescriptorOperationRdmaWrite || op == layout.DescriptorOperationRdmaRead {
+	if op == layout.DescriptorOperationRDMAWrite || op == layout.DescriptorOperationRDMARead {
 		d.hasRemote = true
 		p := g.piece(pair, there, n)
 		if n > 0 || !g.chance(30) { // of nothing, anywhere, but the handle is looked at
@@ -811,7 +811,7 @@ func (g *generator) send(side, pair, n int, op layout.DescriptorOperation, immed
 				p.offset = 0
 			}
 		}
-		if op != layout.DescriptorOperationRdmaRead || n > 0 {
+		if op != layout.DescriptorOperationRDMARead || n > 0 {
 			p.handle.how = handleOf // of a read of nothing it is not looked at
 		}
 		if p.handle.kind == regionPlain {
@@ -827,7 +827,7 @@ func (g *generator) send(side, pair, n int, op layout.DescriptorOperation, immed
 	}
 	switch g.random.IntN(8) {
 	case 0:
-		if op == layout.DescriptorOperationRdmaRead && g.chance(30) {
+		if op == layout.DescriptorOperationRDMARead && g.chance(30) {
 			d.control |= layout.DescriptorControlImmediateMask
 			d.plan += " immediate data"
 			break
@@ -918,7 +918,7 @@ func (g *generator) traffic() error {
 	}
 	if g.chance(20) {
 		// A receive for later. No message may come to look for it meanwhile.
-		if g.starved[side][pair] || v.State() == layout.ViStateConnected && g.safe[side][pair] == 0 {
+		if g.starved[side][pair] || v.State() == layout.VIStateConnected && g.safe[side][pair] == 0 {
 			return nil
 		}
 		g.ahead[side][pair] = true
@@ -949,11 +949,11 @@ func (g *generator) message(side, pair int) error {
 	calm := g.errors[g.node(to, pair)] < errorLimit
 	op, immediate := layout.DescriptorOperationSend, g.chance(30)
 	if g.chance(50) {
-		op = layout.DescriptorOperationRdmaWrite
+		op = layout.DescriptorOperationRDMAWrite
 	}
 	if g.safe[to][pair] <= 0 && (g.ahead[to][pair] || !calm || !g.chance(30)) {
 		// No receive is there, and none may be missing.
-		op, immediate = layout.DescriptorOperationRdmaWrite, false
+		op, immediate = layout.DescriptorOperationRDMAWrite, false
 	}
 	n := g.size(65536)
 	for n > 0 && n+wireOverhead*(n/layout.MaxPayload+1) > room {
@@ -964,15 +964,15 @@ func (g *generator) message(side, pair int) error {
 	}
 	// A message that is cut off is told as an error, too, when the next one comes.
 	plant := calm && g.chance(14)
-	d := g.send(side, pair, n, op, immediate, plant, op == layout.DescriptorOperationRdmaWrite && calm && g.chance(12))
+	d := g.send(side, pair, n, op, immediate, plant, op == layout.DescriptorOperationRDMAWrite && calm && g.chance(12))
 	d.slot = slot
 	if calm {
 		g.cut(&d, pair, false)
 	} else if slot == cutSlot {
 		return nil
 	}
-	if v.State() == layout.ViStateConnected {
-		if !g.vi(to, pair).Attributes().RdmaWrite && op == layout.DescriptorOperationRdmaWrite && !immediate && !calm {
+	if v.State() == layout.VIStateConnected {
+		if !g.vi(to, pair).Attributes().RDMAWrite && op == layout.DescriptorOperationRDMAWrite && !immediate && !calm {
 			return nil // it would be refused
 		}
 		bytes := onTheWire(int(min(d.length, 65536)))
@@ -1012,20 +1012,20 @@ func (g *generator) reliableMessage(side, pair int, errors bool) error {
 	// What the peer's side has to say of it.
 	fits := func() bool {
 		switch {
-		case op == layout.DescriptorOperationRdmaRead:
-			return peer.Attributes().RdmaRead
+		case op == layout.DescriptorOperationRDMARead:
+			return peer.Attributes().RDMARead
 		case op == layout.DescriptorOperationSend:
 			return safe && peer.Takes(n)
 		case immediate:
-			return safe && peer.Attributes().RdmaWrite && peer.Takes(0)
+			return safe && peer.Attributes().RDMAWrite && peer.Takes(0)
 		}
-		return peer.Attributes().RdmaWrite
+		return peer.Attributes().RDMAWrite
 	}
 	if !fits() && !(errors && (safe || none) && g.chance(40)) {
 		for n > 0 && op == layout.DescriptorOperationSend && !fits() {
 			n /= 2
 		}
-		for _, op = range []layout.DescriptorOperation{op, layout.DescriptorOperationRdmaWrite, layout.DescriptorOperationRdmaRead} {
+		for _, op = range []layout.DescriptorOperation{op, layout.DescriptorOperationRDMAWrite, layout.DescriptorOperationRDMARead} {
 			if op != layout.DescriptorOperationSend {
 				immediate = false
 			}
@@ -1037,7 +1037,7 @@ func (g *generator) reliableMessage(side, pair int, errors bool) error {
 			return nil
 		}
 	}
-	read := op == layout.DescriptorOperationRdmaRead
+	read := op == layout.DescriptorOperationRDMARead
 	immediate = immediate && !read
 	d := g.send(side, pair, n, op, immediate, errors && g.chance(12), op != layout.DescriptorOperationSend && errors && g.chance(10))
 	if g.under.faulty && max(d.length, lengthOf(d.pieces)) > layout.MaxPayload {
@@ -1077,10 +1077,10 @@ func (g *generator) reliableMessage(side, pair int, errors bool) error {
 	if err := g.emit(o); err != nil {
 		return err
 	}
-	if !errors && g.sender[pair] == bothSides && v.State() != layout.ViStateConnected {
+	if !errors && g.sender[pair] == bothSides && v.State() != layout.VIStateConnected {
 		return fmt.Errorf("the generator: %v breaks a connection on which both sides send", o)
 	}
-	if read && v.State() != layout.ViStateConnected {
+	if read && v.State() != layout.VIStateConnected {
 		// What is posted behind it may leave before its answer is refused here.
 		return g.barrier(opSettle)
 	}
@@ -1097,7 +1097,7 @@ func (g *generator) sound(side int, d randomDescriptor) bool {
 			return false
 		}
 	}
-	return !d.hasRemote || d.length == 0 && d.operation() == layout.DescriptorOperationRdmaRead || live(1-side, d.remote)
+	return !d.hasRemote || d.length == 0 && d.operation() == layout.DescriptorOperationRDMARead || live(1-side, d.remote)
 }
 
 // overrun fills a completion queue with a few completions more than it has room for.
@@ -1107,11 +1107,11 @@ func (g *generator) overrun() error {
 	fits := func() bool {
 		pair, side = g.random.IntN(randomPairs), g.between(0, 1)
 		v = g.vi(side, pair)
-		if v == nil || v.Attributes().SendCompletionQueue == 0 || v.State() != layout.ViStateConnected {
+		if v == nil || v.Attributes().SendCompletionQueue == 0 || v.State() != layout.VIStateConnected {
 			return false
 		}
 		send, _ := v.Outstanding()
-		return send == 0 && g.vi(1-side, pair).Attributes().RdmaWrite && g.w.sides[1-side].regions[pair][areaTarget][regionFull].live
+		return send == 0 && g.vi(1-side, pair).Attributes().RDMAWrite && g.w.sides[1-side].regions[pair][areaTarget][regionFull].live
 	}
 	for tries := 0; !fits(); tries++ {
 		if tries == 20 {
@@ -1133,7 +1133,7 @@ func (g *generator) overrun() error {
 		return err
 	}
 	for range entries + g.between(0, 3) {
-		d := g.send(side, pair, 0, layout.DescriptorOperationRdmaWrite, false, false, false)
+		d := g.send(side, pair, 0, layout.DescriptorOperationRDMAWrite, false, false, false)
 		d.remote.handle.kind, d.slot = regionFull, g.take(side, pair, false)
 		if err := g.emit(operation{kind: opPost, side: side, pair: pair, d: d}); err != nil {
 			return err
@@ -1154,7 +1154,7 @@ func (g *generator) overrun() error {
 func (g *generator) large() error {
 	side, pair := g.between(0, 1), g.pick(0, 1, 3, 5, 7)
 	v := g.vi(side, pair)
-	if v == nil || v.State() != layout.ViStateConnected {
+	if v == nil || v.State() != layout.VIStateConnected {
 		return nil
 	}
 	for range g.between(1, 2) {
@@ -1164,19 +1164,19 @@ func (g *generator) large() error {
 		}
 		op := layout.DescriptorOperationSend
 		if g.safe[1-side][pair] == 0 || g.chance(50) {
-			op = layout.DescriptorOperationRdmaWrite
+			op = layout.DescriptorOperationRDMAWrite
 			if g.reliable(side, pair) && g.chance(40) {
-				op = layout.DescriptorOperationRdmaRead
+				op = layout.DescriptorOperationRDMARead
 			}
 		}
 		n := g.pick(65536, 65536, 65535, 32768, 30000, g.between(20000, 65536))
-		d := g.send(side, pair, n, op, op == layout.DescriptorOperationRdmaWrite && g.safe[1-side][pair] > 0 && g.chance(50), g.chance(20), g.chance(10))
+		d := g.send(side, pair, n, op, op == layout.DescriptorOperationRDMAWrite && g.safe[1-side][pair] > 0 && g.chance(50), g.chance(20), g.chance(10))
 		d.slot = slot
 		g.cut(&d, pair, false)
 		if g.reads[side][pair] {
 			d.control |= layout.DescriptorControlQueueFenceMask
 		}
-		g.reads[side][pair] = op == layout.DescriptorOperationRdmaRead
+		g.reads[side][pair] = op == layout.DescriptorOperationRDMARead
 		if err := g.emit(operation{kind: opPost, side: side, pair: pair, d: d}); err != nil {
 			return err
 		}
@@ -1196,14 +1196,14 @@ func (g *generator) events() error {
 			continue
 		}
 		g.taken[pair] = true
-		connected := v.State() == layout.ViStateConnected
+		connected := v.State() == layout.VIStateConnected
 		var err error
 		switch r := g.random.IntN(6); {
 		case r == 0:
 			err = g.emit(operation{kind: opDisconnect, side: side, pair: pair})
-		case r == 1 && v.State() != layout.ViStateError:
+		case r == 1 && v.State() != layout.VIStateError:
 			err = g.unreachable(side, pair, false)
-		case r == 2 && v.State() != layout.ViStateError && v.Available() == 0 && !v.Receiving():
+		case r == 2 && v.State() != layout.VIStateError && v.Available() == 0 && !v.Receiving():
 			err = g.unreachable(side, pair, true)
 		case r == 3 && connected:
 			err = g.withdraw(side, pair)
@@ -1321,7 +1321,7 @@ func (g *generator) meet(side, pair int) error {
 	if err := g.barrier(opSync); err != nil {
 		return err
 	}
-	if g.vi(side, pair).State() != layout.ViStateConnected {
+	if g.vi(side, pair).State() != layout.VIStateConnected {
 		return g.emit(operation{kind: opDisconnect, side: side, pair: pair})
 	}
 	slot, n := g.take(1-side, pair, false), g.between(0, 1000)
@@ -1330,7 +1330,7 @@ func (g *generator) meet(side, pair int) error {
 	}
 	d := g.send(1-side, pair, n, layout.DescriptorOperationSend, true, false, false)
 	d.slot = slot
-	if err := g.emit(operation{kind: opPost, side: 1 - side, pair: pair, d: d}); err != nil || g.vi(side, pair).State() != layout.ViStateConnected {
+	if err := g.emit(operation{kind: opPost, side: 1 - side, pair: pair, d: d}); err != nil || g.vi(side, pair).State() != layout.VIStateConnected {
 		return err
 	}
 	// It found a descriptor that was told by another handle. Those behind it must
@@ -1357,7 +1357,7 @@ func (g *generator) race(side, pair int) error {
 	for i := range g.between(1, 4) {
 		op := layout.DescriptorOperationSend
 		if g.chance(40) {
-			op = layout.DescriptorOperationRdmaWrite
+			op = layout.DescriptorOperationRDMAWrite
 		}
 		n := g.size(3 * layout.MaxPayload)
 		immediate, plant, remotePlant, late := g.chance(40), g.chance(20), g.chance(10), g.chance(25)
@@ -1367,11 +1367,11 @@ func (g *generator) race(side, pair int) error {
 			peer := g.vi(1-side, pair)
 			if i > 0 || op != layout.DescriptorOperationSend || !peer.Takes(min(n, int(peer.Attributes().MaxTransferSize))) {
 				immediate = false
-				switch write, read := peer.Attributes().RdmaWrite, peer.Attributes().RdmaRead; {
+				switch write, read := peer.Attributes().RDMAWrite, peer.Attributes().RDMARead; {
 				case write && (!read || g.chance(60)):
-					op = layout.DescriptorOperationRdmaWrite
+					op = layout.DescriptorOperationRDMAWrite
 				case read:
-					op = layout.DescriptorOperationRdmaRead
+					op = layout.DescriptorOperationRDMARead
 				default:
 					continue
 				}
@@ -1386,7 +1386,7 @@ func (g *generator) race(side, pair int) error {
 		switch {
 		case g.reliable(side, pair) && !g.sound(side, d):
 			continue
-		case op == layout.DescriptorOperationRdmaRead:
+		case op == layout.DescriptorOperationRDMARead:
 			looked = looked || d.remote.area == areaTarget
 		case looked:
 			d.control |= layout.DescriptorControlQueueFenceMask

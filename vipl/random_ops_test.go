@@ -235,9 +235,9 @@ type randomAttributes struct {
 	queues    [2]int // completion queues of the send and the receive queue, plus one; 0 = none
 }
 
-func (a randomAttributes) vipl(tags [2]vipl.Ptag, queues []*vipl.CQ) vipl.ViAttributes {
-	out := vipl.ViAttributes{
-		ReliabilityLevel: vipl.ReliabilityLevel(a.level), MaxTransferSize: a.max, Ptag: tags[a.tag], EnableRdmaWrite: a.rdmaWrite, EnableRdmaRead: a.rdmaRead,
+func (a randomAttributes) vipl(tags [2]vipl.Ptag, queues []*vipl.CQ) vipl.VIAttributes {
+	out := vipl.VIAttributes{
+		ReliabilityLevel: vipl.ReliabilityLevel(a.level), MaxTransferSize: a.max, Ptag: tags[a.tag], EnableRDMAWrite: a.rdmaWrite, EnableRDMARead: a.rdmaRead,
 	}
 	for i, q := range []**vipl.CQ{&out.SendCQ, &out.RecvCQ} {
 		if a.queues[i] > 0 {
@@ -249,7 +249,7 @@ func (a randomAttributes) vipl(tags [2]vipl.Ptag, queues []*vipl.CQ) vipl.ViAttr
 
 func (a randomAttributes) model() model.Attributes {
 	return model.Attributes{
-		Reliability: a.level, MaxTransferSize: uint32(a.max), Tag: modelTag(a.tag), RdmaWrite: a.rdmaWrite, RdmaRead: a.rdmaRead,
+		Reliability: a.level, MaxTransferSize: uint32(a.max), Tag: modelTag(a.tag), RDMAWrite: a.rdmaWrite, RDMARead: a.rdmaRead,
 		SendCompletionQueue: a.queues[0], ReceiveCompletionQueue: a.queues[1],
 	}
 }
@@ -462,7 +462,7 @@ func (w *world) apply(o operation, e effect, stop stops) error {
 		return v.Destroy()
 	case opCreate:
 		t.index[o.pair], t.tag[o.pair] = e.index, o.attributes.tag
-		_, err := h.CreateVi(e.index, o.attributes.model())
+		_, err := h.CreateVI(e.index, o.attributes.model())
 		return err
 	case opSetAttributes:
 		return v.SetAttributes(o.attributes.model())
@@ -476,7 +476,7 @@ func (w *world) apply(o operation, e effect, stop stops) error {
 		offset, length := span(o.area, o.region)
 		return h.Register(e.handle, model.Region{
 			Address: t.address[o.pair][o.area] + uint64(offset), Length: uint64(length),
-			Tag: modelTag(regionTag(t.tag[o.pair], o.region)), RdmaWrite: regionOpen(o.region), RdmaRead: w.reads && regionOpen(o.region),
+			Tag: modelTag(regionTag(t.tag[o.pair], o.region)), RDMAWrite: regionOpen(o.region), RDMARead: w.reads && regionOpen(o.region),
 		})
 	case opPoll:
 		h.CompletionQueue(o.queue).Polled()

@@ -80,9 +80,9 @@ type randomNode struct {
 
 	// For the judge:
 	want   [randomPairs][2]int          // completions
-	expect [randomPairs]layout.ViState  // states
+	expect [randomPairs]layout.VIState  // states
 	seen   [randomPairs][2][]completion // what came
-	states [randomPairs]layout.ViState
+	states [randomPairs]layout.VIState
 	errors []model.AsyncError
 	// Entries of completion queues; work queues whose completion was taken and the
 	// entry was not there, or the other way round.
@@ -247,12 +247,12 @@ func (n *randomNode) register(table *sideTable, pair, area, kind int) error {
 		tag = table.tag[pair]
 	}
 	g, err := n.nic.RegisterMem(n.t, table.address[pair][area]+uint64(offset), uint64(length),
-		&vipl.MemAttributes{Ptag: n.tags[tag], EnableRdmaWrite: regionOpen(kind) || l.right, EnableRdmaRead: n.run.under.reliable && (regionOpen(kind) || l.right)})
+		&vipl.MemAttributes{Ptag: n.tags[tag], EnableRDMAWrite: regionOpen(kind) || l.right, EnableRDMARead: n.run.under.reliable && (regionOpen(kind) || l.right)})
 	n.regions[pair][area][kind] = g
 	return err
 }
 
-func (n *randomNode) attributes(a randomAttributes) vipl.ViAttributes {
+func (n *randomNode) attributes(a randomAttributes) vipl.VIAttributes {
 	a.rdmaWrite = a.rdmaWrite || n.run.lies.rdma
 	a.rdmaRead = a.rdmaRead || n.run.lies.rdma && a.level != layout.ReliabilityUnreliable
 	if n.run.lies.max {
@@ -263,7 +263,7 @@ func (n *randomNode) attributes(a randomAttributes) vipl.ViAttributes {
 
 func (n *randomNode) create(pair int, a randomAttributes) (err error) {
 	n.tied[pair] = a.queues
-	n.vis[pair], err = n.nic.CreateVi(n.t, n.attributes(a))
+	n.vis[pair], err = n.nic.CreateVI(n.t, n.attributes(a))
 	return err
 }
 
@@ -518,7 +518,7 @@ func (r *randomRun) foretell(upto int) error {
 		for side := range sides {
 			n, v := r.at(side, pair), r.w.vi(side, pair)
 			if v == nil {
-				n.want[pair], n.expect[pair] = [2]int{}, layout.ViStateFree
+				n.want[pair], n.expect[pair] = [2]int{}, layout.VIStateFree
 				continue
 			}
 			left := v.Pending()
@@ -532,9 +532,9 @@ func (r *randomRun) foretell(upto int) error {
 			n := r.at(side, o.pair)
 			// Everything comes back.
 			n.want[o.pair] = [2]int{len(n.posted[o.pair][0]), len(n.posted[o.pair][1])}
-			n.expect[o.pair] = layout.ViStateError
+			n.expect[o.pair] = layout.VIStateError
 			if side == o.leaver {
-				n.expect[o.pair] = layout.ViStateIdle
+				n.expect[o.pair] = layout.VIStateIdle
 			}
 		}
 	}
@@ -578,7 +578,7 @@ func (n *randomNode) harvest() error {
 		}
 	}
 	for pair, v := range n.vis {
-		n.states[pair] = layout.ViStateFree
+		n.states[pair] = layout.VIStateFree
 		for waited := driver.Time(0); v != nil && waited <= patience; waited += statePause {
 			info, err := v.Query(n.t)
 			if err != nil {
@@ -633,7 +633,7 @@ func (n *randomNode) harvest() error {
 		if err != nil {
 			return err
 		}
-		n.errors = append(n.errors, model.AsyncError{Code: e.Code, VI: e.Vi})
+		n.errors = append(n.errors, model.AsyncError{Code: e.Code, VI: e.VI})
 	}
 	if n.run.lies.observed != nil {
 		n.run.lies.observed(n)
@@ -870,7 +870,7 @@ func (r *randomRun) decide(i int, before pendingErrors) (*world, pendingErrors, 
 	for part := range o.sends {
 		d := layout.Descriptor(r.effects[i].raw[part])
 		n := int(d.Length()%(1<<17))/layout.MaxPayload + 1
-		if reliable && o.sends[part].operation() == layout.DescriptorOperationRdmaRead {
+		if reliable && o.sends[part].operation() == layout.DescriptorOperationRDMARead {
 			n, answers = 1, answers+n+1 // that it is complete is told by itself
 		}
 		frames += n

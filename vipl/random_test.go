@@ -60,7 +60,7 @@ func (r *randomRun) wire(seed uint64) func(f *drivertest.Fabric) {
 				return once
 			}
 			h := layout.ViaHeader(frame[layout.EthernetHeaderSize:])
-			cut, reliable := r.path(node, int(h.SourceVi()&0xff))
+			cut, reliable := r.path(node, int(h.SourceVI()&0xff))
 			switch {
 			case cut:
 				return nil
@@ -73,9 +73,9 @@ func (r *randomRun) wire(seed uint64) func(f *drivertest.Fabric) {
 			case reliable || r.under.lose == nil:
 				return once
 			}
-			key := vi{node, int(h.SourceVi() & 0xff)}
-			if of, known := last[key]; !known || of.number != h.SourceVi() {
-				last[key] = connection{h.SourceVi(), h.Sequence()}
+			key := vi{node, int(h.SourceVI() & 0xff)}
+			if of, known := last[key]; !known || of.number != h.SourceVI() {
+				last[key] = connection{h.SourceVI(), h.Sequence()}
 			}
 			if r.under.lose(node, int(h.Sequence()-last[key].first)) {
 				r.faults++
@@ -167,22 +167,22 @@ func runUnder(t *testing.T, seed uint64, n int, c conditions, run runner) *rando
 // everything is what a run of some length must have met: the rows of VIA's
 // tables.
 var everything = []string{
-	"send: Done Send", "send: Done RdmaWrite",
-	"send: Done FormatError Send", "send: Done FormatError RdmaWrite", "send: Done FormatError RdmaRead",
+	"send: Done Send", "send: Done RDMAWrite",
+	"send: Done FormatError Send", "send: Done FormatError RDMAWrite", "send: Done FormatError RDMARead",
 	"send: Done ProtectionError Send", "send: Done ProtectionError Send, some was sent",
-	"send: Done ProtectionError RdmaWrite", "send: Done ProtectionError RdmaWrite, some was sent",
+	"send: Done ProtectionError RDMAWrite", "send: Done ProtectionError RDMAWrite, some was sent",
 	"send: Done LengthError Send", "send: Done LengthError Send, some was sent",
-	"send: Done LengthError RdmaWrite",
-	"send: Done LengthError RdmaWrite, some was sent",
-	"send: Done Flushed Send", "send: Done Flushed RdmaWrite",
-	"receive: Done Receive", "receive: Done Immediate Receive", "receive: Done Immediate RemoteRdmaWrite",
-	"receive: Done FormatError Receive", "receive: Done FormatError Immediate RemoteRdmaWrite",
+	"send: Done LengthError RDMAWrite",
+	"send: Done LengthError RDMAWrite, some was sent",
+	"send: Done Flushed Send", "send: Done Flushed RDMAWrite",
+	"receive: Done Receive", "receive: Done Immediate Receive", "receive: Done Immediate RemoteRDMAWrite",
+	"receive: Done FormatError Receive", "receive: Done FormatError Immediate RemoteRDMAWrite",
 	"receive: Done ProtectionError Receive", "receive: Done LengthError Receive",
-	"receive: Done RdmaProtectionError Immediate RemoteRdmaWrite",
-	"receive: Done PartialError Receive", "receive: Done PartialError RemoteRdmaWrite",
+	"receive: Done RDMAProtectionError Immediate RemoteRDMAWrite",
+	"receive: Done PartialError Receive", "receive: Done PartialError RemoteRDMAWrite",
 	"receive: Done LengthError PartialError Receive", "receive: Done PartialError Flushed Receive", "receive: Done Flushed Receive",
 	"asynchronous: PostDescriptor", "asynchronous: ConnectionLost", "asynchronous: ReceiveQueueEmpty",
-	"asynchronous: RdmaWriteProtection", "asynchronous: RdmaWriteAbort", "asynchronous: CompletionProtection",
+	"asynchronous: RDMAWriteProtection", "asynchronous: RDMAWriteAbort", "asynchronous: CompletionProtection",
 	"state: Idle", "state: Connected", "state: Error", "state: Free",
 }
 
@@ -276,12 +276,12 @@ func oneInNine(seed uint64) func(node, frame int) bool {
 // everythingReliable is what a run with all levels must have met beside what
 // unreliable VIs meet: the rows of the transport's tables.
 var everythingReliable = []string{
-	"send: Done RdmaRead", "send: Done Flushed RdmaRead", "send: Done FormatError RdmaRead", "send: Done LengthError RdmaRead",
-	"send: Done ProtectionError RdmaRead", "send: Done RdmaProtectionError RdmaRead",
-	"send: Done RdmaProtectionError RdmaWrite", "send: Done RemoteDescriptorError RdmaWrite", "send: Done RemoteDescriptorError Send",
-	"asynchronous: RdmaReadProtection", "asynchronous: RdmaWriteProtection", "asynchronous: ReceiveQueueEmpty",
+	"send: Done RDMARead", "send: Done Flushed RDMARead", "send: Done FormatError RDMARead", "send: Done LengthError RDMARead",
+	"send: Done ProtectionError RDMARead", "send: Done RDMAProtectionError RDMARead",
+	"send: Done RDMAProtectionError RDMAWrite", "send: Done RemoteDescriptorError RDMAWrite", "send: Done RemoteDescriptorError Send",
+	"asynchronous: RDMAReadProtection", "asynchronous: RDMAWriteProtection", "asynchronous: ReceiveQueueEmpty",
 	"asynchronous: CompletionQueueOverrun", "asynchronous: CompletionProtection", "asynchronous: PostDescriptor", "asynchronous: ConnectionLost",
-	"receive: Done RdmaProtectionError Immediate RemoteRdmaWrite", "receive: Done LengthError Receive", "receive: Done ProtectionError Receive",
+	"receive: Done RDMAProtectionError Immediate RemoteRDMAWrite", "receive: Done LengthError Receive", "receive: Done ProtectionError Receive",
 	"receive: Done PartialError Flushed Receive", "entries",
 }
 
@@ -341,7 +341,7 @@ func TestRandomOperationsOfAllLevels(t *testing.T) {
 			t.Logf("%d faults of the wire", r.faults)
 			if n >= 20_000 {
 				if c.under.faulty {
-					r.met(t, "send: Done RdmaRead", "send: Done RdmaProtectionError RdmaWrite", "send: Done RemoteDescriptorError Send", "send: Done TransportError Send")
+					r.met(t, "send: Done RDMARead", "send: Done RDMAProtectionError RDMAWrite", "send: Done RemoteDescriptorError Send", "send: Done TransportError Send")
 					require.Greater(t, r.faults, 500)
 				} else {
 					r.met(t, everythingReliable...)
@@ -456,8 +456,8 @@ func TestRandomOperationsOfAllLevelsOnTheCard(t *testing.T) {
 				t.Skip(err)
 			}
 			r := runUnder(t, s, long(c.n, 10*c.n), c.under, run)
-			r.met(t, "send: Done Send", "send: Done RdmaWrite", "send: Done RdmaRead", "send: Done RemoteDescriptorError Send",
-				"send: Done RdmaProtectionError RdmaWrite", "asynchronous: ConnectionLost", "entries")
+			r.met(t, "send: Done Send", "send: Done RDMAWrite", "send: Done RDMARead", "send: Done RemoteDescriptorError Send",
+				"send: Done RDMAProtectionError RDMAWrite", "asynchronous: ConnectionLost", "entries")
 		})
 	}
 }
@@ -483,8 +483,8 @@ func TestRandomOperationsWithStraps(t *testing.T) {
 			r := runUnder(t, s, long(6_000, 60_000), conditions{onArrival: onArrival}, func(r *randomRun) error {
 				return simulatedCards(t, s, r, c.straps)
 			})
-			r.met(t, "send: Done Send", "send: Done RdmaWrite", "send: Done Flushed Send", "receive: Done Receive",
-				"receive: Done Immediate RemoteRdmaWrite", "receive: Done ProtectionError Receive", "receive: Done Flushed Receive",
+			r.met(t, "send: Done Send", "send: Done RDMAWrite", "send: Done Flushed Send", "receive: Done Receive",
+				"receive: Done Immediate RemoteRDMAWrite", "receive: Done ProtectionError Receive", "receive: Done Flushed Receive",
 				"asynchronous: PostDescriptor", "asynchronous: ConnectionLost", "asynchronous: ReceiveQueueEmpty", "state: Error")
 		})
 	}

@@ -46,9 +46,9 @@ var functions = func() []function {
 		{"OpenNic", "OpenNic", set(ok, none, invalid), ""},
 		{"CloseNic", "Nic.Close", set(ok, invalid), ""},
 		{"QueryNic", "Nic.Query", set(ok), "VIP_INVALID_PARAMETER: it has no error to return; of no handle it returns nothing"},
-		{"CreateVi", "Nic.CreateVi", set(ok, invalid, none, level, mtu, ptag, read), noQOS},
-		{"DestroyVi", "VI.Destroy", set(ok, invalid, state, none), ""},
-		{"QueryVi", "VI.Query", set(ok, invalid), ""},
+		{"CreateVI", "Nic.CreateVI", set(ok, invalid, none, level, mtu, ptag, read), noQOS},
+		{"DestroyVI", "VI.Destroy", set(ok, invalid, state, none), ""},
+		{"QueryVI", "VI.Query", set(ok, invalid), ""},
 		{"SetViAttributes", "VI.SetAttributes", set(ok, invalid, state, level, mtu, ptag, read), noQOS},
 		{"ConnectWait", "Nic.ConnectWait", set(ok, late, none, invalid), ""},
 		{"ConnectAccept", "ConnectionRequest.Accept", set(ok, invalid, level, mtu, late, state), noQOS + ". VIP_ERROR_RESOURCE: nothing is allocated"},
@@ -118,7 +118,7 @@ const functionPage = "../docs/reference/vipl.md"
 // The reference page is what the rows and the documentation of the code say.
 // HVIA_UPDATE=1 writes it anew.
 func TestFunctionTable(t *testing.T) {
-	var attributes vipl.NicAttributes
+	var attributes vipl.NICAttributes
 	runFake(t, driver.DeviceHvia, nil, func(e *env) error { attributes = e.nic.Query(); return nil }, func(*env) error { return nil })
 	want := functionReference(t, attributes)
 	if os.Getenv("HVIA_UPDATE") == "1" {
@@ -200,7 +200,7 @@ func sections(p *doc.Package) map[string]string {
 	return out
 }
 
-func functionReference(t *testing.T, a vipl.NicAttributes) string {
+func functionReference(t *testing.T, a vipl.NICAttributes) string {
 	p := packageDoc(t)
 	parts := sections(p)
 	var b strings.Builder

@@ -22,7 +22,7 @@ import (
 // reliableScenarios are those of the reliable levels; each is run at both.
 var reliableScenarios = []struct {
 	name           string
-	client, server func(e *env, a vipl.ViAttributes) error
+	client, server func(e *env, a vipl.VIAttributes) error
 	reads          bool
 }{
 	{"messages", steadyClient, steadyServer, false},
@@ -43,15 +43,15 @@ func init() {
 	for _, l := range reliableLevels {
 		for _, s := range reliableScenarios {
 			full := scenario{name: l.name + ": " + s.name}
-			bind := func(run func(e *env, a vipl.ViAttributes) error) main {
+			bind := func(run func(e *env, a vipl.VIAttributes) error) main {
 				return func(e *env) error {
-					return run(e, vipl.ViAttributes{ReliabilityLevel: l.level, EnableRdmaWrite: true, EnableRdmaRead: e.nic.Query().RDMAReadSupport != 0})
+					return run(e, vipl.VIAttributes{ReliabilityLevel: l.level, EnableRDMAWrite: true, EnableRDMARead: e.nic.Query().RDMAReadSupport != 0})
 				}
 			}
 			full.client, full.server = bind(s.client), bind(s.server)
 			scenarios = append(scenarios, full)
 			cardOnly[full.name] = "M-VIA is unreliable"
-			features[full.name] = func(a vipl.NicAttributes) bool {
+			features[full.name] = func(a vipl.NICAttributes) bool {
 				return a.ReliabilityLevelSupport&l.level != 0 && (!s.reads || a.RDMAReadSupport&l.level != 0 && a.MaxCQ > 0)
 			}
 		}
@@ -65,17 +65,17 @@ const (
 
 func didSend(n int) outcome { return outcome{operation: layout.StatusOperationSend, length: n} }
 func didWrite(n int) outcome {
-	return outcome{operation: layout.StatusOperationRdmaWrite, length: n}
+	return outcome{operation: layout.StatusOperationRDMAWrite, length: n}
 }
 func didRead(n int) outcome {
-	return outcome{operation: layout.StatusOperationRdmaRead, length: n}
+	return outcome{operation: layout.StatusOperationRDMARead, length: n}
 }
 
 const steadyMessages = 60
 
 // steadyClient has more under way than the window, of every kind that there is
 // without a read, and finds each complete, once and in order.
-func steadyClient(e *env, a vipl.ViAttributes) error {
+func steadyClient(e *env, a vipl.VIAttributes) error {
 	p, err := e.dial(1, a)
 	if err != nil {
 		return err
@@ -97,10 +97,10 @@ func steadyClient(e *env, a vipl.ViAttributes) error {
 			}
 			want = append(want, didSend(n))
 		case 1:
-			d.SetRdmaWrite(p.mem.Segment(i, n), to.address+steadyTarget, to.handle)
+			d.SetRDMAWrite(p.mem.Segment(i, n), to.address+steadyTarget, to.handle)
 			want = append(want, didWrite(n))
 		default:
-			d.SetRdmaWrite(p.mem.Segment(i, n), to.address+steadyTarget, to.handle)
+			d.SetRDMAWrite(p.mem.Segment(i, n), to.address+steadyTarget, to.handle)
 			d.AttachImmediate(uint32(i))
 			want = append(want, didWrite(n))
 		}
@@ -120,7 +120,7 @@ func steadyBytes(i int) int { return []int{0, 4, 1472, 1473, 40000, 1}[i%6] }
 
 const steadyTarget = 41000
 
-func steadyServer(e *env, a vipl.ViAttributes) error {
+func steadyServer(e *env, a vipl.VIAttributes) error {
 	p, err := e.serve(a)
 	if err != nil {
 		return err
@@ -147,7 +147,7 @@ func steadyServer(e *env, a vipl.ViAttributes) error {
 				e.that(what+": its bytes", bytes.Equal(p.mem.Bytes()[:n], source[i:][:n]))
 			}
 		case 2:
-			p.take(what, posted[i], outcome{operation: layout.StatusOperationRemoteRdmaWrite, length: n}.with(uint32(i)))
+			p.take(what, posted[i], outcome{operation: layout.StatusOperationRemoteRDMAWrite, length: n}.with(uint32(i)))
 		}
 	}
 	last := steadyMessages - 1 // an RDMA write; what came before it is there
@@ -162,7 +162,7 @@ type targets struct{ open, closed, stale target }
 func (p *peer) tellTargets() (*caseMemory, error) {
 	m := &caseMemory{}
 	q := p.nic.Query()
-	open, err := p.nic.RegisterBuffer(p.t, p.buf, &vipl.MemAttributes{EnableRdmaWrite: true, EnableRdmaRead: q.RDMAReadSupport != 0})
+	open, err := p.nic.RegisterBuffer(p.t, p.buf, &vipl.MemAttributes{EnableRDMAWrite: true, EnableRDMARead: q.RDMAReadSupport != 0})
 	if err != nil {
 		return nil, err
 	}
@@ -170,7 +170,7 @@ func (p *peer) tellTargets() (*caseMemory, error) {
 	if err != nil {
 		return nil, err
 	}
-	if m.stale, err = p.nic.RegisterBuffer(p.t, p.buf, &vipl.MemAttributes{EnableRdmaWrite: true}); err != nil {
+	if m.stale, err = p.nic.RegisterBuffer(p.t, p.buf, &vipl.MemAttributes{EnableRDMAWrite: true}); err != nil {
 		return nil, err
 	}
 	if err := m.stale.Deregister(p.t); err != nil {
@@ -235,7 +235,7 @@ func segmentOf(d *vipl.Descriptor) layout.DataSegment {
 func writeTo(pick func(to targets) target, immediate bool) func(d *vipl.Descriptor, p *peer, to targets) error {
 	return func(d *vipl.Descriptor, p *peer, to targets) error {
 		g := pick(to)
-		d.SetRdmaWrite(p.mem.Segment(0, breachBytes), g.address, g.handle)
+		d.SetRDMAWrite(p.mem.Segment(0, breachBytes), g.address, g.handle)
 		if immediate {
 			d.AttachImmediate(77)
 		}
@@ -283,16 +283,16 @@ var breaches = []breach{
 	{name: "receive into memory of another tag", receive: badReceive(func(d *vipl.Descriptor, m *caseMemory) { segmentOf(d).SetHandle(uint32(m.foreign.Handle())) }),
 		send: sendBytes(breachBytes), sent: didSend(0).failed(descriptorError), received: received(0).failed(protectionError)},
 	{name: "write without the region's right", receive: goodReceive, send: writeTo(func(to targets) target { return to.closed }, false),
-		sent: didWrite(0).failed(rdmaError), received: received(0).failed(flushedError), server: []layout.AsyncError{layout.AsyncErrorRdmaWriteProtection}},
+		sent: didWrite(0).failed(rdmaError), received: received(0).failed(flushedError), server: []layout.AsyncError{layout.AsyncErrorRDMAWriteProtection}},
 	{name: "write to deregistered memory", receive: goodReceive, send: writeTo(func(to targets) target { return to.stale }, false),
-		sent: didWrite(0).failed(rdmaError), received: received(0).failed(flushedError), server: []layout.AsyncError{layout.AsyncErrorRdmaWriteProtection}},
+		sent: didWrite(0).failed(rdmaError), received: received(0).failed(flushedError), server: []layout.AsyncError{layout.AsyncErrorRDMAWriteProtection}},
 	{name: "write without the VI's right", noRight: true, receive: goodReceive, send: writeTo(func(to targets) target { return to.open }, false),
-		sent: didWrite(0).failed(rdmaError), received: received(0).failed(flushedError), server: []layout.AsyncError{layout.AsyncErrorRdmaWriteProtection}},
+		sent: didWrite(0).failed(rdmaError), received: received(0).failed(flushedError), server: []layout.AsyncError{layout.AsyncErrorRDMAWriteProtection}},
 	{name: "write with immediate data, refused", receive: goodReceive, send: writeTo(func(to targets) target { return to.closed }, true),
 		sent:     didWrite(0).failed(rdmaError),
-		received: outcome{operation: layout.StatusOperationRemoteRdmaWrite}.failed(rdmaError).with(77)},
+		received: outcome{operation: layout.StatusOperationRemoteRDMAWrite}.failed(rdmaError).with(77)},
 	{name: "write beyond the region", receive: goodReceive, send: writeTo(beyond, false),
-		sent: didWrite(0).failed(rdmaError), received: received(0).failed(flushedError), server: []layout.AsyncError{layout.AsyncErrorRdmaWriteProtection}},
+		sent: didWrite(0).failed(rdmaError), received: received(0).failed(flushedError), server: []layout.AsyncError{layout.AsyncErrorRDMAWriteProtection}},
 	{name: "send that the card cannot reach", receive: goodReceive, send: func(d *vipl.Descriptor, p *peer, to targets) error {
 		d.Handle ^= 0x20
 		return sendBytes(4)(d, p, to)
@@ -303,7 +303,7 @@ var breaches = []breach{
 func readFrom(pick func(to targets) target, change func(d *vipl.Descriptor)) func(d *vipl.Descriptor, p *peer, to targets) error {
 	return func(d *vipl.Descriptor, p *peer, to targets) error {
 		g := pick(to)
-		d.SetRdmaRead(p.mem.Segment(0, breachBytes), g.address, g.handle)
+		d.SetRDMARead(p.mem.Segment(0, breachBytes), g.address, g.handle)
 		if change != nil {
 			change(d)
 		}
@@ -313,7 +313,7 @@ func readFrom(pick func(to targets) target, change func(d *vipl.Descriptor)) fun
 
 var (
 	openTarget = func(to targets) target { return to.open }
-	readRow    = []layout.AsyncError{layout.AsyncErrorRdmaReadProtection}
+	readRow    = []layout.AsyncError{layout.AsyncErrorRDMAReadProtection}
 )
 
 // readData is the data segment of a read.
@@ -338,10 +338,10 @@ var readBreaches = []breach{
 		sent: didRead(0).failed(formatError), received: received(0).failed(flushedError)},
 }
 
-func brokenClient(e *env, a vipl.ViAttributes) error      { return breakClient(e, a, breaches) }
-func brokenServer(e *env, a vipl.ViAttributes) error      { return breakServer(e, a, breaches) }
-func brokenReadsClient(e *env, a vipl.ViAttributes) error { return breakClient(e, a, readBreaches) }
-func brokenReadsServer(e *env, a vipl.ViAttributes) error { return breakServer(e, a, readBreaches) }
+func brokenClient(e *env, a vipl.VIAttributes) error      { return breakClient(e, a, breaches) }
+func brokenServer(e *env, a vipl.VIAttributes) error      { return breakServer(e, a, breaches) }
+func brokenReadsClient(e *env, a vipl.VIAttributes) error { return breakClient(e, a, readBreaches) }
+func brokenReadsServer(e *env, a vipl.VIAttributes) error { return breakServer(e, a, readBreaches) }
 
 // told checks what a side is told of a broken connection, and that its VI is in
 // the error state then.
@@ -370,7 +370,7 @@ func (p *peer) retire(what string, node int) error {
 	return nil
 }
 
-func breakClient(e *env, a vipl.ViAttributes, all []breach) error {
+func breakClient(e *env, a vipl.VIAttributes, all []breach) error {
 	first, err := e.dial(1, a)
 	if err != nil {
 		return err
@@ -435,7 +435,7 @@ func breakClient(e *env, a vipl.ViAttributes, all []breach) error {
 	return first.settled(1)
 }
 
-func breakServer(e *env, a vipl.ViAttributes, all []breach) error {
+func breakServer(e *env, a vipl.VIAttributes, all []breach) error {
 	first, err := e.serve(a)
 	if err != nil {
 		return err
@@ -451,7 +451,7 @@ func breakServer(e *env, a vipl.ViAttributes, all []breach) error {
 	for _, b := range all {
 		own := a
 		if b.noRight {
-			own.EnableRdmaRead, own.EnableRdmaWrite = false, false
+			own.EnableRDMARead, own.EnableRDMAWrite = false, false
 		}
 		p, err := first.another(own, 16)
 		if err != nil {
@@ -487,22 +487,22 @@ func breakServer(e *env, a vipl.ViAttributes, all []breach) error {
 	return first.settled(0)
 }
 
-func differClient(e *env, a vipl.ViAttributes) error {
+func differClient(e *env, a vipl.VIAttributes) error {
 	p, err := e.dial(1, a)
 	if p == nil {
 		return err
 	}
 	e.is("another level", err, vipl.ErrReject)
 	p.inState("refused", vipl.Idle)
-	e.is("set the other level", p.vi.SetAttributes(e.t, vipl.ViAttributes{ReliabilityLevel: vipl.Unreliable}), nil)
+	e.is("set the other level", p.vi.SetAttributes(e.t, vipl.VIAttributes{ReliabilityLevel: vipl.Unreliable}), nil)
 	if err := p.redial(1); err != nil {
 		return err
 	}
 	return p.settled(1)
 }
 
-func differServer(e *env, _ vipl.ViAttributes) error {
-	p, err := e.prepare(vipl.ViAttributes{})
+func differServer(e *env, _ vipl.VIAttributes) error {
+	p, err := e.prepare(vipl.VIAttributes{})
 	if err != nil {
 		return err
 	}
@@ -520,7 +520,7 @@ func differServer(e *env, _ vipl.ViAttributes) error {
 }
 
 // readServer has memory to be read, and does nothing.
-func readServer(e *env, a vipl.ViAttributes) error {
+func readServer(e *env, a vipl.VIAttributes) error {
 	p, err := e.serve(a)
 	if err != nil {
 		return err
@@ -532,7 +532,7 @@ func readServer(e *env, a vipl.ViAttributes) error {
 	return p.settled(0)
 }
 
-func readClient(e *env, a vipl.ViAttributes) error {
+func readClient(e *env, a vipl.VIAttributes) error {
 	p, err := e.dial(1, a)
 	if err != nil {
 		return err
@@ -545,7 +545,7 @@ func readClient(e *env, a vipl.ViAttributes) error {
 	for _, r := range []struct{ from, to, n int }{{0, 0, 0}, {1, 2, 1}, {4095, 3, 2}, {17, 4093, 1471}, {0, 0, 1472}, {5, 8190, 1473}, {4096, 1, 9001}, {3, 13, 65536}} {
 		clear(p.mem.Bytes())
 		d := p.next()
-		d.SetRdmaRead(p.mem.Segment(r.to, r.n), to.open.address+uint64(r.from), to.open.handle)
+		d.SetRDMARead(p.mem.Segment(r.to, r.n), to.open.address+uint64(r.from), to.open.handle)
 		if err := p.vi.PostSend(e.t, d); err != nil {
 			return err
 		}
@@ -560,7 +560,7 @@ func readClient(e *env, a vipl.ViAttributes) error {
 
 	// Nothing is looked at when nothing is read.
 	d := p.next()
-	d.SetRdmaRead(vipl.Segment{}, 12345, 0)
+	d.SetRDMARead(vipl.Segment{}, 12345, 0)
 	if err := p.vi.PostSend(e.t, d); err != nil {
 		return err
 	}
@@ -581,7 +581,7 @@ func readClient(e *env, a vipl.ViAttributes) error {
 		copy(want[at:], source[100+n:][:length])
 		n += length
 	}
-	if err := wide.SetRdmaReadScatter(to.open.address+100, to.open.handle, pieces...); err != nil {
+	if err := wide.SetRDMAReadScatter(to.open.address+100, to.open.handle, pieces...); err != nil {
 		return err
 	}
 	if err := p.vi.PostSend(e.t, wide); err != nil {
@@ -599,9 +599,9 @@ func readClient(e *env, a vipl.ViAttributes) error {
 	for i := range reads {
 		d := p.next()
 		if i%4 == 3 {
-			d.SetRdmaWrite(p.mem.Segment(70000, 4), to.open.address+bufferBytes-8, to.open.handle)
+			d.SetRDMAWrite(p.mem.Segment(70000, 4), to.open.address+bufferBytes-8, to.open.handle)
 		} else {
-			d.SetRdmaRead(p.mem.Segment(3000*i, 2900), to.open.address+uint64(1000*i), to.open.handle)
+			d.SetRDMARead(p.mem.Segment(3000*i, 2900), to.open.address+uint64(1000*i), to.open.handle)
 		}
 		if err := p.vi.PostSend(e.t, d); err != nil {
 			return err
@@ -622,7 +622,7 @@ func readClient(e *env, a vipl.ViAttributes) error {
 }
 
 // fenceClient writes elsewhere what it has read: the write must wait for the read.
-func fenceClient(e *env, a vipl.ViAttributes) error {
+func fenceClient(e *env, a vipl.VIAttributes) error {
 	p, err := e.dial(1, a)
 	if err != nil {
 		return err
@@ -640,8 +640,8 @@ func fenceClient(e *env, a vipl.ViAttributes) error {
 		}
 		clear(p.mem.Bytes())
 		read, write, plain := p.next(), p.next(), p.next()
-		read.SetRdmaRead(p.mem.Segment(0, n), to.address, to.handle)
-		write.SetRdmaWrite(p.mem.Segment(0, n), to.address+40000, to.handle)
+		read.SetRDMARead(p.mem.Segment(0, n), to.address, to.handle)
+		write.SetRDMAWrite(p.mem.Segment(0, n), to.address+40000, to.handle)
 		write.SetFence()
 		if err := plain.SetSend(p.mem.Segment(n-8, 8)); err != nil { // behind the fence, too
 			return err
@@ -659,12 +659,12 @@ func fenceClient(e *env, a vipl.ViAttributes) error {
 	return p.settled(1)
 }
 
-func fenceServer(e *env, a vipl.ViAttributes) error {
+func fenceServer(e *env, a vipl.VIAttributes) error {
 	p, err := e.serve(a)
 	if err != nil {
 		return err
 	}
-	open, err := e.nic.RegisterBuffer(e.t, p.buf, &vipl.MemAttributes{EnableRdmaWrite: true, EnableRdmaRead: true})
+	open, err := e.nic.RegisterBuffer(e.t, p.buf, &vipl.MemAttributes{EnableRDMAWrite: true, EnableRDMARead: true})
 	if err != nil {
 		return err
 	}
@@ -691,7 +691,7 @@ func fenceServer(e *env, a vipl.ViAttributes) error {
 }
 
 // queuedReadClient finds its reads through a completion queue, asleep.
-func queuedReadClient(e *env, a vipl.ViAttributes) error {
+func queuedReadClient(e *env, a vipl.VIAttributes) error {
 	c, err := e.nic.CreateCQ(e.t, 32)
 	if err != nil {
 		return err
@@ -710,7 +710,7 @@ func queuedReadClient(e *env, a vipl.ViAttributes) error {
 	var posted []*vipl.Descriptor
 	for i := range 10 {
 		d := p.next()
-		d.SetRdmaRead(p.mem.Segment(2000*i, 2000), to.open.address+uint64(i), to.open.handle)
+		d.SetRDMARead(p.mem.Segment(2000*i, 2000), to.open.address+uint64(i), to.open.handle)
 		if err := p.vi.PostSend(e.t, d); err != nil {
 			return err
 		}
@@ -724,8 +724,8 @@ func queuedReadClient(e *env, a vipl.ViAttributes) error {
 	}
 	// What breaks the connection fails one and flushes the rest: each has its entry.
 	bad, behind := p.next(), p.next()
-	bad.SetRdmaRead(p.mem.Segment(0, 4), to.closed.address, to.closed.handle)
-	behind.SetRdmaRead(p.mem.Segment(0, 4), to.open.address, to.open.handle)
+	bad.SetRDMARead(p.mem.Segment(0, 4), to.closed.address, to.closed.handle)
+	behind.SetRDMARead(p.mem.Segment(0, 4), to.open.address, to.open.handle)
 	behind.SetFence()
 	for _, d := range []*vipl.Descriptor{bad, behind} {
 		if err := p.vi.PostSend(e.t, d); err != nil {
@@ -779,7 +779,7 @@ func isReliable(s scenario) bool {
 func TestRefusalThatIsLost(t *testing.T) {
 	for _, l := range reliableLevels {
 		t.Run(l.name, func(t *testing.T) {
-			a := vipl.ViAttributes{ReliabilityLevel: l.level}
+			a := vipl.VIAttributes{ReliabilityLevel: l.level}
 			client := func(e *env) error {
 				p, err := e.dial(1, a)
 				if err != nil {
@@ -829,7 +829,7 @@ func TestRetryLimit(t *testing.T) {
 }
 
 func retryLimit(t *testing.T, level vipl.ReliabilityLevel) {
-	a := vipl.ViAttributes{ReliabilityLevel: level, EnableRdmaWrite: true, EnableRdmaRead: true}
+	a := vipl.VIAttributes{ReliabilityLevel: level, EnableRDMAWrite: true, EnableRDMARead: true}
 	cut := false
 	client := func(e *env) error {
 		p, err := e.dial(1, a)

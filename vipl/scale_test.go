@@ -67,20 +67,20 @@ func TestScaleOnTheCard(t *testing.T) {
 func (p *peer) all() ([]*vipl.VI, error) {
 	list := []*vipl.VI{p.vi}
 	for range p.nic.Query().MaxVI - 1 {
-		v, err := p.nic.CreateVi(p.t, vipl.ViAttributes{})
+		v, err := p.nic.CreateVI(p.t, vipl.VIAttributes{})
 		if err != nil {
 			return nil, err
 		}
 		list = append(list, v)
 	}
-	_, err := p.nic.CreateVi(p.t, vipl.ViAttributes{})
+	_, err := p.nic.CreateVI(p.t, vipl.VIAttributes{})
 	p.is("one VI more", err, vipl.ErrResource)
 	p.that(fmt.Sprintf("%d VIs", len(list)), len(list) == 256)
 	return list, nil
 }
 
 func manyClient(e *env) error {
-	p, err := e.prepare(vipl.ViAttributes{})
+	p, err := e.prepare(vipl.VIAttributes{})
 	if err != nil {
 		return err
 	}
@@ -123,7 +123,7 @@ func manyClient(e *env) error {
 
 // manyServer sends back what comes.
 func manyServer(e *env) error {
-	p, err := e.prepare(vipl.ViAttributes{})
+	p, err := e.prepare(vipl.VIAttributes{})
 	if err != nil {
 		return err
 	}
@@ -167,7 +167,7 @@ func manyServer(e *env) error {
 func sentBytes(n int) outcome { return outcome{length: n} }
 
 func deepServer(e *env) error {
-	p, err := e.prepare(vipl.ViAttributes{})
+	p, err := e.prepare(vipl.VIAttributes{})
 	if err != nil {
 		return err
 	}
@@ -202,7 +202,7 @@ func deepServer(e *env) error {
 }
 
 func deepClient(e *env) error {
-	p, err := e.prepare(vipl.ViAttributes{})
+	p, err := e.prepare(vipl.VIAttributes{})
 	if err != nil {
 		return err
 	}
@@ -246,7 +246,7 @@ func regionsClient(e *env) error {
 	e.is("one region more", err, vipl.ErrResource)
 	for _, i := range []int{0, scaleRegions / 2, len(list) - 1} {
 		d := p.next()
-		d.SetRdmaWrite(list[i].Segment(0, 4090), to.address, to.handle)
+		d.SetRDMAWrite(list[i].Segment(0, 4090), to.address, to.handle)
 		if err := p.vi.PostSend(e.t, d); err != nil {
 			return err
 		}
@@ -276,7 +276,7 @@ func largeServer(e *env) error {
 	if err != nil {
 		return err
 	}
-	r, err := e.nic.RegisterBuffer(e.t, b, &vipl.MemAttributes{EnableRdmaWrite: true})
+	r, err := e.nic.RegisterBuffer(e.t, b, &vipl.MemAttributes{EnableRDMAWrite: true})
 	if err != nil {
 		return err
 	}
@@ -295,7 +295,7 @@ func largeServer(e *env) error {
 	e.that("nothing is behind the second", bytes.Equal(r.Bytes()[2*65536+4090:2*65536+4090+4096], make([]byte, 4096)))
 	got, err := e.nic.NextError(e.t)
 	e.is("the write beyond the end is refused", err, nil)
-	e.that(fmt.Sprintf("error %v", got.Code), got.Vi == p.vi.Index())
+	e.that(fmt.Sprintf("error %v", got.Code), got.VI == p.vi.Index())
 	e.is("deregister", r.Deregister(e.t), nil)
 	return errors.Join(p.settled(0), e.nic.Free(e.t, b))
 }

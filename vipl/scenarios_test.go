@@ -20,7 +20,7 @@ type scenario struct {
 }
 
 // features are what a NIC need not have, by the scenarios about them.
-var features = map[string]func(vipl.NicAttributes) bool{}
+var features = map[string]func(vipl.NICAttributes) bool{}
 
 var scenarios = []scenario{
 	{"every alignment, both ways", pingClient, pongServer},
@@ -86,7 +86,7 @@ func (p *peer) play(r round, seed int, source *vipl.Region, to target) error {
 	payload[r.n-1] = roundEnd
 	copy(source.Bytes()[r.from:], payload)
 	d := p.next()
-	d.SetRdmaWrite(source.Segment(r.from, r.n), to.address+uint64(r.to), to.handle)
+	d.SetRDMAWrite(source.Segment(r.from, r.n), to.address+uint64(r.to), to.handle)
 	if err := p.vi.PostSend(p.t, d); err != nil {
 		return err
 	}
@@ -218,7 +218,7 @@ func queueClient(e *env) error {
 	e.is("wait", err, nil)
 	e.that("the first descriptor", d == first)
 	status := first.Completion()
-	e.that(fmt.Sprintf("status %v", status), status == vipl.DescriptorStatus(layout.DescriptorStatusDoneMask|uint32(layout.StatusOperationRdmaWrite)<<layout.DescriptorStatusOperationLsb))
+	e.that(fmt.Sprintf("status %v", status), status == vipl.DescriptorStatus(layout.DescriptorStatusDoneMask|uint32(layout.StatusOperationRDMAWrite)<<layout.DescriptorStatusOperationLsb))
 
 	// A full queue. The card works meanwhile, but what is not taken stays.
 	posted := make([]*vipl.Descriptor, 0, vipl.MaxDescriptorsPerQueue)
@@ -230,7 +230,7 @@ func queueClient(e *env) error {
 		posted = append(posted, d)
 	}
 	over := p.next()
-	over.SetRdmaWrite(p.mem.Segment(0, 4), to.address, to.handle)
+	over.SetRDMAWrite(p.mem.Segment(0, 4), to.address, to.handle)
 	copyOfOver := append([]byte(nil), over.Descriptor...)
 	err = p.vi.PostSend(p.t, over)
 	e.is("one too many", err, vipl.ErrResource)
@@ -403,7 +403,7 @@ func leaveServer(e *env) error {
 }
 
 // look returns a VI's state and whether both of its queues are empty.
-func look(v *vipl.VI, t *driver.Thread) (vipl.ViState, bool, error) {
+func look(v *vipl.VI, t *driver.Thread) (vipl.VIState, bool, error) {
 	i, err := v.Query(t)
 	return i.State, i.SendQueueEmpty && i.ReceiveQueueEmpty, err
 }
@@ -424,7 +424,7 @@ func (p *peer) lost() error {
 	}
 	a, err := p.nic.NextError(p.t)
 	p.is("the loss is reported", err, nil)
-	p.that(fmt.Sprintf("the loss of this VI, not %+v", a), a.Code == layout.AsyncErrorConnectionLost && a.Vi == p.vi.Index())
+	p.that(fmt.Sprintf("the loss of this VI, not %+v", a), a.Code == layout.AsyncErrorConnectionLost && a.VI == p.vi.Index())
 	_, err = p.nic.NextError(p.t)
 	p.is("once", err, vipl.ErrNotDone)
 	if _, err := p.write(0, 4, target{p.mem.Address(), p.mem.Handle()}, 0); err != nil {
@@ -491,7 +491,7 @@ func localErrorClient(e *env) error {
 		return func(d *vipl.Descriptor) {
 			s := good
 			change(&s)
-			d.SetRdmaWrite(s, to.address, to.handle)
+			d.SetRDMAWrite(s, to.address, to.handle)
 		}
 	}
 	data := func(d *vipl.Descriptor) layout.DataSegment {
@@ -518,7 +518,7 @@ func localErrorClient(e *env) error {
 		{"handle of another generation", protection, segment(func(s *vipl.Segment) { s.Handle += 1 << layout.AttHandleValueGenerationLsb })},
 		{"stale handle", protection, segment(func(s *vipl.Segment) { s.Handle = stale.Handle() })},
 		{"tag of another VI", protection, segment(func(s *vipl.Segment) { s.Handle = foreign.Handle() })},
-		{"operation RDMA read", format, func(d *vipl.Descriptor) { d.SetControl(uint16(layout.DescriptorOperationRdmaRead)) }},
+		{"operation RDMA read", format, func(d *vipl.Descriptor) { d.SetControl(uint16(layout.DescriptorOperationRDMARead)) }},
 		{"reserved operation", format, func(d *vipl.Descriptor) { d.SetControl(3) }},
 		{"reserved control bits", format, func(d *vipl.Descriptor) { d.SetControl(d.Control() | 0x8000) }},
 		{"reserved word", format, func(d *vipl.Descriptor) { d.Descriptor[layout.DescriptorReservedOffset] = 1 }},
@@ -538,7 +538,7 @@ func localErrorClient(e *env) error {
 		}},
 	} {
 		d := p.next()
-		d.SetRdmaWrite(good, to.address, to.handle)
+		d.SetRDMAWrite(good, to.address, to.handle)
 		c.set(d)
 		if err := p.vi.PostSend(p.t, d); err != nil {
 			return fmt.Errorf("%s: %w", c.name, err)
@@ -561,7 +561,7 @@ func localErrorClient(e *env) error {
 	// A message of no bytes is legal, with or without a segment.
 	for _, segments := range []uint16{2, 1} {
 		d := p.next()
-		d.SetRdmaWrite(vipl.Segment{Address: good.Address, Handle: good.Handle}, to.address, to.handle)
+		d.SetRDMAWrite(vipl.Segment{Address: good.Address, Handle: good.Handle}, to.address, to.handle)
 		d.SetSegmentCount(segments)
 		if err := p.vi.PostSend(p.t, d); err != nil {
 			return err
@@ -647,7 +647,7 @@ func remoteErrorClient(e *env) error {
 
 	// The same through a VI whose peer does not let it write.
 	q := &peer{env: e, mem: p.mem, descriptors: p.descriptors, posted: p.posted}
-	if q.vi, err = e.nic.CreateVi(e.t, writable); err != nil {
+	if q.vi, err = e.nic.CreateVI(e.t, writable); err != nil {
 		return err
 	}
 	if err := q.redial(1); err != nil {
@@ -675,7 +675,7 @@ func remoteErrorServer(e *env) error {
 		return err
 	}
 	regions := []*vipl.Region{p.mem}
-	for _, a := range []*vipl.MemAttributes{{EnableRdmaWrite: true}, nil, {EnableRdmaWrite: true, Ptag: tag}} {
+	for _, a := range []*vipl.MemAttributes{{EnableRDMAWrite: true}, nil, {EnableRDMAWrite: true, Ptag: tag}} {
 		r, err := p.nic.RegisterMem(p.t, p.mem.Address(), 4096, a)
 		if err != nil {
 			return err
@@ -702,7 +702,7 @@ func remoteErrorServer(e *env) error {
 		if err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
-		e.that(fmt.Sprintf("%s: a protection error on VI %d, not %+v", name, vi, a), a.Code == layout.AsyncErrorRdmaWriteProtection && a.Vi == vi)
+		e.that(fmt.Sprintf("%s: a protection error on VI %d, not %+v", name, vi, a), a.Code == layout.AsyncErrorRDMAWriteProtection && a.VI == vi)
 		return nil
 	}
 	for i, c := range remoteCases {
@@ -717,7 +717,7 @@ func remoteErrorServer(e *env) error {
 			return err
 		}
 	}
-	locked, err := p.nic.CreateVi(p.t, vipl.ViAttributes{})
+	locked, err := p.nic.CreateVI(p.t, vipl.VIAttributes{})
 	if err != nil {
 		return err
 	}
@@ -725,7 +725,7 @@ func remoteErrorServer(e *env) error {
 	if err != nil {
 		return err
 	}
-	e.that("the requester's attributes", r.RemoteAttributes.EnableRdmaWrite && r.RemoteAttributes.ReliabilityLevel == vipl.Unreliable && r.RemoteAddress.Discriminator == "client")
+	e.that("the requester's attributes", r.RemoteAttributes.EnableRDMAWrite && r.RemoteAttributes.ReliabilityLevel == vipl.Unreliable && r.RemoteAddress.Discriminator == "client")
 	if err := r.Accept(p.t, locked); err != nil {
 		return err
 	}
@@ -774,7 +774,7 @@ func unreachableClient(e *env) error {
 		return err
 	}
 	bad := p.next()
-	bad.SetRdmaWrite(p.mem.Segment(0, 4), to.address, to.handle)
+	bad.SetRDMAWrite(p.mem.Segment(0, 4), to.address, to.handle)
 	bad.Handle ^= 0x20
 	if err := p.vi.PostSend(p.t, bad); err != nil {
 		return err
@@ -798,7 +798,7 @@ func unreachableClient(e *env) error {
 	e.that("in order", d == behind)
 	a, err := p.asyncError()
 	e.is("reported", err, nil)
-	e.that(fmt.Sprintf("a bad post on this VI, not %+v", a), a.Code == layout.AsyncErrorPostDescriptor && a.Vi == p.vi.Index())
+	e.that(fmt.Sprintf("a bad post on this VI, not %+v", a), a.Code == layout.AsyncErrorPostDescriptor && a.VI == p.vi.Index())
 	s, empty, err := look(p.vi, p.t)
 	e.is("query", err, nil)
 	e.that("broken and drained", s == vipl.ErrorState && empty)
@@ -819,7 +819,7 @@ func unreachableClient(e *env) error {
 	// answer, the library completes.
 	posts := []*vipl.Descriptor{p.next(), p.next()}
 	for i, d := range posts {
-		d.SetRdmaWrite(p.mem.Segment(0, 4), to.address, to.handle)
+		d.SetRDMAWrite(p.mem.Segment(0, 4), to.address, to.handle)
 		if i == 0 {
 			d.Handle ^= 0x20
 		}
@@ -863,14 +863,14 @@ func memoryClient(e *env) error {
 	e.is("register around all", register(b.Address(), ^uint64(0), nil), vipl.ErrInvalidParameter)
 	e.is("register with no tag of ours", register(b.Address(), 4, &vipl.MemAttributes{Ptag: 0x7777}), vipl.ErrInvalidPtag)
 	if e.nic.Query().RDMAReadSupport == 0 {
-		e.is("register for RDMA read", register(b.Address(), 4, &vipl.MemAttributes{EnableRdmaRead: true}), vipl.ErrInvalidRDMARead)
+		e.is("register for RDMA read", register(b.Address(), 4, &vipl.MemAttributes{EnableRDMARead: true}), vipl.ErrInvalidRDMARead)
 	}
 
 	// The same range several times, with different attributes and handles.
 	handles := map[vipl.MemHandle]bool{0: true}
 	var regions []*vipl.Region
 	for i := range 4 {
-		r, err := e.nic.RegisterMem(e.t, b.Address()+uint64(i), 4097, &vipl.MemAttributes{EnableRdmaWrite: i%2 == 1})
+		r, err := e.nic.RegisterMem(e.t, b.Address()+uint64(i), 4097, &vipl.MemAttributes{EnableRDMAWrite: i%2 == 1})
 		if err != nil {
 			return err
 		}
@@ -878,7 +878,7 @@ func memoryClient(e *env) error {
 		handles[r.Handle()] = true
 		a, err := e.nic.QueryMem(e.t, r.Address(), r.Handle())
 		e.is("query", err, nil)
-		e.that("attributes as registered", a.EnableRdmaWrite == (i%2 == 1) && !a.EnableRdmaRead && a.Ptag != 0)
+		e.that("attributes as registered", a.EnableRDMAWrite == (i%2 == 1) && !a.EnableRDMARead && a.Ptag != 0)
 		regions = append(regions, r)
 	}
 	r := regions[0]
@@ -886,7 +886,7 @@ func memoryClient(e *env) error {
 	e.is("deregister at another address", e.nic.DeregisterMem(e.t, r.Address()+1, r.Handle()), vipl.ErrInvalidParameter)
 	e.is("deregister by another handle", e.nic.DeregisterMem(e.t, r.Address(), regions[1].Handle()), vipl.ErrInvalidParameter)
 	e.is("query by another handle", second(e.nic.QueryMem(e.t, r.Address(), 0x123)), vipl.ErrInvalidParameter)
-	other, err := vipl.OpenNic(e.t, e.h)
+	other, err := vipl.OpenNIC(e.t, e.h)
 	if err != nil {
 		return err
 	}
@@ -918,48 +918,48 @@ func second[T any](_ T, err error) error { return err }
 
 // viClient tries what VI and tag calls must refuse.
 func viClient(e *env) error {
-	create := func(a vipl.ViAttributes) error { return second(e.nic.CreateVi(e.t, a)) }
+	create := func(a vipl.VIAttributes) error { return second(e.nic.CreateVI(e.t, a)) }
 	q := e.nic.Query()
 	for _, level := range []vipl.ReliabilityLevel{vipl.ReliableDelivery, vipl.ReliableReception} {
 		want := error(nil)
 		if q.ReliabilityLevelSupport&level == 0 {
 			want = vipl.ErrInvalidReliabilityLevel
 		}
-		v, err := e.nic.CreateVi(e.t, vipl.ViAttributes{ReliabilityLevel: level})
+		v, err := e.nic.CreateVI(e.t, vipl.VIAttributes{ReliabilityLevel: level})
 		e.is(fmt.Sprintf("reliability level %d", level), err, want)
 		if err == nil {
 			e.is("destroy", v.Destroy(e.t), nil)
 		}
 	}
-	e.is("two levels", create(vipl.ViAttributes{ReliabilityLevel: 3}), vipl.ErrInvalidReliabilityLevel)
-	e.is("too large a transfer", create(vipl.ViAttributes{MaxTransferSize: 65537}), vipl.ErrInvalidMTU)
-	e.is("a negative one", create(vipl.ViAttributes{MaxTransferSize: -1}), vipl.ErrInvalidMTU)
-	e.is("RDMA read at the unreliable level", create(vipl.ViAttributes{EnableRdmaRead: true}), vipl.ErrInvalidRDMARead)
-	e.is("foreign tag", create(vipl.ViAttributes{Ptag: 0x7777}), vipl.ErrInvalidPtag)
+	e.is("two levels", create(vipl.VIAttributes{ReliabilityLevel: 3}), vipl.ErrInvalidReliabilityLevel)
+	e.is("too large a transfer", create(vipl.VIAttributes{MaxTransferSize: 65537}), vipl.ErrInvalidMTU)
+	e.is("a negative one", create(vipl.VIAttributes{MaxTransferSize: -1}), vipl.ErrInvalidMTU)
+	e.is("RDMA read at the unreliable level", create(vipl.VIAttributes{EnableRDMARead: true}), vipl.ErrInvalidRDMARead)
+	e.is("foreign tag", create(vipl.VIAttributes{Ptag: 0x7777}), vipl.ErrInvalidPtag)
 
 	tag, err := e.nic.CreatePtag(e.t)
 	e.is("create tag", err, nil)
 	e.that("not tag 0", tag != 0)
-	v, err := e.nic.CreateVi(e.t, vipl.ViAttributes{Ptag: tag, MaxTransferSize: 32768})
+	v, err := e.nic.CreateVI(e.t, vipl.VIAttributes{Ptag: tag, MaxTransferSize: 32768})
 	if err != nil {
 		return err
 	}
 	info, err := v.Query(e.t)
 	e.is("query", err, nil)
-	e.that(fmt.Sprintf("as created, not %+v", info), info == vipl.ViInfo{
-		State: vipl.Idle, Attributes: vipl.ViAttributes{ReliabilityLevel: vipl.Unreliable, MaxTransferSize: 32768, Ptag: tag},
+	e.that(fmt.Sprintf("as created, not %+v", info), info == vipl.VIInfo{
+		State: vipl.Idle, Attributes: vipl.VIAttributes{ReliabilityLevel: vipl.Unreliable, MaxTransferSize: 32768, Ptag: tag},
 		SendQueueEmpty: true, ReceiveQueueEmpty: true,
 	})
 	e.is("destroy a tag in use", e.nic.DestroyPtag(e.t, tag), vipl.ErrResource)
-	e.is("set attributes", v.SetAttributes(e.t, vipl.ViAttributes{EnableRdmaWrite: true}), nil)
+	e.is("set attributes", v.SetAttributes(e.t, vipl.VIAttributes{EnableRDMAWrite: true}), nil)
 	info, err = v.Query(e.t)
 	a := info.Attributes
 	e.is("query", err, nil)
-	e.that("as set", a.EnableRdmaWrite && a.MaxTransferSize == 65536 && a.Ptag != tag && a.Ptag != 0)
+	e.that("as set", a.EnableRDMAWrite && a.MaxTransferSize == 65536 && a.Ptag != tag && a.Ptag != 0)
 	e.is("destroy a tag", e.nic.DestroyPtag(e.t, tag), nil)
 	e.is("destroy it again", e.nic.DestroyPtag(e.t, tag), vipl.ErrInvalidPtag)
 	e.is("destroy the handle's own", e.nic.DestroyPtag(e.t, a.Ptag), vipl.ErrInvalidParameter)
-	e.is("set a tag that is gone", v.SetAttributes(e.t, vipl.ViAttributes{Ptag: tag}), vipl.ErrInvalidPtag)
+	e.is("set a tag that is gone", v.SetAttributes(e.t, vipl.VIAttributes{Ptag: tag}), vipl.ErrInvalidPtag)
 	e.is("disconnect an idle VI", v.Disconnect(e.t), nil)
 	e.is("twice", v.Disconnect(e.t), nil)
 
@@ -969,24 +969,24 @@ func viClient(e *env) error {
 	// All VIs of the card, then one more.
 	made := []*vipl.VI{v}
 	for len(made) < q.MaxVI {
-		v, err := e.nic.CreateVi(e.t, vipl.ViAttributes{})
+		v, err := e.nic.CreateVI(e.t, vipl.VIAttributes{})
 		if err != nil {
 			return fmt.Errorf("VI %d: %w", len(made), err)
 		}
 		made = append(made, v)
 	}
-	e.is("one too many", create(vipl.ViAttributes{}), vipl.ErrResource)
+	e.is("one too many", create(vipl.VIAttributes{}), vipl.ErrResource)
 	for _, v := range made {
 		e.is("destroy", v.Destroy(e.t), nil)
 	}
 	e.is("a destroyed VI", second(v.ConnectRequest(e.t, vipl.NetAddress{}, vipl.NetAddress{}, 1)), vipl.ErrInvalidParameter)
-	e.is("room again", create(vipl.ViAttributes{}), nil)
+	e.is("room again", create(vipl.VIAttributes{}), nil)
 	return nil
 }
 
 // connectClient tries every way in which a connection does not come about.
 func connectClient(e *env) error {
-	v, err := e.nic.CreateVi(e.t, vipl.ViAttributes{})
+	v, err := e.nic.CreateVI(e.t, vipl.VIAttributes{})
 	if err != nil {
 		return err
 	}
@@ -1029,7 +1029,7 @@ func connectClient(e *env) error {
 	e.that("connected", s == vipl.Connected)
 	e.is("connect a connected VI", request("test", driver.Second), vipl.ErrInvalidState)
 	e.is("destroy a connected VI", v.Destroy(e.t), vipl.ErrInvalidState)
-	e.is("set attributes of a connected VI", v.SetAttributes(e.t, vipl.ViAttributes{}), vipl.ErrInvalidState)
+	e.is("set attributes of a connected VI", v.SetAttributes(e.t, vipl.VIAttributes{}), vipl.ErrInvalidState)
 	e.is("disconnect", v.Disconnect(e.t), nil)
 	e.is("disconnect again", v.Disconnect(e.t), nil)
 	e.is("destroy", v.Destroy(e.t), nil)
@@ -1037,11 +1037,11 @@ func connectClient(e *env) error {
 }
 
 func connectServer(e *env) error {
-	small, err := e.nic.CreateVi(e.t, vipl.ViAttributes{MaxTransferSize: 4096})
+	small, err := e.nic.CreateVI(e.t, vipl.VIAttributes{MaxTransferSize: 4096})
 	if err != nil {
 		return err
 	}
-	large, err := e.nic.CreateVi(e.t, vipl.ViAttributes{})
+	large, err := e.nic.CreateVI(e.t, vipl.VIAttributes{})
 	if err != nil {
 		return err
 	}
@@ -1085,7 +1085,7 @@ func isolationClient(e *env) error {
 		return err
 	}
 	bad := &peer{env: e, mem: p.mem, descriptors: p.descriptors, posted: 1024}
-	if bad.vi, err = e.nic.CreateVi(e.t, writable); err != nil {
+	if bad.vi, err = e.nic.CreateVI(e.t, writable); err != nil {
 		return err
 	}
 	if err := bad.redial(1); err != nil {
@@ -1099,18 +1099,18 @@ func isolationClient(e *env) error {
 		switch i % 4 {
 		case 0: // refused here
 			d := bad.next()
-			d.SetRdmaWrite(vipl.Segment{Address: 1, Handle: 0x55, Length: 64}, to.address, to.handle)
+			d.SetRDMAWrite(vipl.Segment{Address: 1, Handle: 0x55, Length: 64}, to.address, to.handle)
 			err = bad.vi.PostSend(bad.t, d)
 		case 1: // refused there
 			_, err = bad.write(0, 64, target{to.address, to.handle ^ 0x11}, 0)
 		case 2: // malformed
 			d := bad.next()
-			d.SetRdmaWrite(p.mem.Segment(0, 8), to.address, to.handle)
+			d.SetRDMAWrite(p.mem.Segment(0, 8), to.address, to.handle)
 			d.SetControl(0xfff3)
 			err = bad.vi.PostSend(bad.t, d)
 		default: // what the card cannot answer, or cannot even take
 			d := bad.next()
-			d.SetRdmaWrite(p.mem.Segment(0, 8), to.address, to.handle)
+			d.SetRDMAWrite(p.mem.Segment(0, 8), to.address, to.handle)
 			d.Handle = 0x123
 			if i == 39 {
 				err = bad.vi.PostSend(bad.t, d)
@@ -1148,7 +1148,7 @@ func isolationServer(e *env) error {
 	if err := p.tell(0); err != nil {
 		return err
 	}
-	second, err := e.nic.CreateVi(e.t, writable)
+	second, err := e.nic.CreateVI(e.t, writable)
 	if err != nil {
 		return err
 	}
@@ -1211,14 +1211,14 @@ func abandonServer(e *env) error {
 func (p *peer) sibling(first int) (*peer, error) {
 	q := &peer{env: p.env, mem: p.mem, descriptors: p.descriptors, posted: first}
 	var err error
-	q.vi, err = p.nic.CreateVi(p.t, writable)
+	q.vi, err = p.nic.CreateVI(p.t, writable)
 	return q, err
 }
 
 // lose posts a descriptor whose handle is wrong: the card cannot answer in it.
 func (p *peer) lose() (*vipl.Descriptor, error) {
 	d := p.next()
-	d.SetRdmaWrite(p.mem.Segment(0, 4), p.mem.Address(), p.mem.Handle())
+	d.SetRDMAWrite(p.mem.Segment(0, 4), p.mem.Address(), p.mem.Handle())
 	d.Handle ^= 0x20
 	return d, p.vi.PostSend(p.t, d)
 }
@@ -1290,7 +1290,7 @@ func burstClient(e *env) error {
 		a, err := p.asyncError()
 		e.is("reported", err, nil)
 		e.that(fmt.Sprintf("a bad post, not %+v", a), a.Code == layout.AsyncErrorPostDescriptor)
-		seen[a.Vi]++
+		seen[a.VI]++
 	}
 	_, err = p.nic.NextError(p.t)
 	e.is("no more errors", err, vipl.ErrNotDone)
@@ -1341,8 +1341,8 @@ func burstServer(e *env) error {
 	for range burst {
 		a, err := p.asyncError()
 		e.is("reported", err, nil)
-		e.that(fmt.Sprintf("a lost connection of one of the three, once, not %+v", a), a.Code == layout.AsyncErrorConnectionLost && others[a.Vi])
-		delete(others, a.Vi)
+		e.that(fmt.Sprintf("a lost connection of one of the three, once, not %+v", a), a.Code == layout.AsyncErrorConnectionLost && others[a.VI])
+		delete(others, a.VI)
 	}
 	return p.settled(0)
 }
@@ -1396,7 +1396,7 @@ func floodClient(e *env) error {
 		if err != nil {
 			return err
 		}
-		seen[a.Vi]++
+		seen[a.VI]++
 		codes[a.Code]++
 	}
 	_, err = p.nic.NextError(p.t)
@@ -1439,7 +1439,7 @@ func staleClient(e *env) error {
 		e.that(fmt.Sprintf("idle after the disconnect, not %v", s), s == vipl.Idle)
 		a, err := p.nic.NextError(p.t)
 		e.is("the error was told by then", err, nil)
-		e.that(fmt.Sprintf("a bad post on this VI, not %+v", a), a.Code == layout.AsyncErrorPostDescriptor && a.Vi == index)
+		e.that(fmt.Sprintf("a bad post on this VI, not %+v", a), a.Code == layout.AsyncErrorPostDescriptor && a.VI == index)
 
 		// Nothing is outstanding for the library, so the VI may go at once.
 		if !e.onMvia() { // which has no doorbells to ring without the library
@@ -1451,7 +1451,7 @@ func staleClient(e *env) error {
 		if err := p.vi.Destroy(p.t); err != nil {
 			return err
 		}
-		if p.vi, err = e.nic.CreateVi(p.t, writable); err != nil {
+		if p.vi, err = e.nic.CreateVI(p.t, writable); err != nil {
 			return err
 		}
 		e.that("the index is used again", p.vi.Index() == index)

@@ -40,7 +40,7 @@ const (
 	lengthError     = layout.DescriptorStatusLengthErrorMask
 	partialError    = layout.DescriptorStatusPartialErrorMask
 	flushedError    = layout.DescriptorStatusFlushedMask
-	rdmaError       = layout.DescriptorStatusRdmaProtectionErrorMask
+	rdmaError       = layout.DescriptorStatusRDMAProtectionErrorMask
 )
 
 // outcome is what a completed descriptor must say.
@@ -160,11 +160,11 @@ func (p *peer) ended(what string) {
 func (p *peer) asynchronous(what string, code layout.AsyncError, vi *vipl.VI) {
 	a, err := p.nic.ErrorWait(p.t, driver.Second)
 	p.is(what+": an asynchronous error", err, nil)
-	p.that(fmt.Sprintf("%s: %v on VI %d, not %+v", what, code, vi.Index(), a), a.Code == code && a.Vi == vi.Index())
+	p.that(fmt.Sprintf("%s: %v on VI %d, not %+v", what, code, vi.Index(), a), a.Code == code && a.VI == vi.Index())
 }
 
 // inState checks a VI's state.
-func (p *peer) inState(what string, want vipl.ViState) {
+func (p *peer) inState(what string, want vipl.VIState) {
 	i, err := p.vi.Query(p.t)
 	p.is(what, err, nil)
 	p.that(fmt.Sprintf("%s: %v, want %v", what, i.State, want), i.State == want)
@@ -384,7 +384,7 @@ func receiveQueueServer(e *env) error {
 			uint32(over.Address), uint32(over.Address>>32), uint32(over.Handle)); err != nil {
 			return err
 		}
-		p.asynchronous("one too many for the card", layout.AsyncErrorViOverrun, p.vi)
+		p.asynchronous("one too many for the card", layout.AsyncErrorVIOverrun, p.vi)
 	}
 	i, err := p.vi.Query(p.t)
 	e.is("query", err, nil)
@@ -458,9 +458,9 @@ type segments = []func(*peer, *caseMemory) vipl.Segment
 
 var receiveCases = []receiveCase{
 	{name: "operation RDMA write", segment: segments{good(0, caseBytes)}, bits: formatError,
-		change: func(d *vipl.Descriptor) { d.SetControl(uint16(layout.DescriptorOperationRdmaWrite)) }},
+		change: func(d *vipl.Descriptor) { d.SetControl(uint16(layout.DescriptorOperationRDMAWrite)) }},
 	{name: "operation RDMA read", segment: segments{good(0, caseBytes)}, bits: formatError,
-		change: func(d *vipl.Descriptor) { d.SetControl(uint16(layout.DescriptorOperationRdmaRead)) }},
+		change: func(d *vipl.Descriptor) { d.SetControl(uint16(layout.DescriptorOperationRDMARead)) }},
 	{name: "reserved operation", segment: segments{good(0, caseBytes)}, bits: formatError,
 		change: func(d *vipl.Descriptor) { d.SetControl(uint16(layout.DescriptorOperationReserved)) }},
 	{name: "reserved control bits", segment: segments{good(0, caseBytes)}, bits: formatError,
@@ -651,8 +651,8 @@ func gatherErrorClient(e *env) error {
 		}
 		operation, arrived := layout.StatusOperationSend, max(c.arrived, 0)
 		if c.rdma {
-			operation = layout.StatusOperationRdmaWrite
-			err = d.SetRdmaWriteGather(to.address, to.handle, list...)
+			operation = layout.StatusOperationRDMAWrite
+			err = d.SetRDMAWriteGather(to.address, to.handle, list...)
 		} else {
 			err = d.SetSend(list...)
 		}
@@ -728,7 +728,7 @@ func gatherErrorServer(e *env) error {
 		}
 		clear(p.mem.Bytes())
 		if c.rdma {
-			p.asynchronous(c.name, layout.AsyncErrorRdmaWriteAbort, p.vi)
+			p.asynchronous(c.name, layout.AsyncErrorRDMAWriteAbort, p.vi)
 		}
 	}
 	p.inState("after all errors", vipl.Connected)
@@ -750,7 +750,7 @@ func emptyQueueClient(e *env) error {
 	for i, n := range []int{0, 4, 5000, 5000} {
 		d := p.next()
 		if i == 3 {
-			d.SetRdmaWrite(p.mem.Segment(0, n), to.address, to.handle)
+			d.SetRDMAWrite(p.mem.Segment(0, n), to.address, to.handle)
 			d.AttachImmediate(1)
 		} else if err := d.SetSend(p.mem.Segment(0, n)); err != nil {
 			return err
@@ -855,12 +855,12 @@ func immediateClient(e *env) error {
 			target = c.hurt(to)
 		}
 		d := p.next()
-		d.SetRdmaWrite(p.mem.Segment(0, c.n), target.address+uint64(c.at), target.handle)
+		d.SetRDMAWrite(p.mem.Segment(0, c.n), target.address+uint64(c.at), target.handle)
 		d.AttachImmediate(uint32(0xcafe0000 + i))
 		if err := p.vi.PostSend(p.t, d); err != nil {
 			return err
 		}
-		p.sent(c.name, d, outcome{operation: layout.StatusOperationRdmaWrite, length: c.n})
+		p.sent(c.name, d, outcome{operation: layout.StatusOperationRDMAWrite, length: c.n})
 	}
 
 	// Without immediate data a write uses up nothing; a send behind it finds it in memory.
@@ -871,7 +871,7 @@ func immediateClient(e *env) error {
 	if err != nil {
 		return err
 	}
-	if err := d.SetRdmaWriteGather(to.address+9, to.handle, p.mem.Segment(1, 2000), p.mem.Segment(4097, 3), p.mem.Segment(0, 2000)); err != nil {
+	if err := d.SetRDMAWriteGather(to.address+9, to.handle, p.mem.Segment(1, 2000), p.mem.Segment(4097, 3), p.mem.Segment(0, 2000)); err != nil {
 		return err
 	}
 	if err := p.vi.PostSend(p.t, d); err != nil {
@@ -885,7 +885,7 @@ func immediateClient(e *env) error {
 	if err := p.vi.PostSend(p.t, last); err != nil {
 		return err
 	}
-	p.sent("write", d, outcome{operation: layout.StatusOperationRdmaWrite, length: 4003})
+	p.sent("write", d, outcome{operation: layout.StatusOperationRDMAWrite, length: 4003})
 	p.sent("message of no bytes", last, outcome{operation: layout.StatusOperationSend})
 
 	// The same through a VI whose peer does not let it write.
@@ -897,12 +897,12 @@ func immediateClient(e *env) error {
 		return err
 	}
 	d = q.next()
-	d.SetRdmaWrite(p.mem.Segment(0, 100), to.address, to.handle)
+	d.SetRDMAWrite(p.mem.Segment(0, 100), to.address, to.handle)
 	d.AttachImmediate(99)
 	if err := q.vi.PostSend(q.t, d); err != nil {
 		return err
 	}
-	q.sent("locked VI", d, outcome{operation: layout.StatusOperationRdmaWrite, length: 100})
+	q.sent("locked VI", d, outcome{operation: layout.StatusOperationRDMAWrite, length: 100})
 	return p.settled(1)
 }
 
@@ -915,7 +915,7 @@ func immediateServer(e *env) error {
 		return err
 	}
 	source := pattern(bufferBytes, 9)
-	remote := outcome{operation: layout.StatusOperationRemoteRdmaWrite}
+	remote := outcome{operation: layout.StatusOperationRemoteRDMAWrite}
 	for i, c := range immediateCases {
 		d := p.next()
 		// Its buffers are not used, so they may be wrong.
@@ -958,7 +958,7 @@ func immediateServer(e *env) error {
 	}
 	p.ended("on the first VI")
 
-	locked, err := p.nic.CreateVi(p.t, vipl.ViAttributes{})
+	locked, err := p.nic.CreateVI(p.t, vipl.VIAttributes{})
 	if err != nil {
 		return err
 	}
@@ -1312,7 +1312,7 @@ func handlerServer(e *env) error {
 	nested := 0
 	handler := func(t *driver.Thread, d vipl.ErrorDescriptor) {
 		told = append(told, d)
-		if t != p.t || d.Nic != e.nic {
+		if t != p.t || d.NIC != e.nic {
 			e.that("on the thread of the call, with its NIC", false)
 		}
 		// A handler may call the library, and is not called inside itself.
@@ -1357,7 +1357,7 @@ func handlerServer(e *env) error {
 	e.that("nothing was told", len(told) == 0)
 	a, err := p.nic.NextError(p.t)
 	e.is("the oldest error", err, nil)
-	e.that(fmt.Sprintf("of the first VI, not %+v", a), a.Vi == p.vi.Index())
+	e.that(fmt.Sprintf("of the first VI, not %+v", a), a.VI == p.vi.Index())
 	e.is("register again", e.nic.ErrorCallback(handler), nil)
 	_, err = second.vi.RecvDone(p.t)
 	e.is("any call", err, vipl.ErrDescriptor)
@@ -1447,7 +1447,7 @@ func compactServer(e *env) error { return compact(e, 1) }
 func compact(e *env, node int) error {
 	connect := e.serve
 	if node == 0 {
-		connect = func(a vipl.ViAttributes) (*peer, error) { return e.dial(1, a) }
+		connect = func(a vipl.VIAttributes) (*peer, error) { return e.dial(1, a) }
 	}
 	p, err := connect(writable)
 	if err != nil {

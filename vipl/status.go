@@ -154,14 +154,14 @@ var descriptorBits = []struct {
 	{layout.DescriptorStatusPartialErrorMask, "message cut off"},
 	{layout.DescriptorStatusFlushedMask, "flushed"},
 	{layout.DescriptorStatusTransportErrorMask, "transport error"},
-	{layout.DescriptorStatusRdmaProtectionErrorMask, "remote protection error"},
+	{layout.DescriptorStatusRDMAProtectionErrorMask, "remote protection error"},
 	{layout.DescriptorStatusRemoteDescriptorErrorMask, "remote descriptor error"},
 }
 
 // DescriptorErrorMask covers the error bits, VIP_STATUS_ERROR_MASK.
 const DescriptorErrorMask DescriptorStatus = layout.DescriptorStatusFormatErrorMask | layout.DescriptorStatusProtectionErrorMask |
 	layout.DescriptorStatusLengthErrorMask | layout.DescriptorStatusPartialErrorMask | layout.DescriptorStatusFlushedMask |
-	layout.DescriptorStatusTransportErrorMask | layout.DescriptorStatusRdmaProtectionErrorMask | layout.DescriptorStatusRemoteDescriptorErrorMask
+	layout.DescriptorStatusTransportErrorMask | layout.DescriptorStatusRDMAProtectionErrorMask | layout.DescriptorStatusRemoteDescriptorErrorMask
 
 // Done says whether processing has finished.
 func (s DescriptorStatus) Done() bool { return s&layout.DescriptorStatusDoneMask != 0 }
@@ -176,7 +176,7 @@ func (s DescriptorStatus) Flushed() bool { return s&layout.DescriptorStatusFlush
 func (s DescriptorStatus) Partial() bool { return s&layout.DescriptorStatusPartialErrorMask != 0 }
 
 // Operation is what was completed: on the receive queue Receive, or
-// RemoteRdmaWrite for an RDMA write with immediate data.
+// RemoteRDMAWrite for an RDMA write with immediate data.
 func (s DescriptorStatus) Operation() layout.StatusOperation {
 	return layout.StatusOperation(s & layout.DescriptorStatusOperationMask >> layout.DescriptorStatusOperationLsb)
 }

@@ -101,13 +101,13 @@ func TestTranslate(t *testing.T) {
 }
 
 // The descriptor builder fills the fields that VIA asks for and no others.
-func TestSetRdmaWrite(t *testing.T) {
+func TestSetRDMAWrite(t *testing.T) {
 	b := make([]byte, DescriptorBytes)
 	for i := range b {
 		b[i] = 0xee
 	}
 	d := &Descriptor{Descriptor: b}
-	d.SetRdmaWrite(Segment{Address: 0x1122334455667788, Handle: 0x99aabbcc, Length: 5}, 0x0102030405060708, 0x0a0b0c0d)
+	d.SetRDMAWrite(Segment{Address: 0x1122334455667788, Handle: 0x99aabbcc, Length: 5}, 0x0102030405060708, 0x0a0b0c0d)
 	want := []byte{
 		0xee, 0xee, 0xee, 0xee, 0xee, 0xee, 0xee, 0xee, 0xee, 0xee, 0xee, 0xee, 2, 0, 1, 0, // the links are the provider's
 		0, 0, 0, 0, 0, 0, 0, 0, 5, 0, 0, 0, 0, 0, 0, 0,
@@ -138,7 +138,7 @@ func TestDescriptorsOfSeveralSegments(t *testing.T) {
 	}{
 		{"send", func() error { return d.SetSend(list...) }, layout.DescriptorOperationSend, 3, 0},
 		{"receive", func() error { return d.SetReceive(list...) }, layout.DescriptorOperationSend, 3, 0},
-		{"RDMA write", func() error { return d.SetRdmaWriteGather(9, 10, list...) }, layout.DescriptorOperationRdmaWrite, 4, 1},
+		{"RDMA write", func() error { return d.SetRDMAWriteGather(9, 10, list...) }, layout.DescriptorOperationRDMAWrite, 4, 1},
 	} {
 		reset()
 		require.NoError(t, c.set(), c.name)
@@ -162,13 +162,13 @@ func TestDescriptorsOfSeveralSegments(t *testing.T) {
 	// What does not fit changes nothing.
 	reset()
 	for _, err := range []error{
-		d.SetSend(make([]Segment, 7)...), d.SetRdmaWriteGather(0, 0, make([]Segment, 6)...), d.SetReceive(list[2], Segment{Length: 16}),
+		d.SetSend(make([]Segment, 7)...), d.SetRDMAWriteGather(0, 0, make([]Segment, 6)...), d.SetReceive(list[2], Segment{Length: 16}),
 	} {
 		require.ErrorIs(t, err, ErrInvalidParameter)
 	}
 	require.Equal(t, bytes.Repeat([]byte{0xee}, len(b)), b)
 	require.NoError(t, (&Descriptor{Descriptor: make([]byte, 64)}).SetSend(list[:2]...))
-	require.ErrorIs(t, (&Descriptor{Descriptor: make([]byte, 64)}).SetRdmaWriteGather(0, 0, list[:2]...), ErrInvalidParameter)
+	require.ErrorIs(t, (&Descriptor{Descriptor: make([]byte, 64)}).SetRDMAWriteGather(0, 0, list[:2]...), ErrInvalidParameter)
 	require.NoError(t, d.SetSend(), "a message of no bytes")
 	require.Zero(t, d.SegmentCount())
 }
@@ -181,13 +181,13 @@ func TestDescriptorSize(t *testing.T) {
 		require.Equal(t, want, DescriptorSize(segments), "%d segments", segments)
 	}
 	whole := &Descriptor{Descriptor: make([]byte, DescriptorSize(MaxSegments))}
-	require.NoError(t, whole.SetRdmaWriteGather(0, 0, make([]Segment, MaxSegments)...))
+	require.NoError(t, whole.SetRDMAWriteGather(0, 0, make([]Segment, MaxSegments)...))
 	require.ErrorIs(t, whole.SetSend(make([]Segment, MaxSegments+1)...), ErrInvalidParameter, "there is room, but it is one too many")
 }
 
 func TestCompletedOperation(t *testing.T) {
 	s := DescriptorStatus(0xb0001)
-	require.Equal(t, layout.StatusOperationRemoteRdmaWrite, s.Operation())
+	require.Equal(t, layout.StatusOperationRemoteRDMAWrite, s.Operation())
 	require.True(t, s.Immediate())
 	require.False(t, DescriptorStatus(0x70001).Immediate())
 	d := &Descriptor{Descriptor: make([]byte, 64)}
@@ -202,24 +202,24 @@ func TestCompletedOperation(t *testing.T) {
 
 // Every asynchronous error is about something, and VIPL's names are kept.
 func TestErrorDescriptors(t *testing.T) {
-	n := &Nic{vis: map[int]*VI{}}
+	n := &NIC{vis: map[int]*VI{}}
 	for code, want := range map[layout.AsyncError]ErrorDescriptor{
 		layout.AsyncErrorPostDescriptor:       {Resource: ResourceDescriptor},
 		layout.AsyncErrorConnectionLost:       {Resource: ResourceVI},
 		layout.AsyncErrorReceiveQueueEmpty:    {Resource: ResourceVI, Operation: layout.StatusOperationReceive},
-		layout.AsyncErrorViOverrun:            {Resource: ResourceVI},
-		layout.AsyncErrorRdmaWriteProtection:  {Resource: ResourceVI, Operation: layout.StatusOperationRemoteRdmaWrite},
-		layout.AsyncErrorRdmaWriteData:        {Resource: ResourceVI, Operation: layout.StatusOperationRemoteRdmaWrite},
-		layout.AsyncErrorRdmaWriteAbort:       {Resource: ResourceVI, Operation: layout.StatusOperationRemoteRdmaWrite},
-		layout.AsyncErrorRdmaReadProtection:   {Resource: ResourceVI, Operation: layout.StatusOperationRdmaRead},
+		layout.AsyncErrorVIOverrun:            {Resource: ResourceVI},
+		layout.AsyncErrorRDMAWriteProtection:  {Resource: ResourceVI, Operation: layout.StatusOperationRemoteRDMAWrite},
+		layout.AsyncErrorRDMAWriteData:        {Resource: ResourceVI, Operation: layout.StatusOperationRemoteRDMAWrite},
+		layout.AsyncErrorRDMAWriteAbort:       {Resource: ResourceVI, Operation: layout.StatusOperationRemoteRDMAWrite},
+		layout.AsyncErrorRDMAReadProtection:   {Resource: ResourceVI, Operation: layout.StatusOperationRDMARead},
 		layout.AsyncErrorCompletionProtection: {Resource: ResourceDescriptor},
-		layout.AsyncErrorRdmaTransport:        {Resource: ResourceVI},
+		layout.AsyncErrorRDMATransport:        {Resource: ResourceVI},
 		layout.AsyncErrorCatastrophic:         {Resource: ResourceVI},
 	} {
-		want.Nic, want.Code = n, code
-		require.Equal(t, want, n.describe(AsyncError{Code: code, Vi: 3}))
+		want.NIC, want.Code = n, code
+		require.Equal(t, want, n.describe(AsyncError{Code: code, VI: 3}))
 	}
-	require.Equal(t, ResourceNic, n.describe(AsyncError{Code: layout.AsyncErrorCatastrophic, Vi: -1}).Resource)
+	require.Equal(t, ResourceNIC, n.describe(AsyncError{Code: layout.AsyncErrorCatastrophic, VI: -1}).Resource)
 	for r, name := range []string{"VIP_RESOURCE_NIC", "VIP_RESOURCE_VI", "VIP_RESOURCE_CQ", "VIP_RESOURCE_DESCRIPTOR", "VIP_RESOURCE_CODE(4)"} {
 		require.Equal(t, name, ResourceCode(r).String())
 	}

@@ -152,7 +152,7 @@ func (r *cardRecord) done(from int, kind layout.WireFault) uint64 {
 // sentBy are the frames of one kind that a node's VI put on the wire.
 func (r *cardRecord) sentBy(node, vi int, kinds ...layout.FrameOperation) (out []wireFrame) {
 	for _, f := range r.frames {
-		if h, ok := f.via(); ok && f.from == node && int(h.SourceVi()&0xff) == vi && slices.Contains(kinds, frameOperation(h)) {
+		if h, ok := f.via(); ok && f.from == node && int(h.SourceVI()&0xff) == vi && slices.Contains(kinds, frameOperation(h)) {
 			out = append(out, f)
 		}
 	}
@@ -173,8 +173,8 @@ func (r *cardRecord) traced(node, vi int, kind layout.TraceEvent) (out []bench.T
 const busClock = driver.Time(params.SystemClockPeriod)
 
 // reliableRights are those of a VI of a reliable level that allows everything.
-func reliableRights(level vipl.ReliabilityLevel) vipl.ViAttributes {
-	return vipl.ViAttributes{ReliabilityLevel: level, EnableRdmaWrite: true, EnableRdmaRead: true}
+func reliableRights(level vipl.ReliabilityLevel) vipl.VIAttributes {
+	return vipl.VIAttributes{ReliabilityLevel: level, EnableRDMAWrite: true, EnableRDMARead: true}
 }
 
 // atReliableLevels runs a test at each of them.
@@ -187,7 +187,7 @@ func atReliableLevels(t *testing.T, test func(t *testing.T, level vipl.Reliabili
 
 // openMemory registers the peer's buffer once more, with all rights for the other side.
 func (p *peer) openMemory() (*vipl.Region, error) {
-	return p.nic.RegisterBuffer(p.t, p.buf, &vipl.MemAttributes{EnableRdmaWrite: true, EnableRdmaRead: true})
+	return p.nic.RegisterBuffer(p.t, p.buf, &vipl.MemAttributes{EnableRDMAWrite: true, EnableRDMARead: true})
 }
 
 // tellRegion is tell for another region than the buffer's first one.

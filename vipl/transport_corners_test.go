@@ -38,10 +38,10 @@ func (p *peer) other() int { return 1 - p.h.Node() }
 
 // join connects the two nodes' programs, with all rights, and tells each where the
 // other's memory is.
-func (e *env) join(a vipl.ViAttributes) (*peer, target, error) {
+func (e *env) join(a vipl.VIAttributes) (*peer, target, error) {
 	connect := e.serve
 	if e.h.Node() == 0 {
-		connect = func(a vipl.ViAttributes) (*peer, error) { return e.dial(1, a) }
+		connect = func(a vipl.VIAttributes) (*peer, error) { return e.dial(1, a) }
 	}
 	p, err := connect(a)
 	if err != nil {
@@ -63,10 +63,10 @@ func (e *env) join(a vipl.ViAttributes) (*peer, target, error) {
 func (p *peer) transferOf(k transferKind, own, n int, to target, remote int) (*vipl.Descriptor, error) {
 	d, data := p.next(), p.mem.Segment(own, n)
 	switch k.operation {
-	case layout.StatusOperationRdmaRead:
-		d.SetRdmaRead(data, to.address+uint64(remote), to.handle)
-	case layout.StatusOperationRdmaWrite:
-		d.SetRdmaWrite(data, to.address+uint64(remote), to.handle)
+	case layout.StatusOperationRDMARead:
+		d.SetRDMARead(data, to.address+uint64(remote), to.handle)
+	case layout.StatusOperationRDMAWrite:
+		d.SetRDMAWrite(data, to.address+uint64(remote), to.handle)
 	default:
 		if err := d.SetSend(data); err != nil {
 			return nil, err
@@ -83,7 +83,7 @@ func (k transferKind) well(n int) outcome { return outcome{operation: k.operatio
 // arrived is what the receive descriptor of a message says.
 func (k transferKind) arrived(n int) outcome {
 	if k.immediate {
-		return outcome{operation: layout.StatusOperationRemoteRdmaWrite, length: n}.with(uint32(n))
+		return outcome{operation: layout.StatusOperationRemoteRDMAWrite, length: n}.with(uint32(n))
 	}
 	return received(n)
 }
@@ -91,10 +91,10 @@ func (k transferKind) arrived(n int) outcome {
 // carriers are the frames that the initiator of an operation sends.
 func (k transferKind) carrier() layout.FrameOperation {
 	switch k.operation {
-	case layout.StatusOperationRdmaRead:
-		return layout.FrameOperationRdmaReadRequest
-	case layout.StatusOperationRdmaWrite:
-		return layout.FrameOperationRdmaWrite
+	case layout.StatusOperationRDMARead:
+		return layout.FrameOperationRDMAReadRequest
+	case layout.StatusOperationRDMAWrite:
+		return layout.FrameOperationRDMAWrite
 	}
 	return layout.FrameOperationSend
 }
@@ -241,10 +241,10 @@ func TestTransportBothSidesFail(t *testing.T) {
 		{"no receive posted", func(p *peer, _ target) (*vipl.Descriptor, error) { return p.send(0, 3000) },
 			[]outcome{didSend(0).failed(descriptorError), didSend(0).failed(flushedError)}, []layout.AsyncError{layout.AsyncErrorReceiveQueueEmpty}},
 		{"write beyond the region", func(p *peer, to target) (*vipl.Descriptor, error) { return p.write(0, 3000, to, bufferBytes-2999) },
-			[]outcome{didWrite(0).failed(rdmaError), didWrite(0).failed(flushedError)}, []layout.AsyncError{layout.AsyncErrorRdmaWriteProtection}},
+			[]outcome{didWrite(0).failed(rdmaError), didWrite(0).failed(flushedError)}, []layout.AsyncError{layout.AsyncErrorRDMAWriteProtection}},
 		{"read beyond the region", func(p *peer, to target) (*vipl.Descriptor, error) {
 			return p.transferOf(transferKinds[3], 0, 3000, to, bufferBytes-2999)
-		}, []outcome{didRead(0).failed(rdmaError), didRead(0).failed(flushedError)}, []layout.AsyncError{layout.AsyncErrorRdmaReadProtection}},
+		}, []outcome{didRead(0).failed(rdmaError), didRead(0).failed(flushedError)}, []layout.AsyncError{layout.AsyncErrorRDMAReadProtection}},
 		{"own error", func(p *peer, _ target) (*vipl.Descriptor, error) {
 			d := p.next()
 			if err := d.SetSend(p.mem.Segment(0, 3000)); err != nil {
@@ -610,10 +610,10 @@ func TestTransportNothing(t *testing.T) {
 					return err
 				}
 				empty.AttachImmediate(uint32(i))
-				write.SetRdmaWrite(nowhere, to.address, to.handle)
-				immediate.SetRdmaWrite(nowhere, to.address, to.handle)
+				write.SetRDMAWrite(nowhere, to.address, to.handle)
+				immediate.SetRDMAWrite(nowhere, to.address, to.handle)
 				immediate.AttachImmediate(uint32(i))
-				read.SetRdmaRead(nowhere, 12345, 0)
+				read.SetRDMARead(nowhere, 12345, 0)
 				for _, m := range []struct {
 					d *vipl.Descriptor
 					o outcome
@@ -657,7 +657,7 @@ func TestTransportNothing(t *testing.T) {
 				case 1:
 					o = o.with(uint32(i / 3))
 				case 2:
-					o = outcome{operation: layout.StatusOperationRemoteRdmaWrite}.with(uint32(i / 3))
+					o = outcome{operation: layout.StatusOperationRemoteRDMAWrite}.with(uint32(i / 3))
 				}
 				p.take(fmt.Sprintf("receive %d", i), d, o)
 			}
@@ -700,11 +700,11 @@ func TestTransportManySegments(t *testing.T) {
 				}
 				clear(p.mem.Bytes())
 				switch kind.operation {
-				case layout.StatusOperationRdmaRead:
-					err = d.SetRdmaReadScatter(to.address+5, to.handle, segments...)
-				case layout.StatusOperationRdmaWrite:
+				case layout.StatusOperationRDMARead:
+					err = d.SetRDMAReadScatter(to.address+5, to.handle, segments...)
+				case layout.StatusOperationRDMAWrite:
 					copy(p.mem.Bytes(), image)
-					err = d.SetRdmaWriteGather(to.address+5, to.handle, segments...)
+					err = d.SetRDMAWriteGather(to.address+5, to.handle, segments...)
 				default:
 					copy(p.mem.Bytes(), image)
 					err = d.SetSend(segments...)
@@ -843,7 +843,7 @@ func TestTransportReadsToTheLimit(t *testing.T) {
 				r := cardRun{transport: driver.Transport{ReadLimit: limit}, recorded: true}.must(t, side, side)
 				for node := range 2 {
 					unanswered, most := 0, 0
-					all := append(r.sentBy(node, index[node], layout.FrameOperationRdmaReadRequest), r.sentBy(1-node, index[1-node], layout.FrameOperationRdmaReadResponse)...)
+					all := append(r.sentBy(node, index[node], layout.FrameOperationRDMAReadRequest), r.sentBy(1-node, index[1-node], layout.FrameOperationRDMAReadResponse)...)
 					slices.SortStableFunc(all, func(a, b wireFrame) int { return int(a.at - b.at) })
 					for _, f := range all {
 						h, _ := f.via()
@@ -1016,8 +1016,8 @@ func TestTransportFencesOnBothSides(t *testing.T) {
 					return err
 				}
 				read, write, plain := p.next(), p.next(), p.next()
-				read.SetRdmaRead(p.mem.Segment(n, n), to.address, to.handle)
-				write.SetRdmaWrite(p.mem.Segment(n, n), to.address+2*n, to.handle)
+				read.SetRDMARead(p.mem.Segment(n, n), to.address, to.handle)
+				write.SetRDMAWrite(p.mem.Segment(n, n), to.address+2*n, to.handle)
 				write.SetFence()
 				if err := plain.SetSend(p.mem.Segment(2*n-8, 8)); err != nil {
 					return err

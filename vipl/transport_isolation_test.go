@@ -182,13 +182,13 @@ func isolated(t *testing.T, stream, other vipl.ReliabilityLevel, d disturbance) 
 	// side sets up both VIs of a host and hands the second one to the other thread.
 	side := func(run func(p *peer) error) func(*driver.Thread, *driver.Host) error {
 		return func(th *driver.Thread, h *driver.Host) error {
-			nic, err := vipl.OpenNic(th, h)
+			nic, err := vipl.OpenNIC(th, h)
 			if err != nil {
 				return err
 			}
 			e := &env{t: th, h: h, nic: nic}
 			a := reliableRights(stream)
-			a.EnableRdmaRead = stream != vipl.Unreliable
+			a.EnableRDMARead = stream != vipl.Unreliable
 			p, to, err := e.join(a)
 			if err != nil {
 				return err

@@ -56,7 +56,7 @@ func (x *manyReads) client(e *env) error {
 	}
 	list := []*peer{p}
 	for i := 1; i < x.vis; i++ {
-		v, err := e.nic.CreateVi(e.t, reliableRights(x.level))
+		v, err := e.nic.CreateVI(e.t, reliableRights(x.level))
 		if err != nil {
 			return err
 		}
@@ -69,7 +69,7 @@ func (x *manyReads) client(e *env) error {
 	begin := e.t.Now()
 	for i, q := range list {
 		d := p.next()
-		d.SetRdmaRead(room.Segment(i*x.n, x.n), to.address, to.handle)
+		d.SetRDMARead(room.Segment(i*x.n, x.n), to.address, to.handle)
 		if err := q.vi.PostSend(e.t, d); err != nil {
 			return fmt.Errorf("VI %d: %w", i, err)
 		}
@@ -103,7 +103,7 @@ func (x *manyReads) server(e *env) error {
 		return err
 	}
 	for i := 1; i < x.vis; i++ {
-		v, err := e.nic.CreateVi(e.t, reliableRights(x.level))
+		v, err := e.nic.CreateVI(e.t, reliableRights(x.level))
 		if err != nil {
 			return err
 		}
@@ -281,9 +281,9 @@ func TestDeadPeer(t *testing.T) {
 				}
 				d := p.next()
 				if reads {
-					d.SetRdmaRead(p.mem.Segment(0, 4), to.address, to.handle)
+					d.SetRDMARead(p.mem.Segment(0, 4), to.address, to.handle)
 				} else {
-					d.SetRdmaWrite(p.mem.Segment(0, 4), to.address, to.handle)
+					d.SetRDMAWrite(p.mem.Segment(0, 4), to.address, to.handle)
 				}
 				if err := p.vi.PostSend(e.t, d); err != nil {
 					return err
@@ -334,7 +334,7 @@ func TestReadThatIsNeverAnswered(t *testing.T) {
 		}
 		begin := e.t.Now()
 		d := p.next()
-		d.SetRdmaRead(p.mem.Segment(0, 4), to.address, to.handle)
+		d.SetRDMARead(p.mem.Segment(0, 4), to.address, to.handle)
 		if err := p.vi.PostSend(e.t, d); err != nil {
 			return err
 		}

@@ -14,7 +14,7 @@ import (
 )
 
 // linkEvents are those of a NIC handle without the VIs' errors.
-var linkEvents = []vipl.AsyncError{{Code: layout.AsyncErrorLinkDown, Vi: -1}, {Code: layout.AsyncErrorLinkUp, Vi: -1}}
+var linkEvents = []vipl.AsyncError{{Code: layout.AsyncErrorLinkDown, VI: -1}, {Code: layout.AsyncErrorLinkUp, VI: -1}}
 
 // events collects what is reported up to an instant.
 func (p *peer) events(until driver.Time) (all []vipl.AsyncError, err error) {
@@ -36,10 +36,10 @@ func splitEvents(all []vipl.AsyncError) (link []vipl.AsyncError, lost map[int]in
 	lost = map[int]int{}
 	for _, e := range all {
 		switch {
-		case e.Vi < 0:
+		case e.VI < 0:
 			link = append(link, e)
 		case e.Code == layout.AsyncErrorConnectionLost:
-			lost[e.Vi]++
+			lost[e.VI]++
 		default:
 			others++
 		}
@@ -66,7 +66,7 @@ func TestTransportWithoutLink(t *testing.T) {
 		}
 		for range messages {
 			d := p.next()
-			d.SetRdmaWrite(region.Segment(0, n), to.address, to.handle)
+			d.SetRDMAWrite(region.Segment(0, n), to.address, to.handle)
 			if err := p.vi.PostSend(p.t, d); err != nil {
 				return err
 			}
@@ -107,7 +107,7 @@ func TestTransportWithoutLink(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		q.sent("with the link again", d, outcome{operation: layout.StatusOperationRdmaWrite, length: n})
+		q.sent("with the link again", d, outcome{operation: layout.StatusOperationRDMAWrite, length: n})
 		return q.meet(1)
 	}
 	server := func(e *env) error {
@@ -175,9 +175,9 @@ func TestTransportLinkOutage(t *testing.T) {
 					return err
 				}
 				check(e, "client", all, peers)
-				want := outcome{operation: layout.StatusOperationRdmaWrite, length: n}
+				want := outcome{operation: layout.StatusOperationRDMAWrite, length: n}
 				if c.lost != 0 {
-					want = outcome{operation: layout.StatusOperationRdmaWrite}.failed(transportError)
+					want = outcome{operation: layout.StatusOperationRDMAWrite}.failed(transportError)
 				}
 				for i, q := range peers {
 					q.sent(fmt.Sprintf("VI %d", i), posted[i], want)

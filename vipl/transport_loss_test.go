@@ -28,9 +28,9 @@ type transferKind struct {
 
 var transferKinds = []transferKind{
 	{"send", layout.StatusOperationSend, false},
-	{"RDMA write", layout.StatusOperationRdmaWrite, false},
-	{"RDMA write with immediate data", layout.StatusOperationRdmaWrite, true},
-	{"RDMA read", layout.StatusOperationRdmaRead, false},
+	{"RDMA write", layout.StatusOperationRDMAWrite, false},
+	{"RDMA write with immediate data", layout.StatusOperationRDMAWrite, true},
+	{"RDMA read", layout.StatusOperationRDMARead, false},
 }
 
 // receives says whether messages use up receive descriptors.
@@ -38,7 +38,7 @@ func (k transferKind) receives() bool {
 	return k.operation == layout.StatusOperationSend || k.immediate
 }
 
-func (k transferKind) reads() bool { return k.operation == layout.StatusOperationRdmaRead }
+func (k transferKind) reads() bool { return k.operation == layout.StatusOperationRDMARead }
 
 // A transfer is many messages in rounds. Each round has one half of both hosts'
 // rooms; what is in the other one must stay as it was cleared.
@@ -134,7 +134,7 @@ func (p *peer) room() (*vipl.Region, error) {
 	if err != nil {
 		return nil, err
 	}
-	return p.nic.RegisterBuffer(p.t, b, &vipl.MemAttributes{EnableRdmaWrite: true, EnableRdmaRead: true})
+	return p.nic.RegisterBuffer(p.t, b, &vipl.MemAttributes{EnableRDMAWrite: true, EnableRDMARead: true})
 }
 
 func (x *transfer) initiate(e *env) error {
@@ -190,10 +190,10 @@ func (x *transfer) post(p *peer, r transferRound, room *vipl.Region, to target) 
 			copy(room.Bytes()[r.source(m):], pattern(m.n, m.number))
 		}
 		switch x.kind.operation {
-		case layout.StatusOperationRdmaRead:
-			d.SetRdmaRead(room.Segment(m.at, m.n), to.address+uint64(r.source(m)), to.handle)
-		case layout.StatusOperationRdmaWrite:
-			d.SetRdmaWrite(own, to.address+uint64(m.at), to.handle)
+		case layout.StatusOperationRDMARead:
+			d.SetRDMARead(room.Segment(m.at, m.n), to.address+uint64(r.source(m)), to.handle)
+		case layout.StatusOperationRDMAWrite:
+			d.SetRDMAWrite(own, to.address+uint64(m.at), to.handle)
 		default:
 			if err := d.SetSend(own); err != nil {
 				return err
@@ -277,7 +277,7 @@ func (x *transfer) await(p *peer, r transferRound, room *vipl.Region) error {
 		m := r.messages[i]
 		want := received(m.n)
 		if x.kind.immediate {
-			want = outcome{operation: layout.StatusOperationRemoteRdmaWrite, length: m.n}.with(uint32(m.number))
+			want = outcome{operation: layout.StatusOperationRemoteRDMAWrite, length: m.n}.with(uint32(m.number))
 		}
 		p.take(fmt.Sprintf("message %d", m.number), d, want)
 	}

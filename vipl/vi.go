@@ -12,26 +12,26 @@ import (
 	"hvia/layout"
 )
 
-// ViState is VIP_VI_STATE.
-type ViState = layout.ViState
+// VIState is VIP_VI_STATE.
+type VIState = layout.VIState
 
 // States of a VI.
 const (
-	Idle           = layout.ViStateIdle
-	Connected      = layout.ViStateConnected
-	ConnectPending = layout.ViStateConnectPending
-	ErrorState     = layout.ViStateError
+	Idle           = layout.VIStateIdle
+	Connected      = layout.VIStateConnected
+	ConnectPending = layout.VIStateConnectPending
+	ErrorState     = layout.VIStateError
 )
 
-// ViAttributes is VIP_VI_ATTRIBUTES. In a request, a zero value takes the
+// VIAttributes is VIP_VI_ATTRIBUTES. In a request, a zero value takes the
 // default: unreliable delivery, the NIC's largest transfer size, the NIC
 // handle's tag.
-type ViAttributes struct {
+type VIAttributes struct {
 	ReliabilityLevel ReliabilityLevel
 	MaxTransferSize  int
 	Ptag             Ptag
-	EnableRdmaWrite  bool // the peer may write through this VI
-	EnableRdmaRead   bool // the peer may read through this VI, of a reliable level
+	EnableRDMAWrite  bool // the peer may write through this VI
+	EnableRDMARead   bool // the peer may read through this VI, of a reliable level
 	// Completion queues that the work queues are tied to, nil = none. They are
 	// given when the VI is created and stay. One may serve both queues, and those of many VIs.
 	SendCQ, RecvCQ *CQ
@@ -41,37 +41,37 @@ type ViAttributes struct {
 	Blocking bool
 }
 
-func (a ViAttributes) driver() driver.ViAttributes {
-	return driver.ViAttributes{
+func (a VIAttributes) driver() driver.VIAttributes {
+	return driver.VIAttributes{
 		SendQueue: a.SendCQ.driver(), ReceiveQueue: a.RecvCQ.driver(),
 		Reliability: uint8(a.ReliabilityLevel), MaxTransferSize: a.MaxTransferSize, Tag: uint16(a.Ptag),
-		Rights: driver.Rights{RdmaWrite: a.EnableRdmaWrite, RdmaRead: a.EnableRdmaRead},
+		Rights: driver.Rights{RDMAWrite: a.EnableRDMAWrite, RDMARead: a.EnableRDMARead},
 	}
 }
 
-func attributesOf(a driver.ViAttributes) ViAttributes {
-	return ViAttributes{
+func attributesOf(a driver.VIAttributes) VIAttributes {
+	return VIAttributes{
 		ReliabilityLevel: ReliabilityLevel(a.Reliability), MaxTransferSize: a.MaxTransferSize, Ptag: Ptag(a.Tag),
-		EnableRdmaWrite: a.Rights.RdmaWrite, EnableRdmaRead: a.Rights.RdmaRead,
+		EnableRDMAWrite: a.Rights.RDMAWrite, EnableRDMARead: a.Rights.RDMARead,
 	}
 }
 
 // VI is a virtual interface.
 type VI struct {
-	nic    *Nic
-	vi     driver.Vi
+	nic    *NIC
+	vi     driver.VI
 	status driver.Range // of its state, to be watched
 	blocks atomic.Bool  // attribute Blocking
 	gone   atomic.Bool  // it was destroyed
 
 	mu            sync.Mutex
-	attributes    ViAttributes
+	attributes    VIAttributes
 	theirs        []RemoteRegion // what the peer of the last connection offered
 	send, receive queue
 }
 
-// CreateVi makes a VI in state Idle.
-func (n *Nic) CreateVi(t *driver.Thread, a ViAttributes) (*VI, error) {
+// CreateVI makes a VI in state Idle.
+func (n *NIC) CreateVI(t *driver.Thread, a VIAttributes) (*VI, error) {
 	if n == nil {
 		return nil, missing("create VI", "NIC handle")
 	}
@@ -81,7 +81,7 @@ func (n *Nic) CreateVi(t *driver.Thread, a ViAttributes) (*VI, error) {
 				Detail: fmt.Errorf("completion queue %d belongs to another NIC handle: create one through this handle", c.cq.Number)}
 		}
 	}
-	v, got, err := n.host.CreateVi(t, n.info.ID, a.driver())
+	v, got, err := n.host.CreateVI(t, n.info.ID, a.driver())
 	if err != nil {
 		return nil, translate("create VI", -1, err)
 	}
@@ -142,31 +142,31 @@ func (v *VI) Destroy(t *driver.Thread) error {
 // may be another VI's by now.
 func (v *VI) stale() bool { return v.gone.Load() || v.nic.closed.Load() }
 
-// ViInfo is what Query returns. A queue is empty when every descriptor that was
+// VIInfo is what Query returns. A queue is empty when every descriptor that was
 // posted on it has been handed back.
-type ViInfo struct {
-	State             ViState
-	Attributes        ViAttributes
+type VIInfo struct {
+	State             VIState
+	Attributes        VIAttributes
 	SendQueueEmpty    bool
 	ReceiveQueueEmpty bool
 }
 
 // Query returns state, attributes and whether the queues are empty.
-func (v *VI) Query(t *driver.Thread) (ViInfo, error) {
+func (v *VI) Query(t *driver.Thread) (VIInfo, error) {
 	if v == nil {
-		return ViInfo{}, missing("query VI", "VI")
+		return VIInfo{}, missing("query VI", "VI")
 	}
 	s, a, err := v.vi.Query(t)
 	if err != nil {
-		return ViInfo{}, translate("query VI", v.vi.Index, err)
+		return VIInfo{}, translate("query VI", v.vi.Index, err)
 	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	return ViInfo{s, v.own(a), v.send.outstanding() == 0, v.receive.outstanding() == 0}, nil
+	return VIInfo{s, v.own(a), v.send.outstanding() == 0, v.receive.outstanding() == 0}, nil
 }
 
 // own completes attributes with those that only the library knows. The mutex is held.
-func (v *VI) own(a driver.ViAttributes) ViAttributes {
+func (v *VI) own(a driver.VIAttributes) VIAttributes {
 	all := attributesOf(a)
 	all.SendCQ, all.RecvCQ, all.Blocking = v.send.cq, v.receive.cq, v.blocks.Load()
 	return all
@@ -174,7 +174,7 @@ func (v *VI) own(a driver.ViAttributes) ViAttributes {
 
 // SetAttributes changes the attributes of an idle VI. Its completion queues stay
 // what they are: nil, or the ones that it has.
-func (v *VI) SetAttributes(t *driver.Thread, a ViAttributes) error {
+func (v *VI) SetAttributes(t *driver.Thread, a VIAttributes) error {
 	if v == nil {
 		return missing("set VI attributes", "VI")
 	}
@@ -316,13 +316,13 @@ func (v *VI) Disconnect(t *driver.Thread) error {
 // ErrNoMatch at once when nobody waits there, ErrNotReachable at once for an
 // address of the own host, ErrReject, ErrTimeout. The VI is then idle and may be used for another attempt. What the peer offers, RemoteRegions
 // has from then on.
-func (v *VI) ConnectRequest(t *driver.Thread, local, remote NetAddress, timeout driver.Time) (ViAttributes, error) {
+func (v *VI) ConnectRequest(t *driver.Thread, local, remote NetAddress, timeout driver.Time) (VIAttributes, error) {
 	if v == nil {
-		return ViAttributes{}, missing("connect request", "VI")
+		return VIAttributes{}, missing("connect request", "VI")
 	}
 	r, err := v.vi.Connect(t, remote.Host, remote.Discriminator, local.Discriminator, timeout)
 	if err != nil {
-		return ViAttributes{}, translate(fmt.Sprintf("connect request to %v", remote), v.vi.Index, err)
+		return VIAttributes{}, translate(fmt.Sprintf("connect request to %v", remote), v.vi.Index, err)
 	}
 	v.met(remoteRegions(r.Regions))
 	return attributesOf(r.Attributes), nil
@@ -331,15 +331,15 @@ func (v *VI) ConnectRequest(t *driver.Thread, local, remote NetAddress, timeout 
 // ConnectionRequest is a request that ConnectWait has received: VIP_CONN_HANDLE.
 type ConnectionRequest struct {
 	RemoteAddress    NetAddress
-	RemoteAttributes ViAttributes
+	RemoteAttributes VIAttributes
 	RemoteRegions    []RemoteRegion // what the requester offers
-	nic              *Nic
+	nic              *NIC
 	request          *driver.Request
 }
 
 // ConnectWait waits for a request that is aimed at the local address; timeout
 // 0 only looks. It must end with Accept or Reject.
-func (n *Nic) ConnectWait(t *driver.Thread, local NetAddress, timeout driver.Time) (*ConnectionRequest, error) {
+func (n *NIC) ConnectWait(t *driver.Thread, local NetAddress, timeout driver.Time) (*ConnectionRequest, error) {
 	if n == nil {
 		return nil, missing("connect wait", "NIC handle")
 	}

@@ -40,20 +40,20 @@ func mainsOf(s scenario) []main {
 	if server == nil {
 		server = func(*env) error { return nil }
 	}
-	return s.guarded([]main{s.client, server}, func(q vipl.NicAttributes) error {
+	return s.guarded([]main{s.client, server}, func(q vipl.NICAttributes) error {
 		return fmt.Errorf("the NIC has not what this is about: %+v", q)
 	})
 }
 
 // mainsIfOffered are programs that end at once on such a NIC.
 func mainsIfOffered(t *testing.T, s scenario) []main {
-	return s.guarded(mainsOf(scenario{client: s.client, server: s.server}), func(vipl.NicAttributes) error {
+	return s.guarded(mainsOf(scenario{client: s.client, server: s.server}), func(vipl.NICAttributes) error {
 		t.Log("nothing done: the NIC has not what this is about")
 		return nil
 	})
 }
 
-func (s scenario) guarded(mains []main, without func(vipl.NicAttributes) error) []main {
+func (s scenario) guarded(mains []main, without func(vipl.NICAttributes) error) []main {
 	has := features[s.name]
 	if has == nil {
 		return mains
@@ -106,7 +106,7 @@ func everyConnectionHasItsOwnNumber(t *testing.T, d driver.Device) {
 		f.Lose = func(_ int, frame []byte) bool {
 			if layout.EthernetHeader(frame).EtherType() == layout.EtherTypeVia {
 				h := layout.ViaHeader(frame[layout.EthernetHeaderSize:])
-				if key := [2]uint16{h.DestinationVi(), h.SourceVi()}; !numbers[key] {
+				if key := [2]uint16{h.DestinationVI(), h.SourceVI()}; !numbers[key] {
 					numbers[key] = true
 					sequences[h.Sequence()] = true
 				}
@@ -198,7 +198,7 @@ func endpointProgram(e *env, node int) error {
 // What is not an endpoint is refused by one.
 func TestEndpointRefusesStrangers(t *testing.T) {
 	runFake(t, driver.DeviceHvia, nil, func(e *env) error {
-		v, err := e.nic.CreateVi(e.t, vipl.ViAttributes{})
+		v, err := e.nic.CreateVI(e.t, vipl.VIAttributes{})
 		if err != nil {
 			return err
 		}

@@ -35,7 +35,7 @@ func cqWaitsOfOtherThreads(t *testing.T, device driver.Device, blocking bool, en
 	var served, broken, posted, ended [2]driver.Time // when it was done, and when the waiting thread went on
 	runThreads(t, device,
 		driver.Program{Node: 0, Name: "acts", Main: func(th *driver.Thread, h *driver.Host) error {
-			nic, err := vipl.OpenNic(th, h)
+			nic, err := vipl.OpenNIC(th, h)
 			if err != nil {
 				return err
 			}
@@ -44,7 +44,7 @@ func cqWaitsOfOtherThreads(t *testing.T, device driver.Device, blocking bool, en
 				return err
 			}
 			c.SetBlocking(blocking)
-			if p, err = e.prepare(vipl.ViAttributes{RecvCQ: c}); err != nil {
+			if p, err = e.prepare(vipl.VIAttributes{RecvCQ: c}); err != nil {
 				return err
 			}
 			if _, err := p.receive(0, 16); err != nil {
@@ -149,7 +149,7 @@ func TestNotifyThread(t *testing.T) {
 		const n = 3
 		runThreads(t, device,
 			driver.Program{Node: 0, Name: "acts", Main: func(th *driver.Thread, h *driver.Host) error {
-				nic, err := vipl.OpenNic(th, h)
+				nic, err := vipl.OpenNIC(th, h)
 				if err != nil {
 					return err
 				}
@@ -244,11 +244,11 @@ func TestAccountOfWaits(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		p, err := e.serve(vipl.ViAttributes{Blocking: true})
+		p, err := e.serve(vipl.VIAttributes{Blocking: true})
 		if err != nil {
 			return err
 		}
-		tied, err := p.another(vipl.ViAttributes{RecvCQ: q}, 1024)
+		tied, err := p.another(vipl.VIAttributes{RecvCQ: q}, 1024)
 		if err != nil {
 			return err
 		}
@@ -331,11 +331,11 @@ func TestAccountOfWaits(t *testing.T) {
 func TestSleepMissesNothing(t *testing.T) {
 	const step, steps = 500 * driver.Nanosecond, 100
 	client := func(e *env) error {
-		p, err := e.dial(1, vipl.ViAttributes{})
+		p, err := e.dial(1, vipl.VIAttributes{})
 		if err != nil {
 			return err
 		}
-		tied, err := p.another(vipl.ViAttributes{}, 1024)
+		tied, err := p.another(vipl.VIAttributes{}, 1024)
 		if err != nil {
 			return err
 		}
@@ -361,11 +361,11 @@ func TestSleepMissesNothing(t *testing.T) {
 			return err
 		}
 		c.SetBlocking(true)
-		p, err := e.serve(vipl.ViAttributes{Blocking: true})
+		p, err := e.serve(vipl.VIAttributes{Blocking: true})
 		if err != nil {
 			return err
 		}
-		tied, err := p.another(vipl.ViAttributes{RecvCQ: c}, 1024)
+		tied, err := p.another(vipl.VIAttributes{RecvCQ: c}, 1024)
 		if err != nil {
 			return err
 		}
@@ -419,7 +419,7 @@ func TestWindowOnTheWire(t *testing.T) {
 	defer cancel()
 	connect := func(e *env) error {
 		for _, level := range []vipl.ReliabilityLevel{vipl.Unreliable, vipl.ReliableReception} {
-			p, err := e.prepare(vipl.ViAttributes{ReliabilityLevel: level})
+			p, err := e.prepare(vipl.VIAttributes{ReliabilityLevel: level})
 			if err != nil {
 				return err
 			}
@@ -454,7 +454,7 @@ func TestRetryTimeoutIsOfTheProfile(t *testing.T) {
 		f.Lose = func(int, []byte) bool { return cut }
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		reliable := vipl.ViAttributes{ReliabilityLevel: vipl.ReliableDelivery}
+		reliable := vipl.VIAttributes{ReliabilityLevel: vipl.ReliableDelivery}
 		require.NoError(t, driver.RunOn(ctx, f, driver.RunConfig{
 			Seed: 1, Fabric: c, Transport: driver.Transport{RetryLimit: 1, RetryTimeout: driver.Millisecond},
 		}, programs(func(e *env) error {

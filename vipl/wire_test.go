@@ -59,7 +59,7 @@ func lostFrames(t *testing.T, device driver.Device) {
 						}
 						for range 2 {
 							d := p.next()
-							d.SetRdmaWrite(p.mem.Segment(0, n), to.address, to.handle)
+							d.SetRDMAWrite(p.mem.Segment(0, n), to.address, to.handle)
 							if !rdma {
 								if err := d.SetSend(p.mem.Segment(0, n)); err != nil {
 									return err
@@ -96,7 +96,7 @@ func lostFrames(t *testing.T, device driver.Device) {
 						}
 						want := received(n)
 						if rdma {
-							want.operation = layout.StatusOperationRemoteRdmaWrite
+							want.operation = layout.StatusOperationRemoteRDMAWrite
 						}
 						whole := want
 						if immediate {
@@ -104,7 +104,7 @@ func lostFrames(t *testing.T, device driver.Device) {
 						}
 						if rdma && !immediate {
 							if c.completes {
-								p.asynchronous("the message was cut off", layout.AsyncErrorRdmaWriteAbort, p.vi)
+								p.asynchronous("the message was cut off", layout.AsyncErrorRDMAWriteAbort, p.vi)
 							}
 							if err := p.quiet(); err != nil {
 								return err
@@ -141,10 +141,10 @@ func framesOfOthers(t *testing.T, device driver.Device) {
 		counter layout.Counter
 		change  func(e layout.EthernetHeader, h layout.ViaHeader)
 	}{
-		{"of the former connection", layout.CounterReceiveBadVi, func(_ layout.EthernetHeader, h layout.ViaHeader) { h.SetDestinationVi(h.DestinationVi() ^ 0x100) }},
-		{"of another VI of the peer", layout.CounterReceiveBadVi, func(_ layout.EthernetHeader, h layout.ViaHeader) { h.SetSourceVi(h.SourceVi() ^ 1) }},
-		{"of another host", layout.CounterReceiveBadVi, func(e layout.EthernetHeader, _ layout.ViaHeader) { e.Source()[5] ^= 2 }},
-		{"for a VI that is free", layout.CounterReceiveBadVi, func(_ layout.EthernetHeader, h layout.ViaHeader) { h.SetDestinationVi(h.DestinationVi() ^ 0x80) }},
+		{"of the former connection", layout.CounterReceiveBadVI, func(_ layout.EthernetHeader, h layout.ViaHeader) { h.SetDestinationVI(h.DestinationVI() ^ 0x100) }},
+		{"of another VI of the peer", layout.CounterReceiveBadVI, func(_ layout.EthernetHeader, h layout.ViaHeader) { h.SetSourceVI(h.SourceVI() ^ 1) }},
+		{"of another host", layout.CounterReceiveBadVI, func(e layout.EthernetHeader, _ layout.ViaHeader) { e.Source()[5] ^= 2 }},
+		{"for a VI that is free", layout.CounterReceiveBadVI, func(_ layout.EthernetHeader, h layout.ViaHeader) { h.SetDestinationVI(h.DestinationVI() ^ 0x80) }},
 		{"that came before", layout.CounterReceiveOldSequence, func(_ layout.EthernetHeader, h layout.ViaHeader) { h.SetSequence(h.Sequence() - 100) }},
 		{"of another version", layout.CounterReceiveMalformed, func(_ layout.EthernetHeader, h layout.ViaHeader) {
 			h.SetOperationVersion(h.OperationVersion() ^ 1<<layout.ViaHeaderOperationVersionVersionLsb)
@@ -251,7 +251,7 @@ func pendingConnection(t *testing.T, device driver.Device) {
 	ready := driver.ThreadID{Node: 0, Rank: 2}
 	runThreads(t, device,
 		driver.Program{Node: 0, Name: "connects", Main: func(th *driver.Thread, h *driver.Host) error {
-			nic, err := vipl.OpenNic(th, h)
+			nic, err := vipl.OpenNIC(th, h)
 			if err != nil {
 				return err
 			}
@@ -292,7 +292,7 @@ func pendingConnection(t *testing.T, device driver.Device) {
 			return errors.Join(e.fail...)
 		}},
 		driver.Program{Node: 1, Name: "accepts", Main: func(th *driver.Thread, h *driver.Host) error {
-			nic, err := vipl.OpenNic(th, h)
+			nic, err := vipl.OpenNIC(th, h)
 			if err != nil {
 				return err
 			}
@@ -328,7 +328,7 @@ func waitsOfOtherThreads(t *testing.T, device driver.Device) {
 	var waited, disconnected driver.Time
 	runThreads(t, device,
 		driver.Program{Node: 0, Main: func(th *driver.Thread, h *driver.Host) error {
-			nic, err := vipl.OpenNic(th, h)
+			nic, err := vipl.OpenNIC(th, h)
 			if err != nil {
 				return err
 			}
@@ -384,11 +384,11 @@ func TestErrorThread(t *testing.T) { onDevices(t, errorThread) }
 
 func errorThread(t *testing.T, device driver.Device) {
 	var told []vipl.ErrorDescriptor
-	var nic *vipl.Nic
+	var nic *vipl.NIC
 	runThreads(t, device,
 		driver.Program{Node: 0, Main: func(th *driver.Thread, h *driver.Host) error {
 			var err error
-			if nic, err = vipl.OpenNic(th, h); err != nil {
+			if nic, err = vipl.OpenNIC(th, h); err != nil {
 				return err
 			}
 			e := &env{t: th, h: h, nic: nic}

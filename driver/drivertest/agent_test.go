@@ -51,7 +51,7 @@ func TestCardsThatAreNotOurs(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, err := run(t, c.spoil, func(t *driver.Thread, h *driver.Host) error {
-				_, err := h.OpenNic(t)
+				_, err := h.OpenNIC(t)
 				return err
 			})
 			require.ErrorIs(t, err, c.want)
@@ -69,12 +69,12 @@ func TestCardThatDies(t *testing.T) {
 	t.Cleanup(f.Close)
 	card := f.Node(0).Card
 	err = driver.RunOn(t.Context(), f, driver.RunConfig{}, driver.Program{Main: func(t *driver.Thread, h *driver.Host) error {
-		nic, err := h.OpenNic(t)
+		nic, err := h.OpenNIC(t)
 		if err != nil {
 			return err
 		}
 		card.Dead = true // nothing runs but this thread
-		_, _, first := h.CreateVi(t, nic.ID, driver.ViAttributes{})
+		_, _, first := h.CreateVI(t, nic.ID, driver.VIAttributes{})
 		_, second := h.CreateTag(t, nic.ID)
 		if !errors.Is(first, driver.ErrDeadline) || !errors.Is(second, driver.ErrClosed) {
 			return fmt.Errorf("got '%v' and '%v'", first, second)
@@ -88,13 +88,13 @@ func TestCardThatDies(t *testing.T) {
 // nothing pinned.
 func TestRefusedCommands(t *testing.T) {
 	for _, op := range []layout.CommandOpcode{
-		layout.CommandOpcodeRegisterMemory, layout.CommandOpcodeWriteLevel2, layout.CommandOpcodeCreateVi, layout.CommandOpcodeModifyVi,
+		layout.CommandOpcodeRegisterMemory, layout.CommandOpcodeWriteLevel2, layout.CommandOpcodeCreateVI, layout.CommandOpcodeModifyVI,
 	} {
 		t.Run(op.String(), func(t *testing.T) {
 			f, err := run(t, func(c *drivertest.Card) {
 				c.FailOpcode, c.FailStatus, c.FailAfter = op, layout.CommandStatusBadArgument, 1
 			}, func(t *driver.Thread, h *driver.Host) error {
-				nic, err := h.OpenNic(t)
+				nic, err := h.OpenNIC(t)
 				if err != nil {
 					return err
 				}
@@ -106,10 +106,10 @@ func TestRefusedCommands(t *testing.T) {
 				for range 2 {
 					_, err := h.Register(t, nic.ID, b.Address(), uint64(b.Len()), 0, driver.Rights{})
 					refused = append(refused, err)
-					v, _, err := h.CreateVi(t, nic.ID, driver.ViAttributes{})
+					v, _, err := h.CreateVI(t, nic.ID, driver.VIAttributes{})
 					refused = append(refused, err)
 					if err == nil {
-						refused = append(refused, v.Modify(t, driver.ViAttributes{MaxTransferSize: 4096}))
+						refused = append(refused, v.Modify(t, driver.VIAttributes{MaxTransferSize: 4096}))
 					}
 				}
 				n := 0
@@ -143,7 +143,7 @@ func TestHostileRequests(t *testing.T) {
 		if _, err := h.CreateTag(t, 77); !errors.Is(err, driver.ErrInvalidParameter) {
 			return fmt.Errorf("a NIC handle that is not open: %w", err)
 		}
-		nic, err := h.OpenNic(t)
+		nic, err := h.OpenNIC(t)
 		if err != nil {
 			return err
 		}
@@ -164,7 +164,7 @@ func TestHostileRequests(t *testing.T) {
 // Everyone waits for someone who does not come: an error, not a hang.
 func TestDeadlockIsReported(t *testing.T) {
 	_, err := run(t, nil, func(t *driver.Thread, h *driver.Host) error {
-		nic, err := h.OpenNic(t)
+		nic, err := h.OpenNIC(t)
 		if err != nil {
 			return err
 		}
@@ -182,7 +182,7 @@ func TestContextEndsARun(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	err = driver.RunOn(ctx, f, driver.RunConfig{}, driver.Program{Main: func(t *driver.Thread, h *driver.Host) error {
-		_, err := h.OpenNic(t)
+		_, err := h.OpenNIC(t)
 		return err
 	}})
 	require.ErrorIs(t, err, context.DeadlineExceeded)
@@ -212,19 +212,19 @@ func TestFirstFailureEndsTheRun(t *testing.T) {
 // A VI is destroyed while the card has an error of it to tell, and another
 // program's request for a VI comes before the agent has looked: the new VI has
 // the index of the old one, and not its error.
-func TestErrorOfTheFormerVi(t *testing.T) {
+func TestErrorOfTheFormerVI(t *testing.T) {
 	f, err := drivertest.New(1, 3)
 	require.NoError(t, err)
 	t.Cleanup(f.Close)
 	const moment = driver.Millisecond
-	var former, next driver.Vi
+	var former, next driver.VI
 	err = driver.RunOn(t.Context(), f, driver.RunConfig{},
 		driver.Program{Main: func(t *driver.Thread, h *driver.Host) error {
-			nic, err := h.OpenNic(t)
+			nic, err := h.OpenNIC(t)
 			if err != nil {
 				return err
 			}
-			if former, _, err = h.CreateVi(t, nic.ID, driver.ViAttributes{}); err != nil {
+			if former, _, err = h.CreateVI(t, nic.ID, driver.VIAttributes{}); err != nil {
 				return err
 			}
 			if err := t.Sleep(moment - t.Now()); err != nil {
@@ -236,14 +236,14 @@ func TestErrorOfTheFormerVi(t *testing.T) {
 			return former.Destroy(t)
 		}},
 		driver.Program{Main: func(t *driver.Thread, h *driver.Host) error {
-			nic, err := h.OpenNic(t)
+			nic, err := h.OpenNIC(t)
 			if err != nil {
 				return err
 			}
 			if err := t.Sleep(moment + driver.Nanosecond - t.Now()); err != nil {
 				return err
 			}
-			if next, _, err = h.CreateVi(t, nic.ID, driver.ViAttributes{}); err != nil {
+			if next, _, err = h.CreateVI(t, nic.ID, driver.VIAttributes{}); err != nil {
 				return err
 			}
 			if err := t.Sleep(driver.Millisecond); err != nil {
@@ -252,7 +252,7 @@ func TestErrorOfTheFormerVi(t *testing.T) {
 			if e, ok, err := h.NextError(t, nic.ID); ok || err != nil {
 				return fmt.Errorf("the new VI was told %+v (%w)", e, errors.Join(err, errors.New("want nothing")))
 			}
-			if s, _ := next.State(); s != layout.ViStateIdle {
+			if s, _ := next.State(); s != layout.VIStateIdle {
 				return fmt.Errorf("the new VI is %v", s)
 			}
 			bad, err := h.Counter(t, nic.ID, layout.CounterDescriptorBad)

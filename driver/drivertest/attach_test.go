@@ -66,8 +66,8 @@ func header(to, from driver.MAC, kind uint16) []byte {
 	return b
 }
 
-// runNics runs programs on plain NICs, one node each.
-func runNics(t *testing.T, mains ...func(*driver.Thread, *driver.Host) error) error {
+// runNICs runs programs on plain NICs, one node each.
+func runNICs(t *testing.T, mains ...func(*driver.Thread, *driver.Host) error) error {
 	t.Helper()
 	f, err := drivertest.NewOf(driver.DeviceMvia, len(mains), 2*len(mains))
 	require.NoError(t, err)
@@ -89,7 +89,7 @@ func TestAttachedProtocols(t *testing.T) {
 	server := &echo{kinds: []uint16{kindA}, deadline: driver.Never, answer: true}
 	other := &echo{kinds: []uint16{kindB}, deadline: driver.Never}
 	body := bytes.Repeat([]byte("body "), 200)
-	require.NoError(t, runNics(t, func(th *driver.Thread, h *driver.Host) error {
+	require.NoError(t, runNICs(t, func(th *driver.Thread, h *driver.Host) error {
 		var err error
 		if client.link, err = h.AttachProtocol(th, client); err != nil {
 			return err
@@ -146,7 +146,7 @@ func TestAttachedProtocols(t *testing.T) {
 
 // What cannot be attached.
 func TestProtocolsThatAreRefused(t *testing.T) {
-	require.NoError(t, runNics(t, func(th *driver.Thread, h *driver.Host) error {
+	require.NoError(t, runNICs(t, func(th *driver.Thread, h *driver.Host) error {
 		if _, err := h.AttachProtocol(th, &echo{kinds: []uint16{kindA}, deadline: driver.Never}); err != nil {
 			return err
 		}
@@ -170,7 +170,7 @@ func TestProtocolsThatAreRefused(t *testing.T) {
 // A protocol that fails ends the run with its error.
 func TestProtocolThatFails(t *testing.T) {
 	mine := errors.New("my own failure")
-	err := runNics(t, func(th *driver.Thread, h *driver.Host) error {
+	err := runNICs(t, func(th *driver.Thread, h *driver.Host) error {
 		link, err := h.AttachProtocol(th, &echo{kinds: []uint16{kindA}, deadline: driver.Never})
 		if err != nil {
 			return err
@@ -189,7 +189,7 @@ func TestProtocolThatFails(t *testing.T) {
 		if err := th.Sleep(10 * driver.Millisecond); err != nil {
 			return err
 		}
-		_, err := h.OpenNic(th)
+		_, err := h.OpenNIC(th)
 		return err
 	})
 	require.ErrorIs(t, err, mine)

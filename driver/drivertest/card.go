@@ -46,8 +46,8 @@ type nobody struct{}
 func newCard(f *Fabric, n *Node) *Card {
 	c := &Card{
 		ID: layout.CardID, LayoutHash: layout.Hash, f: f, node: n, regs: map[uint32]uint32{}, CommandCount: map[layout.CommandOpcode]int{},
-		Capability: 8<<layout.RegisterCapabilityViCountLog2Lsb | 4<<layout.RegisterCapabilityDataBytesLsb | 1<<layout.RegisterCapabilityPortsLsb |
-			uint32(layout.ReliabilityUnreliable|layout.ReliabilityDelivery|layout.ReliabilityReception)<<layout.RegisterCapabilityReliabilityLsb | layout.RegisterCapabilityRdmaReadMask | params.CompletionQueuesLog2<<layout.RegisterCapabilityCompletionQueuesLog2Lsb,
+		Capability: 8<<layout.RegisterCapabilityVICountLog2Lsb | 4<<layout.RegisterCapabilityDataBytesLsb | 1<<layout.RegisterCapabilityPortsLsb |
+			uint32(layout.ReliabilityUnreliable|layout.ReliabilityDelivery|layout.ReliabilityReception)<<layout.RegisterCapabilityReliabilityLsb | layout.RegisterCapabilityRDMAReadMask | params.CompletionQueuesLog2<<layout.RegisterCapabilityCompletionQueuesLog2Lsb,
 	}
 	c.engine = softvia.New(engineCard{c}, softvia.Config{QueueDepth: queueDepth, CompletionQueues: 1 << params.CompletionQueuesLog2, Reliable: true})
 	c.raw = rawPort{node: n, f: f, regs: c.regs, dma: c.dma, raise: c.raise}
@@ -69,7 +69,7 @@ func (c *Card) async(code layout.AsyncError, vi int) {
 		return
 	}
 	c.asyncErrors = append(c.asyncErrors, layout.RegisterAsyncErrorInfoValidMask|
-		uint32(code)<<layout.RegisterAsyncErrorInfoCodeLsb|uint32(vi)<<layout.RegisterAsyncErrorInfoViLsb)
+		uint32(code)<<layout.RegisterAsyncErrorInfoCodeLsb|uint32(vi)<<layout.RegisterAsyncErrorInfoVILsb)
 }
 
 // nextAsync is a read of AsyncErrorInfo, which takes the oldest error away.

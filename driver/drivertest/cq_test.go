@@ -18,11 +18,11 @@ import (
 // may have looked at before it asked.
 func TestAgentGuardsCompletionQueues(t *testing.T) {
 	_, err := run(t, nil, func(t *driver.Thread, h *driver.Host) error {
-		mine, err := h.OpenNic(t)
+		mine, err := h.OpenNIC(t)
 		if err != nil {
 			return err
 		}
-		other, err := h.OpenNic(t)
+		other, err := h.OpenNIC(t)
 		if err != nil {
 			return err
 		}
@@ -45,9 +45,9 @@ func TestAgentGuardsCompletionQueues(t *testing.T) {
 		}
 		_, _, err = h.CreateCQ(t, mine.ID, driver.MaxCQEntries+1)
 		is("too many entries", err, driver.ErrResource)
-		_, _, err = h.CreateVi(t, other.ID, driver.ViAttributes{SendQueue: q})
+		_, _, err = h.CreateVI(t, other.ID, driver.VIAttributes{SendQueue: q})
 		is("a VI of another handle", err, driver.ErrInvalidParameter)
-		v, _, err := h.CreateVi(t, mine.ID, driver.ViAttributes{ReceiveQueue: q})
+		v, _, err := h.CreateVI(t, mine.ID, driver.VIAttributes{ReceiveQueue: q})
 		is("a VI", err, nil)
 		is("destroy while tied", q.Destroy(t), driver.ErrInUse)
 		is("arm", q.Notifier().Arm(t), nil)
@@ -83,7 +83,7 @@ func TestCompletionQueueThatTheCardRefuses(t *testing.T) {
 		f, err := run(t, func(c *drivertest.Card) {
 			c.FailOpcode, c.FailStatus, c.FailAfter = op, layout.CommandStatusBadState, 1
 		}, func(t *driver.Thread, h *driver.Host) error {
-			nic, err := h.OpenNic(t)
+			nic, err := h.OpenNIC(t)
 			if err != nil {
 				return err
 			}
@@ -112,7 +112,7 @@ func TestCompletionQueueThatTheCardRefuses(t *testing.T) {
 // A card without completion queues says so.
 func TestCardWithoutCompletionQueues(t *testing.T) {
 	_, err := run(t, func(c *drivertest.Card) { c.Capability &^= layout.RegisterCapabilityCompletionQueuesLog2Mask }, func(t *driver.Thread, h *driver.Host) error {
-		nic, err := h.OpenNic(t)
+		nic, err := h.OpenNIC(t)
 		if err != nil {
 			return err
 		}

@@ -53,7 +53,7 @@ type Fabric struct {
 // Node is one host with its card and memory.
 type Node struct {
 	Card   *Card // nil on a fabric of plain NICs
-	Nic    *Nic  // nil on a fabric of cards
+	NIC    *NIC  // nil on a fabric of cards
 	memory *hostMemory
 	index  int
 }
@@ -67,8 +67,8 @@ type device interface {
 }
 
 func (n *Node) device() device {
-	if n.Nic != nil {
-		return n.Nic
+	if n.NIC != nil {
+		return n.NIC
 	}
 	return n.Card
 }
@@ -93,7 +93,7 @@ func NewSized(d driver.Device, nodes, threads, frames int) (*Fabric, error) {
 		}
 		n := &Node{memory: m, index: i}
 		if d == driver.DeviceMvia {
-			n.Nic = newNic(f, n)
+			n.NIC = newNIC(f, n)
 		} else {
 			n.Card = newCard(f, n)
 		}

@@ -8,9 +8,9 @@ import (
 	"hvia/layout"
 )
 
-// Nic is a fake plain NIC: the raw-frame port and nothing of VIA. Its interrupts
+// NIC is a fake plain NIC: the raw-frame port and nothing of VIA. Its interrupts
 // are not moderated.
-type Nic struct {
+type NIC struct {
 	Dead bool // reads no frames any more, and never says so
 
 	f    *Fabric
@@ -19,8 +19,8 @@ type Nic struct {
 	raw  rawPort
 }
 
-func newNic(f *Fabric, n *Node) *Nic {
-	c := &Nic{f: f, node: n, regs: map[uint32]uint32{}}
+func newNIC(f *Fabric, n *Node) *NIC {
+	c := &NIC{f: f, node: n, regs: map[uint32]uint32{}}
 	c.raw = rawPort{f: f, node: n, regs: c.regs,
 		dma:   func(address, bytes uint32) []byte { return f.dma(n, address, bytes) },
 		raise: func(mask uint32) { c.regs[layout.RegisterInterruptStatusOffset] |= mask },
@@ -28,14 +28,14 @@ func newNic(f *Fabric, n *Node) *Nic {
 	return c
 }
 
-func (c *Nic) interrupt() bool {
+func (c *NIC) interrupt() bool {
 	return c.regs[layout.RegisterInterruptStatusOffset]&c.regs[layout.RegisterInterruptEnableOffset] != 0
 }
 
-func (c *Nic) read(address uint32) uint32 {
+func (c *NIC) read(address uint32) uint32 {
 	switch o := address - layout.PciBar0Base; o {
 	case layout.RegisterIDOffset:
-		return layout.NicID
+		return layout.NICID
 	case layout.RegisterVersionOffset:
 		return layout.CardVersionMajor<<8 | layout.CardVersionMinor
 	case layout.RegisterLayoutHashLowOffset:
@@ -49,7 +49,7 @@ func (c *Nic) read(address uint32) uint32 {
 	}
 }
 
-func (c *Nic) write(address uint32, data []uint32) {
+func (c *NIC) write(address uint32, data []uint32) {
 	for i, v := range data {
 		switch o := address - layout.PciBar0Base + 4*uint32(i); o {
 		case layout.RegisterInterruptStatusOffset:
@@ -78,7 +78,7 @@ func (c *Nic) write(address uint32, data []uint32) {
 }
 
 // arrive takes a frame from the wire.
-func (c *Nic) arrive(frame []byte) {
+func (c *NIC) arrive(frame []byte) {
 	e, mac := layout.EthernetHeader(frame), macOf(c.regs)
 	broadcast := bytes.Equal(e.Destination(), bytes.Repeat([]byte{0xff}, len(mac)))
 	if c.regs[layout.RegisterControlOffset]&layout.RegisterControlEnableMask == 0 || !broadcast && !bytes.Equal(e.Destination(), mac[:]) {

@@ -41,9 +41,9 @@ func TestNotifyRegisters(t *testing.T) {
 		b.SetListCount(4)
 	}
 	command(layout.CommandOpcodeCreateCompletionQueue, queue)
-	command(layout.CommandOpcodeCreateVi, func(b layout.Command) {
+	command(layout.CommandOpcodeCreateVI, func(b layout.Command) {
 		b.SetIndex(5)
-		context := layout.ViContext(b.Payload())
+		context := layout.VIContext(b.Payload())
 		context.SetReceiveCompletionQueue(last + 1)
 	})
 
@@ -70,7 +70,7 @@ func TestNotifyRegisters(t *testing.T) {
 	c.table.WriteDwords(layout.AttLevel2Base, []uint32{ring})
 	completed := func() {
 		c.write(layout.PciBar1Base+5*layout.DoorbellPageBytes+layout.DoorbellReceive, []uint32{descriptor, 0, uint32(handle)})
-		command(layout.CommandOpcodeDisconnectVi, func(b layout.Command) { b.SetIndex(5) })
+		command(layout.CommandOpcodeDisconnectVI, func(b layout.Command) { b.SetIndex(5) })
 	}
 	completed()
 	require.True(t, cause())

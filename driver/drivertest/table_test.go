@@ -23,7 +23,7 @@ func TestTableInHostMemory(t *testing.T) {
 		card = c
 		c.Capability |= layout.RegisterCapabilityTableInHostMemoryMask
 	}, func(th *driver.Thread, h *driver.Host) error {
-		nic, err := h.OpenNic(th)
+		nic, err := h.OpenNIC(th)
 		if err != nil {
 			return err
 		}
@@ -56,7 +56,7 @@ func TestTableOnTheCard(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(f.Close)
 	err = driver.RunOn(t.Context(), f, driver.RunConfig{}, driver.Program{Main: func(th *driver.Thread, h *driver.Host) error {
-		if _, err := h.OpenNic(th); err != nil {
+		if _, err := h.OpenNIC(th); err != nil {
 			return err
 		}
 		for _, o := range []uint32{layout.RegisterAttHostLevel1Offset, layout.RegisterAttHostLevel2Offset} {

@@ -40,7 +40,7 @@ const (
 )
 
 // DefaultQuota is a quarter of a card's VIs, completion queues and regions for one process.
-var DefaultQuota = driver.Quota{Vis: 64, CQs: 16, Tags: 4096, Regions: 256}
+var DefaultQuota = driver.Quota{VIs: 64, CQs: 16, Tags: 4096, Regions: 256}
 
 // Participant declares a process of a timed fabric. Time begins when all are there.
 type Participant struct {
@@ -159,7 +159,7 @@ func (c *Config) settle() error {
 		value     *int
 		byDefault int
 	}{
-		{"VIs", &c.Quota.Vis, DefaultQuota.Vis}, {"completion queues", &c.Quota.CQs, DefaultQuota.CQs},
+		{"VIs", &c.Quota.VIs, DefaultQuota.VIs}, {"completion queues", &c.Quota.CQs, DefaultQuota.CQs},
 		{"protection tags", &c.Quota.Tags, DefaultQuota.Tags}, {"memory regions", &c.Quota.Regions, DefaultQuota.Regions},
 	} {
 		if *q.value < 0 {

@@ -36,7 +36,7 @@ type NodeStatus struct {
 	Node      int             `json:"node"`
 	Address   string          `json:"address"` // of its card
 	Processes []ProcessStatus `json:"processes"`
-	Vis       []ViStatus      `json:"vis"`
+	VIs       []VIStatus      `json:"vis"`
 	// Counters are those of the card that are not 0. In timed mode they are not
 	// told: to read them takes simulated time.
 	Counters map[string]uint32 `json:"counters,omitempty"`
@@ -48,14 +48,14 @@ type ProcessStatus struct {
 	Pid         int       `json:"pid"`
 	Since       time.Time `json:"since"`
 	MemoryBytes int64     `json:"memory_bytes"` // its bank
-	Nics        int       `json:"nics"`         // open handles
+	NICs        int       `json:"nics"`         // open handles
 	Regions     int       `json:"regions"`
 	RegionBytes uint64    `json:"region_bytes"`
 	CQs         int       `json:"cqs"`
 }
 
-// ViStatus is one VI.
-type ViStatus struct {
+// VIStatus is one VI.
+type VIStatus struct {
 	Index       int    `json:"index"`
 	Pid         int    `json:"pid"` // of its process
 	State       string `json:"state"`
@@ -72,20 +72,20 @@ func (s *Service) Status() Status {
 	st := Status{Schema: StatusSchema, Fabric: s.config.Name, Mode: string(s.config.Fabric.Mode), Pid: os.Getpid(), SimulatorPid: s.fabric.Pid(), Since: s.started}
 	for _, n := range s.nodes {
 		h := n.host.Status()
-		ns := NodeStatus{Node: n.number, Address: driver.NodeMAC(n.number).String(), Processes: []ProcessStatus{}, Vis: []ViStatus{}}
+		ns := NodeStatus{Node: n.number, Address: driver.NodeMAC(n.number).String(), Processes: []ProcessStatus{}, VIs: []VIStatus{}}
 		pids := map[int]int{}
 		for _, p := range h.Processes {
 			pids[p.ID] = p.Pid
 			ns.Processes = append(ns.Processes, ProcessStatus{
-				Name: p.Name, Pid: p.Pid, Since: p.Since, MemoryBytes: p.MemoryBytes, Nics: p.Nics, Regions: p.Regions, RegionBytes: p.RegionBytes, CQs: p.CQs,
+				Name: p.Name, Pid: p.Pid, Since: p.Since, MemoryBytes: p.MemoryBytes, NICs: p.NICs, Regions: p.Regions, RegionBytes: p.RegionBytes, CQs: p.CQs,
 			})
 		}
-		for _, v := range h.Vis {
-			vs := ViStatus{Index: v.Index, Pid: pids[v.Process], State: v.State.String(), Reliability: levels[layout.Reliability(v.Reliability)]}
+		for _, v := range h.VIs {
+			vs := VIStatus{Index: v.Index, Pid: pids[v.Process], State: v.State.String(), Reliability: levels[layout.Reliability(v.Reliability)]}
 			if v.Connected {
 				vs.Peer = v.Peer.String()
 			}
-			ns.Vis = append(ns.Vis, vs)
+			ns.VIs = append(ns.VIs, vs)
 		}
 		if !s.timed() {
 			if counters, err := s.counters(n); err != nil {

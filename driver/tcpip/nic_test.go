@@ -27,9 +27,9 @@ type nicCosts struct{ driver.NoCosts }
 func (nicCosts) Kernel() driver.KernelCosts { return testCosts() }
 func (nicCosts) Interrupt() driver.Time     { return 2 * driver.Microsecond }
 
-// playOnNics is play on the simulator's plain NICs, with the driver's own kernel agents and a wire
+// playOnNICs is play on the simulator's plain NICs, with the driver's own kernel agents and a wire
 // that may fail; it returns the run's digest.
-func playOnNics(t *testing.T, faults string, programs ...program) bridge.Digest {
+func playOnNICs(t *testing.T, faults string, programs ...program) bridge.Digest {
 	t.Helper()
 	simulator, err := sim.EchoSimulator(t.Context())
 	require.NoError(t, err)
@@ -96,7 +96,7 @@ func TestOpenOnHosts(t *testing.T) {
 
 // Everything comes over the simulator's NICs and wire as well, with nothing
 // sent again, and twice the same.
-func TestOverPlainNics(t *testing.T) {
+func TestOverPlainNICs(t *testing.T) {
 	digests := map[uint64]bool{}
 	for _, n := range []int{4, 64 << 10, 1 << 20} {
 		var counted [2]Counters
@@ -110,13 +110,13 @@ func TestOverPlainNics(t *testing.T) {
 				return err
 			}
 		}
-		first := playOnNics(t, "", work...)
+		first := playOnNICs(t, "", work...)
 		for _, c := range counted {
 			assert.Zero(t, c.Retransmitted)
 			assert.Zero(t, c.ChecksumErrors)
 		}
 		t.Logf("%d bytes: %v, %+v", n, end, counted)
-		assert.Equal(t, first, playOnNics(t, "", work...))
+		assert.Equal(t, first, playOnNICs(t, "", work...))
 		digests[first.Hash] = true
 	}
 	assert.Len(t, digests, 3, "a digest that is always the same says nothing")
@@ -124,7 +124,7 @@ func TestOverPlainNics(t *testing.T) {
 
 // Many threads of both hosts, on the simulator, where hosts run side by side: the digest of all
 // frames, interrupts and instants is the same, however many processors there are.
-func TestRunsRepeatOverPlainNics(t *testing.T) {
+func TestRunsRepeatOverPlainNICs(t *testing.T) {
 	runs := 4
 	if os.Getenv("HVIA_LONG") == "1" {
 		runs = 20
@@ -135,7 +135,7 @@ func TestRunsRepeatOverPlainNics(t *testing.T) {
 		runtime.GOMAXPROCS(1 + i%4)
 		stop := busy(i % 3)
 		_, all := crowd(t, 1)
-		digest := playOnNics(t, "", all...)
+		digest := playOnNICs(t, "", all...)
 		stop()
 		if i == 0 {
 			first = digest
@@ -162,13 +162,13 @@ func TestFailingWire(t *testing.T) {
 				return err
 			}
 		}
-		d := playOnNics(t, faults, work...)
+		d := playOnNICs(t, faults, work...)
 		done := d.Wire[0].Faults
 		assert.NotZero(t, done[layout.WireFaultDrop])
 		assert.NotZero(t, again)
 		t.Logf("seed %d: %v, %d of node 0 sent again, %v", seed+1, d.Time, again, d.Wire)
 		if seed == 0 {
-			assert.Equal(t, d, playOnNics(t, faults, work...))
+			assert.Equal(t, d, playOnNICs(t, faults, work...))
 		}
 	}
 }
@@ -232,16 +232,16 @@ func pingpong(n, rounds int, took *driver.Time) []program {
 
 // Half a round trip of 4 bytes is the sum of what lies on its way, and a few us of buses and wire;
 // 64 KiB go as fast as a host can receive segments.
-func TestPingPongOverPlainNics(t *testing.T) {
+func TestPingPongOverPlainNICs(t *testing.T) {
 	c := testCosts()
 	half := map[int]driver.Time{}
 	for _, n := range []int{4, 64, 1024, 4096, 16 << 10, 64 << 10} {
 		var took driver.Time
-		playOnNics(t, "", pingpong(n, 10, &took)...)
+		playOnNICs(t, "", pingpong(n, 10, &took)...)
 		t.Logf("%d bytes: %v, %.1f MB/s", n, took, float64(n)/float64(took)*1e6)
 		half[n] = took
 	}
-	way := c.Trap + c.Copy(4) + c.SendPacket + params.NicTransmitTime*driver.Picosecond + params.NicReceiveTime*driver.Picosecond +
+	way := c.Trap + c.Copy(4) + c.SendPacket + params.NICTransmitTime*driver.Picosecond + params.NICReceiveTime*driver.Picosecond +
 		nicCosts{}.Interrupt() + c.Tcp.ReceivePacket + c.Tcp.Wake + c.Switch + c.Copy(4)
 	assert.Greater(t, half[4], way)
 	assert.Less(t, half[4], way+5*driver.Microsecond)

@@ -68,7 +68,7 @@ func newNode(j *job, rank int) *node {
 }
 
 func (n *node) main(t *driver.Thread, h *driver.Host) error {
-	nic, err := vipl.OpenNic(t, h)
+	nic, err := vipl.OpenNIC(t, h)
 	if err != nil {
 		return err
 	}
@@ -94,7 +94,7 @@ func (n *node) main(t *driver.Thread, h *driver.Host) error {
 }
 
 // open makes a link with receives posted, because a write with immediate data uses one up.
-func (n *node) open(t *driver.Thread, nic *vipl.Nic, l *link) error {
+func (n *node) open(t *driver.Thread, nic *vipl.NIC, l *link) error {
 	descriptors := (places + 1) * n.bytes()
 	descriptors = (descriptors + vipl.DescriptorBytes - 1) / vipl.DescriptorBytes * vipl.DescriptorBytes
 	b, err := nic.Alloc(t, descriptors+(places+1)*vipl.DescriptorBytes)
@@ -105,7 +105,7 @@ func (n *node) open(t *driver.Thread, nic *vipl.Nic, l *link) error {
 		return err
 	}
 	// The neighbour may write where its halos come, and nothing else.
-	if l.halos, err = nic.RegisterMem(t, b.Address(), uint64(places*n.bytes()), &vipl.MemAttributes{EnableRdmaWrite: true}); err != nil {
+	if l.halos, err = nic.RegisterMem(t, b.Address(), uint64(places*n.bytes()), &vipl.MemAttributes{EnableRDMAWrite: true}); err != nil {
 		return err
 	}
 	for i, d := range []**vipl.Descriptor{&l.send, &l.receives[0], &l.receives[1]} {
@@ -117,7 +117,7 @@ func (n *node) open(t *driver.Thread, nic *vipl.Nic, l *link) error {
 	if nic.Query().ReliabilityLevelSupport&vipl.ReliableDelivery != 0 {
 		level = vipl.ReliableDelivery
 	}
-	if l.vi, err = nic.CreateVi(t, vipl.ViAttributes{ReliabilityLevel: level, EnableRdmaWrite: true}); err != nil {
+	if l.vi, err = nic.CreateVI(t, vipl.VIAttributes{ReliabilityLevel: level, EnableRDMAWrite: true}); err != nil {
 		return err
 	}
 	for _, d := range l.receives {
@@ -138,7 +138,7 @@ func (l *link) expect(t *driver.Thread, d *vipl.Descriptor) error {
 
 // connect: of two neighbours the one with the smaller number waits. Behind it, each
 // knows where to write.
-func (n *node) connect(t *driver.Thread, nic *vipl.Nic, l *link) error {
+func (n *node) connect(t *driver.Thread, nic *vipl.NIC, l *link) error {
 	name := fmt.Sprintf("halo %d %d", min(n.rank, l.peer), max(n.rank, l.peer))
 	if n.rank < l.peer {
 		r, err := nic.ConnectWait(t, vipl.NetAddress{Discriminator: name}, patience)
@@ -181,7 +181,7 @@ func (n *node) exchange(t *driver.Thread, step int) error {
 		if n.spoil != nil {
 			n.spoil(n.rank, step, out)
 		}
-		l.send.SetRdmaWrite(l.memory.Segment(places*n.bytes(), n.bytes()), l.theirs.Address+uint64(place), l.theirs.Handle)
+		l.send.SetRDMAWrite(l.memory.Segment(places*n.bytes(), n.bytes()), l.theirs.Address+uint64(place), l.theirs.Handle)
 		l.send.AttachImmediate(uint32(step))
 		if err := l.vi.PostSend(t, l.send); err != nil {
 			return err

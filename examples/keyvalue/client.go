@@ -29,11 +29,11 @@ type client struct {
 var errMissing = errors.New("no such key")
 
 func (c *client) connect(t *driver.Thread, h *driver.Host) error {
-	nic, err := vipl.OpenNic(t, h)
+	nic, err := vipl.OpenNIC(t, h)
 	if err != nil {
 		return err
 	}
-	if c.line, err = newLine(t, nic, vipl.ViAttributes{ReliabilityLevel: level(nic)}); err != nil {
+	if c.line, err = newLine(t, nic, vipl.VIAttributes{ReliabilityLevel: level(nic)}); err != nil {
 		return err
 	}
 	remote := vipl.NetAddress{Host: vipl.HostAddress(serverNode), Discriminator: port}
@@ -55,7 +55,7 @@ func (c *client) connect(t *driver.Thread, h *driver.Host) error {
 		return fmt.Errorf("the server offers %+v, want one table of %d buckets", theirs, c.buckets)
 	}
 	c.table = theirs[0]
-	if c.table.EnableRdmaRead {
+	if c.table.EnableRDMARead {
 		c.read, err = c.line.page.Descriptor(2 * vipl.DescriptorBytes)
 	}
 	return err
@@ -135,7 +135,7 @@ func (c *client) fetch(t *driver.Thread, bucket int) ([]byte, error) {
 	const tries = 10_000
 	b := c.line.page.Bytes()[readAt:][:bucketBytes]
 	for range tries {
-		c.read.SetRdmaRead(c.line.page.Segment(readAt, bucketBytes), c.table.Address+uint64(bucket*bucketBytes), c.table.Handle)
+		c.read.SetRDMARead(c.line.page.Segment(readAt, bucketBytes), c.table.Address+uint64(bucket*bucketBytes), c.table.Handle)
 		if err := c.line.vi.PostSend(t, c.read); err != nil {
 			return nil, err
 		}

@@ -35,7 +35,7 @@ const (
 )
 
 // level is the best that a NIC has: with RDMA read where it has that.
-func level(n *vipl.Nic) vipl.ReliabilityLevel {
+func level(n *vipl.NIC) vipl.ReliabilityLevel {
 	if n.Query().RDMAReadSupport&vipl.ReliableDelivery != 0 {
 		return vipl.ReliableDelivery
 	}
@@ -43,7 +43,7 @@ func level(n *vipl.Nic) vipl.ReliabilityLevel {
 }
 
 // newLine makes a line on which the first message can come.
-func newLine(t *driver.Thread, n *vipl.Nic, a vipl.ViAttributes) (*line, error) {
+func newLine(t *driver.Thread, n *vipl.NIC, a vipl.VIAttributes) (*line, error) {
 	b, err := n.Alloc(t, lineBytes)
 	if err != nil {
 		return nil, err
@@ -58,7 +58,7 @@ func newLine(t *driver.Thread, n *vipl.Nic, a vipl.ViAttributes) (*line, error) 
 	if l.send, err = l.page.Descriptor(vipl.DescriptorBytes); err != nil {
 		return nil, err
 	}
-	if l.vi, err = n.CreateVi(t, a); err != nil {
+	if l.vi, err = n.CreateVI(t, a); err != nil {
 		return nil, err
 	}
 	return l, l.expect(t)
@@ -99,7 +99,7 @@ type server struct {
 }
 
 func (s *server) main(t *driver.Thread, h *driver.Host) error {
-	nic, err := vipl.OpenNic(t, h)
+	nic, err := vipl.OpenNIC(t, h)
 	if err != nil {
 		return err
 	}
@@ -108,7 +108,7 @@ func (s *server) main(t *driver.Thread, h *driver.Host) error {
 	if err != nil {
 		return err
 	}
-	if s.table, err = nic.RegisterBuffer(t, b, &vipl.MemAttributes{EnableRdmaRead: oneSided}); err != nil {
+	if s.table, err = nic.RegisterBuffer(t, b, &vipl.MemAttributes{EnableRDMARead: oneSided}); err != nil {
 		return err
 	}
 	requests, err := nic.CreateCQ(t, 64)
@@ -116,7 +116,7 @@ func (s *server) main(t *driver.Thread, h *driver.Host) error {
 		return err
 	}
 	for range s.clients {
-		l, err := newLine(t, nic, vipl.ViAttributes{ReliabilityLevel: level(nic), EnableRdmaRead: oneSided, RecvCQ: requests})
+		l, err := newLine(t, nic, vipl.VIAttributes{ReliabilityLevel: level(nic), EnableRDMARead: oneSided, RecvCQ: requests})
 		if err != nil {
 			return err
 		}

@@ -66,11 +66,11 @@ func (g game) open(t *driver.Thread, h *driver.Host) (*side, error) {
 		return nil, err
 	}
 	s := &side{game: g, Endpoint: e, room: room}
-	b, err := e.Nic.Alloc(t, 3*vipl.DescriptorBytes)
+	b, err := e.NIC.Alloc(t, 3*vipl.DescriptorBytes)
 	if err != nil {
 		return nil, err
 	}
-	page, err := e.Nic.RegisterBuffer(t, b, nil)
+	page, err := e.NIC.RegisterBuffer(t, b, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -113,7 +113,7 @@ func (s *side) say(t *driver.Thread, round, n int) error {
 		s.Bytes()[i] = content(round, i, n)
 	}
 	if s.operation == opWrite {
-		s.send.SetRdmaWrite(s.Buffer.Segment(0, n), s.Peer.Address+uint64(s.room), s.Peer.Handle)
+		s.send.SetRDMAWrite(s.Buffer.Segment(0, n), s.Peer.Address+uint64(s.room), s.Peer.Handle)
 	} else if err := s.send.SetSend(s.Buffer.Segment(0, n)); err != nil {
 		return err
 	}

@@ -117,7 +117,7 @@ func TestFindsAWrongByte(t *testing.T) {
 					return err
 				}
 			} else {
-				s.send.SetRdmaWrite(s.Buffer.Segment(0, 100), s.Peer.Address+uint64(s.room), s.Peer.Handle)
+				s.send.SetRDMAWrite(s.Buffer.Segment(0, 100), s.Peer.Address+uint64(s.room), s.Peer.Handle)
 			}
 			if err := s.VI.PostSend(t, s.send); err != nil {
 				return err

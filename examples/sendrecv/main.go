@@ -25,7 +25,7 @@ const (
 // party is one side: a VI, and a page of registered memory with a receive and
 // a send descriptor and the buffers of both.
 type party struct {
-	nic           *vipl.Nic
+	nic           *vipl.NIC
 	vi            *vipl.VI
 	page          *vipl.Region
 	receive, send *vipl.Descriptor
@@ -38,7 +38,7 @@ const (
 )
 
 func open(t *driver.Thread, h *driver.Host) (*party, error) {
-	nic, err := vipl.OpenNic(t, h)
+	nic, err := vipl.OpenNIC(t, h)
 	if err != nil {
 		return nil, err
 	}
@@ -56,7 +56,7 @@ func open(t *driver.Thread, h *driver.Host) (*party, error) {
 	if p.send, err = p.page.NewDescriptor(sendAt, 2); err != nil {
 		return nil, err
 	}
-	p.vi, err = nic.CreateVi(t, vipl.ViAttributes{})
+	p.vi, err = nic.CreateVI(t, vipl.VIAttributes{})
 	return p, err
 }
 

@@ -20,13 +20,13 @@ const (
 type viaStation struct {
 	*show
 	host *driver.Host
-	nic  *vipl.Nic
+	nic  *vipl.NIC
 	ring *vipl.Region
 	vis  []*vipl.VI
 }
 
 func openVia(t *driver.Thread, h *driver.Host, s *show) (*viaStation, error) {
-	n, err := vipl.OpenNic(t, h)
+	n, err := vipl.OpenNIC(t, h)
 	if err != nil {
 		return nil, err
 	}
@@ -40,7 +40,7 @@ func (v *viaStation) memory(t *driver.Thread, bytes int, writable bool) (*vipl.R
 	if err != nil {
 		return nil, err
 	}
-	return v.nic.RegisterBuffer(t, b, &vipl.MemAttributes{EnableRdmaWrite: writable})
+	return v.nic.RegisterBuffer(t, b, &vipl.MemAttributes{EnableRDMAWrite: writable})
 }
 
 // stride is the distance of the slots, which begin with a page.
@@ -52,7 +52,7 @@ func (v *viaStation) slot(k int) []byte {
 
 // newVI makes a VI whose waits sleep, and a descriptor for each slot.
 func (v *viaStation) newVI(t *driver.Thread) (*vipl.VI, []*vipl.Descriptor, error) {
-	vi, err := v.nic.CreateVi(t, vipl.ViAttributes{ReliabilityLevel: v.level, EnableRdmaWrite: v.write, Blocking: true})
+	vi, err := v.nic.CreateVI(t, vipl.VIAttributes{ReliabilityLevel: v.level, EnableRDMAWrite: v.write, Blocking: true})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -151,7 +151,7 @@ type viaOutlet struct {
 func (o *viaOutlet) send(t *driver.Thread, k int) error {
 	d, from := o.descriptors[k%len(o.descriptors)], o.ring.Segment(o.offset(k), o.bytes)
 	if o.write {
-		d.SetRdmaWrite(from, o.ringThere.Address+uint64(o.offset(k)), o.ringThere.Handle)
+		d.SetRDMAWrite(from, o.ringThere.Address+uint64(o.offset(k)), o.ringThere.Handle)
 	} else if err := d.SetSend(from); err != nil {
 		return err
 	}

@@ -243,7 +243,7 @@ module rx_engine_checker #(
         else $error("rx_engine: VI %0d completes a descriptor that is not on the chip", vi_q);
         assert (cpl_length_o <= rs_length_i || forget ||
                 cpl_status_o[hvia_pkg::DescriptorStatusOperationLsb+:hvia_pkg::StatusOperationBits] ==
-                hvia_pkg::StatusOperationRemoteRdmaWrite)
+                hvia_pkg::StatusOperationRemoteRDMAWrite)
         else $error("rx_engine: %0d bytes in a descriptor of %0d", cpl_length_o, rs_length_i);
       end
       if (cpl_held_q) begin

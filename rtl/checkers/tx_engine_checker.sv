@@ -168,7 +168,7 @@ module tx_engine_checker #(
       // A message has a frame without payload only if it has no other.
       if (take_job) begin
         assert (job_first_i == job_number_i ||
-                ((job_response_i || job_operation_i != hvia_pkg::DescriptorOperationRdmaRead) &&
+                ((job_response_i || job_operation_i != hvia_pkg::DescriptorOperationRDMARead) &&
                  {32'd0, passed} * 64'(hvia_pkg::MaxPayload) < {32'd0, job_length_i}))
         else $error("tx_engine: a job begins with frame %0d of %0d bytes", passed, job_length_i);
         assert (job_response_i == job_slot_i[4])

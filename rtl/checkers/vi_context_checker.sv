@@ -27,7 +27,7 @@ module vi_context_checker (
       end
       for (int p = 0; p < 4; p++) begin
         if (quiet_o && !live_q[rd_vi_i[8*p+:8]]) begin
-          assert (rd_ctx_o[128*p+:128] == 128'(hvia_pkg::ViStateFree))
+          assert (rd_ctx_o[128*p+:128] == 128'(hvia_pkg::VIStateFree))
           else $error("vi_context: port %0d shows a word of a VI that is not in use", p);
         end
       end

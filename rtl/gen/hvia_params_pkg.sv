@@ -4,8 +4,8 @@
 /* verilator lint_off UNUSEDPARAM */
 package hvia_params_pkg;
 
-  localparam logic [63:0] ParamsHash = 64'hfc99edf69d05fbf6;
-  localparam int unsigned ViCountLog2 = 8;  // 1: log2 of the number of VIs
+  localparam logic [63:0] ParamsHash = 64'hb1acf3491bb91aa1;
+  localparam int unsigned VICountLog2 = 8;  // 1: log2 of the number of VIs
   localparam int unsigned PageBytesLog2 = 12;  // 1: log2 of the page size
   localparam int unsigned SystemBusBits = 32;  // bit: width of the system bus and of the core's data paths
   localparam int unsigned MacBusBits = 32;  // bit: width of the MAC bus and of the packet buffers

@@ -59,8 +59,8 @@ std::string Contradiction(const Params& p, bool slow) {
   if (refresh * p.SdramClockPeriod > p.SdramRefreshTime) {
     return is("SdramRefreshTime", p.SdramRefreshTime) + " is shorter than the " + is(slow ? "SdramSlowRefreshClocks" : "SdramRefreshClocks", refresh) + " of this build with " + is("SdramClockPeriod", p.SdramClockPeriod);
   }
-  if (p.NicReceiveCoalesceTime % 1000 != 0) return is("NicReceiveCoalesceTime", p.NicReceiveCoalesceTime) + " is not a multiple of 1 ns, which the NIC's register counts";
-  if (p.NicTransmitCoalesceTime % 1000 != 0) return is("NicTransmitCoalesceTime", p.NicTransmitCoalesceTime) + " is not a multiple of 1 ns, which the NIC's register counts";
+  if (p.NICReceiveCoalesceTime % 1000 != 0) return is("NICReceiveCoalesceTime", p.NICReceiveCoalesceTime) + " is not a multiple of 1 ns, which the NIC's register counts";
+  if (p.NICTransmitCoalesceTime % 1000 != 0) return is("NICTransmitCoalesceTime", p.NICTransmitCoalesceTime) + " is not a multiple of 1 ns, which the NIC's register counts";
   if (p.BridgeReadInitialClocks < p.BridgeDevselClocks) return is("BridgeReadInitialClocks", p.BridgeReadInitialClocks) + " comes before " + is("BridgeDevselClocks", p.BridgeDevselClocks);
   if (p.BridgeWriteInitialClocks < p.BridgeDevselClocks) return is("BridgeWriteInitialClocks", p.BridgeWriteInitialClocks) + " comes before " + is("BridgeDevselClocks", p.BridgeDevselClocks);
   // The sender's MAC hands a frame over at one of its clocks, up to a period after the preamble began.

@@ -81,7 +81,7 @@ Time PlainNic::TakeBus(Time t, int64_t clocks, bool ours) {
     recorder_->Event(start, s_.index, kTraceEventHostBusStart, 0, ours ? 1 : 0);
     recorder_->Event(bus_free_, s_.index, kTraceEventHostBusEnd, 0, 0);
   }
-  Count(kNicCounterBusClocks, static_cast<uint64_t>(clocks));
+  Count(kNICCounterBusClocks, static_cast<uint64_t>(clocks));
   return bus_free_;
 }
 
@@ -107,7 +107,7 @@ void PlainNic::Burst(Time t, Ring& ring, bool write, uint32_t address, std::vect
     --ring.bursts;
     const bool good = address < kPciMemorySize;
     if (!good) {
-      Count(kNicCounterMasterAbort);
+      Count(kNICCounterMasterAbort);
       Raise(kRegisterInterruptStatusBusErrorMask);
     } else if (write) {
       WriteMemory(address, bytes);
@@ -214,10 +214,10 @@ void PlainNic::Write(Time t, uint32_t offset, uint32_t v) {
       rx_.known = rx_.tail & rx_.Mask();
       Receive(t);
       break;
-    case kNicRegisterReceiveCoalesceTimeOffset: rx_told_.time_ns = v; break;
-    case kNicRegisterReceiveCoalesceFramesOffset: rx_told_.frames = v; break;
-    case kNicRegisterTransmitCoalesceTimeOffset: tx_told_.time_ns = v; break;
-    case kNicRegisterTransmitCoalesceFramesOffset: tx_told_.frames = v; break;
+    case kNICRegisterReceiveCoalesceTimeOffset: rx_told_.time_ns = v; break;
+    case kNICRegisterReceiveCoalesceFramesOffset: rx_told_.frames = v; break;
+    case kNICRegisterTransmitCoalesceTimeOffset: tx_told_.time_ns = v; break;
+    case kNICRegisterTransmitCoalesceFramesOffset: tx_told_.frames = v; break;
     default: break;
   }
   for (Moderation* m : {&tx_told_, &rx_told_})
@@ -228,7 +228,7 @@ uint32_t PlainNic::Read(uint32_t offset) const {
   const auto bit = [](bool on, uint32_t mask) { return on ? mask : 0u; };
   if (offset - kCounterBase < 4 * kCounterSlots) return counters_[(offset - kCounterBase) / 4];
   switch (offset) {
-    case kRegisterIDOffset: return kNicID;
+    case kRegisterIDOffset: return kNICID;
     case kRegisterVersionOffset: return kCardVersionMajor << kRegisterVersionMajorLsb | kCardVersionMinor << kRegisterVersionMinorLsb;
     case kRegisterLayoutHashLowOffset: return static_cast<uint32_t>(kLayoutHash);
     case kRegisterLayoutHashHighOffset: return static_cast<uint32_t>(kLayoutHash >> 32);
@@ -252,10 +252,10 @@ uint32_t PlainNic::Read(uint32_t offset) const {
     case kRegisterRawReceiveSizeOffset: return rx_.log2 | bit(rx_.Busy(), kRegisterRawReceiveSizeBusyMask);
     case kRegisterRawReceiveTailOffset: return rx_.tail;
     case kRegisterRawReceiveHeadOffset: return rx_.head;
-    case kNicRegisterReceiveCoalesceTimeOffset: return rx_told_.time_ns;
-    case kNicRegisterReceiveCoalesceFramesOffset: return rx_told_.frames;
-    case kNicRegisterTransmitCoalesceTimeOffset: return tx_told_.time_ns;
-    case kNicRegisterTransmitCoalesceFramesOffset: return tx_told_.frames;
+    case kNICRegisterReceiveCoalesceTimeOffset: return rx_told_.time_ns;
+    case kNICRegisterReceiveCoalesceFramesOffset: return rx_told_.frames;
+    case kNICRegisterTransmitCoalesceTimeOffset: return tx_told_.time_ns;
+    case kNICRegisterTransmitCoalesceFramesOffset: return tx_told_.frames;
     default: return 0;
   }
 }
@@ -285,7 +285,7 @@ void PlainNic::StartRing(Time t, Ring& ring, uint32_t base, uint32_t log2) {
 
 // The firmware sees a new tail later.
 void PlainNic::LearnTail(Time t) {
-  At(t + s_.params->NicTransmitTime, Kind::kTail, [this, tail = tx_.tail](Time now) {
+  At(t + s_.params->NICTransmitTime, Kind::kTail, [this, tail = tx_.tail](Time now) {
     tx_.known = tail & tx_.Mask();
     Transmit(now);
   });
@@ -313,8 +313,8 @@ void PlainNic::ResetRegisters() {
   const auto moderation = [](Moderation& m, Time time, int64_t frames) {
     m.untold = 0, m.time_ns = static_cast<uint32_t>(time / kNanosecond), m.frames = static_cast<uint32_t>(frames);
   };
-  moderation(tx_told_, p.NicTransmitCoalesceTime, p.NicTransmitCoalesceFrames);
-  moderation(rx_told_, p.NicReceiveCoalesceTime, p.NicReceiveCoalesceFrames);
+  moderation(tx_told_, p.NICTransmitCoalesceTime, p.NICTransmitCoalesceFrames);
+  moderation(rx_told_, p.NICReceiveCoalesceTime, p.NICReceiveCoalesceFrames);
   std::memset(counters_, 0, sizeof counters_);
   line_ = false;
   begun_ = refused_ = reading_ = sending_ = storing_ = false;
@@ -341,7 +341,7 @@ bool PlainNic::BusReset(Time t, Time span) {
 }
 
 void PlainNic::CountInterrupt() {
-  if (InterruptLevel() && !line_) Count(kNicCounterInterrupt);
+  if (InterruptLevel() && !line_) Count(kNICCounterInterrupt);
   line_ = InterruptLevel();
 }
 
@@ -373,7 +373,7 @@ uint32_t PlainNic::EntryAddress(const Ring& ring, uint32_t index) {
 }
 
 void PlainNic::Fetch(Time t, Ring& ring) {
-  const uint32_t most = static_cast<uint32_t>(s_.params->NicFetchEntries);
+  const uint32_t most = static_cast<uint32_t>(s_.params->NICFetchEntries);
   if (!on_ || resetting_ || ring.fetching || ring.fetch == ring.known || ring.entries.size() >= most) return;
   const uint32_t address = EntryAddress(ring, ring.fetch), size = ring.Mask() + 1;
   const uint32_t n = std::min({most, (ring.known - ring.fetch) & ring.Mask(), size - ring.fetch, (kPage - address % kPage) / uint32_t{kRawEntrySize}});
@@ -411,7 +411,7 @@ void PlainNic::Return(Time t, Ring& ring, const Entry& e, uint32_t status, bool 
 // Transmit.
 
 void PlainNic::Transmit(Time t) {
-  const size_t buffers = static_cast<size_t>(s_.params->NicTransmitBufferFrames);
+  const size_t buffers = static_cast<size_t>(s_.params->NICTransmitBufferFrames);
   while (on_ && !resetting_ && !reading_ && !tx_.entries.empty() && (begun_ || out_.size() < buffers)) {
     const Entry e = tx_.entries.front();
     tx_.entries.pop_front();
@@ -433,7 +433,7 @@ void PlainNic::Transmit(Time t) {
 void PlainNic::Refuse(Time t) {
   begun_ = refused_ = pieces_.back().More();
   for (const Entry& e : pieces_) {
-    Count(kNicCounterTransmitError);
+    Count(kNICCounterTransmitError);
     Return(t, tx_, e, kRawEntryStatusErrorMask, true);
   }
   pieces_.clear();
@@ -463,8 +463,8 @@ void PlainNic::ReadPiece(Time t, uint32_t address, uint32_t left) {
 
 void PlainNic::EndFrame(Time t) {
   frame_.resize(std::max<size_t>(frame_.size(), kMinFrame));
-  Count(kNicCounterTransmit);
-  Count(kNicCounterTransmitBytes, frame_.size());
+  Count(kNICCounterTransmit);
+  Count(kNICCounterTransmitBytes, frame_.size());
   out_.push_back(std::move(frame_));
   Send(t);
   for (const Entry& e : pieces_) Return(t, tx_, e, 0, !e.More());
@@ -497,16 +497,16 @@ void PlainNic::Arrive(Time t, const std::vector<uint8_t>& frame) {
   constexpr uint8_t kBroadcast[6] = {0xff, 0xff, 0xff, 0xff, 0xff, 0xff};
   const uint8_t* destination = frame.data() + kEthernetHeaderDestinationOffset;
   if (std::memcmp(destination, mac_, 6) != 0 && std::memcmp(destination, kBroadcast, 6) != 0) {
-    Count(kNicCounterReceiveNotForUs);
+    Count(kNICCounterReceiveNotForUs);
     return;
   }
-  if (fifo_bytes_ + frame.size() > static_cast<uint64_t>(s_.params->NicReceiveFifoBytes)) {
-    Count(kNicCounterReceiveOverrun);
+  if (fifo_bytes_ + frame.size() > static_cast<uint64_t>(s_.params->NICReceiveFifoBytes)) {
+    Count(kNICCounterReceiveOverrun);
     return;
   }
   fifo_.push_back(frame);
   fifo_bytes_ += frame.size();
-  At(t + s_.params->NicReceiveTime, Kind::kChip, [this](Time now) {
+  At(t + s_.params->NICReceiveTime, Kind::kChip, [this](Time now) {
     ++ready_;
     Receive(now);
   });
@@ -523,7 +523,7 @@ void PlainNic::Receive(Time t) {
     if (rx_.entries.empty()) {
       Fetch(t, rx_);
       if (rx_.fetching || ready_ == 0) return;
-      Count(kNicCounterReceiveDropped);
+      Count(kNICCounterReceiveDropped);
       PopFrame();
       continue;
     }
@@ -546,7 +546,7 @@ void PlainNic::Receive(Time t) {
 }
 
 void PlainNic::RefuseBuffer(Time t, const Entry& e) {
-  Count(kNicCounterReceiveError);
+  Count(kNICCounterReceiveError);
   Return(t, rx_, e, kRawEntryStatusErrorMask, true);
 }
 
@@ -556,15 +556,15 @@ void PlainNic::Store(Time t, const Entry& e, uint32_t from) {
   Burst(t, rx_, true, e.address + from, std::vector<uint8_t>(frame.begin() + from, frame.begin() + to),
         [this, e, to, size, start = rx_.start](Time now, bool good, const std::vector<uint8_t>&) {
           if (start != rx_.start) {
-            Count(kNicCounterReceiveDropped);  // its buffer was taken away
+            Count(kNICCounterReceiveDropped);  // its buffer was taken away
           } else if (!good) {
             RefuseBuffer(now, e);
           } else if (to < size) {
             Store(now, e, to);
             return;
           } else {
-            Count(kNicCounterReceive);
-            Count(kNicCounterReceiveBytes, size);
+            Count(kNICCounterReceive);
+            Count(kNICCounterReceiveBytes, size);
             Return(now, rx_, e, size << kRawEntryStatusLengthLsb, true);
           }
           storing_ = false;

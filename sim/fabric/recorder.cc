@@ -44,7 +44,7 @@ void Recorder::Event(Time t, int node, uint8_t event, uint8_t vi, uint32_t seque
   Put(record, kTraceRecordTimeOffset, static_cast<uint64_t>(t));
   Put(record, kTraceRecordSequenceOffset, sequence);
   Put(record, kTraceRecordNodeOffset, static_cast<uint8_t>(node));
-  Put(record, kTraceRecordViOffset, vi);
+  Put(record, kTraceRecordVIOffset, vi);
   Put(record, kTraceRecordEventOffset, event);
   trace_.Write(record, sizeof record);
 }

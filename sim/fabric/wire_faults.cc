@@ -132,7 +132,7 @@ bool WireFaults::Agrees(const Rule& r, Time start, const std::vector<uint8_t>& b
   if (r.type && *r.type != type) return false;
   if (!r.vi && !r.operation && !r.sequence && !r.first && !r.last && r.message == 0) return true;
   const uint32_t flags = Via(bytes, kViaHeaderFlagsOffset, 1);
-  return type == kEtherTypeVia && (!r.vi || *r.vi == (Via(bytes, kViaHeaderSourceViOffset, 2) & UINT8_MAX)) && (!r.operation || *r.operation == Operation(bytes)) &&
+  return type == kEtherTypeVia && (!r.vi || *r.vi == (Via(bytes, kViaHeaderSourceVIOffset, 2) & UINT8_MAX)) && (!r.operation || *r.operation == Operation(bytes)) &&
          (!r.sequence || *r.sequence == Via(bytes, kViaHeaderSequenceOffset, 4)) && (!r.first || (flags & kViaHeaderFlagsFirstMask) != 0) &&
          (!r.last || (flags & kViaHeaderFlagsLastMask) != 0) && (r.message == 0 || r.message == talk.message);
 }
@@ -162,7 +162,7 @@ WireFate WireFaults::Judge(int end, Time start, Time data, Time byte_time, const
   const uint64_t n = d.frames++;
   Talk talk;
   if (d.follows_messages && Type(bytes) == kEtherTypeVia && Operation(bytes) != kFrameOperationAcknowledge) {
-    Talk& t = d.talks[Via(bytes, kViaHeaderSourceViOffset, 2)];
+    Talk& t = d.talks[Via(bytes, kViaHeaderSourceVIOffset, 2)];
     if ((Via(bytes, kViaHeaderFlagsOffset, 1) & kViaHeaderFlagsFirstMask) != 0) {
       ++t.message;
       t.frame = 0;

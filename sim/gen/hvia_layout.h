@@ -6,7 +6,7 @@
 
 namespace hvia {
 
-constexpr uint64_t kLayoutHash = 0x9a52488f05bbf1c8ull;
+constexpr uint64_t kLayoutHash = 0x6049f6e786205ea0ull;
 
 // PCI configuration space
 constexpr uint32_t kPciVendorID = 0x5648u;
@@ -103,7 +103,7 @@ constexpr uint32_t kPciConfigInterruptMaxLatMask = 0xff000000u;
 
 // Card registers
 constexpr uint32_t kCardID = 0x48564941u;
-constexpr uint32_t kNicID = 0x48564e49u;
+constexpr uint32_t kNICID = 0x48564e49u;
 constexpr uint32_t kCardVersionMajor = 0x1u;
 constexpr uint32_t kCardVersionMinor = 0x2u;
 constexpr uint32_t kCounterBase = 0x400u;
@@ -114,13 +114,13 @@ constexpr uint32_t kAsyncErrorDroppedWords = 0x8u;
 constexpr uint32_t kAsyncErrorPostDescriptor = 0x0u;
 constexpr uint32_t kAsyncErrorConnectionLost = 0x1u;
 constexpr uint32_t kAsyncErrorReceiveQueueEmpty = 0x2u;
-constexpr uint32_t kAsyncErrorViOverrun = 0x3u;
-constexpr uint32_t kAsyncErrorRdmaWriteProtection = 0x4u;
-constexpr uint32_t kAsyncErrorRdmaWriteData = 0x5u;
-constexpr uint32_t kAsyncErrorRdmaWriteAbort = 0x6u;
-constexpr uint32_t kAsyncErrorRdmaReadProtection = 0x7u;
+constexpr uint32_t kAsyncErrorVIOverrun = 0x3u;
+constexpr uint32_t kAsyncErrorRDMAWriteProtection = 0x4u;
+constexpr uint32_t kAsyncErrorRDMAWriteData = 0x5u;
+constexpr uint32_t kAsyncErrorRDMAWriteAbort = 0x6u;
+constexpr uint32_t kAsyncErrorRDMAReadProtection = 0x7u;
 constexpr uint32_t kAsyncErrorCompletionProtection = 0x8u;
-constexpr uint32_t kAsyncErrorRdmaTransport = 0x9u;
+constexpr uint32_t kAsyncErrorRDMATransport = 0x9u;
 constexpr uint32_t kAsyncErrorCatastrophic = 0xau;
 constexpr uint32_t kAsyncErrorCompletionQueueOverrun = 0xbu;
 constexpr uint32_t kAsyncErrorLinkDown = 0xdu;
@@ -131,13 +131,13 @@ inline const char* AsyncErrorName(uint64_t v) {
     case kAsyncErrorPostDescriptor: return "PostDescriptor";
     case kAsyncErrorConnectionLost: return "ConnectionLost";
     case kAsyncErrorReceiveQueueEmpty: return "ReceiveQueueEmpty";
-    case kAsyncErrorViOverrun: return "ViOverrun";
-    case kAsyncErrorRdmaWriteProtection: return "RdmaWriteProtection";
-    case kAsyncErrorRdmaWriteData: return "RdmaWriteData";
-    case kAsyncErrorRdmaWriteAbort: return "RdmaWriteAbort";
-    case kAsyncErrorRdmaReadProtection: return "RdmaReadProtection";
+    case kAsyncErrorVIOverrun: return "VIOverrun";
+    case kAsyncErrorRDMAWriteProtection: return "RDMAWriteProtection";
+    case kAsyncErrorRDMAWriteData: return "RDMAWriteData";
+    case kAsyncErrorRDMAWriteAbort: return "RDMAWriteAbort";
+    case kAsyncErrorRDMAReadProtection: return "RDMAReadProtection";
     case kAsyncErrorCompletionProtection: return "CompletionProtection";
-    case kAsyncErrorRdmaTransport: return "RdmaTransport";
+    case kAsyncErrorRDMATransport: return "RDMATransport";
     case kAsyncErrorCatastrophic: return "Catastrophic";
     case kAsyncErrorCompletionQueueOverrun: return "CompletionQueueOverrun";
     case kAsyncErrorLinkDown: return "LinkDown";
@@ -190,16 +190,16 @@ constexpr uint32_t kRegisterVersionMajorMask = 0xff00u;
 constexpr size_t kRegisterLayoutHashLowOffset = 8;
 constexpr size_t kRegisterLayoutHashHighOffset = 12;
 constexpr size_t kRegisterCapabilityOffset = 16;
-constexpr size_t kRegisterCapabilityViCountLog2Lsb = 0;
-constexpr uint32_t kRegisterCapabilityViCountLog2Mask = 0xffu;
+constexpr size_t kRegisterCapabilityVICountLog2Lsb = 0;
+constexpr uint32_t kRegisterCapabilityVICountLog2Mask = 0xffu;
 constexpr size_t kRegisterCapabilityDataBytesLsb = 8;
 constexpr uint32_t kRegisterCapabilityDataBytesMask = 0xff00u;
 constexpr size_t kRegisterCapabilityPortsLsb = 16;
 constexpr uint32_t kRegisterCapabilityPortsMask = 0xf0000u;
 constexpr size_t kRegisterCapabilityReliabilityLsb = 20;
 constexpr uint32_t kRegisterCapabilityReliabilityMask = 0x700000u;
-constexpr size_t kRegisterCapabilityRdmaReadLsb = 23;
-constexpr uint32_t kRegisterCapabilityRdmaReadMask = 0x800000u;
+constexpr size_t kRegisterCapabilityRDMAReadLsb = 23;
+constexpr uint32_t kRegisterCapabilityRDMAReadMask = 0x800000u;
 constexpr size_t kRegisterCapabilityCompletionQueuesLog2Lsb = 25;
 constexpr uint32_t kRegisterCapabilityCompletionQueuesLog2Mask = 0x1e000000u;
 constexpr size_t kRegisterCapabilityTableInHostMemoryLsb = 24;
@@ -257,8 +257,8 @@ constexpr size_t kRegisterRawReceiveHeadOffset = 92;
 constexpr size_t kRegisterAsyncErrorInfoOffset = 96;
 constexpr size_t kRegisterAsyncErrorInfoCodeLsb = 0;
 constexpr uint32_t kRegisterAsyncErrorInfoCodeMask = 0xffu;
-constexpr size_t kRegisterAsyncErrorInfoViLsb = 8;
-constexpr uint32_t kRegisterAsyncErrorInfoViMask = 0xff00u;
+constexpr size_t kRegisterAsyncErrorInfoVILsb = 8;
+constexpr uint32_t kRegisterAsyncErrorInfoVIMask = 0xff00u;
 constexpr size_t kRegisterAsyncErrorInfoValidLsb = 16;
 constexpr uint32_t kRegisterAsyncErrorInfoValidMask = 0x10000u;
 constexpr size_t kRegisterAsyncErrorInfoOverflowLsb = 17;
@@ -295,30 +295,30 @@ constexpr uint32_t kDescriptorAlignment = 0x40u;
 constexpr uint32_t kDescriptorFetchBytes = 0x40u;
 constexpr uint32_t kMaxDataSegments = 0xfcu;
 constexpr uint32_t kDescriptorOperationSend = 0x0u;
-constexpr uint32_t kDescriptorOperationRdmaWrite = 0x1u;
-constexpr uint32_t kDescriptorOperationRdmaRead = 0x2u;
+constexpr uint32_t kDescriptorOperationRDMAWrite = 0x1u;
+constexpr uint32_t kDescriptorOperationRDMARead = 0x2u;
 constexpr uint32_t kDescriptorOperationReserved = 0x3u;
 inline const char* DescriptorOperationName(uint64_t v) {
   switch (v) {
     case kDescriptorOperationSend: return "Send";
-    case kDescriptorOperationRdmaWrite: return "RdmaWrite";
-    case kDescriptorOperationRdmaRead: return "RdmaRead";
+    case kDescriptorOperationRDMAWrite: return "RDMAWrite";
+    case kDescriptorOperationRDMARead: return "RDMARead";
     case kDescriptorOperationReserved: return "Reserved";
     default: return "?";
   }
 }
 constexpr uint32_t kStatusOperationSend = 0x0u;
 constexpr uint32_t kStatusOperationReceive = 0x1u;
-constexpr uint32_t kStatusOperationRdmaWrite = 0x2u;
-constexpr uint32_t kStatusOperationRemoteRdmaWrite = 0x3u;
-constexpr uint32_t kStatusOperationRdmaRead = 0x4u;
+constexpr uint32_t kStatusOperationRDMAWrite = 0x2u;
+constexpr uint32_t kStatusOperationRemoteRDMAWrite = 0x3u;
+constexpr uint32_t kStatusOperationRDMARead = 0x4u;
 inline const char* StatusOperationName(uint64_t v) {
   switch (v) {
     case kStatusOperationSend: return "Send";
     case kStatusOperationReceive: return "Receive";
-    case kStatusOperationRdmaWrite: return "RdmaWrite";
-    case kStatusOperationRemoteRdmaWrite: return "RemoteRdmaWrite";
-    case kStatusOperationRdmaRead: return "RdmaRead";
+    case kStatusOperationRDMAWrite: return "RDMAWrite";
+    case kStatusOperationRemoteRDMAWrite: return "RemoteRDMAWrite";
+    case kStatusOperationRDMARead: return "RDMARead";
     default: return "?";
   }
 }
@@ -353,8 +353,8 @@ constexpr size_t kDescriptorStatusFlushedLsb = 5;
 constexpr uint32_t kDescriptorStatusFlushedMask = 0x20u;
 constexpr size_t kDescriptorStatusTransportErrorLsb = 6;
 constexpr uint32_t kDescriptorStatusTransportErrorMask = 0x40u;
-constexpr size_t kDescriptorStatusRdmaProtectionErrorLsb = 7;
-constexpr uint32_t kDescriptorStatusRdmaProtectionErrorMask = 0x80u;
+constexpr size_t kDescriptorStatusRDMAProtectionErrorLsb = 7;
+constexpr uint32_t kDescriptorStatusRDMAProtectionErrorMask = 0x80u;
 constexpr size_t kDescriptorStatusRemoteDescriptorErrorLsb = 8;
 constexpr uint32_t kDescriptorStatusRemoteDescriptorErrorMask = 0x100u;
 constexpr size_t kDescriptorStatusOperationLsb = 16;
@@ -437,10 +437,10 @@ constexpr size_t kAttLevel1LastBytesOffset = 18;
 constexpr size_t kAttLevel1AttributesOffset = 20;
 constexpr size_t kAttLevel1AttributesValidLsb = 0;
 constexpr uint32_t kAttLevel1AttributesValidMask = 0x1u;
-constexpr size_t kAttLevel1AttributesRdmaWriteLsb = 1;
-constexpr uint32_t kAttLevel1AttributesRdmaWriteMask = 0x2u;
-constexpr size_t kAttLevel1AttributesRdmaReadLsb = 2;
-constexpr uint32_t kAttLevel1AttributesRdmaReadMask = 0x4u;
+constexpr size_t kAttLevel1AttributesRDMAWriteLsb = 1;
+constexpr uint32_t kAttLevel1AttributesRDMAWriteMask = 0x2u;
+constexpr size_t kAttLevel1AttributesRDMAReadLsb = 2;
+constexpr uint32_t kAttLevel1AttributesRDMAReadMask = 0x4u;
 constexpr size_t kAttLevel1AttributesGenerationLsb = 4;
 constexpr uint32_t kAttLevel1AttributesGenerationMask = 0xfff0u;
 constexpr size_t kAttLevel1AttributesTagLsb = 16;
@@ -455,18 +455,18 @@ constexpr size_t kAttHandleValueGenerationLsb = 20;
 constexpr uint32_t kAttHandleValueGenerationMask = 0xfff00000u;
 
 // VI context
-constexpr uint32_t kViStateIdle = 0x0u;
-constexpr uint32_t kViStateConnected = 0x1u;
-constexpr uint32_t kViStateConnectPending = 0x2u;
-constexpr uint32_t kViStateError = 0x3u;
-constexpr uint32_t kViStateFree = 0x7u;
-inline const char* ViStateName(uint64_t v) {
+constexpr uint32_t kVIStateIdle = 0x0u;
+constexpr uint32_t kVIStateConnected = 0x1u;
+constexpr uint32_t kVIStateConnectPending = 0x2u;
+constexpr uint32_t kVIStateError = 0x3u;
+constexpr uint32_t kVIStateFree = 0x7u;
+inline const char* VIStateName(uint64_t v) {
   switch (v) {
-    case kViStateIdle: return "Idle";
-    case kViStateConnected: return "Connected";
-    case kViStateConnectPending: return "ConnectPending";
-    case kViStateError: return "Error";
-    case kViStateFree: return "Free";
+    case kVIStateIdle: return "Idle";
+    case kVIStateConnected: return "Connected";
+    case kVIStateConnectPending: return "ConnectPending";
+    case kVIStateError: return "Error";
+    case kVIStateFree: return "Free";
     default: return "?";
   }
 }
@@ -481,32 +481,32 @@ inline const char* ReliabilityName(uint64_t v) {
     default: return "?";
   }
 }
-constexpr size_t kViContextSize = 32;
-constexpr size_t kViContextAttributesOffset = 0;
-constexpr size_t kViContextAttributesStateLsb = 0;
-constexpr uint32_t kViContextAttributesStateMask = 0x7u;
-constexpr size_t kViContextAttributesEnableRdmaWriteLsb = 3;
-constexpr uint32_t kViContextAttributesEnableRdmaWriteMask = 0x8u;
-constexpr size_t kViContextAttributesEnableRdmaReadLsb = 4;
-constexpr uint32_t kViContextAttributesEnableRdmaReadMask = 0x10u;
-constexpr size_t kViContextAttributesReliabilityLsb = 5;
-constexpr uint32_t kViContextAttributesReliabilityMask = 0xe0u;
-constexpr size_t kViContextAttributesGenerationLsb = 8;
-constexpr uint32_t kViContextAttributesGenerationMask = 0xff00u;
-constexpr size_t kViContextAttributesTagLsb = 16;
-constexpr uint32_t kViContextAttributesTagMask = 0xffff0000u;
-constexpr size_t kViContextMaxTransferSizeOffset = 4;
-constexpr size_t kViContextPeerMacOffset = 8;
-constexpr size_t kViContextPeerViOffset = 14;
-constexpr size_t kViContextSendSequenceOffset = 16;
-constexpr size_t kViContextReceiveSequenceOffset = 20;
-constexpr size_t kViContextWindowOffset = 24;
-constexpr size_t kViContextRetryLimitOffset = 25;
-constexpr size_t kViContextReadLimitOffset = 26;
-constexpr size_t kViContextRetryTimeoutLog2Offset = 27;
-constexpr size_t kViContextSendCompletionQueueOffset = 28;
-constexpr size_t kViContextReceiveCompletionQueueOffset = 29;
-constexpr size_t kViContextReservedOffset = 30;
+constexpr size_t kVIContextSize = 32;
+constexpr size_t kVIContextAttributesOffset = 0;
+constexpr size_t kVIContextAttributesStateLsb = 0;
+constexpr uint32_t kVIContextAttributesStateMask = 0x7u;
+constexpr size_t kVIContextAttributesEnableRDMAWriteLsb = 3;
+constexpr uint32_t kVIContextAttributesEnableRDMAWriteMask = 0x8u;
+constexpr size_t kVIContextAttributesEnableRDMAReadLsb = 4;
+constexpr uint32_t kVIContextAttributesEnableRDMAReadMask = 0x10u;
+constexpr size_t kVIContextAttributesReliabilityLsb = 5;
+constexpr uint32_t kVIContextAttributesReliabilityMask = 0xe0u;
+constexpr size_t kVIContextAttributesGenerationLsb = 8;
+constexpr uint32_t kVIContextAttributesGenerationMask = 0xff00u;
+constexpr size_t kVIContextAttributesTagLsb = 16;
+constexpr uint32_t kVIContextAttributesTagMask = 0xffff0000u;
+constexpr size_t kVIContextMaxTransferSizeOffset = 4;
+constexpr size_t kVIContextPeerMacOffset = 8;
+constexpr size_t kVIContextPeerVIOffset = 14;
+constexpr size_t kVIContextSendSequenceOffset = 16;
+constexpr size_t kVIContextReceiveSequenceOffset = 20;
+constexpr size_t kVIContextWindowOffset = 24;
+constexpr size_t kVIContextRetryLimitOffset = 25;
+constexpr size_t kVIContextReadLimitOffset = 26;
+constexpr size_t kVIContextRetryTimeoutLog2Offset = 27;
+constexpr size_t kVIContextSendCompletionQueueOffset = 28;
+constexpr size_t kVIContextReceiveCompletionQueueOffset = 29;
+constexpr size_t kVIContextReservedOffset = 30;
 
 // Completion queues
 constexpr uint32_t kCompletionQueueMinLog2 = 0x1u;
@@ -516,8 +516,8 @@ constexpr size_t kCompletionQueueHeaderConsumedOffset = 0;
 constexpr size_t kCompletionEntrySize = 8;
 constexpr size_t kCompletionEntrySequenceOffset = 0;
 constexpr size_t kCompletionEntryWordOffset = 4;
-constexpr size_t kCompletionEntryWordViLsb = 0;
-constexpr uint32_t kCompletionEntryWordViMask = 0xffu;
+constexpr size_t kCompletionEntryWordVILsb = 0;
+constexpr uint32_t kCompletionEntryWordVIMask = 0xffu;
 constexpr size_t kCompletionEntryWordReceiveLsb = 8;
 constexpr uint32_t kCompletionEntryWordReceiveMask = 0x100u;
 constexpr size_t kCompletionEntryWordValidLsb = 30;
@@ -531,16 +531,16 @@ constexpr uint32_t kCommandOpcodeInitialiseAtt = 0x1u;
 constexpr uint32_t kCommandOpcodeWriteLevel2 = 0x2u;
 constexpr uint32_t kCommandOpcodeRegisterMemory = 0x3u;
 constexpr uint32_t kCommandOpcodeDeregisterMemory = 0x4u;
-constexpr uint32_t kCommandOpcodeCreateVi = 0x5u;
-constexpr uint32_t kCommandOpcodeDestroyVi = 0x6u;
-constexpr uint32_t kCommandOpcodeConnectVi = 0x7u;
-constexpr uint32_t kCommandOpcodeDisconnectVi = 0x8u;
-constexpr uint32_t kCommandOpcodeModifyVi = 0x9u;
-constexpr uint32_t kCommandOpcodeQueryVi = 0xau;
+constexpr uint32_t kCommandOpcodeCreateVI = 0x5u;
+constexpr uint32_t kCommandOpcodeDestroyVI = 0x6u;
+constexpr uint32_t kCommandOpcodeConnectVI = 0x7u;
+constexpr uint32_t kCommandOpcodeDisconnectVI = 0x8u;
+constexpr uint32_t kCommandOpcodeModifyVI = 0x9u;
+constexpr uint32_t kCommandOpcodeQueryVI = 0xau;
 constexpr uint32_t kCommandOpcodeCreateCompletionQueue = 0xcu;
 constexpr uint32_t kCommandOpcodeDestroyCompletionQueue = 0xdu;
 constexpr uint32_t kCommandOpcodeResizeCompletionQueue = 0xeu;
-constexpr uint32_t kCommandOpcodeResetVi = 0xbu;
+constexpr uint32_t kCommandOpcodeResetVI = 0xbu;
 inline const char* CommandOpcodeName(uint64_t v) {
   switch (v) {
     case kCommandOpcodeNop: return "Nop";
@@ -548,16 +548,16 @@ inline const char* CommandOpcodeName(uint64_t v) {
     case kCommandOpcodeWriteLevel2: return "WriteLevel2";
     case kCommandOpcodeRegisterMemory: return "RegisterMemory";
     case kCommandOpcodeDeregisterMemory: return "DeregisterMemory";
-    case kCommandOpcodeCreateVi: return "CreateVi";
-    case kCommandOpcodeDestroyVi: return "DestroyVi";
-    case kCommandOpcodeConnectVi: return "ConnectVi";
-    case kCommandOpcodeDisconnectVi: return "DisconnectVi";
-    case kCommandOpcodeModifyVi: return "ModifyVi";
-    case kCommandOpcodeQueryVi: return "QueryVi";
+    case kCommandOpcodeCreateVI: return "CreateVI";
+    case kCommandOpcodeDestroyVI: return "DestroyVI";
+    case kCommandOpcodeConnectVI: return "ConnectVI";
+    case kCommandOpcodeDisconnectVI: return "DisconnectVI";
+    case kCommandOpcodeModifyVI: return "ModifyVI";
+    case kCommandOpcodeQueryVI: return "QueryVI";
     case kCommandOpcodeCreateCompletionQueue: return "CreateCompletionQueue";
     case kCommandOpcodeDestroyCompletionQueue: return "DestroyCompletionQueue";
     case kCommandOpcodeResizeCompletionQueue: return "ResizeCompletionQueue";
-    case kCommandOpcodeResetVi: return "ResetVi";
+    case kCommandOpcodeResetVI: return "ResetVI";
     default: return "?";
   }
 }
@@ -600,16 +600,16 @@ constexpr uint32_t kHeaderBytes = 0x2au;
 constexpr uint32_t kSequenceWindow = 0x40u;
 constexpr uint32_t kSequenceAgreement = 0x8u;
 constexpr uint32_t kFrameOperationSend = 0x0u;
-constexpr uint32_t kFrameOperationRdmaWrite = 0x1u;
-constexpr uint32_t kFrameOperationRdmaReadRequest = 0x2u;
-constexpr uint32_t kFrameOperationRdmaReadResponse = 0x3u;
+constexpr uint32_t kFrameOperationRDMAWrite = 0x1u;
+constexpr uint32_t kFrameOperationRDMAReadRequest = 0x2u;
+constexpr uint32_t kFrameOperationRDMAReadResponse = 0x3u;
 constexpr uint32_t kFrameOperationAcknowledge = 0x4u;
 inline const char* FrameOperationName(uint64_t v) {
   switch (v) {
     case kFrameOperationSend: return "Send";
-    case kFrameOperationRdmaWrite: return "RdmaWrite";
-    case kFrameOperationRdmaReadRequest: return "RdmaReadRequest";
-    case kFrameOperationRdmaReadResponse: return "RdmaReadResponse";
+    case kFrameOperationRDMAWrite: return "RDMAWrite";
+    case kFrameOperationRDMAReadRequest: return "RDMAReadRequest";
+    case kFrameOperationRDMAReadResponse: return "RDMAReadResponse";
     case kFrameOperationAcknowledge: return "Acknowledge";
     default: return "?";
   }
@@ -617,14 +617,14 @@ inline const char* FrameOperationName(uint64_t v) {
 constexpr uint32_t kAcknowledgeCodeOk = 0x0u;
 constexpr uint32_t kAcknowledgeCodeGap = 0x1u;
 constexpr uint32_t kAcknowledgeCodeRemoteDescriptor = 0x2u;
-constexpr uint32_t kAcknowledgeCodeRdmaProtection = 0x3u;
+constexpr uint32_t kAcknowledgeCodeRDMAProtection = 0x3u;
 constexpr uint32_t kAcknowledgeCodeTransport = 0x4u;
 inline const char* AcknowledgeCodeName(uint64_t v) {
   switch (v) {
     case kAcknowledgeCodeOk: return "Ok";
     case kAcknowledgeCodeGap: return "Gap";
     case kAcknowledgeCodeRemoteDescriptor: return "RemoteDescriptor";
-    case kAcknowledgeCodeRdmaProtection: return "RdmaProtection";
+    case kAcknowledgeCodeRDMAProtection: return "RDMAProtection";
     case kAcknowledgeCodeTransport: return "Transport";
     default: return "?";
   }
@@ -681,8 +681,8 @@ constexpr uint32_t kViaHeaderFlagsImmediateMask = 0x4u;
 constexpr size_t kViaHeaderFlagsReservedLsb = 3;
 constexpr uint32_t kViaHeaderFlagsReservedMask = 0xf8u;
 constexpr size_t kViaHeaderPayloadLengthOffset = 2;
-constexpr size_t kViaHeaderDestinationViOffset = 4;
-constexpr size_t kViaHeaderSourceViOffset = 6;
+constexpr size_t kViaHeaderDestinationVIOffset = 4;
+constexpr size_t kViaHeaderSourceVIOffset = 6;
 constexpr size_t kViaHeaderSequenceOffset = 8;
 constexpr size_t kViaHeaderAddressOffset = 12;
 constexpr size_t kViaHeaderHandleOffset = 20;
@@ -706,40 +706,40 @@ constexpr size_t kRawEntryStatusLengthLsb = 16;
 constexpr uint32_t kRawEntryStatusLengthMask = 0xffff0000u;
 
 // Plain NIC
-constexpr uint32_t kNicCounterReceiveOverrun = 0x1cu;
-constexpr uint32_t kNicCounterReceiveNotForUs = 0x21u;
-constexpr uint32_t kNicCounterTransmit = 0x30u;
-constexpr uint32_t kNicCounterReceive = 0x31u;
-constexpr uint32_t kNicCounterReceiveDropped = 0x32u;
-constexpr uint32_t kNicCounterTransmitError = 0x33u;
-constexpr uint32_t kNicCounterReceiveError = 0x34u;
-constexpr uint32_t kNicCounterMasterAbort = 0x4bu;
-constexpr uint32_t kNicCounterTransmitBytes = 0x60u;
-constexpr uint32_t kNicCounterReceiveBytes = 0x61u;
-constexpr uint32_t kNicCounterInterrupt = 0x62u;
-constexpr uint32_t kNicCounterBusClocks = 0x63u;
-inline const char* NicCounterName(uint64_t v) {
+constexpr uint32_t kNICCounterReceiveOverrun = 0x1cu;
+constexpr uint32_t kNICCounterReceiveNotForUs = 0x21u;
+constexpr uint32_t kNICCounterTransmit = 0x30u;
+constexpr uint32_t kNICCounterReceive = 0x31u;
+constexpr uint32_t kNICCounterReceiveDropped = 0x32u;
+constexpr uint32_t kNICCounterTransmitError = 0x33u;
+constexpr uint32_t kNICCounterReceiveError = 0x34u;
+constexpr uint32_t kNICCounterMasterAbort = 0x4bu;
+constexpr uint32_t kNICCounterTransmitBytes = 0x60u;
+constexpr uint32_t kNICCounterReceiveBytes = 0x61u;
+constexpr uint32_t kNICCounterInterrupt = 0x62u;
+constexpr uint32_t kNICCounterBusClocks = 0x63u;
+inline const char* NICCounterName(uint64_t v) {
   switch (v) {
-    case kNicCounterReceiveOverrun: return "ReceiveOverrun";
-    case kNicCounterReceiveNotForUs: return "ReceiveNotForUs";
-    case kNicCounterTransmit: return "Transmit";
-    case kNicCounterReceive: return "Receive";
-    case kNicCounterReceiveDropped: return "ReceiveDropped";
-    case kNicCounterTransmitError: return "TransmitError";
-    case kNicCounterReceiveError: return "ReceiveError";
-    case kNicCounterMasterAbort: return "MasterAbort";
-    case kNicCounterTransmitBytes: return "TransmitBytes";
-    case kNicCounterReceiveBytes: return "ReceiveBytes";
-    case kNicCounterInterrupt: return "Interrupt";
-    case kNicCounterBusClocks: return "BusClocks";
+    case kNICCounterReceiveOverrun: return "ReceiveOverrun";
+    case kNICCounterReceiveNotForUs: return "ReceiveNotForUs";
+    case kNICCounterTransmit: return "Transmit";
+    case kNICCounterReceive: return "Receive";
+    case kNICCounterReceiveDropped: return "ReceiveDropped";
+    case kNICCounterTransmitError: return "TransmitError";
+    case kNICCounterReceiveError: return "ReceiveError";
+    case kNICCounterMasterAbort: return "MasterAbort";
+    case kNICCounterTransmitBytes: return "TransmitBytes";
+    case kNICCounterReceiveBytes: return "ReceiveBytes";
+    case kNICCounterInterrupt: return "Interrupt";
+    case kNICCounterBusClocks: return "BusClocks";
     default: return "?";
   }
 }
-constexpr size_t kNicRegisterSize = 65536;
-constexpr size_t kNicRegisterReceiveCoalesceTimeOffset = 40;
-constexpr size_t kNicRegisterReceiveCoalesceFramesOffset = 44;
-constexpr size_t kNicRegisterTransmitCoalesceTimeOffset = 108;
-constexpr size_t kNicRegisterTransmitCoalesceFramesOffset = 112;
+constexpr size_t kNICRegisterSize = 65536;
+constexpr size_t kNICRegisterReceiveCoalesceTimeOffset = 40;
+constexpr size_t kNICRegisterReceiveCoalesceFramesOffset = 44;
+constexpr size_t kNICRegisterTransmitCoalesceTimeOffset = 108;
+constexpr size_t kNICRegisterTransmitCoalesceFramesOffset = 112;
 
 // The MAC bus and the DP83820
 constexpr uint32_t kMacVendorID = 0x100bu;
@@ -943,13 +943,13 @@ constexpr size_t kConnectionFrameReasonOffset = 2;
 constexpr size_t kConnectionFrameToInitiatorOffset = 3;
 constexpr size_t kConnectionFrameInitiatorOffset = 4;
 constexpr size_t kConnectionFrameResponderOffset = 8;
-constexpr size_t kConnectionFrameViOffset = 12;
+constexpr size_t kConnectionFrameVIOffset = 12;
 constexpr size_t kConnectionFrameReliabilityOffset = 14;
 constexpr size_t kConnectionFrameRightsOffset = 15;
-constexpr size_t kConnectionFrameRightsRdmaWriteLsb = 0;
-constexpr uint32_t kConnectionFrameRightsRdmaWriteMask = 0x1u;
-constexpr size_t kConnectionFrameRightsRdmaReadLsb = 1;
-constexpr uint32_t kConnectionFrameRightsRdmaReadMask = 0x2u;
+constexpr size_t kConnectionFrameRightsRDMAWriteLsb = 0;
+constexpr uint32_t kConnectionFrameRightsRDMAWriteMask = 0x1u;
+constexpr size_t kConnectionFrameRightsRDMAReadLsb = 1;
+constexpr uint32_t kConnectionFrameRightsRDMAReadMask = 0x2u;
 constexpr size_t kConnectionFrameMaxTransferSizeOffset = 16;
 constexpr size_t kConnectionFrameSequenceOffset = 20;
 constexpr size_t kConnectionFrameDiscriminatorLengthOffset = 24;
@@ -966,10 +966,10 @@ constexpr size_t kOfferedRegionAddressOffset = 0;
 constexpr size_t kOfferedRegionLengthOffset = 8;
 constexpr size_t kOfferedRegionHandleOffset = 16;
 constexpr size_t kOfferedRegionRightsOffset = 20;
-constexpr size_t kOfferedRegionRightsRdmaWriteLsb = 0;
-constexpr uint32_t kOfferedRegionRightsRdmaWriteMask = 0x1u;
-constexpr size_t kOfferedRegionRightsRdmaReadLsb = 1;
-constexpr uint32_t kOfferedRegionRightsRdmaReadMask = 0x2u;
+constexpr size_t kOfferedRegionRightsRDMAWriteLsb = 0;
+constexpr uint32_t kOfferedRegionRightsRDMAWriteMask = 0x1u;
+constexpr size_t kOfferedRegionRightsRDMAReadLsb = 1;
+constexpr uint32_t kOfferedRegionRightsRDMAReadMask = 0x2u;
 constexpr size_t kOfferedRegionReservedOffset = 21;
 
 // Trace events
@@ -1098,7 +1098,7 @@ constexpr size_t kTraceRecordSize = 16;
 constexpr size_t kTraceRecordTimeOffset = 0;
 constexpr size_t kTraceRecordSequenceOffset = 8;
 constexpr size_t kTraceRecordNodeOffset = 12;
-constexpr size_t kTraceRecordViOffset = 13;
+constexpr size_t kTraceRecordVIOffset = 13;
 constexpr size_t kTraceRecordEventOffset = 14;
 constexpr size_t kTraceRecordPortOffset = 15;
 constexpr size_t kFrameRecordSize = 16;
@@ -1140,7 +1140,7 @@ constexpr uint32_t kCounterRewind = 0x1fu;
 constexpr uint32_t kCounterReceiveFrame = 0x20u;
 constexpr uint32_t kCounterReceiveNotForUs = 0x21u;
 constexpr uint32_t kCounterReceiveMalformed = 0x22u;
-constexpr uint32_t kCounterReceiveBadVi = 0x23u;
+constexpr uint32_t kCounterReceiveBadVI = 0x23u;
 constexpr uint32_t kCounterReceiveOldSequence = 0x24u;
 constexpr uint32_t kCounterReceiveGap = 0x25u;
 constexpr uint32_t kCounterReceiveProtection = 0x26u;
@@ -1216,7 +1216,7 @@ inline const char* CounterName(uint64_t v) {
     case kCounterReceiveFrame: return "ReceiveFrame";
     case kCounterReceiveNotForUs: return "ReceiveNotForUs";
     case kCounterReceiveMalformed: return "ReceiveMalformed";
-    case kCounterReceiveBadVi: return "ReceiveBadVi";
+    case kCounterReceiveBadVI: return "ReceiveBadVI";
     case kCounterReceiveOldSequence: return "ReceiveOldSequence";
     case kCounterReceiveGap: return "ReceiveGap";
     case kCounterReceiveProtection: return "ReceiveProtection";

@@ -6,12 +6,12 @@
 
 namespace hvia {
 
-constexpr uint64_t kParamsHash = 0xfc99edf69d05fbf6ull;
+constexpr uint64_t kParamsHash = 0xb1acf3491bb91aa1ull;
 
 // The values of one profile. Units in the comments.
 struct Params {
   const char* profile;
-  int64_t ViCountLog2;  // 1: log2 of the number of VIs
+  int64_t VICountLog2;  // 1: log2 of the number of VIs
   int64_t PageBytesLog2;  // 1: log2 of the page size
   int64_t SystemBusBits;  // bit: width of the system bus and of the core's data paths
   int64_t MacBusBits;  // bit: width of the MAC bus and of the packet buffers
@@ -87,15 +87,15 @@ struct Params {
   int64_t SwitchQueueBytes;  // byte: switch: room of a port's output queue, for frames and their FCS
   int64_t SwitchTableEntries;  // 1: switch: addresses that it learns
   int64_t SwitchAgeingTime;  // ps: switch: an address is forgotten when no frame came from it for so long
-  int64_t NicTransmitTime;  // ps: firmware: write of the transmit ring's tail to the first read of its entries
-  int64_t NicReceiveTime;  // ps: firmware: last byte of a frame in the FIFO to the write into its buffer
-  int64_t NicFetchEntries;  // 1: ring entries that are read in one burst, at most
-  int64_t NicTransmitBufferFrames;  // 1: frames that were read and have not left
-  int64_t NicReceiveFifoBytes;  // byte: frames that were received and are not in memory
-  int64_t NicReceiveCoalesceTime;  // ps: first frame stored that was not told to the interrupt's cause; a multiple of 1 ns
-  int64_t NicReceiveCoalesceFrames;  // 1: frames stored and not told that raise the cause before that time, 0 = no such number
-  int64_t NicTransmitCoalesceTime;  // ps: first frame read that was not told to the interrupt's cause; a multiple of 1 ns
-  int64_t NicTransmitCoalesceFrames;  // 1: frames read and not told that raise the cause before that time, 0 = no such number
+  int64_t NICTransmitTime;  // ps: firmware: write of the transmit ring's tail to the first read of its entries
+  int64_t NICReceiveTime;  // ps: firmware: last byte of a frame in the FIFO to the write into its buffer
+  int64_t NICFetchEntries;  // 1: ring entries that are read in one burst, at most
+  int64_t NICTransmitBufferFrames;  // 1: frames that were read and have not left
+  int64_t NICReceiveFifoBytes;  // byte: frames that were received and are not in memory
+  int64_t NICReceiveCoalesceTime;  // ps: first frame stored that was not told to the interrupt's cause; a multiple of 1 ns
+  int64_t NICReceiveCoalesceFrames;  // 1: frames stored and not told that raise the cause before that time, 0 = no such number
+  int64_t NICTransmitCoalesceTime;  // ps: first frame read that was not told to the interrupt's cause; a multiple of 1 ns
+  int64_t NICTransmitCoalesceFrames;  // 1: frames read and not told that raise the cause before that time, 0 = no such number
 };
 
 // The profile of this build: RTL and models are of one board.
@@ -114,7 +114,7 @@ struct ParamName {
 };
 
 constexpr ParamName kParamNames[] = {
-    {"ViCountLog2", ParamClass::kElaboration, &Params::ViCountLog2, 0, 0},
+    {"VICountLog2", ParamClass::kElaboration, &Params::VICountLog2, 0, 0},
     {"PageBytesLog2", ParamClass::kElaboration, &Params::PageBytesLog2, 0, 0},
     {"SystemBusBits", ParamClass::kElaboration, &Params::SystemBusBits, 0, 0},
     {"MacBusBits", ParamClass::kElaboration, &Params::MacBusBits, 0, 0},
@@ -190,15 +190,15 @@ constexpr ParamName kParamNames[] = {
     {"SwitchQueueBytes", ParamClass::kModel, &Params::SwitchQueueBytes, 1518, 1073741824},
     {"SwitchTableEntries", ParamClass::kModel, &Params::SwitchTableEntries, 0, 1048576},
     {"SwitchAgeingTime", ParamClass::kModel, &Params::SwitchAgeingTime, 1, 900000000000000},
-    {"NicTransmitTime", ParamClass::kModel, &Params::NicTransmitTime, 0, 1000000000},
-    {"NicReceiveTime", ParamClass::kModel, &Params::NicReceiveTime, 0, 1000000000},
-    {"NicFetchEntries", ParamClass::kModel, &Params::NicFetchEntries, 1, 32},
-    {"NicTransmitBufferFrames", ParamClass::kModel, &Params::NicTransmitBufferFrames, 1, 1048576},
-    {"NicReceiveFifoBytes", ParamClass::kModel, &Params::NicReceiveFifoBytes, 2048, 1073741824},
-    {"NicReceiveCoalesceTime", ParamClass::kModel, &Params::NicReceiveCoalesceTime, 0, 1000000000000},
-    {"NicReceiveCoalesceFrames", ParamClass::kModel, &Params::NicReceiveCoalesceFrames, 0, 1048576},
-    {"NicTransmitCoalesceTime", ParamClass::kModel, &Params::NicTransmitCoalesceTime, 0, 1000000000000},
-    {"NicTransmitCoalesceFrames", ParamClass::kModel, &Params::NicTransmitCoalesceFrames, 0, 1048576},
+    {"NICTransmitTime", ParamClass::kModel, &Params::NICTransmitTime, 0, 1000000000},
+    {"NICReceiveTime", ParamClass::kModel, &Params::NICReceiveTime, 0, 1000000000},
+    {"NICFetchEntries", ParamClass::kModel, &Params::NICFetchEntries, 1, 32},
+    {"NICTransmitBufferFrames", ParamClass::kModel, &Params::NICTransmitBufferFrames, 1, 1048576},
+    {"NICReceiveFifoBytes", ParamClass::kModel, &Params::NICReceiveFifoBytes, 2048, 1073741824},
+    {"NICReceiveCoalesceTime", ParamClass::kModel, &Params::NICReceiveCoalesceTime, 0, 1000000000000},
+    {"NICReceiveCoalesceFrames", ParamClass::kModel, &Params::NICReceiveCoalesceFrames, 0, 1048576},
+    {"NICTransmitCoalesceTime", ParamClass::kModel, &Params::NICTransmitCoalesceTime, 0, 1000000000000},
+    {"NICTransmitCoalesceFrames", ParamClass::kModel, &Params::NICTransmitCoalesceFrames, 0, 1048576},
     {"HostPostTime", ParamClass::kHost, nullptr, 0, 1000000000},
     {"HostReceiveWaitTime", ParamClass::kHost, nullptr, 0, 1000000000},
     {"HostTimeOfDayTime", ParamClass::kHost, nullptr, 0, 1000000000},

@@ -47,8 +47,8 @@ func (fakeFabric) Status() service.Status {
 	return service.Status{Schema: service.StatusSchema, Fabric: "lab", Mode: "free", Pid: 7, SimulatorPid: 8, Since: at, Nodes: []service.NodeStatus{
 		{
 			Node: 0, Address: driver.NodeMAC(0).String(), Counters: map[string]uint32{"DoorbellSend": 5},
-			Processes: []service.ProcessStatus{{Name: "client", Pid: 42, Since: at.Add(time.Second), MemoryBytes: 32 << 20, Nics: 1, Regions: 2, RegionBytes: 8192, CQs: 1}},
-			Vis:       []service.ViStatus{{Index: 3, Pid: 42, State: "Connected", Reliability: "reliable delivery", Peer: driver.NodeMAC(1).String()}},
+			Processes: []service.ProcessStatus{{Name: "client", Pid: 42, Since: at.Add(time.Second), MemoryBytes: 32 << 20, NICs: 1, Regions: 2, RegionBytes: 8192, CQs: 1}},
+			VIs:       []service.VIStatus{{Index: 3, Pid: 42, State: "Connected", Reliability: "reliable delivery", Peer: driver.NodeMAC(1).String()}},
 		},
 		{Node: 1, Address: driver.NodeMAC(1).String(), Processes: []service.ProcessStatus{{Name: "\x1b[31mRED\x1b[2Jx\n  9999  fake", Pid: 43, Since: at}, {Name: "two words", Pid: 44, Since: at}}},
 	}}
@@ -112,11 +112,11 @@ func TestFabricInTheBackground(t *testing.T) {
 	visitor := st.Nodes[1].Processes[0]
 	require.Equal(t, os.Getpid(), visitor.Pid)
 	require.Equal(t, int64(driver.DefaultBankBytes), visitor.MemoryBytes)
-	require.Equal(t, 1, visitor.Nics)
+	require.Equal(t, 1, visitor.NICs)
 	require.Equal(t, 2, visitor.Regions)
 	require.Equal(t, uint64(6*driver.PageBytes), visitor.RegionBytes)
-	require.Len(t, st.Nodes[1].Vis, 1)
-	require.Equal(t, "Idle", st.Nodes[1].Vis[0].State)
+	require.Len(t, st.Nodes[1].VIs, 1)
+	require.Equal(t, "Idle", st.Nodes[1].VIs[0].State)
 	require.Empty(t, st.Nodes[0].Processes)
 	require.NoError(t, e.Close(th))
 	require.NoError(t, p.Close())

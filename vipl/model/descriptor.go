@@ -17,7 +17,7 @@ const (
 	lengthError         = layout.DescriptorStatusLengthErrorMask
 	partialError        = layout.DescriptorStatusPartialErrorMask
 	flushed             = layout.DescriptorStatusFlushedMask
-	rdmaProtectionError = layout.DescriptorStatusRdmaProtectionErrorMask
+	rdmaProtectionError = layout.DescriptorStatusRDMAProtectionErrorMask
 	transportError      = layout.DescriptorStatusTransportErrorMask
 	remoteError         = layout.DescriptorStatusRemoteDescriptorErrorMask
 )
@@ -64,7 +64,7 @@ func StatusText(status uint32) string {
 	}{
 		{layout.DescriptorStatusDoneMask, "Done"}, {formatError, "FormatError"}, {protectionError, "ProtectionError"}, {lengthError, "LengthError"},
 		{partialError, "PartialError"}, {flushed, "Flushed"}, {transportError, "TransportError"},
-		{rdmaProtectionError, "RdmaProtectionError"}, {remoteError, "RemoteDescriptorError"},
+		{rdmaProtectionError, "RDMAProtectionError"}, {remoteError, "RemoteDescriptorError"},
 		{layout.DescriptorStatusImmediateMask, "Immediate"},
 	} {
 		if status&b.mask != 0 {
@@ -120,10 +120,10 @@ func (d *descriptor) hasImmediate() bool {
 // echo is the operation that the status tells [VIA].
 func (d *descriptor) echo() layout.StatusOperation {
 	switch d.operation() {
-	case layout.DescriptorOperationRdmaWrite:
-		return layout.StatusOperationRdmaWrite
-	case layout.DescriptorOperationRdmaRead:
-		return layout.StatusOperationRdmaRead
+	case layout.DescriptorOperationRDMAWrite:
+		return layout.StatusOperationRDMAWrite
+	case layout.DescriptorOperationRDMARead:
+		return layout.StatusOperationRDMARead
 	}
 	return layout.StatusOperationSend
 }
@@ -131,7 +131,7 @@ func (d *descriptor) echo() layout.StatusOperation {
 // addressSegments is how many segments come before the data segments: SegCount
 // counts them, too [VIA].
 func (d *descriptor) addressSegments() int {
-	if d.operation() == layout.DescriptorOperationRdmaWrite || d.operation() == layout.DescriptorOperationRdmaRead {
+	if d.operation() == layout.DescriptorOperationRDMAWrite || d.operation() == layout.DescriptorOperationRDMARead {
 		return 1
 	}
 	return 0

@@ -131,8 +131,8 @@ type Region struct {
 	Address   uint64
 	Length    uint64
 	Tag       uint16 // protection tag
-	RdmaWrite bool   // peers may write to it
-	RdmaRead  bool   // peers may read from it
+	RDMAWrite bool   // peers may write to it
+	RDMARead  bool   // peers may read from it
 }
 
 // Register enters a region under a handle that the provider chose, never 0
@@ -173,7 +173,7 @@ func (h *Host) access(handle uint32, address, length uint64, tag uint16, kind la
 	switch {
 	case !there, r.Tag != tag:
 		return nil, false
-	case kind == layout.AttAccessRemoteWrite && !r.RdmaWrite, kind == layout.AttAccessRemoteRead && !r.RdmaRead:
+	case kind == layout.AttAccessRemoteWrite && !r.RDMAWrite, kind == layout.AttAccessRemoteRead && !r.RDMARead:
 		return nil, false
 	case length == 0:
 		return nil, true

@@ -44,7 +44,7 @@ type rig struct {
 }
 
 func attributes() Attributes {
-	return Attributes{Reliability: layout.ReliabilityUnreliable, MaxTransferSize: largest, Tag: tag, RdmaWrite: true}
+	return Attributes{Reliability: layout.ReliabilityUnreliable, MaxTransferSize: largest, Tag: tag, RDMAWrite: true}
 }
 
 func newRig(t *testing.T) *rig {
@@ -71,9 +71,9 @@ func idleRig(t *testing.T) *rig {
 		}
 	}
 	var err error
-	r.a, err = r.f.Hosts[0].CreateVi(3, attributes())
+	r.a, err = r.f.Hosts[0].CreateVI(3, attributes())
 	require.NoError(t, err)
-	r.b, err = r.f.Hosts[1].CreateVi(5, attributes())
+	r.b, err = r.f.Hosts[1].CreateVI(5, attributes())
 	require.NoError(t, err)
 	return r
 }
@@ -95,7 +95,7 @@ func (r *rig) put(v *VI, op layout.DescriptorOperation, pieces []piece, change f
 	d.SetControl(uint16(op))
 	rest := b[layout.DescriptorSize:]
 	count := len(pieces)
-	if op == layout.DescriptorOperationRdmaWrite || op == layout.DescriptorOperationRdmaRead {
+	if op == layout.DescriptorOperationRDMAWrite || op == layout.DescriptorOperationRDMARead {
 		layout.AddressSegment(rest).SetAddress(targetAddress)
 		layout.AddressSegment(rest).SetHandle(targetHandle)
 		rest = rest[layout.AddressSegmentSize:]
@@ -172,7 +172,7 @@ func (r *rig) errors(v *VI, want ...layout.AsyncError) {
 
 const (
 	opSend  = layout.DescriptorOperationSend
-	opWrite = layout.DescriptorOperationRdmaWrite
+	opWrite = layout.DescriptorOperationRDMAWrite
 )
 
 func immediate(v uint32) func(layout.Descriptor) {
@@ -266,7 +266,7 @@ func TestSendDescriptors(t *testing.T) {
 		{"no segment", opSend, nil, nil, 0},
 		{"queue fence", opSend, data(9), control(layout.DescriptorControlQueueFenceMask), 0},
 		{"reserved operation", layout.DescriptorOperationReserved, data(9), nil, formatError},
-		{"RDMA read", layout.DescriptorOperationRdmaRead, data(9), nil, formatError},
+		{"RDMA read", layout.DescriptorOperationRDMARead, data(9), nil, formatError},
 		{"lowest reserved control bit", opSend, data(9), control(1 << layout.DescriptorControlReservedLsb), formatError},
 		{"highest reserved control bit", opSend, data(9), control(1 << 15), formatError},
 		{"reserved field", opSend, data(9), reserved, formatError},
@@ -317,8 +317,8 @@ func TestSendDescriptors(t *testing.T) {
 // The operation that a status tells.
 func TestEcho(t *testing.T) {
 	for op, want := range map[layout.DescriptorOperation]layout.StatusOperation{
-		opSend: layout.StatusOperationSend, opWrite: layout.StatusOperationRdmaWrite,
-		layout.DescriptorOperationRdmaRead: layout.StatusOperationRdmaRead, layout.DescriptorOperationReserved: layout.StatusOperationSend,
+		opSend: layout.StatusOperationSend, opWrite: layout.StatusOperationRDMAWrite,
+		layout.DescriptorOperationRDMARead: layout.StatusOperationRDMARead, layout.DescriptorOperationReserved: layout.StatusOperationSend,
 	} {
 		for _, r := range []*rig{newRig(t), idleRig(t)} {
 			r.receive(data(9), nil)
@@ -423,7 +423,7 @@ func TestReceive(t *testing.T) {
 		{"room for more", []piece{target(100)}, nil, 9, 0, 9, 0},
 		{"no segment, no bytes", nil, nil, 0, 0, 0, 0},
 		{"RDMA write", []piece{target(100)}, control(uint16(opWrite)), 9, formatError, 0, 0},
-		{"RDMA read", []piece{target(100)}, control(uint16(layout.DescriptorOperationRdmaRead)), 9, formatError, 0, 0},
+		{"RDMA read", []piece{target(100)}, control(uint16(layout.DescriptorOperationRDMARead)), 9, formatError, 0, 0},
 		{"reserved operation", []piece{target(100)}, control(uint16(layout.DescriptorOperationReserved)), 9, formatError, 0, 0},
 		{"immediate and fence mean nothing", []piece{target(100)}, control(layout.DescriptorControlImmediateMask | layout.DescriptorControlQueueFenceMask), 9, 0, 9, 0},
 		{"reserved control bit", []piece{target(100)}, control(1 << layout.DescriptorControlReservedLsb), 9, formatError, 0, 0},
@@ -453,7 +453,7 @@ func TestReceive(t *testing.T) {
 			require.Equal(t, tt.maySet, r.b.receive.posted[0].completion.MaySet)
 			require.Equal(t, end{bits: tt.bits, length: tt.got, echo: layout.StatusOperationReceive, immediate: 77}, r.ended(r.b, true))
 			r.errors(r.b)
-			require.Equal(t, layout.ViStateConnected, r.b.State())
+			require.Equal(t, layout.VIStateConnected, r.b.State())
 		})
 	}
 }
@@ -477,7 +477,7 @@ func TestReceiveQueueEmpty(t *testing.T) {
 }
 
 // RDMA writes: who refuses, and who is told.
-func TestRdmaWrite(t *testing.T) {
+func TestRDMAWrite(t *testing.T) {
 	const end1 = targetAddress + areaBytes
 	for _, tt := range []struct {
 		name    string
@@ -505,7 +505,7 @@ func TestRdmaWrite(t *testing.T) {
 			t.Run(tt.name, func(t *testing.T) {
 				r := idleRig(t)
 				a := attributes()
-				a.RdmaWrite = tt.right
+				a.RDMAWrite = tt.right
 				require.NoError(t, r.b.SetAttributes(a))
 				require.NoError(t, Connect(r.a, r.b))
 				r.receive([]piece{{dataAddress, goneHandle, 1}}, nil) // its segments are not used
@@ -514,7 +514,7 @@ func TestRdmaWrite(t *testing.T) {
 					change = all(change, immediate(5))
 				}
 				r.send(opWrite, data(tt.n), change)
-				require.Equal(t, end{length: tt.n, echo: layout.StatusOperationRdmaWrite}, r.ended(r.a, false), "the sender learns nothing")
+				require.Equal(t, end{length: tt.n, echo: layout.StatusOperationRDMAWrite}, r.ended(r.a, false), "the sender learns nothing")
 				if tt.written > 0 {
 					require.Equal(t, r.a.host.Memory(dataAddress, uint64(tt.written)), r.b.host.Memory(tt.address, uint64(tt.written)))
 				}
@@ -522,13 +522,13 @@ func TestRdmaWrite(t *testing.T) {
 					if tt.ok {
 						r.errors(r.b)
 					} else {
-						r.errors(r.b, layout.AsyncErrorRdmaWriteProtection)
+						r.errors(r.b, layout.AsyncErrorRDMAWriteProtection)
 					}
 					_, taken := r.b.ReceiveDone()
 					require.Equal(t, NotDone, taken)
 					return
 				}
-				want := end{length: tt.written, echo: layout.StatusOperationRemoteRdmaWrite, immediate: 5}
+				want := end{length: tt.written, echo: layout.StatusOperationRemoteRDMAWrite, immediate: 5}
 				if !tt.ok {
 					want.bits = rdmaProtectionError
 				}
@@ -541,11 +541,11 @@ func TestRdmaWrite(t *testing.T) {
 
 // An RDMA write with immediate data that finds a bad receive descriptor writes
 // nothing.
-func TestRdmaWriteFindsBadDescriptor(t *testing.T) {
+func TestRDMAWriteFindsBadDescriptor(t *testing.T) {
 	r := newRig(t)
 	r.receive(data(9), control(1<<15))
 	r.send(opWrite, data(9), immediate(6))
-	require.Equal(t, end{bits: formatError, echo: layout.StatusOperationRemoteRdmaWrite, immediate: 6}, r.ended(r.b, true))
+	require.Equal(t, end{bits: formatError, echo: layout.StatusOperationRemoteRDMAWrite, immediate: 6}, r.ended(r.b, true))
 	require.Equal(t, make([]byte, 9), r.b.host.Memory(targetAddress, 9))
 }
 
@@ -558,7 +558,7 @@ func (r *rig) broken(op layout.DescriptorOperation, change func(layout.Descripto
 // Messages without an end, closed by the next one or by a disconnect.
 func TestMessagesCutOff(t *testing.T) {
 	const n = layout.MaxPayload
-	receiveEcho, remoteEcho := layout.StatusOperationReceive, layout.StatusOperationRemoteRdmaWrite
+	receiveEcho, remoteEcho := layout.StatusOperationReceive, layout.StatusOperationRemoteRDMAWrite
 	for _, tt := range []struct {
 		name  string
 		op    layout.DescriptorOperation
@@ -574,8 +574,8 @@ func TestMessagesCutOff(t *testing.T) {
 		{"send with immediate data", opSend, true, piece{targetAddress, targetHandle, 2 * n}, 0, partialError, n, receiveEcho, nil},
 		{"send into refused memory", opSend, false, piece{1, goneHandle, 2 * n}, 0, partialError | protectionError, 0, receiveEcho, nil},
 		{"send into too little", opSend, false, piece{targetAddress, targetHandle, 5}, 0, partialError | lengthError, 5, receiveEcho, nil},
-		{"RDMA write", opWrite, false, piece{}, targetHandle, 0, 0, 0, []layout.AsyncError{layout.AsyncErrorRdmaWriteAbort}},
-		{"RDMA write, refused", opWrite, false, piece{}, goneHandle, 0, 0, 0, []layout.AsyncError{layout.AsyncErrorRdmaWriteProtection}},
+		{"RDMA write", opWrite, false, piece{}, targetHandle, 0, 0, 0, []layout.AsyncError{layout.AsyncErrorRDMAWriteAbort}},
+		{"RDMA write, refused", opWrite, false, piece{}, goneHandle, 0, 0, 0, []layout.AsyncError{layout.AsyncErrorRDMAWriteProtection}},
 		{"RDMA write with immediate data", opWrite, true, piece{}, targetHandle, partialError, n, remoteEcho, nil},
 		{"RDMA write with immediate data, refused", opWrite, true, piece{}, goneHandle, partialError | rdmaProtectionError, 0, remoteEcho, nil},
 	} {
@@ -640,7 +640,7 @@ func TestStates(t *testing.T) {
 		r.receive(data(9), nil)
 		r.b.Disconnect()
 		require.Equal(t, end{bits: flushed, echo: layout.StatusOperationReceive}, r.ended(r.b, true))
-		require.Equal(t, layout.ViStateIdle, r.b.State())
+		require.Equal(t, layout.VIStateIdle, r.b.State())
 		r.errors(r.b)
 	})
 	t.Run("the peer leaves", func(t *testing.T) {
@@ -648,8 +648,8 @@ func TestStates(t *testing.T) {
 		r.receive(data(9), nil)
 		r.receive(data(9), control(1<<15)) // a flushed descriptor is not looked at
 		r.a.Disconnect()
-		require.Equal(t, layout.ViStateIdle, r.a.State())
-		require.Equal(t, layout.ViStateError, r.b.State())
+		require.Equal(t, layout.VIStateIdle, r.a.State())
+		require.Equal(t, layout.VIStateError, r.b.State())
 		for range 2 {
 			require.Equal(t, end{bits: flushed, echo: layout.StatusOperationReceive}, r.ended(r.b, true))
 		}
@@ -671,7 +671,7 @@ func TestStates(t *testing.T) {
 		r := newRig(t)
 		r.a.Disconnect()
 		r.a.Disconnect()
-		require.Equal(t, layout.ViStateIdle, r.a.State())
+		require.Equal(t, layout.VIStateIdle, r.a.State())
 		r.errors(r.b, layout.AsyncErrorConnectionLost)
 	})
 	t.Run("destroy", func(t *testing.T) {
@@ -682,9 +682,9 @@ func TestStates(t *testing.T) {
 		require.ErrorIs(t, r.b.Destroy(), ErrInUse)
 		r.ended(r.b, true)
 		require.NoError(t, r.b.Destroy())
-		_, err := r.b.host.CreateVi(5, attributes())
+		_, err := r.b.host.CreateVI(5, attributes())
 		require.NoError(t, err)
-		_, err = r.b.host.CreateVi(5, attributes())
+		_, err = r.b.host.CreateVI(5, attributes())
 		require.ErrorIs(t, err, ErrIndex)
 	})
 	t.Run("attributes must match", func(t *testing.T) {
@@ -698,7 +698,7 @@ func TestStates(t *testing.T) {
 		require.NoError(t, r.b.SetAttributes(a))
 		require.ErrorIs(t, Connect(r.a, r.b), ErrMatch)
 		a = attributes()
-		a.Tag, a.RdmaWrite = foreignTag, false
+		a.Tag, a.RDMAWrite = foreignTag, false
 		require.NoError(t, r.b.SetAttributes(a))
 		require.NoError(t, Connect(r.a, r.b))
 	})
@@ -735,10 +735,10 @@ func TestUnreachableDescriptors(t *testing.T) {
 				}
 				require.Equal(t, want, r.ended(r.b, receive))
 				r.errors(r.b, layout.AsyncErrorPostDescriptor)
-				require.Equal(t, layout.ViStateError, r.b.State())
+				require.Equal(t, layout.VIStateError, r.b.State())
 				if connected {
 					r.errors(r.a, layout.AsyncErrorConnectionLost)
-					require.Equal(t, layout.ViStateError, r.a.State())
+					require.Equal(t, layout.VIStateError, r.a.State())
 				}
 			}
 		}
@@ -774,7 +774,7 @@ func TestUnreachableDescriptors(t *testing.T) {
 			require.Equal(t, end{bits: flushed, echo: layout.StatusOperationReceive}, r.ended(r.b, true))
 		}
 		r.errors(r.b, layout.AsyncErrorPostDescriptor) // the second one is forgotten with the first
-		require.Equal(t, layout.ViStateIdle, r.b.State())
+		require.Equal(t, layout.VIStateIdle, r.b.State())
 	})
 }
 
@@ -788,7 +788,7 @@ func TestFetchOnArrival(t *testing.T) {
 		r.send(opSend, data(9), nil)
 		require.Equal(t, end{length: 9, echo: layout.StatusOperationReceive}, r.ended(r.b, true))
 		r.errors(r.b)
-		require.Equal(t, layout.ViStateConnected, r.b.State())
+		require.Equal(t, layout.VIStateConnected, r.b.State())
 	}
 	t.Run("message", func(t *testing.T) {
 		r := newRig(t)
@@ -797,7 +797,7 @@ func TestFetchOnArrival(t *testing.T) {
 		r.errors(r.b, layout.AsyncErrorPostDescriptor, layout.AsyncErrorReceiveQueueEmpty)
 		r.errors(r.a, layout.AsyncErrorConnectionLost)
 		require.Equal(t, end{bits: flushed, echo: layout.StatusOperationReceive}, r.ended(r.b, true))
-		require.Equal(t, layout.ViStateError, r.b.State())
+		require.Equal(t, layout.VIStateError, r.b.State())
 	})
 	t.Run("disconnect", func(t *testing.T) {
 		r := newRig(t)
@@ -823,7 +823,7 @@ func TestDeregistration(t *testing.T) {
 		r.send(opSend, data(9), nil)
 		require.Equal(t, end{bits: protectionError, echo: layout.StatusOperationReceive}, r.ended(r.b, true))
 		r.send(opWrite, data(9), nil)
-		r.errors(r.b, layout.AsyncErrorRdmaWriteProtection)
+		r.errors(r.b, layout.AsyncErrorRDMAWriteProtection)
 		require.NoError(t, r.a.host.Deregister(dataHandle))
 		r.send(opSend, data(9), nil)
 		r.ended(r.a, false)
@@ -843,7 +843,7 @@ func TestDeregistration(t *testing.T) {
 			require.Equal(t, end{bits: flushed, echo: layout.StatusOperationReceive}, r.ended(r.b, true))
 		}
 		r.errors(r.b, layout.AsyncErrorCompletionProtection, layout.AsyncErrorPostDescriptor)
-		require.Equal(t, layout.ViStateError, r.b.State())
+		require.Equal(t, layout.VIStateError, r.b.State())
 		r.errors(r.a, layout.AsyncErrorConnectionLost)
 	})
 	t.Run("registered again", func(t *testing.T) {
@@ -854,7 +854,7 @@ func TestDeregistration(t *testing.T) {
 		r.b.Disconnect()
 		require.Equal(t, end{bits: flushed, echo: layout.StatusOperationReceive}, r.ended(r.b, true))
 		r.errors(r.b, layout.AsyncErrorCompletionProtection)
-		require.Equal(t, layout.ViStateIdle, r.b.State())
+		require.Equal(t, layout.VIStateIdle, r.b.State())
 	})
 }
 
@@ -961,13 +961,13 @@ func TestClone(t *testing.T) {
 	b := other.Hosts[1].VI(r.b.Index())
 	_, taken := b.ReceiveDone()
 	require.Equal(t, NotDone, taken)
-	require.Equal(t, layout.ViStateConnected, b.State())
+	require.Equal(t, layout.VIStateConnected, b.State())
 	other.Hosts[0].VI(r.a.Index()).Disconnect()
 	c, taken := b.ReceiveDone()
 	require.Equal(t, Done, taken)
 	require.Equal(t, uint32(layout.MaxPayload), c.Length)
 	require.NotZero(t, c.Status&flushed)
-	require.Equal(t, layout.ViStateConnected, r.b.State())
+	require.Equal(t, layout.VIStateConnected, r.b.State())
 	require.Equal(t, end{bits: partialError, length: layout.MaxPayload, echo: layout.StatusOperationReceive}, r.ended(r.b, true))
 	require.Equal(t, end{length: 9, echo: layout.StatusOperationReceive}, r.ended(r.b, true))
 	require.Nil(t, other.Hosts[0].VI(99))

@@ -22,7 +22,7 @@ func (v *VI) PostReceive(address uint64, handle uint32) error {
 	if err != nil {
 		return err
 	}
-	if v.state == layout.ViStateError {
+	if v.state == layout.VIStateError {
 		v.flushReceive(p)
 		return nil
 	}
@@ -33,7 +33,7 @@ func (v *VI) PostReceive(address uint64, handle uint32) error {
 // fetch reads the head of the receive queue.
 func (v *VI) fetch(needed bool) {
 	p := v.receive.next()
-	if p == nil || v.head != nil || v.state == layout.ViStateError || v.host.fabric.FetchOnArrival && !needed {
+	if p == nil || v.head != nil || v.state == layout.VIStateError || v.host.fabric.FetchOnArrival && !needed {
 		return
 	}
 	d, ok := v.host.read(p.address, p.handle, v.attributes.Tag)
@@ -74,7 +74,7 @@ type message struct {
 // arrive is the arrival of a frame. A VI that is not connected hears nothing
 // [VIA].
 func (v *VI) arrive(f frame) {
-	if v.state != layout.ViStateConnected || !v.hearing.step() {
+	if v.state != layout.VIStateConnected || !v.hearing.step() {
 		return
 	}
 	if v.gap {
@@ -105,7 +105,7 @@ func (v *VI) arrive(f frame) {
 // dropped, and the program is told once [VIA].
 func (v *VI) begin(f frame) {
 	m := &message{operation: f.operation, hasImmediate: f.hasImmediate, reliable: v.attributes.reliable()}
-	needs := f.operation != layout.FrameOperationRdmaWrite || f.hasImmediate
+	needs := f.operation != layout.FrameOperationRDMAWrite || f.hasImmediate
 	if needs {
 		v.fetch(true) // before there is a message: it may break the VI
 	}
@@ -148,8 +148,8 @@ func (v *VI) store(m *message, f frame) {
 	if m.status&^lengthError != 0 || m.descriptor != nil && m.descriptor.status != 0 {
 		return
 	}
-	if f.operation == layout.FrameOperationRdmaWrite {
-		v.storeRdma(m, f)
+	if f.operation == layout.FrameOperationRDMAWrite {
+		v.storeRDMA(m, f)
 		return
 	}
 	// No more than Length, whatever room the segments have.
@@ -180,19 +180,19 @@ func (c *cursor) scatter(payload []byte) (written, bits uint32) {
 	return written, 0
 }
 
-// storeRdma is a frame of an RDMA write. It needs the right of the VI and that
+// storeRDMA is a frame of an RDMA write. It needs the right of the VI and that
 // of the region, and the region needs the VI's tag [VIA]. What came before a
 // refused frame is written [card].
-func (v *VI) storeRdma(m *message, f frame) {
+func (v *VI) storeRDMA(m *message, f frame) {
 	b, ok := v.host.access(f.handle, f.address, uint64(len(f.payload)), v.attributes.Tag, layout.AttAccessRemoteWrite)
 	switch {
-	case ok && v.attributes.RdmaWrite:
+	case ok && v.attributes.RDMAWrite:
 		m.written += uint32(copy(b, f.payload))
 	case m.descriptor != nil:
 		m.status |= rdmaProtectionError // told in the descriptor if one is used up [VIA]
 	default:
 		m.dropped = true
-		v.host.report(layout.AsyncErrorRdmaWriteProtection, v)
+		v.host.report(layout.AsyncErrorRDMAWriteProtection, v)
 	}
 }
 
@@ -226,8 +226,8 @@ func (m *message) completion(bits uint32) Completion {
 }
 
 func (m *message) echo() layout.StatusOperation {
-	if m.operation == layout.FrameOperationRdmaWrite {
-		return layout.StatusOperationRemoteRdmaWrite
+	if m.operation == layout.FrameOperationRDMAWrite {
+		return layout.StatusOperationRemoteRDMAWrite
 	}
 	return layout.StatusOperationReceive
 }
@@ -240,7 +240,7 @@ func (v *VI) closeMessage(bits uint32) {
 	switch {
 	case m == nil || m.dropped:
 	case m.descriptor == nil:
-		v.host.report(layout.AsyncErrorRdmaWriteAbort, v)
+		v.host.report(layout.AsyncErrorRDMAWriteAbort, v)
 	default:
 		v.consume(m.descriptor, m.completion(partialError|bits))
 	}

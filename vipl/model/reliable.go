@@ -23,13 +23,13 @@ func (v *VI) transmitReliably() {
 		}
 		d, ok := v.host.read(p.address, p.handle, v.attributes.Tag)
 		switch {
-		case v.state != layout.ViStateConnected && !ok:
+		case v.state != layout.VIStateConnected && !ok:
 			v.unreachable(&v.send)
 			v.flush()
 			return
-		case v.state != layout.ViStateConnected:
+		case v.state != layout.VIStateConnected:
 			c := Completion{Status: done(flushed, d.echo())}
-			if v.state == layout.ViStateError {
+			if v.state == layout.VIStateError {
 				c.Or = v.ownError(d)
 			}
 			v.complete(p, c)
@@ -71,7 +71,7 @@ func (v *VI) carryOut(p *posted, d *descriptor) bool {
 	v.sending, v.losing = true, false
 	defer func() { v.sending = false }()
 	p.begun = true
-	if d.operation() == layout.DescriptorOperationRdmaRead {
+	if d.operation() == layout.DescriptorOperationRDMARead {
 		p.read = true
 		return v.readRemotely(p, d)
 	}
@@ -128,7 +128,7 @@ func (v *VI) fail(p *posted, c Completion) {
 		v.ended(p, c)
 	}
 	peer := v.abandon()
-	if peer != nil && peer.state == layout.ViStateConnected {
+	if peer != nil && peer.state == layout.VIStateConnected {
 		peer.lost()
 	}
 }
@@ -146,14 +146,14 @@ func (v *VI) refused(d *descriptor, bits uint32) Completion {
 // a VI that is not connected. A refusal, other than 0, is the bit that the sender
 // gets; this side is in the error state then, and its program knows why [VIA].
 func (v *VI) accept(f frame) (heard bool, refusal uint32) {
-	if v.state != layout.ViStateConnected || !v.hearing.step() {
+	if v.state != layout.VIStateConnected || !v.hearing.step() {
 		return false, 0
 	}
 	if f.first {
 		v.begin(f)
 	}
 	m := v.message // there is one: the frames of a connection are in order
-	needs := m.operation != layout.FrameOperationRdmaWrite || m.hasImmediate
+	needs := m.operation != layout.FrameOperationRDMAWrite || m.hasImmediate
 	if !m.dropped {
 		v.store(m, f)
 	}
@@ -176,7 +176,7 @@ func (v *VI) accept(f frame) (heard bool, refusal uint32) {
 		// It ends with the frame that fails [transport].
 		v.end(m, f)
 	}
-	if v.state == layout.ViStateConnected {
+	if v.state == layout.VIStateConnected {
 		v.abandon()
 	}
 	return true, refusal
@@ -220,10 +220,10 @@ func (v *VI) readRemotely(p *posted, d *descriptor) bool {
 // that of the region, and the region needs the VI's tag [VIA]. Of 0 bytes no
 // handle is looked at [transport].
 func (v *VI) answer(handle uint32, address uint64, length uint32) (heard bool, payload []byte, refusal uint32) {
-	if v.state != layout.ViStateConnected || !v.hearing.step() {
+	if v.state != layout.VIStateConnected || !v.hearing.step() {
 		return false, nil, 0
 	}
-	ok := v.attributes.RdmaRead
+	ok := v.attributes.RDMARead
 	if ok && length > 0 {
 		payload, ok = v.host.access(handle, address, uint64(length), v.attributes.Tag, layout.AttAccessRemoteRead)
 	}
@@ -231,7 +231,7 @@ func (v *VI) answer(handle uint32, address uint64, length uint32) (heard bool, p
 		// A copy: the reader may be on the same host.
 		return true, append([]byte(nil), payload...), 0
 	}
-	v.host.report(layout.AsyncErrorRdmaReadProtection, v)
+	v.host.report(layout.AsyncErrorRDMAReadProtection, v)
 	v.abandon()
 	return true, nil, rdmaProtectionError
 }
@@ -242,7 +242,7 @@ func (v *VI) answer(handle uint32, address uint64, length uint32) (heard bool, p
 // nothing does not notice.
 func (v *VI) Cut() {
 	p := v.send.next()
-	if v.state != layout.ViStateConnected || p == nil {
+	if v.state != layout.VIStateConnected || p == nil {
 		return
 	}
 	if d, ok := v.host.read(p.address, p.handle, v.attributes.Tag); ok {

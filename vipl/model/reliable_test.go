@@ -11,7 +11,7 @@ import (
 	"hvia/layout"
 )
 
-const opRead = layout.DescriptorOperationRdmaRead
+const opRead = layout.DescriptorOperationRDMARead
 
 var reliableLevels = []layout.Reliability{layout.ReliabilityDelivery, layout.ReliabilityReception}
 
@@ -21,7 +21,7 @@ func reliableRig(t *testing.T, level layout.Reliability, change func(*Attributes
 	r := idleRig(t)
 	for _, v := range []*VI{r.a, r.b} {
 		a := attributes()
-		a.Reliability, a.RdmaRead = level, true
+		a.Reliability, a.RDMARead = level, true
 		if v == r.b && change != nil {
 			change(&a)
 		}
@@ -48,8 +48,8 @@ func TestReliableErrors(t *testing.T) {
 		layout.DataSegment(d[layout.DescriptorSize+2*layout.DataSegmentSize:]).SetHandle(goneHandle)
 	}
 	to := func(n uint32) []piece { return []piece{{targetAddress, targetHandle, n}} }
-	noWrite := func(a *Attributes) { a.RdmaWrite = false }
-	noRead := func(a *Attributes) { a.RdmaRead = false }
+	noWrite := func(a *Attributes) { a.RDMAWrite = false }
+	noRead := func(a *Attributes) { a.RDMARead = false }
 	type receive struct {
 		pieces []piece
 		change func(layout.Descriptor)
@@ -75,7 +75,7 @@ func TestReliableErrors(t *testing.T) {
 			&end{bits: flushed | partialError, length: 2 * layout.MaxPayload, echo: layout.StatusOperationReceive}, nil, 2 * layout.MaxPayload},
 		{"the same of an RDMA write", nil, good, opWrite, cutPieces(long, 3), all(late, func(d layout.Descriptor) {
 			layout.DataSegment(d[layout.DescriptorSize+3*layout.DataSegmentSize:]).SetHandle(goneHandle)
-		}), protectionError, 0, nil, []layout.AsyncError{layout.AsyncErrorRdmaWriteAbort}, layout.MaxPayload},
+		}), protectionError, 0, nil, []layout.AsyncError{layout.AsyncErrorRDMAWriteAbort}, layout.MaxPayload},
 		{"no receive descriptor", nil, nil, opSend, data(9), nil, remoteError, 0, nil, []layout.AsyncError{layout.AsyncErrorReceiveQueueEmpty}, 0},
 		{"no receive descriptor for a write with immediate data", nil, nil, opWrite, data(9), immediate(5), remoteError, 0, nil,
 			[]layout.AsyncError{layout.AsyncErrorReceiveQueueEmpty}, 0},
@@ -93,23 +93,23 @@ func TestReliableErrors(t *testing.T) {
 			&end{bits: protectionError, length: 100, echo: layout.StatusOperationReceive}, nil, 100},
 		{"buffers refused in a frame that would not fit", nil, &receive{[]piece{{targetAddress, targetHandle, 100}, {targetAddress, goneHandle, 20}}, nil}, opSend, data(long), nil, remoteError, 0,
 			&end{bits: protectionError, length: 100, echo: layout.StatusOperationReceive}, nil, 100},
-		{"write without the VI's right", noWrite, good, opWrite, data(9), nil, rdmaProtectionError, 0, nil, []layout.AsyncError{layout.AsyncErrorRdmaWriteProtection}, 0},
+		{"write without the VI's right", noWrite, good, opWrite, data(9), nil, rdmaProtectionError, 0, nil, []layout.AsyncError{layout.AsyncErrorRDMAWriteProtection}, 0},
 		{"write without the region's right", nil, good, opWrite, data(9), remote(targetAddress, readOnlyHandle), rdmaProtectionError, 0, nil,
-			[]layout.AsyncError{layout.AsyncErrorRdmaWriteProtection}, 0},
+			[]layout.AsyncError{layout.AsyncErrorRDMAWriteProtection}, 0},
 		{"write beyond the region", nil, good, opWrite, data(long), remote(targetAddress+areaBytes-2000, targetHandle), rdmaProtectionError, 0, nil,
-			[]layout.AsyncError{layout.AsyncErrorRdmaWriteProtection}, -layout.MaxPayload},
+			[]layout.AsyncError{layout.AsyncErrorRDMAWriteProtection}, -layout.MaxPayload},
 		{"write with immediate data, refused", noWrite, good, opWrite, data(long), immediate(6), rdmaProtectionError, 0,
-			&end{bits: rdmaProtectionError, echo: layout.StatusOperationRemoteRdmaWrite, immediate: 6}, nil, 0},
+			&end{bits: rdmaProtectionError, echo: layout.StatusOperationRemoteRDMAWrite, immediate: 6}, nil, 0},
 		{"write with immediate data, malformed receive descriptor", nil, &receive{to(9), control(1 << 15)}, opWrite, data(9), immediate(6), remoteError, 0,
-			&end{bits: formatError, echo: layout.StatusOperationRemoteRdmaWrite, immediate: 6}, nil, 0},
-		{"read without the VI's right", noRead, good, opRead, to(9), nil, rdmaProtectionError, 0, nil, []layout.AsyncError{layout.AsyncErrorRdmaReadProtection}, 0},
-		{"read of nothing without the VI's right", noRead, good, opRead, nil, nil, rdmaProtectionError, 0, nil, []layout.AsyncError{layout.AsyncErrorRdmaReadProtection}, 0},
+			&end{bits: formatError, echo: layout.StatusOperationRemoteRDMAWrite, immediate: 6}, nil, 0},
+		{"read without the VI's right", noRead, good, opRead, to(9), nil, rdmaProtectionError, 0, nil, []layout.AsyncError{layout.AsyncErrorRDMAReadProtection}, 0},
+		{"read of nothing without the VI's right", noRead, good, opRead, nil, nil, rdmaProtectionError, 0, nil, []layout.AsyncError{layout.AsyncErrorRDMAReadProtection}, 0},
 		{"read without the region's right", nil, good, opRead, to(9), remote(targetAddress, readOnlyHandle), rdmaProtectionError, 0, nil,
-			[]layout.AsyncError{layout.AsyncErrorRdmaReadProtection}, 0},
+			[]layout.AsyncError{layout.AsyncErrorRDMAReadProtection}, 0},
 		{"read beyond the region", nil, good, opRead, to(long), remote(targetAddress+areaBytes-long+1, targetHandle), rdmaProtectionError, 0, nil,
-			[]layout.AsyncError{layout.AsyncErrorRdmaReadProtection}, 0},
+			[]layout.AsyncError{layout.AsyncErrorRDMAReadProtection}, 0},
 		{"read of another tag's region", nil, good, opRead, to(9), remote(dataAddress, foreignHandle), rdmaProtectionError, 0, nil,
-			[]layout.AsyncError{layout.AsyncErrorRdmaReadProtection}, 0},
+			[]layout.AsyncError{layout.AsyncErrorRDMAReadProtection}, 0},
 		{"read with immediate data", nil, good, opRead, to(9), immediate(1), formatError, 0, nil, nil, 0},
 		{"read into a refused segment", nil, good, opRead, []piece{{targetAddress, goneHandle, 9}}, nil, protectionError, 0, nil, nil, 0},
 		{"read into too few segments", nil, good, opRead, []piece{{targetAddress, targetHandle, 1}, {targetAddress, targetHandle, 1}}, all(length(3), remote(oddAddress, oddHandle)), lengthError, 0, nil, nil, 0},
@@ -133,8 +133,8 @@ func TestReliableErrors(t *testing.T) {
 			r.send(opWrite, data(9), remote(targetAddress+0x8000, targetHandle)) // not, behind
 			r.send(opWrite, data(9), length(1))
 
-			echo := map[layout.DescriptorOperation]layout.StatusOperation{opSend: layout.StatusOperationSend, opWrite: layout.StatusOperationRdmaWrite, opRead: layout.StatusOperationRdmaRead}[tt.op]
-			write := layout.StatusOperationRdmaWrite
+			echo := map[layout.DescriptorOperation]layout.StatusOperation{opSend: layout.StatusOperationSend, opWrite: layout.StatusOperationRDMAWrite, opRead: layout.StatusOperationRDMARead}[tt.op]
+			write := layout.StatusOperationRDMAWrite
 			if tt.b == nil {
 				require.Equal(t, end{echo: write}, r.ended(r.a, false))
 			}
@@ -169,8 +169,8 @@ func TestReliableErrors(t *testing.T) {
 				codes = append(codes, e.Code)
 			}
 			require.ElementsMatch(t, append([]layout.AsyncError{lost}, tt.told...), codes)
-			require.Equal(t, layout.ViStateError, r.a.State())
-			require.Equal(t, layout.ViStateError, r.b.State())
+			require.Equal(t, layout.VIStateError, r.a.State())
+			require.Equal(t, layout.VIStateError, r.b.State())
 
 			memory := make([]byte, areaBytes)
 			from := r.a.host.Memory(dataAddress, areaBytes)
@@ -237,12 +237,12 @@ func TestReliableUnreachableSend(t *testing.T) {
 		require.NoError(t, r.a.PostSend(r.put(r.a, opSend, data(9), nil), goneHandle))
 		require.Equal(t, end{bits: flushed}, r.ended(r.a, false))
 		r.errors(r.a, layout.AsyncErrorPostDescriptor)
-		require.Equal(t, layout.ViStateError, r.a.State())
+		require.Equal(t, layout.VIStateError, r.a.State())
 	})
 }
 
 // RDMA reads: what they move, in every shape, and in which order.
-func TestRdmaRead(t *testing.T) {
+func TestRDMARead(t *testing.T) {
 	for _, n := range []uint32{0, 1, layout.MaxPayload, layout.MaxPayload + 1, 5000, largest} {
 		for _, segments := range []int{1, 2, 7, 251} {
 			onLevels(t, fmt.Sprint(n, " bytes in ", segments), func(t *testing.T, level layout.Reliability) {
@@ -261,7 +261,7 @@ func TestRdmaRead(t *testing.T) {
 					from = remote(1<<40, goneHandle) // of nothing no handle is looked at
 				}
 				r.send(opRead, pieces, from)
-				require.Equal(t, end{length: n, echo: layout.StatusOperationRdmaRead}, r.ended(r.a, false))
+				require.Equal(t, end{length: n, echo: layout.StatusOperationRDMARead}, r.ended(r.a, false))
 				want := make([]byte, areaBytes)
 				copy(want, source[3:][:n])
 				require.Equal(t, want, r.a.host.Memory(targetAddress, areaBytes))
@@ -282,7 +282,7 @@ func TestRdmaRead(t *testing.T) {
 	onLevels(t, "more room than Length", func(t *testing.T, level layout.Reliability) {
 		r := reliableRig(t, level, nil)
 		r.send(opRead, []piece{{targetAddress, targetHandle, 100}, {targetAddress + 100, targetHandle, 100}}, length(150))
-		require.Equal(t, end{length: 150, echo: layout.StatusOperationRdmaRead}, r.ended(r.a, false))
+		require.Equal(t, end{length: 150, echo: layout.StatusOperationRDMARead}, r.ended(r.a, false))
 	})
 }
 
@@ -317,8 +317,8 @@ func TestReliableStop(t *testing.T) {
 				require.Equal(t, bits(well[2]), r.ended(r.a, false).bits)
 				require.Equal(t, bits(false), r.ended(r.a, false).bits)
 				c, _ := r.a.SendDone()
-				require.True(t, c.Allows(done(flushed, layout.StatusOperationRdmaWrite), 0, 0))
-				require.True(t, c.Allows(done(lengthError, layout.StatusOperationRdmaWrite), 0, 0))
+				require.True(t, c.Allows(done(flushed, layout.StatusOperationRDMAWrite), 0, 0))
+				require.True(t, c.Allows(done(lengthError, layout.StatusOperationRDMAWrite), 0, 0))
 				r.errors(r.a, lost)
 				r.errors(r.b)
 				got := r.ended(r.b, true)
@@ -376,14 +376,14 @@ func TestCompletionQueues(t *testing.T) {
 	require.ErrorIs(t, h.CreateCompletionQueue(4, 4), ErrIndex)
 	a := attributes()
 	a.SendCompletionQueue = 9
-	_, err := h.CreateVi(1, a)
+	_, err := h.CreateVI(1, a)
 	require.ErrorIs(t, err, ErrIndex)
 	a.SendCompletionQueue = 5
-	one, err := h.CreateVi(1, a)
+	one, err := h.CreateVI(1, a)
 	require.NoError(t, err)
 	b := attributes()
 	b.SendCompletionQueue, b.ReceiveCompletionQueue = 5, 5
-	two, err := h.CreateVi(2, b)
+	two, err := h.CreateVI(2, b)
 	require.NoError(t, err)
 	require.NoError(t, two.SetAttributes(attributes())) // the ties stay
 	require.ErrorIs(t, h.DestroyCompletionQueue(4), ErrInUse)

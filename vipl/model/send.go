@@ -46,7 +46,7 @@ func (v *VI) transmit(p *posted) bool {
 		v.flush() // in the error state, in which nothing breaks down
 		return true
 	}
-	if v.state != layout.ViStateConnected {
+	if v.state != layout.VIStateConnected {
 		// What is flushed was not looked at [card].
 		v.complete(p, Completion{Status: done(flushed, d.echo())})
 		return true
@@ -94,7 +94,7 @@ func (d *descriptor) refusedForSend(a Attributes) uint32 {
 		return formatError
 	case op == layout.DescriptorOperationReserved:
 		return formatError // [VIA]
-	case op == layout.DescriptorOperationRdmaRead && (!a.reliable() || d.hasImmediate()):
+	case op == layout.DescriptorOperationRDMARead && (!a.reliable() || d.hasImmediate()):
 		return formatError // [VIA], [transport]
 	case remote && d.SegmentCount() == 0:
 		return formatError // no address segment [VIA]
@@ -154,9 +154,9 @@ func (v *VI) cut(d *descriptor) (frames []frame, bits uint32, stopped bool) {
 			operation: layout.FrameOperationSend, first: sent == 0, last: last, length: d.Length(), payload: payload,
 			hasImmediate: d.hasImmediate(), immediate: d.ImmediateData(),
 		}
-		if d.operation() == layout.DescriptorOperationRdmaWrite {
+		if d.operation() == layout.DescriptorOperationRDMAWrite {
 			a := d.addressSegment()
-			f.operation, f.address, f.handle = layout.FrameOperationRdmaWrite, a.Address()+uint64(sent), a.Handle()
+			f.operation, f.address, f.handle = layout.FrameOperationRDMAWrite, a.Address()+uint64(sent), a.Handle()
 		}
 		frames = append(frames, f)
 		if last {
@@ -187,7 +187,7 @@ func (c *cursor) gather(n int) (payload []byte, bits uint32) {
 // [transport]. 0 if it has none.
 func (v *VI) ownError(d *descriptor) uint32 {
 	bits := d.refusedForSend(v.attributes)
-	if bits == 0 && d.operation() != layout.DescriptorOperationRdmaRead {
+	if bits == 0 && d.operation() != layout.DescriptorOperationRDMARead {
 		_, bits, _ = v.cut(d)
 	}
 	if bits == 0 {

@@ -13,8 +13,8 @@ type Attributes struct {
 	Reliability     layout.Reliability
 	MaxTransferSize uint32 // bytes of the largest message
 	Tag             uint16 // protection tag
-	RdmaWrite       bool   // the peer may write through this VI
-	RdmaRead        bool   // the peer may read through this VI
+	RDMAWrite       bool   // the peer may write through this VI
+	RDMARead        bool   // the peer may read through this VI
 	// Numbers of the completion queues of the two work queues, plus one; 0 for none.
 	SendCompletionQueue, ReceiveCompletionQueue int
 }
@@ -28,7 +28,7 @@ type VI struct {
 	host       *Host
 	index      int
 	attributes Attributes
-	state      layout.ViState
+	state      layout.VIState
 	peer       *VI // of a connected one
 
 	send, receive queue
@@ -82,15 +82,15 @@ func (l *limit) step() bool {
 	return true
 }
 
-// CreateVi makes a VI in state Idle.
-func (h *Host) CreateVi(index int, a Attributes) (*VI, error) {
+// CreateVI makes a VI in state Idle.
+func (h *Host) CreateVI(index int, a Attributes) (*VI, error) {
 	if h.vis[index] != nil {
 		return nil, fmt.Errorf("model: create VI %d: %w", index, ErrIndex)
 	}
 	if err := h.tie(a); err != nil {
 		return nil, fmt.Errorf("model: create VI %d: %w", index, err)
 	}
-	v := &VI{host: h, index: index, attributes: a, state: layout.ViStateIdle}
+	v := &VI{host: h, index: index, attributes: a, state: layout.VIStateIdle}
 	h.vis[index] = v
 	return v, nil
 }
@@ -105,7 +105,7 @@ func (v *VI) Attributes() Attributes { return v.attributes }
 func (v *VI) Index() int { return v.index }
 
 // State returns the VI's state.
-func (v *VI) State() layout.ViState { return v.state }
+func (v *VI) State() layout.VIState { return v.state }
 
 // Outstanding returns how many descriptors were posted and not taken back.
 func (v *VI) Outstanding() (send, receive int) { return len(v.send.posted), len(v.receive.posted) }
@@ -172,7 +172,7 @@ func (v *VI) Receiving() bool { return v.message != nil && v.message.descriptor 
 // SetAttributes changes the attributes, which an idle VI allows only [VIA]. The
 // completion queues are those that it was made with [VIA].
 func (v *VI) SetAttributes(a Attributes) error {
-	if v.state != layout.ViStateIdle {
+	if v.state != layout.VIStateIdle {
 		return fmt.Errorf("model: set attributes of VI %d in state %v: %w", v.index, v.state, ErrState)
 	}
 	a.SendCompletionQueue, a.ReceiveCompletionQueue = v.attributes.SendCompletionQueue, v.attributes.ReceiveCompletionQueue
@@ -183,12 +183,12 @@ func (v *VI) SetAttributes(a Attributes) error {
 // Destroy ends an idle VI from whose queues everything was taken [VIA].
 func (v *VI) Destroy() error {
 	switch send, receive := v.Outstanding(); {
-	case v.state != layout.ViStateIdle:
+	case v.state != layout.VIStateIdle:
 		return fmt.Errorf("model: destroy VI %d in state %v: %w", v.index, v.state, ErrState)
 	case send+receive > 0:
 		return fmt.Errorf("model: destroy VI %d with %d sends and %d receives: %w", v.index, send, receive, ErrInUse)
 	}
-	v.state = layout.ViStateFree
+	v.state = layout.VIStateFree
 	delete(v.host.vis, v.index)
 	return nil
 }
@@ -197,14 +197,14 @@ func (v *VI) Destroy() error {
 // equal [VIA]. Receives that were posted before stay [VIA].
 func Connect(a, b *VI) error {
 	switch {
-	case a.state != layout.ViStateIdle || b.state != layout.ViStateIdle || a == b:
+	case a.state != layout.VIStateIdle || b.state != layout.VIStateIdle || a == b:
 		return fmt.Errorf("model: connect VI %d in state %v and VI %d in state %v: %w", a.index, a.state, b.index, b.state, ErrState)
 	case a.attributes.Reliability != b.attributes.Reliability, a.attributes.MaxTransferSize != b.attributes.MaxTransferSize:
 		return fmt.Errorf("model: connect VI %d %+v and VI %d %+v: %w", a.index, a.attributes, b.index, b.attributes, ErrMatch)
 	}
 	a.peer, b.peer = b, a
 	for _, v := range []*VI{a, b} {
-		v.state, v.message, v.work, v.hearing = layout.ViStateConnected, nil, limit{}, limit{}
+		v.state, v.message, v.work, v.hearing = layout.VIStateConnected, nil, limit{}, limit{}
 		v.frames, v.gap, v.losing = 0, false, false
 	}
 	return nil
@@ -228,7 +228,7 @@ func (v *VI) Stop(sends, arrivals int) {
 func (v *VI) Disconnect() {
 	peer := v.leave()
 	v.flush()
-	v.state = layout.ViStateIdle
+	v.state = layout.VIStateIdle
 	if peer != nil {
 		peer.lost()
 	}
@@ -237,11 +237,11 @@ func (v *VI) Disconnect() {
 // leave takes the VI out of its connection, and returns the peer that it had.
 func (v *VI) leave() *VI {
 	p := v.peer
-	if v.state != layout.ViStateConnected {
+	if v.state != layout.VIStateConnected {
 		p = nil
 	}
 	v.peer = nil
-	v.state = layout.ViStateError
+	v.state = layout.VIStateError
 	return p
 }
 
@@ -258,7 +258,7 @@ func (v *VI) lost() {
 // the provider cannot go on with the queue: the VI goes to the error state at
 // every reliability level, is flushed, and its peer loses the connection [vipl].
 func (v *VI) breakDown() {
-	if v.state == layout.ViStateError {
+	if v.state == layout.VIStateError {
 		return
 	}
 	peer := v.abandon()
@@ -275,7 +275,7 @@ func (v *VI) breakDown() {
 // had. A reliable VI's program is told that its connection is lost, whoever has
 // broken it [VIA].
 func (v *VI) abandon() *VI {
-	if v.attributes.reliable() && v.state == layout.ViStateConnected {
+	if v.attributes.reliable() && v.state == layout.VIStateConnected {
 		v.host.report(layout.AsyncErrorConnectionLost, v)
 	}
 	peer := v.leave()

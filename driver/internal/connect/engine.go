@@ -528,7 +528,7 @@ func (e *Engine) send(c *connection, kind layout.ConnectionType, reason layout.C
 	}
 	if introduces(kind) {
 		a := c.endpoint.Attributes
-		f.SetVi(c.endpoint.Number)
+		f.SetVI(c.endpoint.Number)
 		f.SetSequence(c.endpoint.Sequence)
 		f.SetReliability(a.Reliability)
 		f.SetRights(a.Rights)
@@ -707,7 +707,7 @@ func (e *Engine) request(now int64, from MAC, f layout.ConnectionFrame, regions 
 	c := &connection{
 		state: undecided, remote: f.Initiator(), cookie: f.Cookie(), peer: from, waiter: w.owner,
 		theirs: attributes(f, regions), offered: offer(f), deadline: Never, next: Never,
-		link: Link{Peer: from, PeerNumber: f.Vi(), ReceiveSequence: f.Sequence()},
+		link: Link{Peer: from, PeerNumber: f.VI(), ReceiveSequence: f.Sequence()},
 		own:  string(f.LocalDiscriminator()[:f.LocalLength()]),
 	}
 	e.add(c)
@@ -760,7 +760,7 @@ func (e *Engine) peerRequest(now int64, from MAC, f layout.ConnectionFrame, regi
 	c.theirs, c.offered = attributes(f, regions), offer(f)
 	e.requests[k] = c
 	c.link = Link{
-		Peer: from, PeerNumber: f.Vi(), ReceiveSequence: f.Sequence(), SendSequence: c.endpoint.Sequence, Agreed: c.endpoint.Offer.agreed(c.offered),
+		Peer: from, PeerNumber: f.VI(), ReceiveSequence: f.Sequence(), SendSequence: c.endpoint.Sequence, Agreed: c.endpoint.Offer.agreed(c.offered),
 	}
 	err := c.endpoint.Attributes.Compatible(c.theirs)
 	if err == nil {
@@ -809,7 +809,7 @@ func (e *Engine) accept(now int64, c *connection, f layout.ConnectionFrame, regi
 	err := c.endpoint.Attributes.Compatible(c.theirs)
 	if err == nil {
 		err = e.owner.Connect(c.endpoint, Link{
-			Peer: c.peer, PeerNumber: f.Vi(), SendSequence: c.endpoint.Sequence, ReceiveSequence: f.Sequence(),
+			Peer: c.peer, PeerNumber: f.VI(), SendSequence: c.endpoint.Sequence, ReceiveSequence: f.Sequence(),
 			Agreed: c.endpoint.Offer.agreed(offer(f)),
 		})
 	}

@@ -7,7 +7,7 @@ import "hvia/layout"
 const (
 	regionsRoom = layout.MaxOfferedRegions * layout.OfferedRegionSize
 
-	regionRights = layout.OfferedRegionRightsRdmaWriteMask | layout.OfferedRegionRightsRdmaReadMask
+	regionRights = layout.OfferedRegionRightsRDMAWriteMask | layout.OfferedRegionRightsRDMAReadMask
 )
 
 // appendRegions puts offered regions behind a connection frame.

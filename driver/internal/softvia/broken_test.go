@@ -19,17 +19,17 @@ const (
 	partialError        = layout.DescriptorStatusPartialErrorMask
 	flushed             = layout.DescriptorStatusFlushedMask
 	transportError      = layout.DescriptorStatusTransportErrorMask
-	rdmaProtectionError = layout.DescriptorStatusRdmaProtectionErrorMask
+	rdmaProtectionError = layout.DescriptorStatusRDMAProtectionErrorMask
 	remoteError         = layout.DescriptorStatusRemoteDescriptorErrorMask
 
 	lost         = layout.AsyncErrorConnectionLost
 	unreachable  = layout.AsyncErrorPostDescriptor
 	queueEmpty   = layout.AsyncErrorReceiveQueueEmpty
-	writeRefused = layout.AsyncErrorRdmaWriteProtection
-	readRefused  = layout.AsyncErrorRdmaReadProtection
+	writeRefused = layout.AsyncErrorRDMAWriteProtection
+	readRefused  = layout.AsyncErrorRDMAReadProtection
 
 	toDescriptor = layout.AcknowledgeCodeRemoteDescriptor
-	toRdma       = layout.AcknowledgeCodeRdmaProtection
+	toRDMA       = layout.AcknowledgeCodeRDMAProtection
 	toTransport  = layout.AcknowledgeCodeTransport
 
 	gone = 0x77 // a handle of nothing
@@ -59,8 +59,8 @@ func immediate(v uint32) func(layout.Descriptor) {
 }
 
 // forbid takes rights of the VI of the second host away.
-func forbid(mask uint32) func(*host, layout.ViContext) {
-	return func(h *host, c layout.ViContext) {
+func forbid(mask uint32) func(*host, layout.VIContext) {
+	return func(h *host, c layout.VIContext) {
 		if h == h.pair.hosts[1] {
 			c.SetAttributes(c.Attributes() &^ mask)
 		}
@@ -88,7 +88,7 @@ func (f wireFrame) acknowledges() bool {
 func TestSignsOfLife(t *testing.T) {
 	onLevels(t, "", func(t *testing.T, level layout.Reliability) {
 		const limit, timeout = 3, 1 << 10
-		change := func(_ *host, c layout.ViContext) {
+		change := func(_ *host, c layout.VIContext) {
 			c.SetRetryLimit(limit)
 			c.SetRetryTimeoutLog2(10)
 		}
@@ -165,7 +165,7 @@ func TestSignsOfLife(t *testing.T) {
 		require.Zero(t, a.counts[layout.CounterRetryTimeout])
 
 		// A peer that retransmits lives, too. It hears nothing, and has a larger limit.
-		p = newPair(t, level, func(h *host, c layout.ViContext) {
+		p = newPair(t, level, func(h *host, c layout.VIContext) {
 			change(h, c)
 			if h == h.pair.hosts[1] {
 				c.SetRetryLimit(60)
@@ -202,7 +202,7 @@ func TestWhatBreaks(t *testing.T) {
 		return &ended{bits: bits, length: length, echo: layout.StatusOperationReceive, immediate: immediate}
 	}
 	written := func(bits, length, immediate uint32) *ended {
-		return &ended{bits: bits, length: length, echo: layout.StatusOperationRemoteRdmaWrite, immediate: immediate}
+		return &ended{bits: bits, length: length, echo: layout.StatusOperationRemoteRDMAWrite, immediate: immediate}
 	}
 	foreign := func(h *host) {
 		good(h)
@@ -213,7 +213,7 @@ func TestWhatBreaks(t *testing.T) {
 	none := func(*host) {}
 	for _, tt := range []struct {
 		name    string
-		context func(*host, layout.ViContext)
+		context func(*host, layout.VIContext)
 		receive func(*host)
 		op      layout.DescriptorOperation
 		pieces  []piece
@@ -248,24 +248,24 @@ func TestWhatBreaks(t *testing.T) {
 		{"malformed one for a write with immediate data", nil, receive(into(9), control(1<<15)), opWrite, local(9), immediate(3), remoteError, []layout.AsyncError{lost},
 			written(formatError, 0, 3), []layout.AsyncError{lost}, toDescriptor},
 
-		{"write without the VI's right", forbid(layout.ViContextAttributesEnableRdmaWriteMask), good, opWrite, local(9), nil, rdmaProtectionError, []layout.AsyncError{lost},
-			nil, []layout.AsyncError{writeRefused}, toRdma},
-		{"write without the region's right", nil, good, opWrite, local(9), remote(end-100, roomHandle), rdmaProtectionError, []layout.AsyncError{lost}, nil, []layout.AsyncError{writeRefused}, toRdma},
+		{"write without the VI's right", forbid(layout.VIContextAttributesEnableRDMAWriteMask), good, opWrite, local(9), nil, rdmaProtectionError, []layout.AsyncError{lost},
+			nil, []layout.AsyncError{writeRefused}, toRDMA},
+		{"write without the region's right", nil, good, opWrite, local(9), remote(end-100, roomHandle), rdmaProtectionError, []layout.AsyncError{lost}, nil, []layout.AsyncError{writeRefused}, toRDMA},
 		{"write beyond the region", nil, good, opWrite, local(long), remote(end-layout.MaxPayload-1, targetHandle), rdmaProtectionError, []layout.AsyncError{lost},
-			nil, []layout.AsyncError{writeRefused}, toRdma},
-		{"write to another tag's region", nil, foreign, opWrite, local(9), nil, rdmaProtectionError, []layout.AsyncError{lost}, nil, []layout.AsyncError{writeRefused}, toRdma},
+			nil, []layout.AsyncError{writeRefused}, toRDMA},
+		{"write to another tag's region", nil, foreign, opWrite, local(9), nil, rdmaProtectionError, []layout.AsyncError{lost}, nil, []layout.AsyncError{writeRefused}, toRDMA},
 		{"write with immediate data, refused", nil, good, opWrite, local(long), func(d layout.Descriptor) {
 			immediate(3)(d)
 			remote(end-layout.MaxPayload-1, targetHandle)(d)
-		}, rdmaProtectionError, []layout.AsyncError{lost}, written(rdmaProtectionError, layout.MaxPayload, 3), []layout.AsyncError{lost}, toRdma},
+		}, rdmaProtectionError, []layout.AsyncError{lost}, written(rdmaProtectionError, layout.MaxPayload, 3), []layout.AsyncError{lost}, toRDMA},
 
-		{"read without the VI's right", forbid(layout.ViContextAttributesEnableRdmaReadMask), good, opRead, into(9), nil, rdmaProtectionError, []layout.AsyncError{lost},
-			nil, []layout.AsyncError{readRefused}, toRdma},
-		{"read of nothing without the VI's right", forbid(layout.ViContextAttributesEnableRdmaReadMask), good, opRead, nil, nil, rdmaProtectionError, []layout.AsyncError{lost},
-			nil, []layout.AsyncError{readRefused}, toRdma},
-		{"read without the region's right", nil, good, opRead, into(9), remote(pairData, localHandle), rdmaProtectionError, []layout.AsyncError{lost}, nil, []layout.AsyncError{readRefused}, toRdma},
-		{"read beyond the region", nil, good, opRead, into(long), remote(end-long+1, targetHandle), rdmaProtectionError, []layout.AsyncError{lost}, nil, []layout.AsyncError{readRefused}, toRdma},
-		{"read of another tag's region", nil, foreign, opRead, into(9), nil, rdmaProtectionError, []layout.AsyncError{lost}, nil, []layout.AsyncError{readRefused}, toRdma},
+		{"read without the VI's right", forbid(layout.VIContextAttributesEnableRDMAReadMask), good, opRead, into(9), nil, rdmaProtectionError, []layout.AsyncError{lost},
+			nil, []layout.AsyncError{readRefused}, toRDMA},
+		{"read of nothing without the VI's right", forbid(layout.VIContextAttributesEnableRDMAReadMask), good, opRead, nil, nil, rdmaProtectionError, []layout.AsyncError{lost},
+			nil, []layout.AsyncError{readRefused}, toRDMA},
+		{"read without the region's right", nil, good, opRead, into(9), remote(pairData, localHandle), rdmaProtectionError, []layout.AsyncError{lost}, nil, []layout.AsyncError{readRefused}, toRDMA},
+		{"read beyond the region", nil, good, opRead, into(long), remote(end-long+1, targetHandle), rdmaProtectionError, []layout.AsyncError{lost}, nil, []layout.AsyncError{readRefused}, toRDMA},
+		{"read of another tag's region", nil, foreign, opRead, into(9), nil, rdmaProtectionError, []layout.AsyncError{lost}, nil, []layout.AsyncError{readRefused}, toRDMA},
 		{"read into a refused segment", nil, good, opRead, []piece{{pairTarget, gone, 9}}, nil, protectionError, []layout.AsyncError{lost}, nil, []layout.AsyncError{lost}, toTransport},
 		{"read into too few segments", nil, good, opRead, []piece{{pairTarget, localHandle, 1}, {pairTarget, localHandle, 1}}, length(3), lengthError, []layout.AsyncError{lost},
 			nil, []layout.AsyncError{lost}, toTransport},
@@ -290,9 +290,9 @@ func TestWhatBreaks(t *testing.T) {
 			behind := a.post(SendQueue, opWrite, local(1), remote(behindAt, targetHandle))
 			p.run(forever)
 
-			echo := map[layout.DescriptorOperation]layout.StatusOperation{opSend: layout.StatusOperationSend, opWrite: layout.StatusOperationRdmaWrite, opRead: layout.StatusOperationRdmaRead}[tt.op]
+			echo := map[layout.DescriptorOperation]layout.StatusOperation{opSend: layout.StatusOperationSend, opWrite: layout.StatusOperationRDMAWrite, opRead: layout.StatusOperationRDMARead}[tt.op]
 			if before > 0 {
-				require.Equal(t, ended{length: 9, echo: layout.StatusOperationRdmaWrite}, a.ended(SendQueue, 0))
+				require.Equal(t, ended{length: 9, echo: layout.StatusOperationRDMAWrite}, a.ended(SendQueue, 0))
 			}
 			require.Equal(t, ended{bits: tt.bits, echo: echo}, a.ended(SendQueue, one))
 			require.Equal(t, tt.told, a.errors)
@@ -316,15 +316,15 @@ func TestWhatBreaks(t *testing.T) {
 					return refuses.refusals()
 				}
 				require.Equal(t, []layout.AcknowledgeCode{tt.refusal}, again())
-				refuses.command(layout.CommandOpcodeDisconnectVi, nil)
+				refuses.command(layout.CommandOpcodeDisconnectVI, nil)
 				require.Equal(t, []layout.AcknowledgeCode{tt.refusal}, again(), "after a disconnect, too")
-				refuses.command(layout.CommandOpcodeConnectVi, refuses.context(level, func(_ *host, c layout.ViContext) { c.SetReceiveSequence(5) }))
+				refuses.command(layout.CommandOpcodeConnectVI, refuses.context(level, func(_ *host, c layout.VIContext) { c.SetReceiveSequence(5) }))
 				require.Empty(t, again(), "a new connection")
 			}
 			for _, h := range p.hosts {
-				h.command(layout.CommandOpcodeDisconnectVi, nil)
+				h.command(layout.CommandOpcodeDisconnectVI, nil)
 			}
-			require.Equal(t, ended{bits: flushed, echo: layout.StatusOperationRdmaWrite}, a.ended(SendQueue, behind))
+			require.Equal(t, ended{bits: flushed, echo: layout.StatusOperationRDMAWrite}, a.ended(SendQueue, behind))
 			if tt.refusal != toTransport { // else it has overtaken the answer
 				require.Zero(t, b.memory[behindAt])
 			}
@@ -365,16 +365,16 @@ func TestErrorsComeInTheirTurn(t *testing.T) {
 			require.Empty(t, h.errors)
 			held = false
 			p.run(forever)
-			require.Equal(t, ended{length: 9, echo: layout.StatusOperationRdmaWrite}, h.ended(SendQueue, 0))
+			require.Equal(t, ended{length: 9, echo: layout.StatusOperationRDMAWrite}, h.ended(SendQueue, 0))
 			if kind == "unreachable" {
 				require.Equal(t, []layout.AsyncError{unreachable}, h.errors)
 				require.Equal(t, 1, h.completed[SendQueue])
-				h.command(layout.CommandOpcodeDisconnectVi, nil)
+				h.command(layout.CommandOpcodeDisconnectVI, nil)
 				require.Equal(t, 1, h.completed[SendQueue], "nothing is behind an unreachable one")
 				continue
 			}
 			require.Equal(t, []layout.AsyncError{lost}, h.errors)
-			require.Equal(t, ended{bits: formatError, echo: layout.StatusOperationRdmaWrite}, h.ended(SendQueue, bad))
+			require.Equal(t, ended{bits: formatError, echo: layout.StatusOperationRDMAWrite}, h.ended(SendQueue, bad))
 			require.Equal(t, 2, h.completed[SendQueue])
 		}
 	})
@@ -383,7 +383,7 @@ func TestErrorsComeInTheirTurn(t *testing.T) {
 // Nor is anything begun behind one that fails when it is sent.
 func TestNothingBeginsBehindAnError(t *testing.T) {
 	onLevels(t, "", func(t *testing.T, level layout.Reliability) {
-		p := newPair(t, level, func(_ *host, c layout.ViContext) { c.SetWindow(params.AcknowledgeEvery) })
+		p := newPair(t, level, func(_ *host, c layout.VIContext) { c.SetWindow(params.AcknowledgeEvery) })
 		h := p.hosts[0]
 		p.wire = func(*host, []byte) []uint64 { return nil }
 		for range params.AcknowledgeEvery {
@@ -403,7 +403,7 @@ func TestNothingBeginsBehindAnError(t *testing.T) {
 func TestRetryLimit(t *testing.T) {
 	onLevels(t, "", func(t *testing.T, level layout.Reliability) {
 		const limit, timeout = 3, 1 << 10
-		change := func(_ *host, c layout.ViContext) {
+		change := func(_ *host, c layout.VIContext) {
 			c.SetRetryLimit(limit)
 			c.SetRetryTimeoutLog2(10)
 		}
@@ -417,7 +417,7 @@ func TestRetryLimit(t *testing.T) {
 		require.Empty(t, h.errors)
 		p.run((limit+1)*timeout + 100)
 		require.Equal(t, []layout.AsyncError{lost}, h.errors)
-		require.Equal(t, ended{bits: transportError, echo: layout.StatusOperationRdmaWrite}, h.ended(SendQueue, 0))
+		require.Equal(t, ended{bits: transportError, echo: layout.StatusOperationRDMAWrite}, h.ended(SendQueue, 0))
 		require.Equal(t, 1, h.completed[SendQueue])
 		require.Equal(t, 2+2*limit, h.counts[layout.CounterTransmitFrame])
 		require.Equal(t, 2*limit, h.counts[layout.CounterRetransmitFrame])
@@ -425,8 +425,8 @@ func TestRetryLimit(t *testing.T) {
 		require.Equal(t, 1, h.counts[layout.CounterRetryExhausted])
 		p.wire = nil
 		p.run(forever)
-		h.command(layout.CommandOpcodeDisconnectVi, nil)
-		require.Equal(t, ended{bits: flushed, echo: layout.StatusOperationRdmaWrite}, h.ended(SendQueue, 1))
+		h.command(layout.CommandOpcodeDisconnectVI, nil)
+		require.Equal(t, ended{bits: flushed, echo: layout.StatusOperationRDMAWrite}, h.ended(SendQueue, 1))
 
 		// Progress begins the count anew.
 		p = newPair(t, level, change)
@@ -443,7 +443,7 @@ func TestRetryLimit(t *testing.T) {
 		for range 6 {
 			n := h.post(SendQueue, opWrite, local(9), nil)
 			p.run(forever)
-			require.Equal(t, ended{length: 9, echo: layout.StatusOperationRdmaWrite}, h.ended(SendQueue, n))
+			require.Equal(t, ended{length: 9, echo: layout.StatusOperationRDMAWrite}, h.ended(SendQueue, n))
 		}
 		require.Equal(t, 6*limit, h.counts[layout.CounterRetryTimeout])
 
@@ -483,7 +483,7 @@ func TestRetryLimit(t *testing.T) {
 			p.run(timeouts*timeout - 1)
 			require.Empty(t, h.errors)
 			p.run(timeouts*timeout + 300)
-			require.Equal(t, ended{bits: transportError, echo: layout.StatusOperationRdmaRead}, h.ended(SendQueue, 0))
+			require.Equal(t, ended{bits: transportError, echo: layout.StatusOperationRDMARead}, h.ended(SendQueue, 0))
 			require.Equal(t, []layout.AsyncError{lost}, h.errors)
 			p.run(forever)
 			// Who answers has no descriptor for it.
@@ -503,14 +503,14 @@ func TestContradictions(t *testing.T) {
 		return frame{operation: layout.FrameOperationSend, flags: flags, address: uint64(length)<<32 | uint64(offset), bytes: n}
 	}
 	write := func(flags uint8, n uint32) frame {
-		return frame{operation: layout.FrameOperationRdmaWrite, flags: flags, address: pairTarget, handle: targetHandle, bytes: n}
+		return frame{operation: layout.FrameOperationRDMAWrite, flags: flags, address: pairTarget, handle: targetHandle, bytes: n}
 	}
 	answer := func(flags uint8, length, offset, n uint32) frame {
 		f := send(flags, length, offset, n)
-		f.operation = layout.FrameOperationRdmaReadResponse
+		f.operation = layout.FrameOperationRDMAReadResponse
 		return f
 	}
-	request := frame{operation: layout.FrameOperationRdmaReadRequest, flags: both, address: pairTarget, handle: targetHandle, immediate: 5}
+	request := frame{operation: layout.FrameOperationRDMAReadRequest, flags: both, address: pairTarget, handle: targetHandle, immediate: 5}
 	partial := &ended{bits: partialError, length: 10, echo: layout.StatusOperationReceive}
 	for _, tt := range []struct {
 		name   string
@@ -528,7 +528,7 @@ func TestContradictions(t *testing.T) {
 		{"immediate data in the rest only", []frame{send(first, 20, 0, 10), send(last|layout.ViaHeaderFlagsImmediateMask, 20, 10, 10)}, false, partial},
 		{"a request in a message", []frame{send(first, 20, 0, 10), request}, false, partial},
 		{"a message in a write", []frame{write(first, 10), send(both, 10, 0, 10)}, false, nil},
-		{"half a request", []frame{{operation: layout.FrameOperationRdmaReadRequest, flags: first}}, false, nil},
+		{"half a request", []frame{{operation: layout.FrameOperationRDMAReadRequest, flags: first}}, false, nil},
 		{"an answer that nobody waits for", []frame{answer(both, 20, 0, 20)}, false, nil},
 		{"an answer of another length", []frame{answer(both, 21, 0, 20)}, true, nil},
 		{"an answer from the middle", []frame{answer(first, 20, 10, 10)}, true, nil},
@@ -610,14 +610,14 @@ func TestForgedAcknowledgements(t *testing.T) {
 		require.Equal(t, 5, h.counts[layout.CounterTransmitFrame])
 		require.Equal(t, 1, h.counts[layout.CounterRewind])
 
-		for code, bits := range map[layout.AcknowledgeCode]uint32{toDescriptor: remoteError, toRdma: rdmaProtectionError, toTransport: transportError} {
+		for code, bits := range map[layout.AcknowledgeCode]uint32{toDescriptor: remoteError, toRDMA: rdmaProtectionError, toTransport: transportError} {
 			_, h, acknowledge = setup()
 			acknowledge(first+1, uint32(code))
 			acknowledge(first+1, uint32(code))
 			acknowledge(first+3, uint32(layout.AcknowledgeCodeOk))
 			require.Equal(t, []layout.AsyncError{lost}, h.errors)
 			require.Equal(t, 2, h.completed[SendQueue])
-			require.Equal(t, ended{bits: bits, echo: layout.StatusOperationRdmaWrite}, h.ended(SendQueue, 1))
+			require.Equal(t, ended{bits: bits, echo: layout.StatusOperationRDMAWrite}, h.ended(SendQueue, 1))
 		}
 		_, h, acknowledge = setup()
 		acknowledge(first+2, uint32(layout.AcknowledgeCodeOk))
@@ -651,7 +651,7 @@ func TestRefusalsBehindReads(t *testing.T) {
 			})
 			p.run(forever)
 			for i := range 2 {
-				require.Equal(t, ended{length: n, echo: layout.StatusOperationRdmaRead}, a.ended(SendQueue, i))
+				require.Equal(t, ended{length: n, echo: layout.StatusOperationRDMARead}, a.ended(SendQueue, i))
 			}
 			bits := uint32(rdmaProtectionError)
 			if op == opSend {
@@ -661,7 +661,7 @@ func TestRefusalsBehindReads(t *testing.T) {
 					return f.from == a && f.acknowledges() && f.header().Sequence() == 0xfffffff4 // both answers
 				})
 				refused := slices.IndexFunc(p.log, func(f wireFrame) bool {
-					return f.from == b && f.acknowledges() && f.header().Immediate() == uint32(toRdma)
+					return f.from == b && f.acknowledges() && f.header().Immediate() == uint32(toRDMA)
 				})
 				require.Less(t, answered, refused)
 				require.NotEqual(t, -1, answered)
@@ -678,7 +678,7 @@ func TestRefusalsBehindReads(t *testing.T) {
 func TestReadLimitAndFence(t *testing.T) {
 	onLevels(t, "", func(t *testing.T, level layout.Reliability) {
 		for limit := 1; limit <= params.LedgerResponses; limit++ {
-			p := newPair(t, level, func(_ *host, c layout.ViContext) { c.SetReadLimit(uint8(limit)) })
+			p := newPair(t, level, func(_ *host, c layout.VIContext) { c.SetReadLimit(uint8(limit)) })
 			h := p.hosts[0]
 			requests := 0
 			p.wire = func(from *host, frame []byte) []uint64 {
@@ -732,7 +732,7 @@ func TestReadLimitAndFence(t *testing.T) {
 // and none is answered twice.
 func TestRequestsBeyondTheLimit(t *testing.T) {
 	onLevels(t, "", func(t *testing.T, level layout.Reliability) {
-		p := newPair(t, level, func(_ *host, c layout.ViContext) { c.SetReadLimit(3 * params.LedgerResponses) })
+		p := newPair(t, level, func(_ *host, c layout.VIContext) { c.SetReadLimit(3 * params.LedgerResponses) })
 		a, b := p.hosts[0], p.hosts[1]
 		lost := 0
 		p.wire = func(from *host, frame []byte) []uint64 {
@@ -762,7 +762,7 @@ func TestReadOfNothing(t *testing.T) {
 		h.post(SendQueue, opRead, nil, remote(1, gone))
 		p.run(forever)
 		for i := range 2 {
-			require.Equal(t, ended{echo: layout.StatusOperationRdmaRead}, h.ended(SendQueue, i))
+			require.Equal(t, ended{echo: layout.StatusOperationRDMARead}, h.ended(SendQueue, i))
 		}
 		require.Empty(t, h.errors)
 		require.Empty(t, p.hosts[1].errors)
@@ -792,7 +792,7 @@ func TestDisconnectInTheMiddle(t *testing.T) {
 		p.run(1000)
 		require.Equal(t, 1, a.completed[SendQueue])
 		for _, h := range p.hosts {
-			h.command(layout.CommandOpcodeDisconnectVi, nil)
+			h.command(layout.CommandOpcodeDisconnectVI, nil)
 		}
 		var got []uint32
 		for i := range 6 {
@@ -810,7 +810,7 @@ func TestDisconnectInTheMiddle(t *testing.T) {
 		p.run(forever)
 		require.Equal(t, uint32(flushed), a.ended(SendQueue, 6).bits)
 		for _, h := range p.hosts {
-			h.command(layout.CommandOpcodeConnectVi, h.context(level, nil))
+			h.command(layout.CommandOpcodeConnectVI, h.context(level, nil))
 		}
 		a.post(SendQueue, opRead, local(9), nil)
 		p.run(forever)
@@ -854,10 +854,10 @@ func TestDeregisteredUnderWay(t *testing.T) {
 // unreliable one reads are malformed.
 func TestLevelsThatAreOffered(t *testing.T) {
 	b := newBench(t)
-	context := make(layout.ViContext, layout.ViContextSize)
+	context := make(layout.VIContext, layout.VIContextSize)
 	for _, level := range levels {
-		context.SetAttributes(uint32(level) << layout.ViContextAttributesReliabilityLsb)
-		_, status := b.engine.Command(0, layout.CommandOpcodeCreateVi, 1, context)
+		context.SetAttributes(uint32(level) << layout.VIContextAttributesReliabilityLsb)
+		_, status := b.engine.Command(0, layout.CommandOpcodeCreateVI, 1, context)
 		require.Equal(t, layout.CommandStatusBadArgument, status)
 	}
 	p := newPair(t, layout.ReliabilityUnreliable, nil)

@@ -89,7 +89,7 @@ func (e *Engine[T]) enter(who T, number int, id QueueID, sequence uint16) {
 		e.env.Async(who, layout.AsyncErrorCompletionQueueOverrun, id.VI)
 		return
 	}
-	word := uint32(id.VI)<<layout.CompletionEntryWordViLsb | uint32(id.Of)<<layout.CompletionEntryWordReceiveLsb | layout.CompletionEntryWordValidMask
+	word := uint32(id.VI)<<layout.CompletionEntryWordVILsb | uint32(id.Of)<<layout.CompletionEntryWordReceiveLsb | layout.CompletionEntryWordValidMask
 	if q.written>>q.log2&1 == 0 { // the first round is an odd one
 		word |= layout.CompletionEntryWordLapMask
 	}

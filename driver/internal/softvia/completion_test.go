@@ -41,14 +41,14 @@ func (l *library) take() (id QueueID, sequence uint16, ok bool) {
 	}
 	require.NotZero(l.b.t, e.Word()&layout.CompletionEntryWordValidMask)
 	l.consumed++
-	return QueueID{VI: int(e.Word() & layout.CompletionEntryWordViMask), Of: Queue(e.Word() & layout.CompletionEntryWordReceiveMask >> layout.CompletionEntryWordReceiveLsb)},
+	return QueueID{VI: int(e.Word() & layout.CompletionEntryWordVIMask), Of: Queue(e.Word() & layout.CompletionEntryWordReceiveMask >> layout.CompletionEntryWordReceiveLsb)},
 		uint16(e.Sequence()), true
 }
 
 // say tells the engine what was taken.
 func (l *library) say() { layout.CompletionQueueHeader(l.b.memory[l.base:]).SetConsumed(l.consumed) }
 
-func (b *bench) command(op layout.CommandOpcode, index int, context layout.ViContext) {
+func (b *bench) command(op layout.CommandOpcode, index int, context layout.VIContext) {
 	_, status := b.engine.Command(0, op, uint32(index), context)
 	require.Equal(b.t, layout.CommandStatusDone, status)
 }
@@ -87,17 +87,17 @@ func TestCompletionQueues(t *testing.T) {
 		libraries[i].ring(layout.CommandOpcodeCreateCompletionQueue, ring(), 1+uint32(i)*2)
 	}
 	tied := func(id QueueID) int { return (id.VI+int(id.Of))%(queues+1) - 1 } // -1 = none
-	context := func(vi int) layout.ViContext {
-		c := make(layout.ViContext, layout.ViContextSize)
+	context := func(vi int) layout.VIContext {
+		c := make(layout.VIContext, layout.VIContextSize)
 		c.SetMaxTransferSize(1 << 16)
 		c.SetSendCompletionQueue(uint8(tied(QueueID{vi, SendQueue}) + 1))
 		c.SetReceiveCompletionQueue(uint8(tied(QueueID{vi, ReceiveQueue}) + 1))
-		c.SetPeerVi(uint16(vi))
+		c.SetPeerVI(uint16(vi))
 		return c
 	}
 	for vi := range vis {
-		b.command(layout.CommandOpcodeCreateVi, vi, context(vi))
-		b.command(layout.CommandOpcodeConnectVi, vi, context(vi))
+		b.command(layout.CommandOpcodeCreateVI, vi, context(vi))
+		b.command(layout.CommandOpcodeConnectVI, vi, context(vi))
 	}
 	var posted, done [vis][2]int
 	// completed is the model of a completion.
@@ -128,7 +128,7 @@ func TestCompletionQueues(t *testing.T) {
 				continue
 			}
 			e := layout.CompletionEntry(b.memory[address-layout.CompletionEntryWordOffset:])
-			id := QueueID{int(e.Word() & layout.CompletionEntryWordViMask), Queue(e.Word() & layout.CompletionEntryWordReceiveMask >> layout.CompletionEntryWordReceiveLsb)}
+			id := QueueID{int(e.Word() & layout.CompletionEntryWordVIMask), Queue(e.Word() & layout.CompletionEntryWordReceiveMask >> layout.CompletionEntryWordReceiveLsb)}
 			d := layout.Descriptor(b.memory[place(id, int(e.Sequence())):])
 			require.NotZero(t, d.Status()&layout.DescriptorStatusDoneMask, "entry before Status")
 		}
@@ -164,8 +164,8 @@ func TestCompletionQueues(t *testing.T) {
 			h := layout.ViaHeader(frame[layout.EthernetHeaderSize:])
 			h.SetOperationVersion(layout.ViaVersion << layout.ViaHeaderOperationVersionVersionLsb)
 			h.SetFlags(layout.ViaHeaderFlagsFirstMask | layout.ViaHeaderFlagsLastMask)
-			h.SetDestinationVi(uint16(id.VI))
-			h.SetSourceVi(uint16(id.VI))
+			h.SetDestinationVI(uint16(id.VI))
+			h.SetSourceVI(uint16(id.VI))
 			h.SetSequence(sequence[id.VI])
 			sequence[id.VI]++
 			b.engine.Arrive(0, frame)
@@ -173,8 +173,8 @@ func TestCompletionQueues(t *testing.T) {
 			for posted[id.VI][ReceiveQueue] > done[id.VI][ReceiveQueue] {
 				completed(QueueID{id.VI, ReceiveQueue})
 			}
-			b.command(layout.CommandOpcodeDisconnectVi, id.VI, nil)
-			b.command(layout.CommandOpcodeConnectVi, id.VI, context(id.VI))
+			b.command(layout.CommandOpcodeDisconnectVI, id.VI, nil)
+			b.command(layout.CommandOpcodeConnectVI, id.VI, context(id.VI))
 			sequence[id.VI] = 0
 		case k < 18:
 			q := random.IntN(queues)
@@ -240,10 +240,10 @@ func TestConsumedIsReadWhenFull(t *testing.T) {
 			reads++
 		}
 	}
-	context := make(layout.ViContext, layout.ViContextSize)
+	context := make(layout.VIContext, layout.VIContextSize)
 	context.SetSendCompletionQueue(1)
-	b.command(layout.CommandOpcodeCreateVi, 0, context)
-	b.command(layout.CommandOpcodeConnectVi, 0, context)
+	b.command(layout.CommandOpcodeCreateVI, 0, context)
+	b.command(layout.CommandOpcodeConnectVI, 0, context)
 	for i, want := range []int{0, 0, 1, 1, 2} {
 		if i == 2 {
 			for range 2 {
@@ -285,7 +285,7 @@ func TestCompletionQueueCommands(t *testing.T) {
 		{resize, 1, 0x2800, 4, layout.CommandStatusBadArgument},
 		{destroy, 1, 0x2800, 77, layout.CommandStatusDone},
 		{destroy, 1, 0, 0, layout.CommandStatusBadState},
-		{layout.CommandOpcodeCreateVi, 1, 0, 0, layout.CommandStatusBadOpcode},
+		{layout.CommandOpcodeCreateVI, 1, 0, 0, layout.CommandStatusBadOpcode},
 	} {
 		_, status := b.engine.CompletionQueueCommand(s.op, s.index, s.address, s.log2)
 		require.Equal(t, s.want, status, "command %d", i)
@@ -295,10 +295,10 @@ func TestCompletionQueueCommands(t *testing.T) {
 		b.engine.Arm(n.kind, n.index)
 		require.Empty(t, b.engine.armed)
 	}
-	context := make(layout.ViContext, layout.ViContextSize)
+	context := make(layout.VIContext, layout.VIContextSize)
 	context.SetSendCompletionQueue(3)
-	b.command(layout.CommandOpcodeCreateVi, 0, context)
-	b.command(layout.CommandOpcodeConnectVi, 0, context)
+	b.command(layout.CommandOpcodeCreateVI, 0, context)
+	b.command(layout.CommandOpcodeConnectVI, 0, context)
 	b.post(0, 0)
 	require.NoError(t, b.engine.Send(0, 0))
 	b.unread[0](0)

@@ -73,8 +73,8 @@ type Engine[T any] struct {
 
 // viState is a VI.
 type viState struct {
-	context  [layout.ViContextSize]byte
-	state    layout.ViState
+	context  [layout.VIContextSize]byte
+	state    layout.VIState
 	queues   [2]workQueue // by Queue
 	head     receiveHead  // the receive descriptor that is next
 	message  message      // that is being received
@@ -93,12 +93,12 @@ type viState struct {
 	unsaid  int      // frames accepted since the last acknowledgement
 }
 
-func (v *viState) ctx() layout.ViContext { return v.context[:] }
+func (v *viState) ctx() layout.VIContext { return v.context[:] }
 func (v *viState) tag() uint16 {
-	return uint16(v.ctx().Attributes() >> layout.ViContextAttributesTagLsb)
+	return uint16(v.ctx().Attributes() >> layout.VIContextAttributesTagLsb)
 }
 func (v *viState) number(index int) uint16 {
-	return uint16(v.ctx().Attributes()&layout.ViContextAttributesGenerationMask>>layout.ViContextAttributesGenerationLsb<<8) | uint16(index)
+	return uint16(v.ctx().Attributes()&layout.VIContextAttributesGenerationMask>>layout.VIContextAttributesGenerationLsb<<8) | uint16(index)
 }
 
 // New returns an engine whose VIs are free.
@@ -113,7 +113,7 @@ func New[T any](env Environment[T], c Config) *Engine[T] {
 // forgotten.
 func (e *Engine[T]) Reset() {
 	for i := range e.vis {
-		e.vis[i] = viState{state: layout.ViStateFree}
+		e.vis[i] = viState{state: layout.VIStateFree}
 	}
 	e.cqs = make([]completionQueue, e.config.CompletionQueues)
 	e.armed = map[notification]bool{}
@@ -123,54 +123,54 @@ func (e *Engine[T]) Reset() {
 func (e *Engine[T]) SetMAC(mac [6]byte) { e.mac = mac }
 
 // Command carries out one of the commands for VIs, as the card would. A VI that
-// DisconnectVi or DestroyVi is for must not be Busy.
+// DisconnectVI or DestroyVI is for must not be Busy.
 func (e *Engine[T]) Command(who T, op layout.CommandOpcode, index uint32, payload []byte) (detail uint32, status layout.CommandStatus) {
 	if index >= VICount {
 		return 0, layout.CommandStatusBadArgument
 	}
 	v := &e.vis[index]
 	switch op {
-	case layout.CommandOpcodeCreateVi, layout.CommandOpcodeConnectVi, layout.CommandOpcodeModifyVi:
-		if !e.config.Reliable && (&viState{context: [layout.ViContextSize]byte(payload)}).reliable() {
+	case layout.CommandOpcodeCreateVI, layout.CommandOpcodeConnectVI, layout.CommandOpcodeModifyVI:
+		if !e.config.Reliable && (&viState{context: [layout.VIContextSize]byte(payload)}).reliable() {
 			return 0, layout.CommandStatusBadArgument
 		}
 	}
 	switch op {
-	case layout.CommandOpcodeCreateVi:
-		if v.state != layout.ViStateFree {
+	case layout.CommandOpcodeCreateVI:
+		if v.state != layout.VIStateFree {
 			return 0, layout.CommandStatusBadState
 		}
-		*v = viState{state: layout.ViStateIdle}
+		*v = viState{state: layout.VIStateIdle}
 		copy(v.context[:], payload)
 		e.tie(v)
-	case layout.CommandOpcodeDestroyVi:
-		if v.state != layout.ViStateIdle {
+	case layout.CommandOpcodeDestroyVI:
+		if v.state != layout.VIStateIdle {
 			return 0, layout.CommandStatusBadState
 		}
 		e.flush(who, int(index))
-		v.state = layout.ViStateFree
-	case layout.CommandOpcodeConnectVi, layout.CommandOpcodeModifyVi:
-		if v.state != layout.ViStateIdle {
+		v.state = layout.VIStateFree
+	case layout.CommandOpcodeConnectVI, layout.CommandOpcodeModifyVI:
+		if v.state != layout.VIStateIdle {
 			return 0, layout.CommandStatusBadState
 		}
 		copy(v.context[:], payload)
 		e.tie(v)
-		if op == layout.CommandOpcodeConnectVi {
-			v.sequence, v.expected, v.state, v.message = v.ctx().SendSequence(), v.ctx().ReceiveSequence(), layout.ViStateConnected, message{}
+		if op == layout.CommandOpcodeConnectVI {
+			v.sequence, v.expected, v.state, v.message = v.ctx().SendSequence(), v.ctx().ReceiveSequence(), layout.VIStateConnected, message{}
 			v.stray = stray{}
 			v.broken = false
 			v.connect()
 		}
-	case layout.CommandOpcodeDisconnectVi:
-		if v.state == layout.ViStateFree {
+	case layout.CommandOpcodeDisconnectVI:
+		if v.state == layout.VIStateFree {
 			return 0, layout.CommandStatusBadState
 		}
 		e.flush(who, int(index))
-		v.state = layout.ViStateIdle
-	case layout.CommandOpcodeQueryVi:
+		v.state = layout.VIStateIdle
+	case layout.CommandOpcodeQueryVI:
 		return uint32(v.state), layout.CommandStatusDone
-	case layout.CommandOpcodeResetVi:
-		*v = viState{state: layout.ViStateFree}
+	case layout.CommandOpcodeResetVI:
+		*v = viState{state: layout.VIStateFree}
 	default:
 		return 0, layout.CommandStatusBadOpcode
 	}
@@ -180,8 +180,8 @@ func (e *Engine[T]) Command(who T, op layout.CommandOpcode, index uint32, payloa
 // Stop lets no more frames of a VI go out or in, as the beginning of a disconnect:
 // a message that somebody sends just now ends behind the frame at hand.
 func (e *Engine[T]) Stop(index int) {
-	if v := &e.vis[index]; v.state == layout.ViStateConnected {
-		v.state = layout.ViStateError
+	if v := &e.vis[index]; v.state == layout.VIStateConnected {
+		v.state = layout.VIStateError
 	}
 }
 
@@ -217,11 +217,11 @@ func (e *Engine[T]) Deregistered(handle uint32) {
 	}
 }
 
-// flush is what DisconnectVi does to both queues: all that was posted is
+// flush is what DisconnectVI does to both queues: all that was posted is
 // completed in order.
 func (e *Engine[T]) flush(who T, index int) {
 	v := &e.vis[index]
-	v.state = layout.ViStateError
+	v.state = layout.VIStateError
 	e.endMessage(who, index, layout.DescriptorStatusPartialErrorMask|layout.DescriptorStatusFlushedMask)
 	// An environment may have fetched the next one by the time that one is given back.
 	for v.head.valid || v.queues[ReceiveQueue].count > 0 {

@@ -84,9 +84,9 @@ const slot = 128 // bytes of a descriptor
 func newBench(t *testing.T) *bench {
 	b := &bench{t: t, memory: make([]byte, 1<<20)}
 	b.engine = New[int](b, Config{QueueDepth: 1024})
-	context := make(layout.ViContext, layout.ViContextSize)
+	context := make(layout.VIContext, layout.VIContextSize)
 	context.SetMaxTransferSize(1 << 16)
-	for _, op := range []layout.CommandOpcode{layout.CommandOpcodeCreateVi, layout.CommandOpcodeConnectVi} {
+	for _, op := range []layout.CommandOpcode{layout.CommandOpcodeCreateVI, layout.CommandOpcodeConnectVI} {
 		_, status := b.engine.Command(0, op, 0, context)
 		require.Equal(t, layout.CommandStatusDone, status)
 	}
@@ -187,7 +187,7 @@ func TestWhatHappensWhileAFrameIsEmitted(t *testing.T) {
 		require.Equal(t, uint32(layout.DescriptorStatusDoneMask|layout.DescriptorStatusFlushedMask), b.status(i), "post %d", i)
 		require.Equal(t, length, b.length(i), "post %d", i)
 	}
-	_, status := b.engine.Command(0, layout.CommandOpcodeDisconnectVi, 0, nil)
+	_, status := b.engine.Command(0, layout.CommandOpcodeDisconnectVI, 0, nil)
 	require.Equal(t, layout.CommandStatusDone, status)
 }
 
@@ -208,8 +208,8 @@ func TestFramesOfNoSense(t *testing.T) {
 			h.SetOperationVersion(layout.ViaVersion<<layout.ViaHeaderOperationVersionVersionLsb | uint8(random.IntN(4)))
 			h.SetFlags(uint8(random.IntN(8)))
 			h.SetPayloadLength(uint16(random.IntN(50)))
-			h.SetDestinationVi(0)
-			h.SetSourceVi(0)
+			h.SetDestinationVI(0)
+			h.SetSourceVI(0)
 			h.SetHandle(0) // of no region
 			h.SetSequence(b.engine.vis[0].expected + random.Uint32N(3))
 		}

@@ -41,7 +41,7 @@ type entry struct {
 
 // read says whether it is an own RDMA read.
 func (m *entry) read() bool {
-	return m.body.control != nil && m.body.operation() == layout.DescriptorOperationRdmaRead
+	return m.body.control != nil && m.body.operation() == layout.DescriptorOperationRDMARead
 }
 
 // frames is the number of its frames.
@@ -94,7 +94,7 @@ type ledger struct {
 
 // reliable says whether the VI's level is a reliable one.
 func (v *viState) reliable() bool {
-	level := layout.Reliability(v.ctx().Attributes() & layout.ViContextAttributesReliabilityMask >> layout.ViContextAttributesReliabilityLsb)
+	level := layout.Reliability(v.ctx().Attributes() & layout.VIContextAttributesReliabilityMask >> layout.VIContextAttributesReliabilityLsb)
 	return level == layout.ReliabilityDelivery || level == layout.ReliabilityReception
 }
 
@@ -107,7 +107,7 @@ func (v *viState) opens() bool {
 // underWay says whether something is waited for that a timeout is for.
 func (v *viState) underWay() bool {
 	l := &v.ledger
-	return v.state == layout.ViStateConnected && !l.broken &&
+	return v.state == layout.VIStateConnected && !l.broken &&
 		(l.una != l.top || slices.ContainsFunc(l.own, func(m *entry) bool { return m.begun && m.read() && !m.answered }))
 }
 
@@ -215,15 +215,15 @@ func (e *Engine[T]) refuseRead(who T, index int) {
 	if len(v.ledger.answers) == 0 || v.ledger.answers[0].bits == 0 || v.refusal != nil || v.ledger.broken || v.ledger.refused {
 		return
 	}
-	e.env.Async(who, layout.AsyncErrorRdmaReadProtection, index)
-	e.refuse(who, index, v.ledger.answers[0].request, layout.AcknowledgeCodeRdmaProtection)
+	e.env.Async(who, layout.AsyncErrorRDMAReadProtection, index)
+	e.refuse(who, index, v.ledger.answers[0].request, layout.AcknowledgeCodeRDMAProtection)
 }
 
 // transmit sends what the window lets through.
 func (e *Engine[T]) transmit(who T, index int) {
 	v := &e.vis[index]
 	l := &v.ledger
-	for v.state == layout.ViStateConnected && !l.broken && !l.refused && l.next-l.una < l.credit {
+	for v.state == layout.VIStateConnected && !l.broken && !l.refused && l.next-l.una < l.credit {
 		if !v.underWay() {
 			e.progress(v) // the time of what is sent now begins now
 		}
@@ -287,12 +287,12 @@ func (e *Engine[T]) transmitFrame(who T, index int, m *entry) {
 	switch {
 	case m.body.control == nil:
 		f = frameHead{
-			operation: layout.FrameOperationRdmaReadResponse, flags: messageFlags(offset, last), bytes: n,
+			operation: layout.FrameOperationRDMAReadResponse, flags: messageFlags(offset, last), bytes: n,
 			address: uint64(m.length)<<32 | uint64(offset),
 		}
 		var ok bool
 		if payload, ok = e.answerBytes(v, m, offset, n); !ok {
-			m.bits = layout.DescriptorStatusRdmaProtectionErrorMask
+			m.bits = layout.DescriptorStatusRDMAProtectionErrorMask
 		}
 	case m.stale: // the descriptor is read again for each frame
 		m.bits = layout.DescriptorStatusProtectionErrorMask
@@ -436,7 +436,7 @@ func (e *Engine[T]) refusedByPeer(who T, index int, number uint32, code layout.A
 		}
 		m.bits |= map[layout.AcknowledgeCode]uint32{
 			layout.AcknowledgeCodeRemoteDescriptor: layout.DescriptorStatusRemoteDescriptorErrorMask,
-			layout.AcknowledgeCodeRdmaProtection:   layout.DescriptorStatusRdmaProtectionErrorMask,
+			layout.AcknowledgeCodeRDMAProtection:   layout.DescriptorStatusRDMAProtectionErrorMask,
 			layout.AcknowledgeCodeTransport:        layout.DescriptorStatusTransportErrorMask,
 		}[code]
 		return

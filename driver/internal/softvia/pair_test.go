@@ -184,7 +184,7 @@ func (h *host) place(of Queue, n int) uint32 {
 }
 
 // newPair makes two hosts whose VI 0 is connected to the other's.
-func newPair(t *testing.T, level layout.Reliability, change func(*host, layout.ViContext)) *pair {
+func newPair(t *testing.T, level layout.Reliability, change func(*host, layout.VIContext)) *pair {
 	p := &pair{t: t}
 	for i := range p.hosts {
 		h := &host{pair: p, memory: make([]byte, pairBytes), counts: map[layout.Counter]int{}, regions: map[uint32]region{
@@ -198,16 +198,16 @@ func newPair(t *testing.T, level layout.Reliability, change func(*host, layout.V
 	}
 	for i, h := range p.hosts {
 		h.peer = p.hosts[1-i]
-		h.command(layout.CommandOpcodeCreateVi, h.context(level, change))
-		h.command(layout.CommandOpcodeConnectVi, h.context(level, change))
+		h.command(layout.CommandOpcodeCreateVI, h.context(level, change))
+		h.command(layout.CommandOpcodeConnectVI, h.context(level, change))
 	}
 	return p
 }
 
-func (h *host) context(level layout.Reliability, change func(*host, layout.ViContext)) layout.ViContext {
-	c := make(layout.ViContext, layout.ViContextSize)
-	c.SetAttributes(pairTag<<layout.ViContextAttributesTagLsb | uint32(level)<<layout.ViContextAttributesReliabilityLsb |
-		layout.ViContextAttributesEnableRdmaWriteMask | layout.ViContextAttributesEnableRdmaReadMask)
+func (h *host) context(level layout.Reliability, change func(*host, layout.VIContext)) layout.VIContext {
+	c := make(layout.VIContext, layout.VIContextSize)
+	c.SetAttributes(pairTag<<layout.VIContextAttributesTagLsb | uint32(level)<<layout.VIContextAttributesReliabilityLsb |
+		layout.VIContextAttributesEnableRDMAWriteMask | layout.VIContextAttributesEnableRDMAReadMask)
 	c.SetMaxTransferSize(1 << 16)
 	copy(c.PeerMac(), h.peer.engine.mac[:])
 	// Both directions pass the largest number soon.
@@ -223,7 +223,7 @@ func (h *host) context(level layout.Reliability, change func(*host, layout.ViCon
 	return c
 }
 
-func (h *host) command(op layout.CommandOpcode, context layout.ViContext) {
+func (h *host) command(op layout.CommandOpcode, context layout.VIContext) {
 	_, status := h.engine.Command(0, op, 0, context)
 	require.Equal(h.pair.t, layout.CommandStatusDone, status)
 }

@@ -120,8 +120,8 @@ func (d *descriptor) malformed(of Queue, reads bool) bool {
 	switch operation := d.operation(); operation {
 	case layout.DescriptorOperationSend:
 		return segments > layout.MaxDataSegments
-	case layout.DescriptorOperationRdmaWrite, layout.DescriptorOperationRdmaRead:
-		return operation == layout.DescriptorOperationRdmaRead && (!reads || d.immediate()) ||
+	case layout.DescriptorOperationRDMAWrite, layout.DescriptorOperationRDMARead:
+		return operation == layout.DescriptorOperationRDMARead && (!reads || d.immediate()) ||
 			of == ReceiveQueue || segments < 1 || segments > layout.MaxDataSegments+1 ||
 			!zero(d.address()[layout.AddressSegmentReservedOffset:layout.AddressSegmentSize])
 	}
@@ -147,7 +147,7 @@ func (d *descriptor) misfits() bool {
 // nothing else waits on the queue to be fetched.
 func (e *Engine[T]) Ring(who T, id QueueID, address uint64, handle uint32) {
 	v := &e.vis[id.VI]
-	if v.state == layout.ViStateFree {
+	if v.state == layout.VIStateFree {
 		e.env.Count(layout.CounterDoorbellMalformed)
 		return
 	}
@@ -164,7 +164,7 @@ func (e *Engine[T]) Ring(who T, id QueueID, address uint64, handle uint32) {
 	}
 	if held == e.config.QueueDepth {
 		e.env.Count(layout.CounterDoorbellOverrun)
-		e.env.Async(who, layout.AsyncErrorViOverrun, id.VI)
+		e.env.Async(who, layout.AsyncErrorVIOverrun, id.VI)
 		return
 	}
 	if q.count == 0 {
@@ -186,7 +186,7 @@ func (e *Engine[T]) Ready(id QueueID) bool {
 	case id.Of == ReceiveQueue:
 		return !v.head.valid
 	}
-	return !v.reliable() || v.state != layout.ViStateConnected || v.opens()
+	return !v.reliable() || v.state != layout.VIStateConnected || v.opens()
 }
 
 func (e *Engine[T]) posted(who T, id QueueID) {

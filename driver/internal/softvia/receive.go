@@ -32,7 +32,7 @@ func (m *message) echo() layout.StatusOperation {
 	if m.operation == layout.FrameOperationSend {
 		return layout.StatusOperationReceive
 	}
-	return layout.StatusOperationRemoteRdmaWrite
+	return layout.StatusOperationRemoteRDMAWrite
 }
 
 // stray is what an unreliable VI remembers of frames outside of the window.
@@ -70,7 +70,7 @@ func (e *Engine[T]) Arrive(who T, frame []byte) {
 	ethernet := layout.EthernetHeader(frame)
 	h := layout.ViaHeader(frame[layout.EthernetHeaderSize:])
 	operation := layout.FrameOperation(h.OperationVersion() & layout.ViaHeaderOperationVersionOperationMask >> layout.ViaHeaderOperationVersionOperationLsb)
-	index := int(h.DestinationVi() & 0xff)
+	index := int(h.DestinationVI() & 0xff)
 	v := &e.vis[index]
 	switch {
 	case h.OperationVersion()>>layout.ViaHeaderOperationVersionVersionLsb != layout.ViaVersion, operation > layout.FrameOperationAcknowledge,
@@ -80,8 +80,8 @@ func (e *Engine[T]) Arrive(who T, frame []byte) {
 	case v.reliable():
 		e.arriveReliably(who, index, operation, frame)
 		return
-	case v.state != layout.ViStateConnected, v.number(index) != h.DestinationVi(), v.ctx().PeerVi() != h.SourceVi(), !bytes.Equal(v.ctx().PeerMac(), ethernet.Source()):
-		e.env.Count(layout.CounterReceiveBadVi)
+	case v.state != layout.VIStateConnected, v.number(index) != h.DestinationVI(), v.ctx().PeerVI() != h.SourceVI(), !bytes.Equal(v.ctx().PeerMac(), ethernet.Source()):
+		e.env.Count(layout.CounterReceiveBadVI)
 		return
 	case v.astray(h.Sequence()):
 		if behind(v.expected, h.Sequence()) {
@@ -91,7 +91,7 @@ func (e *Engine[T]) Arrive(who T, frame []byte) {
 		}
 		return
 	}
-	if operation != layout.FrameOperationSend && operation != layout.FrameOperationRdmaWrite {
+	if operation != layout.FrameOperationSend && operation != layout.FrameOperationRDMAWrite {
 		e.env.Count(layout.CounterReceiveUnsupported)
 		return
 	}
@@ -208,13 +208,13 @@ func (e *Engine[T]) remoteWrite(who T, index int, h layout.ViaHeader, data []byt
 	v := &e.vis[index]
 	m := &v.message
 	pa, ok := e.env.Translate(h.Handle(), h.Address(), uint32(len(data)), v.tag(), layout.AttAccessRemoteWrite)
-	if !ok || v.ctx().Attributes()&layout.ViContextAttributesEnableRdmaWriteMask == 0 {
+	if !ok || v.ctx().Attributes()&layout.VIContextAttributesEnableRDMAWriteMask == 0 {
 		e.env.Count(layout.CounterReceiveProtection)
 		if m.immediate {
-			m.bits = layout.DescriptorStatusRdmaProtectionErrorMask
+			m.bits = layout.DescriptorStatusRDMAProtectionErrorMask
 		} else {
 			m.dropped = true
-			e.env.Async(who, layout.AsyncErrorRdmaWriteProtection, index)
+			e.env.Async(who, layout.AsyncErrorRDMAWriteProtection, index)
 		}
 		return
 	}
@@ -242,13 +242,13 @@ func (e *Engine[T]) endMessage(who T, index int, bits uint32) {
 	v := &e.vis[index]
 	m := v.message
 	v.message = message{}
-	if !m.open || m.dropped || m.empty || m.operation == layout.FrameOperationRdmaReadResponse {
+	if !m.open || m.dropped || m.empty || m.operation == layout.FrameOperationRDMAReadResponse {
 		return
 	}
 	e.env.Count(layout.CounterReceiveAborted)
 	if m.usesDescriptor() {
 		e.giveBack(who, index, completion{length: m.written, bits: m.bits | bits, echo: m.echo()})
 	} else {
-		e.env.Async(who, layout.AsyncErrorRdmaWriteAbort, index)
+		e.env.Async(who, layout.AsyncErrorRDMAWriteAbort, index)
 	}
 }

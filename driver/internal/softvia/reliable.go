@@ -34,10 +34,10 @@ func (e *Engine[T]) refuse(who T, index int, number uint32, code layout.Acknowle
 func (e *Engine[T]) arriveReliably(who T, index int, operation layout.FrameOperation, frame []byte) {
 	v := &e.vis[index]
 	ethernet, h := layout.EthernetHeader(frame), layout.ViaHeader(frame[layout.EthernetHeaderSize:])
-	connected, acknowledgement := v.state == layout.ViStateConnected, operation == layout.FrameOperationAcknowledge
-	if v.state == layout.ViStateFree || v.number(index) != h.DestinationVi() || v.ctx().PeerVi() != h.SourceVi() ||
+	connected, acknowledgement := v.state == layout.VIStateConnected, operation == layout.FrameOperationAcknowledge
+	if v.state == layout.VIStateFree || v.number(index) != h.DestinationVI() || v.ctx().PeerVI() != h.SourceVI() ||
 		!bytes.Equal(v.ctx().PeerMac(), ethernet.Source()) || !connected && (v.refusal == nil || acknowledgement) {
-		e.env.Count(layout.CounterReceiveBadVi)
+		e.env.Count(layout.CounterReceiveBadVI)
 		return
 	}
 	switch {
@@ -63,9 +63,9 @@ func (e *Engine[T]) arriveReliably(who T, index int, operation layout.FrameOpera
 		}
 	case v.ledger.broken:
 		e.env.Count(layout.CounterReceiveDropped)
-	case operation == layout.FrameOperationRdmaReadRequest:
+	case operation == layout.FrameOperationRDMAReadRequest:
 		e.readRequest(who, index, h)
-	case operation == layout.FrameOperationRdmaReadResponse:
+	case operation == layout.FrameOperationRDMAReadResponse:
 		e.readResponse(who, index, h, frame[layout.HeaderBytes:][:h.PayloadLength()])
 	default:
 		e.next(who, index, operation, h, frame[layout.HeaderBytes:][:h.PayloadLength()])
@@ -129,8 +129,8 @@ func (e *Engine[T]) next(who T, index int, operation layout.FrameOperation, h la
 		return
 	}
 	code := layout.AcknowledgeCodeRemoteDescriptor
-	if m.dropped || m.bits == layout.DescriptorStatusRdmaProtectionErrorMask {
-		code = layout.AcknowledgeCodeRdmaProtection
+	if m.dropped || m.bits == layout.DescriptorStatusRDMAProtectionErrorMask {
+		code = layout.AcknowledgeCodeRDMAProtection
 	}
 	if !m.dropped {
 		e.lastFrame(who, index, h.Immediate())
@@ -148,10 +148,10 @@ func (e *Engine[T]) readRequest(who T, index int, h layout.ViaHeader) {
 	case v.message.open || h.Flags() != layout.ViaHeaderFlagsFirstMask|layout.ViaHeaderFlagsLastMask || h.PayloadLength() > 0:
 		e.contradict(who, index, h)
 		return
-	case v.ctx().Attributes()&layout.ViContextAttributesEnableRdmaReadMask == 0:
+	case v.ctx().Attributes()&layout.VIContextAttributesEnableRDMAReadMask == 0:
 		e.env.Count(layout.CounterReceiveProtection)
-		e.env.Async(who, layout.AsyncErrorRdmaReadProtection, index)
-		e.refuse(who, index, h.Sequence(), layout.AcknowledgeCodeRdmaProtection)
+		e.env.Async(who, layout.AsyncErrorRDMAReadProtection, index)
+		e.refuse(who, index, h.Sequence(), layout.AcknowledgeCodeRDMAProtection)
 		return
 	case len(v.ledger.answers) == ledgerResponses:
 		e.env.Count(layout.CounterReceiveReadLimit)
@@ -169,13 +169,13 @@ func (e *Engine[T]) readResponse(who T, index int, h layout.ViaHeader, data []by
 	m := &v.message
 	first, last := h.Flags()&layout.ViaHeaderFlagsFirstMask != 0, h.Flags()&layout.ViaHeaderFlagsLastMask != 0
 	i := slices.IndexFunc(v.ledger.own, func(r *entry) bool { return r.begun && r.read() && !r.answered })
-	if i < 0 || first == m.open || m.open && m.operation != layout.FrameOperationRdmaReadResponse {
+	if i < 0 || first == m.open || m.open && m.operation != layout.FrameOperationRDMAReadResponse {
 		e.contradict(who, index, h)
 		return
 	}
 	r := v.ledger.own[i]
 	if first {
-		*m = message{open: true, operation: layout.FrameOperationRdmaReadResponse, segment: r.body.firstData()}
+		*m = message{open: true, operation: layout.FrameOperationRDMAReadResponse, segment: r.body.firstData()}
 	}
 	received := uint64(m.received) + uint64(len(data))
 	if h.Address() != uint64(r.length)<<32|uint64(m.received) || received > uint64(r.length) || last != (received == uint64(r.length)) {

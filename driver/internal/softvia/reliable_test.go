@@ -15,8 +15,8 @@ import (
 
 const (
 	opSend  = layout.DescriptorOperationSend
-	opWrite = layout.DescriptorOperationRdmaWrite
-	opRead  = layout.DescriptorOperationRdmaRead
+	opWrite = layout.DescriptorOperationRDMAWrite
+	opRead  = layout.DescriptorOperationRDMARead
 )
 
 var levels = []layout.Reliability{layout.ReliabilityDelivery, layout.ReliabilityReception}
@@ -81,15 +81,15 @@ func (f *traffic) next() {
 			require.Equal(f.to.pair.t, content, f.to.memory[buffer:][:n])
 		})
 	case 2, 3:
-		operation, echo = opWrite, layout.StatusOperationRdmaWrite
+		operation, echo = opWrite, layout.StatusOperationRDMAWrite
 		fence = fence || f.read[slot] && n > 0 // what was read must not change
 		f.slots[slot] = append(content, f.slots[slot][n:]...)
 		if immediate != 0 {
 			f.receive(0)
-			f.expect(ended{length: n, echo: layout.StatusOperationRemoteRdmaWrite, immediate: immediate}, func() {})
+			f.expect(ended{length: n, echo: layout.StatusOperationRemoteRDMAWrite, immediate: immediate}, func() {})
 		}
 	case 4:
-		operation, echo = opRead, layout.StatusOperationRdmaRead
+		operation, echo = opRead, layout.StatusOperationRDMARead
 		content = f.slots[slot][:n]
 	}
 	if fence {
@@ -167,7 +167,7 @@ func TestLossyWire(t *testing.T) {
 		onLevels(t, w.name, func(t *testing.T, level layout.Reliability) {
 			const seed = 7
 			random := rand.New(rand.NewPCG(seed, seed))
-			p := newPair(t, level, func(_ *host, c layout.ViContext) { c.SetRetryLimit(60) })
+			p := newPair(t, level, func(_ *host, c layout.VIContext) { c.SetRetryLimit(60) })
 			p.wire = faults(seed, w.lose, w.double, w.delay)
 			var both [2]*traffic
 			for i, h := range p.hosts {
@@ -223,7 +223,7 @@ func TestLossyWire(t *testing.T) {
 func TestNoTimeouts(t *testing.T) {
 	onLevels(t, "long", func(t *testing.T, level layout.Reliability) {
 		for window := params.AcknowledgeEvery; window < 3*params.AcknowledgeEvery; window++ {
-			p := newPair(t, level, func(_ *host, c layout.ViContext) { c.SetWindow(uint8(window)) })
+			p := newPair(t, level, func(_ *host, c layout.VIContext) { c.SetWindow(uint8(window)) })
 			h := p.hosts[0]
 			h.post(SendQueue, opWrite, local(40*layout.MaxPayload), nil)
 			p.run(forever)
@@ -255,7 +255,7 @@ func TestNoTimeouts(t *testing.T) {
 func TestWindow(t *testing.T) {
 	onLevels(t, "", func(t *testing.T, level layout.Reliability) {
 		for _, window := range []int{1, 5, params.LedgerMessages + 10} {
-			p := newPair(t, level, func(_ *host, c layout.ViContext) { c.SetWindow(uint8(window)) })
+			p := newPair(t, level, func(_ *host, c layout.VIContext) { c.SetWindow(uint8(window)) })
 			p.wire = func(*host, []byte) []uint64 { return nil }
 			h := p.hosts[0]
 			for range 40 {

@@ -36,7 +36,7 @@ func (e *Engine[T]) Send(who T, index int) error {
 func (e *Engine[T]) Process(who T, index int) error {
 	v := &e.vis[index]
 	d, ok := e.fetch(who, QueueID{index, SendQueue})
-	if v.reliable() && v.state == layout.ViStateConnected {
+	if v.reliable() && v.state == layout.VIStateConnected {
 		e.open(who, index, d, ok)
 		return nil
 	}
@@ -60,8 +60,8 @@ func (e *Engine[T]) Process(who T, index int) error {
 // echo is what a completion says that a descriptor of the send queue did.
 func (d *descriptor) echo() layout.StatusOperation {
 	return [...]layout.StatusOperation{
-		layout.DescriptorOperationSend: layout.StatusOperationSend, layout.DescriptorOperationRdmaWrite: layout.StatusOperationRdmaWrite,
-		layout.DescriptorOperationRdmaRead: layout.StatusOperationRdmaRead, layout.DescriptorOperationReserved: layout.StatusOperationSend,
+		layout.DescriptorOperationSend: layout.StatusOperationSend, layout.DescriptorOperationRDMAWrite: layout.StatusOperationRDMAWrite,
+		layout.DescriptorOperationRDMARead: layout.StatusOperationRDMARead, layout.DescriptorOperationReserved: layout.StatusOperationSend,
 	}[d.operation()]
 }
 
@@ -177,7 +177,7 @@ func (v *viState) unfit(d *descriptor) (bits uint32) {
 func (e *Engine[T]) send(who T, index int, s *send) (moved, bits uint32, err error) {
 	v, d := &e.vis[index], &s.body
 	length := d.control.Length()
-	if v.state != layout.ViStateConnected || v.broken {
+	if v.state != layout.VIStateConnected || v.broken {
 		e.env.Count(layout.CounterDescriptorFlushed)
 		return 0, layout.DescriptorStatusFlushedMask, nil
 	}
@@ -186,7 +186,7 @@ func (e *Engine[T]) send(who T, index int, s *send) (moved, bits uint32, err err
 	}
 	g := gather{body: d, next: d.firstData()}
 	for first := true; first || moved < length; first = false {
-		if v.state != layout.ViStateConnected { // stopped while a frame was emitted
+		if v.state != layout.VIStateConnected { // stopped while a frame was emitted
 			e.env.Count(layout.CounterTransmitAborted)
 			e.env.Count(layout.CounterDescriptorFlushed)
 			return moved, layout.DescriptorStatusFlushedMask, nil
@@ -243,10 +243,10 @@ func messageFlags(offset uint32, last bool) (flags uint8) {
 func (d *descriptor) frame(offset, n uint32, last bool) frameHead {
 	f := frameHead{operation: layout.FrameOperationSend, flags: messageFlags(offset, last), bytes: n}
 	switch d.operation() {
-	case layout.DescriptorOperationRdmaWrite:
-		f.operation, f.address, f.handle = layout.FrameOperationRdmaWrite, d.address().Address()+uint64(offset), d.address().Handle()
-	case layout.DescriptorOperationRdmaRead:
-		f.operation, f.address, f.handle, f.immediate = layout.FrameOperationRdmaReadRequest, d.address().Address(), d.address().Handle(), d.control.Length()
+	case layout.DescriptorOperationRDMAWrite:
+		f.operation, f.address, f.handle = layout.FrameOperationRDMAWrite, d.address().Address()+uint64(offset), d.address().Handle()
+	case layout.DescriptorOperationRDMARead:
+		f.operation, f.address, f.handle, f.immediate = layout.FrameOperationRDMAReadRequest, d.address().Address(), d.address().Handle(), d.control.Length()
 	default:
 		f.address = uint64(d.control.Length())<<32 | uint64(offset)
 	}
@@ -268,8 +268,8 @@ func (e *Engine[T]) headers(index int, f frameHead) []byte {
 	h.SetOperationVersion(layout.ViaVersion<<layout.ViaHeaderOperationVersionVersionLsb | uint8(f.operation))
 	h.SetFlags(f.flags)
 	h.SetPayloadLength(uint16(f.bytes))
-	h.SetDestinationVi(v.ctx().PeerVi())
-	h.SetSourceVi(v.number(index))
+	h.SetDestinationVI(v.ctx().PeerVI())
+	h.SetSourceVI(v.number(index))
 	h.SetSequence(f.sequence)
 	h.SetAddress(f.address)
 	h.SetHandle(f.handle)

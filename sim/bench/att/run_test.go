@@ -24,7 +24,7 @@ import (
 
 // Records of the bench's two streams; see cc/att_bench.cc.
 type operation struct {
-	Kind, Lane, Vi, Access     uint8
+	Kind, Lane, VI, Access     uint8
 	Delay, Tag                 uint16
 	ID, Argument, Length, Zero uint32
 	Va                         uint64
@@ -400,7 +400,7 @@ func (g *generator) register() []update {
 	start += head
 	r := att.Region{
 		Start: start, Length: length, Tag: g.tag(),
-		RdmaWrite: g.rng.IntN(2) == 0, RdmaRead: g.rng.IntN(2) == 0,
+		RDMAWrite: g.rng.IntN(2) == 0, RDMARead: g.rng.IntN(2) == 0,
 	}
 	for range att.PagesOf(start, length) {
 		r.Pages = append(r.Pages, g.rng.Uint32()&^(layout.AttPageBytes-1))
@@ -439,7 +439,7 @@ func (g *generator) contradiction() []update {
 	e := att.Entry{
 		Start: g.rng.Uint64(), Level2Address: layout.AttLevel2Base + 4*uint32(g.rng.IntN(1000)), Pages: 1 + uint32(g.rng.IntN(5)),
 		FirstBytes: uint16(1 + g.rng.IntN(4096)), LastBytes: uint16(1 + g.rng.IntN(4096)),
-		Valid: true, RdmaWrite: true, RdmaRead: true, Generation: g.oddGen, Tag: g.tag(),
+		Valid: true, RDMAWrite: true, RDMARead: true, Generation: g.oddGen, Tag: g.tag(),
 	}
 	switch g.rng.IntN(9) {
 	case 0:
@@ -529,13 +529,13 @@ func (g *generator) translations(n int) []operation {
 func (g *generator) translation() operation {
 	op := operation{
 		Kind: opTranslate, Lane: uint8(g.rng.IntN(3)), Access: uint8(g.rng.IntN(3)), Delay: g.delay(),
-		Tag: g.tag(), ID: g.id(), Vi: uint8(g.rng.IntN(4)),
+		Tag: g.tag(), ID: g.id(), VI: uint8(g.rng.IntN(4)),
 	}
 	if g.rng.IntN(8) == 0 {
-		op.Vi = uint8(g.rng.IntN(256))
+		op.VI = uint8(g.rng.IntN(256))
 	}
 	if g.rng.IntN(10) == 0 {
-		op.Vi = 255
+		op.VI = 255
 	}
 	if g.rng.IntN(200) == 0 {
 		op.Access = 3
@@ -549,7 +549,7 @@ func (g *generator) translation() operation {
 			i = len(g.live) - 1 - g.rng.IntN(min(3, len(g.live)))
 		}
 		r = g.live[i]
-		r.client, r.vi = op.Lane, op.Vi
+		r.client, r.vi = op.Lane, op.VI
 	case n < 80 && len(g.stale) > 0:
 		i := g.rng.IntN(len(g.stale))
 		if g.rng.IntN(2) == 0 {
@@ -557,7 +557,7 @@ func (g *generator) translation() operation {
 		}
 		r = g.stale[i]
 		if g.rng.IntN(2) == 0 {
-			op.Lane, op.Vi = r.client, r.vi
+			op.Lane, op.VI = r.client, r.vi
 		}
 	case n < 88 && len(g.odd) > 0:
 		r = g.odd[g.rng.IntN(len(g.odd))]
@@ -728,7 +728,7 @@ func (g *generator) judge(e event) error {
 		}
 		if !found {
 			return fmt.Errorf("translation %d (client %d, VI %d, handle %v, %d bytes at %#x, tag %#x, access %v) said %v %#x with %d bytes in the page; the model allows %v",
-				e.ID, tr.op.Lane, tr.op.Vi, att.Handle(tr.op.Argument), tr.op.Length, tr.op.Va, tr.op.Tag, layout.AttAccess(tr.op.Access), got.code, e.Address, e.Bytes, tr.answers)
+				e.ID, tr.op.Lane, tr.op.VI, att.Handle(tr.op.Argument), tr.op.Length, tr.op.Va, tr.op.Tag, layout.AttAccess(tr.op.Access), got.code, e.Address, e.Bytes, tr.answers)
 		}
 	case evAborted:
 		delete(g.pending, e.ID)

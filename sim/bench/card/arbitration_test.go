@@ -147,7 +147,7 @@ func TestReceiveWhileTransmitIsHeldUp(t *testing.T) {
 		var away *vi
 		r.b(func(m *machine) {
 			target, load = m.register(5, bytes, 2, true), m.register(0, 1<<16, 3, false)
-			away = m.createVi(200, 3, true)
+			away = m.createVI(200, 3, true)
 			away.aim(a)
 			away.peer = r.node[0]
 			away.peerMac[5] ^= 0x80

@@ -42,7 +42,7 @@ func (r *rig) reliableAttack() *reliableAttack {
 	r.both(func(m *machine) {
 		m.inexact = ofTransport
 		if m.thread.ID().Node == 0 { // it hears what the victims say, too, and answers
-			m.inexact = append(slices.Clone(ofTransport), layout.CounterReceiveBadVi, layout.CounterReceiveFrame)
+			m.inexact = append(slices.Clone(ofTransport), layout.CounterReceiveBadVI, layout.CounterReceiveFrame)
 		}
 	})
 	for k, level := range reliableLevels {
@@ -91,7 +91,7 @@ func (r *rig) reliableAttack() *reliableAttack {
 func (x *reliableAttack) rearm(v *vi) {
 	m := v.m
 	// There is nobody of that number at the attacker's card.
-	v.peer, v.peerMac, v.peerVi = x.node[0], x.node[0].mac, uint16(m.random.Uint32())&0xff00|forgedTo+uint16(m.random.IntN(100))
+	v.peer, v.peerMac, v.peerVI = x.node[0], x.node[0].mac, uint16(m.random.Uint32())&0xff00|forgedTo+uint16(m.random.IntN(100))
 	v.next, v.expected = m.random.Uint32(), m.random.Uint32()
 	if m.random.IntN(2) == 0 {
 		v.next, v.expected = -m.random.Uint32N(5), -m.random.Uint32N(30)
@@ -103,7 +103,7 @@ func (x *reliableAttack) rearm(v *vi) {
 	for range m.random.IntN(3) { // two frames at most: then there is room for an answer in the smallest window
 		n := m.random.IntN(4000)
 		d := buffers(m.pieces(x.sink, n, 1+m.random.IntN(8))...).to(x.gone, 0)
-		d.control = d.control&^layout.DescriptorControlOperationMask | uint16(layout.DescriptorOperationRdmaRead)<<layout.DescriptorControlOperationLsb
+		d.control = d.control&^layout.DescriptorControlOperationMask | uint16(layout.DescriptorOperationRDMARead)<<layout.DescriptorControlOperationLsb
 		if m.random.IntN(2) == 0 {
 			d = buffers(m.pieces(x.source, min(n, layout.MaxPayload), 1+m.random.IntN(4))...)
 		}
@@ -117,12 +117,12 @@ func (x *reliableAttack) renewReliable(v *vi) {
 	if v.reliable.refused || v.reliable.broken {
 		x.breaks++
 	}
-	m.viCommand(layout.CommandOpcodeDisconnectVi, v, layout.CommandStatusDone, layout.ViStateIdle)
-	m.viCommand(layout.CommandOpcodeDestroyVi, v, layout.CommandStatusDone, layout.ViStateIdle)
+	m.viCommand(layout.CommandOpcodeDisconnectVI, v, layout.CommandStatusDone, layout.VIStateIdle)
+	m.viCommand(layout.CommandOpcodeDestroyVI, v, layout.CommandStatusDone, layout.VIStateIdle)
 	v.flushed()
 	v.flushedOwn()
 	v.generation++
-	m.viCommand(layout.CommandOpcodeCreateVi, v, layout.CommandStatusDone, layout.ViStateIdle)
+	m.viCommand(layout.CommandOpcodeCreateVI, v, layout.CommandStatusDone, layout.VIStateIdle)
 	if m.random.IntN(8) != 0 {
 		x.rearm(v)
 	}
@@ -132,7 +132,7 @@ func (x *reliableAttack) renewReliable(v *vi) {
 func (x *reliableAttack) header(v *vi, operation layout.FrameOperation) viaFrame {
 	return viaFrame{
 		destination: v.m.mac, source: v.peerMac, etherType: layout.EtherTypeVia, operation: operation, version: layout.ViaVersion,
-		to: v.number(), from: v.peerVi, sequence: v.expected,
+		to: v.number(), from: v.peerVI, sequence: v.expected,
 	}
 }
 
@@ -167,7 +167,7 @@ func (x *reliableAttack) acknowledgement(v *vi) viaFrame {
 }
 
 func (x *reliableAttack) request(v *vi) viaFrame {
-	h := x.header(v, layout.FrameOperationRdmaReadRequest)
+	h := x.header(v, layout.FrameOperationRDMAReadRequest)
 	h.flags = layout.ViaHeaderFlagsFirstMask | layout.ViaHeaderFlagsLastMask
 	var good, closed []*region
 	for _, g := range x.regions {
@@ -208,7 +208,7 @@ func (x *reliableAttack) request(v *vi) viaFrame {
 
 // answer is a frame of an answer to the victim's read, if it has one that waits.
 func (x *reliableAttack) answer(v *vi) viaFrame {
-	h := x.header(v, layout.FrameOperationRdmaReadResponse)
+	h := x.header(v, layout.FrameOperationRDMAReadResponse)
 	total, offset := uint32(x.random.IntN(5000)), uint32(0)
 	for _, o := range v.reliable.own {
 		if o.read && !o.answered {
@@ -299,7 +299,7 @@ func (x *reliableAttack) unsure(b []byte) bool {
 		b = append(slices.Clone(b), make([]byte, layout.HeaderBytes-len(b))...)
 	}
 	h := layout.ViaHeader(b[layout.EthernetHeaderSize:])
-	v := x.node[1].vis[uint8(h.DestinationVi())]
+	v := x.node[1].vis[uint8(h.DestinationVI())]
 	if v == nil || v.reliable == nil {
 		return false
 	}
@@ -376,7 +376,7 @@ func reliableHostility(frames uint64) func(r *rig) {
 			x.verifyAttack(i%8 == 7)
 		}
 		for _, c := range []layout.Counter{
-			layout.CounterReceiveFrame, layout.CounterReceiveMalformed, layout.CounterReceiveBadVi, layout.CounterReceiveOldSequence,
+			layout.CounterReceiveFrame, layout.CounterReceiveMalformed, layout.CounterReceiveBadVI, layout.CounterReceiveOldSequence,
 			layout.CounterReceiveProtection, layout.CounterReceiveAborted, layout.CounterReceiveQueueEmpty, layout.CounterReceiveLength,
 			layout.CounterReceiveDescriptorError, layout.CounterReceiveMessage, layout.CounterReceiveReadLimit, layout.CounterReceiveOutOfOrder,
 			layout.CounterReceiveAcknowledge, layout.CounterReceiveRefused,

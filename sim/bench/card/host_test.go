@@ -155,7 +155,7 @@ func TestSplitDoorbells(t *testing.T) {
 
 // Dwords of a doorbell die with the VI: what is written to the next VI of that
 // page does not complete them.
-func TestDoorbellOfAnEarlierVi(t *testing.T) {
+func TestDoorbellOfAnEarlierVI(t *testing.T) {
 	takesSeconds(t)
 	mustPlay(t, config{}, func(r *rig) {
 		x := r.workingPair([2]uint8{33, 34})
@@ -165,15 +165,15 @@ func TestDoorbellOfAnEarlierVi(t *testing.T) {
 		v := &vi{m: m, index: 77, tag: 11}
 		for _, offset := range []uint32{layout.DoorbellSend, layout.DoorbellReceive} {
 			for have := 1; have <= 2; have++ {
-				m.viCommand(layout.CommandOpcodeCreateVi, v, layout.CommandStatusDone, layout.ViStateIdle)
+				m.viCommand(layout.CommandOpcodeCreateVI, v, layout.CommandStatusDone, layout.VIStateIdle)
 				bell := []uint32{at, high, handle}
 				m.check(m.thread.Write(layout.PciBar1Base+page+offset, bell[:have]...))
-				m.viCommand(layout.CommandOpcodeDestroyVi, v, layout.CommandStatusDone, layout.ViStateIdle)
+				m.viCommand(layout.CommandOpcodeDestroyVI, v, layout.CommandStatusDone, layout.VIStateIdle)
 				// Dwords for a VI that is not there die when it is taken into use.
 				if have == 1 {
 					m.check(m.thread.Write(layout.PciBar1Base+page+offset, bell[:2]...))
 				}
-				m.viCommand(layout.CommandOpcodeCreateVi, v, layout.CommandStatusDone, layout.ViStateIdle)
+				m.viCommand(layout.CommandOpcodeCreateVI, v, layout.CommandStatusDone, layout.VIStateIdle)
 				before := m.counter(layout.CounterDoorbellMalformed)
 				m.check(m.thread.Write(layout.PciBar1Base+page+offset+uint32(4*have), bell[have:]...))
 				if have == 1 {
@@ -188,7 +188,7 @@ func TestDoorbellOfAnEarlierVi(t *testing.T) {
 					fail("offset %#x, %d dwords: counted %d times, want %d", offset, have, after-before, want)
 				}
 				m.counts[layout.CounterDoorbellMalformed] = after
-				m.viCommand(layout.CommandOpcodeDestroyVi, v, layout.CommandStatusDone, layout.ViStateIdle)
+				m.viCommand(layout.CommandOpcodeDestroyVI, v, layout.CommandStatusDone, layout.VIStateIdle)
 				r.verify()
 			}
 		}
@@ -201,7 +201,7 @@ func TestBadCommands(t *testing.T) {
 	mustPlay(t, config{}, func(r *rig) {
 		x := r.workingPair([2]uint8{1, 2})
 		m := r.node[0]
-		idle := m.createVi(5, 11, true)
+		idle := m.createVI(5, 11, true)
 		queue := m.createQueue(3, 4)
 		good := func(c layout.Command) { // a level-1 entry that could be
 			c.SetIndex(regionLimit - 1)
@@ -248,15 +248,15 @@ func TestBadCommands(t *testing.T) {
 				c.SetIndex(x.memory[0].index)
 				c.SetHandle(x.memory[0].handle ^ 1<<layout.AttHandleValueGenerationLsb)
 			}},
-			{"VI 256", layout.CommandOpcodeCreateVi, argument, index(256)},
-			{"VI 2^32-1", layout.CommandOpcodeQueryVi, argument, index(1<<32 - 1)},
-			{"VI in use", layout.CommandOpcodeCreateVi, state, index(5)},
-			{"destroy a connected VI", layout.CommandOpcodeDestroyVi, state, index(1)},
-			{"destroy a free VI", layout.CommandOpcodeDestroyVi, state, index(77)},
-			{"connect a connected VI", layout.CommandOpcodeConnectVi, state, index(1)},
-			{"connect a free VI", layout.CommandOpcodeConnectVi, state, index(77)},
-			{"disconnect a free VI", layout.CommandOpcodeDisconnectVi, state, index(77)},
-			{"modify a connected VI", layout.CommandOpcodeModifyVi, state, index(1)},
+			{"VI 256", layout.CommandOpcodeCreateVI, argument, index(256)},
+			{"VI 2^32-1", layout.CommandOpcodeQueryVI, argument, index(1<<32 - 1)},
+			{"VI in use", layout.CommandOpcodeCreateVI, state, index(5)},
+			{"destroy a connected VI", layout.CommandOpcodeDestroyVI, state, index(1)},
+			{"destroy a free VI", layout.CommandOpcodeDestroyVI, state, index(77)},
+			{"connect a connected VI", layout.CommandOpcodeConnectVI, state, index(1)},
+			{"connect a free VI", layout.CommandOpcodeConnectVI, state, index(77)},
+			{"disconnect a free VI", layout.CommandOpcodeDisconnectVI, state, index(77)},
+			{"modify a connected VI", layout.CommandOpcodeModifyVI, state, index(1)},
 			{"completion queue that is there", layout.CommandOpcodeCreateCompletionQueue, state, ring(3, ringAt, 4)},
 			{"completion queue 64", layout.CommandOpcodeCreateCompletionQueue, argument, ring(1<<params.CompletionQueuesLog2, ringAt, 4)},
 			{"completion queue 2^32-1", layout.CommandOpcodeCreateCompletionQueue, argument, ring(1<<32-1, ringAt, 4)},
@@ -293,9 +293,9 @@ func TestBadCommands(t *testing.T) {
 		m.await("command", m.command+layout.CommandStatusOffset, func(v uint32) bool { return v != 0 })
 		m.expectWord(m.command+layout.CommandStatusOffset, uint32(layout.CommandStatusDone))
 
-		for v, want := range map[uint32]layout.ViState{1: layout.ViStateConnected, uint32(idle.index): layout.ViStateIdle, 77: layout.ViStateFree} {
-			attributes := m.do(layout.CommandOpcodeQueryVi, layout.CommandStatusDone, index(v))
-			if got := layout.ViState(attributes & layout.ViContextAttributesStateMask); got != want {
+		for v, want := range map[uint32]layout.VIState{1: layout.VIStateConnected, uint32(idle.index): layout.VIStateIdle, 77: layout.VIStateFree} {
+			attributes := m.do(layout.CommandOpcodeQueryVI, layout.CommandStatusDone, index(v))
+			if got := layout.VIState(attributes & layout.VIContextAttributesStateMask); got != want {
 				fail("VI %d is %v, want %v", v, got, want)
 			}
 		}
@@ -412,8 +412,8 @@ func TestDoorbellOverrun(t *testing.T) {
 		// More errors than there are places for: the first are kept, of the others it is told whose they were.
 		for i := range uint32(layout.AsyncErrorSlots) {
 			e := m.read(layout.RegisterAsyncErrorInfoOffset)
-			if e&layout.RegisterAsyncErrorInfoValidMask == 0 || layout.AsyncError(e&layout.RegisterAsyncErrorInfoCodeMask) != layout.AsyncErrorViOverrun ||
-				uint8(e>>layout.RegisterAsyncErrorInfoViLsb) != v.index || e>>layout.RegisterAsyncErrorInfoCountLsb != dropped {
+			if e&layout.RegisterAsyncErrorInfoValidMask == 0 || layout.AsyncError(e&layout.RegisterAsyncErrorInfoCodeMask) != layout.AsyncErrorVIOverrun ||
+				uint8(e>>layout.RegisterAsyncErrorInfoVILsb) != v.index || e>>layout.RegisterAsyncErrorInfoCountLsb != dropped {
 				fail("AsyncErrorInfo reads %#x as error %d of %d", e, i, dropped)
 			}
 		}

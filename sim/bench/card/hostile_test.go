@@ -34,7 +34,7 @@ func (r *rig) attack() *attack {
 		x.inbox = m.register(3321, 5000, 100, false)
 		for i := range 6 {
 			tag, writable := uint16(100+i%2), i != 5
-			x.victims = append(x.victims, m.createVi(uint8(40+i*7), tag, writable))
+			x.victims = append(x.victims, m.createVI(uint8(40+i*7), tag, writable))
 			x.regions = append(x.regions, m.register(m.random.IntN(pageBytes), 1+m.random.IntN(5*pageBytes), tag, i%3 != 2))
 		}
 		x.gone = m.register(0, pageBytes, 100, true)
@@ -54,7 +54,7 @@ func (r *rig) attack() *attack {
 // arm connects a victim with nobody in particular at node 0.
 func (x *attack) arm(v *vi) {
 	m := v.m
-	v.peer, v.peerMac, v.peerVi = x.node[0], x.node[0].mac, uint16(m.random.Uint32())
+	v.peer, v.peerMac, v.peerVI = x.node[0], x.node[0].mac, uint16(m.random.Uint32())
 	v.expected = m.random.Uint32()
 	if m.random.IntN(2) == 0 {
 		v.expected = -m.random.Uint32N(30)
@@ -93,8 +93,8 @@ func (x *attack) frame(v *vi) viaFrame {
 		n = x.random.IntN(min(g.length, 40) + 1)
 	}
 	h := viaFrame{
-		destination: v.m.mac, source: v.peerMac, etherType: layout.EtherTypeVia, operation: layout.FrameOperationRdmaWrite, version: layout.ViaVersion,
-		length: n, to: v.number(), from: v.peerVi, sequence: v.expected, handle: g.handle, immediate: x.random.Uint32(),
+		destination: v.m.mac, source: v.peerMac, etherType: layout.EtherTypeVia, operation: layout.FrameOperationRDMAWrite, version: layout.ViaVersion,
+		length: n, to: v.number(), from: v.peerVI, sequence: v.expected, handle: g.handle, immediate: x.random.Uint32(),
 		address: g.address + uint64(x.random.IntN(g.length-n+1)), payload: make([]byte, n),
 	}
 	for i := range h.payload {
@@ -116,7 +116,7 @@ func (x *attack) sendFrame(v *vi) viaFrame {
 	}
 	h := viaFrame{
 		destination: v.m.mac, source: v.peerMac, etherType: layout.EtherTypeVia, operation: layout.FrameOperationSend, version: layout.ViaVersion,
-		length: n, to: v.number(), from: v.peerVi, sequence: v.expected, immediate: x.random.Uint32(),
+		length: n, to: v.number(), from: v.peerVI, sequence: v.expected, immediate: x.random.Uint32(),
 		address: uint64(total)<<32 | uint64(offset), payload: make([]byte, n),
 	}
 	for i := range h.payload {
@@ -269,11 +269,11 @@ func (x *attack) honest() {
 // the old one are about.
 func (x *attack) renew(v *vi) {
 	m := v.m
-	m.viCommand(layout.CommandOpcodeDisconnectVi, v, layout.CommandStatusDone, layout.ViStateIdle)
-	m.viCommand(layout.CommandOpcodeDestroyVi, v, layout.CommandStatusDone, layout.ViStateIdle)
+	m.viCommand(layout.CommandOpcodeDisconnectVI, v, layout.CommandStatusDone, layout.VIStateIdle)
+	m.viCommand(layout.CommandOpcodeDestroyVI, v, layout.CommandStatusDone, layout.VIStateIdle)
 	v.flushed()
 	v.generation++
-	m.viCommand(layout.CommandOpcodeCreateVi, v, layout.CommandStatusDone, layout.ViStateIdle)
+	m.viCommand(layout.CommandOpcodeCreateVI, v, layout.CommandStatusDone, layout.VIStateIdle)
 	if m.random.IntN(4) != 0 {
 		x.arm(v)
 	}
@@ -340,7 +340,7 @@ func hostility(frames uint64) func(r *rig) {
 		}
 		for _, c := range []layout.Counter{
 			layout.CounterMacReceiveFrame,
-			layout.CounterReceiveFrame, layout.CounterReceiveNotForUs, layout.CounterReceiveMalformed, layout.CounterReceiveBadVi,
+			layout.CounterReceiveFrame, layout.CounterReceiveNotForUs, layout.CounterReceiveMalformed, layout.CounterReceiveBadVI,
 			layout.CounterReceiveOldSequence, layout.CounterReceiveGap, layout.CounterReceiveProtection, layout.CounterReceiveAborted,
 			layout.CounterReceiveUnsupported, layout.CounterReceiveDropped, layout.CounterReceiveQueueEmpty, layout.CounterReceiveLength,
 			layout.CounterReceiveDescriptorError, layout.CounterReceiveMessage,

@@ -51,7 +51,7 @@ var troubles = []trouble{
 	{name: "local errors", post: spoiled(
 		func(m *machine, _, _ *end, d *descriptor) { m.spoil(d, false) },
 		func(_ *machine, _, _ *end, d *descriptor) {
-			d.control = uint16(layout.DescriptorOperationRdmaRead) << layout.DescriptorControlOperationLsb
+			d.control = uint16(layout.DescriptorOperationRDMARead) << layout.DescriptorControlOperationLsb
 		},
 		func(_ *machine, _, _ *end, d *descriptor) { d.segments = layout.MaxDataSegments + 1 },
 		func(_ *machine, _, _ *end, d *descriptor) {
@@ -130,7 +130,7 @@ var troubles = []trouble{
 		for i := range 8 {
 			h := viaFrame{
 				destination: v.m.mac, source: v.peerMac, etherType: layout.EtherTypeVia, operation: layout.FrameOperation(r.random.IntN(3)), version: layout.ViaVersion,
-				length: 40, to: v.number(), from: v.peerVi, sequence: v.expected + r.random.Uint32N(2), address: r.random.Uint64(), handle: r.random.Uint32(),
+				length: 40, to: v.number(), from: v.peerVI, sequence: v.expected + r.random.Uint32N(2), address: r.random.Uint64(), handle: r.random.Uint32(),
 				flags: uint8(r.random.IntN(8)), payload: make([]byte, 40),
 			}
 			switch i {
@@ -297,7 +297,7 @@ func isolation(what trouble, rounds uint64, lines *[]string) func(r *rig) {
 func (r *rig) mishaps() (n uint32) {
 	for _, m := range r.node {
 		n += m.noted
-		for _, c := range []layout.Counter{layout.CounterDescriptorError, layout.CounterDescriptorFlushed, layout.CounterReceiveBadVi, layout.CounterDoorbellMalformed} {
+		for _, c := range []layout.Counter{layout.CounterDescriptorError, layout.CounterDescriptorFlushed, layout.CounterReceiveBadVI, layout.CounterDoorbellMalformed} {
 			n += m.counts[c]
 		}
 	}

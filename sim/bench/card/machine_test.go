@@ -407,10 +407,10 @@ func (m *machine) enter(g *region) {
 		attributes := uint32(layout.AttLevel1AttributesValidMask) | uint32(generation)<<layout.AttLevel1AttributesGenerationLsb |
 			uint32(g.tag)<<layout.AttLevel1AttributesTagLsb
 		if g.writable {
-			attributes |= layout.AttLevel1AttributesRdmaWriteMask
+			attributes |= layout.AttLevel1AttributesRDMAWriteMask
 		}
 		if g.readable {
-			attributes |= layout.AttLevel1AttributesRdmaReadMask
+			attributes |= layout.AttLevel1AttributesRDMAReadMask
 		}
 		e.SetAttributes(attributes)
 	})
@@ -544,7 +544,7 @@ func (m *machine) takeErrors(within driver.Time) {
 			m.sleep(errorsEvery)
 			continue
 		}
-		got[asyncError{layout.AsyncError(v & layout.RegisterAsyncErrorInfoCodeMask), uint8(v >> layout.RegisterAsyncErrorInfoViLsb)}]++
+		got[asyncError{layout.AsyncError(v & layout.RegisterAsyncErrorInfoCodeMask), uint8(v >> layout.RegisterAsyncErrorInfoVILsb)}]++
 	}
 	for e, n := range want {
 		if got[e] != n {
@@ -560,7 +560,7 @@ var exact = []layout.Counter{
 	layout.CounterTransmitMessage, layout.CounterTransmitFrame, layout.CounterTransmitAborted,
 	layout.CounterCompletionWritten, layout.CounterCompletionError, layout.CounterMacTransmitFrame, layout.CounterMacReceiveFrame,
 	layout.CounterMacReceiveBad, layout.CounterMacReceiveLong, layout.CounterMacReceiveOverrun,
-	layout.CounterReceiveFrame, layout.CounterReceiveNotForUs, layout.CounterReceiveMalformed, layout.CounterReceiveBadVi,
+	layout.CounterReceiveFrame, layout.CounterReceiveNotForUs, layout.CounterReceiveMalformed, layout.CounterReceiveBadVI,
 	layout.CounterReceiveOldSequence, layout.CounterReceiveGap, layout.CounterReceiveProtection, layout.CounterReceiveBusError,
 	layout.CounterReceiveAborted, layout.CounterReceiveUnsupported, layout.CounterReceiveQueueEmpty, layout.CounterReceiveDropped,
 	layout.CounterReceiveLength, layout.CounterReceiveDescriptorError, layout.CounterReceiveMessage, layout.CounterCompletionReceive,
@@ -589,7 +589,7 @@ func (m *machine) verifyCounters() {
 // fates are what can become of a frame that was taken from the MAC.
 var fates = []layout.Counter{
 	layout.CounterReceiveNotForUs, layout.CounterRawReceive, layout.CounterRawReceiveDropped, layout.CounterRawReceiveError,
-	layout.CounterReceiveMalformed, layout.CounterReceiveBadVi, layout.CounterReceiveOldSequence, layout.CounterReceiveUnsupported,
+	layout.CounterReceiveMalformed, layout.CounterReceiveBadVI, layout.CounterReceiveOldSequence, layout.CounterReceiveUnsupported,
 	layout.CounterReceiveDropped, layout.CounterReceiveQueueEmpty, layout.CounterReceiveLength, layout.CounterReceiveDescriptorError,
 	layout.CounterReceiveProtection, layout.CounterReceiveBusError, layout.CounterReceiveReadLimit, layout.CounterReceiveOutOfOrder,
 	layout.CounterReceiveAcknowledge, layout.CounterReceiveRefused, layout.CounterReceiveFrame,

@@ -27,7 +27,7 @@ type vi struct {
 	queues     [2]uint8  // completion queues of send and receive queue: number plus one, 0 = none
 	peer       *machine
 	peerMac    [6]byte
-	peerVi     uint16
+	peerVI     uint16
 	next       uint32   // sequence number of the next frame out
 	expected   uint32   // of the next frame in
 	strays     []uint32 // numbers of frames outside of the window, in a row
@@ -96,7 +96,7 @@ type descriptor struct {
 
 const (
 	operationSend  = uint16(layout.DescriptorOperationSend) << layout.DescriptorControlOperationLsb
-	operationWrite = uint16(layout.DescriptorOperationRdmaWrite) << layout.DescriptorControlOperationLsb
+	operationWrite = uint16(layout.DescriptorOperationRDMAWrite) << layout.DescriptorControlOperationLsb
 )
 
 // part is a data segment of n bytes of a region.
@@ -192,8 +192,8 @@ func (d descriptor) encode() []byte {
 	return b
 }
 
-func (v *vi) context(state layout.ViState) func(c layout.ViContext) {
-	return func(c layout.ViContext) {
+func (v *vi) context(state layout.VIState) func(c layout.VIContext) {
+	return func(c layout.VIContext) {
 		level := layout.ReliabilityUnreliable
 		if x := v.reliable; x != nil {
 			level = x.level
@@ -204,37 +204,37 @@ func (v *vi) context(state layout.ViState) func(c layout.ViContext) {
 		}
 		c.SetSendCompletionQueue(v.queues[0])
 		c.SetReceiveCompletionQueue(v.queues[1])
-		a := uint32(state)<<layout.ViContextAttributesStateLsb | uint32(level)<<layout.ViContextAttributesReliabilityLsb |
-			uint32(v.generation)<<layout.ViContextAttributesGenerationLsb | uint32(v.tag)<<layout.ViContextAttributesTagLsb
+		a := uint32(state)<<layout.VIContextAttributesStateLsb | uint32(level)<<layout.VIContextAttributesReliabilityLsb |
+			uint32(v.generation)<<layout.VIContextAttributesGenerationLsb | uint32(v.tag)<<layout.VIContextAttributesTagLsb
 		if v.writable {
-			a |= layout.ViContextAttributesEnableRdmaWriteMask
+			a |= layout.VIContextAttributesEnableRDMAWriteMask
 		}
 		if v.reliable != nil && v.reliable.readable {
-			a |= layout.ViContextAttributesEnableRdmaReadMask
+			a |= layout.VIContextAttributesEnableRDMAReadMask
 		}
 		c.SetAttributes(a)
 		c.SetMaxTransferSize(uint32(v.max))
 		copy(c.PeerMac(), v.peerMac[:])
-		c.SetPeerVi(v.peerVi)
+		c.SetPeerVI(v.peerVI)
 		c.SetSendSequence(v.next)
 		c.SetReceiveSequence(v.expected)
 	}
 }
 
-func (m *machine) viCommand(op layout.CommandOpcode, v *vi, end layout.CommandStatus, state layout.ViState) uint32 {
+func (m *machine) viCommand(op layout.CommandOpcode, v *vi, end layout.CommandStatus, state layout.VIState) uint32 {
 	return m.do(op, end, func(c layout.Command) {
 		c.SetIndex(uint32(v.index))
-		v.context(state)(layout.ViContext(c.Payload()))
+		v.context(state)(layout.VIContext(c.Payload()))
 	})
 }
 
-// createVi makes a VI with queues of its own.
-func (m *machine) createVi(index uint8, tag uint16, writable bool) *vi {
-	return m.createViWith(index, tag, writable, pageBytes)
+// createVI makes a VI with queues of its own.
+func (m *machine) createVI(index uint8, tag uint16, writable bool) *vi {
+	return m.createVIWith(index, tag, writable, pageBytes)
 }
 
-// createViWith gives each of the queues so many bytes.
-func (m *machine) createViWith(index uint8, tag uint16, writable bool, queueBytes int) *vi {
+// createVIWith gives each of the queues so many bytes.
+func (m *machine) createVIWith(index uint8, tag uint16, writable bool, queueBytes int) *vi {
 	v := &vi{m: m, index: index, tag: tag, writable: writable}
 	v.create(queueBytes)
 	return v
@@ -246,7 +246,7 @@ func (v *vi) create(queueBytes int) {
 	v.generation, v.max = uint8(m.random.Uint32()), 1<<16
 	v.send = workQueue{v: v, region: m.register(0, queueBytes, v.tag, false)}
 	v.receive = workQueue{v: v, receive: true, region: m.register(0, queueBytes, v.tag, false)}
-	m.viCommand(layout.CommandOpcodeCreateVi, v, layout.CommandStatusDone, layout.ViStateIdle)
+	m.viCommand(layout.CommandOpcodeCreateVI, v, layout.CommandStatusDone, layout.VIStateIdle)
 	m.vis[v.index] = v
 }
 
@@ -278,10 +278,10 @@ func (r *rig) connectAt(a, b *vi, next [2]uint32) {
 }
 
 // aim names the peer.
-func (v *vi) aim(p *vi) { v.peer, v.peerMac, v.peerVi = p.m, p.m.mac, p.number() }
+func (v *vi) aim(p *vi) { v.peer, v.peerMac, v.peerVI = p.m, p.m.mac, p.number() }
 
 func (v *vi) connect() {
-	v.m.viCommand(layout.CommandOpcodeConnectVi, v, layout.CommandStatusDone, layout.ViStateConnected)
+	v.m.viCommand(layout.CommandOpcodeConnectVI, v, layout.CommandStatusDone, layout.VIStateConnected)
 	v.connected, v.message, v.strays = true, message{}, nil
 	if v.reliable != nil {
 		v.reliable.begin(v.next)
@@ -293,7 +293,7 @@ func (r *rig) pair(index [2]uint8, tag [2]uint16, writable [2]bool) (a, b *vi) {
 	var made [2]*vi
 	r.both(func(m *machine) {
 		n := m.thread.ID().Node
-		made[n] = m.createVi(index[n], tag[n], writable[n])
+		made[n] = m.createVI(index[n], tag[n], writable[n])
 	})
 	r.connect(made[0], made[1])
 	return made[0], made[1]
@@ -503,7 +503,7 @@ func (v *vi) cut() (flushed, partial int) {
 
 // disconnect disconnects a VI. What was in its send queue is the caller's to tell.
 func (v *vi) disconnect() {
-	v.m.viCommand(layout.CommandOpcodeDisconnectVi, v, layout.CommandStatusDone, layout.ViStateIdle)
+	v.m.viCommand(layout.CommandOpcodeDisconnectVI, v, layout.CommandStatusDone, layout.VIStateIdle)
 }
 
 // flushed foretells what a disconnect does to the receive queue.
@@ -520,17 +520,17 @@ func (v *vi) flushed() {
 }
 
 const errorBits = layout.DescriptorStatusFormatErrorMask | layout.DescriptorStatusProtectionErrorMask | layout.DescriptorStatusLengthErrorMask |
-	layout.DescriptorStatusPartialErrorMask | layout.DescriptorStatusTransportErrorMask | layout.DescriptorStatusRdmaProtectionErrorMask |
+	layout.DescriptorStatusPartialErrorMask | layout.DescriptorStatusTransportErrorMask | layout.DescriptorStatusRDMAProtectionErrorMask |
 	layout.DescriptorStatusRemoteDescriptorErrorMask
 
 // ended is the status of a descriptor that completes with these errors.
 func (d descriptor) ended(errors uint32) uint32 {
 	echo := layout.StatusOperationSend
 	switch d.operation() {
-	case layout.DescriptorOperationRdmaWrite:
-		echo = layout.StatusOperationRdmaWrite
-	case layout.DescriptorOperationRdmaRead:
-		echo = layout.StatusOperationRdmaRead
+	case layout.DescriptorOperationRDMAWrite:
+		echo = layout.StatusOperationRDMAWrite
+	case layout.DescriptorOperationRDMARead:
+		echo = layout.StatusOperationRDMARead
 	}
 	return layout.DescriptorStatusDoneMask | errors | uint32(echo)<<layout.DescriptorStatusOperationLsb
 }
@@ -544,7 +544,7 @@ func (v *vi) readable(p *posted, chunk int) bool {
 // transmit makes the frames of a message and says how its descriptor completes.
 func (v *vi) transmit(p *posted) (frames [][]byte, status uint32, moved int) {
 	d := p.descriptor
-	rdma := d.operation() == layout.DescriptorOperationRdmaWrite
+	rdma := d.operation() == layout.DescriptorOperationRDMAWrite
 	most := layout.MaxDataSegments
 	if rdma {
 		most++ // the address segment
@@ -585,10 +585,10 @@ func (v *vi) transmit(p *posted) (frames [][]byte, status uint32, moved int) {
 		}
 		h := viaFrame{
 			destination: v.peerMac, source: v.m.mac, etherType: layout.EtherTypeVia, operation: layout.FrameOperationSend, version: layout.ViaVersion,
-			payload: piece, length: n, to: v.peerVi, from: v.number(), sequence: next, address: uint64(total)<<32 | uint64(at),
+			payload: piece, length: n, to: v.peerVI, from: v.number(), sequence: next, address: uint64(total)<<32 | uint64(at),
 		}
 		if rdma {
-			h.operation, h.address, h.handle = layout.FrameOperationRdmaWrite, remote.address+uint64(at), remote.handle
+			h.operation, h.address, h.handle = layout.FrameOperationRDMAWrite, remote.address+uint64(at), remote.handle
 		}
 		if d.control&layout.DescriptorControlImmediateMask != 0 {
 			h.flags, h.immediate = layout.ViaHeaderFlagsImmediateMask, d.immediate
@@ -689,8 +689,8 @@ func (h viaFrame) encode() []byte {
 	v.SetOperationVersion(uint8(h.operation)<<layout.ViaHeaderOperationVersionOperationLsb | h.version<<layout.ViaHeaderOperationVersionVersionLsb)
 	v.SetFlags(h.flags)
 	v.SetPayloadLength(uint16(h.length))
-	v.SetDestinationVi(h.to)
-	v.SetSourceVi(h.from)
+	v.SetDestinationVI(h.to)
+	v.SetSourceVI(h.from)
 	v.SetSequence(h.sequence)
 	v.SetAddress(h.address)
 	v.SetHandle(h.handle)
@@ -729,14 +729,14 @@ func (m *machine) hearVia(frame []byte) {
 		m.counts[layout.CounterReceiveMalformed]++
 		return
 	}
-	v := m.vis[uint8(h.DestinationVi())]
-	stranger := v == nil || h.DestinationVi() != v.number() || [6]byte(e.Source()) != v.peerMac || h.SourceVi() != v.peerVi
+	v := m.vis[uint8(h.DestinationVI())]
+	stranger := v == nil || h.DestinationVI() != v.number() || [6]byte(e.Source()) != v.peerMac || h.SourceVI() != v.peerVI
 	if !stranger && v.reliable != nil {
 		m.counts[v.hearReliable(operation, h, frame[layout.HeaderBytes:layout.HeaderBytes+n])]++
 		return
 	}
 	if stranger || !v.connected {
-		m.counts[layout.CounterReceiveBadVi]++
+		m.counts[layout.CounterReceiveBadVI]++
 		return
 	}
 	ahead := int32(h.Sequence() - v.expected)
@@ -755,7 +755,7 @@ func (m *machine) hearVia(frame []byte) {
 	flags := h.Flags()
 	first, last := flags&layout.ViaHeaderFlagsFirstMask != 0, flags&layout.ViaHeaderFlagsLastMask != 0
 	immediate := flags&layout.ViaHeaderFlagsImmediateMask != 0
-	rdma := operation == layout.FrameOperationRdmaWrite
+	rdma := operation == layout.FrameOperationRDMAWrite
 	supported := rdma || operation == layout.FrameOperationSend
 	total, offset := uint32(h.Address()>>32), uint32(h.Address())
 	begins := supported && first && (rdma || offset == 0)
@@ -770,7 +770,7 @@ func (m *machine) hearVia(frame []byte) {
 		// The first frame of a message is missing.
 		m.counts[layout.CounterReceiveAborted]++
 		if rdma && !immediate {
-			m.errors = append(m.errors, asyncError{layout.AsyncErrorRdmaWriteAbort, v.index})
+			m.errors = append(m.errors, asyncError{layout.AsyncErrorRDMAWriteAbort, v.index})
 		}
 	}
 	reason := layout.CounterReceiveDropped
@@ -863,9 +863,9 @@ func (v *vi) place(h layout.ViaHeader, payload []byte) layout.Counter {
 		if code != layout.AttErrorNone {
 			if x.held == nil {
 				x.open = false
-				v.m.errors = append(v.m.errors, asyncError{layout.AsyncErrorRdmaWriteProtection, v.index})
+				v.m.errors = append(v.m.errors, asyncError{layout.AsyncErrorRDMAWriteProtection, v.index})
 			}
-			x.errors |= layout.DescriptorStatusRdmaProtectionErrorMask
+			x.errors |= layout.DescriptorStatusRDMAProtectionErrorMask
 			return layout.CounterReceiveProtection
 		}
 		g.expect(int(h.Address()-g.address), payload)
@@ -914,7 +914,7 @@ type scatter struct {
 func (x *message) ended() uint32 {
 	echo := layout.StatusOperationReceive
 	if x.rdma {
-		echo = layout.StatusOperationRemoteRdmaWrite
+		echo = layout.StatusOperationRemoteRDMAWrite
 	}
 	return layout.DescriptorStatusDoneMask | x.errors | uint32(echo)<<layout.DescriptorStatusOperationLsb
 }
@@ -924,7 +924,7 @@ func (v *vi) cutOff(more uint32) {
 	x := &v.message
 	v.m.counts[layout.CounterReceiveAborted]++
 	if x.held == nil {
-		v.m.errors = append(v.m.errors, asyncError{layout.AsyncErrorRdmaWriteAbort, v.index})
+		v.m.errors = append(v.m.errors, asyncError{layout.AsyncErrorRDMAWriteAbort, v.index})
 		return
 	}
 	v.m.counts[layout.CounterReceiveMessage]++

@@ -55,8 +55,8 @@ func (x *numbered) forge(numbers func(i int) uint32, count int) {
 		var batch [][]byte
 		for room := len(x.node[0].transmit.buffers) - 3; room > 0 && i < count; room, i = room-1, i+1 {
 			h := viaFrame{
-				destination: x.to.m.mac, source: x.to.peerMac, etherType: layout.EtherTypeVia, operation: layout.FrameOperationRdmaWrite, version: layout.ViaVersion,
-				flags: layout.ViaHeaderFlagsFirstMask | layout.ViaHeaderFlagsLastMask, length: 4, to: x.to.number(), from: x.to.peerVi,
+				destination: x.to.m.mac, source: x.to.peerMac, etherType: layout.EtherTypeVia, operation: layout.FrameOperationRDMAWrite, version: layout.ViaVersion,
+				flags: layout.ViaHeaderFlagsFirstMask | layout.ViaHeaderFlagsLastMask, length: 4, to: x.to.number(), from: x.to.peerVI,
 				sequence: numbers(i), handle: x.hit.handle, address: x.hit.address + 4*uint64(i%16), payload: binary.LittleEndian.AppendUint32(nil, x.random.Uint32()),
 			}
 			batch = append(batch, h.encode())
@@ -327,11 +327,11 @@ func endpointWith(t *driver.Thread, h *driver.Host, n int) (*vipl.Endpoint, []*v
 	if err != nil {
 		return nil, nil, err
 	}
-	b, err := e.Nic.Alloc(t, n*vipl.DescriptorBytes)
+	b, err := e.NIC.Alloc(t, n*vipl.DescriptorBytes)
 	if err != nil {
 		return nil, nil, err
 	}
-	g, err := e.Nic.RegisterBuffer(t, b, nil)
+	g, err := e.NIC.RegisterBuffer(t, b, nil)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -35,7 +35,7 @@ func flood(r *rig, bytes int) uint32 {
 	var load *region
 	r.b(func(m *machine) {
 		load = m.register(0, 1<<16, 3, false)
-		away = m.createVi(200, 3, true)
+		away = m.createVI(200, 3, true)
 		away.aim(to[0])
 		away.peer = r.node[0]
 		away.peerMac[5] ^= 0x80

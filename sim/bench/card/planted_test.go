@@ -62,9 +62,9 @@ var plantedFaults = []plantedFault{
 		{File: "rtl/rx_engine.sv", Old: "~near & ~(agrees &", New: "~near & ~(!FAULT & agrees &"}}},
 	{name: "bounds not compared", catch: hostility(2500), edits: []verilate.Mutant{
 		{File: "rtl/att_walker.sv", Old: "else if (need_l2 && bounds_bad_q) err", New: "else if (need_l2 && bounds_bad_q && !FAULT) err"}}},
-	{name: "enable bit of the VI ignored", catch: manyVis(24), edits: []verilate.Mutant{
+	{name: "enable bit of the VI ignored", catch: manyVIs(24), edits: []verilate.Mutant{
 		{File: "rtl/rx_engine.sv", Old: "assign ctx_rdma_write = rd_ctx_i[", New: "assign ctx_rdma_write = FAULT | rd_ctx_i["}}},
-	{name: "tag not compared", catch: manyVis(24), edits: []verilate.Mutant{
+	{name: "tag not compared", catch: manyVIs(24), edits: []verilate.Mutant{
 		{File: "rtl/att_walker.sv", Old: "(attr_q[AttrTagLsb+:16] != tag_q)", New: "(!FAULT && (attr_q[AttrTagLsb+:16] != tag_q))"}}},
 	{name: "the receive engine does not hold up a withdrawal", kind: bridge.ErrMemoryFault, catch: withdrawals(90), edits: []verilate.Mutant{
 		{File: "rtl/rx_engine.sv", Old: "((state_q == Write) & (job_handle_q == drain_handle_i)) |", New: "(!FAULT & (state_q == Write) & (job_handle_q == drain_handle_i)) |"}}},

@@ -114,7 +114,7 @@ func (m *machine) takeEntry(x *completionRing) (completionEntry, bool) {
 		return completionEntry{}, false
 	}
 	e := completionEntry{vi: uint8(word), receive: word&layout.CompletionEntryWordReceiveMask != 0}
-	want := layout.CompletionEntryWordValidMask | lap | uint32(e.vi)<<layout.CompletionEntryWordViLsb
+	want := layout.CompletionEntryWordValidMask | lap | uint32(e.vi)<<layout.CompletionEntryWordVILsb
 	if e.receive {
 		want |= layout.CompletionEntryWordReceiveMask
 	}

@@ -76,7 +76,7 @@ func (v *vi) hearReliable(operation layout.FrameOperation, h layout.ViaHeader, p
 	case f.refused && !acknowledge:
 		return layout.CounterReceiveRefused
 	case !v.connected:
-		return layout.CounterReceiveBadVi
+		return layout.CounterReceiveBadVI
 	case acknowledge:
 		if h.Flags() != 0 || len(payload) != 0 || h.Immediate() > uint32(layout.AcknowledgeCodeTransport) {
 			return layout.CounterReceiveMalformed
@@ -92,18 +92,18 @@ func (v *vi) hearReliable(operation layout.FrameOperation, h layout.ViaHeader, p
 	first, last := flags&layout.ViaHeaderFlagsFirstMask != 0, flags&layout.ViaHeaderFlagsLastMask != 0
 	immediate := flags&layout.ViaHeaderFlagsImmediateMask != 0
 	total, offset := uint32(h.Address()>>32), uint32(h.Address())
-	rdma := operation == layout.FrameOperationRdmaWrite
-	answer := operation == layout.FrameOperationRdmaReadResponse
+	rdma := operation == layout.FrameOperationRDMAWrite
+	answer := operation == layout.FrameOperationRDMAReadResponse
 	end := uint64(offset) + uint64(len(payload))
 	fits := true // of its kind, whatever came before it
 	switch operation {
-	case layout.FrameOperationRdmaReadRequest:
+	case layout.FrameOperationRDMAReadRequest:
 		fits = first && last && !immediate && len(payload) == 0
-	case layout.FrameOperationRdmaReadResponse:
+	case layout.FrameOperationRDMAReadResponse:
 		fits = !immediate && (last && end == uint64(total) || !last && end < uint64(total))
 	}
 	if first {
-		fits = fits && !x.open && (rdma || operation == layout.FrameOperationRdmaReadRequest || offset == 0)
+		fits = fits && !x.open && (rdma || operation == layout.FrameOperationRDMAReadRequest || offset == 0)
 	} else {
 		fits = fits && x.open && rdma == x.rdma && answer == x.answer && immediate == x.immediate &&
 			(rdma || offset == x.came && total == x.total)
@@ -121,10 +121,10 @@ func (v *vi) hearReliable(operation layout.FrameOperation, h layout.ViaHeader, p
 
 	reason := layout.CounterReceiveFrame
 	switch {
-	case operation == layout.FrameOperationRdmaReadRequest:
+	case operation == layout.FrameOperationRDMAReadRequest:
 		switch {
 		case !v.reliable.readable:
-			v.m.errors = append(v.m.errors, asyncError{layout.AsyncErrorRdmaReadProtection, v.index})
+			v.m.errors = append(v.m.errors, asyncError{layout.AsyncErrorRDMAReadProtection, v.index})
 			v.refuse(nil, false)
 			return layout.CounterReceiveProtection
 		case !f.alive() || f.stopped || len(f.answers) == params.LedgerResponses:
@@ -275,7 +275,7 @@ func (v *vi) acknowledged(number uint32, code layout.AcknowledgeCode) {
 		f.stopped, f.racing = true, true
 		bit := map[layout.AcknowledgeCode]uint32{
 			layout.AcknowledgeCodeRemoteDescriptor: layout.DescriptorStatusRemoteDescriptorErrorMask,
-			layout.AcknowledgeCodeRdmaProtection:   layout.DescriptorStatusRdmaProtectionErrorMask,
+			layout.AcknowledgeCodeRDMAProtection:   layout.DescriptorStatusRDMAProtectionErrorMask,
 			layout.AcknowledgeCodeTransport:        layout.DescriptorStatusTransportErrorMask,
 		}[code]
 		f.lost = true // unless it is an own message that is refused, which a read can be behind its acknowledgement
@@ -342,7 +342,7 @@ func (v *vi) settled() {
 		case a.bad && i == 0:
 			// Refused when all before it is acknowledged.
 			f.refused, f.broken = true, true
-			v.m.errors = append(v.m.errors, asyncError{layout.AsyncErrorRdmaReadProtection, v.index})
+			v.m.errors = append(v.m.errors, asyncError{layout.AsyncErrorRDMAReadProtection, v.index})
 			return
 		case a.bad || f.vague:
 			return
@@ -355,7 +355,7 @@ func (v *vi) settled() {
 // submit posts a message of a reliable VI that is in order. It is sent when everything has settled.
 func (v *vi) submit(d descriptor) {
 	f := &v.reliable.flow
-	o := &ownMessage{p: v.post(d), read: d.operation() == layout.DescriptorOperationRdmaRead}
+	o := &ownMessage{p: v.post(d), read: d.operation() == layout.DescriptorOperationRDMARead}
 	frames := uint32(1)
 	if !o.read {
 		frames = max((d.length+layout.MaxPayload-1)/layout.MaxPayload, 1)

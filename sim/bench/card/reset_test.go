@@ -156,7 +156,7 @@ func softResets(r *rig, rounds uint64) {
 			}
 			// Late frames of the peer found nothing that they could be for.
 			heard := uint32(0)
-			for _, c := range []layout.Counter{layout.CounterReceiveNotForUs, layout.CounterReceiveBadVi, layout.CounterRawReceiveDropped} {
+			for _, c := range []layout.Counter{layout.CounterReceiveNotForUs, layout.CounterReceiveBadVI, layout.CounterRawReceiveDropped} {
 				m.counts[c] = m.counter(c)
 				heard += m.counts[c]
 			}

@@ -37,7 +37,7 @@ func (r *rig) converse(index [2]uint8, tag [2]uint16) [2]*end {
 	var ends [2]*end
 	r.both(func(m *machine) {
 		n := m.thread.ID().Node
-		e := &end{vi: m.createViWith(index[n], tag[n], true, endQueueBytes)}
+		e := &end{vi: m.createVIWith(index[n], tag[n], true, endQueueBytes)}
 		e.source = m.register(m.random.IntN(pageBytes), endBytes, tag[n], false)
 		e.inbox = m.register(m.random.IntN(pageBytes), endBytes, tag[n], false)
 		e.target = m.register(m.random.IntN(pageBytes), endBytes, tag[n], true)

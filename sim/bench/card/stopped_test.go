@@ -23,19 +23,19 @@ import (
 type client struct {
 	t      *driver.Thread
 	h      *driver.Host
-	nic    driver.Nic
+	nic    driver.NIC
 	tag    uint16
 	buffer *driver.Buffer
 	region driver.RegionInfo
-	vi     driver.Vi
-	spare  driver.Vi
+	vi     driver.VI
+	spare  driver.VI
 	cq     *driver.CQ
 }
 
 const stoppedLimit = 60 * driver.Second
 
 func (c *client) open() (err error) {
-	if c.nic, err = c.h.OpenNic(c.t); err != nil {
+	if c.nic, err = c.h.OpenNIC(c.t); err != nil {
 		return err
 	}
 	if c.tag, err = c.h.CreateTag(c.t, c.nic.ID); err != nil {
@@ -58,11 +58,11 @@ func (c *client) open() (err error) {
 }
 
 func (c *client) register() (driver.RegionInfo, error) {
-	return c.h.Register(c.t, c.nic.ID, c.buffer.Address(), uint64(c.buffer.Len()), 0, driver.Rights{RdmaWrite: true})
+	return c.h.Register(c.t, c.nic.ID, c.buffer.Address(), uint64(c.buffer.Len()), 0, driver.Rights{RDMAWrite: true})
 }
 
-func (c *client) create() (driver.Vi, error) {
-	v, _, err := c.h.CreateVi(c.t, c.nic.ID, driver.ViAttributes{Reliability: 1})
+func (c *client) create() (driver.VI, error) {
+	v, _, err := c.h.CreateVI(c.t, c.nic.ID, driver.VIAttributes{Reliability: 1})
 	return v, err
 }
 
@@ -86,8 +86,8 @@ var agentCommands = []struct {
 	connected bool
 	do        func(c *client) error
 }{
-	{"open", false, func(c *client) error { _, err := c.h.OpenNic(c.t); return err }},
-	{"close", true, func(c *client) error { return c.h.CloseNic(c.t, c.nic.ID) }},
+	{"open", false, func(c *client) error { _, err := c.h.OpenNIC(c.t); return err }},
+	{"close", true, func(c *client) error { return c.h.CloseNIC(c.t, c.nic.ID) }},
 	{"create tag", false, func(c *client) error { _, err := c.h.CreateTag(c.t, c.nic.ID); return err }},
 	{"destroy tag", false, func(c *client) error { return c.h.DestroyTag(c.t, c.nic.ID, c.tag) }},
 	{"allocate", false, func(c *client) error { _, err := c.h.Allocate(c.t, 100, driver.Single); return err }},
@@ -101,7 +101,7 @@ var agentCommands = []struct {
 		return c.h.ModifyRegion(c.t, c.nic.ID, c.region.Address, c.region.Handle, c.tag, driver.Rights{})
 	}},
 	{"create VI", false, func(c *client) error { _, err := c.create(); return err }},
-	{"modify VI", false, func(c *client) error { return c.vi.Modify(c.t, driver.ViAttributes{Reliability: 1, Tag: c.tag}) }},
+	{"modify VI", false, func(c *client) error { return c.vi.Modify(c.t, driver.VIAttributes{Reliability: 1, Tag: c.tag}) }},
 	{"query VI", false, func(c *client) error { _, _, err := c.vi.Query(c.t); return err }},
 	{"destroy VI", true, func(c *client) error { return c.spare.Destroy(c.t) }},
 	{"offer", false, func(c *client) error { return c.vi.Offer(c.t, c.region.Handle) }},

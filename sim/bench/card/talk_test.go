@@ -83,7 +83,7 @@ func (x *talk) say(operations ...operation) {
 			x.from.submit(rdmaWrite(x.source, random.IntN(talkBytes-n+1), n, x.target, random.IntN(talkBytes-n+1)))
 		case reads:
 			d := buffers(x.sink.part(random.IntN(talkBytes-n+1), n)).to(x.library, random.IntN(talkBytes-n+1))
-			d.control = uint16(layout.DescriptorOperationRdmaRead) << layout.DescriptorControlOperationLsb
+			d.control = uint16(layout.DescriptorOperationRDMARead) << layout.DescriptorControlOperationLsb
 			x.from.submit(d)
 		}
 	}

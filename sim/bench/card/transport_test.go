@@ -185,7 +185,7 @@ func (r *rig) cutOff(level layout.Reliability, node int, bus bool) {
 		m.start()
 	})
 	// What the peer sent again found nobody that it could be for.
-	r.on(node, func(m *machine) { m.counts[layout.CounterReceiveBadVi] = m.counter(layout.CounterReceiveBadVi) })
+	r.on(node, func(m *machine) { m.counts[layout.CounterReceiveBadVI] = m.counter(layout.CounterReceiveBadVI) })
 	// Now all of it once more, with both cards new.
 	y := r.talkers([2]uint8{10, 9}, 56, level, limits{window, retryLimit, timeoutLog2}, [2]uint8{})
 	r.connect(y[0].from, y[1].from)

@@ -22,27 +22,27 @@ const (
 	faultNone      = iota
 	faultTag       // the target region has another tag than the VI
 	faultRegion    // it has no RDMA write right
-	faultVi        // the VI has none
+	faultVI        // the VI has none
 	faultHandle    // no region has this handle
 	faultStale     // the region was deregistered
 	faultLocalTag  // the source region has another tag
 	faultUnlinked  // the peer's VI was never connected
 	faultKinds     = iota
-	faultyVis      = 2 // of each kind: few enough for the places that the card has for asynchronous errors
+	faultyVIs      = 2 // of each kind: few enough for the places that the card has for asynchronous errors
 	remoteFaults   = faultStale
 	messagesOfEach = 4
 )
 
-// manyVis has so many VIs in each direction at once send messages of mixed
+// manyVIs has so many VIs in each direction at once send messages of mixed
 // sizes, some of them with something wrong, which must stop nothing but
 // their own messages.
-func manyVis(count int) func(r *rig) {
+func manyVIs(count int) func(r *rig) {
 	return func(r *rig) {
 		streams := make([]*stream, count)
 		order := r.random.Perm(256)
 		for i := range streams {
 			s := &stream{}
-			if i < faultKinds*faultyVis {
+			if i < faultKinds*faultyVIs {
 				s.fault = i % faultKinds
 			}
 			streams[i] = s
@@ -51,7 +51,7 @@ func manyVis(count int) func(r *rig) {
 			n := m.thread.ID().Node
 			for i, s := range streams {
 				tag := uint16(1 + i)
-				s.vi[n] = m.createVi(uint8(order[i]+n), tag, s.fault != faultVi)
+				s.vi[n] = m.createVI(uint8(order[i]+n), tag, s.fault != faultVI)
 				sourceTag, targetTag := tag, tag
 				if s.fault == faultTag {
 					targetTag ^= 0x8000
@@ -102,9 +102,9 @@ func manyVis(count int) func(r *rig) {
 	}
 }
 
-func TestManyVis(t *testing.T) {
+func TestManyVIs(t *testing.T) {
 	takesSeconds(t)
-	mustPlay(t, config{}, manyVis(int(unit.Sizes{Short: 24, Normal: 100, Long: 250}.Pick())))
+	mustPlay(t, config{}, manyVIs(int(unit.Sizes{Short: 24, Normal: 100, Long: 250}.Pick())))
 }
 
 // mangles are what is wrong with a descriptor.
@@ -145,7 +145,7 @@ func badDescriptors(rounds uint64) func(r *rig) {
 			})
 		}
 		idle := streams[5].vi[0]
-		idle.m.viCommand(layout.CommandOpcodeDisconnectVi, idle, layout.CommandStatusDone, layout.ViStateIdle)
+		idle.m.viCommand(layout.CommandOpcodeDisconnectVI, idle, layout.CommandStatusDone, layout.VIStateIdle)
 		idle.flushed()
 		seen := map[uint32]int{}
 		for i := range rounds {

@@ -107,7 +107,7 @@ module manager_bench_top #(
       .quiet_o     (context_quiet_o)
   );
   assign live_o = live[live_vi_i];
-  assign ctx_wr_state_o = ctx_wr_ctx[hvia_pkg::ViContextAttributesStateLsb +: 3];
+  assign ctx_wr_state_o = ctx_wr_ctx[hvia_pkg::VIContextAttributesStateLsb +: 3];
 
   vi_manager #(
       .W       (W),

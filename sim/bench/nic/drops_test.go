@@ -48,14 +48,14 @@ func starved(n *nic) {
 		n.content(a, i, 300)
 	}
 	n.counters(counts{
-		layout.NicCounterReceive: 3, layout.NicCounterReceiveBytes: 900, layout.NicCounterReceiveDropped: 7, layout.NicCounterInterrupt: 1,
+		layout.NICCounterReceive: 3, layout.NICCounterReceiveBytes: 900, layout.NICCounterReceiveDropped: 7, layout.NICCounterInterrupt: 1,
 	})
 }
 
 func TestStarvedRing(t *testing.T) { mustPlay(t, config{}, burstOf(10, 300), starved) }
 
 // A FIFO with room for three frames, and firmware that takes its time.
-var smallFifo = map[string]int64{"NicReceiveFifoBytes": 3 * 1500, "NicReceiveTime": 60_000_000}
+var smallFifo = map[string]int64{"NICReceiveFifoBytes": 3 * 1500, "NICReceiveTime": 60_000_000}
 
 // overrun: the FIFO keeps a frame until it is in memory, and what does not fit is
 // lost, as a plain account of arrivals and departures says.
@@ -69,7 +69,7 @@ func overrun(n *nic) {
 	// The sender's bus is slower than the wire, so frames come at its rate.
 	gap := bursts(false, 0, size) + burst(true, 12, 4)
 	entries := func(i int) driver.Time { // every four frames an entry fetch comes between
-		return driver.Time(i/params.NicFetchEntries) * burst(false, 0, params.NicFetchEntries*layout.RawEntrySize)
+		return driver.Time(i/params.NICFetchEntries) * burst(false, 0, params.NICFetchEntries*layout.RawEntrySize)
 	}
 	var leaves []driver.Time
 	kept, lost := 0, 0
@@ -85,7 +85,7 @@ func overrun(n *nic) {
 			lost++
 			continue
 		}
-		starts := arrives + driver.Time(smallFifo["NicReceiveTime"])
+		starts := arrives + driver.Time(smallFifo["NICReceiveTime"])
 		if len(leaves) > 0 {
 			starts = max(starts, leaves[len(leaves)-1])
 		}
@@ -97,7 +97,7 @@ func overrun(n *nic) {
 		n.fail("%d kept, %d lost: the test shows nothing", kept, lost)
 	}
 	n.counters(counts{
-		layout.NicCounterReceive: kept, layout.NicCounterReceiveBytes: kept * size, layout.NicCounterReceiveOverrun: lost, layout.NicCounterInterrupt: 1,
+		layout.NICCounterReceive: kept, layout.NICCounterReceiveBytes: kept * size, layout.NICCounterReceiveOverrun: lost, layout.NICCounterInterrupt: 1,
 	})
 }
 
@@ -138,7 +138,7 @@ func addresses() (a, b func(n *nic)) {
 			}
 		}
 		n.counters(counts{
-			layout.NicCounterReceive: 3, layout.NicCounterReceiveBytes: 300, layout.NicCounterReceiveNotForUs: 3, layout.NicCounterInterrupt: 1,
+			layout.NICCounterReceive: 3, layout.NICCounterReceiveBytes: 300, layout.NICCounterReceiveNotForUs: 3, layout.NICCounterInterrupt: 1,
 		})
 		// Switched off it hears nothing, and says nothing.
 		n.write(layout.RegisterControlOffset, 0)
@@ -147,7 +147,7 @@ func addresses() (a, b func(n *nic)) {
 		n.barrier(4)
 		n.sleep(driver.Millisecond)
 		n.equal(uint32(0), n.status(&n.rx, n.rx.next), "status of a ring that is off")
-		n.equal(uint32(3), n.counter(layout.NicCounterReceive), "frames received")
+		n.equal(uint32(3), n.counter(layout.NICCounterReceive), "frames received")
 	}
 	return a, b
 }

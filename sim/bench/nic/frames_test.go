@@ -29,7 +29,7 @@ func traffic(frames int, seed uint64) func(n *nic) {
 			return layout.MinFrame + order[i%1455]
 		}
 		n.start(uint32(3+random.IntN(6)), uint32(4+random.IntN(5)))
-		n.write(layout.NicRegisterTransmitCoalesceTimeOffset, 0)
+		n.write(layout.NICRegisterTransmitCoalesceTimeOffset, 0)
 		n.write(layout.RegisterInterruptEnableOffset, receiveCause|transmitCause|busCause)
 
 		var txPages, rxPages []uint32 // one for each entry
@@ -114,9 +114,9 @@ func traffic(frames int, seed uint64) func(n *nic) {
 		}
 		n.barrier(3)
 		n.counters(counts{
-			layout.NicCounterTransmit: frames, layout.NicCounterReceive: frames,
-			layout.NicCounterTransmitBytes: bytesSent, layout.NicCounterReceiveBytes: bytesReceived,
-			layout.NicCounterInterrupt: 1, // nobody has cleared it
+			layout.NICCounterTransmit: frames, layout.NICCounterReceive: frames,
+			layout.NICCounterTransmitBytes: bytesSent, layout.NICCounterReceiveBytes: bytesReceived,
+			layout.NICCounterInterrupt: 1, // nobody has cleared it
 		})
 		n.equal(uint32(receiveCause|transmitCause), n.read(layout.RegisterInterruptStatusOffset), "causes")
 		n.equal(n.tx.index(), n.read(layout.RegisterRawTransmitHeadOffset), "head of the transmit ring")
@@ -141,7 +141,7 @@ func TestFrames(t *testing.T) {
 	}
 	// Firmware that takes no time, small buffers, wide bursts of entries.
 	body := traffic(frames, unit.Seed(t)+9)
-	mustPlay(t, config{params: map[string]int64{"NicTransmitTime": 0, "NicReceiveTime": 0, "NicTransmitBufferFrames": 1, "NicFetchEntries": 32}}, body, body)
+	mustPlay(t, config{params: map[string]int64{"NICTransmitTime": 0, "NICReceiveTime": 0, "NICTransmitBufferFrames": 1, "NICFetchEntries": 32}}, body, body)
 }
 
 // A run repeats to the bit, and there is nothing to skip.

@@ -17,7 +17,7 @@ import (
 // nothing goes out, and the frames before and behind are sent.
 func hostileEntries(n *nic) {
 	n.start(8, 4)
-	n.write(layout.NicRegisterTransmitCoalesceTimeOffset, 0)
+	n.write(layout.NICRegisterTransmitCoalesceTimeOffset, 0)
 	p := n.page()
 	number := 0
 	good := func() {
@@ -82,9 +82,9 @@ func hostileEntries(n *nic) {
 		n.equal(uint32(done), n.await(&n.tx), "status of a piece of a byte")
 	}
 	n.counters(counts{
-		layout.NicCounterTransmit: number + 1, layout.NicCounterTransmitBytes: 200*number + 201,
-		layout.NicCounterTransmitError: errors, layout.NicCounterMasterAbort: aborts,
-		layout.NicCounterInterrupt: 1, // the bus error's
+		layout.NICCounterTransmit: number + 1, layout.NICCounterTransmitBytes: 200*number + 201,
+		layout.NICCounterTransmitError: errors, layout.NICCounterMasterAbort: aborts,
+		layout.NICCounterInterrupt: 1, // the bus error's
 	})
 	n.barrier(2)
 }
@@ -96,7 +96,7 @@ func witness(n *nic) {
 	n.barrier(1)
 	n.barrier(2)
 	n.sleep(driver.Millisecond)
-	good := int(n.counter(layout.NicCounterReceive))
+	good := int(n.counter(layout.NICCounterReceive))
 	if good < 10 {
 		n.fail("%d frames came", good)
 	}
@@ -104,7 +104,7 @@ func witness(n *nic) {
 		n.content(at[i], i, 200)
 	}
 	// The frame of single bytes is for nobody.
-	n.counters(counts{layout.NicCounterReceive: good, layout.NicCounterReceiveBytes: 200 * good, layout.NicCounterReceiveNotForUs: 1, layout.NicCounterInterrupt: 1})
+	n.counters(counts{layout.NICCounterReceive: good, layout.NICCounterReceiveBytes: 200 * good, layout.NICCounterReceiveNotForUs: 1, layout.NICCounterInterrupt: 1})
 }
 
 func TestHostileTransmit(t *testing.T) { mustPlay(t, config{}, hostileEntries, witness) }
@@ -142,8 +142,8 @@ func hostileBuffers(n *nic) {
 	n.equal(uint32(refused), n.await(&n.rx), "status of a buffer that is not in memory")
 	n.content(p+300, 3, 300)
 	n.counters(counts{
-		layout.NicCounterReceive: 2, layout.NicCounterReceiveBytes: 600, layout.NicCounterReceiveError: 2 + len(bad), layout.NicCounterMasterAbort: 1,
-		layout.NicCounterInterrupt: 2,
+		layout.NICCounterReceive: 2, layout.NICCounterReceiveBytes: 600, layout.NICCounterReceiveError: 2 + len(bad), layout.NICCounterMasterAbort: 1,
+		layout.NICCounterInterrupt: 2,
 	})
 }
 
@@ -153,13 +153,13 @@ func TestHostileReceive(t *testing.T) { mustPlay(t, config{}, burstOf(4, 300), h
 // status written.
 func hostileRing(n *nic) {
 	n.start(4, 4)
-	n.write(layout.NicRegisterTransmitCoalesceTimeOffset, 0)
+	n.write(layout.NICRegisterTransmitCoalesceTimeOffset, 0)
 	n.write(layout.RegisterRawTransmitBaseOffset, 0xffffff00, 8)
 	n.write(layout.RegisterRawTransmitTailOffset, 30)
 	n.sleep(driver.Millisecond)
 	n.equal(uint32(busCause), n.clear(busCause), "causes")
 	n.equal(uint32(30), n.read(layout.RegisterRawTransmitHeadOffset), "head")
-	n.counters(counts{layout.NicCounterTransmitError: 30, layout.NicCounterMasterAbort: 30 + 8, layout.NicCounterInterrupt: 1})
+	n.counters(counts{layout.NICCounterTransmitError: 30, layout.NICCounterMasterAbort: 30 + 8, layout.NICCounterInterrupt: 1})
 	// It works again with a ring that is one. Entries wrap inside the page.
 	n.write(layout.RegisterRawTransmitBaseOffset, n.tx.base+pageBytes-32, 3)
 	n.tx = ring{base: n.tx.base + pageBytes - 32, log2: 3}
@@ -173,7 +173,7 @@ func hostileRing(n *nic) {
 	n.equal(uint32(transmitCause), n.clear(transmitCause), "causes")
 	// What the firmware has not seen belongs to the ring that was, and so does what
 	// of a frame was read.
-	for _, wait := range []driver.Time{0, params.NicTransmitTime / 2, params.NicTransmitTime, params.NicTransmitTime + 2*driver.Microsecond} {
+	for _, wait := range []driver.Time{0, params.NICTransmitTime / 2, params.NICTransmitTime, params.NICTransmitTime + 2*driver.Microsecond} {
 		for range 3 {
 			n.fill(&n.tx, p, 500|more)
 		}
@@ -191,7 +191,7 @@ func hostileRing(n *nic) {
 		n.post(&n.tx)
 		n.equal(uint32(done), n.await(&n.tx), "status")
 	}
-	n.equal(uint32(24), n.counter(layout.NicCounterTransmit), "frames sent")
+	n.equal(uint32(24), n.counter(layout.NICCounterTransmit), "frames sent")
 }
 
 func TestHostileRing(t *testing.T) { mustPlay(t, config{}, hostileRing, func(n *nic) {}) }
@@ -225,7 +225,7 @@ func TestMemoryNotInUse(t *testing.T) {
 
 // registers: what is there, what is not, and what a reset makes of it.
 func registers(n *nic) {
-	n.equal(uint32(layout.NicID), n.read(layout.RegisterIDOffset), "ID")
+	n.equal(uint32(layout.NICID), n.read(layout.RegisterIDOffset), "ID")
 	n.equal(uint32(layout.CardVersionMajor<<layout.RegisterVersionMajorLsb|layout.CardVersionMinor), n.read(layout.RegisterVersionOffset), "Version")
 	n.equal(uint64(layout.Hash), uint64(n.read(layout.RegisterLayoutHashHighOffset))<<32|uint64(n.read(layout.RegisterLayoutHashLowOffset)), "layout hash")
 	n.equal(uint32(4<<layout.RegisterCapabilityDataBytesLsb|1<<layout.RegisterCapabilityPortsLsb), n.read(layout.RegisterCapabilityOffset), "Capability")
@@ -237,8 +237,8 @@ func registers(n *nic) {
 		layout.RegisterMacLowOffset:          0xffffffff, layout.RegisterMacHighOffset: 0xffff,
 		layout.RegisterRawTransmitBaseOffset: 0xfffffff0, layout.RegisterRawReceiveBaseOffset: 0xfffffff0,
 		layout.RegisterRawTransmitTailOffset: 0xff, layout.RegisterRawReceiveTailOffset: 0xff,
-		layout.NicRegisterReceiveCoalesceTimeOffset: 0xffffffff, layout.NicRegisterReceiveCoalesceFramesOffset: 0xffffffff,
-		layout.NicRegisterTransmitCoalesceTimeOffset: 0xffffffff, layout.NicRegisterTransmitCoalesceFramesOffset: 0xffffffff,
+		layout.NICRegisterReceiveCoalesceTimeOffset: 0xffffffff, layout.NICRegisterReceiveCoalesceFramesOffset: 0xffffffff,
+		layout.NICRegisterTransmitCoalesceTimeOffset: 0xffffffff, layout.NICRegisterTransmitCoalesceFramesOffset: 0xffffffff,
 	}
 	for offset := uint32(layout.RegisterInterruptEnableOffset); offset < layout.CounterBase; offset += 4 {
 		reset[offset] = n.read(offset)

@@ -38,8 +38,8 @@ func batches(sizes ...int) func(n *nic) {
 // receiveModeration: the cause rises at the exact instants that the registers say.
 func receiveModeration(n *nic) {
 	n.start(4, 7)
-	n.equal(uint32(params.NicReceiveCoalesceTime/1000), n.read(layout.NicRegisterReceiveCoalesceTimeOffset), "time after a reset")
-	n.equal(uint32(params.NicReceiveCoalesceFrames), n.read(layout.NicRegisterReceiveCoalesceFramesOffset), "frames after a reset")
+	n.equal(uint32(params.NICReceiveCoalesceTime/1000), n.read(layout.NICRegisterReceiveCoalesceTimeOffset), "time after a reset")
+	n.equal(uint32(params.NICReceiveCoalesceFrames), n.read(layout.NICRegisterReceiveCoalesceFramesOffset), "frames after a reset")
 	n.buffers(100)
 	batch := uint64(100)
 	next := func() { n.barrier(batch); batch++ }
@@ -54,10 +54,10 @@ func receiveModeration(n *nic) {
 		return first, last
 	}
 	set := func(ns, frames uint32) {
-		n.write(layout.NicRegisterReceiveCoalesceTimeOffset, ns)
-		n.write(layout.NicRegisterReceiveCoalesceFramesOffset, frames)
-		n.equal(ns, n.read(layout.NicRegisterReceiveCoalesceTimeOffset), "time")
-		n.equal(frames, n.read(layout.NicRegisterReceiveCoalesceFramesOffset), "frames")
+		n.write(layout.NICRegisterReceiveCoalesceTimeOffset, ns)
+		n.write(layout.NICRegisterReceiveCoalesceFramesOffset, frames)
+		n.equal(ns, n.read(layout.NICRegisterReceiveCoalesceTimeOffset), "time")
+		n.equal(frames, n.read(layout.NICRegisterReceiveCoalesceFramesOffset), "frames")
 	}
 
 	// At once.
@@ -108,13 +108,13 @@ func receiveModeration(n *nic) {
 	set(80_000, 10)
 	next()
 	first, _ = stored(2)
-	n.write(layout.NicRegisterReceiveCoalesceTimeOffset, 20_000)
+	n.write(layout.NICRegisterReceiveCoalesceTimeOffset, 20_000)
 	n.equal(first+20*driver.Microsecond, n.interrupt(), "a shorter time")
 	n.clear(receiveCause)
 	set(1_000_000, 10)
 	next()
 	_, second := stored(2)
-	n.write(layout.NicRegisterReceiveCoalesceFramesOffset, 2)
+	n.write(layout.NICRegisterReceiveCoalesceFramesOffset, 2)
 	n.equal(edge(second+params.BridgePostedWriteClocks*clock)+writeClocks*clock+driver.Picosecond, n.interrupt(), "a smaller number")
 	n.clear(receiveCause)
 
@@ -127,7 +127,7 @@ func receiveModeration(n *nic) {
 	n.equal(uint32(receiveCause), n.read(layout.RegisterInterruptStatusOffset), "causes")
 	n.write(layout.RegisterInterruptEnableOffset, receiveCause)
 	n.interrupt()
-	n.equal(uint32(10), n.counter(layout.NicCounterInterrupt), "interrupts")
+	n.equal(uint32(10), n.counter(layout.NICCounterInterrupt), "interrupts")
 	n.barrier(99)
 }
 
@@ -141,8 +141,8 @@ func TestReceiveModeration(t *testing.T) {
 func transmitModeration(n *nic) {
 	n.start(8, 4)
 	n.write(layout.RegisterInterruptEnableOffset, transmitCause)
-	n.equal(uint32(params.NicTransmitCoalesceTime/1000), n.read(layout.NicRegisterTransmitCoalesceTimeOffset), "time after a reset")
-	n.equal(uint32(params.NicTransmitCoalesceFrames), n.read(layout.NicRegisterTransmitCoalesceFramesOffset), "frames after a reset")
+	n.equal(uint32(params.NICTransmitCoalesceTime/1000), n.read(layout.NICRegisterTransmitCoalesceTimeOffset), "time after a reset")
+	n.equal(uint32(params.NICTransmitCoalesceFrames), n.read(layout.NICRegisterTransmitCoalesceFramesOffset), "frames after a reset")
 	p := n.page()
 	copy(n.mem[p:], frameOf(0, 0, 60))
 	send := func(frames int) {
@@ -165,16 +165,16 @@ func transmitModeration(n *nic) {
 	}
 	send(3)
 	first, _ := back(3)
-	n.equal(first+params.NicTransmitCoalesceTime, n.interrupt(), "the first of three, and the time")
+	n.equal(first+params.NICTransmitCoalesceTime, n.interrupt(), "the first of three, and the time")
 	n.clear(transmitCause)
-	send(params.NicTransmitCoalesceFrames)
-	_, last := back(params.NicTransmitCoalesceFrames)
+	send(params.NICTransmitCoalesceFrames)
+	_, last := back(params.NICTransmitCoalesceFrames)
 	n.equal(last, n.interrupt(), "as many as the number says")
 	n.clear(transmitCause)
 	n.quiet(driver.Millisecond)
 	n.counters(counts{
-		layout.NicCounterTransmit: 3 + params.NicTransmitCoalesceFrames, layout.NicCounterTransmitBytes: 60 * (3 + params.NicTransmitCoalesceFrames),
-		layout.NicCounterInterrupt: 2,
+		layout.NICCounterTransmit: 3 + params.NICTransmitCoalesceFrames, layout.NICCounterTransmitBytes: 60 * (3 + params.NICTransmitCoalesceFrames),
+		layout.NICCounterInterrupt: 2,
 	})
 }
 
@@ -189,7 +189,7 @@ func TestDeadlock(t *testing.T) {
 	err := play(t, config{}, func(n *nic) {
 		n.start(4, 4)
 		n.write(layout.RegisterInterruptEnableOffset, transmitCause)
-		n.write(layout.NicRegisterTransmitCoalesceTimeOffset, 2_000_000_000, 0)
+		n.write(layout.NICRegisterTransmitCoalesceTimeOffset, 2_000_000_000, 0)
 		n.fill(&n.tx, n.page(), 60)
 		n.post(&n.tx)
 		n.await(&n.tx)

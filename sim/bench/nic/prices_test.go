@@ -18,7 +18,7 @@ import (
 // busClocks are those that passed on the bus since the last call, but for the
 // read of the counter itself.
 func (n *nic) busClocks(last *uint32) driver.Time {
-	now := n.counter(layout.NicCounterBusClocks)
+	now := n.counter(layout.NICCounterBusClocks)
 	d := now - *last
 	*last = now
 	return driver.Time(d) * clock
@@ -120,10 +120,10 @@ func latency(value func(name string) driver.Time) (a, b func(n *nic)) {
 			n.barrier(uint64(10 + i))
 
 			told := edge(began[i]+params.BridgePostedWriteClocks*clock) + writeClocks*clock
-			read := edge(told+value("NicTransmitTime")) + burst(false, n.tx.index(), 2*layout.RawEntrySize) +
+			read := edge(told+value("NICTransmitTime")) + burst(false, n.tx.index(), 2*layout.RawEntrySize) +
 				bursts(false, 0, 42) + bursts(false, 42, uint32(size-42))
 			arrived := read + wire(size)
-			want := edge(arrived+value("NicReceiveTime")) + bursts(true, 0, uint32(size)) + burst(true, layout.RawEntryStatusOffset, 4)
+			want := edge(arrived+value("NICReceiveTime")) + bursts(true, 0, uint32(size)) + burst(true, layout.RawEntryStatusOffset, 4)
 			want += driver.Picosecond // a look does not see what comes at its own instant
 			n.equal(want-began[i], stored-began[i], "latency of %d bytes", size)
 		}
@@ -145,7 +145,7 @@ func paramsWith(replaced map[string]int64) func(name string) driver.Time {
 }
 
 func TestLatency(t *testing.T) {
-	for _, replaced := range []map[string]int64{nil, {"NicTransmitTime": 0, "NicReceiveTime": 0}, {"NicTransmitTime": 1_234_567, "NicReceiveTime": 7_654_321}} {
+	for _, replaced := range []map[string]int64{nil, {"NICTransmitTime": 0, "NICReceiveTime": 0}, {"NICTransmitTime": 1_234_567, "NICReceiveTime": 7_654_321}} {
 		a, b := latency(paramsWith(replaced))
 		mustPlay(t, config{params: replaced}, a, b)
 	}

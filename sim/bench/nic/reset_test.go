@@ -31,8 +31,8 @@ func resets(rounds int, seed uint64) func(n *nic) {
 		received := 0
 		for round := range rounds {
 			n.start(uint32(2+random.IntN(7)), uint32(2+random.IntN(7)))
-			n.write(layout.NicRegisterTransmitCoalesceTimeOffset, uint32(random.IntN(100_000)))
-			n.write(layout.NicRegisterReceiveCoalesceTimeOffset, uint32(random.IntN(100_000)))
+			n.write(layout.NICRegisterTransmitCoalesceTimeOffset, uint32(random.IntN(100_000)))
+			n.write(layout.NICRegisterReceiveCoalesceTimeOffset, uint32(random.IntN(100_000)))
 			var txPages, rxPages []uint32
 			for range n.tx.size() {
 				txPages = append(txPages, n.page())
@@ -108,7 +108,7 @@ func (n *nic) end(how int) {
 		n.check(n.t.ResetBus(3 * driver.Microsecond))
 		n.free()
 		n.equal(uint32(0xffffffff), n.read(layout.RegisterIDOffset), "ID in reset")
-		for left := n.t.Countdown(driver.Millisecond); n.read(layout.RegisterIDOffset) != layout.NicID; {
+		for left := n.t.Countdown(driver.Millisecond); n.read(layout.RegisterIDOffset) != layout.NICID; {
 			if left() < 0 {
 				n.fail("the NIC does not come back from RST#")
 			}

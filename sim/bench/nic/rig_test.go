@@ -92,7 +92,7 @@ func play(t *testing.T, c config, a, b func(n *nic)) error {
 		require.NoError(t, err)
 		memory, err := f.Conn().Memory(i)
 		require.NoError(t, err)
-		nics[i] = newNic(thread, memory)
+		nics[i] = newNIC(thread, memory)
 	}
 	var wg sync.WaitGroup
 	var errs [2]error
@@ -147,7 +147,7 @@ type ring struct {
 	next       uint32 // entries seen to come back
 }
 
-func newNic(t *driver.Thread, m *bridge.Memory) *nic {
+func newNIC(t *driver.Thread, m *bridge.Memory) *nic {
 	return &nic{t: t, memory: m, mem: m.Linear(), mac: macOf(t.ID().Node), next: 1}
 }
 
@@ -179,15 +179,15 @@ func (n *nic) write(offset uint32, values ...uint32) {
 	n.check(n.t.Write(layout.PciBar0Base+offset, values...))
 }
 
-func (n *nic) counter(c layout.NicCounter) uint32 { return n.read(layout.CounterBase + 4*uint32(c)) }
+func (n *nic) counter(c layout.NICCounter) uint32 { return n.read(layout.CounterBase + 4*uint32(c)) }
 
 // counts are what counters must say; those that are not named say 0. BusClocks
 // is a matter of its own.
-type counts map[layout.NicCounter]int
+type counts map[layout.NICCounter]int
 
 func (n *nic) counters(want counts) {
-	for c := range layout.NicCounter(layout.CounterSlots) {
-		if c != layout.NicCounterBusClocks {
+	for c := range layout.NICCounter(layout.CounterSlots) {
+		if c != layout.NICCounterBusClocks {
 			n.equal(uint32(want[c]), n.counter(c), "counter %v", c)
 		}
 	}

@@ -70,7 +70,7 @@ func TestRegistersFaults(t *testing.T) {
 		return unit.Switched{Name: name, File: file, Old: old, New: new}
 	}
 	anchors := map[string]string{
-		registers: "localparam logic       RdmaRead    = 1'b1;",
+		registers: "localparam logic       RDMARead    = 1'b1;",
 		counters:  "localparam logic [127:0] Index0 = {64{2'b10}};",
 		resets:    "  logic bus_live;",
 	}

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package reset_test strikes cards that work with all resets that there are,
-// RST# of the bus, soft reset and ResetVi, at moments of all kinds, and wants a
+// RST# of the bus, soft reset and ResetVI, at moments of all kinds, and wants a
 // clean start, new connections and verified transfers after each.
 package reset_test
 
@@ -165,7 +165,7 @@ func (n *node) start() {
 	n.block, _ = n.allocate(driver.PageBytes, bridge.UseRing)
 	n.lost = n.losses()
 	for k := range n.vis {
-		n.vis[k] = n.newVi(k)
+		n.vis[k] = n.newVI(k)
 		n.vis[k].create()
 	}
 }
@@ -251,7 +251,7 @@ func (n *node) listed(c layout.Command, pages []uint32, level2 uint32) {
 
 // register enters a buffer into the card's table.
 func (n *node) register(b *driver.Buffer, pages []uint32, tag uint16) uint32 {
-	g, err := n.table.Register(att.Region{Start: b.Address(), Length: uint64(b.Len()), Pages: pages, Tag: tag, RdmaWrite: true})
+	g, err := n.table.Register(att.Region{Start: b.Address(), Length: uint64(b.Len()), Pages: pages, Tag: tag, RDMAWrite: true})
 	n.check(err)
 	_, err = n.card.Command(layout.CommandOpcodeRegisterMemory, func(c layout.Command) {
 		n.listed(c, g.Level2, g.Entry.Level2Address)

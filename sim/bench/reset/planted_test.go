@@ -46,9 +46,9 @@ var plantedFaults = []plantedFault{
 	{"the MAC is not reset", []verilate.Mutant{{
 		File: "rtl/mac_bus_host.sv", Old: "  assign mb_rst_no  = rst_n_q;", // but at power-up
 		New: "  logic planted_q = 1'b0;\n  always_ff @(posedge clk_i) if (rst_n_q) planted_q <= 1'b1;\n  assign mb_rst_no  = rst_n_q || (FAULT && planted_q);"}}},
-	{"ResetVi leaves the work queues as they are", []verilate.Mutant{{
+	{"ResetVI leaves the work queues as they are", []verilate.Mutant{{
 		File: "rtl/work_queue.sv", Old: "      Clear, ClearReceive: begin\n        write_count = 1'b1;", New: "      Clear, ClearReceive: begin\n        write_count = !FAULT;"}}},
-	{"ResetVi does not wait for the engines", []verilate.Mutant{{
+	{"ResetVI does not wait for the engines", []verilate.Mutant{{
 		File: "rtl/vi_manager.sv", Old: "assign drain_busy = is_invalidate ? drain_handle_busy_i : drain_vi_busy_i;",
 		New: "assign drain_busy = is_invalidate ? drain_handle_busy_i : drain_vi_busy_i && !(FAULT && is_reset);"}}},
 }

@@ -22,7 +22,7 @@ const (
 	strikeBus  strikeKind = iota // RST#
 	strikeSoft                   // soft reset
 	strikeOff                    // soft reset with BusMaster off, as after a crash
-	strikeVi                     // ResetVi
+	strikeVI                     // ResetVI
 	strikeKinds
 )
 
@@ -49,13 +49,13 @@ type blow struct {
 
 // strikes is how many resets it is in all: some moments take one to come about.
 func (b blow) strikes() int {
-	if b.kind != strikeVi && (b.when == whileBooting || b.when == whileEnabling) {
+	if b.kind != strikeVI && (b.when == whileBooting || b.when == whileEnabling) {
 		return 2
 	}
 	return 1
 }
 
-func (b blow) affects(k int) bool { return b.kind != strikeVi || b.vi == k }
+func (b blow) affects(k int) bool { return b.kind != strikeVI || b.vi == k }
 
 // most are the largest distances of what is to be hit.
 const (
@@ -68,7 +68,7 @@ const (
 	offLimit = 12 * driver.Microsecond
 )
 
-// TestResets: RST#, soft reset and ResetVi under traffic.
+// TestResets: RST#, soft reset and ResetVI under traffic.
 func TestResets(t *testing.T) {
 	mustPlay(t, config{}, blows(t, int(unit.Sizes{Short: 6, Normal: 60, Long: 200}.Pick())))
 }
@@ -106,8 +106,8 @@ func blows(t *testing.T, strikes int) func(n *node) {
 			}
 			done += b.strikes()
 		}
-		n.log("node %d: %d times RST#, %d soft resets, %d with BusMaster off, %d times ResetVi; %d messages verified", n.index,
-			n.tally.strikes[strikeBus], n.tally.strikes[strikeSoft], n.tally.strikes[strikeOff], n.tally.strikes[strikeVi], n.tally.messages)
+		n.log("node %d: %d times RST#, %d soft resets, %d with BusMaster off, %d times ResetVI; %d messages verified", n.index,
+			n.tally.strikes[strikeBus], n.tally.strikes[strikeSoft], n.tally.strikes[strikeOff], n.tally.strikes[strikeVI], n.tally.messages)
 	}
 }
 
@@ -119,8 +119,8 @@ func (n *node) round(b blow) {
 	switch {
 	case n.index != b.node:
 		n.survive(b)
-	case b.kind == strikeVi:
-		n.resetVi(b)
+	case b.kind == strikeVI:
+		n.resetVI(b)
 	default:
 		n.resetCard(b)
 	}
@@ -172,7 +172,7 @@ func (n *node) approach(b blow) {
 		}
 		n.sleep(n.below(nearSpan))
 	case afterCommand:
-		if b.kind == strikeVi { // one command at a time
+		if b.kind == strikeVI { // one command at a time
 			v.disconnect()
 			return
 		}
@@ -202,7 +202,7 @@ func (n *node) someCommand(v *vi) {
 			c.SetHandle(v.handle)
 		})
 	case 3:
-		n.begin(layout.CommandOpcodeDisconnectVi, func(c layout.Command) { c.SetIndex(v.index) })
+		n.begin(layout.CommandOpcodeDisconnectVI, func(c layout.Command) { c.SetIndex(v.index) })
 	}
 }
 
@@ -286,13 +286,13 @@ func (n *node) askSoft() {
 	n.check(n.thread.Write(layout.PciBar0Base+layout.RegisterControlOffset, layout.RegisterControlSoftResetMask))
 }
 
-// resetVi strikes one VI. From the end of the command on nothing of it may be
+// resetVI strikes one VI. From the end of the command on nothing of it may be
 // touched, although its memory is still registered; the others go on.
-func (n *node) resetVi(b blow) {
+func (n *node) resetVI(b blow) {
 	n.approach(b)
 	v := n.vis[b.vi]
-	v.command(layout.CommandOpcodeResetVi, layout.ViStateFree, end{})
-	n.tally.strikes[strikeVi]++
+	v.command(layout.CommandOpcodeResetVI, layout.VIStateFree, end{})
+	n.tally.strikes[strikeVI]++
 	before := slices.Clone(v.buffer.Bytes())
 	n.sleep(n.below(trafficSpan))
 	for k, w := range n.vis {

@@ -49,7 +49,7 @@ type vi struct {
 	peer          end
 }
 
-func (n *node) newVi(k int) *vi {
+func (n *node) newVI(k int) *vi {
 	v := &vi{n: n, k: k, index: viIndex[k], tag: uint16(5 + k)}
 	var pages []uint32
 	v.buffer, pages = n.allocate(viBytes, bridge.UseRegion)
@@ -57,27 +57,27 @@ func (n *node) newVi(k int) *vi {
 	return v
 }
 
-func (v *vi) command(op layout.CommandOpcode, state layout.ViState, own end) {
+func (v *vi) command(op layout.CommandOpcode, state layout.VIState, own end) {
 	_, err := v.n.card.Command(op, func(c layout.Command) {
 		c.SetIndex(v.index)
-		x := layout.ViContext(c.Payload())
-		x.SetAttributes(uint32(state)<<layout.ViContextAttributesStateLsb | uint32(layout.ReliabilityUnreliable)<<layout.ViContextAttributesReliabilityLsb |
-			uint32(v.generation)<<layout.ViContextAttributesGenerationLsb | uint32(v.tag)<<layout.ViContextAttributesTagLsb | layout.ViContextAttributesEnableRdmaWriteMask)
+		x := layout.VIContext(c.Payload())
+		x.SetAttributes(uint32(state)<<layout.VIContextAttributesStateLsb | uint32(layout.ReliabilityUnreliable)<<layout.VIContextAttributesReliabilityLsb |
+			uint32(v.generation)<<layout.VIContextAttributesGenerationLsb | uint32(v.tag)<<layout.VIContextAttributesTagLsb | layout.VIContextAttributesEnableRDMAWriteMask)
 		x.SetMaxTransferSize(placeBytes)
 		mac := driver.NodeMAC(1 - v.n.index)
 		copy(x.PeerMac(), mac[:])
-		x.SetPeerVi(v.peer.number)
+		x.SetPeerVI(v.peer.number)
 		x.SetSendSequence(own.sequence)
 		x.SetReceiveSequence(v.peer.sequence)
 	})
 	v.n.check(err)
 }
 
-func (v *vi) create() { v.command(layout.CommandOpcodeCreateVi, layout.ViStateIdle, end{}) }
+func (v *vi) create() { v.command(layout.CommandOpcodeCreateVI, layout.VIStateIdle, end{}) }
 
 // disconnect has the card flush what was posted, and sees that it did.
 func (v *vi) disconnect() {
-	v.command(layout.CommandOpcodeDisconnectVi, layout.ViStateIdle, end{})
+	v.command(layout.CommandOpcodeDisconnectVI, layout.VIStateIdle, end{})
 	for _, q := range []*queue{&v.send, &v.receive} {
 		for i := max(0, q.posted-ringSlots); i < q.posted; i++ {
 			if s := v.descriptor(q, i).Completion(); !s.Done() {
@@ -108,7 +108,7 @@ func (v *vi) connect(own end) {
 	v.receive = queue{base: ringSlots * vipl.DescriptorBytes, bell: layout.DoorbellReceive}
 	v.sent, v.wrote = 0, 0
 	v.judged.sent, v.judged.wrote = 0, 0
-	v.command(layout.CommandOpcodeConnectVi, layout.ViStateConnected, own)
+	v.command(layout.CommandOpcodeConnectVI, layout.VIStateConnected, own)
 	for range places {
 		v.listen()
 	}
@@ -181,7 +181,7 @@ func (v *vi) writeNext() {
 	place := v.wrote % places * placeBytes
 	copy(v.buffer.Bytes()[writeAt+place:], b)
 	v.post(&v.send, func(d *vipl.Descriptor) error {
-		d.SetRdmaWrite(v.segment(writeAt+place, len(b)), v.peer.window+uint64(place), vipl.MemHandle(v.peer.handle))
+		d.SetRDMAWrite(v.segment(writeAt+place, len(b)), v.peer.window+uint64(place), vipl.MemHandle(v.peer.handle))
 		return nil
 	})
 	v.wrote++

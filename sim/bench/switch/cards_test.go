@@ -36,7 +36,7 @@ func text(from, round int) []byte {
 
 // endpoint is a VI and registered memory: a descriptor, and the buffer behind it.
 type endpoint struct {
-	nic    *vipl.Nic
+	nic    *vipl.NIC
 	vi     *vipl.VI
 	region *vipl.Region
 	d      *vipl.Descriptor
@@ -45,7 +45,7 @@ type endpoint struct {
 const bufferAt = 1024
 
 func open(t *driver.Thread, h *driver.Host) (e endpoint, err error) {
-	if e.nic, err = vipl.OpenNic(t, h); err != nil {
+	if e.nic, err = vipl.OpenNIC(t, h); err != nil {
 		return e, err
 	}
 	b, err := e.nic.Alloc(t, 8192)
@@ -58,7 +58,7 @@ func open(t *driver.Thread, h *driver.Host) (e endpoint, err error) {
 	if e.d, err = e.region.NewDescriptor(0, 1); err != nil {
 		return e, err
 	}
-	e.vi, err = e.nic.CreateVi(t, vipl.ViAttributes{})
+	e.vi, err = e.nic.CreateVI(t, vipl.VIAttributes{})
 	return e, err
 }
 
@@ -182,7 +182,7 @@ func TestEightCards(t *testing.T) {
 }
 
 // The same over plain NICs, with as many as there can be, twice.
-func TestRingOfPlainNics(t *testing.T) {
+func TestRingOfPlainNICs(t *testing.T) {
 	for _, nodes := range []int{3, 16} {
 		c := driver.RunConfig{Device: driver.DeviceMvia, Fabric: sim.Config{Program: simulator(t), MemoryBytes: 16 << 20}}
 		require.Equal(t, ring(t, nodes, c), ring(t, nodes, c), "%d nodes", nodes)

@@ -89,8 +89,8 @@ var faults = map[string]struct{ at, right, wrong string }{
 		at: "assign in_empty     = in_read | (in_count == 16'd0);", right: "(in_count == 16'd0)", wrong: "1'b0",
 	},
 	"state_once": {
-		at: "    if ((ctx_state != hvia_pkg::ViStateConnected) | broken_q[vi_q]) begin", right: "(ctx_state != hvia_pkg::ViStateConnected)",
-		wrong: "(ctx_state != hvia_pkg::ViStateConnected) & first_q",
+		at: "    if ((ctx_state != hvia_pkg::VIStateConnected) | broken_q[vi_q]) begin", right: "(ctx_state != hvia_pkg::VIStateConnected)",
+		wrong: "(ctx_state != hvia_pkg::VIStateConnected) & first_q",
 	},
 	"broken_goes_on": {
 		at: "broken_q[vi_q] <= 1'b1;", right: "1'b1", wrong: "1'b0",
@@ -99,7 +99,7 @@ var faults = map[string]struct{ at, right, wrong string }{
 		at: "broken_q[seq_init_vi_i] <= 1'b0;", right: "1'b0", wrong: "broken_q[seq_init_vi_i]",
 	},
 	"unreachable_of_nobody": {
-		at: "assign async_valid_o = breaks & (ctx_state != hvia_pkg::ViStateFree);", right: "(ctx_state != hvia_pkg::ViStateFree)", wrong: "1'b1",
+		at: "assign async_valid_o = breaks & (ctx_state != hvia_pkg::VIStateFree);", right: "(ctx_state != hvia_pkg::VIStateFree)", wrong: "1'b1",
 	},
 	"unreachable_holds_memory": {
 		at: "assign handle_busy_o = (message & ~unreachable_q", right: "~unreachable_q", wrong: "1'b1",
@@ -150,7 +150,7 @@ var faults = map[string]struct{ at, right, wrong string }{
 		at: "assign cpl_load = over & ~kept_q &", right: "~kept_q", wrong: "1'b1",
 	},
 	"goes_on_disconnected": {
-		at: "assign refuses   = kept_q ? ctx_state != hvia_pkg::ViStateConnected :", right: "ctx_state != hvia_pkg::ViStateConnected", wrong: "1'b0",
+		at: "assign refuses   = kept_q ? ctx_state != hvia_pkg::VIStateConnected :", right: "ctx_state != hvia_pkg::VIStateConnected", wrong: "1'b0",
 	},
 	"read_with_payload": {
 		at: "assign payload = read ? 32'd0 :", right: "read", wrong: "1'b0",
@@ -191,8 +191,8 @@ var faults = map[string]struct{ at, right, wrong string }{
 		at: "assign ack_gone  = (state_q == AckCheck) &", right: "(state_q == AckCheck)", wrong: "1'b0",
 	},
 	"acknowledged_when_connected_only": {
-		at: "& (ctx_state == hvia_pkg::ViStateFree);", right: "(ctx_state == hvia_pkg::ViStateFree)",
-		wrong: "(ctx_state != hvia_pkg::ViStateConnected)",
+		at: "& (ctx_state == hvia_pkg::VIStateFree);", right: "(ctx_state == hvia_pkg::VIStateFree)",
+		wrong: "(ctx_state != hvia_pkg::VIStateConnected)",
 	},
 	"acknowledgements_starve_messages": {
 		at: "if (take_ack) acked_q <= 1'b1;", right: "1'b1", wrong: "1'b0",

@@ -90,12 +90,12 @@ func via(node, i int) []byte {
 	binary.BigEndian.PutUint16(f[layout.EthernetHeaderEtherTypeOffset:], layout.EtherTypeVia)
 	h := layout.ViaHeader(f[layout.EthernetHeaderSize : layout.EthernetHeaderSize+layout.ViaHeaderSize])
 	clear(h)
-	h.SetSourceVi(uint16(vi) | 0x300) // with a generation
+	h.SetSourceVI(uint16(vi) | 0x300) // with a generation
 	h.SetSequence(uint32(1000*vi + k))
 	h.SetImmediate(uint32(i)) // for the eyes of number
 	operation, flags := layout.FrameOperationSend, uint8(0)
 	if vi == 2 {
-		operation = layout.FrameOperationRdmaWrite
+		operation = layout.FrameOperationRDMAWrite
 	}
 	if k%3 == 0 {
 		flags |= layout.ViaHeaderFlagsFirstMask
@@ -124,7 +124,7 @@ func TestScripts(t *testing.T) {
 		}
 		return out
 	}
-	vi := func(h layout.ViaHeader, n int) bool { return h != nil && int(h.SourceVi()&0xff) == n }
+	vi := func(h layout.ViaHeader, n int) bool { return h != nil && int(h.SourceVI()&0xff) == n }
 	middle := plain.log[0][50].start
 	for text, want := range map[string][]int{
 		"frame 1":               {0},

@@ -88,7 +88,7 @@ func TestMutantWireIsCaught(t *testing.T) {
 		{faults, "place % r->every == 0", "place % r->every == 1", dropped("0>1:drop=every 10")},
 		{faults, "r->message != 0 ? talk.frame : ++r->matched", "++r->matched", dropped("0>1:drop=message 2 frame 2")},
 		{faults, "      t.frame = 0;\n", "", dropped("0>1:drop=message 2 frame 2 vi 2")},
-		{faults, "(Via(bytes, kViaHeaderSourceViOffset, 2) & UINT8_MAX)", "Via(bytes, kViaHeaderSourceViOffset, 2)", dropped("0>1:drop=vi 2")},
+		{faults, "(Via(bytes, kViaHeaderSourceVIOffset, 2) & UINT8_MAX)", "Via(bytes, kViaHeaderSourceVIOffset, 2)", dropped("0>1:drop=vi 2")},
 		{faults, "return type == kEtherTypeVia &&", "return", dropped("0>1:drop=vi 2,drop=operation send")},
 		{faults, "lot < *r->share", "lot <= *r->share + 30000000", dropped("0>1:drop=10%")},
 		{faults, "if (start < r.from ||", "if (start <= r.from ||", dropped("0>1:drop=" + text(ninth) + "..")},

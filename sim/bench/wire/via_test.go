@@ -81,7 +81,7 @@ func speak(t *testing.T, device driver.Device, faults string, arguments ...strin
 			copy(e.Bytes()[i*areaBytes:], viaMessage(i))
 			s := e.Buffer.Segment(i*areaBytes, messageBytes)
 			if i%2 == 0 {
-				d[i].SetRdmaWrite(s, e.Peer.Address+uint64(i*areaBytes), e.Peer.Handle)
+				d[i].SetRDMAWrite(s, e.Peer.Address+uint64(i*areaBytes), e.Peer.Handle)
 			} else if err := d[i].SetSend(s); err != nil {
 				return err
 			}
@@ -124,7 +124,7 @@ func speak(t *testing.T, device driver.Device, faults string, arguments ...strin
 			return err
 		}
 		for {
-			a, err := e.Nic.NextError(t)
+			a, err := e.NIC.NextError(t)
 			if errors.Is(err, vipl.ErrNotDone) {
 				break
 			}
@@ -189,7 +189,7 @@ func TestViaOnAFailingWire(t *testing.T) {
 				clear(wantWrite[first:])
 				clear(wantSend[first:])
 				want = viaReceive{layout.DescriptorStatusDoneMask | layout.DescriptorStatusPartialErrorMask, first}
-				async = []layout.AsyncError{layout.AsyncErrorRdmaWriteAbort}
+				async = []layout.AsyncError{layout.AsyncErrorRDMAWriteAbort}
 			}
 			require.Equal(t, want.length, o.receives[0].length, name)
 			require.Equal(t, want.status, o.receives[0].status&(layout.DescriptorStatusDoneMask|layout.DescriptorStatusPartialErrorMask), name)

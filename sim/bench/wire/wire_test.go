@@ -208,7 +208,7 @@ func play(t *testing.T, s setup) (o outcome, err error) {
 				return err
 			}
 		}
-		for _, c := range []layout.NicCounter{layout.NicCounterReceiveOverrun, layout.NicCounterReceiveDropped, layout.NicCounterReceiveError, layout.NicCounterTransmitError} {
+		for _, c := range []layout.NICCounter{layout.NICCounterReceiveOverrun, layout.NICCounterReceiveDropped, layout.NICCounterReceiveError, layout.NICCounterTransmitError} {
 			if v, err := e.Counter(t, c); err != nil || v != 0 {
 				return errors.Join(err, fmt.Errorf("%v is %d", c, v))
 			}

@@ -152,7 +152,7 @@ class Bench {
   }
   static bool LapOf(const Ring& r, uint64_t n) { return ((n >> r.log2) & 1) == 0; }
   static uint64_t EntryOf(const Ring& r, const Completion& c) {
-    uint32_t word = c.vi << hvia::kCompletionEntryWordViLsb | static_cast<uint32_t>(c.receive) << hvia::kCompletionEntryWordReceiveLsb |
+    uint32_t word = c.vi << hvia::kCompletionEntryWordVILsb | static_cast<uint32_t>(c.receive) << hvia::kCompletionEntryWordReceiveLsb |
                     hvia::kCompletionEntryWordValidMask | (LapOf(r, r.tail) ? hvia::kCompletionEntryWordLapMask : 0);
     return static_cast<uint64_t>(word) << 32 | c.seq;
   }

@@ -147,12 +147,12 @@ struct Vi {
   Place place;
   uint64_t active_clock = 0;
 
-  uint32_t State() const { return context[0] & hvia::kViContextAttributesStateMask; }
+  uint32_t State() const { return context[0] & hvia::kVIContextAttributesStateMask; }
   bool Reliable() const {
-    return (context[0] & hvia::kViContextAttributesReliabilityMask) !=
-           hvia::kReliabilityUnreliable << hvia::kViContextAttributesReliabilityLsb;
+    return (context[0] & hvia::kVIContextAttributesReliabilityMask) !=
+           hvia::kReliabilityUnreliable << hvia::kVIContextAttributesReliabilityLsb;
   }
-  uint32_t Tag() const { return context[0] >> hvia::kViContextAttributesTagLsb; }
+  uint32_t Tag() const { return context[0] >> hvia::kVIContextAttributesTagLsb; }
 };
 
 struct Listed {
@@ -363,7 +363,7 @@ class Bench {
       }
     }
     for (auto& v : vis_) {
-      v.context = {hvia::kViStateFree, 0, 0, 0};
+      v.context = {hvia::kVIStateFree, 0, 0, 0};
     }
     for (size_t i = 0; i < used_.size(); i++) {
       vis_[used_[i]].used = true;
@@ -414,10 +414,10 @@ class Bench {
       q.drain_first = false;
     }
     v.paused = false;
-    const uint32_t noise = rng_.Bits(13) << 3 & ~hvia::kViContextAttributesReliabilityMask;
+    const uint32_t noise = rng_.Bits(13) << 3 & ~hvia::kVIContextAttributesReliabilityMask;
     const uint32_t level = hvia::kReliabilityUnreliable << rng_.Below(3);
-    v.context = {hvia::kViStateConnected | level << hvia::kViContextAttributesReliabilityLsb | noise |
-                     static_cast<uint32_t>(tag) << hvia::kViContextAttributesTagLsb,
+    v.context = {hvia::kVIStateConnected | level << hvia::kVIContextAttributesReliabilityLsb | noise |
+                     static_cast<uint32_t>(tag) << hvia::kVIContextAttributesTagLsb,
                  rng_.Bits(32), rng_.Bits(32), rng_.Bits(32)};
   }
 
@@ -470,7 +470,7 @@ class Bench {
         if (q.post.active) return true;
       }
       if (!vis_[vi].queues[kSend].queue.empty()) return true;
-      const bool by_itself = !on_arrival_ || vis_[vi].State() == hvia::kViStateFree || vi == wanted_vi_;
+      const bool by_itself = !on_arrival_ || vis_[vi].State() == hvia::kVIStateFree || vi == wanted_vi_;
       if (!vis_[vi].queues[kReceive].queue.empty() && !vis_[vi].held && by_itself) return true;
     }
     for (const Chunk& c : chunks_) {
@@ -650,7 +650,7 @@ class Bench {
       if (q.drain_first && q.queue.empty() && q.outstanding == 0) q.drain_first = false;
       const bool limited =
           q.outstanding >= static_cast<int>(hot_ >= 0 && (vi != hot_ || kind != hot_kind_) ? 3 : knobs_.max_posted);
-      if (held_ || v.paused || (q.drain_first && !stopped_) || v.State() == hvia::kViStateFree || q.free.empty() || limited) return;
+      if (held_ || v.paused || (q.drain_first && !stopped_) || v.State() == hvia::kVIStateFree || q.free.empty() || limited) return;
       if (bursts_.size() > 3) return;
       q.post.active = true;
       const size_t pick = rng_.Below(q.free.size());
@@ -976,13 +976,13 @@ class Bench {
         Vi& v = vis_[m.vi];
         v.paused = true;
         if (m.what == kReset) {
-          v.context[0] |= hvia::kViStateFree;
+          v.context[0] |= hvia::kVIStateFree;
           Forget(m.vi);
           for (Queue& q : v.queues) q.post.active = false;
           m.wait = rng_.Chance(1, 2) ? 0 : rng_.Below(6);
           m.step = kBeforeClear;
         } else {
-          v.context[0] = (v.context[0] & ~hvia::kViContextAttributesStateMask) | hvia::kViStateError;
+          v.context[0] = (v.context[0] & ~hvia::kVIContextAttributesStateMask) | hvia::kVIStateError;
           Figure(std::string("cover_disconnect_") + names[WhatHolds(m.vi)]);
           m.silent = -1;
           m.step = kDrain;
@@ -1012,8 +1012,8 @@ class Bench {
           case kDisconnect:
             CHECK(Empty(m.vi), "VI %d counts as flushed with work in the card", m.vi);
             Figure("cover_disconnected");
-            v.context[0] = (v.context[0] & ~hvia::kViContextAttributesStateMask) |
-                           (rng_.Chance(1, 4) ? hvia::kViStateIdle : hvia::kViStateConnected);
+            v.context[0] = (v.context[0] & ~hvia::kVIContextAttributesStateMask) |
+                           (rng_.Chance(1, 4) ? hvia::kVIStateIdle : hvia::kVIStateConnected);
             v.paused = false;
             m.step = kNothing;
             break;
@@ -1103,10 +1103,10 @@ class Bench {
       const bool flush = Flushing() && vis_[manager_.vi].place.valid && wanted_vi_ < 0;
       if (wanted_vi_ >= 0) {
         // The message waits until the descriptor is here, or none can come any more.
-        if (vis_[wanted_vi_].place.valid && vis_[wanted_vi_].State() != hvia::kViStateFree) {
+        if (vis_[wanted_vi_].place.valid && vis_[wanted_vi_].State() != hvia::kVIStateFree) {
           Figure("cover_wanted");
-        } else if (!Receives(wanted_vi_) || vis_[wanted_vi_].State() == hvia::kViStateFree) {
-          Figure(vis_[wanted_vi_].State() == hvia::kViStateFree ? "cover_wanted_by_a_reset_vi" : "cover_wanted_in_vain");
+        } else if (!Receives(wanted_vi_) || vis_[wanted_vi_].State() == hvia::kVIStateFree) {
+          Figure(vis_[wanted_vi_].State() == hvia::kVIStateFree ? "cover_wanted_by_a_reset_vi" : "cover_wanted_in_vain");
           wanted_vi_ = -1;
           return;
         } else {
@@ -1119,7 +1119,7 @@ class Bench {
       const int vi = wanted_vi_ >= 0 ? wanted_vi_ : flush ? manager_.vi : used_[rng_.Below(used_.size())];
       const Place& p = vis_[vi].place;
       if (!p.valid) {
-        if (on_arrival_ && vis_[vi].State() != hvia::kViStateFree && (Receives(vi) || rng_.Chance(1, 64))) wanted_vi_ = vi;
+        if (on_arrival_ && vis_[vi].State() != hvia::kVIStateFree && (Receives(vi) || rng_.Chance(1, 64))) wanted_vi_ = vi;
         return;
       }
       if (wanted_vi_ >= 0) wanted_vi_ = -1;
@@ -1187,11 +1187,11 @@ class Bench {
   void LedgerStep() {
     if (knobs_.hold != 0 && Rare(knobs_.hold)) {
       const int vi = used_[rng_.Below(used_.size())];
-      if (vis_[vi].State() != hvia::kViStateFree && !(manager_.step != kNothing && manager_.vi == vi)) vis_[vi].hold = true;
+      if (vis_[vi].State() != hvia::kVIStateFree && !(manager_.step != kNothing && manager_.vi == vi)) vis_[vi].hold = true;
     }
     for (int vi : used_) {
       Vi& v = vis_[vi];
-      const bool leaves = v.State() == hvia::kViStateFree || (manager_.step != kNothing && manager_.vi == vi) || knobs_.hold == 0;
+      const bool leaves = v.State() == hvia::kVIStateFree || (manager_.step != kNothing && manager_.vi == vi) || knobs_.hold == 0;
       if (!v.hold || !rng_.Chance(1, leaves ? 16 : 128)) continue;
       v.hold = false;
       unhold_.push_back(vi);
@@ -1211,19 +1211,19 @@ class Bench {
       if (Rare(knobs_.context_flip)) {
         const int vi = used_[rng_.Below(used_.size())];
         Vi& v = vis_[vi];
-        if (v.State() != hvia::kViStateFree && !(Flushing() && vi == manager_.vi)) {
-          static const uint32_t states[] = {hvia::kViStateConnected, hvia::kViStateConnected, hvia::kViStateIdle,
-                                            hvia::kViStateConnectPending, hvia::kViStateError};
+        if (v.State() != hvia::kVIStateFree && !(Flushing() && vi == manager_.vi)) {
+          static const uint32_t states[] = {hvia::kVIStateConnected, hvia::kVIStateConnected, hvia::kVIStateIdle,
+                                            hvia::kVIStateConnectPending, hvia::kVIStateError};
           v.context[0] = (v.context[0] & ~7u) | states[rng_.Below(5)];
           const uint32_t tag = regions_[v.queues[0].region].tag ^ (rng_.Chance(1, 8) ? 1u << rng_.Below(16) : 0);
-          v.context[0] = (v.context[0] & 0xffffu) | tag << hvia::kViContextAttributesTagLsb;
+          v.context[0] = (v.context[0] & 0xffffu) | tag << hvia::kVIContextAttributesTagLsb;
         }
       }
     }
     for (int i = 0; i < 8; i++) dut_.live_i[i] = dut_.send_hold_i[i] = 0;
     for (int vi : used_) {
       if (vis_[vi].hold) dut_.send_hold_i[vi / 32] |= 1u << vi % 32;
-      if (vis_[vi].State() != hvia::kViStateFree) dut_.live_i[vi / 32] |= 1u << vi % 32;
+      if (vis_[vi].State() != hvia::kVIStateFree) dut_.live_i[vi / 32] |= 1u << vi % 32;
     }
     dut_.commit_gate_i = Gate(knobs_.commit_gate);
     dut_.take_gate_i = Gate(knobs_.take_gate);
@@ -1475,7 +1475,7 @@ class Bench {
         last_kind_ = bell.kind;
       }
       if (what == kThird) {
-        const bool allowed = dut_.enable_i && vis_[bell.vi].State() != hvia::kViStateFree;
+        const bool allowed = dut_.enable_i && vis_[bell.vi].State() != hvia::kVIStateFree;
         const bool aligned = bell.va % hvia::kDescriptorAlignment == 0;
         good = allowed && aligned;
         malformed = !good;
@@ -1564,7 +1564,7 @@ class Bench {
     CHECK(dut_.stat_doorbell_overrun_o == overrun && dut_.overrun_valid_o == overrun,
           "overrun is %d with %zu descriptors in the %s queue of VI %d", dut_.overrun_valid_o, count,
           kQueueNames[c.kind], c.vi);
-    const bool resetting = v.State() == hvia::kViStateFree;
+    const bool resetting = v.State() == hvia::kVIStateFree;
     const int slot = resetting ? -1 : SlotAt(q, c.va);
     CHECK(resetting || slot >= 0, "commit of %016" PRIx64 " on VI %d, which nobody posted", c.va, c.vi);
     if (overrun) {
@@ -1600,7 +1600,7 @@ class Bench {
 
   // Without a message that waits for it.
   bool ByItself(int vi, int kind) const {
-    return kind == kSend || !on_arrival_ || vis_[vi].State() == hvia::kViStateFree;
+    return kind == kSend || !on_arrival_ || vis_[vi].State() == hvia::kVIStateFree;
   }
 
   // A receive queue that is fetched on arrival enters its ready list when somebody wanted it in the
@@ -1643,7 +1643,7 @@ class Bench {
       Turn(vi, kSend);
       v.parked = true;
       Figure("cover_parked");
-      if (v.State() == hvia::kViStateError) Figure("cover_parked_in_a_flush");
+      if (v.State() == hvia::kVIStateError) Figure("cover_parked_in_a_flush");
       Touch(vi);
     }
     CHECK(!(dut_.unhold_ready_o && !dut_.unhold_valid_i), "the end of a hold is taken that is not offered");
@@ -1686,7 +1686,7 @@ class Bench {
       CHECK((dut_.offer_more_o >> kind & 1) == o.more, "VI %d: more is %d with %zu behind it in the %s queue", vi,
             dut_.offer_more_o >> kind & 1, q.queue.size(), kQueueNames[kind]);
       if (kind == kReceive) {
-        CHECK(!v.held || v.State() == hvia::kViStateFree, "VI %d: a second receive descriptor is offered", vi);
+        CHECK(!v.held || v.State() == hvia::kVIStateFree, "VI %d: a second receive descriptor is offered", vi);
         v.held = true;
         v.owed = o.more;
       }
@@ -1788,7 +1788,7 @@ class Bench {
           Figure(std::string("cover_queue_forgotten_") + kQueueNames[link_->kind]);
           Forget(link_->vi, link_->kind);
         } else {
-          if (v.State() == hvia::kViStateFree) {
+          if (v.State() == hvia::kVIStateFree) {
             q.queue.front().any = true;
           } else {
             const Entry& e = q.queue.front();
@@ -1829,7 +1829,7 @@ class Bench {
   // Ends the fetch of what cannot be reached.
   void Unreachable() {
     bad_due_ = true;
-    bad_free_ = cur_.state == hvia::kViStateFree;
+    bad_free_ = cur_.state == hvia::kVIStateFree;
     bad_clock_ = unit::clocks();
     cur_.phase = Phase::kBad;
     if (cur_.Head()) Finished(cur_.vi, cur_.work, cur_.entry.slot);
@@ -1951,8 +1951,8 @@ class Bench {
       case Phase::kBad:
         break;
       case Phase::kContext:
-        if (cur_.state == hvia::kViStateFree || cur_.va % hvia::kDescriptorAlignment != 0) {
-          if (cur_.state != hvia::kViStateFree) Figure("cover_misaligned_link");
+        if (cur_.state == hvia::kVIStateFree || cur_.va % hvia::kDescriptorAlignment != 0) {
+          if (cur_.state != hvia::kVIStateFree) Figure("cover_misaligned_link");
           // The block looks at the context in the next clock.
           if (now == cur_.since + 2) Unreachable();
         } else if (now == cur_.since + 1) {
@@ -2034,13 +2034,13 @@ class Bench {
           break;
         }
         // The state of just now decides.
-        const uint32_t state = dut_.rd_ctx_i[0] & hvia::kViContextAttributesStateMask;
-        if (state == hvia::kViStateFree) {
+        const uint32_t state = dut_.rd_ctx_i[0] & hvia::kVIContextAttributesStateMask;
+        if (state == hvia::kVIStateFree) {
           Figure("cover_reset_while_fetched");
           over = true;
           release_next = cur_.vi;
           Lost(cur_.vi, kReceive, cur_.seq);
-        } else if (state == hvia::kViStateError) {
+        } else if (state == hvia::kVIStateError) {
           cur_.phase = Phase::kFlush;
         } else if (handed) {
           Figure("cover_store_waits_for_trace");
@@ -2166,7 +2166,7 @@ class Bench {
     const int kind = vis_[cur_.vi].queues[kReceive].slots[cur_.entry.slot].kind;
     CHECK(p->status == KindStatus(kind, true, cur_.reliable), "%s: the bench's two opinions differ", KindName(kind));
     Figure(std::string("cover_receive_kind_") + KindName(kind));
-    Figure(std::string("cover_stored_") + hvia::ViStateName(dut_.rd_ctx_i[0] & hvia::kViContextAttributesStateMask));
+    Figure(std::string("cover_stored_") + hvia::VIStateName(dut_.rd_ctx_i[0] & hvia::kVIContextAttributesStateMask));
   }
 
   void Hand(const Current& c) {
@@ -2179,7 +2179,7 @@ class Bench {
     t.cpl.handle = c.handle;
     t.cpl.length = rng_.Bits(32);
     t.cpl.status = hvia::kDescriptorStatusDoneMask | dut_.desc_status_o |
-                   hvia::kStatusOperationRdmaWrite << hvia::kDescriptorStatusOperationLsb;
+                   hvia::kStatusOperationRDMAWrite << hvia::kDescriptorStatusOperationLsb;
     if (rng_.Chance(1, 8)) t.cpl.status |= 1u << rng_.Range(1, 8);
     t.cpl.immediate = rng_.Bits(32);
     t.cpl.has_immediate = rng_.Chance(1, 8);
@@ -2193,13 +2193,13 @@ class Bench {
     progress_ = unit::clocks();
     if (c.entry.slot < 0 || c.unreachable) return;
     const int kind = vis_[c.vi].queues[kSend].slots[c.entry.slot].kind;
-    if (c.state == hvia::kViStateConnected) {
+    if (c.state == hvia::kVIStateConnected) {
       CHECK(bench::Judge(c.bytes, false, c.state, c.reliable) == KindStatus(kind, false, c.reliable), "%s: the bench's two opinions differ",
             KindName(kind));
       Figure(std::string("cover_kind_") + KindName(kind));
       if (c.reliable && IsRead(kind)) Figure(std::string("cover_reliable_") + KindName(kind));
     } else {
-      Figure(std::string("cover_flushed_") + hvia::ViStateName(c.state));
+      Figure(std::string("cover_flushed_") + hvia::VIStateName(c.state));
     }
   }
 
@@ -2346,7 +2346,7 @@ class Bench {
       Figure(write_->failed ? "cover_completion_error" : "completions");
       if (write_->job.has_immediate) Figure("cover_immediate_written");
       // Reset VIs have given their slots away.
-      if (vis_[write_->job.vi].State() != hvia::kViStateFree) {
+      if (vis_[write_->job.vi].State() != hvia::kVIStateFree) {
         Finished(write_->job.vi, write_->job.kind, write_->job.slot);
       }
       progress_ = now;
@@ -2366,7 +2366,7 @@ class Bench {
       } else {
         Figure(std::string("cover_completion_without_write_") + kQueueNames[c.kind]);
         refused_ = c;
-        if (vis_[c.vi].State() != hvia::kViStateFree) Finished(c.vi, c.kind, c.slot);
+        if (vis_[c.vi].State() != hvia::kVIStateFree) Finished(c.vi, c.kind, c.slot);
       }
       if (flushed) Figure("cover_completion_flushed");
       if (error) Figure("cover_completion_with_error");

@@ -75,10 +75,10 @@ inline uint32_t Judge(const Image& d, bool receive, uint32_t vi_state, bool reli
   const uint32_t control = Load(&d[hvia::kDescriptorControlOffset], 2);
   const uint32_t reserved = Load(&d[hvia::kDescriptorReservedOffset], 4);
   const uint64_t length = Load(&d[hvia::kDescriptorLengthOffset], 4);
-  if (!receive && vi_state != hvia::kViStateConnected) return hvia::kDescriptorStatusFlushedMask;
+  if (!receive && vi_state != hvia::kVIStateConnected) return hvia::kDescriptorStatusFlushedMask;
   const uint32_t operation = control & hvia::kDescriptorControlOperationMask;
-  const bool read = operation == hvia::kDescriptorOperationRdmaRead;
-  const bool rdma = operation == hvia::kDescriptorOperationRdmaWrite || read;
+  const bool read = operation == hvia::kDescriptorOperationRDMARead;
+  const bool rdma = operation == hvia::kDescriptorOperationRDMAWrite || read;
   bool format = reserved != 0 || (control & hvia::kDescriptorControlReservedMask);
   uint32_t first_data = 0;  // number of the first data segment
   if (operation == hvia::kDescriptorOperationSend) {
@@ -149,8 +149,8 @@ inline Image MakeDescriptor(unit::Rng* rng, int kind, bool receive) {
   for (auto& b : d) b = static_cast<uint8_t>(rng->Bits(8));
   const bool send = kind >= kSendNone && kind <= kSendTwo;
   const bool rdma = IsRdma(kind) || (!receive && !send && kind != kSendSumWraps && rng->Chance(1, 2));
-  uint32_t control = IsRead(kind) ? hvia::kDescriptorOperationRdmaRead :
-                     rdma ? hvia::kDescriptorOperationRdmaWrite : hvia::kDescriptorOperationSend;
+  uint32_t control = IsRead(kind) ? hvia::kDescriptorOperationRDMARead :
+                     rdma ? hvia::kDescriptorOperationRDMAWrite : hvia::kDescriptorOperationSend;
   uint32_t data = rng->Below(rdma ? 2 : 3);
   uint32_t lengths[2] = {};
   for (auto& l : lengths) l = rng->Chance(1, 2) ? rng->Range(1, 65536) : rng->Range(1, 0x7fffffff);

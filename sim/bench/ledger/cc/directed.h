@@ -186,7 +186,7 @@ class Hand : public Judge {
   bool answered_ = false, told_ = false, go_ = false;
 };
 
-constexpr unsigned kSend = hvia::kDescriptorOperationSend, kWrite = hvia::kDescriptorOperationRdmaWrite;
+constexpr unsigned kSend = hvia::kDescriptorOperationSend, kWrite = hvia::kDescriptorOperationRDMAWrite;
 constexpr uint8_t kConnectionLost = hvia::kAsyncErrorConnectionLost;
 
 void SequenceWrap() {
@@ -553,7 +553,7 @@ void LateRefusalOfRead() {
   h.Ack(2, 102);
   h.Want(h.Answered(2), "the first is answered");
   h.WantDone({0}, "and complete");
-  h.Ack(2, 101, hvia::kAcknowledgeCodeRdmaProtection);
+  h.Ack(2, 101, hvia::kAcknowledgeCodeRDMAProtection);
   h.WantDone({kRdmaProtection}, "the other has the bit");
   h.WantErrors({kConnectionLost}, "the connection is lost");
   h.Flush(2);
@@ -617,9 +617,9 @@ void ReadRefused() {
   h.WantErrors({}, "is told when the first is acknowledged");
   h.top->ref_ready_i = 0;
   h.Ack(2, 101);
-  h.Want(h.top->ref_valid_o && h.top->ref_number_o == 8 && h.top->ref_code_o == hvia::kAcknowledgeCodeRdmaProtection, "by the number of its request");
+  h.Want(h.top->ref_valid_o && h.top->ref_number_o == 8 && h.top->ref_code_o == hvia::kAcknowledgeCodeRDMAProtection, "by the number of its request");
   h.top->ref_ready_i = 1;
-  h.WantErrors({hvia::kAsyncErrorRdmaReadProtection}, "and here");
+  h.WantErrors({hvia::kAsyncErrorRDMAReadProtection}, "and here");
 }
 
 void WithdrawnHandle() {

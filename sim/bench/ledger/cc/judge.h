@@ -27,9 +27,9 @@ namespace {
 constexpr uint32_t kErrors = 0x1fe, kDone = hvia::kDescriptorStatusDoneMask, kFormat = hvia::kDescriptorStatusFormatErrorMask,
                    kProtection = hvia::kDescriptorStatusProtectionErrorMask, kLength = hvia::kDescriptorStatusLengthErrorMask,
                    kFlushed = hvia::kDescriptorStatusFlushedMask, kTransport = hvia::kDescriptorStatusTransportErrorMask,
-                   kRdmaProtection = hvia::kDescriptorStatusRdmaProtectionErrorMask,
+                   kRdmaProtection = hvia::kDescriptorStatusRDMAProtectionErrorMask,
                    kRemoteDescriptor = hvia::kDescriptorStatusRemoteDescriptorErrorMask;
-constexpr unsigned kRead = hvia::kDescriptorOperationRdmaRead, kUnreachable = 3;
+constexpr unsigned kRead = hvia::kDescriptorOperationRDMARead, kUnreachable = 3;
 enum Led { kOpen, kSent, kAsk, kFail };
 enum State { kChoose, kExecute, kScan, kOwn, kAnswer, kTake };
 enum Op { kOpClear, kOpInit, kOpTransmit, kOpReceive, kOpFinish, kOpOffer, kOpDeadline, kOpSearch };
@@ -682,7 +682,7 @@ class Judge {
   }
 
   static uint32_t RefusedStatus(unsigned code) {
-    return code == hvia::kAcknowledgeCodeRemoteDescriptor ? kRemoteDescriptor : code == hvia::kAcknowledgeCodeRdmaProtection ? kRdmaProtection : kTransport;
+    return code == hvia::kAcknowledgeCodeRemoteDescriptor ? kRemoteDescriptor : code == hvia::kAcknowledgeCodeRDMAProtection ? kRdmaProtection : kTransport;
   }
 
   void Receive(Vi& x) {
@@ -819,7 +819,7 @@ class Judge {
     if (e.m->operation == kUnreachable) return;
     // The other judge: what the peer has.
     if (well && !manual && !(e.read() ? e.m->answered : e.m->received)) Fail("VI %u: seq %u completes well, and its peer has not got it", x.index, e.m->seq);
-    const uint32_t echo[] = {hvia::kStatusOperationSend, hvia::kStatusOperationRdmaWrite, hvia::kStatusOperationRdmaRead};
+    const uint32_t echo[] = {hvia::kStatusOperationSend, hvia::kStatusOperationRDMAWrite, hvia::kStatusOperationRDMARead};
     next_cpl = Completion{x.index, e.m, status | kDone | echo[e.m->operation] << hvia::kDescriptorStatusOperationLsb, well ? e.m->length : 0, !e.stale};
     figures[well ? "cover_well" : status & kFlushed ? "cover_flushed" : "cover_failed"]++;
     if (!x.live && well) figures["cover_flush_well"]++;
@@ -874,9 +874,9 @@ class Judge {
       Entry& e = x.ans.front();
       if (e.marked()) {
         const bool bus = e.status & kTransport;
-        next_ref = Refusal{x.index, e.m->pa, static_cast<uint8_t>(bus ? hvia::kAcknowledgeCodeTransport : hvia::kAcknowledgeCodeRdmaProtection)};
+        next_ref = Refusal{x.index, e.m->pa, static_cast<uint8_t>(bus ? hvia::kAcknowledgeCodeTransport : hvia::kAcknowledgeCodeRDMAProtection)};
         x.broken = true;
-        Report(x, bus ? hvia::kAsyncErrorRdmaTransport : hvia::kAsyncErrorRdmaReadProtection);
+        Report(x, bus ? hvia::kAsyncErrorRDMATransport : hvia::kAsyncErrorRDMAReadProtection);
       } else if (e.begun && e.acked(x.una)) {
         want.response = true;
         if (!manual && !e.m->received) Fail("VI %u: an answer is acknowledged that its peer has not got", x.index);

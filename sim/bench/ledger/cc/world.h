@@ -469,7 +469,7 @@ class World : public Judge {
         if (!x.refused && x.answer_left == 0 && rng.Chance(k.refusals, 256)) {
           x.refused = true;
           x.refused_number = x.to_answer.front().second->number;
-          x.refused_code = rng.Chance(1, 4) ? hvia::kAcknowledgeCodeTransport : hvia::kAcknowledgeCodeRdmaProtection;
+          x.refused_code = rng.Chance(1, 4) ? hvia::kAcknowledgeCodeTransport : hvia::kAcknowledgeCodeRDMAProtection;
           x.to_answer.clear();
           Say(x, x.refused_number, x.refused_code);
           continue;

@@ -26,7 +26,7 @@ using unit::Traffic;
 constexpr unsigned kBytes = BENCH_W / 8;
 constexpr uint32_t kPages = 32;
 constexpr uint32_t kPatience = 400;  // as in manager_bench_top.sv
-constexpr uint32_t kVis = 1u << hvia::kProfiles[0].ViCountLog2;
+constexpr uint32_t kVis = 1u << hvia::kProfiles[0].VICountLog2;
 constexpr uint32_t kQueues = 1u << hvia::kProfiles[0].CompletionQueuesLog2;
 constexpr uint64_t kCommandClocks = 200000;
 
@@ -34,7 +34,7 @@ struct Context {
   uint32_t word[4];
 };
 
-constexpr uint32_t StateOf(uint32_t attributes) { return attributes & hvia::kViContextAttributesStateMask; }
+constexpr uint32_t StateOf(uint32_t attributes) { return attributes & hvia::kVIContextAttributesStateMask; }
 
 // The table behind the update port.
 class UpdatePort {
@@ -269,8 +269,8 @@ class Bench {
                   top->upd_wdata_o, traffic);
     queues->Sample(top->cqc_valid_o, top->cqc_op_o, top->cqc_index_o, top->cqc_address_o, top->cqc_log2_o);
     // Ties go with the context that brings them.
-    const bool brings = top->ctx_wr_valid_o && (now.opcode == hvia::kCommandOpcodeCreateVi || now.opcode == hvia::kCommandOpcodeConnectVi ||
-                                                now.opcode == hvia::kCommandOpcodeModifyVi);
+    const bool brings = top->ctx_wr_valid_o && (now.opcode == hvia::kCommandOpcodeCreateVI || now.opcode == hvia::kCommandOpcodeConnectVI ||
+                                                now.opcode == hvia::kCommandOpcodeModifyVI);
     if (top->cq_tie_valid_o != brings) Fail("opcode %u ties queues %d", now.opcode, top->cq_tie_valid_o);
     if (brings && (top->cq_tie_vi_o != now.index || top->cq_tie_send_o != (now.payload[7] & 0xff) ||
                    top->cq_tie_receive_o != (now.payload[7] >> 8 & 0xff))) {
@@ -284,7 +284,7 @@ class Bench {
     if (!drain_begun) {
       bool begin = false;
       if (now.opcode == hvia::kCommandOpcodeDeregisterMemory) begin = table->invalidated;
-      else if (now.opcode == hvia::kCommandOpcodeDestroyVi) begin = watch_live && !top->live_o;
+      else if (now.opcode == hvia::kCommandOpcodeDestroyVI) begin = watch_live && !top->live_o;
       else begin = top->ctx_wr_valid_o;
       if (begin && expect_drain) {
         drain->Begin(storm);
@@ -294,7 +294,7 @@ class Bench {
         drain->Clock();
       }
     } else {
-      if (drain->active && watch_live && now.opcode == hvia::kCommandOpcodeDisconnectVi && !top->live_o) {
+      if (drain->active && watch_live && now.opcode == hvia::kCommandOpcodeDisconnectVI && !top->live_o) {
         if (drain->until_held) holds++;
         drain->until_held = false;
         held = true;
@@ -310,7 +310,7 @@ class Bench {
       // What had begun to use one of them, and the search itself.
       drain->Begin(false);
     }
-    bool flushes = now.opcode == hvia::kCommandOpcodeDisconnectVi || now.opcode == hvia::kCommandOpcodeDestroyVi;
+    bool flushes = now.opcode == hvia::kCommandOpcodeDisconnectVI || now.opcode == hvia::kCommandOpcodeDestroyVI;
     if (top->flush_o && !(flushes && context_writes == 1)) Fail("opcode %u flushes queues", now.opcode);
     if (!top->flush_o && flushes && drain->Busy() && drain_begun && context_writes == 1) {
       Fail("opcode %u waits for queues that it does not flush", now.opcode);
@@ -319,15 +319,15 @@ class Bench {
       context_writes++;
       if (context_writes == 1) write_time = timebase;
       if (flushes) {
-        uint32_t end = now.opcode == hvia::kCommandOpcodeDestroyVi ? hvia::kViStateFree : hvia::kViStateIdle;
-        uint32_t want = context_writes == 1 ? static_cast<uint32_t>(hvia::kViStateError) : end;
+        uint32_t end = now.opcode == hvia::kCommandOpcodeDestroyVI ? hvia::kVIStateFree : hvia::kVIStateIdle;
+        uint32_t want = context_writes == 1 ? static_cast<uint32_t>(hvia::kVIStateError) : end;
         if (top->ctx_wr_state_o != want) Fail("opcode %u: write %u makes the state %u", now.opcode, context_writes, top->ctx_wr_state_o);
         if (context_writes == 2 && (!drain->Finished() || drain->idle_for < 2)) {
           Fail("VI %u left state Error before it was drained", now.index);
         }
       }
       if (top->ctx_wr_vi_o != now.index) Fail("context of VI %u written, not of %u", top->ctx_wr_vi_o, now.index);
-      if (now.opcode == hvia::kCommandOpcodeConnectVi && !(tx_sequence && rx_sequence && led_sequence)) {
+      if (now.opcode == hvia::kCommandOpcodeConnectVI && !(tx_sequence && rx_sequence && led_sequence)) {
         Fail("VI %u became Connected before its sequence numbers were set", now.index);
       }
     }
@@ -352,7 +352,7 @@ class Bench {
       led_sequence = true;
     }
     if (top->clear_valid_o && top->clear_ready_i) {
-      if (top->clear_vi_o != now.index || now.opcode != hvia::kCommandOpcodeResetVi || context_writes != 1) {
+      if (top->clear_vi_o != now.index || now.opcode != hvia::kCommandOpcodeResetVI || context_writes != 1) {
         Fail("queue of VI %u cleared by opcode %u", top->clear_vi_o, now.opcode);
       }
       clears++;
@@ -440,7 +440,7 @@ class Bench {
     Idle(rng.Below(rng.Bits(1) ? 60 : 600));
     Reset();
     for (unsigned vi = 0; vi < 6; vi++) {
-      if (StateOf(Show(vi).word[0]) != hvia::kViStateFree) Fail("VI %u is not Free after reset", vi);
+      if (StateOf(Show(vi).word[0]) != hvia::kVIStateFree) Fail("VI %u is not Free after reset", vi);
     }
   }
 
@@ -454,7 +454,7 @@ class Bench {
     std::vector<std::pair<uint32_t, uint32_t>> want;
     bool changes_vi = false;
     Predict(c, fail_read, &status, &detail, &want, &changes_vi);
-    storm = expect_drain && c.opcode == hvia::kCommandOpcodeDisconnectVi && rng.Chance(1, 16);
+    storm = expect_drain && c.opcode == hvia::kCommandOpcodeDisconnectVI && rng.Chance(1, 16);
     reads->fail_in = fail_read;
     writes->fail_in = fail_write;
     uint64_t limit_before = table->limit;
@@ -499,16 +499,16 @@ class Bench {
     }
     if (c.opcode != hvia::kCommandOpcodeInitialiseAtt && table->limit != limit_before) Fail("limit changed by opcode %u", c.opcode);
     if (expect_drain != drain_begun) Fail("opcode %u: drained %d, want %d", c.opcode, drain_begun, expect_drain);
-    bool twice = c.opcode == hvia::kCommandOpcodeDisconnectVi || c.opcode == hvia::kCommandOpcodeDestroyVi;
+    bool twice = c.opcode == hvia::kCommandOpcodeDisconnectVI || c.opcode == hvia::kCommandOpcodeDestroyVI;
     if (stales != (expect_drain && drain_by_handle)) Fail("opcode %u marked descriptors %u times", c.opcode, stales);
     if (context_writes != (changes_vi ? 1u + twice : 0u)) Fail("opcode %u wrote %u contexts", c.opcode, context_writes);
-    if (clears != (changes_vi && c.opcode == hvia::kCommandOpcodeResetVi)) Fail("opcode %u cleared %u queues", c.opcode, clears);
+    if (clears != (changes_vi && c.opcode == hvia::kCommandOpcodeResetVI)) Fail("opcode %u cleared %u queues", c.opcode, clears);
     seen[c.opcode < kOpcodes ? c.opcode : kOpcodes][status]++;
     failed_writes += fail_write;
 
     uint8_t vi = watch_live ? c.index : rng.Below(256);
     Context got = Show(vi);
-    Context model = vis.count(vi) ? vis[vi] : Context{{static_cast<uint32_t>(hvia::kViStateFree), 0, 0, 0}};
+    Context model = vis.count(vi) ? vis[vi] : Context{{static_cast<uint32_t>(hvia::kVIStateFree), 0, 0, 0}};
     if (std::memcmp(got.word, model.word, sizeof got.word) != 0) {
       Fail("VI %u after opcode %u: context %08x %08x %08x %08x, want %08x %08x %08x %08x", vi, c.opcode, got.word[0],
            got.word[1], got.word[2], got.word[3], model.word[0], model.word[1], model.word[2], model.word[3]);
@@ -529,7 +529,7 @@ class Bench {
       return;
     }
     bool vi_ok = c.index < kVis;
-    uint32_t attributes = vi_ok && vis.count(c.index) ? vis[c.index].word[0] : hvia::kViStateFree;
+    uint32_t attributes = vi_ok && vis.count(c.index) ? vis[c.index].word[0] : hvia::kVIStateFree;
     uint32_t state = StateOf(attributes);
     bool list_ok = c.count == 0 || (c.count <= 1024 && c.list % 4 == 0 && c.list % unit::kPage + 4 * c.count <= unit::kPage &&
                                     c.level2 % 4 == 0 && c.level2 >= hvia::kAttLevel2Base &&
@@ -561,9 +561,9 @@ class Bench {
     auto put = [&](const uint32_t* words, uint32_t new_state) {
       Context k;
       std::copy(words, words + 4, k.word);
-      k.word[0] = (k.word[0] & ~hvia::kViContextAttributesStateMask) | new_state;
+      k.word[0] = (k.word[0] & ~hvia::kVIContextAttributesStateMask) | new_state;
       *changes_vi = true;
-      if (new_state == hvia::kViStateFree) vis.erase(c.index);
+      if (new_state == hvia::kVIStateFree) vis.erase(c.index);
       else vis[c.index] = k;
     };
     auto queue = [&](bool ok) {
@@ -573,7 +573,7 @@ class Bench {
     };
     const bool ring_ok = c.index < kQueues && c.list % unit::kPage == 0 && c.count >= hvia::kCompletionQueueMinLog2 &&
                          c.count <= hvia::kCompletionQueueMaxLog2;
-    const Context free_vi{{static_cast<uint32_t>(hvia::kViStateFree), 0, 0, 0}};
+    const Context free_vi{{static_cast<uint32_t>(hvia::kVIStateFree), 0, 0, 0}};
     Context old = vi_ok && vis.count(c.index) ? vis[c.index] : free_vi;
     switch (c.opcode) {
       case hvia::kCommandOpcodeNop: break;
@@ -594,34 +594,34 @@ class Bench {
           expect_drain = true;
         }
         break;
-      case hvia::kCommandOpcodeCreateVi:
-        if (allowed(state == hvia::kViStateFree)) put(c.payload.data(), hvia::kViStateIdle);
+      case hvia::kCommandOpcodeCreateVI:
+        if (allowed(state == hvia::kVIStateFree)) put(c.payload.data(), hvia::kVIStateIdle);
         break;
-      case hvia::kCommandOpcodeDestroyVi:
-        if (allowed(state == hvia::kViStateIdle)) {
+      case hvia::kCommandOpcodeDestroyVI:
+        if (allowed(state == hvia::kVIStateIdle)) {
           expect_drain = true;
-          put(old.word, hvia::kViStateFree);
+          put(old.word, hvia::kVIStateFree);
         }
         break;
-      case hvia::kCommandOpcodeConnectVi:
-        if (allowed(state == hvia::kViStateIdle)) put(c.payload.data(), hvia::kViStateConnected);
+      case hvia::kCommandOpcodeConnectVI:
+        if (allowed(state == hvia::kVIStateIdle)) put(c.payload.data(), hvia::kVIStateConnected);
         break;
-      case hvia::kCommandOpcodeDisconnectVi:
-        if (allowed(state != hvia::kViStateFree)) {
+      case hvia::kCommandOpcodeDisconnectVI:
+        if (allowed(state != hvia::kVIStateFree)) {
           expect_drain = true;
-          put(old.word, hvia::kViStateIdle);
+          put(old.word, hvia::kVIStateIdle);
         }
         break;
-      case hvia::kCommandOpcodeModifyVi:
-        if (allowed(state == hvia::kViStateIdle)) put(c.payload.data(), hvia::kViStateIdle);
+      case hvia::kCommandOpcodeModifyVI:
+        if (allowed(state == hvia::kVIStateIdle)) put(c.payload.data(), hvia::kVIStateIdle);
         break;
-      case hvia::kCommandOpcodeQueryVi:
+      case hvia::kCommandOpcodeQueryVI:
         if (argument(vi_ok)) *detail = attributes;
         break;
-      case hvia::kCommandOpcodeResetVi:
+      case hvia::kCommandOpcodeResetVI:
         if (argument(vi_ok)) {
           expect_drain = true;
-          put(old.word, hvia::kViStateFree);
+          put(old.word, hvia::kVIStateFree);
         }
         break;
       case hvia::kCommandOpcodeCreateCompletionQueue:
@@ -636,7 +636,7 @@ class Bench {
     for (auto& w : c.payload) w = rng.Bits(32);
     c.opcode = rng.Chance(1, 16) ? (rng.Bits(1) ? rng.Range(kOpcodes, 255) : rng.Bits(24) << 8 | rng.Below(kOpcodes)) : rng.Below(kOpcodes);
     if (c.opcode == hvia::kCommandOpcodeInitialiseAtt && rng.Chance(3, 4)) c.opcode = hvia::kCommandOpcodeDeregisterMemory;
-    if (c.opcode == hvia::kCommandOpcodeResetVi && rng.Chance(1, 2)) c.opcode = hvia::kCommandOpcodeConnectVi;
+    if (c.opcode == hvia::kCommandOpcodeResetVI && rng.Chance(1, 2)) c.opcode = hvia::kCommandOpcodeConnectVI;
     c.index = rng.Bits(32);
     c.handle = rng.Bits(32);
     c.list = rng.Bits(32);

@@ -42,7 +42,7 @@ constexpr uint32_t kFormat = hvia::kDescriptorStatusFormatErrorMask,
                    kPartial = hvia::kDescriptorStatusPartialErrorMask,
                    kFlushed = 1u << hvia::kDescriptorStatusFlushedLsb,
                    kTransport = hvia::kDescriptorStatusTransportErrorMask,
-                   kRdmaProtection = hvia::kDescriptorStatusRdmaProtectionErrorMask;
+                   kRdmaProtection = hvia::kDescriptorStatusRDMAProtectionErrorMask;
 constexpr unsigned kDescriptorBytes = hvia::kDescriptorSize + hvia::kDataSegmentSize * hvia::kMaxDataSegments;
 
 using Frame = std::vector<uint8_t>;
@@ -57,7 +57,7 @@ uint64_t Get(const Frame& f, size_t at, unsigned n) {
 }
 
 struct Context {
-  uint8_t state = hvia::kViStateFree;
+  uint8_t state = hvia::kVIStateFree;
   bool rdma_write = true, rdma_read = true;
   uint8_t reliability = hvia::kReliabilityUnreliable;
   uint8_t generation = 0;
@@ -212,7 +212,7 @@ class Bench {
       x.ctx.generation = rng.Bits(8);
       x.ctx.peer_mac = 0x010203040500ull + v * 0x100;
       x.ctx.peer_vi = rng.Bits(16);
-      x.ctx.state = hvia::kViStateIdle;
+      x.ctx.state = hvia::kVIStateIdle;
     }
     vis[9].ctx.rdma_write = false;
     vis[10].ctx.max = 1000;
@@ -261,10 +261,10 @@ class Bench {
     cut_ = cut;
     for (unsigned v : kVis) {
       vis[v].generous = rng.Chance(3, 5);
-      if (vis[v].ctx.state == hvia::kViStateIdle && rng.Chance(3, 4)) Connect(v, rng.Chance(1, 4) ? 0xfffffffcu : rng.Bits(32));
+      if (vis[v].ctx.state == hvia::kVIStateIdle && rng.Chance(3, 4)) Connect(v, rng.Chance(1, 4) ? 0xfffffffcu : rng.Bits(32));
       if (Reliable(v)) {
-        if (vis[v].refused && vis[v].ctx.state == hvia::kViStateConnected && rng.Chance(3, 4)) Flush(v);
-        if (vis[v].ctx.state == hvia::kViStateIdle && rng.Chance(3, 4)) Connect(v, rng.Chance(1, 4) ? 0xfffffffcu : rng.Bits(32));
+        if (vis[v].refused && vis[v].ctx.state == hvia::kVIStateConnected && rng.Chance(3, 4)) Flush(v);
+        if (vis[v].ctx.state == hvia::kVIStateIdle && rng.Chance(3, 4)) Connect(v, rng.Chance(1, 4) ? 0xfffffffcu : rng.Bits(32));
         continue;
       }
       vis[v].number = vis[v].expected;
@@ -332,9 +332,9 @@ class Bench {
     struct {
       const char* name;
       uint8_t operation, flags;
-    } kinds[] = {{"rdma_write", hvia::kFrameOperationRdmaWrite, 0},
+    } kinds[] = {{"rdma_write", hvia::kFrameOperationRDMAWrite, 0},
                  {"send", hvia::kFrameOperationSend, 0},
-                 {"rdma_write_immediate", hvia::kFrameOperationRdmaWrite, kImmediate}};
+                 {"rdma_write_immediate", hvia::kFrameOperationRDMAWrite, kImmediate}};
     for (auto& k : kinds) {
       Vi& x = vis[1];
       auto d = std::make_shared<Descriptor>();
@@ -379,7 +379,7 @@ class Bench {
       Slot s;
       s.cut = cut_;
       s.bad = bad && cut_;
-      const bool rdma = operation == hvia::kFrameOperationRdmaWrite;
+      const bool rdma = operation == hvia::kFrameOperationRDMAWrite;
       s.bytes = Make(v, operation, flags, rdma ? target.va + 100 + rng.Below(8000) : static_cast<uint64_t>(n) << 32, rdma ? kTarget : 0, n);
       Put(s.bytes, kVia + hvia::kViaHeaderSequenceOffset, x.expected, 4);
       change(s.bytes);
@@ -390,7 +390,7 @@ class Bench {
       Run();
     };
     const uint8_t both = kFirst | kLast;
-    for (uint8_t operation : {hvia::kFrameOperationSend, hvia::kFrameOperationRdmaWrite}) {
+    for (uint8_t operation : {hvia::kFrameOperationSend, hvia::kFrameOperationRDMAWrite}) {
       auto one = [&](uint32_t n, auto change) {
         while (x.posted.size() < 2) post();
         Run();
@@ -413,7 +413,7 @@ class Bench {
           one(n, [&](Frame& f) {
             Put(f, kVia + hvia::kViaHeaderHandleOffset, h, 4);
             auto it = att.regions.find(h);
-            if (operation == hvia::kFrameOperationRdmaWrite && it != att.regions.end()) Put(f, kVia + hvia::kViaHeaderAddressOffset, it->second.va, 8);
+            if (operation == hvia::kFrameOperationRDMAWrite && it != att.regions.end()) Put(f, kVia + hvia::kViaHeaderAddressOffset, it->second.va, 8);
           });
         }
       }
@@ -421,17 +421,17 @@ class Bench {
       for (unsigned bit = 0; bit < 8; bit++) one(40, [&](Frame& f) { f[kVia + hvia::kViaHeaderFlagsOffset] ^= 1 << bit; });
       for (unsigned bit = 0; bit < 14 * 8; bit++) one(40, [&](Frame& f) { f[bit / 8] ^= 1 << bit % 8; });
       for (unsigned bit = 0; bit < 4 * 8; bit++) {
-        one(40, [&](Frame& f) { f[kVia + hvia::kViaHeaderDestinationViOffset + bit / 8] ^= 1 << bit % 8; });
+        one(40, [&](Frame& f) { f[kVia + hvia::kViaHeaderDestinationVIOffset + bit / 8] ^= 1 << bit % 8; });
       }
     }
     // Two errors of one frame: the message before is cut off, and its own has no descriptor or no right.
     for (unsigned i = 0; i < 4; i++) {
       Flush(v);
       Connect(v, rng.Bits(32));
-      send(hvia::kFrameOperationRdmaWrite, kFirst, 10, [](Frame&) {});
+      send(hvia::kFrameOperationRDMAWrite, kFirst, 10, [](Frame&) {});
       send(hvia::kFrameOperationSend, kFirst | (i & 1 ? kLast : 0), 10, [](Frame&) {});
-      send(hvia::kFrameOperationRdmaWrite, kFirst, 10, [](Frame&) {});
-      send(hvia::kFrameOperationRdmaWrite, both, 10, [](Frame& f) { Put(f, kVia + hvia::kViaHeaderHandleOffset, 0, 4); });
+      send(hvia::kFrameOperationRDMAWrite, kFirst, 10, [](Frame&) {});
+      send(hvia::kFrameOperationRDMAWrite, both, 10, [](Frame& f) { Put(f, kVia + hvia::kViaHeaderHandleOffset, 0, 4); });
     }
     for (unsigned i = 0; i < 160; i++) {
       if (x.posted.size() < 3 && rng.Chance(2, 3)) post();
@@ -450,7 +450,7 @@ class Bench {
       });
     }
     for (uint32_t ahead : {0x80000000u, 0x80000001u, 0x7fffffffu, hvia::kSequenceWindow, hvia::kSequenceWindow - 1, 0u}) {
-      send(hvia::kFrameOperationRdmaWrite, both, 40, [&](Frame& f) { Put(f, kVia + hvia::kViaHeaderSequenceOffset, x.expected + ahead, 4); });
+      send(hvia::kFrameOperationRDMAWrite, both, 40, [&](Frame& f) { Put(f, kVia + hvia::kViaHeaderSequenceOffset, x.expected + ahead, 4); });
     }
     // Runs of frames outside of the window: longer and shorter ones than it takes, with gaps, copies, bad
     // frames, frames of the window and messages that go on between them.
@@ -459,7 +459,7 @@ class Bench {
       const unsigned run = rng.Range(hvia::kSequenceAgreement - 2, hvia::kSequenceAgreement + 3), wrong = rng.Below(60);
       for (unsigned k = 0; k < run; k++) {
         if (wrong == k) {
-          send(hvia::kFrameOperationRdmaWrite, both, 40, [&](Frame& f) {
+          send(hvia::kFrameOperationRDMAWrite, both, 40, [&](Frame& f) {
             Put(f, kVia + hvia::kViaHeaderSequenceOffset, x.expected + rng.Below(hvia::kSequenceWindow), 4);
           });
         } else if (wrong == 20 + k) {  // the number is that of another connection now
@@ -469,7 +469,7 @@ class Bench {
         const uint32_t next = wrong == 40 + k ? rng.Bits(32) : number;
         for (unsigned copies = rng.Chance(1, 8) ? 2 : 1; copies > 0; copies--) {
           if (x.posted.size() < 2) post();
-          send(rng.Bits(1) ? hvia::kFrameOperationSend : hvia::kFrameOperationRdmaWrite, rng.Chance(3, 4) ? both : rng.Below(4), 40,
+          send(rng.Bits(1) ? hvia::kFrameOperationSend : hvia::kFrameOperationRDMAWrite, rng.Chance(3, 4) ? both : rng.Below(4), 40,
                [&](Frame& f) { Put(f, kVia + hvia::kViaHeaderSequenceOffset, next, 4); }, rng.Chance(1, 16));
         }
         number = next + 1 + (rng.Chance(1, 6) ? rng.Below(hvia::kSequenceWindow) + rng.Chance(1, 8) : 0);
@@ -477,7 +477,7 @@ class Bench {
     }
     // The number of such a frame is noted at its end, so until then its VI is busy.
     const unsigned looked_at = std::exchange(idle_vi_, v);
-    send(hvia::kFrameOperationRdmaWrite, both, 1000, [&](Frame& f) { Put(f, kVia + hvia::kViaHeaderSequenceOffset, x.expected - 100, 4); }, false,
+    send(hvia::kFrameOperationRDMAWrite, both, 1000, [&](Frame& f) { Put(f, kVia + hvia::kViaHeaderSequenceOffset, x.expected - 100, 4); }, false,
          [&] { if (!vi_busy_) Fail("a VI is not busy in the last clock of a frame outside of its window"); });
     idle_vi_ = looked_at;
     Verify();
@@ -496,7 +496,7 @@ class Bench {
     traffic = rng.Bits(1) ? Traffic{0, 0} : Traffic{1, 1};
     cut_ = false;
     const unsigned v = 1;
-    if (vis[v].ctx.state != hvia::kViStateConnected) Connect(v, rng.Bits(32));
+    if (vis[v].ctx.state != hvia::kVIStateConnected) Connect(v, rng.Bits(32));
     const bool send = rng.Bits(1), immediate = rng.Bits(1);
     const uint32_t gone = send ? kScatter : kTarget;
     const Region saved = att.regions.at(gone);
@@ -517,7 +517,7 @@ class Bench {
     for (uint32_t at = 0; at < total; at += hvia::kMaxPayload, frames++) {
       const uint32_t n = std::min<uint32_t>(total - at, hvia::kMaxPayload);
       Slot s;
-      s.bytes = Make(v, send ? hvia::kFrameOperationSend : hvia::kFrameOperationRdmaWrite,
+      s.bytes = Make(v, send ? hvia::kFrameOperationSend : hvia::kFrameOperationRDMAWrite,
                      (at == 0 ? kFirst : 0) | (at + n == total ? kLast : 0) | (immediate ? kImmediate : 0),
                      send ? static_cast<uint64_t>(total) << 32 | at : saved.va + at, gone, n);
       Put(s.bytes, kVia + hvia::kViaHeaderSequenceOffset, vis[v].number++, 4);
@@ -602,12 +602,12 @@ class Bench {
       const uint32_t piece = rng.Range(total / 4 + 1, std::min<uint32_t>(total, hvia::kMaxPayload));
       for (uint32_t at = 0; at < total && kind != 4; at += piece) {
         const uint32_t n = std::min(piece, total - at);
-        const uint8_t operation = kind == 0 ? hvia::kFrameOperationSend : kind == 3 ? hvia::kFrameOperationRdmaReadResponse : hvia::kFrameOperationRdmaWrite;
+        const uint8_t operation = kind == 0 ? hvia::kFrameOperationSend : kind == 3 ? hvia::kFrameOperationRDMAReadResponse : hvia::kFrameOperationRDMAWrite;
         const uint64_t address = kind == 0 || kind == 3 ? static_cast<uint64_t>(total) << 32 | at : att.regions.at(kTarget).va + at;
         Twice(v, Make(v, operation, (at == 0 ? kFirst : 0) | (at + n == total ? kLast : 0) | (kind == 2 ? kImmediate : 0), address,
                       kind == 1 || kind == 2 ? kTarget : 0, n));
       }
-      if (kind == 4) Twice(v, Make(v, hvia::kFrameOperationRdmaReadRequest, kFirst | kLast, rng.Next(), rng.Bits(32), 0));
+      if (kind == 4) Twice(v, Make(v, hvia::kFrameOperationRDMAReadRequest, kFirst | kLast, rng.Next(), rng.Bits(32), 0));
       Twice(v, Make(v, hvia::kFrameOperationAcknowledge, 0, 0, 0, 0));
       if (x.refused) Fail("VI %u: a message that came bad before it came whole broke the connection", v);
     }
@@ -643,8 +643,8 @@ class Bench {
     for (unsigned i = 0; i < 40; i++) {
       const unsigned v = kReliable[rng.Below(2)];
       Vi& x = vis[v];
-      if (x.ctx.state != hvia::kViStateIdle || rng.Chance(3, 4)) Flush(v);
-      if (x.ctx.state == hvia::kViStateIdle) Connect(v, rng.Bits(32));
+      if (x.ctx.state != hvia::kVIStateIdle || rng.Chance(3, 4)) Flush(v);
+      if (x.ctx.state == hvia::kVIStateIdle) Connect(v, rng.Bits(32));
       const unsigned kind = rng.Below(4);
       const bool answer = kind == 3, immediate = kind == 2;
       if (answer || rng.Chance(1, 4)) {
@@ -660,7 +660,7 @@ class Bench {
       RandomPost(v);
       Run();
       auto frame = [&](uint32_t at, uint8_t flags, unsigned kind_now) {
-        const uint8_t operation = kind_now == 0 ? hvia::kFrameOperationSend : kind_now == 3 ? hvia::kFrameOperationRdmaReadResponse : hvia::kFrameOperationRdmaWrite;
+        const uint8_t operation = kind_now == 0 ? hvia::kFrameOperationSend : kind_now == 3 ? hvia::kFrameOperationRDMAReadResponse : hvia::kFrameOperationRDMAWrite;
         Slot s;
         s.bytes = Make(v, operation, flags | (kind_now == 2 ? kImmediate : 0),
                        kind_now == 0 || kind_now == 3 ? 300ull << 32 | at : att.regions.at(kTarget).va + at, kind_now == 0 || kind_now == 3 ? 0 : kTarget, 100);
@@ -692,7 +692,7 @@ class Bench {
       if (!x.refused) continue;
       for (unsigned n = 0; n < 3; n++) {
         slots.push_back(frame(0, kFirst | kLast, rng.Below(4)));
-        if (rng.Bits(1)) slots.back().bytes[rng.Bits(1) ? kVia + hvia::kViaHeaderDestinationViOffset : 11] ^= 1;
+        if (rng.Bits(1)) slots.back().bytes[rng.Bits(1) ? kVia + hvia::kViaHeaderDestinationVIOffset : 11] ^= 1;
         Run();
         if (n == 0 && rng.Bits(1)) Flush(v);
       }
@@ -938,18 +938,18 @@ class Bench {
   // The read ports answer one clock later, with what was there before this clock's writes.
   void SampleReads() {
     Context x = vis[top->rd_vi_o].ctx;
-    if (x.state == hvia::kViStateFree) {  // reads as the Free word and nothing else
+    if (x.state == hvia::kVIStateFree) {  // reads as the Free word and nothing else
       x = {};
       x.rdma_write = x.rdma_read = false;
       x.reliability = 0;
       x.tag = 0;
       x.max = 0;
     }
-    ctx_answer_[0] = x.state | x.rdma_write << hvia::kViContextAttributesEnableRdmaWriteLsb |
-                     x.rdma_read << hvia::kViContextAttributesEnableRdmaReadLsb |
-                     x.reliability << hvia::kViContextAttributesReliabilityLsb |
-                     x.generation << hvia::kViContextAttributesGenerationLsb |
-                     static_cast<uint32_t>(x.tag) << hvia::kViContextAttributesTagLsb;
+    ctx_answer_[0] = x.state | x.rdma_write << hvia::kVIContextAttributesEnableRDMAWriteLsb |
+                     x.rdma_read << hvia::kVIContextAttributesEnableRDMAReadLsb |
+                     x.reliability << hvia::kVIContextAttributesReliabilityLsb |
+                     x.generation << hvia::kVIContextAttributesGenerationLsb |
+                     static_cast<uint32_t>(x.tag) << hvia::kVIContextAttributesTagLsb;
     ctx_answer_[1] = x.max;
     ctx_answer_[2] = x.peer_mac;
     ctx_answer_[3] = static_cast<uint32_t>(x.peer_mac >> 32) | static_cast<uint32_t>(x.peer_vi) << 16;
@@ -1183,7 +1183,7 @@ class Bench {
           x.valid = true;
           x.stale = fetch_->stale;
           x.place = fetch_;
-          if (x.ctx.state == hvia::kViStateError) held_flushed++;
+          if (x.ctx.state == hvia::kVIStateError) held_flushed++;
           for (int i = 0; i < 16; i++) x.chunk[i] = Word(*fetch_, 4 * i);
           x.chunk_number = 0;
         }
@@ -1203,7 +1203,7 @@ class Bench {
         fetch_vi_ = v;
         fetch_ = x.queue.front();
         x.queue.pop_front();
-        fetch_flush_ = x.ctx.state == hvia::kViStateError;
+        fetch_flush_ = x.ctx.state == hvia::kVIStateError;
         fetch_wait_ = rng.Below(traffic.idle == 0 ? 8 : 80);
       }
     }
@@ -1226,7 +1226,7 @@ class Bench {
   // A connection that is broken ends, and the next one begins.
   void Reconnect() {
     const unsigned v = kReliable[rng.Below(std::size(kReliable))];
-    if (vis[v].ctx.state == hvia::kViStateIdle) {
+    if (vis[v].ctx.state == hvia::kVIStateIdle) {
       StartOp(kConnect, v);
       op_value_ = rng.Bits(32);
     } else if (vis[v].refused && rng.Chance(1, 3)) {
@@ -1236,14 +1236,14 @@ class Bench {
 
   void RandomOp() {
     const unsigned v = kVis[rng.Below(std::size(kVis))];
-    const bool idle = vis[v].ctx.state == hvia::kViStateIdle;
+    const bool idle = vis[v].ctx.state == hvia::kVIStateIdle;
     if (idle && rng.Chance(2, 3)) {
       StartOp(kConnect, v);
       op_value_ = rng.Bits(32);
     } else {
       StartOp(rng.Chance(1, 3) ? kClear : kFlush, v);
       // Its head may be fetched by the context of before and come on the chip during the flush.
-      if (vis[v].posted.size() < 6 && vis[v].ctx.state != hvia::kViStateFree && rng.Bits(1)) RandomPost(v);
+      if (vis[v].posted.size() < 6 && vis[v].ctx.state != hvia::kVIStateFree && rng.Bits(1)) RandomPost(v);
     }
   }
 
@@ -1263,7 +1263,7 @@ class Bench {
           for (auto& s : slots) {
             if (Addressed(s.bytes) == static_cast<int>(op_vi_)) s.cut = s.bad = false;
           }
-          SetState(x, op_ == kFlush ? hvia::kViStateError : hvia::kViStateFree);
+          SetState(x, op_ == kFlush ? hvia::kVIStateError : hvia::kVIStateFree);
           phase_ = 1;
         } else if (op_ == kFlush) {
           if (phase_ == 1 && !vi_busy_) Fail("not busy in the first clock of a flush");
@@ -1287,7 +1287,7 @@ class Bench {
         }
         return;
       default:
-        if (x.ctx.state != hvia::kViStateIdle) Fail("VI %u is connected in state %u", op_vi_, x.ctx.state);
+        if (x.ctx.state != hvia::kVIStateIdle) Fail("VI %u is connected in state %u", op_vi_, x.ctx.state);
         if (phase_ == 0) {
           phase_ = 1;
         } else if (phase_ == 1) {
@@ -1296,7 +1296,7 @@ class Bench {
             phase_ = 2;
           }
         } else {
-          SetState(x, hvia::kViStateConnected);
+          SetState(x, hvia::kVIStateConnected);
           x.expected = x.number = op_value_;
           x.message = kNone;
           x.maybe_given_up = x.refused = false;
@@ -1327,7 +1327,7 @@ class Bench {
     Match(op_vi_);
     if (!x.want.empty() || !x.want_async.empty()) Fail("VI %u was flushed, and %zu descriptors are not complete", op_vi_, x.want.size());
     if (!x.want_told.empty()) Fail("VI %u was flushed, and %u is not told yet", op_vi_, x.want_told.front().op);
-    SetState(x, hvia::kViStateIdle);
+    SetState(x, hvia::kVIStateIdle);
     flushes++;
     op_ = kNoOp;
   }
@@ -1346,7 +1346,7 @@ class Bench {
     x.message = kNone;
     x.maybe_given_up = x.refused = false;
     x.ctx.generation++;
-    SetState(x, hvia::kViStateIdle);
+    SetState(x, hvia::kVIStateIdle);
     clears++;
     op_ = kNoOp;
   }
@@ -1394,7 +1394,7 @@ class Bench {
 
   static uint32_t Status(uint32_t errors, bool rdma, bool immediate = false) {
     return errors | hvia::kDescriptorStatusDoneMask |
-           static_cast<uint32_t>(rdma ? hvia::kStatusOperationRemoteRdmaWrite : hvia::kStatusOperationReceive)
+           static_cast<uint32_t>(rdma ? hvia::kStatusOperationRemoteRDMAWrite : hvia::kStatusOperationReceive)
                << hvia::kDescriptorStatusOperationLsb |
            static_cast<uint32_t>(immediate) << hvia::kDescriptorStatusImmediateLsb;
   }
@@ -1415,7 +1415,7 @@ class Bench {
   }
   void Cut(Vi& x, uint32_t bits) {
     want.aborted++;
-    if (x.rdma && !x.immediate) x.want_async.push_back(hvia::kAsyncErrorRdmaWriteAbort);
+    if (x.rdma && !x.immediate) x.want_async.push_back(hvia::kAsyncErrorRDMAWriteAbort);
     else Complete(x, kPartial | bits);
     x.message = kNone;
   }
@@ -1506,7 +1506,7 @@ class Bench {
   // The VI that a frame names, or -1.
   static int Addressed(const Frame& f) {
     if (Get(f, hvia::kEthernetHeaderEtherTypeOffset, 2) != hvia::kEtherTypeVia) return -1;
-    return Get(f, kVia + hvia::kViaHeaderDestinationViOffset, 2) & 255;
+    return Get(f, kVia + hvia::kViaHeaderDestinationVIOffset, 2) & 255;
   }
 
   void Expect(Outcome o) {
@@ -1553,17 +1553,17 @@ class Bench {
       lost_frames++;
     }
 
-    const uint16_t number = Get(f, kVia + hvia::kViaHeaderDestinationViOffset, 2);
+    const uint16_t number = Get(f, kVia + hvia::kViaHeaderDestinationVIOffset, 2);
     const uint8_t vi = number;
     Vi& x = vis[vi];
     const bool flux = x.ctx_changed + 2 >= s.offered;
     if (Reliable(vi)) {
       JudgeReliable(s, vi, number >> 8 != x.ctx.generation || source != x.ctx.peer_mac ||
-                               Get(f, kVia + hvia::kViaHeaderSourceViOffset, 2) != x.ctx.peer_vi, flux, lost);
+                               Get(f, kVia + hvia::kViaHeaderSourceVIOffset, 2) != x.ctx.peer_vi, flux, lost);
       return;
     }
-    bool bad_vi = x.ctx.state != hvia::kViStateConnected || number >> 8 != x.ctx.generation || source != x.ctx.peer_mac ||
-                  Get(f, kVia + hvia::kViaHeaderSourceViOffset, 2) != x.ctx.peer_vi;
+    bool bad_vi = x.ctx.state != hvia::kVIStateConnected || number >> 8 != x.ctx.generation || source != x.ctx.peer_mac ||
+                  Get(f, kVia + hvia::kViaHeaderSourceVIOffset, 2) != x.ctx.peer_vi;
     if (flux && !lost) bad_vi = frame_.outcome == kBadVi;
     if (bad_vi) {
       if (lost) return;
@@ -1591,7 +1591,7 @@ class Bench {
     }
 
     const bool first = flags & kFirst, last = flags & kLast, immediate = flags & kImmediate, gap = ahead != 0;
-    const bool rdma = operation == hvia::kFrameOperationRdmaWrite, send = operation == hvia::kFrameOperationSend;
+    const bool rdma = operation == hvia::kFrameOperationRDMAWrite, send = operation == hvia::kFrameOperationSend;
     const bool supported = rdma || send, needs = !rdma || immediate;
     const uint64_t address = Get(f, kVia + hvia::kViaHeaderAddressOffset, 8);
     const uint32_t offset = address, total = address >> 32;
@@ -1619,7 +1619,7 @@ class Bench {
       Cut(x, 0);
     } else if (headless) {
       want.aborted++;
-      if (!needs) x.want_async.push_back(hvia::kAsyncErrorRdmaWriteAbort);
+      if (!needs) x.want_async.push_back(hvia::kAsyncErrorRDMAWriteAbort);
     }
     x.maybe_given_up = false;
     if (!accept) {
@@ -1681,7 +1681,7 @@ class Bench {
     if (lost) {
       want.aborted++;
       if (needs) Complete(x, kPartial);
-      else x.want_async.push_back(hvia::kAsyncErrorRdmaWriteAbort);
+      else x.want_async.push_back(hvia::kAsyncErrorRDMAWriteAbort);
       x.message = kGivenUp;
       return;
     }
@@ -1692,7 +1692,7 @@ class Bench {
     } else if (o == kGood) {
       x.message = last ? kNone : kOpen;
     } else {
-      x.want_async.push_back(o == kBusError ? hvia::kAsyncErrorRdmaWriteAbort : hvia::kAsyncErrorRdmaWriteProtection);
+      x.want_async.push_back(o == kBusError ? hvia::kAsyncErrorRDMAWriteAbort : hvia::kAsyncErrorRDMAWriteProtection);
       x.message = last ? kNone : kGivenUp;
     }
   }
@@ -1729,15 +1729,15 @@ class Bench {
     const uint32_t offset = address, total = address >> 32, handle = Get(f, kVia + hvia::kViaHeaderHandleOffset, 4);
     const uint32_t data = Get(f, kVia + hvia::kViaHeaderImmediateOffset, 4);
     const bool acknowledgement = operation == hvia::kFrameOperationAcknowledge;
-    const bool rdma = operation == hvia::kFrameOperationRdmaWrite, send = operation == hvia::kFrameOperationSend;
-    const bool request = operation == hvia::kFrameOperationRdmaReadRequest;
-    const bool answer = operation == hvia::kFrameOperationRdmaReadResponse;
+    const bool rdma = operation == hvia::kFrameOperationRDMAWrite, send = operation == hvia::kFrameOperationSend;
+    const bool request = operation == hvia::kFrameOperationRDMAReadRequest;
+    const bool answer = operation == hvia::kFrameOperationRDMAReadResponse;
     const bool needs = send || (rdma && immediate);
     const bool delivery = x.ctx.reliability == hvia::kReliabilityDelivery;
     if (frame_.early && (!delivery || lost)) Fail("VI %u: a frame is acknowledged before it is in memory", vi);
 
-    const bool is_free = x.ctx.state == hvia::kViStateFree;
-    bool bad_vi = stranger || x.ctx.state != hvia::kViStateConnected, again = x.refused && !stranger && !acknowledgement && !is_free;
+    const bool is_free = x.ctx.state == hvia::kVIStateFree;
+    bool bad_vi = stranger || x.ctx.state != hvia::kVIStateConnected, again = x.refused && !stranger && !acknowledgement && !is_free;
     if (flux && !lost) {
       // It may have been looked at before its VI was connected again.
       again = !stranger && !acknowledgement && frame_.outcome == kConnectionRefused && (x.refused || sequence != x.expected);
@@ -1746,7 +1746,7 @@ class Bench {
     if (again) {
       ExpectReports(vi, {});
       if (lost) return;
-      if (x.ctx.state != hvia::kViStateConnected) again_idle++;
+      if (x.ctx.state != hvia::kVIStateConnected) again_idle++;
       Expect(kConnectionRefused);
       x.want_told.push_back({hvia::kAcknowledgeOperationAgain, 0, 0});
       return;
@@ -1779,7 +1779,7 @@ class Bench {
     const bool fits = !immediate && (last ? end == total : end < total);
     bool belongs;
     if (open) {
-      belongs = !first && !request && operation <= hvia::kFrameOperationRdmaReadResponse && rdma == x.rdma && answer == x.answer &&
+      belongs = !first && !request && operation <= hvia::kFrameOperationRDMAReadResponse && rdma == x.rdma && answer == x.answer &&
                 immediate == x.immediate && (rdma || (offset == x.received && total == x.total)) && (!answer || fits);
     } else {
       belongs = first && (rdma || (send && offset == 0) || (answer && offset == 0 && fits) || (request && last && !immediate && len == 0));
@@ -1904,12 +1904,12 @@ class Bench {
         if (!answer) code = hvia::kAcknowledgeCodeRemoteDescriptor;
         break;
       case kRefused:
-        code = hvia::kAcknowledgeCodeRdmaProtection;
-        if (request) error = hvia::kAsyncErrorRdmaReadProtection;
-        else if (!held) error = hvia::kAsyncErrorRdmaWriteProtection;
+        code = hvia::kAcknowledgeCodeRDMAProtection;
+        if (request) error = hvia::kAsyncErrorRDMAReadProtection;
+        else if (!held) error = hvia::kAsyncErrorRDMAWriteProtection;
         break;
       case kBusError:
-        if (rdma && !held) error = hvia::kAsyncErrorRdmaTransport;
+        if (rdma && !held) error = hvia::kAsyncErrorRDMATransport;
         break;
       default:
         if (open) {
@@ -1968,8 +1968,8 @@ class Bench {
                                                       hvia::kViaVersion << hvia::kViaHeaderOperationVersionVersionLsb;
     f[kVia + hvia::kViaHeaderFlagsOffset] = flags;
     Put(f, kVia + hvia::kViaHeaderPayloadLengthOffset, payload, 2);
-    Put(f, kVia + hvia::kViaHeaderDestinationViOffset, x.ctx.generation << 8 | v, 2);
-    Put(f, kVia + hvia::kViaHeaderSourceViOffset, x.ctx.peer_vi, 2);
+    Put(f, kVia + hvia::kViaHeaderDestinationVIOffset, x.ctx.generation << 8 | v, 2);
+    Put(f, kVia + hvia::kViaHeaderSourceVIOffset, x.ctx.peer_vi, 2);
     Put(f, kVia + hvia::kViaHeaderAddressOffset, address, 8);
     Put(f, kVia + hvia::kViaHeaderHandleOffset, handle, 4);
     Put(f, kVia + hvia::kViaHeaderImmediateOffset, rng.Bits(32), 4);
@@ -2005,7 +2005,7 @@ class Bench {
     do {
       const uint32_t n = std::min(total - at, piece);
       const uint8_t flags = (at == 0 ? kFirst : 0) | (at + n == total ? kLast : 0) | immediate;
-      x.outgoing.push_back(Make(v, rdma ? hvia::kFrameOperationRdmaWrite : hvia::kFrameOperationSend, flags,
+      x.outgoing.push_back(Make(v, rdma ? hvia::kFrameOperationRDMAWrite : hvia::kFrameOperationSend, flags,
                                 rdma ? target + at : static_cast<uint64_t>(total) << 32 | at, rdma ? handle : 0, n));
       at += n;
     } while (at < total);
@@ -2014,13 +2014,13 @@ class Bench {
   void Feed() {
     if (rng.Chance(1, 24)) {
       const unsigned v = kVis[rng.Below(std::size(kVis))];
-      if (vis[v].ctx.state != hvia::kViStateFree && vis[v].posted.size() < 6 && (vis[v].generous || rng.Chance(1, 24))) RandomPost(v);
+      if (vis[v].ctx.state != hvia::kVIStateFree && vis[v].posted.size() < 6 && (vis[v].generous || rng.Chance(1, 24))) RandomPost(v);
     }
     // A buffer at the last moment, or just too late.
     if (offered_ && rng.Chance(1, 100)) {
       const int v = Addressed(slots.front().bytes);
       if (v >= 0 && std::find(std::begin(kVis), std::end(kVis), v) != std::end(kVis) && vis[v].posted.empty() &&
-          vis[v].ctx.state == hvia::kViStateConnected) {
+          vis[v].ctx.state == hvia::kVIStateConnected) {
         RandomPost(v);
       }
     }
@@ -2065,9 +2065,9 @@ class Bench {
   void FeedReliable(unsigned v) {
     Vi& x = vis[v];
     const bool waits = std::any_of(slots.begin(), slots.end(), [&](const Slot& s) { return Addressed(s.bytes) == static_cast<int>(v); });
-    if (x.ctx.state != hvia::kViStateConnected && !rng.Chance(1, 4)) return;
-    if (!waits && x.ctx.state == hvia::kViStateConnected && rng.Chance(1, 120)) x.refused = refusal_[v] = true;  // the ledger refuses a read
-    if (rng.Chance(1, 6) && x.reads.size() < 4 && x.ctx.state == hvia::kViStateConnected) RandomRead(v);
+    if (x.ctx.state != hvia::kVIStateConnected && !rng.Chance(1, 4)) return;
+    if (!waits && x.ctx.state == hvia::kVIStateConnected && rng.Chance(1, 120)) x.refused = refusal_[v] = true;  // the ledger refuses a read
+    if (rng.Chance(1, 6) && x.reads.size() < 4 && x.ctx.state == hvia::kVIStateConnected) RandomRead(v);
     Slot s;
     if (rng.Chance(1, 8)) {
       s.bytes = Make(v, hvia::kFrameOperationAcknowledge, rng.Chance(1, 8) ? rng.Below(8) : 0, 0, 0, rng.Chance(1, 12) ? 4 : 0);
@@ -2110,7 +2110,7 @@ class Bench {
   void ComposeReliable(unsigned v) {
     Vi& x = vis[v];
     if (rng.Chance(1, 6)) {
-      Frame f = Make(v, hvia::kFrameOperationRdmaReadRequest, kFirst | kLast, rng.Next(), rng.Bits(32), 0);
+      Frame f = Make(v, hvia::kFrameOperationRDMAReadRequest, kFirst | kLast, rng.Next(), rng.Bits(32), 0);
       switch (rng.Below(32)) {
         case 0: f[kVia + hvia::kViaHeaderFlagsOffset] = rng.Below(8); break;
         case 1: Put(f, kVia + hvia::kViaHeaderPayloadLengthOffset, 4, 2); break;
@@ -2139,7 +2139,7 @@ class Bench {
           if (wrong == 5) flags ^= kFirst;
           if (wrong == 6) address -= 1;
         }
-        x.outgoing.push_back(Make(v, hvia::kFrameOperationRdmaReadResponse, flags, address, 0, n));
+        x.outgoing.push_back(Make(v, hvia::kFrameOperationRDMAReadResponse, flags, address, 0, n));
         at += n;
       } while (at < total);
       return;
@@ -2214,7 +2214,7 @@ class Bench {
           Put(f, kVia + hvia::kViaHeaderPayloadLengthOffset, lens[rng.Below(7)], 2);
           break;
         }
-        case 6: f[kVia + hvia::kViaHeaderDestinationViOffset + rng.Below(4)] ^= 1 << rng.Below(8); break;
+        case 6: f[kVia + hvia::kViaHeaderDestinationVIOffset + rng.Below(4)] ^= 1 << rng.Below(8); break;
         case 7: {
           const uint32_t numbers[] = {x.expected, x.expected + 1, x.expected - 1, x.expected + hvia::kSequenceWindow - 1,
                                       x.expected + hvia::kSequenceWindow, x.expected + 0x7fffffff, x.expected + 0x80000000, rng.Bits(32)};
@@ -2247,8 +2247,8 @@ class Bench {
         }
         default: {
           const unsigned o = kVis[rng.Below(std::size(kVis))];
-          Put(f, kVia + hvia::kViaHeaderDestinationViOffset, vis[o].ctx.generation << 8 | o, 2);
-          Put(f, kVia + hvia::kViaHeaderSourceViOffset, vis[o].ctx.peer_vi, 2);
+          Put(f, kVia + hvia::kViaHeaderDestinationVIOffset, vis[o].ctx.generation << 8 | o, 2);
+          Put(f, kVia + hvia::kViaHeaderSourceVIOffset, vis[o].ctx.peer_vi, 2);
           Put(f, kVia + hvia::kViaHeaderSequenceOffset, vis[o].expected, 4);
           for (unsigned i = 0; i < 6; i++) f[hvia::kEthernetHeaderSourceOffset + i] = vis[o].ctx.peer_mac >> (8 * i);
         }

@@ -38,7 +38,7 @@ constexpr uint32_t kErrors =
     hvia::kDescriptorStatusFormatErrorMask | hvia::kDescriptorStatusProtectionErrorMask |
     hvia::kDescriptorStatusLengthErrorMask | hvia::kDescriptorStatusPartialErrorMask |
     hvia::kDescriptorStatusFlushedMask | hvia::kDescriptorStatusTransportErrorMask |
-    hvia::kDescriptorStatusRdmaProtectionErrorMask | hvia::kDescriptorStatusRemoteDescriptorErrorMask;
+    hvia::kDescriptorStatusRDMAProtectionErrorMask | hvia::kDescriptorStatusRemoteDescriptorErrorMask;
 constexpr uint64_t kMac = 0x665544332202ull;
 constexpr uint16_t kTag = 7, kOtherTag = 9;
 
@@ -63,7 +63,7 @@ void PutLittle(std::vector<uint8_t>& b, size_t at, uint64_t v, unsigned n) {
 }
 
 struct Context {
-  uint8_t state = hvia::kViStateFree, reliability = hvia::kReliabilityUnreliable, generation = 0;
+  uint8_t state = hvia::kVIStateFree, reliability = hvia::kReliabilityUnreliable, generation = 0;
   uint16_t tag = 0, peer_vi = 0;
   uint32_t max = 0;
   uint64_t peer_mac = 0;  // wire byte 0 lowest
@@ -84,9 +84,9 @@ struct Descriptor {
   bool bad_head = false;          // the first chunk cannot be read again
   std::vector<Segment> segments;  // data segments
   unsigned bad_chunk = 0;         // this and later chunks cannot be read; 0 = all can
-  bool Read() const { return operation == hvia::kDescriptorOperationRdmaRead; }
+  bool Read() const { return operation == hvia::kDescriptorOperationRDMARead; }
   // With an address segment.
-  bool Rdma() const { return operation == hvia::kDescriptorOperationRdmaWrite || Read(); }
+  bool Rdma() const { return operation == hvia::kDescriptorOperationRDMAWrite || Read(); }
 };
 
 // What must come of a descriptor.
@@ -121,7 +121,7 @@ struct Entry {
   unsigned tries = 0;
 
   uint32_t Frames() const {
-    if (!answer && operation == hvia::kDescriptorOperationRdmaRead) return 1;
+    if (!answer && operation == hvia::kDescriptorOperationRDMARead) return 1;
     return std::max(1u, d.length / hvia::kMaxPayload + (d.length % hvia::kMaxPayload != 0));
   }
 };
@@ -166,13 +166,13 @@ class Bench {
       c.peer_mac = rng.Next() & 0xffffffffffffull;
       c.peer_vi = rng.Bits(16);
     }
-    for (uint8_t v : used) contexts[v].state = hvia::kViStateConnected;
+    for (uint8_t v : used) contexts[v].state = hvia::kVIStateConnected;
     for (uint8_t v : kept_vis) contexts[v].reliability = rng.Bits(1) ? hvia::kReliabilityDelivery : hvia::kReliabilityReception;
     contexts[kSmallVi].max = 3000;
     contexts[kForeignVi].tag = kOtherTag;
-    contexts[9].state = hvia::kViStateIdle;
-    contexts[10].state = hvia::kViStateError;
-    contexts[11].state = hvia::kViStateConnectPending;
+    contexts[9].state = hvia::kVIStateIdle;
+    contexts[10].state = hvia::kVIStateError;
+    contexts[11].state = hvia::kVIStateConnectPending;
     contexts[10].reliability = hvia::kReliabilityReception;
     top->mac_i = kMac;
     top->no_overlap_i = top->short_bursts_i = 0;  // the bench of the DMA engines has them both ways
@@ -279,8 +279,8 @@ class Bench {
     PutBig(f, hvia::kEthernetHeaderEtherTypeOffset, hvia::kEtherTypeVia, 2);
     f[kVia + hvia::kViaHeaderOperationVersionOffset] =
         operation << hvia::kViaHeaderOperationVersionOperationLsb | hvia::kViaVersion << hvia::kViaHeaderOperationVersionVersionLsb;
-    PutBig(f, kVia + hvia::kViaHeaderDestinationViOffset, c.peer_vi, 2);
-    PutBig(f, kVia + hvia::kViaHeaderSourceViOffset, c.generation << 8 | vi, 2);
+    PutBig(f, kVia + hvia::kViaHeaderDestinationVIOffset, c.peer_vi, 2);
+    PutBig(f, kVia + hvia::kViaHeaderSourceVIOffset, c.generation << 8 | vi, 2);
     return f;
   }
 
@@ -294,9 +294,9 @@ class Bench {
   Frame Build(const Plan& p, uint32_t at, uint32_t n, const std::vector<uint8_t>& body) const {
     const Descriptor& d = p.d;
     uint8_t operation = hvia::kFrameOperationSend;
-    if (d.operation == hvia::kDescriptorOperationRdmaWrite) operation = hvia::kFrameOperationRdmaWrite;
-    if (d.Read()) operation = hvia::kFrameOperationRdmaReadRequest;
-    if (p.answer) operation = hvia::kFrameOperationRdmaReadResponse;
+    if (d.operation == hvia::kDescriptorOperationRDMAWrite) operation = hvia::kFrameOperationRDMAWrite;
+    if (d.Read()) operation = hvia::kFrameOperationRDMAReadRequest;
+    if (p.answer) operation = hvia::kFrameOperationRDMAReadResponse;
     Frame f = Header(d.vi, operation);
     const bool immediate = d.immediate_flag && !d.Read() && !p.answer;
     f[kVia + hvia::kViaHeaderFlagsOffset] = (at == 0) << hvia::kViaHeaderFlagsFirstLsb |
@@ -326,8 +326,8 @@ class Bench {
       return p;
     }
     const Context& c = contexts[d.vi];
-    const bool flushed = c.state != hvia::kViStateConnected || broken[d.vi];
-    if (flushed && c.state == hvia::kViStateConnected) behind_seen++;
+    const bool flushed = c.state != hvia::kVIStateConnected || broken[d.vi];
+    if (flushed && c.state == hvia::kVIStateConnected) behind_seen++;
     p.errors = flushed ? static_cast<uint32_t>(hvia::kDescriptorStatusFlushedMask) : d.status & kErrors;
     if (p.errors == 0) {
       if (Malformed(d) || (d.Read() && !Reliable(d.vi))) {
@@ -422,8 +422,8 @@ class Bench {
 
   static uint32_t Status(const Descriptor& d, uint32_t errors) {
     uint32_t echo = hvia::kStatusOperationSend;
-    if (d.Rdma()) echo = hvia::kStatusOperationRdmaWrite;
-    if (d.Read()) echo = hvia::kStatusOperationRdmaRead;
+    if (d.Rdma()) echo = hvia::kStatusOperationRDMAWrite;
+    if (d.Read()) echo = hvia::kStatusOperationRDMARead;
     return errors | hvia::kDescriptorStatusDoneMask | echo << hvia::kDescriptorStatusOperationLsb;
   }
 
@@ -460,8 +460,8 @@ class Bench {
     Descriptor d;
     d.vi = vi;
     d.seq = rng.Bits(16);
-    d.operation = rng.Bits(1) ? hvia::kDescriptorOperationSend : hvia::kDescriptorOperationRdmaWrite;
-    if (Reliable(vi) && rng.Chance(1, 5)) d.operation = hvia::kDescriptorOperationRdmaRead;
+    d.operation = rng.Bits(1) ? hvia::kDescriptorOperationSend : hvia::kDescriptorOperationRDMAWrite;
+    if (Reliable(vi) && rng.Chance(1, 5)) d.operation = hvia::kDescriptorOperationRDMARead;
     d.immediate_flag = rng.Bits(1);
     d.fence = rng.Chance(1, 8);
     d.immediate = rng.Bits(32);
@@ -472,7 +472,7 @@ class Bench {
     if (rng.Chance(1, 16)) d.va = -static_cast<uint64_t>(kChunk);
     d.handle = rng.Bits(1) ? rng.Bits(32) : kLong;
     d.status = rng.Chance(1, 8) ? rng.Next() & ~kErrors : 0;
-    if (faults && rng.Chance(1, contexts[vi].state == hvia::kViStateFree ? 2 : 16)) {
+    if (faults && rng.Chance(1, contexts[vi].state == hvia::kVIStateFree ? 2 : 16)) {
       d.unreachable = true;
       d.status = rng.Next();
       d.count = rng.Bits(2);
@@ -553,7 +553,7 @@ class Bench {
         d.remote_va = -static_cast<uint64_t>(d.length) + rng.Below(3) - 1;
         break;
       case 15:
-        if (rng.Bits(1)) d.operation = rng.Bits(1) ? hvia::kDescriptorOperationRdmaRead : hvia::kDescriptorOperationReserved;
+        if (rng.Bits(1)) d.operation = rng.Bits(1) ? hvia::kDescriptorOperationRDMARead : hvia::kDescriptorOperationReserved;
         else if (d.Rdma()) d.count = 0;
         else d.count = hvia::kMaxDataSegments + 1 + rng.Below(rng.Bits(1) ? 1 : 65000);
         d.segments.clear();
@@ -733,7 +733,7 @@ class Bench {
     Post(d);
     Post(RandomDescriptor(10, false));
     Descriptor unreliable = RandomDescriptor(vis[0], false);
-    unreliable.operation = hvia::kDescriptorOperationRdmaRead;
+    unreliable.operation = hvia::kDescriptorOperationRDMARead;
     unreliable.status = 0;
     unreliable.segments.assign(1, RandomSegment({kLong}, 100));
     unreliable.count = 2;
@@ -895,7 +895,7 @@ class Bench {
       Post(d);
     }
     for (uint64_t i = rng.Below(2500); i > 0; i--) Clock();
-    contexts[vi].state = rng.Bits(1) ? hvia::kViStateIdle : hvia::kViStateError;
+    contexts[vi].state = rng.Bits(1) ? hvia::kVIStateIdle : hvia::kVIStateError;
     for (auto* list : {&queue, &running}) {
       for (Plan& p : *list) p.cut |= p.d.vi == vi;
     }
@@ -911,7 +911,7 @@ class Bench {
     for (unsigned i = rng.Below(3); i > 0; i--) post(vi);
     RunToRest();
     cut_vi = flushing_vi = -1;
-    contexts[vi].state = hvia::kViStateConnected;
+    contexts[vi].state = hvia::kVIStateConnected;
     SetSequence(vi, rng.Bits(32));
   }
 
@@ -1090,10 +1090,10 @@ class Bench {
     top->att_rsp_pa_i = att.rsp_pa;
     top->att_rsp_bytes_i = att.rsp_bytes;
     const Context& c = contexts[ctx_vi_];
-    top->rd_ctx_i[0] = c.state << hvia::kViContextAttributesStateLsb | rng.Bits(2) << hvia::kViContextAttributesEnableRdmaWriteLsb |
-                       c.reliability << hvia::kViContextAttributesReliabilityLsb |
-                       c.generation << hvia::kViContextAttributesGenerationLsb |
-                       static_cast<uint32_t>(c.tag) << hvia::kViContextAttributesTagLsb;
+    top->rd_ctx_i[0] = c.state << hvia::kVIContextAttributesStateLsb | rng.Bits(2) << hvia::kVIContextAttributesEnableRDMAWriteLsb |
+                       c.reliability << hvia::kVIContextAttributesReliabilityLsb |
+                       c.generation << hvia::kVIContextAttributesGenerationLsb |
+                       static_cast<uint32_t>(c.tag) << hvia::kVIContextAttributesTagLsb;
     top->rd_ctx_i[1] = c.max;
     top->rd_ctx_i[2] = c.peer_mac;
     top->rd_ctx_i[3] = static_cast<uint32_t>(c.peer_mac >> 32) | static_cast<uint32_t>(c.peer_vi) << 16;
@@ -1429,7 +1429,7 @@ class Bench {
   void Unreachable() {
     const bool now = current_ == kDescriptor && !running.empty() && running.back().d.unreachable && !Reliable(running.back().d.vi) &&
                      top->async_ready_i && !ack_open_ && !top->ack_ready_o;
-    const bool tell = now && contexts[running.back().d.vi].state != hvia::kViStateFree;
+    const bool tell = now && contexts[running.back().d.vi].state != hvia::kVIStateFree;
     if (top->async_valid_o != tell) Fail("an asynchronous error is %d, want %d", top->async_valid_o, tell);
     if (!now) return;
     const uint8_t vi = running.back().d.vi;
@@ -1478,7 +1478,7 @@ class Bench {
       others_wait_ = others;
       acks_inside += Message() && !(current_ == kKept && ending_);
       ack_open_ = std::make_unique<Ack>(ack_queue.front());
-      ack_gone_ = contexts[ack_open_->vi].state == hvia::kViStateFree;
+      ack_gone_ = contexts[ack_open_->vi].state == hvia::kVIStateFree;
       ack_queue.pop_front();
       ack_offered_ = false;
       frames_before_ack_ = chunks_before_ack_ = 0;
@@ -1500,7 +1500,7 @@ class Bench {
       jobs_seen++;
       passed_over += e->number != e->first;
       answers_seen += e->answer;
-      reads_seen += !e->answer && e->operation == hvia::kDescriptorOperationRdmaRead;
+      reads_seen += !e->answer && e->operation == hvia::kDescriptorOperationRDMARead;
     }
     if (desc) {
       running.push_back(queue.front());
@@ -1669,7 +1669,7 @@ class Bench {
       errors = hvia::kDescriptorStatusProtectionErrorMask;
       whole = false;
     }
-    if (contexts[d.vi].state != hvia::kViStateConnected && flushing_vi == d.vi && errors != hvia::kDescriptorStatusFlushedMask) {
+    if (contexts[d.vi].state != hvia::kVIStateConnected && flushing_vi == d.vi && errors != hvia::kDescriptorStatusFlushedMask) {
       Fail("a descriptor of VI %u completes with errors %08x behind one that was flushed", d.vi, errors);
     }
     if (errors == hvia::kDescriptorStatusFlushedMask && d.vi == cut_vi) flushing_vi = d.vi;
@@ -1763,7 +1763,7 @@ int main(int argc, char** argv) {
   Bench b(unit::options().seed);
   const Traffic traffic[] = {{0, 0}, {3, 0}, {0, 3}, {3, 3}, {1, 1}};
 
-  const uint64_t rdma = b.Latency(hvia::kDescriptorOperationRdmaWrite, 4, 1), send = b.Latency(hvia::kDescriptorOperationSend, 4, 1);
+  const uint64_t rdma = b.Latency(hvia::kDescriptorOperationRDMAWrite, 4, 1), send = b.Latency(hvia::kDescriptorOperationSend, 4, 1);
   if (rdma > kLatency || send > kLatency) {
     Fail("a message of 4 bytes is built in %" PRIu64 " clocks as an RDMA write, %" PRIu64 " as a Send; want %" PRIu64, rdma, send, kLatency);
   }
@@ -1776,7 +1776,7 @@ int main(int argc, char** argv) {
     b.FetchedAhead();
     b.HeldBack();
   }
-  for (uint8_t op : {hvia::kDescriptorOperationSend, hvia::kDescriptorOperationRdmaWrite, hvia::kDescriptorOperationRdmaRead}) {
+  for (uint8_t op : {hvia::kDescriptorOperationSend, hvia::kDescriptorOperationRDMAWrite, hvia::kDescriptorOperationRDMARead}) {
     b.traffic = traffic[op % 5];
     b.Stopped(op);
     b.Wrong();

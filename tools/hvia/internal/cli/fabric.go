@@ -78,7 +78,7 @@ when every declared participant is there; without it runs as fast as it can.`,
 	f.flags.Int64Var(&memory, "memory", memory, "host memory of each node in `MiB`, spent as it is used")
 	f.flags.DurationVar(&c.Fabric.StallLimit, "stall-limit", 30*time.Second, "wall `TIME` for which a process may hold up virtual time, which advances by less than 1 us; then it is ended")
 	f.flags.BoolVar(&foreground, "foreground", false, "stay, with the log on stderr")
-	each.flags.IntVar(&c.Quota.Vis, "max-vis", c.Quota.Vis, "`NUMBER` of VIs, of the 256 of its node")
+	each.flags.IntVar(&c.Quota.VIs, "max-vis", c.Quota.VIs, "`NUMBER` of VIs, of the 256 of its node")
 	each.flags.IntVar(&c.Quota.CQs, "max-cqs", c.Quota.CQs, "`NUMBER` of completion queues, of 64")
 	each.flags.IntVar(&c.Quota.Tags, "max-tags", c.Quota.Tags, "`NUMBER` of protection tags, of 65535; a NIC handle has one")
 	each.flags.IntVar(&c.Quota.Regions, "max-regions", c.Quota.Regions, "`NUMBER` of memory regions, of 1024")
@@ -109,7 +109,7 @@ when every declared participant is there; without it runs as fast as it can.`,
 		if memory < 1 || memory > 1<<20 {
 			return usage(fmt.Errorf("memory of %d MiB: want 64 to 1024", memory))
 		}
-		for _, q := range []int{c.Quota.Vis, c.Quota.CQs, c.Quota.Tags, c.Quota.Regions} {
+		for _, q := range []int{c.Quota.VIs, c.Quota.CQs, c.Quota.Tags, c.Quota.Regions} {
 			if q < 1 {
 				return usage(fmt.Errorf("at most %d of something for each process: want 1 or more", q))
 			}
@@ -302,10 +302,10 @@ func (a *app) printStatus(st service.Status) error {
 			if i == 0 {
 				fmt.Fprintln(w, "  PID\tPROCESS\tSINCE\tMEMORY\tNICS\tREGIONS\tREGION BYTES\tCQS")
 			}
-			fmt.Fprintf(w, "  %d\t%s\t%s\t%d\t%d\t%d\t%d\t%d\n", p.Pid, printable(p.Name), p.Since.Format(time.TimeOnly), p.MemoryBytes, p.Nics, p.Regions, p.RegionBytes, p.CQs)
+			fmt.Fprintf(w, "  %d\t%s\t%s\t%d\t%d\t%d\t%d\t%d\n", p.Pid, printable(p.Name), p.Since.Format(time.TimeOnly), p.MemoryBytes, p.NICs, p.Regions, p.RegionBytes, p.CQs)
 		}
 		_ = w.Flush() // into memory
-		for i, v := range n.Vis {
+		for i, v := range n.VIs {
 			if i == 0 {
 				fmt.Fprintln(w, "  VI\tPID\tSTATE\tLEVEL\tPEER")
 			}
