@@ -19,7 +19,7 @@ VCS := $(shell git rev-parse HEAD >/dev/null 2>&1 && echo true || echo false)
 
 STATICCHECK := go tool -modfile=go.tools.mod staticcheck
 
-.PHONY: help setup setup-tests build test test-long mutants lint lint-format lint-go lint-rtl lint-shell lint-generated reproduce digests demo doctor generate clean
+.PHONY: help setup setup-tests build test test-long mutants lint lint-format lint-go lint-rtl lint-shell lint-generated count reproduce digests demo doctor generate clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -80,6 +80,9 @@ lint-rtl: ## Verilator -Wall and Yosys over every module, also at 64 bits; no de
 
 lint-shell: ## shellcheck, where it is installed
 	@if command -v shellcheck >/dev/null; then shellcheck tools/setup.sh .ci/run; fi
+
+count: ## lines of code, words of comments and pages, exported names, what is over a limit
+	@go run ./tools/house/count
 
 generate: ## write the files that come from layout/ and params/
 	@go generate ./layout ./params

@@ -12,7 +12,6 @@ import (
 	"go/format"
 	"go/parser"
 	"go/token"
-	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
@@ -74,31 +73,10 @@ func (v Violation) String() string {
 // Check reads every file of a checkout and returns what breaks the rules.
 func Check(root string) ([]Violation, error) {
 	var all []Violation
-	err := filepath.WalkDir(root, func(p string, d fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		rel, err := filepath.Rel(root, p)
-		if err != nil {
-			return err
-		}
-		rel = filepath.ToSlash(rel)
-		if d.IsDir() {
-			if rel == ".git" || rel == "bin" || rel == "build" || rel == "out" {
-				return filepath.SkipDir
-			}
-			return nil
-		}
-		if !d.Type().IsRegular() || rel == ".git" { // a file in a worktree
-			return nil
-		}
-		body, err := os.ReadFile(p)
-		if err != nil {
-			return err
-		}
-		all = append(all, CheckFile(rel, body)...)
-		if path.Ext(rel) == ".md" {
-			all = append(all, checkLinks(root, rel, string(body))...)
+	err := walk(root, func(name string, body []byte) error {
+		all = append(all, CheckFile(name, body)...)
+		if path.Ext(name) == ".md" {
+			all = append(all, checkLinks(root, name, string(body))...)
 		}
 		return nil
 	})
@@ -338,7 +316,7 @@ var checkerCalls = map[string]bool{"$error": true, "$fatal": true, "$isunknown":
 func checkRTL(name, body string) []Violation {
 	var v []Violation
 	checker := strings.HasPrefix(name, "rtl/checkers/")
-	code := blankComments(body)
+	code, _, _ := separate(name, body)
 	add := func(offset int, text string) {
 		v = append(v, Violation{name, lineOf(code, offset), text})
 	}
@@ -376,45 +354,6 @@ func checkRTL(name, body string) []Violation {
 		v = append(v, Violation{name, 0, "no sentence at the top that says what the module is for"})
 	}
 	return v
-}
-
-// blankComments replaces comments and strings by spaces and keeps the lines.
-func blankComments(s string) string {
-	b := []byte(s)
-	blank := func(from, to int) {
-		for i := from; i < to; i++ {
-			if b[i] != '\n' {
-				b[i] = ' '
-			}
-		}
-	}
-	for i := 0; i < len(b); i++ {
-		end := len(b)
-		switch {
-		case bytes.HasPrefix(b[i:], []byte("//")):
-			if n := bytes.IndexByte(b[i:], '\n'); n >= 0 {
-				end = i + n
-			}
-		case bytes.HasPrefix(b[i:], []byte("/*")):
-			if n := bytes.Index(b[i+2:], []byte("*/")); n >= 0 {
-				end = i + n + 4
-			}
-		case b[i] == '"':
-			for j := i + 1; j < len(b); j++ {
-				if b[j] == '\\' {
-					j++
-				} else if b[j] == '"' {
-					end = j + 1
-					break
-				}
-			}
-		default:
-			continue
-		}
-		blank(i, end)
-		i = end - 1
-	}
-	return string(b)
 }
 
 var link = regexp.MustCompile(`\]\(([^)\s]+)\)`)

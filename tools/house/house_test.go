@@ -107,8 +107,6 @@ func TestPaperBesideTheCode(t *testing.T) {
 
 // Each rule catches what it is for, and nothing beside it.
 func TestRulesCatch(t *testing.T) {
-	goHead := "// SPDX-License-Identifier: Apache-2.0\n\npackage p\n\n"
-	svHead := "// SPDX-License-Identifier: Apache-2.0\n\n// What it is for.\n"
 	tests := []struct {
 		name, file, body string
 		want             string // "" for a file that is in order
