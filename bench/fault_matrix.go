@@ -473,7 +473,7 @@ func (x *matrixRun) look(t *driver.Thread, s *matrixSide, sink *vipl.Region, don
 	for {
 		d, err := done(t)
 		if d == nil {
-			if code, ok := vipl.StatusOf(err); !ok || code != vipl.StatusDescriptorError {
+			if !errors.Is(err, vipl.ErrDescriptor) {
 				return fmt.Errorf("a descriptor was not given back by the disconnect: %w", err)
 			}
 			break

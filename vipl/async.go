@@ -76,7 +76,7 @@ func (n *NIC) ErrorCallback(h ErrorHandler) error {
 		return missing("error callback", "NIC handle")
 	}
 	if n.closed.Load() {
-		return &Error{Op: "error callback", VI: -1, Descriptor: -1, Status: StatusInvalidParameter, Detail: errNICClosed}
+		return &Error{Op: "error callback", VI: -1, Descriptor: -1, Status: ErrInvalidParameter, Detail: errNICClosed}
 	}
 	if h == nil {
 		n.handler.Store(nil)
@@ -174,7 +174,7 @@ func (n *NIC) NextError(t *driver.Thread) (AsyncError, error) {
 	}
 	e, ok, err := n.host.NextError(t, n.info.ID)
 	if err == nil && !ok {
-		return e, &Error{Op: op, VI: -1, Descriptor: -1, Status: StatusNotDone}
+		return e, &Error{Op: op, VI: -1, Descriptor: -1, Status: ErrNotDone}
 	}
 	return e, translate(op, -1, err)
 }
@@ -209,6 +209,6 @@ func (n *NIC) ErrorWait(t *driver.Thread, timeout driver.Time) (AsyncError, erro
 				continue
 			}
 		}
-		return AsyncError{}, &Error{Op: op, VI: -1, Descriptor: -1, Status: StatusTimeout, Detail: fmt.Errorf("none came within %v", timeout)}
+		return AsyncError{}, &Error{Op: op, VI: -1, Descriptor: -1, Status: ErrTimeout, Detail: fmt.Errorf("none came within %v", timeout)}
 	}
 }

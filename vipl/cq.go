@@ -105,7 +105,7 @@ func (n *NIC) CreateCQ(t *driver.Thread, entries int) (*CQ, error) {
 	}
 	c := &CQ{nic: n, cq: cq, arm: cq.Notifier(), ring: newRing(b)}
 	c.notifier = newNotifier(n, c.arm)
-	c.notDone = c.fail(opCQDone, StatusNotDone, nil)
+	c.notDone = c.fail(opCQDone, ErrNotDone, nil)
 	n.mu.Lock()
 	n.cqs = append(n.cqs, c)
 	n.mu.Unlock()
@@ -138,9 +138,9 @@ func (c *CQ) Destroy(t *driver.Thread) error {
 	c.mu.Unlock()
 	switch {
 	case gone:
-		return c.fail(op, StatusInvalidParameter, errBusyCQ)
+		return c.fail(op, ErrInvalidParameter, errBusyCQ)
 	case ties > 0:
-		return c.fail(op, StatusErrorResource, fmt.Errorf("%d VIs are tied to it: destroy them first", ties))
+		return c.fail(op, ErrResource, fmt.Errorf("%d VIs are tied to it: destroy them first", ties))
 	}
 	c.notifier.cancel()
 	c.nic.mu.Lock()
@@ -170,7 +170,7 @@ func (c *CQ) Resize(t *driver.Thread, entries int) error {
 	c.resizing = c.resizing || !refuse
 	c.mu.Unlock()
 	if refuse {
-		return &Error{Op: op, VI: -1, Descriptor: -1, Status: StatusInvalidParameter, Detail: errBusyCQ}
+		return &Error{Op: op, VI: -1, Descriptor: -1, Status: ErrInvalidParameter, Detail: errBusyCQ}
 	}
 	b, written, err := c.cq.Resize(t, entries)
 	c.mu.Lock()
@@ -314,7 +314,7 @@ func (c *CQ) tryTake(op string) (cqEntry, bool, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.destroyed {
-		return cqEntry{}, false, c.fail(op, StatusInvalidParameter, errCQDestroyed)
+		return cqEntry{}, false, c.fail(op, ErrInvalidParameter, errCQDestroyed)
 	}
 	e, ok := c.take()
 	return e, ok, nil
@@ -390,7 +390,7 @@ func (c *CQ) Wait(t *driver.Thread, timeout driver.Time) (v *VI, receive bool, e
 		}
 		span := left()
 		if (looked || sleep != nil) && span <= 0 {
-			return nil, false, c.fail(op, StatusTimeout, fmt.Errorf("no entry came within %v", timeout))
+			return nil, false, c.fail(op, ErrTimeout, fmt.Errorf("no entry came within %v", timeout))
 		}
 		switch {
 		case kernel:
@@ -465,13 +465,13 @@ func (c *CQ) Notify(t *driver.Thread, h CQNotifyHandler) error {
 		return missing(op, "completion queue")
 	}
 	if h == nil {
-		return c.fail(op, StatusInvalidParameter, errNoHandler)
+		return c.fail(op, ErrInvalidParameter, errNoHandler)
 	}
 	c.mu.Lock()
 	gone := c.destroyed
 	c.mu.Unlock()
 	if gone {
-		return c.fail(op, StatusInvalidParameter, errCQDestroyed)
+		return c.fail(op, ErrInvalidParameter, errCQDestroyed)
 	}
 	return translate(op, -1, c.notifier.register(t, func(t *driver.Thread) (func(), error) {
 		e, ok, err := c.look(t, op)

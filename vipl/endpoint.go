@@ -156,7 +156,7 @@ func (e *Endpoint) Dial(t *driver.Thread, remote NetAddress, timeout driver.Time
 	}
 	peer, err := decodeTarget(inbox)
 	if err != nil {
-		return e.VI.fail("dial", StatusReject, fmt.Errorf("what %v wrote is not an endpoint's buffer: %w", remote, err))
+		return e.VI.fail("dial", ErrReject, fmt.Errorf("what %v wrote is not an endpoint's buffer: %w", remote, err))
 	}
 	e.Peer = peer
 	return nil
@@ -178,7 +178,7 @@ func (e *Endpoint) Accept(t *driver.Thread, discriminator string, timeout driver
 	}
 	peer, inbox, err := decodeTargets(r.RemoteAddress.Discriminator)
 	if err != nil {
-		refusal := e.VI.fail("accept", StatusInvalidParameter, fmt.Errorf("%v is not an endpoint: %w", r.RemoteAddress, err))
+		refusal := e.VI.fail("accept", ErrInvalidParameter, fmt.Errorf("%v is not an endpoint: %w", r.RemoteAddress, err))
 		return errors.Join(refusal, r.Reject(t))
 	}
 	if err := r.Accept(t, e.VI); err != nil {
@@ -205,7 +205,7 @@ func decodeTargets(discriminator string) (buffer, inbox Target, err error) {
 // peer's, and waits until the own NIC is done with them.
 func (e *Endpoint) Write(t *driver.Thread, from, n, to int, timeout driver.Time) error {
 	if from < 0 || n < 0 || to < 0 || from > len(e.Buffer.Bytes())-n || int64(to)+int64(n) > int64(e.Peer.Length) {
-		return e.VI.fail("write", StatusInvalidParameter, fmt.Errorf("%d bytes from %d of %d to %d of %d", n, from, len(e.Buffer.Bytes()), to, e.Peer.Length))
+		return e.VI.fail("write", ErrInvalidParameter, fmt.Errorf("%d bytes from %d of %d to %d of %d", n, from, len(e.Buffer.Bytes()), to, e.Peer.Length))
 	}
 	return e.write(t, e.Buffer.Segment(from, n), Target{e.Peer.Address + uint64(to), e.Peer.Handle, uint32(n)}, timeout)
 }
@@ -226,7 +226,7 @@ func (e *Endpoint) write(t *driver.Thread, s Segment, to Target, timeout driver.
 // the one to wait for.
 func (e *Endpoint) Poll(t *driver.Thread, offset int, value byte, timeout driver.Time) error {
 	if offset < 0 || offset >= len(e.Bytes()) {
-		return e.VI.fail("poll", StatusInvalidParameter, fmt.Errorf("byte %d of %d", offset, len(e.Bytes())))
+		return e.VI.fail("poll", ErrInvalidParameter, fmt.Errorf("byte %d of %d", offset, len(e.Bytes())))
 	}
 	return e.Buffer.Poll(t, offset, 1, timeout, func() bool { return e.Bytes()[offset] == value })
 }

@@ -161,7 +161,7 @@ func (r *Region) Poll(t *driver.Thread, offset, n int, timeout driver.Time, cond
 		return translate(op, -1, err)
 	}
 	if !ok {
-		return &Error{Op: op, VI: -1, Descriptor: -1, Status: StatusTimeout, Detail: fmt.Errorf("condition not met within %v", timeout)}
+		return &Error{Op: op, VI: -1, Descriptor: -1, Status: ErrTimeout, Detail: fmt.Errorf("condition not met within %v", timeout)}
 	}
 	return nil
 }

@@ -118,7 +118,7 @@ func (n *NIC) Close(t *driver.Thread) error {
 		return missing("close NIC", "NIC handle")
 	}
 	if n.closed.Swap(true) {
-		return &Error{Op: "close NIC", VI: -1, Descriptor: -1, Status: StatusInvalidParameter, Detail: errNICClosed}
+		return &Error{Op: "close NIC", VI: -1, Descriptor: -1, Status: ErrInvalidParameter, Detail: errNICClosed}
 	}
 	n.mu.Lock()
 	cqs := n.cqs

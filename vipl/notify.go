@@ -83,10 +83,10 @@ func (v *VI) RecvNotify(t *driver.Thread, h NotifyHandler) error {
 
 func (q *queue) notify(t *driver.Thread, op string, h NotifyHandler) error {
 	if s, _ := q.vi.vi.State(); s == layout.VIStateFree || q.vi.stale() {
-		return q.vi.fail(op, StatusInvalidParameter, errDestroyed)
+		return q.vi.fail(op, ErrInvalidParameter, errDestroyed)
 	}
 	if h == nil {
-		return q.vi.fail(op, StatusInvalidParameter, errNoHandler)
+		return q.vi.fail(op, ErrInvalidParameter, errNoHandler)
 	}
 	if q.cq != nil {
 		return q.errTied(op, "CQ.Notify")
@@ -272,11 +272,11 @@ func (n *NIC) NotifyWait(t *driver.Thread, timeout driver.Time) error {
 			return nil
 		}
 		if n.closed.Load() {
-			return &Error{Op: op, VI: -1, Descriptor: -1, Status: StatusInvalidParameter, Detail: errNICClosed}
+			return &Error{Op: op, VI: -1, Descriptor: -1, Status: ErrInvalidParameter, Detail: errNICClosed}
 		}
 		span := left()
 		if span <= 0 {
-			return &Error{Op: op, VI: -1, Descriptor: -1, Status: StatusTimeout, Detail: fmt.Errorf("none came within %v", timeout)}
+			return &Error{Op: op, VI: -1, Descriptor: -1, Status: ErrTimeout, Detail: fmt.Errorf("none came within %v", timeout)}
 		}
 		began := t.Now()
 		_, err := t.Poll(driver.Poll{Ranges: []driver.Range{n.notified, n.errors}, Timeout: span, Blocked: true}, func() bool {

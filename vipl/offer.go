@@ -35,10 +35,10 @@ func remoteRegions(all []driver.RegionInfo) (r []RemoteRegion) {
 // Offer has the VI's peer told of registered regions when they connect, so that it
 // needs no message to write or read them: they travel in the frames of the connection, the
 // requester's with its request, the other's with the acceptance. VIA has nothing like it.
-// It is for an idle VI (StatusInvalidState), before ConnectRequest, Accept or ConnectPeerRequest, and
+// It is for an idle VI (ErrInvalidState), before ConnectRequest, Accept or ConnectPeerRequest, and
 // for every connection of the VI until the next Offer, which replaces it; without regions nothing
 // is offered any more. At most MaxOfferedRegions, each registered through the
-// VI's NIC handle and not deregistered (StatusInvalidParameter; what was offered before stays).
+// VI's NIC handle and not deregistered (ErrInvalidParameter; what was offered before stays).
 //
 // An offer is what was registered when it was made. It gives no rights: an
 // access of the peer is checked when it comes, as any other, and refused if the
@@ -48,15 +48,15 @@ func (v *VI) Offer(t *driver.Thread, regions ...*Region) error {
 		return missing("offer", "VI")
 	}
 	if len(regions) > MaxOfferedRegions {
-		return v.fail("offer", StatusInvalidParameter, fmt.Errorf("%d regions, at most %d can be offered", len(regions), MaxOfferedRegions))
+		return v.fail("offer", ErrInvalidParameter, fmt.Errorf("%d regions, at most %d can be offered", len(regions), MaxOfferedRegions))
 	}
 	var handles []uint32
 	for i, r := range regions {
 		switch {
 		case r == nil:
-			return v.fail("offer", StatusInvalidParameter, fmt.Errorf("region %d of %d is nil", i+1, len(regions)))
+			return v.fail("offer", ErrInvalidParameter, fmt.Errorf("region %d of %d is nil", i+1, len(regions)))
 		case r.nic != v.nic:
-			return v.fail("offer", StatusInvalidParameter, fmt.Errorf("region %d of %d, handle %#x, belongs to another NIC handle: register it through this one", i+1, len(regions), r.handle))
+			return v.fail("offer", ErrInvalidParameter, fmt.Errorf("region %d of %d, handle %#x, belongs to another NIC handle: register it through this one", i+1, len(regions), r.handle))
 		}
 		handles = append(handles, uint32(r.handle))
 	}

@@ -48,14 +48,14 @@ func (q *queue) outstanding() uint64 { return q.tail - q.head }
 func (q *queue) post(t *driver.Thread, d *Descriptor) error {
 	v := q.vi
 	if d == nil || len(d.Descriptor) < DescriptorBytes {
-		return v.fail(q.names.post, StatusInvalidParameter, fmt.Errorf("no descriptor of %d bytes", DescriptorBytes))
+		return v.fail(q.names.post, ErrInvalidParameter, fmt.Errorf("no descriptor of %d bytes", DescriptorBytes))
 	}
 	if d.Address%layout.DescriptorAlignment != 0 {
 		// A doorbell for it would be dropped, and the link to it would mislead the card.
-		return v.fail(q.names.post, StatusInvalidParameter, fmt.Errorf("descriptor at %#x: want a multiple of %d", d.Address, layout.DescriptorAlignment))
+		return v.fail(q.names.post, ErrInvalidParameter, fmt.Errorf("descriptor at %#x: want a multiple of %d", d.Address, layout.DescriptorAlignment))
 	}
 	if v.stale() {
-		return v.fail(q.names.post, StatusInvalidParameter, errDestroyed)
+		return v.fail(q.names.post, ErrInvalidParameter, errDestroyed)
 	}
 	if err := v.nic.deliver(t); err != nil {
 		return err
@@ -94,7 +94,7 @@ func (q *queue) enqueue(t *driver.Thread, d *Descriptor) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if q.outstanding() == MaxDescriptorsPerQueue {
-		return &Error{Op: q.names.post, VI: v.vi.Index, Descriptor: int64(q.tail), Status: StatusErrorResource,
+		return &Error{Op: q.names.post, VI: v.vi.Index, Descriptor: int64(q.tail), Status: ErrResource,
 			Detail: fmt.Errorf("%d descriptors are outstanding (take some with %s): %w", MaxDescriptorsPerQueue, q.names.take, ErrOverrun)}
 	}
 	if q.outstanding() > 0 {
@@ -124,7 +124,7 @@ func (q *queue) ring(t *driver.Thread, d *Descriptor) error {
 func (q *queue) done(t *driver.Thread) (*Descriptor, error) {
 	v := q.vi
 	if v.stale() {
-		return nil, v.fail(q.names.done, StatusInvalidParameter, errDestroyed)
+		return nil, v.fail(q.names.done, ErrInvalidParameter, errDestroyed)
 	}
 	if err := v.nic.deliver(t); err != nil {
 		return nil, err
@@ -158,14 +158,14 @@ func (q *queue) reap(t *driver.Thread, op string) error {
 // errTied: a descriptor's completion is told by its completion queue only, and
 // two who wait for one would take it from each other.
 func (q *queue) errTied(op, instead string) error {
-	return q.vi.fail(op, StatusErrorResource, fmt.Errorf("the %s is tied to completion queue %d: use %s, then %s", q.names.queue, q.cq.cq.Number, instead, q.names.take))
+	return q.vi.fail(op, ErrResource, fmt.Errorf("the %s is tied to completion queue %d: use %s, then %s", q.names.queue, q.cq.cq.Number, instead, q.names.take))
 }
 
 // wait is done that waits. Asynchronous errors are delivered meanwhile.
 func (q *queue) wait(t *driver.Thread, timeout driver.Time) (*Descriptor, error) {
 	v := q.vi
 	if v.stale() {
-		return nil, v.fail(q.names.wait, StatusInvalidParameter, errDestroyed)
+		return nil, v.fail(q.names.wait, ErrInvalidParameter, errDestroyed)
 	}
 	if q.cq != nil {
 		return nil, q.errTied(q.names.wait, "CQ.Wait")
@@ -183,7 +183,7 @@ func (q *queue) wait(t *driver.Thread, timeout driver.Time) (*Descriptor, error)
 		}
 		span := left()
 		if (looked || sleep != nil) && span <= 0 {
-			return nil, v.fail(q.names.wait, StatusTimeout, fmt.Errorf("nothing completed within %v", timeout))
+			return nil, v.fail(q.names.wait, ErrTimeout, fmt.Errorf("nothing completed within %v", timeout))
 		}
 		switch {
 		case q.kernel:
@@ -241,7 +241,7 @@ func (q *queue) look(t *driver.Thread, op string) (*Descriptor, error) {
 		}
 		return q.take(op)
 	case layout.VIStateFree:
-		return nil, q.vi.fail(op, StatusInvalidParameter, errDestroyed)
+		return nil, q.vi.fail(op, ErrInvalidParameter, errDestroyed)
 	}
 	return nil, nil
 }
@@ -291,7 +291,7 @@ func (q *queue) take(op string) (*Descriptor, error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if q.outstanding() == 0 {
-		return nil, v.fail(op, StatusDescriptorError, errEmpty)
+		return nil, v.fail(op, ErrDescriptor, errEmpty)
 	}
 	d := *q.slot(q.head)
 	s := d.Completion()
@@ -302,7 +302,7 @@ func (q *queue) take(op string) (*Descriptor, error) {
 	number := int64(q.head)
 	q.head++
 	if s.Failed() {
-		return d, &Error{Op: op, VI: v.vi.Index, Descriptor: number, Status: StatusDescriptorError, Bits: s, Detail: q.explain(d, s, q.lengths[number%MaxDescriptorsPerQueue])}
+		return d, &Error{Op: op, VI: v.vi.Index, Descriptor: number, Status: ErrDescriptor, Bits: s, Detail: q.explain(d, s, q.lengths[number%MaxDescriptorsPerQueue])}
 	}
 	return d, nil
 }

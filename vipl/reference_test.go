@@ -35,22 +35,22 @@ const noQOS = "VIP_INVALID_QOS: there is no quality of service to ask for"
 // functions in the order of vipl.h.
 var functions = func() []function {
 	const (
-		ok, notDone, invalid, none = vipl.StatusSuccess, vipl.StatusNotDone, vipl.StatusInvalidParameter, vipl.StatusErrorResource
-		late, reject, level, mtu   = vipl.StatusTimeout, vipl.StatusReject, vipl.StatusInvalidReliabilityLevel, vipl.StatusInvalidMTU
-		ptag, read, descriptor     = vipl.StatusInvalidPtag, vipl.StatusInvalidRDMARead, vipl.StatusDescriptorError
-		state, names, noMatch      = vipl.StatusInvalidState, vipl.StatusErrorNameService, vipl.StatusNoMatch
-		unreachable                = vipl.StatusNotReachable
+		ok, notDone, invalid, none = vipl.Success, vipl.ErrNotDone, vipl.ErrInvalidParameter, vipl.ErrResource
+		late, reject, level, mtu   = vipl.ErrTimeout, vipl.ErrReject, vipl.ErrInvalidReliabilityLevel, vipl.ErrInvalidMTU
+		ptag, read, descriptor     = vipl.ErrInvalidPtag, vipl.ErrInvalidRDMARead, vipl.ErrDescriptor
+		state, names, noMatch      = vipl.ErrInvalidState, vipl.ErrNameService, vipl.ErrNoMatch
+		unreachable                = vipl.ErrNotReachable
 	)
 	set := func(s ...vipl.Status) []vipl.Status { return s }
 	return []function{
-		{"OpenNic", "OpenNic", set(ok, none, invalid), ""},
-		{"CloseNic", "Nic.Close", set(ok, invalid), ""},
-		{"QueryNic", "Nic.Query", set(ok), "VIP_INVALID_PARAMETER: it has no error to return; of no handle it returns nothing"},
-		{"CreateVI", "Nic.CreateVI", set(ok, invalid, none, level, mtu, ptag, read), noQOS},
-		{"DestroyVI", "VI.Destroy", set(ok, invalid, state, none), ""},
-		{"QueryVI", "VI.Query", set(ok, invalid), ""},
+		{"OpenNic", "OpenNIC", set(ok, none, invalid), ""},
+		{"CloseNic", "NIC.Close", set(ok, invalid), ""},
+		{"QueryNic", "NIC.Query", set(ok), "VIP_INVALID_PARAMETER: it has no error to return; of no handle it returns nothing"},
+		{"CreateVi", "NIC.CreateVI", set(ok, invalid, none, level, mtu, ptag, read), noQOS},
+		{"DestroyVi", "VI.Destroy", set(ok, invalid, state, none), ""},
+		{"QueryVi", "VI.Query", set(ok, invalid), ""},
 		{"SetViAttributes", "VI.SetAttributes", set(ok, invalid, state, level, mtu, ptag, read), noQOS},
-		{"ConnectWait", "Nic.ConnectWait", set(ok, late, none, invalid), ""},
+		{"ConnectWait", "NIC.ConnectWait", set(ok, late, none, invalid), ""},
 		{"ConnectAccept", "ConnectionRequest.Accept", set(ok, invalid, level, mtu, late, state), noQOS + ". VIP_ERROR_RESOURCE: nothing is allocated"},
 		{"ConnectReject", "ConnectionRequest.Reject", set(ok, invalid), ""},
 		{"ConnectRequest", "VI.ConnectRequest", set(ok, late, invalid, reject, noMatch, none, state, unreachable),
@@ -59,12 +59,12 @@ var functions = func() []function {
 		{"ConnectPeerRequest", "VI.ConnectPeerRequest", set(ok, invalid, state), "VIP_ERROR_RESOURCE: nothing is allocated"},
 		{"ConnectPeerDone", "VI.ConnectPeerDone", set(ok, notDone, late, reject, level, mtu, invalid, state, unreachable), noQOS + ". VIP_NO_MATCH: the peer may come until the time is over"},
 		{"ConnectPeerWait", "VI.ConnectPeerWait", set(ok, late, reject, level, mtu, invalid, state, none, unreachable), noQOS + ". VIP_NO_MATCH: as ConnectPeerDone"},
-		{"CreatePtag", "Nic.CreatePtag", set(ok, none, invalid), ""},
-		{"DestroyPtag", "Nic.DestroyPtag", set(ok, invalid, none, ptag), ""},
-		{"RegisterMem", "Nic.RegisterMem", set(ok, none, invalid, ptag, read), ""},
-		{"DeregisterMem", "Nic.DeregisterMem", set(ok, invalid), ""},
-		{"QueryMem", "Nic.QueryMem", set(ok, invalid), ""},
-		{"SetMemAttributes", "Nic.SetMemAttributes", set(ok, invalid, ptag, read), ""},
+		{"CreatePtag", "NIC.CreatePtag", set(ok, none, invalid), ""},
+		{"DestroyPtag", "NIC.DestroyPtag", set(ok, invalid, none, ptag), ""},
+		{"RegisterMem", "NIC.RegisterMem", set(ok, none, invalid, ptag, read), ""},
+		{"DeregisterMem", "NIC.DeregisterMem", set(ok, invalid), ""},
+		{"QueryMem", "NIC.QueryMem", set(ok, invalid), ""},
+		{"SetMemAttributes", "NIC.SetMemAttributes", set(ok, invalid, ptag, read), ""},
 		{"PostSend", "VI.PostSend", set(ok, invalid, none), "VIP_INVALID_STATE: the descriptor completes as flushed"},
 		{"SendDone", "VI.SendDone", set(ok, notDone, descriptor, invalid), ""},
 		{"SendWait", "VI.SendWait", set(ok, late, descriptor, invalid, none), ""},
@@ -73,18 +73,18 @@ var functions = func() []function {
 		{"RecvDone", "VI.RecvDone", set(ok, notDone, descriptor, invalid), ""},
 		{"RecvWait", "VI.RecvWait", set(ok, late, descriptor, invalid, none), ""},
 		{"RecvNotify", "VI.RecvNotify", set(ok, invalid, none), ""},
-		{"CreateCQ", "Nic.CreateCQ", set(ok, invalid, none), ""},
+		{"CreateCQ", "NIC.CreateCQ", set(ok, invalid, none), ""},
 		{"DestroyCQ", "CQ.Destroy", set(ok, invalid, none), ""},
 		{"ResizeCQ", "CQ.Resize", set(ok, invalid, none), ""},
 		{"CQDone", "CQ.Done", set(ok, notDone, invalid), ""},
 		{"CQWait", "CQ.Wait", set(ok, late, invalid), ""},
 		{"CQNotify", "CQ.Notify", set(ok, invalid), "VIP_ERROR_RESOURCE: as many may be registered as memory holds"},
-		{"ErrorCallback", "Nic.ErrorCallback", set(ok, invalid), ""},
-		{"QuerySystemManagementInfo", "Nic.QuerySystemManagementInfo", set(ok, invalid), "VIP_ERROR_NOT_SUPPORTED: the one InfoType that there is, is supported"},
-		{"NSInit", "Nic.NSInit", set(ok, invalid), "VIP_ERROR_NAMESERVICE, VIP_ERROR_RESOURCE: the names are there from the start"},
-		{"NSGetHostByName", "Nic.NSGetHostByName", set(ok, names, invalid), ""},
-		{"NSGetHostByAddr", "Nic.NSGetHostByAddr", set(ok, names, invalid), ""},
-		{"NSShutdown", "Nic.NSShutdown", set(ok, names, invalid), ""},
+		{"ErrorCallback", "NIC.ErrorCallback", set(ok, invalid), ""},
+		{"QuerySystemManagementInfo", "NIC.QuerySystemManagementInfo", set(ok, invalid), "VIP_ERROR_NOT_SUPPORTED: the one InfoType that there is, is supported"},
+		{"NSInit", "NIC.NSInit", set(ok, invalid), "VIP_ERROR_NAMESERVICE, VIP_ERROR_RESOURCE: the names are there from the start"},
+		{"NSGetHostByName", "NIC.NSGetHostByName", set(ok, names, invalid), ""},
+		{"NSGetHostByAddr", "NIC.NSGetHostByAddr", set(ok, names, invalid), ""},
+		{"NSShutdown", "NIC.NSShutdown", set(ok, names, invalid), ""},
 	}
 }()
 
@@ -239,7 +239,7 @@ The 41 functions of VIPL and what they are called in Go. Each row of the lists i
 				}
 				whens = append(whens, when)
 			}
-			fmt.Fprintf(&b, "| %v | %s |\n", s, strings.Join(whens, "; "))
+			fmt.Fprintf(&b, "| %s | %s |\n", s.String(), strings.Join(whens, "; "))
 		}
 		if f.never != "" {
 			fmt.Fprintf(&b, "\nNot given: %s.\n", f.never)

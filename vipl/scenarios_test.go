@@ -305,7 +305,7 @@ func (e *env) flushed(what string, d *vipl.Descriptor, err error) {
 	}
 	var full *vipl.Error
 	if errors.As(err, &full) {
-		e.that(what+": the error has the bits", full.Bits.Flushed() && full.Status == vipl.StatusDescriptorError)
+		e.that(what+": the error has the bits", full.Bits.Flushed() && full.Status == vipl.ErrDescriptor)
 	}
 }
 

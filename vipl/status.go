@@ -11,64 +11,52 @@ import (
 	"hvia/layout"
 )
 
-// Status is VIP_RETURN.
+// Status is VIP_RETURN. As an error it is what errors.Is and errors.As find in
+// the errors of this package.
 type Status int
 
 // Values of Status, as in vipl.h.
 const (
-	StatusSuccess                 Status = 0
-	StatusNotDone                 Status = 1
-	StatusInvalidParameter        Status = 2
-	StatusErrorResource           Status = 3
-	StatusTimeout                 Status = 4
-	StatusReject                  Status = 5
-	StatusInvalidReliabilityLevel Status = 6
-	StatusInvalidMTU              Status = 7
-	StatusInvalidQOS              Status = 8
-	StatusInvalidPtag             Status = 9
-	StatusInvalidRDMARead         Status = 10
-	StatusDescriptorError         Status = 11
-	StatusInvalidState            Status = 12
-	StatusErrorNameService        Status = 13
-	StatusNoMatch                 Status = 14
-	StatusNotReachable            Status = 15
-	StatusErrorNotSupported       Status = 16
-)
-
-// One sentinel for each status that is not success. Test with errors.Is.
-var (
-	ErrNotDone                 = errors.New("not done")
-	ErrInvalidParameter        = errors.New("invalid parameter")
-	ErrResource                = errors.New("resource error")
-	ErrTimeout                 = errors.New("timeout")
-	ErrReject                  = errors.New("rejected")
-	ErrInvalidReliabilityLevel = errors.New("invalid reliability level")
-	ErrInvalidMTU              = errors.New("invalid MTU")
-	ErrInvalidQOS              = errors.New("invalid quality of service")
-	ErrInvalidPtag             = errors.New("invalid protection tag")
-	ErrInvalidRDMARead         = errors.New("RDMA read is not offered")
-	ErrDescriptor              = errors.New("descriptor error")
-	ErrInvalidState            = errors.New("invalid state")
-	ErrNameService             = errors.New("name service error")
-	ErrNoMatch                 = errors.New("no match")
-	ErrNotReachable            = errors.New("not reachable")
-	ErrNotSupported            = errors.New("not supported")
+	Success                    Status = 0
+	ErrNotDone                 Status = 1
+	ErrInvalidParameter        Status = 2
+	ErrResource                Status = 3
+	ErrTimeout                 Status = 4
+	ErrReject                  Status = 5
+	ErrInvalidReliabilityLevel Status = 6
+	ErrInvalidMTU              Status = 7
+	ErrInvalidQOS              Status = 8
+	ErrInvalidPtag             Status = 9
+	ErrInvalidRDMARead         Status = 10
+	ErrDescriptor              Status = 11
+	ErrInvalidState            Status = 12
+	ErrNameService             Status = 13
+	ErrNoMatch                 Status = 14
+	ErrNotReachable            Status = 15
+	ErrNotSupported            Status = 16
 )
 
 // ErrOverrun is wrapped, beside ErrResource, when a work queue is full.
 var ErrOverrun = errors.New("VI overrun")
 
-var statuses = [...]struct {
-	name string
-	err  error
-}{
-	StatusSuccess: {"VIP_SUCCESS", nil}, StatusNotDone: {"VIP_NOT_DONE", ErrNotDone}, StatusInvalidParameter: {"VIP_INVALID_PARAMETER", ErrInvalidParameter},
-	StatusErrorResource: {"VIP_ERROR_RESOURCE", ErrResource}, StatusTimeout: {"VIP_TIMEOUT", ErrTimeout}, StatusReject: {"VIP_REJECT", ErrReject},
-	StatusInvalidReliabilityLevel: {"VIP_INVALID_RELIABILITY_LEVEL", ErrInvalidReliabilityLevel}, StatusInvalidMTU: {"VIP_INVALID_MTU", ErrInvalidMTU},
-	StatusInvalidQOS: {"VIP_INVALID_QOS", ErrInvalidQOS}, StatusInvalidPtag: {"VIP_INVALID_PTAG", ErrInvalidPtag},
-	StatusInvalidRDMARead: {"VIP_INVALID_RDMAREAD", ErrInvalidRDMARead}, StatusDescriptorError: {"VIP_DESCRIPTOR_ERROR", ErrDescriptor},
-	StatusInvalidState: {"VIP_INVALID_STATE", ErrInvalidState}, StatusErrorNameService: {"VIP_ERROR_NAMESERVICE", ErrNameService},
-	StatusNoMatch: {"VIP_NO_MATCH", ErrNoMatch}, StatusNotReachable: {"VIP_NOT_REACHABLE", ErrNotReachable}, StatusErrorNotSupported: {"VIP_ERROR_NOT_SUPPORTED", ErrNotSupported},
+var statuses = [...]struct{ name, text string }{
+	Success:                    {"VIP_SUCCESS", "success"},
+	ErrNotDone:                 {"VIP_NOT_DONE", "not done"},
+	ErrInvalidParameter:        {"VIP_INVALID_PARAMETER", "invalid parameter"},
+	ErrResource:                {"VIP_ERROR_RESOURCE", "resource error"},
+	ErrTimeout:                 {"VIP_TIMEOUT", "timeout"},
+	ErrReject:                  {"VIP_REJECT", "rejected"},
+	ErrInvalidReliabilityLevel: {"VIP_INVALID_RELIABILITY_LEVEL", "invalid reliability level"},
+	ErrInvalidMTU:              {"VIP_INVALID_MTU", "invalid MTU"},
+	ErrInvalidQOS:              {"VIP_INVALID_QOS", "invalid quality of service"},
+	ErrInvalidPtag:             {"VIP_INVALID_PTAG", "invalid protection tag"},
+	ErrInvalidRDMARead:         {"VIP_INVALID_RDMAREAD", "RDMA read is not offered"},
+	ErrDescriptor:              {"VIP_DESCRIPTOR_ERROR", "descriptor error"},
+	ErrInvalidState:            {"VIP_INVALID_STATE", "invalid state"},
+	ErrNameService:             {"VIP_ERROR_NAMESERVICE", "name service error"},
+	ErrNoMatch:                 {"VIP_NO_MATCH", "no match"},
+	ErrNotReachable:            {"VIP_NOT_REACHABLE", "not reachable"},
+	ErrNotSupported:            {"VIP_ERROR_NOT_SUPPORTED", "not supported"},
 }
 
 // String returns the name in vipl.h.
@@ -79,16 +67,16 @@ func (s Status) String() string {
 	return fmt.Sprintf("VIP_RETURN(%d)", int(s))
 }
 
-// Err returns the sentinel of a status, nil for success.
-func (s Status) Err() error {
+// Error says in words what went wrong.
+func (s Status) Error() string {
 	if s >= 0 && int(s) < len(statuses) {
-		return statuses[s].err
+		return statuses[s].text
 	}
-	return ErrResource
+	return s.String()
 }
 
-// Error is what functions of this package return. errors.Is finds the
-// sentinel of its status, and below it what the layers underneath said.
+// Error is what functions of this package return: a Status, and what it is
+// about.
 type Error struct {
 	Op         string // what was attempted
 	VI         int    // index of the VI, -1 = none
@@ -110,35 +98,19 @@ func (e *Error) Error() string {
 	if e.Detail != nil {
 		b.WriteString(": " + strings.TrimPrefix(e.Detail.Error(), "driver: "))
 	}
-	if sentinel := e.Status.Err(); sentinel != nil {
-		b.WriteString(": " + sentinel.Error())
-	}
-	return b.String()
+	return b.String() + ": " + e.Status.Error()
 }
 
-// Is says whether the target is the status's sentinel. Unwrap says it too, but
-// allocates, and a loop that looks at a queue asks it each time.
-func (e *Error) Is(target error) bool { return target != nil && target == e.Status.Err() }
+// Is says whether the target is the error's status. Unwrap says it too, but
+// allocates, and a polling loop asks each time.
+func (e *Error) Is(target error) bool { return target == e.Status }
 
-// Unwrap gives the status's sentinel and the detail.
+// Unwrap returns the status, and what the layers below said.
 func (e *Error) Unwrap() []error {
 	if e.Detail == nil {
-		return []error{e.Status.Err()}
+		return []error{e.Status}
 	}
-	return []error{e.Status.Err(), e.Detail}
-}
-
-// StatusOf returns the status that an error carries. Errors that say that the
-// run has ended carry none.
-func StatusOf(err error) (Status, bool) {
-	if err == nil {
-		return StatusSuccess, true
-	}
-	var e *Error
-	if errors.As(err, &e) {
-		return e.Status, true
-	}
-	return 0, false
+	return []error{e.Status, e.Detail}
 }
 
 // DescriptorStatus is the Status word of a completed descriptor.
@@ -203,7 +175,7 @@ func (s DescriptorStatus) String() string {
 
 // missing is the error of a call without a handle or pointer that it needs.
 func missing(op, what string) error {
-	return &Error{Op: op, VI: -1, Descriptor: -1, Status: StatusInvalidParameter, Detail: fmt.Errorf("no %s was given", what)}
+	return &Error{Op: op, VI: -1, Descriptor: -1, Status: ErrInvalidParameter, Detail: fmt.Errorf("no %s was given", what)}
 }
 
 // translate maps an error of the driver to a status. What ends the whole run
@@ -216,11 +188,11 @@ func translate(op string, vi int, err error) error {
 		kind   error
 		status Status
 	}{
-		{driver.ErrResource, StatusErrorResource}, {driver.ErrInUse, StatusErrorResource}, {driver.ErrTag, StatusInvalidPtag},
-		{driver.ErrState, StatusInvalidState}, {driver.ErrUnsupported, StatusInvalidRDMARead}, {driver.ErrTimeout, StatusTimeout},
-		{driver.ErrNotDone, StatusNotDone}, {driver.ErrNoMatch, StatusNoMatch}, {driver.ErrNotReachable, StatusNotReachable}, {driver.ErrRejected, StatusReject}, {driver.ErrReliability, StatusInvalidReliabilityLevel},
-		{driver.ErrTransferSize, StatusInvalidMTU}, {driver.ErrCancelled, StatusErrorResource}, {driver.ErrNoRequest, StatusInvalidParameter},
-		{driver.ErrCommand, StatusErrorResource}, {driver.ErrInvalidParameter, StatusInvalidParameter},
+		{driver.ErrResource, ErrResource}, {driver.ErrInUse, ErrResource}, {driver.ErrTag, ErrInvalidPtag},
+		{driver.ErrState, ErrInvalidState}, {driver.ErrUnsupported, ErrInvalidRDMARead}, {driver.ErrTimeout, ErrTimeout},
+		{driver.ErrNotDone, ErrNotDone}, {driver.ErrNoMatch, ErrNoMatch}, {driver.ErrNotReachable, ErrNotReachable}, {driver.ErrRejected, ErrReject}, {driver.ErrReliability, ErrInvalidReliabilityLevel},
+		{driver.ErrTransferSize, ErrInvalidMTU}, {driver.ErrCancelled, ErrResource}, {driver.ErrNoRequest, ErrInvalidParameter},
+		{driver.ErrCommand, ErrResource}, {driver.ErrInvalidParameter, ErrInvalidParameter},
 	} {
 		if errors.Is(err, m.kind) {
 			return &Error{Op: op, VI: vi, Descriptor: -1, Status: m.status, Detail: err}

@@ -77,7 +77,7 @@ func (n *NIC) CreateVI(t *driver.Thread, a VIAttributes) (*VI, error) {
 	}
 	for _, c := range []*CQ{a.SendCQ, a.RecvCQ} {
 		if c != nil && c.nic != n {
-			return nil, &Error{Op: "create VI", VI: -1, Descriptor: -1, Status: StatusInvalidParameter,
+			return nil, &Error{Op: "create VI", VI: -1, Descriptor: -1, Status: ErrInvalidParameter,
 				Detail: fmt.Errorf("completion queue %d belongs to another NIC handle: create one through this handle", c.cq.Number)}
 		}
 	}
@@ -93,7 +93,7 @@ func (n *NIC) CreateVI(t *driver.Thread, a VIAttributes) (*VI, error) {
 	for _, q := range []*queue{&made.send, &made.receive} {
 		q.arm = v.Notifier(q.receive)
 		q.notifier = newNotifier(n, q.arm)
-		q.notDone = made.fail(q.names.done, StatusNotDone, nil)
+		q.notDone = made.fail(q.names.done, ErrNotDone, nil)
 	}
 	made.tie()
 	n.mu.Lock()
@@ -119,7 +119,7 @@ func (v *VI) Destroy(t *driver.Thread) error {
 	v.mu.Unlock()
 	for i, q := range []*queue{&v.send, &v.receive} {
 		if left[i] > 0 {
-			return v.fail("destroy VI", StatusErrorResource, fmt.Errorf("%d descriptors are on its %s: disconnect, then take them with %s", left[i], q.names.queue, q.names.take))
+			return v.fail("destroy VI", ErrResource, fmt.Errorf("%d descriptors are on its %s: disconnect, then take them with %s", left[i], q.names.queue, q.names.take))
 		}
 	}
 	if err := v.vi.Destroy(t); err != nil {
@@ -179,7 +179,7 @@ func (v *VI) SetAttributes(t *driver.Thread, a VIAttributes) error {
 		return missing("set VI attributes", "VI")
 	}
 	if a.SendCQ != nil && a.SendCQ != v.send.cq || a.RecvCQ != nil && a.RecvCQ != v.receive.cq {
-		return v.fail("set VI attributes", StatusInvalidParameter, errors.New("completion queues are given when a VI is created: leave them nil"))
+		return v.fail("set VI attributes", ErrInvalidParameter, errors.New("completion queues are given when a VI is created: leave them nil"))
 	}
 	if err := v.vi.Modify(t, a.driver()); err != nil {
 		return translate("set VI attributes", v.vi.Index, err)
@@ -362,7 +362,7 @@ func (c *ConnectionRequest) Accept(t *driver.Thread, v *VI) error {
 	}
 	op := fmt.Sprintf("accept connection from %v", c.RemoteAddress)
 	if v.nic != c.nic {
-		return v.fail(op, StatusInvalidParameter, errors.New("the VI belongs to another NIC handle than the request"))
+		return v.fail(op, ErrInvalidParameter, errors.New("the VI belongs to another NIC handle than the request"))
 	}
 	if err := c.request.Accept(t, v.vi); err != nil {
 		return translate(op, v.vi.Index, err)

@@ -7,6 +7,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -113,7 +114,7 @@ func client(t *driver.Thread, h *driver.Host) error {
 		if err == nil {
 			break
 		}
-		if s, _ := vipl.StatusOf(err); s != vipl.StatusNoMatch || t.Now() > patience {
+		if !errors.Is(err, vipl.ErrNoMatch) || t.Now() > patience {
 			return err
 		}
 		if err := t.Sleep(100 * driver.Microsecond); err != nil {

@@ -74,7 +74,7 @@ func speaker(next int) func(t *driver.Thread, h *driver.Host) error {
 			if err == nil {
 				break
 			}
-			if s, _ := vipl.StatusOf(err); s != vipl.StatusNoMatch || t.Now() > patience {
+			if !errors.Is(err, vipl.ErrNoMatch) || t.Now() > patience {
 				return err
 			}
 			if err := t.Sleep(100 * driver.Microsecond); err != nil {
