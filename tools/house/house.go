@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package house holds the rules of the house that no standard tool checks:
-// which room may use which, where unsafe may stand, what a library and what
-// synthesizable RTL may not contain. Its test walks the whole tree.
+// Package house checks the project's rules that no standard tool checks: which
+// folder may import which, where unsafe is allowed, what libraries and
+// synthesizable RTL must not contain, and the language of texts. Its test walks
+// the whole tree.
 package house
 
 import (
@@ -21,10 +22,9 @@ import (
 	"strings"
 )
 
-// Room is what a folder's Go code may use; a folder inside a room may be a
-// room of its own, with rules of its own. Its own packages and,
-// unless listed in deny, the standard library are always allowed. Tests may use
-// anything.
+// Room is what a folder's Go code may import besides its own packages and the
+// standard library. A folder inside a room may be a separate room. Tests may
+// import anything.
 type Room struct {
 	Uses     []string // other packages of this module, with all below them; an exact path ends in "$"
 	External []string // modules
@@ -78,6 +78,9 @@ func Check(root string) ([]Violation, error) {
 		if path.Ext(name) == ".md" {
 			all = append(all, checkLinks(root, name, string(body))...)
 		}
+		if within(name, clean) {
+			all = append(all, CheckText(name, body)...)
+		}
 		return nil
 	})
 	if err != nil {
@@ -123,8 +126,8 @@ const spdx = "SPDX-License-Identifier: Apache-2.0"
 
 var generatedLine = regexp.MustCompile(`^(//|#|/\*) Code generated .* DO NOT EDIT\.( \*/)?$`)
 
-// checkHeader wants the licence in the first three lines: a generated file or
-// a script has another line before it.
+// checkHeader requires the licence in the first three lines: a generated file
+// or a script has another line before it.
 func checkHeader(name, body string) []Violation {
 	var v []Violation
 	lines := strings.SplitN(body, "\n", 4)
@@ -259,9 +262,9 @@ func forbiddenImport(name, p string) string {
 	}
 	room, ok := Rooms[folder]
 	if !ok {
-		return fmt.Sprintf("Go code in %s/, which is no room of the house: add it to Rooms and to docs/explanation/rooms.md", folder)
+		return fmt.Sprintf("%s/ has Go code but is not in the table of rooms: add it to Rooms and to docs/explanation/rooms.md", folder)
 	}
-	// Benches and test helpers are tests in packages of their own.
+	// Unit tests of the RTL and test helpers are tests in separate packages.
 	if strings.HasPrefix(name, "sim/bench/") || strings.Contains(name, "test/") {
 		return ""
 	}
@@ -298,7 +301,7 @@ var (
 	// A # that opens no list of named or declared parameters is a delay.
 	delay      = regexp.MustCompile(`#(\s*\(\s*(\.|parameter\b|localparam\b|\)))?`)
 	systemCall = regexp.MustCompile(`\$[A-Za-z_]\w*`)
-	directive  = regexp.MustCompile("`[A-Za-z_]\\w*")
+	directives = regexp.MustCompile("`[A-Za-z_]\\w*")
 	simOnly    = regexp.MustCompile(`\b(fork|wait|wait_order|force|final|import|export|program|class|property|sequence)\b`)
 )
 
@@ -330,13 +333,13 @@ func checkRTL(name, body string) []Violation {
 			add(at[0], c+" is for simulation only")
 		}
 	}
-	for _, at := range directive.FindAllStringIndex(code, -1) {
+	for _, at := range directives.FindAllStringIndex(code, -1) {
 		if d := code[at[0]:at[1]]; d != "`default_nettype" {
 			add(at[0], d+": no directives, so that every tool reads the same design")
 		}
 	}
 	for _, at := range simOnly.FindAllStringIndex(code, -1) {
-		add(at[0], code[at[0]:at[1]]+" is for simulation only, or refused by synthesis")
+		add(at[0], code[at[0]:at[1]]+" is for simulation only, or not synthesizable")
 	}
 	if strings.Contains(body, "synthesis translate_off") || strings.Contains(body, "synopsys translate_off") {
 		v = append(v, Violation{name, 0, "translate_off: no simulation-only branches"})
@@ -358,7 +361,7 @@ func checkRTL(name, body string) []Violation {
 
 var link = regexp.MustCompile(`\]\(([^)\s]+)\)`)
 
-// checkLinks wants every relative link of a page to lead to a file.
+// checkLinks requires every relative link of a page to lead to a file.
 func checkLinks(root, name, body string) []Violation {
 	var v []Violation
 	for _, at := range link.FindAllStringSubmatchIndex(body, -1) {

@@ -139,7 +139,7 @@ func TestRulesCatch(t *testing.T) {
 		{"library uses cobra", "vipl/a.go", goHead + "import \"github.com/spf13/cobra\"\n", "may use the modules"},
 		{"tools uses cobra", "tools/a/a.go", goHead + "import \"github.com/spf13/cobra\"\n", ""},
 		{"log", "vipl/a.go", goHead + "import \"log\"\n", "use log/slog"},
-		{"new room", "cellar/a.go", goHead + "import \"fmt\"\n", "no room of the house"},
+		{"new room", "cellar/a.go", goHead + "import \"fmt\"\n", "not in the table of rooms"},
 		{"library prints", "att/a.go", goHead + "import \"fmt\"\n\nfunc f() { fmt.Println() }\n", "prints nothing"},
 		{"library prints, renamed", "att/a.go", goHead + "import f \"fmt\"\n\nfunc g() { f.Printf(\"\") }\n", "prints nothing"},
 		{"library exits", "att/a.go", goHead + "import \"os\"\n\nfunc f() { os.Exit(1) }\n", "never exits"},
@@ -219,7 +219,7 @@ func TestRoomsAreDocumented(t *testing.T) {
 	}
 }
 
-// Commands that the documentation tells a reader to type exist.
+// Commands in the documentation exist.
 func TestDocumentedTargetsExist(t *testing.T) {
 	makefile, err := os.ReadFile(filepath.Join(root(t), "Makefile"))
 	require.NoError(t, err)

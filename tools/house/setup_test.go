@@ -57,7 +57,7 @@ echo chatter`
 		{name: "no Go", programs: without(map[string]string{"apt-get": apt}, "go", "verilator"), code: 3, stderr: "'go' is not on PATH: install it as https://go.dev/doc/install says"},
 		{name: "old Go", programs: without(map[string]string{"go": "echo go1.19.8"}), code: 3, stderr: "found 1.19.8"},
 		{name: "Go just too old", programs: without(map[string]string{"go": "echo go1.26.2"}), code: 3, stderr: "Go 1.26.3 or newer is needed, found 1.26.2"},
-		{name: "Go that refuses", programs: without(map[string]string{"go": "echo 'go.mod requires go >= 1.26' >&2; exit 1"}), code: 3, stderr: "go.mod requires go >= 1.26"},
+		{name: "Go rejects go.mod", programs: without(map[string]string{"go": "echo 'go.mod requires go >= 1.26' >&2; exit 1"}), code: 3, stderr: "go.mod requires go >= 1.26"},
 		{name: "installs as root", programs: without(map[string]string{"apt-get": apt}, "verilator", "yosys"), stdout: "installed: Go", apt: "install -y --no-install-recommends verilator yosys\n"},
 		{name: "installs by sudo", programs: without(map[string]string{"apt-get": apt, "id": "echo 1000", "sudo": `echo sudo >>"$LOG"; exec "$@"`}, "verilator"), stdout: "installed: Go", apt: "sudo\nnoninteractive apt-get"},
 		{name: "neither root nor sudo", programs: without(map[string]string{"apt-get": apt, "id": "echo 1000"}, "verilator"), code: 3, stderr: "run as root: apt-get install verilator\n"},

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package house
+
+import (
+	"fmt"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// clean lists the folders and files whose text CheckText holds to the
+// glossary (docs/reference/glossary.md) and to the line widths.
+var clean = []string{
+	"docs/reference/glossary.md", "tools/house",
+}
+
+type row struct {
+	not *regexp.Regexp
+	use string
+}
+
+// glossary has a pattern for each row of phrases that the project does not
+// use. Single ordinary words stand in it only where they have no other sense
+// here.
+var glossary = []row{
+	phrase(`refus(al|als|e|es|ed|ing)`, "NAK (on the wire), reject (an argument)"),
+	phrase(`answers? (of|to) (a|the|its|an) (RDMA )?reads?|read'?s answers?`, "read response"),
+	phrase(`go(es)? back to|went back|going[- ]back`, "rewind"),
+	phrase(`(sen[dt]|sends|sending) again`, "retransmit"),
+	phrase(`(own|foreign) (message|request|frame)s?`, "request, response"),
+	phrase(`told|tells? (the|an?|its?|of|who|how|what|which|whether|them|apart)`, "report, notify, receive"),
+	phrase(`whoever|whom|(the )?ones? who|who wants`, "the caller, the peer, the waiter"),
+	phrase(`looks? (that )?finds? nothing|look(s|ed|ing)? anew|takes? (that|a) look`, "poll, empty poll"),
+	phrase(`hand(s|ed|ing)? back`, "return, complete"),
+	phrase(`on (its|their) way|under way`, "in flight"),
+	phrase(`takes? (all |their |its |the )?descriptors (back|of|off|from)`, "reap"),
+	phrase(`kept by`, "owned by, held in"),
+	phrase(`offer(s|ed|ing)? (an? |the |its |their )?(registered )?(regions?|memory)|(regions?|memory) offered`, "advertise"),
+	phrase(`offen[cs]es?|offend(s|ed|ing|er|ers)?`, "protocol violation, violate"),
+	phrase(`hungry|patient`, "starved, low priority"),
+	phrase(`places? (in|of) (an?|the|its) ring`, "slot"),
+	phrase(`so many`, "N, the given number"),
+	phrase(`in the place of`, "instead of"),
+	phrase(`of (its|their|his|your|one's) own`, "separate, own"),
+	phrase(`in vain`, "without effect, empty"),
+	phrase(`as ever|for good[.,;:)]`, "unchanged, permanently"),
+	phrase(`mend(s|ed|ing)?`, "fix"),
+	phrase(`wants? (the|an?|its?|every|all|no|to)`, "require"),
+	phrase(`(is|are|be|was|were|goes|falls?|becomes?|stays?) quiet|quietness|(stands?|stood|standing) still`, "idle, quiescent"),
+	phrase(`begun|(is|are|was|were|be|been|being) ended`, "started, finished"),
+	phrase(`(no|has|have|had|enough|more|makes?|is|find|finds|without|free) room|room (for|in|left)`, "capacity, space"),
+	phrase(`(is|are|be|was|were|comes?|came|arrives?) whole`, "complete"),
+	phrase(`(bad|failing|cut) wires?|wires? that fails?`, "lossy link, fault injection"),
+	phrase(`benches|unit bench|(the|an?|each|every|this|its) bench`, "unit test, testbench; experiments for bench/"),
+	phrase(`judge[sd]?|judging`, "reference model, oracle; check"),
+	phrase(`planted`, "injected bug, mutant"),
+}
+
+func phrase(pattern, use string) row {
+	return row{regexp.MustCompile(`(?i)(^|[^\w/.])(` + strings.ReplaceAll(pattern, " ", `\s+`) + `)([^\w/]|$)`), use}
+}
+
+// The widest line of each kind of text, in columns; a tab has four.
+const (
+	widthGo       = 80
+	widthMarkdown = 100
+	widthSV       = 100
+)
+
+var (
+	quotation = regexp.MustCompile(`(?s)“[^”]*”|"[^"\n]*(\n[^"\n]+)?"`)
+	codeSpan  = regexp.MustCompile("(?s)`[^`\n]*(\n[^`\n]+)?`")
+	fence     = regexp.MustCompile("(?ms)^ *```.*?^ *```$")
+	target    = regexp.MustCompile(`\]\([^)]*\)`)
+	directive = regexp.MustCompile(`^\s*//(go:|nolint|line |lint:)`)
+)
+
+// CheckTextOf returns what CheckText finds in folders or files of a checkout.
+func CheckTextOf(root string, folders ...string) ([]Violation, error) {
+	var all []Violation
+	err := walk(root, func(name string, body []byte) error {
+		if within(name, folders) {
+			all = append(all, CheckText(name, body)...)
+		}
+		return nil
+	})
+	return all, err
+}
+
+// CheckText holds comments, pages and messages to the glossary and to the
+// widths.
+func CheckText(name string, body []byte) []Violation {
+	language := languageOf(name)
+	if language == "" || name == "tools/house/language.go" || isGenerated(name) || generatedPage(name, string(body)) {
+		return nil
+	}
+	var v []Violation
+	for _, text := range prose(language, name, string(body)) {
+		for _, g := range glossary {
+			for _, at := range g.not.FindAllStringSubmatchIndex(text, -1) {
+				hit := strings.Join(strings.Fields(text[at[4]:at[5]]), " ")
+				hit = strings.ReplaceAll(hit, " // ", " ")
+				v = append(v, Violation{name, lineOf(text, at[4]), fmt.Sprintf("%q: the glossary says %s", hit, g.use)})
+			}
+		}
+	}
+	return append(v, checkWidths(language, name, string(body))...)
+}
+
+// prose returns the texts of a file that readers read, each at its place in
+// the file. Marks of comments, code, quotations and link targets are blank.
+func prose(language, name, body string) []string {
+	blank := func(s string, patterns ...*regexp.Regexp) string {
+		for _, p := range patterns {
+			s = p.ReplaceAllStringFunc(s, func(m string) string {
+				return regexp.MustCompile(`[^\n]`).ReplaceAllString(m, " ")
+			})
+		}
+		return s
+	}
+	if language == "Markdown" {
+		return []string{blank(body, fence, codeSpan, quotation, target)}
+	}
+	_, literals, comments := separate(name, body)
+	comments = blank(strings.ReplaceAll(comments, "//", "  "), codeSpan, quotation)
+	if language == "SystemVerilog" {
+		return []string{comments}
+	}
+	return []string{comments, strings.ReplaceAll(literals, `"`, " ")}
+}
+
+func checkWidths(language, name, body string) []Violation {
+	var v []Violation
+	fenced := false
+	for i, l := range strings.Split(body, "\n") {
+		text := strings.TrimSpace(l)
+		limit := 0
+		switch {
+		case path.Ext(name) == ".go":
+			if strings.HasPrefix(text, "//") && !directive.MatchString(l) {
+				limit = widthGo
+			}
+		case language == "SystemVerilog":
+			limit = widthSV
+		case language == "C++":
+			if strings.HasPrefix(text, "//") {
+				limit = widthSV
+			}
+		case language == "Markdown":
+			if strings.HasPrefix(text, "```") {
+				fenced = !fenced
+			}
+			if !fenced && !strings.HasPrefix(text, "|") && !strings.HasPrefix(text, "<!--") {
+				limit = widthMarkdown
+			}
+		}
+		if n := len([]rune(strings.ReplaceAll(l, "\t", "    "))); limit > 0 && n > limit {
+			v = append(v, Violation{name, i + 1, fmt.Sprintf("%d columns, at most %d", n, limit)})
+		}
+	}
+	return v
+}
+
+func within(name string, folders []string) bool {
+	return slices.ContainsFunc(folders, func(f string) bool {
+		return f == "." || name == f || strings.HasPrefix(name, f+"/")
+	})
+}
