@@ -249,18 +249,18 @@ bool ControlServer::Receive(const ConnectionPtr& c) {
       const int rank = static_cast<int>(Get32(request, kBridgeRequestRankOffset));
       const std::string name = FixedString(request + kBridgeRequestNameOffset, kRequestNameBytes);
       if (c->unanswered.fetch_add(1) >= kBridgeMaxGuestRequests && c->owner.guest != 0) {
-        scheduler_->Post([s = scheduler_, c] { s->Offend(c->owner, "sent more than " + std::to_string(kBridgeMaxGuestRequests) + " requests without waiting for an answer"); });
+        scheduler_->Post([s = scheduler_, c] { s->Violated(c->owner, "sent more than " + std::to_string(kBridgeMaxGuestRequests) + " requests without waiting for an answer"); });
         return false;
       }
       scheduler_->Post([s = scheduler_, c, asked, node, rank, name] {
         int slot = -1;
-        bool offence = false;
+        bool violation = false;
         const bool known = c->owner.guest != 0 || (node >= 0 && node < 32 && (c->owner.node_mask >> node & 1) != 0);
-        const std::string why = known ? s->Attach(c->owner, node, rank, name, &slot, &offence) : "this process did not ask for the memory of node " + std::to_string(node);
+        const std::string why = known ? s->Attach(c->owner, node, rank, name, &slot, &violation) : "this process did not ask for the memory of node " + std::to_string(node);
         --c->unanswered;
         if (!why.empty()) {
           Refuse(c, asked, why);
-          if (offence) s->Offend(c->owner, why);
+          if (violation) s->Violated(c->owner, why);
           return;
         }
         const int fd = s->SlotDescriptor(slot);

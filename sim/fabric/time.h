@@ -8,11 +8,12 @@ namespace hvia::fabric {
 using Time = int64_t;
 constexpr Time kNever = INT64_MAX;
 
-// The order of what happens at one instant. Waking a thread that saw what it
-// waited for comes first, because its commands of that instant must reach the
-// cards before their own events; a wait that ends for want of anything else
-// comes after those, because a write at the deadline's instant wins. When an
-// instant is over, the threads that asked for processor time in it are given theirs.
+inline Time Later(Time t, Time span) { return span > kNever - t ? kNever : t + span; }
+
+// The order within one instant. A thread whose event happened wakes first,
+// because its commands of that instant must reach the cards before the cards'
+// own events. A timeout comes after those, because a write at the deadline's
+// instant wins. Processor time is assigned when the instant is over.
 enum class Phase : int { kWake = 0, kCommand = 1, kDevice = 2, kTimeout = 3, kCharge = 4 };
 
 struct Instant {

@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+// The slots of a fabric: for each thread the page and the command ring it
+// shares with the simulator, the commands taken from the ring, and its wait.
+// The table keeps the order of threads and finds the next wait to end; what
+// commands and wakes do is the scheduler's.
+#pragma once
+#include <algorithm>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "sim/fabric/mailboxes.h"
+#include "sim/fabric/shared_pages.h"
+#include "sim/fabric/time.h"
+#include "sim/gen/hvia_layout.h"
+
+namespace hvia::fabric {
+
+// ThreadName declares one participant of a timed run.
+struct ThreadName {
+  int node = 0;
+  int rank = 0;
+  std::string name;
+  NodeRank Key() const { return {static_cast<uint32_t>(node), static_cast<uint32_t>(rank)}; }
+};
+
+// Owner is the process behind a claimed slot.
+struct Owner {
+  uint64_t connection = 0;
+  uint32_t pid = 0;
+  uint32_t node_mask = 0;
+  std::string name;
+  uint32_t guest = 0;  // its number, 0 = it is none
+  // Identifies the process as a sender of messages.
+  uint64_t Sender() const { return guest != 0 ? guest : 1ull << 63 | connection; }
+};
+
+struct Range {
+  uint64_t lo, hi;
+  bool Overlaps(const Range& o) const { return lo < o.hi && o.lo < hi; }
+};
+
+struct Command {
+  Time time;
+  uint32_t opcode, count;
+  uint64_t address, tag;
+  uint32_t data[kBridgeMaxWriteDwords];
+};
+
+// Wait is a parked thread's descriptor, copied, and how it will end as far as
+// is known by now.
+struct Wait {
+  bool armed = false;
+  uint32_t sequence = 0;
+  Time start = 0, deadline = kNever, period = 1;
+  uint32_t flags = 0;
+  uint32_t watches = 0;
+  Range watch[kBridgeMaxWatches];
+  Instant end;
+  uint32_t reason = kBridgeReasonDeadline;
+
+  bool For(uint32_t mask) const { return armed && (flags & mask) != 0; }
+  // When the thread sees at a poll what happened now. Its last poll is at the
+  // deadline, which may have passed while another thread held the processor.
+  Instant Seen(Time now) const;
+};
+
+struct Slot {
+  ThreadName name;
+  bool declared = false;
+  bool claimed = false;
+  Owner owner;
+  // A new file for each thread: the slot's last owner still has the old one.
+  std::unique_ptr<SharedFile> file;
+  uint8_t* page = nullptr;
+  uint8_t* ring = nullptr;
+  uint32_t head = 0;
+  Time clock = 0;  // of the running thread
+  std::deque<Command> commands;
+  Wait wait;
+  // What may happen before the scheduler sees the wait for it (free mode).
+  std::deque<uint64_t> reads;  // tags of register reads in flight
+  uint64_t last_read = 0;
+  bool reply_ready = false;
+  uint32_t reply = 0;
+  Time reply_time = 0;
+  bool barrier_ready = false;
+  bool barrier_refused = false;
+  Time barrier_time = 0;
+  std::vector<uint8_t> partial;  // message under assembly
+  // A message of this thread could not be delivered, and no wait reported it yet.
+  bool refusal_ready = false;
+  Time refusal_time = 0;
+  // Of a guest, in timed mode: its commands and waits since that instant.
+  Time instant = -1;
+  uint32_t acts = 0;
+  // Watchdogs.
+  int64_t acted_ns = 0;
+  uint32_t acted_tail = 0;
+  int64_t woken_ns = 0;
+
+  bool Running() const { return claimed && !wait.armed; }
+  // Copies the thread's wait from its page. Returns false, with the number in
+  // *watches, if that has more watches than fit.
+  bool ReadWait(uint32_t* watches);
+  Command ReadCommand() const;  // at the ring's head
+  void WriteMessage(const Message& m) const;
+  // Ends the thread's wait; run: its state is not set to running yet.
+  void WriteWake(Time at, uint32_t reason, bool run);
+};
+
+class Slots {
+ public:
+  // Throws if two threads have one name.
+  Slots(std::vector<ThreadName> declared, int spare, const std::vector<std::string>& node_names, bool ignore_running);
+
+  int Size() const { return static_cast<int>(slots_.size()); }
+  Slot& operator[](int i) { return slots_[static_cast<size_t>(i)]; }
+  const Slot& operator[](int i) const { return slots_[static_cast<size_t>(i)]; }
+  auto begin() { return slots_.begin(); }
+  auto end() { return slots_.end(); }
+  auto begin() const { return slots_.begin(); }
+  auto end() const { return slots_.end(); }
+  int IndexOf(const Slot& s) const { return static_cast<int>(&s - slots_.data()); }
+  std::string Describe(const Slot& s) const;
+
+  // The slot that is declared for the rank or claimed by its thread.
+  Slot* Find(int node, int rank);
+  // An undeclared free slot.
+  Slot* Spare();
+  // Gives a slot to a new thread, which starts parked until `begin`. Throws if
+  // its pages cannot be made.
+  void Claim(Slot& s, const Owner& owner, const ThreadName& name, Time begin);
+
+  int PendingCommands() const { return pending_; }
+  void Push(Slot& s, const Command& c);
+  Command Pop(Slot& s);
+  void DropCommands(Slot& s);
+
+  // Indexes of the armed waits that the condition selects, by node and rank.
+  template <typename Condition>
+  std::vector<int> Waiting(Condition condition) const;
+  // The end of the next wait, or the clock of a running thread before it.
+  Instant Bound();
+  // The earliest deadline of a wait.
+  Time Deadline() const;
+  // The bytes watched on a node lie within this range.
+  Range Watched(int node) const;
+  void SetEnd(Slot& s, Instant end);
+  // The wait of a thread was armed or disarmed, or a thread came or left.
+  void Changed() { bound_.reset(); }
+  // The processor was held in [begin, end): polls that fell into it are due at its end.
+  void DelayPolls(int node, Time begin, Time end);
+
+ private:
+  const std::vector<std::string> node_names_;
+  const bool ignore_running_;
+  std::vector<Slot> slots_;  // declared ones by node and rank
+  int pending_ = 0;
+  std::optional<Instant> bound_;
+};
+
+bool Before(const ThreadName& x, const ThreadName& y);
+
+template <typename Condition>
+std::vector<int> Slots::Waiting(Condition condition) const {
+  std::vector<int> found;
+  for (int i = 0; i < Size(); ++i)
+    if ((*this)[i].wait.armed && condition((*this)[i])) found.push_back(i);
+  std::sort(found.begin(), found.end(), [this](int a, int b) { return Before((*this)[a].name, (*this)[b].name); });
+  return found;
+}
+
+}  // namespace hvia::fabric
