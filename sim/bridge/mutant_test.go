@@ -37,28 +37,30 @@ func TestMutantGuestIsCaught(t *testing.T) {
 	}
 	const (
 		scheduler = "sim/fabric/scheduler.cc"
+		guests    = "sim/fabric/guests.cc"
+		mailboxes = "sim/fabric/mailboxes.cc"
 		server    = "sim/fabric/control_server.cc"
 		pages     = "sim/fabric/shared_pages.cc"
 		memory    = "sim/fabric/host_memory.cc"
 	)
 	for i, c := range []struct{ file, old, replacement, test string }{
-		{scheduler, "if (!g.pages[page]) return", "if (false) return", "TestGuestOffences"},
-		{scheduler, "+ 4 * static_cast<uint64_t>(c.count) > kDoorbellPageBytes", "> kDoorbellPageBytes", "TestGuestOffences"},
-		{scheduler, "g->pages[page] = on;", "g->pages[page] = true;", "TestDoorbellTakenBack"},
-		{scheduler, "bytes <= hi - address", "bytes <= hi", "TestGuestOffences"},
-		{scheduler, "if (w.start != s.clock || w.deadline < w.start) return", "if (w.deadline < w.start) return", "TestGarbageInTheSlotPage"},
-		{scheduler, "if (options_.timed && s.wait.armed) return", "if (false && s.wait.armed) return", "TestGarbageInTheSlotPage"},
-		{scheduler, "*offence = true;", "", "TestGuestAttachesItsRanksOnly"},
-		{scheduler, "if (reason != kBridgeGuestEndLeft) DropCommands(s);", "", "TestOffenderIsNotServed"},
-		{scheduler, "FinishGuest(*g, kBridgeGuestEndStuck,", "Stop(kBridgeStopStuck, text); if (false) FinishGuest(*g, kBridgeGuestEndStuck,", "TestStuckGuest"},
-		{scheduler, "return ++s.acts <= kBridgeMaxGuestCommands;", "return true;", "TestGuestWithoutMeasure"},
+		{guests, "if (!g.pages[page]) return", "if (false) return", "TestGuestOffences"},
+		{guests, "+ 4 * static_cast<uint64_t>(c.count) > kDoorbellPageBytes", "> kDoorbellPageBytes", "TestGuestOffences"},
+		{guests, "g->pages[page] = on;", "g->pages[page] = true;", "TestDoorbellTakenBack"},
+		{guests, "bytes <= hi - address", "bytes <= hi", "TestGuestOffences"},
+		{guests, "if (w.start != s.clock || w.deadline < w.start) return", "if (w.deadline < w.start) return", "TestGarbageInTheSlotPage"},
+		{guests, "if (timed_ && s.wait.armed) return", "if (false && s.wait.armed) return", "TestGarbageInTheSlotPage"},
+		{scheduler, "*violation = true;", "", "TestGuestAttachesItsRanksOnly"},
+		{scheduler, "if (!left) slots_.DropCommands(s);", "", "TestOffenderIsNotServed"},
+		{scheduler, "FinishGuest(*g, kBridgeGuestEndStuck, guests_", "Stop(kBridgeStopStuck, text); if (false) FinishGuest(*g, kBridgeGuestEndStuck, guests_", "TestStuckGuest"},
+		{guests, "if (++s->acts <= kBridgeMaxGuestCommands) return", "return", "TestGuestWithoutMeasure"},
 		{scheduler, "if (Load32(s.page, kBridgeSlotAbortOffset) == s.wait.sequence) {", "if (Load32(s.page, kBridgeSlotAbortOffset) != 0) {", "TestLateAbort"},
-		{scheduler, "if (left.size() <= kBridgeMaxLeftMessages) return;", "if (true) return;", "TestMessagesOfProcessesThatLeft"},
-		{scheduler, "if (!keep) RemoveMessages(", "if (!keep && sender == 0) RemoveMessages(", "TestMessagesOfOneThatDied"},
-		{scheduler, "if (!HasRank(to.first, to.second)) {", "if (false) {", "TestMessageToNobody"},
+		{mailboxes, "if (left.size() <= kBridgeMaxLeftMessages) return;", "if (true) return;", "TestMessagesOfProcessesThatLeft"},
+		{mailboxes, "if (!keep) Remove(", "if (!keep && sender == 0) Remove(", "TestMessagesOfOneThatDied"},
+		{scheduler, "if (!HasRank(to)) {", "if (false) {", "TestMessageToNobody"},
 		{scheduler, "{c.tag == 0 ? s.owner.guest : 0, ", "{0, ", "TestBarrierGroups"},
-		{scheduler, "if (held < options_.stall_ns) return true;", "return true;", "TestStallingGuest"},
-		{scheduler, "s.clock - s.instant >= static_cast<Time>(kBridgeGuestSpan)", "s.clock != s.instant", "TestGuestWithoutMeasure"},
+		{guests, "if (held < stall_ns_) return", "return", "TestStallingGuest"},
+		{guests, "s->clock - s->instant >= static_cast<Time>(kBridgeGuestSpan)", "s->clock != s->instant", "TestGuestWithoutMeasure"},
 		{server, "if (guests_) CloseSocket(c);", "", "TestNewGuestRefusals"},
 		{server, "if (end.reason != kBridgeGuestEndOwner) SendEnd(c, end);", "SendEnd(c, end);", "TestEndGuest"},
 		{pages, "others == Others::kReadOnly ? F_SEAL_FUTURE_WRITE : 0", "0 * static_cast<int>(others)", "TestHeaderIsReadOnly"},

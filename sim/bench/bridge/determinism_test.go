@@ -156,7 +156,7 @@ func TestDeterminismTestNotices(t *testing.T) {
 // Without a fixed order of the slots, that of simultaneous commands would be
 // the order in which threads were declared.
 func TestMutantSlotOrderIsCaught(t *testing.T) {
-	program := mutant(t, "sim/fabric/scheduler.cc", "std::sort(threads.begin(), threads.end(), [](", "(void)([](")
+	program := mutant(t, "sim/fabric/slots.cc", "std::sort(declared.begin(), declared.end(), Before);", "")
 	s := seed(t)
 	ctx := testContext(t, time.Minute)
 	want, err := runWorkload(t, ctx, shape{processes: 1, program: program}, s, 20)

@@ -503,29 +503,34 @@ func TestRandomUseOfTheProcessor(t *testing.T) {
 
 // Each rule of the processor, broken, shows in the random programs.
 func TestMutantProcessorIsCaught(t *testing.T) {
-	for i, c := range [][2]string{
-		{"mine.begin = std::max(mine.begin, h.end);", "(void)h;"},          // charges at once
-		{"if (h.service || !mine.service) mine", "mine"},                   // services wait
-		{"h.end = Later(h.end, span);", ""},                                // interrupted for nothing
-		{"if (h.begin >= mine.begin) h.begin = Later(h.begin, span);", ""}, // begins before it runs
-		{"x.node != y.node ? x.node < y.node : x.rank < y.rank", "x.rank > y.rank"},
-		{"h.begin < t && t < h.end", "h.begin <= t && t < h.end"},
-		{"w.start = held.end;", ""},                             // the grid stays
-		{"if (held) LooksAfter(*held);", ""},                    // looks that were due are forgotten
-		{"BusyUntil(s.name.node, at, index) > at ? 1 : 0", "0"}, // first looks do not wait
-		{"if (until == now_) return false;", "return false;"},
-		{"{std::max(w.start, now_), Phase::kCharge}", "{std::max(w.start, now_), Phase::kCommand}"}, // the instant is not over
+	const (
+		processor = "sim/fabric/processor.cc"
+		scheduler = "sim/fabric/scheduler.cc"
+		slots     = "sim/fabric/slots.cc"
+	)
+	for i, c := range [][3]string{
+		{processor, "mine.begin = std::max(mine.begin, h.end);", "(void)h;"},          // charges at once
+		{processor, "if (h.service || !mine.service) mine", "mine"},                   // services wait
+		{processor, "h.end = Later(h.end, span);", ""},                                // interrupted for nothing
+		{processor, "if (h.begin >= mine.begin) h.begin = Later(h.begin, span);", ""}, // begins before it runs
+		{slots, "x.node != y.node ? x.node < y.node : x.rank < y.rank", "x.rank > y.rank"},
+		{processor, "h.begin < t && t < h.end", "h.begin <= t && t < h.end"},
+		{slots, "w.start = end;", ""},                                                                            // the grid stays
+		{scheduler, "for (const Processor::Hold& h : held) slots_.DelayPolls(s.name.node, h.begin, h.end);", ""}, // looks that were due are forgotten
+		{scheduler, "processor.BusyUntil(at, index) > at ? 1 : 0", "0"},                                          // first looks do not wait
+		{scheduler, "if (until == now_) return false;", "return false;"},
+		{scheduler, "{std::max(w.start, now_), Phase::kCharge}", "{std::max(w.start, now_), Phase::kCommand}"}, // the instant is not over
 	} {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
 			unit.Fault(t)
-			program := mutant(t, "sim/fabric/scheduler.cc", c[0], c[1])
+			program := mutant(t, c[0], c[1], c[2])
 			for i := range uint64(60) {
 				programs := randomOps(rand.New(rand.NewPCG(20041104, i)), 2+int(i%4), 60)
 				if got, _ := onFabric(t, program, 0, programs); !reflect.DeepEqual(model(programs), got) {
 					return
 				}
 			}
-			t.Fatalf("not caught: %s -> %s", c[0], c[1])
+			t.Fatalf("not caught: %s -> %s", c[1], c[2])
 		})
 	}
 }

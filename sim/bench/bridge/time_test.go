@@ -86,7 +86,7 @@ func TestPollGridAndDeadline(t *testing.T) {
 func TestMutantPollGridIsCaught(t *testing.T) {
 	_, now := oneTransfer(t, "", 0, 1, driver.Never)
 	written := now - 1
-	program := mutant(t, "sim/fabric/scheduler.cc", "const Time k = (t - start) / period + 1;", "const Time k = (t - start + period - 1) / period;")
+	program := mutant(t, "sim/fabric/slots.cc", "const Time k = (t - start) / period + 1;", "const Time k = (t - start + period - 1) / period;")
 	// The planted fault lets a look see what is written at its own instant.
 	_, now = oneTransfer(t, program, 0, written, driver.Never)
 	require.NotEqual(t, 2*written, now)

@@ -98,7 +98,7 @@ func TestMutantWireIsCaught(t *testing.T) {
 		{link, "Pass(end, fate.start, b->copies", "Pass(end, fate.start, 1", ordered("0>1:reorder=30% behind 2,duplicate=30%", 2)},
 		{link, "if (--b->left != 0)", "if (b->left-- != 0)", ordered("0>1:reorder=20% behind 2", 2)},
 		{link, "first->until > t", "first->until > t + 1000000000", ordered("0>1:reorder=20% behind 2 within 500us", 2)},
-		{"sim/fabric/scheduler.cc", "if (network < next) next = network", "if (false) next = network", soon},
+		{"sim/fabric/scheduler.cc", "if (network < next.at) next =", "if (false) next =", soon},
 		{link, "d.behind.push_back({fate.overtaken_by, fate.start + fate.patience", "d.behind.push_back({fate.overtaken_by, fate.start + fate.patience / 2", soon},
 		{faults, "fate.start += r.least", "fate.start += 0", late("0>1:delay=every 7 by 70us", func(i int, l logged) driver.Time {
 			if i%7 == 6 {
