@@ -19,7 +19,7 @@ VCS := $(shell git rev-parse HEAD >/dev/null 2>&1 && echo true || echo false)
 
 STATICCHECK := go tool -modfile=go.tools.mod staticcheck
 
-.PHONY: help setup setup-tests build test test-long mutants lint lint-format lint-go lint-rtl lint-shell lint-generated count reproduce digests demo doctor generate clean
+.PHONY: help setup setup-tests build test test-long mutants lint lint-format lint-go lint-rtl lint-shell lint-generated count reproduce digests demo doctor generate docs clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -86,6 +86,9 @@ count: ## lines of code, words of comments and pages, exported names, what is ov
 
 generate: ## write the files that come from layout/ and params/
 	@go generate ./layout ./params
+
+docs: setup ## write the pasted outputs and the figure of README and docs anew
+	@HVIA_UPDATE=1 go test -count=1 ./tools/hvia -run TestDocsOutputs
 
 clean: ## remove everything that is built or written here
 	@rm -rf bin build out

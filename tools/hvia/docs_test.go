@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -21,7 +22,7 @@ import (
 )
 
 // docs are the pages whose commands and outputs are held to the truth.
-var docs = []string{"README.md", "docs/tutorial/first-message.md", "docs/how-to/compare.md", "docs/how-to/examples.md"}
+var docs = []string{"README.md", "docs/reference/results.md", "docs/tutorial/first-message.md", "docs/how-to/compare.md", "docs/how-to/examples.md"}
 
 // fence is a fenced block of a page.
 type fence struct {
@@ -29,16 +30,32 @@ type fence struct {
 	body    string
 	start   int    // offset of body in the page
 	printed string // the command of the comment right before it, "" without one
+	lines   [2]int // the first and last line that the page shows of the output, zero for all
 }
 
-var fencePattern = regexp.MustCompile("(?s)(?:<!-- printed by: ([^\n]*) -->\n)?```([a-z]*)\n(.*?)```\n")
+// shown returns the part of a command's output that the page shows.
+func (f fence) shown(output string) string {
+	output = asShown(output)
+	if f.lines[1] == 0 {
+		return output
+	}
+	all := slices.Collect(strings.Lines(output))
+	return strings.Join(all[min(f.lines[0]-1, len(all)):min(f.lines[1], len(all))], "")
+}
+
+var fencePattern = regexp.MustCompile("(?s)(?:<!-- printed by: ([^\n]*?)(?: \\(lines (\\d+) to (\\d+)\\))? -->\n)?```([a-z]*)\n(.*?)```\n")
 
 func fences(page string) []fence {
 	var list []fence
 	for _, m := range fencePattern.FindAllStringSubmatchIndex(page, -1) {
-		f := fence{info: page[m[4]:m[5]], body: page[m[6]:m[7]], start: m[6]}
+		f := fence{info: page[m[8]:m[9]], body: page[m[10]:m[11]], start: m[10]}
 		if m[2] >= 0 {
 			f.printed = page[m[2]:m[3]]
+		}
+		for i := range f.lines {
+			if at := m[4+2*i:]; at[0] >= 0 {
+				f.lines[i], _ = strconv.Atoi(page[at[0]:at[1]])
+			}
 		}
 		list = append(list, f)
 	}
@@ -63,12 +80,17 @@ func readPage(t *testing.T, name string) string {
 // it had been built there, and returns its standard output.
 func runHvia(t *testing.T, args ...string) string {
 	t.Helper()
+	return outputOf(t, scratch(t), "hvia", args...) // testscript.Main puts it on PATH
+}
+
+func scratch(t *testing.T) string {
+	t.Helper()
 	build := filepath.Join(checkout(t), "build")
 	require.NoError(t, os.MkdirAll(build, 0o755))
 	dir, err := os.MkdirTemp(build, "docs-test-")
 	require.NoError(t, err)
 	t.Cleanup(func() { os.RemoveAll(dir) })
-	return outputOf(t, dir, "hvia", args...) // testscript.Main puts it on PATH
+	return dir
 }
 
 // outputOf runs a command that must succeed and say nothing on standard error.
@@ -104,11 +126,14 @@ func runExample(t *testing.T, words []string) string {
 }
 
 func TestFences(t *testing.T) {
-	page := "a\n```sh\nmake x # y\n```\n<!-- printed by: hvia demo -s 4 -->\n```text\none\ntwo\n```\n```\nplain\n```\n"
+	page := "a\n```sh\nmake x # y\n```\n<!-- printed by: hvia demo -s 4 (lines 2 to 3) -->\n```text\none\ntwo\n```\n```\nplain\n```\n"
 	got := fences(page)
 	require.Equal(t, []fence{
-		{"sh", "make x # y\n", 8, ""}, {"text", "one\ntwo\n", 67, "hvia demo -s 4"}, {"", "plain\n", 83, ""},
+		{info: "sh", body: "make x # y\n", start: 8},
+		{"text", "one\ntwo\n", 82, "hvia demo -s 4", [2]int{2, 3}},
+		{info: "", body: "plain\n", start: 98},
 	}, got)
+	require.Equal(t, "b\nc\n", got[1].shown("a\nb\nc\nd\n"))
 	for _, f := range got {
 		require.True(t, strings.HasPrefix(page[f.start:], f.body))
 	}
@@ -289,23 +314,57 @@ func holdOutputs(t *testing.T, name string) {
 		var got string
 		switch words := strings.Fields(f.printed); words[0] {
 		case "hvia":
-			got = runHvia(t, words[1:]...)
+			dir := scratch(t)
+			got = outputOf(t, dir, "hvia", words[1:]...)
+			if words[1] == "reproduce" {
+				holdFigure(t, dir)
+			}
 		case "go":
 			got = runExample(t, words)
 		default:
 			t.Fatalf("%s: %q is neither a command of the tool nor an example", name, f.printed)
 		}
 		if os.Getenv("HVIA_UPDATE") == "1" {
-			page = page[:f.start] + asShown(got) + page[f.start+len(f.body):]
+			page = page[:f.start] + f.shown(got) + page[f.start+len(f.body):]
 			continue
 		}
-		require.Equal(t, f.body, asShown(got),
-			"%s shows something else than '%s' prints: 'HVIA_UPDATE=1 go test ./tools/hvia -run TestDocsOutputs' writes it anew", name, f.printed)
+		require.Equal(t, f.body, f.shown(got),
+			"%s shows something else than '%s' prints: 'make docs' writes it anew", name, f.printed)
 	}
 	require.Positive(t, shown, "%s shows no output", name)
 	if os.Getenv("HVIA_UPDATE") == "1" {
 		require.NoError(t, os.WriteFile(filepath.Join(checkout(t), name), []byte(page), 0o644))
 	}
+}
+
+// holdFigure compares the figure of the README with the one that `hvia
+// reproduce` has drawn in a directory.
+func holdFigure(t *testing.T, dir string) {
+	t.Helper()
+	const file = "docs/images/figure-07-latency.svg"
+	drawn, err := os.ReadFile(filepath.Join(dir, "out/reproduce/figures", filepath.Base(file)))
+	require.NoError(t, err)
+	if os.Getenv("HVIA_UPDATE") == "1" {
+		require.NoError(t, os.WriteFile(filepath.Join(checkout(t), file), drawn, 0o644))
+		return
+	}
+	require.Equal(t, string(drawn), readPage(t, file), "%s is not the figure of this run: 'make docs' draws it anew", file)
+}
+
+// The results in the README are those of the page with the whole output.
+func TestReadmeResults(t *testing.T) {
+	results := readPage(t, "docs/reference/results.md")
+	rows := regexp.MustCompile(`(?m)^\| (T\d+): [^|]*((?:\| [\d.]+ )+)\|$`).FindAllStringSubmatch(readPage(t, "README.md"), -1)
+	require.Len(t, rows, 5)
+	for _, r := range rows {
+		numbers := strings.FieldsFunc(r[2], func(c rune) bool { return c == '|' || c == ' ' })
+		require.Regexp(t, `(?m)^`+r[1]+` .* `+strings.ReplaceAll(strings.Join(numbers, " +"), ".", `\.`)+` `, results, r[0])
+	}
+}
+
+// The README stays a page.
+func TestReadmeIsShort(t *testing.T) {
+	require.LessOrEqual(t, strings.Count(readPage(t, "README.md"), "\n"), 120)
 }
 
 // The program in the README is a part of the example that is compiled and run.
@@ -318,7 +377,7 @@ func TestReadmeExample(t *testing.T) {
 		}
 		snippets++
 		require.Contains(t, program, f.body, "README.md shows something else than examples/rdmawrite/main.go")
-		for _, what := range []string{"OpenEndpoint", ".Dial(", ".Write(", ".Accept(", ".Poll("} {
+		for _, what := range []string{"OpenEndpoint", ".Dial(", ".Write("} {
 			require.Contains(t, f.body, what)
 		}
 	}
