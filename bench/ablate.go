@@ -6,20 +6,15 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"io"
-	"maps"
 	"slices"
-	"strings"
 	"time"
 
+	"hvia/bench/report"
 	"hvia/layout"
 	"hvia/params"
 	"hvia/sim"
 	"hvia/sim/verilate"
 )
-
-// AblateSchema names the shape of an AblationReport.
-const AblateSchema = "hvia-ablate/1"
 
 // AblateConfig says how the ablations are measured.
 type AblateConfig struct {
@@ -46,17 +41,6 @@ func (c AblateConfig) reproduce() ReproduceConfig {
 
 // Validate refuses what cannot be measured.
 func (c AblateConfig) Validate() error { return c.reproduce().Validate() }
-
-// AblationReport is what Ablate answers.
-type AblationReport struct {
-	Schema    string       `json:"schema"`
-	Profile   string       `json:"profile"`
-	Seed      uint64       `json:"seed"`
-	Hashes    Hashes       `json:"hashes"`
-	Ablations *Ablations   `json:"ablations"`
-	Wall      Wall         `json:"wall"`
-	Error     *ReportError `json:"error,omitempty"`
-}
 
 // Ablations measured at these sizes; send and receive at the shorter two only.
 var (
@@ -115,7 +99,7 @@ var variants = []variant{
 
 // Ablate measures every variant on a fabric of its own. With an error it
 // returns those that were measured until then.
-func Ablate(ctx context.Context, c AblateConfig) (_ *AblationReport, err error) {
+func Ablate(ctx context.Context, c AblateConfig) (_ *report.AblationReport, err error) {
 	defer func() { err = stopped(ctx, "ablate", err) }()
 	if err := c.Validate(); err != nil {
 		return nil, err
@@ -124,7 +108,7 @@ func Ablate(ctx context.Context, c AblateConfig) (_ *AblationReport, err error) 
 	if err != nil {
 		return nil, err
 	}
-	r := &AblationReport{Schema: AblateSchema, Profile: c.Profile, Seed: c.Seed, Hashes: hashes, Ablations: &Ablations{}}
+	r := &report.AblationReport{Schema: report.AblateSchema, Profile: c.Profile, Seed: c.Seed, Hashes: hashes, Ablations: &report.Ablations{}}
 	program, err := sim.ProfileSimulator(ctx, c.Profile)
 	if err != nil {
 		return r, err
@@ -136,8 +120,8 @@ func Ablate(ctx context.Context, c AblateConfig) (_ *AblationReport, err error) 
 	return r, err
 }
 
-func ablate(ctx context.Context, c AblateConfig) (*Ablations, error) {
-	a := &Ablations{Sizes: ablationSizes}
+func ablate(ctx context.Context, c AblateConfig) (*report.Ablations, error) {
+	a := &report.Ablations{Sizes: ablationSizes}
 	var base map[string]float64
 	for _, v := range variants {
 		run := c.reproduce()
@@ -157,12 +141,12 @@ func ablate(ctx context.Context, c AblateConfig) (*Ablations, error) {
 		if base == nil {
 			base = figures
 		}
-		row := Variant{Name: v.name, Parameters: v.params, Verified: true}
+		row := report.Variant{Name: v.name, Parameters: v.params, Verified: true}
 		for _, s := range v.straps {
 			row.Straps = append(row.Straps, s.String())
 		}
 		for _, f := range figureUnits {
-			figure := AblationFigure{Name: f.name, Unit: f.unit, Value: figures[f.name], Base: base[f.name]}
+			figure := report.AblationFigure{Name: f.name, Unit: f.unit, Value: figures[f.name], Base: base[f.name]}
 			if w, ok := v.foreseen[f.name]; ok && c.Profile == params.Base {
 				figure.Foreseen = &w
 			}
@@ -178,104 +162,16 @@ func ablate(ctx context.Context, c AblateConfig) (*Ablations, error) {
 }
 
 // figuresOf is a variant's figures out of its ping-pongs, which hold all sizes.
-func figuresOf(write, send []PingPongResult) map[string]float64 {
-	at := func(rows []PingPongResult, size int) int64 {
-		v, _ := half(rows, size)
+func figuresOf(write, send []report.PingPongResult) map[string]float64 {
+	at := func(rows []report.PingPongResult, size int) int64 {
+		v, _ := report.HalfRTT(rows, size)
 		return v
 	}
 	short, frame, long, longest := at(write, 4), at(write, 1400), at(write, 32768), at(write, 65536)
 	return map[string]float64{
-		figureShort: rounded(micros(short)), figureFrame: rounded(micros(frame)),
-		figureBandwidth: rounded(65536 / micros(max(longest, 1))),
-		figureSlope:     rounded((65536 - 32768) / micros(max(longest-long, 1))),
-		figureShortGap:  rounded(micros(at(send, 4) - short)), figureFrameGap: rounded(micros(at(send, 1400) - frame)),
-	}
-}
-
-// Faults says which variants brought wrong bytes, one sentence each.
-func (a *Ablations) Faults() []string {
-	var faults []string
-	if a == nil {
-		return nil
-	}
-	for _, v := range a.Variants {
-		if !v.Verified {
-			faults = append(faults, fmt.Sprintf("%s: %s", v.Name, v.Fault))
-		}
-	}
-	return faults
-}
-
-// WriteJSON writes the report as one object.
-func (r *AblationReport) WriteJSON(w io.Writer) error { return writeJSON(w, r) }
-
-// Save writes ablate.json into a directory, which it makes if needed.
-func (r *AblationReport) Save(dir string) (string, error) { return saveJSON(dir, "ablate.json", r) }
-
-// WriteText writes the variants as a table.
-func (r *AblationReport) WriteText(w io.Writer) error {
-	var b strings.Builder
-	fmt.Fprintf(&b, "The card with parts of its design taken away, simulated time (profile %s, seed %d)\n", r.Profile, r.Seed)
-	fmt.Fprintf(&b, "layout %s  params %s  rtl %s\n", r.Hashes.Layout, r.Hashes.Params, r.Hashes.RTL)
-	r.Ablations.writeText(&b)
-	fmt.Fprintf(&b, "\nwall: %.1f s; the build of the simulator took %.1f s\n", r.Wall.Seconds, r.Wall.BuildSeconds)
-	for _, f := range r.Ablations.Faults() {
-		fmt.Fprintf(&b, "wrong: %s\n", f)
-	}
-	if r.Error != nil {
-		fmt.Fprintf(&b, "not complete: %s\n", r.Error.Message)
-	}
-	_, err := io.WriteString(w, b.String())
-	return err
-}
-
-// writeText writes two lines for each variant: what was measured, and where
-// there is something, what the model foresaw.
-func (a *Ablations) writeText(b *strings.Builder) {
-	if a == nil || len(a.Variants) == 0 {
-		return
-	}
-	b.WriteString("\nVariants of the card; \"less the card's\" is the difference from the card as it is, and below that what the model of the paper's card foresaw:\n")
-	fmt.Fprintf(b, "%-34s %10s %10s %10s %10s %10s %10s\n", "", "4 B", "1,400 B", "64 KiB", "slope", "gap 4 B", "gap 1,400")
-	fmt.Fprintf(b, "%-34s %10s %10s %10s %10s %10s %10s\n", "", "us", "us", "MB/s", "MB/s", "us", "us")
-	foreseenBase := map[string]*float64{}
-	for i, v := range a.Variants {
-		line := func(head string, cell func(f AblationFigure) string) {
-			row := fmt.Sprintf("%-34s", head)
-			for _, f := range v.Figures {
-				row += fmt.Sprintf(" %10s", cell(f))
-			}
-			b.WriteString(strings.TrimRight(row, " ") + "\n")
-		}
-		line(v.Name, func(f AblationFigure) string { return fmt.Sprintf("%.3f", f.Value) })
-		if i > 0 {
-			line("    less the card's", func(f AblationFigure) string { return fmt.Sprintf("%+.3f", f.Value-f.Base) })
-		}
-		if !slices.ContainsFunc(v.Figures, func(f AblationFigure) bool { return f.Foreseen != nil }) {
-			continue
-		}
-		if i == 0 {
-			for _, f := range v.Figures {
-				foreseenBase[f.Name] = f.Foreseen
-			}
-			line("    foreseen", func(f AblationFigure) string { return number(f.Foreseen) })
-			continue
-		}
-		line("    foreseen less the card's", func(f AblationFigure) string {
-			if f.Foreseen == nil || foreseenBase[f.Name] == nil {
-				return "-"
-			}
-			return fmt.Sprintf("%+.2f", *f.Foreseen-*foreseenBase[f.Name])
-		})
-	}
-	for _, v := range a.Variants {
-		if len(v.Straps)+len(v.Parameters) == 0 {
-			continue
-		}
-		how := slices.Clone(v.Straps)
-		for _, name := range slices.Sorted(maps.Keys(v.Parameters)) {
-			how = append(how, fmt.Sprintf("%s=%d", name, v.Parameters[name]))
-		}
-		fmt.Fprintf(b, "  %s: %s\n", v.Name, strings.Join(how, ", "))
+		figureShort: report.Rounded(report.Microseconds(short)), figureFrame: report.Rounded(report.Microseconds(frame)),
+		figureBandwidth: report.Rounded(65536 / report.Microseconds(max(longest, 1))),
+		figureSlope:     report.Rounded((65536 - 32768) / report.Microseconds(max(longest-long, 1))),
+		figureShortGap:  report.Rounded(report.Microseconds(at(send, 4) - short)), figureFrameGap: report.Rounded(report.Microseconds(at(send, 1400) - frame)),
 	}
 }

@@ -3,15 +3,13 @@
 package bench
 
 import (
-	"bytes"
-	"encoding/json"
-	"os"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"hvia/bench/report"
 	"hvia/layout"
 	"hvia/params"
 )
@@ -57,8 +55,8 @@ func TestAblate(t *testing.T) {
 			t.Logf("%s, %s: %.3f, %+.3f", v.Name, f.Name, f.Value, f.Value-f.Base)
 			require.Positive(t, f.Value)
 			if m, ok := must[v.Name][f.Name]; ok {
-				require.GreaterOrEqual(t, rounded(f.Value-f.Base), m.from, "%s: %s", v.Name, f.Name)
-				require.LessOrEqual(t, rounded(f.Value-f.Base), m.to, "%s: %s", v.Name, f.Name)
+				require.GreaterOrEqual(t, report.Rounded(f.Value-f.Base), m.from, "%s: %s", v.Name, f.Name)
+				require.LessOrEqual(t, report.Rounded(f.Value-f.Base), m.to, "%s: %s", v.Name, f.Name)
 			}
 		}
 	}
@@ -94,55 +92,11 @@ func TestVariants(t *testing.T) {
 }
 
 func TestFiguresOf(t *testing.T) {
-	write := []PingPongResult{{Size: 4, HalfRTTPs: 12_000_000}, {Size: 1400, HalfRTTPs: 60_000_000}, {Size: 32768, HalfRTTPs: 350_000_000}, {Size: 65536, HalfRTTPs: 670_000_000}}
-	send := []PingPongResult{{Size: 4, HalfRTTPs: 14_900_000}, {Size: 1400, HalfRTTPs: 63_100_000}}
+	write := []report.PingPongResult{{Size: 4, HalfRTTPs: 12_000_000}, {Size: 1400, HalfRTTPs: 60_000_000}, {Size: 32768, HalfRTTPs: 350_000_000}, {Size: 65536, HalfRTTPs: 670_000_000}}
+	send := []report.PingPongResult{{Size: 4, HalfRTTPs: 14_900_000}, {Size: 1400, HalfRTTPs: 63_100_000}}
 	require.Equal(t, map[string]float64{
 		figureShort: 12, figureFrame: 60, figureBandwidth: 97.815, figureSlope: 102.4, figureShortGap: 2.9, figureFrameGap: 3.1,
 	}, figuresOf(write, send))
-}
-
-func sampleAblations() *AblationReport {
-	foreseen := []float64{12.65, 13.49}
-	return &AblationReport{Schema: AblateSchema, Profile: params.Base, Seed: 1, Wall: Wall{Seconds: 1.5, BuildSeconds: 2}, Ablations: &Ablations{Sizes: ablationSizes, Variants: []Variant{
-		{Name: "whole", Verified: true, Figures: []AblationFigure{{figureShort, "us", 12.8, 12.8, &foreseen[0]}, {figureFrame, "us", 60, 60, nil}}},
-		{Name: "less", Verified: false, Fault: "byte 7", Straps: []string{"A", "B"}, Parameters: map[string]int64{"X": 3}, Figures: []AblationFigure{{figureShort, "us", 13.9, 12.8, &foreseen[1]}, {figureFrame, "us", 59.5, 60, nil}}},
-	}}}
-}
-
-func TestAblationText(t *testing.T) {
-	var b strings.Builder
-	require.NoError(t, sampleAblations().WriteText(&b))
-	require.Contains(t, b.String(), `
-whole                                  12.800     60.000
-    foreseen                            12.65          -
-less                                   13.900     59.500
-    less the card's                    +1.100     -0.500
-    foreseen less the card's            +0.84          -
-  less: A, B, X=3
-
-wall: 1.5 s; the build of the simulator took 2.0 s
-wrong: less: byte 7
-`)
-	r := sample()
-	r.Results.Ablations = sampleAblations().Ablations
-	b.Reset()
-	require.NoError(t, r.WriteText(&b))
-	require.Contains(t, b.String(), "\nless  ")
-	require.Equal(t, []string{"less: byte 7"}, r.Faults())
-	require.False(t, r.Verified())
-}
-
-func TestAblationsAreSaved(t *testing.T) {
-	path, err := sampleAblations().Save(t.TempDir())
-	require.NoError(t, err)
-	body, err := os.ReadFile(path)
-	require.NoError(t, err)
-	var got AblationReport
-	require.NoError(t, json.Unmarshal(body, &got))
-	require.Equal(t, *sampleAblations(), got)
-	var b bytes.Buffer
-	require.NoError(t, got.WriteJSON(&b))
-	require.Equal(t, string(body), b.String())
 }
 
 func TestAblateRefuses(t *testing.T) {

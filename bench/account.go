@@ -8,43 +8,28 @@ import (
 	"fmt"
 	"slices"
 
+	"hvia/bench/report"
 	"hvia/driver"
 )
 
 // accountSizes are the lengths of the messages whose accounts the report has.
-var accountSizes = []int{waterfallSize, pipelineSize}
-
-// pathSteps are the names of what the way of a short message goes into, in the
-// order in which the report has them.
-var pathSteps = []string{
-	driver.LayerLibrary.String(), driver.LayerTrap.String(), driver.LayerCopy.String(), driver.LayerProtocol.String(), stepNIC, stepBus, stepWire,
-	driver.LayerInterrupt.String(), driver.LayerAgent.String(), stepWake, driver.LayerSwitch.String(), driver.LayerPoll.String(), stepRest,
-}
-
-// What is no layer of a host's software.
-const (
-	stepNIC  = "NIC"  // its firmware, or the logic, MAC bus and MAC of the card
-	stepBus  = "bus"  // the system bus, where nothing else is under way
-	stepWire = "wire" // bits, PHYs and cable
-	stepWake = "wake" // what was waited for is there; the thread does not have the processor yet
-	stepRest = "not accounted"
-)
+var accountSizes = []int{report.WaterfallSize, pipelineSize}
 
 // spentOn is what a host's processor has spent up to now on this thread and in the agent.
 func spentOn(t *driver.Thread, h *driver.Host) driver.Account { return t.Spent().Plus(h.Spent()) }
 
 // accountOf is the account of a message of a size, out of what both hosts have spent in the
 // counted rounds and what the trace shows in that time.
-func (p *pingPong) accountOf(k int, seen traffic) MessageAccount {
+func (p *pingPong) accountOf(k int, seen traffic) report.MessageAccount {
 	messages := int64(2 * p.config.Iterations)
 	spent, window := p.spent[k], p.windows[k]
-	a := MessageAccount{
+	a := report.MessageAccount{
 		Protocol: p.exchange.key(), Size: p.sizes[k], HalfRTTPs: int64(p.elapsed[k]) / messages,
 		ProcessorPs: int64(spent.Total()) / messages, PollPs: int64(spent[driver.LayerPoll]) / messages,
 	}
 	for l := range driver.Layers {
 		if l != driver.LayerPoll {
-			a.Processor = append(a.Processor, TimeShare{l.String(), int64(spent[l]) / messages})
+			a.Processor = append(a.Processor, report.TimeShare{Name: l.String(), Ps: int64(spent[l]) / messages})
 		}
 	}
 	for _, bus := range seen.bus {
@@ -59,39 +44,39 @@ func (p *pingPong) accountOf(k int, seen traffic) MessageAccount {
 	}
 	a.BusPs /= messages
 	a.WirePs /= messages
-	a.Frames = rounded(float64(frames) / float64(messages))
+	a.Frames = report.Rounded(float64(frames) / float64(messages))
 	return a
 }
 
 // steps turns shares into rows in the order of the report, which add up to the whole:
 // what they leave of it is the last.
-func steps(shares map[string]int64, whole int64) []TimeShare {
-	var rows []TimeShare
-	for _, name := range pathSteps[:len(pathSteps)-1] {
+func steps(shares map[string]int64, whole int64) []report.TimeShare {
+	var rows []report.TimeShare
+	for _, name := range report.PathSteps[:len(report.PathSteps)-1] {
 		if shares[name] != 0 {
-			rows = append(rows, TimeShare{name, shares[name]})
+			rows = append(rows, report.TimeShare{Name: name, Ps: shares[name]})
 		}
 		whole -= shares[name]
 	}
-	return append(rows, TimeShare{stepRest, whole})
+	return append(rows, report.TimeShare{Name: report.StepRest, Ps: whole})
 }
 
 // stageSteps says what each stage of the card's trace belongs to; the others are the NIC's.
 var stageSteps = map[string]string{
-	"doorbell posted write": stepBus, "system PCI read, descriptor": stepBus, "system PCI read, payload": stepBus,
-	"system PCI write, payload": stepBus, "system PCI write, status": stepBus, "wire and PHYs": stepWire,
+	"doorbell posted write": report.StepBus, "system PCI read, descriptor": report.StepBus, "system PCI read, payload": report.StepBus,
+	"system PCI write, payload": report.StepBus, "system PCI write, status": report.StepBus, "wire and PHYs": report.StepWire,
 }
 
 // cardPath is the way of a short message on the card: the post, the stages of the
 // trace, the look that finds it, and what RecvWait does then.
-func (p *pingPong) cardPath(k int, post int64, sums []int64) MessagePath {
+func (p *pingPong) cardPath(k int, post int64, sums []int64) report.MessagePath {
 	messages := int64(2 * p.config.Iterations)
 	half := int64(p.elapsed[k]) / messages
 	shares := map[string]int64{driver.LayerLibrary.String(): post}
 	left := half - post
 	for j, s := range p.exchange.stages() {
 		mean := sums[j] / messages
-		shares[cmp.Or(stageSteps[s.name], stepNIC)] += mean
+		shares[cmp.Or(stageSteps[s.name], report.StepNIC)] += mean
 		left -= mean
 	}
 	if !p.exchange.oneSided() {
@@ -100,11 +85,11 @@ func (p *pingPong) cardPath(k int, post int64, sums []int64) MessagePath {
 		left -= done
 	}
 	if left < 0 { // the look saw the data before the card knew that they are there
-		shares[stepBus] += left
+		shares[report.StepBus] += left
 		left = 0
 	}
 	shares[driver.LayerPoll.String()] = left
-	return MessagePath{Protocol: p.exchange.key(), Size: p.sizes[k], HalfRTTPs: half, Rows: steps(shares, half)}
+	return report.MessagePath{Protocol: p.exchange.key(), Size: p.sizes[k], HalfRTTPs: half, Rows: steps(shares, half)}
 }
 
 // passage is one message of one frame, from the call that sends it to the return of the
@@ -117,7 +102,7 @@ type passage struct {
 // kernelPath is the way of a short message through two kernels and over two plain NICs,
 // as the mean of the counted rounds: every instant of it belongs to the first of these
 // that claims it, in the order of the way.
-func (p *pingPong) kernelPath(k int, seen traffic) (MessagePath, error) {
+func (p *pingPong) kernelPath(k int, seen traffic) (report.MessagePath, error) {
 	messages := int64(2 * p.config.Iterations)
 	shares := map[string]int64{}
 	var whole int64
@@ -125,7 +110,7 @@ func (p *pingPong) kernelPath(k int, seen traffic) (MessagePath, error) {
 		for _, m := range []passage{{0, int64(p.calls[i]), int64(p.arrivals[1][i])}, {1, int64(p.arrivals[1][i]), int64(p.arrivals[0][i])}} {
 			claims, err := p.claims(m, seen)
 			if err != nil {
-				return MessagePath{}, fmt.Errorf("%v, %d bytes, message from node %d at %d ps: %w", p.exchange, p.sizes[k], m.sender, m.call, err)
+				return report.MessagePath{}, fmt.Errorf("%v, %d bytes, message from node %d at %d ps: %w", p.exchange, p.sizes[k], m.sender, m.call, err)
 			}
 			part, _ := attribute(interval{m.call, m.taken}, claims)
 			for name, ps := range part {
@@ -137,7 +122,7 @@ func (p *pingPong) kernelPath(k int, seen traffic) (MessagePath, error) {
 	for name := range shares {
 		shares[name] /= messages
 	}
-	return MessagePath{Protocol: p.exchange.key(), Size: p.sizes[k], HalfRTTPs: int64(p.elapsed[k]) / messages, Rows: steps(shares, whole/messages)}, nil
+	return report.MessagePath{Protocol: p.exchange.key(), Size: p.sizes[k], HalfRTTPs: int64(p.elapsed[k]) / messages, Rows: steps(shares, whole/messages)}, nil
 }
 
 // claims are what the parts of a message's way have of its time, those first that matter more.
@@ -153,7 +138,7 @@ func (p *pingPong) claims(m passage, seen traffic) ([]claim, error) {
 	buses := func(node int, window interval) {
 		for _, v := range seen.bus[node] {
 			if v = v.clip(window); v.length() > 0 {
-				list = append(list, claim{stepBus, v})
+				list = append(list, claim{report.StepBus, v})
 			}
 		}
 	}
@@ -178,10 +163,10 @@ func (p *pingPong) claims(m passage, seen traffic) ([]claim, error) {
 	if j := slices.IndexFunc(seen.bus[sender], func(v interval) bool { return v.begin >= tail }); j >= 0 && seen.bus[sender][j].end+firmware <= f.start {
 		begin = seen.bus[sender][j].end
 	}
-	list = append(list, claim{stepNIC, interval{begin, begin + firmware}})
+	list = append(list, claim{report.StepNIC, interval{begin, begin + firmware}})
 	buses(sender, interval{tail, f.start})
-	list = append(list, claim{stepWire, interval{f.start, f.end}})
-	list = append(list, claim{stepNIC, interval{f.end, f.end + p.board.value("NICReceiveTime")}})
+	list = append(list, claim{report.StepWire, interval{f.start, f.end}})
+	list = append(list, claim{report.StepNIC, interval{f.end, f.end + p.board.value("NICReceiveTime")}})
 
 	// The receiver's thread was woken when the message was there.
 	work = p.ledger.of(driver.ThreadID{Node: receiver, Rank: rankPing}, f.end, m.taken)
@@ -189,7 +174,7 @@ func (p *pingPong) claims(m passage, seen traffic) ([]claim, error) {
 	for _, s := range work {
 		if s.Layer == driver.LayerSwitch {
 			there = int64(s.Asked) - p.wake()
-			list = append(list, claim{stepWake, interval{there, int64(s.Asked)}})
+			list = append(list, claim{report.StepWake, interval{there, int64(s.Asked)}})
 		}
 	}
 	spends(work, interval{there, m.taken})

@@ -5,19 +5,13 @@ package bench
 import (
 	"fmt"
 
+	"hvia/bench/report"
 	"hvia/layout"
 	"hvia/params"
 )
 
 // burstBytes is the length of the bursts whose rate the paper prints.
 const burstBytes = params.DmaBurstBytes
-
-// Bursts are the rates of 512-byte bursts that follow each other without a
-// pause: 512 bytes over the time from one burst's start to the next one's.
-type Bursts struct {
-	SystemBytesPerSec int64 `json:"system_bytes_per_s"`
-	MACBytesPerSec    int64 `json:"mac_bytes_per_s"`
-}
 
 // A bus is what a trace shows of one of the card's two buses.
 type bus struct {
@@ -90,7 +84,7 @@ func (b bus) period(events []TraceEvent, clockPs, bits int64) (ps int64, count i
 // burstsOf measures the rates in a trace of cards of a profile, whose events
 // lie in the order of their times. ErrTrace if one of the buses shows no bursts
 // that follow each other.
-func burstsOf(events []TraceEvent, profile string) (*Bursts, error) {
+func burstsOf(events []TraceEvent, profile string) (*report.Bursts, error) {
 	set, err := params.ForProfile(profile)
 	if err != nil {
 		return nil, err
@@ -109,7 +103,7 @@ func burstsOf(events []TraceEvent, profile string) (*Bursts, error) {
 		if count == 0 {
 			return nil, fmt.Errorf("%w: no %d-byte bursts that follow each other on the %s bus", ErrTrace, burstBytes, b.name)
 		}
-		rates[i] = BytesPerSecond(burstBytes, ps)
+		rates[i] = report.BytesPerSecond(burstBytes, ps)
 	}
-	return &Bursts{SystemBytesPerSec: rates[0], MACBytesPerSec: rates[1]}, nil
+	return &report.Bursts{SystemBytesPerSec: rates[0], MACBytesPerSec: rates[1]}, nil
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"hvia/bench/report"
 	"hvia/layout"
 	"hvia/params"
 )
@@ -53,7 +54,7 @@ func TestBursts(t *testing.T) {
 	mac := onBus(macBus, 1, transaction{frameRead, 145, 1}, transaction{frameRead, 145, 1}, transaction{frameRead, 140, 1})
 	got, err := burstsOf(byTime(system, mac), params.Base)
 	require.NoError(t, err)
-	require.Equal(t, &Bursts{SystemBytesPerSec: 120_187_793, MACBytesPerSec: 116_894_977}, got)
+	require.Equal(t, &report.Bursts{SystemBytesPerSec: 120_187_793, MACBytesPerSec: 116_894_977}, got)
 
 	for _, missing := range [][]TraceEvent{nil, system, mac} {
 		_, err := burstsOf(missing, params.Base)
@@ -68,8 +69,8 @@ func TestBurstsOfAnotherProfile(t *testing.T) {
 	require.ErrorIs(t, err, ErrTrace, "too short for 512 bytes on 32 bits")
 	got, err := burstsOf(trace, "hvia-ge-66")
 	require.NoError(t, err)
-	require.Equal(t, BytesPerSecond(burstBytes, 40*clockPs), got.SystemBytesPerSec)
-	require.Equal(t, BytesPerSecond(burstBytes, 41*clockPs), got.MACBytesPerSec)
+	require.Equal(t, report.BytesPerSecond(burstBytes, 40*clockPs), got.SystemBytesPerSec)
+	require.Equal(t, report.BytesPerSecond(burstBytes, 41*clockPs), got.MACBytesPerSec)
 	_, err = burstsOf(trace, "none")
 	require.ErrorContains(t, err, `no profile "none"`)
 }

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 
+	"hvia/bench/report"
 	"hvia/driver"
 	"hvia/layout"
 )
@@ -25,7 +26,7 @@ type CompareReport struct {
 	Schema   string           `json:"schema"`
 	Profile  string           `json:"profile"`
 	Seed     uint64           `json:"seed"`
-	Hashes   Hashes           `json:"hashes"`
+	Hashes   report.Hashes    `json:"hashes"`
 	Pattern  string           `json:"pattern"`
 	Messages int              `json:"messages"`         // to be counted, of each client; 0: chosen by size
 	Warmup   int              `json:"warmup"`           // before them; one way, 0: a quarter of so many
@@ -38,7 +39,7 @@ type CompareReport struct {
 	Wire     string           `json:"wire_faults,omitempty"` // what the wire does to frames
 	Rows     []CompareRow     `json:"rows"`
 	Digests  []CompareDigest  `json:"digests"`
-	Error    *ReportError     `json:"error,omitempty"` // why the report is not complete
+	Error    *report.Failure  `json:"error,omitempty"` // why the report is not complete
 }
 
 // CompareDigest is the hash over frames, wakes and messages of a protocol's run
@@ -46,7 +47,7 @@ type CompareReport struct {
 type CompareDigest struct {
 	Protocol string `json:"protocol"`
 	Digest   string `json:"digest"`
-	Parts
+	report.Parts
 	Nodes []NodeCounts `json:"nodes,omitempty"` // by node
 	Wire  *WireEffect  `json:"wire,omitempty"`  // if the wire of the run has faults
 }
@@ -111,7 +112,7 @@ type WireUse struct {
 }
 
 // NewCompareReport returns a report without rows.
-func NewCompareReport(c CompareConfig, h Hashes) *CompareReport {
+func NewCompareReport(c CompareConfig, h report.Hashes) *CompareReport {
 	faults := ""
 	if len(c.Faults.Faults) > 0 {
 		faults = c.Faults.String()
@@ -232,7 +233,7 @@ func (x *comparison) foldExchange(s *stage, row *CompareRow) (kinds []CompareRow
 		}
 		row.Messages *= each
 		if row.Latency = latencyOf(halves); row.Latency != nil {
-			row.BytesPerSec = BytesPerSecond(s.size, row.Latency.MeanPs)
+			row.BytesPerSec = report.BytesPerSecond(s.size, row.Latency.MeanPs)
 		}
 		return nil
 	}
@@ -246,7 +247,7 @@ func (x *comparison) foldExchange(s *stage, row *CompareRow) (kinds []CompareRow
 			sum += x.config.Mix[kind].Request + x.config.Mix[kind].Reply
 		}
 	}
-	row.BytesPerSec = BytesPerSecond(sum, int64(s.notes[0].end-s.notes[0].begin))
+	row.BytesPerSec = report.BytesPerSecond(sum, int64(s.notes[0].end-s.notes[0].begin))
 	if len(byKind) < 2 {
 		return nil
 	}
@@ -281,10 +282,10 @@ func (x *comparison) foldOneWay(s *stage, row *CompareRow) (from, to driver.Time
 		counts, n = countIn(came, from, to)
 	}
 	row.Messages = n
-	row.BytesPerSec = BytesPerSecond(n*s.size, int64(to-from))
+	row.BytesPerSec = report.BytesPerSecond(n*s.size, int64(to-from))
 	if x.config.Pattern == PatternManyToOne {
 		for _, c := range counts {
-			row.Clients = append(row.Clients, BytesPerSecond(c*s.size, int64(to-from)))
+			row.Clients = append(row.Clients, report.BytesPerSecond(c*s.size, int64(to-from)))
 		}
 		row.FairnessPpm = fairness(row.Clients)
 	}
@@ -409,7 +410,7 @@ func (w CompareRow) what() string {
 }
 
 // WriteJSON writes the report as one object.
-func (r *CompareReport) WriteJSON(w io.Writer) error { return writeJSON(w, r) }
+func (r *CompareReport) WriteJSON(w io.Writer) error { return report.WriteJSON(w, r) }
 
 // WriteBench writes the report in the format of Go benchmarks, for benchstat. Rows of
 // one run are one sample: other seeds give others.
@@ -442,7 +443,7 @@ func (r *CompareReport) WriteBench(w io.Writer) error {
 			fmt.Fprintf(&b, " %s ns/op %s p50-ns/op %s p99-ns/op %s max-ns/op", nanos(l.MeanPs), nanos(l.P50Ps), nanos(l.P99Ps), nanos(l.MaxPs))
 		}
 		if row.Kind == nil {
-			fmt.Fprintf(&b, " %s MB/s %s work-ns/op %s poll-ns/op %s work-ns/B %d wire-B/op", megabytes(row.BytesPerSec), nanos(row.workPs()), nanos(row.pollPs()), row.workPerByte(r), row.wireBytes())
+			fmt.Fprintf(&b, " %s MB/s %s work-ns/op %s poll-ns/op %s work-ns/B %d wire-B/op", report.Megabytes(row.BytesPerSec), nanos(row.workPs()), nanos(row.pollPs()), row.workPerByte(r), row.wireBytes())
 		}
 		fmt.Fprintf(&b, " %d lost\n", row.Lost)
 	}
@@ -453,13 +454,6 @@ func (r *CompareReport) WriteBench(w io.Writer) error {
 // nanos writes picoseconds as nanoseconds without a rest that is no digit of theirs.
 func nanos(ps int64) string {
 	return strings.TrimSuffix(strings.TrimRight(fmt.Sprintf("%d.%03d", ps/1000, ps%1000), "0"), ".")
-}
-
-// megabytes writes a rate in MB/s with two digits behind the point, in integers
-// so that no machine prints another digit.
-func megabytes(bytesPerSec int64) string {
-	c := (bytesPerSec + 5_000) / 10_000
-	return fmt.Sprintf("%d.%02d", c/100, c%100)
 }
 
 func (w CompareRow) workPs() (sum int64) {
@@ -639,7 +633,7 @@ func (r *CompareReport) writeTimes(b *strings.Builder) {
 			continue
 		}
 		senders, wire := row.senders()
-		cells = append(cells, megabytes(row.BytesPerSec), percent(senders.BusPpm), percent(row.Hosts[serverNode].BusPpm), percent(wire.Ppm), percent(cmp.Or(row.ToServer, &row.Wire[serverNode]).Ppm))
+		cells = append(cells, report.Megabytes(row.BytesPerSec), percent(senders.BusPpm), percent(row.Hosts[serverNode].BusPpm), percent(wire.Ppm), percent(cmp.Or(row.ToServer, &row.Wire[serverNode]).Ppm))
 		lines = append(lines, append(cells, fmt.Sprint(row.Lost)))
 	}
 	table(b, 2, []int{r.labelWidth(), r.protocolWidth(), 8, 8, 8, 8, 8, 7, 5, 5, 5, 5, 4}, lines)
@@ -647,7 +641,7 @@ func (r *CompareReport) writeTimes(b *strings.Builder) {
 
 // shortMicros is us in at most eight characters, if that can be.
 func shortMicros(ps int64) string {
-	text := us(ps)
+	text := report.Micros(ps)
 	for digits := 2; len(text) > 8 && digits >= 0; digits-- {
 		unit := int64(1_000_000)
 		for range digits {
@@ -790,7 +784,7 @@ func (r *CompareReport) writeClients(b *strings.Builder) {
 	for _, row := range r.ordered() {
 		var rates []string
 		for _, c := range row.Clients {
-			rates = append(rates, megabytes(c))
+			rates = append(rates, report.Megabytes(c))
 		}
 		lines = fold(lines, []string{fmt.Sprint(row.Size), row.Protocol, fmt.Sprintf("%d.%03d", row.FairnessPpm/1_000_000, row.FairnessPpm%1_000_000/1000)}, rates)
 	}

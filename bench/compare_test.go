@@ -16,6 +16,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"hvia/bench/report"
 	"hvia/driver"
 	"hvia/driver/drivertest"
 	"hvia/layout"
@@ -578,7 +579,7 @@ func TestCompareIncast(t *testing.T) {
 			timeouts += n.Card["RetryTimeout"]
 		}
 		t.Logf("%s: %s MB/s of %s, slowest %s, fairness %d ppm; %d frames lost, %d sent again, %d timeouts",
-			row.Protocol, megabytes(row.BytesPerSec), megabytes(limit[unreliable]), megabytes(slowest), row.FairnessPpm, lost, again, timeouts)
+			row.Protocol, report.Megabytes(row.BytesPerSec), report.Megabytes(limit[unreliable]), report.Megabytes(slowest), row.FairnessPpm, lost, again, timeouts)
 		require.GreaterOrEqual(t, 10*row.BytesPerSec, 7*limit[unreliable], "%s", row.Protocol)
 		require.GreaterOrEqual(t, 4*slowest, even, "%s: %v", row.Protocol, row.Clients)
 		require.Greater(t, row.FairnessPpm, int64(800_000), "%s: %v", row.Protocol, row.Clients)
@@ -596,7 +597,7 @@ func TestCompareCostOfTransport(t *testing.T) {
 	latency := map[string]int64{}
 	for _, row := range compare(t, c).Rows {
 		latency[row.Protocol] = row.Latency.MeanPs
-		t.Logf("%s, 4 bytes: %s us", row.Protocol, us(row.Latency.MeanPs))
+		t.Logf("%s, 4 bytes: %s us", row.Protocol, report.Micros(row.Latency.MeanPs))
 	}
 	s := DefaultCompareConfig(PatternStream)
 	s.Seed, s.Protocols, s.Sizes, s.Messages = c.Seed, []string{"rdma", "rdma-rd", "rdma-rr"}, []int{65536}, 16
@@ -604,7 +605,7 @@ func TestCompareCostOfTransport(t *testing.T) {
 	for _, row := range compare(t, s).Rows {
 		require.True(t, row.Steady, "%s", row.Protocol)
 		rate[row.Protocol] = row.BytesPerSec
-		t.Logf("%s, 65536 bytes: %s MB/s", row.Protocol, megabytes(row.BytesPerSec))
+		t.Logf("%s, 65536 bytes: %s MB/s", row.Protocol, report.Megabytes(row.BytesPerSec))
 	}
 	require.LessOrEqual(t, latency["rdma-rd"]-latency["rdma"], int64(500*driver.Nanosecond))
 	require.LessOrEqual(t, latency["send-cq"]-latency["send"], int64(driver.Microsecond))
@@ -809,7 +810,7 @@ func shownCompare(c CompareConfig) *CompareReport {
 	pattern := c.Pattern
 	c.Params = map[string]int64{"HostPollPeriod": 100_000}
 	c.Faults = sim.WireFaults{Faults: []sim.WireFault{{Kind: layout.WireFaultDrop, Frames: sim.FrameSelection{Share: sim.Percent(1)}}}}
-	r := NewCompareReport(c, Hashes{"0123456789abcdef", "1123456789abcdef", "2123456789abcdef"})
+	r := NewCompareReport(c, report.Hashes{Layout: "0123456789abcdef", Params: "1123456789abcdef", RTL: "2123456789abcdef"})
 	use := func(k int64) ([]HostUse, []WireUse) {
 		return []HostUse{
 				{WorkPs: 5_250_000 * k, PollPs: 1_000, Layers: map[string]int64{"library": 5_000_000 * k, "copy": 250_000 * k}, BusPpm: 123_449},
@@ -850,7 +851,7 @@ func shownCompare(c CompareConfig) *CompareReport {
 				r.Rows = append(r.Rows, CompareRow{Protocol: name, Kind: &r.Mix[j], Messages: 50 * (j + 1), Latency: &Latency{1, 2, 3, 4, 5}, Verified: true})
 			}
 		}
-		digest := CompareDigest{Protocol: name, Digest: fmt.Sprintf("%016x", i), Parts: Parts{Frames: fmt.Sprintf("%016x", i+16), Wakes: fmt.Sprintf("%016x", i+32)}}
+		digest := CompareDigest{Protocol: name, Digest: fmt.Sprintf("%016x", i), Parts: report.Parts{Frames: fmt.Sprintf("%016x", i+16), Wakes: fmt.Sprintf("%016x", i+32)}}
 		retransmitted := []*uint64{nil, new(uint64(15))}[i%2]
 		digest.Wire = &WireEffect{2940, map[string]uint64{"drop": 12}, retransmitted}
 		if c.switched() {
@@ -861,7 +862,7 @@ func shownCompare(c CompareConfig) *CompareReport {
 		}
 		r.Digests = append(r.Digests, digest)
 	}
-	r.Error = &ReportError{"compare: tcp: node 1 went away"}
+	r.Error = &report.Failure{Message: "compare: tcp: node 1 went away"}
 	return r
 }
 

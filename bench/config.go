@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 
+	"hvia/bench/report"
 	"hvia/driver"
 	"hvia/params"
 	"hvia/sim"
@@ -59,15 +60,12 @@ type Progress struct {
 	Cycles int64 // core clocks since the start, skipped ones included
 }
 
-// paperSizes is the list of message lengths that the targets are about.
-var paperSizes = []int{4, 16, 64, 256, 1024, 1400, 2048, 4096, 8192, 16384, 32768, 65536}
-
 // DefaultReproduceConfig is the paper's list of sizes on the paper's card. A
 // few rounds suffice, because simulated times repeat to the bit.
 func DefaultReproduceConfig() ReproduceConfig {
 	return ReproduceConfig{
 		Profile:    params.Profiles[0].Name,
-		Sizes:      slices.Clone(paperSizes),
+		Sizes:      slices.Clone(report.PaperSizes),
 		Iterations: 4,
 		Warmup:     2,
 		Seed:       1,

@@ -117,18 +117,6 @@ func (b board) hostCosts() hostCosts {
 	}
 }
 
-// parameters are all numbers as the report tells them.
-func (b board) parameters() []Parameter {
-	list := make([]Parameter, len(b.table))
-	for i, p := range b.table {
-		list[i] = Parameter{Name: p.Name, Value: p.Value, Unit: p.Unit, Class: p.Class.String(), Tag: string(p.Tag), Source: p.Source, Doc: p.Doc}
-		if p.Prior != 0 {
-			list[i].Prior = &p.Prior
-		}
-	}
-	return list
-}
-
 // hostCosts is what a host processor's work takes in the experiments.
 //
 // RecvWait's work lies on the path of a message that is received, and is charged. That

@@ -18,6 +18,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"hvia/bench/report"
 	"hvia/params"
 	"hvia/sim"
 	"hvia/sim/verilate"
@@ -81,7 +82,7 @@ type DigestedRun struct {
 	Profile  string `json:"profile"`
 	Workload string `json:"workload"` // the command that repeats it, without --profile
 	Run      string `json:"run"`      // protocol, experiment or cell of it
-	Parts
+	report.Parts
 	Values map[string]int64 `json:"values,omitempty"` // printed times and rates, in ps and bytes per second
 }
 
@@ -145,16 +146,16 @@ func reproduceWorkload(name string, short bool, change func(*ReproduceConfig)) d
 		}
 		var runs []DigestedRun
 		for _, d := range r.Results.Digests {
-			runs = append(runs, DigestedRun{Run: d.Run, Parts: d.Parts, Values: r.Results.printed(d.Run)})
+			runs = append(runs, DigestedRun{Run: d.Run, Parts: d.Parts, Values: printedTimes(&r.Results, d.Run)})
 		}
 		return runs, nil
 	}}
 }
 
-// printed are the times that the report shows of a run.
-func (r *Results) printed(run string) map[string]int64 {
+// printedTimes are the times that the report shows of a run.
+func printedTimes(r *report.Results, run string) map[string]int64 {
 	m := map[string]int64{}
-	pingPong := func(rows []PingPongResult, s *Stages) {
+	pingPong := func(rows []report.PingPongResult, s *report.Stages) {
 		for _, p := range rows {
 			m[fmt.Sprintf("%d half_rtt_ps", p.Size)], m[fmt.Sprintf("%d hardware_ps", p.Size)] = p.HalfRTTPs, p.HardwarePs
 		}
@@ -431,7 +432,7 @@ func (d *DigestTable) Save() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return save(filepath.Dir(path), filepath.Base(path), d.WriteJSON)
+	return report.Save(filepath.Dir(path), filepath.Base(path), d.WriteJSON)
 }
 
 // WriteJSON writes a line for each run, so that a version control system shows

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"hvia/bench/report"
 )
 
 // timedRuns are the runs of reproduce whose times are in the reference.
@@ -32,32 +34,32 @@ func (d *DigestTable) WriteTimes(w io.Writer) error {
 			}
 		}
 		b.WriteString("\n|---:|" + strings.Repeat("---:|", 2*len(profiles)) + "\n")
-		for _, n := range paperSizes {
+		for _, n := range report.PaperSizes {
 			var times, rates string
 			for _, p := range profiles {
 				ps, ok := d.halfRTT(p, t.run, n)
 				if !ok {
 					return fmt.Errorf("digests: no time of %s, %d bytes, profile %s: 'make digests ARGS=--update' records it", t.name, n, p)
 				}
-				times += fmt.Sprintf(" %s |", us(ps))
-				rates += fmt.Sprintf(" %s |", megabytes(BytesPerSecond(n, ps)))
+				times += fmt.Sprintf(" %s |", report.Micros(ps))
+				rates += fmt.Sprintf(" %s |", report.Megabytes(report.BytesPerSecond(n, ps)))
 			}
 			fmt.Fprintf(&b, "| %d bytes |%s%s\n", n, times, rates)
 		}
 	}
 	b.WriteString("\nRDMA read beside RDMA write, both of reliable delivery:\n\n")
 	for _, p := range profiles {
-		fmt.Fprintf(&b, "- `%s`: %s\n", p, ReadSentence(d.rows(p, rdmaRead), d.rows(p, reliableWrite)))
+		fmt.Fprintf(&b, "- `%s`: %s\n", p, report.ReadSentence(d.rows(p, rdmaRead), d.rows(p, reliableWrite)))
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
 }
 
 // rows are the recorded half round trips of a protocol.
-func (d *DigestTable) rows(profile string, x exchange) (rows []PingPongResult) {
-	for _, n := range paperSizes {
+func (d *DigestTable) rows(profile string, x exchange) (rows []report.PingPongResult) {
+	for _, n := range report.PaperSizes {
 		if ps, ok := d.halfRTT(profile, x.key(), n); ok {
-			rows = append(rows, PingPongResult{Size: n, HalfRTTPs: ps})
+			rows = append(rows, report.PingPongResult{Size: n, HalfRTTPs: ps})
 		}
 	}
 	return rows

@@ -14,6 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"hvia/bench/report"
 	"hvia/sim/verilate"
 )
 
@@ -67,7 +68,7 @@ func TestDigestsSeeWhatMoved(t *testing.T) {
 
 func TestDigestDifferences(t *testing.T) {
 	run := func(name, frames, wakes string, values map[string]int64) DigestedRun {
-		return DigestedRun{Profile: "p", Workload: "w", Run: name, Parts: Parts{frames, wakes}, Values: values}
+		return DigestedRun{Profile: "p", Workload: "w", Run: name, Parts: report.Parts{Frames: frames, Wakes: wakes}, Values: values}
 	}
 	was := &DigestTable{Schema: DigestsSchema, Runs: []DigestedRun{
 		run("same", "f", "w", map[string]int64{"4 half_rtt_ps": 12}), run("wakes", "f", "w", nil), run("frames", "f", "w", nil), run("time", "f", "w", map[string]int64{"a": 1, "b": 2}), run("gone", "f", "w", nil),

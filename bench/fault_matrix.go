@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 
+	"hvia/bench/report"
 	"hvia/driver"
 	"hvia/layout"
 	"hvia/params"
@@ -38,11 +39,11 @@ type FaultMatrixConfig struct {
 
 // FaultMatrix is every cell that was tried.
 type FaultMatrix struct {
-	Schema  string      `json:"schema"`
-	Profile string      `json:"profile"`
-	Seed    uint64      `json:"seed"`
-	Hashes  Hashes      `json:"hashes"`
-	Cells   []FaultCell `json:"cells"`
+	Schema  string        `json:"schema"`
+	Profile string        `json:"profile"`
+	Seed    uint64        `json:"seed"`
+	Hashes  report.Hashes `json:"hashes"`
+	Cells   []FaultCell   `json:"cells"`
 }
 
 // FaultCell is one kind of fault that meets one operation at one reliability level.
@@ -54,7 +55,7 @@ type FaultCell struct {
 	Expected  FaultOutcome `json:"expected"`
 	Observed  FaultOutcome `json:"observed"`
 	OK        bool         `json:"ok"`
-	Parts
+	report.Parts
 }
 
 // FaultOutcome is what both programs see of three messages.

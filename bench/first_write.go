@@ -7,8 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
+	"hvia/bench/report"
 	"hvia/driver"
 	"hvia/layout"
 	"hvia/sim"
@@ -29,7 +29,7 @@ var firstWriteSizes = []int{4, 4096}
 
 // firstWrites measures the way to the first byte in a peer's memory, described at
 // FirstWriteResult. Both programs run in this process, whatever the configuration says of processes.
-func firstWrites(ctx context.Context, c ReproduceConfig) (_ []FirstWriteResult, d runDigest, err error) {
+func firstWrites(ctx context.Context, c ReproduceConfig) (_ []report.FirstWriteResult, d runDigest, err error) {
 	b, err := newBoard(c.Profile, c.Params)
 	if err != nil {
 		return nil, d, err
@@ -253,9 +253,9 @@ func (s *firstSide) left(t *driver.Thread) error {
 	}
 }
 
-func (x *firstWriting) fold() (rows []FirstWriteResult) {
+func (x *firstWriting) fold() (rows []report.FirstWriteResult) {
 	for _, n := range firstWriteSizes {
-		row := FirstWriteResult{Size: n}
+		row := report.FirstWriteResult{Size: n}
 		for i, r := range x.rounds {
 			if r.size != n {
 				continue
@@ -278,16 +278,4 @@ func (x *firstWriting) fold() (rows []FirstWriteResult) {
 		rows = append(rows, row)
 	}
 	return rows
-}
-
-// writeFirstWrites writes the way to the first byte in a peer's memory.
-func writeFirstWrites(b *strings.Builder, rows []FirstWriteResult) {
-	if len(rows) == 0 {
-		return
-	}
-	b.WriteString("\nFrom the connect request to the first RDMA write in the server's memory, in us, the server's region\noffered with the connection, or told by a send behind it:\n")
-	fmt.Fprintf(b, "%8s %12s %12s %12s %12s\n", "size", "connected", "offered", "told", "gain")
-	for _, r := range rows {
-		fmt.Fprintf(b, "%8d %12s %12s %12s %12s\n", r.Size, us(r.ConnectPs), us(r.OffersPs), us(r.MessagePs), us(r.MessagePs-r.OffersPs))
-	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"hvia/bench/report"
 	"hvia/params"
 )
 
@@ -48,8 +49,8 @@ func TestFirstWriteFold(t *testing.T) {
 		}
 	}
 	rows := x.fold()
-	require.Equal(t, FirstWriteResult{Size: 4, ConnectPs: 20, OffersPs: 50, MessagePs: (70 + 80) / 2, Fault: "byte 7"}, rows[0])
-	require.Equal(t, FirstWriteResult{Size: 4096, ConnectPs: 100, OffersPs: 50, MessagePs: (70 + 80) / 2}, rows[1])
-	r := &Report{Results: Results{FirstWrite: rows}}
+	require.Equal(t, report.FirstWriteResult{Size: 4, ConnectPs: 20, OffersPs: 50, MessagePs: (70 + 80) / 2, Fault: "byte 7"}, rows[0])
+	require.Equal(t, report.FirstWriteResult{Size: 4096, ConnectPs: 100, OffersPs: 50, MessagePs: (70 + 80) / 2}, rows[1])
+	r := &report.Report{Results: report.Results{FirstWrite: rows}}
 	require.Equal(t, []string{"4 bytes, first write: byte 7"}, r.Faults())
 }

@@ -11,36 +11,29 @@ import (
 	"os"
 	"path/filepath"
 
+	"hvia/bench/report"
 	"hvia/layout"
 	"hvia/params"
 	"hvia/sim/verilate"
 )
 
-// Hashes says which layouts, numbers and RTL a result belongs to, each as 16
-// hexadecimal digits.
-type Hashes struct {
-	Layout string `json:"layout"`
-	Params string `json:"params"`
-	RTL    string `json:"rtl"`
-}
-
 // CollectHashes takes the hashes of the layouts and of a profile's numbers
 // compiled in, and that of the RTL files of a checkout.
-func CollectHashes(root, profile string) (Hashes, error) {
+func CollectHashes(root, profile string) (report.Hashes, error) {
 	set, err := params.ForProfile(profile)
 	if err != nil {
-		return Hashes{}, fmt.Errorf("collect hashes: %w", err)
+		return report.Hashes{}, fmt.Errorf("collect hashes: %w", err)
 	}
-	h := Hashes{Layout: fmt.Sprintf("%016x", layout.Hash), Params: fmt.Sprintf("%016x", set.Hash)}
+	h := report.Hashes{Layout: fmt.Sprintf("%016x", layout.Hash), Params: fmt.Sprintf("%016x", set.Hash)}
 	h.RTL, err = RTLHash(root)
 	return h, err
 }
 
 // checkoutHashes are those of the checkout that this program works in.
-func checkoutHashes(profile string) (Hashes, error) {
+func checkoutHashes(profile string) (report.Hashes, error) {
 	root, err := verilate.Root()
 	if err != nil {
-		return Hashes{}, err
+		return report.Hashes{}, err
 	}
 	return CollectHashes(root, profile)
 }

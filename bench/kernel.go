@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 
+	"hvia/bench/report"
 	"hvia/driver"
 	"hvia/sim"
 )
@@ -62,14 +63,14 @@ func (p *pingPong) foldKernel(events []TraceEvent, m *measurement) error {
 	messages := int64(2 * p.config.Iterations)
 	for k, n := range p.sizes[:len(p.faults)] {
 		half, host := int64(p.elapsed[k])/messages, p.hostTime(p.windows[k])/messages
-		m.rows = append(m.rows, PingPongResult{
-			Size: n, HalfRTTPs: half, HardwarePs: half - host, HostPs: host, BytesPerSec: BytesPerSecond(n, half),
+		m.rows = append(m.rows, report.PingPongResult{
+			Size: n, HalfRTTPs: half, HardwarePs: half - host, HostPs: host, BytesPerSec: report.BytesPerSecond(n, half),
 			Verified: p.faults[k] == "", Fault: p.faults[k],
 		})
 		if slices.Contains(accountSizes, n) {
 			m.accounts = append(m.accounts, p.accountOf(k, seen))
 		}
-		if n == waterfallSize {
+		if n == report.WaterfallSize {
 			path, err := p.kernelPath(k, seen)
 			if err != nil {
 				return err

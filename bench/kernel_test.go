@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"hvia/bench/report"
 )
 
 // What is measured of M-VIA and TCP/IP is the same to the last bit however the machine
@@ -16,8 +18,8 @@ func TestBaselinesRepeat(t *testing.T) {
 	c := smallConfig(t)
 	c.Sizes = []int{4, 1400, 16384, 65536}
 	measured := func(c ReproduceConfig) string {
-		r := NewReport(c.Profile, c.Seed, Hashes{})
-		require.NoError(t, r.measureBaselines(t.Context(), c))
+		r := report.New(c.Profile, c.Seed, report.Hashes{})
+		require.NoError(t, measureBaselines(t.Context(), r, c))
 		require.Len(t, r.Results.Tcp, len(c.Sizes))
 		require.Empty(t, r.Faults())
 		return repeatable(t, r)
@@ -37,15 +39,4 @@ func TestBaselinesRepeat(t *testing.T) {
 	}
 	c.Seed++
 	require.NotEqual(t, want, measured(c), "another seed is another run")
-}
-
-// A message whose bytes arrive wrong is told, with the protocol.
-func TestFaultsOfBaselines(t *testing.T) {
-	r := sample()
-	r.Results.Mvia = []PingPongResult{{Size: 4, Verified: true}, {Size: 64, Fault: "byte 3"}}
-	r.Results.Tcp = []PingPongResult{{Size: 16, Fault: "byte 0"}}
-	r.Results.Prediction = &Prediction{Tcp: []PingPongResult{{Size: 256, Fault: "byte 9"}}}
-	require.Subset(t, r.Faults(), []string{"64 bytes by M-VIA: byte 3", "16 bytes by TCP/IP: byte 0", "256 bytes by TCP/IP before the fit: byte 9"})
-	require.Len(t, r.Faults(), 3)
-	require.False(t, r.Verified())
 }

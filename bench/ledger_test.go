@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"hvia/bench/report"
 	"hvia/driver"
 	"hvia/layout"
 	"hvia/params"
@@ -121,9 +122,9 @@ func TestPathNeedsItsParts(t *testing.T) {
 	path, err := p.kernelPath(0, seen)
 	require.NoError(t, err)
 	rest := 200*us - (1+6+2+1+2+1)*us - int64(params.NICTransmitTime+params.NICReceiveTime+params.TcpWakeTime)
-	require.Equal(t, []TimeShare{
-		{"trap", 1 * us}, {"copy", 2 * us}, {"protocol", 6 * us}, {"NIC", params.NICTransmitTime + params.NICReceiveTime}, {"wire", us},
-		{"interrupt", 2 * us}, {"wake", params.TcpWakeTime}, {"switch", us}, {stepRest, rest},
+	require.Equal(t, []report.TimeShare{
+		{Name: "trap", Ps: 1 * us}, {Name: "copy", Ps: 2 * us}, {Name: "protocol", Ps: 6 * us}, {Name: "NIC", Ps: params.NICTransmitTime + params.NICReceiveTime}, {Name: "wire", Ps: us},
+		{Name: "interrupt", Ps: 2 * us}, {Name: "wake", Ps: params.TcpWakeTime}, {Name: "switch", Ps: us}, {Name: report.StepRest, Ps: rest},
 	}, path.Rows)
 	require.EqualValues(t, 200*us, path.HalfRTTPs)
 

@@ -11,22 +11,23 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"hvia/bench/report"
 	"hvia/params"
 )
 
 // measured is what a default run gives: what a change of the card, its models or
 // the host's costs must not move unseen.
 type measured struct {
-	Targets     []Target            `json:"targets"`
-	ModelCurve  []ModelPoint        `json:"model_curve"`
-	PostReceive []PostReceiveResult `json:"post_receive"`
-	ReceiveWait []ReceiveWaitResult `json:"receive_wait"`
-	Waterfall   []WaterfallRow      `json:"waterfall"`
-	Mvia        []PingPongResult    `json:"mvia"`
-	Tcp         []PingPongResult    `json:"tcp"`
-	Accounts    []MessageAccount    `json:"accounts"`
-	Paths       []MessagePath       `json:"paths"`
-	FirstWrite  []FirstWriteResult  `json:"first_write"`
+	Targets     []report.Target            `json:"targets"`
+	ModelCurve  []report.ModelPoint        `json:"model_curve"`
+	PostReceive []report.PostReceiveResult `json:"post_receive"`
+	ReceiveWait []report.ReceiveWaitResult `json:"receive_wait"`
+	Waterfall   []report.WaterfallRow      `json:"waterfall"`
+	Mvia        []report.PingPongResult    `json:"mvia"`
+	Tcp         []report.PingPongResult    `json:"tcp"`
+	Accounts    []report.MessageAccount    `json:"accounts"`
+	Paths       []report.MessagePath       `json:"paths"`
+	FirstWrite  []report.FirstWriteResult  `json:"first_write"`
 }
 
 // A default run gives the committed values, to the bit. HVIA_UPDATE=1 writes them
@@ -41,12 +42,12 @@ func TestMeasured(t *testing.T) {
 	require.True(t, r.Verified(), "%v", r.Faults())
 	u := r.Results
 	var got bytes.Buffer
-	require.NoError(t, writeJSON(&got, measured{u.Targets, u.ModelCurve, u.PostReceive, u.ReceiveWait, u.Waterfall, u.Mvia, u.Tcp, u.Accounts, u.Paths, u.FirstWrite}))
+	require.NoError(t, report.WriteJSON(&got, measured{u.Targets, u.ModelCurve, u.PostReceive, u.ReceiveWait, u.Waterfall, u.Mvia, u.Tcp, u.Accounts, u.Paths, u.FirstWrite}))
 	for _, x := range u.Targets {
-		t.Logf("%-4s %s: %s %s, accepted %s to %s: %s", x.ID, x.Quantity, number(&x.Calibrated), x.Unit, number(&x.Low), number(&x.High), word(x.OK))
+		t.Logf("%+v", x)
 	}
 	for _, m := range u.ModelCurve {
-		t.Logf("%s, %d bytes: %s us, the model has %s us, accepted %.0f %%: %s", m.Protocol, m.Size, us(m.MeasuredPs), us(m.ModelPs), 100*m.Band, word(m.OK))
+		t.Logf("%+v", m)
 	}
 	path := filepath.Join("testdata", "measured.json")
 	if os.Getenv("HVIA_UPDATE") == "1" {
@@ -64,16 +65,15 @@ func TestMeasured(t *testing.T) {
 	// What the fits were made for holds. RecvWait's time: the paper's gap at 4 bytes, with the
 	// dead time as it was before its own fit. The dead time: the bandwidth without it
 	// was more than 3 % off, else it must not be fitted at all.
-	before := curves{write: u.Prediction.RDMAWrite, send: u.Prediction.SendReceive}
-	gap, _ := before.gaps()
-	require.InDelta(t, 2.9, gap[0], 0.005, "the gap at 4 bytes, to which HostReceiveWaitTime was fitted")
+	gap := report.Microseconds(u.Prediction.SendReceive[0].HalfRTTPs - u.Prediction.RDMAWrite[0].HalfRTTPs)
+	require.InDelta(t, 2.9, gap, 0.005, "the gap at 4 bytes, to which HostReceiveWaitTime was fitted")
 	last := u.Prediction.RDMAWrite[len(u.Prediction.RDMAWrite)-1]
 	require.Greater(t, math.Abs(float64(last.BytesPerSec)/95.5e6-1), 0.03, "the bandwidth before the fit is close enough: MacReactClocks must be at its prior")
 }
 
 // checkPipeline holds the five hops to what they must do: frames one behind the
 // other, each hop after the one before, and the MAC's bus of the sender the busiest.
-func checkPipeline(t *testing.T, p *Pipeline) {
+func checkPipeline(t *testing.T, p *report.Pipeline) {
 	t.Helper()
 	require.NotNil(t, p)
 	require.Equal(t, pipelineSize, p.Size)

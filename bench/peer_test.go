@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"hvia/bench/report"
 	"hvia/driver"
 	"hvia/layout"
 	"hvia/params"
@@ -150,9 +151,9 @@ func TestBoard(t *testing.T) {
 	require.EqualValues(t, 9, b.value("MacReactClocks"))
 	require.Equal(t, map[string]int64{"MacReactClocks": 9}, b.models(), "the host's numbers are not the simulator's business")
 	require.Equal(t, map[string]int64{"MacReactClocks": 4, "MviaPacketTime": 8_100_000, "MviaWakeTime": 8_500_000, "TcpPacketTime": 7_600_000, "TcpWakeTime": 77_000_000}, b.priors())
-	require.Len(t, b.parameters(), len(params.Table()))
-	k := slices.IndexFunc(b.parameters(), func(p Parameter) bool { return p.Name == "MacReactClocks" })
-	got := b.parameters()[k]
+	require.Len(t, report.ParametersOf(b.table), len(params.Table()))
+	k := slices.IndexFunc(report.ParametersOf(b.table), func(p report.Parameter) bool { return p.Name == "MacReactClocks" })
+	got := report.ParametersOf(b.table)[k]
 	require.EqualValues(t, 9, got.Value)
 	require.EqualValues(t, 4, *got.Prior)
 	require.Equal(t, "CALIBRATED(T3)", got.Tag)

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"time"
 
+	"hvia/bench/report"
 	"hvia/driver"
 	"hvia/params"
 	"hvia/sim"
@@ -39,7 +40,7 @@ const (
 
 // Reproduce runs the experiments of a configuration and returns the report.
 // With an error it returns what was measured until then.
-func Reproduce(ctx context.Context, c ReproduceConfig) (_ *Report, err error) {
+func Reproduce(ctx context.Context, c ReproduceConfig) (_ *report.Report, err error) {
 	defer func() { err = stopped(ctx, "reproduce", err) }()
 	if err := c.Validate(); err != nil {
 		return nil, err
@@ -48,12 +49,12 @@ func Reproduce(ctx context.Context, c ReproduceConfig) (_ *Report, err error) {
 	if err != nil {
 		return nil, err
 	}
-	r := NewReport(c.Profile, c.Seed, hashes)
+	r := report.New(c.Profile, c.Seed, hashes)
 	at, err := newBoard(c.Profile, c.Params)
 	if err != nil {
 		return nil, err
 	}
-	r.Parameters = at.parameters()
+	r.Parameters = report.ParametersOf(at.table)
 	for _, name := range slices.Sorted(maps.Keys(c.Params)) {
 		r.Notes = append(r.Notes, fmt.Sprintf("%s is %d in this run", name, c.Params[name]))
 	}
@@ -67,22 +68,23 @@ func Reproduce(ctx context.Context, c ReproduceConfig) (_ *Report, err error) {
 	r.Wall.BuildSeconds = verilate.BuildSeconds(program)
 	begin := time.Now()
 	defer func() { r.Wall.Seconds = time.Since(begin).Seconds() }()
-	err = r.measure(ctx, c, at)
+	err = measureAll(ctx, r, c, at)
 	// What was measured is judged, however far the run came.
-	r.judge(at)
+	_, fitted := at.priors()["MacReactClocks"]
+	r.Judge(fitted)
 	return r, err
 }
 
-// measure runs the experiments one after the other and notes what each gives.
-func (r *Report) measure(ctx context.Context, c ReproduceConfig, at board) error {
+// measureAll runs the experiments one after the other and notes what each gives.
+func measureAll(ctx context.Context, r *report.Report, c ReproduceConfig, at board) error {
 	quiet := c
 	quiet.Background = false
 	m, err := measure(ctx, quiet, rdmaWrite, c.Sizes)
 	r.Results.RDMAWrite, r.Wall.RDMAWrite = append(r.Results.RDMAWrite, m.rows...), m.wall
 	r.Results.Stages, r.Results.Digest, r.Results.Bursts = m.stages, m.digest.all, m.bursts
-	r.addDigest("rdma_write", m.digest)
+	addDigest(r, "rdma_write", m.digest)
 	r.Results.Waterfall, r.Results.Pipeline = m.waterfall, m.pipeline
-	r.addAccounts(m)
+	addAccounts(r, m)
 	if err != nil {
 		return err
 	}
@@ -91,25 +93,25 @@ func (r *Report) measure(ctx context.Context, c ReproduceConfig, at board) error
 	m, err = measure(ctx, quiet, sendReceive, c.Sizes)
 	r.Results.SendReceive, r.Wall.SendReceive = append(r.Results.SendReceive, m.rows...), m.wall
 	r.Results.SendReceiveStages, r.Results.SendReceiveDigest = m.stages, m.digest.all
-	r.addDigest("send_receive", m.digest)
-	r.addAccounts(m)
+	addDigest(r, "send_receive", m.digest)
+	addAccounts(r, m)
 	if err != nil {
 		return err
 	}
 	var d runDigest
 	r.Results.PostReceive, r.Results.ReceiveWait, d, err = receiveSide(ctx, quiet)
-	r.addDigest("receive_side", d)
+	addDigest(r, "receive_side", d)
 	if err != nil {
 		return err
 	}
-	if err := r.measureTenth(ctx, quiet); err != nil {
+	if err := measureTenth(ctx, r, quiet); err != nil {
 		return err
 	}
-	if err := r.measureReads(ctx, quiet); err != nil {
+	if err := measureReadsAndWrites(ctx, r, quiet); err != nil {
 		return err
 	}
 	if c.Baselines {
-		if err := r.measureBaselines(ctx, quiet); err != nil {
+		if err := measureBaselines(ctx, r, quiet); err != nil {
 			return err
 		}
 	}
@@ -120,14 +122,14 @@ func (r *Report) measure(ctx context.Context, c ReproduceConfig, at board) error
 	}
 	if c.Background {
 		m, err = measure(ctx, c, rdmaWrite, spread(c.Sizes))
-		r.Results.CrossTraffic = &CrossTraffic{RDMAWrite: m.rows, Messages: m.crossed, Verified: m.crossFault == "", Fault: m.crossFault, Digest: m.digest.all}
-		r.addDigest("cross_traffic", m.digest)
+		r.Results.CrossTraffic = &report.CrossTraffic{RDMAWrite: m.rows, Messages: m.crossed, Verified: m.crossFault == "", Fault: m.crossFault, Digest: m.digest.all}
+		addDigest(r, "cross_traffic", m.digest)
 		if err != nil {
 			return err
 		}
 	}
 	r.Results.FirstWrite, d, err = firstWrites(ctx, quiet)
-	r.addDigest("first_write", d)
+	addDigest(r, "first_write", d)
 	if err != nil {
 		return err
 	}
@@ -140,14 +142,14 @@ func (r *Report) measure(ctx context.Context, c ReproduceConfig, at board) error
 }
 
 // predict measures again with fitted parameters at their values from before the fit.
-func predict(ctx context.Context, c ReproduceConfig, priors map[string]int64) (*Prediction, error) {
+func predict(ctx context.Context, c ReproduceConfig, priors map[string]int64) (*report.Prediction, error) {
 	c.Params = maps.Clone(c.Params)
 	if c.Params == nil {
 		c.Params = map[string]int64{}
 	}
 	maps.Copy(c.Params, priors)
 	c.task = "before the fit: "
-	p := &Prediction{Parameters: priors}
+	p := &report.Prediction{Parameters: priors}
 	m, err := measure(ctx, c, rdmaWrite, c.Sizes)
 	if p.RDMAWrite = m.rows; err != nil {
 		return p, err
@@ -169,22 +171,22 @@ func predict(ctx context.Context, c ReproduceConfig, priors map[string]int64) (*
 }
 
 // measureBaselines runs what the paper compares its card with.
-func (r *Report) measureBaselines(ctx context.Context, c ReproduceConfig) error {
+func measureBaselines(ctx context.Context, r *report.Report, c ReproduceConfig) error {
 	m, err := measureKernel(ctx, c, mviaSend)
 	r.Results.Mvia, r.Wall.Mvia, r.Results.MviaDigest = m.rows, m.wall, m.digest.all
-	r.addDigest("mvia", m.digest)
-	r.addAccounts(m)
+	addDigest(r, "mvia", m.digest)
+	addAccounts(r, m)
 	if err != nil {
 		return err
 	}
 	m, err = measureKernel(ctx, c, tcpStream)
 	r.Results.Tcp, r.Wall.Tcp, r.Results.TcpDigest = m.rows, m.wall, m.digest.all
-	r.addDigest("tcp", m.digest)
-	r.addAccounts(m)
+	addDigest(r, "tcp", m.digest)
+	addAccounts(r, m)
 	return err
 }
 
-func (r *Report) addAccounts(m measurement) {
+func addAccounts(r *report.Report, m measurement) {
 	r.Results.Accounts = append(r.Results.Accounts, m.accounts...)
 	if m.path != nil {
 		r.Results.Paths = append(r.Results.Paths, *m.path)
@@ -210,14 +212,14 @@ func spread(sizes []int) []int {
 
 // measurement is what one fabric gave.
 type measurement struct {
-	rows       []PingPongResult
-	wall       []WallRow
-	stages     *Stages
-	bursts     *Bursts // nil if the trace shows none
-	waterfall  []WaterfallRow
-	pipeline   *Pipeline
-	accounts   []MessageAccount
-	path       *MessagePath
+	rows       []report.PingPongResult
+	wall       []report.WallRow
+	stages     *report.Stages
+	bursts     *report.Bursts // nil if the trace shows none
+	waterfall  []report.WaterfallRow
+	pipeline   *report.Pipeline
+	accounts   []report.MessageAccount
+	path       *report.MessagePath
 	crossed    int // background messages, both directions
 	crossFault string
 	digest     runDigest
@@ -295,7 +297,7 @@ type pingPong struct {
 	calls    []driver.Time    // of ping's sends, all rounds of all sizes
 	arrivals [2][]driver.Time // the returns of receives, of ping and of pong, likewise
 	ledger   ledger           // where the protocol runs in the kernels
-	wall     []WallRow
+	wall     []report.WallRow
 
 	// faults has an entry for each size whose measurement is complete: the first
 	// wrong byte, or nothing.
@@ -456,7 +458,7 @@ func awaitVerdict(t *driver.Thread, of string) (verdict, error) {
 
 func (p *pingPong) note(n, k int, wall time.Duration, span, now driver.Time) {
 	cycles := int64(span) / p.clockPs
-	p.wall = append(p.wall, WallRow{Size: n, Seconds: wall.Seconds(), Cycles: cycles, CyclesPerSecond: float64(cycles) / max(wall.Seconds(), 1e-9)})
+	p.wall = append(p.wall, report.WallRow{Size: n, Seconds: wall.Seconds(), Cycles: cycles, CyclesPerSecond: float64(cycles) / max(wall.Seconds(), 1e-9)})
 	if p.config.Progress != nil {
 		p.config.Progress(Progress{What: fmt.Sprintf("%s%s, %d bytes", p.config.task, p.exchange, n), Done: k + 1, Total: len(p.sizes), TimePs: int64(now), Cycles: int64(now) / p.clockPs})
 	}
@@ -608,14 +610,14 @@ func (p *pingPong) fold(events []TraceEvent, m *measurement) error {
 		}
 		half := int64(p.elapsed[k]) / messages
 		hardware /= messages
-		m.rows = append(m.rows, PingPongResult{
-			Size: n, HalfRTTPs: half, HardwarePs: hardware, HostPs: half - hardware, BytesPerSec: BytesPerSecond(n, half),
+		m.rows = append(m.rows, report.PingPongResult{
+			Size: n, HalfRTTPs: half, HardwarePs: hardware, HostPs: half - hardware, BytesPerSec: report.BytesPerSecond(n, half),
 			Verified: p.faults[k] == "", Fault: p.faults[k],
 		})
 		if frames == 1 && m.stages == nil && !p.config.Background {
-			m.stages = &Stages{Size: n}
+			m.stages = &report.Stages{Size: n}
 			for j, s := range stages {
-				m.stages.Rows = append(m.stages.Rows, Stage{Name: s.name, MeanPs: sums[j] / messages})
+				m.stages.Rows = append(m.stages.Rows, report.Stage{Name: s.name, MeanPs: sums[j] / messages})
 			}
 		}
 		if p.config.Background {
@@ -624,8 +626,8 @@ func (p *pingPong) fold(events []TraceEvent, m *measurement) error {
 		if slices.Contains(accountSizes, n) {
 			m.accounts = append(m.accounts, p.accountOf(k, seen))
 		}
-		if n == waterfallSize {
-			m.path = new(MessagePath)
+		if n == report.WaterfallSize {
+			m.path = new(report.MessagePath)
 			*m.path = p.cardPath(k, posts/int64(p.config.Iterations), sums)
 			if p.exchange == rdmaWrite {
 				m.waterfall = p.waterfall(half, posts/int64(p.config.Iterations), sums, messages)
@@ -653,4 +655,25 @@ func ServePeer(ctx context.Context, job []byte) error {
 	err = driver.RunOn(ctx, driver.Machines(fabric.Conn()), driver.RunConfig{Fabric: p.board.fabric(), Costs: p.board.costs(), Seed: j.Config.Seed},
 		p.programs(func(node int) bool { return node == 1 })...)
 	return errors.Join(err, fabric.Close())
+}
+
+// measureTenth measures the gain at TenthSize, if this run has all that T7 needs.
+func measureTenth(ctx context.Context, r *report.Report, c ReproduceConfig) error {
+	if c.Profile != params.Base || c.noPrediction || slices.ContainsFunc(report.PaperSizes, func(n int) bool { return !slices.Contains(c.Sizes, n) }) {
+		return nil
+	}
+	c.task = "where the gain is 0.1 MB/s: "
+	var halves []int64
+	for _, x := range []exchange{rdmaWrite, sendReceive} {
+		m, err := measure(ctx, c, x, []int{report.TenthSize})
+		if err != nil {
+			return err
+		}
+		if p := m.rows[0]; !p.Verified {
+			return fmt.Errorf("%d bytes by %s: %s", report.TenthSize, x, p.Fault)
+		}
+		halves = append(halves, m.rows[0].HalfRTTPs)
+	}
+	r.Results.Gains = []report.GainPoint{{Size: report.TenthSize, Gain: report.Rounded(report.GainAt(report.TenthSize, halves[0], halves[1]))}}
+	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"hvia/bench/report"
 	"hvia/layout"
 )
 
@@ -89,7 +90,7 @@ func framesIn(what string, bursts []carried, known []int64, frames int, slack in
 
 // pipelineOf follows the frames of a message of n bytes from node 0 through the
 // five hops, from the doorbell's store at start until its last byte is in memory at end.
-func (p *pingPong) pipelineOf(events []TraceEvent, n int, start, end int64) (*Pipeline, error) {
+func (p *pingPong) pipelineOf(events []TraceEvent, n int, start, end int64) (*report.Pipeline, error) {
 	frames := framesOf(n)
 	all := func(uint32) bool { return true }
 	// A clock or two lie between a bus's last data and its idle state, a
@@ -134,7 +135,7 @@ func (p *pingPong) pipelineOf(events []TraceEvent, n int, start, end int64) (*Pi
 			return framesIn("system PCI write", transactions(events, 1, systemBus, start, end, systemBus.payload), event(1, layout.TraceEventReceiveWritten), frames, slack)
 		}},
 	}
-	pipe := &Pipeline{Size: n, EndPs: end - start}
+	pipe := &report.Pipeline{Size: n, EndPs: end - start}
 	for _, h := range hops {
 		list, err := h.spans()
 		if err != nil {
@@ -145,9 +146,9 @@ func (p *pingPong) pipelineOf(events []TraceEvent, n int, start, end int64) (*Pi
 				h.busy += t.end - t.start - delay
 			}
 		}
-		row := Hop{Name: h.name, BusyPpm: h.busy * 1_000_000 / (end - start)}
+		row := report.Hop{Name: h.name, BusyPpm: h.busy * 1_000_000 / (end - start)}
 		for k, t := range list {
-			row.Spans = append(row.Spans, Span{Frame: k + 1, StartPs: t.start - start, EndPs: t.end - start})
+			row.Spans = append(row.Spans, report.Span{Frame: k + 1, StartPs: t.start - start, EndPs: t.end - start})
 		}
 		pipe.Hops = append(pipe.Hops, row)
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"hvia/bench/report"
 	"hvia/layout"
 	"hvia/params"
 )
@@ -51,7 +52,7 @@ func aMessage() []TraceEvent {
 	return list
 }
 
-func pipelineOfTwo(t *testing.T, events []TraceEvent) (*Pipeline, error) {
+func pipelineOfTwo(t *testing.T, events []TraceEvent) (*report.Pipeline, error) {
 	t.Helper()
 	p, err := newPingPong(DefaultReproduceConfig(), rdmaWrite, []int{4})
 	require.NoError(t, err)
@@ -64,14 +65,14 @@ func TestPipeline(t *testing.T) {
 	require.NoError(t, err)
 	require.EqualValues(t, 2_000_000, p.EndPs)
 	const delays = params.PhyTransmitDelay + params.PhyReceiveDelay + params.CableDelay
-	require.Equal(t, []Hop{
+	require.Equal(t, []report.Hop{
 		// 100, 100, 100, 180 and 240 ns.
-		{"system PCI read, sender", 720_000 / 2, []Span{{1, 300_000, 500_000}, {2, 520_000, 700_000}}},
-		{"MAC PCI read, sender", 2 * 390_000 / 2, []Span{{1, 570_000, 890_000}, {2, 970_000, 1_290_000}}},
-		{"wire", 2 * (561_000 - delays) / 2, []Span{{1, 900_000, 1_461_000}, {2, 1_300_000, 1_861_000}}},
-		{"MAC PCI write, receiver", 2 * 380_000 / 2, []Span{{1, 1_110_000, 1_470_000}, {2, 1_510_000, 1_870_000}}},
+		{Name: "system PCI read, sender", BusyPpm: 720_000 / 2, Spans: []report.Span{{Frame: 1, StartPs: 300_000, EndPs: 500_000}, {Frame: 2, StartPs: 520_000, EndPs: 700_000}}},
+		{Name: "MAC PCI read, sender", BusyPpm: 2 * 390_000 / 2, Spans: []report.Span{{Frame: 1, StartPs: 570_000, EndPs: 890_000}, {Frame: 2, StartPs: 970_000, EndPs: 1_290_000}}},
+		{Name: "wire", BusyPpm: 2 * (561_000 - delays) / 2, Spans: []report.Span{{Frame: 1, StartPs: 900_000, EndPs: 1_461_000}, {Frame: 2, StartPs: 1_300_000, EndPs: 1_861_000}}},
+		{Name: "MAC PCI write, receiver", BusyPpm: 2 * 380_000 / 2, Spans: []report.Span{{Frame: 1, StartPs: 1_110_000, EndPs: 1_470_000}, {Frame: 2, StartPs: 1_510_000, EndPs: 1_870_000}}},
 		// The last burst counts until the end only.
-		{"system PCI write, receiver", (110_000 + 100_000) / 2, []Span{{1, 1_500_000, 1_610_000}, {2, 1_900_000, 2_010_000}}},
+		{Name: "system PCI write, receiver", BusyPpm: (110_000 + 100_000) / 2, Spans: []report.Span{{Frame: 1, StartPs: 1_500_000, EndPs: 1_610_000}, {Frame: 2, StartPs: 1_900_000, EndPs: 2_010_000}}},
 	}, p.Hops)
 
 	// What comes before and behind does not count.

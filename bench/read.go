@@ -5,8 +5,8 @@ package bench
 import (
 	"context"
 	"fmt"
-	"strings"
 
+	"hvia/bench/report"
 	"hvia/driver"
 	"hvia/layout"
 	"hvia/sim"
@@ -22,18 +22,18 @@ const (
 // Barriers of the experiment: before the reads of a size, and after them.
 const barrierRead = 1
 
-// measureReads measures RDMA reads, and beside them RDMA writes over a VI of
+// measureReadsAndWrites measures RDMA reads, and beside them RDMA writes over a VI of
 // the same reliability level, which reads require.
-func (r *Report) measureReads(ctx context.Context, c ReproduceConfig) error {
+func measureReadsAndWrites(ctx context.Context, r *report.Report, c ReproduceConfig) error {
 	m, err := measureReads(ctx, c)
 	r.Results.RDMARead = m.rows
-	r.addDigest(rdmaRead.key(), m.digest)
+	addDigest(r, rdmaRead.key(), m.digest)
 	if err != nil {
 		return err
 	}
 	m, err = measure(ctx, c, reliableWrite, c.Sizes)
 	r.Results.ReliableWrite = m.rows
-	r.addDigest(reliableWrite.key(), m.digest)
+	addDigest(r, reliableWrite.key(), m.digest)
 	return err
 }
 
@@ -151,8 +151,8 @@ func (x *reads) own(t *driver.Thread, h *driver.Host) error {
 }
 
 // fold turns times and trace into rows.
-func (x *reads) fold(events []TraceEvent) ([]PingPongResult, error) {
-	var rows []PingPongResult
+func (x *reads) fold(events []TraceEvent) ([]report.PingPongResult, error) {
+	var rows []report.PingPongResult
 	next := 0
 	for k, n := range x.config.Sizes {
 		var whole, hardware int64
@@ -169,8 +169,8 @@ func (x *reads) fold(events []TraceEvent) ([]PingPongResult, error) {
 		}
 		whole /= int64(x.config.Iterations)
 		hardware /= int64(x.config.Iterations)
-		rows = append(rows, PingPongResult{
-			Size: n, HalfRTTPs: whole, HardwarePs: hardware, HostPs: whole - hardware, BytesPerSec: BytesPerSecond(n, whole),
+		rows = append(rows, report.PingPongResult{
+			Size: n, HalfRTTPs: whole, HardwarePs: hardware, HostPs: whole - hardware, BytesPerSec: report.BytesPerSecond(n, whole),
 			Verified: x.faults[k] == "", Fault: x.faults[k],
 		})
 	}
@@ -191,41 +191,4 @@ func readTimes(events []TraceEvent, from, node, vi int) (start, end int64, next 
 		}
 	}
 	return 0, 0, i, fmt.Errorf("%w: no status of the read that node %d, VI %d, posted at %d ps", ErrTrace, node, vi, start)
-}
-
-// writeReads writes RDMA reads beside RDMA writes of the same level.
-func writeReads(b *strings.Builder, reads, writes []PingPongResult) {
-	if len(reads) == 0 {
-		return
-	}
-	b.WriteString("\nRDMA read over a VI of reliable delivery, from PostSend to its completion, beside the half RTT of an RDMA write there:\n")
-	fmt.Fprintf(b, "%8s %12s %12s %10s  %10s %10s  %s\n%8s %12s %12s %10s  %10s %10s\n", "size", "read", "write", "read is", "read", "write", "check", "bytes", "us", "us", "times", "MB/s", "MB/s")
-	for _, p := range reads {
-		rows, check := ofSize(p.Size, reads, writes)
-		read, readRate := rows[0].cells()
-		write, writeRate := rows[1].cells()
-		times := "-"
-		if rows[1] != nil && rows[1].HalfRTTPs > 0 {
-			times = fmt.Sprintf("%.2f", float64(p.HalfRTTPs)/float64(rows[1].HalfRTTPs))
-		}
-		fmt.Fprintf(b, "%8d %12s %12s %10s  %10s %10s  %s\n", p.Size, read, write, times, readRate, writeRate, check)
-	}
-	if s := ReadSentence(reads, writes); s != "" {
-		fmt.Fprintf(b, "%s\n", s)
-	}
-}
-
-// ReadSentence is what the measured reads say of the paper's opinion on them;
-// empty if 4 bytes or 64 KiB were not measured both ways.
-func ReadSentence(reads, writes []PingPongResult) string {
-	var cells []any
-	for _, n := range []int{paperSizes[0], paperSizes[len(paperSizes)-1]} {
-		read, ok := half(reads, n)
-		write, also := half(writes, n)
-		if !ok || !also || write <= 0 {
-			return ""
-		}
-		cells = append(cells, us(read), us(write), float64(read)/float64(write), us(read-write))
-	}
-	return fmt.Sprintf("A read of 4 bytes takes %s us, a write %s us: %.2f times, %s us more. At 64 KiB a read takes %s us, a write %s us: %.2f times, %s us more.", cells...)
 }

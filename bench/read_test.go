@@ -7,22 +7,23 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"hvia/bench/report"
 	"hvia/layout"
 )
 
 // checkReads holds the reads of a report to what a read is: a request that
 // crosses first, and the data after it.
-func checkReads(t *testing.T, c ReproduceConfig, r *Report) {
+func checkReads(t *testing.T, c ReproduceConfig, r *report.Report) {
 	t.Helper()
 	require.Len(t, r.Results.RDMARead, len(c.Sizes))
 	require.Len(t, r.Results.ReliableWrite, len(c.Sizes))
 	for i, read := range r.Results.RDMARead {
 		write, plain := r.Results.ReliableWrite[i], r.Results.RDMAWrite[i]
-		for _, row := range []PingPongResult{read, write} {
+		for _, row := range []report.PingPongResult{read, write} {
 			require.Equal(t, c.Sizes[i], row.Size)
 			require.True(t, row.Verified, row.Fault)
 			require.Equal(t, row.HalfRTTPs, row.HardwarePs+row.HostPs)
-			require.Equal(t, BytesPerSecond(row.Size, row.HalfRTTPs), row.BytesPerSec)
+			require.Equal(t, report.BytesPerSecond(row.Size, row.HalfRTTPs), row.BytesPerSec)
 		}
 		require.GreaterOrEqual(t, write.HalfRTTPs, plain.HalfRTTPs, "%d bytes: reliable delivery is not faster", read.Size)
 		// The request is a separate frame: two MACs, two buses and the wire, but no second post.
@@ -69,13 +70,13 @@ func TestReadTimes(t *testing.T) {
 }
 
 func TestReadSentence(t *testing.T) {
-	rows := func(short, long int64) []PingPongResult {
-		return []PingPongResult{{Size: 4, HalfRTTPs: short}, {Size: 65536, HalfRTTPs: long}}
+	rows := func(short, long int64) []report.PingPongResult {
+		return []report.PingPongResult{{Size: 4, HalfRTTPs: short}, {Size: 65536, HalfRTTPs: long}}
 	}
 	require.Equal(t, "A read of 4 bytes takes 20.000 us, a write 10.000 us: 2.00 times, 10.000 us more. At 64 KiB a read takes 600.000 us, a write 500.000 us: 1.20 times, 100.000 us more.",
-		ReadSentence(rows(20_000_000, 600_000_000), rows(10_000_000, 500_000_000)))
-	require.Empty(t, ReadSentence(rows(1, 2), nil))
-	require.Empty(t, ReadSentence(rows(1, 2)[:1], rows(1, 2)))
+		report.ReadSentence(rows(20_000_000, 600_000_000), rows(10_000_000, 500_000_000)))
+	require.Empty(t, report.ReadSentence(rows(1, 2), nil))
+	require.Empty(t, report.ReadSentence(rows(1, 2)[:1], rows(1, 2)))
 }
 
 // Reads are compared where one message at a time goes there and back.

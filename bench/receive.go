@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 
+	"hvia/bench/report"
 	"hvia/driver"
 	"hvia/layout"
 	"hvia/sim"
@@ -30,7 +31,7 @@ const (
 // receiveSide measures what a receive costs at the receiver alone: Figures 11 and
 // 12 of the paper, described at PostReceiveResult and ReceiveWaitResult. Both
 // programs run in this process, whatever the configuration says of processes.
-func receiveSide(ctx context.Context, c ReproduceConfig) (_ []PostReceiveResult, _ []ReceiveWaitResult, d runDigest, err error) {
+func receiveSide(ctx context.Context, c ReproduceConfig) (_ []report.PostReceiveResult, _ []report.ReceiveWaitResult, d runDigest, err error) {
 	rec, err := newRecording("", "")
 	if err != nil {
 		return nil, nil, d, fmt.Errorf("receive side: %w", err)
@@ -219,14 +220,14 @@ func (x *receiving) take(t *driver.Thread, h *driver.Host) error {
 }
 
 // fold finds in the trace when each message began to come.
-func (x *receiving) fold(events []TraceEvent) ([]PostReceiveResult, []ReceiveWaitResult, error) {
-	var posts []PostReceiveResult
-	var waits []ReceiveWaitResult
+func (x *receiving) fold(events []TraceEvent) ([]report.PostReceiveResult, []report.ReceiveWaitResult, error) {
+	var posts []report.PostReceiveResult
+	var waits []report.ReceiveWaitResult
 	next := 0
 	for round := range slices.Chunk(x.rounds, x.config.Iterations) {
 		n := round[0].size
-		post := PostReceiveResult{Size: n, MinPs: int64(round[0].post)}
-		wait := ReceiveWaitResult{Size: n, Fault: x.faults[n]}
+		post := report.PostReceiveResult{Size: n, MinPs: int64(round[0].post)}
+		wait := report.ReceiveWaitResult{Size: n, Fault: x.faults[n]}
 		for _, r := range round {
 			post.MeanPs += int64(r.post)
 			post.MinPs, post.MaxPs = min(post.MinPs, int64(r.post)), max(post.MaxPs, int64(r.post))

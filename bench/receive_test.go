@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"hvia/bench/report"
 	"hvia/driver"
 	"hvia/layout"
 )
@@ -32,8 +33,8 @@ func TestReceiveFold(t *testing.T) {
 	}, faults: map[int]string{n: "byte 1"}}
 	posts, waits, err := x.fold(merged(heldMessage(0), heldMessage(5000)))
 	require.NoError(t, err)
-	require.Equal(t, []PostReceiveResult{{Size: n, MeanPs: 6100, MinPs: 6000, MaxPs: 6200}}, posts)
-	require.Equal(t, []ReceiveWaitResult{{Size: n, MeanPs: (350 + 560) / 2, Fault: "byte 1"}}, waits)
+	require.Equal(t, []report.PostReceiveResult{{Size: n, MeanPs: 6100, MinPs: 6000, MaxPs: 6200}}, posts)
+	require.Equal(t, []report.ReceiveWaitResult{{Size: n, MeanPs: (350 + 560) / 2, Fault: "byte 1"}}, waits)
 }
 
 // The time is worth nothing if the receiving side had to wait for the sender, or had the message before.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"hvia/bench/report"
 	"hvia/layout"
 	"hvia/params"
 )
@@ -42,7 +43,7 @@ func smallConfig(t *testing.T) ReproduceConfig {
 	return c
 }
 
-func run(t *testing.T, c ReproduceConfig) *Report {
+func run(t *testing.T, c ReproduceConfig) *report.Report {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
@@ -51,7 +52,7 @@ func run(t *testing.T, c ReproduceConfig) *Report {
 	return r
 }
 
-func repeatable(t *testing.T, r *Report) string {
+func repeatable(t *testing.T, r *report.Report) string {
 	t.Helper()
 	b, err := r.Repeatable()
 	require.NoError(t, err)
@@ -118,7 +119,7 @@ func TestReproduceReport(t *testing.T) {
 	for i, row := range r.Results.RDMAWrite {
 		require.Equal(t, c.Sizes[i], row.Size)
 		require.Equal(t, row.HalfRTTPs, row.HardwarePs+row.HostPs)
-		require.Equal(t, BytesPerSecond(row.Size, row.HalfRTTPs), row.BytesPerSec)
+		require.Equal(t, report.BytesPerSecond(row.Size, row.HalfRTTPs), row.BytesPerSec)
 		require.True(t, row.Verified)
 		require.Empty(t, row.Fault)
 		// A byte needs 8 ns on a wire of 1 Gb/s, whatever else happens.
@@ -134,7 +135,7 @@ func TestReproduceReport(t *testing.T) {
 		write := r.Results.RDMAWrite[i]
 		require.Equal(t, c.Sizes[i], row.Size)
 		require.Equal(t, row.HalfRTTPs, row.HardwarePs+row.HostPs)
-		require.Equal(t, BytesPerSecond(row.Size, row.HalfRTTPs), row.BytesPerSec)
+		require.Equal(t, report.BytesPerSecond(row.Size, row.HalfRTTPs), row.BytesPerSec)
 		require.True(t, row.Verified)
 		require.Greater(t, row.HardwarePs, write.HardwarePs, "%d bytes", row.Size)
 		require.Less(t, row.HardwarePs, write.HardwarePs+1_000_000, "%d bytes: the receive descriptor is on the card before the message", row.Size)
@@ -202,17 +203,17 @@ func TestReproduceReport(t *testing.T) {
 
 // The baselines take longer than the card at every length, and their rows hold what the
 // report says of them.
-func checkBaselines(t *testing.T, c ReproduceConfig, r *Report) {
+func checkBaselines(t *testing.T, c ReproduceConfig, r *report.Report) {
 	t.Helper()
 	require.NotEmpty(t, r.Results.MviaDigest)
 	require.NotEmpty(t, r.Results.TcpDigest)
-	for name, rows := range map[string][]PingPongResult{"M-VIA": r.Results.Mvia, "TCP/IP": r.Results.Tcp} {
+	for name, rows := range map[string][]report.PingPongResult{"M-VIA": r.Results.Mvia, "TCP/IP": r.Results.Tcp} {
 		require.Len(t, rows, len(c.Sizes), name)
 		for i, row := range rows {
 			require.Equal(t, c.Sizes[i], row.Size, name)
 			require.True(t, row.Verified, "%s, %d bytes: %s", name, row.Size, row.Fault)
 			require.Equal(t, row.HalfRTTPs, row.HardwarePs+row.HostPs, name)
-			require.Equal(t, BytesPerSecond(row.Size, row.HalfRTTPs), row.BytesPerSec, name)
+			require.Equal(t, report.BytesPerSecond(row.Size, row.HalfRTTPs), row.BytesPerSec, name)
 			require.Greater(t, row.HalfRTTPs, r.Results.SendReceive[i].HalfRTTPs, "%s, %d bytes", name, row.Size)
 			require.Greater(t, row.HalfRTTPs, int64(8000*row.Size), "%s: a byte needs 8 ns on the wire", name)
 			require.Positive(t, row.HostPs, name)
@@ -221,14 +222,14 @@ func checkBaselines(t *testing.T, c ReproduceConfig, r *Report) {
 }
 
 // A path's parts are its half round trip, and no more than 1 % of it is not accounted for.
-func checkPaths(t *testing.T, r *Report) {
+func checkPaths(t *testing.T, r *report.Report) {
 	t.Helper()
 	require.Len(t, r.Results.Paths, 4)
 	for i, p := range r.Results.Paths {
-		rows := [][]PingPongResult{r.Results.RDMAWrite, r.Results.SendReceive, r.Results.Mvia, r.Results.Tcp}[i]
+		rows := [][]report.PingPongResult{r.Results.RDMAWrite, r.Results.SendReceive, r.Results.Mvia, r.Results.Tcp}[i]
 		require.Equal(t, []string{"rdma_write", "send_receive", "mvia", "tcp"}[i], p.Protocol)
-		require.Equal(t, waterfallSize, p.Size)
-		half, ok := half(rows, p.Size)
+		require.Equal(t, report.WaterfallSize, p.Size)
+		half, ok := report.HalfRTT(rows, p.Size)
 		require.True(t, ok)
 		require.Equal(t, half, p.HalfRTTPs)
 		at := map[string]int64{}
@@ -240,10 +241,10 @@ func checkPaths(t *testing.T, r *Report) {
 		}
 		require.InDelta(t, p.HalfRTTPs, sum, 2, "%s: up to rounding, the rows are the half round trip", p.Protocol)
 		rest := p.Rows[len(p.Rows)-1]
-		require.Equal(t, stepRest, rest.Name)
+		require.Equal(t, report.StepRest, rest.Name)
 		require.Less(t, 100*rest.Ps, p.HalfRTTPs, "%s: not accounted", p.Protocol)
-		require.Greater(t, at[stepWire], int64(params.PhyTransmitDelay+params.PhyReceiveDelay+params.CableDelay), p.Protocol)
-		require.Positive(t, at[stepBus], p.Protocol)
+		require.Greater(t, at[report.StepWire], int64(params.PhyTransmitDelay+params.PhyReceiveDelay+params.CableDelay), p.Protocol)
+		require.Positive(t, at[report.StepBus], p.Protocol)
 		if i < 2 {
 			require.Zero(t, at["trap"], p.Protocol)
 			require.Zero(t, at["interrupt"], "%s: no interrupt lies on the card's path", p.Protocol)
@@ -255,19 +256,19 @@ func checkPaths(t *testing.T, r *Report) {
 		if p.Protocol == "tcp" {
 			wake, packet, library, copies = params.TcpWakeTime, params.TcpPacketTime, 0, 2
 		}
-		require.Equal(t, wake, at[stepWake], p.Protocol)
+		require.Equal(t, wake, at[report.StepWake], p.Protocol)
 		require.Equal(t, library, at["library"], p.Protocol)
 		require.Equal(t, params.HostPacketSendTime+packet, at["protocol"], p.Protocol)
-		require.Equal(t, copies*waterfallSize*params.HostCopyTime, at["copy"], p.Protocol)
+		require.Equal(t, copies*report.WaterfallSize*params.HostCopyTime, at["copy"], p.Protocol)
 		require.EqualValues(t, params.HostTrapTime, at["trap"], p.Protocol)
 		require.EqualValues(t, params.HostInterruptTime, at["interrupt"], p.Protocol)
 		require.EqualValues(t, params.HostSwitchTime, at["switch"], p.Protocol)
-		require.EqualValues(t, params.NICTransmitTime+params.NICReceiveTime, at[stepNIC], p.Protocol)
+		require.EqualValues(t, params.NICTransmitTime+params.NICReceiveTime, at[report.StepNIC], p.Protocol)
 	}
 }
 
 // An account's layers are what the messages' frames and bytes cost.
-func checkAccounts(t *testing.T, r *Report) {
+func checkAccounts(t *testing.T, r *report.Report) {
 	t.Helper()
 	require.NotEmpty(t, r.Results.Accounts)
 	for _, a := range r.Results.Accounts {
@@ -308,7 +309,7 @@ func checkAccounts(t *testing.T, r *Report) {
 
 // The waterfall's rows are the stages between the host's two, and the whole is
 // half a round trip.
-func checkWaterfall(t *testing.T, r *Report) {
+func checkWaterfall(t *testing.T, r *report.Report) {
 	t.Helper()
 	rows := r.Results.Waterfall
 	require.Len(t, rows, len(rdmaWriteStages)+2)
@@ -318,7 +319,7 @@ func checkWaterfall(t *testing.T, r *Report) {
 		budget += row.BudgetPs
 		require.Positive(t, row.BudgetPs, "%s", row.Name)
 		if i > 0 && i <= len(rdmaWriteStages) {
-			require.Equal(t, r.Results.Stages.Rows[i-1], Stage{row.Name, row.MeanPs})
+			require.Equal(t, r.Results.Stages.Rows[i-1], report.Stage{Name: row.Name, MeanPs: row.MeanPs})
 		}
 	}
 	require.Equal(t, r.Results.RDMAWrite[0].HalfRTTPs, sum)
@@ -329,13 +330,13 @@ func checkWaterfall(t *testing.T, r *Report) {
 }
 
 // checkReceiveSide holds the receive side's times to what a message cannot do without.
-func checkReceiveSide(t *testing.T, c ReproduceConfig, r *Report) {
+func checkReceiveSide(t *testing.T, c ReproduceConfig, r *report.Report) {
 	t.Helper()
 	require.Len(t, r.Results.PostReceive, len(c.Sizes))
 	require.Len(t, r.Results.ReceiveWait, len(c.Sizes))
 	for i, p := range r.Results.PostReceive {
 		const figure11 = params.HostPostTime + params.HostTimeOfDayTime
-		require.Equal(t, PostReceiveResult{Size: c.Sizes[i], MeanPs: figure11, MinPs: figure11, MaxPs: figure11}, p)
+		require.Equal(t, report.PostReceiveResult{Size: c.Sizes[i], MeanPs: figure11, MinPs: figure11, MaxPs: figure11}, p)
 		wait := r.Results.ReceiveWait[i]
 		require.Equal(t, c.Sizes[i], wait.Size)
 		// The bookkeeping, and each byte over a bus of 4 bytes a clock.

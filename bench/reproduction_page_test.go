@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"hvia/bench/report"
 	"hvia/params"
 )
 
@@ -29,10 +30,6 @@ func TestReproductionPage(t *testing.T) {
 		require.True(t, strings.Contains(page, text), "docs/explanation/reproduction.md does not say %q", text)
 	}
 
-	for _, m := range modelTable {
-		tenths := func(v int64) string { return fmt.Sprintf("%d.%d", v/10, v%10) }
-		has("| %d | %s | %s | %s | %s |\n", m.size, tenths(m.write), tenths(m.send), tenths(m.mvia), tenths(m.tcp))
-	}
 	var sum int64
 	for name, budget := range latencyBudget {
 		has("| %s | %.2f |\n", name, float64(budget)/1e6)
@@ -58,7 +55,7 @@ func TestReproductionPage(t *testing.T) {
 	}
 	require.Len(t, params.CalibratedTargets, 12, "the page names as many")
 
-	var r Results
+	var r report.Results
 	measured, err := os.ReadFile("testdata/measured.json")
 	require.NoError(t, err)
 	require.NoError(t, json.Unmarshal(measured, &r))
@@ -66,7 +63,7 @@ func TestReproductionPage(t *testing.T) {
 		if x.ID == "T12" || x.ID == "T5" && x.Low == 0 || x.ID == "T8" && x.Low == 0 {
 			continue // no number of the paper
 		}
-		low, high := number(&x.Low), number(&x.High)
+		low, high := report.Number(&x.Low), report.Number(&x.High)
 		require.True(t, strings.Contains(page, low+" to "+high), "%s, %s: the page has no band %s to %s", x.ID, x.Quantity, low, high)
 	}
 	for _, p := range r.Paths {
@@ -76,7 +73,7 @@ func TestReproductionPage(t *testing.T) {
 		var charged int64
 		for _, row := range p.Rows {
 			switch row.Name {
-			case stepBus, stepWire, stepRest:
+			case report.StepBus, report.StepWire, report.StepRest:
 			default:
 				charged += row.Ps
 			}
@@ -89,7 +86,7 @@ func TestReproductionPage(t *testing.T) {
 		if half[m.Protocol] == nil {
 			half[m.Protocol] = map[int]float64{}
 		}
-		half[m.Protocol][m.Size] = micros(m.MeasuredPs)
+		half[m.Protocol][m.Size] = report.Microseconds(m.MeasuredPs)
 	}
 	write, send := half[rdmaWrite.key()], half[sendReceive.key()]
 	gain := func(size, write, send float64) float64 { return size/write - size/send }

@@ -5,6 +5,7 @@ package bench
 import (
 	"fmt"
 
+	"hvia/bench/report"
 	"hvia/driver"
 	"hvia/layout"
 	"hvia/vipl"
@@ -30,7 +31,8 @@ var cardExchanges = []exchange{rdmaWrite, sendReceive, reliableWrite, rdmaRead}
 // key names the exchange in reports.
 func (x exchange) key() string {
 	return map[exchange]string{
-		rdmaWrite: "rdma_write", sendReceive: "send_receive", mviaSend: "mvia", tcpStream: "tcp", reliableWrite: "reliable_write", rdmaRead: "rdma_read",
+		rdmaWrite: report.ProtocolRDMAWrite, sendReceive: report.ProtocolSendReceive, mviaSend: report.ProtocolMvia, tcpStream: report.ProtocolTCP,
+		reliableWrite: report.ProtocolReliableWrite, rdmaRead: report.ProtocolRDMARead,
 	}[x]
 }
 

@@ -57,12 +57,6 @@ func decodeTrace(r io.Reader) ([]TraceEvent, error) {
 	}
 }
 
-// Stage is one step of a message between two events.
-type Stage struct {
-	Name   string `json:"name"`
-	MeanPs int64  `json:"mean_ps"`
-}
-
 // stageEnd is the event that ends a stage, on the sender's or the receiver's side.
 type stageEnd struct {
 	name     string

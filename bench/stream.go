@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 
+	"hvia/bench/report"
 	"hvia/driver"
 	"hvia/layout"
 	"hvia/vipl"
@@ -32,7 +33,7 @@ type streamed struct {
 
 // BytesPerSecond is the payload of the whole stream over its span.
 func (s *streamed) BytesPerSecond(c streamConfig) int64 {
-	return BytesPerSecond(c.Size*c.Messages, int64(s.Span))
+	return report.BytesPerSecond(c.Size*c.Messages, int64(s.Span))
 }
 
 // runStream sends the messages, checks every byte of the last one and reads the

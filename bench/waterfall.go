@@ -2,10 +2,10 @@
 
 package bench
 
-import "hvia/params"
-
-// waterfallSize is the message whose way the waterfall shows: the shortest.
-const waterfallSize = 4
+import (
+	"hvia/bench/report"
+	"hvia/params"
+)
 
 // The host's rows of the waterfall; those between are the stages of the trace.
 const (
@@ -40,15 +40,15 @@ var latencyBudget = map[string]int64{
 // waterfall is the way of a message from the call of VipPostSend to the look that
 // finds its last byte. The rows add up to half a round trip: what the post and
 // the stages leave of it is the wait for the next look.
-func (p *pingPong) waterfall(half, post int64, sums []int64, messages int64) []WaterfallRow {
-	rows := []WaterfallRow{{Name: rowPost, MeanPs: post}}
+func (p *pingPong) waterfall(half, post int64, sums []int64, messages int64) []report.WaterfallRow {
+	rows := []report.WaterfallRow{{Name: rowPost, MeanPs: post}}
 	left := half - post
 	for j, s := range p.exchange.stages() {
 		mean := sums[j] / messages
-		rows = append(rows, WaterfallRow{Name: s.name, MeanPs: mean})
+		rows = append(rows, report.WaterfallRow{Name: s.name, MeanPs: mean})
 		left -= mean
 	}
-	rows = append(rows, WaterfallRow{Name: rowPoll, MeanPs: left})
+	rows = append(rows, report.WaterfallRow{Name: rowPoll, MeanPs: left})
 	if p.board.profile == params.Base {
 		for i := range rows {
 			rows[i].BudgetPs = latencyBudget[rows[i].Name]

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"hvia/bench/report"
 	"hvia/params"
 )
 
@@ -26,14 +27,14 @@ func TestPlantedWaitMovesItsOwnRow(t *testing.T) {
 	takesSeconds(t)
 	const wait = 10 * params.SystemClockPeriod
 	still := map[string]int64{"HostPollPeriod": params.SystemClockPeriod}
-	waterfall := func(name string, by int64) []WaterfallRow {
+	waterfall := func(name string, by int64) []report.WaterfallRow {
 		c := DefaultReproduceConfig()
 		c.Background = false
 		c.Params = maps.Clone(still)
 		if name != "" {
 			c.Params[name] += by
 		}
-		m, err := measure(t.Context(), c, rdmaWrite, []int{waterfallSize})
+		m, err := measure(t.Context(), c, rdmaWrite, []int{report.WaterfallSize})
 		require.NoError(t, err, "%s", name)
 		return m.waterfall
 	}

@@ -13,7 +13,7 @@ import (
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
 
-	"hvia/bench"
+	"hvia/bench/report"
 )
 
 // wrap breaks a text at spaces into lines of about width letters.
@@ -83,7 +83,7 @@ func (t columns) width() float64 {
 }
 
 // waterfallBars draws each stage from where the one before it has ended.
-type waterfallBars []bench.WaterfallRow
+type waterfallBars []report.WaterfallRow
 
 var (
 	measuredBar = blue
@@ -113,7 +113,7 @@ func (w waterfallBars) Plot(c draw.Canvas, p *plot.Plot) {
 	}
 }
 
-func waterfallPicture(rows []bench.WaterfallRow, size int) *picture {
+func waterfallPicture(rows []report.WaterfallRow, size int) *picture {
 	p := newPlot()
 	var names []string
 	var cells [][]string
@@ -160,7 +160,7 @@ func waterfallPicture(rows []bench.WaterfallRow, size int) *picture {
 
 // hopBars draws a bar for each span of each hop.
 type hopBars struct {
-	hops    []bench.Hop
+	hops    []report.Hop
 	busiest int
 }
 
@@ -192,13 +192,13 @@ func (h hopBars) Plot(c draw.Canvas, p *plot.Plot) {
 
 // numbered picks the frames whose number is written: the first, the last, and
 // every tenth that is far from both.
-func numbered(spans []bench.Span, n int) bool {
+func numbered(spans []report.Span, n int) bool {
 	f, first, last := spans[n].Frame, spans[0].Frame, spans[len(spans)-1].Frame
 	return f == first || f == last || f%10 == 0 && f-first > 3 && last-f > 3
 }
 
 // busiestHop is the first of the hops with the largest share, -1 without hops.
-func busiestHop(hops []bench.Hop) int {
+func busiestHop(hops []report.Hop) int {
 	best := -1
 	for k, h := range hops {
 		if best < 0 || h.BusyPpm > hops[best].BusyPpm {
@@ -208,7 +208,7 @@ func busiestHop(hops []bench.Hop) int {
 	return best
 }
 
-func pipelinePicture(l *bench.Pipeline) *picture {
+func pipelinePicture(l *report.Pipeline) *picture {
 	p := newPlot()
 	var names []string
 	var cells [][]string

@@ -12,7 +12,7 @@ import (
 	"gonum.org/v1/plot/text"
 	"gonum.org/v1/plot/vg/draw"
 
-	"hvia/bench"
+	"hvia/bench/report"
 	"hvia/params"
 )
 
@@ -91,17 +91,17 @@ var (
 
 // study collects what all figures need of a report.
 type study struct {
-	*bench.Report
+	*report.Report
 	paper bool // the profile is the paper's card, so there is something to compare with
-	write []bench.PingPongResult
-	send  []bench.PingPongResult
-	mvia  []bench.PingPongResult
-	tcp   []bench.PingPongResult
-	read  []bench.PingPongResult
-	rely  []bench.PingPongResult // RDMA writes at the level of the reads
+	write []report.PingPongResult
+	send  []report.PingPongResult
+	mvia  []report.PingPongResult
+	tcp   []report.PingPongResult
+	read  []report.PingPongResult
+	rely  []report.PingPongResult // RDMA writes at the level of the reads
 }
 
-func newStudy(r *bench.Report) *study {
+func newStudy(r *report.Report) *study {
 	return &study{
 		Report: r, paper: r.Profile == params.Base, write: bySize(r.Results.RDMAWrite), send: bySize(r.Results.SendReceive),
 		mvia: bySize(r.Results.Mvia), tcp: bySize(r.Results.Tcp),
@@ -110,7 +110,7 @@ func newStudy(r *bench.Report) *study {
 }
 
 // baselines are the curves of what the paper compares with, as far as they were measured.
-func (s *study) baselines(points func([]bench.PingPongResult) []point) (list []curve) {
+func (s *study) baselines(points func([]report.PingPongResult) []point) (list []curve) {
 	if len(s.mvia) > 0 {
 		list = append(list, curve{fromMvia, points(s.mvia), mviaLine, mviaMark})
 	}
@@ -121,7 +121,7 @@ func (s *study) baselines(points func([]bench.PingPongResult) []point) (list []c
 }
 
 // reads are the curves of RDMA reads and of the writes of their level, as far as they were measured.
-func (s *study) reads(points func([]bench.PingPongResult) []point) (list []curve) {
+func (s *study) reads(points func([]report.PingPongResult) []point) (list []curve) {
 	if len(s.read) > 0 {
 		list = append(list, curve{fromReading, points(s.read), readLine, readMark})
 	}
@@ -137,7 +137,7 @@ func (s *study) ofReads() []string {
 		return nil
 	}
 	list := []string{"RDMA read: the time from the post to its completion, over a VI of reliable delivery, as reads require it; beside it the RDMA write at that level. The paper prints no number of a read, only that it needs two crossings and is slower than a write."}
-	if text := bench.ReadSentence(s.read, s.rely); text != "" {
+	if text := report.ReadSentence(s.read, s.rely); text != "" {
 		list = append(list, "Measured: "+text)
 	}
 	return list
@@ -155,10 +155,10 @@ func (s *study) fromEnds() []string {
 }
 
 // bySize is the rows in order of size, one of each, without any that has no size.
-func bySize(rows []bench.PingPongResult) []bench.PingPongResult {
-	rows = slices.DeleteFunc(slices.Clone(rows), func(r bench.PingPongResult) bool { return r.Size <= 0 || r.HalfRTTPs <= 0 })
-	slices.SortStableFunc(rows, func(a, b bench.PingPongResult) int { return a.Size - b.Size })
-	return slices.CompactFunc(rows, func(a, b bench.PingPongResult) bool { return a.Size == b.Size })
+func bySize(rows []report.PingPongResult) []report.PingPongResult {
+	rows = slices.DeleteFunc(slices.Clone(rows), func(r report.PingPongResult) bool { return r.Size <= 0 || r.HalfRTTPs <= 0 })
+	slices.SortStableFunc(rows, func(a, b report.PingPongResult) int { return a.Size - b.Size })
+	return slices.CompactFunc(rows, func(a, b report.PingPongResult) bool { return a.Size == b.Size })
 }
 
 func (s *study) figures() []*figure {
@@ -171,7 +171,7 @@ func (s *study) figures() []*figure {
 	return list
 }
 
-func latencies(rows []bench.PingPongResult) []point {
+func latencies(rows []report.PingPongResult) []point {
 	var p []point
 	for _, r := range rows {
 		p = append(p, point{x: float64(r.Size), y: micros(r.HalfRTTPs)})
@@ -179,7 +179,7 @@ func latencies(rows []bench.PingPongResult) []point {
 	return p
 }
 
-func bandwidths(rows []bench.PingPongResult) []point {
+func bandwidths(rows []report.PingPongResult) []point {
 	var p []point
 	for _, r := range rows {
 		p = append(p, point{x: float64(r.Size), y: megabytes(r.Size, r.HalfRTTPs)})
@@ -260,7 +260,7 @@ func figureOf(v float64) string { return fixed(v, 2) }
 
 const atZeroFit = "before the fit"
 
-func (s *study) predicted() []bench.PingPongResult {
+func (s *study) predicted() []report.PingPongResult {
 	if s.Results.Prediction == nil {
 		return nil
 	}
@@ -275,7 +275,7 @@ func (s *study) zeroFit() string {
 	}
 	var list []string
 	for _, name := range slices.Sorted(maps.Keys(s.Results.Prediction.Parameters)) {
-		if slices.ContainsFunc(s.Parameters, func(p bench.Parameter) bool {
+		if slices.ContainsFunc(s.Parameters, func(p report.Parameter) bool {
 			return p.Name == name && (p.Tag == string(params.Calibrated("T2")) || p.Tag == string(params.Calibrated("T4")))
 		}) {
 			continue
@@ -381,7 +381,7 @@ func (s *study) kindOf(id, what string) string {
 		if t.ID != id {
 			continue
 		}
-		if t.Kind == bench.KindCalibration {
+		if t.Kind == report.KindCalibration {
 			return fmt.Sprintf("The %s (%s) is calibrated; the curve's other points are predictions.", what, id)
 		}
 		return fmt.Sprintf("The %s (%s) is a prediction: nothing was fitted to it.", what, id)
@@ -412,13 +412,13 @@ func (s *study) fitted(id, what string) string {
 // pair is the same length measured both ways.
 type pair struct {
 	size        int
-	write, send bench.PingPongResult
+	write, send report.PingPongResult
 }
 
 func (s *study) pairs() []pair {
 	var list []pair
 	for _, w := range s.write {
-		if k := slices.IndexFunc(s.send, func(r bench.PingPongResult) bool { return r.Size == w.Size }); k >= 0 {
+		if k := slices.IndexFunc(s.send, func(r report.PingPongResult) bool { return r.Size == w.Size }); k >= 0 {
 			list = append(list, pair{w.Size, w, s.send[k]})
 		}
 	}
@@ -427,7 +427,7 @@ func (s *study) pairs() []pair {
 
 // around finds the row of a target whose band holds what the paper prints, nil
 // if the report has none.
-func (s *study) around(id string, paper float64) *bench.Target {
+func (s *study) around(id string, paper float64) *report.Target {
 	for k := range s.Results.Targets {
 		if t := &s.Results.Targets[k]; t.ID == id && t.Low <= paper && paper <= t.High {
 			return t
@@ -436,7 +436,7 @@ func (s *study) around(id string, paper float64) *bench.Target {
 	return nil
 }
 
-func acceptedKey(t *bench.Target) key {
+func acceptedKey(t *report.Target) key {
 	return key{text: fmt.Sprintf("accepted: %s to %s", plain(t.Low), plain(t.High)), bars: []color.Color{bandGray}, high: 11}
 }
 
@@ -576,7 +576,7 @@ func (s *study) receiveWait() *figure {
 	if s.paper {
 		f.head = "Figure 12: time of VipRecvWait"
 	}
-	collect := func(rows []bench.ReceiveWaitResult) []point {
+	collect := func(rows []report.ReceiveWaitResult) []point {
 		var points []point
 		for _, r := range rows {
 			if r.Size > 0 && r.MeanPs > 0 {
@@ -678,7 +678,7 @@ func (s *study) pipeline() *figure {
 	return f
 }
 
-func pingPongTable(caption string, rows []bench.PingPongResult) table {
+func pingPongTable(caption string, rows []report.PingPongResult) table {
 	t := table{caption: caption, heads: []string{"bytes", "half round trip, µs", "of it hardware, µs", "of it host, µs", "MB/s", "bytes checked"}, align: "rrrrrl"}
 	for _, r := range rows {
 		check := "ok"
@@ -691,12 +691,12 @@ func pingPongTable(caption string, rows []bench.PingPongResult) table {
 }
 
 // readTable has reads beside writes of the same level.
-func readTable(reads, writes []bench.PingPongResult) table {
+func readTable(reads, writes []report.PingPongResult) table {
 	t := table{caption: "RDMA read and RDMA write over a VI of reliable delivery, as measured", heads: []string{"bytes", "read, µs", "write, µs", "read over write", "read, MB/s", "write, MB/s", "bytes checked"}, align: "rrrrrrl"}
 	for _, r := range reads {
 		row := []string{thousands(int64(r.Size)), fixed(micros(r.HalfRTTPs), 3), "–", "–", fixed(megabytes(r.Size, r.HalfRTTPs), 2), "–", "ok"}
 		check := r
-		if k := slices.IndexFunc(writes, func(w bench.PingPongResult) bool { return w.Size == r.Size }); k >= 0 {
+		if k := slices.IndexFunc(writes, func(w report.PingPongResult) bool { return w.Size == r.Size }); k >= 0 {
 			w := writes[k]
 			row[2], row[3], row[5] = fixed(micros(w.HalfRTTPs), 3), fixed(float64(r.HalfRTTPs)/float64(w.HalfRTTPs), 2), fixed(megabytes(w.Size, w.HalfRTTPs), 2)
 			if check.Verified {

@@ -23,14 +23,14 @@ import (
 	"gonum.org/v1/plot/vg/recorder"
 	"pgregory.net/rapid"
 
-	"hvia/bench"
+	"hvia/bench/report"
 )
 
 // given is the sample, or with HVIA_REPORT a report that was measured.
-func given(t *testing.T) *bench.Report {
+func given(t *testing.T) *report.Report {
 	t.Helper()
 	if path := os.Getenv("HVIA_REPORT"); path != "" {
-		r, err := bench.ReadReport(path)
+		r, err := report.Read(path)
 		require.NoError(t, err)
 		return r
 	}
@@ -54,7 +54,7 @@ func tree(t *testing.T, dir string) map[string][]byte {
 	return files
 }
 
-func write(t *testing.T, r *bench.Report) map[string][]byte {
+func write(t *testing.T, r *report.Report) map[string][]byte {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "new", "folder")
 	w, err := Write(r, dir)
@@ -65,7 +65,7 @@ func write(t *testing.T, r *bench.Report) map[string][]byte {
 	return files
 }
 
-func pageOf(t *testing.T, r *bench.Report) string {
+func pageOf(t *testing.T, r *report.Report) string {
 	t.Helper()
 	s := newStudy(r)
 	b, err := s.html(s.figures())
@@ -78,10 +78,10 @@ func pageOf(t *testing.T, r *bench.Report) string {
 func TestSameReportSameBytes(t *testing.T) {
 	first := write(t, given(t))
 	again := given(t)
-	again.Wall = bench.Wall{BuildSeconds: 1, Seconds: 2}
+	again.Wall = report.Wall{BuildSeconds: 1, Seconds: 2}
 	path, err := again.Save(t.TempDir())
 	require.NoError(t, err)
-	read, err := bench.ReadReport(path)
+	read, err := report.Read(path)
 	require.NoError(t, err)
 	second := write(t, read)
 	require.Len(t, second, len(first))
@@ -167,7 +167,7 @@ func texts(t *testing.T, p *picture) []box {
 func TestTextsDoNotOverlap(t *testing.T) {
 	small := sample()
 	small.Results.RDMAWrite, small.Results.SendReceive = small.Results.RDMAWrite[3:5], small.Results.SendReceive[3:5]
-	for _, r := range []*bench.Report{given(t), small} {
+	for _, r := range []*report.Report{given(t), small} {
 		for _, f := range newStudy(r).figures() {
 			boxes := texts(t, f.picture)
 			for k, a := range boxes {
@@ -320,25 +320,25 @@ func TestCaptionsNameWhatWasFitted(t *testing.T) {
 func TestMissingPartsAreNamed(t *testing.T) {
 	for _, c := range []struct {
 		name  string
-		take  func(*bench.Results)
+		take  func(*report.Results)
 		gone  []string
 		tells string
 	}{
-		{"writes", func(r *bench.Results) { r.RDMAWrite = nil }, []string{fileLatency, fileBandwidth, fileLatencyBoth, fileBandwidthBoth}, "no RDMA write that was measured"},
-		{"sends", func(r *bench.Results) { r.SendReceive = nil }, []string{fileLatencyBoth, fileBandwidthBoth}, "measured both by RDMA write and by send and receive"},
-		{"posts", func(r *bench.Results) { r.PostReceive = nil }, []string{filePostReceive}, "no measurement of VipPostRecv"},
-		{"waits", func(r *bench.Results) { r.ReceiveWait = nil }, []string{fileReceiveWait}, "no measurement of VipRecvWait"},
-		{"waterfall", func(r *bench.Results) { r.Waterfall = nil }, []string{fileWaterfall}, "no waterfall"},
-		{"pipeline", func(r *bench.Results) { r.Pipeline = nil }, []string{filePipeline}, "no pipeline"},
-		{"hops", func(r *bench.Results) { r.Pipeline.Hops = nil }, []string{filePipeline}, "no pipeline"},
-		{"baselines", func(r *bench.Results) { r.Mvia, r.Tcp = nil, nil }, nil, "M-VIA and TCP/IP, was not measured."},
-		{"reads", func(r *bench.Results) { r.RDMARead = nil }, nil, "RDMA reads were not measured."},
-		{"paths", func(r *bench.Results) { r.Paths = nil }, []string{filePath}, "no path of a message"},
-		{"accounts", func(r *bench.Results) { r.Accounts = nil }, []string{fileProcessor}, "no account of a message"},
-		{"prediction", func(r *bench.Results) { r.Prediction = nil }, nil, "The prediction from before the fit was not run."},
-		{"targets", func(r *bench.Results) { r.Targets = nil }, nil, "No target could be judged"},
-		{"a target", func(r *bench.Results) { r.Targets = r.Targets[1:] }, nil, "could not be judged, for want of a measurement: T1."},
-		{"sizes", func(r *bench.Results) { r.RDMAWrite = r.RDMAWrite[:10] }, nil, "were not measured: 32,768, 65,536 bytes."},
+		{"writes", func(r *report.Results) { r.RDMAWrite = nil }, []string{fileLatency, fileBandwidth, fileLatencyBoth, fileBandwidthBoth}, "no RDMA write that was measured"},
+		{"sends", func(r *report.Results) { r.SendReceive = nil }, []string{fileLatencyBoth, fileBandwidthBoth}, "measured both by RDMA write and by send and receive"},
+		{"posts", func(r *report.Results) { r.PostReceive = nil }, []string{filePostReceive}, "no measurement of VipPostRecv"},
+		{"waits", func(r *report.Results) { r.ReceiveWait = nil }, []string{fileReceiveWait}, "no measurement of VipRecvWait"},
+		{"waterfall", func(r *report.Results) { r.Waterfall = nil }, []string{fileWaterfall}, "no waterfall"},
+		{"pipeline", func(r *report.Results) { r.Pipeline = nil }, []string{filePipeline}, "no pipeline"},
+		{"hops", func(r *report.Results) { r.Pipeline.Hops = nil }, []string{filePipeline}, "no pipeline"},
+		{"baselines", func(r *report.Results) { r.Mvia, r.Tcp = nil, nil }, nil, "M-VIA and TCP/IP, was not measured."},
+		{"reads", func(r *report.Results) { r.RDMARead = nil }, nil, "RDMA reads were not measured."},
+		{"paths", func(r *report.Results) { r.Paths = nil }, []string{filePath}, "no path of a message"},
+		{"accounts", func(r *report.Results) { r.Accounts = nil }, []string{fileProcessor}, "no account of a message"},
+		{"prediction", func(r *report.Results) { r.Prediction = nil }, nil, "The prediction from before the fit was not run."},
+		{"targets", func(r *report.Results) { r.Targets = nil }, nil, "No target could be judged"},
+		{"a target", func(r *report.Results) { r.Targets = r.Targets[1:] }, nil, "could not be judged, for want of a measurement: T1."},
+		{"sizes", func(r *report.Results) { r.RDMAWrite = r.RDMAWrite[:10] }, nil, "were not measured: 32,768, 65,536 bytes."},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -367,8 +367,8 @@ func TestMissingPartsAreNamed(t *testing.T) {
 }
 
 func TestNothingMeasured(t *testing.T) {
-	r := bench.NewReport("hvia-ge", 1, bench.Hashes{})
-	r.Error = &bench.ReportError{Message: "node 1 went away"}
+	r := report.New("hvia-ge", 1, report.Hashes{})
+	r.Error = &report.Failure{Message: "node 1 went away"}
 	files := write(t, r)
 	require.Len(t, files, 1)
 	page := string(files["report.html"])
@@ -442,57 +442,57 @@ func TestAnyReportIsDrawn(t *testing.T) {
 		size := rapid.OneOf(rapid.IntRange(-2, 70000), rapid.SampledFrom([]int{4, 64, 1 << 20, 1 << 40}))
 		ps := rapid.OneOf(rapid.Int64Range(-10, 1_000_000_000), rapid.SampledFrom([]int64{0, 1, 1 << 50, -1 << 63, 1<<63 - 1}))
 		some := func(name string) int { return rapid.IntRange(0, 4).Draw(t, name) }
-		r := bench.NewReport(rapid.SampledFrom([]string{"hvia-ge", "hvia-ge-66", ""}).Draw(t, "profile"), 1, bench.Hashes{})
-		rows := func(name string) (list []bench.PingPongResult) {
+		r := report.New(rapid.SampledFrom([]string{"hvia-ge", "hvia-ge-66", ""}).Draw(t, "profile"), 1, report.Hashes{})
+		rows := func(name string) (list []report.PingPongResult) {
 			for range some(name) {
-				list = append(list, bench.PingPongResult{Size: size.Draw(t, "size"), HalfRTTPs: ps.Draw(t, "half"), HostPs: ps.Draw(t, "host")})
+				list = append(list, report.PingPongResult{Size: size.Draw(t, "size"), HalfRTTPs: ps.Draw(t, "half"), HostPs: ps.Draw(t, "host")})
 			}
 			return list
 		}
 		r.Results.RDMAWrite, r.Results.SendReceive = rows("writes"), rows("sends")
 		if rapid.Bool().Draw(t, "predicted") {
-			r.Results.Prediction = &bench.Prediction{RDMAWrite: rows("predicted writes")}
+			r.Results.Prediction = &report.Prediction{RDMAWrite: rows("predicted writes")}
 		}
 		for range some("posts") {
-			r.Results.PostReceive = append(r.Results.PostReceive, bench.PostReceiveResult{Size: size.Draw(t, "size"), MeanPs: ps.Draw(t, "mean"), MinPs: ps.Draw(t, "min"), MaxPs: ps.Draw(t, "max")})
+			r.Results.PostReceive = append(r.Results.PostReceive, report.PostReceiveResult{Size: size.Draw(t, "size"), MeanPs: ps.Draw(t, "mean"), MinPs: ps.Draw(t, "min"), MaxPs: ps.Draw(t, "max")})
 		}
 		for range some("waits") {
-			r.Results.ReceiveWait = append(r.Results.ReceiveWait, bench.ReceiveWaitResult{Size: size.Draw(t, "size"), MeanPs: ps.Draw(t, "mean")})
+			r.Results.ReceiveWait = append(r.Results.ReceiveWait, report.ReceiveWaitResult{Size: size.Draw(t, "size"), MeanPs: ps.Draw(t, "mean")})
 		}
 		for range some("stages") {
-			r.Results.Waterfall = append(r.Results.Waterfall, bench.WaterfallRow{Name: rapid.StringN(0, 60, 120).Draw(t, "name"), MeanPs: ps.Draw(t, "mean"), BudgetPs: ps.Draw(t, "budget")})
+			r.Results.Waterfall = append(r.Results.Waterfall, report.WaterfallRow{Name: rapid.StringN(0, 60, 120).Draw(t, "name"), MeanPs: ps.Draw(t, "mean"), BudgetPs: ps.Draw(t, "budget")})
 		}
 		if rapid.Bool().Draw(t, "pipeline") {
-			r.Results.Pipeline = &bench.Pipeline{Size: size.Draw(t, "size")}
+			r.Results.Pipeline = &report.Pipeline{Size: size.Draw(t, "size")}
 			for range some("hops") {
-				h := bench.Hop{Name: rapid.String().Draw(t, "name"), BusyPpm: ps.Draw(t, "busy")}
+				h := report.Hop{Name: rapid.String().Draw(t, "name"), BusyPpm: ps.Draw(t, "busy")}
 				for range some("spans") {
-					h.Spans = append(h.Spans, bench.Span{Frame: size.Draw(t, "frame"), StartPs: ps.Draw(t, "start"), EndPs: ps.Draw(t, "end")})
+					h.Spans = append(h.Spans, report.Span{Frame: size.Draw(t, "frame"), StartPs: ps.Draw(t, "start"), EndPs: ps.Draw(t, "end")})
 				}
 				r.Results.Pipeline.Hops = append(r.Results.Pipeline.Hops, h)
 			}
 		}
-		shares := func() (list []bench.TimeShare) {
+		shares := func() (list []report.TimeShare) {
 			for range some("shares") {
-				list = append(list, bench.TimeShare{Name: rapid.SampledFrom([]string{"library", "wake", "no such", ""}).Draw(t, "name"), Ps: ps.Draw(t, "share")})
+				list = append(list, report.TimeShare{Name: rapid.SampledFrom([]string{"library", "wake", "no such", ""}).Draw(t, "name"), Ps: ps.Draw(t, "share")})
 			}
 			return list
 		}
 		r.Results.Mvia, r.Results.Tcp = rows("mvia"), rows("tcp")
 		r.Results.RDMARead, r.Results.ReliableWrite = rows("read"), rows("reliable")
 		for range some("paths") {
-			r.Results.Paths = append(r.Results.Paths, bench.MessagePath{Protocol: rapid.SampledFrom([]string{"tcp", "?"}).Draw(t, "protocol"), Size: size.Draw(t, "size"), HalfRTTPs: ps.Draw(t, "half"), Rows: shares()})
+			r.Results.Paths = append(r.Results.Paths, report.MessagePath{Protocol: rapid.SampledFrom([]string{"tcp", "?"}).Draw(t, "protocol"), Size: size.Draw(t, "size"), HalfRTTPs: ps.Draw(t, "half"), Rows: shares()})
 		}
 		for range some("accounts") {
-			r.Results.Accounts = append(r.Results.Accounts, bench.MessageAccount{
+			r.Results.Accounts = append(r.Results.Accounts, report.MessageAccount{
 				Protocol: "mvia", Size: size.Draw(t, "size"), HalfRTTPs: ps.Draw(t, "half"), Processor: shares(), ProcessorPs: ps.Draw(t, "processor"), BusPs: ps.Draw(t, "bus"), WirePs: ps.Draw(t, "wire"),
 			})
 		}
 		for range some("targets") {
-			r.Results.Targets = append(r.Results.Targets, bench.Target{ID: rapid.SampledFrom([]string{"T5", "T8", ""}).Draw(t, "id"), Low: rapid.Float64().Draw(t, "low"), High: rapid.Float64().Draw(t, "high")})
+			r.Results.Targets = append(r.Results.Targets, report.Target{ID: rapid.SampledFrom([]string{"T5", "T8", ""}).Draw(t, "id"), Low: rapid.Float64().Draw(t, "low"), High: rapid.Float64().Draw(t, "high")})
 		}
 		for range some("points") {
-			r.Results.ModelCurve = append(r.Results.ModelCurve, bench.ModelPoint{Size: size.Draw(t, "size"), Protocol: "rdma_write", ModelPs: ps.Draw(t, "model"), MeasuredPs: ps.Draw(t, "measured")})
+			r.Results.ModelCurve = append(r.Results.ModelCurve, report.ModelPoint{Size: size.Draw(t, "size"), Protocol: "rdma_write", ModelPs: ps.Draw(t, "model"), MeasuredPs: ps.Draw(t, "measured")})
 		}
 		s := newStudy(r)
 		list := s.figures()

@@ -11,7 +11,7 @@ import (
 	"slices"
 	"strings"
 
-	"hvia/bench"
+	"hvia/bench/report"
 )
 
 //go:embed page.html.tmpl
@@ -153,7 +153,7 @@ func (p *page) summarize(s *study) {
 	for _, t := range s.Results.Targets {
 		row := targetRow{
 			ID: t.ID, Quantity: t.Quantity, Unit: unit(t.Unit), Paper: number(t.Paper), Predicted: number(t.Predicted), Calibrated: plain(t.Calibrated),
-			Accepted: plain(t.Low) + " to " + plain(t.High), Kind: bench.KindWord(t.Kind), Result: verdict(t.OK), OK: t.OK,
+			Accepted: plain(t.Low) + " to " + plain(t.High), Kind: report.KindWord(t.Kind), Result: verdict(t.OK), OK: t.OK,
 		}
 		p.Targets = append(p.Targets, row)
 		if t.OK {
@@ -201,8 +201,8 @@ func number(v *float64) string {
 func (s *study) missing(figures []*figure) []string {
 	var list []string
 	var sizes []string
-	for _, want := range bench.DefaultReproduceConfig().Sizes {
-		if !slices.ContainsFunc(s.write, func(r bench.PingPongResult) bool { return r.Size == want }) {
+	for _, want := range report.PaperSizes {
+		if !slices.ContainsFunc(s.write, func(r report.PingPongResult) bool { return r.Size == want }) {
 			sizes = append(sizes, thousands(int64(want)))
 		}
 	}
@@ -223,7 +223,7 @@ func (s *study) missing(figures []*figure) []string {
 	if s.paper {
 		var ids []string
 		for _, id := range targetIDs {
-			if !slices.ContainsFunc(s.Results.Targets, func(t bench.Target) bool { return t.ID == id }) {
+			if !slices.ContainsFunc(s.Results.Targets, func(t report.Target) bool { return t.ID == id }) {
 				ids = append(ids, id)
 			}
 		}
@@ -290,7 +290,7 @@ func (s *study) designs() (table, bool) {
 		}
 		for _, name := range names {
 			cell := "–"
-			if k := slices.IndexFunc(v.Figures, func(f bench.AblationFigure) bool { return f.Name == name }); k >= 0 {
+			if k := slices.IndexFunc(v.Figures, func(f report.AblationFigure) bool { return f.Name == name }); k >= 0 {
 				f := v.Figures[k]
 				cell = plain(f.Value)
 				if f.Foreseen != nil {

@@ -13,7 +13,7 @@ import (
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
 
-	"hvia/bench"
+	"hvia/bench/report"
 )
 
 // What time goes into, in the order of stacks, with its colour. Neighbours differ in
@@ -50,7 +50,7 @@ type part struct {
 	light bool
 }
 
-func stackOf(rows []bench.TimeShare) (s stack) {
+func stackOf(rows []report.TimeShare) (s stack) {
 	for _, shade := range shades {
 		for _, r := range rows {
 			if r.Name == shade.name && r.Ps > 0 {
@@ -159,9 +159,9 @@ func (s *study) path() *figure {
 	used := map[string]bool{}
 	t := table{heads: []string{"µs"}, align: "l"}
 	about := "One bar for each protocol. "
-	list := slices.DeleteFunc(slices.Clone(s.Results.Paths), func(p bench.MessagePath) bool { return p.HalfRTTPs <= 0 })
+	list := slices.DeleteFunc(slices.Clone(s.Results.Paths), func(p report.MessagePath) bool { return p.HalfRTTPs <= 0 })
 	for _, p := range list {
-		name := bench.ProtocolName(p.Protocol)
+		name := report.ProtocolName(p.Protocol)
 		names, sums = append(names, name), append(sums, fixed(micros(p.HalfRTTPs), 2))
 		bars = append(bars, stackOf(p.Rows))
 		t.heads, t.align = append(t.heads, name), t.align+"r"
@@ -205,7 +205,7 @@ func (s *study) path() *figure {
 	return f
 }
 
-func cellOf(rows []bench.TimeShare, name string) string {
+func cellOf(rows []report.TimeShare, name string) string {
 	for _, r := range rows {
 		if r.Name == name {
 			return fixed(micros(r.Ps), 3)
@@ -222,8 +222,8 @@ var (
 // processor is what a message takes of both hosts.
 func (s *study) processor() *figure {
 	f := &figure{file: fileProcessor, head: "Processor time of one message"}
-	list := slices.DeleteFunc(slices.Clone(s.Results.Accounts), func(a bench.MessageAccount) bool { return a.Size <= 0 || a.HalfRTTPs <= 0 })
-	slices.SortStableFunc(list, func(a, b bench.MessageAccount) int { return a.Size - b.Size })
+	list := slices.DeleteFunc(slices.Clone(s.Results.Accounts), func(a report.MessageAccount) bool { return a.Size <= 0 || a.HalfRTTPs <= 0 })
+	slices.SortStableFunc(list, func(a, b report.MessageAccount) int { return a.Size - b.Size })
 	if len(list) == 0 {
 		f.missing = "The report has no account of a message."
 		return f
@@ -234,7 +234,7 @@ func (s *study) processor() *figure {
 	about.WriteString("Stacked bars of processor time by layer, one for each protocol, below each the time of the buses and of the wire. ")
 	for len(list) > 0 {
 		size := list[0].Size
-		n := slices.IndexFunc(list, func(a bench.MessageAccount) bool { return a.Size != size })
+		n := slices.IndexFunc(list, func(a report.MessageAccount) bool { return a.Size != size })
 		if n < 0 {
 			n = len(list)
 		}
@@ -242,7 +242,7 @@ func (s *study) processor() *figure {
 		var bars []stack
 		t := table{caption: fmt.Sprintf("Both hosts' time for one message of %s bytes", thousands(int64(size))), heads: []string{"µs"}, align: "l"}
 		for _, a := range list[:n] {
-			name := bench.ProtocolName(a.Protocol)
+			name := report.ProtocolName(a.Protocol)
 			b := stackOf(a.Processor)
 			b.lanes = []part{{value: micros(a.BusPs), color: busLane}, {value: micros(a.WirePs), color: wireLane}}
 			names, bars, sums = append(names, name), append(bars, b), append(sums, brief(micros(a.ProcessorPs)))
@@ -252,7 +252,7 @@ func (s *study) processor() *figure {
 				used[r.Name] = used[r.Name] || r.Ps > 0
 			}
 		}
-		row := func(name string, of func(bench.MessageAccount) string) {
+		row := func(name string, of func(report.MessageAccount) string) {
 			cells := []string{name}
 			for _, a := range list[:n] {
 				cells = append(cells, of(a))
@@ -260,14 +260,14 @@ func (s *study) processor() *figure {
 			t.rows = append(t.rows, cells)
 		}
 		for _, r := range list[0].Processor {
-			row(r.Name, func(a bench.MessageAccount) string { return cellOf(a.Processor, r.Name) })
+			row(r.Name, func(a report.MessageAccount) string { return cellOf(a.Processor, r.Name) })
 		}
-		row("processor, together", func(a bench.MessageAccount) string { return fixed(micros(a.ProcessorPs), 3) })
-		row("polling", func(a bench.MessageAccount) string { return fixed(micros(a.PollPs), 3) })
-		row("system buses", func(a bench.MessageAccount) string { return fixed(micros(a.BusPs), 3) })
-		row("wire", func(a bench.MessageAccount) string { return fixed(micros(a.WirePs), 3) })
-		row("frames", func(a bench.MessageAccount) string { return plain(a.Frames) })
-		row("half round trip", func(a bench.MessageAccount) string { return fixed(micros(a.HalfRTTPs), 3) })
+		row("processor, together", func(a report.MessageAccount) string { return fixed(micros(a.ProcessorPs), 3) })
+		row("polling", func(a report.MessageAccount) string { return fixed(micros(a.PollPs), 3) })
+		row("system buses", func(a report.MessageAccount) string { return fixed(micros(a.BusPs), 3) })
+		row("wire", func(a report.MessageAccount) string { return fixed(micros(a.WirePs), 3) })
+		row("frames", func(a report.MessageAccount) string { return plain(a.Frames) })
+		row("half round trip", func(a report.MessageAccount) string { return fixed(micros(a.HalfRTTPs), 3) })
 		f.tables = append(f.tables, t)
 		pic.panels = append(pic.panels, stackPanel(names, bars, sums, "processor\nµs", fmt.Sprintf("message of %s bytes, µs", thousands(int64(size)))))
 		pic.height += 80 + 58*float64(n)

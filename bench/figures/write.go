@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 
-	"hvia/bench"
+	"hvia/bench/report"
 )
 
 // Names of what Write makes in its directory.
@@ -28,7 +28,7 @@ type Written struct {
 // and each figure as figures/NAME.svg and figures/NAME.png. Everything is drawn
 // before the first file is written. Figures of an older drawing that the report
 // has no data for are removed.
-func Write(r *bench.Report, dir string) (Written, error) {
+func Write(r *report.Report, dir string) (Written, error) {
 	out := Written{Page: filepath.Join(dir, PageName), Folder: filepath.Join(dir, FolderName)}
 	s := newStudy(r)
 	list := s.figures()

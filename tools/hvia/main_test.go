@@ -21,6 +21,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"hvia/bench"
+	"hvia/bench/report"
 	"hvia/sim"
 	"hvia/sim/verilate"
 	"hvia/tools/hvia/internal/cli"
@@ -78,8 +79,8 @@ func TestScripts(t *testing.T) {
 func fake(behaviour string) cli.Experiments {
 	return cli.Experiments{
 		Fabrics: fakeFabrics(behaviour),
-		Reproduce: func(ctx context.Context, c bench.ReproduceConfig) (*bench.Report, error) {
-			r := bench.NewReport(c.Profile, c.Seed, bench.Hashes{Layout: "1", Params: "2", RTL: "3"})
+		Reproduce: func(ctx context.Context, c bench.ReproduceConfig) (*report.Report, error) {
+			r := report.New(c.Profile, c.Seed, report.Hashes{Layout: "1", Params: "2", RTL: "3"})
 			shown := c
 			shown.Progress = nil
 			config, err := json.Marshal(shown)
@@ -107,7 +108,7 @@ func fake(behaviour string) cli.Experiments {
 				if c.Progress != nil {
 					c.Progress(bench.Progress{What: fmt.Sprintf("%d bytes", s), Done: i, Total: len(c.Sizes)})
 				}
-				row := bench.PingPongResult{Size: s, HalfRTTPs: 1000, Verified: true}
+				row := report.PingPongResult{Size: s, HalfRTTPs: 1000, Verified: true}
 				if behaviour == "wrong" && s == 16 {
 					row.Verified, row.Fault = false, "byte 3 of 16"
 				}
@@ -119,7 +120,7 @@ func fake(behaviour string) cli.Experiments {
 			}
 			switch behaviour {
 			case "cross":
-				r.Results.CrossTraffic = &bench.CrossTraffic{RDMAWrite: r.Results.RDMAWrite, Fault: "a guard"}
+				r.Results.CrossTraffic = &report.CrossTraffic{RDMAWrite: r.Results.RDMAWrite, Fault: "a guard"}
 			case "output":
 				return nil, fmt.Errorf("reproduce: file x.pcapng %w", bench.ErrOutput)
 			case "miss":
@@ -129,16 +130,16 @@ func fake(behaviour string) cli.Experiments {
 			}
 			return r, nil
 		},
-		Ablate: func(_ context.Context, c bench.AblateConfig) (*bench.AblationReport, error) {
-			r := &bench.AblationReport{Schema: bench.AblateSchema, Profile: c.Profile, Seed: c.Seed, Ablations: &bench.Ablations{}}
+		Ablate: func(_ context.Context, c bench.AblateConfig) (*report.AblationReport, error) {
+			r := &report.AblationReport{Schema: report.AblateSchema, Profile: c.Profile, Seed: c.Seed, Ablations: &report.Ablations{}}
 			if behaviour == "verilator" {
 				return r, fmt.Errorf("ablate: %w", verilate.ErrNoVerilator)
 			}
 			whole := float64(c.Iterations)
 			fault := map[string]string{"wrong": "byte 3"}[behaviour]
-			r.Ablations.Variants = []bench.Variant{
-				{Name: "whole", Verified: true, Figures: []bench.AblationFigure{{Name: "a", Unit: "us", Value: whole, Base: whole}}},
-				{Name: "half", Verified: fault == "", Fault: fault, Straps: []string{"Half"}, Figures: []bench.AblationFigure{{Name: "a", Unit: "us", Value: 1, Base: whole}}},
+			r.Ablations.Variants = []report.Variant{
+				{Name: "whole", Verified: true, Figures: []report.AblationFigure{{Name: "a", Unit: "us", Value: whole, Base: whole}}},
+				{Name: "half", Verified: fault == "", Fault: fault, Straps: []string{"Half"}, Figures: []report.AblationFigure{{Name: "a", Unit: "us", Value: 1, Base: whole}}},
 			}
 			if behaviour == "fail" {
 				return r, errors.New("ablate: half: node 1 went away")
@@ -146,7 +147,7 @@ func fake(behaviour string) cli.Experiments {
 			return r, nil
 		},
 		Compare: func(ctx context.Context, c bench.CompareConfig) (*bench.CompareReport, error) {
-			r := bench.NewCompareReport(c, bench.Hashes{Layout: "1", Params: "2", RTL: "3"})
+			r := bench.NewCompareReport(c, report.Hashes{Layout: "1", Params: "2", RTL: "3"})
 			if behaviour == "verilator" {
 				return r, fmt.Errorf("compare: %w", verilate.ErrNoVerilator)
 			}
@@ -222,7 +223,7 @@ func fake(behaviour string) cli.Experiments {
 
 func digests(frames, wakes string) *bench.DigestTable {
 	return &bench.DigestTable{Schema: bench.DigestsSchema, Runs: []bench.DigestedRun{{
-		Profile: "hvia-ge", Workload: "reproduce", Run: "rdma_write", Parts: bench.Parts{Frames: frames, Wakes: wakes}, Values: map[string]int64{"4 half_rtt_ps": 12},
+		Profile: "hvia-ge", Workload: "reproduce", Run: "rdma_write", Parts: report.Parts{Frames: frames, Wakes: wakes}, Values: map[string]int64{"4 half_rtt_ps": 12},
 	}}}
 }
 

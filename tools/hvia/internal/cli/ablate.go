@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"hvia/bench"
+	"hvia/bench/report"
 )
 
 func (a *app) ablate() *cobra.Command {
@@ -41,20 +42,20 @@ paper's card foresaw something, beside that.`,
 		}
 		p := a.newProgress(json)
 		cfg.Progress = p.hook()
-		var rep *bench.AblationReport
+		var rep *report.AblationReport
 		err := needCheckout()
 		if err == nil {
 			rep, err = a.Ablate(cmd.Context(), cfg)
 		}
 		p.done()
 		if rep == nil {
-			rep = &bench.AblationReport{Schema: bench.AblateSchema, Profile: cfg.Profile, Seed: cfg.Seed, Ablations: &bench.Ablations{}}
+			rep = &report.AblationReport{Schema: report.AblateSchema, Profile: cfg.Profile, Seed: cfg.Seed, Ablations: &report.Ablations{}}
 		}
 		if faults := rep.Ablations.Faults(); err == nil && len(faults) > 0 {
 			err = fmt.Errorf("ablate: wrong bytes arrived (seed %d), the first with %s", rep.Seed, faults[0])
 		}
 		if err != nil {
-			rep.Error = &bench.ReportError{Message: err.Error()}
+			rep.Error = &report.Failure{Message: err.Error()}
 		}
 		return errors.Join(err, a.publishAblations(rep, json, out))
 	}
@@ -63,7 +64,7 @@ paper's card foresaw something, beside that.`,
 
 // publishAblations writes the report to stdout and to the directory. What was
 // measured is printed even if the run failed; without a result there is no table.
-func (a *app) publishAblations(rep *bench.AblationReport, json bool, dir string) error {
+func (a *app) publishAblations(rep *report.AblationReport, json bool, dir string) error {
 	measured := len(rep.Ablations.Variants) > 0
 	if !json && !measured {
 		return nil

@@ -21,6 +21,7 @@ import (
 	"golang.org/x/term"
 
 	"hvia/bench"
+	"hvia/bench/report"
 	"hvia/sim"
 	"hvia/sim/verilate"
 )
@@ -39,8 +40,8 @@ var ErrEnvironment = errors.New("environment")
 
 // Experiments is what the verbs call.
 type Experiments struct {
-	Reproduce func(context.Context, bench.ReproduceConfig) (*bench.Report, error)
-	Ablate    func(context.Context, bench.AblateConfig) (*bench.AblationReport, error)
+	Reproduce func(context.Context, bench.ReproduceConfig) (*report.Report, error)
+	Ablate    func(context.Context, bench.AblateConfig) (*report.AblationReport, error)
 	Compare   func(context.Context, bench.CompareConfig) (*bench.CompareReport, error)
 	Demo      func(context.Context, bench.DemoConfig) (*bench.DemoReport, error)
 	// FaultMatrix returns the cells that it could try with an error, too.

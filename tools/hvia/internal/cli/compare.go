@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"hvia/bench"
+	"hvia/bench/report"
 )
 
 // compareFormats are the ways in which a comparison is written.
@@ -82,13 +83,13 @@ message is checked at its receiver. Every time is simulated and repeats to the b
 		}
 		p.done()
 		if rep == nil {
-			rep = bench.NewCompareReport(cfg, bench.Hashes{})
+			rep = bench.NewCompareReport(cfg, report.Hashes{})
 		}
 		if faults := rep.Faults(); err == nil && len(faults) > 0 {
 			err = fmt.Errorf("compare: wrong bytes arrived (seed %d), the first with %s", rep.Seed, faults[0])
 		}
 		if err != nil {
-			rep.Error = &bench.ReportError{Message: err.Error()}
+			rep.Error = &report.Failure{Message: err.Error()}
 		}
 		return errors.Join(err, a.publishComparison(rep, write, format, out))
 	}

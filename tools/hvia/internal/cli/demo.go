@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"hvia/bench"
+	"hvia/bench/report"
 )
 
 func (a *app) demo() *cobra.Command {
@@ -48,7 +49,7 @@ func (a *app) demo() *cobra.Command {
 			err = fmt.Errorf("demo: the receiver's memory is not what was sent (seed %d): %s", rep.Seed, rep.Fault)
 		}
 		if err != nil {
-			rep.Error = &bench.ReportError{Message: err.Error()}
+			rep.Error = &report.Failure{Message: err.Error()}
 		}
 		var write error
 		if json {

@@ -8,8 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"hvia/bench"
 	"hvia/bench/figures"
+	"hvia/bench/report"
 )
 
 func (a *app) report() *cobra.Command {
@@ -33,7 +33,7 @@ bytes.`,
 	o.flags.StringVarP(&out, "output", "o", "", "write into `DIR`; without it, beside FILE")
 	addGroups(cmd, o)
 	cmd.RunE = func(_ *cobra.Command, args []string) error {
-		rep, err := bench.ReadReport(args[0])
+		rep, err := report.Read(args[0])
 		if err != nil {
 			return fmt.Errorf("report: %w", err)
 		}
@@ -49,7 +49,7 @@ bytes.`,
 }
 
 // draw writes the page and the figures of a report and says where.
-func (a *app) draw(rep *bench.Report, dir string, silent bool) error {
+func (a *app) draw(rep *report.Report, dir string, silent bool) error {
 	w, err := figures.Write(rep, dir)
 	if err != nil {
 		return err

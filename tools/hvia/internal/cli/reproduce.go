@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"hvia/bench"
+	"hvia/bench/report"
 )
 
 func (a *app) reproduce() *cobra.Command {
@@ -64,20 +65,20 @@ is printed is a summary. All of the report is written to the directory that
 		}
 		p := a.newProgress(json)
 		cfg.Progress = p.hook()
-		var rep *bench.Report
+		var rep *report.Report
 		err = needCheckout()
 		if err == nil {
 			rep, err = a.Reproduce(cmd.Context(), cfg)
 		}
 		p.done()
 		if rep == nil {
-			rep = bench.NewReport(cfg.Profile, cfg.Seed, bench.Hashes{})
+			rep = report.New(cfg.Profile, cfg.Seed, report.Hashes{})
 		}
 		if err == nil {
 			err = verdict(rep, strict)
 		}
 		if err != nil {
-			rep.Error = &bench.ReportError{Message: err.Error()}
+			rep.Error = &report.Failure{Message: err.Error()}
 		}
 		return errors.Join(err, a.publish(rep, format{json, full}, out))
 	}
@@ -105,7 +106,7 @@ func parameters(words []string) (map[string]int64, error) {
 }
 
 // verdict turns a report that is complete into success or failure.
-func verdict(rep *bench.Report, strict bool) error {
+func verdict(rep *report.Report, strict bool) error {
 	if faults := rep.Faults(); len(faults) > 0 {
 		return fmt.Errorf("reproduce: wrong bytes arrived (seed %d), the first at %s", rep.Seed, faults[0])
 	}
@@ -123,7 +124,7 @@ type format struct{ json, full bool }
 
 // publish writes the report to stdout and to the directory. What was measured
 // is printed even if the run failed; without a result there is no table.
-func (a *app) publish(rep *bench.Report, as format, dir string) error {
+func (a *app) publish(rep *report.Report, as format, dir string) error {
 	if !as.json && len(rep.Results.RDMAWrite) == 0 {
 		return nil
 	}

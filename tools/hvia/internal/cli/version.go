@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"hvia/bench"
+	"hvia/bench/report"
 	"hvia/params"
 	"hvia/sim/verilate"
 )
@@ -22,13 +23,13 @@ import (
 // versionReport is the shape of `hvia version --json`. An empty string is
 // something that could not be found here.
 type versionReport struct {
-	Schema    string       `json:"schema"`
-	Version   string       `json:"version"`
-	Revision  string       `json:"revision"`
-	Modified  bool         `json:"modified"` // the checkout had changes that were not committed
-	Go        string       `json:"go"`
-	Hashes    bench.Hashes `json:"hashes"`
-	Verilator string       `json:"verilator"`
+	Schema    string        `json:"schema"`
+	Version   string        `json:"version"`
+	Revision  string        `json:"revision"`
+	Modified  bool          `json:"modified"` // the checkout had changes that were not committed
+	Go        string        `json:"go"`
+	Hashes    report.Hashes `json:"hashes"`
+	Verilator string        `json:"verilator"`
 }
 
 func (a *app) version() *cobra.Command {

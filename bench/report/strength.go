@@ -1,14 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package bench
+package report
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"strings"
-
-	"hvia/params"
 )
 
 // GainPoint is how much more bandwidth an RDMA write has than a send and
@@ -21,38 +18,17 @@ type GainPoint struct {
 	Computed bool    `json:"computed,omitempty"`
 }
 
-// tenthSize is near where the gain of short messages is the paper's smallest,
+// TenthSize is near where the gain of short messages is the paper's smallest,
 // 0.1 MB/s; longGainSize is the largest size that a reading of the paper needs.
 const (
-	tenthSize    = 7
+	TenthSize    = 7
 	tenthGain    = 0.1
 	longGainSize = 256 << 10
 )
 
-// gainAt is the gain at a size in MB/s, of half round trips in ps.
-func gainAt(size int, write, send int64) float64 {
-	return float64(size)/micros(write) - float64(size)/micros(send)
-}
-
-// measureTenth measures the gain at tenthSize, if this run has all that T7 needs.
-func (r *Report) measureTenth(ctx context.Context, c ReproduceConfig) error {
-	if c.Profile != params.Base || c.noPrediction || slices.ContainsFunc(paperSizes, func(n int) bool { return !slices.Contains(c.Sizes, n) }) {
-		return nil
-	}
-	c.task = "where the gain is 0.1 MB/s: "
-	var halves []int64
-	for _, x := range []exchange{rdmaWrite, sendReceive} {
-		m, err := measure(ctx, c, x, []int{tenthSize})
-		if err != nil {
-			return err
-		}
-		if p := m.rows[0]; !p.Verified {
-			return fmt.Errorf("%d bytes by %s: %s", tenthSize, x, p.Fault)
-		}
-		halves = append(halves, m.rows[0].HalfRTTPs)
-	}
-	r.Results.Gains = []GainPoint{{Size: tenthSize, Gain: rounded(gainAt(tenthSize, halves[0], halves[1]))}}
-	return nil
+// GainAt is the gain at a size in MB/s, of half round trips in ps.
+func GainAt(size int, write, send int64) float64 {
+	return float64(size)/Microseconds(write) - float64(size)/Microseconds(send)
 }
 
 // addGains adds what both readings of the paper's sentence on the gain are
@@ -61,26 +37,26 @@ func (r *Results) addGains() {
 	if len(r.Gains) == 0 {
 		return
 	}
-	n := len(paperSizes)
-	short, near, long := paperSizes[0], paperSizes[n-2], paperSizes[n-1]
+	n := len(PaperSizes)
+	short, near, long := PaperSizes[0], PaperSizes[n-2], PaperSizes[n-1]
 	var write, send [3]int64
 	for i, size := range []int{short, near, long} {
 		var ok, also bool
-		write[i], ok = half(r.RDMAWrite, size)
-		send[i], also = half(r.SendReceive, size)
+		write[i], ok = HalfRTT(r.RDMAWrite, size)
+		send[i], also = HalfRTT(r.SendReceive, size)
 		if !ok || !also || write[i] <= 0 || send[i] <= 0 {
 			return
 		}
 	}
 	computed := func(size int) float64 {
 		t := write[2] + (write[2]-write[1])*int64(size-long)/int64(long-near)
-		return gainAt(size, t, t+send[2]-write[2])
+		return GainAt(size, t, t+send[2]-write[2])
 	}
-	r.Gains = append([]GainPoint{{Size: short, Gain: rounded(gainAt(short, write[0], send[0]))}}, r.Gains...)
-	r.Gains = append(r.Gains, GainPoint{Size: long, Gain: rounded(gainAt(long, write[2], send[2]))}, GainPoint{Size: longGainSize, Gain: rounded(computed(longGainSize)), Computed: true})
+	r.Gains = append([]GainPoint{{Size: short, Gain: Rounded(GainAt(short, write[0], send[0]))}}, r.Gains...)
+	r.Gains = append(r.Gains, GainPoint{Size: long, Gain: Rounded(GainAt(long, write[2], send[2]))}, GainPoint{Size: longGainSize, Gain: Rounded(computed(longGainSize)), Computed: true})
 	for size := long; size <= 16*longGainSize; size += 1 << 10 {
 		if g := computed(size); g <= tenthGain {
-			r.Gains = append(r.Gains, GainPoint{Size: size, Gain: rounded(g), Computed: true})
+			r.Gains = append(r.Gains, GainPoint{Size: size, Gain: Rounded(g), Computed: true})
 			return
 		}
 	}
@@ -127,7 +103,7 @@ func (r *Report) Strength() []string {
 // charged says how much of the latency of what the paper compares with is constants.
 func (r *Report) charged() string {
 	var parts []string
-	for _, protocol := range []string{mviaSend.key(), tcpStream.key()} {
+	for _, protocol := range []string{ProtocolMvia, ProtocolTCP} {
 		k := slices.IndexFunc(r.Results.Paths, func(p MessagePath) bool { return p.Protocol == protocol })
 		if k < 0 || r.Results.Paths[k].HalfRTTPs <= 0 {
 			return ""
@@ -135,16 +111,16 @@ func (r *Report) charged() string {
 		p := r.Results.Paths[k]
 		left := p.HalfRTTPs
 		for _, row := range p.Rows {
-			if row.Name == stepBus || row.Name == stepWire || row.Name == stepRest {
+			if row.Name == StepBus || row.Name == StepWire || row.Name == StepRest {
 				left -= row.Ps
 			}
 		}
 		parts = append(parts, fmt.Sprintf("%d %% of %s's", (100*left+p.HalfRTTPs/2)/p.HalfRTTPs, ProtocolName(protocol)))
 	}
-	text := fmt.Sprintf("Charged costs are %s half round trip of %d bytes", strings.Join(parts, " and "), waterfallSize)
+	text := fmt.Sprintf("Charged costs are %s half round trip of %d bytes", strings.Join(parts, " and "), WaterfallSize)
 	for _, p := range r.Parameters {
 		if p.Name == "TcpWakeTime" {
-			text += fmt.Sprintf("; %.0f us of TCP/IP's are its wake, which is fitted to T2 and unexplained", micros(p.Value))
+			text += fmt.Sprintf("; %.0f us of TCP/IP's are its wake, which is fitted to T2 and unexplained", Microseconds(p.Value))
 		}
 	}
 	return text + "."
@@ -155,11 +131,11 @@ func (r *Results) readings() []string {
 	var short, tenth, long, longer, last *GainPoint
 	for i := range r.Gains {
 		switch g := &r.Gains[i]; {
-		case g.Size == paperSizes[0]:
+		case g.Size == PaperSizes[0]:
 			short = g
-		case g.Size == tenthSize:
+		case g.Size == TenthSize:
 			tenth = g
-		case g.Size == paperSizes[len(paperSizes)-1]:
+		case g.Size == PaperSizes[len(PaperSizes)-1]:
 			long = g
 		case g.Size == longGainSize:
 			longer = g

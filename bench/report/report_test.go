@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package bench
+package report
 
 import (
 	"encoding/json"
@@ -14,12 +14,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
-
-	"hvia/params"
 )
 
 func sample() *Report {
-	r := NewReport("hvia-ge", 7, Hashes{Layout: "00000000000000aa", Params: "00000000000000bb", RTL: "00000000000000cc"})
+	r := New("hvia-ge", 7, Hashes{Layout: "00000000000000aa", Params: "00000000000000bb", RTL: "00000000000000cc"})
 	r.Results.RDMAWrite = []PingPongResult{
 		{Size: 4, HalfRTTPs: 9_123_456, HardwarePs: 9_000_000, HostPs: 123_456, BytesPerSec: BytesPerSecond(4, 9_123_456), Verified: true},
 		{Size: 65536, HalfRTTPs: 1_000_000_000, HardwarePs: 999_000_000, HostPs: 1_000_000, BytesPerSec: BytesPerSecond(65536, 1_000_000_000), Verified: true},
@@ -95,7 +93,7 @@ func TestReportTextSaysWhatIsWrong(t *testing.T) {
 	r := sample()
 	r.Results.RDMAWrite[1].Verified = false
 	r.Misses = []string{"4 bytes: 9.1 us, the target is 8 us"}
-	r.Error = &ReportError{Message: "stopped"}
+	r.Error = &Failure{Message: "stopped"}
 	var b strings.Builder
 	require.NoError(t, r.WriteText(&b))
 	require.Contains(t, b.String(), "  FAIL ")
@@ -173,7 +171,7 @@ func TestReportJSON(t *testing.T) {
 // An empty list is a list, so that a reader needs no case of its own.
 func TestReportWithoutResults(t *testing.T) {
 	var b strings.Builder
-	r := NewReport("hvia-ge", 1, Hashes{})
+	r := New("hvia-ge", 1, Hashes{})
 	require.NoError(t, r.WriteJSON(&b))
 	require.Contains(t, b.String(), `"rdma_write": []`)
 	require.Contains(t, b.String(), `"send_receive": []`)
@@ -271,100 +269,8 @@ func TestBytesPerSecond(t *testing.T) {
 
 func TestMicroseconds(t *testing.T) {
 	for ps, want := range map[int64]string{0: "0.000", 499: "0.000", 500: "0.001", 9_123_456: "9.123", 1_000_000: "1.000", 999_999_600: "1000.000", -1_500_000: "-1.500"} {
-		require.Equal(t, want, us(ps))
+		require.Equal(t, want, Micros(ps))
 	}
-}
-
-func TestDemoText(t *testing.T) {
-	r := &DemoReport{Schema: DemoSchema, Profile: "hvia-ge", Seed: 1, Size: 64, Verified: true, Steps: []DemoStep{
-		{TimePs: 0, Node: 0, Where: "program", What: "rings the doorbell"},
-		{TimePs: 390_000, Node: 0, Where: "doorbell", What: "commits VI 1"},
-	}}
-	var b strings.Builder
-	require.NoError(t, r.WriteText(&b))
-	require.Equal(t, `One RDMA write of 64 bytes, simulated time (profile hvia-ge, seed 1)
-
-          us        +us  node  where              what
-       0.000      0.000  0     program            rings the doorbell
-       0.390      0.390  0     doorbell           commits VI 1
-
-verified: all 64 bytes are in place and none beside them changed
-`, b.String())
-	r.Verified, r.Fault = false, "byte 3"
-	b.Reset()
-	require.NoError(t, r.WriteText(&b))
-	require.Contains(t, b.String(), "FAIL: the receiver's memory is not what was sent: byte 3")
-}
-
-func TestConfigs(t *testing.T) {
-	require.NoError(t, DefaultReproduceConfig().Validate())
-	require.NoError(t, DefaultDemoConfig().Validate())
-	tests := []struct {
-		change func(*ReproduceConfig)
-		want   string
-	}{
-		{func(c *ReproduceConfig) { c.Profile = "hvia-xx" }, `no profile "hvia-xx"`},
-		{func(c *ReproduceConfig) { c.Sizes = nil }, "no sizes"},
-		{func(c *ReproduceConfig) { c.Sizes = []int{4, 0} }, "size 0: 1 to 65536"},
-		{func(c *ReproduceConfig) { c.Sizes = []int{MaxSize + 1} }, "size 65537"},
-		{func(c *ReproduceConfig) { c.Sizes = []int{4, 8, 4} }, "size 4 is listed twice"},
-		{func(c *ReproduceConfig) { c.Iterations = 0 }, "0 iterations"},
-		{func(c *ReproduceConfig) { c.Warmup = -1 }, "-1 warm-up"},
-		{func(c *ReproduceConfig) { c.Processes = 3 }, "3 processes"},
-	}
-	for _, tt := range tests {
-		c := DefaultReproduceConfig()
-		tt.change(&c)
-		err := c.Validate()
-		require.ErrorIs(t, err, ErrConfig)
-		require.ErrorContains(t, err, tt.want)
-	}
-	d := DefaultDemoConfig()
-	d.Size = -1
-	require.ErrorIs(t, d.Validate(), ErrConfig)
-}
-
-func TestRTLHash(t *testing.T) {
-	_, err := RTLHash("")
-	require.ErrorContains(t, err, "no checkout given")
-	root := t.TempDir()
-	_, err = RTLHash(root)
-	require.ErrorContains(t, err, "hash the RTL")
-	write := func(name, body string) {
-		path := filepath.Join(root, "rtl", name)
-		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
-		require.NoError(t, os.WriteFile(path, []byte(body), 0o644))
-	}
-	seen := map[string]string{}
-	step := func(what string) {
-		h, err := RTLHash(root)
-		require.NoError(t, err)
-		require.Len(t, h, 16)
-		require.NotContains(t, seen, h, "%s gives the hash of %s", what, seen[h])
-		seen[h] = what
-	}
-	write("readme.txt", "no RTL")
-	_, err = RTLHash(root)
-	require.ErrorContains(t, err, "no .sv files")
-	write("a.sv", "one")
-	step("one file")
-	write("gen/b.sv", "")
-	step("an empty file more")
-	write("a.sv", "two")
-	step("other contents")
-	write("a.sv", "tw")
-	write("gen/b.sv", "o")
-	step("a byte moved")
-	h, err := CollectHashes(root, params.Base)
-	require.NoError(t, err)
-	require.Len(t, h.Layout, 16)
-	require.Len(t, h.Params, 16)
-	other, err := CollectHashes(root, "hvia-ge-66")
-	require.NoError(t, err)
-	require.Equal(t, h.Layout, other.Layout)
-	require.NotEqual(t, h.Params, other.Params)
-	_, err = CollectHashes(root, "none")
-	require.ErrorContains(t, err, `no profile "none"`)
 }
 
 // The summary has a row for each size, with what every protocol took.
@@ -381,4 +287,15 @@ func TestWriteSummary(t *testing.T) {
 	require.Regexp(t, fmt.Sprintf(`^ +%d .* 57\.600 +0\.07 +117\.900 +0\.03  FAIL$`, r.Results.RDMAWrite[0].Size), lines[row])
 	require.Contains(t, b.String(), "\nmiss: T99\n")
 	require.Contains(t, b.String(), "layout "+r.Hashes.Layout)
+}
+
+// A message whose bytes arrive wrong is told, with the protocol.
+func TestFaultsOfBaselines(t *testing.T) {
+	r := sample()
+	r.Results.Mvia = []PingPongResult{{Size: 4, Verified: true}, {Size: 64, Fault: "byte 3"}}
+	r.Results.Tcp = []PingPongResult{{Size: 16, Fault: "byte 0"}}
+	r.Results.Prediction = &Prediction{Tcp: []PingPongResult{{Size: 256, Fault: "byte 9"}}}
+	require.Subset(t, r.Faults(), []string{"64 bytes by M-VIA: byte 3", "16 bytes by TCP/IP: byte 0", "256 bytes by TCP/IP before the fit: byte 9"})
+	require.Len(t, r.Faults(), 3)
+	require.False(t, r.Verified())
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package bench
+package report
 
 import (
 	"strings"
@@ -13,19 +13,15 @@ import (
 
 // strong is a report that meets all targets and has all that is said of them.
 func strong() *Report {
-	r := NewReport(params.Base, 1, Hashes{})
+	r := New(params.Base, 1, Hashes{})
 	r.Results = *asWanted()
-	r.Results.Gains = []GainPoint{{Size: tenthSize, Gain: 0.102}}
+	r.Results.Gains = []GainPoint{{Size: TenthSize, Gain: 0.102}}
 	r.Results.Paths = []MessagePath{
-		{Protocol: "mvia", Size: 4, HalfRTTPs: 57_600_000, Rows: []TimeShare{{"protocol", 53_300_000}, {stepBus, 2_800_000}, {stepWire, 1_140_000}, {stepRest, 360_000}}},
-		{Protocol: "tcp", Size: 4, HalfRTTPs: 117_900_000, Rows: []TimeShare{{"wake", 81_220_000}, {"NIC", 32_380_000}, {stepBus, 2_800_000}, {stepWire, 1_200_000}, {stepRest, 300_000}}},
+		{Protocol: "mvia", Size: 4, HalfRTTPs: 57_600_000, Rows: []TimeShare{{"protocol", 53_300_000}, {StepBus, 2_800_000}, {StepWire, 1_140_000}, {StepRest, 360_000}}},
+		{Protocol: "tcp", Size: 4, HalfRTTPs: 117_900_000, Rows: []TimeShare{{"wake", 81_220_000}, {"NIC", 32_380_000}, {StepBus, 2_800_000}, {StepWire, 1_200_000}, {StepRest, 300_000}}},
 	}
 	r.Parameters = []Parameter{{Name: "TcpWakeTime", Value: 81_220_000}}
-	b, err := newBoard(params.Base, nil)
-	if err != nil {
-		panic(err)
-	}
-	r.judge(b)
+	r.Judge(true)
 	return r
 }
 
@@ -81,25 +77,9 @@ func TestGains(t *testing.T) {
 
 	// Without the ends nothing is computed.
 	few := asWanted()
-	few.Gains = []GainPoint{{Size: tenthSize, Gain: 0.1}}
+	few.Gains = []GainPoint{{Size: TenthSize, Gain: 0.1}}
 	few.SendReceive = few.SendReceive[:11]
 	few.addGains()
 	require.Len(t, few.Gains, 1)
 	require.Empty(t, few.readings())
-}
-
-// The gain at 7 bytes is measured, and is what the paper prints as 0.1.
-func TestTenthGain(t *testing.T) {
-	takesSeconds(t)
-	r := NewReport(params.Base, 1, Hashes{})
-	c := DefaultReproduceConfig()
-	c.Iterations, c.Warmup, c.Background = 2, 1, false
-	require.NoError(t, r.measureTenth(t.Context(), c))
-	require.Len(t, r.Results.Gains, 1)
-	require.Equal(t, tenthSize, r.Results.Gains[0].Size)
-	require.InDelta(t, tenthGain, r.Results.Gains[0].Gain, 0.005)
-	r.Results.Gains = nil
-	c.Sizes = c.Sizes[1:]
-	require.NoError(t, r.measureTenth(t.Context(), c))
-	require.Empty(t, r.Results.Gains, "T7 is not judged")
 }

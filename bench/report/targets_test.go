@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package bench
+package report
 
 import (
+	"fmt"
 	"math"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -101,7 +103,7 @@ func TestTargetsAfterAFit(t *testing.T) {
 	require.Equal(t, KindCalibration, list[1].Kind)
 	require.Equal(t, 12.1, *list[0].Predicted)
 	require.Equal(t, 12.7, list[0].Calibrated)
-	require.Equal(t, rounded(65536/685.3), *list[1].Predicted)
+	require.Equal(t, Rounded(65536/685.3), *list[1].Predicted)
 	require.Nil(t, list[2].Predicted)
 	require.Equal(t, 0.0, *list[3].Predicted, "flat")
 	require.Nil(t, list[8].Predicted, "T9: not measured before the fit")
@@ -182,10 +184,8 @@ func TestTargetsOfFewerSizes(t *testing.T) {
 
 func TestMisses(t *testing.T) {
 	r := sample()
-	b, err := newBoard(r.Profile, nil)
-	require.NoError(t, err)
 	r.Results.RDMAWrite[0].HalfRTTPs = 13_500_000
-	r.judge(b)
+	r.Judge(true)
 	require.Equal(t, []string{
 		"T1: half round trip of an RDMA write of 4 bytes: 13.5 us, accepted are 11.9 to 13.1, the paper has 12.5",
 		"T3: bandwidth of RDMA writes of 65,536 bytes: 65.536 MB/s, accepted are 92.6 to 98.4, the paper has 95.5",
@@ -199,15 +199,14 @@ func TestMisses(t *testing.T) {
 	r = sample()
 	r.Results = *asWanted()
 	r.Results.ReceiveWait[2].MeanPs = 1
-	r.judge(b)
+	r.Judge(true)
 	require.Len(t, r.Misses, 1)
 	require.Contains(t, r.Misses[0], "T9: VipRecvWait, slope from 2,048 bytes on: 9.3 ns/B, accepted are 8.37 to 10.23; in the band, but")
 
 	// Another card has no figures in the paper.
-	other, err := newBoard("hvia-ge-66", nil)
-	require.NoError(t, err)
 	r = sample()
-	r.judge(other)
+	r.Profile = "hvia-ge-66"
+	r.Judge(true)
 	require.Empty(t, r.Results.Targets)
 	require.Empty(t, r.Results.ModelCurve)
 	require.Empty(t, r.Misses)
@@ -216,11 +215,11 @@ func TestMisses(t *testing.T) {
 func TestModelCurve(t *testing.T) {
 	r := asWanted()
 	list := modelCurveOf(r)
-	require.Len(t, list, 4*len(paperSizes))
+	require.Len(t, list, 4*len(PaperSizes))
 	for i, m := range list {
 		require.True(t, m.OK)
 		require.Equal(t, m.ModelPs, m.MeasuredPs)
-		require.Equal(t, paperSizes[i%len(paperSizes)], m.Size, "the model has the paper's sizes")
+		require.Equal(t, PaperSizes[i%len(PaperSizes)], m.Size, "the model has the paper's sizes")
 	}
 	require.Equal(t, ModelPoint{Size: 1024, Protocol: "send_receive", ModelPs: 52_800_000, MeasuredPs: 52_800_000, Band: 0.05, OK: true}, list[12+4])
 	// 10 % up to 256 bytes, 5 % above.
@@ -237,6 +236,16 @@ func TestModelCurve(t *testing.T) {
 		}
 	}
 	require.Equal(t, []int{4, 1024, 16384}, out)
+}
+
+// The page has the model's numbers.
+func TestModelTableIsOnThePage(t *testing.T) {
+	page, err := os.ReadFile("../../docs/explanation/reproduction.md")
+	require.NoError(t, err)
+	for _, m := range modelTable {
+		tenths := func(v int64) string { return fmt.Sprintf("%d.%d", v/10, v%10) }
+		require.Contains(t, string(page), fmt.Sprintf("| %d | %s | %s | %s | %s |\n", m.size, tenths(m.write), tenths(m.send), tenths(m.mvia), tenths(m.tcp)))
+	}
 }
 
 func TestLine(t *testing.T) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package bench
+package report
 
 import (
 	"os"
@@ -12,20 +12,20 @@ import (
 
 // What was saved is read back whole.
 func TestReportIsReadBack(t *testing.T) {
-	r := NewReport("hvia-ge", 7, Hashes{Layout: "a", Params: "b", RTL: "c"})
+	r := New("hvia-ge", 7, Hashes{Layout: "a", Params: "b", RTL: "c"})
 	r.Results.RDMAWrite = []PingPongResult{{Size: 4, HalfRTTPs: 12_000_000, HardwarePs: 7_000_000, HostPs: 5_000_000, BytesPerSec: 333_333, Verified: true}}
 	paper := 12.5
 	r.Results.Targets = []Target{{ID: "T1", Paper: &paper, Calibrated: 12, Low: 11.9, High: 13.1, Kind: KindPrediction, OK: true}}
-	r.Error = &ReportError{Message: "stopped"}
+	r.Error = &Failure{Message: "stopped"}
 	path, err := r.Save(t.TempDir())
 	require.NoError(t, err)
-	got, err := ReadReport(path)
+	got, err := Read(path)
 	require.NoError(t, err)
 	require.Equal(t, r, got)
 }
 
 func TestReportThatIsNoneIsRefused(t *testing.T) {
-	_, err := ReadReport(filepath.Join(t.TempDir(), "report.json"))
+	_, err := Read(filepath.Join(t.TempDir(), "report.json"))
 	require.ErrorIs(t, err, os.ErrNotExist)
 	for _, c := range []struct{ body, says string }{
 		{"", "not the JSON of a report"},
@@ -35,7 +35,7 @@ func TestReportThatIsNoneIsRefused(t *testing.T) {
 	} {
 		path := filepath.Join(t.TempDir(), "report.json")
 		require.NoError(t, os.WriteFile(path, []byte(c.body), 0o644))
-		_, err := ReadReport(path)
+		_, err := Read(path)
 		require.ErrorContains(t, err, c.says)
 		require.ErrorContains(t, err, path)
 	}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package bench
+package report
 
 import (
 	"encoding/json"
@@ -8,9 +8,9 @@ import (
 	"os"
 )
 
-// ReadReport reads a report that Save has written. Keys that this version does
+// Read reads a report that Save has written. Keys that this version does
 // not know are passed over: keys are only ever added.
-func ReadReport(path string) (*Report, error) {
+func Read(path string) (*Report, error) {
 	body, err := os.ReadFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("read the report: %w", err)
@@ -19,8 +19,8 @@ func ReadReport(path string) (*Report, error) {
 	if err := json.Unmarshal(body, &r); err != nil {
 		return nil, fmt.Errorf("read the report %s: it is not the JSON of a report: %w; name the report.json of a reproduction", path, err)
 	}
-	if r.Schema != ReportSchema {
-		return nil, fmt.Errorf("read the report %s: its schema is %q, not %q; name the report.json of a reproduction", path, r.Schema, ReportSchema)
+	if r.Schema != Schema {
+		return nil, fmt.Errorf("read the report %s: its schema is %q, not %q; name the report.json of a reproduction", path, r.Schema, Schema)
 	}
 	return &r, nil
 }

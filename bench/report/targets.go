@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package bench
+package report
 
 import (
 	"fmt"
@@ -11,13 +11,13 @@ import (
 	"hvia/params"
 )
 
-// judge fills in what follows from the measured values: targets, the model's
+// Judge fills in what follows from the measured values: targets, the model's
 // curve, and what was missed. Profiles other than the paper's card have neither.
-func (r *Report) judge(b board) {
-	if b.profile != params.Base {
+// fitted says that the run was made with the parameters as they are after the fit.
+func (r *Report) Judge(fitted bool) {
+	if r.Profile != params.Base {
 		return
 	}
-	_, fitted := b.priors()["MacReactClocks"]
 	r.Results.Targets = targetsOf(&r.Results, fitted)
 	r.Results.ModelCurve = modelCurveOf(&r.Results)
 	r.Results.addGains()
@@ -30,9 +30,9 @@ func (r *Report) judge(b board) {
 
 // miss is a sentence about a target that was not met.
 func (t Target) miss() string {
-	s := fmt.Sprintf("%s: %s: %s %s, accepted are %s to %s", t.ID, t.Quantity, number(&t.Calibrated), t.Unit, number(&t.Low), number(&t.High))
+	s := fmt.Sprintf("%s: %s: %s %s, accepted are %s to %s", t.ID, t.Quantity, Number(&t.Calibrated), t.Unit, Number(&t.Low), Number(&t.High))
 	if t.Paper != nil {
-		s += fmt.Sprintf(", the paper has %s", number(t.Paper))
+		s += fmt.Sprintf(", the paper has %s", Number(t.Paper))
 	}
 	if t.Low <= t.Calibrated && t.Calibrated <= t.High {
 		s += "; in the band, but the shape is not as it must be"
@@ -40,18 +40,18 @@ func (t Target) miss() string {
 	return s
 }
 
-// number writes a value of a target; "-" where there is none.
-func number(v *float64) string {
+// Number writes a value of a target; "-" where there is none.
+func Number(v *float64) string {
 	if v == nil {
 		return "-"
 	}
 	return strconv.FormatFloat(*v, 'f', -1, 64)
 }
 
-// rounded has three decimals, so that a number is written in one way.
-func rounded(v float64) float64 { return math.Round(v*1000) / 1000 }
+// Rounded has three decimals, so that a number is written in one way.
+func Rounded(v float64) float64 { return math.Round(v*1000) / 1000 }
 
-func micros(ps int64) float64 { return float64(ps) / 1e6 }
+func Microseconds(ps int64) float64 { return float64(ps) / 1e6 }
 
 // curves are the results of one set of parameters that targets are about.
 type curves struct {
@@ -60,8 +60,8 @@ type curves struct {
 	mvia, tcp   []PingPongResult
 }
 
-// half returns the half round trip of a size in ps.
-func half(rows []PingPongResult, size int) (int64, bool) {
+// HalfRTT returns the half round trip of a size in ps.
+func HalfRTT(rows []PingPongResult, size int) (int64, bool) {
 	for _, r := range rows {
 		if r.Size == size {
 			return r.HalfRTTPs, true
@@ -74,14 +74,14 @@ func half(rows []PingPongResult, size int) (int64, bool) {
 // much more bandwidth the RDMA write gives for it, in MB/s, at each of the paper's sizes; nil if
 // one of them was not measured.
 func (c curves) gaps() (gap, gain []float64) {
-	for _, n := range paperSizes {
-		w, ok := half(c.write, n)
-		s, also := half(c.send, n)
+	for _, n := range PaperSizes {
+		w, ok := HalfRTT(c.write, n)
+		s, also := HalfRTT(c.send, n)
 		if !ok || !also || w <= 0 || s <= 0 {
 			return nil, nil
 		}
-		gap = append(gap, micros(s-w))
-		gain = append(gain, float64(n)/micros(w)-float64(n)/micros(s))
+		gap = append(gap, Microseconds(s-w))
+		gain = append(gain, float64(n)/Microseconds(w)-float64(n)/Microseconds(s))
 	}
 	return gap, gain
 }
@@ -110,7 +110,7 @@ const waitFrom = 2048
 // the coefficient of determination. It needs all of the paper's sizes from there.
 func (c curves) waitSlope() (slope, r2 float64, ok bool) {
 	var x, y []float64
-	for _, n := range paperSizes {
+	for _, n := range PaperSizes {
 		if n < waitFrom {
 			continue
 		}
@@ -142,7 +142,7 @@ func line(x, y []float64) (slope, r2 float64) {
 // waitRises says that no shorter message of the paper's sizes takes as long as a longer one.
 func (c curves) waitRises() bool {
 	last := int64(-1)
-	for _, n := range paperSizes {
+	for _, n := range PaperSizes {
 		for _, w := range c.wait {
 			if w.Size != n {
 				continue
@@ -176,9 +176,9 @@ func targetsOf(r *Results, fitted bool) []Target {
 		if !ok {
 			return &Target{}
 		}
-		t.Calibrated = rounded(v)
+		t.Calibrated = Rounded(v)
 		if p, ok := f(before); ok && foretold {
-			p = rounded(p)
+			p = Rounded(p)
 			t.Predicted = &p
 		}
 		t.OK = t.Low <= t.Calibrated && t.Calibrated <= t.High
@@ -186,8 +186,8 @@ func targetsOf(r *Results, fitted bool) []Target {
 		return &list[len(list)-1]
 	}
 	rateOf := func(rows []PingPongResult, size int) (float64, bool) {
-		v, ok := half(rows, size)
-		return float64(size) / micros(max(v, 1)), ok && v > 0
+		v, ok := HalfRTT(rows, size)
+		return float64(size) / Microseconds(max(v, 1)), ok && v > 0
 	}
 	rate := func(size int) func(curves) (float64, bool) {
 		return func(c curves) (float64, bool) { return rateOf(c.write, size) }
@@ -211,11 +211,11 @@ func targetsOf(r *Results, fitted bool) []Target {
 		}
 	}
 	add(Target{ID: "T1", Quantity: "half round trip of an RDMA write of 4 bytes", Unit: "us", Paper: printed(12.5), Low: 11.9, High: 13.1, Kind: KindPrediction}, true,
-		func(c curves) (float64, bool) { v, ok := half(c.write, 4); return micros(v), ok })
+		func(c curves) (float64, bool) { v, ok := HalfRTT(c.write, 4); return Microseconds(v), ok })
 	for _, p := range baselines {
 		add(Target{ID: "T2", Quantity: "half round trip of " + p.name + ", 4 bytes", Unit: "us", Paper: printed(p.latency),
-			Low: rounded(0.99 * p.latency), High: rounded(1.01 * p.latency), Kind: KindCalibration}, true,
-			func(c curves) (float64, bool) { v, ok := half(p.of(c), 4); return micros(v), ok })
+			Low: Rounded(0.99 * p.latency), High: Rounded(1.01 * p.latency), Kind: KindCalibration}, true,
+			func(c curves) (float64, bool) { v, ok := HalfRTT(p.of(c), 4); return Microseconds(v), ok })
 	}
 	bandwidth := Target{ID: "T3", Quantity: "bandwidth of RDMA writes of 65,536 bytes", Unit: "MB/s", Paper: printed(95.5), Low: 92.6, High: 98.4, Kind: KindPrediction}
 	if fitted {
@@ -224,7 +224,7 @@ func targetsOf(r *Results, fitted bool) []Target {
 	add(bandwidth, true, rate(65536))
 	for _, p := range baselines {
 		add(Target{ID: "T4", Quantity: "bandwidth of " + p.name + ", 65,536 bytes", Unit: "MB/s", Paper: printed(p.bandwidth),
-			Low: rounded(0.99 * p.bandwidth), High: rounded(1.01 * p.bandwidth), Kind: KindCalibration}, true,
+			Low: Rounded(0.99 * p.bandwidth), High: Rounded(1.01 * p.bandwidth), Kind: KindCalibration}, true,
 			func(c curves) (float64, bool) { return rateOf(p.of(c), 65536) })
 	}
 	add(Target{ID: "T5", Quantity: "send and receive over RDMA write, mean over sizes", Unit: "us", Paper: printed(2.9), Low: 2.6, High: 3.2, Kind: KindCalibration}, false,
@@ -248,22 +248,22 @@ func targetsOf(r *Results, fitted bool) []Target {
 			got   int64
 		}{{"system", 120, u.SystemBytesPerSec}, {"MAC", 117, u.MACBytesPerSec}} {
 			add(Target{ID: "T10", Quantity: "512-byte bursts on the " + bus.name + " bus", Unit: "MB/s", Paper: printed(bus.paper),
-				Low: rounded(0.99 * bus.paper), High: rounded(1.01 * bus.paper), Kind: KindCalibration}, false,
+				Low: Rounded(0.99 * bus.paper), High: Rounded(1.01 * bus.paper), Kind: KindCalibration}, false,
 				func(curves) (float64, bool) { return float64(bus.got) / 1e6, true })
 		}
 	}
 	for _, p := range baselines {
 		add(Target{ID: "T11", Quantity: "latency of " + p.name + " over that of RDMA write", Unit: "times", Paper: printed(p.slower),
-			Low: rounded(0.95 * p.slower), High: rounded(1.05 * p.slower), Kind: KindDerived}, true,
+			Low: Rounded(0.95 * p.slower), High: Rounded(1.05 * p.slower), Kind: KindDerived}, true,
 			func(c curves) (float64, bool) {
-				slow, ok := half(p.of(c), 4)
-				fast, also := half(c.write, 4)
+				slow, ok := HalfRTT(p.of(c), 4)
+				fast, also := HalfRTT(c.write, 4)
 				return float64(slow) / float64(max(fast, 1)), ok && also && fast > 0
 			})
 	}
 	for _, p := range baselines {
 		add(Target{ID: "T11", Quantity: "bandwidth of RDMA write over that of " + p.name, Unit: "times", Paper: printed(p.lessPrinted),
-			Low: rounded(0.95 * p.lessPrinted), High: rounded(1.05 * p.lessPrinted), Kind: KindDerived}, true,
+			Low: Rounded(0.95 * p.lessPrinted), High: Rounded(1.05 * p.lessPrinted), Kind: KindDerived}, true,
 			func(c curves) (float64, bool) {
 				fast, ok := rateOf(c.write, 65536)
 				slow, also := rateOf(p.of(c), 65536)
@@ -280,9 +280,9 @@ func targetsOf(r *Results, fitted bool) []Target {
 // behind is at how many of the paper's sizes the first does not take less time than the
 // second; false if one of them was not measured.
 func behind(first, second []PingPongResult) (n float64, ok bool) {
-	for _, size := range paperSizes {
-		a, have := half(first, size)
-		b, also := half(second, size)
+	for _, size := range PaperSizes {
+		a, have := HalfRTT(first, size)
+		b, also := HalfRTT(second, size)
 		if !have || !also {
 			return 0, false
 		}
@@ -297,7 +297,7 @@ func behind(first, second []PingPongResult) (n float64, ok bool) {
 func postTargets(rows []PostReceiveResult) []Target {
 	var means []float64
 	var low, high int64
-	for _, n := range paperSizes {
+	for _, n := range PaperSizes {
 		k := slices.IndexFunc(rows, func(p PostReceiveResult) bool { return p.Size == n })
 		if k < 0 {
 			return nil
@@ -306,12 +306,12 @@ func postTargets(rows []PostReceiveResult) []Target {
 		if len(means) == 0 {
 			low, high = p.MinPs, p.MaxPs
 		}
-		means = append(means, micros(p.MeanPs))
+		means = append(means, Microseconds(p.MeanPs))
 		low, high = min(low, p.MinPs), max(high, p.MaxPs)
 	}
 	six := 6.0
-	level := Target{ID: "T8", Quantity: "processor time of VipPostRecv, mean over sizes", Unit: "us", Paper: &six, Low: 5.7, High: 6.3, Kind: KindCalibration, Calibrated: rounded(mean(means))}
-	flat := Target{ID: "T8", Quantity: "the same, longest less shortest", Unit: "% of the mean", Low: 0, High: 5, Kind: KindCalibration, Calibrated: rounded(100 * micros(high-low) / mean(means))}
+	level := Target{ID: "T8", Quantity: "processor time of VipPostRecv, mean over sizes", Unit: "us", Paper: &six, Low: 5.7, High: 6.3, Kind: KindCalibration, Calibrated: Rounded(mean(means))}
+	flat := Target{ID: "T8", Quantity: "the same, longest less shortest", Unit: "% of the mean", Low: 0, High: 5, Kind: KindCalibration, Calibrated: Rounded(100 * Microseconds(high-low) / mean(means))}
 	for _, t := range []*Target{&level, &flat} {
 		t.OK = t.Low <= t.Calibrated && t.Calibrated <= t.High
 	}
@@ -339,7 +339,7 @@ var modelTable = []modelPoint{
 // all that is known of the software are the curve's ends.
 func modelBand(protocol string, size int) float64 {
 	switch {
-	case protocol == mviaSend.key() || protocol == tcpStream.key():
+	case protocol == ProtocolMvia || protocol == ProtocolTCP:
 		return 0.15
 	case size <= 256:
 		return 0.10
@@ -350,23 +350,23 @@ func modelBand(protocol string, size int) float64 {
 func modelCurveOf(r *Results) []ModelPoint {
 	var list []ModelPoint
 	for _, p := range []struct {
-		of    exchange
+		of    string
 		rows  []PingPongResult
 		model func(modelPoint) int64
 	}{
-		{rdmaWrite, r.RDMAWrite, func(m modelPoint) int64 { return m.write }},
-		{sendReceive, r.SendReceive, func(m modelPoint) int64 { return m.send }},
-		{mviaSend, r.Mvia, func(m modelPoint) int64 { return m.mvia }},
-		{tcpStream, r.Tcp, func(m modelPoint) int64 { return m.tcp }},
+		{ProtocolRDMAWrite, r.RDMAWrite, func(m modelPoint) int64 { return m.write }},
+		{ProtocolSendReceive, r.SendReceive, func(m modelPoint) int64 { return m.send }},
+		{ProtocolMvia, r.Mvia, func(m modelPoint) int64 { return m.mvia }},
+		{ProtocolTCP, r.Tcp, func(m modelPoint) int64 { return m.tcp }},
 	} {
 		for _, m := range modelTable {
-			got, ok := half(p.rows, m.size)
+			got, ok := HalfRTT(p.rows, m.size)
 			if !ok {
 				continue
 			}
 			model := p.model(m) * 100_000
-			band := modelBand(p.of.key(), m.size)
-			list = append(list, ModelPoint{Size: m.size, Protocol: p.of.key(), ModelPs: model, MeasuredPs: got, Band: band,
+			band := modelBand(p.of, m.size)
+			list = append(list, ModelPoint{Size: m.size, Protocol: p.of, ModelPs: model, MeasuredPs: got, Band: band,
 				OK: math.Abs(float64(got-model)) <= band*float64(model)})
 		}
 	}

@@ -1,0 +1,431 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package report
+
+import (
+	"fmt"
+	"math"
+	"math/bits"
+	"slices"
+
+	"hvia/params"
+)
+
+// Schema names the shape of a Report. Keys are added and never renamed.
+const Schema = "hvia-report/1"
+
+// Report is what a reproduction answers. All but Wall and Error repeats to
+// the bit for one profile, seed and set of hashes.
+type Report struct {
+	Schema  string   `json:"schema"`
+	Profile string   `json:"profile"`
+	Seed    uint64   `json:"seed"`
+	Hashes  Hashes   `json:"hashes"`
+	Notes   []string `json:"notes,omitempty"`  // what a reader must know before using the numbers
+	Misses  []string `json:"misses,omitempty"` // targets that were not met, one sentence each
+	Results Results  `json:"results"`
+
+	// Parameters is every number of the profile that the run was made with.
+	Parameters []Parameter `json:"parameters,omitempty"`
+
+	Wall  Wall     `json:"wall"`
+	Error *Failure `json:"error,omitempty"` // why the report is not complete
+}
+
+// Results is everything that was measured in simulated time.
+type Results struct {
+	RDMAWrite         []PingPongResult `json:"rdma_write"`
+	Stages            *Stages          `json:"stages,omitempty"` // where the hardware time of the shortest message goes
+	Digest            string           `json:"digest,omitempty"` // hash over frames, wakes, messages and their times
+	SendReceive       []PingPongResult `json:"send_receive"`
+	SendReceiveStages *Stages          `json:"send_receive_stages,omitempty"`
+	SendReceiveDigest string           `json:"send_receive_digest,omitempty"`
+
+	// Over VIs of reliable delivery, which reads require. Half a round trip of a read is all of
+	// it, from PostSend to its completion.
+	RDMARead      []PingPongResult `json:"rdma_read,omitempty"`
+	ReliableWrite []PingPongResult `json:"reliable_write,omitempty"`
+
+	Bursts       *Bursts       `json:"bursts,omitempty"`        // of the RDMA writes, if some are long enough
+	CrossTraffic *CrossTraffic `json:"cross_traffic,omitempty"` // the ping-pong beside a second VI's traffic
+
+	// What the paper compares with: the ping-pong by sends and receives on M-VIA, and by
+	// a connection of TCP/IP, over plain NICs on the same wire.
+	Mvia       []PingPongResult `json:"mvia,omitempty"`
+	MviaDigest string           `json:"mvia_digest,omitempty"`
+	Tcp        []PingPongResult `json:"tcp,omitempty"`
+	TcpDigest  string           `json:"tcp_digest,omitempty"`
+	Accounts   []MessageAccount `json:"accounts,omitempty"` // of the shortest and the longest message
+	Paths      []MessagePath    `json:"paths,omitempty"`    // of the shortest
+
+	Prediction  *Prediction         `json:"prediction,omitempty"`
+	PostReceive []PostReceiveResult `json:"post_receive,omitempty"`
+	ReceiveWait []ReceiveWaitResult `json:"receive_wait,omitempty"`
+	Waterfall   []WaterfallRow      `json:"waterfall,omitempty"` // of the RDMA write of 4 bytes
+	Pipeline    *Pipeline           `json:"pipeline,omitempty"`
+	Targets     []Target            `json:"targets,omitempty"`     // of the base profile only
+	ModelCurve  []ModelPoint        `json:"model_curve,omitempty"` // of the base profile only
+	Ablations   *Ablations          `json:"ablations,omitempty"`
+	Gains       []GainPoint         `json:"gains,omitempty"` // about T7, of a run with all sizes of the base profile
+	FirstWrite  []FirstWriteResult  `json:"first_write,omitempty"`
+	Digests     []RunDigest         `json:"digests,omitempty"` // of each run but those before the fit and the ablations
+}
+
+// Prediction is the experiments again with every fitted parameter that has a
+// value from before its fit at that value.
+type Prediction struct {
+	Parameters  map[string]int64    `json:"parameters"` // those that differ from the fitted ones
+	RDMAWrite   []PingPongResult    `json:"rdma_write"`
+	SendReceive []PingPongResult    `json:"send_receive"`
+	ReceiveWait []ReceiveWaitResult `json:"receive_wait,omitempty"`
+	Mvia        []PingPongResult    `json:"mvia,omitempty"`
+	Tcp         []PingPongResult    `json:"tcp,omitempty"`
+}
+
+// PostReceiveResult is Figure 11 of the paper: processor time of VipPostRecv, that is
+// to compose a descriptor, to post it, to ring the doorbell and to return,
+// between two readings of the clock. What one reading takes is in it.
+type PostReceiveResult struct {
+	Size   int   `json:"size"` // room in the buffer
+	MeanPs int64 `json:"mean_ps"`
+	MinPs  int64 `json:"min_ps"`
+	MaxPs  int64 `json:"max_ps"`
+}
+
+// ReceiveWaitResult is Figure 12 of the paper: the time that a message takes at the
+// receiving side alone, the network left out. The wire is held until all frames of
+// the message have left the sender; then they come back to back at the wire's
+// rate, which is more than the receiving side takes off the MAC, so that
+// nothing but the receiving side is waited for. As the frames are in the MAC
+// already, the time begins with its first write of the first frame into the
+// card; it ends when RecvWait returns.
+type ReceiveWaitResult struct {
+	Size   int    `json:"size"`
+	MeanPs int64  `json:"mean_ps"`
+	Fault  string `json:"fault,omitempty"` // the first byte that was wrong
+}
+
+// FirstWriteResult is the time from a client's call of ConnectRequest to the server's look that
+// finds the last byte of an RDMA write over that connection. Either the server has offered its region,
+// and the client writes as soon as it is connected; or the server sends the region's address and
+// handle when it has accepted, and the client writes when it has received them.
+type FirstWriteResult struct {
+	Size      int    `json:"size"`
+	ConnectPs int64  `json:"connect_ps"` // until ConnectRequest returns, with the offer
+	OffersPs  int64  `json:"offers_ps"`
+	MessagePs int64  `json:"message_ps"`
+	Fault     string `json:"fault,omitempty"` // the first byte that was wrong
+}
+
+// WaterfallRow is a step on the way of a message from the post to the look that finds
+// it, with its budget in docs/explanation/reproduction.md; 0 if the page has none
+// for the step, or none for this profile.
+type WaterfallRow struct {
+	Name     string `json:"name"`
+	BudgetPs int64  `json:"budget_ps"`
+	MeanPs   int64  `json:"mean_ps"`
+}
+
+// Pipeline is one long RDMA write on its way through the five hops, in times
+// since the store to the doorbell.
+type Pipeline struct {
+	Size  int   `json:"size"`
+	EndPs int64 `json:"end_ps"` // the last byte is in memory
+	Hops  []Hop `json:"hops"`
+}
+
+// Hop is one of the five. BusyPpm is the part of the time from 0 to the end in
+// which the hop carried something, descriptors and statuses included; Spans
+// are the frames of the message, each from the start of its first transaction
+// to the end of its last.
+type Hop struct {
+	Name    string `json:"name"`
+	BusyPpm int64  `json:"busy_ppm"`
+	Spans   []Span `json:"spans"`
+}
+
+// Span is one frame, counted from 1, on one hop.
+type Span struct {
+	Frame   int   `json:"frame"`
+	StartPs int64 `json:"start_ps"`
+	EndPs   int64 `json:"end_ps"`
+}
+
+// Target is one printed figure of the paper beside what was measured. Paper is
+// nil where the paper prints no number and docs/explanation/reproduction.md gives the band; Predicted
+// is nil where nothing was predicted before the fit. OK judges Calibrated.
+type Target struct {
+	ID         string   `json:"id"`
+	Quantity   string   `json:"quantity"`
+	Unit       string   `json:"unit"`
+	Paper      *float64 `json:"paper"`
+	Predicted  *float64 `json:"predicted"`
+	Calibrated float64  `json:"calibrated"`
+	Low        float64  `json:"low"`
+	High       float64  `json:"high"`
+	Kind       string   `json:"kind"` // prediction, calibration or derived
+	OK         bool     `json:"ok"`
+}
+
+// Kinds of targets.
+const (
+	KindPrediction  = "prediction"  // nothing was fitted to it
+	KindCalibration = "calibration" // a parameter was fitted to it
+	KindDerived     = "derived"     // a quotient of other rows, of which at least one is fitted
+)
+
+// ModelPoint is a measured half round trip beside that of the model behind the
+// study of the paper's figures, which is not the paper's. OK says that they
+// differ by no more than Band, a fraction of the model's.
+type ModelPoint struct {
+	Size       int     `json:"size"`
+	Protocol   string  `json:"protocol"` // rdma_write, send_receive, mvia or tcp
+	ModelPs    int64   `json:"model_ps"`
+	MeasuredPs int64   `json:"measured_ps"`
+	Band       float64 `json:"band"`
+	OK         bool    `json:"ok"`
+}
+
+// Parameter is one of package params.
+type Parameter struct {
+	Name   string `json:"name"`
+	Value  int64  `json:"value"`
+	Unit   string `json:"unit"`
+	Class  string `json:"class"`
+	Tag    string `json:"tag"`
+	Source string `json:"source"`
+	Doc    string `json:"doc"`
+	Prior  *int64 `json:"prior,omitempty"` // before the fit, of a fitted parameter that had a guess to begin with
+}
+
+// ParametersOf are all numbers of a table as the report tells them.
+func ParametersOf(table []params.Param) []Parameter {
+	list := make([]Parameter, len(table))
+	for i, p := range table {
+		list[i] = Parameter{Name: p.Name, Value: p.Value, Unit: p.Unit, Class: p.Class.String(), Tag: string(p.Tag), Source: p.Source, Doc: p.Doc}
+		if p.Prior != 0 {
+			list[i].Prior = &p.Prior
+		}
+	}
+	return list
+}
+
+// MessageAccount is what one message of the ping-pong takes of both hosts, of their
+// system buses and of the wire, as means over the counted rounds.
+type MessageAccount struct {
+	Protocol    string      `json:"protocol"` // rdma_write, send_receive, mvia or tcp
+	Size        int         `json:"size"`
+	HalfRTTPs   int64       `json:"half_rtt_ps"`
+	ProcessorPs int64       `json:"processor_ps"` // of both hosts, the sum of Processor
+	Processor   []TimeShare `json:"processor"`    // by layer
+	PollPs      int64       `json:"poll_ps"`      // in polling loops, which take what is left of a processor
+	BusPs       int64       `json:"bus_ps"`       // both system buses carried something
+	WirePs      int64       `json:"wire_ps"`      // of its frames and those that answer them, with preamble, FCS and gap
+	Frames      float64     `json:"frames"`       // all that crossed the wire
+}
+
+// TimeShare is a part of a time.
+type TimeShare struct {
+	Name string `json:"name"`
+	Ps   int64  `json:"ps"`
+}
+
+// MessagePath is where the half round trip of a short message goes, one thing at a time:
+// the rows add up to it. The last is what none of the others accounts for.
+type MessagePath struct {
+	Protocol  string      `json:"protocol"`
+	Size      int         `json:"size"`
+	HalfRTTPs int64       `json:"half_rtt_ps"`
+	Rows      []TimeShare `json:"rows"`
+}
+
+// Stages is the time between the events of a one-frame message, from the card's
+// trace port, as means over all counted messages. The sum is HardwarePs.
+type Stages struct {
+	Size int     `json:"size"`
+	Rows []Stage `json:"rows"`
+}
+
+// CrossTraffic is the ping-pong again while both nodes send on a second VI.
+type CrossTraffic struct {
+	RDMAWrite []PingPongResult `json:"rdma_write"`
+	Messages  int              `json:"messages"` // sent on the second VI, both directions
+	Verified  bool             `json:"verified"` // what the last of them left in memory, both directions
+	Fault     string           `json:"fault,omitempty"`
+	Digest    string           `json:"digest"`
+}
+
+// PingPongResult is the ping-pong of one message length. HalfRTTPs is
+// HardwarePs + HostPs, up to the rounding of a half picosecond. The hardware's
+// part is from the doorbell's store to what the receiver waits for in its
+// memory: the last byte of an RDMA write, the status of a receive. With M-VIA and TCP/IP the
+// host's part is that in which a processor of either host works or wakes a program.
+type PingPongResult struct {
+	Size        int    `json:"size"`
+	HalfRTTPs   int64  `json:"half_rtt_ps"`
+	HardwarePs  int64  `json:"hardware_ps"`
+	HostPs      int64  `json:"host_ps"`
+	BytesPerSec int64  `json:"bytes_per_s"`
+	Verified    bool   `json:"verified"`        // every payload and guard byte of every round
+	Fault       string `json:"fault,omitempty"` // the first byte that was wrong
+}
+
+// Wall is everything that depends on the machine.
+type Wall struct {
+	BuildSeconds float64   `json:"build_seconds"` // what the build of the simulator took, whenever that was
+	Seconds      float64   `json:"seconds"`       // of the experiments, without the build
+	RDMAWrite    []WallRow `json:"rdma_write,omitempty"`
+	SendReceive  []WallRow `json:"send_receive,omitempty"`
+	Mvia         []WallRow `json:"mvia,omitempty"`
+	Tcp          []WallRow `json:"tcp,omitempty"`
+}
+
+// WallRow says what one message length cost. Cycles are core clocks of
+// simulated time, including the ones that were skipped because all was quiet.
+type WallRow struct {
+	Size            int     `json:"size"`
+	Seconds         float64 `json:"seconds"`
+	Cycles          int64   `json:"simulated_cycles"`
+	CyclesPerSecond float64 `json:"cycles_per_s"`
+}
+
+// Failure is the error of a run that did not end well.
+type Failure struct {
+	Message string `json:"message"`
+}
+
+// New starts a report with nothing measured.
+func New(profile string, seed uint64, hashes Hashes) *Report {
+	return &Report{
+		Schema: Schema, Profile: profile, Seed: seed, Hashes: hashes,
+		Results: Results{RDMAWrite: []PingPongResult{}, SendReceive: []PingPongResult{}},
+	}
+}
+
+// BytesPerSecond is size bytes per ps picoseconds, rounded down; 0 for a time
+// that is not positive, and the largest number if it does not fit.
+func BytesPerSecond(size int, ps int64) int64 {
+	if ps <= 0 || size <= 0 {
+		return 0
+	}
+	hi, lo := bits.Mul64(uint64(size), 1_000_000_000_000)
+	if hi >= uint64(ps) {
+		return math.MaxInt64
+	}
+	q, _ := bits.Div64(hi, lo, uint64(ps))
+	if q > math.MaxInt64 {
+		return math.MaxInt64
+	}
+	return int64(q)
+}
+
+// Verified is true if something was measured and every byte of it was right.
+func (r *Report) Verified() bool { return len(r.Results.RDMAWrite) > 0 && len(r.Faults()) == 0 }
+
+// Faults says what arrived wrong, one sentence for each size and experiment.
+func (r *Report) Faults() []string {
+	var faults []string
+	add := func(where string, rows []PingPongResult) {
+		for _, w := range rows {
+			if !w.Verified {
+				faults = append(faults, fmt.Sprintf("%d bytes%s: %s", w.Size, where, w.Fault))
+			}
+		}
+	}
+	add("", r.Results.RDMAWrite)
+	add(" by send and receive", r.Results.SendReceive)
+	add(" by RDMA read", r.Results.RDMARead)
+	add(" at reliable delivery", r.Results.ReliableWrite)
+	add(" by M-VIA", r.Results.Mvia)
+	add(" by TCP/IP", r.Results.Tcp)
+	if c := r.Results.CrossTraffic; c != nil {
+		add(" beside cross traffic", c.RDMAWrite)
+		if !c.Verified {
+			faults = append(faults, "cross traffic: "+c.Fault)
+		}
+	}
+	waits := slices.Clone(r.Results.ReceiveWait)
+	if p := r.Results.Prediction; p != nil {
+		waits = append(waits, p.ReceiveWait...)
+		add(" before the fit", p.RDMAWrite)
+		add(" by send and receive before the fit", p.SendReceive)
+		add(" by M-VIA before the fit", p.Mvia)
+		add(" by TCP/IP before the fit", p.Tcp)
+	}
+	for _, w := range waits {
+		if w.Fault != "" {
+			faults = append(faults, fmt.Sprintf("%d bytes at the receiving side: %s", w.Size, w.Fault))
+		}
+	}
+	for _, w := range r.Results.FirstWrite {
+		if w.Fault != "" {
+			faults = append(faults, fmt.Sprintf("%d bytes, first write: %s", w.Size, w.Fault))
+		}
+	}
+	return append(faults, r.Results.Ablations.Faults()...)
+}
+
+// protocolNames are those of the keys in reports, in the order of tables.
+var protocolNames = []struct{ key, name string }{
+	{ProtocolRDMAWrite, "RDMA write"}, {ProtocolSendReceive, "send/recv"}, {ProtocolMvia, "M-VIA"}, {ProtocolTCP, "TCP/IP"},
+}
+
+// Keys of the protocols in reports.
+const (
+	ProtocolRDMAWrite     = "rdma_write"
+	ProtocolSendReceive   = "send_receive"
+	ProtocolMvia          = "mvia"
+	ProtocolTCP           = "tcp"
+	ProtocolReliableWrite = "reliable_write"
+	ProtocolRDMARead      = "rdma_read"
+)
+
+// ProtocolName is the name of a protocol by its key in the report.
+func ProtocolName(key string) string {
+	for _, p := range protocolNames {
+		if p.key == key {
+			return p.name
+		}
+	}
+	return key
+}
+
+// Bursts are the rates of 512-byte bursts that follow each other without a
+// pause: 512 bytes over the time from one burst's start to the next one's.
+type Bursts struct {
+	SystemBytesPerSec int64 `json:"system_bytes_per_s"`
+	MACBytesPerSec    int64 `json:"mac_bytes_per_s"`
+}
+
+// PaperSizes is the list of message lengths that the targets are about.
+var PaperSizes = []int{4, 16, 64, 256, 1024, 1400, 2048, 4096, 8192, 16384, 32768, 65536}
+
+// Stage is one step of a message between two events.
+type Stage struct {
+	Name   string `json:"name"`
+	MeanPs int64  `json:"mean_ps"`
+}
+
+// WaterfallSize is the message whose way the waterfall shows: the shortest.
+const WaterfallSize = 4
+
+// Hashes says which layouts, numbers and RTL a result belongs to, each as 16
+// hexadecimal digits.
+type Hashes struct {
+	Layout string `json:"layout"`
+	Params string `json:"params"`
+	RTL    string `json:"rtl"`
+}
+
+// Parts are the two parts of a run's digest, as 16 hexadecimal digits each:
+// what the cards and the wire did, and what the hosts saw of it.
+type Parts struct {
+	Frames string `json:"frames_digest,omitempty"` // hash over every frame on a wire and its time
+	Wakes  string `json:"wakes_digest,omitempty"`  // hash over every wake, and the message or reply it brought
+}
+
+// RunDigest is the digest of one run of a report.
+type RunDigest struct {
+	Run string `json:"run"` // key of its results, or receive_side
+	Parts
+}
