@@ -132,7 +132,7 @@ func TestDemoFindsAWrongByte(t *testing.T) {
 
 // wrongByte is a fault of the card: one bit in long bursts.
 var wrongByte = verilate.Mutant{
-	File: "rtl/dma_write.sv", Old: ".in_data_i(beat_data_i)", New: ".in_data_i(beat_data_i ^ {{(W-1){1'b0}}, head_left_q[9:2] == 8'd75})",
+	File: "rtl/host/hvia_dma_write.sv", Old: ".in_data_i(beat_data_i)", New: ".in_data_i(beat_data_i ^ {{(W-1){1'b0}}, head_left_q[9:2] == 8'd75})",
 }
 
 // wrongByteSimulator builds the simulator with that card. It takes minutes, so

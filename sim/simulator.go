@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -94,22 +95,18 @@ func simulatorSpec(profile string) (verilate.Spec, error) {
 	if err != nil {
 		return verilate.Spec{}, err
 	}
-	var rtl []string
 	// Packages first; the order of the rest does not matter.
-	for _, pattern := range []string{"rtl/gen/hvia_pkg.sv", "rtl/gen/hvia_params_pkg.sv", "rtl/*_pkg.sv", "rtl/*.sv", "rtl/checkers/*.sv", "sim/card/*.sv"} {
-		m, err := filepath.Glob(filepath.Join(root, pattern))
-		if err != nil {
-			return verilate.Spec{}, err
-		}
-		slices.Sort(m)
-		for _, f := range m {
-			rel, err := filepath.Rel(root, f)
-			if err != nil {
-				return verilate.Spec{}, err
-			}
-			if !slices.Contains(rtl, rel) {
+	rtl := []string{"rtl/gen/hvia_pkg.sv", "rtl/gen/hvia_params_pkg.sv"}
+	for _, dir := range []string{"rtl", "sim/card"} {
+		err := filepath.WalkDir(filepath.Join(root, dir), func(path string, _ fs.DirEntry, err error) error {
+			rel, _ := filepath.Rel(root, path)
+			if err == nil && filepath.Ext(rel) == ".sv" && !slices.Contains(rtl, rel) {
 				rtl = append(rtl, rel)
 			}
+			return err
+		})
+		if err != nil {
+			return verilate.Spec{}, fmt.Errorf("sim: build the simulator: %w", err)
 		}
 	}
 	cpp, err := glob(root, []string{"sim/fabric/*.cc", "sim/card/*.cc", "sim/model/*.cc"})

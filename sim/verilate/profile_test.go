@@ -16,7 +16,7 @@ import (
 
 func TestForProfile(t *testing.T) {
 	spec := verilate.Spec{
-		Name: "program", Top: "top", RTL: []string{"rtl/gen/hvia_pkg.sv", profile.SVFile, "rtl/host_arbiter.sv"},
+		Name: "program", Top: "top", RTL: []string{"rtl/gen/hvia_pkg.sv", profile.SVFile, "rtl/host/hvia_host_arbiter.sv"},
 		Cpp: []string{"sim/model/pci_bus.cc"}, Headers: []string{"sim/gen/*.h"}, Extra: []string{"--x"},
 	}
 	for _, name := range []string{"", params.Base} {
@@ -29,7 +29,7 @@ func TestForProfile(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "program-hvia-ge-66", other.Name)
 	require.Equal(t, "rtl/gen/hvia_pkg.sv", other.RTL[0])
-	require.Equal(t, "rtl/host_arbiter.sv", other.RTL[2])
+	require.Equal(t, "rtl/host/hvia_host_arbiter.sv", other.RTL[2])
 	root, err := verilate.Root()
 	require.NoError(t, err)
 	files, err := profile.Files("hvia-ge-66")

@@ -268,7 +268,7 @@ func forbiddenImport(name, p string) string {
 		return fmt.Sprintf("%s/ has Go code but is not in the table of rooms: add it to Rooms and to docs/explanation/rooms.md", folder)
 	}
 	// Unit tests of the RTL and test helpers are tests in separate packages.
-	if strings.HasPrefix(name, "sim/bench/") || strings.Contains(name, "test/") {
+	if strings.HasPrefix(name, "sim/unit/") || strings.Contains(name, "test/") {
 		return ""
 	}
 	if own, ok := strings.CutPrefix(p, moduleName+"/"); ok {
@@ -321,7 +321,7 @@ var checkerCalls = map[string]bool{"$error": true, "$fatal": true, "$isunknown":
 // that it is simulated.
 func checkRTL(name, body string) []Violation {
 	var v []Violation
-	checker := strings.HasPrefix(name, "rtl/checkers/")
+	checker := path.Base(path.Dir(name)) == "checkers"
 	code, _, _ := separate(name, body)
 	add := func(offset int, text string) {
 		v = append(v, Violation{name, lineOf(code, offset), text})

@@ -3,6 +3,7 @@
 package house
 
 import (
+	"io/fs"
 	"maps"
 	"os"
 	"os/exec"
@@ -82,11 +83,14 @@ func TestPaperBesideTheCode(t *testing.T) {
 	require.Equal(t, []string{"d"}, missing)
 
 	var modules []string
-	files, err := filepath.Glob(filepath.Join(root(t), "rtl", "*.sv"))
+	err := filepath.WalkDir(filepath.Join(root(t), "rtl"), func(file string, _ fs.DirEntry, err error) error {
+		name, ok := strings.CutSuffix(filepath.Base(file), ".sv")
+		if dir := filepath.Base(filepath.Dir(file)); ok && dir != "gen" && dir != "checkers" {
+			modules = append(modules, strings.TrimPrefix(name, "hvia_"))
+		}
+		return err
+	})
 	require.NoError(t, err)
-	for _, f := range files {
-		modules = append(modules, strings.TrimSuffix(filepath.Base(f), ".sv"))
-	}
 	read := func(name string) string {
 		body, err := os.ReadFile(filepath.Join(root(t), name))
 		require.NoError(t, err)
@@ -159,15 +163,15 @@ func TestRulesCatch(t *testing.T) {
 		{"display", "rtl/a.sv", svHead + "module a;\n  initial $display(\"x\");\nendmodule\n", "$display"},
 		{"file", "rtl/a.sv", svHead + "module a;\n  initial $readmemh(\"x\", m);\nendmodule\n", "$readmemh"},
 		{"error in the design", "rtl/a.sv", svHead + "module a;\n  always_comb if (x) $error(\"x\");\nendmodule\n", "$error"},
-		{"error in a checker", "rtl/checkers/a_checker.sv", svHead + "module a_checker;\n  always_comb if (x) $error(\"x\");\nendmodule\n", ""},
-		{"random in a checker", "rtl/checkers/a_checker.sv", svHead + "module a_checker;\n  assign x = $urandom;\nendmodule\n", "$urandom"},
+		{"error in a checker", "rtl/a/checkers/a_checker.sv", svHead + "module a_checker;\n  always_comb if (x) $error(\"x\");\nendmodule\n", ""},
+		{"random in a checker", "rtl/a/checkers/a_checker.sv", svHead + "module a_checker;\n  assign x = $urandom;\nendmodule\n", "$urandom"},
 		{"DPI", "rtl/a.sv", svHead + "module a;\n  import \"DPI-C\" function void f();\nendmodule\n", "import"},
 		{"simulation branch", "rtl/a.sv", svHead + "module a;\n`ifdef VERILATOR\n`endif\nendmodule\n", "no directives"},
 		{"translate_off", "rtl/a.sv", svHead + "module a;\n// synthesis translate_off\nendmodule\n", "translate_off"},
 		{"wait", "rtl/a.sv", svHead + "module a;\n  initial wait (x);\nendmodule\n", "wait is"},
 		{"await is a name", "rtl/a.sv", svHead + "module a;\n  logic wait_q;\nendmodule\n", ""},
 		{"no sentence", "rtl/a.sv", "// " + spdx + "\n\nmodule a;\nendmodule\n", "no sentence"},
-		{"bench may delay", "sim/bench/a/a.sv", svHead + "module a;\n  assign #1 x = y;\nendmodule\n", ""},
+		{"bench may delay", "sim/unit/a/a.sv", svHead + "module a;\n  assign #1 x = y;\nendmodule\n", ""},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

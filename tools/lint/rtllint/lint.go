@@ -73,7 +73,7 @@ func (l *linter) modules() ([]module, error) {
 			return err
 		}
 		if d.IsDir() {
-			if rel != filepath.Join("rtl", "gen") && rel != filepath.Join("rtl", "checkers") {
+			if rel != filepath.Join("rtl", "gen") && d.Name() != "checkers" {
 				l.dirs = append(l.dirs, rel)
 			}
 			return nil
@@ -81,11 +81,11 @@ func (l *linter) modules() ([]module, error) {
 		if filepath.Ext(rel) != ".sv" {
 			return nil
 		}
-		switch filepath.Dir(rel) {
-		case filepath.Join("rtl", "gen"):
+		switch filepath.Base(filepath.Dir(rel)) {
+		case "gen":
 			l.packages = append(l.packages, rel)
 			return nil
-		case filepath.Join("rtl", "checkers"):
+		case "checkers":
 			checkers[rel] = false
 			return nil
 		}
@@ -111,7 +111,7 @@ func (l *linter) modules() ([]module, error) {
 		return nil, err
 	}
 	for i, m := range found {
-		c := filepath.Join("rtl", "checkers", m.name+"_checker.sv")
+		c := filepath.Join(filepath.Dir(m.file), "checkers", m.name+"_checker.sv")
 		if _, ok := checkers[c]; ok {
 			found[i].checker = c
 			checkers[c] = true
@@ -119,7 +119,7 @@ func (l *linter) modules() ([]module, error) {
 	}
 	for _, c := range sorted(checkers) {
 		if !checkers[c] {
-			return nil, fmt.Errorf("%s belongs to no module: name it <module>_checker.sv", c)
+			return nil, fmt.Errorf("%s belongs to no module: name it <module>_checker.sv, in checkers/ beside the module", c)
 		}
 	}
 	return found, nil

@@ -23,12 +23,12 @@ func TestDelaysAreFound(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, clean)
 
-	chosen, err := choose(modules, []string{"byte_packer"})
+	chosen, err := choose(modules, []string{"hvia_byte_packer"})
 	require.NoError(t, err)
 
 	const (
-		host    = "rtl/byte_packer.sv"
-		checker = "rtl/checkers/byte_packer_checker.sv"
+		host    = "rtl/prim/hvia_byte_packer.sv"
+		checker = "rtl/prim/checkers/hvia_byte_packer_checker.sv"
 		numbers = "rtl/gen/hvia_params_pkg.sv"
 	)
 	tests := []struct {
@@ -49,7 +49,7 @@ func TestDelaysAreFound(t *testing.T) {
 		{name: "delay on a line of its own", plant: "always_comb begin\n    #\n    5 x = y; end", check: checkHardware, text: "a delay"},
 		{name: "delay in a checker", file: checker, plant: "always #5 x = y;", check: checkHardware, text: "a delay"},
 		{name: "delay in a package", file: numbers, plant: "task t; #5; endtask", check: checkHardware, text: "a delay"},
-		{name: "parameters of an instance", plant: "cdc_sync #(.Width(2)) u_sync (.a(b));"},
+		{name: "parameters of an instance", plant: "hvia_cdc_sync #(.Width(2)) u_sync (.a(b));"},
 		{name: "delay in a comment", plant: "// #5 wait (x) @(posedge y) $time initial\n  /* #5\n $random */"},
 		{name: "delay in a string", file: checker, plant: `always_comb assert (x) else $error("#5 $time @(posedge x) wait \" #3");`},
 		{name: "event control in a block", plant: "always_comb begin @(posedge clk_i); x = y; end", check: checkHardware, text: "an event control"},

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Checks of the VI contexts: a port that is settled shows the word of its index, a VI that is not
+// live reads as Free, and nothing moves after quiet.
+
+module hvia_vi_context_checker (
+    input logic          clk_i,
+    input logic          rst_ni,
+    input logic [4*8-1:0] rd_vi_i,
+    input logic [4*128-1:0] rd_ctx_o,
+    input logic          hold_valid_i,
+    input logic [ 255:0] live_q,
+    input logic [ 255:0] live_o,
+    input logic          quiet_o
+);
+
+  logic quiet_q;
+  logic [511:0] ctx_q;
+  always_ff @(posedge clk_i or negedge rst_ni) begin
+    if (!rst_ni) begin
+      quiet_q <= 1'b0;
+    end else begin
+      quiet_q <= quiet_o;
+      if (quiet_q) begin
+        assert (rd_ctx_o == ctx_q)
+        else $error("vi_context: a read port changed after quiet");
+      end
+      for (int p = 0; p < 4; p++) begin
+        if (quiet_o && !live_q[rd_vi_i[8*p+:8]]) begin
+          assert (rd_ctx_o[128*p+:128] == 128'(hvia_pkg::VIStateFree))
+          else $error("vi_context: port %0d shows a word of a VI that is not in use", p);
+        end
+      end
+      assert ((live_o & ~live_q) == '0)
+      else $error("vi_context: a VI that is Free counts as live");
+      assert (hold_valid_i || live_o == live_q)
+      else $error("vi_context: a VI in use does not count as live");
+      // While quiet lasts nothing may differ from what it began with. Behind all that looks at the
+      // copies, so that a simulation needs no second one.
+      if (quiet_o && !quiet_q) ctx_q <= rd_ctx_o;
+    end
+  end
+
+endmodule
+
+bind hvia_vi_context hvia_vi_context_checker u_checker (.*);

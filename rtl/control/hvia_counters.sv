@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// The card's event counters: 128 counters of 32 bits, wrapping, numbered as
+// `layout` lists them. Each bit of `strobe_i` counts one event of its counter
+// in that clock.
+//
+// The counts live in a RAM with one update per clock. Events wait in two bit
+// planes, a number from 0 to 3 for each counter; serving a counter takes all of
+// it in one addition. The fullest go first, and among equals those that were not
+// served yet in the present round, so that a counter hit in every clock is neither
+// lost nor keeps the others waiting for ever. Nothing is lost as long as no counter
+// collects more than three events between two services: three counters may be hit
+// in every clock for ever, a fourth may not. The card has no four such events. The
+// checker fires in every simulation that loses one.
+//
+// A read answers one clock after the index, and lags behind events by the
+// services that are still due.
+//
+// The RAM is not reset: one bit per counter says whether it was written since
+// reset, and one without it counts from 0. So counting begins with the first
+// clock after reset and needs no walk that clears the RAM.
+module hvia_counters (
+    input  logic         clk_i,
+    input  logic         rst_ni,
+    input  logic [127:0] strobe_i,
+    input  logic [  6:0] rd_index_i,
+    output logic [ 31:0] rd_data_o,
+    output logic         quiet_o
+);
+
+  // Mask of the indices whose bit `b` is set, to turn one hot into binary.
+  localparam logic [127:0] Index0 = {64{2'b10}};
+  localparam logic [127:0] Index1 = {32{4'b1100}};
+  localparam logic [127:0] Index2 = {16{8'hf0}};
+  localparam logic [127:0] Index3 = {8{16'hff00}};
+  localparam logic [127:0] Index4 = {4{32'hffff0000}};
+  localparam logic [127:0] Index5 = {2{64'hffffffff00000000}};
+  localparam logic [127:0] Index6 = {64'hffffffffffffffff, 64'h0};
+
+  logic [127:0] plane0_q, plane0_d, plane1_q, plane1_d;
+  logic [127:0] round_q, round_d;
+  logic [127:0] known_q, known_d;
+
+  logic [127:0] waiting, full, urgent, pick;
+  logic [  6:0] pick_index;
+  logic [  1:0] pick_amount;
+  logic         pick_valid;
+
+  always_comb begin
+    waiting     = plane0_q | plane1_q;
+    pick_valid  = |waiting;
+    full        = '0;
+    urgent      = '0;
+    pick        = '0;
+    pick_index  = '0;
+    pick_amount = '0;
+    round_d     = round_q;
+    plane0_d    = plane0_q;
+    plane1_d    = plane1_q;
+    if (pick_valid) begin
+      if (!(|(waiting & round_q))) round_d = '1;
+      full   = plane1_q & plane0_q;
+      urgent = (|full) ? full : (|plane1_q) ? plane1_q : plane0_q;
+      if (|(urgent & round_d)) urgent = urgent & round_d;
+      pick        = urgent & (~urgent + 128'd1);
+      pick_index  = {|(pick & Index6), |(pick & Index5), |(pick & Index4), |(pick & Index3),
+                     |(pick & Index2), |(pick & Index1), |(pick & Index0)};
+      pick_amount = {|(pick & plane1_q), |(pick & plane0_q)};
+      round_d     = round_d & ~pick;
+      plane0_d    = plane0_q & ~pick;
+      plane1_d    = plane1_q & ~pick;
+    end
+    // Add the strobes of this clock to the two-bit numbers.
+    plane1_d = plane1_d | (plane0_d & strobe_i);
+    plane0_d = plane0_d ^ strobe_i;
+  end
+
+  // Service: read, then add and write. The write is forwarded to a read of the
+  // same counter in the same clock.
+  logic [31:0] mem[0:127];
+  logic        add_valid_q, add_known_q;
+  logic [ 6:0] add_index_q;
+  logic [ 1:0] add_amount_q;
+  logic [31:0] add_old_q, add_sum;
+
+  assign add_sum = (add_known_q ? add_old_q : 32'd0) + 32'(add_amount_q);
+
+  always_comb begin
+    known_d = known_q;
+    if (add_valid_q) known_d[add_index_q] = 1'b1;
+  end
+
+  always_ff @(posedge clk_i or negedge rst_ni) begin
+    if (!rst_ni) begin
+      plane0_q     <= '0;
+      plane1_q     <= '0;
+      round_q      <= '0;
+      known_q      <= '0;
+      add_valid_q  <= 1'b0;
+      add_known_q  <= 1'b0;
+      add_index_q  <= '0;
+      add_amount_q <= '0;
+    end else begin
+      plane0_q    <= plane0_d;
+      plane1_q    <= plane1_d;
+      round_q     <= round_d;
+      known_q     <= known_d;
+      add_valid_q <= pick_valid;
+      if (pick_valid) begin
+        add_index_q  <= pick_index;
+        add_amount_q <= pick_amount;
+        add_known_q  <= known_d[pick_index];
+      end
+    end
+  end
+
+  always_ff @(posedge clk_i) begin
+    if (add_valid_q) mem[add_index_q] <= add_sum;
+  end
+  always_ff @(posedge clk_i) begin
+    if (pick_valid) begin
+      add_old_q <= (add_valid_q && (add_index_q == pick_index)) ? add_sum : mem[pick_index];
+    end
+  end
+
+  // Read port.
+  logic [ 6:0] rd_index_q;
+  logic        rd_known_q, wrote_q;
+  logic [31:0] rd_data_q;
+  always_ff @(posedge clk_i) begin
+    rd_data_q <= mem[rd_index_i];
+  end
+  always_ff @(posedge clk_i or negedge rst_ni) begin
+    if (!rst_ni) begin
+      rd_index_q <= '0;
+      rd_known_q <= 1'b0;
+      wrote_q    <= 1'b0;
+    end else begin
+      rd_index_q <= rd_index_i;
+      rd_known_q <= known_q[rd_index_i];
+      wrote_q    <= add_valid_q;
+    end
+  end
+  assign rd_data_o = rd_known_q ? rd_data_q : 32'd0;
+
+  assign quiet_o = !pick_valid && !add_valid_q && !wrote_q && !(|strobe_i) &&
+      (rd_index_q == rd_index_i);
+
+endmodule

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Carries one word at a time from the source clock to the destination clock
+// (two-phase handshake: a request toggle one way, an acknowledge toggle back).
+// The word is held in a source register until it was taken, so only the two
+// toggles pass synchronisers. Latency: one source clock, then two destination
+// clocks; the source accepts the next word two source clocks after the
+// destination took this one.
+//
+// Reset: the reset of either side clears both sides (asserted at once,
+// released synchronously in each domain); a word under way is dropped, and
+// nothing of it comes out afterwards. Neither side is quiet while in reset.
+//
+// Quiet: a side is quiet when none of its flops changes at its next clock. A
+// settled word that waits for `dst_ready_i` is quiet: whoever withholds ready
+// has to be the one that is not.
+module hvia_cdc_handshake #(
+    parameter int unsigned Width = 32,
+    // The resets given are one already: asserted together, each released with its clock.
+    parameter bit Joined = 1'b0
+) (
+    input  logic             src_clk_i,
+    input  logic             src_rst_ni,
+    input  logic             src_valid_i,
+    output logic             src_ready_o,
+    input  logic [Width-1:0] src_data_i,
+    output logic             src_quiet_o,
+
+    input  logic             dst_clk_i,
+    input  logic             dst_rst_ni,
+    output logic             dst_valid_o,
+    input  logic             dst_ready_i,
+    output logic [Width-1:0] dst_data_o,
+    output logic             dst_quiet_o
+);
+
+  logic src_rst_n, src_live, dst_rst_n, dst_live;
+  if (Joined) begin : g_joined
+    logic src_live_q, dst_live_q;
+    assign src_rst_n = src_rst_ni;
+    assign dst_rst_n = dst_rst_ni;
+    assign src_live  = src_live_q;
+    assign dst_live  = dst_live_q;
+    always_ff @(posedge src_clk_i or negedge src_rst_ni) begin
+      if (!src_rst_ni) src_live_q <= 1'b0;
+      else src_live_q <= 1'b1;
+    end
+    always_ff @(posedge dst_clk_i or negedge dst_rst_ni) begin
+      if (!dst_rst_ni) dst_live_q <= 1'b0;
+      else dst_live_q <= 1'b1;
+    end
+  end else begin : g_join
+    logic both_rst_n;
+    assign both_rst_n = src_rst_ni & dst_rst_ni;
+    hvia_cdc_reset_sync u_src_reset (
+        .clk_i  (src_clk_i),
+        .arst_ni(both_rst_n),
+        .rst_no (src_rst_n),
+        .live_o (src_live)
+    );
+    hvia_cdc_reset_sync u_dst_reset (
+        .clk_i  (dst_clk_i),
+        .arst_ni(both_rst_n),
+        .rst_no (dst_rst_n),
+        .live_o (dst_live)
+    );
+  end
+
+  // Source side.
+  logic req_q, ack_sync, ack_settled;
+  logic [Width-1:0] data_q;
+  logic ack_q, req_sync, req_settled;
+  logic src_take;
+
+  hvia_cdc_sync #(
+      .Width(1)
+  ) u_ack_sync (
+      .clk_i    (src_clk_i),
+      .rst_ni   (src_rst_n),
+      .d_i      (ack_q),
+      .q_o      (ack_sync),
+      .settled_o(ack_settled)
+  );
+
+  assign src_ready_o = src_live && (req_q == ack_sync);
+  assign src_take    = src_valid_i && src_ready_o;
+  assign src_quiet_o = src_live && ack_settled && !src_take;
+
+  always_ff @(posedge src_clk_i or negedge src_rst_n) begin
+    if (!src_rst_n) req_q <= 1'b0;
+    else if (src_take) req_q <= !req_q;
+  end
+
+  always_ff @(posedge src_clk_i) begin
+    if (src_take) data_q <= src_data_i;
+  end
+
+  // Destination side.
+  logic dst_take;
+
+  hvia_cdc_sync #(
+      .Width(1)
+  ) u_req_sync (
+      .clk_i    (dst_clk_i),
+      .rst_ni   (dst_rst_n),
+      .d_i      (req_q),
+      .q_o      (req_sync),
+      .settled_o(req_settled)
+  );
+
+  assign dst_valid_o = dst_live && (req_sync != ack_q);
+  assign dst_data_o  = data_q;
+  assign dst_take    = dst_valid_o && dst_ready_i;
+  assign dst_quiet_o = dst_live && req_settled && !dst_take;
+
+  always_ff @(posedge dst_clk_i or negedge dst_rst_n) begin
+    if (!dst_rst_n) ack_q <= 1'b0;
+    else if (dst_take) ack_q <= req_sync;
+  end
+
+endmodule

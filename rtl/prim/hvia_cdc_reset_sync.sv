@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Reset synchroniser: the reset is asserted at once and released on a clock
+// edge of `clk_i`. `live_o` follows one clock after the release; it is an
+// ordinary level for logic, so that the reset net itself drives resets only.
+module hvia_cdc_reset_sync (
+    input  logic clk_i,
+    input  logic arst_ni,
+    output logic rst_no,
+    output logic live_o
+);
+
+  logic [1:0] chain_q;
+
+  always_ff @(posedge clk_i or negedge arst_ni) begin
+    if (!arst_ni) chain_q <= 2'b00;
+    else chain_q <= {chain_q[0], 1'b1};
+  end
+
+  assign rst_no = chain_q[1];
+
+  always_ff @(posedge clk_i or negedge rst_no) begin
+    if (!rst_no) live_o <= 1'b0;
+    else live_o <= 1'b1;
+  end
+
+endmodule

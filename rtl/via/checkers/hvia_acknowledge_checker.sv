@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Checks of every acknowledge: events of the receive engine are taken in time, what is offered stays
+// until it is taken or taken back, what is listed has room, a VI is connected or reset but not both
+// at once, and nothing moves after quiet.
+
+module hvia_acknowledge_checker (
+    input logic         clk_i,
+    input logic         rst_ni,
+    input logic         rxa_valid_i,
+    input logic         rxa_ready_o,
+    input logic [2:0]   rxa_op_i,
+    input logic         ref_valid_i,
+    input logic         ref_ready_o,
+    input logic [2:0]   ref_code_i,
+    input logic [2:0]   rxa_code_i,
+    input logic         ack_valid_o,
+    input logic         ack_ready_i,
+    input logic [7:0]   ack_vi_o,
+    input logic [31:0]  ack_number_o,
+    input logic [2:0]   ack_code_o,
+    input logic         init_valid_i,
+    input logic         clear_valid_i,
+    input logic         renew,
+    input logic [7:0]   renew_vi,
+    input logic         push,
+    input logic [1:0]   state_q,
+    input logic [255:0] listed_q,
+    input logic [255:0] refused_q,
+    input logic [7:0]   head_q,
+    input logic [7:0]   tail_q,
+    input logic         some_q,
+    input logic         refused_o,
+    input logic         quiet_o
+);
+
+  localparam logic [1:0] Idle = 2'd0, Head = 2'd1;
+
+  logic         quiet_q, held_q, taken_back_q, refused_was_q;
+  logic [42:0]  offer_q;
+  logic [1:0]   state_was_q;
+  logic [255:0] listed_was_q, refusals_was_q;
+  logic [2:0]   age_q;
+  logic [42:0]  offer;
+  assign offer = {ack_vi_o, ack_number_o, ack_code_o};
+
+  always_ff @(posedge clk_i or negedge rst_ni) begin
+    if (!rst_ni) begin
+      quiet_q      <= 1'b0;
+      held_q       <= 1'b0;
+      taken_back_q <= 1'b0;
+      age_q        <= 3'd0;
+    end else begin
+      quiet_q        <= quiet_o;
+      state_was_q    <= state_q;
+      listed_was_q   <= listed_q;
+      refusals_was_q <= refused_q;
+      refused_was_q  <= refused_o;
+      held_q         <= ack_valid_o && !ack_ready_i;
+      taken_back_q   <= renew && renew_vi == ack_vi_o;
+      offer_q        <= offer;
+      age_q          <= rxa_valid_i && !rxa_ready_o ? age_q + 3'd1 : 3'd0;
+
+      assert (age_q <= 3'd4)
+      else $error("acknowledge: the receive engine waits for %0d clocks", age_q);
+      assert (!(rxa_ready_o && !rxa_valid_i) && !(ref_ready_o && !ref_valid_i) && !(rxa_ready_o && ref_ready_o))
+      else $error("acknowledge: takes what is not offered, or two events at once");
+      if (rxa_ready_o) begin
+        assert (rxa_op_i <= hvia_pkg::AcknowledgeOperationAgain)
+        else $error("acknowledge: event %0d of the receive engine", rxa_op_i);
+        assert (rxa_op_i != hvia_pkg::AcknowledgeOperationRefuse || rxa_code_i > hvia_pkg::AcknowledgeCodeGap)
+        else $error("acknowledge: refusal with code %0d", rxa_code_i);
+      end
+      if (ref_ready_o) begin
+        assert (ref_code_i > hvia_pkg::AcknowledgeCodeGap)
+        else $error("acknowledge: refusal of a read with code %0d", ref_code_i);
+      end
+      if (held_q && !taken_back_q) begin
+        assert (ack_valid_o && offer == offer_q)
+        else $error("acknowledge: an acknowledgement was withdrawn or changed");
+      end
+      if (taken_back_q) begin
+        assert (!ack_valid_o || !held_q)
+        else $error("acknowledge: VI %0d was connected or reset, and what it had to say stands", ack_vi_o);
+      end
+      assert (!(init_valid_i && clear_valid_i))
+      else $error("acknowledge: a VI is connected while one is reset");
+      assert (some_q == (listed_q != '0) && (head_q != tail_q || listed_q == '0 || listed_q == '1))
+      else $error("acknowledge: the list and its marks differ");
+      assert (!(push && state_q == Head))
+      else $error("acknowledge: the list is written while it is read");
+      if (quiet_q) begin
+        assert (state_was_q == Idle && state_q == Idle && listed_q == listed_was_q && refused_q == refusals_was_q &&
+                refused_o == refused_was_q && !ack_valid_o)
+        else $error("acknowledge: changed after it said quiet");
+      end
+    end
+  end
+
+endmodule
+
+bind hvia_acknowledge hvia_acknowledge_checker u_checker (.*);

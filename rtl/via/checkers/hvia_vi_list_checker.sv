@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Checks of every list of VIs: as many stand in it as have their bit, nothing is taken out of an empty
+// one, and quiet means that nothing moves.
+module hvia_vi_list_checker (
+    input logic         clk_i,
+    input logic         rst_ni,
+    input logic         pop_i,
+    input logic         any_o,
+    input logic         enter,
+    input logic [255:0] listed_q,
+    input logic [8:0]   head_q,
+    input logic [8:0]   tail_q,
+    input logic         quiet_o
+);
+
+  logic        quiet_q, moved_q;
+  logic [17:0] was_q;
+  logic [8:0]  places;
+  assign places = tail_q - head_q;
+
+  always_ff @(posedge clk_i or negedge rst_ni) begin
+    if (!rst_ni) begin
+      quiet_q <= 1'b0;
+      moved_q <= 1'b0;
+      was_q   <= 18'd0;
+    end else begin
+      quiet_q <= quiet_o;
+      moved_q <= enter || pop_i;
+      was_q   <= {head_q, tail_q};
+      assert (!quiet_q || {head_q, tail_q} == was_q)
+      else $error("vi_list: a pointer moved after it said quiet");
+      assert (!pop_i || any_o)
+      else $error("vi_list: taken from an empty list");
+      if (moved_q) begin
+        assert (32'($countones(listed_q)) == 32'(places))
+        else $error("vi_list: %0d places, %0d VIs listed", places, $countones(listed_q));
+      end
+    end
+  end
+
+endmodule
+
+bind hvia_vi_list hvia_vi_list_checker u_checker (.*);

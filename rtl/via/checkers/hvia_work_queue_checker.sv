@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Checks of every work_queue: its neighbours hold what they offer, no count leaves its range, a VI
+// stands in a ready list at most once and no list overflows, a send queue that is held is parked and
+// not taken and stands in no list then, a receive queue is ready only while none
+// of its descriptors is on the chip and, if it is fetched on arrival, somebody wants it, an offered
+// descriptor stays until it was taken, and quiet means that nothing moves, memories included.
+module hvia_work_queue_checker #(
+    parameter int unsigned CountWidth = 11,
+    parameter logic [CountWidth-1:0] Full = '0
+) (
+    input logic                  clk_i,
+    input logic                  rst_ni,
+    input logic                  db_valid_i,
+    input logic                  db_ready_o,
+    input logic                  db_receive_i,
+    input logic [7:0]            db_vi_i,
+    input logic [63:0]           db_va_i,
+    input logic [31:0]           db_handle_i,
+    input logic                  take_valid_o,
+    input logic                  take_ready_i,
+    input logic                  take_receive_o,
+    input logic [7:0]            take_vi_o,
+    input logic [63:0]           take_va_o,
+    input logic [31:0]           take_handle_o,
+    input logic                  take_more_o,
+    input logic [15:0]           take_seq_o,
+    input logic                  send_room_i,
+    input logic                  link_valid_i,
+    input logic                  link_ready_o,
+    input logic                  link_bad_i,
+    input logic                  link_receive_i,
+    input logic [7:0]            link_vi_i,
+    input logic [63:0]           link_va_i,
+    input logic [31:0]           link_handle_i,
+    input logic [1:0]            release_valid_i,
+    input logic [1:0]            release_ready_o,
+    input logic [15:0]           release_vi_i,
+    input logic                  clear_valid_i,
+    input logic                  clear_ready_o,
+    input logic [7:0]            clear_vi_i,
+    input logic                  quiet_o,
+    input logic [511:0]          pending_q,
+    input logic [511:0]          known_q,
+    input logic [511:0]          listed_q,
+    input logic [255:0]          held_q,
+    input logic [255:0]          owed_q,
+    input logic [255:0]          parked_q,
+    input logic                  unhold_valid_i,
+    input logic                  unhold_ready_o,
+    input logic [7:0]            unhold_vi_i,
+    input logic [255:0]          send_hold_i,
+    input logic [3:0]            op_q,
+    input logic [8:0]            op_queue_q,
+    input logic                  op_receive,
+    input logic                  took_receive_q,
+    input logic                  release_which_q,
+    input logic                  offered_q,
+    input logic                  offered_receive_q,
+    input logic [1:0]            offer_valid_q,
+    input logic [241:0]          offer_q,
+    input logic [17:0]           head_q,
+    input logic [17:0]           tail_q,
+    input logic                  taken,
+    input logic                  push,
+    input logic                  pop,
+    input logic                  write_count,
+    input logic                  write_next,
+    input logic                  on_arrival_i,
+    input logic [255:0]          live_i,
+    input logic                  wanted_i,
+    input logic [7:0]            coming_vi_i,
+    input logic                  drain_receive_i,
+    input logic [7:0]            drain_vi_i,
+    input logic                  owed,
+    input logic [CountWidth-1:0] count,
+    input logic [CountWidth-1:0] count_all,
+    input logic [CountWidth-1:0] count_new
+);
+
+  logic          quiet_q, db_q, link_q, clear_q, take_q;
+  logic [1:0]    release_q;
+  logic [511:0]  pending_was_q, known_was_q, listed_was_q;
+  logic [255:0]  held_was_q, owed_was_q, parked_was_q;
+  logic          unhold_q;
+  logic [7:0]    unhold_was_q;
+  logic [241:0]  offer_was_q;
+  logic [54:0]   was_q;
+  logic [104:0]  db_was_q;
+  logic [105:0]  link_was_q;
+  logic [7:0]    clear_was_q;
+  logic [15:0]   release_was_q;
+  logic [121:0]  take_was_q;
+  logic [8:0]    listed_send, listed_receive;
+  logic          room_q, took_send_q, wanted_q, flushed_q;
+  logic [7:0]    wanted_vi_q, flushed_vi_q;
+
+  // Functions, so that a simulation puts the words together only where they are looked at.
+  function automatic logic [121:0] take_now();
+    take_now = {take_receive_o, take_vi_o, take_va_o, take_handle_o, take_more_o, take_seq_o};
+  endfunction
+  function automatic logic [104:0] db_now();
+    db_now = {db_receive_i, db_vi_i, db_va_i, db_handle_i};
+  endfunction
+  function automatic logic [105:0] link_now();
+    link_now = {link_bad_i, link_receive_i, link_vi_i, link_va_i, link_handle_i};
+  endfunction
+  function automatic logic [54:0] now();
+    now = {op_q, op_queue_q, took_receive_q, release_which_q, offered_q, offered_receive_q,
+           offer_valid_q, head_q, tail_q};
+  endfunction
+  assign listed_send    = tail_q[8:0] - head_q[8:0];
+  assign listed_receive = tail_q[17:9] - head_q[17:9];
+
+  always_ff @(posedge clk_i or negedge rst_ni) begin
+    if (!rst_ni) begin
+      quiet_q     <= 1'b0;
+      db_q        <= 1'b0;
+      link_q      <= 1'b0;
+      release_q   <= 2'b00;
+      clear_q     <= 1'b0;
+      unhold_q    <= 1'b0;
+      take_q      <= 1'b0;
+      room_q      <= 1'b0;
+      wanted_q   <= 1'b0;
+      flushed_q   <= 1'b0;
+      took_send_q <= 1'b0;
+    end else begin
+      quiet_q       <= quiet_o;
+      db_q          <= db_valid_i && !db_ready_o;
+      link_q        <= link_valid_i && !link_ready_o;
+      release_q     <= release_valid_i & ~release_ready_o;
+      clear_q       <= clear_valid_i && !clear_ready_o;
+      take_q        <= take_valid_o && !take_ready_i;
+      room_q        <= send_room_i;
+      took_send_q   <= take_valid_o && take_ready_i && !take_receive_o;
+      wanted_q     <= wanted_i;
+      wanted_vi_q  <= coming_vi_i;
+      flushed_q     <= drain_receive_i;
+      flushed_vi_q  <= drain_vi_i;
+      clear_was_q   <= clear_vi_i;
+      unhold_q      <= unhold_valid_i && !unhold_ready_o;
+      unhold_was_q  <= unhold_vi_i;
+      release_was_q <= release_vi_i;
+      if (db_valid_i) db_was_q <= db_now();
+      if (link_valid_i) link_was_q <= link_now();
+      if (take_valid_o) take_was_q <= take_now();
+
+      if (quiet_q) begin
+        assert (pending_q == pending_was_q && known_q == known_was_q && listed_q == listed_was_q &&
+                held_q == held_was_q && owed_q == owed_was_q && parked_q == parked_was_q && offer_q == offer_was_q &&
+                now() == was_q)
+        else $error("work_queue: a register changed after it said quiet");
+      end
+      assert (!(quiet_o && (push || pop || write_count || write_next)))
+      else $error("work_queue: quiet while a memory is written");
+
+      if (db_q) begin
+        assert (db_valid_i && db_now() == db_was_q)
+        else $error("work_queue: a commit changed or vanished before it was taken");
+      end
+      if (link_q) begin
+        assert (link_valid_i && link_now() == link_was_q)
+        else $error("work_queue: a link changed or vanished before it was taken");
+      end
+      assert ((release_q & ~release_valid_i) == 2'b00 &&
+              (!release_q[0] || release_vi_i[7:0] == release_was_q[7:0]) &&
+              (!release_q[1] || release_vi_i[15:8] == release_was_q[15:8]))
+      else $error("work_queue: a release changed or vanished before it was taken");
+      if (clear_q) begin
+        assert (clear_valid_i && clear_vi_i == clear_was_q)
+        else $error("work_queue: a clear changed or vanished before it was taken");
+      end
+      if (unhold_q) begin
+        assert (unhold_valid_i && unhold_vi_i == unhold_was_q)
+        else $error("work_queue: the end of a hold changed or vanished before it was taken");
+      end
+      assert (!(unhold_ready_o && !unhold_valid_i))
+      else $error("work_queue: takes the end of a hold that is not offered");
+      assert (!(taken && !op_receive && send_hold_i[op_queue_q[7:0]]))
+      else $error("work_queue: the send queue of VI %0d is held and taken", op_queue_q[7:0]);
+      assert ((listed_q[255:0] & parked_q) == '0)
+      else $error("work_queue: a parked send queue stands in the ready list");
+      if (take_q) begin
+        assert (take_valid_o && take_now() == take_was_q)
+        else $error("work_queue: an offered descriptor changed or vanished");
+      end
+      assert (!(db_ready_o && !db_valid_i) && !(link_ready_o && !link_valid_i) &&
+              (release_ready_o & ~release_valid_i) == 2'b00 && !(clear_ready_o && !clear_valid_i))
+      else $error("work_queue: ready for what is not offered");
+      assert (!(take_valid_o && !take_receive_o && !send_room_i))
+      else $error("work_queue: a send descriptor is offered without room");
+      assert (!room_q || send_room_i || took_send_q)
+      else $error("work_queue: the room for a send descriptor went without one");
+
+      assert (listed_send <= 9'd256 && listed_receive <= 9'd256)
+      else $error("work_queue: %0d and %0d VIs in ready lists of 256", listed_send, listed_receive);
+      assert (!(push && listed_q[op_queue_q]))
+      else $error("work_queue: queue %0d enters the ready list twice", op_queue_q);
+      assert (!(pop && !listed_q[op_queue_q]))
+      else $error("work_queue: queue %0d leaves the ready list and did not stand in it", op_queue_q);
+      assert (!(taken && op_receive && held_q[op_queue_q[7:0]]))
+      else $error("work_queue: VI %0d has two receive descriptors on the chip", op_queue_q[7:0]);
+      // Commit, and Wake.
+      assert (!(push && op_receive && (op_q == 4'd1 || op_q == 4'd7) &&
+                (held_q[op_queue_q[7:0]] || owed || (op_q == 4'd7 && count == '0))))
+      else $error("work_queue: VI %0d enters with a receive descriptor on the chip, or its link owed", op_queue_q[7:0]);
+      // An operation is chosen in the clock before.
+      assert (!(push && op_receive && on_arrival_i && live_i[op_queue_q[7:0]]) ||
+              (wanted_q && wanted_vi_q == op_queue_q[7:0]) || (flushed_q && flushed_vi_q == op_queue_q[7:0]))
+      else $error("work_queue: VI %0d enters, and nobody waits for its receive descriptor", op_queue_q[7:0]);
+      // Between operations the count is that of the last read, which may lie before the first write.
+      assert (op_q == 4'd0 || (count <= Full && count_all <= Full &&
+                               !(write_count && count_new > Full)))
+      else $error("work_queue: queue %0d counts %0d descriptors", op_queue_q, count);
+      // While quiet lasts nothing may differ from what it began with. Behind all that looks at the
+      // copies, so that a simulation needs no second one.
+      if (quiet_o && !quiet_q) begin
+        pending_was_q <= pending_q;
+        known_was_q   <= known_q;
+        listed_was_q  <= listed_q;
+        held_was_q    <= held_q;
+        owed_was_q    <= owed_q;
+        parked_was_q  <= parked_q;
+        offer_was_q   <= offer_q;
+        was_q         <= now();
+      end
+    end
+  end
+
+endmodule
+
+bind hvia_work_queue hvia_work_queue_checker #(.CountWidth(CountWidth), .Full(Full)) u_checker (.*);

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Timers of many VIs with one comparator. The deadlines lie in the owner's memory; here is the
+// earliest one that may be due. When the timebase reaches it, all VIs that have a deadline are visited
+// in turn: the owner answers each visit with the deadline that the VI has then. A deadline that was
+// put off meanwhile is found so, and the next walk begins at the earliest that is left.
+module hvia_deadline_walker (
+    input  logic         clk_i,
+    input  logic         rst_ni,
+    input  logic [47:0]  timebase_i,
+    input  logic [255:0] armed_i,  // VIs that have a deadline
+    // A deadline was set, or is what the VI visited still has.
+    input  logic         set_valid_i,
+    input  logic [47:0]  set_deadline_i,
+    // Look at this VI's deadline.
+    output logic         visit_valid_o,
+    input  logic         visit_done_i,
+    output logic [7:0]   visit_vi_o,
+    output logic [47:0]  next_deadline_o,
+    output logic         quiet_o
+);
+
+  logic        walk_q, start, forget, step;
+  logic [7:0]  vi_q;
+  logic [47:0] next_q, base, next;
+
+  // All ones are no deadline.
+  assign start  = !walk_q && armed_i != '0 && timebase_i >= next_q;
+  assign forget = armed_i == '0 && next_q != '1;
+  assign base   = (start || forget) ? '1 : next_q;
+  assign next   = (set_valid_i && set_deadline_i < base) ? set_deadline_i : base;
+
+  assign visit_valid_o   = walk_q && armed_i[vi_q];
+  assign visit_vi_o      = vi_q;
+  assign next_deadline_o = next_q;
+  assign step            = walk_q && (visit_done_i || !armed_i[vi_q]);
+
+  always_ff @(posedge clk_i or negedge rst_ni) begin
+    if (!rst_ni) begin
+      walk_q <= 1'b0;
+      vi_q   <= 8'd0;
+      next_q <= '1;
+    end else begin
+      if (start) begin
+        walk_q <= 1'b1;
+        vi_q   <= 8'd0;
+      end else if (step) begin
+        walk_q <= vi_q != 8'hff;
+        vi_q   <= vi_q + 8'd1;
+      end
+      next_q <= next;
+    end
+  end
+
+  assign quiet_o = !start && !walk_q && next == next_q;
+
+endmodule

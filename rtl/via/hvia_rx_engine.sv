@@ -1,0 +1,1191 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Receive engine. Takes frames from the packet buffer one at a time: parses the header, checks that
+// the frame is meant for a connected VI by that VI's peer, checks its sequence number, follows messages, and writes the payload into host memory: to the address that an RDMA write
+// names, or into the buffers of the VI's receive descriptor in receive_store. Frames of any other
+// EtherType go to the raw port's buffer.
+//
+// Order of checks, each drop counted by its reason: destination address; EtherType; version, flags,
+// length, known operation (malformed); VI connected, generation, peer (bad VI); sequence behind
+// (old) or far ahead (out of order); from here on the sequence number is used up; operation carried out by this card
+// (unsupported); the message that the frame belongs to was given up or never began (dropped); a
+// receive descriptor for a message that needs one (queue empty); the descriptor is in order, its
+// segments can be reached (descriptor error) and have room (length); right of the VI, then of the
+// region (protection); the host bus. The first frame of a message that fails is counted by the reason,
+// the rest of that message as dropped.
+//
+// Messages: a frame with First opens one, a frame with Last closes it. A Send, and an RDMA write
+// with immediate data, takes the VI's descriptor with First and completes it with Last, with what
+// went wrong in between. A message is cut off if a frame is missing inside it, if the next First
+// comes before its Last, if a frame contradicts its First, if its First is missing, or if the VI is
+// flushed: its descriptor is completed at once; without one there is an asynchronous error. The state
+// of each VI's message lies in RAM, so that messages of different VIs interleave freely.
+//
+// Sequence numbers of unreliable VIs: a frame inside of SequenceWindow is accepted, whatever is missing
+// before it. One behind or beyond the window is dropped. The number behind that of the last frame is
+// the candidate: the next frame outside of the window agrees if it is inside of the window at the
+// candidate. A copy of the last frame changes nothing, any other number starts a new run, and so does
+// an accepted frame. The frame that completes SequenceAgreement in a row is accepted, whatever number
+// was expected. So a forged or damaged number silences a VI for a few frames only.
+//
+// Cut-through: a frame may be offered while it still comes in. Words are used as they arrive, and
+// what depends on the whole frame (its count, the end of its message) waits for `rx_end_i`. A frame
+// that turns out bad or short is treated as one that never came: its number is not used up, but
+// what it wrote stays written, so the message that it belongs to is cut off.
+//
+// Reliable VIs: frames are taken in order only, and each that is not a mere acknowledgement is told to
+// `acknowledge`, as accepted, old, ahead, refused, or as one that came after a refusal. A frame that
+// fails breaks the connection: its message ends at once, with the status that it would have had at the
+// unreliable level, one asynchronous error and a refusal. Acknowledgements and read requests go to the
+// ledger. An answer of an RDMA read is a message whose buffers are those of the read's descriptor: the
+// ledger names it, each frame of the answer fetches the chunk that it needs. Nothing is told or
+// completed before the frame is whole and good, so a bad one leaves the state as it was and comes
+// again. With reliable delivery a frame that is whole is told as accepted when the translation of
+// its last byte is there, else when that byte is in memory.
+//
+// Every wait ends: a translation, a host write, the fetch of a descriptor or of a chunk of it, a
+// frame that has begun, the completion's turn on the bus, an answer of the ledger. Nothing else is
+// waited for.
+module hvia_rx_engine #(
+    parameter int unsigned W = 32,
+    parameter int unsigned MaxOutstanding = 1  // of dma_write
+) (
+    input  logic             clk_i,
+    input  logic             rst_ni,
+    input  logic [47:0]      mac_i,  // wire byte 0 in bits 7:0
+    input  logic             no_overlap_i,  // strap NoAttOverlap
+    input  logic             short_bursts_i,  // strap ShortBursts
+
+    // Packet buffer.
+    input  logic             rx_valid_i,
+    input  logic [10:0]      rx_len_i,    // bytes, with rx_end_i
+    input  logic [10:0]      rx_avail_i,  // bytes that are in
+    input  logic             rx_end_i,    // all are in
+    input  logic             rx_bad_i,    // with rx_end_i: the frame is not good
+    output logic [$clog2(hvia_params_pkg::PacketSlotBytes*8/W)-1:0] rx_raddr_o,
+    input  logic [W-1:0]     rx_rdata_i,
+    output logic             rx_done_o,
+
+    // VI context.
+    output logic [7:0]       rd_vi_o,
+    input  logic [127:0]     rd_ctx_i,
+
+    // Receive descriptors on the chip; the answer belongs to the index of the clock before.
+    output logic [7:0]       rs_vi_o,
+    input  logic             rs_valid_i,
+    input  logic             rs_stale_i,
+    input  logic [511:0]     rs_chunk_i,
+    input  logic [63:0]      rs_va_i,
+    input  logic [31:0]      rs_pa_i,
+    input  logic [31:0]      rs_handle_i,
+    input  logic [15:0]      rs_seq_i,
+    input  logic [15:0]      rs_control_i,
+    input  logic [15:0]      rs_segments_i,
+    input  logic [31:0]      rs_length_i,
+    input  logic [31:0]      rs_status_i,
+    output logic             drop_valid_o,
+    output logic [7:0]       drop_vi_o,
+    output logic             release_valid_o,
+    input  logic             release_ready_i,
+    output logic [7:0]       release_vi_o,
+    output logic [7:0]       coming_vi_o,
+    input  logic             coming_i,
+    output logic             wanted_o,      // a message waits for the descriptor of coming_vi_o
+
+    // Further segments.
+    output logic             rxc_valid_o,
+    input  logic             rxc_ready_i,
+    output logic [7:0]       rxc_vi_o,
+    output logic [63:0]      rxc_va_o,
+    output logic [31:0]      rxc_handle_o,
+    output logic             rxc_store_o,  // of the receive descriptor on the chip
+    input  logic             rxc_done_i,
+    input  logic             rxc_err_i,
+    input  logic [511:0]     chunk_data_i,
+
+    // Completion.
+    output logic             cpl_valid_o,
+    input  logic             cpl_ready_i,
+    output logic [7:0]       cpl_vi_o,
+    output logic [15:0]      cpl_seq_o,
+    output logic [31:0]      cpl_pa_o,
+    output logic [31:0]      cpl_handle_o,
+    output logic [31:0]      cpl_length_o,
+    output logic [31:0]      cpl_status_o,
+    output logic [31:0]      cpl_immediate_o,
+    output logic             cpl_has_immediate_o,
+    output logic             cpl_write_o,
+
+    // Acknowledgements of reliable VIs.
+    output logic             rxa_valid_o,
+    input  logic             rxa_ready_i,
+    output logic [2:0]       rxa_op_o,
+    output logic [7:0]       rxa_vi_o,
+    output logic [31:0]      rxa_number_o,
+    output logic [2:0]       rxa_code_o,
+    output logic [7:0]       refused_vi_o,
+    input  logic             refused_i,  // a refusal stands for the VI of the clock before
+
+    // The ledger of reliable VIs; the answer comes with ready.
+    output logic             rxl_valid_o,
+    input  logic             rxl_ready_i,
+    output logic [2:0]       rxl_op_o,
+    output logic [7:0]       rxl_vi_o,
+    output logic [31:0]      rxl_number_o,
+    output logic [2:0]       rxl_code_o,
+    output logic [8:0]       rxl_status_o,
+    output logic [63:0]      rxl_va_o,
+    output logic [31:0]      rxl_handle_o,
+    output logic [31:0]      rxl_length_o,
+    input  logic             rxl_ok_i,
+    input  logic [63:0]      rxl_va_i,
+    input  logic [31:0]      rxl_handle_i,
+    input  logic [31:0]      rxl_length_i,
+
+    // Translation.
+    output logic             att_req_valid_o,
+    input  logic             att_req_ready_i,
+    output logic [31:0]      att_req_handle_o,
+    output logic [63:0]      att_req_va_o,
+    output logic [31:0]      att_req_len_o,
+    output logic [15:0]      att_req_tag_o,
+    output logic [1:0]       att_req_access_o,
+    output logic [7:0]       att_req_vi_o,
+    input  logic             att_rsp_valid_i,
+    input  logic [2:0]       att_rsp_err_i,
+    input  logic [31:0]      att_rsp_pa_i,
+    input  logic [12:0]      att_rsp_bytes_i,
+
+    // Host bus, writes only.
+    output logic             req_valid_o,
+    input  logic             req_ready_i,
+    output logic [31:0]      req_addr_o,
+    output logic [9:0]       req_len_o,
+    output logic [W-1:0]     wdata_o,
+    output logic [W/8-1:0]   wstrb_o,
+    output logic             wvalid_o,
+    input  logic             wready_i,
+    input  logic             wdone_i,
+    input  logic             werr_i,
+
+    // Raw frames.
+    input  logic             rawrx_valid_i,
+    output logic             rawrx_ready_o,  // the buffer is taken, also for a frame that does not fit
+    input  logic [31:0]      rawrx_pa_i,
+    input  logic [15:0]      rawrx_capacity_i,
+    output logic             rawrx_done_o,
+    output logic [15:0]      rawrx_len_o,
+    output logic             rawrx_err_o,
+
+    // Sequence numbers, set when a VI is connected.
+    input  logic             seq_init_valid_i,
+    output logic             seq_init_ready_o,
+    input  logic [7:0]       seq_init_vi_i,
+    input  logic [31:0]      seq_init_value_i,
+
+    // Asynchronous errors, one clock each.
+    output logic             async_valid_o,
+    output logic [7:0]       async_code_o,
+    output logic [7:0]       async_vi_o,
+
+    // Draining.
+    input  logic [31:0]      drain_handle_i,
+    input  logic [7:0]       drain_vi_i,
+    input  logic             flush_i,        // complete what drain_vi_i has here
+    output logic             handle_busy_o,
+    output logic             vi_busy_o,
+    input  logic             clear_valid_i,  // forget what the VI has here
+    input  logic [7:0]       clear_vi_i,
+
+    output logic             stat_receive_frame_o,
+    output logic             stat_receive_not_for_us_o,
+    output logic             stat_receive_malformed_o,
+    output logic             stat_receive_bad_vi_o,
+    output logic             stat_receive_old_sequence_o,
+    output logic             stat_receive_gap_o,
+    output logic             stat_receive_protection_o,
+    output logic             stat_receive_bus_error_o,
+    output logic             stat_receive_aborted_o,
+    output logic             stat_receive_unsupported_o,
+    output logic             stat_receive_dropped_o,
+    output logic             stat_receive_queue_empty_o,
+    output logic             stat_receive_length_o,
+    output logic             stat_receive_descriptor_error_o,
+    output logic             stat_receive_message_o,
+    output logic             stat_receive_read_limit_o,
+    output logic             stat_receive_out_of_order_o,
+    output logic             stat_receive_acknowledge_o,
+    output logic             stat_receive_refused_o,
+    output logic             stat_raw_receive_dropped_o,
+    output logic             trace_valid_o,
+    output logic [7:0]       trace_event_o,
+    output logic [7:0]       trace_vi_o,
+    output logic [15:0]      trace_seq_o,
+    output logic             quiet_o
+);
+
+  localparam int unsigned Bytes       = W / 8;
+  localparam int unsigned WordW       = $clog2(hvia_params_pkg::PacketSlotBytes / Bytes);
+  localparam int unsigned LaneW       = $clog2(Bytes);
+  localparam int unsigned EthBytes    = hvia_pkg::EthernetHeaderSize;
+  localparam int unsigned HeaderBytes = hvia_pkg::EthernetHeaderSize + hvia_pkg::ViaHeaderSize;
+  // Whole words of header that are kept; the word behind them begins with the end of the immediate
+  // data and is the payload's first.
+  localparam int unsigned HeaderWords = HeaderBytes / Bytes;
+  localparam int unsigned HeaderBits  = HeaderWords * W;
+  localparam int unsigned TailBits    = 8 * HeaderBytes - HeaderBits;
+  localparam logic [LaneW-1:0] PayloadLane = HeaderBytes[LaneW-1:0];
+  localparam int unsigned ViByte      = EthBytes + hvia_pkg::ViaHeaderDestinationVIOffset + 1;
+  // Of a read; its address segment goes before.
+  localparam logic [7:0] FirstData    = 8'd1;
+  localparam int unsigned FirstPlace  = hvia_pkg::DescriptorSize / hvia_pkg::DataSegmentSize;
+
+  // Error bits of a descriptor's status are kept without Done.
+  localparam int unsigned ErrorBits = hvia_pkg::DescriptorStatusRemoteDescriptorErrorBit;
+  localparam logic [ErrorBits-1:0] ProtectionError     = ErrorBits'(1) << (hvia_pkg::DescriptorStatusProtectionErrorBit - 1);
+  localparam logic [ErrorBits-1:0] LengthError         = ErrorBits'(1) << (hvia_pkg::DescriptorStatusLengthErrorBit - 1);
+  localparam logic [ErrorBits-1:0] TransportError      = ErrorBits'(1) << (hvia_pkg::DescriptorStatusTransportErrorBit - 1);
+  localparam logic [ErrorBits-1:0] RDMAProtectionError = ErrorBits'(1) << (hvia_pkg::DescriptorStatusRDMAProtectionErrorBit - 1);
+
+  typedef enum logic [4:0] {
+    Idle,
+    Head,
+    Check,
+    Begin,     // a First waits for its descriptor
+    Look,      // for the buffer of the next byte
+    Fetch,     // the chunk of the descriptor that has the next segment is asked for
+    Chunk,     // and comes
+    Write,
+    Finish,    // the frame's end is waited for, its slot given back
+    Complete,  // a descriptor is given to completion
+    Release,
+    RawCheck,
+    RawWrite,
+    RawSmall,
+    Flush,     // the state of the VI that is drained is read
+    Close,
+    Whole,     // the end of a frame for the ledger is waited for
+    Ask,       // it is given to the ledger
+    Find,      // the ledger names the read that an answer belongs to
+    Tell       // and is told of the answer
+  } state_e;
+  state_e state_q, state_d;
+  state_e after_q, after_d;  // after Release
+
+  // What a frame is counted as.
+  typedef enum logic [4:0] {
+    FrameNone,
+    FrameNotForUs,
+    FrameMalformed,
+    FrameBadVi,
+    FrameOld,
+    FrameUnsupported,
+    FrameDropped,
+    FrameQueueEmpty,
+    FrameDescriptor,
+    FrameLength,
+    FrameProtection,
+    FrameBusError,
+    FrameGood,
+    FrameReadLimit,
+    FrameOutOfOrder,
+    FrameAcknowledge,
+    FrameRefused
+  } outcome_e;
+  outcome_e outcome_q, outcome_d;
+
+  logic [HeaderBits-1:0] header_q;
+  logic [31:0]      immediate_q;
+  logic [WordW-1:0] word_q;     // of the slot, on `rx_rdata_i` now
+  logic             word_ok_q;  // it was in when it was read
+  logic             word_in_q;  // it lies in the frame
+  logic [7:0]       vi_q;
+
+  // Reading the slot: the word after the present one is asked for when the present one is used. One
+  // that is not in yet is asked for again. Where a frame ends early a write under way gets zeros.
+  logic             next_word, beat_valid, beat_ready;
+  logic [11:0]      word_begin, word_end;
+  logic [W-1:0]     beat_data;
+  assign next_word = ((state_q == Head) & word_ok_q) | (beat_valid & beat_ready);
+  always_comb begin
+    if ((state_q == Idle) | (state_q == RawCheck)) rx_raddr_o = '0;
+    else rx_raddr_o = next_word ? word_q + 1'b1 : word_q;
+  end
+  assign word_begin = {1'b0, rx_raddr_o, {LaneW{1'b0}}};
+  assign word_end   = word_begin + 12'(Bytes);
+  assign beat_data  = word_in_q ? rx_rdata_i : '0;
+  logic head_end;
+  assign head_end = word_ok_q & (word_q == WordW'(HeaderWords - 1));
+
+  always_ff @(posedge clk_i) begin
+    if (state_q != Idle || rx_valid_i) begin
+      word_q    <= rx_raddr_o;
+      word_ok_q <= rx_end_i | (word_end <= {1'b0, rx_avail_i});
+      word_in_q <= word_begin < {1'b0, rx_avail_i};
+    end
+    if (state_q == Head && word_ok_q) begin
+      header_q <= {rx_rdata_i, header_q[HeaderBits-1:W]};
+      // The VI's context, state and descriptor are read while the rest of the header comes.
+      if (word_q == WordW'(ViByte / Bytes)) vi_q <= rx_rdata_i[8*(ViByte%Bytes) +: 8];
+    end
+    if (state_q == Idle && state_d == Flush) vi_q <= drain_vi_i;
+    if (state_q == Check) immediate_q <= immediate_now;
+  end
+
+  // Header fields. They are big-endian; byte 0 of the frame lies in the lowest bits.
+  function automatic logic [15:0] be16(input logic [15:0] v);
+    be16 = {v[7:0], v[15:8]};
+  endfunction
+  function automatic logic [31:0] be32(input logic [31:0] v);
+    be32 = {v[7:0], v[15:8], v[23:16], v[31:24]};
+  endfunction
+  logic [47:0] destination, source;
+  logic [15:0] ether_type, payload_len, destination_vi, source_vi;
+  logic [7:0]  flags;
+  logic [3:0]  operation, version;
+  logic [31:0] number, handle, send_offset, send_total;
+  logic [63:0] address;
+  logic [31:0] immediate_now;  // in `Check`
+  logic        first, last, immediate, unused_header;
+  assign destination    = header_q[8*hvia_pkg::EthernetHeaderDestinationOffset +: 48];
+  assign source         = header_q[8*hvia_pkg::EthernetHeaderSourceOffset +: 48];
+  assign ether_type     = be16(header_q[8*hvia_pkg::EthernetHeaderEtherTypeOffset +: 16]);
+  assign operation      = header_q[8*(EthBytes+hvia_pkg::ViaHeaderOperationVersionOffset)+hvia_pkg::ViaHeaderOperationVersionOperationLsb +: 4];
+  assign version        = header_q[8*(EthBytes+hvia_pkg::ViaHeaderOperationVersionOffset)+hvia_pkg::ViaHeaderOperationVersionVersionLsb +: 4];
+  assign flags          = header_q[8*(EthBytes+hvia_pkg::ViaHeaderFlagsOffset) +: 8];
+  assign payload_len    = be16(header_q[8*(EthBytes+hvia_pkg::ViaHeaderPayloadLengthOffset) +: 16]);
+  assign destination_vi = be16(header_q[8*(EthBytes+hvia_pkg::ViaHeaderDestinationVIOffset) +: 16]);
+  assign source_vi      = be16(header_q[8*(EthBytes+hvia_pkg::ViaHeaderSourceVIOffset) +: 16]);
+  assign number         = be32(header_q[8*(EthBytes+hvia_pkg::ViaHeaderSequenceOffset) +: 32]);
+  assign address        = {be32(header_q[8*(EthBytes+hvia_pkg::ViaHeaderAddressOffset) +: 32]),
+                           be32(header_q[8*(EthBytes+hvia_pkg::ViaHeaderAddressOffset)+32 +: 32])};
+  assign {send_total, send_offset} = address;
+  assign handle         = be32(header_q[8*(EthBytes+hvia_pkg::ViaHeaderHandleOffset) +: 32]);
+  assign first          = flags[hvia_pkg::ViaHeaderFlagsFirstBit];
+  assign last           = flags[hvia_pkg::ViaHeaderFlagsLastBit];
+  assign immediate      = flags[hvia_pkg::ViaHeaderFlagsImmediateBit];
+  assign immediate_now  = be32({rx_rdata_i[TailBits-1:0],
+                                header_q[HeaderBits-1:8*(EthBytes+hvia_pkg::ViaHeaderImmediateOffset)]});
+  assign unused_header  = ^destination_vi[7:0];
+
+  // Context.
+  logic [2:0]  ctx_state;
+  logic        ctx_rdma_write, ctx_rdma_read, reliable, delivery;
+  logic [2:0]  ctx_reliability;
+  logic [7:0]  ctx_generation;
+  logic [15:0] ctx_tag, ctx_peer_vi;
+  logic [31:0] ctx_max;
+  logic [47:0] ctx_peer_mac;
+  assign rd_vi_o        = vi_q;
+  assign ctx_state      = rd_ctx_i[hvia_pkg::VIContextAttributesStateLsb +: 3];
+  assign ctx_rdma_write = rd_ctx_i[hvia_pkg::VIContextAttributesEnableRDMAWriteBit];
+  assign ctx_rdma_read  = rd_ctx_i[hvia_pkg::VIContextAttributesEnableRDMAReadBit];
+  assign ctx_reliability = rd_ctx_i[hvia_pkg::VIContextAttributesReliabilityLsb +: 3];
+  assign ctx_generation = rd_ctx_i[hvia_pkg::VIContextAttributesGenerationLsb +: 8];
+  assign ctx_tag        = rd_ctx_i[hvia_pkg::VIContextAttributesTagLsb +: 16];
+  assign ctx_max        = rd_ctx_i[8*hvia_pkg::VIContextMaxTransferSizeOffset +: 32];
+  assign ctx_peer_mac   = rd_ctx_i[8*hvia_pkg::VIContextPeerMacOffset +: 48];
+  assign ctx_peer_vi    = rd_ctx_i[8*hvia_pkg::VIContextPeerVIOffset +: 16];
+  assign delivery       = ctx_reliability == hvia_pkg::ReliabilityDelivery;
+  assign reliable       = delivery | (ctx_reliability == hvia_pkg::ReliabilityReception);
+
+  // State of each VI's message, and the sequence number expected next. Whether a message is open is
+  // kept apart, as it must be known for a VI that was never connected, and cleared at any time.
+  typedef struct packed {
+    logic                 dropped;   // drop until the next First
+    logic                 immediate; // what the First said
+    logic                 rdma;
+    logic                 answer;
+    logic                 strange;   // the chunk on the chip is not that of `segment`
+    logic [ErrorBits-1:0] errors;    // so far; nothing is written any more
+    logic [7:0]           segment;   // of the byte that was placed last, or 0
+    logic [31:0]          offset;    // in that segment, of the byte behind it
+    logic [31:0]          written;   // bytes in memory
+    logic [31:0]          received;  // bytes in frames
+    logic [31:0]          total;     // length of a Send or answer, as its First said
+    logic [7:0]           segments;  // of the descriptor of an answer
+  } message_t;
+  localparam int unsigned MessageBits = 5 + ErrorBits + 2 * 8 + 4 * 32;
+  localparam int unsigned AgreedBits  = $clog2(hvia_pkg::SequenceAgreement);
+  localparam logic [AgreedBits-1:0] LastAgreed = AgreedBits'(32'(hvia_pkg::SequenceAgreement) - 32'd1);
+  localparam int unsigned MemoryBits  = AgreedBits + 32 + MessageBits + 32;
+  logic [MemoryBits-1:0] mem[0:255];
+  logic [MemoryBits-1:0] mem_rd_q, mem_wdata;
+  logic [255:0] open_q;
+  logic         mem_write, open_set, open_clear, forget_q, forget;
+  message_t     stored, message_q, message_d;
+  logic [31:0]  expected, ahead, candidate, beyond;
+  logic [AgreedBits-1:0] agreed, agreed_d;  // frames in a row, if the candidate is not the expected one
+  assign {agreed, candidate, stored, expected} = mem_rd_q;
+  assign ahead  = number - expected;
+  assign beyond = number - candidate;
+  always_ff @(posedge clk_i) begin
+    if (mem_write) mem[vi_q] <= mem_wdata;
+    else if (seq_init_valid_i) mem[seq_init_vi_i] <= {{AgreedBits{1'b0}}, seq_init_value_i, {MessageBits{1'b0}}, seq_init_value_i};
+  end
+  always_ff @(posedge clk_i) begin
+    if ((state_q == Head) | (state_q == Flush)) mem_rd_q <= mem[vi_q];
+  end
+  assign seq_init_ready_o = ~mem_write;
+
+  always_ff @(posedge clk_i or negedge rst_ni) begin
+    if (!rst_ni) begin
+      open_q <= '0;
+    end else begin
+      if (seq_init_valid_i & seq_init_ready_o) open_q[seq_init_vi_i] <= 1'b0;
+      if (open_set) open_q[vi_q] <= 1'b1;
+      if (open_clear) open_q[vi_q] <= 1'b0;
+      if (clear_valid_i) open_q[clear_vi_i] <= 1'b0;
+    end
+  end
+  // A VI that is cleared while its frame is worked on: the frame ends without a trace of a message.
+  assign forget = forget_q | (clear_valid_i & (clear_vi_i == vi_q));
+
+  // Verdict on the frame in `Check`.
+  logic own, group, is_via, malformed, too_long, bad_vi, old, gap, supported, rdma, needs;
+  logic stranger, again, send, request, answer, acknowledgement, bad_acknowledgement, plain_answer, fits;
+  logic contradicts;
+  logic [32:0] answer_end;
+  logic not_for_us, checked, gone, in_order, is_open, begins, continues, accept;
+  logic near, agrees, astray, stray, stray_q;
+  logic cut_open, lost_first, close, stored_needs;
+  assign checked    = (state_q == Check) & word_ok_q;
+  assign gone       = rx_end_i & rx_bad_i;
+  assign own        = destination == mac_i;
+  assign group      = destination[0];
+  assign is_via     = ether_type == hvia_pkg::EtherTypeVia;
+  assign not_for_us = ~own & (~group | is_via);
+  assign too_long   = rx_end_i & ({1'b0, payload_len} + HeaderBytes[16:0] > {6'd0, rx_len_i});
+  assign malformed  = (version != hvia_pkg::ViaVersion) |
+                      (operation > hvia_pkg::FrameOperationAcknowledge) |
+                      (flags[7:hvia_pkg::ViaHeaderFlagsReservedLsb] != 0) |
+                      (payload_len > hvia_pkg::MaxPayload) | too_long;
+  assign stranger   = (destination_vi[15:8] != ctx_generation) |
+                      (source != ctx_peer_mac) | (source_vi != ctx_peer_vi);
+  assign bad_vi     = (ctx_state != hvia_pkg::VIStateConnected) | stranger;
+  assign old        = ahead[31];
+  assign gap        = ahead != 32'd0;
+  assign near       = ahead < hvia_pkg::SequenceWindow;
+  assign agrees     = beyond < hvia_pkg::SequenceWindow;
+  assign astray     = reliable ? old : ~near & ~(agrees & (agreed == LastAgreed));
+  assign rdma       = operation == hvia_pkg::FrameOperationRDMAWrite;
+  assign send       = operation == hvia_pkg::FrameOperationSend;
+  assign request    = reliable & (operation == hvia_pkg::FrameOperationRDMAReadRequest);
+  assign answer     = reliable & (operation == hvia_pkg::FrameOperationRDMAReadResponse);
+  assign supported  = rdma | send | request | answer;
+  assign needs      = send | (rdma & immediate);
+
+  // Reliable VIs only. A frame that came after a refusal gets it again, but an acknowledgement is never
+  // answered: two cards that refused each other's frames would go on for ever.
+  assign acknowledgement     = reliable & (operation == hvia_pkg::FrameOperationAcknowledge);
+  assign bad_acknowledgement = (flags != 8'd0) | (payload_len != 16'd0) |
+                               (immediate_now > {29'd0, hvia_pkg::AcknowledgeCodeTransport});
+  assign again        = reliable & ~stranger & refused_i & ~acknowledgement;
+  // A frame of an answer ends where the read does if it is the last, and before that if not.
+  assign answer_end   = {1'b0, send_offset} + {17'd0, payload_len};
+  assign fits         = last ? answer_end == {1'b0, send_total} : answer_end < {1'b0, send_total};
+  assign plain_answer = answer & ~immediate & fits;
+
+  // `in_order`: nothing speaks against using up the sequence number. `stray`: only the number does.
+  assign in_order     = checked & ~gone & ~not_for_us & is_via & ~malformed & ~bad_vi & ~astray &
+                        ~(reliable & (gap | again | acknowledgement));
+  assign stray        = checked & ~gone & ~not_for_us & is_via & ~malformed & ~bad_vi & astray & ~reliable;
+  assign is_open      = open_q[vi_q];
+  assign begins       = first & ~(reliable & is_open) &
+                        (rdma | (send & (send_offset == 32'd0)) | (plain_answer & (send_offset == 32'd0)) |
+                         (request & last & ~immediate & (payload_len == 16'd0)));
+  assign continues    = (rdma | send | plain_answer) & ~first & is_open & ~gap & (rdma == stored.rdma) &
+                        (answer == stored.answer) & (immediate == stored.immediate) &
+                        (rdma | ((send_offset == stored.received) & (send_total == stored.total)));
+  assign accept       = in_order & (begins | continues);
+  assign contradicts  = in_order & reliable & ~accept;
+  assign cut_open     = in_order & ~reliable & is_open & ~continues;
+  assign lost_first   = in_order & ~reliable & ~is_open & ~stored.dropped & supported & ~begins;
+  assign stored_needs = (~stored.rdma | stored.immediate) & ~stored.answer;
+  assign close        = cut_open & stored_needs;
+
+  // `start`: a message begins. It takes the descriptor on the chip if it needs one; one that is on
+  // its way is waited for. What left the way in the last clock shows in the next.
+  logic start, go_on, take, wait_for, empty, coming_q, no_right;
+  logic [ErrorBits-1:0] found;
+  assign start    = (accept & begins & ~close & ~request & ~answer) | ((state_q == Begin) & ~bad_vi);
+  assign go_on    = accept & continues & ~answer;
+  assign take     = start & needs & rs_valid_i;
+  assign empty    = (state_q == Begin) & needs & ~rs_valid_i & ~coming_i & ~coming_q;
+  assign wait_for = start & needs & ~rs_valid_i & ~empty;
+  always_comb begin
+    found = rs_status_i[ErrorBits:1];
+    if (found == '0 && rs_length_i > ctx_max) found = LengthError;
+  end
+  // Right of the VI.
+  assign no_right = (rdma & ~ctx_rdma_write) | (request & ~ctx_rdma_read);
+
+  // The buffer of the next byte: the rest of the present segment, or the next one.
+  logic [511:0] chunk_q;
+  logic [1:0]   place;
+  logic [127:0] segment;
+  logic [63:0]  segment_va;
+  logic [31:0]  segment_handle, segment_len, segment_left, room;
+  logic [10:0]  left_q, part, part_q;
+  logic         no_room, exhausted, place_last;
+  logic [7:0]   segment_next, chunk_next, segments;
+  logic [31:0]  limit, read_handle_q;
+  logic [63:0]  read_va_q;
+  assign place          = message_q.segment[1:0] + 2'(FirstPlace);
+  assign segment        = chunk_q[{place, 7'd0} +: 128];
+  assign segment_va     = segment[8*hvia_pkg::DataSegmentAddressOffset +: 64];
+  assign segment_handle = segment[8*hvia_pkg::DataSegmentHandleOffset +: 32];
+  assign segment_len    = segment[8*hvia_pkg::DataSegmentLengthOffset +: 32];
+  assign segment_left   = segment_len - message_q.offset;
+  assign segment_next   = message_q.segment + 8'd1;
+  // The descriptor of a read says how many segments it has with its first chunk; its process may have
+  // changed it since the read began, so it need not be what was checked.
+  assign limit          = message_q.answer ? message_q.total : rs_length_i;
+  assign segments       = message_q.answer ? message_q.segments : rs_segments_i[7:0];
+  assign room           = limit - message_q.written;
+  assign no_room        = (room == 32'd0) | (message_q.segment == segments) |
+                          (message_q.answer & (message_q.segment > segments));
+  assign exhausted      = segment_left == 32'd0;
+  assign place_last     = place == 2'd3;
+  always_comb begin
+    part = left_q;
+    if ({21'd0, part} > segment_left) part = segment_left[10:0];
+    if ({21'd0, part} > room) part = room[10:0];
+  end
+  assign chunk_next = message_q.segment + 8'(FirstPlace);
+
+  assign rxc_valid_o  = state_q == Fetch;
+  assign rxc_vi_o     = vi_q;
+  assign rxc_va_o     = (message_q.answer ? read_va_q : rs_va_i) + {52'd0, chunk_next[7:2], 6'd0};
+  assign rxc_handle_o = message_q.answer ? read_handle_q : rs_handle_i;
+  assign rxc_store_o  = ~message_q.answer;
+
+  // Writing.
+  logic        job_valid, job_ready, job_translated, job_done, dma_quiet, raw, raw_fits;
+  logic        job_rdma, job_send, sending_q;
+  logic [2:0]  job_err;
+  logic        job_ok, job_bus, write_done, raw_done, raw_drop;
+  logic        delivery_q;
+  logic [15:0] tag_q, job_len;
+  logic [31:0] job_handle_q, job_handle, job_bound;
+  logic [63:0] job_va;
+  logic        first_beat_q;
+  logic [LaneW-1:0] lane_q, beat_offset;
+  assign raw       = (state_q == RawCheck) & rx_end_i & ~rx_bad_i;
+  assign raw_fits  = rawrx_valid_i & ({5'd0, rx_len_i} <= rawrx_capacity_i);
+  assign raw_drop  = raw & ~rawrx_valid_i;
+  assign rawrx_ready_o = raw;
+  assign job_rdma = rdma & ~no_right & ((start & ~needs) | (take & (found == '0)) |
+                                       (go_on & (stored.errors == '0)));
+  assign job_send = (state_q == Look) & (left_q != 11'd0) & ~no_room & ~exhausted;
+  assign job_valid = job_rdma | job_send | (raw & raw_fits);
+  assign beat_valid = ((state_q == Write) | (state_q == RawWrite)) & word_ok_q;
+  assign beat_offset = (first_beat_q & (state_q == Write)) ? lane_q : '0;
+
+  always_comb begin
+    if (raw) begin
+      job_handle = 32'd0;
+      job_va     = {32'd0, rawrx_pa_i};
+      job_len    = {5'd0, rx_len_i};
+      job_bound  = {21'd0, rx_len_i};
+    end else if (state_q == Look) begin
+      // The whole rest of the segment must be reachable, so that it is refused or used as a whole.
+      job_handle = segment_handle;
+      job_va     = segment_va + {32'd0, message_q.offset};
+      job_len    = {5'd0, part};
+      job_bound  = segment_left;
+    end else begin
+      job_handle = handle;
+      job_va     = address;
+      job_len    = payload_len;
+      job_bound  = {16'd0, payload_len};
+    end
+  end
+
+  // A write is asked for when all of its words are in the slot. One that had to wait for the MAC would
+  // hold the system bus, and the MAC may be held by a frame whose bytes have to come over that bus.
+  logic        write_valid, write_in;
+  logic [10:0] write_begin_q;  // in the frame, of the bytes that are not asked for yet
+  logic [11:0] write_end;
+  assign write_end   = {1'b0, write_begin_q} + {2'b00, req_len_o};
+  assign write_in    = rx_end_i | (write_end <= {1'b0, rx_avail_i[10:LaneW], {LaneW{1'b0}}});
+  assign req_valid_o = write_valid & write_in;
+  always_ff @(posedge clk_i) begin
+    if (checked) write_begin_q <= HeaderBytes[10:0];
+    else if (req_valid_o & req_ready_i) write_begin_q <= write_end[10:0];
+  end
+
+  hvia_dma_write #(
+      .W(W),
+      .MaxOutstanding(MaxOutstanding)
+  ) u_dma (
+      .clk_i,
+      .rst_ni,
+      .no_overlap_i,
+      .short_bursts_i,
+      .job_valid_i(job_valid),
+      .job_ready_o(job_ready),
+      .job_physical_i(raw),
+      .job_handle_i(job_handle),
+      .job_va_i(job_va),
+      .job_len_i(job_len),
+      .job_bound_i(job_bound),
+      .job_tag_i((state_q == Look) ? tag_q : ctx_tag),
+      .job_access_i((state_q == Look) ? hvia_pkg::AttAccessLocal : hvia_pkg::AttAccessRemoteWrite),
+      .job_translated_o(job_translated),
+      .job_done_o(job_done),
+      .job_err_o(job_err),
+      .beat_valid_i(beat_valid),
+      .beat_ready_o(beat_ready),
+      .beat_data_i(beat_data),
+      .beat_offset_i(beat_offset),
+      .beat_bytes_i((LaneW + 1)'(Bytes) - {1'b0, beat_offset}),
+      .att_req_valid_o,
+      .att_req_ready_i,
+      .att_req_handle_o,
+      .att_req_va_o,
+      .att_req_len_o,
+      .att_req_tag_o,
+      .att_req_access_o,
+      .att_rsp_valid_i,
+      .att_rsp_err_i,
+      .att_rsp_pa_i,
+      .att_rsp_bytes_i,
+      .req_valid_o(write_valid),
+      .req_ready_i(req_ready_i & write_in),
+      .req_addr_o,
+      .req_len_o,
+      .wdata_o,
+      .wstrb_o,
+      .wvalid_o,
+      .wready_i,
+      .wdone_i,
+      .werr_i,
+      .quiet_o(dma_quiet)
+  );
+  assign att_req_vi_o = vi_q;
+
+  assign job_ok     = job_err == hvia_pkg::AttErrorNone;
+  assign job_bus    = job_err == hvia_pkg::AttErrorBackend;
+  assign write_done = (state_q == Write) & job_done;
+  assign raw_done   = (state_q == RawWrite) & job_done;
+
+  // The end of a frame.
+  logic mine_q;   // it used up its number
+  logic held_q;   // it belongs to a message that has a descriptor
+  logic plain_q;  // it belongs to an RDMA write without immediate data
+  logic gap_q, leave, lost, open_next, fin_async, fin_abort, short_frame, resting;
+  logic reliable_q;  // the VI is reliable
+  logic answer_q;    // and the frame is part of an answer
+  logic early, told_q, say, fetched_q, broken, cut_q;
+  logic [2:0] rest_q;
+  // A frame that is shorter than it says; while it was not whole, nobody knew.
+  assign short_frame = too_long & is_via & (outcome_q != FrameNotForUs) & (outcome_q != FrameNone);
+  assign lost        = rx_bad_i | ((mine_q | stray_q) & short_frame);
+  assign open_next   = ~last & ~lost & ((held_q & ~reliable_q) | ((held_q | plain_q) & (outcome_q == FrameGood)));
+  // The frame breaks its connection.
+  assign broken      = reliable_q & mine_q & ~lost & (outcome_q != FrameGood) & (outcome_q != FrameBadVi);
+  always_comb begin
+    fin_abort = 1'b0;
+    fin_async = 1'b0;
+    if (reliable_q) begin
+      // What is wrong with the buffers of a read is told by the ledger.
+      fin_async = broken & ~(answer_q & (outcome_q != FrameRefused));
+    end else if (lost) begin
+      fin_abort = plain_q;
+      fin_async = plain_q;
+    end else begin
+      fin_abort = plain_q & (outcome_q == FrameBusError);
+      fin_async = (plain_q & ((outcome_q == FrameBusError) | (outcome_q == FrameProtection))) |
+                  (outcome_q == FrameQueueEmpty);
+    end
+  end
+  // The collector of asynchronous errors has one place for this engine, and lets others go first:
+  // the next one waits for a few clocks. Only two errors of one frame come as close as that.
+  assign resting = rest_q != 3'd0;
+  assign leave   = (state_q == Finish) & rx_end_i & ~(fin_async & resting) & ~(say & rxa_valid_o);
+
+  assign mem_write = leave & (mine_q | stray_q);
+  always_comb begin
+    message_d = message_q;
+    message_d.dropped   = lost | (~last & ~open_next);
+    message_d.received  = message_q.received + {16'd0, payload_len};
+    // A frame of a reliable VI that was lost comes again, and finds what it found. A stray frame
+    // belongs to no message.
+    if ((reliable_q & lost) | stray_q) begin
+      message_d         = stored;
+      message_d.strange = stored.strange | fetched_q;
+    end
+    agreed_d = agreed;
+    if (stray_q & ~lost & agrees) agreed_d = agreed + 1'b1;
+    else if (stray_q & ~lost & ~(&beyond)) agreed_d = AgreedBits'(1);
+    mem_wdata = {agreed_d, lost ? candidate : number + 32'd1, message_d, (lost | stray_q) ? expected : number + 32'd1};
+  end
+  assign open_set   = leave & mine_q & open_next & ~forget;
+  assign open_clear = (leave & mine_q & ~open_next & ~(reliable_q & lost)) | cut_open |
+                      ((state_q == Close) & ~close_wait);
+
+  // Who acknowledges is told of a frame of a reliable VI when it is whole, and at its end at the latest.
+  logic        told_valid_q;
+  logic [2:0]  told_op_q, told_code_q, say_op, say_code;
+  logic [7:0]  told_vi_q;
+  logic [31:0] told_number_q, say_number;
+  assign early = (state_q == Write) & reliable_q & delivery_q & job_translated & ~told_q &
+                 (~sending_q | (left_q == part_q)) & rx_end_i & ~rx_bad_i & ~too_long & ~told_valid_q & ~forget;
+  always_comb begin
+    say        = 1'b0;
+    say_op     = last ? hvia_pkg::AcknowledgeOperationAcceptLast : hvia_pkg::AcknowledgeOperationAccept;
+    say_number = number + 32'd1;
+    say_code   = hvia_pkg::AcknowledgeCodeOk;
+    if (~mine_q) begin
+      // Else it is nothing that is answered.
+      say        = (outcome_q == FrameOld) | (outcome_q == FrameOutOfOrder) | (outcome_q == FrameRefused);
+      say_number = expected;
+      say_op     = (outcome_q == FrameOld) ? hvia_pkg::AcknowledgeOperationOld :
+                   (outcome_q == FrameOutOfOrder) ? hvia_pkg::AcknowledgeOperationGap :
+                   hvia_pkg::AcknowledgeOperationAgain;
+    end else if (early | (outcome_q == FrameGood)) begin
+      say        = ~told_q;
+    end else begin
+      say        = broken;
+      say_number = number;
+      say_op     = hvia_pkg::AcknowledgeOperationRefuse;
+      unique case (outcome_q)
+        FrameQueueEmpty, FrameDescriptor, FrameLength: begin
+          say_code = answer_q ? hvia_pkg::AcknowledgeCodeTransport : hvia_pkg::AcknowledgeCodeRemoteDescriptor;
+        end
+        FrameProtection: say_code = hvia_pkg::AcknowledgeCodeRDMAProtection;
+        default:         say_code = hvia_pkg::AcknowledgeCodeTransport;
+      endcase
+    end
+    say = say & reliable_q & ~rx_bad_i & ~short_frame & ~forget;
+  end
+  always_ff @(posedge clk_i or negedge rst_ni) begin
+    if (!rst_ni) told_valid_q <= 1'b0;
+    else if (early | (leave & say)) told_valid_q <= 1'b1;
+    else if (rxa_ready_i | (clear_valid_i & (clear_vi_i == told_vi_q))) told_valid_q <= 1'b0;
+  end
+  always_ff @(posedge clk_i) begin
+    if (early | (leave & say)) begin
+      told_vi_q     <= vi_q;
+      told_op_q     <= say_op;
+      told_number_q <= say_number;
+      told_code_q   <= say_code;
+    end
+    if (state_q == Check) told_q <= 1'b0;
+    else if (early) told_q <= 1'b1;
+  end
+  assign rxa_valid_o  = told_valid_q;
+  assign rxa_op_o     = told_op_q;
+  assign rxa_vi_o     = told_vi_q;
+  assign rxa_number_o = told_number_q;
+  assign rxa_code_o   = told_code_q;
+  assign refused_vi_o = vi_q;
+
+  // The ledger.
+  logic lost_now;
+  assign lost_now     = rx_bad_i | too_long;
+  assign rxl_valid_o  = (state_q == Ask) | (state_q == Find) | ((state_q == Tell) & rx_end_i & ~lost_now);
+  assign rxl_vi_o     = vi_q;
+  assign rxl_number_o = number;
+  assign rxl_code_o   = immediate_q[2:0];
+  assign rxl_status_o = {message_q.errors, 1'b0};
+  assign rxl_va_o     = address;
+  assign rxl_handle_o = handle;
+  assign rxl_length_o = immediate_q;
+  always_comb begin
+    unique case (state_q)
+      Ask:     rxl_op_o = mine_q ? hvia_pkg::ReceiveReportRequest : hvia_pkg::ReceiveReportAcknowledge;
+      Find:    rxl_op_o = hvia_pkg::ReceiveReportLook;
+      default: rxl_op_o = ((outcome_q == FrameGood) & ~last) ? hvia_pkg::ReceiveReportProgress :
+                                                               hvia_pkg::ReceiveReportAnswered;
+    endcase
+  end
+
+  // A VI that is flushed: its open message, then every descriptor that is or comes on the chip.
+  logic flushed_q, asked_q, flush_want, close_wait, close_end;
+  assign flush_want = flush_i & (~flushed_q | (asked_q & rs_valid_i));
+  assign close_wait = is_open & ~stored_needs & ~stored.answer & resting;
+  assign close_end  = (state_q == Close) & ~is_open & ~rs_valid_i;
+  assign rs_vi_o    = ((state_q == Idle) & flush_i) ? drain_vi_i : vi_q;
+
+  // The end of the payload's way.
+  state_e ended, look_or_fetch;
+  assign ended = answer_q ? Tell : Finish;
+
+  always_comb begin
+    state_d   = state_q;
+    after_d   = after_q;
+    outcome_d = outcome_q;
+    unique case (state_q)
+      Idle: begin
+        if (flush_want) state_d = Flush;
+        else if (rx_valid_i) state_d = Head;
+      end
+      Head: if (head_end) state_d = Check;
+      Check: begin
+        if (checked) begin
+          state_d = Finish;
+          after_d = Finish;
+          if (gone) outcome_d = FrameNone;
+          else if (not_for_us) outcome_d = FrameNotForUs;
+          else if (~is_via) state_d = RawCheck;
+          else if (malformed) outcome_d = FrameMalformed;
+          else if (again) outcome_d = FrameRefused;
+          else if (bad_vi) outcome_d = FrameBadVi;
+          else if (acknowledgement) begin
+            outcome_d = bad_acknowledgement ? FrameMalformed : FrameAcknowledge;
+            if (~bad_acknowledgement) state_d = rx_end_i ? Ask : Whole;
+          end else if (astray & old) outcome_d = FrameOld;
+          else if (astray | (reliable & gap)) outcome_d = FrameOutOfOrder;
+          else if (contradicts) outcome_d = FrameRefused;
+          else if (~supported) outcome_d = FrameUnsupported;
+          else if (~accept) outcome_d = FrameDropped;
+          else if (request) begin
+            outcome_d = no_right ? FrameProtection : FrameGood;
+            if (~no_right) state_d = rx_end_i ? Ask : Whole;
+          end else if (answer) state_d = Find;
+          else if (go_on) begin
+            if (stored.errors != '0) outcome_d = FrameDropped;
+            else if (no_right) outcome_d = FrameProtection;
+            else state_d = rdma ? Write : look_or_fetch;
+          end
+          if (close) begin
+            state_d = Complete;
+            if (accept) after_d = Begin;
+          end
+        end
+      end
+      Begin: if (bad_vi) begin
+        state_d   = Finish;
+        outcome_d = FrameBadVi;
+      end
+      Look: begin
+        if (left_q == 11'd0) begin
+          state_d   = ended;
+          outcome_d = FrameGood;
+        end else if (no_room) begin
+          state_d   = ended;
+          outcome_d = FrameLength;
+        end else if (exhausted) begin
+          if (place_last && segment_next != segments) state_d = Fetch;
+        end else begin
+          state_d = Write;
+        end
+      end
+      Fetch: if (rxc_ready_i) state_d = Chunk;
+      Chunk: if (rxc_done_i) begin
+        state_d   = rxc_err_i ? ended : Look;
+        outcome_d = FrameDescriptor;
+      end
+      Write: if (job_done) begin
+        state_d = ended;
+        if (job_bus) outcome_d = FrameBusError;
+        else if (~job_ok) outcome_d = rdma ? FrameProtection : FrameDescriptor;
+        else if (sending_q && left_q != part_q) state_d = Look;
+        else outcome_d = FrameGood;
+      end
+      Finish: if (leave) begin
+        state_d = (held_q & (reliable_q ? ~lost & ((outcome_q == FrameGood) ? last : broken) : last | lost) &
+                   ~forget) ? Complete : Idle;
+        after_d = Idle;
+      end
+      Complete: if (cpl_ready_i) state_d = forget ? after_q : Release;
+      Release:  if (release_ready_i) state_d = after_q;
+      RawCheck: begin
+        // Asks for the slot's first word again.
+        if (gone) state_d = Idle;
+        else if (rx_end_i) state_d = raw_fits ? RawWrite : rawrx_valid_i ? RawSmall : Idle;
+      end
+      // The buffer is returned with an error in the clock after it was taken.
+      RawSmall: state_d = Idle;
+      RawWrite: if (job_done) state_d = Idle;
+      Flush:    state_d = Close;
+      Close: begin
+        after_d = Idle;
+        if (is_open ? stored_needs : rs_valid_i) state_d = Complete;
+        else if (~is_open) state_d = Idle;
+      end
+      Whole: if (rx_end_i) begin
+        state_d = (lost_now | bad_vi) ? Finish : Ask;
+        if (bad_vi) outcome_d = FrameBadVi;
+      end
+      Ask: if (rxl_ready_i) begin
+        state_d = Finish;
+        if (mine_q & ~rxl_ok_i) outcome_d = FrameReadLimit;
+      end
+      Find: if (rxl_ready_i) begin
+        if (~rxl_ok_i | (rxl_length_i != send_total)) begin
+          state_d   = Finish;
+          outcome_d = FrameRefused;
+        end else begin
+          state_d = (payload_len == 16'd0) ? Look : Fetch;
+        end
+      end
+      Tell: if (rx_end_i & (lost_now | rxl_ready_i)) state_d = Finish;
+      default: state_d = Idle;
+    endcase
+    if (start) begin
+      if (empty) begin
+        state_d   = Finish;
+        outcome_d = FrameQueueEmpty;
+      end else if (wait_for) begin
+        state_d = Begin;
+      end else if (needs && found != '0) begin
+        state_d   = Finish;
+        outcome_d = FrameDescriptor;
+      end else if (no_right) begin
+        state_d   = Finish;
+        outcome_d = FrameProtection;
+      end else begin
+        state_d = rdma ? Write : look_or_fetch;
+      end
+    end
+  end
+  // A frame that was lost may have left another chunk on the chip.
+  assign look_or_fetch = (stored.strange & (payload_len != 16'd0)) ? Fetch : Look;
+  assign rx_done_o = leave | (((state_q == RawCheck) | (state_q == RawSmall) | (state_q == RawWrite)) & (state_d == Idle));
+
+  always_ff @(posedge clk_i or negedge rst_ni) begin
+    if (!rst_ni) begin
+      state_q      <= Idle;
+      flushed_q    <= 1'b0;
+      asked_q      <= 1'b0;
+      rest_q       <= 3'd0;
+      forget_q     <= 1'b0;
+    end else begin
+      state_q   <= state_d;
+      flushed_q <= flush_i & (flushed_q | close_end);
+      asked_q   <= flush_i & (state_q == Idle) & ~flush_want;
+      if (async_valid_o) rest_q <= 3'd6;
+      else if (resting) rest_q <= rest_q - 3'd1;
+      forget_q  <= forget & (state_q != Idle) & (state_q != Head);
+    end
+  end
+
+  always_ff @(posedge clk_i) begin
+    if (state_q != Idle) begin
+      after_q   <= after_d;
+      outcome_q <= outcome_d;
+      coming_q  <= coming_i;
+    end
+    if (checked) begin
+      mine_q  <= in_order;
+      stray_q <= stray;
+      gap_q   <= gap;
+      held_q  <= take | (go_on & needs) | (contradicts & is_open & stored_needs);
+      plain_q <= accept & ~needs;
+      reliable_q <= reliable;
+      delivery_q <= delivery;
+      answer_q   <= answer & accept;
+      cut_q      <= contradicts & is_open & ~stored.answer;
+      fetched_q  <= 1'b0;
+      left_q  <= payload_len[10:0];
+      lane_q  <= PayloadLane;
+      message_q <= stored;
+    end
+    if ((state_q == Check) | (state_q == Begin)) begin
+      tag_q   <= ctx_tag;
+      chunk_q <= rs_chunk_i;
+    end
+    if ((state_q == Chunk) & rxc_done_i) begin
+      chunk_q   <= chunk_data_i;
+      fetched_q <= fetched_q | (~rxc_err_i & ~message_q.answer);
+    end
+    if (take) held_q <= 1'b1;
+    if ((state_q == Begin) & bad_vi) plain_q <= 1'b0;
+    if ((state_q == Ask) & rxl_ready_i & ~rxl_ok_i) mine_q <= 1'b0;
+    if ((state_q == Whole) & bad_vi) mine_q <= 1'b0;
+    if (state_q == Find) begin
+      read_va_q     <= rxl_va_i;
+      read_handle_q <= rxl_handle_i;
+    end
+
+    if (start) begin
+      message_q           <= '0;
+      message_q.immediate <= immediate;
+      message_q.rdma      <= rdma;
+      message_q.total     <= send_total;
+      message_q.strange   <= stored.strange;
+      if (take) message_q.errors <= (found != '0) ? found : no_right ? RDMAProtectionError : '0;
+    end else if (go_on & no_right & (stored.errors == '0)) begin
+      message_q.errors <= RDMAProtectionError;
+    end
+    if (accept & answer & begins) begin
+      message_q         <= '0;
+      message_q.answer  <= 1'b1;
+      message_q.strange <= stored.strange;
+      message_q.segment <= FirstData;
+      message_q.total   <= send_total;
+    end
+    if (state_q == Close) begin
+      message_q <= is_open ? stored : '0;
+    end
+    if ((state_q == Chunk) & rxc_done_i & ~rxc_err_i) begin
+      if (~message_q.answer) message_q.strange <= 1'b0;
+      // The first chunk.
+      else if (message_q.segment == FirstData) message_q.segments <= chunk_data_i[8*hvia_pkg::DescriptorSegmentCountOffset +: 8];
+    end
+
+    if ((state_q == Look) & (left_q != 11'd0)) begin
+      if (no_room) begin
+        message_q.errors <= message_q.errors | LengthError;
+      end else if (exhausted) begin
+        message_q.segment <= segment_next;
+        message_q.offset  <= 32'd0;
+      end
+    end
+    if ((state_q == Chunk) & rxc_done_i & rxc_err_i) message_q.errors <= message_q.errors | ProtectionError;
+
+    if (job_valid) begin
+      part_q       <= job_len[10:0];
+      job_handle_q <= job_handle;
+      sending_q    <= job_send;
+      first_beat_q <= 1'b1;
+    end else if (beat_valid & beat_ready) begin
+      first_beat_q <= 1'b0;
+    end
+    if (write_done) begin
+      if (job_ok) begin
+        message_q.written <= message_q.written + {21'd0, part_q};
+        message_q.offset  <= message_q.offset + {21'd0, part_q};
+        left_q            <= left_q - part_q;
+        lane_q            <= lane_q + part_q[LaneW-1:0];
+      end else if (job_bus) begin
+        message_q.errors <= message_q.errors | TransportError;
+      end else begin
+        message_q.errors <= message_q.errors | (rdma ? RDMAProtectionError : ProtectionError);
+      end
+    end
+  end
+
+  // Completion. What names the descriptor is kept from the clock in which it is decided on: its
+  // place on the chip may be cleared or marked while completion is busy.
+  logic        cpl_partial_q, cpl_flushed_q, cpl_immediate_q, cpl_message_q, cpl_write_q;
+  logic [15:0] cpl_seq_q;
+  logic [31:0] cpl_pa_q, cpl_handle_q;
+  always_ff @(posedge clk_i) begin
+    if (state_q != Complete && state_d == Complete) begin
+      cpl_partial_q   <= (state_q == Check) | ((state_q == Finish) & cut_q) | ((state_q == Finish) & lost) | ((state_q == Close) & is_open);
+      cpl_flushed_q   <= state_q == Close;
+      cpl_immediate_q <= (state_q == Finish) & ~lost & immediate & ~cut_q;
+      cpl_message_q   <= (state_q != Close) | is_open;
+      cpl_write_q     <= ~rs_stale_i;
+      cpl_seq_q       <= rs_seq_i;
+      cpl_pa_q        <= rs_pa_i;
+      cpl_handle_q    <= rs_handle_i;
+    end
+  end
+  assign cpl_valid_o         = state_q == Complete;
+  assign cpl_vi_o            = vi_q;
+  assign cpl_seq_o           = cpl_seq_q;
+  assign cpl_pa_o            = cpl_pa_q;
+  assign cpl_handle_o        = cpl_handle_q;
+  assign cpl_length_o        = message_q.written;
+  assign cpl_immediate_o     = immediate_q;
+  assign cpl_has_immediate_o = cpl_immediate_q;
+  assign cpl_write_o         = cpl_write_q;
+  always_comb begin
+    cpl_status_o = 32'd0;
+    cpl_status_o[ErrorBits:1] = message_q.errors;
+    cpl_status_o[hvia_pkg::DescriptorStatusDoneBit] = 1'b1;
+    if (cpl_partial_q) cpl_status_o[hvia_pkg::DescriptorStatusPartialErrorBit] = 1'b1;
+    if (cpl_flushed_q) cpl_status_o[hvia_pkg::DescriptorStatusFlushedBit] = 1'b1;
+    cpl_status_o[hvia_pkg::DescriptorStatusOperationLsb +: hvia_pkg::StatusOperationBits] =
+        message_q.rdma ? hvia_pkg::StatusOperationRemoteRDMAWrite : hvia_pkg::StatusOperationReceive;
+    cpl_status_o[hvia_pkg::DescriptorStatusImmediateBit] = cpl_immediate_q;
+  end
+
+  assign drop_valid_o    = (state_q == Complete) & cpl_ready_i & ~forget;
+  assign drop_vi_o       = vi_q;
+  assign release_valid_o = state_q == Release;
+  assign release_vi_o    = vi_q;
+  assign coming_vi_o     = vi_q;
+  assign wanted_o        = wait_for;
+
+  assign rawrx_done_o = raw_done | (state_q == RawSmall);
+  assign rawrx_len_o  = {5'd0, rx_len_i};
+  assign rawrx_err_o  = (state_q == RawSmall) | ~job_ok;
+
+  // Asynchronous errors: a message without a descriptor was cut off, or what `Finish` has to tell.
+  logic cut_plain, close_plain;
+  assign cut_plain   = (cut_open & ~stored_needs) | (lost_first & ~needs);
+  assign close_plain = (state_q == Close) & is_open & ~stored_needs & ~stored.answer & ~close_wait;
+  assign async_valid_o = cut_plain | close_plain | (leave & fin_async);
+  always_comb begin
+    async_code_o = hvia_pkg::AsyncErrorRDMAWriteProtection;
+    if (cut_plain | close_plain | fin_abort) async_code_o = hvia_pkg::AsyncErrorRDMAWriteAbort;
+    else if (outcome_q == FrameQueueEmpty) async_code_o = hvia_pkg::AsyncErrorReceiveQueueEmpty;
+    else if (reliable_q) begin
+      async_code_o = hvia_pkg::AsyncErrorConnectionLost;
+      if (outcome_q == FrameBusError & plain_q) async_code_o = hvia_pkg::AsyncErrorRDMATransport;
+      if (outcome_q == FrameProtection & plain_q) begin
+        async_code_o = rdma ? hvia_pkg::AsyncErrorRDMAWriteProtection : hvia_pkg::AsyncErrorRDMAReadProtection;
+      end
+    end
+  end
+  assign async_vi_o = vi_q;
+
+  // Frames are counted when they are whole; one that is bad was never counted by the MAC.
+  outcome_e counted;
+  always_comb begin
+    counted = FrameNone;
+    if (leave & ~rx_bad_i) counted = short_frame ? FrameMalformed : outcome_q;
+  end
+  assign stat_receive_frame_o            = counted == FrameGood;
+  assign stat_receive_not_for_us_o       = counted == FrameNotForUs;
+  assign stat_receive_malformed_o        = counted == FrameMalformed;
+  assign stat_receive_bad_vi_o           = counted == FrameBadVi;
+  assign stat_receive_old_sequence_o     = counted == FrameOld;
+  assign stat_receive_protection_o       = counted == FrameProtection;
+  assign stat_receive_bus_error_o        = counted == FrameBusError;
+  assign stat_receive_unsupported_o      = counted == FrameUnsupported;
+  assign stat_receive_dropped_o          = counted == FrameDropped;
+  assign stat_receive_queue_empty_o      = counted == FrameQueueEmpty;
+  assign stat_receive_length_o           = counted == FrameLength;
+  assign stat_receive_descriptor_error_o = counted == FrameDescriptor;
+  assign stat_receive_gap_o              = leave & mine_q & gap_q & ~lost;
+  assign stat_receive_aborted_o          = cut_open | lost_first | (leave & (cut_q ? ~lost : mine_q & lost & (held_q | plain_q) & ~reliable_q)) |
+                                           ((state_q == Close) & is_open & ~stored.answer & ~close_wait);
+  assign stat_receive_message_o          = cpl_valid_o & cpl_ready_i & cpl_message_q;
+  assign stat_receive_read_limit_o       = counted == FrameReadLimit;
+  assign stat_receive_out_of_order_o     = counted == FrameOutOfOrder;
+  assign stat_receive_acknowledge_o      = counted == FrameAcknowledge;
+  assign stat_receive_refused_o          = counted == FrameRefused;
+  assign stat_raw_receive_dropped_o      = raw_drop;
+
+  // The frame's last byte is written, or it has none.
+  logic written, translated, translated_q;
+  assign translated = (state_q == Write) & job_translated & ~translated_q;
+  assign written    = (write_done & job_ok & (~sending_q | (left_q == part_q))) |
+                      ((state_q == Look) & (left_q == 11'd0));
+  always_ff @(posedge clk_i) begin
+    if (state_q == Check) translated_q <= 1'b0;
+    else if (translated) translated_q <= 1'b1;
+  end
+  assign trace_valid_o = accept | translated | written;
+  assign trace_event_o = accept ? hvia_pkg::TraceEventReceiveParsed :
+                         written ? hvia_pkg::TraceEventReceiveWritten : hvia_pkg::TraceEventReceiveTranslated;
+  assign trace_vi_o    = vi_q;
+  assign trace_seq_o   = number[15:0];
+
+  // Draining. Until the verdict a frame holds nothing: it will be judged by the context of then.
+  logic works, unused;
+  always_comb begin
+    unique case (state_q)
+      Begin, Look, Fetch, Chunk, Write, Complete, Release, Flush, Close, Whole, Ask, Find, Tell: works = 1'b1;
+      Finish:  works = mine_q | stray_q | say;
+      default: works = in_order | stray;
+    endcase
+  end
+  assign handle_busy_o = ((state_q == Write) & (job_handle_q == drain_handle_i)) |
+                         ((state_q == Complete) & (cpl_handle_q == drain_handle_i));
+  assign vi_busy_o     = (works & (vi_q == drain_vi_i)) | flush_want | (told_valid_q & (told_vi_q == drain_vi_i));
+
+  assign unused = job_ready ^ unused_header ^ (^rs_control_i) ^ (^rs_segments_i[15:8]) ^
+                  (^rs_status_i[31:ErrorBits+1]) ^ rs_status_i[0] ^ (^chunk_next[1:0]);
+
+  assign quiet_o = (state_q == Idle) & ~rx_valid_i & ~seq_init_valid_i & ~clear_valid_i & ~resting &
+                   ~flush_want & (asked_q == flush_i) & (flushed_q == flush_i) & dma_quiet & ~told_valid_q;
+
+endmodule

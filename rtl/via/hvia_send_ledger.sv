@@ -1,0 +1,1317 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// The sender's half of reliable delivery: what every connection has sent and has not been
+// acknowledged yet. The transmit engine asks it before it sends anything on a reliable VI and tells
+// it of every frame; acknowledgements, read requests and answers come from the receive engine. It
+// hands messages back to the engine when they have to be sent again or may go on, completes send
+// descriptors when their frames are acknowledged (reads: when their answer is in memory), in the
+// order of the queue, and breaks a connection that does not get through or was refused.
+//
+// Each VI has a record (numbers, windows, timer) and two rings of entries: its own messages, from
+// their descriptors, and the answers that it owes to reads of its peer. The frames of a direction are
+// numbered on and on, over both rings, in the order in which the messages were begun: an entry that
+// was begun has all numbers from its first to its last one. The last one is known when the engine
+// says so; until then the entry is open, and no other is begun. So the message that a number belongs
+// to is found by looking through the entries that were begun.
+//
+//   una    oldest number that is not acknowledged
+//   next   the one to send next; una after the ledger went back
+//   top    the one after the highest that was ever sent
+//
+// One operation at a time: the record and an entry are read in the clock in which it is chosen, and
+// written in the next one, unless entries have to be looked through, one each clock. What the engines
+// ask for comes first, in turn; what has no asker (completions, jobs, deadlines, the search for a
+// withdrawn handle) has a turn, too.
+//
+// A connection is live from ConnectVI to the flush. One that is not completes whatever it has. A
+// broken one is live and does nothing more: what it has waits for the flush.
+module hvia_send_ledger (
+    input  logic         clk_i,
+    input  logic         rst_ni,
+    input  logic [47:0]  timebase_i,
+
+    // Connect: numbers and limits of the connection; reset of a VI (taken in this clock by all).
+    input  logic         led_init_valid_i,
+    output logic         led_init_ready_o,
+    input  logic [7:0]   seq_init_vi_i,
+    input  logic [31:0]  tx_seq_init_value_i,
+    input  logic [31:0]  seq_init_transport_i,
+    input  logic         clear_valid_i,
+    input  logic         clear_ready_i,
+    input  logic [7:0]   clear_vi_i,
+
+    // The transmit engine asks and tells.
+    input  logic         led_valid_i,
+    output logic         led_ready_o,
+    input  logic [1:0]   led_op_i,
+    input  logic [7:0]   led_vi_i,
+    input  logic [4:0]   led_slot_i,
+    input  logic [31:0]  led_number_i,
+    input  logic         led_last_i,
+    input  logic [8:0]   led_status_i,
+    input  logic [63:0]  led_va_i,
+    input  logic [31:0]  led_pa_i,
+    input  logic [31:0]  led_handle_i,
+    input  logic [15:0]  led_seq_i,
+    input  logic [31:0]  led_length_i,
+    input  logic [1:0]   led_operation_i,
+    input  logic         led_fence_i,
+    output logic         led_go_o,
+    output logic [31:0]  led_number_o,
+    output logic [4:0]   led_slot_o,
+
+    // Messages for the transmit engine: again, to go on with, or begun late.
+    output logic         job_valid_o,
+    input  logic         job_ready_i,
+    output logic [7:0]   job_vi_o,
+    output logic [4:0]   job_slot_o,
+    output logic         job_response_o,
+    output logic [31:0]  job_first_o,
+    output logic [31:0]  job_number_o,
+    output logic [63:0]  job_va_o,
+    output logic [31:0]  job_pa_o,
+    output logic [31:0]  job_handle_o,
+    output logic [15:0]  job_seq_o,
+    output logic [31:0]  job_length_o,
+    output logic [1:0]   job_operation_o,
+
+    // The receive engine: acknowledgements, requests and answers.
+    input  logic         rxl_valid_i,
+    output logic         rxl_ready_o,
+    input  logic [2:0]   rxl_op_i,
+    input  logic [7:0]   rxl_vi_i,
+    input  logic [31:0]  rxl_number_i,
+    input  logic [2:0]   rxl_code_i,
+    input  logic [8:0]   rxl_status_i,
+    input  logic [63:0]  rxl_va_i,
+    input  logic [31:0]  rxl_handle_i,
+    input  logic [31:0]  rxl_length_i,
+    output logic         rxl_ok_o,
+    output logic [63:0]  rxl_va_o,
+    output logic [31:0]  rxl_handle_o,
+    output logic [31:0]  rxl_length_o,
+
+    // A frame of the peer was accepted, or dropped as old or ahead.
+    input  logic         alive_valid_i,
+    input  logic [7:0]   alive_vi_i,
+
+    // Refusals of reads.
+    output logic         ref_valid_o,
+    input  logic         ref_ready_i,
+    output logic [7:0]   ref_vi_o,
+    output logic [31:0]  ref_number_o,
+    output logic [2:0]   ref_code_o,
+
+    // Completions.
+    output logic         cpl_valid_o,
+    input  logic         cpl_ready_i,
+    output logic [7:0]   cpl_vi_o,
+    output logic [15:0]  cpl_seq_o,
+    output logic [31:0]  cpl_pa_o,
+    output logic [31:0]  cpl_handle_o,
+    output logic [31:0]  cpl_length_o,
+    output logic [31:0]  cpl_status_o,
+    output logic         cpl_write_o,
+
+    // Asynchronous error, for one clock in which its taker is ready.
+    output logic         async_valid_o,
+    input  logic         async_ready_i,
+    output logic [7:0]   async_code_o,
+    output logic [7:0]   async_vi_o,
+
+    // Send queues that have enough here.
+    output logic [255:0] send_hold_o,
+    output logic         unhold_valid_o,
+    input  logic         unhold_ready_i,
+    output logic [7:0]   unhold_vi_o,
+
+    // Draining, and the search for a withdrawn handle, which stays at drain_handle_i.
+    input  logic [31:0]  drain_handle_i,
+    input  logic [7:0]   drain_vi_i,
+    input  logic         flush_i,
+    input  logic         receive_busy_i,  // the receive engine works on drain_vi
+    input  logic         stale_start_i,
+    output logic         stale_busy_o,
+    output logic         handle_busy_o,
+    output logic         vi_busy_o,
+
+    output logic         stat_retransmit_frame_o,
+    output logic         stat_retry_timeout_o,
+    output logic         stat_rewind_o,
+    output logic         stat_retry_exhausted_o,
+    output logic         stat_acknowledge_stray_o,
+    output logic         stat_refusal_received_o,
+    output logic         stat_read_response_o,
+    output logic         trace_valid_o,
+    output logic [7:0]   trace_event_o,
+    output logic [7:0]   trace_vi_o,
+    output logic [15:0]  trace_seq_o,
+    output logic [47:0]  next_deadline_o,
+    output logic         quiet_o
+);
+
+  localparam int unsigned Messages     = hvia_params_pkg::LedgerMessages;
+  localparam int unsigned Responses    = hvia_params_pkg::LedgerResponses;
+  localparam int unsigned MessageBits  = $clog2(Messages);
+  localparam int unsigned ResponseBits = $clog2(Responses);
+  // Descriptors that may be on their way here when their queue is held: one each in the queue's offer,
+  // the fetch, the register behind it and the engine.
+  localparam int unsigned UnderWay = 4;
+  localparam int unsigned HoldFrom = Messages - UnderWay;
+  localparam int unsigned Together = hvia_params_pkg::AcknowledgeEvery;
+  localparam int unsigned AliveFactor = hvia_params_pkg::RetryAliveFactor;
+  localparam int unsigned AliveBits   = 8 + $clog2(AliveFactor);
+  localparam logic [31:0] MaxPayload = {16'd0, hvia_pkg::MaxPayload};
+  // A refusal of a frame that was acknowledged may be this many numbers behind: more than any window.
+  localparam logic [31:0] RefusedBehind = 32'd256;
+
+  // What the transmit engine tells or asks for: led_op.
+  localparam logic [1:0] LedOpen = 2'd0, LedSent = 2'd1, LedAsk = 2'd2;  // else Fail
+  // led_operation of a descriptor that could not be reached: none of the real ones.
+  localparam logic [1:0] Unreachable = 2'd3;
+
+  // Error bits of a status.
+  localparam logic [8:0] ErrorMask =
+      (9'd1 << hvia_pkg::DescriptorStatusFormatErrorBit) |
+      (9'd1 << hvia_pkg::DescriptorStatusProtectionErrorBit) |
+      (9'd1 << hvia_pkg::DescriptorStatusLengthErrorBit) |
+      (9'd1 << hvia_pkg::DescriptorStatusPartialErrorBit) |
+      (9'd1 << hvia_pkg::DescriptorStatusFlushedBit) |
+      (9'd1 << hvia_pkg::DescriptorStatusTransportErrorBit) |
+      (9'd1 << hvia_pkg::DescriptorStatusRDMAProtectionErrorBit) |
+      (9'd1 << hvia_pkg::DescriptorStatusRemoteDescriptorErrorBit);
+
+  // How a connection ends that no entry is marked for.
+  localparam logic [1:0] Alive = 2'd0, Lost = 2'd1, Exhausted = 2'd2;
+
+  // The record of a VI.
+  typedef struct packed {
+    logic [31:0] una;
+    logic [31:0] next;
+    logic [31:0] top;
+    logic [47:0] deadline;
+    logic [7:0]  window;       // as agreed
+    logic [7:0]  moving;       // the limit that adapts itself, floor to window
+    logic [7:0]  credit;       // acknowledged since it last changed
+    logic [7:0]  retries;      // timeouts in a row without a sign of life of the peer
+    logic [AliveBits-1:0] tries;  // timeouts in a row without progress
+    logic [31:0] seen;         // the stamp in alive_mem that the last timeout found
+    logic        probe;        // the request of the oldest unanswered read is to be retransmitted
+    logic [7:0]  retry_limit;
+    logic [7:0]  read_limit;
+    logic [4:0]  retry_log2;
+    logic [MessageBits:0]  own_head, own_begun, own_tail;
+    logic [ResponseBits:0] ans_head, ans_begun, ans_tail;
+    logic [MessageBits:0]  reads;  // own reads that were begun and not answered
+    logic        open;         // the message begun last has more frames
+    logic        halted;       // a message is marked: none behind it is begun
+    logic        stopped;      // refused by the peer: nothing is sent
+    logic        broken;
+    logic        gapped;       // went back for a gap at una
+    logic [1:0]  fate;
+  } record_t;
+
+  // What changes in an entry, and what does not. Of an answer pa is the number of its request.
+  typedef struct packed {
+    logic [8:0]  status;
+    logic [1:0]  operation;
+    logic        fence;
+    logic        ended;      // last is known
+    logic        answered;   // a read's answer is in memory
+    logic        stale;      // the descriptor's memory is gone
+    logic [31:0] first;
+    logic [31:0] last;
+  } entry_t;
+  typedef struct packed {
+    logic [63:0] va;
+    logic [31:0] pa;
+    logic [31:0] handle;
+    logic [15:0] seq;
+    logic [31:0] length;
+  } source_t;
+
+  typedef enum logic [2:0] {
+    OpClear, OpInit, OpTransmit, OpReceive, OpFinish, OpOffer, OpDeadline, OpSearch
+  } op_e;
+  // Scan: an entry that is looked through is here. Own, Answer: the head of that ring is. Take: the
+  // entry that would be begun is.
+  typedef enum logic [2:0] {Choose, Execute, Scan, Own, Answer, Take} state_e;
+
+  state_e     state_q, state_d;
+  op_e        op_q, op_d;
+  logic [7:0] vi_q, vi_d;
+  logic       begin_op;  // an operation is chosen in this clock
+  logic       done;      // and ends in this one
+
+  // What was read.
+  record_t record_rd_q;
+  entry_t  own_rd_q, ans_rd_q;
+  source_t own_source_rd_q, ans_source_rd_q;
+
+  // Memories are not reset: a record means nothing while its VI is not known. Their words are plain
+  // vectors, because Yosys makes one register of a memory of structs.
+  logic [$bits(record_rd_q)-1:0]     record_mem [256];
+  logic [$bits(own_rd_q)-1:0]        own_mem    [256 * Messages];
+  logic [$bits(ans_rd_q)-1:0]        ans_mem    [256 * Responses];
+  logic [$bits(own_source_rd_q)-1:0] own_source [256 * Messages];
+  logic [$bits(ans_source_rd_q)-1:0] ans_source [256 * Responses];
+
+  // When a frame of the peer came last, apart from the record, because it costs no operation to note
+  // that. A timeout takes another stamp than the timeout before it for a sign of life. Before the first
+  // timeout in a row the stamp does not matter, so this memory needs no reset either.
+  logic [31:0] alive_mem [256];
+  logic [31:0] alive_rd_q;
+
+  logic [255:0] known_q;
+  logic [255:0] live_q;
+  logic [255:0] used_q;   // own messages are here
+  logic [255:0] armed_q;  // the deadline in the record counts
+  logic [255:0] hold_q;
+
+  // The message that the engine has, as far as is known: it drops one without a word when its VI is
+  // not connected any more.
+  logic       engine_q;
+  logic [7:0] engine_vi_q;
+  logic [4:0] engine_slot_q;
+
+  // A connect or a clear that was taken and is not carried out.
+  logic        init_q, clear_q;
+  logic [7:0]  init_vi_q, clear_vi_q;
+  logic [31:0] init_number_q;
+  logic [28:0] init_transport_q;
+  logic        unused_transport;
+  assign unused_transport = ^seq_init_transport_i[31:29];  // a timeout is shorter than 2^32 clocks
+
+  // Places for what goes out.
+  logic       job_valid_q, cpl_valid_q, async_q, ref_valid_q, unhold_q;
+  logic [7:0] job_vi_q, cpl_vi_q, async_vi_q, async_code_q, ref_vi_q, unhold_vi_q;
+  logic       job_take, reports_free;
+  assign job_take     = job_valid_q && job_ready_i;
+  assign reports_free = !cpl_valid_q && !async_q && !ref_valid_q && !unhold_q;
+
+  // Lists of VIs: 0 those that may have something to complete, 1 those that may have something to
+  // send.
+  logic       finish_any, offer_any, finish_push, offer_push, finish_pop, offer_pop;
+  logic [7:0] finish_vi, offer_vi, finish_push_vi;
+  logic       finish_quiet, offer_quiet;
+
+  hvia_vi_list u_finish (
+      .clk_i,
+      .rst_ni,
+      .push_i(finish_push),
+      .push_vi_i(finish_push_vi),
+      .any_o(finish_any),
+      .vi_o(finish_vi),
+      .pop_i(finish_pop),
+      .quiet_o(finish_quiet)
+  );
+
+  hvia_vi_list u_offer (
+      .clk_i,
+      .rst_ni,
+      .push_i(offer_push),
+      .push_vi_i(vi_q),
+      .any_o(offer_any),
+      .vi_o(offer_vi),
+      .pop_i(offer_pop),
+      .quiet_o(offer_quiet)
+  );
+
+  // Deadlines.
+  logic        visit_valid, visit_done, deadline_set, walker_quiet;
+  logic [7:0]  visit_vi;
+  logic [47:0] deadline_value;
+
+  hvia_deadline_walker u_walker (
+      .clk_i,
+      .rst_ni,
+      .timebase_i,
+      .armed_i(armed_q),
+      .set_valid_i(deadline_set),
+      .set_deadline_i(deadline_value),
+      .visit_valid_o(visit_valid),
+      .visit_done_i(visit_done),
+      .visit_vi_o(visit_vi),
+      .next_deadline_o,
+      .quiet_o(walker_quiet)
+  );
+
+  // The search for a withdrawn handle, VI by VI.
+  logic       search_q, search_here, search_step;
+  logic [7:0] search_vi_q;
+  assign search_here  = search_q && used_q[search_vi_q];
+  assign search_step  = search_q && (!used_q[search_vi_q] || (done && op_q == OpSearch));
+  assign stale_busy_o = search_q;
+
+  always_ff @(posedge clk_i or negedge rst_ni) begin
+    if (!rst_ni) begin
+      search_q    <= 1'b0;
+      search_vi_q <= 8'd0;
+    end else if (stale_start_i) begin
+      search_q    <= 1'b1;
+      search_vi_q <= 8'd0;
+    end else if (search_step) begin
+      search_q    <= search_vi_q != 8'hff;
+      search_vi_q <= search_vi_q + 8'd1;
+    end
+  end
+
+  // Choice. A clear goes before all others, because what follows it belongs to another user of the
+  // VI; then a connect. The others in turn: transmit engine, receive engine, the ledger's own work,
+  // which has four kinds in turn. So each engine is served after two other operations at most.
+  logic [2:0] want, pick;
+  logic [3:0] own_want, own_pick;
+  logic [1:0] turn_q, own_turn_q;
+
+  assign own_want = {search_here, visit_valid, offer_any && !job_valid_q, finish_any && reports_free};
+  assign want     = {own_want != 4'd0, rxl_valid_i, led_valid_i};
+
+  always_comb begin
+    unique case (turn_q)
+      2'd0:    pick = want[0] ? 3'b001 : want[1] ? 3'b010 : want & 3'b100;
+      2'd1:    pick = want[1] ? 3'b010 : want[2] ? 3'b100 : want & 3'b001;
+      default: pick = want[2] ? 3'b100 : want[0] ? 3'b001 : want & 3'b010;
+    endcase
+    unique case (own_turn_q)
+      2'd0:    own_pick = own_want[0] ? 4'b0001 : own_want[1] ? 4'b0010 : own_want[2] ? 4'b0100 : own_want & 4'b1000;
+      2'd1:    own_pick = own_want[1] ? 4'b0010 : own_want[2] ? 4'b0100 : own_want[3] ? 4'b1000 : own_want & 4'b0001;
+      2'd2:    own_pick = own_want[2] ? 4'b0100 : own_want[3] ? 4'b1000 : own_want[0] ? 4'b0001 : own_want & 4'b0010;
+      default: own_pick = own_want[3] ? 4'b1000 : own_want[0] ? 4'b0001 : own_want[1] ? 4'b0010 : own_want & 4'b0100;
+    endcase
+  end
+
+  always_comb begin
+    begin_op = 1'b0;
+    op_d     = op_q;
+    vi_d     = vi_q;
+    if (state_q == Choose) begin
+      if (clear_q) begin
+        begin_op = !unhold_q;
+        op_d     = OpClear;
+        vi_d     = clear_vi_q;
+      end else if (init_q) begin
+        begin_op = 1'b1;
+        op_d     = OpInit;
+        vi_d     = init_vi_q;
+      end else begin
+        begin_op = pick != 3'd0;
+        if (pick[0]) begin
+          op_d = OpTransmit;
+          vi_d = led_vi_i;
+        end else if (pick[1]) begin
+          op_d = OpReceive;
+          vi_d = rxl_vi_i;
+        end else if (own_pick[0]) begin
+          op_d = OpFinish;
+          vi_d = finish_vi;
+        end else if (own_pick[1]) begin
+          op_d = OpOffer;
+          vi_d = offer_vi;
+        end else if (own_pick[2]) begin
+          op_d = OpDeadline;
+          vi_d = visit_vi;
+        end else if (own_pick[3]) begin
+          op_d = OpSearch;
+          vi_d = search_vi_q;
+        end
+      end
+    end
+  end
+  assign finish_pop = begin_op && op_d == OpFinish;
+  assign offer_pop  = begin_op && op_d == OpOffer;
+
+  always_ff @(posedge clk_i or negedge rst_ni) begin
+    if (!rst_ni) begin
+      state_q    <= Choose;
+      op_q       <= OpClear;
+      vi_q       <= 8'd0;
+      turn_q     <= 2'd0;
+      own_turn_q <= 2'd0;
+    end else if (begin_op || state_q != Choose) begin
+      state_q <= state_d;
+      if (begin_op) begin
+        op_q <= op_d;
+        vi_q <= vi_d;
+        unique case (op_d)
+          OpClear, OpInit: ;
+          OpTransmit: turn_q <= 2'd1;
+          OpReceive:  turn_q <= 2'd2;
+          default: begin
+            turn_q     <= 2'd0;
+            own_turn_q <= own_pick[0] ? 2'd1 : own_pick[1] ? 2'd2 : own_pick[2] ? 2'd3 : 2'd0;
+          end
+        endcase
+      end
+    end
+  end
+
+  logic                  read_entry, read_ans_d, at_ans_q;
+  logic [7:0]            read_vi;
+  logic [MessageBits-1:0]  own_at_d, own_at_q;
+  logic [ResponseBits-1:0] ans_at_d, ans_at_q;
+
+  always_ff @(posedge clk_i) begin
+    if (begin_op) begin
+      record_rd_q <= record_mem[vi_d];
+      alive_rd_q  <= alive_mem[vi_d];
+    end
+    if (read_entry && !read_ans_d) begin
+      own_rd_q        <= own_mem[{read_vi, own_at_d}];
+      own_source_rd_q <= own_source[{read_vi, own_at_d}];
+      own_at_q        <= own_at_d;
+    end
+    if (read_entry && read_ans_d) begin
+      ans_rd_q        <= ans_mem[{read_vi, ans_at_d}];
+      ans_source_rd_q <= ans_source[{read_vi, ans_at_d}];
+      ans_at_q        <= ans_at_d;
+    end
+    if (read_entry) at_ans_q <= read_ans_d;
+  end
+
+  // r: the record as read, n: as it will be. e, s: the entry at hand. w: what is written into it.
+  record_t r, n;
+  entry_t  e, w;
+  source_t s, in;
+  assign r = known_q[vi_q] ? record_rd_q : '0;
+  assign e = at_ans_q ? ans_rd_q : own_rd_q;
+  assign s = at_ans_q ? ans_source_rd_q : own_source_rd_q;
+
+  // The flush of this VI takes effect at once.
+  logic flushed, live, running, engine_here, own_empty;
+  assign flushed     = flush_i && drain_vi_i == vi_q;
+  assign live        = live_q[vi_q] && !flushed;
+  assign running     = live && !r.broken && r.fate == Alive;
+  assign engine_here = engine_q && engine_vi_q == vi_q;
+  assign own_empty   = r.own_head == r.own_tail;
+
+  // Numbers are compared by their distance.
+  logic [31:0] ahead;  // frames from una to next
+  logic        room, half;
+  assign ahead = r.next - r.una;
+  assign room  = ahead < {24'd0, r.moving};
+  // Half of the moving window is open, or the peer may owe no acknowledgement of what is under way.
+  assign half  = room && ({r.moving, 1'b0} - {ahead[7:0], 1'b0} >= {1'b0, r.moving} || ahead < Together);
+
+  // A window that is smaller than the row of frames which the peer acknowledges together would have each
+  // frame inside a message wait for the timeout.
+  logic [7:0] floor;
+  assign floor = (r.window < Together[7:0]) ? r.window : Together[7:0];
+
+  // The entry at hand: a mark, all frames acknowledged, complete; it has the number looked for.
+  logic [31:0] offset, extent, last_ahead;
+  logic        marked, acked, complete, unanswered, contains, single, fits, probing;
+  logic [31:0] looked_for;
+  assign last_ahead   = e.last - r.una;
+  assign marked     = e.status != 9'd0 || e.operation == Unreachable;
+  assign acked      = e.ended && last_ahead[31];
+  assign complete   = acked && (e.operation != hvia_pkg::DescriptorOperationRDMARead || e.answered);
+  // An answer to it may be coming in right now. So the flush completes it, which knows when nothing is
+  // written any more, unless the peer has refused something, behind all that it answered.
+  assign unanswered    = e.operation == hvia_pkg::DescriptorOperationRDMARead && e.ended && !e.answered;
+  assign looked_for = (op_q == OpOffer) ? r.next : rxl_number_i;
+  assign offset     = looked_for - e.first;
+  assign extent     = e.last - e.first;
+  assign contains   = !offset[31] && (!e.ended || offset <= extent);
+  // Nothing else is to be sent now: the request of a read is, whose answer is awaited.
+  assign probing    = r.probe && r.next == r.top && !r.open;
+  assign single     = s.length <= MaxPayload || e.operation == hvia_pkg::DescriptorOperationRDMARead;
+  // A message is handed out if all of it that is known fits into the window, or a good part of it.
+  assign fits = half || probing || (state_q == Take ? single && room : e.ended && last_ahead < {24'd0, r.moving});
+
+  // Looking through the entries: own ones from the oldest on, then answers.
+  logic [MessageBits:0]  scan_q, scan_own, scan_end;
+  logic [ResponseBits:0] scan_ans_q, scan_ans;
+  logic                  scan_begin, scan_both, scan_own_more, scan_ans_more, scan_more, scan_next, scan_ans_here;
+  assign scan_end      = (op_q == OpSearch) ? r.own_tail : r.own_begun;
+  assign scan_both     = op_q == OpOffer || (op_q == OpReceive && rxl_op_i == hvia_pkg::ReceiveReportAcknowledge);
+  assign scan_ans_here = state_q == Scan && at_ans_q;
+  assign scan_own      = (state_q == Scan) ? scan_q + 1'b1 : r.own_head;
+  assign scan_ans      = scan_ans_here ? scan_ans_q + 1'b1 : r.ans_head;
+  assign scan_own_more = !scan_ans_here && scan_own != scan_end;
+  assign scan_ans_more = scan_both && scan_ans != r.ans_begun;
+  assign scan_more     = scan_own_more || scan_ans_more;
+
+  always_ff @(posedge clk_i) begin
+    if (scan_begin || scan_next) begin
+      if (scan_own_more) scan_q <= scan_own;
+      else scan_ans_q <= scan_ans;
+    end
+  end
+
+  // What the operations do.
+  logic        write_entry, write_ans, write_source, write_record;
+  logic [MessageBits-1:0]  write_own_at;
+  logic [ResponseBits-1:0] write_ans_at;
+  logic        touch, acknowledge, go_back, halve, stray, by_gap, refuse_here;
+  logic [31:0] ack_number, ack_delta, span, behind;
+  logic        in_range, late, slot_own, engine_match, fresh, hit, begins, go, ok, unbegun, probe_here;
+  logic        pop_own, pop_ans, report, refusal, lose, tell_unreachable, job_load, see_finish;
+  logic [8:0]  report_status;
+  logic [31:0] report_length;
+  logic [8:0]  credit;
+  logic        read_op;
+  logic [MessageBits:0] own_slot_offset;
+
+  assign slot_own        = !led_slot_i[4];
+  assign engine_match    = engine_here && engine_slot_q == led_slot_i && live;
+  assign own_slot_offset = {1'b0, led_slot_i[MessageBits-1:0] - r.own_head[MessageBits-1:0]};
+  assign span            = r.top - r.una;
+  // Who answers a request has it.
+  assign ack_number      = (rxl_op_i == hvia_pkg::ReceiveReportAnswered) ? e.last + 32'd1 : rxl_number_i;
+  assign ack_delta       = ack_number - r.una;
+  assign in_range        = ack_delta <= span;
+  assign behind          = r.una - 32'd1 - rxl_number_i;
+  // A refusal of what was acknowledged. Of a read that is its request: it is refused when its turn comes.
+  assign late            = ack_delta >= span;
+  assign fresh           = engine_match && led_number_i == r.top;
+  assign hit             = engine_match && led_number_i == r.next;
+  assign unbegun         = slot_own ? r.own_begun != r.own_tail && led_slot_i[MessageBits-1:0] == r.own_begun[MessageBits-1:0] :
+                                      r.ans_begun != r.ans_tail && led_slot_i[ResponseBits-1:0] == r.ans_begun[ResponseBits-1:0];
+  assign credit          = {1'b0, r.credit} + ack_delta[8:0];
+  assign probe_here      = engine_match && slot_own && r.probe && unanswered && led_number_i == e.first;
+
+  // Timeouts in a row without a sign of life.
+  logic [7:0] silences;
+  assign silences = (alive_rd_q == r.seen) ? r.retries : 8'd0;
+
+  // The bit of a refused descriptor.
+  logic [8:0] refused_status;
+  always_comb begin
+    refused_status = 9'd0;
+    unique case (rxl_code_i)
+      hvia_pkg::AcknowledgeCodeRemoteDescriptor: refused_status[hvia_pkg::DescriptorStatusRemoteDescriptorErrorBit] = 1'b1;
+      hvia_pkg::AcknowledgeCodeRDMAProtection:   refused_status[hvia_pkg::DescriptorStatusRDMAProtectionErrorBit]   = 1'b1;
+      default:                                   refused_status[hvia_pkg::DescriptorStatusTransportErrorBit]        = 1'b1;
+    endcase
+  end
+
+  always_comb begin
+    n = r;
+    w = e;
+    in.va     = led_va_i;
+    in.pa     = led_pa_i;
+    in.handle = led_handle_i;
+    in.seq    = led_seq_i;
+    in.length = led_length_i;
+
+    state_d      = Choose;
+    done         = 1'b0;
+    read_entry   = 1'b0;
+    read_ans_d   = 1'b0;
+    read_vi      = vi_q;
+    own_at_d     = r.own_head[MessageBits-1:0];
+    ans_at_d     = r.ans_head[ResponseBits-1:0];
+    scan_begin   = 1'b0;
+    scan_next    = 1'b0;
+    write_record = 1'b0;
+    write_entry  = 1'b0;
+    write_source = 1'b0;
+    write_ans    = at_ans_q;
+    write_own_at = own_at_q;
+    write_ans_at = ans_at_q;
+
+    touch       = 1'b0;
+    acknowledge = 1'b0;
+    go_back     = 1'b0;
+    halve       = 1'b0;
+    by_gap      = 1'b0;
+    stray       = 1'b0;
+    refuse_here = 1'b0;
+    begins      = 1'b0;
+    read_op     = 1'b0;
+    go          = 1'b0;
+    ok          = 1'b0;
+    pop_own     = 1'b0;
+    pop_ans     = 1'b0;
+    report      = 1'b0;
+    refusal     = 1'b0;
+    lose        = 1'b0;
+    tell_unreachable = 1'b0;
+    report_status = e.status;
+    report_length = 32'd0;
+    job_load    = 1'b0;
+    see_finish  = 1'b0;
+    stat_retry_timeout_o   = 1'b0;
+    stat_retry_exhausted_o = 1'b0;
+    stat_read_response_o   = 1'b0;
+    stat_retransmit_frame_o = 1'b0;
+
+    unique case (state_q)
+      Choose: begin
+        if (begin_op) state_d = Execute;
+        // Sent, Ask and Fail name an entry.
+        read_entry = begin_op && op_d == OpTransmit;
+        read_ans_d = led_slot_i[4];
+        read_vi    = led_vi_i;
+        own_at_d   = led_slot_i[MessageBits-1:0];
+        ans_at_d   = led_slot_i[ResponseBits-1:0];
+      end
+
+      Execute: begin
+        done = 1'b1;
+        unique case (op_q)
+          OpInit: begin
+            // What was posted before is marked as flushed, and not begun.
+            write_record = 1'b1;
+            n            = '0;
+            n.una        = init_number_q;
+            n.next       = init_number_q;
+            n.top        = init_number_q;
+            n.window      = (init_transport_q[7:0] == 8'd0) ? 8'd1 : init_transport_q[7:0];
+            n.moving      = n.window;
+            n.retry_limit = init_transport_q[15:8];
+            n.read_limit  = (init_transport_q[23:16] == 8'd0) ? 8'd1 : init_transport_q[23:16];
+            n.retry_log2  = init_transport_q[28:24];
+            n.own_head    = r.own_head;
+            n.own_begun   = r.own_head;
+            n.own_tail    = r.own_tail;
+          end
+
+          OpTransmit: begin
+            write_record = 1'b1;
+            write_ans    = !slot_own;
+            write_own_at = led_slot_i[MessageBits-1:0];
+            write_ans_at = led_slot_i[ResponseBits-1:0];
+            if (led_op_i == LedOpen) begin
+              // Nothing stands before it: it goes at once.
+              read_op = led_operation_i == hvia_pkg::DescriptorOperationRDMARead;
+              go = running && !r.stopped && !r.halted && (led_status_i & ErrorMask) == 9'd0 && led_operation_i != Unreachable &&
+                   r.next == r.top && !r.open && r.own_begun == r.own_tail && r.ans_begun == r.ans_tail && room &&
+                   !(led_fence_i && r.reads != '0) && !(read_op && {3'd0, r.reads} >= r.read_limit);
+              begins       = go;
+              write_entry  = 1'b1;
+              write_source = 1'b1;
+              write_ans    = 1'b0;
+              write_own_at = r.own_tail[MessageBits-1:0];
+              w.status     = led_status_i & ErrorMask;
+              // A malformed descriptor may have the number of no operation that stands for one that was not reached.
+              w.operation  = (led_operation_i == Unreachable && w.status != 9'd0) ? hvia_pkg::DescriptorOperationSend : led_operation_i;
+              w.fence      = led_fence_i;
+              w.ended      = 1'b0;
+              w.answered   = 1'b0;
+              w.stale      = 1'b0;
+              w.first      = r.next;
+              w.last       = r.next;
+              n.own_tail   = r.own_tail + 1'b1;
+              see_finish   = 1'b1;
+            end else if (led_op_i == LedSent) begin
+              // The frame is on its way, even if the ledger went back meanwhile.
+              if (fresh) begin
+                n.top       = r.top + 32'd1;
+                write_entry = led_last_i;
+                w.ended     = 1'b1;
+                w.last      = led_number_i;
+                if (led_last_i) n.open = 1'b0;
+              end
+              if (hit) n.next = r.next + 32'd1;
+              touch = fresh || hit;
+              stat_retransmit_frame_o = engine_match && !fresh;
+              go = hit && !led_last_i && running && !r.stopped && ahead + 32'd1 < {24'd0, r.moving};
+            end else if (led_op_i == LedAsk) begin
+              go     = (probe_here || (hit && room)) && running && !r.stopped && !marked && !(unbegun && slot_own && r.halted);
+              if (probe_here) n.probe = 1'b0;
+              begins = go && unbegun;
+              read_op = slot_own && e.operation == hvia_pkg::DescriptorOperationRDMARead;
+              write_entry = begins;
+              w.first = r.next;
+            end else begin
+              // What was acknowledged, or was completed, has not failed.
+              if (engine_match && !marked && !acked && (!slot_own || own_slot_offset < r.own_tail - r.own_head)) begin
+                write_entry = 1'b1;
+                w.status    = led_status_i & ErrorMask;
+                if (slot_own) n.halted = 1'b1;
+                see_finish = 1'b1;
+              end
+            end
+          end
+
+          OpReceive: begin
+            write_record = 1'b1;
+            unique case (rxl_op_i)
+              hvia_pkg::ReceiveReportAcknowledge: begin
+                if (!live) begin
+                  stray = 1'b1;
+                end else if (running && !r.stopped) begin
+                  if (rxl_code_i == hvia_pkg::AcknowledgeCodeOk || rxl_code_i == hvia_pkg::AcknowledgeCodeGap) begin
+                    acknowledge = in_range;
+                    stray       = !in_range;
+                    by_gap      = in_range && rxl_code_i == hvia_pkg::AcknowledgeCodeGap && (!r.gapped || ack_delta != 32'd0);
+                  end else if (rxl_code_i > hvia_pkg::AcknowledgeCodeTransport) begin
+                    stray = 1'b1;
+                  end else if (!late) begin
+                    scan_begin = 1'b1;
+                  end else if (behind < RefusedBehind) begin
+                    scan_begin = scan_more;
+                    if (!scan_more) begin
+                      refuse_here = 1'b1;
+                      n.stopped   = 1'b1;
+                      n.fate      = Lost;
+                    end
+                  end else begin
+                    stray = 1'b1;
+                  end
+                end
+              end
+              hvia_pkg::ReceiveReportRequest: begin
+                ok = running && !r.stopped && !(r.ans_tail[ResponseBits] != r.ans_head[ResponseBits] &&
+                                                r.ans_tail[ResponseBits-1:0] == r.ans_head[ResponseBits-1:0]);
+                in.va     = rxl_va_i;
+                in.pa     = rxl_number_i;
+                in.handle = rxl_handle_i;
+                in.seq    = rxl_number_i[15:0];
+                in.length = rxl_length_i;
+                write_entry  = ok;
+                write_source = ok;
+                write_ans    = 1'b1;
+                write_ans_at = r.ans_tail[ResponseBits-1:0];
+                w            = '0;
+                if (ok) n.ans_tail = r.ans_tail + 1'b1;
+              end
+              hvia_pkg::ReceiveReportLook, hvia_pkg::ReceiveReportAnswered: scan_begin = running;
+              default: touch = running && r.reads != '0;  // Progress
+            endcase
+            if (scan_begin && scan_more) begin
+              done         = 1'b0;
+              write_record = 1'b0;
+              state_d      = Scan;
+            end
+          end
+
+          OpFinish: begin
+            if (own_empty) begin
+              lose       = live && !r.broken && r.fate != Alive;
+              read_ans_d = 1'b1;
+              read_entry = running && r.ans_head != r.ans_tail;
+              if (read_entry) begin
+                done    = 1'b0;
+                state_d = Answer;
+              end
+            end else begin
+              read_entry = 1'b1;
+              done       = 1'b0;
+              state_d    = Own;
+            end
+          end
+
+          OpOffer: begin
+            if (running && !r.stopped && room && !engine_here) begin
+              if (r.next != r.top || r.open || r.probe) begin
+                scan_begin = 1'b1;
+                done       = 1'b0;
+                state_d    = Scan;
+              end else if (r.ans_begun != r.ans_tail) begin
+                read_entry = 1'b1;
+                read_ans_d = 1'b1;
+                ans_at_d   = r.ans_begun[ResponseBits-1:0];
+                done       = 1'b0;
+                state_d    = Take;
+              end else if (r.own_begun != r.own_tail && !r.halted) begin
+                read_entry = 1'b1;
+                own_at_d   = r.own_begun[MessageBits-1:0];
+                done       = 1'b0;
+                state_d    = Take;
+              end
+            end
+          end
+
+          OpDeadline: begin
+            write_record = 1'b1;
+            if (running && armed_q[vi_q] && r.deadline <= timebase_i) begin
+              stat_retry_timeout_o = 1'b1;
+              n.seen = alive_rd_q;
+              if (silences >= r.retry_limit || r.tries >= AliveBits'(r.retry_limit) * AliveBits'(AliveFactor)) begin
+                stat_retry_exhausted_o = 1'b1;
+                n.fate     = Exhausted;
+                see_finish = 1'b1;
+              end else begin
+                n.retries = silences + 8'd1;
+                n.tries   = r.tries + 1'b1;
+                n.gapped  = 1'b0;
+                n.probe   = 1'b1;
+                go_back   = 1'b1;
+                halve     = 1'b1;
+                touch     = 1'b1;
+              end
+            end
+          end
+
+          OpSearch: begin
+            scan_begin = 1'b1;
+            done       = !scan_more;
+            state_d    = scan_more ? Scan : Choose;
+          end
+
+          default: ;  // OpClear
+        endcase
+        if (scan_begin) begin
+          read_entry = scan_more;
+          read_ans_d = !scan_own_more;
+          own_at_d   = scan_own[MessageBits-1:0];
+          ans_at_d   = scan_ans[ResponseBits-1:0];
+        end
+      end
+
+      Scan: begin
+        state_d   = Scan;
+        scan_next = 1'b1;
+        done      = !scan_more;
+        unique case (op_q)
+          OpOffer: begin
+            if (probing ? unanswered : contains) begin
+              done     = 1'b1;
+              job_load = running && !marked && fits;
+            end
+          end
+          OpSearch: begin
+            write_entry = s.handle == drain_handle_i;
+            w.stale     = 1'b1;
+          end
+          default: begin
+            if (rxl_op_i == hvia_pkg::ReceiveReportAcknowledge) begin
+              if (contains && (!late || unanswered)) begin
+                done        = 1'b1;
+                write_entry = running && !at_ans_q && !marked;
+                w.status    = refused_status;
+                if (at_ans_q) n.fate = Lost;
+              end else if (!scan_more) begin
+                n.fate = Lost;  // it is nobody's any more
+              end
+            end else if (e.operation == hvia_pkg::DescriptorOperationRDMARead && !e.answered) begin
+              // The oldest read. An answer to one that was never sent, or that failed here, fits nothing.
+              done = 1'b1;
+              ok   = running && e.ended && !marked;
+              if (ok && rxl_op_i == hvia_pkg::ReceiveReportAnswered) begin
+                write_entry = 1'b1;
+                w.answered  = 1'b1;
+                w.status    = rxl_status_i & ErrorMask;
+                if (w.status != 9'd0) n.halted = 1'b1;
+                n.reads     = r.reads - 1'b1;
+                acknowledge = in_range;
+                touch       = 1'b1;
+                see_finish  = 1'b1;
+              end
+            end
+            write_record = done;
+            // Everything before the refused number is acknowledged, and nothing more is sent.
+            if (done && rxl_op_i == hvia_pkg::ReceiveReportAcknowledge && running) begin
+              acknowledge = !late;
+              refuse_here = 1'b1;
+              n.stopped   = 1'b1;
+            end
+          end
+        endcase
+        if (done) state_d = Choose;
+        else begin
+          read_entry = 1'b1;
+          read_ans_d = !scan_own_more;
+          own_at_d   = scan_own[MessageBits-1:0];
+          ans_at_d   = scan_ans[ResponseBits-1:0];
+        end
+      end
+
+      Take: begin
+        done     = 1'b1;
+        job_load = running && !marked && fits &&
+                   (at_ans_q || (!(e.fence && r.reads != '0) &&
+                                 !(e.operation == hvia_pkg::DescriptorOperationRDMARead && {3'd0, r.reads} >= r.read_limit)));
+      end
+
+      Own: begin
+        done = 1'b1;
+        if (flushed && receive_busy_i) begin
+          // An answer may come in; the flush brings this VI here again.
+        end else if (!live || !r.broken) begin
+          if (marked && unanswered && live && !r.stopped) begin
+            lose = 1'b1;
+          end else if (marked) begin
+            // A mark. That of a descriptor which came to a VI that was not connected breaks nothing.
+            pop_own = 1'b1;
+            report  = e.operation != Unreachable;
+            tell_unreachable = !report;
+            lose    = live && !e.status[hvia_pkg::DescriptorStatusFlushedBit];
+          end else if (complete) begin
+            pop_own = 1'b1;
+            report  = 1'b1;
+            report_length = s.length;
+          end else if (!live) begin
+            pop_own = 1'b1;
+            report  = 1'b1;
+            report_status[hvia_pkg::DescriptorStatusFlushedBit] = 1'b1;
+          end else if (r.fate != Alive) begin
+            lose = 1'b1;
+            if (r.fate == Exhausted) begin
+              pop_own     = !unanswered;
+              report      = !unanswered;
+              write_entry = unanswered;
+              w.status[hvia_pkg::DescriptorStatusTransportErrorBit]      = 1'b1;
+              report_status[hvia_pkg::DescriptorStatusTransportErrorBit] = 1'b1;
+            end
+          end else if (r.ans_head != r.ans_tail) begin
+            done       = 1'b0;
+            read_entry = 1'b1;
+            read_ans_d = 1'b1;
+            state_d    = Answer;
+          end
+        end
+      end
+
+      default: begin  // Answer
+        done = 1'b1;
+        if (running) begin
+          if (marked) begin
+            refusal = 1'b1;
+            lose    = 1'b1;
+          end else if (r.ans_head != r.ans_begun && acked) begin
+            pop_ans = 1'b1;
+            stat_read_response_o = 1'b1;
+          end
+        end
+      end
+    endcase
+
+    // A message begins.
+    if (begins) begin
+      n.open = 1'b1;
+      touch  = 1'b1;
+      if (slot_own || led_op_i == LedOpen) n.own_begun = r.own_begun + 1'b1;
+      else n.ans_begun = r.ans_begun + 1'b1;
+      if (read_op) n.reads = r.reads + 1'b1;
+    end
+
+    // Frames are acknowledged: the window moves, and grows after a whole one.
+    if (acknowledge && ack_delta != 32'd0) begin
+      n.una = ack_number;
+      if (ahead < ack_delta) n.next = ack_number;
+      n.gapped = 1'b0;
+      n.credit = credit[7:0];
+      if (credit >= {1'b0, r.moving}) begin
+        n.credit = 8'd0;
+        if (r.moving != r.window) n.moving = r.moving + 8'd1;
+      end
+      touch      = 1'b1;
+      see_finish = 1'b1;
+    end
+    // So far what the receive engine told is progress. An acknowledgement of nothing new is a sign of
+    // life; the timer runs on, or it would keep a lost frame from being retransmitted.
+    if (touch && op_q == OpReceive) begin
+      n.tries = '0;
+      n.probe = 1'b0;
+    end
+    if ((touch || acknowledge) && op_q == OpReceive) n.retries = 8'd0;
+    if (refuse_here) see_finish = 1'b1;
+
+    // Going back.
+    if (by_gap && n.next != n.una) begin
+      go_back  = 1'b1;
+      halve    = 1'b1;
+      n.gapped = 1'b1;
+      touch    = 1'b1;
+    end
+    if (halve) begin
+      n.moving = ({1'b0, n.moving[7:1]} < floor) ? floor : {1'b0, n.moving[7:1]};
+      n.credit = 8'd0;
+    end
+    if (go_back) n.next = n.una;
+
+    // Completed entries leave.
+    if (pop_own) begin
+      write_record = 1'b1;
+      n.own_head   = r.own_head + 1'b1;
+      if (r.own_head == r.own_begun) n.own_begun = r.own_begun + 1'b1;
+    end
+    if (pop_ans) begin
+      write_record = 1'b1;
+      n.ans_head   = r.ans_head + 1'b1;
+    end
+    if (lose) begin
+      write_record = 1'b1;
+      n.broken     = 1'b1;
+    end
+    if (pop_own || pop_ans) see_finish = 1'b1;
+
+    // Frames that wait for their acknowledgement ask for it themselves.
+    if (n.una != n.top || n.reads == '0) n.probe = 1'b0;
+
+    if (touch) n.deadline = timebase_i + (48'd1 << r.retry_log2);
+  end
+
+  // What was written.
+  always_ff @(posedge clk_i) begin
+    if (alive_valid_i) alive_mem[alive_vi_i] <= timebase_i[31:0];
+    if (write_record) record_mem[vi_q] <= n;
+    if (write_entry && !write_ans) own_mem[{vi_q, write_own_at}] <= w;
+    if (write_entry && write_ans) ans_mem[{vi_q, write_ans_at}] <= w;
+    if (write_source && !write_ans) own_source[{vi_q, write_own_at}] <= in;
+    if (write_source && write_ans) ans_source[{vi_q, write_ans_at}] <= in;
+  end
+
+  // What follows from the record that is written.
+  logic init_live, sends, arms, under_way, may_send, withdraw, engine_free, engine_stays;
+  assign init_live = write_record && op_q == OpInit;
+  assign under_way = n.una != n.top || n.reads != '0;
+  assign arms      = live && !n.broken && n.fate == Alive && under_way;
+  assign sends     = live && !n.broken && n.fate == Alive && !n.stopped && n.next - n.una < {24'd0, n.moving} &&
+                     (n.next != n.top || n.open || n.probe || n.ans_begun != n.ans_tail || (n.own_begun != n.own_tail && !n.halted));
+
+  // The engine has done with the message that it had.
+  assign engine_free  = done && op_q == OpTransmit && !go;
+  assign engine_stays = engine_here && !engine_free;
+
+  // A job that is offered and not right any more: other numbers are to be sent, or nothing, or an
+  // answer goes before it.
+  assign withdraw = job_valid_q && write_record && job_vi_q == vi_q &&
+                    (!sends || (job_probe_q ? !n.probe : n.next != job_number_o ||
+                     (!job_response_o && n.next == n.top && !n.open && n.ans_begun != n.ans_tail)));
+  assign may_send = write_record && sends && !engine_stays && !(job_valid_q && job_vi_q == vi_q && !withdraw);
+
+  logic kick;
+  assign kick           = flush_i && !receive_busy_i && used_q[drain_vi_i] && state_q == Choose;
+  assign finish_push    = kick || (done && ((see_finish && (n.own_head != n.own_tail || n.ans_head != n.ans_tail || n.fate != Alive))));
+  assign finish_push_vi = (state_q == Choose) ? drain_vi_i : vi_q;
+  assign offer_push     = done && may_send;
+
+  assign deadline_set   = done && arms && (touch || op_q == OpDeadline);
+  assign deadline_value = n.deadline;
+  assign visit_done     = done && op_q == OpDeadline;
+
+  // Answers to the engines.
+  assign led_ready_o  = done && op_q == OpTransmit;
+  assign led_go_o     = go;
+  assign led_number_o = r.next;
+  assign led_slot_o   = 5'(r.own_tail[MessageBits-1:0]);
+  assign rxl_ready_o  = done && op_q == OpReceive;
+  assign rxl_ok_o     = ok;
+  assign rxl_va_o     = s.va;
+  assign rxl_handle_o = s.handle;
+  assign rxl_length_o = s.length;
+
+  // Connects and clears.
+  assign led_init_ready_o = !init_q;
+  always_ff @(posedge clk_i or negedge rst_ni) begin
+    if (!rst_ni) begin
+      init_q  <= 1'b0;
+      clear_q <= 1'b0;
+    end else begin
+      if (led_init_valid_i && !init_q) init_q <= 1'b1;
+      else if (done && op_q == OpInit) init_q <= 1'b0;
+      if (clear_valid_i && clear_ready_i) clear_q <= 1'b1;
+      else if (done && op_q == OpClear) clear_q <= 1'b0;
+    end
+  end
+  always_ff @(posedge clk_i) begin
+    if (led_init_valid_i && !init_q) begin
+      init_vi_q        <= seq_init_vi_i;
+      init_number_q    <= tx_seq_init_value_i;
+      init_transport_q <= seq_init_transport_i[28:0];
+    end
+    if (clear_valid_i && clear_ready_i) clear_vi_q <= clear_vi_i;
+  end
+
+  // Bits of all VIs.
+  logic       cleared, own_full_enough, release_here;
+  logic [MessageBits:0] own_count;
+  assign own_count       = n.own_tail - n.own_head;
+  assign cleared         = done && op_q == OpClear;
+  assign own_full_enough = own_count >= HoldFrom[MessageBits:0];
+  assign release_here    = hold_q[vi_q] && ((pop_own && !own_full_enough) || cleared);
+
+  always_ff @(posedge clk_i or negedge rst_ni) begin
+    if (!rst_ni) begin
+      known_q <= '0;
+      live_q  <= '0;
+      used_q  <= '0;
+      armed_q <= '0;
+      hold_q  <= '0;
+    end else begin
+      if (write_record) begin
+        known_q[vi_q] <= 1'b1;
+        used_q[vi_q]  <= n.own_head != n.own_tail;
+        armed_q[vi_q] <= arms;
+        if (own_full_enough && op_q == OpTransmit) hold_q[vi_q] <= 1'b1;
+      end
+      if (release_here) hold_q[vi_q] <= 1'b0;
+      if (init_live) live_q[vi_q] <= 1'b1;
+      if (flush_i) begin
+        live_q[drain_vi_i]  <= 1'b0;
+        armed_q[drain_vi_i] <= 1'b0;
+      end
+      if (cleared) begin
+        known_q[vi_q] <= 1'b0;
+        live_q[vi_q]  <= 1'b0;
+        used_q[vi_q]  <= 1'b0;
+        armed_q[vi_q] <= 1'b0;
+      end
+    end
+  end
+  assign send_hold_o = hold_q;
+
+  // The engine's message.
+  always_ff @(posedge clk_i or negedge rst_ni) begin
+    if (!rst_ni) begin
+      engine_q <= 1'b0;
+    end else begin
+      if (job_take || (done && op_q == OpTransmit && go)) engine_q <= 1'b1;
+      else if (engine_free || (engine_q && ((flush_i && engine_vi_q == drain_vi_i) || (cleared && engine_vi_q == vi_q)))) engine_q <= 1'b0;
+    end
+  end
+  always_ff @(posedge clk_i) begin
+    if (job_take) begin
+      engine_vi_q   <= job_vi_q;
+      engine_slot_q <= job_slot_o;
+    end else if (done && op_q == OpTransmit && go) begin
+      engine_vi_q   <= vi_q;
+      engine_slot_q <= (led_op_i == LedOpen) ? led_slot_o : led_slot_i;
+    end
+  end
+
+  // The job.
+  logic job_flushed, job_probe_q;
+  assign job_flushed = job_valid_q && ((flush_i && job_vi_q == drain_vi_i) || (cleared && job_vi_q == vi_q));
+  always_ff @(posedge clk_i or negedge rst_ni) begin
+    if (!rst_ni) begin
+      job_valid_q <= 1'b0;
+    end else begin
+      if (job_load) job_valid_q <= 1'b1;
+      else if (job_take || withdraw || job_flushed) job_valid_q <= 1'b0;
+    end
+  end
+  always_ff @(posedge clk_i) begin
+    if (job_load) begin
+      job_vi_q        <= vi_q;
+      job_slot_o      <= at_ans_q ? 5'(Messages) + 5'(ans_at_q) : 5'(own_at_q);
+      job_response_o  <= at_ans_q;
+      job_first_o     <= (state_q == Take) ? r.next : e.first;
+      job_number_o    <= probing ? e.first : r.next;
+      job_probe_q     <= probing;
+      job_va_o        <= s.va;
+      job_pa_o        <= s.pa;
+      job_handle_o    <= s.handle;
+      job_seq_o       <= s.seq;
+      job_length_o    <= s.length;
+      job_operation_o <= e.operation;
+    end
+  end
+  assign job_valid_o = job_valid_q;
+  assign job_vi_o    = job_vi_q;
+
+  // Completions and what breaks the connection. The error goes out behind the completion.
+  logic [2:0] echo;
+  logic       async_take, tells;
+  always_comb begin
+    unique case (e.operation)
+      hvia_pkg::DescriptorOperationRDMAWrite: echo = hvia_pkg::StatusOperationRDMAWrite;
+      hvia_pkg::DescriptorOperationRDMARead:  echo = hvia_pkg::StatusOperationRDMARead;
+      default:                                echo = hvia_pkg::StatusOperationSend;
+    endcase
+  end
+  assign tells      = done && (lose || tell_unreachable);
+  assign async_take = async_q && !cpl_valid_q && async_ready_i;
+
+  always_ff @(posedge clk_i or negedge rst_ni) begin
+    if (!rst_ni) begin
+      cpl_valid_q <= 1'b0;
+      async_q     <= 1'b0;
+      ref_valid_q <= 1'b0;
+      unhold_q    <= 1'b0;
+    end else begin
+      if (report) cpl_valid_q <= 1'b1;
+      else if (cpl_ready_i) cpl_valid_q <= 1'b0;
+      // A VI that was reset has nobody to tell.
+      if (tells) async_q <= 1'b1;
+      else if (async_take || (cleared && async_vi_q == vi_q)) async_q <= 1'b0;
+      if (refusal) ref_valid_q <= 1'b1;
+      else if (ref_ready_i) ref_valid_q <= 1'b0;
+      if (release_here) unhold_q <= 1'b1;
+      else if (unhold_ready_i) unhold_q <= 1'b0;
+    end
+  end
+  always_ff @(posedge clk_i) begin
+    if (report) begin
+      cpl_vi_q     <= vi_q;
+      cpl_seq_o    <= s.seq;
+      cpl_pa_o     <= s.pa;
+      cpl_handle_o <= s.handle;
+      cpl_length_o <= report_length;
+      cpl_status_o <= {23'd0, report_status} | (32'd1 << hvia_pkg::DescriptorStatusDoneBit) |
+                      ({29'd0, echo} << hvia_pkg::DescriptorStatusOperationLsb);
+      cpl_write_o  <= !e.stale;
+    end
+    if (tells) begin
+      async_vi_q   <= vi_q;
+      async_code_q <= tell_unreachable ? hvia_pkg::AsyncErrorPostDescriptor :
+                      !refusal ? hvia_pkg::AsyncErrorConnectionLost :
+                      e.status[hvia_pkg::DescriptorStatusTransportErrorBit] ? hvia_pkg::AsyncErrorRDMATransport :
+                                                                             hvia_pkg::AsyncErrorRDMAReadProtection;
+    end
+    if (refusal) begin
+      ref_vi_q     <= vi_q;
+      ref_number_o <= s.pa;
+      ref_code_o   <= e.status[hvia_pkg::DescriptorStatusTransportErrorBit] ? hvia_pkg::AcknowledgeCodeTransport :
+                                                                             hvia_pkg::AcknowledgeCodeRDMAProtection;
+    end
+    if (release_here) unhold_vi_q <= vi_q;
+  end
+  assign cpl_valid_o    = cpl_valid_q;
+  assign cpl_vi_o       = cpl_vi_q;
+  assign async_valid_o  = async_take;
+  assign async_code_o   = async_code_q;
+  assign async_vi_o     = async_vi_q;
+  assign ref_valid_o    = ref_valid_q;
+  assign ref_vi_o       = ref_vi_q;
+  assign unhold_valid_o = unhold_q;
+  assign unhold_vi_o    = unhold_vi_q;
+
+  // Draining. Work counts from the clock it is offered here until its completion was taken.
+  assign handle_busy_o = cpl_valid_q && cpl_handle_o == drain_handle_i;
+  assign vi_busy_o     = (used_q[drain_vi_i] && (flush_i || !live_q[drain_vi_i])) ||
+                         (state_q != Choose && vi_q == drain_vi_i) ||
+                         (clear_q && clear_vi_q == drain_vi_i) || (init_q && init_vi_q == drain_vi_i) ||
+                         (led_valid_i && led_vi_i == drain_vi_i) || (rxl_valid_i && rxl_vi_i == drain_vi_i) ||
+                         (cpl_valid_q && cpl_vi_q == drain_vi_i) || (async_q && async_vi_q == drain_vi_i) ||
+                         (ref_valid_q && ref_vi_q == drain_vi_i) || (unhold_q && unhold_vi_q == drain_vi_i);
+
+  assign stat_rewind_o            = go_back && by_gap;
+  assign stat_acknowledge_stray_o = stray;
+  assign stat_refusal_received_o  = refuse_here;
+
+  // Trace. What an operation leads to is told in a clock behind it.
+  logic        trace_ack, rewound_q, resumed_q;
+  logic [7:0]  rewound_vi_q, resumed_vi_q;
+  logic [15:0] rewound_number_q, resumed_number_q;
+  assign trace_ack = done && op_q == OpReceive && rxl_op_i == hvia_pkg::ReceiveReportAcknowledge;
+
+  always_ff @(posedge clk_i or negedge rst_ni) begin
+    if (!rst_ni) begin
+      rewound_q <= 1'b0;
+      resumed_q <= 1'b0;
+    end else begin
+      if (go_back && r.next != n.una) rewound_q <= 1'b1;
+      else if (!trace_ack) rewound_q <= 1'b0;
+      if (job_take) resumed_q <= 1'b1;
+      else if (!trace_ack && !rewound_q) resumed_q <= 1'b0;
+    end
+  end
+  always_ff @(posedge clk_i) begin
+    if (go_back) begin
+      rewound_vi_q     <= vi_q;
+      rewound_number_q <= n.una[15:0];
+    end
+    if (job_take) begin
+      resumed_vi_q     <= job_vi_q;
+      resumed_number_q <= job_number_o[15:0];
+    end
+  end
+  assign trace_valid_o = trace_ack || rewound_q || resumed_q;
+  assign trace_event_o = trace_ack ? hvia_pkg::TraceEventAcknowledgeReceived :
+                         rewound_q ? hvia_pkg::TraceEventRewound : hvia_pkg::TraceEventResumed;
+  assign trace_vi_o    = trace_ack ? vi_q : rewound_q ? rewound_vi_q : resumed_vi_q;
+  assign trace_seq_o   = trace_ack ? rxl_number_i[15:0] : rewound_q ? rewound_number_q : resumed_number_q;
+
+  logic flush_changes;
+  assign flush_changes = flush_i && (live_q[drain_vi_i] || armed_q[drain_vi_i] || (engine_q && engine_vi_q == drain_vi_i));
+  assign quiet_o = state_q == Choose && !begin_op && !stale_start_i && !search_q && walker_quiet && finish_quiet && offer_quiet &&
+                   !flush_changes && !job_flushed && !job_take && !(led_init_valid_i && !init_q) &&
+                   !(clear_valid_i && clear_ready_i) && !(cpl_valid_q && cpl_ready_i) && !async_take &&
+                   !(ref_valid_q && ref_ready_i) && !(unhold_q && unhold_ready_i) && !rewound_q && !resumed_q && !alive_valid_i;
+
+endmodule

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// List of VIs that have something to do, oldest first. A VI stands in it at most once, so there is
+// room for all of them, and one that enters again when it was served goes behind all others.
+module hvia_vi_list (
+    input  logic       clk_i,
+    input  logic       rst_ni,
+    // Enter a VI; nothing happens if it stands in the list. The one that leaves in this clock enters again.
+    input  logic       push_i,
+    input  logic [7:0] push_vi_i,
+    // The first one, and take it out.
+    output logic       any_o,
+    output logic [7:0] vi_o,
+    input  logic       pop_i,
+    output logic       quiet_o
+);
+
+  logic [7:0]   vi_mem [256];
+  logic [255:0] listed_q;
+  logic [8:0]   head_q, tail_q;
+  logic         enter;
+
+  assign enter = push_i && (!listed_q[push_vi_i] || (pop_i && push_vi_i == vi_o));
+  assign any_o = head_q != tail_q;
+  assign vi_o  = vi_mem[head_q[7:0]];
+
+  always_ff @(posedge clk_i) begin
+    if (enter) vi_mem[tail_q[7:0]] <= push_vi_i;
+  end
+
+  always_ff @(posedge clk_i or negedge rst_ni) begin
+    if (!rst_ni) begin
+      listed_q <= '0;
+      head_q   <= 9'd0;
+      tail_q   <= 9'd0;
+    end else begin
+      if (pop_i) begin
+        listed_q[vi_o] <= 1'b0;
+        head_q         <= head_q + 9'd1;
+      end
+      // Behind the pop, whose VI may be the same.
+      if (enter) begin
+        listed_q[push_vi_i] <= 1'b1;
+        tail_q              <= tail_q + 9'd1;
+      end
+    end
+  end
+
+  assign quiet_o = !enter && !pop_i;
+
+endmodule

@@ -1,0 +1,384 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// State of the work queues, a send and a receive queue for each VI: the number of descriptors posted
+// and not yet taken, and the address of the next one. Queues are linked lists in host memory; the
+// provider links a descriptor to its predecessor before it rings. So an address in a doorbell
+// matters only when the queue is empty; otherwise the successor is the link in the predecessor,
+// which the fetch reads anyway. The count falls before the read is requested: a doorbell that comes
+// later finds 0 and brings its own address, one that came earlier has its link in memory already.
+//
+// A send queue is ready for the next descriptor as soon as the link to it is known. A receive queue
+// has one descriptor on the chip at a time: it is ready when the one before was released, too.
+// There is a ready list for each kind. A list holds each VI at most once and turns by descriptor, so
+// that no VI starves another. Each list has an offer of its own: a send descriptor that waits for
+// room never stands before a receive descriptor.
+//
+// A send queue that is held (the ledger has no room for more of that VI) is parked when its turn in the
+// list comes, whatever happens to it meanwhile, and enters the list again when the hold is over.
+//
+// With `on_arrival_i` a receive queue does not enter its list by itself: it does so when the receive
+// engine waits for its descriptor, or when it is flushed. One of a VI that was reset enters at once as
+// ever, to be dropped.
+module hvia_work_queue #(
+    parameter int unsigned DepthLog2 = 10
+) (
+    input  logic        clk_i,
+    input  logic        rst_ni,
+    input  logic        on_arrival_i,  // strap ReceiveFetchOnArrival
+    input  logic [255:0] live_i,       // VIs that are not Free
+    // Commits of the doorbell.
+    input  logic        db_valid_i,
+    output logic        db_ready_o,
+    input  logic        db_receive_i,
+    input  logic [7:0]  db_vi_i,
+    input  logic [63:0] db_va_i,
+    input  logic [31:0] db_handle_i,
+    // The next descriptor to fetch.
+    output logic        take_valid_o,
+    input  logic        take_ready_i,
+    output logic        take_receive_o,
+    output logic [7:0]  take_vi_o,
+    output logic [63:0] take_va_o,
+    output logic [31:0] take_handle_o,
+    output logic        take_more_o,
+    output logic [15:0] take_seq_o,
+    // VIs whose send queue is not offered, and one that is to be offered again, after its bit fell.
+    input  logic [255:0] send_hold_i,
+    input  logic        unhold_valid_i,
+    output logic        unhold_ready_o,
+    input  logic [7:0]  unhold_vi_i,
+    // The fetch has room for a send descriptor; does not fall but by a take.
+    input  logic        send_room_i,
+    // The link found in a descriptor that had successors.
+    input  logic        link_valid_i,
+    output logic        link_ready_o,
+    input  logic        link_bad_i,
+    input  logic        link_receive_i,
+    input  logic [7:0]  link_vi_i,
+    input  logic [63:0] link_va_i,
+    input  logic [31:0] link_handle_i,
+    // The receive descriptor of a VI has left the chip: 0 rx_engine, 1 descriptor_fetch.
+    input  logic [1:0]  release_valid_i,
+    output logic [1:0]  release_ready_o,
+    input  logic [15:0] release_vi_i,
+    // Forget both queues. The VI is Free before and until it has drained: a link that the fetch still
+    // owes, or a doorbell that was under way, may bring an entry back, which the fetch then drops
+    // unread.
+    input  logic        clear_valid_i,
+    output logic        clear_ready_o,
+    input  logic [7:0]  clear_vi_i,
+    // The receive queue of this VI has a descriptor posted, or one on its way to the fetch.
+    input  logic [7:0]  coming_vi_i,
+    output logic        coming_o,
+    input  logic        wanted_i,  // and a message waits for it
+    // Draining. Receive descriptors that wait for a message are work only while they are flushed.
+    input  logic [7:0]  drain_vi_i,
+    input  logic        drain_receive_i,
+    output logic        vi_busy_o,
+    output logic        overrun_valid_o,
+    output logic [7:0]  overrun_vi_o,
+    output logic        stat_doorbell_overrun_o,
+    output logic        quiet_o
+);
+
+  localparam int unsigned CountWidth = DepthLog2 + 1;
+  localparam logic [CountWidth-1:0] Full = {1'b1, {DepthLog2{1'b0}}};
+
+  // Queue number: {receive, VI}.
+  logic [95:0]           next_mem  [512];
+  logic [CountWidth-1:0] count_mem [512];
+  logic [15:0]           seq_mem   [512];
+  // Ready lists, FIFOs of VI numbers with room for all of them: 0 send, 1 receive.
+  logic [7:0]            ready_mem [512];
+
+  // Memories are not reset: a count or a sequence is 0 while its bit here is 0.
+  logic [511:0] pending_q, known_q;
+  // The queue stands in its ready list. One that was cleared may still, and must not enter twice.
+  logic [511:0] listed_q;
+  // Receive queues only: a descriptor was taken and not released; the link in it is still to come.
+  logic [255:0] held_q, owed_q;
+  // Send queues that stand in no list because they were held when their turn came.
+  logic [255:0] parked_q;
+
+  typedef enum logic [3:0] {Idle, Commit, Link, Release, Clear, ClearReceive, Take, Wake, Unhold} op_e;
+  op_e op_q, op_d;
+  logic [8:0] op_queue_d, op_queue_q;
+  logic       op_receive;
+  logic [7:0] op_vi;
+  assign op_receive = op_queue_q[8];
+  assign op_vi      = op_queue_q[7:0];
+
+  // Places in the ready lists, kind n in slice n.
+  logic [2*9-1:0] head_q, tail_q;
+  logic [1:0]     ready_any;
+  logic           push, pop;
+
+  // Offers: 0 send, 1 receive. The VI stands in the upper bits.
+  localparam int unsigned OfferWidth = 8 + 96 + 1 + 16;
+  logic [1:0]              offer_valid_q, offer_free, offer_taken;
+  logic [2*OfferWidth-1:0] offer_q;
+  logic [7:0]              offer_send_vi, offer_receive_vi;
+  assign offer_send_vi    = offer_q[OfferWidth-8 +: 8];
+  assign offer_receive_vi = offer_q[2*OfferWidth-8 +: 8];
+
+  // One operation at a time: read in the cycle in which it is chosen, write in the next. A clear is
+  // two of them, one for each queue.
+  logic [1:0] take_can;
+  logic       take_receive_d, took_receive_q, release_which_d, release_which_q;
+
+  // Receive queues that should be in the ready list and are not: 0 of the VI that a message waits for,
+  // 1 of the one that is flushed. The address of the next descriptor is known unless the link is owed.
+  logic [1:0] wake_can;
+  logic [8:0] wanted_queue, flushed_queue;
+  assign wanted_queue  = {1'b1, coming_vi_i};
+  assign flushed_queue = {1'b1, drain_vi_i};
+  assign wake_can[0] = on_arrival_i && wanted_i && pending_q[wanted_queue] && !listed_q[wanted_queue] &&
+                       !held_q[coming_vi_i] && !owed_q[coming_vi_i];
+  assign wake_can[1] = on_arrival_i && drain_receive_i && pending_q[flushed_queue] && !listed_q[flushed_queue] &&
+                       !held_q[drain_vi_i] && !owed_q[drain_vi_i];
+
+  assign take_can        = ready_any & offer_free;
+  assign take_receive_d  = take_can[1] && !(take_can[0] && took_receive_q);
+  assign release_which_d = !release_valid_i[0];
+
+  always_comb begin
+    op_d       = Idle;
+    op_queue_d = {db_receive_i, db_vi_i};
+    if (op_q == Clear) begin
+      op_d       = ClearReceive;
+      op_queue_d = {1'b1, op_vi};
+    end else if (op_q == Idle) begin
+      if (clear_valid_i) begin
+        op_d       = Clear;
+        op_queue_d = {1'b0, clear_vi_i};
+      end else if (link_valid_i) begin
+        op_d       = Link;
+        op_queue_d = {link_receive_i, link_vi_i};
+      end else if (release_valid_i != 2'b00) begin
+        op_d       = Release;
+        op_queue_d = {1'b1, release_which_d ? release_vi_i[15:8] : release_vi_i[7:0]};
+      end else if (wake_can != 2'b00) begin
+        op_d       = Wake;
+        op_queue_d = wake_can[0] ? wanted_queue : flushed_queue;
+      end else if (unhold_valid_i) begin
+        op_d       = Unhold;
+        op_queue_d = {1'b0, unhold_vi_i};
+      end else if (db_valid_i) begin
+        op_d       = Commit;
+        op_queue_d = {db_receive_i, db_vi_i};
+      end else if (take_can != 2'b00) begin
+        op_d       = Take;
+        op_queue_d = {take_receive_d,
+                      ready_mem[{take_receive_d, take_receive_d ? head_q[9 +: 8] : head_q[0 +: 8]}]};
+      end
+    end
+  end
+
+  always_ff @(posedge clk_i or negedge rst_ni) begin
+    if (!rst_ni) begin
+      op_q            <= Idle;
+      op_queue_q      <= 9'd0;
+      release_which_q <= 1'b0;
+      took_receive_q  <= 1'b0;
+    end else if (op_q != Idle || op_d != Idle) begin
+      op_q            <= op_d;
+      op_queue_q      <= op_queue_d;
+      release_which_q <= release_which_d;
+      if (op_d == Take) took_receive_q <= take_receive_d;
+    end
+  end
+
+  logic [CountWidth-1:0] count_rd_q, count, count_new, count_all;
+  logic [95:0]           next_rd_q;
+  logic [15:0]           seq_rd_q, seq;
+
+  always_ff @(posedge clk_i) begin
+    if (op_d != Idle) begin
+      count_rd_q <= count_mem[op_queue_d];
+      next_rd_q  <= next_mem[op_queue_d];
+      seq_rd_q   <= seq_mem[op_queue_d];
+    end
+  end
+
+  logic held, owed;
+  assign held  = op_receive && held_q[op_vi];
+  assign owed  = op_receive && owed_q[op_vi];
+  assign count = pending_q[op_queue_q] ? count_rd_q : '0;
+  assign seq   = known_q[op_queue_q] ? seq_rd_q : 16'd0;
+  // A descriptor on the chip has not left its queue.
+  assign count_all = count + {{CountWidth - 1{1'b0}}, held};
+
+  // A queue that was cleared while its VI stood in the ready list has nothing to offer.
+  logic taken, parks, parked;
+  assign parks  = op_q == Take && count != '0 && !op_receive && send_hold_i[op_vi];
+  assign taken  = op_q == Take && count != '0 && !parks;
+  assign parked = !op_receive && parked_q[op_vi] && op_q != Unhold;
+
+  logic write_count, write_next, enter, by_itself, woken;
+  logic [95:0] next_new;
+
+  // `enter`: the queue has a descriptor whose address is known and whose predecessor has left.
+  assign by_itself = !op_receive || !on_arrival_i || !live_i[op_vi];
+  assign woken     = op_q == Wake;
+  assign push      = enter && (by_itself || woken) && !listed_q[op_queue_q] && !parked;
+
+  always_comb begin
+    write_count = 1'b0;
+    write_next  = 1'b0;
+    count_new   = count;
+    next_new    = {db_handle_i, db_va_i};
+    enter       = 1'b0;
+    pop         = 1'b0;
+    stat_doorbell_overrun_o = 1'b0;
+    unique case (op_q)
+      Commit: begin
+        if (count_all == Full) begin
+          stat_doorbell_overrun_o = 1'b1;
+        end else begin
+          write_count = 1'b1;
+          count_new   = count + 1'b1;
+          if (count == '0) begin
+            write_next = 1'b1;
+            enter      = !held;
+          end
+        end
+      end
+      Link: begin
+        // A descriptor that could not be read hides its successors: the queue is lost with it.
+        next_new = {link_handle_i, link_va_i};
+        if (count != '0) begin
+          if (link_bad_i) begin
+            write_count = 1'b1;
+            count_new   = '0;
+          end else begin
+            write_next = 1'b1;
+            enter      = !held;
+          end
+        end
+      end
+      Release: enter = count != '0 && !owed;
+      Wake:    enter = 1'b1;
+      Unhold:  enter = parked_q[op_vi];
+      Clear, ClearReceive: begin
+        write_count = 1'b1;
+        count_new   = '0;
+      end
+      Take: begin
+        pop = 1'b1;
+        if (taken) begin
+          write_count = 1'b1;
+          count_new   = count - 1'b1;
+        end
+      end
+      default: ;
+    endcase
+  end
+
+  always_ff @(posedge clk_i) begin
+    if (write_count) count_mem[op_queue_q] <= count_new;
+    if (write_next) next_mem[op_queue_q] <= next_new;
+    if (taken) seq_mem[op_queue_q] <= seq + 16'd1;
+    if (push) begin
+      ready_mem[{op_receive, op_receive ? tail_q[9 +: 8] : tail_q[0 +: 8]}] <= op_vi;
+    end
+  end
+
+  always_ff @(posedge clk_i or negedge rst_ni) begin
+    if (!rst_ni) begin
+      pending_q <= '0;
+      known_q   <= '0;
+      listed_q  <= '0;
+      held_q    <= '0;
+      owed_q    <= '0;
+      parked_q  <= '0;
+    end else begin
+      if (write_count) pending_q[op_queue_q] <= count_new != '0;
+      if (taken) known_q[op_queue_q] <= 1'b1;
+      if (push) listed_q[op_queue_q] <= 1'b1;
+      if (pop) listed_q[op_queue_q] <= 1'b0;
+      if (taken && op_receive) begin
+        held_q[op_vi] <= 1'b1;
+        owed_q[op_vi] <= count_new != '0;
+      end
+      if (parks) parked_q[op_vi] <= 1'b1;
+      if (op_q == Unhold || op_q == Clear) parked_q[op_vi] <= 1'b0;
+      if (op_q == Release || op_q == ClearReceive) held_q[op_vi] <= 1'b0;
+      if ((op_q == Link && op_receive) || op_q == ClearReceive) owed_q[op_vi] <= 1'b0;
+    end
+  end
+
+  for (genvar g = 0; g < 2; g++) begin : g_kind
+    logic mine;
+    assign mine          = op_receive == (g == 1);
+    assign ready_any[g]  = head_q[9*g +: 9] != tail_q[9*g +: 9];
+    assign offer_free[g] = !offer_valid_q[g] || offer_taken[g];
+
+    always_ff @(posedge clk_i or negedge rst_ni) begin
+      if (!rst_ni) begin
+        head_q[9*g +: 9] <= 9'd0;
+        tail_q[9*g +: 9] <= 9'd0;
+        offer_valid_q[g] <= 1'b0;
+      end else begin
+        if (push && mine) tail_q[9*g +: 9] <= tail_q[9*g +: 9] + 9'd1;
+        if (pop && mine) head_q[9*g +: 9] <= head_q[9*g +: 9] + 9'd1;
+        if (taken && mine) offer_valid_q[g] <= 1'b1;
+        else if (offer_taken[g]) offer_valid_q[g] <= 1'b0;
+      end
+    end
+
+    always_ff @(posedge clk_i) begin
+      if (taken && mine) begin
+        offer_q[OfferWidth*g +: OfferWidth] <= {op_vi, next_rd_q, count_new != '0, seq};
+      end
+    end
+  end
+
+  // In turn while both wait; what stands stays.
+  logic offered_q, offered_receive_q, show_receive, show_send;
+  assign show_send    = offer_valid_q[0] && send_room_i;
+  assign show_receive = offered_q ? offered_receive_q :
+                        offer_valid_q[1] && !(show_send && offered_receive_q);
+
+  // `offered_q`: the last offer shown was not taken yet; its kind stays for the turn.
+  always_ff @(posedge clk_i or negedge rst_ni) begin
+    if (!rst_ni) begin
+      offered_q         <= 1'b0;
+      offered_receive_q <= 1'b0;
+    end else if (take_valid_o) begin
+      offered_q         <= !take_ready_i;
+      offered_receive_q <= show_receive;
+    end
+  end
+
+  assign take_valid_o = show_receive || show_send;
+  assign offer_taken  = {show_receive, !show_receive} & {2{take_valid_o && take_ready_i}};
+
+  assign take_receive_o = show_receive;
+  assign {take_vi_o, take_handle_o, take_va_o, take_more_o, take_seq_o} =
+      show_receive ? offer_q[OfferWidth +: OfferWidth] : offer_q[0 +: OfferWidth];
+
+  assign db_ready_o      = op_q == Commit;
+  assign link_ready_o    = op_q == Link;
+  assign release_ready_o = {release_which_q, !release_which_q} & {2{op_q == Release}};
+  assign clear_ready_o   = op_q == ClearReceive;
+  assign unhold_ready_o  = op_q == Unhold;
+
+  assign overrun_valid_o = stat_doorbell_overrun_o;
+  assign overrun_vi_o    = op_vi;
+
+  assign coming_o = pending_q[{1'b1, coming_vi_i}] ||
+                    (offer_valid_q[1] && offer_receive_vi == coming_vi_i) ||
+                    (db_valid_i && db_receive_i && db_vi_i == coming_vi_i);
+
+  // What stands in a ready list is on its way, and has an end without a message.
+  assign vi_busy_o = pending_q[{1'b0, drain_vi_i}] || listed_q[{1'b1, drain_vi_i}] ||
+                     (drain_receive_i && pending_q[{1'b1, drain_vi_i}]) ||
+                     (offer_valid_q[0] && offer_send_vi == drain_vi_i) ||
+                     (offer_valid_q[1] && offer_receive_vi == drain_vi_i) ||
+                     (db_valid_i && db_vi_i == drain_vi_i) ||
+                     (op_q != Idle && op_vi == drain_vi_i);
+
+  assign quiet_o = op_q == Idle && take_can == 2'b00 && wake_can == 2'b00 && !take_valid_o && !db_valid_i &&
+                   !link_valid_i && release_valid_i == 2'b00 && !clear_valid_i && !unhold_valid_i;
+
+endmodule

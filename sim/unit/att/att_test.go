@@ -1,0 +1,299 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package att_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"hvia/att"
+	"hvia/layout"
+	"hvia/sim/unit/internal/unit"
+	"hvia/sim/verilate"
+)
+
+const (
+	walker  = "rtl/att/hvia_att_walker.sv"
+	manager = "rtl/att/hvia_att_manager.sv"
+	memory  = "rtl/att/hvia_att_memory.sv"
+)
+
+// Operations of one run.
+var sizes = unit.Sizes{Short: 5_000, Normal: 100_000, Long: 1_000_000}
+
+func spec() verilate.Spec { return specOf(32) }
+
+func specOf(width int) verilate.Spec {
+	w := strconv.Itoa(width)
+	return verilate.Spec{
+		Name: "att_bench_" + w,
+		Top:  "att_tb",
+		RTL: []string{
+			"rtl/gen/hvia_pkg.sv", "rtl/gen/hvia_params_pkg.sv",
+			"rtl/prim/hvia_cdc_sync.sv", "rtl/prim/hvia_cdc_reset_sync.sv", "rtl/prim/hvia_cdc_handshake.sv", "rtl/prim/hvia_cdc_fifo.sv", "rtl/prim/hvia_cdc_pulse.sv",
+			walker, manager, memory, "rtl/att/hvia_sdram_controller.sv",
+			"rtl/prim/checkers/hvia_cdc_handshake_checker.sv", "rtl/prim/checkers/hvia_cdc_fifo_checker.sv",
+			"rtl/att/checkers/hvia_att_walker_checker.sv", "rtl/att/checkers/hvia_att_manager_checker.sv", "rtl/att/checkers/hvia_att_memory_checker.sv", "rtl/att/checkers/hvia_sdram_controller_checker.sv",
+			"sim/unit/att/cc/att_tb.sv",
+		},
+		Cpp:     []string{"sim/unit/att/cc/att_tb.cc", "sim/model/sdram_chip.cc"},
+		Headers: []string{"sim/unit/internal/unit/*.h", "sim/model/*.h", "sim/gen/*.h"},
+		Params:  map[string]string{"W": w},
+		Defines: []string{"BENCH_W=" + w},
+	}
+}
+
+// The card and the model get the same random life of the table: regions
+// come and go, three clients translate at the same time, entries contradict themselves,
+// the card is reset. Every answer must be the model's.
+func TestDifferential(t *testing.T) {
+	program := unit.Build(t, spec())
+	r := run(t, program, options{seed: unit.Seed(t), operations: sizes.Pick(), corePeriod: 30_000})
+	require.NoError(t, r.err)
+	t.Logf("%s", r)
+	for code, n := range r.codes {
+		if !testing.Short() {
+			require.NotZero(t, n, "no translation ended with %v: the run proves nothing about it", code)
+		}
+	}
+	require.NotZero(t, r.raced, "no translation met an update")
+}
+
+// The same with the straps that take the table apart.
+func TestStraps(t *testing.T) {
+	program := unit.Build(t, spec())
+	for name, straps := range map[string]uint32{
+		"NoAttOverlap":    1 << layout.StrapNoAttOverlap,
+		"SlowSdram":       1 << layout.StrapSlowSdram,
+		"both":            1<<layout.StrapNoAttOverlap | 1<<layout.StrapSlowSdram,
+		"AttInHostMemory": 1 << layout.StrapAttInHostMemory,
+		"all":             1<<layout.StrapNoAttOverlap | 1<<layout.StrapSlowSdram | 1<<layout.StrapAttInHostMemory,
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := run(t, program, options{seed: unit.Seed(t), operations: sizes.Pick() / 4, corePeriod: 30_000, straps: straps})
+			require.NoError(t, r.err)
+			t.Logf("%s", r)
+			require.NotZero(t, r.raced, "no translation met an update")
+		})
+	}
+}
+
+// A table in host memory behind a bus of 64 bits, at other ratios of the clocks,
+// and with pauses in which time is skipped.
+func TestHostMemory(t *testing.T) {
+	program := unit.Build(t, specOf(64))
+	for _, period := range []int64{8_000, 15_000, 40_000} {
+		o := options{seed: unit.Seed(t) + uint64(period), operations: sizes.Pick() / 20, corePeriod: period, straps: 1 << layout.StrapAttInHostMemory}
+		r := run(t, program, o)
+		require.NoError(t, r.err, "core clock period %d ps", period)
+		t.Logf("core clock period %d ps: %s", period, r)
+	}
+	o := options{seed: unit.Seed(t), operations: sizes.Pick() / 100, corePeriod: 15_000, pauses: true, straps: 1 << layout.StrapAttInHostMemory}
+	with := run(t, program, o)
+	require.NoError(t, with.err)
+	o.noSkip = true
+	without := run(t, program, o)
+	require.NoError(t, without.err)
+	require.NotZero(t, with.jumps, "nothing was skipped")
+}
+
+// A bus that fails makes an operation an error, never a wrong answer, and what the
+// card cannot read it does not believe.
+func TestHostMemoryFails(t *testing.T) { require.NoError(t, hostMemoryFails(t, unit.Build(t, spec()))) }
+
+func hostMemoryFails(t *testing.T, program string) error {
+	const limit = 16 // its operation writes as often
+	table, err := att.NewTable(limit)
+	require.NoError(t, err)
+	region := att.Region{Start: 1 << 40, Length: 4096, Pages: []uint32{7 << 12}, Tag: 3}
+	reg, err := table.Register(region)
+	require.NoError(t, err)
+	entry := reg.Entry.Dwords()
+	const never = -1
+	for _, c := range []struct {
+		reads, writes int // transfers that go well
+		want          [9]uint8
+	}{
+		// limit, level 2, level 1, translation, invalidation, translation; level 1, limit, translation
+		{never, never, [9]uint8{0, 0, 0, none, 0, noHandle, 0, 0, noHandle}},
+		{never, 0, [9]uint8{1, 1, 1, noHandle, 1, noHandle, 1, 1, noHandle}},
+		{never, 5, [9]uint8{1, 1, 1, noHandle, 1, noHandle, 1, 1, noHandle}},
+		{never, limit, [9]uint8{0, 1, 1, noHandle, 1, noHandle, 1, 1, noHandle}},
+		{never, limit + 1, [9]uint8{0, 0, 1, noHandle, 1, noHandle, 1, 1, noHandle}},
+		{never, limit + 2, [9]uint8{0, 0, 0, none, 1, none, 1, 1, noHandle}},
+		{never, limit + 4, [9]uint8{0, 0, 0, none, 0, noHandle, 0, 1, noHandle}},
+		{0, never, [9]uint8{0, 0, 0, backend, 1, backend, 0, 0, backend}},
+		{1, never, [9]uint8{0, 0, 0, backend, 1, backend, 0, 0, backend}},
+		{2, never, [9]uint8{0, 0, 0, none, 1, backend, 0, 0, backend}},
+	} {
+		var limits []string
+		if c.reads != never {
+			limits = append(limits, fmt.Sprintf("+failreads=%d", c.reads))
+		}
+		if c.writes != never {
+			limits = append(limits, fmt.Sprintf("+failwrites=%d", c.writes))
+		}
+		b := startBench(t, program, unit.Seed(t), 30_000, false, 1<<layout.StrapAttInHostMemory, limits...)
+		translation := operation{Kind: opTranslate, Lane: uint8(layout.AttClientReceive), Argument: uint32(reg.Handle), Va: region.Start, Length: 4, Tag: region.Tag}
+		var got [9]uint8
+		for i, step := range []struct {
+			op    operation
+			words []uint32
+		}{
+			{operation{Kind: opLimit, Argument: limit}, nil},
+			{operation{Kind: opWrite, Argument: reg.Entry.Level2Address, Length: 1}, reg.Level2},
+			{operation{Kind: opWrite, Argument: att.Level1Address(reg.Handle.Index()), Length: uint32(len(entry))}, entry},
+			{translation, nil},
+			{operation{Kind: opInvalidate, Argument: uint32(reg.Handle)}, nil},
+			{translation, nil},
+			{operation{Kind: opWrite, Argument: att.Level1Address(reg.Handle.Index()), Length: uint32(len(entry))}, entry},
+			{operation{Kind: opLimit, Argument: limit}, nil},
+			{translation, nil},
+		} {
+			if step.op.Kind != opTranslate {
+				step.op.Lane = updateLane
+			}
+			step.op.ID = uint32(i + 1)
+			if err := errors.Join(b.send(step.op, step.words), b.send(operation{Kind: opRun}, nil), b.flush()); err != nil {
+				return err
+			}
+			for {
+				e, err := b.next()
+				if err != nil {
+					return err
+				}
+				if e.Type == evDone || e.Type == evResponse {
+					got[i] = e.Error
+				}
+				if e.Type == evRan {
+					break
+				}
+			}
+		}
+		if got != c.want {
+			return fmt.Errorf("%d reads and %d writes go well: the operations ended with %d, want %d", c.reads, c.writes, got, c.want)
+		}
+	}
+	return nil
+}
+
+const (
+	none     = uint8(layout.AttErrorNone)
+	noHandle = uint8(layout.AttErrorHandle)
+	backend  = uint8(layout.AttErrorBackend)
+)
+
+// The same with other ratios of the clocks, and with the SDRAM slower than the core.
+func TestClockRatios(t *testing.T) {
+	program := unit.Build(t, spec())
+	for _, period := range []int64{8_000, 10_000, 15_000, 40_000} {
+		r := run(t, program, options{seed: unit.Seed(t) + uint64(period), operations: sizes.Pick() / 20, corePeriod: period})
+		require.NoError(t, r.err, "core clock period %d ps", period)
+		t.Logf("core clock period %d ps: %s", period, r)
+	}
+}
+
+// The same with first flops of the synchronisers that resolve each change at
+// random: every crossing's latency varies, no answer does.
+func TestMetastable(t *testing.T) {
+	s := spec()
+	s.Name += "_metastable"
+	s.RTL = slices.Clone(s.RTL)
+	s.RTL[slices.Index(s.RTL, "rtl/prim/hvia_cdc_sync.sv")] = "sim/unit/prim/cdc/cc/cdc_sync_metastable.sv"
+	program := unit.Build(t, s)
+	r := run(t, program, options{seed: unit.Seed(t), operations: sizes.Pick() / 4, corePeriod: 30_000})
+	require.NoError(t, r.err)
+	t.Logf("%s", r)
+}
+
+// Skipping quiet time changes no answer and no time.
+func TestSkippingIsExact(t *testing.T) {
+	program := unit.Build(t, spec())
+	for i := range uint64(4) {
+		o := options{seed: unit.Seed(t) + 1 + i, operations: sizes.Pick() / 100, corePeriod: 30_000, pauses: true}
+		with := run(t, program, o)
+		require.NoError(t, with.err)
+		o.noSkip = true
+		without := run(t, program, o)
+		require.NoError(t, without.err)
+		require.NotZero(t, with.jumps, "nothing was skipped")
+		require.Zero(t, without.jumps)
+		require.Equal(t, without.digest, with.digest, "seed %d: events and times differ", o.seed)
+	}
+}
+
+// A translation alone: from the request's first clock to the answer.
+func TestLatency(t *testing.T) {
+	program := unit.Build(t, spec())
+	l := latency(t, program, unit.Seed(t), 0)
+	t.Logf("core clocks from request to answer at 33.33 and 100 MHz, uncontended: cold (level 1 and 2) %v, warm (level 2 only) %v", l.cold, l.warm)
+	require.LessOrEqual(t, l.cold.median(), 10, "cold")
+	require.LessOrEqual(t, l.cold.quantile(0.98), 10, "cold, all but those that met a refresh")
+	require.Less(t, l.warm.median(), l.cold.median(), "warm")
+	// Without the kept entry every translation costs what a cold one does.
+	k := latency(t, program, unit.Seed(t), 1<<layout.StrapNoAttOverlap)
+	t.Logf("with NoAttOverlap: %v", k.cold)
+	require.Empty(t, k.warm, "a level-1 entry was kept")
+	require.Equal(t, l.cold.median(), k.cold.median())
+	// An SDRAM of a third of the speed is no faster in any case.
+	s := latency(t, program, unit.Seed(t), 1<<layout.StrapSlowSdram)
+	t.Logf("with SlowSdram: cold %v, warm %v", s.cold, s.warm)
+	require.Greater(t, s.cold.quantile(0), l.cold.quantile(0))
+	require.Greater(t, s.warm.quantile(0), l.warm.quantile(0))
+}
+
+// The differential run finds each of these faults.
+func TestMutants(t *testing.T) {
+	const host = 1 << layout.StrapAttInHostMemory
+	straps := map[string]uint32{"entry_kept": 1 << layout.StrapNoAttOverlap, "unchecked_address": host, "words_awaited": host, "wrong_level": host}
+	for name, m := range map[string]verilate.Mutant{
+		"bound_off_by_one":   {File: walker, Old: "({4'd0, len_q} > room_q)", New: "({4'd0, len_q} > room_q + 36'd1)"},
+		"tag_removed":        {File: walker, Old: "attr_q[AttrTagLsb+:16] != tag_q", New: "1'b0"},
+		"tag_swapped":        {File: walker, Old: "attr_q[AttrTagLsb+:16] != tag_q", New: "{attr_q[AttrTagLsb+:8], attr_q[AttrTagLsb+8+:8]} != tag_q"},
+		"missing_invalidate": {File: walker, Old: "else if (mem_req_ready_i) scan_q <= 1'b1;", New: "else if (mem_req_ready_i) update_done_q <= 1'b1;"},
+		"scan_misses_last":   {File: walker, Old: "scan_last_q <= scan_ptr_q == LastLine;", New: "scan_last_q <= scan_ptr_q == LastLine - 1'b1;"},
+		"entry_kept":         {File: walker, Old: "&& !corrupt_q && !forgetful_i;", New: "&& !corrupt_q && !(forgetful_i && client_q[0]);"},
+		"unchecked_address":  {File: walker, Old: "(host_i ? step_q[3] && sound : entry_ok)", New: "entry_ok"},
+		"words_awaited":      {File: memory, Old: "assign words_in    = count_q == mem_req_len_i;", New: "assign words_in    = count_q + 4'd1 >= mem_req_len_i;"},
+		"wrong_level":        {File: memory, Old: "(ask_addr[23] ? level2_i : level1_i)", New: "(ask_addr[22] ? level2_i : level1_i)"},
+		"limit_ignored":      {File: walker, Old: "assign index_ok = {1'b0, index} < limit_q;", New: "assign index_ok = {1'b0, index} <= limit_q;"},
+		"no_bound":           {File: manager, Old: "assign pool    = (urgent != 4'd0) ? urgent : request;", New: "assign pool    = request | (urgent & 4'd0);"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			unit.Fault(t)
+			s := spec()
+			s.Name += "_" + name
+			s.Mutants = []verilate.Mutant{m}
+			program := unit.Build(t, s)
+			r := run(t, program, options{seed: unit.Seed(t), operations: 20_000, corePeriod: 30_000, straps: straps[name]})
+			require.Error(t, r.err, "the run did not catch the planted fault %q -> %q: %s", m.Old, m.New, r)
+			t.Logf("caught: %v", r.err)
+		})
+	}
+}
+
+// The run with a bus that fails finds each of these.
+func TestFailureMutants(t *testing.T) {
+	for name, m := range map[string]verilate.Mutant{
+		"write_error_lost":   {File: memory, Old: "assign mem_werr_o      = host_i & answer_err;", New: "assign mem_werr_o      = host_i & answer_err & 1'b0;"},
+		"limit_believed":     {File: walker, Old: "if (!werr_q) limit_q <= limit_new;", New: "limit_q <= limit_new;"},
+		"invalidation_lost":  {File: walker, Old: "update_err_q <= rerr_q || !entry_ok || mem_werr_i;", New: "update_err_q <= rerr_q || !entry_ok;"},
+		"read_error_ignored": {File: memory, Old: "assign mem_rerr_o      = host_i & beat_last & beat_err;", New: "assign mem_rerr_o      = host_i & beat_last & beat_err & (left_q != 4'd1);"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			unit.Fault(t)
+			s := spec()
+			s.Name += "_" + name
+			s.Mutants = []verilate.Mutant{m}
+			program := unit.Build(t, s)
+			err := hostMemoryFails(t, program)
+			require.Error(t, err, "the run did not catch the planted fault %q -> %q", m.Old, m.New)
+			t.Logf("caught: %v", err)
+		})
+	}
+}

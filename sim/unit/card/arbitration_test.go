@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package card_test
+
+import (
+	"testing"
+
+	"hvia/driver"
+	"hvia/layout"
+	"hvia/params"
+	"hvia/sim/unit/internal/unit"
+)
+
+// flight is how many bytes of frames may be under way in one direction: the
+// MAC can keep them, so none is lost, however long the card takes for one.
+const flight = params.MacReceiveFifoBytes - 4*layout.MaxFrame
+
+// wireBytes is what a message takes of that.
+func wireBytes(d descriptor) int {
+	frames := max(1, (int(d.length)+layout.MaxPayload-1)/layout.MaxPayload)
+	return int(d.length) + frames*(layout.HeaderBytes+params.WireFcsBytes+layout.MinFrame)
+}
+
+// busy has everything that a card can do go on at once on both: sends and RDMA
+// writes of many segments both ways, receives of many segments, raw frames both
+// ways, commands, doorbells, reads of registers. The checkers hold each
+// requester of the bus to its bound; here all must come to its end and be right.
+func busy(rounds uint64) func(r *rig) {
+	return func(r *rig) {
+		const pairs, each, waiting = 4, 6, 8
+		var ends [pairs][2]*end
+		for i := range ends {
+			ends[i] = r.converse([2]uint8{uint8(60 + i), uint8(160 + i)}, [2]uint16{uint16(61 + i), uint16(71 + i)})
+		}
+		buffer := func(e *end) descriptor {
+			m := e.vi.m
+			return buffers(m.pieces(e.inbox, m.length(), 1+m.random.IntN(20))...)
+		}
+		messages, raws, commands, longest := 0, 0, 0, driver.Time(0)
+		for range rounds {
+			var frames [2][][]byte
+			var count, ordered [2]int
+			var took [2]driver.Time
+			// As many as messages can come: whether there is one must not depend on the moment.
+			r.both(func(m *machine) {
+				for k := range ends {
+					e := ends[k][m.thread.ID().Node]
+					for len(e.vi.receive.posted) < waiting {
+						e.vi.postReceive(buffer(e))
+					}
+				}
+				for len(m.receive.filled) < ringEntries/2 {
+					m.offer(layout.MaxFrame)
+				}
+			})
+			r.both(func(m *machine) {
+				n, begin := m.thread.ID().Node, m.thread.Now()
+				left := flight
+				for range 3 {
+					f := make([]byte, layout.MinFrame+m.random.IntN(layout.MaxFrame-layout.MinFrame))
+					for i := range f {
+						f[i] = byte(m.random.Uint32())
+					}
+					copy(f, r.node[1-n].mac[:])
+					layout.EthernetHeader(f).SetEtherType(layout.EtherTypeConnection)
+					frames[n] = append(frames[n], f)
+					left -= len(f) + params.WireFcsBytes
+				}
+				last := uint32(0)
+				for i := range each * pairs {
+					k := i % pairs
+					e := ends[k][n]
+					size := min(m.length(), max(0, left/2-layout.MinFrame))
+					d := buffers(m.pieces(e.source, size, 1+m.random.IntN(12))...)
+					if m.random.IntN(3) == 0 {
+						d = d.to(ends[k][1-n].target, m.random.IntN(endBytes-size+1))
+					}
+					if m.random.IntN(2) == 0 {
+						d = d.with(m.random.Uint32())
+					}
+					if left -= wireBytes(d); left < 0 {
+						break
+					}
+					e.vi.post(d)
+					count[n]++
+					switch i {
+					case 1:
+						last = m.place(frames[n]...)
+					case 2, 9:
+						g := m.register(m.random.IntN(pageBytes), 3*pageBytes, 9, false)
+						m.withdraw(g)
+						m.release(g)
+						ordered[n] += 2
+					case 4, 12:
+						m.do(layout.CommandOpcodeNop, layout.CommandStatusDone, nil)
+						ordered[n]++
+					}
+					for range m.random.IntN(6) {
+						m.counter(exact[m.random.IntN(len(exact))])
+					}
+					if m.random.IntN(3) == 0 {
+						e.vi.postReceive(buffer(e))
+					}
+				}
+				m.finish()
+				m.sentRaw(last)
+				took[n] = m.thread.Now() - begin
+			})
+			r.settle()
+			for n, m := range r.node {
+				messages, commands = messages+count[n], commands+ordered[n]
+				longest = max(longest, took[n])
+				for _, f := range frames[1-n] {
+					if m.seeRaw(f) {
+						raws++
+					}
+				}
+			}
+			r.carry()
+			r.both((*machine).verifyMemory)
+			r.both((*machine).verifyErrors)
+			r.both((*machine).verifyCounters)
+		}
+		if raws == 0 {
+			fail("no raw frame was stored")
+		}
+		r.t.Logf("%d messages, %d raw frames stored, %d commands; the longest round took %v", messages, raws, commands, longest)
+	}
+}
+
+func TestArbitration(t *testing.T) {
+	takesSeconds(t)
+	mustPlay(t, config{}, busy(unit.Sizes{Short: 2, Normal: 12, Long: 2_000}.Pick()))
+}
+
+// Frames go on being written while the card's transmit side has more to do than
+// it can: its bus, its packet buffers and the MAC are full of frames for a
+// foreign address all the time.
+func TestReceiveWhileTransmitIsHeldUp(t *testing.T) {
+	takesSeconds(t)
+	mustPlay(t, config{}, func(r *rig) {
+		const bytes = 18 * layout.MaxPayload
+		a, b := r.pair([2]uint8{1, 2}, [2]uint16{1, 2}, [2]bool{true, true})
+		source := r.node[0].register(9, bytes, 1, false)
+		source.scramble()
+		var target, load *region
+		var away *vi
+		r.b(func(m *machine) {
+			target, load = m.register(5, bytes, 2, true), m.register(0, 1<<16, 3, false)
+			away = m.createVI(200, 3, true)
+			away.aim(a)
+			away.peer = r.node[0]
+			away.peerMac[5] ^= 0x80
+			away.connect()
+		})
+		var times [2]driver.Time
+		for held := range 2 {
+			source.scramble()
+			before := r.node[1].counts[layout.CounterReceiveFrame]
+			r.begin(func(m *machine) {
+				if held == 1 {
+					for range 4 {
+						away.post(rdmaWrite(load, 0, 1<<16, load, 0))
+					}
+				}
+			})
+			r.end()
+			r.sleep(100 * driver.Microsecond)
+			begin := r.node[0].thread.Now()
+			r.begin(func(m *machine) {
+				last, at := before, m.thread.Now()
+				for last != before+bytes/layout.MaxPayload {
+					n := m.counter(layout.CounterReceiveFrame)
+					if n != last {
+						last, at = n, m.thread.Now()
+					}
+					if m.thread.Now() > at+300*driver.Microsecond {
+						m.fail("no frame was written for 300 us: %d of %d", last-before, bytes/layout.MaxPayload)
+					}
+					m.sleep(driver.Microsecond)
+				}
+				times[held] = m.thread.Now() - begin
+				if held == 1 && away.send.posted[len(away.send.posted)-1].done() {
+					m.fail("the transmit side had nothing to do before all frames were written")
+				}
+			})
+			a.post(rdmaWrite(source, 0, bytes, target, 0))
+			a.finish()
+			r.end()
+			r.b(func(m *machine) { m.finish() })
+			r.settle()
+			r.carry()
+			r.verify()
+		}
+		if b.message.open || times[1] > 3*times[0] {
+			fail("a message of %d bytes takes %v, and %v with the transmit side full", bytes, times[0], times[1])
+		}
+		t.Logf("a message of %d bytes takes %v, and %v with the transmit side full", bytes, times[0], times[1])
+	})
+}

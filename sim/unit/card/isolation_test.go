@@ -1,0 +1,331 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package card_test
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"hvia/driver"
+	"hvia/layout"
+	"hvia/sim/unit/internal/unit"
+)
+
+// trouble is what goes wrong on one pair of VIs while another one works.
+type trouble struct {
+	name string
+	// prepare comes before the messages of a round, post among them on both
+	// machines at a time, after when all is settled.
+	prepare func(r *rig, y [2]*end)
+	post    func(r *rig, y [2]*end, m *machine)
+	after   func(r *rig, y [2]*end)
+}
+
+// spoiled posts sends with something wrong in them.
+func spoiled(wrong ...func(m *machine, e, peer *end, d *descriptor)) func(r *rig, y [2]*end, m *machine) {
+	return func(_ *rig, y [2]*end, m *machine) {
+		n := m.thread.ID().Node
+		for range 3 {
+			d := buffers(m.pieces(y[n].source, 1+m.random.IntN(longestText), 1+m.random.IntN(7))...)
+			wrong[m.random.IntN(len(wrong))](m, y[n], y[1-n], &d)
+			y[n].vi.post(d)
+		}
+	}
+}
+
+// withReceives has buffers posted on the pair that is in trouble.
+func withReceives(_ *rig, y [2]*end) func(m *machine) {
+	return func(m *machine) {
+		e := y[m.thread.ID().Node]
+		for len(e.vi.receive.posted) < 4 {
+			e.vi.postReceive(e.buffer())
+		}
+	}
+}
+
+var troubles = []trouble{
+	{name: "local errors", post: spoiled(
+		func(m *machine, _, _ *end, d *descriptor) { m.spoil(d, false) },
+		func(_ *machine, _, _ *end, d *descriptor) {
+			d.control = uint16(layout.DescriptorOperationRDMARead) << layout.DescriptorControlOperationLsb
+		},
+		func(_ *machine, _, _ *end, d *descriptor) { d.segments = layout.MaxDataSegments + 1 },
+		func(_ *machine, _, _ *end, d *descriptor) {
+			d.data[len(d.data)-1].handle ^= 1 << layout.AttHandleValueGenerationLsb
+		},
+	)},
+	{name: "remote protection", post: spoiled(
+		func(_ *machine, _, peer *end, d *descriptor) { *d = d.to(peer.source, 0) },                       // no right
+		func(_ *machine, _, peer *end, d *descriptor) { *d = d.to(peer.target, endBytes-1) },              // bounds
+		func(_ *machine, _, peer *end, d *descriptor) { *d = d.to(peer.target, 0); d.remote.handle ^= 1 }, // another region's place
+	)},
+	{
+		name: "receive buffers refused",
+		prepare: func(r *rig, y [2]*end) {
+			r.both(func(m *machine) {
+				e := y[m.thread.ID().Node]
+				for len(e.vi.receive.posted) < 4 {
+					d := buffers(m.pieces(e.inbox, longestText, 6)...)
+					d.data[m.random.IntN(6)].handle ^= 1 << layout.AttHandleValueGenerationLsb
+					if m.random.IntN(3) == 0 {
+						d.reserved = 1
+					}
+					e.vi.postReceive(d)
+				}
+			})
+		},
+		post: spoiled(func(m *machine, _, _ *end, d *descriptor) {
+			if m.random.IntN(2) == 0 {
+				*d = d.with(3)
+			}
+		}),
+	},
+	{name: "receive queue empty", post: spoiled(func(*machine, *end, *end, *descriptor) {})},
+	{
+		name:    "messages without an end",
+		prepare: func(r *rig, y [2]*end) { r.both(withReceives(r, y)) },
+		post: spoiled(func(m *machine, _, peer *end, d *descriptor) {
+			*d = buffers(append(d.data, m.pieces(peer.source, 0, 3)...)...)
+			d.data[len(d.data)-1] = d.data[0]
+			if m.random.IntN(3) == 0 {
+				*d = d.to(peer.target, 0)
+			}
+			d.length += 2 * layout.MaxPayload
+		}),
+	},
+	{name: "descriptors that are not there", post: func(_ *rig, y [2]*end, m *machine) {
+		v := y[m.thread.ID().Node].vi
+		for _, q := range []*workQueue{&v.send, &v.receive} {
+			handle, address := q.region.handle, q.region.address
+			switch m.random.IntN(3) {
+			case 0:
+				handle ^= 1 << layout.AttHandleValueGenerationLsb
+			case 1:
+				address -= layout.DescriptorAlignment
+			case 2:
+				address += uint64(q.region.length)
+			}
+			m.check(m.thread.Write(q.doorbell(), uint32(address), uint32(address>>32), handle))
+			if q.receive {
+				m.counts[layout.CounterDoorbellReceive]++
+			} else {
+				m.counts[layout.CounterDoorbellSend]++
+			}
+			m.counts[layout.CounterDescriptorBad]++
+			m.errors = append(m.errors, asyncError{layout.AsyncErrorPostDescriptor, v.index})
+		}
+	}},
+	{name: "forged frames", post: func(r *rig, _ [2]*end, m *machine) {
+		if m == r.node[0] {
+			m.inject(r.forged...)
+		}
+	}, prepare: func(r *rig, y [2]*end) {
+		v := y[1].vi
+		r.b(withReceives(r, y))
+		r.forged = nil
+		for i := range 8 {
+			h := viaFrame{
+				destination: v.m.mac, source: v.peerMac, etherType: layout.EtherTypeVia, operation: layout.FrameOperation(r.random.IntN(3)), version: layout.ViaVersion,
+				length: 40, to: v.number(), from: v.peerVI, sequence: v.expected + r.random.Uint32N(2), address: r.random.Uint64(), handle: r.random.Uint32(),
+				flags: uint8(r.random.IntN(8)), payload: make([]byte, 40),
+			}
+			switch i {
+			case 0: // as if for the other pair, from who is not its peer
+				h.to, h.from = r.node[1].vis[streamIndex].number(), h.from^1
+			case 1:
+				h.version++
+			case 2:
+				h.to ^= 1 << 8
+			case 3:
+				h.length = 4000
+			case 4:
+				h.sequence -= 100
+			}
+			b := h.encode()
+			r.forged = append(r.forged, b)
+			r.node[1].hear(b)
+		}
+	}},
+	{
+		name:    "disconnects",
+		prepare: func(r *rig, y [2]*end) { r.both(withReceives(r, y)) },
+		post: func(r *rig, y [2]*end, m *machine) {
+			if m != r.node[0] {
+				return
+			}
+			for range 4 {
+				y[0].vi.post(y[0].text(y[1]))
+			}
+			m.sleep(driver.Time(m.random.Int64N(int64(60 * driver.Microsecond))))
+			y[0].vi.disconnect()
+		},
+		after: func(r *rig, y [2]*end) {
+			y[0].vi.cut()
+			y[0].vi.flushed()
+			r.reconnect(y, nil, y[0].vi)
+		},
+	},
+	{
+		name: "memory withdrawn",
+		prepare: func(r *rig, y [2]*end) {
+			r.both(withReceives(r, y))
+			r.both(func(m *machine) {
+				e := y[m.thread.ID().Node]
+				m.withdraw(e.inbox)
+				m.release(e.inbox)
+				e.inbox = m.register(7, endBytes, e.vi.tag, false)
+			})
+		},
+		post: spoiled(func(*machine, *end, *end, *descriptor) {}),
+	},
+	{name: "doorbells that are none", post: func(r *rig, y [2]*end, m *machine) {
+		v := y[m.thread.ID().Node].vi
+		m.check(m.thread.Write(v.send.doorbell(), 64, 0))
+		m.check(m.thread.Write(v.receive.doorbell()+8, 64))
+	}, after: func(r *rig, _ [2]*end) {
+		r.both(func(m *machine) {
+			n := m.counter(layout.CounterDoorbellMalformed)
+			if before := m.counts[layout.CounterDoorbellMalformed]; n == before || n > before+3 {
+				m.fail("two bad doorbells are counted as %d", n-before)
+			}
+			m.counts[layout.CounterDoorbellMalformed] = n
+		})
+	}},
+}
+
+const streamIndex = 3 // of the VI that must notice nothing
+
+// isolation is a stream of messages both ways between two VIs, beside trouble
+// on two others. What becomes of the stream is written down: every status, every
+// length, immediate data and all bytes of its memory.
+func isolation(what trouble, rounds uint64, lines *[]string) func(r *rig) {
+	return func(r *rig) {
+		x := r.converse([2]uint8{streamIndex, streamIndex}, [2]uint16{50, 51})
+		y := r.converse([2]uint8{streamIndex + 1, streamIndex - 1}, [2]uint16{52, 53})
+		// Its own numbers: what it does is the same in each run.
+		own := rand.New(rand.NewPCG(unit.Seed(r.t), 99))
+		r.both(func(m *machine) {
+			e := x[m.thread.ID().Node]
+			random := rand.New(rand.NewPCG(7, uint64(m.thread.ID().Node)))
+			for _, g := range []*region{e.source, e.inbox, e.target} {
+				b := make([]byte, g.length)
+				for i := range b {
+					b[i] = byte(random.Uint32())
+				}
+				g.fill(0, b)
+			}
+		})
+		for k := range rounds {
+			const messages = 3
+			var sends, receives [2][]*posted
+			var say, hear [2][messages]descriptor
+			for n := range 2 {
+				at := 0
+				for i := range messages {
+					size := []int{0, 1, 64, 1472, 1473, 2900}[own.IntN(6)]
+					room := size
+					switch own.IntN(5) {
+					case 0:
+						room = size / 2 // this one is too long, and says so
+					case 1:
+						room = size + 9
+					}
+					cut, from := own.IntN(size+1), own.IntN(3000)
+					say[n][i] = buffers(x[n].source.part(from, cut), x[n].source.part(from+3000, size-cut), x[n].source.part(0, 0))
+					if own.IntN(3) == 0 {
+						say[n][i] = say[n][i].to(x[1-n].target, 3000*i+own.IntN(50))
+					}
+					if own.IntN(2) == 0 {
+						say[n][i] = say[n][i].with(own.Uint32())
+					}
+					hear[1-n][i] = buffers(x[1-n].inbox.part(at, room/3), x[1-n].inbox.part(at+room/3, room-room/3))
+					at += room
+				}
+			}
+			r.both(func(m *machine) {
+				n := m.thread.ID().Node
+				for i := range messages {
+					receives[n] = append(receives[n], x[n].vi.postReceive(hear[n][i]))
+				}
+			})
+			if what.prepare != nil {
+				what.prepare(r, y)
+			}
+			r.both(func(m *machine) {
+				n := m.thread.ID().Node
+				for i := range messages {
+					sends[n] = append(sends[n], x[n].vi.post(say[n][i]))
+					if what.post != nil && i == 1 {
+						what.post(r, y, m)
+					}
+				}
+				m.finish()
+			})
+			r.settle()
+			if what.after != nil {
+				what.after(r, y)
+			}
+			r.carry()
+			r.both((*machine).verifyMemory)
+			r.both((*machine).verifyErrors)
+			for n := range 2 {
+				for i := range messages {
+					s, p := sends[n][i], receives[n][i]
+					*lines = append(*lines, fmt.Sprintf("round %d, node %d, message %d: sent %#x, %d bytes; received %#x, %d bytes, immediate %#x",
+						k, n, i, s.statusWord(), s.lengthWord(), p.statusWord(), p.lengthWord(), p.word(layout.DescriptorImmediateDataOffset)))
+				}
+				for _, g := range []*region{x[n].inbox, x[n].target} {
+					*lines = append(*lines, fmt.Sprintf("round %d, node %d: memory %x", k, n, sha256.Sum256(g.bytes(0, g.length))))
+				}
+			}
+			// What was not used up goes, so that each round begins alike.
+			r.both(func(m *machine) {
+				v := x[m.thread.ID().Node].vi
+				v.disconnect()
+				v.flushed()
+			})
+			r.connect(x[0].vi, x[1].vi)
+		}
+	}
+}
+
+// mishaps is how much went wrong on both cards.
+func (r *rig) mishaps() (n uint32) {
+	for _, m := range r.node {
+		n += m.noted
+		for _, c := range []layout.Counter{layout.CounterDescriptorError, layout.CounterDescriptorFlushed, layout.CounterReceiveBadVI, layout.CounterDoorbellMalformed} {
+			n += m.counts[c]
+		}
+	}
+	return n
+}
+
+// Whatever happens on one VI, another one's stream is, to the bit, as without it.
+func TestIsolation(t *testing.T) {
+	takesSeconds(t)
+	rounds := unit.Sizes{Short: 1, Normal: 6, Long: 300}.Pick()
+	var want []string
+	var calm uint32
+	mustPlay(t, config{}, func(r *rig) {
+		isolation(trouble{}, rounds, &want)(r)
+		calm = r.mishaps()
+	})
+	require.NotEmpty(t, want)
+	for _, what := range troubles {
+		t.Run(what.name, func(t *testing.T) {
+			var got []string
+			mustPlay(t, config{}, func(r *rig) {
+				isolation(what, rounds, &got)(r)
+				if n := r.mishaps(); n <= calm {
+					fail("%d mishaps, and %d without the trouble: there was none", n, calm)
+				}
+				t.Logf("%d mishaps, %d without the trouble", r.mishaps(), calm)
+			})
+			require.Equal(t, want, got)
+		})
+	}
+}

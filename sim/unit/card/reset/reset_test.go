@@ -1,0 +1,366 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package reset_test
+
+import (
+	"bytes"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"hvia/driver"
+	"hvia/layout"
+	"hvia/sim/bridge"
+	"hvia/sim/unit/internal/unit"
+)
+
+type strikeKind int
+
+const (
+	strikeBus  strikeKind = iota // RST#
+	strikeSoft                   // soft reset
+	strikeOff                    // soft reset with BusMaster off, as after a crash
+	strikeVI                     // ResetVI
+	strikeKinds
+)
+
+// moment is when a reset strikes.
+type moment int
+
+const (
+	anyTime       moment = iota
+	afterDoorbell        // a few clocks
+	afterCommand         // while the card carries one out, or at least a few clocks after it was told
+	whileBooting         // after another reset of the card, or in the middle of it
+	whileEnabling        // while the card configures its MAC
+	moments
+)
+
+// blow is one strike, as both nodes know it.
+type blow struct {
+	kind strikeKind
+	node int // whose card
+	vi   int
+	when moment
+	at   driver.Time // from the begin of the round
+}
+
+// strikes is how many resets it is in all: some moments take one to come about.
+func (b blow) strikes() int {
+	if b.kind != strikeVI && (b.when == whileBooting || b.when == whileEnabling) {
+		return 2
+	}
+	return 1
+}
+
+func (b blow) affects(k int) bool { return b.kind != strikeVI || b.vi == k }
+
+// most are the largest distances of what is to be hit.
+const (
+	trafficSpan = 400 * driver.Microsecond
+	bootSpan    = 350 * driver.Microsecond // the SDRAM's power-up wait and more
+	enableSpan  = 40 * driver.Microsecond  // a few dozen transactions of the MAC's bus
+	nearSpan    = 4 * driver.Microsecond
+	holdSpan    = 5 * driver.Microsecond // of RST#
+	// What card.md says of a soft reset with BusMaster off, 330 clocks, and the accesses that see it.
+	offLimit = 12 * driver.Microsecond
+)
+
+// TestResets: RST#, soft reset and ResetVI under traffic.
+func TestResets(t *testing.T) {
+	mustPlay(t, config{}, blows(t, int(unit.Sizes{Short: 6, Normal: 60, Long: 200}.Pick())))
+}
+
+// The same with the straps that change how frames pass between the card and its
+// MAC: half a frame may be in the MAC when a reset strikes.
+func TestResetsWithStraps(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		straps uint32
+	}{
+		{"cut-through of what is sent", 1 << layout.StrapCutThroughTransmit},
+		{"cut-through of what is received", 1 << layout.StrapCutThroughReceive},
+		{"cut-through both ways", 1<<layout.StrapCutThroughTransmit | 1<<layout.StrapCutThroughReceive},
+		{"single slots", 1<<layout.StrapSingleTransmitSlot | 1<<layout.StrapSingleReceiveSlot},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			mustPlay(t, config{straps: c.straps}, blows(t, int(unit.Sizes{Short: 1, Normal: 8, Long: 60}.Pick())))
+		})
+	}
+}
+
+// blows is a script of so many strikes, or one more.
+func blows(t *testing.T, strikes int) func(n *node) {
+	seed := unit.Seed(t)
+	return func(n *node) {
+		random := rand.New(rand.NewPCG(seed, 0)) // the same for both
+		n.connect(func(int) bool { return true })
+		n.verify()
+		for i, done := 0, 0; done < strikes; i++ {
+			b := blow{kind: strikeKind(i) % strikeKinds, node: random.IntN(2), vi: random.IntN(viCount), when: moment(random.IntN(int(moments)))}
+			b.at = driver.Time(random.Int64N(int64(trafficSpan)))
+			if err := try(func() { n.round(b) }); err != nil {
+				fail("round %d, %+v: %w", i, b, err)
+			}
+			done += b.strikes()
+		}
+		n.log("node %d: %d times RST#, %d soft resets, %d with BusMaster off, %d times ResetVI; %d messages verified", n.index,
+			n.tally.strikes[strikeBus], n.tally.strikes[strikeSoft], n.tally.strikes[strikeOff], n.tally.strikes[strikeVI], n.tally.messages)
+	}
+}
+
+// meet waits for the other node.
+func (n *node) meet() { n.check(n.thread.Barrier(1, 2)) }
+
+func (n *node) round(b blow) {
+	n.load()
+	switch {
+	case n.index != b.node:
+		n.survive(b)
+	case b.kind == strikeVI:
+		n.resetVI(b)
+	default:
+		n.resetCard(b)
+	}
+	n.meet()
+	n.connect(b.affects)
+	n.verify()
+}
+
+// load starts traffic on all VIs and on the raw port, in random order.
+func (n *node) load() {
+	var jobs []func()
+	for _, v := range n.vis {
+		for range 1 + n.random.IntN(2) {
+			jobs = append(jobs, v.sendNext)
+		}
+		for range 1 + n.random.IntN(2) {
+			jobs = append(jobs, v.writeNext)
+		}
+	}
+	jobs = append(jobs, func() { n.raw(1 + n.random.IntN(3)) })
+	n.random.Shuffle(len(jobs), func(i, j int) { jobs[i], jobs[j] = jobs[j], jobs[i] })
+	for _, j := range jobs {
+		j()
+	}
+}
+
+// survive goes on while the peer is struck, and ends the connections that it lost.
+func (n *node) survive(b blow) {
+	n.sleep(b.at / 2)
+	n.load()
+	n.sleep(b.at/2 + n.below(trafficSpan/2))
+	for k, v := range n.vis {
+		if b.affects(k) {
+			v.disconnect()
+		} else {
+			v.sentAll()
+		}
+	}
+}
+
+// approach waits for the moment.
+func (n *node) approach(b blow) {
+	n.sleep(b.at)
+	v := n.vis[b.vi]
+	switch b.when {
+	case afterDoorbell:
+		for _, ring := range n.random.Perm(3)[:1+n.random.IntN(3)] {
+			[]func(){v.sendNext, v.writeNext, v.listen}[ring]()
+		}
+		n.sleep(n.below(nearSpan))
+	case afterCommand:
+		if b.kind == strikeVI { // one command at a time
+			v.disconnect()
+			return
+		}
+		n.someCommand(v)
+		n.sleep(n.below(nearSpan))
+	}
+}
+
+// someCommand starts a command that reads and writes much, or waits long.
+func (n *node) someCommand(v *vi) {
+	switch n.random.IntN(4) {
+	case 0:
+		n.begin(layout.CommandOpcodeInitialiseAtt, func(c layout.Command) { c.SetIndex(regionLimit) })
+	case 1:
+		pages, err := n.memory.Physical(nil, v.buffer.Address(), uint64(v.buffer.Len()))
+		n.check(err)
+		n.begin(layout.CommandOpcodeWriteLevel2, func(c layout.Command) {
+			list := make([]uint32, len(pages))
+			for i, p := range pages {
+				list[i] = p.Address
+			}
+			n.listed(c, list, layout.AttLevel2Base+layout.AttLevel2Size*10_000)
+		})
+	case 2:
+		n.begin(layout.CommandOpcodeDeregisterMemory, func(c layout.Command) {
+			c.SetIndex(uint32(v.handle & layout.AttHandleValueIndexMask))
+			c.SetHandle(v.handle)
+		})
+	case 3:
+		n.begin(layout.CommandOpcodeDisconnectVI, func(c layout.Command) { c.SetIndex(v.index) })
+	}
+}
+
+// resetCard strikes this node's card and brings it up again.
+func (n *node) resetCard(b blow) {
+	n.approach(b)
+	switch b.when {
+	case whileBooting:
+		if n.random.IntN(2) == 0 {
+			n.askSoft()
+			n.tally.strikes[strikeSoft]++
+			n.sleep(n.below(bootSpan))
+		} else {
+			n.resetBus()
+			if b.kind != strikeBus {
+				n.found() // there is no register to write to before
+			}
+			n.sleep(n.below(bootSpan))
+		}
+	case whileEnabling:
+		n.strike(strikeKind(n.random.IntN(2)))
+		n.enable()
+		n.sleep(n.below(enableSpan))
+	}
+	n.strike(b.kind)
+	n.clean()
+	n.start()
+}
+
+func (n *node) strike(kind strikeKind) {
+	if kind == strikeBus {
+		n.resetBus()
+		n.found()
+		return
+	}
+	limit := driver.Time(patience)
+	if kind == strikeOff {
+		limit = offLimit
+		n.check(n.thread.Write(command, n.command()&^layout.PciConfigCommandMasterEnableMask))
+		n.sleep(n.below(nearSpan))
+	}
+	n.askSoft()
+	n.tally.strikes[kind]++
+	for begin := n.thread.Now(); n.read(layout.RegisterControlOffset)&layout.RegisterControlSoftResetMask != 0; n.sleep(driver.Microsecond / 4) {
+		if n.thread.Now() > begin+limit {
+			n.fail("the card is still in reset after %v", limit)
+		}
+	}
+	n.forget()
+	if kind == strikeOff {
+		// From here on any transfer from before the reset goes to memory that is not the card's.
+		n.check(n.thread.Write(command, n.command()|layout.PciConfigCommandMasterEnableMask))
+		n.sleep(n.below(nearSpan))
+	}
+}
+
+// command is the address of the command register in configuration space.
+const command = layout.PciConfigBase + layout.PciConfigCommandOffset
+
+// command reads that register without the status bits, which would clear what is written 1.
+func (n *node) command() uint32 {
+	v, err := n.thread.Read(command)
+	n.check(err)
+	return v & 0xffff
+}
+
+// resetBus asserts RST#. Not even the access that is on the bus ends after it.
+func (n *node) resetBus() {
+	n.check(n.thread.ResetBus(1 + n.below(holdSpan)))
+	n.forget()
+	n.tally.strikes[strikeBus]++
+	if n.random.IntN(2) == 0 {
+		if v := n.read(layout.RegisterIDOffset); v != nobody {
+			n.fail("the card reads %#x in the moment of RST#", v)
+		}
+	}
+}
+
+// askSoft requests a soft reset.
+func (n *node) askSoft() {
+	n.check(n.thread.Write(layout.PciBar0Base+layout.RegisterControlOffset, layout.RegisterControlSoftResetMask))
+}
+
+// resetVI strikes one VI. From the end of the command on nothing of it may be
+// touched, although its memory is still registered; the others go on.
+func (n *node) resetVI(b blow) {
+	n.approach(b)
+	v := n.vis[b.vi]
+	v.command(layout.CommandOpcodeResetVI, layout.VIStateFree, end{})
+	n.tally.strikes[strikeVI]++
+	before := slices.Clone(v.buffer.Bytes())
+	n.sleep(n.below(trafficSpan))
+	for k, w := range n.vis {
+		if !b.affects(k) {
+			w.sentAll()
+		}
+	}
+	if !bytes.Equal(before, v.buffer.Bytes()) {
+		n.fail("VI %d has been reset, and its memory changed later", v.index)
+	}
+	v.create()
+}
+
+// connect connects the VIs that are not connected, with both nodes in step.
+func (n *node) connect(which func(k int) bool) {
+	var own [viCount]end
+	for k, v := range n.vis {
+		if which(k) {
+			own[k] = v.offer()
+		}
+	}
+	n.meet()
+	for k, v := range n.vis {
+		if which(k) {
+			v.connect(own[k])
+		}
+	}
+	n.meet()
+}
+
+// verify sends on all VIs and on the raw port, both ways, and compares all that
+// came since the last time.
+func (n *node) verify() {
+	for _, v := range n.vis {
+		v.writeNext()
+		v.sendNext()
+		v.tell()
+	}
+	n.raw(1)
+	n.shared.mu.Lock()
+	n.shared.raw[n.index] = n.frames
+	n.shared.mu.Unlock()
+	n.meet()
+	n.shared.mu.Lock()
+	frame := n.shared.raw[1-n.index]
+	n.shared.mu.Unlock()
+	n.hear(frame)
+	for _, v := range n.vis {
+		v.judge()
+		v.sentAll()
+		v.refill()
+	}
+	if lost := n.losses(); lost != n.lost {
+		n.fail("%d frames found no room in the MAC: there is too much traffic for what is wanted of it", lost-n.lost)
+	}
+	n.meet()
+}
+
+// Left out or evaluated, quiet clocks must make no difference, in resets neither.
+func TestRepeatable(t *testing.T) {
+	if testing.Short() {
+		t.Skip("simulates every clock")
+	}
+	var digests [3]bridge.Digest
+	for i := range digests {
+		require.NoError(t, play(t, config{noSkip: i == 2, digest: &digests[i]}, unit.Seed(t), blows(t, 6)))
+	}
+	require.True(t, digests[0].Reproducible)
+	require.Equal(t, digests[0], digests[1], "the same run twice")
+	require.Equal(t, digests[0], digests[2], "with every clock evaluated")
+}

@@ -1,0 +1,375 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package card_test
+
+import (
+	"slices"
+	"testing"
+
+	"hvia/driver"
+	"hvia/layout"
+	"hvia/sim/unit/internal/unit"
+)
+
+// end is one side of a conversation: a VI and its memory, none of which any other VI may touch.
+type end struct {
+	vi     *vi
+	source *region // sent from
+	inbox  *region // buffers of receives
+	target *region // of the peer's RDMA writes
+}
+
+const (
+	endQueueBytes = 4 * pageBytes // of each queue
+	endBytes      = 9000          // of each region
+	longestText   = 6000          // of a message that is in order
+)
+
+// lengths of messages and buffers: where frames, bursts and lanes begin and end.
+var lengths = []int{0, 1, 2, 3, 4, 5, 7, 8, 9, 63, 64, 65, 511, 512, 513, layout.MaxPayload - 1, layout.MaxPayload, layout.MaxPayload + 1,
+	2*layout.MaxPayload - 1, 2 * layout.MaxPayload, 2*layout.MaxPayload + 1, 3 * layout.MaxPayload, 4096, longestText}
+
+// segmentCounts are where chunks of a descriptor begin and end.
+var segmentCounts = []int{0, 1, 1, 1, 1, 2, 2, 3, 5, 6, 7, 9, 10, 11, 30}
+
+// converse makes a pair of VIs that send each other whatever VIA knows.
+func (r *rig) converse(index [2]uint8, tag [2]uint16) [2]*end {
+	var ends [2]*end
+	r.both(func(m *machine) {
+		n := m.thread.ID().Node
+		e := &end{vi: m.createVIWith(index[n], tag[n], true, endQueueBytes)}
+		e.source = m.register(m.random.IntN(pageBytes), endBytes, tag[n], false)
+		e.inbox = m.register(m.random.IntN(pageBytes), endBytes, tag[n], false)
+		e.target = m.register(m.random.IntN(pageBytes), endBytes, tag[n], true)
+		e.source.scramble()
+		ends[n] = e
+	})
+	r.connect(ends[0].vi, ends[1].vi)
+	return ends
+}
+
+func (m *machine) length() int {
+	if m.random.IntN(2) == 0 {
+		return lengths[m.random.IntN(len(lengths))]
+	}
+	return m.random.IntN(longestText + 1)
+}
+
+// pieces are n bytes in so many segments of a region, each anywhere in it, some of them empty.
+func (m *machine) pieces(g *region, n, count int) []segment {
+	if count == 0 {
+		return nil
+	}
+	cuts := []int{0, n}
+	for range count - 1 {
+		cuts = append(cuts, m.random.IntN(n+1))
+	}
+	slices.Sort(cuts)
+	var parts []segment
+	for i := range count {
+		k := cuts[i+1] - cuts[i]
+		p := g.part(m.random.IntN(g.length-k+1), k)
+		if k == 0 && m.random.IntN(2) == 0 {
+			p = segment{address: m.random.Uint64(), handle: m.random.Uint32()} // nobody looks at it
+		}
+		parts = append(parts, p)
+	}
+	return parts
+}
+
+// text makes a message that is in order.
+func (e *end) text(peer *end) descriptor {
+	m := e.vi.m
+	n, count := m.length(), segmentCounts[m.random.IntN(len(segmentCounts))]
+	if m.random.IntN(40) == 0 {
+		count = layout.MaxDataSegments
+	}
+	if count == 0 {
+		n = 0
+	}
+	d := buffers(m.pieces(e.source, n, count)...)
+	if m.random.IntN(3) == 0 {
+		d = d.to(peer.target, m.random.IntN(peer.target.length-n+1))
+	}
+	if m.random.IntN(3) == 0 {
+		d = d.with(m.random.Uint32())
+	}
+	if m.random.IntN(8) == 0 {
+		d.control |= layout.DescriptorControlQueueFenceMask
+	}
+	return d
+}
+
+// buffer makes a receive descriptor that is in order.
+func (e *end) buffer() descriptor {
+	m := e.vi.m
+	n, count := m.length(), segmentCounts[m.random.IntN(len(segmentCounts))]
+	switch m.random.IntN(4) {
+	case 0, 1:
+		n = longestText
+	}
+	if m.random.IntN(40) == 0 {
+		count = layout.MaxDataSegments
+	}
+	if count == 0 {
+		n = 0
+	}
+	d := buffers(m.pieces(e.inbox, n, count)...)
+	switch m.random.IntN(10) {
+	case 0: // Length is a limit of its own
+		d.length = m.random.Uint32N(d.length + 1)
+	case 1:
+		d.length += m.random.Uint32N(100)
+	case 2: // means nothing here
+		d = d.with(m.random.Uint32())
+		d.control |= layout.DescriptorControlQueueFenceMask
+	}
+	return d
+}
+
+// spoil makes something wrong with a descriptor of either queue.
+func (m *machine) spoil(d *descriptor, receive bool) {
+	bad := func() *segment {
+		if len(d.data) == 0 {
+			d.data, d.segments = append(d.data, segment{length: 5}), d.segments+1
+			d.length += 5
+		}
+		return &d.data[m.random.IntN(len(d.data))]
+	}
+	if d.addressed && m.random.IntN(3) == 0 {
+		switch m.random.IntN(4) {
+		case 0:
+			d.remote.address ^= 1 << m.random.IntN(64)
+		case 1:
+			d.remote.handle ^= 1 << m.random.IntN(32)
+		case 2:
+			d.remote.length = 1 << m.random.IntN(32) // reserved
+		case 3:
+			d.remote.address -= 1 + m.random.Uint64N(5000)
+		}
+		return
+	}
+	switch m.random.IntN(13) {
+	case 12:
+		d.overhangs = true // a chunk of it cannot be read, if it has more than one
+	case 0:
+		d.control ^= 1 << (layout.DescriptorControlReservedLsb + m.random.IntN(16-layout.DescriptorControlReservedLsb))
+	case 1:
+		d.control |= uint16(2+m.random.IntN(2)) << layout.DescriptorControlOperationLsb
+	case 2:
+		d.reserved = 1 << m.random.IntN(32)
+	case 3:
+		d.segments = layout.MaxDataSegments + 2 + uint16(m.random.IntN(1<<14))
+	case 4, 5:
+		s := bad()
+		s.handle ^= 1 << m.random.IntN(32)
+	case 6, 7:
+		s := bad()
+		s.address ^= 1 << m.random.IntN(64)
+	case 8:
+		s := bad() // a segment that the sum does not know of, or not all
+		s.length += 1 + m.random.Uint32N(3000)
+	case 9:
+		if !receive && d.length > 0 { // the message stays without its end, or is too long for its buffers
+			d.length += 1 + m.random.Uint32N(3000)
+		}
+	case 10:
+		s := bad()
+		more := 1<<16 + 1 - d.length // beyond what the VI may
+		s.length += more
+		d.length += more
+	case 11:
+		d.segments = uint16(m.random.IntN(int(d.segments) + 4))
+	}
+}
+
+// conversation is messages both ways on some pairs of VIs, with whatever can go
+// wrong with a send or a receive. Whenever all is settled everything is compared.
+func conversation(rounds uint64) func(r *rig) {
+	return func(r *rig) {
+		const pairs = 2
+		var ends [pairs][2]*end
+		for i := range ends {
+			ends[i] = r.converse([2]uint8{uint8(30 + i), uint8(200 + i)}, [2]uint16{uint16(21 + i), uint16(31 + i)})
+		}
+		flushed, partial, stale := 0, 0, 0
+		for i := range rounds {
+			post := func(m *machine) {
+				for k := range ends {
+					e := ends[k][m.thread.ID().Node]
+					for range m.random.IntN(6) {
+						d := e.buffer()
+						if m.random.IntN(6) == 0 {
+							m.spoil(&d, true)
+						}
+						if _, _, ok := e.vi.receive.room(d); ok && len(e.vi.receive.posted) < 8 {
+							e.vi.postReceive(d)
+						}
+					}
+				}
+			}
+			r.both(post)
+			send := func(m *machine) {
+				n := m.thread.ID().Node
+				for range 2 * pairs { // each can be two asynchronous errors at the peer
+					k := m.random.IntN(pairs)
+					e := ends[k][n]
+					d := e.text(ends[k][1-n])
+					if m.random.IntN(5) == 0 {
+						m.spoil(&d, false)
+					}
+					if _, _, ok := e.vi.send.room(d); ok {
+						e.vi.post(d)
+					}
+				}
+				m.finish()
+			}
+			k := r.random.IntN(pairs)
+			kind := r.random.IntN(9)
+			if i%16 == 0 {
+				kind = 0
+			}
+			switch kind {
+			default:
+				r.both(send)
+				r.settle()
+				r.carry()
+			case 0: // memory goes while receives name it
+				n := r.random.IntN(2)
+				e := ends[k][n]
+				inbox := i%16 != 0 && r.random.IntN(2) == 0
+				r.on(n, func(m *machine) {
+					if inbox {
+						m.withdraw(e.inbox)
+						m.release(e.inbox)
+						e.inbox = m.register(m.random.IntN(pageBytes), endBytes, e.vi.tag, false)
+						return
+					}
+					if e.vi.head != nil {
+						stale++
+					}
+					m.withdraw(e.vi.receive.region)
+					m.suspend(e.vi.receive.region)
+				})
+				r.both(send)
+				r.settle()
+				r.carry()
+				if !inbox {
+					old := e.vi.receive.region
+					r.reconnect(ends[k], func(m *machine) {
+						if m == e.vi.m {
+							m.resume(old)
+							m.release(old)
+							e.vi.receive.region, e.vi.receive.at = m.register(0, endQueueBytes, e.vi.tag, false), 0
+						}
+					}, nil)
+				}
+			case 1, 2: // one side leaves in the middle of its work
+				n := r.random.IntN(2)
+				e, peer := ends[k][n], ends[k][1-n]
+				// A message that is open: its segments end too soon.
+				r.on(1-n, func(m *machine) {
+					d := buffers(m.pieces(peer.source, longestText, 3)...)
+					if m.random.IntN(2) == 0 {
+						d = d.to(e.target, 0)
+					}
+					if m.random.IntN(2) == 0 {
+						d = d.with(5)
+					}
+					d.length += layout.MaxPayload
+					peer.vi.post(d)
+					peer.vi.finish()
+				})
+				r.settle()
+				r.carry()
+				r.both((*machine).verifyErrors)
+				r.on(n, func(m *machine) {
+					for range 2 + m.random.IntN(8) {
+						d := e.text(peer)
+						if _, _, ok := e.vi.send.room(d); ok {
+							e.vi.post(d)
+						}
+					}
+					m.sleep(driver.Time(m.random.Int64N(int64(150 * driver.Microsecond))))
+					e.vi.disconnect()
+				})
+				r.settle()
+				f, p := e.vi.cut()
+				flushed, partial = flushed+f, partial+p
+				e.vi.flushed()
+				r.reconnect(ends[k], nil, e.vi)
+			}
+			r.both((*machine).verifyMemory)
+			r.both((*machine).verifyErrors)
+			if i%8 == 7 {
+				r.both((*machine).verifyCounters)
+			}
+		}
+		r.t.Logf("%d send descriptors flushed, %d of them after some frames; %d receive descriptors on the card lost their memory", flushed, partial, stale)
+		for _, c := range []layout.Counter{
+			layout.CounterReceiveFrame, layout.CounterReceiveProtection, layout.CounterReceiveAborted, layout.CounterReceiveQueueEmpty, layout.CounterReceiveDropped,
+			layout.CounterReceiveLength, layout.CounterReceiveDescriptorError, layout.CounterReceiveMessage, layout.CounterDescriptorFlushed, layout.CounterDescriptorError,
+			layout.CounterTransmitAborted, layout.CounterCompletionError, layout.CounterDescriptorBad,
+		} {
+			n := r.node[0].counts[c] + r.node[1].counts[c]
+			r.t.Logf("%v: %d", c, n)
+			if rounds >= 100 && n == 0 {
+				fail("the conversation did not cover %v: it came %d times", c, n)
+			}
+		}
+		if rounds >= 100 && (flushed == 0 || partial == 0 || stale == 0) {
+			fail("%d send descriptors were flushed, %d of them after some frames, %d receive descriptors were stale: one of these is missing", flushed, partial, stale)
+		}
+	}
+}
+
+// on has a machine do something, and waits.
+func (r *rig) on(n int, job func(m *machine)) {
+	if n == 0 {
+		job(r.node[0])
+		return
+	}
+	r.b(job)
+}
+
+// reconnect disconnects those ends that are not left yet and connects them
+// again. What lies in their receive queues is flushed; meanwhile is done between,
+// on both machines.
+func (r *rig) reconnect(ends [2]*end, meanwhile func(m *machine), left *vi) {
+	r.both(func(m *machine) {
+		v := ends[m.thread.ID().Node].vi
+		if v != left {
+			v.disconnect()
+			v.flushed()
+		}
+	})
+	if meanwhile != nil {
+		r.both(meanwhile)
+	}
+	// Receives may be posted before there is a connection; a send is flushed.
+	r.both(func(m *machine) {
+		n := m.thread.ID().Node
+		v := ends[n].vi
+		for range m.random.IntN(3) {
+			v.postReceive(ends[n].buffer())
+		}
+		if m.random.IntN(3) == 0 {
+			v.post(ends[n].text(ends[1-n]))
+		}
+		m.finish()
+	})
+	r.settle()
+	r.carry()
+	r.connect(ends[0].vi, ends[1].vi)
+}
+
+func TestConversation(t *testing.T) {
+	mustPlay(t, config{}, conversation(unit.Sizes{Short: 2, Normal: 100, Long: 10_000}.Pick()))
+}
+
+// The same behind a host bridge that splits bursts of stores.
+func TestConversationInSplitBursts(t *testing.T) {
+	takesSeconds(t)
+	c := config{params: map[string]int64{"BridgeSplitWrites": 400}}
+	mustPlay(t, c, conversation(unit.Sizes{Short: 2, Normal: 30, Long: 5000}.Pick()))
+}

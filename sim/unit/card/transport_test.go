@@ -1,0 +1,357 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package card_test
+
+import (
+	"fmt"
+	"testing"
+
+	"hvia/driver"
+	"hvia/layout"
+	"hvia/params"
+	"hvia/sim"
+	"hvia/sim/unit/internal/unit"
+)
+
+// badWire loses, doubles and reorders frames both ways.
+var badWire = sim.WireFaults{Faults: []sim.WireFault{
+	{Kind: layout.WireFaultDrop, Frames: sim.FrameSelection{Share: sim.Percent(4)}},
+	{Kind: layout.WireFaultDuplicate, Frames: sim.FrameSelection{Share: sim.Percent(3)}},
+	{Kind: layout.WireFaultReorder, Frames: sim.FrameSelection{Share: sim.Percent(3)}},
+	{Kind: layout.WireFaultCorrupt, Frames: sim.FrameSelection{Share: sim.Percent(1)}},
+}}
+
+// exchange has both ends of a pair say so much, waits, and tells the model.
+func (r *rig) exchange(x [2]*talk, rounds int) {
+	r.both(func(m *machine) { x[1-m.thread.ID().Node].ready(rounds) })
+	r.both(func(m *machine) {
+		out := x[m.thread.ID().Node]
+		for range rounds {
+			for _, k := range m.random.Perm(len(everyOperation)) {
+				out.say(everyOperation[k])
+			}
+		}
+		out.await()
+	})
+	r.settle()
+	x[0].heard()
+	x[1].heard()
+}
+
+// The numbers of a connection wrap with messages of all kinds under way both
+// ways, on a wire that loses some of their frames and acknowledgements.
+func TestSequenceWraps(t *testing.T) {
+	takesSeconds(t)
+	for _, level := range reliableLevels {
+		t.Run(level.String(), func(t *testing.T) {
+			mustPlay(t, config{faults: badWire}, func(r *rig) {
+				r.both((*machine).lossy)
+				x := r.talkers([2]uint8{9, 10}, 55, level, limits{16, 255, 14}, [2]uint8{})
+				for i := range (unit.Sizes{Normal: 8, Long: 500}).Pick() {
+					if i > 0 {
+						r.both(func(m *machine) {
+							v := x[m.thread.ID().Node].from
+							v.disconnect()
+							v.flushed()
+						})
+					}
+					r.connectAt(x[0].from, x[1].from, [2]uint32{1<<32 - 3, 1<<32 - 3 - r.random.Uint32N(9)*uint32(i%2)})
+					r.exchange(x, 3)
+					r.verify()
+					for k := range x {
+						if v := x[k].from; v.next > 1<<20 {
+							fail("the numbers of VI %d did not wrap: the next one is %#x", v.index, v.next)
+						}
+					}
+				}
+				n := uint32(0)
+				r.both(func(m *machine) {
+					if m.thread.ID().Node == 0 {
+						n = m.counter(layout.CounterRetransmitFrame)
+					}
+				})
+				if n == 0 {
+					fail("the wire lost nothing")
+				}
+				r.t.Logf("node 0 sent %d frames again", n)
+			})
+		})
+	}
+}
+
+// A card is reset in the middle of a reliable stream, by software or by RST#. Its
+// peer tries as often as it was told, gives the oldest descriptor that is not
+// complete TransportError and flushes the rest when it is disconnected. The card
+// that was reset works again when it was started and connected anew.
+func TestResetUnderReliableStream(t *testing.T) {
+	takesSeconds(t)
+	for node := range 2 {
+		for _, how := range []string{"soft reset", "RST#"} {
+			t.Run(fmt.Sprintf("%s of node %d", how, node), func(t *testing.T) {
+				mustPlay(t, config{}, func(r *rig) {
+					for range (unit.Sizes{Normal: 3, Long: 100}).Pick() {
+						for _, level := range reliableLevels {
+							r.cutOff(level, node, how == "RST#")
+						}
+					}
+				})
+			})
+		}
+	}
+}
+
+// cutOff resets a node's card under a stream between two nodes, and ends with
+// both cards as they were in the beginning.
+func (r *rig) cutOff(level layout.Reliability, node int, bus bool) {
+	const (
+		timeoutLog2 = 12
+		retryLimit  = 3
+		window      = 16
+		rounds      = 12
+	)
+	timeout := driver.Time(params.SystemClockPeriod) << timeoutLog2
+	x := r.talkers([2]uint8{9, 10}, 55, level, limits{window, retryLimit, timeoutLog2}, [2]uint8{})
+	r.connect(x[0].from, x[1].from)
+	r.both(func(m *machine) { x[1-m.thread.ID().Node].ready(rounds) })
+	left := 1 - node
+	out := x[left]
+	var struck driver.Time
+	r.both(func(m *machine) {
+		n := m.thread.ID().Node
+		for range rounds {
+			for _, k := range m.random.Perm(len(everyOperation)) {
+				x[n].say(everyOperation[k])
+			}
+		}
+		if n != node {
+			return
+		}
+		m.sleep(driver.Time(m.random.Int64N(int64(900 * driver.Microsecond))))
+		struck = m.thread.Now()
+		if bus {
+			m.resetBus(1+driver.Time(m.random.Int64N(int64(3*driver.Microsecond))), m.adoptCard)
+		} else {
+			m.resetWith(m.adoptCard)
+		}
+		m.start()
+	})
+	r.on(left, func(m *machine) {
+		m.errors = append(m.errors, asyncError{layout.AsyncErrorConnectionLost, out.from.index})
+		m.takeErrors(patience)
+		// A timeout begins with the last frame that is sent, so those that are sent again add to it:
+		// a window at first, then half of what it was each time.
+		took := m.thread.Now() - struck
+		if took < (retryLimit+1)*timeout-100*driver.Microsecond || took > (retryLimit+1)*timeout+2*window*16*driver.Microsecond {
+			m.fail("the connection was given up %v after the reset, with %d timeouts of %v", took, retryLimit+1, timeout)
+		}
+		if n := m.counter(layout.CounterRetryExhausted); n != 1 {
+			m.fail("RetryExhausted is %d", n)
+		}
+		m.sleep(driver.Millisecond)
+		own, well := out.from.reliable.own, 0
+		for well < len(own) && own[well].p.statusWord() == own[well].p.ended(0) {
+			well++
+		}
+		if well == len(own) {
+			m.fail("the stream of %d messages was over when its peer was reset", well)
+		}
+		// The oldest that is not complete: a read keeps its buffers until the disconnect.
+		failed := own[well]
+		if !failed.p.done() && !failed.read {
+			m.fail("message %d has not ended, and the connection is given up", well)
+		}
+		for i, o := range own[well+1:] {
+			if o.p.done() {
+				m.fail("message %d behind one that failed ended with %#x before the disconnect", well+1+i, o.p.statusWord())
+			}
+		}
+		out.from.disconnect()
+		if want := failed.p.ended(layout.DescriptorStatusTransportErrorMask); failed.p.statusWord() != want || failed.p.lengthWord() != 0 {
+			m.fail("message %d ended with %#x and length %d, want %#x and none", well, failed.p.statusWord(), failed.p.lengthWord(), want)
+		}
+		// Behind a read there may be what was acknowledged, and not behind any other.
+		acknowledged := failed.read
+		for i, o := range own[well+1:] {
+			switch status := o.p.statusWord(); {
+			case status == o.p.ended(layout.DescriptorStatusFlushedMask):
+				acknowledged = acknowledged && o.read
+			case status != o.p.ended(0) || !acknowledged || o.read:
+				m.fail("message %d ended with %#x at the disconnect, behind message %d that failed", well+1+i, status, well)
+			}
+		}
+		m.awaitQuiet()
+		// What came of the peer's messages before it was reset only the card knows.
+		m.reset()
+		m.start()
+	})
+	// What the peer sent again found nobody that it could be for.
+	r.on(node, func(m *machine) { m.counts[layout.CounterReceiveBadVI] = m.counter(layout.CounterReceiveBadVI) })
+	// Now all of it once more, with both cards new.
+	y := r.talkers([2]uint8{10, 9}, 56, level, limits{window, retryLimit, timeoutLog2}, [2]uint8{})
+	r.connect(y[0].from, y[1].from)
+	r.both(func(m *machine) { m.lossy() })
+	r.exchange(y, 3)
+	r.verify()
+	r.both(func(m *machine) { m.reset(); m.start() })
+}
+
+// A completion queue that is full loses entries, counts and tells each of them,
+// and goes on in its order when there is room. The descriptors are complete.
+func TestCompletionQueueFull(t *testing.T) {
+	takesSeconds(t)
+	for _, log2 := range []uint32{1, 3} {
+		t.Run(fmt.Sprintf("%d entries", 1<<log2), func(t *testing.T) {
+			mustPlay(t, config{}, queueFull(log2, (unit.Sizes{Normal: 40, Long: 2000}).Pick()))
+		})
+	}
+}
+
+func queueFull(log2 uint32, rounds uint64) func(r *rig) {
+	return func(r *rig) {
+		var queue [2]*completionQueue
+		r.both(func(m *machine) { queue[m.thread.ID().Node] = m.createQueue(uint32(3+m.thread.ID().Node), log2) })
+		r.both((*machine).lossy)
+		x := r.talkers([2]uint8{9, 10}, 55, layout.ReliabilityReception, limits{16, 7, 20}, [2]uint8{4, 5})
+		r.connect(x[0].from, x[1].from)
+		size, waiting := 1<<log2, [2]int{}
+		lost := 0
+		for range rounds {
+			n := r.random.IntN(6)
+			r.b(func(*machine) { x[0].ready(n) })
+			for range n {
+				x[0].say(sends)
+			}
+			x[0].await()
+			r.settle()
+			x[0].heard()
+			r.both(func(m *machine) {
+				k := m.thread.ID().Node
+				over := max(waiting[k]+n-size, 0)
+				waiting[k] += n - over
+				if k == 0 {
+					lost += over
+				}
+				m.counts[layout.CounterCompletionQueueOverrun] += uint32(over)
+				for range over {
+					m.errors = append(m.errors, asyncError{layout.AsyncErrorCompletionQueueOverrun, x[k].from.index})
+				}
+				m.verifyErrors()
+				for range m.random.IntN(waiting[k] + 1) {
+					e, ok := m.takeEntry(&queue[k].ring)
+					if want := (completionEntry{x[k].from.index, k == 1}); !ok || e != want {
+						m.fail("the next entry of the completion queue is %v (%v), want %v", e, ok, want)
+					}
+					waiting[k]--
+				}
+			})
+		}
+		if lost == 0 {
+			fail("no entry was lost")
+		}
+		r.both(func(m *machine) {
+			k := m.thread.ID().Node
+			if n := len(queue[k].take()); n != waiting[k] {
+				m.fail("%d entries are left in the completion queue, want %d", n, waiting[k])
+			}
+		})
+		r.t.Logf("%d entries lost at node 0", lost)
+	}
+}
+
+// A completion queue of both work queues of several VIs gets other rings while
+// they all talk: no entry is lost, doubled or out of the order of its queue, and
+// nothing is written to a ring that was left.
+func TestCompletionQueueResize(t *testing.T) {
+	takesSeconds(t)
+	mustPlay(t, config{}, queueResize((unit.Sizes{Normal: 12, Long: 500}).Pick()))
+}
+
+func queueResize(most uint64) func(r *rig) {
+	return func(r *rig) {
+		const (
+			pairs  = 3
+			rounds = 2
+		)
+		var queue [2]*completionQueue
+		r.both(func(m *machine) { queue[m.thread.ID().Node] = m.createQueue(uint32(m.thread.ID().Node*63), 6) })
+		r.both((*machine).lossy)
+		var all [pairs][2]*talk
+		for i := range all {
+			all[i] = r.talkers([2]uint8{uint8(9 + i), uint8(19 + i)}, uint16(55+i), reliableLevels[i%2], limits{16, 7, 20}, [2]uint8{1, 64})
+			r.connect(all[i][0].from, all[i][1].from)
+		}
+		resized := [2]int{}
+		for range most {
+			r.both(func(m *machine) {
+				for i := range all {
+					all[i][1-m.thread.ID().Node].ready(rounds)
+				}
+			})
+			r.both(func(m *machine) {
+				n := m.thread.ID().Node
+				came := map[completionEntry]int{}
+				want := map[completionEntry]int{}
+				for i := range all {
+					v := all[i][n].from
+					for range rounds {
+						for _, k := range m.random.Perm(len(everyOperation)) {
+							all[i][n].say(everyOperation[k])
+						}
+					}
+					want[completionEntry{v.index, false}] = rounds * len(everyOperation)
+					want[completionEntry{v.index, true}] = rounds
+				}
+				total := pairs * rounds * (len(everyOperation) + 1)
+				for begin := m.thread.Now(); total > 0; m.sleep(driver.Time(m.random.Int64N(int64(60 * driver.Microsecond)))) {
+					var entries []completionEntry
+					if m.random.IntN(3) == 0 {
+						// All that can come fit into the smallest one.
+						entries = queue[n].resize(uint32(5 + m.random.IntN(6)))
+						resized[n]++
+					}
+					for _, e := range append(entries, queue[n].take()...) {
+						came[e]++
+						total--
+						if came[e] > want[e] {
+							m.fail("%d entries of %v, want %d", came[e], e, want[e])
+						}
+						// It follows the Status, and those of a queue are in its order.
+						for i := range all {
+							v := all[i][n].from
+							if v.index != e.vi {
+								continue
+							}
+							posted := v.receive.posted
+							if !e.receive {
+								posted = v.send.posted
+							}
+							if p := posted[len(posted)-want[e]+came[e]-1]; !p.done() {
+								m.fail("entry %d of %v is there, and its descriptor is not complete", came[e], e)
+							}
+						}
+					}
+					if m.thread.Now() > begin+patience {
+						m.fail("%d entries have not come after %v: %v of %v", total, patience, came, want)
+					}
+				}
+			})
+			r.settle()
+			for i := range all {
+				all[i][0].heard()
+				all[i][1].heard()
+			}
+			r.verify()
+		}
+		r.t.Logf("resized %v times", resized)
+		if resized[0] == 0 || resized[1] == 0 {
+			fail("the completion queues were resized %v times", resized)
+		}
+		// Destroyed, a queue says how many entries its last ring was given, and its VIs have none.
+		r.both(func(m *machine) {
+			q := queue[m.thread.ID().Node]
+			if n := q.destroy(); n != q.ring.consumed {
+				m.fail("%d entries were written to the last ring, and %d taken from it", n, q.ring.consumed)
+			}
+		})
+	}
+}

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Drives the collector of asynchronous errors with reports of all sources at every density, down to
+// all of them in one clock, and holds every output in every clock against a model: a place for each
+// source, the lowest first. A source does not report again before its turn has come. The size is the
+// number of thousands of clocks.
+
+#include <array>
+#include <cinttypes>
+#include <cstdio>
+#include <map>
+#include <string>
+
+#include "Vhvia_async_errors.h"
+#include "sim/unit/internal/unit/testbench.h"
+#include "verilated.h"
+
+#define CHECK(condition, ...) \
+  do {                        \
+    if (!(condition)) unit::Fail(__VA_ARGS__); \
+  } while (0)
+
+namespace {
+
+constexpr int kSources = HVIA_SOURCES;
+
+struct Place {
+  bool waits = false;
+  uint8_t code = 0, vi = 0;
+  uint64_t since = 0;
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  unit::ParseOptions(argc, argv);
+  unit::Rng rng(unit::options().seed);
+  VerilatedContext context;
+  context.randReset(2);
+  context.randSeed(static_cast<int>(rng.Next() >> 33));
+  Vhvia_async_errors dut(&context);
+  std::array<Place, kSources> places;
+  std::map<std::string, uint64_t> figures;
+  unsigned rate = 0;
+  bool burst = false;
+
+  // A reset is an edge.
+  dut.rst_ni = 1;
+  dut.eval();
+  for (uint64_t n = 0; n < unit::options().size * 1000; n++) {
+    unit::clocks()++;
+    // A mixture of speeds for some hundred clocks, a reset now and then.
+    if (n % 256 == 0) {
+      rate = rng.Below(65);
+      burst = rng.Chance(1, 4);
+    }
+    const bool reset = n < 2 || rng.Chance(1, 500);
+    dut.rst_ni = !reset;
+    if (reset) {
+      for (auto& p : places) p.waits = false;
+    }
+    int first = -1, waiting = 0;
+    for (int s = kSources - 1; s >= 0; s--) {
+      if (places[s].waits) first = s;
+      waiting += places[s].waits;
+    }
+
+    // What a source does not report may be anything.
+    const bool all = burst && rng.Chance(1, 16);
+    std::array<Place, kSources> offered;
+    unsigned valid = 0;
+    uint64_t code = 0, vi = 0;
+    for (int s = 0; s < kSources; s++) {
+      Place& o = offered[s];
+      o.code = rng.Bits(8);
+      o.vi = rng.Bits(8);
+      code |= static_cast<uint64_t>(o.code) << 8 * s;
+      vi |= static_cast<uint64_t>(o.vi) << 8 * s;
+      // It may report in the clock in which its last report goes on.
+      const bool may = !reset && (!places[s].waits || first == s);
+      o.waits = may && (all || (!burst && rng.Below(256) < rate));
+      o.since = unit::clocks();
+      if (o.waits) valid |= 1u << s;
+      if (o.waits && places[s].waits) figures["cover_reports_again"]++;
+    }
+    if (valid == (1u << kSources) - 1) figures["cover_all_at_once"]++;
+    dut.valid_i = valid;
+    dut.code_i = code;
+    dut.vi_i = vi;
+    dut.clk_i = 0;
+    dut.eval();
+
+    CHECK(dut.async_valid_o == (first >= 0), "valid is %d with %d waiting", dut.async_valid_o, waiting);
+    if (first >= 0) {
+      const Place& p = places[first];
+      CHECK(dut.async_code_o == p.code && dut.async_vi_o == p.vi, "code %u of VI %u, want %u, %u of source %d",
+            dut.async_code_o, dut.async_vi_o, p.code, p.vi, first);
+      figures["reports"]++;
+      figures["cover_source_" + std::to_string(first)]++;
+      const uint64_t wait = unit::clocks() - p.since;
+      if (wait > figures["longest_wait"]) figures["longest_wait"] = wait;
+    }
+    for (int s = 0; s < kSources; s++) {
+      CHECK((dut.ready_o >> s & 1) == (!places[s].waits || first == s), "ready of source %d is %d", s, dut.ready_o >> s & 1);
+    }
+    CHECK(dut.quiet_o == (waiting == 0 && valid == 0), "quiet is %d with %d waiting, %x reported", dut.quiet_o, waiting,
+          valid);
+    if (waiting == kSources) figures["cover_all_wait"]++;
+
+    if (first >= 0) places[first].waits = false;
+    for (int s = 0; s < kSources; s++) {
+      if (offered[s].waits) places[s] = offered[s];
+    }
+    dut.clk_i = 1;
+    dut.eval();
+  }
+  figures["clocks"] = unit::clocks();
+  for (const auto& [name, value] : figures) std::printf("%s %" PRIu64 "\n", name.c_str(), value);
+  std::printf("passed 1\n");
+  return 0;
+}

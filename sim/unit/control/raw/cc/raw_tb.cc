@@ -1,0 +1,456 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Both raw rings at work: software that posts entries, good ones and bad ones, and starts rings anew
+// at any time; engines that take their time; a bus that stalls and fails. A model of each ring follows
+// every read, every entry handed over, every status and every interrupt.
+#include <memory>
+#include <vector>
+
+#include "Vhvia_raw_port.h"
+#include "sim/unit/internal/unit/neighbours.h"
+#include "verilated.h"
+
+#ifndef BENCH_W
+#define BENCH_W 32
+#endif
+
+namespace {
+
+using unit::Fail;
+using unit::Rng;
+using unit::Traffic;
+
+constexpr unsigned kBytes = BENCH_W / 8;
+constexpr uint32_t kPages = 16;
+constexpr uint64_t kPatience = 20000;  // clocks in which something must move
+
+struct Entry {
+  uint32_t pa = 0, len = 0;
+  bool unread = false;   // the read of it failed
+  bool ended = false;    // the engine or the card is through with it
+  uint32_t status = 0;   // what must be written then
+};
+
+// One ring as software sees it, and as far as the card has come.
+struct Ring {
+  explicit Ring(bool transmit) : transmit(transmit) {}
+  const bool transmit;
+  uint32_t base = 0, log2 = 0, tail = 0;
+  uint32_t head = 0, fetch = 0, finish = 0;
+  std::vector<Entry> entries;
+
+  uint32_t size() const { return log2 == 0 ? 0 : 1u << log2; }
+  uint32_t mask() const { return size() - 1; }
+  bool Owns(uint32_t addr) const { return addr / unit::kPage == base / unit::kPage; }
+  uint32_t Address(uint32_t index) const { return base / unit::kPage * unit::kPage + (base + index * 16) % unit::kPage; }
+  bool Full() const { return size() == 0 || ((tail + 1) & mask()) == head; }
+  bool Bad(const Entry& e) const {
+    if (e.unread || e.len > unit::kPage || e.pa % unit::kPage + e.len > unit::kPage) return true;
+    return transmit ? e.len < hvia::kEthernetHeaderSize || e.len > hvia::kMaxFrame : e.len == 0;
+  }
+};
+
+// An engine that has at most one entry.
+struct Engine {
+  bool busy = false, stale = false, done = false, err = false;
+  uint64_t wait = 0;
+  uint32_t pa = 0, len = 0, bytes = 0;
+};
+
+struct Transfer {
+  bool seen = false, stale = false, fails = false;
+  int ring = 0;
+  uint32_t index = 0;
+};
+
+class Bench {
+ public:
+  explicit Bench(uint64_t seed) : rng(seed), memory(kPages, &rng), top(std::make_unique<Vhvia_raw_port>()) {
+    top->rst_ni = 1;
+    top->eval();
+    Reset();
+  }
+
+  void Reset() {
+    reads = std::make_unique<unit::ReadBus<kBytes>>(&memory, &rng, 1);
+    writes = std::make_unique<unit::WriteBus<kBytes>>(&memory, &rng, 1);
+    for (int r = 0; r < 2; r++) {
+      engine[r] = Engine();
+      Forget(&ring[r]);
+      ring[r].log2 = 0;
+      restart[r] = false;
+    }
+    read = write = Transfer();
+    sent = traced_sent = 0;
+    top->rst_ni = 0;
+    Tick();
+    top->rst_ni = 1;
+    resets++;
+  }
+
+  static void Forget(Ring* r) {
+    r->tail = r->head = r->fetch = r->finish = 0;
+    r->entries.assign(r->size(), Entry());
+  }
+
+  void Tick() {
+    reads->Drive(traffic);
+    writes->Drive(traffic);
+    top->rdata_i = reads->rdata;
+    top->rvalid_i = reads->rvalid;
+    top->rlast_i = reads->rlast;
+    top->rerr_i = reads->rerr;
+    top->wready_i = writes->wready;
+    top->wdone_i = writes->wdone;
+    top->werr_i = writes->werr;
+    top->tx_base_i = ring[0].base;
+    top->tx_size_i = ring[0].log2;
+    top->tx_tail_i = ring[0].tail | (log2_junk & ~ring[0].mask());
+    top->tx_restart_i = restart[0];
+    top->rx_base_i = ring[1].base;
+    top->rx_size_i = ring[1].log2;
+    top->rx_tail_i = ring[1].tail | (log2_junk & ~ring[1].mask());
+    top->rx_restart_i = restart[1];
+    for (Engine& e : engine) {
+      e.done = e.busy && e.wait == 0;
+      e.err = e.done ? rng.Chance(1, 8) : rng.Bits(1);
+      e.bytes = e.done ? static_cast<uint32_t>(rng.Range(14, 1514)) : rng.Bits(16);
+      if (e.busy && e.wait > 0) e.wait--;
+    }
+    bool take_tx = !engine[0].busy && !engines_stopped && !rng.Chance(traffic.idle, 4);
+    bool take_rx = !engine[1].busy && !engines_stopped && !rng.Chance(traffic.idle, 4);
+    top->rawtx_done_i = engine[0].done;
+    top->rawtx_err_i = engine[0].err;
+    top->rawrx_done_i = engine[1].done;
+    top->rawrx_err_i = engine[1].err;
+    top->rawrx_len_i = engine[1].bytes;
+    top->rawtx_ready_i = take_tx;
+    top->eval();
+    // The receive engine is ready only for a buffer that it sees.
+    top->rawrx_ready_i = take_rx && top->rawrx_valid_o;
+    top->req_ready_i = top->req_write_o ? writes->req_ready : reads->req_ready;
+    top->eval();
+    if (top->rst_ni) Judge();
+    bool quiet = top->quiet_o;
+    top->clk_i = 1;
+    top->eval();
+    top->clk_i = 0;
+    top->eval();
+    unit::clocks()++;
+    quiet_clocks += quiet;
+  }
+
+  int Owner(uint32_t addr) const {
+    if (ring[0].Owns(addr)) return 0;
+    if (ring[1].Owns(addr)) return 1;
+    return -1;
+  }
+
+  void Judge() {
+    bool reading = top->req_valid_o && !top->req_write_o, writing = top->req_valid_o && top->req_write_o;
+    uint32_t addr = top->req_addr_o;
+
+    // Reads: entries in order, none beyond the tail.
+    if (reading && !read.seen) {
+      int r = Owner(addr);
+      if (r < 0 || top->req_len_o != 16 || addr != ring[r].Address(ring[r].fetch)) Fail("read of %u bytes at %08x", top->req_len_o, addr);
+      if (ring[r].fetch == (ring[r].tail & ring[r].mask())) Fail("%s entry %u is read before software gave it", Name(r), ring[r].fetch);
+      read = {true, false, false, r, ring[r].fetch};
+      ring[r].fetch = (ring[r].fetch + 1) & ring[r].mask();
+    }
+    if (reading && top->req_ready_i && reads->fail_in == 1) {
+      failed_reads++;
+      if (!read.stale) ring[read.ring].entries[read.index].unread = true;
+    }
+    // Statuses: in order, of entries that have ended, once.
+    if (writing && !write.seen) {
+      int r = Owner(addr);
+      if (r < 0 || top->req_len_o != 4 || addr != ring[r].Address(ring[r].head) + hvia::kRawEntryStatusOffset) {
+        Fail("write of %u bytes at %08x", top->req_len_o, addr);
+      }
+      if (ring[r].head == ring[r].finish || !ring[r].entries[ring[r].head].ended) Fail("status of %s entry %u before its end", Name(r), ring[r].head);
+      write = {true, false, false, r, ring[r].head};
+    }
+    reads->Sample(reading, addr, top->req_len_o, top->rready_o);
+    bool read_ends = reads->rvalid && reads->rlast && top->rready_o;
+    writes->Sample(writing, addr, top->req_len_o, top->wvalid_o, static_cast<uint64_t>(top->wdata_o), top->wstrb_o);
+
+    bool irq[2] = {static_cast<bool>(top->irq_raw_transmit_o), static_cast<bool>(top->irq_raw_receive_o)};
+    bool returned[2] = {false, false};
+    if (top->wdone_i) {
+      int r = write.ring;
+      if (restart[r]) write.stale = true;
+      if (!write.stale) {
+        returned[r] = true;
+        const Entry& e = ring[r].entries[write.index];
+        uint32_t got;
+        std::memcpy(&got, &memory.bytes[ring[r].Address(write.index) + hvia::kRawEntryStatusOffset], 4);
+        if (top->werr_i) failed_writes++;
+        else if (got != e.status) Fail("%s entry %u: status %08x, want %08x", Name(r), write.index, got, e.status);
+      }
+      if (irq[r] != (returned[r] && !top->werr_i)) Fail("%s interrupt %d with its status on the bus", Name(r), irq[r]);
+      irqs += irq[r];
+      if (irq[1 - r]) Fail("%s interrupt without a status", Name(1 - r));
+      write = Transfer();
+    } else if (irq[0] || irq[1]) {
+      Fail("an interrupt without a status");
+    }
+    if (read_ends) read = Transfer();
+
+    // Entries go to the engines in order, without the bad ones.
+    bool take[2] = {top->rawtx_valid_o && top->rawtx_ready_i, top->rawrx_valid_o && top->rawrx_ready_i};
+    uint32_t pa[2] = {top->rawtx_pa_o, top->rawrx_pa_o}, len[2] = {top->rawtx_len_o, top->rawrx_capacity_o};
+    bool good[2] = {static_cast<bool>(top->stat_raw_transmit_o), static_cast<bool>(top->stat_raw_receive_o)};
+    bool error[2] = {static_cast<bool>(top->stat_raw_transmit_error_o), static_cast<bool>(top->stat_raw_receive_error_o)};
+    for (int r = 0; r < 2; r++) {
+      Engine& e = engine[r];
+      if (e.busy && (pa[r] != e.pa || len[r] != e.len)) Fail("the %s engine's entry changed under it", Name(r));
+      if (take[r]) {
+        Ring& q = ring[r];
+        if (e.busy) Fail("the %s engine has two entries", Name(r));
+        const Entry& x = q.entries.at(q.finish);
+        if (q.finish == q.fetch || q.Bad(x) || x.pa != pa[r] || x.len != len[r]) {
+          Fail("%s entry %u: %u bytes at %08x handed over, want %u at %08x", Name(r), q.finish, len[r], pa[r], x.len, x.pa);
+        }
+        uint64_t wait = rng.Below(traffic.idle == 0 ? 4 : 60);
+        e = {true, false, false, false, wait, pa[r], len[r], 0};
+        taken[r]++;
+      }
+      bool finish = good[r] || error[r];
+      if (e.done) {
+        if (good[r] == e.err || error[r] != e.err) Fail("%s frame counted good %d error %d, err %d", Name(r), good[r], error[r], e.err);
+        e.busy = false;
+        if (r == 0 && good[r]) sent++;
+        if (!e.stale && !restart[r]) {
+          uint32_t bytes = r == 1 ? e.bytes << hvia::kRawEntryStatusLengthLsb : 0;
+          End(r, bytes | hvia::kRawEntryStatusDoneMask | (e.err ? hvia::kRawEntryStatusErrorMask : 0));
+        }
+      } else if (finish) {
+        if (good[r] || e.busy) Fail("%s entry ends although the engine has not ended one", Name(r));
+        refused[r]++;
+        if (!restart[r]) {
+          if (!ring[r].Bad(ring[r].entries.at(ring[r].finish))) Fail("%s entry %u is good and was refused", Name(r), ring[r].finish);
+          End(r, hvia::kRawEntryStatusDoneMask | hvia::kRawEntryStatusErrorMask);
+        }
+      }
+      uint32_t head = r == 0 ? top->tx_head_o : top->rx_head_o;
+      if (head != ring[r].head) Fail("%s head %u, want %u", Name(r), head, ring[r].head);
+      bool busy = r == 0 ? top->tx_busy_o : top->rx_busy_o;
+      if (!busy && (e.busy || take[r] || (write.seen && write.ring == r) || (read.seen && read.ring == r && !reading))) {
+        if (!take[r]) Fail("%s ring not busy although an entry is under way", Name(r));
+      }
+    }
+    if (top->trace_valid_o) {
+      if (top->trace_event_o == hvia::kTraceEventRawReceived) {
+        if (!irq[1] || top->trace_seq_o != ring[1].head) Fail("a received frame traced without its status, or as %u", top->trace_seq_o);
+      } else if (top->trace_event_o == hvia::kTraceEventRawTransmitted) {
+        if (++traced_sent > sent) Fail("a frame traced as transmitted too early");
+      } else {
+        Fail("trace event %u", top->trace_event_o);
+      }
+    } else if (irq[1]) {
+      Fail("a received frame is not traced");
+    }
+    // The clock's edge.
+    for (int r = 0; r < 2; r++) {
+      if (returned[r]) {
+        ring[r].head = (ring[r].head + 1) & ring[r].mask();
+        last_return = unit::clocks();
+        returns[ring[r].log2]++;
+      }
+      if (restart[r]) {
+        if (read.seen && read.ring == r) read.stale = true;
+        if (write.seen && write.ring == r) write.stale = true;
+        if (engine[r].busy) engine[r].stale = true;
+        stale_uses += engine[r].busy;
+      }
+    }
+  }
+
+  void End(int r, uint32_t status) {
+    ring[r].entries[ring[r].finish].ended = true;
+    ring[r].entries[ring[r].finish].status = status;
+    ring[r].finish = (ring[r].finish + 1) & ring[r].mask();
+  }
+
+  static const char* Name(int r) { return r == 0 ? "transmit" : "receive"; }
+
+  // Software writes Base or Size: the change shows in the clock after the restart.
+  void Configure(int r, uint32_t base, uint32_t log2) {
+    restart[r] = true;
+    Tick();
+    restart[r] = false;
+    ring[r].base = base;
+    ring[r].log2 = log2;
+    Forget(&ring[r]);
+    restarts++;
+  }
+
+  bool Busy(int r) const { return r == 0 ? top->tx_busy_o : top->rx_busy_o; }
+
+  void NewRing(int r) {
+    // Two pages for each ring, by turns: what is left of an old ring goes to the old page.
+    uint32_t page = (ring[r].base / unit::kPage == static_cast<uint32_t>(2 * r)) ? 2 * r + 1 : 2 * r;
+    uint32_t base = page * unit::kPage + static_cast<uint32_t>(rng.Below(256)) * 16;
+    uint32_t log2 = static_cast<uint32_t>(rng.Range(1, 8));
+    bool off = rng.Chance(1, 2);
+    if (off) {
+      Configure(r, ring[r].base, 0);
+      if (rng.Bits(1)) ring[r].tail = rng.Bits(8);  // a ring that is off does nothing
+      for (uint64_t i = 0; Busy(r); i++) {
+        if (i > kPatience) Fail("a ring that was switched off stays busy");
+        Tick();
+      }
+      for (uint64_t i = rng.Below(40); i > 0; i--) {
+        Tick();
+        if (Busy(r)) Fail("a ring that is off became busy");
+      }
+      ring[r].tail = 0;
+      offs++;
+    } else {
+      // On top of a running ring; the old page must not be reused while it is busy.
+      for (uint64_t i = 0; Busy(r) && StaleBefore(r); i++) {
+        if (i > kPatience) Fail("a ring stays busy");
+        Tick();
+      }
+    }
+    Configure(r, base, ring[r].log2);
+    Configure(r, base, log2);
+  }
+
+  bool StaleBefore(int r) const {
+    return engine[r].stale || (write.seen && write.ring == r && write.stale) || (read.seen && read.ring == r && read.stale);
+  }
+
+  void Post(int r) {
+    Ring& q = ring[r];
+    if (q.Full()) return;
+    Entry e;
+    e.pa = static_cast<uint32_t>(rng.Range(8, kPages - 1)) * unit::kPage;
+    if (r == 0) {
+      const uint32_t edge[] = {0, 13, 14, 15, 60, 1513, 1514, 1515, 2048, 4096, hvia::kRawEntryLengthMoreMask | 64};
+      e.len = rng.Chance(1, 4) ? edge[rng.Below(11)] : static_cast<uint32_t>(rng.Range(14, 1514));
+    } else {
+      const uint32_t edge[] = {0, 1, 1514, 2048, 4095, 4096, 4097, 0xffffffff};
+      e.len = rng.Chance(1, 4) ? edge[rng.Below(8)] : static_cast<uint32_t>(rng.Range(60, 2048));
+    }
+    if (e.len <= unit::kPage) {
+      uint32_t room = unit::kPage - e.len;
+      e.pa += rng.Chance(1, 4) ? room : static_cast<uint32_t>(rng.Below(room + 1));
+      if (rng.Chance(1, 16)) e.pa = e.pa / unit::kPage * unit::kPage + std::min(room + 1, unit::kPage - 1);
+    }
+    q.entries[q.tail] = e;
+    uint32_t words[4] = {e.pa, e.len, rng.Bits(32), 0};
+    std::memcpy(&memory.bytes[q.Address(q.tail)], words, 16);
+    q.tail = (q.tail + 1) & q.mask();
+    posted++;
+    if (q.Full()) fulls++;
+    if (q.tail == 0) wraps[q.log2]++;
+  }
+
+  void Drain() {
+    last_return = unit::clocks();
+    while (ring[0].head != ring[0].tail || ring[1].head != ring[1].tail) {
+      Tick();
+      if (unit::clocks() - last_return > kPatience) Fail("the rings stand still at %u of %u and %u of %u", ring[0].head, ring[0].tail, ring[1].head, ring[1].tail);
+    }
+    for (int i = 0; i < 100; i++) Tick();
+    if (!top->quiet_o) Fail("not quiet with empty rings");
+    if (Busy(0) || Busy(1)) Fail("busy with empty rings");
+    if (traced_sent != sent) Fail("%" PRIu64 " frames sent, %" PRIu64 " traced", sent, traced_sent);
+  }
+
+  // A burst of frames while the bus is taken: entries read ahead must do.
+  void Burst() {
+    Drain();
+    traffic = {0, 0};
+    Configure(1, ring[1].base, 4);
+    engines_stopped = true;
+    for (int i = 0; i < 8; i++) {
+      Ring& q = ring[1];
+      Entry e;
+      e.pa = 8 * unit::kPage + static_cast<uint32_t>(i) * 256;
+      e.len = 256;
+      q.entries[q.tail] = e;
+      uint32_t words[4] = {e.pa, e.len, 0, 0};
+      std::memcpy(&memory.bytes[q.Address(q.tail)], words, 16);
+      q.tail++;
+    }
+    for (int i = 0; i < 200; i++) Tick();
+    engines_stopped = false;
+    traffic = {0, 4};
+    uint64_t before = taken[1];
+    for (int i = 0; i < 60; i++) Tick();
+    if (taken[1] - before != 4) Fail("%" PRIu64 " frames of a burst found a buffer without the bus, want 4", taken[1] - before);
+    traffic = {0, 0};
+    Drain();
+    bursts++;
+  }
+
+  Rng rng;
+  unit::Memory memory;
+  const std::unique_ptr<Vhvia_raw_port> top;
+  std::unique_ptr<unit::ReadBus<kBytes>> reads;
+  std::unique_ptr<unit::WriteBus<kBytes>> writes;
+  Ring ring[2] = {Ring(true), Ring(false)};
+  Engine engine[2];
+  Transfer read, write;
+  bool restart[2] = {false, false};
+  bool engines_stopped = false;
+  uint32_t log2_junk = 0;
+  Traffic traffic{0, 0};
+  uint64_t sent = 0, traced_sent = 0, last_return = 0;
+  uint64_t posted = 0, fulls = 0, irqs = 0, restarts = 0, offs = 0, stale_uses = 0, failed_reads = 0, failed_writes = 0;
+  uint64_t resets = 0, bursts = 0, quiet_clocks = 0;
+  uint64_t taken[2] = {}, refused[2] = {}, wraps[9] = {}, returns[9] = {};
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Verilated::commandArgs(argc, argv);
+  unit::ParseOptions(argc, argv);
+  Verilated::randReset(2);
+  Verilated::randSeed(static_cast<int>(unit::options().seed | 1));
+  Bench bench(unit::options().seed);
+  Rng& rng = bench.rng;
+  const Traffic traffic[] = {{0, 0}, {3, 0}, {0, 3}, {3, 3}, {1, 1}};
+  bench.ring[0].base = 0;
+  bench.ring[1].base = 2 * unit::kPage;
+
+  while (bench.posted < unit::options().size) {
+    bench.traffic = traffic[rng.Below(5)];
+    if (rng.Chance(1, 8)) bench.NewRing(static_cast<int>(rng.Below(2)));
+    if (bench.ring[0].log2 == 0) bench.NewRing(0);
+    if (bench.ring[1].log2 == 0) bench.NewRing(1);
+    unsigned eager = static_cast<unsigned>(rng.Range(1, 16));
+    for (uint64_t clocks = rng.Range(50, 3000); clocks > 0; clocks--) {
+      for (int r = 0; r < 2; r++) {
+        while (rng.Chance(eager, 64)) bench.Post(r);
+      }
+      bench.log2_junk = rng.Bits(8);
+      if (bench.reads->fail_in == 0 && rng.Chance(1, 400)) bench.reads->fail_in = static_cast<unsigned>(rng.Range(1, 4));
+      if (bench.writes->fail_in == 0 && rng.Chance(1, 400)) bench.writes->fail_in = static_cast<unsigned>(rng.Range(1, 4));
+      bench.Tick();
+    }
+    if (rng.Chance(1, 6)) bench.Drain();
+    if (rng.Chance(1, 40)) bench.Burst();
+    if (rng.Chance(1, 60)) {
+      bench.Reset();
+      bench.ring[0].base = 0;
+      bench.ring[1].base = 2 * unit::kPage;
+    }
+  }
+  bench.Drain();
+  for (int n = 1; n <= 8; n++) {
+    std::printf("wraps_log2_%d %" PRIu64 "\nreturns_log2_%d %" PRIu64 "\n", n, bench.wraps[n], n, bench.returns[n]);
+  }
+  std::printf("posted %" PRIu64 "\nfulls %" PRIu64 "\nsent %" PRIu64 "\nreceived %" PRIu64 "\nrefused_transmit %" PRIu64
+              "\nrefused_receive %" PRIu64 "\nirqs %" PRIu64 "\nrestarts %" PRIu64 "\noffs %" PRIu64 "\nstale_uses %" PRIu64
+              "\nfailed_reads %" PRIu64 "\nfailed_writes %" PRIu64 "\nbursts %" PRIu64 "\nresets %" PRIu64 "\nclocks %" PRIu64
+              "\nquiet_clocks %" PRIu64 "\npassed 1\n",
+              bench.posted, bench.fulls, bench.taken[0], bench.taken[1], bench.refused[0], bench.refused[1], bench.irqs,
+              bench.restarts, bench.offs, bench.stale_uses, bench.failed_reads, bench.failed_writes, bench.bursts,
+              bench.resets, unit::clocks(), bench.quiet_clocks);
+  return 0;
+}

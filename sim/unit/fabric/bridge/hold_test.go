@@ -1,0 +1,298 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bridge_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"hvia/driver"
+	"hvia/layout"
+	"hvia/params"
+	"hvia/sim"
+	"hvia/sim/bridge"
+	"hvia/sim/unit/internal/unit"
+)
+
+// wireLog is what happened on the wire from node 0 to node 1.
+type wireLog struct {
+	starts, ends []driver.Time // trace events WireStart and WireEnd
+	frames       []wireFrame   // the capture
+}
+
+type wireFrame struct {
+	start driver.Time
+	bytes int
+}
+
+// onWire plays both threads on a fabric that records, and returns the records.
+func onWire(t *testing.T, program string, left, right func(x *transfer) error) (wireLog, bridge.Digest) {
+	t.Helper()
+	ctx := testContext(t, time.Minute)
+	dir := t.TempDir()
+	trace, frames := filepath.Join(dir, "trace"), filepath.Join(dir, "frames")
+	f := startFabric(t, ctx, sim.Config{Threads: twoThreads(), Program: program, Arguments: []string{"--trace", trace, "--frames", frames}})
+	x := newTransfer(t, ctx, f)
+	errL, errR := both(func() error { return errors.Join(left(x), x.left.Detach()) }, func() error { return errors.Join(right(x), x.right.Detach()) })
+	require.NoError(t, errors.Join(errL, errR))
+	d, err := f.Digest(ctx)
+	require.NoError(t, err)
+	require.True(t, d.Reproducible)
+	require.NoError(t, f.Close())
+	return readWire(t, trace, frames), d
+}
+
+func readWire(t *testing.T, trace, frames string) (w wireLog) {
+	t.Helper()
+	b, err := os.ReadFile(trace)
+	require.NoError(t, err)
+	for ; len(b) > 0; b = b[layout.TraceRecordSize:] {
+		switch r := layout.TraceRecord(b[:layout.TraceRecordSize]); layout.TraceEvent(r.Event()) {
+		case layout.TraceEventWireStart:
+			require.Zero(t, r.Node())
+			w.starts = append(w.starts, driver.Time(r.Time()))
+		case layout.TraceEventWireEnd:
+			require.EqualValues(t, 1, r.Node())
+			w.ends = append(w.ends, driver.Time(r.Time()))
+		}
+	}
+	b, err = os.ReadFile(frames)
+	require.NoError(t, err)
+	for len(b) > 0 {
+		r := layout.FrameRecord(b[:layout.FrameRecordSize])
+		w.frames = append(w.frames, wireFrame{driver.Time(r.Time()), int(r.Length())})
+		b = b[layout.FrameRecordSize+int(r.Length()):]
+	}
+	return w
+}
+
+// The wire of these tests, by its parameters.
+const (
+	byteTime = driver.Time(8 * params.WireBitTime)
+	flight   = driver.Time(params.PhyTransmitDelay + params.CableDelay + params.PhyReceiveDelay)
+)
+
+func onTheWay(bytes int) driver.Time {
+	return driver.Time(params.WirePreambleBytes+bytes+params.WireFcsBytes)*byteTime + flight
+}
+
+// arrivals are the times at which the frames should have arrived, when those
+// from the first kept one on were released at a time.
+func arrivals(frames []wireFrame, kept int, release driver.Time) (ends []driver.Time) {
+	free := driver.Time(0)
+	for i, f := range frames {
+		start := max(f.start, free)
+		if i >= kept {
+			start = max(start, release)
+		}
+		ends = append(ends, start+onTheWay(f.bytes))
+		free = start + onTheWay(f.bytes) - flight + params.WireGapBytes*byteTime
+	}
+	return ends
+}
+
+// sendAll sends transfers of some sizes one after the other, the last one later.
+func sendAll(x *transfer) error {
+	for i, size := range []int{64, 4096, 4, 1456, 64, 256} {
+		if i == 5 {
+			// Just after the release, into the burst of what was kept.
+			if err := x.left.Sleep(holdRelease + 10*driver.Microsecond - x.left.Now()); err != nil {
+				return err
+			}
+		}
+		if err := errors.Join(x.send(size, uint32(i+1)), x.sender.finish(0)); err != nil {
+			return err
+		}
+	}
+	return x.left.Sleep(driver.Millisecond)
+}
+
+const holdRelease = 300 * driver.Microsecond
+
+func holdAndRelease(x *transfer) error {
+	return errors.Join(x.right.HoldWire(true), x.right.Sleep(holdRelease), x.right.HoldWire(false), x.right.Sleep(driver.Millisecond))
+}
+
+func TestHeldWire(t *testing.T) {
+	run := func(hold bool) (wireLog, bridge.Digest) {
+		return onWire(t, "", sendAll, func(x *transfer) error {
+			if hold {
+				// Said twice, it is the same.
+				if err := errors.Join(x.right.HoldWire(true), x.right.Sleep(driver.Microsecond), x.right.HoldWire(true)); err != nil {
+					return err
+				}
+			}
+			if err := x.right.Sleep(holdRelease - x.right.Now()); err != nil {
+				return err
+			}
+			if x.arrived(1) == hold || x.arrived(5) == hold {
+				return errors.New("what should not have arrived has, or the reverse")
+			}
+			received, err := x.right.Read(layout.EchoRegisterReceived)
+			if err != nil {
+				return err
+			}
+			if (received == 0) != hold {
+				return errors.New("the device has received what is held, or not what is not")
+			}
+			return x.right.Sleep(driver.Millisecond)
+		})
+	}
+	plain, plainDigest := run(false)
+	require.Len(t, plain.frames, 8)
+	require.Equal(t, arrivals(plain.frames, 0, 0), plain.ends)
+
+	held, heldDigest := onWire(t, "", sendAll, holdAndRelease)
+	require.Equal(t, plain.starts, held.starts, "the sender does not notice")
+	require.Equal(t, plain.frames, held.frames)
+	require.Equal(t, arrivals(held.frames, 0, holdRelease), held.ends)
+	require.Greater(t, held.ends[7], plain.ends[7], "the last one is behind the burst")
+	require.Equal(t, plainDigest.Frames, heldDigest.Frames)
+	again, againDigest := onWire(t, "", sendAll, holdAndRelease)
+	require.Equal(t, held, again)
+	require.Equal(t, heldDigest, againDigest)
+
+	// Never released: nothing arrives.
+	lost, _ := run(true)
+	require.Equal(t, plain.starts, lost.starts)
+	require.Empty(t, lost.ends)
+}
+
+func TestMutantHeldWireIsCaught(t *testing.T) {
+	for i, c := range [][2]string{
+		{"start = std::max(start, d.free_at);", ""},                                  // all at once
+		{"d.kept.push_back({start", "d.kept.push_front({start"},                      // out of order
+		{"d.free_at = start + length + gap_;", "d.free_at = start + length - gap_;"}, // too close
+	} {
+		t.Run(fmt.Sprint(i), func(t *testing.T) {
+			unit.Fault(t)
+			program := mutant(t, "sim/fabric/link.cc", c[0], c[1])
+			got, _ := onWire(t, program, sendAll, holdAndRelease)
+			require.NotEqual(t, arrivals(got.frames, 0, holdRelease), got.ends, c[1])
+		})
+	}
+}
+
+// What the sender's MAC has handed over before the hold passes, and what was
+// released before a second hold, too.
+func TestHeldWireBegins(t *testing.T) {
+	two := func(x *transfer) error {
+		return errors.Join(x.send(64, 1), x.sender.finish(0), x.send(64, 2), x.sender.finish(0), x.left.Sleep(driver.Millisecond))
+	}
+	plain, _ := onWire(t, "", two, func(x *transfer) error { return x.right.Sleep(driver.Millisecond) })
+	require.Len(t, plain.frames, 2)
+	const again = 50 * driver.Microsecond
+	for _, c := range []struct {
+		from driver.Time
+		kept int
+	}{{plain.starts[0], 0}, {plain.starts[0] + 1, 1}, {plain.starts[1], 1}, {plain.starts[1] + 1, 2}} {
+		got, _ := onWire(t, "", two, func(x *transfer) error {
+			return errors.Join(x.right.Sleep(c.from), x.right.HoldWire(true), x.right.Sleep(again-c.from), x.right.HoldWire(false),
+				x.right.HoldWire(true), x.right.Sleep(driver.Millisecond))
+		})
+		require.Equal(t, arrivals(plain.frames, c.kept, again), got.ends, "held from %v on", c.from)
+	}
+}
+
+func TestHeldWireIsBounded(t *testing.T) {
+	const framePayload = layout.EchoMaxPayload - layout.EchoHeaderSize
+	for _, frames := range []int{layout.BridgeMaxHeldFrames, layout.BridgeMaxHeldFrames + 1} {
+		ctx := testContext(t, 2*time.Minute)
+		f := startFabric(t, ctx, sim.Config{Threads: twoThreads()})
+		left, right := attach(t, ctx, f, 0, 0, "left"), attach(t, ctx, f, 1, 0, "right")
+		var memory [2]*bridge.Memory
+		for node := range 2 {
+			m, err := f.Conn().Memory(node)
+			require.NoError(t, err)
+			for i := range memoryBytes / bridge.FrameBytes {
+				require.NoError(t, m.Acquire(i, bridge.UseRegion))
+			}
+			memory[node] = m
+		}
+		const block, data = 7 << 20, 4096
+		source := memory[0].Linear()[data : data+frames*framePayload]
+		for i := range source {
+			source[i] = byte(i>>4) ^ byte(i)
+		}
+		request := layout.EchoRequest(memory[0].Linear()[block : block+layout.EchoRequestSize])
+		request.SetNode(1)
+		request.SetTargetAddress(data)
+		request.SetSourceAddress(data)
+		request.SetLength(uint32(frames * framePayload))
+		errL, errR := both(func() error {
+			return errors.Join(left.Write(layout.EchoDoorbell, block, 0, 0), left.Sleep(driver.Second))
+		}, func() error {
+			return errors.Join(right.HoldWire(true), right.Sleep(500*driver.Millisecond), right.HoldWire(false), right.Sleep(500*driver.Millisecond))
+		})
+		if frames > layout.BridgeMaxHeldFrames {
+			for _, err := range []error{errL, errR} {
+				require.ErrorIs(t, err, bridge.ErrDevice)
+				require.ErrorContains(t, err, "the wire to node 1 is held and keeps 4096 frames")
+			}
+			continue
+		}
+		require.NoError(t, errors.Join(errL, errR))
+		require.True(t, bytes.Equal(source, memory[1].Linear()[data:data+frames*framePayload]))
+		require.NoError(t, errors.Join(left.Detach(), right.Detach()))
+	}
+}
+
+func TestHeldWireRefused(t *testing.T) {
+	ctx := testContext(t, time.Minute)
+	f := startFabric(t, ctx, sim.Config{Nodes: []sim.Node{{Kind: "echo", Name: "a"}}, Threads: []sim.Thread{{Name: "only"}, {Rank: 1, Name: "raw"}}})
+	only := attach(t, ctx, f, 0, 0, "only")
+	raw, err := f.Conn().Attach(ctx, 0, 1, "raw")
+	require.NoError(t, err)
+	require.NoError(t, only.Begin())
+	require.ErrorIs(t, only.HoldWire(true), driver.ErrInvalidParameter)
+	// The threads of a node take turns, so the second begins when the first waits.
+	err, other := both(func() error { return only.Sleep(driver.Microsecond) }, func() error {
+		return errors.Join(raw.Begin(ctx), raw.Post(ctx, bridge.Command{Opcode: layout.BridgeOpcodeHoldWire, Tag: 1}), raw.Detach())
+	})
+	require.NoError(t, other)
+	require.ErrorIs(t, err, bridge.ErrProtocol)
+	require.ErrorContains(t, err, "a fabric of 1 node has no wire")
+}
+
+// Who waits for ever for a frame that is held is told so.
+func TestDeadlockNamesHeldFrames(t *testing.T) {
+	ctx := testContext(t, time.Minute)
+	f := startFabric(t, ctx, sim.Config{Threads: twoThreads()})
+	x := newTransfer(t, ctx, f)
+	errL, errR := both(func() error { return errors.Join(x.send(64, 1), x.sender.finish(0), x.left.Detach()) }, func() error {
+		if err := x.right.HoldWire(true); err != nil {
+			return err
+		}
+		_, err := x.right.Poll(driver.Poll{Ranges: []bridge.Range{{Address: x.flag(1), Length: 4}}, Period: 1, Timeout: driver.Never}, func() bool { return x.arrived(1) })
+		return err
+	})
+	require.NoError(t, errL)
+	require.ErrorIs(t, errR, bridge.ErrDeadlock)
+	require.ErrorContains(t, errR, "1 frames are held on the wire to node 1")
+}
+
+func TestHeldWireInFreeMode(t *testing.T) {
+	ctx := testContext(t, time.Minute)
+	f := startFabric(t, ctx, sim.Config{Mode: sim.Free, Threads: twoThreads()})
+	x := newTransfer(t, ctx, f)
+	require.NoError(t, x.right.HoldWire(true))
+	received := func() uint32 {
+		v, err := x.right.Read(layout.EchoRegisterReceived) // behind what this thread wrote
+		require.NoError(t, err)
+		return v
+	}
+	require.Zero(t, received())
+	require.NoError(t, errors.Join(x.send(64, 1), x.sender.finish(0)))
+	require.Zero(t, received())
+	require.NoError(t, x.right.HoldWire(false))
+	ok, err := x.right.Poll(driver.Poll{Ranges: []bridge.Range{{Address: x.flag(1), Length: 4}}, Timeout: 10 * driver.Second}, func() bool { return x.arrived(1) })
+	require.NoError(t, err)
+	require.True(t, ok)
+}

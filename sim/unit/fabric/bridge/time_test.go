@@ -1,0 +1,359 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bridge_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	benchbridge "hvia/sim/unit/fabric/bridge"
+
+	"hvia/driver"
+	"hvia/layout"
+	"hvia/sim"
+	"hvia/sim/bridge"
+)
+
+// oneTransfer lets left send 64 bytes to right and right poll for them from
+// `from` on. It returns whether right saw them, and its clock.
+func oneTransfer(t *testing.T, program string, from, period, timeout driver.Time) (bool, driver.Time) {
+	t.Helper()
+	ctx := testContext(t, time.Minute)
+	f := startFabric(t, ctx, sim.Config{Threads: twoThreads(), Program: program})
+	left, right := attach(t, ctx, f, 0, 0, "left"), attach(t, ctx, f, 1, 0, "right")
+	l, err := f.Conn().Memory(0)
+	require.NoError(t, err)
+	r, err := f.Conn().Memory(1)
+	require.NoError(t, err)
+	require.NoError(t, errors.Join(useAreas(l), useAreas(r)))
+	flag := areaOf(0).target(0) + 60
+	var saw bool
+	errL, errR := both(func() error {
+		w := &worker{t: left, memory: l.Linear()}
+		fill(l.Linear()[areaOf(0).source():][:64], 1, 1, 7)
+		if err := w.start(0, areaOf(0).target(0), 64, false); err != nil {
+			return err
+		}
+		return errors.Join(left.Sleep(driver.Millisecond), left.Detach())
+	}, func() error {
+		if err := right.Sleep(from); err != nil {
+			return err
+		}
+		var err error
+		saw, err = right.Poll(driver.Poll{Ranges: []bridge.Range{{Address: flag, Length: 4}}, Period: period, Timeout: timeout},
+			func() bool { return atomic.LoadUint32(benchbridge.WordAt(r.Linear(), flag)) == 7 })
+		return errors.Join(err, right.Detach())
+	})
+	require.NoError(t, errors.Join(errL, errR))
+	return saw, right.Now()
+}
+
+func TestPollGridAndDeadline(t *testing.T) {
+	saw, now := oneTransfer(t, "", 0, 1, driver.Never)
+	require.True(t, saw)
+	written := now - 1 // a look every picosecond sees it one picosecond later
+	require.Greater(t, written, 3*driver.Microsecond, "64 bytes take a wire of 1 Gb/s and some buses")
+
+	for name, c := range map[string]struct {
+		from, period, timeout driver.Time
+		saw                   bool
+		now                   driver.Time
+	}{
+		"first look after the write":      {0, 220000, driver.Never, true, (written/220000 + 1) * 220000},
+		"grid from the call on":           {777, 220000, driver.Never, true, 777 + ((written-777)/220000+1)*220000},
+		"look at the write's own instant": {0, written, driver.Never, true, 2 * written},
+		"deadline before the write":       {0, 1000, written - 1, false, written - 1},
+		"write at the deadline's instant": {0, 1000, written, true, written},
+		"deadline before the next look":   {0, 1 << 40, written + 5, true, written + 5},
+		"already written":                 {written + 1, 1000, driver.Never, true, written + 1},
+		"single look, too early":          {written, 1000, 0, false, written},
+		"single look, in time":            {written + 1, 1000, 0, true, written + 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			saw, now := oneTransfer(t, "", c.from, c.period, c.timeout)
+			require.Equal(t, c.saw, saw)
+			require.Equal(t, c.now, now, "written at %d ps", written)
+		})
+	}
+}
+
+func TestMutantPollGridIsCaught(t *testing.T) {
+	_, now := oneTransfer(t, "", 0, 1, driver.Never)
+	written := now - 1
+	program := mutant(t, "sim/fabric/slots.cc", "const Time k = (t - start) / period + 1;", "const Time k = (t - start + period - 1) / period;")
+	// The planted fault lets a look see what is written at its own instant.
+	_, now = oneTransfer(t, program, 0, written, driver.Never)
+	require.NotEqual(t, 2*written, now)
+}
+
+func TestVirtualPrimitives(t *testing.T) {
+	ctx := testContext(t, time.Minute)
+	threads := []sim.Thread{{Node: 0, Rank: 0, Name: "a0"}, {Node: 0, Rank: 1, Name: "a1"}, {Node: 0, Rank: 2, Name: "a2"}, {Node: 1, Rank: 0, Name: "b0"}}
+	f := startFabric(t, ctx, sim.Config{Threads: threads})
+	memory, err := f.Conn().Memory(0)
+	require.NoError(t, err)
+	word := benchbridge.WordAt(memory.Linear(), 0x3000)
+	big := bytes.Repeat([]byte("0123456789abcdef"), layout.BridgeMaxMessage/16)
+	errs := make(chan error, len(threads))
+	check := func(ok bool, format string, args ...any) error {
+		if ok {
+			return nil
+		}
+		return fmt.Errorf(format, args...)
+	}
+	programs := []func(*driver.Thread) error{
+		func(th *driver.Thread) error { // a0: receives from the others, whose messages meet at one instant
+			if err := th.Charge(10 * driver.Nanosecond); err != nil {
+				return err
+			}
+			want := []struct {
+				from driver.ThreadID
+				sent driver.Time
+				data string
+			}{
+				{driver.ThreadID{Node: 1, Rank: 0}, 4000, "early"},
+				{driver.ThreadID{Node: 0, Rank: 1}, 20000, "one"}, {driver.ThreadID{Node: 0, Rank: 1}, 20000, "two"},
+				{driver.ThreadID{Node: 0, Rank: 2}, 20000, ""}, {driver.ThreadID{Node: 1, Rank: 0}, 20000, string(big)},
+			}
+			for i, w := range want {
+				m, ok, err := th.Receive(driver.Microsecond)
+				if err != nil {
+					return err
+				}
+				at := driver.Time(20001)
+				if i == 0 {
+					at = 10000 // sent before the call
+				}
+				if err := check(ok && m.From == w.from && m.Sent == w.sent && string(m.Data) == w.data && th.Now() == at, "message %d: %v %v %d bytes at %d", i, m.From, m.Sent, len(m.Data), th.Now()); err != nil {
+					return err
+				}
+			}
+			_, ok, err := th.Receive(500)
+			if err != nil {
+				return err
+			}
+			if err := check(!ok && th.Now() == 20501, "empty mailbox: %v at %d", ok, th.Now()); err != nil {
+				return err
+			}
+			if err := th.Barrier(5, 4); err != nil {
+				return err
+			}
+			return check(th.Now() == 440002, "barrier left at %d", th.Now())
+		},
+		func(th *driver.Thread) error { // a1: publishes for a2 of the same node
+			if err := errors.Join(th.Sleep(20000), th.Send(driver.ThreadID{}, []byte("one")), th.Send(driver.ThreadID{}, []byte("two")), th.Sleep(5000)); err != nil {
+				return err
+			}
+			atomic.StoreUint32(word, 1)
+			if err := errors.Join(th.Publish(bridge.Range{Address: 0x3000, Length: 4}), th.Sleep(65000)); err != nil {
+				return err
+			}
+			// The parties disagree: this thread is told, the others are not.
+			err := th.Barrier(5, 3)
+			if !errors.Is(err, driver.ErrBarrierDisagree) {
+				return fmt.Errorf("barrier with 3 of 4: %w", err)
+			}
+			return check(th.Now() == 90001, "disagreement at %d", th.Now())
+		},
+		func(th *driver.Thread) error { // a2
+			if err := errors.Join(th.Sleep(20000), th.Send(driver.ThreadID{}, nil)); err != nil {
+				return err
+			}
+			ok, err := th.Poll(driver.Poll{Ranges: []bridge.Range{{Address: 0x100, Length: 4}, {Address: 0x3003, Length: 1}}, Period: 2500, Timeout: driver.Never},
+				func() bool { return atomic.LoadUint32(word) == 1 })
+			if err != nil {
+				return err
+			}
+			if err := check(ok && th.Now() == 27500, "published at 25000, seen %v at %d", ok, th.Now()); err != nil {
+				return err
+			}
+			return th.Barrier(5, 4)
+		},
+		func(th *driver.Thread) error { // b0
+			if err := errors.Join(th.Sleep(4000), th.Send(driver.ThreadID{}, []byte("early")), th.Sleep(16000), th.Send(driver.ThreadID{}, big)); err != nil {
+				return err
+			}
+			id, err := th.Read(layout.EchoRegisterID)
+			if err != nil {
+				return err
+			}
+			if err := check(id == layout.EchoID && th.Now() == 440001, "register %#x at %d", id, th.Now()); err != nil {
+				return err
+			}
+			if err := th.Send(driver.ThreadID{Node: 9}, nil); !errors.Is(err, driver.ErrInvalidParameter) {
+				return fmt.Errorf("send to node 9: %w", err)
+			}
+			return th.Barrier(5, 4)
+		},
+	}
+	var all []*driver.Thread
+	for _, th := range threads {
+		all = append(all, attach(t, ctx, f, th.Node, th.Rank, th.Name))
+	}
+	for i, th := range all {
+		go func() {
+			err := programs[i](th)
+			if i == 1 && err == nil {
+				// The fourth party, with the right number, at the same instant plus one.
+				err = th.Barrier(5, 4)
+			}
+			errs <- errors.Join(err, th.Detach())
+		}()
+	}
+	for range all {
+		err := <-errs
+		if err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// A ring of 256 entries must take any number of posts without a wait.
+func TestRingOverflow(t *testing.T) {
+	for _, mode := range []sim.Mode{sim.Timed, sim.Free} {
+		t.Run(string(mode), func(t *testing.T) {
+			ctx := testContext(t, time.Minute)
+			f := startFabric(t, ctx, sim.Config{Mode: mode, Nodes: []sim.Node{{Kind: "echo", Name: "a"}}, Threads: []sim.Thread{{Name: "only"}}})
+			th := attach(t, ctx, f, 0, 0, "only")
+			const n = 5000
+			for i := range n {
+				require.NoError(t, th.Send(driver.ThreadID{}, []byte{byte(i), byte(i >> 8)}))
+			}
+			for i := range n {
+				m, ok, err := th.Receive(driver.Second)
+				require.NoError(t, err)
+				require.True(t, ok)
+				require.Equal(t, []byte{byte(i), byte(i >> 8)}, m.Data)
+			}
+			if mode == sim.Timed {
+				require.Equal(t, driver.Time(1), th.Now())
+			}
+		})
+	}
+}
+
+func TestLateThreadTaintsTheRun(t *testing.T) {
+	ctx := testContext(t, time.Minute)
+	f := startFabric(t, ctx, sim.Config{Threads: []sim.Thread{{Name: "only"}}})
+	th := attach(t, ctx, f, 0, 0, "only")
+	require.NoError(t, th.Sleep(driver.Microsecond))
+	require.True(t, f.Conn().Reproducible())
+	late := attach(t, ctx, f, 1, 3, "late")
+	require.NoError(t, late.Begin())
+	require.Equal(t, driver.Microsecond, late.Now())
+	require.False(t, f.Conn().Reproducible())
+	require.NoError(t, th.Detach())
+	require.NoError(t, late.Sleep(driver.Microsecond))
+	// A declared place that was left may be taken again.
+	again := attach(t, ctx, f, 0, 0, "only")
+	require.NoError(t, late.Detach())
+	require.NoError(t, again.Sleep(5))
+	require.Equal(t, 2*driver.Microsecond+5, again.Now())
+}
+
+func TestFreeMode(t *testing.T) {
+	ctx := testContext(t, time.Minute)
+	f := startFabric(t, ctx, sim.Config{Mode: sim.Free})
+	for node := range 2 {
+		m, err := f.Conn().Memory(node)
+		require.NoError(t, err)
+		require.NoError(t, useAreas(m))
+	}
+	rounds := 400
+	if testing.Short() {
+		rounds = 50
+	}
+	list := sizes(3, rounds)
+	side := func(node int) func() error {
+		return func() error {
+			m, err := f.Conn().Memory(node)
+			if err != nil {
+				return err
+			}
+			th, err := driver.Attach(ctx, f.Conn(), driver.ThreadID{Node: node}, fmt.Sprint("free ", node))
+			if err != nil {
+				return err
+			}
+			w := &worker{t: th, memory: m.Linear()}
+			a := areaOf(0)
+			if err := th.Barrier(1, 2); err != nil {
+				return err
+			}
+			for i, size := range list {
+				mark := uint32(i + 1)
+				interrupt := i%4 == 1
+				send := func() error {
+					fill(w.memory[a.source():][:size], uint64(node), uint64(i), mark)
+					if err := w.start(0, a.target(0), size, interrupt); err != nil {
+						return err
+					}
+					ok, err := w.poll(a.request()+layout.EchoRequestStatusOffset, 1, 10*driver.Second)
+					if err == nil && !ok {
+						err = fmt.Errorf("round %d: not sent", i)
+					}
+					return err
+				}
+				receive := func() error {
+					if interrupt {
+						ok, err := th.WaitInterrupt(10 * driver.Second)
+						if err != nil || !ok {
+							return fmt.Errorf("round %d: interrupt %v: %w", i, ok, err)
+						}
+						if err := th.Write(layout.EchoRegisterInterrupt, 1); err != nil {
+							return err
+						}
+						if v, err := th.Read(layout.EchoRegisterInterrupt); err != nil || v != 0 {
+							return fmt.Errorf("round %d: interrupt status %d: %w", i, v, err)
+						}
+					}
+					ok, err := w.poll(a.target(0)+uint32(size)-4, mark, 10*driver.Second)
+					if err != nil || !ok {
+						return fmt.Errorf("round %d: nothing came: %w", i, err)
+					}
+					return check(w.memory[a.target(0):][:size], uint64(1-node), uint64(i), mark)
+				}
+				first, second := send, receive
+				if node == 1 {
+					first, second = receive, send
+				}
+				if err := errors.Join(first(), second()); err != nil {
+					return err
+				}
+			}
+			if node == 0 {
+				return th.Send(driver.ThreadID{Node: 1}, []byte("done"))
+			}
+			msg, ok, err := th.Receive(10 * driver.Second)
+			if err != nil || !ok || string(msg.Data) != "done" {
+				return fmt.Errorf("last message: %v %q: %w", ok, msg.Data, err)
+			}
+			return nil
+		}
+	}
+	begin := time.Now()
+	errL, errR := both(side(0), side(1))
+	require.NoError(t, errors.Join(errL, errR))
+	// A wake-up that is lost would be made good by a time-out of 10 s only.
+	require.Less(t, time.Since(begin), 8*time.Second)
+
+	// Quiet: simulated time stands still, while wall time-outs still end.
+	th := attach(t, ctx, f, 0, 9, "idle")
+	before := th.Now()
+	start := time.Now()
+	ok, err := th.Poll(driver.Poll{Ranges: []bridge.Range{{Address: 0x2000, Length: 4}}, Timeout: 30 * driver.Millisecond}, func() bool { return false })
+	require.NoError(t, err)
+	require.False(t, ok)
+	require.GreaterOrEqual(t, time.Since(start), 30*time.Millisecond)
+	_, ok, err = th.Receive(5 * driver.Millisecond)
+	require.NoError(t, err)
+	require.False(t, ok)
+	require.NoError(t, th.Charge(driver.Second))
+	require.Equal(t, before, th.Now())
+	require.Less(t, time.Since(start), 5*time.Second)
+}

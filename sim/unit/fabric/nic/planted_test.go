@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package nic_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"hvia/sim"
+	"hvia/sim/unit/internal/unit"
+	"hvia/sim/verilate"
+)
+
+type bodies struct{ a, b func(n *nic) }
+
+func both(body func(n *nic)) bodies { return bodies{body, body} }
+
+// Faults planted in the model, each with the test that must notice it.
+func TestPlantedFaults(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a build for each fault")
+	}
+	prices := func() bodies { a, b := busPrices(3); return bodies{a, b} }
+	late := func() bodies { a, b := latency(paramsWith(nil)); return bodies{a, b} }
+	who := func() bodies { a, b := addresses(); return bodies{a, b} }
+	for _, f := range []struct {
+		name, old, new string
+		play           bodies
+		params         map[string]int64
+	}{
+		{"the bus turns for nothing", "constexpr int64_t kTurnClocks = 2;", "constexpr int64_t kTurnClocks = 1;", prices(), nil},
+		{"no wait states", "return grant + (write", "return grant - waits * p.BridgeWaitClocks + (write", prices(), nil},
+		{"bursts of 516 bytes", "constexpr uint32_t kBurstBytes = 512;", "constexpr uint32_t kBurstBytes = 516;", prices(), nil},
+		{"the firmware is asked twice", "At(t + s_.params->NICReceiveTime,", "At(t + 2 * s_.params->NICReceiveTime,", late(), nil},
+		{"entries are read before a status", "if (!storing_) Fetch(t, rx_);", "Fetch(t, rx_);", late(), nil},
+		{"edges of words are overwritten", "enables |= 1u << (lane + k);", "enables = 0xf;", both(traffic(300, 5)), nil},
+		{"a fetch forgets the ring's end", "size - ring.fetch, (kPage", "size, (kPage", both(traffic(300, 5)), nil},
+		{"a fetch forgets the page's end", "size - ring.fetch, (kPage - address % kPage) / uint32_t{kRawEntrySize}})", "size - ring.fetch})",
+			bodies{hostileRing, func(n *nic) {}}, map[string]int64{"NICFetchEntries": 32}},
+		{"a piece is told as a frame", "Return(t, tx_, e, 0, !e.More());", "Return(t, tx_, e, 0, true);", bodies{transmitModeration, func(n *nic) {}}, nil},
+		{"the time runs from the last frame", "if (m.untold++ == 0) m.first = t;", "m.untold++, m.first = t;", bodies{receiveBatches(), receiveModeration}, nil},
+		{"a clear keeps what was untold", "if ((v & m->cause) != 0) m->untold = 0;", "(void)m;", bodies{receiveBatches(), receiveModeration}, nil},
+		{"a frame of 1515 bytes", "sum <= kMaxFrame &&", "sum <= kMaxFrame + 1 &&", bodies{hostileEntries, witness}, nil},
+		{"a refused frame's rest is sent", "begun_ = refused_ = pieces_.back().More();", "begun_ = pieces_.back().More();", bodies{hostileEntries, witness}, nil},
+		{"a page's end is not looked for", "address % kPage + Bytes() <= kPage", "true", bodies{hostileEntries, witness}, nil},
+		{"the FIFO takes one frame too many", "fifo_bytes_ + frame.size() > static_cast", "fifo_bytes_ > static_cast", bodies{burstOf(24, 1500), overrun}, smallFifo},
+		{"the FIFO is free when a store begins", "storing_ = true;\n      Store(t, e, 0);", "storing_ = true;\n      fifo_bytes_ -= fifo_.front().size(), fifo_bytes_ += 60;\n      Store(t, e, 0);",
+			bodies{burstOf(24, 1500), overrun}, smallFifo},
+		{"broadcast is not for us", "&& std::memcmp(destination, kBroadcast, 6) != 0", "&& kBroadcast[0] != 0", who(), nil},
+		{"everything is for us", "std::memcmp(destination, mac_, 6) != 0", "std::memcmp(destination, mac_, 5) != 0", who(), nil},
+		{"a starved ring keeps the frame", "Count(kNICCounterReceiveDropped);\n      PopFrame();\n      continue;", "return;", bodies{burstOf(10, 300), starved}, nil},
+		{"a reset does not wait for the bus", "if (bursts_ != 0) return;  // with the last of them\n  Forget({Kind::kChip, Kind::kTail});", "", both(resets(60, 7)), nil},
+		{"RST# does not stop a burst", "Forget({Kind::kHost, Kind::kChip, Kind::kTail, Kind::kBoot});", "Forget({Kind::kHost, Kind::kTail, Kind::kBoot});", both(resets(60, 7)), nil},
+		{"a ring that is off is written to", "ring.transmit = transmit, ring.base = base, ring.log2 = log2, ring.start = start, ring.bursts = bursts;",
+			"ring.transmit = transmit, ring.base = base, ring.log2 = log2, ring.start = start, ring.bursts = bursts & 0;", both(resets(60, 7)), nil},
+		{"an old tail reaches the new ring", "Forget({Kind::kTail});\n  begun_", "begun_", bodies{hostileRing, func(n *nic) {}}, nil},
+	} {
+		t.Run(strings.ReplaceAll(f.name, " ", "_"), func(t *testing.T) {
+			unit.Fault(t)
+			program, err := sim.EchoSimulator(t.Context(), verilate.Mutant{File: "sim/fabric/plain_nic.cc", Old: f.old, New: f.new})
+			require.NoError(t, err)
+			err = play(t, config{program: program, params: f.params}, f.play.a, f.play.b)
+			require.Error(t, err, "the bench does not see the fault")
+			text, _, _ := strings.Cut(err.Error(), "\n")
+			t.Log(text)
+		})
+	}
+}

@@ -1,0 +1,355 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package switch_test
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"hvia/driver"
+	"hvia/layout"
+	"hvia/sim"
+	"hvia/sim/bridge"
+	"hvia/sim/unit/internal/unit"
+	"hvia/sim/verilate"
+)
+
+const (
+	pace     = 30 * driver.Microsecond // from frame to frame of a node
+	testType = 0x88b7                  // EtherType of what these nodes send
+)
+
+func simulator(t *testing.T, mutants ...verilate.Mutant) string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+	defer cancel()
+	program, err := sim.EchoSimulator(ctx, mutants...)
+	require.NoError(t, err)
+	return program
+}
+
+// setup is one run of plain NICs: each node sends frames at a pace.
+type setup struct {
+	config  sim.Config                   // the rest of it
+	nodes   int                          // of them
+	count   int                          // of frames, of each node
+	to      func(node, i int) int        // whom the i-th of them is for; the other nodes in turn if nil
+	bytes   int                          // of a frame, or the least there is
+	after   driver.Time                  // how long nodes receive after the last frame, or 5 ms
+	during  func(t *driver.Thread) error // on a further thread of the last node
+	forEver bool                         // nodes receive one frame, without a limit
+}
+
+// result is what came of a run.
+type result struct {
+	sent, received [][]message // by node
+	hops           []hop       // in the order of the frame file
+	ends           [][]driver.Time
+	strays         int // arrivals in the trace at no node
+	digest         bridge.Digest
+}
+
+// message names a frame.
+type message struct{ from, to, number int }
+
+// hop is a frame in the frame file.
+type hop struct {
+	start       driver.Time
+	source      int // layout.WireSwitch: the switch
+	destination int
+	faults      uint16
+	message
+}
+
+func (r result) between(source, destination int) (hops []hop) {
+	for _, h := range r.hops {
+		if h.source == source && h.destination == destination {
+			hops = append(hops, h)
+		}
+	}
+	return hops
+}
+
+func write(m message, bytes int) []byte {
+	f := make([]byte, bytes)
+	to, from := driver.NodeMAC(m.to), driver.NodeMAC(m.from)
+	copy(f[layout.EthernetHeaderDestinationOffset:], to[:])
+	copy(f[layout.EthernetHeaderSourceOffset:], from[:])
+	binary.BigEndian.PutUint16(f[layout.EthernetHeaderEtherTypeOffset:], testType)
+	f[layout.EthernetHeaderSize], f[layout.EthernetHeaderSize+1] = byte(m.from), byte(m.to)
+	binary.BigEndian.PutUint32(f[layout.EthernetHeaderSize+2:], uint32(m.number))
+	return f
+}
+
+func read(f []byte) message {
+	f = f[layout.EthernetHeaderSize:]
+	return message{int(f[0]), int(f[1]), int(binary.BigEndian.Uint32(f[2:]))}
+}
+
+func run(t *testing.T, s setup) result {
+	t.Helper()
+	r, err := s.run(t)
+	require.NoError(t, err)
+	return r
+}
+
+func (s setup) run(t *testing.T) (r result, err error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	if s.to == nil {
+		s.to = func(node, i int) int { return (node + 1 + i%(s.nodes-1)) % s.nodes }
+	}
+	s.bytes, s.after = max(s.bytes, layout.MinFrame), max(s.after, 5*driver.Millisecond)
+	dir := t.TempDir()
+	trace, frames := filepath.Join(dir, "trace"), filepath.Join(dir, "frames")
+	cfg := s.config
+	if cfg.Program == "" {
+		cfg.Program = simulator(t)
+	}
+	cfg.MemoryBytes, cfg.Arguments = 4<<20, append([]string{"--trace", trace, "--frames", frames}, cfg.Arguments...)
+	if cfg.Seed == 0 {
+		cfg.Seed = unit.Seed(t)
+	}
+	for n := range s.nodes {
+		cfg.Nodes = append(cfg.Nodes, sim.Node{Kind: "nic", Name: fmt.Sprint("n", n)})
+		for rank := range 2 {
+			cfg.Threads = append(cfg.Threads, sim.Thread{Node: n, Rank: rank, Name: fmt.Sprint(n, ".", rank)})
+		}
+	}
+	if s.during != nil {
+		cfg.Threads = append(cfg.Threads, sim.Thread{Node: s.nodes - 1, Rank: 2, Name: "during"})
+	}
+	parties := len(cfg.Threads)
+	f, err := sim.Start(ctx, cfg)
+	require.NoError(t, err)
+	r.sent, r.received, r.ends = make([][]message, s.nodes), make([][]message, s.nodes), make([][]driver.Time, s.nodes)
+	nics, memory := make([]*driver.Ethernet, s.nodes), make([]*driver.Memory, s.nodes)
+	for n := range s.nodes {
+		m, err := f.Conn().Memory(n)
+		require.NoError(t, err)
+		memory[n], err = driver.NewMemory(driver.MemoryConfig{Fd: m.FD, Frames: m.Frames, Use: m, Seed: 1})
+		require.NoError(t, err)
+		defer memory[n].Close()
+	}
+	end := driver.Time(s.count)*pace + s.after
+	serve := func(t *driver.Thread) error {
+		node := t.ID().Node
+		e, err := driver.OpenEthernet(t, memory[node], driver.NoCosts{})
+		if err != nil {
+			return err
+		}
+		nics[node] = e
+		if err := errors.Join(e.Start(t, driver.NodeMAC(node)), t.Barrier(1, parties)); err != nil {
+			return err
+		}
+		until := t.Now() + end
+		going := func() bool { return t.Now() < until }
+		if cfg.Mode == sim.Free { // where time need not go on
+			all := 0
+			for n := range s.nodes {
+				for i := range s.count {
+					if n != node && s.to(n, i) == node {
+						all++
+					}
+				}
+			}
+			going = func() bool { return len(r.received[node]) < all }
+		}
+		for going() {
+			span := until - t.Now()
+			if s.forEver {
+				span = driver.Never
+			}
+			if _, err := t.WaitInterrupt(span); err != nil {
+				return err
+			}
+			if err := e.Service(t, func(frame []byte) error {
+				r.received[node] = append(r.received[node], read(frame))
+				return nil
+			}); err != nil {
+				return err
+			}
+			if s.forEver && len(r.received[node]) > 0 {
+				break
+			}
+		}
+		// Its sender may not be done.
+		return errors.Join(t.Barrier(2, 2*s.nodes), e.Stop(t))
+	}
+	send := func(t *driver.Thread) error {
+		if err := t.Barrier(1, parties); err != nil {
+			return err
+		}
+		node := t.ID().Node
+		for i := range s.count {
+			m := message{node, s.to(node, i), i}
+			if m.to != node {
+				r.sent[node] = append(r.sent[node], m)
+				if err := nics[node].Transmit(t, write(m, s.bytes), nil, nil); err != nil {
+					return err
+				}
+			}
+			if err := errors.Join(t.Sleep(pace), nics[node].Reap(t)); err != nil {
+				return err
+			}
+		}
+		return t.Barrier(2, 2*s.nodes)
+	}
+	during := func(t *driver.Thread) error { return errors.Join(t.Barrier(1, parties), s.during(t)) }
+	bodies := []func(t *driver.Thread) error{serve, send, during}
+	errs := make([]error, parties)
+	var wg sync.WaitGroup
+	for i, id := range cfg.Threads {
+		thread, err := driver.Attach(ctx, f.Conn(), driver.ThreadID{Node: id.Node, Rank: id.Rank}, id.Name)
+		require.NoError(t, err)
+		wg.Go(func() { errs[i] = errors.Join(bodies[id.Rank](thread), thread.Detach()) })
+	}
+	wg.Wait()
+	if err = errors.Join(errs...); err == nil {
+		r.digest, err = f.Digest(ctx)
+	}
+	err = errors.Join(err, f.Close())
+	if err == nil {
+		r.readFiles(t, trace, frames)
+	}
+	return r, err
+}
+
+func (r *result) readFiles(t *testing.T, trace, frames string) {
+	t.Helper()
+	b, err := os.ReadFile(trace)
+	require.NoError(t, err)
+	for ; len(b) > 0; b = b[layout.TraceRecordSize:] {
+		e := layout.TraceRecord(b[:layout.TraceRecordSize])
+		switch {
+		case layout.TraceEvent(e.Event()) != layout.TraceEventWireEnd:
+		case int(e.Node()) >= len(r.ends):
+			r.strays++
+		default:
+			r.ends[e.Node()] = append(r.ends[e.Node()], driver.Time(e.Time()))
+		}
+	}
+	b, err = os.ReadFile(frames)
+	require.NoError(t, err)
+	for len(b) > 0 {
+		f := layout.FrameRecord(b[:layout.FrameRecordSize])
+		n := layout.FrameRecordSize + int(f.Length())
+		r.hops = append(r.hops, hop{driver.Time(f.Time()), int(f.Source()), int(f.Destination()), f.Faults(), read(b[layout.FrameRecordSize:n])})
+		b = b[n:]
+	}
+}
+
+// lost says that a frame does not arrive well.
+func (h hop) lost() bool {
+	return h.faults>>layout.WireFaultDrop&1 != 0 || h.faults>>layout.WireFaultCut&1 != 0 || h.faults>>layout.WireFaultLink&1 != 0 || h.damaged()
+}
+
+func (h hop) damaged() bool {
+	return h.faults>>layout.WireFaultCorrupt&1 != 0 || h.faults>>layout.WireFaultTruncate&1 != 0
+}
+
+// counted are the counts of a direction whose wire doubles nothing.
+func counted(hops []hop) (c bridge.WireCounts) {
+	for _, h := range hops {
+		c.Sent++
+		for k := range c.Faults {
+			c.Faults[k] += uint64(h.faults >> k & 1)
+		}
+		switch {
+		case h.damaged():
+			c.Damaged++
+		case !h.lost():
+			c.Arrived++
+		}
+	}
+	return c
+}
+
+// check holds a run whose switch had room and whose wires double nothing against
+// itself: each hop follows from the one before, what nodes got is what the last
+// one left, and the counts say the same.
+func (r result) check() error {
+	known := map[int]bool{} // nodes that the switch has heard of
+	want := make([][]message, len(r.sent))
+	flooded, wrong := make([]uint64, len(r.sent)), make([]uint64, len(r.sent))
+	if r.strays != 0 {
+		return fmt.Errorf("%d arrivals in the trace at no node", r.strays)
+	}
+	for n, sent := range r.sent {
+		up := r.between(n, layout.WireSwitch)
+		if len(up) != len(sent) {
+			return fmt.Errorf("node %d sent %d frames, %d are in the file", n, len(sent), len(up))
+		}
+		for i, h := range up {
+			if h.message != sent[i] {
+				return fmt.Errorf("frame %d of node %d is %v in the file, not %v", i, n, h.message, sent[i])
+			}
+		}
+		if c := counted(up); r.digest.Wire[n] != c {
+			return fmt.Errorf("counts of what node %d sent: %+v, want %+v", n, r.digest.Wire[n], c)
+		}
+	}
+	// In the order in which the switch has them whole: all frames of a run have one length.
+	for _, h := range r.hops {
+		if h.source == layout.WireSwitch {
+			continue
+		}
+		if h.damaged() {
+			wrong[h.from]++
+		}
+		if h.lost() {
+			continue
+		}
+		known[h.from] = true
+		if known[h.to] {
+			want[h.to] = append(want[h.to], h.message)
+			continue
+		}
+		flooded[h.from]++
+		for n := range want {
+			if n != h.from {
+				want[n] = append(want[n], h.message)
+			}
+		}
+	}
+	for n := range want {
+		down := r.between(layout.WireSwitch, n)
+		var got []message
+		var arrives []message
+		for _, h := range down {
+			got = append(got, h.message)
+			if !h.lost() && h.to == n {
+				arrives = append(arrives, h.message)
+			}
+		}
+		if fmt.Sprint(got) != fmt.Sprint(want[n]) {
+			return fmt.Errorf("the switch sent node %d %v, want %v", n, got, want[n])
+		}
+		if fmt.Sprint(r.received[n]) != fmt.Sprint(arrives) {
+			return fmt.Errorf("node %d got %v, want %v", n, r.received[n], arrives)
+		}
+		c := counted(down)
+		if r.digest.Switch.Wire[n] != c {
+			return fmt.Errorf("counts of what node %d is sent: %+v, want %+v", n, r.digest.Switch.Wire[n], c)
+		}
+		if uint64(len(r.ends[n])) != c.Arrived+c.Damaged {
+			return fmt.Errorf("%d arrivals in the trace of node %d, want %d", len(r.ends[n]), n, c.Arrived+c.Damaged)
+		}
+		p := r.digest.Switch.Ports[n]
+		p.HighestFilling = 0
+		if all := (bridge.SwitchPort{Received: r.digest.Wire[n].Arrived, WrongFcs: wrong[n], Flooded: flooded[n], Forwarded: uint64(len(got))}); p != all {
+			return fmt.Errorf("port %d: %+v, want %+v", n, p, all)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package wire_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"hvia/driver"
+	"hvia/layout"
+	"hvia/sim"
+	"hvia/sim/unit/internal/unit"
+	"hvia/sim/verilate"
+)
+
+// A wire that lies about what it does is found out by the checks of this bench.
+func TestMutantWireIsCaught(t *testing.T) {
+	const (
+		faults = "sim/fabric/wire_faults.cc"
+		link   = "sim/fabric/link.cc"
+		count  = 300
+	)
+	straight := func(faults string) func(program string) error {
+		return func(program string) error {
+			o, err := play(t, setup{faults: faults, count: count, program: program})
+			return errors.Join(err, o.check())
+		}
+	}
+	// dropped wants certain frames dropped, by a faultless simulator's word.
+	dropped := func(faults string) func(program string) error {
+		return func(program string) error {
+			want, err := play(t, setup{faults: faults, count: count, frame: via})
+			require.NoError(t, err)
+			got, err := play(t, setup{faults: faults, count: count, frame: via, program: program})
+			if err == nil && fmt.Sprint(with(want.log[0], layout.WireFaultDrop)) != fmt.Sprint(with(got.log[0], layout.WireFaultDrop)) {
+				err = errors.New("other frames are dropped")
+			}
+			return err
+		}
+	}
+	ordered := func(faults string, behind int) func(program string) error {
+		return func(program string) error {
+			o, err := play(t, setup{faults: faults, count: count, program: program})
+			if err == nil && fmt.Sprint(model(o.log[0], behind)) != fmt.Sprint(numbers(o.received[1])) {
+				err = errors.New("another order")
+			}
+			return err
+		}
+	}
+	// late wants frames to arrive at their times.
+	late := func(faults string, from func(i int, l logged) driver.Time) func(program string) error {
+		return func(program string) error {
+			o, err := play(t, setup{faults: faults, count: count, program: program})
+			if err == nil && fmt.Sprint(arrivals(o.log[0], from)) != fmt.Sprint(o.ends[1]) {
+				err = errors.New("other times")
+			}
+			return err
+		}
+	}
+	soon := func(program string) error {
+		o, err := play(t, setup{faults: "0>1:reorder=frame 300 within 20ms", count: count, program: program})
+		if err == nil && (len(o.ends[1]) != count || o.ends[1][count-1] != o.log[0][count-1].start+20*driver.Millisecond+onTheWay(len(o.sent[0][count-1]))) {
+			err = errors.New("the last frame is not there at its time")
+		}
+		return err
+	}
+	// What is done to the frames before it does not move it.
+	plain := run(t, setup{count: count, frame: via})
+	ninth := plain.log[0][8].start
+	for i, c := range []struct {
+		file, old, new string
+		check          func(program string) error
+	}{
+		{faults, "case kWireFaultDrop: fate.lost = true;", "case kWireFaultDrop:", straight("drop=10%")},
+		{faults, "++fate.copies;", "", straight("duplicate=10%")},
+		{faults, "!fate.flips.empty() ||", "", straight("corrupt=10%")},
+		{faults, "|| fate.kept < whole", "", straight("truncate=10%")},
+		{faults, "fate.faults = cut != 0 ? cut : 1u << kWireFaultDrop;", "(void)cut;", straight("drop=50%,duplicate=50%")},
+		{link, "++d.counts.damaged;", "++d.counts.arrived;", straight("corrupt=10%")},
+		{link, "d.sink->DeliverDamaged(std::move(frame));", "d.sink->Deliver(std::move(frame));", straight("corrupt=10%")},
+		{link, "if (fate.lost) return;", "", straight("drop=10%")},
+		{"sim/fabric/network.cc", "LinkOf(node).Counts(EndOf(node))", "LinkOf(node).Counts(1 - EndOf(node))", straight("0>1:drop=10%")},
+		{"sim/fabric/recorder.cc", "Put(record, kFrameRecordFaultsOffset, static_cast<uint16_t>(faults));", "(void)faults;", straight("drop=10%")},
+		{faults, "r->frame == 0 || place == r->frame", "r->frame == 0 || place == r->frame + 1", dropped("0>1:drop=frame 17")},
+		{faults, "place % r->every == 0", "place % r->every == 1", dropped("0>1:drop=every 10")},
+		{faults, "r->message != 0 ? talk.frame : ++r->matched", "++r->matched", dropped("0>1:drop=message 2 frame 2")},
+		{faults, "      t.frame = 0;\n", "", dropped("0>1:drop=message 2 frame 2 vi 2")},
+		{faults, "(Via(bytes, kViaHeaderSourceVIOffset, 2) & UINT8_MAX)", "Via(bytes, kViaHeaderSourceVIOffset, 2)", dropped("0>1:drop=vi 2")},
+		{faults, "return type == kEtherTypeVia &&", "return", dropped("0>1:drop=vi 2,drop=operation send")},
+		{faults, "lot < *r->share", "lot <= *r->share + 30000000", dropped("0>1:drop=10%")},
+		{faults, "if (start < r.from ||", "if (start <= r.from ||", dropped("0>1:drop=" + text(ninth) + "..")},
+		{faults, "start >= r.to) return false;", "start > r.to) return false;", dropped("0>1:drop=" + text(ninth-1) + ".." + text(ninth))},
+		// The choices of a kind in one direction must be its own.
+		{faults, "static_cast<uint64_t>(r.kind), alike}", "alike}", dropped("0>1:drop=10%")},
+		{link, "Pass(end, fate.start, b->copies", "Pass(end, fate.start, 1", ordered("0>1:reorder=30% behind 2,duplicate=30%", 2)},
+		{link, "if (--b->left != 0)", "if (b->left-- != 0)", ordered("0>1:reorder=20% behind 2", 2)},
+		{link, "first->until > t", "first->until > t + 1000000000", ordered("0>1:reorder=20% behind 2 within 500us", 2)},
+		{"sim/fabric/scheduler.cc", "if (network < next.at) next =", "if (false) next =", soon},
+		{link, "d.behind.push_back({fate.overtaken_by, fate.start + fate.patience", "d.behind.push_back({fate.overtaken_by, fate.start + fate.patience / 2", soon},
+		{faults, "fate.start += r.least", "fate.start += 0", late("0>1:delay=every 7 by 70us", func(i int, l logged) driver.Time {
+			if i%7 == 6 {
+				return l.start + 70*driver.Microsecond
+			}
+			return l.start
+		})},
+		{faults, "std::max(fate.start, r.most != 0 ? start + r.most : r.to)", "fate.start", late("0>1:pause=1ms..1.2ms", func(_ int, l logged) driver.Time {
+			if l.start >= driver.Millisecond && l.start < 1200*driver.Microsecond {
+				return 1200 * driver.Microsecond
+			}
+			return l.start
+		})},
+	} {
+		t.Run(fmt.Sprint(i), func(t *testing.T) {
+			unit.Fault(t)
+			require.NoError(t, c.check(simulator(t)), "without the fault %q", c.new)
+			err := c.check(simulator(t, verilate.Mutant{File: c.file, Old: c.old, New: c.new}))
+			require.Error(t, err, "%q in the place of %q in %s", c.new, c.old, c.file)
+			t.Logf("caught: %.200v", err)
+		})
+	}
+}
+
+// What the simulator is told directly must make sense, too.
+func TestWireFaultArgumentsRefused(t *testing.T) {
+	program := simulator(t)
+	start := func(nodes int, arguments ...string) error {
+		cfg := sim.Config{Program: program, Mode: sim.Free, MemoryBytes: 1 << 20, Arguments: arguments}
+		for i := range nodes {
+			cfg.Nodes = append(cfg.Nodes, sim.Node{Kind: "echo", Name: fmt.Sprint("n", i)})
+		}
+		f, err := sim.Start(t.Context(), cfg)
+		if err == nil {
+			require.NoError(t, f.Close())
+		}
+		return err
+	}
+	require.NoError(t, start(2, "--wire-fault", "Drop 0 share=1"))
+	for text, want := range map[string]string{
+		"":                                 "want KIND DIRECTION",
+		"Lose 0":                           "there is no kind of fault Lose",
+		"Drop":                             "the direction is missing",
+		"Drop 2":                           "there are 2 nodes, counted from 0",
+		"Drop 16":                          "DIRECTION=16: want a whole number from 0 to 15",
+		"Drop 0>switch":                    "a cable between them and no switch: say which node sends",
+		"Drop switch>0":                    "a cable between them and no switch: say which node sends",
+		"Drop 0 share":                     "share: want NAME=NUMBER",
+		"Drop 0 share=1000000001":          "want a whole number from 0 to 1000000000",
+		"Drop 0 share=x":                   "share=x: want a whole number",
+		"Drop 0 part=1":                    "part: there is no such name",
+		"Delay 0 least=2 most=1":           "most is below least",
+		"Reorder 0 frame=1":                "within is missing",
+		"Reorder 0 frame=1 behind=0":       "want a whole number from 1 to 4096",
+		"Truncate 0 frame=1 bytes=0":       "want a whole number from 1",
+		"Corrupt 0 frame=1 bits=65":        "want a whole number from 1 to 64",
+		"Drop 0 vi=256":                    "want a whole number from 0 to 255",
+		"Drop 0 from=99999999999999999999": "want a whole number",
+	} {
+		err := start(2, "--wire-fault", text)
+		require.ErrorIs(t, err, sim.ErrStart, text)
+		require.ErrorContains(t, err, "--wire-fault "+text, text)
+		require.ErrorContains(t, err, want, text)
+	}
+	require.ErrorContains(t, start(1, "--wire-fault", "Drop 0 share=1"), "a fabric of one node has no wire")
+	require.ErrorContains(t, start(2, "--wire-fault-seed", "x"), "--wire-fault-seed x: want a number")
+}

@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package wire_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"hvia/driver"
+	"hvia/layout"
+	"hvia/sim"
+	"hvia/sim/bridge"
+	"hvia/sim/unit/internal/unit"
+	"hvia/vipl"
+)
+
+const (
+	messageBytes = 2*layout.MaxPayload + 1000 // three frames
+	areaBytes    = 2 * layout.AttPageBytes    // room for a message
+	viaPatience  = 10 * driver.Millisecond
+)
+
+// viaOutcome is what two users of VIA saw of four messages of three frames: an RDMA
+// write and a send that the wire may have spoilt, and another of each.
+type viaOutcome struct {
+	receives [2]viaReceive
+	async    []layout.AsyncError
+	writes   [2][]byte // what lies where the RDMA writes went
+	sends    [2][]byte // what lies where the sends went
+	digest   bridge.Digest
+}
+
+type viaReceive struct {
+	status uint32
+	length int
+}
+
+// viaMessage is what message i has.
+func viaMessage(i int) []byte {
+	b := make([]byte, messageBytes)
+	for k := range b {
+		b[k] = byte(1 + (k*13+i*101)%255) // never 0, as memory was
+	}
+	return b
+}
+
+// speak plays the four messages on hosts of a device whose wire fails.
+func speak(t *testing.T, device driver.Device, faults string, arguments ...string) viaOutcome {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+	defer cancel()
+	var o viaOutcome
+	f, err := sim.ParseWireFaults(faults)
+	require.NoError(t, err)
+	const descriptors = 5 * areaBytes
+	open := func(t *driver.Thread, h *driver.Host) (*vipl.Endpoint, [4]*vipl.Descriptor, error) {
+		e, err := vipl.OpenEndpoint(t, h, descriptors+layout.AttPageBytes)
+		var d [4]*vipl.Descriptor
+		for i := range d {
+			if err == nil {
+				d[i], err = e.Buffer.Descriptor(descriptors + i*vipl.DescriptorBytes)
+			}
+		}
+		return e, d, err
+	}
+	client := func(t *driver.Thread, h *driver.Host) error {
+		e, d, err := open(t, h)
+		if err != nil {
+			return err
+		}
+		if err := errors.Join(e.Dial(t, vipl.NetAddress{Host: vipl.HostAddress(1), Discriminator: "wire"}, driver.Second), t.Barrier(1, 2)); err != nil {
+			return err
+		}
+		for i := range d {
+			copy(e.Bytes()[i*areaBytes:], viaMessage(i))
+			s := e.Buffer.Segment(i*areaBytes, messageBytes)
+			if i%2 == 0 {
+				d[i].SetRDMAWrite(s, e.Peer.Address+uint64(i*areaBytes), e.Peer.Handle)
+			} else if err := d[i].SetSend(s); err != nil {
+				return err
+			}
+			if err := e.VI.PostSend(t, d[i]); err != nil {
+				return err
+			}
+			// Unreliable: the sender does not know.
+			if _, err := e.VI.SendWait(t, viaPatience); err != nil {
+				return fmt.Errorf("message %d: %w", i+1, err)
+			}
+		}
+		return errors.Join(t.Barrier(2, 2), t.Barrier(3, 2))
+	}
+	server := func(t *driver.Thread, h *driver.Host) error {
+		e, d, err := open(t, h)
+		if err != nil {
+			return err
+		}
+		if err := e.Accept(t, "wire", driver.Second); err != nil {
+			return err
+		}
+		for i := range o.receives {
+			err := d[i].SetReceive(e.Buffer.Segment((2*i+1)*areaBytes, messageBytes))
+			if err := errors.Join(err, e.VI.PostRecv(t, d[i])); err != nil {
+				return err
+			}
+		}
+		if err := t.Barrier(1, 2); err != nil {
+			return err
+		}
+		for i := range o.receives {
+			got, err := e.VI.RecvWait(t, viaPatience)
+			if got == nil {
+				return fmt.Errorf("receive %d: %w", i+1, err)
+			}
+			o.receives[i] = viaReceive{uint32(got.Completion()), got.CompletedLength()}
+		}
+		// The last message tells nobody.
+		if err := errors.Join(t.Barrier(2, 2), t.Sleep(2*driver.Millisecond)); err != nil {
+			return err
+		}
+		for {
+			a, err := e.NIC.NextError(t)
+			if errors.Is(err, vipl.ErrNotDone) {
+				break
+			}
+			if err != nil {
+				return err
+			}
+			o.async = append(o.async, a.Code)
+		}
+		for i := range o.writes {
+			o.writes[i] = bytes.Clone(e.Bytes()[2*i*areaBytes:][:messageBytes])
+			o.sends[i] = bytes.Clone(e.Bytes()[(2*i+1)*areaBytes:][:messageBytes])
+		}
+		return t.Barrier(3, 2)
+	}
+	err = driver.Run(ctx, driver.RunConfig{Seed: unit.Seed(t), Device: device, Fabric: sim.Config{Faults: f, Arguments: arguments}, Finished: func(f *sim.Fabric) (err error) {
+		o.digest, err = f.Digest(ctx)
+		return err
+	}}, driver.Program{Node: 0, Name: "client", Main: client}, driver.Program{Node: 1, Name: "server", Main: server})
+	require.NoError(t, err, "%v with %q", device, faults)
+	return o
+}
+
+// A message that loses its middle frame, or gets it too late, is what unreliable
+// delivery owes: its beginning, an error for the receiver, and nothing of it
+// behind the gap. What follows is whole.
+func TestViaOnAFailingWire(t *testing.T) {
+	if testing.Short() {
+		t.Skip("needs the simulator with the card, whose build takes minutes")
+	}
+	const first = layout.MaxPayload // bytes of the first frame
+	spoilt := func(what string) string {
+		return fmt.Sprintf("0>1:%s,%s", fmt.Sprintf(what, 1), fmt.Sprintf(what, 2))
+	}
+	both := []driver.Device{driver.DeviceHvia, driver.DeviceMvia}
+	for _, c := range []struct {
+		faults string
+		lost   bool
+	}{
+		{spoilt("drop=message %d frame 2"), true},
+		{spoilt("corrupt=message %d frame 2"), true},
+		{spoilt("corrupt=message %d frame 2 bits 1"), true},
+		{spoilt("truncate=message %d frame 2 to 700"), true},
+		{spoilt("truncate=message %d frame 2 to 40"), true},
+		{spoilt("truncate=message %d frame 2 to 3"), true},
+		{spoilt("reorder=message %d frame 2"), true},
+		{spoilt("duplicate=message %d frame 2"), false},
+		{spoilt("delay=message %d frame 2 by 50us"), false},
+	} {
+		for _, device := range both {
+			o := speak(t, device, c.faults)
+			name := fmt.Sprintf("%v: %s", device, c.faults)
+			wire := o.digest.Wire[0]
+			faults := uint64(0)
+			for _, n := range wire.Faults {
+				faults += n
+			}
+			require.EqualValues(t, 2, faults, name)
+			wantWrite, wantSend := viaMessage(0), viaMessage(1)
+			want := viaReceive{layout.DescriptorStatusDoneMask, messageBytes}
+			var async []layout.AsyncError
+			if c.lost {
+				clear(wantWrite[first:])
+				clear(wantSend[first:])
+				want = viaReceive{layout.DescriptorStatusDoneMask | layout.DescriptorStatusPartialErrorMask, first}
+				async = []layout.AsyncError{layout.AsyncErrorRDMAWriteAbort}
+			}
+			require.Equal(t, want.length, o.receives[0].length, name)
+			require.Equal(t, want.status, o.receives[0].status&(layout.DescriptorStatusDoneMask|layout.DescriptorStatusPartialErrorMask), name)
+			require.Equal(t, messageBytes, o.receives[1].length, name)
+			require.Zero(t, o.receives[1].status&layout.DescriptorStatusPartialErrorMask, name)
+			require.Equal(t, async, o.async, name)
+			require.Equal(t, [2][]byte{wantWrite, viaMessage(2)}, o.writes, name)
+			require.Equal(t, [2][]byte{wantSend, viaMessage(3)}, o.sends, name)
+		}
+	}
+}
+
+// The same on cards whose every clock is simulated, twice, and on cards that
+// pass frames on while they come: the FCS is known only when they have begun.
+func TestCardOnAFailingWire(t *testing.T) {
+	if testing.Short() {
+		t.Skip("needs the simulator with the card, whose build takes minutes")
+	}
+	// The last frame of all is held back for longer than anything else goes on.
+	const faults = "0>1:drop=message 1 frame 2,corrupt=message 2 frame 2,reorder=message 4 frame 3 within 300us"
+	o := speak(t, driver.DeviceHvia, faults)
+	require.Equal(t, viaMessage(3), o.sends[1])
+	require.Equal(t, o, speak(t, driver.DeviceHvia, faults))
+	require.Equal(t, o, speak(t, driver.DeviceHvia, faults, "--no-skip", "1"))
+	require.NotEqual(t, o.digest, speak(t, driver.DeviceHvia, faults+"; seed=5").digest)
+
+	for _, damage := range []string{"corrupt=message 1 frame 2,corrupt=message 2 frame 2", "truncate=message 1 frame 2 to 1400,truncate=message 2 frame 2 to 600"} {
+		want := speak(t, driver.DeviceHvia, "0>1:"+damage)
+		got := speak(t, driver.DeviceHvia, "0>1:"+damage, "--strap", fmt.Sprint(1<<layout.StrapCutThroughReceive))
+		require.Equal(t, want.receives, got.receives, damage)
+		require.Equal(t, want.async, got.async, damage)
+		require.NotEqual(t, want.writes[0], got.writes[0], "the strap did nothing")
+		for i := range want.writes {
+			require.Equal(t, whole(want.writes[i]), whole(got.writes[i]), damage)
+			require.Equal(t, whole(want.sends[i]), whole(got.sends[i]), damage)
+		}
+	}
+}
+
+// whole is what of a message's memory must not hold bytes that came with a bad
+// FCS. A card that passes frames on has written some of the second by then, and
+// says that the message is spoilt; behind that frame there is nothing.
+func whole(b []byte) [2]string {
+	return [2]string{string(b[:layout.MaxPayload]), string(b[2*layout.MaxPayload:])}
+}

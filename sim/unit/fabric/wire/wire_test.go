@@ -1,0 +1,387 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package wire_test has the wire fail on request, between plain NICs and
+// between cards, and holds what arrives against what was sent and against what
+// the simulator says it did to each frame.
+package wire_test
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"hvia/driver"
+	"hvia/layout"
+	"hvia/params"
+	"hvia/sim"
+	"hvia/sim/bridge"
+	"hvia/sim/unit/internal/unit"
+	"hvia/sim/verilate"
+)
+
+const (
+	pace     = 20 * driver.Microsecond // from frame to frame, more than any takes
+	afterAll = 30 * driver.Millisecond // for what is delayed
+	testType = 0x88b7                  // EtherType of frames without a VIA header
+)
+
+// setup is one run: each node sends frames at a pace to the other.
+type setup struct {
+	faults  string
+	seed    uint64 // of the models
+	program string // a simulator with a planted fault
+	mode    sim.Mode
+	count   int                                            // of frames, of each node
+	frame   func(node, i int) []byte                       // shape if nil
+	oneWay  bool                                           // node 1 does not send
+	resetAt driver.Time                                    // when node 1's NIC meets RST#, if not 0
+	during  func(t *driver.Thread, count func() int) error // on a further thread of node 1; count is of frames there
+}
+
+// outcome is what came of a run.
+type outcome struct {
+	faults   sim.WireFaults
+	sent     [2][][]byte      // by sender
+	log      [2][]logged      // by sender
+	received [2][][]byte      // by receiver, in the order of arrival
+	ends     [2][]driver.Time // by receiver: when last bytes arrived
+	digest   bridge.Digest
+}
+
+// logged is a frame in the simulator's frame file.
+type logged struct {
+	start  driver.Time
+	faults uint16
+	bytes  []byte
+}
+
+func (l logged) has(kinds ...layout.WireFault) bool {
+	for _, k := range kinds {
+		if l.faults>>k&1 != 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// shape is a frame of some size that names its sender and its number.
+func shape(node, i int) []byte {
+	sizes := []int{layout.MinFrame, 61, 64, 100, 333, 1000, layout.MaxFrame}
+	f := make([]byte, sizes[i%len(sizes)])
+	to, from := driver.NodeMAC(1-node), driver.NodeMAC(node)
+	copy(f[layout.EthernetHeaderDestinationOffset:], to[:])
+	copy(f[layout.EthernetHeaderSourceOffset:], from[:])
+	binary.BigEndian.PutUint16(f[layout.EthernetHeaderEtherTypeOffset:], testType)
+	for k := layout.EthernetHeaderSize; k < len(f); k++ {
+		f[k] = byte(k*7 + i)
+	}
+	f[layout.EthernetHeaderSize] = byte(node)
+	binary.BigEndian.PutUint32(f[layout.EthernetHeaderSize+1:], uint32(i))
+	return f
+}
+
+// number is a frame's place among those of its sender.
+func number(f []byte) int { return int(binary.BigEndian.Uint32(f[layout.EthernetHeaderSize+1:])) }
+
+func numbers(frames [][]byte) (out []int) {
+	for _, f := range frames {
+		out = append(out, number(f))
+	}
+	return out
+}
+
+func simulator(t *testing.T, mutants ...verilate.Mutant) string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+	defer cancel()
+	program, err := sim.EchoSimulator(ctx, mutants...)
+	require.NoError(t, err)
+	return program
+}
+
+func run(t *testing.T, s setup) outcome {
+	t.Helper()
+	o, err := play(t, s)
+	require.NoError(t, err)
+	return o
+}
+
+func play(t *testing.T, s setup) (o outcome, err error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	if s.program == "" {
+		s.program = simulator(t)
+	}
+	if s.frame == nil {
+		s.frame = shape
+	}
+	if s.seed == 0 {
+		s.seed = unit.Seed(t)
+	}
+	o.faults, err = sim.ParseWireFaults(s.faults)
+	require.NoError(t, err)
+	dir := t.TempDir()
+	trace, frames := filepath.Join(dir, "trace"), filepath.Join(dir, "frames")
+	ranks := 2
+	if s.during != nil {
+		ranks = 3
+	}
+	cfg := sim.Config{
+		Program: s.program, Mode: s.mode, MemoryBytes: 16 << 20, Seed: s.seed, Faults: o.faults,
+		Nodes:     []sim.Node{{Kind: "nic", Name: "a"}, {Kind: "nic", Name: "b"}},
+		Arguments: []string{"--trace", trace, "--frames", frames},
+	}
+	for node := range 2 {
+		for rank := range ranks {
+			if rank < 2 || node == 1 {
+				cfg.Threads = append(cfg.Threads, sim.Thread{Node: node, Rank: rank, Name: fmt.Sprintf("t%d%d", node, rank)})
+			}
+		}
+	}
+	f, err := sim.Start(ctx, cfg)
+	require.NoError(t, err)
+	var nic [2]*driver.Ethernet
+	var memory [2]*driver.Memory
+	for node := range 2 {
+		m, err := f.Conn().Memory(node)
+		require.NoError(t, err)
+		memory[node], err = driver.NewMemory(driver.MemoryConfig{Fd: m.FD, Frames: m.Frames, Use: m, Seed: 1})
+		require.NoError(t, err)
+		defer memory[node].Close()
+	}
+	end := driver.Time(s.count)*pace + afterAll
+	parties := len(cfg.Threads)
+	var sending atomic.Int32
+	sending.Store(2)
+	var mu sync.Mutex // free mode only: received is read by another thread
+	serve := func(t *driver.Thread) error {
+		node := t.ID().Node
+		e, err := driver.OpenEthernet(t, memory[node], driver.NoCosts{})
+		if err != nil {
+			return err
+		}
+		nic[node] = e
+		if err := errors.Join(e.Start(t, driver.NodeMAC(node)), t.Barrier(1, parties)); err != nil {
+			return err
+		}
+		until := t.Now() + end
+		going := func() bool { return t.Now() < until }
+		wait := func() driver.Time { return until - t.Now() }
+		quiet := false // nothing came for a while after both had sent
+		if s.mode == sim.Free {
+			going = func() bool { return !quiet }
+			wait = func() driver.Time { return driver.Second }
+		}
+		for going() {
+			span := wait()
+			reset := node == 1 && s.resetAt > t.Now()
+			if reset {
+				span = min(span, s.resetAt-t.Now())
+			}
+			sent := sending.Load() == 0
+			came, err := t.WaitInterrupt(span)
+			if err != nil {
+				return err
+			}
+			quiet = sent && !came
+			if reset && t.Now() == s.resetAt {
+				if err := errors.Join(t.ResetBus(driver.Microsecond), t.Sleep(100*driver.Microsecond), e.Release(t), e.Start(t, driver.NodeMAC(node))); err != nil {
+					return err
+				}
+			}
+			if err := e.Service(t, func(frame []byte) error {
+				mu.Lock()
+				defer mu.Unlock()
+				o.received[node] = append(o.received[node], append([]byte(nil), frame...))
+				return nil
+			}); err != nil {
+				return err
+			}
+		}
+		for _, c := range []layout.NICCounter{layout.NICCounterReceiveOverrun, layout.NICCounterReceiveDropped, layout.NICCounterReceiveError, layout.NICCounterTransmitError} {
+			if v, err := e.Counter(t, c); err != nil || v != 0 {
+				return errors.Join(err, fmt.Errorf("%v is %d", c, v))
+			}
+		}
+		return e.Stop(t)
+	}
+	send := func(t *driver.Thread) error {
+		defer sending.Add(-1)
+		if err := t.Barrier(1, parties); err != nil {
+			return err
+		}
+		node := t.ID().Node
+		if node == 1 && s.oneWay {
+			return nil
+		}
+		for i := range s.count {
+			frame := s.frame(node, i)
+			o.sent[node] = append(o.sent[node], frame)
+			if err := errors.Join(nic[node].Transmit(t, frame, nil, nil), t.Sleep(pace), nic[node].Reap(t)); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	bodies := []func(t *driver.Thread) error{serve, send, func(t *driver.Thread) error {
+		if err := t.Barrier(1, parties); err != nil {
+			return err
+		}
+		return s.during(t, func() int {
+			mu.Lock()
+			defer mu.Unlock()
+			return len(o.received[1])
+		})
+	}}
+	errs := make([]error, len(cfg.Threads))
+	var wg sync.WaitGroup
+	for i, id := range cfg.Threads {
+		thread, err := driver.Attach(ctx, f.Conn(), driver.ThreadID{Node: id.Node, Rank: id.Rank}, id.Name)
+		require.NoError(t, err)
+		wg.Go(func() { errs[i] = errors.Join(bodies[id.Rank](thread), thread.Detach()) })
+	}
+	wg.Wait()
+	err = errors.Join(errs...)
+	if err == nil {
+		o.digest, err = f.Digest(ctx)
+	}
+	err = errors.Join(err, f.Close())
+	if err == nil {
+		readTrace(t, trace, &o)
+		readFrames(t, frames, &o)
+	}
+	return o, err
+}
+
+func readTrace(t *testing.T, path string, o *outcome) {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	require.NoError(t, err)
+	for ; len(b) > 0; b = b[layout.TraceRecordSize:] {
+		r := layout.TraceRecord(b[:layout.TraceRecordSize])
+		if layout.TraceEvent(r.Event()) == layout.TraceEventWireEnd {
+			o.ends[r.Node()] = append(o.ends[r.Node()], driver.Time(r.Time()))
+		}
+	}
+}
+
+func readFrames(t *testing.T, path string, o *outcome) {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	require.NoError(t, err)
+	for len(b) > 0 {
+		r := layout.FrameRecord(b[:layout.FrameRecordSize])
+		n := layout.FrameRecordSize + int(r.Length())
+		o.log[r.Source()] = append(o.log[r.Source()], logged{driver.Time(r.Time()), r.Faults(), b[layout.FrameRecordSize:n]})
+		b = b[n:]
+	}
+}
+
+// The wire of these tests, by its parameters.
+const (
+	byteTime = driver.Time(8 * params.WireBitTime)
+	flight   = driver.Time(params.PhyTransmitDelay + params.CableDelay + params.PhyReceiveDelay)
+	gapTime  = params.WireGapBytes * byteTime
+)
+
+func onTheWay(bytes int) driver.Time {
+	return driver.Time(params.WirePreambleBytes+bytes+params.WireFcsBytes)*byteTime + flight
+}
+
+// check holds an outcome without reordering against itself: what arrived is
+// what was sent but for what the log says, and the counts say the same. It
+// returns the first thing that is wrong.
+func (o *outcome) check() error {
+	for node := range 2 {
+		var want [][]byte
+		counts := bridge.WireCounts{Sent: uint64(len(o.log[node]))}
+		if len(o.log[node]) != len(o.sent[node]) {
+			return fmt.Errorf("node %d sent %d frames, %d are in the log", node, len(o.sent[node]), len(o.log[node]))
+		}
+		for i, l := range o.log[node] {
+			if string(l.bytes) != string(o.sent[node][i]) {
+				return fmt.Errorf("frame %d of node %d is not in the log as it was sent", i, node)
+			}
+			if l.has(layout.WireFaultDrop, layout.WireFaultCut, layout.WireFaultLink) && !l.has(layout.WireFaultTruncate) && l.faults&(l.faults-1) != 0 {
+				return fmt.Errorf("frame %d of node %d is lost and has faults %#x", i, node, l.faults)
+			}
+			copies := uint64(1)
+			for k := range counts.Faults {
+				counts.Faults[k] += uint64(l.faults >> k & 1)
+			}
+			if l.has(layout.WireFaultDuplicate) {
+				copies = 2
+			}
+			switch {
+			case l.has(layout.WireFaultCorrupt, layout.WireFaultTruncate):
+				counts.Damaged += copies
+			case l.has(layout.WireFaultDrop, layout.WireFaultCut, layout.WireFaultLink):
+			default:
+				counts.Arrived += copies
+				for range copies {
+					want = append(want, l.bytes)
+				}
+			}
+		}
+		got := o.received[1-node]
+		for i := range min(len(got), len(want)) {
+			if string(got[i]) != string(want[i]) {
+				return fmt.Errorf("arrival %d at node %d is not frame %d as it was sent", i, 1-node, number(want[i]))
+			}
+		}
+		if len(got) != len(want) {
+			return fmt.Errorf("%d frames arrived at node %d, want %d", len(got), 1-node, len(want))
+		}
+		if c := o.digest.Wire[node]; c != counts {
+			return fmt.Errorf("counts of node %d: %+v, want %+v", node, c, counts)
+		}
+		if uint64(len(o.ends[1-node])) != counts.Arrived+counts.Damaged {
+			return fmt.Errorf("%d arrivals in the trace of node %d, want %d and %d damaged", len(o.ends[1-node]), 1-node, counts.Arrived, counts.Damaged)
+		}
+	}
+	return nil
+}
+
+func TestWithoutFaults(t *testing.T) {
+	for _, mode := range []sim.Mode{sim.Timed, sim.Free} {
+		o := run(t, setup{count: 100, mode: mode})
+		require.NoError(t, o.check())
+		require.Equal(t, bridge.WireCounts{Sent: 100, Arrived: 100}, o.digest.Wire[0])
+	}
+}
+
+// Each kind alone, at no frames, at all, and in between, in one direction.
+func TestRates(t *testing.T) {
+	const count = 400
+	for _, kind := range []layout.WireFault{layout.WireFaultDrop, layout.WireFaultDuplicate, layout.WireFaultCorrupt, layout.WireFaultTruncate} {
+		t.Run(kind.String(), func(t *testing.T) {
+			var least uint64
+			for _, percent := range []float64{0, 5, 30, 100} {
+				f := sim.WireFaults{Faults: []sim.WireFault{{Kind: kind, Direction: sim.FromNode0, Frames: sim.FrameSelection{Share: sim.Percent(percent)}}}}
+				o := run(t, setup{faults: f.String(), count: count})
+				require.NoError(t, o.check())
+				require.Equal(t, bridge.WireCounts{Sent: count, Arrived: count}, o.digest.Wire[1], "the other direction")
+				n := o.digest.Wire[0].Faults[kind]
+				want := percent / 100 * count
+				switch percent {
+				case 0, 100:
+					require.EqualValues(t, want, n)
+				default:
+					require.InDelta(t, want, n, 0.6*want)
+					require.Greater(t, n, least)
+				}
+				least = n
+			}
+		})
+	}
+}

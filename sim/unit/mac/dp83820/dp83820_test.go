@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package dp83820_test holds the model of the MAC against a host with memory:
+// every habit that the card relies on, random traffic, and its speed.
+package dp83820_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"hvia/params"
+	"hvia/sim"
+	"hvia/sim/unit/internal/unit"
+	"hvia/sim/verilate"
+)
+
+const model = "sim/model/dp83820.cc"
+
+// Random episodes of 60 frames each way.
+var sizes = unit.Sizes{Short: 12, Normal: 240, Long: 10_000}
+
+var bench = sim.Program{
+	Folder: "dp83820-bench", Name: "dp83820_tb",
+	Sources: []string{"sim/unit/mac/dp83820/cc/*.cc", model, "sim/model/pci_bus.cc", "sim/model/host_bridge.cc"},
+	Flags:   []string{"-O1"}, // compiles faster than it runs slower
+	Headers: []string{"sim/unit/mac/dp83820/cc/*.h", "sim/unit/internal/unit/*.h", "sim/model/*.h", "sim/gen/*.h"},
+}
+
+func run(t *testing.T, size uint64, mutants ...verilate.Mutant) (map[string]uint64, error) {
+	t.Helper()
+	program, err := bench.Build(t.Context(), mutants...)
+	require.NoError(t, err)
+	return unit.Run(t.Context(), program, unit.Seed(t), size)
+}
+
+func TestDp83820(t *testing.T) {
+	f, err := run(t, sizes.Pick())
+	require.NoError(t, err)
+	require.EqualValues(t, 1, f["passed"], "the bench ended without its verdict")
+	t.Logf("%v", f)
+	if testing.Short() {
+		return // too few to meet everything
+	}
+	for _, key := range []string{
+		"sent", "underruns", "received", "received_bad", "rejected", "filtered", "overruns", "cut", "parts", "retries", "disconnects",
+		"parity_errors", "wide", "narrow", "skipped",
+	} {
+		require.NotZero(t, f[key], "the episodes never met: %s", key)
+	}
+}
+
+// T10, the MAC's side: 512-byte bursts back to back at 117 +-1 MB/s on the card's
+// bus. The card's target answers a read in 3 clocks and a write in 2, and its
+// arbiter in 1; so does the host of this bench.
+func TestBurstRate(t *testing.T) {
+	f, err := run(t, 0)
+	require.NoError(t, err)
+	for _, direction := range []string{"read", "write"} {
+		clocks := float64(f[direction+"_burst_tenths_32"]) / 10
+		require.NotZero(t, clocks)
+		rate := 512 / (clocks * params.MacClockPeriod * 1e-12) / 1e6
+		t.Logf("%ss: 512 bytes in %.1f clocks, %.1f MB/s", direction, clocks, rate)
+		require.InDelta(t, 117, rate, 1, "%s bursts", direction)
+	}
+	for _, bits := range []string{"32", "64"} {
+		t.Logf("%s bits, clocks per 1,514-byte frame: out %.1f, in %.1f, both ways %.1f and %.1f; descriptor read %d, status write %d", bits,
+			float64(f["transmit_frame_tenths_"+bits])/10, float64(f["receive_frame_tenths_"+bits])/10,
+			float64(f["both_transmit_frame_tenths_"+bits])/10, float64(f["both_receive_frame_tenths_"+bits])/10,
+			f["descriptor_read_clocks_"+bits], f["status_write_clocks_"+bits])
+	}
+}
+
+// The bench fails on each of these faults.
+func TestDp83820Mutants(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a build for each fault")
+	}
+	for name, m := range map[string]verilate.Mutant{
+		"FIFO without end":              {Old: "tx_ == TxState::kRoom && TransmitHeld() + TransmitNeeds() <= timing_.transmit_fifo) tx_", New: "tx_ == TxState::kRoom) tx_"},
+		"rejected what is in memory":    {Old: "if (f.committed || (rxcfg_ & kMacRXCFGAEPMask)) return false;", New: "if (rxcfg_ & kMacRXCFGAEPMask) return false;"},
+		"REQ# stays after STOP#":        {Old: "backoff_ = kRequestAway;", New: "backoff_ = 0;"},
+		"loss forgotten with a bad one": {Old: "rx_lost_ = rx_lost_ || f.overrun;", New: ""},
+		"threshold slept through":       {Old: "byte = std::min(byte, f.drained + drain - 1);", New: "byte = std::min(byte, f.drained + drain);"},
+		"receiver always first":         {Old: "receive && (!transmit || last_ != kReceive) ? kReceive", New: "receive ? kReceive"},
+		"latency timer ignored":         {Old: "const bool expired = latency_ == 0 &&", New: "const bool expired = false && latency_ == 0 &&"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m.File = model
+			_, err := run(t, 60, m)
+			require.Error(t, err, "the bench does not see the fault")
+			text := strings.TrimSpace(err.Error())
+			t.Log(text[strings.LastIndexByte(text, '\n')+1:])
+		})
+	}
+}

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Bench of the ledger alone. Around it: a transmit engine that takes descriptors of several VIs (with
+// the queue that is held and released) and jobs, builds messages of random numbers of frames, fails now
+// and then; a wire for each VI that drops, doubles and delays frames and acknowledgements; a peer that
+// accepts in order, reports gaps, refuses, answers reads and sends requests of its own; a receive engine
+// that tells of all that; completions, errors, refusals with back-pressure; and a manager that connects,
+// disconnects, resets and withdraws handles in the middle of it.
+//
+// Two judges. The ledger's rules, kept here once more for each VI, predict every answer, strobe, job and
+// completion in its clock; the operation that ends in a clock is read from the design, what it must do
+// is not. And the peers: they get every frame of every message in order and once, and a descriptor
+// completes well only when its peer has its last frame, or its answer was told.
+#include "sim/unit/via/send_ledger/cc/directed.h"
+#include "sim/unit/via/send_ledger/cc/world.h"
+
+int main(int argc, char** argv) {
+  Verilated::commandArgs(argc, argv);
+  Verilated::randReset(2);
+  unit::ParseOptions(argc, argv);
+  Verilated::randSeed(static_cast<int>(unit::options().seed & 0x7fffffff) | 1);
+  std::map<std::string, uint64_t> figures;
+  Directed(&figures);
+  unit::Rng rng(unit::options().seed);
+  for (uint64_t n = 0; n < unit::options().size; n++) {
+    World b(rng.Next());
+    b.Run();
+    for (const auto& [name, value] : b.figures) {
+      const bool longest = name.size() > 7 && name.rfind("_clocks") == name.size() - 7 && name != "quiet_clocks";
+      figures[name] = longest ? std::max(figures[name], value) : figures[name] + value;
+    }
+  }
+  for (const auto& [name, value] : figures) std::printf("%s %" PRIu64 "\n", name.c_str(), value);
+  std::printf("clocks %" PRIu64 "\npassed 1\n", unit::clocks());
+  return 0;
+}
