@@ -184,7 +184,7 @@ func openVia(t *driver.Thread, h *driver.Host, s channelConfig, p protocol) (cha
 	if err != nil {
 		return nil, err
 	}
-	control, err := c.endpoint.NIC.RegisterBuffer(t, b, nil)
+	control, err := c.endpoint.NIC.RegisterBuffer(t, b, vipl.MemAttributes{})
 	if err != nil {
 		return nil, err
 	}

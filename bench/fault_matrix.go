@@ -306,7 +306,7 @@ func (x *matrixRun) open(t *driver.Thread, h *driver.Host) (s *matrixSide, err e
 	if s.nic, err = vipl.OpenNIC(t, h); err != nil {
 		return nil, err
 	}
-	rights := &vipl.MemAttributes{EnableRDMAWrite: true, EnableRDMARead: x.level != vipl.Unreliable}
+	rights := vipl.MemAttributes{EnableRDMAWrite: true, EnableRDMARead: x.level != vipl.Unreliable}
 	for _, g := range []**vipl.Region{&s.source, &s.sink, &s.control} {
 		m, err := s.nic.Alloc(t, matrixMessages*max(matrixBytes, vipl.DescriptorBytes))
 		if err != nil {

@@ -105,7 +105,7 @@ func openFirst(t *driver.Thread, h *driver.Host) (*firstSide, error) {
 	if err != nil {
 		return nil, err
 	}
-	word, err := s.endpoint.NIC.RegisterBuffer(t, b, nil)
+	word, err := s.endpoint.NIC.RegisterBuffer(t, b, vipl.MemAttributes{})
 	return &firstSide{s, word}, err
 }
 

@@ -123,7 +123,7 @@ func openSide(t *driver.Thread, h *driver.Host, x exchange, size int) (*side, er
 		return nil, err
 	}
 	if x == rdmaRead {
-		if err := e.Buffer.SetAttributes(t, &vipl.MemAttributes{EnableRDMAWrite: true, EnableRDMARead: true}); err != nil {
+		if err := e.Buffer.SetAttributes(t, vipl.MemAttributes{EnableRDMAWrite: true, EnableRDMARead: true}); err != nil {
 			return nil, err
 		}
 	}
@@ -131,7 +131,7 @@ func openSide(t *driver.Thread, h *driver.Host, x exchange, size int) (*side, er
 	if err != nil {
 		return nil, err
 	}
-	control, err := e.NIC.RegisterBuffer(t, b, nil)
+	control, err := e.NIC.RegisterBuffer(t, b, vipl.MemAttributes{})
 	if err != nil {
 		return nil, err
 	}

@@ -76,7 +76,7 @@ func (n *NIC) ErrorCallback(h ErrorHandler) error {
 		return missing("error callback", "NIC handle")
 	}
 	if n.closed.Load() {
-		return &Error{Op: "error callback", VI: -1, Descriptor: -1, Status: ErrInvalidParameter, Detail: errNICClosed}
+		return fail("error callback", ErrInvalidParameter, errNICClosed)
 	}
 	if h == nil {
 		n.handler.Store(nil)
@@ -101,7 +101,7 @@ func (n *NIC) deliver(t *driver.Thread) error {
 	// All calls that take something off a queue begin here, and a forked child must
 	// take nothing.
 	if err := t.Forked(); err != nil {
-		return translate("call of a forked process", -1, err)
+		return translate("call of a forked process", nil, err)
 	}
 	if err := n.deliverErrors(t); err != nil || n.listed.Load() == 0 {
 		return err
@@ -121,7 +121,7 @@ func (n *NIC) deliverErrors(t *driver.Thread) error {
 		}
 		e, ok, err := n.host.NextError(t, n.info.ID)
 		if err != nil {
-			return translate("deliver asynchronous errors", -1, err)
+			return translate("deliver asynchronous errors", nil, err)
 		}
 		h := n.handler.Load()
 		if !ok || h == nil {
@@ -174,9 +174,9 @@ func (n *NIC) NextError(t *driver.Thread) (AsyncError, error) {
 	}
 	e, ok, err := n.host.NextError(t, n.info.ID)
 	if err == nil && !ok {
-		return e, &Error{Op: op, VI: -1, Descriptor: -1, Status: ErrNotDone}
+		return e, fail(op, ErrNotDone, nil)
 	}
-	return e, translate(op, -1, err)
+	return e, translate(op, nil, err)
 }
 
 // ErrorWait is NextError that waits; ErrTimeout when the timeout comes first.
@@ -195,7 +195,7 @@ func (n *NIC) ErrorWait(t *driver.Thread, timeout driver.Time) (AsyncError, erro
 				return AsyncError{}, err
 			}
 		} else if e, ok, err := n.host.NextError(t, n.info.ID); ok || err != nil {
-			return e, translate(op, -1, err)
+			return e, translate(op, nil, err)
 		}
 		span := left()
 		if span > 0 {
@@ -203,12 +203,12 @@ func (n *NIC) ErrorWait(t *driver.Thread, timeout driver.Time) (AsyncError, erro
 				return n.host.ErrorWaits(t, n.info.ID)
 			})
 			if err != nil {
-				return AsyncError{}, translate(op, -1, err)
+				return AsyncError{}, translate(op, nil, err)
 			}
 			if ok {
 				continue
 			}
 		}
-		return AsyncError{}, &Error{Op: op, VI: -1, Descriptor: -1, Status: ErrTimeout, Detail: fmt.Errorf("none came within %v", timeout)}
+		return AsyncError{}, fail(op, ErrTimeout, fmt.Errorf("none came within %v", timeout))
 	}
 }

@@ -84,7 +84,7 @@ func (c *CQ) driver() *driver.CQ {
 }
 
 func (c *CQ) fail(op string, s Status, detail error) error {
-	return &Error{Op: fmt.Sprintf("%s %d", op, c.cq.Number), VI: -1, Descriptor: -1, Status: s, Detail: detail}
+	return fail(fmt.Sprintf("%s %d", op, c.cq.Number), s, detail)
 }
 
 var (
@@ -101,7 +101,7 @@ func (n *NIC) CreateCQ(t *driver.Thread, entries int) (*CQ, error) {
 	}
 	cq, b, err := n.host.CreateCQ(t, n.info.ID, entries)
 	if err != nil {
-		return nil, translate(fmt.Sprintf("create completion queue of %d entries", entries), -1, err)
+		return nil, translate(fmt.Sprintf("create completion queue of %d entries", entries), nil, err)
 	}
 	c := &CQ{nic: n, cq: cq, arm: cq.Notifier(), ring: newRing(b)}
 	c.notifier = newNotifier(n, c.arm)
@@ -147,9 +147,9 @@ func (c *CQ) Destroy(t *driver.Thread) error {
 	c.nic.cqs = slices.DeleteFunc(c.nic.cqs, func(o *CQ) bool { return o == c })
 	c.nic.mu.Unlock()
 	if err := t.Publish(c.arm.Range()); err != nil {
-		return translate(op, -1, err)
+		return translate(op, nil, err)
 	}
-	return translate(fmt.Sprintf("%s %d", op, c.cq.Number), -1, c.cq.Destroy(t))
+	return translate(fmt.Sprintf("%s %d", op, c.cq.Number), nil, c.cq.Destroy(t))
 }
 
 // close ends all use of the ring, whose memory is about to be given back. The mutex is held.
@@ -170,14 +170,14 @@ func (c *CQ) Resize(t *driver.Thread, entries int) error {
 	c.resizing = c.resizing || !refuse
 	c.mu.Unlock()
 	if refuse {
-		return &Error{Op: op, VI: -1, Descriptor: -1, Status: ErrInvalidParameter, Detail: errBusyCQ}
+		return fail(op, ErrInvalidParameter, errBusyCQ)
 	}
 	b, written, err := c.cq.Resize(t, entries)
 	c.mu.Lock()
 	c.resizing = false
 	if err != nil || c.destroyed {
 		c.mu.Unlock()
-		return translate(op, -1, err)
+		return translate(op, nil, err)
 	}
 	// What the card wrote to the old ring comes first.
 	for uint16(c.ring.taken) != written && c.pull() {
@@ -189,7 +189,7 @@ func (c *CQ) Resize(t *driver.Thread, entries int) error {
 	if lost != 0 {
 		return fmt.Errorf("vipl: %s: the card says that it wrote %d entries more than are in memory: %w", op, lost, driver.ErrCommand)
 	}
-	return translate(op, -1, t.Publish(c.arm.Range()))
+	return translate(op, nil, t.Publish(c.arm.Range()))
 }
 
 // pull moves an entry from the ring behind the pending ones; false if there is
@@ -322,7 +322,7 @@ func (c *CQ) tryTake(op string) (cqEntry, bool, error) {
 
 // charge lets the time pass that taking an entry costs.
 func (c *CQ) charge(t *driver.Thread, op string, e cqEntry) (*VI, bool, error) {
-	return e.vi, e.receive, translate(op, -1, t.Spend(driver.LayerLibrary, c.nic.costs.PollPeriod()))
+	return e.vi, e.receive, translate(op, nil, t.Spend(driver.LayerLibrary, c.nic.costs.PollPeriod()))
 }
 
 const opCQDone = "done on completion queue"
@@ -341,7 +341,7 @@ func (c *CQ) Done(t *driver.Thread) (v *VI, receive bool, err error) {
 	if err == nil && !ok && c.cq.InKernel() {
 		// Only the kernel sees which sends its NIC has read.
 		if err := c.reap(t); err != nil {
-			return nil, false, translate(op, -1, err)
+			return nil, false, translate(op, nil, err)
 		}
 		e, ok, err = c.look(t, op)
 	}
@@ -350,7 +350,7 @@ func (c *CQ) Done(t *driver.Thread) (v *VI, receive bool, err error) {
 		return nil, false, err
 	case !ok:
 		if err := t.Spend(driver.LayerPoll, c.nic.costs.PollPeriod()); err != nil {
-			return nil, false, translate(op, -1, err)
+			return nil, false, translate(op, nil, err)
 		}
 		return nil, false, c.notDone
 	}
@@ -408,7 +408,7 @@ func (c *CQ) Wait(t *driver.Thread, timeout driver.Time) (v *VI, receive bool, e
 			_, err = c.await(t, max(span, 0), since, false, nil)
 		}
 		if err != nil {
-			return nil, false, translate(op, -1, err)
+			return nil, false, translate(op, nil, err)
 		}
 	}
 }
@@ -473,7 +473,7 @@ func (c *CQ) Notify(t *driver.Thread, h CQNotifyHandler) error {
 	if gone {
 		return c.fail(op, ErrInvalidParameter, errCQDestroyed)
 	}
-	return translate(op, -1, c.notifier.register(t, func(t *driver.Thread) (func(), error) {
+	return translate(op, nil, c.notifier.register(t, func(t *driver.Thread) (func(), error) {
 		e, ok, err := c.look(t, op)
 		if !ok {
 			return nil, err

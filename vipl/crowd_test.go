@@ -100,7 +100,7 @@ func (s *crowdSide) run(t *driver.Thread, h *driver.Host, i int) error {
 		return err
 	}
 	m := &member{v: v}
-	if m.mem, err = s.nic.RegisterBuffer(t, b, nil); err != nil {
+	if m.mem, err = s.nic.RegisterBuffer(t, b, vipl.MemAttributes{}); err != nil {
 		return err
 	}
 	s.members.Store(v, m)

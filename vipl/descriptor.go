@@ -54,7 +54,7 @@ func (r *Region) Descriptor(offset int) (*Descriptor, error) { return r.NewDescr
 // at the offset, which must be a multiple of 64 bytes in virtual addresses.
 func (r *Region) NewDescriptor(offset, segments int) (*Descriptor, error) {
 	refuse := func(detail error) (*Descriptor, error) {
-		return nil, &Error{Op: "descriptor view", VI: -1, Descriptor: -1, Status: ErrInvalidParameter, Detail: detail}
+		return nil, fail("descriptor view", ErrInvalidParameter, detail)
 	}
 	if segments < 0 || segments > MaxSegments {
 		return refuse(fmt.Errorf("room for %d data segments: want 0 to %d", segments, MaxSegments))
@@ -134,8 +134,7 @@ func (d *Descriptor) set(op string, o layout.DescriptorOperation, remote uint64,
 		sum += uint64(s.Length)
 	}
 	if len(data) > min(room, MaxSegments) || sum > 1<<32-1 {
-		return &Error{Op: op, VI: -1, Descriptor: -1, Status: ErrInvalidParameter,
-			Detail: fmt.Errorf("%d data segments of %d bytes: the descriptor at %#x has room for %d, of less than 4 GiB", len(data), sum, d.Address, min(room, MaxSegments))}
+		return fail(op, ErrInvalidParameter, fmt.Errorf("%d data segments of %d bytes: the descriptor at %#x has room for %d, of less than 4 GiB", len(data), sum, d.Address, min(room, MaxSegments)))
 	}
 	d.fill(o, remote, handle, uint32(sum), len(data))
 	for i, s := range data {

@@ -7,7 +7,7 @@
 //
 //	nic, _ := vipl.OpenNIC(t, h)
 //	buf, _ := nic.Alloc(t, 4096)
-//	mem, _ := nic.RegisterBuffer(t, buf, &vipl.MemAttributes{EnableRDMAWrite: true})
+//	mem, _ := nic.RegisterBuffer(t, buf, vipl.MemAttributes{EnableRDMAWrite: true})
 //	vi, _ := nic.CreateVI(t, vipl.VIAttributes{EnableRDMAWrite: true})
 //
 // Endpoint bundles these for programs that need one connection.

@@ -99,7 +99,7 @@ func OpenEndpointWith(t *driver.Thread, h *driver.Host, bytes int, attributes fu
 			return nil, err
 		}
 		buffers = append(buffers, b)
-		return nic.RegisterBuffer(t, b, &MemAttributes{EnableRDMAWrite: true})
+		return nic.RegisterBuffer(t, b, MemAttributes{EnableRDMAWrite: true})
 	}
 	e := &Endpoint{NIC: nic}
 	if e.Buffer, err = registered(bytes); err != nil {
@@ -146,7 +146,7 @@ func (e *Endpoint) Dial(t *driver.Thread, remote NetAddress, timeout driver.Time
 			left -= dialPause
 		}
 		if err := t.Sleep(dialPause); err != nil {
-			return translate("dial", e.VI.Index(), err)
+			return translate("dial", e.VI, err)
 		}
 	}
 	// The server's handle is the last word that it writes.

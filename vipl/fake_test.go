@@ -120,14 +120,14 @@ func (e *env) prepare(a vipl.VIAttributes) (*peer, error) {
 	if p.buf, err = e.nic.Alloc(e.t, bufferBytes); err != nil {
 		return nil, err
 	}
-	if p.mem, err = e.nic.RegisterBuffer(e.t, p.buf, &vipl.MemAttributes{EnableRDMAWrite: true}); err != nil {
+	if p.mem, err = e.nic.RegisterBuffer(e.t, p.buf, vipl.MemAttributes{EnableRDMAWrite: true}); err != nil {
 		return nil, err
 	}
 	d, err := e.nic.Alloc(e.t, 32*1024*4)
 	if err != nil {
 		return nil, err
 	}
-	p.descriptors, err = e.nic.RegisterBuffer(e.t, d, nil)
+	p.descriptors, err = e.nic.RegisterBuffer(e.t, d, vipl.MemAttributes{})
 	return p, err
 }
 

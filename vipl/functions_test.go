@@ -140,7 +140,7 @@ func (f *fixture) in(state string, a vipl.VIAttributes) *vipl.VI {
 
 // region registers the row's memory.
 func (f *fixture) region() *vipl.Region {
-	r, err := f.nic.RegisterBuffer(f.t, f.buf, nil)
+	r, err := f.nic.RegisterBuffer(f.t, f.buf, vipl.MemAttributes{})
 	return must(f, r, err)
 }
 
@@ -239,7 +239,7 @@ func (e *env) partner(words []string) error {
 		if err != nil {
 			return err
 		}
-		m, err := e.nic.RegisterBuffer(e.t, b, nil)
+		m, err := e.nic.RegisterBuffer(e.t, b, vipl.MemAttributes{})
 		if err != nil {
 			return err
 		}
@@ -333,7 +333,7 @@ func functionRows() (rows []functionRow) {
 	add("CloseNic", "with VIs, regions and tags", ok, func(f *fixture) error {
 		n := errorOf(vipl.OpenNIC(f.t, f.h))
 		errorOf(n.CreateVI(f.t, vipl.VIAttributes{}))
-		errorOf(n.RegisterBuffer(f.t, f.buf, nil))
+		errorOf(n.RegisterBuffer(f.t, f.buf, vipl.MemAttributes{}))
 		errorOf(n.CreatePtag(f.t))
 		return n.Close(f.t)
 	})
@@ -700,16 +700,16 @@ func functionRows() (rows []functionRow) {
 	})
 	add("DestroyPtag", "a region has it", none, func(f *fixture) error {
 		tag := errorOf(f.nic.CreatePtag(f.t))
-		errorOf(f.nic.RegisterBuffer(f.t, f.buf, &vipl.MemAttributes{Ptag: tag}))
+		errorOf(f.nic.RegisterBuffer(f.t, f.buf, vipl.MemAttributes{Ptag: tag}))
 		return f.nic.DestroyPtag(f.t, tag)
 	})
 
 	// Memory
 	onNIC("RegisterMem", func(f *fixture, n *vipl.NIC) error {
-		_, err := n.RegisterMem(f.t, f.buf.Address(), 16, nil)
+		_, err := n.RegisterMem(f.t, f.buf.Address(), 16, vipl.MemAttributes{})
 		return err
 	})
-	register := func(when string, want vipl.Status, address func(f *fixture) uint64, length uint64, a func(f *fixture) *vipl.MemAttributes) *functionRow {
+	register := func(when string, want vipl.Status, address func(f *fixture) uint64, length uint64, a func(f *fixture) vipl.MemAttributes) *functionRow {
 		return add("RegisterMem", when, want, func(f *fixture) error {
 			r, err := f.nic.RegisterMem(f.t, address(f), length, a(f))
 			if err == nil && r.Handle() == 0 {
@@ -721,12 +721,12 @@ func functionRows() (rows []functionRow) {
 	at := func(offset uint64) func(f *fixture) uint64 {
 		return func(f *fixture) uint64 { return f.buf.Address() + offset }
 	}
-	plain := func(*fixture) *vipl.MemAttributes { return nil }
+	plain := func(*fixture) vipl.MemAttributes { return vipl.MemAttributes{} }
 	register("MemAttribs nil", ok, at(0), 4096, plain)
 	register("any byte address and length", ok, at(4095), 2, plain)
 	add("RegisterMem", "the same range twice", ok, func(f *fixture) error {
 		one := f.region()
-		two, err := f.nic.RegisterBuffer(f.t, f.buf, nil)
+		two, err := f.nic.RegisterBuffer(f.t, f.buf, vipl.MemAttributes{})
 		if err == nil && one.Handle() == two.Handle() {
 			err = errors.New("both have the same handle")
 		}
@@ -739,24 +739,24 @@ func functionRows() (rows []functionRow) {
 	register("length 2^64-1", invalid, at(0), ^uint64(0), plain)
 	add("RegisterMem", "MaxRegisterRegions exist", none, func(f *fixture) error {
 		for range f.nic.Query().MaxRegisterRegions {
-			errorOf(f.nic.RegisterMem(f.t, f.buf.Address(), 1, nil))
+			errorOf(f.nic.RegisterMem(f.t, f.buf.Address(), 1, vipl.MemAttributes{}))
 		}
-		_, err := f.nic.RegisterMem(f.t, f.buf.Address(), 1, nil)
+		_, err := f.nic.RegisterMem(f.t, f.buf.Address(), 1, vipl.MemAttributes{})
 		return err
 	})
 	memAttributes := []struct {
 		when   string
 		want   vipl.Status
 		device driver.Device
-		a      func(f *fixture) *vipl.MemAttributes
+		a      func(f *fixture) vipl.MemAttributes
 	}{
-		{"Ptag: never created", vipl.ErrInvalidPtag, "", func(*fixture) *vipl.MemAttributes { return &vipl.MemAttributes{Ptag: 0xfff0} }},
-		{"Ptag: destroyed", vipl.ErrInvalidPtag, "", func(f *fixture) *vipl.MemAttributes { return &vipl.MemAttributes{Ptag: f.deadTag()} }},
-		{"Ptag: of another NIC handle", vipl.ErrInvalidPtag, "", func(f *fixture) *vipl.MemAttributes {
-			return &vipl.MemAttributes{Ptag: errorOf(f.env.nic.CreatePtag(f.t))}
+		{"Ptag: never created", vipl.ErrInvalidPtag, "", func(*fixture) vipl.MemAttributes { return vipl.MemAttributes{Ptag: 0xfff0} }},
+		{"Ptag: destroyed", vipl.ErrInvalidPtag, "", func(f *fixture) vipl.MemAttributes { return vipl.MemAttributes{Ptag: f.deadTag()} }},
+		{"Ptag: of another NIC handle", vipl.ErrInvalidPtag, "", func(f *fixture) vipl.MemAttributes {
+			return vipl.MemAttributes{Ptag: errorOf(f.env.nic.CreatePtag(f.t))}
 		}},
-		{"EnableRDMARead: the NIC has none", vipl.ErrInvalidRDMARead, driver.DeviceMvia, func(*fixture) *vipl.MemAttributes {
-			return &vipl.MemAttributes{EnableRDMARead: true}
+		{"EnableRDMARead: the NIC has none", vipl.ErrInvalidRDMARead, driver.DeviceMvia, func(*fixture) vipl.MemAttributes {
+			return vipl.MemAttributes{EnableRDMARead: true}
 		}},
 	}
 	for _, c := range memAttributes {
@@ -774,7 +774,7 @@ func functionRows() (rows []functionRow) {
 			return err
 		}},
 		{"SetMemAttributes", func(f *fixture, n *vipl.NIC, address uint64, h vipl.MemHandle) error {
-			return n.SetMemAttributes(f.t, address, h, &vipl.MemAttributes{EnableRDMAWrite: true})
+			return n.SetMemAttributes(f.t, address, h, vipl.MemAttributes{EnableRDMAWrite: true})
 		}},
 	} {
 		onNIC(way.function, func(f *fixture, n *vipl.NIC) error { return way.call(f, n, f.buf.Address(), f.region().Handle()) })
@@ -801,11 +801,11 @@ func functionRows() (rows []functionRow) {
 	add("SetMemAttributes", "a tag that nothing else has, and back", ok, func(f *fixture) error {
 		r, tag := f.region(), errorOf(f.nic.CreatePtag(f.t))
 		old := errorOf(f.nic.QueryMem(f.t, r.Address(), r.Handle()))
-		f.must(r.SetAttributes(f.t, &vipl.MemAttributes{Ptag: tag, EnableRDMAWrite: true}))
+		f.must(r.SetAttributes(f.t, vipl.MemAttributes{Ptag: tag, EnableRDMAWrite: true}))
 		got := errorOf(f.nic.QueryMem(f.t, r.Address(), r.Handle()))
 		f.that(fmt.Sprintf("attributes are %+v", got), got == vipl.MemAttributes{Ptag: tag, EnableRDMAWrite: true})
 		f.is("destroy the tag", f.nic.DestroyPtag(f.t, tag), vipl.ErrResource)
-		f.must(r.SetAttributes(f.t, nil))
+		f.must(r.SetAttributes(f.t, vipl.MemAttributes{}))
 		got = errorOf(f.nic.QueryMem(f.t, r.Address(), r.Handle()))
 		f.that(fmt.Sprintf("attributes are %+v", got), got == old)
 		return f.nic.DestroyPtag(f.t, tag)

@@ -334,11 +334,11 @@ func handleHabit(e *env) error {
 	handles := map[vipl.MemHandle]bool{}
 	// More than there are entries, so that each comes again.
 	for i := range 3 * e.nic.Query().MaxRegisterRegions / 2 {
-		one, err := e.nic.RegisterBuffer(e.t, b, nil)
+		one, err := e.nic.RegisterBuffer(e.t, b, vipl.MemAttributes{})
 		if err != nil {
 			return err
 		}
-		two, err := e.nic.RegisterBuffer(e.t, b, &vipl.MemAttributes{EnableRDMAWrite: true})
+		two, err := e.nic.RegisterBuffer(e.t, b, vipl.MemAttributes{EnableRDMAWrite: true})
 		if err != nil {
 			return err
 		}
@@ -358,7 +358,7 @@ func zeroHabit(e *env) error {
 	if err != nil {
 		return err
 	}
-	own, err := e.nic.RegisterBuffer(e.t, p.buf, nil)
+	own, err := e.nic.RegisterBuffer(e.t, p.buf, vipl.MemAttributes{})
 	if err != nil {
 		return err
 	}

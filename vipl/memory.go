@@ -25,7 +25,7 @@ func (n *NIC) Alloc(t *driver.Thread, bytes int) (*driver.Buffer, error) {
 		return nil, missing("allocate memory", "NIC handle")
 	}
 	b, err := n.host.Allocate(t, bytes, driver.Single)
-	return b, translate(fmt.Sprintf("allocate %d bytes", bytes), -1, err)
+	return b, translate(fmt.Sprintf("allocate %d bytes", bytes), nil, err)
 }
 
 // Free gives memory back; ErrResource while it is registered.
@@ -33,7 +33,7 @@ func (n *NIC) Free(t *driver.Thread, b *driver.Buffer) error {
 	if n == nil || b == nil {
 		return missing("free memory", "NIC handle or buffer")
 	}
-	return translate("free memory", -1, n.host.Free(t, b))
+	return translate("free memory", nil, n.host.Free(t, b))
 }
 
 // Region is a registered range of memory.
@@ -45,29 +45,26 @@ type Region struct {
 }
 
 // RegisterMem registers a range of virtual addresses, which may begin and end
-// anywhere in allocated memory. A range may be registered several times. Nil
+// anywhere in allocated memory. A range may be registered several times. Zero
 // attributes mean the NIC handle's tag and no remote access.
-func (n *NIC) RegisterMem(t *driver.Thread, address, length uint64, a *MemAttributes) (*Region, error) {
+func (n *NIC) RegisterMem(t *driver.Thread, address, length uint64, a MemAttributes) (*Region, error) {
 	if n == nil {
 		return nil, missing("register memory", "NIC handle")
-	}
-	if a == nil {
-		a = &MemAttributes{}
 	}
 	op := fmt.Sprintf("register %d bytes at %#x", length, address)
 	r, err := n.host.Register(t, n.info.ID, address, length, uint16(a.Ptag), driver.Rights{RDMAWrite: a.EnableRDMAWrite, RDMARead: a.EnableRDMARead})
 	if err != nil {
-		return nil, translate(op, -1, err)
+		return nil, translate(op, nil, err)
 	}
 	bytes, err := n.host.Memory().Window(address, length)
 	if err != nil {
-		return nil, translate(op, -1, err)
+		return nil, translate(op, nil, err)
 	}
 	return &Region{nic: n, address: address, bytes: bytes, handle: MemHandle(r.Handle)}, nil
 }
 
 // RegisterBuffer registers all of a buffer.
-func (n *NIC) RegisterBuffer(t *driver.Thread, b *driver.Buffer, a *MemAttributes) (*Region, error) {
+func (n *NIC) RegisterBuffer(t *driver.Thread, b *driver.Buffer, a MemAttributes) (*Region, error) {
 	if b == nil {
 		return nil, missing("register memory", "buffer")
 	}
@@ -80,7 +77,7 @@ func (n *NIC) DeregisterMem(t *driver.Thread, address uint64, h MemHandle) error
 	if n == nil {
 		return missing("deregister memory", "NIC handle")
 	}
-	return translate(fmt.Sprintf("deregister %#x at %#x", h, address), -1, n.host.Deregister(t, n.info.ID, address, uint32(h)))
+	return translate(fmt.Sprintf("deregister %#x at %#x", h, address), nil, n.host.Deregister(t, n.info.ID, address, uint32(h)))
 }
 
 // QueryMem returns the attributes of a registration.
@@ -90,27 +87,24 @@ func (n *NIC) QueryMem(t *driver.Thread, address uint64, h MemHandle) (MemAttrib
 	}
 	r, err := n.host.QueryRegion(t, n.info.ID, address, uint32(h))
 	return MemAttributes{Ptag: Ptag(r.Tag), EnableRDMAWrite: r.Rights.RDMAWrite, EnableRDMARead: r.Rights.RDMARead},
-		translate(fmt.Sprintf("query %#x at %#x", h, address), -1, err)
+		translate(fmt.Sprintf("query %#x at %#x", h, address), nil, err)
 }
 
 // SetMemAttributes gives a registration, which address and handle must both name,
-// another tag and other rights; nil attributes mean what they mean to RegisterMem.
+// another tag and other rights; zero attributes mean what they mean to RegisterMem.
 // When it returns, every access goes by the new ones. An access of the card that
 // falls into the change, and the completion of a receive descriptor in this memory
 // that the card had fetched before, fail as after DeregisterMem.
-func (n *NIC) SetMemAttributes(t *driver.Thread, address uint64, h MemHandle, a *MemAttributes) error {
+func (n *NIC) SetMemAttributes(t *driver.Thread, address uint64, h MemHandle, a MemAttributes) error {
 	if n == nil {
 		return missing("set memory attributes", "NIC handle")
 	}
-	if a == nil {
-		a = &MemAttributes{}
-	}
-	return translate(fmt.Sprintf("set attributes of %#x at %#x", h, address), -1,
+	return translate(fmt.Sprintf("set attributes of %#x at %#x", h, address), nil,
 		n.host.ModifyRegion(t, n.info.ID, address, uint32(h), uint16(a.Ptag), driver.Rights{RDMAWrite: a.EnableRDMAWrite, RDMARead: a.EnableRDMARead}))
 }
 
 // SetAttributes is NIC.SetMemAttributes for a region.
-func (r *Region) SetAttributes(t *driver.Thread, a *MemAttributes) error {
+func (r *Region) SetAttributes(t *driver.Thread, a MemAttributes) error {
 	if r == nil {
 		return missing("set memory attributes", "region")
 	}
@@ -154,14 +148,14 @@ func (r *Region) Poll(t *driver.Thread, offset, n int, timeout driver.Time, cond
 		err = fmt.Errorf("%d pages, at most %d can be watched: %w", len(ranges), MaxPollPages, driver.ErrInvalidParameter)
 	}
 	if err != nil {
-		return translate(op, -1, err)
+		return translate(op, nil, err)
 	}
 	ok, err := t.Poll(driver.Poll{Ranges: ranges, Period: r.nic.costs.PollPeriod(), Timeout: timeout}, cond)
 	if err != nil {
-		return translate(op, -1, err)
+		return translate(op, nil, err)
 	}
 	if !ok {
-		return &Error{Op: op, VI: -1, Descriptor: -1, Status: ErrTimeout, Detail: fmt.Errorf("condition not met within %v", timeout)}
+		return fail(op, ErrTimeout, fmt.Errorf("condition not met within %v", timeout))
 	}
 	return nil
 }

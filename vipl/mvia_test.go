@@ -391,7 +391,7 @@ func interrupted(t *testing.T, c interruption) {
 			if err != nil {
 				return err
 			}
-			if descriptors, err = e.nic.RegisterBuffer(e.t, b, nil); err != nil {
+			if descriptors, err = e.nic.RegisterBuffer(e.t, b, vipl.MemAttributes{}); err != nil {
 				return err
 			}
 			d, err := descriptors.Descriptor(0)

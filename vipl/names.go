@@ -18,9 +18,9 @@ func (n *NIC) nameService(op string) error {
 	case n == nil:
 		return missing(op, "NIC handle")
 	case n.closed.Load():
-		return &Error{Op: op, VI: -1, Descriptor: -1, Status: ErrInvalidParameter, Detail: errNICClosed}
+		return fail(op, ErrInvalidParameter, errNICClosed)
 	case !n.names.Load():
-		return &Error{Op: op, VI: -1, Descriptor: -1, Status: ErrNameService, Detail: errors.New("the name service is not in use: call NSInit")}
+		return fail(op, ErrNameService, errors.New("the name service is not in use: call NSInit"))
 	}
 	return nil
 }
@@ -52,14 +52,14 @@ func (n *NIC) NSGetHostByName(t *driver.Thread, name string, index int) (NetAddr
 		return NetAddress{}, err
 	}
 	if name == "" || index < 0 {
-		return NetAddress{}, &Error{Op: op, VI: -1, Descriptor: -1, Status: ErrInvalidParameter, Detail: errors.New("want a name and an index from 0")}
+		return NetAddress{}, fail(op, ErrInvalidParameter, errors.New("want a name and an index from 0"))
 	}
 	node := slices.Index(n.host.Names(t), name)
 	switch {
 	case node < 0:
-		return NetAddress{}, &Error{Op: op, VI: -1, Descriptor: -1, Status: ErrNameService, Detail: fmt.Errorf("the fabric's nodes are %q", n.host.Names(t))}
+		return NetAddress{}, fail(op, ErrNameService, fmt.Errorf("the fabric's nodes are %q", n.host.Names(t)))
 	case index > 0:
-		return NetAddress{}, &Error{Op: op, VI: -1, Descriptor: -1, Status: ErrNameService, Detail: errors.New("it has one address")}
+		return NetAddress{}, fail(op, ErrNameService, errors.New("it has one address"))
 	}
 	return NetAddress{Host: HostAddress(node)}, nil
 }
@@ -75,7 +75,7 @@ func (n *NIC) NSGetHostByAddr(t *driver.Thread, a NetAddress) (string, error) {
 			return name, nil
 		}
 	}
-	return "", &Error{Op: op, VI: -1, Descriptor: -1, Status: ErrNameService, Detail: fmt.Errorf("none of the fabric's %d nodes has it", len(n.host.Names(t)))}
+	return "", fail(op, ErrNameService, fmt.Errorf("none of the fabric's %d nodes has it", len(n.host.Names(t))))
 }
 
 // InfoType says what QuerySystemManagementInfo is asked for.
@@ -98,9 +98,9 @@ func (n *NIC) QuerySystemManagementInfo(t *driver.Thread, kind InfoType) (Autodi
 	case n == nil:
 		return AutodiscoveryList{}, missing(op, "NIC handle")
 	case n.closed.Load():
-		return AutodiscoveryList{}, &Error{Op: op, VI: -1, Descriptor: -1, Status: ErrInvalidParameter, Detail: errNICClosed}
+		return AutodiscoveryList{}, fail(op, ErrInvalidParameter, errNICClosed)
 	case kind != Autodiscovery:
-		return AutodiscoveryList{}, &Error{Op: op, VI: -1, Descriptor: -1, Status: ErrInvalidParameter, Detail: fmt.Errorf("want %d, autodiscovery", Autodiscovery)}
+		return AutodiscoveryList{}, fail(op, ErrInvalidParameter, fmt.Errorf("want %d, autodiscovery", Autodiscovery))
 	}
 	l := AutodiscoveryList{NumberOfHops: n.host.Hops(t)}
 	for node := range n.host.Names(t) {

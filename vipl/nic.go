@@ -103,7 +103,7 @@ func OpenNIC(t *driver.Thread, h *driver.Host) (*NIC, error) {
 	}
 	info, err := h.OpenNIC(t)
 	if err != nil {
-		return nil, translate("open NIC", -1, err)
+		return nil, translate("open NIC", nil, err)
 	}
 	return &NIC{
 		host: h, info: info, costs: h.Costs(), errors: h.ErrorRange(info.ID), vis: map[int]*VI{},
@@ -118,7 +118,7 @@ func (n *NIC) Close(t *driver.Thread) error {
 		return missing("close NIC", "NIC handle")
 	}
 	if n.closed.Swap(true) {
-		return &Error{Op: "close NIC", VI: -1, Descriptor: -1, Status: ErrInvalidParameter, Detail: errNICClosed}
+		return fail("close NIC", ErrInvalidParameter, errNICClosed)
 	}
 	n.mu.Lock()
 	cqs := n.cqs
@@ -130,10 +130,10 @@ func (n *NIC) Close(t *driver.Thread) error {
 		c.close()
 		c.mu.Unlock()
 		if err := t.Publish(c.arm.Range()); err != nil {
-			return translate("close NIC", -1, err)
+			return translate("close NIC", nil, err)
 		}
 	}
-	return translate("close NIC", -1, n.host.CloseNIC(t, n.info.ID))
+	return translate("close NIC", nil, n.host.CloseNIC(t, n.info.ID))
 }
 
 // Query returns what the NIC offers, as it was when the handle was opened; of no
@@ -166,7 +166,7 @@ func (n *NIC) CreatePtag(t *driver.Thread) (Ptag, error) {
 		return 0, missing("create protection tag", "NIC handle")
 	}
 	tag, err := n.host.CreateTag(t, n.info.ID)
-	return Ptag(tag), translate("create protection tag", -1, err)
+	return Ptag(tag), translate("create protection tag", nil, err)
 }
 
 // DestroyPtag removes a tag; ErrResource while a VI or region has it.
@@ -174,7 +174,7 @@ func (n *NIC) DestroyPtag(t *driver.Thread, tag Ptag) error {
 	if n == nil {
 		return missing("destroy protection tag", "NIC handle")
 	}
-	return translate("destroy protection tag", -1, n.host.DestroyTag(t, n.info.ID, uint16(tag)))
+	return translate("destroy protection tag", nil, n.host.DestroyTag(t, n.info.ID, uint16(tag)))
 }
 
 // Counter reads one of the card's statistics counters.
@@ -183,5 +183,5 @@ func (n *NIC) Counter(t *driver.Thread, c layout.Counter) (uint32, error) {
 		return 0, missing("read counter "+c.String(), "NIC handle")
 	}
 	v, err := n.host.Counter(t, n.info.ID, c)
-	return v, translate("read counter "+c.String(), -1, err)
+	return v, translate("read counter "+c.String(), nil, err)
 }

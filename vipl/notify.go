@@ -91,7 +91,7 @@ func (q *queue) notify(t *driver.Thread, op string, h NotifyHandler) error {
 	if q.cq != nil {
 		return q.errTied(op, "CQ.Notify")
 	}
-	return translate(op, q.vi.vi.Index, q.notifier.register(t, func(t *driver.Thread) (func(), error) {
+	return translate(op, q.vi, q.notifier.register(t, func(t *driver.Thread) (func(), error) {
 		d, err := q.lookFor(t, op)
 		if d == nil {
 			return nil, err
@@ -272,11 +272,11 @@ func (n *NIC) NotifyWait(t *driver.Thread, timeout driver.Time) error {
 			return nil
 		}
 		if n.closed.Load() {
-			return &Error{Op: op, VI: -1, Descriptor: -1, Status: ErrInvalidParameter, Detail: errNICClosed}
+			return fail(op, ErrInvalidParameter, errNICClosed)
 		}
 		span := left()
 		if span <= 0 {
-			return &Error{Op: op, VI: -1, Descriptor: -1, Status: ErrTimeout, Detail: fmt.Errorf("none came within %v", timeout)}
+			return fail(op, ErrTimeout, fmt.Errorf("none came within %v", timeout))
 		}
 		began := t.Now()
 		_, err := t.Poll(driver.Poll{Ranges: []driver.Range{n.notified, n.errors}, Timeout: span, Blocked: true}, func() bool {
@@ -286,7 +286,7 @@ func (n *NIC) NotifyWait(t *driver.Thread, timeout driver.Time) error {
 			err = n.host.Switch(t)
 		}
 		if err != nil {
-			return translate(op, -1, err)
+			return translate(op, nil, err)
 		}
 	}
 }

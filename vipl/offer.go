@@ -60,7 +60,7 @@ func (v *VI) Offer(t *driver.Thread, regions ...*Region) error {
 		}
 		handles = append(handles, uint32(r.handle))
 	}
-	return translate("offer", v.vi.Index, v.vi.Offer(t, handles...))
+	return translate("offer", v, v.vi.Offer(t, handles...))
 }
 
 // RemoteRegions returns what the peer of the VI's connection offered, in its order; of a VI

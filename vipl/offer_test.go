@@ -25,7 +25,7 @@ const (
 // carve registers n regions of p's buffer, every other one for RDMA writes.
 func (p *peer) carve(n int) (all []*vipl.Region, err error) {
 	for i := range n {
-		r, err := p.nic.RegisterMem(p.t, p.buf.Address()+uint64(i*offeredStep), offeredBytes, &vipl.MemAttributes{EnableRDMAWrite: i%2 == 0})
+		r, err := p.nic.RegisterMem(p.t, p.buf.Address()+uint64(i*offeredStep), offeredBytes, vipl.MemAttributes{EnableRDMAWrite: i%2 == 0})
 		if err != nil {
 			return nil, err
 		}
@@ -90,7 +90,7 @@ func offerClient(e *env) error {
 	if err != nil {
 		return err
 	}
-	foreign, err := other.RegisterBuffer(e.t, p.buf, nil)
+	foreign, err := other.RegisterBuffer(e.t, p.buf, vipl.MemAttributes{})
 	if err != nil {
 		return err
 	}

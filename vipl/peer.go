@@ -21,7 +21,7 @@ func (v *VI) ConnectPeerRequest(t *driver.Thread, local, remote NetAddress, time
 	if v == nil {
 		return missing("connect peer request", "VI")
 	}
-	return translate(fmt.Sprintf("connect peer request to %v", remote), v.vi.Index,
+	return translate(fmt.Sprintf("connect peer request to %v", remote), v,
 		v.vi.PeerRequest(t, remote.Host, remote.Discriminator, local.Discriminator, timeout))
 }
 
@@ -52,7 +52,7 @@ func (v *VI) ConnectPeerWait(t *driver.Thread) (VIAttributes, error) {
 
 func (v *VI) peerResult(op string, r driver.Remote, err error) (VIAttributes, error) {
 	if err != nil {
-		return VIAttributes{}, translate(op, v.vi.Index, err)
+		return VIAttributes{}, translate(op, v, err)
 	}
 	v.met(remoteRegions(r.Regions))
 	return attributesOf(r.Attributes), nil

@@ -166,7 +166,7 @@ func changeServer(e *env) error {
 		return err
 	}
 	for i, c := range changes {
-		a := &vipl.MemAttributes{EnableRDMAWrite: c.write}
+		a := vipl.MemAttributes{EnableRDMAWrite: c.write}
 		if c.foreign {
 			a.Ptag = tag
 		}
@@ -202,7 +202,7 @@ func changeServer(e *env) error {
 	if err := e.t.Sleep(driver.Millisecond); err != nil {
 		return err
 	}
-	e.is("of a descriptor", p.descriptors.SetAttributes(e.t, &vipl.MemAttributes{EnableRDMAWrite: true}), nil)
+	e.is("of a descriptor", p.descriptors.SetAttributes(e.t, vipl.MemAttributes{EnableRDMAWrite: true}), nil)
 	e.is("disconnect", p.vi.Disconnect(e.t), nil)
 	got, err := p.vi.RecvDone(e.t)
 	e.that("the descriptor comes back", got == d)
@@ -256,7 +256,7 @@ func changeUnderWritesServer(e *env) error {
 		return err
 	}
 	for i := range changesUnderWrites {
-		if err := p.mem.SetAttributes(e.t, &vipl.MemAttributes{EnableRDMAWrite: i%2 == 1}); err != nil {
+		if err := p.mem.SetAttributes(e.t, vipl.MemAttributes{EnableRDMAWrite: i%2 == 1}); err != nil {
 			return fmt.Errorf("change %d: %w", i, err)
 		}
 		if err := e.t.Sleep(driver.Time(7+i) * driver.Microsecond); err != nil {

@@ -61,7 +61,7 @@ func (q *queue) post(t *driver.Thread, d *Descriptor) error {
 		return err
 	}
 	if err := t.Spend(driver.LayerLibrary, v.nic.costs.Post()); err != nil {
-		return translate(q.names.post, v.vi.Index, err)
+		return translate(q.names.post, v, err)
 	}
 	if !q.kernel {
 		if err := q.enqueue(t, d); err != nil || q.cq == nil {
@@ -71,14 +71,14 @@ func (q *queue) post(t *driver.Thread, d *Descriptor) error {
 		return v.settle(t)
 	}
 	if err := v.vi.Trap(t); err != nil {
-		return translate(q.names.post, v.vi.Index, err)
+		return translate(q.names.post, v, err)
 	}
 	if err := q.enqueue(t, d); err != nil {
 		return err
 	}
 	if !q.receive {
 		if err := v.vi.Carry(t); err != nil {
-			return translate(q.names.post, v.vi.Index, err)
+			return translate(q.names.post, v, err)
 		}
 	}
 	if q.cq == nil {
@@ -94,7 +94,7 @@ func (q *queue) enqueue(t *driver.Thread, d *Descriptor) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if q.outstanding() == MaxDescriptorsPerQueue {
-		return &Error{Op: q.names.post, VI: v.vi.Index, Descriptor: int64(q.tail), Status: ErrResource,
+		return &Error{Op: q.names.post, VI: v, Descriptor: d, Number: q.tail, Status: ErrResource,
 			Detail: fmt.Errorf("%d descriptors are outstanding (take some with %s): %w", MaxDescriptorsPerQueue, q.names.take, ErrOverrun)}
 	}
 	if q.outstanding() > 0 {
@@ -106,7 +106,7 @@ func (q *queue) enqueue(t *driver.Thread, d *Descriptor) error {
 	}
 	length := d.Length()
 	if err := q.ring(t, d); err != nil {
-		return translate(q.names.post, v.vi.Index, err)
+		return translate(q.names.post, v, err)
 	}
 	*q.slot(q.tail), q.lengths[q.tail%MaxDescriptorsPerQueue] = d, length
 	q.tail++
@@ -139,7 +139,7 @@ func (q *queue) done(t *driver.Thread) (*Descriptor, error) {
 	}
 	if d == nil && err == nil {
 		if err := t.Spend(driver.LayerPoll, v.nic.costs.PollPeriod()); err != nil {
-			return nil, translate(q.names.done, v.vi.Index, err)
+			return nil, translate(q.names.done, v, err)
 		}
 		return nil, q.notDone
 	}
@@ -152,7 +152,7 @@ func (q *queue) reap(t *driver.Thread, op string) error {
 	if err == nil {
 		err = q.vi.vi.Reap(t)
 	}
-	return translate(op, q.vi.vi.Index, err)
+	return translate(op, q.vi, err)
 }
 
 // errTied: a descriptor's completion is told by its completion queue only, and
@@ -193,7 +193,7 @@ func (q *queue) wait(t *driver.Thread, timeout driver.Time) (*Descriptor, error)
 		case sleep != nil:
 			err := sleep.sleep(t, v.nic.host, func(woken func() bool) (bool, error) { return q.await(t, span, woken) })
 			if err != nil {
-				return nil, translate(q.names.wait, v.vi.Index, err)
+				return nil, translate(q.names.wait, v, err)
 			}
 		default:
 			if _, err := q.await(t, max(span, 0), nil); err != nil {
@@ -210,7 +210,7 @@ func (q *queue) block(t *driver.Thread, left func() driver.Time) error {
 	}
 	slept, err := q.await(t, max(left(), 0), nil)
 	if err == nil && slept {
-		err = translate(q.names.wait, q.vi.vi.Index, q.vi.vi.Resume(t))
+		err = translate(q.names.wait, q.vi, q.vi.vi.Resume(t))
 	}
 	return err
 }
@@ -222,7 +222,7 @@ func (q *queue) charge(t *driver.Thread, op string, d *Descriptor, err error) (*
 		cost = q.vi.nic.costs.ReceiveDone()
 	}
 	if charge := t.Spend(driver.LayerLibrary, cost); charge != nil {
-		return d, translate(op, q.vi.vi.Index, charge)
+		return d, translate(op, q.vi, charge)
 	}
 	return d, err
 }
@@ -276,7 +276,7 @@ func (q *queue) await(t *driver.Thread, timeout driver.Time, notified func() boo
 		s, _ := v.vi.State()
 		return done() || s == ErrorState || s == layout.VIStateFree || v.nic.attention(t)
 	})
-	return t.Now() > began, translate(q.names.wait, v.vi.Index, err)
+	return t.Now() > began, translate(q.names.wait, v, err)
 }
 
 var (
@@ -299,10 +299,11 @@ func (q *queue) take(op string) (*Descriptor, error) {
 		return nil, nil
 	}
 	*q.slot(q.head) = nil
-	number := int64(q.head)
+	number := q.head
 	q.head++
 	if s.Failed() {
-		return d, &Error{Op: op, VI: v.vi.Index, Descriptor: number, Status: ErrDescriptor, Bits: s, Detail: q.explain(d, s, q.lengths[number%MaxDescriptorsPerQueue])}
+		return d, &Error{Op: op, VI: v, Descriptor: d, Number: number, Status: ErrDescriptor, Bits: s,
+			Detail: q.explain(d, s, q.lengths[number%MaxDescriptorsPerQueue])}
 	}
 	return d, nil
 }

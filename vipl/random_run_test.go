@@ -247,7 +247,7 @@ func (n *randomNode) register(table *sideTable, pair, area, kind int) error {
 		tag = table.tag[pair]
 	}
 	g, err := n.nic.RegisterMem(n.t, table.address[pair][area]+uint64(offset), uint64(length),
-		&vipl.MemAttributes{Ptag: n.tags[tag], EnableRDMAWrite: regionOpen(kind) || l.right, EnableRDMARead: n.run.under.reliable && (regionOpen(kind) || l.right)})
+		vipl.MemAttributes{Ptag: n.tags[tag], EnableRDMAWrite: regionOpen(kind) || l.right, EnableRDMARead: n.run.under.reliable && (regionOpen(kind) || l.right)})
 	n.regions[pair][area][kind] = g
 	return err
 }

@@ -162,15 +162,15 @@ type targets struct{ open, closed, stale target }
 func (p *peer) tellTargets() (*caseMemory, error) {
 	m := &caseMemory{}
 	q := p.nic.Query()
-	open, err := p.nic.RegisterBuffer(p.t, p.buf, &vipl.MemAttributes{EnableRDMAWrite: true, EnableRDMARead: q.RDMAReadSupport != 0})
+	open, err := p.nic.RegisterBuffer(p.t, p.buf, vipl.MemAttributes{EnableRDMAWrite: true, EnableRDMARead: q.RDMAReadSupport != 0})
 	if err != nil {
 		return nil, err
 	}
-	closed, err := p.nic.RegisterBuffer(p.t, p.buf, nil)
+	closed, err := p.nic.RegisterBuffer(p.t, p.buf, vipl.MemAttributes{})
 	if err != nil {
 		return nil, err
 	}
-	if m.stale, err = p.nic.RegisterBuffer(p.t, p.buf, &vipl.MemAttributes{EnableRDMAWrite: true}); err != nil {
+	if m.stale, err = p.nic.RegisterBuffer(p.t, p.buf, vipl.MemAttributes{EnableRDMAWrite: true}); err != nil {
 		return nil, err
 	}
 	if err := m.stale.Deregister(p.t); err != nil {
@@ -180,7 +180,7 @@ func (p *peer) tellTargets() (*caseMemory, error) {
 	if err != nil {
 		return nil, err
 	}
-	if m.foreign, err = p.nic.RegisterBuffer(p.t, p.buf, &vipl.MemAttributes{Ptag: tag}); err != nil {
+	if m.foreign, err = p.nic.RegisterBuffer(p.t, p.buf, vipl.MemAttributes{Ptag: tag}); err != nil {
 		return nil, err
 	}
 	for _, r := range []*vipl.Region{open, closed, m.stale} {
@@ -664,7 +664,7 @@ func fenceServer(e *env, a vipl.VIAttributes) error {
 	if err != nil {
 		return err
 	}
-	open, err := e.nic.RegisterBuffer(e.t, p.buf, &vipl.MemAttributes{EnableRDMAWrite: true, EnableRDMARead: true})
+	open, err := e.nic.RegisterBuffer(e.t, p.buf, vipl.MemAttributes{EnableRDMAWrite: true, EnableRDMARead: true})
 	if err != nil {
 		return err
 	}

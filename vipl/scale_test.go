@@ -236,13 +236,13 @@ func regionsClient(e *env) error {
 	e.that("the limit", e.nic.Query().MaxRegisterRegions == scaleRegions)
 	var list []*vipl.Region
 	for i := range scaleRegions - 2 { // the peer has two
-		r, err := e.nic.RegisterMem(e.t, p.buf.Address()+uint64(i%19)*4096+uint64(i%7), 4090, nil)
+		r, err := e.nic.RegisterMem(e.t, p.buf.Address()+uint64(i%19)*4096+uint64(i%7), 4090, vipl.MemAttributes{})
 		if err != nil {
 			return fmt.Errorf("region %d: %w", i, err)
 		}
 		list = append(list, r)
 	}
-	_, err = e.nic.RegisterMem(e.t, p.buf.Address(), 1, nil)
+	_, err = e.nic.RegisterMem(e.t, p.buf.Address(), 1, vipl.MemAttributes{})
 	e.is("one region more", err, vipl.ErrResource)
 	for _, i := range []int{0, scaleRegions / 2, len(list) - 1} {
 		d := p.next()
@@ -259,7 +259,7 @@ func regionsClient(e *env) error {
 			return fmt.Errorf("region %d: %w", i, err)
 		}
 	}
-	_, err = e.nic.RegisterMem(e.t, p.buf.Address(), 1, nil)
+	_, err = e.nic.RegisterMem(e.t, p.buf.Address(), 1, vipl.MemAttributes{})
 	e.is("now there is room", err, nil)
 	return p.settled(1)
 }
@@ -276,11 +276,11 @@ func largeServer(e *env) error {
 	if err != nil {
 		return err
 	}
-	r, err := e.nic.RegisterBuffer(e.t, b, &vipl.MemAttributes{EnableRDMAWrite: true})
+	r, err := e.nic.RegisterBuffer(e.t, b, vipl.MemAttributes{EnableRDMAWrite: true})
 	if err != nil {
 		return err
 	}
-	_, err = e.nic.RegisterMem(e.t, b.Address(), largeRegion+1, nil)
+	_, err = e.nic.RegisterMem(e.t, b.Address(), largeRegion+1, vipl.MemAttributes{})
 	e.is("one byte more than there is", err, vipl.ErrInvalidParameter)
 	_, err = e.nic.Alloc(e.t, 1<<30)
 	e.is("more than the node has", err, vipl.ErrResource)

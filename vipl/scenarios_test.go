@@ -120,7 +120,7 @@ func (p *peer) source() (*vipl.Region, error) {
 	if err != nil {
 		return nil, err
 	}
-	return p.nic.RegisterBuffer(p.t, b, nil)
+	return p.nic.RegisterBuffer(p.t, b, vipl.MemAttributes{})
 }
 
 func pingClient(e *env) error {
@@ -471,7 +471,7 @@ func localErrorClient(e *env) error {
 	if err != nil {
 		return err
 	}
-	stale, err := p.nic.RegisterMem(p.t, p.mem.Address(), 4096, nil)
+	stale, err := p.nic.RegisterMem(p.t, p.mem.Address(), 4096, vipl.MemAttributes{})
 	if err != nil {
 		return err
 	}
@@ -482,7 +482,7 @@ func localErrorClient(e *env) error {
 	if err != nil {
 		return err
 	}
-	foreign, err := p.nic.RegisterMem(p.t, p.mem.Address(), 4096, &vipl.MemAttributes{Ptag: tag})
+	foreign, err := p.nic.RegisterMem(p.t, p.mem.Address(), 4096, vipl.MemAttributes{Ptag: tag})
 	if err != nil {
 		return err
 	}
@@ -675,7 +675,7 @@ func remoteErrorServer(e *env) error {
 		return err
 	}
 	regions := []*vipl.Region{p.mem}
-	for _, a := range []*vipl.MemAttributes{{EnableRDMAWrite: true}, nil, {EnableRDMAWrite: true, Ptag: tag}} {
+	for _, a := range []vipl.MemAttributes{{EnableRDMAWrite: true}, {}, {EnableRDMAWrite: true, Ptag: tag}} {
 		r, err := p.nic.RegisterMem(p.t, p.mem.Address(), 4096, a)
 		if err != nil {
 			return err
@@ -848,29 +848,29 @@ func memoryClient(e *env) error {
 	if err != nil {
 		return err
 	}
-	register := func(address, n uint64, a *vipl.MemAttributes) error {
+	register := func(address, n uint64, a vipl.MemAttributes) error {
 		_, err := e.nic.RegisterMem(e.t, address, n, a)
 		return err
 	}
 	e.is("alloc nothing", second(e.nic.Alloc(e.t, 0)), vipl.ErrInvalidParameter)
 	e.is("alloc less than nothing", second(e.nic.Alloc(e.t, -1)), vipl.ErrInvalidParameter)
 	e.is("alloc too much", second(e.nic.Alloc(e.t, 1<<31)), vipl.ErrResource)
-	e.is("register nothing", register(b.Address(), 0, nil), vipl.ErrInvalidParameter)
-	e.is("register address 0", register(0, 4, nil), vipl.ErrInvalidParameter)
-	e.is("register foreign memory", register(b.Address()+1<<32, 4, nil), vipl.ErrInvalidParameter)
-	e.is("register before", register(b.Address()-1, 4, nil), vipl.ErrInvalidParameter)
-	e.is("register beyond", register(b.Address(), 3*4096+1, nil), vipl.ErrInvalidParameter)
-	e.is("register around all", register(b.Address(), ^uint64(0), nil), vipl.ErrInvalidParameter)
-	e.is("register with no tag of ours", register(b.Address(), 4, &vipl.MemAttributes{Ptag: 0x7777}), vipl.ErrInvalidPtag)
+	e.is("register nothing", register(b.Address(), 0, vipl.MemAttributes{}), vipl.ErrInvalidParameter)
+	e.is("register address 0", register(0, 4, vipl.MemAttributes{}), vipl.ErrInvalidParameter)
+	e.is("register foreign memory", register(b.Address()+1<<32, 4, vipl.MemAttributes{}), vipl.ErrInvalidParameter)
+	e.is("register before", register(b.Address()-1, 4, vipl.MemAttributes{}), vipl.ErrInvalidParameter)
+	e.is("register beyond", register(b.Address(), 3*4096+1, vipl.MemAttributes{}), vipl.ErrInvalidParameter)
+	e.is("register around all", register(b.Address(), ^uint64(0), vipl.MemAttributes{}), vipl.ErrInvalidParameter)
+	e.is("register with no tag of ours", register(b.Address(), 4, vipl.MemAttributes{Ptag: 0x7777}), vipl.ErrInvalidPtag)
 	if e.nic.Query().RDMAReadSupport == 0 {
-		e.is("register for RDMA read", register(b.Address(), 4, &vipl.MemAttributes{EnableRDMARead: true}), vipl.ErrInvalidRDMARead)
+		e.is("register for RDMA read", register(b.Address(), 4, vipl.MemAttributes{EnableRDMARead: true}), vipl.ErrInvalidRDMARead)
 	}
 
 	// The same range several times, with different attributes and handles.
 	handles := map[vipl.MemHandle]bool{0: true}
 	var regions []*vipl.Region
 	for i := range 4 {
-		r, err := e.nic.RegisterMem(e.t, b.Address()+uint64(i), 4097, &vipl.MemAttributes{EnableRDMAWrite: i%2 == 1})
+		r, err := e.nic.RegisterMem(e.t, b.Address()+uint64(i), 4097, vipl.MemAttributes{EnableRDMAWrite: i%2 == 1})
 		if err != nil {
 			return err
 		}
@@ -895,7 +895,7 @@ func memoryClient(e *env) error {
 	e.is("close it again", other.Close(e.t), vipl.ErrInvalidParameter)
 	_, err = other.Alloc(e.t, 1)
 	e.is("memory belongs to the host, not to the handle", err, nil)
-	e.is("register through it", second(other.RegisterMem(e.t, b.Address(), 1, nil)), vipl.ErrInvalidParameter)
+	e.is("register through it", second(other.RegisterMem(e.t, b.Address(), 1, vipl.MemAttributes{})), vipl.ErrInvalidParameter)
 	for _, r := range regions {
 		e.is("deregister", r.Deregister(e.t), nil)
 		e.is("deregister again", r.Deregister(e.t), vipl.ErrInvalidParameter)
@@ -907,7 +907,7 @@ func memoryClient(e *env) error {
 	if err != nil {
 		return err
 	}
-	all, err := e.nic.RegisterBuffer(e.t, big, nil)
+	all, err := e.nic.RegisterBuffer(e.t, big, vipl.MemAttributes{})
 	if err != nil {
 		return err
 	}

@@ -119,7 +119,7 @@ func (p *peer) wide(segments int) (*vipl.Descriptor, error) {
 	if err != nil {
 		return nil, err
 	}
-	r, err := p.nic.RegisterBuffer(p.t, b, nil)
+	r, err := p.nic.RegisterBuffer(p.t, b, vipl.MemAttributes{})
 	if err != nil {
 		return nil, err
 	}
@@ -534,7 +534,7 @@ func receiveErrorServer(e *env) error {
 		return err
 	}
 	var m caseMemory
-	if m.stale, err = p.nic.RegisterMem(p.t, p.mem.Address(), 2*caseBytes, nil); err != nil {
+	if m.stale, err = p.nic.RegisterMem(p.t, p.mem.Address(), 2*caseBytes, vipl.MemAttributes{}); err != nil {
 		return err
 	}
 	if err := m.stale.Deregister(p.t); err != nil {
@@ -544,7 +544,7 @@ func receiveErrorServer(e *env) error {
 	if err != nil {
 		return err
 	}
-	if m.foreign, err = p.nic.RegisterMem(p.t, p.mem.Address(), 2*caseBytes, &vipl.MemAttributes{Ptag: tag}); err != nil {
+	if m.foreign, err = p.nic.RegisterMem(p.t, p.mem.Address(), 2*caseBytes, vipl.MemAttributes{Ptag: tag}); err != nil {
 		return err
 	}
 	payload := pattern(caseBytes, 3)
@@ -1193,7 +1193,7 @@ func unreachableReceiveClient(e *env) error {
 	if err != nil {
 		return err
 	}
-	foreign, err := p.nic.RegisterMem(p.t, p.descriptors.Address(), 4096, &vipl.MemAttributes{Ptag: tag})
+	foreign, err := p.nic.RegisterMem(p.t, p.descriptors.Address(), 4096, vipl.MemAttributes{Ptag: tag})
 	if err != nil {
 		return err
 	}
@@ -1219,7 +1219,7 @@ func deregisterServer(e *env) error {
 	if err != nil {
 		return err
 	}
-	buffer, err := p.nic.RegisterMem(p.t, p.mem.Address(), 4096, nil)
+	buffer, err := p.nic.RegisterMem(p.t, p.mem.Address(), 4096, vipl.MemAttributes{})
 	if err != nil {
 		return err
 	}
@@ -1245,7 +1245,7 @@ func deregisterServer(e *env) error {
 	p.take("the next", behind, received(100))
 
 	// The memory of the descriptor itself: its status cannot be written any more.
-	room, err := p.nic.RegisterMem(p.t, p.descriptors.Address(), 4096, nil)
+	room, err := p.nic.RegisterMem(p.t, p.descriptors.Address(), 4096, vipl.MemAttributes{})
 	if err != nil {
 		return err
 	}
@@ -1457,7 +1457,7 @@ func compact(e *env, node int) error {
 	if err != nil {
 		return err
 	}
-	room, err := p.nic.RegisterBuffer(p.t, b, nil)
+	room, err := p.nic.RegisterBuffer(p.t, b, vipl.MemAttributes{})
 	if err != nil {
 		return err
 	}

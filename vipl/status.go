@@ -79,21 +79,27 @@ func (s Status) Error() string {
 // about.
 type Error struct {
 	Op         string // what was attempted
-	VI         int    // index of the VI, -1 = none
-	Descriptor int64  // number of the descriptor in its queue, from 0; -1 = none
+	VI         *VI    // nil = about no VI
+	Descriptor *Descriptor
+	Number     uint64 // of the descriptor, if there is one, in its queue, from 0
 	Status     Status
 	Bits       DescriptorStatus // of a descriptor that completed with an error
 	Detail     error            // what exactly; may be nil
 }
 
+// fail returns an error about no VI.
+func fail(op string, s Status, detail error) error {
+	return &Error{Op: op, Status: s, Detail: detail}
+}
+
 func (e *Error) Error() string {
 	var b strings.Builder
 	b.WriteString("vipl: " + e.Op)
-	if e.VI >= 0 {
-		fmt.Fprintf(&b, ": VI %d", e.VI)
-		if e.Descriptor >= 0 {
-			fmt.Fprintf(&b, ", descriptor %d", e.Descriptor)
-		}
+	if e.VI != nil {
+		fmt.Fprintf(&b, ": VI %d", e.VI.Index())
+	}
+	if e.Descriptor != nil {
+		fmt.Fprintf(&b, ", descriptor %d", e.Number)
 	}
 	if e.Detail != nil {
 		b.WriteString(": " + strings.TrimPrefix(e.Detail.Error(), "driver: "))
@@ -175,12 +181,12 @@ func (s DescriptorStatus) String() string {
 
 // missing is the error of a call without a handle or pointer that it needs.
 func missing(op, what string) error {
-	return &Error{Op: op, VI: -1, Descriptor: -1, Status: ErrInvalidParameter, Detail: fmt.Errorf("no %s was given", what)}
+	return fail(op, ErrInvalidParameter, fmt.Errorf("no %s was given", what))
 }
 
 // translate maps an error of the driver to a status. What ends the whole run
 // has no status and passes unchanged.
-func translate(op string, vi int, err error) error {
+func translate(op string, v *VI, err error) error {
 	if err == nil {
 		return nil
 	}
@@ -195,7 +201,7 @@ func translate(op string, vi int, err error) error {
 		{driver.ErrCommand, ErrResource}, {driver.ErrInvalidParameter, ErrInvalidParameter},
 	} {
 		if errors.Is(err, m.kind) {
-			return &Error{Op: op, VI: vi, Descriptor: -1, Status: m.status, Detail: err}
+			return &Error{Op: op, VI: v, Status: m.status, Detail: err}
 		}
 	}
 	return fmt.Errorf("vipl: %s: %w", op, err)

@@ -29,7 +29,7 @@ func TestStatuses(t *testing.T) {
 		require.Equal(t, name, s.String())
 		require.False(t, seen[s.Error()], name)
 		seen[s.Error()] = true
-		err := fmt.Errorf("outer: %w", &Error{Op: "test", VI: -1, Descriptor: -1, Status: s})
+		err := fmt.Errorf("outer: %w", &Error{Op: "test", Status: s})
 		require.ErrorIs(t, err, s)
 		var got Status
 		require.ErrorAs(t, err, &got)
@@ -45,10 +45,10 @@ func TestErrorTexts(t *testing.T) {
 		err  *Error
 		want string
 	}{
-		{&Error{Op: "post send", VI: 3, Descriptor: 17, Status: ErrDescriptor, Detail: errors.New("length 70000 > max transfer size 65536")},
+		{&Error{Op: "post send", VI: &VI{vi: driver.VI{Index: 3}}, Descriptor: &Descriptor{}, Number: 17, Status: ErrDescriptor, Detail: errors.New("length 70000 > max transfer size 65536")},
 			"vipl: post send: VI 3, descriptor 17: length 70000 > max transfer size 65536: descriptor error"},
-		{&Error{Op: "send done", VI: 0, Descriptor: -1, Status: ErrNotDone}, "vipl: send done: VI 0: not done"},
-		{&Error{Op: "close NIC", VI: -1, Descriptor: -1, Status: ErrInvalidParameter, Detail: errors.New("driver: already closed")},
+		{&Error{Op: "send done", VI: &VI{}, Status: ErrNotDone}, "vipl: send done: VI 0: not done"},
+		{&Error{Op: "close NIC", Status: ErrInvalidParameter, Detail: errors.New("driver: already closed")},
 			"vipl: close NIC: already closed: invalid parameter"},
 	} {
 		require.EqualError(t, c.err, c.want)
@@ -81,13 +81,13 @@ func TestTranslate(t *testing.T) {
 		{driver.ErrReliability, ErrInvalidReliabilityLevel}, {driver.ErrTransferSize, ErrInvalidMTU}, {driver.ErrCommand, ErrResource},
 		{driver.ErrInvalidParameter, ErrInvalidParameter}, {driver.ErrNoRequest, ErrInvalidParameter},
 	} {
-		err := translate("op", 1, fmt.Errorf("below: %w", c.err))
+		err := translate("op", nil, fmt.Errorf("below: %w", c.err))
 		require.ErrorIs(t, err, c.want)
 		require.ErrorIs(t, err, c.err)
 	}
-	require.NoError(t, translate("op", 1, nil))
+	require.NoError(t, translate("op", nil, nil))
 	for _, over := range []error{&bridge.StopError{Kind: bridge.ErrDeadlock}, driver.ErrThreadBusy, driver.ErrClosed, driver.ErrDeadline} {
-		err := translate("op", 1, over)
+		err := translate("op", nil, over)
 		require.ErrorIs(t, err, over)
 		require.False(t, errors.As(err, new(Status)), "%v", over)
 	}

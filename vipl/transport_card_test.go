@@ -187,7 +187,7 @@ func atReliableLevels(t *testing.T, test func(t *testing.T, level vipl.Reliabili
 
 // openMemory registers the peer's buffer once more, with all rights for the other side.
 func (p *peer) openMemory() (*vipl.Region, error) {
-	return p.nic.RegisterBuffer(p.t, p.buf, &vipl.MemAttributes{EnableRDMAWrite: true, EnableRDMARead: true})
+	return p.nic.RegisterBuffer(p.t, p.buf, vipl.MemAttributes{EnableRDMAWrite: true, EnableRDMARead: true})
 }
 
 // tellRegion is tell for another region than the buffer's first one.

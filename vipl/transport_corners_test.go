@@ -1187,13 +1187,13 @@ func TestTransportDeregisterUnacknowledged(t *testing.T) {
 						return err
 					}
 					copy(p.mem.Bytes(), pattern(bufferBytes, 5))
-					old, err := p.nic.RegisterBuffer(p.t, p.buf, nil)
+					old, err := p.nic.RegisterBuffer(p.t, p.buf, vipl.MemAttributes{})
 					if err != nil {
 						return err
 					}
 					d, data := p.next(), old.Segment(0, n)
 					if c.descriptor {
-						if old, err = p.nic.RegisterMem(p.t, p.descriptors.Address(), 4096, nil); err != nil {
+						if old, err = p.nic.RegisterMem(p.t, p.descriptors.Address(), 4096, vipl.MemAttributes{}); err != nil {
 							return err
 						}
 						if d, err = old.Descriptor(2048); err != nil {

@@ -50,7 +50,7 @@ func (x *manyReads) client(e *env) error {
 	if err != nil {
 		return err
 	}
-	room, err := e.nic.RegisterBuffer(e.t, b, nil)
+	room, err := e.nic.RegisterBuffer(e.t, b, vipl.MemAttributes{})
 	if err != nil {
 		return err
 	}

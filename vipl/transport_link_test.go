@@ -57,7 +57,7 @@ func TestTransportWithoutLink(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		region, err := p.nic.RegisterBuffer(p.t, p.buf, nil)
+		region, err := p.nic.RegisterBuffer(p.t, p.buf, vipl.MemAttributes{})
 		if err != nil {
 			return err
 		}

@@ -134,7 +134,7 @@ func (p *peer) room() (*vipl.Region, error) {
 	if err != nil {
 		return nil, err
 	}
-	return p.nic.RegisterBuffer(p.t, b, &vipl.MemAttributes{EnableRDMAWrite: true, EnableRDMARead: true})
+	return p.nic.RegisterBuffer(p.t, b, vipl.MemAttributes{EnableRDMAWrite: true, EnableRDMARead: true})
 }
 
 func (x *transfer) initiate(e *env) error {

@@ -77,13 +77,12 @@ func (n *NIC) CreateVI(t *driver.Thread, a VIAttributes) (*VI, error) {
 	}
 	for _, c := range []*CQ{a.SendCQ, a.RecvCQ} {
 		if c != nil && c.nic != n {
-			return nil, &Error{Op: "create VI", VI: -1, Descriptor: -1, Status: ErrInvalidParameter,
-				Detail: fmt.Errorf("completion queue %d belongs to another NIC handle: create one through this handle", c.cq.Number)}
+			return nil, fail("create VI", ErrInvalidParameter, fmt.Errorf("completion queue %d belongs to another NIC handle: create one through this handle", c.cq.Number))
 		}
 	}
 	v, got, err := n.host.CreateVI(t, n.info.ID, a.driver())
 	if err != nil {
-		return nil, translate("create VI", -1, err)
+		return nil, translate("create VI", nil, err)
 	}
 	made := &VI{nic: n, vi: v, status: v.StateRange(), attributes: attributesOf(got)}
 	made.attributes.SendCQ, made.attributes.RecvCQ, made.attributes.Blocking = a.SendCQ, a.RecvCQ, a.Blocking
@@ -106,7 +105,7 @@ func (n *NIC) CreateVI(t *driver.Thread, a VIAttributes) (*VI, error) {
 func (v *VI) Index() int { return v.vi.Index }
 
 func (v *VI) fail(op string, s Status, detail error) error {
-	return &Error{Op: op, VI: v.vi.Index, Descriptor: -1, Status: s, Detail: detail}
+	return &Error{Op: op, VI: v, Status: s, Detail: detail}
 }
 
 // Destroy removes the VI, which must be idle and both of its queues drained.
@@ -123,7 +122,7 @@ func (v *VI) Destroy(t *driver.Thread) error {
 		}
 	}
 	if err := v.vi.Destroy(t); err != nil {
-		return translate("destroy VI", v.vi.Index, err)
+		return translate("destroy VI", v, err)
 	}
 	v.gone.Store(true)
 	v.untie()
@@ -158,7 +157,7 @@ func (v *VI) Query(t *driver.Thread) (VIInfo, error) {
 	}
 	s, a, err := v.vi.Query(t)
 	if err != nil {
-		return VIInfo{}, translate("query VI", v.vi.Index, err)
+		return VIInfo{}, translate("query VI", v, err)
 	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -182,11 +181,11 @@ func (v *VI) SetAttributes(t *driver.Thread, a VIAttributes) error {
 		return v.fail("set VI attributes", ErrInvalidParameter, errors.New("completion queues are given when a VI is created: leave them nil"))
 	}
 	if err := v.vi.Modify(t, a.driver()); err != nil {
-		return translate("set VI attributes", v.vi.Index, err)
+		return translate("set VI attributes", v, err)
 	}
 	_, got, err := v.vi.Query(t)
 	if err != nil {
-		return translate("set VI attributes", v.vi.Index, err)
+		return translate("set VI attributes", v, err)
 	}
 	v.mu.Lock()
 	v.blocks.Store(a.Blocking)
@@ -261,7 +260,7 @@ func (v *VI) settle(t *driver.Thread) error {
 		return nil
 	}
 	if err := v.vi.Drain(t); err != nil {
-		return translate("drain VI", v.vi.Index, err)
+		return translate("drain VI", v, err)
 	}
 	return v.flush(t)
 }
@@ -290,7 +289,7 @@ func (v *VI) flush(t *driver.Thread) error {
 	}
 	v.mu.Unlock()
 	// Other threads may wait for these descriptors.
-	return translate("flush", v.vi.Index, t.Publish(written...))
+	return translate("flush", v, t.Publish(written...))
 }
 
 // Disconnect ends the VI's connection, if it has one: every outstanding
@@ -302,7 +301,7 @@ func (v *VI) Disconnect(t *driver.Thread) error {
 		return missing("disconnect", "VI")
 	}
 	if err := v.vi.Disconnect(t); err != nil {
-		return translate("disconnect", v.vi.Index, err)
+		return translate("disconnect", v, err)
 	}
 	if err := v.flush(t); err != nil {
 		return err
@@ -322,7 +321,7 @@ func (v *VI) ConnectRequest(t *driver.Thread, local, remote NetAddress, timeout 
 	}
 	r, err := v.vi.Connect(t, remote.Host, remote.Discriminator, local.Discriminator, timeout)
 	if err != nil {
-		return VIAttributes{}, translate(fmt.Sprintf("connect request to %v", remote), v.vi.Index, err)
+		return VIAttributes{}, translate(fmt.Sprintf("connect request to %v", remote), v, err)
 	}
 	v.met(remoteRegions(r.Regions))
 	return attributesOf(r.Attributes), nil
@@ -345,7 +344,7 @@ func (n *NIC) ConnectWait(t *driver.Thread, local NetAddress, timeout driver.Tim
 	}
 	r, err := n.host.ConnectWait(t, n.info.ID, local.Discriminator, timeout)
 	if err != nil {
-		return nil, translate(fmt.Sprintf("connect wait at %v", local), -1, err)
+		return nil, translate(fmt.Sprintf("connect wait at %v", local), nil, err)
 	}
 	return &ConnectionRequest{
 		RemoteAddress:    NetAddress{Host: r.Remote.Address, Discriminator: r.Remote.Discriminator},
@@ -365,7 +364,7 @@ func (c *ConnectionRequest) Accept(t *driver.Thread, v *VI) error {
 		return v.fail(op, ErrInvalidParameter, errors.New("the VI belongs to another NIC handle than the request"))
 	}
 	if err := c.request.Accept(t, v.vi); err != nil {
-		return translate(op, v.vi.Index, err)
+		return translate(op, v, err)
 	}
 	v.met(remoteRegions(c.request.Remote.Regions))
 	return nil
@@ -376,5 +375,5 @@ func (c *ConnectionRequest) Reject(t *driver.Thread) error {
 	if c == nil {
 		return missing("reject connection", "connection request")
 	}
-	return translate(fmt.Sprintf("reject connection from %v", c.RemoteAddress), -1, c.request.Reject(t))
+	return translate(fmt.Sprintf("reject connection from %v", c.RemoteAddress), nil, c.request.Reject(t))
 }

@@ -101,11 +101,11 @@ func (n *node) open(t *driver.Thread, nic *vipl.NIC, l *link) error {
 	if err != nil {
 		return err
 	}
-	if l.memory, err = nic.RegisterBuffer(t, b, nil); err != nil {
+	if l.memory, err = nic.RegisterBuffer(t, b, vipl.MemAttributes{}); err != nil {
 		return err
 	}
 	// The neighbour may write where its halos come, and nothing else.
-	if l.halos, err = nic.RegisterMem(t, b.Address(), uint64(places*n.bytes()), &vipl.MemAttributes{EnableRDMAWrite: true}); err != nil {
+	if l.halos, err = nic.RegisterMem(t, b.Address(), uint64(places*n.bytes()), vipl.MemAttributes{EnableRDMAWrite: true}); err != nil {
 		return err
 	}
 	for i, d := range []**vipl.Descriptor{&l.send, &l.receives[0], &l.receives[1]} {

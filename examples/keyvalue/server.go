@@ -49,7 +49,7 @@ func newLine(t *driver.Thread, n *vipl.NIC, a vipl.VIAttributes) (*line, error) 
 		return nil, err
 	}
 	l := &line{}
-	if l.page, err = n.RegisterBuffer(t, b, nil); err != nil {
+	if l.page, err = n.RegisterBuffer(t, b, vipl.MemAttributes{}); err != nil {
 		return nil, err
 	}
 	if l.receive, err = l.page.Descriptor(0); err != nil {
@@ -108,7 +108,7 @@ func (s *server) main(t *driver.Thread, h *driver.Host) error {
 	if err != nil {
 		return err
 	}
-	if s.table, err = nic.RegisterBuffer(t, b, &vipl.MemAttributes{EnableRDMARead: oneSided}); err != nil {
+	if s.table, err = nic.RegisterBuffer(t, b, vipl.MemAttributes{EnableRDMARead: oneSided}); err != nil {
 		return err
 	}
 	requests, err := nic.CreateCQ(t, 64)

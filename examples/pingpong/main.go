@@ -70,7 +70,7 @@ func (g game) open(t *driver.Thread, h *driver.Host) (*side, error) {
 	if err != nil {
 		return nil, err
 	}
-	page, err := e.NIC.RegisterBuffer(t, b, nil)
+	page, err := e.NIC.RegisterBuffer(t, b, vipl.MemAttributes{})
 	if err != nil {
 		return nil, err
 	}

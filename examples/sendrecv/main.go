@@ -48,7 +48,7 @@ func open(t *driver.Thread, h *driver.Host) (*party, error) {
 		return nil, err
 	}
 	p := &party{nic: nic}
-	if p.page, err = nic.RegisterBuffer(t, b, nil); err != nil {
+	if p.page, err = nic.RegisterBuffer(t, b, vipl.MemAttributes{}); err != nil {
 		return nil, err
 	}
 	if p.receive, err = p.page.NewDescriptor(receiveAt, 2); err != nil {

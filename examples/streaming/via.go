@@ -40,7 +40,7 @@ func (v *viaStation) memory(t *driver.Thread, bytes int, writable bool) (*vipl.R
 	if err != nil {
 		return nil, err
 	}
-	return v.nic.RegisterBuffer(t, b, &vipl.MemAttributes{EnableRDMAWrite: writable})
+	return v.nic.RegisterBuffer(t, b, vipl.MemAttributes{EnableRDMAWrite: writable})
 }
 
 // stride is the distance of the slots, which begin with a page.

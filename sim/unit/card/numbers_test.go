@@ -331,7 +331,7 @@ func endpointWith(t *driver.Thread, h *driver.Host, n int) (*vipl.Endpoint, []*v
 	if err != nil {
 		return nil, nil, err
 	}
-	g, err := e.NIC.RegisterBuffer(t, b, nil)
+	g, err := e.NIC.RegisterBuffer(t, b, vipl.MemAttributes{})
 	if err != nil {
 		return nil, nil, err
 	}

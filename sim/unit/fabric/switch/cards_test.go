@@ -52,7 +52,7 @@ func open(t *driver.Thread, h *driver.Host) (e endpoint, err error) {
 	if err != nil {
 		return e, err
 	}
-	if e.region, err = e.nic.RegisterBuffer(t, b, nil); err != nil {
+	if e.region, err = e.nic.RegisterBuffer(t, b, vipl.MemAttributes{}); err != nil {
 		return e, err
 	}
 	if e.d, err = e.region.NewDescriptor(0, 1); err != nil {
