@@ -189,7 +189,7 @@ func openVia(t *driver.Thread, h *driver.Host, s channelConfig, p protocol) (cha
 		return nil, err
 	}
 	for i := range 2 * c.slots {
-		d, err := control.Descriptor(i * vipl.DescriptorBytes)
+		d, err := control.Descriptor(i*vipl.DescriptorBytes, 1)
 		if err != nil {
 			return nil, err
 		}
@@ -299,7 +299,7 @@ func (c *viaChannel) receive(t *driver.Thread, p pattern, n int, timeout driver.
 		switch {
 		case errors.Is(err, vipl.ErrTimeout), errors.Is(err, vipl.ErrDescriptor) && d == nil: // nothing posted, nothing to come
 			return nil, nil
-		case err != nil && d != nil && d.Completion()&layout.DescriptorStatusPartialErrorMask != 0:
+		case err != nil && d != nil && d.Status()&layout.DescriptorStatusPartialErrorMask != 0:
 			// Frames of a message were lost. The next message tells which one.
 			c.came++
 			if err := c.replenish(t); err != nil {
@@ -315,7 +315,7 @@ func (c *viaChannel) receive(t *driver.Thread, p pattern, n int, timeout driver.
 		if d != c.descriptors[c.slots+k%c.slots] {
 			return nil, fmt.Errorf("receive %d: descriptor %#x, want %#x", k, d.Address, c.descriptors[c.slots+k%c.slots].Address)
 		}
-		return room[:d.CompletedLength()], c.guarded(k, guard)
+		return room[:d.Length()], c.guarded(k, guard)
 	}
 }
 
@@ -324,11 +324,11 @@ func (c *viaChannel) next(t *driver.Thread, timeout driver.Time) (*vipl.Descript
 	if c.queue == nil {
 		return c.endpoint.VI.RecvWait(t, timeout)
 	}
-	v, _, err := c.queue.Wait(t, timeout)
+	done, err := c.queue.Wait(t, timeout)
 	if err != nil {
 		return nil, err
 	}
-	return v.RecvDone(t)
+	return done.Done(t)
 }
 
 // guarded says whether nothing was written behind a slot.
@@ -364,7 +364,7 @@ func (c *viaChannel) watch(p pattern, n int) (address uint64, there func() bool)
 		return c.endpoint.Buffer.Address() + uint64(o), func() bool { return c.endpoint.Bytes()[o] == p.last() }
 	}
 	d := c.descriptors[c.slots+c.came%c.slots]
-	return d.Address + layout.DescriptorStatusOffset, func() bool { return d.Completion().Done() }
+	return d.Address + layout.DescriptorStatusOffset, func() bool { return d.Status().Done() }
 }
 
 // atMost are at most n ranges that contain the given ones: those with the smallest gaps

@@ -355,7 +355,7 @@ func (x *matrixRun) initiate(t *driver.Thread, h *driver.Host) error {
 		if err := t.Sleep(at - t.Now()); err != nil {
 			return err
 		}
-		d, err := s.control.Descriptor(i * vipl.DescriptorBytes)
+		d, err := s.control.Descriptor(i*vipl.DescriptorBytes, 1)
 		if err != nil {
 			return err
 		}
@@ -409,7 +409,7 @@ func (x *matrixRun) answer(t *driver.Thread, h *driver.Host) error {
 	o := matrixOperations[x.operation]
 	if o.frame == layout.FrameOperationSend || o.immediate {
 		for i := range matrixMessages {
-			d, err := s.control.Descriptor(i * vipl.DescriptorBytes)
+			d, err := s.control.Descriptor(i*vipl.DescriptorBytes, 1)
 			if err != nil {
 				return err
 			}
@@ -479,7 +479,7 @@ func (x *matrixRun) look(t *driver.Thread, s *matrixSide, sink *vipl.Region, don
 			}
 			break
 		}
-		*statuses = append(*statuses, d.Completion().String())
+		*statuses = append(*statuses, d.Status().String())
 	}
 	if sink != nil {
 		for i := range matrixMessages {

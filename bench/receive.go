@@ -194,8 +194,8 @@ func (x *receiving) take(t *driver.Thread, h *driver.Host) error {
 			return err
 		}
 		round.returned = t.Now()
-		if got != d || got.CompletedLength() != n {
-			return fmt.Errorf("descriptor %#x with %d bytes, want %#x with %d", got.Address, got.CompletedLength(), d.Address, n)
+		if got != d || got.Length() != n {
+			return fmt.Errorf("descriptor %#x with %d bytes, want %#x with %d", got.Address, got.Length(), d.Address, n)
 		}
 		if err := s.arena.check(pattern{x.config.Seed, 0, number}, n); err != nil && x.faults[n] == "" {
 			x.faults[n] = err.Error()

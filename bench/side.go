@@ -137,7 +137,7 @@ func openSide(t *driver.Thread, h *driver.Host, x exchange, size int) (*side, er
 	}
 	s := &side{exchange: x, endpoint: e, arena: newArena(e.Bytes(), size)}
 	for i, d := range []**vipl.Descriptor{&s.descriptor, &s.receives[0], &s.receives[1]} {
-		if *d, err = control.Descriptor(i * vipl.DescriptorBytes); err != nil {
+		if *d, err = control.Descriptor(i*vipl.DescriptorBytes, 1); err != nil {
 			return nil, err
 		}
 	}
@@ -187,8 +187,8 @@ func (s *side) receive(t *driver.Thread, w pattern, n int) error {
 	}
 	want := s.receives[s.taken%len(s.receives)]
 	s.taken++
-	if d != want || d.CompletedLength() != n {
-		return fmt.Errorf("receive %d: descriptor %#x with %d bytes, want %#x with %d", s.taken, d.Address, d.CompletedLength(), want.Address, n)
+	if d != want || d.Length() != n {
+		return fmt.Errorf("receive %d: descriptor %#x with %d bytes, want %#x with %d", s.taken, d.Address, d.Length(), want.Address, n)
 	}
 	return s.settle(t)
 }

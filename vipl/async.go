@@ -57,12 +57,11 @@ type ErrorDescriptor struct {
 // errorsAtOnce is how many errors one call delivers at most.
 const errorsAtOnce = 64
 
-// ErrorHandler is what ErrorCallback registers. It runs on the thread whose
-// call delivers the error, and may call the library on that thread.
-type ErrorHandler func(t *driver.Thread, e ErrorDescriptor)
+type errorHandler = func(t *driver.Thread, e ErrorDescriptor)
 
 // ErrorCallback registers a handler of the NIC handle's asynchronous errors,
-// those that wait already included. Nil restores the default, which leaves it
+// those that wait already included. It runs on the thread whose call delivers
+// the error, and may call the library on that thread. Nil restores the default, which leaves it
 // at the log entry that the agent writes, and the error for NextError.
 //
 // VIPL's handler has a context of its own. Here it is called, like a Unix
@@ -71,7 +70,7 @@ type ErrorHandler func(t *driver.Thread, e ErrorDescriptor)
 // ErrorWait also while they wait, and in Disconnect and VI.Destroy before they
 // return. So a run with handlers repeats. A program that wants a context of its
 // own gives it a thread, which calls ErrorWait.
-func (n *NIC) ErrorCallback(h ErrorHandler) error {
+func (n *NIC) ErrorCallback(h func(t *driver.Thread, e ErrorDescriptor)) error {
 	if n == nil {
 		return missing("error callback", "NIC handle")
 	}

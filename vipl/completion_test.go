@@ -48,16 +48,16 @@ func (p *peer) another(a vipl.VIAttributes, first int) (*peer, error) {
 
 // entry waits for an entry and checks what it names.
 func (e *env) entry(what string, c *vipl.CQ, vi *vipl.VI, receive bool) {
-	v, r, err := c.Wait(e.t, driver.Second)
+	got, err := c.Wait(e.t, driver.Second)
 	e.is(what, err, nil)
-	e.that(fmt.Sprintf("%s: the entry names the right queue", what), err != nil || v == vi && r == receive)
+	e.that(fmt.Sprintf("%s: the entry names the right queue", what), err != nil || got == vipl.Completion{VI: vi, Receive: receive})
 }
 
 // nothing checks that a completion queue is empty.
 func (e *env) nothing(what string, c *vipl.CQ) {
-	v, _, err := c.Done(e.t)
+	got, err := c.Done(e.t)
 	e.is(what, err, vipl.ErrNotDone)
-	e.that(what+": no VI with it", v == nil)
+	e.that(what+": no VI with it", got.VI == nil)
 }
 
 // taken takes the head of a queue whose entry has come: it must be done.
@@ -122,7 +122,7 @@ func queuedServer(e *env) error {
 		return err
 	}
 	e.nothing("nothing was posted", c)
-	_, _, err = c.Wait(e.t, 10*driver.Microsecond)
+	_, err = c.Wait(e.t, 10*driver.Microsecond)
 	e.is("a wait in vain", err, vipl.ErrTimeout)
 	receives := map[*peer]*vipl.Descriptor{}
 	for i, q := range []*peer{p, other} {
@@ -177,12 +177,12 @@ func cqLifeClient(e *env) error {
 	e.that("as many as there may be", largest.Entries() == q.MaxCQEntries)
 	e.is("destroy", largest.Destroy(e.t), nil)
 	e.is("again", largest.Destroy(e.t), vipl.ErrInvalidParameter)
-	_, _, err = largest.Done(e.t)
+	_, err = largest.Done(e.t)
 	e.is("done on what was destroyed", err, vipl.ErrInvalidParameter)
-	_, _, err = largest.Wait(e.t, driver.Second)
+	_, err = largest.Wait(e.t, driver.Second)
 	e.is("wait on it", err, vipl.ErrInvalidParameter)
 	e.is("resize it", largest.Resize(e.t, 4), vipl.ErrInvalidParameter)
-	e.is("notify on it", largest.Notify(e.t, func(*driver.Thread, *vipl.VI, bool) {}), vipl.ErrInvalidParameter)
+	e.is("notify on it", largest.Notify(e.t, func(*driver.Thread, vipl.Completion) {}), vipl.ErrInvalidParameter)
 	e.is("a VI on it", second(e.nic.CreateVI(e.t, vipl.VIAttributes{RecvCQ: largest})), vipl.ErrInvalidParameter)
 
 	c, err := e.nic.CreateCQ(e.t, 1)
@@ -223,7 +223,7 @@ func cqLifeClient(e *env) error {
 	e.is("destroy the VI", v.Destroy(e.t), nil)
 	e.is("destroy", c.Destroy(e.t), nil)
 	e.is("close the other handle", stranger.Close(e.t), nil)
-	_, _, err = foreign.Done(e.t)
+	_, err = foreign.Done(e.t)
 	e.is("done after the handle was closed", err, vipl.ErrInvalidParameter)
 
 	// All of the card, then one more.
@@ -654,7 +654,7 @@ func notifyServer(e *env) error {
 	register(notified - 1)
 	e.that(fmt.Sprintf("all in order: %v", calls), slices.Equal(told, posted) && slices.IsSorted(calls) && len(calls) == notified)
 	for _, d := range told {
-		e.that("complete", d.Completion().Done() && !d.Completion().Failed() && d.CompletedLength() == 4)
+		e.that("complete", d.Status().Done() && !d.Status().Failed() && d.Length() == 4)
 	}
 	_, err = p.vi.RecvDone(e.t)
 	e.is("they were taken", err, vipl.ErrDescriptor)
@@ -666,10 +666,10 @@ func notifyServer(e *env) error {
 		}
 	}
 	entries := 0
-	var handler vipl.CQNotifyHandler
-	handler = func(t *driver.Thread, v *vipl.VI, receive bool) {
-		e.that("the right queue", v == tied.vi && receive)
-		_, err := v.RecvDone(t)
+	var handler func(*driver.Thread, vipl.Completion)
+	handler = func(t *driver.Thread, got vipl.Completion) {
+		e.that("the right queue", got == vipl.Completion{VI: tied.vi, Receive: true})
+		_, err := got.Done(t)
 		e.is("its descriptor is complete", err, nil)
 		entries++
 		e.is("register again", c.Notify(t, handler), nil)
@@ -699,8 +699,8 @@ func notifyServer(e *env) error {
 		return err
 	}
 	flushes := 0
-	e.is("register", again.Notify(e.t, func(_ *driver.Thread, v *vipl.VI, receive bool) {
-		e.that("of the new one", v == idle.vi && receive)
+	e.is("register", again.Notify(e.t, func(_ *driver.Thread, got vipl.Completion) {
+		e.that("of the new one", got == vipl.Completion{VI: idle.vi, Receive: true})
 		flushes++
 	}), nil)
 	e.is("disconnect", idle.vi.Disconnect(e.t), nil)
@@ -741,7 +741,7 @@ func notifyServer(e *env) error {
 	if len(told) == notified {
 		e.is("a flushed descriptor is told of", e.nic.NotifyWait(e.t, driver.Second), nil)
 	}
-	e.that("flushed", len(told) == notified+1 && told[notified].Completion().Flushed())
+	e.that("flushed", len(told) == notified+1 && told[notified].Status()&vipl.Flushed != 0)
 	// Registrations of a VI that is destroyed are cancelled.
 	register(99)
 	e.is("destroy", p.vi.Destroy(e.t), nil)
@@ -820,7 +820,7 @@ func sleepServer(e *env) error {
 	}
 	_, err = p.vi.RecvWait(e.t, 0)
 	e.is("a wait of no time", err, vipl.ErrTimeout)
-	_, _, err = c.Wait(e.t, 100*driver.Microsecond)
+	_, err = c.Wait(e.t, 100*driver.Microsecond)
 	e.is("a wait in vain for an entry", err, vipl.ErrTimeout)
 	if err := p.meet(0); err != nil {
 		return err

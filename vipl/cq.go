@@ -30,16 +30,26 @@ type CQ struct {
 
 	mu        sync.Mutex
 	ring      ring
-	pending   []cqEntry // before what is in the ring: taken out of it, or never written by the card
-	ties      []*VI     // whose queues are tied to it, in the order of their creation
+	pending   []Completion // before what is in the ring: taken out of it, or never written by the card
+	ties      []*VI        // whose queues are tied to it, in the order of their creation
 	resizing  bool
 	destroyed bool
 	changes   uint32 // of what a thread that waits must look at anew: ring, pending, destroyed
 }
 
-type cqEntry struct {
-	vi      *VI
-	receive bool
+// Completion is an entry of a completion queue: the work queue on which a
+// descriptor completed.
+type Completion struct {
+	VI      *VI
+	Receive bool // of the receive queue
+}
+
+// Done takes the descriptor: VI.SendDone or VI.RecvDone.
+func (c Completion) Done(t *driver.Thread) (*Descriptor, error) {
+	if c.Receive {
+		return c.VI.RecvDone(t)
+	}
+	return c.VI.SendDone(t)
 }
 
 // ring is what the card writes to.
@@ -206,7 +216,7 @@ func (c *CQ) pull() bool {
 	index := int(w & layout.CompletionEntryWordVIMask >> layout.CompletionEntryWordVILsb)
 	for _, v := range c.ties {
 		if v.vi.Index == index {
-			c.pending = append(c.pending, cqEntry{v, w&layout.CompletionEntryWordReceiveMask != 0})
+			c.pending = append(c.pending, Completion{v, w&layout.CompletionEntryWordReceiveMask != 0})
 			break
 		}
 	}
@@ -214,7 +224,7 @@ func (c *CQ) pull() bool {
 }
 
 // take removes and returns the oldest entry. The mutex is held.
-func (c *CQ) take() (e cqEntry, ok bool) {
+func (c *CQ) take() (e Completion, ok bool) {
 	for len(c.pending) == 0 {
 		if !c.pull() {
 			return e, false
@@ -233,7 +243,7 @@ func (c *CQ) add(v *VI, receive bool, n int) driver.Range {
 	for c.pull() {
 	}
 	for range n {
-		c.pending = append(c.pending, cqEntry{v, receive})
+		c.pending = append(c.pending, Completion{v, receive})
 	}
 	c.changes++
 	return c.arm.Range()
@@ -283,12 +293,12 @@ func (c *CQ) remove(v *VI) {
 	for c.pull() {
 	}
 	c.ties = slices.DeleteFunc(c.ties, func(o *VI) bool { return o == v })
-	c.pending = slices.DeleteFunc(c.pending, func(e cqEntry) bool { return e.vi == v })
+	c.pending = slices.DeleteFunc(c.pending, func(e Completion) bool { return e.VI == v })
 }
 
 // look returns the oldest entry; when there is none, what cannot complete any
 // more in broken VIs is completed first.
-func (c *CQ) look(t *driver.Thread, op string) (e cqEntry, ok bool, err error) {
+func (c *CQ) look(t *driver.Thread, op string) (e Completion, ok bool, err error) {
 	if e, ok, err = c.tryTake(op); ok || err != nil {
 		return e, ok, err
 	}
@@ -310,49 +320,48 @@ func (c *CQ) look(t *driver.Thread, op string) (e cqEntry, ok bool, err error) {
 	return c.tryTake(op)
 }
 
-func (c *CQ) tryTake(op string) (cqEntry, bool, error) {
+func (c *CQ) tryTake(op string) (Completion, bool, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.destroyed {
-		return cqEntry{}, false, c.fail(op, ErrInvalidParameter, errCQDestroyed)
+		return Completion{}, false, c.fail(op, ErrInvalidParameter, errCQDestroyed)
 	}
 	e, ok := c.take()
 	return e, ok, nil
 }
 
 // charge lets the time pass that taking an entry costs.
-func (c *CQ) charge(t *driver.Thread, op string, e cqEntry) (*VI, bool, error) {
-	return e.vi, e.receive, translate(op, nil, t.Spend(driver.LayerLibrary, c.nic.costs.PollPeriod()))
+func (c *CQ) charge(t *driver.Thread, op string, e Completion) (Completion, error) {
+	return e, translate(op, nil, t.Spend(driver.LayerLibrary, c.nic.costs.PollPeriod()))
 }
 
 const opCQDone = "done on completion queue"
 
-// Done takes the oldest entry and returns its VI and whether it is of the receive
-// queue; ErrNotDone if there is none.
-func (c *CQ) Done(t *driver.Thread) (v *VI, receive bool, err error) {
+// Done takes the oldest entry; ErrNotDone if there is none.
+func (c *CQ) Done(t *driver.Thread) (Completion, error) {
 	const op = opCQDone
 	if c == nil {
-		return nil, false, missing(op, "completion queue")
+		return Completion{}, missing(op, "completion queue")
 	}
 	if err := c.nic.deliver(t); err != nil {
-		return nil, false, err
+		return Completion{}, err
 	}
 	e, ok, err := c.look(t, op)
 	if err == nil && !ok && c.cq.InKernel() {
 		// Only the kernel sees which sends its NIC has read.
 		if err := c.reap(t); err != nil {
-			return nil, false, translate(op, nil, err)
+			return Completion{}, translate(op, nil, err)
 		}
 		e, ok, err = c.look(t, op)
 	}
 	switch {
 	case err != nil:
-		return nil, false, err
+		return Completion{}, err
 	case !ok:
 		if err := t.Spend(driver.LayerPoll, c.nic.costs.PollPeriod()); err != nil {
-			return nil, false, translate(op, nil, err)
+			return Completion{}, translate(op, nil, err)
 		}
-		return nil, false, c.notDone
+		return Completion{}, c.notDone
 	}
 	return c.charge(t, op, e)
 }
@@ -367,30 +376,30 @@ func (c *CQ) reap(t *driver.Thread) error {
 
 // Wait is Done that waits; ErrTimeout when the timeout comes first. Asynchronous
 // errors are delivered meanwhile.
-func (c *CQ) Wait(t *driver.Thread, timeout driver.Time) (v *VI, receive bool, err error) {
+func (c *CQ) Wait(t *driver.Thread, timeout driver.Time) (Completion, error) {
 	const op = "wait on completion queue"
 	if c == nil {
-		return nil, false, missing(op, "completion queue")
+		return Completion{}, missing(op, "completion queue")
 	}
 	kernel := c.cq.InKernel()
 	sleep := newSleeper(c.blocks.Load() && !kernel, c.arm)
 	left := t.Countdown(timeout)
 	for looked := false; ; looked = true {
 		if err := c.nic.deliver(t); err != nil {
-			return nil, false, err
+			return Completion{}, err
 		}
 		sleep.looks()
 		since := c.state()
 		e, ok, err := c.look(t, op)
 		if err != nil {
-			return nil, false, err
+			return Completion{}, err
 		}
 		if ok {
 			return c.charge(t, op, e)
 		}
 		span := left()
 		if (looked || sleep != nil) && span <= 0 {
-			return nil, false, c.fail(op, ErrTimeout, fmt.Errorf("no entry came within %v", timeout))
+			return Completion{}, c.fail(op, ErrTimeout, fmt.Errorf("no entry came within %v", timeout))
 		}
 		switch {
 		case kernel:
@@ -408,7 +417,7 @@ func (c *CQ) Wait(t *driver.Thread, timeout driver.Time) (v *VI, receive bool, e
 			_, err = c.await(t, max(span, 0), since, false, nil)
 		}
 		if err != nil {
-			return nil, false, translate(op, nil, err)
+			return Completion{}, translate(op, nil, err)
 		}
 	}
 }
@@ -459,7 +468,7 @@ func (c *CQ) await(t *driver.Thread, timeout driver.Time, since cqState, blocked
 
 // Notify registers a handler of the next entry, as VI.SendNotify does of a work
 // queue: one registration is one entry, which is taken. Destroy cancels it.
-func (c *CQ) Notify(t *driver.Thread, h CQNotifyHandler) error {
+func (c *CQ) Notify(t *driver.Thread, h func(t *driver.Thread, c Completion)) error {
 	const op = "notify on completion queue"
 	if c == nil {
 		return missing(op, "completion queue")
@@ -478,7 +487,7 @@ func (c *CQ) Notify(t *driver.Thread, h CQNotifyHandler) error {
 		if !ok {
 			return nil, err
 		}
-		v, receive, err := c.charge(t, op, e)
-		return func() { h(t, v, receive) }, err
+		e, err = c.charge(t, op, e)
+		return func() { h(t, e) }, err
 	}))
 }

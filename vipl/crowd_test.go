@@ -108,7 +108,7 @@ func (s *crowdSide) run(t *driver.Thread, h *driver.Host, i int) error {
 		if err := m.prepare(t, k); err != nil {
 			return err
 		}
-		d, err := m.mem.Descriptor((2*crowdWindow + k) * crowdSlot)
+		d, err := m.mem.Descriptor((2*crowdWindow+k)*crowdSlot, 1)
 		if err != nil {
 			return err
 		}
@@ -149,7 +149,7 @@ func (s *crowdSide) run(t *driver.Thread, h *driver.Host, i int) error {
 
 // prepare posts the receive of a slot.
 func (m *member) prepare(t *driver.Thread, k int) error {
-	d, err := m.mem.Descriptor(k * crowdSlot)
+	d, err := m.mem.Descriptor(k*crowdSlot, 1)
 	if err != nil {
 		return err
 	}
@@ -183,13 +183,12 @@ func (m *member) say(t *driver.Thread) error {
 // and does not look in a loop: the simulator needs the processor, too.
 func (s *crowdSide) serve(t *driver.Thread) error {
 	for _, c := range []*vipl.CQ{s.receive, s.send} {
-		var v *vipl.VI
-		var receive bool
+		var got vipl.Completion
 		var err error
 		if c == s.receive {
-			v, receive, err = c.Wait(t, driver.Millisecond)
+			got, err = c.Wait(t, driver.Millisecond)
 		} else {
-			v, receive, err = c.Done(t)
+			got, err = c.Done(t)
 		}
 		if errors.Is(err, vipl.ErrNotDone) || errors.Is(err, vipl.ErrTimeout) {
 			continue
@@ -197,13 +196,13 @@ func (s *crowdSide) serve(t *driver.Thread) error {
 		if err != nil {
 			return err
 		}
-		x, _ := s.members.Load(v)
+		x, _ := s.members.Load(got.VI)
 		m, ok := x.(*member)
-		if !ok || receive != (c == s.receive) {
-			return fmt.Errorf("an entry of VI %d, of the receive queue: %v", v.Index(), receive)
+		if !ok || got.Receive != (c == s.receive) {
+			return fmt.Errorf("an entry of VI %d, of the receive queue: %v", got.VI.Index(), got.Receive)
 		}
-		if err := s.take(t, m, receive); err != nil {
-			return fmt.Errorf("VI %d: %w", v.Index(), err)
+		if err := s.take(t, m, got.Receive); err != nil {
+			return fmt.Errorf("VI %d: %w", got.VI.Index(), err)
 		}
 	}
 	return nil
@@ -222,14 +221,14 @@ func (s *crowdSide) take(t *driver.Thread, m *member, receive bool) error {
 		return nil
 	}
 	d, err := m.v.RecvDone(t)
-	if m.answered == s.questions && d != nil && d.Completion().Flushed() {
+	if m.answered == s.questions && d != nil && d.Status()&vipl.Flushed != 0 {
 		return nil // the peer has all that it asked for, and has gone
 	}
 	if err != nil {
 		return err
 	}
 	at := int(d.Address - m.mem.Address())
-	if got := m.mem.Bytes()[at+128 : at+192]; d.CompletedLength() != 64 || !bytes.Equal(got, pattern(64, m.answered)) {
+	if got := m.mem.Bytes()[at+128 : at+192]; d.Length() != 64 || !bytes.Equal(got, pattern(64, m.answered)) {
 		return fmt.Errorf("message %d is %x", m.answered, got)
 	}
 	m.answered++

@@ -25,9 +25,9 @@ func (r *Region) Segment(offset, n int) Segment {
 // memory itself: what is set is what the NIC reads. Address and Handle are
 // what a post tells the NIC. While it is posted it belongs to the NIC.
 type Descriptor struct {
-	layout.Descriptor
 	Address uint64
 	Handle  MemHandle
+	memory  layout.Descriptor
 }
 
 // DescriptorBytes is the size of a descriptor with one address and one data
@@ -45,14 +45,16 @@ func DescriptorSize(segments int) int {
 	return (n + layout.DescriptorAlignment - 1) / layout.DescriptorAlignment * layout.DescriptorAlignment
 }
 
-// Descriptor returns a view of the descriptor of DescriptorBytes at an offset
-// of the region, which must be a multiple of 64 bytes in virtual addresses.
-func (r *Region) Descriptor(offset int) (*Descriptor, error) { return r.NewDescriptor(offset, 1) }
+// NewDescriptor returns a view of a descriptor in memory that was not
+// registered through this library. Region.Descriptor is for memory that was.
+func NewDescriptor(memory []byte, address uint64, h MemHandle) *Descriptor {
+	return &Descriptor{Address: address, Handle: h, memory: memory}
+}
 
-// NewDescriptor returns a view of a descriptor with room for an address
-// segment and up to MaxSegments data segments. It takes DescriptorSize bytes
-// at the offset, which must be a multiple of 64 bytes in virtual addresses.
-func (r *Region) NewDescriptor(offset, segments int) (*Descriptor, error) {
+// Descriptor returns a view of a descriptor with room for an address segment
+// and up to MaxSegments data segments. It takes DescriptorSize bytes at the
+// offset, which must be a multiple of 64 bytes in virtual addresses.
+func (r *Region) Descriptor(offset, segments int) (*Descriptor, error) {
 	refuse := func(detail error) (*Descriptor, error) {
 		return nil, fail("descriptor view", ErrInvalidParameter, detail)
 	}
@@ -63,7 +65,7 @@ func (r *Region) NewDescriptor(offset, segments int) (*Descriptor, error) {
 	if offset < 0 || offset > len(r.bytes)-n || at%layout.DescriptorAlignment != 0 {
 		return refuse(fmt.Errorf("%d bytes at %#x: want them inside the region of %d bytes at %#x, at a multiple of %d", n, at, len(r.bytes), r.address, layout.DescriptorAlignment))
 	}
-	return &Descriptor{Descriptor: layout.Descriptor(r.bytes[offset : offset+n : offset+n]), Address: at, Handle: r.handle}, nil
+	return NewDescriptor(r.bytes[offset:offset+n:offset+n], at, r.handle), nil
 }
 
 // SetSend makes the descriptor a send of the segments' bytes, in order. With
@@ -109,14 +111,14 @@ func (d *Descriptor) SetRDMAReadScatter(remote uint64, handle MemHandle, buffers
 // that were posted before it on the same queue are complete. The setters of
 // operations take it away again.
 func (d *Descriptor) SetFence() {
-	d.SetControl(d.Control() | layout.DescriptorControlQueueFenceMask)
+	d.memory.SetControl(d.memory.Control() | layout.DescriptorControlQueueFenceMask)
 }
 
 // AttachImmediate adds immediate data to a send or an RDMA write, which then
 // uses up a receive descriptor of the peer as a send does.
 func (d *Descriptor) AttachImmediate(data uint32) {
-	d.SetControl(d.Control() | layout.DescriptorControlImmediateMask)
-	d.SetImmediateData(data)
+	d.memory.SetControl(d.memory.Control() | layout.DescriptorControlImmediateMask)
+	d.memory.SetImmediateData(data)
 }
 
 // leading is how many segments of an operation come before the data segments.
@@ -128,7 +130,7 @@ func leading(o layout.DescriptorOperation) int {
 }
 
 func (d *Descriptor) set(op string, o layout.DescriptorOperation, remote uint64, handle MemHandle, data []Segment) error {
-	room := (len(d.Descriptor)-layout.DescriptorSize)/layout.DataSegmentSize - leading(o)
+	room := (len(d.memory)-layout.DescriptorSize)/layout.DataSegmentSize - leading(o)
 	sum := uint64(0)
 	for _, s := range data {
 		sum += uint64(s.Length)
@@ -145,14 +147,14 @@ func (d *Descriptor) set(op string, o layout.DescriptorOperation, remote uint64,
 
 // fill sets all but the links and the data segments.
 func (d *Descriptor) fill(o layout.DescriptorOperation, remote uint64, handle MemHandle, length uint32, segments int) {
-	d.SetSegmentCount(uint16(leading(o) + segments))
-	d.SetControl(uint16(o) << layout.DescriptorControlOperationLsb)
-	clear(d.Descriptor[layout.DescriptorReservedOffset:layout.DescriptorImmediateDataOffset])
-	d.SetImmediateData(0)
-	d.SetLength(length)
-	d.SetStatus(0)
+	d.memory.SetSegmentCount(uint16(leading(o) + segments))
+	d.memory.SetControl(uint16(o) << layout.DescriptorControlOperationLsb)
+	clear(d.memory[layout.DescriptorReservedOffset:layout.DescriptorImmediateDataOffset])
+	d.memory.SetImmediateData(0)
+	d.memory.SetLength(length)
+	d.memory.SetStatus(0)
 	if leading(o) > 0 {
-		a := layout.AddressSegment(d.Descriptor[layout.DescriptorSize:])
+		a := layout.AddressSegment(d.memory[layout.DescriptorSize:])
 		a.SetAddress(remote)
 		a.SetHandle(uint32(handle))
 		clear(a[layout.AddressSegmentReservedOffset:layout.AddressSegmentSize])
@@ -161,7 +163,7 @@ func (d *Descriptor) fill(o layout.DescriptorOperation, remote uint64, handle Me
 
 // setData fills segment k, an address segment counted.
 func (d *Descriptor) setData(k int, s Segment) {
-	b := layout.DataSegment(d.Descriptor[layout.DescriptorSize+k*layout.DataSegmentSize:])
+	b := layout.DataSegment(d.memory[layout.DescriptorSize+k*layout.DataSegmentSize:])
 	b.SetAddress(s.Address)
 	b.SetHandle(uint32(s.Handle))
 	b.SetLength(s.Length)
@@ -170,32 +172,35 @@ func (d *Descriptor) setData(k int, s Segment) {
 // dataBytes is the sum of the data segments that the view shows.
 func (d *Descriptor) dataBytes() (sum uint64) {
 	first := leading(d.operation())
-	for k := first; k < int(d.SegmentCount()); k++ {
+	for k := first; k < int(d.memory.SegmentCount()); k++ {
 		at := layout.DescriptorSize + k*layout.DataSegmentSize
-		if at+layout.DataSegmentSize > len(d.Descriptor) {
+		if at+layout.DataSegmentSize > len(d.memory) {
 			break
 		}
-		sum += uint64(layout.DataSegment(d.Descriptor[at:]).Length())
+		sum += uint64(layout.DataSegment(d.memory[at:]).Length())
 	}
 	return sum
 }
 
 func (d *Descriptor) operation() layout.DescriptorOperation {
-	return layout.DescriptorOperation(d.Control() & layout.DescriptorControlOperationMask >> layout.DescriptorControlOperationLsb)
+	return layout.DescriptorOperation(d.memory.Control() & layout.DescriptorControlOperationMask >> layout.DescriptorControlOperationLsb)
 }
 
-// Completion returns the descriptor's status word.
-func (d *Descriptor) Completion() DescriptorStatus {
-	return DescriptorStatus(driver.LoadUint32(d.Descriptor[layout.DescriptorStatusOffset:]))
+// Bytes returns the descriptor's memory, which layout.Descriptor decodes.
+func (d *Descriptor) Bytes() []byte { return d.memory }
+
+// Status returns the status word.
+func (d *Descriptor) Status() DescriptorStatus {
+	return DescriptorStatus(driver.LoadUint32(d.memory[layout.DescriptorStatusOffset:]))
 }
 
-// CompletedLength returns the bytes that a completed descriptor moved: on the
+// Length returns the number of bytes that a completed descriptor moved: on the
 // send queue those handed to the network, or read from the peer, on the receive
 // queue those written into memory, by an RDMA write with immediate data too.
-func (d *Descriptor) CompletedLength() int { return int(d.Length()) }
+func (d *Descriptor) Length() int { return int(d.memory.Length()) }
 
-// CompletedImmediate returns the immediate data that came with the message of
-// a completed receive; false if none did.
-func (d *Descriptor) CompletedImmediate() (data uint32, ok bool) {
-	return d.ImmediateData(), d.Completion().Immediate()
+// Immediate returns the immediate data that came with the message of a
+// completed receive, and whether there was any.
+func (d *Descriptor) Immediate() (data uint32, ok bool) {
+	return d.memory.ImmediateData(), d.Status()&layout.DescriptorStatusImmediateMask != 0
 }

@@ -21,14 +21,13 @@
 //
 // # Descriptors
 //
-// A Descriptor is a view of registered memory. Region.Descriptor gives one of
-// 64 bytes, Region.NewDescriptor one with room for up to MaxSegments (252) data
-// segments. SetSend, SetReceive, SetRDMAWrite and SetRDMAWriteGather fill it,
+// A Descriptor is a view of registered memory. Region.Descriptor gives one
+// with room for up to MaxSegments (252) data segments. SetSend, SetReceive, SetRDMAWrite and SetRDMAWriteGather fill it,
 // AttachImmediate adds immediate data, PostSend and PostRecv hand it to the NIC.
-// When it comes back, Completion tells what became of it, CompletedLength how
-// many bytes it moved, CompletedImmediate what came with the message.
+// When it comes back, Status tells what became of it, Length how
+// many bytes it moved, Immediate what came with the message.
 //
-//	d, _ := mem.NewDescriptor(0, 2)
+//	d, _ := mem.Descriptor(0, 2)
 //	_ = d.SetReceive(header.Segment(0, 64), body.Segment(0, 4096))
 //	_ = vi.PostRecv(t, d)
 //	d, err := vi.RecvWait(t, driver.Second)
@@ -80,7 +79,8 @@
 //
 //	cq, _ := nic.CreateCQ(t, 256)
 //	vi, _ := nic.CreateVI(t, vipl.VIAttributes{SendCQ: cq, RecvCQ: cq})
-//	v, receive, err := cq.Wait(t, driver.Second)
+//	completion, err := cq.Wait(t, driver.Second)
+//	d, err := completion.Done(t)
 //
 // # Waiting
 //

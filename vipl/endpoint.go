@@ -109,7 +109,7 @@ func OpenEndpointWith(t *driver.Thread, h *driver.Host, bytes int, attributes fu
 		return nil, err
 	}
 	for i := range e.descriptors {
-		if e.descriptors[i], err = e.control.Descriptor(descriptorsOffset + i*DescriptorBytes); err != nil {
+		if e.descriptors[i], err = e.control.Descriptor(descriptorsOffset+i*DescriptorBytes, 1); err != nil {
 			return nil, err
 		}
 	}

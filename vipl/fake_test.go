@@ -164,9 +164,12 @@ func (e *env) dial(node int, a vipl.VIAttributes) (*peer, error) {
 
 var writable = vipl.VIAttributes{EnableRDMAWrite: true}
 
+// raw is a descriptor's memory, for what its setters do not make.
+func raw(d *vipl.Descriptor) layout.Descriptor { return d.Bytes() }
+
 // next returns a fresh descriptor.
 func (p *peer) next() *vipl.Descriptor {
-	d, err := p.descriptors.Descriptor(p.posted % 2048 * vipl.DescriptorBytes)
+	d, err := p.descriptors.Descriptor(p.posted%2048*vipl.DescriptorBytes, 1)
 	if err != nil {
 		panic(err)
 	}

@@ -82,7 +82,7 @@ func fastClient(mark func(), report func(looks int)) main {
 		}
 		var list []*vipl.Descriptor
 		for i := range fastWindow {
-			d, err := p.Buffer.Descriptor(4096 + 128*i)
+			d, err := p.Buffer.Descriptor(4096+128*i, 1)
 			if err != nil {
 				return err
 			}

@@ -15,7 +15,6 @@ import (
 
 	"hvia/driver"
 	"hvia/driver/drivertest"
-	"hvia/layout"
 	"hvia/vipl"
 )
 
@@ -147,7 +146,7 @@ func (f *fixture) region() *vipl.Region {
 // receive returns a receive descriptor of the row's memory.
 func (f *fixture) receive() *vipl.Descriptor {
 	r := f.region()
-	d := must(f, errorOf(r.Descriptor(0)), nil)
+	d := must(f, errorOf(r.Descriptor(0, 1)), nil)
 	f.must(d.SetReceive(r.Segment(4096, 64)))
 	return d
 }
@@ -155,7 +154,7 @@ func (f *fixture) receive() *vipl.Descriptor {
 // send returns a send descriptor of the row's memory.
 func (f *fixture) send() *vipl.Descriptor {
 	r := f.region()
-	d := must(f, errorOf(r.Descriptor(1024)), nil)
+	d := must(f, errorOf(r.Descriptor(1024, 1)), nil)
 	f.must(d.SetSend(r.Segment(8192, 16)))
 	return d
 }
@@ -244,7 +243,7 @@ func (e *env) partner(words []string) error {
 			return err
 		}
 		for i := range 4 {
-			d, err := m.Descriptor(i * vipl.DescriptorBytes)
+			d, err := m.Descriptor(i*vipl.DescriptorBytes, 1)
 			if err != nil {
 				return err
 			}
@@ -255,7 +254,7 @@ func (e *env) partner(words []string) error {
 		if err := r.Accept(e.t, v); err != nil {
 			return err
 		}
-		d, err := m.Descriptor(1024)
+		d, err := m.Descriptor(1024, 1)
 		if err != nil {
 			return err
 		}
@@ -819,7 +818,7 @@ func functionRows() (rows []functionRow) {
 		doPost                   func(f *fixture, v *vipl.VI, d *vipl.Descriptor) error
 		doDone                   func(f *fixture, v *vipl.VI) (*vipl.Descriptor, error)
 		doWait                   func(f *fixture, v *vipl.VI, timeout driver.Time) (*vipl.Descriptor, error)
-		doNotify                 func(f *fixture, v *vipl.VI, h vipl.NotifyHandler) error
+		doNotify                 func(f *fixture, v *vipl.VI, h func(*driver.Thread, *vipl.VI, *vipl.Descriptor)) error
 	}{
 		{
 			"PostSend", "SendDone", "SendWait", "SendNotify",
@@ -829,7 +828,9 @@ func functionRows() (rows []functionRow) {
 			func(f *fixture, v *vipl.VI, timeout driver.Time) (*vipl.Descriptor, error) {
 				return v.SendWait(f.t, timeout)
 			},
-			func(f *fixture, v *vipl.VI, h vipl.NotifyHandler) error { return v.SendNotify(f.t, h) },
+			func(f *fixture, v *vipl.VI, h func(*driver.Thread, *vipl.VI, *vipl.Descriptor)) error {
+				return v.SendNotify(f.t, h)
+			},
 		},
 		{
 			"PostRecv", "RecvDone", "RecvWait", "RecvNotify",
@@ -839,7 +840,9 @@ func functionRows() (rows []functionRow) {
 			func(f *fixture, v *vipl.VI, timeout driver.Time) (*vipl.Descriptor, error) {
 				return v.RecvWait(f.t, timeout)
 			},
-			func(f *fixture, v *vipl.VI, h vipl.NotifyHandler) error { return v.RecvNotify(f.t, h) },
+			func(f *fixture, v *vipl.VI, h func(*driver.Thread, *vipl.VI, *vipl.Descriptor)) error {
+				return v.RecvNotify(f.t, h)
+			},
 		},
 	} {
 		onVI(q.post, anyState(ok), func(f *fixture, v *vipl.VI) error { return q.doPost(f, v, q.descriptor(f)) })
@@ -861,12 +864,10 @@ func functionRows() (rows []functionRow) {
 		posts("MaxDescriptorsPerQueue are outstanding", none, func(f *fixture, v *vipl.VI) error {
 			d := q.descriptor(f)
 			for i := range vipl.MaxDescriptorsPerQueue {
-				e := *d
-				e.Address += uint64(i * vipl.DescriptorBytes)
-				e.Descriptor = layout.Descriptor(f.buf.Bytes()[i*vipl.DescriptorBytes : (i+1)*vipl.DescriptorBytes])
-				e.Address = f.buf.Address() + uint64(i*vipl.DescriptorBytes)
+				at := i * vipl.DescriptorBytes
+				e := vipl.NewDescriptor(f.buf.Bytes()[at:at+vipl.DescriptorBytes], f.buf.Address()+uint64(at), d.Handle)
 				f.must(e.SetReceive())
-				f.must(q.doPost(f, v, &e))
+				f.must(q.doPost(f, v, e))
 			}
 			return q.doPost(f, v, d)
 		})
@@ -884,7 +885,7 @@ func functionRows() (rows []functionRow) {
 				f.must(q.doPost(f, v, d))
 				f.must(v.Disconnect(f.t))
 				got, err := take(f, v)
-				f.that("it is that descriptor", got == d && d.Completion().Flushed())
+				f.that("it is that descriptor", got == d && d.Status()&vipl.Flushed != 0)
 				return err
 			})
 			add(function, "a descriptor is complete", ok, func(f *fixture) error {
@@ -967,7 +968,7 @@ func functionRows() (rows []functionRow) {
 		_, err := f.nic.CreateCQ(f.t, 1)
 		return err
 	})
-	entry := func(*driver.Thread, *vipl.VI, bool) {}
+	entry := func(*driver.Thread, vipl.Completion) {}
 	for _, way := range []struct {
 		function string
 		empty    vipl.Status
@@ -975,8 +976,8 @@ func functionRows() (rows []functionRow) {
 	}{
 		{"DestroyCQ", ok, func(f *fixture, c *vipl.CQ) error { return c.Destroy(f.t) }},
 		{"ResizeCQ", ok, func(f *fixture, c *vipl.CQ) error { return c.Resize(f.t, 8) }},
-		{"CQDone", vipl.ErrNotDone, func(f *fixture, c *vipl.CQ) error { _, _, err := c.Done(f.t); return err }},
-		{"CQWait", vipl.ErrTimeout, func(f *fixture, c *vipl.CQ) error { _, _, err := c.Wait(f.t, driver.Millisecond); return err }},
+		{"CQDone", vipl.ErrNotDone, func(f *fixture, c *vipl.CQ) error { _, err := c.Done(f.t); return err }},
+		{"CQWait", vipl.ErrTimeout, func(f *fixture, c *vipl.CQ) error { _, err := c.Wait(f.t, driver.Millisecond); return err }},
 		{"CQNotify", ok, func(f *fixture, c *vipl.CQ) error { return c.Notify(f.t, entry) }},
 	} {
 		add(way.function, "no completion queue", invalid, func(f *fixture) error { return way.call(f, nil) })

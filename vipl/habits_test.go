@@ -153,7 +153,7 @@ func compactHabit(e *env) error {
 	// Descriptor, buffer, descriptor, buffer and so on, without a gap, then descriptors only.
 	var list []*vipl.Descriptor
 	for i := range habitMessages {
-		d, err := p.mem.Descriptor(128 * i)
+		d, err := p.mem.Descriptor(128*i, 1)
 		if err != nil {
 			return err
 		}
@@ -170,7 +170,7 @@ func compactHabit(e *env) error {
 		e.that("bytes behind the descriptor", bytes.Equal(p.mem.Bytes()[128*i+64:128*i+128], pattern(64, i)))
 	}
 	for i := range habitMessages {
-		d, err := p.mem.Descriptor(4096 + 64*i)
+		d, err := p.mem.Descriptor(4096+64*i, 1)
 		if err != nil {
 			return err
 		}
@@ -269,23 +269,21 @@ func entryHabit(e *env) error {
 	// Both kinds come; without an entry there is nothing to take, and each entry is for one.
 	var sends, receives int
 	for sends+receives < 2*habitMessages {
-		v, receive, err := c.Wait(e.t, driver.Second)
+		got, err := c.Wait(e.t, driver.Second)
 		if err != nil {
 			return fmt.Errorf("after %d sends and %d receives: %w", sends, receives, err)
 		}
-		e.that("the VI of the entry", v == p.vi)
-		if !receive {
-			_, err := v.SendDone(e.t)
-			e.is("send of the entry", err, nil)
+		e.that("the VI of the entry", got.VI == p.vi)
+		d, err := got.Done(e.t)
+		e.is("descriptor of the entry", err, nil)
+		if !got.Receive {
 			sends++
 			continue
 		}
-		d, err := v.RecvDone(e.t)
-		e.is("receive of the entry", err, nil)
 		e.that("in order", d == list[receives])
 		receives++
 	}
-	_, _, err = c.Done(e.t)
+	_, err = c.Done(e.t)
 	e.is("no entry is left", err, vipl.ErrNotDone)
 	e.that("as many of each", sends == habitMessages && receives == habitMessages)
 	return p.drained()
@@ -308,14 +306,14 @@ func reuseHabit(e *env) error {
 		return err
 	}
 	p.take("first", d, received(64))
-	for i := range d.Descriptor {
-		d.Descriptor[i] = 0xee
+	for i := range d.Bytes() {
+		d.Bytes()[i] = 0xee
 	}
 	p.take("second", again, received(64))
 	if err := e.t.Sleep(driver.Millisecond); err != nil {
 		return err
 	}
-	e.that("nobody has written to it", bytes.Equal(d.Descriptor, bytes.Repeat([]byte{0xee}, len(d.Descriptor))))
+	e.that("nobody has written to it", bytes.Equal(d.Bytes(), bytes.Repeat([]byte{0xee}, len(d.Bytes()))))
 	// And it can be posted again as it lies there.
 	for range 4 {
 		if err := errors.Join(d.SetSend(p.mem.Segment(4096, 32)), p.vi.PostSend(e.t, d)); err != nil {
@@ -405,13 +403,13 @@ func linkHabit(e *env) error {
 		return err
 	}
 	for i, d := range list[:len(list)-1] {
-		e.that(fmt.Sprintf("descriptor %d is linked to the next", i), d.Next() == list[i+1].Address && d.NextHandle() == uint32(list[i+1].Handle))
+		e.that(fmt.Sprintf("descriptor %d is linked to the next", i), raw(d).Next() == list[i+1].Address && raw(d).NextHandle() == uint32(list[i+1].Handle))
 	}
 	p.heard(list)
 	// They are on a list of the program's now.
 	for i, d := range list {
-		d.SetNext(uint64(i) * 0x1111)
-		d.SetNextHandle(uint32(i) * 0x2222)
+		raw(d).SetNext(uint64(i) * 0x1111)
+		raw(d).SetNextHandle(uint32(i) * 0x2222)
 	}
 	for range habitMessages {
 		d, err := p.send(4096, 32)
@@ -421,7 +419,7 @@ func linkHabit(e *env) error {
 		p.sent("others", d, outcome{operation: layout.StatusOperationSend, length: 32})
 	}
 	for i, d := range list {
-		e.that(fmt.Sprintf("link of descriptor %d", i), d.Next() == uint64(i)*0x1111 && d.NextHandle() == uint32(i)*0x2222)
+		e.that(fmt.Sprintf("link of descriptor %d", i), raw(d).Next() == uint64(i)*0x1111 && raw(d).NextHandle() == uint32(i)*0x2222)
 	}
 	return p.drained()
 }

@@ -43,7 +43,7 @@ func TestLengthErrorsSayWhy(t *testing.T) {
 			if err := d.SetSend(p.mem.Segment(0, 10)); err != nil {
 				return err
 			}
-			d.SetLength(9)
+			raw(d).SetLength(9)
 			if err := p.vi.PostSend(p.t, d); err != nil {
 				return err
 			}
@@ -61,7 +61,7 @@ func TestLengthErrorsSayWhy(t *testing.T) {
 				if err := d.SetReceive(p.mem.Segment(0, int(c.room))); err != nil {
 					return err
 				}
-				d.SetLength(c.length)
+				raw(d).SetLength(c.length)
 				if err := p.vi.PostRecv(p.t, d); err != nil {
 					return err
 				}

@@ -329,7 +329,7 @@ func TestThreadsPostOnOneVI(t *testing.T) {
 				d, err := p.vi.RecvWait(e.t, driver.Second)
 				e.is("receive", err, nil)
 				e.that("in order", d == want)
-				id, _ := d.CompletedImmediate()
+				id, _ := d.Immediate()
 				e.that(fmt.Sprintf("message %d comes once", id), !seen[id])
 				seen[id] = true
 				if b := p.mem.Bytes()[i%room*size:][:size]; !bytes.Equal(b, content(byte(id))) {
@@ -394,7 +394,7 @@ func interrupted(t *testing.T, c interruption) {
 			if descriptors, err = e.nic.RegisterBuffer(e.t, b, vipl.MemAttributes{}); err != nil {
 				return err
 			}
-			d, err := descriptors.Descriptor(0)
+			d, err := descriptors.Descriptor(0, 1)
 			if err != nil {
 				return err
 			}
@@ -408,9 +408,9 @@ func interrupted(t *testing.T, c interruption) {
 			if err := heard(e.t); err != nil {
 				return err
 			}
-			e.that(fmt.Sprintf("complete: %v", d.Completion()), d.Completion().Done())
-			e.that(fmt.Sprintf("%v, want bits %#x", d.Completion(), c.bits), d.Completion()&vipl.DescriptorErrorMask == vipl.DescriptorStatus(c.bits))
-			n := d.CompletedLength()
+			e.that(fmt.Sprintf("complete: %v", d.Status()), d.Status().Done())
+			e.that(fmt.Sprintf("%v, want bits %#x", d.Status(), c.bits), d.Status()&vipl.DescriptorErrorMask == vipl.DescriptorStatus(c.bits))
+			n := d.Length()
 			if c.bits == 0 {
 				e.that(fmt.Sprintf("%d bytes", n), n == size)
 			} else {

@@ -84,7 +84,7 @@ type NIC struct {
 	names  atomic.Bool // the name service is in use
 
 	errors     driver.Range // of the word that says whether asynchronous errors wait
-	handler    atomic.Pointer[ErrorHandler]
+	handler    atomic.Pointer[errorHandler]
 	delivering atomic.Bool // a thread calls the handler
 
 	notifications

@@ -49,24 +49,18 @@ func (s *sleeper) sleep(t *driver.Thread, h *driver.Host, await func(woken func(
 	return err
 }
 
-// NotifyHandler is what SendNotify and RecvNotify register. It gets a completed
-// descriptor, as Done would return it: Completion tells what became of it. It runs
-// on the thread whose call finds the notification, and may call the library on that thread.
-type NotifyHandler func(t *driver.Thread, v *VI, d *Descriptor)
+type notifyHandler = func(t *driver.Thread, v *VI, d *Descriptor)
 
-// CQNotifyHandler is what CQ.Notify registers: it gets what CQ.Done would return.
-type CQNotifyHandler func(t *driver.Thread, v *VI, receive bool)
-
-// SendNotify registers a handler of the next completion of the send queue. One
-// registration is one call; several are served in the order in which they were
-// made. If a descriptor has completed already the handler is called at once, else the
+// SendNotify registers a handler of the next completion of the send queue. It
+// gets the completed descriptor, as SendDone would return it. One registration
+// is one call; several are served in the order in which they were made. If a descriptor has completed already the handler is called at once, else the
 // card is armed for an interrupt.
 //
 // Handlers are called as those of ErrorCallback are: in the calls of the library on
 // the same NIC handle that are named there, and in NotifyWait, which is for a
 // thread that does nothing else. Destroying the VI cancels registrations.
 // ErrResource on a queue that is tied to a completion queue.
-func (v *VI) SendNotify(t *driver.Thread, h NotifyHandler) error {
+func (v *VI) SendNotify(t *driver.Thread, h func(t *driver.Thread, v *VI, d *Descriptor)) error {
 	if v == nil {
 		return missing("send notify", "VI")
 	}
@@ -74,14 +68,14 @@ func (v *VI) SendNotify(t *driver.Thread, h NotifyHandler) error {
 }
 
 // RecvNotify is SendNotify for the receive queue.
-func (v *VI) RecvNotify(t *driver.Thread, h NotifyHandler) error {
+func (v *VI) RecvNotify(t *driver.Thread, h func(t *driver.Thread, v *VI, d *Descriptor)) error {
 	if v == nil {
 		return missing("receive notify", "VI")
 	}
 	return v.receive.notify(t, "receive notify", h)
 }
 
-func (q *queue) notify(t *driver.Thread, op string, h NotifyHandler) error {
+func (q *queue) notify(t *driver.Thread, op string, h notifyHandler) error {
 	if s, _ := q.vi.vi.State(); s == layout.VIStateFree || q.vi.stale() {
 		return q.vi.fail(op, ErrInvalidParameter, errDestroyed)
 	}

@@ -74,7 +74,7 @@ func peerProgram(node int) main {
 					return err
 				}
 			}
-			e.that("the send is complete", s.Completion().Done())
+			e.that("the send is complete", s.Status().Done())
 			if err := p.settled(1 - node); err != nil {
 				return err
 			}

@@ -345,11 +345,11 @@ func timed(e *env, first bool, out notes) error {
 			return err
 		}
 		out.now(e)
-		v, receive, err := cq.Wait(e.t, driver.Second)
-		if err != nil || v != q.vi || !receive {
-			return fmt.Errorf("entry of VI %v, receive %v: %w", v, receive, err)
+		got, err := cq.Wait(e.t, driver.Second)
+		if err != nil || got.VI != q.vi || !got.Receive {
+			return fmt.Errorf("entry of VI %v, receive %v: %w", got.VI, got.Receive, err)
 		}
-		if _, err := q.vi.RecvDone(e.t); err != nil {
+		if _, err := got.Done(e.t); err != nil {
 			return err
 		}
 		out.now(e)

@@ -47,7 +47,7 @@ func (q *queue) outstanding() uint64 { return q.tail - q.head }
 // post links a descriptor behind the last one and rings the doorbell.
 func (q *queue) post(t *driver.Thread, d *Descriptor) error {
 	v := q.vi
-	if d == nil || len(d.Descriptor) < DescriptorBytes {
+	if d == nil || len(d.memory) < DescriptorBytes {
 		return v.fail(q.names.post, ErrInvalidParameter, fmt.Errorf("no descriptor of %d bytes", DescriptorBytes))
 	}
 	if d.Address%layout.DescriptorAlignment != 0 {
@@ -101,10 +101,10 @@ func (q *queue) enqueue(t *driver.Thread, d *Descriptor) error {
 		// The card reads the link when it fetches the predecessor, unless the
 		// queue has run empty by then, and then the doorbell names this one.
 		previous := *q.slot(q.tail - 1)
-		previous.SetNext(d.Address)
-		previous.SetNextHandle(uint32(d.Handle))
+		previous.memory.SetNext(d.Address)
+		previous.memory.SetNextHandle(uint32(d.Handle))
 	}
-	length := d.Length()
+	length := d.memory.Length()
 	if err := q.ring(t, d); err != nil {
 		return translate(q.names.post, v, err)
 	}
@@ -269,7 +269,7 @@ func (q *queue) await(t *driver.Thread, timeout driver.Time, notified func() boo
 		if all, err := v.nic.host.Memory().Physical(ranges, head.Address+layout.DescriptorStatusOffset, 4); err == nil {
 			ranges = all
 		}
-		done = func() bool { return head.Completion().Done() }
+		done = func() bool { return head.Status().Done() }
 	}
 	began := t.Now()
 	_, err := t.Poll(driver.Poll{Ranges: ranges, Period: v.nic.costs.PollPeriod(), Timeout: timeout, Blocked: q.kernel || notified != nil}, func() bool {
@@ -294,7 +294,7 @@ func (q *queue) take(op string) (*Descriptor, error) {
 		return nil, v.fail(op, ErrDescriptor, errEmpty)
 	}
 	d := *q.slot(q.head)
-	s := d.Completion()
+	s := d.Status()
 	if !s.Done() {
 		return nil, nil
 	}
@@ -319,11 +319,11 @@ func (q *queue) explain(d *Descriptor, s DescriptorStatus, length uint32) error 
 			return fmt.Errorf("length %d > max transfer size %d", length, limit)
 		case unequal && q.receive:
 			return fmt.Errorf("the message is longer than the descriptor takes: its length is %d, its segments have %d bytes; %d bytes of the message are in memory",
-				length, bytes, d.CompletedLength())
+				length, bytes, d.Length())
 		case unequal:
 			return fmt.Errorf("length %d, but the segments have %d bytes", length, bytes)
 		case q.receive:
-			return fmt.Errorf("the message is longer than its buffers: %d bytes of it are in memory", d.CompletedLength())
+			return fmt.Errorf("the message is longer than its buffers: %d bytes of it are in memory", d.Length())
 		}
 	}
 	return fmt.Errorf("%v (status %#x)", s, uint32(s))
@@ -332,7 +332,7 @@ func (q *queue) explain(d *Descriptor, s DescriptorStatus, length uint32) error 
 // incomplete says whether a descriptor is outstanding and not done. They complete
 // in order. The mutex is held.
 func (q *queue) incomplete() bool {
-	return q.outstanding() > 0 && !(*q.slot(q.tail - 1)).Completion().Done()
+	return q.outstanding() > 0 && !(*q.slot(q.tail - 1)).Status().Done()
 }
 
 // flush completes in order what is outstanding and not done, and returns where
@@ -341,7 +341,7 @@ func (q *queue) incomplete() bool {
 func (q *queue) flush() (written []driver.Range, completed int) {
 	for n := q.head; n < q.tail; n++ {
 		d := *q.slot(n)
-		if d.Completion().Done() {
+		if d.Status().Done() {
 			continue
 		}
 		echo := layout.StatusOperationReceive
@@ -351,8 +351,8 @@ func (q *queue) flush() (written []driver.Range, completed int) {
 				layout.DescriptorOperationRDMARead: layout.StatusOperationRDMARead, layout.DescriptorOperationReserved: layout.StatusOperationSend,
 			}[d.operation()]
 		}
-		d.SetLength(0)
-		driver.StoreUint32(d.Descriptor[layout.DescriptorStatusOffset:],
+		d.memory.SetLength(0)
+		driver.StoreUint32(d.memory[layout.DescriptorStatusOffset:],
 			layout.DescriptorStatusDoneMask|layout.DescriptorStatusFlushedMask|uint32(echo)<<layout.DescriptorStatusOperationLsb)
 		if r, err := q.vi.nic.host.Memory().Physical(nil, d.Address+layout.DescriptorStatusOffset, 4); err == nil {
 			written = append(written, r...)

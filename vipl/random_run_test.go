@@ -400,8 +400,8 @@ func (n *randomNode) post(i, part int, o operation, receive bool, d randomDescri
 	r.mu.Unlock()
 	memory := n.buffers[o.pair][queueArea(receive)]
 	at := d.slot * slotBytes
-	view := &vipl.Descriptor{Descriptor: memory.Bytes()[at : at+slotBytes], Address: memory.Address() + uint64(at), Handle: vipl.MemHandle(handle)}
-	copy(view.Descriptor, raw)
+	view := vipl.NewDescriptor(memory.Bytes()[at:at+slotBytes], memory.Address()+uint64(at), vipl.MemHandle(handle))
+	copy(view.Bytes(), raw)
 	post, queue := n.vis[o.pair].PostSend, &n.posted[o.pair][0]
 	if receive {
 		post, queue = n.vis[o.pair].PostRecv, &n.posted[o.pair][1]
@@ -652,7 +652,7 @@ func (n *randomNode) rest() error {
 					continue
 				}
 				for _, p := range n.posted[pair][queue][:min(n.want[pair][queue], len(n.posted[pair][queue]))] {
-					if !p.d.Completion().Done() {
+					if !p.d.Status().Done() {
 						sum++
 					}
 				}
@@ -708,7 +708,8 @@ func (n *randomNode) collect() error {
 // it tells: that must be there.
 func (n *randomNode) poll(number int) error {
 	for {
-		v, receive, err := n.queues[number].Done(n.t)
+		got, err := n.queues[number].Done(n.t)
+		v, receive := got.VI, got.Receive
 		if errors.Is(err, vipl.ErrNotDone) {
 			return nil
 		}
@@ -717,11 +718,11 @@ func (n *randomNode) poll(number int) error {
 		}
 		source := model.Source{VI: v.Index(), Receive: receive}
 		n.entries[number] = append(n.entries[number], source)
-		done, queue := v.SendDone, 0
+		queue := 0
 		if receive {
-			done, queue = v.RecvDone, 1
+			queue = 1
 		}
-		d, err := done(n.t)
+		d, err := got.Done(n.t)
 		if d == nil {
 			if !errors.Is(err, vipl.ErrNotDone) && !errors.Is(err, vipl.ErrDescriptor) {
 				return err
@@ -754,7 +755,7 @@ func (n *randomNode) reaches(v *vipl.VI, queue int) bool {
 // note keeps a completion; it must be the one of the oldest descriptor.
 func (n *randomNode) note(pair, queue int, d *vipl.Descriptor) {
 	q := &n.posted[pair][queue]
-	c := completion{posting: posting{op: -1, d: d}, status: uint32(d.Completion()), length: d.Length(), immediate: d.ImmediateData()}
+	c := completion{posting: posting{op: -1, d: d}, status: uint32(d.Status()), length: raw(d).Length(), immediate: raw(d).ImmediateData()}
 	if len(*q) > 0 && (*q)[0].d == d {
 		c.posting = (*q)[0]
 		*q = (*q)[1:]

@@ -229,7 +229,7 @@ func badSend(change func(d *vipl.Descriptor)) func(d *vipl.Descriptor, p *peer, 
 }
 
 func segmentOf(d *vipl.Descriptor) layout.DataSegment {
-	return layout.DataSegment(d.Descriptor[layout.DescriptorSize:])
+	return layout.DataSegment(d.Bytes()[layout.DescriptorSize:])
 }
 
 func writeTo(pick func(to targets) target, immediate bool) func(d *vipl.Descriptor, p *peer, to targets) error {
@@ -262,9 +262,9 @@ var beyond = func(to targets) target {
 // breaches are the rows of what breaks a reliable connection that a program can
 // bring about, without reads.
 var breaches = []breach{
-	{name: "malformed send", receive: goodReceive, send: badSend(func(d *vipl.Descriptor) { d.SetControl(0x8000) }),
+	{name: "malformed send", receive: goodReceive, send: badSend(func(d *vipl.Descriptor) { raw(d).SetControl(0x8000) }),
 		sent: didSend(0).failed(formatError), received: received(0).failed(flushedError)},
-	{name: "send of a wrong length", receive: goodReceive, send: badSend(func(d *vipl.Descriptor) { d.SetLength(breachBytes + 1) }),
+	{name: "send of a wrong length", receive: goodReceive, send: badSend(func(d *vipl.Descriptor) { raw(d).SetLength(breachBytes + 1) }),
 		sent: didSend(0).failed(lengthError), received: received(0).failed(flushedError)},
 	{name: "send from memory of others", receive: goodReceive, send: badSend(func(d *vipl.Descriptor) { segmentOf(d).SetHandle(segmentOf(d).Handle() ^ 0x80) }),
 		sent: didSend(0).failed(protectionError), received: received(0).failed(flushedError)},
@@ -272,10 +272,10 @@ var breaches = []breach{
 		sent: didSend(0).failed(descriptorError), server: []layout.AsyncError{layout.AsyncErrorReceiveQueueEmpty}},
 	{name: "no receive for a write with immediate data", send: writeTo(func(to targets) target { return to.open }, true),
 		sent: didWrite(0).failed(descriptorError), server: []layout.AsyncError{layout.AsyncErrorReceiveQueueEmpty}},
-	{name: "malformed receive", receive: badReceive(func(d *vipl.Descriptor, _ *caseMemory) { d.SetControl(0x4000) }), send: sendBytes(breachBytes),
+	{name: "malformed receive", receive: badReceive(func(d *vipl.Descriptor, _ *caseMemory) { raw(d).SetControl(0x4000) }), send: sendBytes(breachBytes),
 		sent: didSend(0).failed(descriptorError), received: received(0).failed(formatError)},
 	{name: "receive that is too small", receive: badReceive(func(d *vipl.Descriptor, _ *caseMemory) {
-		d.SetLength(breachBytes - 1)
+		raw(d).SetLength(breachBytes - 1)
 		segmentOf(d).SetLength(breachBytes - 1)
 	}), send: sendBytes(breachBytes), sent: didSend(0).failed(descriptorError), received: received(breachBytes - 1).failed(lengthError)},
 	{name: "receive into deregistered memory", receive: badReceive(func(d *vipl.Descriptor, m *caseMemory) { segmentOf(d).SetHandle(uint32(m.stale.Handle())) }),
@@ -318,7 +318,7 @@ var (
 
 // readData is the data segment of a read.
 func readData(d *vipl.Descriptor) layout.DataSegment {
-	return layout.DataSegment(d.Descriptor[layout.DescriptorSize+layout.AddressSegmentSize:])
+	return layout.DataSegment(d.Bytes()[layout.DescriptorSize+layout.AddressSegmentSize:])
 }
 
 var readBreaches = []breach{
@@ -410,7 +410,7 @@ func breakClient(e *env, a vipl.VIAttributes, all []breach) error {
 		}
 		p.told(b.name, b.client)
 		if b.client == nil { // else the card does not know all of them
-			e.that(b.name+": the card has flushed the rest", behind.Completion().Done() && waiting.Completion().Done())
+			e.that(b.name+": the card has flushed the rest", behind.Status().Done() && waiting.Status().Done())
 		}
 		if b.sent.bits == flushedError {
 			p.sent(b.name, d, b.sent)
@@ -475,7 +475,7 @@ func breakServer(e *env, a vipl.VIAttributes, all []breach) error {
 		}
 		p.told(b.name, b.server)
 		if b.receive != nil {
-			e.that(b.name+": the card has completed all", d.Completion().Done() && behind.Completion().Done())
+			e.that(b.name+": the card has completed all", d.Status().Done() && behind.Status().Done())
 			p.take(b.name, d, b.received)
 			p.take(b.name+": what is behind it", behind, received(0).failed(flushedError))
 		}

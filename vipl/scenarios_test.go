@@ -217,7 +217,7 @@ func queueClient(e *env) error {
 	d, err = p.vi.SendWait(p.t, driver.Second)
 	e.is("wait", err, nil)
 	e.that("the first descriptor", d == first)
-	status := first.Completion()
+	status := first.Status()
 	e.that(fmt.Sprintf("status %v", status), status == vipl.DescriptorStatus(layout.DescriptorStatusDoneMask|uint32(layout.StatusOperationRDMAWrite)<<layout.DescriptorStatusOperationLsb))
 
 	// A full queue. The card works meanwhile, but what is not taken stays.
@@ -231,11 +231,11 @@ func queueClient(e *env) error {
 	}
 	over := p.next()
 	over.SetRDMAWrite(p.mem.Segment(0, 4), to.address, to.handle)
-	copyOfOver := append([]byte(nil), over.Descriptor...)
+	copyOfOver := append([]byte(nil), over.Bytes()...)
 	err = p.vi.PostSend(p.t, over)
 	e.is("one too many", err, vipl.ErrResource)
 	e.is("one too many", err, vipl.ErrOverrun)
-	e.that("it is untouched", bytes.Equal(copyOfOver, over.Descriptor))
+	e.that("it is untouched", bytes.Equal(copyOfOver, over.Bytes()))
 	info, err := p.vi.Query(p.t)
 	e.is("query", err, nil)
 	e.that("the send queue is not empty, the receive queue is", !info.SendQueueEmpty && info.ReceiveQueueEmpty)
@@ -246,7 +246,7 @@ func queueClient(e *env) error {
 		}
 		e.that(fmt.Sprintf("descriptor %d in order", i), d == want)
 		// Its memory is the program's at once: nothing may be written there any more.
-		clear(d.Descriptor)
+		clear(d.Bytes())
 	}
 	_, err = p.vi.SendDone(p.t)
 	e.is("drained", err, vipl.ErrDescriptor)
@@ -254,7 +254,7 @@ func queueClient(e *env) error {
 		return err
 	}
 	for i, d := range posted {
-		e.that(fmt.Sprintf("descriptor %d stays untouched", i), bytes.Equal(d.Descriptor, make([]byte, len(d.Descriptor))))
+		e.that(fmt.Sprintf("descriptor %d stays untouched", i), bytes.Equal(d.Bytes(), make([]byte, len(d.Bytes()))))
 	}
 
 	// Bursts of every length across the moment at which the queue runs empty.
@@ -301,11 +301,11 @@ func (e *env) flushed(what string, d *vipl.Descriptor, err error) {
 	e.is(what, err, vipl.ErrDescriptor)
 	e.that(what+": a descriptor with it", d != nil)
 	if d != nil {
-		e.that(fmt.Sprintf("%s: flushed, not %v", what, d.Completion()), d.Completion().Flushed() && d.Completion().Done())
+		e.that(fmt.Sprintf("%s: flushed, not %v", what, d.Status()), d.Status()&vipl.Flushed != 0 && d.Status().Done())
 	}
 	var full *vipl.Error
 	if errors.As(err, &full) {
-		e.that(what+": the error has the bits", full.Bits.Flushed() && full.Status == vipl.ErrDescriptor)
+		e.that(what+": the error has the bits", full.Bits&vipl.Flushed != 0 && full.Status == vipl.ErrDescriptor)
 	}
 }
 
@@ -495,7 +495,7 @@ func localErrorClient(e *env) error {
 		}
 	}
 	data := func(d *vipl.Descriptor) layout.DataSegment {
-		return layout.DataSegment(d.Descriptor[layout.DescriptorSize+layout.AddressSegmentSize:])
+		return layout.DataSegment(d.Bytes()[layout.DescriptorSize+layout.AddressSegmentSize:])
 	}
 	end := p.mem.Address() + bufferBytes
 	const (
@@ -518,22 +518,22 @@ func localErrorClient(e *env) error {
 		{"handle of another generation", protection, segment(func(s *vipl.Segment) { s.Handle += 1 << layout.AttHandleValueGenerationLsb })},
 		{"stale handle", protection, segment(func(s *vipl.Segment) { s.Handle = stale.Handle() })},
 		{"tag of another VI", protection, segment(func(s *vipl.Segment) { s.Handle = foreign.Handle() })},
-		{"operation RDMA read", format, func(d *vipl.Descriptor) { d.SetControl(uint16(layout.DescriptorOperationRDMARead)) }},
-		{"reserved operation", format, func(d *vipl.Descriptor) { d.SetControl(3) }},
-		{"reserved control bits", format, func(d *vipl.Descriptor) { d.SetControl(d.Control() | 0x8000) }},
-		{"reserved word", format, func(d *vipl.Descriptor) { d.Descriptor[layout.DescriptorReservedOffset] = 1 }},
+		{"operation RDMA read", format, func(d *vipl.Descriptor) { raw(d).SetControl(uint16(layout.DescriptorOperationRDMARead)) }},
+		{"reserved operation", format, func(d *vipl.Descriptor) { raw(d).SetControl(3) }},
+		{"reserved control bits", format, func(d *vipl.Descriptor) { raw(d).SetControl(raw(d).Control() | 0x8000) }},
+		{"reserved word", format, func(d *vipl.Descriptor) { d.Bytes()[layout.DescriptorReservedOffset] = 1 }},
 		{"reserved word of the address segment", format, func(d *vipl.Descriptor) {
-			d.Descriptor[layout.DescriptorSize+layout.AddressSegmentReservedOffset] = 1
+			d.Bytes()[layout.DescriptorSize+layout.AddressSegmentReservedOffset] = 1
 		}},
-		{"no segments", format, func(d *vipl.Descriptor) { d.SetSegmentCount(0) }},
-		{"too many segments", format, func(d *vipl.Descriptor) { d.SetSegmentCount(vipl.MaxSegments + 2) }},
+		{"no segments", format, func(d *vipl.Descriptor) { raw(d).SetSegmentCount(0) }},
+		{"too many segments", format, func(d *vipl.Descriptor) { raw(d).SetSegmentCount(vipl.MaxSegments + 2) }},
 		{"remote range beyond all addresses", format, func(d *vipl.Descriptor) {
-			layout.AddressSegment(d.Descriptor[layout.DescriptorSize:]).SetAddress(^uint64(0) - 3)
+			layout.AddressSegment(d.Bytes()[layout.DescriptorSize:]).SetAddress(^uint64(0) - 3)
 		}},
-		{"length and segment differ", length, func(d *vipl.Descriptor) { d.SetLength(9) }},
-		{"length without a segment", length, func(d *vipl.Descriptor) { d.SetSegmentCount(1) }},
+		{"length and segment differ", length, func(d *vipl.Descriptor) { raw(d).SetLength(9) }},
+		{"length without a segment", length, func(d *vipl.Descriptor) { raw(d).SetSegmentCount(1) }},
 		{"longer than the max transfer size", length, func(d *vipl.Descriptor) {
-			d.SetLength(70000)
+			raw(d).SetLength(70000)
 			data(d).SetLength(70000)
 		}},
 	} {
@@ -551,7 +551,7 @@ func localErrorClient(e *env) error {
 		e.is(c.name, err, vipl.ErrDescriptor)
 		e.that(c.name+": the descriptor comes back", got == d)
 		want := vipl.DescriptorStatus(c.bit)
-		e.that(fmt.Sprintf("%s: %v (%#x), want %v", c.name, d.Completion(), uint32(d.Completion()), want), d.Completion()&vipl.DescriptorErrorMask == want)
+		e.that(fmt.Sprintf("%s: %v (%#x), want %v", c.name, d.Status(), uint32(d.Status()), want), d.Status()&vipl.DescriptorErrorMask == want)
 		if c.name == "longer than the max transfer size" {
 			e.that("its text has the numbers: "+text(err), bytes.Contains([]byte(text(err)), []byte("length 70000 > max transfer size 65536")))
 		}
@@ -562,7 +562,7 @@ func localErrorClient(e *env) error {
 	for _, segments := range []uint16{2, 1} {
 		d := p.next()
 		d.SetRDMAWrite(vipl.Segment{Address: good.Address, Handle: good.Handle}, to.address, to.handle)
-		d.SetSegmentCount(segments)
+		raw(d).SetSegmentCount(segments)
 		if err := p.vi.PostSend(p.t, d); err != nil {
 			return err
 		}
@@ -574,9 +574,9 @@ func localErrorClient(e *env) error {
 	d := p.next()
 	d.Address += 8
 	e.is("misaligned descriptor", p.vi.PostSend(p.t, d), vipl.ErrInvalidParameter)
-	_, err = p.descriptors.Descriptor(8)
+	_, err = p.descriptors.Descriptor(8, 1)
 	e.is("misaligned view", err, vipl.ErrInvalidParameter)
-	_, err = p.descriptors.Descriptor(len(p.descriptors.Bytes()))
+	_, err = p.descriptors.Descriptor(len(p.descriptors.Bytes()), 1)
 	e.is("view outside", err, vipl.ErrInvalidParameter)
 	if err := p.goodWrite(to); err != nil {
 		return err
@@ -1106,7 +1106,7 @@ func isolationClient(e *env) error {
 		case 2: // malformed
 			d := bad.next()
 			d.SetRDMAWrite(p.mem.Segment(0, 8), to.address, to.handle)
-			d.SetControl(0xfff3)
+			raw(d).SetControl(0xfff3)
 			err = bad.vi.PostSend(bad.t, d)
 		default: // what the card cannot answer, or cannot even take
 			d := bad.next()

@@ -79,10 +79,10 @@ func (p *peer) completed(what string, got, want *vipl.Descriptor, err error, o o
 	if o.has {
 		status |= layout.DescriptorStatusImmediateMask
 	}
-	p.that(fmt.Sprintf("%s: status %v (%#x), want %#x", what, got.Completion(), uint32(got.Completion()), status), uint32(got.Completion()) == status)
-	p.that(fmt.Sprintf("%s: operation %v, want %v", what, got.Completion().Operation(), o.operation), got.Completion().Operation() == o.operation)
-	p.that(fmt.Sprintf("%s: length %d, want %d", what, got.CompletedLength(), o.length), got.CompletedLength() == o.length)
-	data, has := got.CompletedImmediate()
+	p.that(fmt.Sprintf("%s: status %v (%#x), want %#x", what, got.Status(), uint32(got.Status()), status), uint32(got.Status()) == status)
+	p.that(fmt.Sprintf("%s: operation %v, want %v", what, got.Status().Operation(), o.operation), got.Status().Operation() == o.operation)
+	p.that(fmt.Sprintf("%s: length %d, want %d", what, got.Length(), o.length), got.Length() == o.length)
+	data, has := got.Immediate()
 	p.that(fmt.Sprintf("%s: immediate data %#x %v, want %#x %v", what, data, has, o.immediate, o.has), has == o.has && (!has || data == o.immediate))
 }
 
@@ -123,7 +123,7 @@ func (p *peer) wide(segments int) (*vipl.Descriptor, error) {
 	if err != nil {
 		return nil, err
 	}
-	return r.NewDescriptor(0, segments)
+	return r.Descriptor(0, segments)
 }
 
 // send posts a send of bytes of the own buffer.
@@ -256,7 +256,7 @@ func segmentsClient(e *env) error {
 		clear(p.mem.Bytes())
 	}
 	e.is("more segments than there is room for", p.next().SetSend(make([]vipl.Segment, 3)...), vipl.ErrInvalidParameter)
-	e.is("room for too many", second(p.mem.NewDescriptor(0, vipl.MaxSegments+1)), vipl.ErrInvalidParameter)
+	e.is("room for too many", second(p.mem.Descriptor(0, vipl.MaxSegments+1)), vipl.ErrInvalidParameter)
 	return p.settled(1)
 }
 
@@ -372,11 +372,11 @@ func receiveQueueServer(e *env) error {
 	if err := over.SetReceive(p.mem.Segment(0, 4)); err != nil {
 		return err
 	}
-	image := bytes.Clone(over.Descriptor)
+	image := bytes.Clone(over.Bytes())
 	err = p.vi.PostRecv(p.t, over)
 	e.is("one too many", err, vipl.ErrResource)
 	e.is("one too many", err, vipl.ErrOverrun)
-	e.that("it is untouched", bytes.Equal(image, over.Descriptor))
+	e.that("it is untouched", bytes.Equal(image, over.Bytes()))
 	// The card counts as well, the one that it holds included. M-VIA cannot be rung
 	// without the library.
 	if !e.onMvia() {
@@ -412,14 +412,14 @@ func receiveQueueServer(e *env) error {
 		p.take(fmt.Sprintf("message %d", i), d, received(i%9).with(uint32(i)))
 		copy(want[64*i:], source[i%7:i%7+i%9])
 		// Its memory is the program's at once: nothing may be written there any more.
-		clear(d.Descriptor)
+		clear(d.Bytes())
 	}
 	p.ended("drained")
 	if err := p.quiet(); err != nil {
 		return err
 	}
 	for i, d := range posted {
-		e.that(fmt.Sprintf("descriptor %d stays untouched", i), bytes.Equal(d.Descriptor, make([]byte, len(d.Descriptor))))
+		e.that(fmt.Sprintf("descriptor %d stays untouched", i), bytes.Equal(d.Bytes(), make([]byte, len(d.Bytes()))))
 	}
 	if err := p.memory("all messages", want); err != nil {
 		return err
@@ -458,28 +458,28 @@ type segments = []func(*peer, *caseMemory) vipl.Segment
 
 var receiveCases = []receiveCase{
 	{name: "operation RDMA write", segment: segments{good(0, caseBytes)}, bits: formatError,
-		change: func(d *vipl.Descriptor) { d.SetControl(uint16(layout.DescriptorOperationRDMAWrite)) }},
+		change: func(d *vipl.Descriptor) { raw(d).SetControl(uint16(layout.DescriptorOperationRDMAWrite)) }},
 	{name: "operation RDMA read", segment: segments{good(0, caseBytes)}, bits: formatError,
-		change: func(d *vipl.Descriptor) { d.SetControl(uint16(layout.DescriptorOperationRDMARead)) }},
+		change: func(d *vipl.Descriptor) { raw(d).SetControl(uint16(layout.DescriptorOperationRDMARead)) }},
 	{name: "reserved operation", segment: segments{good(0, caseBytes)}, bits: formatError,
-		change: func(d *vipl.Descriptor) { d.SetControl(uint16(layout.DescriptorOperationReserved)) }},
+		change: func(d *vipl.Descriptor) { raw(d).SetControl(uint16(layout.DescriptorOperationReserved)) }},
 	{name: "reserved control bits", segment: segments{good(0, caseBytes)}, bits: formatError,
-		change: func(d *vipl.Descriptor) { d.SetControl(0x4000) }},
+		change: func(d *vipl.Descriptor) { raw(d).SetControl(0x4000) }},
 	{name: "reserved word", segment: segments{good(0, caseBytes)}, bits: formatError,
-		change: func(d *vipl.Descriptor) { d.Descriptor[layout.DescriptorReservedOffset+3] = 1 }},
+		change: func(d *vipl.Descriptor) { d.Bytes()[layout.DescriptorReservedOffset+3] = 1 }},
 	{name: "too many segments", segment: segments{good(0, caseBytes)}, bits: formatError,
-		change: func(d *vipl.Descriptor) { d.SetSegmentCount(vipl.MaxSegments + 1) }},
+		change: func(d *vipl.Descriptor) { raw(d).SetSegmentCount(vipl.MaxSegments + 1) }},
 	{name: "longer than the max transfer size", segment: segments{good(0, caseBytes)}, bits: lengthError,
-		change: func(d *vipl.Descriptor) { d.SetLength(65537) }},
+		change: func(d *vipl.Descriptor) { raw(d).SetLength(65537) }},
 	{name: "a byte too short", segment: segments{good(5, caseBytes-1)}, bits: lengthError, length: caseBytes - 1},
 	{name: "a byte too short in all", segment: segments{good(5, 1000), good(5000, 1999)}, bits: lengthError, length: caseBytes - 1},
 	{name: "one byte", segment: segments{good(5, 1)}, bits: lengthError, length: 1},
 	{name: "no buffers", bits: lengthError},
 	{name: "a buffer of no bytes", segment: segments{good(5, 0)}, bits: lengthError},
 	{name: "length less than the buffers", segment: segments{good(5, 5000)}, bits: lengthError, length: 100,
-		change: func(d *vipl.Descriptor) { d.SetLength(100) }},
+		change: func(d *vipl.Descriptor) { raw(d).SetLength(100) }},
 	{name: "length more than the buffers", segment: segments{good(5, 1500)}, bits: lengthError, length: 1500,
-		change: func(d *vipl.Descriptor) { d.SetLength(4000) }},
+		change: func(d *vipl.Descriptor) { raw(d).SetLength(4000) }},
 	{name: "address outside", bits: protectionError, segment: segments{spoiled(0, caseBytes, func(s *vipl.Segment, p *peer, _ *caseMemory) { s.Address += bufferBytes })}},
 	{name: "address 0", bits: protectionError, segment: segments{spoiled(0, caseBytes, func(s *vipl.Segment, _ *peer, _ *caseMemory) { s.Address = 0 })}},
 	{name: "address at the end of all", bits: protectionError, segment: segments{spoiled(0, caseBytes, func(s *vipl.Segment, _ *peer, _ *caseMemory) { s.Address = ^uint64(0) - 99 })}},
@@ -503,7 +503,7 @@ var receiveCases = []receiveCase{
 	{name: "larger than the message", segment: segments{good(5, 9000)}, length: caseBytes},
 	{name: "immediate and fence bits mean nothing", segment: segments{good(5, caseBytes)}, length: caseBytes,
 		change: func(d *vipl.Descriptor) {
-			d.SetControl(layout.DescriptorControlImmediateMask | layout.DescriptorControlQueueFenceMask)
+			raw(d).SetControl(layout.DescriptorControlImmediateMask | layout.DescriptorControlQueueFenceMask)
 		}},
 }
 
@@ -660,7 +660,7 @@ func gatherErrorClient(e *env) error {
 			return err
 		}
 		if c.length >= 0 {
-			d.SetLength(uint32(c.length))
+			raw(d).SetLength(uint32(c.length))
 		}
 		if err := p.meet(1); err != nil {
 			return err
@@ -702,7 +702,7 @@ func gatherErrorServer(e *env) error {
 				return err
 			}
 			// 65,536 bytes is the most that a receive may take.
-			d.SetLength(65536)
+			raw(d).SetLength(65536)
 			if err := p.vi.PostRecv(p.t, d); err != nil {
 				return err
 			}
@@ -1197,7 +1197,7 @@ func unreachableReceiveClient(e *env) error {
 	if err != nil {
 		return err
 	}
-	if d, err = foreign.Descriptor(0); err != nil {
+	if d, err = foreign.Descriptor(0, 1); err != nil {
 		return err
 	}
 	if err := d.SetReceive(); err != nil {
@@ -1249,7 +1249,7 @@ func deregisterServer(e *env) error {
 	if err != nil {
 		return err
 	}
-	if d, err = room.Descriptor(1024); err != nil {
+	if d, err = room.Descriptor(1024, 1); err != nil {
 		return err
 	}
 	if err := d.SetReceive(p.mem.Segment(0, 100)); err != nil {
@@ -1466,7 +1466,7 @@ func compact(e *env, node int) error {
 		return room.Bytes()[i*compactStride+vipl.DescriptorBytes : (i+1)*compactStride]
 	}
 	for i := range list {
-		if list[i], err = room.Descriptor(i * compactStride); err != nil {
+		if list[i], err = room.Descriptor(i*compactStride, 1); err != nil {
 			return err
 		}
 		s := room.Segment(i*compactStride+vipl.DescriptorBytes, vipl.DescriptorBytes)

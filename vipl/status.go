@@ -122,24 +122,34 @@ func (e *Error) Unwrap() []error {
 // DescriptorStatus is the Status word of a completed descriptor.
 type DescriptorStatus uint32
 
+// Error bits of a DescriptorStatus.
+const (
+	FormatError           DescriptorStatus = layout.DescriptorStatusFormatErrorMask
+	ProtectionError       DescriptorStatus = layout.DescriptorStatusProtectionErrorMask
+	LengthError           DescriptorStatus = layout.DescriptorStatusLengthErrorMask
+	PartialError          DescriptorStatus = layout.DescriptorStatusPartialErrorMask
+	Flushed               DescriptorStatus = layout.DescriptorStatusFlushedMask
+	TransportError        DescriptorStatus = layout.DescriptorStatusTransportErrorMask
+	RDMAProtectionError   DescriptorStatus = layout.DescriptorStatusRDMAProtectionErrorMask
+	RemoteDescriptorError DescriptorStatus = layout.DescriptorStatusRemoteDescriptorErrorMask
+
+	// DescriptorErrorMask covers them all: VIP_STATUS_ERROR_MASK.
+	DescriptorErrorMask = FormatError | ProtectionError | LengthError | PartialError | Flushed | TransportError | RDMAProtectionError | RemoteDescriptorError
+)
+
 var descriptorBits = []struct {
 	mask DescriptorStatus
 	text string
 }{
-	{layout.DescriptorStatusFormatErrorMask, "malformed descriptor"},
-	{layout.DescriptorStatusProtectionErrorMask, "local protection error (address, handle or tag)"},
-	{layout.DescriptorStatusLengthErrorMask, "local length error"},
-	{layout.DescriptorStatusPartialErrorMask, "message cut off"},
-	{layout.DescriptorStatusFlushedMask, "flushed"},
-	{layout.DescriptorStatusTransportErrorMask, "transport error"},
-	{layout.DescriptorStatusRDMAProtectionErrorMask, "remote protection error"},
-	{layout.DescriptorStatusRemoteDescriptorErrorMask, "remote descriptor error"},
+	{FormatError, "malformed descriptor"},
+	{ProtectionError, "local protection error (address, handle or tag)"},
+	{LengthError, "local length error"},
+	{PartialError, "message cut off"},
+	{Flushed, "flushed"},
+	{TransportError, "transport error"},
+	{RDMAProtectionError, "remote protection error"},
+	{RemoteDescriptorError, "remote descriptor error"},
 }
-
-// DescriptorErrorMask covers the error bits, VIP_STATUS_ERROR_MASK.
-const DescriptorErrorMask DescriptorStatus = layout.DescriptorStatusFormatErrorMask | layout.DescriptorStatusProtectionErrorMask |
-	layout.DescriptorStatusLengthErrorMask | layout.DescriptorStatusPartialErrorMask | layout.DescriptorStatusFlushedMask |
-	layout.DescriptorStatusTransportErrorMask | layout.DescriptorStatusRDMAProtectionErrorMask | layout.DescriptorStatusRemoteDescriptorErrorMask
 
 // Done says whether processing has finished.
 func (s DescriptorStatus) Done() bool { return s&layout.DescriptorStatusDoneMask != 0 }
@@ -147,20 +157,11 @@ func (s DescriptorStatus) Done() bool { return s&layout.DescriptorStatusDoneMask
 // Failed says whether an error bit is set.
 func (s DescriptorStatus) Failed() bool { return s&DescriptorErrorMask != 0 }
 
-// Flushed says whether the descriptor was discarded unprocessed.
-func (s DescriptorStatus) Flushed() bool { return s&layout.DescriptorStatusFlushedMask != 0 }
-
-// Partial says whether a message was cut off: frames of it did not come.
-func (s DescriptorStatus) Partial() bool { return s&layout.DescriptorStatusPartialErrorMask != 0 }
-
 // Operation is what was completed: on the receive queue Receive, or
 // RemoteRDMAWrite for an RDMA write with immediate data.
 func (s DescriptorStatus) Operation() layout.StatusOperation {
 	return layout.StatusOperation(s & layout.DescriptorStatusOperationMask >> layout.DescriptorStatusOperationLsb)
 }
-
-// Immediate says whether immediate data came with the message.
-func (s DescriptorStatus) Immediate() bool { return s&layout.DescriptorStatusImmediateMask != 0 }
 
 // String says in words what the word holds.
 func (s DescriptorStatus) String() string {

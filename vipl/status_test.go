@@ -62,7 +62,7 @@ func TestDescriptorStatus(t *testing.T) {
 		s := DescriptorStatus(1 << bit)
 		require.Equal(t, bit == 0, s.Done())
 		require.Equal(t, bit != 0, s.Failed(), "bit %d", bit)
-		require.Equal(t, bit == 5, s.Flushed())
+		require.Equal(t, bit == 5, s == Flushed)
 		require.NotEqual(t, "not done", s.String())
 	}
 	require.Equal(t, "not done", DescriptorStatus(0).String())
@@ -99,7 +99,7 @@ func TestSetRDMAWrite(t *testing.T) {
 	for i := range b {
 		b[i] = 0xee
 	}
-	d := &Descriptor{Descriptor: b}
+	d := &Descriptor{memory: b}
 	d.SetRDMAWrite(Segment{Address: 0x1122334455667788, Handle: 0x99aabbcc, Length: 5}, 0x0102030405060708, 0x0a0b0c0d)
 	want := []byte{
 		0xee, 0xee, 0xee, 0xee, 0xee, 0xee, 0xee, 0xee, 0xee, 0xee, 0xee, 0xee, 2, 0, 1, 0, // the links are the provider's
@@ -116,7 +116,7 @@ func TestSetRDMAWrite(t *testing.T) {
 func TestDescriptorsOfSeveralSegments(t *testing.T) {
 	list := []Segment{{Address: 0x1000, Handle: 7, Length: 5}, {}, {Address: 0x2000, Handle: 8, Length: 0xfffffff0}}
 	b := make([]byte, DescriptorSize(3))
-	d := &Descriptor{Descriptor: b}
+	d := &Descriptor{memory: b}
 	reset := func() {
 		for i := range b {
 			b[i] = 0xee
@@ -135,11 +135,11 @@ func TestDescriptorsOfSeveralSegments(t *testing.T) {
 	} {
 		reset()
 		require.NoError(t, c.set(), c.name)
-		require.EqualValues(t, c.control, d.Control(), c.name)
-		require.Equal(t, c.count, d.SegmentCount(), c.name)
-		require.EqualValues(t, 0xfffffff5, d.Length(), c.name)
+		require.EqualValues(t, c.control, d.memory.Control(), c.name)
+		require.Equal(t, c.count, d.memory.SegmentCount(), c.name)
+		require.EqualValues(t, 0xfffffff5, d.memory.Length(), c.name)
 		require.Zero(t, d.Status(), c.name)
-		require.Zero(t, d.ImmediateData(), c.name)
+		require.Zero(t, d.memory.ImmediateData(), c.name)
 		require.Equal(t, make([]byte, 4), b[layout.DescriptorReservedOffset:layout.DescriptorImmediateDataOffset], c.name)
 		for k, s := range list {
 			got := layout.DataSegment(b[layout.DescriptorSize+(c.first+k)*layout.DataSegmentSize:])
@@ -147,8 +147,8 @@ func TestDescriptorsOfSeveralSegments(t *testing.T) {
 		}
 		require.EqualValues(t, 0xfffffff5, d.dataBytes(), c.name)
 		d.AttachImmediate(0x12345678)
-		require.EqualValues(t, uint16(c.control)|layout.DescriptorControlImmediateMask, d.Control(), c.name)
-		require.EqualValues(t, 0x12345678, d.ImmediateData(), c.name)
+		require.EqualValues(t, uint16(c.control)|layout.DescriptorControlImmediateMask, d.memory.Control(), c.name)
+		require.EqualValues(t, 0x12345678, d.memory.ImmediateData(), c.name)
 	}
 	require.Equal(t, []byte{9, 0, 0, 0, 0, 0, 0, 0, 10, 0, 0, 0, 0, 0, 0, 0}, b[layout.DescriptorSize:][:layout.AddressSegmentSize])
 
@@ -160,10 +160,10 @@ func TestDescriptorsOfSeveralSegments(t *testing.T) {
 		require.ErrorIs(t, err, ErrInvalidParameter)
 	}
 	require.Equal(t, bytes.Repeat([]byte{0xee}, len(b)), b)
-	require.NoError(t, (&Descriptor{Descriptor: make([]byte, 64)}).SetSend(list[:2]...))
-	require.ErrorIs(t, (&Descriptor{Descriptor: make([]byte, 64)}).SetRDMAWriteGather(0, 0, list[:2]...), ErrInvalidParameter)
+	require.NoError(t, (&Descriptor{memory: make([]byte, 64)}).SetSend(list[:2]...))
+	require.ErrorIs(t, (&Descriptor{memory: make([]byte, 64)}).SetRDMAWriteGather(0, 0, list[:2]...), ErrInvalidParameter)
 	require.NoError(t, d.SetSend(), "a message of no bytes")
-	require.Zero(t, d.SegmentCount())
+	require.Zero(t, d.memory.SegmentCount())
 }
 
 // A descriptor of all segments fits a page.
@@ -173,7 +173,7 @@ func TestDescriptorSize(t *testing.T) {
 	for segments, want := range map[int]int{0: 64, 1: 64, 2: 128, 5: 128, 6: 192, MaxSegments: layout.AttPageBytes} {
 		require.Equal(t, want, DescriptorSize(segments), "%d segments", segments)
 	}
-	whole := &Descriptor{Descriptor: make([]byte, DescriptorSize(MaxSegments))}
+	whole := &Descriptor{memory: make([]byte, DescriptorSize(MaxSegments))}
 	require.NoError(t, whole.SetRDMAWriteGather(0, 0, make([]Segment, MaxSegments)...))
 	require.ErrorIs(t, whole.SetSend(make([]Segment, MaxSegments+1)...), ErrInvalidParameter, "there is room, but it is one too many")
 }
@@ -181,16 +181,17 @@ func TestDescriptorSize(t *testing.T) {
 func TestCompletedOperation(t *testing.T) {
 	s := DescriptorStatus(0xb0001)
 	require.Equal(t, layout.StatusOperationRemoteRDMAWrite, s.Operation())
-	require.True(t, s.Immediate())
-	require.False(t, DescriptorStatus(0x70001).Immediate())
-	d := &Descriptor{Descriptor: make([]byte, 64)}
-	d.SetStatus(uint32(s))
-	d.SetImmediateData(0xabcdef01)
-	d.SetLength(77)
-	data, ok := d.CompletedImmediate()
+	d := &Descriptor{memory: make([]byte, 64)}
+	d.memory.SetStatus(uint32(s))
+	d.memory.SetImmediateData(0xabcdef01)
+	d.memory.SetLength(77)
+	data, ok := d.Immediate()
 	require.True(t, ok)
 	require.EqualValues(t, 0xabcdef01, data)
-	require.Equal(t, 77, d.CompletedLength())
+	require.Equal(t, 77, d.Length())
+	d.memory.SetStatus(0x70001)
+	_, ok = d.Immediate()
+	require.False(t, ok)
 }
 
 // Every asynchronous error is about something, and VIPL's names are kept.

@@ -250,7 +250,7 @@ func TestTransportBothSidesFail(t *testing.T) {
 			if err := d.SetSend(p.mem.Segment(0, 3000)); err != nil {
 				return nil, err
 			}
-			d.SetLength(3001)
+			raw(d).SetLength(3001)
 			return d, p.vi.PostSend(p.t, d)
 		}, []outcome{didSend(0).failed(lengthError)}, nil},
 	} {
@@ -276,7 +276,7 @@ func TestTransportBothSidesFail(t *testing.T) {
 					got, err := p.vi.SendWait(p.t, driver.Second)
 					want := c.sent[0]
 					for _, o := range c.sent { // the peer's refusal and the own card's flush are under way together
-						if uint32(d.Completion())&o.bits != 0 {
+						if uint32(d.Status())&o.bits != 0 {
 							want = o
 						}
 					}
@@ -1196,7 +1196,7 @@ func TestTransportDeregisterUnacknowledged(t *testing.T) {
 						if old, err = p.nic.RegisterMem(p.t, p.descriptors.Address(), 4096, vipl.MemAttributes{}); err != nil {
 							return err
 						}
-						if d, err = old.Descriptor(2048); err != nil {
+						if d, err = old.Descriptor(2048, 1); err != nil {
 							return err
 						}
 						data = p.mem.Segment(0, n)

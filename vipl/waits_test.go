@@ -128,10 +128,10 @@ func cqWaitsOfOtherThreads(t *testing.T, device driver.Device, blocking bool, en
 			posted[1] = th.Now()
 			d, err = p.vi.RecvDone(th)
 			e.flushed("posted on a broken VI", d, err)
-			_, _, err = c.Wait(th, driver.Second)
+			_, err = c.Wait(th, driver.Second)
 			e.is("it is gone", err, vipl.ErrInvalidParameter)
 			ended[1] = th.Now()
-			_, _, err = c.Done(th)
+			_, err = c.Done(th)
 			e.is("it stays so", err, vipl.ErrInvalidParameter)
 			return errors.Join(e.fail...)
 		}})
@@ -278,7 +278,7 @@ func TestAccountOfWaits(t *testing.T) {
 		}
 		recv := func() error { return second(p.vi.RecvWait(e.t, driver.Second)) }
 		entry := func() error {
-			_, _, err := q.Wait(e.t, driver.Second)
+			_, err := q.Wait(e.t, driver.Second)
 			return err
 		}
 
@@ -310,7 +310,7 @@ func TestAccountOfWaits(t *testing.T) {
 		}
 		interrupts("a wait for an entry that sleeps", 1, with(sleeps, c.PollPeriod()), entry)
 		interrupts("a look at an empty completion queue", 0, driver.Account{}, func() error {
-			_, _, err := q.Done(e.t)
+			_, err := q.Done(e.t)
 			return vain(err)
 		})
 		for range 2 {
@@ -380,7 +380,7 @@ func TestSleepMissesNothing(t *testing.T) {
 			before := e.t.Now()
 			if i%2 == 0 {
 				_, err = p.vi.RecvWait(e.t, driver.Second)
-			} else if _, _, err = c.Wait(e.t, driver.Second); err == nil {
+			} else if _, err = c.Wait(e.t, driver.Second); err == nil {
 				_, err = tied.vi.RecvDone(e.t)
 			}
 			what := fmt.Sprintf("message after %v", driver.Time(i/2)*step)

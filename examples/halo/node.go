@@ -109,7 +109,7 @@ func (n *node) open(t *driver.Thread, nic *vipl.NIC, l *link) error {
 		return err
 	}
 	for i, d := range []**vipl.Descriptor{&l.send, &l.receives[0], &l.receives[1]} {
-		if *d, err = l.memory.Descriptor(descriptors + i*vipl.DescriptorBytes); err != nil {
+		if *d, err = l.memory.Descriptor(descriptors+i*vipl.DescriptorBytes, 1); err != nil {
 			return err
 		}
 	}
@@ -192,8 +192,8 @@ func (n *node) exchange(t *driver.Thread, step int) error {
 		if err != nil {
 			return fmt.Errorf("halo of node %d: %w", l.peer, err)
 		}
-		if came, ok := d.CompletedImmediate(); !ok || came != uint32(step) || d.CompletedLength() != n.bytes() {
-			return fmt.Errorf("halo of node %d: step %d (told: %v) with %d bytes, want %d bytes", l.peer, came, ok, d.CompletedLength(), n.bytes())
+		if came, ok := d.Immediate(); !ok || came != uint32(step) || d.Length() != n.bytes() {
+			return fmt.Errorf("halo of node %d: step %d (told: %v) with %d bytes, want %d bytes", l.peer, came, ok, d.Length(), n.bytes())
 		}
 		if err := l.expect(t, d); err != nil {
 			return err

@@ -56,7 +56,7 @@ func (c *client) connect(t *driver.Thread, h *driver.Host) error {
 	}
 	c.table = theirs[0]
 	if c.table.EnableRDMARead {
-		c.read, err = c.line.page.Descriptor(2 * vipl.DescriptorBytes)
+		c.read, err = c.line.page.Descriptor(2*vipl.DescriptorBytes, 1)
 	}
 	return err
 }
@@ -74,7 +74,7 @@ func (c *client) ask(t *driver.Thread, what uint32, e entry) (answer uint32, err
 	if err != nil {
 		return 0, err
 	}
-	answer, _ = d.CompletedImmediate()
+	answer, _ = d.Immediate()
 	return answer, nil
 }
 

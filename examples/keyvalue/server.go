@@ -52,10 +52,10 @@ func newLine(t *driver.Thread, n *vipl.NIC, a vipl.VIAttributes) (*line, error) 
 	if l.page, err = n.RegisterBuffer(t, b, vipl.MemAttributes{}); err != nil {
 		return nil, err
 	}
-	if l.receive, err = l.page.Descriptor(0); err != nil {
+	if l.receive, err = l.page.Descriptor(0, 1); err != nil {
 		return nil, err
 	}
-	if l.send, err = l.page.Descriptor(vipl.DescriptorBytes); err != nil {
+	if l.send, err = l.page.Descriptor(vipl.DescriptorBytes, 1); err != nil {
 		return nil, err
 	}
 	if l.vi, err = n.CreateVI(t, a); err != nil {
@@ -136,20 +136,20 @@ func (s *server) main(t *driver.Thread, h *driver.Host) error {
 		}
 	}
 	for left := s.clients; left > 0; {
-		vi, _, err := requests.Wait(t, patience)
+		request, err := requests.Wait(t, patience)
 		if err != nil {
 			return err
 		}
-		d, err := vi.RecvDone(t)
+		d, err := request.Done(t)
 		if err != nil {
 			return err
 		}
-		what, _ := d.CompletedImmediate()
+		what, _ := d.Immediate()
 		if what == wantEnd {
 			left--
 			continue
 		}
-		if err := s.serve(t, s.line(vi), what); err != nil {
+		if err := s.serve(t, s.line(request.VI), what); err != nil {
 			return err
 		}
 	}

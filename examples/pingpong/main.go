@@ -75,7 +75,7 @@ func (g game) open(t *driver.Thread, h *driver.Host) (*side, error) {
 		return nil, err
 	}
 	for i, d := range []**vipl.Descriptor{&s.send, &s.receives[0], &s.receives[1]} {
-		if *d, err = page.Descriptor(i * vipl.DescriptorBytes); err != nil {
+		if *d, err = page.Descriptor(i*vipl.DescriptorBytes, 1); err != nil {
 			return nil, err
 		}
 	}
@@ -144,8 +144,8 @@ func (s *side) hear(t *driver.Thread, round, n int) error {
 		if err != nil {
 			return err
 		}
-		if d.CompletedLength() != n {
-			return fmt.Errorf("round %d: %d bytes came, want %d", round, d.CompletedLength(), n)
+		if d.Length() != n {
+			return fmt.Errorf("round %d: %d bytes came, want %d", round, d.Length(), n)
 		}
 	}
 	for i, b := range message {

@@ -51,10 +51,10 @@ func open(t *driver.Thread, h *driver.Host) (*party, error) {
 	if p.page, err = nic.RegisterBuffer(t, b, vipl.MemAttributes{}); err != nil {
 		return nil, err
 	}
-	if p.receive, err = p.page.NewDescriptor(receiveAt, 2); err != nil {
+	if p.receive, err = p.page.Descriptor(receiveAt, 2); err != nil {
 		return nil, err
 	}
-	if p.send, err = p.page.NewDescriptor(sendAt, 2); err != nil {
+	if p.send, err = p.page.Descriptor(sendAt, 2); err != nil {
 		return nil, err
 	}
 	p.vi, err = nic.CreateVI(t, vipl.VIAttributes{})
@@ -94,8 +94,8 @@ func (p *party) hear(t *driver.Thread) (number int, text string, err error) {
 	if err != nil {
 		return 0, "", err
 	}
-	immediate, _ := d.CompletedImmediate()
-	return int(immediate), string(p.page.Bytes()[receiveAt+bufferAt+nameBytes:][:d.CompletedLength()-nameBytes]), nil
+	immediate, _ := d.Immediate()
+	return int(immediate), string(p.page.Bytes()[receiveAt+bufferAt+nameBytes:][:d.Length()-nameBytes]), nil
 }
 
 // client asks and prints the answers.

@@ -63,7 +63,7 @@ func (v *viaStation) newVI(t *driver.Thread) (*vipl.VI, []*vipl.Descriptor, erro
 	}
 	list := make([]*vipl.Descriptor, v.config.ring)
 	for i := range list {
-		if list[i], err = page.Descriptor(i * vipl.DescriptorBytes); err != nil {
+		if list[i], err = page.Descriptor(i*vipl.DescriptorBytes, 1); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -199,7 +199,7 @@ func (i *viaInlet) take(t *driver.Thread, k int, timeout driver.Time) ([]byte, e
 		switch {
 		case errors.Is(err, vipl.ErrNotDone), errors.Is(err, vipl.ErrTimeout):
 			return nil, nil
-		case err != nil && d != nil && d.Completion().Partial() && !d.Completion().Flushed():
+		case err != nil && d != nil && d.Status()&vipl.PartialError != 0 && d.Status()&vipl.Flushed == 0:
 			// Parts of a frame were lost on the wire. The next one says which it was.
 			i.came++
 			if err := i.post(t); err != nil {
@@ -209,8 +209,8 @@ func (i *viaInlet) take(t *driver.Thread, k int, timeout driver.Time) ([]byte, e
 		case err != nil:
 			return nil, err
 		}
-		if d.CompletedLength() != i.bytes {
-			return nil, fmt.Errorf("a frame of %d bytes came, want %d", d.CompletedLength(), i.bytes)
+		if d.Length() != i.bytes {
+			return nil, fmt.Errorf("a frame of %d bytes came, want %d", d.Length(), i.bytes)
 		}
 		i.came++
 		return i.slot(i.came - 1), nil

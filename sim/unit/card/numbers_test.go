@@ -292,7 +292,7 @@ func TestNeverTwice(t *testing.T) {
 						if err != nil {
 							return err
 						}
-						i, ok := d.CompletedImmediate()
+						i, ok := d.Immediate()
 						if !ok || int(i) >= count {
 							return fmt.Errorf("a message with immediate data %d, %v", i, ok)
 						}
@@ -337,7 +337,7 @@ func endpointWith(t *driver.Thread, h *driver.Host, n int) (*vipl.Endpoint, []*v
 	}
 	ds := make([]*vipl.Descriptor, n)
 	for i := range ds {
-		if ds[i], err = g.Descriptor(i * vipl.DescriptorBytes); err != nil {
+		if ds[i], err = g.Descriptor(i*vipl.DescriptorBytes, 1); err != nil {
 			return nil, nil, err
 		}
 	}

@@ -80,7 +80,7 @@ func (v *vi) disconnect() {
 	v.command(layout.CommandOpcodeDisconnectVI, layout.VIStateIdle, end{})
 	for _, q := range []*queue{&v.send, &v.receive} {
 		for i := max(0, q.posted-ringSlots); i < q.posted; i++ {
-			if s := v.descriptor(q, i).Completion(); !s.Done() {
+			if s := v.descriptor(q, i).Status(); !s.Done() {
 				v.n.fail("VI %d is disconnected, and descriptor %d of %d at offset %#x has status %v", v.index, i, q.posted, q.base, s)
 			}
 		}
@@ -116,7 +116,7 @@ func (v *vi) connect(own end) {
 
 func (v *vi) descriptor(q *queue, i int) *vipl.Descriptor {
 	at := q.base + i%ringSlots*vipl.DescriptorBytes
-	return &vipl.Descriptor{Descriptor: layout.Descriptor(v.buffer.Bytes()[at : at+vipl.DescriptorBytes]), Address: v.buffer.Address() + uint64(at), Handle: vipl.MemHandle(v.handle)}
+	return vipl.NewDescriptor(v.buffer.Bytes()[at:at+vipl.DescriptorBytes], v.buffer.Address()+uint64(at), vipl.MemHandle(v.handle))
 }
 
 func (v *vi) segment(at, bytes int) vipl.Segment {
@@ -127,8 +127,8 @@ func (v *vi) post(q *queue, fill func(d *vipl.Descriptor) error) {
 	d := v.descriptor(q, q.posted)
 	v.n.check(fill(d))
 	if q.last != nil {
-		q.last.SetNext(d.Address)
-		q.last.SetNextHandle(v.handle)
+		layout.Descriptor(q.last.Bytes()).SetNext(d.Address)
+		layout.Descriptor(q.last.Bytes()).SetNextHandle(v.handle)
 	}
 	q.last = d
 	q.posted++
@@ -200,8 +200,8 @@ func (v *vi) sentAll() {
 	for i := max(0, v.send.posted-ringSlots); i < v.send.posted; i++ {
 		d := v.descriptor(&v.send, i)
 		v.awaitDone("send", d)
-		if d.Completion().Failed() {
-			v.n.fail("VI %d: descriptor %d of the send queue ended with %v", v.index, i, d.Completion())
+		if d.Status().Failed() {
+			v.n.fail("VI %d: descriptor %d of the send queue ended with %v", v.index, i, d.Status())
 		}
 	}
 }
@@ -224,13 +224,13 @@ func (v *vi) judge() {
 		d := v.descriptor(&v.receive, i)
 		v.awaitDone("receive", d)
 		at := inAt + i%places*placeBytes
-		switch s := d.Completion(); {
+		switch s := d.Status(); {
 		case s.Failed():
 			n.fail("VI %d: message %d came with %v", v.index, i, s)
-		case d.CompletedLength() != len(want) || !bytes.Equal(v.buffer.Bytes()[at:at+len(want)], want):
-			n.fail("VI %d: message %d of %d bytes, or some of them, is not what was sent (%d bytes)", v.index, i, d.CompletedLength(), len(want))
+		case d.Length() != len(want) || !bytes.Equal(v.buffer.Bytes()[at:at+len(want)], want):
+			n.fail("VI %d: message %d of %d bytes, or some of them, is not what was sent (%d bytes)", v.index, i, d.Length(), len(want))
 		}
-		if data, ok := d.CompletedImmediate(); ok != (i%2 == 1) || ok && data != uint32(i) {
+		if data, ok := d.Immediate(); ok != (i%2 == 1) || ok && data != uint32(i) {
 			n.fail("VI %d: message %d came with immediate data %#x (%v)", v.index, i, data, ok)
 		}
 		n.tally.messages++

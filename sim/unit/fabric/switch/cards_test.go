@@ -55,7 +55,7 @@ func open(t *driver.Thread, h *driver.Host) (e endpoint, err error) {
 	if e.region, err = e.nic.RegisterBuffer(t, b, vipl.MemAttributes{}); err != nil {
 		return e, err
 	}
-	if e.d, err = e.region.NewDescriptor(0, 1); err != nil {
+	if e.d, err = e.region.Descriptor(0, 1); err != nil {
 		return e, err
 	}
 	e.vi, err = e.nic.CreateVI(t, vipl.VIAttributes{})
@@ -129,7 +129,7 @@ func listener(before int) func(t *driver.Thread, h *driver.Host) error {
 			if err != nil {
 				return fmt.Errorf("round %d: %w", round, err)
 			}
-			if got := e.region.Bytes()[bufferAt:][:d.CompletedLength()]; !bytes.Equal(got, text(before, round)) {
+			if got := e.region.Bytes()[bufferAt:][:d.Length()]; !bytes.Equal(got, text(before, round)) {
 				return fmt.Errorf("round %d: %d bytes that node %d did not send", round, len(got), before)
 			}
 			if round < rounds-1 {

@@ -64,7 +64,7 @@ func speak(t *testing.T, device driver.Device, faults string, arguments ...strin
 		var d [4]*vipl.Descriptor
 		for i := range d {
 			if err == nil {
-				d[i], err = e.Buffer.Descriptor(descriptors + i*vipl.DescriptorBytes)
+				d[i], err = e.Buffer.Descriptor(descriptors+i*vipl.DescriptorBytes, 1)
 			}
 		}
 		return e, d, err
@@ -117,7 +117,7 @@ func speak(t *testing.T, device driver.Device, faults string, arguments ...strin
 			if got == nil {
 				return fmt.Errorf("receive %d: %w", i+1, err)
 			}
-			o.receives[i] = viaReceive{uint32(got.Completion()), got.CompletedLength()}
+			o.receives[i] = viaReceive{uint32(got.Status()), got.Length()}
 		}
 		// The last message tells nobody.
 		if err := errors.Join(t.Barrier(2, 2), t.Sleep(2*driver.Millisecond)); err != nil {
