@@ -229,7 +229,7 @@ func matrixFaults(kind layout.WireFault, frame layout.FrameOperation) string {
 }
 
 // expectedOutcome is what VIA promises of a cell (docs/explanation/transport.md,
-// and docs/explanation/card.md for the unreliable level).
+// and docs/reference/card.md for the unreliable level).
 func expectedOutcome(kind layout.WireFault, level, operation int) FaultOutcome {
 	const well, cut, flushed = "done", "message cut off", "flushed"
 	o := matrixOperations[operation]

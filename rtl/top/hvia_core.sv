@@ -121,7 +121,7 @@ module hvia_core #(
 );
 
   // --------------------------------------------------------------------------------------------
-  // Host bus requesters (order of priority: see docs/explanation/card.md, section 7)
+  // Host bus requesters (order of priority: see docs/reference/card.md, section 7)
   // --------------------------------------------------------------------------------------------
   localparam int unsigned N        = 7;
   localparam int unsigned ReqTable = 0;  // asks with strap AttInHostMemory only

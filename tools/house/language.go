@@ -14,6 +14,7 @@ import (
 // glossary (docs/reference/glossary.md) and to the line widths.
 var clean = []string{
 	"docs/explanation/processes.md", "docs/explanation/switch.md", "docs/explanation/time.md",
+	"docs/explanation/transport.md", "docs/reference/card.md",
 	"docs/reference/glossary.md", "tools/house",
 }
 

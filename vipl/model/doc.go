@@ -16,7 +16,7 @@
 // Comments name the source of each rule:
 //
 //   - [VIA]: the architecture, version 1.0, and VIPL's headers and manual pages.
-//   - [card]: section 6 of docs/explanation/card.md, which decides what VIA
+//   - [card]: section 6 of docs/reference/card.md, which decides what VIA
 //     leaves to the provider: how much of a message in error was moved, which
 //     of several errors is told.
 //   - [vipl]: the list of decisions in package vipl.

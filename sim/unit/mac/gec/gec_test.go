@@ -78,7 +78,7 @@ func TestGecMutants(t *testing.T) {
 	}
 }
 
-// Four FIFOs between the clocks are pushed without a look at their ready: docs/explanation/card.md says
+// Four FIFOs between the clocks are pushed without a look at their ready: docs/reference/card.md says
 // why they cannot fill. Here each is made to, by a reader whose clock stops and words that nobody sent,
 // and the checker of gec must say so.
 func TestGecCrossingsThatFill(t *testing.T) {
