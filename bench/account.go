@@ -10,13 +10,14 @@ import (
 
 	"hvia/bench/report"
 	"hvia/driver"
+	"hvia/host"
 )
 
 // accountSizes are the lengths of the messages whose accounts the report has.
 var accountSizes = []int{report.WaterfallSize, pipelineSize}
 
 // spentOn is what a host's processor has spent up to now on this thread and in the agent.
-func spentOn(t *driver.Thread, h *driver.Host) driver.Account { return t.Spent().Plus(h.Spent()) }
+func spentOn(t *host.Thread, h *driver.Host) host.Account { return t.Spent().Plus(h.Spent()) }
 
 // accountOf is the account of a message of a size, out of what both hosts have spent in the
 // counted rounds and what the trace shows in that time.
@@ -25,10 +26,10 @@ func (p *pingPong) accountOf(k int, seen traffic) report.MessageAccount {
 	spent, window := p.spent[k], p.windows[k]
 	a := report.MessageAccount{
 		Protocol: p.exchange.key(), Size: p.sizes[k], HalfRTTPs: int64(p.elapsed[k]) / messages,
-		ProcessorPs: int64(spent.Total()) / messages, PollPs: int64(spent[driver.LayerPoll]) / messages,
+		ProcessorPs: int64(spent.Total()) / messages, PollPs: int64(spent[host.LayerPoll]) / messages,
 	}
-	for l := range driver.Layers {
-		if l != driver.LayerPoll {
+	for l := range host.Layers {
+		if l != host.LayerPoll {
 			a.Processor = append(a.Processor, report.TimeShare{Name: l.String(), Ps: int64(spent[l]) / messages})
 		}
 	}
@@ -72,7 +73,7 @@ var stageSteps = map[string]string{
 func (p *pingPong) cardPath(k int, post int64, sums []int64) report.MessagePath {
 	messages := int64(2 * p.config.Iterations)
 	half := int64(p.elapsed[k]) / messages
-	shares := map[string]int64{driver.LayerLibrary.String(): post}
+	shares := map[string]int64{host.LayerLibrary.String(): post}
 	left := half - post
 	for j, s := range p.exchange.stages() {
 		mean := sums[j] / messages
@@ -81,14 +82,14 @@ func (p *pingPong) cardPath(k int, post int64, sums []int64) report.MessagePath 
 	}
 	if !p.exchange.oneSided() {
 		done := int64(p.board.costs().ReceiveDone())
-		shares[driver.LayerLibrary.String()] += done
+		shares[host.LayerLibrary.String()] += done
 		left -= done
 	}
 	if left < 0 { // the look saw the data before the card knew that they are there
 		shares[report.StepBus] += left
 		left = 0
 	}
-	shares[driver.LayerPoll.String()] = left
+	shares[host.LayerPoll.String()] = left
 	return report.MessagePath{Protocol: p.exchange.key(), Size: p.sizes[k], HalfRTTPs: half, Rows: steps(shares, half)}
 }
 
@@ -129,7 +130,7 @@ func (p *pingPong) kernelPath(k int, seen traffic) (report.MessagePath, error) {
 func (p *pingPong) claims(m passage, seen traffic) ([]claim, error) {
 	sender, receiver := m.sender, 1-m.sender
 	var list []claim
-	spends := func(of []driver.Spending, window interval) {
+	spends := func(of []host.Spending, window interval) {
 		for _, s := range of {
 			v := interval{int64(s.End - s.Span), int64(s.End)}.clip(window)
 			list = append(list, claim{s.Layer.String(), v})
@@ -144,8 +145,8 @@ func (p *pingPong) claims(m passage, seen traffic) ([]claim, error) {
 	}
 
 	// The sender's work ends with that for the packet: then the tail is written.
-	work := p.ledger.of(driver.ThreadID{Node: sender, Rank: rankPing}, m.call, m.taken)
-	last := slices.IndexFunc(work, func(s driver.Spending) bool { return s.Layer == driver.LayerProtocol })
+	work := p.ledger.of(host.ThreadID{Node: sender, Rank: rankPing}, m.call, m.taken)
+	last := slices.IndexFunc(work, func(s host.Spending) bool { return s.Layer == host.LayerProtocol })
 	if last < 0 {
 		return nil, fmt.Errorf("%w: the sender's thread spends nothing on a packet", ErrTrace)
 	}
@@ -169,16 +170,16 @@ func (p *pingPong) claims(m passage, seen traffic) ([]claim, error) {
 	list = append(list, claim{report.StepNIC, interval{f.end, f.end + p.board.value("NICReceiveTime")}})
 
 	// The receiver's thread was woken when the message was there.
-	work = p.ledger.of(driver.ThreadID{Node: receiver, Rank: rankPing}, f.end, m.taken)
+	work = p.ledger.of(host.ThreadID{Node: receiver, Rank: rankPing}, f.end, m.taken)
 	there := m.taken
 	for _, s := range work {
-		if s.Layer == driver.LayerSwitch {
+		if s.Layer == host.LayerSwitch {
 			there = int64(s.Asked) - p.wake()
 			list = append(list, claim{report.StepWake, interval{there, int64(s.Asked)}})
 		}
 	}
 	spends(work, interval{there, m.taken})
-	spends(p.ledger.of(driver.ThreadID{Node: receiver, Rank: driver.AgentRank}, f.end, m.taken), interval{f.end, m.taken})
+	spends(p.ledger.of(host.ThreadID{Node: receiver, Rank: driver.AgentRank}, f.end, m.taken), interval{f.end, m.taken})
 	buses(receiver, interval{f.end, m.taken})
 	return list, nil
 }
@@ -199,7 +200,7 @@ func (p *pingPong) hostTime(window interval) int64 {
 	for _, id := range p.ledger.threads() {
 		for _, s := range p.ledger.of(id, window.begin, window.end) {
 			list = append(list, interval{int64(s.End - s.Span), int64(s.End)})
-			if s.Layer == driver.LayerSwitch {
+			if s.Layer == host.LayerSwitch {
 				list = append(list, interval{int64(s.Asked) - p.wake(), int64(s.Asked)})
 			}
 		}
@@ -208,18 +209,18 @@ func (p *pingPong) hostTime(window interval) int64 {
 }
 
 // An account travels in a verdict.
-const accountBytes = 8 * int(driver.Layers)
+const accountBytes = 8 * int(host.Layers)
 
-func encodeAccount(b []byte, a driver.Account) []byte {
+func encodeAccount(b []byte, a host.Account) []byte {
 	for _, ps := range a {
 		b = binary.LittleEndian.AppendUint64(b, uint64(ps))
 	}
 	return b
 }
 
-func decodeAccount(b []byte) (a driver.Account) {
+func decodeAccount(b []byte) (a host.Account) {
 	for l := range a {
-		a[l] = driver.Time(binary.LittleEndian.Uint64(b[8*l:]))
+		a[l] = host.Time(binary.LittleEndian.Uint64(b[8*l:]))
 	}
 	return a
 }

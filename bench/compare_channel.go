@@ -9,6 +9,8 @@ import (
 	"slices"
 
 	"hvia/driver"
+	"hvia/host"
+	"hvia/host/mem"
 	"hvia/layout"
 	"hvia/sim/bridge"
 	"hvia/vipl"
@@ -46,7 +48,7 @@ var protocols = []protocol{
 
 func (p protocol) inKernel() bool { return p.device == driver.DeviceMvia }
 
-func (p protocol) costs(b board) driver.CostModel {
+func (p protocol) costs(b board) host.CostModel {
 	if p.inKernel() {
 		return b.kernelCosts()
 	}
@@ -62,7 +64,7 @@ type awaited struct {
 
 // any waits until one of several messages is there and returns which, or -1
 // when none came in time.
-func (p protocol) any(t *driver.Thread, h *driver.Host, w []awaited, timeout driver.Time) (int, error) {
+func (p protocol) any(t *host.Thread, h *driver.Host, w []awaited, timeout host.Time) (int, error) {
 	if p.tcp {
 		return anyTCP(t, w, timeout)
 	}
@@ -119,24 +121,24 @@ type channelConfig struct {
 // that no protocol adds bytes of its own to say so.
 type channel interface {
 	// dial and accept connect; a name is for one pair of channels.
-	dial(t *driver.Thread, name int) error
-	accept(t *driver.Thread, name int) error
+	dial(t *host.Thread, name int) error
+	accept(t *host.Thread, name int) error
 
 	// begin starts to count messages anew, and throws away what came too late for
 	// anybody to wait for it. Nothing may be under way.
-	begin(t *driver.Thread) error
+	begin(t *host.Thread) error
 	// send hands over a message; its room is in use until the send is settled.
-	send(t *driver.Thread, p pattern, n int) error
+	send(t *host.Thread, p pattern, n int) error
 	// settle takes sends back until at most so many are under way.
-	settle(t *driver.Thread, left int) error
+	settle(t *host.Thread, left int) error
 	// receive waits for the next message, which should be of n bytes with this
 	// content, and returns what came, or nil if nothing did. It is valid until
 	// replenish.
-	receive(t *driver.Thread, p pattern, n int, timeout driver.Time) ([]byte, error)
+	receive(t *host.Thread, p pattern, n int, timeout host.Time) ([]byte, error)
 	// replenish gives the room of one message back, or adds room that was not
 	// used yet.
-	replenish(t *driver.Thread) error
-	close(t *driver.Thread) error
+	replenish(t *host.Thread) error
+	close(t *host.Thread) error
 }
 
 // viaChannel is a VI with a pair of buffers for each slot: for RDMA writes, which
@@ -165,7 +167,7 @@ const (
 	receiveSlotOffset = 2 * guardBytes
 )
 
-func openVia(t *driver.Thread, h *driver.Host, s channelConfig, p protocol) (channel, error) {
+func openVia(t *host.Thread, h *driver.Host, s channelConfig, p protocol) (channel, error) {
 	c := &viaChannel{write: p.write, slots: s.slots, receives: s.receives, size: s.size}
 	c.stride = (s.size + receiveSlotOffset + guardBytes + layout.AttPageBytes - 1) / layout.AttPageBytes * layout.AttPageBytes
 	var err error
@@ -214,7 +216,7 @@ func (c *viaChannel) slot(k int) (room, guard []byte) {
 	return c.endpoint.Bytes()[o : o+c.size], c.endpoint.Bytes()[o+c.size : o+c.size+guardBytes]
 }
 
-func (c *viaChannel) postReceive(t *driver.Thread) error {
+func (c *viaChannel) postReceive(t *host.Thread) error {
 	if c.write {
 		return nil
 	}
@@ -228,15 +230,15 @@ func (c *viaChannel) postReceive(t *driver.Thread) error {
 
 func channelName(name int) string { return fmt.Sprintf("compare %d", name) }
 
-func (c *viaChannel) dial(t *driver.Thread, name int) error {
+func (c *viaChannel) dial(t *host.Thread, name int) error {
 	return c.endpoint.Dial(t, vipl.NetAddress{Host: vipl.HostAddress(serverNode), Discriminator: channelName(name)}, waitLimit)
 }
 
-func (c *viaChannel) accept(t *driver.Thread, name int) error {
+func (c *viaChannel) accept(t *host.Thread, name int) error {
 	return c.endpoint.Accept(t, channelName(name), waitLimit)
 }
 
-func (c *viaChannel) begin(t *driver.Thread) error {
+func (c *viaChannel) begin(t *host.Thread) error {
 	if c.write {
 		c.sends, c.settled, c.came, c.posted = 0, 0, 0, 0
 		for k := range c.slots {
@@ -257,7 +259,7 @@ func (c *viaChannel) begin(t *driver.Thread) error {
 	}
 }
 
-func (c *viaChannel) send(t *driver.Thread, p pattern, n int) error {
+func (c *viaChannel) send(t *host.Thread, p pattern, n int) error {
 	if err := c.settle(t, c.slots-1); err != nil {
 		return err
 	}
@@ -273,7 +275,7 @@ func (c *viaChannel) send(t *driver.Thread, p pattern, n int) error {
 	return c.endpoint.VI.PostSend(t, d)
 }
 
-func (c *viaChannel) settle(t *driver.Thread, left int) error {
+func (c *viaChannel) settle(t *host.Thread, left int) error {
 	for ; c.sends-c.settled > left; c.settled++ {
 		if _, err := c.endpoint.VI.SendWait(t, waitLimit); err != nil {
 			return err
@@ -282,7 +284,7 @@ func (c *viaChannel) settle(t *driver.Thread, left int) error {
 	return nil
 }
 
-func (c *viaChannel) receive(t *driver.Thread, p pattern, n int, timeout driver.Time) ([]byte, error) {
+func (c *viaChannel) receive(t *host.Thread, p pattern, n int, timeout host.Time) ([]byte, error) {
 	k := c.came
 	room, guard := c.slot(k)
 	if c.write {
@@ -320,7 +322,7 @@ func (c *viaChannel) receive(t *driver.Thread, p pattern, n int, timeout driver.
 }
 
 // next waits for the next receive descriptor.
-func (c *viaChannel) next(t *driver.Thread, timeout driver.Time) (*vipl.Descriptor, error) {
+func (c *viaChannel) next(t *host.Thread, timeout host.Time) (*vipl.Descriptor, error) {
 	if c.queue == nil {
 		return c.endpoint.VI.RecvWait(t, timeout)
 	}
@@ -341,7 +343,7 @@ func (c *viaChannel) guarded(k int, guard []byte) error {
 	return nil
 }
 
-func (c *viaChannel) replenish(t *driver.Thread) error {
+func (c *viaChannel) replenish(t *host.Thread) error {
 	if c.write {
 		for ; c.posted < c.came; c.posted++ {
 			room, _ := c.slot(c.posted)
@@ -355,7 +357,7 @@ func (c *viaChannel) replenish(t *driver.Thread) error {
 	return c.postReceive(t)
 }
 
-func (c *viaChannel) close(t *driver.Thread) error { return c.endpoint.Close(t) }
+func (c *viaChannel) close(t *host.Thread) error { return c.endpoint.Close(t) }
 
 // watch is the word that changes with the next message, and whether it has.
 func (c *viaChannel) watch(p pattern, n int) (address uint64, there func() bool) {
@@ -370,11 +372,11 @@ func (c *viaChannel) watch(p pattern, n int) (address uint64, there func() bool)
 // atMost are at most n ranges that contain the given ones: those with the smallest gaps
 // between them become one. Who is woken by a write into a gap looks in vain, which is
 // no more than a polling loop does all the time.
-func atMost(ranges []driver.Range, n int) []driver.Range {
+func atMost(ranges []mem.Range, n int) []mem.Range {
 	if len(ranges) <= n {
 		return ranges
 	}
-	ranges = slices.SortedFunc(slices.Values(ranges), func(a, b driver.Range) int { return cmp.Compare(a.Address, b.Address) })
+	ranges = slices.SortedFunc(slices.Values(ranges), func(a, b mem.Range) int { return cmp.Compare(a.Address, b.Address) })
 	end := func(i int) uint32 { return ranges[i].Address + ranges[i].Length }
 	for len(ranges) > n {
 		least := 1
@@ -391,13 +393,13 @@ func atMost(ranges []driver.Range, n int) []driver.Range {
 
 // anyVia polls the words of all channels, as the paper's programs would: a
 // completion queue serves sends and receives, but no RDMA writes.
-func anyVia(t *driver.Thread, h *driver.Host, w []awaited, timeout driver.Time) (int, error) {
-	var ranges []driver.Range
+func anyVia(t *host.Thread, h *driver.Host, w []awaited, timeout host.Time) (int, error) {
+	var ranges []mem.Range
 	looks := make([]func() bool, len(w))
 	for i, a := range w {
 		c, ok := a.channel.(*viaChannel)
 		if !ok {
-			return -1, fmt.Errorf("wait for one of %d messages: channel %d is a %T: %w", len(w), i, a.channel, driver.ErrInvalidParameter)
+			return -1, fmt.Errorf("wait for one of %d messages: channel %d is a %T: %w", len(w), i, a.channel, host.ErrInvalidParameter)
 		}
 		address, look := c.watch(a.pattern, a.size)
 		var err error
@@ -408,7 +410,7 @@ func anyVia(t *driver.Thread, h *driver.Host, w []awaited, timeout driver.Time) 
 	}
 	ranges = atMost(ranges, bridge.MaxWatches)
 	first := func() int { return slices.IndexFunc(looks, func(look func() bool) bool { return look() }) }
-	if _, err := t.Poll(driver.Poll{Ranges: ranges, Period: h.Costs().PollPeriod(), Timeout: timeout}, func() bool { return first() >= 0 }); err != nil {
+	if _, err := t.Poll(host.Poll{Ranges: ranges, Period: h.Costs().PollPeriod(), Timeout: timeout}, func() bool { return first() >= 0 }); err != nil {
 		return -1, err
 	}
 	return first(), nil

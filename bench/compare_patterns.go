@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 
 	"hvia/driver"
+	"hvia/host"
 	"hvia/layout"
 	"hvia/sim/bridge"
 )
@@ -18,11 +19,11 @@ import (
 // there for the next message. Of the others, TCP may need several retransmissions, which it
 // makes later and later; a card has given its connection up long before cardLimit.
 const (
-	patience      = 10 * driver.Millisecond
+	patience      = 10 * host.Millisecond
 	longPatience  = 4 * patience
 	lastPatience  = 2 * longPatience
-	cardLimit     = 200 * driver.Millisecond
-	reliableLimit = 20 * driver.Second
+	cardLimit     = 200 * host.Millisecond
+	reliableLimit = 20 * host.Second
 	lostHorizon   = 100 // messages after the expected one among which one that came is looked for
 	grantBytes    = 4
 	grantSeed     = 0x6772616e74
@@ -43,7 +44,7 @@ type comparison struct {
 	retransmitted [layout.BridgeMaxNodes]atomic.Uint64 // frames or segments, by node; threads of a node may store at once
 
 	// meet lets all threads go on when the last has come: Barrier.
-	meet func(t *driver.Thread, id uint64, parties int) error
+	meet func(t *host.Thread, id uint64, parties int) error
 }
 
 // stage is what is measured in one go: one size, or the mix.
@@ -58,13 +59,13 @@ type stage struct {
 
 // note is what one thread has to say of a stage. Nobody else writes it.
 type note struct {
-	begin, end driver.Time // of what was counted
-	spent      driver.Account
+	begin, end host.Time // of what was counted
+	spent      host.Account
 	complete   bool
 
-	sent    []driver.Time   // when each message was sent
-	came    [][]driver.Time // when each message of each channel was taken, -1 for one that was lost
-	rounds  []driver.Time   // from a request to its reply, -1 for one that was lost
+	sent    []host.Time   // when each message was sent
+	came    [][]host.Time // when each message of each channel was taken, -1 for one that was lost
+	rounds  []host.Time   // from a request to its reply, -1 for one that was lost
 	lost    int
 	refused string // the first wrong byte
 }
@@ -72,7 +73,7 @@ type note struct {
 func newComparison(c CompareConfig, p protocol, b board) *comparison {
 	x := &comparison{
 		config: c, protocol: p, board: b, parties: 1 + max(1, c.Clients), stacks: make([]*tcpStack, c.nodes()), counters: make([]map[string]uint64, c.nodes()),
-		meet: (*driver.Thread).Barrier,
+		meet: (*host.Thread).Barrier,
 	}
 	for _, n := range c.Sizes {
 		counted, warmup := c.countOf(p, n)
@@ -136,7 +137,7 @@ func (x *comparison) programs() []driver.Program {
 	}
 	var list []driver.Program
 	for i := range x.parties - 1 {
-		list = append(list, driver.Program{Node: x.nodeOf(i), Name: fmt.Sprintf("sender %d", i), Main: func(t *driver.Thread, h *driver.Host) error { return x.sender(t, h, i) }})
+		list = append(list, driver.Program{Node: x.nodeOf(i), Name: fmt.Sprintf("sender %d", i), Main: func(t *host.Thread, h *driver.Host) error { return x.sender(t, h, i) }})
 	}
 	return append(list, driver.Program{Node: serverNode, Name: "receiver", Main: x.receiver})
 }
@@ -149,7 +150,7 @@ const (
 
 // open makes a thread's channels. The first thread of a node opens its TCP/IP, if there
 // is to be any, before that.
-func (x *comparison) open(t *driver.Thread, h *driver.Host, s channelConfig, channels int) ([]channel, error) {
+func (x *comparison) open(t *host.Thread, h *driver.Host, s channelConfig, channels int) ([]channel, error) {
 	node := t.ID().Node
 	if x.protocol.tcp {
 		if first(t) {
@@ -182,7 +183,7 @@ func (x *comparison) open(t *driver.Thread, h *driver.Host, s channelConfig, cha
 
 // close ends a thread's channels, and the first thread of a node its TCP/IP, once all
 // have ended theirs.
-func (x *comparison) close(t *driver.Thread, channels ...channel) (err error) {
+func (x *comparison) close(t *host.Thread, channels ...channel) (err error) {
 	if err := errors.Join(x.count(t, channels[0]), x.countRetransmitted(t, channels[0])); err != nil {
 		return err
 	}
@@ -208,7 +209,7 @@ var toldCounters = []layout.Counter{
 
 // count reads the counters of the card of a thread's node, if there is a switch: in a run
 // between two nodes nobody asks, so that it is what it always was.
-func (x *comparison) count(t *driver.Thread, c channel) error {
+func (x *comparison) count(t *host.Thread, c channel) error {
 	via, ok := c.(*viaChannel)
 	if !x.config.switched() || x.protocol.inKernel() || !ok {
 		return nil
@@ -242,10 +243,10 @@ func (x *comparison) counts(d bridge.Digest) []NodeCounts {
 }
 
 // first is true of the first of a node's threads.
-func first(t *driver.Thread) bool { return t.ID().Rank == driver.AgentRank+1 }
+func first(t *host.Thread) bool { return t.ID().Rank == driver.AgentRank+1 }
 
 // barrier lets all threads begin a stage, or end it, at one instant.
-func (x *comparison) barrier(t *driver.Thread, s int, end bool) error {
+func (x *comparison) barrier(t *host.Thread, s int, end bool) error {
 	id := barrierStage + 2*uint64(s)
 	if end {
 		id++
@@ -255,7 +256,7 @@ func (x *comparison) barrier(t *driver.Thread, s int, end bool) error {
 
 // meter reads what was spent: by the thread, and for the first of its node's
 // threads, by the agent as well.
-func meter(t *driver.Thread, h *driver.Host) driver.Account {
+func meter(t *host.Thread, h *driver.Host) host.Account {
 	a := t.Spent()
 	if first(t) {
 		a = a.Plus(h.Spent())
@@ -263,9 +264,9 @@ func meter(t *driver.Thread, h *driver.Host) driver.Account {
 	return a
 }
 
-func (n *note) start(t *driver.Thread, h *driver.Host) { n.begin, n.spent = t.Now(), meter(t, h) }
+func (n *note) start(t *host.Thread, h *driver.Host) { n.begin, n.spent = t.Now(), meter(t, h) }
 
-func (n *note) stop(t *driver.Thread, h *driver.Host) {
+func (n *note) stop(t *host.Thread, h *driver.Host) {
 	n.end, n.spent, n.complete = t.Now(), meter(t, h).Less(n.spent), true
 }
 
@@ -290,7 +291,7 @@ type reader struct {
 	loses    bool
 	of       func(k int) (pattern, int) // the k-th message
 	total    int
-	patience driver.Time
+	patience host.Time
 
 	next    int // expected
 	lost    int
@@ -298,7 +299,7 @@ type reader struct {
 	scratch []byte
 }
 
-func (x *comparison) reader(c channel, wait driver.Time, total int, of func(k int) (pattern, int)) *reader {
+func (x *comparison) reader(c channel, wait host.Time, total int, of func(k int) (pattern, int)) *reader {
 	switch {
 	case x.protocol.loses:
 	case x.protocol.tcp:
@@ -310,7 +311,7 @@ func (x *comparison) reader(c channel, wait driver.Time, total int, of func(k in
 }
 
 // take waits for a message and returns which it is, or -1 if the expected one was given up.
-func (r *reader) take(t *driver.Thread) (int, error) {
+func (r *reader) take(t *host.Thread) (int, error) {
 	for r.next < r.total {
 		p, n := r.of(r.next)
 		b, err := r.channel.receive(t, p, n, r.patience)
@@ -401,7 +402,7 @@ const exchangeSlots = 2
 // hand sends a message of an exchange and makes room for the next one to come. On the card
 // the send is taken back while the message is under way, in a kernel with the
 // answer: then it has been read, and the program need not be woken for it alone (see side).
-func (x *comparison) hand(t *driver.Thread, c channel, p pattern, n int) error {
+func (x *comparison) hand(t *host.Thread, c channel, p pattern, n int) error {
 	if err := c.send(t, p, n); err != nil {
 		return err
 	}
@@ -415,7 +416,7 @@ func (x *comparison) hand(t *driver.Thread, c channel, p pattern, n int) error {
 }
 
 // client sends a request, waits for the reply, and so on.
-func (x *comparison) client(t *driver.Thread, h *driver.Host) error {
+func (x *comparison) client(t *host.Thread, h *driver.Host) error {
 	channels, err := x.open(t, h, channelConfig{size: x.config.largest(), slots: exchangeSlots, receives: 1}, 1)
 	if err != nil {
 		return err
@@ -454,7 +455,7 @@ func (x *comparison) client(t *driver.Thread, h *driver.Host) error {
 			if err := c.settle(t, 0); err != nil {
 				return fmt.Errorf("request %d: %w", k, err)
 			}
-			took := driver.Time(-1)
+			took := host.Time(-1)
 			if got == k {
 				took = t.Now() - began
 			}
@@ -471,7 +472,7 @@ func (x *comparison) client(t *driver.Thread, h *driver.Host) error {
 }
 
 // server answers requests.
-func (x *comparison) server(t *driver.Thread, h *driver.Host) error {
+func (x *comparison) server(t *host.Thread, h *driver.Host) error {
 	channels, err := x.open(t, h, channelConfig{size: x.config.largest(), slots: exchangeSlots, receives: 1}, 1)
 	if err != nil {
 		return err
@@ -548,7 +549,7 @@ func (x *comparison) grants(stage int) func(k int) (pattern, int) {
 
 // sender sends its messages, with no more under way than the window, unless the
 // protocol paces it.
-func (x *comparison) sender(t *driver.Thread, h *driver.Host, number int) error {
+func (x *comparison) sender(t *host.Thread, h *driver.Host, number int) error {
 	channels, err := x.open(t, h, channelConfig{size: x.config.largest(), slots: x.slots(), receives: x.slots()}, 1)
 	if err != nil {
 		return err
@@ -621,7 +622,7 @@ func (x *comparison) sender(t *driver.Thread, h *driver.Host, number int) error 
 }
 
 // receiver takes the messages of all senders.
-func (x *comparison) receiver(t *driver.Thread, h *driver.Host) error {
+func (x *comparison) receiver(t *host.Thread, h *driver.Host) error {
 	waiting := x.slots()
 	if x.config.Receives > 0 {
 		waiting = min(waiting, x.config.Receives)
@@ -638,14 +639,14 @@ func (x *comparison) receiver(t *driver.Thread, h *driver.Host) error {
 	for i := range x.stages {
 		s := &x.stages[i]
 		n := &s.notes[len(channels)]
-		n.came = make([][]driver.Time, len(channels))
+		n.came = make([][]host.Time, len(channels))
 		readers := make([]*reader, len(channels))
 		for j, c := range channels {
 			if err := c.begin(t); err != nil {
 				return err
 			}
 			readers[j] = x.reader(c, longPatience, s.total, func(k int) (pattern, int) { return x.content(i, j, k), s.size })
-			n.came[j] = make([]driver.Time, s.total)
+			n.came[j] = make([]host.Time, s.total)
 			for k := range n.came[j] {
 				n.came[j][k] = -1
 			}
@@ -703,7 +704,7 @@ func (x *comparison) receiver(t *driver.Thread, h *driver.Host) error {
 
 // nextReader is the reader that has a message, of those behind the last one first; -1
 // when all are complete. With one reader it does not wait: taking does.
-func (x *comparison) nextReader(t *driver.Thread, h *driver.Host, readers []*reader, last int) (int, error) {
+func (x *comparison) nextReader(t *host.Thread, h *driver.Host, readers []*reader, last int) (int, error) {
 	var open []int
 	for i := range readers {
 		if j := (last + 1 + i) % len(readers); readers[j].next < readers[j].total {
@@ -732,7 +733,7 @@ func (x *comparison) nextReader(t *driver.Thread, h *driver.Host, readers []*rea
 }
 
 // tell reports progress after a stage.
-func (x *comparison) tell(t *driver.Thread, i int) {
+func (x *comparison) tell(t *host.Thread, i int) {
 	if x.config.Progress == nil {
 		return
 	}

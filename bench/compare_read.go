@@ -6,12 +6,13 @@ import (
 	"fmt"
 
 	"hvia/driver"
+	"hvia/host"
 	"hvia/vipl"
 )
 
 // readClient reads messages out of the server's memory, one after another. Its
 // buffer is cleared before each, so that no byte is an earlier message's.
-func (x *comparison) readClient(t *driver.Thread, h *driver.Host) error {
+func (x *comparison) readClient(t *host.Thread, h *driver.Host) error {
 	s, err := openSide(t, h, rdmaRead, x.config.largest())
 	if err != nil {
 		return err
@@ -50,7 +51,7 @@ func (x *comparison) readClient(t *driver.Thread, h *driver.Host) error {
 }
 
 // readServer has the memory that is read, and does nothing meanwhile.
-func (x *comparison) readServer(t *driver.Thread, h *driver.Host) error {
+func (x *comparison) readServer(t *host.Thread, h *driver.Host) error {
 	s, err := openSide(t, h, rdmaRead, x.config.largest())
 	if err != nil {
 		return err

@@ -13,7 +13,7 @@ import (
 	"strings"
 
 	"hvia/bench/report"
-	"hvia/driver"
+	"hvia/host"
 	"hvia/layout"
 )
 
@@ -132,8 +132,8 @@ func NewCompareReport(c CompareConfig, h report.Hashes) *CompareReport {
 }
 
 // latencyOf sums up times; nil if there is none. A negative time is none.
-func latencyOf(times []driver.Time) *Latency {
-	sorted := slices.DeleteFunc(slices.Sorted(slices.Values(times)), func(t driver.Time) bool { return t < 0 })
+func latencyOf(times []host.Time) *Latency {
+	sorted := slices.DeleteFunc(slices.Sorted(slices.Values(times)), func(t host.Time) bool { return t < 0 })
 	if len(sorted) == 0 {
 		return nil
 	}
@@ -176,7 +176,7 @@ func (x *comparison) fold(rec *recording) ([]CompareRow, error) {
 			row.Fault = cmp.Or(row.Fault, n.refused)
 		}
 		row.Verified = row.Fault == ""
-		var from, to driver.Time
+		var from, to host.Time
 		var counted int // messages, of which what was spent is told
 		var kinds []CompareRow
 		if x.config.oneWay() {
@@ -190,7 +190,7 @@ func (x *comparison) fold(rec *recording) ([]CompareRow, error) {
 				counted *= 2
 			}
 		}
-		spent := make([]driver.Account, nodes)
+		spent := make([]host.Account, nodes)
 		for j, n := range s.notes {
 			node := x.nodeOf(j)
 			spent[node] = spent[node].Plus(n.spent)
@@ -224,9 +224,9 @@ func (x *comparison) foldExchange(s *stage, row *CompareRow) (kinds []CompareRow
 		if x.protocol.read {
 			each = 1
 		}
-		halves := make([]driver.Time, len(rounds))
+		halves := make([]host.Time, len(rounds))
 		for i, r := range rounds {
-			halves[i] = r / driver.Time(each)
+			halves[i] = r / host.Time(each)
 			if r < 0 {
 				halves[i] = r
 			}
@@ -239,7 +239,7 @@ func (x *comparison) foldExchange(s *stage, row *CompareRow) (kinds []CompareRow
 	}
 	row.Latency = latencyOf(rounds)
 	sum := 0
-	byKind := make([][]driver.Time, len(x.config.Mix))
+	byKind := make([][]host.Time, len(x.config.Mix))
 	for i, r := range rounds {
 		kind := s.kinds[s.warmup+i]
 		byKind[kind] = append(byKind[kind], r)
@@ -252,7 +252,7 @@ func (x *comparison) foldExchange(s *stage, row *CompareRow) (kinds []CompareRow
 		return nil
 	}
 	for kind, times := range byKind {
-		lost := len(times) - len(slices.DeleteFunc(slices.Clone(times), func(t driver.Time) bool { return t < 0 }))
+		lost := len(times) - len(slices.DeleteFunc(slices.Clone(times), func(t host.Time) bool { return t < 0 }))
 		kinds = append(kinds, CompareRow{
 			Protocol: row.Protocol, Kind: &x.config.Mix[kind], Messages: len(times), Lost: lost, Latency: latencyOf(times), Verified: row.Verified,
 		})
@@ -262,9 +262,9 @@ func (x *comparison) foldExchange(s *stage, row *CompareRow) (kinds []CompareRow
 
 // foldOneWay fills what is known of messages one way, and returns the span that
 // the rate is of.
-func (x *comparison) foldOneWay(s *stage, row *CompareRow) (from, to driver.Time) {
+func (x *comparison) foldOneWay(s *stage, row *CompareRow) (from, to host.Time) {
 	came := s.notes[len(s.notes)-1].came
-	var took []driver.Time
+	var took []host.Time
 	for j, times := range came {
 		for k, t := range times {
 			if k >= s.warmup && t >= 0 {
@@ -295,10 +295,10 @@ func (x *comparison) foldOneWay(s *stage, row *CompareRow) (from, to driver.Time
 // steadySpan is when all is steady and every sender has something to send: from when the first
 // of them has its first counted message there to when the first of them has sent its last.
 // What comes later drains what lies between them.
-func (s *stage) steadySpan() (from, to driver.Time) {
-	from, to = driver.Never, driver.Never
+func (s *stage) steadySpan() (from, to host.Time) {
+	from, to = host.Never, host.Never
 	for j, times := range s.notes[len(s.notes)-1].came {
-		first := slices.IndexFunc(times[s.warmup:], func(t driver.Time) bool { return t >= 0 })
+		first := slices.IndexFunc(times[s.warmup:], func(t host.Time) bool { return t >= 0 })
 		if first >= 0 {
 			from = min(from, times[s.warmup+first])
 		}
@@ -310,7 +310,7 @@ func (s *stage) steadySpan() (from, to driver.Time) {
 
 // countIn says how many messages came after one instant and not after another, of
 // each channel and in all.
-func countIn(came [][]driver.Time, from, to driver.Time) (counts []int, all int) {
+func countIn(came [][]host.Time, from, to host.Time) (counts []int, all int) {
 	counts = make([]int, len(came))
 	for j, times := range came {
 		for _, t := range times {
@@ -337,10 +337,10 @@ func fairness(rates []int64) int64 {
 	return int64(1e6*sum*sum/(float64(len(rates))*squares) + 0.5)
 }
 
-func hostUse(a driver.Account, messages int) HostUse {
-	u := HostUse{WorkPs: int64(a.Total()) / int64(messages), PollPs: int64(a[driver.LayerPoll]) / int64(messages), Layers: map[string]int64{}}
-	for l := range driver.Layers {
-		if l != driver.LayerPoll && a[l] > 0 {
+func hostUse(a host.Account, messages int) HostUse {
+	u := HostUse{WorkPs: int64(a.Total()) / int64(messages), PollPs: int64(a[host.LayerPoll]) / int64(messages), Layers: map[string]int64{}}
+	for l := range host.Layers {
+		if l != host.LayerPoll && a[l] > 0 {
 			u.Layers[l.String()] = int64(a[l]) / int64(messages)
 		}
 	}
@@ -370,7 +370,7 @@ func sentTo(frames []frame, node int) iter.Seq[frame] {
 }
 
 // wireUse is what the frames of one direction of a cable take of it between two instants.
-func (x *comparison) wireUse(frames iter.Seq[frame], from, to driver.Time, messages int) WireUse {
+func (x *comparison) wireUse(frames iter.Seq[frame], from, to host.Time, messages int) WireUse {
 	around := x.board.value("WirePreambleBytes") + x.board.value("WireFcsBytes") + x.board.value("WireGapBytes")
 	byteTime := 8 * x.board.value("WireBitTime")
 	var bytes, used int64
@@ -711,16 +711,16 @@ func percent(ppm int64) string {
 // Columns of the work by layer; what an agent does for registrations and
 // connections is on no message's path.
 var workLayers = []struct {
-	layer driver.Layer
+	layer host.Layer
 	title string
 	width int
 }{
-	{driver.LayerLibrary, "library", 7},
-	{driver.LayerTrap, "trap", 7},
-	{driver.LayerCopy, "copy", 8},
-	{driver.LayerInterrupt, "intr", 7},
-	{driver.LayerProtocol, "protocol", 8},
-	{driver.LayerSwitch, "switch", 7},
+	{host.LayerLibrary, "library", 7},
+	{host.LayerTrap, "trap", 7},
+	{host.LayerCopy, "copy", 8},
+	{host.LayerInterrupt, "intr", 7},
+	{host.LayerProtocol, "protocol", 8},
+	{host.LayerSwitch, "switch", 7},
 }
 
 func (r *CompareReport) writeUse(b *strings.Builder) {

@@ -10,6 +10,7 @@ import (
 
 	"hvia/driver"
 	"hvia/driver/tcpip"
+	"hvia/host"
 )
 
 // comparePort is where the receiving program listens for the first channel; the
@@ -23,7 +24,7 @@ type tcpStack struct {
 }
 
 // openTCPNode is the boot of a node with TCP/IP.
-func openTCPNode(t *driver.Thread, h *driver.Host, seed uint64, channels int) (*tcpStack, error) {
+func openTCPNode(t *host.Thread, h *driver.Host, seed uint64, channels int) (*tcpStack, error) {
 	s, err := tcpip.Open(t, h, tcpip.Config{Seed: seed})
 	if err != nil {
 		return nil, err
@@ -39,7 +40,7 @@ func openTCPNode(t *driver.Thread, h *driver.Host, seed uint64, channels int) (*
 	return n, nil
 }
 
-func (n *tcpStack) close(t *driver.Thread) (err error) {
+func (n *tcpStack) close(t *host.Thread) (err error) {
 	for _, l := range n.listeners {
 		err = errors.Join(err, l.Close(t))
 	}
@@ -58,27 +59,27 @@ func newTCPChannel(n *tcpStack, s channelConfig) channel {
 	return &tcpChannel{node: n, out: make([]byte, s.size), in: make([]byte, s.size)}
 }
 
-func (c *tcpChannel) dial(t *driver.Thread, name int) (err error) {
+func (c *tcpChannel) dial(t *host.Thread, name int) (err error) {
 	c.conn, err = c.node.stack.Dial(t, netip.AddrPortFrom(tcpip.Address(serverNode), uint16(comparePort+name)), waitLimit)
 	return err
 }
 
-func (c *tcpChannel) accept(t *driver.Thread, name int) (err error) {
+func (c *tcpChannel) accept(t *host.Thread, name int) (err error) {
 	c.conn, err = c.node.listeners[name].Accept(t, waitLimit)
 	return err
 }
 
-func (*tcpChannel) begin(*driver.Thread) error { return nil }
+func (*tcpChannel) begin(*host.Thread) error { return nil }
 
-func (c *tcpChannel) send(_ *driver.Thread, p pattern, n int) error {
+func (c *tcpChannel) send(_ *host.Thread, p pattern, n int) error {
 	p.fill(c.out[:n])
 	_, err := c.conn.Write(c.out[:n])
 	return err
 }
 
-func (*tcpChannel) settle(*driver.Thread, int) error { return nil }
+func (*tcpChannel) settle(*host.Thread, int) error { return nil }
 
-func (c *tcpChannel) receive(t *driver.Thread, _ pattern, n int, timeout driver.Time) ([]byte, error) {
+func (c *tcpChannel) receive(t *host.Thread, _ pattern, n int, timeout host.Time) ([]byte, error) {
 	if err := c.conn.SetReadDeadline(tcpip.At(t.Now() + timeout)); err != nil {
 		return nil, err
 	}
@@ -95,18 +96,18 @@ func (c *tcpChannel) receive(t *driver.Thread, _ pattern, n int, timeout driver.
 	return c.in[:n], nil
 }
 
-func (*tcpChannel) replenish(*driver.Thread) error { return nil }
+func (*tcpChannel) replenish(*host.Thread) error { return nil }
 
-func (c *tcpChannel) close(*driver.Thread) error { return c.conn.Close() }
+func (c *tcpChannel) close(*host.Thread) error { return c.conn.Close() }
 
 // anyTCP is poll(2).
-func anyTCP(t *driver.Thread, w []awaited, timeout driver.Time) (int, error) {
+func anyTCP(t *host.Thread, w []awaited, timeout host.Time) (int, error) {
 	conns := make([]*tcpip.Conn, len(w))
 	var node *tcpStack
 	for i, a := range w {
 		c, ok := a.channel.(*tcpChannel)
 		if !ok {
-			return -1, fmt.Errorf("wait for one of %d messages: channel %d is a %T: %w", len(w), i, a.channel, driver.ErrInvalidParameter)
+			return -1, fmt.Errorf("wait for one of %d messages: channel %d is a %T: %w", len(w), i, a.channel, host.ErrInvalidParameter)
 		}
 		conns[i], node = c.conn, c.node
 	}

@@ -19,6 +19,8 @@ import (
 	"hvia/bench/report"
 	"hvia/driver"
 	"hvia/driver/drivertest"
+	"hvia/host"
+	"hvia/host/mem"
 	"hvia/layout"
 	"hvia/params"
 	"hvia/sim"
@@ -192,7 +194,7 @@ func checkUse(t *testing.T, c CompareConfig, row CompareRow) {
 		require.Positive(t, h.BusPpm, "%s: node %d", at, node)
 		require.Less(t, h.BusPpm, int64(1_000_000), "%s: node %d", at, node)
 		require.LessOrEqual(t, row.Wire[node].Ppm, int64(1_000_000), "%s: node %d", at, node)
-		for _, l := range []driver.Layer{driver.LayerTrap, driver.LayerInterrupt, driver.LayerProtocol, driver.LayerCopy} {
+		for _, l := range []host.Layer{host.LayerTrap, host.LayerInterrupt, host.LayerProtocol, host.LayerCopy} {
 			require.Equal(t, p.inKernel(), h.Layers[l.String()] > 0, "%s: node %d: %v: the card's messages need no kernel: %v", at, node, l, h.Layers)
 		}
 	}
@@ -256,18 +258,18 @@ func compareOnFakes(t *testing.T, c CompareConfig, lose func(from int, frame []b
 
 // meetByMessages is a barrier for the fakes, which have none: the receiver's thread hears of
 // all the others, and tells them.
-func meetByMessages(t *driver.Thread, _ uint64, parties int) error {
-	middle := driver.ThreadID{Node: 1, Rank: 1}
+func meetByMessages(t *host.Thread, _ uint64, parties int) error {
+	middle := host.ThreadID{Node: 1, Rank: 1}
 	if t.ID() != middle {
 		if err := t.Send(middle, nil); err != nil {
 			return err
 		}
-		_, _, err := t.Receive(driver.Never)
+		_, _, err := t.Receive(host.Never)
 		return err
 	}
-	var others []driver.ThreadID
+	var others []host.ThreadID
 	for range parties - 1 {
-		m, _, err := t.Receive(driver.Never)
+		m, _, err := t.Receive(host.Never)
 		if err != nil {
 			return err
 		}
@@ -391,7 +393,7 @@ func TestCompareFailingWire(t *testing.T) {
 			require.Contains(t, compareText(t, r), fmt.Sprintf("%-7s dropped %d of %s frames%s\n", d.Protocol, d.Wire.Faults["drop"], grouped(d.Wire.Frames), again))
 		}
 		if !c.oneWay() {
-			require.Greater(t, slow["tcp"], int64(driver.Millisecond), "%s: the time of a retransmission", pattern)
+			require.Greater(t, slow["tcp"], int64(host.Millisecond), "%s: the time of a retransmission", pattern)
 		}
 	}
 }
@@ -412,23 +414,23 @@ func TestWireEffect(t *testing.T) {
 func TestFoldOneWay(t *testing.T) {
 	c := DefaultCompareConfig(PatternStream)
 	c.Sizes, c.Messages, c.Warmup = []int{1000}, 8, 2
-	fold := func(sent, came []driver.Time) (CompareRow, driver.Time, driver.Time) {
+	fold := func(sent, came []host.Time) (CompareRow, host.Time, host.Time) {
 		x := newComparison(c, protocols[0], board{})
 		s := &x.stages[0]
-		s.notes[0].begin, s.notes[0].sent, s.notes[1].came = 5, sent, [][]driver.Time{came}
+		s.notes[0].begin, s.notes[0].sent, s.notes[1].came = 5, sent, [][]host.Time{came}
 		var row CompareRow
 		from, to := x.foldOneWay(s, &row)
 		return row, from, to
 	}
-	us := func(n ...driver.Time) []driver.Time {
+	us := func(n ...host.Time) []host.Time {
 		for i := range n {
-			n[i] *= driver.Microsecond
+			n[i] *= host.Microsecond
 		}
 		return n
 	}
 	row, from, to := fold(us(1, 2, 3, 4, 34, 44, 54, 64, 74, 84), us(10, 20, 30, 40, 50, 60, 70, 80, 90, 100))
 	require.True(t, row.Steady)
-	require.Equal(t, us(30, 84), []driver.Time{from, to})
+	require.Equal(t, us(30, 84), []host.Time{from, to})
 	require.Equal(t, 5, row.Messages)
 	require.EqualValues(t, 5*1000*1_000_000/54, row.BytesPerSec)
 	require.EqualValues(t, 36_000_000, row.Latency.MaxPs)
@@ -436,11 +438,11 @@ func TestFoldOneWay(t *testing.T) {
 	// All sent at once, and taken at once after a while.
 	row, from, to = fold(us(1, 2, 3, 4, 5, 6, 7, 8, 9, 10), us(91, 92, 93, 94, 95, 96, 97, 98, 99, 100))
 	require.False(t, row.Steady)
-	require.Equal(t, []driver.Time{5, us(100)[0]}, []driver.Time{from, to})
+	require.Equal(t, []host.Time{5, us(100)[0]}, []host.Time{from, to})
 	require.Equal(t, 10, row.Messages)
 
 	// Nothing came.
-	none := []driver.Time{-1, -1, -1, -1, -1, -1, -1, -1, -1, -1}
+	none := []host.Time{-1, -1, -1, -1, -1, -1, -1, -1, -1, -1}
 	row, _, _ = fold(us(1, 2, 3, 4, 5, 6, 7, 8, 9, 10), none)
 	require.Zero(t, row.Messages)
 	require.Zero(t, row.BytesPerSec)
@@ -460,9 +462,9 @@ func TestCompareFairConnections(t *testing.T) {
 // A thread that waits for more words than it can watch watches what lies between the nearest
 // ones, too, and no more than it must.
 func TestAtMost(t *testing.T) {
-	ranges := func(n ...uint32) (list []driver.Range) {
+	ranges := func(n ...uint32) (list []mem.Range) {
 		for i := 0; i < len(n); i += 2 {
-			list = append(list, driver.Range{Address: n[i], Length: n[i+1]})
+			list = append(list, mem.Range{Address: n[i], Length: n[i+1]})
 		}
 		return list
 	}
@@ -607,8 +609,8 @@ func TestCompareCostOfTransport(t *testing.T) {
 		rate[row.Protocol] = row.BytesPerSec
 		t.Logf("%s, 65536 bytes: %s MB/s", row.Protocol, report.Megabytes(row.BytesPerSec))
 	}
-	require.LessOrEqual(t, latency["rdma-rd"]-latency["rdma"], int64(500*driver.Nanosecond))
-	require.LessOrEqual(t, latency["send-cq"]-latency["send"], int64(driver.Microsecond))
+	require.LessOrEqual(t, latency["rdma-rd"]-latency["rdma"], int64(500*host.Nanosecond))
+	require.LessOrEqual(t, latency["send-cq"]-latency["send"], int64(host.Microsecond))
 	for _, name := range []string{"rdma-rd", "rdma-rr"} {
 		require.Less(t, latency["rdma"], latency[name], "%s: an acknowledgement is not free", name)
 		require.GreaterOrEqual(t, 10*rate[name], 9*rate["rdma"], "%s", name)
@@ -639,7 +641,7 @@ type script struct {
 	returned int
 }
 
-func (s *script) receive(*driver.Thread, pattern, int, driver.Time) ([]byte, error) {
+func (s *script) receive(*host.Thread, pattern, int, host.Time) ([]byte, error) {
 	if len(s.bring) == 0 {
 		return nil, errors.New("asked for more")
 	}
@@ -648,7 +650,7 @@ func (s *script) receive(*driver.Thread, pattern, int, driver.Time) ([]byte, err
 	return b, nil
 }
 
-func (s *script) replenish(*driver.Thread) error { s.returned++; return nil }
+func (s *script) replenish(*host.Thread) error { s.returned++; return nil }
 
 func TestReader(t *testing.T) {
 	message := func(k int) (pattern, int) { return pattern{7, 0, k}, 5 + k%2 }
@@ -716,13 +718,13 @@ func TestDrawMix(t *testing.T) {
 
 func TestLatencyOf(t *testing.T) {
 	require.Nil(t, latencyOf(nil))
-	require.Nil(t, latencyOf([]driver.Time{-1, -1}))
-	var times []driver.Time
+	require.Nil(t, latencyOf([]host.Time{-1, -1}))
+	var times []host.Time
 	for i := 200; i > 0; i-- {
-		times = append(times, driver.Time(i), -1)
+		times = append(times, host.Time(i), -1)
 	}
 	require.Equal(t, &Latency{MeanPs: 100, P50Ps: 100, P90Ps: 180, P99Ps: 198, MaxPs: 200}, latencyOf(times))
-	require.Equal(t, &Latency{7, 7, 7, 7, 7}, latencyOf([]driver.Time{7}))
+	require.Equal(t, &Latency{7, 7, 7, 7, 7}, latencyOf([]host.Time{7}))
 }
 
 func TestFairness(t *testing.T) {

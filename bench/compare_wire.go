@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"hvia/driver"
+	"hvia/host"
 	"hvia/layout"
 	"hvia/sim/bridge"
 	"hvia/vipl"
@@ -32,7 +32,7 @@ func (p protocol) retransmits() bool {
 
 // countRetransmitted keeps what a node has retransmitted so far. The last of
 // its threads to close has the final count.
-func (x *comparison) countRetransmitted(t *driver.Thread, c channel) error {
+func (x *comparison) countRetransmitted(t *host.Thread, c channel) error {
 	if !x.config.faulty() || !x.protocol.retransmits() {
 		return nil
 	}

@@ -7,7 +7,7 @@ import (
 	"maps"
 	"slices"
 
-	"hvia/driver"
+	"hvia/host"
 	"hvia/params"
 	"hvia/sim"
 )
@@ -82,7 +82,7 @@ func (b board) priors() map[string]int64 {
 // plain NIC, with the parameters as they are: for programs that want the processor times of the experiments.
 // It charges the card's interrupts as well, which the experiments themselves leave out
 // where none lies on a message's path.
-func HostCosts(profile string) (driver.CostModel, error) {
+func HostCosts(profile string) (host.CostModel, error) {
 	b, err := newBoard(profile, nil)
 	if err != nil {
 		return nil, err
@@ -94,7 +94,7 @@ func HostCosts(profile string) (driver.CostModel, error) {
 // printed value is free: the agent's privileged work. So are the card's interrupts: both lie on
 // the path of no message. (To charge them would move when the first message begins, and
 // with that all times by some nanoseconds, from another place between the clocks' edges.)
-func (b board) costs() driver.CostModel {
+func (b board) costs() host.CostModel {
 	c := b.hostCosts()
 	c.interrupt = 0
 	return c
@@ -102,17 +102,17 @@ func (b board) costs() driver.CostModel {
 
 // kernelCosts is the cost model of a host with a plain NIC, whose interrupts lie on the path
 // of every message.
-func (b board) kernelCosts() driver.CostModel { return b.hostCosts() }
+func (b board) kernelCosts() host.CostModel { return b.hostCosts() }
 
 func (b board) hostCosts() hostCosts {
-	at := func(name string) driver.Time { return driver.Time(b.value(name)) }
+	at := func(name string) host.Time { return host.Time(b.value(name)) }
 	return hostCosts{
 		post: at("HostPostTime"), poll: at("HostPollPeriod"), wait: at("HostReceiveWaitTime"), timeOfDay: at("HostTimeOfDayTime"),
 		interrupt: at("HostInterruptTime"),
-		kernel: driver.KernelCosts{
+		kernel: host.KernelCosts{
 			Trap: at("HostTrapTime"), Switch: at("HostSwitchTime"), SendPacket: at("HostPacketSendTime"), CopyByte: at("HostCopyTime"),
-			Mvia: driver.ProtocolCosts{ReceivePacket: at("MviaPacketTime"), Wake: at("MviaWakeTime")},
-			Tcp:  driver.ProtocolCosts{ReceivePacket: at("TcpPacketTime"), Wake: at("TcpWakeTime")},
+			Mvia: host.ProtocolCosts{ReceivePacket: at("MviaPacketTime"), Wake: at("MviaWakeTime")},
+			Tcp:  host.ProtocolCosts{ReceivePacket: at("TcpPacketTime"), Wake: at("TcpWakeTime")},
 		},
 	}
 }
@@ -126,18 +126,18 @@ func (b board) hostCosts() hostCosts {
 // would move RDMA writes by up to a look. Who polls the last byte of an RDMA write
 // pays for the looks alone.
 type hostCosts struct {
-	post, poll, wait, timeOfDay, interrupt driver.Time
-	kernel                                 driver.KernelCosts
+	post, poll, wait, timeOfDay, interrupt host.Time
+	kernel                                 host.KernelCosts
 }
 
-var _ driver.CostModel = hostCosts{}
+var _ host.CostModel = hostCosts{}
 
-func (c hostCosts) Post() driver.Time          { return c.post }
-func (c hostCosts) PollPeriod() driver.Time    { return c.poll }
-func (hostCosts) SendDone() driver.Time        { return 0 }
-func (c hostCosts) ReceiveDone() driver.Time   { return c.wait }
-func (c hostCosts) TimeOfDay() driver.Time     { return c.timeOfDay }
-func (hostCosts) AgentCall() driver.Time       { return 0 }
-func (hostCosts) PinPage() driver.Time         { return 0 }
-func (c hostCosts) Interrupt() driver.Time     { return c.interrupt }
-func (c hostCosts) Kernel() driver.KernelCosts { return c.kernel }
+func (c hostCosts) Post() host.Time          { return c.post }
+func (c hostCosts) PollPeriod() host.Time    { return c.poll }
+func (hostCosts) SendDone() host.Time        { return 0 }
+func (c hostCosts) ReceiveDone() host.Time   { return c.wait }
+func (c hostCosts) TimeOfDay() host.Time     { return c.timeOfDay }
+func (hostCosts) AgentCall() host.Time       { return 0 }
+func (hostCosts) PinPage() host.Time         { return 0 }
+func (c hostCosts) Interrupt() host.Time     { return c.interrupt }
+func (c hostCosts) Kernel() host.KernelCosts { return c.kernel }

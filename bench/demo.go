@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"hvia/driver"
+	"hvia/host"
 	"hvia/layout"
 	"hvia/sim"
 	"hvia/vipl"
@@ -79,13 +80,13 @@ type demonstration struct {
 	fault  string
 }
 
-func (d *demonstration) note(t *driver.Thread, format string, args ...any) {
+func (d *demonstration) note(t *host.Thread, format string, args ...any) {
 	node := t.ID().Node
 	d.steps[node] = append(d.steps[node], DemoStep{TimePs: int64(t.Now()), Node: node, Where: t.Name(), What: fmt.Sprintf(format, args...)})
 }
 
 // open makes a program's side and notes what that was.
-func (d *demonstration) open(t *driver.Thread, h *driver.Host) (*side, error) {
+func (d *demonstration) open(t *host.Thread, h *driver.Host) (*side, error) {
 	if err := t.Begin(); err != nil {
 		return nil, err
 	}
@@ -107,7 +108,7 @@ func (d *demonstration) open(t *driver.Thread, h *driver.Host) (*side, error) {
 }
 
 // write is the program on node 0.
-func (d *demonstration) write(t *driver.Thread, h *driver.Host) error {
+func (d *demonstration) write(t *host.Thread, h *driver.Host) error {
 	s, err := d.open(t, h)
 	if err != nil {
 		return err
@@ -141,7 +142,7 @@ func (d *demonstration) write(t *driver.Thread, h *driver.Host) error {
 }
 
 // read is the program on node 1.
-func (d *demonstration) read(t *driver.Thread, h *driver.Host) error {
+func (d *demonstration) read(t *host.Thread, h *driver.Host) error {
 	s, err := d.open(t, h)
 	if err != nil {
 		return err
@@ -161,7 +162,7 @@ func (d *demonstration) read(t *driver.Thread, h *driver.Host) error {
 	} else {
 		d.note(t, "compares the message and the bytes around it: all as they must be")
 	}
-	if err := t.Send(driver.ThreadID{Node: 0, Rank: rankPing}, []byte(fault)); err != nil {
+	if err := t.Send(host.ThreadID{Node: 0, Rank: rankPing}, []byte(fault)); err != nil {
 		return err
 	}
 	return s.endpoint.Close(t)

@@ -14,6 +14,7 @@ import (
 
 	"hvia/bench/report"
 	"hvia/driver"
+	"hvia/host"
 	"hvia/layout"
 	"hvia/params"
 	"hvia/sim"
@@ -202,12 +203,12 @@ func (o FaultOutcome) same(p FaultOutcome) bool {
 const (
 	matrixMessages = 3
 	matrixBytes    = 2*layout.MaxPayload + 56
-	matrixBegin    = 20 * driver.Millisecond
-	matrixSecond   = matrixBegin + 3*driver.Millisecond
-	matrixThird    = matrixBegin + 100*driver.Millisecond
-	matrixLook     = matrixThird + 60*driver.Millisecond
-	matrixCutFrom  = matrixBegin + 2*driver.Millisecond
-	matrixCutTo    = matrixBegin + 70*driver.Millisecond
+	matrixBegin    = 20 * host.Millisecond
+	matrixSecond   = matrixBegin + 3*host.Millisecond
+	matrixThird    = matrixBegin + 100*host.Millisecond
+	matrixLook     = matrixThird + 60*host.Millisecond
+	matrixCutFrom  = matrixBegin + 2*host.Millisecond
+	matrixCutTo    = matrixBegin + 70*host.Millisecond
 	matrixPort     = "faults"
 )
 
@@ -221,7 +222,7 @@ func matrixFaults(kind layout.WireFault, frame layout.FrameOperation) string {
 	f := sim.WireFault{Kind: kind, Direction: direction, Frames: sim.FrameSelection{Message: 2, Frame: 2, Operation: &frame}}
 	switch kind {
 	case layout.WireFaultDelay:
-		f.Least, f.Most = 300*driver.Microsecond, 300*driver.Microsecond
+		f.Least, f.Most = 300*host.Microsecond, 300*host.Microsecond
 	case layout.WireFaultCut:
 		f.Direction, f.Frames = sim.BothDirections, sim.FrameSelection{From: matrixCutFrom, To: matrixCutTo}
 	}
@@ -301,7 +302,7 @@ type matrixSide struct {
 	control      *vipl.Region
 }
 
-func (x *matrixRun) open(t *driver.Thread, h *driver.Host) (s *matrixSide, err error) {
+func (x *matrixRun) open(t *host.Thread, h *driver.Host) (s *matrixSide, err error) {
 	s = &matrixSide{}
 	if s.nic, err = vipl.OpenNIC(t, h); err != nil {
 		return nil, err
@@ -326,7 +327,7 @@ func (x *matrixRun) open(t *driver.Thread, h *driver.Host) (s *matrixSide, err e
 func (x *matrixRun) message(i int) pattern { return pattern{x.seed, 0, i + 1} }
 
 // initiate is the program on node 0.
-func (x *matrixRun) initiate(t *driver.Thread, h *driver.Host) error {
+func (x *matrixRun) initiate(t *host.Thread, h *driver.Host) error {
 	s, err := x.open(t, h)
 	if err != nil {
 		return err
@@ -339,7 +340,7 @@ func (x *matrixRun) initiate(t *driver.Thread, h *driver.Host) error {
 		if !errors.Is(err, vipl.ErrNoMatch) {
 			return err
 		}
-		if err := t.Sleep(driver.Millisecond); err != nil {
+		if err := t.Sleep(host.Millisecond); err != nil {
 			return err
 		}
 	}
@@ -351,7 +352,7 @@ func (x *matrixRun) initiate(t *driver.Thread, h *driver.Host) error {
 	if err := json.Unmarshal(where.Data, &remote); err != nil {
 		return err
 	}
-	for i, at := range []driver.Time{matrixBegin, matrixSecond, matrixThird} {
+	for i, at := range []host.Time{matrixBegin, matrixSecond, matrixThird} {
 		if err := t.Sleep(at - t.Now()); err != nil {
 			return err
 		}
@@ -401,7 +402,7 @@ func (x *matrixRun) describe(d *vipl.Descriptor, s *matrixSide, remote matrixTar
 }
 
 // answer is the program on node 1.
-func (x *matrixRun) answer(t *driver.Thread, h *driver.Host) error {
+func (x *matrixRun) answer(t *host.Thread, h *driver.Host) error {
 	s, err := x.open(t, h)
 	if err != nil {
 		return err
@@ -432,7 +433,7 @@ func (x *matrixRun) answer(t *driver.Thread, h *driver.Host) error {
 	if err != nil {
 		return err
 	}
-	if err := t.Send(driver.ThreadID{Node: 0, Rank: rankPing}, where); err != nil {
+	if err := t.Send(host.ThreadID{Node: 0, Rank: rankPing}, where); err != nil {
 		return err
 	}
 	if err := t.Sleep(matrixLook - t.Now()); err != nil {
@@ -448,7 +449,7 @@ func (x *matrixRun) answer(t *driver.Thread, h *driver.Host) error {
 // look notes what has become of a side: its asynchronous errors, the VI's state,
 // the status of each descriptor after the disconnect that flushes what is left,
 // and, if data comes here, memory.
-func (x *matrixRun) look(t *driver.Thread, s *matrixSide, sink *vipl.Region, done func(*driver.Thread) (*vipl.Descriptor, error), statuses, errs *[]string, state *string) error {
+func (x *matrixRun) look(t *host.Thread, s *matrixSide, sink *vipl.Region, done func(*host.Thread) (*vipl.Descriptor, error), statuses, errs *[]string, state *string) error {
 	for {
 		e, err := s.nic.NextError(t)
 		if errors.Is(err, vipl.ErrNotDone) {

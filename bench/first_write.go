@@ -10,6 +10,7 @@ import (
 
 	"hvia/bench/report"
 	"hvia/driver"
+	"hvia/host"
 	"hvia/layout"
 	"hvia/sim"
 	"hvia/vipl"
@@ -21,7 +22,7 @@ const (
 	openName   = "open"
 	readyWord  = "ready"
 	leaveWord  = "leave"
-	firstPause = 100 * driver.Microsecond // after the server said that it will wait; it waits by then
+	firstPause = 100 * host.Microsecond // after the server said that it will wait; it waits by then
 )
 
 // firstWriteSizes are measured whatever sizes are asked for: one word, and a page.
@@ -49,7 +50,7 @@ type firstWriting struct {
 	config  ReproduceConfig
 	clockPs int64
 	rounds  []firstRound   // in order, by the client
-	visible []driver.Time  // likewise, by the server
+	visible []host.Time    // likewise, by the server
 	faults  map[int]string // by round, the first byte that was wrong
 }
 
@@ -57,7 +58,7 @@ type firstWriting struct {
 type firstRound struct {
 	size             int
 	offered, counted bool
-	asked, connected driver.Time // the call of ConnectRequest and its return
+	asked, connected host.Time // the call of ConnectRequest and its return
 }
 
 func (x *firstWriting) programs() []driver.Program {
@@ -96,7 +97,7 @@ type firstSide struct {
 	word *vipl.Region
 }
 
-func openFirst(t *driver.Thread, h *driver.Host) (*firstSide, error) {
+func openFirst(t *host.Thread, h *driver.Host) (*firstSide, error) {
 	s, err := openSide(t, h, rdmaWrite, slices.Max(firstWriteSizes))
 	if err != nil {
 		return nil, err
@@ -110,13 +111,13 @@ func openFirst(t *driver.Thread, h *driver.Host) (*firstSide, error) {
 }
 
 // knock connects, and writes as soon as it knows where to.
-func (x *firstWriting) knock(t *driver.Thread, h *driver.Host) error {
+func (x *firstWriting) knock(t *host.Thread, h *driver.Host) error {
 	s, err := openFirst(t, h)
 	if err != nil {
 		return err
 	}
 	vi, remote := s.endpoint.VI, vipl.NetAddress{Host: vipl.HostAddress(1), Discriminator: firstPort}
-	opener := driver.ThreadID{Node: 1, Rank: rankPing}
+	opener := host.ThreadID{Node: 1, Rank: rankPing}
 	return x.each(func(number int, r firstRound) error {
 		pattern{x.config.Seed, 0, number}.fill(s.arena.sending(r.size))
 		told := s.word.Segment(0, layout.OfferedRegionSize)
@@ -172,13 +173,13 @@ func (x *firstWriting) knock(t *driver.Thread, h *driver.Host) error {
 }
 
 // open accepts, says where to write to if it has not offered it, and waits for the last byte.
-func (x *firstWriting) open(t *driver.Thread, h *driver.Host) error {
+func (x *firstWriting) open(t *host.Thread, h *driver.Host) error {
 	s, err := openFirst(t, h)
 	if err != nil {
 		return err
 	}
 	vi, buffer := s.endpoint.VI, s.endpoint.Buffer
-	knocker := driver.ThreadID{Node: 0, Rank: rankPing}
+	knocker := host.ThreadID{Node: 0, Rank: rankPing}
 	copy(s.word.Bytes(), where(buffer))
 	return x.each(func(number int, r firstRound) error {
 		var offered []*vipl.Region
@@ -238,7 +239,7 @@ func (x *firstWriting) open(t *driver.Thread, h *driver.Host) error {
 }
 
 // left makes a VI usable again whose peer has gone.
-func (s *firstSide) left(t *driver.Thread) error {
+func (s *firstSide) left(t *host.Thread) error {
 	if err := s.endpoint.VI.Disconnect(t); err != nil {
 		return err
 	}

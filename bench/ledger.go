@@ -7,7 +7,7 @@ import (
 	"slices"
 	"sync"
 
-	"hvia/driver"
+	"hvia/host"
 	"hvia/layout"
 )
 
@@ -15,28 +15,28 @@ import (
 // both in this process.
 type ledger struct {
 	mu      sync.Mutex
-	entries map[driver.ThreadID][]driver.Spending // of each thread in the order of time
+	entries map[host.ThreadID][]host.Spending // of each thread in the order of time
 }
 
-func (l *ledger) enter(s driver.Spending) {
+func (l *ledger) enter(s host.Spending) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.entries == nil {
-		l.entries = map[driver.ThreadID][]driver.Spending{}
+		l.entries = map[host.ThreadID][]host.Spending{}
 	}
 	l.entries[s.Thread] = append(l.entries[s.Thread], s)
 }
 
 // of are a thread's entries that end after `from` and not after `to`, polling loops left out.
-func (l *ledger) of(id driver.ThreadID, from, to int64) []driver.Spending {
+func (l *ledger) of(id host.ThreadID, from, to int64) []host.Spending {
 	all := l.entries[id]
-	first, _ := slices.BinarySearchFunc(all, from, func(s driver.Spending, t int64) int { return cmp.Or(cmp.Compare(int64(s.End), t), -1) })
-	var list []driver.Spending
+	first, _ := slices.BinarySearchFunc(all, from, func(s host.Spending, t int64) int { return cmp.Or(cmp.Compare(int64(s.End), t), -1) })
+	var list []host.Spending
 	for _, s := range all[first:] {
 		if int64(s.End) > to {
 			break
 		}
-		if s.Layer != driver.LayerPoll {
+		if s.Layer != host.LayerPoll {
 			list = append(list, s)
 		}
 	}
@@ -44,12 +44,12 @@ func (l *ledger) of(id driver.ThreadID, from, to int64) []driver.Spending {
 }
 
 // threads are those that have entries, in the order of nodes and ranks.
-func (l *ledger) threads() []driver.ThreadID {
-	var ids []driver.ThreadID
+func (l *ledger) threads() []host.ThreadID {
+	var ids []host.ThreadID
 	for id := range l.entries {
 		ids = append(ids, id)
 	}
-	slices.SortFunc(ids, func(a, b driver.ThreadID) int {
+	slices.SortFunc(ids, func(a, b host.ThreadID) int {
 		return cmp.Or(cmp.Compare(a.Node, b.Node), cmp.Compare(a.Rank, b.Rank))
 	})
 	return ids

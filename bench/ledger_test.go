@@ -9,6 +9,7 @@ import (
 
 	"hvia/bench/report"
 	"hvia/driver"
+	"hvia/host"
 	"hvia/layout"
 	"hvia/params"
 )
@@ -41,25 +42,25 @@ func TestWithin(t *testing.T) {
 
 func TestLedger(t *testing.T) {
 	var l ledger
-	one, other := driver.ThreadID{Node: 1, Rank: 1}, driver.ThreadID{Node: 0, Rank: 2}
-	for _, s := range []driver.Spending{
-		{Thread: one, Layer: driver.LayerTrap, End: 10, Span: 5}, {Thread: one, Layer: driver.LayerPoll, End: 20, Span: 10},
-		{Thread: one, Layer: driver.LayerCopy, End: 20, Span: 1}, {Thread: other, Layer: driver.LayerSwitch, End: 15, Span: 2},
-		{Thread: one, Layer: driver.LayerLibrary, End: 30, Span: 5},
+	one, other := host.ThreadID{Node: 1, Rank: 1}, host.ThreadID{Node: 0, Rank: 2}
+	for _, s := range []host.Spending{
+		{Thread: one, Layer: host.LayerTrap, End: 10, Span: 5}, {Thread: one, Layer: host.LayerPoll, End: 20, Span: 10},
+		{Thread: one, Layer: host.LayerCopy, End: 20, Span: 1}, {Thread: other, Layer: host.LayerSwitch, End: 15, Span: 2},
+		{Thread: one, Layer: host.LayerLibrary, End: 30, Span: 5},
 	} {
 		l.enter(s)
 	}
-	require.Equal(t, []driver.ThreadID{other, one}, l.threads())
-	layers := func(from, to int64) (list []driver.Layer) {
+	require.Equal(t, []host.ThreadID{other, one}, l.threads())
+	layers := func(from, to int64) (list []host.Layer) {
 		for _, s := range l.of(one, from, to) {
 			list = append(list, s.Layer)
 		}
 		return list
 	}
-	require.Equal(t, []driver.Layer{driver.LayerTrap, driver.LayerCopy, driver.LayerLibrary}, layers(0, 30), "polling is no work")
-	require.Equal(t, []driver.Layer{driver.LayerCopy}, layers(10, 29), "what ends at the begin was before it")
+	require.Equal(t, []host.Layer{host.LayerTrap, host.LayerCopy, host.LayerLibrary}, layers(0, 30), "polling is no work")
+	require.Equal(t, []host.Layer{host.LayerCopy}, layers(10, 29), "what ends at the begin was before it")
 	require.Empty(t, layers(30, 100))
-	require.Empty(t, l.of(driver.ThreadID{Node: 7}, 0, 100))
+	require.Empty(t, l.of(host.ThreadID{Node: 7}, 0, 100))
 }
 
 // Buses and wire as a trace shows them: a bus that goes on without a pause, frames of
@@ -93,29 +94,29 @@ func TestPathNeedsItsParts(t *testing.T) {
 	require.NoError(t, err)
 	// One message each way, by hand: trap and packet, firmware, wire, firmware, service, wake, switch.
 	build := func() (*pingPong, traffic) {
-		p := &pingPong{config: ReproduceConfig{Iterations: 1}, exchange: tcpStream, sizes: []int{4}, board: b, elapsed: []driver.Time{2 * 200 * us}}
+		p := &pingPong{config: ReproduceConfig{Iterations: 1}, exchange: tcpStream, sizes: []int{4}, board: b, elapsed: []host.Time{2 * 200 * us}}
 		var seen traffic
 		for node := range 2 {
 			from := int64(node) * 200 * us
-			program, agent := driver.ThreadID{Node: node, Rank: rankPing}, driver.ThreadID{Node: 1 - node, Rank: driver.AgentRank}
-			spend := func(id driver.ThreadID, l driver.Layer, end, span int64) {
-				p.ledger.enter(driver.Spending{Thread: id, Layer: l, Asked: driver.Time(from + end - span), End: driver.Time(from + end), Span: driver.Time(span)})
+			program, agent := host.ThreadID{Node: node, Rank: rankPing}, host.ThreadID{Node: 1 - node, Rank: driver.AgentRank}
+			spend := func(id host.ThreadID, l host.Layer, end, span int64) {
+				p.ledger.enter(host.Spending{Thread: id, Layer: l, Asked: host.Time(from + end - span), End: host.Time(from + end), Span: host.Time(span)})
 			}
-			spend(program, driver.LayerTrap, 1*us, 1*us)
-			spend(program, driver.LayerProtocol, 4*us, 3*us)
+			spend(program, host.LayerTrap, 1*us, 1*us)
+			spend(program, host.LayerProtocol, 4*us, 3*us)
 			tx := 4*us + int64(params.NICTransmitTime)
 			seen.frames = append(seen.frames,
 				wired{node: node, start: from + 10*us, end: from + 11*us}, // of before: the firmware has not had time for this one
 				wired{node: node, start: from + tx + us, end: from + tx + 2*us})
 			there := tx + 2*us + int64(params.NICReceiveTime)
-			spend(agent, driver.LayerInterrupt, there+2*us, 2*us)
-			spend(agent, driver.LayerProtocol, there+5*us, 3*us)
+			spend(agent, host.LayerInterrupt, there+2*us, 2*us)
+			spend(agent, host.LayerProtocol, there+5*us, 3*us)
 			woken := there + 5*us + int64(params.TcpWakeTime)
-			spend(driver.ThreadID{Node: 1 - node, Rank: rankPing}, driver.LayerSwitch, woken+us, us)
-			spend(driver.ThreadID{Node: 1 - node, Rank: rankPing}, driver.LayerCopy, 200*us, 2*us)
+			spend(host.ThreadID{Node: 1 - node, Rank: rankPing}, host.LayerSwitch, woken+us, us)
+			spend(host.ThreadID{Node: 1 - node, Rank: rankPing}, host.LayerCopy, 200*us, 2*us)
 		}
-		p.calls = []driver.Time{0}
-		p.arrivals = [2][]driver.Time{{400 * us}, {200 * us}}
+		p.calls = []host.Time{0}
+		p.arrivals = [2][]host.Time{{400 * us}, {200 * us}}
 		return p, seen
 	}
 	p, seen := build()
@@ -134,7 +135,7 @@ func TestPathNeedsItsParts(t *testing.T) {
 	require.ErrorIs(t, err, ErrTrace)
 	require.ErrorContains(t, err, "TCP/IP, 4 bytes, message from node 1")
 	p, seen = build()
-	delete(p.ledger.entries, driver.ThreadID{Node: 0, Rank: rankPing})
+	delete(p.ledger.entries, host.ThreadID{Node: 0, Rank: rankPing})
 	_, err = p.kernelPath(0, seen)
 	require.ErrorContains(t, err, "spends nothing on a packet")
 }

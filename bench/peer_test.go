@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"hvia/bench/report"
-	"hvia/driver"
+	"hvia/host"
 	"hvia/layout"
 	"hvia/params"
 	"hvia/sim/bridge"
@@ -109,12 +109,12 @@ func FuzzPeerJob(f *testing.F) {
 }
 
 func TestVerdict(t *testing.T) {
-	for _, v := range []verdict{{}, {255, 1 << 20, driver.Account{1, 2, 3}, ""}, {3, 4, driver.Account{driver.LayerAgent: 1 << 40}, "byte 7 of 9"}} {
+	for _, v := range []verdict{{}, {255, 1 << 20, host.Account{1, 2, 3}, ""}, {3, 4, host.Account{host.LayerAgent: 1 << 40}, "byte 7 of 9"}} {
 		got, err := decodeVerdict(v.encode())
 		require.NoError(t, err)
 		require.Equal(t, v, got)
 	}
-	long := verdict{1, 2, driver.Account{}, strings.Repeat("x", 2*layout.BridgeMaxMessage)}
+	long := verdict{1, 2, host.Account{}, strings.Repeat("x", 2*layout.BridgeMaxMessage)}
 	require.Len(t, long.encode(), layout.BridgeMaxMessage, "as much as a message takes")
 	_, err := decodeVerdict(make([]byte, verdictHead-1))
 	require.ErrorContains(t, err, fmt.Sprintf("a verdict of %d bytes", verdictHead-1))
@@ -126,19 +126,19 @@ func TestHostCosts(t *testing.T) {
 		b, err := newBoard(profile.Name, nil)
 		require.NoError(t, err)
 		c := b.costs()
-		require.Equal(t, driver.Time(params.HostPostTime), c.Post())
-		require.Equal(t, driver.Time(params.HostPollPeriod), c.PollPeriod())
+		require.Equal(t, host.Time(params.HostPostTime), c.Post())
+		require.Equal(t, host.Time(params.HostPollPeriod), c.PollPeriod())
 		require.Positive(t, c.PollPeriod())
-		require.Equal(t, driver.Time(params.HostReceiveWaitTime), c.ReceiveDone())
-		require.Equal(t, driver.Time(params.HostTimeOfDayTime), c.TimeOfDay())
-		for _, free := range []driver.Time{c.SendDone(), c.AgentCall(), c.PinPage(), c.Interrupt()} {
+		require.Equal(t, host.Time(params.HostReceiveWaitTime), c.ReceiveDone())
+		require.Equal(t, host.Time(params.HostTimeOfDayTime), c.TimeOfDay())
+		for _, free := range []host.Time{c.SendDone(), c.AgentCall(), c.PinPage(), c.Interrupt()} {
 			require.Zero(t, free, "what costs something needs a parameter, and is charged on no path of an RDMA write")
 		}
-		require.Equal(t, driver.Time(params.HostInterruptTime), b.kernelCosts().Interrupt(), "the interrupts of a plain NIC lie on every path")
-		require.Equal(t, driver.KernelCosts{
+		require.Equal(t, host.Time(params.HostInterruptTime), b.kernelCosts().Interrupt(), "the interrupts of a plain NIC lie on every path")
+		require.Equal(t, host.KernelCosts{
 			Trap: params.HostTrapTime, Switch: params.HostSwitchTime, SendPacket: params.HostPacketSendTime, CopyByte: params.HostCopyTime,
-			Mvia: driver.ProtocolCosts{ReceivePacket: params.MviaPacketTime, Wake: params.MviaWakeTime},
-			Tcp:  driver.ProtocolCosts{ReceivePacket: params.TcpPacketTime, Wake: params.TcpWakeTime},
+			Mvia: host.ProtocolCosts{ReceivePacket: params.MviaPacketTime, Wake: params.MviaWakeTime},
+			Tcp:  host.ProtocolCosts{ReceivePacket: params.TcpPacketTime, Wake: params.TcpWakeTime},
 		}, b.kernelCosts().Kernel())
 	}
 }

@@ -14,6 +14,7 @@ import (
 
 	"hvia/bench/report"
 	"hvia/driver"
+	"hvia/host"
 	"hvia/params"
 	"hvia/sim"
 	"hvia/sim/bridge"
@@ -23,7 +24,7 @@ import (
 
 // waitLimit bounds every wait of the experiments, in simulated time: far more
 // than any of them takes, so that a lost message is an error and no hang.
-const waitLimit = driver.Second
+const waitLimit = host.Second
 
 const (
 	pingName    = "ping"
@@ -32,7 +33,7 @@ const (
 	pingPort    = "ping-pong"
 	crossPort   = "cross-traffic"
 	crossSize   = 3000 // bytes of a background message: three frames, unaligned
-	crossPause  = 5 * driver.Microsecond
+	crossPause  = 5 * host.Microsecond
 	stopMessage = "stop"
 	rankPing    = 1
 	rankCross   = 2
@@ -291,12 +292,12 @@ type pingPong struct {
 	clockPs  int64 // period of the core clock
 	pingVI   int
 	pongVI   int
-	elapsed  []driver.Time    // of the counted rounds, per size
-	windows  []interval       // those rounds, on ping's clock
-	spent    []driver.Account // in them by both hosts
-	calls    []driver.Time    // of ping's sends, all rounds of all sizes
-	arrivals [2][]driver.Time // the returns of receives, of ping and of pong, likewise
-	ledger   ledger           // where the protocol runs in the kernels
+	elapsed  []host.Time    // of the counted rounds, per size
+	windows  []interval     // those rounds, on ping's clock
+	spent    []host.Account // in them by both hosts
+	calls    []host.Time    // of ping's sends, all rounds of all sizes
+	arrivals [2][]host.Time // the returns of receives, of ping and of pong, likewise
+	ledger   ledger         // where the protocol runs in the kernels
 	wall     []report.WallRow
 
 	// faults has an entry for each size whose measurement is complete: the first
@@ -375,7 +376,7 @@ func largest(sizes []int) (n int) {
 func (p *pingPong) rounds() int { return p.config.Warmup + p.config.Iterations }
 
 // ping begins every round and keeps the time.
-func (p *pingPong) ping(t *driver.Thread, h *driver.Host) error {
+func (p *pingPong) ping(t *host.Thread, h *driver.Host) error {
 	s, err := openEnd(t, h, p.exchange, p.config.Seed, p.largest())
 	if err != nil {
 		return err
@@ -387,8 +388,8 @@ func (p *pingPong) ping(t *driver.Thread, h *driver.Host) error {
 	round := 0
 	for k, n := range p.sizes {
 		begin, start := time.Now(), t.Now()
-		var counted driver.Time
-		var before driver.Account
+		var counted host.Time
+		var before host.Account
 		fault := ""
 		for i := range p.rounds() {
 			round++
@@ -428,7 +429,7 @@ func (p *pingPong) ping(t *driver.Thread, h *driver.Host) error {
 	}
 	if p.config.Background {
 		for node := range 2 {
-			if err := t.Send(driver.ThreadID{Node: node, Rank: rankCross}, []byte(stopMessage)); err != nil {
+			if err := t.Send(host.ThreadID{Node: node, Rank: rankCross}, []byte(stopMessage)); err != nil {
 				return err
 			}
 		}
@@ -445,7 +446,7 @@ func (p *pingPong) ping(t *driver.Thread, h *driver.Host) error {
 }
 
 // awaitVerdict waits for what another program of the experiment found.
-func awaitVerdict(t *driver.Thread, of string) (verdict, error) {
+func awaitVerdict(t *host.Thread, of string) (verdict, error) {
 	m, ok, err := t.Receive(waitLimit)
 	if err != nil {
 		return verdict{}, err
@@ -456,7 +457,7 @@ func awaitVerdict(t *driver.Thread, of string) (verdict, error) {
 	return decodeVerdict(m.Data)
 }
 
-func (p *pingPong) note(n, k int, wall time.Duration, span, now driver.Time) {
+func (p *pingPong) note(n, k int, wall time.Duration, span, now host.Time) {
 	cycles := int64(span) / p.clockPs
 	p.wall = append(p.wall, report.WallRow{Size: n, Seconds: wall.Seconds(), Cycles: cycles, CyclesPerSecond: float64(cycles) / max(wall.Seconds(), 1e-9)})
 	if p.config.Progress != nil {
@@ -465,7 +466,7 @@ func (p *pingPong) note(n, k int, wall time.Duration, span, now driver.Time) {
 }
 
 // pong answers every round.
-func (p *pingPong) pong(t *driver.Thread, h *driver.Host) error {
+func (p *pingPong) pong(t *host.Thread, h *driver.Host) error {
 	s, err := openEnd(t, h, p.exchange, p.config.Seed, p.largest())
 	if err != nil {
 		return err
@@ -500,7 +501,7 @@ func (p *pingPong) pong(t *driver.Thread, h *driver.Host) error {
 			}
 		}
 		found.spent = spentOn(t, h).Less(found.spent)
-		if err := t.Send(driver.ThreadID{Node: 0, Rank: rankPing}, found.encode()); err != nil {
+		if err := t.Send(host.ThreadID{Node: 0, Rank: rankPing}, found.encode()); err != nil {
 			return err
 		}
 	}
@@ -509,7 +510,7 @@ func (p *pingPong) pong(t *driver.Thread, h *driver.Host) error {
 
 // cross writes to the other node, on a VI of its own, until it is told to stop.
 // Every message lies over the one before, so what is compared is the last.
-func (p *pingPong) cross(t *driver.Thread, h *driver.Host) error {
+func (p *pingPong) cross(t *host.Thread, h *driver.Host) error {
 	s, err := openSide(t, h, rdmaWrite, crossSize)
 	if err != nil {
 		return err
@@ -543,7 +544,7 @@ func (p *pingPong) cross(t *driver.Thread, h *driver.Host) error {
 			return err
 		}
 	}
-	if err := t.Send(driver.ThreadID{Node: other, Rank: rankCross}, found.encode()); err != nil {
+	if err := t.Send(host.ThreadID{Node: other, Rank: rankCross}, found.encode()); err != nil {
 		return err
 	}
 	theirs, err := awaitVerdict(t, crossName)
@@ -561,7 +562,7 @@ func (p *pingPong) cross(t *driver.Thread, h *driver.Host) error {
 	if err := s.endpoint.Close(t); err != nil {
 		return err
 	}
-	return t.Send(driver.ThreadID{Node: 0, Rank: rankPing}, found.encode())
+	return t.Send(host.ThreadID{Node: 0, Rank: rankPing}, found.encode())
 }
 
 func (p *pingPong) crossPattern(sender, message int) pattern {

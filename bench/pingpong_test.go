@@ -11,6 +11,7 @@ import (
 
 	"hvia/driver"
 	"hvia/driver/drivertest"
+	"hvia/host"
 	"hvia/layout"
 	"hvia/params"
 )
@@ -36,7 +37,7 @@ func pingPongOnFakes(t *testing.T, x exchange, sizes []int, lose func(from int, 
 // nothing that a message would wait for.
 func TestPingPongPrograms(t *testing.T) {
 	sizes := []int{4, 1, 1472, 1473, 65536, 16}
-	var elapsed [2][]driver.Time
+	var elapsed [2][]host.Time
 	for i, x := range []exchange{rdmaWrite, sendReceive} {
 		operations := map[layout.FrameOperation]int{}
 		p, err := pingPongOnFakes(t, x, sizes, func(_ int, frame []byte) bool {
@@ -61,8 +62,8 @@ func TestPingPongPrograms(t *testing.T) {
 	}
 	for k, n := range sizes {
 		gap := (elapsed[1][k] - elapsed[0][k]) / 6 // per message
-		require.Less(t, gap, driver.Time(params.HostPostTime), "%d bytes: the post of the next receive lies beside the message", n)
-		require.Greater(t, gap, -driver.Time(params.HostPostTime), "%d bytes", n)
+		require.Less(t, gap, host.Time(params.HostPostTime), "%d bytes: the post of the next receive lies beside the message", n)
+		require.Greater(t, gap, -host.Time(params.HostPostTime), "%d bytes", n)
 	}
 }
 

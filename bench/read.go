@@ -8,6 +8,7 @@ import (
 
 	"hvia/bench/report"
 	"hvia/driver"
+	"hvia/host"
 	"hvia/layout"
 	"hvia/sim"
 	"hvia/vipl"
@@ -72,9 +73,9 @@ func measureReads(ctx context.Context, c ReproduceConfig) (m measurement, err er
 type reads struct {
 	config  ReproduceConfig
 	clockPs int64
-	vi      int           // of the reader
-	took    []driver.Time // by read: from the call of PostSend to the return of SendWait
-	faults  []string      // by size: the first wrong byte
+	vi      int         // of the reader
+	took    []host.Time // by read: from the call of PostSend to the return of SendWait
+	faults  []string    // by size: the first wrong byte
 }
 
 func (x *reads) rounds() int { return x.config.Warmup + x.config.Iterations }
@@ -83,7 +84,7 @@ func (x *reads) rounds() int { return x.config.Warmup + x.config.Iterations }
 func (x *reads) content(k int) pattern { return pattern{x.config.Seed, 1, k + 1} }
 
 // meet lets both programs go on when the other has come.
-func (x *reads) meet(t *driver.Thread, k int, after bool) error {
+func (x *reads) meet(t *host.Thread, k int, after bool) error {
 	id := barrierRead + 2*uint64(k)
 	if after {
 		id++
@@ -93,7 +94,7 @@ func (x *reads) meet(t *driver.Thread, k int, after bool) error {
 
 // read is the program on node 0. Its buffer is cleared before each read, so
 // that nothing of an earlier one is taken for this one's.
-func (x *reads) read(t *driver.Thread, h *driver.Host) error {
+func (x *reads) read(t *host.Thread, h *driver.Host) error {
 	s, err := openSide(t, h, rdmaRead, largest(x.config.Sizes))
 	if err != nil {
 		return err
@@ -131,7 +132,7 @@ func (x *reads) read(t *driver.Thread, h *driver.Host) error {
 }
 
 // own is the program on node 1. While its memory is read it does nothing.
-func (x *reads) own(t *driver.Thread, h *driver.Host) error {
+func (x *reads) own(t *host.Thread, h *driver.Host) error {
 	s, err := openSide(t, h, rdmaRead, largest(x.config.Sizes))
 	if err != nil {
 		return err

@@ -10,6 +10,7 @@ import (
 
 	"hvia/bench/report"
 	"hvia/driver"
+	"hvia/host"
 	"hvia/layout"
 	"hvia/sim"
 	"hvia/vipl"
@@ -22,7 +23,7 @@ const (
 
 	// drainTime is more than the sending card and its MAC need to get rid of the
 	// frames that they hold when the send completes: two packet buffers and 8 KB.
-	drainTime = 200 * driver.Microsecond
+	drainTime = 200 * host.Microsecond
 
 	goMessage   = "go"
 	sentMessage = "sent"
@@ -70,8 +71,8 @@ type receiving struct {
 // receiveRound is one message.
 type receiveRound struct {
 	size               int
-	post               driver.Time // of VipPostRecv, between two readings of the clock
-	released, returned driver.Time // the wire, and RecvWait
+	post               host.Time // of VipPostRecv, between two readings of the clock
+	released, returned host.Time // the wire, and RecvWait
 }
 
 func (x *receiving) programs() []driver.Program {
@@ -81,7 +82,7 @@ func (x *receiving) programs() []driver.Program {
 func (x *receiving) largest() int { return slices.Max(x.config.Sizes) }
 
 // expect waits for a message of the other program.
-func expect(t *driver.Thread, want string) error {
+func expect(t *host.Thread, want string) error {
 	m, ok, err := t.Receive(waitLimit)
 	switch {
 	case err != nil:
@@ -110,7 +111,7 @@ func (x *receiving) each(f func(n, number int, counted bool) error) error {
 
 // feed sends each message when the wire is held, and says so when its last
 // frame has left.
-func (x *receiving) feed(t *driver.Thread, h *driver.Host) error {
+func (x *receiving) feed(t *host.Thread, h *driver.Host) error {
 	s, err := openSide(t, h, rdmaWrite, x.largest())
 	if err != nil {
 		return err
@@ -118,7 +119,7 @@ func (x *receiving) feed(t *driver.Thread, h *driver.Host) error {
 	if err := s.endpoint.Dial(t, vipl.NetAddress{Host: vipl.HostAddress(1), Discriminator: takePort}, waitLimit); err != nil {
 		return err
 	}
-	taker := driver.ThreadID{Node: 1, Rank: rankPing}
+	taker := host.ThreadID{Node: 1, Rank: rankPing}
 	if err := x.each(func(n, number int, _ bool) error {
 		if err := expect(t, goMessage); err != nil {
 			return err
@@ -148,7 +149,7 @@ func (x *receiving) feed(t *driver.Thread, h *driver.Host) error {
 
 // take posts a receive, lets the message come when all of it is on the wire, and waits
 // for it.
-func (x *receiving) take(t *driver.Thread, h *driver.Host) error {
+func (x *receiving) take(t *host.Thread, h *driver.Host) error {
 	s, err := openSide(t, h, rdmaWrite, x.largest())
 	if err != nil {
 		return err
@@ -156,7 +157,7 @@ func (x *receiving) take(t *driver.Thread, h *driver.Host) error {
 	if err := s.endpoint.Accept(t, takePort, waitLimit); err != nil {
 		return err
 	}
-	feeder := driver.ThreadID{Node: 0, Rank: rankPing}
+	feeder := host.ThreadID{Node: 0, Rank: rankPing}
 	sizes := 0
 	if err := x.each(func(n, number int, counted bool) error {
 		round := receiveRound{size: n}

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"hvia/bench/report"
-	"hvia/driver"
+	"hvia/host"
 	"hvia/layout"
 )
 
@@ -84,5 +84,5 @@ func TestReceiveSideIsCharged(t *testing.T) {
 	require.EqualValues(t, 2_300_000, otherPosts[0].MeanPs)
 	require.EqualValues(t, b.costs().Post()+b.costs().TimeOfDay(), posts[0].MeanPs)
 	// The looks may lie elsewhere.
-	require.InDelta(t, int64(b.costs().ReceiveDone()-driver.Microsecond), waits[0].MeanPs-otherWaits[0].MeanPs, 250_000)
+	require.InDelta(t, int64(b.costs().ReceiveDone()-host.Microsecond), waits[0].MeanPs-otherWaits[0].MeanPs, 250_000)
 }

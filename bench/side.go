@@ -7,6 +7,7 @@ import (
 
 	"hvia/bench/report"
 	"hvia/driver"
+	"hvia/host"
 	"hvia/layout"
 	"hvia/vipl"
 )
@@ -52,16 +53,16 @@ func (x exchange) level() vipl.ReliabilityLevel {
 
 // An end is one end of a ping-pong.
 type end interface {
-	connect(t *driver.Thread) error // node 0 calls, the other waits
-	index() int                     // of the VI, if there is one
+	connect(t *host.Thread) error // node 0 calls, the other waits
+	index() int                   // of the VI, if there is one
 	memory() *arena
-	send(t *driver.Thread, w pattern, n int) error
-	sent(t *driver.Thread) error // takes the sent message back
-	receive(t *driver.Thread, w pattern, n int) error
-	close(t *driver.Thread) error
+	send(t *host.Thread, w pattern, n int) error
+	sent(t *host.Thread) error // takes the sent message back
+	receive(t *host.Thread, w pattern, n int) error
+	close(t *host.Thread) error
 }
 
-func openEnd(t *driver.Thread, h *driver.Host, x exchange, seed uint64, size int) (end, error) {
+func openEnd(t *host.Thread, h *driver.Host, x exchange, seed uint64, size int) (end, error) {
 	if x == tcpStream {
 		return openTCP(t, h, seed, size)
 	}
@@ -99,14 +100,14 @@ var _ end = (*side)(nil)
 func (s *side) memory() *arena { return s.arena }
 func (s *side) index() int     { return s.endpoint.VI.Index() }
 
-func (s *side) connect(t *driver.Thread) error {
+func (s *side) connect(t *host.Thread) error {
 	if t.ID().Node == 0 {
 		return s.endpoint.Dial(t, vipl.NetAddress{Host: vipl.HostAddress(1), Discriminator: pingPort}, waitLimit)
 	}
 	return s.endpoint.Accept(t, pingPort, waitLimit)
 }
 
-func (s *side) close(t *driver.Thread) error {
+func (s *side) close(t *host.Thread) error {
 	if err := s.settle(t); err != nil {
 		return err
 	}
@@ -115,7 +116,7 @@ func (s *side) close(t *driver.Thread) error {
 
 // openSide opens a NIC and makes a side. With send and receive, the receive of
 // the first message is posted before there is a connection.
-func openSide(t *driver.Thread, h *driver.Host, x exchange, size int) (*side, error) {
+func openSide(t *host.Thread, h *driver.Host, x exchange, size int) (*side, error) {
 	e, err := vipl.OpenEndpointWith(t, h, arenaBytes(size), func(*vipl.NIC) (vipl.VIAttributes, error) {
 		return vipl.VIAttributes{ReliabilityLevel: x.level(), EnableRDMARead: x == rdmaRead}, nil
 	})
@@ -147,7 +148,7 @@ func openSide(t *driver.Thread, h *driver.Host, x exchange, size int) (*side, er
 // postReceive posts the receive of the message after the last one for which
 // there is a receive; an RDMA write needs none. Room for the longest is there
 // at every size.
-func (s *side) postReceive(t *driver.Thread) error {
+func (s *side) postReceive(t *host.Thread) error {
 	if s.exchange.oneSided() {
 		return nil
 	}
@@ -161,7 +162,7 @@ func (s *side) postReceive(t *driver.Thread) error {
 
 // send posts the round's message of n bytes and, while it is under way, the
 // receive of the one after the next to come.
-func (s *side) send(t *driver.Thread, w pattern, n int) error {
+func (s *side) send(t *host.Thread, w pattern, n int) error {
 	w.fill(s.arena.sending(n))
 	local := s.endpoint.Buffer.Segment(s.arena.sendOffset(), n)
 	if s.exchange.oneSided() {
@@ -177,7 +178,7 @@ func (s *side) send(t *driver.Thread, w pattern, n int) error {
 
 // receive waits for the round's message: it polls its last byte, or takes its
 // receive descriptor.
-func (s *side) receive(t *driver.Thread, w pattern, n int) error {
+func (s *side) receive(t *host.Thread, w pattern, n int) error {
 	if s.exchange.oneSided() {
 		return s.endpoint.Poll(t, s.arena.receiveOffset()+n-1, w.last(), waitLimit)
 	}
@@ -194,7 +195,7 @@ func (s *side) receive(t *driver.Thread, w pattern, n int) error {
 }
 
 // sent takes the completed descriptor back, or sees to it that it is.
-func (s *side) sent(t *driver.Thread) error {
+func (s *side) sent(t *host.Thread) error {
 	s.under = true
 	if s.exchange.inKernel() {
 		return nil
@@ -203,7 +204,7 @@ func (s *side) sent(t *driver.Thread) error {
 }
 
 // settle takes the descriptor of a send back, if there is one under way.
-func (s *side) settle(t *driver.Thread) error {
+func (s *side) settle(t *host.Thread) error {
 	if !s.under {
 		return nil
 	}
@@ -214,7 +215,7 @@ func (s *side) settle(t *driver.Thread) error {
 
 // read reads n bytes of what the peer has to send, and waits for the
 // descriptor's completion, before which VIA promises nothing of the data.
-func (s *side) read(t *driver.Thread, n int) error {
+func (s *side) read(t *host.Thread, n int) error {
 	s.descriptor.SetRDMARead(s.endpoint.Buffer.Segment(s.arena.receiveOffset(), n), s.endpoint.Peer.Address+uint64(s.arena.sendOffset()), s.endpoint.Peer.Handle)
 	if err := s.endpoint.VI.PostSend(t, s.descriptor); err != nil {
 		return err

@@ -8,6 +8,7 @@ import (
 
 	"hvia/bench/report"
 	"hvia/driver"
+	"hvia/host"
 	"hvia/layout"
 	"hvia/vipl"
 )
@@ -25,7 +26,7 @@ type streamConfig struct {
 // streamed is what the trace tells of a stream.
 type streamed struct {
 	// Span is the time from the first doorbell to the last byte in the peer's memory.
-	Span driver.Time
+	Span host.Time
 	// The sender's buses while the MAC takes frames: busy time over time.
 	SystemBusy, MACBusy float64
 	ReceiverMACBusy     float64 // of node 1, while its MAC brings frames
@@ -52,7 +53,7 @@ func runStream(ctx context.Context, c streamConfig) (_ *streamed, err error) {
 	cfg := twoCards(b, c.Seed)
 	cfg.Arguments = append(rec.arguments(), "--strap", fmt.Sprint(c.Straps))
 	var vis [2]int
-	open := func(t *driver.Thread, h *driver.Host) (*side, error) {
+	open := func(t *host.Thread, h *driver.Host) (*side, error) {
 		if err := t.Begin(); err != nil {
 			return nil, err
 		}
@@ -63,7 +64,7 @@ func runStream(ctx context.Context, c streamConfig) (_ *streamed, err error) {
 		return s, err
 	}
 	const port = "stream"
-	send := func(t *driver.Thread, h *driver.Host) error {
+	send := func(t *host.Thread, h *driver.Host) error {
 		s, err := open(t, h)
 		if err != nil {
 			return err
@@ -87,7 +88,7 @@ func runStream(ctx context.Context, c streamConfig) (_ *streamed, err error) {
 		}
 		return s.endpoint.Close(t)
 	}
-	receive := func(t *driver.Thread, h *driver.Host) error {
+	receive := func(t *host.Thread, h *driver.Host) error {
 		s, err := open(t, h)
 		if err != nil {
 			return err
@@ -102,7 +103,7 @@ func runStream(ctx context.Context, c streamConfig) (_ *streamed, err error) {
 		if err := s.arena.check(last, c.Size); err != nil {
 			return err
 		}
-		if err := t.Send(driver.ThreadID{Node: 0, Rank: rankPing}, []byte("there")); err != nil {
+		if err := t.Send(host.ThreadID{Node: 0, Rank: rankPing}, []byte("there")); err != nil {
 			return err
 		}
 		return s.endpoint.Close(t)
@@ -141,7 +142,7 @@ func foldStream(events []TraceEvent, vis [2]int) (*streamed, error) {
 	if start < 0 || from < 0 || end <= start || to <= from {
 		return nil, fmt.Errorf("%w: no stream between VI %d of node 0 and VI %d of node 1", ErrTrace, vis[0], vis[1])
 	}
-	s := &streamed{Span: driver.Time(end - start)}
+	s := &streamed{Span: host.Time(end - start)}
 	s.SystemBusy = busy(events, 0, layout.TraceEventHostBusStart, layout.TraceEventHostBusEnd, from, to)
 	s.MACBusy = busy(events, 0, layout.TraceEventMacBusStart, layout.TraceEventMacBusEnd, from, to)
 	// The same span, as late as the wire makes it.

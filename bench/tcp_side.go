@@ -9,12 +9,13 @@ import (
 
 	"hvia/driver"
 	"hvia/driver/tcpip"
+	"hvia/host"
 )
 
 const (
 	tcpPort = 7
 	// tcpLimit ends a connection that stands still: far more than a whole run takes.
-	tcpLimit = 100 * driver.Second
+	tcpLimit = 100 * host.Second
 	// tcpBarrier is where node 0 waits until node 1 listens.
 	tcpBarrier = 0x746370
 )
@@ -29,7 +30,7 @@ type tcpSide struct {
 
 var _ end = (*tcpSide)(nil)
 
-func openTCP(t *driver.Thread, h *driver.Host, seed uint64, size int) (*tcpSide, error) {
+func openTCP(t *host.Thread, h *driver.Host, seed uint64, size int) (*tcpSide, error) {
 	s, err := tcpip.Open(t, h, tcpip.Config{Seed: seed})
 	if err != nil {
 		return nil, err
@@ -37,7 +38,7 @@ func openTCP(t *driver.Thread, h *driver.Host, seed uint64, size int) (*tcpSide,
 	return &tcpSide{stack: s, arena: newArena(make([]byte, arenaBytes(size)), size)}, nil
 }
 
-func (s *tcpSide) connect(t *driver.Thread) error {
+func (s *tcpSide) connect(t *host.Thread) error {
 	var err error
 	if t.ID().Node == 0 {
 		if err := t.Barrier(tcpBarrier, 2); err != nil {
@@ -62,12 +63,12 @@ func (s *tcpSide) connect(t *driver.Thread) error {
 	return s.conn.SetDeadline(tcpip.At(t.Now() + tcpLimit))
 }
 
-func (*tcpSide) index() int                { return 0 }
-func (s *tcpSide) memory() *arena          { return s.arena }
-func (*tcpSide) sent(*driver.Thread) error { return nil }
+func (*tcpSide) index() int              { return 0 }
+func (s *tcpSide) memory() *arena        { return s.arena }
+func (*tcpSide) sent(*host.Thread) error { return nil }
 
 // send writes the round's message of n bytes with one call.
-func (s *tcpSide) send(_ *driver.Thread, w pattern, n int) error {
+func (s *tcpSide) send(_ *host.Thread, w pattern, n int) error {
 	b := s.arena.sending(n)
 	w.fill(b)
 	_, err := s.conn.Write(b)
@@ -75,14 +76,14 @@ func (s *tcpSide) send(_ *driver.Thread, w pattern, n int) error {
 }
 
 // receive reads until the round's message is there.
-func (s *tcpSide) receive(_ *driver.Thread, _ pattern, n int) error {
+func (s *tcpSide) receive(_ *host.Thread, _ pattern, n int) error {
 	if got, err := io.ReadFull(s.conn, s.arena.receiving(n)); err != nil {
 		return fmt.Errorf("read %d of %d bytes: %w", got, n, err)
 	}
 	return nil
 }
 
-func (s *tcpSide) close(t *driver.Thread) error {
+func (s *tcpSide) close(t *host.Thread) error {
 	if err := s.conn.Close(); err != nil {
 		return err
 	}

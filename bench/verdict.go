@@ -6,17 +6,17 @@ import (
 	"encoding/binary"
 	"fmt"
 
-	"hvia/driver"
+	"hvia/host"
 	"hvia/layout"
 )
 
 // verdict is what one program of an experiment tells another about its part.
 // It travels as a message because the other may live in another process.
 type verdict struct {
-	vi       int            // index of the VI that the messages came by
-	messages int            // sent
-	spent    driver.Account // by the processor of its host in the counted rounds
-	fault    string         // the first byte that was wrong, "" for none
+	vi       int          // index of the VI that the messages came by
+	messages int          // sent
+	spent    host.Account // by the processor of its host in the counted rounds
+	fault    string       // the first byte that was wrong, "" for none
 }
 
 const verdictHead = 8 + accountBytes

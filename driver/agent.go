@@ -15,6 +15,8 @@ import (
 
 	"hvia/att"
 	"hvia/driver/internal/connect"
+	"hvia/host"
+	"hvia/host/mem"
 	"hvia/layout"
 	"hvia/sim/bridge"
 )
@@ -43,17 +45,17 @@ type AsyncError struct {
 // queuedError is an asynchronous error that waits for the program.
 type queuedError struct {
 	AsyncError
-	since Time
+	since host.Time
 }
 
 // agent is the kernel agent of one node: it owns the card, its table of
 // regions and its VIs, and serves requests one after another. It runs on the
 // node's thread of rank 0, in one goroutine.
 type agent struct {
-	thread  *Thread
-	memory  *Memory
+	thread  *host.Thread
+	memory  *mem.Memory
 	device  device
-	costs   CostModel
+	costs   host.CostModel
 	log     *slog.Logger
 	mac     connect.MAC
 	engine  *connect.Engine
@@ -68,7 +70,7 @@ type agent struct {
 	cqs      []cq
 	settings transport
 	quota    Quota                   // of each process
-	random   splitMix                // sequence numbers to start with
+	random   host.SplitMix           // sequence numbers to start with
 	frames   int                     // of the node
 	programs int                     // that have not left yet
 	resident bool                    // stays when none is left
@@ -126,7 +128,7 @@ type peerAttempt struct {
 
 // waitingThread is one that waits for the end of a peer-to-peer attempt.
 type waitingThread struct {
-	from ThreadID
+	from host.ThreadID
 	q    request
 }
 
@@ -134,7 +136,7 @@ func (a *agent) now() int64 {
 	if a.thread.Timed() {
 		return int64(a.thread.Now())
 	}
-	return time.Since(a.started).Nanoseconds() * int64(Nanosecond)
+	return time.Since(a.started).Nanoseconds() * int64(host.Nanosecond)
 }
 
 // start brings the device up.
@@ -144,7 +146,7 @@ func (a *agent) start(regions int) error {
 	}
 	var err error
 	if a.table, err = att.NewSmallTable(uint32(regions), a.device.level2Entries()); err != nil {
-		return fmt.Errorf("driver: %w: %w", err, ErrInvalidParameter)
+		return fmt.Errorf("driver: %w: %w", err, host.ErrInvalidParameter)
 	}
 	if err := a.device.start(); err != nil {
 		return err
@@ -154,20 +156,20 @@ func (a *agent) start(regions int) error {
 		a.vis[i].state = layout.VIStateFree
 	}
 	if len(a.vis) > statusVIs {
-		return fmt.Errorf("driver: a card with %d VIs, the status page has room for %d: %w", len(a.vis), statusVIs, ErrResource)
+		return fmt.Errorf("driver: a card with %d VIs, the status page has room for %d: %w", len(a.vis), statusVIs, host.ErrResource)
 	}
 	a.cqs = make([]cq, a.device.identity().CompletionQueues)
 	if len(a.cqs) > statusCQs {
-		return fmt.Errorf("driver: a card with %d completion queues, the status page has room for %d: %w", len(a.cqs), statusCQs, ErrResource)
+		return fmt.Errorf("driver: a card with %d completion queues, the status page has room for %d: %w", len(a.cqs), statusCQs, host.ErrResource)
 	}
 	cookie := a.random
-	cookie ^= splitMix(a.now())
+	cookie ^= host.SplitMix(a.now())
 	timing := connect.DefaultTiming
 	if !a.thread.Timed() {
 		// Wall time, in which the simulated fabric is far slower than a real one.
-		timing.First, timing.Limit = int64(50*Millisecond), int64(Second)
+		timing.First, timing.Limit = int64(50*host.Millisecond), int64(host.Second)
 	}
-	a.engine = connect.New(a.mac, cookie.next(), timing, a)
+	a.engine = connect.New(a.mac, cookie.Next(), timing, a)
 	return nil
 }
 
@@ -197,17 +199,17 @@ func (a *agent) loop() error {
 
 // step waits for one event and handles it.
 func (a *agent) step() error {
-	timeout := Never
+	timeout := host.Never
 	if next := min(a.engine.Next(), int64(a.device.deadline())); next != connect.Never {
-		timeout = Time(max(next-a.now(), 0))
+		timeout = host.Time(max(next-a.now(), 0))
 	}
-	wake, err := a.thread.event(timeout)
+	wake, err := a.thread.WaitEvent(timeout)
 	if err != nil {
 		return err
 	}
 	switch wake.Reason {
 	case layout.BridgeReasonMessage:
-		a.message(ThreadID{wake.Node, wake.Rank}, wake.Message)
+		a.message(host.ThreadID{Node: wake.Node, Rank: wake.Rank}, wake.Message)
 	case layout.BridgeReasonInterrupt:
 		if err := a.interrupt(); err != nil {
 			return err
@@ -254,12 +256,12 @@ func (a *agent) refuse(why error) {
 			return
 		}
 		if q, err := decodeRequest(m.Data); err == nil && q.Op != opBye && q.Op != opAttend {
-			a.reply(m.From, q.ID, &reply{}, fmt.Errorf("driver: %v: the agent of node %d has ended: %w: %w", q.Op, a.thread.ID().Node, why, ErrClosed))
+			a.reply(m.From, q.ID, &reply{}, fmt.Errorf("driver: %v: the agent of node %d has ended: %w: %w", q.Op, a.thread.ID().Node, why, host.ErrClosed))
 		}
 	}
 }
 
-func (a *agent) reply(to ThreadID, id uint32, r *reply, err error) {
+func (a *agent) reply(to host.ThreadID, id uint32, r *reply, err error) {
 	p := a.processOf(to)
 	if p == nil || p.ended {
 		return // nobody waits for it any more
@@ -273,8 +275,8 @@ func (a *agent) reply(to ThreadID, id uint32, r *reply, err error) {
 }
 
 // message handles one request.
-func (a *agent) message(from ThreadID, data []byte) {
-	p, owner := a.processOf(from), from == ThreadID{a.thread.ID().Node, ServiceRank}
+func (a *agent) message(from host.ThreadID, data []byte) {
+	p, owner := a.processOf(from), from == host.ThreadID{Node: a.thread.ID().Node, Rank: ServiceRank}
 	if !owner && (p == nil || p.ended) {
 		a.log.Warn("dropped a request of a thread that is not this agent's, or not any more", "thread", from)
 		return
@@ -334,9 +336,9 @@ func (a *agent) message(from ThreadID, data []byte) {
 	}
 }
 
-func (a *agent) answer(from ThreadID, q *request, r *reply, err error) {
+func (a *agent) answer(from host.ThreadID, q *request, r *reply, err error) {
 	var refused *CommandError
-	if err != nil && !errors.As(err, &refused) && a.thread.failed(err) {
+	if err != nil && !errors.As(err, &refused) && failed(err) {
 		a.broken(err)
 	}
 	if err != nil {
@@ -346,9 +348,9 @@ func (a *agent) answer(from ThreadID, q *request, r *reply, err error) {
 }
 
 // failed says whether an error means that the thread or its run is over.
-func (t *Thread) failed(err error) bool {
+func failed(err error) bool {
 	var stop *bridge.StopError
-	return errors.As(err, &stop) || errors.Is(err, ErrDeadline) || errors.Is(err, bridge.ErrAborted) || errors.Is(err, ErrThreadDetached)
+	return errors.As(err, &stop) || errors.Is(err, ErrDeadline) || errors.Is(err, bridge.ErrAborted) || errors.Is(err, host.ErrThreadDetached)
 }
 
 func (a *agent) request(p *process, q *request, r *reply) error {
@@ -430,16 +432,16 @@ func (a *agent) request(p *process, q *request, r *reply) error {
 	case opDrain:
 		return a.drain(index)
 	}
-	return fmt.Errorf("%v: %w", q.Op, ErrInvalidParameter)
+	return fmt.Errorf("%v: %w", q.Op, host.ErrInvalidParameter)
 }
 
 // Memory of programs comes from the agent too, so that addresses depend on
 // simulated time only, whatever the order in which goroutines run.
 func (p *process) allocate(q *request, r *reply) error {
-	if q.Length == 0 || q.Length > maxMemoryAddress || q.Scatter > uint16(Runs) {
-		return fmt.Errorf("%d bytes, placement %d: %w", q.Length, q.Scatter, ErrInvalidParameter)
+	if q.Length == 0 || q.Length > mem.MaxAddress || q.Scatter > uint16(mem.Runs) {
+		return fmt.Errorf("%d bytes, placement %d: %w", q.Length, q.Scatter, host.ErrInvalidParameter)
 	}
-	b, err := p.memory.Allocate(int(q.Length), Scatter(q.Scatter))
+	b, err := p.memory.Allocate(int(q.Length), mem.Scatter(q.Scatter))
 	if err != nil {
 		return err
 	}
@@ -510,7 +512,7 @@ func (a *agent) note(what string, err error) {
 	if err == nil {
 		return
 	}
-	if a.thread.failed(err) {
+	if failed(err) {
 		a.broken(err)
 		return
 	}
@@ -522,7 +524,7 @@ func (a *agent) createTag(n *nic, r *reply) error {
 		return err
 	}
 	if len(a.tags) == MaxTags {
-		return fmt.Errorf("all %d protection tags are in use: %w", MaxTags, ErrResource)
+		return fmt.Errorf("all %d protection tags are in use: %w", MaxTags, host.ErrResource)
 	}
 	for a.nextTag == 0 || a.tags[a.nextTag] != nil {
 		a.nextTag++
@@ -540,9 +542,9 @@ func (a *agent) destroyTag(n *nic, t uint16) error {
 	case err != nil:
 		return err
 	case t == n.tag:
-		return fmt.Errorf("tag %d is the NIC handle's own: %w", t, ErrInvalidParameter)
+		return fmt.Errorf("tag %d is the NIC handle's own: %w", t, host.ErrInvalidParameter)
 	case k.uses > 0:
-		return fmt.Errorf("tag %d has %d VIs and regions: %w", t, k.uses, ErrInUse)
+		return fmt.Errorf("tag %d has %d VIs and regions: %w", t, k.uses, host.ErrInUse)
 	}
 	delete(a.tags, t)
 	n.process.uses.tags.count--
@@ -588,7 +590,7 @@ func (a *agent) register(n *nic, q *request, r *reply) error {
 	unpin := func(err error) error {
 		return errors.Join(err, memory.Unpin(bridge.UseRegion, q.Address, q.Length))
 	}
-	if err := a.thread.Spend(LayerAgent, a.costs.PinPage()*Time(len(pages))); err != nil {
+	if err := a.thread.Spend(host.LayerAgent, a.costs.PinPage()*host.Time(len(pages))); err != nil {
 		return err
 	}
 	g, err := a.table.Register(att.Region{
@@ -598,9 +600,9 @@ func (a *agent) register(n *nic, q *request, r *reply) error {
 	})
 	if err != nil {
 		if errors.Is(err, att.ErrNoSlot) || errors.Is(err, att.ErrNoLevel2) {
-			err = fmt.Errorf("%w: %w", err, ErrResource)
+			err = fmt.Errorf("%w: %w", err, host.ErrResource)
 		} else {
-			err = fmt.Errorf("%w: %w", err, ErrInvalidParameter)
+			err = fmt.Errorf("%w: %w", err, host.ErrInvalidParameter)
 		}
 		return unpin(err)
 	}
@@ -620,7 +622,7 @@ func (a *agent) register(n *nic, q *request, r *reply) error {
 func (a *agent) deregister(n *nic, handle uint32, address uint64) error {
 	g := n.regions[handle]
 	if g == nil || g.address != address {
-		return fmt.Errorf("no region with handle %#x at %#x: %w", handle, address, ErrInvalidParameter)
+		return fmt.Errorf("no region with handle %#x at %#x: %w", handle, address, host.ErrInvalidParameter)
 	}
 	if err := a.device.remove(g.handle); err != nil {
 		return err
@@ -638,14 +640,14 @@ func (a *agent) forget(n *nic, g *region) error {
 	if err := n.process.memory.Unpin(bridge.UseRegion, g.address, g.length); err != nil {
 		return err
 	}
-	return a.thread.Spend(LayerAgent, a.costs.PinPage()*Time(att.PagesOf(g.address, g.length)))
+	return a.thread.Spend(host.LayerAgent, a.costs.PinPage()*host.Time(att.PagesOf(g.address, g.length)))
 }
 
 // modifyRegion gives a region another tag and other rights.
 func (a *agent) modifyRegion(n *nic, q *request) error {
 	g := n.regions[q.Object]
 	if g == nil || g.address != q.Address {
-		return fmt.Errorf("no region with handle %#x at %#x: %w", q.Object, q.Address, ErrInvalidParameter)
+		return fmt.Errorf("no region with handle %#x at %#x: %w", q.Object, q.Address, host.ErrInvalidParameter)
 	}
 	t := q.Tag
 	if t == 0 {
@@ -675,7 +677,7 @@ func (a *agent) modifyRegion(n *nic, q *request) error {
 func (a *agent) queryRegion(n *nic, q *request, r *reply) error {
 	g := n.regions[q.Object]
 	if g == nil || g.address != q.Address {
-		return fmt.Errorf("no region with handle %#x at %#x: %w", q.Object, q.Address, ErrInvalidParameter)
+		return fmt.Errorf("no region with handle %#x at %#x: %w", q.Object, q.Address, host.ErrInvalidParameter)
 	}
 	r.Object, r.Tag, r.Rights, r.Address, r.Length = q.Object, g.tag, g.rights, g.address, g.length
 	return nil
@@ -701,13 +703,13 @@ func (a *agent) showErrors(of *nic) {
 	if p.ended {
 		return
 	}
-	oldest := Never
+	oldest := host.Never
 	for _, n := range a.nics {
 		if n.process == p && errorsWord(n.id) == at && len(n.errors) > 0 {
 			oldest = min(oldest, n.errors[0].since)
 		}
 	}
-	StoreUint64(p.statuses.Bytes()[at:], uint64(oldest))
+	mem.StoreUint64(p.statuses.Bytes()[at:], uint64(oldest))
 	a.broken(a.thread.Publish(p.statuses.Physical(nil, at, 8)...))
 }
 
@@ -762,7 +764,7 @@ func (a *agent) forgetErrors(n *nic, v *vi, index int) {
 
 func (a *agent) counters(q *request, r *reply) error {
 	if q.Object >= layout.CounterSlots {
-		return fmt.Errorf("counter %d, the card has %d: %w", q.Object, layout.CounterSlots, ErrInvalidParameter)
+		return fmt.Errorf("counter %d, the card has %d: %w", q.Object, layout.CounterSlots, host.ErrInvalidParameter)
 	}
 	v, err := a.device.counter(layout.Counter(q.Object))
 	r.Object = v

@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"hvia/att"
+	"hvia/host"
 	"hvia/layout"
 )
 
@@ -60,7 +61,7 @@ func (d *cardDevice) remove(h att.Handle) error {
 		return err
 	}
 	if err := d.agent.table.Deregister(h); err != nil {
-		return fmt.Errorf("%w: %w", err, ErrInvalidParameter)
+		return fmt.Errorf("%w: %w", err, host.ErrInvalidParameter)
 	}
 	return nil
 }
@@ -116,13 +117,13 @@ func (d *cardDevice) send(frame []byte) error { return d.card.Send(frame) }
 
 func (d *cardDevice) counter(n layout.Counter) (uint32, error) { return d.card.Counter(n) }
 
-func (d *cardDevice) deadline() Time { return Never }
-func (d *cardDevice) tick() error    { return nil }
+func (d *cardDevice) deadline() host.Time { return host.Never }
+func (d *cardDevice) tick() error         { return nil }
 
 // interrupt: the causes are cleared before the work is looked for, so that what
 // comes later raises it again.
 func (d *cardDevice) interrupt(take func(frame []byte), notified func(layout.NotifyKind, int)) (bool, error) {
-	if err := d.agent.thread.SpendInService(LayerInterrupt, d.agent.costs.Interrupt()); err != nil {
+	if err := d.agent.thread.SpendInService(host.LayerInterrupt, d.agent.costs.Interrupt()); err != nil {
 		return false, err
 	}
 	causes, err := d.card.Read(layout.RegisterInterruptStatusOffset)

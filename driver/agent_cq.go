@@ -8,6 +8,8 @@ import (
 	"math/bits"
 
 	"hvia/att"
+	"hvia/host"
+	"hvia/host/mem"
 	"hvia/layout"
 	"hvia/sim/bridge"
 )
@@ -20,32 +22,32 @@ type cq struct {
 	process    *process
 	nic        uint32 // 0 = not in use
 	generation uint32 // counts creations
-	ring       *Buffer
-	retired    *Buffer // the ring before the last resize: the library takes what is in it
-	ties       int     // work queues
+	ring       *mem.Buffer
+	retired    *mem.Buffer // the ring before the last resize: the library takes what is in it
+	ties       int         // work queues
 }
 
 // cq returns the completion queue that a request names.
 func (a *agent) cq(n *nic, q *request) (int, error) {
 	if q.Object >= uint32(len(a.cqs)) {
-		return 0, fmt.Errorf("completion queue %d, the card has %d: %w", q.Object, len(a.cqs), ErrInvalidParameter)
+		return 0, fmt.Errorf("completion queue %d, the card has %d: %w", q.Object, len(a.cqs), host.ErrInvalidParameter)
 	}
 	if c := &a.cqs[q.Object]; c.nic != n.id || c.generation != q.Generation {
-		return 0, fmt.Errorf("completion queue %d is not this handle's (destroyed?): %w", q.Object, ErrInvalidParameter)
+		return 0, fmt.Errorf("completion queue %d is not this handle's (destroyed?): %w", q.Object, host.ErrInvalidParameter)
 	}
 	return int(q.Object), nil
 }
 
 // ring makes memory for a completion queue that has room for so many entries.
-func (a *agent) ring(p *process, entries uint64) (*Buffer, uint32, error) {
+func (a *agent) ring(p *process, entries uint64) (*mem.Buffer, uint32, error) {
 	switch {
 	case entries == 0:
-		return nil, 0, fmt.Errorf("a completion queue of 0 entries: want 1 to %d: %w", MaxCQEntries, ErrInvalidParameter)
+		return nil, 0, fmt.Errorf("a completion queue of 0 entries: want 1 to %d: %w", MaxCQEntries, host.ErrInvalidParameter)
 	case entries > MaxCQEntries:
-		return nil, 0, fmt.Errorf("a completion queue of %d entries, at most %d: %w", entries, MaxCQEntries, ErrResource)
+		return nil, 0, fmt.Errorf("a completion queue of %d entries, at most %d: %w", entries, MaxCQEntries, host.ErrResource)
 	}
 	log2 := max(bits.Len64(entries-1), layout.CompletionQueueMinLog2)
-	b, err := p.memory.Allocate(layout.CompletionQueueHeaderSize+layout.CompletionEntrySize<<log2, Contiguous)
+	b, err := p.memory.Allocate(layout.CompletionQueueHeaderSize+layout.CompletionEntrySize<<log2, mem.Contiguous)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -55,23 +57,23 @@ func (a *agent) ring(p *process, entries uint64) (*Buffer, uint32, error) {
 	return b, uint32(log2), a.spendPin(b)
 }
 
-func (a *agent) spendPin(b *Buffer) error {
-	return a.thread.Spend(LayerAgent, a.costs.PinPage()*Time(att.PagesOf(b.Address(), uint64(b.Len()))))
+func (a *agent) spendPin(b *mem.Buffer) error {
+	return a.thread.Spend(host.LayerAgent, a.costs.PinPage()*host.Time(att.PagesOf(b.Address(), uint64(b.Len()))))
 }
 
 // unpin ends the card's use of a ring.
-func (a *agent) unpin(b *Buffer) error {
-	if err := b.memory.Unpin(bridge.UseCompletionQueue, b.Address(), uint64(b.Len())); err != nil {
+func (a *agent) unpin(p *process, b *mem.Buffer) error {
+	if err := p.memory.Unpin(bridge.UseCompletionQueue, b.Address(), uint64(b.Len())); err != nil {
 		return err
 	}
 	return a.spendPin(b)
 }
 
-func (b *Buffer) firstFrame() uint32 { return b.Physical(nil, 0, 1)[0].Address }
+func firstFrame(b *mem.Buffer) uint32 { return b.Physical(nil, 0, 1)[0].Address }
 
 func (a *agent) createCQ(n *nic, q *request, r *reply) error {
 	if len(a.cqs) == 0 {
-		return fmt.Errorf("the card has no completion queues: %w", ErrResource)
+		return fmt.Errorf("the card has no completion queues: %w", host.ErrResource)
 	}
 	if err := n.process.uses.cqs.check(n.process); err != nil {
 		return err
@@ -84,14 +86,14 @@ func (a *agent) createCQ(n *nic, q *request, r *reply) error {
 		}
 	}
 	if index < 0 {
-		return fmt.Errorf("all %d completion queues of the card are in use: %w", len(a.cqs), ErrResource)
+		return fmt.Errorf("all %d completion queues of the card are in use: %w", len(a.cqs), host.ErrResource)
 	}
 	b, log2, err := a.ring(n.process, q.Length)
 	if err != nil {
 		return err
 	}
-	if _, err := a.device.queueCommand(layout.CommandOpcodeCreateCompletionQueue, index, b.firstFrame(), log2); err != nil {
-		return a.discard(b, err)
+	if _, err := a.device.queueCommand(layout.CommandOpcodeCreateCompletionQueue, index, firstFrame(b), log2); err != nil {
+		return a.discard(n.process, b, err)
 	}
 	c := &a.cqs[index]
 	c.process, c.nic, c.ring, c.generation = n.process, n.id, b, c.generation+1
@@ -101,8 +103,8 @@ func (a *agent) createCQ(n *nic, q *request, r *reply) error {
 }
 
 // discard gives up a ring that the card has not got.
-func (a *agent) discard(b *Buffer, err error) error {
-	if e := a.unpin(b); e != nil {
+func (a *agent) discard(p *process, b *mem.Buffer, err error) error {
+	if e := a.unpin(p, b); e != nil {
 		return e
 	}
 	if e := b.Free(); e != nil {
@@ -114,17 +116,17 @@ func (a *agent) discard(b *Buffer, err error) error {
 func (a *agent) destroyCQ(index int) error {
 	c := &a.cqs[index]
 	if c.ties > 0 {
-		return fmt.Errorf("completion queue %d has %d work queues (destroy their VIs first): %w", index, c.ties, ErrInUse)
+		return fmt.Errorf("completion queue %d has %d work queues (destroy their VIs first): %w", index, c.ties, host.ErrInUse)
 	}
 	if _, err := a.device.queueCommand(layout.CommandOpcodeDestroyCompletionQueue, index, 0, 0); err != nil {
 		return err
 	}
 	c.process.uses.cqs.count--
-	if err := a.unpin(c.ring); err != nil {
+	if err := a.unpin(c.process, c.ring); err != nil {
 		return err
 	}
-	for _, b := range []*Buffer{c.ring, c.retired} {
-		if b == nil || b.freed { // a retired one is not pinned, so its program can free it
+	for _, b := range []*mem.Buffer{c.ring, c.retired} {
+		if b == nil || b.Freed() { // a retired one is not pinned, so its program can free it
 			continue
 		}
 		if err := b.Free(); err != nil {
@@ -143,15 +145,15 @@ func (a *agent) resizeCQ(index int, q *request, r *reply) error {
 	if err != nil {
 		return err
 	}
-	written, err := a.device.queueCommand(layout.CommandOpcodeResizeCompletionQueue, index, b.firstFrame(), log2)
+	written, err := a.device.queueCommand(layout.CommandOpcodeResizeCompletionQueue, index, firstFrame(b), log2)
 	if err != nil {
-		return a.discard(b, err)
+		return a.discard(a.cqs[index].process, b, err)
 	}
 	c := &a.cqs[index]
 	old := c.retired
 	c.retired, c.ring = c.ring, b
 	r.Address, r.Length, r.Object = b.Address(), uint64(b.Len()), written
-	if err := a.unpin(c.retired); err != nil || old == nil || old.freed {
+	if err := a.unpin(c.process, c.retired); err != nil || old == nil || old.Freed() {
 		return err
 	}
 	return old.Free()
@@ -182,7 +184,7 @@ func (a *agent) arm(n *nic, q *request) error {
 		}
 		v.armed[kind] = true
 	default:
-		return fmt.Errorf("notification of kind %d: %w", q.Kind, ErrInvalidParameter)
+		return fmt.Errorf("notification of kind %d: %w", q.Kind, host.ErrInvalidParameter)
 	}
 	return a.device.arm(kind, int(q.Object))
 }

@@ -8,6 +8,8 @@ import (
 
 	"hvia/att"
 	"hvia/driver/internal/softvia"
+	"hvia/host"
+	"hvia/host/mem"
 	"hvia/layout"
 )
 
@@ -20,7 +22,7 @@ const (
 	gatherLimit = 32
 	mviaVersion = layout.CardVersionMajor<<8 | layout.CardVersionMinor
 	// drainLook is how often the agent looks whether the NIC has read what it waits for.
-	drainLook = 5 * Microsecond
+	drainLook = 5 * host.Microsecond
 )
 
 // mvia is M-VIA: the device of an agent that has a plain NIC. The agent's own
@@ -32,10 +34,11 @@ const (
 // ends is said where it is.
 type mvia struct {
 	agent    *agent
-	memory   *Memory
-	costs    CostModel
+	memory   *mem.Memory
+	direct   []byte // all of it, by physical address
+	costs    host.CostModel
 	ethernet *Ethernet
-	engine   *softvia.Engine[*Thread]
+	engine   *softvia.Engine[*host.Thread]
 	counts   [layout.CounterSlots]uint32
 	errors   []AsyncError   // that wait for the agent
 	notified []notification // what came of what was armed, until the agent takes it
@@ -52,13 +55,13 @@ type notification struct {
 }
 
 var (
-	_ device                       = (*mvia)(nil)
-	_ softvia.Environment[*Thread] = (*mvia)(nil)
+	_ device                            = (*mvia)(nil)
+	_ softvia.Environment[*host.Thread] = (*mvia)(nil)
 )
 
 func newMvia(a *agent) *mvia {
 	m := &mvia{agent: a, memory: a.memory, costs: a.costs}
-	m.engine = softvia.New[*Thread](m, softvia.Config{QueueDepth: mviaQueueDepth, CompletionQueues: statusCQs})
+	m.engine = softvia.New[*host.Thread](m, softvia.Config{QueueDepth: mviaQueueDepth, CompletionQueues: statusCQs})
 	return m
 }
 
@@ -66,9 +69,9 @@ func (m *mvia) open() (err error) {
 	t := m.agent.thread
 	if !t.Timed() {
 		return fmt.Errorf("driver: start device '%s' of node %d in free mode: code of its kernel counts on threads that take turns, which they do in timed mode only: %w",
-			DeviceMvia, t.ID().Node, ErrInvalidParameter)
+			DeviceMvia, t.ID().Node, host.ErrInvalidParameter)
 	}
-	if err := m.memory.mapDirect(); err != nil {
+	if m.direct, err = m.memory.MapDirect(); err != nil {
 		return err
 	}
 	m.ethernet, err = OpenEthernet(t, m.memory, m.costs)
@@ -101,7 +104,7 @@ func (m *mvia) enter(att.Registration) error { return nil }
 
 func (m *mvia) remove(h att.Handle) error {
 	if err := m.agent.table.Invalidate(h); err != nil {
-		return fmt.Errorf("%w: %w", err, ErrInvalidParameter)
+		return fmt.Errorf("%w: %w", err, host.ErrInvalidParameter)
 	}
 	m.engine.Deregistered(uint32(h))
 	// From here on nobody finds the region any more. Who found it before may still
@@ -111,7 +114,7 @@ func (m *mvia) remove(h att.Handle) error {
 		return err
 	}
 	if err := m.agent.table.Release(h); err != nil {
-		return fmt.Errorf("%w: %w", err, ErrInvalidParameter)
+		return fmt.Errorf("%w: %w", err, host.ErrInvalidParameter)
 	}
 	return nil
 }
@@ -119,7 +122,7 @@ func (m *mvia) remove(h att.Handle) error {
 // change: nothing but the table knows tags and rights, and nobody is in the middle of it.
 func (m *mvia) change(h att.Handle, tag uint16, rights Rights) (bool, error) {
 	if _, err := m.agent.table.Modify(h, tag, rights.RDMAWrite, rights.RDMARead); err != nil {
-		return false, fmt.Errorf("%w: %w", err, ErrInvalidParameter)
+		return false, fmt.Errorf("%w: %w", err, host.ErrInvalidParameter)
 	}
 	return false, nil
 }
@@ -128,7 +131,7 @@ func (m *mvia) change(h att.Handle, tag uint16, rights Rights) (bool, error) {
 // agent does not wait for the NIC's interrupt, which may be long in coming.
 func (m *mvia) await(what string, done func() bool) error {
 	t := m.agent.thread
-	for waited := Time(0); ; waited += drainLook {
+	for waited := host.Time(0); ; waited += drainLook {
 		if err := m.ethernet.Reap(t); err != nil {
 			return err
 		}
@@ -138,7 +141,7 @@ func (m *mvia) await(what string, done func() bool) error {
 		if waited >= commandLimit {
 			return fmt.Errorf("driver: M-VIA of node %d waits for %s: the NIC has not read them after %v: %w", t.ID().Node, what, commandLimit, ErrDeadline)
 		}
-		if err := t.pause(drainLook); err != nil {
+		if err := t.Pause(drainLook); err != nil {
 			return err
 		}
 	}
@@ -189,7 +192,7 @@ func (m *mvia) counter(n layout.Counter) (uint32, error) {
 // interrupt serves the NIC's interrupt.
 func (m *mvia) interrupt(take func(frame []byte), _ func(layout.NotifyKind, int)) (bool, error) {
 	t := m.agent.thread
-	if err := t.SpendInService(LayerInterrupt, m.costs.Interrupt()); err != nil {
+	if err := t.SpendInService(host.LayerInterrupt, m.costs.Interrupt()); err != nil {
 		return false, err
 	}
 	err := m.ethernet.Service(t, func(frame []byte) error {
@@ -200,7 +203,7 @@ func (m *mvia) interrupt(take func(frame []byte), _ func(layout.NotifyKind, int)
 		case layout.EtherTypeVia:
 			return m.arrive(t, frame)
 		case layout.EtherTypeConnection:
-			if err := t.SpendInService(LayerProtocol, m.costs.Kernel().Mvia.ReceivePacket); err != nil {
+			if err := t.SpendInService(host.LayerProtocol, m.costs.Kernel().Mvia.ReceivePacket); err != nil {
 				return err
 			}
 			take(frame)
@@ -216,14 +219,14 @@ func (m *mvia) interrupt(take func(frame []byte), _ func(layout.NotifyKind, int)
 }
 
 // arrive takes a VIA frame: one copy, from the ring's buffer to where it belongs.
-func (m *mvia) arrive(t *Thread, frame []byte) error {
+func (m *mvia) arrive(t *host.Thread, frame []byte) error {
 	kernel := m.costs.Kernel()
-	if err := t.SpendInService(LayerProtocol, kernel.Mvia.ReceivePacket); err != nil {
+	if err := t.SpendInService(host.LayerProtocol, kernel.Mvia.ReceivePacket); err != nil {
 		return err
 	}
 	if len(frame) >= layout.HeaderBytes {
 		payload := int(layout.ViaHeader(frame[layout.EthernetHeaderSize:]).PayloadLength())
-		if err := t.SpendInService(LayerCopy, kernel.Copy(min(payload, len(frame)-layout.HeaderBytes))); err != nil {
+		if err := t.SpendInService(host.LayerCopy, kernel.Copy(min(payload, len(frame)-layout.HeaderBytes))); err != nil {
 			return err
 		}
 	}
@@ -236,8 +239,8 @@ func (m *mvia) asyncErrors() (waiting []AsyncError, dropped [layout.AsyncErrorDr
 	return waiting, dropped, nil
 }
 
-func (m *mvia) deadline() Time {
-	next := Never
+func (m *mvia) deadline() host.Time {
+	next := host.Never
 	for _, p := range m.protocols {
 		next = min(next, p.Deadline())
 	}
@@ -269,7 +272,7 @@ func (m *mvia) tick() error {
 }
 
 // attend has the agent do what comes at the end of each of its steps.
-func (m *mvia) attend(t *Thread) error {
+func (m *mvia) attend(t *host.Thread) error {
 	if t == m.agent.thread {
 		return nil // it is on its way there
 	}
@@ -279,13 +282,13 @@ func (m *mvia) attend(t *Thread) error {
 // The rest of what follows is for threads of programs too.
 
 // ring is a doorbell, inside the kernel. It does not wait.
-func (m *mvia) ring(t *Thread, id softvia.QueueID, address uint64, handle uint32) error {
+func (m *mvia) ring(t *host.Thread, id softvia.QueueID, address uint64, handle uint32) error {
 	m.engine.Ring(t, id, address, handle)
 	return m.failed
 }
 
 // carryOut sends what waits on a send queue.
-func (m *mvia) carryOut(t *Thread, index int) error {
+func (m *mvia) carryOut(t *host.Thread, index int) error {
 	if err := m.engine.Send(t, index); err != nil {
 		return err
 	}
@@ -295,14 +298,14 @@ func (m *mvia) carryOut(t *Thread, index int) error {
 // What follows is what softvia asks of the kernel.
 
 // Translate translates by the agent's table.
-func (m *mvia) Translate(handle uint32, va uint64, n uint32, tag uint16, access layout.AttAccess) (pa []Range, ok bool) {
+func (m *mvia) Translate(handle uint32, va uint64, n uint32, tag uint16, access layout.AttAccess) (pa []mem.Range, ok bool) {
 	for first := true; first || n > 0; first = false {
 		t, err := m.agent.table.Translate(att.Handle(handle), va, n, tag, access)
 		if err != nil {
 			return nil, false
 		}
 		if l := min(n, t.Bytes); l > 0 {
-			pa = append(pa, Range{Address: t.Address, Length: l})
+			pa = append(pa, mem.Range{Address: t.Address, Length: l})
 			va, n = va+uint64(l), n-l
 		}
 	}
@@ -310,7 +313,7 @@ func (m *mvia) Translate(handle uint32, va uint64, n uint32, tag uint16, access 
 }
 
 // Memory returns bytes of physical memory.
-func (m *mvia) Memory(address, n uint32) []byte { return m.memory.direct[address:][:n] }
+func (m *mvia) Memory(address, n uint32) []byte { return m.direct[address:][:n] }
 
 func (m *mvia) store(err error) {
 	if err != nil && m.failed == nil {
@@ -319,25 +322,25 @@ func (m *mvia) store(err error) {
 }
 
 // Store copies to physical memory.
-func (m *mvia) Store(t *Thread, address uint32, data []byte) {
-	copy(m.memory.direct[address:], data)
-	m.store(t.Publish(Range{Address: address, Length: uint32(len(data))}))
+func (m *mvia) Store(t *host.Thread, address uint32, data []byte) {
+	copy(m.direct[address:], data)
+	m.store(t.Publish(mem.Range{Address: address, Length: uint32(len(data))}))
 }
 
 // StoreWord stores a dword.
-func (m *mvia) StoreWord(t *Thread, address, v uint32) {
-	StoreUint32(m.memory.direct[address:], v)
-	m.store(t.Publish(Range{Address: address, Length: 4}))
+func (m *mvia) StoreWord(t *host.Thread, address, v uint32) {
+	mem.StoreUint32(m.direct[address:], v)
+	m.store(t.Publish(mem.Range{Address: address, Length: 4}))
 }
 
 // Emit hands a frame to the NIC, which reads the payload where it lies.
-func (m *mvia) Emit(t *Thread, head []byte, payload []Range, sent func(*Thread)) error {
+func (m *mvia) Emit(t *host.Thread, head []byte, payload []mem.Range, sent func(*host.Thread)) error {
 	if len(payload) > gatherLimit {
 		n := len(head)
 		for _, r := range payload {
 			head = append(head, m.Memory(r.Address, r.Length)...)
 		}
-		if err := t.Spend(LayerCopy, m.costs.Kernel().Copy(len(head)-n)); err != nil {
+		if err := t.Spend(host.LayerCopy, m.costs.Kernel().Copy(len(head)-n)); err != nil {
 			return err
 		}
 		payload = nil
@@ -347,26 +350,26 @@ func (m *mvia) Emit(t *Thread, head []byte, payload []Range, sent func(*Thread))
 
 // Posted has a receive descriptor fetched at once. A send queue is carried out
 // by who rang.
-func (m *mvia) Posted(t *Thread, id softvia.QueueID) {
+func (m *mvia) Posted(t *host.Thread, id softvia.QueueID) {
 	if id.Of == softvia.ReceiveQueue {
 		m.engine.FetchReceive(t, id.VI)
 	}
 }
 
 // Async keeps an asynchronous error until the agent comes to it.
-func (m *mvia) Async(t *Thread, code layout.AsyncError, vi int) {
+func (m *mvia) Async(t *host.Thread, code layout.AsyncError, vi int) {
 	m.errors = append(m.errors, AsyncError{Code: code, VI: vi})
 	m.call(t)
 }
 
 // Notify keeps what was armed and has come until the agent comes to it.
-func (m *mvia) Notify(t *Thread, kind layout.NotifyKind, index int) {
+func (m *mvia) Notify(t *host.Thread, kind layout.NotifyKind, index int) {
 	m.notified = append(m.notified, notification{kind, index})
 	m.call(t)
 }
 
 // call sends for the agent, once until it has come.
-func (m *mvia) call(t *Thread) {
+func (m *mvia) call(t *host.Thread) {
 	if !m.called {
 		m.called = true
 		m.store(m.attend(t))

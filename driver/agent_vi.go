@@ -7,6 +7,7 @@ import (
 	"math/bits"
 
 	"hvia/driver/internal/connect"
+	"hvia/host"
 	"hvia/layout"
 )
 
@@ -24,11 +25,11 @@ func (a *agent) setState(index int, s layout.VIState) {
 // vi returns the VI that a request names.
 func (a *agent) vi(n *nic, q *request) (*vi, error) {
 	if q.Object >= uint32(len(a.vis)) {
-		return nil, fmt.Errorf("VI %d, the card has %d: %w", q.Object, len(a.vis), ErrInvalidParameter)
+		return nil, fmt.Errorf("VI %d, the card has %d: %w", q.Object, len(a.vis), host.ErrInvalidParameter)
 	}
 	v := &a.vis[q.Object]
 	if v.state == layout.VIStateFree || v.created != q.Generation || v.nic != n.id {
-		return nil, fmt.Errorf("VI %d is not this handle's (destroyed?): %w", q.Object, ErrInvalidParameter)
+		return nil, fmt.Errorf("VI %d is not this handle's (destroyed?): %w", q.Object, host.ErrInvalidParameter)
 	}
 	return v, nil
 }
@@ -93,7 +94,7 @@ func (a *agent) createVI(n *nic, q *request, r *reply) error {
 	queues := [2]uint8{q.SendQueue, q.ReceiveQueue}
 	for _, k := range queues {
 		if k > 0 && (int(k) > len(a.cqs) || a.cqs[k-1].nic != n.id) {
-			return fmt.Errorf("completion queue %d is not this NIC handle's (destroyed?): %w", k-1, ErrInvalidParameter)
+			return fmt.Errorf("completion queue %d is not this NIC handle's (destroyed?): %w", k-1, host.ErrInvalidParameter)
 		}
 	}
 	index := -1
@@ -104,7 +105,7 @@ func (a *agent) createVI(n *nic, q *request, r *reply) error {
 		}
 	}
 	if index < 0 {
-		return fmt.Errorf("all %d VIs of the card are in use: %w", len(a.vis), ErrResource)
+		return fmt.Errorf("all %d VIs of the card are in use: %w", len(a.vis), host.ErrResource)
 	}
 	v := &a.vis[index]
 	v.generation++
@@ -116,7 +117,7 @@ func (a *agent) createVI(n *nic, q *request, r *reply) error {
 	if grant := n.process.grant; grant != nil {
 		if err := grant(index, true); err != nil {
 			a.note("destroy", a.device.viCommand(layout.CommandOpcodeDestroyVI, index, nil))
-			return fmt.Errorf("doorbells of VI %d: %w: %w", index, err, ErrResource)
+			return fmt.Errorf("doorbells of VI %d: %w: %w", index, err, host.ErrResource)
 		}
 	}
 	a.tags[t].uses++
@@ -136,7 +137,7 @@ func (a *agent) destroyVI(index int, v *vi) error {
 		// Before the card forgets the VI: who rings it then has done wrong. A process
 		// that is gone has no doorbells any more.
 		if err := grant(index, false); err != nil && !v.process.ended {
-			return fmt.Errorf("doorbells of VI %d: %w: %w", index, err, ErrResource)
+			return fmt.Errorf("doorbells of VI %d: %w: %w", index, err, host.ErrResource)
 		}
 	}
 	if err := a.device.viCommand(layout.CommandOpcodeDestroyVI, index, nil); err != nil {
@@ -254,7 +255,7 @@ func (a *agent) endpoint(index int) connect.Endpoint {
 	attributes.Regions = v.offers
 	return connect.Endpoint{
 		Offer: a.settings.offer,
-		Index: index, Number: uint16(v.generation<<8 | uint32(index)), Sequence: uint32(a.random.next()), Attributes: attributes,
+		Index: index, Number: uint16(v.generation<<8 | uint32(index)), Sequence: uint32(a.random.Next()), Attributes: attributes,
 	}
 }
 
@@ -268,7 +269,7 @@ func (a *agent) offerRegions(n *nic, index int, v *vi, q *request) error {
 	for _, h := range q.Handles[:q.Offers] {
 		g := n.regions[h]
 		if g == nil {
-			return fmt.Errorf("no region with handle %#x (deregistered, or another NIC handle's): %w", h, ErrInvalidParameter)
+			return fmt.Errorf("no region with handle %#x (deregistered, or another NIC handle's): %w", h, host.ErrInvalidParameter)
 		}
 		offers = append(offers, connect.Region{Address: g.address, Length: g.length, Handle: h, Rights: g.rights})
 	}
@@ -293,7 +294,7 @@ func (a *agent) deadline(timeout int64) int64 {
 	return now + timeout
 }
 
-func (a *agent) connectWait(p *process, from ThreadID, q *request) error {
+func (a *agent) connectWait(p *process, from host.ThreadID, q *request) error {
 	if _, err := a.nic(p, q.NIC); err != nil {
 		return err
 	}
@@ -332,7 +333,7 @@ func (a *agent) requestOf(p *process, id uint32) error {
 	return nil
 }
 
-func (a *agent) accept(p *process, from ThreadID, q *request) error {
+func (a *agent) accept(p *process, from host.ThreadID, q *request) error {
 	index, err := a.idle(p, q)
 	if err != nil {
 		return err
@@ -345,9 +346,9 @@ func (a *agent) accept(p *process, from ThreadID, q *request) error {
 	return nil
 }
 
-func (a *agent) connectRequest(p *process, from ThreadID, q *request) error {
+func (a *agent) connectRequest(p *process, from host.ThreadID, q *request) error {
 	if q.Timeout == 0 {
-		return fmt.Errorf("timeout 0: %w", ErrInvalidParameter)
+		return fmt.Errorf("timeout 0: %w", host.ErrInvalidParameter)
 	}
 	index, err := a.idle(p, q)
 	if err != nil {
@@ -373,7 +374,7 @@ func (a *agent) elsewhere(q *request) error {
 // peerRequest begins to ask for a peer-to-peer connection.
 func (a *agent) peerRequest(p *process, q *request) error {
 	if q.Timeout == 0 {
-		return fmt.Errorf("timeout 0: %w", ErrInvalidParameter)
+		return fmt.Errorf("timeout 0: %w", host.ErrInvalidParameter)
 	}
 	index, err := a.idle(p, q)
 	if err != nil {
@@ -432,7 +433,7 @@ func (v *vi) peerResult(index int, r *reply) error {
 }
 
 // peerWait is peerResult that answers when there is a result.
-func (a *agent) peerWait(p *process, from ThreadID, q *request) error {
+func (a *agent) peerWait(p *process, from host.ThreadID, q *request) error {
 	n, err := a.nic(p, q.NIC)
 	if err != nil {
 		return err
@@ -451,7 +452,7 @@ func (a *agent) peerWait(p *process, from ThreadID, q *request) error {
 }
 
 // connected ends an attempt to connect, for the program that waits for it.
-func (a *agent) connected(from ThreadID, q *request, index int, theirs connect.Attributes, err error) {
+func (a *agent) connected(from host.ThreadID, q *request, index int, theirs connect.Attributes, err error) {
 	if a.vis[index].state == layout.VIStateConnectPending {
 		if err == nil {
 			a.setState(index, layout.VIStateConnected)

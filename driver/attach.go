@@ -5,13 +5,15 @@ package driver
 import (
 	"fmt"
 
+	"hvia/host"
+	"hvia/host/mem"
 	"hvia/layout"
 )
 
 // AttachProtocol gives a protocol of the kernel the frames of its EtherTypes,
 // beside M-VIA, and has its timers called. ErrUnsupported if the host has no plain
 // NIC, ErrInUse if an EtherType is taken.
-func (h *Host) AttachProtocol(t *Thread, p Protocol) (Link, error) {
+func (h *Host) AttachProtocol(t *host.Thread, p Protocol) (Link, error) {
 	if h.mvia == nil {
 		return nil, fmt.Errorf("driver: attach a protocol to node %d: its device is '%s', and only a plain NIC (device '%s') has frames for protocols: %w",
 			h.node, h.device, DeviceMvia, ErrUnsupported)
@@ -27,18 +29,18 @@ func (h *Host) AttachProtocol(t *Thread, p Protocol) (Link, error) {
 }
 
 // attach takes the protocol that a thread offers.
-func (a *agent) attach(from ThreadID) error {
+func (a *agent) attach(from host.ThreadID) error {
 	var p Protocol
 	if from.Rank < replySlots {
 		p = a.offer(from.Rank)
 	}
 	m, ok := a.device.(*mvia)
 	if !ok || p == nil {
-		return fmt.Errorf("nothing to attach, or nothing to attach it to: %w", ErrInvalidParameter)
+		return fmt.Errorf("nothing to attach, or nothing to attach it to: %w", host.ErrInvalidParameter)
 	}
 	for _, kind := range p.EtherTypes() {
 		if kind == layout.EtherTypeVia || kind == layout.EtherTypeConnection || m.protocol(kind) != nil {
-			return fmt.Errorf("EtherType %#04x has a protocol already: %w", kind, ErrInUse)
+			return fmt.Errorf("EtherType %#04x has a protocol already: %w", kind, host.ErrInUse)
 		}
 	}
 	m.protocols = append(m.protocols, p)
@@ -52,8 +54,8 @@ var _ Link = link{}
 
 func (l link) Address() MAC { return l.m.ethernet.Address() }
 
-func (l link) Transmit(t *Thread, head []byte, body []Range, done func(t *Thread)) error {
+func (l link) Transmit(t *host.Thread, head []byte, body []mem.Range, done func(t *host.Thread)) error {
 	return l.m.ethernet.Transmit(t, head, body, done)
 }
 
-func (l link) Reschedule(t *Thread) error { return l.m.attend(t) }
+func (l link) Reschedule(t *host.Thread) error { return l.m.attend(t) }

@@ -5,6 +5,8 @@ package driver
 import (
 	"fmt"
 
+	"hvia/host"
+	"hvia/host/mem"
 	"hvia/layout"
 	"hvia/sim/bridge"
 )
@@ -13,17 +15,17 @@ import (
 // simulator's process may get no processor for a while): far above what the
 // slowest command takes, so that only a dead card meets them.
 const (
-	commandLimit = Second
-	readyLimit   = Second
-	transmitWait = 100 * Millisecond
+	commandLimit = host.Second
+	readyLimit   = host.Second
+	transmitWait = 100 * host.Millisecond
 )
 
 const (
 	ringLog2     = 4 // entries of each raw ring
 	ringEntries  = 1 << ringLog2
-	ringBuffer   = PageBytes / 2 // a frame buffer; two lie in a page, none crosses one
-	listEntries  = PageBytes / 4 // page addresses in one command
-	tableUses    = 4             // how often each frame of a node can be registered in a table in host memory
+	ringBuffer   = mem.PageBytes / 2 // a frame buffer; two lie in a page, none crosses one
+	listEntries  = mem.PageBytes / 4 // page addresses in one command
+	tableUses    = 4                 // how often each frame of a node can be registered in a table in host memory
 	statusOffset = layout.CommandStatusOffset
 )
 
@@ -46,16 +48,16 @@ type Identity struct {
 // Card is a card as its kernel agent drives it: registers, commands, and the
 // raw-frame port. It is used by one thread.
 type Card struct {
-	thread *Thread
-	memory *Memory
+	thread *host.Thread
+	memory *mem.Memory
 	frames int // of the node, if memory is only a part of it
-	costs  CostModel
+	costs  host.CostModel
 
 	identity Identity
-	command  *Buffer // command block
-	list     *Buffer // page list of a command
-	level1   *Buffer // of the translation table, if that lies in host memory
-	level2   *Buffer
+	command  *mem.Buffer // command block
+	list     *mem.Buffer // page list of a command
+	level1   *mem.Buffer // of the translation table, if that lies in host memory
+	level2   *mem.Buffer
 	transmit ring
 	receive  ring
 	dropped  uint64
@@ -63,8 +65,8 @@ type Card struct {
 
 // ring is one raw ring and its frame buffers.
 type ring struct {
-	entries *Buffer
-	frames  *Buffer
+	entries *mem.Buffer
+	frames  *mem.Buffer
 	tail    int // next entry to hand to the card
 	next    int // next entry that the card will finish
 }
@@ -78,11 +80,11 @@ func (r *ring) frame(i int) []byte {
 }
 
 func (r *ring) done(i int) uint32 {
-	return LoadUint32(r.entry(i)[layout.RawEntryStatusOffset:])
+	return mem.LoadUint32(r.entry(i)[layout.RawEntryStatusOffset:])
 }
 
 // OpenCard checks that the node's card is one that this driver knows.
-func OpenCard(t *Thread, m *Memory, costs CostModel) (*Card, error) {
+func OpenCard(t *host.Thread, m *mem.Memory, costs host.CostModel) (*Card, error) {
 	c := &Card{thread: t, memory: m, costs: costs}
 	if err := c.identify(); err != nil {
 		return nil, fmt.Errorf("driver: open the card of node %d: %w", t.ID().Node, err)
@@ -160,13 +162,13 @@ func (c *Card) start(mac [6]byte, regions int) error {
 		return err
 	}
 	for _, p := range []struct {
-		to    **Buffer
+		to    **mem.Buffer
 		bytes int
 	}{
-		{&c.command, PageBytes}, {&c.list, PageBytes}, {&c.transmit.entries, PageBytes}, {&c.receive.entries, PageBytes},
+		{&c.command, mem.PageBytes}, {&c.list, mem.PageBytes}, {&c.transmit.entries, mem.PageBytes}, {&c.receive.entries, mem.PageBytes},
 		{&c.transmit.frames, ringEntries * ringBuffer}, {&c.receive.frames, ringEntries * ringBuffer},
 	} {
-		b, err := c.memory.Allocate(p.bytes, Single)
+		b, err := c.memory.Allocate(p.bytes, mem.Single)
 		if err != nil {
 			return err
 		}
@@ -211,14 +213,14 @@ func (c *Card) Level2Entries() uint32 {
 // the card is reset: the card reads it whenever it translates.
 func (c *Card) placeTable(regions int) error {
 	for _, p := range []struct {
-		to       **Buffer
+		to       **mem.Buffer
 		bytes    int
 		register uint32
 	}{
 		{&c.level1, regions * layout.AttLevel1Stride, layout.RegisterAttHostLevel1Offset},
 		{&c.level2, int(c.Level2Entries()) * layout.AttLevel2Size, layout.RegisterAttHostLevel2Offset},
 	} {
-		b, err := c.memory.Allocate(p.bytes, Contiguous)
+		b, err := c.memory.Allocate(p.bytes, mem.Contiguous)
 		if err != nil {
 			return fmt.Errorf("memory for the translation table: %w", err)
 		}
@@ -234,7 +236,7 @@ func (c *Card) placeTable(regions int) error {
 }
 
 func (c *Card) awaitReady() error {
-	for waited := Time(0); ; waited += 10 * Microsecond {
+	for waited := host.Time(0); ; waited += 10 * host.Microsecond {
 		v, err := c.Read(layout.RegisterStateOffset)
 		if err != nil {
 			return err
@@ -245,7 +247,7 @@ func (c *Card) awaitReady() error {
 		if waited >= readyLimit {
 			return fmt.Errorf("register State reads %#x, not ready after %v: %w", v, readyLimit, ErrDeadline)
 		}
-		if err := c.thread.pause(10 * Microsecond); err != nil {
+		if err := c.thread.Pause(10 * host.Microsecond); err != nil {
 			return err
 		}
 	}
@@ -282,7 +284,7 @@ func (c *Card) stop() error {
 		return err
 	}
 	// Reads 1 until the host bus is quiet and the card is reset.
-	for waited := Time(0); ; waited += 10 * Microsecond {
+	for waited := host.Time(0); ; waited += 10 * host.Microsecond {
 		v, err := c.Read(layout.RegisterControlOffset)
 		if err != nil {
 			return err
@@ -293,7 +295,7 @@ func (c *Card) stop() error {
 		if waited >= readyLimit {
 			return fmt.Errorf("register Control reads %#x, not reset after %v: %w", v, readyLimit, ErrDeadline)
 		}
-		if err := c.thread.pause(10 * Microsecond); err != nil {
+		if err := c.thread.Pause(10 * host.Microsecond); err != nil {
 			return err
 		}
 	}
@@ -310,7 +312,7 @@ func (c *Card) Release() error {
 }
 
 func (c *Card) release() error {
-	for _, b := range []*Buffer{c.level1, c.level2, c.command, c.list, c.transmit.entries, c.receive.entries, c.transmit.frames, c.receive.frames} {
+	for _, b := range []*mem.Buffer{c.level1, c.level2, c.command, c.list, c.transmit.entries, c.receive.entries, c.transmit.frames, c.receive.frames} {
 		if b == nil {
 			continue
 		}
@@ -353,16 +355,16 @@ func (c *Card) Command(op layout.CommandOpcode, fill func(layout.Command)) (uint
 		return 0, err
 	}
 	status := b[statusOffset:layout.CommandSize]
-	ok, err := c.thread.Poll(Poll{
-		Ranges: []Range{{Address: pa.Address + statusOffset, Length: 4}}, Period: c.costs.PollPeriod(), Timeout: commandLimit, Simulated: true,
-	}, func() bool { return LoadUint32(status) != uint32(layout.CommandStatusPending) })
+	ok, err := c.thread.Poll(host.Poll{
+		Ranges: []mem.Range{{Address: pa.Address + statusOffset, Length: 4}}, Period: c.costs.PollPeriod(), Timeout: commandLimit, Simulated: true,
+	}, func() bool { return mem.LoadUint32(status) != uint32(layout.CommandStatusPending) })
 	if err != nil {
 		return 0, err
 	}
 	if !ok {
 		return 0, fmt.Errorf("command %v: no status after %v: %w", op, commandLimit, ErrDeadline)
 	}
-	if s := layout.CommandStatus(LoadUint32(status)); s != layout.CommandStatusDone {
+	if s := layout.CommandStatus(mem.LoadUint32(status)); s != layout.CommandStatusDone {
 		return 0, &CommandError{Opcode: op, Index: b.Index(), Handle: b.Handle(), Status: s}
 	}
 	return b.Detail(), nil
@@ -385,10 +387,10 @@ func (c *Card) Send(frame []byte) error {
 	r := &c.transmit
 	if (r.tail+1)%ringEntries == r.next {
 		status := r.entry(r.next)[layout.RawEntryStatusOffset:]
-		ok, err := c.thread.Poll(Poll{
+		ok, err := c.thread.Poll(host.Poll{
 			Ranges: r.entries.Physical(nil, r.next*layout.RawEntrySize, layout.RawEntrySize),
 			Period: c.costs.PollPeriod(), Timeout: transmitWait, Simulated: true,
-		}, func() bool { return LoadUint32(status)&layout.RawEntryStatusDoneMask != 0 })
+		}, func() bool { return mem.LoadUint32(status)&layout.RawEntryStatusDoneMask != 0 })
 		if err != nil {
 			return err
 		}

@@ -2,7 +2,11 @@
 
 package driver
 
-import "hvia/layout"
+import (
+	"hvia/host"
+	"hvia/host/mem"
+	"hvia/layout"
+)
 
 // CQ names a completion queue of the card.
 type CQ struct {
@@ -26,7 +30,7 @@ func (c *CQ) request(op operation) *request {
 
 // CreateCQ makes a completion queue with room for at least so many entries, and
 // returns its ring: a layout.CompletionQueueHeader and behind it the entries.
-func (h *Host) CreateCQ(t *Thread, nic uint32, entries int) (*CQ, *Buffer, error) {
+func (h *Host) CreateCQ(t *host.Thread, nic uint32, entries int) (*CQ, *mem.Buffer, error) {
 	r, err := h.call(t, &request{Op: opCreateCQ, NIC: nic, Length: uint64(max(entries, 0))})
 	if err != nil {
 		return nil, nil, err
@@ -36,17 +40,17 @@ func (h *Host) CreateCQ(t *Thread, nic uint32, entries int) (*CQ, *Buffer, error
 }
 
 // ring returns the ring that the agent has made.
-func (h *Host) ring(r reply) (*Buffer, error) {
+func (h *Host) ring(r reply) (*mem.Buffer, error) {
 	if h.agent != nil {
 		return h.memory.Buffer(r.Address)
 	}
-	return h.memory.adopt(r.Address, int(r.Length))
+	return h.memory.Adopt(r.Address, int(r.Length))
 }
 
 // Resize gives the completion queue another ring, and tells how many entries were
 // written to the old one, modulo 2^16. The old one is to be read for these; it
 // stays until the next Resize or Destroy.
-func (c *CQ) Resize(t *Thread, entries int) (ring *Buffer, written uint16, err error) {
+func (c *CQ) Resize(t *host.Thread, entries int) (ring *mem.Buffer, written uint16, err error) {
 	q := c.request(opResizeCQ)
 	q.Length = uint64(max(entries, 0))
 	r, err := c.host.call(t, q)
@@ -58,7 +62,7 @@ func (c *CQ) Resize(t *Thread, entries int) (ring *Buffer, written uint16, err e
 }
 
 // Destroy removes the completion queue; ErrInUse while a work queue is tied to it.
-func (c *CQ) Destroy(t *Thread) error {
+func (c *CQ) Destroy(t *host.Thread) error {
 	_, err := c.host.call(t, c.request(opDestroyCQ))
 	c.host.swept()
 	return err
@@ -89,34 +93,36 @@ func (c *CQ) Notifier() Notifier {
 // Arm asks for a notification of the next completion: a system call. What was
 // completed before is in memory when it returns, and raises nothing, so that who
 // arms has to look again.
-func (n Notifier) Arm(t *Thread) error {
+func (n Notifier) Arm(t *host.Thread) error {
 	q := n.ask
 	q.Kind = uint8(n.kind)
-	_, err := n.host.callFor(t, &q, LayerTrap, n.host.costs.Kernel().Trap)
+	_, err := n.host.callFor(t, &q, host.LayerTrap, n.host.costs.Kernel().Trap)
 	return err
 }
 
 // Count counts notifications, those of a VI that broke included.
 func (n Notifier) Count() uint32 {
-	return LoadUint32(n.host.statuses.Bytes()[notifyWord(n.kind, int(n.ask.Object)):])
+	return mem.LoadUint32(n.host.statuses.Bytes()[notifyWord(n.kind, int(n.ask.Object)):])
 }
 
 // Range is the physical range in which a change of Count can be watched.
-func (n Notifier) Range() Range {
+func (n Notifier) Range() mem.Range {
 	return n.host.statuses.Physical(nil, notifyWord(n.kind, int(n.ask.Object)), 4)[0]
 }
 
 // Notifications counts those of everything that belongs to a NIC handle.
-func (h *Host) Notifications(nic uint32) uint32 { return LoadUint32(h.statuses.Bytes()[nicWord(nic):]) }
+func (h *Host) Notifications(nic uint32) uint32 {
+	return mem.LoadUint32(h.statuses.Bytes()[nicWord(nic):])
+}
 
 // NotificationRange is the physical range in which a change of Notifications can
 // be watched.
-func (h *Host) NotificationRange(nic uint32) Range {
+func (h *Host) NotificationRange(nic uint32) mem.Range {
 	return h.statuses.Physical(nil, nicWord(nic), 4)[0]
 }
 
 // Switch is what a thread goes through that was blocked and is given the processor,
 // after the interrupt service in which it was woken.
-func (h *Host) Switch(t *Thread) error {
-	return t.Spend(LayerSwitch, h.costs.Kernel().Switch)
+func (h *Host) Switch(t *host.Thread) error {
+	return t.Spend(host.LayerSwitch, h.costs.Kernel().Switch)
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"hvia/att"
+	"hvia/host"
 	"hvia/layout"
 )
 
@@ -23,7 +24,7 @@ func (d Device) check() error {
 	case DeviceHvia, DeviceMvia:
 		return nil
 	}
-	return fmt.Errorf("device '%s': want '%s' or '%s': %w", d, DeviceHvia, DeviceMvia, ErrInvalidParameter)
+	return fmt.Errorf("device '%s': want '%s' or '%s': %w", d, DeviceHvia, DeviceMvia, host.ErrInvalidParameter)
 }
 
 // kind is the simulator's kind of node that a device needs.
@@ -72,6 +73,6 @@ type device interface {
 	counter(n layout.Counter) (uint32, error)
 	// deadline is when tick wants to be called next. It is called after every event,
 	// due or not.
-	deadline() Time
+	deadline() host.Time
 	tick() error
 }

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package driver is the host side below VIPL: threads of simulated hosts with
-// their virtual clocks, host memory in scattered frames, the card's registers
-// and commands, and the kernel agent of each node, which owns the card, its
+// Package driver is the host side below VIPL: the card's registers and commands,
+// and the kernel agent of each node, which owns the card, its
 // translation table, its VIs and the connection protocol. With the device "mvia" a
 // host has a plain Ethernet NIC instead of the card, and its agent does VIA in
 // software; other protocols of the kernel attach to that NIC with

@@ -6,23 +6,20 @@ import (
 	"errors"
 
 	"hvia/driver/internal/connect"
+	"hvia/host"
 )
 
 // Errors of this package. Returned errors wrap one of them and say what was
 // attempted, on what and with which value.
 var (
-	ErrResource         = errors.New("not enough resources")
-	ErrInvalidParameter = errors.New("invalid parameter")
-	ErrInUse            = errors.New("still in use")
-	ErrState            = errors.New("not possible in this state")
-	ErrTag              = errors.New("no such protection tag")
-	ErrUnsupported      = errors.New("the card does not offer this")
-	ErrIdentity         = errors.New("this is not a card that the driver knows")
-	ErrCommand          = errors.New("the card refused a command")
-	ErrDeadline         = errors.New("the card did not answer in time")
-	ErrClosed           = errors.New("closed")
-	ErrNotDone          = errors.New("not done yet")
-	ErrNotReachable     = errors.New("no way to that host")
+	ErrState        = errors.New("not possible in this state")
+	ErrTag          = errors.New("no such protection tag")
+	ErrUnsupported  = errors.New("the card does not offer this")
+	ErrIdentity     = errors.New("this is not a card that the driver knows")
+	ErrCommand      = errors.New("the card refused a command")
+	ErrDeadline     = errors.New("the card did not answer in time")
+	ErrNotDone      = errors.New("not done yet")
+	ErrNotReachable = errors.New("no way to that host")
 
 	ErrTimeout      = connect.ErrTimeout
 	ErrNoMatch      = connect.ErrNoMatch
@@ -36,8 +33,8 @@ var (
 // sentinels are the errors that an agent can answer with, by their number in a
 // reply. The order is part of the protocol between library and agent.
 var sentinels = []error{
-	nil, ErrResource, ErrInvalidParameter, ErrInUse, ErrState, ErrTag, ErrUnsupported, ErrIdentity, ErrCommand, ErrDeadline,
-	ErrClosed, ErrTimeout, ErrNoMatch, ErrRejected, ErrReliability, ErrTransferSize, ErrCancelled, ErrNoRequest,
+	nil, host.ErrResource, host.ErrInvalidParameter, host.ErrInUse, ErrState, ErrTag, ErrUnsupported, ErrIdentity, ErrCommand, ErrDeadline,
+	host.ErrClosed, ErrTimeout, ErrNoMatch, ErrRejected, ErrReliability, ErrTransferSize, ErrCancelled, ErrNoRequest,
 	ErrNotDone, ErrNotReachable,
 }
 

@@ -7,15 +7,17 @@ import (
 	"fmt"
 	"sync"
 
+	"hvia/host"
+	"hvia/host/mem"
 	"hvia/layout"
 	"hvia/sim/bridge"
 )
 
 const (
 	nicRingLog2    = 8
-	nicRingEntries = 1 << nicRingLog2 // a ring fills a page
-	nicBuffer      = PageBytes / 2    // of a received frame, or of a head
-	nicReturn      = 16               // received entries that go back to the NIC with one write
+	nicRingEntries = 1 << nicRingLog2  // a ring fills a page
+	nicBuffer      = mem.PageBytes / 2 // of a received frame, or of a head
+	nicReturn      = 16                // received entries that go back to the NIC with one write
 )
 
 const nicCauses = layout.RegisterInterruptStatusRawReceiveMask | layout.RegisterInterruptStatusRawTransmitMask
@@ -25,16 +27,16 @@ const nicCauses = layout.RegisterInterruptStatusRawReceiveMask | layout.Register
 // is for one. In timed mode a node's threads take turns; in free mode a lock
 // keeps the rings, and is held over no wait.
 type Ethernet struct {
-	memory *Memory
-	costs  CostModel
+	memory *mem.Memory
+	costs  host.CostModel
 
 	mu      sync.Mutex
 	mac     MAC
 	started bool
-	serving *Thread // whose Service is under way
+	serving *host.Thread // whose Service is under way
 
 	transmit struct {
-		entries, heads *Buffer
+		entries, heads *mem.Buffer
 		base           uint32   // physical address of entry 0
 		frames         []queued // that the driver has not seen read, in order
 		next, tail     uint32   // entries that came back and that were filled, both ever increasing
@@ -42,7 +44,7 @@ type Ethernet struct {
 		telling        bool     // a thread is writing it
 	}
 	receive struct {
-		entries, frames *Buffer
+		entries, frames *mem.Buffer
 		next            uint32 // next entry that the NIC will finish, ever increasing
 		back            int    // entries taken since the NIC was told
 		failed          uint64 // entries that came back with Error
@@ -52,11 +54,11 @@ type Ethernet struct {
 // queued is a frame in the transmit ring.
 type queued struct {
 	entries uint32
-	done    func(t *Thread)
+	done    func(t *host.Thread)
 }
 
 // OpenEthernet checks that the node has a plain NIC that this driver knows.
-func OpenEthernet(t *Thread, m *Memory, costs CostModel) (*Ethernet, error) {
+func OpenEthernet(t *host.Thread, m *mem.Memory, costs host.CostModel) (*Ethernet, error) {
 	var v [4]uint32
 	for i, offset := range []uint32{
 		layout.RegisterIDOffset, layout.RegisterVersionOffset, layout.RegisterLayoutHashLowOffset, layout.RegisterLayoutHashHighOffset,
@@ -89,23 +91,23 @@ func (e *Ethernet) Address() MAC {
 }
 
 // Counter reads one of the NIC's counters.
-func (e *Ethernet) Counter(t *Thread, n layout.NICCounter) (uint32, error) {
+func (e *Ethernet) Counter(t *host.Thread, n layout.NICCounter) (uint32, error) {
 	return t.Read(layout.PciBar0Base + layout.CounterBase + 4*uint32(n))
 }
 
-func (e *Ethernet) write(t *Thread, offset uint32, values ...uint32) error {
+func (e *Ethernet) write(t *host.Thread, offset uint32, values ...uint32) error {
 	return t.Write(layout.PciBar0Base+offset, values...)
 }
 
 // Start waits for the NIC, gives it its address and its rings, and enables it.
-func (e *Ethernet) Start(t *Thread, mac MAC) error {
+func (e *Ethernet) Start(t *host.Thread, mac MAC) error {
 	if err := e.start(t, mac); err != nil {
 		return fmt.Errorf("driver: start the plain NIC of node %d: %w", t.ID().Node, err)
 	}
 	return nil
 }
 
-func (e *Ethernet) start(t *Thread, mac MAC) error {
+func (e *Ethernet) start(t *host.Thread, mac MAC) error {
 	if e.started {
 		return fmt.Errorf("it runs already: %w", ErrState)
 	}
@@ -147,12 +149,12 @@ func (e *Ethernet) start(t *Thread, mac MAC) error {
 
 func (e *Ethernet) allocate() error {
 	for _, p := range []struct {
-		to    **Buffer
+		to    **mem.Buffer
 		bytes int
-		how   Scatter
+		how   mem.Scatter
 	}{
-		{&e.transmit.entries, PageBytes, Single}, {&e.receive.entries, PageBytes, Single},
-		{&e.transmit.heads, nicRingEntries * nicBuffer, Runs}, {&e.receive.frames, nicRingEntries * nicBuffer, Runs},
+		{&e.transmit.entries, mem.PageBytes, mem.Single}, {&e.receive.entries, mem.PageBytes, mem.Single},
+		{&e.transmit.heads, nicRingEntries * nicBuffer, mem.Runs}, {&e.receive.frames, nicRingEntries * nicBuffer, mem.Runs},
 	} {
 		b, err := e.memory.Allocate(p.bytes, p.how)
 		if err != nil {
@@ -167,8 +169,8 @@ func (e *Ethernet) allocate() error {
 }
 
 // awaitRegister waits until some bits of a register have a value.
-func awaitRegister(t *Thread, offset, mask, want uint32) error {
-	for waited := Time(0); ; waited += 10 * Microsecond {
+func awaitRegister(t *host.Thread, offset, mask, want uint32) error {
+	for waited := host.Time(0); ; waited += 10 * host.Microsecond {
 		v, err := t.Read(layout.PciBar0Base + offset)
 		if err != nil {
 			return err
@@ -179,7 +181,7 @@ func awaitRegister(t *Thread, offset, mask, want uint32) error {
 		if waited >= readyLimit {
 			return fmt.Errorf("register at %#x reads %#x after %v, want %#x in bits %#x: %w", offset, v, readyLimit, want, mask, ErrDeadline)
 		}
-		if err := t.pause(10 * Microsecond); err != nil {
+		if err := t.Pause(10 * host.Microsecond); err != nil {
 			return err
 		}
 	}
@@ -188,7 +190,7 @@ func awaitRegister(t *Thread, offset, mask, want uint32) error {
 // Stop makes the NIC leave host memory alone and gives its rings back. Frames
 // that it has not read are lost; what they were to be read from is free, so
 // their done is called.
-func (e *Ethernet) Stop(t *Thread) error {
+func (e *Ethernet) Stop(t *host.Thread) error {
 	err := e.write(t, layout.RegisterControlOffset, layout.RegisterControlSoftResetMask)
 	if err == nil {
 		err = awaitRegister(t, layout.RegisterControlOffset, layout.RegisterControlSoftResetMask, 0)
@@ -204,7 +206,7 @@ func (e *Ethernet) Stop(t *Thread) error {
 
 // Release is Stop for a NIC that has forgotten its rings already, after
 // Thread.ResetBus.
-func (e *Ethernet) Release(t *Thread) error {
+func (e *Ethernet) Release(t *host.Thread) error {
 	e.mu.Lock()
 	frames := e.transmit.frames
 	e.transmit.frames = nil
@@ -221,7 +223,7 @@ func (e *Ethernet) Release(t *Thread) error {
 
 func (e *Ethernet) release() error {
 	tx, rx := &e.transmit, &e.receive
-	for _, b := range []**Buffer{&tx.entries, &rx.entries, &tx.heads, &rx.frames} {
+	for _, b := range []**mem.Buffer{&tx.entries, &rx.entries, &tx.heads, &rx.frames} {
 		if *b == nil {
 			continue
 		}
@@ -238,7 +240,7 @@ func (e *Ethernet) release() error {
 	return nil
 }
 
-func ringEntry(b *Buffer, i int) layout.RawEntry {
+func ringEntry(b *mem.Buffer, i int) layout.RawEntry {
 	return layout.RawEntry(b.Bytes()[i*layout.RawEntrySize : (i+1)*layout.RawEntrySize])
 }
 
@@ -250,15 +252,15 @@ func ringEntry(b *Buffer, i int) layout.RawEntry {
 // 100 ms is an error and not a lost frame: its wire takes a frame every 12 us,
 // whatever the receiver does, so it must be broken. done may be nil; it is
 // called on the thread that finds the frame read, inside any call into the driver.
-func (e *Ethernet) Transmit(t *Thread, head []byte, body []Range, done func(t *Thread)) error {
+func (e *Ethernet) Transmit(t *host.Thread, head []byte, body []mem.Range, done func(t *host.Thread)) error {
 	if err := e.queue(t, head, body, done); err != nil {
 		return fmt.Errorf("driver: send a frame through the plain NIC of node %d: %w", t.ID().Node, err)
 	}
 	return nil
 }
 
-func (e *Ethernet) queue(t *Thread, head []byte, body []Range, done func(t *Thread)) error {
-	var pieces []Range
+func (e *Ethernet) queue(t *host.Thread, head []byte, body []mem.Range, done func(t *host.Thread)) error {
+	var pieces []mem.Range
 	sum := uint64(len(head))
 	for _, r := range body {
 		sum += uint64(r.Length)
@@ -266,8 +268,8 @@ func (e *Ethernet) queue(t *Thread, head []byte, body []Range, done func(t *Thre
 			break
 		}
 		for r.Length > 0 {
-			n := min(r.Length, PageBytes-r.Address%PageBytes)
-			pieces = append(pieces, Range{Address: r.Address, Length: n})
+			n := min(r.Length, mem.PageBytes-r.Address%mem.PageBytes)
+			pieces = append(pieces, mem.Range{Address: r.Address, Length: n})
 			r.Address, r.Length = r.Address+n, r.Length-n
 		}
 	}
@@ -277,7 +279,7 @@ func (e *Ethernet) queue(t *Thread, head []byte, body []Range, done func(t *Thre
 	}
 	if sum < layout.EthernetHeaderSize || sum > layout.MaxFrame || entries >= nicRingEntries {
 		return fmt.Errorf("%d bytes of head and %d ranges, %d bytes and %d pages' pieces together: %w: want %d to %d bytes in fewer than %d pieces",
-			len(head), len(body), sum, entries, ErrInvalidParameter, layout.EthernetHeaderSize, layout.MaxFrame, nicRingEntries)
+			len(head), len(body), sum, entries, host.ErrInvalidParameter, layout.EthernetHeaderSize, layout.MaxFrame, nicRingEntries)
 	}
 	if err := e.spend(t, e.costs.Kernel().SendPacket); err != nil {
 		return err
@@ -293,7 +295,7 @@ func (e *Ethernet) queue(t *Thread, head []byte, body []Range, done func(t *Thre
 		if full == nil {
 			return e.tell(t)
 		}
-		ok, err := t.Poll(Poll{Ranges: []Range{full.at}, Period: e.costs.PollPeriod(), Timeout: transmitWait, Simulated: true}, full.read)
+		ok, err := t.Poll(host.Poll{Ranges: []mem.Range{full.at}, Period: e.costs.PollPeriod(), Timeout: transmitWait, Simulated: true}, full.read)
 		if err != nil {
 			return err
 		}
@@ -303,26 +305,26 @@ func (e *Ethernet) queue(t *Thread, head []byte, body []Range, done func(t *Thre
 	}
 }
 
-func (e *Ethernet) spend(t *Thread, span Time) error {
+func (e *Ethernet) spend(t *host.Thread, span host.Time) error {
 	e.mu.Lock()
 	service := e.serving == t
 	e.mu.Unlock()
 	if service {
-		return t.SpendInService(LayerProtocol, span)
+		return t.SpendInService(host.LayerProtocol, span)
 	}
-	return t.Spend(LayerProtocol, span)
+	return t.Spend(host.LayerProtocol, span)
 }
 
 // oldest is what a full ring waits for: the last entry of its first frame.
 type oldest struct {
-	at     Range
+	at     mem.Range
 	status []byte
 }
 
-func (o *oldest) read() bool { return LoadUint32(o.status)&layout.RawEntryStatusDoneMask != 0 }
+func (o *oldest) read() bool { return mem.LoadUint32(o.status)&layout.RawEntryStatusDoneMask != 0 }
 
 // fill enters a frame into the ring, or returns what to wait for.
-func (e *Ethernet) fill(entries uint32, head []byte, body []Range, done func(t *Thread)) (*oldest, error) {
+func (e *Ethernet) fill(entries uint32, head []byte, body []mem.Range, done func(t *host.Thread)) (*oldest, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	tx := &e.transmit
@@ -332,25 +334,25 @@ func (e *Ethernet) fill(entries uint32, head []byte, body []Range, done func(t *
 	if tx.tail-tx.next+entries >= nicRingEntries {
 		i := int(tx.next+tx.frames[0].entries-1) % nicRingEntries
 		return &oldest{
-			at:     Range{Address: tx.base + uint32(i*layout.RawEntrySize+layout.RawEntryStatusOffset), Length: 4},
+			at:     mem.Range{Address: tx.base + uint32(i*layout.RawEntrySize+layout.RawEntryStatusOffset), Length: 4},
 			status: ringEntry(tx.entries, i)[layout.RawEntryStatusOffset:],
 		}, nil
 	}
-	put := func(r Range) {
+	put := func(r mem.Range) {
 		entry := ringEntry(tx.entries, int(tx.tail%nicRingEntries))
 		if entries--; entries > 0 {
 			r.Length |= layout.RawEntryLengthMoreMask
 		}
 		entry.SetAddress(r.Address)
 		entry.SetLength(r.Length)
-		StoreUint32(entry[layout.RawEntryStatusOffset:], 0)
+		mem.StoreUint32(entry[layout.RawEntryStatusOffset:], 0)
 		tx.tail++
 	}
 	tx.frames = append(tx.frames, queued{entries: entries, done: done})
 	if len(head) > 0 {
 		slot := int(tx.tail%nicRingEntries) * nicBuffer
 		copy(tx.heads.Bytes()[slot:], head)
-		put(Range{Address: tx.heads.Physical(nil, slot, 1)[0].Address, Length: uint32(len(head))})
+		put(mem.Range{Address: tx.heads.Physical(nil, slot, 1)[0].Address, Length: uint32(len(head))})
 	}
 	for _, r := range body {
 		put(r)
@@ -360,7 +362,7 @@ func (e *Ethernet) fill(entries uint32, head []byte, body []Range, done func(t *
 
 // tell writes the ring's tail to the NIC. A thread that finds another one doing
 // that leaves it to it, so that the tail never goes back.
-func (e *Ethernet) tell(t *Thread) error {
+func (e *Ethernet) tell(t *host.Thread) error {
 	tx := &e.transmit
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -380,14 +382,14 @@ func (e *Ethernet) tell(t *Thread) error {
 }
 
 // Reap looks which frames were read, and calls their done.
-func (e *Ethernet) Reap(t *Thread) error {
+func (e *Ethernet) Reap(t *host.Thread) error {
 	if err := e.reap(t); err != nil {
 		return fmt.Errorf("driver: look at the transmit ring of node %d: %w", t.ID().Node, err)
 	}
 	return nil
 }
 
-func (e *Ethernet) reap(t *Thread) error {
+func (e *Ethernet) reap(t *host.Thread) error {
 	for {
 		f, ok, err := e.read()
 		if f.done != nil {
@@ -409,7 +411,7 @@ func (e *Ethernet) read() (f queued, ok bool, err error) {
 	}
 	f = tx.frames[0]
 	i := int(tx.next+f.entries-1) % nicRingEntries
-	status := LoadUint32(ringEntry(tx.entries, i)[layout.RawEntryStatusOffset:])
+	status := mem.LoadUint32(ringEntry(tx.entries, i)[layout.RawEntryStatusOffset:])
 	if status&layout.RawEntryStatusDoneMask == 0 {
 		return queued{}, false, nil
 	}
@@ -424,7 +426,7 @@ func (e *Ethernet) read() (f queued, ok bool, err error) {
 // Service is the interrupt service but for its entry: it reads and clears the
 // causes, looks which frames were read, and gives take every received frame
 // until there is none. take must not keep the bytes. Its error ends the service.
-func (e *Ethernet) Service(t *Thread, take func(frame []byte) error) error {
+func (e *Ethernet) Service(t *host.Thread, take func(frame []byte) error) error {
 	e.serve(t)
 	defer e.serve(nil)
 	if err := e.service(t, take); err != nil {
@@ -433,13 +435,13 @@ func (e *Ethernet) Service(t *Thread, take func(frame []byte) error) error {
 	return nil
 }
 
-func (e *Ethernet) serve(t *Thread) {
+func (e *Ethernet) serve(t *host.Thread) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.serving = t
 }
 
-func (e *Ethernet) service(t *Thread, take func(frame []byte) error) error {
+func (e *Ethernet) service(t *host.Thread, take func(frame []byte) error) error {
 	// The read comes behind the write, and its answer says that the NIC has
 	// cleared the causes: what is stored from now on raises one again, what
 	// was stored before is seen below.
@@ -459,7 +461,7 @@ func (e *Ethernet) service(t *Thread, take func(frame []byte) error) error {
 	rx := &e.receive
 	for {
 		i := int(rx.next % nicRingEntries)
-		status := LoadUint32(ringEntry(rx.entries, i)[layout.RawEntryStatusOffset:])
+		status := mem.LoadUint32(ringEntry(rx.entries, i)[layout.RawEntryStatusOffset:])
 		if status&layout.RawEntryStatusDoneMask == 0 {
 			return e.giveBack(t)
 		}
@@ -471,7 +473,7 @@ func (e *Ethernet) service(t *Thread, take func(frame []byte) error) error {
 			frame := rx.frames.Bytes()[i*nicBuffer : (i+1)*nicBuffer]
 			taken = take(frame[:min(n, nicBuffer)])
 		}
-		StoreUint32(ringEntry(rx.entries, i)[layout.RawEntryStatusOffset:], 0)
+		mem.StoreUint32(ringEntry(rx.entries, i)[layout.RawEntryStatusOffset:], 0)
 		rx.next++
 		rx.back++
 		if rx.back == nicReturn || taken != nil {
@@ -483,7 +485,7 @@ func (e *Ethernet) service(t *Thread, take func(frame []byte) error) error {
 }
 
 // giveBack lets the NIC fill the entries again that were taken.
-func (e *Ethernet) giveBack(t *Thread) error {
+func (e *Ethernet) giveBack(t *host.Thread) error {
 	rx := &e.receive
 	if rx.back == 0 {
 		return nil

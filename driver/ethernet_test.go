@@ -15,6 +15,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"hvia/driver"
+	"hvia/host"
+	"hvia/host/mem"
 	"hvia/layout"
 	"hvia/sim"
 	"hvia/sim/bridge"
@@ -25,7 +27,7 @@ type lan struct {
 	fabric *sim.Fabric
 	ctx    context.Context
 	cancel context.CancelFunc
-	memory [2]*driver.Memory
+	memory [2]*mem.Memory
 	nic    [2]*driver.Ethernet
 }
 
@@ -52,7 +54,7 @@ func startLan(t *testing.T, mode sim.Mode, ranks int, values map[string]int64) *
 	for i := range l.memory {
 		m, err := f.Conn().Memory(i)
 		require.NoError(t, err)
-		l.memory[i], err = driver.NewMemory(driver.MemoryConfig{Fd: m.FD, Frames: m.Frames, Use: m, Seed: 1})
+		l.memory[i], err = mem.New(mem.Config{Fd: m.FD, Frames: m.Frames, Use: m, Seed: 1})
 		require.NoError(t, err)
 		t.Cleanup(l.memory[i].Close)
 	}
@@ -60,13 +62,13 @@ func startLan(t *testing.T, mode sim.Mode, ranks int, values map[string]int64) *
 }
 
 // run runs a body on each thread, by node and rank.
-func (l *lan) run(t *testing.T, bodies map[driver.ThreadID]func(t *driver.Thread) error) {
+func (l *lan) run(t *testing.T, bodies map[host.ThreadID]func(t *host.Thread) error) {
 	t.Helper()
 	var wg sync.WaitGroup
 	var mu sync.Mutex
 	var failed []error
 	for id, body := range bodies {
-		thread, err := driver.Attach(l.ctx, l.fabric.Conn(), id, fmt.Sprintf("t%d%d", id.Node, id.Rank))
+		thread, err := host.Attach(l.ctx, l.fabric.Conn(), id, fmt.Sprintf("t%d%d", id.Node, id.Rank))
 		require.NoError(t, err)
 		wg.Go(func() {
 			err := body(thread)
@@ -91,14 +93,14 @@ func header(from, to int) []byte {
 }
 
 // slow is what a kernel's packet costs here.
-type slow struct{ driver.NoCosts }
+type slow struct{ host.NoCosts }
 
-func (slow) Kernel() driver.KernelCosts {
-	return driver.KernelCosts{SendPacket: 3 * driver.Microsecond}
+func (slow) Kernel() host.KernelCosts {
+	return host.KernelCosts{SendPacket: 3 * host.Microsecond}
 }
 
 // open starts the NIC of the thread's node.
-func (l *lan) open(t *driver.Thread, costs driver.CostModel) (*driver.Ethernet, error) {
+func (l *lan) open(t *host.Thread, costs host.CostModel) (*driver.Ethernet, error) {
 	node := t.ID().Node
 	e, err := driver.OpenEthernet(t, l.memory[node], costs)
 	if err != nil {
@@ -109,10 +111,10 @@ func (l *lan) open(t *driver.Thread, costs driver.CostModel) (*driver.Ethernet, 
 }
 
 // patience is simulated time, or wall time on a machine that has other work.
-const patience = 20 * driver.Second
+const patience = 20 * host.Second
 
 // collect serves interrupts until so many frames have come.
-func collect(t *driver.Thread, e *driver.Ethernet, frames int, take func(frame []byte) error) error {
+func collect(t *host.Thread, e *driver.Ethernet, frames int, take func(frame []byte) error) error {
 	for got := 0; got < frames; {
 		ok, err := t.WaitInterrupt(patience)
 		if err != nil {
@@ -145,13 +147,13 @@ func ethernetFrames(t *testing.T, mode sim.Mode) {
 	var mu sync.Mutex
 	done := 0
 	next := map[byte]int{} // frames received, by sender
-	send := func(t *driver.Thread) error {
+	send := func(t *host.Thread) error {
 		if err := t.Barrier(1, 2+2*senders); err != nil {
 			return err
 		}
 		e, m := l.nic[0], l.memory[0]
 		random := rand.New(rand.NewPCG(uint64(t.ID().Rank), 7))
-		b, err := m.Allocate(8*driver.PageBytes, driver.Single)
+		b, err := m.Allocate(8*mem.PageBytes, mem.Single)
 		if err != nil {
 			return err
 		}
@@ -163,7 +165,7 @@ func ethernetFrames(t *testing.T, mode sim.Mode) {
 		}
 		for i := range frames {
 			// Sender, number, length of the payload, its place in the buffer.
-			length, at := random.IntN(1514-14-8+1), random.IntN(6*driver.PageBytes)
+			length, at := random.IntN(1514-14-8+1), random.IntN(6*mem.PageBytes)
 			// In free mode the NICs are as fast as the simulator, and the receiver
 			// is not: it has a ring for 255 frames.
 			for behind := true; mode == sim.Free && behind; {
@@ -180,22 +182,22 @@ func ethernetFrames(t *testing.T, mode sim.Mode) {
 			if i%3 == 0 { // part of it in the head
 				head, body = append(head, b.Bytes()[at:at+cut]...), b.Physical(nil, at+cut, length-cut)
 			}
-			if err := e.Transmit(t, head, body, func(*driver.Thread) { mu.Lock(); done++; mu.Unlock() }); err != nil {
+			if err := e.Transmit(t, head, body, func(*host.Thread) { mu.Lock(); done++; mu.Unlock() }); err != nil {
 				return err
 			}
 		}
 		if mode == sim.Timed {
-			if got := t.Spent()[driver.LayerProtocol]; got != frames*3*driver.Microsecond {
+			if got := t.Spent()[host.LayerProtocol]; got != frames*3*host.Microsecond {
 				return fmt.Errorf("%v spent on %d frames", got, frames)
 			}
 		}
 		return t.Barrier(2, 2+2*senders)
 	}
-	idle := func(t *driver.Thread) error {
+	idle := func(t *host.Thread) error {
 		return errors.Join(t.Barrier(1, 2+2*senders), t.Barrier(2, 2+2*senders))
 	}
-	l.run(t, map[driver.ThreadID]func(t *driver.Thread) error{
-		{Node: 0, Rank: 0}: func(t *driver.Thread) error {
+	l.run(t, map[host.ThreadID]func(t *host.Thread) error{
+		{Node: 0, Rank: 0}: func(t *host.Thread) error {
 			e, err := l.open(t, slow{})
 			if err != nil {
 				return err
@@ -217,7 +219,7 @@ func ethernetFrames(t *testing.T, mode sim.Mode) {
 				if left() <= 0 {
 					return fmt.Errorf("%d of %d frames were read", done, senders*frames)
 				}
-				if err := t.Sleep(10 * driver.Microsecond); err != nil {
+				if err := t.Sleep(10 * host.Microsecond); err != nil {
 					return err
 				}
 			}
@@ -228,8 +230,8 @@ func ethernetFrames(t *testing.T, mode sim.Mode) {
 			return e.Stop(t)
 		},
 		{Node: 0, Rank: 1}: send, {Node: 0, Rank: 2}: send, {Node: 1, Rank: 1}: idle, {Node: 1, Rank: 2}: idle,
-		{Node: 1, Rank: 0}: func(t *driver.Thread) error {
-			e, err := l.open(t, driver.NoCosts{})
+		{Node: 1, Rank: 0}: func(t *host.Thread) error {
+			e, err := l.open(t, host.NoCosts{})
 			if err != nil {
 				return err
 			}
@@ -243,7 +245,7 @@ func ethernetFrames(t *testing.T, mode sim.Mode) {
 				if buffers[sender] == nil {
 					// What the sender filled its buffer with.
 					random := rand.New(rand.NewPCG(uint64(sender), 7))
-					b := make([]byte, 8*driver.PageBytes)
+					b := make([]byte, 8*mem.PageBytes)
 					for i := range b {
 						b[i] = byte(random.Uint32())
 					}
@@ -272,9 +274,9 @@ func ethernetFrames(t *testing.T, mode sim.Mode) {
 // What is no frame is refused, and nothing of it reaches the ring.
 func TestEthernetRefuses(t *testing.T) {
 	l := startLan(t, sim.Timed, 1, nil)
-	l.run(t, map[driver.ThreadID]func(t *driver.Thread) error{
-		{Node: 1}: (*driver.Thread).Begin,
-		{Node: 0}: func(t *driver.Thread) error {
+	l.run(t, map[host.ThreadID]func(t *host.Thread) error{
+		{Node: 1}: (*host.Thread).Begin,
+		{Node: 0}: func(t *host.Thread) error {
 			e, err := driver.OpenEthernet(t, l.memory[0], slow{})
 			if err != nil {
 				return err
@@ -289,18 +291,18 @@ func TestEthernetRefuses(t *testing.T) {
 				return fmt.Errorf("second Start: %w", err)
 			}
 			spent := t.Spent()
-			many := make([]driver.Range, 256)
+			many := make([]mem.Range, 256)
 			for i := range many {
-				many[i] = driver.Range{Address: uint32(i), Length: 1}
+				many[i] = mem.Range{Address: uint32(i), Length: 1}
 			}
 			for _, c := range []struct {
 				head []byte
-				body []driver.Range
+				body []mem.Range
 			}{
-				{make([]byte, 13), nil}, {make([]byte, 1515), nil}, {make([]byte, 14), []driver.Range{{Address: 4096, Length: 1501}}},
-				{make([]byte, 14), []driver.Range{{Address: 4096, Length: 0xffffffff}, {Address: 4096, Length: 0xffffffff}}}, {make([]byte, 14), many},
+				{make([]byte, 13), nil}, {make([]byte, 1515), nil}, {make([]byte, 14), []mem.Range{{Address: 4096, Length: 1501}}},
+				{make([]byte, 14), []mem.Range{{Address: 4096, Length: 0xffffffff}, {Address: 4096, Length: 0xffffffff}}}, {make([]byte, 14), many},
 			} {
-				if err := e.Transmit(t, c.head, c.body, nil); !errors.Is(err, driver.ErrInvalidParameter) {
+				if err := e.Transmit(t, c.head, c.body, nil); !errors.Is(err, host.ErrInvalidParameter) {
 					return fmt.Errorf("head of %d bytes, %d ranges: %w", len(c.head), len(c.body), err)
 				}
 			}
@@ -308,10 +310,10 @@ func TestEthernetRefuses(t *testing.T) {
 				return fmt.Errorf("spent %v for nothing", t.Spent().Less(spent))
 			}
 			// Nobody answers there: the frame comes back as an error.
-			if err := e.Transmit(t, header(0, 1), []driver.Range{{Address: layout.PciMemorySize, Length: 100}}, nil); err != nil {
+			if err := e.Transmit(t, header(0, 1), []mem.Range{{Address: layout.PciMemorySize, Length: 100}}, nil); err != nil {
 				return err
 			}
-			if err := t.Sleep(driver.Millisecond); err != nil {
+			if err := t.Sleep(host.Millisecond); err != nil {
 				return err
 			}
 			if err := e.Reap(t); !errors.Is(err, driver.ErrCommand) {
@@ -329,10 +331,10 @@ func TestEthernetRefuses(t *testing.T) {
 // with Stop.
 func TestEthernetDeadNIC(t *testing.T) {
 	l := startLan(t, sim.Timed, 1, nil)
-	l.run(t, map[driver.ThreadID]func(t *driver.Thread) error{
-		{Node: 1}: (*driver.Thread).Begin,
-		{Node: 0}: func(t *driver.Thread) error {
-			e, err := l.open(t, driver.NoCosts{})
+	l.run(t, map[host.ThreadID]func(t *host.Thread) error{
+		{Node: 1}: (*host.Thread).Begin,
+		{Node: 0}: func(t *host.Thread) error {
+			e, err := l.open(t, host.NoCosts{})
 			if err != nil {
 				return err
 			}
@@ -341,12 +343,12 @@ func TestEthernetDeadNIC(t *testing.T) {
 			}
 			done := 0
 			for range 255 {
-				if err := e.Transmit(t, header(0, 1), nil, func(*driver.Thread) { done++ }); err != nil {
+				if err := e.Transmit(t, header(0, 1), nil, func(*host.Thread) { done++ }); err != nil {
 					return err
 				}
 			}
 			before := t.Now()
-			if err := e.Transmit(t, header(0, 1), nil, nil); !errors.Is(err, driver.ErrDeadline) || t.Now()-before < 100*driver.Millisecond {
+			if err := e.Transmit(t, header(0, 1), nil, nil); !errors.Is(err, driver.ErrDeadline) || t.Now()-before < 100*host.Millisecond {
 				return fmt.Errorf("the ring is full: %w after %v", err, t.Now()-before)
 			}
 			if done != 0 {
@@ -371,29 +373,29 @@ func TestEthernetPages(t *testing.T) {
 	for i := range content {
 		content[i] = byte(i * 7)
 	}
-	l.run(t, map[driver.ThreadID]func(t *driver.Thread) error{
-		{Node: 0}: func(t *driver.Thread) error {
-			e, err := l.open(t, driver.NoCosts{})
+	l.run(t, map[host.ThreadID]func(t *host.Thread) error{
+		{Node: 0}: func(t *host.Thread) error {
+			e, err := l.open(t, host.NoCosts{})
 			if err != nil {
 				return err
 			}
-			b, err := l.memory[0].Allocate(4*driver.PageBytes, driver.Runs)
+			b, err := l.memory[0].Allocate(4*mem.PageBytes, mem.Runs)
 			if err != nil {
 				return err
 			}
 			if _, err := l.memory[0].Pin(bridge.UseRegion, b.Address(), uint64(b.Len())); err != nil {
 				return err
 			}
-			at := 2*driver.PageBytes - 1
+			at := 2*mem.PageBytes - 1
 			copy(b.Bytes()[at:], content)
-			whole := driver.Range{Address: b.Physical(nil, at, 1)[0].Address, Length: uint32(len(content))}
-			if err := errors.Join(t.Barrier(1, 2), e.Transmit(t, header(0, 1), []driver.Range{whole}, nil)); err != nil {
+			whole := mem.Range{Address: b.Physical(nil, at, 1)[0].Address, Length: uint32(len(content))}
+			if err := errors.Join(t.Barrier(1, 2), e.Transmit(t, header(0, 1), []mem.Range{whole}, nil)); err != nil {
 				return err
 			}
 			return errors.Join(t.Barrier(2, 2), e.Reap(t), e.Stop(t))
 		},
-		{Node: 1}: func(t *driver.Thread) error {
-			e, err := l.open(t, driver.NoCosts{})
+		{Node: 1}: func(t *host.Thread) error {
+			e, err := l.open(t, host.NoCosts{})
 			if err != nil {
 				return err
 			}
@@ -417,9 +419,9 @@ func TestEthernetFullRing(t *testing.T) {
 	const buffers = 255
 	groups := []int{20, 300, 255, 40} // frames that come before the receiver looks
 	l := startLan(t, sim.Timed, 1, nil)
-	l.run(t, map[driver.ThreadID]func(t *driver.Thread) error{
-		{Node: 0}: func(t *driver.Thread) error {
-			e, err := l.open(t, driver.NoCosts{})
+	l.run(t, map[host.ThreadID]func(t *host.Thread) error{
+		{Node: 0}: func(t *host.Thread) error {
+			e, err := l.open(t, host.NoCosts{})
 			if err != nil {
 				return err
 			}
@@ -434,14 +436,14 @@ func TestEthernetFullRing(t *testing.T) {
 					}
 					number++
 				}
-				if err := errors.Join(t.Sleep(10*driver.Millisecond), t.Barrier(uint64(20+i), 2)); err != nil {
+				if err := errors.Join(t.Sleep(10*host.Millisecond), t.Barrier(uint64(20+i), 2)); err != nil {
 					return err
 				}
 			}
 			return e.Stop(t)
 		},
-		{Node: 1}: func(t *driver.Thread) error {
-			e, err := l.open(t, driver.NoCosts{})
+		{Node: 1}: func(t *host.Thread) error {
+			e, err := l.open(t, host.NoCosts{})
 			if err != nil {
 				return err
 			}
@@ -475,8 +477,8 @@ func TestEthernetFullRing(t *testing.T) {
 // program that was interrupted, and its work is the service's.
 func TestEthernetAnswersInService(t *testing.T) {
 	l := startLan(t, sim.Timed, 2, nil)
-	l.run(t, map[driver.ThreadID]func(t *driver.Thread) error{
-		{Node: 0, Rank: 0}: func(t *driver.Thread) error {
+	l.run(t, map[host.ThreadID]func(t *host.Thread) error{
+		{Node: 0, Rank: 0}: func(t *host.Thread) error {
 			e, err := l.open(t, slow{})
 			if err != nil {
 				return err
@@ -486,13 +488,13 @@ func TestEthernetAnswersInService(t *testing.T) {
 			}
 			began := t.Now()
 			err = collect(t, e, 1, func([]byte) error { return nil })
-			if took := t.Now() - began; took > 100*driver.Microsecond {
+			if took := t.Now() - began; took > 100*host.Microsecond {
 				return fmt.Errorf("the answer came after %v: it waited for the program", took)
 			}
 			return errors.Join(err, e.Stop(t))
 		},
-		{Node: 0, Rank: 1}: (*driver.Thread).Begin,
-		{Node: 1, Rank: 0}: func(t *driver.Thread) error {
+		{Node: 0, Rank: 1}: (*host.Thread).Begin,
+		{Node: 1, Rank: 0}: func(t *host.Thread) error {
 			e, err := l.open(t, slow{})
 			if err != nil {
 				return err
@@ -502,8 +504,8 @@ func TestEthernetAnswersInService(t *testing.T) {
 			}
 			return collect(t, e, 1, func([]byte) error { return e.Transmit(t, header(1, 0), nil, nil) })
 		},
-		{Node: 1, Rank: 1}: func(t *driver.Thread) error {
-			return errors.Join(t.Barrier(1, 3), t.Charge(driver.Millisecond))
+		{Node: 1, Rank: 1}: func(t *host.Thread) error {
+			return errors.Join(t.Barrier(1, 3), t.Charge(host.Millisecond))
 		},
 	})
 }

@@ -2,6 +2,11 @@
 
 package driver
 
+import (
+	"hvia/host"
+	"hvia/host/mem"
+)
+
 // What a process could say that has another library than this one: names of things
 // that are not its own.
 
@@ -19,17 +24,17 @@ func (r *Request) Of(h *Host, nic uint32) *Request {
 }
 
 // FreeReplies asks the agent to free the memory in which it answers.
-func (h *Host) FreeReplies(t *Thread) error { return h.Free(t, h.replies) }
+func (h *Host) FreeReplies(t *host.Thread) error { return h.Free(t, h.replies) }
 
 // FreeStatuses is the same for the status page.
-func (h *Host) FreeStatuses(t *Thread) error { return h.Free(t, h.statuses) }
+func (h *Host) FreeStatuses(t *host.Thread) error { return h.Free(t, h.statuses) }
 
 // Ask sends the agent of the thread's node a request and does not wait for an answer.
-func Ask(t *Thread, id uint32) error {
-	return t.Send(ThreadID{t.ID().Node, AgentRank}, encodeRequest(&request{Op: opOpenNIC, ID: id}))
+func Ask(t *host.Thread, id uint32) error {
+	return t.Send(host.ThreadID{Node: t.ID().Node, Rank: AgentRank}, encodeRequest(&request{Op: opOpenNIC, ID: id}))
 }
 
 // Answered is the number of the last request of a thread that was answered.
 func (h *Host) Answered(rank int) uint32 {
-	return LoadUint32(h.replies.Bytes()[(rank-h.first)*replySlot:])
+	return mem.LoadUint32(h.replies.Bytes()[(rank-h.first)*replySlot:])
 }

@@ -6,25 +6,28 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+
+	"hvia/host"
+	"hvia/host/mem"
 )
 
 // GuestConfig describes the host side of a process whose agent is another one's.
 type GuestConfig struct {
 	Node      int
 	Device    Device
-	Memory    MemoryConfig // its bank: Use and Seed are the agent's affair
+	Memory    mem.Config // its bank: Use and Seed are the agent's affair
 	FirstRank int
 	Ranks     int
-	Entry     Entry        // what the agent prepared
-	Costs     CostModel    // of the process's own work: NoCosts
-	Logger    *slog.Logger // nil = silent
+	Entry     Entry          // what the agent prepared
+	Costs     host.CostModel // of the process's own work: NoCosts
+	Logger    *slog.Logger   // nil = silent
 }
 
 // NewGuest makes the host side of a process that entered at a resident agent. Join
 // does it for programs; by itself it is for those who bring their own fabric.
 func NewGuest(c GuestConfig) (*Host, error) {
 	if c.Costs == nil {
-		c.Costs = NoCosts{}
+		c.Costs = host.NoCosts{}
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
@@ -33,17 +36,17 @@ func NewGuest(c GuestConfig) (*Host, error) {
 		return nil, fmt.Errorf("driver: set up a process of node %d: %w", c.Node, err)
 	}
 	if c.Ranks < 1 || c.Ranks > MaxThreads || c.FirstRank <= AgentRank {
-		return fail(fmt.Errorf("%d threads from rank %d on: %w", c.Ranks, c.FirstRank, ErrInvalidParameter))
+		return fail(fmt.Errorf("%d threads from rank %d on: %w", c.Ranks, c.FirstRank, host.ErrInvalidParameter))
 	}
-	m, err := openBank(c.Memory)
+	m, err := mem.OpenBank(c.Memory)
 	if err != nil {
 		return fail(err)
 	}
 	h := &Host{
 		node: c.Node, device: c.Device, memory: m, costs: c.Costs, log: c.Logger, first: c.FirstRank, ranks: c.Ranks, ended: make(chan struct{}),
 	}
-	if h.replies, err = m.adopt(c.Entry.Replies, c.Ranks*replySlot); err == nil {
-		h.statuses, err = m.adopt(c.Entry.Statuses, PageBytes)
+	if h.replies, err = m.Adopt(c.Entry.Replies, c.Ranks*replySlot); err == nil {
+		h.statuses, err = m.Adopt(c.Entry.Statuses, mem.PageBytes)
 	}
 	if err != nil {
 		m.Close()
@@ -61,7 +64,7 @@ func (h *Host) EndGuest(why error) {
 
 // LeaveFabric gives back everything that the process has on the card, in the order
 // of simulated time. What it does not, the end of the process does, outside of it.
-func (h *Host) LeaveFabric(t *Thread) error {
+func (h *Host) LeaveFabric(t *host.Thread) error {
 	if h.agent != nil {
 		return fmt.Errorf("driver: leave the fabric from node %d: this process has its agent to itself: %w", h.node, errors.ErrUnsupported)
 	}

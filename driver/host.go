@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"hvia/driver/internal/connect"
+	"hvia/host"
+	"hvia/host/mem"
 	"hvia/layout"
 	"hvia/params"
 	"hvia/sim/bridge"
@@ -29,18 +31,18 @@ const AgentRank = 0
 // HostConfig says how a node's host side is set up. The zero value of a field
 // takes the default.
 type HostConfig struct {
-	Memory    *Memory
-	Device    Device       // DeviceHvia
-	Costs     CostModel    // NoCosts
-	Logger    *slog.Logger // nil = silent
-	Seed      uint64       // of sequence numbers and identifiers
-	Transport Transport    // of the reliable levels
-	Regions   int          // largest number of registered regions: 1,024
-	Programs  int          // threads that will call Leave before the agent ends: 1
-	Quota     Quota        // of each process
-	Names     []string     // of the fabric's nodes, for the name service: node0, node1 and so on
-	Switch    bool         // there is a switch between two nodes; between more there always is
-	Profile   string       // package params' profile of the card: params.Base
+	Memory    *mem.Memory
+	Device    Device         // DeviceHvia
+	Costs     host.CostModel // NoCosts
+	Logger    *slog.Logger   // nil = silent
+	Seed      uint64         // of sequence numbers and identifiers
+	Transport Transport      // of the reliable levels
+	Regions   int            // largest number of registered regions: 1,024
+	Programs  int            // threads that will call Leave before the agent ends: 1
+	Quota     Quota          // of each process
+	Names     []string       // of the fabric's nodes, for the name service: node0, node1 and so on
+	Switch    bool           // there is a switch between two nodes; between more there always is
+	Profile   string         // package params' profile of the card: params.Base
 	// Params replaces parameters of the profile, as sim.Config.Params does.
 	Params map[string]int64
 
@@ -55,13 +57,13 @@ type HostConfig struct {
 type Host struct {
 	node     int
 	device   Device
-	memory   *Memory
-	costs    CostModel
+	memory   *mem.Memory
+	costs    host.CostModel
 	log      *slog.Logger
 	agent    *agent
 	mvia     *mvia // of device mvia
-	replies  *Buffer
-	statuses *Buffer
+	replies  *mem.Buffer
+	statuses *mem.Buffer
 	first    int // rank of the first thread with a reply slot
 	ranks    int
 	request  [replySlots]atomic.Uint32 // by reply slot
@@ -74,10 +76,10 @@ type Host struct {
 
 // StartHost starts the kernel agent of a node on its thread of rank 0, which
 // from now on belongs to the agent and is detached when the agent ends.
-func StartHost(t *Thread, c HostConfig) (*Host, error) {
+func StartHost(t *host.Thread, c HostConfig) (*Host, error) {
 	if c.Memory == nil || t.ID().Rank != AgentRank {
 		return nil, fmt.Errorf("driver: start the agent of node %d on rank %d, memory given: %v: rank %d and the node's memory are needed: %w",
-			t.ID().Node, t.ID().Rank, c.Memory != nil, AgentRank, ErrInvalidParameter)
+			t.ID().Node, t.ID().Rank, c.Memory != nil, AgentRank, host.ErrInvalidParameter)
 	}
 	if c.Device == "" {
 		c.Device = DeviceHvia
@@ -86,7 +88,7 @@ func StartHost(t *Thread, c HostConfig) (*Host, error) {
 		return nil, fmt.Errorf("driver: start the agent of node %d: %w", t.ID().Node, err)
 	}
 	if c.Costs == nil {
-		c.Costs = NoCosts{}
+		c.Costs = host.NoCosts{}
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
@@ -99,7 +101,7 @@ func StartHost(t *Thread, c HostConfig) (*Host, error) {
 	}
 	set, err := params.ForProfile(c.Profile)
 	if err != nil {
-		return nil, fmt.Errorf("driver: start the agent of node %d: %w: %w", t.ID().Node, err, ErrInvalidParameter)
+		return nil, fmt.Errorf("driver: start the agent of node %d: %w: %w", t.ID().Node, err, host.ErrInvalidParameter)
 	}
 	settings, err := c.Transport.settle(func(name string) (int64, error) {
 		if v, ok := c.Params[name]; ok {
@@ -115,7 +117,7 @@ func StartHost(t *Thread, c HostConfig) (*Host, error) {
 		thread: t, memory: c.Memory, costs: c.Costs, log: c.Logger.With("node", h.node), mac: NodeMAC(h.node), started: time.Now(),
 		nics: map[uint32]*nic{}, tags: map[uint16]*tag{}, programs: c.Programs, resident: c.Resident, settings: settings, quota: c.Quota,
 		frames: max(c.Frames, c.Memory.Frames()), reclaimed: map[int]chan struct{}{},
-		random: splitMix(c.Seed) ^ splitMix(uint64(h.node)<<32),
+		random: host.SplitMix(c.Seed) ^ host.SplitMix(uint64(h.node)<<32),
 		offer: func(rank int) Protocol {
 			if p := h.offers[rank].Swap(nil); p != nil {
 				return *p
@@ -174,8 +176,8 @@ func (h *Host) Node() int { return h.node }
 func (h *Host) Device() Device { return h.device }
 
 // Names returns the names of the fabric's nodes, by number.
-func (h *Host) Names(t *Thread) []string {
-	names := make([]string, t.nodes())
+func (h *Host) Names(t *host.Thread) []string {
+	names := make([]string, t.Nodes())
 	for i := range names {
 		if i < len(h.names) && h.names[i] != "" {
 			names[i] = h.names[i]
@@ -188,8 +190,8 @@ func (h *Host) Names(t *Thread) []string {
 
 // Hops returns the largest number of cables between this node and another: 1
 // between two, 2 where there is a switch, 0 on a fabric of one node.
-func (h *Host) Hops(t *Thread) int {
-	switch n := t.nodes(); {
+func (h *Host) Hops(t *host.Thread) int {
+	switch n := t.Nodes(); {
 	case n < 2:
 		return 0
 	case h.switched || n > 2:
@@ -199,26 +201,26 @@ func (h *Host) Hops(t *Thread) int {
 }
 
 // Costs returns the cost model.
-func (h *Host) Costs() CostModel { return h.costs }
+func (h *Host) Costs() host.CostModel { return h.costs }
 
 // Logger returns the logger, never nil.
 func (h *Host) Logger() *slog.Logger { return h.log }
 
 // Memory returns the node's memory, for walking and for windows. Programs
 // allocate with Allocate, which keeps runs reproducible.
-func (h *Host) Memory() *Memory { return h.memory }
+func (h *Host) Memory() *mem.Memory { return h.memory }
 
 // call asks the agent and waits for its answer.
-func (h *Host) call(t *Thread, q *request) (reply, error) {
-	return h.callFor(t, q, LayerAgent, h.costs.AgentCall())
+func (h *Host) call(t *host.Thread, q *request) (reply, error) {
+	return h.callFor(t, q, host.LayerAgent, h.costs.AgentCall())
 }
 
 // callFor is call with what the way into the agent costs.
-func (h *Host) callFor(t *Thread, q *request, l Layer, cost Time) (reply, error) {
+func (h *Host) callFor(t *host.Thread, q *request, l host.Layer, cost host.Time) (reply, error) {
 	rank := t.ID().Rank
 	if t.ID().Node != h.node || rank <= AgentRank || rank < h.first || rank >= h.first+h.ranks {
 		return reply{}, fmt.Errorf("driver: %v on thread %v: threads %d to %d of node %d may call its agent: %w",
-			q.Op, t.ID(), max(h.first, AgentRank+1), h.first+h.ranks-1, h.node, ErrInvalidParameter)
+			q.Op, t.ID(), max(h.first, AgentRank+1), h.first+h.ranks-1, h.node, host.ErrInvalidParameter)
 	}
 	own := rank - h.first
 	if err := t.Spend(l, cost); err != nil {
@@ -230,17 +232,17 @@ func (h *Host) callFor(t *Thread, q *request, l Layer, cost Time) (reply, error)
 	default:
 	}
 	q.ID = h.request[own].Add(1)
-	if err := t.send(ThreadID{h.node, AgentRank}, encodeRequest(q), false); err != nil {
+	if err := t.SendUnchecked(host.ThreadID{Node: h.node, Rank: AgentRank}, encodeRequest(q)); err != nil {
 		return reply{}, err
 	}
 	offset := own * replySlot
 	slot := h.replies.Bytes()[offset : offset+replySlot]
-	wait := Poll{Ranges: h.replies.Physical(nil, offset, 4), Timeout: Never}
+	wait := host.Poll{Ranges: h.replies.Physical(nil, offset, 4), Timeout: host.Never}
 	if !t.Timed() {
-		wait.Timeout = Second // to look whether the agent is still there
+		wait.Timeout = host.Second // to look whether the agent is still there
 	}
 	for {
-		ok, err := t.Poll(wait, func() bool { return LoadUint32(slot) == q.ID })
+		ok, err := t.Poll(wait, func() bool { return mem.LoadUint32(slot) == q.ID })
 		if err != nil {
 			return reply{}, err
 		}
@@ -249,7 +251,7 @@ func (h *Host) callFor(t *Thread, q *request, l Layer, cost Time) (reply, error)
 		}
 		select {
 		case <-h.ended:
-			if LoadUint32(slot) == q.ID {
+			if mem.LoadUint32(slot) == q.ID {
 				return getReply(slot)
 			}
 			return reply{}, h.gone(q)
@@ -260,19 +262,19 @@ func (h *Host) callFor(t *Thread, q *request, l Layer, cost Time) (reply, error)
 
 func (h *Host) gone(q *request) error {
 	if h.err != nil {
-		return fmt.Errorf("driver: %v: the agent of node %d has ended: %w: %w", q.Op, h.node, h.err, ErrClosed)
+		return fmt.Errorf("driver: %v: the agent of node %d has ended: %w: %w", q.Op, h.node, h.err, host.ErrClosed)
 	}
-	return fmt.Errorf("driver: %v: the agent of node %d has ended: %w", q.Op, h.node, ErrClosed)
+	return fmt.Errorf("driver: %v: the agent of node %d has ended: %w", q.Op, h.node, host.ErrClosed)
 }
 
 // Leave tells the agent that a program of this node has ended. The agent ends
 // with the last one.
-func (h *Host) Leave(t *Thread) error {
-	return t.send(ThreadID{h.node, AgentRank}, encodeRequest(&request{Op: opBye}), false)
+func (h *Host) Leave(t *host.Thread) error {
+	return t.SendUnchecked(host.ThreadID{Node: h.node, Rank: AgentRank}, encodeRequest(&request{Op: opBye}))
 }
 
 // Allocate returns a zeroed buffer of the node's memory.
-func (h *Host) Allocate(t *Thread, bytes int, how Scatter) (*Buffer, error) {
+func (h *Host) Allocate(t *host.Thread, bytes int, how mem.Scatter) (*mem.Buffer, error) {
 	if bytes < 0 {
 		bytes = 0 // refused by the agent with the rest
 	}
@@ -284,11 +286,11 @@ func (h *Host) Allocate(t *Thread, bytes int, how Scatter) (*Buffer, error) {
 }
 
 // buffer returns what the agent has allocated.
-func (h *Host) buffer(t *Thread, address uint64, bytes int) (*Buffer, error) {
+func (h *Host) buffer(t *host.Thread, address uint64, bytes int) (*mem.Buffer, error) {
 	if h.agent != nil {
 		return h.memory.Buffer(address)
 	}
-	b, err := h.memory.adopt(address, bytes)
+	b, err := h.memory.Adopt(address, bytes)
 	if err != nil {
 		_, free := h.call(t, &request{Op: opFree, Address: address})
 		return nil, errors.Join(err, free)
@@ -297,7 +299,7 @@ func (h *Host) buffer(t *Thread, address uint64, bytes int) (*Buffer, error) {
 }
 
 // Free gives a buffer back.
-func (h *Host) Free(t *Thread, b *Buffer) error {
+func (h *Host) Free(t *host.Thread, b *mem.Buffer) error {
 	_, err := h.call(t, &request{Op: opFree, Address: b.Address()})
 	h.swept()
 	return err
@@ -306,7 +308,7 @@ func (h *Host) Free(t *Thread, b *Buffer) error {
 // swept takes away what this process maps of memory that the agent has freed.
 func (h *Host) swept() {
 	if h.agent == nil {
-		h.memory.sweep()
+		h.memory.Sweep()
 	}
 }
 
@@ -325,7 +327,7 @@ type NIC struct {
 }
 
 // OpenNIC opens the node's card once more.
-func (h *Host) OpenNIC(t *Thread) (NIC, error) {
+func (h *Host) OpenNIC(t *host.Thread) (NIC, error) {
 	r, err := h.call(t, &request{Op: opOpenNIC})
 	if err != nil {
 		return NIC{}, err
@@ -339,20 +341,20 @@ func (h *Host) OpenNIC(t *Thread) (NIC, error) {
 }
 
 // CloseNIC closes a handle; what was made through it is taken back.
-func (h *Host) CloseNIC(t *Thread, nic uint32) error {
+func (h *Host) CloseNIC(t *host.Thread, nic uint32) error {
 	_, err := h.call(t, &request{Op: opCloseNIC, NIC: nic})
 	h.swept()
 	return err
 }
 
 // CreateTag makes a protection tag.
-func (h *Host) CreateTag(t *Thread, nic uint32) (uint16, error) {
+func (h *Host) CreateTag(t *host.Thread, nic uint32) (uint16, error) {
 	r, err := h.call(t, &request{Op: opCreateTag, NIC: nic})
 	return r.Tag, err
 }
 
 // DestroyTag removes a protection tag that nothing uses.
-func (h *Host) DestroyTag(t *Thread, nic uint32, tag uint16) error {
+func (h *Host) DestroyTag(t *host.Thread, nic uint32, tag uint16) error {
 	_, err := h.call(t, &request{Op: opDestroyTag, NIC: nic, Tag: tag})
 	return err
 }
@@ -388,7 +390,7 @@ type RegionInfo struct {
 
 // Register pins a range and enters it into the card's table. Tag 0 is the NIC
 // handle's own.
-func (h *Host) Register(t *Thread, nic uint32, address, length uint64, tag uint16, rights Rights) (RegionInfo, error) {
+func (h *Host) Register(t *host.Thread, nic uint32, address, length uint64, tag uint16, rights Rights) (RegionInfo, error) {
 	r, err := h.call(t, &request{Op: opRegister, NIC: nic, Address: address, Length: length, Tag: tag, Rights: rights.bits()})
 	return r.region(), err
 }
@@ -398,13 +400,13 @@ func (r reply) region() RegionInfo {
 }
 
 // Deregister removes a region; when it returns, the card no longer touches it.
-func (h *Host) Deregister(t *Thread, nic uint32, address uint64, handle uint32) error {
+func (h *Host) Deregister(t *host.Thread, nic uint32, address uint64, handle uint32) error {
 	_, err := h.call(t, &request{Op: opDeregister, NIC: nic, Address: address, Object: handle})
 	return err
 }
 
 // QueryRegion returns what was registered.
-func (h *Host) QueryRegion(t *Thread, nic uint32, address uint64, handle uint32) (RegionInfo, error) {
+func (h *Host) QueryRegion(t *host.Thread, nic uint32, address uint64, handle uint32) (RegionInfo, error) {
 	r, err := h.call(t, &request{Op: opQueryRegion, NIC: nic, Address: address, Object: handle})
 	return r.region(), err
 }
@@ -412,7 +414,7 @@ func (h *Host) QueryRegion(t *Thread, nic uint32, address uint64, handle uint32)
 // ModifyRegion gives a region another tag, 0 for the NIC handle's own, and other
 // rights. When it returns every access goes by the new ones. An access that falls
 // into the change may fail as if the region were not registered.
-func (h *Host) ModifyRegion(t *Thread, nic uint32, address uint64, handle uint32, tag uint16, rights Rights) error {
+func (h *Host) ModifyRegion(t *host.Thread, nic uint32, address uint64, handle uint32, tag uint16, rights Rights) error {
 	_, err := h.call(t, &request{Op: opModifyRegion, NIC: nic, Address: address, Object: handle, Tag: tag, Rights: rights.bits()})
 	return err
 }
@@ -456,19 +458,19 @@ func (v VI) Reported(e AsyncError) bool { return e.VI == v.Index && e.Generation
 // State returns the VI's state and how often it has changed, without asking
 // the agent.
 func (v VI) State() (state layout.VIState, changes uint32) {
-	w := LoadUint32(v.host.statuses.Bytes()[4*v.Index:])
+	w := mem.LoadUint32(v.host.statuses.Bytes()[4*v.Index:])
 	return layout.VIState(w & viStateMask), w >> viEventShift
 }
 
 // StateRange is the physical range in which a change of state can be watched.
-func (v VI) StateRange() Range { return v.host.statuses.Physical(nil, 4*v.Index, 4)[0] }
+func (v VI) StateRange() mem.Range { return v.host.statuses.Physical(nil, 4*v.Index, 4)[0] }
 
 func (v VI) request(op operation) *request {
 	return &request{Op: op, NIC: v.nic, Object: uint32(v.Index), Generation: v.generation}
 }
 
 // CreateVI makes a VI and returns the attributes that it got.
-func (h *Host) CreateVI(t *Thread, nic uint32, a VIAttributes) (VI, VIAttributes, error) {
+func (h *Host) CreateVI(t *host.Thread, nic uint32, a VIAttributes) (VI, VIAttributes, error) {
 	q := &request{Op: opCreateVI, NIC: nic}
 	if err := a.fill(q); err != nil {
 		return VI{}, VIAttributes{}, err
@@ -481,13 +483,13 @@ func (h *Host) CreateVI(t *Thread, nic uint32, a VIAttributes) (VI, VIAttributes
 }
 
 // DestroyVI removes an idle VI.
-func (v VI) Destroy(t *Thread) error {
+func (v VI) Destroy(t *host.Thread) error {
 	_, err := v.host.call(t, v.request(opDestroyVI))
 	return err
 }
 
 // Modify changes the attributes of an idle VI.
-func (v VI) Modify(t *Thread, a VIAttributes) error {
+func (v VI) Modify(t *host.Thread, a VIAttributes) error {
 	q := v.request(opModifyVI)
 	if err := a.fill(q); err != nil {
 		return err
@@ -497,20 +499,20 @@ func (v VI) Modify(t *Thread, a VIAttributes) error {
 }
 
 // Query asks the agent for state and attributes.
-func (v VI) Query(t *Thread) (layout.VIState, VIAttributes, error) {
+func (v VI) Query(t *host.Thread) (layout.VIState, VIAttributes, error) {
 	r, err := v.host.call(t, v.request(opQueryVI))
 	return layout.VIState(r.State), r.attributes(), err
 }
 
 // Disconnect makes a VI idle. When it returns, the card has flushed whatever
 // was posted on it and holds nothing of it any more.
-func (v VI) Disconnect(t *Thread) error {
+func (v VI) Disconnect(t *host.Thread) error {
 	_, err := v.host.call(t, v.request(opDisconnect))
 	return err
 }
 
 // Drain waits until the card holds nothing of a VI that is not connected.
-func (v VI) Drain(t *Thread) error {
+func (v VI) Drain(t *host.Thread) error {
 	_, err := v.host.call(t, v.request(opDrain))
 	return err
 }
@@ -536,9 +538,9 @@ const MaxOfferedRegions = layout.MaxOfferedRegions
 
 // Offer notes registered regions, by their handles, that the peers of the VI's next
 // connections are told of, in the place of those of an earlier Offer. The VI must be idle.
-func (v VI) Offer(t *Thread, handles ...uint32) error {
+func (v VI) Offer(t *host.Thread, handles ...uint32) error {
 	if len(handles) > MaxOfferedRegions {
-		return fmt.Errorf("driver: VI %d: offer %d regions, at most %d: %w", v.Index, len(handles), MaxOfferedRegions, ErrInvalidParameter)
+		return fmt.Errorf("driver: VI %d: offer %d regions, at most %d: %w", v.Index, len(handles), MaxOfferedRegions, host.ErrInvalidParameter)
 	}
 	q := v.request(opOffer)
 	q.Offers = uint8(copy(q.Handles[:], handles))
@@ -556,20 +558,20 @@ type Request struct {
 
 func putDiscriminator(to *[MaxDiscriminator]byte, d string) (uint8, error) {
 	if len(d) > MaxDiscriminator {
-		return 0, fmt.Errorf("driver: discriminator of %d bytes, at most %d: %w", len(d), MaxDiscriminator, ErrInvalidParameter)
+		return 0, fmt.Errorf("driver: discriminator of %d bytes, at most %d: %w", len(d), MaxDiscriminator, host.ErrInvalidParameter)
 	}
 	return uint8(copy(to[:], d)), nil
 }
 
-func timeoutOf(t Time) int64 {
-	if t == Never {
+func timeoutOf(t host.Time) int64 {
+	if t == host.Never {
 		return -1
 	}
 	return int64(max(t, 0))
 }
 
 // ConnectWait waits for a request that is aimed at a discriminator.
-func (h *Host) ConnectWait(t *Thread, nic uint32, discriminator string, timeout Time) (*Request, error) {
+func (h *Host) ConnectWait(t *host.Thread, nic uint32, discriminator string, timeout host.Time) (*Request, error) {
 	q := &request{Op: opConnectWait, NIC: nic, Timeout: timeoutOf(timeout)}
 	var err error
 	if q.AskedLength, err = putDiscriminator(&q.Asked, discriminator); err != nil {
@@ -583,7 +585,7 @@ func (h *Host) ConnectWait(t *Thread, nic uint32, discriminator string, timeout 
 }
 
 // Accept connects a VI with the requester.
-func (r *Request) Accept(t *Thread, v VI) error {
+func (r *Request) Accept(t *host.Thread, v VI) error {
 	q := v.request(opAccept)
 	q.Length = uint64(r.id)
 	_, err := r.host.call(t, q)
@@ -591,14 +593,14 @@ func (r *Request) Accept(t *Thread, v VI) error {
 }
 
 // Reject refuses the request.
-func (r *Request) Reject(t *Thread) error {
+func (r *Request) Reject(t *host.Thread) error {
 	_, err := r.host.call(t, &request{Op: opReject, NIC: r.nic, Object: r.id})
 	return err
 }
 
 // Connect asks the program that waits at a remote address for a connection,
 // and returns what is known of its VI.
-func (v VI) Connect(t *Thread, address MAC, discriminator, own string, timeout Time) (Remote, error) {
+func (v VI) Connect(t *host.Thread, address MAC, discriminator, own string, timeout host.Time) (Remote, error) {
 	q := v.request(opConnectRequest)
 	q.Peer, q.Timeout = address, timeoutOf(timeout)
 	var err error
@@ -620,7 +622,7 @@ func (v VI) Connect(t *Thread, address MAC, discriminator, own string, timeout T
 // PeerRequest begins to ask for a connection with a VI of the host at a remote
 // address that asks for one with this VI: with the same discriminators, exchanged.
 // It does not wait.
-func (v VI) PeerRequest(t *Thread, address MAC, discriminator, own string, timeout Time) error {
+func (v VI) PeerRequest(t *host.Thread, address MAC, discriminator, own string, timeout host.Time) error {
 	q := v.request(opPeerRequest)
 	q.Peer, q.Timeout = address, timeoutOf(timeout)
 	var err error
@@ -636,20 +638,20 @@ func (v VI) PeerRequest(t *Thread, address MAC, discriminator, own string, timeo
 
 // PeerDone returns what is known of the peer's VI, its attributes and regions, when the last PeerRequest has led
 // to a connection, why it has not, or ErrNotDone.
-func (v VI) PeerDone(t *Thread) (Remote, error) {
+func (v VI) PeerDone(t *host.Thread) (Remote, error) {
 	r, err := v.host.call(t, v.request(opPeerDone))
 	return r.remote(), err
 }
 
 // PeerWait is PeerDone that waits, no longer than the timeout of the PeerRequest.
-func (v VI) PeerWait(t *Thread) (Remote, error) {
+func (v VI) PeerWait(t *host.Thread) (Remote, error) {
 	r, err := v.host.call(t, v.request(opPeerWait))
 	return r.remote(), err
 }
 
 // NextError returns the oldest asynchronous error of a NIC handle that was not
 // fetched yet; false if there is none.
-func (h *Host) NextError(t *Thread, nic uint32) (AsyncError, bool, error) {
+func (h *Host) NextError(t *host.Thread, nic uint32) (AsyncError, bool, error) {
 	r, err := h.call(t, &request{Op: opNextError, NIC: nic})
 	// Without an error all fields are 0; one of a VI has a generation, any other has VI -1.
 	if err != nil || r.Generation == 0 && r.Object == 0 {
@@ -660,18 +662,40 @@ func (h *Host) NextError(t *Thread, nic uint32) (AsyncError, bool, error) {
 
 // ErrorWaits says whether NextError has something to fetch, without asking the
 // agent. In timed mode an error counts from the instant after it came up.
-func (h *Host) ErrorWaits(t *Thread, nic uint32) bool {
-	since := Time(LoadUint64(h.statuses.Bytes()[errorsWord(nic):]))
-	return since != Never && (!t.Timed() || since < t.Now())
+func (h *Host) ErrorWaits(t *host.Thread, nic uint32) bool {
+	since := host.Time(mem.LoadUint64(h.statuses.Bytes()[errorsWord(nic):]))
+	return since != host.Never && (!t.Timed() || since < t.Now())
 }
 
 // ErrorRange is the physical range in which a change of ErrorWaits can be watched.
-func (h *Host) ErrorRange(nic uint32) Range {
+func (h *Host) ErrorRange(nic uint32) mem.Range {
 	return h.statuses.Physical(nil, errorsWord(nic), 8)[0]
 }
 
 // Counter reads one of the card's statistics counters.
-func (h *Host) Counter(t *Thread, nic uint32, n layout.Counter) (uint32, error) {
+func (h *Host) Counter(t *host.Thread, nic uint32, n layout.Counter) (uint32, error) {
 	r, err := h.call(t, &request{Op: opCounters, NIC: nic, Object: uint32(n)})
 	return r.Object, err
+}
+
+// Spent is the account of the kernel agent: interrupt services, and privileged work.
+// In timed mode it is what the agent has spent up to the present instant of the
+// node's thread that asks. A process that joined does not see it: it is zero.
+func (h *Host) Spent() host.Account {
+	if h.agent == nil {
+		return host.Account{}
+	}
+	return h.agent.thread.Spent()
+}
+
+// TimeOfDay is the thread's clock as a program reads it: with a call that
+// takes time, in the middle of which lies the reading. So what is measured
+// between two of them contains the cost of one.
+func (h *Host) TimeOfDay(t *host.Thread) (host.Time, error) {
+	cost := h.costs.TimeOfDay()
+	if err := t.Spend(host.LayerLibrary, cost/2); err != nil {
+		return 0, err
+	}
+	now := t.Now()
+	return now, t.Spend(host.LayerLibrary, cost-cost/2)
 }

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"hvia/driver/internal/hub"
+	"hvia/host"
+	"hvia/host/mem"
 	"hvia/layout"
 	"hvia/sim/bridge"
 )
@@ -41,9 +43,9 @@ type JoinConfig struct {
 	// meet at barriers name the same group, of at most layout.BridgeMaxGroup bytes;
 	// without a name the barriers are the process's own.
 	Group       string
-	MemoryBytes int64        // all host memory that it will have: DefaultBankBytes
-	Costs       CostModel    // of the process's own work: NoCosts
-	Logger      *slog.Logger // nil = silent
+	MemoryBytes int64          // all host memory that it will have: DefaultBankBytes
+	Costs       host.CostModel // of the process's own work: NoCosts
+	Logger      *slog.Logger   // nil = silent
 }
 
 // Process is this process's part of a fabric that a service runs.
@@ -58,13 +60,13 @@ type Process struct {
 	done   chan struct{}
 
 	mu      sync.Mutex
-	threads []*Thread // by rank
+	threads []*host.Thread // by rank
 	closed  bool
 }
 
 // refusals are the errors of a service, by their names in its replies.
 var refusals = map[string]error{
-	"resource": ErrResource, "parameter": ErrInvalidParameter, "in-use": ErrInUse, "identity": ErrIdentity, "unsupported": ErrUnsupported, "closed": ErrClosed,
+	"resource": host.ErrResource, "parameter": host.ErrInvalidParameter, "in-use": host.ErrInUse, "identity": ErrIdentity, "unsupported": ErrUnsupported, "closed": host.ErrClosed,
 }
 
 // Refusal names an error for a service's reply, "" if it has no name.
@@ -100,7 +102,7 @@ func Join(ctx context.Context, c JoinConfig) (*Process, error) {
 
 func join(ctx context.Context, c JoinConfig) (_ *Process, err error) {
 	if len(c.Group) > layout.BridgeMaxGroup {
-		return nil, fmt.Errorf("group '%s': a name of %d bytes, want at most %d: %w", c.Group, len(c.Group), layout.BridgeMaxGroup, ErrInvalidParameter)
+		return nil, fmt.Errorf("group '%s': a name of %d bytes, want at most %d: %w", c.Group, len(c.Group), layout.BridgeMaxGroup, host.ErrInvalidParameter)
 	}
 	sock, err := hub.Dial(ctx, c.Fabric)
 	if err != nil {
@@ -156,14 +158,14 @@ func join(ctx context.Context, c JoinConfig) (_ *Process, err error) {
 	}
 	h, err := NewGuest(GuestConfig{
 		Node: me.Node, Device: Device(r.Device), FirstRank: me.FirstRank, Ranks: me.Ranks, Costs: c.Costs, Logger: c.Logger,
-		Memory: MemoryConfig{Fd: memory.FD, First: memory.First, Frames: memory.Frames},
+		Memory: mem.Config{Fd: memory.FD, First: memory.First, Frames: memory.Frames},
 		Entry:  Entry{Replies: r.Replies, Statuses: r.Statuses},
 	})
 	if err != nil {
 		return nil, err
 	}
 	p := &Process{
-		fabric: c.Fabric, host: h, conn: conn, sock: sock, name: c.Name, group: c.Group, only: r.Thread, done: make(chan struct{}), threads: make([]*Thread, me.Ranks),
+		fabric: c.Fabric, host: h, conn: conn, sock: sock, name: c.Name, group: c.Group, only: r.Thread, done: make(chan struct{}), threads: make([]*host.Thread, me.Ranks),
 	}
 	limited()
 	go p.watch()
@@ -195,31 +197,31 @@ func (p *Process) Conn() *bridge.Conn { return p.conn }
 // Thread makes one more thread of the process. In timed mode a process that was
 // declared has one, and name is not looked at. ErrResource if all are in use:
 // Detach ends one.
-func (p *Process) Thread(ctx context.Context, name string) (*Thread, error) {
+func (p *Process) Thread(ctx context.Context, name string) (*host.Thread, error) {
 	if err := p.conn.Err(); errors.Is(err, bridge.ErrForked) {
 		return nil, fmt.Errorf("driver: make thread '%s' in fabric '%s': %w", name, p.fabric, err)
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {
-		return nil, fmt.Errorf("driver: make thread '%s': the process has left fabric '%s': %w", name, p.fabric, ErrClosed)
+		return nil, fmt.Errorf("driver: make thread '%s': the process has left fabric '%s': %w", name, p.fabric, host.ErrClosed)
 	}
 	for i, t := range p.threads {
-		if t != nil && !t.detached() {
+		if t != nil && !t.Detached() {
 			continue
 		}
 		if p.only != "" {
 			name = p.only
 		}
-		t, err := Attach(ctx, p.conn, ThreadID{p.host.node, p.host.first + i}, name)
+		t, err := host.Attach(ctx, p.conn, host.ThreadID{Node: p.host.node, Rank: p.host.first + i}, name)
 		if err != nil {
 			return nil, err
 		}
-		t.group = p.group
+		t.SetGroup(p.group)
 		p.threads[i] = t
 		return t, nil
 	}
-	return nil, fmt.Errorf("driver: make thread '%s' in fabric '%s': all %d threads of the process are there: %w", name, p.fabric, len(p.threads), ErrResource)
+	return nil, fmt.Errorf("driver: make thread '%s' in fabric '%s': all %d threads of the process are there: %w", name, p.fabric, len(p.threads), host.ErrResource)
 }
 
 // Close leaves the fabric: what the process has on the card is given back, and its
@@ -236,18 +238,18 @@ func (p *Process) Close() error {
 		return nil
 	}
 	p.closed = true
-	threads := slices.DeleteFunc(slices.Clone(p.threads), func(t *Thread) bool { return t == nil || t.detached() })
+	threads := slices.DeleteFunc(slices.Clone(p.threads), func(t *host.Thread) bool { return t == nil || t.Detached() })
 	p.mu.Unlock()
 	ctx, cancel := context.WithTimeout(context.Background(), closeLimit)
 	defer cancel()
 	if len(threads) == 0 && !p.conn.Timed() && p.conn.Err() == nil {
-		if t, err := Attach(ctx, p.conn, ThreadID{p.host.node, p.host.first}, "leave"); err == nil {
+		if t, err := host.Attach(ctx, p.conn, host.ThreadID{Node: p.host.node, Rank: p.host.first}, "leave"); err == nil {
 			threads = append(threads, t)
 		}
 	}
 	var left bool
 	for _, t := range threads {
-		if !left && !t.busy.Load() {
+		if !left && !t.Busy() {
 			t.SetContext(ctx)
 			left = p.host.LeaveFabric(t) == nil
 		}

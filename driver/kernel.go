@@ -2,6 +2,11 @@
 
 package driver
 
+import (
+	"hvia/host"
+	"hvia/host/mem"
+)
+
 // Protocol is a protocol of the kernel on a plain NIC: what comes from the
 // wire, and timers. Its code runs on the agent's thread, inside the interrupt
 // service or at a timer, and on the threads of programs that call it; in timed
@@ -13,11 +18,11 @@ type Protocol interface {
 	// Frame takes a received frame in the interrupt service of the agent's thread
 	// and spends there what that takes (SpendInService). The bytes are the
 	// ring's: they are valid until it returns.
-	Frame(t *Thread, frame []byte) error
+	Frame(t *host.Thread, frame []byte) error
 	// Deadline is the instant at which Timer wants to be called next, or Never.
-	Deadline() Time
+	Deadline() host.Time
 	// Timer does what is due, on the agent's thread.
-	Timer(t *Thread) error
+	Timer(t *host.Thread) error
 }
 
 // Link is a plain NIC as its protocols see it.
@@ -30,8 +35,8 @@ type Link interface {
 	// full. done may be nil; it is called on the thread that finds the frame read,
 	// inside any call into the driver. The frame begins with the
 	// Ethernet header.
-	Transmit(t *Thread, head []byte, body []Range, done func(t *Thread)) error
+	Transmit(t *host.Thread, head []byte, body []mem.Range, done func(t *host.Thread)) error
 	// Reschedule tells the agent that the protocol's Deadline may have come
 	// nearer. Only calls outside of Frame and Timer need it.
-	Reschedule(t *Thread) error
+	Reschedule(t *host.Thread) error
 }

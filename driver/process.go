@@ -9,6 +9,8 @@ import (
 	"slices"
 	"time"
 
+	"hvia/host"
+	"hvia/host/mem"
 	"hvia/layout"
 )
 
@@ -17,7 +19,7 @@ import (
 const ServiceRank = 1 << 20
 
 // reclaimLook is how often a thread of timed mode looks whether a process was reclaimed.
-const reclaimLook = 10 * Microsecond
+const reclaimLook = 10 * host.Microsecond
 
 // MaxThreads is the most threads of a process that may call the agent.
 const MaxThreads = replySlots
@@ -34,9 +36,9 @@ type process struct {
 	since    time.Time
 	first    int // rank of its first thread
 	ranks    int
-	memory   *Memory
-	replies  *Buffer // a slot for each thread
-	statuses *Buffer
+	memory   *mem.Memory
+	replies  *mem.Buffer // a slot for each thread
+	statuses *mem.Buffer
 	grant    func(page int, on bool) error // of doorbell pages; nil = all are granted
 	uses     uses
 	ended    bool // it is answered and shown nothing any more
@@ -45,20 +47,17 @@ type process struct {
 
 // prepare allocates what the agent writes for the process.
 func (p *process) prepare() (err error) {
-	if p.replies, err = p.memory.Allocate(p.ranks*replySlot, Runs); err != nil {
+	if p.replies, err = p.memory.Allocate(p.ranks*replySlot, mem.Runs); err != nil {
 		return err
 	}
-	if p.statuses, err = p.memory.Allocate(PageBytes, Single); err != nil {
+	if p.statuses, err = p.memory.Allocate(mem.PageBytes, mem.Single); err != nil {
 		return err
 	}
 	// The agent writes there as long as the process is there.
-	p.replies.keep()
-	p.statuses.keep()
+	p.replies.Keep()
+	p.statuses.Keep()
 	return nil
 }
-
-// keep makes Free refuse the buffer.
-func (b *Buffer) keep() { b.pins++ }
 
 // slot is the offset of a thread's reply slot.
 func (p *process) slot(rank int) int { return (rank - p.first) * replySlot }
@@ -68,7 +67,7 @@ func (p *process) has(rank int) bool {
 }
 
 // processOf returns the process of a thread, or nil.
-func (a *agent) processOf(from ThreadID) *process {
+func (a *agent) processOf(from host.ThreadID) *process {
 	if from.Node != a.thread.ID().Node {
 		return nil
 	}
@@ -87,7 +86,7 @@ func (a *agent) show(p *process, at int, v uint32) {
 	if p == nil || p.ended {
 		return
 	}
-	StoreUint32(p.statuses.Bytes()[at:], v)
+	mem.StoreUint32(p.statuses.Bytes()[at:], v)
 	a.broken(a.thread.Publish(p.statuses.Physical(nil, at, 4)...))
 }
 
@@ -96,14 +95,14 @@ func (p *process) shown(at int) uint32 {
 	if p == nil || p.ended {
 		return 0
 	}
-	return LoadUint32(p.statuses.Bytes()[at:])
+	return mem.LoadUint32(p.statuses.Bytes()[at:])
 }
 
 // nic returns the NIC handle that a process names.
 func (a *agent) nic(p *process, id uint32) (*nic, error) {
 	n := a.nics[id]
 	if n == nil || n.process != p {
-		return nil, fmt.Errorf("NIC handle %d: not open: %w", id, ErrInvalidParameter)
+		return nil, fmt.Errorf("NIC handle %d: not open: %w", id, host.ErrInvalidParameter)
 	}
 	return n, nil
 }
@@ -151,9 +150,9 @@ type ProcessConfig struct {
 	ID        int    // by which the owner names it
 	Name      string // for people
 	Pid       int
-	FirstRank int     // of its threads, above AgentRank
-	Ranks     int     // how many, at most MaxThreads
-	Memory    *Memory // its bank, from NewBank
+	FirstRank int         // of its threads, above AgentRank
+	Ranks     int         // how many, at most MaxThreads
+	Memory    *mem.Memory // its bank, from NewBank
 	// Grant is called when the process is to have a page of doorbells, and when it
 	// is to have it no more, before the process is told. It must not call the agent.
 	Grant func(page int, on bool) error
@@ -172,7 +171,7 @@ func (h *Host) Enter(c ProcessConfig) (Entry, error) {
 		return Entry{}, fmt.Errorf("driver: enter process '%s' (%d) at node %d: %w", c.Name, c.Pid, h.node, err)
 	}
 	if c.Memory == nil || c.Ranks < 1 || c.Ranks > MaxThreads || c.FirstRank <= AgentRank || c.FirstRank+c.Ranks > ServiceRank || h.mvia != nil || !a.resident {
-		return fail(fmt.Errorf("%d threads from rank %d on, memory given: %v, device '%s': %w", c.Ranks, c.FirstRank, c.Memory != nil, h.device, ErrInvalidParameter))
+		return fail(fmt.Errorf("%d threads from rank %d on, memory given: %v, device '%s': %w", c.Ranks, c.FirstRank, c.Memory != nil, h.device, host.ErrInvalidParameter))
 	}
 	p := &process{
 		id: c.ID, name: c.Name, pid: c.Pid, since: time.Now(), first: c.FirstRank, ranks: c.Ranks, memory: c.Memory, grant: c.Grant,
@@ -185,7 +184,7 @@ func (h *Host) Enter(c ProcessConfig) (Entry, error) {
 	defer a.mu.Unlock()
 	for _, o := range a.processes {
 		if o.id == p.id || p.first < o.first+o.ranks && o.first < p.first+p.ranks {
-			return fail(fmt.Errorf("id %d, ranks %d to %d: process '%s' has some of these: %w", p.id, p.first, p.first+p.ranks-1, o.name, ErrInUse))
+			return fail(fmt.Errorf("id %d, ranks %d to %d: process '%s' has some of these: %w", p.id, p.first, p.first+p.ranks-1, o.name, host.ErrInUse))
 		}
 	}
 	a.processes = append(a.processes, p)
@@ -196,13 +195,13 @@ func (h *Host) Enter(c ProcessConfig) (Entry, error) {
 // interrupted, and forgets the process; its peers see their connections lost. When
 // it returns nil the card uses none of the process's memory. The thread is the
 // owner's, of rank ServiceRank. Of a process that is not there nothing is left.
-func (h *Host) Reclaim(t *Thread, id int) error {
+func (h *Host) Reclaim(t *host.Thread, id int) error {
 	a := h.agent
 	fail := func(err error) error {
 		return fmt.Errorf("driver: reclaim what process %d had at node %d: %w", id, h.node, err)
 	}
-	if t.ID() != (ThreadID{h.node, ServiceRank}) {
-		return fail(fmt.Errorf("on thread %v, want rank %d: %w", t.ID(), ServiceRank, ErrInvalidParameter))
+	if t.ID() != (host.ThreadID{Node: h.node, Rank: ServiceRank}) {
+		return fail(fmt.Errorf("on thread %v, want rank %d: %w", t.ID(), ServiceRank, host.ErrInvalidParameter))
 	}
 	a.mu.Lock()
 	done := a.reclaimed[id]
@@ -214,7 +213,7 @@ func (h *Host) Reclaim(t *Thread, id int) error {
 	if done == nil {
 		return nil
 	}
-	if err := t.Send(ThreadID{h.node, AgentRank}, encodeRequest(&request{Op: opReclaim, Object: uint32(id)})); err != nil {
+	if err := t.Send(host.ThreadID{Node: h.node, Rank: AgentRank}, encodeRequest(&request{Op: opReclaim, Object: uint32(id)})); err != nil {
 		return fail(err)
 	}
 	for t.Timed() { // the thread must not hold up time
@@ -305,7 +304,7 @@ func (a *agent) snap() {
 	for i, p := range list {
 		at[p] = i
 		s.Processes = append(s.Processes, ProcessStatus{
-			ID: p.id, Name: p.name, Pid: p.pid, Since: p.since, MemoryBytes: int64(p.memory.Frames()) * PageBytes,
+			ID: p.id, Name: p.name, Pid: p.pid, Since: p.since, MemoryBytes: int64(p.memory.Frames()) * mem.PageBytes,
 		})
 	}
 	for _, n := range a.nics {
@@ -356,7 +355,7 @@ func (h *Host) Status() HostStatus {
 	for _, p := range h.agent.processes {
 		if !slices.ContainsFunc(s.Processes, func(o ProcessStatus) bool { return o.ID == p.id }) {
 			s.Processes = append(s.Processes, ProcessStatus{
-				ID: p.id, Name: p.name, Pid: p.pid, Since: p.since, MemoryBytes: int64(p.memory.Frames()) * PageBytes,
+				ID: p.id, Name: p.name, Pid: p.pid, Since: p.since, MemoryBytes: int64(p.memory.Frames()) * mem.PageBytes,
 			})
 		}
 	}

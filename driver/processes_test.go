@@ -17,6 +17,8 @@ import (
 
 	"hvia/driver"
 	"hvia/driver/drivertest"
+	"hvia/host"
+	"hvia/host/mem"
 	"hvia/layout"
 	"hvia/sim/bridge"
 )
@@ -33,13 +35,13 @@ const rootNode, peerNode = 0, 1
 
 // runHouse runs a thread for each process, and one of the service's for each node.
 // Nil mains are threads that are not there.
-func runHouse(t *testing.T, service func(h *house, t *driver.Thread) error, mains ...func(h *house, t *driver.Thread) error) {
+func runHouse(t *testing.T, service func(h *house, t *host.Thread) error, mains ...func(h *house, t *host.Thread) error) {
 	t.Helper()
 	runHouseOf(t, driver.HostConfig{}, service, mains...)
 }
 
 // runHouseOf is runHouse with other agents.
-func runHouseOf(t *testing.T, c driver.HostConfig, service func(h *house, t *driver.Thread) error, mains ...func(h *house, t *driver.Thread) error) {
+func runHouseOf(t *testing.T, c driver.HostConfig, service func(h *house, t *host.Thread) error, mains ...func(h *house, t *host.Thread) error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
@@ -66,12 +68,12 @@ func runHouseOf(t *testing.T, c driver.HostConfig, service func(h *house, t *dri
 		}
 	}()
 	type thread struct {
-		id   driver.ThreadID
-		main func(h *house, t *driver.Thread) error
+		id   host.ThreadID
+		main func(h *house, t *host.Thread) error
 	}
-	threads := []thread{{driver.ThreadID{Node: rootNode, Rank: driver.ServiceRank}, service}}
+	threads := []thread{{host.ThreadID{Node: rootNode, Rank: driver.ServiceRank}, service}}
 	for i, m := range mains {
-		threads = append(threads, thread{driver.ThreadID{Node: h.members[i].Host.Node(), Rank: h.members[i].First}, m})
+		threads = append(threads, thread{host.ThreadID{Node: h.members[i].Host.Node(), Rank: h.members[i].First}, m})
 	}
 	results := make(chan error, len(threads))
 	for _, th := range threads {
@@ -93,13 +95,13 @@ func wants(what string, got, want error) error {
 
 // meet says that this thread is ready and waits until the other one has done its
 // part, or waits until the other one is ready.
-func meet(t *driver.Thread, with *drivertest.Member, first bool) error {
+func meet(t *host.Thread, with *drivertest.Member, first bool) error {
 	if first {
-		if err := t.Send(driver.ThreadID{Node: with.Host.Node(), Rank: with.First}, nil); err != nil {
+		if err := t.Send(host.ThreadID{Node: with.Host.Node(), Rank: with.First}, nil); err != nil {
 			return err
 		}
 	}
-	_, _, err := t.Receive(driver.Never)
+	_, _, err := t.Receive(host.Never)
 	return err
 }
 
@@ -115,38 +117,38 @@ func TestProcessesCannotNameEachOthersObjects(t *testing.T) {
 		request *driver.Request
 	}
 	runHouse(t,
-		func(*house, *driver.Thread) error { return nil },
-		func(h *house, t *driver.Thread) (err error) {
-			host, o := h.members[0].Host, &mine
-			if o.nic, err = host.OpenNIC(t); err != nil {
+		func(*house, *host.Thread) error { return nil },
+		func(h *house, t *host.Thread) (err error) {
+			own, o := h.members[0].Host, &mine
+			if o.nic, err = own.OpenNIC(t); err != nil {
 				return err
 			}
-			if o.tag, err = host.CreateTag(t, o.nic.ID); err != nil {
+			if o.tag, err = own.CreateTag(t, o.nic.ID); err != nil {
 				return err
 			}
-			buffer, err := host.Allocate(t, 3*driver.PageBytes, driver.Single)
+			buffer, err := own.Allocate(t, 3*mem.PageBytes, mem.Single)
 			if err != nil {
 				return err
 			}
-			if o.region, err = host.Register(t, o.nic.ID, buffer.Address(), uint64(buffer.Len()), o.tag, driver.Rights{}); err != nil {
+			if o.region, err = own.Register(t, o.nic.ID, buffer.Address(), uint64(buffer.Len()), o.tag, driver.Rights{}); err != nil {
 				return err
 			}
-			if o.cq, _, err = host.CreateCQ(t, o.nic.ID, 10); err != nil {
+			if o.cq, _, err = own.CreateCQ(t, o.nic.ID, 10); err != nil {
 				return err
 			}
-			if o.vi, _, err = host.CreateVI(t, o.nic.ID, driver.VIAttributes{Tag: o.tag}); err != nil {
+			if o.vi, _, err = own.CreateVI(t, o.nic.ID, driver.VIAttributes{Tag: o.tag}); err != nil {
 				return err
 			}
 			if !h.members[0].Pages[o.vi.Index] {
 				return errors.New("the VI's doorbells were not granted")
 			}
-			if o.request, err = host.ConnectWait(t, o.nic.ID, "here", driver.Never); err != nil {
+			if o.request, err = own.ConnectWait(t, o.nic.ID, "here", host.Never); err != nil {
 				return err
 			}
 			if err := meet(t, h.members[1], true); err != nil {
 				return err
 			}
-			if got, err := host.QueryRegion(t, o.nic.ID, o.region.Address, o.region.Handle); err != nil || got != o.region {
+			if got, err := own.QueryRegion(t, o.nic.ID, o.region.Address, o.region.Handle); err != nil || got != o.region {
 				return fmt.Errorf("the region is %+v: %w", got, err)
 			}
 			if s, _, err := o.vi.Query(t); err != nil || s != layout.VIStateIdle {
@@ -155,7 +157,7 @@ func TestProcessesCannotNameEachOthersObjects(t *testing.T) {
 			if err := o.request.Accept(t, o.vi); err != nil {
 				return fmt.Errorf("the request that another process could not touch: %w", err)
 			}
-			if err := host.LeaveFabric(t); err != nil {
+			if err := own.LeaveFabric(t); err != nil {
 				return err
 			}
 			if h.members[0].Pages[o.vi.Index] {
@@ -169,13 +171,13 @@ func TestProcessesCannotNameEachOthersObjects(t *testing.T) {
 			}
 			return nil
 		},
-		func(h *house, t *driver.Thread) error {
-			host := h.members[1].Host
-			own, err := host.OpenNIC(t)
+		func(h *house, t *host.Thread) error {
+			machine := h.members[1].Host
+			own, err := machine.OpenNIC(t)
 			if err != nil {
 				return err
 			}
-			vi, _, err := host.CreateVI(t, own.ID, driver.VIAttributes{})
+			vi, _, err := machine.CreateVI(t, own.ID, driver.VIAttributes{})
 			if err != nil {
 				return err
 			}
@@ -184,51 +186,51 @@ func TestProcessesCannotNameEachOthersObjects(t *testing.T) {
 			}
 			var errs []error
 			for name, nic := range map[string]uint32{"by the other's handle": mine.nic.ID, "by its own": own.ID} {
-				_, query := host.QueryRegion(t, nic, mine.region.Address, mine.region.Handle)
-				state, arm := mine.vi.Of(host, nic).Disconnect(t), mine.cq.Of(host, nic).Notifier().Arm(t)
-				_, _, resize := mine.cq.Of(host, nic).Resize(t, 20)
+				_, query := machine.QueryRegion(t, nic, mine.region.Address, mine.region.Handle)
+				state, arm := mine.vi.Of(machine, nic).Disconnect(t), mine.cq.Of(machine, nic).Notifier().Arm(t)
+				_, _, resize := mine.cq.Of(machine, nic).Resize(t, 20)
 				errs = append(errs,
-					wants("query a region "+name, query, driver.ErrInvalidParameter),
-					wants("deregister "+name, host.Deregister(t, nic, mine.region.Address, mine.region.Handle), driver.ErrInvalidParameter),
-					wants("destroy a VI "+name, mine.vi.Of(host, nic).Destroy(t), driver.ErrInvalidParameter),
-					wants("disconnect "+name, state, driver.ErrInvalidParameter),
-					wants("destroy a completion queue "+name, mine.cq.Of(host, nic).Destroy(t), driver.ErrInvalidParameter),
-					wants("resize "+name, resize, driver.ErrInvalidParameter),
-					wants("arm "+name, arm, driver.ErrInvalidParameter),
-					wants("arm a VI's "+name, mine.vi.Of(host, nic).Notifier(true).Arm(t), driver.ErrInvalidParameter),
+					wants("query a region "+name, query, host.ErrInvalidParameter),
+					wants("deregister "+name, machine.Deregister(t, nic, mine.region.Address, mine.region.Handle), host.ErrInvalidParameter),
+					wants("destroy a VI "+name, mine.vi.Of(machine, nic).Destroy(t), host.ErrInvalidParameter),
+					wants("disconnect "+name, state, host.ErrInvalidParameter),
+					wants("destroy a completion queue "+name, mine.cq.Of(machine, nic).Destroy(t), host.ErrInvalidParameter),
+					wants("resize "+name, resize, host.ErrInvalidParameter),
+					wants("arm "+name, arm, host.ErrInvalidParameter),
+					wants("arm a VI's "+name, mine.vi.Of(machine, nic).Notifier(true).Arm(t), host.ErrInvalidParameter),
 				)
 			}
-			_, wait := host.ConnectWait(t, mine.nic.ID, "x", driver.Never)
-			_, _, create := host.CreateVI(t, own.ID, driver.VIAttributes{SendQueue: mine.cq})
-			_, _, tagged := host.CreateVI(t, own.ID, driver.VIAttributes{Tag: mine.tag})
+			_, wait := machine.ConnectWait(t, mine.nic.ID, "x", host.Never)
+			_, _, create := machine.CreateVI(t, own.ID, driver.VIAttributes{SendQueue: mine.cq})
+			_, _, tagged := machine.CreateVI(t, own.ID, driver.VIAttributes{Tag: mine.tag})
 			return errors.Join(append(errs,
-				wants("close", host.CloseNIC(t, mine.nic.ID), driver.ErrInvalidParameter),
-				wants("wait at another's NIC handle", wait, driver.ErrInvalidParameter),
-				wants("tie to another's completion queue", create, driver.ErrInvalidParameter),
+				wants("close", machine.CloseNIC(t, mine.nic.ID), host.ErrInvalidParameter),
+				wants("wait at another's NIC handle", wait, host.ErrInvalidParameter),
+				wants("tie to another's completion queue", create, host.ErrInvalidParameter),
 				wants("another's tag", tagged, driver.ErrTag),
-				wants("destroy another's tag", host.DestroyTag(t, own.ID, mine.tag), driver.ErrTag),
-				wants("accept another's request", mine.request.Of(host, own.ID).Accept(t, vi), driver.ErrNoRequest),
-				wants("reject another's request", mine.request.Of(host, own.ID).Reject(t), driver.ErrNoRequest),
-				wants("free the replies", host.FreeReplies(t), driver.ErrInUse),
-				wants("free the status page", host.FreeStatuses(t), driver.ErrInUse),
-				t.Send(driver.ThreadID{Node: rootNode, Rank: h.members[0].First}, nil),
+				wants("destroy another's tag", machine.DestroyTag(t, own.ID, mine.tag), driver.ErrTag),
+				wants("accept another's request", mine.request.Of(machine, own.ID).Accept(t, vi), driver.ErrNoRequest),
+				wants("reject another's request", mine.request.Of(machine, own.ID).Reject(t), driver.ErrNoRequest),
+				wants("free the replies", machine.FreeReplies(t), host.ErrInUse),
+				wants("free the status page", machine.FreeStatuses(t), host.ErrInUse),
+				t.Send(host.ThreadID{Node: rootNode, Rank: h.members[0].First}, nil),
 			)...)
 		},
-		func(h *house, t *driver.Thread) error {
-			host := h.members[2].Host
-			nic, err := host.OpenNIC(t)
+		func(h *house, t *host.Thread) error {
+			own := h.members[2].Host
+			nic, err := own.OpenNIC(t)
 			if err != nil {
 				return err
 			}
-			vi, _, err := host.CreateVI(t, nic.ID, driver.VIAttributes{})
+			vi, _, err := own.CreateVI(t, nic.ID, driver.VIAttributes{})
 			if err != nil {
 				return err
 			}
 			for {
-				if _, err = vi.Connect(t, driver.NodeMAC(rootNode), "here", "me", driver.Never); !errors.Is(err, driver.ErrNoMatch) {
+				if _, err = vi.Connect(t, driver.NodeMAC(rootNode), "here", "me", host.Never); !errors.Is(err, driver.ErrNoMatch) {
 					return err
 				}
-				if err := t.Sleep(10 * driver.Microsecond); err != nil {
+				if err := t.Sleep(10 * host.Microsecond); err != nil {
 					return err
 				}
 			}
@@ -241,61 +243,61 @@ func TestProcessesCannotNameEachOthersObjects(t *testing.T) {
 func TestReclaimAtAnyMoment(t *testing.T) {
 	for step := range 40 {
 		t.Run(fmt.Sprint(step), func(t *testing.T) {
-			reclaimAt(t, driver.Time(step)*50*driver.Microsecond+7*driver.Nanosecond*driver.Time(step))
+			reclaimAt(t, host.Time(step)*50*host.Microsecond+7*host.Nanosecond*host.Time(step))
 		})
 	}
 }
 
-func reclaimAt(t *testing.T, moment driver.Time) {
+func reclaimAt(t *testing.T, moment host.Time) {
 	var gone atomic.Bool
 	const rounds = 12
-	work := func(h *house, t *driver.Thread, host *driver.Host, discriminator string, stop func() bool) error {
+	work := func(h *house, t *host.Thread, own *driver.Host, discriminator string, stop func() bool) error {
 		for round := 0; !stop(); round++ {
-			nic, err := host.OpenNIC(t)
+			nic, err := own.OpenNIC(t)
 			if err != nil {
 				return err
 			}
-			b, err := host.Allocate(t, 2*driver.PageBytes, driver.Single)
+			b, err := own.Allocate(t, 2*mem.PageBytes, mem.Single)
 			if err != nil {
 				return err
 			}
-			if _, err := host.Register(t, nic.ID, b.Address(), uint64(b.Len()), 0, driver.Rights{}); err != nil {
+			if _, err := own.Register(t, nic.ID, b.Address(), uint64(b.Len()), 0, driver.Rights{}); err != nil {
 				return err
 			}
-			cq, _, err := host.CreateCQ(t, nic.ID, 16)
+			cq, _, err := own.CreateCQ(t, nic.ID, 16)
 			if err != nil {
 				return err
 			}
 			if _, _, err := cq.Resize(t, 32); err != nil {
 				return err
 			}
-			vi, _, err := host.CreateVI(t, nic.ID, driver.VIAttributes{SendQueue: cq, ReceiveQueue: cq})
+			vi, _, err := own.CreateVI(t, nic.ID, driver.VIAttributes{SendQueue: cq, ReceiveQueue: cq})
 			if err != nil {
 				return err
 			}
 			if discriminator != "" {
-				r, err := host.ConnectWait(t, nic.ID, discriminator, driver.Never)
+				r, err := own.ConnectWait(t, nic.ID, discriminator, host.Never)
 				if err != nil {
 					return err
 				}
 				if err := r.Accept(t, vi); err != nil {
 					return err
 				}
-				if err := t.Sleep(100 * driver.Microsecond); err != nil {
+				if err := t.Sleep(100 * host.Microsecond); err != nil {
 					return err
 				}
 			}
-			if err := host.CloseNIC(t, nic.ID); err != nil {
+			if err := own.CloseNIC(t, nic.ID); err != nil {
 				return err
 			}
-			if err := host.Free(t, b); err != nil {
+			if err := own.Free(t, b); err != nil {
 				return err
 			}
 		}
 		return nil
 	}
 	runHouse(t,
-		func(h *house, t *driver.Thread) error {
+		func(h *house, t *host.Thread) error {
 			if err := t.Sleep(moment); err != nil {
 				return err
 			}
@@ -325,30 +327,30 @@ func reclaimAt(t *testing.T, moment driver.Time) {
 			}
 			return agent.Reclaim(t, h.members[0].ID) // once more is no error
 		},
-		func(h *house, t *driver.Thread) error {
+		func(h *house, t *host.Thread) error {
 			// The call at hand is never answered: its thread is the one that waits at the end.
 			err := work(h, t, h.members[0].Host, "here", func() bool { return false })
-			if !errors.Is(err, bridge.ErrDeadlock) && !errors.Is(err, driver.ErrInvalidParameter) {
+			if !errors.Is(err, bridge.ErrDeadlock) && !errors.Is(err, host.ErrInvalidParameter) {
 				return fmt.Errorf("the reclaimed process: %w", err)
 			}
 			return nil
 		},
-		func(h *house, t *driver.Thread) error {
+		func(h *house, t *host.Thread) error {
 			round := 0
 			return work(h, t, h.members[1].Host, "", func() bool { round++; return round > rounds && gone.Load() })
 		},
-		func(h *house, t *driver.Thread) error {
-			host := h.members[2].Host
-			nic, err := host.OpenNIC(t)
+		func(h *house, t *host.Thread) error {
+			own := h.members[2].Host
+			nic, err := own.OpenNIC(t)
 			if err != nil {
 				return err
 			}
-			vi, _, err := host.CreateVI(t, nic.ID, driver.VIAttributes{})
+			vi, _, err := own.CreateVI(t, nic.ID, driver.VIAttributes{})
 			if err != nil {
 				return err
 			}
 			for {
-				_, err = vi.Connect(t, driver.NodeMAC(rootNode), "here", "me", 10*driver.Millisecond)
+				_, err = vi.Connect(t, driver.NodeMAC(rootNode), "here", "me", 10*host.Millisecond)
 				switch {
 				case errors.Is(err, driver.ErrTimeout), errors.Is(err, driver.ErrNoMatch), errors.Is(err, driver.ErrRejected):
 					if gone.Load() {
@@ -358,13 +360,13 @@ func reclaimAt(t *testing.T, moment driver.Time) {
 					return err
 				default:
 					// The connection ends, whoever ends it.
-					if ok, err := t.Poll(driver.Poll{Ranges: []driver.Range{vi.StateRange()}, Period: driver.Microsecond, Timeout: driver.Second}, func() bool {
+					if ok, err := t.Poll(host.Poll{Ranges: []mem.Range{vi.StateRange()}, Period: host.Microsecond, Timeout: host.Second}, func() bool {
 						s, _ := vi.State()
 						return s == layout.VIStateError
 					}); err != nil || !ok {
 						return fmt.Errorf("the peer was not told (%v): %w", ok, err)
 					}
-					e, ok, err := host.NextError(t, nic.ID)
+					e, ok, err := own.NextError(t, nic.ID)
 					if err != nil || !ok || e.Code != layout.AsyncErrorConnectionLost {
 						return fmt.Errorf("the peer was told %+v: %w", e, err)
 					}
@@ -372,7 +374,7 @@ func reclaimAt(t *testing.T, moment driver.Time) {
 						return err
 					}
 				}
-				if err := t.Sleep(driver.Microsecond); err != nil {
+				if err := t.Sleep(host.Microsecond); err != nil {
 					return err
 				}
 			}
@@ -383,13 +385,13 @@ func reclaimAt(t *testing.T, moment driver.Time) {
 // and another one gets its own share.
 func TestQuotas(t *testing.T) {
 	quota := driver.Quota{VIs: 3, CQs: 2, Tags: 4, Regions: 5}
-	hog := func(host *driver.Host, t *driver.Thread) error {
+	hog := func(h *driver.Host, t *host.Thread) error {
 		for range 3 {
-			nic, err := host.OpenNIC(t)
+			nic, err := h.OpenNIC(t)
 			if err != nil {
 				return err
 			}
-			buffer, err := host.Allocate(t, driver.PageBytes, driver.Single)
+			buffer, err := h.Allocate(t, mem.PageBytes, mem.Single)
 			if err != nil {
 				return err
 			}
@@ -399,20 +401,20 @@ func TestQuotas(t *testing.T) {
 				make       func() (func() error, error)
 			}{
 				{quota.VIs, "VIs", "--max-vis", func() (func() error, error) {
-					v, _, err := host.CreateVI(t, nic.ID, driver.VIAttributes{})
+					v, _, err := h.CreateVI(t, nic.ID, driver.VIAttributes{})
 					return func() error { return v.Destroy(t) }, err
 				}},
 				{quota.CQs, "completion queues", "--max-cqs", func() (func() error, error) {
-					q, _, err := host.CreateCQ(t, nic.ID, 4)
+					q, _, err := h.CreateCQ(t, nic.ID, 4)
 					return func() error { return q.Destroy(t) }, err
 				}},
 				{quota.Tags - 1, "protection tags", "--max-tags", func() (func() error, error) {
-					tag, err := host.CreateTag(t, nic.ID)
-					return func() error { return host.DestroyTag(t, nic.ID, tag) }, err
+					tag, err := h.CreateTag(t, nic.ID)
+					return func() error { return h.DestroyTag(t, nic.ID, tag) }, err
 				}},
 				{quota.Regions, "memory regions", "--max-regions", func() (func() error, error) {
-					g, err := host.Register(t, nic.ID, buffer.Address(), 64, 0, driver.Rights{})
-					return func() error { return host.Deregister(t, nic.ID, g.Address, g.Handle) }, err
+					g, err := h.Register(t, nic.ID, buffer.Address(), 64, 0, driver.Rights{})
+					return func() error { return h.Deregister(t, nic.ID, g.Address, g.Handle) }, err
 				}},
 			} {
 				var last func() error
@@ -422,7 +424,7 @@ func TestQuotas(t *testing.T) {
 					}
 				}
 				_, err := c.make()
-				if !errors.Is(err, driver.ErrResource) || !strings.Contains(err.Error(), "the most that one process may have (hvia up "+c.flag+")") {
+				if !errors.Is(err, host.ErrResource) || !strings.Contains(err.Error(), "the most that one process may have (hvia up "+c.flag+")") {
 					return fmt.Errorf("%s: one more than %d: %w", c.name, c.most, err)
 				}
 				if err := last(); err != nil {
@@ -433,35 +435,35 @@ func TestQuotas(t *testing.T) {
 				}
 			}
 			// The handle takes all with it.
-			if err := errors.Join(host.CloseNIC(t, nic.ID), host.Free(t, buffer)); err != nil {
+			if err := errors.Join(h.CloseNIC(t, nic.ID), h.Free(t, buffer)); err != nil {
 				return err
 			}
 		}
 		return nil
 	}
 	runHouseOf(t, driver.HostConfig{Quota: quota},
-		func(*house, *driver.Thread) error { return nil },
-		func(h *house, t *driver.Thread) error { return hog(h.members[0].Host, t) },
-		func(h *house, t *driver.Thread) error { return hog(h.members[1].Host, t) },
+		func(*house, *host.Thread) error { return nil },
+		func(h *house, t *host.Thread) error { return hog(h.members[0].Host, t) },
+		func(h *house, t *host.Thread) error { return hog(h.members[1].Host, t) },
 	)
 }
 
 // A thread calls the agent of its own process only, whichever of the two bounds of its
 // ranks it misses.
 func TestCallsOfForeignThreads(t *testing.T) {
-	foreign := func(h *house, t *driver.Thread, members ...int) error {
+	foreign := func(h *house, t *host.Thread, members ...int) error {
 		for _, m := range members {
-			if _, err := h.members[m].Host.OpenNIC(t); !errors.Is(err, driver.ErrInvalidParameter) {
+			if _, err := h.members[m].Host.OpenNIC(t); !errors.Is(err, host.ErrInvalidParameter) {
 				return fmt.Errorf("thread %v calls as process %d: %w", t.ID(), m, err)
 			}
 		}
 		return nil
 	}
 	runHouse(t,
-		func(h *house, t *driver.Thread) error { return foreign(h, t, 0, 1, 2) }, // the service's
-		func(h *house, t *driver.Thread) error { return foreign(h, t, 1, 2) },
-		func(h *house, t *driver.Thread) error { return foreign(h, t, 0, 2) },
-		func(h *house, t *driver.Thread) error { return foreign(h, t, 0, 1) },
+		func(h *house, t *host.Thread) error { return foreign(h, t, 0, 1, 2) }, // the service's
+		func(h *house, t *host.Thread) error { return foreign(h, t, 1, 2) },
+		func(h *house, t *host.Thread) error { return foreign(h, t, 0, 2) },
+		func(h *house, t *host.Thread) error { return foreign(h, t, 0, 1) },
 	)
 	// The same ranks on another node.
 	f, err := drivertest.New(2, 4)
@@ -471,12 +473,12 @@ func TestCallsOfForeignThreads(t *testing.T) {
 	defer cancel()
 	hosts := make(chan *driver.Host, 1)
 	require.NoError(t, driver.RunOn(ctx, f, driver.RunConfig{},
-		driver.Program{Node: 0, Main: func(t *driver.Thread, h *driver.Host) error {
+		driver.Program{Node: 0, Main: func(t *host.Thread, h *driver.Host) error {
 			hosts <- h
-			return t.Sleep(driver.Millisecond)
+			return t.Sleep(host.Millisecond)
 		}},
-		driver.Program{Node: 1, Main: func(t *driver.Thread, _ *driver.Host) error {
-			return wants("another node's agent", second((<-hosts).OpenNIC(t)), driver.ErrInvalidParameter)
+		driver.Program{Node: 1, Main: func(t *host.Thread, _ *driver.Host) error {
+			return wants("another node's agent", second((<-hosts).OpenNIC(t)), host.ErrInvalidParameter)
 		}},
 	))
 }
@@ -487,7 +489,7 @@ func second[T any](_ T, err error) error { return err }
 func TestEndsOfAgentsInTheLog(t *testing.T) {
 	var log bytes.Buffer
 	c := driver.HostConfig{Logger: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn}))}
-	nothing := func(*house, *driver.Thread) error { return nil }
+	nothing := func(*house, *host.Thread) error { return nil }
 	runHouseOf(t, c, nothing, nothing, nothing, nothing)
 	require.Empty(t, log.String())
 
@@ -495,7 +497,7 @@ func TestEndsOfAgentsInTheLog(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(f.Close)
 	f.Node(0).Card.Dead = true
-	err = driver.RunOn(t.Context(), f, driver.RunConfig{Logger: c.Logger}, driver.Program{Main: func(t *driver.Thread, h *driver.Host) error {
+	err = driver.RunOn(t.Context(), f, driver.RunConfig{Logger: c.Logger}, driver.Program{Main: func(t *host.Thread, h *driver.Host) error {
 		return second(h.OpenNIC(t))
 	}})
 	require.Error(t, err)
@@ -506,7 +508,7 @@ func TestEndsOfAgentsInTheLog(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(f.Close)
 	gaveUp := errors.New("the program gave up")
-	err = driver.RunOn(t.Context(), f, driver.RunConfig{Logger: c.Logger}, driver.Program{Main: func(*driver.Thread, *driver.Host) error { return gaveUp }})
+	err = driver.RunOn(t.Context(), f, driver.RunConfig{Logger: c.Logger}, driver.Program{Main: func(*host.Thread, *driver.Host) error { return gaveUp }})
 	require.ErrorIs(t, err, gaveUp)
 	require.Contains(t, log.String(), "level=ERROR msg=\"the kernel agent ended\"")
 	log.Reset()

@@ -6,6 +6,8 @@ import (
 	"encoding/binary"
 	"fmt"
 
+	"hvia/host"
+	"hvia/host/mem"
 	"hvia/layout"
 )
 
@@ -151,16 +153,16 @@ func encodeRequest(q *request) []byte {
 func decodeRequest(b []byte) (request, error) {
 	var q request
 	if len(b) != requestBytes {
-		return q, fmt.Errorf("driver: request of %d bytes, want %d: %w", len(b), requestBytes, ErrInvalidParameter)
+		return q, fmt.Errorf("driver: request of %d bytes, want %d: %w", len(b), requestBytes, host.ErrInvalidParameter)
 	}
 	if _, err := binary.Decode(b, binary.LittleEndian, &q); err != nil {
 		return q, fmt.Errorf("driver: decode request: %w", err)
 	}
 	if q.AskedLength > layout.MaxDiscriminator || q.OwnLength > layout.MaxDiscriminator {
-		return q, fmt.Errorf("driver: %v: discriminators of %d and %d bytes, at most %d: %w", q.Op, q.AskedLength, q.OwnLength, layout.MaxDiscriminator, ErrInvalidParameter)
+		return q, fmt.Errorf("driver: %v: discriminators of %d and %d bytes, at most %d: %w", q.Op, q.AskedLength, q.OwnLength, layout.MaxDiscriminator, host.ErrInvalidParameter)
 	}
 	if q.Offers > layout.MaxOfferedRegions {
-		return q, fmt.Errorf("driver: %v: %d regions, at most %d: %w", q.Op, q.Offers, layout.MaxOfferedRegions, ErrInvalidParameter)
+		return q, fmt.Errorf("driver: %v: %d regions, at most %d: %w", q.Op, q.Offers, layout.MaxOfferedRegions, host.ErrInvalidParameter)
 	}
 	return q, nil
 }
@@ -183,7 +185,7 @@ func putReply(slot []byte, id uint32, r *reply, err error) {
 		panic(err) // the slot is large enough
 	}
 	copy(slot[replyBody+replyBytes:], text)
-	StoreUint32(slot, id)
+	mem.StoreUint32(slot, id)
 }
 
 // getReply takes a reply out of a slot that another process may have written.
@@ -194,7 +196,7 @@ func getReply(slot []byte) (reply, error) {
 	}
 	text := slot[replyBody+replyBytes:]
 	if int(r.Code) >= len(sentinels) || int(r.TextLength) > len(text) || r.OwnLength > layout.MaxDiscriminator || r.Offers > layout.MaxOfferedRegions {
-		return reply{}, fmt.Errorf("driver: reply with code %d, %d bytes of text and %d regions: %w", r.Code, r.TextLength, r.Offers, ErrInvalidParameter)
+		return reply{}, fmt.Errorf("driver: reply with code %d, %d bytes of text and %d regions: %w", r.Code, r.TextLength, r.Offers, host.ErrInvalidParameter)
 	}
 	if r.Code != 0 {
 		return r, &callError{text: string(text[:r.TextLength]), kind: sentinels[r.Code]}
@@ -220,7 +222,7 @@ const (
 )
 
 // The page is full.
-const _ = uint(PageBytes - statusBytes)
+const _ = uint(mem.PageBytes - statusBytes)
 
 func errorsWord(nic uint32) int { return errorsOffset + 8*int(nic%statusNICs) }
 

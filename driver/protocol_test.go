@@ -11,6 +11,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
+
+	"hvia/host"
+	"hvia/host/mem"
 )
 
 func TestRequestRoundTrip(t *testing.T) {
@@ -39,7 +42,7 @@ func TestReplyRoundTrip(t *testing.T) {
 			err = fmt.Errorf("call %d: %w", i, sentinel)
 		}
 		putReply(slot, uint32(i+1), &reply{Object: 7, Address: 1 << 40}, err)
-		require.Equal(t, uint32(i+1), LoadUint32(slot))
+		require.Equal(t, uint32(i+1), mem.LoadUint32(slot))
 		r, got := getReply(slot)
 		require.EqualValues(t, 7, r.Object)
 		require.EqualValues(t, 1<<40, r.Address)
@@ -68,7 +71,7 @@ func TestRegionsOfMessages(t *testing.T) {
 	require.Equal(t, q, got)
 	q.Offers++
 	_, err = decodeRequest(encodeRequest(&q))
-	require.ErrorIs(t, err, ErrInvalidParameter)
+	require.ErrorIs(t, err, host.ErrInvalidParameter)
 
 	slot := make([]byte, replySlot)
 	r := reply{Offers: MaxOfferedRegions}
@@ -84,7 +87,7 @@ func TestRegionsOfMessages(t *testing.T) {
 	r.Offers++
 	putReply(slot, 2, &r, nil)
 	_, err = getReply(slot)
-	require.ErrorIs(t, err, ErrInvalidParameter)
+	require.ErrorIs(t, err, host.ErrInvalidParameter)
 }
 
 func TestOperationsHaveNames(t *testing.T) {
@@ -101,7 +104,7 @@ func FuzzDecodeRequest(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		q, err := decodeRequest(b)
 		if err != nil {
-			require.ErrorIs(t, err, ErrInvalidParameter)
+			require.ErrorIs(t, err, host.ErrInvalidParameter)
 			return
 		}
 		_, _ = q.asked(), q.own() // must not leave their arrays

@@ -2,7 +2,11 @@
 
 package driver
 
-import "fmt"
+import (
+	"fmt"
+
+	"hvia/host"
+)
 
 // Quota limits what one process may have of a node's card, so that it leaves some to
 // others. 0 stands for no limit but the card's.
@@ -35,7 +39,7 @@ type uses struct{ vis, cqs, tags, regions use }
 // check rejects one more than the process may have.
 func (u *use) check(p *process) error {
 	if u.limit > 0 && u.count >= u.limit {
-		return fmt.Errorf("process '%s' has %d %s, the most that one process may have (hvia up %s): %w", p.name, u.count, u.name, u.flag, ErrResource)
+		return fmt.Errorf("process '%s' has %d %s, the most that one process may have (hvia up %s): %w", p.name, u.count, u.name, u.flag, host.ErrResource)
 	}
 	return nil
 }

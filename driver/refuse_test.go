@@ -10,6 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"hvia/driver"
+	"hvia/host"
+	"hvia/host/mem"
 	"hvia/sim"
 )
 
@@ -30,19 +32,19 @@ func TestAgentThatEndsAnswers(t *testing.T) {
 			defer func() { require.NoError(t, f.Close()) }()
 			raw, err := f.Conn().Memory(0)
 			require.NoError(t, err)
-			m, err := driver.NewMemory(driver.MemoryConfig{Fd: raw.FD, Frames: raw.Frames, Use: raw, Seed: 1})
+			m, err := mem.New(mem.Config{Fd: raw.FD, Frames: raw.Frames, Use: raw, Seed: 1})
 			require.NoError(t, err)
 			defer m.Close()
-			agent, err := driver.Attach(ctx, f.Conn(), driver.ThreadID{Node: 0, Rank: 0}, "agent")
+			agent, err := host.Attach(ctx, f.Conn(), host.ThreadID{Node: 0, Rank: 0}, "agent")
 			require.NoError(t, err)
-			th, err := driver.Attach(ctx, f.Conn(), driver.ThreadID{Node: 0, Rank: 1}, "program")
+			th, err := host.Attach(ctx, f.Conn(), host.ThreadID{Node: 0, Rank: 1}, "program")
 			require.NoError(t, err)
 			const asked = 50
 			ask := func() {
 				for i := range uint32(asked) {
 					require.NoError(t, driver.Ask(th, i+1))
 				}
-				require.NoError(t, th.Sleep(10*driver.Millisecond))
+				require.NoError(t, th.Sleep(10*host.Millisecond))
 			}
 			if mode == sim.Free {
 				ask()

@@ -9,6 +9,8 @@ import (
 	"log/slog"
 	"sync"
 
+	"hvia/host"
+	"hvia/host/mem"
 	"hvia/sim"
 	"hvia/sim/bridge"
 )
@@ -17,7 +19,7 @@ import (
 type Program struct {
 	Node int
 	Name string // of the thread; "program <n>" if empty
-	Main func(t *Thread, h *Host) error
+	Main func(t *host.Thread, h *Host) error
 }
 
 // RunConfig says on what Run runs. The zero value of a field takes the default.
@@ -27,18 +29,18 @@ type RunConfig struct {
 	// For RunOn it describes the fabric that is there: Profile and Params must be those
 	// that its simulator has.
 	Fabric    sim.Config
-	Device    Device       // what the nodes' VIs are on: DeviceHvia
-	CardKind  string       // the simulator's kind of node that Device runs on
-	Costs     CostModel    // NoCosts
-	Logger    *slog.Logger // nil = silent
-	Seed      uint64       // of scatter order, sequence numbers and, unless Fabric says otherwise, of the models: 1
-	Transport Transport    // of the reliable levels
-	Regions   int          // largest number of registered regions of a node: 1,024
+	Device    Device         // what the nodes' VIs are on: DeviceHvia
+	CardKind  string         // the simulator's kind of node that Device runs on
+	Costs     host.CostModel // NoCosts
+	Logger    *slog.Logger   // nil = silent
+	Seed      uint64         // of scatter order, sequence numbers and, unless Fabric says otherwise, of the models: 1
+	Transport Transport      // of the reliable levels
+	Regions   int            // largest number of registered regions of a node: 1,024
 
 	// Spending, when set, is told each entry of the accounts of all threads of this
 	// process, the agents' included, on the thread that spends: several call it at
 	// once, each in the order of its time. It must not call into the driver.
-	Spending func(Spending)
+	Spending func(host.Spending)
 
 	// Finished, when set, is called after all programs have ended and before
 	// the fabric is closed, for digests and the like.
@@ -120,9 +122,9 @@ func AgentName(node int) string { return fmt.Sprintf("agent %d", node) }
 
 // Fabric is where programs run: it gives threads and host memory.
 type Fabric interface {
-	Attach(ctx context.Context, id ThreadID, name string) (*Thread, error)
+	Attach(ctx context.Context, id host.ThreadID, name string) (*host.Thread, error)
 	// Memory makes the allocator of a node's memory; it is called once for a node.
-	Memory(node int, seed uint64) (*Memory, error)
+	Memory(node int, seed uint64) (*mem.Memory, error)
 }
 
 // Machines returns the simulated machines that a connection reaches.
@@ -130,16 +132,16 @@ func Machines(conn *bridge.Conn) Fabric { return machines{conn} }
 
 type machines struct{ conn *bridge.Conn }
 
-func (m machines) Attach(ctx context.Context, id ThreadID, name string) (*Thread, error) {
-	return Attach(ctx, m.conn, id, name)
+func (m machines) Attach(ctx context.Context, id host.ThreadID, name string) (*host.Thread, error) {
+	return host.Attach(ctx, m.conn, id, name)
 }
 
-func (m machines) Memory(node int, seed uint64) (*Memory, error) {
+func (m machines) Memory(node int, seed uint64) (*mem.Memory, error) {
 	raw, err := m.conn.Memory(node)
 	if err != nil {
 		return nil, err
 	}
-	return NewMemory(MemoryConfig{Fd: raw.FD, Frames: raw.Frames, Use: raw, Seed: seed})
+	return mem.New(mem.Config{Fd: raw.FD, Frames: raw.Frames, Use: raw, Seed: seed})
 }
 
 // RunOn runs programs on a fabric that is there already. A process that
@@ -147,7 +149,7 @@ func (m machines) Memory(node int, seed uint64) (*Memory, error) {
 // elsewhere. Programs of one node must be in one process.
 func RunOn(ctx context.Context, f Fabric, c RunConfig, programs ...Program) error {
 	if c.Costs == nil {
-		c.Costs = NoCosts{}
+		c.Costs = host.NoCosts{}
 	}
 	programs = named(programs)
 	here := map[int]int{} // programs of this process by node
@@ -165,7 +167,7 @@ func RunOn(ctx context.Context, f Fabric, c RunConfig, programs ...Program) erro
 	var failed []error
 	type job struct {
 		program Program
-		thread  *Thread
+		thread  *host.Thread
 		host    *Host
 	}
 	var jobs []job
@@ -183,11 +185,11 @@ func RunOn(ctx context.Context, f Fabric, c RunConfig, programs ...Program) erro
 				}
 				hosts[p.Node], agents = h, append(agents, h)
 			}
-			t, err := f.Attach(ctx, ThreadID{p.Node, ranks[p.Node]}, p.Name)
+			t, err := f.Attach(ctx, host.ThreadID{Node: p.Node, Rank: ranks[p.Node]}, p.Name)
 			if err != nil {
 				return err
 			}
-			t.spending = c.Spending
+			t.OnSpend(c.Spending)
 			jobs = append(jobs, job{p, t, h})
 		}
 		return nil
@@ -241,23 +243,23 @@ func RunOn(ctx context.Context, f Fabric, c RunConfig, programs ...Program) erro
 }
 
 func startNode(ctx context.Context, f Fabric, c RunConfig, node, programs int) (*Host, error) {
-	seed := splitMix(c.Seed + uint64(node))
-	m, err := f.Memory(node, seed.next())
+	seed := host.SplitMix(c.Seed + uint64(node))
+	m, err := f.Memory(node, seed.Next())
 	if err != nil {
 		return nil, err
 	}
-	t, err := f.Attach(ctx, ThreadID{node, AgentRank}, AgentName(node))
+	t, err := f.Attach(ctx, host.ThreadID{Node: node, Rank: AgentRank}, AgentName(node))
 	if err != nil {
 		m.Close()
 		return nil, err
 	}
-	t.spending = c.Spending
+	t.OnSpend(c.Spending)
 	var names []string
 	for _, n := range c.Fabric.Nodes {
 		names = append(names, n.Name)
 	}
 	h, err := StartHost(t, HostConfig{
-		Names: names, Switch: c.Fabric.Switch, Profile: c.Fabric.Profile, Params: c.Fabric.Params, Memory: m, Device: c.Device, Costs: c.Costs, Logger: c.Logger, Seed: seed.next(), Transport: c.Transport, Regions: c.Regions, Programs: programs,
+		Names: names, Switch: c.Fabric.Switch, Profile: c.Fabric.Profile, Params: c.Fabric.Params, Memory: m, Device: c.Device, Costs: c.Costs, Logger: c.Logger, Seed: seed.Next(), Transport: c.Transport, Regions: c.Regions, Programs: programs,
 	})
 	if err != nil {
 		_ = t.Detach() // nothing was started

@@ -7,6 +7,7 @@ import (
 	"math/bits"
 
 	"hvia/driver/internal/connect"
+	"hvia/host"
 )
 
 // NoRetries is the RetryLimit with which the first timeout breaks a connection.
@@ -24,7 +25,7 @@ type Transport struct {
 	// RetryTimeout is how long the card waits for progress before it sends again. The
 	// card counts clocks and a power of two of them: it is rounded up to that. The
 	// default is 2^16 clocks, the least 2^8, the most 2^31.
-	RetryTimeout Time
+	RetryTimeout host.Time
 	// RetryLimit is how many timeouts in a row without a sign of life of the peer a
 	// connection survives, at most 255: 7. Without progress, from a peer that lives,
 	// it survives 64 times as many (parameter RetryAliveFactor).
@@ -51,7 +52,7 @@ type transport struct {
 	offer       connect.Offer
 	retryLimit  uint8
 	timeoutLog2 uint8
-	linger      Time
+	linger      host.Time
 }
 
 // settle completes the settings for a card with the given values of parameters.
@@ -63,7 +64,7 @@ func (c Transport) settle(value func(name string) (int64, error)) (t transport, 
 		}
 	}
 	// With a smaller window the card would wait for acknowledgements that are not due.
-	minWindow, maxReadLimit, clock := int(figures[0]), int(figures[1]), Time(figures[2])
+	minWindow, maxReadLimit, clock := int(figures[0]), int(figures[1]), host.Time(figures[2])
 	for _, f := range []struct {
 		name              string
 		value, byDefault  int
@@ -80,7 +81,7 @@ func (c Transport) settle(value func(name string) (int64, error)) (t transport, 
 		case v == f.zero:
 			*f.to = 0
 		case v < f.least || v > f.most:
-			return t, fmt.Errorf("driver: transport: %s is %d: want %d to %d, or 0 for the default of %d: %w", f.name, v, f.least, f.most, f.byDefault, ErrInvalidParameter)
+			return t, fmt.Errorf("driver: transport: %s is %d: want %d to %d, or 0 for the default of %d: %w", f.name, v, f.least, f.most, f.byDefault, host.ErrInvalidParameter)
 		default:
 			*f.to = uint8(v)
 		}
@@ -89,7 +90,7 @@ func (c Transport) settle(value func(name string) (int64, error)) (t transport, 
 		c.RetryTimeout = clock << defaultTimeoutLog2
 	}
 	if c.RetryTimeout < 0 || c.RetryTimeout > clock<<maxTimeoutLog2 {
-		return t, fmt.Errorf("driver: transport: RetryTimeout is %v, the card's clock %v: want up to 2^%d clocks: %w", c.RetryTimeout, clock, maxTimeoutLog2, ErrInvalidParameter)
+		return t, fmt.Errorf("driver: transport: RetryTimeout is %v, the card's clock %v: want up to 2^%d clocks: %w", c.RetryTimeout, clock, maxTimeoutLog2, host.ErrInvalidParameter)
 	}
 	clocks := (c.RetryTimeout + clock - 1) / clock
 	t.timeoutLog2 = uint8(max(bits.Len64(uint64(clocks-1)), minTimeoutLog2))

@@ -8,6 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"hvia/driver/internal/connect"
+	"hvia/host"
+	"hvia/host/mem"
 	"hvia/params"
 )
 
@@ -17,10 +19,10 @@ func TestTransportDefaults(t *testing.T) {
 	got, err := Transport{}.settle(base.Lookup)
 	require.NoError(t, err)
 	require.Equal(t, transport{
-		offer: connect.Offer{Window: 16, ReadLimit: 4}, retryLimit: 7, timeoutLog2: 16, linger: 4 * 30 << 16 * Nanosecond,
+		offer: connect.Offer{Window: 16, ReadLimit: 4}, retryLimit: 7, timeoutLog2: 16, linger: 4 * 30 << 16 * host.Nanosecond,
 	}, got)
 	require.EqualValues(t, 1<<params.CompletionQueuesLog2, statusCQs)
-	require.LessOrEqual(t, statusBytes, PageBytes)
+	require.LessOrEqual(t, statusBytes, mem.PageBytes)
 }
 
 func TestTransportSettings(t *testing.T) {
@@ -32,13 +34,13 @@ func TestTransportSettings(t *testing.T) {
 		log2   uint8
 		refuse string
 	}{
-		{"all given", Transport{Window: 255, ReadLimit: 1, RetryLimit: 255, RetryTimeout: Millisecond}, connect.Offer{Window: 255, ReadLimit: 1}, 255, 16, ""},
+		{"all given", Transport{Window: 255, ReadLimit: 1, RetryLimit: 255, RetryTimeout: host.Millisecond}, connect.Offer{Window: 255, ReadLimit: 1}, 255, 16, ""},
 		{"no retries", Transport{RetryLimit: NoRetries}, connect.Offer{Window: 16, ReadLimit: 4}, 0, 16, ""},
-		{"exactly a power of two", Transport{RetryTimeout: 30 * Nanosecond << 20}, connect.Offer{Window: 16, ReadLimit: 4}, 7, 20, ""},
-		{"a little more than that", Transport{RetryTimeout: 30*Nanosecond<<20 + 1}, connect.Offer{Window: 16, ReadLimit: 4}, 7, 21, ""},
+		{"exactly a power of two", Transport{RetryTimeout: 30 * host.Nanosecond << 20}, connect.Offer{Window: 16, ReadLimit: 4}, 7, 20, ""},
+		{"a little more than that", Transport{RetryTimeout: 30*host.Nanosecond<<20 + 1}, connect.Offer{Window: 16, ReadLimit: 4}, 7, 21, ""},
 		{"less than the least", Transport{RetryTimeout: 1}, connect.Offer{Window: 16, ReadLimit: 4}, 7, 8, ""},
-		{"the most", Transport{RetryTimeout: 30 * Nanosecond << 31}, connect.Offer{Window: 16, ReadLimit: 4}, 7, 31, ""},
-		{"more than the most", Transport{RetryTimeout: 30*Nanosecond<<31 + 1}, connect.Offer{}, 0, 0, "RetryTimeout is"},
+		{"the most", Transport{RetryTimeout: 30 * host.Nanosecond << 31}, connect.Offer{Window: 16, ReadLimit: 4}, 7, 31, ""},
+		{"more than the most", Transport{RetryTimeout: 30*host.Nanosecond<<31 + 1}, connect.Offer{}, 0, 0, "RetryTimeout is"},
 		{"time that goes back", Transport{RetryTimeout: -1}, connect.Offer{}, 0, 0, "RetryTimeout is"},
 		{"window too large", Transport{Window: 256}, connect.Offer{}, 0, 0, "Window is 256: want 4 to 255"},
 		{"window that would wait for ever", Transport{Window: 3}, connect.Offer{}, 0, 0, "Window is 3: want 4 to 255"},
@@ -52,7 +54,7 @@ func TestTransportSettings(t *testing.T) {
 			require.NoError(t, err)
 			got, err := c.in.settle(base.Lookup)
 			if c.refuse != "" {
-				require.ErrorIs(t, err, ErrInvalidParameter)
+				require.ErrorIs(t, err, host.ErrInvalidParameter)
 				require.ErrorContains(t, err, c.refuse)
 				return
 			}
@@ -69,11 +71,11 @@ func TestTransportOfEveryProfile(t *testing.T) {
 		require.NoError(t, err)
 		clock, err := set.Lookup("SystemClockPeriod")
 		require.NoError(t, err)
-		got, err := Transport{RetryTimeout: 2 * Millisecond}.settle(set.Lookup)
+		got, err := Transport{RetryTimeout: 2 * host.Millisecond}.settle(set.Lookup)
 		require.NoError(t, err)
-		lasts := Time(clock) << got.timeoutLog2
-		require.GreaterOrEqual(t, lasts, 2*Millisecond, profile.Name)
-		require.Less(t, lasts, 4*Millisecond, profile.Name)
+		lasts := host.Time(clock) << got.timeoutLog2
+		require.GreaterOrEqual(t, lasts, 2*host.Millisecond, profile.Name)
+		require.Less(t, lasts, 4*host.Millisecond, profile.Name)
 		require.Equal(t, lingerTimeouts*lasts, got.linger, profile.Name)
 	}
 	// Limits are the card's.
@@ -84,6 +86,6 @@ func TestTransportOfEveryProfile(t *testing.T) {
 	require.ErrorContains(t, err, "Window is 8: want 9 to 255")
 	_, err = Transport{ReadLimit: 3}.settle(small)
 	require.ErrorContains(t, err, "ReadLimit is 3: want 1 to 2")
-	_, err = Transport{}.settle(func(name string) (int64, error) { return 0, ErrInvalidParameter })
-	require.ErrorIs(t, err, ErrInvalidParameter)
+	_, err = Transport{}.settle(func(name string) (int64, error) { return 0, host.ErrInvalidParameter })
+	require.ErrorIs(t, err, host.ErrInvalidParameter)
 }

@@ -12,19 +12,20 @@ import (
 
 	"hvia/driver"
 	"hvia/driver/drivertest"
+	"hvia/host"
 	"hvia/vipl"
 )
 
 // priced has a price of its own for everything, so that an account shows what
 // it is made of.
-type priced struct{ driver.NoCosts }
+type priced struct{ host.NoCosts }
 
-func (priced) Post() driver.Time        { return 1000 * driver.Nanosecond }
-func (priced) PollPeriod() driver.Time  { return 100 * driver.Nanosecond }
-func (priced) SendDone() driver.Time    { return 2000 * driver.Nanosecond }
-func (priced) ReceiveDone() driver.Time { return 3000 * driver.Nanosecond }
-func (priced) AgentCall() driver.Time   { return 5000 * driver.Nanosecond }
-func (priced) PinPage() driver.Time     { return 700 * driver.Nanosecond }
+func (priced) Post() host.Time        { return 1000 * host.Nanosecond }
+func (priced) PollPeriod() host.Time  { return 100 * host.Nanosecond }
+func (priced) SendDone() host.Time    { return 2000 * host.Nanosecond }
+func (priced) ReceiveDone() host.Time { return 3000 * host.Nanosecond }
+func (priced) AgentCall() host.Time   { return 5000 * host.Nanosecond }
+func (priced) PinPage() host.Time     { return 700 * host.Nanosecond }
 
 // runPriced runs programs on fake cards with priced work.
 func runPriced(t *testing.T, mains ...main) {
@@ -40,18 +41,18 @@ func runPriced(t *testing.T, mains ...main) {
 // What a call of the library takes is in the account of the thread that made it.
 func TestAccountOfTheLibrary(t *testing.T) {
 	var c priced
-	account := func(e *env, what string, want driver.Account, call func() error) error {
+	account := func(e *env, what string, want host.Account, call func() error) error {
 		before := e.t.Spent()
 		err := call()
 		got := e.t.Spent().Less(before)
-		got[driver.LayerPoll] = want[driver.LayerPoll] // looks are counted by their own test
+		got[host.LayerPoll] = want[host.LayerPoll] // looks are counted by their own test
 		e.that(fmt.Sprintf("%s: spent %v, want %v", what, got, want), got == want)
 		return err
 	}
 	runPriced(t, func(e *env) error {
 		var p *peer
 		calls := c.AgentCall()
-		if err := account(e, "create VI", driver.Account{driver.LayerAgent: calls}, func() error {
+		if err := account(e, "create VI", host.Account{host.LayerAgent: calls}, func() error {
 			_, err := e.nic.CreateVI(e.t, writable)
 			return err
 		}); err != nil {
@@ -61,20 +62,20 @@ func TestAccountOfTheLibrary(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		if err := account(e, "post", driver.Account{driver.LayerLibrary: c.Post()}, func() error {
+		if err := account(e, "post", host.Account{host.LayerLibrary: c.Post()}, func() error {
 			_, err := p.write(0, 4, target{p.mem.Address(), p.mem.Handle()}, 0)
 			return err
 		}); err != nil {
 			return err
 		}
-		if err := account(e, "send wait", driver.Account{driver.LayerLibrary: c.SendDone()}, func() error {
-			d, err := p.vi.SendWait(e.t, driver.Second)
+		if err := account(e, "send wait", host.Account{host.LayerLibrary: c.SendDone()}, func() error {
+			d, err := p.vi.SendWait(e.t, host.Second)
 			e.flushed("idle", d, err)
 			return nil
 		}); err != nil {
 			return err
 		}
-		_ = account(e, "empty", driver.Account{driver.LayerLibrary: c.ReceiveDone()}, func() error {
+		_ = account(e, "empty", host.Account{host.LayerLibrary: c.ReceiveDone()}, func() error {
 			_, err := p.vi.RecvDone(e.t)
 			e.is("empty", err, vipl.ErrDescriptor)
 			return nil
@@ -86,7 +87,7 @@ func TestAccountOfTheLibrary(t *testing.T) {
 		before := e.t.Spent()
 		_, err = p.vi.RecvDone(e.t)
 		e.is("nothing came", err, vipl.ErrNotDone)
-		e.that("a look that finds nothing", e.t.Spent().Less(before) == driver.Account{driver.LayerPoll: c.PollPeriod()})
+		e.that("a look that finds nothing", e.t.Spent().Less(before) == host.Account{host.LayerPoll: c.PollPeriod()})
 		return p.vi.Disconnect(e.t)
 	})
 }

@@ -6,6 +6,8 @@ import (
 	"fmt"
 
 	"hvia/driver"
+	"hvia/host"
+	"hvia/host/mem"
 	"hvia/layout"
 )
 
@@ -57,7 +59,7 @@ type ErrorDescriptor struct {
 // errorsAtOnce is how many errors one call delivers at most.
 const errorsAtOnce = 64
 
-type errorHandler = func(t *driver.Thread, e ErrorDescriptor)
+type errorHandler = func(t *host.Thread, e ErrorDescriptor)
 
 // ErrorCallback registers a handler of the NIC handle's asynchronous errors,
 // those that wait already included. It runs on the thread whose call delivers
@@ -70,7 +72,7 @@ type errorHandler = func(t *driver.Thread, e ErrorDescriptor)
 // ErrorWait also while they wait, and in Disconnect and VI.Destroy before they
 // return. So a run with handlers repeats. A program that wants a context of its
 // own gives it a thread, which calls ErrorWait.
-func (n *NIC) ErrorCallback(h func(t *driver.Thread, e ErrorDescriptor)) error {
+func (n *NIC) ErrorCallback(h func(t *host.Thread, e ErrorDescriptor)) error {
 	if n == nil {
 		return missing("error callback", "NIC handle")
 	}
@@ -89,14 +91,14 @@ func (n *NIC) ErrorCallback(h func(t *driver.Thread, e ErrorDescriptor)) error {
 func (n *NIC) handled() bool { return n.handler.Load() != nil }
 
 // errorWaits says whether deliver has something to do.
-func (n *NIC) errorWaits(t *driver.Thread) bool {
+func (n *NIC) errorWaits(t *host.Thread) bool {
 	return n.handled() && !n.delivering.Load() && n.host.ErrorWaits(t, n.info.ID)
 }
 
 // deliver calls the handlers of what has come: asynchronous errors, notifications. A handler that calls
 // the library is not called again inside itself: what comes meanwhile follows
 // when it returns.
-func (n *NIC) deliver(t *driver.Thread) error {
+func (n *NIC) deliver(t *host.Thread) error {
 	// All calls that take something off a queue begin here, and a forked child must
 	// take nothing.
 	if err := t.Forked(); err != nil {
@@ -108,7 +110,7 @@ func (n *NIC) deliver(t *driver.Thread) error {
 	return n.serve(t)
 }
 
-func (n *NIC) deliverErrors(t *driver.Thread) error {
+func (n *NIC) deliverErrors(t *host.Thread) error {
 	if !n.errorWaits(t) || !n.delivering.CompareAndSwap(false, true) {
 		return nil
 	}
@@ -166,7 +168,7 @@ func (n *NIC) describe(e AsyncError) ErrorDescriptor {
 // handler has got, or ErrNotDone if there is none. Code Overflow, of no VI (-1),
 // reports in Lost how many errors were dropped. LinkDown and LinkUp are of no VI
 // either: they report the link of the NIC.
-func (n *NIC) NextError(t *driver.Thread) (AsyncError, error) {
+func (n *NIC) NextError(t *host.Thread) (AsyncError, error) {
 	const op = "next asynchronous error"
 	if n == nil {
 		return AsyncError{}, missing(op, "NIC handle")
@@ -181,7 +183,7 @@ func (n *NIC) NextError(t *driver.Thread) (AsyncError, error) {
 // ErrorWait is NextError that waits; ErrTimeout when the timeout comes first.
 // If there is a handler it gets the errors instead, and ErrorWait lasts until
 // the timeout.
-func (n *NIC) ErrorWait(t *driver.Thread, timeout driver.Time) (AsyncError, error) {
+func (n *NIC) ErrorWait(t *host.Thread, timeout host.Time) (AsyncError, error) {
 	const op = "wait for an asynchronous error"
 	if n == nil {
 		return AsyncError{}, missing(op, "NIC handle")
@@ -198,7 +200,7 @@ func (n *NIC) ErrorWait(t *driver.Thread, timeout driver.Time) (AsyncError, erro
 		}
 		span := left()
 		if span > 0 {
-			ok, err := t.Poll(driver.Poll{Ranges: []driver.Range{n.errors}, Period: n.costs.PollPeriod(), Timeout: span}, func() bool {
+			ok, err := t.Poll(host.Poll{Ranges: []mem.Range{n.errors}, Period: n.costs.PollPeriod(), Timeout: span}, func() bool {
 				return n.host.ErrorWaits(t, n.info.ID)
 			})
 			if err != nil {

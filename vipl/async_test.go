@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"hvia/driver"
+	"hvia/host"
 	"hvia/layout"
 	"hvia/vipl"
 )
@@ -47,7 +48,7 @@ func (e *env) loseAll() (list []*vipl.VI, err error) {
 		}
 		list = append(list, v)
 	}
-	if err := e.t.Send(driver.ThreadID{Node: 1, Rank: 1}, []byte("connected")); err != nil {
+	if err := e.t.Send(host.ThreadID{Node: 1, Rank: 1}, []byte("connected")); err != nil {
 		return nil, err
 	}
 	// All are lost before the first one is asked for.
@@ -60,7 +61,7 @@ func (e *env) loseAll() (list []*vipl.VI, err error) {
 			if i.State == vipl.ErrorState {
 				break
 			}
-			if err := e.t.Sleep(100 * driver.Microsecond); err != nil {
+			if err := e.t.Sleep(100 * host.Microsecond); err != nil {
 				return nil, err
 			}
 		}
@@ -124,7 +125,7 @@ func lostServer(e *env) error {
 		if err != nil {
 			return err
 		}
-		r, err := e.nic.ConnectWait(e.t, vipl.NetAddress{Discriminator: "test"}, driver.Second)
+		r, err := e.nic.ConnectWait(e.t, vipl.NetAddress{Discriminator: "test"}, host.Second)
 		if err != nil {
 			return fmt.Errorf("connection %d: %w", i, err)
 		}
@@ -132,7 +133,7 @@ func lostServer(e *env) error {
 			return fmt.Errorf("connection %d: %w", i, err)
 		}
 	}
-	if _, ok, err := e.t.Receive(driver.Second); err != nil || !ok {
+	if _, ok, err := e.t.Receive(host.Second); err != nil || !ok {
 		return errors.Join(err, fmt.Errorf("the client has connected: %v", ok))
 	}
 	return e.nic.Close(e.t)
@@ -141,11 +142,11 @@ func lostServer(e *env) error {
 // connect connects a VI with one of a node whose program may not have got to its wait yet.
 func (e *env) connect(v *vipl.VI, node int) (err error) {
 	for range attempts {
-		_, err = v.ConnectRequest(e.t, vipl.NetAddress{}, vipl.NetAddress{Host: vipl.HostAddress(node), Discriminator: "test"}, driver.Second)
+		_, err = v.ConnectRequest(e.t, vipl.NetAddress{}, vipl.NetAddress{Host: vipl.HostAddress(node), Discriminator: "test"}, host.Second)
 		if !errors.Is(err, vipl.ErrNoMatch) {
 			return err
 		}
-		if err := e.t.Sleep(200 * driver.Microsecond); err != nil {
+		if err := e.t.Sleep(200 * host.Microsecond); err != nil {
 			return err
 		}
 	}
@@ -168,7 +169,7 @@ func (e *env) fetchErrors(func([]vipl.AsyncError) bool) (told []vipl.AsyncError,
 
 // handleErrors has what waits delivered to a handler.
 func (e *env) handleErrors(done func([]vipl.AsyncError) bool) (told []vipl.AsyncError, err error) {
-	e.is("handler", e.nic.ErrorCallback(func(_ *driver.Thread, d vipl.ErrorDescriptor) {
+	e.is("handler", e.nic.ErrorCallback(func(_ *host.Thread, d vipl.ErrorDescriptor) {
 		a := vipl.AsyncError{Code: d.Code, VI: -1, Lost: d.Lost}
 		if d.VI != nil {
 			a.VI = d.VI.Index()
@@ -179,7 +180,7 @@ func (e *env) handleErrors(done func([]vipl.AsyncError) bool) (told []vipl.Async
 		if done(told) {
 			break
 		}
-		if _, err := e.nic.ErrorWait(e.t, driver.Microsecond); !errors.Is(err, vipl.ErrTimeout) {
+		if _, err := e.nic.ErrorWait(e.t, host.Microsecond); !errors.Is(err, vipl.ErrTimeout) {
 			return told, err
 		}
 	}

@@ -8,7 +8,7 @@ import (
 	"fmt"
 	"slices"
 
-	"hvia/driver"
+	"hvia/host"
 	"hvia/layout"
 	"hvia/vipl"
 )
@@ -48,7 +48,7 @@ func (p *peer) another(a vipl.VIAttributes, first int) (*peer, error) {
 
 // entry waits for an entry and checks what it names.
 func (e *env) entry(what string, c *vipl.CQ, vi *vipl.VI, receive bool) {
-	got, err := c.Wait(e.t, driver.Second)
+	got, err := c.Wait(e.t, host.Second)
 	e.is(what, err, nil)
 	e.that(fmt.Sprintf("%s: the entry names the right queue", what), err != nil || got == vipl.Completion{VI: vi, Receive: receive})
 }
@@ -122,7 +122,7 @@ func queuedServer(e *env) error {
 		return err
 	}
 	e.nothing("nothing was posted", c)
-	_, err = c.Wait(e.t, 10*driver.Microsecond)
+	_, err = c.Wait(e.t, 10*host.Microsecond)
 	e.is("a wait in vain", err, vipl.ErrTimeout)
 	receives := map[*peer]*vipl.Descriptor{}
 	for i, q := range []*peer{p, other} {
@@ -131,11 +131,11 @@ func queuedServer(e *env) error {
 		}
 	}
 	e.nothing("nothing has come", c)
-	_, err = p.vi.RecvWait(e.t, driver.Second)
+	_, err = p.vi.RecvWait(e.t, host.Second)
 	e.is("wait on a tied receive queue", err, vipl.ErrResource)
-	_, err = p.vi.SendWait(e.t, driver.Second)
+	_, err = p.vi.SendWait(e.t, host.Second)
 	e.is("wait on a tied send queue", err, vipl.ErrResource)
-	e.is("notify on a tied queue", p.vi.RecvNotify(e.t, func(*driver.Thread, *vipl.VI, *vipl.Descriptor) {}), vipl.ErrResource)
+	e.is("notify on a tied queue", p.vi.RecvNotify(e.t, func(*host.Thread, *vipl.VI, *vipl.Descriptor) {}), vipl.ErrResource)
 	if err := p.meet(0); err != nil {
 		return err
 	}
@@ -179,10 +179,10 @@ func cqLifeClient(e *env) error {
 	e.is("again", largest.Destroy(e.t), vipl.ErrInvalidParameter)
 	_, err = largest.Done(e.t)
 	e.is("done on what was destroyed", err, vipl.ErrInvalidParameter)
-	_, err = largest.Wait(e.t, driver.Second)
+	_, err = largest.Wait(e.t, host.Second)
 	e.is("wait on it", err, vipl.ErrInvalidParameter)
 	e.is("resize it", largest.Resize(e.t, 4), vipl.ErrInvalidParameter)
-	e.is("notify on it", largest.Notify(e.t, func(*driver.Thread, vipl.Completion) {}), vipl.ErrInvalidParameter)
+	e.is("notify on it", largest.Notify(e.t, func(*host.Thread, vipl.Completion) {}), vipl.ErrInvalidParameter)
 	e.is("a VI on it", second(e.nic.CreateVI(e.t, vipl.VIAttributes{RecvCQ: largest})), vipl.ErrInvalidParameter)
 
 	c, err := e.nic.CreateCQ(e.t, 1)
@@ -344,7 +344,7 @@ func overrunServer(e *env) error {
 	var told []vipl.ErrorDescriptor
 	for round := range 2 {
 		if round == 1 {
-			e.is("handler", e.nic.ErrorCallback(func(_ *driver.Thread, d vipl.ErrorDescriptor) { told = append(told, d) }), nil)
+			e.is("handler", e.nic.ErrorCallback(func(_ *host.Thread, d vipl.ErrorDescriptor) { told = append(told, d) }), nil)
 		}
 		var posted []*vipl.Descriptor
 		for range overrunMessages {
@@ -561,7 +561,7 @@ func flushedServer(e *env) error {
 	if err := p.meet(0); err != nil {
 		return err
 	}
-	if err := p.t.Sleep(50 * driver.Microsecond); err != nil {
+	if err := p.t.Sleep(50 * host.Microsecond); err != nil {
 		return err
 	}
 	e.is("disconnect", p.vi.Disconnect(e.t), nil)
@@ -591,7 +591,7 @@ func notifyClient(e *env) error {
 				return err
 			}
 			q.sent("a message", d, outcome{operation: layout.StatusOperationSend, length: 4})
-			if err := e.t.Sleep(100 * driver.Microsecond); err != nil {
+			if err := e.t.Sleep(100 * host.Microsecond); err != nil {
 				return err
 			}
 		}
@@ -613,13 +613,13 @@ func notifyServer(e *env) error {
 		return err
 	}
 	e.is("no handler", p.vi.RecvNotify(e.t, nil), vipl.ErrInvalidParameter)
-	e.is("nothing registered", e.nic.NotifyWait(e.t, 10*driver.Microsecond), vipl.ErrTimeout)
+	e.is("nothing registered", e.nic.NotifyWait(e.t, 10*host.Microsecond), vipl.ErrTimeout)
 
 	// One registration is one completion, in order.
 	var posted, told []*vipl.Descriptor
 	var calls []int
 	register := func(number int) {
-		e.is("register", p.vi.RecvNotify(e.t, func(t *driver.Thread, v *vipl.VI, d *vipl.Descriptor) {
+		e.is("register", p.vi.RecvNotify(e.t, func(t *host.Thread, v *vipl.VI, d *vipl.Descriptor) {
 			e.that("on the thread of the call, with its VI", t == e.t && v == p.vi)
 			told, calls = append(told, d), append(calls, number)
 		}), nil)
@@ -640,7 +640,7 @@ func notifyServer(e *env) error {
 	}
 	for len(told) < notified-2 {
 		before := len(told)
-		if err := e.nic.NotifyWait(e.t, driver.Second); err != nil {
+		if err := e.nic.NotifyWait(e.t, host.Second); err != nil {
 			return fmt.Errorf("notification %d: %w", before, err)
 		}
 		e.that("as many as were told of", len(told) > before)
@@ -648,7 +648,7 @@ func notifyServer(e *env) error {
 	if err := p.quiet(); err != nil {
 		return err
 	}
-	e.is("no registration is left", e.nic.NotifyWait(e.t, 10*driver.Microsecond), vipl.ErrTimeout)
+	e.is("no registration is left", e.nic.NotifyWait(e.t, 10*host.Microsecond), vipl.ErrTimeout)
 	// What is there already is told at once.
 	register(notified - 2)
 	register(notified - 1)
@@ -666,8 +666,8 @@ func notifyServer(e *env) error {
 		}
 	}
 	entries := 0
-	var handler func(*driver.Thread, vipl.Completion)
-	handler = func(t *driver.Thread, got vipl.Completion) {
+	var handler func(*host.Thread, vipl.Completion)
+	handler = func(t *host.Thread, got vipl.Completion) {
 		e.that("the right queue", got == vipl.Completion{VI: tied.vi, Receive: true})
 		_, err := got.Done(t)
 		e.is("its descriptor is complete", err, nil)
@@ -679,7 +679,7 @@ func notifyServer(e *env) error {
 		return err
 	}
 	for entries < notified {
-		if err := e.nic.NotifyWait(e.t, driver.Second); err != nil {
+		if err := e.nic.NotifyWait(e.t, host.Second); err != nil {
 			return fmt.Errorf("entry %d: %w", entries, err)
 		}
 	}
@@ -699,13 +699,13 @@ func notifyServer(e *env) error {
 		return err
 	}
 	flushes := 0
-	e.is("register", again.Notify(e.t, func(_ *driver.Thread, got vipl.Completion) {
+	e.is("register", again.Notify(e.t, func(_ *host.Thread, got vipl.Completion) {
 		e.that("of the new one", got == vipl.Completion{VI: idle.vi, Receive: true})
 		flushes++
 	}), nil)
 	e.is("disconnect", idle.vi.Disconnect(e.t), nil)
 	if flushes == 0 {
-		e.is("a flushed descriptor has its entry", e.nic.NotifyWait(e.t, driver.Second), nil)
+		e.is("a flushed descriptor has its entry", e.nic.NotifyWait(e.t, host.Second), nil)
 	}
 	e.that("one entry", flushes == 1)
 	d, err := idle.vi.RecvDone(e.t)
@@ -729,24 +729,24 @@ func notifyServer(e *env) error {
 	if err := p.meet(0); err != nil {
 		return err
 	}
-	err = p.mem.Poll(e.t, 8000, 4, 2*driver.Millisecond, func() bool { return len(told) == notified })
+	err = p.mem.Poll(e.t, 8000, 4, 2*host.Millisecond, func() bool { return len(told) == notified })
 	e.that("poll ends by its timeout", err == nil || errors.Is(err, vipl.ErrTimeout))
 	for len(told) < notified {
-		if err := e.nic.NotifyWait(e.t, driver.Second); err != nil {
+		if err := e.nic.NotifyWait(e.t, host.Second); err != nil {
 			return fmt.Errorf("notification %d: %w", len(told), err)
 		}
 	}
 	e.that("in order", slices.Equal(told, posted[:notified]))
 	e.is("disconnect", p.vi.Disconnect(e.t), nil)
 	if len(told) == notified {
-		e.is("a flushed descriptor is told of", e.nic.NotifyWait(e.t, driver.Second), nil)
+		e.is("a flushed descriptor is told of", e.nic.NotifyWait(e.t, host.Second), nil)
 	}
 	e.that("flushed", len(told) == notified+1 && told[notified].Status()&vipl.Flushed != 0)
 	// Registrations of a VI that is destroyed are cancelled.
 	register(99)
 	e.is("destroy", p.vi.Destroy(e.t), nil)
-	e.is("notify on a destroyed VI", p.vi.SendNotify(e.t, func(*driver.Thread, *vipl.VI, *vipl.Descriptor) {}), vipl.ErrInvalidParameter)
-	e.is("nothing is left", e.nic.NotifyWait(e.t, 10*driver.Microsecond), vipl.ErrTimeout)
+	e.is("notify on a destroyed VI", p.vi.SendNotify(e.t, func(*host.Thread, *vipl.VI, *vipl.Descriptor) {}), vipl.ErrInvalidParameter)
+	e.is("nothing is left", e.nic.NotifyWait(e.t, 10*host.Microsecond), vipl.ErrTimeout)
 	return p.settled(0)
 }
 
@@ -766,7 +766,7 @@ func sleepClient(e *env) error {
 			return err
 		}
 		for i := range slept {
-			if err := e.t.Sleep(driver.Time(i) * 37 * driver.Microsecond); err != nil {
+			if err := e.t.Sleep(host.Time(i) * 37 * host.Microsecond); err != nil {
 				return err
 			}
 			d, err := q.send(0, 4000*i)
@@ -779,7 +779,7 @@ func sleepClient(e *env) error {
 	if err := p.meet(1); err != nil {
 		return err
 	}
-	if err := e.t.Sleep(50 * driver.Microsecond); err != nil {
+	if err := e.t.Sleep(50 * host.Microsecond); err != nil {
 		return err
 	}
 	e.is("disconnect", p.vi.Disconnect(e.t), nil)
@@ -813,14 +813,14 @@ func sleepServer(e *env) error {
 		}
 	}
 	before := e.t.Now()
-	_, err = p.vi.RecvWait(e.t, 100*driver.Microsecond)
+	_, err = p.vi.RecvWait(e.t, 100*host.Microsecond)
 	e.is("a wait in vain", err, vipl.ErrTimeout)
 	if e.t.Timed() {
-		e.that("for as long as it says", e.t.Now()-before >= 100*driver.Microsecond && e.t.Now()-before < 200*driver.Microsecond)
+		e.that("for as long as it says", e.t.Now()-before >= 100*host.Microsecond && e.t.Now()-before < 200*host.Microsecond)
 	}
 	_, err = p.vi.RecvWait(e.t, 0)
 	e.is("a wait of no time", err, vipl.ErrTimeout)
-	_, err = c.Wait(e.t, 100*driver.Microsecond)
+	_, err = c.Wait(e.t, 100*host.Microsecond)
 	e.is("a wait in vain for an entry", err, vipl.ErrTimeout)
 	if err := p.meet(0); err != nil {
 		return err
@@ -840,10 +840,10 @@ func sleepServer(e *env) error {
 	}
 	// The peer leaves: both waits end.
 	for range 2 {
-		d, err := p.vi.RecvWait(e.t, driver.Second)
+		d, err := p.vi.RecvWait(e.t, host.Second)
 		e.flushed("the peer left", d, err)
 	}
-	_, err = p.vi.RecvWait(e.t, driver.Second)
+	_, err = p.vi.RecvWait(e.t, host.Second)
 	e.is("nothing is left", err, vipl.ErrDescriptor)
 	for range 2 {
 		e.entry("the peer left", c, tied.vi, true)

@@ -10,6 +10,8 @@ import (
 	"sync/atomic"
 
 	"hvia/driver"
+	"hvia/host"
+	"hvia/host/mem"
 	"hvia/layout"
 )
 
@@ -45,7 +47,7 @@ type Completion struct {
 }
 
 // Done takes the descriptor: VI.SendDone or VI.RecvDone.
-func (c Completion) Done(t *driver.Thread) (*Descriptor, error) {
+func (c Completion) Done(t *host.Thread) (*Descriptor, error) {
 	if c.Receive {
 		return c.VI.RecvDone(t)
 	}
@@ -60,7 +62,7 @@ type ring struct {
 	taken   uint32 // so far, modulo 2^32
 }
 
-func newRing(b *driver.Buffer) ring {
+func newRing(b *mem.Buffer) ring {
 	return ring{bytes: b.Bytes(), base: b.Physical(nil, 0, 1)[0].Address, entries: uint32((b.Len() - layout.CompletionQueueHeaderSize) / layout.CompletionEntrySize)}
 }
 
@@ -70,20 +72,20 @@ func (r *ring) offset() int {
 
 // word returns the word of the oldest entry, if the card has written it.
 func (r *ring) word() (w uint32, ok bool) {
-	w = driver.LoadUint32(r.bytes[r.offset():])
+	w = mem.LoadUint32(r.bytes[r.offset():])
 	lap := w&layout.CompletionEntryWordLapMask != 0
 	return w, w&layout.CompletionEntryWordValidMask != 0 && lap == (r.taken/r.entries%2 == 0)
 }
 
 // watch is the physical range of that word.
-func (r *ring) watch() driver.Range {
-	return driver.Range{Address: r.base + uint32(r.offset()), Length: 4}
+func (r *ring) watch() mem.Range {
+	return mem.Range{Address: r.base + uint32(r.offset()), Length: 4}
 }
 
 // advance gives the entry back to the card.
 func (r *ring) advance() {
 	r.taken++
-	driver.StoreUint32(r.bytes[layout.CompletionQueueHeaderConsumedOffset:], r.taken)
+	mem.StoreUint32(r.bytes[layout.CompletionQueueHeaderConsumedOffset:], r.taken)
 }
 
 func (c *CQ) driver() *driver.CQ {
@@ -105,7 +107,7 @@ var (
 // CreateCQ makes a completion queue with room for at least so many entries, at
 // most NICAttributes.MaxCQEntries. An entry that finds no room is lost: have room
 // for every descriptor that may be posted on the tied queues.
-func (n *NIC) CreateCQ(t *driver.Thread, entries int) (*CQ, error) {
+func (n *NIC) CreateCQ(t *host.Thread, entries int) (*CQ, error) {
 	if n == nil {
 		return nil, missing("create completion queue", "NIC handle")
 	}
@@ -135,7 +137,7 @@ func (c *CQ) Entries() int {
 
 // Destroy removes the completion queue and cancels what Notify has registered;
 // ErrResource while a VI is tied to it. A Wait of another thread ends.
-func (c *CQ) Destroy(t *driver.Thread) error {
+func (c *CQ) Destroy(t *host.Thread) error {
 	const op = "destroy completion queue"
 	if c == nil {
 		return missing(op, "completion queue")
@@ -170,7 +172,7 @@ func (c *CQ) close() {
 
 // Resize gives the completion queue room for at least so many entries, also while
 // entries come. None is lost.
-func (c *CQ) Resize(t *driver.Thread, entries int) error {
+func (c *CQ) Resize(t *host.Thread, entries int) error {
 	if c == nil {
 		return missing("resize completion queue", "completion queue")
 	}
@@ -237,7 +239,7 @@ func (c *CQ) take() (e Completion, ok bool) {
 
 // add enters completions that the card did not make behind those that it did, and
 // returns what to publish. The mutex of the VI is held.
-func (c *CQ) add(v *VI, receive bool, n int) driver.Range {
+func (c *CQ) add(v *VI, receive bool, n int) mem.Range {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for c.pull() {
@@ -298,7 +300,7 @@ func (c *CQ) remove(v *VI) {
 
 // look returns the oldest entry; when there is none, what cannot complete any
 // more in broken VIs is completed first.
-func (c *CQ) look(t *driver.Thread, op string) (e Completion, ok bool, err error) {
+func (c *CQ) look(t *host.Thread, op string) (e Completion, ok bool, err error) {
 	if e, ok, err = c.tryTake(op); ok || err != nil {
 		return e, ok, err
 	}
@@ -331,14 +333,14 @@ func (c *CQ) tryTake(op string) (Completion, bool, error) {
 }
 
 // charge lets the time pass that taking an entry costs.
-func (c *CQ) charge(t *driver.Thread, op string, e Completion) (Completion, error) {
-	return e, translate(op, nil, t.Spend(driver.LayerLibrary, c.nic.costs.PollPeriod()))
+func (c *CQ) charge(t *host.Thread, op string, e Completion) (Completion, error) {
+	return e, translate(op, nil, t.Spend(host.LayerLibrary, c.nic.costs.PollPeriod()))
 }
 
 const opCQDone = "done on completion queue"
 
 // Done takes the oldest entry; ErrNotDone if there is none.
-func (c *CQ) Done(t *driver.Thread) (Completion, error) {
+func (c *CQ) Done(t *host.Thread) (Completion, error) {
 	const op = opCQDone
 	if c == nil {
 		return Completion{}, missing(op, "completion queue")
@@ -358,7 +360,7 @@ func (c *CQ) Done(t *driver.Thread) (Completion, error) {
 	case err != nil:
 		return Completion{}, err
 	case !ok:
-		if err := t.Spend(driver.LayerPoll, c.nic.costs.PollPeriod()); err != nil {
+		if err := t.Spend(host.LayerPoll, c.nic.costs.PollPeriod()); err != nil {
 			return Completion{}, translate(op, nil, err)
 		}
 		return Completion{}, c.notDone
@@ -367,7 +369,7 @@ func (c *CQ) Done(t *driver.Thread) (Completion, error) {
 }
 
 // reap has the kernel look which sends are over.
-func (c *CQ) reap(t *driver.Thread) error {
+func (c *CQ) reap(t *host.Thread) error {
 	if err := c.nic.host.Trap(t); err != nil {
 		return err
 	}
@@ -376,7 +378,7 @@ func (c *CQ) reap(t *driver.Thread) error {
 
 // Wait is Done that waits; ErrTimeout when the timeout comes first. Asynchronous
 // errors are delivered meanwhile.
-func (c *CQ) Wait(t *driver.Thread, timeout driver.Time) (Completion, error) {
+func (c *CQ) Wait(t *host.Thread, timeout host.Time) (Completion, error) {
 	const op = "wait on completion queue"
 	if c == nil {
 		return Completion{}, missing(op, "completion queue")
@@ -433,7 +435,7 @@ func (c *CQ) state() cqState {
 
 // await waits until there is an entry, or the state is not what it was, and says
 // whether that took time. With notified only the interrupt of an entry wakes the thread.
-func (c *CQ) await(t *driver.Thread, timeout driver.Time, since cqState, blocked bool, notified func() bool) (bool, error) {
+func (c *CQ) await(t *host.Thread, timeout host.Time, since cqState, blocked bool, notified func() bool) (bool, error) {
 	c.mu.Lock()
 	if c.destroyed || c.changes != since.changes {
 		c.mu.Unlock()
@@ -441,7 +443,7 @@ func (c *CQ) await(t *driver.Thread, timeout driver.Time, since cqState, blocked
 	}
 	ring := c.ring // a copy: others may take its entries
 	c.mu.Unlock()
-	var room [4]driver.Range
+	var room [4]mem.Range
 	ranges := c.nic.watch(append(room[:0], c.arm.Range()))
 	if notified == nil {
 		ranges = append(ranges, ring.watch())
@@ -460,7 +462,7 @@ func (c *CQ) await(t *driver.Thread, timeout driver.Time, since cqState, blocked
 		return ok
 	}
 	began := t.Now()
-	_, err := t.Poll(driver.Poll{Ranges: ranges, Period: c.nic.costs.PollPeriod(), Timeout: timeout, Blocked: blocked}, func() bool {
+	_, err := t.Poll(host.Poll{Ranges: ranges, Period: c.nic.costs.PollPeriod(), Timeout: timeout, Blocked: blocked}, func() bool {
 		return look() || c.nic.attention(t)
 	})
 	return t.Now() > began, err
@@ -468,7 +470,7 @@ func (c *CQ) await(t *driver.Thread, timeout driver.Time, since cqState, blocked
 
 // Notify registers a handler of the next entry, as VI.SendNotify does of a work
 // queue: one registration is one entry, which is taken. Destroy cancels it.
-func (c *CQ) Notify(t *driver.Thread, h func(t *driver.Thread, c Completion)) error {
+func (c *CQ) Notify(t *host.Thread, h func(t *host.Thread, c Completion)) error {
 	const op = "notify on completion queue"
 	if c == nil {
 		return missing(op, "completion queue")
@@ -482,7 +484,7 @@ func (c *CQ) Notify(t *driver.Thread, h func(t *driver.Thread, c Completion)) er
 	if gone {
 		return c.fail(op, ErrInvalidParameter, errCQDestroyed)
 	}
-	return translate(op, nil, c.notifier.register(t, func(t *driver.Thread) (func(), error) {
+	return translate(op, nil, c.notifier.register(t, func(t *host.Thread) (func(), error) {
 		e, ok, err := c.look(t, op)
 		if !ok {
 			return nil, err

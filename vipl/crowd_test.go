@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"hvia/driver"
+	"hvia/host"
 	"hvia/sim"
 	"hvia/vipl"
 )
@@ -38,7 +39,7 @@ func TestManyThreadsOfOneNIC(t *testing.T) {
 	var list []driver.Program
 	for node, s := range sides {
 		for i := range crowd {
-			list = append(list, driver.Program{Node: node, Main: func(t *driver.Thread, h *driver.Host) error { return s.run(t, h, i) }})
+			list = append(list, driver.Program{Node: node, Main: func(t *host.Thread, h *driver.Host) error { return s.run(t, h, i) }})
 		}
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
@@ -69,7 +70,7 @@ type member struct {
 	free           []*vipl.Descriptor
 }
 
-func (s *crowdSide) open(t *driver.Thread, h *driver.Host) (err error) {
+func (s *crowdSide) open(t *host.Thread, h *driver.Host) (err error) {
 	if s.nic, err = vipl.OpenNIC(t, h); err != nil {
 		return err
 	}
@@ -82,7 +83,7 @@ func (s *crowdSide) open(t *driver.Thread, h *driver.Host) (err error) {
 
 const crowdSlot = 256 // of a message: descriptors of its receive and send, their bytes behind them
 
-func (s *crowdSide) run(t *driver.Thread, h *driver.Host, i int) error {
+func (s *crowdSide) run(t *host.Thread, h *driver.Host, i int) error {
 	if i == 0 {
 		s.failed = s.open(t, h)
 		close(s.ready)
@@ -117,7 +118,7 @@ func (s *crowdSide) run(t *driver.Thread, h *driver.Host, i int) error {
 	name := fmt.Sprintf("pair %d", i)
 	// Both ask: nobody has to be there first.
 	there := vipl.NetAddress{Host: vipl.HostAddress(1 - s.node), Discriminator: name}
-	if err := v.ConnectPeerRequest(t, vipl.NetAddress{Discriminator: name}, there, 30*driver.Second); err != nil {
+	if err := v.ConnectPeerRequest(t, vipl.NetAddress{Discriminator: name}, there, 30*host.Second); err != nil {
 		return err
 	}
 	if _, err := v.ConnectPeerWait(t); err != nil {
@@ -148,7 +149,7 @@ func (s *crowdSide) run(t *driver.Thread, h *driver.Host, i int) error {
 }
 
 // prepare posts the receive of a slot.
-func (m *member) prepare(t *driver.Thread, k int) error {
+func (m *member) prepare(t *host.Thread, k int) error {
 	d, err := m.mem.Descriptor(k*crowdSlot, 1)
 	if err != nil {
 		return err
@@ -157,7 +158,7 @@ func (m *member) prepare(t *driver.Thread, k int) error {
 }
 
 // ask posts a question if the window is open.
-func (m *member) ask(t *driver.Thread, limit int) error {
+func (m *member) ask(t *host.Thread, limit int) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.sent == limit || m.sent-m.answered == crowdWindow {
@@ -167,7 +168,7 @@ func (m *member) ask(t *driver.Thread, limit int) error {
 }
 
 // say posts message number m.sent. The mutex is held.
-func (m *member) say(t *driver.Thread) error {
+func (m *member) say(t *host.Thread) error {
 	if len(m.free) == 0 {
 		return errors.New("more sends are under way than the window allows")
 	}
@@ -181,12 +182,12 @@ func (m *member) say(t *driver.Thread) error {
 
 // serve waits for a receive and takes it, and takes a send if one is over. It waits
 // and does not look in a loop: the simulator needs the processor, too.
-func (s *crowdSide) serve(t *driver.Thread) error {
+func (s *crowdSide) serve(t *host.Thread) error {
 	for _, c := range []*vipl.CQ{s.receive, s.send} {
 		var got vipl.Completion
 		var err error
 		if c == s.receive {
-			got, err = c.Wait(t, driver.Millisecond)
+			got, err = c.Wait(t, host.Millisecond)
 		} else {
 			got, err = c.Done(t)
 		}
@@ -208,7 +209,7 @@ func (s *crowdSide) serve(t *driver.Thread) error {
 	return nil
 }
 
-func (s *crowdSide) take(t *driver.Thread, m *member, receive bool) error {
+func (s *crowdSide) take(t *host.Thread, m *member, receive bool) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if !receive {

@@ -5,7 +5,7 @@ package vipl
 import (
 	"fmt"
 
-	"hvia/driver"
+	"hvia/host/mem"
 	"hvia/layout"
 )
 
@@ -191,7 +191,7 @@ func (d *Descriptor) Bytes() []byte { return d.memory }
 
 // Status returns the status word.
 func (d *Descriptor) Status() DescriptorStatus {
-	return DescriptorStatus(driver.LoadUint32(d.memory[layout.DescriptorStatusOffset:]))
+	return DescriptorStatus(mem.LoadUint32(d.memory[layout.DescriptorStatusOffset:]))
 }
 
 // Length returns the number of bytes that a completed descriptor moved: on the

@@ -2,7 +2,7 @@
 
 // Package vipl is the VI Provider Library as a Go package: NICs, virtual
 // interfaces, protection tags, registered memory, descriptors, work queues,
-// completion queues and connections. Calls that act take the driver.Thread that acts as their first
+// completion queues and connections. Calls that act take the host.Thread that acts as their first
 // argument; timeouts are simulated time in timed mode and wall time in free mode.
 //
 //	nic, _ := vipl.OpenNIC(t, h)
@@ -17,7 +17,7 @@
 // Every status of VIPL has a sentinel (ErrNotDone, ErrTimeout, ErrDescriptor
 // and so on), found with errors.Is; Error carries operation, VI, descriptor and
 // the descriptor's status bits. Errors that end the whole run, such as
-// bridge.ErrDeadlock or driver.ErrClosed, carry no status.
+// bridge.ErrDeadlock or host.ErrClosed, carry no status.
 //
 // # Descriptors
 //
@@ -30,7 +30,7 @@
 //	d, _ := mem.Descriptor(0, 2)
 //	_ = d.SetReceive(header.Segment(0, 64), body.Segment(0, 4096))
 //	_ = vi.PostRecv(t, d)
-//	d, err := vi.RecvWait(t, driver.Second)
+//	d, err := vi.RecvWait(t, host.Second)
 //
 // A message may have 65,536 bytes (MaxTransferSize of NIC.Query), which is also
 // the most that the buffers of a receive may add up to.
@@ -65,7 +65,7 @@
 // first RDMA write needs no exchange of messages before it.
 //
 //	_ = vi.Offer(t, mem)
-//	_, _ = vi.ConnectRequest(t, local, remote, driver.Second)
+//	_, _ = vi.ConnectRequest(t, local, remote, host.Second)
 //	theirs := vi.RemoteRegions()
 //	d.SetRDMAWrite(own.Segment(0, 64), theirs[0].Address, theirs[0].Handle)
 //
@@ -79,7 +79,7 @@
 //
 //	cq, _ := nic.CreateCQ(t, 256)
 //	vi, _ := nic.CreateVI(t, vipl.VIAttributes{SendCQ: cq, RecvCQ: cq})
-//	completion, err := cq.Wait(t, driver.Second)
+//	completion, err := cq.Wait(t, host.Second)
 //	d, err := completion.Done(t)
 //
 // # Waiting
@@ -175,7 +175,7 @@
 //
 //   - Memory is simulated: it comes from NIC.Alloc, its addresses are those of Region and
 //     not Go's, and a Descriptor is a view of it.
-//   - Names are Go's: VipPostSend is VI.PostSend. A call takes the driver.Thread that makes
+//   - Names are Go's: VipPostSend is VI.PostSend. A call takes the host.Thread that makes
 //     it, and returns an error in the place of VIP_RETURN; out parameters are results.
 //   - OpenNIC takes the driver.Host in the place of a device name: a host has one NIC.
 //   - Handlers are closures, so they have no context parameter. When they run: see ErrorCallback.

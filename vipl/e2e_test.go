@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"hvia/driver"
+	"hvia/host"
 	"hvia/sim"
 	"hvia/sim/bridge"
 	"hvia/vipl"
@@ -188,7 +189,7 @@ func TestPostAllocatesNothing(t *testing.T) {
 		})
 		e.that(fmt.Sprintf("%v allocations for each receive", allocations), allocations == 0)
 		for range n {
-			if _, err := p.vi.SendWait(p.t, driver.Second); err == nil {
+			if _, err := p.vi.SendWait(p.t, host.Second); err == nil {
 				return fmt.Errorf("a post on an idle VI succeeded")
 			}
 		}
@@ -215,12 +216,12 @@ func TestOneNodeOnTheCard(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
-	err := driver.Run(ctx, driver.RunConfig{Seed: seed(t)}, driver.Program{Main: func(t *driver.Thread, h *driver.Host) error {
+	err := driver.Run(ctx, driver.RunConfig{Seed: seed(t)}, driver.Program{Main: func(t *host.Thread, h *driver.Host) error {
 		e, err := vipl.OpenEndpoint(t, h, 4096)
 		if err != nil {
 			return err
 		}
-		if err := e.Dial(t, vipl.NetAddress{Host: vipl.HostAddress(1), Discriminator: "nobody"}, driver.Millisecond); !errors.Is(err, vipl.ErrTimeout) {
+		if err := e.Dial(t, vipl.NetAddress{Host: vipl.HostAddress(1), Discriminator: "nobody"}, host.Millisecond); !errors.Is(err, vipl.ErrTimeout) {
 			return fmt.Errorf("dial without a cable: %w, want a timeout", err)
 		}
 		return e.Close(t)

@@ -8,6 +8,8 @@ import (
 	"fmt"
 
 	"hvia/driver"
+	"hvia/host"
+	"hvia/host/mem"
 	"hvia/layout"
 )
 
@@ -46,7 +48,7 @@ const (
 	descriptorsOffset  = 2 * layout.DescriptorAlignment
 	controlBytes       = layout.AttPageBytes
 	controlDescriptors = (controlBytes - descriptorsOffset) / DescriptorBytes
-	dialPause          = 100 * driver.Microsecond
+	dialPause          = 100 * host.Microsecond
 )
 
 // Endpoint is what most programs begin with: an open NIC, one registered
@@ -65,25 +67,25 @@ type Endpoint struct {
 
 // OpenEndpoint opens the NIC of the thread's host and makes an endpoint with a
 // buffer of so many bytes.
-func OpenEndpoint(t *driver.Thread, h *driver.Host, bytes int) (*Endpoint, error) {
+func OpenEndpoint(t *host.Thread, h *driver.Host, bytes int) (*Endpoint, error) {
 	return OpenReliableEndpoint(t, h, bytes, Unreliable)
 }
 
 // OpenReliableEndpoint is OpenEndpoint with a reliability level, which must be
 // the same at both ends.
-func OpenReliableEndpoint(t *driver.Thread, h *driver.Host, bytes int, level ReliabilityLevel) (*Endpoint, error) {
+func OpenReliableEndpoint(t *host.Thread, h *driver.Host, bytes int, level ReliabilityLevel) (*Endpoint, error) {
 	return OpenEndpointWith(t, h, bytes, func(*NIC) (VIAttributes, error) { return VIAttributes{ReliabilityLevel: level}, nil })
 }
 
 // OpenEndpointWith is OpenEndpoint with a VI of other attributes, which may need the
 // NIC, for completion queues. RDMA writes by the peer are enabled in any case. After an
 // error nothing is left: the NIC handle is closed.
-func OpenEndpointWith(t *driver.Thread, h *driver.Host, bytes int, attributes func(*NIC) (VIAttributes, error)) (_ *Endpoint, err error) {
+func OpenEndpointWith(t *host.Thread, h *driver.Host, bytes int, attributes func(*NIC) (VIAttributes, error)) (_ *Endpoint, err error) {
 	nic, err := OpenNIC(t, h)
 	if err != nil {
 		return nil, err
 	}
-	var buffers []*driver.Buffer
+	var buffers []*mem.Buffer
 	defer func() {
 		if err == nil {
 			return
@@ -129,7 +131,7 @@ func (e *Endpoint) Bytes() []byte { return e.Buffer.Bytes() }
 
 // Dial connects to the endpoint that accepts at a remote address, and keeps
 // trying while nobody does.
-func (e *Endpoint) Dial(t *driver.Thread, remote NetAddress, timeout driver.Time) error {
+func (e *Endpoint) Dial(t *host.Thread, remote NetAddress, timeout host.Time) error {
 	inbox := e.control.Bytes()[inboxOffset : inboxOffset+targetBytes]
 	clear(inbox)
 	// The own discriminator tells the server both this buffer and where to write its own.
@@ -151,7 +153,7 @@ func (e *Endpoint) Dial(t *driver.Thread, remote NetAddress, timeout driver.Time
 	}
 	// The server's handle is the last word that it writes.
 	word := inbox[targetBytes-4:]
-	if err := e.control.Poll(t, inboxOffset+targetBytes-4, 4, timeout, func() bool { return driver.LoadUint32(word) != 0 }); err != nil {
+	if err := e.control.Poll(t, inboxOffset+targetBytes-4, 4, timeout, func() bool { return mem.LoadUint32(word) != 0 }); err != nil {
 		return err
 	}
 	peer, err := decodeTarget(inbox)
@@ -171,7 +173,7 @@ func (e *Endpoint) inbox() Target {
 }
 
 // Accept waits for an endpoint that dials the discriminator and connects with it.
-func (e *Endpoint) Accept(t *driver.Thread, discriminator string, timeout driver.Time) error {
+func (e *Endpoint) Accept(t *host.Thread, discriminator string, timeout host.Time) error {
 	r, err := e.NIC.ConnectWait(t, NetAddress{Host: e.NIC.info.Address, Discriminator: discriminator}, timeout)
 	if err != nil {
 		return err
@@ -203,14 +205,14 @@ func decodeTargets(discriminator string) (buffer, inbox Target, err error) {
 
 // Write sends n bytes from offset from of the own buffer to offset to of the
 // peer's, and waits until the own NIC is done with them.
-func (e *Endpoint) Write(t *driver.Thread, from, n, to int, timeout driver.Time) error {
+func (e *Endpoint) Write(t *host.Thread, from, n, to int, timeout host.Time) error {
 	if from < 0 || n < 0 || to < 0 || from > len(e.Buffer.Bytes())-n || int64(to)+int64(n) > int64(e.Peer.Length) {
 		return e.VI.fail("write", ErrInvalidParameter, fmt.Errorf("%d bytes from %d of %d to %d of %d", n, from, len(e.Buffer.Bytes()), to, e.Peer.Length))
 	}
 	return e.write(t, e.Buffer.Segment(from, n), Target{e.Peer.Address + uint64(to), e.Peer.Handle, uint32(n)}, timeout)
 }
 
-func (e *Endpoint) write(t *driver.Thread, s Segment, to Target, timeout driver.Time) error {
+func (e *Endpoint) write(t *host.Thread, s Segment, to Target, timeout host.Time) error {
 	d := e.descriptors[e.next]
 	e.next = (e.next + 1) % controlDescriptors
 	d.SetRDMAWrite(s, to.Address, to.Handle)
@@ -224,7 +226,7 @@ func (e *Endpoint) write(t *driver.Thread, s Segment, to Target, timeout driver.
 // Poll waits until a byte of the own buffer has a value; ErrTimeout when the
 // timeout comes first. Frames are stored in order, so a message's last byte is
 // the one to wait for.
-func (e *Endpoint) Poll(t *driver.Thread, offset int, value byte, timeout driver.Time) error {
+func (e *Endpoint) Poll(t *host.Thread, offset int, value byte, timeout host.Time) error {
 	if offset < 0 || offset >= len(e.Bytes()) {
 		return e.VI.fail("poll", ErrInvalidParameter, fmt.Errorf("byte %d of %d", offset, len(e.Bytes())))
 	}
@@ -232,6 +234,6 @@ func (e *Endpoint) Poll(t *driver.Thread, offset int, value byte, timeout driver
 }
 
 // Close disconnects and closes the NIC handle with everything in it.
-func (e *Endpoint) Close(t *driver.Thread) error {
+func (e *Endpoint) Close(t *host.Thread) error {
 	return errors.Join(e.VI.Disconnect(t), e.NIC.Close(t))
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"hvia/driver"
+	"hvia/host"
 	"hvia/vipl"
 )
 
@@ -63,7 +64,7 @@ func TestEndpointWrites(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		if err := p.Dial(e.t, vipl.NetAddress{Host: vipl.HostAddress(1), Discriminator: "writes"}, driver.Second); err != nil {
+		if err := p.Dial(e.t, vipl.NetAddress{Host: vipl.HostAddress(1), Discriminator: "writes"}, host.Second); err != nil {
 			return err
 		}
 		for _, c := range []struct {
@@ -74,7 +75,7 @@ func TestEndpointWrites(t *testing.T) {
 			{0, -1, 1, vipl.ErrInvalidParameter}, {1, -1, 1, vipl.ErrInvalidParameter}, {-1, 1, 0, vipl.ErrInvalidParameter}, {0, 1, -1, vipl.ErrInvalidParameter},
 			{own, 1, 0, vipl.ErrInvalidParameter}, {own + 1, 0, 0, vipl.ErrInvalidParameter}, {0, 0, theirs + 1, vipl.ErrInvalidParameter}, {0, 1, theirs, vipl.ErrInvalidParameter},
 		} {
-			e.is(fmt.Sprintf("%+v", c), p.Write(e.t, c.from, c.n, c.to, driver.Second), c.want)
+			e.is(fmt.Sprintf("%+v", c), p.Write(e.t, c.from, c.n, c.to, host.Second), c.want)
 		}
 		return p.Close(e.t)
 	}, func(e *env) error {
@@ -82,10 +83,10 @@ func TestEndpointWrites(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		if err := p.Accept(e.t, "writes", driver.Second); err != nil {
+		if err := p.Accept(e.t, "writes", host.Second); err != nil {
 			return err
 		}
-		if _, err := e.nic.ErrorWait(e.t, 100*driver.Millisecond); !errors.Is(err, vipl.ErrTimeout) {
+		if _, err := e.nic.ErrorWait(e.t, 100*host.Millisecond); !errors.Is(err, vipl.ErrTimeout) {
 			return fmt.Errorf("a write arrived that should not: %w", err)
 		}
 		return p.Close(e.t)

@@ -12,6 +12,8 @@ import (
 
 	"hvia/driver"
 	"hvia/driver/drivertest"
+	"hvia/host"
+	"hvia/host/mem"
 	"hvia/layout"
 	"hvia/vipl"
 )
@@ -21,7 +23,7 @@ type main func(e *env) error
 
 // env is what a test program has at hand: an open NIC and shorthands.
 type env struct {
-	t    *driver.Thread
+	t    *host.Thread
 	h    *driver.Host
 	nic  *vipl.NIC
 	fail []error
@@ -51,7 +53,7 @@ func text(err error) string {
 func programs(mains ...main) []driver.Program {
 	var out []driver.Program
 	for i, m := range mains {
-		out = append(out, driver.Program{Node: i, Main: func(t *driver.Thread, h *driver.Host) error {
+		out = append(out, driver.Program{Node: i, Main: func(t *host.Thread, h *driver.Host) error {
 			nic, err := vipl.OpenNIC(t, h)
 			if err != nil {
 				return err
@@ -100,7 +102,7 @@ func runFake(t *testing.T, d driver.Device, prepare func(f *drivertest.Fabric), 
 type peer struct {
 	*env
 	vi          *vipl.VI
-	buf         *driver.Buffer
+	buf         *mem.Buffer
 	mem         *vipl.Region
 	descriptors *vipl.Region
 	posted      int
@@ -151,11 +153,11 @@ func (e *env) dial(node int, a vipl.VIAttributes) (*peer, error) {
 		return nil, err
 	}
 	for range attempts {
-		_, err = p.vi.ConnectRequest(e.t, vipl.NetAddress{Discriminator: "client"}, vipl.NetAddress{Host: vipl.HostAddress(node), Discriminator: "test"}, driver.Second)
+		_, err = p.vi.ConnectRequest(e.t, vipl.NetAddress{Discriminator: "client"}, vipl.NetAddress{Host: vipl.HostAddress(node), Discriminator: "test"}, host.Second)
 		if !errors.Is(err, vipl.ErrNoMatch) {
 			return p, err
 		}
-		if err := e.t.Sleep(200 * driver.Microsecond); err != nil {
+		if err := e.t.Sleep(200 * host.Microsecond); err != nil {
 			return nil, err
 		}
 	}
@@ -188,11 +190,11 @@ func (p *peer) tell(node int) error {
 	b := make([]byte, layout.AddressSegmentSize)
 	layout.AddressSegment(b).SetAddress(p.mem.Address())
 	layout.AddressSegment(b).SetHandle(uint32(p.mem.Handle()))
-	return p.t.Send(driver.ThreadID{Node: node, Rank: 1}, b)
+	return p.t.Send(host.ThreadID{Node: node, Rank: 1}, b)
 }
 
 func (p *peer) hear() (target, error) {
-	m, ok, err := p.t.Receive(driver.Second)
+	m, ok, err := p.t.Receive(host.Second)
 	if err != nil {
 		return target{}, err
 	}
@@ -212,10 +214,10 @@ func (p *peer) write(offset, n int, to target, at int) (*vipl.Descriptor, error)
 
 // settled waits for the other side's last message before a program ends.
 func (p *peer) settled(node int) error {
-	if err := p.t.Send(driver.ThreadID{Node: node, Rank: 1}, []byte("end")); err != nil {
+	if err := p.t.Send(host.ThreadID{Node: node, Rank: 1}, []byte("end")); err != nil {
 		return err
 	}
-	m, ok, err := p.t.Receive(driver.Second)
+	m, ok, err := p.t.Receive(host.Second)
 	if err == nil && (!ok || string(m.Data) != "end") {
 		return errors.New("the peer did not end")
 	}

@@ -20,6 +20,7 @@ import (
 
 	"hvia/driver"
 	"hvia/driver/service"
+	"hvia/host"
 	"hvia/sim"
 	"hvia/vipl"
 )
@@ -72,7 +73,7 @@ func fastClient(mark func(), report func(looks int)) main {
 			return err
 		}
 		for {
-			err := p.Dial(e.t, vipl.NetAddress{Host: vipl.HostAddress(1), Discriminator: "fast"}, 10*driver.Second)
+			err := p.Dial(e.t, vipl.NetAddress{Host: vipl.HostAddress(1), Discriminator: "fast"}, 10*host.Second)
 			if err == nil {
 				break
 			}
@@ -95,7 +96,7 @@ func fastClient(mark func(), report func(looks int)) main {
 		report(looks)
 		// The last byte tells the server that it is over.
 		p.Bytes()[0] = 1
-		return errors.Join(p.Write(e.t, 0, 1, 8000, 10*driver.Second), p.Close(e.t))
+		return errors.Join(p.Write(e.t, 0, 1, 8000, 10*host.Second), p.Close(e.t))
 	}
 }
 
@@ -104,13 +105,13 @@ func fastServer(e *env) error {
 	if err != nil {
 		return err
 	}
-	if err := p.Accept(e.t, "fast", 20*driver.Second); err != nil {
+	if err := p.Accept(e.t, "fast", 20*host.Second); err != nil {
 		return err
 	}
 	return errors.Join(p.Poll(e.t, 8000, 1, time60), p.Close(e.t))
 }
 
-const time60 = 60 * driver.Second
+const time60 = 60 * host.Second
 
 // In free mode neither a post nor a look at a queue allocates, whether it finds
 // something or not.

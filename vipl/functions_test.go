@@ -15,6 +15,8 @@ import (
 
 	"hvia/driver"
 	"hvia/driver/drivertest"
+	"hvia/host"
+	"hvia/host/mem"
 	"hvia/vipl"
 )
 
@@ -33,9 +35,9 @@ type functionRow struct {
 type fixture struct {
 	*env
 	nic   *vipl.NIC
-	buf   *driver.Buffer
+	buf   *mem.Buffer
 	name  string // discriminator that no other row uses
-	later chan func(t *driver.Thread)
+	later chan func(t *host.Thread)
 }
 
 // setup is a panic of what a row needs before its call.
@@ -54,13 +56,13 @@ func must[T any](f *fixture, v T, err error) T {
 
 // partner has the program on node 1 do something.
 func (f *fixture) partner(words ...string) {
-	f.must(f.t.Send(driver.ThreadID{Node: 1, Rank: 1}, []byte(strings.Join(words, " "))))
+	f.must(f.t.Send(host.ThreadID{Node: 1, Rank: 1}, []byte(strings.Join(words, " "))))
 }
 
 // soon has another thread of node 0 do something a little later.
-func (f *fixture) soon(do func(t *driver.Thread)) {
+func (f *fixture) soon(do func(t *host.Thread)) {
 	f.later <- do
-	f.must(f.t.Send(driver.ThreadID{Node: 0, Rank: 2}, nil))
+	f.must(f.t.Send(host.ThreadID{Node: 0, Rank: 2}, nil))
 }
 
 // here is this row's address, there the partner's.
@@ -79,11 +81,11 @@ func (f *fixture) create(a vipl.VIAttributes) *vipl.VI {
 // request connects, for a partner that is about to wait.
 func (f *fixture) request(v *vipl.VI) error {
 	for range attempts {
-		_, err := v.ConnectRequest(f.t, f.here(), f.there(), 20*driver.Millisecond)
+		_, err := v.ConnectRequest(f.t, f.here(), f.there(), 20*host.Millisecond)
 		if !errors.Is(err, vipl.ErrNoMatch) {
 			return err
 		}
-		f.must(f.t.Sleep(100 * driver.Microsecond))
+		f.must(f.t.Sleep(100 * host.Microsecond))
 	}
 	return errors.New("the partner does not wait")
 }
@@ -94,7 +96,7 @@ func (f *fixture) arrives(v *vipl.VI, s vipl.VIState) {
 		if must(f, first(v.Query(f.t)), nil).State == s {
 			return
 		}
-		f.must(f.t.Sleep(100 * driver.Microsecond))
+		f.must(f.t.Sleep(100 * host.Microsecond))
 	}
 	f.must(fmt.Errorf("the VI does not come to state %v", s))
 }
@@ -125,7 +127,7 @@ func (f *fixture) in(state string, a vipl.VIAttributes) *vipl.VI {
 	case stateDestroyed:
 		f.must(v.Destroy(f.t))
 	case statePending:
-		f.must(v.ConnectPeerRequest(f.t, f.here(), f.there(), 50*driver.Millisecond))
+		f.must(v.ConnectPeerRequest(f.t, f.here(), f.there(), 50*host.Millisecond))
 	case stateConnected, stateError:
 		f.partner("accept", f.name)
 		f.must(f.request(v))
@@ -184,7 +186,7 @@ func (f *fixture) foreign(call func(n *vipl.NIC) error) error {
 // functionPartner is the program of node 1.
 func functionPartner(e *env) error {
 	for {
-		m, ok, err := e.t.Receive(driver.Never)
+		m, ok, err := e.t.Receive(host.Never)
 		if err != nil || !ok {
 			return err
 		}
@@ -207,7 +209,7 @@ func (e *env) partner(words []string) error {
 		if e.nic, err = vipl.OpenNIC(e.t, e.h); err != nil || words[0] == "leave" {
 			return err
 		}
-		return e.t.Send(driver.ThreadID{Node: 0, Rank: 1}, []byte("ready"))
+		return e.t.Send(host.ThreadID{Node: 0, Rank: 1}, []byte("ready"))
 	}
 	a := vipl.VIAttributes{}
 	switch words[0] {
@@ -226,7 +228,7 @@ func (e *env) partner(words []string) error {
 	there := vipl.NetAddress{Host: vipl.HostAddress(0), Discriminator: words[1]}
 	switch words[0] {
 	case "accept", "reject", "ignore":
-		r, err := e.nic.ConnectWait(e.t, here, driver.Second)
+		r, err := e.nic.ConnectWait(e.t, here, host.Second)
 		switch {
 		case err != nil || words[0] == "ignore":
 			return err
@@ -258,26 +260,26 @@ func (e *env) partner(words []string) error {
 		if err != nil {
 			return err
 		}
-		if err := errors.Join(d.SetSend(m.Segment(2048, 8)), e.t.Sleep(100*driver.Microsecond)); err != nil {
+		if err := errors.Join(d.SetSend(m.Segment(2048, 8)), e.t.Sleep(100*host.Microsecond)); err != nil {
 			return err
 		}
 		return v.PostSend(e.t, d)
 	case "request", "request-mtu", "request-level", "hasty":
-		timeout := 50 * driver.Millisecond
+		timeout := 50 * host.Millisecond
 		if words[0] == "hasty" {
-			timeout = driver.Millisecond
+			timeout = host.Millisecond
 		}
 		for range attempts {
 			if _, err := v.ConnectRequest(e.t, here, there, timeout); !errors.Is(err, vipl.ErrNoMatch) {
 				return nil // what becomes of it is the row's business
 			}
-			if err := e.t.Sleep(100 * driver.Microsecond); err != nil {
+			if err := e.t.Sleep(100 * host.Microsecond); err != nil {
 				return err
 			}
 		}
 		return errors.New("node 0 does not wait")
 	case "peer", "peer-mtu", "peer-level", "peer-leave":
-		if err := v.ConnectPeerRequest(e.t, here, there, driver.Second); err != nil || words[0] != "peer-leave" {
+		if err := v.ConnectPeerRequest(e.t, here, there, host.Second); err != nil || words[0] != "peer-leave" {
 			return err
 		}
 		return v.Disconnect(e.t)
@@ -424,7 +426,7 @@ func functionRows() (rows []functionRow) {
 	onNIC("ConnectWait", func(f *fixture, n *vipl.NIC) error { _, err := n.ConnectWait(f.t, f.here(), 0); return err })
 	add("ConnectWait", "a request comes", ok, func(f *fixture) error {
 		f.partner("request", f.name)
-		c, err := f.nic.ConnectWait(f.t, f.here(), 20*driver.Millisecond)
+		c, err := f.nic.ConnectWait(f.t, f.here(), 20*host.Millisecond)
 		if err == nil && c.RemoteAddress != f.there() {
 			err = fmt.Errorf("the requester is %v", c.RemoteAddress)
 		}
@@ -432,20 +434,20 @@ func functionRows() (rows []functionRow) {
 	})
 	add("ConnectWait", "timeout 0, no request", vipl.ErrTimeout, func(f *fixture) error { _, err := f.nic.ConnectWait(f.t, f.here(), 0); return err })
 	add("ConnectWait", "no request in time", vipl.ErrTimeout, func(f *fixture) error {
-		_, err := f.nic.ConnectWait(f.t, f.here(), driver.Millisecond)
+		_, err := f.nic.ConnectWait(f.t, f.here(), host.Millisecond)
 		return err
 	})
 	add("ConnectWait", "discriminator of 33 bytes", invalid, func(f *fixture) error { _, err := f.nic.ConnectWait(f.t, long, 0); return err })
 	add("ConnectWait", "another thread closes the NIC handle", none, func(f *fixture) error {
 		n := errorOf(vipl.OpenNIC(f.t, f.h))
-		f.soon(func(t *driver.Thread) { _ = n.Close(t) })
+		f.soon(func(t *host.Thread) { _ = n.Close(t) })
 		_, err := n.ConnectWait(f.t, f.here(), vipl.Infinite)
 		return err
 	})
 	// asked returns a request of the partner.
 	asked := func(f *fixture, how string) *vipl.ConnectionRequest {
 		f.partner(how, f.name)
-		return errorOf(f.nic.ConnectWait(f.t, f.here(), 20*driver.Millisecond))
+		return errorOf(f.nic.ConnectWait(f.t, f.here(), 20*host.Millisecond))
 	}
 	add("ConnectAccept", "VI: Idle", ok, func(f *fixture) error { return asked(f, "request").Accept(f.t, f.create(vipl.VIAttributes{})) })
 	for _, s := range []string{statePending, stateConnected, stateError} {
@@ -487,7 +489,7 @@ func functionRows() (rows []functionRow) {
 	})
 	add("ConnectAccept", "the requester has given up", vipl.ErrTimeout, func(f *fixture) error {
 		c := asked(f, "hasty")
-		f.must(f.t.Sleep(5 * driver.Millisecond))
+		f.must(f.t.Sleep(5 * host.Millisecond))
 		return c.Accept(f.t, f.create(vipl.VIAttributes{}))
 	})
 	add("ConnectReject", "a request", ok, func(f *fixture) error { return asked(f, "request").Reject(f.t) })
@@ -504,7 +506,7 @@ func functionRows() (rows []functionRow) {
 	})
 	onVI("ConnectRequest", onlyIdle, func(f *fixture, v *vipl.VI) error {
 		if v == nil {
-			_, err := v.ConnectRequest(f.t, f.here(), f.there(), driver.Millisecond)
+			_, err := v.ConnectRequest(f.t, f.here(), f.there(), host.Millisecond)
 			return err
 		}
 		f.name += "'"
@@ -531,13 +533,13 @@ func functionRows() (rows []functionRow) {
 		return f.request(v)
 	})
 	requests("no node has the address", vipl.ErrTimeout, func(f *fixture, v *vipl.VI) error {
-		_, err := v.ConnectRequest(f.t, f.here(), vipl.NetAddress{Host: vipl.HostAddress(500)}, driver.Millisecond)
+		_, err := v.ConnectRequest(f.t, f.here(), vipl.NetAddress{Host: vipl.HostAddress(500)}, host.Millisecond)
 		return err
 	})
 	requests("the remote host is the own one", vipl.ErrNotReachable, func(f *fixture, v *vipl.VI) error {
 		began := f.t.Now()
-		_, err := v.ConnectRequest(f.t, f.here(), f.here(), 5*driver.Second)
-		if took := f.t.Now() - began; took > driver.Millisecond {
+		_, err := v.ConnectRequest(f.t, f.here(), f.here(), 5*host.Second)
+		if took := f.t.Now() - began; took > host.Millisecond {
 			return fmt.Errorf("after %v: %w", took, err)
 		}
 		f.partner("accept", f.name)
@@ -549,32 +551,32 @@ func functionRows() (rows []functionRow) {
 		return err
 	})
 	requests("remote discriminator of 33 bytes", invalid, func(f *fixture, v *vipl.VI) error {
-		_, err := v.ConnectRequest(f.t, f.here(), long, driver.Millisecond)
+		_, err := v.ConnectRequest(f.t, f.here(), long, host.Millisecond)
 		return err
 	})
 	requests("local discriminator of 33 bytes", invalid, func(f *fixture, v *vipl.VI) error {
-		_, err := v.ConnectRequest(f.t, long, f.there(), driver.Millisecond)
+		_, err := v.ConnectRequest(f.t, long, f.there(), host.Millisecond)
 		return err
 	})
 	requests("another thread disconnects the VI", none, func(f *fixture, v *vipl.VI) error {
-		f.soon(func(t *driver.Thread) { _ = v.Disconnect(t) })
-		_, err := v.ConnectRequest(f.t, f.here(), vipl.NetAddress{Host: vipl.HostAddress(500)}, 50*driver.Millisecond)
+		f.soon(func(t *host.Thread) { _ = v.Disconnect(t) })
+		_, err := v.ConnectRequest(f.t, f.here(), vipl.NetAddress{Host: vipl.HostAddress(500)}, 50*host.Millisecond)
 		return err
 	})
 	onVI("Disconnect", anyState(ok), func(f *fixture, v *vipl.VI) error { return errors.Join(v.Disconnect(f.t), v.Disconnect(f.t)) })
 
 	// Connection, peer to peer
 	onVI("ConnectPeerRequest", onlyIdle, func(f *fixture, v *vipl.VI) error {
-		return v.ConnectPeerRequest(f.t, f.here(), f.there(), driver.Millisecond)
+		return v.ConnectPeerRequest(f.t, f.here(), f.there(), host.Millisecond)
 	})
 	for _, c := range []struct {
 		when          string
 		local, remote vipl.NetAddress
-		timeout       driver.Time
+		timeout       host.Time
 	}{
 		{"timeout 0", vipl.NetAddress{}, vipl.NetAddress{}, 0},
-		{"remote discriminator of 33 bytes", vipl.NetAddress{}, long, driver.Second},
-		{"local discriminator of 33 bytes", long, vipl.NetAddress{}, driver.Second},
+		{"remote discriminator of 33 bytes", vipl.NetAddress{}, long, host.Second},
+		{"local discriminator of 33 bytes", long, vipl.NetAddress{}, host.Second},
 	} {
 		add("ConnectPeerRequest", c.when, invalid, func(f *fixture) error {
 			return f.create(vipl.VIAttributes{}).ConnectPeerRequest(f.t, c.local, c.remote, c.timeout)
@@ -589,7 +591,7 @@ func functionRows() (rows []functionRow) {
 				if a, err = v.ConnectPeerDone(f.t); !errors.Is(err, vipl.ErrNotDone) {
 					break
 				}
-				f.must(f.t.Sleep(100 * driver.Microsecond))
+				f.must(f.t.Sleep(100 * host.Microsecond))
 			}
 			return a, err
 		}},
@@ -597,9 +599,9 @@ func functionRows() (rows []functionRow) {
 	} {
 		add(way.function, "the remote host is the own one", vipl.ErrNotReachable, func(f *fixture) error {
 			v, began := f.create(vipl.VIAttributes{}), f.t.Now()
-			f.must(v.ConnectPeerRequest(f.t, f.here(), f.here(), 5*driver.Second))
+			f.must(v.ConnectPeerRequest(f.t, f.here(), f.here(), 5*host.Second))
 			_, err := way.call(f, v)
-			if i, took := first(v.Query(f.t)), f.t.Now()-began; i.State != vipl.Idle || took > driver.Millisecond {
+			if i, took := first(v.Query(f.t)), f.t.Now()-began; i.State != vipl.Idle || took > host.Millisecond {
 				return fmt.Errorf("the VI is %v after %v: %w", i.State, took, err)
 			}
 			return err
@@ -622,7 +624,7 @@ func functionRows() (rows []functionRow) {
 		} {
 			r := add(way.function, c.when, c.want, func(f *fixture) error {
 				v := f.create(vipl.VIAttributes{})
-				f.must(v.ConnectPeerRequest(f.t, f.here(), f.there(), 5*driver.Millisecond))
+				f.must(v.ConnectPeerRequest(f.t, f.here(), f.there(), 5*host.Millisecond))
 				if c.partner != "" {
 					f.partner(c.partner, f.name)
 				}
@@ -634,7 +636,7 @@ func functionRows() (rows []functionRow) {
 					return fmt.Errorf("the peer's attributes are %+v", a)
 				}
 				if c.partner == "ignore" { // it waits on
-					_, none := v.ConnectRequest(f.t, f.here(), f.there(), driver.Millisecond)
+					_, none := v.ConnectRequest(f.t, f.here(), f.there(), host.Millisecond)
 					f.is("the server", none, vipl.ErrTimeout)
 				}
 				_, again := way.call(f, v)
@@ -658,7 +660,7 @@ func functionRows() (rows []functionRow) {
 	})
 	add("ConnectPeerWait", "another thread disconnects the VI", none, func(f *fixture) error {
 		v := f.in(statePending, vipl.VIAttributes{})
-		f.soon(func(t *driver.Thread) { _ = v.Disconnect(t) })
+		f.soon(func(t *host.Thread) { _ = v.Disconnect(t) })
 		_, err := v.ConnectPeerWait(f.t)
 		return err
 	})
@@ -817,18 +819,18 @@ func functionRows() (rows []functionRow) {
 		descriptor               func(f *fixture) *vipl.Descriptor
 		doPost                   func(f *fixture, v *vipl.VI, d *vipl.Descriptor) error
 		doDone                   func(f *fixture, v *vipl.VI) (*vipl.Descriptor, error)
-		doWait                   func(f *fixture, v *vipl.VI, timeout driver.Time) (*vipl.Descriptor, error)
-		doNotify                 func(f *fixture, v *vipl.VI, h func(*driver.Thread, *vipl.VI, *vipl.Descriptor)) error
+		doWait                   func(f *fixture, v *vipl.VI, timeout host.Time) (*vipl.Descriptor, error)
+		doNotify                 func(f *fixture, v *vipl.VI, h func(*host.Thread, *vipl.VI, *vipl.Descriptor)) error
 	}{
 		{
 			"PostSend", "SendDone", "SendWait", "SendNotify",
 			func(c *vipl.CQ) vipl.VIAttributes { return vipl.VIAttributes{SendCQ: c} }, (*fixture).send,
 			func(f *fixture, v *vipl.VI, d *vipl.Descriptor) error { return v.PostSend(f.t, d) },
 			func(f *fixture, v *vipl.VI) (*vipl.Descriptor, error) { return v.SendDone(f.t) },
-			func(f *fixture, v *vipl.VI, timeout driver.Time) (*vipl.Descriptor, error) {
+			func(f *fixture, v *vipl.VI, timeout host.Time) (*vipl.Descriptor, error) {
 				return v.SendWait(f.t, timeout)
 			},
-			func(f *fixture, v *vipl.VI, h func(*driver.Thread, *vipl.VI, *vipl.Descriptor)) error {
+			func(f *fixture, v *vipl.VI, h func(*host.Thread, *vipl.VI, *vipl.Descriptor)) error {
 				return v.SendNotify(f.t, h)
 			},
 		},
@@ -837,10 +839,10 @@ func functionRows() (rows []functionRow) {
 			func(c *vipl.CQ) vipl.VIAttributes { return vipl.VIAttributes{RecvCQ: c} }, (*fixture).receive,
 			func(f *fixture, v *vipl.VI, d *vipl.Descriptor) error { return v.PostRecv(f.t, d) },
 			func(f *fixture, v *vipl.VI) (*vipl.Descriptor, error) { return v.RecvDone(f.t) },
-			func(f *fixture, v *vipl.VI, timeout driver.Time) (*vipl.Descriptor, error) {
+			func(f *fixture, v *vipl.VI, timeout host.Time) (*vipl.Descriptor, error) {
 				return v.RecvWait(f.t, timeout)
 			},
-			func(f *fixture, v *vipl.VI, h func(*driver.Thread, *vipl.VI, *vipl.Descriptor)) error {
+			func(f *fixture, v *vipl.VI, h func(*host.Thread, *vipl.VI, *vipl.Descriptor)) error {
 				return v.RecvNotify(f.t, h)
 			},
 		},
@@ -898,14 +900,14 @@ func functionRows() (rows []functionRow) {
 				if q.post == "PostSend" {
 					f.must(q.doPost(f, v, d))
 				}
-				f.must(f.t.Sleep(5 * driver.Millisecond))
+				f.must(f.t.Sleep(5 * host.Millisecond))
 				got, err := take(f, v)
 				f.that("it is that descriptor", got == d)
 				return err
 			})
 		}
 		done(q.done, q.doDone)
-		done(q.wait, func(f *fixture, v *vipl.VI) (*vipl.Descriptor, error) { return q.doWait(f, v, driver.Millisecond) })
+		done(q.wait, func(f *fixture, v *vipl.VI) (*vipl.Descriptor, error) { return q.doWait(f, v, host.Millisecond) })
 		if q.post == "PostRecv" {
 			add(q.done, "nothing has come", vipl.ErrNotDone, func(f *fixture) error {
 				v := f.create(vipl.VIAttributes{})
@@ -913,7 +915,7 @@ func functionRows() (rows []functionRow) {
 				_, err := q.doDone(f, v)
 				return err
 			})
-			for _, timeout := range []driver.Time{0, driver.Millisecond} {
+			for _, timeout := range []host.Time{0, host.Millisecond} {
 				add(q.wait, fmt.Sprintf("nothing comes, timeout %v", timeout), vipl.ErrTimeout, func(f *fixture) error {
 					v := f.create(vipl.VIAttributes{})
 					f.must(q.doPost(f, v, q.descriptor(f)))
@@ -938,7 +940,7 @@ func functionRows() (rows []functionRow) {
 		ties := func(f *fixture) *vipl.VI { return f.create(q.tied(errorOf(f.nic.CreateCQ(f.t, 4)))) }
 		add(q.done, "tied to a completion queue", vipl.ErrDescriptor, func(f *fixture) error { _, err := q.doDone(f, ties(f)); return err })
 		add(q.wait, "tied to a completion queue", none, func(f *fixture) error { _, err := q.doWait(f, ties(f), 0); return err })
-		ignore := func(*driver.Thread, *vipl.VI, *vipl.Descriptor) {}
+		ignore := func(*host.Thread, *vipl.VI, *vipl.Descriptor) {}
 		onVI(q.notify, anyState(ok), func(f *fixture, v *vipl.VI) error { return q.doNotify(f, v, ignore) })
 		add(q.notify, "tied to a completion queue", none, func(f *fixture) error { return q.doNotify(f, ties(f), ignore) })
 		add(q.notify, "no handler", invalid, func(f *fixture) error { return q.doNotify(f, f.create(vipl.VIAttributes{}), nil) })
@@ -968,7 +970,7 @@ func functionRows() (rows []functionRow) {
 		_, err := f.nic.CreateCQ(f.t, 1)
 		return err
 	})
-	entry := func(*driver.Thread, vipl.Completion) {}
+	entry := func(*host.Thread, vipl.Completion) {}
 	for _, way := range []struct {
 		function string
 		empty    vipl.Status
@@ -977,7 +979,7 @@ func functionRows() (rows []functionRow) {
 		{"DestroyCQ", ok, func(f *fixture, c *vipl.CQ) error { return c.Destroy(f.t) }},
 		{"ResizeCQ", ok, func(f *fixture, c *vipl.CQ) error { return c.Resize(f.t, 8) }},
 		{"CQDone", vipl.ErrNotDone, func(f *fixture, c *vipl.CQ) error { _, err := c.Done(f.t); return err }},
-		{"CQWait", vipl.ErrTimeout, func(f *fixture, c *vipl.CQ) error { _, err := c.Wait(f.t, driver.Millisecond); return err }},
+		{"CQWait", vipl.ErrTimeout, func(f *fixture, c *vipl.CQ) error { _, err := c.Wait(f.t, host.Millisecond); return err }},
 		{"CQNotify", ok, func(f *fixture, c *vipl.CQ) error { return c.Notify(f.t, entry) }},
 	} {
 		add(way.function, "no completion queue", invalid, func(f *fixture) error { return way.call(f, nil) })
@@ -1008,7 +1010,7 @@ func functionRows() (rows []functionRow) {
 	add("CQNotify", "no handler", invalid, func(f *fixture) error { return errorOf(f.nic.CreateCQ(f.t, 4)).Notify(f.t, nil) })
 
 	// Errors, management, names
-	handler := func(*driver.Thread, vipl.ErrorDescriptor) {}
+	handler := func(*host.Thread, vipl.ErrorDescriptor) {}
 	onNIC("ErrorCallback", func(_ *fixture, n *vipl.NIC) error { return n.ErrorCallback(handler) })
 	add("ErrorCallback", "a handler", ok, func(f *fixture) error { return f.nic.ErrorCallback(handler) })
 	add("ErrorCallback", "nil, for the default", ok, func(f *fixture) error { return f.nic.ErrorCallback(nil) })
@@ -1114,9 +1116,9 @@ func has(got error, s vipl.Status) bool {
 
 // functionPrograms plays rows, one after another.
 func functionPrograms(d driver.Device, simulated bool, rows []functionRow) []driver.Program {
-	later := make(chan func(t *driver.Thread), 1)
+	later := make(chan func(t *host.Thread), 1)
 	return []driver.Program{
-		{Node: 0, Name: "calls", Main: func(t *driver.Thread, h *driver.Host) error {
+		{Node: 0, Name: "calls", Main: func(t *host.Thread, h *driver.Host) error {
 			nic, err := vipl.OpenNIC(t, h)
 			if err != nil {
 				return err
@@ -1145,32 +1147,32 @@ func functionPrograms(d driver.Device, simulated bool, rows []functionRow) []dri
 					return fmt.Errorf("after %s, %s: %w", r.function, r.when, err)
 				}
 				f.partner("ready")
-				if m, ok, err := t.Receive(10 * driver.Second); err != nil || !ok || string(m.Data) != "ready" {
+				if m, ok, err := t.Receive(10 * host.Second); err != nil || !ok || string(m.Data) != "ready" {
 					return errors.Join(append(f.fail, err, fmt.Errorf("after %s, %s: the partner is not ready", r.function, r.when))...)
 				}
 			}
 			close(later)
-			if err := errors.Join(t.Send(driver.ThreadID{Node: 1, Rank: 1}, []byte("end")), t.Send(driver.ThreadID{Node: 0, Rank: 2}, nil)); err != nil {
+			if err := errors.Join(t.Send(host.ThreadID{Node: 1, Rank: 1}, []byte("end")), t.Send(host.ThreadID{Node: 0, Rank: 2}, nil)); err != nil {
 				return err
 			}
 			return errors.Join(f.fail...)
 		}},
-		{Node: 0, Name: "does something meanwhile", Main: func(t *driver.Thread, _ *driver.Host) error {
+		{Node: 0, Name: "does something meanwhile", Main: func(t *host.Thread, _ *driver.Host) error {
 			for {
-				if _, _, err := t.Receive(driver.Never); err != nil {
+				if _, _, err := t.Receive(host.Never); err != nil {
 					return err
 				}
 				do, open := <-later
 				if !open {
 					return nil
 				}
-				if err := t.Sleep(500 * driver.Microsecond); err != nil {
+				if err := t.Sleep(500 * host.Microsecond); err != nil {
 					return err
 				}
 				do(t)
 			}
 		}},
-		{Node: 1, Name: "partner", Main: func(t *driver.Thread, h *driver.Host) error {
+		{Node: 1, Name: "partner", Main: func(t *host.Thread, h *driver.Host) error {
 			nic, err := vipl.OpenNIC(t, h)
 			if err != nil {
 				return err

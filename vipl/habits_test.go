@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"hvia/driver"
+	"hvia/host"
 	"hvia/layout"
 	"hvia/vipl"
 )
@@ -64,7 +65,7 @@ func sinkHabit(e *env) error {
 				return err
 			}
 		}
-		r, err := e.nic.ConnectWait(e.t, vipl.NetAddress{Discriminator: "test"}, 200*driver.Millisecond)
+		r, err := e.nic.ConnectWait(e.t, vipl.NetAddress{Discriminator: "test"}, 200*host.Millisecond)
 		if errors.Is(err, vipl.ErrTimeout) {
 			return nil
 		}
@@ -81,7 +82,7 @@ func sinkHabit(e *env) error {
 			if err != nil {
 				return err
 			}
-			got, err := p.vi.SendWait(e.t, driver.Second)
+			got, err := p.vi.SendWait(e.t, host.Second)
 			e.that("in order", got == d)
 			if err != nil { // the client has what it wanted and left
 				break
@@ -91,7 +92,7 @@ func sinkHabit(e *env) error {
 			if i, err := p.vi.Query(e.t); err != nil || i.State == vipl.ErrorState {
 				break
 			}
-			if err := e.t.Sleep(200 * driver.Microsecond); err != nil {
+			if err := e.t.Sleep(200 * host.Microsecond); err != nil {
 				return err
 			}
 		}
@@ -107,7 +108,7 @@ func (p *peer) drained() error {
 	if err := p.vi.Disconnect(p.t); err != nil {
 		return err
 	}
-	for _, take := range []func(*driver.Thread) (*vipl.Descriptor, error){p.vi.RecvDone, p.vi.SendDone} {
+	for _, take := range []func(*host.Thread) (*vipl.Descriptor, error){p.vi.RecvDone, p.vi.SendDone} {
 		for {
 			d, err := take(p.t)
 			if d == nil {
@@ -179,7 +180,7 @@ func compactHabit(e *env) error {
 		}
 	}
 	for range habitMessages {
-		if _, err := p.vi.SendWait(e.t, driver.Second); err != nil {
+		if _, err := p.vi.SendWait(e.t, host.Second); err != nil {
 			return err
 		}
 	}
@@ -202,9 +203,9 @@ func noMatchHabit(e *env) error {
 	}
 	for range 20 {
 		before := e.t.Now()
-		_, err := p.vi.ConnectRequest(e.t, vipl.NetAddress{}, vipl.NetAddress{Host: vipl.HostAddress(1), Discriminator: "nobody"}, driver.Second)
+		_, err := p.vi.ConnectRequest(e.t, vipl.NetAddress{}, vipl.NetAddress{Host: vipl.HostAddress(1), Discriminator: "nobody"}, host.Second)
 		e.is("nobody waits", err, vipl.ErrNoMatch)
-		e.that(fmt.Sprintf("after %v", e.t.Now()-before), e.t.Now()-before < driver.Millisecond)
+		e.that(fmt.Sprintf("after %v", e.t.Now()-before), e.t.Now()-before < host.Millisecond)
 		p.inState("afterwards", vipl.Idle)
 	}
 	d, err := p.receive(0, 64)
@@ -233,7 +234,7 @@ func emptyHabit(e *env) error {
 	if err != nil {
 		return err
 	}
-	for _, take := range []func(*driver.Thread) (*vipl.Descriptor, error){p.vi.RecvDone, p.vi.SendDone} {
+	for _, take := range []func(*host.Thread) (*vipl.Descriptor, error){p.vi.RecvDone, p.vi.SendDone} {
 		d, err := take(e.t)
 		e.is("empty", err, vipl.ErrDescriptor)
 		e.that("no descriptor", d == nil)
@@ -269,7 +270,7 @@ func entryHabit(e *env) error {
 	// Both kinds come; without an entry there is nothing to take, and each entry is for one.
 	var sends, receives int
 	for sends+receives < 2*habitMessages {
-		got, err := c.Wait(e.t, driver.Second)
+		got, err := c.Wait(e.t, host.Second)
 		if err != nil {
 			return fmt.Errorf("after %d sends and %d receives: %w", sends, receives, err)
 		}
@@ -310,7 +311,7 @@ func reuseHabit(e *env) error {
 		d.Bytes()[i] = 0xee
 	}
 	p.take("second", again, received(64))
-	if err := e.t.Sleep(driver.Millisecond); err != nil {
+	if err := e.t.Sleep(host.Millisecond); err != nil {
 		return err
 	}
 	e.that("nobody has written to it", bytes.Equal(d.Bytes(), bytes.Repeat([]byte{0xee}, len(d.Bytes()))))

@@ -15,7 +15,7 @@ var hostMutants = []mutant{
 	{"a refused write does not break the connection", "driver/agent.go", "		if v.reliable() && v.state != layout.VIStateIdle {", "		if false {"},
 	{"reads are allowed at the unreliable level", "driver/agent_vi.go", "w.Reliability == uint8(layout.ReliabilityUnreliable) {\n		return w, t", "false {\n		return w, t"},
 	{"entries of a ring that was replaced are lost", "vipl/cq.go", "	for uint16(c.ring.taken) != written && c.pull() {\n	}\n", "	c.ring.taken = uint32(written)\n"},
-	{"entries are not given back", "vipl/cq.go", "	driver.StoreUint32(r.bytes[layout.CompletionQueueHeaderConsumedOffset:], r.taken)\n", ""},
+	{"entries are not given back", "vipl/cq.go", "	mem.StoreUint32(r.bytes[layout.CompletionQueueHeaderConsumedOffset:], r.taken)\n", ""},
 	{"rounds of a ring are not told apart", "vipl/cq.go", " && lap == (r.taken/r.entries%2 == 0)", " && (lap || !lap)"},
 	{"what the library flushes has no entry", "vipl/cq.go", "		c.pending = append(c.pending, cqEntry{v, receive})\n", ""},
 	{"what the library flushes goes before what has come", "vipl/cq.go", "	for c.pull() {\n	}\n	for range n {", "	for range n {"},

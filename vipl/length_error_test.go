@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"hvia/driver"
+	"hvia/host"
 	"hvia/vipl"
 )
 
@@ -47,7 +48,7 @@ func TestLengthErrorsSayWhy(t *testing.T) {
 			if err := p.vi.PostSend(p.t, d); err != nil {
 				return err
 			}
-			_, err = p.vi.SendWait(p.t, driver.Second)
+			_, err = p.vi.SendWait(p.t, host.Second)
 			e.is("a send", err, vipl.ErrDescriptor)
 			e.that("a send: "+text(err), strings.Contains(text(err), "length 9, but the segments have 10 bytes"))
 			return p.settled(1)
@@ -68,7 +69,7 @@ func TestLengthErrorsSayWhy(t *testing.T) {
 				if err := p.meet(0); err != nil {
 					return err
 				}
-				_, err := p.vi.RecvWait(p.t, driver.Second)
+				_, err := p.vi.RecvWait(p.t, host.Second)
 				e.is(fmt.Sprintf("receive %d", i), err, vipl.ErrDescriptor)
 				e.that(fmt.Sprintf("receive %d: %s", i, text(err)), strings.Contains(text(err), c.want))
 			}

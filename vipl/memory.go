@@ -6,6 +6,8 @@ import (
 	"fmt"
 
 	"hvia/driver"
+	"hvia/host"
+	"hvia/host/mem"
 )
 
 // MemHandle names a registered region to the NIC. It is never 0.
@@ -20,16 +22,16 @@ type MemAttributes struct {
 
 // Alloc returns zeroed memory of the thread's host, page aligned, its pages
 // scattered over physical memory. Only such memory can be registered.
-func (n *NIC) Alloc(t *driver.Thread, bytes int) (*driver.Buffer, error) {
+func (n *NIC) Alloc(t *host.Thread, bytes int) (*mem.Buffer, error) {
 	if n == nil {
 		return nil, missing("allocate memory", "NIC handle")
 	}
-	b, err := n.host.Allocate(t, bytes, driver.Single)
+	b, err := n.host.Allocate(t, bytes, mem.Single)
 	return b, translate(fmt.Sprintf("allocate %d bytes", bytes), nil, err)
 }
 
 // Free gives memory back; ErrResource while it is registered.
-func (n *NIC) Free(t *driver.Thread, b *driver.Buffer) error {
+func (n *NIC) Free(t *host.Thread, b *mem.Buffer) error {
 	if n == nil || b == nil {
 		return missing("free memory", "NIC handle or buffer")
 	}
@@ -47,7 +49,7 @@ type Region struct {
 // RegisterMem registers a range of virtual addresses, which may begin and end
 // anywhere in allocated memory. A range may be registered several times. Zero
 // attributes mean the NIC handle's tag and no remote access.
-func (n *NIC) RegisterMem(t *driver.Thread, address, length uint64, a MemAttributes) (*Region, error) {
+func (n *NIC) RegisterMem(t *host.Thread, address, length uint64, a MemAttributes) (*Region, error) {
 	if n == nil {
 		return nil, missing("register memory", "NIC handle")
 	}
@@ -64,7 +66,7 @@ func (n *NIC) RegisterMem(t *driver.Thread, address, length uint64, a MemAttribu
 }
 
 // RegisterBuffer registers all of a buffer.
-func (n *NIC) RegisterBuffer(t *driver.Thread, b *driver.Buffer, a MemAttributes) (*Region, error) {
+func (n *NIC) RegisterBuffer(t *host.Thread, b *mem.Buffer, a MemAttributes) (*Region, error) {
 	if b == nil {
 		return nil, missing("register memory", "buffer")
 	}
@@ -73,7 +75,7 @@ func (n *NIC) RegisterBuffer(t *driver.Thread, b *driver.Buffer, a MemAttributes
 
 // DeregisterMem ends a registration, which address and handle must both name.
 // When it returns, the NIC no longer touches the memory.
-func (n *NIC) DeregisterMem(t *driver.Thread, address uint64, h MemHandle) error {
+func (n *NIC) DeregisterMem(t *host.Thread, address uint64, h MemHandle) error {
 	if n == nil {
 		return missing("deregister memory", "NIC handle")
 	}
@@ -81,7 +83,7 @@ func (n *NIC) DeregisterMem(t *driver.Thread, address uint64, h MemHandle) error
 }
 
 // QueryMem returns the attributes of a registration.
-func (n *NIC) QueryMem(t *driver.Thread, address uint64, h MemHandle) (MemAttributes, error) {
+func (n *NIC) QueryMem(t *host.Thread, address uint64, h MemHandle) (MemAttributes, error) {
 	if n == nil {
 		return MemAttributes{}, missing("query memory", "NIC handle")
 	}
@@ -95,7 +97,7 @@ func (n *NIC) QueryMem(t *driver.Thread, address uint64, h MemHandle) (MemAttrib
 // When it returns, every access goes by the new ones. An access of the card that
 // falls into the change, and the completion of a receive descriptor in this memory
 // that the card had fetched before, fail as after DeregisterMem.
-func (n *NIC) SetMemAttributes(t *driver.Thread, address uint64, h MemHandle, a MemAttributes) error {
+func (n *NIC) SetMemAttributes(t *host.Thread, address uint64, h MemHandle, a MemAttributes) error {
 	if n == nil {
 		return missing("set memory attributes", "NIC handle")
 	}
@@ -104,7 +106,7 @@ func (n *NIC) SetMemAttributes(t *driver.Thread, address uint64, h MemHandle, a 
 }
 
 // SetAttributes is NIC.SetMemAttributes for a region.
-func (r *Region) SetAttributes(t *driver.Thread, a MemAttributes) error {
+func (r *Region) SetAttributes(t *host.Thread, a MemAttributes) error {
 	if r == nil {
 		return missing("set memory attributes", "region")
 	}
@@ -112,7 +114,7 @@ func (r *Region) SetAttributes(t *driver.Thread, a MemAttributes) error {
 }
 
 // Deregister ends the registration.
-func (r *Region) Deregister(t *driver.Thread) error {
+func (r *Region) Deregister(t *host.Thread) error {
 	if r == nil {
 		return missing("deregister memory", "region")
 	}
@@ -132,7 +134,7 @@ func (r *Region) Bytes() []byte { return r.bytes }
 // returns true; ErrTimeout when the timeout comes first. A write at the
 // timeout's very instant still counts. The condition may depend on nothing
 // but these bytes, which span at most MaxPollPages pages.
-func (r *Region) Poll(t *driver.Thread, offset, n int, timeout driver.Time, cond func() bool) error {
+func (r *Region) Poll(t *host.Thread, offset, n int, timeout host.Time, cond func() bool) error {
 	if r == nil {
 		return missing("poll memory", "region")
 	}
@@ -140,17 +142,17 @@ func (r *Region) Poll(t *driver.Thread, offset, n int, timeout driver.Time, cond
 	if err := r.nic.deliver(t); err != nil {
 		return err
 	}
-	var room [MaxPollPages]driver.Range
+	var room [MaxPollPages]mem.Range
 	ranges, err := room[:0], error(nil)
 	if offset < 0 || n <= 0 || offset > len(r.bytes)-n {
-		err = fmt.Errorf("bytes %d to %d of a region of %d: %w", offset, offset+n, len(r.bytes), driver.ErrInvalidParameter)
+		err = fmt.Errorf("bytes %d to %d of a region of %d: %w", offset, offset+n, len(r.bytes), host.ErrInvalidParameter)
 	} else if ranges, err = r.nic.host.Memory().Physical(ranges, r.address+uint64(offset), uint64(n)); err == nil && len(ranges) > MaxPollPages {
-		err = fmt.Errorf("%d pages, at most %d can be watched: %w", len(ranges), MaxPollPages, driver.ErrInvalidParameter)
+		err = fmt.Errorf("%d pages, at most %d can be watched: %w", len(ranges), MaxPollPages, host.ErrInvalidParameter)
 	}
 	if err != nil {
 		return translate(op, nil, err)
 	}
-	ok, err := t.Poll(driver.Poll{Ranges: ranges, Period: r.nic.costs.PollPeriod(), Timeout: timeout}, cond)
+	ok, err := t.Poll(host.Poll{Ranges: ranges, Period: r.nic.costs.PollPeriod(), Timeout: timeout}, cond)
 	if err != nil {
 		return translate(op, nil, err)
 	}

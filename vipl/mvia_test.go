@@ -16,6 +16,7 @@ import (
 
 	"hvia/driver"
 	"hvia/driver/drivertest"
+	"hvia/host"
 	"hvia/layout"
 	"hvia/sim"
 	"hvia/vipl"
@@ -25,36 +26,36 @@ import (
 type mviaPrices struct{ priced }
 
 const (
-	trapPrice    = 11 * driver.Microsecond
-	switchPrice  = 13 * driver.Microsecond
-	sendPrice    = 17 * driver.Microsecond
-	receivePrice = 19 * driver.Microsecond
-	wakePrice    = 23 * driver.Microsecond
-	copyPrice    = 3 * driver.Nanosecond
+	trapPrice    = 11 * host.Microsecond
+	switchPrice  = 13 * host.Microsecond
+	sendPrice    = 17 * host.Microsecond
+	receivePrice = 19 * host.Microsecond
+	wakePrice    = 23 * host.Microsecond
+	copyPrice    = 3 * host.Nanosecond
 )
 
-func (mviaPrices) Interrupt() driver.Time { return 7 * driver.Microsecond }
-func (mviaPrices) Kernel() driver.KernelCosts {
-	return driver.KernelCosts{
+func (mviaPrices) Interrupt() host.Time { return 7 * host.Microsecond }
+func (mviaPrices) Kernel() host.KernelCosts {
+	return host.KernelCosts{
 		Trap: trapPrice, Switch: switchPrice, SendPacket: sendPrice, CopyByte: copyPrice,
-		Mvia: driver.ProtocolCosts{ReceivePacket: receivePrice, Wake: wakePrice},
+		Mvia: host.ProtocolCosts{ReceivePacket: receivePrice, Wake: wakePrice},
 	}
 }
 
 // ledger is what was spent in a run.
 type ledger struct {
 	mu  sync.Mutex
-	all []driver.Spending
+	all []host.Spending
 }
 
-func (l *ledger) add(s driver.Spending) {
+func (l *ledger) add(s host.Spending) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.all = append(l.all, s)
 }
 
 // last is the last entry of a thread and layer.
-func (l *ledger) last(id driver.ThreadID, layer driver.Layer) (last driver.Spending) {
+func (l *ledger) last(id host.ThreadID, layer host.Layer) (last host.Spending) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, s := range l.all {
@@ -87,7 +88,7 @@ func runMvia(t *testing.T, l *ledger, list ...driver.Program) {
 func TestAccountOfMvia(t *testing.T) {
 	var c mviaPrices
 	l := &ledger{}
-	spent := func(e *env, what string, want driver.Account, call func() error) error {
+	spent := func(e *env, what string, want host.Account, call func() error) error {
 		before := e.t.Spent()
 		err := call()
 		got := e.t.Spent().Less(before)
@@ -104,18 +105,18 @@ func TestAccountOfMvia(t *testing.T) {
 			return err
 		}
 		var d *vipl.Descriptor
-		if err := spent(e, "post of three frames", driver.Account{driver.LayerLibrary: c.Post(), driver.LayerTrap: trapPrice, driver.LayerProtocol: 3 * sendPrice}, func() (err error) {
+		if err := spent(e, "post of three frames", host.Account{host.LayerLibrary: c.Post(), host.LayerTrap: trapPrice, host.LayerProtocol: 3 * sendPrice}, func() (err error) {
 			d, err = p.send(0, n)
 			return err
 		}); err != nil {
 			return err
 		}
 		// The NIC has read all but the last; a look into the ring shows it, if it is there by now.
-		if err := e.t.Sleep(driver.Millisecond); err != nil {
+		if err := e.t.Sleep(host.Millisecond); err != nil {
 			return err
 		}
-		_ = spent(e, "a wait that finds it done", driver.Account{driver.LayerLibrary: c.SendDone()}, func() error {
-			got, err := p.vi.SendWait(e.t, driver.Second)
+		_ = spent(e, "a wait that finds it done", host.Account{host.LayerLibrary: c.SendDone()}, func() error {
+			got, err := p.vi.SendWait(e.t, host.Second)
 			e.is("done", err, nil)
 			e.that("in order", got == d)
 			return nil
@@ -123,7 +124,7 @@ func TestAccountOfMvia(t *testing.T) {
 		if d, err = p.send(0, 4); err != nil {
 			return err
 		}
-		_ = spent(e, "a look that finds nothing has the kernel look into the ring", driver.Account{driver.LayerTrap: trapPrice, driver.LayerLibrary: c.SendDone()}, func() error {
+		_ = spent(e, "a look that finds nothing has the kernel look into the ring", host.Account{host.LayerTrap: trapPrice, host.LayerLibrary: c.SendDone()}, func() error {
 			got, err := p.vi.SendDone(e.t)
 			e.is("done", err, nil)
 			e.that("in order", got == d)
@@ -142,24 +143,24 @@ func TestAccountOfMvia(t *testing.T) {
 		if err := wide.SetSend(pieces...); err != nil {
 			return err
 		}
-		if err := spent(e, "post of many pieces", driver.Account{
-			driver.LayerLibrary: c.Post(), driver.LayerTrap: trapPrice, driver.LayerProtocol: sendPrice, driver.LayerCopy: 200 * copyPrice,
+		if err := spent(e, "post of many pieces", host.Account{
+			host.LayerLibrary: c.Post(), host.LayerTrap: trapPrice, host.LayerProtocol: sendPrice, host.LayerCopy: 200 * copyPrice,
 		}, func() error { return p.vi.PostSend(e.t, wide) }); err != nil {
 			return err
 		}
-		if _, err := p.vi.SendWait(e.t, driver.Second); err != nil {
+		if _, err := p.vi.SendWait(e.t, host.Second); err != nil {
 			return err
 		}
 		return p.settled(1)
 	}
-	var stored, woken, interrupted driver.Time
+	var stored, woken, interrupted host.Time
 	server := func(e *env) error {
 		p, err := e.serve(writable)
 		if err != nil {
 			return err
 		}
 		var d *vipl.Descriptor
-		if err := spent(e, "post of a receive", driver.Account{driver.LayerLibrary: c.Post(), driver.LayerTrap: trapPrice}, func() (err error) {
+		if err := spent(e, "post of a receive", host.Account{host.LayerLibrary: c.Post(), host.LayerTrap: trapPrice}, func() (err error) {
 			d, err = p.receive(0, n)
 			return err
 		}); err != nil {
@@ -177,17 +178,17 @@ func TestAccountOfMvia(t *testing.T) {
 			return err
 		}
 		before := e.h.Spent()
-		_ = spent(e, "a wait that blocks", driver.Account{driver.LayerTrap: trapPrice, driver.LayerSwitch: switchPrice, driver.LayerLibrary: c.ReceiveDone()}, func() error {
-			got, err := p.vi.RecvWait(e.t, driver.Second)
+		_ = spent(e, "a wait that blocks", host.Account{host.LayerTrap: trapPrice, host.LayerSwitch: switchPrice, host.LayerLibrary: c.ReceiveDone()}, func() error {
+			got, err := p.vi.RecvWait(e.t, host.Second)
 			p.completed("the message", got, d, err, received(n))
 			return nil
 		})
 		kernel := e.h.Spent().Less(before)
-		interrupted = kernel[driver.LayerInterrupt]
+		interrupted = kernel[host.LayerInterrupt]
 		e.that(fmt.Sprintf("the kernel's work for three packets: %v", kernel),
-			kernel[driver.LayerProtocol] == 3*receivePrice && kernel[driver.LayerCopy] == n*copyPrice)
-		agent := driver.ThreadID{Node: 1, Rank: driver.AgentRank}
-		stored, woken = l.last(agent, driver.LayerCopy).End, l.last(e.t.ID(), driver.LayerSwitch).Asked
+			kernel[host.LayerProtocol] == 3*receivePrice && kernel[host.LayerCopy] == n*copyPrice)
+		agent := host.ThreadID{Node: 1, Rank: driver.AgentRank}
+		stored, woken = l.last(agent, host.LayerCopy).End, l.last(e.t.ID(), host.LayerSwitch).Asked
 		p.take("the second", others[0], received(4))
 		p.take("the third", others[1], received(200))
 
@@ -195,15 +196,15 @@ func TestAccountOfMvia(t *testing.T) {
 		if _, err := p.receive(0, n); err != nil {
 			return err
 		}
-		_ = spent(e, "a wait in vain", driver.Account{driver.LayerTrap: trapPrice, driver.LayerSwitch: switchPrice}, func() error {
+		_ = spent(e, "a wait in vain", host.Account{host.LayerTrap: trapPrice, host.LayerSwitch: switchPrice}, func() error {
 			began := e.t.Now()
-			_, err := p.vi.RecvWait(e.t, driver.Millisecond)
+			_, err := p.vi.RecvWait(e.t, host.Millisecond)
 			e.is("nothing comes", err, vipl.ErrTimeout)
 			took := e.t.Now() - began
-			e.that(fmt.Sprintf("it took %v", took), took == driver.Millisecond+wakePrice+switchPrice)
+			e.that(fmt.Sprintf("it took %v", took), took == host.Millisecond+wakePrice+switchPrice)
 			return nil
 		})
-		_ = spent(e, "a look", driver.Account{driver.LayerPoll: c.PollPeriod()}, func() error {
+		_ = spent(e, "a look", host.Account{host.LayerPoll: c.PollPeriod()}, func() error {
 			_, err := p.vi.RecvDone(e.t)
 			e.is("nothing came", err, vipl.ErrNotDone)
 			return nil
@@ -218,17 +219,17 @@ func TestAccountOfMvia(t *testing.T) {
 }
 
 // on is a peer for another thread of its node.
-func (p *peer) on(t *driver.Thread, h *driver.Host) *peer {
+func (p *peer) on(t *host.Thread, h *driver.Host) *peer {
 	q := *p
 	q.env = &env{t: t, h: h, nic: p.nic}
 	return &q
 }
 
 // begin lets another thread of node 0 begin.
-func begin(e *env, rank int) error { return e.t.Send(driver.ThreadID{Node: 0, Rank: rank}, nil) }
+func begin(e *env, rank int) error { return e.t.Send(host.ThreadID{Node: 0, Rank: rank}, nil) }
 
-func heard(th *driver.Thread) error {
-	_, ok, err := th.Receive(driver.Second)
+func heard(th *host.Thread) error {
+	_, ok, err := th.Receive(host.Second)
 	if err == nil && !ok {
 		err = errors.New("nobody said that it begins")
 	}
@@ -261,14 +262,14 @@ func TestThreadsPostOnOneVI(t *testing.T) {
 			if err := p.vi.PostSend(p.t, d); err != nil {
 				return err
 			}
-			if err := p.t.Spend(driver.LayerLibrary, driver.Time(1+thread*5)*driver.Microsecond); err != nil {
+			if err := p.t.Spend(host.LayerLibrary, host.Time(1+thread*5)*host.Microsecond); err != nil {
 				return err
 			}
 		}
 		return nil
 	}
 	other := func(thread int) driver.Program {
-		return driver.Program{Node: 0, Main: func(th *driver.Thread, h *driver.Host) error {
+		return driver.Program{Node: 0, Main: func(th *host.Thread, h *driver.Host) error {
 			if err := heard(th); err != nil {
 				return err
 			}
@@ -302,7 +303,7 @@ func TestThreadsPostOnOneVI(t *testing.T) {
 				}
 			}
 			for range each * threads {
-				if _, err := shared.vi.SendWait(e.t, driver.Second); err != nil {
+				if _, err := shared.vi.SendWait(e.t, host.Second); err != nil {
 					return err
 				}
 			}
@@ -326,7 +327,7 @@ func TestThreadsPostOnOneVI(t *testing.T) {
 			}
 			seen := map[uint32]bool{}
 			for i, want := range posted {
-				d, err := p.vi.RecvWait(e.t, driver.Second)
+				d, err := p.vi.RecvWait(e.t, host.Second)
 				e.is("receive", err, nil)
 				e.that("in order", d == want)
 				id, _ := d.Immediate()
@@ -459,12 +460,12 @@ func interrupted(t *testing.T, c interruption) {
 				}
 			}
 			// The client's threads have more to say to each other before.
-			if err := e.t.Sleep(10 * driver.Millisecond); err != nil || c.state == layout.VIStateFree {
+			if err := e.t.Sleep(10 * host.Millisecond); err != nil || c.state == layout.VIStateFree {
 				return err
 			}
 			return p.settled(0)
 		})
-	list = append(list, driver.Program{Node: 0, Main: func(th *driver.Thread, h *driver.Host) error {
+	list = append(list, driver.Program{Node: 0, Main: func(th *host.Thread, h *driver.Host) error {
 		if err := heard(th); err != nil {
 			return err
 		}
@@ -487,7 +488,7 @@ func interrupted(t *testing.T, c interruption) {
 
 // A host's device is M-VIA or the card, and nothing else; M-VIA needs a plain NIC.
 func TestDevicesThatAreNotThere(t *testing.T) {
-	open := driver.Program{Main: func(t *driver.Thread, h *driver.Host) error {
+	open := driver.Program{Main: func(t *host.Thread, h *driver.Host) error {
 		_, err := vipl.OpenNIC(t, h)
 		return err
 	}}
@@ -497,7 +498,7 @@ func TestDevicesThatAreNotThere(t *testing.T) {
 		want         error
 		text         string
 	}{
-		{"no such device", driver.DeviceHvia, "via", driver.ErrInvalidParameter, "device 'via': want 'hvia' or 'mvia'"},
+		{"no such device", driver.DeviceHvia, "via", host.ErrInvalidParameter, "device 'via': want 'hvia' or 'mvia'"},
 		{"M-VIA on a card", driver.DeviceHvia, driver.DeviceMvia, driver.ErrIdentity, "plain NIC"},
 		{"a card's driver on a plain NIC", driver.DeviceMvia, driver.DeviceHvia, driver.ErrIdentity, "open the card"},
 	} {
@@ -519,11 +520,11 @@ func TestMviaInFreeModeIsRefused(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
-	err := driver.Run(ctx, driver.RunConfig{Device: driver.DeviceMvia, Fabric: sim.Config{Mode: sim.Free}}, driver.Program{Main: func(t *driver.Thread, h *driver.Host) error {
+	err := driver.Run(ctx, driver.RunConfig{Device: driver.DeviceMvia, Fabric: sim.Config{Mode: sim.Free}}, driver.Program{Main: func(t *host.Thread, h *driver.Host) error {
 		_, err := vipl.OpenNIC(t, h)
 		return err
 	}})
-	require.ErrorIs(t, err, driver.ErrInvalidParameter)
+	require.ErrorIs(t, err, host.ErrInvalidParameter)
 	require.ErrorContains(t, err, "timed mode")
 }
 
@@ -556,20 +557,20 @@ func TestNICThatDies(t *testing.T) {
 		if _, err := p.send(0, 3000); err != nil {
 			return err
 		}
-		_, err = p.vi.SendWait(e.t, driver.Millisecond)
+		_, err = p.vi.SendWait(e.t, host.Millisecond)
 		e.is("the send is not over", err, vipl.ErrTimeout)
 		began := e.t.Now()
 		err = p.vi.Disconnect(e.t)
 		e.is("disconnect", err, driver.ErrDeadline)
 		e.that("it says what it waited for: "+text(err), err != nil && strings.Contains(err.Error(), "sends of VI 0"))
 		took := e.t.Now() - began
-		e.that(fmt.Sprintf("it took %v", took), took >= driver.Second && took < 2*driver.Second)
+		e.that(fmt.Sprintf("it took %v", took), took >= host.Second && took < 2*host.Second)
 		_, err = e.nic.CreateVI(e.t, writable)
-		e.is("a later call", err, driver.ErrClosed)
+		e.is("a later call", err, host.ErrClosed)
 		return errors.Join(e.fail...)
 	}, func(e *env) error {
 		_, err := e.serve(writable)
-		return errors.Join(err, e.t.Sleep(3*driver.Second))
+		return errors.Join(err, e.t.Sleep(3*host.Second))
 	})...)
 	require.ErrorIs(t, err, driver.ErrDeadline)
 }

@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"slices"
 
-	"hvia/driver"
+	"hvia/host"
 )
 
 // The name service knows the nodes of the fabric by the names that they have there:
@@ -26,7 +26,7 @@ func (n *NIC) nameService(op string) error {
 }
 
 // NSInit makes the name service ready for this NIC handle; once more is harmless.
-func (n *NIC) NSInit(*driver.Thread) error {
+func (n *NIC) NSInit(*host.Thread) error {
 	const op = "initialise name service"
 	if n != nil && !n.closed.Load() {
 		n.names.Store(true)
@@ -36,7 +36,7 @@ func (n *NIC) NSInit(*driver.Thread) error {
 
 // NSShutdown ends the use of the name service; the NIC stays open. ErrNameService if
 // it was not in use, as for the other calls.
-func (n *NIC) NSShutdown(*driver.Thread) error {
+func (n *NIC) NSShutdown(*host.Thread) error {
 	if err := n.nameService("shut name service down"); err != nil {
 		return err
 	}
@@ -46,7 +46,7 @@ func (n *NIC) NSShutdown(*driver.Thread) error {
 
 // NSGetHostByName returns an address of the named node, without a discriminator.
 // Index picks among several; a node has one, of index 0. ErrNameService if there is none.
-func (n *NIC) NSGetHostByName(t *driver.Thread, name string, index int) (NetAddress, error) {
+func (n *NIC) NSGetHostByName(t *host.Thread, name string, index int) (NetAddress, error) {
 	op := fmt.Sprintf("get address %d of host '%s'", index, name)
 	if err := n.nameService(op); err != nil {
 		return NetAddress{}, err
@@ -65,7 +65,7 @@ func (n *NIC) NSGetHostByName(t *driver.Thread, name string, index int) (NetAddr
 }
 
 // NSGetHostByAddr returns the name of the node with the host part of an address.
-func (n *NIC) NSGetHostByAddr(t *driver.Thread, a NetAddress) (string, error) {
+func (n *NIC) NSGetHostByAddr(t *host.Thread, a NetAddress) (string, error) {
 	op := fmt.Sprintf("get name of %v", a.Host)
 	if err := n.nameService(op); err != nil {
 		return "", err
@@ -92,7 +92,7 @@ type AutodiscoveryList struct {
 
 // QuerySystemManagementInfo tells which nodes there are. ErrInvalidParameter for
 // another InfoType than Autodiscovery.
-func (n *NIC) QuerySystemManagementInfo(t *driver.Thread, kind InfoType) (AutodiscoveryList, error) {
+func (n *NIC) QuerySystemManagementInfo(t *host.Thread, kind InfoType) (AutodiscoveryList, error) {
 	op := fmt.Sprintf("query system management information %d", kind)
 	switch {
 	case n == nil:

@@ -9,11 +9,13 @@ import (
 	"sync/atomic"
 
 	"hvia/driver"
+	"hvia/host"
+	"hvia/host/mem"
 	"hvia/layout"
 )
 
 // Infinite is the timeout that never ends, VIP_INFINITE.
-const Infinite = driver.Never
+const Infinite = host.Never
 
 // Limits of this provider.
 const (
@@ -79,11 +81,11 @@ type NICAttributes struct {
 type NIC struct {
 	host   *driver.Host
 	info   driver.NIC
-	costs  driver.CostModel
+	costs  host.CostModel
 	closed atomic.Bool
 	names  atomic.Bool // the name service is in use
 
-	errors     driver.Range // of the word that says whether asynchronous errors wait
+	errors     mem.Range // of the word that says whether asynchronous errors wait
 	handler    atomic.Pointer[errorHandler]
 	delivering atomic.Bool // a thread calls the handler
 
@@ -97,7 +99,7 @@ type NIC struct {
 var errNICClosed = errors.New("the NIC handle was closed")
 
 // OpenNIC opens the NIC of the thread's host. Each call gives another handle.
-func OpenNIC(t *driver.Thread, h *driver.Host) (*NIC, error) {
+func OpenNIC(t *host.Thread, h *driver.Host) (*NIC, error) {
 	if h == nil {
 		return nil, missing("open NIC", "host")
 	}
@@ -113,7 +115,7 @@ func OpenNIC(t *driver.Thread, h *driver.Host) (*NIC, error) {
 
 // Close ends the handle. VIs, completion queues, regions and tags that were made through it and
 // still exist are destroyed.
-func (n *NIC) Close(t *driver.Thread) error {
+func (n *NIC) Close(t *host.Thread) error {
 	if n == nil {
 		return missing("close NIC", "NIC handle")
 	}
@@ -161,7 +163,7 @@ func (n *NIC) Query() NICAttributes {
 }
 
 // CreatePtag makes a protection tag.
-func (n *NIC) CreatePtag(t *driver.Thread) (Ptag, error) {
+func (n *NIC) CreatePtag(t *host.Thread) (Ptag, error) {
 	if n == nil {
 		return 0, missing("create protection tag", "NIC handle")
 	}
@@ -170,7 +172,7 @@ func (n *NIC) CreatePtag(t *driver.Thread) (Ptag, error) {
 }
 
 // DestroyPtag removes a tag; ErrResource while a VI or region has it.
-func (n *NIC) DestroyPtag(t *driver.Thread, tag Ptag) error {
+func (n *NIC) DestroyPtag(t *host.Thread, tag Ptag) error {
 	if n == nil {
 		return missing("destroy protection tag", "NIC handle")
 	}
@@ -178,7 +180,7 @@ func (n *NIC) DestroyPtag(t *driver.Thread, tag Ptag) error {
 }
 
 // Counter reads one of the card's statistics counters.
-func (n *NIC) Counter(t *driver.Thread, c layout.Counter) (uint32, error) {
+func (n *NIC) Counter(t *host.Thread, c layout.Counter) (uint32, error) {
 	if n == nil {
 		return 0, missing("read counter "+c.String(), "NIC handle")
 	}

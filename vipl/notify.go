@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 
 	"hvia/driver"
+	"hvia/host"
+	"hvia/host/mem"
 	"hvia/layout"
 )
 
@@ -37,7 +39,7 @@ func (s *sleeper) looks() {
 
 // sleep is for a thread that has looked in vain. It arms, or, if it has looked since
 // then, waits until the count has changed. An interrupt takes the arming away.
-func (s *sleeper) sleep(t *driver.Thread, h *driver.Host, await func(woken func() bool) (slept bool, err error)) error {
+func (s *sleeper) sleep(t *host.Thread, h *driver.Host, await func(woken func() bool) (slept bool, err error)) error {
 	if !s.armed || s.since != s.count {
 		s.armed, s.since = true, s.count
 		return s.at.Arm(t)
@@ -49,7 +51,7 @@ func (s *sleeper) sleep(t *driver.Thread, h *driver.Host, await func(woken func(
 	return err
 }
 
-type notifyHandler = func(t *driver.Thread, v *VI, d *Descriptor)
+type notifyHandler = func(t *host.Thread, v *VI, d *Descriptor)
 
 // SendNotify registers a handler of the next completion of the send queue. It
 // gets the completed descriptor, as SendDone would return it. One registration
@@ -60,7 +62,7 @@ type notifyHandler = func(t *driver.Thread, v *VI, d *Descriptor)
 // the same NIC handle that are named there, and in NotifyWait, which is for a
 // thread that does nothing else. Destroying the VI cancels registrations.
 // ErrResource on a queue that is tied to a completion queue.
-func (v *VI) SendNotify(t *driver.Thread, h func(t *driver.Thread, v *VI, d *Descriptor)) error {
+func (v *VI) SendNotify(t *host.Thread, h func(t *host.Thread, v *VI, d *Descriptor)) error {
 	if v == nil {
 		return missing("send notify", "VI")
 	}
@@ -68,14 +70,14 @@ func (v *VI) SendNotify(t *driver.Thread, h func(t *driver.Thread, v *VI, d *Des
 }
 
 // RecvNotify is SendNotify for the receive queue.
-func (v *VI) RecvNotify(t *driver.Thread, h func(t *driver.Thread, v *VI, d *Descriptor)) error {
+func (v *VI) RecvNotify(t *host.Thread, h func(t *host.Thread, v *VI, d *Descriptor)) error {
 	if v == nil {
 		return missing("receive notify", "VI")
 	}
 	return v.receive.notify(t, "receive notify", h)
 }
 
-func (q *queue) notify(t *driver.Thread, op string, h notifyHandler) error {
+func (q *queue) notify(t *host.Thread, op string, h notifyHandler) error {
 	if s, _ := q.vi.vi.State(); s == layout.VIStateFree || q.vi.stale() {
 		return q.vi.fail(op, ErrInvalidParameter, errDestroyed)
 	}
@@ -85,7 +87,7 @@ func (q *queue) notify(t *driver.Thread, op string, h notifyHandler) error {
 	if q.cq != nil {
 		return q.errTied(op, "CQ.Notify")
 	}
-	return translate(op, q.vi, q.notifier.register(t, func(t *driver.Thread) (func(), error) {
+	return translate(op, q.vi, q.notifier.register(t, func(t *host.Thread) (func(), error) {
 		d, err := q.lookFor(t, op)
 		if d == nil {
 			return nil, err
@@ -95,7 +97,7 @@ func (q *queue) notify(t *driver.Thread, op string, h notifyHandler) error {
 }
 
 // lookFor is done for a handler: an empty queue is as one on which nothing has completed.
-func (q *queue) lookFor(t *driver.Thread, op string) (*Descriptor, error) {
+func (q *queue) lookFor(t *host.Thread, op string) (*Descriptor, error) {
 	d, err := q.look(t, op)
 	if d == nil {
 		if errors.Is(err, errEmpty) || errors.Is(err, errDestroyed) {
@@ -116,7 +118,7 @@ type notifier struct {
 
 	// Guarded by the NIC's mutex. A registration looks for one completion and
 	// returns the call of its handler, nil if there is none.
-	waiting []func(t *driver.Thread) (func(), error)
+	waiting []func(t *host.Thread) (func(), error)
 	fresh   bool   // it has not been looked since the last registration
 	count   uint32 // of notifications at the last look
 }
@@ -124,7 +126,7 @@ type notifier struct {
 func newNotifier(n *NIC, at driver.Notifier) *notifier { return &notifier{nic: n, at: at} }
 
 // register adds a handler and serves what is there already.
-func (k *notifier) register(t *driver.Thread, look func(t *driver.Thread) (func(), error)) error {
+func (k *notifier) register(t *host.Thread, look func(t *host.Thread) (func(), error)) error {
 	n := k.nic
 	n.mu.Lock()
 	if len(k.waiting) == 0 {
@@ -155,8 +157,8 @@ type notifications struct {
 	listed    atomic.Int32 // length of notifiers
 	serving   atomic.Bool  // a thread serves them
 	served    atomic.Uint64
-	notified  driver.Range // of the word that counts notifications
-	notifiers []*notifier  // with registrations, in the order of their first; guarded by the NIC's mutex
+	notified  mem.Range   // of the word that counts notifications
+	notifiers []*notifier // with registrations, in the order of their first; guarded by the NIC's mutex
 }
 
 // handlersAtOnce is how many handlers one call serves at most.
@@ -182,7 +184,7 @@ func (n *NIC) notificationWaits() bool { return !n.serving.Load() && n.due() != 
 
 // serve calls the handlers of what has come. A handler that calls the library is
 // not called inside itself: what comes meanwhile follows when it returns.
-func (n *NIC) serve(t *driver.Thread) error {
+func (n *NIC) serve(t *host.Thread) error {
 	// What a thread leaves that finds another one serving is served by that one.
 	for calls := 0; calls < handlersAtOnce && n.due() != nil; {
 		if !n.serving.CompareAndSwap(false, true) {
@@ -203,7 +205,7 @@ func (n *NIC) serve(t *driver.Thread) error {
 }
 
 // serve arms, looks, and calls the handlers for what it finds.
-func (k *notifier) serve(t *driver.Thread, limit int) (calls int, err error) {
+func (k *notifier) serve(t *host.Thread, limit int) (calls int, err error) {
 	n := k.nic
 	n.mu.Lock()
 	k.fresh, k.count = false, k.at.Count()
@@ -250,7 +252,7 @@ func (k *notifier) serve(t *driver.Thread, limit int) (calls int, err error) {
 // NotifyWait sleeps until handlers of SendNotify, RecvNotify and CQ.Notify have been
 // called, or those of ErrorCallback; ErrTimeout when the timeout comes first. It is for a
 // thread that is to run them.
-func (n *NIC) NotifyWait(t *driver.Thread, timeout driver.Time) error {
+func (n *NIC) NotifyWait(t *host.Thread, timeout host.Time) error {
 	const op = "wait for notifications"
 	if n == nil {
 		return missing(op, "NIC handle")
@@ -273,7 +275,7 @@ func (n *NIC) NotifyWait(t *driver.Thread, timeout driver.Time) error {
 			return fail(op, ErrTimeout, fmt.Errorf("none came within %v", timeout))
 		}
 		began := t.Now()
-		_, err := t.Poll(driver.Poll{Ranges: []driver.Range{n.notified, n.errors}, Timeout: span, Blocked: true}, func() bool {
+		_, err := t.Poll(host.Poll{Ranges: []mem.Range{n.notified, n.errors}, Timeout: span, Blocked: true}, func() bool {
 			return n.host.Notifications(n.info.ID) != count || n.attention(t)
 		})
 		if err == nil && t.Now() > began {
@@ -286,10 +288,10 @@ func (n *NIC) NotifyWait(t *driver.Thread, timeout driver.Time) error {
 }
 
 // attention says whether deliver has something to do.
-func (n *NIC) attention(t *driver.Thread) bool { return n.errorWaits(t) || n.notificationWaits() }
+func (n *NIC) attention(t *host.Thread) bool { return n.errorWaits(t) || n.notificationWaits() }
 
 // watch adds the words that change when deliver gets something to do.
-func (n *NIC) watch(ranges []driver.Range) []driver.Range {
+func (n *NIC) watch(ranges []mem.Range) []mem.Range {
 	if n.handled() {
 		ranges = append(ranges, n.errors)
 	}

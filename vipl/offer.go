@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"hvia/driver"
+	"hvia/host"
 )
 
 // MaxOfferedRegions is the number of regions that a VI can offer its peer.
@@ -43,7 +44,7 @@ func remoteRegions(all []driver.RegionInfo) (r []RemoteRegion) {
 // An offer is what was registered when it was made. It gives no rights: an
 // access of the peer is checked when it comes, as any other, and refused if the
 // region has been deregistered.
-func (v *VI) Offer(t *driver.Thread, regions ...*Region) error {
+func (v *VI) Offer(t *host.Thread, regions ...*Region) error {
 	if v == nil {
 		return missing("offer", "VI")
 	}

@@ -11,6 +11,7 @@ import (
 
 	"hvia/driver"
 	"hvia/driver/drivertest"
+	"hvia/host"
 	"hvia/layout"
 	"hvia/vipl"
 )
@@ -44,10 +45,10 @@ func offers(regions []*vipl.Region) (all []vipl.RemoteRegion) {
 
 // compare tells the peer what it should have been offered, and hears the same.
 func (p *peer) compare(what string, own, theirs []vipl.RemoteRegion) error {
-	if err := p.t.Send(driver.ThreadID{Node: p.other(), Rank: 1}, fmt.Appendf(nil, "%+v", own)); err != nil {
+	if err := p.t.Send(host.ThreadID{Node: p.other(), Rank: 1}, fmt.Appendf(nil, "%+v", own)); err != nil {
 		return err
 	}
-	m, ok, err := p.t.Receive(driver.Second)
+	m, ok, err := p.t.Receive(host.Second)
 	if err != nil || !ok {
 		return errors.Join(err, errors.New(what+": the peer did not say what it offers"))
 	}
@@ -63,12 +64,12 @@ func (p *peer) writeOffered(r vipl.RemoteRegion, value byte) error {
 	if _, err := p.write(bufferBytes-64, 64, target{r.Address, r.Handle}, 0); err != nil {
 		return err
 	}
-	_, err := p.vi.SendWait(p.t, driver.Second)
+	_, err := p.vi.SendWait(p.t, host.Second)
 	return err
 }
 
 func (p *peer) written(what string, r *vipl.Region, value byte) error {
-	if err := r.Poll(p.t, 63, 1, driver.Second, func() bool { return r.Bytes()[63] == value }); err != nil {
+	if err := r.Poll(p.t, 63, 1, host.Second, func() bool { return r.Bytes()[63] == value }); err != nil {
 		return fmt.Errorf("%s: %w", what, err)
 	}
 	for i, b := range r.Bytes()[:64] {
@@ -163,7 +164,7 @@ func offerServer(e *env) error {
 	if err := p.vi.Offer(e.t, own...); err != nil {
 		return err
 	}
-	r, err := e.nic.ConnectWait(e.t, vipl.NetAddress{Discriminator: "test"}, driver.Second)
+	r, err := e.nic.ConnectWait(e.t, vipl.NetAddress{Discriminator: "test"}, host.Second)
 	if err != nil {
 		return err
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"hvia/driver"
+	"hvia/host"
 )
 
 // ConnectPeerRequest begins to ask for a peer-to-peer connection: with the VI of the
@@ -17,7 +18,7 @@ import (
 //
 // Disconnect ends the attempt; a peer whose request was under way gets ErrReject.
 // Peers are not found by ConnectWait, nor those of ConnectRequest by this.
-func (v *VI) ConnectPeerRequest(t *driver.Thread, local, remote NetAddress, timeout driver.Time) error {
+func (v *VI) ConnectPeerRequest(t *host.Thread, local, remote NetAddress, timeout host.Time) error {
 	if v == nil {
 		return missing("connect peer request", "VI")
 	}
@@ -32,7 +33,7 @@ func (v *VI) ConnectPeerRequest(t *driver.Thread, local, remote NetAddress, time
 // ErrNotReachable at once for an address of the own host.
 // It may be asked again until the VI's next attempt or Disconnect; ErrInvalidState if there
 // was no ConnectPeerRequest.
-func (v *VI) ConnectPeerDone(t *driver.Thread) (VIAttributes, error) {
+func (v *VI) ConnectPeerDone(t *host.Thread) (VIAttributes, error) {
 	if v == nil {
 		return VIAttributes{}, missing("connect peer done", "VI")
 	}
@@ -42,7 +43,7 @@ func (v *VI) ConnectPeerDone(t *driver.Thread) (VIAttributes, error) {
 
 // ConnectPeerWait is ConnectPeerDone that waits for the result, which comes by the
 // timeout of the request at the latest. ErrResource if another thread's Disconnect ends it.
-func (v *VI) ConnectPeerWait(t *driver.Thread) (VIAttributes, error) {
+func (v *VI) ConnectPeerWait(t *host.Thread) (VIAttributes, error) {
 	if v == nil {
 		return VIAttributes{}, missing("connect peer wait", "VI")
 	}

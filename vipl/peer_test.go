@@ -7,7 +7,7 @@ import (
 	"errors"
 	"fmt"
 
-	"hvia/driver"
+	"hvia/host"
 	"hvia/layout"
 	"hvia/vipl"
 )
@@ -38,11 +38,11 @@ func peerProgram(node int) main {
 				return err
 			}
 			if late := (round + node) % 3; late > 0 {
-				if err := e.t.Sleep(driver.Time(late*round) * 300 * driver.Microsecond); err != nil {
+				if err := e.t.Sleep(host.Time(late*round) * 300 * host.Microsecond); err != nil {
 					return err
 				}
 			}
-			if err := p.vi.ConnectPeerRequest(e.t, addresses[node], addresses[1-node], driver.Second); err != nil {
+			if err := p.vi.ConnectPeerRequest(e.t, addresses[node], addresses[1-node], host.Second); err != nil {
 				return err
 			}
 			theirs, err := p.vi.ConnectPeerWait(e.t)
@@ -70,7 +70,7 @@ func peerProgram(node int) main {
 			e.that(fmt.Sprintf("round %d: what the peer sent", round), bytes.Equal(p.mem.Bytes()[:50], pattern(100, round+10*(1-node))[:50]))
 			e.that(fmt.Sprintf("round %d: what the peer wrote", round), bytes.Equal(p.mem.Bytes()[2000:2100], pattern(100, round+10*(1-node))))
 			for range 2 {
-				if _, err := p.vi.SendWait(e.t, driver.Second); err != nil {
+				if _, err := p.vi.SendWait(e.t, host.Second); err != nil {
 					return err
 				}
 			}
@@ -84,7 +84,7 @@ func peerProgram(node int) main {
 					if i, err := p.vi.Query(e.t); err != nil || i.State == vipl.ErrorState {
 						break
 					}
-					if err := e.t.Sleep(100 * driver.Microsecond); err != nil {
+					if err := e.t.Sleep(100 * host.Microsecond); err != nil {
 						return err
 					}
 				}
@@ -101,11 +101,11 @@ func peerProgram(node int) main {
 
 // step is what client and server of the scenarios about attributes say to each other, in turns.
 func (p *peer) step(node int, what string) error {
-	return p.t.Send(driver.ThreadID{Node: node, Rank: 1}, []byte(what))
+	return p.t.Send(host.ThreadID{Node: node, Rank: 1}, []byte(what))
 }
 
 func (p *peer) awaits(what string) error {
-	m, ok, err := p.t.Receive(5 * driver.Second)
+	m, ok, err := p.t.Receive(5 * host.Second)
 	if err == nil && (!ok || string(m.Data) != what) {
 		err = fmt.Errorf("got message '%s', want '%s'", m.Data, what)
 	}
@@ -143,10 +143,10 @@ func changeClient(e *env) error {
 		if _, err := p.write(0, 9000, to, 4090); err != nil {
 			return err
 		}
-		if _, err := p.vi.SendWait(e.t, driver.Second); err != nil {
+		if _, err := p.vi.SendWait(e.t, host.Second); err != nil {
 			return err
 		}
-		if err := errors.Join(e.t.Sleep(driver.Millisecond), p.step(1, "written")); err != nil {
+		if err := errors.Join(e.t.Sleep(host.Millisecond), p.step(1, "written")); err != nil {
 			return err
 		}
 	}
@@ -199,7 +199,7 @@ func changeServer(e *env) error {
 	if err != nil {
 		return err
 	}
-	if err := e.t.Sleep(driver.Millisecond); err != nil {
+	if err := e.t.Sleep(host.Millisecond); err != nil {
 		return err
 	}
 	e.is("of a descriptor", p.descriptors.SetAttributes(e.t, vipl.MemAttributes{EnableRDMAWrite: true}), nil)
@@ -231,7 +231,7 @@ func changeUnderWritesClient(e *env) error {
 		if _, err := p.write(0, 16, to, 16*(i%100)); err != nil {
 			return err
 		}
-		if _, err := p.vi.SendWait(e.t, driver.Second); err != nil {
+		if _, err := p.vi.SendWait(e.t, host.Second); err != nil {
 			return err
 		}
 	}
@@ -243,7 +243,7 @@ func changeUnderWritesClient(e *env) error {
 	if _, err := p.write(0, 16, to, 16*100); err != nil {
 		return err
 	}
-	_, err = p.vi.SendWait(e.t, driver.Second)
+	_, err = p.vi.SendWait(e.t, host.Second)
 	return errors.Join(err, p.settled(1))
 }
 
@@ -259,7 +259,7 @@ func changeUnderWritesServer(e *env) error {
 		if err := p.mem.SetAttributes(e.t, vipl.MemAttributes{EnableRDMAWrite: i%2 == 1}); err != nil {
 			return fmt.Errorf("change %d: %w", i, err)
 		}
-		if err := e.t.Sleep(driver.Time(7+i) * driver.Microsecond); err != nil {
+		if err := e.t.Sleep(host.Time(7+i) * host.Microsecond); err != nil {
 			return err
 		}
 	}
@@ -267,7 +267,7 @@ func changeUnderWritesServer(e *env) error {
 		return err
 	}
 	b := p.mem.Bytes()
-	if err := p.mem.Poll(e.t, 16*100+15, 1, driver.Second, func() bool { return b[16*100+15] == pattern(16, 1)[15] }); err != nil {
+	if err := p.mem.Poll(e.t, 16*100+15, 1, host.Second, func() bool { return b[16*100+15] == pattern(16, 1)[15] }); err != nil {
 		return err
 	}
 	e.that("the last write", bytes.Equal(b[16*100:16*101], pattern(16, 1)))

@@ -12,8 +12,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"hvia/driver"
 	"hvia/driver/service"
+	"hvia/host"
 	"hvia/vipl"
 )
 
@@ -38,7 +38,7 @@ func pairClient(name string) main {
 			return err
 		}
 		to := vipl.NetAddress{Host: vipl.HostAddress(node), Discriminator: name}
-		if err := p.Dial(e.t, to, 20*driver.Second); err != nil {
+		if err := p.Dial(e.t, to, 20*host.Second); err != nil {
 			return err
 		}
 		var began time.Time
@@ -49,10 +49,10 @@ func pairClient(name string) main {
 			}
 			value := byte(i%255 + 1)
 			p.Bytes()[3] = value
-			if err := p.Write(e.t, 0, 4, 1024, 10*driver.Second); err != nil {
+			if err := p.Write(e.t, 0, 4, 1024, 10*host.Second); err != nil {
 				return fmt.Errorf("round %d: %w", i, err)
 			}
-			if err := p.Poll(e.t, 2048+3, value, 10*driver.Second); err != nil {
+			if err := p.Poll(e.t, 2048+3, value, 10*host.Second); err != nil {
 				return fmt.Errorf("answer %d: %w", i, err)
 			}
 		}
@@ -67,16 +67,16 @@ func pairServer(name string) main {
 		if err != nil {
 			return err
 		}
-		if err := p.Accept(e.t, name, 20*driver.Second); err != nil {
+		if err := p.Accept(e.t, name, 20*host.Second); err != nil {
 			return err
 		}
 		for i := range pairWarm + pairRounds {
 			value := byte(i%255 + 1)
-			if err := p.Poll(e.t, 1024+3, value, 10*driver.Second); err != nil {
+			if err := p.Poll(e.t, 1024+3, value, 10*host.Second); err != nil {
 				return fmt.Errorf("question %d: %w", i, err)
 			}
 			p.Bytes()[3] = value
-			if err := p.Write(e.t, 0, 4, 2048, 10*driver.Second); err != nil {
+			if err := p.Write(e.t, 0, 4, 2048, 10*host.Second); err != nil {
 				return fmt.Errorf("round %d: %w", i, err)
 			}
 		}

@@ -26,6 +26,7 @@ import (
 
 	"hvia/driver"
 	"hvia/driver/service"
+	"hvia/host"
 	"hvia/layout"
 	"hvia/sim"
 	"hvia/vipl"
@@ -257,7 +258,7 @@ const (
 )
 
 // swap writes to the peer and waits for what it writes, or the other way round.
-func (p *peer) swap(i, n int, to target, first bool, timeout driver.Time, limit func() error) error {
+func (p *peer) swap(i, n int, to target, first bool, timeout host.Time, limit func() error) error {
 	value := byte(i%250 + 1)
 	out, in := p.mem.Bytes()[outgoing:outgoing+n], p.mem.Bytes()[incoming:incoming+n]
 	send := func() error {
@@ -314,7 +315,7 @@ func timed(e *env, first bool, out notes) error {
 	}
 	note := func() error { out.now(e); return nil }
 	for i := range exchanges {
-		if err := p.swap(i, 1+i*i*97, to, first, driver.Second, note); err != nil {
+		if err := p.swap(i, 1+i*i*97, to, first, host.Second, note); err != nil {
 			return err
 		}
 	}
@@ -341,11 +342,11 @@ func timed(e *env, first bool, out notes) error {
 		if err := q.vi.PostSend(e.t, s); err != nil {
 			return err
 		}
-		if _, err := q.vi.SendWait(e.t, driver.Second); err != nil {
+		if _, err := q.vi.SendWait(e.t, host.Second); err != nil {
 			return err
 		}
 		out.now(e)
-		got, err := cq.Wait(e.t, driver.Second)
+		got, err := cq.Wait(e.t, host.Second)
 		if err != nil || got.VI != q.vi || !got.Receive {
 			return fmt.Errorf("entry of VI %v, receive %v: %w", got.VI, got.Receive, err)
 		}
@@ -398,19 +399,19 @@ func bounce(e *env, p *vipl.Endpoint, i int, first bool) error {
 	n, value := 1+i*150, byte(i+1)
 	send := func() error {
 		p.Bytes()[n-1] = value
-		return p.Write(e.t, 0, n, 0, driver.Second)
+		return p.Write(e.t, 0, n, 0, host.Second)
 	}
 	if first {
 		if err := send(); err != nil {
 			return err
 		}
-		return p.Poll(e.t, busyBytes-n, value, driver.Second)
+		return p.Poll(e.t, busyBytes-n, value, host.Second)
 	}
-	if err := p.Poll(e.t, n-1, value, driver.Second); err != nil {
+	if err := p.Poll(e.t, n-1, value, host.Second); err != nil {
 		return err
 	}
 	p.Bytes()[0] = value
-	return p.Write(e.t, 0, 1, busyBytes-n, driver.Second)
+	return p.Write(e.t, 0, 1, busyBytes-n, host.Second)
 }
 
 // busyClient does everything that a process does, without an end.
@@ -420,7 +421,7 @@ func busyClient(e *env) error {
 		if err != nil {
 			return err
 		}
-		if err := p.Dial(e.t, vipl.NetAddress{Host: vipl.HostAddress(1), Discriminator: "busy"}, driver.Second); err != nil {
+		if err := p.Dial(e.t, vipl.NetAddress{Host: vipl.HostAddress(1), Discriminator: "busy"}, host.Second); err != nil {
 			return err
 		}
 		cq, err := p.NIC.CreateCQ(e.t, 32)
@@ -451,7 +452,7 @@ func busyServer(e *env) error {
 			return err
 		}
 		fmt.Println("accept", time.Now().UnixMilli())
-		if err := p.Accept(e.t, "busy", 1500*driver.Millisecond); errors.Is(err, vipl.ErrTimeout) {
+		if err := p.Accept(e.t, "busy", 1500*host.Millisecond); errors.Is(err, vipl.ErrTimeout) {
 			fmt.Println("timeout", time.Now().UnixMilli())
 			return nil
 		}
@@ -459,7 +460,7 @@ func busyServer(e *env) error {
 			err = bounce(e, p, i, false)
 		}
 		fmt.Println("after", err)
-		lost, err := p.NIC.ErrorWait(e.t, driver.Second)
+		lost, err := p.NIC.ErrorWait(e.t, host.Second)
 		switch {
 		case errors.Is(err, vipl.ErrTimeout):
 			fmt.Println("timeout", time.Now().UnixMilli())
@@ -698,11 +699,11 @@ func TestServiceRefuses(t *testing.T) {
 		want error
 		text string
 	}{
-		{driver.JoinConfig{Node: 1}, driver.ErrInvalidParameter, "node 1"},
-		{driver.JoinConfig{Node: -1}, driver.ErrInvalidParameter, "node -1"},
-		{driver.JoinConfig{Name: strings.Repeat("x", 101)}, driver.ErrInvalidParameter, "101 bytes"},
-		{driver.JoinConfig{MemoryBytes: 1 << 40}, driver.ErrInvalidParameter, "bytes of memory"},
-		{driver.JoinConfig{MemoryBytes: 120 << 20}, driver.ErrResource, "in one piece"},
+		{driver.JoinConfig{Node: 1}, host.ErrInvalidParameter, "node 1"},
+		{driver.JoinConfig{Node: -1}, host.ErrInvalidParameter, "node -1"},
+		{driver.JoinConfig{Name: strings.Repeat("x", 101)}, host.ErrInvalidParameter, "101 bytes"},
+		{driver.JoinConfig{MemoryBytes: 1 << 40}, host.ErrInvalidParameter, "bytes of memory"},
+		{driver.JoinConfig{MemoryBytes: 120 << 20}, host.ErrResource, "in one piece"},
 	} {
 		_, err := driver.Join(ctx, c.join)
 		require.ErrorIs(t, err, c.want)
@@ -717,11 +718,11 @@ func TestServiceRefuses(t *testing.T) {
 		all = append(all, p)
 	}
 	_, err = driver.Join(ctx, driver.JoinConfig{})
-	require.ErrorIs(t, err, driver.ErrResource)
+	require.ErrorIs(t, err, host.ErrResource)
 	require.NoError(t, all[1].Close())
 	require.NoError(t, all[1].Close())
 	_, err = all[1].Thread(ctx, "late")
-	require.ErrorIs(t, err, driver.ErrClosed)
+	require.ErrorIs(t, err, host.ErrClosed)
 	var again *driver.Process
 	require.Eventually(t, func() bool { again, err = driver.Join(ctx, driver.JoinConfig{}); return err == nil }, 2*time.Second, 10*time.Millisecond)
 	all[1] = again

@@ -7,6 +7,8 @@ import (
 	"fmt"
 
 	"hvia/driver"
+	"hvia/host"
+	"hvia/host/mem"
 	"hvia/layout"
 )
 
@@ -45,7 +47,7 @@ func (q *queue) slot(n uint64) **Descriptor { return &q.posted[n%MaxDescriptorsP
 func (q *queue) outstanding() uint64 { return q.tail - q.head }
 
 // post links a descriptor behind the last one and rings the doorbell.
-func (q *queue) post(t *driver.Thread, d *Descriptor) error {
+func (q *queue) post(t *host.Thread, d *Descriptor) error {
 	v := q.vi
 	if d == nil || len(d.memory) < DescriptorBytes {
 		return v.fail(q.names.post, ErrInvalidParameter, fmt.Errorf("no descriptor of %d bytes", DescriptorBytes))
@@ -60,7 +62,7 @@ func (q *queue) post(t *driver.Thread, d *Descriptor) error {
 	if err := v.nic.deliver(t); err != nil {
 		return err
 	}
-	if err := t.Spend(driver.LayerLibrary, v.nic.costs.Post()); err != nil {
+	if err := t.Spend(host.LayerLibrary, v.nic.costs.Post()); err != nil {
 		return translate(q.names.post, v, err)
 	}
 	if !q.kernel {
@@ -89,7 +91,7 @@ func (q *queue) post(t *driver.Thread, d *Descriptor) error {
 
 // enqueue puts a descriptor on the queue and tells the NIC, in one: the order of
 // doorbells is that of the queue, whoever posts.
-func (q *queue) enqueue(t *driver.Thread, d *Descriptor) error {
+func (q *queue) enqueue(t *host.Thread, d *Descriptor) error {
 	v := q.vi
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -113,7 +115,7 @@ func (q *queue) enqueue(t *driver.Thread, d *Descriptor) error {
 	return nil
 }
 
-func (q *queue) ring(t *driver.Thread, d *Descriptor) error {
+func (q *queue) ring(t *host.Thread, d *Descriptor) error {
 	if q.kernel {
 		return q.vi.vi.Ring(t, q.receive, d.Address, uint32(d.Handle))
 	}
@@ -121,7 +123,7 @@ func (q *queue) ring(t *driver.Thread, d *Descriptor) error {
 }
 
 // done hands back the head of the queue if it has completed.
-func (q *queue) done(t *driver.Thread) (*Descriptor, error) {
+func (q *queue) done(t *host.Thread) (*Descriptor, error) {
 	v := q.vi
 	if v.stale() {
 		return nil, v.fail(q.names.done, ErrInvalidParameter, errDestroyed)
@@ -138,7 +140,7 @@ func (q *queue) done(t *driver.Thread) (*Descriptor, error) {
 		d, err = q.look(t, q.names.done)
 	}
 	if d == nil && err == nil {
-		if err := t.Spend(driver.LayerPoll, v.nic.costs.PollPeriod()); err != nil {
+		if err := t.Spend(host.LayerPoll, v.nic.costs.PollPeriod()); err != nil {
 			return nil, translate(q.names.done, v, err)
 		}
 		return nil, q.notDone
@@ -147,7 +149,7 @@ func (q *queue) done(t *driver.Thread) (*Descriptor, error) {
 }
 
 // reap has the kernel look which sends are over.
-func (q *queue) reap(t *driver.Thread, op string) error {
+func (q *queue) reap(t *host.Thread, op string) error {
 	err := q.vi.vi.Trap(t)
 	if err == nil {
 		err = q.vi.vi.Reap(t)
@@ -162,7 +164,7 @@ func (q *queue) errTied(op, instead string) error {
 }
 
 // wait is done that waits. Asynchronous errors are delivered meanwhile.
-func (q *queue) wait(t *driver.Thread, timeout driver.Time) (*Descriptor, error) {
+func (q *queue) wait(t *host.Thread, timeout host.Time) (*Descriptor, error) {
 	v := q.vi
 	if v.stale() {
 		return nil, v.fail(q.names.wait, ErrInvalidParameter, errDestroyed)
@@ -204,7 +206,7 @@ func (q *queue) wait(t *driver.Thread, timeout driver.Time) (*Descriptor, error)
 }
 
 // block is await inside the kernel: the thread sleeps until it is woken.
-func (q *queue) block(t *driver.Thread, left func() driver.Time) error {
+func (q *queue) block(t *host.Thread, left func() host.Time) error {
 	if err := q.reap(t, q.names.wait); err != nil {
 		return err
 	}
@@ -216,12 +218,12 @@ func (q *queue) block(t *driver.Thread, left func() driver.Time) error {
 }
 
 // charge lets the time pass that taking a descriptor costs.
-func (q *queue) charge(t *driver.Thread, op string, d *Descriptor, err error) (*Descriptor, error) {
+func (q *queue) charge(t *host.Thread, op string, d *Descriptor, err error) (*Descriptor, error) {
 	cost := q.vi.nic.costs.SendDone()
 	if q.receive {
 		cost = q.vi.nic.costs.ReceiveDone()
 	}
-	if charge := t.Spend(driver.LayerLibrary, cost); charge != nil {
+	if charge := t.Spend(host.LayerLibrary, cost); charge != nil {
 		return d, translate(op, q.vi, charge)
 	}
 	return d, err
@@ -229,7 +231,7 @@ func (q *queue) charge(t *driver.Thread, op string, d *Descriptor, err error) (*
 
 // look takes the head of the queue; in a broken VI what cannot complete any
 // more is completed first.
-func (q *queue) look(t *driver.Thread, op string) (*Descriptor, error) {
+func (q *queue) look(t *host.Thread, op string) (*Descriptor, error) {
 	d, err := q.take(op)
 	if d != nil || err != nil {
 		return d, err
@@ -250,7 +252,7 @@ func (q *queue) look(t *driver.Thread, op string) (*Descriptor, error) {
 // gone, after which nothing may come any more, or something waits for its handler;
 // it says whether that took time. With notified the thread sleeps: only the
 // interrupt of a completion wakes it.
-func (q *queue) await(t *driver.Thread, timeout driver.Time, notified func() bool) (bool, error) {
+func (q *queue) await(t *host.Thread, timeout host.Time, notified func() bool) (bool, error) {
 	v := q.vi
 	v.mu.Lock()
 	if q.outstanding() == 0 {
@@ -259,7 +261,7 @@ func (q *queue) await(t *driver.Thread, timeout driver.Time, notified func() boo
 	}
 	head := *q.slot(q.head)
 	v.mu.Unlock()
-	var room [4]driver.Range
+	var room [4]mem.Range
 	ranges := v.nic.watch(append(room[:0], v.status))
 	done := notified
 	if notified != nil {
@@ -272,7 +274,7 @@ func (q *queue) await(t *driver.Thread, timeout driver.Time, notified func() boo
 		done = func() bool { return head.Status().Done() }
 	}
 	began := t.Now()
-	_, err := t.Poll(driver.Poll{Ranges: ranges, Period: v.nic.costs.PollPeriod(), Timeout: timeout, Blocked: q.kernel || notified != nil}, func() bool {
+	_, err := t.Poll(host.Poll{Ranges: ranges, Period: v.nic.costs.PollPeriod(), Timeout: timeout, Blocked: q.kernel || notified != nil}, func() bool {
 		s, _ := v.vi.State()
 		return done() || s == ErrorState || s == layout.VIStateFree || v.nic.attention(t)
 	})
@@ -338,7 +340,7 @@ func (q *queue) incomplete() bool {
 // flush completes in order what is outstanding and not done, and returns where
 // it wrote and how many it completed. The mutex is held, and the card holds nothing
 // of the VI.
-func (q *queue) flush() (written []driver.Range, completed int) {
+func (q *queue) flush() (written []mem.Range, completed int) {
 	for n := q.head; n < q.tail; n++ {
 		d := *q.slot(n)
 		if d.Status().Done() {
@@ -352,7 +354,7 @@ func (q *queue) flush() (written []driver.Range, completed int) {
 			}[d.operation()]
 		}
 		d.memory.SetLength(0)
-		driver.StoreUint32(d.memory[layout.DescriptorStatusOffset:],
+		mem.StoreUint32(d.memory[layout.DescriptorStatusOffset:],
 			layout.DescriptorStatusDoneMask|layout.DescriptorStatusFlushedMask|uint32(echo)<<layout.DescriptorStatusOperationLsb)
 		if r, err := q.vi.nic.host.Memory().Physical(nil, d.Address+layout.DescriptorStatusOffset, 4); err == nil {
 			written = append(written, r...)

@@ -11,6 +11,8 @@ import (
 	"sync"
 
 	"hvia/driver"
+	"hvia/host"
+	"hvia/host/mem"
 	"hvia/layout"
 	"hvia/vipl"
 	"hvia/vipl/model"
@@ -19,16 +21,16 @@ import (
 // Times of random runs, simulated.
 const (
 	// After a barrier: until the cards have seen the doorbells before it.
-	syncPause = 100 * driver.Microsecond
+	syncPause = 100 * host.Microsecond
 	// Until what was handed to the network is in the peer's memory, and the agents
 	// have told each other what they must.
-	quietPause = driver.Millisecond
+	quietPause = host.Millisecond
 	// For what must come.
-	patience   = 20 * driver.Millisecond
-	statePause = 100 * driver.Microsecond
+	patience   = 20 * host.Millisecond
+	statePause = 100 * host.Microsecond
 	// Pauses without a completion after which no more are waited for.
 	restPauses = 5
-	dialRetry  = 50 * driver.Microsecond
+	dialRetry  = 50 * host.Microsecond
 )
 
 // lies are differences between what is done and what the model is told:
@@ -72,7 +74,7 @@ type randomNode struct {
 	tags    [2]vipl.Ptag
 	queues  []*vipl.CQ
 	tied    [randomPairs][2]int // completion queues of each VI's work queues, plus one; 0 = none
-	buffers [randomPairs][randomAreas]*driver.Buffer
+	buffers [randomPairs][randomAreas]*mem.Buffer
 	regions [randomPairs][randomAreas][regionKinds]*vipl.Region
 	vis     [randomPairs]*vipl.VI
 	posted  [randomPairs][2][]posting
@@ -137,7 +139,7 @@ func (r *randomRun) at(side, pair int) *randomNode { return r.nodes[r.on[pair][s
 func (n *randomNode) meet() error {
 	n.meets++
 	text := fmt.Sprint("meet ", n.meets)
-	tell := func(node int) error { return n.t.Send(driver.ThreadID{Node: node, Rank: 1}, []byte(text)) }
+	tell := func(node int) error { return n.t.Send(host.ThreadID{Node: node, Rank: 1}, []byte(text)) }
 	others := len(n.run.nodes) - 1
 	if n.node > 0 {
 		others = 1
@@ -146,7 +148,7 @@ func (n *randomNode) meet() error {
 		}
 	}
 	for range others {
-		m, ok, err := n.t.Receive(driver.Second)
+		m, ok, err := n.t.Receive(host.Second)
 		if err != nil {
 			return err
 		}
@@ -421,14 +423,14 @@ func (n *randomNode) connect(i int, o operation) error {
 	n.run.mu.Unlock()
 	other := n.run.on[o.pair][1-n.side(o.pair)]
 	if n.side(o.pair) != o.side {
-		q, err := n.nic.ConnectWait(n.t, vipl.NetAddress{Host: vipl.HostAddress(n.node), Discriminator: name}, driver.Second)
+		q, err := n.nic.ConnectWait(n.t, vipl.NetAddress{Host: vipl.HostAddress(n.node), Discriminator: name}, host.Second)
 		if err != nil {
 			return err
 		}
 		return q.Accept(n.t, v)
 	}
 	for range attempts {
-		_, err := v.ConnectRequest(n.t, vipl.NetAddress{Discriminator: name}, vipl.NetAddress{Host: vipl.HostAddress(other), Discriminator: name}, driver.Second)
+		_, err := v.ConnectRequest(n.t, vipl.NetAddress{Discriminator: name}, vipl.NetAddress{Host: vipl.HostAddress(other), Discriminator: name}, host.Second)
 		if !errors.Is(err, vipl.ErrNoMatch) {
 			return err
 		}
@@ -453,7 +455,7 @@ func (n *randomNode) race(i int, o operation) error {
 	if n.side(o.pair) != o.leaver {
 		return nil
 	}
-	if err := n.t.Sleep(driver.Time(o.delayed) * driver.Microsecond); err != nil {
+	if err := n.t.Sleep(host.Time(o.delayed) * host.Microsecond); err != nil {
 		return err
 	}
 	return n.vis[o.pair].Disconnect(n.t)
@@ -579,7 +581,7 @@ func (n *randomNode) harvest() error {
 	}
 	for pair, v := range n.vis {
 		n.states[pair] = layout.VIStateFree
-		for waited := driver.Time(0); v != nil && waited <= patience; waited += statePause {
+		for waited := host.Time(0); v != nil && waited <= patience; waited += statePause {
 			info, err := v.Query(n.t)
 			if err != nil {
 				return err
@@ -604,7 +606,7 @@ func (n *randomNode) harvest() error {
 		if v == nil {
 			continue
 		}
-		for queue, done := range []func(*driver.Thread) (*vipl.Descriptor, error){v.SendDone, v.RecvDone} {
+		for queue, done := range []func(*host.Thread) (*vipl.Descriptor, error){v.SendDone, v.RecvDone} {
 			for {
 				d, err := done(n.t)
 				if d == nil {
@@ -691,7 +693,7 @@ func (n *randomNode) collect() error {
 		}
 		return false
 	}
-	for waited := driver.Time(0); len(n.queues) > 0 && missing() && waited <= patience; waited += statePause {
+	for waited := host.Time(0); len(n.queues) > 0 && missing() && waited <= patience; waited += statePause {
 		for q := range n.queues {
 			if err := n.poll(q); err != nil {
 				return err

@@ -17,6 +17,7 @@ import (
 
 	"hvia/driver"
 	"hvia/driver/drivertest"
+	"hvia/host"
 	"hvia/layout"
 	"hvia/sim"
 )
@@ -39,7 +40,7 @@ func fakesWith(ctx context.Context, d driver.Device, seed uint64, r *randomRun, 
 
 // fakeRetry is the retry timeout of fake cards: longer than any frame takes on their
 // wire, there and back, late ones too.
-const fakeRetry = 100 * driver.Microsecond
+const fakeRetry = 100 * host.Microsecond
 
 // wire is the fabric's wire as the conditions of a run want it, on fakes: frames of a
 // pair that was cut do not arrive, unreliable VIs lose the frames that the model
@@ -54,8 +55,8 @@ func (r *randomRun) wire(seed uint64) func(f *drivertest.Fabric) {
 			first  uint32
 		}
 		last := map[vi]connection{}
-		f.Copies = func(node int, frame []byte) []driver.Time {
-			once := []driver.Time{0}
+		f.Copies = func(node int, frame []byte) []host.Time {
+			once := []host.Time{0}
 			if !isVia(frame) {
 				return once
 			}
@@ -370,7 +371,7 @@ func TestRandomOperationsOnMvia(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name  string
-		costs driver.CostModel
+		costs host.CostModel
 	}{
 		{"work takes no time", nil},
 		// So a thread is interrupted in the midst of what it sends.
@@ -389,14 +390,14 @@ func TestRandomOperationsOnMvia(t *testing.T) {
 }
 
 // kernelWork has prices for a kernel's work that let a receiver keep pace with the wire.
-type kernelWork struct{ driver.NoCosts }
+type kernelWork struct{ host.NoCosts }
 
-func (kernelWork) Post() driver.Time      { return 500 * driver.Nanosecond }
-func (kernelWork) Interrupt() driver.Time { return driver.Microsecond }
-func (kernelWork) Kernel() driver.KernelCosts {
-	return driver.KernelCosts{
-		Trap: 400 * driver.Nanosecond, Switch: driver.Microsecond, SendPacket: 3 * driver.Microsecond, CopyByte: driver.Nanosecond,
-		Mvia: driver.ProtocolCosts{ReceivePacket: driver.Microsecond, Wake: 5 * driver.Microsecond},
+func (kernelWork) Post() host.Time      { return 500 * host.Nanosecond }
+func (kernelWork) Interrupt() host.Time { return host.Microsecond }
+func (kernelWork) Kernel() host.KernelCosts {
+	return host.KernelCosts{
+		Trap: 400 * host.Nanosecond, Switch: host.Microsecond, SendPacket: 3 * host.Microsecond, CopyByte: host.Nanosecond,
+		Mvia: host.ProtocolCosts{ReceivePacket: host.Microsecond, Wake: 5 * host.Microsecond},
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 
 	"hvia/driver"
 	"hvia/driver/drivertest"
+	"hvia/host"
 	"hvia/layout"
 	"hvia/vipl"
 )
@@ -420,7 +421,7 @@ func breakClient(e *env, a vipl.VIAttributes, all []breach) error {
 		if _, err := p.send(0, 4); err != nil {
 			return err
 		}
-		later, err := p.vi.SendWait(p.t, driver.Second)
+		later, err := p.vi.SendWait(p.t, host.Second)
 		e.flushed(b.name+": sent in the error state", later, err)
 		if err := p.retire(b.name, 1); err != nil {
 			return err
@@ -507,7 +508,7 @@ func differServer(e *env, _ vipl.VIAttributes) error {
 		return err
 	}
 	here := vipl.NetAddress{Discriminator: "test"}
-	r, err := e.nic.ConnectWait(e.t, here, driver.Second)
+	r, err := e.nic.ConnectWait(e.t, here, host.Second)
 	if err != nil {
 		return err
 	}
@@ -895,7 +896,7 @@ func retryLimit(t *testing.T, level vipl.ReliabilityLevel) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	require.NoError(t, driver.RunOn(ctx, f, driver.RunConfig{
-		Seed: 1, Transport: driver.Transport{RetryLimit: 3, RetryTimeout: driver.Millisecond},
+		Seed: 1, Transport: driver.Transport{RetryLimit: 3, RetryTimeout: host.Millisecond},
 	}, programs(client, server)...))
 	for i := range 2 {
 		require.Zero(t, f.Node(i).InUse(), "node %d: frames are still in use", i)

@@ -14,6 +14,7 @@ import (
 
 	"hvia/driver"
 	"hvia/driver/drivertest"
+	"hvia/host"
 	"hvia/vipl"
 )
 
@@ -140,7 +141,7 @@ func manyServer(e *env) error {
 		}
 		p.posted = q.posted
 		receives = append(receives, d)
-		r, err := e.nic.ConnectWait(e.t, vipl.NetAddress{Discriminator: "test"}, 5*driver.Second)
+		r, err := e.nic.ConnectWait(e.t, vipl.NetAddress{Discriminator: "test"}, 5*host.Second)
 		if err != nil {
 			return fmt.Errorf("connection %d: %w", i, err)
 		}
@@ -182,7 +183,7 @@ func deepServer(e *env) error {
 	_, err = p.receive(0, 16)
 	e.is("one receive more", err, vipl.ErrResource)
 	e.is("one receive more", err, vipl.ErrOverrun)
-	r, err := e.nic.ConnectWait(e.t, vipl.NetAddress{Discriminator: "test"}, driver.Second)
+	r, err := e.nic.ConnectWait(e.t, vipl.NetAddress{Discriminator: "test"}, host.Second)
 	if err != nil {
 		return err
 	}
@@ -216,7 +217,7 @@ func deepClient(e *env) error {
 		}
 	}
 	for i := range vipl.MaxDescriptorsPerQueue {
-		if _, err := p.vi.SendWait(e.t, driver.Second); err != nil {
+		if _, err := p.vi.SendWait(e.t, host.Second); err != nil {
 			return fmt.Errorf("send %d: %w", i, err)
 		}
 	}
@@ -250,7 +251,7 @@ func regionsClient(e *env) error {
 		if err := p.vi.PostSend(e.t, d); err != nil {
 			return err
 		}
-		if _, err := p.vi.SendWait(e.t, driver.Second); err != nil {
+		if _, err := p.vi.SendWait(e.t, host.Second); err != nil {
 			return fmt.Errorf("write from region %d: %w", i, err)
 		}
 	}
@@ -315,15 +316,15 @@ func largeClient(e *env) error {
 		if _, err := p.write(0, n, to, at); err != nil {
 			return err
 		}
-		if _, err := p.vi.SendWait(e.t, driver.Second); err != nil {
+		if _, err := p.vi.SendWait(e.t, host.Second); err != nil {
 			return err
 		}
 	}
 	if _, err := p.write(0, 8, to, largeRegion-7); err != nil {
 		return err
 	}
-	if _, err := p.vi.SendWait(e.t, driver.Second); err != nil {
+	if _, err := p.vi.SendWait(e.t, host.Second); err != nil {
 		return err
 	}
-	return errors.Join(e.t.Sleep(5*driver.Millisecond), p.step(1, "written"), p.settled(1))
+	return errors.Join(e.t.Sleep(5*host.Millisecond), p.step(1, "written"), p.settled(1))
 }

@@ -8,6 +8,8 @@ import (
 	"fmt"
 
 	"hvia/driver"
+	"hvia/host"
+	"hvia/host/mem"
 	"hvia/layout"
 	"hvia/vipl"
 )
@@ -90,7 +92,7 @@ func (p *peer) play(r round, seed int, source *vipl.Region, to target) error {
 	if err := p.vi.PostSend(p.t, d); err != nil {
 		return err
 	}
-	_, err := p.vi.SendWait(p.t, driver.Second)
+	_, err := p.vi.SendWait(p.t, host.Second)
 	return err
 }
 
@@ -98,7 +100,7 @@ func (p *peer) play(r round, seed int, source *vipl.Region, to target) error {
 func (p *peer) expect(r round, seed int) error {
 	b := p.mem.Bytes()
 	end := r.to + r.n - 1
-	if err := p.mem.Poll(p.t, end, 1, driver.Second, func() bool { return b[end] == roundEnd }); err != nil {
+	if err := p.mem.Poll(p.t, end, 1, host.Second, func() bool { return b[end] == roundEnd }); err != nil {
 		return err
 	}
 	want := make([]byte, len(b))
@@ -203,7 +205,7 @@ func queueClient(e *env) error {
 	d, err := p.vi.SendDone(p.t)
 	e.is("done on an empty queue", err, vipl.ErrDescriptor)
 	e.that("no descriptor with it", d == nil)
-	_, err = p.vi.SendWait(p.t, driver.Millisecond)
+	_, err = p.vi.SendWait(p.t, host.Millisecond)
 	e.is("wait on an empty queue", err, vipl.ErrDescriptor)
 
 	first, err := p.write(0, 4, to, 0)
@@ -214,7 +216,7 @@ func queueClient(e *env) error {
 	e.is("done right after the post", err, vipl.ErrNotDone)
 	_, err = p.vi.SendWait(p.t, 1)
 	e.is("wait for less than a bus clock", err, vipl.ErrTimeout)
-	d, err = p.vi.SendWait(p.t, driver.Second)
+	d, err = p.vi.SendWait(p.t, host.Second)
 	e.is("wait", err, nil)
 	e.that("the first descriptor", d == first)
 	status := first.Status()
@@ -240,7 +242,7 @@ func queueClient(e *env) error {
 	e.is("query", err, nil)
 	e.that("the send queue is not empty, the receive queue is", !info.SendQueueEmpty && info.ReceiveQueueEmpty)
 	for i, want := range posted {
-		d, err := p.vi.SendWait(p.t, driver.Second)
+		d, err := p.vi.SendWait(p.t, host.Second)
 		if err != nil {
 			return fmt.Errorf("descriptor %d: %w", i, err)
 		}
@@ -250,7 +252,7 @@ func queueClient(e *env) error {
 	}
 	_, err = p.vi.SendDone(p.t)
 	e.is("drained", err, vipl.ErrDescriptor)
-	if err := p.t.Sleep(driver.Millisecond); err != nil {
+	if err := p.t.Sleep(host.Millisecond); err != nil {
 		return err
 	}
 	for i, d := range posted {
@@ -263,12 +265,12 @@ func queueClient(e *env) error {
 			if _, err := p.write(0, 4, to, 0); err != nil {
 				return err
 			}
-			if err := p.t.Charge(driver.Time(burst) * 300 * driver.Nanosecond); err != nil {
+			if err := p.t.Charge(host.Time(burst) * 300 * host.Nanosecond); err != nil {
 				return err
 			}
 		}
 		for range burst {
-			if _, err := p.vi.SendWait(p.t, driver.Second); err != nil {
+			if _, err := p.vi.SendWait(p.t, host.Second); err != nil {
 				return fmt.Errorf("burst of %d: %w", burst, err)
 			}
 		}
@@ -289,7 +291,7 @@ func idleClient(e *env) error {
 	}
 	e.is("destroy with descriptors posted", p.vi.Destroy(p.t), vipl.ErrResource)
 	for range 3 {
-		d, err := p.vi.SendWait(p.t, driver.Second)
+		d, err := p.vi.SendWait(p.t, host.Second)
 		e.flushed("posted while idle", d, err)
 	}
 	e.is("destroy", p.vi.Destroy(p.t), nil)
@@ -353,7 +355,7 @@ func leaveClient(e *env) error {
 	e.is("who leaves is told nothing", err, vipl.ErrNotDone)
 
 	// The same VI connects again.
-	if err := p.t.Send(driver.ThreadID{Node: 1, Rank: 1}, []byte("again")); err != nil {
+	if err := p.t.Send(host.ThreadID{Node: 1, Rank: 1}, []byte("again")); err != nil {
 		return err
 	}
 	if err := p.redial(1); err != nil {
@@ -362,18 +364,18 @@ func leaveClient(e *env) error {
 	if _, err := p.write(0, 4, to, 0); err != nil {
 		return err
 	}
-	_, err = p.vi.SendWait(p.t, driver.Second)
+	_, err = p.vi.SendWait(p.t, host.Second)
 	e.is("after connecting again", err, nil)
 	return p.settled(1)
 }
 
 func (p *peer) redial(node int) (err error) {
 	for range attempts {
-		_, err = p.vi.ConnectRequest(p.t, vipl.NetAddress{Discriminator: "client"}, vipl.NetAddress{Host: vipl.HostAddress(node), Discriminator: "test"}, driver.Second)
+		_, err = p.vi.ConnectRequest(p.t, vipl.NetAddress{Discriminator: "client"}, vipl.NetAddress{Host: vipl.HostAddress(node), Discriminator: "test"}, host.Second)
 		if !errors.Is(err, vipl.ErrNoMatch) {
 			return err
 		}
-		if err := p.t.Sleep(200 * driver.Microsecond); err != nil {
+		if err := p.t.Sleep(200 * host.Microsecond); err != nil {
 			return err
 		}
 	}
@@ -389,7 +391,7 @@ func leaveServer(e *env) error {
 	if err := p.tell(0); err != nil {
 		return err
 	}
-	m, ok, err := p.t.Receive(driver.Second)
+	m, ok, err := p.t.Receive(host.Second)
 	if err != nil || !ok || string(m.Data) != "again" {
 		return fmt.Errorf("waiting for the client to leave: %q %v: %w", m.Data, ok, err)
 	}
@@ -403,7 +405,7 @@ func leaveServer(e *env) error {
 }
 
 // look returns a VI's state and whether both of its queues are empty.
-func look(v *vipl.VI, t *driver.Thread) (vipl.VIState, bool, error) {
+func look(v *vipl.VI, t *host.Thread) (vipl.VIState, bool, error) {
 	i, err := v.Query(t)
 	return i.State, i.SendQueueEmpty && i.ReceiveQueueEmpty, err
 }
@@ -418,7 +420,7 @@ func (p *peer) lost() error {
 		if s == vipl.ErrorState {
 			break
 		}
-		if err := p.t.Sleep(200 * driver.Microsecond); err != nil {
+		if err := p.t.Sleep(200 * host.Microsecond); err != nil {
 			return err
 		}
 	}
@@ -430,9 +432,9 @@ func (p *peer) lost() error {
 	if _, err := p.write(0, 4, target{p.mem.Address(), p.mem.Handle()}, 0); err != nil {
 		return err
 	}
-	d, err := p.vi.SendWait(p.t, driver.Second)
+	d, err := p.vi.SendWait(p.t, host.Second)
 	p.flushed("posted in the error state", d, err)
-	_, err = p.vi.ConnectRequest(p.t, vipl.NetAddress{}, vipl.NetAddress{Host: vipl.HostAddress(0)}, driver.Millisecond)
+	_, err = p.vi.ConnectRequest(p.t, vipl.NetAddress{}, vipl.NetAddress{Host: vipl.HostAddress(0)}, host.Millisecond)
 	p.is("connect in the error state", err, vipl.ErrInvalidState)
 	p.is("destroy in the error state", p.vi.Destroy(p.t), vipl.ErrInvalidState)
 	p.is("disconnect leaves the error state", p.vi.Disconnect(p.t), nil)
@@ -444,7 +446,7 @@ func (p *peer) lost() error {
 
 // again accepts one more connection on the same VI.
 func (p *peer) again() error {
-	r, err := p.nic.ConnectWait(p.t, vipl.NetAddress{Discriminator: "test"}, driver.Second)
+	r, err := p.nic.ConnectWait(p.t, vipl.NetAddress{Discriminator: "test"}, host.Second)
 	if err != nil {
 		return err
 	}
@@ -456,7 +458,7 @@ func (p *peer) goodWrite(to target) error {
 	if _, err := p.write(0, 4, to, bufferBytes-4); err != nil {
 		return err
 	}
-	_, err := p.vi.SendWait(p.t, driver.Second)
+	_, err := p.vi.SendWait(p.t, host.Second)
 	return err
 }
 
@@ -547,7 +549,7 @@ func localErrorClient(e *env) error {
 		if _, err := p.write(0, 4, to, bufferBytes-4); err != nil {
 			return err
 		}
-		got, err := p.vi.SendWait(p.t, driver.Second)
+		got, err := p.vi.SendWait(p.t, host.Second)
 		e.is(c.name, err, vipl.ErrDescriptor)
 		e.that(c.name+": the descriptor comes back", got == d)
 		want := vipl.DescriptorStatus(c.bit)
@@ -555,7 +557,7 @@ func localErrorClient(e *env) error {
 		if c.name == "longer than the max transfer size" {
 			e.that("its text has the numbers: "+text(err), bytes.Contains([]byte(text(err)), []byte("length 70000 > max transfer size 65536")))
 		}
-		_, err = p.vi.SendWait(p.t, driver.Second)
+		_, err = p.vi.SendWait(p.t, host.Second)
 		e.is(c.name+", then a good one", err, nil)
 	}
 	// A message of no bytes is legal, with or without a segment.
@@ -566,7 +568,7 @@ func localErrorClient(e *env) error {
 		if err := p.vi.PostSend(p.t, d); err != nil {
 			return err
 		}
-		_, err = p.vi.SendWait(p.t, driver.Second)
+		_, err = p.vi.SendWait(p.t, host.Second)
 		e.is(fmt.Sprintf("no bytes, %d segments", segments), err, nil)
 	}
 
@@ -631,16 +633,16 @@ func remoteErrorClient(e *env) error {
 		if _, err := p.write(0, 8, to, at); err != nil {
 			return err
 		}
-		_, err := p.vi.SendWait(p.t, driver.Second)
+		_, err := p.vi.SendWait(p.t, host.Second)
 		e.is(c.name+": the writer does not see it", err, nil)
 		p.mem.Bytes()[64] = byte(i + 1)
 		if _, err := p.write(64, 1, targets[0], marker); err != nil {
 			return err
 		}
-		if _, err := p.vi.SendWait(p.t, driver.Second); err != nil {
+		if _, err := p.vi.SendWait(p.t, host.Second); err != nil {
 			return err
 		}
-		if m, ok, err := p.t.Receive(driver.Second); err != nil || !ok || string(m.Data) != "next" {
+		if m, ok, err := p.t.Receive(host.Second); err != nil || !ok || string(m.Data) != "next" {
 			return fmt.Errorf("%s: the server does not go on: %w", c.name, err)
 		}
 	}
@@ -656,7 +658,7 @@ func remoteErrorClient(e *env) error {
 	if _, err := q.write(0, 8, targets[0], 0); err != nil {
 		return err
 	}
-	_, err = q.vi.SendWait(q.t, driver.Second)
+	_, err = q.vi.SendWait(q.t, host.Second)
 	e.is("locked VI: the writer does not see it", err, nil)
 	p.posted = q.posted
 	if err := p.goodWrite(targets[0]); err != nil {
@@ -706,14 +708,14 @@ func remoteErrorServer(e *env) error {
 		return nil
 	}
 	for i, c := range remoteCases {
-		if err := p.mem.Poll(p.t, marker, 1, driver.Second, func() bool { return b[marker] == byte(i+1) }); err != nil {
+		if err := p.mem.Poll(p.t, marker, 1, host.Second, func() bool { return b[marker] == byte(i+1) }); err != nil {
 			return fmt.Errorf("%s, then a good one: %w", c.name, err)
 		}
 		clean(c.name)
 		if err := protection(c.name, p.vi.Index()); err != nil {
 			return err
 		}
-		if err := p.t.Send(driver.ThreadID{Node: 0, Rank: 1}, []byte("next")); err != nil {
+		if err := p.t.Send(host.ThreadID{Node: 0, Rank: 1}, []byte("next")); err != nil {
 			return err
 		}
 	}
@@ -721,7 +723,7 @@ func remoteErrorServer(e *env) error {
 	if err != nil {
 		return err
 	}
-	r, err := p.nic.ConnectWait(p.t, vipl.NetAddress{Discriminator: "test"}, driver.Second)
+	r, err := p.nic.ConnectWait(p.t, vipl.NetAddress{Discriminator: "test"}, host.Second)
 	if err != nil {
 		return err
 	}
@@ -746,7 +748,7 @@ func (p *peer) asyncError() (vipl.AsyncError, error) {
 		if !errors.Is(err, vipl.ErrNotDone) {
 			return a, err
 		}
-		if err := p.t.Sleep(10 * driver.Microsecond); err != nil {
+		if err := p.t.Sleep(10 * host.Microsecond); err != nil {
 			return a, err
 		}
 	}
@@ -784,16 +786,16 @@ func unreachableClient(e *env) error {
 		return err
 	}
 	for _, want := range []*vipl.Descriptor{first, second} {
-		d, err := p.vi.SendWait(p.t, driver.Second)
+		d, err := p.vi.SendWait(p.t, host.Second)
 		e.is("before the bad one", err, nil)
 		e.that("in order", d == want)
 	}
-	d, err := p.vi.SendWait(p.t, driver.Second)
+	d, err := p.vi.SendWait(p.t, host.Second)
 	e.flushed("the bad one", d, err)
 	e.that("in order", d == bad)
 	// The one behind it is lost with it, or, if the card had met the bad one before
 	// this was posted, is flushed by the card.
-	d, err = p.vi.SendWait(p.t, driver.Second)
+	d, err = p.vi.SendWait(p.t, host.Second)
 	e.flushed("behind the bad one", d, err)
 	e.that("in order", d == behind)
 	a, err := p.asyncError()
@@ -805,7 +807,7 @@ func unreachableClient(e *env) error {
 	if err := p.vi.Disconnect(p.t); err != nil {
 		return err
 	}
-	if err := p.t.Send(driver.ThreadID{Node: 1, Rank: 1}, []byte("again")); err != nil {
+	if err := p.t.Send(host.ThreadID{Node: 1, Rank: 1}, []byte("again")); err != nil {
 		return err
 	}
 	if err := p.redial(1); err != nil {
@@ -903,7 +905,7 @@ func memoryClient(e *env) error {
 	e.is("free", e.nic.Free(e.t, b), nil)
 
 	// A region of more pages than one list of a command holds.
-	big, err := e.h.Allocate(e.t, 1100*4096, driver.Runs)
+	big, err := e.h.Allocate(e.t, 1100*4096, mem.Runs)
 	if err != nil {
 		return err
 	}
@@ -991,43 +993,43 @@ func connectClient(e *env) error {
 		return err
 	}
 	server := func(d string) vipl.NetAddress { return vipl.NetAddress{Host: vipl.HostAddress(1), Discriminator: d} }
-	request := func(d string, timeout driver.Time) error {
+	request := func(d string, timeout host.Time) error {
 		_, err := v.ConnectRequest(e.t, vipl.NetAddress{Discriminator: "me"}, server(d), timeout)
 		return err
 	}
 	begin := e.t.Now()
-	e.is("nobody there", request("nobody", driver.Second), vipl.ErrNoMatch)
-	e.that("told promptly", e.t.Now()-begin < driver.Millisecond)
+	e.is("nobody there", request("nobody", host.Second), vipl.ErrNoMatch)
+	e.that("told promptly", e.t.Now()-begin < host.Millisecond)
 	e.is("timeout 0", request("test", 0), vipl.ErrInvalidParameter)
-	e.is("a discriminator too long", request(string(make([]byte, 33)), driver.Second), vipl.ErrInvalidParameter)
+	e.is("a discriminator too long", request(string(make([]byte, 33)), host.Second), vipl.ErrInvalidParameter)
 	begin = e.t.Now()
-	_, err = v.ConnectRequest(e.t, vipl.NetAddress{}, vipl.NetAddress{Host: vipl.HostAddress(9), Discriminator: "test"}, 5*driver.Millisecond)
+	_, err = v.ConnectRequest(e.t, vipl.NetAddress{}, vipl.NetAddress{Host: vipl.HostAddress(9), Discriminator: "test"}, 5*host.Millisecond)
 	e.is("no such host", err, vipl.ErrTimeout)
-	e.that("after the timeout", e.t.Now()-begin >= 5*driver.Millisecond)
-	_, err = e.nic.ConnectWait(e.t, vipl.NetAddress{Discriminator: "x"}, driver.Millisecond)
+	e.that("after the timeout", e.t.Now()-begin >= 5*host.Millisecond)
+	_, err = e.nic.ConnectWait(e.t, vipl.NetAddress{Discriminator: "x"}, host.Millisecond)
 	e.is("wait for nobody", err, vipl.ErrTimeout)
 	_, err = e.nic.ConnectWait(e.t, vipl.NetAddress{Discriminator: "x"}, 0)
 	e.is("look for nobody", err, vipl.ErrTimeout)
 
-	again := func(timeout driver.Time) (err error) {
+	again := func(timeout host.Time) (err error) {
 		for range attempts {
 			if err = request("test", timeout); !errors.Is(err, vipl.ErrNoMatch) {
 				return err
 			}
-			if err := e.t.Sleep(200 * driver.Microsecond); err != nil {
+			if err := e.t.Sleep(200 * host.Microsecond); err != nil {
 				return err
 			}
 		}
 		return err
 	}
-	e.is("rejected", again(driver.Second), vipl.ErrReject)
-	e.is("not decided in time", again(2*driver.Millisecond), vipl.ErrTimeout)
+	e.is("rejected", again(host.Second), vipl.ErrReject)
+	e.is("not decided in time", again(2*host.Millisecond), vipl.ErrTimeout)
 	// The server's first VI has another transfer size; it takes a second one.
-	e.is("accepted in the end", again(driver.Second), nil)
+	e.is("accepted in the end", again(host.Second), nil)
 	s, _, err := look(v, e.t)
 	e.is("query", err, nil)
 	e.that("connected", s == vipl.Connected)
-	e.is("connect a connected VI", request("test", driver.Second), vipl.ErrInvalidState)
+	e.is("connect a connected VI", request("test", host.Second), vipl.ErrInvalidState)
 	e.is("destroy a connected VI", v.Destroy(e.t), vipl.ErrInvalidState)
 	e.is("set attributes of a connected VI", v.SetAttributes(e.t, vipl.VIAttributes{}), vipl.ErrInvalidState)
 	e.is("disconnect", v.Disconnect(e.t), nil)
@@ -1046,7 +1048,7 @@ func connectServer(e *env) error {
 		return err
 	}
 	wait := func() (*vipl.ConnectionRequest, error) {
-		return e.nic.ConnectWait(e.t, vipl.NetAddress{Discriminator: "test"}, driver.Second)
+		return e.nic.ConnectWait(e.t, vipl.NetAddress{Discriminator: "test"}, host.Second)
 	}
 	r, err := wait()
 	if err != nil {
@@ -1060,7 +1062,7 @@ func connectServer(e *env) error {
 	if r, err = wait(); err != nil {
 		return err
 	}
-	if err := e.t.Sleep(5 * driver.Millisecond); err != nil {
+	if err := e.t.Sleep(5 * host.Millisecond); err != nil {
 		return err
 	}
 	e.is("accept too late", r.Accept(e.t, large), vipl.ErrTimeout)
@@ -1122,11 +1124,11 @@ func isolationClient(e *env) error {
 		if err != nil {
 			return err
 		}
-		if _, err := p.vi.SendWait(p.t, driver.Second); err != nil {
+		if _, err := p.vi.SendWait(p.t, host.Second); err != nil {
 			return fmt.Errorf("the good VI, message %d: %w", i, err)
 		}
 		// Not faster than the receiver can store: an overrun would be no fault of the other VI.
-		if err := p.t.Sleep(20 * driver.Microsecond); err != nil {
+		if err := p.t.Sleep(20 * host.Microsecond); err != nil {
 			return err
 		}
 	}
@@ -1134,7 +1136,7 @@ func isolationClient(e *env) error {
 	e.is("counter", err, nil)
 	// A first dword of a doorbell is malformed when another one starts over. The last one still waits.
 	e.that(fmt.Sprintf("%d malformed doorbells counted", malformed), malformed >= 9 || e.onMvia() && malformed == 0)
-	if err := p.t.Send(driver.ThreadID{Node: 1, Rank: 1}, []byte("check")); err != nil {
+	if err := p.t.Send(host.ThreadID{Node: 1, Rank: 1}, []byte("check")); err != nil {
 		return err
 	}
 	return p.settled(1)
@@ -1152,14 +1154,14 @@ func isolationServer(e *env) error {
 	if err != nil {
 		return err
 	}
-	r, err := e.nic.ConnectWait(e.t, vipl.NetAddress{Discriminator: "test"}, driver.Second)
+	r, err := e.nic.ConnectWait(e.t, vipl.NetAddress{Discriminator: "test"}, host.Second)
 	if err != nil {
 		return err
 	}
 	if err := r.Accept(e.t, second); err != nil {
 		return err
 	}
-	if m, ok, err := p.t.Receive(driver.Second); err != nil || !ok || string(m.Data) != "check" {
+	if m, ok, err := p.t.Receive(host.Second); err != nil || !ok || string(m.Data) != "check" {
 		return fmt.Errorf("waiting for the client: %w", err)
 	}
 	want := make([]byte, bufferBytes)
@@ -1168,7 +1170,7 @@ func isolationServer(e *env) error {
 	}
 	// The mailbox is faster than the wire.
 	end := 4096 + 512*40 - 1
-	if err := p.mem.Poll(p.t, end, 1, driver.Second, func() bool { return p.mem.Bytes()[end] == want[end] }); err != nil {
+	if err := p.mem.Poll(p.t, end, 1, host.Second, func() bool { return p.mem.Bytes()[end] == want[end] }); err != nil {
 		return err
 	}
 	for i := range want {
@@ -1227,7 +1229,7 @@ const (
 	burst = 3
 	// promptly is far more than the agent takes for any error, and far less than
 	// the timeout that must not be what ends a wait.
-	promptly = driver.Millisecond
+	promptly = host.Millisecond
 )
 
 // burstClient makes three of its four VIs fail before the agent can have
@@ -1269,17 +1271,17 @@ func burstClient(e *env) error {
 	}
 	for i, q := range bad {
 		name := fmt.Sprintf("VI %d", q.vi.Index())
-		d, err := q.vi.SendWait(q.t, driver.Second)
+		d, err := q.vi.SendWait(q.t, host.Second)
 		e.flushed(name, d, err)
 		e.that(name+": in order", d == lost[i])
 		// The card may have met the bad one before the next was posted.
-		d, err = q.vi.SendWait(q.t, driver.Second)
+		d, err = q.vi.SendWait(q.t, host.Second)
 		if err != nil {
 			e.flushed(name+": behind", d, err)
 		}
 		e.that(name+": in order", d == behind[i])
 	}
-	d, err := p.vi.SendWait(p.t, driver.Second)
+	d, err := p.vi.SendWait(p.t, host.Second)
 	e.is("the fourth VI", err, nil)
 	e.that("the fourth VI: in order", d == good)
 	took := p.t.Now() - start
@@ -1306,7 +1308,7 @@ func burstClient(e *env) error {
 	if _, err := p.write(0, 512, to, 8192); err != nil {
 		return err
 	}
-	_, err = p.vi.SendWait(p.t, driver.Second)
+	_, err = p.vi.SendWait(p.t, host.Second)
 	e.is("the fourth VI goes on", err, nil)
 	return p.settled(1)
 }
@@ -1334,7 +1336,7 @@ func burstServer(e *env) error {
 	copy(want[4096:], pattern(512, 1))
 	copy(want[8192:], pattern(512, 1))
 	end := 8192 + 512 - 1
-	if err := p.mem.Poll(p.t, end, 1, driver.Second, func() bool { return p.mem.Bytes()[end] == want[end] }); err != nil {
+	if err := p.mem.Poll(p.t, end, 1, host.Second, func() bool { return p.mem.Bytes()[end] == want[end] }); err != nil {
 		return err
 	}
 	e.that("what the fourth VI wrote and nothing else", bytes.Equal(p.mem.Bytes(), want))
@@ -1379,11 +1381,11 @@ func floodClient(e *env) error {
 		}
 	}
 	for range (flood + 7) / 8 {
-		_, err := p.vi.SendWait(p.t, driver.Second)
+		_, err := p.vi.SendWait(p.t, host.Second)
 		e.is("the good VI during the flood", err, nil)
 	}
 	for _, q := range bad {
-		d, err := q.vi.SendWait(q.t, driver.Second)
+		d, err := q.vi.SendWait(q.t, host.Second)
 		e.flushed(fmt.Sprintf("VI %d", q.vi.Index()), d, err)
 	}
 	took := p.t.Now() - start
@@ -1455,7 +1457,7 @@ func staleClient(e *env) error {
 			return err
 		}
 		e.that("the index is used again", p.vi.Index() == index)
-		if err := p.t.Sleep(driver.Millisecond); err != nil {
+		if err := p.t.Sleep(host.Millisecond); err != nil {
 			return err
 		}
 		s, _, err = look(p.vi, p.t)

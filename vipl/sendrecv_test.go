@@ -7,7 +7,7 @@ import (
 	"errors"
 	"fmt"
 
-	"hvia/driver"
+	"hvia/host"
 	"hvia/layout"
 	"hvia/vipl"
 )
@@ -88,22 +88,22 @@ func (p *peer) completed(what string, got, want *vipl.Descriptor, err error, o o
 
 // take waits for a receive and checks it.
 func (p *peer) take(what string, want *vipl.Descriptor, o outcome) {
-	d, err := p.vi.RecvWait(p.t, driver.Second)
+	d, err := p.vi.RecvWait(p.t, host.Second)
 	p.completed(what, d, want, err, o)
 }
 
 // sent waits for a send and checks it.
 func (p *peer) sent(what string, want *vipl.Descriptor, o outcome) {
-	d, err := p.vi.SendWait(p.t, driver.Second)
+	d, err := p.vi.SendWait(p.t, host.Second)
 	p.completed(what, d, want, err, o)
 }
 
 // meet waits until the other program has come here too.
 func (p *peer) meet(node int) error {
-	if err := p.t.Send(driver.ThreadID{Node: node, Rank: 1}, []byte("meet")); err != nil {
+	if err := p.t.Send(host.ThreadID{Node: node, Rank: 1}, []byte("meet")); err != nil {
 		return err
 	}
-	m, ok, err := p.t.Receive(driver.Second)
+	m, ok, err := p.t.Receive(host.Second)
 	if err == nil && (!ok || string(m.Data) != "meet") {
 		return fmt.Errorf("the peer did not come to the meeting: %q", m.Data)
 	}
@@ -111,7 +111,7 @@ func (p *peer) meet(node int) error {
 }
 
 // quiet lets pass more time than any message takes.
-func (p *peer) quiet() error { return p.t.Sleep(2 * driver.Millisecond) }
+func (p *peer) quiet() error { return p.t.Sleep(2 * host.Millisecond) }
 
 // wide returns a descriptor with room for segments, in memory of its own.
 func (p *peer) wide(segments int) (*vipl.Descriptor, error) {
@@ -158,7 +158,7 @@ func (p *peer) ended(what string) {
 
 // asynchronous waits for an asynchronous error and checks it.
 func (p *peer) asynchronous(what string, code layout.AsyncError, vi *vipl.VI) {
-	a, err := p.nic.ErrorWait(p.t, driver.Second)
+	a, err := p.nic.ErrorWait(p.t, host.Second)
 	p.is(what+": an asynchronous error", err, nil)
 	p.that(fmt.Sprintf("%s: %v on VI %d, not %+v", what, code, vi.Index(), a), a.Code == code && a.VI == vi.Index())
 }
@@ -335,7 +335,7 @@ func floodedClient(e *env) error {
 			}
 		}
 		for k := i; k < i+batch; k++ {
-			if _, err := p.vi.SendWait(p.t, driver.Second); err != nil {
+			if _, err := p.vi.SendWait(p.t, host.Second); err != nil {
 				return fmt.Errorf("message %d: %w", k, err)
 			}
 		}
@@ -352,7 +352,7 @@ func receiveQueueServer(e *env) error {
 	d, err := p.vi.RecvDone(p.t)
 	e.is("done on an empty queue", err, vipl.ErrDescriptor)
 	e.that("no descriptor with it", d == nil)
-	d, err = p.vi.RecvWait(p.t, driver.Millisecond)
+	d, err = p.vi.RecvWait(p.t, host.Millisecond)
 	e.is("wait on an empty queue", err, vipl.ErrDescriptor)
 	e.that("no descriptor with it", d == nil)
 	e.is("post nothing", p.vi.PostRecv(p.t, nil), vipl.ErrInvalidParameter)
@@ -392,7 +392,7 @@ func receiveQueueServer(e *env) error {
 	e.is("destroy with receives posted", p.vi.Destroy(p.t), vipl.ErrResource)
 	_, err = p.vi.RecvDone(p.t)
 	e.is("nothing comes while idle", err, vipl.ErrNotDone)
-	_, err = p.vi.RecvWait(p.t, driver.Millisecond)
+	_, err = p.vi.RecvWait(p.t, host.Millisecond)
 	e.is("nothing comes while idle", err, vipl.ErrTimeout)
 
 	if err := p.again(); err != nil {
@@ -758,7 +758,7 @@ func emptyQueueClient(e *env) error {
 		if err := p.vi.PostSend(p.t, d); err != nil {
 			return err
 		}
-		_, err := p.vi.SendWait(p.t, driver.Second)
+		_, err := p.vi.SendWait(p.t, host.Second)
 		e.is("the sender does not see it", err, nil)
 		if err := p.meet(1); err != nil { // the server has its error
 			return err
@@ -769,7 +769,7 @@ func emptyQueueClient(e *env) error {
 		if _, err := p.send(0, 4); err != nil {
 			return err
 		}
-		_, err = p.vi.SendWait(p.t, driver.Second)
+		_, err = p.vi.SendWait(p.t, host.Second)
 		e.is("then a good one", err, nil)
 	}
 	return p.settled(1)
@@ -1021,7 +1021,7 @@ func leavingClient(e *env) error {
 	if err := p.meet(1); err != nil {
 		return err
 	}
-	e.is("a connection that does not come about", second(p.vi.ConnectRequest(p.t, vipl.NetAddress{}, vipl.NetAddress{Host: vipl.HostAddress(1), Discriminator: "nobody"}, driver.Second)), vipl.ErrNoMatch)
+	e.is("a connection that does not come about", second(p.vi.ConnectRequest(p.t, vipl.NetAddress{}, vipl.NetAddress{Host: vipl.HostAddress(1), Discriminator: "nobody"}, host.Second)), vipl.ErrNoMatch)
 	_, err = p.vi.RecvDone(p.t)
 	e.is("receives stay", err, vipl.ErrNotDone)
 	if err := p.redial(1); err != nil {
@@ -1029,7 +1029,7 @@ func leavingClient(e *env) error {
 	}
 	p.take("of the second connection", first, received(7))
 	// The peer leaves.
-	d, err := p.vi.RecvWait(p.t, driver.Second)
+	d, err := p.vi.RecvWait(p.t, host.Second)
 	p.completed("the peer left", d, last, err, received(0).failed(flushedError))
 	p.asynchronous("the peer left", layout.AsyncErrorConnectionLost, p.vi)
 	p.inState("the peer left", vipl.ErrorState)
@@ -1092,12 +1092,12 @@ func leftServer(e *env) error {
 		if _, err := p.send(0, 4); err != nil {
 			return err
 		}
-		if _, err := p.vi.SendWait(p.t, driver.Second); err != nil {
+		if _, err := p.vi.SendWait(p.t, host.Second); err != nil {
 			return err
 		}
 	}
 	for _, want := range posts {
-		d, err := p.vi.RecvWait(p.t, driver.Second)
+		d, err := p.vi.RecvWait(p.t, host.Second)
 		p.completed("the peer left", d, want, err, received(0).failed(flushedError))
 	}
 	p.asynchronous("the peer left", layout.AsyncErrorConnectionLost, p.vi)
@@ -1111,7 +1111,7 @@ func leftServer(e *env) error {
 	if _, err := p.send(0, 7); err != nil {
 		return err
 	}
-	if _, err := p.vi.SendWait(p.t, driver.Second); err != nil {
+	if _, err := p.vi.SendWait(p.t, host.Second); err != nil {
 		return err
 	}
 	if err := p.quiet(); err != nil {
@@ -1165,7 +1165,7 @@ func unreachableReceiveClient(e *env) error {
 	p.inState("after the disconnect", vipl.Idle)
 	p.ended("after the disconnect")
 
-	if err := p.t.Send(driver.ThreadID{Node: 1, Rank: 1}, []byte("again")); err != nil {
+	if err := p.t.Send(host.ThreadID{Node: 1, Rank: 1}, []byte("again")); err != nil {
 		return err
 	}
 	if err := p.redial(1); err != nil {
@@ -1181,7 +1181,7 @@ func unreachableReceiveClient(e *env) error {
 	if err := p.vi.PostRecv(p.t, bad); err != nil {
 		return err
 	}
-	d, err := p.vi.RecvWait(p.t, driver.Second)
+	d, err := p.vi.RecvWait(p.t, host.Second)
 	p.completed("the bad one", d, bad, err, received(0).failed(flushedError))
 	p.asynchronous("the bad one", layout.AsyncErrorPostDescriptor, p.vi)
 	p.inState("broken", vipl.ErrorState)
@@ -1206,7 +1206,7 @@ func unreachableReceiveClient(e *env) error {
 	if err := p.vi.PostRecv(p.t, d); err != nil {
 		return err
 	}
-	got, err := p.vi.RecvWait(p.t, driver.Second)
+	got, err := p.vi.RecvWait(p.t, host.Second)
 	p.completed("of another tag", got, d, err, received(0).failed(flushedError))
 	p.asynchronous("of another tag", layout.AsyncErrorPostDescriptor, p.vi)
 	e.is("disconnect", p.vi.Disconnect(p.t), nil)
@@ -1265,7 +1265,7 @@ func deregisterServer(e *env) error {
 	if err := p.meet(0); err != nil {
 		return err
 	}
-	got, err := p.vi.RecvWait(p.t, driver.Second)
+	got, err := p.vi.RecvWait(p.t, host.Second)
 	p.completed("the descriptor is gone", got, d, err, received(0).failed(flushedError))
 	p.asynchronous("the descriptor is gone", layout.AsyncErrorCompletionProtection, p.vi)
 	p.inState("the descriptor is gone", vipl.ErrorState)
@@ -1286,7 +1286,7 @@ func deregisterClient(e *env) error {
 			if _, err := p.send(0, 100); err != nil {
 				return err
 			}
-			if _, err := p.vi.SendWait(p.t, driver.Second); err != nil {
+			if _, err := p.vi.SendWait(p.t, host.Second); err != nil {
 				return err
 			}
 		}
@@ -1310,7 +1310,7 @@ func handlerServer(e *env) error {
 	}
 	var told []vipl.ErrorDescriptor
 	nested := 0
-	handler := func(t *driver.Thread, d vipl.ErrorDescriptor) {
+	handler := func(t *host.Thread, d vipl.ErrorDescriptor) {
 		told = append(told, d)
 		if t != p.t || d.NIC != e.nic {
 			e.that("on the thread of the call, with its NIC", false)
@@ -1375,7 +1375,7 @@ func handlerServer(e *env) error {
 		_, _ = p.vi.SendDone(p.t)
 	}
 	e.is("destroy", p.vi.Destroy(p.t), nil)
-	_, err = p.nic.ErrorWait(p.t, driver.Millisecond)
+	_, err = p.nic.ErrorWait(p.t, host.Millisecond)
 	e.is("nothing else", err, vipl.ErrTimeout)
 	e.that(fmt.Sprintf("nothing else was told, not %+v", told), len(told) == 1)
 	e.that("the handler was never called inside itself", nested == 0)
@@ -1402,7 +1402,7 @@ func handlerClient(e *env) error {
 			if _, err := p.send(0, 8); err != nil {
 				return err
 			}
-			if _, err := p.vi.SendWait(p.t, driver.Second); err != nil {
+			if _, err := p.vi.SendWait(p.t, host.Second); err != nil {
 				return err
 			}
 			// Time for the agent, so that each is told by itself.
@@ -1413,7 +1413,7 @@ func handlerClient(e *env) error {
 		if _, err := second.send(0, 4); err != nil {
 			return err
 		}
-		if _, err := second.vi.SendWait(second.t, driver.Second); err != nil {
+		if _, err := second.vi.SendWait(second.t, host.Second); err != nil {
 			return err
 		}
 	}
@@ -1494,7 +1494,7 @@ func compact(e *env, node int) error {
 	for i := range compactRound {
 		p.take(fmt.Sprintf("message %d", i), list[i], received(vipl.DescriptorBytes))
 		e.that(fmt.Sprintf("message %d is whole", i), bytes.Equal(buffer(i), pattern(vipl.DescriptorBytes, 10*(compactRound+i)+1-node)))
-		d, err := p.vi.SendWait(p.t, driver.Second)
+		d, err := p.vi.SendWait(p.t, host.Second)
 		p.completed("the own one", d, list[compactRound+i], err, outcome{operation: layout.StatusOperationSend, length: vipl.DescriptorBytes})
 	}
 	p.ended("in the end")

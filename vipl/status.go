@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"hvia/driver"
+	"hvia/host"
 	"hvia/layout"
 )
 
@@ -195,11 +196,11 @@ func translate(op string, v *VI, err error) error {
 		kind   error
 		status Status
 	}{
-		{driver.ErrResource, ErrResource}, {driver.ErrInUse, ErrResource}, {driver.ErrTag, ErrInvalidPtag},
+		{host.ErrResource, ErrResource}, {host.ErrInUse, ErrResource}, {driver.ErrTag, ErrInvalidPtag},
 		{driver.ErrState, ErrInvalidState}, {driver.ErrUnsupported, ErrInvalidRDMARead}, {driver.ErrTimeout, ErrTimeout},
 		{driver.ErrNotDone, ErrNotDone}, {driver.ErrNoMatch, ErrNoMatch}, {driver.ErrNotReachable, ErrNotReachable}, {driver.ErrRejected, ErrReject}, {driver.ErrReliability, ErrInvalidReliabilityLevel},
 		{driver.ErrTransferSize, ErrInvalidMTU}, {driver.ErrCancelled, ErrResource}, {driver.ErrNoRequest, ErrInvalidParameter},
-		{driver.ErrCommand, ErrResource}, {driver.ErrInvalidParameter, ErrInvalidParameter},
+		{driver.ErrCommand, ErrResource}, {host.ErrInvalidParameter, ErrInvalidParameter},
 	} {
 		if errors.Is(err, m.kind) {
 			return &Error{Op: op, VI: v, Status: m.status, Detail: err}

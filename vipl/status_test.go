@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"hvia/driver"
+	"hvia/host"
 	"hvia/layout"
 	"hvia/sim/bridge"
 )
@@ -76,17 +77,17 @@ func TestTranslate(t *testing.T) {
 		err  error
 		want error
 	}{
-		{driver.ErrResource, ErrResource}, {driver.ErrInUse, ErrResource}, {driver.ErrTag, ErrInvalidPtag}, {driver.ErrState, ErrInvalidState},
+		{host.ErrResource, ErrResource}, {host.ErrInUse, ErrResource}, {driver.ErrTag, ErrInvalidPtag}, {driver.ErrState, ErrInvalidState},
 		{driver.ErrUnsupported, ErrInvalidRDMARead}, {driver.ErrTimeout, ErrTimeout}, {driver.ErrNoMatch, ErrNoMatch}, {driver.ErrNotReachable, ErrNotReachable}, {driver.ErrRejected, ErrReject},
 		{driver.ErrReliability, ErrInvalidReliabilityLevel}, {driver.ErrTransferSize, ErrInvalidMTU}, {driver.ErrCommand, ErrResource},
-		{driver.ErrInvalidParameter, ErrInvalidParameter}, {driver.ErrNoRequest, ErrInvalidParameter},
+		{host.ErrInvalidParameter, ErrInvalidParameter}, {driver.ErrNoRequest, ErrInvalidParameter},
 	} {
 		err := translate("op", nil, fmt.Errorf("below: %w", c.err))
 		require.ErrorIs(t, err, c.want)
 		require.ErrorIs(t, err, c.err)
 	}
 	require.NoError(t, translate("op", nil, nil))
-	for _, over := range []error{&bridge.StopError{Kind: bridge.ErrDeadlock}, driver.ErrThreadBusy, driver.ErrClosed, driver.ErrDeadline} {
+	for _, over := range []error{&bridge.StopError{Kind: bridge.ErrDeadlock}, host.ErrThreadBusy, host.ErrClosed, driver.ErrDeadline} {
 		err := translate("op", nil, over)
 		require.ErrorIs(t, err, over)
 		require.False(t, errors.As(err, new(Status)), "%v", over)

@@ -19,6 +19,7 @@ import (
 
 	"hvia/bench"
 	"hvia/driver"
+	"hvia/host"
 	"hvia/layout"
 	"hvia/params"
 	"hvia/sim"
@@ -53,7 +54,7 @@ type cardRecord struct {
 
 // wireFrame is a frame that a node gave to the wire.
 type wireFrame struct {
-	at     driver.Time
+	at     host.Time
 	from   int
 	faults uint16 // bit n: layout.WireFault n was done to it
 	bytes  []byte
@@ -138,7 +139,7 @@ func readFrames(name string) (frames []wireFrame, err error) {
 		if _, err := io.ReadFull(in, b); err != nil {
 			return nil, fmt.Errorf("frame %d of %s: %w", len(frames), name, err)
 		}
-		frames = append(frames, wireFrame{driver.Time(head.Time()), int(head.Source()), head.Faults(), b})
+		frames = append(frames, wireFrame{host.Time(head.Time()), int(head.Source()), head.Faults(), b})
 	}
 	slices.SortStableFunc(frames, func(a, b wireFrame) int { return cmp.Compare(a.at, b.at) })
 	return frames, nil
@@ -170,7 +171,7 @@ func (r *cardRecord) traced(node, vi int, kind layout.TraceEvent) (out []bench.T
 }
 
 // busClock is the period of the system bus, which the card's timers count.
-const busClock = driver.Time(params.SystemClockPeriod)
+const busClock = host.Time(params.SystemClockPeriod)
 
 // reliableRights are those of a VI of a reliable level that allows everything.
 func reliableRights(level vipl.ReliabilityLevel) vipl.VIAttributes {

@@ -11,13 +11,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"hvia/driver"
+	"hvia/host"
 	"hvia/layout"
 	"hvia/vipl"
 )
 
 // What happens in these tests happens from cornerBegin on: windows of faults begin then.
 const (
-	cornerBegin = 20 * driver.Millisecond
+	cornerBegin = 20 * host.Millisecond
 	// A retry timeout of 2^13 clocks, and how often it may come without progress.
 	cornerTimeout = busClock << 13
 	cornerRetries = 3
@@ -26,7 +27,7 @@ const (
 var cornerTransport = driver.Transport{RetryTimeout: cornerTimeout, RetryLimit: cornerRetries}
 
 // until lets time pass up to an instant.
-func (p *peer) until(at driver.Time) error {
+func (p *peer) until(at host.Time) error {
 	if p.t.Now() > at {
 		return fmt.Errorf("it is %v already, want to begin at %v", p.t.Now(), at)
 	}
@@ -101,7 +102,7 @@ func (k transferKind) carrier() layout.FrameOperation {
 
 // flushedAll checks that descriptors come back flushed, in order, with nothing behind
 // them.
-func (p *peer) flushedAll(what string, take func(*driver.Thread) (*vipl.Descriptor, error), operation layout.StatusOperation, list []*vipl.Descriptor) {
+func (p *peer) flushedAll(what string, take func(*host.Thread) (*vipl.Descriptor, error), operation layout.StatusOperation, list []*vipl.Descriptor) {
 	for i, want := range list {
 		d, err := take(p.t)
 		p.completed(fmt.Sprintf("%s, %d", what, i), d, want, err, outcome{operation: operation, bits: flushedError})
@@ -130,7 +131,7 @@ func transportRetryLimit(t *testing.T, level vipl.ReliabilityLevel, kind transfe
 	const messages, n = 3, 1000
 	retries := max(limit, 0)
 	var index int
-	var told driver.Time
+	var told host.Time
 	client := func(e *env) error {
 		p, to, err := e.join(reliableRights(level))
 		if err != nil {
@@ -191,9 +192,9 @@ func transportRetryLimit(t *testing.T, level vipl.ReliabilityLevel, kind transfe
 	// The ledger hears of a frame when it is built, and answers within 64 clocks. It looks
 	// for what is due at one VI each clock, and finishes a walk before it begins another.
 	const slack, walk = 64 * busClock, 256 * busClock
-	var rounds [][]driver.Time
+	var rounds [][]host.Time
 	for _, e := range r.traced(0, index, layout.TraceEventFrameBuilt) {
-		at := driver.Time(e.TimePs)
+		at := host.Time(e.TimePs)
 		if at < cornerBegin {
 			continue
 		}
@@ -203,23 +204,23 @@ func transportRetryLimit(t *testing.T, level vipl.ReliabilityLevel, kind transfe
 		rounds[len(rounds)-1] = append(rounds[len(rounds)-1], at)
 	}
 	require.Len(t, rounds, retries+1, "how often everything was sent")
-	var ends []driver.Time
+	var ends []host.Time
 	for _, e := range r.traced(0, index, layout.TraceEventRewound) {
-		ends = append(ends, driver.Time(e.TimePs))
+		ends = append(ends, host.Time(e.TimePs))
 	}
 	require.Len(t, ends, retries, "timeouts behind which everything was sent again")
-	written := driver.Time(slack) // of its status
+	written := host.Time(slack) // of its status
 	if kind.reads() {
 		// It is the flush that completes a read, because an answer might still be on its way into its memory.
-		written = 50 * driver.Microsecond
+		written = 50 * host.Microsecond
 		ends = append(ends, told)
 	} else {
-		ends = append(ends, driver.Time(r.traced(0, index, layout.TraceEventCompletionWritten)[0].TimePs))
+		ends = append(ends, host.Time(r.traced(0, index, layout.TraceEventCompletionWritten)[0].TimePs))
 	}
 	for i, end := range ends {
 		require.Len(t, rounds[i], messages, "frames sent, round %d", i)
 		late := end - rounds[i][messages-1] - cornerTimeout
-		limit := driver.Time(slack + 2*walk)
+		limit := host.Time(slack + 2*walk)
 		if i == len(ends)-1 {
 			limit += written
 		}
@@ -273,7 +274,7 @@ func TestTransportBothSidesFail(t *testing.T) {
 						return err
 					}
 					p.told(c.name, c.told)
-					got, err := p.vi.SendWait(p.t, driver.Second)
+					got, err := p.vi.SendWait(p.t, host.Second)
 					want := c.sent[0]
 					for _, o := range c.sent { // the peer's refusal and the own card's flush are under way together
 						if uint32(d.Status())&o.bits != 0 {
@@ -375,7 +376,7 @@ func lostAcknowledgement(t *testing.T, level vipl.ReliabilityLevel, kind transfe
 				p.take(what, posted[round], kind.arrived(n))
 			}
 			if n > 0 {
-				if err := p.mem.Poll(p.t, n-1, 1, driver.Second, func() bool { return p.mem.Bytes()[n-1] == want[n-1] }); err != nil {
+				if err := p.mem.Poll(p.t, n-1, 1, host.Second, func() bool { return p.mem.Bytes()[n-1] == want[n-1] }); err != nil {
 					return err
 				}
 			}
@@ -453,7 +454,7 @@ func TestTransportReadRequestTwice(t *testing.T) {
 							return err
 						}
 						// The copy comes now, if it has not come yet.
-						if err := p.t.Sleep(3 * driver.Millisecond); err != nil {
+						if err := p.t.Sleep(3 * host.Millisecond); err != nil {
 							return err
 						}
 						if err := p.memory(what+", later", make([]byte, bufferBytes)); err != nil {
@@ -478,7 +479,7 @@ func TestTransportReadRequestTwice(t *testing.T) {
 							return err
 						}
 						copy(p.mem.Bytes(), pattern(bufferBytes, 99))
-						if err := p.t.Sleep(3 * driver.Millisecond); err != nil {
+						if err := p.t.Sleep(3 * host.Millisecond); err != nil {
 							return err
 						}
 					}
@@ -533,7 +534,7 @@ func TestTransportLostAnswer(t *testing.T) {
 							return err
 						}
 						clear(p.mem.Bytes())
-						if err := p.t.Sleep(2 * driver.Millisecond); err != nil {
+						if err := p.t.Sleep(2 * host.Millisecond); err != nil {
 							return err
 						}
 						if err := p.memory(what+", later", make([]byte, bufferBytes)); err != nil {
@@ -774,7 +775,7 @@ func TestTransportManySegments(t *testing.T) {
 				}
 				if !kind.reads() {
 					last := n + 4
-					if err := p.mem.Poll(p.t, last, 1, driver.Second, func() bool {
+					if err := p.mem.Poll(p.t, last, 1, host.Second, func() bool {
 						return kind.operation == layout.StatusOperationSend || p.mem.Bytes()[last] == image[last]
 					}); err != nil {
 						return err
@@ -964,7 +965,7 @@ func TestTransportCompletionQueueFull(t *testing.T) {
 						posted = append(posted, d)
 					}
 				}
-				if err := p.t.Sleep(10 * driver.Millisecond); err != nil {
+				if err := p.t.Sleep(10 * host.Millisecond); err != nil {
 					return err
 				}
 				receive, what := e.h.Node() == 1, fmt.Sprintf("node %d, round %d", e.h.Node(), round)
@@ -1051,15 +1052,15 @@ func TestTransportFencesOnBothSides(t *testing.T) {
 // A disconnect in the midst of sending again, at several instants: everything comes
 // back flushed, in order, and nothing of it comes into the next connection.
 func TestTransportDisconnectWhileSendingAgain(t *testing.T) {
-	const n, messages, every = 3000, 5, 10 * driver.Millisecond
-	instants := []driver.Time{
-		driver.Microsecond, 30 * driver.Microsecond, cornerTimeout / 2, cornerTimeout, cornerTimeout + 60*driver.Microsecond,
-		cornerTimeout + 100*driver.Microsecond, 2*cornerTimeout + 90*driver.Microsecond,
+	const n, messages, every = 3000, 5, 10 * host.Millisecond
+	instants := []host.Time{
+		host.Microsecond, 30 * host.Microsecond, cornerTimeout / 2, cornerTimeout, cornerTimeout + 60*host.Microsecond,
+		cornerTimeout + 100*host.Microsecond, 2*cornerTimeout + 90*host.Microsecond,
 	}
 	faults := ""
 	for i := range instants {
-		at := cornerBegin + driver.Time(i)*every
-		faults += fmt.Sprintf(",drop=type 0x88b5 %dus..%dus", at/driver.Microsecond, (at+every/2)/driver.Microsecond)
+		at := cornerBegin + host.Time(i)*every
+		faults += fmt.Sprintf(",drop=type 0x88b5 %dus..%dus", at/host.Microsecond, (at+every/2)/host.Microsecond)
 	}
 	faults = "0>1:" + faults[1:]
 	for _, kind := range transferKinds {
@@ -1071,8 +1072,8 @@ func TestTransportDisconnectWhileSendingAgain(t *testing.T) {
 						return err
 					}
 					for i, after := range instants {
-						at, what := cornerBegin+driver.Time(i)*every, fmt.Sprintf("disconnect after %v", after)
-						if err := p.until(at + 10*driver.Microsecond); err != nil {
+						at, what := cornerBegin+host.Time(i)*every, fmt.Sprintf("disconnect after %v", after)
+						if err := p.until(at + 10*host.Microsecond); err != nil {
 							return err
 						}
 						copy(p.mem.Bytes(), pattern(bufferBytes, 5))
@@ -1099,7 +1100,7 @@ func TestTransportDisconnectWhileSendingAgain(t *testing.T) {
 						if err := p.memory(what, pattern(bufferBytes, 5)); err != nil {
 							return err
 						}
-						if err := p.until(at + every/2 + 10*driver.Microsecond); err != nil {
+						if err := p.until(at + every/2 + 10*host.Microsecond); err != nil {
 							return err
 						}
 						if err := p.redial(1); err != nil {
@@ -1204,7 +1205,7 @@ func TestTransportDeregisterUnacknowledged(t *testing.T) {
 					if err := d.SetSend(data); err != nil {
 						return err
 					}
-					if err := p.until(cornerBegin + 10*driver.Microsecond); err != nil {
+					if err := p.until(cornerBegin + 10*host.Microsecond); err != nil {
 						return err
 					}
 					if err := p.vi.PostSend(p.t, d); err != nil {
@@ -1214,12 +1215,12 @@ func TestTransportDeregisterUnacknowledged(t *testing.T) {
 					if err != nil {
 						return err
 					}
-					if err := p.t.Sleep(150 * driver.Microsecond); err != nil {
+					if err := p.t.Sleep(150 * host.Microsecond); err != nil {
 						return err
 					}
 					begin := p.t.Now()
 					e.is("deregister", old.Deregister(p.t), nil)
-					e.that(fmt.Sprintf("the deregistration took %v", p.t.Now()-begin), p.t.Now()-begin < 30*driver.Microsecond)
+					e.that(fmt.Sprintf("the deregistration took %v", p.t.Now()-begin), p.t.Now()-begin < 30*host.Microsecond)
 					p.told(c.name, c.told)
 					p.sent(c.name, d, c.sent)
 					p.sent("behind it", behind, didSend(0).failed(flushedError))

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"hvia/driver"
+	"hvia/host"
 	"hvia/layout"
 	"hvia/vipl"
 )
@@ -23,17 +24,17 @@ import (
 const (
 	streamBytes    = 2000
 	streamMessages = 150
-	streamPeriod   = 300 * driver.Microsecond
+	streamPeriod   = 300 * host.Microsecond
 )
 
 // streamAt is when message i is posted.
-func streamAt(i int) driver.Time { return cornerBegin + driver.Time(i)*streamPeriod }
+func streamAt(i int) host.Time { return cornerBegin + host.Time(i)*streamPeriod }
 
 // Troubles come on the other VI between the same hosts, at these messages of the stream.
 const (
 	troubles     = 14
 	troubleEvery = 10
-	troubleStep  = 6 * driver.Microsecond // each comes that much later than the one before
+	troubleStep  = 6 * host.Microsecond // each comes that much later than the one before
 	// Long enough for what is sent again to be far from what was lost.
 	isolationTimeout = busClock << 12
 	isolationRetries = 2
@@ -41,13 +42,13 @@ const (
 
 // troubleAt is a time of trouble k, given as one that begins with message k*troubleEvery+1
 // of the stream.
-func troubleAt(k int, before driver.Time) driver.Time {
-	return streamAt(k*troubleEvery+1) - before + driver.Time(k)*troubleStep
+func troubleAt(k int, before host.Time) host.Time {
+	return streamAt(k*troubleEvery+1) - before + host.Time(k)*troubleStep
 }
 
 // Who sends again does it this long after it began to send: the timeout counts from
 // the last frame, and frames have to be built.
-const sentAgainAfter = isolationTimeout + 60*driver.Microsecond
+const sentAgainAfter = isolationTimeout + 60*host.Microsecond
 
 // disturbance is what happens on the other VI.
 type disturbance struct {
@@ -56,8 +57,8 @@ type disturbance struct {
 	// What is lost there: frames of a direction and kind, from the beginning of a
 	// trouble on for so long.
 	lost string
-	from driver.Time // as before of troubleAt
-	span driver.Time
+	from host.Time // as before of troubleAt
+	span host.Time
 }
 
 // recovers sends a message each time, which arrives at last.
@@ -86,7 +87,7 @@ func recovers(kind transferKind) (client, server func(p *peer, to target) error)
 			}
 		}
 		for k := range troubles {
-			_, err := p.vi.RecvWait(p.t, driver.Second)
+			_, err := p.vi.RecvWait(p.t, host.Second)
 			p.is(fmt.Sprintf("%s %d", kind.name, k), err, nil)
 		}
 		return nil
@@ -95,8 +96,8 @@ func recovers(kind transferKind) (client, server func(p *peer, to target) error)
 }
 
 // breaks breaks the connection each time, and connects again.
-func breaks(before driver.Time, sent outcome, told []layout.AsyncError) (client, server func(p *peer, to target) error) {
-	again := func(k int) driver.Time { return streamAt(k*troubleEvery + 6) }
+func breaks(before host.Time, sent outcome, told []layout.AsyncError) (client, server func(p *peer, to target) error) {
+	again := func(k int) host.Time { return streamAt(k*troubleEvery + 6) }
 	client = func(p *peer, _ target) error {
 		for k := range troubles {
 			what := fmt.Sprintf("break %d", k)
@@ -138,9 +139,9 @@ func disturbances() []disturbance {
 	// Frames of the other VI, whose number is 1 on both hosts.
 	all := []disturbance{
 		{name: "none", client: quiet, server: quiet},
-		{name: "frames lost", lost: "0>1:drop=vi 1 operation send", from: sentAgainAfter, span: 100 * driver.Microsecond},
-		{name: "acknowledgements lost", lost: "1>0:drop=vi 1 operation acknowledge", from: sentAgainAfter, span: 100 * driver.Microsecond},
-		{name: "answers lost", lost: "1>0:drop=vi 1 operation rdmareadresponse", from: sentAgainAfter, span: 100 * driver.Microsecond},
+		{name: "frames lost", lost: "0>1:drop=vi 1 operation send", from: sentAgainAfter, span: 100 * host.Microsecond},
+		{name: "acknowledgements lost", lost: "1>0:drop=vi 1 operation acknowledge", from: sentAgainAfter, span: 100 * host.Microsecond},
+		{name: "answers lost", lost: "1>0:drop=vi 1 operation rdmareadresponse", from: sentAgainAfter, span: 100 * host.Microsecond},
 		{name: "no receive posted"},
 		{name: "retry limit", lost: "0>1:drop=vi 1", from: sentAgainAfter, span: streamPeriod * 4},
 	}
@@ -151,7 +152,7 @@ func disturbances() []disturbance {
 		}
 		all[i+1].client, all[i+1].server = recovers(kind)
 	}
-	all[4].client, all[4].server = breaks(40*driver.Microsecond, didSend(0).failed(descriptorError), []layout.AsyncError{layout.AsyncErrorReceiveQueueEmpty})
+	all[4].client, all[4].server = breaks(40*host.Microsecond, didSend(0).failed(descriptorError), []layout.AsyncError{layout.AsyncErrorReceiveQueueEmpty})
 	all[5].client, all[5].server = breaks(sentAgainAfter, didSend(0).failed(transportError), nil)
 	return all
 }
@@ -165,7 +166,7 @@ func (d disturbance) faults() string {
 	direction, fault, _ := strings.Cut(d.lost, ":")
 	for k := range troubles {
 		at := troubleAt(k, d.from)
-		list = append(list, fmt.Sprintf("%s %dns..%dns", fault, at/driver.Nanosecond, (at+d.span)/driver.Nanosecond))
+		list = append(list, fmt.Sprintf("%s %dns..%dns", fault, at/host.Nanosecond, (at+d.span)/host.Nanosecond))
 	}
 	return direction + ":" + strings.Join(list, ",")
 }
@@ -180,8 +181,8 @@ func isolated(t *testing.T, stream, other vipl.ReliabilityLevel, d disturbance) 
 		to    target
 	}
 	// side sets up both VIs of a host and hands the second one to the other thread.
-	side := func(run func(p *peer) error) func(*driver.Thread, *driver.Host) error {
-		return func(th *driver.Thread, h *driver.Host) error {
+	side := func(run func(p *peer) error) func(*host.Thread, *driver.Host) error {
+		return func(th *host.Thread, h *driver.Host) error {
 			nic, err := vipl.OpenNIC(th, h)
 			if err != nil {
 				return err
@@ -199,15 +200,15 @@ func isolated(t *testing.T, stream, other vipl.ReliabilityLevel, d disturbance) 
 			}
 			e.that(fmt.Sprintf("the VIs are 0 and 1, not %d and %d", p.vi.Index(), q.vi.Index()), p.vi.Index() == 0 && q.vi.Index() == 1)
 			peers[h.Node()].other, peers[h.Node()].to = q, to
-			if err := th.Send(driver.ThreadID{Node: h.Node(), Rank: 2}, nil); err != nil {
+			if err := th.Send(host.ThreadID{Node: h.Node(), Rank: 2}, nil); err != nil {
 				return err
 			}
 			return errors.Join(append(e.fail, run(p))...)
 		}
 	}
-	beside := func(run func(p *peer, to target) error) func(*driver.Thread, *driver.Host) error {
-		return func(th *driver.Thread, h *driver.Host) error {
-			if _, ok, err := th.Receive(driver.Second); err != nil || !ok {
+	beside := func(run func(p *peer, to target) error) func(*host.Thread, *driver.Host) error {
+		return func(th *host.Thread, h *driver.Host) error {
+			if _, ok, err := th.Receive(host.Second); err != nil || !ok {
 				return errors.Join(err, errors.New("the other VI is not there"))
 			}
 			q := peers[h.Node()].other
@@ -261,14 +262,14 @@ func isolated(t *testing.T, stream, other vipl.ReliabilityLevel, d disturbance) 
 
 // streamTimes are the times of each message's statuses, at its sender and its receiver,
 // and when the cards have done with it: the receiver has fetched the next descriptor.
-type streamTimes struct{ sent, received, done []driver.Time }
+type streamTimes struct{ sent, received, done []host.Time }
 
 func (r *cardRecord) streamTimes(t *testing.T) (s streamTimes) {
 	t.Helper()
 	for _, side := range []struct {
 		node, count int
 		event       layout.TraceEvent
-		to          *[]driver.Time
+		to          *[]host.Time
 	}{
 		{0, streamMessages, layout.TraceEventCompletionWritten, &s.sent},
 		{1, streamMessages + 1, layout.TraceEventReceiveCompletionWritten, &s.received}, // the last one is flushed
@@ -276,7 +277,7 @@ func (r *cardRecord) streamTimes(t *testing.T) (s streamTimes) {
 	} {
 		for _, e := range r.traced(side.node, 0, side.event) {
 			require.EqualValues(t, len(*side.to), e.Sequence, "%v", side.event)
-			*side.to = append(*side.to, driver.Time(e.TimePs))
+			*side.to = append(*side.to, host.Time(e.TimePs))
 		}
 		require.Len(t, *side.to, side.count, "%v", side.event)
 	}
@@ -289,12 +290,12 @@ func (r *cardRecord) streamTimes(t *testing.T) (s streamTimes) {
 
 // buses are the spans in which the buses of both hosts were busy: the system bus by
 // whatever master, the MAC bus.
-type buses [4][][2]driver.Time
+type buses [4][][2]host.Time
 
 func (r *cardRecord) buses() (all buses) {
-	begin := [4]driver.Time{-1, -1, -1, -1}
+	begin := [4]host.Time{-1, -1, -1, -1}
 	for _, e := range r.events {
-		bus, at := e.Node, driver.Time(e.TimePs)
+		bus, at := e.Node, host.Time(e.TimePs)
 		switch e.Event {
 		case layout.TraceEventMacBusStart, layout.TraceEventMacBusEnd:
 			bus += 2
@@ -305,7 +306,7 @@ func (r *cardRecord) buses() (all buses) {
 		if e.Event == layout.TraceEventMacBusStart || e.Event == layout.TraceEventHostBusStart {
 			begin[bus] = at
 		} else if begin[bus] >= 0 {
-			all[bus] = append(all[bus], [2]driver.Time{begin[bus], at})
+			all[bus] = append(all[bus], [2]host.Time{begin[bus], at})
 			begin[bus] = -1
 		}
 	}
@@ -313,9 +314,9 @@ func (r *cardRecord) buses() (all buses) {
 }
 
 // busy is how long they were busy within a span of time, added up.
-func (b *buses) busy(from, to driver.Time) (sum driver.Time) {
+func (b *buses) busy(from, to host.Time) (sum host.Time) {
 	for _, spans := range b {
-		i, _ := slices.BinarySearchFunc(spans, from, func(s [2]driver.Time, at driver.Time) int { return int(min(max(s[1]-at, -1), 1)) })
+		i, _ := slices.BinarySearchFunc(spans, from, func(s [2]host.Time, at host.Time) int { return int(min(max(s[1]-at, -1), 1)) })
 		for ; i < len(spans) && spans[i][0] < to; i++ {
 			sum += min(spans[i][1], to) - max(spans[i][0], from)
 		}
@@ -345,10 +346,10 @@ func TestTransportIsolation(t *testing.T) {
 					start := time.Now()
 					r := isolated(t, c.stream, c.other, d)
 					with, spent := r.streamTimes(t), r.buses()
-					delayed, worst, most, least := 0, driver.Time(0), driver.Time(0), driver.Never
+					delayed, worst, most, least := 0, host.Time(0), host.Time(0), host.Never
 					for _, side := range []struct {
 						name          string
-						with, without []driver.Time
+						with, without []host.Time
 					}{{"sender", with.sent, without.sent}, {"receiver", with.received, without.received}} {
 						for i := range streamMessages {
 							// What the message itself needs until it is done with is the same in both runs.

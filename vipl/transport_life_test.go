@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"hvia/driver"
+	"hvia/host"
 	"hvia/layout"
 	"hvia/params"
 	"hvia/vipl"
@@ -33,7 +34,7 @@ type manyReads struct {
 	level    vipl.ReliabilityLevel
 	vis, n   int
 	failed   int
-	took     driver.Time
+	took     host.Time
 	counters map[layout.Counter]uint32
 }
 
@@ -75,7 +76,7 @@ func (x *manyReads) client(e *env) error {
 		}
 	}
 	for i, q := range list {
-		if _, err := q.vi.SendWait(e.t, 2*driver.Second); err != nil {
+		if _, err := q.vi.SendWait(e.t, 2*host.Second); err != nil {
 			x.failed++
 			continue
 		}
@@ -107,7 +108,7 @@ func (x *manyReads) server(e *env) error {
 		if err != nil {
 			return err
 		}
-		r, err := e.nic.ConnectWait(e.t, vipl.NetAddress{Discriminator: "test"}, 5*driver.Second)
+		r, err := e.nic.ConnectWait(e.t, vipl.NetAddress{Discriminator: "test"}, 5*host.Second)
 		if err != nil {
 			return fmt.Errorf("connection %d: %w", i, err)
 		}
@@ -151,7 +152,7 @@ func TestReadsThatWait(t *testing.T) {
 type lossyMix struct {
 	level vipl.ReliabilityLevel
 	sides [2][]mixOperation
-	took  driver.Time
+	took  host.Time
 	lost  [2]uint32
 	times [2]uint32
 }
@@ -217,13 +218,13 @@ func (x *lossyMix) side(side int) main {
 			posted = append(posted, d)
 		}
 		for i, o := range x.sides[side] {
-			d, err := p.vi.SendWait(e.t, 20*driver.Second)
+			d, err := p.vi.SendWait(e.t, 20*host.Second)
 			if err != nil || d != posted[i] {
 				return fmt.Errorf("operation %d of side %d (%s of %d bytes): %w", i, side, o.kind.name, o.n, err)
 			}
 		}
 		for range receives {
-			if _, err := p.vi.RecvWait(e.t, 20*driver.Second); err != nil {
+			if _, err := p.vi.RecvWait(e.t, 20*host.Second); err != nil {
 				return err
 			}
 		}
@@ -254,14 +255,14 @@ func TestNobodyIsLostOnALossyWire(t *testing.T) {
 // A peer of which nothing is heard any more is given up in 20 ms: an operation that
 // begins then, and a read whose request it had acknowledged before.
 func TestDeadPeer(t *testing.T) {
-	const dies = 60 * driver.Millisecond
+	const dies = 60 * host.Millisecond
 	for _, c := range []struct{ name, faults string }{
 		{"nothing was acknowledged", "cut=60ms.."},
 		{"a read waits", "1>0:drop=operation rdmareadresponse; cut=60ms.."},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			needsCards(t)
-			var noticed driver.Time
+			var noticed host.Time
 			reads := c.name == "a read waits"
 			client := func(e *env) error {
 				p, err := e.dial(1, reliableRights(vipl.ReliableDelivery))
@@ -274,7 +275,7 @@ func TestDeadPeer(t *testing.T) {
 				}
 				at := dies
 				if reads {
-					at -= 30 * driver.Millisecond // more than the limit of a peer that is silent
+					at -= 30 * host.Millisecond // more than the limit of a peer that is silent
 				}
 				if err := p.until(at); err != nil {
 					return err
@@ -288,7 +289,7 @@ func TestDeadPeer(t *testing.T) {
 				if err := p.vi.PostSend(e.t, d); err != nil {
 					return err
 				}
-				_, err = p.vi.SendWait(e.t, driver.Second)
+				_, err = p.vi.SendWait(e.t, host.Second)
 				noticed = e.t.Now()
 				e.is("the operation", err, vipl.ErrDescriptor)
 				return nil
@@ -302,12 +303,12 @@ func TestDeadPeer(t *testing.T) {
 				if err != nil {
 					return err
 				}
-				return errors.Join(p.tellRegion(0, r), p.until(dies+50*driver.Millisecond))
+				return errors.Join(p.tellRegion(0, r), p.until(dies+50*host.Millisecond))
 			}
 			cardRun{faults: c.faults}.must(t, client, server)
 			t.Logf("noticed after %v", noticed-dies)
 			require.Greater(t, noticed, dies)
-			require.Less(t, noticed-dies, 20*driver.Millisecond)
+			require.Less(t, noticed-dies, 20*host.Millisecond)
 		})
 	}
 }
@@ -316,12 +317,12 @@ func TestDeadPeer(t *testing.T) {
 // RetryAliveFactor times the limit.
 func TestReadThatIsNeverAnswered(t *testing.T) {
 	needsCards(t)
-	transport, timeout, limit := driver.Transport{RetryTimeout: 1 << 13 * busClock, RetryLimit: 2}, driver.Time(1<<13*busClock), 2
+	transport, timeout, limit := driver.Transport{RetryTimeout: 1 << 13 * busClock, RetryLimit: 2}, host.Time(1<<13*busClock), 2
 	if os.Getenv("HVIA_LONG") != "" {
 		transport, timeout, limit = driver.Transport{}, 1<<16*busClock, defaultRetries
 	}
-	want := driver.Time(limit*params.RetryAliveFactor+1) * timeout
-	var took driver.Time
+	want := host.Time(limit*params.RetryAliveFactor+1) * timeout
+	var took host.Time
 	var counters map[layout.Counter]uint32
 	client := func(e *env) error {
 		p, err := e.dial(1, reliableRights(vipl.ReliableDelivery))

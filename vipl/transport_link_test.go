@@ -8,7 +8,7 @@ import (
 	"slices"
 	"testing"
 
-	"hvia/driver"
+	"hvia/host"
 	"hvia/layout"
 	"hvia/vipl"
 )
@@ -17,7 +17,7 @@ import (
 var linkEvents = []vipl.AsyncError{{Code: layout.AsyncErrorLinkDown, VI: -1}, {Code: layout.AsyncErrorLinkUp, VI: -1}}
 
 // events collects what is reported up to an instant.
-func (p *peer) events(until driver.Time) (all []vipl.AsyncError, err error) {
+func (p *peer) events(until host.Time) (all []vipl.AsyncError, err error) {
 	for p.t.Now() < until {
 		e, err := p.nic.ErrorWait(p.t, until-p.t.Now())
 		if errors.Is(err, vipl.ErrTimeout) {
@@ -61,7 +61,7 @@ func TestTransportWithoutLink(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		if err := p.until(cornerBegin + 10*driver.Microsecond); err != nil {
+		if err := p.until(cornerBegin + 10*host.Microsecond); err != nil {
 			return err
 		}
 		for range messages {
@@ -71,29 +71,29 @@ func TestTransportWithoutLink(t *testing.T) {
 				return err
 			}
 		}
-		if err := p.t.Sleep(5 * driver.Millisecond); err != nil {
+		if err := p.t.Sleep(5 * host.Millisecond); err != nil {
 			return err
 		}
 		for _, call := range []struct {
 			name string
-			do   func(*driver.Thread) error
+			do   func(*host.Thread) error
 		}{{"deregister", region.Deregister}, {"disconnect", p.vi.Disconnect}} {
 			begin := p.t.Now()
 			e.is(call.name, call.do(p.t), nil)
 			took := p.t.Now() - begin
-			e.that(fmt.Sprintf("%s took %v", call.name, took), took < 10*driver.Millisecond)
+			e.that(fmt.Sprintf("%s took %v", call.name, took), took < 10*host.Millisecond)
 		}
 		for d := new(vipl.Descriptor); d != nil; {
 			d, _ = p.vi.SendDone(p.t)
 		}
 		e.is("destroy", p.vi.Destroy(p.t), nil)
-		e.that("all of it without a link", p.t.Now() < cornerBegin+100*driver.Millisecond)
+		e.that("all of it without a link", p.t.Now() < cornerBegin+100*host.Millisecond)
 		dropped, err := p.nic.Counter(p.t, layout.CounterMacTransmitDropped)
 		if err != nil {
 			return err
 		}
 		e.that("frames were dropped and counted", dropped > 0)
-		all, err := p.events(cornerBegin + 110*driver.Millisecond)
+		all, err := p.events(cornerBegin + 110*host.Millisecond)
 		if err != nil {
 			return err
 		}
@@ -132,9 +132,9 @@ func TestTransportLinkOutage(t *testing.T) {
 	needsCards(t)
 	const n, vis = 10000, 8
 	for _, c := range []struct {
-		outage driver.Time
+		outage host.Time
 		lost   int
-	}{{5 * driver.Millisecond, 0}, {50 * driver.Millisecond, 1}} {
+	}{{5 * host.Millisecond, 0}, {50 * host.Millisecond, 1}} {
 		t.Run(c.outage.String(), func(t *testing.T) {
 			check := func(e *env, what string, all []vipl.AsyncError, peers []*peer) {
 				link, lost, others := splitEvents(all)
@@ -153,13 +153,13 @@ func TestTransportLinkOutage(t *testing.T) {
 				}
 				return peers, to, err
 			}
-			const end = cornerBegin + 200*driver.Millisecond
+			const end = cornerBegin + 200*host.Millisecond
 			client := func(e *env) error {
 				peers, to, err := lines(e)
 				if err != nil {
 					return err
 				}
-				if err := peers[0].until(cornerBegin + 10*driver.Microsecond); err != nil {
+				if err := peers[0].until(cornerBegin + 10*host.Microsecond); err != nil {
 					return err
 				}
 				var posted []*vipl.Descriptor
@@ -196,7 +196,7 @@ func TestTransportLinkOutage(t *testing.T) {
 				check(e, "server", all, peers)
 				return peers[0].meet(0)
 			}
-			cardRun{faults: fmt.Sprintf("link=down 20ms..%dms", (cornerBegin+c.outage)/driver.Millisecond)}.must(t, client, server)
+			cardRun{faults: fmt.Sprintf("link=down 20ms..%dms", (cornerBegin+c.outage)/host.Millisecond)}.must(t, client, server)
 		})
 	}
 }

@@ -11,7 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"hvia/driver"
+	"hvia/host"
 	"hvia/layout"
 	"hvia/vipl"
 )
@@ -122,7 +122,7 @@ type transfer struct {
 	level  vipl.ReliabilityLevel
 	rounds []transferRound
 
-	busy     driver.Time // with messages under way
+	busy     host.Time // with messages under way
 	counters [2]map[layout.Counter]uint32
 }
 
@@ -285,7 +285,7 @@ func (x *transfer) await(p *peer, r transferRound, room *vipl.Region) error {
 		// With reliable delivery the sender may know before the bytes are in memory.
 		m := r.messages[len(r.messages)-1]
 		last := pattern(m.n, m.number)[m.n-1]
-		if err := room.Poll(p.t, m.at+m.n-1, 1, driver.Second, func() bool { return room.Bytes()[m.at+m.n-1] == last }); err != nil {
+		if err := room.Poll(p.t, m.at+m.n-1, 1, host.Second, func() bool { return room.Bytes()[m.at+m.n-1] == last }); err != nil {
 			return fmt.Errorf("the end of message %d: %w", m.number, err)
 		}
 	}
@@ -330,7 +330,7 @@ func TestTransportLoss(t *testing.T) {
 				require.NotZero(t, x.counters[sender][layout.CounterRewind])
 				require.NotZero(t, x.counters[sender][layout.CounterRetransmitFrame])
 				t.Logf("%d bytes in %d messages: %.2f MB/s in %v%s; wall %v", bytes, messages,
-					float64(bytes)/1e6/(float64(x.busy)/float64(driver.Second)), x.busy, text, time.Since(start).Round(time.Millisecond))
+					float64(bytes)/1e6/(float64(x.busy)/float64(host.Second)), x.busy, text, time.Since(start).Round(time.Millisecond))
 			})
 		}
 		for _, k := range []layout.WireFault{layout.WireFaultDrop, layout.WireFaultDuplicate, layout.WireFaultReorder, layout.WireFaultCorrupt} {

@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 
 	"hvia/driver"
+	"hvia/host"
+	"hvia/host/mem"
 	"hvia/layout"
 )
 
@@ -60,9 +62,9 @@ func attributesOf(a driver.VIAttributes) VIAttributes {
 type VI struct {
 	nic    *NIC
 	vi     driver.VI
-	status driver.Range // of its state, to be watched
-	blocks atomic.Bool  // attribute Blocking
-	gone   atomic.Bool  // it was destroyed
+	status mem.Range   // of its state, to be watched
+	blocks atomic.Bool // attribute Blocking
+	gone   atomic.Bool // it was destroyed
 
 	mu            sync.Mutex
 	attributes    VIAttributes
@@ -71,7 +73,7 @@ type VI struct {
 }
 
 // CreateVI makes a VI in state Idle.
-func (n *NIC) CreateVI(t *driver.Thread, a VIAttributes) (*VI, error) {
+func (n *NIC) CreateVI(t *host.Thread, a VIAttributes) (*VI, error) {
 	if n == nil {
 		return nil, missing("create VI", "NIC handle")
 	}
@@ -109,7 +111,7 @@ func (v *VI) fail(op string, s Status, detail error) error {
 }
 
 // Destroy removes the VI, which must be idle and both of its queues drained.
-func (v *VI) Destroy(t *driver.Thread) error {
+func (v *VI) Destroy(t *host.Thread) error {
 	if v == nil {
 		return missing("destroy VI", "VI")
 	}
@@ -151,7 +153,7 @@ type VIInfo struct {
 }
 
 // Query returns state, attributes and whether the queues are empty.
-func (v *VI) Query(t *driver.Thread) (VIInfo, error) {
+func (v *VI) Query(t *host.Thread) (VIInfo, error) {
 	if v == nil {
 		return VIInfo{}, missing("query VI", "VI")
 	}
@@ -173,7 +175,7 @@ func (v *VI) own(a driver.VIAttributes) VIAttributes {
 
 // SetAttributes changes the attributes of an idle VI. Its completion queues stay
 // what they are: nil, or the ones that it has.
-func (v *VI) SetAttributes(t *driver.Thread, a VIAttributes) error {
+func (v *VI) SetAttributes(t *host.Thread, a VIAttributes) error {
 	if v == nil {
 		return missing("set VI attributes", "VI")
 	}
@@ -199,7 +201,7 @@ func (v *VI) SetAttributes(t *driver.Thread, a VIAttributes) error {
 // SendWait hands it back. Errors in what the descriptor says are reported by
 // its completion, not here. On a VI that is not connected it completes as
 // flushed.
-func (v *VI) PostSend(t *driver.Thread, d *Descriptor) error {
+func (v *VI) PostSend(t *host.Thread, d *Descriptor) error {
 	if v == nil {
 		return missing(sendNames.post, "VI")
 	}
@@ -209,7 +211,7 @@ func (v *VI) PostSend(t *driver.Thread, d *Descriptor) error {
 // SendDone takes the descriptor at the head of the send queue if it has
 // completed, and ErrNotDone if it has not. With ErrDescriptor and a descriptor
 // it completed with an error; with ErrDescriptor and none the queue is empty.
-func (v *VI) SendDone(t *driver.Thread) (*Descriptor, error) {
+func (v *VI) SendDone(t *host.Thread) (*Descriptor, error) {
 	if v == nil {
 		return nil, missing(sendNames.done, "VI")
 	}
@@ -218,7 +220,7 @@ func (v *VI) SendDone(t *driver.Thread) (*Descriptor, error) {
 
 // SendWait is SendDone that waits; ErrTimeout when the timeout comes first.
 // ErrResource on a queue that is tied to a completion queue: there it is CQ.Wait, then SendDone.
-func (v *VI) SendWait(t *driver.Thread, timeout driver.Time) (*Descriptor, error) {
+func (v *VI) SendWait(t *host.Thread, timeout host.Time) (*Descriptor, error) {
 	if v == nil {
 		return nil, missing(sendNames.wait, "VI")
 	}
@@ -228,7 +230,7 @@ func (v *VI) SendWait(t *driver.Thread, timeout driver.Time) (*Descriptor, error
 // PostRecv puts a descriptor on the receive queue, as PostSend does on the
 // send queue. On an idle VI it stays queued and serves the connection to come;
 // in the error state it completes as flushed.
-func (v *VI) PostRecv(t *driver.Thread, d *Descriptor) error {
+func (v *VI) PostRecv(t *host.Thread, d *Descriptor) error {
 	if v == nil {
 		return missing(receiveNames.post, "VI")
 	}
@@ -236,7 +238,7 @@ func (v *VI) PostRecv(t *driver.Thread, d *Descriptor) error {
 }
 
 // RecvDone is SendDone for the receive queue.
-func (v *VI) RecvDone(t *driver.Thread) (*Descriptor, error) {
+func (v *VI) RecvDone(t *host.Thread) (*Descriptor, error) {
 	if v == nil {
 		return nil, missing(receiveNames.done, "VI")
 	}
@@ -244,7 +246,7 @@ func (v *VI) RecvDone(t *driver.Thread) (*Descriptor, error) {
 }
 
 // RecvWait is SendWait for the receive queue.
-func (v *VI) RecvWait(t *driver.Thread, timeout driver.Time) (*Descriptor, error) {
+func (v *VI) RecvWait(t *host.Thread, timeout host.Time) (*Descriptor, error) {
 	if v == nil {
 		return nil, missing(receiveNames.wait, "VI")
 	}
@@ -255,7 +257,7 @@ func (v *VI) RecvWait(t *driver.Thread, timeout driver.Time) (*Descriptor, error
 // reach hides all that were posted behind it. That breaks the VI, so there is
 // nothing to do unless it is broken; and then the agent first makes sure that
 // the card holds nothing of the VI any more.
-func (v *VI) settle(t *driver.Thread) error {
+func (v *VI) settle(t *host.Thread) error {
 	if s, _ := v.vi.State(); s != ErrorState {
 		return nil
 	}
@@ -277,9 +279,9 @@ func (v *VI) unsettled() bool {
 
 // flush completes in order what is outstanding and not done, on both queues, and
 // enters what it completes into their completion queues. The card must hold nothing of the VI.
-func (v *VI) flush(t *driver.Thread) error {
+func (v *VI) flush(t *host.Thread) error {
 	v.mu.Lock()
-	var written []driver.Range
+	var written []mem.Range
 	for _, q := range []*queue{&v.receive, &v.send} {
 		ranges, n := q.flush()
 		written = append(written, ranges...)
@@ -296,7 +298,7 @@ func (v *VI) flush(t *driver.Thread) error {
 // descriptor of both queues completes, in order, those not yet processed as
 // flushed, and the VI is idle again. The peer's VI goes to the error state and its NIC reports the loss.
 // On an idle VI it does nothing but flush.
-func (v *VI) Disconnect(t *driver.Thread) error {
+func (v *VI) Disconnect(t *host.Thread) error {
 	if v == nil {
 		return missing("disconnect", "VI")
 	}
@@ -315,7 +317,7 @@ func (v *VI) Disconnect(t *driver.Thread) error {
 // ErrNoMatch at once when nobody waits there, ErrNotReachable at once for an
 // address of the own host, ErrReject, ErrTimeout. The VI is then idle and may be used for another attempt. What the peer offers, RemoteRegions
 // has from then on.
-func (v *VI) ConnectRequest(t *driver.Thread, local, remote NetAddress, timeout driver.Time) (VIAttributes, error) {
+func (v *VI) ConnectRequest(t *host.Thread, local, remote NetAddress, timeout host.Time) (VIAttributes, error) {
 	if v == nil {
 		return VIAttributes{}, missing("connect request", "VI")
 	}
@@ -338,7 +340,7 @@ type ConnectionRequest struct {
 
 // ConnectWait waits for a request that is aimed at the local address; timeout
 // 0 only looks. It must end with Accept or Reject.
-func (n *NIC) ConnectWait(t *driver.Thread, local NetAddress, timeout driver.Time) (*ConnectionRequest, error) {
+func (n *NIC) ConnectWait(t *host.Thread, local NetAddress, timeout host.Time) (*ConnectionRequest, error) {
 	if n == nil {
 		return nil, missing("connect wait", "NIC handle")
 	}
@@ -355,7 +357,7 @@ func (n *NIC) ConnectWait(t *driver.Thread, local NetAddress, timeout driver.Tim
 // Accept connects an idle VI with the requester's. Reliability level and
 // largest transfer size must be equal; if they are not, nothing is sent, and
 // the caller may change the VI's attributes and try again, or Reject.
-func (c *ConnectionRequest) Accept(t *driver.Thread, v *VI) error {
+func (c *ConnectionRequest) Accept(t *host.Thread, v *VI) error {
 	if c == nil || v == nil {
 		return missing("accept connection", "connection request or VI")
 	}
@@ -371,7 +373,7 @@ func (c *ConnectionRequest) Accept(t *driver.Thread, v *VI) error {
 }
 
 // Reject refuses the request: the requester gets ErrReject.
-func (c *ConnectionRequest) Reject(t *driver.Thread) error {
+func (c *ConnectionRequest) Reject(t *host.Thread) error {
 	if c == nil {
 		return missing("reject connection", "connection request")
 	}

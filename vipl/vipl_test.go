@@ -10,6 +10,7 @@ import (
 
 	"hvia/driver"
 	"hvia/driver/drivertest"
+	"hvia/host"
 	"hvia/layout"
 	"hvia/vipl"
 )
@@ -128,7 +129,7 @@ func TestRunsRepeat(t *testing.T) {
 			}
 			t.Run(s.name, func(t *testing.T) {
 				s.skip(t, d)
-				var end [2]driver.Time
+				var end [2]host.Time
 				for i := range end {
 					end[i] = runFake(t, d, nil, mainsOf(s)...).Now()
 				}
@@ -154,11 +155,11 @@ func endpointProgram(e *env, node int) error {
 		return err
 	}
 	if node == 0 {
-		if err := p.Dial(e.t, vipl.NetAddress{Host: vipl.HostAddress(1), Discriminator: "here"}, driver.Second); err != nil {
+		if err := p.Dial(e.t, vipl.NetAddress{Host: vipl.HostAddress(1), Discriminator: "here"}, host.Second); err != nil {
 			return err
 		}
 	} else {
-		if err := p.Accept(e.t, "here", driver.Second); err != nil {
+		if err := p.Accept(e.t, "here", host.Second); err != nil {
 			return err
 		}
 	}
@@ -166,14 +167,14 @@ func endpointProgram(e *env, node int) error {
 		write := func() error {
 			copy(p.Bytes(), pattern(3000, i+node))
 			p.Bytes()[2999] = byte(i + 1)
-			return p.Write(e.t, 0, 3000, 5000, driver.Second)
+			return p.Write(e.t, 0, 3000, 5000, host.Second)
 		}
 		if node == 0 {
 			if err := write(); err != nil {
 				return err
 			}
 		}
-		if err := p.Poll(e.t, 7999, byte(i+1), driver.Second); err != nil {
+		if err := p.Poll(e.t, 7999, byte(i+1), host.Second); err != nil {
 			return fmt.Errorf("message %d: %w", i, err)
 		}
 		want := pattern(3000, i+1-node)
@@ -185,10 +186,10 @@ func endpointProgram(e *env, node int) error {
 			}
 		}
 	}
-	e.is("beyond the peer's buffer", p.Write(e.t, 0, 3000, 7001, driver.Second), vipl.ErrInvalidParameter)
-	e.is("beyond the own buffer", p.Write(e.t, 7001, 3000, 0, driver.Second), vipl.ErrInvalidParameter)
+	e.is("beyond the peer's buffer", p.Write(e.t, 0, 3000, 7001, host.Second), vipl.ErrInvalidParameter)
+	e.is("beyond the own buffer", p.Write(e.t, 7001, 3000, 0, host.Second), vipl.ErrInvalidParameter)
 	e.is("poll outside", p.Poll(e.t, 10000, 0, 0), vipl.ErrInvalidParameter)
-	e.is("poll for what does not come", p.Poll(e.t, 9999, 1, driver.Millisecond), vipl.ErrTimeout)
+	e.is("poll for what does not come", p.Poll(e.t, 9999, 1, host.Millisecond), vipl.ErrTimeout)
 	if err := (&peer{env: e}).settled(1 - node); err != nil {
 		return err
 	}
@@ -209,7 +210,7 @@ func TestEndpointRefusesStrangers(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		e.is("accept", p.Accept(e.t, "test", driver.Second), vipl.ErrInvalidParameter)
+		e.is("accept", p.Accept(e.t, "test", host.Second), vipl.ErrInvalidParameter)
 		return nil
 	})
 }

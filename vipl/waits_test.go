@@ -13,6 +13,8 @@ import (
 
 	"hvia/driver"
 	"hvia/driver/drivertest"
+	"hvia/host"
+	"hvia/host/mem"
 	"hvia/layout"
 	"hvia/sim"
 	"hvia/vipl"
@@ -32,9 +34,9 @@ func TestCQWaitsOfOtherThreads(t *testing.T) {
 func cqWaitsOfOtherThreads(t *testing.T, device driver.Device, blocking bool, end string) {
 	var p *peer
 	var c *vipl.CQ
-	var served, broken, posted, ended [2]driver.Time // when it was done, and when the waiting thread went on
+	var served, broken, posted, ended [2]host.Time // when it was done, and when the waiting thread went on
 	runThreads(t, device,
-		driver.Program{Node: 0, Name: "acts", Main: func(th *driver.Thread, h *driver.Host) error {
+		driver.Program{Node: 0, Name: "acts", Main: func(th *host.Thread, h *driver.Host) error {
 			nic, err := vipl.OpenNIC(th, h)
 			if err != nil {
 				return err
@@ -62,21 +64,21 @@ func cqWaitsOfOtherThreads(t *testing.T, device driver.Device, blocking bool, en
 			if err := hide(); err != nil {
 				return err
 			}
-			if err := th.Send(driver.ThreadID{Node: 0, Rank: 2}, nil); err != nil {
+			if err := th.Send(host.ThreadID{Node: 0, Rank: 2}, nil); err != nil {
 				return err
 			}
 			for _, n := range []int{100, 5, 8} {
-				if err := th.Sleep(driver.Millisecond); err != nil {
+				if err := th.Sleep(host.Millisecond); err != nil {
 					return err
 				}
 				e.is("resize under a wait", c.Resize(th, n), nil)
 			}
-			if err := th.Sleep(driver.Millisecond); err != nil {
+			if err := th.Sleep(host.Millisecond); err != nil {
 				return err
 			}
 			served[0] = th.Now()
 			e.is("disconnect", p.vi.Disconnect(th), nil)
-			if err := th.Sleep(driver.Millisecond); err != nil {
+			if err := th.Sleep(host.Millisecond); err != nil {
 				return err
 			}
 			// Now it breaks the VI, which wakes who waits.
@@ -84,7 +86,7 @@ func cqWaitsOfOtherThreads(t *testing.T, device driver.Device, blocking bool, en
 			if err := hide(); err != nil {
 				return err
 			}
-			if err := th.Sleep(driver.Millisecond); err != nil {
+			if err := th.Sleep(host.Millisecond); err != nil {
 				return err
 			}
 			// And so does what is posted on it then.
@@ -92,7 +94,7 @@ func cqWaitsOfOtherThreads(t *testing.T, device driver.Device, blocking bool, en
 			if _, err := p.receive(0, 16); err != nil {
 				return err
 			}
-			if err := th.Sleep(driver.Millisecond); err != nil {
+			if err := th.Sleep(host.Millisecond); err != nil {
 				return err
 			}
 			e.is("disconnect", p.vi.Disconnect(th), nil)
@@ -107,8 +109,8 @@ func cqWaitsOfOtherThreads(t *testing.T, device driver.Device, blocking bool, en
 			}
 			return errors.Join(e.fail...)
 		}},
-		driver.Program{Node: 0, Name: "waits", Main: func(th *driver.Thread, _ *driver.Host) error {
-			if _, _, err := th.Receive(driver.Second); err != nil {
+		driver.Program{Node: 0, Name: "waits", Main: func(th *host.Thread, _ *driver.Host) error {
+			if _, _, err := th.Receive(host.Second); err != nil {
 				return err
 			}
 			e := &env{t: th, nic: p.nic}
@@ -128,14 +130,14 @@ func cqWaitsOfOtherThreads(t *testing.T, device driver.Device, blocking bool, en
 			posted[1] = th.Now()
 			d, err = p.vi.RecvDone(th)
 			e.flushed("posted on a broken VI", d, err)
-			_, err = c.Wait(th, driver.Second)
+			_, err = c.Wait(th, host.Second)
 			e.is("it is gone", err, vipl.ErrInvalidParameter)
 			ended[1] = th.Now()
 			_, err = c.Done(th)
 			e.is("it stays so", err, vipl.ErrInvalidParameter)
 			return errors.Join(e.fail...)
 		}})
-	for _, at := range [][2]driver.Time{served, broken, posted, ended} {
+	for _, at := range [][2]host.Time{served, broken, posted, ended} {
 		require.True(t, at[1] >= at[0] && at[1]-at[0] < promptly, "done at %v, and the wait ended at %v", at[0], at[1])
 	}
 }
@@ -148,7 +150,7 @@ func TestNotifyThread(t *testing.T) {
 		var posted []*vipl.Descriptor
 		const n = 3
 		runThreads(t, device,
-			driver.Program{Node: 0, Name: "acts", Main: func(th *driver.Thread, h *driver.Host) error {
+			driver.Program{Node: 0, Name: "acts", Main: func(th *host.Thread, h *driver.Host) error {
 				nic, err := vipl.OpenNIC(th, h)
 				if err != nil {
 					return err
@@ -164,37 +166,37 @@ func TestNotifyThread(t *testing.T) {
 					}
 					posted = append(posted, d)
 				}
-				if err := th.Send(driver.ThreadID{Node: 0, Rank: 2}, nil); err != nil {
+				if err := th.Send(host.ThreadID{Node: 0, Rank: 2}, nil); err != nil {
 					return err
 				}
-				if err := th.Sleep(driver.Millisecond); err != nil {
+				if err := th.Sleep(host.Millisecond); err != nil {
 					return err
 				}
 				// Not by the library: the handlers must not run here.
-				if _, err := h.Allocate(th, 1, driver.Single); err != nil {
+				if _, err := h.Allocate(th, 1, mem.Single); err != nil {
 					return err
 				}
 				e.is("disconnect", p.vi.Disconnect(th), nil)
 				return errors.Join(e.fail...)
 			}},
-			driver.Program{Node: 0, Name: "handles", Main: func(th *driver.Thread, _ *driver.Host) error {
-				if _, _, err := th.Receive(driver.Second); err != nil {
+			driver.Program{Node: 0, Name: "handles", Main: func(th *host.Thread, _ *driver.Host) error {
+				if _, _, err := th.Receive(host.Second); err != nil {
 					return err
 				}
 				e := &env{t: th, nic: p.nic}
 				for range n {
-					e.is("register", p.vi.RecvNotify(th, func(_ *driver.Thread, v *vipl.VI, d *vipl.Descriptor) {
+					e.is("register", p.vi.RecvNotify(th, func(_ *host.Thread, v *vipl.VI, d *vipl.Descriptor) {
 						e.that("its VI", v == p.vi)
 						told = append(told, d)
 					}), nil)
 				}
 				e.that("nothing has come", len(told) == 0)
 				for len(told) < n {
-					if err := p.nic.NotifyWait(th, 100*driver.Millisecond); err != nil && !errors.Is(err, vipl.ErrTimeout) || th.Now() > driver.Second {
+					if err := p.nic.NotifyWait(th, 100*host.Millisecond); err != nil && !errors.Is(err, vipl.ErrTimeout) || th.Now() > host.Second {
 						return fmt.Errorf("%d of %d told at %v: %w", len(told), n, th.Now(), err)
 					}
 				}
-				e.that("before any timeout", th.Now() < 50*driver.Millisecond)
+				e.that("before any timeout", th.Now() < 50*host.Millisecond)
 				return errors.Join(e.fail...)
 			}})
 		require.Equal(t, posted, told)
@@ -205,11 +207,11 @@ func TestNotifyThread(t *testing.T) {
 // One that polls takes none of them, and taking an entry of a completion queue takes a look.
 func TestAccountOfWaits(t *testing.T) {
 	var c mviaPrices
-	spent := func(e *env, what string, want driver.Account, call func() error) error {
+	spent := func(e *env, what string, want host.Account, call func() error) error {
 		before := e.t.Spent()
 		err := call()
 		got := e.t.Spent().Less(before)
-		want[driver.LayerPoll] = got[driver.LayerPoll]
+		want[host.LayerPoll] = got[host.LayerPoll]
 		e.that(fmt.Sprintf("%s: spent %v, want %v", what, got, want), got == want)
 		return err
 	}
@@ -227,7 +229,7 @@ func TestAccountOfWaits(t *testing.T) {
 			if err := p.meet(1); err != nil {
 				return err
 			}
-			if err := e.t.Sleep(200 * driver.Microsecond); err != nil {
+			if err := e.t.Sleep(200 * host.Microsecond); err != nil {
 				return err
 			}
 			q := []*peer{p, tied}[i/2]
@@ -259,16 +261,16 @@ func TestAccountOfWaits(t *testing.T) {
 				}
 			}
 		}
-		sleeps := driver.Account{driver.LayerTrap: trapPrice, driver.LayerSwitch: switchPrice}
-		with := func(a driver.Account, library driver.Time) driver.Account {
-			a[driver.LayerLibrary] = library
+		sleeps := host.Account{host.LayerTrap: trapPrice, host.LayerSwitch: switchPrice}
+		with := func(a host.Account, library host.Time) host.Account {
+			a[host.LayerLibrary] = library
 			return a
 		}
-		interrupts := func(what string, n int, want driver.Account, call func() error) {
-			before := e.h.Spent()[driver.LayerInterrupt]
+		interrupts := func(what string, n int, want host.Account, call func() error) {
+			before := e.h.Spent()[host.LayerInterrupt]
 			e.is(what, spent(e, what, want, call), nil)
-			got := e.h.Spent()[driver.LayerInterrupt] - before
-			e.that(fmt.Sprintf("%s: %v of interrupts, want %d of %v", what, got, n, c.Interrupt()), got == driver.Time(n)*c.Interrupt())
+			got := e.h.Spent()[host.LayerInterrupt] - before
+			e.that(fmt.Sprintf("%s: %v of interrupts, want %d of %v", what, got, n, c.Interrupt()), got == host.Time(n)*c.Interrupt())
 		}
 		vain := func(err error) error {
 			if errors.Is(err, vipl.ErrTimeout) || errors.Is(err, vipl.ErrNotDone) {
@@ -276,14 +278,14 @@ func TestAccountOfWaits(t *testing.T) {
 			}
 			return fmt.Errorf("it must end in vain: %w", err)
 		}
-		recv := func() error { return second(p.vi.RecvWait(e.t, driver.Second)) }
+		recv := func() error { return second(p.vi.RecvWait(e.t, host.Second)) }
 		entry := func() error {
-			_, err := q.Wait(e.t, driver.Second)
+			_, err := q.Wait(e.t, host.Second)
 			return err
 		}
 
 		// The agent may not be done with the connection yet.
-		if err := e.t.Sleep(driver.Millisecond); err != nil {
+		if err := e.t.Sleep(host.Millisecond); err != nil {
 			return err
 		}
 		if err := p.meet(0); err != nil {
@@ -293,28 +295,28 @@ func TestAccountOfWaits(t *testing.T) {
 		if err := p.meet(0); err != nil {
 			return err
 		}
-		if err := e.t.Sleep(driver.Millisecond); err != nil {
+		if err := e.t.Sleep(host.Millisecond); err != nil {
 			return err
 		}
-		interrupts("a wait that finds it there", 0, with(driver.Account{}, c.ReceiveDone()), recv)
-		interrupts("a wait that has no time", 0, driver.Account{}, func() error { return vain(second(p.vi.RecvWait(e.t, 0))) })
-		interrupts("a wait that sleeps in vain", 0, sleeps, func() error { return vain(second(p.vi.RecvWait(e.t, 100*driver.Microsecond))) })
+		interrupts("a wait that finds it there", 0, with(host.Account{}, c.ReceiveDone()), recv)
+		interrupts("a wait that has no time", 0, host.Account{}, func() error { return vain(second(p.vi.RecvWait(e.t, 0))) })
+		interrupts("a wait that sleeps in vain", 0, sleeps, func() error { return vain(second(p.vi.RecvWait(e.t, 100*host.Microsecond))) })
 
 		if err := p.meet(0); err != nil {
 			return err
 		}
-		interrupts("a wait for an entry that polls", 0, with(driver.Account{}, c.PollPeriod()), entry)
+		interrupts("a wait for an entry that polls", 0, with(host.Account{}, c.PollPeriod()), entry)
 		q.SetBlocking(true)
 		if err := p.meet(0); err != nil {
 			return err
 		}
 		interrupts("a wait for an entry that sleeps", 1, with(sleeps, c.PollPeriod()), entry)
-		interrupts("a look at an empty completion queue", 0, driver.Account{}, func() error {
+		interrupts("a look at an empty completion queue", 0, host.Account{}, func() error {
 			_, err := q.Done(e.t)
 			return vain(err)
 		})
 		for range 2 {
-			interrupts("a descriptor whose entry was taken", 0, with(driver.Account{}, c.ReceiveDone()), func() error { return second(tied.vi.RecvDone(e.t)) })
+			interrupts("a descriptor whose entry was taken", 0, with(host.Account{}, c.ReceiveDone()), func() error { return second(tied.vi.RecvDone(e.t)) })
 		}
 		return p.settled(0)
 	}
@@ -329,7 +331,7 @@ func TestAccountOfWaits(t *testing.T) {
 // A completion that comes while a thread goes to sleep wakes it, at whatever
 // instant between its look and its sleep that is.
 func TestSleepMissesNothing(t *testing.T) {
-	const step, steps = 500 * driver.Nanosecond, 100
+	const step, steps = 500 * host.Nanosecond, 100
 	client := func(e *env) error {
 		p, err := e.dial(1, vipl.VIAttributes{})
 		if err != nil {
@@ -343,7 +345,7 @@ func TestSleepMissesNothing(t *testing.T) {
 			if err := p.meet(1); err != nil {
 				return err
 			}
-			if err := e.t.Sleep(driver.Time(i/2)*step + driver.Microsecond); err != nil {
+			if err := e.t.Sleep(host.Time(i/2)*step + host.Microsecond); err != nil {
 				return err
 			}
 			if _, err := []*peer{p, tied}[i%2].send(0, 4); err != nil {
@@ -379,11 +381,11 @@ func TestSleepMissesNothing(t *testing.T) {
 			}
 			before := e.t.Now()
 			if i%2 == 0 {
-				_, err = p.vi.RecvWait(e.t, driver.Second)
-			} else if _, err = c.Wait(e.t, driver.Second); err == nil {
+				_, err = p.vi.RecvWait(e.t, host.Second)
+			} else if _, err = c.Wait(e.t, host.Second); err == nil {
 				_, err = tied.vi.RecvDone(e.t)
 			}
-			what := fmt.Sprintf("message after %v", driver.Time(i/2)*step)
+			what := fmt.Sprintf("message after %v", host.Time(i/2)*step)
 			e.is(what, err, nil)
 			e.that(fmt.Sprintf("%s: it took %v", what, e.t.Now()-before), e.t.Now()-before < promptly)
 			if err := p.meet(0); err != nil {
@@ -446,7 +448,7 @@ func TestWindowOnTheWire(t *testing.T) {
 // The card counts a retry timeout in clocks of its profile. The fake card has the
 // clock of the base profile, so there it lasts twice as long with a clock of half.
 func TestRetryTimeoutIsOfTheProfile(t *testing.T) {
-	breaks := func(c sim.Config) (after driver.Time) {
+	breaks := func(c sim.Config) (after host.Time) {
 		cut := false
 		f, err := drivertest.New(2, 4)
 		require.NoError(t, err)
@@ -456,7 +458,7 @@ func TestRetryTimeoutIsOfTheProfile(t *testing.T) {
 		defer cancel()
 		reliable := vipl.VIAttributes{ReliabilityLevel: vipl.ReliableDelivery}
 		require.NoError(t, driver.RunOn(ctx, f, driver.RunConfig{
-			Seed: 1, Fabric: c, Transport: driver.Transport{RetryLimit: 1, RetryTimeout: driver.Millisecond},
+			Seed: 1, Fabric: c, Transport: driver.Transport{RetryLimit: 1, RetryTimeout: host.Millisecond},
 		}, programs(func(e *env) error {
 			p, err := e.dial(1, reliable)
 			if err != nil {
@@ -470,7 +472,7 @@ func TestRetryTimeoutIsOfTheProfile(t *testing.T) {
 			if _, err := p.send(0, 4); err != nil {
 				return err
 			}
-			_, err = p.vi.SendWait(e.t, driver.Second)
+			_, err = p.vi.SendWait(e.t, host.Second)
 			e.is("nothing comes through", err, vipl.ErrDescriptor)
 			after = e.t.Now() - began
 			return nil

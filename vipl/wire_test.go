@@ -13,6 +13,7 @@ import (
 
 	"hvia/driver"
 	"hvia/driver/drivertest"
+	"hvia/host"
 	"hvia/layout"
 	"hvia/vipl"
 )
@@ -71,7 +72,7 @@ func lostFrames(t *testing.T, device driver.Device) {
 							if err := p.vi.PostSend(p.t, d); err != nil {
 								return err
 							}
-							_, err := p.vi.SendWait(p.t, driver.Second)
+							_, err := p.vi.SendWait(p.t, host.Second)
 							e.is("the sender does not see it", err, nil)
 						}
 						return p.settled(1)
@@ -183,7 +184,7 @@ func framesOfOthers(t *testing.T, device driver.Device) {
 			if _, err := p.write(0, 4, to, 0); err != nil {
 				return err
 			}
-			if _, err := p.vi.SendWait(p.t, driver.Second); err != nil {
+			if _, err := p.vi.SendWait(p.t, host.Second); err != nil {
 				return err
 			}
 		}
@@ -200,7 +201,7 @@ func framesOfOthers(t *testing.T, device driver.Device) {
 		if err := p.tell(0); err != nil {
 			return err
 		}
-		if err := p.mem.Poll(p.t, 67, 1, driver.Second, func() bool { return p.mem.Bytes()[67] != 0 }); err != nil {
+		if err := p.mem.Poll(p.t, 67, 1, host.Second, func() bool { return p.mem.Bytes()[67] != 0 }); err != nil {
 			return err
 		}
 		want := make([]byte, bufferBytes)
@@ -248,9 +249,9 @@ func TestPendingConnection(t *testing.T) { onDevices(t, pendingConnection) }
 
 func pendingConnection(t *testing.T, device driver.Device) {
 	var shared *peer
-	ready := driver.ThreadID{Node: 0, Rank: 2}
+	ready := host.ThreadID{Node: 0, Rank: 2}
 	runThreads(t, device,
-		driver.Program{Node: 0, Name: "connects", Main: func(th *driver.Thread, h *driver.Host) error {
+		driver.Program{Node: 0, Name: "connects", Main: func(th *host.Thread, h *driver.Host) error {
 			nic, err := vipl.OpenNIC(th, h)
 			if err != nil {
 				return err
@@ -264,13 +265,13 @@ func pendingConnection(t *testing.T, device driver.Device) {
 			}
 			return shared.redial(1)
 		}},
-		driver.Program{Node: 0, Name: "waits", Main: func(th *driver.Thread, _ *driver.Host) error {
-			if _, _, err := th.Receive(driver.Second); err != nil {
+		driver.Program{Node: 0, Name: "waits", Main: func(th *host.Thread, _ *driver.Host) error {
+			if _, _, err := th.Receive(host.Second); err != nil {
 				return err
 			}
 			e := &env{t: th, nic: shared.nic}
 			p := &peer{env: e, vi: shared.vi, mem: shared.mem, descriptors: shared.descriptors}
-			if err := th.Sleep(5 * driver.Millisecond); err != nil {
+			if err := th.Sleep(5 * host.Millisecond); err != nil {
 				return err
 			}
 			p.inState("the server lets it wait", vipl.ConnectPending)
@@ -286,12 +287,12 @@ func pendingConnection(t *testing.T, device driver.Device) {
 			_, err = p.vi.RecvDone(p.t)
 			e.is("posted while pending", err, vipl.ErrNotDone)
 			p.take("of the connection", d, received(4))
-			if err := th.Send(driver.ThreadID{Node: 1, Rank: 1}, nil); err != nil {
+			if err := th.Send(host.ThreadID{Node: 1, Rank: 1}, nil); err != nil {
 				return err
 			}
 			return errors.Join(e.fail...)
 		}},
-		driver.Program{Node: 1, Name: "accepts", Main: func(th *driver.Thread, h *driver.Host) error {
+		driver.Program{Node: 1, Name: "accepts", Main: func(th *host.Thread, h *driver.Host) error {
 			nic, err := vipl.OpenNIC(th, h)
 			if err != nil {
 				return err
@@ -300,11 +301,11 @@ func pendingConnection(t *testing.T, device driver.Device) {
 			if err != nil {
 				return err
 			}
-			r, err := nic.ConnectWait(th, vipl.NetAddress{Discriminator: "test"}, driver.Second)
+			r, err := nic.ConnectWait(th, vipl.NetAddress{Discriminator: "test"}, host.Second)
 			if err != nil {
 				return err
 			}
-			if err := th.Sleep(10 * driver.Millisecond); err != nil {
+			if err := th.Sleep(10 * host.Millisecond); err != nil {
 				return err
 			}
 			if err := r.Accept(th, p.vi); err != nil {
@@ -313,7 +314,7 @@ func pendingConnection(t *testing.T, device driver.Device) {
 			if _, err := p.send(0, 4); err != nil {
 				return err
 			}
-			_, _, err = th.Receive(driver.Second)
+			_, _, err = th.Receive(host.Second)
 			return err
 		}})
 }
@@ -324,10 +325,10 @@ func TestWaitsOfOtherThreads(t *testing.T) { onDevices(t, waitsOfOtherThreads) }
 
 func waitsOfOtherThreads(t *testing.T, device driver.Device) {
 	var shared *peer
-	begin := func(e *env, rank int) error { return e.t.Send(driver.ThreadID{Node: 0, Rank: rank}, nil) }
-	var waited, disconnected driver.Time
+	begin := func(e *env, rank int) error { return e.t.Send(host.ThreadID{Node: 0, Rank: rank}, nil) }
+	var waited, disconnected host.Time
 	runThreads(t, device,
-		driver.Program{Node: 0, Main: func(th *driver.Thread, h *driver.Host) error {
+		driver.Program{Node: 0, Main: func(th *host.Thread, h *driver.Host) error {
 			nic, err := vipl.OpenNIC(th, h)
 			if err != nil {
 				return err
@@ -351,28 +352,28 @@ func waitsOfOtherThreads(t *testing.T, device driver.Device) {
 			if err := begin(e, 2); err != nil {
 				return err
 			}
-			if err := th.Sleep(driver.Millisecond); err != nil {
+			if err := th.Sleep(host.Millisecond); err != nil {
 				return err
 			}
 			before := th.Now()
 			_, err = shared.vi.RecvDone(th)
 			e.is("done beside a wait", err, vipl.ErrNotDone)
-			e.that("it does not block", th.Now()-before < 10*driver.Microsecond)
+			e.that("it does not block", th.Now()-before < 10*host.Microsecond)
 			disconnected = th.Now()
 			e.is("disconnect", shared.vi.Disconnect(th), nil)
 			return errors.Join(e.fail...)
 		}},
-		driver.Program{Node: 0, Main: func(th *driver.Thread, _ *driver.Host) error {
-			if _, _, err := th.Receive(driver.Second); err != nil {
+		driver.Program{Node: 0, Main: func(th *host.Thread, _ *driver.Host) error {
+			if _, _, err := th.Receive(host.Second); err != nil {
 				return err
 			}
 			e := &env{t: th, nic: shared.nic}
 			for range 2 {
-				d, err := shared.vi.RecvWait(th, driver.Second)
+				d, err := shared.vi.RecvWait(th, host.Second)
 				e.flushed("the other thread disconnected", d, err)
 			}
 			waited = th.Now()
-			_, err := shared.vi.RecvWait(th, driver.Second)
+			_, err := shared.vi.RecvWait(th, host.Second)
 			e.is("nothing is left", err, vipl.ErrDescriptor)
 			return errors.Join(e.fail...)
 		}})
@@ -386,7 +387,7 @@ func errorThread(t *testing.T, device driver.Device) {
 	var told []vipl.ErrorDescriptor
 	var nic *vipl.NIC
 	runThreads(t, device,
-		driver.Program{Node: 0, Main: func(th *driver.Thread, h *driver.Host) error {
+		driver.Program{Node: 0, Main: func(th *host.Thread, h *driver.Host) error {
 			var err error
 			if nic, err = vipl.OpenNIC(th, h); err != nil {
 				return err
@@ -396,37 +397,37 @@ func errorThread(t *testing.T, device driver.Device) {
 			if err != nil {
 				return err
 			}
-			if err := th.Send(driver.ThreadID{Node: 0, Rank: 2}, nil); err != nil {
+			if err := th.Send(host.ThreadID{Node: 0, Rank: 2}, nil); err != nil {
 				return err
 			}
 			for range 3 {
-				if err := th.Sleep(driver.Millisecond); err != nil {
+				if err := th.Sleep(host.Millisecond); err != nil {
 					return err
 				}
 				if _, err := p.lose(); err != nil {
 					return err
 				}
-				if err := th.Sleep(driver.Millisecond); err != nil {
+				if err := th.Sleep(host.Millisecond); err != nil {
 					return err
 				}
 				if err := p.vi.Disconnect(th); err != nil {
 					return err
 				}
 			}
-			return th.Sleep(5 * driver.Millisecond)
+			return th.Sleep(5 * host.Millisecond)
 		}},
-		driver.Program{Node: 0, Main: func(th *driver.Thread, _ *driver.Host) error {
-			if _, _, err := th.Receive(driver.Second); err != nil {
+		driver.Program{Node: 0, Main: func(th *host.Thread, _ *driver.Host) error {
+			if _, _, err := th.Receive(host.Second); err != nil {
 				return err
 			}
-			if err := nic.ErrorCallback(func(at *driver.Thread, d vipl.ErrorDescriptor) {
+			if err := nic.ErrorCallback(func(at *host.Thread, d vipl.ErrorDescriptor) {
 				if at == th {
 					told = append(told, d)
 				}
 			}); err != nil {
 				return err
 			}
-			if _, err := nic.ErrorWait(th, 8*driver.Millisecond); !errors.Is(err, vipl.ErrTimeout) {
+			if _, err := nic.ErrorWait(th, 8*host.Millisecond); !errors.Is(err, vipl.ErrTimeout) {
 				return err
 			}
 			return nil

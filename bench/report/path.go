@@ -2,13 +2,13 @@
 
 package report
 
-import "hvia/driver"
+import "hvia/host"
 
 // PathSteps are the names of what the way of a short message goes into, in the
 // order in which the report has them.
 var PathSteps = []string{
-	driver.LayerLibrary.String(), driver.LayerTrap.String(), driver.LayerCopy.String(), driver.LayerProtocol.String(), StepNIC, StepBus, StepWire,
-	driver.LayerInterrupt.String(), driver.LayerAgent.String(), StepWake, driver.LayerSwitch.String(), driver.LayerPoll.String(), StepRest,
+	host.LayerLibrary.String(), host.LayerTrap.String(), host.LayerCopy.String(), host.LayerProtocol.String(), StepNIC, StepBus, StepWire,
+	host.LayerInterrupt.String(), host.LayerAgent.String(), StepWake, host.LayerSwitch.String(), host.LayerPoll.String(), StepRest,
 }
 
 // What is no layer of a host's software.

@@ -14,6 +14,8 @@ import (
 
 	"hvia/driver"
 	"hvia/driver/drivertest"
+	"hvia/host"
+	"hvia/host/mem"
 	"hvia/layout"
 	"hvia/sim/bridge"
 )
@@ -21,7 +23,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // run runs one program on one node with a fake card.
-func run(t *testing.T, prepare func(c *drivertest.Card), program func(t *driver.Thread, h *driver.Host) error) (*drivertest.Fabric, error) {
+func run(t *testing.T, prepare func(c *drivertest.Card), program func(t *host.Thread, h *driver.Host) error) (*drivertest.Fabric, error) {
 	t.Helper()
 	f, err := drivertest.New(1, 2)
 	require.NoError(t, err)
@@ -50,7 +52,7 @@ func TestCardsThatAreNotOurs(t *testing.T) {
 		}, driver.ErrCommand, []string{"BadArgument"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			_, err := run(t, c.spoil, func(t *driver.Thread, h *driver.Host) error {
+			_, err := run(t, c.spoil, func(t *host.Thread, h *driver.Host) error {
 				_, err := h.OpenNIC(t)
 				return err
 			})
@@ -68,7 +70,7 @@ func TestCardThatDies(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(f.Close)
 	card := f.Node(0).Card
-	err = driver.RunOn(t.Context(), f, driver.RunConfig{}, driver.Program{Main: func(t *driver.Thread, h *driver.Host) error {
+	err = driver.RunOn(t.Context(), f, driver.RunConfig{}, driver.Program{Main: func(t *host.Thread, h *driver.Host) error {
 		nic, err := h.OpenNIC(t)
 		if err != nil {
 			return err
@@ -76,7 +78,7 @@ func TestCardThatDies(t *testing.T) {
 		card.Dead = true // nothing runs but this thread
 		_, _, first := h.CreateVI(t, nic.ID, driver.VIAttributes{})
 		_, second := h.CreateTag(t, nic.ID)
-		if !errors.Is(first, driver.ErrDeadline) || !errors.Is(second, driver.ErrClosed) {
+		if !errors.Is(first, driver.ErrDeadline) || !errors.Is(second, host.ErrClosed) {
 			return fmt.Errorf("got '%v' and '%v'", first, second)
 		}
 		return nil
@@ -93,12 +95,12 @@ func TestRefusedCommands(t *testing.T) {
 		t.Run(op.String(), func(t *testing.T) {
 			f, err := run(t, func(c *drivertest.Card) {
 				c.FailOpcode, c.FailStatus, c.FailAfter = op, layout.CommandStatusBadArgument, 1
-			}, func(t *driver.Thread, h *driver.Host) error {
+			}, func(t *host.Thread, h *driver.Host) error {
 				nic, err := h.OpenNIC(t)
 				if err != nil {
 					return err
 				}
-				b, err := h.Allocate(t, 1100*driver.PageBytes, driver.Runs)
+				b, err := h.Allocate(t, 1100*mem.PageBytes, mem.Runs)
 				if err != nil {
 					return err
 				}
@@ -134,13 +136,13 @@ func TestRefusedCommands(t *testing.T) {
 
 // Requests that no library sends.
 func TestHostileRequests(t *testing.T) {
-	_, err := run(t, nil, func(t *driver.Thread, h *driver.Host) error {
+	_, err := run(t, nil, func(t *host.Thread, h *driver.Host) error {
 		for _, data := range [][]byte{nil, make([]byte, 3), make([]byte, 3000), []byte("hello agent")} {
-			if err := t.Send(driver.ThreadID{Rank: driver.AgentRank}, data); err != nil {
+			if err := t.Send(host.ThreadID{Rank: driver.AgentRank}, data); err != nil {
 				return err
 			}
 		}
-		if _, err := h.CreateTag(t, 77); !errors.Is(err, driver.ErrInvalidParameter) {
+		if _, err := h.CreateTag(t, 77); !errors.Is(err, host.ErrInvalidParameter) {
 			return fmt.Errorf("a NIC handle that is not open: %w", err)
 		}
 		nic, err := h.OpenNIC(t)
@@ -150,10 +152,10 @@ func TestHostileRequests(t *testing.T) {
 		if err := h.DestroyTag(t, nic.ID, 0); !errors.Is(err, driver.ErrTag) {
 			return fmt.Errorf("tag 0: %w", err)
 		}
-		if _, err := h.Counter(t, nic.ID, layout.Counter(200)); !errors.Is(err, driver.ErrInvalidParameter) {
+		if _, err := h.Counter(t, nic.ID, layout.Counter(200)); !errors.Is(err, host.ErrInvalidParameter) {
 			return fmt.Errorf("counter 200: %w", err)
 		}
-		if _, err := h.Allocate(t, 1, driver.Scatter(9)); !errors.Is(err, driver.ErrInvalidParameter) {
+		if _, err := h.Allocate(t, 1, mem.Scatter(9)); !errors.Is(err, host.ErrInvalidParameter) {
 			return fmt.Errorf("placement 9: %w", err)
 		}
 		return nil
@@ -163,12 +165,12 @@ func TestHostileRequests(t *testing.T) {
 
 // Everyone waits for someone who does not come: an error, not a hang.
 func TestDeadlockIsReported(t *testing.T) {
-	_, err := run(t, nil, func(t *driver.Thread, h *driver.Host) error {
+	_, err := run(t, nil, func(t *host.Thread, h *driver.Host) error {
 		nic, err := h.OpenNIC(t)
 		if err != nil {
 			return err
 		}
-		_, err = h.ConnectWait(t, nic.ID, "nobody", driver.Never)
+		_, err = h.ConnectWait(t, nic.ID, "nobody", host.Never)
 		return err
 	})
 	require.ErrorIs(t, err, bridge.ErrDeadlock)
@@ -181,7 +183,7 @@ func TestContextEndsARun(t *testing.T) {
 	t.Cleanup(f.Close)
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	err = driver.RunOn(ctx, f, driver.RunConfig{}, driver.Program{Main: func(t *driver.Thread, h *driver.Host) error {
+	err = driver.RunOn(ctx, f, driver.RunConfig{}, driver.Program{Main: func(t *host.Thread, h *driver.Host) error {
 		_, err := h.OpenNIC(t)
 		return err
 	}})
@@ -195,14 +197,14 @@ func TestFirstFailureEndsTheRun(t *testing.T) {
 	t.Cleanup(f.Close)
 	mine := errors.New("my own failure")
 	err = driver.RunOn(t.Context(), f, driver.RunConfig{},
-		driver.Program{Node: 0, Name: "bad", Main: func(t *driver.Thread, _ *driver.Host) error {
-			if err := t.Sleep(driver.Millisecond); err != nil {
+		driver.Program{Node: 0, Name: "bad", Main: func(t *host.Thread, _ *driver.Host) error {
+			if err := t.Sleep(host.Millisecond); err != nil {
 				return err
 			}
 			return mine
 		}},
-		driver.Program{Node: 1, Name: "waits", Main: func(t *driver.Thread, _ *driver.Host) error {
-			_, _, err := t.Receive(driver.Never)
+		driver.Program{Node: 1, Name: "waits", Main: func(t *host.Thread, _ *driver.Host) error {
+			_, _, err := t.Receive(host.Never)
 			return err
 		}})
 	require.ErrorIs(t, err, mine)
@@ -216,10 +218,10 @@ func TestErrorOfTheFormerVI(t *testing.T) {
 	f, err := drivertest.New(1, 3)
 	require.NoError(t, err)
 	t.Cleanup(f.Close)
-	const moment = driver.Millisecond
+	const moment = host.Millisecond
 	var former, next driver.VI
 	err = driver.RunOn(t.Context(), f, driver.RunConfig{},
-		driver.Program{Main: func(t *driver.Thread, h *driver.Host) error {
+		driver.Program{Main: func(t *host.Thread, h *driver.Host) error {
 			nic, err := h.OpenNIC(t)
 			if err != nil {
 				return err
@@ -235,18 +237,18 @@ func TestErrorOfTheFormerVI(t *testing.T) {
 			}
 			return former.Destroy(t)
 		}},
-		driver.Program{Main: func(t *driver.Thread, h *driver.Host) error {
+		driver.Program{Main: func(t *host.Thread, h *driver.Host) error {
 			nic, err := h.OpenNIC(t)
 			if err != nil {
 				return err
 			}
-			if err := t.Sleep(moment + driver.Nanosecond - t.Now()); err != nil {
+			if err := t.Sleep(moment + host.Nanosecond - t.Now()); err != nil {
 				return err
 			}
 			if next, _, err = h.CreateVI(t, nic.ID, driver.VIAttributes{}); err != nil {
 				return err
 			}
-			if err := t.Sleep(driver.Millisecond); err != nil {
+			if err := t.Sleep(host.Millisecond); err != nil {
 				return err
 			}
 			if e, ok, err := h.NextError(t, nic.ID); ok || err != nil {

@@ -14,6 +14,8 @@ import (
 
 	"hvia/driver"
 	"hvia/driver/drivertest"
+	"hvia/host"
+	"hvia/host/mem"
 	"hvia/layout"
 	"hvia/sim/bridge"
 )
@@ -23,8 +25,8 @@ type echo struct {
 	kinds    []uint16
 	link     driver.Link
 	got      [][]byte
-	deadline driver.Time
-	fired    []driver.Time
+	deadline host.Time
+	fired    []host.Time
 	sent     int // frames whose memory is free again
 	answer   bool
 	fail     error
@@ -32,7 +34,7 @@ type echo struct {
 
 func (p *echo) EtherTypes() []uint16 { return p.kinds }
 
-func (p *echo) Frame(t *driver.Thread, frame []byte) error {
+func (p *echo) Frame(t *host.Thread, frame []byte) error {
 	p.got = append(p.got, bytes.Clone(frame))
 	if !p.answer {
 		return p.fail
@@ -41,14 +43,14 @@ func (p *echo) Frame(t *driver.Thread, frame []byte) error {
 	copy(e.Destination(), layout.EthernetHeader(frame).Source())
 	own := p.link.Address()
 	copy(e.Source(), own[:])
-	return errors.Join(p.fail, p.link.Transmit(t, e, nil, func(*driver.Thread) { p.sent++ }))
+	return errors.Join(p.fail, p.link.Transmit(t, e, nil, func(*host.Thread) { p.sent++ }))
 }
 
-func (p *echo) Deadline() driver.Time { return p.deadline }
+func (p *echo) Deadline() host.Time { return p.deadline }
 
-func (p *echo) Timer(t *driver.Thread) error {
+func (p *echo) Timer(t *host.Thread) error {
 	p.fired = append(p.fired, t.Now())
-	p.deadline = driver.Never
+	p.deadline = host.Never
 	return nil
 }
 
@@ -67,7 +69,7 @@ func header(to, from driver.MAC, kind uint16) []byte {
 }
 
 // runNICs runs programs on plain NICs, one node each.
-func runNICs(t *testing.T, mains ...func(*driver.Thread, *driver.Host) error) error {
+func runNICs(t *testing.T, mains ...func(*host.Thread, *driver.Host) error) error {
 	t.Helper()
 	f, err := drivertest.NewOf(driver.DeviceMvia, len(mains), 2*len(mains))
 	require.NoError(t, err)
@@ -84,12 +86,12 @@ func runNICs(t *testing.T, mains ...func(*driver.Thread, *driver.Host) error) er
 // Frames go to the protocol of their EtherType, from a thread and from the
 // interrupt service, and timers go off when they are due.
 func TestAttachedProtocols(t *testing.T) {
-	const at = 5 * driver.Millisecond
-	client := &echo{kinds: []uint16{kindA, kindB}, deadline: driver.Never}
-	server := &echo{kinds: []uint16{kindA}, deadline: driver.Never, answer: true}
-	other := &echo{kinds: []uint16{kindB}, deadline: driver.Never}
+	const at = 5 * host.Millisecond
+	client := &echo{kinds: []uint16{kindA, kindB}, deadline: host.Never}
+	server := &echo{kinds: []uint16{kindA}, deadline: host.Never, answer: true}
+	other := &echo{kinds: []uint16{kindB}, deadline: host.Never}
 	body := bytes.Repeat([]byte("body "), 200)
-	require.NoError(t, runNICs(t, func(th *driver.Thread, h *driver.Host) error {
+	require.NoError(t, runNICs(t, func(th *host.Thread, h *driver.Host) error {
 		var err error
 		if client.link, err = h.AttachProtocol(th, client); err != nil {
 			return err
@@ -97,21 +99,21 @@ func TestAttachedProtocols(t *testing.T) {
 		if client.link.Address() != driver.NodeMAC(0) {
 			return fmt.Errorf("address %v", client.link.Address())
 		}
-		b, err := h.Allocate(th, 2*driver.PageBytes, driver.Single)
+		b, err := h.Allocate(th, 2*mem.PageBytes, mem.Single)
 		if err != nil {
 			return err
 		}
 		if _, err := h.Memory().Pin(bridge.UseRing, b.Address(), uint64(b.Len())); err != nil {
 			return err
 		}
-		const offset = driver.PageBytes - 300 // so that the body is in two pieces
+		const offset = mem.PageBytes - 300 // so that the body is in two pieces
 		copy(b.Bytes()[offset:], body)
-		if err := th.Sleep(driver.Millisecond); err != nil {
+		if err := th.Sleep(host.Millisecond); err != nil {
 			return err
 		}
 		for _, kind := range []uint16{kindA, kindB, 0x9999} {
 			if err := client.link.Transmit(th, header(driver.NodeMAC(1), driver.NodeMAC(0), kind), b.Physical(nil, offset, len(body)),
-				func(*driver.Thread) { client.sent++ }); err != nil {
+				func(*host.Thread) { client.sent++ }); err != nil {
 				return err
 			}
 		}
@@ -120,11 +122,11 @@ func TestAttachedProtocols(t *testing.T) {
 		if err := client.link.Reschedule(th); err != nil {
 			return err
 		}
-		if err := th.Sleep(10 * driver.Millisecond); err != nil {
+		if err := th.Sleep(10 * host.Millisecond); err != nil {
 			return err
 		}
 		return h.Memory().Unpin(bridge.UseRing, b.Address(), uint64(b.Len()))
-	}, func(th *driver.Thread, h *driver.Host) error {
+	}, func(th *host.Thread, h *driver.Host) error {
 		var err error
 		if server.link, err = h.AttachProtocol(th, server); err != nil {
 			return err
@@ -132,13 +134,13 @@ func TestAttachedProtocols(t *testing.T) {
 		if other.link, err = h.AttachProtocol(th, other); err != nil {
 			return err
 		}
-		return th.Sleep(10 * driver.Millisecond)
+		return th.Sleep(10 * host.Millisecond)
 	}))
 	want := append(header(driver.NodeMAC(1), driver.NodeMAC(0), kindA), body...)
 	require.Equal(t, [][]byte{want}, server.got)
 	require.Equal(t, [][]byte{append(header(driver.NodeMAC(1), driver.NodeMAC(0), kindB), body...)}, other.got)
 	require.Equal(t, [][]byte{append(header(driver.NodeMAC(0), driver.NodeMAC(1), kindA), body...)}, client.got)
-	require.Equal(t, []driver.Time{at}, client.fired)
+	require.Equal(t, []host.Time{at}, client.fired)
 	require.Equal(t, 3, client.sent)
 	require.Equal(t, 1, server.sent)
 	require.Empty(t, server.fired)
@@ -146,20 +148,20 @@ func TestAttachedProtocols(t *testing.T) {
 
 // What cannot be attached.
 func TestProtocolsThatAreRefused(t *testing.T) {
-	require.NoError(t, runNICs(t, func(th *driver.Thread, h *driver.Host) error {
-		if _, err := h.AttachProtocol(th, &echo{kinds: []uint16{kindA}, deadline: driver.Never}); err != nil {
+	require.NoError(t, runNICs(t, func(th *host.Thread, h *driver.Host) error {
+		if _, err := h.AttachProtocol(th, &echo{kinds: []uint16{kindA}, deadline: host.Never}); err != nil {
 			return err
 		}
 		for _, kind := range []uint16{kindA, layout.EtherTypeVia, layout.EtherTypeConnection} {
-			if _, err := h.AttachProtocol(th, &echo{kinds: []uint16{kindB, kind}, deadline: driver.Never}); !errors.Is(err, driver.ErrInUse) {
+			if _, err := h.AttachProtocol(th, &echo{kinds: []uint16{kindB, kind}, deadline: host.Never}); !errors.Is(err, host.ErrInUse) {
 				return fmt.Errorf("EtherType %#x: %w", kind, errors.Join(err, errors.New("want it in use")))
 			}
 		}
 		// What was refused holds nothing.
-		_, err := h.AttachProtocol(th, &echo{kinds: []uint16{kindB}, deadline: driver.Never})
+		_, err := h.AttachProtocol(th, &echo{kinds: []uint16{kindB}, deadline: host.Never})
 		return err
 	}))
-	_, err := run(t, nil, func(th *driver.Thread, h *driver.Host) error {
+	_, err := run(t, nil, func(th *host.Thread, h *driver.Host) error {
 		_, err := h.AttachProtocol(th, &echo{kinds: []uint16{kindA}})
 		return err
 	})
@@ -170,23 +172,23 @@ func TestProtocolsThatAreRefused(t *testing.T) {
 // A protocol that fails ends the run with its error.
 func TestProtocolThatFails(t *testing.T) {
 	mine := errors.New("my own failure")
-	err := runNICs(t, func(th *driver.Thread, h *driver.Host) error {
-		link, err := h.AttachProtocol(th, &echo{kinds: []uint16{kindA}, deadline: driver.Never})
+	err := runNICs(t, func(th *host.Thread, h *driver.Host) error {
+		link, err := h.AttachProtocol(th, &echo{kinds: []uint16{kindA}, deadline: host.Never})
 		if err != nil {
 			return err
 		}
-		if err := th.Sleep(driver.Millisecond); err != nil {
+		if err := th.Sleep(host.Millisecond); err != nil {
 			return err
 		}
 		if err := link.Transmit(th, header(driver.NodeMAC(1), driver.NodeMAC(0), kindA), nil, nil); err != nil {
 			return err
 		}
-		return th.Sleep(10 * driver.Millisecond)
-	}, func(th *driver.Thread, h *driver.Host) error {
-		if _, err := h.AttachProtocol(th, &echo{kinds: []uint16{kindA}, deadline: driver.Never, fail: mine}); err != nil {
+		return th.Sleep(10 * host.Millisecond)
+	}, func(th *host.Thread, h *driver.Host) error {
+		if _, err := h.AttachProtocol(th, &echo{kinds: []uint16{kindA}, deadline: host.Never, fail: mine}); err != nil {
 			return err
 		}
-		if err := th.Sleep(10 * driver.Millisecond); err != nil {
+		if err := th.Sleep(10 * host.Millisecond); err != nil {
 			return err
 		}
 		_, err := h.OpenNIC(th)

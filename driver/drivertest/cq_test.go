@@ -11,13 +11,14 @@ import (
 
 	"hvia/driver"
 	"hvia/driver/drivertest"
+	"hvia/host"
 	"hvia/layout"
 )
 
 // What the agent refuses of completion queues and notifications, whatever a library
 // may have looked at before it asked.
 func TestAgentGuardsCompletionQueues(t *testing.T) {
-	_, err := run(t, nil, func(t *driver.Thread, h *driver.Host) error {
+	_, err := run(t, nil, func(t *host.Thread, h *driver.Host) error {
 		mine, err := h.OpenNIC(t)
 		if err != nil {
 			return err
@@ -41,28 +42,28 @@ func TestAgentGuardsCompletionQueues(t *testing.T) {
 		}
 		for _, n := range []int{0, -1} {
 			_, _, err := h.CreateCQ(t, mine.ID, n)
-			is("no entries", err, driver.ErrInvalidParameter)
+			is("no entries", err, host.ErrInvalidParameter)
 		}
 		_, _, err = h.CreateCQ(t, mine.ID, driver.MaxCQEntries+1)
-		is("too many entries", err, driver.ErrResource)
+		is("too many entries", err, host.ErrResource)
 		_, _, err = h.CreateVI(t, other.ID, driver.VIAttributes{SendQueue: q})
-		is("a VI of another handle", err, driver.ErrInvalidParameter)
+		is("a VI of another handle", err, host.ErrInvalidParameter)
 		v, _, err := h.CreateVI(t, mine.ID, driver.VIAttributes{ReceiveQueue: q})
 		is("a VI", err, nil)
-		is("destroy while tied", q.Destroy(t), driver.ErrInUse)
+		is("destroy while tied", q.Destroy(t), host.ErrInUse)
 		is("arm", q.Notifier().Arm(t), nil)
 		is("arm a VI", v.Notifier(true).Arm(t), nil)
 		is("destroy the VI", v.Destroy(t), nil)
-		is("arm a VI that is gone", v.Notifier(true).Arm(t), driver.ErrInvalidParameter)
+		is("arm a VI that is gone", v.Notifier(true).Arm(t), host.ErrInvalidParameter)
 		is("destroy", q.Destroy(t), nil)
-		is("again", q.Destroy(t), driver.ErrInvalidParameter)
-		is("arm what is gone", q.Notifier().Arm(t), driver.ErrInvalidParameter)
+		is("again", q.Destroy(t), host.ErrInvalidParameter)
+		is("arm what is gone", q.Notifier().Arm(t), host.ErrInvalidParameter)
 		again, _, err := h.CreateCQ(t, mine.ID, 2)
 		is("another one", err, nil)
 		if again.Number != q.Number {
 			failed = append(failed, errors.New("the number is used again"))
 		}
-		is("destroy by the old handle", q.Destroy(t), driver.ErrInvalidParameter)
+		is("destroy by the old handle", q.Destroy(t), host.ErrInvalidParameter)
 		for _, n := range []int{8, 16, 2} { // the rings before the last one are given back
 			_, written, err := again.Resize(t, n)
 			is("resize", err, nil)
@@ -71,7 +72,7 @@ func TestAgentGuardsCompletionQueues(t *testing.T) {
 			}
 		}
 		_, _, err = again.Resize(t, 0)
-		is("resize to nothing", err, driver.ErrInvalidParameter)
+		is("resize to nothing", err, host.ErrInvalidParameter)
 		return errors.Join(failed...)
 	})
 	require.NoError(t, err)
@@ -82,7 +83,7 @@ func TestCompletionQueueThatTheCardRefuses(t *testing.T) {
 	for _, op := range []layout.CommandOpcode{layout.CommandOpcodeCreateCompletionQueue, layout.CommandOpcodeResizeCompletionQueue} {
 		f, err := run(t, func(c *drivertest.Card) {
 			c.FailOpcode, c.FailStatus, c.FailAfter = op, layout.CommandStatusBadState, 1
-		}, func(t *driver.Thread, h *driver.Host) error {
+		}, func(t *host.Thread, h *driver.Host) error {
 			nic, err := h.OpenNIC(t)
 			if err != nil {
 				return err
@@ -111,7 +112,7 @@ func TestCompletionQueueThatTheCardRefuses(t *testing.T) {
 
 // A card without completion queues says so.
 func TestCardWithoutCompletionQueues(t *testing.T) {
-	_, err := run(t, func(c *drivertest.Card) { c.Capability &^= layout.RegisterCapabilityCompletionQueuesLog2Mask }, func(t *driver.Thread, h *driver.Host) error {
+	_, err := run(t, func(c *drivertest.Card) { c.Capability &^= layout.RegisterCapabilityCompletionQueuesLog2Mask }, func(t *host.Thread, h *driver.Host) error {
 		nic, err := h.OpenNIC(t)
 		if err != nil {
 			return err
@@ -119,7 +120,7 @@ func TestCardWithoutCompletionQueues(t *testing.T) {
 		if nic.MaxCQs != 0 {
 			return fmt.Errorf("%d completion queues", nic.MaxCQs)
 		}
-		if _, _, err := h.CreateCQ(t, nic.ID, 4); !errors.Is(err, driver.ErrResource) {
+		if _, _, err := h.CreateCQ(t, nic.ID, 4); !errors.Is(err, host.ErrResource) {
 			return fmt.Errorf("create: %w", err)
 		}
 		return nil

@@ -16,6 +16,8 @@ import (
 	"sync"
 
 	"hvia/driver"
+	"hvia/host"
+	"hvia/host/mem"
 	"hvia/layout"
 	"hvia/sim/bridge"
 )
@@ -23,9 +25,9 @@ import (
 // Delays of the fake hardware. They only have to differ from 0, so that
 // causes come before effects.
 const (
-	registerDelay = 500 * driver.Nanosecond
-	deviceDelay   = 1 * driver.Microsecond
-	wireDelay     = 2 * driver.Microsecond
+	registerDelay = 500 * host.Nanosecond
+	deviceDelay   = 1 * host.Microsecond
+	wireDelay     = 2 * host.Microsecond
 )
 
 // Fabric is a set of nodes with fake cards on one wire.
@@ -36,10 +38,10 @@ type Fabric struct {
 	// Copies, when set before the start, is asked for every frame that is not lost. It
 	// returns how much later than usual each copy of it arrives; none = it is lost.
 	// See Faults.
-	Copies func(from int, frame []byte) []driver.Time
+	Copies func(from int, frame []byte) []host.Time
 
 	mu      sync.Mutex
-	now     driver.Time
+	now     host.Time
 	nodes   []*Node
 	ports   []*port
 	wanted  int // threads that must attach before time begins
@@ -113,15 +115,15 @@ func (f *Fabric) Close() {
 func (f *Fabric) Node(i int) *Node { return f.nodes[i] }
 
 // Memory makes the allocator of a node's memory.
-func (f *Fabric) Memory(node int, seed uint64) (*driver.Memory, error) {
+func (f *Fabric) Memory(node int, seed uint64) (*mem.Memory, error) {
 	n := f.nodes[node]
-	return driver.NewMemory(driver.MemoryConfig{Fd: n.memory.fd, Frames: len(n.memory.use), Use: n.memory, Seed: seed})
+	return mem.New(mem.Config{Fd: n.memory.fd, Frames: len(n.memory.use), Use: n.memory, Seed: seed})
 }
 
 var _ driver.Fabric = (*Fabric)(nil)
 
 // Now returns the time that the fabric has reached.
-func (f *Fabric) Now() driver.Time {
+func (f *Fabric) Now() host.Time {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.now
@@ -131,19 +133,19 @@ func (f *Fabric) Now() driver.Time {
 func (n *Node) InUse() int { return n.memory.total() }
 
 // Attach makes a thread.
-func (f *Fabric) Attach(ctx context.Context, id driver.ThreadID, name string) (*driver.Thread, error) {
+func (f *Fabric) Attach(ctx context.Context, id host.ThreadID, name string) (*host.Thread, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	p := &port{fabric: f, id: id, wake: make(chan bridge.Wake, 1)}
 	f.ports = append(f.ports, p)
 	f.running++
-	return driver.NewThread(ctx, p, id, name), nil
+	return host.NewThread(ctx, p, id, name), nil
 }
 
 // event is something that happens at a time; simultaneous ones in order of
 // class (host before device), then of their making.
 type event struct {
-	at     driver.Time
+	at     host.Time
 	class  int
 	serial int
 	do     func()
@@ -171,37 +173,37 @@ func (q *eventQueue) Pop() any {
 	return e
 }
 
-func (f *Fabric) at(t driver.Time, class int, do func()) {
+func (f *Fabric) at(t host.Time, class int, do func()) {
 	f.serial++
 	heap.Push(&f.events, event{t, class, f.serial, do})
 }
 
 // after schedules device work.
-func (f *Fabric) after(d driver.Time, do func()) { f.at(f.now+d, 1<<20, do) }
+func (f *Fabric) after(d host.Time, do func()) { f.at(f.now+d, 1<<20, do) }
 
 // port is a thread's end of the fabric.
 type port struct {
 	fabric   *Fabric
-	id       driver.ThreadID
-	clock    driver.Time
+	id       host.ThreadID
+	clock    host.Time
 	wake     chan bridge.Wake
 	waiting  bool
 	gone     bool
 	began    bool
 	w        bridge.Wait
-	deadline driver.Time
-	due      driver.Time // of the wake that has been decided
+	deadline host.Time
+	due      host.Time // of the wake that has been decided
 	decided  *bridge.Wake
 	mailbox  []bridge.Wake
 	part     []byte // of a message under way
 	reply    *uint32
 }
 
-var _ driver.Port = (*port)(nil)
+var _ host.Port = (*port)(nil)
 
-func (p *port) Clock() driver.Time { return p.clock }
-func (p *port) Timed() bool        { return true }
-func (p *port) Nodes() int         { return len(p.fabric.nodes) }
+func (p *port) Clock() host.Time { return p.clock }
+func (p *port) Timed() bool      { return true }
+func (p *port) Nodes() int       { return len(p.fabric.nodes) }
 
 func (p *port) Begin(ctx context.Context) error {
 	if p.began {
@@ -234,8 +236,8 @@ func (p *port) Park(ctx context.Context, w bridge.Wait) (bridge.Wake, error) {
 		defer f.mu.Unlock()
 		return bridge.Wake{}, fmt.Errorf("drivertest: wait on %d ranges: at most %d can be watched", len(w.Watches), bridge.MaxWatches)
 	}
-	p.w, p.waiting, p.decided, p.deadline = w, true, nil, driver.Never
-	if w.Timeout < driver.Never-p.clock {
+	p.w, p.waiting, p.decided, p.deadline = w, true, nil, host.Never
+	if w.Timeout < host.Never-p.clock {
 		p.deadline = p.clock + w.Timeout
 	}
 	p.poll()
@@ -276,7 +278,7 @@ func (p *port) Detach() error {
 }
 
 // decide ends a wait at a time, unless an earlier end is decided.
-func (p *port) decide(at driver.Time, w bridge.Wake) {
+func (p *port) decide(at host.Time, w bridge.Wake) {
 	if p.waiting && (p.decided == nil || at < p.due) {
 		p.due, p.decided = at, &w
 	}
@@ -336,13 +338,13 @@ func (f *Fabric) advance() {
 			f.takeTurns()
 			continue
 		}
-		next, alive := driver.Never, false
+		next, alive := host.Never, false
 		for _, p := range f.ports {
 			if !p.waiting {
 				continue
 			}
 			alive = true
-			if p.deadline != driver.Never {
+			if p.deadline != host.Never {
 				p.decide(p.deadline, bridge.Wake{Reason: layout.BridgeReasonDeadline})
 			}
 			if p.decided != nil {
@@ -363,7 +365,7 @@ func (f *Fabric) advance() {
 			}
 			continue
 		}
-		if next == driver.Never {
+		if next == host.Never {
 			f.stop(bridge.ErrDeadlock, "every thread waits and the cards are quiet")
 			return
 		}

@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"hvia/driver"
+	"hvia/host"
 	"hvia/layout"
 )
 
@@ -18,7 +18,7 @@ func TestFaults(t *testing.T) {
 	via, other := make([]byte, layout.HeaderBytes), make([]byte, layout.HeaderBytes)
 	layout.EthernetHeader(via).SetEtherType(layout.EtherTypeVia)
 	layout.EthernetHeader(other).SetEtherType(layout.EtherTypeConnection)
-	f := Faults{Seed: 5, Lose: 100, Duplicate: 50, Delay: 20, Late: 3 * driver.Microsecond}
+	f := Faults{Seed: 5, Lose: 100, Duplicate: 50, Delay: 20, Late: 3 * host.Microsecond}
 	one, same, harmless := f.Copies(), f.Copies(), f.Copies()
 	lost, double, late := 0, 0, 0
 	for range frames {
@@ -36,11 +36,11 @@ func TestFaults(t *testing.T) {
 				late++
 			}
 		}
-		require.Equal(t, []driver.Time{0}, harmless(0, other))
+		require.Equal(t, []host.Time{0}, harmless(0, other))
 	}
 	// A lost frame may be doubled: then it comes once.
 	require.InDelta(t, frames*0.1*0.95, lost, 150)
 	require.InDelta(t, frames*0.05*0.9, double, 100)
 	require.InDelta(t, frames*0.02*0.95, late, 80)
-	require.Equal(t, []driver.Time{0}, Faults{}.Copies()(0, via))
+	require.Equal(t, []host.Time{0}, Faults{}.Copies()(0, via))
 }

@@ -8,7 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"hvia/driver"
+	"hvia/host/mem"
 	"hvia/sim/bridge"
 )
 
@@ -30,11 +30,11 @@ func newHostMemory(node, frames int) (*hostMemory, error) {
 		return nil, fmt.Errorf("drivertest: create memory of node %d: %w", node, err)
 	}
 	m := &hostMemory{fd: fd, use: make([][3]int, frames)}
-	if err := unix.Ftruncate(fd, int64(frames)*driver.PageBytes); err != nil {
+	if err := unix.Ftruncate(fd, int64(frames)*mem.PageBytes); err != nil {
 		m.close()
 		return nil, fmt.Errorf("drivertest: size memory of node %d: %w", node, err)
 	}
-	if m.view, err = unix.Mmap(fd, 0, frames*driver.PageBytes, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED); err != nil {
+	if m.view, err = unix.Mmap(fd, 0, frames*mem.PageBytes, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED); err != nil {
 		m.close()
 		return nil, fmt.Errorf("drivertest: map memory of node %d: %w", node, err)
 	}
@@ -79,7 +79,7 @@ func (m *hostMemory) total() (n int) {
 func (m *hostMemory) inUse(address, n uint32) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for f := address / driver.PageBytes; f <= (address+n-1)/driver.PageBytes; f++ {
+	for f := address / mem.PageBytes; f <= (address+n-1)/mem.PageBytes; f++ {
 		if int(f) >= len(m.use) || m.use[f] == [3]int{} {
 			return false
 		}

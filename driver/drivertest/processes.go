@@ -7,6 +7,8 @@ import (
 	"fmt"
 
 	"hvia/driver"
+	"hvia/host"
+	"hvia/host/mem"
 )
 
 // Frames of a node that its resident agent keeps, and of each bank behind them.
@@ -20,10 +22,10 @@ const (
 func (f *Fabric) Resident(ctx context.Context, node int, c driver.HostConfig) (*driver.Host, error) {
 	n := f.nodes[node]
 	var err error
-	if c.Memory, err = driver.NewMemory(driver.MemoryConfig{Fd: n.memory.fd, Frames: agentFrames, Use: n.memory, Seed: 1}); err != nil {
+	if c.Memory, err = mem.New(mem.Config{Fd: n.memory.fd, Frames: agentFrames, Use: n.memory, Seed: 1}); err != nil {
 		return nil, err
 	}
-	t, err := f.Attach(ctx, driver.ThreadID{Node: node, Rank: driver.AgentRank}, "agent")
+	t, err := f.Attach(ctx, host.ThreadID{Node: node, Rank: driver.AgentRank}, "agent")
 	if err != nil {
 		return nil, err
 	}
@@ -36,19 +38,19 @@ type Member struct {
 	ID     int
 	First  int // rank of its first thread
 	Host   *driver.Host
-	Memory *driver.Memory // the agent's side of the bank
-	Pages  map[int]bool   // of doorbells that it has been granted
+	Memory *mem.Memory  // the agent's side of the bank
+	Pages  map[int]bool // of doorbells that it has been granted
 }
 
 // Enter makes a process of a resident agent. Its number, from 0 to 2, says which
 // bank it has, and its threads have ranks from 1+10*number on.
 func (f *Fabric) Enter(agent *driver.Host, number int) (*Member, error) {
 	n := f.nodes[agent.Node()]
-	c := driver.MemoryConfig{Fd: n.memory.fd, Frames: bankFrames, First: agentFrames + number*bankFrames, Use: n.memory, Seed: uint64(number) + 2}
+	c := mem.Config{Fd: n.memory.fd, Frames: bankFrames, First: agentFrames + number*bankFrames, Use: n.memory, Seed: uint64(number) + 2}
 	c.Skip = c.First
 	m := &Member{ID: number + 1, First: 1 + 10*number, Pages: map[int]bool{}}
 	var err error
-	if m.Memory, err = driver.NewBank(c); err != nil {
+	if m.Memory, err = mem.NewBank(c); err != nil {
 		return nil, err
 	}
 	entry, err := agent.Enter(driver.ProcessConfig{
@@ -80,7 +82,7 @@ func (m *Member) Close() {
 }
 
 // UsesIn returns how many uses are counted of the frames of a bank.
-func (n *Node) UsesIn(bank *driver.Memory) (uses int) {
+func (n *Node) UsesIn(bank *mem.Memory) (uses int) {
 	n.memory.mu.Lock()
 	defer n.memory.mu.Unlock()
 	for f := bank.First(); f < bank.First()+bank.Frames(); f++ {

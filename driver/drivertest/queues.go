@@ -4,8 +4,8 @@ package drivertest
 
 import (
 	"hvia/att"
-	"hvia/driver"
 	"hvia/driver/internal/softvia"
+	"hvia/host"
 	"hvia/layout"
 	"hvia/params"
 )
@@ -83,14 +83,14 @@ func (e engineCard) Translate(handle uint32, va uint64, n uint32, tag uint16, ac
 }
 
 // clock is a clock of the card's core.
-const clock = driver.Time(params.SystemClockPeriod)
+const clock = host.Time(params.SystemClockPeriod)
 
 // Now counts from 1, so that a time is never 0.
 func (e engineCard) Now() uint64 { return uint64(e.c.f.now/clock) + 1 }
 
 // Alarm comes at the begin of that clock.
 func (e engineCard) Alarm(index int, at uint64) {
-	e.c.f.after(driver.Time(at-1)*clock-e.c.f.now, func() { e.c.engine.Expire(nobody{}, index) })
+	e.c.f.after(host.Time(at-1)*clock-e.c.f.now, func() { e.c.engine.Expire(nobody{}, index) })
 }
 
 func (e engineCard) Memory(address, n uint32) []byte { return e.c.dma(address, n) }

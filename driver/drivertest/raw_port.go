@@ -6,7 +6,8 @@ import (
 	"fmt"
 	"math/rand/v2"
 
-	"hvia/driver"
+	"hvia/host"
+	"hvia/host/mem"
 	"hvia/layout"
 	"hvia/sim/bridge"
 )
@@ -30,7 +31,7 @@ func (f *Fabric) store(n *Node, address uint32, data []byte) {
 }
 
 func (f *Fabric) storeWord(n *Node, address, v uint32) {
-	driver.StoreUint32(f.dma(n, address, 4), v)
+	mem.StoreUint32(f.dma(n, address, 4), v)
 	f.written(n.index, address, 4)
 }
 
@@ -39,7 +40,7 @@ func (f *Fabric) emit(from *Node, frame []byte) {
 	if f.Lose != nil && f.Lose(from.index, frame) {
 		return
 	}
-	copies := []driver.Time{0}
+	copies := []host.Time{0}
 	if f.Copies != nil {
 		copies = f.Copies(from.index, frame)
 	}
@@ -58,26 +59,26 @@ type Faults struct {
 	Seed      uint64
 	Lose      int
 	Duplicate int
-	Delay     int         // come late, and so perhaps behind others
-	Late      driver.Time // at most; 0 = some frames
+	Delay     int       // come late, and so perhaps behind others
+	Late      host.Time // at most; 0 = some frames
 }
 
 // Copies returns what is to be a Fabric's Copies.
-func (c Faults) Copies() func(from int, frame []byte) []driver.Time {
+func (c Faults) Copies() func(from int, frame []byte) []host.Time {
 	random := rand.New(rand.NewPCG(c.Seed, c.Seed))
 	late := c.Late
 	if late == 0 {
 		late = 10 * wireDelay
 	}
-	one := func() driver.Time {
+	one := func() host.Time {
 		if random.IntN(1000) < c.Delay {
-			return driver.Time(random.Int64N(int64(late)))
+			return host.Time(random.Int64N(int64(late)))
 		}
 		return 0
 	}
-	return func(_ int, frame []byte) (copies []driver.Time) {
+	return func(_ int, frame []byte) (copies []host.Time) {
 		if len(frame) < layout.EthernetHeaderSize || layout.EthernetHeader(frame).EtherType() != layout.EtherTypeVia {
-			return []driver.Time{0}
+			return []host.Time{0}
 		}
 		if random.IntN(1000) >= c.Lose {
 			copies = append(copies, one())

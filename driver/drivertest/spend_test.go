@@ -10,6 +10,7 @@ import (
 
 	"hvia/driver"
 	"hvia/driver/drivertest"
+	"hvia/host"
 )
 
 // The ledger of a run has every entry of every account, with its instants. (On the
@@ -19,13 +20,13 @@ func TestSpendingIsTold(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(f.Close)
 	var mu sync.Mutex
-	told := map[driver.ThreadID][]driver.Spending{}
-	accounts := map[driver.ThreadID]driver.Account{}
-	const ns = driver.Nanosecond
-	main := func(after driver.Time, l driver.Layer, spans ...driver.Time) func(*driver.Thread, *driver.Host) error {
-		return func(th *driver.Thread, h *driver.Host) error {
+	told := map[host.ThreadID][]host.Spending{}
+	accounts := map[host.ThreadID]host.Account{}
+	const ns = host.Nanosecond
+	main := func(after host.Time, l host.Layer, spans ...host.Time) func(*host.Thread, *driver.Host) error {
+		return func(th *host.Thread, h *driver.Host) error {
 			// The agent's own start is over at 1 ms.
-			if err := th.Sleep(driver.Millisecond + after - th.Now()); err != nil {
+			if err := th.Sleep(host.Millisecond + after - th.Now()); err != nil {
 				return err
 			}
 			for _, s := range spans {
@@ -33,39 +34,39 @@ func TestSpendingIsTold(t *testing.T) {
 					return err
 				}
 			}
-			if _, err := th.Poll(driver.Poll{Period: 10 * ns, Timeout: 100 * ns}, func() bool { return false }); err != nil {
+			if _, err := th.Poll(host.Poll{Period: 10 * ns, Timeout: 100 * ns}, func() bool { return false }); err != nil {
 				return err
 			}
 			mu.Lock()
 			defer mu.Unlock()
 			accounts[th.ID()] = th.Spent()
-			accounts[driver.ThreadID{Node: 0, Rank: driver.AgentRank}] = h.Spent()
+			accounts[host.ThreadID{Node: 0, Rank: driver.AgentRank}] = h.Spent()
 			return nil
 		}
 	}
-	require.NoError(t, driver.RunOn(t.Context(), f, driver.RunConfig{Spending: func(s driver.Spending) {
+	require.NoError(t, driver.RunOn(t.Context(), f, driver.RunConfig{Spending: func(s host.Spending) {
 		mu.Lock()
 		defer mu.Unlock()
 		told[s.Thread] = append(told[s.Thread], s)
 	}},
-		driver.Program{Name: "first", Main: main(0, driver.LayerLibrary, 500*ns, 0, 200*ns)},
-		driver.Program{Name: "second", Main: main(100*ns, driver.LayerTrap, 300*ns)}))
+		driver.Program{Name: "first", Main: main(0, host.LayerLibrary, 500*ns, 0, 200*ns)},
+		driver.Program{Name: "second", Main: main(100*ns, host.LayerTrap, 300*ns)}))
 
-	first, second := driver.ThreadID{Node: 0, Rank: 1}, driver.ThreadID{Node: 0, Rank: 2}
-	const at = driver.Millisecond
-	require.Equal(t, []driver.Spending{
-		{Thread: first, Layer: driver.LayerLibrary, Asked: at, End: at + 500*ns, Span: 500 * ns},
-		{Thread: first, Layer: driver.LayerLibrary, Asked: at + 500*ns, End: at + 700*ns, Span: 200 * ns},
-		{Thread: first, Layer: driver.LayerPoll, Asked: at + 700*ns, End: at + 800*ns, Span: 100 * ns},
+	first, second := host.ThreadID{Node: 0, Rank: 1}, host.ThreadID{Node: 0, Rank: 2}
+	const at = host.Millisecond
+	require.Equal(t, []host.Spending{
+		{Thread: first, Layer: host.LayerLibrary, Asked: at, End: at + 500*ns, Span: 500 * ns},
+		{Thread: first, Layer: host.LayerLibrary, Asked: at + 500*ns, End: at + 700*ns, Span: 200 * ns},
+		{Thread: first, Layer: host.LayerPoll, Asked: at + 700*ns, End: at + 800*ns, Span: 100 * ns},
 	}, told[first])
-	require.Equal(t, driver.Spending{Thread: second, Layer: driver.LayerTrap, Asked: at + 100*ns, End: at + 400*ns, Span: 300 * ns}, told[second][0])
+	require.Equal(t, host.Spending{Thread: second, Layer: host.LayerTrap, Asked: at + 100*ns, End: at + 400*ns, Span: 300 * ns}, told[second][0])
 	for id, want := range accounts {
-		var sum driver.Account
+		var sum host.Account
 		for _, s := range told[id] {
 			sum[s.Layer] += s.Span
 		}
 		require.Equal(t, want, sum, "%v", id)
 	}
 	require.Equal(t, 700*ns, accounts[first].Total())
-	require.Equal(t, 100*ns, accounts[first][driver.LayerPoll])
+	require.Equal(t, 100*ns, accounts[first][host.LayerPoll])
 }

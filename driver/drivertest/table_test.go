@@ -10,6 +10,8 @@ import (
 
 	"hvia/driver"
 	"hvia/driver/drivertest"
+	"hvia/host"
+	"hvia/host/mem"
 	"hvia/layout"
 )
 
@@ -22,13 +24,13 @@ func TestTableInHostMemory(t *testing.T) {
 	_, err := run(t, func(c *drivertest.Card) {
 		card = c
 		c.Capability |= layout.RegisterCapabilityTableInHostMemoryMask
-	}, func(th *driver.Thread, h *driver.Host) error {
+	}, func(th *host.Thread, h *driver.Host) error {
 		nic, err := h.OpenNIC(th)
 		if err != nil {
 			return err
 		}
-		const bytes = 64 * driver.PageBytes
-		b, err := h.Allocate(th, bytes, driver.Single)
+		const bytes = 64 * mem.PageBytes
+		b, err := h.Allocate(th, bytes, mem.Single)
 		if err != nil {
 			return err
 		}
@@ -37,7 +39,7 @@ func TestTableInHostMemory(t *testing.T) {
 				if regions == 0 {
 					return err
 				}
-				require.ErrorIs(t, err, driver.ErrResource)
+				require.ErrorIs(t, err, host.ErrResource)
 				return nil
 			}
 			if regions++; regions > 100_000 {
@@ -55,7 +57,7 @@ func TestTableOnTheCard(t *testing.T) {
 	f, err := drivertest.New(1, 2)
 	require.NoError(t, err)
 	t.Cleanup(f.Close)
-	err = driver.RunOn(t.Context(), f, driver.RunConfig{}, driver.Program{Main: func(th *driver.Thread, h *driver.Host) error {
+	err = driver.RunOn(t.Context(), f, driver.RunConfig{}, driver.Program{Main: func(th *host.Thread, h *driver.Host) error {
 		if _, err := h.OpenNIC(th); err != nil {
 			return err
 		}

@@ -18,6 +18,8 @@ import (
 
 	"hvia/driver"
 	"hvia/driver/internal/hub"
+	"hvia/host"
+	"hvia/host/mem"
 	"hvia/layout"
 	"hvia/sim"
 	"hvia/sim/bridge"
@@ -31,7 +33,7 @@ type member struct {
 	since  time.Time
 	node   *node
 	bank   bank
-	memory *driver.Memory
+	memory *mem.Memory
 	conn   *net.UnixConn
 	why    string // it was ended by the simulator, which says why; guarded by the service's mu
 }
@@ -153,7 +155,7 @@ func (s *Service) serve(c *net.UnixConn, full bool, joined func()) {
 	}
 	switch {
 	case full:
-		refuse(fmt.Errorf("%d connections of processes that have not joined: try again: %w", s.mostPending, driver.ErrResource))
+		refuse(fmt.Errorf("%d connections of processes that have not joined: try again: %w", s.mostPending, host.ErrResource))
 	case uid != os.Getuid() && uid != 0:
 		refuse(fmt.Errorf("user %d asks, the fabric is user %d's: %w", uid, os.Getuid(), driver.ErrUnsupported))
 	case q.Op == hub.OpDown:
@@ -181,7 +183,7 @@ func (s *Service) serve(c *net.UnixConn, full bool, joined func()) {
 		}
 		s.takeBack(m)
 	default:
-		refuse(fmt.Errorf("operation '%s': %w", q.Op, driver.ErrInvalidParameter))
+		refuse(fmt.Errorf("operation '%s': %w", q.Op, host.ErrInvalidParameter))
 	}
 }
 
@@ -190,17 +192,17 @@ func (s *Service) join(c *net.UnixConn, pid int, q hub.Request) (_ *member, err 
 	if want := fmt.Sprintf("%016x", layout.Hash); q.Layout != want {
 		return nil, fmt.Errorf("layout hash %.16s of the program, %s of the service: rebuild both from one checkout: %w", q.Layout, want, driver.ErrIdentity)
 	}
-	frames := int((q.MemoryBytes + driver.PageBytes - 1) / driver.PageBytes)
+	frames := int((q.MemoryBytes + mem.PageBytes - 1) / mem.PageBytes)
 	frames = (frames + blockFrames - 1) / blockFrames * blockFrames
 	switch {
 	case q.Node < 0 || q.Node >= len(s.nodes):
-		return nil, fmt.Errorf("node %d, the fabric has %d, counted from 0: %w", q.Node, len(s.nodes), driver.ErrInvalidParameter)
+		return nil, fmt.Errorf("node %d, the fabric has %d, counted from 0: %w", q.Node, len(s.nodes), host.ErrInvalidParameter)
 	case q.Name == "" || len(q.Name) > 100:
-		return nil, fmt.Errorf("a name of %d bytes, want 1 to 100: %w", len(q.Name), driver.ErrInvalidParameter)
+		return nil, fmt.Errorf("a name of %d bytes, want 1 to 100: %w", len(q.Name), host.ErrInvalidParameter)
 	case !utf8.ValidString(q.Name) || strings.ContainsFunc(q.Name, unicode.IsControl):
-		return nil, fmt.Errorf("name %q: want UTF-8 without control characters: %w", q.Name, driver.ErrInvalidParameter)
+		return nil, fmt.Errorf("name %q: want UTF-8 without control characters: %w", q.Name, host.ErrInvalidParameter)
 	case q.MemoryBytes <= 0 || q.MemoryBytes > s.config.Fabric.MemoryBytes:
-		return nil, fmt.Errorf("%d bytes of memory, the node has %d: %w", q.MemoryBytes, s.config.Fabric.MemoryBytes, driver.ErrInvalidParameter)
+		return nil, fmt.Errorf("%d bytes of memory, the node has %d: %w", q.MemoryBytes, s.config.Fabric.MemoryBytes, host.ErrInvalidParameter)
 	}
 	n := s.nodes[q.Node]
 	declared := Participant{q.Node, q.Name}
@@ -252,9 +254,9 @@ func (s *Service) join(c *net.UnixConn, pid int, q hub.Request) (_ *member, err 
 	defer g.Socket.Close()
 	m.id = g.ID
 	undo = append(undo, func() { _ = conn.EndGuest(s.ctx, g.ID) })
-	m.memory, err = driver.NewBank(driver.MemoryConfig{
+	m.memory, err = mem.NewBank(mem.Config{
 		First: m.bank.first, Frames: m.bank.frames, Use: n.raw, Seed: seed,
-		View: n.raw.Linear()[m.bank.first*driver.PageBytes : (m.bank.first+m.bank.frames)*driver.PageBytes],
+		View: n.raw.Linear()[m.bank.first*mem.PageBytes : (m.bank.first+m.bank.frames)*mem.PageBytes],
 	})
 	if err != nil {
 		return nil, err
@@ -283,7 +285,7 @@ func (s *Service) join(c *net.UnixConn, pid int, q hub.Request) (_ *member, err 
 
 // takeBank finds frames for a bank. The service's lock is held.
 func (n *node) takeBank(frames int) (bank, error) {
-	at := agentBytes / driver.PageBytes
+	at := agentBytes / mem.PageBytes
 	for i, b := range n.banks {
 		if b.first-at >= frames {
 			n.banks = slices.Insert(n.banks, i, bank{at, frames})
@@ -292,12 +294,12 @@ func (n *node) takeBank(frames int) (bank, error) {
 		at = b.first + b.frames
 	}
 	if n.raw.Frames-at < frames {
-		used := agentBytes / driver.PageBytes
+		used := agentBytes / mem.PageBytes
 		for _, b := range n.banks {
 			used += b.frames
 		}
 		return bank{}, fmt.Errorf("%d bytes of memory in one piece: of the %d bytes of node %d %d are in use: %w",
-			int64(frames)*driver.PageBytes, int64(n.raw.Frames)*driver.PageBytes, n.number, int64(used)*driver.PageBytes, driver.ErrResource)
+			int64(frames)*mem.PageBytes, int64(n.raw.Frames)*mem.PageBytes, n.number, int64(used)*mem.PageBytes, host.ErrResource)
 	}
 	n.banks = append(n.banks, bank{at, frames})
 	return bank{at, frames}, nil
@@ -356,16 +358,16 @@ func (s *Service) reclaim(m *member) error {
 	if m.node.host.Forget(int(m.id)) {
 		return nil // it has left by itself, in simulated time
 	}
-	return s.order(m.node, func(t *driver.Thread) error { return m.node.host.Reclaim(t, int(m.id)) })
+	return s.order(m.node, func(t *host.Thread) error { return m.node.host.Reclaim(t, int(m.id)) })
 }
 
 // order does something on the service's thread of a node. In timed mode that makes
 // the run one that does not repeat.
-func (s *Service) order(n *node, do func(t *driver.Thread) error) error {
+func (s *Service) order(n *node, do func(t *host.Thread) error) error {
 	n.orders.Lock()
 	defer n.orders.Unlock()
 	// It takes as long as the agent takes, whose waits end in simulated time.
-	t, err := driver.Attach(s.ctx, s.fabric.Conn(), driver.ThreadID{Node: n.number, Rank: driver.ServiceRank}, fmt.Sprintf("service %d", n.number))
+	t, err := host.Attach(s.ctx, s.fabric.Conn(), host.ThreadID{Node: n.number, Rank: driver.ServiceRank}, fmt.Sprintf("service %d", n.number))
 	if err != nil {
 		return err
 	}

@@ -18,6 +18,8 @@ import (
 
 	"hvia/driver"
 	"hvia/driver/internal/hub"
+	"hvia/host"
+	"hvia/host/mem"
 	"hvia/layout"
 	"hvia/sim"
 	"hvia/sim/bridge"
@@ -57,7 +59,7 @@ type Config struct {
 	// in, and MemoryBytes is DefaultMemory. Mode is sim.Free unless it says sim.Timed.
 	Fabric    sim.Config
 	Device    driver.Device    // driver.DeviceHvia, the only one that several processes can share
-	Costs     driver.CostModel // of the agents' work: driver.NoCosts
+	Costs     host.CostModel   // of the agents' work: host.NoCosts
 	Transport driver.Transport // of the reliable levels
 	Regions   int              // largest number of registered regions of a node: 1,024
 	Quota     driver.Quota     // of each process: DefaultQuota
@@ -113,7 +115,7 @@ type listener interface {
 type node struct {
 	number int
 	host   *driver.Host
-	memory *driver.Memory
+	memory *mem.Memory
 	raw    *bridge.Memory
 
 	orders sync.Mutex // one thread of ServiceRank at a time
@@ -146,7 +148,7 @@ func (c *Config) settle() error {
 		c.Device = driver.DeviceHvia
 	}
 	if c.Costs == nil {
-		c.Costs = driver.NoCosts{}
+		c.Costs = host.NoCosts{}
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
@@ -163,7 +165,7 @@ func (c *Config) settle() error {
 		{"protection tags", &c.Quota.Tags, DefaultQuota.Tags}, {"memory regions", &c.Quota.Regions, DefaultQuota.Regions},
 	} {
 		if *q.value < 0 {
-			return fmt.Errorf("%d %s for each process, want 1 or more: %w", *q.value, q.name, driver.ErrInvalidParameter)
+			return fmt.Errorf("%d %s for each process, want 1 or more: %w", *q.value, q.name, host.ErrInvalidParameter)
 		}
 		if *q.value == 0 {
 			*q.value = q.byDefault
@@ -190,19 +192,19 @@ func (c *Config) settle() error {
 	case c.Device != driver.DeviceHvia:
 		return fmt.Errorf("device '%s': its VIA is in the kernel, on the thread of who posts, so one process only can use it: want '%s': %w", c.Device, driver.DeviceHvia, driver.ErrUnsupported)
 	case c.Nodes < 1 || c.Nodes > layout.BridgeMaxNodes:
-		return fmt.Errorf("%d nodes, want 1 to %d: %w", c.Nodes, layout.BridgeMaxNodes, driver.ErrInvalidParameter)
+		return fmt.Errorf("%d nodes, want 1 to %d: %w", c.Nodes, layout.BridgeMaxNodes, host.ErrInvalidParameter)
 	case f.MemoryBytes < 2*agentBytes || f.MemoryBytes > largestNode:
-		return fmt.Errorf("%d bytes of memory of a node, want %d to %d: %w", f.MemoryBytes, int64(2*agentBytes), int64(largestNode), driver.ErrInvalidParameter)
+		return fmt.Errorf("%d bytes of memory of a node, want %d to %d: %w", f.MemoryBytes, int64(2*agentBytes), int64(largestNode), host.ErrInvalidParameter)
 	case f.Mode == sim.Timed && len(c.Participants) == 0:
-		return fmt.Errorf("a timed fabric without participants: its time would never begin: %w", driver.ErrInvalidParameter)
+		return fmt.Errorf("a timed fabric without participants: its time would never begin: %w", host.ErrInvalidParameter)
 	case f.Mode != sim.Timed && len(c.Participants) > 0:
-		return fmt.Errorf("%d participants of a fabric in %s mode, only a timed one has any: %w", len(c.Participants), f.Mode, driver.ErrInvalidParameter)
+		return fmt.Errorf("%d participants of a fabric in %s mode, only a timed one has any: %w", len(c.Participants), f.Mode, host.ErrInvalidParameter)
 	case len(c.Participants) > participantMax:
-		return fmt.Errorf("%d participants, at most %d: %w", len(c.Participants), participantMax, driver.ErrInvalidParameter)
+		return fmt.Errorf("%d participants, at most %d: %w", len(c.Participants), participantMax, host.ErrInvalidParameter)
 	}
 	for i, p := range c.Participants {
 		if p.Node < 0 || p.Node >= c.Nodes || p.Name == "" || slices.Contains(c.Participants[:i], p) {
-			return fmt.Errorf("participant '%s' of node %d: want a name that no other of its node has, and a node from 0 to %d: %w", p.Name, p.Node, c.Nodes-1, driver.ErrInvalidParameter)
+			return fmt.Errorf("participant '%s' of node %d: want a name that no other of its node has, and a node from 0 to %d: %w", p.Name, p.Node, c.Nodes-1, host.ErrInvalidParameter)
 		}
 	}
 	var programs []driver.Program
@@ -288,11 +290,11 @@ func (s *Service) addNode(number int) error {
 		return err
 	}
 	n := &node{number: number, raw: raw}
-	if n.memory, err = driver.NewMemory(driver.MemoryConfig{Fd: raw.FD, Frames: agentBytes / driver.PageBytes, Use: raw, Seed: s.config.Seed + uint64(number)}); err != nil {
+	if n.memory, err = mem.New(mem.Config{Fd: raw.FD, Frames: agentBytes / mem.PageBytes, Use: raw, Seed: s.config.Seed + uint64(number)}); err != nil {
 		return err
 	}
 	s.nodes = append(s.nodes, n)
-	t, err := driver.Attach(s.ctx, s.fabric.Conn(), driver.ThreadID{Node: number, Rank: driver.AgentRank}, driver.AgentName(number))
+	t, err := host.Attach(s.ctx, s.fabric.Conn(), host.ThreadID{Node: number, Rank: driver.AgentRank}, driver.AgentName(number))
 	if err != nil {
 		return err
 	}

@@ -14,6 +14,7 @@ import (
 
 	"hvia/driver"
 	"hvia/driver/internal/hub"
+	"hvia/host"
 	"hvia/layout"
 )
 
@@ -101,7 +102,7 @@ func (s *Service) Status() Status {
 
 func (s *Service) counters(n *node) (map[string]uint32, error) {
 	all := map[string]uint32{}
-	err := s.order(n, func(t *driver.Thread) error {
+	err := s.order(n, func(t *host.Thread) error {
 		for c := range layout.Counter(layout.CounterSlots) {
 			name := c.String()
 			if strings.Contains(name, "(") {

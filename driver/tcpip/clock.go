@@ -9,7 +9,7 @@ import (
 
 	"gvisor.dev/gvisor/pkg/tcpip"
 
-	"hvia/driver"
+	"hvia/host"
 )
 
 // Epoch is the time.Time of virtual time 0, as deadlines count it.
@@ -17,20 +17,20 @@ var Epoch = time.Date(2001, time.October, 8, 0, 0, 0, 0, time.UTC)
 
 // At is the time.Time of an instant of virtual time, for Conn.SetDeadline. It
 // has nanoseconds, rounded up: at a deadline that is made from an instant, that instant has come.
-func At(t driver.Time) time.Time {
-	return Epoch.Add(time.Duration((t-1)/driver.Nanosecond + 1))
+func At(t host.Time) time.Time {
+	return Epoch.Add(time.Duration((t-1)/host.Nanosecond + 1))
 }
 
 // instant is the inverse of At; the zero time.Time and what is too far away are Never.
-func instant(t time.Time) driver.Time {
+func instant(t time.Time) host.Time {
 	if t.IsZero() {
-		return driver.Never
+		return host.Never
 	}
 	d := t.Sub(Epoch)
-	if d > time.Duration(driver.Never/driver.Nanosecond) {
-		return driver.Never
+	if d > time.Duration(host.Never/host.Nanosecond) {
+		return host.Never
 	}
-	return driver.Time(max(d, 0)) * driver.Nanosecond
+	return host.Time(max(d, 0)) * host.Nanosecond
 }
 
 // clock is the time of a stack. It stands still while the stack works, and
@@ -66,20 +66,20 @@ func (c *clock) AfterFunc(d time.Duration, f func()) tcpip.Timer {
 }
 
 // advance brings the clock to an instant; it never goes back.
-func (c *clock) advance(to driver.Time) {
+func (c *clock) advance(to host.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.now = max(c.now, time.Duration(to/driver.Nanosecond))
+	c.now = max(c.now, time.Duration(to/host.Nanosecond))
 }
 
 // next is the instant of the earliest timer.
-func (c *clock) next() driver.Time {
+func (c *clock) next() host.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if len(c.timers) == 0 || c.timers[0].due > time.Duration(driver.Never/driver.Nanosecond) {
-		return driver.Never
+	if len(c.timers) == 0 || c.timers[0].due > time.Duration(host.Never/host.Nanosecond) {
+		return host.Never
 	}
-	return driver.Time(c.timers[0].due) * driver.Nanosecond
+	return host.Time(c.timers[0].due) * host.Nanosecond
 }
 
 // fire runs the callback of the earliest timer if it is due, and says whether.

@@ -18,7 +18,7 @@ import (
 	"gvisor.dev/gvisor/pkg/tcpip/transport/tcp"
 	"gvisor.dev/gvisor/pkg/waiter"
 
-	"hvia/driver"
+	"hvia/host"
 )
 
 // Listener takes connections at a port.
@@ -29,7 +29,7 @@ type Listener struct {
 }
 
 // Listen takes connections at a port from now on; 0 lets the stack choose one.
-func (s *Stack) Listen(t *driver.Thread, port uint16) (*Listener, error) {
+func (s *Stack) Listen(t *host.Thread, port uint16) (*Listener, error) {
 	refuse := func(err error) (*Listener, error) {
 		return nil, &net.OpError{Op: "listen", Net: "tcp", Addr: net.TCPAddrFromAddrPort(netip.AddrPortFrom(s.Address(), port)), Err: err}
 	}
@@ -83,7 +83,7 @@ func (l *Listener) fail(err error) error {
 
 // Accept returns the oldest connection that is waiting, and waits for one if
 // there is none.
-func (l *Listener) Accept(t *driver.Thread, timeout driver.Time) (*Conn, error) {
+func (l *Listener) Accept(t *host.Thread, timeout host.Time) (*Conn, error) {
 	s := l.stack
 	if err := s.enter(t); err != nil {
 		return nil, l.fail(err)
@@ -113,7 +113,7 @@ func (l *Listener) Accept(t *driver.Thread, timeout driver.Time) (*Conn, error) 
 		case err != nil:
 			return nil, l.fail(err)
 		}
-		ok, err := s.block(t, nil, func() driver.Time { return end }, func() bool {
+		ok, err := s.block(t, nil, func() host.Time { return end }, func() bool {
 			return l.socket.closed || l.socket.is(waiter.ReadableEvents)
 		})
 		if err == nil && !ok {
@@ -126,16 +126,16 @@ func (l *Listener) Accept(t *driver.Thread, timeout driver.Time) (*Conn, error) 
 }
 
 // after is the end of a timeout.
-func after(t *driver.Thread, timeout driver.Time) driver.Time {
-	if now := t.Now(); timeout < driver.Never-now {
+func after(t *host.Thread, timeout host.Time) host.Time {
+	if now := t.Now(); timeout < host.Never-now {
 		return now + max(timeout, 0)
 	}
-	return driver.Never
+	return host.Never
 }
 
 // Close takes no connections any more. Those that were not accepted are reset; one whose
 // handshake is under way is forgotten, and reset when its peer says something.
-func (l *Listener) Close(t *driver.Thread) error {
+func (l *Listener) Close(t *host.Thread) error {
 	s := l.stack
 	err := s.enter(t)
 	if err == nil {
@@ -164,17 +164,17 @@ type connection struct {
 	stack         *Stack
 	local, remote *net.TCPAddr
 	// Deadlines, Never for none; under the stack's lock.
-	readEnd, writeEnd driver.Time
+	readEnd, writeEnd host.Time
 	// space says that half of the send buffer became free after it was full.
 	space atomic.Bool
 	entry waiter.Entry
 }
 
 // connection makes a Conn of an endpoint of the stack. The lock is held.
-func (s *Stack) connection(t *driver.Thread, ep tcpip.Endpoint, queue *waiter.Queue) *Conn {
+func (s *Stack) connection(t *host.Thread, ep tcpip.Endpoint, queue *waiter.Queue) *Conn {
 	c := &connection{
 		socket: socket{ep: ep}, stack: s, local: address(ep.GetLocalAddress()), remote: address(ep.GetRemoteAddress()),
-		readEnd: driver.Never, writeEnd: driver.Never,
+		readEnd: host.Never, writeEnd: host.Never,
 	}
 	c.entry = waiter.NewFunctionEntry(waiter.WritableEvents, func(waiter.EventMask) { c.space.Store(true) })
 	queue.EventRegister(&c.entry)
@@ -183,12 +183,12 @@ func (s *Stack) connection(t *driver.Thread, ep tcpip.Endpoint, queue *waiter.Qu
 }
 
 // Dial connects to a port of another node.
-func (s *Stack) Dial(t *driver.Thread, to netip.AddrPort, timeout driver.Time) (*Conn, error) {
+func (s *Stack) Dial(t *host.Thread, to netip.AddrPort, timeout host.Time) (*Conn, error) {
 	refuse := func(err error) (*Conn, error) {
 		return nil, &net.OpError{Op: "dial", Net: "tcp", Addr: net.TCPAddrFromAddrPort(to), Err: err}
 	}
 	if !to.Addr().Is4() || to.Addr() == s.Address() {
-		return refuse(fmt.Errorf("%v: %w: want the IPv4 address of another node, the stack has no way to itself", to, driver.ErrInvalidParameter))
+		return refuse(fmt.Errorf("%v: %w: want the IPv4 address of another node, the stack has no way to itself", to, host.ErrInvalidParameter))
 	}
 	if err := s.enter(t); err != nil {
 		return refuse(err)
@@ -223,7 +223,7 @@ func (s *Stack) Dial(t *driver.Thread, to netip.AddrPort, timeout driver.Time) (
 		st := k.state()
 		return st != tcp.StateConnecting && st != tcp.StateSynSent && st != tcp.StateSynRecv
 	}
-	ok, err := s.block(t, nil, func() driver.Time { return end }, decided)
+	ok, err := s.block(t, nil, func() host.Time { return end }, decided)
 	if err != nil {
 		return refuse(err)
 	}
@@ -260,13 +260,13 @@ func (s *Stack) Dial(t *driver.Thread, to netip.AddrPort, timeout driver.Time) (
 // thread's virtual time.
 type Conn struct {
 	c *connection
-	t *driver.Thread
+	t *host.Thread
 }
 
 var _ net.Conn = (*Conn)(nil)
 
 // On is the same connection for another thread of the node.
-func (c *Conn) On(t *driver.Thread) *Conn { return &Conn{c.c, t} }
+func (c *Conn) On(t *host.Thread) *Conn { return &Conn{c.c, t} }
 
 // LocalAddr is this end.
 func (c *Conn) LocalAddr() net.Addr { return c.c.local }
@@ -279,7 +279,7 @@ func (c *Conn) fail(op string, err error) error {
 }
 
 // open says whether a call may begin. The lock is held.
-func (c *connection) open(end, now driver.Time) error {
+func (c *connection) open(end, now host.Time) error {
 	switch {
 	case c.closed || c.stack.closed:
 		return net.ErrClosed
@@ -314,7 +314,7 @@ func (c *Conn) Read(b []byte) (int, error) {
 		})
 		if err == nil && n > 0 {
 			got += n
-			err = t.Spend(driver.LayerCopy, s.costs.Copy(n))
+			err = t.Spend(host.LayerCopy, s.costs.Copy(n))
 		}
 		if err == nil {
 			err = s.follow(t)
@@ -333,8 +333,8 @@ func (c *Conn) Read(b []byte) (int, error) {
 		case !blocked:
 			return 0, c.fail("read", io.ErrNoProgress)
 		}
-		if _, err := s.block(t, k, func() driver.Time { return k.readEnd }, func() bool {
-			return k.open(driver.Never, 0) != nil || k.is(waiter.ReadableEvents|waiter.EventErr|waiter.EventHUp)
+		if _, err := s.block(t, k, func() host.Time { return k.readEnd }, func() bool {
+			return k.open(host.Never, 0) != nil || k.is(waiter.ReadableEvents|waiter.EventErr|waiter.EventHUp)
 		}); err != nil {
 			return 0, c.fail("read", err)
 		}
@@ -352,7 +352,7 @@ func (c *Conn) Write(b []byte) (int, error) {
 	for done < len(b) {
 		to := min(done+s.segment, len(b))
 		if copied < to {
-			if err := t.Spend(driver.LayerCopy, s.costs.Copy(to-copied)); err != nil {
+			if err := t.Spend(host.LayerCopy, s.costs.Copy(to-copied)); err != nil {
 				return done, c.fail("write", err)
 			}
 			copied = to
@@ -382,8 +382,8 @@ func (c *Conn) Write(b []byte) (int, error) {
 		case !blocked:
 			return done, c.fail("write", io.ErrNoProgress)
 		}
-		if _, err := s.block(t, k, func() driver.Time { return k.writeEnd }, func() bool {
-			return k.open(driver.Never, 0) != nil || k.space.Load() || k.is(waiter.EventErr|waiter.EventHUp)
+		if _, err := s.block(t, k, func() host.Time { return k.writeEnd }, func() bool {
+			return k.open(host.Never, 0) != nil || k.space.Load() || k.is(waiter.EventErr|waiter.EventHUp)
 		}); err != nil {
 			return done, c.fail("write", err)
 		}
@@ -414,7 +414,7 @@ func (c *Conn) end(op string, f func() tcpip.Error) error {
 	}
 	var failed error
 	err := s.call(c.t, func() {
-		if failed = c.c.open(driver.Never, 0); failed == nil {
+		if failed = c.c.open(host.Never, 0); failed == nil {
 			failed = asError(op, f())
 		}
 	})
@@ -440,7 +440,7 @@ func (c *Conn) SetWriteDeadline(at time.Time) error { return c.deadline(at, fals
 func (c *Conn) deadline(at time.Time, read, write bool) error {
 	s := c.c.stack
 	s.mu.Lock()
-	err := c.c.open(driver.Never, 0)
+	err := c.c.open(host.Never, 0)
 	var ranks []int
 	if err == nil {
 		if read {

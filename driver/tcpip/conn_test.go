@@ -17,30 +17,30 @@ import (
 	"github.com/stretchr/testify/require"
 	"gvisor.dev/gvisor/pkg/tcpip"
 
-	"hvia/driver"
+	"hvia/host"
 )
 
 // accept listens at the port and takes one connection.
-func accept(th *driver.Thread, s *Stack) (*Conn, error) {
+func accept(th *host.Thread, s *Stack) (*Conn, error) {
 	l, err := s.Listen(th, port)
 	if err != nil {
 		return nil, err
 	}
-	return l.Accept(th, driver.Never)
+	return l.Accept(th, host.Never)
 }
 
 // pair runs a client on node 0 and a server on node 1 that are connected.
-func pair(t *testing.T, r rules, client, server func(th *driver.Thread, c *Conn) error) *world {
+func pair(t *testing.T, r rules, client, server func(th *host.Thread, c *Conn) error) *world {
 	t.Helper()
 	f, err := play(t, r,
-		program{0, func(th *driver.Thread, s *Stack) error {
-			c, err := s.Dial(th, there(1), driver.Never)
+		program{0, func(th *host.Thread, s *Stack) error {
+			c, err := s.Dial(th, there(1), host.Never)
 			if err != nil {
 				return err
 			}
 			return client(th, c)
 		}},
-		program{1, func(th *driver.Thread, s *Stack) error {
+		program{1, func(th *host.Thread, s *Stack) error {
 			c, err := accept(th, s)
 			if err != nil {
 				return err
@@ -52,13 +52,13 @@ func pair(t *testing.T, r rules, client, server func(th *driver.Thread, c *Conn)
 }
 
 func TestAddresses(t *testing.T) {
-	pair(t, gigabit(), func(_ *driver.Thread, c *Conn) error {
+	pair(t, gigabit(), func(_ *host.Thread, c *Conn) error {
 		assert.Equal(t, "10.0.0.2:7", c.RemoteAddr().String())
 		assert.Equal(t, "tcp", c.RemoteAddr().Network())
 		assert.Equal(t, "10.0.0.1", c.LocalAddr().(*net.TCPAddr).IP.String())
 		assert.GreaterOrEqual(t, c.LocalAddr().(*net.TCPAddr).Port, 1024)
 		return c.Close()
-	}, func(_ *driver.Thread, c *Conn) error {
+	}, func(_ *host.Thread, c *Conn) error {
 		assert.Equal(t, "10.0.0.2:7", c.LocalAddr().String())
 		assert.Equal(t, "10.0.0.1", c.RemoteAddr().(*net.TCPAddr).IP.String())
 		return c.Close()
@@ -72,14 +72,14 @@ func TestOneByteWrites(t *testing.T) {
 		r := gigabit()
 		r.config = func(int) Config { return Config{Delay: delay} }
 		data := pattern(3, n)
-		f := pair(t, r, func(_ *driver.Thread, c *Conn) error {
+		f := pair(t, r, func(_ *host.Thread, c *Conn) error {
 			for i := range data {
 				if k, err := c.Write(data[i : i+1]); k != 1 || err != nil {
 					return fmt.Errorf("%d bytes: %w", k, err)
 				}
 			}
 			return c.Close()
-		}, func(_ *driver.Thread, c *Conn) error {
+		}, func(_ *host.Thread, c *Conn) error {
 			got, err := io.ReadAll(c)
 			assert.Equal(t, data, got)
 			return errors.Join(err, c.Close())
@@ -99,9 +99,9 @@ func TestCosts(t *testing.T) {
 	const n = 100
 	costs := testCosts()
 	r := gigabit()
-	var asked, answered driver.Time
-	f := pair(t, r, func(th *driver.Thread, c *Conn) error {
-		if err := th.Sleep(driver.Millisecond); err != nil {
+	var asked, answered host.Time
+	f := pair(t, r, func(th *host.Thread, c *Conn) error {
+		if err := th.Sleep(host.Millisecond); err != nil {
 			return err
 		}
 		before, began := th.Spent(), th.Now()
@@ -109,10 +109,10 @@ func TestCosts(t *testing.T) {
 			return err
 		}
 		spent := th.Spent().Less(before)
-		assert.Equal(t, costs.Trap, spent[driver.LayerTrap])
-		assert.Equal(t, costs.Copy(n), spent[driver.LayerCopy])
-		assert.Equal(t, costs.SendPacket, spent[driver.LayerProtocol])
-		assert.Zero(t, spent[driver.LayerPoll])
+		assert.Equal(t, costs.Trap, spent[host.LayerTrap])
+		assert.Equal(t, costs.Copy(n), spent[host.LayerCopy])
+		assert.Equal(t, costs.SendPacket, spent[host.LayerProtocol])
+		assert.Zero(t, spent[host.LayerPoll])
 		assert.Equal(t, began+spent.Total(), th.Now())
 		asked = th.Now()
 		before = th.Spent()
@@ -120,13 +120,13 @@ func TestCosts(t *testing.T) {
 			return err
 		}
 		spent = th.Spent().Less(before)
-		assert.Equal(t, costs.Trap, spent[driver.LayerTrap])
-		assert.Equal(t, costs.Switch, spent[driver.LayerSwitch])
-		assert.Equal(t, costs.Copy(n), spent[driver.LayerCopy])
-		assert.Zero(t, spent[driver.LayerPoll])
+		assert.Equal(t, costs.Trap, spent[host.LayerTrap])
+		assert.Equal(t, costs.Switch, spent[host.LayerSwitch])
+		assert.Equal(t, costs.Copy(n), spent[host.LayerCopy])
+		assert.Zero(t, spent[host.LayerPoll])
 		answered = th.Now()
 		return c.Close()
-	}, func(th *driver.Thread, c *Conn) error {
+	}, func(th *host.Thread, c *Conn) error {
 		b := make([]byte, n)
 		if _, err := c.Read(b); err != nil {
 			return err
@@ -147,10 +147,10 @@ func TestCosts(t *testing.T) {
 func TestReadTakesWhatArrives(t *testing.T) {
 	const n = 40 * segment
 	largest := 0
-	pair(t, gigabit(), func(_ *driver.Thread, c *Conn) error {
+	pair(t, gigabit(), func(_ *host.Thread, c *Conn) error {
 		_, err := c.Write(make([]byte, n))
 		return errors.Join(err, c.Close())
-	}, func(_ *driver.Thread, c *Conn) error {
+	}, func(_ *host.Thread, c *Conn) error {
 		b := make([]byte, n)
 		for got := 0; got < n; {
 			k, err := c.Read(b)
@@ -170,8 +170,8 @@ func TestReadTakesWhatArrives(t *testing.T) {
 
 func TestConnectionRefused(t *testing.T) {
 	_, err := play(t, gigabit(),
-		program{0, func(th *driver.Thread, s *Stack) error {
-			_, err := s.Dial(th, there(1), driver.Never)
+		program{0, func(th *host.Thread, s *Stack) error {
+			_, err := s.Dial(th, there(1), host.Never)
 			var op *net.OpError
 			assert.ErrorIs(t, err, syscall.ECONNREFUSED)
 			if assert.ErrorAs(t, err, &op) {
@@ -180,27 +180,27 @@ func TestConnectionRefused(t *testing.T) {
 			}
 			return nil
 		}},
-		program{1, func(th *driver.Thread, _ *Stack) error { return th.Sleep(driver.Millisecond) }})
+		program{1, func(th *host.Thread, _ *Stack) error { return th.Sleep(host.Millisecond) }})
 	require.NoError(t, err)
 }
 
 // Nobody answers for the address: resolution gives up after three requests.
 func TestHostUnreachableAndTimeout(t *testing.T) {
 	f, err := play(t, gigabit(),
-		program{0, func(th *driver.Thread, s *Stack) error {
-			_, err := s.Dial(th, there(5), driver.Never)
+		program{0, func(th *host.Thread, s *Stack) error {
+			_, err := s.Dial(th, there(5), host.Never)
 			assert.ErrorIs(t, err, syscall.EHOSTUNREACH)
 			began := th.Now()
-			_, err = s.Dial(th, there(5), 500*driver.Millisecond)
+			_, err = s.Dial(th, there(5), 500*host.Millisecond)
 			var op *net.OpError
 			assert.ErrorIs(t, err, os.ErrDeadlineExceeded)
 			if assert.ErrorAs(t, err, &op) {
 				assert.True(t, op.Timeout())
 			}
 			costs := testCosts()
-			assert.Equal(t, began+costs.Trap+500*driver.Millisecond+costs.Tcp.Wake+costs.Switch, th.Now())
-			_, err = s.Dial(th, netip.AddrPortFrom(s.Address(), port), driver.Never)
-			assert.ErrorIs(t, err, driver.ErrInvalidParameter)
+			assert.Equal(t, began+costs.Trap+500*host.Millisecond+costs.Tcp.Wake+costs.Switch, th.Now())
+			_, err = s.Dial(th, netip.AddrPortFrom(s.Address(), port), host.Never)
+			assert.ErrorIs(t, err, host.ErrInvalidParameter)
 			return nil
 		}})
 	require.NoError(t, err)
@@ -211,7 +211,7 @@ func TestHostUnreachableAndTimeout(t *testing.T) {
 
 // A peer that closes with bytes unread resets the connection.
 func TestReset(t *testing.T) {
-	pair(t, gigabit(), func(th *driver.Thread, c *Conn) error {
+	pair(t, gigabit(), func(th *host.Thread, c *Conn) error {
 		if _, err := c.Write([]byte("nobody reads this")); err != nil {
 			return err
 		}
@@ -220,8 +220,8 @@ func TestReset(t *testing.T) {
 		_, err = c.Write([]byte("x"))
 		assert.Error(t, err)
 		return c.Close()
-	}, func(th *driver.Thread, c *Conn) error {
-		if err := th.Sleep(driver.Millisecond); err != nil {
+	}, func(th *host.Thread, c *Conn) error {
+		if err := th.Sleep(host.Millisecond); err != nil {
 			return err
 		}
 		return c.Close()
@@ -230,7 +230,7 @@ func TestReset(t *testing.T) {
 
 // A writer that has ended its direction may read on, and the other side may write on.
 func TestHalfClose(t *testing.T) {
-	pair(t, gigabit(), func(_ *driver.Thread, c *Conn) error {
+	pair(t, gigabit(), func(_ *host.Thread, c *Conn) error {
 		if err := c.CloseWrite(); err != nil {
 			return err
 		}
@@ -239,7 +239,7 @@ func TestHalfClose(t *testing.T) {
 		got, err := io.ReadAll(c)
 		assert.Equal(t, "still there", string(got))
 		return errors.Join(err, c.Close())
-	}, func(_ *driver.Thread, c *Conn) error {
+	}, func(_ *host.Thread, c *Conn) error {
 		n, err := c.Read(make([]byte, 1))
 		assert.Zero(t, n)
 		assert.Equal(t, io.EOF, err)
@@ -250,7 +250,7 @@ func TestHalfClose(t *testing.T) {
 
 // A writer is held up when the buffers of both sides are full, and goes on when the reader does.
 func TestBuffersFull(t *testing.T) {
-	const pause, n = 50 * driver.Millisecond, 400 << 10
+	const pause, n = 50 * host.Millisecond, 400 << 10
 	r := gigabit()
 	r.config = func(int) Config { return Config{SendBuffer: 32 << 10, ReceiveBuffer: 64 << 10} }
 	data := pattern(4, n)
@@ -258,14 +258,14 @@ func TestBuffersFull(t *testing.T) {
 		assert.EqualValues(t, 32<<10, c.c.ep.SocketOptions().GetSendBufferSize())
 		assert.EqualValues(t, 64<<10, c.c.ep.SocketOptions().GetReceiveBufferSize())
 	}
-	pair(t, r, func(th *driver.Thread, c *Conn) error {
+	pair(t, r, func(th *host.Thread, c *Conn) error {
 		began := th.Now()
 		k, err := c.Write(data)
 		assert.Equal(t, n, k)
 		sizes(c)
 		assert.Greater(t, th.Now()-began, pause/2)
 		return errors.Join(err, c.Close())
-	}, func(th *driver.Thread, c *Conn) error {
+	}, func(th *host.Thread, c *Conn) error {
 		if err := th.Sleep(pause); err != nil {
 			return err
 		}
@@ -287,31 +287,31 @@ func TestDeadlines(t *testing.T) {
 			assert.True(t, e.Timeout())
 		}
 	}
-	pair(t, r, func(th *driver.Thread, c *Conn) error {
-		end := th.Now() + 3*driver.Millisecond
+	pair(t, r, func(th *host.Thread, c *Conn) error {
+		end := th.Now() + 3*host.Millisecond
 		require.NoError(t, c.SetReadDeadline(At(end)))
 		_, err := c.Read(make([]byte, 1))
 		timeout(err)
-		assert.InDelta(t, float64(end+costs.Tcp.Wake+costs.Switch), float64(th.Now()), float64(driver.Nanosecond))
+		assert.InDelta(t, float64(end+costs.Tcp.Wake+costs.Switch), float64(th.Now()), float64(host.Nanosecond))
 		began := th.Now()
 		_, err = c.Read(make([]byte, 1)) // it is over for good
 		timeout(err)
 		assert.Equal(t, began+costs.Trap, th.Now())
-		end = th.Now() + 20*driver.Millisecond
+		end = th.Now() + 20*host.Millisecond
 		require.NoError(t, c.SetWriteDeadline(At(end)))
 		n, err := c.Write(make([]byte, 1<<20))
 		timeout(err)
-		assert.InDelta(t, float64(end+costs.Tcp.Wake+costs.Switch), float64(th.Now()), float64(20*driver.Microsecond), "with the copy of a segment")
+		assert.InDelta(t, float64(end+costs.Tcp.Wake+costs.Switch), float64(th.Now()), float64(20*host.Microsecond), "with the copy of a segment")
 		assert.Greater(t, n, 32<<10)
 		assert.Less(t, n, 1<<18)
-		require.NoError(t, c.SetDeadline(At(driver.Never))) // none
+		require.NoError(t, c.SetDeadline(At(host.Never))) // none
 		_, err = c.Write([]byte("x")[:0])
 		assert.NoError(t, err)
 		_, err = c.Read(make([]byte, 1))
 		assert.Equal(t, io.EOF, err)
 		return c.Close()
-	}, func(th *driver.Thread, c *Conn) error {
-		if err := th.Sleep(50 * driver.Millisecond); err != nil {
+	}, func(th *host.Thread, c *Conn) error {
+		if err := th.Sleep(50 * host.Millisecond); err != nil {
 			return err
 		}
 		if err := c.CloseWrite(); err != nil {
@@ -325,14 +325,14 @@ func TestDeadlines(t *testing.T) {
 // A deadline that another thread sets ends a call that is blocked, one that is taken away does not.
 func TestDeadlineOfBlockedRead(t *testing.T) {
 	var shared *Conn
-	var reader driver.Time
+	var reader host.Time
 	costs := testCosts()
 	_, err := play(t, gigabit(),
-		program{0, func(th *driver.Thread, s *Stack) (err error) {
-			if shared, err = s.Dial(th, there(1), driver.Never); err != nil {
+		program{0, func(th *host.Thread, s *Stack) (err error) {
+			if shared, err = s.Dial(th, there(1), host.Never); err != nil {
 				return err
 			}
-			if err := shared.SetReadDeadline(At(5 * driver.Millisecond)); err != nil {
+			if err := shared.SetReadDeadline(At(5 * host.Millisecond)); err != nil {
 				return err
 			}
 			_, err = shared.Read(make([]byte, 1))
@@ -340,20 +340,20 @@ func TestDeadlineOfBlockedRead(t *testing.T) {
 			reader = th.Now()
 			return shared.Close()
 		}},
-		program{0, func(th *driver.Thread, _ *Stack) error {
-			if err := th.Sleep(2 * driver.Millisecond); err != nil {
+		program{0, func(th *host.Thread, _ *Stack) error {
+			if err := th.Sleep(2 * host.Millisecond); err != nil {
 				return err
 			}
 			c := shared.On(th)
-			if err := c.SetDeadline(At(driver.Never)); err != nil {
+			if err := c.SetDeadline(At(host.Never)); err != nil {
 				return err
 			}
-			if err := th.Sleep(8 * driver.Millisecond); err != nil {
+			if err := th.Sleep(8 * host.Millisecond); err != nil {
 				return err
 			}
-			return c.SetReadDeadline(At(th.Now() - driver.Nanosecond))
+			return c.SetReadDeadline(At(th.Now() - host.Nanosecond))
 		}},
-		program{1, func(th *driver.Thread, s *Stack) error {
+		program{1, func(th *host.Thread, s *Stack) error {
 			c, err := accept(th, s)
 			if err != nil {
 				return err
@@ -362,5 +362,5 @@ func TestDeadlineOfBlockedRead(t *testing.T) {
 			return errors.Join(err, c.Close())
 		}})
 	require.NoError(t, err)
-	assert.Equal(t, 10*driver.Millisecond+costs.Tcp.Wake+costs.Switch, reader)
+	assert.Equal(t, 10*host.Millisecond+costs.Tcp.Wake+costs.Switch, reader)
 }

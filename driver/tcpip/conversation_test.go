@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"hvia/driver"
+	"hvia/host"
 )
 
 // sum is the Internet checksum over pieces of which all but the last have an even length.
@@ -152,8 +153,8 @@ func TestEachSegmentIsAcknowledged(t *testing.T) {
 	for _, v := range []struct {
 		sack  bool
 		size  int
-		costs driver.KernelCosts
-	}{{false, 1448, testCosts()}, {true, 1420, testCosts()}, {true, 1420, driver.KernelCosts{}}} {
+		costs host.KernelCosts
+	}{{false, 1448, testCosts()}, {true, 1420, testCosts()}, {true, 1420, host.KernelCosts{}}} {
 		r := gigabit()
 		r.costs = v.costs
 		r.config = func(int) Config { return Config{Sack: v.sack} }
@@ -203,11 +204,11 @@ func TestFastRetransmitAndTimeout(t *testing.T) {
 		name     string
 		size     int
 		drop     int // which segment with data
-		min, max driver.Time
+		min, max host.Time
 	}{
-		{"none", 64 << 10, -1, 0, 5 * driver.Millisecond},
-		{"in the middle", 64 << 10, 20, 0, 5 * driver.Millisecond},
-		{"the last", 20 * segment, 19, 200 * driver.Millisecond, 300 * driver.Millisecond},
+		{"none", 64 << 10, -1, 0, 5 * host.Millisecond},
+		{"in the middle", 64 << 10, 20, 0, 5 * host.Millisecond},
+		{"the last", 20 * segment, 19, 200 * host.Millisecond, 300 * host.Millisecond},
 	} {
 		t.Run(v.name, func(t *testing.T) {
 			r := gigabit()

@@ -5,7 +5,7 @@
 // host's virtual clock.
 //
 //	stack, err := tcpip.Open(t, h, tcpip.Config{})
-//	conn, err := stack.Dial(t, netip.AddrPortFrom(tcpip.Address(1), 7), driver.Second)
+//	conn, err := stack.Dial(t, netip.AddrPortFrom(tcpip.Address(1), 7), host.Second)
 //	conn.Write(request)
 //
 // A Conn is a net.Conn of one thread: its calls take the thread's virtual time,

@@ -16,6 +16,8 @@ import (
 
 	"hvia/driver"
 	"hvia/driver/drivertest"
+	"hvia/host"
+	"hvia/host/mem"
 	"hvia/layout"
 	"hvia/sim/bridge"
 )
@@ -30,7 +32,7 @@ type world struct {
 	rules rules
 
 	mu      sync.Mutex
-	now     driver.Time
+	now     host.Time
 	nodes   []*worldNode
 	ports   []*worldPort // by (node, rank)
 	absent  int          // ports that have not begun
@@ -41,16 +43,16 @@ type world struct {
 
 // rules are what a test may change of a world.
 type rules struct {
-	costs  driver.KernelCosts
-	delay  driver.Time // of the wire
-	rate   driver.Time // for each byte on the wire
+	costs  host.KernelCosts
+	delay  host.Time // of the wire
+	rate   host.Time // for each byte on the wire
 	lose   func(from, n int, frame []byte) bool
 	config func(node int) Config
 }
 
 // tracedFrame is a frame on the wire, with the time at which it was handed to it.
 type tracedFrame struct {
-	at    driver.Time
+	at    host.Time
 	from  int
 	frame []byte
 	lost  bool
@@ -58,36 +60,36 @@ type tracedFrame struct {
 
 type worldNode struct {
 	index    int
-	free     driver.Time // end of what was charged
-	wire     driver.Time // when the wire away from it is free
+	free     host.Time // end of what was charged
+	wire     host.Time // when the wire away from it is free
 	arriving []tracedFrame
 	sent     int
 	kick     bool
 	done     int // programs that have ended
 	programs int
-	memory   *driver.Memory
+	memory   *mem.Memory
 	protocol driver.Protocol
-	agent    *driver.Thread
+	agent    *host.Thread
 	services int
 }
 
 type worldPort struct {
 	w       *world
-	id      driver.ThreadID
+	id      host.ThreadID
 	node    *worldNode
-	clock   driver.Time
+	clock   host.Time
 	begun   bool
 	gone    bool
 	waiting bool
 	wait    bridge.Wait
-	due     driver.Time
+	due     host.Time
 	reason  layout.BridgeReason
 	wake    chan bridge.Wake
 }
 
-func (p *worldPort) Clock() driver.Time { return p.clock }
-func (p *worldPort) Timed() bool        { return true }
-func (p *worldPort) Nodes() int         { return len(p.w.nodes) }
+func (p *worldPort) Clock() host.Time { return p.clock }
+func (p *worldPort) Timed() bool      { return true }
+func (p *worldPort) Nodes() int       { return len(p.w.nodes) }
 
 func (p *worldPort) Begin(ctx context.Context) error {
 	if p.begun {
@@ -122,8 +124,8 @@ func (p *worldPort) Park(_ context.Context, w bridge.Wait) (bridge.Wake, error) 
 		p.begun = true
 		f.absent--
 	}
-	p.wait, p.waiting, p.due, p.reason = w, true, driver.Never, layout.BridgeReasonDeadline
-	if w.Timeout < driver.Never-p.clock {
+	p.wait, p.waiting, p.due, p.reason = w, true, host.Never, layout.BridgeReasonDeadline
+	if w.Timeout < host.Never-p.clock {
 		p.due = p.clock + w.Timeout
 	}
 	switch w.Processor {
@@ -168,7 +170,7 @@ func (f *world) next() {
 		return
 	}
 	var first *worldPort
-	at := driver.Never
+	at := host.Never
 	for _, p := range f.ports {
 		if !p.waiting {
 			continue
@@ -212,12 +214,12 @@ type worldLink struct {
 
 func (l worldLink) Address() driver.MAC { return driver.NodeMAC(l.n.index) }
 
-func (l worldLink) Transmit(t *driver.Thread, head []byte, body []driver.Range, _ func(*driver.Thread)) error {
+func (l worldLink) Transmit(t *host.Thread, head []byte, body []mem.Range, _ func(*host.Thread)) error {
 	if len(body) != 0 {
 		return fmt.Errorf("this NIC gathers nothing")
 	}
 	frame := bytes.Clone(head)
-	if err := t.Spend(driver.LayerProtocol, l.f.rules.costs.SendPacket); err != nil {
+	if err := t.Spend(host.LayerProtocol, l.f.rules.costs.SendPacket); err != nil {
 		return err
 	}
 	f := l.f
@@ -227,7 +229,7 @@ func (l worldLink) Transmit(t *driver.Thread, head []byte, body []driver.Range, 
 	lost := f.rules.lose != nil && f.rules.lose(n.index, n.sent, frame)
 	n.sent++
 	f.trace = append(f.trace, tracedFrame{t.Now(), n.index, frame, lost})
-	n.wire = max(n.wire, t.Now()) + f.rules.rate*driver.Time(max(len(frame), 60)+24)
+	n.wire = max(n.wire, t.Now()) + f.rules.rate*host.Time(max(len(frame), 60)+24)
 	if lost {
 		return nil
 	}
@@ -241,7 +243,7 @@ func (l worldLink) Transmit(t *driver.Thread, head []byte, body []driver.Range, 
 	return nil
 }
 
-func (l worldLink) Reschedule(*driver.Thread) error {
+func (l worldLink) Reschedule(*host.Thread) error {
 	l.f.mu.Lock()
 	defer l.f.mu.Unlock()
 	l.n.kick = true
@@ -249,12 +251,12 @@ func (l worldLink) Reschedule(*driver.Thread) error {
 }
 
 // attach is what a host of a plain NIC does for a protocol.
-func (f *world) attach(n *worldNode) func(*driver.Thread, driver.Protocol) (driver.Link, error) {
-	return func(_ *driver.Thread, p driver.Protocol) (driver.Link, error) {
+func (f *world) attach(n *worldNode) func(*host.Thread, driver.Protocol) (driver.Link, error) {
+	return func(_ *host.Thread, p driver.Protocol) (driver.Link, error) {
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		if n.protocol != nil {
-			return nil, fmt.Errorf("there is a protocol already: %w", driver.ErrInvalidParameter)
+			return nil, fmt.Errorf("there is a protocol already: %w", host.ErrInvalidParameter)
 		}
 		n.protocol, n.kick = p, true
 		return worldLink{f, n}, nil
@@ -270,9 +272,9 @@ func (f *world) serve(n *worldNode) error {
 		if over {
 			return nil
 		}
-		timeout := driver.Never
+		timeout := host.Never
 		if p != nil {
-			if d := p.Deadline(); d != driver.Never {
+			if d := p.Deadline(); d != host.Never {
 				timeout = max(d-n.agent.Now(), 0)
 			}
 		}
@@ -315,19 +317,19 @@ func (f *world) serve(n *worldNode) error {
 // program is what a thread of a node does.
 type program struct {
 	node int
-	main func(t *driver.Thread, s *Stack) error
+	main func(t *host.Thread, s *Stack) error
 }
 
 // costs for tests: all different from 0, so that a missing one shows.
-func testCosts() driver.KernelCosts {
-	return driver.KernelCosts{
-		Trap: 400 * driver.Nanosecond, Switch: 1100 * driver.Nanosecond, SendPacket: 3 * driver.Microsecond, CopyByte: 8929,
-		Tcp: driver.ProtocolCosts{ReceivePacket: 7600 * driver.Nanosecond, Wake: 77 * driver.Microsecond},
+func testCosts() host.KernelCosts {
+	return host.KernelCosts{
+		Trap: 400 * host.Nanosecond, Switch: 1100 * host.Nanosecond, SendPacket: 3 * host.Microsecond, CopyByte: 8929,
+		Tcp: host.ProtocolCosts{ReceivePacket: 7600 * host.Nanosecond, Wake: 77 * host.Microsecond},
 	}
 }
 
 func gigabit() rules {
-	return rules{costs: testCosts(), delay: 500 * driver.Nanosecond, rate: 8 * driver.Nanosecond}
+	return rules{costs: testCosts(), delay: 500 * host.Nanosecond, rate: 8 * host.Nanosecond}
 }
 
 // play runs programs on nodes, each with a stack that is open from the start until the node's
@@ -342,16 +344,16 @@ func play(t *testing.T, r rules, programs ...program) (*world, error) {
 	require.NoError(t, err)
 	defer memory.Close()
 	f := &world{t: t, rules: r}
-	attach := func(n *worldNode, rank int) *driver.Thread {
-		p := &worldPort{w: f, id: driver.ThreadID{Node: n.index, Rank: rank}, node: n, wake: make(chan bridge.Wake, 1)}
+	attach := func(n *worldNode, rank int) *host.Thread {
+		p := &worldPort{w: f, id: host.ThreadID{Node: n.index, Rank: rank}, node: n, wake: make(chan bridge.Wake, 1)}
 		f.ports = append(f.ports, p)
 		f.absent++
-		return driver.NewThread(t.Context(), p, p.id, fmt.Sprint(p.id))
+		return host.NewThread(t.Context(), p, p.id, fmt.Sprint(p.id))
 	}
 	var all sync.WaitGroup
 	var mu sync.Mutex
 	var failed []error
-	run := func(what string, th *driver.Thread, g func() error) func() {
+	run := func(what string, th *host.Thread, g func() error) func() {
 		return func() {
 			if err := th.Begin(); err != nil {
 				t.Error(err)
@@ -373,7 +375,7 @@ func play(t *testing.T, r rules, programs ...program) (*world, error) {
 		defer n.memory.Close()
 		n.agent = attach(n, driver.AgentRank)
 		start = append(start, run(fmt.Sprintf("agent %d", i), n.agent, func() error { return f.serve(n) }))
-		words, err := n.memory.Allocate(driver.PageBytes, driver.Single)
+		words, err := n.memory.Allocate(mem.PageBytes, mem.Single)
 		require.NoError(t, err)
 		var s *Stack
 		rank := 0

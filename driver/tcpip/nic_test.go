@@ -15,6 +15,7 @@ import (
 
 	"hvia/driver"
 	"hvia/driver/drivertest"
+	"hvia/host"
 	"hvia/layout"
 	"hvia/params"
 	"hvia/sim"
@@ -22,10 +23,10 @@ import (
 )
 
 // nicCosts are the costs of a kernel with those of this package's tests.
-type nicCosts struct{ driver.NoCosts }
+type nicCosts struct{ host.NoCosts }
 
-func (nicCosts) Kernel() driver.KernelCosts { return testCosts() }
-func (nicCosts) Interrupt() driver.Time     { return 2 * driver.Microsecond }
+func (nicCosts) Kernel() host.KernelCosts { return testCosts() }
+func (nicCosts) Interrupt() host.Time     { return 2 * host.Microsecond }
 
 // playOnNICs is play on the simulator's plain NICs, with the driver's own kernel agents and a wire
 // that may fail; it returns the run's digest.
@@ -50,7 +51,7 @@ func playOnNICs(t *testing.T, faults string, programs ...program) bridge.Digest 
 	for _, p := range programs {
 		left[p.node]++
 		first := left[p.node] == 1
-		all = append(all, driver.Program{Node: p.node, Main: func(th *driver.Thread, h *driver.Host) (err error) {
+		all = append(all, driver.Program{Node: p.node, Main: func(th *host.Thread, h *driver.Host) (err error) {
 			if first {
 				if stacks[p.node], err = Open(th, h, Config{}); err != nil {
 					return err
@@ -76,13 +77,13 @@ func playOnNICs(t *testing.T, faults string, programs ...program) bridge.Digest 
 func TestOpenOnHosts(t *testing.T) {
 	simulator, err := sim.EchoSimulator(t.Context())
 	require.NoError(t, err)
-	main := func(th *driver.Thread, h *driver.Host) error {
+	main := func(th *host.Thread, h *driver.Host) error {
 		s, err := Open(th, h, Config{})
 		if err != nil {
 			return err
 		}
 		_, err = Open(th, h, Config{})
-		assert.ErrorIs(t, err, driver.ErrInUse)
+		assert.ErrorIs(t, err, host.ErrInUse)
 		return s.Close(th)
 	}
 	c := driver.RunConfig{Device: driver.DeviceMvia, Fabric: sim.Config{Program: simulator, MemoryBytes: 16 << 20}}
@@ -100,11 +101,11 @@ func TestOverPlainNICs(t *testing.T) {
 	digests := map[uint64]bool{}
 	for _, n := range []int{4, 64 << 10, 1 << 20} {
 		var counted [2]Counters
-		var end driver.Time
+		var end host.Time
 		work := transfer(t, pattern(1, n), pattern(2, n/2))
 		for i := range work {
 			main := work[i].main
-			work[i].main = func(th *driver.Thread, s *Stack) error {
+			work[i].main = func(th *host.Thread, s *Stack) error {
 				err := main(th, s)
 				counted[work[i].node], end = s.Counters(), th.Now()
 				return err
@@ -154,7 +155,7 @@ func TestFailingWire(t *testing.T) {
 		work := transfer(t, pattern(1, n), pattern(2, n))
 		for i := range work {
 			main := work[i].main
-			work[i].main = func(th *driver.Thread, s *Stack) error {
+			work[i].main = func(th *host.Thread, s *Stack) error {
 				err := main(th, s)
 				if work[i].node == 0 {
 					again = s.Counters().Retransmitted
@@ -175,7 +176,7 @@ func TestFailingWire(t *testing.T) {
 
 // pingpong is a client that sends n bytes rounds times and gets them back; each sets the client's
 // time for the last half of them.
-func pingpong(n, rounds int, took *driver.Time) []program {
+func pingpong(n, rounds int, took *host.Time) []program {
 	turn := func(c *Conn, b []byte, first bool) error {
 		if first {
 			if _, err := c.Write(b); err != nil {
@@ -192,13 +193,13 @@ func pingpong(n, rounds int, took *driver.Time) []program {
 		return nil
 	}
 	return []program{
-		{0, func(th *driver.Thread, s *Stack) error {
-			c, err := s.Dial(th, there(1), driver.Never)
+		{0, func(th *host.Thread, s *Stack) error {
+			c, err := s.Dial(th, there(1), host.Never)
 			if err != nil {
 				return err
 			}
 			b := make([]byte, n)
-			began := driver.Time(0)
+			began := host.Time(0)
 			for i := range 2 * rounds {
 				if i == rounds {
 					began = th.Now()
@@ -207,10 +208,10 @@ func pingpong(n, rounds int, took *driver.Time) []program {
 					return err
 				}
 			}
-			*took = (th.Now() - began) / driver.Time(2*rounds)
+			*took = (th.Now() - began) / host.Time(2*rounds)
 			return c.Close()
 		}},
-		{1, func(th *driver.Thread, s *Stack) error {
+		{1, func(th *host.Thread, s *Stack) error {
 			c, err := accept(th, s)
 			if err != nil {
 				return err
@@ -234,29 +235,29 @@ func pingpong(n, rounds int, took *driver.Time) []program {
 // 64 KiB go as fast as a host can receive segments.
 func TestPingPongOverPlainNICs(t *testing.T) {
 	c := testCosts()
-	half := map[int]driver.Time{}
+	half := map[int]host.Time{}
 	for _, n := range []int{4, 64, 1024, 4096, 16 << 10, 64 << 10} {
-		var took driver.Time
+		var took host.Time
 		playOnNICs(t, "", pingpong(n, 10, &took)...)
 		t.Logf("%d bytes: %v, %.1f MB/s", n, took, float64(n)/float64(took)*1e6)
 		half[n] = took
 	}
-	way := c.Trap + c.Copy(4) + c.SendPacket + params.NICTransmitTime*driver.Picosecond + params.NICReceiveTime*driver.Picosecond +
+	way := c.Trap + c.Copy(4) + c.SendPacket + params.NICTransmitTime*host.Picosecond + params.NICReceiveTime*host.Picosecond +
 		nicCosts{}.Interrupt() + c.Tcp.ReceivePacket + c.Tcp.Wake + c.Switch + c.Copy(4)
 	assert.Greater(t, half[4], way)
-	assert.Less(t, half[4], way+5*driver.Microsecond)
+	assert.Less(t, half[4], way+5*host.Microsecond)
 	// The receiver's work for a segment: interrupt, packet, acknowledgement, copy.
 	work := nicCosts{}.Interrupt() + c.Tcp.ReceivePacket + c.SendPacket + c.Copy(segment)
 	assert.InEpsilon(t, float64(work), float64(half[64<<10]-half[16<<10])/float64((48<<10)/segment), 0.15)
 }
 
 // freePort is that of a fabric in free mode.
-type freePort struct{ driver.Port }
+type freePort struct{ host.Port }
 
 func (freePort) Timed() bool { return false }
 
 func TestFreeModeIsRefused(t *testing.T) {
-	th := driver.NewThread(t.Context(), freePort{}, driver.ThreadID{Rank: 1}, "free")
+	th := host.NewThread(t.Context(), freePort{}, host.ThreadID{Rank: 1}, "free")
 	_, err := Open(th, &driver.Host{}, Config{})
 	assert.ErrorIs(t, err, ErrFreeMode)
 }

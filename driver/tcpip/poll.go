@@ -7,17 +7,17 @@ import (
 
 	"gvisor.dev/gvisor/pkg/waiter"
 
-	"hvia/driver"
+	"hvia/host"
 )
 
 // Poll waits until a Read of one of several connections would not wait, as
 // poll(2) does, and returns the first such one's place among them, or -1 when the
 // timeout came first. It is one system call, and costs what a Read that waits costs, without
 // the copy.
-func (s *Stack) Poll(t *driver.Thread, conns []*Conn, timeout driver.Time) (int, error) {
+func (s *Stack) Poll(t *host.Thread, conns []*Conn, timeout host.Time) (int, error) {
 	for i, c := range conns {
 		if c.c.stack != s {
-			return -1, fmt.Errorf("tcpip: poll on node %d: connection %d is one of another stack: %w", s.node, i, driver.ErrInvalidParameter)
+			return -1, fmt.Errorf("tcpip: poll on node %d: connection %d is one of another stack: %w", s.node, i, host.ErrInvalidParameter)
 		}
 	}
 	fail := func(err error) (int, error) {
@@ -30,14 +30,14 @@ func (s *Stack) Poll(t *driver.Thread, conns []*Conn, timeout driver.Time) (int,
 	first := -1
 	ready := func() bool {
 		for i, c := range conns {
-			if c.c.open(driver.Never, 0) != nil || c.c.ep.Readiness(waiter.ReadableEvents|waiter.EventErr|waiter.EventHUp) != 0 {
+			if c.c.open(host.Never, 0) != nil || c.c.ep.Readiness(waiter.ReadableEvents|waiter.EventErr|waiter.EventHUp) != 0 {
 				first = i
 				return true
 			}
 		}
 		return s.closed
 	}
-	ok, err := s.block(t, nil, func() driver.Time { return end }, ready)
+	ok, err := s.block(t, nil, func() host.Time { return end }, ready)
 	if err != nil {
 		return fail(err)
 	}

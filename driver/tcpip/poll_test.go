@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"hvia/driver"
+	"hvia/host"
 )
 
 // Poll says which connection has something, in the order in which they are named, that
@@ -18,37 +18,37 @@ import (
 func TestPoll(t *testing.T) {
 	costs := testCosts()
 	var other *Conn
-	_, err := play(t, gigabit(), program{0, func(th *driver.Thread, s *Stack) error {
+	_, err := play(t, gigabit(), program{0, func(th *host.Thread, s *Stack) error {
 		var conns []*Conn
 		for i := range 2 {
 			l, err := s.Listen(th, uint16(100+i))
 			if err != nil {
 				return err
 			}
-			c, err := l.Accept(th, driver.Never)
+			c, err := l.Accept(th, host.Never)
 			if err != nil {
 				return err
 			}
 			conns = append(conns, c)
 		}
 		began, before := th.Now(), th.Spent()
-		i, err := s.Poll(th, conns, driver.Millisecond)
+		i, err := s.Poll(th, conns, host.Millisecond)
 		if err != nil {
 			return err
 		}
 		assert.Equal(t, -1, i, "nothing came")
-		assert.GreaterOrEqual(t, th.Now(), began+driver.Millisecond)
+		assert.GreaterOrEqual(t, th.Now(), began+host.Millisecond)
 		spent := th.Spent().Less(before)
-		assert.Equal(t, costs.Trap, spent[driver.LayerTrap])
-		assert.Equal(t, costs.Switch, spent[driver.LayerSwitch])
-		assert.Zero(t, spent[driver.LayerCopy]+spent[driver.LayerPoll])
+		assert.Equal(t, costs.Trap, spent[host.LayerTrap])
+		assert.Equal(t, costs.Switch, spent[host.LayerSwitch])
+		assert.Zero(t, spent[host.LayerCopy]+spent[host.LayerPoll])
 
 		b := make([]byte, 10)
 		for _, want := range []struct {
 			place, bytes int
 			end          error
 		}{{1, 5, nil}, {0, 3, nil}, {0, 0, io.EOF}} {
-			i, err := s.Poll(th, conns, driver.Second)
+			i, err := s.Poll(th, conns, host.Second)
 			if err != nil {
 				return err
 			}
@@ -61,7 +61,7 @@ func TestPoll(t *testing.T) {
 				return err
 			}
 			assert.Equal(t, 1, i)
-			assert.Zero(t, th.Spent().Less(before)[driver.LayerSwitch])
+			assert.Zero(t, th.Spent().Less(before)[host.LayerSwitch])
 			n, err := conns[want.place].Read(b)
 			assert.Equal(t, want.bytes, n)
 			if want.end == nil {
@@ -71,7 +71,7 @@ func TestPoll(t *testing.T) {
 			}
 		}
 		_, err = s.Poll(th, []*Conn{conns[0], other}, 0)
-		assert.ErrorIs(t, err, driver.ErrInvalidParameter)
+		assert.ErrorIs(t, err, host.ErrInvalidParameter)
 		assert.ErrorContains(t, err, "connection 1 is one of another stack")
 		for _, c := range conns {
 			if err := c.Close(); err != nil {
@@ -79,13 +79,13 @@ func TestPoll(t *testing.T) {
 			}
 		}
 		return nil
-	}}, program{1, func(th *driver.Thread, s *Stack) error {
+	}}, program{1, func(th *host.Thread, s *Stack) error {
 		var conns []*Conn
 		for i := range 2 {
-			if err := th.Sleep(100 * driver.Microsecond); err != nil { // it listens by then
+			if err := th.Sleep(100 * host.Microsecond); err != nil { // it listens by then
 				return err
 			}
-			c, err := s.Dial(th, netip.AddrPortFrom(Address(0), uint16(100+i)), driver.Never)
+			c, err := s.Dial(th, netip.AddrPortFrom(Address(0), uint16(100+i)), host.Never)
 			if err != nil {
 				return err
 			}
@@ -97,14 +97,14 @@ func TestPoll(t *testing.T) {
 			func() error { _, err := conns[0].Write(make([]byte, 3)); return err },
 			conns[0].Close,
 		} {
-			if err := th.Sleep(2 * driver.Millisecond); err != nil {
+			if err := th.Sleep(2 * host.Millisecond); err != nil {
 				return err
 			}
 			if err := do(); err != nil {
 				return err
 			}
 		}
-		if err := th.Sleep(2 * driver.Millisecond); err != nil {
+		if err := th.Sleep(2 * host.Millisecond); err != nil {
 			return err
 		}
 		return conns[1].Close()

@@ -20,7 +20,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"hvia/driver"
+	"hvia/host"
 )
 
 // digest is a trace in one number: every frame, its time, its sender, its fate.
@@ -53,23 +53,23 @@ func crowd(t *testing.T, seed uint64) (rules, []program) {
 		data := pattern(seed+uint64(i), 40_000)
 		from, to := i%2, 1-i%2
 		all = append(all,
-			program{to, func(th *driver.Thread, s *Stack) error {
+			program{to, func(th *host.Thread, s *Stack) error {
 				l, err := s.Listen(th, on)
 				if err != nil {
 					return err
 				}
-				c, err := l.Accept(th, driver.Never)
+				c, err := l.Accept(th, host.Never)
 				if err != nil {
 					return err
 				}
 				_, err = io.Copy(struct{ io.Writer }{c}, struct{ io.Reader }{c})
 				return errors.Join(err, c.Close(), l.Close(th))
 			}},
-			program{from, func(th *driver.Thread, s *Stack) error {
-				if err := th.Sleep(driver.Microsecond); err != nil {
+			program{from, func(th *host.Thread, s *Stack) error {
+				if err := th.Sleep(host.Microsecond); err != nil {
 					return err
 				}
-				c, err := s.Dial(th, netip.AddrPortFrom(Address(to), on), driver.Never)
+				c, err := s.Dial(th, netip.AddrPortFrom(Address(to), on), host.Never)
 				if err != nil {
 					return err
 				}
@@ -87,12 +87,12 @@ func crowd(t *testing.T, seed uint64) (rules, []program) {
 				}
 				return c.Close()
 			}},
-			program{from, func(th *driver.Thread, s *Stack) error {
-				if err := th.Sleep(100 * driver.Microsecond); err != nil {
+			program{from, func(th *host.Thread, s *Stack) error {
+				if err := th.Sleep(100 * host.Microsecond); err != nil {
 					return err
 				}
 				for range 4 { // nobody accepts these, and soon nobody listens
-					c, err := s.Dial(th, netip.AddrPortFrom(Address(to), 300), 20*driver.Millisecond)
+					c, err := s.Dial(th, netip.AddrPortFrom(Address(to), 300), 20*host.Millisecond)
 					if err == nil {
 						_, _ = c.Write([]byte("hello"))
 						_ = c.Close()
@@ -102,13 +102,13 @@ func crowd(t *testing.T, seed uint64) (rules, []program) {
 			}})
 	}
 	for node := range 2 {
-		all = append(all, program{node, func(th *driver.Thread, s *Stack) error {
+		all = append(all, program{node, func(th *host.Thread, s *Stack) error {
 			l, err := s.Listen(th, 300)
 			if err != nil {
 				return err
 			}
 			// The backlog has handshakes under way at this instant.
-			return errors.Join(th.Sleep(310*driver.Microsecond), l.Close(th))
+			return errors.Join(th.Sleep(310*host.Microsecond), l.Close(th))
 		}})
 	}
 	return r, all

@@ -20,6 +20,8 @@ import (
 	"gvisor.dev/gvisor/pkg/waiter"
 
 	"hvia/driver"
+	"hvia/host"
+	"hvia/host/mem"
 )
 
 // Congestion controls that the stack has.
@@ -41,8 +43,8 @@ type Config struct {
 	// Sack is selective acknowledgement. The stack then keeps room for it in every
 	// segment: a full one has 1,420 bytes of data instead of 1,448.
 	Sack       bool
-	Congestion string      // Reno
-	Linger     driver.Time // how long Close waits for what the peers have not acknowledged: 1 s
+	Congestion string    // Reno
+	Linger     host.Time // how long Close waits for what the peers have not acknowledged: 1 s
 }
 
 const (
@@ -77,14 +79,14 @@ const (
 // the node but the agent's.
 type Stack struct {
 	node  int
-	costs driver.KernelCosts
+	costs host.KernelCosts
 	nic   driver.Link
-	words *driver.Buffer // one word for each thread of the node, by rank
+	words *mem.Buffer // one word for each thread of the node, by rank
 	clock clock
 	net   *stack.Stack
 	link  *endpoint
 
-	linger  driver.Time
+	linger  host.Time
 	segment int // bytes of data in a full segment
 
 	// mu is for the race detector, and for threads of a fabric that lets two of
@@ -94,8 +96,8 @@ type Stack struct {
 	closed  bool // no calls from programs any more
 	gone    bool // the stack is at rest for good
 	sending bool
-	told    driver.Time // the deadline that the agent knows of
-	sockets []*socket   // in the order of their making
+	told    host.Time // the deadline that the agent knows of
+	sockets []*socket // in the order of their making
 	prune   int
 	waiting []*sleeper // in the order in which they came
 }
@@ -117,17 +119,17 @@ type sleeper struct {
 	of    *connection // nil if it waits for something else
 	ready func() bool
 	done  bool
-	since driver.Time // when what it waited for was there
+	since host.Time // when what it waited for was there
 }
 
 // Open starts TCP/IP on a host with a plain NIC (driver.DeviceMvia), beside M-VIA, once for
 // each host, in timed mode. Who opens it closes it. driver.ErrUnsupported if the host has no plain NIC,
-// driver.ErrInUse if it has a stack already, ErrFreeMode.
-func Open(t *driver.Thread, h *driver.Host, c Config) (*Stack, error) {
+// host.ErrInUse if it has a stack already, ErrFreeMode.
+func Open(t *host.Thread, h *driver.Host, c Config) (*Stack, error) {
 	if !t.Timed() {
 		return nil, fmt.Errorf("tcpip: open the stack of node %d: %w", h.Node(), ErrFreeMode)
 	}
-	words, err := h.Allocate(t, driver.PageBytes, driver.Single)
+	words, err := h.Allocate(t, mem.PageBytes, mem.Single)
 	if err != nil {
 		return nil, fmt.Errorf("tcpip: open the stack of node %d: %w", h.Node(), err)
 	}
@@ -135,8 +137,8 @@ func Open(t *driver.Thread, h *driver.Host, c Config) (*Stack, error) {
 }
 
 // open makes a stack on any NIC.
-func open(node int, attach func(*driver.Thread, driver.Protocol) (driver.Link, error), t *driver.Thread,
-	words *driver.Buffer, costs driver.KernelCosts, c Config,
+func open(node int, attach func(*host.Thread, driver.Protocol) (driver.Link, error), t *host.Thread,
+	words *mem.Buffer, costs host.KernelCosts, c Config,
 ) (*Stack, error) {
 	refuse := func(err error) (*Stack, error) {
 		return nil, fmt.Errorf("tcpip: open the stack of node %d: %w", node, err)
@@ -154,15 +156,15 @@ func open(node int, attach func(*driver.Thread, driver.Protocol) (driver.Link, e
 		c.Congestion = Reno
 	}
 	if c.Linger == 0 {
-		c.Linger = driver.Second
+		c.Linger = host.Second
 	}
 	if node < 0 || node >= maxNodes {
-		return refuse(fmt.Errorf("%w: the network has addresses for %d nodes", driver.ErrInvalidParameter, maxNodes))
+		return refuse(fmt.Errorf("%w: the network has addresses for %d nodes", host.ErrInvalidParameter, maxNodes))
 	}
 	if c.SendBuffer < minBuffer || c.ReceiveBuffer < minBuffer {
-		return refuse(fmt.Errorf("buffers of %d and %d bytes: %w: want %d or more", c.SendBuffer, c.ReceiveBuffer, driver.ErrInvalidParameter, minBuffer))
+		return refuse(fmt.Errorf("buffers of %d and %d bytes: %w: want %d or more", c.SendBuffer, c.ReceiveBuffer, host.ErrInvalidParameter, minBuffer))
 	}
-	s := &Stack{node: node, costs: costs, words: words, linger: c.Linger, segment: segment, told: driver.Never}
+	s := &Stack{node: node, costs: costs, words: words, linger: c.Linger, segment: segment, told: host.Never}
 	if c.Sack {
 		s.segment = sackSegment
 	}
@@ -205,7 +207,7 @@ func (s *Stack) configure(c Config) error {
 		&tcpip.TCPReceiveBufferSizeRangeOption{Min: minBuffer, Default: c.ReceiveBuffer, Max: c.ReceiveBuffer},
 	} {
 		if err := s.net.SetTransportProtocolOption(tcp.ProtocolNumber, o); err != nil {
-			return fmt.Errorf("set %T of TCP (%+v): %s: %w", o, c, err, driver.ErrInvalidParameter)
+			return fmt.Errorf("set %T of TCP (%+v): %s: %w", o, c, err, host.ErrInvalidParameter)
 		}
 	}
 	if err := s.net.CreateNIC(nic, s.link); err != nil {
@@ -247,7 +249,7 @@ func (s *Stack) settle() {
 
 // event lets the stack do one thing at the thread's present instant, and wakes
 // those for whom that was what they wait for.
-func (s *Stack) event(t *driver.Thread, f func()) error {
+func (s *Stack) event(t *host.Thread, f func()) error {
 	s.mu.Lock()
 	if s.gone {
 		s.mu.Unlock()
@@ -264,7 +266,7 @@ func (s *Stack) event(t *driver.Thread, f func()) error {
 
 // look signals the waiters whose time has come and returns their ranks. The
 // lock is held.
-func (s *Stack) look(now driver.Time) (ranks []int) {
+func (s *Stack) look(now host.Time) (ranks []int) {
 	left := s.waiting[:0]
 	for _, w := range s.waiting {
 		if !w.ready() {
@@ -282,10 +284,10 @@ func (s *Stack) look(now driver.Time) (ranks []int) {
 
 func (s *Stack) signal(rank int) {
 	word := s.words.Bytes()[4*rank:]
-	driver.StoreUint32(word, driver.LoadUint32(word)+1)
+	mem.StoreUint32(word, mem.LoadUint32(word)+1)
 }
 
-func (s *Stack) publish(t *driver.Thread, ranks []int) error {
+func (s *Stack) publish(t *host.Thread, ranks []int) error {
 	for _, r := range ranks {
 		if err := t.Publish(s.words.Physical(nil, 4*r, 4)...); err != nil {
 			return err
@@ -302,7 +304,7 @@ const turn = 64
 // flush sends the frames that wait, unless another thread of the node does so
 // already: it takes these as well, in their order. What is left after its turn is
 // the agent's, or the next thread's that comes.
-func (s *Stack) flush(t *driver.Thread) error {
+func (s *Stack) flush(t *host.Thread) error {
 	s.mu.Lock()
 	if s.sending {
 		s.mu.Unlock()
@@ -338,7 +340,7 @@ func (s *Stack) flush(t *driver.Thread) error {
 
 // call is an event of a program: what it brought about is sent, and the agent
 // hears of timers that are due before those that it knows of.
-func (s *Stack) call(t *driver.Thread, f func()) error {
+func (s *Stack) call(t *host.Thread, f func()) error {
 	if err := s.event(t, f); err != nil {
 		return err
 	}
@@ -346,7 +348,7 @@ func (s *Stack) call(t *driver.Thread, f func()) error {
 }
 
 // follow is what comes after an event of a program.
-func (s *Stack) follow(t *driver.Thread) error {
+func (s *Stack) follow(t *host.Thread) error {
 	if err := s.flush(t); err != nil {
 		return err
 	}
@@ -362,7 +364,7 @@ func (s *Stack) follow(t *driver.Thread) error {
 // block waits until something is ready, which is asked under the lock after each
 // event, or until an instant, which may change while it waits; it says which. The thread
 // gets the processor as a blocked thread does.
-func (s *Stack) block(t *driver.Thread, of *connection, until func() driver.Time, ready func() bool) (bool, error) {
+func (s *Stack) block(t *host.Thread, of *connection, until func() host.Time, ready func() bool) (bool, error) {
 	rank := t.ID().Rank
 	offset := 4 * rank
 	word := s.words.Bytes()[offset:]
@@ -373,16 +375,16 @@ func (s *Stack) block(t *driver.Thread, of *connection, until func() driver.Time
 		return true, nil
 	}
 	s.waiting = append(s.waiting, w)
-	seen, end := driver.LoadUint32(word), until()
+	seen, end := mem.LoadUint32(word), until()
 	s.mu.Unlock()
 	for {
-		poll := driver.Poll{Ranges: s.words.Physical(nil, offset, 4), Blocked: true, Timeout: driver.Never}
-		if end != driver.Never {
+		poll := host.Poll{Ranges: s.words.Physical(nil, offset, 4), Blocked: true, Timeout: host.Never}
+		if end != host.Never {
 			poll.Timeout = max(end-t.Now(), 0)
 		}
-		woken, err := t.Poll(poll, func() bool { return driver.LoadUint32(word) != seen })
+		woken, err := t.Poll(poll, func() bool { return mem.LoadUint32(word) != seen })
 		s.mu.Lock()
-		seen, end = driver.LoadUint32(word), until()
+		seen, end = mem.LoadUint32(word), until()
 		over := w.done || err != nil || (!woken && t.Now() >= end)
 		if over && !w.done {
 			s.forget(w)
@@ -400,7 +402,7 @@ func (s *Stack) block(t *driver.Thread, of *connection, until func() driver.Time
 	if err := t.Sleep(max(w.since+s.costs.Tcp.Wake-t.Now(), 0)); err != nil {
 		return false, err
 	}
-	return w.done, t.Spend(driver.LayerSwitch, s.costs.Switch)
+	return w.done, t.Spend(host.LayerSwitch, s.costs.Switch)
 }
 
 func (s *Stack) forget(w *sleeper) {
@@ -413,9 +415,9 @@ func (s *Stack) forget(w *sleeper) {
 }
 
 // enter begins a system call.
-func (s *Stack) enter(t *driver.Thread) error {
+func (s *Stack) enter(t *host.Thread) error {
 	if id := t.ID(); id.Node != s.node || id.Rank <= driver.AgentRank || 4*(id.Rank+1) > s.words.Len() {
-		return fmt.Errorf("tcpip: thread %v called the stack of node %d: %w: a thread of a program on that node is needed", id, s.node, driver.ErrInvalidParameter)
+		return fmt.Errorf("tcpip: thread %v called the stack of node %d: %w: a thread of a program on that node is needed", id, s.node, host.ErrInvalidParameter)
 	}
 	s.mu.Lock()
 	closed := s.closed
@@ -423,7 +425,7 @@ func (s *Stack) enter(t *driver.Thread) error {
 	if closed {
 		return net.ErrClosed
 	}
-	return t.Spend(driver.LayerTrap, s.costs.Trap)
+	return t.Spend(host.LayerTrap, s.costs.Trap)
 }
 
 // keep enters a socket into the list by which Close finds it. The lock is held.
@@ -446,7 +448,7 @@ func (s *Stack) keep(k *socket) {
 // until the peers have acknowledged everything, no longer than Config.Linger. Threads
 // that are blocked in a call get net.ErrClosed. The goroutines of the stack
 // have ended when it returns, also when it returns an error; later frames are dropped.
-func (s *Stack) Close(t *driver.Thread) error {
+func (s *Stack) Close(t *host.Thread) error {
 	s.mu.Lock()
 	if s.closed {
 		s.mu.Unlock()
@@ -463,11 +465,11 @@ func (s *Stack) Close(t *driver.Thread) error {
 		}
 	})
 	if err == nil {
-		end := driver.Never
-		if now := t.Now(); s.linger < driver.Never-now {
+		end := host.Never
+		if now := t.Now(); s.linger < host.Never-now {
 			end = now + s.linger
 		}
-		_, err = s.block(t, nil, func() driver.Time { return end }, s.quiet)
+		_, err = s.block(t, nil, func() host.Time { return end }, s.quiet)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -510,24 +512,24 @@ func (protocol) EtherTypes() []uint16 {
 }
 
 // Frame works on a received frame, and sends what the stack answers at once.
-func (p protocol) Frame(t *driver.Thread, frame []byte) error {
+func (p protocol) Frame(t *host.Thread, frame []byte) error {
 	s := p.s
 	if !s.running() {
 		return nil
 	}
-	if err := t.SpendInService(driver.LayerProtocol, s.costs.Tcp.ReceivePacket); err != nil {
+	if err := t.SpendInService(host.LayerProtocol, s.costs.Tcp.ReceivePacket); err != nil {
 		return err
 	}
 	return s.serve(t, func() { s.link.inject(frame) })
 }
 
 // Deadline is when the next timer of the stack is due.
-func (p protocol) Deadline() driver.Time {
+func (p protocol) Deadline() host.Time {
 	s := p.s
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.ready || s.gone {
-		return driver.Never
+		return host.Never
 	}
 	s.told = s.clock.next()
 	if !s.sending && s.link.waiting() {
@@ -537,7 +539,7 @@ func (p protocol) Deadline() driver.Time {
 }
 
 // Timer runs what is due, one after the other.
-func (p protocol) Timer(t *driver.Thread) error {
+func (p protocol) Timer(t *host.Thread) error {
 	s := p.s
 	for more := true; more && s.running(); {
 		if err := s.serve(t, func() { more = s.clock.fire() }); err != nil {
@@ -554,7 +556,7 @@ func (s *Stack) running() bool {
 }
 
 // serve is an event of the agent.
-func (s *Stack) serve(t *driver.Thread, f func()) error {
+func (s *Stack) serve(t *host.Thread, f func()) error {
 	if err := s.event(t, f); err != nil {
 		if errors.Is(err, net.ErrClosed) {
 			return nil // it was closed while this frame was worked on

@@ -18,7 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	"hvia/driver"
+	"hvia/host"
 )
 
 // Several threads of two hosts have connections to each other in both directions at once.
@@ -30,12 +30,12 @@ func TestManyConnections(t *testing.T) {
 		data := pattern(uint64(i), n)
 		server, client := i%2, 1-i%2
 		all = append(all,
-			program{server, func(th *driver.Thread, s *Stack) error {
+			program{server, func(th *host.Thread, s *Stack) error {
 				l, err := s.Listen(th, on)
 				if err != nil {
 					return err
 				}
-				c, err := l.Accept(th, driver.Never)
+				c, err := l.Accept(th, host.Never)
 				if err != nil {
 					return err
 				}
@@ -50,11 +50,11 @@ func TestManyConnections(t *testing.T) {
 				}
 				return c.Close()
 			}},
-			program{client, func(th *driver.Thread, s *Stack) error {
-				if err := th.Sleep(driver.Microsecond); err != nil { // they all listen by then
+			program{client, func(th *host.Thread, s *Stack) error {
+				if err := th.Sleep(host.Microsecond); err != nil { // they all listen by then
 					return err
 				}
-				c, err := s.Dial(th, netip.AddrPortFrom(Address(server), on), driver.Never)
+				c, err := s.Dial(th, netip.AddrPortFrom(Address(server), on), host.Never)
 				if err != nil {
 					return err
 				}
@@ -87,9 +87,9 @@ func TestTwoThreadsOnOneConnection(t *testing.T) {
 	for node := range 2 {
 		out, in := pattern(uint64(node), n), pattern(uint64(1-node), n)
 		all = append(all,
-			program{node, func(th *driver.Thread, s *Stack) (err error) {
+			program{node, func(th *host.Thread, s *Stack) (err error) {
 				if node == 0 {
-					conns[0], err = s.Dial(th, there(1), driver.Never)
+					conns[0], err = s.Dial(th, there(1), host.Never)
 				} else {
 					conns[1], err = accept(th, s)
 				}
@@ -102,15 +102,15 @@ func TestTwoThreadsOnOneConnection(t *testing.T) {
 				written[node] = true
 				return conns[node].CloseWrite()
 			}},
-			program{node, func(th *driver.Thread, _ *Stack) error {
-				if err := th.Sleep(2 * driver.Millisecond); err != nil {
+			program{node, func(th *host.Thread, _ *Stack) error {
+				if err := th.Sleep(2 * host.Millisecond); err != nil {
 					return err
 				}
 				c := conns[node].On(th)
 				got, err := io.ReadAll(c)
 				assert.True(t, bytes.Equal(in, got), "%d bytes", len(got))
 				for !written[node] && err == nil {
-					err = th.Sleep(100 * driver.Microsecond)
+					err = th.Sleep(100 * host.Microsecond)
 				}
 				return errors.Join(err, c.Close())
 			}})
@@ -121,18 +121,18 @@ func TestTwoThreadsOnOneConnection(t *testing.T) {
 
 func TestListen(t *testing.T) {
 	_, err := play(t, gigabit(),
-		program{0, func(th *driver.Thread, s *Stack) error {
+		program{0, func(th *host.Thread, s *Stack) error {
 			l, err := s.Listen(th, port)
 			require.NoError(t, err)
 			assert.Equal(t, "10.0.0.1:7", l.Addr().String())
 			_, err = s.Listen(th, port)
 			assert.ErrorIs(t, err, syscall.EADDRINUSE)
 			began, costs := th.Now(), testCosts()
-			_, err = l.Accept(th, driver.Millisecond)
+			_, err = l.Accept(th, host.Millisecond)
 			assert.ErrorIs(t, err, os.ErrDeadlineExceeded)
-			assert.Equal(t, began+costs.Trap+driver.Millisecond+costs.Tcp.Wake+costs.Switch, th.Now())
+			assert.Equal(t, began+costs.Trap+host.Millisecond+costs.Tcp.Wake+costs.Switch, th.Now())
 			require.NoError(t, l.Close(th))
-			_, err = l.Accept(th, driver.Never)
+			_, err = l.Accept(th, host.Never)
 			assert.ErrorIs(t, err, net.ErrClosed)
 			assert.ErrorIs(t, l.Close(th), net.ErrClosed)
 			free, err := s.Listen(th, 0)
@@ -149,8 +149,8 @@ func TestCloseWakesTheBlocked(t *testing.T) {
 	var conn *Conn
 	var listener *Listener
 	_, err := play(t, gigabit(),
-		program{0, func(th *driver.Thread, s *Stack) (err error) {
-			if conn, err = s.Dial(th, there(1), driver.Never); err != nil {
+		program{0, func(th *host.Thread, s *Stack) (err error) {
+			if conn, err = s.Dial(th, there(1), host.Never); err != nil {
 				return err
 			}
 			_, err = conn.Read(make([]byte, 1))
@@ -163,21 +163,21 @@ func TestCloseWakesTheBlocked(t *testing.T) {
 			assert.ErrorIs(t, conn.SetDeadline(time.Time{}), net.ErrClosed)
 			return nil
 		}},
-		program{0, func(th *driver.Thread, s *Stack) (err error) {
+		program{0, func(th *host.Thread, s *Stack) (err error) {
 			if listener, err = s.Listen(th, 99); err != nil {
 				return err
 			}
-			_, err = listener.Accept(th, driver.Never)
+			_, err = listener.Accept(th, host.Never)
 			assert.ErrorIs(t, err, net.ErrClosed)
 			return nil
 		}},
-		program{0, func(th *driver.Thread, _ *Stack) error {
-			if err := th.Sleep(driver.Millisecond); err != nil {
+		program{0, func(th *host.Thread, _ *Stack) error {
+			if err := th.Sleep(host.Millisecond); err != nil {
 				return err
 			}
 			return errors.Join(conn.On(th).Close(), listener.Close(th))
 		}},
-		program{1, func(th *driver.Thread, s *Stack) error {
+		program{1, func(th *host.Thread, s *Stack) error {
 			c, err := accept(th, s)
 			if err != nil {
 				return err
@@ -197,20 +197,20 @@ func TestListenerClosedUnderConnections(t *testing.T) {
 			return handshake && from == 0 && len(frame) == 14+20+32 && frame[14+20+13] == 0x10
 		}
 		_, err := play(t, r,
-			program{1, func(th *driver.Thread, s *Stack) error {
+			program{1, func(th *host.Thread, s *Stack) error {
 				l, err := s.Listen(th, port)
 				if err != nil {
 					return err
 				}
-				return errors.Join(th.Sleep(5*driver.Millisecond), l.Close(th), th.Sleep(20*driver.Millisecond))
+				return errors.Join(th.Sleep(5*host.Millisecond), l.Close(th), th.Sleep(20*host.Millisecond))
 			}},
-			program{0, func(th *driver.Thread, s *Stack) error {
-				c, err := s.Dial(th, there(1), driver.Never)
+			program{0, func(th *host.Thread, s *Stack) error {
+				c, err := s.Dial(th, there(1), host.Never)
 				if err != nil {
 					return err
 				}
 				if handshake {
-					if err := th.Sleep(10 * driver.Millisecond); err != nil {
+					if err := th.Sleep(10 * host.Millisecond); err != nil {
 						return err
 					}
 					if _, err := c.Write([]byte("anybody?")); err != nil {
@@ -219,7 +219,7 @@ func TestListenerClosedUnderConnections(t *testing.T) {
 				}
 				_, err = c.Read(make([]byte, 1))
 				assert.ErrorIs(t, err, syscall.ECONNRESET)
-				assert.Less(t, th.Now(), 11*driver.Millisecond)
+				assert.Less(t, th.Now(), 11*host.Millisecond)
 				return c.Close()
 			}})
 		require.NoError(t, err)
@@ -232,12 +232,12 @@ func TestCloseOfTheStack(t *testing.T) {
 	const n = 200_000
 	var open *Conn
 	_, err := play(t, gigabit(),
-		program{0, func(th *driver.Thread, s *Stack) (err error) {
-			done, err := s.Dial(th, there(1), driver.Never)
+		program{0, func(th *host.Thread, s *Stack) (err error) {
+			done, err := s.Dial(th, there(1), host.Never)
 			if err != nil {
 				return err
 			}
-			if open, err = s.Dial(th, there(1), driver.Never); err != nil {
+			if open, err = s.Dial(th, there(1), host.Never); err != nil {
 				return err
 			}
 			if _, err := done.Write(make([]byte, n)); err != nil {
@@ -249,30 +249,30 @@ func TestCloseOfTheStack(t *testing.T) {
 			if err := s.Close(th); err != nil {
 				return err
 			}
-			_, err = s.Dial(th, there(1), driver.Never)
+			_, err = s.Dial(th, there(1), host.Never)
 			assert.ErrorIs(t, err, net.ErrClosed)
 			_, err = s.Listen(th, port)
 			assert.ErrorIs(t, err, net.ErrClosed)
 			return s.Close(th)
 		}},
-		program{0, func(th *driver.Thread, s *Stack) error {
-			if err := th.Sleep(driver.Millisecond); err != nil {
+		program{0, func(th *host.Thread, s *Stack) error {
+			if err := th.Sleep(host.Millisecond); err != nil {
 				return err
 			}
 			_, err := open.On(th).Read(make([]byte, 1))
 			assert.ErrorIs(t, err, net.ErrClosed)
 			return nil
 		}},
-		program{1, func(th *driver.Thread, s *Stack) error {
+		program{1, func(th *host.Thread, s *Stack) error {
 			l, err := s.Listen(th, port)
 			if err != nil {
 				return err
 			}
-			a, err := l.Accept(th, driver.Never)
+			a, err := l.Accept(th, host.Never)
 			if err != nil {
 				return err
 			}
-			b, err := l.Accept(th, driver.Never)
+			b, err := l.Accept(th, host.Never)
 			if err != nil {
 				return err
 			}
@@ -290,13 +290,13 @@ func TestCloseOfTheStack(t *testing.T) {
 func TestManyConnectionsOneAfterTheOther(t *testing.T) {
 	const rounds = 300
 	_, err := play(t, gigabit(),
-		program{0, func(th *driver.Thread, s *Stack) error {
-			open, err := s.Dial(th, there(1), driver.Never)
+		program{0, func(th *host.Thread, s *Stack) error {
+			open, err := s.Dial(th, there(1), host.Never)
 			if err != nil {
 				return err
 			}
 			for range rounds {
-				c, err := s.Dial(th, there(1), driver.Never)
+				c, err := s.Dial(th, there(1), host.Never)
 				if err != nil {
 					return err
 				}
@@ -308,16 +308,16 @@ func TestManyConnectionsOneAfterTheOther(t *testing.T) {
 			assert.ErrorIs(t, err, syscall.ECONNRESET)
 			return nil
 		}},
-		program{1, func(th *driver.Thread, s *Stack) error {
+		program{1, func(th *host.Thread, s *Stack) error {
 			l, err := s.Listen(th, port)
 			if err != nil {
 				return err
 			}
-			if _, err := l.Accept(th, driver.Never); err != nil {
+			if _, err := l.Accept(th, host.Never); err != nil {
 				return err
 			}
 			for range rounds {
-				c, err := l.Accept(th, driver.Never)
+				c, err := l.Accept(th, host.Never)
 				if err != nil {
 					return err
 				}
@@ -329,7 +329,7 @@ func TestManyConnectionsOneAfterTheOther(t *testing.T) {
 				}
 			}
 			assert.LessOrEqual(t, len(s.sockets), 70)
-			return th.Sleep(driver.Millisecond)
+			return th.Sleep(host.Millisecond)
 		}})
 	require.NoError(t, err)
 }
@@ -337,14 +337,14 @@ func TestManyConnectionsOneAfterTheOther(t *testing.T) {
 // A thread that is dialing when the stack closes hears of it at once.
 func TestCloseEndsDial(t *testing.T) {
 	_, err := play(t, gigabit(),
-		program{0, func(th *driver.Thread, s *Stack) error {
-			_, err := s.Dial(th, there(9), driver.Never)
+		program{0, func(th *host.Thread, s *Stack) error {
+			_, err := s.Dial(th, there(9), host.Never)
 			assert.ErrorIs(t, err, net.ErrClosed)
-			assert.Less(t, th.Now(), 200*driver.Millisecond)
+			assert.Less(t, th.Now(), 200*host.Millisecond)
 			return nil
 		}},
-		program{0, func(th *driver.Thread, s *Stack) error {
-			return errors.Join(th.Sleep(100*driver.Millisecond), s.Close(th))
+		program{0, func(th *host.Thread, s *Stack) error {
+			return errors.Join(th.Sleep(100*host.Millisecond), s.Close(th))
 		}})
 	require.NoError(t, err)
 }
@@ -352,12 +352,12 @@ func TestCloseEndsDial(t *testing.T) {
 // A peer that is gone does not hold Close up for longer than it was told.
 func TestLingerEnds(t *testing.T) {
 	r := gigabit()
-	r.config = func(int) Config { return Config{Linger: 30 * driver.Millisecond} }
+	r.config = func(int) Config { return Config{Linger: 30 * host.Millisecond} }
 	cut := false
 	r.lose = func(int, int, []byte) bool { return cut }
 	_, err := play(t, r,
-		program{0, func(th *driver.Thread, s *Stack) error {
-			c, err := s.Dial(th, there(1), driver.Never)
+		program{0, func(th *host.Thread, s *Stack) error {
+			c, err := s.Dial(th, there(1), host.Never)
 			if err != nil {
 				return err
 			}
@@ -370,11 +370,11 @@ func TestLingerEnds(t *testing.T) {
 			}
 			began := th.Now()
 			err = s.Close(th)
-			assert.GreaterOrEqual(t, th.Now()-began, 30*driver.Millisecond)
-			assert.Less(t, th.Now()-began, 31*driver.Millisecond)
+			assert.GreaterOrEqual(t, th.Now()-began, 30*host.Millisecond)
+			assert.Less(t, th.Now()-began, 31*host.Millisecond)
 			return err
 		}},
-		program{1, func(th *driver.Thread, s *Stack) error {
+		program{1, func(th *host.Thread, s *Stack) error {
 			_, err := accept(th, s)
 			return err
 		}})
@@ -385,16 +385,16 @@ func TestOpenRefuses(t *testing.T) {
 	for _, c := range []Config{{SendBuffer: 100}, {ReceiveBuffer: -1}, {Congestion: "vegas"}} {
 		r := gigabit()
 		r.config = func(int) Config { return c }
-		_, err := play(t, r, program{0, func(*driver.Thread, *Stack) error { return nil }})
-		assert.ErrorIs(t, err, driver.ErrInvalidParameter, "%+v", c)
+		_, err := play(t, r, program{0, func(*host.Thread, *Stack) error { return nil }})
+		assert.ErrorIs(t, err, host.ErrInvalidParameter, "%+v", c)
 	}
 	// A second protocol for the same frames.
-	_, err := play(t, gigabit(), program{0, func(th *driver.Thread, s *Stack) error {
+	_, err := play(t, gigabit(), program{0, func(th *host.Thread, s *Stack) error {
 		link := s.nic.(worldLink)
 		_, err := open(0, link.f.attach(link.n), th, s.words, s.costs, Config{})
-		assert.ErrorIs(t, err, driver.ErrInvalidParameter)
+		assert.ErrorIs(t, err, host.ErrInvalidParameter)
 		_, err = open(maxNodes, link.f.attach(link.n), th, s.words, s.costs, Config{})
-		assert.ErrorIs(t, err, driver.ErrInvalidParameter)
+		assert.ErrorIs(t, err, host.ErrInvalidParameter)
 		return nil
 	}})
 	require.NoError(t, err)
@@ -404,18 +404,18 @@ func TestOpenRefuses(t *testing.T) {
 func TestThreadOfAnotherNode(t *testing.T) {
 	var other *Stack
 	_, err := play(t, gigabit(),
-		program{0, func(th *driver.Thread, s *Stack) error {
+		program{0, func(th *host.Thread, s *Stack) error {
 			other = s
 			_, err := s.Listen(link(s).agent, port)
-			assert.ErrorIs(t, err, driver.ErrInvalidParameter)
-			return th.Sleep(driver.Millisecond)
+			assert.ErrorIs(t, err, host.ErrInvalidParameter)
+			return th.Sleep(host.Millisecond)
 		}},
-		program{1, func(th *driver.Thread, _ *Stack) error {
-			if err := th.Sleep(driver.Microsecond); err != nil {
+		program{1, func(th *host.Thread, _ *Stack) error {
+			if err := th.Sleep(host.Microsecond); err != nil {
 				return err
 			}
 			_, err := other.Listen(th, port)
-			assert.ErrorIs(t, err, driver.ErrInvalidParameter)
+			assert.ErrorIs(t, err, host.ErrInvalidParameter)
 			return nil
 		}})
 	require.NoError(t, err)
@@ -425,12 +425,12 @@ func link(s *Stack) *worldNode { return s.nic.(worldLink).n }
 
 // When the run ends under a program, the stack's goroutines end all the same.
 func TestTheRunEnds(t *testing.T) {
-	_, err := play(t, gigabit(), program{0, func(th *driver.Thread, s *Stack) error {
+	_, err := play(t, gigabit(), program{0, func(th *host.Thread, s *Stack) error {
 		l, err := s.Listen(th, port)
 		if err != nil {
 			return err
 		}
-		_, err = l.Accept(th, driver.Never) // nobody comes
+		_, err = l.Accept(th, host.Never) // nobody comes
 		return errors.Join(err, s.Close(th))
 	}})
 	require.Error(t, err)
@@ -487,7 +487,7 @@ func TestClock(t *testing.T) {
 				place(set{id, now + span})
 			default:
 				now += span
-				c.advance(driver.Time(now) * driver.Nanosecond)
+				c.advance(host.Time(now) * host.Nanosecond)
 				var due []int
 				for len(want) > 0 && want[0].due <= now {
 					due = append(due, want[0].id)
@@ -500,9 +500,9 @@ func TestClock(t *testing.T) {
 					t.Fatalf("at %v: ran %v, want %v", now, got, due)
 				}
 			}
-			next := driver.Never
+			next := host.Never
 			if len(want) > 0 {
-				next = driver.Time(want[0].due) * driver.Nanosecond
+				next = host.Time(want[0].due) * host.Nanosecond
 			}
 			if c.next() != next {
 				t.Fatalf("next is %v, want %v", c.next(), next)
@@ -512,12 +512,12 @@ func TestClock(t *testing.T) {
 }
 
 func TestInstants(t *testing.T) {
-	assert.Equal(t, driver.Never, instant(time.Time{}))
-	assert.Equal(t, driver.Never, instant(At(driver.Never)))
-	assert.Equal(t, driver.Never, instant(time.Date(2200, 1, 1, 0, 0, 0, 0, time.UTC)))
+	assert.Equal(t, host.Never, instant(time.Time{}))
+	assert.Equal(t, host.Never, instant(At(host.Never)))
+	assert.Equal(t, host.Never, instant(time.Date(2200, 1, 1, 0, 0, 0, 0, time.UTC)))
 	assert.Zero(t, instant(Epoch))
 	assert.Zero(t, instant(Epoch.Add(-time.Hour)))
-	assert.Equal(t, driver.Second, instant(At(driver.Second)))
-	assert.Equal(t, driver.Nanosecond, instant(At(1)), "rounded up")
-	assert.Equal(t, driver.Nanosecond, instant(At(driver.Nanosecond)))
+	assert.Equal(t, host.Second, instant(At(host.Second)))
+	assert.Equal(t, host.Nanosecond, instant(At(1)), "rounded up")
+	assert.Equal(t, host.Nanosecond, instant(At(host.Nanosecond)))
 }

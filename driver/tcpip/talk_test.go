@@ -11,7 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"hvia/driver"
+	"hvia/host"
 )
 
 const port = 7
@@ -29,8 +29,8 @@ func pattern(seed uint64, n int) []byte {
 // to the end of the stream.
 func transfer(t *testing.T, data, answer []byte) []program {
 	return []program{
-		{0, func(th *driver.Thread, s *Stack) error {
-			c, err := s.Dial(th, there(1), driver.Never)
+		{0, func(th *host.Thread, s *Stack) error {
+			c, err := s.Dial(th, there(1), host.Never)
 			if err != nil {
 				return err
 			}
@@ -47,12 +47,12 @@ func transfer(t *testing.T, data, answer []byte) []program {
 			require.True(t, bytes.Equal(answer, got), "%d of %d bytes of the answer", len(got), len(answer))
 			return c.Close()
 		}},
-		{1, func(th *driver.Thread, s *Stack) error {
+		{1, func(th *host.Thread, s *Stack) error {
 			l, err := s.Listen(th, port)
 			if err != nil {
 				return err
 			}
-			c, err := l.Accept(th, driver.Never)
+			c, err := l.Accept(th, host.Never)
 			if err != nil {
 				return err
 			}

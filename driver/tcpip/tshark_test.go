@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"hvia/driver"
+	"hvia/host"
 )
 
 // judge returns what tshark has to say against the frames of a trace.
@@ -35,7 +35,7 @@ func (f *world) judge(t *testing.T) []string {
 		if r.lost {
 			continue
 		}
-		at := Epoch.Add(time.Duration(r.at / driver.Nanosecond))
+		at := Epoch.Add(time.Duration(r.at / host.Nanosecond))
 		require.NoError(t, w.WritePacket(gopacket.CaptureInfo{Timestamp: at, CaptureLength: len(r.frame), Length: len(r.frame)}, r.frame))
 	}
 	require.NoError(t, file.Close())

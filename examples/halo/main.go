@@ -17,11 +17,12 @@ import (
 
 	"hvia/bench"
 	"hvia/driver"
+	"hvia/host"
 )
 
 const (
 	nodes    = 4
-	patience = driver.Second
+	patience = host.Second
 )
 
 type options struct {
@@ -66,7 +67,7 @@ func (j *job) report(out io.Writer) {
 	}
 	upper := j.nodes[0].block
 	fmt.Fprintf(out, "Heat on %d x %d points, %d nodes, %d steps over %s:\n", j.points, j.points, nodes, j.steps, j.device)
-	fmt.Fprintf(out, "%d halos of %d bytes, %.2f us of simulated time a step\n", 2*nodes*j.steps, j.bytes(), float64(last-first)/float64(j.steps)/float64(driver.Microsecond))
+	fmt.Fprintf(out, "%d halos of %d bytes, %.2f us of simulated time a step\n", 2*nodes*j.steps, j.bytes(), float64(last-first)/float64(j.steps)/float64(host.Microsecond))
 	fmt.Fprintf(out, "temperature in the middle %.9f, equal to the serial computation bit by bit\n", upper.now[upper.at(upper.n, upper.n)])
 }
 

@@ -9,6 +9,7 @@ import (
 	"math"
 
 	"hvia/driver"
+	"hvia/host"
 	"hvia/vipl"
 )
 
@@ -38,7 +39,7 @@ type node struct {
 	row, column  int // of the first point of its block
 	block        *grid
 	links        []*link
-	began, ended driver.Time
+	began, ended host.Time
 }
 
 func (o options) side() int  { return o.points / 2 }
@@ -67,7 +68,7 @@ func newNode(j *job, rank int) *node {
 	return n
 }
 
-func (n *node) main(t *driver.Thread, h *driver.Host) error {
+func (n *node) main(t *host.Thread, h *driver.Host) error {
 	nic, err := vipl.OpenNIC(t, h)
 	if err != nil {
 		return err
@@ -94,7 +95,7 @@ func (n *node) main(t *driver.Thread, h *driver.Host) error {
 }
 
 // open makes a link with receives posted, because a write with immediate data uses one up.
-func (n *node) open(t *driver.Thread, nic *vipl.NIC, l *link) error {
+func (n *node) open(t *host.Thread, nic *vipl.NIC, l *link) error {
 	descriptors := (places + 1) * n.bytes()
 	descriptors = (descriptors + vipl.DescriptorBytes - 1) / vipl.DescriptorBytes * vipl.DescriptorBytes
 	b, err := nic.Alloc(t, descriptors+(places+1)*vipl.DescriptorBytes)
@@ -128,7 +129,7 @@ func (n *node) open(t *driver.Thread, nic *vipl.NIC, l *link) error {
 	return l.vi.Offer(t, l.halos)
 }
 
-func (l *link) expect(t *driver.Thread, d *vipl.Descriptor) error {
+func (l *link) expect(t *host.Thread, d *vipl.Descriptor) error {
 	// The data go where the writer says; the descriptor needs no buffer.
 	if err := d.SetReceive(); err != nil {
 		return err
@@ -138,7 +139,7 @@ func (l *link) expect(t *driver.Thread, d *vipl.Descriptor) error {
 
 // connect: of two neighbours the one with the smaller number waits. Behind it, each
 // knows where to write.
-func (n *node) connect(t *driver.Thread, nic *vipl.NIC, l *link) error {
+func (n *node) connect(t *host.Thread, nic *vipl.NIC, l *link) error {
 	name := fmt.Sprintf("halo %d %d", min(n.rank, l.peer), max(n.rank, l.peer))
 	if n.rank < l.peer {
 		r, err := nic.ConnectWait(t, vipl.NetAddress{Discriminator: name}, patience)
@@ -157,7 +158,7 @@ func (n *node) connect(t *driver.Thread, nic *vipl.NIC, l *link) error {
 			if !errors.Is(err, vipl.ErrNoMatch) || t.Now() > patience {
 				return err
 			}
-			if err := t.Sleep(100 * driver.Microsecond); err != nil {
+			if err := t.Sleep(100 * host.Microsecond); err != nil {
 				return err
 			}
 		}
@@ -171,7 +172,7 @@ func (n *node) connect(t *driver.Thread, nic *vipl.NIC, l *link) error {
 }
 
 // exchange writes both lines to the neighbours and waits for theirs.
-func (n *node) exchange(t *driver.Thread, step int) error {
+func (n *node) exchange(t *host.Thread, step int) error {
 	place := step % places * n.bytes()
 	for _, l := range n.links {
 		out := l.memory.Bytes()[places*n.bytes():][:n.bytes()]

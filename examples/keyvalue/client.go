@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"hvia/driver"
+	"hvia/host"
 	"hvia/vipl"
 )
 
@@ -21,14 +22,14 @@ type client struct {
 
 	puts, gets        int
 	reads, repeated   int // buckets that were fetched, and how many of them again because a store was under way
-	putTime, getTime  driver.Time
+	putTime, getTime  host.Time
 	halves, backwards int // values that were never stored, and those older than one seen before
 	newest            map[string]uint64
 }
 
 var errMissing = errors.New("no such key")
 
-func (c *client) connect(t *driver.Thread, h *driver.Host) error {
+func (c *client) connect(t *host.Thread, h *driver.Host) error {
 	nic, err := vipl.OpenNIC(t, h)
 	if err != nil {
 		return err
@@ -46,7 +47,7 @@ func (c *client) connect(t *driver.Thread, h *driver.Host) error {
 		if !errors.Is(err, vipl.ErrNoMatch) || t.Now() > patience {
 			return err
 		}
-		if err := t.Sleep(100 * driver.Microsecond); err != nil {
+		if err := t.Sleep(100 * host.Microsecond); err != nil {
 			return err
 		}
 	}
@@ -62,7 +63,7 @@ func (c *client) connect(t *driver.Thread, h *driver.Host) error {
 }
 
 // ask sends a message and waits for the answer.
-func (c *client) ask(t *driver.Thread, what uint32, e entry) (answer uint32, err error) {
+func (c *client) ask(t *host.Thread, what uint32, e entry) (answer uint32, err error) {
 	b, err := e.seal()
 	if err != nil {
 		return 0, err
@@ -79,7 +80,7 @@ func (c *client) ask(t *driver.Thread, what uint32, e entry) (answer uint32, err
 }
 
 // put stores a value.
-func (c *client) put(t *driver.Thread, key, value string) error {
+func (c *client) put(t *host.Thread, key, value string) error {
 	began := t.Now()
 	answer, err := c.ask(t, wantPut, entry{key: key, value: value})
 	if err != nil {
@@ -94,7 +95,7 @@ func (c *client) put(t *driver.Thread, key, value string) error {
 }
 
 // get finds a key; errMissing if it is not there.
-func (c *client) get(t *driver.Thread, key string) (entry, error) {
+func (c *client) get(t *host.Thread, key string) (entry, error) {
 	began := t.Now()
 	find := c.search
 	if c.read == nil {
@@ -114,7 +115,7 @@ func (c *client) get(t *driver.Thread, key string) (entry, error) {
 }
 
 // search reads the table bucket by bucket. The server does not notice.
-func (c *client) search(t *driver.Thread, key string) (entry, error) {
+func (c *client) search(t *host.Thread, key string) (entry, error) {
 	for i := range c.buckets {
 		b, err := c.fetch(t, (home(key, c.buckets)+i)%c.buckets)
 		if err != nil {
@@ -131,7 +132,7 @@ func (c *client) search(t *driver.Thread, key string) (entry, error) {
 }
 
 // fetch reads a bucket, again if it was in the middle of a store.
-func (c *client) fetch(t *driver.Thread, bucket int) ([]byte, error) {
+func (c *client) fetch(t *host.Thread, bucket int) ([]byte, error) {
 	const tries = 10_000
 	b := c.line.page.Bytes()[readAt:][:bucketBytes]
 	for range tries {
@@ -152,7 +153,7 @@ func (c *client) fetch(t *driver.Thread, bucket int) ([]byte, error) {
 }
 
 // inquire asks the server, where there is no RDMA read.
-func (c *client) inquire(t *driver.Thread, key string) (entry, error) {
+func (c *client) inquire(t *host.Thread, key string) (entry, error) {
 	answer, err := c.ask(t, wantGet, entry{key: key})
 	if err != nil {
 		return entry{}, err
@@ -168,13 +169,13 @@ func (c *client) inquire(t *driver.Thread, key string) (entry, error) {
 }
 
 // await is get for a key that another client will put.
-func (c *client) await(t *driver.Thread, key string) (entry, error) {
+func (c *client) await(t *host.Thread, key string) (entry, error) {
 	for {
 		e, err := c.get(t, key)
 		if !errors.Is(err, errMissing) || t.Now() > patience {
 			return e, err
 		}
-		if err := t.Sleep(20 * driver.Microsecond); err != nil {
+		if err := t.Sleep(20 * host.Microsecond); err != nil {
 			return e, err
 		}
 	}
@@ -188,7 +189,7 @@ func valueOf(client, i int) string { return fmt.Sprintf("value %d of client %d",
 // sharedValue is a value that shows when it is made of two: all of it is one letter.
 func sharedValue(i int) string { return strings.Repeat(string(rune('a'+i%26)), maxValue) }
 
-func (c *client) main(t *driver.Thread, h *driver.Host) error {
+func (c *client) main(t *host.Thread, h *driver.Host) error {
 	if err := c.connect(t, h); err != nil {
 		return err
 	}
@@ -224,7 +225,7 @@ func (c *client) main(t *driver.Thread, h *driver.Host) error {
 }
 
 // contend has the first client replace one value again and again, and all others look at it.
-func (c *client) contend(t *driver.Thread) error {
+func (c *client) contend(t *host.Thread) error {
 	if c.number == 1 {
 		for i := range c.rounds {
 			if err := c.put(t, sharedKey, sharedValue(i)); err != nil {

@@ -17,10 +17,11 @@ import (
 
 	"hvia/bench"
 	"hvia/driver"
+	"hvia/host"
 )
 
 const (
-	patience   = driver.Second
+	patience   = host.Second
 	port       = "key-value"
 	serverNode = 0
 )
@@ -29,10 +30,10 @@ type options struct {
 	device   driver.Device
 	clients  int
 	buckets  int
-	keys     int         // that each client puts
-	rounds   int         // how often the first client replaces a value that the others look at
-	pause    driver.Time // that a store takes in its middle
-	trusting bool        // clients do not look at checksums, for a test
+	keys     int       // that each client puts
+	rounds   int       // how often the first client replaces a value that the others look at
+	pause    host.Time // that a store takes in its middle
+	trusting bool      // clients do not look at checksums, for a test
 }
 
 // store is one run of the programs.
@@ -69,8 +70,8 @@ func run(ctx context.Context, out io.Writer, o options) error {
 
 // report says what was done, and how long it took.
 func (s *store) report(out io.Writer) {
-	mean := func(all driver.Time, n int) float64 {
-		return float64(all) / float64(max(n, 1)) / float64(driver.Microsecond)
+	mean := func(all host.Time, n int) float64 {
+		return float64(all) / float64(max(n, 1)) / float64(host.Microsecond)
 	}
 	fmt.Fprintf(out, "Key-value store over %s, simulated time, %d buckets, %d clients:\n", s.device, s.buckets, s.clients)
 	for _, c := range s.readers {
@@ -97,7 +98,7 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	if err := f.Parse(args); err != nil {
 		return o, err
 	}
-	o.device, o.pause = driver.Device(*device), driver.Time(*pause)*driver.Microsecond
+	o.device, o.pause = driver.Device(*device), host.Time(*pause)*host.Microsecond
 	refuse := func(format string, a ...any) (options, error) {
 		err := fmt.Errorf("keyvalue: "+format+"; 'keyvalue -h' lists the flags", a...)
 		fmt.Fprintln(stderr, err)

@@ -17,6 +17,7 @@ import (
 
 	"hvia/driver"
 	"hvia/driver/drivertest"
+	"hvia/host"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -53,7 +54,7 @@ func TestOnMvia(t *testing.T) {
 func TestNoHalfValue(t *testing.T) {
 	meet := func(trusting bool) (repeated, halves int) {
 		s, programs := newStore(options{
-			device: driver.DeviceHvia, clients: 3, buckets: 16, keys: 1, rounds: 40, pause: 50 * driver.Microsecond, trusting: trusting,
+			device: driver.DeviceHvia, clients: 3, buckets: 16, keys: 1, rounds: 40, pause: 50 * host.Microsecond, trusting: trusting,
 		})
 		require.NoError(t, driver.Run(t.Context(), driver.RunConfig{}, programs...))
 		for _, c := range s.readers {

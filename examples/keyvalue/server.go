@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"hvia/driver"
+	"hvia/host"
 	"hvia/vipl"
 )
 
@@ -43,7 +44,7 @@ func level(n *vipl.NIC) vipl.ReliabilityLevel {
 }
 
 // newLine makes a line on which the first message can come.
-func newLine(t *driver.Thread, n *vipl.NIC, a vipl.VIAttributes) (*line, error) {
+func newLine(t *host.Thread, n *vipl.NIC, a vipl.VIAttributes) (*line, error) {
 	b, err := n.Alloc(t, lineBytes)
 	if err != nil {
 		return nil, err
@@ -65,7 +66,7 @@ func newLine(t *driver.Thread, n *vipl.NIC, a vipl.VIAttributes) (*line, error) 
 }
 
 // expect makes room for the next message.
-func (l *line) expect(t *driver.Thread) error {
+func (l *line) expect(t *host.Thread) error {
 	if err := l.receive.SetReceive(l.page.Segment(receiveAt, bucketBytes)); err != nil {
 		return err
 	}
@@ -75,7 +76,7 @@ func (l *line) expect(t *driver.Thread) error {
 func (l *line) message() []byte { return l.page.Bytes()[receiveAt:][:bucketBytes] }
 
 // say sends a bucket, or a message without one.
-func (l *line) say(t *driver.Thread, what uint32, bucket []byte) error {
+func (l *line) say(t *host.Thread, what uint32, bucket []byte) error {
 	n := copy(l.page.Bytes()[sendAt:], bucket)
 	if err := l.send.SetSend(l.page.Segment(sendAt, n)); err != nil {
 		return err
@@ -98,7 +99,7 @@ type server struct {
 	gets    int // that were answered
 }
 
-func (s *server) main(t *driver.Thread, h *driver.Host) error {
+func (s *server) main(t *host.Thread, h *driver.Host) error {
 	nic, err := vipl.OpenNIC(t, h)
 	if err != nil {
 		return err
@@ -166,7 +167,7 @@ func (s *server) line(vi *vipl.VI) *line {
 }
 
 // serve answers one message.
-func (s *server) serve(t *driver.Thread, l *line, what uint32) error {
+func (s *server) serve(t *host.Thread, l *line, what uint32) error {
 	if !whole(l.message()) {
 		return errors.New("a message that is no bucket")
 	}
@@ -217,7 +218,7 @@ func (s *server) find(key string) (at []byte, found bool) {
 func (s *server) bucket(i int) []byte { return s.table.Bytes()[i*bucketBytes:][:bucketBytes] }
 
 // write stores a bucket. Others may read it meanwhile, and will if it takes long enough.
-func (s *server) write(t *driver.Thread, at, b []byte) error {
+func (s *server) write(t *host.Thread, at, b []byte) error {
 	const middle = bucketBytes / 2
 	copy(at[:middle], b)
 	if s.pause > 0 {

@@ -21,10 +21,11 @@ import (
 
 	"hvia/bench"
 	"hvia/driver"
+	"hvia/host"
 	"hvia/vipl"
 )
 
-const patience = driver.Second
+const patience = host.Second
 
 // Operations that carry a message.
 const (
@@ -59,7 +60,7 @@ type side struct {
 	heard    int
 }
 
-func (g game) open(t *driver.Thread, h *driver.Host) (*side, error) {
+func (g game) open(t *host.Thread, h *driver.Host) (*side, error) {
 	room := slices.Max(g.sizes)
 	e, err := vipl.OpenEndpoint(t, h, 2*room)
 	if err != nil {
@@ -89,7 +90,7 @@ func (g game) open(t *driver.Thread, h *driver.Host) (*side, error) {
 	return s, nil
 }
 
-func (s *side) expect(t *driver.Thread, d *vipl.Descriptor) error {
+func (s *side) expect(t *host.Thread, d *vipl.Descriptor) error {
 	if s.operation == opWrite {
 		return nil
 	}
@@ -108,7 +109,7 @@ func content(round, i, n int) byte {
 }
 
 // say sends the round's message.
-func (s *side) say(t *driver.Thread, round, n int) error {
+func (s *side) say(t *host.Thread, round, n int) error {
 	for i := range n {
 		s.Bytes()[i] = content(round, i, n)
 	}
@@ -122,7 +123,7 @@ func (s *side) say(t *driver.Thread, round, n int) error {
 }
 
 // settle takes the send back.
-func (s *side) settle(t *driver.Thread) error {
+func (s *side) settle(t *host.Thread) error {
 	if !s.sent {
 		return nil
 	}
@@ -133,7 +134,7 @@ func (s *side) settle(t *driver.Thread) error {
 
 // hear waits for the round's message and looks at every byte. Then the own send is
 // complete as well: the peer has answered it.
-func (s *side) hear(t *driver.Thread, round, n int) error {
+func (s *side) hear(t *host.Thread, round, n int) error {
 	message := s.Bytes()[s.room:][:n]
 	if s.operation == opWrite {
 		if err := s.Poll(t, s.room+n-1, content(round, n-1, n), patience); err != nil {
@@ -159,14 +160,14 @@ func (s *side) hear(t *driver.Thread, round, n int) error {
 }
 
 // replenish posts the receive again that the last message has used up.
-func (s *side) replenish(t *driver.Thread) error {
+func (s *side) replenish(t *host.Thread) error {
 	if s.heard == 0 {
 		return nil
 	}
 	return s.expect(t, s.receives[(s.heard-1)%len(s.receives)])
 }
 
-func (g game) ping(t *driver.Thread, h *driver.Host) error {
+func (g game) ping(t *host.Thread, h *driver.Host) error {
 	s, err := g.open(t, h)
 	if err != nil {
 		return err
@@ -175,7 +176,7 @@ func (g game) ping(t *driver.Thread, h *driver.Host) error {
 		return err
 	}
 	for _, n := range g.sizes {
-		var began driver.Time
+		var began host.Time
 		for round := range g.warmup + g.count {
 			if round == g.warmup {
 				began = t.Now()
@@ -190,13 +191,13 @@ func (g game) ping(t *driver.Thread, h *driver.Host) error {
 				return err
 			}
 		}
-		latency := float64(t.Now()-began) / float64(2*g.count) / float64(driver.Microsecond)
+		latency := float64(t.Now()-began) / float64(2*g.count) / float64(host.Microsecond)
 		fmt.Fprintf(g.out, "%-9s %7d %11.3f %9.2f\n", g.operation, n, latency, float64(n)/latency)
 	}
 	return nil
 }
 
-func (g game) pong(t *driver.Thread, h *driver.Host) error {
+func (g game) pong(t *host.Thread, h *driver.Host) error {
 	s, err := g.open(t, h)
 	if err != nil {
 		return err

@@ -16,6 +16,7 @@ import (
 	"hvia/bench"
 	"hvia/driver"
 	"hvia/driver/drivertest"
+	"hvia/host"
 )
 
 func play(t *testing.T, args ...string) string {
@@ -97,7 +98,7 @@ func TestFindsAWrongByte(t *testing.T) {
 		require.NoError(t, err)
 		t.Cleanup(f.Close)
 		ours := game{options: options{sizes: []int{100}, count: 2}, operation: operation, out: io.Discard}
-		forger := func(t *driver.Thread, h *driver.Host) error {
+		forger := func(t *host.Thread, h *driver.Host) error {
 			s, err := ours.open(t, h)
 			if err != nil {
 				return err

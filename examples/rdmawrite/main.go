@@ -10,35 +10,36 @@ import (
 	"os"
 
 	"hvia/driver"
+	"hvia/host"
 	"hvia/vipl"
 )
 
 const message = "hello, remote memory"
 
 // client opens its NIC, registers a buffer, connects and writes.
-func client(t *driver.Thread, h *driver.Host) error {
+func client(t *host.Thread, h *driver.Host) error {
 	e, err := vipl.OpenEndpoint(t, h, 4096)
 	if err != nil {
 		return err
 	}
-	if err := e.Dial(t, vipl.NetAddress{Host: vipl.HostAddress(1), Discriminator: "greeting"}, driver.Second); err != nil {
+	if err := e.Dial(t, vipl.NetAddress{Host: vipl.HostAddress(1), Discriminator: "greeting"}, host.Second); err != nil {
 		return err
 	}
 	n := copy(e.Bytes(), message)
-	return e.Write(t, 0, n, 1000, driver.Second)
+	return e.Write(t, 0, n, 1000, host.Second)
 }
 
 // server finds the message in its memory: nothing else tells it.
-func server(t *driver.Thread, h *driver.Host) error {
+func server(t *host.Thread, h *driver.Host) error {
 	e, err := vipl.OpenEndpoint(t, h, 4096)
 	if err != nil {
 		return err
 	}
-	if err := e.Accept(t, "greeting", driver.Second); err != nil {
+	if err := e.Accept(t, "greeting", host.Second); err != nil {
 		return err
 	}
 	const last = len(message) - 1
-	if err := e.Poll(t, 1000+last, message[last], driver.Second); err != nil {
+	if err := e.Poll(t, 1000+last, message[last], host.Second); err != nil {
 		return err
 	}
 	fmt.Printf("%s\n", e.Bytes()[1000:1000+len(message)])

@@ -13,6 +13,7 @@ import (
 	"os"
 
 	"hvia/driver"
+	"hvia/host"
 	"hvia/vipl"
 )
 
@@ -20,7 +21,7 @@ const (
 	nameBytes = 16
 	textBytes = 64
 	messages  = 3
-	patience  = driver.Second
+	patience  = host.Second
 )
 
 // party is one side: a VI, and a page of registered memory with a receive and
@@ -38,7 +39,7 @@ const (
 	bufferAt  = 512 // from a descriptor to its buffers
 )
 
-func open(t *driver.Thread, h *driver.Host) (*party, error) {
+func open(t *host.Thread, h *driver.Host) (*party, error) {
 	nic, err := vipl.OpenNIC(t, h)
 	if err != nil {
 		return nil, err
@@ -63,7 +64,7 @@ func open(t *driver.Thread, h *driver.Host) (*party, error) {
 
 // expect posts the receive of the next message. It must be there before the
 // message, so the first one is posted before there is a connection.
-func (p *party) expect(t *driver.Thread) error {
+func (p *party) expect(t *host.Thread) error {
 	name, text := p.page.Segment(receiveAt+bufferAt, nameBytes), p.page.Segment(receiveAt+bufferAt+nameBytes, textBytes)
 	if err := p.receive.SetReceive(name, text); err != nil {
 		return err
@@ -72,7 +73,7 @@ func (p *party) expect(t *driver.Thread) error {
 }
 
 // say sends a message of a name and a text.
-func (p *party) say(t *driver.Thread, number int, name, text string) error {
+func (p *party) say(t *host.Thread, number int, name, text string) error {
 	buffer := p.page.Bytes()[sendAt+bufferAt:]
 	clear(buffer[:nameBytes])
 	copy(buffer[:nameBytes], name)
@@ -89,7 +90,7 @@ func (p *party) say(t *driver.Thread, number int, name, text string) error {
 }
 
 // hear waits for a message.
-func (p *party) hear(t *driver.Thread) (number int, text string, err error) {
+func (p *party) hear(t *host.Thread) (number int, text string, err error) {
 	d, err := p.vi.RecvWait(t, patience)
 	if err != nil {
 		return 0, "", err
@@ -99,7 +100,7 @@ func (p *party) hear(t *driver.Thread) (number int, text string, err error) {
 }
 
 // client asks and prints the answers.
-func client(t *driver.Thread, h *driver.Host) error {
+func client(t *host.Thread, h *driver.Host) error {
 	p, err := open(t, h)
 	if err != nil {
 		return err
@@ -117,7 +118,7 @@ func client(t *driver.Thread, h *driver.Host) error {
 		if !errors.Is(err, vipl.ErrNoMatch) || t.Now() > patience {
 			return err
 		}
-		if err := t.Sleep(100 * driver.Microsecond); err != nil {
+		if err := t.Sleep(100 * host.Microsecond); err != nil {
 			return err
 		}
 	}
@@ -138,7 +139,7 @@ func client(t *driver.Thread, h *driver.Host) error {
 }
 
 // server answers.
-func server(t *driver.Thread, h *driver.Host) error {
+func server(t *host.Thread, h *driver.Host) error {
 	p, err := open(t, h)
 	if err != nil {
 		return err

@@ -8,6 +8,7 @@ import (
 	"fmt"
 
 	"hvia/driver"
+	"hvia/host/mem"
 )
 
 // The film: frames of the same length, of noise that differs from frame to frame. The last
@@ -41,7 +42,7 @@ func fillFrame(b []byte, k int) {
 }
 
 // numberOf is which frame ends in b, -1 for none.
-func numberOf(b []byte) int { return int(driver.LoadUint32(b[len(b)-numberBytes:])) - 1 }
+func numberOf(b []byte) int { return int(mem.LoadUint32(b[len(b)-numberBytes:])) - 1 }
 
 // checkFrame looks at every byte.
 func checkFrame(b []byte, k int) error {

@@ -20,6 +20,7 @@ import (
 	"strings"
 
 	"hvia/driver"
+	"hvia/host"
 )
 
 // Largest values of flags.
@@ -106,7 +107,7 @@ func write(out io.Writer, c config, shows []*show) error {
 		late := [3]string{"-", "-", "-"}
 		for i, p := range []int{50, 90, 100} {
 			if len(v.late) > 0 {
-				late[i] = fmt.Sprintf("%.1f", float64(percentile(v.late, p))/float64(driver.Microsecond))
+				late[i] = fmt.Sprintf("%.1f", float64(percentile(v.late, p))/float64(host.Microsecond))
 			}
 		}
 		if _, err := fmt.Fprintf(out, "%-8s%6d%6d%6d%6d%10s%10s%10s%10.3f%10.3f%10.3f%10.3f\n", s.name, c.frames*c.clients, len(v.late)+v.lost, len(v.late), v.lost,

@@ -12,6 +12,7 @@ import (
 
 	"hvia/bench"
 	"hvia/driver"
+	"hvia/host"
 )
 
 func play(t *testing.T, args ...string) (map[string]*show, string) {
@@ -59,18 +60,18 @@ func TestSmallFilm(t *testing.T) {
 	golden(t, "small.txt", text)
 	costs, err := bench.HostCosts("")
 	require.NoError(t, err)
-	for name, cost := range map[string]driver.Time{
+	for name, cost := range map[string]host.Time{
 		"rdma": costs.PollPeriod(), "rdma-rd": costs.PollPeriod(),
 		"send": costs.ReceiveDone() + costs.Post(), "send-rd": costs.ReceiveDone() + costs.Post(),
 	} {
 		for _, v := range shows[name].viewers {
 			require.Equal(t, 8*cost, v.spent.Total(), "%s", name)
-			require.Zero(t, v.spent[driver.LayerPoll], "%s", name)
+			require.Zero(t, v.spent[host.LayerPoll], "%s", name)
 		}
 	}
 	for _, name := range []string{"mvia", "tcp"} {
 		require.Greater(t, shows[name].total().work(), 5*shows["send"].total().work(), "%s", name)
-		for _, l := range []driver.Layer{driver.LayerTrap, driver.LayerCopy, driver.LayerInterrupt, driver.LayerProtocol} {
+		for _, l := range []host.Layer{host.LayerTrap, host.LayerCopy, host.LayerInterrupt, host.LayerProtocol} {
 			require.Positive(t, shows[name].viewers[0].spent[l], "%s: %v", name, l)
 		}
 	}
@@ -133,9 +134,9 @@ func TestFilm(t *testing.T) {
 }
 
 func TestPercentile(t *testing.T) {
-	times := []driver.Time{1, 2, 3, 4, 5, 6, 7, 8, 9, 10}
-	require.Equal(t, []driver.Time{5, 9, 10}, []driver.Time{percentile(times, 50), percentile(times, 90), percentile(times, 100)})
-	require.Equal(t, driver.Time(7), percentile([]driver.Time{7}, 50))
+	times := []host.Time{1, 2, 3, 4, 5, 6, 7, 8, 9, 10}
+	require.Equal(t, []host.Time{5, 9, 10}, []host.Time{percentile(times, 50), percentile(times, 90), percentile(times, 100)})
+	require.Equal(t, host.Time(7), percentile([]host.Time{7}, 50))
 }
 
 func TestParse(t *testing.T) {

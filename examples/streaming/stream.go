@@ -9,24 +9,25 @@ import (
 
 	"hvia/bench"
 	"hvia/driver"
+	"hvia/host"
 	"hvia/sim"
 	"hvia/vipl"
 )
 
 // connectLimit ends the attempt to connect, and a send that does not get done.
-const connectLimit = 10 * driver.Second
+const connectLimit = 10 * host.Second
 
 // How long a frame is waited for when none behind it comes either. TCP makes its
 // retransmissions later and later, and may need several; a card has given its connection up
 // long before. Where nothing is repeated there is a frame in each period, or none.
 const (
-	reliablePatience   = 5 * driver.Second
-	unreliablePatience = 10 * driver.Millisecond // and two periods
+	reliablePatience   = 5 * host.Second
+	unreliablePatience = 10 * host.Millisecond // and two periods
 )
 
 // The film begins at a multiple of curtain, so that what it shows does not depend on how
 // long connecting took.
-const curtain = 15 * driver.Millisecond
+const curtain = 15 * host.Millisecond
 
 // protocol is a way to bring frames to clients.
 type protocol struct {
@@ -62,9 +63,9 @@ type config struct {
 	seed      uint64
 }
 
-func (c config) period() driver.Time { return driver.Second / driver.Time(c.rate) }
+func (c config) period() host.Time { return host.Second / host.Time(c.rate) }
 
-func (s *show) patience() driver.Time {
+func (s *show) patience() host.Time {
 	if s.reliable() {
 		return reliablePatience
 	}
@@ -75,27 +76,27 @@ func (s *show) patience() driver.Time {
 type outlet interface {
 	// send hands over frame k, which lies in the server's slot of that number. The
 	// slot must stay as it is until the frame is settled.
-	send(t *driver.Thread, k int) error
+	send(t *host.Thread, k int) error
 	// settle waits until frames up to k need their slots no more.
-	settle(t *driver.Thread, k int) error
+	settle(t *host.Thread, k int) error
 }
 
 // inlet is a client's end.
 type inlet interface {
 	// take returns frame k, or a later one if k did not come before it, and nil if there
 	// is none after a time. 0 is one look. The frame is valid until done.
-	take(t *driver.Thread, k int, timeout driver.Time) ([]byte, error)
+	take(t *host.Thread, k int, timeout host.Time) ([]byte, error)
 	// done gives the room of the frame back that was taken last.
-	done(t *driver.Thread) error
+	done(t *host.Thread) error
 }
 
 // station is a host's part of a protocol, for server and clients.
 type station interface {
 	// serve waits for all clients. The slots are the memory that frames are sent from.
-	serve(t *driver.Thread) (outlets []outlet, slots [][]byte, err error)
+	serve(t *host.Thread) (outlets []outlet, slots [][]byte, err error)
 	// tune connects a client with the server.
-	tune(t *driver.Thread) (inlet, error)
-	close(t *driver.Thread) error
+	tune(t *host.Thread) (inlet, error)
+	close(t *host.Thread) error
 }
 
 // Barriers: programs of two hosts that agree on something, as they would over another
@@ -117,25 +118,25 @@ type show struct {
 
 // load is what a host's processor did, program and kernel, from the film's begin to its end.
 type load struct {
-	span  driver.Time
-	spent driver.Account
+	span  host.Time
+	spent host.Account
 }
 
 // viewer is what a client has seen.
 type viewer struct {
 	load
-	played int           // frames, those that were late included
-	late   []driver.Time // by how much, of each frame that was
+	played int         // frames, those that were late included
+	late   []host.Time // by how much, of each frame that was
 	lost   int
 }
 
 // work and polling are shares of the time, in percent.
 func (l load) work() float64    { return percent(l.spent.Total(), l.span) }
-func (l load) polling() float64 { return percent(l.spent[driver.LayerPoll], l.span) }
+func (l load) polling() float64 { return percent(l.spent[host.LayerPoll], l.span) }
 
-func percent(part, whole driver.Time) float64 { return 100 * float64(part) / float64(whole) }
+func percent(part, whole host.Time) float64 { return 100 * float64(part) / float64(whole) }
 
-func (s *show) open(t *driver.Thread, h *driver.Host) (station, error) {
+func (s *show) open(t *host.Thread, h *driver.Host) (station, error) {
 	if s.tcp {
 		return openTCP(t, h, s)
 	}
@@ -146,7 +147,7 @@ func (s *show) parties() int { return s.clients + 1 }
 
 // measure lets all begin at one instant, as if they had agreed on it by their clocks, runs the film, waits for the others and says
 // what this host's processor has done.
-func (s *show) measure(t *driver.Thread, h *driver.Host, film func(epoch driver.Time) error) (l load, err error) {
+func (s *show) measure(t *host.Thread, h *driver.Host, film func(epoch host.Time) error) (l load, err error) {
 	if err := t.Barrier(barrierStart, s.parties()); err != nil {
 		return l, err
 	}
@@ -164,7 +165,7 @@ func (s *show) measure(t *driver.Thread, h *driver.Host, film func(epoch driver.
 	return load{t.Now() - epoch, t.Spent().Plus(h.Spent()).Less(before)}, nil
 }
 
-func sleepUntil(t *driver.Thread, at driver.Time) error {
+func sleepUntil(t *host.Thread, at host.Time) error {
 	if now := t.Now(); now < at {
 		return t.Sleep(at - now)
 	}
@@ -174,7 +175,7 @@ func sleepUntil(t *driver.Thread, at driver.Time) error {
 // broadcast sends each frame to every client at its tick, or as soon as it can: a slot is
 // filled again when every client's frame has left it. Filling takes no processor: it stands
 // for a disk that stores frames into memory.
-func (s *show) broadcast(t *driver.Thread, h *driver.Host) error {
+func (s *show) broadcast(t *host.Thread, h *driver.Host) error {
 	st, err := s.open(t, h)
 	if err != nil {
 		return err
@@ -183,9 +184,9 @@ func (s *show) broadcast(t *driver.Thread, h *driver.Host) error {
 	if err != nil {
 		return err
 	}
-	s.server, err = s.measure(t, h, func(epoch driver.Time) error {
+	s.server, err = s.measure(t, h, func(epoch host.Time) error {
 		for k := range s.frames {
-			if err := sleepUntil(t, epoch+driver.Time(k)*s.period()); err != nil {
+			if err := sleepUntil(t, epoch+host.Time(k)*s.period()); err != nil {
 				return err
 			}
 			for _, o := range outlets {
@@ -215,7 +216,7 @@ func (s *show) broadcast(t *driver.Thread, h *driver.Host) error {
 
 // watch plays one frame at each tick. It looks when the tick has come; a frame that is not
 // there then is waited for and played late. One that has not come when a later one has is lost.
-func (s *show) watch(t *driver.Thread, h *driver.Host, v *viewer) error {
+func (s *show) watch(t *host.Thread, h *driver.Host, v *viewer) error {
 	st, err := s.open(t, h)
 	if err != nil {
 		return err
@@ -224,8 +225,8 @@ func (s *show) watch(t *driver.Thread, h *driver.Host, v *viewer) error {
 	if err != nil {
 		return err
 	}
-	l, err := s.measure(t, h, func(epoch driver.Time) error {
-		tick := func(k int) driver.Time { return epoch + driver.Time(k+s.ahead)*s.period() }
+	l, err := s.measure(t, h, func(epoch host.Time) error {
+		tick := func(k int) host.Time { return epoch + host.Time(k+s.ahead)*s.period() }
 		for k := 0; k < s.frames; {
 			frame, there, err := s.await(t, in, k, tick)
 			if err != nil {
@@ -268,7 +269,7 @@ func (s *show) watch(t *driver.Thread, h *driver.Host, v *viewer) error {
 
 // await takes frame k at its tick, or later, and says when it was there: at the first look, or
 // when the program had it after a wait. It returns nil when nothing comes any more.
-func (s *show) await(t *driver.Thread, in inlet, k int, tick func(int) driver.Time) (frame []byte, there driver.Time, err error) {
+func (s *show) await(t *host.Thread, in inlet, k int, tick func(int) host.Time) (frame []byte, there host.Time, err error) {
 	if err := sleepUntil(t, tick(k)); err != nil {
 		return nil, 0, err
 	}
@@ -297,7 +298,7 @@ func run(ctx context.Context, c config) ([]*show, error) {
 		s := &show{config: c, protocol: p, viewers: make([]viewer, c.clients)}
 		programs := []driver.Program{{Node: 0, Name: "server", Main: s.broadcast}}
 		for i := range c.clients {
-			programs = append(programs, driver.Program{Node: 1 + i, Name: fmt.Sprintf("client %d", i), Main: func(t *driver.Thread, h *driver.Host) error {
+			programs = append(programs, driver.Program{Node: 1 + i, Name: fmt.Sprintf("client %d", i), Main: func(t *host.Thread, h *driver.Host) error {
 				return s.watch(t, h, &s.viewers[i])
 			}})
 		}
@@ -325,6 +326,6 @@ func (s *show) total() (v viewer) {
 }
 
 // percentile is the nearest rank of times that are in order.
-func percentile(times []driver.Time, p int) driver.Time {
+func percentile(times []host.Time, p int) host.Time {
 	return times[(len(times)*p+99)/100-1]
 }

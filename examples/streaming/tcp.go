@@ -10,13 +10,14 @@ import (
 
 	"hvia/driver"
 	"hvia/driver/tcpip"
+	"hvia/host"
 )
 
 const port = 554
 
 // lookTime is how long a read may take that is to wait for nothing: more than a system
 // call. What was there when it began it takes in any case.
-const lookTime = 10 * driver.Microsecond
+const lookTime = 10 * host.Microsecond
 
 // tcpStation is a host with TCP/IP over a plain NIC. A client's ring is the receive
 // buffer of its socket.
@@ -27,7 +28,7 @@ type tcpStation struct {
 	conns    []*tcpip.Conn
 }
 
-func openTCP(t *driver.Thread, h *driver.Host, s *show) (*tcpStation, error) {
+func openTCP(t *host.Thread, h *driver.Host, s *show) (*tcpStation, error) {
 	stack, err := tcpip.Open(t, h, tcpip.Config{Seed: s.seed})
 	if err != nil {
 		return nil, err
@@ -35,7 +36,7 @@ func openTCP(t *driver.Thread, h *driver.Host, s *show) (*tcpStation, error) {
 	return &tcpStation{show: s, stack: stack}, nil
 }
 
-func (s *tcpStation) serve(t *driver.Thread) (outlets []outlet, slots [][]byte, err error) {
+func (s *tcpStation) serve(t *host.Thread) (outlets []outlet, slots [][]byte, err error) {
 	if s.listener, err = s.stack.Listen(t, port); err != nil {
 		return nil, nil, err
 	}
@@ -54,7 +55,7 @@ func (s *tcpStation) serve(t *driver.Thread) (outlets []outlet, slots [][]byte, 
 	return outlets, [][]byte{slot}, nil
 }
 
-func (s *tcpStation) tune(t *driver.Thread) (inlet, error) {
+func (s *tcpStation) tune(t *host.Thread) (inlet, error) {
 	if err := t.Barrier(barrierOpen, s.parties()); err != nil {
 		return nil, err
 	}
@@ -66,7 +67,7 @@ func (s *tcpStation) tune(t *driver.Thread) (inlet, error) {
 	return &tcpInlet{conn: c, frame: make([]byte, s.bytes)}, nil
 }
 
-func (s *tcpStation) close(t *driver.Thread) error {
+func (s *tcpStation) close(t *host.Thread) error {
 	for _, c := range s.conns {
 		if err := c.Close(); err != nil {
 			return err
@@ -88,7 +89,7 @@ type tcpOutlet struct {
 	slot []byte
 }
 
-func (o tcpOutlet) send(t *driver.Thread, _ int) error {
+func (o tcpOutlet) send(t *host.Thread, _ int) error {
 	if err := o.conn.SetWriteDeadline(tcpip.At(t.Now() + connectLimit)); err != nil {
 		return err
 	}
@@ -96,7 +97,7 @@ func (o tcpOutlet) send(t *driver.Thread, _ int) error {
 	return err
 }
 
-func (tcpOutlet) settle(*driver.Thread, int) error { return nil }
+func (tcpOutlet) settle(*host.Thread, int) error { return nil }
 
 type tcpInlet struct {
 	conn  *tcpip.Conn
@@ -104,7 +105,7 @@ type tcpInlet struct {
 	got   int // bytes of the next frame
 }
 
-func (i *tcpInlet) take(t *driver.Thread, _ int, timeout driver.Time) ([]byte, error) {
+func (i *tcpInlet) take(t *host.Thread, _ int, timeout host.Time) ([]byte, error) {
 	if err := i.conn.SetReadDeadline(tcpip.At(t.Now() + max(timeout, lookTime))); err != nil {
 		return nil, err
 	}
@@ -121,7 +122,7 @@ func (i *tcpInlet) take(t *driver.Thread, _ int, timeout driver.Time) ([]byte, e
 	return i.frame, nil
 }
 
-func (i *tcpInlet) done(*driver.Thread) error {
+func (i *tcpInlet) done(*host.Thread) error {
 	i.got = 0
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"hvia/driver"
+	"hvia/host"
 	"hvia/vipl"
 )
 
@@ -25,7 +26,7 @@ type viaStation struct {
 	vis  []*vipl.VI
 }
 
-func openVia(t *driver.Thread, h *driver.Host, s *show) (*viaStation, error) {
+func openVia(t *host.Thread, h *driver.Host, s *show) (*viaStation, error) {
 	n, err := vipl.OpenNIC(t, h)
 	if err != nil {
 		return nil, err
@@ -35,7 +36,7 @@ func openVia(t *driver.Thread, h *driver.Host, s *show) (*viaStation, error) {
 	return v, err
 }
 
-func (v *viaStation) memory(t *driver.Thread, bytes int, writable bool) (*vipl.Region, error) {
+func (v *viaStation) memory(t *host.Thread, bytes int, writable bool) (*vipl.Region, error) {
 	b, err := v.nic.Alloc(t, bytes)
 	if err != nil {
 		return nil, err
@@ -51,7 +52,7 @@ func (v *viaStation) slot(k int) []byte {
 }
 
 // newVI makes a VI whose waits sleep, and a descriptor for each slot.
-func (v *viaStation) newVI(t *driver.Thread) (*vipl.VI, []*vipl.Descriptor, error) {
+func (v *viaStation) newVI(t *host.Thread) (*vipl.VI, []*vipl.Descriptor, error) {
 	vi, err := v.nic.CreateVI(t, vipl.VIAttributes{ReliabilityLevel: v.level, EnableRDMAWrite: v.write, Blocking: true})
 	if err != nil {
 		return nil, nil, err
@@ -70,7 +71,7 @@ func (v *viaStation) newVI(t *driver.Thread) (*vipl.VI, []*vipl.Descriptor, erro
 	return vi, list, nil
 }
 
-func (v *viaStation) serve(t *driver.Thread) (outlets []outlet, slots [][]byte, err error) {
+func (v *viaStation) serve(t *host.Thread) (outlets []outlet, slots [][]byte, err error) {
 	for k := range v.config.ring {
 		slots = append(slots, v.slot(k))
 	}
@@ -97,7 +98,7 @@ func (v *viaStation) serve(t *driver.Thread) (outlets []outlet, slots [][]byte, 
 	return outlets, slots, nil
 }
 
-func (v *viaStation) tune(t *driver.Thread) (inlet, error) {
+func (v *viaStation) tune(t *host.Thread) (inlet, error) {
 	vi, descriptors, err := v.newVI(t)
 	if err != nil {
 		return nil, err
@@ -125,13 +126,13 @@ func (v *viaStation) tune(t *driver.Thread) (inlet, error) {
 		if !errors.Is(err, vipl.ErrNoMatch) || left() <= 0 {
 			return nil, err
 		}
-		if err := t.Sleep(100 * driver.Microsecond); err != nil {
+		if err := t.Sleep(100 * host.Microsecond); err != nil {
 			return nil, err
 		}
 	}
 }
 
-func (v *viaStation) close(t *driver.Thread) error {
+func (v *viaStation) close(t *host.Thread) error {
 	for _, vi := range v.vis {
 		if err := vi.Disconnect(t); err != nil {
 			return err
@@ -148,7 +149,7 @@ type viaOutlet struct {
 	settled     int               // frames
 }
 
-func (o *viaOutlet) send(t *driver.Thread, k int) error {
+func (o *viaOutlet) send(t *host.Thread, k int) error {
 	d, from := o.descriptors[k%len(o.descriptors)], o.ring.Segment(o.offset(k), o.bytes)
 	if o.write {
 		d.SetRDMAWrite(from, o.ringThere.Address+uint64(o.offset(k)), o.ringThere.Handle)
@@ -158,7 +159,7 @@ func (o *viaOutlet) send(t *driver.Thread, k int) error {
 	return o.vi.PostSend(t, d)
 }
 
-func (o *viaOutlet) settle(t *driver.Thread, k int) error {
+func (o *viaOutlet) settle(t *host.Thread, k int) error {
 	for ; o.settled <= k; o.settled++ {
 		if _, err := o.vi.SendWait(t, connectLimit); err != nil {
 			return err
@@ -175,7 +176,7 @@ type viaInlet struct {
 }
 
 // post posts the receive of the next slot.
-func (i *viaInlet) post(t *driver.Thread) error {
+func (i *viaInlet) post(t *host.Thread) error {
 	d := i.descriptors[i.posted%len(i.descriptors)]
 	if err := d.SetReceive(i.ring.Segment(i.offset(i.posted), i.bytes)); err != nil {
 		return err
@@ -184,7 +185,7 @@ func (i *viaInlet) post(t *driver.Thread) error {
 	return i.vi.PostRecv(t, d)
 }
 
-func (i *viaInlet) take(t *driver.Thread, k int, timeout driver.Time) ([]byte, error) {
+func (i *viaInlet) take(t *host.Thread, k int, timeout host.Time) ([]byte, error) {
 	if i.write {
 		return i.find(t, k, timeout)
 	}
@@ -218,10 +219,10 @@ func (i *viaInlet) take(t *driver.Thread, k int, timeout driver.Time) ([]byte, e
 }
 
 // find looks where RDMA writes put their frames. Nobody tells the program of them.
-func (i *viaInlet) find(t *driver.Thread, k int, timeout driver.Time) ([]byte, error) {
+func (i *viaInlet) find(t *host.Thread, k int, timeout host.Time) ([]byte, error) {
 	if timeout == 0 {
 		// One look at a word that the card may have written.
-		if err := t.Spend(driver.LayerLibrary, i.host.Costs().PollPeriod()); err != nil {
+		if err := t.Spend(host.LayerLibrary, i.host.Costs().PollPeriod()); err != nil {
 			return nil, err
 		}
 	} else {
@@ -238,7 +239,7 @@ func (i *viaInlet) find(t *driver.Thread, k int, timeout driver.Time) ([]byte, e
 	return nil, nil
 }
 
-func (i *viaInlet) done(t *driver.Thread) error {
+func (i *viaInlet) done(t *host.Thread) error {
 	if i.write {
 		return nil
 	}

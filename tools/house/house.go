@@ -42,18 +42,19 @@ var Rooms = map[string]Room{
 	"params":     {Uses: []string{"layout"}, Library: true},
 	"att":        {Uses: []string{"layout"}, Library: true},
 	"sim":        {Uses: []string{"layout", "params"}, External: []string{sys}, Library: true},
-	"driver":     {Uses: []string{"layout", "params$", "att", "sim$", "sim/bridge"}, External: []string{sys}, Library: true},
-	"vipl":       {Uses: []string{"layout", "driver"}, External: []string{sys}, Library: true},
+	"host":       {Uses: []string{"layout$", "sim/bridge"}, External: []string{sys}, Library: true},
+	"driver":     {Uses: []string{"layout", "params$", "att", "sim$", "sim/bridge", "host"}, External: []string{sys}, Library: true},
+	"vipl":       {Uses: []string{"layout", "host", "driver"}, External: []string{sys}, Library: true},
 	"vipl/model": {Uses: []string{"layout$"}, Library: true},
-	"bench":      {Uses: []string{"layout", "params", "sim", "att", "driver", "vipl"}, External: []string{sys, "github.com/google/gopacket"}, Library: true},
-	"tools":      {Uses: []string{"layout", "params", "sim", "att", "driver", "vipl", "bench"}, External: []string{sys, "golang.org/x/term", "github.com/spf13/cobra", "github.com/spf13/pflag"}},
-	"examples":   {Uses: []string{"sim$", "driver", "vipl", "bench$"}},
+	"bench":      {Uses: []string{"layout", "params", "sim", "att", "host", "driver", "vipl"}, External: []string{sys, "github.com/google/gopacket"}, Library: true},
+	"tools":      {Uses: []string{"layout", "params", "sim", "att", "host", "driver", "vipl", "bench"}, External: []string{sys, "golang.org/x/term", "github.com/spf13/cobra", "github.com/spf13/pflag"}},
+	"examples":   {Uses: []string{"sim$", "host", "driver", "vipl", "bench$"}},
 
 	// Apart from driver, which need not carry a TCP/IP stack.
-	"driver/tcpip": {Uses: []string{"driver$"}, External: []string{"gvisor.dev/gvisor"}, Library: true},
+	"driver/tcpip": {Uses: []string{"host", "driver$"}, External: []string{"gvisor.dev/gvisor"}, Library: true},
 
 	// What is written and read does not know how it was measured.
-	"bench/report": {Uses: []string{"params$", "driver$"}, Library: true},
+	"bench/report": {Uses: []string{"params$", "host$"}, Library: true},
 
 	// Apart from bench, which need not carry a plotting library.
 	"bench/figures": {Uses: []string{"params$", "bench/report"}, External: []string{"gonum.org/v1/plot", "golang.org/x/image"}, Library: true},

@@ -20,6 +20,7 @@ import (
 
 	"hvia/driver"
 	"hvia/driver/service"
+	"hvia/host/mem"
 	"hvia/tools/hvia/internal/cli"
 	"hvia/vipl"
 )
@@ -98,7 +99,7 @@ func TestFabricInTheBackground(t *testing.T) {
 	require.NoError(t, err)
 	th, err := p.Thread(ctx, "main")
 	require.NoError(t, err)
-	e, err := vipl.OpenReliableEndpoint(th, p.Host(), 5*driver.PageBytes, vipl.ReliableDelivery)
+	e, err := vipl.OpenReliableEndpoint(th, p.Host(), 5*mem.PageBytes, vipl.ReliableDelivery)
 	require.NoError(t, err)
 	out, _ = hvia(0, "ps", "--name", "lab")
 	require.Contains(t, out, "visitor")
@@ -114,7 +115,7 @@ func TestFabricInTheBackground(t *testing.T) {
 	require.Equal(t, int64(driver.DefaultBankBytes), visitor.MemoryBytes)
 	require.Equal(t, 1, visitor.NICs)
 	require.Equal(t, 2, visitor.Regions)
-	require.Equal(t, uint64(6*driver.PageBytes), visitor.RegionBytes)
+	require.Equal(t, uint64(6*mem.PageBytes), visitor.RegionBytes)
 	require.Len(t, st.Nodes[1].VIs, 1)
 	require.Equal(t, "Idle", st.Nodes[1].VIs[0].State)
 	require.Empty(t, st.Nodes[0].Processes)

@@ -5,7 +5,7 @@ package card_test
 import (
 	"testing"
 
-	"hvia/driver"
+	"hvia/host"
 	"hvia/layout"
 	"hvia/params"
 	"hvia/sim/unit/internal/unit"
@@ -36,11 +36,11 @@ func busy(rounds uint64) func(r *rig) {
 			m := e.vi.m
 			return buffers(m.pieces(e.inbox, m.length(), 1+m.random.IntN(20))...)
 		}
-		messages, raws, commands, longest := 0, 0, 0, driver.Time(0)
+		messages, raws, commands, longest := 0, 0, 0, host.Time(0)
 		for range rounds {
 			var frames [2][][]byte
 			var count, ordered [2]int
-			var took [2]driver.Time
+			var took [2]host.Time
 			// As many as messages can come: whether there is one must not depend on the moment.
 			r.both(func(m *machine) {
 				for k := range ends {
@@ -153,7 +153,7 @@ func TestReceiveWhileTransmitIsHeldUp(t *testing.T) {
 			away.peerMac[5] ^= 0x80
 			away.connect()
 		})
-		var times [2]driver.Time
+		var times [2]host.Time
 		for held := range 2 {
 			source.scramble()
 			before := r.node[1].counts[layout.CounterReceiveFrame]
@@ -165,7 +165,7 @@ func TestReceiveWhileTransmitIsHeldUp(t *testing.T) {
 				}
 			})
 			r.end()
-			r.sleep(100 * driver.Microsecond)
+			r.sleep(100 * host.Microsecond)
 			begin := r.node[0].thread.Now()
 			r.begin(func(m *machine) {
 				last, at := before, m.thread.Now()
@@ -174,10 +174,10 @@ func TestReceiveWhileTransmitIsHeldUp(t *testing.T) {
 					if n != last {
 						last, at = n, m.thread.Now()
 					}
-					if m.thread.Now() > at+300*driver.Microsecond {
+					if m.thread.Now() > at+300*host.Microsecond {
 						m.fail("no frame was written for 300 us: %d of %d", last-before, bytes/layout.MaxPayload)
 					}
-					m.sleep(driver.Microsecond)
+					m.sleep(host.Microsecond)
 				}
 				times[held] = m.thread.Now() - begin
 				if held == 1 && away.send.posted[len(away.send.posted)-1].done() {

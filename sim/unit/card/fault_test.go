@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"hvia/driver"
+	"hvia/host"
 	"hvia/layout"
 	"hvia/sim/bridge"
 )
@@ -101,7 +101,7 @@ func TestMemoryFaultOfCommands(t *testing.T) {
 				m := r.node[0]
 				nobodys = m.free[0] * pageBytes
 				act(m, nobodys)
-				m.sleep(driver.Millisecond)
+				m.sleep(host.Millisecond)
 			})
 			require.ErrorIs(t, err, bridge.ErrMemoryFault)
 			require.ErrorContains(t, err, fmt.Sprintf("node 0 (a) tried to read host memory at physical address %#x", nobodys))

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"testing"
 
-	"hvia/driver"
+	"hvia/host"
 	"hvia/layout"
 	"hvia/params"
 	"hvia/sim/unit/internal/unit"
@@ -16,7 +16,7 @@ import (
 type reliableAttack struct {
 	*attack
 	source, sink *region // of the victims' own messages
-	armed        map[*vi]driver.Time
+	armed        map[*vi]host.Time
 	honest       []*talk
 	breaks       int // connections that ended broken
 }
@@ -25,7 +25,7 @@ const (
 	victimTag  = 100
 	honestTag  = 200
 	forgedTo   = 100 // VIs of the attacker's node that its frames claim to be of, none of which is there
-	forgedLife = 100 * driver.Millisecond
+	forgedLife = 100 * host.Millisecond
 	// A number so far ahead is of no frame, whatever a victim has sent meanwhile.
 	farAhead = 1000
 )
@@ -38,7 +38,7 @@ func patient(level layout.Reliability) *reliable {
 }
 
 func (r *rig) reliableAttack() *reliableAttack {
-	x := &reliableAttack{attack: &attack{rig: r}, armed: map[*vi]driver.Time{}}
+	x := &reliableAttack{attack: &attack{rig: r}, armed: map[*vi]host.Time{}}
 	r.both(func(m *machine) {
 		m.inexact = ofTransport
 		if m.thread.ID().Node == 0 { // it hears what the victims say, too, and answers
@@ -344,7 +344,7 @@ func reliableHostility(frames uint64) func(r *rig) {
 					}
 				}
 				x.postReceives(m)
-				m.sleep(100 * driver.Microsecond) // what they post is sent
+				m.sleep(100 * host.Microsecond) // what they post is sent
 				m.awaitQuiet()
 			})
 			var batch [][]byte

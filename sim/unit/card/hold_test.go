@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"hvia/driver"
+	"hvia/host"
 	"hvia/layout"
 	"hvia/params"
 	"hvia/sim"
@@ -27,8 +28,8 @@ import (
 func TestHeldWireBetweenCards(t *testing.T) {
 	takesSeconds(t)
 	const (
-		transmitDelay = 5 * driver.Microsecond
-		limit         = driver.Second
+		transmitDelay = 5 * host.Microsecond
+		limit         = host.Second
 		size          = 5000
 		messages      = 20 // 80 frames, more than all buffers of the receiver hold
 	)
@@ -41,10 +42,10 @@ func TestHeldWireBetweenCards(t *testing.T) {
 			b[i] = byte(i*7 + message)
 		}
 	}
-	var releases []driver.Time
-	var data driver.Time // payload frames begin here
+	var releases []host.Time
+	var data host.Time // payload frames begin here
 	programs := []driver.Program{
-		{Node: 0, Name: "sender", Main: func(t *driver.Thread, h *driver.Host) error {
+		{Node: 0, Name: "sender", Main: func(t *host.Thread, h *driver.Host) error {
 			e, err := vipl.OpenEndpoint(t, h, messages*size)
 			if err != nil {
 				return err
@@ -61,7 +62,7 @@ func TestHeldWireBetweenCards(t *testing.T) {
 			}
 			return errors.Join(t.Barrier(2, 2), e.Close(t))
 		}},
-		{Node: 1, Name: "holder", Main: func(t *driver.Thread, h *driver.Host) error {
+		{Node: 1, Name: "holder", Main: func(t *host.Thread, h *driver.Host) error {
 			e, err := vipl.OpenEndpoint(t, h, messages*size)
 			if err != nil {
 				return err
@@ -72,9 +73,9 @@ func TestHeldWireBetweenCards(t *testing.T) {
 			// First often and shortly, to meet frames between their hand-over and
 			// their begin; then so long that most frames are kept.
 			for i := range 101 {
-				span := 1100 * driver.Nanosecond
+				span := 1100 * host.Nanosecond
 				if i == 100 {
-					span = 2 * driver.Millisecond
+					span = 2 * host.Millisecond
 				}
 				if err := errors.Join(t.HoldWire(true), t.Sleep(span), t.HoldWire(false)); err != nil {
 					return err
@@ -98,7 +99,7 @@ func TestHeldWireBetweenCards(t *testing.T) {
 	require.NoError(t, err)
 
 	type frame struct {
-		start driver.Time
+		start host.Time
 		bytes int
 	}
 	var frames []frame
@@ -107,25 +108,25 @@ func TestHeldWireBetweenCards(t *testing.T) {
 	for len(b) > 0 {
 		r := layout.FrameRecord(b[:layout.FrameRecordSize])
 		if r.Source() == 0 {
-			frames = append(frames, frame{driver.Time(r.Time()), int(r.Length())})
+			frames = append(frames, frame{host.Time(r.Time()), int(r.Length())})
 		}
 		b = b[layout.FrameRecordSize+int(r.Length()):]
 	}
-	var ends []driver.Time
+	var ends []host.Time
 	b, err = os.ReadFile(trace)
 	require.NoError(t, err)
 	for ; len(b) > 0; b = b[layout.TraceRecordSize:] {
 		if r := layout.TraceRecord(b[:layout.TraceRecordSize]); layout.TraceEvent(r.Event()) == layout.TraceEventWireEnd && r.Node() == 1 {
-			ends = append(ends, driver.Time(r.Time()))
+			ends = append(ends, host.Time(r.Time()))
 		}
 	}
 	require.Len(t, ends, len(frames))
 	const byteTime = 8 * params.WireBitTime
 	final := releases[len(releases)-1]
-	var free driver.Time
+	var free host.Time
 	inTime, kept := 0, 0
 	for i, f := range frames {
-		span := driver.Time(params.WirePreambleBytes+f.bytes+params.WireFcsBytes) * byteTime
+		span := host.Time(params.WirePreambleBytes+f.bytes+params.WireFcsBytes) * byteTime
 		start := ends[i] - span - params.PhyTransmitDelay - params.CableDelay - params.PhyReceiveDelay // behind what held it
 		require.GreaterOrEqual(t, start, f.start, "frame %d arrives before its time", i)
 		require.GreaterOrEqual(t, start, free, "frame %d comes too close", i)

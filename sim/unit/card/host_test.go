@@ -11,6 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"hvia/driver"
+	"hvia/host"
+	"hvia/host/mem"
 	"hvia/layout"
 	"hvia/params"
 	"hvia/sim"
@@ -283,7 +285,7 @@ func TestBadCommands(t *testing.T) {
 		// Not aligned: nothing is fetched, nothing is written.
 		m.write(layout.RegisterCommandAddressOffset, m.command+32)
 		m.counts[layout.CounterCommandError]++
-		r.sleep(20 * driver.Microsecond)
+		r.sleep(20 * host.Microsecond)
 		// While another is under way.
 		m.put(m.command, make([]byte, layout.CommandSize))
 		m.write(layout.RegisterCommandAddressOffset, m.command)
@@ -396,7 +398,7 @@ func TestDoorbellOverrun(t *testing.T) {
 			if last = n; m.thread.Now() > begin+patience {
 				m.fail("the queue does not run empty")
 			}
-			r.sleep(100 * driver.Microsecond)
+			r.sleep(100 * host.Microsecond)
 		}
 		r.settle()
 		dropped := m.counter(layout.CounterDoorbellOverrun)
@@ -497,16 +499,16 @@ func TestAgentRestart(t *testing.T) {
 	})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, f.Close()) }()
-	thread, err := driver.Attach(ctx, f.Conn(), driver.ThreadID{}, "agent")
+	thread, err := host.Attach(ctx, f.Conn(), host.ThreadID{}, "agent")
 	require.NoError(t, err)
 	defer func() { require.NoError(t, thread.Detach()) }()
 	raw, err := f.Conn().Memory(0)
 	require.NoError(t, err)
-	memory, err := driver.NewMemory(driver.MemoryConfig{Fd: raw.FD, Frames: raw.Frames, Use: raw, Seed: 1})
+	memory, err := mem.New(mem.Config{Fd: raw.FD, Frames: raw.Frames, Use: raw, Seed: 1})
 	require.NoError(t, err)
 	defer memory.Close()
 	for i := range 4 {
-		card, err := driver.OpenCard(thread, memory, driver.NoCosts{})
+		card, err := driver.OpenCard(thread, memory, host.NoCosts{})
 		require.NoError(t, err)
 		require.NoError(t, card.Start([6]byte{2, 0, 0, 0, 0, 1}, 64), "start %d", i)
 		_, err = card.Command(layout.CommandOpcodeNop, nil)
@@ -515,7 +517,7 @@ func TestAgentRestart(t *testing.T) {
 			// Frames to nobody are under way when it is stopped.
 			require.NoError(t, card.Send(make([]byte, layout.MaxFrame)))
 		}
-		require.NoError(t, thread.Sleep(driver.Time(i)*7*driver.Microsecond))
+		require.NoError(t, thread.Sleep(host.Time(i)*7*host.Microsecond))
 		require.NoError(t, card.Stop(), "stop %d", i)
 	}
 }

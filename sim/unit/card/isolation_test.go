@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"hvia/driver"
+	"hvia/host"
 	"hvia/layout"
 	"hvia/sim/unit/internal/unit"
 )
@@ -160,7 +160,7 @@ var troubles = []trouble{
 			for range 4 {
 				y[0].vi.post(y[0].text(y[1]))
 			}
-			m.sleep(driver.Time(m.random.Int64N(int64(60 * driver.Microsecond))))
+			m.sleep(host.Time(m.random.Int64N(int64(60 * host.Microsecond))))
 			y[0].vi.disconnect()
 		},
 		after: func(r *rig, y [2]*end) {

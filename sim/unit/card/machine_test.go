@@ -9,7 +9,8 @@ import (
 	"math/rand/v2"
 	"slices"
 
-	"hvia/driver"
+	"hvia/host"
+	"hvia/host/mem"
 	"hvia/layout"
 	"hvia/sim/bridge"
 )
@@ -23,16 +24,16 @@ const (
 	regionLimit = 1024 // level-1 entries that the card is told to believe
 	level2Pages = 64   // of level 2 in host memory
 
-	lookEvery = 100 * driver.Nanosecond
+	lookEvery = 100 * host.Nanosecond
 	// The card has places for AsyncErrorSlots errors, and takes some 2.5 us for a frame.
-	errorsEvery = 5 * driver.Microsecond
-	patience    = 60 * driver.Millisecond // simulated; the longest wait of what works takes half of it
+	errorsEvery = 5 * host.Microsecond
+	patience    = 60 * host.Millisecond // simulated; the longest wait of what works takes half of it
 )
 
 // machine is a node without an operating system: its thread, its physical
 // memory, its card, and what the model knows of them.
 type machine struct {
-	thread *driver.Thread
+	thread *host.Thread
 	memory *bridge.Memory
 	random *rand.Rand
 	mac    [6]byte
@@ -93,7 +94,7 @@ type region struct {
 	withdrawn bool
 }
 
-func newMachine(thread *driver.Thread, memory *bridge.Memory, random *rand.Rand, transmitLog2 uint32, keep ...uint32) *machine {
+func newMachine(thread *host.Thread, memory *bridge.Memory, random *rand.Rand, transmitLog2 uint32, keep ...uint32) *machine {
 	m := &machine{
 		thread: thread, memory: memory, random: random, mac: [6]byte{2, 0x48, 0x56, 0x49, 0x41, byte(thread.ID().Node)},
 		memo: memory.Linear(), using: map[uint32]bridge.UseKind{}, transmitLog2: transmitLog2,
@@ -142,7 +143,7 @@ func (m *machine) write(offset uint32, values ...uint32) {
 	m.check(m.thread.Write(layout.PciBar0Base+offset, values...))
 }
 
-func (m *machine) sleep(span driver.Time) { m.check(m.thread.Sleep(span)) }
+func (m *machine) sleep(span host.Time) { m.check(m.thread.Sleep(span)) }
 
 // take allocates a frame of memory for the card's use.
 func (m *machine) take(kind bridge.UseKind) uint32 {
@@ -223,7 +224,7 @@ func (m *machine) put(address uint32, b []byte) {
 }
 
 func (m *machine) putWord(address, v uint32) {
-	driver.StoreUint32(m.memo[address:], v)
+	mem.StoreUint32(m.memo[address:], v)
 	binary.LittleEndian.PutUint32(m.want[address:], v)
 }
 
@@ -240,13 +241,13 @@ func (m *machine) expectWord(address, v uint32) { binary.LittleEndian.PutUint32(
 // await waits until a word of memory is as it should be.
 func (m *machine) await(what string, address uint32, cond func(v uint32) bool) uint32 {
 	word := m.memo[address : address+4]
-	ok, err := m.thread.Poll(driver.Poll{Ranges: []driver.Range{{Address: address, Length: 4}}, Period: lookEvery, Timeout: patience},
-		func() bool { return cond(driver.LoadUint32(word)) })
+	ok, err := m.thread.Poll(host.Poll{Ranges: []mem.Range{{Address: address, Length: 4}}, Period: lookEvery, Timeout: patience},
+		func() bool { return cond(mem.LoadUint32(word)) })
 	m.check(err)
 	if !ok {
-		m.fail("%s: the word at %#x is %#x after %v", what, address, driver.LoadUint32(word), patience)
+		m.fail("%s: the word at %#x is %#x after %v", what, address, mem.LoadUint32(word), patience)
 	}
-	return driver.LoadUint32(word)
+	return mem.LoadUint32(word)
 }
 
 // start brings up a card that has been reset.
@@ -275,7 +276,7 @@ func (m *machine) start() {
 }
 
 func (m *machine) awaitReady() {
-	for begin := m.thread.Now(); m.read(layout.RegisterStateOffset)&layout.RegisterStateReadyMask == 0; m.sleep(driver.Microsecond) {
+	for begin := m.thread.Now(); m.read(layout.RegisterStateOffset)&layout.RegisterStateReadyMask == 0; m.sleep(host.Microsecond) {
 		if m.thread.Now() > begin+patience {
 			m.fail("the card is not ready after %v: State is %#x", patience, m.read(layout.RegisterStateOffset))
 		}
@@ -296,7 +297,7 @@ func (m *machine) resetWith(look func()) {
 // quench resets the card.
 func (m *machine) quench() {
 	m.write(layout.RegisterControlOffset, layout.RegisterControlSoftResetMask)
-	for begin := m.thread.Now(); m.read(layout.RegisterControlOffset)&layout.RegisterControlSoftResetMask != 0; m.sleep(driver.Microsecond / 4) {
+	for begin := m.thread.Now(); m.read(layout.RegisterControlOffset)&layout.RegisterControlSoftResetMask != 0; m.sleep(host.Microsecond / 4) {
 		if m.thread.Now() > begin+patience {
 			m.fail("the card is still in reset after %v", patience)
 		}
@@ -308,11 +309,11 @@ func (m *machine) quench() {
 
 // resetBus resets the card by RST#, and calls look in the same instant: from then
 // on the card touches no memory. It returns when the card is back at its place.
-func (m *machine) resetBus(span driver.Time, look func()) {
+func (m *machine) resetBus(span host.Time, look func()) {
 	m.check(m.thread.ResetBus(span))
 	look()
 	m.strip()
-	for begin := m.thread.Now(); m.read(layout.RegisterIDOffset) != layout.CardID; m.sleep(driver.Microsecond) {
+	for begin := m.thread.Now(); m.read(layout.RegisterIDOffset) != layout.CardID; m.sleep(host.Microsecond) {
 		if m.thread.Now() > begin+patience {
 			m.fail("the card is not back on the bus after %v", patience)
 		}
@@ -480,7 +481,7 @@ func (g *region) scramble() {
 // awaitQuiet waits until the card says that nothing is under way. The read
 // itself is no work of the card's.
 func (m *machine) awaitQuiet() {
-	for begin := m.thread.Now(); m.read(layout.RegisterStateOffset)&layout.RegisterStateQuietMask == 0; m.sleep(driver.Microsecond) {
+	for begin := m.thread.Now(); m.read(layout.RegisterStateOffset)&layout.RegisterStateQuietMask == 0; m.sleep(host.Microsecond) {
 		if m.thread.Now() > begin+patience {
 			m.fail("the card is not quiet after %v", patience)
 		}
@@ -522,7 +523,7 @@ func (m *machine) verifyErrors() {
 // takeErrors takes the asynchronous errors that the model has foretold, and
 // those only. They may come up to so much later. They come from several engines,
 // so their order is not told.
-func (m *machine) takeErrors(within driver.Time) {
+func (m *machine) takeErrors(within host.Time) {
 	want, got := map[asyncError]int{}, map[asyncError]int{}
 	for _, e := range m.errors {
 		want[e]++
@@ -606,7 +607,7 @@ func (m *machine) verifySum() {
 		if before == sum {
 			return
 		}
-		m.sleep(20 * driver.Microsecond)
+		m.sleep(20 * host.Microsecond)
 		after := m.counter(layout.CounterMacReceiveFrame)
 		if before == after {
 			m.fail("%d frames were taken from the MAC, and %d are counted by what became of them", before, sum)

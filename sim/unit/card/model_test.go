@@ -7,7 +7,7 @@ import (
 	"encoding/binary"
 	"slices"
 
-	"hvia/driver"
+	"hvia/host/mem"
 	"hvia/layout"
 )
 
@@ -387,7 +387,7 @@ func (p *posted) field(offset int) (address uint32) {
 	return address
 }
 
-func (p *posted) word(offset int) uint32 { return driver.LoadUint32(p.queue.m.memo[p.field(offset):]) }
+func (p *posted) word(offset int) uint32 { return mem.LoadUint32(p.queue.m.memo[p.field(offset):]) }
 func (p *posted) statusWord() uint32     { return p.word(layout.DescriptorStatusOffset) }
 func (p *posted) lengthWord() uint32     { return p.word(layout.DescriptorLengthOffset) }
 func (p *posted) done() bool             { return p.statusWord()&layout.DescriptorStatusDoneMask != 0 }

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"hvia/driver"
+	"hvia/host"
 	"hvia/layout"
 	"hvia/params"
 	"hvia/sim"
@@ -188,18 +189,18 @@ func (v *vi) unheard() {
 // A cable that is out while a peer sends: if fewer frames than the window were lost
 // the next one is taken, if more were, the VI hears its peer again a few frames later.
 func TestOutageLongerThanWindow(t *testing.T) {
-	const begin, span, outages = 5 * driver.Millisecond, 2 * driver.Millisecond, 5
+	const begin, span, outages = 5 * host.Millisecond, 2 * host.Millisecond, 5
 	missing := [outages]int{1, layout.SequenceWindow - 1, layout.SequenceWindow, 3 * layout.SequenceWindow, layout.SequenceWindow - 1}
 	want := [outages]int{0, 0, mostLost, mostLost, 0}
 	var c config
-	for i := range driver.Time(outages) {
+	for i := range host.Time(outages) {
 		at := begin + 2*i*span
 		c.faults.Faults = append(c.faults.Faults, sim.WireFault{Kind: layout.WireFaultCut, Direction: sim.FromNode0, Frames: sim.FrameSelection{From: at, To: at + span}})
 	}
 	mustPlay(t, c, func(r *rig) {
 		x := r.numbered()
 		x.own(20)
-		for i := range driver.Time(outages) {
+		for i := range host.Time(outages) {
 			at, now := begin+2*i*span, r.node[0].thread.Now()
 			if now > at {
 				fail("outage %d begins at %v, and it is %v", i, at, now)
@@ -211,7 +212,7 @@ func TestOutageLongerThanWindow(t *testing.T) {
 					x.from.post(rdmaWrite(x.source, 0, 1, x.target, 0))
 				}
 				x.from.finish()
-				r.sleep(50 * driver.Microsecond)
+				r.sleep(50 * host.Microsecond)
 				x.from.unheard()
 				sent += n
 			}
@@ -241,10 +242,10 @@ func TestNeverTwice(t *testing.T) {
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 			defer cancel()
-			const limit, burst, held = driver.Second, 150, driver.Millisecond
+			const limit, burst, held = host.Second, 150, host.Millisecond
 			times, behind, last := make([]int, count), 0, -1
 			err = driver.Run(ctx, driver.RunConfig{Fabric: sim.Config{Faults: f}},
-				driver.Program{Node: 0, Name: "sender", Main: func(t *driver.Thread, h *driver.Host) error {
+				driver.Program{Node: 0, Name: "sender", Main: func(t *host.Thread, h *driver.Host) error {
 					e, d, err := endpointWith(t, h, 1)
 					if err != nil {
 						return err
@@ -271,7 +272,7 @@ func TestNeverTwice(t *testing.T) {
 					}
 					return errors.Join(t.Barrier(2, 2), e.Close(t))
 				}},
-				driver.Program{Node: 1, Name: "receiver", Main: func(t *driver.Thread, h *driver.Host) error {
+				driver.Program{Node: 1, Name: "receiver", Main: func(t *host.Thread, h *driver.Host) error {
 					e, ds, err := endpointWith(t, h, 64)
 					if err != nil {
 						return err
@@ -322,7 +323,7 @@ func TestNeverTwice(t *testing.T) {
 }
 
 // endpointWith opens an endpoint and some descriptors beside it.
-func endpointWith(t *driver.Thread, h *driver.Host, n int) (*vipl.Endpoint, []*vipl.Descriptor, error) {
+func endpointWith(t *host.Thread, h *driver.Host, n int) (*vipl.Endpoint, []*vipl.Descriptor, error) {
 	e, err := vipl.OpenEndpoint(t, h, pageBytes)
 	if err != nil {
 		return nil, nil, err

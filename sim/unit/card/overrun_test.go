@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"hvia/driver"
+	"hvia/host"
 	"hvia/layout"
 )
 
@@ -110,7 +110,7 @@ func TestOverrun(t *testing.T) {
 
 // burst measures a long message from node 0 to node 1, from the doorbell to
 // the last frame in memory.
-func burst(r *rig) driver.Time {
+func burst(r *rig) host.Time {
 	a, b := r.pair([2]uint8{1, 2}, [2]uint16{3, 4}, [2]bool{true, true})
 	// No more than the MAC can keep: a card with one receive buffer is slower than the wire.
 	const frames = 20
@@ -120,13 +120,13 @@ func burst(r *rig) driver.Time {
 	var target *region
 	r.b(func(m *machine) { target = m.register(0, bytes, b.tag, true) })
 	begin := r.node[0].thread.Now()
-	var end driver.Time
+	var end host.Time
 	r.begin(func(m *machine) {
 		for m.counter(layout.CounterReceiveFrame) != frames {
 			if m.thread.Now() > begin+patience {
 				m.fail("%d of %d frames came", m.counter(layout.CounterReceiveFrame), frames)
 			}
-			m.sleep(driver.Microsecond)
+			m.sleep(host.Microsecond)
 		}
 		end = m.thread.Now()
 	})
@@ -141,7 +141,7 @@ func burst(r *rig) driver.Time {
 // A card with one packet buffer in a direction does the same, later.
 func TestStraps(t *testing.T) {
 	takesSeconds(t)
-	times := map[uint32]driver.Time{}
+	times := map[uint32]host.Time{}
 	for straps := range uint32(4) {
 		mustPlay(t, config{straps: straps}, func(r *rig) {
 			r.both(func(m *machine) {

@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"hvia/driver"
+	"hvia/host"
 	"hvia/layout"
 	"hvia/params"
 	"hvia/sim"
@@ -17,20 +17,20 @@ import (
 
 // span returns the time from the first event of a kind to the next one of
 // another kind, each at its node, in the echo workload with replaced parameters.
-func span(t *testing.T, values map[string]int64, from, to layout.TraceEvent, toNode uint8) driver.Time {
+func span(t *testing.T, values map[string]int64, from, to layout.TraceEvent, toNode uint8) host.Time {
 	t.Helper()
 	trace := filepath.Join(t.TempDir(), "trace")
-	runEcho(t, 20041104, 1, 10*driver.Microsecond, sim.Config{Params: values, Arguments: []string{"--trace", trace}})
+	runEcho(t, 20041104, 1, 10*host.Microsecond, sim.Config{Params: values, Arguments: []string{"--trace", trace}})
 	b, err := os.ReadFile(trace)
 	require.NoError(t, err)
-	var start, end driver.Time
+	var start, end host.Time
 	for ; len(b) > 0 && end == 0; b = b[layout.TraceRecordSize:] {
 		r := layout.TraceRecord(b[:layout.TraceRecordSize])
 		switch e := layout.TraceEvent(r.Event()); {
 		case e == from && start == 0 && r.Node() == 0:
-			start = driver.Time(r.Time())
+			start = host.Time(r.Time())
 		case e == to && start != 0 && r.Node() == toNode:
-			end = driver.Time(r.Time())
+			end = host.Time(r.Time())
 		}
 	}
 	require.Positive(t, end, "%v, then %v", from, to)
@@ -46,7 +46,7 @@ func TestReplacedParametersReachTheModels(t *testing.T) {
 		more     int64
 		from, to layout.TraceEvent
 		toNode   uint8
-		later    driver.Time
+		later    host.Time
 	}{
 		{"BridgeReadInitialClocks", 1, layout.TraceEventDescriptorTranslated, layout.TraceEventDescriptorFetched, 0, params.SystemClockPeriod},
 		{"MacTransmitDelay", 990_000, layout.TraceEventMacTransmitEnd, layout.TraceEventWireStart, 0, 990_000},

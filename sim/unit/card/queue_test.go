@@ -5,7 +5,7 @@ package card_test
 import (
 	"encoding/binary"
 
-	"hvia/driver"
+	"hvia/host/mem"
 	"hvia/layout"
 	"hvia/sim/bridge"
 )
@@ -105,7 +105,7 @@ func (q *completionQueue) take() (all []completionEntry) {
 // the header that it was taken.
 func (m *machine) takeEntry(x *completionRing) (completionEntry, bool) {
 	at := x.base + layout.CompletionQueueHeaderSize + x.consumed&(1<<x.log2-1)*layout.CompletionEntrySize
-	word := driver.LoadUint32(m.memo[at+layout.CompletionEntryWordOffset:])
+	word := mem.LoadUint32(m.memo[at+layout.CompletionEntryWordOffset:])
 	lap := uint32(0)
 	if x.consumed>>x.log2&1 == 0 { // the first round has a 1
 		lap = layout.CompletionEntryWordLapMask

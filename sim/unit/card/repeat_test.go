@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"hvia/driver"
+	"hvia/host"
 	"hvia/sim"
 	"hvia/sim/bridge"
 	"hvia/sim/unit/internal/unit"
@@ -27,15 +28,15 @@ const (
 	echoGuard = 0x5a
 )
 
-func echoPrograms(seed uint64, rounds int, think driver.Time) []driver.Program {
+func echoPrograms(seed uint64, rounds int, think host.Time) []driver.Program {
 	var programs []driver.Program
 	for pair := range uint64(2) {
 		name := fmt.Sprintf("pair %d", pair)
 		programs = append(programs,
-			driver.Program{Node: 0, Name: name + " caller", Main: func(t *driver.Thread, h *driver.Host) error {
+			driver.Program{Node: 0, Name: name + " caller", Main: func(t *host.Thread, h *driver.Host) error {
 				return echo(t, h, name, rand.New(rand.NewPCG(seed, pair)), true, rounds, think)
 			}},
-			driver.Program{Node: 1, Name: name + " answerer", Main: func(t *driver.Thread, h *driver.Host) error {
+			driver.Program{Node: 1, Name: name + " answerer", Main: func(t *host.Thread, h *driver.Host) error {
 				return echo(t, h, name, rand.New(rand.NewPCG(seed, pair)), false, rounds, think)
 			}})
 	}
@@ -44,8 +45,8 @@ func echoPrograms(seed uint64, rounds int, think driver.Time) []driver.Program {
 
 // echo is one end of a pair. Both ends draw the same random numbers, so each
 // knows what the other sends.
-func echo(t *driver.Thread, h *driver.Host, name string, random *rand.Rand, caller bool, rounds int, think driver.Time) error {
-	const limit = 100 * driver.Second
+func echo(t *host.Thread, h *driver.Host, name string, random *rand.Rand, caller bool, rounds int, think host.Time) error {
+	const limit = 100 * host.Second
 	e, err := vipl.OpenEndpoint(t, h, 2*echoBytes)
 	if err != nil {
 		return err
@@ -69,7 +70,7 @@ func echo(t *driver.Thread, h *driver.Host, name string, random *rand.Rand, call
 			n = 1 + random.IntN(64)
 		}
 		to, from, salt := random.IntN(echoBytes-n+1), random.IntN(echoBytes-n+1), random.Uint64()
-		pause := driver.Time(random.Int64N(int64(think)))
+		pause := host.Time(random.Int64N(int64(think)))
 		if random.IntN(6) == 0 {
 			pause *= 8
 		}
@@ -106,7 +107,7 @@ func echo(t *driver.Thread, h *driver.Host, name string, random *rand.Rand, call
 	return e.Close(t)
 }
 
-func runEcho(t *testing.T, seed uint64, rounds int, think driver.Time, c sim.Config) bridge.Digest {
+func runEcho(t *testing.T, seed uint64, rounds int, think host.Time, c sim.Config) bridge.Digest {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
@@ -129,7 +130,7 @@ func TestQuietSpansChangeNothing(t *testing.T) {
 	takesSeconds(t)
 	seed := unit.Seed(t)
 	rounds := int(unit.Sizes{Short: 1, Normal: 8, Long: 100}.Pick())
-	const think = 100 * driver.Microsecond
+	const think = 100 * host.Microsecond
 	first := runEcho(t, seed, rounds, think, sim.Config{})
 	require.True(t, first.Reproducible)
 	require.Equal(t, first, runEcho(t, seed, rounds, think, sim.Config{}), "a second run")
@@ -164,5 +165,5 @@ func TestQuietSpansChangeNothingInTrouble(t *testing.T) {
 // every byte is right.
 func TestFreeMode(t *testing.T) {
 	takesSeconds(t)
-	runEcho(t, unit.Seed(t), int(unit.Sizes{Short: 1, Normal: 8, Long: 200}.Pick()), driver.Millisecond, sim.Config{Mode: sim.Free})
+	runEcho(t, unit.Seed(t), int(unit.Sizes{Short: 1, Normal: 8, Long: 200}.Pick()), host.Millisecond, sim.Config{Mode: sim.Free})
 }

@@ -5,7 +5,7 @@ package card_test
 import (
 	"testing"
 
-	"hvia/driver"
+	"hvia/host"
 	"hvia/layout"
 	"hvia/sim/unit/internal/unit"
 )
@@ -113,17 +113,17 @@ func softResets(r *rig, rounds uint64) {
 		if i < 3 {
 			which = int(i)
 		}
-		at := driver.Time(r.random.Int64N(int64(400 * driver.Microsecond)))
+		at := host.Time(r.random.Int64N(int64(400 * host.Microsecond)))
 		if r.random.IntN(3) == 0 {
-			at = driver.Time(r.random.Int64N(int64(10 * driver.Microsecond)))
+			at = host.Time(r.random.Int64N(int64(10 * host.Microsecond)))
 		}
 		// The moment must not be a multiple of the looks.
-		at -= at % driver.Nanosecond
+		at -= at % host.Nanosecond
 		command := r.random.IntN(2) == 0
 		r.both(func(m *machine) {
 			n := m.thread.ID().Node
 			x.post(m)
-			m.sleep(at + driver.Time(m.random.Int64N(int64(driver.Microsecond))))
+			m.sleep(at + host.Time(m.random.Int64N(int64(host.Microsecond))))
 			if which != 2 && which != n {
 				return
 			}
@@ -142,7 +142,7 @@ func softResets(r *rig, rounds uint64) {
 			})
 			m.start()
 		})
-		r.sleep(driver.Millisecond) // the survivor's frames go to a card that knows none of its VIs
+		r.sleep(host.Millisecond) // the survivor's frames go to a card that knows none of its VIs
 		r.both(func(m *machine) { m.awaitQuiet() })
 		r.both(func(m *machine) {
 			n := m.thread.ID().Node

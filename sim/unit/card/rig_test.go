@@ -21,7 +21,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"hvia/driver"
+	"hvia/host"
 	"hvia/sim"
 	"hvia/sim/bridge"
 	"hvia/sim/unit/internal/unit"
@@ -94,7 +94,7 @@ func play(t *testing.T, c config, seed uint64, body func(r *rig)) error {
 	require.NoError(t, err)
 	r := &rig{t: t, fabric: f, random: rand.New(rand.NewPCG(seed, 0))}
 	for i, name := range []string{"a", "b"} {
-		thread, err := driver.Attach(ctx, f.Conn(), driver.ThreadID{Node: i}, name)
+		thread, err := host.Attach(ctx, f.Conn(), host.ThreadID{Node: i}, name)
 		require.NoError(t, err)
 		memory, err := f.Conn().Memory(i)
 		require.NoError(t, err)
@@ -157,7 +157,7 @@ func (r *rig) send(job func()) {
 	r.mu.Lock()
 	r.jobs = append(r.jobs, job)
 	r.mu.Unlock()
-	if err := r.node[0].thread.Send(driver.ThreadID{Node: 1}, []byte("job")); err != nil {
+	if err := r.node[0].thread.Send(host.ThreadID{Node: 1}, []byte("job")); err != nil {
 		fail("ask node 1: %w", err)
 	}
 }
@@ -167,7 +167,7 @@ func (r *rig) send(job func()) {
 func (r *rig) serve() {
 	thread := r.node[1].thread
 	for i := 0; ; i++ {
-		if _, _, err := thread.Receive(driver.Never); err != nil {
+		if _, _, err := thread.Receive(host.Never); err != nil {
 			fail("node 1 waits for work: %w", err)
 		}
 		r.mu.Lock()
@@ -180,7 +180,7 @@ func (r *rig) serve() {
 		if failed != nil {
 			answer = failed.Error()
 		}
-		told := thread.Send(driver.ThreadID{}, []byte(answer[:min(len(answer), 2000)]))
+		told := thread.Send(host.ThreadID{}, []byte(answer[:min(len(answer), 2000)]))
 		if err := errors.Join(failed, told); err != nil {
 			panic(failure{errors.Join(err, thread.Detach())})
 		}
@@ -191,7 +191,7 @@ func (r *rig) serve() {
 func (r *rig) begin(job func(m *machine)) { r.send(func() { job(r.node[1]) }) }
 
 func (r *rig) end() {
-	m, _, err := r.node[0].thread.Receive(driver.Never)
+	m, _, err := r.node[0].thread.Receive(host.Never)
 	if err != nil {
 		fail("node 0 waits for node 1: %w", err)
 	}
@@ -215,11 +215,11 @@ func (r *rig) both(job func(m *machine)) {
 
 // settle waits until nothing is under way any more.
 func (r *rig) settle() {
-	r.sleep(200 * driver.Microsecond)
+	r.sleep(200 * host.Microsecond)
 	r.both(func(m *machine) { m.awaitQuiet() })
 }
 
-func (r *rig) sleep(span driver.Time) { r.node[0].sleep(span) }
+func (r *rig) sleep(span host.Time) { r.node[0].sleep(span) }
 
 // verify compares all memory and counters of both nodes with the model.
 func (r *rig) verify() {

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"testing"
 
-	"hvia/driver"
+	"hvia/host"
 	"hvia/layout"
 	"hvia/sim/unit/internal/unit"
 )
@@ -290,7 +290,7 @@ func conversation(rounds uint64) func(r *rig) {
 							e.vi.post(d)
 						}
 					}
-					m.sleep(driver.Time(m.random.Int64N(int64(150 * driver.Microsecond))))
+					m.sleep(host.Time(m.random.Int64N(int64(150 * host.Microsecond))))
 					e.vi.disconnect()
 				})
 				r.settle()

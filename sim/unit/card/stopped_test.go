@@ -15,24 +15,26 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"hvia/driver"
+	"hvia/host"
+	"hvia/host/mem"
 	"hvia/sim"
 	"hvia/vipl"
 )
 
 // client is what a program has at its agent.
 type client struct {
-	t      *driver.Thread
+	t      *host.Thread
 	h      *driver.Host
 	nic    driver.NIC
 	tag    uint16
-	buffer *driver.Buffer
+	buffer *mem.Buffer
 	region driver.RegionInfo
 	vi     driver.VI
 	spare  driver.VI
 	cq     *driver.CQ
 }
 
-const stoppedLimit = 60 * driver.Second
+const stoppedLimit = 60 * host.Second
 
 func (c *client) open() (err error) {
 	if c.nic, err = c.h.OpenNIC(c.t); err != nil {
@@ -41,7 +43,7 @@ func (c *client) open() (err error) {
 	if c.tag, err = c.h.CreateTag(c.t, c.nic.ID); err != nil {
 		return err
 	}
-	if c.buffer, err = c.h.Allocate(c.t, 4*driver.PageBytes, driver.Runs); err != nil {
+	if c.buffer, err = c.h.Allocate(c.t, 4*mem.PageBytes, mem.Runs); err != nil {
 		return err
 	}
 	if c.region, err = c.register(); err != nil {
@@ -73,7 +75,7 @@ func (c *client) connect() error {
 		if left == 0 || !errors.Is(err, driver.ErrNoMatch) {
 			return err
 		}
-		if err := c.t.Sleep(10 * driver.Millisecond); err != nil {
+		if err := c.t.Sleep(10 * host.Millisecond); err != nil {
 			return err
 		}
 	}
@@ -90,7 +92,7 @@ var agentCommands = []struct {
 	{"close", true, func(c *client) error { return c.h.CloseNIC(c.t, c.nic.ID) }},
 	{"create tag", false, func(c *client) error { _, err := c.h.CreateTag(c.t, c.nic.ID); return err }},
 	{"destroy tag", false, func(c *client) error { return c.h.DestroyTag(c.t, c.nic.ID, c.tag) }},
-	{"allocate", false, func(c *client) error { _, err := c.h.Allocate(c.t, 100, driver.Single); return err }},
+	{"allocate", false, func(c *client) error { _, err := c.h.Allocate(c.t, 100, mem.Single); return err }},
 	{"register", false, func(c *client) error { _, err := c.register(); return err }},
 	{"deregister", true, func(c *client) error { return c.h.Deregister(c.t, c.nic.ID, c.region.Address, c.region.Handle) }},
 	{"query region", false, func(c *client) error {
@@ -117,12 +119,12 @@ var agentCommands = []struct {
 }
 
 // peer answers connection requests until the client ends.
-func peer(t *driver.Thread, h *driver.Host) error {
+func peer(t *host.Thread, h *driver.Host) error {
 	c := &client{t: t, h: h}
 	if err := c.open(); err != nil {
 		return err
 	}
-	if _, _, err := t.Receive(driver.Never); err != nil { // whether one will come
+	if _, _, err := t.Receive(host.Never); err != nil { // whether one will come
 		return err
 	}
 	request, err := h.ConnectWait(t, c.nic.ID, "stopped", stoppedLimit)
@@ -132,7 +134,7 @@ func peer(t *driver.Thread, h *driver.Host) error {
 	if err != nil {
 		return err
 	}
-	_, _, err = t.Receive(driver.Never)
+	_, _, err = t.Receive(host.Never)
 	return err
 }
 
@@ -153,9 +155,9 @@ func TestStoppedSimulator(t *testing.T) {
 			}
 			var took time.Duration
 			err = driver.RunOn(ctx, driver.Machines(f.Conn()), driver.RunConfig{},
-				driver.Program{Node: 0, Main: func(t *driver.Thread, h *driver.Host) error {
+				driver.Program{Node: 0, Main: func(t *host.Thread, h *driver.Host) error {
 					c := &client{t: t, h: h}
-					other := driver.ThreadID{Node: 1, Rank: 1}
+					other := host.ThreadID{Node: 1, Rank: 1}
 					if err := errors.Join(c.open(), t.Send(other, nil)); err != nil {
 						return err
 					}
@@ -220,8 +222,8 @@ func TestLoadedMachine(t *testing.T) {
 	until := time.Now().Add(30 * time.Second)
 	rounds := 0
 	require.NoError(t, driver.Run(ctx, driver.RunConfig{Fabric: sim.Config{Mode: sim.Free}},
-		driver.Program{Node: 0, Main: func(t *driver.Thread, h *driver.Host) error {
-			other := driver.ThreadID{Node: 1, Rank: 1}
+		driver.Program{Node: 0, Main: func(t *host.Thread, h *driver.Host) error {
+			other := host.ThreadID{Node: 1, Rank: 1}
 			for ; time.Now().Before(until); rounds++ {
 				if err := t.Send(other, []byte("one more")); err != nil {
 					return err
@@ -239,9 +241,9 @@ func TestLoadedMachine(t *testing.T) {
 			}
 			return t.Send(other, nil)
 		}},
-		driver.Program{Node: 1, Main: func(t *driver.Thread, h *driver.Host) error {
+		driver.Program{Node: 1, Main: func(t *host.Thread, h *driver.Host) error {
 			for {
-				m, _, err := t.Receive(driver.Never)
+				m, _, err := t.Receive(host.Never)
 				if err != nil || len(m.Data) == 0 {
 					return err
 				}
@@ -252,7 +254,7 @@ func TestLoadedMachine(t *testing.T) {
 				if err := e.Accept(t, "loaded", stoppedLimit); err != nil {
 					return err
 				}
-				if _, _, err := t.Receive(driver.Never); err != nil {
+				if _, _, err := t.Receive(host.Never); err != nil {
 					return err
 				}
 				if err := e.Close(t); err != nil {

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"testing"
 
-	"hvia/driver"
+	"hvia/host"
 	"hvia/layout"
 	"hvia/params"
 	"hvia/sim"
@@ -109,13 +109,13 @@ func (r *rig) cutOff(level layout.Reliability, node int, bus bool) {
 		window      = 16
 		rounds      = 12
 	)
-	timeout := driver.Time(params.SystemClockPeriod) << timeoutLog2
+	timeout := host.Time(params.SystemClockPeriod) << timeoutLog2
 	x := r.talkers([2]uint8{9, 10}, 55, level, limits{window, retryLimit, timeoutLog2}, [2]uint8{})
 	r.connect(x[0].from, x[1].from)
 	r.both(func(m *machine) { x[1-m.thread.ID().Node].ready(rounds) })
 	left := 1 - node
 	out := x[left]
-	var struck driver.Time
+	var struck host.Time
 	r.both(func(m *machine) {
 		n := m.thread.ID().Node
 		for range rounds {
@@ -126,10 +126,10 @@ func (r *rig) cutOff(level layout.Reliability, node int, bus bool) {
 		if n != node {
 			return
 		}
-		m.sleep(driver.Time(m.random.Int64N(int64(900 * driver.Microsecond))))
+		m.sleep(host.Time(m.random.Int64N(int64(900 * host.Microsecond))))
 		struck = m.thread.Now()
 		if bus {
-			m.resetBus(1+driver.Time(m.random.Int64N(int64(3*driver.Microsecond))), m.adoptCard)
+			m.resetBus(1+host.Time(m.random.Int64N(int64(3*host.Microsecond))), m.adoptCard)
 		} else {
 			m.resetWith(m.adoptCard)
 		}
@@ -141,13 +141,13 @@ func (r *rig) cutOff(level layout.Reliability, node int, bus bool) {
 		// A timeout begins with the last frame that is sent, so those that are sent again add to it:
 		// a window at first, then half of what it was each time.
 		took := m.thread.Now() - struck
-		if took < (retryLimit+1)*timeout-100*driver.Microsecond || took > (retryLimit+1)*timeout+2*window*16*driver.Microsecond {
+		if took < (retryLimit+1)*timeout-100*host.Microsecond || took > (retryLimit+1)*timeout+2*window*16*host.Microsecond {
 			m.fail("the connection was given up %v after the reset, with %d timeouts of %v", took, retryLimit+1, timeout)
 		}
 		if n := m.counter(layout.CounterRetryExhausted); n != 1 {
 			m.fail("RetryExhausted is %d", n)
 		}
-		m.sleep(driver.Millisecond)
+		m.sleep(host.Millisecond)
 		own, well := out.from.reliable.own, 0
 		for well < len(own) && own[well].p.statusWord() == own[well].p.ended(0) {
 			well++
@@ -302,7 +302,7 @@ func queueResize(most uint64) func(r *rig) {
 					want[completionEntry{v.index, true}] = rounds
 				}
 				total := pairs * rounds * (len(everyOperation) + 1)
-				for begin := m.thread.Now(); total > 0; m.sleep(driver.Time(m.random.Int64N(int64(60 * driver.Microsecond)))) {
+				for begin := m.thread.Now(); total > 0; m.sleep(host.Time(m.random.Int64N(int64(60 * host.Microsecond)))) {
 					var entries []completionEntry
 					if m.random.IntN(3) == 0 {
 						// All that can come fit into the smallest one.

@@ -6,7 +6,7 @@ import (
 	"bytes"
 	"testing"
 
-	"hvia/driver"
+	"hvia/host"
 	"hvia/layout"
 	"hvia/sim/bridge"
 	"hvia/sim/unit/internal/unit"
@@ -49,7 +49,7 @@ func withdrawals(rounds uint64) func(r *rig) {
 				}
 			})
 			// Both at one time: the descriptors, and at some time later the withdrawal.
-			after := driver.Time(r.random.Int64N(int64(350 * driver.Microsecond)))
+			after := host.Time(r.random.Int64N(int64(350 * host.Microsecond)))
 			victim := []*region{target, source, v[0].send.region}[what]
 			r.begin(func(m *machine) {
 				// What comes in goes first on the bus, so that what goes out takes its time.

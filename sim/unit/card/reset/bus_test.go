@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"hvia/driver"
+	"hvia/host"
 	"hvia/layout"
 	"hvia/sim"
 	"hvia/sim/bridge"
@@ -20,7 +20,7 @@ import (
 // reset again and again: each read is answered, soon, by the card or by nobody,
 // and what is written while nobody is there is lost.
 func TestHostAccessesInBusReset(t *testing.T) {
-	const answerLimit = 20 * driver.Microsecond
+	const answerLimit = 20 * host.Microsecond
 	seed := unit.Seed(t)
 	f, err := sim.Start(t.Context(), sim.Config{
 		Nodes:       []sim.Node{{Kind: "card", Name: "a"}},
@@ -29,13 +29,13 @@ func TestHostAccessesInBusReset(t *testing.T) {
 	})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, f.Close()) }()
-	var threads [2]*driver.Thread
+	var threads [2]*host.Thread
 	for rank, name := range []string{"user", "resetter"} {
-		threads[rank], err = driver.Attach(t.Context(), f.Conn(), driver.ThreadID{Rank: rank}, name)
+		threads[rank], err = host.Attach(t.Context(), f.Conn(), host.ThreadID{Rank: rank}, name)
 		require.NoError(t, err)
 	}
 	const resets = 40
-	user := func(x *driver.Thread) error {
+	user := func(x *host.Thread) error {
 		random := rand.New(rand.NewPCG(seed, 1))
 		answered, refused, forgotten, stored := 0, 0, 0, uint32(0)
 		for answered < resets*20 {
@@ -94,18 +94,18 @@ func TestHostAccessesInBusReset(t *testing.T) {
 		}
 		return nil
 	}
-	resetter := func(x *driver.Thread) error {
+	resetter := func(x *host.Thread) error {
 		random := rand.New(rand.NewPCG(seed, 2))
 		for range resets {
-			if err := x.Sleep(driver.Time(random.Int64N(int64(30 * driver.Microsecond)))); err != nil {
+			if err := x.Sleep(host.Time(random.Int64N(int64(30 * host.Microsecond)))); err != nil {
 				return err
 			}
 			// Some strike while the one before lasts, or while the card is configured.
 			for range 1 + random.IntN(2) {
-				if err := x.ResetBus(1 + driver.Time(random.Int64N(int64(4*driver.Microsecond)))); err != nil {
+				if err := x.ResetBus(1 + host.Time(random.Int64N(int64(4*host.Microsecond)))); err != nil {
 					return err
 				}
-				if err := x.Sleep(driver.Time(random.Int64N(int64(6 * driver.Microsecond)))); err != nil {
+				if err := x.Sleep(host.Time(random.Int64N(int64(6 * host.Microsecond)))); err != nil {
 					return err
 				}
 			}
@@ -114,7 +114,7 @@ func TestHostAccessesInBusReset(t *testing.T) {
 	}
 	var wg sync.WaitGroup
 	var errs [2]error
-	for i, run := range []func(x *driver.Thread) error{user, resetter} {
+	for i, run := range []func(x *host.Thread) error{user, resetter} {
 		wg.Go(func() {
 			if failed := try(func() { errs[i] = run(threads[i]) }); failed != nil {
 				errs[i] = failed
@@ -140,12 +140,12 @@ func TestBusResetRefused(t *testing.T) {
 	})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, f.Close()) }()
-	x, err := driver.Attach(t.Context(), f.Conn(), driver.ThreadID{}, "a")
+	x, err := host.Attach(t.Context(), f.Conn(), host.ThreadID{}, "a")
 	require.NoError(t, err)
-	for _, span := range []driver.Time{-1, 0, layout.BridgeMaxBusReset + 1} {
-		require.ErrorIs(t, x.ResetBus(span), driver.ErrInvalidParameter, "%v", span)
+	for _, span := range []host.Time{-1, 0, layout.BridgeMaxBusReset + 1} {
+		require.ErrorIs(t, x.ResetBus(span), host.ErrInvalidParameter, "%v", span)
 	}
-	require.NoError(t, x.Sleep(driver.Microsecond), "a refused span changes nothing")
-	require.NoError(t, x.ResetBus(driver.Nanosecond))
-	require.ErrorIs(t, x.Sleep(driver.Microsecond), bridge.ErrProtocol)
+	require.NoError(t, x.Sleep(host.Microsecond), "a refused span changes nothing")
+	require.NoError(t, x.ResetBus(host.Nanosecond))
+	require.ErrorIs(t, x.Sleep(host.Microsecond), bridge.ErrProtocol)
 }

@@ -18,6 +18,8 @@ import (
 
 	"hvia/att"
 	"hvia/driver"
+	"hvia/host"
+	"hvia/host/mem"
 	"hvia/layout"
 	"hvia/sim"
 	"hvia/sim/bridge"
@@ -28,8 +30,8 @@ const (
 	memoryBytes = 32 << 20
 	regionLimit = 64
 	viCount     = 3
-	lookEvery   = 100 * driver.Nanosecond
-	patience    = 50 * driver.Millisecond // for what takes a few at most
+	lookEvery   = 100 * host.Nanosecond
+	patience    = 50 * host.Millisecond // for what takes a few at most
 )
 
 // viIndex are the places of the VIs on the card: the same ones in every life of
@@ -76,16 +78,16 @@ type end struct {
 // node is one host: its thread, its memory, and its card in its present life.
 type node struct {
 	index  int
-	thread *driver.Thread
-	memory *driver.Memory
+	thread *host.Thread
+	memory *mem.Memory
 	random *rand.Rand
 	shared *shared
 	log    func(format string, values ...any)
 
 	card       *driver.Card
 	table      *att.Table
-	list       *driver.Buffer // page lists of commands
-	block      *driver.Buffer // command block of a command that is not waited for
+	list       *mem.Buffer // page lists of commands
+	block      *mem.Buffer // command block of a command that is not waited for
 	vis        [viCount]*vi
 	generation uint8
 	frames     uint32 // raw frames sent so far: each has a number
@@ -109,11 +111,11 @@ func (n *node) fail(format string, values ...any) {
 	fail("node %d at %v: "+format, append([]any{n.index, n.thread.Now()}, values...)...)
 }
 
-func (n *node) sleep(span driver.Time) { n.check(n.thread.Sleep(span)) }
+func (n *node) sleep(span host.Time) { n.check(n.thread.Sleep(span)) }
 
 // below is a random time under a limit, in picoseconds: no multiple of a clock.
-func (n *node) below(limit driver.Time) driver.Time {
-	return driver.Time(n.random.Int64N(int64(limit)))
+func (n *node) below(limit host.Time) host.Time {
+	return host.Time(n.random.Int64N(int64(limit)))
 }
 
 func (n *node) read(offset uint32) uint32 {
@@ -123,18 +125,18 @@ func (n *node) read(offset uint32) uint32 {
 }
 
 // await waits for a word of memory.
-func (n *node) await(what string, where driver.Range, word []byte, cond func(v uint32) bool) {
-	ok, err := n.thread.Poll(driver.Poll{Ranges: []driver.Range{where}, Period: lookEvery, Timeout: patience},
-		func() bool { return cond(driver.LoadUint32(word)) })
+func (n *node) await(what string, where mem.Range, word []byte, cond func(v uint32) bool) {
+	ok, err := n.thread.Poll(host.Poll{Ranges: []mem.Range{where}, Period: lookEvery, Timeout: patience},
+		func() bool { return cond(mem.LoadUint32(word)) })
 	n.check(err)
 	if !ok {
-		n.fail("%s: the word at %#x is %#x after %v", what, where.Address, driver.LoadUint32(word), patience)
+		n.fail("%s: the word at %#x is %#x after %v", what, where.Address, mem.LoadUint32(word), patience)
 	}
 }
 
 // allocate makes a buffer that the card may use.
-func (n *node) allocate(bytes int, kind bridge.UseKind) (*driver.Buffer, []uint32) {
-	b, err := n.memory.Allocate(bytes, driver.Runs)
+func (n *node) allocate(bytes int, kind bridge.UseKind) (*mem.Buffer, []uint32) {
+	b, err := n.memory.Allocate(bytes, mem.Runs)
 	n.check(err)
 	pages, err := n.memory.Pin(kind, b.Address(), uint64(b.Len()))
 	n.check(err)
@@ -142,7 +144,7 @@ func (n *node) allocate(bytes int, kind bridge.UseKind) (*driver.Buffer, []uint3
 }
 
 // give takes a buffer back: any later access of the card ends the run.
-func (n *node) give(b *driver.Buffer, kind bridge.UseKind) {
+func (n *node) give(b *mem.Buffer, kind bridge.UseKind) {
 	n.check(n.memory.Unpin(kind, b.Address(), uint64(b.Len())))
 	n.check(b.Free())
 }
@@ -150,7 +152,7 @@ func (n *node) give(b *driver.Buffer, kind bridge.UseKind) {
 // enable brings a card up that has been reset, as far as its ring and its MAC go.
 func (n *node) enable() {
 	var err error
-	n.card, err = driver.OpenCard(n.thread, n.memory, driver.NoCosts{})
+	n.card, err = driver.OpenCard(n.thread, n.memory, host.NoCosts{})
 	n.check(err)
 	n.check(n.card.Start(driver.NodeMAC(n.index), regionLimit))
 }
@@ -161,8 +163,8 @@ func (n *node) start() {
 	var err error
 	n.table, err = att.NewTable(regionLimit)
 	n.check(err)
-	n.list, _ = n.allocate(driver.PageBytes, bridge.UseRing)
-	n.block, _ = n.allocate(driver.PageBytes, bridge.UseRing)
+	n.list, _ = n.allocate(mem.PageBytes, bridge.UseRing)
+	n.block, _ = n.allocate(mem.PageBytes, bridge.UseRing)
 	n.lost = n.losses()
 	for k := range n.vis {
 		n.vis[k] = n.newVI(k)
@@ -206,7 +208,7 @@ var stateless = []struct {
 
 // clean sees that a card that has been reset remembers nothing.
 func (n *node) clean() {
-	for begin := n.thread.Now(); n.read(layout.RegisterStateOffset)&layout.RegisterStateReadyMask == 0; n.sleep(driver.Microsecond) {
+	for begin := n.thread.Now(); n.read(layout.RegisterStateOffset)&layout.RegisterStateReadyMask == 0; n.sleep(host.Microsecond) {
 		if n.thread.Now() > begin+patience {
 			n.fail("the card is not ready %v after a reset", patience)
 		}
@@ -250,7 +252,7 @@ func (n *node) listed(c layout.Command, pages []uint32, level2 uint32) {
 }
 
 // register enters a buffer into the card's table.
-func (n *node) register(b *driver.Buffer, pages []uint32, tag uint16) uint32 {
+func (n *node) register(b *mem.Buffer, pages []uint32, tag uint16) uint32 {
 	g, err := n.table.Register(att.Region{Start: b.Address(), Length: uint64(b.Len()), Pages: pages, Tag: tag, RDMAWrite: true})
 	n.check(err)
 	_, err = n.card.Command(layout.CommandOpcodeRegisterMemory, func(c layout.Command) {
@@ -274,7 +276,7 @@ func (n *node) begin(op layout.CommandOpcode, fill func(c layout.Command)) {
 
 // found waits until the host has given the card its place on the bus again.
 func (n *node) found() {
-	for begin := n.thread.Now(); ; n.sleep(driver.Microsecond / 3) {
+	for begin := n.thread.Now(); ; n.sleep(host.Microsecond / 3) {
 		switch v := n.read(layout.RegisterIDOffset); v {
 		case layout.CardID:
 			return
@@ -314,7 +316,7 @@ func fillRaw(f []byte, node int, number uint32) {
 // hear waits for a raw frame of that number; those before it may have been lost.
 func (n *node) hear(number uint32) {
 	left := n.thread.Countdown(patience)
-	for found := false; !found; n.sleep(driver.Microsecond) {
+	for found := false; !found; n.sleep(host.Microsecond) {
 		n.check(n.card.Receive(func(f []byte) {
 			got := layout.AttLevel2(f[layout.EthernetHeaderSize:]).Page()
 			want := make([]byte, len(f))
@@ -375,7 +377,7 @@ func play(t *testing.T, c config, seed uint64, script func(n *node)) error {
 	told := &shared{}
 	for i, thread := range cfg.Threads {
 		n := &node{index: i, shared: told, random: rand.New(rand.NewPCG(seed, uint64(i+1))), log: t.Logf}
-		n.thread, err = machines.Attach(ctx, driver.ThreadID{Node: i}, thread.Name)
+		n.thread, err = machines.Attach(ctx, host.ThreadID{Node: i}, thread.Name)
 		require.NoError(t, err)
 		n.memory, err = machines.Memory(i, seed+uint64(i))
 		require.NoError(t, err)

@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"hvia/driver"
+	"hvia/host"
 	"hvia/layout"
 	"hvia/sim/bridge"
 	"hvia/sim/unit/internal/unit"
@@ -44,7 +44,7 @@ type blow struct {
 	node int // whose card
 	vi   int
 	when moment
-	at   driver.Time // from the begin of the round
+	at   host.Time // from the begin of the round
 }
 
 // strikes is how many resets it is in all: some moments take one to come about.
@@ -59,13 +59,13 @@ func (b blow) affects(k int) bool { return b.kind != strikeVI || b.vi == k }
 
 // most are the largest distances of what is to be hit.
 const (
-	trafficSpan = 400 * driver.Microsecond
-	bootSpan    = 350 * driver.Microsecond // the SDRAM's power-up wait and more
-	enableSpan  = 40 * driver.Microsecond  // a few dozen transactions of the MAC's bus
-	nearSpan    = 4 * driver.Microsecond
-	holdSpan    = 5 * driver.Microsecond // of RST#
+	trafficSpan = 400 * host.Microsecond
+	bootSpan    = 350 * host.Microsecond // the SDRAM's power-up wait and more
+	enableSpan  = 40 * host.Microsecond  // a few dozen transactions of the MAC's bus
+	nearSpan    = 4 * host.Microsecond
+	holdSpan    = 5 * host.Microsecond // of RST#
 	// What card.md says of a soft reset with BusMaster off, 330 clocks, and the accesses that see it.
-	offLimit = 12 * driver.Microsecond
+	offLimit = 12 * host.Microsecond
 )
 
 // TestResets: RST#, soft reset and ResetVI under traffic.
@@ -100,7 +100,7 @@ func blows(t *testing.T, strikes int) func(n *node) {
 		n.verify()
 		for i, done := 0, 0; done < strikes; i++ {
 			b := blow{kind: strikeKind(i) % strikeKinds, node: random.IntN(2), vi: random.IntN(viCount), when: moment(random.IntN(int(moments)))}
-			b.at = driver.Time(random.Int64N(int64(trafficSpan)))
+			b.at = host.Time(random.Int64N(int64(trafficSpan)))
 			if err := try(func() { n.round(b) }); err != nil {
 				fail("round %d, %+v: %w", i, b, err)
 			}
@@ -238,7 +238,7 @@ func (n *node) strike(kind strikeKind) {
 		n.found()
 		return
 	}
-	limit := driver.Time(patience)
+	limit := host.Time(patience)
 	if kind == strikeOff {
 		limit = offLimit
 		n.check(n.thread.Write(command, n.command()&^layout.PciConfigCommandMasterEnableMask))
@@ -246,7 +246,7 @@ func (n *node) strike(kind strikeKind) {
 	}
 	n.askSoft()
 	n.tally.strikes[kind]++
-	for begin := n.thread.Now(); n.read(layout.RegisterControlOffset)&layout.RegisterControlSoftResetMask != 0; n.sleep(driver.Microsecond / 4) {
+	for begin := n.thread.Now(); n.read(layout.RegisterControlOffset)&layout.RegisterControlSoftResetMask != 0; n.sleep(host.Microsecond / 4) {
 		if n.thread.Now() > begin+limit {
 			n.fail("the card is still in reset after %v", limit)
 		}

@@ -6,6 +6,7 @@ import (
 	"bytes"
 
 	"hvia/driver"
+	"hvia/host/mem"
 	"hvia/layout"
 	"hvia/sim/bridge"
 	"hvia/vipl"
@@ -16,10 +17,10 @@ import (
 // the peer writes.
 const (
 	places     = 8 // receives posted at a time, and places of each kind
-	placeBytes = driver.PageBytes
-	ringSlots  = driver.PageBytes / vipl.DescriptorBytes / 2 // of each queue
+	placeBytes = mem.PageBytes
+	ringSlots  = mem.PageBytes / vipl.DescriptorBytes / 2 // of each queue
 
-	outAt    = driver.PageBytes
+	outAt    = mem.PageBytes
 	writeAt  = outAt + places*placeBytes
 	inAt     = writeAt + places*placeBytes
 	windowAt = inAt + places*placeBytes
@@ -39,7 +40,7 @@ type vi struct {
 	k      int // which of the node's VIs
 	index  uint32
 	tag    uint16
-	buffer *driver.Buffer
+	buffer *mem.Buffer
 	handle uint32
 
 	generation    uint8

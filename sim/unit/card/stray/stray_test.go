@@ -15,6 +15,7 @@ import (
 	"go.uber.org/goleak"
 
 	"hvia/driver"
+	"hvia/host"
 	"hvia/sim"
 	"hvia/sim/bridge"
 	"hvia/sim/verilate"
@@ -25,7 +26,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const (
 	bytes = 4096
-	limit = 100 * driver.Millisecond
+	limit = 100 * host.Millisecond
 )
 
 // write makes one RDMA write from node 0 to node 1, on cards with these straps.
@@ -35,7 +36,7 @@ func write(ctx context.Context, program string, straps uint32) error {
 		c.Fabric.Arguments = []string{"--strap", fmt.Sprint(straps)}
 	}
 	return driver.Run(ctx, c,
-		driver.Program{Node: 0, Name: "writer", Main: func(t *driver.Thread, h *driver.Host) error {
+		driver.Program{Node: 0, Name: "writer", Main: func(t *host.Thread, h *driver.Host) error {
 			e, err := vipl.OpenEndpoint(t, h, bytes)
 			if err != nil {
 				return err
@@ -46,7 +47,7 @@ func write(ctx context.Context, program string, straps uint32) error {
 			e.Bytes()[9] = 1
 			return e.Write(t, 0, 10, 0, limit)
 		}},
-		driver.Program{Node: 1, Name: "reader", Main: func(t *driver.Thread, h *driver.Host) error {
+		driver.Program{Node: 1, Name: "reader", Main: func(t *host.Thread, h *driver.Host) error {
 			e, err := vipl.OpenEndpoint(t, h, bytes)
 			if err != nil {
 				return err

@@ -19,7 +19,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"hvia/driver"
+	"hvia/host"
 	"hvia/layout"
 	"hvia/sim"
 	"hvia/sim/bridge"
@@ -32,9 +32,9 @@ func twoThreads() []sim.Thread {
 	return []sim.Thread{{Node: 0, Rank: 0, Name: "left"}, {Node: 1, Rank: 0, Name: "right"}}
 }
 
-func attach(t *testing.T, ctx context.Context, f *sim.Fabric, node, rank int, name string) *driver.Thread {
+func attach(t *testing.T, ctx context.Context, f *sim.Fabric, node, rank int, name string) *host.Thread {
 	t.Helper()
-	th, err := driver.Attach(ctx, f.Conn(), driver.ThreadID{Node: node, Rank: rank}, name)
+	th, err := host.Attach(ctx, f.Conn(), host.ThreadID{Node: node, Rank: rank}, name)
 	require.NoError(t, err)
 	return th
 }
@@ -55,21 +55,21 @@ func TestDeadlockIsReported(t *testing.T) {
 		left, right := attach(t, ctx, f, 0, 0, "left"), attach(t, ctx, f, 1, 0, "right")
 		errL, errR := both(
 			func() error {
-				if err := left.Sleep(1500 * driver.Nanosecond); err != nil {
+				if err := left.Sleep(1500 * host.Nanosecond); err != nil {
 					return err
 				}
-				_, _, err := left.Receive(driver.Never)
+				_, _, err := left.Receive(host.Never)
 				return err
 			},
 			func() error {
-				_, err := right.Poll(driver.Poll{Ranges: []bridge.Range{{Address: 0x2000, Length: 4}}, Period: pollPeriod, Timeout: driver.Never}, func() bool { return false })
+				_, err := right.Poll(host.Poll{Ranges: []bridge.Range{{Address: 0x2000, Length: 4}}, Period: pollPeriod, Timeout: host.Never}, func() bool { return false })
 				return err
 			})
 		for _, err := range []error{errL, errR} {
 			require.ErrorIs(t, err, bridge.ErrDeadlock)
 			var stop *bridge.StopError
 			require.ErrorAs(t, err, &stop)
-			require.Equal(t, 1500*driver.Nanosecond, stop.Time)
+			require.Equal(t, 1500*host.Nanosecond, stop.Time)
 			for _, part := range []string{"'left'", "a message", "'right'", "a write to [0x2000, 0x2004)"} {
 				require.Contains(t, stop.Text, part)
 			}
@@ -78,7 +78,7 @@ func TestDeadlockIsReported(t *testing.T) {
 		// Later calls get it too.
 		require.ErrorIs(t, left.Sleep(1), bridge.ErrDeadlock)
 		require.ErrorIs(t, f.Conn().Err(), bridge.ErrDeadlock)
-		_, err := driver.Attach(ctx, f.Conn(), driver.ThreadID{Node: 0, Rank: 7}, "late")
+		_, err := host.Attach(ctx, f.Conn(), host.ThreadID{Node: 0, Rank: 7}, "late")
 		require.ErrorIs(t, err, bridge.ErrDeadlock)
 	}
 	require.Equal(t, times[:2], times[2:])
@@ -104,7 +104,7 @@ func TestStuckThreadIsNamed(t *testing.T) {
 	left, right := attach(t, ctx, f, 0, 0, "left"), attach(t, ctx, f, 1, 0, "right")
 	errL, errR := both(
 		func() error {
-			if err := left.Sleep(driver.Microsecond); err != nil {
+			if err := left.Sleep(host.Microsecond); err != nil {
 				return err
 			}
 			// It posts now and then: that is acting, and no reason to stop.
@@ -115,11 +115,11 @@ func TestStuckThreadIsNamed(t *testing.T) {
 				}
 			}
 			<-stopped
-			return left.Sleep(driver.Microsecond)
+			return left.Sleep(host.Microsecond)
 		},
 		func() error {
 			defer close(stopped)
-			return right.Sleep(driver.Millisecond)
+			return right.Sleep(host.Millisecond)
 		})
 	for _, err := range []error{errL, errR} {
 		require.ErrorIs(t, err, bridge.ErrStuck)
@@ -139,13 +139,13 @@ func TestStartTimeoutNamesTheMissing(t *testing.T) {
 
 // playVictim is a process that will be killed: it never ends by itself.
 func playVictim(ctx context.Context, f *sim.Fabric) error {
-	t, err := driver.Attach(ctx, f.Conn(), driver.ThreadID{Node: 1}, "right")
+	t, err := host.Attach(ctx, f.Conn(), host.ThreadID{Node: 1}, "right")
 	if err != nil {
 		return err
 	}
 	fmt.Println("attached")
 	for {
-		if err := t.Sleep(driver.Nanosecond); err != nil {
+		if err := t.Sleep(host.Nanosecond); err != nil {
 			return err
 		}
 		time.Sleep(time.Millisecond)
@@ -166,7 +166,7 @@ func TestKilledClientIsNamed(t *testing.T) {
 				killed <- time.Now()
 				_ = victim.Process.Kill()
 			}()
-			_, _, err := left.Receive(driver.Never)
+			_, _, err := left.Receive(host.Never)
 			require.ErrorIs(t, err, bridge.ErrPeerDied)
 			require.Less(t, time.Since(<-killed), noticeLimit)
 			require.Contains(t, err.Error(), fmt.Sprintf("process %d ('victim') died", victim.Process.Pid))
@@ -209,12 +209,12 @@ func TestOthersGoOnAfterADeath(t *testing.T) {
 	require.NoError(t, err)
 	defer probe.Close()
 	require.Eventually(t, func() bool {
-		th, err := driver.Attach(ctx, probe.Conn(), driver.ThreadID{Node: 1}, "right")
+		th, err := host.Attach(ctx, probe.Conn(), host.ThreadID{Node: 1}, "right")
 		return err == nil && th.Detach() == nil
 	}, noticeLimit, 10*time.Millisecond)
 	require.NoError(t, w.start(0, areaOf(0).target(0), 64, false))
 	require.NoError(t, w.finish(0))
-	require.NoError(t, left.Sleep(10*driver.Millisecond))
+	require.NoError(t, left.Sleep(10*host.Millisecond))
 	require.NoError(t, f.Conn().Err())
 }
 
@@ -226,16 +226,16 @@ func TestKilledSimulator(t *testing.T) {
 	killed := make(chan time.Time, 1)
 	errL, errR := both(
 		func() error {
-			if err := left.Sleep(driver.Microsecond); err != nil {
+			if err := left.Sleep(host.Microsecond); err != nil {
 				return err
 			}
 			killed <- time.Now()
 			if err := syscall.Kill(f.Pid(), syscall.SIGKILL); err != nil {
 				return err
 			}
-			return left.Sleep(driver.Second)
+			return left.Sleep(host.Second)
 		},
-		func() error { return right.Sleep(driver.Second) })
+		func() error { return right.Sleep(host.Second) })
 	require.Less(t, time.Since(<-killed), noticeLimit)
 	for _, err := range []error{errL, errR} {
 		require.ErrorIs(t, err, bridge.ErrSimulatorDied)
@@ -310,24 +310,24 @@ func TestAttachRefusals(t *testing.T) {
 	f := startFabric(t, ctx, sim.Config{Threads: twoThreads(), MapNodes: []int{0}})
 	left := attach(t, ctx, f, 0, 0, "left")
 	for _, c := range []struct {
-		id   driver.ThreadID
+		id   host.ThreadID
 		name string
 		want string
 	}{
-		{driver.ThreadID{Node: 0}, "left", "is attached already"},
-		{driver.ThreadID{Node: 1}, "right", "did not ask for the memory of node 1"},
-		{driver.ThreadID{Node: 5}, "x", "did not ask for the memory of node 5"},
-		{driver.ThreadID{Node: -1}, "x", "count from 0"},
-		{driver.ThreadID{}, strings.Repeat("n", 300), "at most 191 bytes"},
+		{host.ThreadID{Node: 0}, "left", "is attached already"},
+		{host.ThreadID{Node: 1}, "right", "did not ask for the memory of node 1"},
+		{host.ThreadID{Node: 5}, "x", "did not ask for the memory of node 5"},
+		{host.ThreadID{Node: -1}, "x", "count from 0"},
+		{host.ThreadID{}, strings.Repeat("n", 300), "at most 191 bytes"},
 	} {
-		_, err := driver.Attach(ctx, f.Conn(), c.id, c.name)
+		_, err := host.Attach(ctx, f.Conn(), c.id, c.name)
 		require.ErrorContains(t, err, c.want)
 	}
 	require.NoError(t, left.Detach())
-	_, err := driver.Attach(ctx, f.Conn(), driver.ThreadID{}, "middle")
+	_, err := host.Attach(ctx, f.Conn(), host.ThreadID{}, "middle")
 	require.ErrorIs(t, err, bridge.ErrRefused)
 	require.ErrorContains(t, err, "declared as 'left', not as 'middle'")
-	require.ErrorIs(t, left.Sleep(1), driver.ErrThreadDetached)
+	require.ErrorIs(t, left.Sleep(1), host.ErrThreadDetached)
 	_, err = f.Conn().Memory(1)
 	require.ErrorIs(t, err, bridge.ErrNodeNotMapped)
 	_, err = sim.Attach(ctx, f.Path(), bridge.Options{Nodes: []int{3}})
@@ -339,18 +339,18 @@ func TestTwoGoroutinesOnOneThread(t *testing.T) {
 	f := startFabric(t, ctx, sim.Config{Threads: twoThreads()})
 	left, right := attach(t, ctx, f, 0, 0, "left"), attach(t, ctx, f, 1, 0, "right")
 	done := make(chan error, 1)
-	go func() { done <- left.Sleep(driver.Millisecond) }() // lasts until right waits
+	go func() { done <- left.Sleep(host.Millisecond) }() // lasts until right waits
 	time.Sleep(100 * time.Millisecond)
-	require.ErrorIs(t, left.Charge(1), driver.ErrThreadBusy)
-	require.ErrorIs(t, left.Detach(), driver.ErrThreadBusy)
+	require.ErrorIs(t, left.Charge(1), host.ErrThreadBusy)
+	require.ErrorIs(t, left.Detach(), host.ErrThreadBusy)
 	_, err := left.Read(layout.EchoRegisterID)
-	require.ErrorIs(t, err, driver.ErrThreadBusy)
+	require.ErrorIs(t, err, host.ErrThreadBusy)
 	require.ErrorContains(t, err, "thread 0/0 'left'")
-	go func() { done <- errors.Join(right.Sleep(2*driver.Millisecond), right.Detach()) }()
+	go func() { done <- errors.Join(right.Sleep(2*host.Millisecond), right.Detach()) }()
 	require.NoError(t, <-done)
 	require.NoError(t, left.Detach())
 	require.NoError(t, <-done)
-	require.Equal(t, driver.Millisecond, left.Now(), "the refused calls changed nothing")
+	require.Equal(t, host.Millisecond, left.Now(), "the refused calls changed nothing")
 }
 
 func TestDmaOutsideFramesInUseStopsTheRun(t *testing.T) {
@@ -403,8 +403,8 @@ func strayTransfer(t *testing.T, program string, source bool) (victim byte, errL
 		if err := w.start(rank, stray, 64, false); err != nil {
 			return err
 		}
-		return errors.Join(left.Sleep(driver.Millisecond), left.Detach())
-	}, func() error { return errors.Join(right.Sleep(driver.Millisecond), right.Detach()) })
+		return errors.Join(left.Sleep(host.Millisecond), left.Detach())
+	}, func() error { return errors.Join(right.Sleep(host.Millisecond), right.Detach()) })
 	peer, err := f.Conn().Memory(1)
 	require.NoError(t, err)
 	return peer.Linear()[stray], errL, errR
@@ -419,7 +419,7 @@ func TestContextEndsACall(t *testing.T) {
 			// Right parks with left running, so left decides when time moves.
 			done := make(chan error, 1)
 			go func() {
-				_, ok, err := right.Receive(driver.Never)
+				_, ok, err := right.Receive(host.Never)
 				if err == nil && !ok {
 					err = errors.New("no message")
 				}
@@ -439,7 +439,7 @@ func TestContextEndsACall(t *testing.T) {
 				// A thread of the other node that runs keeps time still, so left's sleep lasts.
 				idle := attach(t, ctx, f, 1, 5, "idle")
 				require.NoError(t, idle.Begin())
-				err = left.Sleep(driver.Second)
+				err = left.Sleep(host.Second)
 				require.NoError(t, idle.Detach())
 			} else {
 				err = left.Barrier(9, 2)
@@ -449,8 +449,8 @@ func TestContextEndsACall(t *testing.T) {
 			require.False(t, f.Conn().Reproducible())
 			// The thread lives on.
 			left.SetContext(ctx)
-			require.NoError(t, left.Send(driver.ThreadID{Node: 1}, []byte("go on")))
-			require.NoError(t, left.Sleep(driver.Microsecond))
+			require.NoError(t, left.Send(host.ThreadID{Node: 1}, []byte("go on")))
+			require.NoError(t, left.Sleep(host.Microsecond))
 			require.NoError(t, <-done)
 		})
 	}
@@ -461,7 +461,7 @@ func TestCloseEndsWaits(t *testing.T) {
 	f := startFabric(t, ctx, sim.Config{Threads: twoThreads()})
 	left := attach(t, ctx, f, 0, 0, "left")
 	done := make(chan error, 1)
-	go func() { done <- left.Sleep(driver.Second) }()
+	go func() { done <- left.Sleep(host.Second) }()
 	time.Sleep(50 * time.Millisecond)
 	require.NoError(t, f.Close())
 	select {

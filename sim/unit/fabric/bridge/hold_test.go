@@ -13,7 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"hvia/driver"
+	"hvia/host"
 	"hvia/layout"
 	"hvia/params"
 	"hvia/sim"
@@ -23,12 +23,12 @@ import (
 
 // wireLog is what happened on the wire from node 0 to node 1.
 type wireLog struct {
-	starts, ends []driver.Time // trace events WireStart and WireEnd
-	frames       []wireFrame   // the capture
+	starts, ends []host.Time // trace events WireStart and WireEnd
+	frames       []wireFrame // the capture
 }
 
 type wireFrame struct {
-	start driver.Time
+	start host.Time
 	bytes int
 }
 
@@ -57,17 +57,17 @@ func readWire(t *testing.T, trace, frames string) (w wireLog) {
 		switch r := layout.TraceRecord(b[:layout.TraceRecordSize]); layout.TraceEvent(r.Event()) {
 		case layout.TraceEventWireStart:
 			require.Zero(t, r.Node())
-			w.starts = append(w.starts, driver.Time(r.Time()))
+			w.starts = append(w.starts, host.Time(r.Time()))
 		case layout.TraceEventWireEnd:
 			require.EqualValues(t, 1, r.Node())
-			w.ends = append(w.ends, driver.Time(r.Time()))
+			w.ends = append(w.ends, host.Time(r.Time()))
 		}
 	}
 	b, err = os.ReadFile(frames)
 	require.NoError(t, err)
 	for len(b) > 0 {
 		r := layout.FrameRecord(b[:layout.FrameRecordSize])
-		w.frames = append(w.frames, wireFrame{driver.Time(r.Time()), int(r.Length())})
+		w.frames = append(w.frames, wireFrame{host.Time(r.Time()), int(r.Length())})
 		b = b[layout.FrameRecordSize+int(r.Length()):]
 	}
 	return w
@@ -75,18 +75,18 @@ func readWire(t *testing.T, trace, frames string) (w wireLog) {
 
 // The wire of these tests, by its parameters.
 const (
-	byteTime = driver.Time(8 * params.WireBitTime)
-	flight   = driver.Time(params.PhyTransmitDelay + params.CableDelay + params.PhyReceiveDelay)
+	byteTime = host.Time(8 * params.WireBitTime)
+	flight   = host.Time(params.PhyTransmitDelay + params.CableDelay + params.PhyReceiveDelay)
 )
 
-func onTheWay(bytes int) driver.Time {
-	return driver.Time(params.WirePreambleBytes+bytes+params.WireFcsBytes)*byteTime + flight
+func onTheWay(bytes int) host.Time {
+	return host.Time(params.WirePreambleBytes+bytes+params.WireFcsBytes)*byteTime + flight
 }
 
 // arrivals are the times at which the frames should have arrived, when those
 // from the first kept one on were released at a time.
-func arrivals(frames []wireFrame, kept int, release driver.Time) (ends []driver.Time) {
-	free := driver.Time(0)
+func arrivals(frames []wireFrame, kept int, release host.Time) (ends []host.Time) {
+	free := host.Time(0)
 	for i, f := range frames {
 		start := max(f.start, free)
 		if i >= kept {
@@ -103,7 +103,7 @@ func sendAll(x *transfer) error {
 	for i, size := range []int{64, 4096, 4, 1456, 64, 256} {
 		if i == 5 {
 			// Just after the release, into the burst of what was kept.
-			if err := x.left.Sleep(holdRelease + 10*driver.Microsecond - x.left.Now()); err != nil {
+			if err := x.left.Sleep(holdRelease + 10*host.Microsecond - x.left.Now()); err != nil {
 				return err
 			}
 		}
@@ -111,13 +111,13 @@ func sendAll(x *transfer) error {
 			return err
 		}
 	}
-	return x.left.Sleep(driver.Millisecond)
+	return x.left.Sleep(host.Millisecond)
 }
 
-const holdRelease = 300 * driver.Microsecond
+const holdRelease = 300 * host.Microsecond
 
 func holdAndRelease(x *transfer) error {
-	return errors.Join(x.right.HoldWire(true), x.right.Sleep(holdRelease), x.right.HoldWire(false), x.right.Sleep(driver.Millisecond))
+	return errors.Join(x.right.HoldWire(true), x.right.Sleep(holdRelease), x.right.HoldWire(false), x.right.Sleep(host.Millisecond))
 }
 
 func TestHeldWire(t *testing.T) {
@@ -125,7 +125,7 @@ func TestHeldWire(t *testing.T) {
 		return onWire(t, "", sendAll, func(x *transfer) error {
 			if hold {
 				// Said twice, it is the same.
-				if err := errors.Join(x.right.HoldWire(true), x.right.Sleep(driver.Microsecond), x.right.HoldWire(true)); err != nil {
+				if err := errors.Join(x.right.HoldWire(true), x.right.Sleep(host.Microsecond), x.right.HoldWire(true)); err != nil {
 					return err
 				}
 			}
@@ -142,7 +142,7 @@ func TestHeldWire(t *testing.T) {
 			if (received == 0) != hold {
 				return errors.New("the device has received what is held, or not what is not")
 			}
-			return x.right.Sleep(driver.Millisecond)
+			return x.right.Sleep(host.Millisecond)
 		})
 	}
 	plain, plainDigest := run(false)
@@ -184,18 +184,18 @@ func TestMutantHeldWireIsCaught(t *testing.T) {
 // released before a second hold, too.
 func TestHeldWireBegins(t *testing.T) {
 	two := func(x *transfer) error {
-		return errors.Join(x.send(64, 1), x.sender.finish(0), x.send(64, 2), x.sender.finish(0), x.left.Sleep(driver.Millisecond))
+		return errors.Join(x.send(64, 1), x.sender.finish(0), x.send(64, 2), x.sender.finish(0), x.left.Sleep(host.Millisecond))
 	}
-	plain, _ := onWire(t, "", two, func(x *transfer) error { return x.right.Sleep(driver.Millisecond) })
+	plain, _ := onWire(t, "", two, func(x *transfer) error { return x.right.Sleep(host.Millisecond) })
 	require.Len(t, plain.frames, 2)
-	const again = 50 * driver.Microsecond
+	const again = 50 * host.Microsecond
 	for _, c := range []struct {
-		from driver.Time
+		from host.Time
 		kept int
 	}{{plain.starts[0], 0}, {plain.starts[0] + 1, 1}, {plain.starts[1], 1}, {plain.starts[1] + 1, 2}} {
 		got, _ := onWire(t, "", two, func(x *transfer) error {
 			return errors.Join(x.right.Sleep(c.from), x.right.HoldWire(true), x.right.Sleep(again-c.from), x.right.HoldWire(false),
-				x.right.HoldWire(true), x.right.Sleep(driver.Millisecond))
+				x.right.HoldWire(true), x.right.Sleep(host.Millisecond))
 		})
 		require.Equal(t, arrivals(plain.frames, c.kept, again), got.ends, "held from %v on", c.from)
 	}
@@ -227,9 +227,9 @@ func TestHeldWireIsBounded(t *testing.T) {
 		request.SetSourceAddress(data)
 		request.SetLength(uint32(frames * framePayload))
 		errL, errR := both(func() error {
-			return errors.Join(left.Write(layout.EchoDoorbell, block, 0, 0), left.Sleep(driver.Second))
+			return errors.Join(left.Write(layout.EchoDoorbell, block, 0, 0), left.Sleep(host.Second))
 		}, func() error {
-			return errors.Join(right.HoldWire(true), right.Sleep(500*driver.Millisecond), right.HoldWire(false), right.Sleep(500*driver.Millisecond))
+			return errors.Join(right.HoldWire(true), right.Sleep(500*host.Millisecond), right.HoldWire(false), right.Sleep(500*host.Millisecond))
 		})
 		if frames > layout.BridgeMaxHeldFrames {
 			for _, err := range []error{errL, errR} {
@@ -251,9 +251,9 @@ func TestHeldWireRefused(t *testing.T) {
 	raw, err := f.Conn().Attach(ctx, 0, 1, "raw")
 	require.NoError(t, err)
 	require.NoError(t, only.Begin())
-	require.ErrorIs(t, only.HoldWire(true), driver.ErrInvalidParameter)
+	require.ErrorIs(t, only.HoldWire(true), host.ErrInvalidParameter)
 	// The threads of a node take turns, so the second begins when the first waits.
-	err, other := both(func() error { return only.Sleep(driver.Microsecond) }, func() error {
+	err, other := both(func() error { return only.Sleep(host.Microsecond) }, func() error {
 		return errors.Join(raw.Begin(ctx), raw.Post(ctx, bridge.Command{Opcode: layout.BridgeOpcodeHoldWire, Tag: 1}), raw.Detach())
 	})
 	require.NoError(t, other)
@@ -270,7 +270,7 @@ func TestDeadlockNamesHeldFrames(t *testing.T) {
 		if err := x.right.HoldWire(true); err != nil {
 			return err
 		}
-		_, err := x.right.Poll(driver.Poll{Ranges: []bridge.Range{{Address: x.flag(1), Length: 4}}, Period: 1, Timeout: driver.Never}, func() bool { return x.arrived(1) })
+		_, err := x.right.Poll(host.Poll{Ranges: []bridge.Range{{Address: x.flag(1), Length: 4}}, Period: 1, Timeout: host.Never}, func() bool { return x.arrived(1) })
 		return err
 	})
 	require.NoError(t, errL)
@@ -292,7 +292,7 @@ func TestHeldWireInFreeMode(t *testing.T) {
 	require.NoError(t, errors.Join(x.send(64, 1), x.sender.finish(0)))
 	require.Zero(t, received())
 	require.NoError(t, x.right.HoldWire(false))
-	ok, err := x.right.Poll(driver.Poll{Ranges: []bridge.Range{{Address: x.flag(1), Length: 4}}, Timeout: 10 * driver.Second}, func() bool { return x.arrived(1) })
+	ok, err := x.right.Poll(host.Poll{Ranges: []bridge.Range{{Address: x.flag(1), Length: 4}}, Timeout: 10 * host.Second}, func() bool { return x.arrived(1) })
 	require.NoError(t, err)
 	require.True(t, ok)
 }

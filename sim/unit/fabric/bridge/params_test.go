@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"hvia/driver"
+	"hvia/host"
 	"hvia/layout"
 	"hvia/params"
 	"hvia/sim"
@@ -19,13 +19,13 @@ import (
 
 // replaced runs one transfer with replaced parameters and returns the time at
 // which its last word was there, and the digest.
-func replaced(t *testing.T, values map[string]int64) (driver.Time, bridge.Digest) {
+func replaced(t *testing.T, values map[string]int64) (host.Time, bridge.Digest) {
 	t.Helper()
 	ctx := testContext(t, time.Minute)
 	f := startFabric(t, ctx, sim.Config{Threads: twoThreads(), Params: values})
 	x := newTransfer(t, ctx, f)
 	require.NoError(t, x.send(64, 7))
-	at, err := x.await(7, driver.Picosecond)
+	at, err := x.await(7, host.Picosecond)
 	require.NoError(t, err)
 	require.NoError(t, errors.Join(x.left.Detach(), x.right.Detach()))
 	d, err := f.Digest(ctx)

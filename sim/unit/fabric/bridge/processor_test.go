@@ -16,7 +16,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"hvia/driver"
+	"hvia/host"
 	"hvia/sim"
 	"hvia/sim/bridge"
 	"hvia/sim/unit/internal/unit"
@@ -26,13 +26,13 @@ import (
 // are times at which something was published, and a look sees those before it.
 type crew struct {
 	mu     sync.Mutex
-	stores []driver.Time
+	stores []host.Time
 	noise  *rand.Rand // wall-clock delays, which must not change anything
 }
 
 const crewWord = 0x3000
 
-func (c *crew) publish(th *driver.Thread) error {
+func (c *crew) publish(th *host.Thread) error {
 	c.mu.Lock()
 	c.stores = append(c.stores, th.Now())
 	c.mu.Unlock()
@@ -40,11 +40,11 @@ func (c *crew) publish(th *driver.Thread) error {
 }
 
 // knock makes pollers look though there is nothing new.
-func (c *crew) knock(th *driver.Thread) error {
+func (c *crew) knock(th *host.Thread) error {
 	return th.Publish(bridge.Range{Address: crewWord, Length: 4})
 }
 
-func (c *crew) seen(at driver.Time) (n int) {
+func (c *crew) seen(at host.Time) (n int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, s := range c.stores {
@@ -55,8 +55,8 @@ func (c *crew) seen(at driver.Time) (n int) {
 	return n
 }
 
-func (c *crew) poll(th *driver.Thread, period, timeout driver.Time, cond func() bool) (bool, error) {
-	return th.Poll(driver.Poll{Ranges: []bridge.Range{{Address: crewWord, Length: 4}}, Period: period, Timeout: timeout}, cond)
+func (c *crew) poll(th *host.Thread, period, timeout host.Time, cond func() bool) (bool, error) {
+	return th.Poll(host.Poll{Ranges: []bridge.Range{{Address: crewWord, Length: 4}}, Period: period, Timeout: timeout}, cond)
 }
 
 func (c *crew) disturb() {
@@ -76,7 +76,7 @@ func (c *crew) disturb() {
 
 // work plays each program on a thread of its own, ranks from 0, all on node 0
 // but the last ones that `away` counts, which are on node 1.
-func work(t *testing.T, program string, noise uint64, away int, programs ...func(c *crew, th *driver.Thread) error) bridge.Digest {
+func work(t *testing.T, program string, noise uint64, away int, programs ...func(c *crew, th *host.Thread) error) bridge.Digest {
 	t.Helper()
 	ctx := testContext(t, time.Minute)
 	var threads []sim.Thread
@@ -111,28 +111,28 @@ func work(t *testing.T, program string, noise uint64, away int, programs ...func
 
 // step is something that a thread does, and where its clock should stand afterwards.
 type step struct {
-	do   func(c *crew, th *driver.Thread) error
-	then driver.Time
+	do   func(c *crew, th *host.Thread) error
+	then host.Time
 }
 
-func charge(span driver.Time) func(c *crew, th *driver.Thread) error {
-	return func(_ *crew, th *driver.Thread) error { return th.Charge(span) }
+func charge(span host.Time) func(c *crew, th *host.Thread) error {
+	return func(_ *crew, th *host.Thread) error { return th.Charge(span) }
 }
 
-func service(span driver.Time) func(c *crew, th *driver.Thread) error {
-	return func(_ *crew, th *driver.Thread) error { return th.ChargeInterrupt(span) }
+func service(span host.Time) func(c *crew, th *host.Thread) error {
+	return func(_ *crew, th *host.Thread) error { return th.ChargeInterrupt(span) }
 }
 
-func sleep(span driver.Time) func(c *crew, th *driver.Thread) error {
-	return func(_ *crew, th *driver.Thread) error { return th.Sleep(span) }
+func sleep(span host.Time) func(c *crew, th *host.Thread) error {
+	return func(_ *crew, th *host.Thread) error { return th.Sleep(span) }
 }
 
-func publish(c *crew, th *driver.Thread) error { return c.publish(th) }
-func knock(c *crew, th *driver.Thread) error   { return c.knock(th) }
+func publish(c *crew, th *host.Thread) error { return c.publish(th) }
+func knock(c *crew, th *host.Thread) error   { return c.knock(th) }
 
 // look polls until one more has been published than `before`, and must or must not see it.
-func look(period, timeout driver.Time, before int, want bool) func(c *crew, th *driver.Thread) error {
-	return func(c *crew, th *driver.Thread) error {
+func look(period, timeout host.Time, before int, want bool) func(c *crew, th *host.Thread) error {
+	return func(c *crew, th *host.Thread) error {
 		ok, err := c.poll(th, period, timeout, func() bool { return c.seen(th.Now()) > before })
 		if err == nil && ok != want {
 			err = fmt.Errorf("the look at %v saw it: %v", th.Now(), ok)
@@ -141,8 +141,8 @@ func look(period, timeout driver.Time, before int, want bool) func(c *crew, th *
 	}
 }
 
-func playSteps(steps ...step) func(c *crew, th *driver.Thread) error {
-	return func(c *crew, th *driver.Thread) error {
+func playSteps(steps ...step) func(c *crew, th *host.Thread) error {
+	return func(c *crew, th *host.Thread) error {
 		for i, s := range steps {
 			if err := s.do(c, th); err != nil {
 				return fmt.Errorf("step %d of %s: %w", i, th.Name(), err)
@@ -264,7 +264,7 @@ var processorCases = map[string]struct {
 func TestOneProcessorForANode(t *testing.T) {
 	for name, c := range processorCases {
 		t.Run(name, func(t *testing.T) {
-			var programs []func(c *crew, th *driver.Thread) error
+			var programs []func(c *crew, th *host.Thread) error
 			for _, steps := range c.threads {
 				programs = append(programs, playSteps(steps...))
 			}
@@ -299,12 +299,12 @@ const (
 
 type op struct {
 	kind         opKind
-	span, period driver.Time
+	span, period host.Time
 }
 
 // result is where an operation ended, and whether a poll saw something.
 type result struct {
-	at  driver.Time
+	at  host.Time
 	saw bool
 }
 
@@ -312,7 +312,7 @@ func randomOps(r *rand.Rand, threads, n int) [][]op {
 	all := make([][]op, threads)
 	for i := range all {
 		for range n {
-			o := op{kind: opKind(r.IntN(int(opKinds))), span: driver.Time(r.IntN(12)), period: driver.Time(1 + r.IntN(6))}
+			o := op{kind: opKind(r.IntN(int(opKinds))), span: host.Time(r.IntN(12)), period: host.Time(1 + r.IntN(6))}
 			if o.kind == opPoll {
 				o.span *= 4
 			}
@@ -327,11 +327,11 @@ type modelThread struct {
 	ops     []op
 	done    []result
 	busy    bool // an operation is under way
-	until   driver.Time
-	left    driver.Time // of a charge
+	until   host.Time
+	left    host.Time // of a charge
 	started bool
-	look    driver.Time // when the next look of a poll is due
-	first   int         // what the first look saw, -1 before it
+	look    host.Time // when the next look of a poll is due
+	first   int       // what the first look saw, -1 before it
 }
 
 // model plays the programs one picosecond after the other: a processor that
@@ -342,8 +342,8 @@ func model(programs [][]op) [][]result {
 		threads[i] = &modelThread{ops: p}
 	}
 	var queues [2][]*modelThread // charges, services
-	var stores []driver.Time
-	seen := func(t driver.Time) (n int) {
+	var stores []host.Time
+	seen := func(t host.Time) (n int) {
 		for _, s := range stores {
 			if s < t {
 				n++
@@ -351,7 +351,7 @@ func model(programs [][]op) [][]result {
 		}
 		return n
 	}
-	for now := driver.Time(0); ; now++ {
+	for now := host.Time(0); ; now++ {
 		held := false // somebody is in the midst of a charge
 		for q := range queues {
 			if len(queues[q]) > 0 && queues[q][0].left == 0 {
@@ -427,9 +427,9 @@ func model(programs [][]op) [][]result {
 func onFabric(t *testing.T, program string, noise uint64, programs [][]op) ([][]result, bridge.Digest) {
 	t.Helper()
 	all := make([][]result, len(programs))
-	var mains []func(c *crew, th *driver.Thread) error
+	var mains []func(c *crew, th *host.Thread) error
 	for i, ops := range programs {
-		mains = append(mains, func(c *crew, th *driver.Thread) error {
+		mains = append(mains, func(c *crew, th *host.Thread) error {
 			for _, o := range ops {
 				var err error
 				saw := false
@@ -543,14 +543,14 @@ func TestAbortedChargeGivesTheProcessorBack(t *testing.T) {
 	short, cancel := context.WithCancel(ctx)
 	long.SetContext(short)
 	done := make(chan error, 1)
-	go func() { done <- long.Charge(driver.Second) }()
+	go func() { done <- long.Charge(host.Second) }()
 	require.NoError(t, next.Sleep(10)) // the charge has begun, and time stands while this thread runs
 	cancel()
 	require.ErrorIs(t, <-done, bridge.ErrAborted)
-	require.Equal(t, driver.Time(10), long.Now())
+	require.Equal(t, host.Time(10), long.Now())
 	require.NoError(t, long.Detach())
 	require.NoError(t, next.Charge(5))
-	require.Equal(t, driver.Time(15), next.Now())
+	require.Equal(t, host.Time(15), next.Now())
 	require.NoError(t, next.Detach())
 }
 
@@ -582,7 +582,7 @@ func TestThreadsOfANodeTakeTurns(t *testing.T) {
 	for rank := range ranks {
 		th := attach(t, ctx, f, 0, rank, threads[rank].Name)
 		turn := func() error {
-			if err := th.Sleep(driver.Microsecond); err != nil {
+			if err := th.Sleep(host.Microsecond); err != nil {
 				return err
 			}
 			if n := inside.Add(1); n != 1 {

@@ -12,9 +12,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"hvia/host"
 	benchbridge "hvia/sim/unit/fabric/bridge"
 
-	"hvia/driver"
 	"hvia/layout"
 	"hvia/sim"
 	"hvia/sim/bridge"
@@ -22,7 +22,7 @@ import (
 
 // oneTransfer lets left send 64 bytes to right and right poll for them from
 // `from` on. It returns whether right saw them, and its clock.
-func oneTransfer(t *testing.T, program string, from, period, timeout driver.Time) (bool, driver.Time) {
+func oneTransfer(t *testing.T, program string, from, period, timeout host.Time) (bool, host.Time) {
 	t.Helper()
 	ctx := testContext(t, time.Minute)
 	f := startFabric(t, ctx, sim.Config{Threads: twoThreads(), Program: program})
@@ -40,13 +40,13 @@ func oneTransfer(t *testing.T, program string, from, period, timeout driver.Time
 		if err := w.start(0, areaOf(0).target(0), 64, false); err != nil {
 			return err
 		}
-		return errors.Join(left.Sleep(driver.Millisecond), left.Detach())
+		return errors.Join(left.Sleep(host.Millisecond), left.Detach())
 	}, func() error {
 		if err := right.Sleep(from); err != nil {
 			return err
 		}
 		var err error
-		saw, err = right.Poll(driver.Poll{Ranges: []bridge.Range{{Address: flag, Length: 4}}, Period: period, Timeout: timeout},
+		saw, err = right.Poll(host.Poll{Ranges: []bridge.Range{{Address: flag, Length: 4}}, Period: period, Timeout: timeout},
 			func() bool { return atomic.LoadUint32(benchbridge.WordAt(r.Linear(), flag)) == 7 })
 		return errors.Join(err, right.Detach())
 	})
@@ -55,23 +55,23 @@ func oneTransfer(t *testing.T, program string, from, period, timeout driver.Time
 }
 
 func TestPollGridAndDeadline(t *testing.T) {
-	saw, now := oneTransfer(t, "", 0, 1, driver.Never)
+	saw, now := oneTransfer(t, "", 0, 1, host.Never)
 	require.True(t, saw)
 	written := now - 1 // a look every picosecond sees it one picosecond later
-	require.Greater(t, written, 3*driver.Microsecond, "64 bytes take a wire of 1 Gb/s and some buses")
+	require.Greater(t, written, 3*host.Microsecond, "64 bytes take a wire of 1 Gb/s and some buses")
 
 	for name, c := range map[string]struct {
-		from, period, timeout driver.Time
+		from, period, timeout host.Time
 		saw                   bool
-		now                   driver.Time
+		now                   host.Time
 	}{
-		"first look after the write":      {0, 220000, driver.Never, true, (written/220000 + 1) * 220000},
-		"grid from the call on":           {777, 220000, driver.Never, true, 777 + ((written-777)/220000+1)*220000},
-		"look at the write's own instant": {0, written, driver.Never, true, 2 * written},
+		"first look after the write":      {0, 220000, host.Never, true, (written/220000 + 1) * 220000},
+		"grid from the call on":           {777, 220000, host.Never, true, 777 + ((written-777)/220000+1)*220000},
+		"look at the write's own instant": {0, written, host.Never, true, 2 * written},
 		"deadline before the write":       {0, 1000, written - 1, false, written - 1},
 		"write at the deadline's instant": {0, 1000, written, true, written},
 		"deadline before the next look":   {0, 1 << 40, written + 5, true, written + 5},
-		"already written":                 {written + 1, 1000, driver.Never, true, written + 1},
+		"already written":                 {written + 1, 1000, host.Never, true, written + 1},
 		"single look, too early":          {written, 1000, 0, false, written},
 		"single look, in time":            {written + 1, 1000, 0, true, written + 1},
 	} {
@@ -84,11 +84,11 @@ func TestPollGridAndDeadline(t *testing.T) {
 }
 
 func TestMutantPollGridIsCaught(t *testing.T) {
-	_, now := oneTransfer(t, "", 0, 1, driver.Never)
+	_, now := oneTransfer(t, "", 0, 1, host.Never)
 	written := now - 1
 	program := mutant(t, "sim/fabric/slots.cc", "const Time k = (t - start) / period + 1;", "const Time k = (t - start + period - 1) / period;")
 	// The planted fault lets a look see what is written at its own instant.
-	_, now = oneTransfer(t, program, 0, written, driver.Never)
+	_, now = oneTransfer(t, program, 0, written, host.Never)
 	require.NotEqual(t, 2*written, now)
 }
 
@@ -107,26 +107,26 @@ func TestVirtualPrimitives(t *testing.T) {
 		}
 		return fmt.Errorf(format, args...)
 	}
-	programs := []func(*driver.Thread) error{
-		func(th *driver.Thread) error { // a0: receives from the others, whose messages meet at one instant
-			if err := th.Charge(10 * driver.Nanosecond); err != nil {
+	programs := []func(*host.Thread) error{
+		func(th *host.Thread) error { // a0: receives from the others, whose messages meet at one instant
+			if err := th.Charge(10 * host.Nanosecond); err != nil {
 				return err
 			}
 			want := []struct {
-				from driver.ThreadID
-				sent driver.Time
+				from host.ThreadID
+				sent host.Time
 				data string
 			}{
-				{driver.ThreadID{Node: 1, Rank: 0}, 4000, "early"},
-				{driver.ThreadID{Node: 0, Rank: 1}, 20000, "one"}, {driver.ThreadID{Node: 0, Rank: 1}, 20000, "two"},
-				{driver.ThreadID{Node: 0, Rank: 2}, 20000, ""}, {driver.ThreadID{Node: 1, Rank: 0}, 20000, string(big)},
+				{host.ThreadID{Node: 1, Rank: 0}, 4000, "early"},
+				{host.ThreadID{Node: 0, Rank: 1}, 20000, "one"}, {host.ThreadID{Node: 0, Rank: 1}, 20000, "two"},
+				{host.ThreadID{Node: 0, Rank: 2}, 20000, ""}, {host.ThreadID{Node: 1, Rank: 0}, 20000, string(big)},
 			}
 			for i, w := range want {
-				m, ok, err := th.Receive(driver.Microsecond)
+				m, ok, err := th.Receive(host.Microsecond)
 				if err != nil {
 					return err
 				}
-				at := driver.Time(20001)
+				at := host.Time(20001)
 				if i == 0 {
 					at = 10000 // sent before the call
 				}
@@ -146,8 +146,8 @@ func TestVirtualPrimitives(t *testing.T) {
 			}
 			return check(th.Now() == 440002, "barrier left at %d", th.Now())
 		},
-		func(th *driver.Thread) error { // a1: publishes for a2 of the same node
-			if err := errors.Join(th.Sleep(20000), th.Send(driver.ThreadID{}, []byte("one")), th.Send(driver.ThreadID{}, []byte("two")), th.Sleep(5000)); err != nil {
+		func(th *host.Thread) error { // a1: publishes for a2 of the same node
+			if err := errors.Join(th.Sleep(20000), th.Send(host.ThreadID{}, []byte("one")), th.Send(host.ThreadID{}, []byte("two")), th.Sleep(5000)); err != nil {
 				return err
 			}
 			atomic.StoreUint32(word, 1)
@@ -156,16 +156,16 @@ func TestVirtualPrimitives(t *testing.T) {
 			}
 			// The parties disagree: this thread is told, the others are not.
 			err := th.Barrier(5, 3)
-			if !errors.Is(err, driver.ErrBarrierDisagree) {
+			if !errors.Is(err, host.ErrBarrierDisagree) {
 				return fmt.Errorf("barrier with 3 of 4: %w", err)
 			}
 			return check(th.Now() == 90001, "disagreement at %d", th.Now())
 		},
-		func(th *driver.Thread) error { // a2
-			if err := errors.Join(th.Sleep(20000), th.Send(driver.ThreadID{}, nil)); err != nil {
+		func(th *host.Thread) error { // a2
+			if err := errors.Join(th.Sleep(20000), th.Send(host.ThreadID{}, nil)); err != nil {
 				return err
 			}
-			ok, err := th.Poll(driver.Poll{Ranges: []bridge.Range{{Address: 0x100, Length: 4}, {Address: 0x3003, Length: 1}}, Period: 2500, Timeout: driver.Never},
+			ok, err := th.Poll(host.Poll{Ranges: []bridge.Range{{Address: 0x100, Length: 4}, {Address: 0x3003, Length: 1}}, Period: 2500, Timeout: host.Never},
 				func() bool { return atomic.LoadUint32(word) == 1 })
 			if err != nil {
 				return err
@@ -175,8 +175,8 @@ func TestVirtualPrimitives(t *testing.T) {
 			}
 			return th.Barrier(5, 4)
 		},
-		func(th *driver.Thread) error { // b0
-			if err := errors.Join(th.Sleep(4000), th.Send(driver.ThreadID{}, []byte("early")), th.Sleep(16000), th.Send(driver.ThreadID{}, big)); err != nil {
+		func(th *host.Thread) error { // b0
+			if err := errors.Join(th.Sleep(4000), th.Send(host.ThreadID{}, []byte("early")), th.Sleep(16000), th.Send(host.ThreadID{}, big)); err != nil {
 				return err
 			}
 			id, err := th.Read(layout.EchoRegisterID)
@@ -186,13 +186,13 @@ func TestVirtualPrimitives(t *testing.T) {
 			if err := check(id == layout.EchoID && th.Now() == 440001, "register %#x at %d", id, th.Now()); err != nil {
 				return err
 			}
-			if err := th.Send(driver.ThreadID{Node: 9}, nil); !errors.Is(err, driver.ErrInvalidParameter) {
+			if err := th.Send(host.ThreadID{Node: 9}, nil); !errors.Is(err, host.ErrInvalidParameter) {
 				return fmt.Errorf("send to node 9: %w", err)
 			}
 			return th.Barrier(5, 4)
 		},
 	}
-	var all []*driver.Thread
+	var all []*host.Thread
 	for _, th := range threads {
 		all = append(all, attach(t, ctx, f, th.Node, th.Rank, th.Name))
 	}
@@ -223,16 +223,16 @@ func TestRingOverflow(t *testing.T) {
 			th := attach(t, ctx, f, 0, 0, "only")
 			const n = 5000
 			for i := range n {
-				require.NoError(t, th.Send(driver.ThreadID{}, []byte{byte(i), byte(i >> 8)}))
+				require.NoError(t, th.Send(host.ThreadID{}, []byte{byte(i), byte(i >> 8)}))
 			}
 			for i := range n {
-				m, ok, err := th.Receive(driver.Second)
+				m, ok, err := th.Receive(host.Second)
 				require.NoError(t, err)
 				require.True(t, ok)
 				require.Equal(t, []byte{byte(i), byte(i >> 8)}, m.Data)
 			}
 			if mode == sim.Timed {
-				require.Equal(t, driver.Time(1), th.Now())
+				require.Equal(t, host.Time(1), th.Now())
 			}
 		})
 	}
@@ -242,19 +242,19 @@ func TestLateThreadTaintsTheRun(t *testing.T) {
 	ctx := testContext(t, time.Minute)
 	f := startFabric(t, ctx, sim.Config{Threads: []sim.Thread{{Name: "only"}}})
 	th := attach(t, ctx, f, 0, 0, "only")
-	require.NoError(t, th.Sleep(driver.Microsecond))
+	require.NoError(t, th.Sleep(host.Microsecond))
 	require.True(t, f.Conn().Reproducible())
 	late := attach(t, ctx, f, 1, 3, "late")
 	require.NoError(t, late.Begin())
-	require.Equal(t, driver.Microsecond, late.Now())
+	require.Equal(t, host.Microsecond, late.Now())
 	require.False(t, f.Conn().Reproducible())
 	require.NoError(t, th.Detach())
-	require.NoError(t, late.Sleep(driver.Microsecond))
+	require.NoError(t, late.Sleep(host.Microsecond))
 	// A declared place that was left may be taken again.
 	again := attach(t, ctx, f, 0, 0, "only")
 	require.NoError(t, late.Detach())
 	require.NoError(t, again.Sleep(5))
-	require.Equal(t, 2*driver.Microsecond+5, again.Now())
+	require.Equal(t, 2*host.Microsecond+5, again.Now())
 }
 
 func TestFreeMode(t *testing.T) {
@@ -276,7 +276,7 @@ func TestFreeMode(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			th, err := driver.Attach(ctx, f.Conn(), driver.ThreadID{Node: node}, fmt.Sprint("free ", node))
+			th, err := host.Attach(ctx, f.Conn(), host.ThreadID{Node: node}, fmt.Sprint("free ", node))
 			if err != nil {
 				return err
 			}
@@ -293,7 +293,7 @@ func TestFreeMode(t *testing.T) {
 					if err := w.start(0, a.target(0), size, interrupt); err != nil {
 						return err
 					}
-					ok, err := w.poll(a.request()+layout.EchoRequestStatusOffset, 1, 10*driver.Second)
+					ok, err := w.poll(a.request()+layout.EchoRequestStatusOffset, 1, 10*host.Second)
 					if err == nil && !ok {
 						err = fmt.Errorf("round %d: not sent", i)
 					}
@@ -301,7 +301,7 @@ func TestFreeMode(t *testing.T) {
 				}
 				receive := func() error {
 					if interrupt {
-						ok, err := th.WaitInterrupt(10 * driver.Second)
+						ok, err := th.WaitInterrupt(10 * host.Second)
 						if err != nil || !ok {
 							return fmt.Errorf("round %d: interrupt %v: %w", i, ok, err)
 						}
@@ -312,7 +312,7 @@ func TestFreeMode(t *testing.T) {
 							return fmt.Errorf("round %d: interrupt status %d: %w", i, v, err)
 						}
 					}
-					ok, err := w.poll(a.target(0)+uint32(size)-4, mark, 10*driver.Second)
+					ok, err := w.poll(a.target(0)+uint32(size)-4, mark, 10*host.Second)
 					if err != nil || !ok {
 						return fmt.Errorf("round %d: nothing came: %w", i, err)
 					}
@@ -327,9 +327,9 @@ func TestFreeMode(t *testing.T) {
 				}
 			}
 			if node == 0 {
-				return th.Send(driver.ThreadID{Node: 1}, []byte("done"))
+				return th.Send(host.ThreadID{Node: 1}, []byte("done"))
 			}
-			msg, ok, err := th.Receive(10 * driver.Second)
+			msg, ok, err := th.Receive(10 * host.Second)
 			if err != nil || !ok || string(msg.Data) != "done" {
 				return fmt.Errorf("last message: %v %q: %w", ok, msg.Data, err)
 			}
@@ -346,14 +346,14 @@ func TestFreeMode(t *testing.T) {
 	th := attach(t, ctx, f, 0, 9, "idle")
 	before := th.Now()
 	start := time.Now()
-	ok, err := th.Poll(driver.Poll{Ranges: []bridge.Range{{Address: 0x2000, Length: 4}}, Timeout: 30 * driver.Millisecond}, func() bool { return false })
+	ok, err := th.Poll(host.Poll{Ranges: []bridge.Range{{Address: 0x2000, Length: 4}}, Timeout: 30 * host.Millisecond}, func() bool { return false })
 	require.NoError(t, err)
 	require.False(t, ok)
 	require.GreaterOrEqual(t, time.Since(start), 30*time.Millisecond)
-	_, ok, err = th.Receive(5 * driver.Millisecond)
+	_, ok, err = th.Receive(5 * host.Millisecond)
 	require.NoError(t, err)
 	require.False(t, ok)
-	require.NoError(t, th.Charge(driver.Second))
+	require.NoError(t, th.Charge(host.Second))
 	require.Equal(t, before, th.Now())
 	require.Less(t, time.Since(start), 5*time.Second)
 }

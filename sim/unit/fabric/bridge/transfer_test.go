@@ -11,7 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"hvia/driver"
+	"hvia/host"
 	"hvia/sim"
 	"hvia/sim/bridge"
 	benchbridge "hvia/sim/unit/fabric/bridge"
@@ -20,7 +20,7 @@ import (
 // transfer is both ends of transfers from left (node 0) to right (node 1), for
 // tests of single times.
 type transfer struct {
-	left, right *driver.Thread
+	left, right *host.Thread
 	sender      *worker
 	memory      [2][]byte
 }
@@ -55,10 +55,10 @@ func (x *transfer) arrived(mark uint32) bool {
 // await has right look every period for up to 1 ms until the mark of a transfer
 // of 64 bytes is there, and returns when it saw it. Both threads stand at the end
 // of that millisecond afterwards.
-func (x *transfer) await(mark uint32, period driver.Time) (at driver.Time, err error) {
-	end := x.right.Now() + driver.Millisecond
+func (x *transfer) await(mark uint32, period host.Time) (at host.Time, err error) {
+	end := x.right.Now() + host.Millisecond
 	errL, errR := both(func() error { return x.left.Sleep(end - x.left.Now()) }, func() error {
-		ok, err := x.right.Poll(driver.Poll{Ranges: []bridge.Range{{Address: x.flag(mark), Length: 4}}, Period: period, Timeout: driver.Millisecond},
+		ok, err := x.right.Poll(host.Poll{Ranges: []bridge.Range{{Address: x.flag(mark), Length: 4}}, Period: period, Timeout: host.Millisecond},
 			func() bool { return x.arrived(mark) })
 		if at = x.right.Now(); err != nil {
 			return err

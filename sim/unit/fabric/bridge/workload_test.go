@@ -15,7 +15,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"hvia/driver"
+	"hvia/host"
 	"hvia/layout"
 	"hvia/sim"
 	"hvia/sim/bridge"
@@ -30,7 +30,7 @@ import (
 const (
 	memoryBytes = 8 << 20
 	maxTransfer = 4096
-	pollPeriod  = 220 * driver.Nanosecond
+	pollPeriod  = 220 * host.Nanosecond
 	streamSlots = 8
 )
 
@@ -68,7 +68,7 @@ type disturbance struct {
 
 // worker is one thread of the workload with its record of what it saw.
 type worker struct {
-	t      *driver.Thread
+	t      *host.Thread
 	memory []byte
 	random *rand.Rand // decides what happens
 	noise  *rand.Rand // decides wall-clock delays only
@@ -76,8 +76,8 @@ type worker struct {
 	record hash.Hash
 }
 
-func newWorker(ctx context.Context, f *sim.Fabric, id driver.ThreadID, name string, seed uint64, d disturbance) (*worker, error) {
-	t, err := driver.Attach(ctx, f.Conn(), id, name)
+func newWorker(ctx context.Context, f *sim.Fabric, id host.ThreadID, name string, seed uint64, d disturbance) (*worker, error) {
+	t, err := host.Attach(ctx, f.Conn(), id, name)
 	if err != nil {
 		return nil, err
 	}
@@ -133,9 +133,9 @@ func (w *worker) start(rank int, target uint32, length int, interrupt bool) erro
 // finish waits until the transfer was handed to the wire.
 func (w *worker) finish(rank int) error {
 	status := areaOf(rank).request() + layout.EchoRequestStatusOffset
-	limit := driver.Millisecond
+	limit := host.Millisecond
 	if !w.t.Timed() {
-		limit = 10 * driver.Second // wall time, on a machine that may be busy
+		limit = 10 * host.Second // wall time, on a machine that may be busy
 	}
 	ok, err := w.poll(status, 1, limit)
 	if err == nil && !ok {
@@ -144,8 +144,8 @@ func (w *worker) finish(rank int) error {
 	return err
 }
 
-func (w *worker) poll(address, value uint32, timeout driver.Time) (bool, error) {
-	return w.t.Poll(driver.Poll{Ranges: []bridge.Range{{Address: address, Length: 4}}, Period: pollPeriod, Timeout: timeout},
+func (w *worker) poll(address, value uint32, timeout host.Time) (bool, error) {
+	return w.t.Poll(host.Poll{Ranges: []bridge.Range{{Address: address, Length: 4}}, Period: pollPeriod, Timeout: timeout},
 		func() bool { return atomic.LoadUint32(w.word(address)) == value })
 }
 
@@ -197,7 +197,7 @@ func (w *worker) pingPong(seed uint64, rounds int) error {
 		}
 		await := func() error {
 			if interrupt {
-				if ok, err := w.t.WaitInterrupt(driver.Millisecond); err != nil || !ok {
+				if ok, err := w.t.WaitInterrupt(host.Millisecond); err != nil || !ok {
 					return fmt.Errorf("round %d: interrupt: %v, %w", i, ok, err)
 				}
 				if err := w.t.Write(layout.EchoRegisterInterrupt, 1); err != nil {
@@ -207,7 +207,7 @@ func (w *worker) pingPong(seed uint64, rounds int) error {
 					return fmt.Errorf("round %d: interrupt status %d after acknowledging: %w", i, v, err)
 				}
 			}
-			ok, err := w.poll(a.target(0)+uint32(size)-4, mark, 2*driver.Millisecond)
+			ok, err := w.poll(a.target(0)+uint32(size)-4, mark, 2*host.Millisecond)
 			if err == nil && !ok {
 				err = fmt.Errorf("round %d: nothing came within 2 ms at %v", i, w.t.Now())
 			}
@@ -221,7 +221,7 @@ func (w *worker) pingPong(seed uint64, rounds int) error {
 			w.record.Write(w.memory[a.target(0):][:size])
 			w.disturb()
 			// Computing time depends on what came.
-			return w.t.Charge(driver.Time(w.memory[a.target(0)]) * 10 * driver.Nanosecond)
+			return w.t.Charge(host.Time(w.memory[a.target(0)]) * 10 * host.Nanosecond)
 		}
 		first, second := serve, await
 		if node == 1 {
@@ -250,7 +250,7 @@ func (w *worker) stream(seed uint64, transfers int) error {
 			return err
 		}
 		w.note(uint64(w.t.Now()))
-		if err := w.t.Sleep(driver.Time(w.random.IntN(20000)) * driver.Nanosecond); err != nil {
+		if err := w.t.Sleep(host.Time(w.random.IntN(20000)) * host.Nanosecond); err != nil {
 			return err
 		}
 	}
@@ -287,7 +287,7 @@ func (w *worker) run(seed uint64, rounds int) (string, error) {
 		return "", err
 	}
 	// What the peer's stream sent last is still on its way.
-	if err := w.t.Sleep(driver.Millisecond); err != nil {
+	if err := w.t.Sleep(host.Millisecond); err != nil {
 		return "", err
 	}
 	if id.Rank == 1 {
@@ -297,15 +297,15 @@ func (w *worker) run(seed uint64, rounds int) (string, error) {
 	}
 	w.note(uint64(w.t.Now()))
 	sum := hex.EncodeToString(w.record.Sum(nil)[:8])
-	if id != (driver.ThreadID{}) {
-		if err := w.t.Send(driver.ThreadID{}, []byte(sum)); err != nil {
+	if id != (host.ThreadID{}) {
+		if err := w.t.Send(host.ThreadID{}, []byte(sum)); err != nil {
 			return "", err
 		}
 		return "", w.t.Detach()
 	}
 	all := id.String() + ":" + sum
 	for range len(workloadThreads) - 1 {
-		m, ok, err := w.t.Receive(driver.Millisecond)
+		m, ok, err := w.t.Receive(host.Millisecond)
 		if err != nil || !ok {
 			return "", fmt.Errorf("gather the records: %v, %w", ok, err)
 		}
@@ -340,7 +340,7 @@ func runNodes(ctx context.Context, f *sim.Fabric, nodes []int, seed uint64, roun
 			if th.Node != node {
 				continue
 			}
-			w, err := newWorker(ctx, f, driver.ThreadID{Node: th.Node, Rank: th.Rank}, th.Name, seed, d)
+			w, err := newWorker(ctx, f, host.ThreadID{Node: th.Node, Rank: th.Rank}, th.Name, seed, d)
 			if err != nil {
 				return "", err
 			}

@@ -6,7 +6,7 @@ import (
 	"bytes"
 	"testing"
 
-	"hvia/driver"
+	"hvia/host"
 	"hvia/layout"
 	"hvia/params"
 )
@@ -43,7 +43,7 @@ func starved(n *nic) {
 	at := n.buffers(3)
 	n.barrier(1)
 	n.barrier(2)
-	n.sleep(driver.Millisecond)
+	n.sleep(host.Millisecond)
 	for i, a := range at {
 		n.content(a, i, 300)
 	}
@@ -65,16 +65,16 @@ func overrun(n *nic) {
 	at := n.buffers(frames)
 	n.barrier(1)
 	n.barrier(2)
-	n.sleep(driver.Millisecond)
+	n.sleep(host.Millisecond)
 	// The sender's bus is slower than the wire, so frames come at its rate.
 	gap := bursts(false, 0, size) + burst(true, 12, 4)
-	entries := func(i int) driver.Time { // every four frames an entry fetch comes between
-		return driver.Time(i/params.NICFetchEntries) * burst(false, 0, params.NICFetchEntries*layout.RawEntrySize)
+	entries := func(i int) host.Time { // every four frames an entry fetch comes between
+		return host.Time(i/params.NICFetchEntries) * burst(false, 0, params.NICFetchEntries*layout.RawEntrySize)
 	}
-	var leaves []driver.Time
+	var leaves []host.Time
 	kept, lost := 0, 0
 	for i := range frames {
-		arrives := driver.Time(i)*gap + entries(i)
+		arrives := host.Time(i)*gap + entries(i)
 		held := 0
 		for _, l := range leaves {
 			if l > arrives {
@@ -85,7 +85,7 @@ func overrun(n *nic) {
 			lost++
 			continue
 		}
-		starts := arrives + driver.Time(smallFifo["NICReceiveTime"])
+		starts := arrives + host.Time(smallFifo["NICReceiveTime"])
 		if len(leaves) > 0 {
 			starts = max(starts, leaves[len(leaves)-1])
 		}
@@ -130,7 +130,7 @@ func addresses() (a, b func(n *nic)) {
 		at := n.buffers(6)
 		n.barrier(1)
 		n.barrier(2)
-		n.sleep(driver.Millisecond)
+		n.sleep(host.Millisecond)
 		for i, want := range [][]byte{frame(0, own), frame(2, all), frame(5, own)} {
 			n.equal(uint32(done|100<<layout.RawEntryStatusLengthLsb), n.await(&n.rx), "status")
 			if !bytes.Equal(want, n.mem[at[i]:at[i]+100]) {
@@ -145,7 +145,7 @@ func addresses() (a, b func(n *nic)) {
 		n.equal(uint32(0), n.read(layout.RegisterControlOffset), "Control")
 		n.barrier(3)
 		n.barrier(4)
-		n.sleep(driver.Millisecond)
+		n.sleep(host.Millisecond)
 		n.equal(uint32(0), n.status(&n.rx, n.rx.next), "status of a ring that is off")
 		n.equal(uint32(3), n.counter(layout.NICCounterReceive), "frames received")
 	}

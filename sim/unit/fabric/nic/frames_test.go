@@ -7,7 +7,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"hvia/driver"
+	"hvia/host"
 	"hvia/layout"
 	"hvia/sim/bridge"
 	"hvia/sim/unit/internal/unit"
@@ -56,7 +56,7 @@ func traffic(frames int, seed uint64) func(n *nic) {
 		}
 		offer()
 		n.barrier(2)
-		for left := n.t.Countdown(driver.Time(frames) * 100 * driver.Microsecond); sent < frames || received < frames || n.tx.next != n.tx.tail; {
+		for left := n.t.Countdown(host.Time(frames) * 100 * host.Microsecond); sent < frames || received < frames || n.tx.next != n.tx.tail; {
 			if left() <= 0 {
 				n.fail("%d frames sent, %d received of %d", sent, received, frames)
 			}
@@ -110,7 +110,7 @@ func traffic(frames int, seed uint64) func(n *nic) {
 				n.rx.next++
 			}
 			offer()
-			n.sleep(driver.Time(1+random.IntN(40)) * driver.Microsecond)
+			n.sleep(host.Time(1+random.IntN(40)) * host.Microsecond)
 		}
 		n.barrier(3)
 		n.counters(counts{

@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"hvia/driver"
+	"hvia/host"
 	"hvia/layout"
 	"hvia/params"
 	"hvia/sim/bridge"
@@ -72,7 +72,7 @@ func hostileEntries(n *nic) {
 		n.fill(&n.tx, p, 1|more)
 	}
 	n.post(&n.tx)
-	n.sleep(driver.Millisecond)
+	n.sleep(host.Millisecond)
 	n.equal(uint32(0), n.status(&n.tx, n.tx.next), "status of a frame that is not whole")
 	n.equal(n.tx.log2|layout.RegisterRawTransmitSizeBusyMask, n.read(layout.RegisterRawTransmitSizeOffset), "RawTransmitSize")
 	n.fill(&n.tx, p, 1)
@@ -95,7 +95,7 @@ func witness(n *nic) {
 	at := n.buffers(40)
 	n.barrier(1)
 	n.barrier(2)
-	n.sleep(driver.Millisecond)
+	n.sleep(host.Millisecond)
 	good := int(n.counter(layout.NICCounterReceive))
 	if good < 10 {
 		n.fail("%d frames came", good)
@@ -133,7 +133,7 @@ func hostileBuffers(n *nic) {
 	n.post(&n.rx)
 	n.barrier(1)
 	n.barrier(2)
-	n.sleep(driver.Millisecond)
+	n.sleep(host.Millisecond)
 	n.equal(uint32(refused), n.await(&n.rx), "status of a buffer that is too small")
 	for i := range 299 {
 		n.equal(byte(0xee), n.mem[p+uint32(i)], "byte %d of a buffer that is too small", i)
@@ -156,7 +156,7 @@ func hostileRing(n *nic) {
 	n.write(layout.NICRegisterTransmitCoalesceTimeOffset, 0)
 	n.write(layout.RegisterRawTransmitBaseOffset, 0xffffff00, 8)
 	n.write(layout.RegisterRawTransmitTailOffset, 30)
-	n.sleep(driver.Millisecond)
+	n.sleep(host.Millisecond)
 	n.equal(uint32(busCause), n.clear(busCause), "causes")
 	n.equal(uint32(30), n.read(layout.RegisterRawTransmitHeadOffset), "head")
 	n.counters(counts{layout.NICCounterTransmitError: 30, layout.NICCounterMasterAbort: 30 + 8, layout.NICCounterInterrupt: 1})
@@ -173,14 +173,14 @@ func hostileRing(n *nic) {
 	n.equal(uint32(transmitCause), n.clear(transmitCause), "causes")
 	// What the firmware has not seen belongs to the ring that was, and so does what
 	// of a frame was read.
-	for _, wait := range []driver.Time{0, params.NICTransmitTime / 2, params.NICTransmitTime, params.NICTransmitTime + 2*driver.Microsecond} {
+	for _, wait := range []host.Time{0, params.NICTransmitTime / 2, params.NICTransmitTime, params.NICTransmitTime + 2*host.Microsecond} {
 		for range 3 {
 			n.fill(&n.tx, p, 500|more)
 		}
 		n.post(&n.tx)
 		n.sleep(wait)
 		n.write(layout.RegisterRawTransmitSizeOffset, 3)
-		n.sleep(driver.Millisecond)
+		n.sleep(host.Millisecond)
 		n.equal(uint32(3), n.read(layout.RegisterRawTransmitSizeOffset), "RawTransmitSize")
 		n.equal(uint32(0), n.read(layout.RegisterRawTransmitHeadOffset), "RawTransmitHead")
 		for i := range uint32(3) {
@@ -203,18 +203,18 @@ func TestMemoryNotInUse(t *testing.T) {
 			n.start(4, 4)
 			n.fill(&n.tx, 500*pageBytes, 60)
 			n.post(&n.tx)
-			n.sleep(driver.Millisecond)
+			n.sleep(host.Millisecond)
 		},
 		"receive ring": func(n *nic) {
 			n.start(4, 4)
 			n.write(layout.RegisterRawReceiveBaseOffset, 500*pageBytes, 4, 3)
-			n.sleep(driver.Millisecond)
+			n.sleep(host.Millisecond)
 		},
 		"beyond the memory": func(n *nic) {
 			n.start(4, 4)
 			n.fill(&n.tx, memoryBytes, 60)
 			n.post(&n.tx)
-			n.sleep(driver.Millisecond)
+			n.sleep(host.Millisecond)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

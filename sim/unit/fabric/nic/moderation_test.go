@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"hvia/driver"
+	"hvia/host"
 	"hvia/layout"
 	"hvia/params"
 	"hvia/sim/bridge"
@@ -43,7 +43,7 @@ func receiveModeration(n *nic) {
 	n.buffers(100)
 	batch := uint64(100)
 	next := func() { n.barrier(batch); batch++ }
-	stored := func(frames int) (first, last driver.Time) {
+	stored := func(frames int) (first, last host.Time) {
 		for i := range frames {
 			n.await(&n.rx)
 			last = n.t.Now()
@@ -71,7 +71,7 @@ func receiveModeration(n *nic) {
 	for range 2 {
 		next()
 		first, _ := stored(5)
-		n.equal(first+50*driver.Microsecond, n.interrupt(), "the first of five, and 50 us")
+		n.equal(first+50*host.Microsecond, n.interrupt(), "the first of five, and 50 us")
 		n.clear(receiveCause)
 	}
 
@@ -83,20 +83,20 @@ func receiveModeration(n *nic) {
 	n.clear(receiveCause)
 	next()
 	first, _ := stored(1)
-	n.equal(first+50*driver.Microsecond, n.interrupt(), "the fourth, and 50 us")
+	n.equal(first+50*host.Microsecond, n.interrupt(), "the fourth, and 50 us")
 	n.clear(receiveCause)
 
 	// The cause stays while it is not cleared, and what is told meanwhile is told.
 	next()
 	stored(3)
 	n.equal(uint32(receiveCause), n.clear(receiveCause), "causes")
-	n.quiet(200 * driver.Microsecond)
+	n.quiet(200 * host.Microsecond)
 
 	// A clear forgets what was stored before it.
 	next()
 	stored(2)
 	n.clear(receiveCause)
-	n.quiet(200 * driver.Microsecond)
+	n.quiet(200 * host.Microsecond)
 	next()
 	stored(2)
 	next()
@@ -109,13 +109,13 @@ func receiveModeration(n *nic) {
 	next()
 	first, _ = stored(2)
 	n.write(layout.NICRegisterReceiveCoalesceTimeOffset, 20_000)
-	n.equal(first+20*driver.Microsecond, n.interrupt(), "a shorter time")
+	n.equal(first+20*host.Microsecond, n.interrupt(), "a shorter time")
 	n.clear(receiveCause)
 	set(1_000_000, 10)
 	next()
 	_, second := stored(2)
 	n.write(layout.NICRegisterReceiveCoalesceFramesOffset, 2)
-	n.equal(edge(second+params.BridgePostedWriteClocks*clock)+writeClocks*clock+driver.Picosecond, n.interrupt(), "a smaller number")
+	n.equal(edge(second+params.BridgePostedWriteClocks*clock)+writeClocks*clock+host.Picosecond, n.interrupt(), "a smaller number")
 	n.clear(receiveCause)
 
 	// A cause that is masked rises all the same.
@@ -123,7 +123,7 @@ func receiveModeration(n *nic) {
 	n.write(layout.RegisterInterruptEnableOffset, 0)
 	next()
 	stored(1)
-	n.quiet(10 * driver.Microsecond)
+	n.quiet(10 * host.Microsecond)
 	n.equal(uint32(receiveCause), n.read(layout.RegisterInterruptStatusOffset), "causes")
 	n.write(layout.RegisterInterruptEnableOffset, receiveCause)
 	n.interrupt()
@@ -152,7 +152,7 @@ func transmitModeration(n *nic) {
 		}
 		n.post(&n.tx)
 	}
-	back := func(frames int) (first, last driver.Time) {
+	back := func(frames int) (first, last host.Time) {
 		for i := range frames {
 			n.equal(uint32(done), n.await(&n.tx), "header")
 			n.equal(uint32(done), n.await(&n.tx), "payload")
@@ -171,7 +171,7 @@ func transmitModeration(n *nic) {
 	_, last := back(params.NICTransmitCoalesceFrames)
 	n.equal(last, n.interrupt(), "as many as the number says")
 	n.clear(transmitCause)
-	n.quiet(driver.Millisecond)
+	n.quiet(host.Millisecond)
 	n.counters(counts{
 		layout.NICCounterTransmit: 3 + params.NICTransmitCoalesceFrames, layout.NICCounterTransmitBytes: 60 * (3 + params.NICTransmitCoalesceFrames),
 		layout.NICCounterInterrupt: 2,
@@ -185,7 +185,7 @@ func TestTransmitModeration(t *testing.T) {
 // A cause that will rise is something to wait for; when it has, and nothing else
 // is under way, a wait without an end is a deadlock, which is told at once.
 func TestDeadlock(t *testing.T) {
-	var rose, began driver.Time
+	var rose, began host.Time
 	err := play(t, config{}, func(n *nic) {
 		n.start(4, 4)
 		n.write(layout.RegisterInterruptEnableOffset, transmitCause)
@@ -194,14 +194,14 @@ func TestDeadlock(t *testing.T) {
 		n.post(&n.tx)
 		n.await(&n.tx)
 		began = n.t.Now()
-		ok, err := n.t.WaitInterrupt(driver.Never)
+		ok, err := n.t.WaitInterrupt(host.Never)
 		n.check(err)
 		n.equal(true, ok, "the interrupt")
 		rose = n.t.Now()
 		n.clear(transmitCause)
-		_, err = n.t.WaitInterrupt(driver.Never)
+		_, err = n.t.WaitInterrupt(host.Never)
 		n.check(err)
 	}, func(n *nic) {})
 	require.ErrorIs(t, err, bridge.ErrDeadlock)
-	require.Equal(t, began+2*driver.Second, rose)
+	require.Equal(t, began+2*host.Second, rose)
 }

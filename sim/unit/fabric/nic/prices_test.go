@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"hvia/driver"
+	"hvia/host"
 	"hvia/layout"
 	"hvia/params"
 	"hvia/sim"
@@ -17,11 +17,11 @@ import (
 
 // busClocks are those that passed on the bus since the last call, but for the
 // read of the counter itself.
-func (n *nic) busClocks(last *uint32) driver.Time {
+func (n *nic) busClocks(last *uint32) host.Time {
 	now := n.counter(layout.NICCounterBusClocks)
 	d := now - *last
 	*last = now
-	return driver.Time(d) * clock
+	return host.Time(d) * clock
 }
 
 // What one posted dword and one register read take of the bus.
@@ -45,7 +45,7 @@ func busPrices(seed uint64) (a, b func(n *nic)) {
 		n.start(4, 4)
 		var last uint32
 		n.barrier(1)
-		whole := map[uint32]driver.Time{}
+		whole := map[uint32]host.Time{}
 		for _, s := range shapes {
 			p := n.page()
 			copy(n.mem[p+s.from:], frameOf(0, 0, int(s.size)))
@@ -64,7 +64,7 @@ func busPrices(seed uint64) (a, b func(n *nic)) {
 		n.start(4, 4)
 		var last uint32
 		n.barrier(1)
-		whole := map[uint32]driver.Time{}
+		whole := map[uint32]host.Time{}
 		for _, s := range shapes {
 			n.busClocks(&last)
 			n.fill(&n.rx, n.page()+s.to, layout.MaxFrame)
@@ -86,14 +86,14 @@ func TestBusPrices(t *testing.T) {
 
 // latency: from the tail's write to the receiver's interrupt passes the sum of
 // the parts, and nothing else.
-func latency(value func(name string) driver.Time) (a, b func(n *nic)) {
-	var began [3]driver.Time
+func latency(value func(name string) host.Time) (a, b func(n *nic)) {
+	var began [3]host.Time
 	sizes := []int{60, 600, 1514}
 	a = func(n *nic) {
 		n.start(4, 4)
 		n.barrier(1)
 		for i, size := range sizes {
-			n.sleep(12345*driver.Nanosecond + 777)
+			n.sleep(12345*host.Nanosecond + 777)
 			p := n.page()
 			copy(n.mem[p:], frameOf(0, i, size))
 			// In two pieces, as a kernel does it.
@@ -124,23 +124,23 @@ func latency(value func(name string) driver.Time) (a, b func(n *nic)) {
 				bursts(false, 0, 42) + bursts(false, 42, uint32(size-42))
 			arrived := read + wire(size)
 			want := edge(arrived+value("NICReceiveTime")) + bursts(true, 0, uint32(size)) + burst(true, layout.RawEntryStatusOffset, 4)
-			want += driver.Picosecond // a look does not see what comes at its own instant
+			want += host.Picosecond // a look does not see what comes at its own instant
 			n.equal(want-began[i], stored-began[i], "latency of %d bytes", size)
 		}
 	}
 	return a, b
 }
 
-func paramsWith(replaced map[string]int64) func(name string) driver.Time {
-	return func(name string) driver.Time {
+func paramsWith(replaced map[string]int64) func(name string) host.Time {
+	return func(name string) host.Time {
 		if v, ok := replaced[name]; ok {
-			return driver.Time(v)
+			return host.Time(v)
 		}
 		v, err := params.Lookup(params.Base, name)
 		if err != nil {
 			fail("%w", err)
 		}
-		return driver.Time(v)
+		return host.Time(v)
 	}
 }
 
@@ -152,10 +152,10 @@ func TestLatency(t *testing.T) {
 }
 
 // accesses times register accesses: reads, and reads behind writes.
-func accesses(n *nic) (spans []driver.Time) {
+func accesses(n *nic) (spans []host.Time) {
 	for _, writes := range []int{0, 1, 2, 3, 5} {
 		for i := range 3 {
-			n.sleep(driver.Microsecond + driver.Time(i)*7001)
+			n.sleep(host.Microsecond + host.Time(i)*7001)
 			began := n.t.Now()
 			for range writes {
 				n.write(layout.RegisterMacLowOffset, 1)
@@ -174,7 +174,7 @@ func TestRegisterPrices(t *testing.T) {
 	}
 	program, err := sim.Simulator(t.Context())
 	require.NoError(t, err)
-	spans := map[string][]driver.Time{}
+	spans := map[string][]host.Time{}
 	for _, kind := range []string{"card", "nic"} {
 		mustPlay(t, config{kind: kind, program: program}, func(n *nic) { spans[kind] = accesses(n) }, func(n *nic) {})
 	}

@@ -7,7 +7,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"hvia/driver"
+	"hvia/host"
 	"hvia/layout"
 	"hvia/sim/unit/internal/unit"
 )
@@ -65,18 +65,18 @@ func resets(rounds int, seed uint64) func(n *nic) {
 					n.fill(&n.rx, rxPages[n.rx.index()], 2048)
 				}
 				n.post(&n.rx)
-				n.sleep(driver.Time(random.Int64N(int64(30 * driver.Microsecond))))
+				n.sleep(host.Time(random.Int64N(int64(30 * host.Microsecond))))
 			}
 			n.end(round % 3)
 			n.free()
-			n.sleep(driver.Time(random.Int64N(int64(50 * driver.Microsecond))))
+			n.sleep(host.Time(random.Int64N(int64(50 * host.Microsecond))))
 		}
 		if received < rounds {
 			n.fail("%d frames received in %d rounds: the test shows nothing", received, rounds)
 		}
 		n.write(layout.RegisterControlOffset, layout.RegisterControlSoftResetMask)
 		n.barrier(50)
-		n.sleep(driver.Millisecond) // for what was on the wire
+		n.sleep(host.Millisecond) // for what was on the wire
 	}
 }
 
@@ -86,7 +86,7 @@ func (n *nic) end(how int) {
 	case 0: // rings off
 		n.write(layout.RegisterRawTransmitSizeOffset, 0)
 		n.write(layout.RegisterRawReceiveSizeOffset, 0)
-		left := n.t.Countdown(100 * driver.Microsecond)
+		left := n.t.Countdown(100 * host.Microsecond)
 		for _, offset := range []uint32{layout.RegisterRawTransmitSizeOffset, layout.RegisterRawReceiveSizeOffset} {
 			for n.read(offset) != 0 {
 				if left() < 0 {
@@ -96,7 +96,7 @@ func (n *nic) end(how int) {
 		}
 	case 1: // soft reset
 		n.write(layout.RegisterControlOffset, layout.RegisterControlSoftResetMask)
-		for left := n.t.Countdown(100 * driver.Microsecond); n.read(layout.RegisterControlOffset) != 0; {
+		for left := n.t.Countdown(100 * host.Microsecond); n.read(layout.RegisterControlOffset) != 0; {
 			if left() < 0 {
 				n.fail("the soft reset does not end")
 			}
@@ -105,10 +105,10 @@ func (n *nic) end(how int) {
 		n.equal(uint32(layout.RegisterStateReadyMask|layout.RegisterStateQuietMask), n.read(layout.RegisterStateOffset), "State")
 	case 2: // RST#
 		n.write(layout.RegisterMacLowOffset, 1) // lost with the bus, or with the reset
-		n.check(n.t.ResetBus(3 * driver.Microsecond))
+		n.check(n.t.ResetBus(3 * host.Microsecond))
 		n.free()
 		n.equal(uint32(0xffffffff), n.read(layout.RegisterIDOffset), "ID in reset")
-		for left := n.t.Countdown(driver.Millisecond); n.read(layout.RegisterIDOffset) != layout.NICID; {
+		for left := n.t.Countdown(host.Millisecond); n.read(layout.RegisterIDOffset) != layout.NICID; {
 			if left() < 0 {
 				n.fail("the NIC does not come back from RST#")
 			}

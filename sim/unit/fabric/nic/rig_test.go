@@ -16,7 +16,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"hvia/driver"
+	"hvia/host"
+	"hvia/host/mem"
 	"hvia/layout"
 	"hvia/params"
 	"hvia/sim"
@@ -26,8 +27,8 @@ import (
 const (
 	memoryBytes = 4 << 20
 	pageBytes   = layout.AttPageBytes
-	patience    = 100 * driver.Millisecond
-	clock       = driver.Time(params.SystemClockPeriod)
+	patience    = 100 * host.Millisecond
+	clock       = host.Time(params.SystemClockPeriod)
 
 	receiveCause  = layout.RegisterInterruptStatusRawReceiveMask
 	transmitCause = layout.RegisterInterruptStatusRawTransmitMask
@@ -88,7 +89,7 @@ func play(t *testing.T, c config, a, b func(n *nic)) error {
 	require.NoError(t, err)
 	var nics [2]*nic
 	for i, name := range []string{"a", "b"} {
-		thread, err := driver.Attach(ctx, f.Conn(), driver.ThreadID{Node: i}, name)
+		thread, err := host.Attach(ctx, f.Conn(), host.ThreadID{Node: i}, name)
 		require.NoError(t, err)
 		memory, err := f.Conn().Memory(i)
 		require.NoError(t, err)
@@ -133,7 +134,7 @@ func mustPlay(t *testing.T, c config, a, b func(n *nic)) {
 
 // nic is a node: its thread, its memory, and what it has set up.
 type nic struct {
-	t      *driver.Thread
+	t      *host.Thread
 	memory *bridge.Memory
 	mem    []byte
 	mac    [6]byte
@@ -147,7 +148,7 @@ type ring struct {
 	next       uint32 // entries seen to come back
 }
 
-func newNIC(t *driver.Thread, m *bridge.Memory) *nic {
+func newNIC(t *host.Thread, m *bridge.Memory) *nic {
 	return &nic{t: t, memory: m, mem: m.Linear(), mac: macOf(t.ID().Node), next: 1}
 }
 
@@ -193,7 +194,7 @@ func (n *nic) counters(want counts) {
 	}
 }
 
-func (n *nic) sleep(span driver.Time) { n.check(n.t.Sleep(span)) }
+func (n *nic) sleep(span host.Time) { n.check(n.t.Sleep(span)) }
 
 func (n *nic) barrier(id uint64) { n.check(n.t.Barrier(id, 2)) }
 
@@ -238,7 +239,7 @@ func (n *nic) fill(r *ring, address, length uint32) {
 	e := n.entry(r, r.tail)
 	binary.LittleEndian.PutUint32(e[layout.RawEntryAddressOffset:], address)
 	binary.LittleEndian.PutUint32(e[layout.RawEntryLengthOffset:], length)
-	driver.StoreUint32(e[layout.RawEntryStatusOffset:], 0)
+	mem.StoreUint32(e[layout.RawEntryStatusOffset:], 0)
 	r.tail++
 }
 
@@ -251,7 +252,7 @@ func (n *nic) post(r *ring) {
 }
 
 func (n *nic) status(r *ring, i uint32) uint32 {
-	return driver.LoadUint32(n.entry(r, i)[layout.RawEntryStatusOffset:])
+	return mem.LoadUint32(n.entry(r, i)[layout.RawEntryStatusOffset:])
 }
 
 // await waits for the next entry of a ring and returns its status; the clock is
@@ -259,8 +260,8 @@ func (n *nic) status(r *ring, i uint32) uint32 {
 func (n *nic) await(r *ring) uint32 {
 	i := r.next
 	at := r.base&^(pageBytes-1) | (r.base+i%r.size()*layout.RawEntrySize)&(pageBytes-1)
-	ok, err := n.t.Poll(driver.Poll{
-		Ranges: []driver.Range{{Address: at + layout.RawEntryStatusOffset, Length: 4}}, Period: driver.Picosecond, Timeout: patience,
+	ok, err := n.t.Poll(host.Poll{
+		Ranges: []mem.Range{{Address: at + layout.RawEntryStatusOffset, Length: 4}}, Period: host.Picosecond, Timeout: patience,
 	}, func() bool { return n.status(r, i) != 0 })
 	n.check(err)
 	if !ok {
@@ -271,7 +272,7 @@ func (n *nic) await(r *ring) uint32 {
 }
 
 // interrupt waits for the interrupt and returns its time.
-func (n *nic) interrupt() driver.Time {
+func (n *nic) interrupt() host.Time {
 	ok, err := n.t.WaitInterrupt(patience)
 	n.check(err)
 	if !ok {
@@ -281,7 +282,7 @@ func (n *nic) interrupt() driver.Time {
 }
 
 // quiet says that the interrupt stays away for a span.
-func (n *nic) quiet(span driver.Time) {
+func (n *nic) quiet(span host.Time) {
 	ok, err := n.t.WaitInterrupt(span)
 	n.check(err)
 	if ok {
@@ -334,17 +335,17 @@ func (n *nic) buffers(count int) (addresses []uint32) {
 const grant = params.BridgeArbitrationClocks + 2
 
 // burst is what one burst takes by the host bridge's parameters.
-func burst(write bool, address, bytes uint32) driver.Time {
+func burst(write bool, address, bytes uint32) host.Time {
 	words := (address%4 + bytes + 3) / 4
 	initial, every := uint32(params.BridgeReadInitialClocks), uint32(params.BridgeReadWaitEvery)
 	if write {
 		initial, every = params.BridgeWriteInitialClocks, params.BridgeWriteWaitEvery
 	}
-	return driver.Time(grant+initial+words+(words-1)/every*params.BridgeWaitClocks) * clock
+	return host.Time(grant+initial+words+(words-1)/every*params.BridgeWaitClocks) * clock
 }
 
 // bursts is what the bytes of a buffer take.
-func bursts(write bool, address, bytes uint32) (span driver.Time) {
+func bursts(write bool, address, bytes uint32) (span host.Time) {
 	for bytes > 0 {
 		n := min(bytes, params.DmaBurstBytes)
 		span += burst(write, address, n)
@@ -354,11 +355,11 @@ func bursts(write bool, address, bytes uint32) (span driver.Time) {
 }
 
 // edge is the first clock edge from t on.
-func edge(t driver.Time) driver.Time { return (t + clock - 1) / clock * clock }
+func edge(t host.Time) host.Time { return (t + clock - 1) / clock * clock }
 
 // wire is what a frame takes from the begin of its preamble to its last byte at
 // the receiver.
-func wire(size int) driver.Time {
-	bits := driver.Time(8 * (params.WirePreambleBytes + size + params.WireFcsBytes))
+func wire(size int) host.Time {
+	bits := host.Time(8 * (params.WirePreambleBytes + size + params.WireFcsBytes))
 	return bits*params.WireBitTime + params.PhyTransmitDelay + params.CableDelay + params.PhyReceiveDelay
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"hvia/driver"
+	"hvia/host"
 	"hvia/layout"
 	"hvia/params"
 	"hvia/sim"
@@ -22,7 +23,7 @@ import (
 
 const (
 	rounds   = 3
-	patience = driver.Second
+	patience = host.Second
 )
 
 // text is what a node says in a round: frames enough to meet others' in the switch.
@@ -44,7 +45,7 @@ type endpoint struct {
 
 const bufferAt = 1024
 
-func open(t *driver.Thread, h *driver.Host) (e endpoint, err error) {
+func open(t *host.Thread, h *driver.Host) (e endpoint, err error) {
 	if e.nic, err = vipl.OpenNIC(t, h); err != nil {
 		return e, err
 	}
@@ -63,8 +64,8 @@ func open(t *driver.Thread, h *driver.Host) (e endpoint, err error) {
 }
 
 // speaker connects to the next node and sends it its texts.
-func speaker(next int) func(t *driver.Thread, h *driver.Host) error {
-	return func(t *driver.Thread, h *driver.Host) error {
+func speaker(next int) func(t *host.Thread, h *driver.Host) error {
+	return func(t *host.Thread, h *driver.Host) error {
 		e, err := open(t, h)
 		if err != nil {
 			return err
@@ -77,7 +78,7 @@ func speaker(next int) func(t *driver.Thread, h *driver.Host) error {
 			if !errors.Is(err, vipl.ErrNoMatch) || t.Now() > patience {
 				return err
 			}
-			if err := t.Sleep(100 * driver.Microsecond); err != nil {
+			if err := t.Sleep(100 * host.Microsecond); err != nil {
 				return err
 			}
 		}
@@ -93,7 +94,7 @@ func speaker(next int) func(t *driver.Thread, h *driver.Host) error {
 				return err
 			}
 			// The receiver posts the next receive meanwhile.
-			if err := t.Sleep(driver.Millisecond); err != nil {
+			if err := t.Sleep(host.Millisecond); err != nil {
 				return err
 			}
 		}
@@ -102,8 +103,8 @@ func speaker(next int) func(t *driver.Thread, h *driver.Host) error {
 }
 
 // listener takes the texts of the node before.
-func listener(before int) func(t *driver.Thread, h *driver.Host) error {
-	return func(t *driver.Thread, h *driver.Host) error {
+func listener(before int) func(t *host.Thread, h *driver.Host) error {
+	return func(t *host.Thread, h *driver.Host) error {
 		e, err := open(t, h)
 		if err != nil {
 			return err
@@ -192,10 +193,10 @@ func TestRingOfPlainNICs(t *testing.T) {
 // stationKind is a protocol without frames of its own: it gives a program the NIC.
 type stationKind struct{}
 
-func (stationKind) EtherTypes() []uint16               { return []uint16{0x0842} }
-func (stationKind) Frame(*driver.Thread, []byte) error { return nil }
-func (stationKind) Deadline() driver.Time              { return driver.Never }
-func (stationKind) Timer(*driver.Thread) error         { return nil }
+func (stationKind) EtherTypes() []uint16             { return []uint16{0x0842} }
+func (stationKind) Frame(*host.Thread, []byte) error { return nil }
+func (stationKind) Deadline() host.Time              { return host.Never }
+func (stationKind) Timer(*host.Thread) error         { return nil }
 
 // A third node's frame with the address of one that has said nothing yet
 // misleads the switch for its ageing time, which is below the second for which
@@ -210,21 +211,21 @@ func TestConnectionBehindAForgedAddress(t *testing.T) {
 		return err
 	}
 	here := vipl.NetAddress{Discriminator: "silent"}
-	var connected driver.Time
+	var connected host.Time
 	require.NoError(t, driver.Run(ctx, c,
-		driver.Program{Node: 0, Main: func(t *driver.Thread, h *driver.Host) error {
+		driver.Program{Node: 0, Main: func(t *host.Thread, h *driver.Host) error {
 			e, err := open(t, h)
 			if err != nil {
 				return err
 			}
-			if err := t.Sleep(10 * driver.Millisecond); err != nil { // behind the forged frame
+			if err := t.Sleep(10 * host.Millisecond); err != nil { // behind the forged frame
 				return err
 			}
 			_, err = e.vi.ConnectRequest(t, vipl.NetAddress{}, vipl.NetAddress{Host: vipl.HostAddress(1), Discriminator: here.Discriminator}, patience)
 			connected = t.Now()
 			return err
 		}},
-		driver.Program{Node: 1, Main: func(t *driver.Thread, h *driver.Host) error {
+		driver.Program{Node: 1, Main: func(t *host.Thread, h *driver.Host) error {
 			e, err := open(t, h)
 			if err != nil {
 				return err
@@ -233,9 +234,9 @@ func TestConnectionBehindAForgedAddress(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			return errors.Join(r.Accept(t, e.vi), t.Sleep(100*driver.Millisecond))
+			return errors.Join(r.Accept(t, e.vi), t.Sleep(100*host.Millisecond))
 		}},
-		driver.Program{Node: 2, Main: func(t *driver.Thread, h *driver.Host) error {
+		driver.Program{Node: 2, Main: func(t *host.Thread, h *driver.Host) error {
 			link, err := h.AttachProtocol(t, stationKind{})
 			if err != nil {
 				return err
@@ -245,9 +246,9 @@ func TestConnectionBehindAForgedAddress(t *testing.T) {
 			copy(header.Destination(), bytes.Repeat([]byte{0xff}, len(silent)))
 			copy(header.Source(), silent[:])
 			header.SetEtherType(stationKind{}.EtherTypes()[0])
-			return errors.Join(t.Sleep(driver.Millisecond), link.Transmit(t, frame, nil, nil), t.Sleep(patience))
+			return errors.Join(t.Sleep(host.Millisecond), link.Transmit(t, frame, nil, nil), t.Sleep(patience))
 		}}))
 	require.EqualValues(t, 1, digest.Switch.Ports[2].Aged)
-	require.Greater(t, connected, driver.Time(params.SwitchAgeingTime))
+	require.Greater(t, connected, host.Time(params.SwitchAgeingTime))
 	t.Logf("connected at %v", connected)
 }

@@ -13,7 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"hvia/driver"
+	"hvia/host"
 	"hvia/layout"
 	"hvia/sim"
 	"hvia/sim/bridge"
@@ -52,7 +52,7 @@ func echoes(t *testing.T, program string) error {
 	// Each sends to the node after the next.
 	to := func(n int) int { return (n + 2) % nodes }
 	data := func(n int) []byte { return bytes.Repeat([]byte{byte(n + 1), byte(7 * n), 0x55, byte(n)}, length/4) }
-	body := func(t *driver.Thread) error {
+	body := func(t *host.Thread) error {
 		n := t.ID().Node
 		copy(memory[n][sourceAt:], data(n))
 		r := layout.EchoRequest(memory[n][requestAt:][:layout.EchoRequestSize])
@@ -60,12 +60,12 @@ func echoes(t *testing.T, program string) error {
 		r.SetTargetAddress(target(n))
 		r.SetSourceAddress(sourceAt)
 		r.SetLength(length)
-		return errors.Join(t.Write(layout.EchoDoorbell, requestAt, 0, 0), t.Sleep(5*driver.Millisecond))
+		return errors.Join(t.Write(layout.EchoDoorbell, requestAt, 0, 0), t.Sleep(5*host.Millisecond))
 	}
 	errs := make([]error, nodes)
 	var wg sync.WaitGroup
 	for n := range nodes {
-		thread, err := driver.Attach(ctx, f.Conn(), driver.ThreadID{Node: n}, cfg.Threads[n].Name)
+		thread, err := host.Attach(ctx, f.Conn(), host.ThreadID{Node: n}, cfg.Threads[n].Name)
 		require.NoError(t, err)
 		wg.Go(func() { errs[n] = errors.Join(body(thread), thread.Detach()) })
 	}

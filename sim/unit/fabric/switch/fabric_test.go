@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"hvia/driver"
+	"hvia/host"
 	"hvia/layout"
 	"hvia/params"
 	"hvia/sim"
@@ -99,7 +99,7 @@ func TestCablesHaveTheirOwnChoices(t *testing.T) {
 
 // A cable that is cut and healed: nothing passes meanwhile, everything after.
 func TestCutAndHeal(t *testing.T) {
-	const from, to = driver.Millisecond, 2 * driver.Millisecond
+	const from, to = host.Millisecond, 2 * host.Millisecond
 	r := run(t, setup{nodes: 3, count: 100, config: sim.Config{Faults: faults(t, "2<>switch:cut=1ms..2ms")}})
 	require.NoError(t, r.check())
 	passed := map[bool]int{}
@@ -147,7 +147,7 @@ func TestFramesInTheSwitchAreWork(t *testing.T) {
 	r := run(t, s) // to the next node, which is flooded
 	for n := range s.nodes {
 		require.NotEmpty(t, r.received[n])
-		require.Greater(t, r.ends[n][0], driver.Millisecond)
+		require.Greater(t, r.ends[n][0], host.Millisecond)
 	}
 	s.to = func(node, _ int) int { return max(node, 1) } // 0 sends to 1, the others to nobody
 	_, err := s.run(t)
@@ -156,10 +156,10 @@ func TestFramesInTheSwitchAreWork(t *testing.T) {
 
 // A node's wire is held, and the others' are not.
 func TestHeldWire(t *testing.T) {
-	const span = 2 * driver.Millisecond
+	const span = 2 * host.Millisecond
 	s := setup{nodes: 3, count: 40}
 	free := run(t, s)
-	s.during = func(t *driver.Thread) error {
+	s.during = func(t *host.Thread) error {
 		return errors.Join(t.HoldWire(true), t.Sleep(span), t.HoldWire(false))
 	}
 	held := run(t, s)
@@ -170,7 +170,7 @@ func TestHeldWire(t *testing.T) {
 	require.Greater(t, held.ends[2][0], span)
 
 	s.count, s.forEver = 1, true
-	s.during = func(t *driver.Thread) error { return t.HoldWire(true) }
+	s.during = func(t *host.Thread) error { return t.HoldWire(true) }
 	s.to = func(node, _ int) int { return 2 }
 	_, err := s.run(t)
 	require.ErrorIs(t, err, bridge.ErrDeadlock)

@@ -11,7 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"hvia/driver"
+	"hvia/host"
 	"hvia/layout"
 	"hvia/sim"
 	"hvia/sim/bridge"
@@ -105,7 +105,7 @@ func TestMutantFabricIsCaught(t *testing.T) {
 		return err
 	}
 	held := func(t *testing.T, program string) error {
-		s := setup{nodes: 3, count: 1, forEver: true, to: func(int, int) int { return 2 }, during: func(t *driver.Thread) error { return t.HoldWire(true) }}
+		s := setup{nodes: 3, count: 1, forEver: true, to: func(int, int) int { return 2 }, during: func(t *host.Thread) error { return t.HoldWire(true) }}
 		_, err := with(s)(t, program)
 		if !errors.Is(err, bridge.ErrDeadlock) || !strings.Contains(err.Error(), "2 frames are held on the wire to node 2") {
 			return fmt.Errorf("no deadlock with the held frames, but: %v", err)

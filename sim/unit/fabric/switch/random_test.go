@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"hvia/driver"
+	"hvia/host"
 	"hvia/layout"
 	"hvia/sim/unit/internal/unit"
 )
@@ -27,7 +27,7 @@ func random(r *rand.Rand) board {
 	}
 	pace := pick(1, 1000, 100_000, 10_000_000) // between the frames of the fabric
 	if pick(0, 1) == 1 {
-		b.ageing = driver.Time(pace * pick(1, 5, 30))
+		b.ageing = host.Time(pace * pick(1, 5, 30))
 	}
 	step := pick(1, 1, 8000, 1_000_000) // in which times are
 	favourite := pick(0, 0, 1)          // all to node 0
@@ -37,9 +37,9 @@ func random(r *rand.Rand) board {
 		return pick(layout.MinFrame, layout.MinFrame, layout.MinFrame+r.IntN(layout.MaxFrame-layout.MinFrame+1), layout.MaxFrame)
 	}
 	one := func(n int) bool { return n != 0 && r.IntN(n) == 0 }
-	var now driver.Time
+	var now host.Time
 	for range 40 + r.IntN(260) {
-		now += driver.Time(r.IntN(pace) / step * step)
+		now += host.Time(r.IntN(pace) / step * step)
 		a := action{time: now, node: r.IntN(b.nodes), bytes: size(), damaged: one(damaged)}
 		a.source, a.destination = station(a.node), station(r.IntN(b.nodes))
 		if favourite != 0 {

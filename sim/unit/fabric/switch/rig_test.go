@@ -16,6 +16,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"hvia/driver"
+	"hvia/host"
+	"hvia/host/mem"
 	"hvia/layout"
 	"hvia/sim"
 	"hvia/sim/bridge"
@@ -24,8 +26,8 @@ import (
 )
 
 const (
-	pace     = 30 * driver.Microsecond // from frame to frame of a node
-	testType = 0x88b7                  // EtherType of what these nodes send
+	pace     = 30 * host.Microsecond // from frame to frame of a node
+	testType = 0x88b7                // EtherType of what these nodes send
 )
 
 func simulator(t *testing.T, mutants ...verilate.Mutant) string {
@@ -39,21 +41,21 @@ func simulator(t *testing.T, mutants ...verilate.Mutant) string {
 
 // setup is one run of plain NICs: each node sends frames at a pace.
 type setup struct {
-	config  sim.Config                   // the rest of it
-	nodes   int                          // of them
-	count   int                          // of frames, of each node
-	to      func(node, i int) int        // whom the i-th of them is for; the other nodes in turn if nil
-	bytes   int                          // of a frame, or the least there is
-	after   driver.Time                  // how long nodes receive after the last frame, or 5 ms
-	during  func(t *driver.Thread) error // on a further thread of the last node
-	forEver bool                         // nodes receive one frame, without a limit
+	config  sim.Config                 // the rest of it
+	nodes   int                        // of them
+	count   int                        // of frames, of each node
+	to      func(node, i int) int      // whom the i-th of them is for; the other nodes in turn if nil
+	bytes   int                        // of a frame, or the least there is
+	after   host.Time                  // how long nodes receive after the last frame, or 5 ms
+	during  func(t *host.Thread) error // on a further thread of the last node
+	forEver bool                       // nodes receive one frame, without a limit
 }
 
 // result is what came of a run.
 type result struct {
 	sent, received [][]message // by node
 	hops           []hop       // in the order of the frame file
-	ends           [][]driver.Time
+	ends           [][]host.Time
 	strays         int // arrivals in the trace at no node
 	digest         bridge.Digest
 }
@@ -63,7 +65,7 @@ type message struct{ from, to, number int }
 
 // hop is a frame in the frame file.
 type hop struct {
-	start       driver.Time
+	start       host.Time
 	source      int // layout.WireSwitch: the switch
 	destination int
 	faults      uint16
@@ -109,7 +111,7 @@ func (s setup) run(t *testing.T) (r result, err error) {
 	if s.to == nil {
 		s.to = func(node, i int) int { return (node + 1 + i%(s.nodes-1)) % s.nodes }
 	}
-	s.bytes, s.after = max(s.bytes, layout.MinFrame), max(s.after, 5*driver.Millisecond)
+	s.bytes, s.after = max(s.bytes, layout.MinFrame), max(s.after, 5*host.Millisecond)
 	dir := t.TempDir()
 	trace, frames := filepath.Join(dir, "trace"), filepath.Join(dir, "frames")
 	cfg := s.config
@@ -132,19 +134,19 @@ func (s setup) run(t *testing.T) (r result, err error) {
 	parties := len(cfg.Threads)
 	f, err := sim.Start(ctx, cfg)
 	require.NoError(t, err)
-	r.sent, r.received, r.ends = make([][]message, s.nodes), make([][]message, s.nodes), make([][]driver.Time, s.nodes)
-	nics, memory := make([]*driver.Ethernet, s.nodes), make([]*driver.Memory, s.nodes)
+	r.sent, r.received, r.ends = make([][]message, s.nodes), make([][]message, s.nodes), make([][]host.Time, s.nodes)
+	nics, memory := make([]*driver.Ethernet, s.nodes), make([]*mem.Memory, s.nodes)
 	for n := range s.nodes {
 		m, err := f.Conn().Memory(n)
 		require.NoError(t, err)
-		memory[n], err = driver.NewMemory(driver.MemoryConfig{Fd: m.FD, Frames: m.Frames, Use: m, Seed: 1})
+		memory[n], err = mem.New(mem.Config{Fd: m.FD, Frames: m.Frames, Use: m, Seed: 1})
 		require.NoError(t, err)
 		defer memory[n].Close()
 	}
-	end := driver.Time(s.count)*pace + s.after
-	serve := func(t *driver.Thread) error {
+	end := host.Time(s.count)*pace + s.after
+	serve := func(t *host.Thread) error {
 		node := t.ID().Node
-		e, err := driver.OpenEthernet(t, memory[node], driver.NoCosts{})
+		e, err := driver.OpenEthernet(t, memory[node], host.NoCosts{})
 		if err != nil {
 			return err
 		}
@@ -168,7 +170,7 @@ func (s setup) run(t *testing.T) (r result, err error) {
 		for going() {
 			span := until - t.Now()
 			if s.forEver {
-				span = driver.Never
+				span = host.Never
 			}
 			if _, err := t.WaitInterrupt(span); err != nil {
 				return err
@@ -186,7 +188,7 @@ func (s setup) run(t *testing.T) (r result, err error) {
 		// Its sender may not be done.
 		return errors.Join(t.Barrier(2, 2*s.nodes), e.Stop(t))
 	}
-	send := func(t *driver.Thread) error {
+	send := func(t *host.Thread) error {
 		if err := t.Barrier(1, parties); err != nil {
 			return err
 		}
@@ -205,12 +207,12 @@ func (s setup) run(t *testing.T) (r result, err error) {
 		}
 		return t.Barrier(2, 2*s.nodes)
 	}
-	during := func(t *driver.Thread) error { return errors.Join(t.Barrier(1, parties), s.during(t)) }
-	bodies := []func(t *driver.Thread) error{serve, send, during}
+	during := func(t *host.Thread) error { return errors.Join(t.Barrier(1, parties), s.during(t)) }
+	bodies := []func(t *host.Thread) error{serve, send, during}
 	errs := make([]error, parties)
 	var wg sync.WaitGroup
 	for i, id := range cfg.Threads {
-		thread, err := driver.Attach(ctx, f.Conn(), driver.ThreadID{Node: id.Node, Rank: id.Rank}, id.Name)
+		thread, err := host.Attach(ctx, f.Conn(), host.ThreadID{Node: id.Node, Rank: id.Rank}, id.Name)
 		require.NoError(t, err)
 		wg.Go(func() { errs[i] = errors.Join(bodies[id.Rank](thread), thread.Detach()) })
 	}
@@ -236,7 +238,7 @@ func (r *result) readFiles(t *testing.T, trace, frames string) {
 		case int(e.Node()) >= len(r.ends):
 			r.strays++
 		default:
-			r.ends[e.Node()] = append(r.ends[e.Node()], driver.Time(e.Time()))
+			r.ends[e.Node()] = append(r.ends[e.Node()], host.Time(e.Time()))
 		}
 	}
 	b, err = os.ReadFile(frames)
@@ -244,7 +246,7 @@ func (r *result) readFiles(t *testing.T, trace, frames string) {
 	for len(b) > 0 {
 		f := layout.FrameRecord(b[:layout.FrameRecordSize])
 		n := layout.FrameRecordSize + int(f.Length())
-		r.hops = append(r.hops, hop{driver.Time(f.Time()), int(f.Source()), int(f.Destination()), f.Faults(), read(b[layout.FrameRecordSize:n])})
+		r.hops = append(r.hops, hop{host.Time(f.Time()), int(f.Source()), int(f.Destination()), f.Faults(), read(b[layout.FrameRecordSize:n])})
 		b = b[n:]
 	}
 }

@@ -17,7 +17,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"hvia/driver"
+	"hvia/host"
 	"hvia/layout"
 	"hvia/params"
 	"hvia/sim"
@@ -42,14 +42,14 @@ func player(t *testing.T, mutants ...verilate.Mutant) string {
 
 // The cables of these tests, by their parameters.
 const (
-	byteTime = driver.Time(8 * params.WireBitTime)
-	flight   = driver.Time(params.PhyTransmitDelay + params.CableDelay + params.PhyReceiveDelay)
+	byteTime = host.Time(8 * params.WireBitTime)
+	flight   = host.Time(params.PhyTransmitDelay + params.CableDelay + params.PhyReceiveDelay)
 	gap      = params.WireGapBytes * byteTime
 	fcs      = params.WireFcsBytes
 )
 
 // onWire is how long a frame takes, from the begin of its preamble to the end of its FCS.
-func onWire(bytes int) driver.Time { return driver.Time(params.WirePreambleBytes+bytes+fcs) * byteTime }
+func onWire(bytes int) host.Time { return host.Time(params.WirePreambleBytes+bytes+fcs) * byteTime }
 
 // Addresses.
 const (
@@ -62,7 +62,7 @@ func station(i int) uint64 { return 0x020000000100 + uint64(i) }
 
 // action is a frame that a node sends, no sooner than its cable is free.
 type action struct {
-	time                driver.Time
+	time                host.Time
 	node                int
 	destination, source uint64
 	bytes               int
@@ -73,17 +73,17 @@ type action struct {
 type board struct {
 	nodes                  int
 	latency, room, entries int // the profile's if 0; entries: -1 for none
-	ageing                 driver.Time
+	ageing                 host.Time
 	actions                []action
 }
 
-func (b board) get() (latency, ageing driver.Time, room, entries int) {
+func (b board) get() (latency, ageing host.Time, room, entries int) {
 	latency, ageing, room, entries = params.SwitchLatency, params.SwitchAgeingTime, params.SwitchQueueBytes, params.SwitchTableEntries
 	if b.ageing != 0 {
 		ageing = b.ageing
 	}
 	if b.latency != 0 {
-		latency = driver.Time(b.latency)
+		latency = host.Time(b.latency)
 	}
 	if b.room != 0 {
 		room = b.room
@@ -96,7 +96,7 @@ func (b board) get() (latency, ageing driver.Time, room, entries int) {
 
 // event is a departure from the switch, or an arrival at a node.
 type event struct {
-	time   driver.Time
+	time   host.Time
 	node   int
 	number int // of the action
 }
@@ -203,9 +203,9 @@ func model(b board) (o outcome) {
 	type frame struct {
 		action
 		number int
-		end    driver.Time // at the switch
+		end    host.Time // at the switch
 	}
-	free := slices.Repeat([]driver.Time{-driver.Second}, b.nodes) // of the nodes' cables
+	free := slices.Repeat([]host.Time{-host.Second}, b.nodes) // of the nodes' cables
 	var frames []frame
 	o.ports, o.wires = make([]bridge.SwitchPort, b.nodes), make([][6]uint64, b.nodes)
 	for i, a := range b.actions {
@@ -221,18 +221,18 @@ func model(b board) (o outcome) {
 		return x.node - y.node
 	})
 	type place struct {
-		left  driver.Time // its last byte
+		left  host.Time // its last byte
 		bytes int
 	}
 	type output struct {
 		places []place
-		free   driver.Time
+		free   host.Time
 		first  []int // inputs that have room kept
 	}
-	outputs := slices.Repeat([]output{{free: -driver.Second}}, b.nodes)
+	outputs := slices.Repeat([]output{{free: -host.Second}}, b.nodes)
 	type learned struct {
 		port  int
-		heard driver.Time
+		heard host.Time
 	}
 	table := map[uint64]learned{}
 	enqueue := func(f frame, to int) {
@@ -356,12 +356,12 @@ func judged(t *testing.T, b board) outcome {
 }
 
 // apart is more than a frame takes through the switch.
-const apart = 100 * driver.Microsecond
+const apart = 100 * host.Microsecond
 
 // talk makes actions of small frames, far apart.
 func talk(frames ...action) []action {
 	for i := range frames {
-		frames[i].time, frames[i].bytes = driver.Time(i)*apart, layout.MinFrame
+		frames[i].time, frames[i].bytes = host.Time(i)*apart, layout.MinFrame
 	}
 	return frames
 }
@@ -421,9 +421,9 @@ func TestFullTable(t *testing.T) {
 // An address is forgotten the ageing time after its last frame, to the
 // picosecond, and makes room for another one.
 func TestAgeing(t *testing.T) {
-	const ageing = 10 * driver.Millisecond
+	const ageing = 10 * host.Millisecond
 	whole := onWire(layout.MinFrame) + flight // to the switch
-	for early, aged := range map[driver.Time]uint64{0: 1, 1: 0} {
+	for early, aged := range map[host.Time]uint64{0: 1, 1: 0} {
 		o := judged(t, board{nodes: 3, entries: 2, ageing: ageing, actions: []action{
 			{time: 0, node: 0, destination: broadcast, source: station(0), bytes: layout.MinFrame},
 			{time: ageing / 2, node: 1, destination: broadcast, source: station(1), bytes: layout.MinFrame},
@@ -432,21 +432,21 @@ func TestAgeing(t *testing.T) {
 		require.Equal(t, aged, o.ports[0].Aged)
 		require.Equal(t, aged, o.ports[2].Flooded)
 		require.Equal(t, 1-aged, o.ports[2].Unlearned)
-		require.Equal(t, ageing-early+whole+driver.Time(params.SwitchLatency), o.leaving(0)[1].time)
+		require.Equal(t, ageing-early+whole+host.Time(params.SwitchLatency), o.leaving(0)[1].time)
 	}
 }
 
 // One frame with another's address misleads the switch until it is aged, and no
 // longer, and it is heard of again before that when the other speaks.
 func TestForgedAddressAges(t *testing.T) {
-	const ageing = 10 * driver.Millisecond
-	frame := func(at driver.Time, node int, to, from uint64) action {
+	const ageing = 10 * host.Millisecond
+	frame := func(at host.Time, node int, to, from uint64) action {
 		return action{time: at, node: node, destination: to, source: from, bytes: layout.MinFrame}
 	}
 	o := judged(t, board{nodes: 3, ageing: ageing, actions: []action{
 		frame(0, 2, broadcast, station(1)), // forged
 		frame(ageing/2, 0, station(1), station(0)),
-		frame(ageing+driver.Microsecond, 0, station(1), station(0)),
+		frame(ageing+host.Microsecond, 0, station(1), station(0)),
 		frame(2*ageing, 1, station(0), station(1)),
 	}})
 	require.Equal(t, []int{0, 2}, o.to(1), "the second is lost, the third is flooded")
@@ -469,9 +469,9 @@ func TestLatencyToThePicosecond(t *testing.T) {
 	for _, latency := range []int{1, 30_000, params.SwitchLatency} {
 		for _, bytes := range []int{layout.MinFrame, 61, 777, layout.MaxFrame} {
 			o := judged(t, board{nodes: 2, latency: latency, actions: []action{{time: 12345, node: 0, destination: broadcast, source: station(0), bytes: bytes}}})
-			whole := 12345 + driver.Time(8+bytes+4)*8000 + flight
-			require.Equal(t, []event{{whole + driver.Time(latency), 1, 0}}, o.departures)
-			require.Equal(t, []event{{whole + driver.Time(latency) + driver.Time(8+bytes+4)*8000 + flight, 1, 0}}, o.arrivals)
+			whole := 12345 + host.Time(8+bytes+4)*8000 + flight
+			require.Equal(t, []event{{whole + host.Time(latency), 1, 0}}, o.departures)
+			require.Equal(t, []event{{whole + host.Time(latency) + host.Time(8+bytes+4)*8000 + flight, 1, 0}}, o.arrivals)
 		}
 	}
 }
@@ -483,13 +483,13 @@ func TestLineRate(t *testing.T) {
 	for i := range 400 {
 		actions = append(actions, action{node: i % 2 * 2, destination: station(1), source: station(i % 2 * 2), bytes: sizes[i%len(sizes)]})
 	}
-	actions = append([]action{{node: 1, destination: broadcast, source: station(1), bytes: layout.MinFrame, time: -driver.Millisecond}}, actions...)
+	actions = append([]action{{node: 1, destination: broadcast, source: station(1), bytes: layout.MinFrame, time: -host.Millisecond}}, actions...)
 	o := judged(t, board{nodes: 3, room: 1 << 20, actions: actions})
 	out := o.leaving(1)
 	require.Len(t, out, 400)
 	for i := 1; i < len(out); i++ {
 		// Two inputs at full rate: the output never stands still.
-		require.Equal(t, driver.Time(8+actions[out[i-1].number].bytes+4+12)*8000, out[i].time-out[i-1].time, "behind departure %d", i-1)
+		require.Equal(t, host.Time(8+actions[out[i-1].number].bytes+4+12)*8000, out[i].time-out[i-1].time, "behind departure %d", i-1)
 	}
 }
 
@@ -514,7 +514,7 @@ func TestTailDropExactlyAtTheRoom(t *testing.T) {
 func TestRoomIsFreeWhenTheLastByteHasLeft(t *testing.T) {
 	const latency = 1_000_000
 	left := onWire(layout.MaxFrame) + flight + latency + onWire(layout.MaxFrame) // of the first
-	for early, lost := range map[driver.Time]uint64{0: 0, 1: 1} {
+	for early, lost := range map[host.Time]uint64{0: 0, 1: 1} {
 		o := judged(t, board{nodes: 3, latency: latency, room: layout.MaxFrame + 4, actions: []action{
 			{time: 0, node: 0, destination: broadcast, source: station(0), bytes: layout.MaxFrame},
 			{time: left - flight - onWire(layout.MinFrame) - early, node: 1, destination: broadcast, source: station(1), bytes: layout.MinFrame},
@@ -527,11 +527,11 @@ func TestRoomIsFreeWhenTheLastByteHasLeft(t *testing.T) {
 func TestSendersShareAPort(t *testing.T) {
 	const frames = 600
 	for _, senders := range []int{2, 3, 7} {
-		for _, offset := range []driver.Time{0, 1, 3 * driver.Microsecond} {
-			actions := []action{{time: -driver.Millisecond, node: senders, destination: broadcast, source: station(senders), bytes: layout.MinFrame}}
+		for _, offset := range []host.Time{0, 1, 3 * host.Microsecond} {
+			actions := []action{{time: -host.Millisecond, node: senders, destination: broadcast, source: station(senders), bytes: layout.MinFrame}}
 			for range frames {
 				for s := range senders {
-					actions = append(actions, action{time: driver.Time(s) * offset, node: s, destination: station(senders), source: station(s), bytes: layout.MaxFrame})
+					actions = append(actions, action{time: host.Time(s) * offset, node: s, destination: station(senders), source: station(s), bytes: layout.MaxFrame})
 				}
 			}
 			slices.SortStableFunc(actions, func(a, b action) int { return int(max(min(a.time-b.time, 1), -1)) })

@@ -11,7 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"hvia/driver"
+	"hvia/host"
 	"hvia/layout"
 	"hvia/params"
 	"hvia/sim"
@@ -166,7 +166,7 @@ func TestScripts(t *testing.T) {
 }
 
 // text is a time as specifications have it.
-func text(t driver.Time) string {
+func text(t host.Time) string {
 	f := sim.WireFault{Kind: layout.WireFaultCut, Frames: sim.FrameSelection{From: t, To: bridge.Never}}
 	s := f.String()
 	return s[len("cut=") : len(s)-len("..")]
@@ -174,8 +174,8 @@ func text(t driver.Time) string {
 
 // arrivals are when the frames' last bytes should be there, when each may go
 // on from a time and all keep their order.
-func arrivals(log []logged, from func(i int, l logged) driver.Time) (ends []driver.Time) {
-	free := -driver.Never
+func arrivals(log []logged, from func(i int, l logged) host.Time) (ends []host.Time) {
+	free := -host.Never
 	for i, l := range log {
 		start := max(from(i, l), free)
 		ends = append(ends, start+onTheWay(len(l.bytes)))
@@ -186,45 +186,45 @@ func arrivals(log []logged, from func(i int, l logged) driver.Time) (ends []driv
 
 func TestDelay(t *testing.T) {
 	const count = 200
-	asSent := func(_ int, l logged) driver.Time { return l.start }
+	asSent := func(_ int, l logged) host.Time { return l.start }
 	o := run(t, setup{faults: "0>1:delay=100% by 77us", count: count})
 	require.NoError(t, o.check())
-	require.Equal(t, arrivals(o.log[0], func(_ int, l logged) driver.Time { return l.start + 77*driver.Microsecond }), o.ends[1])
+	require.Equal(t, arrivals(o.log[0], func(_ int, l logged) host.Time { return l.start + 77*host.Microsecond }), o.ends[1])
 	require.Equal(t, arrivals(o.log[1], asSent), o.ends[0], "the other direction")
 	// Those behind a frame that is late wait for it, and no longer.
 	o = run(t, setup{faults: "0>1:delay=frame 5 by 300us,delay=every 60 by 50us", count: count})
 	require.NoError(t, o.check())
-	require.Equal(t, arrivals(o.log[0], func(i int, l logged) driver.Time {
+	require.Equal(t, arrivals(o.log[0], func(i int, l logged) host.Time {
 		switch i {
 		case 4:
-			return l.start + 300*driver.Microsecond
+			return l.start + 300*host.Microsecond
 		case 59, 119, 179:
-			return l.start + 50*driver.Microsecond
+			return l.start + 50*host.Microsecond
 		}
 		return l.start
 	}), o.ends[1])
 	// Drawn evenly between bounds. The pace is larger than the bounds are apart, so none waits for another.
 	o = run(t, setup{faults: "0>1:delay=100% by 1us..5us", count: count})
 	require.NoError(t, o.check())
-	var least, most, sum driver.Time = driver.Never, 0, 0
+	var least, most, sum host.Time = host.Never, 0, 0
 	for i, l := range o.log[0] {
 		d := o.ends[1][i] - l.start - onTheWay(len(l.bytes))
 		least, most, sum = min(least, d), max(most, d), sum+d
 	}
-	require.GreaterOrEqual(t, least, driver.Microsecond)
-	require.LessOrEqual(t, most, 5*driver.Microsecond)
-	require.Less(t, least, 1100*driver.Nanosecond)
-	require.Greater(t, most, 4900*driver.Nanosecond)
-	require.InDelta(t, float64(3*driver.Microsecond), float64(sum/count), float64(300*driver.Nanosecond))
+	require.GreaterOrEqual(t, least, host.Microsecond)
+	require.LessOrEqual(t, most, 5*host.Microsecond)
+	require.Less(t, least, 1100*host.Nanosecond)
+	require.Greater(t, most, 4900*host.Nanosecond)
+	require.InDelta(t, float64(3*host.Microsecond), float64(sum/count), float64(300*host.Nanosecond))
 }
 
 func TestPause(t *testing.T) {
 	const count = 100
-	from, to := driver.Millisecond, 1500*driver.Microsecond
+	from, to := host.Millisecond, 1500*host.Microsecond
 	o := run(t, setup{faults: "0>1:pause=1ms..1.5ms", count: count})
 	require.NoError(t, o.check())
 	require.InDelta(t, 500/20, len(with(o.log[0], layout.WireFaultPause)), 1)
-	require.Equal(t, arrivals(o.log[0], func(_ int, l logged) driver.Time {
+	require.Equal(t, arrivals(o.log[0], func(_ int, l logged) host.Time {
 		if l.start >= from && l.start < to {
 			return to
 		}
@@ -232,9 +232,9 @@ func TestPause(t *testing.T) {
 	}), o.ends[1])
 	o = run(t, setup{faults: "0>1:pause=frame 17 for 100us", count: count})
 	require.NoError(t, o.check())
-	require.Equal(t, arrivals(o.log[0], func(i int, l logged) driver.Time {
+	require.Equal(t, arrivals(o.log[0], func(i int, l logged) host.Time {
 		if i == 16 {
-			return l.start + 100*driver.Microsecond
+			return l.start + 100*host.Microsecond
 		}
 		return l.start
 	}), o.ends[1])
@@ -250,7 +250,7 @@ func TestCut(t *testing.T) {
 	start := plain.log[0][frame].start
 	data := start + params.WirePreambleBytes*byteTime
 	for name, c := range map[string]struct {
-		from, to driver.Time
+		from, to host.Time
 		lost     int // frames that left nothing
 		bytes    int // of a frame that was cut short
 	}{
@@ -316,14 +316,14 @@ func TestReorder(t *testing.T) {
 	// Nothing passes it in time: it goes on at its time, and at the end of all.
 	got, o = order("0>1:reorder=frame 11 behind 100 within 90us")
 	require.Equal(t, slices.Concat(straight()[:10], []int{11, 12, 13, 14, 10}, straight()[15:]), got)
-	begin := max(o.log[0][10].start+90*driver.Microsecond, o.ends[1][13]-flight+gapTime)
+	begin := max(o.log[0][10].start+90*host.Microsecond, o.ends[1][13]-flight+gapTime)
 	require.Equal(t, begin+onTheWay(len(o.sent[0][10])), o.ends[1][14])
 	got, o = order("0>1:reorder=frame 150 within 20ms")
 	require.Equal(t, straight(), got)
-	require.Equal(t, o.log[0][149].start+20*driver.Millisecond+onTheWay(len(o.sent[0][149])), o.ends[1][149])
+	require.Equal(t, o.log[0][149].start+20*host.Millisecond+onTheWay(len(o.sent[0][149])), o.ends[1][149])
 	got, o = order("0>1:reorder=100% within 3ms")
 	require.Equal(t, straight(), got, "all wait as long")
-	require.Equal(t, o.log[0][0].start+3*driver.Millisecond+onTheWay(len(o.sent[0][0])), o.ends[1][0])
+	require.Equal(t, o.log[0][0].start+3*host.Millisecond+onTheWay(len(o.sent[0][0])), o.ends[1][0])
 
 	got, o = order("0>1:reorder=20% behind 3")
 	require.NotEqual(t, straight(), got)
@@ -382,22 +382,22 @@ func TestHeldWireWithFaults(t *testing.T) {
 	const count = 100
 	const faults = "0>1:drop=10%,duplicate=10%,corrupt=10%,reorder=10%"
 	free := run(t, setup{faults: faults, count: count})
-	o := run(t, setup{faults: faults, count: count, during: func(t *driver.Thread, _ func() int) error {
-		return errors.Join(t.HoldWire(true), t.Sleep(3*driver.Millisecond), t.HoldWire(false))
+	o := run(t, setup{faults: faults, count: count, during: func(t *host.Thread, _ func() int) error {
+		return errors.Join(t.HoldWire(true), t.Sleep(3*host.Millisecond), t.HoldWire(false))
 	}})
 	require.Equal(t, numbers(free.received[1]), numbers(o.received[1]))
 	require.Equal(t, free.digest.Wire, o.digest.Wire)
-	require.Greater(t, o.ends[1][0], 3*driver.Millisecond)
+	require.Greater(t, o.ends[1][0], 3*host.Millisecond)
 }
 
 // What is held back finds the NIC in its next life.
 func TestResetWhileFramesAreHeldBack(t *testing.T) {
 	const count = 20
-	o := run(t, setup{faults: "0>1:reorder=100% within 5ms", count: count, oneWay: true, resetAt: 2 * driver.Millisecond})
+	o := run(t, setup{faults: "0>1:reorder=100% within 5ms", count: count, oneWay: true, resetAt: 2 * host.Millisecond})
 	require.NoError(t, o.check())
-	require.Greater(t, o.ends[1][0], 5*driver.Millisecond)
+	require.Greater(t, o.ends[1][0], 5*host.Millisecond)
 	// What came before the reset was taken, and what comes while it lasts is lost.
-	o = run(t, setup{faults: "0>1:reorder=frame 1 within 5ms behind 100", count: count, oneWay: true, resetAt: 200 * driver.Microsecond})
+	o = run(t, setup{faults: "0>1:reorder=frame 1 within 5ms behind 100", count: count, oneWay: true, resetAt: 200 * host.Microsecond})
 	got := numbers(o.received[1])
 	require.Equal(t, 0, got[len(got)-1])
 	require.Less(t, len(got), count)
@@ -407,9 +407,9 @@ func TestResetWhileFramesAreHeldBack(t *testing.T) {
 // comes.
 func TestWaitsEnd(t *testing.T) {
 	for faults, want := range map[string]error{"0>1:drop=100%": bridge.ErrDeadlock, "0>1:corrupt=100%": bridge.ErrDeadlock, "0>1:cut=0s..": bridge.ErrDeadlock, "0>1:reorder=100% within 5ms": nil} {
-		_, err := play(t, setup{faults: faults, count: 1, oneWay: true, during: func(t *driver.Thread, _ func() int) error {
-			came, err := t.WaitInterrupt(driver.Never)
-			if err == nil && (!came || t.Now() < 5*driver.Millisecond) {
+		_, err := play(t, setup{faults: faults, count: 1, oneWay: true, during: func(t *host.Thread, _ func() int) error {
+			came, err := t.WaitInterrupt(host.Never)
+			if err == nil && (!came || t.Now() < 5*host.Millisecond) {
 				err = fmt.Errorf("it came at %v", t.Now())
 			}
 			return err

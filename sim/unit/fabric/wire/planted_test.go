@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"hvia/driver"
+	"hvia/host"
 	"hvia/layout"
 	"hvia/sim"
 	"hvia/sim/unit/internal/unit"
@@ -51,7 +51,7 @@ func TestMutantWireIsCaught(t *testing.T) {
 		}
 	}
 	// late wants frames to arrive at their times.
-	late := func(faults string, from func(i int, l logged) driver.Time) func(program string) error {
+	late := func(faults string, from func(i int, l logged) host.Time) func(program string) error {
 		return func(program string) error {
 			o, err := play(t, setup{faults: faults, count: count, program: program})
 			if err == nil && fmt.Sprint(arrivals(o.log[0], from)) != fmt.Sprint(o.ends[1]) {
@@ -62,7 +62,7 @@ func TestMutantWireIsCaught(t *testing.T) {
 	}
 	soon := func(program string) error {
 		o, err := play(t, setup{faults: "0>1:reorder=frame 300 within 20ms", count: count, program: program})
-		if err == nil && (len(o.ends[1]) != count || o.ends[1][count-1] != o.log[0][count-1].start+20*driver.Millisecond+onTheWay(len(o.sent[0][count-1]))) {
+		if err == nil && (len(o.ends[1]) != count || o.ends[1][count-1] != o.log[0][count-1].start+20*host.Millisecond+onTheWay(len(o.sent[0][count-1]))) {
 			err = errors.New("the last frame is not there at its time")
 		}
 		return err
@@ -100,15 +100,15 @@ func TestMutantWireIsCaught(t *testing.T) {
 		{link, "first->until > t", "first->until > t + 1000000000", ordered("0>1:reorder=20% behind 2 within 500us", 2)},
 		{"sim/fabric/scheduler.cc", "if (network < next.at) next =", "if (false) next =", soon},
 		{link, "d.behind.push_back({fate.overtaken_by, fate.start + fate.patience", "d.behind.push_back({fate.overtaken_by, fate.start + fate.patience / 2", soon},
-		{faults, "fate.start += r.least", "fate.start += 0", late("0>1:delay=every 7 by 70us", func(i int, l logged) driver.Time {
+		{faults, "fate.start += r.least", "fate.start += 0", late("0>1:delay=every 7 by 70us", func(i int, l logged) host.Time {
 			if i%7 == 6 {
-				return l.start + 70*driver.Microsecond
+				return l.start + 70*host.Microsecond
 			}
 			return l.start
 		})},
-		{faults, "std::max(fate.start, r.most != 0 ? start + r.most : r.to)", "fate.start", late("0>1:pause=1ms..1.2ms", func(_ int, l logged) driver.Time {
-			if l.start >= driver.Millisecond && l.start < 1200*driver.Microsecond {
-				return 1200 * driver.Microsecond
+		{faults, "std::max(fate.start, r.most != 0 ? start + r.most : r.to)", "fate.start", late("0>1:pause=1ms..1.2ms", func(_ int, l logged) host.Time {
+			if l.start >= host.Millisecond && l.start < 1200*host.Microsecond {
+				return 1200 * host.Microsecond
 			}
 			return l.start
 		})},

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"hvia/driver"
+	"hvia/host"
 	"hvia/layout"
 	"hvia/sim"
 	"hvia/sim/bridge"
@@ -23,7 +24,7 @@ import (
 const (
 	messageBytes = 2*layout.MaxPayload + 1000 // three frames
 	areaBytes    = 2 * layout.AttPageBytes    // room for a message
-	viaPatience  = 10 * driver.Millisecond
+	viaPatience  = 10 * host.Millisecond
 )
 
 // viaOutcome is what two users of VIA saw of four messages of three frames: an RDMA
@@ -59,7 +60,7 @@ func speak(t *testing.T, device driver.Device, faults string, arguments ...strin
 	f, err := sim.ParseWireFaults(faults)
 	require.NoError(t, err)
 	const descriptors = 5 * areaBytes
-	open := func(t *driver.Thread, h *driver.Host) (*vipl.Endpoint, [4]*vipl.Descriptor, error) {
+	open := func(t *host.Thread, h *driver.Host) (*vipl.Endpoint, [4]*vipl.Descriptor, error) {
 		e, err := vipl.OpenEndpoint(t, h, descriptors+layout.AttPageBytes)
 		var d [4]*vipl.Descriptor
 		for i := range d {
@@ -69,12 +70,12 @@ func speak(t *testing.T, device driver.Device, faults string, arguments ...strin
 		}
 		return e, d, err
 	}
-	client := func(t *driver.Thread, h *driver.Host) error {
+	client := func(t *host.Thread, h *driver.Host) error {
 		e, d, err := open(t, h)
 		if err != nil {
 			return err
 		}
-		if err := errors.Join(e.Dial(t, vipl.NetAddress{Host: vipl.HostAddress(1), Discriminator: "wire"}, driver.Second), t.Barrier(1, 2)); err != nil {
+		if err := errors.Join(e.Dial(t, vipl.NetAddress{Host: vipl.HostAddress(1), Discriminator: "wire"}, host.Second), t.Barrier(1, 2)); err != nil {
 			return err
 		}
 		for i := range d {
@@ -95,12 +96,12 @@ func speak(t *testing.T, device driver.Device, faults string, arguments ...strin
 		}
 		return errors.Join(t.Barrier(2, 2), t.Barrier(3, 2))
 	}
-	server := func(t *driver.Thread, h *driver.Host) error {
+	server := func(t *host.Thread, h *driver.Host) error {
 		e, d, err := open(t, h)
 		if err != nil {
 			return err
 		}
-		if err := e.Accept(t, "wire", driver.Second); err != nil {
+		if err := e.Accept(t, "wire", host.Second); err != nil {
 			return err
 		}
 		for i := range o.receives {
@@ -120,7 +121,7 @@ func speak(t *testing.T, device driver.Device, faults string, arguments ...strin
 			o.receives[i] = viaReceive{uint32(got.Status()), got.Length()}
 		}
 		// The last message tells nobody.
-		if err := errors.Join(t.Barrier(2, 2), t.Sleep(2*driver.Millisecond)); err != nil {
+		if err := errors.Join(t.Barrier(2, 2), t.Sleep(2*host.Millisecond)); err != nil {
 			return err
 		}
 		for {

@@ -20,6 +20,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"hvia/driver"
+	"hvia/host"
+	"hvia/host/mem"
 	"hvia/layout"
 	"hvia/params"
 	"hvia/sim"
@@ -29,9 +31,9 @@ import (
 )
 
 const (
-	pace     = 20 * driver.Microsecond // from frame to frame, more than any takes
-	afterAll = 30 * driver.Millisecond // for what is delayed
-	testType = 0x88b7                  // EtherType of frames without a VIA header
+	pace     = 20 * host.Microsecond // from frame to frame, more than any takes
+	afterAll = 30 * host.Millisecond // for what is delayed
+	testType = 0x88b7                // EtherType of frames without a VIA header
 )
 
 // setup is one run: each node sends frames at a pace to the other.
@@ -40,26 +42,26 @@ type setup struct {
 	seed    uint64 // of the models
 	program string // a simulator with a planted fault
 	mode    sim.Mode
-	count   int                                            // of frames, of each node
-	frame   func(node, i int) []byte                       // shape if nil
-	oneWay  bool                                           // node 1 does not send
-	resetAt driver.Time                                    // when node 1's NIC meets RST#, if not 0
-	during  func(t *driver.Thread, count func() int) error // on a further thread of node 1; count is of frames there
+	count   int                                          // of frames, of each node
+	frame   func(node, i int) []byte                     // shape if nil
+	oneWay  bool                                         // node 1 does not send
+	resetAt host.Time                                    // when node 1's NIC meets RST#, if not 0
+	during  func(t *host.Thread, count func() int) error // on a further thread of node 1; count is of frames there
 }
 
 // outcome is what came of a run.
 type outcome struct {
 	faults   sim.WireFaults
-	sent     [2][][]byte      // by sender
-	log      [2][]logged      // by sender
-	received [2][][]byte      // by receiver, in the order of arrival
-	ends     [2][]driver.Time // by receiver: when last bytes arrived
+	sent     [2][][]byte    // by sender
+	log      [2][]logged    // by sender
+	received [2][][]byte    // by receiver, in the order of arrival
+	ends     [2][]host.Time // by receiver: when last bytes arrived
 	digest   bridge.Digest
 }
 
 // logged is a frame in the simulator's frame file.
 type logged struct {
-	start  driver.Time
+	start  host.Time
 	faults uint16
 	bytes  []byte
 }
@@ -151,22 +153,22 @@ func play(t *testing.T, s setup) (o outcome, err error) {
 	f, err := sim.Start(ctx, cfg)
 	require.NoError(t, err)
 	var nic [2]*driver.Ethernet
-	var memory [2]*driver.Memory
+	var memory [2]*mem.Memory
 	for node := range 2 {
 		m, err := f.Conn().Memory(node)
 		require.NoError(t, err)
-		memory[node], err = driver.NewMemory(driver.MemoryConfig{Fd: m.FD, Frames: m.Frames, Use: m, Seed: 1})
+		memory[node], err = mem.New(mem.Config{Fd: m.FD, Frames: m.Frames, Use: m, Seed: 1})
 		require.NoError(t, err)
 		defer memory[node].Close()
 	}
-	end := driver.Time(s.count)*pace + afterAll
+	end := host.Time(s.count)*pace + afterAll
 	parties := len(cfg.Threads)
 	var sending atomic.Int32
 	sending.Store(2)
 	var mu sync.Mutex // free mode only: received is read by another thread
-	serve := func(t *driver.Thread) error {
+	serve := func(t *host.Thread) error {
 		node := t.ID().Node
-		e, err := driver.OpenEthernet(t, memory[node], driver.NoCosts{})
+		e, err := driver.OpenEthernet(t, memory[node], host.NoCosts{})
 		if err != nil {
 			return err
 		}
@@ -176,11 +178,11 @@ func play(t *testing.T, s setup) (o outcome, err error) {
 		}
 		until := t.Now() + end
 		going := func() bool { return t.Now() < until }
-		wait := func() driver.Time { return until - t.Now() }
+		wait := func() host.Time { return until - t.Now() }
 		quiet := false // nothing came for a while after both had sent
 		if s.mode == sim.Free {
 			going = func() bool { return !quiet }
-			wait = func() driver.Time { return driver.Second }
+			wait = func() host.Time { return host.Second }
 		}
 		for going() {
 			span := wait()
@@ -195,7 +197,7 @@ func play(t *testing.T, s setup) (o outcome, err error) {
 			}
 			quiet = sent && !came
 			if reset && t.Now() == s.resetAt {
-				if err := errors.Join(t.ResetBus(driver.Microsecond), t.Sleep(100*driver.Microsecond), e.Release(t), e.Start(t, driver.NodeMAC(node))); err != nil {
+				if err := errors.Join(t.ResetBus(host.Microsecond), t.Sleep(100*host.Microsecond), e.Release(t), e.Start(t, driver.NodeMAC(node))); err != nil {
 					return err
 				}
 			}
@@ -215,7 +217,7 @@ func play(t *testing.T, s setup) (o outcome, err error) {
 		}
 		return e.Stop(t)
 	}
-	send := func(t *driver.Thread) error {
+	send := func(t *host.Thread) error {
 		defer sending.Add(-1)
 		if err := t.Barrier(1, parties); err != nil {
 			return err
@@ -233,7 +235,7 @@ func play(t *testing.T, s setup) (o outcome, err error) {
 		}
 		return nil
 	}
-	bodies := []func(t *driver.Thread) error{serve, send, func(t *driver.Thread) error {
+	bodies := []func(t *host.Thread) error{serve, send, func(t *host.Thread) error {
 		if err := t.Barrier(1, parties); err != nil {
 			return err
 		}
@@ -246,7 +248,7 @@ func play(t *testing.T, s setup) (o outcome, err error) {
 	errs := make([]error, len(cfg.Threads))
 	var wg sync.WaitGroup
 	for i, id := range cfg.Threads {
-		thread, err := driver.Attach(ctx, f.Conn(), driver.ThreadID{Node: id.Node, Rank: id.Rank}, id.Name)
+		thread, err := host.Attach(ctx, f.Conn(), host.ThreadID{Node: id.Node, Rank: id.Rank}, id.Name)
 		require.NoError(t, err)
 		wg.Go(func() { errs[i] = errors.Join(bodies[id.Rank](thread), thread.Detach()) })
 	}
@@ -270,7 +272,7 @@ func readTrace(t *testing.T, path string, o *outcome) {
 	for ; len(b) > 0; b = b[layout.TraceRecordSize:] {
 		r := layout.TraceRecord(b[:layout.TraceRecordSize])
 		if layout.TraceEvent(r.Event()) == layout.TraceEventWireEnd {
-			o.ends[r.Node()] = append(o.ends[r.Node()], driver.Time(r.Time()))
+			o.ends[r.Node()] = append(o.ends[r.Node()], host.Time(r.Time()))
 		}
 	}
 }
@@ -282,20 +284,20 @@ func readFrames(t *testing.T, path string, o *outcome) {
 	for len(b) > 0 {
 		r := layout.FrameRecord(b[:layout.FrameRecordSize])
 		n := layout.FrameRecordSize + int(r.Length())
-		o.log[r.Source()] = append(o.log[r.Source()], logged{driver.Time(r.Time()), r.Faults(), b[layout.FrameRecordSize:n]})
+		o.log[r.Source()] = append(o.log[r.Source()], logged{host.Time(r.Time()), r.Faults(), b[layout.FrameRecordSize:n]})
 		b = b[n:]
 	}
 }
 
 // The wire of these tests, by its parameters.
 const (
-	byteTime = driver.Time(8 * params.WireBitTime)
-	flight   = driver.Time(params.PhyTransmitDelay + params.CableDelay + params.PhyReceiveDelay)
+	byteTime = host.Time(8 * params.WireBitTime)
+	flight   = host.Time(params.PhyTransmitDelay + params.CableDelay + params.PhyReceiveDelay)
 	gapTime  = params.WireGapBytes * byteTime
 )
 
-func onTheWay(bytes int) driver.Time {
-	return driver.Time(params.WirePreambleBytes+bytes+params.WireFcsBytes)*byteTime + flight
+func onTheWay(bytes int) host.Time {
+	return host.Time(params.WirePreambleBytes+bytes+params.WireFcsBytes)*byteTime + flight
 }
 
 // check holds an outcome without reordering against itself: what arrived is

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package driver
+package mem
 
 import (
 	"bytes"
@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 	"pgregory.net/rapid"
 
+	"hvia/host"
 	"hvia/sim/bridge"
 )
 
@@ -66,7 +67,7 @@ func newMemory(t testing.TB, frames int, seed uint64, budget int) (*Memory, []by
 	t.Helper()
 	fd, linear := memoryFile(t, frames)
 	use := useTable{}
-	m, err := NewMemory(MemoryConfig{Fd: fd, Frames: frames, Use: use, Seed: seed, Budget: NewMappingBudget(budget)})
+	m, err := New(Config{Fd: fd, Frames: frames, Use: use, Seed: seed, Budget: NewBudget(budget)})
 	require.NoError(t, err)
 	t.Cleanup(m.Close)
 	return m, linear, use
@@ -169,7 +170,7 @@ func TestMemoryContiguous(t *testing.T) {
 	}
 	require.Equal(t, used+1, m.budget.Used(), "one mapping")
 	_, err = m.Allocate(1000*PageBytes, Contiguous)
-	require.ErrorIs(t, err, ErrResource)
+	require.ErrorIs(t, err, host.ErrResource)
 	require.ErrorContains(t, err, "no run of 1000 frames")
 	require.NoError(t, b.Free())
 	for _, s := range single {
@@ -183,12 +184,12 @@ func TestMemoryContiguous(t *testing.T) {
 func TestMemoryCapAndExhaustion(t *testing.T) {
 	m, _, _ := newMemory(t, 256, 3, 10)
 	_, err := m.Allocate(11*PageBytes, Single)
-	require.ErrorIs(t, err, ErrResource)
+	require.ErrorIs(t, err, host.ErrResource)
 	require.ErrorContains(t, err, "10 of 10 are free")
 	b, err := m.Allocate(10*PageBytes, Single)
 	require.NoError(t, err)
 	_, err = m.Allocate(1, Single)
-	require.ErrorIs(t, err, ErrResource)
+	require.ErrorIs(t, err, host.ErrResource)
 	require.NoError(t, b.Free())
 	require.Zero(t, m.budget.Used())
 
@@ -196,15 +197,15 @@ func TestMemoryCapAndExhaustion(t *testing.T) {
 	b, err = m.Allocate(63*PageBytes, Single)
 	require.NoError(t, err, "every frame but the reserved one")
 	_, err = m.Allocate(1, Single)
-	require.ErrorIs(t, err, ErrResource)
+	require.ErrorIs(t, err, host.ErrResource)
 	_, err = m.Allocate(1, Runs)
-	require.ErrorIs(t, err, ErrResource)
+	require.ErrorIs(t, err, host.ErrResource)
 	require.NoError(t, b.Free())
 	for range 3 { // a failed allocation must leave nothing behind
 		_, err = m.Allocate(64*PageBytes, Single)
-		require.ErrorIs(t, err, ErrResource)
+		require.ErrorIs(t, err, host.ErrResource)
 		_, err = m.Allocate(64*PageBytes, Runs)
-		require.ErrorIs(t, err, ErrResource)
+		require.ErrorIs(t, err, host.ErrResource)
 	}
 	_, err = m.Allocate(63*PageBytes, Single)
 	require.NoError(t, err)
@@ -218,10 +219,10 @@ func TestMemoryRecyclesWindows(t *testing.T) {
 	stale := b.Bytes()
 	require.NoError(t, b.Free())
 	require.Nil(t, b.Bytes())
-	require.ErrorIs(t, b.Free(), ErrInvalidParameter)
+	require.ErrorIs(t, b.Free(), host.ErrInvalidParameter)
 	require.True(t, faults(stale), "a freed window must not be readable")
 	_, err = m.Window(address, 1)
-	require.ErrorIs(t, err, ErrInvalidParameter)
+	require.ErrorIs(t, err, host.ErrInvalidParameter)
 	c, err := m.Allocate(5*PageBytes, Single)
 	require.NoError(t, err)
 	require.Equal(t, base, c.base, "the range is used again")
@@ -242,9 +243,9 @@ func TestMemoryGuards(t *testing.T) {
 		{b.Address(), PageBytes + 1}, {b.Address(), 1 << 63}, {^uint64(0), 1}, {^uint64(0), 2}, {0, 1}, {b.Address() + 1, ^uint64(0)},
 	} {
 		_, err = m.Physical(nil, c.address, c.n)
-		require.ErrorIs(t, err, ErrInvalidParameter, "[%#x +%#x)", c.address, c.n)
+		require.ErrorIs(t, err, host.ErrInvalidParameter, "[%#x +%#x)", c.address, c.n)
 		_, err = m.Pin(bridge.UseRegion, c.address, c.n)
-		require.ErrorIs(t, err, ErrInvalidParameter, "[%#x +%#x)", c.address, c.n)
+		require.ErrorIs(t, err, host.ErrInvalidParameter, "[%#x +%#x)", c.address, c.n)
 	}
 	w, err := m.Window(b.Address()+PageBytes-1, 1)
 	require.NoError(t, err)
@@ -271,8 +272,8 @@ func TestMemoryPins(t *testing.T) {
 	require.Equal(t, [3]int{1, 0, 0}, *use[int(b.frames[1])])
 	require.Equal(t, [3]int{1, 1, 0}, *use[int(b.frames[2])])
 	require.Nil(t, use[int(b.frames[3])])
-	require.ErrorIs(t, b.Free(), ErrInUse)
-	require.ErrorIs(t, m.Unpin(bridge.UseRing, b.Address(), 1), ErrInvalidParameter)
+	require.ErrorIs(t, b.Free(), host.ErrInUse)
+	require.ErrorIs(t, m.Unpin(bridge.UseRing, b.Address(), 1), host.ErrInvalidParameter)
 	require.NoError(t, m.Unpin(bridge.UseRing, b.Address()+2*PageBytes, 64))
 	require.NoError(t, m.Unpin(bridge.UseRegion, b.Address()+PageBytes+5, PageBytes))
 	require.NoError(t, b.Free())
@@ -285,7 +286,7 @@ func TestMemoryPins(t *testing.T) {
 		require.NoError(t, err)
 	}
 	_, err = m.Pin(bridge.UseRing, b.Address(), 1)
-	require.ErrorIs(t, err, ErrResource)
+	require.ErrorIs(t, err, host.ErrResource)
 	require.ErrorIs(t, err, bridge.ErrUseOverflow)
 	require.Equal(t, 255, use.total())
 
@@ -294,7 +295,7 @@ func TestMemoryPins(t *testing.T) {
 	require.NoError(t, err)
 	use[int(b.frames[1])] = &[3]int{255, 0, 0}
 	_, err = m.Pin(bridge.UseRegion, b.Address(), 2*PageBytes)
-	require.ErrorIs(t, err, ErrResource)
+	require.ErrorIs(t, err, host.ErrResource)
 	require.Zero(t, use[int(b.frames[0])][0])
 	require.NoError(t, b.Free())
 }
@@ -304,7 +305,7 @@ func TestMemoryPins(t *testing.T) {
 func TestMemoryProperties(t *testing.T) {
 	fd, _ := memoryFile(t, 512)
 	rapid.Check(t, func(r *rapid.T) {
-		m, err := NewMemory(MemoryConfig{Fd: fd, Frames: 512, Use: useTable{}, Seed: rapid.Uint64().Draw(r, "seed"), Budget: NewMappingBudget(300)})
+		m, err := New(Config{Fd: fd, Frames: 512, Use: useTable{}, Seed: rapid.Uint64().Draw(r, "seed"), Budget: NewBudget(300)})
 		require.NoError(r, err)
 		defer m.Close()
 		type owned struct {
@@ -329,7 +330,7 @@ func TestMemoryProperties(t *testing.T) {
 				n := rapid.IntRange(1, 40*PageBytes).Draw(r, "bytes")
 				b, err := m.Allocate(n, Scatter(rapid.IntRange(int(Single), int(Contiguous)).Draw(r, "how")))
 				if err != nil {
-					require.ErrorIs(r, err, ErrResource)
+					require.ErrorIs(r, err, host.ErrResource)
 					return
 				}
 				require.Equal(r, len(b.bytes), bytes.Count(b.bytes, []byte{0}), "a new buffer is not zero")

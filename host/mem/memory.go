@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package driver
+package mem
 
 import (
 	"cmp"
@@ -11,6 +11,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"hvia/host"
 	"hvia/layout"
 	"hvia/sim/bridge"
 )
@@ -18,42 +19,44 @@ import (
 // PageBytes is the size of a page of virtual memory and of a frame.
 const PageBytes = layout.BridgeFrameBytes
 
+// MaxAddress bounds physical addresses, which have 32 bits.
+const MaxAddress = 1 << 32
+
 const (
-	blockFrames      = 16         // frames of a contiguous run
-	openBlocks       = 64         // blocks that single frames are scattered over
-	firstAddress     = 0x10000000 // first simulated virtual address of a node
-	guardPages       = 1          // unmapped pages behind every buffer
-	defaultMappings  = 32000      // a Go process aborts at the kernel's limit of 65,530
-	reservedFrames   = 1          // frame 0 is never given out: a null address of a card must fault
-	minMemoryFrames  = 2 * blockFrames
-	maxMemoryAddress = 1 << 32 // physical addresses have 32 bits
+	blockFrames     = 16         // frames of a contiguous run
+	openBlocks      = 64         // blocks that single frames are scattered over
+	firstAddress    = 0x10000000 // first simulated virtual address of a node
+	guardPages      = 1          // unmapped pages behind every buffer
+	defaultMappings = 32000      // a Go process aborts at the kernel's limit of 65,530
+	reservedFrames  = 1          // frame 0 is never given out: a null address of a card must fault
+	minMemoryFrames = 2 * blockFrames
 )
 
-// MappingBudget counts the mappings that this process spends on scattered
+// Budget counts the mappings that this process spends on scattered
 // frames. It is one for the process because the kernel's limit is.
-type MappingBudget struct {
+type Budget struct {
 	used  atomic.Int64
 	limit int64
 }
 
-// NewMappingBudget returns a budget of limit mappings.
-func NewMappingBudget(limit int) *MappingBudget { return &MappingBudget{limit: int64(limit)} }
+// NewBudget returns a budget of limit mappings.
+func NewBudget(limit int) *Budget { return &Budget{limit: int64(limit)} }
 
 // Used returns how many mappings are in use.
-func (b *MappingBudget) Used() int { return int(b.used.Load()) }
+func (b *Budget) Used() int { return int(b.used.Load()) }
 
-func (b *MappingBudget) take(n int) error {
+func (b *Budget) take(n int) error {
 	if used := b.used.Add(int64(n)); used > b.limit {
 		b.used.Add(int64(-n))
 		return fmt.Errorf("%d mappings needed, %d of %d are free (use runs or fewer buffers): %w",
-			n, b.limit-(used-int64(n)), b.limit, ErrResource)
+			n, b.limit-(used-int64(n)), b.limit, host.ErrResource)
 	}
 	return nil
 }
 
-func (b *MappingBudget) give(n int) { b.used.Add(int64(-n)) }
+func (b *Budget) give(n int) { b.used.Add(int64(-n)) }
 
-var processMappings = NewMappingBudget(defaultMappings)
+var processMappings = NewBudget(defaultMappings)
 
 // FrameUse counts the uses of frames: *bridge.Memory.
 type FrameUse interface {
@@ -61,16 +64,16 @@ type FrameUse interface {
 	Release(frame int, kind bridge.UseKind) error
 }
 
-// MemoryConfig describes the host memory of one node.
-type MemoryConfig struct {
-	Fd     int            // sealed memory file
-	Frames int            // frames of the memory
-	First  int            // physical number of its first frame: 0 unless it is only a part of the node's
-	Skip   int            // frames in the file that lie before the first
-	View   []byte         // of a bank: the frames, if they are mapped already; valid as long as the memory is used
-	Use    FrameUse       // table shared with the simulator, by physical numbers
-	Seed   uint64         // of the scatter order
-	Budget *MappingBudget // nil = the process's common budget
+// Config describes the host memory of one node.
+type Config struct {
+	Fd     int      // sealed memory file
+	Frames int      // frames of the memory
+	First  int      // physical number of its first frame: 0 unless it is only a part of the node's
+	Skip   int      // frames in the file that lie before the first
+	View   []byte   // of a bank: the frames, if they are mapped already; valid as long as the memory is used
+	Use    FrameUse // table shared with the simulator, by physical numbers
+	Seed   uint64   // of the scatter order
+	Budget *Budget  // nil = the process's common budget
 }
 
 // Memory hands out the host memory of one node. Consecutive pages of a buffer
@@ -83,11 +86,11 @@ type Memory struct {
 	first  uint32 // physical number of frame 0 of this memory
 	skip   uint32 // frames of the file before frame 0
 	use    FrameUse
-	budget *MappingBudget
+	budget *Budget
 	bank   *bank // of one process of several; else nil
 
 	mu      sync.Mutex
-	random  splitMix
+	random  host.SplitMix
 	blocks  []uint16 // free frames of each block
 	whole   []uint32 // blocks with all frames free, a stack
 	partly  []uint32 // blocks with some frames free
@@ -100,21 +103,21 @@ type Memory struct {
 	direct  []byte // all frames in order, as a kernel sees them; mapped when it is needed
 }
 
-// NewMemory takes over frames of a node. No frame may be in two Memories: both
+// New takes over frames of a node. No frame may be in two Memories: both
 // would give it out.
-func NewMemory(c MemoryConfig) (*Memory, error) { return newFrames(c, reservedFrames) }
+func New(c Config) (*Memory, error) { return newFrames(c, reservedFrames) }
 
 // newFrames keeps the first frames to itself.
-func newFrames(c MemoryConfig, reserved int) (*Memory, error) {
+func newFrames(c Config, reserved int) (*Memory, error) {
 	switch {
 	case c.Frames < minMemoryFrames:
-		return nil, fmt.Errorf("driver: host memory of %d frames: at least %d are needed: %w", c.Frames, minMemoryFrames, ErrInvalidParameter)
-	case c.First < 0 || c.Skip < 0 || uint64(c.First+c.Frames)*PageBytes > maxMemoryAddress:
-		return nil, fmt.Errorf("driver: host memory of %d frames from frame %d on: does not fit 32-bit physical addresses: %w", c.Frames, c.First, ErrInvalidParameter)
+		return nil, fmt.Errorf("host: host memory of %d frames: at least %d are needed: %w", c.Frames, minMemoryFrames, host.ErrInvalidParameter)
+	case c.First < 0 || c.Skip < 0 || uint64(c.First+c.Frames)*PageBytes > MaxAddress:
+		return nil, fmt.Errorf("host: host memory of %d frames from frame %d on: does not fit 32-bit physical addresses: %w", c.Frames, c.First, host.ErrInvalidParameter)
 	}
 	m := &Memory{
 		fd: c.Fd, frames: c.Frames / blockFrames * blockFrames, first: uint32(c.First), skip: uint32(c.Skip),
-		use: c.Use, budget: c.Budget, random: splitMix(c.Seed), next: firstAddress, limit: math.MaxUint64,
+		use: c.Use, budget: c.Budget, random: host.SplitMix(c.Seed), next: firstAddress, limit: math.MaxUint64,
 		windows: map[int][]pointer{},
 	}
 	if m.budget == nil {
@@ -126,7 +129,7 @@ func newFrames(c MemoryConfig, reserved int) (*Memory, error) {
 		m.blocks[i], m.place[i], m.whole[i] = 1<<blockFrames-1, -1, uint32(i)
 	}
 	for i := n - 1; i > 0; i-- {
-		j := m.random.below(i + 1)
+		j := m.random.Below(i + 1)
 		m.whole[i], m.whole[j] = m.whole[j], m.whole[i]
 	}
 	// Blocks with reserved frames are not whole, and the last may be partly free.
@@ -138,23 +141,6 @@ func newFrames(c MemoryConfig, reserved int) (*Memory, error) {
 		m.addPartly(uint32(reserved / blockFrames))
 	}
 	return m, nil
-}
-
-// splitMix is a small generator whose sequence is part of this package, so
-// that an upgrade of a library cannot change a run.
-type splitMix uint64
-
-func (s *splitMix) next() uint64 {
-	*s += 0x9e3779b97f4a7c15
-	z := uint64(*s)
-	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
-	z = (z ^ z>>27) * 0x94d049bb133111eb
-	return z ^ z>>31
-}
-
-func (s *splitMix) below(n int) int {
-	hi, _ := bits.Mul64(s.next(), uint64(n))
-	return int(hi)
 }
 
 func (m *Memory) addPartly(block uint32) {
@@ -239,9 +225,9 @@ func (m *Memory) takeFrame(previous int64) (uint32, bool) {
 	}
 	var frame uint32
 	for range 8 { // a miss is rare; a full memory may have nothing but the neighbour
-		block := m.partly[m.random.below(len(m.partly))]
+		block := m.partly[m.random.Below(len(m.partly))]
 		mask := m.blocks[block]
-		for range m.random.below(bits.OnesCount16(mask)) {
+		for range m.random.Below(bits.OnesCount16(mask)) {
 			mask &= mask - 1
 		}
 		frame = block*blockFrames + uint32(bits.TrailingZeros16(mask))
@@ -293,6 +279,9 @@ func (b *Buffer) Address() uint64 { return b.address }
 // Bytes returns the window. It must not be used after Free.
 func (b *Buffer) Bytes() []byte { return b.bytes }
 
+// Freed reports whether Free has returned the frames.
+func (b *Buffer) Freed() bool { return b.freed }
+
 // Len returns the size in bytes.
 func (b *Buffer) Len() int { return b.size }
 
@@ -309,20 +298,20 @@ const (
 // Allocate returns a zeroed buffer of n bytes, page aligned.
 func (m *Memory) Allocate(n int, how Scatter) (*Buffer, error) {
 	if n <= 0 {
-		return nil, fmt.Errorf("driver: allocate %d bytes: %w", n, ErrInvalidParameter)
+		return nil, fmt.Errorf("host: allocate %d bytes: %w", n, host.ErrInvalidParameter)
 	}
 	pages := (n + PageBytes - 1) / PageBytes
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	switch {
 	case m.closed:
-		return nil, fmt.Errorf("driver: allocate %d bytes: host memory %w", n, ErrClosed)
+		return nil, fmt.Errorf("host: allocate %d bytes: host memory %w", n, host.ErrClosed)
 	case m.blocks == nil:
-		return nil, fmt.Errorf("driver: allocate %d bytes: the kernel agent gives out this memory: %w", n, ErrInvalidParameter)
+		return nil, fmt.Errorf("host: allocate %d bytes: the kernel agent gives out this memory: %w", n, host.ErrInvalidParameter)
 	}
 	address, place, err := m.space(pages)
 	if err != nil {
-		return nil, fmt.Errorf("driver: allocate %d bytes: %w", n, err)
+		return nil, fmt.Errorf("host: allocate %d bytes: %w", n, err)
 	}
 	b := &Buffer{memory: m, address: address, size: n, frames: make([]uint32, 0, pages)}
 	switch {
@@ -335,14 +324,14 @@ func (m *Memory) Allocate(n int, how Scatter) (*Buffer, error) {
 		b.span = pages
 	}
 	if err := m.budget.take(b.span); err != nil {
-		return nil, fmt.Errorf("driver: allocate %d bytes: %w", n, err)
+		return nil, fmt.Errorf("host: allocate %d bytes: %w", n, err)
 	}
 	if err := m.populate(b, pages, how); err != nil {
 		for _, f := range b.frames {
 			m.giveFrame(f)
 		}
 		m.budget.give(b.span)
-		return nil, fmt.Errorf("driver: allocate %d bytes: %w", n, err)
+		return nil, fmt.Errorf("host: allocate %d bytes: %w", n, err)
 	}
 	m.next = address + uint64(pages+guardPages)*PageBytes
 	m.buffers = slices.Insert(m.buffers, place, b)
@@ -364,7 +353,7 @@ func (m *Memory) space(pages int) (address uint64, place int, err error) {
 			address = m.buffers[place].end()
 			place++
 		case wrapped:
-			return 0, 0, fmt.Errorf("no %d pages of address space are free in one piece: %w", pages, ErrResource)
+			return 0, 0, fmt.Errorf("no %d pages of address space are free in one piece: %w", pages, host.ErrResource)
 		default:
 			wrapped, address, place = true, firstAddress, 0
 		}
@@ -380,14 +369,14 @@ func (m *Memory) populate(b *Buffer, pages int, how Scatter) error {
 		for need := pages; need > 0; need -= blockFrames {
 			block, ok := m.takeBlock()
 			if !ok {
-				return fmt.Errorf("no run of %d frames is free: %w", blockFrames, ErrResource)
+				return fmt.Errorf("no run of %d frames is free: %w", blockFrames, host.ErrResource)
 			}
 			m.useBlock(b, block, need)
 		}
 	case Contiguous:
 		first, ok := m.takeBlocks((pages + blockFrames - 1) / blockFrames)
 		if !ok {
-			return fmt.Errorf("no run of %d frames is free: %w", pages, ErrResource)
+			return fmt.Errorf("no run of %d frames is free: %w", pages, host.ErrResource)
 		}
 		for need := pages; need > 0; need -= blockFrames {
 			m.useBlock(b, first, need)
@@ -398,7 +387,7 @@ func (m *Memory) populate(b *Buffer, pages int, how Scatter) error {
 		for range pages {
 			f, ok := m.takeFrame(previous)
 			if !ok {
-				return fmt.Errorf("all %d frames of the node are in use: %w", len(m.blocks)*blockFrames-reservedFrames, ErrResource)
+				return fmt.Errorf("all %d frames of the node are in use: %w", len(m.blocks)*blockFrames-reservedFrames, host.ErrResource)
 			}
 			b.frames = append(b.frames, f)
 			previous = int64(f)
@@ -429,7 +418,7 @@ func (m *Memory) mapBuffer(b *Buffer, single bool) error {
 		}
 		if err := mapFrames(base, i, m.fd, m.skip+b.frames[i], n); err != nil {
 			m.recycle(base, pages)
-			return fmt.Errorf("%w: %w", err, ErrResource)
+			return fmt.Errorf("%w: %w", err, host.ErrResource)
 		}
 		i += n
 	}
@@ -446,7 +435,7 @@ func (m *Memory) window(pages int) (pointer, error) {
 	}
 	base, err := mapReserve(pages + guardPages)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", err, ErrResource)
+		return nil, fmt.Errorf("%w: %w", err, host.ErrResource)
 	}
 	return base, nil
 }
@@ -467,11 +456,11 @@ func (b *Buffer) Free() error {
 	defer m.mu.Unlock()
 	switch {
 	case b.freed:
-		return fmt.Errorf("driver: free buffer at %#x: already freed: %w", b.address, ErrInvalidParameter)
+		return fmt.Errorf("host: free buffer at %#x: already freed: %w", b.address, host.ErrInvalidParameter)
 	case b.pins > 0:
-		return fmt.Errorf("driver: free buffer at %#x: pinned %d times (deregister it first): %w", b.address, b.pins, ErrInUse)
+		return fmt.Errorf("host: free buffer at %#x: pinned %d times (deregister it first): %w", b.address, b.pins, host.ErrInUse)
 	case m.blocks == nil:
-		return fmt.Errorf("driver: free buffer at %#x: the kernel agent gives out this memory: %w", b.address, ErrInvalidParameter)
+		return fmt.Errorf("host: free buffer at %#x: the kernel agent gives out this memory: %w", b.address, host.ErrInvalidParameter)
 	}
 	m.drop(b)
 	if m.bank != nil {
@@ -543,7 +532,7 @@ func (m *Memory) find(address uint64) (int, bool) {
 func (m *Memory) locate(address, n uint64) (*Buffer, error) {
 	i, ok := m.find(address)
 	if !ok || n > uint64(m.buffers[i].size) || address-m.buffers[i].address > uint64(m.buffers[i].size)-n {
-		return nil, fmt.Errorf("[%#x, %#x) is not inside a buffer of this node: %w", address, address+n, ErrInvalidParameter)
+		return nil, fmt.Errorf("[%#x, %#x) is not inside a buffer of this node: %w", address, address+n, host.ErrInvalidParameter)
 	}
 	return m.buffers[i], nil
 }
@@ -554,7 +543,7 @@ func (m *Memory) Buffer(address uint64) (*Buffer, error) {
 	defer m.mu.Unlock()
 	i, ok := m.find(address)
 	if !ok || m.buffers[i].address != address {
-		return nil, fmt.Errorf("driver: no buffer begins at %#x: %w", address, ErrInvalidParameter)
+		return nil, fmt.Errorf("host: no buffer begins at %#x: %w", address, host.ErrInvalidParameter)
 	}
 	return m.buffers[i], nil
 }
@@ -565,10 +554,10 @@ func (m *Memory) Window(address, n uint64) ([]byte, error) {
 	defer m.mu.Unlock()
 	b, err := m.locate(address, n)
 	if err != nil {
-		return nil, fmt.Errorf("driver: window: %w", err)
+		return nil, fmt.Errorf("host: window: %w", err)
 	}
 	if b.bytes == nil {
-		return nil, fmt.Errorf("driver: window: [%#x, %#x) is memory of another process: %w", address, address+n, ErrInvalidParameter)
+		return nil, fmt.Errorf("host: window: [%#x, %#x) is memory of another process: %w", address, address+n, host.ErrInvalidParameter)
 	}
 	o := address - b.address
 	return b.bytes[o : o+n : o+n], nil
@@ -583,7 +572,7 @@ func (m *Memory) Physical(to []Range, address, n uint64) ([]Range, error) {
 	defer m.mu.Unlock()
 	b, err := m.locate(address, n)
 	if err != nil {
-		return to, fmt.Errorf("driver: walk: %w", err)
+		return to, fmt.Errorf("host: walk: %w", err)
 	}
 	return b.physical(to, address-b.address, n), nil
 }
@@ -601,7 +590,7 @@ func (b *Buffer) physical(to []Range, offset, n uint64) []Range {
 // Physical appends the physical ranges of n bytes from offset on to to.
 func (b *Buffer) Physical(to []Range, offset, n int) []Range {
 	if offset < 0 || n < 0 || offset+n > len(b.frames)*PageBytes {
-		panic(fmt.Sprintf("driver: physical ranges of bytes %d to %d of a buffer of %d bytes", offset, offset+n, b.size))
+		panic(fmt.Sprintf("host: physical ranges of bytes %d to %d of a buffer of %d bytes", offset, offset+n, b.size))
 	}
 	return b.physical(to, uint64(offset), uint64(n))
 }
@@ -613,13 +602,13 @@ func (m *Memory) Pin(kind bridge.UseKind, address, n uint64) ([]uint32, error) {
 	defer m.mu.Unlock()
 	switch {
 	case n == 0:
-		return nil, fmt.Errorf("driver: pin: length 0 at %#x: %w", address, ErrInvalidParameter)
+		return nil, fmt.Errorf("host: pin: length 0 at %#x: %w", address, host.ErrInvalidParameter)
 	case m.use == nil:
-		return nil, fmt.Errorf("driver: pin [%#x, %#x): the kernel agent alone pins this memory: %w", address, address+n, ErrInvalidParameter)
+		return nil, fmt.Errorf("host: pin [%#x, %#x): the kernel agent alone pins this memory: %w", address, address+n, host.ErrInvalidParameter)
 	}
 	b, err := m.locate(address, n)
 	if err != nil {
-		return nil, fmt.Errorf("driver: pin: %w", err)
+		return nil, fmt.Errorf("host: pin: %w", err)
 	}
 	frames := b.framesOf(address, n)
 	for i, f := range frames {
@@ -628,7 +617,7 @@ func (m *Memory) Pin(kind bridge.UseKind, address, n uint64) ([]uint32, error) {
 				// It was acquired a moment ago, so this cannot fail.
 				_ = m.use.Release(int(m.first+g), kind)
 			}
-			return nil, fmt.Errorf("driver: pin [%#x, %#x): %w: %w", address, address+n, err, ErrResource)
+			return nil, fmt.Errorf("host: pin [%#x, %#x): %w: %w", address, address+n, err, host.ErrResource)
 		}
 	}
 	pages := make([]uint32, 0, len(frames))
@@ -646,10 +635,10 @@ func (m *Memory) Unpin(kind bridge.UseKind, address, n uint64) error {
 	defer m.mu.Unlock()
 	b, err := m.locate(address, n)
 	if err != nil {
-		return fmt.Errorf("driver: unpin: %w", err)
+		return fmt.Errorf("host: unpin: %w", err)
 	}
 	if n == 0 || b.pins == 0 || m.use == nil {
-		return fmt.Errorf("driver: unpin [%#x, %#x): not pinned: %w", address, address+n, ErrInvalidParameter)
+		return fmt.Errorf("host: unpin [%#x, %#x): not pinned: %w", address, address+n, host.ErrInvalidParameter)
 	}
 	frames := b.framesOf(address, n)
 	for i, f := range frames {
@@ -657,7 +646,7 @@ func (m *Memory) Unpin(kind bridge.UseKind, address, n uint64) error {
 			for _, g := range frames[:i] {
 				_ = m.use.Acquire(int(m.first+g), kind)
 			}
-			return fmt.Errorf("driver: unpin [%#x, %#x): %w: %w", address, address+n, err, ErrInvalidParameter)
+			return fmt.Errorf("host: unpin [%#x, %#x): %w: %w", address, address+n, err, host.ErrInvalidParameter)
 		}
 	}
 	b.pins--
@@ -668,3 +657,6 @@ func (b *Buffer) framesOf(address, n uint64) []uint32 {
 	first, last := (address-b.address)/PageBytes, (address-b.address+n-1)/PageBytes
 	return b.frames[first : last+1]
 }
+
+// Keep makes Free refuse the buffer.
+func (b *Buffer) Keep() { b.pins++ }

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package driver
+package mem
 
 import (
 	"cmp"
 	"fmt"
 	"slices"
+
+	"hvia/host"
 )
 
 // The memory of one process of several is a bank: consecutive frames of its
@@ -38,7 +40,7 @@ type bank struct {
 func newBank(m *Memory, pages int, view []byte) (*bank, error) {
 	if view != nil {
 		if len(view) < pages*PageBytes {
-			return nil, fmt.Errorf("a view of %d bytes: %w", len(view), ErrInvalidParameter)
+			return nil, fmt.Errorf("a view of %d bytes: %w", len(view), host.ErrInvalidParameter)
 		}
 		return &bank{memory: m, pages: pages, bytes: view[:pages*PageBytes]}, nil
 	}
@@ -47,7 +49,7 @@ func newBank(m *Memory, pages int, view []byte) (*bank, error) {
 		err = mapFrames(base, 0, m.fd, m.skip, pages)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", err, ErrResource)
+		return nil, fmt.Errorf("%w: %w", err, host.ErrResource)
 	}
 	return &bank{memory: m, base: base, pages: pages, bytes: bytesAt(base, pages*PageBytes)}, nil
 }
@@ -68,10 +70,10 @@ func (k *bank) close() {
 // NewBank takes over a bank for its agent: Allocate enters buffers into the page
 // table. It maps the bank in one piece, unless View is given, and buffers have Bytes only if they are
 // Contiguous or so small that their frames follow each other.
-func NewBank(c MemoryConfig) (*Memory, error) {
+func NewBank(c Config) (*Memory, error) {
 	table := bankTable(c.Frames)
 	if c.Frames < minBankPages || c.Frames <= table {
-		return nil, fmt.Errorf("driver: a bank of %d frames: at least %d are needed: %w", c.Frames, minBankPages, ErrInvalidParameter)
+		return nil, fmt.Errorf("host: a bank of %d frames: at least %d are needed: %w", c.Frames, minBankPages, host.ErrInvalidParameter)
 	}
 	m, err := newFrames(c, table)
 	if err != nil {
@@ -79,7 +81,7 @@ func NewBank(c MemoryConfig) (*Memory, error) {
 	}
 	m.limit = spaceEnd(c.Frames)
 	if m.bank, err = newBank(m, c.Frames, c.View); err != nil {
-		return nil, fmt.Errorf("driver: map a bank of %d frames: %w", c.Frames, err)
+		return nil, fmt.Errorf("host: map a bank of %d frames: %w", c.Frames, err)
 	}
 	return m, nil
 }
@@ -110,9 +112,9 @@ func (k *bank) hide(b *Buffer) {
 	}
 }
 
-// openBank is the process's side of a bank: it gives out nothing, and maps what
+// OpenBank is the process's side of a bank: it gives out nothing, and maps what
 // the page table says.
-func openBank(c MemoryConfig) (*Memory, error) {
+func OpenBank(c Config) (*Memory, error) {
 	m := &Memory{
 		fd: c.Fd, frames: c.Frames, first: uint32(c.First), skip: uint32(c.Skip), budget: c.Budget,
 		windows: map[int][]pointer{}, limit: spaceEnd(c.Frames),
@@ -122,25 +124,25 @@ func openBank(c MemoryConfig) (*Memory, error) {
 	}
 	var err error
 	if m.bank, err = newBank(m, bankTable(c.Frames), nil); err != nil {
-		return nil, fmt.Errorf("driver: map the page table of a bank of %d frames: %w", c.Frames, err)
+		return nil, fmt.Errorf("host: map the page table of a bank of %d frames: %w", c.Frames, err)
 	}
 	m.bank.revoke = true
 	return m, nil
 }
 
-// adopt maps what the agent has allocated.
-func (m *Memory) adopt(address uint64, n int) (*Buffer, error) {
+// Adopt maps what the agent has allocated.
+func (m *Memory) Adopt(address uint64, n int) (*Buffer, error) {
 	pages := (n + PageBytes - 1) / PageBytes
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	fail := func(err error) (*Buffer, error) {
-		return nil, fmt.Errorf("driver: map %d bytes at %#x: %w", n, address, err)
+		return nil, fmt.Errorf("host: map %d bytes at %#x: %w", n, address, err)
 	}
 	switch {
 	case m.closed:
-		return fail(fmt.Errorf("host memory %w", ErrClosed))
+		return fail(fmt.Errorf("host memory %w", host.ErrClosed))
 	case n <= 0 || address < firstAddress || address%PageBytes != 0 || address >= m.limit || uint64(pages)*PageBytes > m.limit-address:
-		return fail(fmt.Errorf("not in the process's address space: %w", ErrInvalidParameter))
+		return fail(fmt.Errorf("not in the process's address space: %w", host.ErrInvalidParameter))
 	}
 	m.sweepLocked()
 	b := &Buffer{memory: m, address: address, size: n, frames: make([]uint32, pages)}
@@ -148,7 +150,7 @@ func (m *Memory) adopt(address uint64, n int) (*Buffer, error) {
 		e := LoadUint32(m.bank.entry(address, i))
 		frame := int64(e/PageBytes) - int64(m.first)
 		if e&pagePresent == 0 || frame < 0 || frame >= int64(m.frames) {
-			return fail(fmt.Errorf("its page %d has entry %#x in the page table: %w", i, e, ErrInvalidParameter))
+			return fail(fmt.Errorf("its page %d has entry %#x in the page table: %w", i, e, host.ErrInvalidParameter))
 		}
 		b.frames[i] = uint32(frame)
 		if i == 0 || b.frames[i] != b.frames[i-1]+1 {
@@ -175,8 +177,8 @@ func (m *Memory) adopt(address uint64, n int) (*Buffer, error) {
 	return b, nil
 }
 
-// sweep drops buffers that the agent has freed.
-func (m *Memory) sweep() {
+// Sweep drops buffers that the agent has freed.
+func (m *Memory) Sweep() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if !m.closed {

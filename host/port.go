@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package driver
+package host
 
 import (
 	"context"
@@ -78,16 +78,16 @@ func (t *Thread) timed() bool {
 	return t.conn.Timed()
 }
 
-func (t *Thread) nodes() int {
+func (t *Thread) Nodes() int {
 	if t.port != nil {
 		return t.port.Nodes()
 	}
 	return t.conn.Nodes()
 }
 
-// event waits for what a kernel agent waits for: a message, the interrupt, or
-// the time.
-func (t *Thread) event(timeout Time) (bridge.Wake, error) {
+// WaitEvent waits for a message, the interrupt or the timeout, as a kernel agent
+// does.
+func (t *Thread) WaitEvent(timeout Time) (bridge.Wake, error) {
 	if err := t.enter("wait for work"); err != nil {
 		return bridge.Wake{}, err
 	}

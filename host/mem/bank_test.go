@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package driver
+package mem
 
 import (
 	"bytes"
@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"hvia/host"
 	"hvia/sim/bridge"
 )
 
@@ -19,12 +20,12 @@ func newTestBank(t testing.TB, frames int) (agent, process *Memory, linear []byt
 	t.Helper()
 	fd, linear := memoryFile(t, 8+frames)
 	use = useTable{}
-	c := MemoryConfig{Fd: fd, Frames: frames, First: 64, Skip: 8, Use: use, Seed: 5, Budget: NewMappingBudget(1000)}
+	c := Config{Fd: fd, Frames: frames, First: 64, Skip: 8, Use: use, Seed: 5, Budget: NewBudget(1000)}
 	agent, err := NewBank(c)
 	require.NoError(t, err)
 	t.Cleanup(agent.Close)
 	c.Use = nil
-	process, err = openBank(c)
+	process, err = OpenBank(c)
 	require.NoError(t, err)
 	t.Cleanup(process.Close)
 	return agent, process, linear, use
@@ -38,7 +39,7 @@ func TestBankIsSharedByItsTable(t *testing.T) {
 		linear[8*PageBytes+9*PageBytes] = 0xff // what the last one left, in the first frame behind the table
 		a, err := agent.Allocate(n, how)
 		require.NoError(t, err)
-		p, err := process.adopt(a.Address(), n)
+		p, err := process.Adopt(a.Address(), n)
 		require.NoError(t, err)
 		require.Equal(t, n, p.Len())
 		require.Len(t, p.Bytes(), n)
@@ -61,16 +62,16 @@ func TestBankIsSharedByItsTable(t *testing.T) {
 		for _, page := range pages {
 			require.Equal(t, 1, use[int(page/PageBytes)][bridge.UseRegion])
 		}
-		require.ErrorIs(t, a.Free(), ErrInUse)
+		require.ErrorIs(t, a.Free(), host.ErrInUse)
 		require.NoError(t, agent.Unpin(bridge.UseRegion, a.Address(), uint64(n)))
 	}
 	// A process can neither allocate, nor free, nor pin.
 	_, err := process.Allocate(1, Single)
-	require.ErrorIs(t, err, ErrInvalidParameter)
+	require.ErrorIs(t, err, host.ErrInvalidParameter)
 	b := process.buffers[0]
-	require.ErrorIs(t, b.Free(), ErrInvalidParameter)
+	require.ErrorIs(t, b.Free(), host.ErrInvalidParameter)
 	_, err = process.Pin(bridge.UseRegion, b.Address(), 1)
-	require.ErrorIs(t, err, ErrInvalidParameter)
+	require.ErrorIs(t, err, host.ErrInvalidParameter)
 }
 
 // What the process writes into its page table cannot lead it out of its bank, nor
@@ -83,14 +84,14 @@ func TestBankWithABadTable(t *testing.T) {
 	good := LoadUint32(entry)
 	for _, bad := range []uint32{0, good &^ pagePresent, 63*PageBytes | pagePresent, (64+512)*PageBytes | pagePresent, 0xfffff001} {
 		StoreUint32(entry, bad)
-		_, err := process.adopt(a.Address(), a.Len())
-		require.ErrorIs(t, err, ErrInvalidParameter, "%#x", bad)
+		_, err := process.Adopt(a.Address(), a.Len())
+		require.ErrorIs(t, err, host.ErrInvalidParameter, "%#x", bad)
 		require.ErrorContains(t, err, fmt.Sprintf("%#x", bad))
 	}
 	require.Zero(t, process.budget.Used())
 	for _, bad := range []uint64{0, a.Address() + 1, firstAddress - PageBytes, spaceEnd(512), spaceEnd(512) - PageBytes} {
-		_, err := process.adopt(bad, 2*PageBytes)
-		require.ErrorIs(t, err, ErrInvalidParameter, "%#x", bad)
+		_, err := process.Adopt(bad, 2*PageBytes)
+		require.ErrorIs(t, err, host.ErrInvalidParameter, "%#x", bad)
 	}
 	require.Len(t, a.Physical(nil, 0, a.Len()), 2)
 	require.NoError(t, a.Free())
@@ -115,7 +116,7 @@ func TestBankAddressesAreUsedAgain(t *testing.T) {
 			require.Equal(t, bytes.Repeat([]byte{p.value}, p.process.Len()), p.process.Bytes())
 			require.NoError(t, p.agent.Free())
 			if random.IntN(2) == 0 {
-				process.sweep()
+				process.Sweep()
 				require.Nil(t, p.process.Bytes())
 			}
 			live = append(live[:k], live[k+1:]...)
@@ -123,10 +124,10 @@ func TestBankAddressesAreUsedAgain(t *testing.T) {
 		}
 		a, err := agent.Allocate(1+random.IntN(6*PageBytes), Scatter(random.IntN(2)))
 		if err != nil {
-			require.ErrorIs(t, err, ErrResource)
+			require.ErrorIs(t, err, host.ErrResource)
 			continue
 		}
-		p, err := process.adopt(a.Address(), a.Len())
+		p, err := process.Adopt(a.Address(), a.Len())
 		require.NoError(t, err)
 		if first[a.Address()] {
 			reused++
@@ -143,7 +144,7 @@ func TestBankAddressesAreUsedAgain(t *testing.T) {
 	for _, p := range live {
 		require.NoError(t, p.agent.Free())
 	}
-	process.sweep()
+	process.Sweep()
 	require.Empty(t, process.buffers)
 	require.Zero(t, process.budget.Used())
 	_, err := agent.Allocate((frames-bankTable(frames)-blockFrames)*PageBytes, Single)
@@ -153,9 +154,9 @@ func TestBankAddressesAreUsedAgain(t *testing.T) {
 // A bank that has no room for its table is refused, and so is one that does not fit.
 func TestBankLimits(t *testing.T) {
 	fd, _ := memoryFile(t, 64)
-	for _, c := range []MemoryConfig{{Frames: 0}, {Frames: 16}, {Frames: 64, First: -1}, {Frames: 64, First: 1 << 20}, {Frames: 64, Skip: -1}} {
+	for _, c := range []Config{{Frames: 0}, {Frames: 16}, {Frames: 64, First: -1}, {Frames: 64, First: 1 << 20}, {Frames: 64, Skip: -1}} {
 		c.Fd, c.Use = fd, useTable{}
 		_, err := NewBank(c)
-		require.ErrorIs(t, err, ErrInvalidParameter, "%+v", c)
+		require.ErrorIs(t, err, host.ErrInvalidParameter, "%+v", c)
 	}
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package driver
+package host
 
 import (
 	"context"
@@ -90,7 +90,7 @@ type Thread struct {
 func Attach(ctx context.Context, conn *bridge.Conn, id ThreadID, name string) (*Thread, error) {
 	slot, err := conn.Attach(ctx, id.Node, id.Rank, name)
 	if err != nil {
-		return nil, fmt.Errorf("driver: attach thread %v '%s': %w", id, name, err)
+		return nil, fmt.Errorf("host: attach thread %v '%s': %w", id, name, err)
 	}
 	return &Thread{slot: slot, conn: conn, id: id, name: name, ctx: ctx}, nil
 }
@@ -98,7 +98,7 @@ func Attach(ctx context.Context, conn *bridge.Conn, id ThreadID, name string) (*
 // enter claims the thread for one call and sees that its time has begun.
 func (t *Thread) enter(what string) error {
 	if !t.busy.CompareAndSwap(false, true) {
-		return fmt.Errorf("driver: %s on thread %v '%s': %w: give each goroutine a thread of its own", what, t.id, t.name, ErrThreadBusy)
+		return fmt.Errorf("host: %s on thread %v '%s': %w: give each goroutine a thread of its own", what, t.id, t.name, ErrThreadBusy)
 	}
 	if t.gone.Load() {
 		t.busy.Store(false)
@@ -114,7 +114,7 @@ func (t *Thread) enter(what string) error {
 func (t *Thread) leave() { t.busy.Store(false) }
 
 func (t *Thread) fail(what string, err error) error {
-	return fmt.Errorf("driver: %s on thread %v '%s': %w", what, t.id, t.name, err)
+	return fmt.Errorf("host: %s on thread %v '%s': %w", what, t.id, t.name, err)
 }
 
 // ID returns the thread's node and rank.
@@ -303,8 +303,8 @@ func (t *Thread) countdown(timeout Time, simulated bool) func() Time {
 	return func() Time { return Time(time.Until(end)) * Nanosecond }
 }
 
-// pause lets a span of simulated time pass, in free mode too.
-func (t *Thread) pause(span Time) error {
+// Pause lets a span of simulated time pass, in free mode too.
+func (t *Thread) Pause(span Time) error {
 	_, err := t.Poll(Poll{Timeout: span, Simulated: true, Blocked: true}, func() bool { return false })
 	return err
 }
@@ -408,7 +408,7 @@ func (t *Thread) HoldWire(hold bool) error {
 		return err
 	}
 	defer t.leave()
-	if n := t.nodes(); n < 2 {
+	if n := t.Nodes(); n < 2 {
 		return t.fail("hold the wire", fmt.Errorf("a fabric of %d nodes: %w: it has no wire", n, ErrInvalidParameter))
 	}
 	c := bridge.Command{Opcode: layout.BridgeOpcodeHoldWire}
@@ -502,7 +502,12 @@ func (t *Thread) Send(to ThreadID, data []byte) error {
 	return t.send(to, data, true)
 }
 
-// send without report leaves what became of earlier messages to the next call.
+// SendUnchecked is Send that leaves it to the next call to report an earlier
+// message that was dropped.
+func (t *Thread) SendUnchecked(to ThreadID, data []byte) error {
+	return t.send(to, data, false)
+}
+
 func (t *Thread) send(to ThreadID, data []byte, report bool) error {
 	if err := t.enter("send a message"); err != nil {
 		return err
@@ -513,9 +518,9 @@ func (t *Thread) send(to ThreadID, data []byte, report bool) error {
 			return t.fail("send a message", err)
 		}
 	}
-	if len(data) > layout.BridgeMaxMessage || to.Node < 0 || to.Node >= t.nodes() || to.Rank < 0 {
+	if len(data) > layout.BridgeMaxMessage || to.Node < 0 || to.Node >= t.Nodes() || to.Rank < 0 {
 		return t.fail("send a message", fmt.Errorf("%d bytes to %v: %w: at most %d bytes, to a thread of one of %d nodes",
-			len(data), to, ErrInvalidParameter, layout.BridgeMaxMessage, t.nodes()))
+			len(data), to, ErrInvalidParameter, layout.BridgeMaxMessage, t.Nodes()))
 	}
 	total := uint64(len(data))
 	commands := make([]bridge.Command, 0, 1+len(data)/32)
@@ -571,13 +576,24 @@ func (t *Thread) Receive(timeout Time) (Message, bool, error) {
 	return Message{From: ThreadID{wake.Node, wake.Rank}, Sent: wake.Sent, Data: wake.Message}, true, nil
 }
 
-func (t *Thread) detached() bool { return t.gone.Load() }
+// Detached reports whether Detach was called.
+func (t *Thread) Detached() bool { return t.gone.Load() }
+
+// Busy reports whether the thread is in a call.
+func (t *Thread) Busy() bool { return t.busy.Load() }
+
+// SetGroup names the group whose barriers the thread enters.
+func (t *Thread) SetGroup(name string) { t.group = name }
+
+// OnSpend has f called for each entry of the thread's account, on the thread
+// itself. It must be set before the first call.
+func (t *Thread) OnSpend(f func(Spending)) { t.spending = f }
 
 // Detach ends the thread. What it posted still reaches the card; the others
 // go on without it. A second call does nothing.
 func (t *Thread) Detach() error {
 	if !t.busy.CompareAndSwap(false, true) {
-		return fmt.Errorf("driver: detach thread %v '%s': %w", t.id, t.name, ErrThreadBusy)
+		return fmt.Errorf("host: detach thread %v '%s': %w", t.id, t.name, ErrThreadBusy)
 	}
 	defer t.busy.Store(false)
 	if t.gone.Load() {

@@ -1,22 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package driver
+package mem
 
 import (
 	"fmt"
 	"unsafe"
+
+	"hvia/host"
 )
 
-// mapDirect maps all frames at once, for code of the kernel, which works with
-// physical addresses.
-func (m *Memory) mapDirect() error {
+// MapDirect maps all frames at once and returns the bytes by physical address,
+// for kernel code.
+func (m *Memory) MapDirect() ([]byte, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	switch {
 	case m.closed:
-		return fmt.Errorf("driver: map all of host memory: %w", ErrClosed)
+		return nil, fmt.Errorf("host: map all of host memory: %w", host.ErrClosed)
 	case m.direct != nil:
-		return nil
+		return m.direct, nil
 	}
 	frames := m.Frames()
 	base, err := mapReserve(frames)
@@ -24,10 +26,10 @@ func (m *Memory) mapDirect() error {
 		err = mapFrames(base, 0, m.fd, m.skip, frames)
 	}
 	if err != nil {
-		return fmt.Errorf("driver: map all of host memory: %w: %w", err, ErrResource)
+		return nil, fmt.Errorf("host: map all of host memory: %w: %w", err, host.ErrResource)
 	}
 	m.direct = bytesAt(base, frames*PageBytes)
-	return nil
+	return m.direct, nil
 }
 
 // unmapDirect revokes the mapping. The lock is held.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package driver
+package host
 
 // CostModel says what the host processor's work takes in timed mode. The
 // values belong to who runs an experiment; driver and vipl only say where
@@ -73,16 +73,4 @@ func (NoCosts) PinPage() Time     { return 0 }
 func (NoCosts) Interrupt() Time   { return 0 }
 func (NoCosts) Kernel() KernelCosts {
 	return KernelCosts{}
-}
-
-// TimeOfDay is the thread's clock as a program reads it: with a call that
-// takes time, in the middle of which lies the reading. So what is measured
-// between two of them contains the cost of one.
-func (h *Host) TimeOfDay(t *Thread) (Time, error) {
-	cost := h.costs.TimeOfDay()
-	if err := t.Spend(LayerLibrary, cost/2); err != nil {
-		return 0, err
-	}
-	now := t.Now()
-	return now, t.Spend(LayerLibrary, cost-cost/2)
 }

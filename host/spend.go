@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package driver
+package host
 
 import "fmt"
 
@@ -117,14 +117,4 @@ func (t *Thread) Spent() (a Account) {
 		a[l] = Time(t.spent[l].Load())
 	}
 	return a
-}
-
-// Spent is the account of the kernel agent: interrupt services, and privileged work.
-// In timed mode it is what the agent has spent up to the present instant of the
-// node's thread that asks. A process that joined does not see it: it is zero.
-func (h *Host) Spent() Account {
-	if h.agent == nil {
-		return Account{}
-	}
-	return h.agent.thread.Spent()
 }
