@@ -37,7 +37,7 @@ var programFlags = []string{"-std=c++17", "-O2", "-Wall", "-Wextra", "-Werror"}
 var echoSimulator = Program{
 	Folder: "hvia-echo", Name: "hvia-sim",
 	Sources: []string{"sim/fabric/*.cc"},
-	Headers: []string{"sim/fabric/*.h", "sim/gen/*.h", "sim/model/host_memory_port.h", "sim/model/ethernet_fcs.h", "sim/model/splitmix.h"},
+	Headers: []string{"sim/fabric/*.h", "sim/gen/*.h", "sim/model/*.h"},
 	Flags:   []string{"-pthread", "-DHVIA_WITHOUT_CARD"},
 }
 
@@ -101,6 +101,7 @@ func (p Program) Build(ctx context.Context, mutants ...verilate.Mutant) (string,
 		}
 		link = append(link, object)
 	}
+	link = append(link, "-lz") // the FCS of Ethernet
 	if err := p.run(ctx, root, compiler, link); err != nil {
 		return "", err
 	}

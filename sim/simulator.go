@@ -117,6 +117,6 @@ func simulatorSpec(profile string) (verilate.Spec, error) {
 		Name: "hvia-sim", Top: "card_socket", RTL: rtl, Cpp: cpp,
 		Headers: []string{"sim/fabric/*.h", "sim/card/*.h", "sim/model/*.h", "sim/gen/*.h"},
 		Params:  map[string]string{"W": strconv.FormatInt(width, 10)},
-		Trace:   true, Objects: true, Libs: []string{"-pthread"},
+		Trace:   true, Objects: true, Libs: []string{"-pthread", "-lz"},
 	}.ForProfile(set.Name)
 }

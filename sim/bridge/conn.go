@@ -134,7 +134,7 @@ func join(ctx context.Context, sock *net.UnixConn, path string, o Options) (*Con
 	if err := c.hello(ctx, o); err != nil {
 		c.sock.Close()
 		c.release()
-		return nil, err
+		return nil, fmt.Errorf("bridge: connect to %s: %w", path, err)
 	}
 	go c.read()
 	return c, nil
@@ -148,6 +148,7 @@ func newRequest(op layout.BridgeControl) layout.BridgeRequest {
 	return r
 }
 
+// hello exchanges the greeting with the simulator and maps what it shares.
 func (c *Conn) hello(ctx context.Context, o Options) error {
 	if o.layoutHash == 0 {
 		o.layoutHash = layout.Hash
@@ -155,19 +156,13 @@ func (c *Conn) hello(ctx context.Context, o Options) error {
 	if o.paramsHash == 0 {
 		set, err := params.ForProfile(o.Profile)
 		if err != nil {
-			return fmt.Errorf("bridge: connect to %s: %w", c.path, err)
+			return err
 		}
 		o.paramsHash = set.Hash
 	}
-	mask := ^uint32(0)
-	if o.Nodes != nil {
-		mask = 0
-		for _, n := range o.Nodes {
-			if n < 0 || n >= layout.BridgeMaxNodes {
-				return fmt.Errorf("bridge: connect to %s: node %d: a fabric has at most %d nodes, counted from 0", c.path, n, layout.BridgeMaxNodes)
-			}
-			mask |= 1 << n
-		}
+	mask, err := nodeMask(o.Nodes)
+	if err != nil {
+		return err
 	}
 	r := newRequest(layout.BridgeControlHello)
 	r.SetLayoutHash(o.layoutHash)
@@ -182,36 +177,69 @@ func (c *Conn) hello(ctx context.Context, o Options) error {
 	_ = c.sock.SetDeadline(limit)
 	stop := context.AfterFunc(ctx, func() { _ = c.sock.SetDeadline(time.Unix(1, 0)) })
 	defer stop()
-	// A guest that was ended before it came can still read why.
+	reply, fds, err := c.exchange(r)
+	// Nobody else closes these, whatever happens below.
+	defer answer{fds: fds}.close()
+	if err != nil {
+		return err
+	}
+	if reply.LayoutHash() != o.layoutHash || reply.ParamsHash() != o.paramsHash {
+		return fmt.Errorf("layout hash %016x of this program, %016x of the simulator; params hash %016x and %016x: %w: rebuild both from one checkout, for one profile",
+			o.layoutHash, reply.LayoutHash(), o.paramsHash, reply.ParamsHash(), ErrVersion)
+	}
+	if reply.Refused() != 0 {
+		return fmt.Errorf("%w: %s", ErrRefused, text(reply.Text()))
+	}
+	if err := c.mapPages(o.Name, mask, reply, fds); err != nil {
+		return err
+	}
+	_ = c.sock.SetDeadline(time.Time{})
+	return nil
+}
+
+// nodeMask has a bit for each node; nil means all.
+func nodeMask(nodes []int) (uint32, error) {
+	if nodes == nil {
+		return ^uint32(0), nil
+	}
+	mask := uint32(0)
+	for _, n := range nodes {
+		if n < 0 || n >= layout.BridgeMaxNodes {
+			return 0, fmt.Errorf("node %d: a fabric has at most %d nodes, counted from 0", n, layout.BridgeMaxNodes)
+		}
+		mask |= 1 << n
+	}
+	return mask, nil
+}
+
+// exchange sends the first request and returns the reply to it.
+func (c *Conn) exchange(r layout.BridgeRequest) (layout.BridgeReply, []int, error) {
+	// A guest that was ended before it joined can still read why.
 	_, sent := c.sock.Write(r)
 	reply := layout.BridgeReply(make([]byte, layout.BridgeReplySize))
 	oob := make([]byte, descriptorRoom)
 	n, oobn, _, _, err := c.sock.ReadMsgUnix(reply, oob)
 	if sent != nil && n != layout.BridgeEndSize {
-		return fmt.Errorf("bridge: greet the simulator at %s: %w", c.path, sent)
+		return nil, nil, sent
 	}
 	if err != nil {
-		return fmt.Errorf("bridge: greet the simulator at %s: %w", c.path, err)
+		return nil, nil, err
 	}
 	fds, err := descriptors(oob[:oobn])
-	// Whatever happens below, nobody else will close these.
-	defer answer{fds: fds}.close()
 	if err != nil {
-		return fmt.Errorf("bridge: greet the simulator at %s: %w", c.path, err)
+		return nil, fds, err
 	}
 	if end := layout.BridgeEnd(reply[:layout.BridgeEndSize]); n == layout.BridgeEndSize && end.Magic() == layout.BridgeMagic {
-		return fmt.Errorf("bridge: connect to %s: %w", c.path, stopOf(end))
+		return nil, fds, stopOf(end)
 	}
 	if n != layout.BridgeReplySize || reply.Magic() != layout.BridgeMagic {
-		return fmt.Errorf("bridge: greet the simulator at %s: a reply of %d bytes that is none of this protocol: %w", c.path, n, ErrVersion)
+		return nil, fds, fmt.Errorf("a reply of %d bytes that is not of this protocol: %w", n, ErrVersion)
 	}
-	if reply.LayoutHash() != o.layoutHash || reply.ParamsHash() != o.paramsHash {
-		return fmt.Errorf("bridge: connect to %s: layout hash %016x of this program, %016x of the simulator; params hash %016x and %016x: %w: rebuild both from one checkout, for one profile",
-			c.path, o.layoutHash, reply.LayoutHash(), o.paramsHash, reply.ParamsHash(), ErrVersion)
-	}
-	if reply.Refused() != 0 {
-		return fmt.Errorf("bridge: connect to %s: %w: %s", c.path, ErrRefused, text(reply.Text()))
-	}
+	return reply, fds, nil
+}
+
+// mapPages maps what came with the reply and marks the descriptors it keeps.
+func (c *Conn) mapPages(name string, mask uint32, reply layout.BridgeReply, fds []int) error {
 	c.nodes = int(reply.Nodes())
 	var nodes []int
 	for i := range c.nodes {
@@ -224,17 +252,18 @@ func (c *Conn) hello(ctx context.Context, o Options) error {
 		want = 3
 	}
 	if len(fds) != want {
-		return fmt.Errorf("bridge: connect to %s: %d descriptors came, want %d: the process has too many open files", c.path, len(fds), want)
+		return fmt.Errorf("%d descriptors came, want %d: the process has too many open files", len(fds), want)
 	}
+	var err error
 	if c.header, err = mapReadOnly(fds[0], int(reply.ControlBytes())); err != nil {
-		return fmt.Errorf("bridge: connect to %s: map %d bytes of header: %w", c.path, reply.ControlBytes(), err)
+		return fmt.Errorf("map %d bytes of header: %w", reply.ControlBytes(), err)
 	}
 	if c.bell, err = mapShared(fds[1], layout.BridgeBellSize); err != nil {
-		return fmt.Errorf("bridge: connect to %s: map %d bytes of bell: %w", c.path, layout.BridgeBellSize, err)
+		return fmt.Errorf("map %d bytes of bell: %w", layout.BridgeBellSize, err)
 	}
 	c.timed = layout.BridgeMode(c.header.Mode()) == layout.BridgeModeTimed
 	if reply.Guest() != 0 {
-		if err := c.mapBank(o.Name, reply, fds[2]); err != nil {
+		if err := c.mapBank(name, reply, fds[2]); err != nil {
 			return err
 		}
 		fds[2] = -1 // kept
@@ -245,7 +274,6 @@ func (c *Conn) hello(ctx context.Context, o Options) error {
 		}
 		fds[2+2*i] = -1 // kept
 	}
-	_ = c.sock.SetDeadline(time.Time{})
 	return nil
 }
 
@@ -253,11 +281,11 @@ func (c *Conn) mapNode(node, memory, use, bytes int) error {
 	m := &Memory{Node: node, FD: memory, Frames: bytes / FrameBytes}
 	var err error
 	if m.view, err = mapShared(memory, bytes); err != nil {
-		return fmt.Errorf("bridge: connect to %s: map %d bytes of node %d's memory: %w", c.path, bytes, node, err)
+		return fmt.Errorf("map %d bytes of node %d's memory: %w", bytes, node, err)
 	}
 	if m.use, err = mapShared(use, m.Frames*layout.BridgeFrameUseSize); err != nil {
 		retire(m.view)
-		return fmt.Errorf("bridge: connect to %s: map node %d's frame-use table: %w", c.path, node, err)
+		return fmt.Errorf("map node %d's frame-use table: %w", node, err)
 	}
 	c.memory[node] = m
 	return nil

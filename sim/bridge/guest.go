@@ -251,7 +251,7 @@ func (c *Conn) mapBank(name string, reply layout.BridgeReply, bank int) error {
 	}}
 	view, err := mapShared(bank, g.Frames*FrameBytes)
 	if err != nil {
-		return fmt.Errorf("bridge: connect to %s: map %d frames of bank: %w", c.path, g.Frames, err)
+		return fmt.Errorf("map %d frames of bank: %w", g.Frames, err)
 	}
 	c.guest = g
 	c.memory[g.Node] = &Memory{Node: g.Node, FD: bank, First: g.FirstFrame, Frames: g.Frames, view: view}

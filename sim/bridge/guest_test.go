@@ -257,7 +257,26 @@ func guestThread(t *testing.T, ctx context.Context, mode sim.Mode) (f *sim.Fabri
 }
 
 // What a guest may not do ends it, and it is told what that was.
-func TestGuestOffences(t *testing.T) {
+func TestGuestViolations(t *testing.T) {
+	for _, c := range violations() {
+		for _, mode := range []sim.Mode{sim.Timed, sim.Free} {
+			if c.mode == "" || c.mode == mode {
+				t.Run(c.name+"/"+string(mode), func(t *testing.T) { c.run(t, mode) })
+			}
+		}
+	}
+}
+
+// violation is what a guest does, and what it is ended for.
+type violation struct {
+	name    string
+	command bridge.Command
+	wait    *bridge.Wait
+	mode    sim.Mode // both if empty
+	want    string   // empty: it may
+}
+
+func violations() []violation {
 	bank := bankOf(0)
 	lo, hi := uint64(bank.FirstFrame)*bridge.FrameBytes, uint64(bank.FirstFrame+bank.Frames)*bridge.FrameBytes
 	door := func(page, offset, count int) bridge.Command {
@@ -270,13 +289,7 @@ func TestGuestOffences(t *testing.T) {
 		return &bridge.Wait{Timeout: bridge.Microsecond, Watches: []bridge.Range{{Address: address, Length: length}}}
 	}
 	to := func(node, rank uint64) uint64 { return node<<32 | rank }
-	for _, c := range []struct {
-		name    string
-		command bridge.Command
-		wait    *bridge.Wait
-		mode    sim.Mode // both if empty
-		want    string   // empty: it may
-	}{
+	return []violation{
 		{name: "doorbell", command: door(0, 0, 3)},
 		{name: "end of the page", command: door(0, 0xff4, 3)},
 		{name: "beyond the page", command: door(0, 0xff8, 3), want: "goes beyond the end of page 0"},
@@ -310,60 +323,55 @@ func TestGuestOffences(t *testing.T) {
 		{name: "service", wait: &bridge.Wait{Timeout: bridge.Microsecond, Processor: bridge.ProcessorService}, want: "interrupt service"},
 		{name: "charge", wait: &bridge.Wait{Timeout: bridge.Microsecond, Processor: bridge.ProcessorCharge}, mode: sim.Timed},
 		{name: "long charge", wait: &bridge.Wait{Timeout: 11 * bridge.Second, Processor: bridge.ProcessorCharge}, mode: sim.Timed, want: "of processor time at once"},
-	} {
-		for _, mode := range []sim.Mode{sim.Timed, sim.Free} {
-			if c.mode != "" && c.mode != mode {
-				continue
-			}
-			t.Run(c.name+"/"+string(mode), func(t *testing.T) {
-				ctx := limited(t, time.Minute)
-				f, g, conn, slot := guestThread(t, ctx, mode)
-				other := joinGuest(t, ctx, newGuest(t, ctx, f, bankOf(1)))
-				wait := bridge.Wait{Timeout: bridge.Microsecond}
-				if c.wait != nil {
-					wait = *c.wait
-				} else {
-					if c.name == "doorbell" {
-						// What the echo device would do with it: to the other's bank.
-						r := layout.EchoRequest(make([]byte, layout.EchoRequestSize))
-						r.SetNode(1)
-						r.SetTargetAddress(uint32(bankOf(1).FirstFrame) * bridge.FrameBytes)
-						r.SetSourceAddress(uint32(lo))
-						r.SetLength(4)
-						m, err := conn.Memory(0)
-						require.NoError(t, err)
-						copy(m.Linear(), r)
-						bridge.StoreWord(c.command.Data[:], 0, uint32(lo))
-					}
-					require.NoError(t, slot.Post(ctx, c.command))
-				}
-				if c.want != "" && mode == sim.Free {
-					wait.Timeout = bridge.Never // a short one may be over before the simulator has looked
-				}
-				_, err := slot.Park(ctx, wait)
-				if c.want == "" {
-					require.NoError(t, err)
-					require.NoError(t, conn.Err())
-					return
-				}
-				require.ErrorIs(t, err, bridge.ErrViolation)
-				var stop *bridge.StopError
-				require.ErrorAs(t, err, &stop)
-				for _, part := range []string{c.want, fmt.Sprintf("process %d ('guest-0', guest %d on node 0 'a')", os.Getpid(), g.ID), "thread 'left'"} {
-					require.Contains(t, stop.Text, part)
-				}
-				// So does every later call, and the owner was told. Nobody else was.
-				require.ErrorIs(t, slot.Post(ctx), bridge.ErrViolation)
-				_, err = conn.Attach(ctx, 0, 5, "more")
-				require.ErrorIs(t, err, bridge.ErrViolation)
-				end := nextEnd(t, f.Conn())
-				require.Equal(t, bridge.GuestEnd{ID: g.ID, Reason: layout.BridgeGuestEndViolation, Violation: true, Time: stop.Time, Text: stop.Text}, end)
-				require.NoError(t, other.Err())
-				require.NoError(t, f.Conn().Err())
-				require.False(t, f.Conn().Reproducible())
-			})
-		}
 	}
+}
+
+func (c violation) run(t *testing.T, mode sim.Mode) {
+	ctx := limited(t, time.Minute)
+	f, g, conn, slot := guestThread(t, ctx, mode)
+	other := joinGuest(t, ctx, newGuest(t, ctx, f, bankOf(1)))
+	wait := bridge.Wait{Timeout: bridge.Microsecond}
+	if c.wait != nil {
+		wait = *c.wait
+	} else {
+		if c.name == "doorbell" {
+			// What the echo device would do with it: to the other's bank.
+			r := layout.EchoRequest(make([]byte, layout.EchoRequestSize))
+			r.SetNode(1)
+			r.SetTargetAddress(uint32(bankOf(1).FirstFrame) * bridge.FrameBytes)
+			r.SetSourceAddress(uint32(bankOf(0).FirstFrame) * bridge.FrameBytes)
+			r.SetLength(4)
+			m, err := conn.Memory(0)
+			require.NoError(t, err)
+			copy(m.Linear(), r)
+			bridge.StoreWord(c.command.Data[:], 0, uint32(bankOf(0).FirstFrame)*bridge.FrameBytes)
+		}
+		require.NoError(t, slot.Post(ctx, c.command))
+	}
+	if c.want != "" && mode == sim.Free {
+		wait.Timeout = bridge.Never // a short one may be over before the simulator has looked
+	}
+	_, err := slot.Park(ctx, wait)
+	if c.want == "" {
+		require.NoError(t, err)
+		require.NoError(t, conn.Err())
+		return
+	}
+	require.ErrorIs(t, err, bridge.ErrViolation)
+	var stop *bridge.StopError
+	require.ErrorAs(t, err, &stop)
+	for _, part := range []string{c.want, fmt.Sprintf("process %d ('guest-0', guest %d on node 0 'a')", os.Getpid(), g.ID), "thread 'left'"} {
+		require.Contains(t, stop.Text, part)
+	}
+	// So does every later call, and the owner was told. Nobody else was.
+	require.ErrorIs(t, slot.Post(ctx), bridge.ErrViolation)
+	_, err = conn.Attach(ctx, 0, 5, "more")
+	require.ErrorIs(t, err, bridge.ErrViolation)
+	end := nextEnd(t, f.Conn())
+	require.Equal(t, bridge.GuestEnd{ID: g.ID, Reason: layout.BridgeGuestEndViolation, Violation: true, Time: stop.Time, Text: stop.Text}, end)
+	require.NoError(t, other.Err())
+	require.NoError(t, f.Conn().Err())
+	require.False(t, f.Conn().Reproducible())
 }
 
 func TestGuestAttachesItsRanksOnly(t *testing.T) {

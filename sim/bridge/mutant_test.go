@@ -44,12 +44,12 @@ func TestMutantGuestIsCaught(t *testing.T) {
 		memory    = "sim/fabric/host_memory.cc"
 	)
 	for i, c := range []struct{ file, old, replacement, test string }{
-		{guests, "if (!g.pages[page]) return", "if (false) return", "TestGuestOffences"},
-		{guests, "+ 4 * static_cast<uint64_t>(c.count) > kDoorbellPageBytes", "> kDoorbellPageBytes", "TestGuestOffences"},
+		{guests, "if (!g.pages[page]) return", "if (false) return", "TestGuestViolations"},
+		{guests, "+ 4 * static_cast<uint64_t>(c.count) > kDoorbellPageBytes", "> kDoorbellPageBytes", "TestGuestViolations"},
 		{guests, "g->pages[page] = on;", "g->pages[page] = true;", "TestDoorbellTakenBack"},
-		{guests, "bytes <= hi - address", "bytes <= hi", "TestGuestOffences"},
+		{guests, "bytes <= hi - address", "bytes <= hi", "TestGuestViolations"},
 		{guests, "if (w.start != s.clock || w.deadline < w.start) return", "if (w.deadline < w.start) return", "TestGarbageInTheSlotPage"},
-		{guests, "if (timed_ && s.wait.armed) return", "if (false && s.wait.armed) return", "TestGarbageInTheSlotPage"},
+		{guests, "if (timed_ && s.wait.armed) return", "if (false && s.wait.armed) return", "TestGarbageWhileWaiting"},
 		{scheduler, "*violation = true;", "", "TestGuestAttachesItsRanksOnly"},
 		{scheduler, "if (!left) slots_.DropCommands(s);", "", "TestOffenderIsNotServed"},
 		{scheduler, "FinishGuest(*g, kBridgeGuestEndStuck, guests_", "Stop(kBridgeStopStuck, text); if (false) FinishGuest(*g, kBridgeGuestEndStuck, guests_", "TestStuckGuest"},

@@ -437,6 +437,12 @@ func (s *Slot) sleep(ctx context.Context, before uint32, w Wait) (Wake, error) {
 		}
 	}
 	handOver.Add(1)
+	return s.woken(ctx, expired)
+}
+
+// woken reads how the wait ended. expired: it was ended at its deadline, by
+// this side.
+func (s *Slot) woken(ctx context.Context, expired bool) (Wake, error) {
 	// The end of the run wakes everyone too.
 	if err := s.conn.check(); err != nil {
 		return Wake{}, err

@@ -11,6 +11,8 @@
 #include "Vcard_socket.h"
 #include "gtkwave/fstapi.h"
 #include "sim/gen/hvia_layout.h"
+#include "sim/model/big_endian.h"
+#include "sim/model/ethernet_fcs.h"
 #include "verilated.h"
 #include "verilated_fst_c.h"
 
@@ -48,8 +50,7 @@ bool IsWave(const std::string& path) {
     uint8_t block[9];
     file.seekg(at);
     if (!file.read(reinterpret_cast<char*>(block), sizeof block)) return false;
-    uint64_t length = 0;
-    for (int i = 1; i <= 8; ++i) length = length << 8 | block[i];
+    const uint64_t length = GetBig(block + 1, 8);
     if (length < 8 || length > static_cast<uint64_t>(end - at - 1)) return false;
     header |= block[0] == FST_BL_HDR;
     geometry |= block[0] == FST_BL_GEOM;
@@ -419,13 +420,8 @@ void CardNode::TakeSent(Time t) {
   while (mac_chip_.PopSent(&s)) {
     // Without a cable frames are lost, and a cut one is no frame to anybody.
     if (s.cut || !s_.link.Connected()) continue;
-    const size_t fcs = static_cast<size_t>(s_.params->WireFcsBytes);
-    const size_t bytes = s.bytes.size() - std::min(s.bytes.size(), fcs);
-    const uint32_t want = EthernetFcs(s.bytes.data(), bytes);
-    bool good = bytes != 0;
-    for (size_t i = 0; good && i < fcs; ++i) good = s.bytes[bytes + i] == static_cast<uint8_t>(want >> (8 * i));
     // The cable announces whole frames: a bad one it cannot carry, nor one that began before its end was there.
-    if (!good) {
+    if (!HasGoodFcs(s.bytes)) {
       s_.fabric->Fault(s_.index, "MAC at " + std::to_string(t) + " ps: it sends " + std::to_string(s.bytes.size()) + " bytes without a good FCS");
       return;
     }
@@ -434,7 +430,7 @@ void CardNode::TakeSent(Time t) {
                                      " ps, before it was complete in the FIFO (TXCFG.DRTH)");
       return;
     }
-    s_.link.Transmit(s.start, s.bytes.data(), bytes);
+    s_.link.Transmit(s.start, s.bytes.data(), s.bytes.size() - kFcsBytes);
   }
 }
 
@@ -545,8 +541,7 @@ bool CardNode::BusReset(Time t, Time span) {
 bool CardNode::InterruptLevel() const { return !top_->inta_n_o; }
 
 void CardNode::Deliver(Frame frame) {
-  const uint32_t fcs = EthernetFcs(frame.bytes.data(), frame.bytes.size());
-  for (int64_t i = 0; i < s_.params->WireFcsBytes; ++i) frame.bytes.push_back(static_cast<uint8_t>(fcs >> (8 * i)));
+  AppendFcs(&frame.bytes);
   DeliverDamaged(std::move(frame));
 }
 

@@ -7,17 +7,13 @@
 #include <cstdint>
 #include <cstring>
 
+#include "sim/model/splitmix.h"
+
 namespace hvia::fabric {
 
 class Digest {
  public:
-  void Add(uint64_t v) {
-    // The finaliser of SplitMix64: every input bit reaches every output bit.
-    uint64_t z = (state_ ^ v) + 0x9e3779b97f4a7c15ull;
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
-    state_ = z ^ (z >> 31);
-  }
+  void Add(uint64_t v) { state_ = SplitMix(state_ ^ v).Next(); }
   void AddBytes(const uint8_t* p, size_t n) {
     Add(n);
     for (; n >= 8; p += 8, n -= 8) {

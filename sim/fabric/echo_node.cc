@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "sim/model/big_endian.h"
+
 namespace hvia::fabric {
 namespace {
 
@@ -17,11 +19,7 @@ constexpr uint32_t kBurstBytes = 512;
 
 constexpr size_t kHeader = kEthernetHeaderSize + kEchoHeaderSize;
 
-void PutBig32(uint8_t* p, uint32_t v) {
-  for (int i = 0; i < 4; ++i) p[i] = static_cast<uint8_t>(v >> (24 - 8 * i));
-}
-
-uint32_t GetBig32(const uint8_t* p) { return static_cast<uint32_t>(p[0]) << 24 | static_cast<uint32_t>(p[1]) << 16 | static_cast<uint32_t>(p[2]) << 8 | p[3]; }
+uint32_t GetBig32(const uint8_t* p) { return static_cast<uint32_t>(GetBig(p, 4)); }
 
 }  // namespace
 
@@ -127,9 +125,9 @@ void EchoNode::StartFrame(Time t) {
     flags |= kEchoHeaderFlagsLastMask;
     if (request_[kEchoRequestInterruptOffset / 4] != 0) flags |= kEchoHeaderFlagsInterruptMask;
   }
-  PutBig32(header + kEchoHeaderTargetAddressOffset, request_[kEchoRequestTargetAddressOffset / 4] + sent_);
-  PutBig32(header + kEchoHeaderLengthOffset, payload);
-  PutBig32(header + kEchoHeaderFlagsOffset, flags);
+  PutBig(header + kEchoHeaderTargetAddressOffset, request_[kEchoRequestTargetAddressOffset / 4] + sent_, 4);
+  PutBig(header + kEchoHeaderLengthOffset, payload, 4);
+  PutBig(header + kEchoHeaderFlagsOffset, flags, 4);
   read_ = 0;
   Schedule(TakeBus(t, kReadClocks, std::min(payload, kBurstBytes)), Kind::kPayloadRead);
 }

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "sim/gen/hvia_layout.h"
+#include "sim/model/big_endian.h"
 
 namespace hvia::fabric {
 namespace {
@@ -13,11 +14,7 @@ constexpr uint64_t kGroup = 1ull << 40;  // of an address, as Address gives it
 // Reserved for the two ends of one cable (IEEE 802.1D, table 7-10), PAUSE among them.
 constexpr uint64_t kReserved = 0x0180c2000000, kReservedMask = ~0xfull;
 
-uint64_t Address(const std::vector<uint8_t>& frame, size_t offset) {
-  uint64_t v = 0;
-  for (size_t i = 0; i < 6; ++i) v = v << 8 | frame[offset + i];
-  return v;
-}
+uint64_t Address(const std::vector<uint8_t>& frame, size_t offset) { return GetBig(frame.data() + offset, 6); }
 
 }  // namespace
 

@@ -8,39 +8,24 @@
 #include <sstream>
 
 #include "sim/gen/hvia_layout.h"
+#include "sim/model/big_endian.h"
 #include "sim/model/ethernet_fcs.h"
 
 namespace hvia::fabric {
 namespace {
 
-constexpr size_t kFcs = 4;
 constexpr uint32_t kMostBits = 64;     // that Corrupt flips
 constexpr uint32_t kSeededBits = 8;    // at most, when the seed says how many
 constexpr Time kLongest = 1000'000'000'000'000;  // of a span: 1000 s
 
 static_assert(sizeof(uint32_t) * 8 > WireFaults::kKinds);
 
-uint32_t Big(const std::vector<uint8_t>& bytes, size_t offset, size_t width) {
-  uint32_t v = 0;
-  for (size_t i = 0; i < width; ++i) v = v << 8 | bytes[offset + i];
-  return v;
-}
-
 // Fields of a frame. A frame is never shorter than the headers.
 static_assert(kMinFrame >= kEthernetHeaderSize + kViaHeaderSize);
-uint32_t Type(const std::vector<uint8_t>& f) { return Big(f, kEthernetHeaderEtherTypeOffset, 2); }
-uint32_t Via(const std::vector<uint8_t>& f, size_t offset, size_t width) { return Big(f, kEthernetHeaderSize + offset, width); }
+uint32_t Type(const std::vector<uint8_t>& f) { return static_cast<uint32_t>(GetBig(f.data() + kEthernetHeaderEtherTypeOffset, 2)); }
+uint32_t Via(const std::vector<uint8_t>& f, size_t offset, size_t width) { return static_cast<uint32_t>(GetBig(f.data() + kEthernetHeaderSize + offset, width)); }
 uint32_t Operation(const std::vector<uint8_t>& f) {
   return (Via(f, kViaHeaderOperationVersionOffset, 1) & kViaHeaderOperationVersionOperationMask) >> kViaHeaderOperationVersionOperationLsb;
-}
-
-bool HasGoodFcs(const std::vector<uint8_t>& bytes) {
-  if (bytes.size() <= kFcs) return false;
-  const size_t n = bytes.size() - kFcs;
-  const uint32_t want = EthernetFcs(bytes.data(), n);
-  for (size_t i = 0; i < kFcs; ++i)
-    if (bytes[n + i] != static_cast<uint8_t>(want >> (8 * i))) return false;
-  return true;
 }
 
 uint64_t Limited(const std::string& text, const std::string& name, const std::string& value, uint64_t lo, uint64_t hi) {
@@ -172,10 +157,10 @@ WireFate WireFaults::Judge(int end, Time start, Time data, Time byte_time, const
   }
   WireFate fate;
   fate.start = start;
-  const size_t whole = bytes.size() + kFcs;
+  const size_t whole = bytes.size() + kFcsBytes;
   const auto shorten = [&](size_t to) { fate.kept = std::min(fate.kept, to); };
   for (Rule& r : d.rules) {
-    SplitMix random(SplitMix::Mix(r.seed + n * 0x9e3779b97f4a7c15u));
+    SplitMix random(SplitMix::Mix(r.seed + n * SplitMix::kStep));
     if (r.kind == kWireFaultCut || r.kind == kWireFaultLink) {
       // Of a frame in flight at that time the first part arrives.
       if (start >= r.to || data + static_cast<Time>(whole) * byte_time <= r.from) continue;
@@ -207,7 +192,7 @@ WireFate WireFaults::Judge(int end, Time start, Time data, Time byte_time, const
       }
       case kWireFaultTruncate: {
         // By seed one in two is a runt.
-        const size_t limit = random.OneIn(2) ? std::min(whole, kMinFrame + kFcs) : whole;
+        const size_t limit = random.OneIn(2) ? std::min(whole, kMinFrame + kFcsBytes) : whole;
         shorten(r.bytes != 0 ? r.bytes : 1 + random.Below(limit - 1));
         break;
       }
@@ -227,8 +212,7 @@ WireFate WireFaults::Judge(int end, Time start, Time data, Time byte_time, const
 }
 
 void WireFaults::Damage(const WireFate& fate, std::vector<uint8_t>* bytes) {
-  const uint32_t fcs = EthernetFcs(bytes->data(), bytes->size());
-  for (size_t i = 0; i < kFcs; ++i) bytes->push_back(static_cast<uint8_t>(fcs >> (8 * i)));
+  AppendFcs(bytes);
   for (const uint32_t bit : fate.flips) (*bytes)[bit / 8] ^= static_cast<uint8_t>(1u << bit % 8);
   if (fate.kept < bytes->size()) bytes->resize(fate.kept);
   // One in 2^32 looks right by chance. It shall not.

@@ -15,9 +15,8 @@ constexpr int kRequestAway = 2;        // clocks without REQ# after STOP#
 constexpr uint32_t kSiliconRevision = 0x0103;  // SRR, as the layout has it
 constexpr uint32_t kEthernetController = 0x020000;
 constexpr uint32_t kBar0Bytes = 256;   // I/O
-constexpr size_t kFcs = 4;
-constexpr size_t kShortest = kMinFrame + kFcs;  // less is a runt
-constexpr size_t kLongest = kMaxFrame + kFcs;   // more is too long, unless RXCFG.ALP
+constexpr size_t kShortest = kMinFrame + kFcsBytes;  // less is a runt
+constexpr size_t kLongest = kMaxFrame + kFcsBytes;   // more is too long, unless RXCFG.ALP
 constexpr size_t kTruncated = 2046;    // what is kept of a frame at most
 constexpr uint32_t kUnicast = 1, kMulticast = 2, kBroadcast = 3;  // DestinationClass
 // I/O space belongs to BAR 0, which the card leaves off; the layout does not name what it does not use.
@@ -243,13 +242,7 @@ void Dp83820::Finish(RxFrame* frame) {
   RxFrame& f = *frame;
   f.complete = true;
   const size_t size = f.bytes.size();
-  bool fcs_good = false;
-  if (size > kFcs) {
-    const uint32_t fcs = EthernetFcs(f.bytes.data(), size - kFcs);
-    fcs_good = true;
-    for (size_t i = 0; i < kFcs; ++i) fcs_good = fcs_good && f.bytes[size - kFcs + i] == static_cast<uint8_t>(fcs >> (8 * i));
-  }
-  if (!fcs_good) f.status |= kMacDescriptorCommandStatusFcsErrorMask;
+  if (!HasGoodFcs(f.bytes)) f.status |= kMacDescriptorCommandStatusFcsErrorMask;
   if (f.symbol_error) f.status |= kMacDescriptorCommandStatusSymbolErrorMask;
   if (size < kShortest) f.status |= kMacDescriptorCommandStatusRuntMask;
   if (size > f.kept) f.status |= kMacDescriptorCommandStatusTooLongMask;
@@ -328,8 +321,7 @@ void Dp83820::Send(TxFrame* frame) {
   s.start = frame->start + timing_.transmit_delay;
   if (!frame->suppress_fcs) {
     if ((txcfg_ & kMacTXCFGATPMask) && s.bytes.size() < kMinFrame) s.bytes.resize(kMinFrame);
-    const uint32_t fcs = EthernetFcs(s.bytes.data(), s.bytes.size());
-    for (size_t i = 0; i < kFcs; ++i) s.bytes.push_back(static_cast<uint8_t>(fcs >> (8 * i)));
+    AppendFcs(&s.bytes);
   }
   const int64_t length = timing_.preamble_bytes + static_cast<int64_t>(s.bytes.size()) + timing_.gap_bytes;
   wire_free_ = frame->start + length * timing_.byte_time;

@@ -70,19 +70,12 @@ void HostBridge::SetTiming(const HostBridgeTiming& timing) {
 
 void HostBridge::SetNoise(const HostBridgeNoise& noise) {
   noise_ = noise;
-  random_ = noise.seed;
+  random_ = SplitMix(noise.seed);
   noisy_ = (noise.retry | noise.disconnect | noise.target_abort | noise.wait | noise.devsel | noise.narrow | noise.grant_loss | noise.bad_parity | noise.bad_data | noise.perr) != 0;
   steady_ = false;
 }
 
-uint64_t HostBridge::Random() {  // splitmix64
-  uint64_t z = random_ += 0x9e3779b97f4a7c15ull;
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
-  return z ^ (z >> 31);
-}
-
-bool HostBridge::Chance(int permille) { return permille != 0 && Random() % 1000 < static_cast<uint64_t>(permille); }
+bool HostBridge::Chance(int permille) { return permille != 0 && random_.Next() % 1000 < static_cast<uint64_t>(permille); }
 
 void HostBridge::Reset() {
   while (!queue_.empty()) Complete(HostResult::kMasterAbort);
@@ -212,7 +205,7 @@ void HostBridge::MasterOffer() {
   drive_.cbe_n = ~c.byte_enables[index_] & 15;
   if (!IsRead(c.kind)) drive_.ad = c.data[index_];
   bad_ad_ = !IsRead(c.kind) && ((c.bad_parity >> (1 + index_) & 1) || Chance(noise_.bad_data));
-  wait_ = Chance(noise_.wait) ? 1 + static_cast<int>(Random() % 5) : 0;
+  wait_ = Chance(noise_.wait) ? 1 + static_cast<int>(random_.Next() % 5) : 0;
   split_ = c.kind == HostCommand::kMemoryWrite && index_ + 1 < c.count && Chance(noise_.split);
   const bool last = index_ + 1 == c.count || split_;
   drive_.Set(kPciIrdy, wait_ != 0);
@@ -351,7 +344,7 @@ void HostBridge::TargetNextPhase() {
   target_wait_ = 0;
   const uint32_t every = static_cast<uint32_t>(read_ ? timing_.read_wait_every : timing_.write_wait_every);
   if (every != 0 && dwords_ != 0 && dwords_ / every != (dwords_ - (wide_ ? 2u : 1u)) / every) target_wait_ = timing_.wait_clocks;
-  if (noisy_ && Chance(noise_.wait)) target_wait_ += 1 + static_cast<int>(Random() % 5);
+  if (noisy_ && Chance(noise_.wait)) target_wait_ += 1 + static_cast<int>(random_.Next() % 5);
   target_wait_ = std::min(target_wait_, 7);
 }
 
@@ -360,7 +353,7 @@ void HostBridge::TargetOffer() {
     TargetStop();
     return;
   }
-  if (target_abort_ && !(drive_.high & kPciDevsel) && target_age_ >= devsel_ && Random() % 4 == 0) {
+  if (target_abort_ && !(drive_.high & kPciDevsel) && target_age_ >= devsel_ && random_.Next() % 4 == 0) {
     drive_.Set(kPciDevsel, true);
     drive_.Set(kPciAck64, true);
     TargetStop();
@@ -368,7 +361,7 @@ void HostBridge::TargetOffer() {
   }
   bool stop = false;
   if (noisy_ && Chance(noise_.disconnect)) {
-    if (dwords_ != 0 && Random() % 2 == 0) {
+    if (dwords_ != 0 && random_.Next() % 2 == 0) {
       TargetStop();
       return;
     }
@@ -404,7 +397,7 @@ void HostBridge::TargetTick(const PciPins& p) {
       devsel_ = timing_.devsel;
       retry_ = target_abort_ = false;
       if (noisy_) {
-        if (Chance(noise_.devsel)) devsel_ = 1 + static_cast<int>(Random() % 3);
+        if (Chance(noise_.devsel)) devsel_ = 1 + static_cast<int>(random_.Next() % 3);
         if (wide_ && Chance(noise_.narrow)) wide_ = false;
         retry_ = Chance(noise_.retry);
         target_abort_ = Chance(noise_.target_abort);

@@ -11,6 +11,7 @@
 #include "sim/gen/hvia_params.h"
 #include "sim/model/host_memory_port.h"
 #include "sim/model/pci_bus.h"
+#include "sim/model/splitmix.h"
 
 namespace hvia {
 
@@ -132,7 +133,6 @@ class HostBridge {
   void TargetStop();
   void TargetFinish();
   bool Chance(int permille);
-  uint64_t Random();
   void Drive(uint16_t lines) { drive_.oe |= lines; }
   void Release(uint16_t lines) { drive_.oe &= static_cast<uint16_t>(~lines); }
 
@@ -144,7 +144,7 @@ class HostBridge {
   HostBridgeTiming timing_;
   HostBridgeNoise noise_;
   bool noisy_ = false;
-  uint64_t random_ = 1;
+  SplitMix random_{1};
   uint64_t clock_ = 0;
   PciDrive drive_;
   bool steady_ = false;

@@ -1,22 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// SplitMix64: a small, fast, seedable generator. Models and benches use it so
-// that a seed repeats a run on any machine.
-#ifndef HVIA_SIM_MODEL_SPLITMIX_H_
-#define HVIA_SIM_MODEL_SPLITMIX_H_
-
+// SplitMix64, a small seedable generator: a seed repeats a run on any machine.
+#pragma once
 #include <cstdint>
 
 namespace hvia {
 
 class SplitMix {
  public:
+  // The generator's state advances by this at every number.
+  static constexpr uint64_t kStep = 0x9e3779b97f4a7c15u;
+
   explicit SplitMix(uint64_t seed) : state_(seed) {}
 
-  uint64_t Next() {
-    state_ += 0x9e3779b97f4a7c15u;
-    return Mix(state_);
-  }
+  uint64_t Next() { return Mix(state_ += kStep); }
 
   // Uniform in [0, n); n must not be 0.
   uint64_t Below(uint64_t n) {
@@ -26,7 +23,7 @@ class SplitMix {
   // True once in n on average.
   bool OneIn(uint64_t n) { return Below(n) == 0; }
 
-  // The generator's output function, usable as a hash of an address and a seed.
+  // The generator's output function, usable as a hash: every input bit reaches every output bit.
   static uint64_t Mix(uint64_t z) {
     z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
     z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
@@ -38,5 +35,3 @@ class SplitMix {
 };
 
 }  // namespace hvia
-
-#endif  // HVIA_SIM_MODEL_SPLITMIX_H_

@@ -22,7 +22,7 @@ func yosysVersion() (string, error) {
 	}
 	version, err := exec.Command(yosys, "-V").Output()
 	if err != nil {
-		return "", fmt.Errorf("verilate: %s -V: %w", yosys, err)
+		return "", fmt.Errorf("%s -V: %w", yosys, err)
 	}
 	return string(version), nil
 }

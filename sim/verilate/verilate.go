@@ -150,7 +150,7 @@ func Build(ctx context.Context, spec Spec) (string, error) {
 	}
 	begin := time.Now()
 	if err := build(ctx, root, verilator, dir, spec); err != nil {
-		return "", err
+		return "", fmt.Errorf("verilate: build %s: %w", spec.Name, err)
 	}
 	note := strconv.FormatFloat(time.Since(begin).Seconds(), 'f', 1, 64)
 	if err := os.WriteFile(filepath.Join(dir, secondsFile), []byte(note), 0o644); err != nil {
@@ -167,18 +167,18 @@ func Build(ctx context.Context, spec Spec) (string, error) {
 func build(ctx context.Context, root, verilator, dir string, spec Spec) error {
 	tmp := dir + ".tmp"
 	if err := os.RemoveAll(tmp); err != nil {
-		return fmt.Errorf("verilate: %s: %w", spec.Name, err)
+		return err
 	}
 	if err := os.MkdirAll(tmp, 0o755); err != nil {
-		return fmt.Errorf("verilate: %s: %w", spec.Name, err)
+		return err
 	}
 	rtl, err := Mutate(root, tmp, spec.RTL, spec.Mutants)
 	if err != nil {
-		return fmt.Errorf("verilate: %s: %w", spec.Name, err)
+		return err
 	}
 	if spec.Netlist {
 		if rtl, err = netlist(ctx, spec, rtl, filepath.Join(tmp, "netlist.v")); err != nil {
-			return fmt.Errorf("verilate: %s: %w", spec.Name, err)
+			return err
 		}
 		spec.Params = nil // they are in the netlist
 	}
@@ -187,12 +187,12 @@ func build(ctx context.Context, root, verilator, dir string, spec Spec) error {
 		objects = filepath.Join(filepath.Dir(dir), "objects-"+spec.Name)
 		unlock, err := lock(objects + ".lock")
 		if err != nil {
-			return fmt.Errorf("verilate: %s: %w", spec.Name, err)
+			return err
 		}
 		defer unlock()
 		clean, err := keptObjects(root, objects, spec)
 		if err != nil {
-			return fmt.Errorf("verilate: %s: %w", spec.Name, err)
+			return err
 		}
 		defer func() {
 			if now, _, err := Cached(spec); err == nil && filepath.Dir(now) == dir {
@@ -206,54 +206,55 @@ func build(ctx context.Context, root, verilator, dir string, spec Spec) error {
 		return err
 	}
 	if err := copyObjects(runtime, objects); err != nil {
-		return fmt.Errorf("verilate: %s: %w", spec.Name, err)
+		return err
 	}
+	cmd := exec.CommandContext(ctx, verilator, spec.arguments(root, objects, filepath.Join(tmp, spec.Name), cflags, rtl)...)
+	cmd.Dir = root
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("top %s: %w\n%s", spec.Top, err, tail(out, 8000))
+	}
+	if err := keepObjects(objects, runtime); err != nil {
+		return err
+	}
+	if err := os.RemoveAll(filepath.Join(tmp, "obj")); err != nil {
+		return err
+	}
+	if err := os.RemoveAll(dir); err != nil {
+		return err
+	}
+	return os.Rename(tmp, dir)
+}
+
+func (s Spec) arguments(root, objects, program, cflags string, rtl []string) []string {
 	args := []string{
 		"--cc", "--exe", "--build", "-j", "2", "-sv", "-Wall", "-Wno-fatal",
 		"--x-assign", "unique", "--x-initial", "unique", "-O3",
-		"--top-module", spec.Top, "--Mdir", objects, "-o", filepath.Join(tmp, spec.Name),
+		"--top-module", s.Top, "--Mdir", objects, "-o", program,
 		"-CFLAGS", cflags,
 		// Construction and tracing run seldom; the rest is the inner loop.
 		"-MAKEFLAGS", makeFlags,
 	}
-	if spec.NoCheck {
+	if s.NoCheck {
 		args = append(args, "--no-assert")
 	} else {
 		args = append(args, "--assert")
 	}
-	if spec.Trace {
+	if s.Trace {
 		args = append(args, "--trace-fst", "--trace-structs")
 	}
-	for _, k := range sortedKeys(spec.Params) {
-		args = append(args, "-G"+k+"="+spec.Params[k])
+	for _, k := range sortedKeys(s.Params) {
+		args = append(args, "-G"+k+"="+s.Params[k])
 	}
-	for _, l := range spec.Libs {
+	for _, l := range s.Libs {
 		args = append(args, "-LDFLAGS", l)
 	}
-	args = append(args, spec.Extra...)
+	args = append(args, s.Extra...)
 	args = append(args, rtl...)
-	for _, f := range spec.Cpp {
+	for _, f := range s.Cpp {
 		args = append(args, filepath.Join(root, f))
 	}
-	cmd := exec.CommandContext(ctx, verilator, args...)
-	cmd.Dir = root
-	out, err := cmd.CombinedOutput()
-	if err != nil {
-		return fmt.Errorf("verilate: build %s (top %s): %w\n%s", spec.Name, spec.Top, err, tail(out, 8000))
-	}
-	if err := keepObjects(objects, runtime); err != nil {
-		return fmt.Errorf("verilate: %s: %w", spec.Name, err)
-	}
-	if err := os.RemoveAll(filepath.Join(tmp, "obj")); err != nil {
-		return fmt.Errorf("verilate: %s: %w", spec.Name, err)
-	}
-	if err := os.RemoveAll(dir); err != nil {
-		return fmt.Errorf("verilate: %s: %w", spec.Name, err)
-	}
-	if err := os.Rename(tmp, dir); err != nil {
-		return fmt.Errorf("verilate: %s: %w", spec.Name, err)
-	}
-	return nil
+	return args
 }
 
 const makeFlags = "OPT_FAST=-O2 OPT_SLOW=-O0 OPT_GLOBAL=-O1"
@@ -264,7 +265,7 @@ const makeFlags = "OPT_FAST=-O2 OPT_SLOW=-O0 OPT_GLOBAL=-O1"
 func (s Spec) runtime(root, verilator, cflags string) (string, error) {
 	version, err := exec.Command(verilator, "--version").Output()
 	if err != nil {
-		return "", fmt.Errorf("verilate: %s --version: %w", verilator, err)
+		return "", fmt.Errorf("%s --version: %w", verilator, err)
 	}
 	sum := sha256.Sum256(fmt.Appendf(nil, "%s\n%s\n%s\n%v", version, cflags, makeFlags, s.Trace))
 	return filepath.Join(root, "build", "cache", "runtime-"+hex.EncodeToString(sum[:8])), nil

@@ -28,7 +28,7 @@ import (
 var bench = sim.Program{
 	Folder: "switch-bench", Name: "switch_player",
 	Sources: []string{"sim/unit/fabric/switch/cc/*.cc", "sim/fabric/network.cc", "sim/fabric/switch.cc", "sim/fabric/link.cc", "sim/fabric/wire_faults.cc", "sim/fabric/model_params.cc"},
-	Headers: []string{"sim/fabric/*.h", "sim/gen/*.h", "sim/model/ethernet_fcs.h", "sim/model/splitmix.h"},
+	Headers: []string{"sim/fabric/*.h", "sim/gen/*.h", "sim/model/*.h"},
 }
 
 func player(t *testing.T, mutants ...verilate.Mutant) string {
