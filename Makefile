@@ -54,7 +54,7 @@ test-long: setup-tests lint ## the same tests at full size
 	HVIA_LONG=1 go test -count=1 -p $(TEST_P) -timeout 2h ./...
 
 mutants: setup ## every planted fault: each bench must fail on each of its own
-	HVIA_MUTANTS=1 go test -count=1 -p $(TEST_P) -timeout 30m -run 'Mutant|Fault|WrongByte' ./sim/... ./att/... ./driver/internal/softvia ./vipl/... ./bench
+	HVIA_MUTANTS=1 go test -count=1 -p $(TEST_P) -timeout 30m -run 'Mutant|Fault|WrongByte' ./sim/... ./att/... ./driver/internal/softvia ./vipl/... ./conformance/... ./bench
 
 lint: lint-format lint-go lint-generated lint-shell lint-rtl ## all static checks
 	@echo "lint: clean"

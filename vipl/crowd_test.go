@@ -15,6 +15,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"hvia/conformance"
+	"hvia/conformance/conformtest"
 	"hvia/driver"
 	"hvia/host"
 	"hvia/sim"
@@ -30,7 +32,7 @@ const (
 )
 
 func TestManyThreadsOfOneNIC(t *testing.T) {
-	needsCards(t)
+	conformtest.NeedsSimulator(t)
 	questions := 40 // of each thread; a question is four posts and four descriptors taken
 	if os.Getenv("HVIA_LONG") == "1" {
 		questions = 100_000/8/crowd + 1
@@ -45,7 +47,7 @@ func TestManyThreadsOfOneNIC(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
 	start := time.Now()
-	require.NoError(t, driver.Run(ctx, driver.RunConfig{Seed: seed(t), Fabric: sim.Config{Mode: sim.Free}}, list...))
+	require.NoError(t, driver.Run(ctx, driver.RunConfig{Seed: conformtest.Seed(t), Fabric: sim.Config{Mode: sim.Free}}, list...))
 	t.Logf("%d operations in %v", 8*questions*crowd, time.Since(start).Round(time.Millisecond))
 }
 
@@ -175,7 +177,7 @@ func (m *member) say(t *host.Thread) error {
 	d := m.free[0]
 	m.free = m.free[1:]
 	at := int(d.Address-m.mem.Address()) + 128
-	copy(m.mem.Bytes()[at:], pattern(64, m.sent))
+	copy(m.mem.Bytes()[at:], conformance.Pattern(64, m.sent))
 	m.sent++
 	return errors.Join(d.SetSend(m.mem.Segment(at, 64)), m.v.PostSend(t, d))
 }
@@ -229,7 +231,7 @@ func (s *crowdSide) take(t *host.Thread, m *member, receive bool) error {
 		return err
 	}
 	at := int(d.Address - m.mem.Address())
-	if got := m.mem.Bytes()[at+128 : at+192]; d.Length() != 64 || !bytes.Equal(got, pattern(64, m.answered)) {
+	if got := m.mem.Bytes()[at+128 : at+192]; d.Length() != 64 || !bytes.Equal(got, conformance.Pattern(64, m.answered)) {
 		return fmt.Errorf("message %d is %x", m.answered, got)
 	}
 	m.answered++

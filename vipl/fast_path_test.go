@@ -18,12 +18,59 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"hvia/conformance"
+	"hvia/conformance/conformtest"
 	"hvia/driver"
 	"hvia/driver/service"
 	"hvia/host"
 	"hvia/sim"
 	"hvia/vipl"
 )
+
+// A post and its doorbell allocate nothing: the fast path must not feed the
+// garbage collector.
+func TestPostAllocatesNothing(t *testing.T) {
+	if testing.Short() {
+		t.Skip("needs the simulator with the card, whose build takes minutes")
+	}
+	runCard(t, conformtest.Seed(t), func(e *conformance.Env) error {
+		p, err := e.Prepare(conformance.Writable)
+		if err != nil {
+			return err
+		}
+		var posts, receives [101]*vipl.Descriptor
+		for i := range posts {
+			receives[i] = p.Next()
+			posts[i] = p.Next()
+			posts[i].SetRDMAWrite(p.Mem.Segment(0, 4), p.Mem.Address(), p.Mem.Handle())
+		}
+		n := 0
+		allocations := testing.AllocsPerRun(100, func() {
+			if err := p.VI.PostSend(p.T, posts[n]); err != nil {
+				panic(err)
+			}
+			n++
+		})
+		e.That(fmt.Sprintf("%v allocations for each post", allocations), allocations == 0)
+		m := 0
+		allocations = testing.AllocsPerRun(100, func() {
+			if err := receives[m].SetReceive(p.Mem.Segment(0, 4), p.Mem.Segment(8, 4)); err != nil {
+				panic(err)
+			}
+			if err := p.VI.PostRecv(p.T, receives[m]); err != nil {
+				panic(err)
+			}
+			m++
+		})
+		e.That(fmt.Sprintf("%v allocations for each receive", allocations), allocations == 0)
+		for range n {
+			if _, err := p.VI.SendWait(p.T, host.Second); err == nil {
+				return fmt.Errorf("a post on an idle VI succeeded")
+			}
+		}
+		return p.VI.Disconnect(p.T)
+	}, func(*conformance.Env) error { return nil })
+}
 
 // The fast path: what a program does for each message when it posts and polls.
 const (
@@ -33,16 +80,16 @@ const (
 
 // fast writes to the peer, a window of writes at a time, and looks at its send queue
 // until they are done; between the calls of mark it does nothing else.
-func fast(e *env, p *vipl.Endpoint, list []*vipl.Descriptor, mark func()) (looks int, err error) {
+func fast(e *conformance.Env, p *vipl.Endpoint, list []*vipl.Descriptor, mark func()) (looks int, err error) {
 	window := func() error {
 		for _, d := range list {
 			d.SetRDMAWrite(p.Buffer.Segment(0, 1024), p.Peer.Address, p.Peer.Handle)
-			if err := p.VI.PostSend(e.t, d); err != nil {
+			if err := p.VI.PostSend(e.T, d); err != nil {
 				return err
 			}
 		}
 		for done := 0; done < len(list); looks++ {
-			switch _, err := p.VI.SendDone(e.t); {
+			switch _, err := p.VI.SendDone(e.T); {
 			case err == nil:
 				done++
 			case !errors.Is(err, vipl.ErrNotDone):
@@ -66,14 +113,14 @@ func fast(e *env, p *vipl.Endpoint, list []*vipl.Descriptor, mark func()) (looks
 }
 
 // fastClient connects and takes the fast path.
-func fastClient(mark func(), report func(looks int)) main {
-	return func(e *env) error {
-		p, err := vipl.OpenEndpoint(e.t, e.h, 8192)
+func fastClient(mark func(), report func(looks int)) conformance.Main {
+	return func(e *conformance.Env) error {
+		p, err := vipl.OpenEndpoint(e.T, e.H, 8192)
 		if err != nil {
 			return err
 		}
 		for {
-			err := p.Dial(e.t, vipl.NetAddress{Host: vipl.HostAddress(1), Discriminator: "fast"}, 10*host.Second)
+			err := p.Dial(e.T, vipl.NetAddress{Host: vipl.HostAddress(1), Discriminator: "fast"}, 10*host.Second)
 			if err == nil {
 				break
 			}
@@ -96,19 +143,19 @@ func fastClient(mark func(), report func(looks int)) main {
 		report(looks)
 		// The last byte tells the server that it is over.
 		p.Bytes()[0] = 1
-		return errors.Join(p.Write(e.t, 0, 1, 8000, 10*host.Second), p.Close(e.t))
+		return errors.Join(p.Write(e.T, 0, 1, 8000, 10*host.Second), p.Close(e.T))
 	}
 }
 
-func fastServer(e *env) error {
-	p, err := vipl.OpenEndpoint(e.t, e.h, 8192)
+func fastServer(e *conformance.Env) error {
+	p, err := vipl.OpenEndpoint(e.T, e.H, 8192)
 	if err != nil {
 		return err
 	}
-	if err := p.Accept(e.t, "fast", 20*host.Second); err != nil {
+	if err := p.Accept(e.T, "fast", 20*host.Second); err != nil {
 		return err
 	}
-	return errors.Join(p.Poll(e.t, 8000, 1, time60), p.Close(e.t))
+	return errors.Join(p.Poll(e.T, 8000, 1, time60), p.Close(e.T))
 }
 
 const time60 = 60 * host.Second
@@ -123,7 +170,7 @@ func TestFastPathAllocatesNothing(t *testing.T) {
 	marks, looked := 0, 0
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
-	require.NoError(t, driver.Run(ctx, driver.RunConfig{Fabric: sim.Config{Mode: sim.Free}}, programs(
+	require.NoError(t, driver.Run(ctx, driver.RunConfig{Fabric: sim.Config{Mode: sim.Free}}, conformance.Programs(
 		fastClient(func() { runtime.ReadMemStats(&at[marks]); marks++ }, func(n int) { looked = n }), fastServer)...))
 	n := at[1].Mallocs - at[0].Mallocs
 	t.Logf("%d posts and %d looks: %d allocations in the whole process", fastPosts, looked, n)
@@ -181,7 +228,7 @@ var ofGo = regexp.MustCompile(`_PRIVATE|SIGURG|rt_sig|sched_yield|tgkill|getpid|
 func traceMark() { _, _, _ = syscall.Syscall(syscall.SYS_GETPRIORITY, 0, 424242, 0) }
 
 // fastTraced is the client of TestFastPathMakesNoSystemCalls.
-func fastTraced(e *env) error {
+func fastTraced(e *conformance.Env) error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	return fastClient(traceMark, func(looks int) { fmt.Println(looks) })(e)

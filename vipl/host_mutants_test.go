@@ -2,7 +2,9 @@
 
 package vipl_test
 
-import "testing"
+import (
+	"testing"
+)
 
 // hostMutants are faults of agent and library at the reliable levels, with
 // completion queues and notifications, in files below the root.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"hvia/conformance/conformtest"
 	"hvia/driver"
 	"hvia/driver/service"
 	"hvia/sim"
@@ -21,7 +22,7 @@ import (
 // Connections that say nothing, four times as many as the service may have open
 // files, end nothing: who was there stays, and who joins next gets in.
 func TestServiceSurvivesIdleConnections(t *testing.T) {
-	needsCards(t)
+	conformtest.NeedsSimulator(t)
 	fabricPlace(t)
 	program, err := os.Executable()
 	require.NoError(t, err)

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"hvia/conformance"
+	"hvia/conformance/conformtest"
 	"hvia/driver"
 	"hvia/host"
 	"hvia/vipl"
@@ -24,56 +26,56 @@ func TestLengthErrorsSayWhy(t *testing.T) {
 		{100, 300, "the message is longer than the descriptor takes: its length is 300, its segments have 100 bytes; 100 bytes of the message are in memory"},
 		{100, 70000, "length 70000 > max transfer size 65536"},
 	}
-	onDevices(t, func(t *testing.T, d driver.Device) {
-		runFake(t, d, nil, func(e *env) error {
-			p, err := e.dial(1, writable)
+	conformtest.OnDevices(t, func(t *testing.T, d driver.Device) {
+		runFake(t, d, nil, func(e *conformance.Env) error {
+			p, err := e.Dial(1, conformance.Writable)
 			if err != nil {
 				return err
 			}
 			for range receives {
-				if err := p.meet(1); err != nil {
+				if err := p.Meet(1); err != nil {
 					return err
 				}
-				d, err := p.send(0, 200)
+				d, err := p.Send(0, 200)
 				if err != nil {
 					return err
 				}
-				p.sent("a message", d, sentBytes(200))
+				p.Sent("a message", d, conformance.SentBytes(200))
 			}
-			d := p.next()
-			if err := d.SetSend(p.mem.Segment(0, 10)); err != nil {
+			d := p.Next()
+			if err := d.SetSend(p.Mem.Segment(0, 10)); err != nil {
 				return err
 			}
-			raw(d).SetLength(9)
-			if err := p.vi.PostSend(p.t, d); err != nil {
+			conformance.Raw(d).SetLength(9)
+			if err := p.VI.PostSend(p.T, d); err != nil {
 				return err
 			}
-			_, err = p.vi.SendWait(p.t, host.Second)
-			e.is("a send", err, vipl.ErrDescriptor)
-			e.that("a send: "+text(err), strings.Contains(text(err), "length 9, but the segments have 10 bytes"))
-			return p.settled(1)
-		}, func(e *env) error {
-			p, err := e.serve(writable)
+			_, err = p.VI.SendWait(p.T, host.Second)
+			e.Is("a send", err, vipl.ErrDescriptor)
+			e.That("a send: "+conformance.Text(err), strings.Contains(conformance.Text(err), "length 9, but the segments have 10 bytes"))
+			return p.Settled(1)
+		}, func(e *conformance.Env) error {
+			p, err := e.Serve(conformance.Writable)
 			if err != nil {
 				return err
 			}
 			for i, c := range receives {
-				d := p.next()
-				if err := d.SetReceive(p.mem.Segment(0, int(c.room))); err != nil {
+				d := p.Next()
+				if err := d.SetReceive(p.Mem.Segment(0, int(c.room))); err != nil {
 					return err
 				}
-				raw(d).SetLength(c.length)
-				if err := p.vi.PostRecv(p.t, d); err != nil {
+				conformance.Raw(d).SetLength(c.length)
+				if err := p.VI.PostRecv(p.T, d); err != nil {
 					return err
 				}
-				if err := p.meet(0); err != nil {
+				if err := p.Meet(0); err != nil {
 					return err
 				}
-				_, err := p.vi.RecvWait(p.t, host.Second)
-				e.is(fmt.Sprintf("receive %d", i), err, vipl.ErrDescriptor)
-				e.that(fmt.Sprintf("receive %d: %s", i, text(err)), strings.Contains(text(err), c.want))
+				_, err := p.VI.RecvWait(p.T, host.Second)
+				e.Is(fmt.Sprintf("receive %d", i), err, vipl.ErrDescriptor)
+				e.That(fmt.Sprintf("receive %d: %s", i, conformance.Text(err)), strings.Contains(conformance.Text(err), c.want))
 			}
-			return p.settled(0)
+			return p.Settled(0)
 		})
 	})
 }

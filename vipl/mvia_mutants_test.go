@@ -48,7 +48,7 @@ var mviaMutants = []mutant{
 }
 
 // mutantTests find them.
-const mutantTests = "^(TestAccountOfMvia|TestThreadsPostOnOneVi|TestMessagesAreInterrupted|TestFramesOfOthers|TestLostFrames|TestScenariosOnFakes|TestRandomOperationsOnFakes)$/^(mvia|)"
+const mutantTests = "^(TestAccountOfMvia|TestThreadsPostOnOneVI|TestMessagesAreInterrupted|TestFramesOfOthers|TestLostFrames|TestScenariosOnFakes|TestRandomOperationsOnFakes)$/^(mvia|)"
 
 // Faults planted in M-VIA are found. With HVIA_MUTANTS=1 or HVIA_LONG=1 all are
 // planted, else one.
@@ -79,7 +79,7 @@ func findMutants(t *testing.T, room string, mutants []mutant, tests string) {
 			require.NoError(t, err)
 			require.NoError(t, os.WriteFile(overlay, replace, 0o600))
 			// Nothing that runs only once, and a bound for what never ends.
-			run := exec.CommandContext(t.Context(), "go", "test", "-overlay", overlay, "-count=1", "-vet=off", "-failfast", "-short", "-timeout=5m", "-run", tests, ".")
+			run := exec.CommandContext(t.Context(), "go", "test", "-overlay", overlay, "-count=1", "-vet=off", "-failfast", "-short", "-timeout=5m", "-run", tests, ".", "hvia/conformance", "hvia/conformance/random")
 			output, err := run.CombinedOutput()
 			require.Error(t, err, "no test found it")
 			require.Contains(t, string(output), "--- FAIL", "it does not even compile, or ended otherwise:\n%s", output)

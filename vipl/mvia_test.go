@@ -14,6 +14,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"hvia/conformance"
+	"hvia/conformance/conformtest"
 	"hvia/driver"
 	"hvia/driver/drivertest"
 	"hvia/host"
@@ -35,6 +37,7 @@ const (
 )
 
 func (mviaPrices) Interrupt() host.Time { return 7 * host.Microsecond }
+
 func (mviaPrices) Kernel() host.KernelCosts {
 	return host.KernelCosts{
 		Trap: trapPrice, Switch: switchPrice, SendPacket: sendPrice, CopyByte: copyPrice,
@@ -88,130 +91,130 @@ func runMvia(t *testing.T, l *ledger, list ...driver.Program) {
 func TestAccountOfMvia(t *testing.T) {
 	var c mviaPrices
 	l := &ledger{}
-	spent := func(e *env, what string, want host.Account, call func() error) error {
-		before := e.t.Spent()
+	spent := func(e *conformance.Env, what string, want host.Account, call func() error) error {
+		before := e.T.Spent()
 		err := call()
-		got := e.t.Spent().Less(before)
-		e.that(fmt.Sprintf("%s: spent %v, want %v", what, got, want), got == want)
+		got := e.T.Spent().Less(before)
+		e.That(fmt.Sprintf("%s: spent %v, want %v", what, got, want), got == want)
 		return err
 	}
 	const n = 3000 // three frames
-	client := func(e *env) error {
-		p, err := e.dial(1, writable)
+	client := func(e *conformance.Env) error {
+		p, err := e.Dial(1, conformance.Writable)
 		if err != nil {
 			return err
 		}
-		if err := p.meet(1); err != nil {
+		if err := p.Meet(1); err != nil {
 			return err
 		}
 		var d *vipl.Descriptor
 		if err := spent(e, "post of three frames", host.Account{host.LayerLibrary: c.Post(), host.LayerTrap: trapPrice, host.LayerProtocol: 3 * sendPrice}, func() (err error) {
-			d, err = p.send(0, n)
+			d, err = p.Send(0, n)
 			return err
 		}); err != nil {
 			return err
 		}
 		// The NIC has read all but the last; a look into the ring shows it, if it is there by now.
-		if err := e.t.Sleep(host.Millisecond); err != nil {
+		if err := e.T.Sleep(host.Millisecond); err != nil {
 			return err
 		}
 		_ = spent(e, "a wait that finds it done", host.Account{host.LayerLibrary: c.SendDone()}, func() error {
-			got, err := p.vi.SendWait(e.t, host.Second)
-			e.is("done", err, nil)
-			e.that("in order", got == d)
+			got, err := p.VI.SendWait(e.T, host.Second)
+			e.Is("done", err, nil)
+			e.That("in order", got == d)
 			return nil
 		})
-		if d, err = p.send(0, 4); err != nil {
+		if d, err = p.Send(0, 4); err != nil {
 			return err
 		}
 		_ = spent(e, "a look that finds nothing has the kernel look into the ring", host.Account{host.LayerTrap: trapPrice, host.LayerLibrary: c.SendDone()}, func() error {
-			got, err := p.vi.SendDone(e.t)
-			e.is("done", err, nil)
-			e.that("in order", got == d)
+			got, err := p.VI.SendDone(e.T)
+			e.Is("done", err, nil)
+			e.That("in order", got == d)
 			return nil
 		})
 
 		// Pieces of memory that are too many for the NIC are copied.
-		wide, err := p.wide(100)
+		wide, err := p.Wide(100)
 		if err != nil {
 			return err
 		}
 		var pieces []vipl.Segment
 		for i := range 100 {
-			pieces = append(pieces, p.mem.Segment(3*i, 2))
+			pieces = append(pieces, p.Mem.Segment(3*i, 2))
 		}
 		if err := wide.SetSend(pieces...); err != nil {
 			return err
 		}
 		if err := spent(e, "post of many pieces", host.Account{
 			host.LayerLibrary: c.Post(), host.LayerTrap: trapPrice, host.LayerProtocol: sendPrice, host.LayerCopy: 200 * copyPrice,
-		}, func() error { return p.vi.PostSend(e.t, wide) }); err != nil {
+		}, func() error { return p.VI.PostSend(e.T, wide) }); err != nil {
 			return err
 		}
-		if _, err := p.vi.SendWait(e.t, host.Second); err != nil {
+		if _, err := p.VI.SendWait(e.T, host.Second); err != nil {
 			return err
 		}
-		return p.settled(1)
+		return p.Settled(1)
 	}
 	var stored, woken, interrupted host.Time
-	server := func(e *env) error {
-		p, err := e.serve(writable)
+	server := func(e *conformance.Env) error {
+		p, err := e.Serve(conformance.Writable)
 		if err != nil {
 			return err
 		}
 		var d *vipl.Descriptor
 		if err := spent(e, "post of a receive", host.Account{host.LayerLibrary: c.Post(), host.LayerTrap: trapPrice}, func() (err error) {
-			d, err = p.receive(0, n)
+			d, err = p.Receive(0, n)
 			return err
 		}); err != nil {
 			return err
 		}
 		var others []*vipl.Descriptor
 		for range 2 {
-			d, err := p.receive(0, n)
+			d, err := p.Receive(0, n)
 			if err != nil {
 				return err
 			}
 			others = append(others, d)
 		}
-		if err := p.meet(0); err != nil {
+		if err := p.Meet(0); err != nil {
 			return err
 		}
-		before := e.h.Spent()
+		before := e.H.Spent()
 		_ = spent(e, "a wait that blocks", host.Account{host.LayerTrap: trapPrice, host.LayerSwitch: switchPrice, host.LayerLibrary: c.ReceiveDone()}, func() error {
-			got, err := p.vi.RecvWait(e.t, host.Second)
-			p.completed("the message", got, d, err, received(n))
+			got, err := p.VI.RecvWait(e.T, host.Second)
+			p.Completed("the message", got, d, err, conformance.Received(n))
 			return nil
 		})
-		kernel := e.h.Spent().Less(before)
+		kernel := e.H.Spent().Less(before)
 		interrupted = kernel[host.LayerInterrupt]
-		e.that(fmt.Sprintf("the kernel's work for three packets: %v", kernel),
+		e.That(fmt.Sprintf("the kernel's work for three packets: %v", kernel),
 			kernel[host.LayerProtocol] == 3*receivePrice && kernel[host.LayerCopy] == n*copyPrice)
 		agent := host.ThreadID{Node: 1, Rank: driver.AgentRank}
-		stored, woken = l.last(agent, host.LayerCopy).End, l.last(e.t.ID(), host.LayerSwitch).Asked
-		p.take("the second", others[0], received(4))
-		p.take("the third", others[1], received(200))
+		stored, woken = l.last(agent, host.LayerCopy).End, l.last(e.T.ID(), host.LayerSwitch).Asked
+		p.Take("the second", others[0], conformance.Received(4))
+		p.Take("the third", others[1], conformance.Received(200))
 
 		// A wait that ends in vain was blocked too.
-		if _, err := p.receive(0, n); err != nil {
+		if _, err := p.Receive(0, n); err != nil {
 			return err
 		}
 		_ = spent(e, "a wait in vain", host.Account{host.LayerTrap: trapPrice, host.LayerSwitch: switchPrice}, func() error {
-			began := e.t.Now()
-			_, err := p.vi.RecvWait(e.t, host.Millisecond)
-			e.is("nothing comes", err, vipl.ErrTimeout)
-			took := e.t.Now() - began
-			e.that(fmt.Sprintf("it took %v", took), took == host.Millisecond+wakePrice+switchPrice)
+			began := e.T.Now()
+			_, err := p.VI.RecvWait(e.T, host.Millisecond)
+			e.Is("nothing comes", err, vipl.ErrTimeout)
+			took := e.T.Now() - began
+			e.That(fmt.Sprintf("it took %v", took), took == host.Millisecond+wakePrice+switchPrice)
 			return nil
 		})
 		_ = spent(e, "a look", host.Account{host.LayerPoll: c.PollPeriod()}, func() error {
-			_, err := p.vi.RecvDone(e.t)
-			e.is("nothing came", err, vipl.ErrNotDone)
+			_, err := p.VI.RecvDone(e.T)
+			e.Is("nothing came", err, vipl.ErrNotDone)
 			return nil
 		})
-		return p.settled(0)
+		return p.Settled(0)
 	}
-	runMvia(t, l, programs(client, server)...)
+	runMvia(t, l, conformance.Programs(client, server)...)
 	// Who waits for a write goes on just after it.
 	require.InDelta(t, int64(wakePrice), int64(woken-stored), 1, "from the status to the switch")
 	require.Positive(t, interrupted)
@@ -219,14 +222,16 @@ func TestAccountOfMvia(t *testing.T) {
 }
 
 // on is a peer for another thread of its node.
-func (p *peer) on(t *host.Thread, h *driver.Host) *peer {
+func peerOn(p *conformance.Peer, t *host.Thread, h *driver.Host) *conformance.Peer {
 	q := *p
-	q.env = &env{t: t, h: h, nic: p.nic}
+	q.Env = &conformance.Env{T: t, H: h, NIC: p.NIC}
 	return &q
 }
 
 // begin lets another thread of node 0 begin.
-func begin(e *env, rank int) error { return e.t.Send(host.ThreadID{Node: 0, Rank: rank}, nil) }
+func begin(e *conformance.Env, rank int) error {
+	return e.T.Send(host.ThreadID{Node: 0, Rank: rank}, nil)
+}
 
 func heard(th *host.Thread) error {
 	_, ok, err := th.Receive(host.Second)
@@ -240,18 +245,18 @@ func heard(th *host.Thread) error {
 // the midst of each of them.
 func TestThreadsPostOnOneVI(t *testing.T) {
 	const each, threads, size = 20, 3, 4000
-	var shared *peer
+	var shared *conformance.Peer
 	content := func(id byte) []byte { return bytes.Repeat([]byte{id}, size) }
-	post := func(p *peer, thread int) error {
+	post := func(p *conformance.Peer, thread int) error {
 		for i := range each {
 			id := byte(1 + thread*each + i)
 			at := int(id-1) * 1024
-			copy(p.mem.Bytes()[at:], content(id)[:1024])
+			copy(p.Mem.Bytes()[at:], content(id)[:1024])
 			var pieces []vipl.Segment
 			for left := size; left > 0; left -= 1024 {
-				pieces = append(pieces, p.mem.Segment(at, min(left, 1024)))
+				pieces = append(pieces, p.Mem.Segment(at, min(left, 1024)))
 			}
-			d, err := p.wide(len(pieces))
+			d, err := p.Wide(len(pieces))
 			if err != nil {
 				return err
 			}
@@ -259,10 +264,10 @@ func TestThreadsPostOnOneVI(t *testing.T) {
 				return err
 			}
 			d.AttachImmediate(uint32(id))
-			if err := p.vi.PostSend(p.t, d); err != nil {
+			if err := p.VI.PostSend(p.T, d); err != nil {
 				return err
 			}
-			if err := p.t.Spend(host.LayerLibrary, host.Time(1+thread*5)*host.Microsecond); err != nil {
+			if err := p.T.Spend(host.LayerLibrary, host.Time(1+thread*5)*host.Microsecond); err != nil {
 				return err
 			}
 		}
@@ -273,20 +278,20 @@ func TestThreadsPostOnOneVI(t *testing.T) {
 			if err := heard(th); err != nil {
 				return err
 			}
-			p := shared.on(th, h)
+			p := peerOn(shared, th, h)
 			if err := post(p, thread); err != nil {
 				return err
 			}
-			return begin(p.env, 1)
+			return begin(p.Env, 1)
 		}}
 	}
-	list := programs(
-		func(e *env) error {
+	list := conformance.Programs(
+		func(e *conformance.Env) error {
 			var err error
-			if shared, err = e.dial(1, writable); err != nil {
+			if shared, err = e.Dial(1, conformance.Writable); err != nil {
 				return err
 			}
-			if err := shared.meet(1); err != nil {
+			if err := shared.Meet(1); err != nil {
 				return err
 			}
 			for i := 1; i < threads; i++ {
@@ -298,47 +303,47 @@ func TestThreadsPostOnOneVI(t *testing.T) {
 				return err
 			}
 			for i := 1; i < threads; i++ {
-				if err := heard(e.t); err != nil {
+				if err := heard(e.T); err != nil {
 					return err
 				}
 			}
 			for range each * threads {
-				if _, err := shared.vi.SendWait(e.t, host.Second); err != nil {
+				if _, err := shared.VI.SendWait(e.T, host.Second); err != nil {
 					return err
 				}
 			}
-			return shared.settled(1)
-		}, func(e *env) error {
-			p, err := e.serve(writable)
+			return shared.Settled(1)
+		}, func(e *conformance.Env) error {
+			p, err := e.Serve(conformance.Writable)
 			if err != nil {
 				return err
 			}
 			const room = 16
 			var posted []*vipl.Descriptor
 			for i := range each * threads {
-				d, err := p.receive(i%room*size, size)
+				d, err := p.Receive(i%room*size, size)
 				if err != nil {
 					return err
 				}
 				posted = append(posted, d)
 			}
-			if err := p.meet(0); err != nil {
+			if err := p.Meet(0); err != nil {
 				return err
 			}
 			seen := map[uint32]bool{}
 			for i, want := range posted {
-				d, err := p.vi.RecvWait(e.t, host.Second)
-				e.is("receive", err, nil)
-				e.that("in order", d == want)
+				d, err := p.VI.RecvWait(e.T, host.Second)
+				e.Is("receive", err, nil)
+				e.That("in order", d == want)
 				id, _ := d.Immediate()
-				e.that(fmt.Sprintf("message %d comes once", id), !seen[id])
+				e.That(fmt.Sprintf("message %d comes once", id), !seen[id])
 				seen[id] = true
-				if b := p.mem.Bytes()[i%room*size:][:size]; !bytes.Equal(b, content(byte(id))) {
+				if b := p.Mem.Bytes()[i%room*size:][:size]; !bytes.Equal(b, content(byte(id))) {
 					return fmt.Errorf("message %d: begins with %d and ends with %d", id, b[0], b[size-1])
 				}
 			}
-			e.that(fmt.Sprintf("%d messages", len(seen)), len(seen) == each*threads)
-			return p.settled(0)
+			e.That(fmt.Sprintf("%d messages", len(seen)), len(seen) == each*threads)
+			return p.Settled(0)
 		})
 	runMvia(t, &ledger{}, append(list, other(1), other(2))...)
 }
@@ -347,7 +352,7 @@ func TestThreadsPostOnOneVI(t *testing.T) {
 // on its way.
 type interruption struct {
 	name      string
-	interrupt func(p *peer, data, descriptors *vipl.Region) error
+	interrupt func(p *conformance.Peer, data, descriptors *vipl.Region) error
 	bits      uint32
 	state     vipl.VIState
 }
@@ -356,16 +361,16 @@ type interruption struct {
 // meanwhile ends its message behind a frame, and touches nothing that is not there any more.
 func TestMessagesAreInterrupted(t *testing.T) {
 	for _, c := range []interruption{
-		{"disconnected", func(p *peer, _, _ *vipl.Region) error { return p.vi.Disconnect(p.t) }, flushedError, vipl.Idle},
-		{"data deregistered", func(p *peer, data, _ *vipl.Region) error { return data.Deregister(p.t) }, protectionError, vipl.Connected},
-		{"descriptor deregistered", func(p *peer, _, descriptors *vipl.Region) error { return descriptors.Deregister(p.t) }, 0, vipl.Connected},
-		{"another post on the VI, then disconnected", func(p *peer, _, _ *vipl.Region) error {
-			if _, err := p.write(0, 4, target{p.mem.Address(), p.mem.Handle()}, 0); err != nil {
+		{"disconnected", func(p *conformance.Peer, _, _ *vipl.Region) error { return p.VI.Disconnect(p.T) }, conformance.FlushedError, vipl.Idle},
+		{"data deregistered", func(p *conformance.Peer, data, _ *vipl.Region) error { return data.Deregister(p.T) }, conformance.ProtectionError, vipl.Connected},
+		{"descriptor deregistered", func(p *conformance.Peer, _, descriptors *vipl.Region) error { return descriptors.Deregister(p.T) }, 0, vipl.Connected},
+		{"another post on the VI, then disconnected", func(p *conformance.Peer, _, _ *vipl.Region) error {
+			if _, err := p.Write(0, 4, conformance.Target{Address: p.Mem.Address(), Handle: p.Mem.Handle()}, 0); err != nil {
 				return err
 			}
-			return p.vi.Disconnect(p.t)
-		}, flushedError, vipl.Idle},
-		{"the NIC handle closed", func(p *peer, _, _ *vipl.Region) error { return p.nic.Close(p.t) }, flushedError, layout.VIStateFree},
+			return p.VI.Disconnect(p.T)
+		}, conformance.FlushedError, vipl.Idle},
+		{"the NIC handle closed", func(p *conformance.Peer, _, _ *vipl.Region) error { return p.NIC.Close(p.T) }, conformance.FlushedError, layout.VIStateFree},
 	} {
 		t.Run(c.name, func(t *testing.T) { interrupted(t, c) })
 	}
@@ -373,97 +378,97 @@ func TestMessagesAreInterrupted(t *testing.T) {
 
 func interrupted(t *testing.T, c interruption) {
 	const size, frames = driver.MaxTransferSize, (driver.MaxTransferSize + layout.MaxPayload - 1) / layout.MaxPayload
-	var shared *peer
+	var shared *conformance.Peer
 	var data, descriptors *vipl.Region
-	var to target
-	list := programs(
-		func(e *env) error {
+	var to conformance.Target
+	list := conformance.Programs(
+		func(e *conformance.Env) error {
 			var err error
-			if shared, err = e.dial(1, writable); err != nil {
+			if shared, err = e.Dial(1, conformance.Writable); err != nil {
 				return err
 			}
-			if to, err = shared.hear(); err != nil {
+			if to, err = shared.Hear(); err != nil {
 				return err
 			}
-			if data, err = shared.source(); err != nil {
+			if data, err = shared.Source(); err != nil {
 				return err
 			}
-			b, err := e.nic.Alloc(e.t, 4096)
+			b, err := e.NIC.Alloc(e.T, 4096)
 			if err != nil {
 				return err
 			}
-			if descriptors, err = e.nic.RegisterBuffer(e.t, b, vipl.MemAttributes{}); err != nil {
+			if descriptors, err = e.NIC.RegisterBuffer(e.T, b, vipl.MemAttributes{}); err != nil {
 				return err
 			}
 			d, err := descriptors.Descriptor(0, 1)
 			if err != nil {
 				return err
 			}
-			d.SetRDMAWrite(data.Segment(0, size), to.address, to.handle)
+			d.SetRDMAWrite(data.Segment(0, size), to.Address, to.Handle)
 			if err := begin(e, 2); err != nil {
 				return err
 			}
-			if err := shared.vi.PostSend(e.t, d); err != nil {
+			if err := shared.VI.PostSend(e.T, d); err != nil {
 				return err
 			}
-			if err := heard(e.t); err != nil {
+			if err := heard(e.T); err != nil {
 				return err
 			}
-			e.that(fmt.Sprintf("complete: %v", d.Status()), d.Status().Done())
-			e.that(fmt.Sprintf("%v, want bits %#x", d.Status(), c.bits), d.Status()&vipl.DescriptorErrorMask == vipl.DescriptorStatus(c.bits))
+			e.That(fmt.Sprintf("complete: %v", d.Status()), d.Status().Done())
+			e.That(fmt.Sprintf("%v, want bits %#x", d.Status(), c.bits), d.Status()&vipl.DescriptorErrorMask == vipl.DescriptorStatus(c.bits))
 			n := d.Length()
 			if c.bits == 0 {
-				e.that(fmt.Sprintf("%d bytes", n), n == size)
+				e.That(fmt.Sprintf("%d bytes", n), n == size)
 			} else {
-				e.that(fmt.Sprintf("%d bytes: some whole frames, and not all", n), n > 0 && n < size && n%layout.MaxPayload == 0)
+				e.That(fmt.Sprintf("%d bytes: some whole frames, and not all", n), n > 0 && n < size && n%layout.MaxPayload == 0)
 			}
 			if c.state == layout.VIStateFree {
 				return nil
 			}
-			shared.inState("afterwards", c.state)
+			shared.InState("afterwards", c.state)
 			for i := 0; ; i++ {
-				got, err := shared.vi.SendDone(e.t)
+				got, err := shared.VI.SendDone(e.T)
 				if got == nil {
-					e.is("drained", err, vipl.ErrDescriptor)
+					e.Is("drained", err, vipl.ErrDescriptor)
 					break
 				}
 				if i == 0 {
-					e.that("in order", got == d)
+					e.That("in order", got == d)
 				} else {
-					e.flushed("behind it", got, err)
+					e.Flushed("behind it", got, err)
 				}
 			}
 			// The VI works, as it is or after another connection.
 			if c.state == vipl.Idle {
-				if err := shared.redial(1); err != nil {
+				if err := shared.Redial(1); err != nil {
 					return err
 				}
 			}
-			return errors.Join(shared.goodWrite(to), shared.settled(1))
+			return errors.Join(shared.GoodWrite(to), shared.Settled(1))
 		},
-		func(e *env) error {
-			p, err := e.serve(writable)
+		func(e *conformance.Env) error {
+			p, err := e.Serve(conformance.Writable)
 			if err != nil {
 				return err
 			}
-			if err := p.tell(0); err != nil {
+			if err := p.Tell(0); err != nil {
 				return err
 			}
 			if c.state == vipl.Idle {
-				p.asynchronous("the peer left", layout.AsyncErrorConnectionLost, p.vi)
-				p.asynchronous("cut off", layout.AsyncErrorRDMAWriteAbort, p.vi)
-				if err := p.vi.Disconnect(e.t); err != nil {
+				p.Asynchronous("the peer left", layout.AsyncErrorConnectionLost, p.VI)
+				p.Asynchronous("cut off", layout.AsyncErrorRDMAWriteAbort, p.VI)
+				if err := p.VI.Disconnect(e.T); err != nil {
 					return err
 				}
-				if err := p.again(); err != nil {
+				if err := p.Again(); err != nil {
 					return err
 				}
 			}
 			// The client's threads have more to say to each other before.
-			if err := e.t.Sleep(10 * host.Millisecond); err != nil || c.state == layout.VIStateFree {
+			if err := e.T.Sleep(10 * host.Millisecond); err != nil || c.state == layout.VIStateFree {
 				return err
 			}
-			return p.settled(0)
+			return p.Settled(0)
 		})
 	list = append(list, driver.Program{Node: 0, Main: func(th *host.Thread, h *driver.Host) error {
 		if err := heard(th); err != nil {
@@ -473,7 +478,7 @@ func interrupted(t *testing.T, c interruption) {
 		if err := th.Sleep(frames / 2 * sendPrice); err != nil {
 			return err
 		}
-		p := shared.on(th, h)
+		p := peerOn(shared, th, h)
 		if err := c.interrupt(p, data, descriptors); err != nil {
 			return err
 		}
@@ -481,7 +486,7 @@ func interrupted(t *testing.T, c interruption) {
 		if err := th.Sleep(3 * frames * sendPrice); err != nil {
 			return err
 		}
-		return begin(p.env, 1)
+		return begin(p.Env, 1)
 	}})
 	runMvia(t, &ledger{}, list...)
 }
@@ -530,9 +535,9 @@ func TestMviaInFreeModeIsRefused(t *testing.T) {
 
 // The NIC handle says what the host's VIs are on.
 func TestNamesOfDevices(t *testing.T) {
-	onDevices(t, func(t *testing.T, d driver.Device) {
-		runFake(t, d, nil, func(e *env) error {
-			e.that("name "+e.nic.Query().Name, e.nic.Query().Name == string(d)+"0")
+	conformtest.OnDevices(t, func(t *testing.T, d driver.Device) {
+		runFake(t, d, nil, func(e *conformance.Env) error {
+			e.That("name "+e.NIC.Query().Name, e.NIC.Query().Name == string(d)+"0")
 			return nil
 		})
 	})
@@ -545,32 +550,32 @@ func TestNICThatDies(t *testing.T) {
 	t.Cleanup(f.Close)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	err = driver.RunOn(ctx, f, driver.RunConfig{Device: driver.DeviceMvia}, programs(func(e *env) error {
-		p, err := e.dial(1, writable)
+	err = driver.RunOn(ctx, f, driver.RunConfig{Device: driver.DeviceMvia}, conformance.Programs(func(e *conformance.Env) error {
+		p, err := e.Dial(1, conformance.Writable)
 		if err != nil {
 			return err
 		}
-		if err := p.quiet(); err != nil { // what connects has been said
+		if err := p.Quiet(); err != nil { // what connects has been said
 			return err
 		}
 		f.Node(0).NIC.Dead = true // nothing else of this node runs
-		if _, err := p.send(0, 3000); err != nil {
+		if _, err := p.Send(0, 3000); err != nil {
 			return err
 		}
-		_, err = p.vi.SendWait(e.t, host.Millisecond)
-		e.is("the send is not over", err, vipl.ErrTimeout)
-		began := e.t.Now()
-		err = p.vi.Disconnect(e.t)
-		e.is("disconnect", err, driver.ErrDeadline)
-		e.that("it says what it waited for: "+text(err), err != nil && strings.Contains(err.Error(), "sends of VI 0"))
-		took := e.t.Now() - began
-		e.that(fmt.Sprintf("it took %v", took), took >= host.Second && took < 2*host.Second)
-		_, err = e.nic.CreateVI(e.t, writable)
-		e.is("a later call", err, host.ErrClosed)
-		return errors.Join(e.fail...)
-	}, func(e *env) error {
-		_, err := e.serve(writable)
-		return errors.Join(err, e.t.Sleep(3*host.Second))
+		_, err = p.VI.SendWait(e.T, host.Millisecond)
+		e.Is("the send is not over", err, vipl.ErrTimeout)
+		began := e.T.Now()
+		err = p.VI.Disconnect(e.T)
+		e.Is("disconnect", err, driver.ErrDeadline)
+		e.That("it says what it waited for: "+conformance.Text(err), err != nil && strings.Contains(err.Error(), "sends of VI 0"))
+		took := e.T.Now() - began
+		e.That(fmt.Sprintf("it took %v", took), took >= host.Second && took < 2*host.Second)
+		_, err = e.NIC.CreateVI(e.T, conformance.Writable)
+		e.Is("a later call", err, host.ErrClosed)
+		return errors.Join(e.Fail...)
+	}, func(e *conformance.Env) error {
+		_, err := e.Serve(conformance.Writable)
+		return errors.Join(err, e.T.Sleep(3*host.Second))
 	})...)
 	require.ErrorIs(t, err, driver.ErrDeadline)
 }

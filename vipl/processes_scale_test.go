@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"hvia/conformance"
 	"hvia/driver/service"
 	"hvia/host"
 	"hvia/vipl"
@@ -27,9 +28,9 @@ const (
 // pairClient writes 4 bytes to its server and waits for those of the server, in turn,
 // and tells what the rounds took: wall time, in nanoseconds. A pair's name begins with
 // the server's node.
-func pairClient(name string) main {
-	return func(e *env) error {
-		p, err := vipl.OpenEndpoint(e.t, e.h, 4096)
+func pairClient(name string) conformance.Main {
+	return func(e *conformance.Env) error {
+		p, err := vipl.OpenEndpoint(e.T, e.H, 4096)
 		if err != nil {
 			return err
 		}
@@ -38,7 +39,7 @@ func pairClient(name string) main {
 			return err
 		}
 		to := vipl.NetAddress{Host: vipl.HostAddress(node), Discriminator: name}
-		if err := p.Dial(e.t, to, 20*host.Second); err != nil {
+		if err := p.Dial(e.T, to, 20*host.Second); err != nil {
 			return err
 		}
 		var began time.Time
@@ -49,38 +50,38 @@ func pairClient(name string) main {
 			}
 			value := byte(i%255 + 1)
 			p.Bytes()[3] = value
-			if err := p.Write(e.t, 0, 4, 1024, 10*host.Second); err != nil {
+			if err := p.Write(e.T, 0, 4, 1024, 10*host.Second); err != nil {
 				return fmt.Errorf("round %d: %w", i, err)
 			}
-			if err := p.Poll(e.t, 2048+3, value, 10*host.Second); err != nil {
+			if err := p.Poll(e.T, 2048+3, value, 10*host.Second); err != nil {
 				return fmt.Errorf("answer %d: %w", i, err)
 			}
 		}
 		fmt.Println("took", time.Since(began).Nanoseconds())
-		return p.Close(e.t)
+		return p.Close(e.T)
 	}
 }
 
-func pairServer(name string) main {
-	return func(e *env) error {
-		p, err := vipl.OpenEndpoint(e.t, e.h, 4096)
+func pairServer(name string) conformance.Main {
+	return func(e *conformance.Env) error {
+		p, err := vipl.OpenEndpoint(e.T, e.H, 4096)
 		if err != nil {
 			return err
 		}
-		if err := p.Accept(e.t, name, 20*host.Second); err != nil {
+		if err := p.Accept(e.T, name, 20*host.Second); err != nil {
 			return err
 		}
 		for i := range pairWarm + pairRounds {
 			value := byte(i%255 + 1)
-			if err := p.Poll(e.t, 1024+3, value, 10*host.Second); err != nil {
+			if err := p.Poll(e.T, 1024+3, value, 10*host.Second); err != nil {
 				return fmt.Errorf("question %d: %w", i, err)
 			}
 			p.Bytes()[3] = value
-			if err := p.Write(e.t, 0, 4, 2048, 10*host.Second); err != nil {
+			if err := p.Write(e.T, 0, 4, 2048, 10*host.Second); err != nil {
 				return fmt.Errorf("round %d: %w", i, err)
 			}
 		}
-		return p.Close(e.t)
+		return p.Close(e.T)
 	}
 }
 

@@ -24,6 +24,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"hvia/conformance"
+	"hvia/conformance/conformtest"
 	"hvia/driver"
 	"hvia/driver/service"
 	"hvia/host"
@@ -85,17 +87,17 @@ func doJob(text string) error {
 	if !ok {
 		return fmt.Errorf("no program '%s'", j.Program)
 	}
-	err = programs(program)[0].Main(t, p.Host())
+	err = conformance.Programs(program)[0].Main(t, p.Host())
 	return errors.Join(err, p.Close())
 }
 
-func processPrograms() map[string]main {
-	all := map[string]main{
+func processPrograms() map[string]conformance.Main {
+	all := map[string]conformance.Main{
 		"times/client": timesClient, "times/server": timesServer, "busy/client": busyClient, "busy/server": busyServer, "idle": idleProgram, "hostile": hostileProgram, "fast/client": fastTraced, "fast/server": fastServer,
 	}
-	for _, s := range scenarios {
-		mains := mainsOf(s)
-		all[s.name+"/client"], all[s.name+"/server"] = mains[0], mains[1]
+	for _, s := range conformance.Scenarios {
+		mains := conformance.MainsOf(s)
+		all[s.Name+"/client"], all[s.Name+"/server"] = mains[0], mains[1]
 	}
 	return all
 }
@@ -203,11 +205,11 @@ var cardLimits = driver.Quota{VIs: 1 << 10, CQs: 1 << 10, Tags: 1 << 20, Regions
 // card, in virtual time. With -short it is some of them.
 func TestScenariosBetweenProcesses(t *testing.T) {
 	fabricPlace(t)
-	for i, sc := range scenarios {
+	for i, sc := range conformance.Scenarios {
 		if testing.Short() && i%8 != 1 {
 			continue
 		}
-		t.Run(sc.name, func(t *testing.T) {
+		t.Run(sc.Name, func(t *testing.T) {
 			s := startService(t, service.Config{Fabric: sim.Config{Mode: sim.Timed}, Participants: participants, Quota: cardLimits})
 			playBetweenProcesses(t, s, sc)
 			d, err := s.Fabric().Digest(t.Context())
@@ -227,9 +229,9 @@ var inFreeMode = []string{
 // The same in free mode.
 func TestScenariosBetweenProcessesInFreeMode(t *testing.T) {
 	fabricPlace(t)
-	for _, sc := range scenarios {
-		if slices.Contains(inFreeMode, sc.name) {
-			t.Run(sc.name, func(t *testing.T) {
+	for _, sc := range conformance.Scenarios {
+		if slices.Contains(inFreeMode, sc.Name) {
+			t.Run(sc.Name, func(t *testing.T) {
 				s := startService(t, service.Config{Quota: cardLimits})
 				playBetweenProcesses(t, s, sc)
 				require.NoError(t, s.Close())
@@ -238,10 +240,10 @@ func TestScenariosBetweenProcessesInFreeMode(t *testing.T) {
 	}
 }
 
-func playBetweenProcesses(t *testing.T, s *service.Service, sc scenario) {
+func playBetweenProcesses(t *testing.T, s *service.Service, sc conformance.Scenario) {
 	t.Helper()
-	server := startProcess(t, job{Node: 1, Name: "server", Program: sc.name + "/server"})
-	client := startProcess(t, job{Node: 0, Name: "client", Program: sc.name + "/client"})
+	server := startProcess(t, job{Node: 1, Name: "server", Program: sc.Name + "/server"})
+	client := startProcess(t, job{Node: 0, Name: "client", Program: sc.Name + "/client"})
 	require.NoError(t, client.ends(t, 2*time.Minute))
 	require.NoError(t, server.ends(t, time.Minute))
 	requireEmpty(t, s, 2*time.Second)
@@ -250,7 +252,7 @@ func playBetweenProcesses(t *testing.T, s *service.Service, sc scenario) {
 // What each side of the programs of times and of kills does; notes are told when.
 type notes struct{ out io.Writer }
 
-func (n notes) now(e *env) { fmt.Fprintln(n.out, int64(e.t.Now())) }
+func (n notes) now(e *conformance.Env) { fmt.Fprintln(n.out, int64(e.T.Now())) }
 
 const (
 	outgoing, incoming = 0, 40 * 1024 // in the buffer of a peer
@@ -258,15 +260,15 @@ const (
 )
 
 // swap writes to the peer and waits for what it writes, or the other way round.
-func (p *peer) swap(i, n int, to target, first bool, timeout host.Time, limit func() error) error {
+func swap(p *conformance.Peer, i, n int, to conformance.Target, first bool, timeout host.Time, limit func() error) error {
 	value := byte(i%250 + 1)
-	out, in := p.mem.Bytes()[outgoing:outgoing+n], p.mem.Bytes()[incoming:incoming+n]
+	out, in := p.Mem.Bytes()[outgoing:outgoing+n], p.Mem.Bytes()[incoming:incoming+n]
 	send := func() error {
 		copy(out, bytes.Repeat([]byte{value}, n))
-		if _, err := p.write(outgoing, n, to, incoming); err != nil {
+		if _, err := p.Write(outgoing, n, to, incoming); err != nil {
 			return err
 		}
-		if _, err := p.vi.SendWait(p.t, timeout); err != nil {
+		if _, err := p.VI.SendWait(p.T, timeout); err != nil {
 			return err
 		}
 		return limit()
@@ -276,10 +278,10 @@ func (p *peer) swap(i, n int, to target, first bool, timeout host.Time, limit fu
 			return err
 		}
 	}
-	if err := p.mem.Poll(p.t, incoming+n-1, 1, timeout, func() bool { return in[n-1] == value }); err != nil {
+	if err := p.Mem.Poll(p.T, incoming+n-1, 1, timeout, func() bool { return in[n-1] == value }); err != nil {
 		return err
 	}
-	if !p.t.Timed() || bytes.Equal(in, bytes.Repeat([]byte{value}, n)) {
+	if !p.T.Timed() || bytes.Equal(in, bytes.Repeat([]byte{value}, n)) {
 		if err := limit(); err != nil || first {
 			return err
 		}
@@ -290,76 +292,77 @@ func (p *peer) swap(i, n int, to target, first bool, timeout host.Time, limit fu
 
 // timed connects, exchanges writes, sends and receives, with completion queues, and
 // notes the time of every completion.
-func timed(e *env, first bool, out notes) error {
-	other := 1 - e.h.Node()
-	cq, err := e.nic.CreateCQ(e.t, 64)
+func timed(e *conformance.Env, first bool, out notes) error {
+	other := 1 - e.H.Node()
+	cq, err := e.NIC.CreateCQ(e.T, 64)
 	if err != nil {
 		return err
 	}
 	a := vipl.VIAttributes{EnableRDMAWrite: true, ReliabilityLevel: vipl.ReliableDelivery}
-	var p *peer
+	var p *conformance.Peer
 	if first {
-		p, err = e.dial(other, a)
+		p, err = e.Dial(other, a)
 	} else {
-		p, err = e.serve(a)
+		p, err = e.Serve(a)
 	}
 	if err != nil {
 		return err
 	}
-	if err := p.tell(other); err != nil {
+	if err := p.Tell(other); err != nil {
 		return err
 	}
-	to, err := p.hear()
+	to, err := p.Hear()
 	if err != nil {
 		return err
 	}
 	note := func() error { out.now(e); return nil }
 	for i := range exchanges {
-		if err := p.swap(i, 1+i*i*97, to, first, host.Second, note); err != nil {
+		if err := swap(p, i, 1+i*i*97, to, first, host.Second, note); err != nil {
 			return err
 		}
 	}
 	a.RecvCQ = cq
-	q, err := p.another(a, 1000)
+	q, err := p.Another(a, 1000)
 	if err != nil {
 		return err
 	}
 	for i := range 5 {
-		d := q.next()
-		if err := d.SetReceive(q.mem.Segment(incoming, 4096)); err != nil {
+		d := q.Next()
+		if err := d.SetReceive(q.Mem.Segment(incoming, 4096)); err != nil {
 			return err
 		}
-		if err := q.vi.PostRecv(e.t, d); err != nil {
+		if err := q.VI.PostRecv(e.T, d); err != nil {
 			return err
 		}
-		if err := e.t.Barrier(uint64(i)+1, 2); err != nil {
+		if err := e.T.Barrier(uint64(i)+1, 2); err != nil {
 			return err
 		}
-		s := q.next()
-		if err := s.SetSend(q.mem.Segment(outgoing, 700*i+1)); err != nil {
+		s := q.Next()
+		if err := s.SetSend(q.Mem.Segment(outgoing, 700*i+1)); err != nil {
 			return err
 		}
-		if err := q.vi.PostSend(e.t, s); err != nil {
+		if err := q.VI.PostSend(e.T, s); err != nil {
 			return err
 		}
-		if _, err := q.vi.SendWait(e.t, host.Second); err != nil {
+		if _, err := q.VI.SendWait(e.T, host.Second); err != nil {
 			return err
 		}
 		out.now(e)
-		got, err := cq.Wait(e.t, host.Second)
-		if err != nil || got.VI != q.vi || !got.Receive {
+		got, err := cq.Wait(e.T, host.Second)
+		if err != nil || got.VI != q.VI || !got.Receive {
 			return fmt.Errorf("entry of VI %v, receive %v: %w", got.VI, got.Receive, err)
 		}
-		if _, err := got.Done(e.t); err != nil {
+		if _, err := got.Done(e.T); err != nil {
 			return err
 		}
 		out.now(e)
 	}
-	return p.settled(other)
+	return p.Settled(other)
 }
 
-func timesClient(e *env) error { return timed(e, true, notes{os.Stdout}) }
-func timesServer(e *env) error { return timed(e, false, notes{os.Stdout}) }
+func timesClient(e *conformance.Env) error { return timed(e, true, notes{os.Stdout}) }
+
+func timesServer(e *conformance.Env) error { return timed(e, false, notes{os.Stdout}) }
 
 // A timed fabric gives processes of their own the times that they have in one.
 func TestTimesBetweenProcesses(t *testing.T) {
@@ -367,8 +370,8 @@ func TestTimesBetweenProcesses(t *testing.T) {
 	var want [2]bytes.Buffer
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
-	require.NoError(t, driver.Run(ctx, driver.RunConfig{}, programs(
-		func(e *env) error { return timed(e, true, notes{&want[0]}) }, func(e *env) error { return timed(e, false, notes{&want[1]}) })...))
+	require.NoError(t, driver.Run(ctx, driver.RunConfig{}, conformance.Programs(
+		func(e *conformance.Env) error { return timed(e, true, notes{&want[0]}) }, func(e *conformance.Env) error { return timed(e, false, notes{&want[1]}) })...))
 	require.Equal(t, 2*exchanges+10, strings.Count(want[0].String(), "\n"))
 	for run := range 2 {
 		s := startService(t, service.Config{
@@ -395,36 +398,36 @@ func TestTimesBetweenProcesses(t *testing.T) {
 const busyBytes = 64 * 1024
 
 // bounce writes to the peer and waits for what it writes, or the other way round.
-func bounce(e *env, p *vipl.Endpoint, i int, first bool) error {
+func bounce(e *conformance.Env, p *vipl.Endpoint, i int, first bool) error {
 	n, value := 1+i*150, byte(i+1)
 	send := func() error {
 		p.Bytes()[n-1] = value
-		return p.Write(e.t, 0, n, 0, host.Second)
+		return p.Write(e.T, 0, n, 0, host.Second)
 	}
 	if first {
 		if err := send(); err != nil {
 			return err
 		}
-		return p.Poll(e.t, busyBytes-n, value, host.Second)
+		return p.Poll(e.T, busyBytes-n, value, host.Second)
 	}
-	if err := p.Poll(e.t, n-1, value, host.Second); err != nil {
+	if err := p.Poll(e.T, n-1, value, host.Second); err != nil {
 		return err
 	}
 	p.Bytes()[0] = value
-	return p.Write(e.t, 0, 1, busyBytes-n, host.Second)
+	return p.Write(e.T, 0, 1, busyBytes-n, host.Second)
 }
 
 // busyClient does everything that a process does, without an end.
-func busyClient(e *env) error {
+func busyClient(e *conformance.Env) error {
 	for {
-		p, err := vipl.OpenReliableEndpoint(e.t, e.h, busyBytes, vipl.ReliableDelivery)
+		p, err := vipl.OpenReliableEndpoint(e.T, e.H, busyBytes, vipl.ReliableDelivery)
 		if err != nil {
 			return err
 		}
-		if err := p.Dial(e.t, vipl.NetAddress{Host: vipl.HostAddress(1), Discriminator: "busy"}, host.Second); err != nil {
+		if err := p.Dial(e.T, vipl.NetAddress{Host: vipl.HostAddress(1), Discriminator: "busy"}, host.Second); err != nil {
 			return err
 		}
-		cq, err := p.NIC.CreateCQ(e.t, 32)
+		cq, err := p.NIC.CreateCQ(e.T, 32)
 		if err != nil {
 			return err
 		}
@@ -432,12 +435,12 @@ func busyClient(e *env) error {
 			if err := bounce(e, p, i, true); err != nil {
 				return err
 			}
-			if err := cq.Resize(e.t, 32<<(i%3)); err != nil {
+			if err := cq.Resize(e.T, 32<<(i%3)); err != nil {
 				return err
 			}
 		}
 		fmt.Println("round")
-		if err := p.Close(e.t); err != nil {
+		if err := p.Close(e.T); err != nil {
 			return err
 		}
 	}
@@ -445,14 +448,14 @@ func busyClient(e *env) error {
 
 // busyServer answers until no client comes any more, and says when and how it learnt
 // that one had gone.
-func busyServer(e *env) error {
+func busyServer(e *conformance.Env) error {
 	for {
-		p, err := vipl.OpenReliableEndpoint(e.t, e.h, busyBytes, vipl.ReliableDelivery)
+		p, err := vipl.OpenReliableEndpoint(e.T, e.H, busyBytes, vipl.ReliableDelivery)
 		if err != nil {
 			return err
 		}
 		fmt.Println("accept", time.Now().UnixMilli())
-		if err := p.Accept(e.t, "busy", 1500*host.Millisecond); errors.Is(err, vipl.ErrTimeout) {
+		if err := p.Accept(e.T, "busy", 1500*host.Millisecond); errors.Is(err, vipl.ErrTimeout) {
 			fmt.Println("timeout", time.Now().UnixMilli())
 			return nil
 		}
@@ -460,7 +463,7 @@ func busyServer(e *env) error {
 			err = bounce(e, p, i, false)
 		}
 		fmt.Println("after", err)
-		lost, err := p.NIC.ErrorWait(e.t, host.Second)
+		lost, err := p.NIC.ErrorWait(e.T, host.Second)
 		switch {
 		case errors.Is(err, vipl.ErrTimeout):
 			fmt.Println("timeout", time.Now().UnixMilli())
@@ -469,18 +472,18 @@ func busyServer(e *env) error {
 		default:
 			fmt.Println(lost.Code, time.Now().UnixMilli())
 		}
-		if err := p.Close(e.t); err != nil {
+		if err := p.Close(e.T); err != nil {
 			return err
 		}
 	}
 }
 
-func idleProgram(e *env) error {
-	if _, err := e.prepare(writable); err != nil {
+func idleProgram(e *conformance.Env) error {
+	if _, err := e.Prepare(conformance.Writable); err != nil {
 		return err
 	}
 	fmt.Println("ready")
-	_, err := e.nic.ConnectWait(e.t, vipl.NetAddress{Host: e.nic.Query().LocalAddress, Discriminator: "nobody"}, vipl.Infinite)
+	_, err := e.NIC.ConnectWait(e.T, vipl.NetAddress{Host: e.NIC.Query().LocalAddress, Discriminator: "nobody"}, vipl.Infinite)
 	return err
 }
 
@@ -500,7 +503,7 @@ func TestProcessesAreKilled(t *testing.T) {
 		kills, patience = 100, 1
 	}
 	lost := 0
-	random := rand.New(rand.NewPCG(seed(t), 77))
+	random := rand.New(rand.NewPCG(conformtest.Seed(t), 77))
 	for i := range kills {
 		after := time.Duration(random.IntN(900)) * time.Millisecond
 		server := startProcess(t, job{Node: 1, Name: "server", Program: "busy/server"})
@@ -581,7 +584,7 @@ func TestServicesAreKilledAtAnyMoment(t *testing.T) {
 	for v, victim := range []string{"service", "simulator"} {
 		t.Run(victim, func(t *testing.T) {
 			fabricPlace(t)
-			random := rand.New(rand.NewPCG(seed(t), uint64(v)))
+			random := rand.New(rand.NewPCG(conformtest.Seed(t), uint64(v)))
 			for i := range kills {
 				after := time.Duration(random.IntN(1200)) * time.Millisecond
 				c := service.Config{}
@@ -616,15 +619,15 @@ func TestServicesAreKilledAtAnyMoment(t *testing.T) {
 }
 
 // hostileProgram does what its process may not: it rings a doorbell that nobody gave it.
-func hostileProgram(e *env) error {
-	if _, err := e.prepare(writable); err != nil {
+func hostileProgram(e *conformance.Env) error {
+	if _, err := e.Prepare(conformance.Writable); err != nil {
 		return err
 	}
 	const foreign = 77 // a VI of somebody else, or of nobody
-	if err := e.t.Write(layout.PciBar1Base+foreign*layout.DoorbellPageBytes+layout.DoorbellSend, 0x1000, 0, 1); err != nil {
+	if err := e.T.Write(layout.PciBar1Base+foreign*layout.DoorbellPageBytes+layout.DoorbellSend, 0x1000, 0, 1); err != nil {
 		return err
 	}
-	_, err := e.nic.CreatePtag(e.t)
+	_, err := e.NIC.CreatePtag(e.T)
 	return err
 }
 

@@ -11,6 +11,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"hvia/conformance"
+	"hvia/conformance/conformtest"
 	"hvia/driver"
 	"hvia/driver/drivertest"
 	"hvia/host"
@@ -22,7 +24,7 @@ import (
 
 // What a thread does ends or serves the wait of another one at a completion queue.
 func TestCQWaitsOfOtherThreads(t *testing.T) {
-	onDevices(t, func(t *testing.T, d driver.Device) {
+	conformtest.OnDevices(t, func(t *testing.T, d driver.Device) {
 		for _, blocking := range []bool{false, true} {
 			for _, end := range []string{"destroy", "close"} {
 				t.Run(fmt.Sprintf("blocking %v, %s", blocking, end), func(t *testing.T) { cqWaitsOfOtherThreads(t, d, blocking, end) })
@@ -32,34 +34,34 @@ func TestCQWaitsOfOtherThreads(t *testing.T) {
 }
 
 func cqWaitsOfOtherThreads(t *testing.T, device driver.Device, blocking bool, end string) {
-	var p *peer
+	var p *conformance.Peer
 	var c *vipl.CQ
 	var served, broken, posted, ended [2]host.Time // when it was done, and when the waiting thread went on
-	runThreads(t, device,
+	conformtest.RunFake(t, device, nil,
 		driver.Program{Node: 0, Name: "acts", Main: func(th *host.Thread, h *driver.Host) error {
 			nic, err := vipl.OpenNIC(th, h)
 			if err != nil {
 				return err
 			}
-			e := &env{t: th, h: h, nic: nic}
+			e := &conformance.Env{T: th, H: h, NIC: nic}
 			if c, err = nic.CreateCQ(th, 4); err != nil {
 				return err
 			}
 			c.SetBlocking(blocking)
-			if p, err = e.prepare(vipl.VIAttributes{RecvCQ: c}); err != nil {
+			if p, err = e.Prepare(vipl.VIAttributes{RecvCQ: c}); err != nil {
 				return err
 			}
-			if _, err := p.receive(0, 16); err != nil {
+			if _, err := p.Receive(0, 16); err != nil {
 				return err
 			}
 			// A descriptor that the card cannot read: only the library can complete it.
 			hide := func() error {
-				d := p.next()
+				d := p.Next()
 				if err := d.SetReceive(); err != nil {
 					return err
 				}
 				d.Handle ^= 0x20
-				return p.vi.PostRecv(th, d)
+				return p.VI.PostRecv(th, d)
 			}
 			if err := hide(); err != nil {
 				return err
@@ -71,13 +73,13 @@ func cqWaitsOfOtherThreads(t *testing.T, device driver.Device, blocking bool, en
 				if err := th.Sleep(host.Millisecond); err != nil {
 					return err
 				}
-				e.is("resize under a wait", c.Resize(th, n), nil)
+				e.Is("resize under a wait", c.Resize(th, n), nil)
 			}
 			if err := th.Sleep(host.Millisecond); err != nil {
 				return err
 			}
 			served[0] = th.Now()
-			e.is("disconnect", p.vi.Disconnect(th), nil)
+			e.Is("disconnect", p.VI.Disconnect(th), nil)
 			if err := th.Sleep(host.Millisecond); err != nil {
 				return err
 			}
@@ -91,76 +93,76 @@ func cqWaitsOfOtherThreads(t *testing.T, device driver.Device, blocking bool, en
 			}
 			// And so does what is posted on it then.
 			posted[0] = th.Now()
-			if _, err := p.receive(0, 16); err != nil {
+			if _, err := p.Receive(0, 16); err != nil {
 				return err
 			}
 			if err := th.Sleep(host.Millisecond); err != nil {
 				return err
 			}
-			e.is("disconnect", p.vi.Disconnect(th), nil)
+			e.Is("disconnect", p.VI.Disconnect(th), nil)
 			if end == "destroy" {
-				e.is("destroy the VI", p.vi.Destroy(th), nil)
+				e.Is("destroy the VI", p.VI.Destroy(th), nil)
 			}
 			ended[0] = th.Now()
 			if end == "destroy" {
-				e.is("destroy the completion queue", c.Destroy(th), nil)
+				e.Is("destroy the completion queue", c.Destroy(th), nil)
 			} else {
-				e.is("close", nic.Close(th), nil)
+				e.Is("close", nic.Close(th), nil)
 			}
-			return errors.Join(e.fail...)
+			return errors.Join(e.Fail...)
 		}},
 		driver.Program{Node: 0, Name: "waits", Main: func(th *host.Thread, _ *driver.Host) error {
 			if _, _, err := th.Receive(host.Second); err != nil {
 				return err
 			}
-			e := &env{t: th, nic: p.nic}
+			e := &conformance.Env{T: th, NIC: p.NIC}
 			for range 2 {
-				e.entry("the other thread disconnected", c, p.vi, true)
+				e.Entry("the other thread disconnected", c, p.VI, true)
 				if served[1] == 0 {
 					served[1] = th.Now()
 				}
-				d, err := p.vi.RecvDone(th)
-				e.flushed("the other thread disconnected", d, err)
+				d, err := p.VI.RecvDone(th)
+				e.Flushed("the other thread disconnected", d, err)
 			}
-			e.entry("the VI broke", c, p.vi, true)
+			e.Entry("the VI broke", c, p.VI, true)
 			broken[1] = th.Now()
-			d, err := p.vi.RecvDone(th)
-			e.flushed("the VI broke", d, err)
-			e.entry("posted on a broken VI", c, p.vi, true)
+			d, err := p.VI.RecvDone(th)
+			e.Flushed("the VI broke", d, err)
+			e.Entry("posted on a broken VI", c, p.VI, true)
 			posted[1] = th.Now()
-			d, err = p.vi.RecvDone(th)
-			e.flushed("posted on a broken VI", d, err)
+			d, err = p.VI.RecvDone(th)
+			e.Flushed("posted on a broken VI", d, err)
 			_, err = c.Wait(th, host.Second)
-			e.is("it is gone", err, vipl.ErrInvalidParameter)
+			e.Is("it is gone", err, vipl.ErrInvalidParameter)
 			ended[1] = th.Now()
 			_, err = c.Done(th)
-			e.is("it stays so", err, vipl.ErrInvalidParameter)
-			return errors.Join(e.fail...)
+			e.Is("it stays so", err, vipl.ErrInvalidParameter)
+			return errors.Join(e.Fail...)
 		}})
 	for _, at := range [][2]host.Time{served, broken, posted, ended} {
-		require.True(t, at[1] >= at[0] && at[1]-at[0] < promptly, "done at %v, and the wait ended at %v", at[0], at[1])
+		require.True(t, at[1] >= at[0] && at[1]-at[0] < conformance.Promptly, "done at %v, and the wait ended at %v", at[0], at[1])
 	}
 }
 
 // Handlers run on the thread that is there for them.
 func TestNotifyThread(t *testing.T) {
-	onDevices(t, func(t *testing.T, device driver.Device) {
-		var p *peer
+	conformtest.OnDevices(t, func(t *testing.T, device driver.Device) {
+		var p *conformance.Peer
 		var told []*vipl.Descriptor
 		var posted []*vipl.Descriptor
 		const n = 3
-		runThreads(t, device,
+		conformtest.RunFake(t, device, nil,
 			driver.Program{Node: 0, Name: "acts", Main: func(th *host.Thread, h *driver.Host) error {
 				nic, err := vipl.OpenNIC(th, h)
 				if err != nil {
 					return err
 				}
-				e := &env{t: th, h: h, nic: nic}
-				if p, err = e.prepare(writable); err != nil {
+				e := &conformance.Env{T: th, H: h, NIC: nic}
+				if p, err = e.Prepare(conformance.Writable); err != nil {
 					return err
 				}
 				for range n {
-					d, err := p.receive(0, 16)
+					d, err := p.Receive(0, 16)
 					if err != nil {
 						return err
 					}
@@ -176,28 +178,28 @@ func TestNotifyThread(t *testing.T) {
 				if _, err := h.Allocate(th, 1, mem.Single); err != nil {
 					return err
 				}
-				e.is("disconnect", p.vi.Disconnect(th), nil)
-				return errors.Join(e.fail...)
+				e.Is("disconnect", p.VI.Disconnect(th), nil)
+				return errors.Join(e.Fail...)
 			}},
 			driver.Program{Node: 0, Name: "handles", Main: func(th *host.Thread, _ *driver.Host) error {
 				if _, _, err := th.Receive(host.Second); err != nil {
 					return err
 				}
-				e := &env{t: th, nic: p.nic}
+				e := &conformance.Env{T: th, NIC: p.NIC}
 				for range n {
-					e.is("register", p.vi.RecvNotify(th, func(_ *host.Thread, v *vipl.VI, d *vipl.Descriptor) {
-						e.that("its VI", v == p.vi)
+					e.Is("register", p.VI.RecvNotify(th, func(_ *host.Thread, v *vipl.VI, d *vipl.Descriptor) {
+						e.That("its VI", v == p.VI)
 						told = append(told, d)
 					}), nil)
 				}
-				e.that("nothing has come", len(told) == 0)
+				e.That("nothing has come", len(told) == 0)
 				for len(told) < n {
-					if err := p.nic.NotifyWait(th, 100*host.Millisecond); err != nil && !errors.Is(err, vipl.ErrTimeout) || th.Now() > host.Second {
+					if err := p.NIC.NotifyWait(th, 100*host.Millisecond); err != nil && !errors.Is(err, vipl.ErrTimeout) || th.Now() > host.Second {
 						return fmt.Errorf("%d of %d told at %v: %w", len(told), n, th.Now(), err)
 					}
 				}
-				e.that("before any timeout", th.Now() < 50*host.Millisecond)
-				return errors.Join(e.fail...)
+				e.That("before any timeout", th.Now() < 50*host.Millisecond)
+				return errors.Join(e.Fail...)
 			}})
 		require.Equal(t, posted, told)
 	})
@@ -207,56 +209,56 @@ func TestNotifyThread(t *testing.T) {
 // One that polls takes none of them, and taking an entry of a completion queue takes a look.
 func TestAccountOfWaits(t *testing.T) {
 	var c mviaPrices
-	spent := func(e *env, what string, want host.Account, call func() error) error {
-		before := e.t.Spent()
+	spent := func(e *conformance.Env, what string, want host.Account, call func() error) error {
+		before := e.T.Spent()
 		err := call()
-		got := e.t.Spent().Less(before)
+		got := e.T.Spent().Less(before)
 		want[host.LayerPoll] = got[host.LayerPoll]
-		e.that(fmt.Sprintf("%s: spent %v, want %v", what, got, want), got == want)
+		e.That(fmt.Sprintf("%s: spent %v, want %v", what, got, want), got == want)
 		return err
 	}
 	const messages = 4
-	client := func(e *env) error {
-		p, err := e.dial(1, writable)
+	client := func(e *conformance.Env) error {
+		p, err := e.Dial(1, conformance.Writable)
 		if err != nil {
 			return err
 		}
-		tied, err := p.another(writable, 1024)
+		tied, err := p.Another(conformance.Writable, 1024)
 		if err != nil {
 			return err
 		}
 		for i := range messages {
-			if err := p.meet(1); err != nil {
+			if err := p.Meet(1); err != nil {
 				return err
 			}
-			if err := e.t.Sleep(200 * host.Microsecond); err != nil {
+			if err := e.T.Sleep(200 * host.Microsecond); err != nil {
 				return err
 			}
-			q := []*peer{p, tied}[i/2]
-			d, err := q.send(0, 4)
+			q := []*conformance.Peer{p, tied}[i/2]
+			d, err := q.Send(0, 4)
 			if err != nil {
 				return err
 			}
-			q.sent("a message", d, didSend(4))
+			q.Sent("a message", d, conformance.DidSend(4))
 		}
-		return p.settled(1)
+		return p.Settled(1)
 	}
-	server := func(e *env) error {
-		q, err := e.nic.CreateCQ(e.t, 16)
+	server := func(e *conformance.Env) error {
+		q, err := e.NIC.CreateCQ(e.T, 16)
 		if err != nil {
 			return err
 		}
-		p, err := e.serve(vipl.VIAttributes{Blocking: true})
+		p, err := e.Serve(vipl.VIAttributes{Blocking: true})
 		if err != nil {
 			return err
 		}
-		tied, err := p.another(vipl.VIAttributes{RecvCQ: q}, 1024)
+		tied, err := p.Another(vipl.VIAttributes{RecvCQ: q}, 1024)
 		if err != nil {
 			return err
 		}
 		for range 3 {
-			for _, p := range []*peer{p, tied} {
-				if _, err := p.receive(0, 4); err != nil {
+			for _, p := range []*conformance.Peer{p, tied} {
+				if _, err := p.Receive(0, 4); err != nil {
 					return err
 				}
 			}
@@ -267,10 +269,10 @@ func TestAccountOfWaits(t *testing.T) {
 			return a
 		}
 		interrupts := func(what string, n int, want host.Account, call func() error) {
-			before := e.h.Spent()[host.LayerInterrupt]
-			e.is(what, spent(e, what, want, call), nil)
-			got := e.h.Spent()[host.LayerInterrupt] - before
-			e.that(fmt.Sprintf("%s: %v of interrupts, want %d of %v", what, got, n, c.Interrupt()), got == host.Time(n)*c.Interrupt())
+			before := e.H.Spent()[host.LayerInterrupt]
+			e.Is(what, spent(e, what, want, call), nil)
+			got := e.H.Spent()[host.LayerInterrupt] - before
+			e.That(fmt.Sprintf("%s: %v of interrupts, want %d of %v", what, got, n, c.Interrupt()), got == host.Time(n)*c.Interrupt())
 		}
 		vain := func(err error) error {
 			if errors.Is(err, vipl.ErrTimeout) || errors.Is(err, vipl.ErrNotDone) {
@@ -278,128 +280,128 @@ func TestAccountOfWaits(t *testing.T) {
 			}
 			return fmt.Errorf("it must end in vain: %w", err)
 		}
-		recv := func() error { return second(p.vi.RecvWait(e.t, host.Second)) }
+		recv := func() error { return errOf(p.VI.RecvWait(e.T, host.Second)) }
 		entry := func() error {
-			_, err := q.Wait(e.t, host.Second)
+			_, err := q.Wait(e.T, host.Second)
 			return err
 		}
 
 		// The agent may not be done with the connection yet.
-		if err := e.t.Sleep(host.Millisecond); err != nil {
+		if err := e.T.Sleep(host.Millisecond); err != nil {
 			return err
 		}
-		if err := p.meet(0); err != nil {
+		if err := p.Meet(0); err != nil {
 			return err
 		}
 		interrupts("a wait that sleeps", 1, with(sleeps, c.ReceiveDone()), recv)
-		if err := p.meet(0); err != nil {
+		if err := p.Meet(0); err != nil {
 			return err
 		}
-		if err := e.t.Sleep(host.Millisecond); err != nil {
+		if err := e.T.Sleep(host.Millisecond); err != nil {
 			return err
 		}
 		interrupts("a wait that finds it there", 0, with(host.Account{}, c.ReceiveDone()), recv)
-		interrupts("a wait that has no time", 0, host.Account{}, func() error { return vain(second(p.vi.RecvWait(e.t, 0))) })
-		interrupts("a wait that sleeps in vain", 0, sleeps, func() error { return vain(second(p.vi.RecvWait(e.t, 100*host.Microsecond))) })
+		interrupts("a wait that has no time", 0, host.Account{}, func() error { return vain(errOf(p.VI.RecvWait(e.T, 0))) })
+		interrupts("a wait that sleeps in vain", 0, sleeps, func() error { return vain(errOf(p.VI.RecvWait(e.T, 100*host.Microsecond))) })
 
-		if err := p.meet(0); err != nil {
+		if err := p.Meet(0); err != nil {
 			return err
 		}
 		interrupts("a wait for an entry that polls", 0, with(host.Account{}, c.PollPeriod()), entry)
 		q.SetBlocking(true)
-		if err := p.meet(0); err != nil {
+		if err := p.Meet(0); err != nil {
 			return err
 		}
 		interrupts("a wait for an entry that sleeps", 1, with(sleeps, c.PollPeriod()), entry)
 		interrupts("a look at an empty completion queue", 0, host.Account{}, func() error {
-			_, err := q.Done(e.t)
+			_, err := q.Done(e.T)
 			return vain(err)
 		})
 		for range 2 {
-			interrupts("a descriptor whose entry was taken", 0, with(host.Account{}, c.ReceiveDone()), func() error { return second(tied.vi.RecvDone(e.t)) })
+			interrupts("a descriptor whose entry was taken", 0, with(host.Account{}, c.ReceiveDone()), func() error { return errOf(tied.VI.RecvDone(e.T)) })
 		}
-		return p.settled(0)
+		return p.Settled(0)
 	}
 	f, err := drivertest.New(2, 4)
 	require.NoError(t, err)
 	t.Cleanup(f.Close)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	require.NoError(t, driver.RunOn(ctx, f, driver.RunConfig{Seed: 1, Costs: mviaPrices{}}, programs(client, server)...))
+	require.NoError(t, driver.RunOn(ctx, f, driver.RunConfig{Seed: 1, Costs: mviaPrices{}}, conformance.Programs(client, server)...))
 }
 
 // A completion that comes while a thread goes to sleep wakes it, at whatever
 // instant between its look and its sleep that is.
 func TestSleepMissesNothing(t *testing.T) {
 	const step, steps = 500 * host.Nanosecond, 100
-	client := func(e *env) error {
-		p, err := e.dial(1, vipl.VIAttributes{})
+	client := func(e *conformance.Env) error {
+		p, err := e.Dial(1, vipl.VIAttributes{})
 		if err != nil {
 			return err
 		}
-		tied, err := p.another(vipl.VIAttributes{}, 1024)
+		tied, err := p.Another(vipl.VIAttributes{}, 1024)
 		if err != nil {
 			return err
 		}
 		for i := range 2 * steps {
-			if err := p.meet(1); err != nil {
+			if err := p.Meet(1); err != nil {
 				return err
 			}
-			if err := e.t.Sleep(host.Time(i/2)*step + host.Microsecond); err != nil {
+			if err := e.T.Sleep(host.Time(i/2)*step + host.Microsecond); err != nil {
 				return err
 			}
-			if _, err := []*peer{p, tied}[i%2].send(0, 4); err != nil {
+			if _, err := []*conformance.Peer{p, tied}[i%2].Send(0, 4); err != nil {
 				return err
 			}
-			if err := p.meet(1); err != nil {
+			if err := p.Meet(1); err != nil {
 				return err
 			}
 		}
-		return p.settled(1)
+		return p.Settled(1)
 	}
-	server := func(e *env) error {
-		c, err := e.nic.CreateCQ(e.t, 1024)
+	server := func(e *conformance.Env) error {
+		c, err := e.NIC.CreateCQ(e.T, 1024)
 		if err != nil {
 			return err
 		}
 		c.SetBlocking(true)
-		p, err := e.serve(vipl.VIAttributes{Blocking: true})
+		p, err := e.Serve(vipl.VIAttributes{Blocking: true})
 		if err != nil {
 			return err
 		}
-		tied, err := p.another(vipl.VIAttributes{RecvCQ: c}, 1024)
+		tied, err := p.Another(vipl.VIAttributes{RecvCQ: c}, 1024)
 		if err != nil {
 			return err
 		}
 		for i := range 2 * steps {
-			q := []*peer{p, tied}[i%2]
-			if _, err := q.receive(0, 4); err != nil {
+			q := []*conformance.Peer{p, tied}[i%2]
+			if _, err := q.Receive(0, 4); err != nil {
 				return err
 			}
-			if err := p.meet(0); err != nil {
+			if err := p.Meet(0); err != nil {
 				return err
 			}
-			before := e.t.Now()
+			before := e.T.Now()
 			if i%2 == 0 {
-				_, err = p.vi.RecvWait(e.t, host.Second)
-			} else if _, err = c.Wait(e.t, host.Second); err == nil {
-				_, err = tied.vi.RecvDone(e.t)
+				_, err = p.VI.RecvWait(e.T, host.Second)
+			} else if _, err = c.Wait(e.T, host.Second); err == nil {
+				_, err = tied.VI.RecvDone(e.T)
 			}
 			what := fmt.Sprintf("message after %v", host.Time(i/2)*step)
-			e.is(what, err, nil)
-			e.that(fmt.Sprintf("%s: it took %v", what, e.t.Now()-before), e.t.Now()-before < promptly)
-			if err := p.meet(0); err != nil {
+			e.Is(what, err, nil)
+			e.That(fmt.Sprintf("%s: it took %v", what, e.T.Now()-before), e.T.Now()-before < conformance.Promptly)
+			if err := p.Meet(0); err != nil {
 				return err
 			}
 		}
-		return p.settled(0)
+		return p.Settled(0)
 	}
 	f, err := drivertest.New(2, 4)
 	require.NoError(t, err)
 	t.Cleanup(f.Close)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	require.NoError(t, driver.RunOn(ctx, f, driver.RunConfig{Seed: 1, Costs: mviaPrices{}}, programs(client, server)...))
+	require.NoError(t, driver.RunOn(ctx, f, driver.RunConfig{Seed: 1, Costs: mviaPrices{}}, conformance.Programs(client, server)...))
 }
 
 // What the two agents agree on is in the connection frames of both.
@@ -419,29 +421,29 @@ func TestWindowOnTheWire(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	connect := func(e *env) error {
+	connect := func(e *conformance.Env) error {
 		for _, level := range []vipl.ReliabilityLevel{vipl.Unreliable, vipl.ReliableReception} {
-			p, err := e.prepare(vipl.VIAttributes{ReliabilityLevel: level})
+			p, err := e.Prepare(vipl.VIAttributes{ReliabilityLevel: level})
 			if err != nil {
 				return err
 			}
-			run := p.again
-			if e.h.Node() == 0 {
-				run = func() error { return p.redial(1) }
+			run := p.Again
+			if e.H.Node() == 0 {
+				run = func() error { return p.Redial(1) }
 			}
 			if err := run(); err != nil {
 				return err
 			}
 		}
-		return (&peer{env: e}).meet(1 - e.h.Node())
+		return (&conformance.Peer{Env: e}).Meet(1 - e.H.Node())
 	}
-	require.NoError(t, driver.RunOn(ctx, f, driver.RunConfig{Seed: 1, Transport: driver.Transport{Window: 9, ReadLimit: 3}}, programs(connect, connect)...))
+	require.NoError(t, driver.RunOn(ctx, f, driver.RunConfig{Seed: 1, Transport: driver.Transport{Window: 9, ReadLimit: 3}}, conformance.Programs(connect, connect)...))
 	for _, kind := range []layout.ConnectionType{layout.ConnectionTypeRequest, layout.ConnectionTypeAccept} {
 		last := offers[kind][len(offers[kind])-1]
 		require.Equal(t, offer{uint8(vipl.ReliableReception), 9, 3}, last, "%v", kind)
 		require.Equal(t, offer{uint8(vipl.Unreliable), 0, 0}, offers[kind][0], "%v: an unreliable level has nothing to offer", kind)
 	}
-	err = driver.RunOn(ctx, f, driver.RunConfig{Seed: 1, Transport: driver.Transport{Window: 1000}}, programs(connect, connect)...)
+	err = driver.RunOn(ctx, f, driver.RunConfig{Seed: 1, Transport: driver.Transport{Window: 1000}}, conformance.Programs(connect, connect)...)
 	require.ErrorContains(t, err, "Window is 1000")
 }
 
@@ -459,29 +461,29 @@ func TestRetryTimeoutIsOfTheProfile(t *testing.T) {
 		reliable := vipl.VIAttributes{ReliabilityLevel: vipl.ReliableDelivery}
 		require.NoError(t, driver.RunOn(ctx, f, driver.RunConfig{
 			Seed: 1, Fabric: c, Transport: driver.Transport{RetryLimit: 1, RetryTimeout: host.Millisecond},
-		}, programs(func(e *env) error {
-			p, err := e.dial(1, reliable)
+		}, conformance.Programs(func(e *conformance.Env) error {
+			p, err := e.Dial(1, reliable)
 			if err != nil {
 				return err
 			}
-			if err := p.meet(1); err != nil {
+			if err := p.Meet(1); err != nil {
 				return err
 			}
 			cut = true
-			began := e.t.Now()
-			if _, err := p.send(0, 4); err != nil {
+			began := e.T.Now()
+			if _, err := p.Send(0, 4); err != nil {
 				return err
 			}
-			_, err = p.vi.SendWait(e.t, host.Second)
-			e.is("nothing comes through", err, vipl.ErrDescriptor)
-			after = e.t.Now() - began
+			_, err = p.VI.SendWait(e.T, host.Second)
+			e.Is("nothing comes through", err, vipl.ErrDescriptor)
+			after = e.T.Now() - began
 			return nil
-		}, func(e *env) error {
-			p, err := e.serve(reliable)
+		}, func(e *conformance.Env) error {
+			p, err := e.Serve(reliable)
 			if err != nil {
 				return err
 			}
-			return p.meet(0)
+			return p.Meet(0)
 		})...))
 		return after
 	}
@@ -490,3 +492,5 @@ func TestRetryTimeoutIsOfTheProfile(t *testing.T) {
 		require.InDelta(t, 2, float64(breaks(c))/float64(base), 0.05, "%+v", c)
 	}
 }
+
+func errOf[T any](_ T, err error) error { return err }

@@ -38,17 +38,21 @@ const (
 
 // Rooms is the twin of the table in docs/explanation/rooms.md.
 var Rooms = map[string]Room{
-	"layout":     {Library: true},
-	"params":     {Uses: []string{"layout"}, Library: true},
-	"att":        {Uses: []string{"layout"}, Library: true},
-	"sim":        {Uses: []string{"layout", "params"}, External: []string{sys}, Library: true},
-	"host":       {Uses: []string{"layout$", "sim/bridge"}, External: []string{sys}, Library: true},
-	"driver":     {Uses: []string{"layout", "params$", "att", "sim$", "sim/bridge", "host"}, External: []string{sys}, Library: true},
-	"vipl":       {Uses: []string{"layout", "host", "driver"}, External: []string{sys}, Library: true},
-	"vipl/model": {Uses: []string{"layout$"}, Library: true},
-	"bench":      {Uses: []string{"layout", "params", "sim", "att", "host", "driver", "vipl"}, External: []string{sys, "github.com/google/gopacket"}, Library: true},
-	"tools":      {Uses: []string{"layout", "params", "sim", "att", "host", "driver", "vipl", "bench"}, External: []string{sys, "golang.org/x/term", "github.com/spf13/cobra", "github.com/spf13/pflag"}},
-	"examples":   {Uses: []string{"sim$", "host", "driver", "vipl", "bench$"}},
+	"layout":   {Library: true},
+	"params":   {Uses: []string{"layout"}, Library: true},
+	"att":      {Uses: []string{"layout"}, Library: true},
+	"sim":      {Uses: []string{"layout", "params"}, External: []string{sys}, Library: true},
+	"host":     {Uses: []string{"layout$", "sim/bridge"}, External: []string{sys}, Library: true},
+	"driver":   {Uses: []string{"layout", "params$", "att", "sim$", "sim/bridge", "host"}, External: []string{sys}, Library: true},
+	"vipl":     {Uses: []string{"layout", "host", "driver"}, External: []string{sys}, Library: true},
+	"bench":    {Uses: []string{"layout", "params", "sim", "att", "host", "driver", "vipl"}, External: []string{sys, "github.com/google/gopacket"}, Library: true},
+	"tools":    {Uses: []string{"layout", "params", "sim", "att", "host", "driver", "vipl", "conformance", "bench"}, External: []string{sys, "golang.org/x/term", "github.com/spf13/cobra", "github.com/spf13/pflag"}},
+	"examples": {Uses: []string{"sim$", "host", "driver", "vipl", "bench$"}},
+
+	// The suite, what runs programs in tests, and the reference model.
+	"conformance":             {Uses: []string{"layout", "host", "fabric", "driver", "vipl", "sim$", "sim/bridge"}, Library: true},
+	"conformance/conformtest": {Uses: []string{"layout", "host", "fabric", "driver", "sim$", "sim/bridge"}, External: []string{"github.com/stretchr/testify"}, Library: true},
+	"conformance/model":       {Uses: []string{"layout$"}, Library: true},
 
 	// Apart from driver, which need not carry a TCP/IP stack.
 	"driver/tcpip": {Uses: []string{"host", "driver$"}, External: []string{"gvisor.dev/gvisor"}, Library: true},

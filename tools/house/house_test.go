@@ -100,7 +100,7 @@ func TestPaperBesideTheCode(t *testing.T) {
 	require.Empty(t, gone, "docs/explanation/paper.md names modules that rtl/ does not have")
 	require.Empty(t, missing, "docs/explanation/paper.md: say what block of the paper these modules of rtl/ belong to")
 
-	inTree := regexp.MustCompile("`((?:att|bench|driver|examples|layout|params|rtl|sim|tools|vipl)/[a-z0-9_./-]*)`")
+	inTree := regexp.MustCompile("`((?:att|bench|conformance|driver|examples|layout|params|rtl|sim|tools|vipl)/[a-z0-9_./-]*)`")
 	for _, page := range []string{"docs/explanation/paper.md", "docs/explanation/sources.md", "docs/explanation/reproduction.md"} {
 		for _, m := range inTree.FindAllStringSubmatch(read(page), -1) {
 			_, err := os.Stat(filepath.Join(root(t), m[1]))
@@ -132,11 +132,11 @@ func TestRulesCatch(t *testing.T) {
 		{"att uses params", "att/a.go", goHead + "import \"hvia/params\"\n", "att/ may use"},
 		{"driver uses the builder", "driver/a.go", goHead + "import \"hvia/sim/verilate\"\n", "driver/ may use"},
 		{"vipl uses sim", "vipl/a.go", goHead + "import \"hvia/sim\"\n", "vipl/ may use"},
-		{"vipl uses its model", "vipl/a.go", goHead + "import \"hvia/vipl/model\"\n", ""},
-		{"the model uses layout", "vipl/model/a.go", goHead + "import \"hvia/layout\"\n", ""},
-		{"the model uses driver", "vipl/model/a.go", goHead + "import \"hvia/driver\"\n", "vipl/model/ may use"},
-		{"the model uses vipl", "vipl/model/a.go", goHead + "import \"hvia/vipl\"\n", "vipl/model/ may use"},
-		{"the model prints", "vipl/model/a.go", goHead + "import \"fmt\"\n\nfunc f() { fmt.Println() }\n", "prints nothing"},
+		{"vipl uses the model", "vipl/a.go", goHead + "import \"hvia/conformance/model\"\n", "vipl/ may use"},
+		{"the model uses layout", "conformance/model/a.go", goHead + "import \"hvia/layout\"\n", ""},
+		{"the model uses driver", "conformance/model/a.go", goHead + "import \"hvia/driver\"\n", "conformance/model/ may use"},
+		{"the model uses vipl", "conformance/model/a.go", goHead + "import \"hvia/vipl\"\n", "conformance/model/ may use"},
+		{"the model prints", "conformance/model/a.go", goHead + "import \"fmt\"\n\nfunc f() { fmt.Println() }\n", "prints nothing"},
 		{"sim uses vipl", "sim/a.go", goHead + "import \"hvia/vipl\"\n", "sim/ may use"},
 		{"name that only begins like a room", "params/a.go", goHead + "import \"hvia/layouts\"\n", "params/ may use"},
 		{"a test may", "att/a_test.go", goHead + "import \"hvia/driver\"\n", ""},

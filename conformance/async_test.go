@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package conformance
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"hvia/conformance/conformtest"
+	"hvia/driver"
+	"hvia/layout"
+	"hvia/vipl"
+)
+
+func TestEveryLostConnectionIsReported(t *testing.T) {
+	conformtest.OnDevices(t, func(t *testing.T, d driver.Device) {
+		for _, s := range lostCases {
+			t.Run(s.Name, func(t *testing.T) { runFake(t, d, nil, MainsOf(s)...) })
+		}
+	})
+}
+
+func TestEveryLostConnectionIsReportedOnTheCard(t *testing.T) {
+	conformtest.NeedsSimulator(t)
+	start := time.Now()
+	runCard(t, conformtest.Seed(t), MainsOf(lostCases[0])...)
+	t.Logf("wall %v", time.Since(start).Round(time.Millisecond))
+}
+
+// Errors that repeat without a limit, here messages without a receive descriptor,
+// are dropped while many wait. Their number is reported where they are missing.
+func TestDroppedErrorsAreReported(t *testing.T) {
+	conformtest.OnDevices(t, func(t *testing.T, d driver.Device) {
+		for _, handled := range []bool{false, true} {
+			t.Run(fmt.Sprintf("handler %v", handled), func(t *testing.T) {
+				runFake(t, d, nil, func(e *Env) error {
+					p, err := e.Dial(1, Writable)
+					if err != nil {
+						return err
+					}
+					for range 2 {
+						if err := p.Meet(1); err != nil {
+							return err
+						}
+						for range droppedMessages {
+							d, err := p.Send(0, 4)
+							if err != nil {
+								return err
+							}
+							p.Sent("a message", d, outcome{operation: layout.StatusOperationSend, length: 4})
+						}
+						if err := p.Meet(1); err != nil {
+							return err
+						}
+					}
+					return p.Settled(1)
+				}, func(e *Env) error {
+					p, err := e.Serve(Writable)
+					if err != nil {
+						return err
+					}
+					for range 2 { // it overflows again after it was fetched
+						for range 2 {
+							if err := p.Meet(0); err != nil {
+								return err
+							}
+						}
+						if err := p.Quiet(); err != nil {
+							return err
+						}
+						collect := e.fetchErrors
+						if handled {
+							collect = e.handleErrors
+						}
+						told, err := collect(func(told []vipl.AsyncError) bool { return errorsIn(told) >= droppedMessages })
+						if err != nil {
+							return err
+						}
+						e.Is("default", e.NIC.ErrorCallback(nil), nil)
+						e.That(fmt.Sprintf("%d errors, those dropped included", errorsIn(told)), errorsIn(told) == droppedMessages)
+						if len(told) == 0 {
+							return nil
+						}
+						last := told[len(told)-1]
+						e.That(fmt.Sprintf("the last one reports the overflow: %+v", last), last.Code == layout.AsyncErrorOverflow && last.VI == -1 && last.Lost > 1)
+						for _, a := range told[:len(told)-1] {
+							e.That(fmt.Sprintf("an empty queue: %+v", a), a.Code == layout.AsyncErrorReceiveQueueEmpty && a.VI == p.VI.Index() && a.Lost == 0)
+						}
+					}
+					p.InState("the VI goes on", vipl.Connected)
+					return p.Settled(0)
+				})
+			})
+		}
+	})
+}

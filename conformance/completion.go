@@ -1,0 +1,854 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package conformance
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"slices"
+
+	"hvia/host"
+	"hvia/layout"
+	"hvia/vipl"
+)
+
+// completionScenarios are those of completion queues, notifications and waits that
+// sleep.
+var completionScenarios = []Scenario{
+	{"completion queue", queuedClient, queuedServer},
+	{"life of completion queues", cqLifeClient, nil},
+	{"completion queue resized under traffic", resizeClient, resizeServer},
+	{"completion queue overrun", overrunClient, overrunServer},
+	{"flushed into completion queues", flushedClient, flushedServer},
+	{"notifications", notifyClient, notifyServer},
+	{"waits that sleep", sleepClient, sleepServer},
+}
+
+func init() {
+	Scenarios = append(Scenarios, completionScenarios...)
+	for _, s := range completionScenarios {
+		features[s.Name] = func(a vipl.NICAttributes) bool { return a.MaxCQ > 0 }
+	}
+}
+
+// another makes one more VI that shares the peer's memory, and connects it: the
+// client dials, the server accepts.
+func (p *Peer) Another(a vipl.VIAttributes, first int) (*Peer, error) {
+	q := &Peer{Env: p.Env, Mem: p.Mem, descriptors: p.descriptors, posted: first}
+	var err error
+	if q.VI, err = p.NIC.CreateVI(p.T, a); err != nil {
+		return nil, err
+	}
+	if p.H.Node() == 0 {
+		return q, q.Redial(1)
+	}
+	return q, q.Again()
+}
+
+// entry waits for an entry and checks what it names.
+func (e *Env) Entry(what string, c *vipl.CQ, vi *vipl.VI, receive bool) {
+	got, err := c.Wait(e.T, host.Second)
+	e.Is(what, err, nil)
+	e.That(fmt.Sprintf("%s: the entry names the right queue", what), err != nil || got == vipl.Completion{VI: vi, Receive: receive})
+}
+
+// nothing checks that a completion queue is empty.
+func (e *Env) nothing(what string, c *vipl.CQ) {
+	got, err := c.Done(e.T)
+	e.Is(what, err, vipl.ErrNotDone)
+	e.That(what+": no VI with it", got.VI == nil)
+}
+
+// taken takes the head of a queue whose entry has come: it must be done.
+func (p *Peer) taken(what string, receive bool, want *vipl.Descriptor, o outcome) {
+	take := p.VI.SendDone
+	if receive {
+		take = p.VI.RecvDone
+	}
+	d, err := take(p.T)
+	p.Completed(what, d, want, err, o)
+}
+
+const queuedMessages = 48
+
+// queuedClient sends over two VIs in turn, and gets an answer to each message.
+func queuedClient(e *Env) error {
+	p, err := e.Dial(1, Writable)
+	if err != nil {
+		return err
+	}
+	other, err := p.Another(Writable, 1024)
+	if err != nil {
+		return err
+	}
+	for i := range queuedMessages {
+		q := []*Peer{p, other}[i%2]
+		n := 1 + i*97%3000
+		answer, err := q.Receive(40000, 16)
+		if err != nil {
+			return err
+		}
+		if i == 0 {
+			if err := p.Meet(1); err != nil {
+				return err
+			}
+		}
+		copy(p.Mem.Bytes(), Pattern(n, i))
+		d, err := q.Send(0, n)
+		if err != nil {
+			return err
+		}
+		q.Sent(fmt.Sprintf("message %d", i), d, outcome{operation: layout.StatusOperationSend, length: n})
+		q.Take(fmt.Sprintf("answer %d", i), answer, Received(8))
+	}
+	return p.Settled(1)
+}
+
+// queuedServer has one completion queue for both queues of two VIs.
+func queuedServer(e *Env) error {
+	c, err := e.NIC.CreateCQ(e.T, 100)
+	if err != nil {
+		return err
+	}
+	e.That(fmt.Sprintf("room for 100, rounded up, not %d", c.Entries()), c.Entries() == 128)
+	tied := vipl.VIAttributes{EnableRDMAWrite: true, SendCQ: c, RecvCQ: c}
+	p, err := e.Serve(tied)
+	if err != nil {
+		return err
+	}
+	other, err := p.Another(tied, 1024)
+	if err != nil {
+		return err
+	}
+	e.nothing("nothing was posted", c)
+	_, err = c.Wait(e.T, 10*host.Microsecond)
+	e.Is("a wait in vain", err, vipl.ErrTimeout)
+	receives := map[*Peer]*vipl.Descriptor{}
+	for i, q := range []*Peer{p, other} {
+		if receives[q], err = q.Receive(4096*i, 4096); err != nil {
+			return err
+		}
+	}
+	e.nothing("nothing has come", c)
+	_, err = p.VI.RecvWait(e.T, host.Second)
+	e.Is("wait on a tied receive queue", err, vipl.ErrResource)
+	_, err = p.VI.SendWait(e.T, host.Second)
+	e.Is("wait on a tied send queue", err, vipl.ErrResource)
+	e.Is("notify on a tied queue", p.VI.RecvNotify(e.T, func(*host.Thread, *vipl.VI, *vipl.Descriptor) {}), vipl.ErrResource)
+	if err := p.Meet(0); err != nil {
+		return err
+	}
+	for i := range queuedMessages {
+		what := fmt.Sprintf("message %d", i)
+		q := []*Peer{p, other}[i%2]
+		n := 1 + i*97%3000
+		e.Entry(what, c, q.VI, true)
+		q.taken(what, true, receives[q], Received(n))
+		e.That(what+": its bytes", bytes.Equal(p.Mem.Bytes()[4096*(i%2):][:n], Pattern(n, i)))
+		// The client sends again when it has the answer, not before.
+		e.nothing(what+": one entry for each completion", c)
+		if receives[q], err = q.Receive(4096*(i%2), 4096); err != nil {
+			return err
+		}
+		answer, err := q.Send(32768, 8)
+		if err != nil {
+			return err
+		}
+		e.Entry(what+": its answer", c, q.VI, false)
+		q.taken(what+": its answer", false, answer, outcome{operation: layout.StatusOperationSend, length: 8})
+	}
+	e.nothing("one entry for each answer", c)
+	e.Is("destroy while VIs are tied to it", c.Destroy(e.T), vipl.ErrResource)
+	return p.Settled(0)
+}
+
+// cqLifeClient makes and destroys completion queues.
+func cqLifeClient(e *Env) error {
+	create := func(n int) error { return second(e.NIC.CreateCQ(e.T, n)) }
+	q := e.NIC.Query()
+	e.Is("no entries", create(0), vipl.ErrInvalidParameter)
+	e.Is("fewer", create(-1), vipl.ErrInvalidParameter)
+	e.Is("too many", create(q.MaxCQEntries+1), vipl.ErrResource)
+	largest, err := e.NIC.CreateCQ(e.T, q.MaxCQEntries)
+	if err != nil {
+		return err
+	}
+	e.That("as many as there may be", largest.Entries() == q.MaxCQEntries)
+	e.Is("destroy", largest.Destroy(e.T), nil)
+	e.Is("again", largest.Destroy(e.T), vipl.ErrInvalidParameter)
+	_, err = largest.Done(e.T)
+	e.Is("done on what was destroyed", err, vipl.ErrInvalidParameter)
+	_, err = largest.Wait(e.T, host.Second)
+	e.Is("wait on it", err, vipl.ErrInvalidParameter)
+	e.Is("resize it", largest.Resize(e.T, 4), vipl.ErrInvalidParameter)
+	e.Is("notify on it", largest.Notify(e.T, func(*host.Thread, vipl.Completion) {}), vipl.ErrInvalidParameter)
+	e.Is("a VI on it", second(e.NIC.CreateVI(e.T, vipl.VIAttributes{RecvCQ: largest})), vipl.ErrInvalidParameter)
+
+	c, err := e.NIC.CreateCQ(e.T, 1)
+	if err != nil {
+		return err
+	}
+	e.That("at least 1", c.Entries() >= 1)
+	e.Is("no handler", c.Notify(e.T, nil), vipl.ErrInvalidParameter)
+	for _, bad := range []int{0, -1} {
+		e.Is("resize to nothing", c.Resize(e.T, bad), vipl.ErrInvalidParameter)
+	}
+	e.Is("resize to too many", c.Resize(e.T, q.MaxCQEntries+1), vipl.ErrResource)
+	e.Is("resize", c.Resize(e.T, 33), nil)
+	e.That("as resized", c.Entries() == 64)
+	stranger, err := vipl.OpenNIC(e.T, e.H)
+	if err != nil {
+		return err
+	}
+	e.Is("a completion queue of another handle", second(stranger.CreateVI(e.T, vipl.VIAttributes{SendCQ: c})), vipl.ErrInvalidParameter)
+	foreign, err := stranger.CreateCQ(e.T, 4)
+	if err != nil {
+		return err
+	}
+	v, err := e.NIC.CreateVI(e.T, vipl.VIAttributes{SendCQ: c, Blocking: true})
+	if err != nil {
+		return err
+	}
+	info, err := v.Query(e.T)
+	e.Is("query", err, nil)
+	e.That("tied as asked", info.Attributes.SendCQ == c && info.Attributes.RecvCQ == nil && info.Attributes.Blocking)
+	e.Is("another one for a VI that has one", v.SetAttributes(e.T, vipl.VIAttributes{SendCQ: foreign}), vipl.ErrInvalidParameter)
+	e.Is("one for a queue that has none", v.SetAttributes(e.T, vipl.VIAttributes{RecvCQ: c}), vipl.ErrInvalidParameter)
+	e.Is("other attributes", v.SetAttributes(e.T, vipl.VIAttributes{EnableRDMAWrite: true}), nil)
+	info, err = v.Query(e.T)
+	e.Is("query", err, nil)
+	e.That("still tied", info.Attributes.SendCQ == c && info.Attributes.EnableRDMAWrite && !info.Attributes.Blocking)
+	e.Is("destroy while tied", c.Destroy(e.T), vipl.ErrResource)
+	e.Is("destroy the VI", v.Destroy(e.T), nil)
+	e.Is("destroy", c.Destroy(e.T), nil)
+	e.Is("close the other handle", stranger.Close(e.T), nil)
+	_, err = foreign.Done(e.T)
+	e.Is("done after the handle was closed", err, vipl.ErrInvalidParameter)
+
+	// All of the card, then one more.
+	var made []*vipl.CQ
+	for range q.MaxCQ {
+		c, err := e.NIC.CreateCQ(e.T, 2)
+		if err != nil {
+			return fmt.Errorf("completion queue %d: %w", len(made), err)
+		}
+		made = append(made, c)
+	}
+	e.Is("one more than there are", create(2), vipl.ErrResource)
+	e.Is("destroy one", made[q.MaxCQ/2].Destroy(e.T), nil)
+	e.Is("room again", create(2), nil)
+	return nil // the rest goes with the handle
+}
+
+const (
+	resizeRounds = 12
+	resizeBurst  = 24
+)
+
+// resizeClient sends bursts; each may be sent when the server has room.
+func resizeClient(e *Env) error {
+	p, err := e.Dial(1, Writable)
+	if err != nil {
+		return err
+	}
+	for round := range resizeRounds {
+		if err := p.Meet(1); err != nil {
+			return err
+		}
+		for i := range resizeBurst {
+			copy(p.Mem.Bytes()[64*i:], []byte{byte(round), byte(i)})
+			d, err := p.Send(64*i, 2)
+			if err != nil {
+				return err
+			}
+			p.Sent("a message", d, outcome{operation: layout.StatusOperationSend, length: 2})
+		}
+	}
+	return p.Settled(1)
+}
+
+// resizeServer gives its completion queue another size while messages come, and
+// misses none.
+func resizeServer(e *Env) error {
+	c, err := e.NIC.CreateCQ(e.T, resizeBurst)
+	if err != nil {
+		return err
+	}
+	p, err := e.Serve(vipl.VIAttributes{RecvCQ: c})
+	if err != nil {
+		return err
+	}
+	sizes := []int{64, 32, 4096, 33, 1024}
+	for round := range resizeRounds {
+		var posted []*vipl.Descriptor
+		for i := range resizeBurst {
+			d, err := p.Receive(64*i, 2)
+			if err != nil {
+				return err
+			}
+			posted = append(posted, d)
+		}
+		if err := p.Meet(0); err != nil {
+			return err
+		}
+		for i, want := range posted {
+			if i%(2+round) == round%3 {
+				e.Is("resize", c.Resize(e.T, sizes[(round+i)%len(sizes)]), nil)
+			}
+			what := fmt.Sprintf("round %d, message %d", round, i)
+			e.Entry(what, c, p.VI, true)
+			p.taken(what, true, want, Received(2))
+			e.That(what+": its bytes", bytes.Equal(p.Mem.Bytes()[64*i:][:2], []byte{byte(round), byte(i)}))
+		}
+		e.nothing("no entry twice", c)
+	}
+	_, err = e.NIC.NextError(e.T)
+	e.Is("nothing asynchronous", err, vipl.ErrNotDone)
+	return p.Settled(0)
+}
+
+const overrunMessages = 5
+
+func overrunClient(e *Env) error {
+	p, err := e.Dial(1, Writable)
+	if err != nil {
+		return err
+	}
+	for range 2 {
+		if err := p.Meet(1); err != nil {
+			return err
+		}
+		for range overrunMessages {
+			d, err := p.Send(0, 4)
+			if err != nil {
+				return err
+			}
+			p.Sent("a message", d, outcome{operation: layout.StatusOperationSend, length: 4})
+		}
+	}
+	return p.Settled(1)
+}
+
+// overrunServer has too small a completion queue: entries are lost and told, and
+// nothing else.
+func overrunServer(e *Env) error {
+	c, err := e.NIC.CreateCQ(e.T, 2)
+	if err != nil {
+		return err
+	}
+	p, err := e.Serve(vipl.VIAttributes{RecvCQ: c})
+	if err != nil {
+		return err
+	}
+	var told []vipl.ErrorDescriptor
+	for round := range 2 {
+		if round == 1 {
+			e.Is("handler", e.NIC.ErrorCallback(func(_ *host.Thread, d vipl.ErrorDescriptor) { told = append(told, d) }), nil)
+		}
+		var posted []*vipl.Descriptor
+		for range overrunMessages {
+			d, err := p.Receive(0, 4)
+			if err != nil {
+				return err
+			}
+			posted = append(posted, d)
+		}
+		if err := p.Meet(0); err != nil {
+			return err
+		}
+		if err := p.Quiet(); err != nil {
+			return err
+		}
+		for range c.Entries() {
+			e.Entry("what had room", c, p.VI, true)
+		}
+		e.nothing("the rest was lost", c)
+		for _, d := range posted {
+			p.taken("lost or not, the descriptor is complete", true, d, Received(4))
+		}
+		for range overrunMessages - c.Entries() {
+			if round == 0 {
+				p.Asynchronous("an entry was lost", layout.AsyncErrorCompletionQueueOverrun, p.VI)
+			}
+		}
+	}
+	e.That(fmt.Sprintf("told of each: %v", told), len(told) == overrunMessages-c.Entries())
+	for _, d := range told {
+		e.That(fmt.Sprintf("as what it is: %+v", d),
+			d.Resource == vipl.ResourceCQ && d.Code == layout.AsyncErrorCatastrophic && d.CQ == c && d.VI == p.VI)
+	}
+	p.InState("the VI goes on", vipl.Connected)
+	return p.Settled(0)
+}
+
+// flushedClient has every way of flushing enter its descriptors into completion
+// queues, those that the card has never seen included.
+func flushedClient(e *Env) error {
+	sends, err := e.NIC.CreateCQ(e.T, 64)
+	if err != nil {
+		return err
+	}
+	receives, err := e.NIC.CreateCQ(e.T, 64)
+	if err != nil {
+		return err
+	}
+	p, err := e.Dial(1, vipl.VIAttributes{SendCQ: sends, RecvCQ: receives})
+	if err != nil {
+		return err
+	}
+	flushed := func(what string, n int, receive bool) {
+		c := sends
+		take := p.VI.SendDone
+		if receive {
+			c, take = receives, p.VI.RecvDone
+		}
+		for i := range n {
+			e.Entry(fmt.Sprintf("%s, entry %d", what, i), c, p.VI, receive)
+			d, err := take(e.T)
+			e.Flushed(what, d, err)
+		}
+		e.nothing(what+": no more entries", c)
+	}
+	post := func(n int) error {
+		for range n {
+			if _, err := p.Receive(0, 4); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+
+	// A disconnect.
+	if err := post(5); err != nil {
+		return err
+	}
+	e.Is("disconnect", p.VI.Disconnect(e.T), nil)
+	flushed("a disconnect", 5, true)
+	// Sends on an idle VI.
+	for range 3 {
+		if _, err := p.Send(0, 4); err != nil {
+			return err
+		}
+	}
+	flushed("posted while idle", 3, false)
+
+	// A receive that the card cannot reach hides those behind it.
+	if err := p.Redial(1); err != nil {
+		return err
+	}
+	if err := post(2); err != nil {
+		return err
+	}
+	hidden := p.Next()
+	if err := hidden.SetReceive(p.Mem.Segment(0, 4)); err != nil {
+		return err
+	}
+	hidden.Handle ^= 0x20
+	if err := p.VI.PostRecv(e.T, hidden); err != nil {
+		return err
+	}
+	if err := post(2); err != nil {
+		return err
+	}
+	if err := p.Meet(1); err != nil { // the server sends two messages
+		return err
+	}
+	for range 2 {
+		e.Entry("what came before", receives, p.VI, true)
+		_, err := p.VI.RecvDone(e.T)
+		e.Is("what came before", err, nil)
+	}
+	flushed("behind a descriptor that cannot be reached", 3, true)
+	p.Asynchronous("it is told", layout.AsyncErrorPostDescriptor, p.VI)
+	p.InState("broken", vipl.ErrorState)
+	if err := post(2); err != nil {
+		return err
+	}
+	flushed("posted in the error state", 2, true)
+	if _, err := p.Send(0, 4); err != nil {
+		return err
+	}
+	flushed("sent in the error state", 1, false)
+
+	// The peer leaves while a thread waits.
+	e.Is("disconnect", p.VI.Disconnect(e.T), nil)
+	if err := p.Redial(1); err != nil {
+		return err
+	}
+	if err := post(3); err != nil {
+		return err
+	}
+	if err := p.Meet(1); err != nil {
+		return err
+	}
+	flushed("the peer left", 3, true)
+	p.Asynchronous("it is told", layout.AsyncErrorConnectionLost, p.VI)
+
+	// What the library completes comes behind what the card has completed before.
+	e.Is("disconnect", p.VI.Disconnect(e.T), nil)
+	if err := post(1); err != nil {
+		return err
+	}
+	other := &Peer{Env: e, Mem: p.Mem, descriptors: p.descriptors, posted: 1024}
+	if other.VI, err = e.NIC.CreateVI(e.T, vipl.VIAttributes{RecvCQ: receives}); err != nil {
+		return err
+	}
+	e.Is("disconnect", p.VI.Disconnect(e.T), nil) // flushes
+	unread := other.Next()
+	if err := unread.SetReceive(); err != nil {
+		return err
+	}
+	unread.Handle ^= 0x20
+	if err := other.VI.PostRecv(e.T, unread); err != nil {
+		return err
+	}
+	other.Asynchronous("it cannot be read", layout.AsyncErrorPostDescriptor, other.VI)
+	d, err := other.VI.RecvDone(e.T)
+	e.Flushed("it cannot be read", d, err)
+	e.Entry("flushed by the card", receives, p.VI, true)
+	e.Entry("flushed by the library", receives, other.VI, true)
+	e.nothing("no more entries", receives)
+	d, err = p.VI.RecvDone(e.T)
+	e.Flushed("flushed by the card", d, err)
+	e.Is("disconnect", other.VI.Disconnect(e.T), nil)
+	e.Is("destroy", other.VI.Destroy(e.T), nil)
+
+	// Entries of a VI that is gone are gone.
+	if err := post(3); err != nil {
+		return err
+	}
+	e.Is("disconnect", p.VI.Disconnect(e.T), nil)
+	for range 3 {
+		d, err := p.VI.RecvDone(e.T)
+		e.Flushed("taken without its entry", d, err)
+	}
+	e.Is("destroy the VI", p.VI.Destroy(e.T), nil)
+	e.nothing("its entries are gone", receives)
+	for _, c := range []*vipl.CQ{sends, receives} {
+		e.Is("destroy", c.Destroy(e.T), nil)
+	}
+	return p.Settled(1)
+}
+
+func flushedServer(e *Env) error {
+	p, err := e.Serve(vipl.VIAttributes{})
+	if err != nil {
+		return err
+	}
+	if err := p.lost(); err != nil {
+		return err
+	}
+	if err := p.Again(); err != nil {
+		return err
+	}
+	if err := p.Meet(0); err != nil {
+		return err
+	}
+	for range 2 {
+		d, err := p.Send(0, 4)
+		if err != nil {
+			return err
+		}
+		p.Sent("a message", d, outcome{operation: layout.StatusOperationSend, length: 4})
+	}
+	if err := p.lost(); err != nil {
+		return err
+	}
+	if err := p.Again(); err != nil {
+		return err
+	}
+	if err := p.Meet(0); err != nil {
+		return err
+	}
+	if err := p.T.Sleep(50 * host.Microsecond); err != nil {
+		return err
+	}
+	e.Is("disconnect", p.VI.Disconnect(e.T), nil)
+	return p.Settled(0)
+}
+
+const notified = 6
+
+// notifyClient sends when it is told to, at a distance at which each message is
+// an interrupt of its own.
+func notifyClient(e *Env) error {
+	p, err := e.Dial(1, Writable)
+	if err != nil {
+		return err
+	}
+	other, err := p.Another(Writable, 1024)
+	if err != nil {
+		return err
+	}
+	for _, q := range []*Peer{p, other, p} {
+		if err := p.Meet(1); err != nil {
+			return err
+		}
+		for range notified {
+			d, err := q.Send(0, 4)
+			if err != nil {
+				return err
+			}
+			q.Sent("a message", d, outcome{operation: layout.StatusOperationSend, length: 4})
+			if err := e.T.Sleep(100 * host.Microsecond); err != nil {
+				return err
+			}
+		}
+	}
+	return p.Settled(1)
+}
+
+func notifyServer(e *Env) error {
+	c, err := e.NIC.CreateCQ(e.T, 64)
+	if err != nil {
+		return err
+	}
+	p, err := e.Serve(Writable)
+	if err != nil {
+		return err
+	}
+	tied, err := p.Another(vipl.VIAttributes{RecvCQ: c}, 1024)
+	if err != nil {
+		return err
+	}
+	e.Is("no handler", p.VI.RecvNotify(e.T, nil), vipl.ErrInvalidParameter)
+	e.Is("nothing registered", e.NIC.NotifyWait(e.T, 10*host.Microsecond), vipl.ErrTimeout)
+
+	// One registration is one completion, in order.
+	var posted, told []*vipl.Descriptor
+	var calls []int
+	register := func(number int) {
+		e.Is("register", p.VI.RecvNotify(e.T, func(t *host.Thread, v *vipl.VI, d *vipl.Descriptor) {
+			e.That("on the thread of the call, with its VI", t == e.T && v == p.VI)
+			told, calls = append(told, d), append(calls, number)
+		}), nil)
+	}
+	for range notified {
+		d, err := p.Receive(0, 4)
+		if err != nil {
+			return err
+		}
+		posted = append(posted, d)
+	}
+	for i := range notified - 2 {
+		register(i)
+	}
+	e.That("nothing has come", len(told) == 0)
+	if err := p.Meet(0); err != nil {
+		return err
+	}
+	for len(told) < notified-2 {
+		before := len(told)
+		if err := e.NIC.NotifyWait(e.T, host.Second); err != nil {
+			return fmt.Errorf("notification %d: %w", before, err)
+		}
+		e.That("as many as were told of", len(told) > before)
+	}
+	if err := p.Quiet(); err != nil {
+		return err
+	}
+	e.Is("no registration is left", e.NIC.NotifyWait(e.T, 10*host.Microsecond), vipl.ErrTimeout)
+	// What is there already is told at once.
+	register(notified - 2)
+	register(notified - 1)
+	e.That(fmt.Sprintf("all in order: %v", calls), slices.Equal(told, posted) && slices.IsSorted(calls) && len(calls) == notified)
+	for _, d := range told {
+		e.That("complete", d.Status().Done() && !d.Status().Failed() && d.Length() == 4)
+	}
+	_, err = p.VI.RecvDone(e.T)
+	e.Is("they were taken", err, vipl.ErrDescriptor)
+
+	// A completion queue, with a handler that registers itself again.
+	for range notified {
+		if _, err := tied.Receive(0, 4); err != nil {
+			return err
+		}
+	}
+	entries := 0
+	var handler func(*host.Thread, vipl.Completion)
+	handler = func(t *host.Thread, got vipl.Completion) {
+		e.That("the right queue", got == vipl.Completion{VI: tied.VI, Receive: true})
+		_, err := got.Done(t)
+		e.Is("its descriptor is complete", err, nil)
+		entries++
+		e.Is("register again", c.Notify(t, handler), nil)
+	}
+	e.Is("register", c.Notify(e.T, handler), nil)
+	if err := p.Meet(0); err != nil {
+		return err
+	}
+	for entries < notified {
+		if err := e.NIC.NotifyWait(e.T, host.Second); err != nil {
+			return fmt.Errorf("entry %d: %w", entries, err)
+		}
+	}
+	e.Is("disconnect", tied.VI.Disconnect(e.T), nil)
+	e.Is("destroy the VI", tied.VI.Destroy(e.T), nil)
+	e.Is("destroying the completion queue cancels", c.Destroy(e.T), nil)
+	// Its number is used again, and its registration is not served any more.
+	again, err := e.NIC.CreateCQ(e.T, 4)
+	if err != nil {
+		return err
+	}
+	idle := &Peer{Env: e, Mem: p.Mem, descriptors: p.descriptors, posted: 1024}
+	if idle.VI, err = e.NIC.CreateVI(e.T, vipl.VIAttributes{RecvCQ: again}); err != nil {
+		return err
+	}
+	if _, err := idle.Receive(0, 4); err != nil {
+		return err
+	}
+	flushes := 0
+	e.Is("register", again.Notify(e.T, func(_ *host.Thread, got vipl.Completion) {
+		e.That("of the new one", got == vipl.Completion{VI: idle.VI, Receive: true})
+		flushes++
+	}), nil)
+	e.Is("disconnect", idle.VI.Disconnect(e.T), nil)
+	if flushes == 0 {
+		e.Is("a flushed descriptor has its entry", e.NIC.NotifyWait(e.T, host.Second), nil)
+	}
+	e.That("one entry", flushes == 1)
+	d, err := idle.VI.RecvDone(e.T)
+	e.Flushed("on an idle VI", d, err)
+	e.Is("destroy", idle.VI.Destroy(e.T), nil)
+	e.Is("destroy", again.Destroy(e.T), nil)
+
+	// A wait on another queue calls handlers too; a broken VI ends all.
+	if posted, told, calls = nil, nil, nil; true {
+		for range notified + 1 {
+			d, err := p.Receive(0, 4)
+			if err != nil {
+				return err
+			}
+			posted = append(posted, d)
+		}
+	}
+	for i := range notified + 1 {
+		register(i)
+	}
+	if err := p.Meet(0); err != nil {
+		return err
+	}
+	err = p.Mem.Poll(e.T, 8000, 4, 2*host.Millisecond, func() bool { return len(told) == notified })
+	e.That("poll ends by its timeout", err == nil || errors.Is(err, vipl.ErrTimeout))
+	for len(told) < notified {
+		if err := e.NIC.NotifyWait(e.T, host.Second); err != nil {
+			return fmt.Errorf("notification %d: %w", len(told), err)
+		}
+	}
+	e.That("in order", slices.Equal(told, posted[:notified]))
+	e.Is("disconnect", p.VI.Disconnect(e.T), nil)
+	if len(told) == notified {
+		e.Is("a flushed descriptor is told of", e.NIC.NotifyWait(e.T, host.Second), nil)
+	}
+	e.That("flushed", len(told) == notified+1 && told[notified].Status()&vipl.Flushed != 0)
+	// Registrations of a VI that is destroyed are cancelled.
+	register(99)
+	e.Is("destroy", p.VI.Destroy(e.T), nil)
+	e.Is("notify on a destroyed VI", p.VI.SendNotify(e.T, func(*host.Thread, *vipl.VI, *vipl.Descriptor) {}), vipl.ErrInvalidParameter)
+	e.Is("nothing is left", e.NIC.NotifyWait(e.T, 10*host.Microsecond), vipl.ErrTimeout)
+	return p.Settled(0)
+}
+
+const slept = 8
+
+func sleepClient(e *Env) error {
+	p, err := e.Dial(1, vipl.VIAttributes{Blocking: true})
+	if err != nil {
+		return err
+	}
+	other, err := p.Another(vipl.VIAttributes{Blocking: true}, 1024)
+	if err != nil {
+		return err
+	}
+	for _, q := range []*Peer{p, other} {
+		if err := p.Meet(1); err != nil {
+			return err
+		}
+		for i := range slept {
+			if err := e.T.Sleep(host.Time(i) * 37 * host.Microsecond); err != nil {
+				return err
+			}
+			d, err := q.Send(0, 4000*i)
+			if err != nil {
+				return err
+			}
+			q.Sent("a message", d, outcome{operation: layout.StatusOperationSend, length: 4000 * i})
+		}
+	}
+	if err := p.Meet(1); err != nil {
+		return err
+	}
+	if err := e.T.Sleep(50 * host.Microsecond); err != nil {
+		return err
+	}
+	e.Is("disconnect", p.VI.Disconnect(e.T), nil)
+	e.Is("disconnect", other.VI.Disconnect(e.T), nil)
+	return p.Settled(1)
+}
+
+// sleepServer waits asleep, for messages and for what ends a wait otherwise.
+func sleepServer(e *Env) error {
+	c, err := e.NIC.CreateCQ(e.T, 64)
+	if err != nil {
+		return err
+	}
+	c.SetBlocking(true)
+	p, err := e.Serve(vipl.VIAttributes{Blocking: true})
+	if err != nil {
+		return err
+	}
+	tied, err := p.Another(vipl.VIAttributes{RecvCQ: c}, 1024)
+	if err != nil {
+		return err
+	}
+	var posted [2][]*vipl.Descriptor
+	for i, q := range []*Peer{p, tied} {
+		for range slept + 2 {
+			d, err := q.Receive(0, 65536)
+			if err != nil {
+				return err
+			}
+			posted[i] = append(posted[i], d)
+		}
+	}
+	before := e.T.Now()
+	_, err = p.VI.RecvWait(e.T, 100*host.Microsecond)
+	e.Is("a wait in vain", err, vipl.ErrTimeout)
+	if e.T.Timed() {
+		e.That("for as long as it says", e.T.Now()-before >= 100*host.Microsecond && e.T.Now()-before < 200*host.Microsecond)
+	}
+	_, err = p.VI.RecvWait(e.T, 0)
+	e.Is("a wait of no time", err, vipl.ErrTimeout)
+	_, err = c.Wait(e.T, 100*host.Microsecond)
+	e.Is("a wait in vain for an entry", err, vipl.ErrTimeout)
+	if err := p.Meet(0); err != nil {
+		return err
+	}
+	for i := range slept {
+		p.Take(fmt.Sprintf("message %d", i), posted[0][i], Received(4000*i))
+	}
+	if err := p.Meet(0); err != nil {
+		return err
+	}
+	for i := range slept {
+		e.Entry(fmt.Sprintf("entry %d", i), c, tied.VI, true)
+		tied.taken(fmt.Sprintf("message %d", i), true, posted[1][i], Received(4000*i))
+	}
+	if err := p.Meet(0); err != nil {
+		return err
+	}
+	// The peer leaves: both waits end.
+	for range 2 {
+		d, err := p.VI.RecvWait(e.T, host.Second)
+		e.Flushed("the peer left", d, err)
+	}
+	_, err = p.VI.RecvWait(e.T, host.Second)
+	e.Is("nothing is left", err, vipl.ErrDescriptor)
+	for range 2 {
+		e.Entry("the peer left", c, tied.VI, true)
+		d, err := tied.VI.RecvDone(e.T)
+		e.Flushed("the peer left", d, err)
+	}
+	return p.Settled(0)
+}

@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package conformance
+
+import (
+	"errors"
+
+	"hvia/driver"
+	"hvia/host"
+	"hvia/host/mem"
+	"hvia/layout"
+	"hvia/vipl"
+)
+
+// main is a program; require ends it by panic-free Goexit, so it hands errors back instead.
+type Main func(e *Env) error
+
+// env is what a test program has at hand: an open NIC and shorthands.
+type Env struct {
+	T    *host.Thread
+	H    *driver.Host
+	NIC  *vipl.NIC
+	Fail []error
+}
+
+// is notes a call whose error is not the one wanted.
+func (e *Env) Is(what string, got, want error) {
+	if !errors.Is(got, want) {
+		e.Fail = append(e.Fail, errors.New(what+": got "+Text(got)+", want "+Text(want)))
+	}
+}
+
+func (e *Env) That(what string, ok bool) {
+	if !ok {
+		e.Fail = append(e.Fail, errors.New(what))
+	}
+}
+
+func Text(err error) string {
+	if err == nil {
+		return "no error"
+	}
+	return "'" + err.Error() + "'"
+}
+
+// programs makes a driver program of each main, one node each.
+func Programs(mains ...Main) []driver.Program {
+	var out []driver.Program
+	for i, m := range mains {
+		out = append(out, driver.Program{Node: i, Main: func(t *host.Thread, h *driver.Host) error {
+			nic, err := vipl.OpenNIC(t, h)
+			if err != nil {
+				return err
+			}
+			e := &Env{T: t, H: h, NIC: nic}
+			err = m(e)
+			return errors.Join(append(e.Fail, err)...)
+		}})
+	}
+	return out
+}
+
+// onMvia says that the host's VIs are in its kernel.
+func (e *Env) onMvia() bool { return e.H.Device() == driver.DeviceMvia }
+
+// peer is one end of a connection, with a registered buffer and room for descriptors.
+type Peer struct {
+	*Env
+	VI          *vipl.VI
+	buf         *mem.Buffer
+	Mem         *vipl.Region
+	descriptors *vipl.Region
+	posted      int
+}
+
+const (
+	bufferBytes = 80 * 1024
+	Attempts    = 1000
+)
+
+func (e *Env) Prepare(a vipl.VIAttributes) (*Peer, error) {
+	p := &Peer{Env: e}
+	var err error
+	if p.VI, err = e.NIC.CreateVI(e.T, a); err != nil {
+		return nil, err
+	}
+	if p.buf, err = e.NIC.Alloc(e.T, bufferBytes); err != nil {
+		return nil, err
+	}
+	if p.Mem, err = e.NIC.RegisterBuffer(e.T, p.buf, vipl.MemAttributes{EnableRDMAWrite: true}); err != nil {
+		return nil, err
+	}
+	d, err := e.NIC.Alloc(e.T, 32*1024*4)
+	if err != nil {
+		return nil, err
+	}
+	p.descriptors, err = e.NIC.RegisterBuffer(e.T, d, vipl.MemAttributes{})
+	return p, err
+}
+
+// serve waits for a connection and accepts it.
+func (e *Env) Serve(a vipl.VIAttributes) (*Peer, error) {
+	p, err := e.Prepare(a)
+	if err != nil {
+		return nil, err
+	}
+	r, err := e.NIC.ConnectWait(e.T, vipl.NetAddress{Host: e.NIC.Query().LocalAddress, Discriminator: "test"}, vipl.Infinite)
+	if err != nil {
+		return nil, err
+	}
+	return p, r.Accept(e.T, p.VI)
+}
+
+// dial connects to node, whose program may not have got to its wait yet.
+func (e *Env) Dial(node int, a vipl.VIAttributes) (*Peer, error) {
+	p, err := e.Prepare(a)
+	if err != nil {
+		return nil, err
+	}
+	for range Attempts {
+		_, err = p.VI.ConnectRequest(e.T, vipl.NetAddress{Discriminator: "client"}, vipl.NetAddress{Host: vipl.HostAddress(node), Discriminator: "test"}, host.Second)
+		if !errors.Is(err, vipl.ErrNoMatch) {
+			return p, err
+		}
+		if err := e.T.Sleep(200 * host.Microsecond); err != nil {
+			return nil, err
+		}
+	}
+	return nil, err
+}
+
+var Writable = vipl.VIAttributes{EnableRDMAWrite: true}
+
+// raw is a descriptor's memory, for what its setters do not make.
+func Raw(d *vipl.Descriptor) layout.Descriptor { return d.Bytes() }
+
+// next returns a fresh descriptor.
+func (p *Peer) Next() *vipl.Descriptor {
+	d, err := p.descriptors.Descriptor(p.posted%2048*vipl.DescriptorBytes, 1)
+	if err != nil {
+		panic(err)
+	}
+	p.posted++
+	return d
+}
+
+// address tells the peer where to write: through the mailbox, as programs tell
+// each other in other ways before there is any receive.
+type Target struct {
+	Address uint64
+	Handle  vipl.MemHandle
+}
+
+func (p *Peer) Tell(node int) error {
+	b := make([]byte, layout.AddressSegmentSize)
+	layout.AddressSegment(b).SetAddress(p.Mem.Address())
+	layout.AddressSegment(b).SetHandle(uint32(p.Mem.Handle()))
+	return p.T.Send(host.ThreadID{Node: node, Rank: 1}, b)
+}
+
+func (p *Peer) Hear() (Target, error) {
+	m, ok, err := p.T.Receive(host.Second)
+	if err != nil {
+		return Target{}, err
+	}
+	if !ok || len(m.Data) != layout.AddressSegmentSize {
+		return Target{}, errors.New("the peer's address did not come")
+	}
+	s := layout.AddressSegment(m.Data)
+	return Target{s.Address(), vipl.MemHandle(s.Handle())}, nil
+}
+
+// write posts one RDMA write.
+func (p *Peer) Write(offset, n int, to Target, at int) (*vipl.Descriptor, error) {
+	d := p.Next()
+	d.SetRDMAWrite(p.Mem.Segment(offset, n), to.Address+uint64(at), to.Handle)
+	return d, p.VI.PostSend(p.T, d)
+}
+
+// settled waits for the other side's last message before a program ends.
+func (p *Peer) Settled(node int) error {
+	if err := p.T.Send(host.ThreadID{Node: node, Rank: 1}, []byte("end")); err != nil {
+		return err
+	}
+	m, ok, err := p.T.Receive(host.Second)
+	if err == nil && (!ok || string(m.Data) != "end") {
+		return errors.New("the peer did not end")
+	}
+	return err
+}
+
+// openMemory registers the peer's buffer once more, with all rights for the other side.
+func (p *Peer) openMemory() (*vipl.Region, error) {
+	return p.NIC.RegisterBuffer(p.T, p.buf, vipl.MemAttributes{EnableRDMAWrite: true, EnableRDMARead: true})
+}
+
+// tellRegion is tell for another region than the buffer's first one.
+func (p *Peer) tellRegion(node int, r *vipl.Region) error {
+	return (&Peer{Env: p.Env, Mem: r}).Tell(node)
+}
+
+// other is the other node.
+func (p *Peer) other() int { return 1 - p.H.Node() }

@@ -1,0 +1,423 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package conformance
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+
+	"hvia/host"
+	"hvia/layout"
+	"hvia/vipl"
+)
+
+// habit is something that programs written for other providers count on, beyond
+// the text of the specification.
+type habit struct {
+	name           string
+	client, server Main
+}
+
+var habits = []habit{
+	{"1 descriptors of 64 bytes lie back to back, a buffer directly behind", compactHabit, sinkHabit},
+	{"2 receives posted while idle serve the connection", earlyHabit, sinkHabit},
+	{"3 no match comes fast and leaves the VI usable", noMatchHabit, sinkHabit},
+	{"4 the requester's discriminator comes with its request", discriminatorHabit, sinkHabit},
+	{"5 done on an empty queue is a descriptor error without a descriptor", emptyHabit, nil},
+	{"6 each completion of a tied queue has its entry, and the entry its descriptor", entryHabit, sinkHabit},
+	{"7 memory of a descriptor is the program's as soon as it is taken", reuseHabit, sinkHabit},
+	{"8 handles are not 0 and a range is registered twice", handleHabit, nil},
+	{"9 no memory attributes and tag 0 fit together", zeroHabit, sinkHabit},
+	{"10 disconnect twice does no harm", twiceHabit, sinkHabit},
+	{"11 links of descriptors that are not posted stay as they are", linkHabit, sinkHabit},
+	{"12 levels are compared with >=", levelHabit, nil},
+}
+
+const habitMessages = 8
+
+// sinkHabit accepts what comes, each time anew, sends and takes some messages, and ends with the client.
+func sinkHabit(e *Env) error {
+	p, err := e.Prepare(Writable)
+	if err != nil {
+		return err
+	}
+	for {
+		for i := range habitMessages {
+			if _, err := p.Receive(64*i, 64); err != nil {
+				return err
+			}
+		}
+		r, err := e.NIC.ConnectWait(e.T, vipl.NetAddress{Discriminator: "test"}, 200*host.Millisecond)
+		if errors.Is(err, vipl.ErrTimeout) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		e.That("the requester is "+r.RemoteAddress.String(), r.RemoteAddress == vipl.NetAddress{Host: vipl.HostAddress(0), Discriminator: "client"})
+		if err := r.Accept(e.T, p.VI); err != nil {
+			return err
+		}
+		for i := range habitMessages {
+			copy(p.Mem.Bytes()[4096:], Pattern(64, i))
+			d, err := p.Send(4096, 64)
+			if err != nil {
+				return err
+			}
+			got, err := p.VI.SendWait(e.T, host.Second)
+			e.That("in order", got == d)
+			if err != nil { // the client has what it wanted and left
+				break
+			}
+		}
+		for range Attempts {
+			if i, err := p.VI.Query(e.T); err != nil || i.State == vipl.ErrorState {
+				break
+			}
+			if err := e.T.Sleep(200 * host.Microsecond); err != nil {
+				return err
+			}
+		}
+		p.InState("the client has left", vipl.ErrorState)
+		if err := p.drained(); err != nil {
+			return err
+		}
+	}
+}
+
+// drained disconnects and takes every descriptor back, as all clients do.
+func (p *Peer) drained() error {
+	if err := p.VI.Disconnect(p.T); err != nil {
+		return err
+	}
+	for _, take := range []func(*host.Thread) (*vipl.Descriptor, error){p.VI.RecvDone, p.VI.SendDone} {
+		for {
+			d, err := take(p.T)
+			if d == nil {
+				p.Is("drained", err, vipl.ErrDescriptor)
+				break
+			}
+		}
+	}
+	return nil
+}
+
+// met prepares receives and connects.
+func (e *Env) met(a vipl.VIAttributes) (*Peer, []*vipl.Descriptor, error) {
+	p, err := e.Prepare(a)
+	if err != nil {
+		return nil, nil, err
+	}
+	var list []*vipl.Descriptor
+	for i := range habitMessages {
+		d, err := p.Receive(64*i, 64)
+		if err != nil {
+			return nil, nil, err
+		}
+		list = append(list, d)
+	}
+	return p, list, p.Redial(1)
+}
+
+// heard takes the server's messages.
+func (p *Peer) heard(list []*vipl.Descriptor) {
+	for i, d := range list {
+		p.Take(fmt.Sprintf("message %d", i), d, Received(64))
+		p.That(fmt.Sprintf("bytes of message %d", i), bytes.Equal(p.Mem.Bytes()[64*i:64*i+64], Pattern(64, i)))
+	}
+}
+
+func compactHabit(e *Env) error {
+	e.That("the size of a descriptor", vipl.DescriptorBytes == 64 && layout.DescriptorAlignment == 64)
+	p, err := e.Prepare(Writable)
+	if err != nil {
+		return err
+	}
+	// Descriptor, buffer, descriptor, buffer and so on, without a gap, then descriptors only.
+	var list []*vipl.Descriptor
+	for i := range habitMessages {
+		d, err := p.Mem.Descriptor(128*i, 1)
+		if err != nil {
+			return err
+		}
+		if err := errors.Join(d.SetReceive(p.Mem.Segment(128*i+64, 64)), p.VI.PostRecv(e.T, d)); err != nil {
+			return err
+		}
+		list = append(list, d)
+	}
+	if err := p.Redial(1); err != nil {
+		return err
+	}
+	for i, d := range list {
+		p.Take("packed", d, Received(64))
+		e.That("bytes behind the descriptor", bytes.Equal(p.Mem.Bytes()[128*i+64:128*i+128], Pattern(64, i)))
+	}
+	for i := range habitMessages {
+		d, err := p.Mem.Descriptor(4096+64*i, 1)
+		if err != nil {
+			return err
+		}
+		if err := errors.Join(d.SetSend(p.Mem.Segment(4096+64*habitMessages, 32)), p.VI.PostSend(e.T, d)); err != nil {
+			return err
+		}
+	}
+	for range habitMessages {
+		if _, err := p.VI.SendWait(e.T, host.Second); err != nil {
+			return err
+		}
+	}
+	return p.drained()
+}
+
+func earlyHabit(e *Env) error {
+	p, list, err := e.met(Writable)
+	if err != nil {
+		return err
+	}
+	p.heard(list)
+	return p.drained()
+}
+
+func noMatchHabit(e *Env) error {
+	p, err := e.Prepare(Writable)
+	if err != nil {
+		return err
+	}
+	for range 20 {
+		before := e.T.Now()
+		_, err := p.VI.ConnectRequest(e.T, vipl.NetAddress{}, vipl.NetAddress{Host: vipl.HostAddress(1), Discriminator: "nobody"}, host.Second)
+		e.Is("nobody waits", err, vipl.ErrNoMatch)
+		e.That(fmt.Sprintf("after %v", e.T.Now()-before), e.T.Now()-before < host.Millisecond)
+		p.InState("afterwards", vipl.Idle)
+	}
+	d, err := p.Receive(0, 64)
+	if err != nil {
+		return err
+	}
+	if err := p.Redial(1); err != nil {
+		return err
+	}
+	p.Take("on the same VI", d, Received(64))
+	return p.drained()
+}
+
+// discriminatorHabit: the server checks who asks.
+func discriminatorHabit(e *Env) error {
+	p, list, err := e.met(Writable)
+	if err != nil {
+		return err
+	}
+	p.heard(list)
+	return p.drained()
+}
+
+func emptyHabit(e *Env) error {
+	p, err := e.Prepare(Writable)
+	if err != nil {
+		return err
+	}
+	for _, take := range []func(*host.Thread) (*vipl.Descriptor, error){p.VI.RecvDone, p.VI.SendDone} {
+		d, err := take(e.T)
+		e.Is("empty", err, vipl.ErrDescriptor)
+		e.That("no descriptor", d == nil)
+	}
+	d, err := p.Receive(0, 64)
+	if err != nil {
+		return err
+	}
+	got, err := p.VI.RecvDone(e.T)
+	e.Is("not empty", err, vipl.ErrNotDone)
+	e.That("no descriptor", got == nil)
+	e.Is("disconnect", p.VI.Disconnect(e.T), nil)
+	got, err = p.VI.RecvDone(e.T)
+	e.Flushed("it comes back", got, err)
+	e.That("it is that one", got == d)
+	return nil
+}
+
+func entryHabit(e *Env) error {
+	c, err := e.NIC.CreateCQ(e.T, 4*habitMessages)
+	if err != nil {
+		return err
+	}
+	p, list, err := e.met(vipl.VIAttributes{SendCQ: c, RecvCQ: c})
+	if err != nil {
+		return err
+	}
+	for range habitMessages {
+		if _, err := p.Send(4096, 32); err != nil {
+			return err
+		}
+	}
+	// Both kinds come; without an entry there is nothing to take, and each entry is for one.
+	var sends, receives int
+	for sends+receives < 2*habitMessages {
+		got, err := c.Wait(e.T, host.Second)
+		if err != nil {
+			return fmt.Errorf("after %d sends and %d receives: %w", sends, receives, err)
+		}
+		e.That("the VI of the entry", got.VI == p.VI)
+		d, err := got.Done(e.T)
+		e.Is("descriptor of the entry", err, nil)
+		if !got.Receive {
+			sends++
+			continue
+		}
+		e.That("in order", d == list[receives])
+		receives++
+	}
+	_, err = c.Done(e.T)
+	e.Is("no entry is left", err, vipl.ErrNotDone)
+	e.That("as many of each", sends == habitMessages && receives == habitMessages)
+	return p.drained()
+}
+
+func reuseHabit(e *Env) error {
+	p, err := e.Prepare(Writable)
+	if err != nil {
+		return err
+	}
+	d, err := p.Receive(0, 64)
+	if err != nil {
+		return err
+	}
+	again, err := p.Receive(64, 64)
+	if err != nil {
+		return err
+	}
+	if err := p.Redial(1); err != nil {
+		return err
+	}
+	p.Take("first", d, Received(64))
+	for i := range d.Bytes() {
+		d.Bytes()[i] = 0xee
+	}
+	p.Take("second", again, Received(64))
+	if err := e.T.Sleep(host.Millisecond); err != nil {
+		return err
+	}
+	e.That("nobody has written to it", bytes.Equal(d.Bytes(), bytes.Repeat([]byte{0xee}, len(d.Bytes()))))
+	// And it can be posted again as it lies there.
+	for range 4 {
+		if err := errors.Join(d.SetSend(p.Mem.Segment(4096, 32)), p.VI.PostSend(e.T, d)); err != nil {
+			return err
+		}
+		p.Sent("the same descriptor", d, outcome{operation: layout.StatusOperationSend, length: 32})
+	}
+	return p.drained()
+}
+
+func handleHabit(e *Env) error {
+	b, err := e.NIC.Alloc(e.T, 8192)
+	if err != nil {
+		return err
+	}
+	handles := map[vipl.MemHandle]bool{}
+	// More than there are entries, so that each comes again.
+	for i := range 3 * e.NIC.Query().MaxRegisterRegions / 2 {
+		one, err := e.NIC.RegisterBuffer(e.T, b, vipl.MemAttributes{})
+		if err != nil {
+			return err
+		}
+		two, err := e.NIC.RegisterBuffer(e.T, b, vipl.MemAttributes{EnableRDMAWrite: true})
+		if err != nil {
+			return err
+		}
+		e.That(fmt.Sprintf("round %d: handles %#x and %#x", i, one.Handle(), two.Handle()),
+			one.Handle() != 0 && two.Handle() != 0 && one.Handle() != two.Handle() && !handles[one.Handle()] && !handles[two.Handle()])
+		handles[one.Handle()], handles[two.Handle()] = true, true
+		if err := errors.Join(one.Deregister(e.T), two.Deregister(e.T)); err != nil {
+			return err
+		}
+	}
+	return e.NIC.Free(e.T, b)
+}
+
+// zeroHabit: descriptors are in a region without attributes as ever; here the buffer is, too.
+func zeroHabit(e *Env) error {
+	p, err := e.Prepare(vipl.VIAttributes{Ptag: 0})
+	if err != nil {
+		return err
+	}
+	own, err := e.NIC.RegisterBuffer(e.T, p.buf, vipl.MemAttributes{})
+	if err != nil {
+		return err
+	}
+	d := p.Next()
+	if err := errors.Join(d.SetReceive(own.Segment(0, 64)), p.VI.PostRecv(e.T, d)); err != nil {
+		return err
+	}
+	if err := p.Redial(1); err != nil {
+		return err
+	}
+	p.Take("into memory without attributes", d, Received(64))
+	s := p.Next()
+	if err := errors.Join(s.SetSend(own.Segment(0, 64)), p.VI.PostSend(e.T, s)); err != nil {
+		return err
+	}
+	p.Sent("from memory without attributes", s, outcome{operation: layout.StatusOperationSend, length: 64})
+	return p.drained()
+}
+
+func twiceHabit(e *Env) error {
+	p, list, err := e.met(Writable)
+	if err != nil {
+		return err
+	}
+	p.heard(list)
+	for range 3 {
+		e.Is("disconnect", p.VI.Disconnect(e.T), nil)
+		p.InState("afterwards", vipl.Idle)
+	}
+	d, err := p.Receive(0, 64)
+	if err != nil {
+		return err
+	}
+	if err := p.Redial(1); err != nil {
+		return err
+	}
+	p.Take("on the same VI", d, Received(64))
+	return errors.Join(p.drained(), p.VI.Destroy(e.T))
+}
+
+func linkHabit(e *Env) error {
+	p, list, err := e.met(Writable)
+	if err != nil {
+		return err
+	}
+	for i, d := range list[:len(list)-1] {
+		e.That(fmt.Sprintf("descriptor %d is linked to the next", i), Raw(d).Next() == list[i+1].Address && Raw(d).NextHandle() == uint32(list[i+1].Handle))
+	}
+	p.heard(list)
+	// They are on a list of the program's now.
+	for i, d := range list {
+		Raw(d).SetNext(uint64(i) * 0x1111)
+		Raw(d).SetNextHandle(uint32(i) * 0x2222)
+	}
+	for range habitMessages {
+		d, err := p.Send(4096, 32)
+		if err != nil {
+			return err
+		}
+		p.Sent("others", d, outcome{operation: layout.StatusOperationSend, length: 32})
+	}
+	for i, d := range list {
+		e.That(fmt.Sprintf("link of descriptor %d", i), Raw(d).Next() == uint64(i)*0x1111 && Raw(d).NextHandle() == uint32(i)*0x2222)
+	}
+	return p.drained()
+}
+
+func levelHabit(e *Env) error {
+	q := e.NIC.Query()
+	for _, level := range []vipl.ReliabilityLevel{vipl.Unreliable, vipl.ReliableDelivery, vipl.ReliableReception} {
+		_, err := e.NIC.CreateVI(e.T, vipl.VIAttributes{ReliabilityLevel: level})
+		// What a program concludes is what it gets.
+		if q.ReliabilityLevelSupport >= level {
+			e.Is(fmt.Sprintf("level %v of %v", level, q.ReliabilityLevelSupport), err, nil)
+		} else {
+			e.Is(fmt.Sprintf("level %v of %v", level, q.ReliabilityLevelSupport), err, vipl.ErrInvalidReliabilityLevel)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,298 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package conformance
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+
+	"hvia/host"
+	"hvia/layout"
+	"hvia/vipl"
+)
+
+func init() {
+	Scenarios = append(Scenarios,
+		Scenario{"peers", peerProgram(0), peerProgram(1)},
+		Scenario{"attributes of memory change", changeClient, changeServer},
+		Scenario{"attributes of memory change under writes", changeUnderWritesClient, changeUnderWritesServer},
+	)
+}
+
+// peerProgram connects with the program of the other node again and again, each
+// time one of them later than the other; each writes to the other's memory at once, by what
+// it was offered, and sends.
+func peerProgram(node int) Main {
+	return func(e *Env) error {
+		p, err := e.Prepare(Writable)
+		if err != nil {
+			return err
+		}
+		e.Is("offer", p.VI.Offer(e.T, p.Mem), nil)
+		addresses := [2]vipl.NetAddress{{Host: vipl.HostAddress(0), Discriminator: "a"}, {Host: vipl.HostAddress(1), Discriminator: "b"}}
+		for round := range 6 {
+			// What is posted while the VI is idle serves the connection to come.
+			d, err := p.Receive(0, 64)
+			if err != nil {
+				return err
+			}
+			if late := (round + node) % 3; late > 0 {
+				if err := e.T.Sleep(host.Time(late*round) * 300 * host.Microsecond); err != nil {
+					return err
+				}
+			}
+			if err := p.VI.ConnectPeerRequest(e.T, addresses[node], addresses[1-node], host.Second); err != nil {
+				return err
+			}
+			theirs, err := p.VI.ConnectPeerWait(e.T)
+			if err != nil {
+				return fmt.Errorf("round %d: %w", round, err)
+			}
+			p.InState("after the wait", vipl.Connected)
+			again, err := p.VI.ConnectPeerDone(e.T)
+			e.Is("done after the wait", err, nil)
+			e.That(fmt.Sprintf("attributes %+v, then %+v", theirs, again), theirs == again && theirs.EnableRDMAWrite)
+			regions := p.VI.RemoteRegions()
+			if len(regions) != 1 {
+				return fmt.Errorf("round %d: the peer offers %+v", round, regions)
+			}
+			copy(p.Mem.Bytes()[1000:], Pattern(100, round+10*node))
+			if _, err := p.Write(1000, 100, Target{regions[0].Address, regions[0].Handle}, 2000); err != nil {
+				return err
+			}
+			s, err := p.Send(1000, 50)
+			if err != nil {
+				return err
+			}
+			// The peer may be about to learn of the connection: what comes before is lost at this level.
+			p.Take("of the peer", d, Received(50))
+			e.That(fmt.Sprintf("round %d: what the peer sent", round), bytes.Equal(p.Mem.Bytes()[:50], Pattern(100, round+10*(1-node))[:50]))
+			e.That(fmt.Sprintf("round %d: what the peer wrote", round), bytes.Equal(p.Mem.Bytes()[2000:2100], Pattern(100, round+10*(1-node))))
+			for range 2 {
+				if _, err := p.VI.SendWait(e.T, host.Second); err != nil {
+					return err
+				}
+			}
+			e.That("the send is complete", s.Status().Done())
+			if err := p.Settled(1 - node); err != nil {
+				return err
+			}
+			// One side leaves and the other finds out.
+			if node != round%2 {
+				for range Attempts {
+					if i, err := p.VI.Query(e.T); err != nil || i.State == vipl.ErrorState {
+						break
+					}
+					if err := e.T.Sleep(100 * host.Microsecond); err != nil {
+						return err
+					}
+				}
+				p.InState("the peer left", vipl.ErrorState)
+			}
+			e.Is("disconnect", p.VI.Disconnect(e.T), nil)
+			if err := p.Settled(1 - node); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
+// step is what client and server of the scenarios about attributes say to each other, in turns.
+func (p *Peer) step(node int, what string) error {
+	return p.T.Send(host.ThreadID{Node: node, Rank: 1}, []byte(what))
+}
+
+func (p *Peer) awaits(what string) error {
+	m, ok, err := p.T.Receive(5 * host.Second)
+	if err == nil && (!ok || string(m.Data) != what) {
+		err = fmt.Errorf("got message '%s', want '%s'", m.Data, what)
+	}
+	return err
+}
+
+// changes are attributes of the target of a write, and what becomes of the write.
+var changes = []struct {
+	name    string
+	write   bool
+	foreign bool
+	lands   bool
+}{
+	{"as registered", true, false, true},
+	{"without the right", false, false, false},
+	{"with it again", true, false, true},
+	{"with another tag", true, true, false},
+	{"with its own tag", true, false, true},
+}
+
+func changeClient(e *Env) error {
+	p, err := e.Dial(1, Writable)
+	if err != nil {
+		return err
+	}
+	to, err := p.Hear()
+	if err != nil {
+		return err
+	}
+	for i := range changes {
+		if err := p.awaits("changed"); err != nil {
+			return err
+		}
+		copy(p.Mem.Bytes(), Pattern(9000, i))
+		if _, err := p.Write(0, 9000, to, 4090); err != nil {
+			return err
+		}
+		if _, err := p.VI.SendWait(e.T, host.Second); err != nil {
+			return err
+		}
+		if err := errors.Join(e.T.Sleep(host.Millisecond), p.step(1, "written")); err != nil {
+			return err
+		}
+	}
+	return p.Settled(1)
+}
+
+func changeServer(e *Env) error {
+	p, err := e.Serve(Writable)
+	if err != nil {
+		return err
+	}
+	if err := p.Tell(0); err != nil {
+		return err
+	}
+	tag, err := e.NIC.CreatePtag(e.T)
+	if err != nil {
+		return err
+	}
+	for i, c := range changes {
+		a := vipl.MemAttributes{EnableRDMAWrite: c.write}
+		if c.foreign {
+			a.Ptag = tag
+		}
+		if err := p.Mem.SetAttributes(e.T, a); err != nil {
+			return err
+		}
+		clear(p.Mem.Bytes())
+		if err := errors.Join(p.step(0, "changed"), p.awaits("written")); err != nil {
+			return err
+		}
+		want := make([]byte, 9000)
+		if c.lands {
+			want = Pattern(9000, i)
+		}
+		e.That(c.name, bytes.Equal(p.Mem.Bytes()[4090:13090], want))
+		got, err := e.NIC.NextError(e.T)
+		if c.lands {
+			e.Is(c.name, err, vipl.ErrNotDone)
+		} else {
+			e.Is(c.name, err, nil)
+			e.That(fmt.Sprintf("%s: error %v", c.name, got.Code), got.Code == layout.AsyncErrorRDMAWriteProtection)
+		}
+	}
+	if err := p.Settled(0); err != nil {
+		return err
+	}
+	// The memory of a descriptor that waits: the card has fetched it by the old entry,
+	// and the kernel of M-VIA looks at it when a message comes.
+	d, err := p.Receive(0, 64)
+	if err != nil {
+		return err
+	}
+	if err := e.T.Sleep(host.Millisecond); err != nil {
+		return err
+	}
+	e.Is("of a descriptor", p.descriptors.SetAttributes(e.T, vipl.MemAttributes{EnableRDMAWrite: true}), nil)
+	e.Is("disconnect", p.VI.Disconnect(e.T), nil)
+	got, err := p.VI.RecvDone(e.T)
+	e.That("the descriptor comes back", got == d)
+	e.Flushed("the descriptor", got, err)
+	return nil
+}
+
+// Writes go on while the attributes of their target change to and fro: each lands whole
+// or not at all, and nothing else does.
+const (
+	changesUnderWrites = 40
+	writesUnderChanges = 400
+)
+
+func changeUnderWritesClient(e *Env) error {
+	p, err := e.Dial(1, Writable)
+	if err != nil {
+		return err
+	}
+	to, err := p.Hear()
+	if err != nil {
+		return err
+	}
+	for i := range writesUnderChanges {
+		copy(p.Mem.Bytes(), bytes.Repeat([]byte{byte(i%250 + 1)}, 16))
+		if _, err := p.Write(0, 16, to, 16*(i%100)); err != nil {
+			return err
+		}
+		if _, err := p.VI.SendWait(e.T, host.Second); err != nil {
+			return err
+		}
+	}
+	if err := errors.Join(p.step(1, "written"), p.awaits("changed")); err != nil {
+		return err
+	}
+	// The last one, with the attributes of the beginning.
+	copy(p.Mem.Bytes(), Pattern(16, 1))
+	if _, err := p.Write(0, 16, to, 16*100); err != nil {
+		return err
+	}
+	_, err = p.VI.SendWait(e.T, host.Second)
+	return errors.Join(err, p.Settled(1))
+}
+
+func changeUnderWritesServer(e *Env) error {
+	p, err := e.Serve(Writable)
+	if err != nil {
+		return err
+	}
+	if err := p.Tell(0); err != nil {
+		return err
+	}
+	for i := range changesUnderWrites {
+		if err := p.Mem.SetAttributes(e.T, vipl.MemAttributes{EnableRDMAWrite: i%2 == 1}); err != nil {
+			return fmt.Errorf("change %d: %w", i, err)
+		}
+		if err := e.T.Sleep(host.Time(7+i) * host.Microsecond); err != nil {
+			return err
+		}
+	}
+	if err := errors.Join(p.awaits("written"), p.step(0, "changed")); err != nil {
+		return err
+	}
+	b := p.Mem.Bytes()
+	if err := p.Mem.Poll(e.T, 16*100+15, 1, host.Second, func() bool { return b[16*100+15] == Pattern(16, 1)[15] }); err != nil {
+		return err
+	}
+	e.That("the last write", bytes.Equal(b[16*100:16*101], Pattern(16, 1)))
+	landed := 0
+	for i := range 100 {
+		word := b[16*i : 16*(i+1)]
+		e.That(fmt.Sprintf("word %d is whole: %x", i, word), bytes.Equal(word, bytes.Repeat(word[:1], 16)))
+		if word[0] != 0 {
+			landed++
+		}
+	}
+	refused := 0
+	for {
+		got, err := e.NIC.NextError(e.T)
+		if errors.Is(err, vipl.ErrNotDone) {
+			break
+		}
+		if err != nil {
+			return err
+		}
+		refused++
+		e.That(fmt.Sprintf("error %v", got.Code), got.Code == layout.AsyncErrorRDMAWriteProtection || got.Code == layout.AsyncErrorOverflow)
+	}
+	e.That(fmt.Sprintf("%d words landed, %d writes were refused", landed, refused), landed > 0 && refused > 0)
+	e.That("nothing is behind them", bytes.Equal(b[16*101:], make([]byte, len(b)-16*101)))
+	p.InState("after all", vipl.Connected)
+	return p.Settled(0)
+}

@@ -1,0 +1,487 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package random_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"hvia/conformance"
+	"hvia/conformance/conformtest"
+	"hvia/driver"
+	"hvia/driver/drivertest"
+	"hvia/host"
+	"hvia/layout"
+	"hvia/sim"
+)
+
+// fakes runs a list of operations on fake cards, or on M-VIA over fake NICs.
+func fakes(ctx context.Context, d driver.Device, seed uint64, r *randomRun, lose func(int, []byte) bool) error {
+	return fakesWith(ctx, d, seed, r, func(f *drivertest.Fabric) { f.Lose = lose })
+}
+
+// fakesWith is fakes on a wire that is prepared.
+func fakesWith(ctx context.Context, d driver.Device, seed uint64, r *randomRun, prepare func(f *drivertest.Fabric)) error {
+	f, err := drivertest.NewOf(d, len(r.nodes), 2*len(r.nodes))
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	prepare(f)
+	return driver.RunOn(ctx, f, driver.RunConfig{Device: d, Seed: seed, Transport: driver.Transport{RetryTimeout: fakeRetry}}, conformance.Programs(r.mains()...)...)
+}
+
+// fakeRetry is the retry timeout of fake cards: longer than any frame takes on their
+// wire, there and back, late ones too.
+const fakeRetry = 100 * host.Microsecond
+
+// wire is the fabric's wire as the conditions of a run want it, on fakes: frames of a
+// pair that was cut do not arrive, unreliable VIs lose the frames that the model
+// loses, and reliable VIs have faults by seed, which no program may see.
+func (r *randomRun) wire(seed uint64) func(f *drivertest.Fabric) {
+	return func(f *drivertest.Fabric) {
+		faults := drivertest.Faults{Seed: seed, Lose: 40, Duplicate: 30, Delay: 60}.Copies()
+		// The first frame of a connection has a number of its own, and the first sequence number.
+		type vi struct{ node, index int }
+		type connection struct {
+			number uint16
+			first  uint32
+		}
+		last := map[vi]connection{}
+		f.Copies = func(node int, frame []byte) []host.Time {
+			once := []host.Time{0}
+			if !conformtest.IsVIA(frame) {
+				return once
+			}
+			h := layout.ViaHeader(frame[layout.EthernetHeaderSize:])
+			cut, reliable := r.path(node, int(h.SourceVI()&0xff))
+			switch {
+			case cut:
+				return nil
+			case reliable && r.under.faulty:
+				copies := faults(node, frame)
+				if len(copies) != 1 || copies[0] != 0 {
+					r.faults++
+				}
+				return copies
+			case reliable || r.under.lose == nil:
+				return once
+			}
+			key := vi{node, int(h.SourceVI() & 0xff)}
+			if of, known := last[key]; !known || of.number != h.SourceVI() {
+				last[key] = connection{h.SourceVI(), h.Sequence()}
+			}
+			if r.under.lose(node, int(h.Sequence()-last[key].first)) {
+				r.faults++
+				return nil
+			}
+			return once
+		}
+	}
+}
+
+// path says whether the wire of a node's VI is cut, and whether it is reliable.
+func (r *randomRun) path(node, index int) (cut, reliable bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for pair := range randomPairs {
+		if side := r.on.side(node, pair); side >= 0 && r.live.sides[side].index[pair] == index {
+			return r.cut[pair], r.reliable[pair]
+		}
+	}
+	return false, false
+}
+
+// runner carries a run out.
+type runner func(r *randomRun) error
+
+// searchTime bounds the search for the shortest list, in wall time: a list of
+// the whole run takes minutes on the simulated card.
+const searchTime = 10 * time.Minute
+
+// shortest looks for the shortest list that fails, knowing that the run of all
+// of them failed. What it has when its time is over still fails, but may not be
+// the shortest.
+func shortest(ops []operation, judged int, c conditions, run runner) (n int, err error) {
+	end := time.Now().Add(searchTime)
+	low, high := judged, judged // the first so many are right, the first so many are not
+	for high < len(ops) && (high == judged || ops[high-1].kind != opSettle) {
+		high++
+	}
+	for {
+		r := newRandomRun(ops[:high], lies{}, c)
+		if err = run(r); err != nil {
+			break
+		}
+		if high == len(ops) {
+			return high, errors.New("the failure did not come again")
+		}
+		high = len(ops) // it needs what comes later
+	}
+	for high-low > 1 && time.Now().Before(end) {
+		middle := (low + high) / 2
+		if e := run(newRandomRun(ops[:middle], lies{}, c)); e != nil {
+			high, err = middle, e
+		} else {
+			low = middle
+		}
+	}
+	return high, err
+}
+
+// randomOperations runs operations of a seed and reports the shortest prefix
+// that fails.
+func randomOperations(t *testing.T, seed uint64, n int, run runner) *randomRun {
+	t.Helper()
+	return runUnder(t, seed, n, conditions{}, run)
+}
+
+// runUnder is randomOperations under other conditions.
+func runUnder(t *testing.T, seed uint64, n int, c conditions, run runner) *randomRun {
+	t.Helper()
+	ops, err := generateFor(seed, n, c)
+	require.NoError(t, err, "the generator, seed %d", seed)
+	start := time.Now()
+	r := newRandomRun(ops, lies{}, c)
+	if err := run(r); err != nil {
+		judged := r.judged
+		require.NotNil(t, r.w, "the run did not begin: %v", err)
+		t.Logf("%v\nlooking for the shortest list that fails; %d operations were right", err, judged)
+		at, short := shortest(ops, judged, c, run)
+		text := ""
+		for i := max(0, at-8); i < at; i++ {
+			text += fmt.Sprintf("\n  %d: %v", i, ops[i])
+		}
+		t.Fatalf("replay with HVIA_SEED=%d: the first %d operations of %d fail: %v\nthe last ones:%s", seed, at, n, short, text)
+	}
+	t.Logf("%d operations with %d posts, wall %v", n, r.posts, time.Since(start).Round(time.Millisecond))
+	return r
+}
+
+// everything is what a run of some length must have met: the rows of VIA's
+// tables.
+var everything = []string{
+	"send: Done Send", "send: Done RDMAWrite",
+	"send: Done FormatError Send", "send: Done FormatError RDMAWrite", "send: Done FormatError RDMARead",
+	"send: Done ProtectionError Send", "send: Done ProtectionError Send, some was sent",
+	"send: Done ProtectionError RDMAWrite", "send: Done ProtectionError RDMAWrite, some was sent",
+	"send: Done LengthError Send", "send: Done LengthError Send, some was sent",
+	"send: Done LengthError RDMAWrite",
+	"send: Done LengthError RDMAWrite, some was sent",
+	"send: Done Flushed Send", "send: Done Flushed RDMAWrite",
+	"receive: Done Receive", "receive: Done Immediate Receive", "receive: Done Immediate RemoteRDMAWrite",
+	"receive: Done FormatError Receive", "receive: Done FormatError Immediate RemoteRDMAWrite",
+	"receive: Done ProtectionError Receive", "receive: Done LengthError Receive",
+	"receive: Done RDMAProtectionError Immediate RemoteRDMAWrite",
+	"receive: Done PartialError Receive", "receive: Done PartialError RemoteRDMAWrite",
+	"receive: Done LengthError PartialError Receive", "receive: Done PartialError Flushed Receive", "receive: Done Flushed Receive",
+	"asynchronous: PostDescriptor", "asynchronous: ConnectionLost", "asynchronous: ReceiveQueueEmpty",
+	"asynchronous: RDMAWriteProtection", "asynchronous: RDMAWriteAbort", "asynchronous: CompletionProtection",
+	"state: Idle", "state: Connected", "state: Error", "state: Free",
+}
+
+func (r *randomRun) met(t *testing.T, kinds ...string) {
+	t.Helper()
+	for _, kind := range slices.Sorted(maps.Keys(r.tally)) {
+		t.Logf("%7d %s", r.tally[kind], kind)
+	}
+	for _, kind := range kinds {
+		require.NotZero(t, r.tally[kind], "no '%s'", kind)
+	}
+}
+
+// Random operations on fakes: that the library, the agents, and the fake cards or
+// M-VIA do what VIA says.
+func TestRandomOperationsOnFakes(t *testing.T) {
+	conformtest.OnDevices(t, func(t *testing.T, d driver.Device) {
+		n := conformtest.Long(20_000, 200_000)
+		if testing.Short() {
+			n = 1000
+		}
+		s := conformtest.Seed(t)
+		r := randomOperations(t, s, n, func(r *randomRun) error {
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+			defer cancel()
+			return fakes(ctx, d, s, r, nil)
+		})
+		if n >= 20_000 {
+			r.met(t, everything...)
+		}
+	})
+}
+
+// Four nodes, with work queues tied to completion queues, which are taken from and
+// change their room under way.
+func TestRandomOperationsWithCompletionQueues(t *testing.T) {
+	conformtest.OnDevices(t, func(t *testing.T, d driver.Device) {
+		n := conformtest.Long(20_000, 200_000)
+		if testing.Short() {
+			n = 1000
+		}
+		s := conformtest.Seed(t)
+		r := runUnder(t, s, n, conditions{on: fourNodes, queues: true}, func(r *randomRun) error {
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+			defer cancel()
+			return fakes(ctx, d, s, r, nil)
+		})
+		if n >= 20_000 {
+			r.met(t, everything...)
+			r.met(t, "entries", "asynchronous: CompletionQueueOverrun")
+		}
+	})
+}
+
+// And over a wire that loses one frame in nine: what unreliable delivery makes of it.
+func TestRandomOperationsOverALossyWire(t *testing.T) {
+	conformtest.OnDevices(t, func(t *testing.T, d driver.Device) {
+		n := 20_000
+		if testing.Short() {
+			n = 1000
+		}
+		s := conformtest.Seed(t)
+		c := conditions{lose: oneInNine(s)}
+		r := runUnder(t, s, n, c, func(r *randomRun) error {
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+			defer cancel()
+			return fakesWith(ctx, d, s, r, r.wire(s))
+		})
+		t.Logf("%d frames lost", r.faults)
+		if n >= 20_000 {
+			r.met(t, everything...)
+			require.Greater(t, r.faults, 500)
+		}
+	})
+}
+
+func oneInNine(seed uint64) func(node, frame int) bool {
+	return func(node, frame int) bool {
+		return rand.New(rand.NewPCG(seed, uint64(node)<<32|uint64(frame))).IntN(9) == 0
+	}
+}
+
+// everythingReliable is what a run with all levels must have met beside what
+// unreliable VIs meet: the rows of the transport's tables.
+var everythingReliable = []string{
+	"send: Done RDMARead", "send: Done Flushed RDMARead", "send: Done FormatError RDMARead", "send: Done LengthError RDMARead",
+	"send: Done ProtectionError RDMARead", "send: Done RDMAProtectionError RDMARead",
+	"send: Done RDMAProtectionError RDMAWrite", "send: Done RemoteDescriptorError RDMAWrite", "send: Done RemoteDescriptorError Send",
+	"asynchronous: RDMAReadProtection", "asynchronous: RDMAWriteProtection", "asynchronous: ReceiveQueueEmpty",
+	"asynchronous: CompletionQueueOverrun", "asynchronous: CompletionProtection", "asynchronous: PostDescriptor", "asynchronous: ConnectionLost",
+	"receive: Done RDMAProtectionError Immediate RemoteRDMAWrite", "receive: Done LengthError Receive", "receive: Done ProtectionError Receive",
+	"receive: Done PartialError Flushed Receive", "entries",
+}
+
+// allLevels are the conditions for VIs of all levels: on a wire that keeps all
+// frames, and on one that does not.
+func allLevels(seed uint64, faulty bool) conditions {
+	c := conditions{on: fourNodes, queues: true, reliable: true, cuts: true, faulty: faulty}
+	if faulty {
+		c.lose = oneInNine(seed)
+	}
+	return c
+}
+
+// A few operations of all levels. No shortest list is looked for if they fail: this
+// is what planted faults are found by.
+func TestSomeOperationsOfAllLevels(t *testing.T) {
+	for _, faulty := range []bool{false, true} {
+		t.Run(fmt.Sprint("faulty wire ", faulty), func(t *testing.T) {
+			s := conformtest.Seed(t)
+			c := allLevels(s, faulty)
+			ops, err := generateFor(s, 8000, c)
+			require.NoError(t, err)
+			r := newRandomRun(ops, lies{}, c)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			require.NoError(t, fakesWith(ctx, driver.DeviceHvia, s, r, r.wire(s)), "%d operations were right", r.judged)
+		})
+	}
+}
+
+// VIs of all levels on four nodes, and on two, with RDMA reads and completion
+// queues: on a wire that keeps all frames, and on one that does not, which the
+// programs of reliable VIs must not see.
+func TestRandomOperationsOfAllLevels(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		under conditions
+	}{
+		{"four nodes", conditions{on: fourNodes, queues: true, reliable: true, cuts: true}},
+		{"two nodes", conditions{on: twoNodes, queues: true, reliable: true, cuts: true}},
+		{"faults of the wire", conditions{on: fourNodes, queues: true, reliable: true, cuts: true, faulty: true}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			n := conformtest.Long(20_000, 500_000)
+			if testing.Short() {
+				n = 1000
+			}
+			s := conformtest.Seed(t)
+			if c.under.faulty {
+				c.under = allLevels(s, true)
+			}
+			r := runUnder(t, s, n, c.under, func(r *randomRun) error {
+				ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+				defer cancel()
+				return fakesWith(ctx, driver.DeviceHvia, s, r, r.wire(s))
+			})
+			t.Logf("%d faults of the wire", r.faults)
+			if n >= 20_000 {
+				if c.under.faulty {
+					r.met(t, "send: Done RDMARead", "send: Done RDMAProtectionError RDMAWrite", "send: Done RemoteDescriptorError Send", "send: Done TransportError Send")
+					require.Greater(t, r.faults, 500)
+				} else {
+					r.met(t, everythingReliable...)
+					r.met(t, "send: Done TransportError Send")
+				}
+			}
+		})
+	}
+}
+
+// The same on the simulated card.
+func TestRandomOperationsOnTheCard(t *testing.T) {
+	if testing.Short() {
+		t.Skip("needs the simulator with the card, whose build takes minutes")
+	}
+	s := conformtest.Seed(t)
+	r := randomOperations(t, s, conformtest.Long(20_000, 200_000), func(r *randomRun) error { return simulatedCards(t, s, r, 0) })
+	r.met(t, everything...)
+}
+
+// And on M-VIA over the simulated plain NIC, whose interrupts come late and which
+// reads frames long after the post.
+func TestRandomOperationsOnMvia(t *testing.T) {
+	if testing.Short() {
+		t.Skip("needs the simulator, whose build takes minutes")
+	}
+	for _, c := range []struct {
+		name  string
+		costs host.CostModel
+	}{
+		{"work takes no time", nil},
+		// So a thread is interrupted in the midst of what it sends.
+		{"work takes time", kernelWork{}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := conformtest.Seed(t)
+			r := randomOperations(t, s, conformtest.Long(20_000, 200_000), func(r *randomRun) error {
+				ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+				defer cancel()
+				return driver.Run(ctx, driver.RunConfig{Device: driver.DeviceMvia, Seed: s, Costs: c.costs}, conformance.Programs(r.mains()...)...)
+			})
+			r.met(t, everything...)
+		})
+	}
+}
+
+// kernelWork has prices for a kernel's work that let a receiver keep pace with the wire.
+type kernelWork struct{ host.NoCosts }
+
+func (kernelWork) Post() host.Time { return 500 * host.Nanosecond }
+
+func (kernelWork) Interrupt() host.Time { return host.Microsecond }
+
+func (kernelWork) Kernel() host.KernelCosts {
+	return host.KernelCosts{
+		Trap: 400 * host.Nanosecond, Switch: host.Microsecond, SendPacket: 3 * host.Microsecond, CopyByte: host.Nanosecond,
+		Mvia: host.ProtocolCosts{ReceivePacket: host.Microsecond, Wake: 5 * host.Microsecond},
+	}
+}
+
+// simulatedCards runs a list of operations on simulated cards with these straps.
+func simulatedCards(t *testing.T, seed uint64, r *randomRun, straps uint32) error {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+	defer cancel()
+	c := driver.RunConfig{Seed: seed, Finished: func(f *sim.Fabric) error {
+		d, err := f.Digest(ctx)
+		t.Logf("simulated %v", d.Time)
+		return err
+	}}
+	if straps != 0 {
+		c.Fabric.Arguments = []string{"--strap", fmt.Sprint(straps)}
+	}
+	return driver.Run(ctx, c, conformance.Programs(r.mains()...)...)
+}
+
+// VIs of all levels on simulated cards, with straps, and on wires with faults, which
+// VIs of reliable levels must not see: there are no others then, because the model
+// does not know which frames they lose.
+func TestRandomOperationsOfAllLevelsOnTheCard(t *testing.T) {
+	if testing.Short() {
+		t.Skip("needs the simulator with the card, whose build takes minutes")
+	}
+	const badWire = "drop=2% type 0x88b5,duplicate=1% type 0x88b5,corrupt=1% type 0x88b5 bits 2,truncate=0.5% type 0x88b5,reorder=1% type 0x88b5"
+	for _, c := range []struct {
+		name   string
+		n      int
+		under  conditions
+		straps uint32
+		faults string
+		params map[string]int64
+	}{
+		{"two nodes", 4_000, conditions{on: twoNodes, queues: true, reliable: true}, 0, "", nil},
+		{"split bursts", 3_000, conditions{on: twoNodes, queues: true, reliable: true}, 0, "", map[string]int64{"BridgeSplitWrites": 400}},
+		{"four nodes", 20_000, conditions{on: fourNodes, queues: true, reliable: true}, 0, "", nil},
+		{"straps", 3_000, conditions{on: twoNodes, queues: true, reliable: true, onArrival: true},
+			1<<layout.StrapReceiveFetchOnArrival | 1<<layout.StrapShortBursts | 1<<layout.StrapCutThroughReceive, "", nil},
+		{"a bad wire", 20_000, conditions{on: fourNodes, queues: true, reliable: true, faulty: true, noneLost: true}, 0, badWire, nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := conformtest.Seed(t)
+			faults, err := sim.ParseWireFaults(c.faults)
+			require.NoError(t, err)
+			run := func(r *randomRun) error {
+				ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+				defer cancel()
+				f := driver.RunConfig{Seed: s}
+				f.Fabric.Faults, f.Fabric.Params = faults, c.params
+				if c.straps != 0 {
+					f.Fabric.Arguments = []string{"--strap", fmt.Sprint(c.straps)}
+				}
+				return driver.Run(ctx, f, conformance.Programs(r.mains()...)...)
+			}
+			if err := run(newRandomRun(nil, lies{}, c.under)); errors.Is(err, errOffers) {
+				t.Skip(err)
+			}
+			r := runUnder(t, s, conformtest.Long(c.n, 10*c.n), c.under, run)
+			r.met(t, "send: Done Send", "send: Done RDMAWrite", "send: Done RDMARead", "send: Done RemoteDescriptorError Send",
+				"send: Done RDMAProtectionError RDMAWrite", "asynchronous: ConnectionLost", "entries")
+		})
+	}
+}
+
+// And with straps that are to change nothing but times, and when a receive
+// descriptor that cannot be reached is met.
+func TestRandomOperationsWithStraps(t *testing.T) {
+	if testing.Short() {
+		t.Skip("needs the simulator with the card, whose build takes minutes")
+	}
+	for _, c := range []struct {
+		name   string
+		straps uint32
+	}{
+		{"receive descriptors fetched on arrival", 1 << layout.StrapReceiveFetchOnArrival},
+		{"short bursts", 1 << layout.StrapShortBursts},
+		// Not cut-through of what is sent: a frame that is given up takes others in the MAC with it.
+		{"both, and cut-through of what is received", 1<<layout.StrapReceiveFetchOnArrival | 1<<layout.StrapShortBursts | 1<<layout.StrapCutThroughReceive},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := conformtest.Seed(t)
+			onArrival := c.straps&(1<<layout.StrapReceiveFetchOnArrival) != 0
+			r := runUnder(t, s, conformtest.Long(6_000, 60_000), conditions{onArrival: onArrival}, func(r *randomRun) error {
+				return simulatedCards(t, s, r, c.straps)
+			})
+			r.met(t, "send: Done Send", "send: Done RDMAWrite", "send: Done Flushed Send", "receive: Done Receive",
+				"receive: Done Immediate RemoteRDMAWrite", "receive: Done ProtectionError Receive", "receive: Done Flushed Receive",
+				"asynchronous: PostDescriptor", "asynchronous: ConnectionLost", "asynchronous: ReceiveQueueEmpty", "state: Error")
+		})
+	}
+}

@@ -1,0 +1,1056 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package random_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"hvia/conformance"
+	"hvia/conformance/model"
+	"hvia/driver"
+	"hvia/host"
+	"hvia/host/mem"
+	"hvia/layout"
+	"hvia/vipl"
+)
+
+// Times of random runs, simulated.
+const (
+	// After a barrier: until the cards have seen the doorbells before it.
+	syncPause = 100 * host.Microsecond
+	// Until what was handed to the network is in the peer's memory, and the agents
+	// have told each other what they must.
+	quietPause = host.Millisecond
+	// For what must come.
+	patience   = 20 * host.Millisecond
+	statePause = 100 * host.Microsecond
+	// Pauses without a completion after which no more are waited for.
+	restPauses = 5
+	dialRetry  = 50 * host.Microsecond
+)
+
+// lies are differences between what is done and what the model is told:
+// faults of a card, for the test of the test.
+type lies struct {
+	bound    bool // regions of odd bounds are one byte longer
+	right    bool // every region may be written by peers
+	tag      bool // every region has the VI's tag
+	keep     bool // nothing is deregistered
+	rdma     bool // every VI may be written through
+	max      bool // every VI has the largest transfer size
+	observed func(n *randomNode)
+}
+
+// randomRun is one run of a list of operations.
+type randomRun struct {
+	ops   []operation
+	lies  lies
+	under conditions
+	// Of pairs that are connected:
+	cut, reliable [randomPairs]bool // no frame gets through
+	faults        int               // of the wire
+	on            topology
+	nodes         []*randomNode
+
+	mu      sync.Mutex
+	effects []effect
+	live    world // where things are now
+	w       *world
+	judged  int // operations that were found right
+	posts   int
+	tally   map[string]int // what came, by kind
+	err     error
+}
+
+// randomNode is a node's side of a run.
+type randomNode struct {
+	*conformance.Env
+	run     *randomRun
+	node    int
+	tags    [2]vipl.Ptag
+	queues  []*vipl.CQ
+	tied    [randomPairs][2]int // completion queues of each VI's work queues, plus one; 0 = none
+	buffers [randomPairs][randomAreas]*mem.Buffer
+	regions [randomPairs][randomAreas][regionKinds]*vipl.Region
+	vis     [randomPairs]*vipl.VI
+	posted  [randomPairs][2][]posting
+	meets   int
+
+	// For the judge:
+	want   [randomPairs][2]int          // completions
+	expect [randomPairs]layout.VIState  // states
+	seen   [randomPairs][2][]completion // what came
+	states [randomPairs]layout.VIState
+	errors []model.AsyncError
+	// Entries of completion queues; work queues whose completion was taken and the
+	// entry was not there, or the other way round.
+	entries [randomQueues][]model.Source
+	late    map[model.Source]int
+	early   []model.Source
+}
+
+// posting is a descriptor that was posted and not taken back.
+type posting struct {
+	op, part int // part of a race
+	d        *vipl.Descriptor
+}
+
+// completion is what a Done call gave.
+type completion struct {
+	posting
+	status, length, immediate uint32
+}
+
+// errOffers is the end of a run on NICs that do not offer all that it is of.
+var errOffers = errors.New("the NIC does not offer all levels, RDMA read at the reliable ones, and completion queues")
+
+func newRandomRun(ops []operation, l lies, c conditions) *randomRun {
+	on := c.topology()
+	return &randomRun{ops: ops, lies: l, under: c, on: on, nodes: make([]*randomNode, on.nodes()), effects: make([]effect, len(ops)), tally: map[string]int{}}
+}
+
+// mains are the programs of the nodes.
+func (r *randomRun) mains() []conformance.Main {
+	var out []conformance.Main
+	for node := range r.nodes {
+		out = append(out, func(e *conformance.Env) error {
+			n := &randomNode{Env: e, run: r, node: node}
+			if err := n.setUp(); err != nil {
+				return err
+			}
+			return n.play()
+		})
+	}
+	return out
+}
+
+// side is the side of a pair that is on this node, -1 if none is.
+func (n *randomNode) side(pair int) int { return n.run.on.side(n.node, pair) }
+
+// at is the node of a side.
+func (r *randomRun) at(side, pair int) *randomNode { return r.nodes[r.on[pair][side]] }
+
+// meet waits until all nodes have come so far: node 0 hears it from the others,
+// and tells them.
+func (n *randomNode) meet() error {
+	n.meets++
+	text := fmt.Sprint("meet ", n.meets)
+	tell := func(node int) error { return n.T.Send(host.ThreadID{Node: node, Rank: 1}, []byte(text)) }
+	others := len(n.run.nodes) - 1
+	if n.node > 0 {
+		others = 1
+		if err := tell(0); err != nil {
+			return err
+		}
+	}
+	for range others {
+		m, ok, err := n.T.Receive(host.Second)
+		if err != nil {
+			return err
+		}
+		if !ok || string(m.Data) != text {
+			return fmt.Errorf("node %d: '%s', got '%s' (%v)", n.node, text, m.Data, ok)
+		}
+	}
+	if n.node > 0 {
+		return nil
+	}
+	for node := 1; node < len(n.run.nodes); node++ {
+		if err := tell(node); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (n *randomNode) setUp() error {
+	r := n.run
+	var err error
+	if n.tags[1], err = n.NIC.CreatePtag(n.T); err != nil {
+		return err
+	}
+	if q := n.NIC.Query(); r.under.reliable && (q.RDMAReadSupport&vipl.ReliableDelivery == 0 || q.RDMAReadSupport&vipl.ReliableReception == 0 || q.MaxCQ == 0) {
+		return errOffers
+	}
+	if r.under.queues {
+		for range randomQueues {
+			q, err := n.NIC.CreateCQ(n.T, queueEntries)
+			if err != nil {
+				return err
+			}
+			if q.Entries() != queueEntries {
+				return fmt.Errorf("node %d: a completion queue of %d entries has %d", n.node, queueEntries, q.Entries())
+			}
+			n.queues = append(n.queues, q)
+		}
+	}
+	n.late = map[model.Source]int{}
+	var table sideTable
+	for pair := range randomPairs {
+		side := n.side(pair)
+		if side < 0 {
+			continue
+		}
+		a := firstAttributes(pair, side, r.under)
+		table.tag[pair] = a.tag
+		for area := range randomAreas {
+			if n.buffers[pair][area], err = n.NIC.Alloc(n.T, areaBytes(area)); err != nil {
+				return err
+			}
+			table.address[pair][area] = n.buffers[pair][area].Address()
+			for kind := range regionKinds {
+				if err := n.register(&table, pair, area, kind); err != nil {
+					return err
+				}
+				table.regions[pair][area][kind] = regionState{handle: uint32(n.regions[pair][area][kind].Handle()), live: true}
+			}
+		}
+		if err := n.create(pair, a); err != nil {
+			return err
+		}
+		table.index[pair] = n.vis[pair].Index()
+		copy(n.buffers[pair][areaSource].Bytes(), randomBytes(sourceSeed(side, pair), dataBytes))
+	}
+	r.mu.Lock()
+	for pair := range randomPairs {
+		if side := n.side(pair); side >= 0 {
+			to := &r.live.sides[side]
+			to.address[pair], to.regions[pair], to.index[pair], to.tag[pair] = table.address[pair], table.regions[pair], table.index[pair], table.tag[pair]
+		}
+	}
+	r.nodes[n.node] = n
+	r.mu.Unlock()
+	if err := n.meet(); err != nil {
+		return err
+	}
+	if n.node == 0 {
+		r.mu.Lock()
+		r.w, err = randomWorld(&r.live.sides, r.under)
+		r.mu.Unlock()
+		if err != nil {
+			return err
+		}
+	}
+	return n.meet()
+}
+
+func (n *randomNode) register(table *sideTable, pair, area, kind int) error {
+	l := n.run.lies
+	offset, length := span(area, kind)
+	if l.bound && kind == regionPart {
+		length++
+	}
+	tag := regionTag(table.tag[pair], kind)
+	if l.tag {
+		tag = table.tag[pair]
+	}
+	g, err := n.NIC.RegisterMem(n.T, table.address[pair][area]+uint64(offset), uint64(length),
+		vipl.MemAttributes{Ptag: n.tags[tag], EnableRDMAWrite: regionOpen(kind) || l.right, EnableRDMARead: n.run.under.reliable && (regionOpen(kind) || l.right)})
+	n.regions[pair][area][kind] = g
+	return err
+}
+
+func (n *randomNode) attributes(a randomAttributes) vipl.VIAttributes {
+	a.rdmaWrite = a.rdmaWrite || n.run.lies.rdma
+	a.rdmaRead = a.rdmaRead || n.run.lies.rdma && a.level != layout.ReliabilityUnreliable
+	if n.run.lies.max {
+		a.max = driver.MaxTransferSize
+	}
+	return a.vipl(n.tags, n.queues)
+}
+
+func (n *randomNode) create(pair int, a randomAttributes) (err error) {
+	n.tied[pair] = a.queues
+	n.vis[pair], err = n.NIC.CreateVI(n.T, n.attributes(a))
+	return err
+}
+
+func (n *randomNode) play() error {
+	r := n.run
+	for i, o := range r.ops {
+		var err error
+		switch o.kind {
+		case opSync:
+			if err = n.meet(); err == nil {
+				err = n.T.Sleep(syncPause)
+			}
+		case opSettle:
+			err = n.settle(i + 1)
+		case opConnect:
+			if n.side(o.pair) >= 0 {
+				err = n.connect(i, o)
+			}
+		case opRace:
+			err = n.race(i, o)
+		default:
+			if o.side == n.side(o.pair) {
+				err = n.act(i, o)
+			}
+		}
+		if err != nil {
+			return fmt.Errorf("operation %d (%v): %w", i, o, err)
+		}
+		if r.err != nil {
+			return nil // node 0 tells it
+		}
+	}
+	if len(r.ops) > 0 && r.ops[len(r.ops)-1].kind != opSettle {
+		if err := n.settle(len(r.ops)); err != nil || r.err != nil {
+			return err
+		}
+	}
+	return n.lossless()
+}
+
+// lossless says whether the wire and the card's buffers kept what the model
+// assumes, and nobody rang in a wrong way.
+func (n *randomNode) lossless() error {
+	if n.run.under.lose != nil || n.run.under.faulty {
+		return nil
+	}
+	zero := []layout.Counter{
+		layout.CounterMacReceiveBad, layout.CounterMacReceiveLong, layout.CounterMacReceiveOverrun, layout.CounterMacBusError,
+		layout.CounterReceiveMalformed, layout.CounterReceiveUnsupported,
+		layout.CounterReceiveBusError, layout.CounterPciParityError, layout.CounterPciMasterAbort,
+		layout.CounterDoorbellMalformed, layout.CounterDoorbellOverrun, layout.CounterRawReceiveDropped,
+	}
+	if !n.run.under.reliable { // else a frame may be sent again for no reason but time
+		zero = append(zero, layout.CounterReceiveOldSequence, layout.CounterReceiveGap)
+	}
+	for _, c := range zero {
+		count, err := n.NIC.Counter(n.T, c)
+		if err != nil {
+			return err
+		}
+		if count != 0 {
+			return fmt.Errorf("node %d: counter %v is %d, want 0", n.node, c, count)
+		}
+	}
+	return nil
+}
+
+// act carries out an operation of one node.
+func (n *randomNode) act(i int, o operation) error {
+	r := n.run
+	v := n.vis[o.pair]
+	side := o.side
+	source, target := n.buffers[o.pair][areaSource].Bytes(), n.buffers[o.pair][areaTarget].Bytes()
+	region := &n.regions[o.pair][o.area][o.region]
+	switch o.kind {
+	case opStore:
+		copy(source[o.offset:], randomBytes(o.seed, o.bytes))
+	case opCopy:
+		copy(source[o.offset:], target[o.from:o.from+o.bytes])
+	case opPost:
+		return n.post(i, 0, o, o.receive, o.d)
+	case opDisconnect:
+		return v.Disconnect(n.T)
+	case opDestroy:
+		n.vis[o.pair] = nil
+		return v.Destroy(n.T)
+	case opCreate:
+		if err := n.create(o.pair, o.attributes); err != nil {
+			return err
+		}
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.effects[i].index = n.vis[o.pair].Index()
+		r.live.sides[side].index[o.pair], r.live.sides[side].tag[o.pair] = n.vis[o.pair].Index(), o.attributes.tag
+	case opPoll:
+		return n.poll(o.queue)
+	case opResize:
+		return n.queues[o.queue].Resize(n.T, o.entries)
+	case opCut:
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.cut[o.pair] = true
+	case opSetAttributes:
+		return v.SetAttributes(n.T, n.attributes(o.attributes))
+	case opDeregister:
+		if r.lies.keep {
+			return nil
+		}
+		return (*region).Deregister(n.T)
+	case opRegister:
+		r.mu.Lock()
+		table := r.live.sides[side]
+		r.mu.Unlock()
+		if err := n.register(&table, o.pair, o.area, o.region); err != nil {
+			return err
+		}
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		handle := uint32((*region).Handle())
+		r.effects[i].handle = handle
+		s := &r.live.sides[side].regions[o.pair][o.area][o.region]
+		*s = regionState{handle: handle, before: s.handle, live: true}
+	}
+	return nil
+}
+
+// post writes a descriptor into its slot and posts it.
+func (n *randomNode) post(i, part int, o operation, receive bool, d randomDescriptor) error {
+	r := n.run
+	r.mu.Lock()
+	raw, handle := r.live.encode(n.side(o.pair), d), r.live.handle(n.side(o.pair), d.handle)
+	r.effects[i].raw, r.effects[i].handles = append(r.effects[i].raw, raw), append(r.effects[i].handles, handle)
+	r.posts++
+	r.mu.Unlock()
+	memory := n.buffers[o.pair][queueArea(receive)]
+	at := d.slot * slotBytes
+	view := vipl.NewDescriptor(memory.Bytes()[at:at+slotBytes], memory.Address()+uint64(at), vipl.MemHandle(handle))
+	copy(view.Bytes(), raw)
+	post, queue := n.vis[o.pair].PostSend, &n.posted[o.pair][0]
+	if receive {
+		post, queue = n.vis[o.pair].PostRecv, &n.posted[o.pair][1]
+	}
+	*queue = append(*queue, posting{i, part, view})
+	return post(n.T, view)
+}
+
+func (n *randomNode) connect(i int, o operation) error {
+	v, name := n.vis[o.pair], fmt.Sprint("operation ", i)
+	info, err := v.Query(n.T)
+	if err != nil {
+		return err
+	}
+	n.run.mu.Lock()
+	n.run.cut[o.pair], n.run.reliable[o.pair] = false, info.Attributes.ReliabilityLevel != vipl.Unreliable
+	n.run.mu.Unlock()
+	other := n.run.on[o.pair][1-n.side(o.pair)]
+	if n.side(o.pair) != o.side {
+		q, err := n.NIC.ConnectWait(n.T, vipl.NetAddress{Host: vipl.HostAddress(n.node), Discriminator: name}, host.Second)
+		if err != nil {
+			return err
+		}
+		return q.Accept(n.T, v)
+	}
+	for range conformance.Attempts {
+		_, err := v.ConnectRequest(n.T, vipl.NetAddress{Discriminator: name}, vipl.NetAddress{Host: vipl.HostAddress(other), Discriminator: name}, host.Second)
+		if !errors.Is(err, vipl.ErrNoMatch) {
+			return err
+		}
+		if err := n.T.Sleep(dialRetry); err != nil {
+			return err
+		}
+	}
+	return fmt.Errorf("node %d: nobody waits for a connection", other)
+}
+
+func (n *randomNode) race(i int, o operation) error {
+	if err := n.meet(); err != nil {
+		return err
+	}
+	if n.side(o.pair) == o.side {
+		for part, d := range o.sends {
+			if err := n.post(i, part, o, false, d); err != nil {
+				return err
+			}
+		}
+	}
+	if n.side(o.pair) != o.leaver {
+		return nil
+	}
+	if err := n.T.Sleep(host.Time(o.delayed) * host.Microsecond); err != nil {
+		return err
+	}
+	return n.vis[o.pair].Disconnect(n.T)
+}
+
+// settle ends all work that was begun and has it judged, by node 0.
+func (n *randomNode) settle(upto int) error {
+	r := n.run
+	if err := n.meet(); err != nil {
+		return err
+	}
+	if n.node == 0 {
+		r.mu.Lock()
+		err := r.foretell(upto)
+		r.mu.Unlock()
+		if err != nil {
+			return err
+		}
+	}
+	if err := n.meet(); err != nil {
+		return err
+	}
+	if err := n.harvest(); err != nil {
+		return err
+	}
+	if err := n.meet(); err != nil {
+		return err
+	}
+	if n.node == 0 {
+		r.mu.Lock()
+		if r.err = r.judge(upto); r.err == nil {
+			r.judged = upto
+			r.count()
+		}
+		r.mu.Unlock()
+	}
+	if err := n.meet(); err != nil {
+		return err
+	}
+	if n.node == 0 {
+		return r.err
+	}
+	return nil
+}
+
+// foretell runs the model up to an operation, all but what is left open, and
+// says what each node has to wait for.
+func (r *randomRun) foretell(upto int) error {
+	for i := r.judged; i < upto; i++ {
+		if o := r.ops[i]; o.kind != opRace {
+			if err := r.w.apply(o, r.effects[i], stops{}); err != nil {
+				return fmt.Errorf("operation %d (%v) in the model: %w", i, o, err)
+			}
+		}
+	}
+	if upto == 0 || r.ops[upto-1].kind != opSettle {
+		if err := r.w.apply(operation{kind: opSettle}, effect{}, stops{}); err != nil { // the list ends without
+			return err
+		}
+	}
+	for pair := range randomPairs {
+		for side := range sides {
+			n, v := r.at(side, pair), r.w.vi(side, pair)
+			if v == nil {
+				n.want[pair], n.expect[pair] = [2]int{}, layout.VIStateFree
+				continue
+			}
+			left := v.Pending()
+			n.want[pair] = [2]int{len(n.posted[pair][0]) - left[0], len(n.posted[pair][1]) - left[1]}
+			n.expect[pair] = v.State()
+		}
+	}
+	for _, i := range r.races(upto) {
+		o := r.ops[i]
+		for side := range sides {
+			n := r.at(side, o.pair)
+			// Everything comes back.
+			n.want[o.pair] = [2]int{len(n.posted[o.pair][0]), len(n.posted[o.pair][1])}
+			n.expect[o.pair] = layout.VIStateError
+			if side == o.leaver {
+				n.expect[o.pair] = layout.VIStateIdle
+			}
+		}
+	}
+	return nil
+}
+
+// races are the operations with an open end that were not judged.
+func (r *randomRun) races(upto int) (all []int) {
+	for i := r.judged; i < upto; i++ {
+		if r.ops[i].kind == opRace {
+			all = append(all, i)
+		}
+	}
+	return all
+}
+
+// harvest takes what comes back, and then what should not have come.
+func (n *randomNode) harvest() error {
+	if err := n.collect(); err != nil {
+		return err
+	}
+	for pair, v := range n.vis {
+		for queue := range 2 {
+			if v == nil || n.tied[pair][queue] > 0 {
+				continue
+			}
+			for range n.want[pair][queue] {
+				wait := v.SendWait
+				if queue == 1 {
+					wait = v.RecvWait
+				}
+				d, err := wait(n.T, patience)
+				if d == nil {
+					if errors.Is(err, vipl.ErrTimeout) || errors.Is(err, vipl.ErrDescriptor) {
+						break // the judge sees that it is missing
+					}
+					return err
+				}
+				n.note(pair, queue, d)
+			}
+		}
+	}
+	for pair, v := range n.vis {
+		n.states[pair] = layout.VIStateFree
+		for waited := host.Time(0); v != nil && waited <= patience; waited += statePause {
+			info, err := v.Query(n.T)
+			if err != nil {
+				return err
+			}
+			if n.states[pair] = info.State; info.State == n.expect[pair] {
+				break
+			}
+			if err := n.T.Sleep(statePause); err != nil {
+				return err
+			}
+		}
+	}
+	if err := n.T.Sleep(quietPause); err != nil {
+		return err
+	}
+	for q := range n.queues {
+		if err := n.poll(q); err != nil {
+			return err
+		}
+	}
+	for pair, v := range n.vis {
+		if v == nil {
+			continue
+		}
+		for queue, done := range []func(*host.Thread) (*vipl.Descriptor, error){v.SendDone, v.RecvDone} {
+			for {
+				d, err := done(n.T)
+				if d == nil {
+					if empty := len(n.posted[pair][queue]) == 0; empty && !errors.Is(err, vipl.ErrDescriptor) || !empty && !errors.Is(err, vipl.ErrNotDone) {
+						return fmt.Errorf("node %d, pair %d, queue %d with %d descriptors: %w", n.node, pair, queue, len(n.posted[pair][queue]), err)
+					}
+					break
+				}
+				n.note(pair, queue, d)
+				if n.tied[pair][queue] > 0 {
+					n.late[model.Source{VI: v.Index(), Receive: queue == 1}]++
+				}
+			}
+		}
+	}
+	for q := range n.queues {
+		if err := n.poll(q); err != nil {
+			return err
+		}
+	}
+	for {
+		e, err := n.NIC.NextError(n.T)
+		if errors.Is(err, vipl.ErrNotDone) {
+			break
+		}
+		if err != nil {
+			return err
+		}
+		n.errors = append(n.errors, model.AsyncError{Code: e.Code, VI: e.VI})
+	}
+	if n.run.lies.observed != nil {
+		n.run.lies.observed(n)
+	}
+	return nil
+}
+
+// rest waits until the descriptors of work queues that are tied to completion queues
+// are done, or no more of them become so: an entry that is taken earlier leaves room
+// for one that should be lost.
+func (n *randomNode) rest() error {
+	open := func() (sum int) {
+		for pair, v := range n.vis {
+			for queue := range 2 {
+				if v == nil || n.tied[pair][queue] == 0 {
+					continue
+				}
+				for _, p := range n.posted[pair][queue][:min(n.want[pair][queue], len(n.posted[pair][queue]))] {
+					if !p.d.Status().Done() {
+						sum++
+					}
+				}
+			}
+		}
+		return sum
+	}
+	for left, still := open(), 0; left > 0 && still < restPauses; still++ {
+		if err := n.T.Sleep(statePause); err != nil {
+			return err
+		}
+		if now := open(); now != left {
+			left, still = now, 0
+		}
+	}
+	if len(n.queues) == 0 {
+		return nil
+	}
+	return n.T.Sleep(statePause) // the entry of the last
+}
+
+// collect waits for the completions of work queues that are tied to completion
+// queues, and takes their entries. Entries may be lost, so what is missing in the
+// end may be there nevertheless.
+func (n *randomNode) collect() error {
+	if err := n.rest(); err != nil {
+		return err
+	}
+	missing := func() bool {
+		for pair, v := range n.vis {
+			for queue := range 2 {
+				if v != nil && n.tied[pair][queue] > 0 && n.want[pair][queue] > 0 {
+					return true
+				}
+			}
+		}
+		return false
+	}
+	for waited := host.Time(0); len(n.queues) > 0 && missing() && waited <= patience; waited += statePause {
+		for q := range n.queues {
+			if err := n.poll(q); err != nil {
+				return err
+			}
+		}
+		if err := n.T.Sleep(statePause); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// poll takes all entries of a completion queue, and for each the completion that
+// it tells: that must be there.
+func (n *randomNode) poll(number int) error {
+	for {
+		got, err := n.queues[number].Done(n.T)
+		v, receive := got.VI, got.Receive
+		if errors.Is(err, vipl.ErrNotDone) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		source := model.Source{VI: v.Index(), Receive: receive}
+		n.entries[number] = append(n.entries[number], source)
+		queue := 0
+		if receive {
+			queue = 1
+		}
+		d, err := got.Done(n.T)
+		if d == nil {
+			if !errors.Is(err, vipl.ErrNotDone) && !errors.Is(err, vipl.ErrDescriptor) {
+				return err
+			}
+			if n.late[source]--; n.late[source] < 0 && n.reaches(v, queue) {
+				n.early = append(n.early, source)
+			}
+			continue
+		}
+		pair := slices.Index(n.vis[:], v)
+		n.note(pair, queue, d)
+		n.want[pair][queue]--
+	}
+}
+
+// reaches says whether the card can complete the head of a work queue. If not, those
+// behind it are complete before the library has completed the head.
+func (n *randomNode) reaches(v *vipl.VI, queue int) bool {
+	r, pair := n.run, slices.Index(n.vis[:], v)
+	if len(n.posted[pair][queue]) == 0 {
+		return true
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	regions := r.live.sides[n.side(pair)].regions[pair][queueArea(queue == 1)]
+	told := uint32(n.posted[pair][queue][0].d.Handle)
+	return told == regions[regionFull].handle || told == regions[regionPart].handle
+}
+
+// note keeps a completion; it must be the one of the oldest descriptor.
+func (n *randomNode) note(pair, queue int, d *vipl.Descriptor) {
+	q := &n.posted[pair][queue]
+	c := completion{posting: posting{op: -1, d: d}, status: uint32(d.Status()), length: conformance.Raw(d).Length(), immediate: conformance.Raw(d).ImmediateData()}
+	if len(*q) > 0 && (*q)[0].d == d {
+		c.posting = (*q)[0]
+		*q = (*q)[1:]
+	}
+	n.seen[pair][queue] = append(n.seen[pair][queue], c)
+}
+
+// mismatch is what the judge found.
+type mismatch struct {
+	side, pair int
+	op         int // -1 = not known
+	text       string
+}
+
+func (m *mismatch) Error() string { return m.text }
+
+func (r *randomRun) differs(side, pair, op int, format string, a ...any) error {
+	text := fmt.Sprintf("side %d, pair %d: ", side, pair) + fmt.Sprintf(format, a...)
+	if op >= 0 {
+		text += fmt.Sprintf("\n  of operation %d: %v", op, r.ops[op])
+	}
+	return &mismatch{side, pair, op, text}
+}
+
+// judge compares what came with the model.
+func (r *randomRun) judge(upto int) error {
+	errors := r.takeErrors(r.w)
+	for _, i := range r.races(upto) {
+		w, more, err := r.decide(i, errors)
+		if err != nil {
+			return err
+		}
+		r.w, errors = w, more
+	}
+	raced := map[int]bool{}
+	for _, i := range r.races(upto) {
+		raced[r.ops[i].pair] = true
+	}
+	for pair := range randomPairs {
+		if raced[pair] {
+			continue // compared by decide
+		}
+		for side := range sides {
+			if err := r.compare(r.w, errors, side, pair); err != nil {
+				return err
+			}
+		}
+	}
+	for _, n := range r.nodes {
+		for _, e := range n.errors {
+			if !slices.ContainsFunc(n.vis[:], func(v *vipl.VI) bool { return v != nil && v.Index() == e.VI }) {
+				return r.differs(-1, -1, -1, "node %d: asynchronous error %v, of a VI that is not this run's", n.node, e)
+			}
+		}
+		if err := r.compareEntries(n); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// compareEntries compares the entries of a node's completion queues.
+func (r *randomRun) compareEntries(n *randomNode) error {
+	if len(n.early) > 0 {
+		return r.differs(-1, -1, -1, "node %d: an entry of the %v came, and its completion was not there", n.node, n.early[0])
+	}
+	// A VI's overruns do not say of which of its work queues they are.
+	told := map[int]int{}
+	for _, e := range n.errors {
+		if e.Code == layout.AsyncErrorCompletionQueueOverrun {
+			told[e.VI]++
+		}
+	}
+	h := r.w.fabric.Hosts[n.node]
+	for q := range n.queues {
+		c := h.CompletionQueue(q)
+		missing := map[int]int{}
+		for _, vi := range c.Missing(n.entries[q]) {
+			if told[vi] > 0 {
+				told[vi]--
+				missing[vi]++
+			}
+		}
+		r.tally["entries"] += len(n.entries[q])
+		if err := c.Settle(n.entries[q], missing); err != nil {
+			return r.differs(-1, -1, -1, "node %d, completion queue %d: %v", n.node, q, err)
+		}
+	}
+	for vi, left := range told {
+		if left > 0 {
+			return r.differs(-1, -1, -1, "node %d: %d overruns of VI %d were told, and no entry is missing", n.node, left, vi)
+		}
+	}
+	return nil
+}
+
+// pendingErrors are the asynchronous errors that the model expects.
+type pendingErrors [maxNodes][]model.AsyncError
+
+func (r *randomRun) takeErrors(w *world) (all pendingErrors) {
+	for node, h := range w.fabric.Hosts {
+		all[node] = h.TakeErrors()
+	}
+	return all
+}
+
+// decide tries how far the sends of a race can have come, and takes the
+// outcome that fits what was seen.
+func (r *randomRun) decide(i int, before pendingErrors) (*world, pendingErrors, error) {
+	o := r.ops[i]
+	reliable := r.w.vi(o.side, o.pair).Attributes().Reliability != layout.ReliabilityUnreliable
+	frames, answers := 0, 0 // of the sends, and of what comes back
+	for part := range o.sends {
+		d := layout.Descriptor(r.effects[i].raw[part])
+		n := int(d.Length()%(1<<17))/layout.MaxPayload + 1
+		if reliable && o.sends[part].operation() == layout.DescriptorOperationRDMARead {
+			n, answers = 1, answers+n+1 // that it is complete is told by itself
+		}
+		frames += n
+	}
+	sent := frames
+	if reliable {
+		sent = len(o.sends) // those whose acknowledgement came
+	}
+	try := func(stop stops) (*world, pendingErrors, error) {
+		w := *r.w
+		w.fabric = r.w.fabric.Clone()
+		all := before
+		if err := w.apply(o, r.effects[i], stop); err != nil {
+			return nil, all, err
+		}
+		for node, more := range r.takeErrors(&w) {
+			all[node] = append(slices.Clone(all[node]), more...)
+		}
+		return &w, all, nil
+	}
+	var reasons []error
+	no := func(stop stops, err error) {
+		reasons = append(reasons, fmt.Errorf("not %d steps sent, %d frames heard, %d of answers: %w", stop.sent, stop.heard, stop.answered, err))
+	}
+	for stop := (stops{}); stop.sent <= sent; stop.sent++ {
+		if !reliable {
+			// What comes back to the sender does not depend on what is heard.
+			w, all, err := try(stops{sent: stop.sent})
+			if err != nil {
+				return nil, all, err
+			}
+			if err := r.compare(w, all, o.side, o.pair); err != nil {
+				no(stops{sent: stop.sent}, err)
+				continue
+			}
+		}
+		for stop.heard = 0; stop.heard <= frames && (reliable || stop.heard <= stop.sent); stop.heard++ {
+			for stop.answered = 0; stop.answered <= answers; stop.answered++ {
+				w, all, err := try(stop)
+				if err != nil {
+					return nil, all, err
+				}
+				for side := range sides {
+					if err == nil {
+						err = r.compare(w, all, side, o.pair)
+					}
+				}
+				if err != nil {
+					no(stop, err)
+					continue
+				}
+				return w, all, nil
+			}
+		}
+	}
+	return nil, before, fmt.Errorf("no allowed outcome of operation %d (%v) fits:\n%w", i, o, errors.Join(reasons...))
+}
+
+// count counts what came, by kind, and forgets it.
+func (r *randomRun) count() {
+	for _, n := range r.nodes {
+		for pair := range randomPairs {
+			if n.side(pair) < 0 {
+				continue
+			}
+			for queue, all := range n.seen[pair] {
+				for _, c := range all {
+					text := [...]string{"send: ", "receive: "}[queue] + model.StatusText(c.status)
+					if queue == 0 && vipl.DescriptorStatus(c.status).Failed() && c.length > 0 {
+						text += ", some was sent"
+					}
+					r.tally[text]++
+				}
+			}
+			r.tally["state: "+n.states[pair].String()]++
+		}
+		for _, e := range n.errors {
+			r.tally["asynchronous: "+e.Code.String()]++
+		}
+		n.seen, n.errors, n.entries, n.early = [randomPairs][2][]completion{}, nil, [randomQueues][]model.Source{}, nil
+		n.late = map[model.Source]int{}
+	}
+}
+
+// compare compares one VI, and the memory that belongs to it.
+func (r *randomRun) compare(w *world, all pendingErrors, side, pair int) error {
+	n, v := r.at(side, pair), w.vi(side, pair)
+	if v == nil {
+		return r.compareMemory(w, side, pair)
+	}
+	for queue, take := range []func() (model.Completion, model.Taken){v.SendDone, v.ReceiveDone} {
+		name := [...]string{"send queue", "receive queue"}[queue]
+		seen := n.seen[pair][queue]
+		for i := 0; ; i++ {
+			want, taken := take()
+			switch {
+			case taken != model.Done && i == len(seen):
+			case taken != model.Done:
+				return r.differs(side, pair, seen[i].op, "%s: got %v, want nothing more", name, seen[i])
+			case i == len(seen):
+				op := -1
+				if p := n.posted[pair][queue]; len(p) > 0 {
+					op = p[0].op
+				}
+				return r.differs(side, pair, op, "%s: nothing came, want %v", name, want)
+			case seen[i].op < 0 || seen[i].d.Address != want.Address:
+				return r.differs(side, pair, seen[i].op, "%s: got %v, want %v: not in the order of the posts", name, seen[i], want)
+			case want.Allows(seen[i].status, seen[i].length, seen[i].immediate):
+			default:
+				return r.differs(side, pair, seen[i].op, "%s: got %v, want %v", name, seen[i], want)
+			}
+			if taken != model.Done {
+				break
+			}
+			// One of the allowed ones; memory has the same.
+			d := layout.Descriptor(w.host(side, pair).Memory(want.Address, layout.DescriptorSize))
+			d.SetStatus(seen[i].status)
+			d.SetLength(seen[i].length)
+		}
+	}
+	if n.states[pair] != v.State() {
+		return r.differs(side, pair, -1, "state %v, want %v", n.states[pair], v.State())
+	}
+	of := func(errors []model.AsyncError) (codes []string) {
+		for _, e := range errors {
+			if e.VI == v.Index() && e.Code != layout.AsyncErrorCompletionQueueOverrun {
+				codes = append(codes, e.Code.String())
+			}
+		}
+		slices.Sort(codes)
+		return codes
+	}
+	if got, want := of(n.errors), of(all[r.on[pair][side]]); !slices.Equal(got, want) {
+		return r.differs(side, pair, -1, "asynchronous errors %v, want %v", got, want)
+	}
+	return r.compareMemory(w, side, pair)
+}
+
+func (c completion) String() string {
+	s := fmt.Sprintf("descriptor at %#x: status %#x (%s), length %d", c.d.Address, c.status, model.StatusText(c.status), c.length)
+	if c.status&layout.DescriptorStatusImmediateMask != 0 {
+		s += fmt.Sprintf(", immediate %#x", c.immediate)
+	}
+	return s
+}
+
+// compareMemory compares every byte of a VI's memory. The links of descriptors
+// belong to the provider, and nobody else reads them.
+func (r *randomRun) compareMemory(w *world, side, pair int) error {
+	n, h := r.at(side, pair), w.host(side, pair)
+	for area, b := range n.buffers[pair] {
+		got, want := b.Bytes(), h.Memory(b.Address(), uint64(b.Len()))
+		if areaBytes(area) == queueBytes {
+			for slot := range slots {
+				copy(want[slot*slotBytes:][:layout.DescriptorSegmentCountOffset], got[slot*slotBytes:])
+			}
+		}
+		if bytes.Equal(got, want) {
+			continue
+		}
+		first, last, count := -1, 0, 0
+		for i := range got {
+			if got[i] != want[i] {
+				if first < 0 {
+					first = i
+				}
+				last = i
+				count++
+			}
+		}
+		var around strings.Builder
+		for i := first; i < min(first+16, len(got)); i++ {
+			fmt.Fprintf(&around, " %02x/%02x", got[i], want[i])
+		}
+		return r.differs(side, pair, -1, "%s: %d bytes differ, from %d to %d; from there on got/want%s",
+			[...]string{"source", "target", "send queue's memory", "receive queue's memory", "read"}[area], count, first, last, &around)
+	}
+	return nil
+}

@@ -1,0 +1,749 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package conformance
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+
+	"hvia/host"
+	"hvia/layout"
+	"hvia/vipl"
+)
+
+// reliableScenarios are those of the reliable levels; each is run at both.
+var reliableScenarios = []struct {
+	name           string
+	client, server func(e *Env, a vipl.VIAttributes) error
+	reads          bool
+}{
+	{"messages", steadyClient, steadyServer, false},
+	{"broken connections", brokenClient, brokenServer, false},
+	{"broken by RDMA reads", brokenReadsClient, brokenReadsServer, true},
+	{"levels that differ", differClient, differServer, false},
+	{"RDMA read", readClient, readServer, true},
+	{"fence", fenceClient, fenceServer, true},
+	{"completion queues and reads", queuedReadClient, readServer, true},
+}
+
+var reliableLevels = []struct {
+	name  string
+	level vipl.ReliabilityLevel
+}{{"reliable delivery", vipl.ReliableDelivery}, {"reliable reception", vipl.ReliableReception}}
+
+func init() {
+	for _, l := range reliableLevels {
+		for _, s := range reliableScenarios {
+			full := Scenario{Name: l.name + ": " + s.name}
+			bind := func(run func(e *Env, a vipl.VIAttributes) error) Main {
+				return func(e *Env) error {
+					return run(e, vipl.VIAttributes{ReliabilityLevel: l.level, EnableRDMAWrite: true, EnableRDMARead: e.NIC.Query().RDMAReadSupport != 0})
+				}
+			}
+			full.client, full.server = bind(s.client), bind(s.server)
+			Scenarios = append(Scenarios, full)
+			cardOnly[full.Name] = "M-VIA is unreliable"
+			features[full.Name] = func(a vipl.NICAttributes) bool {
+				return a.ReliabilityLevelSupport&l.level != 0 && (!s.reads || a.RDMAReadSupport&l.level != 0 && a.MaxCQ > 0)
+			}
+		}
+	}
+}
+
+const (
+	transportError  = layout.DescriptorStatusTransportErrorMask
+	descriptorError = layout.DescriptorStatusRemoteDescriptorErrorMask
+)
+
+func DidSend(n int) outcome { return outcome{operation: layout.StatusOperationSend, length: n} }
+
+func didWrite(n int) outcome {
+	return outcome{operation: layout.StatusOperationRDMAWrite, length: n}
+}
+
+func didRead(n int) outcome {
+	return outcome{operation: layout.StatusOperationRDMARead, length: n}
+}
+
+const steadyMessages = 60
+
+// steadyClient has more under way than the window, of every kind that there is
+// without a read, and finds each complete, once and in order.
+func steadyClient(e *Env, a vipl.VIAttributes) error {
+	p, err := e.Dial(1, a)
+	if err != nil {
+		return err
+	}
+	to, err := p.Hear()
+	if err != nil {
+		return err
+	}
+	copy(p.Mem.Bytes(), Pattern(65536, 1))
+	var posted []*vipl.Descriptor
+	var want []outcome
+	for i := range steadyMessages {
+		n := steadyBytes(i)
+		d := p.Next()
+		switch i % 3 {
+		case 0:
+			if err := d.SetSend(p.Mem.Segment(i, n)); err != nil {
+				return err
+			}
+			want = append(want, DidSend(n))
+		case 1:
+			d.SetRDMAWrite(p.Mem.Segment(i, n), to.Address+steadyTarget, to.Handle)
+			want = append(want, didWrite(n))
+		default:
+			d.SetRDMAWrite(p.Mem.Segment(i, n), to.Address+steadyTarget, to.Handle)
+			d.AttachImmediate(uint32(i))
+			want = append(want, didWrite(n))
+		}
+		if err := p.VI.PostSend(p.T, d); err != nil {
+			return err
+		}
+		posted = append(posted, d)
+	}
+	for i, d := range posted {
+		p.Sent(fmt.Sprintf("message %d", i), d, want[i])
+	}
+	p.ended("all")
+	return p.Settled(1)
+}
+
+func steadyBytes(i int) int { return []int{0, 4, 1472, 1473, 40000, 1}[i%6] }
+
+const steadyTarget = 41000
+
+func steadyServer(e *Env, a vipl.VIAttributes) error {
+	p, err := e.Serve(a)
+	if err != nil {
+		return err
+	}
+	posted := map[int]*vipl.Descriptor{}
+	for i := range steadyMessages {
+		if i%3 == 1 {
+			continue
+		}
+		if posted[i], err = p.Receive(0, 40960); err != nil {
+			return err
+		}
+	}
+	if err := p.Tell(0); err != nil {
+		return err
+	}
+	source := Pattern(65536, 1)
+	for i := range steadyMessages {
+		n, what := steadyBytes(i), fmt.Sprintf("message %d", i)
+		switch i % 3 {
+		case 0:
+			p.Take(what, posted[i], Received(n))
+			if i+3 >= steadyMessages { // later ones would have come over it
+				e.That(what+": its bytes", bytes.Equal(p.Mem.Bytes()[:n], source[i:][:n]))
+			}
+		case 2:
+			p.Take(what, posted[i], outcome{operation: layout.StatusOperationRemoteRDMAWrite, length: n}.with(uint32(i)))
+		}
+	}
+	last := steadyMessages - 1 // an RDMA write; what came before it is there
+	e.That("the last write", bytes.Equal(p.Mem.Bytes()[steadyTarget:][:steadyBytes(last)], source[last:][:steadyBytes(last)]))
+	p.ended("all")
+	return p.Settled(0)
+}
+
+// targets is the server's memory in several registrations.
+type targets struct{ open, closed, stale Target }
+
+func (p *Peer) tellTargets() (*caseMemory, error) {
+	m := &caseMemory{}
+	q := p.NIC.Query()
+	open, err := p.NIC.RegisterBuffer(p.T, p.buf, vipl.MemAttributes{EnableRDMAWrite: true, EnableRDMARead: q.RDMAReadSupport != 0})
+	if err != nil {
+		return nil, err
+	}
+	closed, err := p.NIC.RegisterBuffer(p.T, p.buf, vipl.MemAttributes{})
+	if err != nil {
+		return nil, err
+	}
+	if m.stale, err = p.NIC.RegisterBuffer(p.T, p.buf, vipl.MemAttributes{EnableRDMAWrite: true}); err != nil {
+		return nil, err
+	}
+	if err := m.stale.Deregister(p.T); err != nil {
+		return nil, err
+	}
+	tag, err := p.NIC.CreatePtag(p.T)
+	if err != nil {
+		return nil, err
+	}
+	if m.foreign, err = p.NIC.RegisterBuffer(p.T, p.buf, vipl.MemAttributes{Ptag: tag}); err != nil {
+		return nil, err
+	}
+	for _, r := range []*vipl.Region{open, closed, m.stale} {
+		if err := (&Peer{Env: p.Env, Mem: r}).Tell(0); err != nil {
+			return nil, err
+		}
+	}
+	return m, nil
+}
+
+func (p *Peer) hearTargets() (t targets, err error) {
+	all, err := p.hearAll(3)
+	if err != nil {
+		return t, err
+	}
+	return targets{all[0], all[1], all[2]}, nil
+}
+
+// A breach is one way to break a connection.
+type breach struct {
+	name string
+	// receive makes the server's receive descriptor at fault; nil = there is none.
+	receive func(d *vipl.Descriptor, p *Peer, m *caseMemory) error
+	// send makes the client's descriptor.
+	send func(d *vipl.Descriptor, p *Peer, to targets) error
+	// What becomes of them.
+	sent, received outcome
+	// What each side is told, before ConnectionLost.
+	client, server []layout.AsyncError
+	noRight        bool // the server's VI allows no RDMA
+}
+
+const breachBytes = 3000
+
+func sendBytes(n int) func(d *vipl.Descriptor, p *Peer, _ targets) error {
+	return func(d *vipl.Descriptor, p *Peer, _ targets) error { return d.SetSend(p.Mem.Segment(0, n)) }
+}
+
+// badSend is a send that its own card refuses.
+func badSend(change func(d *vipl.Descriptor)) func(d *vipl.Descriptor, p *Peer, _ targets) error {
+	return func(d *vipl.Descriptor, p *Peer, _ targets) error {
+		err := d.SetSend(p.Mem.Segment(0, breachBytes))
+		change(d)
+		return err
+	}
+}
+
+func segmentOf(d *vipl.Descriptor) layout.DataSegment {
+	return layout.DataSegment(d.Bytes()[layout.DescriptorSize:])
+}
+
+func writeTo(pick func(to targets) Target, immediate bool) func(d *vipl.Descriptor, p *Peer, to targets) error {
+	return func(d *vipl.Descriptor, p *Peer, to targets) error {
+		g := pick(to)
+		d.SetRDMAWrite(p.Mem.Segment(0, breachBytes), g.Address, g.Handle)
+		if immediate {
+			d.AttachImmediate(77)
+		}
+		return nil
+	}
+}
+
+func goodReceive(d *vipl.Descriptor, p *Peer, _ *caseMemory) error {
+	return d.SetReceive(p.Mem.Segment(0, breachBytes))
+}
+
+func badReceive(change func(d *vipl.Descriptor, m *caseMemory)) func(d *vipl.Descriptor, p *Peer, m *caseMemory) error {
+	return func(d *vipl.Descriptor, p *Peer, m *caseMemory) error {
+		err := goodReceive(d, p, m)
+		change(d, m)
+		return err
+	}
+}
+
+var beyond = func(to targets) Target {
+	return Target{to.open.Address + bufferBytes - breachBytes + 1, to.open.Handle}
+}
+
+// breaches are the rows of what breaks a reliable connection that a program can
+// bring about, without reads.
+var breaches = []breach{
+	{name: "malformed send", receive: goodReceive, send: badSend(func(d *vipl.Descriptor) { Raw(d).SetControl(0x8000) }),
+		sent: DidSend(0).failed(formatError), received: Received(0).failed(FlushedError)},
+	{name: "send of a wrong length", receive: goodReceive, send: badSend(func(d *vipl.Descriptor) { Raw(d).SetLength(breachBytes + 1) }),
+		sent: DidSend(0).failed(lengthError), received: Received(0).failed(FlushedError)},
+	{name: "send from memory of others", receive: goodReceive, send: badSend(func(d *vipl.Descriptor) { segmentOf(d).SetHandle(segmentOf(d).Handle() ^ 0x80) }),
+		sent: DidSend(0).failed(ProtectionError), received: Received(0).failed(FlushedError)},
+	{name: "no receive posted", send: sendBytes(breachBytes),
+		sent: DidSend(0).failed(descriptorError), server: []layout.AsyncError{layout.AsyncErrorReceiveQueueEmpty}},
+	{name: "no receive for a write with immediate data", send: writeTo(func(to targets) Target { return to.open }, true),
+		sent: didWrite(0).failed(descriptorError), server: []layout.AsyncError{layout.AsyncErrorReceiveQueueEmpty}},
+	{name: "malformed receive", receive: badReceive(func(d *vipl.Descriptor, _ *caseMemory) { Raw(d).SetControl(0x4000) }), send: sendBytes(breachBytes),
+		sent: DidSend(0).failed(descriptorError), received: Received(0).failed(formatError)},
+	{name: "receive that is too small", receive: badReceive(func(d *vipl.Descriptor, _ *caseMemory) {
+		Raw(d).SetLength(breachBytes - 1)
+		segmentOf(d).SetLength(breachBytes - 1)
+	}), send: sendBytes(breachBytes), sent: DidSend(0).failed(descriptorError), received: Received(breachBytes - 1).failed(lengthError)},
+	{name: "receive into deregistered memory", receive: badReceive(func(d *vipl.Descriptor, m *caseMemory) { segmentOf(d).SetHandle(uint32(m.stale.Handle())) }),
+		send: sendBytes(breachBytes), sent: DidSend(0).failed(descriptorError), received: Received(0).failed(ProtectionError)},
+	{name: "receive into memory of another tag", receive: badReceive(func(d *vipl.Descriptor, m *caseMemory) { segmentOf(d).SetHandle(uint32(m.foreign.Handle())) }),
+		send: sendBytes(breachBytes), sent: DidSend(0).failed(descriptorError), received: Received(0).failed(ProtectionError)},
+	{name: "write without the region's right", receive: goodReceive, send: writeTo(func(to targets) Target { return to.closed }, false),
+		sent: didWrite(0).failed(rdmaError), received: Received(0).failed(FlushedError), server: []layout.AsyncError{layout.AsyncErrorRDMAWriteProtection}},
+	{name: "write to deregistered memory", receive: goodReceive, send: writeTo(func(to targets) Target { return to.stale }, false),
+		sent: didWrite(0).failed(rdmaError), received: Received(0).failed(FlushedError), server: []layout.AsyncError{layout.AsyncErrorRDMAWriteProtection}},
+	{name: "write without the VI's right", noRight: true, receive: goodReceive, send: writeTo(func(to targets) Target { return to.open }, false),
+		sent: didWrite(0).failed(rdmaError), received: Received(0).failed(FlushedError), server: []layout.AsyncError{layout.AsyncErrorRDMAWriteProtection}},
+	{name: "write with immediate data, refused", receive: goodReceive, send: writeTo(func(to targets) Target { return to.closed }, true),
+		sent:     didWrite(0).failed(rdmaError),
+		received: outcome{operation: layout.StatusOperationRemoteRDMAWrite}.failed(rdmaError).with(77)},
+	{name: "write beyond the region", receive: goodReceive, send: writeTo(beyond, false),
+		sent: didWrite(0).failed(rdmaError), received: Received(0).failed(FlushedError), server: []layout.AsyncError{layout.AsyncErrorRDMAWriteProtection}},
+	{name: "send that the card cannot reach", receive: goodReceive, send: func(d *vipl.Descriptor, p *Peer, to targets) error {
+		d.Handle ^= 0x20
+		return sendBytes(4)(d, p, to)
+	}, sent: DidSend(0).failed(FlushedError), received: Received(0).failed(FlushedError), client: []layout.AsyncError{layout.AsyncErrorPostDescriptor}},
+}
+
+// readFrom makes an RDMA read, whose local segment may be changed.
+func readFrom(pick func(to targets) Target, change func(d *vipl.Descriptor)) func(d *vipl.Descriptor, p *Peer, to targets) error {
+	return func(d *vipl.Descriptor, p *Peer, to targets) error {
+		g := pick(to)
+		d.SetRDMARead(p.Mem.Segment(0, breachBytes), g.Address, g.Handle)
+		if change != nil {
+			change(d)
+		}
+		return nil
+	}
+}
+
+var (
+	openTarget = func(to targets) Target { return to.open }
+	readRow    = []layout.AsyncError{layout.AsyncErrorRDMAReadProtection}
+)
+
+// readData is the data segment of a read.
+func readData(d *vipl.Descriptor) layout.DataSegment {
+	return layout.DataSegment(d.Bytes()[layout.DescriptorSize+layout.AddressSegmentSize:])
+}
+
+var readBreaches = []breach{
+	{name: "read without the region's right", receive: goodReceive, send: readFrom(func(to targets) Target { return to.closed }, nil),
+		sent: didRead(0).failed(rdmaError), received: Received(0).failed(FlushedError), server: readRow},
+	{name: "read of deregistered memory", receive: goodReceive, send: readFrom(func(to targets) Target { return to.stale }, nil),
+		sent: didRead(0).failed(rdmaError), received: Received(0).failed(FlushedError), server: readRow},
+	{name: "read beyond the region", receive: goodReceive, send: readFrom(beyond, nil),
+		sent: didRead(0).failed(rdmaError), received: Received(0).failed(FlushedError), server: readRow},
+	{name: "read without the VI's right", noRight: true, receive: goodReceive, send: readFrom(openTarget, nil),
+		sent: didRead(0).failed(rdmaError), received: Received(0).failed(FlushedError), server: readRow},
+	{name: "read into memory of others", receive: goodReceive, send: readFrom(openTarget, func(d *vipl.Descriptor) { readData(d).SetHandle(readData(d).Handle() ^ 0x80) }),
+		sent: didRead(0).failed(ProtectionError), received: Received(0).failed(FlushedError)},
+	{name: "read into too little memory", receive: goodReceive, send: readFrom(openTarget, func(d *vipl.Descriptor) { readData(d).SetLength(breachBytes - 1) }),
+		sent: didRead(0).failed(lengthError), received: Received(0).failed(FlushedError)},
+	{name: "read with immediate data", receive: goodReceive, send: readFrom(openTarget, func(d *vipl.Descriptor) { d.AttachImmediate(1) }),
+		sent: didRead(0).failed(formatError), received: Received(0).failed(FlushedError)},
+}
+
+func brokenClient(e *Env, a vipl.VIAttributes) error { return breakClient(e, a, breaches) }
+
+func brokenServer(e *Env, a vipl.VIAttributes) error { return breakServer(e, a, breaches) }
+
+func brokenReadsClient(e *Env, a vipl.VIAttributes) error { return breakClient(e, a, readBreaches) }
+
+func brokenReadsServer(e *Env, a vipl.VIAttributes) error { return breakServer(e, a, readBreaches) }
+
+// told checks what a side is told of a broken connection, and that its VI is in
+// the error state then.
+func (p *Peer) told(what string, before []layout.AsyncError) {
+	for _, code := range before {
+		p.Asynchronous(what, code, p.VI)
+	}
+	first := p.T.Now()
+	p.Asynchronous(what, layout.AsyncErrorConnectionLost, p.VI)
+	if len(before) > 0 && p.T.Timed() {
+		p.That(what+": who knows why knows at once that the connection is lost", p.T.Now()-first < Promptly)
+	}
+	p.InState(what, vipl.ErrorState)
+}
+
+// retire checks that a broken VI has nothing more to say, and destroys it.
+func (p *Peer) retire(what string, node int) error {
+	if err := p.Meet(node); err != nil {
+		return fmt.Errorf("%s: %w", what, err)
+	}
+	p.ended(what)
+	p.Is(what+": disconnect", p.VI.Disconnect(p.T), nil)
+	p.InState(what+": disconnected", vipl.Idle)
+	p.ended(what + ": disconnected")
+	p.Is(what+": destroy", p.VI.Destroy(p.T), nil)
+	return nil
+}
+
+func breakClient(e *Env, a vipl.VIAttributes, all []breach) error {
+	first, err := e.Dial(1, a)
+	if err != nil {
+		return err
+	}
+	to, err := first.hearTargets()
+	if err != nil {
+		return err
+	}
+	for _, b := range all {
+		p, err := first.Another(a, 0)
+		if err != nil {
+			return fmt.Errorf("%s: %w", b.name, err)
+		}
+		if err := p.Meet(1); err != nil {
+			return fmt.Errorf("%s: %w", b.name, err)
+		}
+		waiting, err := p.Receive(4096, 8)
+		if err != nil {
+			return err
+		}
+		d := p.Next()
+		if err := b.send(d, p, to); err != nil {
+			return err
+		}
+		behind := p.Next()
+		if err := behind.SetSend(p.Mem.Segment(0, 4)); err != nil {
+			return err
+		}
+		behind.SetFence()
+		for _, d := range []*vipl.Descriptor{d, behind} {
+			if err := p.VI.PostSend(p.T, d); err != nil {
+				return err
+			}
+		}
+		if b.sent.bits != FlushedError {
+			p.Sent(b.name, d, b.sent)
+		}
+		p.told(b.name, b.client)
+		if b.client == nil { // else the card does not know all of them
+			e.That(b.name+": the card has flushed the rest", behind.Status().Done() && waiting.Status().Done())
+		}
+		if b.sent.bits == FlushedError {
+			p.Sent(b.name, d, b.sent)
+		}
+		p.Sent(b.name+": what is behind it", behind, DidSend(0).failed(FlushedError))
+		p.Take(b.name+": what waits on the other queue", waiting, Received(0).failed(FlushedError))
+		if _, err := p.Send(0, 4); err != nil {
+			return err
+		}
+		later, err := p.VI.SendWait(p.T, host.Second)
+		e.Flushed(b.name+": sent in the error state", later, err)
+		if err := p.retire(b.name, 1); err != nil {
+			return err
+		}
+	}
+	// The first VI has been connected all the time.
+	d, err := first.Send(0, breachBytes)
+	if err != nil {
+		return err
+	}
+	first.Sent("other VIs go on", d, DidSend(breachBytes))
+	return first.Settled(1)
+}
+
+func breakServer(e *Env, a vipl.VIAttributes, all []breach) error {
+	first, err := e.Serve(a)
+	if err != nil {
+		return err
+	}
+	m, err := first.tellTargets()
+	if err != nil {
+		return err
+	}
+	last, err := first.Receive(0, breachBytes)
+	if err != nil {
+		return err
+	}
+	for _, b := range all {
+		own := a
+		if b.noRight {
+			own.EnableRDMARead, own.EnableRDMAWrite = false, false
+		}
+		p, err := first.Another(own, 16)
+		if err != nil {
+			return fmt.Errorf("%s: %w", b.name, err)
+		}
+		var d, behind *vipl.Descriptor
+		if b.receive != nil {
+			d = p.Next()
+			if err := b.receive(d, p, m); err != nil {
+				return err
+			}
+			if err := p.VI.PostRecv(p.T, d); err != nil {
+				return err
+			}
+			if behind, err = p.Receive(0, breachBytes); err != nil {
+				return err
+			}
+		}
+		if err := p.Meet(0); err != nil {
+			return fmt.Errorf("%s: %w", b.name, err)
+		}
+		p.told(b.name, b.server)
+		if b.receive != nil {
+			e.That(b.name+": the card has completed all", d.Status().Done() && behind.Status().Done())
+			p.Take(b.name, d, b.received)
+			p.Take(b.name+": what is behind it", behind, Received(0).failed(FlushedError))
+		}
+		if err := p.retire(b.name, 0); err != nil {
+			return err
+		}
+	}
+	first.Take("other VIs go on", last, Received(breachBytes))
+	return first.Settled(0)
+}
+
+func differClient(e *Env, a vipl.VIAttributes) error {
+	p, err := e.Dial(1, a)
+	if p == nil {
+		return err
+	}
+	e.Is("another level", err, vipl.ErrReject)
+	p.InState("refused", vipl.Idle)
+	e.Is("set the other level", p.VI.SetAttributes(e.T, vipl.VIAttributes{ReliabilityLevel: vipl.Unreliable}), nil)
+	if err := p.Redial(1); err != nil {
+		return err
+	}
+	return p.Settled(1)
+}
+
+func differServer(e *Env, _ vipl.VIAttributes) error {
+	p, err := e.Prepare(vipl.VIAttributes{})
+	if err != nil {
+		return err
+	}
+	here := vipl.NetAddress{Discriminator: "test"}
+	r, err := e.NIC.ConnectWait(e.T, here, host.Second)
+	if err != nil {
+		return err
+	}
+	e.Is("accept with another level", r.Accept(e.T, p.VI), vipl.ErrInvalidReliabilityLevel)
+	e.Is("reject", r.Reject(e.T), nil)
+	if err := p.Again(); err != nil {
+		return err
+	}
+	return p.Settled(0)
+}
+
+// readServer has memory to be read, and does nothing.
+func readServer(e *Env, a vipl.VIAttributes) error {
+	p, err := e.Serve(a)
+	if err != nil {
+		return err
+	}
+	copy(p.Mem.Bytes(), Pattern(bufferBytes, 3))
+	if _, err := p.tellTargets(); err != nil {
+		return err
+	}
+	return p.Settled(0)
+}
+
+func readClient(e *Env, a vipl.VIAttributes) error {
+	p, err := e.Dial(1, a)
+	if err != nil {
+		return err
+	}
+	to, err := p.hearTargets()
+	if err != nil {
+		return err
+	}
+	source := Pattern(bufferBytes, 3)
+	for _, r := range []struct{ from, to, n int }{{0, 0, 0}, {1, 2, 1}, {4095, 3, 2}, {17, 4093, 1471}, {0, 0, 1472}, {5, 8190, 1473}, {4096, 1, 9001}, {3, 13, 65536}} {
+		clear(p.Mem.Bytes())
+		d := p.Next()
+		d.SetRDMARead(p.Mem.Segment(r.to, r.n), to.open.Address+uint64(r.from), to.open.Handle)
+		if err := p.VI.PostSend(e.T, d); err != nil {
+			return err
+		}
+		what := fmt.Sprintf("read %+v", r)
+		p.Sent(what, d, didRead(r.n))
+		want := make([]byte, bufferBytes)
+		copy(want[r.to:], source[r.from:][:r.n])
+		if err := p.memory(what, want); err != nil {
+			return err
+		}
+	}
+
+	// Nothing is looked at when nothing is read.
+	d := p.Next()
+	d.SetRDMARead(vipl.Segment{}, 12345, 0)
+	if err := p.VI.PostSend(e.T, d); err != nil {
+		return err
+	}
+	p.Sent("a read of nothing", d, didRead(0))
+
+	// As many segments as a descriptor can have.
+	wide, err := p.Wide(vipl.MaxSegments)
+	if err != nil {
+		return err
+	}
+	clear(p.Mem.Bytes())
+	want := make([]byte, bufferBytes)
+	var pieces []vipl.Segment
+	n := 0
+	for i := range vipl.MaxSegments {
+		at, length := 250*i+i%7, i%97
+		pieces = append(pieces, p.Mem.Segment(at, length))
+		copy(want[at:], source[100+n:][:length])
+		n += length
+	}
+	if err := wide.SetRDMAReadScatter(to.open.Address+100, to.open.Handle, pieces...); err != nil {
+		return err
+	}
+	if err := p.VI.PostSend(e.T, wide); err != nil {
+		return err
+	}
+	p.Sent("many segments", wide, didRead(n))
+	if err := p.memory("many segments", want); err != nil {
+		return err
+	}
+
+	// More reads than may be unanswered, with other messages between them.
+	const reads = 20
+	clear(p.Mem.Bytes())
+	var posted []*vipl.Descriptor
+	for i := range reads {
+		d := p.Next()
+		if i%4 == 3 {
+			d.SetRDMAWrite(p.Mem.Segment(70000, 4), to.open.Address+bufferBytes-8, to.open.Handle)
+		} else {
+			d.SetRDMARead(p.Mem.Segment(3000*i, 2900), to.open.Address+uint64(1000*i), to.open.Handle)
+		}
+		if err := p.VI.PostSend(e.T, d); err != nil {
+			return err
+		}
+		posted = append(posted, d)
+	}
+	for i, d := range posted {
+		what := fmt.Sprintf("one of many, %d", i)
+		if i%4 == 3 {
+			p.Sent(what, d, didWrite(4))
+			continue
+		}
+		p.Sent(what, d, didRead(2900))
+		e.That(what+": its bytes", bytes.Equal(p.Mem.Bytes()[3000*i:][:2900], source[1000*i:][:2900]))
+	}
+	p.ended("all")
+	return p.Settled(1)
+}
+
+// fenceClient writes elsewhere what it has read: the write must wait for the read.
+func fenceClient(e *Env, a vipl.VIAttributes) error {
+	p, err := e.Dial(1, a)
+	if err != nil {
+		return err
+	}
+	to, err := p.Hear()
+	if err != nil {
+		return err
+	}
+	const n = 30000
+	for round := range 3 {
+		if round > 0 {
+			if err := p.Meet(1); err != nil {
+				return err
+			}
+		}
+		clear(p.Mem.Bytes())
+		read, write, plain := p.Next(), p.Next(), p.Next()
+		read.SetRDMARead(p.Mem.Segment(0, n), to.Address, to.Handle)
+		write.SetRDMAWrite(p.Mem.Segment(0, n), to.Address+40000, to.Handle)
+		write.SetFence()
+		if err := plain.SetSend(p.Mem.Segment(n-8, 8)); err != nil { // behind the fence, too
+			return err
+		}
+		for _, d := range []*vipl.Descriptor{read, write, plain} {
+			if err := p.VI.PostSend(e.T, d); err != nil {
+				return err
+			}
+		}
+		what := fmt.Sprintf("round %d", round)
+		p.Sent(what+": read", read, didRead(n))
+		p.Sent(what+": write", write, didWrite(n))
+		p.Sent(what+": send", plain, DidSend(8))
+	}
+	return p.Settled(1)
+}
+
+func fenceServer(e *Env, a vipl.VIAttributes) error {
+	p, err := e.Serve(a)
+	if err != nil {
+		return err
+	}
+	open, err := e.NIC.RegisterBuffer(e.T, p.buf, vipl.MemAttributes{EnableRDMAWrite: true, EnableRDMARead: true})
+	if err != nil {
+		return err
+	}
+	const n = 30000
+	for round := range 3 {
+		copy(p.Mem.Bytes(), Pattern(n, round))
+		d, err := p.Receive(75000, 8)
+		if err != nil {
+			return err
+		}
+		if round == 0 {
+			if err := (&Peer{Env: e, Mem: open}).Tell(0); err != nil {
+				return err
+			}
+		} else if err := p.Meet(0); err != nil {
+			return err
+		}
+		what := fmt.Sprintf("round %d", round)
+		p.Take(what, d, Received(8))
+		e.That(what+": what was read was written", bytes.Equal(p.Mem.Bytes()[40000:][:n], Pattern(n, round)))
+		e.That(what+": and sent", bytes.Equal(p.Mem.Bytes()[75000:][:8], Pattern(n, round)[n-8:]))
+	}
+	return p.Settled(0)
+}
+
+// queuedReadClient finds its reads through a completion queue, asleep.
+func queuedReadClient(e *Env, a vipl.VIAttributes) error {
+	c, err := e.NIC.CreateCQ(e.T, 32)
+	if err != nil {
+		return err
+	}
+	c.SetBlocking(true)
+	a.SendCQ = c
+	p, err := e.Dial(1, a)
+	if err != nil {
+		return err
+	}
+	to, err := p.hearTargets()
+	if err != nil {
+		return err
+	}
+	source := Pattern(bufferBytes, 3)
+	var posted []*vipl.Descriptor
+	for i := range 10 {
+		d := p.Next()
+		d.SetRDMARead(p.Mem.Segment(2000*i, 2000), to.open.Address+uint64(i), to.open.Handle)
+		if err := p.VI.PostSend(e.T, d); err != nil {
+			return err
+		}
+		posted = append(posted, d)
+	}
+	for i, d := range posted {
+		what := fmt.Sprintf("read %d", i)
+		e.Entry(what, c, p.VI, false)
+		p.taken(what, false, d, didRead(2000))
+		e.That(what+": its bytes", bytes.Equal(p.Mem.Bytes()[2000*i:][:2000], source[i:][:2000]))
+	}
+	// What breaks the connection fails one and flushes the rest: each has its entry.
+	bad, behind := p.Next(), p.Next()
+	bad.SetRDMARead(p.Mem.Segment(0, 4), to.closed.Address, to.closed.Handle)
+	behind.SetRDMARead(p.Mem.Segment(0, 4), to.open.Address, to.open.Handle)
+	behind.SetFence()
+	for _, d := range []*vipl.Descriptor{bad, behind} {
+		if err := p.VI.PostSend(e.T, d); err != nil {
+			return err
+		}
+	}
+	e.Entry("refused", c, p.VI, false)
+	p.taken("refused", false, bad, didRead(0).failed(rdmaError))
+	e.Entry("flushed", c, p.VI, false)
+	p.taken("flushed", false, behind, didRead(0).failed(FlushedError))
+	e.nothing("no more", c)
+	p.told("refused", nil)
+	return p.Settled(1)
+}
+
+func isReliable(s Scenario) bool {
+	for _, l := range reliableLevels {
+		if strings.HasPrefix(s.Name, l.name) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,291 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package conformance
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+
+	"hvia/host"
+	"hvia/vipl"
+)
+
+const (
+	scaleFrames  = 1 << 15 // 128 MiB for each node
+	scaleRegions = 4096
+	largeRegion  = 64 << 20
+)
+
+// scales are programs that go to a limit, and one beyond it.
+var scales = []Scenario{
+	{"256 VIs connected at once", manyClient, manyServer},
+	{"1,024 receives on one VI", deepClient, deepServer},
+	{"4,096 regions", regionsClient, sinkServer},
+	{"a region of 64 MiB", largeClient, largeServer},
+}
+
+// all makes every VI that the card has.
+func (p *Peer) all() ([]*vipl.VI, error) {
+	list := []*vipl.VI{p.VI}
+	for range p.NIC.Query().MaxVI - 1 {
+		v, err := p.NIC.CreateVI(p.T, vipl.VIAttributes{})
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, v)
+	}
+	_, err := p.NIC.CreateVI(p.T, vipl.VIAttributes{})
+	p.Is("one VI more", err, vipl.ErrResource)
+	p.That(fmt.Sprintf("%d VIs", len(list)), len(list) == 256)
+	return list, nil
+}
+
+func manyClient(e *Env) error {
+	p, err := e.Prepare(vipl.VIAttributes{})
+	if err != nil {
+		return err
+	}
+	list, err := p.all()
+	if err != nil {
+		return err
+	}
+	var receives []*vipl.Descriptor
+	for i, v := range list {
+		q := &Peer{Env: e, VI: v, Mem: p.Mem, descriptors: p.descriptors, posted: p.posted}
+		d, err := q.Receive(64*i, 64)
+		if err != nil {
+			return err
+		}
+		p.posted = q.posted
+		receives = append(receives, d)
+		if err := q.Redial(1); err != nil {
+			return fmt.Errorf("connection %d: %w", i, err)
+		}
+	}
+	if err := p.step(1, "connected"); err != nil {
+		return err
+	}
+	// All are connected now. The last answers first.
+	for i := len(list) - 1; i >= 0; i-- {
+		q := &Peer{Env: e, VI: list[i], Mem: p.Mem, descriptors: p.descriptors, posted: p.posted}
+		copy(p.Mem.Bytes()[64*256:], Pattern(60, i))
+		d, err := q.Send(64*256, 60)
+		if err != nil {
+			return err
+		}
+		p.posted = q.posted
+		q.Sent(fmt.Sprintf("VI %d", i), d, SentBytes(60))
+		q.Take(fmt.Sprintf("answer to VI %d", i), receives[i], Received(60))
+		e.That(fmt.Sprintf("bytes of the answer to VI %d", i), bytes.Equal(p.Mem.Bytes()[64*i:64*i+60], Pattern(60, i)))
+		q.InState("all the time", vipl.Connected)
+	}
+	return p.Settled(1)
+}
+
+// manyServer sends back what comes.
+func manyServer(e *Env) error {
+	p, err := e.Prepare(vipl.VIAttributes{})
+	if err != nil {
+		return err
+	}
+	list, err := p.all()
+	if err != nil {
+		return err
+	}
+	var receives []*vipl.Descriptor
+	for i, v := range list {
+		q := &Peer{Env: e, VI: v, Mem: p.Mem, descriptors: p.descriptors, posted: p.posted}
+		d, err := q.Receive(64*i, 64)
+		if err != nil {
+			return err
+		}
+		p.posted = q.posted
+		receives = append(receives, d)
+		r, err := e.NIC.ConnectWait(e.T, vipl.NetAddress{Discriminator: "test"}, 5*host.Second)
+		if err != nil {
+			return fmt.Errorf("connection %d: %w", i, err)
+		}
+		if err := r.Accept(e.T, v); err != nil {
+			return fmt.Errorf("connection %d: %w", i, err)
+		}
+	}
+	if err := p.awaits("connected"); err != nil {
+		return err
+	}
+	for i := len(list) - 1; i >= 0; i-- {
+		q := &Peer{Env: e, VI: list[i], Mem: p.Mem, descriptors: p.descriptors, posted: p.posted}
+		q.Take(fmt.Sprintf("question of VI %d", i), receives[i], Received(60))
+		d, err := q.Send(64*i, 60)
+		if err != nil {
+			return err
+		}
+		p.posted = q.posted
+		q.Sent(fmt.Sprintf("VI %d", i), d, SentBytes(60))
+	}
+	return p.Settled(0)
+}
+
+func SentBytes(n int) outcome { return outcome{length: n} }
+
+func deepServer(e *Env) error {
+	p, err := e.Prepare(vipl.VIAttributes{})
+	if err != nil {
+		return err
+	}
+	var list []*vipl.Descriptor
+	for i := range vipl.MaxDescriptorsPerQueue {
+		d, err := p.Receive(16*i, 16)
+		if err != nil {
+			return fmt.Errorf("receive %d: %w", i, err)
+		}
+		list = append(list, d)
+	}
+	_, err = p.Receive(0, 16)
+	e.Is("one receive more", err, vipl.ErrResource)
+	e.Is("one receive more", err, vipl.ErrOverrun)
+	r, err := e.NIC.ConnectWait(e.T, vipl.NetAddress{Discriminator: "test"}, host.Second)
+	if err != nil {
+		return err
+	}
+	if err := r.Accept(e.T, p.VI); err != nil {
+		return err
+	}
+	if err := p.awaits("sent"); err != nil {
+		return err
+	}
+	for i, d := range list {
+		p.Take(fmt.Sprintf("message %d", i), d, Received(8+i%8))
+		if !bytes.Equal(p.Mem.Bytes()[16*i:16*i+8+i%8], Pattern(8+i%8, i)) {
+			return fmt.Errorf("message %d has other bytes", i)
+		}
+	}
+	return p.Settled(0)
+}
+
+func deepClient(e *Env) error {
+	p, err := e.Prepare(vipl.VIAttributes{})
+	if err != nil {
+		return err
+	}
+	if err := p.Redial(1); err != nil {
+		return err
+	}
+	for i := range vipl.MaxDescriptorsPerQueue {
+		copy(p.Mem.Bytes()[16*i:], Pattern(8+i%8, i))
+		if _, err := p.Send(16*i, 8+i%8); err != nil {
+			return err
+		}
+	}
+	for i := range vipl.MaxDescriptorsPerQueue {
+		if _, err := p.VI.SendWait(e.T, host.Second); err != nil {
+			return fmt.Errorf("send %d: %w", i, err)
+		}
+	}
+	return errors.Join(p.step(1, "sent"), p.Settled(1))
+}
+
+// regionsClient registers pages until the table is full, and writes from the first, one in the middle and the last.
+func regionsClient(e *Env) error {
+	p, err := e.Dial(1, Writable)
+	if err != nil {
+		return err
+	}
+	to, err := p.Hear()
+	if err != nil {
+		return err
+	}
+	e.That("the limit", e.NIC.Query().MaxRegisterRegions == scaleRegions)
+	var list []*vipl.Region
+	for i := range scaleRegions - 2 { // the peer has two
+		r, err := e.NIC.RegisterMem(e.T, p.buf.Address()+uint64(i%19)*4096+uint64(i%7), 4090, vipl.MemAttributes{})
+		if err != nil {
+			return fmt.Errorf("region %d: %w", i, err)
+		}
+		list = append(list, r)
+	}
+	_, err = e.NIC.RegisterMem(e.T, p.buf.Address(), 1, vipl.MemAttributes{})
+	e.Is("one region more", err, vipl.ErrResource)
+	for _, i := range []int{0, scaleRegions / 2, len(list) - 1} {
+		d := p.Next()
+		d.SetRDMAWrite(list[i].Segment(0, 4090), to.Address, to.Handle)
+		if err := p.VI.PostSend(e.T, d); err != nil {
+			return err
+		}
+		if _, err := p.VI.SendWait(e.T, host.Second); err != nil {
+			return fmt.Errorf("write from region %d: %w", i, err)
+		}
+	}
+	for i, r := range list {
+		if err := r.Deregister(e.T); err != nil {
+			return fmt.Errorf("region %d: %w", i, err)
+		}
+	}
+	_, err = e.NIC.RegisterMem(e.T, p.buf.Address(), 1, vipl.MemAttributes{})
+	e.Is("now there is room", err, nil)
+	return p.Settled(1)
+}
+
+// offsets of the large region that are written: its edges, and where pages and commands end.
+var largeOffsets = []int{0, 65536 + 4090, 4096*1024 - 3, largeRegion / 2, largeRegion - 65536}
+
+func largeServer(e *Env) error {
+	p, err := e.Serve(Writable)
+	if err != nil {
+		return err
+	}
+	b, err := e.NIC.Alloc(e.T, largeRegion)
+	if err != nil {
+		return err
+	}
+	r, err := e.NIC.RegisterBuffer(e.T, b, vipl.MemAttributes{EnableRDMAWrite: true})
+	if err != nil {
+		return err
+	}
+	_, err = e.NIC.RegisterMem(e.T, b.Address(), largeRegion+1, vipl.MemAttributes{})
+	e.Is("one byte more than there is", err, vipl.ErrInvalidParameter)
+	_, err = e.NIC.Alloc(e.T, 1<<30)
+	e.Is("more than the node has", err, vipl.ErrResource)
+	if err := errors.Join(p.tellRegion(0, r), p.awaits("written")); err != nil {
+		return err
+	}
+	for i, at := range largeOffsets {
+		if n := min(65536, largeRegion-at); !bytes.Equal(r.Bytes()[at:at+n], Pattern(n, i)) {
+			return fmt.Errorf("%d bytes at %d are others", n, at)
+		}
+	}
+	e.That("nothing is behind the second", bytes.Equal(r.Bytes()[2*65536+4090:2*65536+4090+4096], make([]byte, 4096)))
+	got, err := e.NIC.NextError(e.T)
+	e.Is("the write beyond the end is refused", err, nil)
+	e.That(fmt.Sprintf("error %v", got.Code), got.VI == p.VI.Index())
+	e.Is("deregister", r.Deregister(e.T), nil)
+	return errors.Join(p.Settled(0), e.NIC.Free(e.T, b))
+}
+
+func largeClient(e *Env) error {
+	p, err := e.Dial(1, Writable)
+	if err != nil {
+		return err
+	}
+	to, err := p.Hear()
+	if err != nil {
+		return err
+	}
+	for i, at := range largeOffsets {
+		n := min(65536, largeRegion-at)
+		copy(p.Mem.Bytes(), Pattern(n, i))
+		if _, err := p.Write(0, n, to, at); err != nil {
+			return err
+		}
+		if _, err := p.VI.SendWait(e.T, host.Second); err != nil {
+			return err
+		}
+	}
+	if _, err := p.Write(0, 8, to, largeRegion-7); err != nil {
+		return err
+	}
+	if _, err := p.VI.SendWait(e.T, host.Second); err != nil {
+		return err
+	}
+	return errors.Join(e.T.Sleep(5*host.Millisecond), p.step(1, "written"), p.Settled(1))
+}

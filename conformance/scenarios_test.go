@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package conformance
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"hvia/conformance/conformtest"
+	"hvia/driver"
+	"hvia/driver/drivertest"
+	"hvia/host"
+	"hvia/layout"
+	"hvia/vipl"
+)
+
+// The scenarios on fake cards and on M-VIA over fake NICs: what the library and
+// the agent do, without RTL.
+func TestScenariosOnFakes(t *testing.T) {
+	conformtest.OnDevices(t, func(t *testing.T, d driver.Device) {
+		for _, s := range Scenarios {
+			t.Run(s.Name, func(t *testing.T) {
+				s.skip(t, d)
+				runFake(t, d, nil, MainsOf(s)...)
+			})
+		}
+	})
+}
+
+// skip skips what a device has not.
+func (s Scenario) skip(t *testing.T, d driver.Device) {
+	if why := cardOnly[s.Name]; why != "" && d != driver.DeviceHvia {
+		t.Skip(why)
+	}
+}
+
+// mainsIfOffered are programs that end at once on such a NIC.
+func mainsIfOffered(t *testing.T, s Scenario) []Main {
+	return s.guarded(MainsOf(Scenario{client: s.client, server: s.server}), func(vipl.NICAttributes) error {
+		t.Log("nothing done: the NIC has not what this is about")
+		return nil
+	})
+}
+
+// The connection protocol carries a program through a wire that loses half of
+// its frames.
+func TestScenariosOverALossyWire(t *testing.T) {
+	conformtest.OnDevices(t, func(t *testing.T, d driver.Device) {
+		for _, s := range Scenarios {
+			if s.Name == "connections" { // it measures times
+				continue
+			}
+			t.Run(s.Name, func(t *testing.T) {
+				s.skip(t, d)
+				const seed = 5
+				random := rand.New(rand.NewPCG(seed, seed))
+				runFake(t, d, func(f *drivertest.Fabric) {
+					f.Lose = func(_ int, frame []byte) bool {
+						if layout.EthernetHeader(frame).EtherType() != layout.EtherTypeConnection {
+							return false
+						}
+						return random.IntN(2) == 0
+					}
+				}, MainsOf(s)...)
+			})
+		}
+	})
+}
+
+// A VI has another number on the wire for each connection, and another first
+// sequence number: frames of the last one must not be taken for the next one's.
+func TestEveryConnectionHasItsOwnNumber(t *testing.T) {
+	conformtest.OnDevices(t, everyConnectionHasItsOwnNumber)
+}
+
+func everyConnectionHasItsOwnNumber(t *testing.T, d driver.Device) {
+	numbers, sequences := map[[2]uint16]bool{}, map[uint32]bool{}
+	runFake(t, d, func(f *drivertest.Fabric) {
+		f.Lose = func(_ int, frame []byte) bool {
+			if layout.EthernetHeader(frame).EtherType() == layout.EtherTypeVia {
+				h := layout.ViaHeader(frame[layout.EthernetHeaderSize:])
+				if key := [2]uint16{h.DestinationVI(), h.SourceVI()}; !numbers[key] {
+					numbers[key] = true
+					sequences[h.Sequence()] = true
+				}
+			}
+			return false
+		}
+	}, leaveClient, leaveServer)
+	if len(numbers) != 2 || len(sequences) != 2 {
+		t.Errorf("two connections of one VI used the numbers %v and first sequence numbers %v", numbers, sequences)
+	}
+}
+
+// Two runs take the same simulated time to the picosecond.
+func TestRunsRepeat(t *testing.T) {
+	conformtest.OnDevices(t, func(t *testing.T, d driver.Device) {
+		for i, s := range Scenarios {
+			if testing.Short() && i%4 != 0 {
+				continue
+			}
+			t.Run(s.Name, func(t *testing.T) {
+				s.skip(t, d)
+				var end [2]host.Time
+				for i := range end {
+					end[i] = runFake(t, d, nil, MainsOf(s)...).Now()
+				}
+				if end[0] != end[1] {
+					t.Errorf("the runs ended at %v and %v", end[0], end[1])
+				}
+			})
+		}
+	})
+}
+
+// Endpoints: two hosts write to each other without knowing more than a name.
+func TestEndpoints(t *testing.T) {
+	conformtest.OnDevices(t, func(t *testing.T, d driver.Device) {
+		runFake(t, d, nil, func(e *Env) error { return endpointProgram(e, 0) }, func(e *Env) error { return endpointProgram(e, 1) })
+	})
+}
+
+// What is not an endpoint is refused by one.
+func TestEndpointRefusesStrangers(t *testing.T) {
+	runFake(t, driver.DeviceHvia, nil, func(e *Env) error {
+		v, err := e.NIC.CreateVI(e.T, vipl.VIAttributes{})
+		if err != nil {
+			return err
+		}
+		e.Is("a stranger", (&Peer{Env: e, VI: v}).Redial(1), vipl.ErrReject)
+		return nil
+	}, func(e *Env) error {
+		p, err := vipl.OpenEndpoint(e.T, e.H, 100)
+		if err != nil {
+			return err
+		}
+		e.Is("accept", p.Accept(e.T, "test", host.Second), vipl.ErrInvalidParameter)
+		return nil
+	})
+}

@@ -1,0 +1,1503 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package conformance
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+
+	"hvia/host"
+	"hvia/layout"
+	"hvia/vipl"
+)
+
+// sendReceiveScenarios are those of send and receive, of gather and scatter and
+// of immediate data. Each bit of the status word, each row of the tables of
+// states and errors of VIA that belongs to unreliable delivery is provoked by
+// one of them, but for what needs a bus or a wire that fails.
+var sendReceiveScenarios = []Scenario{
+	{"segments of every kind", segmentsClient, segmentsServer},
+	{"receive queue", floodedClient, receiveQueueServer},
+	{"receive errors", receiveErrorClient, receiveErrorServer},
+	{"gather errors", gatherErrorClient, gatherErrorServer},
+	{"no receive posted", emptyQueueClient, emptyQueueServer},
+	{"RDMA write with immediate data", immediateClient, immediateServer},
+	{"disconnect with receives posted", leavingClient, leftServer},
+	{"unreachable receive descriptor", unreachableReceiveClient, reconnectServer},
+	{"deregistration under posted receives", deregisterClient, deregisterServer},
+	{"error handlers", handlerClient, handlerServer},
+	{"left behind with receives", abandonClient, abandonReceiveServer},
+	{"descriptor and buffer side by side", compactClient, compactServer},
+}
+
+func init() { Scenarios = append(Scenarios, sendReceiveScenarios...) }
+
+// Statuses.
+const (
+	formatError     = layout.DescriptorStatusFormatErrorMask
+	ProtectionError = layout.DescriptorStatusProtectionErrorMask
+	lengthError     = layout.DescriptorStatusLengthErrorMask
+	partialError    = layout.DescriptorStatusPartialErrorMask
+	FlushedError    = layout.DescriptorStatusFlushedMask
+	rdmaError       = layout.DescriptorStatusRDMAProtectionErrorMask
+)
+
+// outcome is what a completed descriptor must say.
+type outcome struct {
+	bits      uint32
+	operation layout.StatusOperation
+	length    int
+	immediate uint32 // if hasImmediate
+	has       bool
+}
+
+func Received(n int) outcome { return outcome{operation: layout.StatusOperationReceive, length: n} }
+
+func (o outcome) failed(bits uint32) outcome {
+	o.bits = bits
+	return o
+}
+
+func (o outcome) with(immediate uint32) outcome {
+	o.immediate, o.has = immediate, true
+	return o
+}
+
+// completed checks every bit of what came back.
+func (p *Peer) Completed(what string, got, want *vipl.Descriptor, err error, o outcome) {
+	if o.bits == 0 {
+		p.Is(what, err, nil)
+	} else {
+		p.Is(what, err, vipl.ErrDescriptor)
+	}
+	if got != want || got == nil {
+		p.That(what+": another descriptor than the one whose turn it is", false)
+		return
+	}
+	status := layout.DescriptorStatusDoneMask | o.bits | uint32(o.operation)<<layout.DescriptorStatusOperationLsb
+	if o.has {
+		status |= layout.DescriptorStatusImmediateMask
+	}
+	p.That(fmt.Sprintf("%s: status %v (%#x), want %#x", what, got.Status(), uint32(got.Status()), status), uint32(got.Status()) == status)
+	p.That(fmt.Sprintf("%s: operation %v, want %v", what, got.Status().Operation(), o.operation), got.Status().Operation() == o.operation)
+	p.That(fmt.Sprintf("%s: length %d, want %d", what, got.Length(), o.length), got.Length() == o.length)
+	data, has := got.Immediate()
+	p.That(fmt.Sprintf("%s: immediate data %#x %v, want %#x %v", what, data, has, o.immediate, o.has), has == o.has && (!has || data == o.immediate))
+}
+
+// take waits for a receive and checks it.
+func (p *Peer) Take(what string, want *vipl.Descriptor, o outcome) {
+	d, err := p.VI.RecvWait(p.T, host.Second)
+	p.Completed(what, d, want, err, o)
+}
+
+// sent waits for a send and checks it.
+func (p *Peer) Sent(what string, want *vipl.Descriptor, o outcome) {
+	d, err := p.VI.SendWait(p.T, host.Second)
+	p.Completed(what, d, want, err, o)
+}
+
+// meet waits until the other program has come here too.
+func (p *Peer) Meet(node int) error {
+	if err := p.T.Send(host.ThreadID{Node: node, Rank: 1}, []byte("meet")); err != nil {
+		return err
+	}
+	m, ok, err := p.T.Receive(host.Second)
+	if err == nil && (!ok || string(m.Data) != "meet") {
+		return fmt.Errorf("the peer did not come to the meeting: %q", m.Data)
+	}
+	return err
+}
+
+// quiet lets pass more time than any message takes.
+func (p *Peer) Quiet() error { return p.T.Sleep(2 * host.Millisecond) }
+
+// wide returns a descriptor with room for segments, in memory of its own.
+func (p *Peer) Wide(segments int) (*vipl.Descriptor, error) {
+	b, err := p.NIC.Alloc(p.T, vipl.DescriptorSize(segments))
+	if err != nil {
+		return nil, err
+	}
+	r, err := p.NIC.RegisterBuffer(p.T, b, vipl.MemAttributes{})
+	if err != nil {
+		return nil, err
+	}
+	return r.Descriptor(0, segments)
+}
+
+// send posts a send of bytes of the own buffer.
+func (p *Peer) Send(offset, n int) (*vipl.Descriptor, error) {
+	d := p.Next()
+	if err := d.SetSend(p.Mem.Segment(offset, n)); err != nil {
+		return nil, err
+	}
+	return d, p.VI.PostSend(p.T, d)
+}
+
+// receive posts a receive into the own buffer.
+func (p *Peer) Receive(offset, n int) (*vipl.Descriptor, error) {
+	d := p.Next()
+	if err := d.SetReceive(p.Mem.Segment(offset, n)); err != nil {
+		return nil, err
+	}
+	return d, p.VI.PostRecv(p.T, d)
+}
+
+// ended checks that both queues are empty and that nothing asynchronous was left.
+func (p *Peer) ended(what string) {
+	d, err := p.VI.RecvDone(p.T)
+	p.Is(what+": receive queue", err, vipl.ErrDescriptor)
+	p.That(what+": receive queue is empty", d == nil)
+	d, err = p.VI.SendDone(p.T)
+	p.Is(what+": send queue", err, vipl.ErrDescriptor)
+	p.That(what+": send queue is empty", d == nil)
+	_, err = p.NIC.NextError(p.T)
+	p.Is(what+": nothing asynchronous", err, vipl.ErrNotDone)
+}
+
+// asynchronous waits for an asynchronous error and checks it.
+func (p *Peer) Asynchronous(what string, code layout.AsyncError, vi *vipl.VI) {
+	a, err := p.NIC.ErrorWait(p.T, host.Second)
+	p.Is(what+": an asynchronous error", err, nil)
+	p.That(fmt.Sprintf("%s: %v on VI %d, not %+v", what, code, vi.Index(), a), a.Code == code && a.VI == vi.Index())
+}
+
+// inState checks a VI's state.
+func (p *Peer) InState(what string, want vipl.VIState) {
+	i, err := p.VI.Query(p.T)
+	p.Is(what, err, nil)
+	p.That(fmt.Sprintf("%s: %v, want %v", what, i.State, want), i.State == want)
+}
+
+func (p *Peer) memory(what string, want []byte) error {
+	for i, v := range p.Mem.Bytes() {
+		if v != want[i] {
+			return fmt.Errorf("%s: byte %d is %#x, want %#x", what, i, v, want[i])
+		}
+	}
+	return nil
+}
+
+// A dispatch is one message: its length and in how many pieces each side has it.
+type dispatch struct {
+	n        int
+	from, to int // data segments
+	slack    int // bytes of the receive buffers beyond the message
+}
+
+func dispatches() (all []dispatch) {
+	for i, n := range []int{0, 1, 2, 3, 4, 5, 7, 8, 63, 64, 65, 1471, 1472, 1473, 2943, 2944, 2945, 4095, 4096, 4097, 9001} {
+		all = append(all, dispatch{n, i % 4, (i + 1) % 3, i % 5 * 3}, dispatch{n, 1 + (i+2)%7, 1 + i%9, 0})
+	}
+	return append(all, dispatch{65536, 1, 1, 0}, dispatch{65536, 2, 3, 0}, dispatch{65000, 3, 2, 17}, dispatch{65536, 252, 252, 0}, dispatch{3000, 252, 1, 5}, dispatch{3000, 1, 252, 0}, dispatch{0, 252, 252, 0})
+}
+
+// pieces cuts n bytes into segments that lie apart from each other at odd
+// places. Every fifth has no bytes, if others can have them, and then neither
+// address nor handle mean anything.
+func (p *Peer) pieces(n, count, seed int) (all []vipl.Segment, offsets []int) {
+	at := seed * 3 % 61
+	for i := range count {
+		rest := count - i
+		length := n / rest
+		if rest > 1 && length > 1 {
+			length -= (seed + i) % 2
+		}
+		if rest > 1 && (i+seed)%5 == 0 {
+			length = 0
+		}
+		if rest == 1 {
+			length = n
+		}
+		n -= length
+		s := p.Mem.Segment(at, length)
+		if length == 0 {
+			s.Address, s.Handle = 0xdead0000dead0000, 0x12345
+		}
+		all, offsets = append(all, s), append(offsets, at)
+		at += length + 1 + (i*7+seed)%13
+	}
+	return all, offsets
+}
+
+// segmentsClient sends messages of every length from every kind of segments.
+func segmentsClient(e *Env) error {
+	p, err := e.Dial(1, Writable)
+	if err != nil {
+		return err
+	}
+	d, err := p.Wide(vipl.MaxSegments)
+	if err != nil {
+		return err
+	}
+	for i, c := range dispatches() {
+		if c.from == 0 {
+			c.n = 0
+		}
+		segments, offsets := p.pieces(c.n, c.from, i)
+		payload := Pattern(c.n, i)
+		for k, s := range segments {
+			payload = payload[copy(p.Mem.Bytes()[offsets[k]:][:s.Length], payload):]
+		}
+		if err := d.SetSend(segments...); err != nil {
+			return err
+		}
+		if i%2 == 1 {
+			d.AttachImmediate(uint32(i) * 0x01010101)
+		}
+		if err := p.Meet(1); err != nil {
+			return err
+		}
+		if err := p.VI.PostSend(p.T, d); err != nil {
+			return err
+		}
+		p.Sent(fmt.Sprintf("message %d %+v", i, c), d, outcome{operation: layout.StatusOperationSend, length: c.n})
+		clear(p.Mem.Bytes())
+	}
+	e.Is("more segments than there is room for", p.Next().SetSend(make([]vipl.Segment, 3)...), vipl.ErrInvalidParameter)
+	e.Is("room for too many", second(p.Mem.Descriptor(0, vipl.MaxSegments+1)), vipl.ErrInvalidParameter)
+	return p.Settled(1)
+}
+
+func segmentsServer(e *Env) error {
+	p, err := e.Serve(Writable)
+	if err != nil {
+		return err
+	}
+	d, err := p.Wide(vipl.MaxSegments)
+	if err != nil {
+		return err
+	}
+	for i, c := range dispatches() {
+		if c.from == 0 {
+			c.n = 0
+		}
+		if c.to == 0 && c.n > 0 {
+			c.to = 1
+		}
+		room := c.n + c.slack
+		if c.to == 0 {
+			room = 0
+		}
+		segments, offsets := p.pieces(room, c.to, i+3)
+		if err := d.SetReceive(segments...); err != nil {
+			return err
+		}
+		if err := p.VI.PostRecv(p.T, d); err != nil {
+			return err
+		}
+		if err := p.Meet(0); err != nil {
+			return err
+		}
+		name := fmt.Sprintf("message %d %+v", i, c)
+		want := Received(c.n)
+		if i%2 == 1 {
+			want = want.with(uint32(i) * 0x01010101)
+		}
+		p.Take(name, d, want)
+		payload, image := Pattern(c.n, i), make([]byte, bufferBytes)
+		for k, s := range segments {
+			payload = payload[copy(image[offsets[k]:][:s.Length], payload):]
+		}
+		if err := p.memory(name, image); err != nil {
+			return err
+		}
+		clear(p.Mem.Bytes())
+	}
+	p.ended("all messages")
+	return p.Settled(0)
+}
+
+// batch is how many messages are under way at once: no more than the receiving
+// card can keep, whatever the other does.
+const batch = 64
+
+// floodedClient sends as many messages as receives can be outstanding.
+func floodedClient(e *Env) error {
+	p, err := e.Dial(1, Writable)
+	if err != nil {
+		return err
+	}
+	copy(p.Mem.Bytes(), Pattern(64, 0))
+	for i := 0; i < vipl.MaxDescriptorsPerQueue; i += batch {
+		if err := p.Meet(1); err != nil {
+			return err
+		}
+		for k := i; k < i+batch; k++ {
+			d := p.Next()
+			if err := d.SetSend(p.Mem.Segment(k%7, k%9)); err != nil {
+				return err
+			}
+			d.AttachImmediate(uint32(k))
+			if err := p.VI.PostSend(p.T, d); err != nil {
+				return err
+			}
+		}
+		for k := i; k < i+batch; k++ {
+			if _, err := p.VI.SendWait(p.T, host.Second); err != nil {
+				return fmt.Errorf("message %d: %w", k, err)
+			}
+		}
+	}
+	return p.Settled(1)
+}
+
+// receiveQueueServer posts all receives before there is a connection.
+func receiveQueueServer(e *Env) error {
+	p, err := e.Prepare(Writable)
+	if err != nil {
+		return err
+	}
+	d, err := p.VI.RecvDone(p.T)
+	e.Is("done on an empty queue", err, vipl.ErrDescriptor)
+	e.That("no descriptor with it", d == nil)
+	d, err = p.VI.RecvWait(p.T, host.Millisecond)
+	e.Is("wait on an empty queue", err, vipl.ErrDescriptor)
+	e.That("no descriptor with it", d == nil)
+	e.Is("post nothing", p.VI.PostRecv(p.T, nil), vipl.ErrInvalidParameter)
+	d = p.Next()
+	d.Address += 8
+	e.Is("misaligned descriptor", p.VI.PostRecv(p.T, d), vipl.ErrInvalidParameter)
+
+	posted := make([]*vipl.Descriptor, 0, vipl.MaxDescriptorsPerQueue)
+	for i := range vipl.MaxDescriptorsPerQueue {
+		d, err := p.Receive(64*i, 16)
+		if err != nil {
+			return fmt.Errorf("post %d: %w", i, err)
+		}
+		posted = append(posted, d)
+	}
+	over := p.Next()
+	if err := over.SetReceive(p.Mem.Segment(0, 4)); err != nil {
+		return err
+	}
+	image := bytes.Clone(over.Bytes())
+	err = p.VI.PostRecv(p.T, over)
+	e.Is("one too many", err, vipl.ErrResource)
+	e.Is("one too many", err, vipl.ErrOverrun)
+	e.That("it is untouched", bytes.Equal(image, over.Bytes()))
+	// The card counts as well, the one that it holds included. M-VIA cannot be rung
+	// without the library.
+	if !e.onMvia() {
+		if err := p.T.Write(layout.PciBar1Base+uint32(p.VI.Index())*layout.DoorbellPageBytes+layout.DoorbellReceive,
+			uint32(over.Address), uint32(over.Address>>32), uint32(over.Handle)); err != nil {
+			return err
+		}
+		p.Asynchronous("one too many for the card", layout.AsyncErrorVIOverrun, p.VI)
+	}
+	i, err := p.VI.Query(p.T)
+	e.Is("query", err, nil)
+	e.That(fmt.Sprintf("idle, and only the receive queue is not empty: %+v", i), i.State == vipl.Idle && i.SendQueueEmpty && !i.ReceiveQueueEmpty)
+	e.Is("destroy with receives posted", p.VI.Destroy(p.T), vipl.ErrResource)
+	_, err = p.VI.RecvDone(p.T)
+	e.Is("nothing comes while idle", err, vipl.ErrNotDone)
+	_, err = p.VI.RecvWait(p.T, host.Millisecond)
+	e.Is("nothing comes while idle", err, vipl.ErrTimeout)
+
+	if err := p.Again(); err != nil {
+		return err
+	}
+	_, err = p.VI.RecvDone(p.T)
+	e.Is("nothing was sent", err, vipl.ErrNotDone)
+	_, err = p.VI.RecvWait(p.T, 1)
+	e.Is("wait for less than a bus clock", err, vipl.ErrTimeout)
+	source, want := Pattern(64, 0), make([]byte, bufferBytes)
+	for i, d := range posted {
+		if i%batch == 0 {
+			if err := p.Meet(0); err != nil {
+				return err
+			}
+		}
+		p.Take(fmt.Sprintf("message %d", i), d, Received(i%9).with(uint32(i)))
+		copy(want[64*i:], source[i%7:i%7+i%9])
+		// Its memory is the program's at once: nothing may be written there any more.
+		clear(d.Bytes())
+	}
+	p.ended("drained")
+	if err := p.Quiet(); err != nil {
+		return err
+	}
+	for i, d := range posted {
+		e.That(fmt.Sprintf("descriptor %d stays untouched", i), bytes.Equal(d.Bytes(), make([]byte, len(d.Bytes()))))
+	}
+	if err := p.memory("all messages", want); err != nil {
+		return err
+	}
+	return p.Settled(0)
+}
+
+// receiveCases are receive descriptors at fault. What the sender sends has
+// caseBytes bytes in three frames; its own descriptor completes well.
+const caseBytes = 3000
+
+type receiveCase struct {
+	name    string
+	segment []func(p *Peer, c *caseMemory) vipl.Segment
+	change  func(d *vipl.Descriptor)
+	bits    uint32
+	length  int // bytes that are written
+}
+
+// caseMemory is memory that a receive must not get at.
+type caseMemory struct{ stale, foreign *vipl.Region }
+
+func good(offset, n int) func(*Peer, *caseMemory) vipl.Segment {
+	return func(p *Peer, _ *caseMemory) vipl.Segment { return p.Mem.Segment(offset, n) }
+}
+
+func spoiled(offset, n int, change func(s *vipl.Segment, p *Peer, c *caseMemory)) func(*Peer, *caseMemory) vipl.Segment {
+	return func(p *Peer, c *caseMemory) vipl.Segment {
+		s := p.Mem.Segment(offset, n)
+		change(&s, p, c)
+		return s
+	}
+}
+
+type segments = []func(*Peer, *caseMemory) vipl.Segment
+
+var receiveCases = []receiveCase{
+	{name: "operation RDMA write", segment: segments{good(0, caseBytes)}, bits: formatError,
+		change: func(d *vipl.Descriptor) { Raw(d).SetControl(uint16(layout.DescriptorOperationRDMAWrite)) }},
+	{name: "operation RDMA read", segment: segments{good(0, caseBytes)}, bits: formatError,
+		change: func(d *vipl.Descriptor) { Raw(d).SetControl(uint16(layout.DescriptorOperationRDMARead)) }},
+	{name: "reserved operation", segment: segments{good(0, caseBytes)}, bits: formatError,
+		change: func(d *vipl.Descriptor) { Raw(d).SetControl(uint16(layout.DescriptorOperationReserved)) }},
+	{name: "reserved control bits", segment: segments{good(0, caseBytes)}, bits: formatError,
+		change: func(d *vipl.Descriptor) { Raw(d).SetControl(0x4000) }},
+	{name: "reserved word", segment: segments{good(0, caseBytes)}, bits: formatError,
+		change: func(d *vipl.Descriptor) { d.Bytes()[layout.DescriptorReservedOffset+3] = 1 }},
+	{name: "too many segments", segment: segments{good(0, caseBytes)}, bits: formatError,
+		change: func(d *vipl.Descriptor) { Raw(d).SetSegmentCount(vipl.MaxSegments + 1) }},
+	{name: "longer than the max transfer size", segment: segments{good(0, caseBytes)}, bits: lengthError,
+		change: func(d *vipl.Descriptor) { Raw(d).SetLength(65537) }},
+	{name: "a byte too short", segment: segments{good(5, caseBytes-1)}, bits: lengthError, length: caseBytes - 1},
+	{name: "a byte too short in all", segment: segments{good(5, 1000), good(5000, 1999)}, bits: lengthError, length: caseBytes - 1},
+	{name: "one byte", segment: segments{good(5, 1)}, bits: lengthError, length: 1},
+	{name: "no buffers", bits: lengthError},
+	{name: "a buffer of no bytes", segment: segments{good(5, 0)}, bits: lengthError},
+	{name: "length less than the buffers", segment: segments{good(5, 5000)}, bits: lengthError, length: 100,
+		change: func(d *vipl.Descriptor) { Raw(d).SetLength(100) }},
+	{name: "length more than the buffers", segment: segments{good(5, 1500)}, bits: lengthError, length: 1500,
+		change: func(d *vipl.Descriptor) { Raw(d).SetLength(4000) }},
+	{name: "address outside", bits: ProtectionError, segment: segments{spoiled(0, caseBytes, func(s *vipl.Segment, p *Peer, _ *caseMemory) { s.Address += bufferBytes })}},
+	{name: "address 0", bits: ProtectionError, segment: segments{spoiled(0, caseBytes, func(s *vipl.Segment, _ *Peer, _ *caseMemory) { s.Address = 0 })}},
+	{name: "address at the end of all", bits: ProtectionError, segment: segments{spoiled(0, caseBytes, func(s *vipl.Segment, _ *Peer, _ *caseMemory) { s.Address = ^uint64(0) - 99 })}},
+	{name: "one byte before the region", bits: ProtectionError, segment: segments{spoiled(0, caseBytes, func(s *vipl.Segment, _ *Peer, _ *caseMemory) { s.Address-- })}},
+	// A segment is refused as a whole, whatever part of it the message would use.
+	{name: "one byte behind the region", bits: ProtectionError, segment: segments{spoiled(bufferBytes-caseBytes-9, caseBytes+9, func(s *vipl.Segment, _ *Peer, _ *caseMemory) { s.Address++ })}},
+	{name: "handle 0", bits: ProtectionError, segment: segments{spoiled(0, caseBytes, func(s *vipl.Segment, _ *Peer, _ *caseMemory) { s.Handle = 0 })}},
+	{name: "handle of nothing", bits: ProtectionError, segment: segments{spoiled(0, caseBytes, func(s *vipl.Segment, _ *Peer, _ *caseMemory) { s.Handle ^= 0x80 })}},
+	{name: "handle of another generation", bits: ProtectionError, segment: segments{spoiled(0, caseBytes, func(s *vipl.Segment, _ *Peer, _ *caseMemory) {
+		s.Handle += 1 << layout.AttHandleValueGenerationLsb
+	})}},
+	{name: "stale handle", bits: ProtectionError, segment: segments{spoiled(0, caseBytes, func(s *vipl.Segment, _ *Peer, c *caseMemory) { s.Handle = c.stale.Handle() })}},
+	{name: "tag of another VI", bits: ProtectionError, segment: segments{spoiled(0, caseBytes, func(s *vipl.Segment, _ *Peer, c *caseMemory) { s.Handle = c.foreign.Handle() })}},
+	{name: "the second buffer refused", bits: ProtectionError, length: 1000,
+		segment: segments{good(5, 1000), spoiled(5000, 2000, func(s *vipl.Segment, _ *Peer, _ *caseMemory) { s.Handle = 0 })}},
+	{name: "the third buffer refused, in the second frame", bits: ProtectionError, length: 1500,
+		segment: segments{good(5, 1000), good(2000, 500), spoiled(5000, 2000, func(s *vipl.Segment, _ *Peer, _ *caseMemory) { s.Handle = 0 })}},
+	// What is not needed is not looked at.
+	{name: "a wrong buffer behind the message", length: caseBytes,
+		segment: segments{good(5, 1000), good(2000, 2000), spoiled(0, 1000, func(s *vipl.Segment, _ *Peer, _ *caseMemory) { s.Handle = 0 })}},
+	{name: "larger than the message", segment: segments{good(5, 9000)}, length: caseBytes},
+	{name: "immediate and fence bits mean nothing", segment: segments{good(5, caseBytes)}, length: caseBytes,
+		change: func(d *vipl.Descriptor) {
+			Raw(d).SetControl(layout.DescriptorControlImmediateMask | layout.DescriptorControlQueueFenceMask)
+		}},
+}
+
+func receiveErrorClient(e *Env) error {
+	p, err := e.Dial(1, Writable)
+	if err != nil {
+		return err
+	}
+	copy(p.Mem.Bytes(), Pattern(caseBytes, 3))
+	for _, c := range receiveCases {
+		if err := p.Meet(1); err != nil {
+			return err
+		}
+		for _, n := range []int{caseBytes, 8} {
+			d, err := p.Send(0, n)
+			if err != nil {
+				return err
+			}
+			p.Sent(c.name+": the sender does not see it", d, outcome{operation: layout.StatusOperationSend, length: n})
+		}
+	}
+	return p.Settled(1)
+}
+
+func receiveErrorServer(e *Env) error {
+	p, err := e.Serve(Writable)
+	if err != nil {
+		return err
+	}
+	var m caseMemory
+	if m.stale, err = p.NIC.RegisterMem(p.T, p.Mem.Address(), 2*caseBytes, vipl.MemAttributes{}); err != nil {
+		return err
+	}
+	if err := m.stale.Deregister(p.T); err != nil {
+		return err
+	}
+	tag, err := p.NIC.CreatePtag(p.T)
+	if err != nil {
+		return err
+	}
+	if m.foreign, err = p.NIC.RegisterMem(p.T, p.Mem.Address(), 2*caseBytes, vipl.MemAttributes{Ptag: tag}); err != nil {
+		return err
+	}
+	payload := Pattern(caseBytes, 3)
+	for _, c := range receiveCases {
+		d, err := p.Wide(4)
+		if err != nil {
+			return err
+		}
+		var list []vipl.Segment
+		for _, s := range c.segment {
+			list = append(list, s(p, &m))
+		}
+		if err := d.SetReceive(list...); err != nil {
+			return err
+		}
+		if c.change != nil {
+			c.change(d)
+		}
+		if err := p.VI.PostRecv(p.T, d); err != nil {
+			return fmt.Errorf("%s: %w", c.name, err)
+		}
+		// A good one right behind it, linked by the bad one.
+		behind, err := p.Receive(bufferBytes-8, 8)
+		if err != nil {
+			return err
+		}
+		if err := p.Meet(0); err != nil {
+			return err
+		}
+		p.Take(c.name, d, Received(c.length).failed(c.bits))
+		p.Take(c.name+", then a good one", behind, Received(8))
+		want := make([]byte, bufferBytes)
+		left := payload[:c.length]
+		for _, s := range list {
+			if len(left) > 0 {
+				left = left[copy(want[s.Address-p.Mem.Address():][:s.Length], left):]
+			}
+		}
+		copy(want[bufferBytes-8:], payload)
+		if err := p.memory(c.name, want); err != nil {
+			return err
+		}
+		clear(p.Mem.Bytes())
+	}
+	p.InState("after all errors", vipl.Connected)
+	p.ended("after all errors")
+	return p.Settled(0)
+}
+
+// gatherCases are send descriptors at fault. arrived is what the peer's
+// receive says: -1 if nothing is sent at all, else the bytes of the frames that
+// were complete; the message has no end, which the next one tells.
+var gatherCases = []struct {
+	name    string
+	lengths []int
+	wrong   int // segment with handle 0, -1 = none
+	length  int // Length, -1 = the sum
+	rdma    bool
+	bits    uint32
+	arrived int
+}{
+	{"the only segment refused", []int{4000}, 0, -1, false, ProtectionError, -1},
+	{"the second segment refused in the first frame", []int{100, 100}, 1, -1, false, ProtectionError, -1},
+	{"the second segment refused in the second frame", []int{1472, 100}, 1, -1, false, ProtectionError, 1472},
+	{"the fifth segment refused in the third frame", []int{1000, 1000, 1000, 1, 3000}, 4, -1, false, ProtectionError, 2944},
+	{"an RDMA write's third segment refused in the second frame", []int{1000, 472, 3000}, 2, -1, true, ProtectionError, 1472},
+	{"length more than two segments", []int{10, 10}, -1, 21, false, lengthError, -1},
+	{"length less than two segments", []int{10, 10}, -1, 19, false, lengthError, -1},
+	{"length without segments", nil, -1, 1, false, lengthError, -1},
+	{"length more than five segments", []int{10, 10, 10, 10, 10}, -1, 51, false, lengthError, -1},
+	{"length less than five segments", []int{10, 10, 10, 10, 10}, -1, 49, false, lengthError, -1},
+	{"length more than five segments in several frames", []int{1000, 1000, 1000, 1000, 1000}, -1, 5001, false, lengthError, 4416},
+	{"length less than five segments in several frames", []int{1000, 1000, 1000, 1000, 1000}, -1, 4999, false, lengthError, 4416},
+	{"length far less than five segments", []int{1000, 1000, 1000, 1000, 1000}, -1, 1472, false, lengthError, -1},
+	{"longer than the max transfer size in several segments", []int{60000, 5536, 1}, -1, -1, false, lengthError, -1},
+	// What has no bytes is not looked at.
+	{"a wrong segment of no bytes", []int{1000, 0, 1000}, 1, -1, false, 0, 2000},
+}
+
+func gatherErrorClient(e *Env) error {
+	p, err := e.Dial(1, Writable)
+	if err != nil {
+		return err
+	}
+	to, err := p.Hear()
+	if err != nil {
+		return err
+	}
+	copy(p.Mem.Bytes(), Pattern(bufferBytes, 5))
+	for _, c := range gatherCases {
+		d, err := p.Wide(8)
+		if err != nil {
+			return err
+		}
+		var list []vipl.Segment
+		at, sum := 0, 0
+		for i, n := range c.lengths {
+			s := p.Mem.Segment(at, n)
+			if i == c.wrong {
+				s.Handle = 0
+			}
+			list = append(list, s)
+			at, sum = at+n, sum+n
+		}
+		operation, arrived := layout.StatusOperationSend, max(c.arrived, 0)
+		if c.rdma {
+			operation = layout.StatusOperationRDMAWrite
+			err = d.SetRDMAWriteGather(to.Address, to.Handle, list...)
+		} else {
+			err = d.SetSend(list...)
+		}
+		if err != nil {
+			return err
+		}
+		if c.length >= 0 {
+			Raw(d).SetLength(uint32(c.length))
+		}
+		if err := p.Meet(1); err != nil {
+			return err
+		}
+		if err := p.VI.PostSend(p.T, d); err != nil {
+			return fmt.Errorf("%s: %w", c.name, err)
+		}
+		behind := p.Next()
+		if err := behind.SetSend(p.Mem.Segment(0, 8)); err != nil {
+			return err
+		}
+		behind.AttachImmediate(77)
+		if err := p.VI.PostSend(p.T, behind); err != nil {
+			return err
+		}
+		p.Sent(c.name, d, outcome{bits: c.bits, operation: operation, length: arrived})
+		p.Sent(c.name+", then a good one", behind, outcome{operation: layout.StatusOperationSend, length: 8})
+	}
+	p.InState("after all errors", vipl.Connected)
+	p.ended("after all errors")
+	return p.Settled(1)
+}
+
+func gatherErrorServer(e *Env) error {
+	p, err := e.Serve(Writable)
+	if err != nil {
+		return err
+	}
+	if err := p.Tell(0); err != nil {
+		return err
+	}
+	source := Pattern(bufferBytes, 5)
+	for _, c := range gatherCases {
+		uses := c.arrived >= 0 && !c.rdma
+		var d *vipl.Descriptor
+		if uses {
+			d = p.Next()
+			if err := d.SetReceive(p.Mem.Segment(0, bufferBytes-16)); err != nil {
+				return err
+			}
+			// 65,536 bytes is the most that a receive may take.
+			Raw(d).SetLength(65536)
+			if err := p.VI.PostRecv(p.T, d); err != nil {
+				return err
+			}
+		}
+		behind, err := p.Receive(bufferBytes-8, 8)
+		if err != nil {
+			return err
+		}
+		if err := p.Meet(0); err != nil {
+			return err
+		}
+		if uses && c.bits != 0 {
+			p.Take(c.name, d, Received(c.arrived).failed(partialError))
+		} else if uses {
+			p.Take(c.name, d, Received(c.arrived))
+		}
+		p.Take(c.name+", then a good one", behind, Received(8).with(77))
+		want := make([]byte, bufferBytes)
+		copy(want, source[:max(c.arrived, 0)])
+		copy(want[bufferBytes-8:], source)
+		if err := p.memory(c.name, want); err != nil {
+			return err
+		}
+		clear(p.Mem.Bytes())
+		if c.rdma {
+			p.Asynchronous(c.name, layout.AsyncErrorRDMAWriteAbort, p.VI)
+		}
+	}
+	p.InState("after all errors", vipl.Connected)
+	p.ended("after all errors")
+	return p.Settled(0)
+}
+
+// emptyQueueClient sends what nobody has posted a receive for.
+func emptyQueueClient(e *Env) error {
+	p, err := e.Dial(1, Writable)
+	if err != nil {
+		return err
+	}
+	to, err := p.Hear()
+	if err != nil {
+		return err
+	}
+	copy(p.Mem.Bytes(), Pattern(5000, 1))
+	for i, n := range []int{0, 4, 5000, 5000} {
+		d := p.Next()
+		if i == 3 {
+			d.SetRDMAWrite(p.Mem.Segment(0, n), to.Address, to.Handle)
+			d.AttachImmediate(1)
+		} else if err := d.SetSend(p.Mem.Segment(0, n)); err != nil {
+			return err
+		}
+		if err := p.VI.PostSend(p.T, d); err != nil {
+			return err
+		}
+		_, err := p.VI.SendWait(p.T, host.Second)
+		e.Is("the sender does not see it", err, nil)
+		if err := p.Meet(1); err != nil { // the server has its error
+			return err
+		}
+		if err := p.Meet(1); err != nil { // the server has a receive
+			return err
+		}
+		if _, err := p.Send(0, 4); err != nil {
+			return err
+		}
+		_, err = p.VI.SendWait(p.T, host.Second)
+		e.Is("then a good one", err, nil)
+	}
+	return p.Settled(1)
+}
+
+func emptyQueueServer(e *Env) error {
+	p, err := e.Serve(Writable)
+	if err != nil {
+		return err
+	}
+	if err := p.Tell(0); err != nil {
+		return err
+	}
+	for i := range 4 {
+		name := fmt.Sprintf("message %d", i)
+		p.Asynchronous(name, layout.AsyncErrorReceiveQueueEmpty, p.VI)
+		if err := p.Meet(0); err != nil {
+			return err
+		}
+		if err := p.Quiet(); err != nil { // all frames of it are there
+			return err
+		}
+		if err := p.memory(name, make([]byte, bufferBytes)); err != nil {
+			return err
+		}
+		_, err := p.NIC.NextError(p.T)
+		e.Is(name+": one error for a message", err, vipl.ErrNotDone)
+		p.InState(name, vipl.Connected)
+		d, err := p.Receive(100, 4)
+		if err != nil {
+			return err
+		}
+		if err := p.Meet(0); err != nil {
+			return err
+		}
+		p.Take(name+", then a good one", d, Received(4))
+		clear(p.Mem.Bytes())
+	}
+	dropped, err := p.NIC.Counter(p.T, layout.CounterReceiveQueueEmpty)
+	e.Is("counter", err, nil)
+	e.That(fmt.Sprintf("%d messages found no receive", dropped), dropped == 4)
+	p.ended("in the end")
+	return p.Settled(0)
+}
+
+// immediateCases are RDMA writes with immediate data: where they go, and what
+// the receive says.
+var immediateCases = []struct {
+	name string
+	n    int
+	at   int
+	hurt func(to Target) Target
+	bits uint32
+	len  int // bytes that are written
+}{
+	{"no bytes", 0, 0, nil, 0, 0},
+	{"one byte", 1, 3, nil, 0, 1},
+	{"one frame", 1472, 5, nil, 0, 1472},
+	{"three frames", 4000, 4090, nil, 0, 4000},
+	{"64 KiB", 65536, 1, nil, 0, 65536},
+	{"wrong handle", 8, 0, func(t Target) Target { return Target{t.Address, t.Handle ^ 0x40} }, rdmaError, 0},
+	{"wrong handle, three frames", 4000, 0, func(t Target) Target { return Target{t.Address, t.Handle ^ 0x40} }, rdmaError, 0},
+	{"beyond the region in the second frame", 2000, bufferBytes - 1999, nil, rdmaError, 1472},
+	{"before the region", 8, 0, func(t Target) Target { return Target{t.Address - 1, t.Handle} }, rdmaError, 0},
+}
+
+func immediateClient(e *Env) error {
+	p, err := e.Dial(1, Writable)
+	if err != nil {
+		return err
+	}
+	to, err := p.Hear()
+	if err != nil {
+		return err
+	}
+	copy(p.Mem.Bytes(), Pattern(bufferBytes, 9))
+	for i, c := range immediateCases {
+		if err := p.Meet(1); err != nil {
+			return err
+		}
+		target := to
+		if c.hurt != nil {
+			target = c.hurt(to)
+		}
+		d := p.Next()
+		d.SetRDMAWrite(p.Mem.Segment(0, c.n), target.Address+uint64(c.at), target.Handle)
+		d.AttachImmediate(uint32(0xcafe0000 + i))
+		if err := p.VI.PostSend(p.T, d); err != nil {
+			return err
+		}
+		p.Sent(c.name, d, outcome{operation: layout.StatusOperationRDMAWrite, length: c.n})
+	}
+
+	// Without immediate data a write uses up nothing; a send behind it finds it in memory.
+	if err := p.Meet(1); err != nil {
+		return err
+	}
+	d, err := p.Wide(3)
+	if err != nil {
+		return err
+	}
+	if err := d.SetRDMAWriteGather(to.Address+9, to.Handle, p.Mem.Segment(1, 2000), p.Mem.Segment(4097, 3), p.Mem.Segment(0, 2000)); err != nil {
+		return err
+	}
+	if err := p.VI.PostSend(p.T, d); err != nil {
+		return err
+	}
+	last := p.Next()
+	if err := last.SetSend(); err != nil {
+		return err
+	}
+	last.AttachImmediate(5)
+	if err := p.VI.PostSend(p.T, last); err != nil {
+		return err
+	}
+	p.Sent("write", d, outcome{operation: layout.StatusOperationRDMAWrite, length: 4003})
+	p.Sent("message of no bytes", last, outcome{operation: layout.StatusOperationSend})
+
+	// The same through a VI whose peer does not let it write.
+	q, err := p.sibling(1024)
+	if err != nil {
+		return err
+	}
+	if err := q.Redial(1); err != nil {
+		return err
+	}
+	d = q.Next()
+	d.SetRDMAWrite(p.Mem.Segment(0, 100), to.Address, to.Handle)
+	d.AttachImmediate(99)
+	if err := q.VI.PostSend(q.T, d); err != nil {
+		return err
+	}
+	q.Sent("locked VI", d, outcome{operation: layout.StatusOperationRDMAWrite, length: 100})
+	return p.Settled(1)
+}
+
+func immediateServer(e *Env) error {
+	p, err := e.Serve(Writable)
+	if err != nil {
+		return err
+	}
+	if err := p.Tell(0); err != nil {
+		return err
+	}
+	source := Pattern(bufferBytes, 9)
+	remote := outcome{operation: layout.StatusOperationRemoteRDMAWrite}
+	for i, c := range immediateCases {
+		d := p.Next()
+		// Its buffers are not used, so they may be wrong.
+		if err := d.SetReceive(vipl.Segment{Address: 5, Handle: 5, Length: 5}); err != nil {
+			return err
+		}
+		if err := p.VI.PostRecv(p.T, d); err != nil {
+			return err
+		}
+		if err := p.Meet(0); err != nil {
+			return err
+		}
+		o := remote.with(uint32(0xcafe0000 + i))
+		o.bits, o.length = c.bits, c.len
+		p.Take(c.name, d, o)
+		want := make([]byte, bufferBytes)
+		copy(want[c.at:], source[:c.len])
+		if err := p.memory(c.name, want); err != nil {
+			return err
+		}
+		clear(p.Mem.Bytes())
+	}
+
+	d := p.Next()
+	if err := d.SetReceive(); err != nil {
+		return err
+	}
+	if err := p.VI.PostRecv(p.T, d); err != nil {
+		return err
+	}
+	if err := p.Meet(0); err != nil {
+		return err
+	}
+	p.Take("message of no bytes", d, Received(0).with(5))
+	want := make([]byte, bufferBytes)
+	copy(want[copy(want[9:], source[1:2001])+9:], source[4097:4100])
+	copy(want[9+2003:], source[:2000])
+	if err := p.memory("the write before it", want); err != nil {
+		return err
+	}
+	p.ended("on the first VI")
+
+	locked, err := p.NIC.CreateVI(p.T, vipl.VIAttributes{})
+	if err != nil {
+		return err
+	}
+	q := &Peer{Env: e, Mem: p.Mem, descriptors: p.descriptors, posted: 1024, VI: locked}
+	if d, err = q.Receive(0, 100); err != nil {
+		return err
+	}
+	if err := q.Again(); err != nil {
+		return err
+	}
+	o := remote.with(99)
+	o.bits = rdmaError
+	q.Take("locked VI", d, o)
+	if err := p.memory("locked VI", want); err != nil {
+		return err
+	}
+	q.ended("in the end")
+	return p.Settled(0)
+}
+
+// leavingClient disconnects in the middle of it all, and connects again.
+func leavingClient(e *Env) error {
+	p, err := e.Dial(1, Writable)
+	if err != nil {
+		return err
+	}
+	posts := make([]*vipl.Descriptor, 0, 20)
+	for i := range 20 {
+		d, err := p.Receive(16*i, 16)
+		if err != nil {
+			return err
+		}
+		posts = append(posts, d)
+	}
+	if err := p.Meet(1); err != nil {
+		return err
+	}
+	for i := range 3 {
+		p.Take("before the disconnect", posts[i], Received(4))
+	}
+	if err := p.VI.Disconnect(p.T); err != nil {
+		return err
+	}
+	p.InState("after the disconnect", vipl.Idle)
+	for _, want := range posts[3:] {
+		d, err := p.VI.RecvDone(p.T)
+		p.Completed("after the disconnect", d, want, err, Received(0).failed(FlushedError))
+	}
+	p.ended("after the disconnect")
+
+	// The same VI, with receives for the connection to come.
+	first, err := p.Receive(0, 100)
+	if err != nil {
+		return err
+	}
+	last, err := p.Receive(200, 100)
+	if err != nil {
+		return err
+	}
+	if err := p.Meet(1); err != nil {
+		return err
+	}
+	e.Is("a connection that does not come about", second(p.VI.ConnectRequest(p.T, vipl.NetAddress{}, vipl.NetAddress{Host: vipl.HostAddress(1), Discriminator: "nobody"}, host.Second)), vipl.ErrNoMatch)
+	_, err = p.VI.RecvDone(p.T)
+	e.Is("receives stay", err, vipl.ErrNotDone)
+	if err := p.Redial(1); err != nil {
+		return err
+	}
+	p.Take("of the second connection", first, Received(7))
+	// The peer leaves.
+	d, err := p.VI.RecvWait(p.T, host.Second)
+	p.Completed("the peer left", d, last, err, Received(0).failed(FlushedError))
+	p.Asynchronous("the peer left", layout.AsyncErrorConnectionLost, p.VI)
+	p.InState("the peer left", vipl.ErrorState)
+	var broken []*vipl.Descriptor
+	for range 3 {
+		d, err := p.Receive(0, 100)
+		if err != nil {
+			return err
+		}
+		broken = append(broken, d)
+	}
+	for _, want := range broken {
+		d, err := p.VI.RecvDone(p.T)
+		p.Completed("posted in the error state", d, want, err, Received(0).failed(FlushedError))
+	}
+	d, err = p.Send(0, 4)
+	if err != nil {
+		return err
+	}
+	p.Sent("posted in the error state", d, outcome{bits: FlushedError, operation: layout.StatusOperationSend})
+	e.Is("destroy in the error state", p.VI.Destroy(p.T), vipl.ErrInvalidState)
+	p.InState("still", vipl.ErrorState)
+	if last, err = p.Receive(0, 100); err != nil {
+		return err
+	}
+	if err := p.VI.Disconnect(p.T); err != nil {
+		return err
+	}
+	d, err = p.VI.RecvDone(p.T)
+	p.Completed("posted before the disconnect", d, last, err, Received(0).failed(FlushedError))
+	p.ended("in the end")
+	if last, err = p.Receive(0, 100); err != nil {
+		return err
+	}
+	e.Is("destroy with a receive posted", p.VI.Destroy(p.T), vipl.ErrResource)
+	e.Is("disconnect an idle VI", p.VI.Disconnect(p.T), nil)
+	d, err = p.VI.RecvDone(p.T)
+	p.Completed("posted while idle", d, last, err, Received(0).failed(FlushedError))
+	e.Is("destroy", p.VI.Destroy(p.T), nil)
+	return p.Settled(1)
+}
+
+func leftServer(e *Env) error {
+	p, err := e.Serve(Writable)
+	if err != nil {
+		return err
+	}
+	var posts []*vipl.Descriptor
+	for range 5 {
+		d, err := p.Receive(0, 16)
+		if err != nil {
+			return err
+		}
+		posts = append(posts, d)
+	}
+	if err := p.Meet(0); err != nil {
+		return err
+	}
+	for range 3 {
+		if _, err := p.Send(0, 4); err != nil {
+			return err
+		}
+		if _, err := p.VI.SendWait(p.T, host.Second); err != nil {
+			return err
+		}
+	}
+	for _, want := range posts {
+		d, err := p.VI.RecvWait(p.T, host.Second)
+		p.Completed("the peer left", d, want, err, Received(0).failed(FlushedError))
+	}
+	p.Asynchronous("the peer left", layout.AsyncErrorConnectionLost, p.VI)
+	e.Is("disconnect", p.VI.Disconnect(p.T), nil)
+	if err := p.Meet(0); err != nil {
+		return err
+	}
+	if err := p.Again(); err != nil {
+		return err
+	}
+	if _, err := p.Send(0, 7); err != nil {
+		return err
+	}
+	if _, err := p.VI.SendWait(p.T, host.Second); err != nil {
+		return err
+	}
+	if err := p.Quiet(); err != nil {
+		return err
+	}
+	e.Is("leave", p.VI.Disconnect(p.T), nil)
+	return p.Settled(0)
+}
+
+// unreachableReceiveClient posts a receive whose handle is wrong. The card can
+// find neither it nor what is posted behind it.
+func unreachableReceiveClient(e *Env) error {
+	p, err := e.Dial(1, Writable)
+	if err != nil {
+		return err
+	}
+	to, err := p.Hear()
+	if err != nil {
+		return err
+	}
+	// The peer leaves as well when this VI breaks, so it must be there by then.
+	good, err := p.Receive(0, 16)
+	if err != nil {
+		return err
+	}
+	bad := p.Next()
+	if err := bad.SetReceive(p.Mem.Segment(0, 16)); err != nil {
+		return err
+	}
+	bad.Handle ^= 0x20
+	if err := p.VI.PostRecv(p.T, bad); err != nil {
+		return err
+	}
+	behind, err := p.Receive(32, 16)
+	if err != nil {
+		return err
+	}
+	// The card holds the first one and does not look at the next before it is used up.
+	if err := p.Quiet(); err != nil {
+		return err
+	}
+	p.InState("the first is on the card", vipl.Connected)
+	if err := p.VI.Disconnect(p.T); err != nil {
+		return err
+	}
+	for _, want := range []*vipl.Descriptor{good, bad, behind} {
+		d, err := p.VI.RecvDone(p.T)
+		p.Completed("after the disconnect", d, want, err, Received(0).failed(FlushedError))
+	}
+	p.Asynchronous("met in the disconnect", layout.AsyncErrorPostDescriptor, p.VI)
+	p.InState("after the disconnect", vipl.Idle)
+	p.ended("after the disconnect")
+
+	if err := p.T.Send(host.ThreadID{Node: 1, Rank: 1}, []byte("again")); err != nil {
+		return err
+	}
+	if err := p.Redial(1); err != nil {
+		return err
+	}
+	if err := p.GoodWrite(to); err != nil {
+		return err
+	}
+	// As the first one it is met at once, and breaks the connection.
+	if err := bad.SetReceive(p.Mem.Segment(0, 16)); err != nil {
+		return err
+	}
+	if err := p.VI.PostRecv(p.T, bad); err != nil {
+		return err
+	}
+	d, err := p.VI.RecvWait(p.T, host.Second)
+	p.Completed("the bad one", d, bad, err, Received(0).failed(FlushedError))
+	p.Asynchronous("the bad one", layout.AsyncErrorPostDescriptor, p.VI)
+	p.InState("broken", vipl.ErrorState)
+	p.ended("broken")
+	e.Is("disconnect", p.VI.Disconnect(p.T), nil)
+
+	// A descriptor in memory of another tag is as good as none.
+	tag, err := p.NIC.CreatePtag(p.T)
+	if err != nil {
+		return err
+	}
+	foreign, err := p.NIC.RegisterMem(p.T, p.descriptors.Address(), 4096, vipl.MemAttributes{Ptag: tag})
+	if err != nil {
+		return err
+	}
+	if d, err = foreign.Descriptor(0, 1); err != nil {
+		return err
+	}
+	if err := d.SetReceive(); err != nil {
+		return err
+	}
+	if err := p.VI.PostRecv(p.T, d); err != nil {
+		return err
+	}
+	got, err := p.VI.RecvWait(p.T, host.Second)
+	p.Completed("of another tag", got, d, err, Received(0).failed(FlushedError))
+	p.Asynchronous("of another tag", layout.AsyncErrorPostDescriptor, p.VI)
+	e.Is("disconnect", p.VI.Disconnect(p.T), nil)
+	return p.Settled(1)
+}
+
+// deregisterServer takes memory away under receives that are posted.
+func deregisterServer(e *Env) error {
+	p, err := e.Serve(Writable)
+	if err != nil {
+		return err
+	}
+	buffer, err := p.NIC.RegisterMem(p.T, p.Mem.Address(), 4096, vipl.MemAttributes{})
+	if err != nil {
+		return err
+	}
+	d := p.Next()
+	if err := d.SetReceive(buffer.Segment(0, 100)); err != nil {
+		return err
+	}
+	if err := p.VI.PostRecv(p.T, d); err != nil {
+		return err
+	}
+	behind, err := p.Receive(8192, 100)
+	if err != nil {
+		return err
+	}
+	if err := p.Quiet(); err != nil { // the first is on the card
+		return err
+	}
+	e.Is("deregister the buffer", buffer.Deregister(p.T), nil)
+	if err := p.Meet(0); err != nil {
+		return err
+	}
+	p.Take("the buffer is gone", d, Received(0).failed(ProtectionError))
+	p.Take("the next", behind, Received(100))
+
+	// The memory of the descriptor itself: its status cannot be written any more.
+	room, err := p.NIC.RegisterMem(p.T, p.descriptors.Address(), 4096, vipl.MemAttributes{})
+	if err != nil {
+		return err
+	}
+	if d, err = room.Descriptor(1024, 1); err != nil {
+		return err
+	}
+	if err := d.SetReceive(p.Mem.Segment(0, 100)); err != nil {
+		return err
+	}
+	if err := p.VI.PostRecv(p.T, d); err != nil {
+		return err
+	}
+	if err := p.Quiet(); err != nil {
+		return err
+	}
+	e.Is("deregister the descriptor", room.Deregister(p.T), nil)
+	if err := p.Meet(0); err != nil {
+		return err
+	}
+	got, err := p.VI.RecvWait(p.T, host.Second)
+	p.Completed("the descriptor is gone", got, d, err, Received(0).failed(FlushedError))
+	p.Asynchronous("the descriptor is gone", layout.AsyncErrorCompletionProtection, p.VI)
+	p.InState("the descriptor is gone", vipl.ErrorState)
+	p.ended("in the end")
+	return p.Settled(0)
+}
+
+func deregisterClient(e *Env) error {
+	p, err := e.Dial(1, Writable)
+	if err != nil {
+		return err
+	}
+	for _, messages := range []int{2, 1} {
+		if err := p.Meet(1); err != nil {
+			return err
+		}
+		for range messages {
+			if _, err := p.Send(0, 100); err != nil {
+				return err
+			}
+			if _, err := p.VI.SendWait(p.T, host.Second); err != nil {
+				return err
+			}
+		}
+	}
+	p.Asynchronous("the peer's VI broke", layout.AsyncErrorConnectionLost, p.VI)
+	return p.Settled(1)
+}
+
+// handlerServer has its asynchronous errors told while it does something else.
+func handlerServer(e *Env) error {
+	p, err := e.Serve(Writable)
+	if err != nil {
+		return err
+	}
+	second, err := p.sibling(512)
+	if err != nil {
+		return err
+	}
+	if err := second.Again(); err != nil {
+		return err
+	}
+	var told []vipl.ErrorDescriptor
+	nested := 0
+	handler := func(t *host.Thread, d vipl.ErrorDescriptor) {
+		told = append(told, d)
+		if t != p.T || d.NIC != e.NIC {
+			e.That("on the thread of the call, with its NIC", false)
+		}
+		// A handler may call the library, and is not called inside itself.
+		before := len(told)
+		if d.VI != nil {
+			if _, err := d.VI.RecvDone(t); !errors.Is(err, vipl.ErrDescriptor) && !errors.Is(err, vipl.ErrNotDone) {
+				e.Is("a call in the handler", err, vipl.ErrDescriptor)
+			}
+		}
+		if len(told) != before {
+			nested++
+		}
+	}
+	e.Is("register", e.NIC.ErrorCallback(handler), nil)
+	awaited, err := second.Receive(0, 16)
+	if err != nil {
+		return err
+	}
+	if err := p.Meet(0); err != nil {
+		return err
+	}
+	// The first VI has no receive: its errors come while this waits for the other one.
+	second.Take("behind the errors", awaited, Received(4))
+	e.That(fmt.Sprintf("3 errors were told while it waited, not %d", len(told)), len(told) == 3)
+	for _, d := range told {
+		e.That(fmt.Sprintf("the first VI's empty queue, not %+v", d), d.VI == p.VI && d.Code == layout.AsyncErrorReceiveQueueEmpty &&
+			d.Resource == vipl.ResourceVI && d.Operation == layout.StatusOperationReceive)
+	}
+	_, err = p.NIC.NextError(p.T)
+	e.Is("what was told does not come again", err, vipl.ErrNotDone)
+
+	// Without a handler they wait, and a new one gets them with the next call.
+	told = nil
+	e.Is("restore the default", e.NIC.ErrorCallback(nil), nil)
+	if awaited, err = second.Receive(0, 16); err != nil {
+		return err
+	}
+	if err := p.Meet(0); err != nil {
+		return err
+	}
+	second.Take("behind the errors", awaited, Received(4))
+	e.That("nothing was told", len(told) == 0)
+	a, err := p.NIC.NextError(p.T)
+	e.Is("the oldest error", err, nil)
+	e.That(fmt.Sprintf("of the first VI, not %+v", a), a.VI == p.VI.Index())
+	e.Is("register again", e.NIC.ErrorCallback(handler), nil)
+	_, err = second.VI.RecvDone(p.T)
+	e.Is("any call", err, vipl.ErrDescriptor)
+	e.That(fmt.Sprintf("2 errors were left, not %d", len(told)), len(told) == 2)
+
+	// Of a VI that is destroyed nothing is told under its index any more.
+	told = nil
+	if _, err := p.lose(); err != nil {
+		return err
+	}
+	e.Is("disconnect", p.VI.Disconnect(p.T), nil)
+	e.That(fmt.Sprintf("the bad post is told before Disconnect returns: %+v", told), len(told) == 1 &&
+		told[0].Code == layout.AsyncErrorPostDescriptor && told[0].Resource == vipl.ResourceDescriptor && told[0].VI == p.VI)
+	for range 2 {
+		_, _ = p.VI.SendDone(p.T)
+	}
+	e.Is("destroy", p.VI.Destroy(p.T), nil)
+	_, err = p.NIC.ErrorWait(p.T, host.Millisecond)
+	e.Is("nothing else", err, vipl.ErrTimeout)
+	e.That(fmt.Sprintf("nothing else was told, not %+v", told), len(told) == 1)
+	e.That("the handler was never called inside itself", nested == 0)
+	return p.Settled(0)
+}
+
+func handlerClient(e *Env) error {
+	p, err := e.Dial(1, Writable)
+	if err != nil {
+		return err
+	}
+	second, err := p.sibling(512)
+	if err != nil {
+		return err
+	}
+	if err := second.Redial(1); err != nil {
+		return err
+	}
+	for range 2 {
+		if err := p.Meet(1); err != nil {
+			return err
+		}
+		for range 3 {
+			if _, err := p.Send(0, 8); err != nil {
+				return err
+			}
+			if _, err := p.VI.SendWait(p.T, host.Second); err != nil {
+				return err
+			}
+			// Time for the agent, so that each is told by itself.
+			if err := p.Quiet(); err != nil {
+				return err
+			}
+		}
+		if _, err := second.Send(0, 4); err != nil {
+			return err
+		}
+		if _, err := second.VI.SendWait(second.T, host.Second); err != nil {
+			return err
+		}
+	}
+	return p.Settled(1)
+}
+
+// abandonReceiveServer ends with a full receive queue.
+func abandonReceiveServer(e *Env) error {
+	p, err := e.Serve(Writable)
+	if err != nil {
+		return err
+	}
+	for i := range 100 {
+		if _, err := p.Receive(i, 16); err != nil {
+			return err
+		}
+	}
+	return p.Tell(0)
+}
+
+// compactClient and compactServer keep descriptors back to back, each with its
+// buffer right behind it, as programs of old do.
+const (
+	compactRound  = 10
+	compactStride = 2 * vipl.DescriptorBytes
+)
+
+func compactClient(e *Env) error { return compact(e, 0) }
+
+func compactServer(e *Env) error { return compact(e, 1) }
+
+func compact(e *Env, node int) error {
+	connect := e.Serve
+	if node == 0 {
+		connect = func(a vipl.VIAttributes) (*Peer, error) { return e.Dial(1, a) }
+	}
+	p, err := connect(Writable)
+	if err != nil {
+		return err
+	}
+	b, err := p.NIC.Alloc(p.T, 2*compactRound*compactStride)
+	if err != nil {
+		return err
+	}
+	room, err := p.NIC.RegisterBuffer(p.T, b, vipl.MemAttributes{})
+	if err != nil {
+		return err
+	}
+	var list [2 * compactRound]*vipl.Descriptor
+	buffer := func(i int) []byte {
+		return room.Bytes()[i*compactStride+vipl.DescriptorBytes : (i+1)*compactStride]
+	}
+	for i := range list {
+		if list[i], err = room.Descriptor(i*compactStride, 1); err != nil {
+			return err
+		}
+		s := room.Segment(i*compactStride+vipl.DescriptorBytes, vipl.DescriptorBytes)
+		if i < compactRound {
+			if err = list[i].SetReceive(s); err == nil {
+				err = p.VI.PostRecv(p.T, list[i])
+			}
+		} else {
+			copy(buffer(i), Pattern(vipl.DescriptorBytes, 10*i+node))
+			err = list[i].SetSend(s)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if err := p.Meet(1 - node); err != nil {
+		return err
+	}
+	for i := range compactRound {
+		d := list[compactRound+i]
+		if err := p.VI.PostSend(p.T, d); err != nil {
+			return err
+		}
+	}
+	for i := range compactRound {
+		p.Take(fmt.Sprintf("message %d", i), list[i], Received(vipl.DescriptorBytes))
+		e.That(fmt.Sprintf("message %d is whole", i), bytes.Equal(buffer(i), Pattern(vipl.DescriptorBytes, 10*(compactRound+i)+1-node)))
+		d, err := p.VI.SendWait(p.T, host.Second)
+		p.Completed("the own one", d, list[compactRound+i], err, outcome{operation: layout.StatusOperationSend, length: vipl.DescriptorBytes})
+	}
+	p.ended("in the end")
+	return p.Settled(1 - node)
+}

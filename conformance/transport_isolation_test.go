@@ -1,0 +1,377 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package conformance
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"hvia/conformance/conformtest"
+	"hvia/driver"
+	"hvia/host"
+	"hvia/layout"
+	"hvia/vipl"
+)
+
+// A stream of messages on one VI, each alone: the next one is posted when the last
+// one has long been complete.
+const (
+	streamBytes    = 2000
+	streamMessages = 150
+	streamPeriod   = 300 * host.Microsecond
+)
+
+// streamAt is when message i is posted.
+func streamAt(i int) host.Time { return cornerBegin + host.Time(i)*streamPeriod }
+
+// Troubles come on the other VI between the same hosts, at these messages of the stream.
+const (
+	troubles     = 14
+	troubleEvery = 10
+	troubleStep  = 6 * host.Microsecond // each comes that much later than the one before
+	// Long enough for what is sent again to be far from what was lost.
+	isolationTimeout = busClock << 12
+	isolationRetries = 2
+)
+
+// troubleAt is a time of trouble k, given as one that begins with message k*troubleEvery+1
+// of the stream.
+func troubleAt(k int, before host.Time) host.Time {
+	return streamAt(k*troubleEvery+1) - before + host.Time(k)*troubleStep
+}
+
+// Who sends again does it this long after it began to send: the timeout counts from
+// the last frame, and frames have to be built.
+const sentAgainAfter = isolationTimeout + 60*host.Microsecond
+
+// disturbance is what happens on the other VI.
+type disturbance struct {
+	name           string
+	client, server func(p *Peer, to Target) error
+	// What is lost there: frames of a direction and kind, from the beginning of a
+	// trouble on for so long.
+	lost string
+	from host.Time // as before of troubleAt
+	span host.Time
+}
+
+// recovers sends a message each time, which arrives at last.
+func recovers(kind transferKind) (client, server func(p *Peer, to Target) error) {
+	const n = 3000
+	client = func(p *Peer, to Target) error {
+		for k := range troubles {
+			if err := p.until(troubleAt(k, sentAgainAfter)); err != nil {
+				return err
+			}
+			d, err := p.transferOf(kind, 50000, n, to, 50000)
+			if err != nil {
+				return err
+			}
+			p.Sent(fmt.Sprintf("%s %d", kind.name, k), d, kind.well(n))
+		}
+		return nil
+	}
+	server = func(p *Peer, _ Target) error {
+		if !kind.receives() {
+			return nil
+		}
+		for range troubles {
+			if _, err := p.Receive(50000, n); err != nil {
+				return err
+			}
+		}
+		for k := range troubles {
+			_, err := p.VI.RecvWait(p.T, host.Second)
+			p.Is(fmt.Sprintf("%s %d", kind.name, k), err, nil)
+		}
+		return nil
+	}
+	return client, server
+}
+
+// breaks breaks the connection each time, and connects again.
+func breaks(before host.Time, sent outcome, told []layout.AsyncError) (client, server func(p *Peer, to Target) error) {
+	again := func(k int) host.Time { return streamAt(k*troubleEvery + 6) }
+	client = func(p *Peer, _ Target) error {
+		for k := range troubles {
+			what := fmt.Sprintf("break %d", k)
+			if err := p.until(troubleAt(k, before)); err != nil {
+				return err
+			}
+			d, err := p.Send(50000, 3000)
+			if err != nil {
+				return err
+			}
+			p.told(what, nil)
+			p.Sent(what, d, sent)
+			p.Is(what+": disconnect", p.VI.Disconnect(p.T), nil)
+			if err := p.until(again(k)); err != nil {
+				return err
+			}
+			if err := p.Redial(1); err != nil {
+				return fmt.Errorf("%s: %w", what, err)
+			}
+		}
+		return nil
+	}
+	server = func(p *Peer, _ Target) error {
+		for k := range troubles {
+			what := fmt.Sprintf("break %d", k)
+			p.told(what, told)
+			p.Is(what+": disconnect", p.VI.Disconnect(p.T), nil)
+			if err := p.Again(); err != nil {
+				return fmt.Errorf("%s: %w", what, err)
+			}
+		}
+		return nil
+	}
+	return client, server
+}
+
+func disturbances() []disturbance {
+	quiet := func(*Peer, Target) error { return nil }
+	// Frames of the other VI, whose number is 1 on both hosts.
+	all := []disturbance{
+		{name: "none", client: quiet, server: quiet},
+		{name: "frames lost", lost: "0>1:drop=vi 1 operation send", from: sentAgainAfter, span: 100 * host.Microsecond},
+		{name: "acknowledgements lost", lost: "1>0:drop=vi 1 operation acknowledge", from: sentAgainAfter, span: 100 * host.Microsecond},
+		{name: "answers lost", lost: "1>0:drop=vi 1 operation rdmareadresponse", from: sentAgainAfter, span: 100 * host.Microsecond},
+		{name: "no receive posted"},
+		{name: "retry limit", lost: "0>1:drop=vi 1", from: sentAgainAfter, span: streamPeriod * 4},
+	}
+	for i := range all[1:4] {
+		kind := transferKinds[0]
+		if all[i+1].name == "answers lost" {
+			kind = transferKinds[3]
+		}
+		all[i+1].client, all[i+1].server = recovers(kind)
+	}
+	all[4].client, all[4].server = breaks(40*host.Microsecond, DidSend(0).failed(descriptorError), []layout.AsyncError{layout.AsyncErrorReceiveQueueEmpty})
+	all[5].client, all[5].server = breaks(sentAgainAfter, DidSend(0).failed(transportError), nil)
+	return all
+}
+
+// faults are the disturbance's, as the wire takes them.
+func (d disturbance) faults() string {
+	if d.lost == "" {
+		return ""
+	}
+	var list []string
+	direction, fault, _ := strings.Cut(d.lost, ":")
+	for k := range troubles {
+		at := troubleAt(k, d.from)
+		list = append(list, fmt.Sprintf("%s %dns..%dns", fault, at/host.Nanosecond, (at+d.span)/host.Nanosecond))
+	}
+	return direction + ":" + strings.Join(list, ",")
+}
+
+// isolated runs the stream beside a disturbance.
+func isolated(t *testing.T, stream, other vipl.ReliabilityLevel, d disturbance) *cardRecord {
+	t.Helper()
+	text := func(i int) []byte { return Pattern(streamBytes, i) }
+	source := func(i int) int { return i % 8 * 2500 }
+	var peers [2]struct {
+		other *Peer
+		to    Target
+	}
+	// side sets up both VIs of a host and hands the second one to the other thread.
+	side := func(run func(p *Peer) error) func(*host.Thread, *driver.Host) error {
+		return func(th *host.Thread, h *driver.Host) error {
+			nic, err := vipl.OpenNIC(th, h)
+			if err != nil {
+				return err
+			}
+			e := &Env{T: th, H: h, NIC: nic}
+			a := reliableRights(stream)
+			a.EnableRDMARead = stream != vipl.Unreliable
+			p, to, err := e.join(a)
+			if err != nil {
+				return err
+			}
+			q, err := p.Another(reliableRights(other), 1024)
+			if err != nil {
+				return err
+			}
+			e.That(fmt.Sprintf("the VIs are 0 and 1, not %d and %d", p.VI.Index(), q.VI.Index()), p.VI.Index() == 0 && q.VI.Index() == 1)
+			peers[h.Node()].other, peers[h.Node()].to = q, to
+			if err := th.Send(host.ThreadID{Node: h.Node(), Rank: 2}, nil); err != nil {
+				return err
+			}
+			return errors.Join(append(e.Fail, run(p))...)
+		}
+	}
+	beside := func(run func(p *Peer, to Target) error) func(*host.Thread, *driver.Host) error {
+		return func(th *host.Thread, h *driver.Host) error {
+			if _, ok, err := th.Receive(host.Second); err != nil || !ok {
+				return errors.Join(err, errors.New("the other VI is not there"))
+			}
+			q := peers[h.Node()].other
+			e := &Env{T: th, H: h, NIC: q.NIC}
+			err := run(&Peer{Env: e, VI: q.VI, buf: q.buf, Mem: q.Mem, descriptors: q.descriptors, posted: q.posted}, peers[h.Node()].to)
+			return errors.Join(append(e.Fail, err)...)
+		}
+	}
+	client := func(p *Peer) error {
+		for i := range streamMessages {
+			if err := p.until(streamAt(i)); err != nil {
+				return err
+			}
+			copy(p.Mem.Bytes()[source(i):], text(i))
+			d, err := p.Send(source(i), streamBytes)
+			if err != nil {
+				return err
+			}
+			d2, err := p.VI.SendWait(p.T, streamPeriod)
+			p.Completed(fmt.Sprintf("message %d of the stream", i), d2, d, err, DidSend(streamBytes))
+		}
+		p.InState("the stream's VI", vipl.Connected)
+		return p.Settled(1)
+	}
+	server := func(p *Peer) error {
+		var posted []*vipl.Descriptor
+		for i := range streamMessages + 1 { // behind the last message there is a descriptor, too
+			d, err := p.Receive(source(i), streamBytes)
+			if err != nil {
+				return err
+			}
+			posted = append(posted, d)
+		}
+		for i, d := range posted[:streamMessages] {
+			what := fmt.Sprintf("message %d of the stream", i)
+			p.Take(what, d, Received(streamBytes))
+			p.That(what+": its bytes", bytes.Equal(p.Mem.Bytes()[source(i):][:streamBytes], text(i)))
+		}
+		p.InState("the stream's VI", vipl.Connected)
+		return p.Settled(0)
+	}
+	r, err := cardRun{faults: d.faults(), transport: driver.Transport{RetryTimeout: isolationTimeout, RetryLimit: isolationRetries}, recorded: true}.try(t,
+		driver.Program{Node: 0, Name: "stream", Main: side(client)}, driver.Program{Node: 1, Name: "stream", Main: side(server)},
+		driver.Program{Node: 0, Name: "beside", Main: beside(d.client)}, driver.Program{Node: 1, Name: "beside", Main: beside(d.server)})
+	require.NoError(t, err, d.name)
+	if d.lost != "" {
+		require.GreaterOrEqual(t, r.done(0, layout.WireFaultDrop)+r.done(1, layout.WireFaultDrop), uint64(troubles))
+	}
+	return r
+}
+
+// streamTimes are the times of each message's statuses, at its sender and its receiver,
+// and when the cards have done with it: the receiver has fetched the next descriptor.
+type streamTimes struct{ sent, received, done []host.Time }
+
+func (r *cardRecord) streamTimes(t *testing.T) (s streamTimes) {
+	t.Helper()
+	for _, side := range []struct {
+		node, count int
+		event       layout.TraceEvent
+		to          *[]host.Time
+	}{
+		{0, streamMessages, layout.TraceEventCompletionWritten, &s.sent},
+		{1, streamMessages + 1, layout.TraceEventReceiveCompletionWritten, &s.received}, // the last one is flushed
+		{1, streamMessages + 1, layout.TraceEventReceiveDescriptorStored, &s.done},
+	} {
+		for _, e := range r.traced(side.node, 0, side.event) {
+			require.EqualValues(t, len(*side.to), e.Sequence, "%v", side.event)
+			*side.to = append(*side.to, host.Time(e.TimePs))
+		}
+		require.Len(t, *side.to, side.count, "%v", side.event)
+	}
+	s.received, s.done = s.received[:streamMessages], s.done[1:]
+	for i := range s.done {
+		s.done[i] = max(s.done[i], s.sent[i], s.received[i])
+	}
+	return s
+}
+
+// buses are the spans in which the buses of both hosts were busy: the system bus by
+// whatever master, the MAC bus.
+type buses [4][][2]host.Time
+
+func (r *cardRecord) buses() (all buses) {
+	begin := [4]host.Time{-1, -1, -1, -1}
+	for _, e := range r.events {
+		bus, at := e.Node, host.Time(e.TimePs)
+		switch e.Event {
+		case layout.TraceEventMacBusStart, layout.TraceEventMacBusEnd:
+			bus += 2
+		case layout.TraceEventHostBusStart, layout.TraceEventHostBusEnd:
+		default:
+			continue
+		}
+		if e.Event == layout.TraceEventMacBusStart || e.Event == layout.TraceEventHostBusStart {
+			begin[bus] = at
+		} else if begin[bus] >= 0 {
+			all[bus] = append(all[bus], [2]host.Time{begin[bus], at})
+			begin[bus] = -1
+		}
+	}
+	return all
+}
+
+// busy is how long they were busy within a span of time, added up.
+func (b *buses) busy(from, to host.Time) (sum host.Time) {
+	for _, spans := range b {
+		i, _ := slices.BinarySearchFunc(spans, from, func(s [2]host.Time, at host.Time) int { return int(min(max(s[1]-at, -1), 1)) })
+		for ; i < len(spans) && spans[i][0] < to; i++ {
+			sum += min(spans[i][1], to) - max(spans[i][0], from)
+		}
+	}
+	return sum
+}
+
+// What goes wrong between two hosts on one VI, and how it is put right, changes
+// nothing that another VI between them says, and delays its messages by no more than
+// the buses were busy with it.
+func TestTransportIsolation(t *testing.T) {
+	conformtest.NeedsSimulator(t)
+	for _, c := range []struct {
+		name          string
+		stream, other vipl.ReliabilityLevel
+	}{
+		{"unreliable stream", vipl.Unreliable, vipl.ReliableReception},
+		{"reliable delivery", vipl.ReliableDelivery, vipl.ReliableDelivery},
+		{"reliable reception", vipl.ReliableReception, vipl.ReliableReception},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			all := disturbances()
+			calm := isolated(t, c.stream, c.other, all[0])
+			without, unused := calm.streamTimes(t), calm.buses()
+			for _, d := range all[1:] {
+				t.Run(d.name, func(t *testing.T) {
+					start := time.Now()
+					r := isolated(t, c.stream, c.other, d)
+					with, spent := r.streamTimes(t), r.buses()
+					delayed, worst, most, least := 0, host.Time(0), host.Time(0), host.Never
+					for _, side := range []struct {
+						name          string
+						with, without []host.Time
+					}{{"sender", with.sent, without.sent}, {"receiver", with.received, without.received}} {
+						for i := range streamMessages {
+							// What the message itself needs until it is done with is the same in both runs.
+							used := spent.busy(streamAt(i), with.done[i]) - unused.busy(streamAt(i), without.done[i])
+							delay := side.with[i] - side.without[i]
+							if delay > used {
+								t.Errorf("message %d is %v later at its %s; the buses were busy %v with something else meanwhile", i, delay, side.name, used)
+							}
+							if delay > 0 {
+								delayed++
+								least = min(least, used-delay)
+							}
+							if delay > worst {
+								worst, most = delay, used
+							}
+						}
+					}
+					require.GreaterOrEqual(t, delayed, troubles/2, "so few messages met the trouble that this proves nothing")
+					t.Logf("%d statuses later, by %v at most, where the buses were busy %v with something else; that was at least %v more than the delay; wall %v", delayed, worst, most, least, time.Since(start).Round(time.Millisecond))
+				})
+			}
+		})
+	}
+}

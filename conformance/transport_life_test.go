@@ -1,0 +1,374 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package conformance
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"hvia/conformance/conformtest"
+	"hvia/driver"
+	"hvia/host"
+	"hvia/layout"
+	"hvia/params"
+	"hvia/vipl"
+)
+
+// defaultRetries are the default RetryLimit and the time of so many timeouts and
+// one more, after which a peer that says nothing is given up.
+const (
+	defaultRetries = 7
+	defaultGivenUp = (defaultRetries + 1) << 16 * busClock
+)
+
+var lifeCounters = []layout.Counter{layout.CounterRetryTimeout, layout.CounterRetransmitFrame, layout.CounterRetryExhausted}
+
+// manyReads are one read on each of many VIs, all at once.
+type manyReads struct {
+	level    vipl.ReliabilityLevel
+	vis, n   int
+	failed   int
+	took     host.Time
+	counters map[layout.Counter]uint32
+}
+
+func (x *manyReads) client(e *Env) error {
+	p, err := e.Dial(1, reliableRights(x.level))
+	if err != nil {
+		return err
+	}
+	to, err := p.Hear()
+	if err != nil {
+		return err
+	}
+	b, err := e.NIC.Alloc(e.T, x.vis*x.n)
+	if err != nil {
+		return err
+	}
+	room, err := e.NIC.RegisterBuffer(e.T, b, vipl.MemAttributes{})
+	if err != nil {
+		return err
+	}
+	list := []*Peer{p}
+	for i := 1; i < x.vis; i++ {
+		v, err := e.NIC.CreateVI(e.T, reliableRights(x.level))
+		if err != nil {
+			return err
+		}
+		q := &Peer{Env: e, VI: v, Mem: p.Mem, descriptors: p.descriptors}
+		if err := q.Redial(1); err != nil {
+			return fmt.Errorf("connection %d: %w", i, err)
+		}
+		list = append(list, q)
+	}
+	begin := e.T.Now()
+	for i, q := range list {
+		d := p.Next()
+		d.SetRDMARead(room.Segment(i*x.n, x.n), to.Address, to.Handle)
+		if err := q.VI.PostSend(e.T, d); err != nil {
+			return fmt.Errorf("VI %d: %w", i, err)
+		}
+	}
+	for i, q := range list {
+		if _, err := q.VI.SendWait(e.T, 2*host.Second); err != nil {
+			x.failed++
+			continue
+		}
+		e.That(fmt.Sprintf("bytes of the read of VI %d", i), bytes.Equal(room.Bytes()[i*x.n:][:x.n], Pattern(x.n, 3)))
+		q.InState("all the time", vipl.Connected)
+	}
+	x.took = e.T.Now() - begin
+	if x.counters, err = e.counters(lifeCounters...); err != nil {
+		return err
+	}
+	return p.Settled(1)
+}
+
+func (x *manyReads) server(e *Env) error {
+	p, err := e.Serve(reliableRights(x.level))
+	if err != nil {
+		return err
+	}
+	source, err := p.openMemory()
+	if err != nil {
+		return err
+	}
+	copy(source.Bytes(), Pattern(x.n, 3))
+	if err := p.tellRegion(0, source); err != nil {
+		return err
+	}
+	for i := 1; i < x.vis; i++ {
+		v, err := e.NIC.CreateVI(e.T, reliableRights(x.level))
+		if err != nil {
+			return err
+		}
+		r, err := e.NIC.ConnectWait(e.T, vipl.NetAddress{Discriminator: "test"}, 5*host.Second)
+		if err != nil {
+			return fmt.Errorf("connection %d: %w", i, err)
+		}
+		if err := r.Accept(e.T, v); err != nil {
+			return fmt.Errorf("connection %d: %w", i, err)
+		}
+	}
+	return p.Settled(0)
+}
+
+// Reads wait for their turn at the responder longer than RetryLimit timeouts. None
+// is given up: the wire loses nothing, and the peer lives.
+func TestReadsThatWait(t *testing.T) {
+	conformtest.NeedsSimulator(t)
+	cases := []struct {
+		vis, n    int
+		transport driver.Transport
+	}{{24, 16384, driver.Transport{RetryTimeout: 1 << 13 * busClock}}}
+	if os.Getenv("HVIA_LONG") != "" {
+		cases = append(cases, struct {
+			vis, n    int
+			transport driver.Transport
+		}{256, 16384, driver.Transport{}}, struct {
+			vis, n    int
+			transport driver.Transport
+		}{64, 65536, driver.Transport{}})
+	}
+	for _, c := range cases {
+		t.Run(fmt.Sprintf("%d VIs, %d bytes", c.vis, c.n), func(t *testing.T) {
+			x := &manyReads{level: vipl.ReliableDelivery, vis: c.vis, n: c.n}
+			start := time.Now()
+			cardRun{transport: c.transport, limit: 30 * time.Minute}.must(t, x.client, x.server)
+			t.Logf("%d of %d failed, %v; %v; wall %v", x.failed, c.vis, x.took, x.counters, time.Since(start).Round(time.Millisecond))
+			require.Zero(t, x.failed)
+			require.NotZero(t, x.counters[layout.CounterRetryTimeout], "no read waited: the run proves nothing")
+		})
+	}
+}
+
+// lossyMix is operations of all kinds in both directions of one VI, drawn from a seed.
+type lossyMix struct {
+	level vipl.ReliabilityLevel
+	sides [2][]mixOperation
+	took  host.Time
+	lost  [2]uint32
+	times [2]uint32
+}
+
+type mixOperation struct {
+	kind transferKind
+	n    int
+}
+
+func newLossyMix(level vipl.ReliabilityLevel, seed uint64, operations int) *lossyMix {
+	x := &lossyMix{level: level}
+	random := rand.New(rand.NewPCG(seed, 2))
+	for range operations {
+		side := random.IntN(2)
+		x.sides[side] = append(x.sides[side], mixOperation{transferKinds[random.IntN(len(transferKinds))], 1 + random.IntN([]int{4, 64, 4096, transferLongest}[random.IntN(4)])})
+	}
+	return x
+}
+
+func (x *lossyMix) side(side int) Main {
+	return func(e *Env) error {
+		var p *Peer
+		var err error
+		if side == 0 {
+			p, err = e.Dial(1, reliableRights(x.level))
+		} else {
+			p, err = e.Serve(reliableRights(x.level))
+		}
+		if err != nil {
+			return err
+		}
+		open, err := p.openMemory()
+		if err != nil {
+			return err
+		}
+		if err := p.tellRegion(1-side, open); err != nil {
+			return err
+		}
+		to, err := p.Hear()
+		if err != nil {
+			return err
+		}
+		var receives, posted []*vipl.Descriptor
+		for _, o := range x.sides[1-side] {
+			if !o.kind.receives() {
+				continue
+			}
+			d, err := p.Receive(0, transferLongest)
+			if err != nil {
+				return err
+			}
+			receives = append(receives, d)
+		}
+		if err := p.Meet(1 - side); err != nil {
+			return err
+		}
+		begin := e.T.Now()
+		for _, o := range x.sides[side] {
+			d, err := p.transferOf(o.kind, 0, o.n, to, 0)
+			if err != nil {
+				return err
+			}
+			posted = append(posted, d)
+		}
+		for i, o := range x.sides[side] {
+			d, err := p.VI.SendWait(e.T, 20*host.Second)
+			if err != nil || d != posted[i] {
+				return fmt.Errorf("operation %d of side %d (%s of %d bytes): %w", i, side, o.kind.name, o.n, err)
+			}
+		}
+		for range receives {
+			if _, err := p.VI.RecvWait(e.T, 20*host.Second); err != nil {
+				return err
+			}
+		}
+		x.took = max(x.took, e.T.Now()-begin)
+		list, err := e.counters(lifeCounters...)
+		if err != nil {
+			return err
+		}
+		x.lost[side], x.times[side] = list[layout.CounterRetryExhausted], list[layout.CounterRetryTimeout]
+		return p.Meet(1 - side)
+	}
+}
+
+// A wire that loses a frame in five ends no connection whose peer is heard.
+func TestNobodyIsLostOnALossyWire(t *testing.T) {
+	conformtest.NeedsSimulator(t)
+	for n := 1; n <= conformtest.Long(1, 20); n++ {
+		t.Run(fmt.Sprintf("seed %d", n), func(t *testing.T) {
+			x := newLossyMix(vipl.ReliableReception, uint64(n), conformtest.Long(60, 150))
+			start := time.Now()
+			cardRun{faults: fmt.Sprintf("drop=20%% type 0x88b5; seed=%d", n), limit: 30 * time.Minute}.must(t, x.side(0), x.side(1))
+			t.Logf("%d and %d operations, %v; timeouts %v; wall %v", len(x.sides[0]), len(x.sides[1]), x.took, x.times, time.Since(start).Round(time.Millisecond))
+			require.Equal(t, [2]uint32{}, x.lost)
+		})
+	}
+}
+
+// A peer of which nothing is heard any more is given up in 20 ms: an operation that
+// begins then, and a read whose request it had acknowledged before.
+func TestDeadPeer(t *testing.T) {
+	const dies = 60 * host.Millisecond
+	for _, c := range []struct{ name, faults string }{
+		{"nothing was acknowledged", "cut=60ms.."},
+		{"a read waits", "1>0:drop=operation rdmareadresponse; cut=60ms.."},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			conformtest.NeedsSimulator(t)
+			var noticed host.Time
+			reads := c.name == "a read waits"
+			client := func(e *Env) error {
+				p, err := e.Dial(1, reliableRights(vipl.ReliableDelivery))
+				if err != nil {
+					return err
+				}
+				to, err := p.Hear()
+				if err != nil {
+					return err
+				}
+				at := dies
+				if reads {
+					at -= 30 * host.Millisecond // more than the limit of a peer that is silent
+				}
+				if err := p.until(at); err != nil {
+					return err
+				}
+				d := p.Next()
+				if reads {
+					d.SetRDMARead(p.Mem.Segment(0, 4), to.Address, to.Handle)
+				} else {
+					d.SetRDMAWrite(p.Mem.Segment(0, 4), to.Address, to.Handle)
+				}
+				if err := p.VI.PostSend(e.T, d); err != nil {
+					return err
+				}
+				_, err = p.VI.SendWait(e.T, host.Second)
+				noticed = e.T.Now()
+				e.Is("the operation", err, vipl.ErrDescriptor)
+				return nil
+			}
+			server := func(e *Env) error {
+				p, err := e.Serve(reliableRights(vipl.ReliableDelivery))
+				if err != nil {
+					return err
+				}
+				r, err := p.openMemory()
+				if err != nil {
+					return err
+				}
+				return errors.Join(p.tellRegion(0, r), p.until(dies+50*host.Millisecond))
+			}
+			cardRun{faults: c.faults}.must(t, client, server)
+			t.Logf("noticed after %v", noticed-dies)
+			require.Greater(t, noticed, dies)
+			require.Less(t, noticed-dies, 20*host.Millisecond)
+		})
+	}
+}
+
+// A peer that acknowledges and never answers a read is given up after
+// RetryAliveFactor times the limit.
+func TestReadThatIsNeverAnswered(t *testing.T) {
+	conformtest.NeedsSimulator(t)
+	transport, timeout, limit := driver.Transport{RetryTimeout: 1 << 13 * busClock, RetryLimit: 2}, host.Time(1<<13*busClock), 2
+	if os.Getenv("HVIA_LONG") != "" {
+		transport, timeout, limit = driver.Transport{}, 1<<16*busClock, defaultRetries
+	}
+	want := host.Time(limit*params.RetryAliveFactor+1) * timeout
+	var took host.Time
+	var counters map[layout.Counter]uint32
+	client := func(e *Env) error {
+		p, err := e.Dial(1, reliableRights(vipl.ReliableDelivery))
+		if err != nil {
+			return err
+		}
+		to, err := p.Hear()
+		if err != nil {
+			return err
+		}
+		begin := e.T.Now()
+		d := p.Next()
+		d.SetRDMARead(p.Mem.Segment(0, 4), to.Address, to.Handle)
+		if err := p.VI.PostSend(e.T, d); err != nil {
+			return err
+		}
+		got, err := p.VI.SendWait(e.T, 2*want)
+		took = e.T.Now() - begin
+		p.Completed("the read", got, d, err, didRead(0).failed(transportError))
+		p.told("the read", nil)
+		if counters, err = e.counters(lifeCounters...); err != nil {
+			return err
+		}
+		return p.Settled(1)
+	}
+	server := func(e *Env) error {
+		p, err := e.Serve(reliableRights(vipl.ReliableDelivery))
+		if err != nil {
+			return err
+		}
+		r, err := p.openMemory()
+		if err != nil {
+			return err
+		}
+		if err := p.tellRegion(0, r); err != nil {
+			return err
+		}
+		if err := e.T.Sleep(want); err != nil {
+			return err
+		}
+		return p.Settled(0)
+	}
+	cardRun{faults: "1>0:drop=operation rdmareadresponse", transport: transport}.must(t, client, server)
+	t.Logf("%v, %d timeouts of %v are %v; %v", took, limit*params.RetryAliveFactor+1, timeout, want, counters)
+	require.InDelta(t, float64(want), float64(took), float64(timeout))
+	require.EqualValues(t, limit*params.RetryAliveFactor+1, counters[layout.CounterRetryTimeout])
+	require.EqualValues(t, limit*params.RetryAliveFactor, counters[layout.CounterRetransmitFrame])
+}

@@ -1,0 +1,341 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package conformance
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"hvia/conformance/conformtest"
+	"hvia/host"
+	"hvia/layout"
+	"hvia/vipl"
+)
+
+// badWire is a wire that does everything to frames that it may do, both ways.
+const badWire = "drop=1%,duplicate=1%,reorder=1%,corrupt=0.1%"
+
+// transferKind is an operation by which bytes get from one host to the other.
+type transferKind struct {
+	name      string
+	operation layout.StatusOperation // of the initiator's descriptors
+	immediate bool
+}
+
+var transferKinds = []transferKind{
+	{"send", layout.StatusOperationSend, false},
+	{"RDMA write", layout.StatusOperationRDMAWrite, false},
+	{"RDMA write with immediate data", layout.StatusOperationRDMAWrite, true},
+	{"RDMA read", layout.StatusOperationRDMARead, false},
+}
+
+// receives says whether messages use up receive descriptors.
+func (k transferKind) receives() bool {
+	return k.operation == layout.StatusOperationSend || k.immediate
+}
+
+func (k transferKind) reads() bool { return k.operation == layout.StatusOperationRDMARead }
+
+// A transfer is many messages in rounds. Each round has one half of both hosts'
+// rooms; what is in the other one must stay as it was cleared.
+const (
+	transferHalf    = 256 * 1024
+	transferLongest = 64 * 1024
+)
+
+type transferMessage struct{ number, at, n int }
+
+type transferRound struct {
+	base     int // of its half
+	messages []transferMessage
+}
+
+// transferRounds draws messages of mixed sizes, so many bytes in all. The last one of
+// a round goes where the first one went.
+func transferRounds(seed uint64, total int) (rounds []transferRound) {
+	random := rand.New(rand.NewPCG(seed, 1))
+	number := 0
+	for total > 0 {
+		r := transferRound{base: len(rounds) % 2 * transferHalf}
+		add := func(at, n int) {
+			r.messages = append(r.messages, transferMessage{number, at, n})
+			number++
+			total -= n
+		}
+		at := r.base + random.IntN(64)
+		for total > 0 {
+			n := min(total, 1+random.IntN([]int{64, layout.MaxPayload + 1, 9000, transferLongest}[random.IntN(4)]))
+			if at+n+64 > r.base+transferHalf {
+				break
+			}
+			add(at, n)
+			at += n + random.IntN(13)
+		}
+		if first := r.messages[0]; total > first.n {
+			add(first.at, first.n)
+		}
+		rounds = append(rounds, r)
+	}
+	return rounds
+}
+
+// source is where a message comes from. Those that go to the same place come from
+// different ones.
+func (r transferRound) source(m transferMessage) int {
+	if first := r.messages[0]; m != first && m.at == first.at {
+		return m.at
+	}
+	return m.at - r.base + transferHalf - r.base
+}
+
+// holds checks that a half holds what a round must leave there, and clears it.
+func (r transferRound) holds(room []byte) error {
+	want := make([]byte, transferHalf)
+	for _, m := range r.messages {
+		copy(want[m.at-r.base:], Pattern(m.n, m.number))
+	}
+	half := room[r.base:][:transferHalf]
+	for i := range want {
+		if half[i] != want[i] {
+			return fmt.Errorf("messages %d to %d: byte %d is %#x, want %#x", r.messages[0].number, r.messages[len(r.messages)-1].number, r.base+i, half[i], want[i])
+		}
+	}
+	clear(half)
+	return nil
+}
+
+// untouched checks that nothing came into a half behind its round.
+func (r transferRound) untouched(room []byte) error {
+	if half := room[r.base:][:transferHalf]; !bytes.Equal(half, make([]byte, transferHalf)) {
+		return fmt.Errorf("before message %d: something came into the half after its round", r.messages[0].number)
+	}
+	return nil
+}
+
+// transfer is both programs of a transfer.
+type transfer struct {
+	kind   transferKind
+	level  vipl.ReliabilityLevel
+	rounds []transferRound
+
+	busy     host.Time // with messages under way
+	counters [2]map[layout.Counter]uint32
+}
+
+var transferCounters = []layout.Counter{layout.CounterRewind, layout.CounterRetryTimeout, layout.CounterRetransmitFrame, layout.CounterRetryExhausted}
+
+// room is memory for two halves.
+func (p *Peer) room() (*vipl.Region, error) {
+	b, err := p.NIC.Alloc(p.T, 2*transferHalf)
+	if err != nil {
+		return nil, err
+	}
+	return p.NIC.RegisterBuffer(p.T, b, vipl.MemAttributes{EnableRDMAWrite: true, EnableRDMARead: true})
+}
+
+func (x *transfer) initiate(e *Env) error {
+	p, err := e.Dial(1, reliableRights(x.level))
+	if err != nil {
+		return err
+	}
+	room, err := p.room()
+	if err != nil {
+		return err
+	}
+	to, err := p.Hear()
+	if err != nil {
+		return err
+	}
+	for _, r := range x.rounds {
+		if x.kind.reads() {
+			if err := r.untouched(room.Bytes()); err != nil {
+				return err
+			}
+		}
+		if err := p.Meet(1); err != nil {
+			return err
+		}
+		begin := p.T.Now()
+		if err := x.post(p, r, room, to); err != nil {
+			return err
+		}
+		x.busy += p.T.Now() - begin
+		if x.kind.reads() {
+			if err := r.holds(room.Bytes()); err != nil {
+				return err
+			}
+		}
+		if err := p.Meet(1); err != nil {
+			return err
+		}
+	}
+	p.ended("all messages")
+	p.InState("all messages", vipl.Connected)
+	if x.counters[0], err = e.counters(transferCounters...); err != nil {
+		return err
+	}
+	return p.Settled(1)
+}
+
+// post has all messages of a round under way at once, and takes their completions.
+func (x *transfer) post(p *Peer, r transferRound, room *vipl.Region, to Target) error {
+	var posted []*vipl.Descriptor
+	for _, m := range r.messages {
+		d, own := p.Next(), room.Segment(r.source(m), m.n)
+		if !x.kind.reads() {
+			copy(room.Bytes()[r.source(m):], Pattern(m.n, m.number))
+		}
+		switch x.kind.operation {
+		case layout.StatusOperationRDMARead:
+			d.SetRDMARead(room.Segment(m.at, m.n), to.Address+uint64(r.source(m)), to.Handle)
+		case layout.StatusOperationRDMAWrite:
+			d.SetRDMAWrite(own, to.Address+uint64(m.at), to.Handle)
+		default:
+			if err := d.SetSend(own); err != nil {
+				return err
+			}
+		}
+		if x.kind.immediate {
+			d.AttachImmediate(uint32(m.number))
+		}
+		if err := p.VI.PostSend(p.T, d); err != nil {
+			return err
+		}
+		posted = append(posted, d)
+	}
+	for i, m := range r.messages {
+		p.Sent(fmt.Sprintf("message %d", m.number), posted[i], outcome{operation: x.kind.operation, length: m.n})
+	}
+	return nil
+}
+
+func (x *transfer) answer(e *Env) error {
+	p, err := e.Serve(reliableRights(x.level))
+	if err != nil {
+		return err
+	}
+	room, err := p.room()
+	if err != nil {
+		return err
+	}
+	if err := p.tellRegion(0, room); err != nil {
+		return err
+	}
+	for _, r := range x.rounds {
+		if err := x.await(p, r, room); err != nil {
+			return err
+		}
+	}
+	p.ended("all messages")
+	p.InState("all messages", vipl.Connected)
+	if x.counters[1], err = e.counters(transferCounters...); err != nil {
+		return err
+	}
+	return p.Settled(0)
+}
+
+// await is the target's half of a round.
+func (x *transfer) await(p *Peer, r transferRound, room *vipl.Region) error {
+	if x.kind.reads() {
+		for _, m := range r.messages {
+			copy(room.Bytes()[r.source(m):], Pattern(m.n, m.number))
+		}
+		if err := p.Meet(0); err != nil { // the reads may begin
+			return err
+		}
+		return p.Meet(0)
+	}
+	if err := r.untouched(room.Bytes()); err != nil {
+		return err
+	}
+	var posted []*vipl.Descriptor
+	for _, m := range r.messages {
+		if !x.kind.receives() {
+			break
+		}
+		d := p.Next()
+		var segments []vipl.Segment
+		if x.kind.operation == layout.StatusOperationSend {
+			segments = append(segments, room.Segment(m.at, m.n))
+		}
+		if err := d.SetReceive(segments...); err != nil {
+			return err
+		}
+		if err := p.VI.PostRecv(p.T, d); err != nil {
+			return err
+		}
+		posted = append(posted, d)
+	}
+	if err := p.Meet(0); err != nil {
+		return err
+	}
+	for i, d := range posted {
+		m := r.messages[i]
+		want := Received(m.n)
+		if x.kind.immediate {
+			want = outcome{operation: layout.StatusOperationRemoteRDMAWrite, length: m.n}.with(uint32(m.number))
+		}
+		p.Take(fmt.Sprintf("message %d", m.number), d, want)
+	}
+	if !x.kind.receives() {
+		// With reliable delivery the sender may know before the bytes are in memory.
+		m := r.messages[len(r.messages)-1]
+		last := Pattern(m.n, m.number)[m.n-1]
+		if err := room.Poll(p.T, m.at+m.n-1, 1, host.Second, func() bool { return room.Bytes()[m.at+m.n-1] == last }); err != nil {
+			return fmt.Errorf("the end of message %d: %w", m.number, err)
+		}
+	}
+	if err := r.holds(room.Bytes()); err != nil {
+		return err
+	}
+	return p.Meet(0)
+}
+
+// Messages of mixed sizes over a wire that loses, doubles, damages and reorders
+// frames: every byte is right, in order, and comes once, whatever the operation.
+func TestTransportLoss(t *testing.T) {
+	atReliableLevels(t, func(t *testing.T, level vipl.ReliabilityLevel) {
+		total, faults := conformtest.Long(1_000_000, 100_000_000), map[layout.WireFault]uint64{}
+		for _, kind := range transferKinds {
+			t.Run(kind.name, func(t *testing.T) {
+				x := &transfer{kind: kind, level: level, rounds: transferRounds(conformtest.Seed(t), total)}
+				start := time.Now()
+				r := cardRun{faults: badWire, limit: time.Hour}.must(t, x.initiate, x.answer)
+				bytes, messages := 0, 0
+				for _, round := range x.rounds {
+					for _, m := range round.messages {
+						bytes, messages = bytes+m.n, messages+1
+					}
+				}
+				require.Equal(t, total, bytes)
+				text := ""
+				for node, list := range x.counters {
+					require.Zero(t, list[layout.CounterRetryExhausted])
+					text += fmt.Sprintf("; node %d: Rewind %d, RetryTimeout %d, RetransmitFrame %d", node,
+						list[layout.CounterRewind], list[layout.CounterRetryTimeout], list[layout.CounterRetransmitFrame])
+				}
+				for _, k := range []layout.WireFault{layout.WireFaultDrop, layout.WireFaultDuplicate, layout.WireFaultReorder, layout.WireFaultCorrupt} {
+					n := r.done(0, k) + r.done(1, k)
+					faults[k] += n
+					text += fmt.Sprintf("; %v %d", k, n)
+				}
+				sender := 0
+				if kind.reads() {
+					sender = 1
+				}
+				require.NotZero(t, x.counters[sender][layout.CounterRewind])
+				require.NotZero(t, x.counters[sender][layout.CounterRetransmitFrame])
+				t.Logf("%d bytes in %d messages: %.2f MB/s in %v%s; wall %v", bytes, messages,
+					float64(bytes)/1e6/(float64(x.busy)/float64(host.Second)), x.busy, text, time.Since(start).Round(time.Millisecond))
+			})
+		}
+		for _, k := range []layout.WireFault{layout.WireFaultDrop, layout.WireFaultDuplicate, layout.WireFaultReorder, layout.WireFaultCorrupt} {
+			require.NotZero(t, faults[k], "no frame met a %v: the run proves nothing about it", k)
+		}
+	})
+}

@@ -1,0 +1,420 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package conformance
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"hvia/conformance/conformtest"
+	"hvia/driver"
+	"hvia/driver/drivertest"
+	"hvia/host"
+	"hvia/layout"
+	"hvia/vipl"
+)
+
+// A message of three frames of which one is lost, then one that is whole. What
+// the receive says depends on which frame it was; the sender never sees it.
+func TestLostFrames(t *testing.T) { conformtest.OnDevices(t, lostFrames) }
+
+func lostFrames(t *testing.T, device driver.Device) {
+	const n = 2*layout.MaxPayload + 100
+	for _, c := range []struct {
+		name      string
+		lost      int // frame of the first message
+		completes bool
+		length    int
+	}{
+		{"the first: the message never began", 0, false, 0},
+		{"the middle one", 1, true, layout.MaxPayload},
+		{"the last: the next message tells", 2, true, 2 * layout.MaxPayload},
+	} {
+		for _, rdma := range []bool{false, true} {
+			for _, immediate := range []bool{false, true} {
+				t.Run(fmt.Sprintf("%s, RDMA %v, immediate data %v", c.name, rdma, immediate), func(t *testing.T) {
+					frames := 0
+					runFake(t, device, func(f *drivertest.Fabric) {
+						f.Lose = func(_ int, frame []byte) bool {
+							if layout.EthernetHeader(frame).EtherType() != layout.EtherTypeVia {
+								return false
+							}
+							frames++
+							return frames == c.lost+1
+						}
+					}, func(e *Env) error {
+						p, err := e.Dial(1, Writable)
+						if err != nil {
+							return err
+						}
+						to, err := p.Hear()
+						if err != nil {
+							return err
+						}
+						if err := p.Meet(1); err != nil {
+							return err
+						}
+						for range 2 {
+							d := p.Next()
+							d.SetRDMAWrite(p.Mem.Segment(0, n), to.Address, to.Handle)
+							if !rdma {
+								if err := d.SetSend(p.Mem.Segment(0, n)); err != nil {
+									return err
+								}
+							}
+							if immediate {
+								d.AttachImmediate(7)
+							}
+							if err := p.VI.PostSend(p.T, d); err != nil {
+								return err
+							}
+							_, err := p.VI.SendWait(p.T, host.Second)
+							e.Is("the sender does not see it", err, nil)
+						}
+						return p.Settled(1)
+					}, func(e *Env) error {
+						p, err := e.Serve(Writable)
+						if err != nil {
+							return err
+						}
+						if err := p.Tell(0); err != nil {
+							return err
+						}
+						var receives []*vipl.Descriptor
+						for range 2 {
+							d, err := p.Receive(0, n)
+							if err != nil {
+								return err
+							}
+							receives = append(receives, d)
+						}
+						if err := p.Meet(0); err != nil {
+							return err
+						}
+						want := Received(n)
+						if rdma {
+							want.operation = layout.StatusOperationRemoteRDMAWrite
+						}
+						whole := want
+						if immediate {
+							whole = want.with(7)
+						}
+						if rdma && !immediate {
+							if c.completes {
+								p.Asynchronous("the message was cut off", layout.AsyncErrorRDMAWriteAbort, p.VI)
+							}
+							if err := p.Quiet(); err != nil {
+								return err
+							}
+							_, err := p.VI.RecvDone(p.T)
+							e.Is("an RDMA write uses up nothing", err, vipl.ErrNotDone)
+						} else {
+							if c.completes {
+								o := want.failed(partialError)
+								o.length = c.length
+								p.Take("the one that was cut", receives[0], o)
+								receives = receives[1:]
+							}
+							p.Take("the whole one", receives[0], whole)
+						}
+						p.InState("in the end", vipl.Connected)
+						_, err = p.NIC.NextError(p.T)
+						e.Is("nothing asynchronous", err, vipl.ErrNotDone)
+						return p.Settled(0)
+					})
+				})
+			}
+		}
+	}
+}
+
+// Frames that are no frames of the connection, or none of this version of VIA, are
+// dropped and counted, and nothing else comes of them.
+func TestFramesOfOthers(t *testing.T) { conformtest.OnDevices(t, framesOfOthers) }
+
+func framesOfOthers(t *testing.T, device driver.Device) {
+	changes := []struct {
+		name    string
+		counter layout.Counter
+		change  func(e layout.EthernetHeader, h layout.ViaHeader)
+	}{
+		{"of the former connection", layout.CounterReceiveBadVI, func(_ layout.EthernetHeader, h layout.ViaHeader) { h.SetDestinationVI(h.DestinationVI() ^ 0x100) }},
+		{"of another VI of the peer", layout.CounterReceiveBadVI, func(_ layout.EthernetHeader, h layout.ViaHeader) { h.SetSourceVI(h.SourceVI() ^ 1) }},
+		{"of another host", layout.CounterReceiveBadVI, func(e layout.EthernetHeader, _ layout.ViaHeader) { e.Source()[5] ^= 2 }},
+		{"for a VI that is free", layout.CounterReceiveBadVI, func(_ layout.EthernetHeader, h layout.ViaHeader) { h.SetDestinationVI(h.DestinationVI() ^ 0x80) }},
+		{"that came before", layout.CounterReceiveOldSequence, func(_ layout.EthernetHeader, h layout.ViaHeader) { h.SetSequence(h.Sequence() - 100) }},
+		{"of another version", layout.CounterReceiveMalformed, func(_ layout.EthernetHeader, h layout.ViaHeader) {
+			h.SetOperationVersion(h.OperationVersion() ^ 1<<layout.ViaHeaderOperationVersionVersionLsb)
+		}},
+		{"with reserved flags", layout.CounterReceiveMalformed, func(_ layout.EthernetHeader, h layout.ViaHeader) {
+			h.SetFlags(h.Flags() | 1<<layout.ViaHeaderFlagsReservedLsb)
+		}},
+		{"longer than it is", layout.CounterReceiveMalformed, func(_ layout.EthernetHeader, h layout.ViaHeader) { h.SetPayloadLength(layout.MaxPayload) }},
+		{"longer than any", layout.CounterReceiveMalformed, func(_ layout.EthernetHeader, h layout.ViaHeader) { h.SetPayloadLength(layout.MaxPayload + 1) }},
+		{"an acknowledgement", layout.CounterReceiveUnsupported, func(_ layout.EthernetHeader, h layout.ViaHeader) {
+			h.SetOperationVersion(h.OperationVersion()&^layout.ViaHeaderOperationVersionOperationMask | uint8(layout.FrameOperationAcknowledge)<<layout.ViaHeaderOperationVersionOperationLsb)
+		}},
+	}
+	frames := 0
+	runFake(t, device, func(f *drivertest.Fabric) {
+		f.Lose = func(_ int, frame []byte) bool {
+			if conformtest.IsVIA(frame) {
+				if frames < len(changes) {
+					changes[frames].change(layout.EthernetHeader(frame), layout.ViaHeader(frame[layout.EthernetHeaderSize:]))
+				}
+				frames++
+			}
+			return false
+		}
+	}, func(e *Env) error {
+		p, err := e.Dial(1, Writable)
+		if err != nil {
+			return err
+		}
+		to, err := p.Hear()
+		if err != nil {
+			return err
+		}
+		copy(p.Mem.Bytes(), "word")
+		for range changes {
+			if _, err := p.Write(0, 4, to, 0); err != nil {
+				return err
+			}
+			if _, err := p.VI.SendWait(p.T, host.Second); err != nil {
+				return err
+			}
+		}
+		// A good one.
+		if _, err := p.Write(0, 4, to, 64); err != nil {
+			return err
+		}
+		return p.Settled(1)
+	}, func(e *Env) error {
+		p, err := e.Serve(Writable)
+		if err != nil {
+			return err
+		}
+		if err := p.Tell(0); err != nil {
+			return err
+		}
+		if err := p.Mem.Poll(p.T, 67, 1, host.Second, func() bool { return p.Mem.Bytes()[67] != 0 }); err != nil {
+			return err
+		}
+		want := make([]byte, bufferBytes)
+		copy(want[64:], "word")
+		if err := p.memory("the good one", want); err != nil {
+			return err
+		}
+		counts := map[layout.Counter]uint32{}
+		for _, c := range changes {
+			counts[c.counter]++
+		}
+		for c, n := range counts {
+			got, err := e.NIC.Counter(e.T, c)
+			e.Is("counter", err, nil)
+			e.That(fmt.Sprintf("counter %v is %d, want %d", c, got, n), got == n)
+		}
+		_, err = e.NIC.NextError(e.T)
+		e.Is("nothing asynchronous", err, vipl.ErrNotDone)
+		p.InState("in the end", vipl.Connected)
+		return p.Settled(0)
+	})
+	if frames != len(changes)+1 {
+		t.Errorf("%d frames, want %d", frames, len(changes)+1)
+	}
+}
+
+// While a VI is about to be connected, receives stay queued and sends are
+// flushed; a wait of another thread lasts until its message comes.
+func TestPendingConnection(t *testing.T) { conformtest.OnDevices(t, pendingConnection) }
+
+func pendingConnection(t *testing.T, device driver.Device) {
+	var shared *Peer
+	ready := host.ThreadID{Node: 0, Rank: 2}
+	conformtest.RunFake(t, device, nil,
+		driver.Program{Node: 0, Name: "connects", Main: func(th *host.Thread, h *driver.Host) error {
+			nic, err := vipl.OpenNIC(th, h)
+			if err != nil {
+				return err
+			}
+			e := &Env{T: th, H: h, NIC: nic}
+			if shared, err = e.Prepare(Writable); err != nil {
+				return err
+			}
+			if err := th.Send(ready, nil); err != nil {
+				return err
+			}
+			return shared.Redial(1)
+		}},
+		driver.Program{Node: 0, Name: "waits", Main: func(th *host.Thread, _ *driver.Host) error {
+			if _, _, err := th.Receive(host.Second); err != nil {
+				return err
+			}
+			e := &Env{T: th, NIC: shared.NIC}
+			p := &Peer{Env: e, VI: shared.VI, Mem: shared.Mem, descriptors: shared.descriptors}
+			if err := th.Sleep(5 * host.Millisecond); err != nil {
+				return err
+			}
+			p.InState("the server lets it wait", vipl.ConnectPending)
+			d, err := p.Receive(0, 16)
+			if err != nil {
+				return err
+			}
+			s, err := p.Send(0, 4)
+			if err != nil {
+				return err
+			}
+			p.Sent("posted while pending", s, outcome{bits: FlushedError, operation: layout.StatusOperationSend})
+			_, err = p.VI.RecvDone(p.T)
+			e.Is("posted while pending", err, vipl.ErrNotDone)
+			p.Take("of the connection", d, Received(4))
+			if err := th.Send(host.ThreadID{Node: 1, Rank: 1}, nil); err != nil {
+				return err
+			}
+			return errors.Join(e.Fail...)
+		}},
+		driver.Program{Node: 1, Name: "accepts", Main: func(th *host.Thread, h *driver.Host) error {
+			nic, err := vipl.OpenNIC(th, h)
+			if err != nil {
+				return err
+			}
+			p, err := (&Env{T: th, H: h, NIC: nic}).Prepare(Writable)
+			if err != nil {
+				return err
+			}
+			r, err := nic.ConnectWait(th, vipl.NetAddress{Discriminator: "test"}, host.Second)
+			if err != nil {
+				return err
+			}
+			if err := th.Sleep(10 * host.Millisecond); err != nil {
+				return err
+			}
+			if err := r.Accept(th, p.VI); err != nil {
+				return err
+			}
+			if _, err := p.Send(0, 4); err != nil {
+				return err
+			}
+			_, _, err = th.Receive(host.Second)
+			return err
+		}})
+}
+
+// A wait ends when another thread disconnects the VI, and a Done of one thread
+// does not stand behind a wait of another.
+func TestWaitsOfOtherThreads(t *testing.T) { conformtest.OnDevices(t, waitsOfOtherThreads) }
+
+func waitsOfOtherThreads(t *testing.T, device driver.Device) {
+	var shared *Peer
+	begin := func(e *Env, rank int) error { return e.T.Send(host.ThreadID{Node: 0, Rank: rank}, nil) }
+	var waited, disconnected host.Time
+	conformtest.RunFake(t, device, nil,
+		driver.Program{Node: 0, Main: func(th *host.Thread, h *driver.Host) error {
+			nic, err := vipl.OpenNIC(th, h)
+			if err != nil {
+				return err
+			}
+			e := &Env{T: th, H: h, NIC: nic}
+			if shared, err = e.Prepare(Writable); err != nil {
+				return err
+			}
+			if _, err := shared.Receive(0, 16); err != nil {
+				return err
+			}
+			// A descriptor that the card cannot read: only the library can complete it.
+			d2 := shared.Next()
+			if err := d2.SetReceive(); err != nil {
+				return err
+			}
+			d2.Handle ^= 0x20
+			if err := shared.VI.PostRecv(th, d2); err != nil {
+				return err
+			}
+			if err := begin(e, 2); err != nil {
+				return err
+			}
+			if err := th.Sleep(host.Millisecond); err != nil {
+				return err
+			}
+			before := th.Now()
+			_, err = shared.VI.RecvDone(th)
+			e.Is("done beside a wait", err, vipl.ErrNotDone)
+			e.That("it does not block", th.Now()-before < 10*host.Microsecond)
+			disconnected = th.Now()
+			e.Is("disconnect", shared.VI.Disconnect(th), nil)
+			return errors.Join(e.Fail...)
+		}},
+		driver.Program{Node: 0, Main: func(th *host.Thread, _ *driver.Host) error {
+			if _, _, err := th.Receive(host.Second); err != nil {
+				return err
+			}
+			e := &Env{T: th, NIC: shared.NIC}
+			for range 2 {
+				d, err := shared.VI.RecvWait(th, host.Second)
+				e.Flushed("the other thread disconnected", d, err)
+			}
+			waited = th.Now()
+			_, err := shared.VI.RecvWait(th, host.Second)
+			e.Is("nothing is left", err, vipl.ErrDescriptor)
+			return errors.Join(e.Fail...)
+		}})
+	require.Less(t, waited-disconnected, Promptly)
+}
+
+// A handler's errors can be waited for on a thread of their own.
+func TestErrorThread(t *testing.T) { conformtest.OnDevices(t, errorThread) }
+
+func errorThread(t *testing.T, device driver.Device) {
+	var told []vipl.ErrorDescriptor
+	var nic *vipl.NIC
+	conformtest.RunFake(t, device, nil,
+		driver.Program{Node: 0, Main: func(th *host.Thread, h *driver.Host) error {
+			var err error
+			if nic, err = vipl.OpenNIC(th, h); err != nil {
+				return err
+			}
+			e := &Env{T: th, H: h, NIC: nic}
+			p, err := e.Prepare(Writable)
+			if err != nil {
+				return err
+			}
+			if err := th.Send(host.ThreadID{Node: 0, Rank: 2}, nil); err != nil {
+				return err
+			}
+			for range 3 {
+				if err := th.Sleep(host.Millisecond); err != nil {
+					return err
+				}
+				if _, err := p.lose(); err != nil {
+					return err
+				}
+				if err := th.Sleep(host.Millisecond); err != nil {
+					return err
+				}
+				if err := p.VI.Disconnect(th); err != nil {
+					return err
+				}
+			}
+			return th.Sleep(5 * host.Millisecond)
+		}},
+		driver.Program{Node: 0, Main: func(th *host.Thread, _ *driver.Host) error {
+			if _, _, err := th.Receive(host.Second); err != nil {
+				return err
+			}
+			if err := nic.ErrorCallback(func(at *host.Thread, d vipl.ErrorDescriptor) {
+				if at == th {
+					told = append(told, d)
+				}
+			}); err != nil {
+				return err
+			}
+			if _, err := nic.ErrorWait(th, 8*host.Millisecond); !errors.Is(err, vipl.ErrTimeout) {
+				return err
+			}
+			return nil
+		}})
+	require.Len(t, told, 3, "each on the thread that waits for them")
+}
