@@ -14,6 +14,7 @@ import (
 // glossary (docs/reference/glossary.md) and to the line widths.
 var clean = []string{
 	"CHANGELOG.md", "CONTRIBUTING.md", "docs/explanation/README.md", "docs/reference/README.md",
+	"docs/decisions", "docs/how-to/README.md", "docs/how-to/change-the-rtl.md",
 	"docs/explanation/processes.md", "docs/explanation/switch.md", "docs/explanation/time.md",
 	"docs/explanation/transport.md", "docs/reference/card.md",
 	"docs/reference/glossary.md", "tools/house",
