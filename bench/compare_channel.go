@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 
+	"hvia/bench/rig"
 	"hvia/driver"
 	"hvia/host"
 	"hvia/host/mem"
@@ -151,7 +152,7 @@ type viaChannel struct {
 	receives    int // posted from the beginning
 	size        int
 	stride      int // from slot to slot
-	endpoint    *vipl.Endpoint
+	endpoint    *rig.Endpoint
 	descriptors []*vipl.Descriptor // of sends, then of receives
 
 	sends   int // so far
@@ -171,7 +172,7 @@ func openVia(t *host.Thread, h *driver.Host, s channelConfig, p protocol) (chann
 	c := &viaChannel{write: p.write, slots: s.slots, receives: s.receives, size: s.size}
 	c.stride = (s.size + receiveSlotOffset + guardBytes + layout.AttPageBytes - 1) / layout.AttPageBytes * layout.AttPageBytes
 	var err error
-	c.endpoint, err = vipl.OpenEndpointWith(t, h, 2*c.slots*c.stride, func(n *vipl.NIC) (a vipl.VIAttributes, err error) {
+	c.endpoint, err = rig.OpenEndpoint(t, h, 2*c.slots*c.stride, func(n *vipl.NIC) (a vipl.VIAttributes, err error) {
 		a.ReliabilityLevel = p.level
 		if p.queue {
 			c.queue, err = n.CreateCQ(t, c.slots)
@@ -231,7 +232,7 @@ func (c *viaChannel) postReceive(t *host.Thread) error {
 func channelName(name int) string { return fmt.Sprintf("compare %d", name) }
 
 func (c *viaChannel) dial(t *host.Thread, name int) error {
-	return c.endpoint.Dial(t, vipl.NetAddress{Host: vipl.HostAddress(serverNode), Discriminator: channelName(name)}, waitLimit)
+	return c.endpoint.Dial(t, vipl.At(serverNode, channelName(name)), waitLimit)
 }
 
 func (c *viaChannel) accept(t *host.Thread, name int) error {

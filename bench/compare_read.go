@@ -17,7 +17,7 @@ func (x *comparison) readClient(t *host.Thread, h *driver.Host) error {
 	if err != nil {
 		return err
 	}
-	if err := s.endpoint.Dial(t, vipl.NetAddress{Host: vipl.HostAddress(serverNode), Discriminator: channelName(0)}, waitLimit); err != nil {
+	if err := s.endpoint.Dial(t, vipl.At(serverNode, channelName(0)), waitLimit); err != nil {
 		return err
 	}
 	for i := range x.stages {

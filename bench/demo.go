@@ -113,7 +113,7 @@ func (d *demonstration) write(t *host.Thread, h *driver.Host) error {
 	if err != nil {
 		return err
 	}
-	if err := s.endpoint.Dial(t, vipl.NetAddress{Host: vipl.HostAddress(1), Discriminator: demoPort}, waitLimit); err != nil {
+	if err := s.endpoint.Dial(t, vipl.At(1, demoPort), waitLimit); err != nil {
 		return err
 	}
 	n := d.config.Size

@@ -333,7 +333,7 @@ func (x *matrixRun) initiate(t *host.Thread, h *driver.Host) error {
 		return err
 	}
 	for {
-		_, err := s.vi.ConnectRequest(t, vipl.NetAddress{Discriminator: matrixPort}, vipl.NetAddress{Host: vipl.HostAddress(1), Discriminator: matrixPort}, waitLimit)
+		_, err := s.vi.ConnectRequest(t, vipl.NetAddress{Discriminator: matrixPort}, vipl.At(1, matrixPort), waitLimit)
 		if err == nil {
 			break
 		}
@@ -422,7 +422,7 @@ func (x *matrixRun) answer(t *host.Thread, h *driver.Host) error {
 			}
 		}
 	}
-	r, err := s.nic.ConnectWait(t, vipl.NetAddress{Host: vipl.HostAddress(1), Discriminator: matrixPort}, waitLimit)
+	r, err := s.nic.ConnectWait(t, vipl.At(1, matrixPort), waitLimit)
 	if err != nil {
 		return err
 	}

@@ -116,7 +116,7 @@ func (x *firstWriting) knock(t *host.Thread, h *driver.Host) error {
 	if err != nil {
 		return err
 	}
-	vi, remote := s.endpoint.VI, vipl.NetAddress{Host: vipl.HostAddress(1), Discriminator: firstPort}
+	vi, remote := s.endpoint.VI, vipl.At(1, firstPort)
 	opener := host.ThreadID{Node: 1, Rank: rankPing}
 	return x.each(func(number int, r firstRound) error {
 		pattern{x.config.Seed, 0, number}.fill(s.arena.sending(r.size))

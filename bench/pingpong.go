@@ -517,7 +517,7 @@ func (p *pingPong) cross(t *host.Thread, h *driver.Host) error {
 	}
 	other := 1 - t.ID().Node
 	if t.ID().Node == 0 {
-		err = s.endpoint.Dial(t, vipl.NetAddress{Host: vipl.HostAddress(other), Discriminator: crossPort}, waitLimit)
+		err = s.endpoint.Dial(t, vipl.At(other, crossPort), waitLimit)
 	} else {
 		err = s.endpoint.Accept(t, crossPort, waitLimit)
 	}

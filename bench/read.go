@@ -99,7 +99,7 @@ func (x *reads) read(t *host.Thread, h *driver.Host) error {
 	if err != nil {
 		return err
 	}
-	if err := s.endpoint.Dial(t, vipl.NetAddress{Host: vipl.HostAddress(1), Discriminator: readPort}, waitLimit); err != nil {
+	if err := s.endpoint.Dial(t, vipl.At(1, readPort), waitLimit); err != nil {
 		return err
 	}
 	x.vi = s.index()

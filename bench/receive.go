@@ -116,7 +116,7 @@ func (x *receiving) feed(t *host.Thread, h *driver.Host) error {
 	if err != nil {
 		return err
 	}
-	if err := s.endpoint.Dial(t, vipl.NetAddress{Host: vipl.HostAddress(1), Discriminator: takePort}, waitLimit); err != nil {
+	if err := s.endpoint.Dial(t, vipl.At(1, takePort), waitLimit); err != nil {
 		return err
 	}
 	taker := host.ThreadID{Node: 1, Rank: rankPing}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"hvia/bench/report"
+	"hvia/bench/rig"
 	"hvia/driver"
 	"hvia/host"
 	"hvia/layout"
@@ -80,7 +81,7 @@ func (x exchange) stages() []stageEnd {
 // and descriptors.
 type side struct {
 	exchange   exchange
-	endpoint   *vipl.Endpoint
+	endpoint   *rig.Endpoint
 	arena      *arena
 	descriptor *vipl.Descriptor
 
@@ -102,7 +103,7 @@ func (s *side) index() int     { return s.endpoint.VI.Index() }
 
 func (s *side) connect(t *host.Thread) error {
 	if t.ID().Node == 0 {
-		return s.endpoint.Dial(t, vipl.NetAddress{Host: vipl.HostAddress(1), Discriminator: pingPort}, waitLimit)
+		return s.endpoint.Dial(t, vipl.At(1, pingPort), waitLimit)
 	}
 	return s.endpoint.Accept(t, pingPort, waitLimit)
 }
@@ -117,7 +118,7 @@ func (s *side) close(t *host.Thread) error {
 // openSide opens a NIC and makes a side. With send and receive, the receive of
 // the first message is posted before there is a connection.
 func openSide(t *host.Thread, h *driver.Host, x exchange, size int) (*side, error) {
-	e, err := vipl.OpenEndpointWith(t, h, arenaBytes(size), func(*vipl.NIC) (vipl.VIAttributes, error) {
+	e, err := rig.OpenEndpoint(t, h, arenaBytes(size), func(*vipl.NIC) (vipl.VIAttributes, error) {
 		return vipl.VIAttributes{ReliabilityLevel: x.level(), EnableRDMARead: x == rdmaRead}, nil
 	})
 	if err != nil {

@@ -69,7 +69,7 @@ func runStream(ctx context.Context, c streamConfig) (_ *streamed, err error) {
 		if err != nil {
 			return err
 		}
-		if err := s.endpoint.Dial(t, vipl.NetAddress{Host: vipl.HostAddress(1), Discriminator: port}, waitLimit); err != nil {
+		if err := s.endpoint.Dial(t, vipl.At(1, port), waitLimit); err != nil {
 			return err
 		}
 		for n := range c.Messages {

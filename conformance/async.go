@@ -124,7 +124,7 @@ func lostServer(e *Env) error {
 // connect connects a VI with one of a node whose program may not have got to its wait yet.
 func (e *Env) connect(v *vipl.VI, node int) (err error) {
 	for range Attempts {
-		_, err = v.ConnectRequest(e.T, vipl.NetAddress{}, vipl.NetAddress{Host: vipl.HostAddress(node), Discriminator: "test"}, host.Second)
+		_, err = v.ConnectRequest(e.T, vipl.NetAddress{}, vipl.At(node, "test"), host.Second)
 		if !errors.Is(err, vipl.ErrNoMatch) {
 			return err
 		}

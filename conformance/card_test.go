@@ -20,6 +20,7 @@ import (
 	"hvia/sim"
 	"hvia/sim/bridge"
 	"hvia/vipl"
+	"hvia/vipl/endpoint"
 )
 
 // The scenarios on the RTL, in virtual time. With -short it is one of them.
@@ -140,11 +141,11 @@ func TestOneNodeOnTheCard(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	err := driver.Run(ctx, driver.RunConfig{Seed: conformtest.Seed(t)}, driver.Program{Main: func(t *host.Thread, h *driver.Host) error {
-		e, err := vipl.OpenEndpoint(t, h, 4096)
+		e, err := endpoint.Open(t, h, endpoint.Config{Bytes: 4096})
 		if err != nil {
 			return err
 		}
-		if err := e.Dial(t, vipl.NetAddress{Host: vipl.HostAddress(1), Discriminator: "nobody"}, host.Millisecond); !errors.Is(err, vipl.ErrTimeout) {
+		if err := e.Dial(t, vipl.At(1, "nobody"), host.Millisecond); !errors.Is(err, vipl.ErrTimeout) {
 			return fmt.Errorf("dial without a cable: %w, want a timeout", err)
 		}
 		return e.Close(t)

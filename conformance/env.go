@@ -118,7 +118,7 @@ func (e *Env) Dial(node int, a vipl.VIAttributes) (*Peer, error) {
 		return nil, err
 	}
 	for range Attempts {
-		_, err = p.VI.ConnectRequest(e.T, vipl.NetAddress{Discriminator: "client"}, vipl.NetAddress{Host: vipl.HostAddress(node), Discriminator: "test"}, host.Second)
+		_, err = p.VI.ConnectRequest(e.T, vipl.NetAddress{Discriminator: "client"}, vipl.At(node, "test"), host.Second)
 		if !errors.Is(err, vipl.ErrNoMatch) {
 			return p, err
 		}

@@ -61,11 +61,11 @@ func (f *fixture) soon(do func(t *host.Thread)) {
 
 // here is this row's address, there the partner's.
 func (f *fixture) here() vipl.NetAddress {
-	return vipl.NetAddress{Host: vipl.HostAddress(0), Discriminator: f.name}
+	return vipl.At(0, f.name)
 }
 
 func (f *fixture) there() vipl.NetAddress {
-	return vipl.NetAddress{Host: vipl.HostAddress(1), Discriminator: f.name}
+	return vipl.At(1, f.name)
 }
 
 func (f *fixture) create(a vipl.VIAttributes) *vipl.VI {
@@ -219,8 +219,8 @@ func (e *Env) partner(words []string) error {
 	if err != nil {
 		return err
 	}
-	here := vipl.NetAddress{Host: vipl.HostAddress(1), Discriminator: words[1]}
-	there := vipl.NetAddress{Host: vipl.HostAddress(0), Discriminator: words[1]}
+	here := vipl.At(1, words[1])
+	there := vipl.At(0, words[1])
 	switch words[0] {
 	case "accept", "reject", "ignore":
 		r, err := e.NIC.ConnectWait(e.T, here, host.Second)
@@ -335,7 +335,7 @@ func functionRows() (rows []functionRow) {
 	})
 	onNIC("CloseNic", func(f *fixture, n *vipl.NIC) error { return n.Close(f.T) })
 	add("QueryNic", "", ok, func(f *fixture) error {
-		if q := f.nic.Query(); q.LocalAddress != vipl.HostAddress(0) || q.MaxVI == 0 {
+		if q := f.nic.Query(); q.LocalAddress != vipl.At(0, "").Host || q.MaxVI == 0 {
 			return fmt.Errorf("attributes are %+v", q)
 		}
 		return nil
@@ -417,7 +417,7 @@ func functionRows() (rows []functionRow) {
 	})
 
 	// Connection, client and server
-	long := vipl.NetAddress{Host: vipl.HostAddress(1), Discriminator: strings.Repeat("x", driver.MaxDiscriminator+1)}
+	long := vipl.At(1, strings.Repeat("x", driver.MaxDiscriminator+1))
 	onNIC("ConnectWait", func(f *fixture, n *vipl.NIC) error { _, err := n.ConnectWait(f.T, f.here(), 0); return err })
 	add("ConnectWait", "a request comes", ok, func(f *fixture) error {
 		f.partner("request", f.name)
@@ -528,7 +528,7 @@ func functionRows() (rows []functionRow) {
 		return f.request(v)
 	})
 	requests("no node has the address", vipl.ErrTimeout, func(f *fixture, v *vipl.VI) error {
-		_, err := v.ConnectRequest(f.T, f.here(), vipl.NetAddress{Host: vipl.HostAddress(500)}, host.Millisecond)
+		_, err := v.ConnectRequest(f.T, f.here(), vipl.At(500, ""), host.Millisecond)
 		return err
 	})
 	requests("the remote host is the own one", vipl.ErrNotReachable, func(f *fixture, v *vipl.VI) error {
@@ -555,7 +555,7 @@ func functionRows() (rows []functionRow) {
 	})
 	requests("another thread disconnects the VI", none, func(f *fixture, v *vipl.VI) error {
 		f.soon(func(t *host.Thread) { _ = v.Disconnect(t) })
-		_, err := v.ConnectRequest(f.T, f.here(), vipl.NetAddress{Host: vipl.HostAddress(500)}, 50*host.Millisecond)
+		_, err := v.ConnectRequest(f.T, f.here(), vipl.At(500, ""), 50*host.Millisecond)
 		return err
 	})
 	onVI("Disconnect", anyState(ok), func(f *fixture, v *vipl.VI) error { return errors.Join(v.Disconnect(f.T), v.Disconnect(f.T)) })
@@ -1015,7 +1015,7 @@ func functionRows() (rows []functionRow) {
 	})
 	add("QuerySystemManagementInfo", "InfoType: 1, autodiscovery", ok, func(f *fixture) error {
 		l, err := f.nic.QuerySystemManagementInfo(f.T, vipl.Autodiscovery)
-		f.That(fmt.Sprintf("%+v", l), l.NumberOfHops == 1 && slices.Equal(l.Addresses, []vipl.NetAddress{{Host: vipl.HostAddress(0)}, {Host: vipl.HostAddress(1)}}))
+		f.That(fmt.Sprintf("%+v", l), l.NumberOfHops == 1 && slices.Equal(l.Addresses, []vipl.NetAddress{vipl.At(0, ""), vipl.At(1, "")}))
 		return err
 	})
 	for _, kind := range []vipl.InfoType{0, 2, -1} {
@@ -1055,7 +1055,7 @@ func functionRows() (rows []functionRow) {
 		add("NSGetHostByName", c.when, c.want, func(f *fixture) error {
 			f.must(f.nic.NSInit(f.T))
 			a, err := f.nic.NSGetHostByName(f.T, c.name, c.index)
-			if err == nil && a != (vipl.NetAddress{Host: vipl.HostAddress(0)}) {
+			if err == nil && a != (vipl.At(0, "")) {
 				err = fmt.Errorf("its address is %v", a)
 			}
 			return err
@@ -1063,7 +1063,7 @@ func functionRows() (rows []functionRow) {
 	}
 	add("NSGetHostByAddr", "no such node", vipl.ErrNameService, func(f *fixture) error {
 		f.must(f.nic.NSInit(f.T))
-		_, err := f.nic.NSGetHostByAddr(f.T, vipl.NetAddress{Host: vipl.HostAddress(2)})
+		_, err := f.nic.NSGetHostByAddr(f.T, vipl.At(2, ""))
 		return err
 	})
 	add("NSGetHostByAddr", "with any discriminator", ok, func(f *fixture) error {

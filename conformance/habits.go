@@ -55,7 +55,7 @@ func sinkHabit(e *Env) error {
 		if err != nil {
 			return err
 		}
-		e.That("the requester is "+r.RemoteAddress.String(), r.RemoteAddress == vipl.NetAddress{Host: vipl.HostAddress(0), Discriminator: "client"})
+		e.That("the requester is "+r.RemoteAddress.String(), r.RemoteAddress == vipl.At(0, "client"))
 		if err := r.Accept(e.T, p.VI); err != nil {
 			return err
 		}
@@ -186,7 +186,7 @@ func noMatchHabit(e *Env) error {
 	}
 	for range 20 {
 		before := e.T.Now()
-		_, err := p.VI.ConnectRequest(e.T, vipl.NetAddress{}, vipl.NetAddress{Host: vipl.HostAddress(1), Discriminator: "nobody"}, host.Second)
+		_, err := p.VI.ConnectRequest(e.T, vipl.NetAddress{}, vipl.At(1, "nobody"), host.Second)
 		e.Is("nobody waits", err, vipl.ErrNoMatch)
 		e.That(fmt.Sprintf("after %v", e.T.Now()-before), e.T.Now()-before < host.Millisecond)
 		p.InState("afterwards", vipl.Idle)

@@ -30,7 +30,7 @@ func peerProgram(node int) Main {
 			return err
 		}
 		e.Is("offer", p.VI.Offer(e.T, p.Mem), nil)
-		addresses := [2]vipl.NetAddress{{Host: vipl.HostAddress(0), Discriminator: "a"}, {Host: vipl.HostAddress(1), Discriminator: "b"}}
+		addresses := [2]vipl.NetAddress{vipl.At(0, "a"), vipl.At(1, "b")}
 		for round := range 6 {
 			// What is posted while the VI is idle serves the connection to come.
 			d, err := p.Receive(0, 64)

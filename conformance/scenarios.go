@@ -12,6 +12,7 @@ import (
 	"hvia/host/mem"
 	"hvia/layout"
 	"hvia/vipl"
+	"hvia/vipl/endpoint"
 )
 
 // A scenario is a program for each of two nodes. The same ones run on fake
@@ -371,7 +372,7 @@ func leaveClient(e *Env) error {
 
 func (p *Peer) Redial(node int) (err error) {
 	for range Attempts {
-		_, err = p.VI.ConnectRequest(p.T, vipl.NetAddress{Discriminator: "client"}, vipl.NetAddress{Host: vipl.HostAddress(node), Discriminator: "test"}, host.Second)
+		_, err = p.VI.ConnectRequest(p.T, vipl.NetAddress{Discriminator: "client"}, vipl.At(node, "test"), host.Second)
 		if !errors.Is(err, vipl.ErrNoMatch) {
 			return err
 		}
@@ -434,7 +435,7 @@ func (p *Peer) lost() error {
 	}
 	d, err := p.VI.SendWait(p.T, host.Second)
 	p.Flushed("posted in the error state", d, err)
-	_, err = p.VI.ConnectRequest(p.T, vipl.NetAddress{}, vipl.NetAddress{Host: vipl.HostAddress(0)}, host.Millisecond)
+	_, err = p.VI.ConnectRequest(p.T, vipl.NetAddress{}, vipl.At(0, ""), host.Millisecond)
 	p.Is("connect in the error state", err, vipl.ErrInvalidState)
 	p.Is("destroy in the error state", p.VI.Destroy(p.T), vipl.ErrInvalidState)
 	p.Is("disconnect leaves the error state", p.VI.Disconnect(p.T), nil)
@@ -967,7 +968,7 @@ func viClient(e *Env) error {
 
 	e.That(fmt.Sprintf("attributes %+v", q), q.MaxVI == 256 && q.ReliabilityLevelSupport&vipl.Unreliable != 0 &&
 		q.RDMAReadSupport&vipl.Unreliable == 0 && q.RDMAReadSupport&^q.ReliabilityLevelSupport == 0 && (q.MaxCQ > 0) == (q.MaxCQEntries > 0) &&
-		q.MaxTransferSize >= 32768 && q.MaxDescriptorsPerQueue == 1024 && q.MaxSegmentsPerDesc == 252 && q.LocalAddress == vipl.HostAddress(0) && q.NativeMTU == layout.MaxPayload)
+		q.MaxTransferSize >= 32768 && q.MaxDescriptorsPerQueue == 1024 && q.MaxSegmentsPerDesc == 252 && q.LocalAddress == vipl.At(0, "").Host && q.NativeMTU == layout.MaxPayload)
 	// All VIs of the card, then one more.
 	made := []*vipl.VI{v}
 	for len(made) < q.MaxVI {
@@ -992,7 +993,7 @@ func connectClient(e *Env) error {
 	if err != nil {
 		return err
 	}
-	server := func(d string) vipl.NetAddress { return vipl.NetAddress{Host: vipl.HostAddress(1), Discriminator: d} }
+	server := func(d string) vipl.NetAddress { return vipl.At(1, d) }
 	request := func(d string, timeout host.Time) error {
 		_, err := v.ConnectRequest(e.T, vipl.NetAddress{Discriminator: "me"}, server(d), timeout)
 		return err
@@ -1003,7 +1004,7 @@ func connectClient(e *Env) error {
 	e.Is("timeout 0", request("test", 0), vipl.ErrInvalidParameter)
 	e.Is("a discriminator too long", request(string(make([]byte, 33)), host.Second), vipl.ErrInvalidParameter)
 	begin = e.T.Now()
-	_, err = v.ConnectRequest(e.T, vipl.NetAddress{}, vipl.NetAddress{Host: vipl.HostAddress(9), Discriminator: "test"}, 5*host.Millisecond)
+	_, err = v.ConnectRequest(e.T, vipl.NetAddress{}, vipl.At(9, "test"), 5*host.Millisecond)
 	e.Is("no such host", err, vipl.ErrTimeout)
 	e.That("after the timeout", e.T.Now()-begin >= 5*host.Millisecond)
 	_, err = e.NIC.ConnectWait(e.T, vipl.NetAddress{Discriminator: "x"}, host.Millisecond)
@@ -1054,7 +1055,7 @@ func connectServer(e *Env) error {
 	if err != nil {
 		return err
 	}
-	e.That("who asks: "+r.RemoteAddress.String(), r.RemoteAddress == vipl.NetAddress{Host: vipl.HostAddress(0), Discriminator: "me"})
+	e.That("who asks: "+r.RemoteAddress.String(), r.RemoteAddress == vipl.At(0, "me"))
 	e.Is("reject", r.Reject(e.T), nil)
 	e.Is("reject again", r.Reject(e.T), vipl.ErrInvalidParameter)
 	e.Is("accept what was rejected", r.Accept(e.T, large), vipl.ErrInvalidParameter)
@@ -1498,12 +1499,12 @@ func (s Scenario) guarded(mains []Main, without func(vipl.NICAttributes) error) 
 
 // endpointProgram writes many messages to and fro, one after another.
 func endpointProgram(e *Env, node int) error {
-	p, err := vipl.OpenEndpoint(e.T, e.H, 10000)
+	p, err := endpoint.Open(e.T, e.H, endpoint.Config{Bytes: 10000})
 	if err != nil {
 		return err
 	}
 	if node == 0 {
-		if err := p.Dial(e.T, vipl.NetAddress{Host: vipl.HostAddress(1), Discriminator: "here"}, host.Second); err != nil {
+		if err := p.Dial(e.T, vipl.At(1, "here"), host.Second); err != nil {
 			return err
 		}
 	} else {

@@ -12,6 +12,7 @@ import (
 	"hvia/host"
 	"hvia/layout"
 	"hvia/vipl"
+	"hvia/vipl/endpoint"
 )
 
 // The scenarios on fake cards and on M-VIA over fake NICs: what the library and
@@ -130,7 +131,7 @@ func TestEndpointRefusesStrangers(t *testing.T) {
 		e.Is("a stranger", (&Peer{Env: e, VI: v}).Redial(1), vipl.ErrReject)
 		return nil
 	}, func(e *Env) error {
-		p, err := vipl.OpenEndpoint(e.T, e.H, 100)
+		p, err := endpoint.Open(e.T, e.H, endpoint.Config{Bytes: 100})
 		if err != nil {
 			return err
 		}

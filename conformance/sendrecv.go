@@ -1021,7 +1021,7 @@ func leavingClient(e *Env) error {
 	if err := p.Meet(1); err != nil {
 		return err
 	}
-	e.Is("a connection that does not come about", second(p.VI.ConnectRequest(p.T, vipl.NetAddress{}, vipl.NetAddress{Host: vipl.HostAddress(1), Discriminator: "nobody"}, host.Second)), vipl.ErrNoMatch)
+	e.Is("a connection that does not come about", second(p.VI.ConnectRequest(p.T, vipl.NetAddress{}, vipl.At(1, "nobody"), host.Second)), vipl.ErrNoMatch)
 	_, err = p.VI.RecvDone(p.T)
 	e.Is("receives stay", err, vipl.ErrNotDone)
 	if err := p.Redial(1); err != nil {

@@ -119,7 +119,7 @@ func (s *crowdSide) run(t *host.Thread, h *driver.Host, i int) error {
 	}
 	name := fmt.Sprintf("pair %d", i)
 	// Both ask: nobody has to be there first.
-	there := vipl.NetAddress{Host: vipl.HostAddress(1 - s.node), Discriminator: name}
+	there := vipl.At(1-s.node, name)
 	if err := v.ConnectPeerRequest(t, vipl.NetAddress{Discriminator: name}, there, 30*host.Second); err != nil {
 		return err
 	}

@@ -3,6 +3,7 @@
 package vipl_test
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"testing"
@@ -12,41 +13,32 @@ import (
 	"hvia/driver"
 	"hvia/host"
 	"hvia/vipl"
+	"hvia/vipl/endpoint"
 )
 
 // An endpoint that could not be made leaves nothing: more of them than the card has
 // completion queues, with more memory than the node has.
 func TestFailedEndpointsLeaveNothing(t *testing.T) {
-	errRefused := errors.New("the program wants another NIC")
 	conformtest.OnDevices(t, func(t *testing.T, d driver.Device) {
 		for _, c := range []struct {
-			name       string
-			bytes      int
-			attributes func(e *conformance.Env, n *vipl.NIC) (vipl.VIAttributes, error)
-			want       error
+			name   string
+			config endpoint.Config
+			want   error
 		}{
-			{"no attributes", 1 << 20, func(e *conformance.Env, n *vipl.NIC) (vipl.VIAttributes, error) {
-				_, err := n.CreateCQ(e.T, 16)
-				return vipl.VIAttributes{}, errors.Join(err, errRefused)
-			}, errRefused},
-			{"no VI", 1 << 20, func(e *conformance.Env, n *vipl.NIC) (a vipl.VIAttributes, err error) {
-				a.RecvCQ, err = n.CreateCQ(e.T, 16)
-				a.MaxTransferSize = 1 << 30
-				return a, err
-			}, vipl.ErrInvalidMTU},
-			{"no region", 0, nil, vipl.ErrInvalidParameter},
+			{"no VI", endpoint.Config{Bytes: 1 << 20, ReliabilityLevel: 1 << 7}, vipl.ErrInvalidReliabilityLevel},
+			{"no region", endpoint.Config{Bytes: -1}, vipl.ErrInvalidParameter},
+			{"more receives than a queue has", endpoint.Config{Bytes: 1 << 20, Receives: vipl.MaxDescriptorsPerQueue + 1}, vipl.ErrOverrun},
 		} {
 			t.Run(c.name, func(t *testing.T) {
 				runFake(t, d, nil, func(e *conformance.Env) error {
 					for range e.NIC.Query().MaxCQ + 1 {
-						p, err := vipl.OpenEndpointWith(e.T, e.H, c.bytes, func(n *vipl.NIC) (vipl.VIAttributes, error) { return c.attributes(e, n) })
-						e.Is("an endpoint", err, c.want)
+						p, err := endpoint.Open(e.T, e.H, c.config)
 						e.That("no endpoint", p == nil)
-						if errors.Is(err, vipl.ErrResource) {
-							return err // something was left
+						if !errors.Is(err, c.want) {
+							return fmt.Errorf("something was left: %w", err)
 						}
 					}
-					p, err := vipl.OpenEndpoint(e.T, e.H, 4096)
+					p, err := endpoint.Open(e.T, e.H, endpoint.Config{Bytes: 4096})
 					if err != nil {
 						return err
 					}
@@ -57,16 +49,64 @@ func TestFailedEndpointsLeaveNothing(t *testing.T) {
 	})
 }
 
+// Messages of every length come to Recv in order, and a reliable endpoint reads
+// its peer's buffer.
+func TestEndpointMessages(t *testing.T) {
+	lengths := []int{0, 1, 63, 1500, endpoint.MaxMessage}
+	fill := func(n, seed int) []byte { return bytes.Repeat([]byte{byte(seed), byte(seed * 7), 3}, n)[:n] }
+	both := func(level vipl.ReliabilityLevel, node int) conformance.Main {
+		return func(e *conformance.Env) error {
+			p, err := endpoint.Open(e.T, e.H, endpoint.Config{ReliabilityLevel: level, Blocking: true})
+			if err != nil {
+				return err
+			}
+			copy(p.Bytes(), fill(2000, node))
+			if node == 0 {
+				err = p.Dial(e.T, vipl.At(1, "messages"), host.Second)
+			} else {
+				err = p.Accept(e.T, "messages", host.Second)
+			}
+			if err != nil {
+				return err
+			}
+			for i := range 20 { // more than there are receives
+				message := fill(lengths[i%len(lengths)], i)
+				if i%2 == node {
+					e.Is("send", p.Send(e.T, message, host.Second), nil)
+					continue
+				}
+				got, err := p.Recv(e.T, host.Second)
+				e.Is("receive", err, nil)
+				e.That(fmt.Sprintf("message %d", i), bytes.Equal(got, message))
+			}
+			_, err = p.Recv(e.T, host.Millisecond)
+			e.Is("no message", err, vipl.ErrTimeout)
+			e.Is("too long", p.Send(e.T, make([]byte, endpoint.MaxMessage+1), host.Second), vipl.ErrInvalidParameter)
+			if level != vipl.Unreliable {
+				e.Is("read", p.Read(e.T, 100, 1900, 2000, host.Second), nil)
+				e.That("what was read", bytes.Equal(p.Bytes()[2000:3900], fill(2000, 1-node)[100:]))
+				e.Is("read beyond the peer's buffer", p.Read(e.T, len(p.Bytes()), 1, 0, host.Second), vipl.ErrInvalidParameter)
+			}
+			// The peer's last read comes before the end.
+			return errors.Join(e.T.Sleep(10*host.Millisecond), p.Close(e.T))
+		}
+	}
+	conformtest.OnDevices(t, func(t *testing.T, d driver.Device) {
+		runFake(t, d, nil, both(vipl.Unreliable, 0), both(vipl.Unreliable, 1))
+	})
+	runFake(t, driver.DeviceHvia, nil, both(vipl.ReliableDelivery, 0), both(vipl.ReliableDelivery, 1))
+}
+
 // A write of no bytes is a write, wherever it goes; less than none, or a byte beyond
 // either buffer, is not.
 func TestEndpointWrites(t *testing.T) {
 	const own, theirs = 4096, 8192
 	runFake(t, driver.DeviceHvia, nil, func(e *conformance.Env) error {
-		p, err := vipl.OpenEndpoint(e.T, e.H, own)
+		p, err := endpoint.Open(e.T, e.H, endpoint.Config{Bytes: own})
 		if err != nil {
 			return err
 		}
-		if err := p.Dial(e.T, vipl.NetAddress{Host: vipl.HostAddress(1), Discriminator: "writes"}, host.Second); err != nil {
+		if err := p.Dial(e.T, vipl.At(1, "writes"), host.Second); err != nil {
 			return err
 		}
 		for _, c := range []struct {
@@ -81,7 +121,7 @@ func TestEndpointWrites(t *testing.T) {
 		}
 		return p.Close(e.T)
 	}, func(e *conformance.Env) error {
-		p, err := vipl.OpenEndpoint(e.T, e.H, theirs)
+		p, err := endpoint.Open(e.T, e.H, endpoint.Config{Bytes: theirs})
 		if err != nil {
 			return err
 		}

@@ -25,6 +25,7 @@ import (
 	"hvia/host"
 	"hvia/sim"
 	"hvia/vipl"
+	"hvia/vipl/endpoint"
 )
 
 // A post and its doorbell allocate nothing: the fast path must not feed the
@@ -80,7 +81,7 @@ const (
 
 // fast writes to the peer, a window of writes at a time, and looks at its send queue
 // until they are done; between the calls of mark it does nothing else.
-func fast(e *conformance.Env, p *vipl.Endpoint, list []*vipl.Descriptor, mark func()) (looks int, err error) {
+func fast(e *conformance.Env, p *endpoint.Endpoint, list []*vipl.Descriptor, mark func()) (looks int, err error) {
 	window := func() error {
 		for _, d := range list {
 			d.SetRDMAWrite(p.Buffer.Segment(0, 1024), p.Peer.Address, p.Peer.Handle)
@@ -115,12 +116,12 @@ func fast(e *conformance.Env, p *vipl.Endpoint, list []*vipl.Descriptor, mark fu
 // fastClient connects and takes the fast path.
 func fastClient(mark func(), report func(looks int)) conformance.Main {
 	return func(e *conformance.Env) error {
-		p, err := vipl.OpenEndpoint(e.T, e.H, 8192)
+		p, err := endpoint.Open(e.T, e.H, endpoint.Config{Bytes: 8192, Receives: -1})
 		if err != nil {
 			return err
 		}
 		for {
-			err := p.Dial(e.T, vipl.NetAddress{Host: vipl.HostAddress(1), Discriminator: "fast"}, 10*host.Second)
+			err := p.Dial(e.T, vipl.At(1, "fast"), 10*host.Second)
 			if err == nil {
 				break
 			}
@@ -148,7 +149,7 @@ func fastClient(mark func(), report func(looks int)) conformance.Main {
 }
 
 func fastServer(e *conformance.Env) error {
-	p, err := vipl.OpenEndpoint(e.T, e.H, 8192)
+	p, err := endpoint.Open(e.T, e.H, endpoint.Config{Bytes: 8192, Receives: -1})
 	if err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 
+	"hvia/driver"
 	"hvia/host"
 )
 
@@ -61,7 +62,7 @@ func (n *NIC) NSGetHostByName(t *host.Thread, name string, index int) (NetAddres
 	case index > 0:
 		return NetAddress{}, fail(op, ErrNameService, errors.New("it has one address"))
 	}
-	return NetAddress{Host: HostAddress(node)}, nil
+	return At(node, ""), nil
 }
 
 // NSGetHostByAddr returns the name of the node with the host part of an address.
@@ -71,7 +72,7 @@ func (n *NIC) NSGetHostByAddr(t *host.Thread, a NetAddress) (string, error) {
 		return "", err
 	}
 	for node, name := range n.host.Names(t) {
-		if HostAddress(node) == a.Host {
+		if driver.NodeMAC(node) == a.Host {
 			return name, nil
 		}
 	}
@@ -104,7 +105,7 @@ func (n *NIC) QuerySystemManagementInfo(t *host.Thread, kind InfoType) (Autodisc
 	}
 	l := AutodiscoveryList{NumberOfHops: n.host.Hops(t)}
 	for node := range n.host.Names(t) {
-		l.Addresses = append(l.Addresses, NetAddress{Host: HostAddress(node)})
+		l.Addresses = append(l.Addresses, At(node, ""))
 	}
 	return l, nil
 }

@@ -37,8 +37,10 @@ type NetAddress struct {
 
 func (a NetAddress) String() string { return fmt.Sprintf("%v/%q", a.Host, a.Discriminator) }
 
-// HostAddress returns the network address of a node of the fabric.
-func HostAddress(node int) MAC { return driver.NodeMAC(node) }
+// At returns the address of a discriminator at a node of the fabric.
+func At(node int, discriminator string) NetAddress {
+	return NetAddress{Host: driver.NodeMAC(node), Discriminator: discriminator}
+}
 
 // ReliabilityLevel is VIP_RELIABILITY_LEVEL: one bit for a VI, a mask for a NIC.
 type ReliabilityLevel uint8

@@ -16,6 +16,7 @@ import (
 	"hvia/driver/service"
 	"hvia/host"
 	"hvia/vipl"
+	"hvia/vipl/endpoint"
 )
 
 // pairRounds are the round trips of a pair of processes; pairWarm come before the
@@ -30,7 +31,7 @@ const (
 // the server's node.
 func pairClient(name string) conformance.Main {
 	return func(e *conformance.Env) error {
-		p, err := vipl.OpenEndpoint(e.T, e.H, 4096)
+		p, err := endpoint.Open(e.T, e.H, endpoint.Config{Bytes: 4096})
 		if err != nil {
 			return err
 		}
@@ -38,7 +39,7 @@ func pairClient(name string) conformance.Main {
 		if err != nil {
 			return err
 		}
-		to := vipl.NetAddress{Host: vipl.HostAddress(node), Discriminator: name}
+		to := vipl.At(node, name)
 		if err := p.Dial(e.T, to, 20*host.Second); err != nil {
 			return err
 		}
@@ -64,7 +65,7 @@ func pairClient(name string) conformance.Main {
 
 func pairServer(name string) conformance.Main {
 	return func(e *conformance.Env) error {
-		p, err := vipl.OpenEndpoint(e.T, e.H, 4096)
+		p, err := endpoint.Open(e.T, e.H, endpoint.Config{Bytes: 4096})
 		if err != nil {
 			return err
 		}

@@ -32,6 +32,7 @@ import (
 	"hvia/layout"
 	"hvia/sim"
 	"hvia/vipl"
+	"hvia/vipl/endpoint"
 )
 
 // processVariable holds what this test program is to do when it is not to test: a
@@ -398,7 +399,7 @@ func TestTimesBetweenProcesses(t *testing.T) {
 const busyBytes = 64 * 1024
 
 // bounce writes to the peer and waits for what it writes, or the other way round.
-func bounce(e *conformance.Env, p *vipl.Endpoint, i int, first bool) error {
+func bounce(e *conformance.Env, p *endpoint.Endpoint, i int, first bool) error {
 	n, value := 1+i*150, byte(i+1)
 	send := func() error {
 		p.Bytes()[n-1] = value
@@ -420,11 +421,11 @@ func bounce(e *conformance.Env, p *vipl.Endpoint, i int, first bool) error {
 // busyClient does everything that a process does, without an end.
 func busyClient(e *conformance.Env) error {
 	for {
-		p, err := vipl.OpenReliableEndpoint(e.T, e.H, busyBytes, vipl.ReliableDelivery)
+		p, err := endpoint.Open(e.T, e.H, endpoint.Config{Bytes: busyBytes, ReliabilityLevel: vipl.ReliableDelivery, Receives: -1})
 		if err != nil {
 			return err
 		}
-		if err := p.Dial(e.T, vipl.NetAddress{Host: vipl.HostAddress(1), Discriminator: "busy"}, host.Second); err != nil {
+		if err := p.Dial(e.T, vipl.At(1, "busy"), host.Second); err != nil {
 			return err
 		}
 		cq, err := p.NIC.CreateCQ(e.T, 32)
@@ -450,7 +451,7 @@ func busyClient(e *conformance.Env) error {
 // that one had gone.
 func busyServer(e *conformance.Env) error {
 	for {
-		p, err := vipl.OpenReliableEndpoint(e.T, e.H, busyBytes, vipl.ReliableDelivery)
+		p, err := endpoint.Open(e.T, e.H, endpoint.Config{Bytes: busyBytes, ReliabilityLevel: vipl.ReliableDelivery, Receives: -1})
 		if err != nil {
 			return err
 		}

@@ -424,14 +424,14 @@ func (n *randomNode) connect(i int, o operation) error {
 	n.run.mu.Unlock()
 	other := n.run.on[o.pair][1-n.side(o.pair)]
 	if n.side(o.pair) != o.side {
-		q, err := n.NIC.ConnectWait(n.T, vipl.NetAddress{Host: vipl.HostAddress(n.node), Discriminator: name}, host.Second)
+		q, err := n.NIC.ConnectWait(n.T, vipl.At(n.node, name), host.Second)
 		if err != nil {
 			return err
 		}
 		return q.Accept(n.T, v)
 	}
 	for range conformance.Attempts {
-		_, err := v.ConnectRequest(n.T, vipl.NetAddress{Discriminator: name}, vipl.NetAddress{Host: vipl.HostAddress(other), Discriminator: name}, host.Second)
+		_, err := v.ConnectRequest(n.T, vipl.NetAddress{Discriminator: name}, vipl.At(other, name), host.Second)
 		if !errors.Is(err, vipl.ErrNoMatch) {
 			return err
 		}

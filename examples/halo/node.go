@@ -151,7 +151,7 @@ func (n *node) connect(t *host.Thread, nic *vipl.NIC, l *link) error {
 		}
 	} else {
 		for {
-			_, err := l.vi.ConnectRequest(t, vipl.NetAddress{}, vipl.NetAddress{Host: vipl.HostAddress(l.peer), Discriminator: name}, patience)
+			_, err := l.vi.ConnectRequest(t, vipl.NetAddress{}, vipl.At(l.peer, name), patience)
 			if err == nil {
 				break
 			}

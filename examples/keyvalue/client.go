@@ -37,7 +37,7 @@ func (c *client) connect(t *host.Thread, h *driver.Host) error {
 	if c.line, err = newLine(t, nic, vipl.VIAttributes{ReliabilityLevel: level(nic)}); err != nil {
 		return err
 	}
-	remote := vipl.NetAddress{Host: vipl.HostAddress(serverNode), Discriminator: port}
+	remote := vipl.At(serverNode, port)
 	for {
 		_, err := c.line.vi.ConnectRequest(t, vipl.NetAddress{}, remote, patience)
 		if err == nil {

@@ -23,6 +23,7 @@ import (
 	"hvia/driver"
 	"hvia/host"
 	"hvia/vipl"
+	"hvia/vipl/endpoint"
 )
 
 const patience = host.Second
@@ -52,7 +53,7 @@ type game struct {
 // to receive into, and descriptors.
 type side struct {
 	game
-	*vipl.Endpoint
+	*endpoint.Endpoint
 	room     int // of a message
 	send     *vipl.Descriptor
 	sent     bool // and not taken back
@@ -62,7 +63,7 @@ type side struct {
 
 func (g game) open(t *host.Thread, h *driver.Host) (*side, error) {
 	room := slices.Max(g.sizes)
-	e, err := vipl.OpenEndpoint(t, h, 2*room)
+	e, err := endpoint.Open(t, h, endpoint.Config{Bytes: 2 * room, Receives: -1})
 	if err != nil {
 		return nil, err
 	}
@@ -172,7 +173,7 @@ func (g game) ping(t *host.Thread, h *driver.Host) error {
 	if err != nil {
 		return err
 	}
-	if err := s.Dial(t, vipl.NetAddress{Host: vipl.HostAddress(1), Discriminator: "ping-pong"}, patience); err != nil {
+	if err := s.Dial(t, vipl.At(1, "ping-pong"), patience); err != nil {
 		return err
 	}
 	for _, n := range g.sizes {

@@ -12,25 +12,23 @@ import (
 	"fmt"
 	"os"
 
-	"hvia/driver"
-	"hvia/host"
-	"hvia/vipl"
+	"hvia"
 )
 
 const (
 	nameBytes = 16
 	textBytes = 64
 	messages  = 3
-	patience  = host.Second
+	patience  = hvia.Second
 )
 
 // party is one side: a VI, and a page of registered memory with a receive and
 // a send descriptor and the buffers of both.
 type party struct {
-	nic           *vipl.NIC
-	vi            *vipl.VI
-	page          *vipl.Region
-	receive, send *vipl.Descriptor
+	nic           *hvia.NIC
+	vi            *hvia.VI
+	page          *hvia.Region
+	receive, send *hvia.Descriptor
 }
 
 const (
@@ -39,8 +37,8 @@ const (
 	bufferAt  = 512 // from a descriptor to its buffers
 )
 
-func open(t *host.Thread, h *driver.Host) (*party, error) {
-	nic, err := vipl.OpenNIC(t, h)
+func open(t *hvia.Thread, h *hvia.Host) (*party, error) {
+	nic, err := hvia.OpenNIC(t, h)
 	if err != nil {
 		return nil, err
 	}
@@ -49,7 +47,7 @@ func open(t *host.Thread, h *driver.Host) (*party, error) {
 		return nil, err
 	}
 	p := &party{nic: nic}
-	if p.page, err = nic.RegisterBuffer(t, b, vipl.MemAttributes{}); err != nil {
+	if p.page, err = nic.RegisterBuffer(t, b, hvia.MemAttributes{}); err != nil {
 		return nil, err
 	}
 	if p.receive, err = p.page.Descriptor(receiveAt, 2); err != nil {
@@ -58,13 +56,13 @@ func open(t *host.Thread, h *driver.Host) (*party, error) {
 	if p.send, err = p.page.Descriptor(sendAt, 2); err != nil {
 		return nil, err
 	}
-	p.vi, err = nic.CreateVI(t, vipl.VIAttributes{})
+	p.vi, err = nic.CreateVI(t, hvia.VIAttributes{})
 	return p, err
 }
 
 // expect posts the receive of the next message. It must be there before the
 // message, so the first one is posted before there is a connection.
-func (p *party) expect(t *host.Thread) error {
+func (p *party) expect(t *hvia.Thread) error {
 	name, text := p.page.Segment(receiveAt+bufferAt, nameBytes), p.page.Segment(receiveAt+bufferAt+nameBytes, textBytes)
 	if err := p.receive.SetReceive(name, text); err != nil {
 		return err
@@ -73,7 +71,7 @@ func (p *party) expect(t *host.Thread) error {
 }
 
 // say sends a message of a name and a text.
-func (p *party) say(t *host.Thread, number int, name, text string) error {
+func (p *party) say(t *hvia.Thread, number int, name, text string) error {
 	buffer := p.page.Bytes()[sendAt+bufferAt:]
 	clear(buffer[:nameBytes])
 	copy(buffer[:nameBytes], name)
@@ -90,7 +88,7 @@ func (p *party) say(t *host.Thread, number int, name, text string) error {
 }
 
 // hear waits for a message.
-func (p *party) hear(t *host.Thread) (number int, text string, err error) {
+func (p *party) hear(t *hvia.Thread) (number int, text string, err error) {
 	d, err := p.vi.RecvWait(t, patience)
 	if err != nil {
 		return 0, "", err
@@ -100,7 +98,7 @@ func (p *party) hear(t *host.Thread) (number int, text string, err error) {
 }
 
 // client asks and prints the answers.
-func client(t *host.Thread, h *driver.Host) error {
+func client(t *hvia.Thread, h *hvia.Host) error {
 	p, err := open(t, h)
 	if err != nil {
 		return err
@@ -108,17 +106,17 @@ func client(t *host.Thread, h *driver.Host) error {
 	if err := p.expect(t); err != nil {
 		return err
 	}
-	remote := vipl.NetAddress{Host: vipl.HostAddress(1), Discriminator: "talk"}
+	remote := hvia.At(1, "talk")
 	// The server may not wait yet.
 	for {
-		_, err := p.vi.ConnectRequest(t, vipl.NetAddress{}, remote, patience)
+		_, err := p.vi.ConnectRequest(t, hvia.Address{}, remote, patience)
 		if err == nil {
 			break
 		}
-		if !errors.Is(err, vipl.ErrNoMatch) || t.Now() > patience {
+		if !errors.Is(err, hvia.ErrNoMatch) || t.Now() > patience {
 			return err
 		}
-		if err := t.Sleep(100 * host.Microsecond); err != nil {
+		if err := t.Sleep(100 * hvia.Microsecond); err != nil {
 			return err
 		}
 	}
@@ -139,7 +137,7 @@ func client(t *host.Thread, h *driver.Host) error {
 }
 
 // server answers.
-func server(t *host.Thread, h *driver.Host) error {
+func server(t *hvia.Thread, h *hvia.Host) error {
 	p, err := open(t, h)
 	if err != nil {
 		return err
@@ -147,7 +145,7 @@ func server(t *host.Thread, h *driver.Host) error {
 	if err := p.expect(t); err != nil {
 		return err
 	}
-	r, err := p.nic.ConnectWait(t, vipl.NetAddress{Discriminator: "talk"}, patience)
+	r, err := p.nic.ConnectWait(t, hvia.Address{Discriminator: "talk"}, patience)
 	if err != nil {
 		return err
 	}
@@ -170,15 +168,15 @@ func server(t *host.Thread, h *driver.Host) error {
 	return nil
 }
 
-func run(ctx context.Context, d driver.Device) error {
-	return driver.Run(ctx, driver.RunConfig{Device: d}, driver.Program{Node: 0, Name: "client", Main: client}, driver.Program{Node: 1, Name: "server", Main: server})
+func run(ctx context.Context, d hvia.Device) error {
+	return hvia.Run(ctx, hvia.Config{Device: d}, hvia.Program{Node: 0, Name: "client", Main: client}, hvia.Program{Node: 1, Name: "server", Main: server})
 }
 
-var device = flag.String("device", string(driver.DeviceHvia), "what the hosts have: hvia, the card; or mvia, a plain NIC with VIA in the kernel")
+var device = flag.String("device", string(hvia.DeviceHvia), "what the hosts have: hvia, the card; or mvia, a plain NIC with VIA in the kernel")
 
 func main() {
 	flag.Parse()
-	if err := run(context.Background(), driver.Device(*device)); err != nil {
+	if err := run(context.Background(), hvia.Device(*device)); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}

@@ -116,7 +116,7 @@ func (v *viaStation) tune(t *host.Thread) (inlet, error) {
 			return nil, err
 		}
 	}
-	remote := vipl.NetAddress{Host: vipl.HostAddress(0), Discriminator: channel}
+	remote := vipl.At(0, channel)
 	// The server takes one client at a time, and may not wait yet.
 	for left := t.Countdown(connectLimit); ; {
 		_, err := vi.ConnectRequest(t, vipl.NetAddress{}, remote, max(left(), 0))

@@ -47,12 +47,18 @@ var Rooms = map[string]Room{
 	"vipl":     {Uses: []string{"layout", "host", "driver"}, External: []string{sys}, Library: true},
 	"bench":    {Uses: []string{"layout", "params", "sim", "att", "host", "driver", "vipl"}, External: []string{sys, "github.com/google/gopacket"}, Library: true},
 	"tools":    {Uses: []string{"layout", "params", "sim", "att", "host", "driver", "vipl", "conformance", "bench"}, External: []string{sys, "golang.org/x/term", "github.com/spf13/cobra", "github.com/spf13/pflag"}},
-	"examples": {Uses: []string{"sim$", "host", "driver", "vipl", "bench$"}},
+	"examples": {Uses: []string{".$", "sim$", "host", "driver", "vipl", "bench$"}},
 
 	// The suite, what runs programs in tests, and the reference model.
 	"conformance":             {Uses: []string{"layout", "host", "fabric", "driver", "vipl", "sim$", "sim/bridge"}, Library: true},
 	"conformance/conformtest": {Uses: []string{"layout", "host", "fabric", "driver", "sim$", "sim/bridge"}, External: []string{"github.com/stretchr/testify"}, Library: true},
 	"conformance/model":       {Uses: []string{"layout$"}, Library: true},
+
+	// On the library, as a program is.
+	"vipl/endpoint": {Uses: []string{"layout$", "host", "driver$", "vipl$"}, Library: true},
+
+	// The package that simple programs import.
+	".": {Uses: []string{"host$", "fabric$", "driver$", "vipl$", "vipl/endpoint"}, Library: true},
 
 	// Apart from driver, which need not carry a TCP/IP stack.
 	"driver/tcpip": {Uses: []string{"host", "driver$"}, External: []string{"gvisor.dev/gvisor"}, Library: true},
@@ -252,7 +258,7 @@ var seeded = map[string]bool{
 func roomOf(name string) string {
 	top, _, ok := strings.Cut(name, "/")
 	if !ok {
-		return ""
+		return "."
 	}
 	for folder := path.Dir(name); folder != top; folder = path.Dir(folder) {
 		if _, ok := Rooms[folder]; ok {
@@ -265,9 +271,6 @@ func roomOf(name string) string {
 // forbiddenImport says why a file may not import a path, or nothing.
 func forbiddenImport(name, p string) string {
 	folder := roomOf(name)
-	if folder == "" {
-		return ""
-	}
 	room, ok := Rooms[folder]
 	if !ok {
 		return fmt.Sprintf("%s/ has Go code but is not in the table of rooms: add it to Rooms and to docs/explanation/rooms.md", folder)
@@ -275,6 +278,9 @@ func forbiddenImport(name, p string) string {
 	// Unit tests of the RTL and test helpers are tests in separate packages.
 	if strings.HasPrefix(name, "sim/unit/") || strings.Contains(name, "test/") {
 		return ""
+	}
+	if p == moduleName {
+		p += "/."
 	}
 	if own, ok := strings.CutPrefix(p, moduleName+"/"); ok {
 		if own == folder || strings.HasPrefix(own, folder+"/") {

@@ -205,7 +205,7 @@ func TestRoomsAreDocumented(t *testing.T) {
 	body, err := os.ReadFile(filepath.Join(root(t), "docs/explanation/rooms.md"))
 	require.NoError(t, err)
 	rows := map[string]bool{}
-	for _, m := range regexp.MustCompile("(?m)^\\| `([\\w/]+)/`").FindAllStringSubmatch(string(body), -1) {
+	for _, m := range regexp.MustCompile("(?m)^\\| `([\\w/]+|\\.)/`").FindAllStringSubmatch(string(body), -1) {
 		rows[m[1]] = true
 		require.DirExists(t, filepath.Join(root(t), m[1]))
 	}

@@ -23,6 +23,7 @@ import (
 	"hvia/host/mem"
 	"hvia/tools/hvia/internal/cli"
 	"hvia/vipl"
+	"hvia/vipl/endpoint"
 )
 
 // fakeFabric is a fabric that has what it says, and ends as FAKE says.
@@ -99,7 +100,7 @@ func TestFabricInTheBackground(t *testing.T) {
 	require.NoError(t, err)
 	th, err := p.Thread(ctx, "main")
 	require.NoError(t, err)
-	e, err := vipl.OpenReliableEndpoint(th, p.Host(), 5*mem.PageBytes, vipl.ReliableDelivery)
+	e, err := endpoint.Open(th, p.Host(), endpoint.Config{Bytes: 5 * mem.PageBytes, ReliabilityLevel: vipl.ReliableDelivery})
 	require.NoError(t, err)
 	out, _ = hvia(0, "ps", "--name", "lab")
 	require.Contains(t, out, "visitor")

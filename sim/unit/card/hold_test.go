@@ -20,6 +20,7 @@ import (
 	"hvia/params"
 	"hvia/sim"
 	"hvia/vipl"
+	"hvia/vipl/endpoint"
 )
 
 // A held wire with cards at its ends. What is sent meanwhile arrives after the
@@ -46,11 +47,11 @@ func TestHeldWireBetweenCards(t *testing.T) {
 	var data host.Time // payload frames begin here
 	programs := []driver.Program{
 		{Node: 0, Name: "sender", Main: func(t *host.Thread, h *driver.Host) error {
-			e, err := vipl.OpenEndpoint(t, h, messages*size)
+			e, err := endpoint.Open(t, h, endpoint.Config{Bytes: messages * size})
 			if err != nil {
 				return err
 			}
-			if err := errors.Join(e.Dial(t, vipl.NetAddress{Host: vipl.HostAddress(1), Discriminator: "held"}, limit), t.Barrier(1, 2)); err != nil {
+			if err := errors.Join(e.Dial(t, vipl.At(1, "held"), limit), t.Barrier(1, 2)); err != nil {
 				return err
 			}
 			data = t.Now()
@@ -63,7 +64,7 @@ func TestHeldWireBetweenCards(t *testing.T) {
 			return errors.Join(t.Barrier(2, 2), e.Close(t))
 		}},
 		{Node: 1, Name: "holder", Main: func(t *host.Thread, h *driver.Host) error {
-			e, err := vipl.OpenEndpoint(t, h, messages*size)
+			e, err := endpoint.Open(t, h, endpoint.Config{Bytes: messages * size})
 			if err != nil {
 				return err
 			}

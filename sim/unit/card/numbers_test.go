@@ -19,6 +19,7 @@ import (
 	"hvia/sim"
 	"hvia/sim/unit/internal/unit"
 	"hvia/vipl"
+	"hvia/vipl/endpoint"
 )
 
 // mostLost is how many of a peer's own frames an unreliable VI drops for their
@@ -250,7 +251,7 @@ func TestNeverTwice(t *testing.T) {
 					if err != nil {
 						return err
 					}
-					if err := errors.Join(e.Dial(t, vipl.NetAddress{Host: vipl.HostAddress(1), Discriminator: "twice"}, limit), t.Barrier(1, 2)); err != nil {
+					if err := errors.Join(e.Dial(t, vipl.At(1, "twice"), limit), t.Barrier(1, 2)); err != nil {
 						return err
 					}
 					for i := range count {
@@ -323,8 +324,8 @@ func TestNeverTwice(t *testing.T) {
 }
 
 // endpointWith opens an endpoint and some descriptors beside it.
-func endpointWith(t *host.Thread, h *driver.Host, n int) (*vipl.Endpoint, []*vipl.Descriptor, error) {
-	e, err := vipl.OpenEndpoint(t, h, pageBytes)
+func endpointWith(t *host.Thread, h *driver.Host, n int) (*endpoint.Endpoint, []*vipl.Descriptor, error) {
+	e, err := endpoint.Open(t, h, endpoint.Config{Bytes: pageBytes, Receives: -1})
 	if err != nil {
 		return nil, nil, err
 	}

@@ -17,6 +17,7 @@ import (
 	"hvia/sim/bridge"
 	"hvia/sim/unit/internal/unit"
 	"hvia/vipl"
+	"hvia/vipl/endpoint"
 )
 
 // The workload of these tests runs on the whole stack, kernel agents included:
@@ -47,12 +48,12 @@ func echoPrograms(seed uint64, rounds int, think host.Time) []driver.Program {
 // knows what the other sends.
 func echo(t *host.Thread, h *driver.Host, name string, random *rand.Rand, caller bool, rounds int, think host.Time) error {
 	const limit = 100 * host.Second
-	e, err := vipl.OpenEndpoint(t, h, 2*echoBytes)
+	e, err := endpoint.Open(t, h, endpoint.Config{Bytes: 2 * echoBytes})
 	if err != nil {
 		return err
 	}
 	if caller {
-		err = e.Dial(t, vipl.NetAddress{Host: vipl.HostAddress(1), Discriminator: name}, limit)
+		err = e.Dial(t, vipl.At(1, name), limit)
 	} else {
 		err = e.Accept(t, name, limit)
 	}

@@ -19,6 +19,7 @@ import (
 	"hvia/host/mem"
 	"hvia/sim"
 	"hvia/vipl"
+	"hvia/vipl/endpoint"
 )
 
 // client is what a program has at its agent.
@@ -228,11 +229,11 @@ func TestLoadedMachine(t *testing.T) {
 				if err := t.Send(other, []byte("one more")); err != nil {
 					return err
 				}
-				e, err := vipl.OpenEndpoint(t, h, 1<<16)
+				e, err := endpoint.Open(t, h, endpoint.Config{Bytes: 1 << 16})
 				if err != nil {
 					return err
 				}
-				if err := e.Dial(t, vipl.NetAddress{Host: vipl.HostAddress(1), Discriminator: "loaded"}, stoppedLimit); err != nil {
+				if err := e.Dial(t, vipl.At(1, "loaded"), stoppedLimit); err != nil {
 					return err
 				}
 				if err := errors.Join(e.Write(t, 0, 1<<16, 0, stoppedLimit), t.Send(other, []byte("done")), e.Close(t)); err != nil {
@@ -247,7 +248,7 @@ func TestLoadedMachine(t *testing.T) {
 				if err != nil || len(m.Data) == 0 {
 					return err
 				}
-				e, err := vipl.OpenEndpoint(t, h, 1<<16)
+				e, err := endpoint.Open(t, h, endpoint.Config{Bytes: 1 << 16})
 				if err != nil {
 					return err
 				}

@@ -20,6 +20,7 @@ import (
 	"hvia/sim/bridge"
 	"hvia/sim/verilate"
 	"hvia/vipl"
+	"hvia/vipl/endpoint"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -37,18 +38,18 @@ func write(ctx context.Context, program string, straps uint32) error {
 	}
 	return driver.Run(ctx, c,
 		driver.Program{Node: 0, Name: "writer", Main: func(t *host.Thread, h *driver.Host) error {
-			e, err := vipl.OpenEndpoint(t, h, bytes)
+			e, err := endpoint.Open(t, h, endpoint.Config{Bytes: bytes})
 			if err != nil {
 				return err
 			}
-			if err := e.Dial(t, vipl.NetAddress{Host: vipl.HostAddress(1), Discriminator: "stray"}, limit); err != nil {
+			if err := e.Dial(t, vipl.At(1, "stray"), limit); err != nil {
 				return err
 			}
 			e.Bytes()[9] = 1
 			return e.Write(t, 0, 10, 0, limit)
 		}},
 		driver.Program{Node: 1, Name: "reader", Main: func(t *host.Thread, h *driver.Host) error {
-			e, err := vipl.OpenEndpoint(t, h, bytes)
+			e, err := endpoint.Open(t, h, endpoint.Config{Bytes: bytes})
 			if err != nil {
 				return err
 			}

@@ -71,7 +71,7 @@ func speaker(next int) func(t *host.Thread, h *driver.Host) error {
 			return err
 		}
 		for {
-			_, err := e.vi.ConnectRequest(t, vipl.NetAddress{}, vipl.NetAddress{Host: vipl.HostAddress(next), Discriminator: "ring"}, patience)
+			_, err := e.vi.ConnectRequest(t, vipl.NetAddress{}, vipl.At(next, "ring"), patience)
 			if err == nil {
 				break
 			}
@@ -221,7 +221,7 @@ func TestConnectionBehindAForgedAddress(t *testing.T) {
 			if err := t.Sleep(10 * host.Millisecond); err != nil { // behind the forged frame
 				return err
 			}
-			_, err = e.vi.ConnectRequest(t, vipl.NetAddress{}, vipl.NetAddress{Host: vipl.HostAddress(1), Discriminator: here.Discriminator}, patience)
+			_, err = e.vi.ConnectRequest(t, vipl.NetAddress{}, vipl.At(1, here.Discriminator), patience)
 			connected = t.Now()
 			return err
 		}},

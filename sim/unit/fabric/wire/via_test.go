@@ -19,6 +19,7 @@ import (
 	"hvia/sim/bridge"
 	"hvia/sim/unit/internal/unit"
 	"hvia/vipl"
+	"hvia/vipl/endpoint"
 )
 
 const (
@@ -60,8 +61,8 @@ func speak(t *testing.T, device driver.Device, faults string, arguments ...strin
 	f, err := sim.ParseWireFaults(faults)
 	require.NoError(t, err)
 	const descriptors = 5 * areaBytes
-	open := func(t *host.Thread, h *driver.Host) (*vipl.Endpoint, [4]*vipl.Descriptor, error) {
-		e, err := vipl.OpenEndpoint(t, h, descriptors+layout.AttPageBytes)
+	open := func(t *host.Thread, h *driver.Host) (*endpoint.Endpoint, [4]*vipl.Descriptor, error) {
+		e, err := endpoint.Open(t, h, endpoint.Config{Bytes: descriptors + layout.AttPageBytes, Receives: -1})
 		var d [4]*vipl.Descriptor
 		for i := range d {
 			if err == nil {
@@ -75,7 +76,7 @@ func speak(t *testing.T, device driver.Device, faults string, arguments ...strin
 		if err != nil {
 			return err
 		}
-		if err := errors.Join(e.Dial(t, vipl.NetAddress{Host: vipl.HostAddress(1), Discriminator: "wire"}, host.Second), t.Barrier(1, 2)); err != nil {
+		if err := errors.Join(e.Dial(t, vipl.At(1, "wire"), host.Second), t.Barrier(1, 2)); err != nil {
 			return err
 		}
 		for i := range d {
