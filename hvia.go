@@ -12,6 +12,7 @@ import (
 	"context"
 
 	"hvia/driver"
+	"hvia/fabric"
 	"hvia/host"
 	"hvia/vipl"
 	"hvia/vipl/endpoint"
@@ -19,10 +20,10 @@ import (
 
 // What Run and Join take, and give to a program.
 type (
-	Config     = driver.RunConfig
-	Program    = driver.Program
-	JoinConfig = driver.JoinConfig
-	Process    = driver.Process
+	Config     = fabric.RunConfig
+	Program    = fabric.Program
+	JoinConfig = fabric.JoinConfig
+	Process    = fabric.Process
 	Device     = driver.Device
 	Thread     = host.Thread // makes the calls, and has the virtual clock
 	Host       = driver.Host
@@ -47,11 +48,11 @@ const (
 // Run starts a fabric, runs each program on a thread of its node, and closes
 // everything when all have returned. When one fails, the others are stopped.
 func Run(ctx context.Context, c Config, programs ...Program) error {
-	return driver.Run(ctx, c, programs...)
+	return fabric.Run(ctx, c, programs...)
 }
 
 // Join joins a fabric that a service runs, as a program of one of its nodes.
-func Join(ctx context.Context, c JoinConfig) (*Process, error) { return driver.Join(ctx, c) }
+func Join(ctx context.Context, c JoinConfig) (*Process, error) { return fabric.Join(ctx, c) }
 
 // The library.
 type (

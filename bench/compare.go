@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strings"
 
-	"hvia/driver"
+	"hvia/fabric"
 	"hvia/layout"
 	"hvia/params"
 	"hvia/sim"
@@ -324,7 +324,7 @@ func (r *CompareReport) measure(ctx context.Context, c CompareConfig, p protocol
 		return err
 	}
 	run := newComparison(c, p, b)
-	cfg := driver.RunConfig{Fabric: twoCards(b, c.Seed), Device: p.device, Costs: p.costs(b), Seed: c.Seed}
+	cfg := fabric.RunConfig{Fabric: twoCards(b, c.Seed), Device: p.device, Costs: p.costs(b), Seed: c.Seed}
 	cfg.Fabric.Program, cfg.Fabric.Faults = c.program, c.Faults
 	cfg.Fabric.Nodes = nil // the device says what they are
 	cfg.Fabric.Arguments = rec.arguments()
@@ -344,7 +344,7 @@ func (r *CompareReport) measure(ctx context.Context, c CompareConfig, p protocol
 		digest.Nodes, digest.Wire = run.counts(counts), run.wireEffect(counts)
 		return nil
 	}
-	failed := driver.Run(ctx, cfg, run.programs()...)
+	failed := fabric.Run(ctx, cfg, run.programs()...)
 	if failed == nil {
 		r.Digests = append(r.Digests, digest)
 	}

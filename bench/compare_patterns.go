@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 
 	"hvia/driver"
+	"hvia/fabric"
 	"hvia/host"
 	"hvia/layout"
 	"hvia/sim/bridge"
@@ -128,18 +129,18 @@ func (x *comparison) nodeOf(party int) int {
 }
 
 // programs are the threads of the pattern.
-func (x *comparison) programs() []driver.Program {
+func (x *comparison) programs() []fabric.Program {
 	if x.protocol.read {
-		return []driver.Program{{Node: 0, Name: "client", Main: x.readClient}, {Node: serverNode, Name: "server", Main: x.readServer}}
+		return []fabric.Program{{Node: 0, Name: "client", Main: x.readClient}, {Node: serverNode, Name: "server", Main: x.readServer}}
 	}
 	if !x.config.oneWay() {
-		return []driver.Program{{Node: 0, Name: "client", Main: x.client}, {Node: serverNode, Name: "server", Main: x.server}}
+		return []fabric.Program{{Node: 0, Name: "client", Main: x.client}, {Node: serverNode, Name: "server", Main: x.server}}
 	}
-	var list []driver.Program
+	var list []fabric.Program
 	for i := range x.parties - 1 {
-		list = append(list, driver.Program{Node: x.nodeOf(i), Name: fmt.Sprintf("sender %d", i), Main: func(t *host.Thread, h *driver.Host) error { return x.sender(t, h, i) }})
+		list = append(list, fabric.Program{Node: x.nodeOf(i), Name: fmt.Sprintf("sender %d", i), Main: func(t *host.Thread, h *driver.Host) error { return x.sender(t, h, i) }})
 	}
-	return append(list, driver.Program{Node: serverNode, Name: "receiver", Main: x.receiver})
+	return append(list, fabric.Program{Node: serverNode, Name: "receiver", Main: x.receiver})
 }
 
 // Barriers of a run; those of the stages follow.

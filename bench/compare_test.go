@@ -17,8 +17,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"hvia/bench/report"
-	"hvia/driver"
 	"hvia/driver/drivertest"
+	"hvia/fabric"
 	"hvia/host"
 	"hvia/host/mem"
 	"hvia/layout"
@@ -253,7 +253,7 @@ func compareOnFakes(t *testing.T, c CompareConfig, lose func(from int, frame []b
 	f.Lose = lose
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	return x, driver.RunOn(ctx, f, driver.RunConfig{Costs: b.costs(), Seed: c.Seed}, x.programs()...)
+	return x, fabric.RunOn(ctx, f, fabric.RunConfig{Costs: b.costs(), Seed: c.Seed}, x.programs()...)
 }
 
 // meetByMessages is a barrier for the fakes, which have none: the receiver's thread hears of

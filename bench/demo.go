@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"hvia/driver"
+	"hvia/fabric"
 	"hvia/host"
 	"hvia/layout"
 	"hvia/sim"
@@ -40,14 +41,14 @@ func Demo(ctx context.Context, c DemoConfig) (_ *DemoReport, err error) {
 	cfg := twoCards(b, c.Seed)
 	cfg.Program, cfg.Arguments, cfg.Faults = c.program, rec.arguments(), c.Faults
 	d := &demonstration{config: c}
-	failed := driver.Run(ctx, driver.RunConfig{
+	failed := fabric.Run(ctx, fabric.RunConfig{
 		Fabric: cfg, Costs: b.costs(), Seed: c.Seed,
 		Finished: func(f *sim.Fabric) error {
 			d, err := digestOf(ctx, f)
 			r.Digest, r.Parts = d.all, d.Parts
 			return err
 		},
-	}, driver.Program{Node: 0, Name: "writer", Main: d.write}, driver.Program{Node: 1, Name: "reader", Main: d.read})
+	}, fabric.Program{Node: 0, Name: "writer", Main: d.write}, fabric.Program{Node: 1, Name: "reader", Main: d.read})
 	// As in measure: why a run failed matters more than where its records end.
 	events, err := rec.events()
 	if failed == nil && err != nil {

@@ -14,6 +14,7 @@ import (
 
 	"hvia/bench/report"
 	"hvia/driver"
+	"hvia/fabric"
 	"hvia/host"
 	"hvia/layout"
 	"hvia/params"
@@ -286,11 +287,11 @@ func (x *matrixRun) run(ctx context.Context, c FaultMatrixConfig, b board, fault
 		return err
 	}
 	x.seen = FaultOutcome{Receives: []string{}, Initiator: []string{}, Target: []string{}, States: make([]string, 2)}
-	return driver.Run(ctx, driver.RunConfig{
+	return fabric.Run(ctx, fabric.RunConfig{
 		Fabric: cfg, Costs: b.costs(), Seed: c.Seed,
 		Finished: func(f *sim.Fabric) (err error) { x.digest, err = digestOf(ctx, f); return err },
 	},
-		driver.Program{Node: 0, Name: "initiator", Main: x.initiate}, driver.Program{Node: 1, Name: "target", Main: x.answer})
+		fabric.Program{Node: 0, Name: "initiator", Main: x.initiate}, fabric.Program{Node: 1, Name: "target", Main: x.answer})
 }
 
 // matrixSide is one program's half: memory that data comes from, memory that it

@@ -10,6 +10,7 @@ import (
 
 	"hvia/bench/report"
 	"hvia/driver"
+	"hvia/fabric"
 	"hvia/host"
 	"hvia/layout"
 	"hvia/sim"
@@ -36,7 +37,7 @@ func firstWrites(ctx context.Context, c ReproduceConfig) (_ []report.FirstWriteR
 		return nil, d, err
 	}
 	x := &firstWriting{config: c, clockPs: b.value("SystemClockPeriod")}
-	if err := driver.Run(ctx, driver.RunConfig{
+	if err := fabric.Run(ctx, fabric.RunConfig{
 		Fabric: c.fabric(b), Costs: b.costs(), Seed: c.Seed,
 		Finished: func(f *sim.Fabric) (err error) { d, err = digestOf(ctx, f); return err },
 	}, x.programs()...); err != nil {
@@ -61,9 +62,9 @@ type firstRound struct {
 	asked, connected host.Time // the call of ConnectRequest and its return
 }
 
-func (x *firstWriting) programs() []driver.Program {
+func (x *firstWriting) programs() []fabric.Program {
 	x.faults = map[int]string{}
-	return []driver.Program{{Node: 0, Name: knockName, Main: x.knock}, {Node: 1, Name: openName, Main: x.open}}
+	return []fabric.Program{{Node: 0, Name: knockName, Main: x.knock}, {Node: 1, Name: openName, Main: x.open}}
 }
 
 // each calls f for every connection of the experiment.

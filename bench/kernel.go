@@ -9,6 +9,7 @@ import (
 
 	"hvia/bench/report"
 	"hvia/driver"
+	"hvia/fabric"
 	"hvia/sim"
 )
 
@@ -38,7 +39,7 @@ func measureKernel(ctx context.Context, c ReproduceConfig, x exchange) (m measur
 		cfg.Nodes[n].Kind = "nic"
 	}
 	cfg.Arguments = append(cfg.Arguments, rec.arguments()...)
-	failed := driver.Run(ctx, driver.RunConfig{
+	failed := fabric.Run(ctx, fabric.RunConfig{
 		Fabric: cfg, Device: driver.DeviceMvia, Costs: p.board.kernelCosts(), Seed: c.Seed, Spending: p.ledger.enter,
 		Finished: func(f *sim.Fabric) (err error) {
 			m.digest, err = digestOf(ctx, f)

@@ -14,6 +14,7 @@ import (
 
 	"hvia/bench/report"
 	"hvia/driver"
+	"hvia/fabric"
 	"hvia/host"
 	"hvia/params"
 	"hvia/sim"
@@ -317,10 +318,10 @@ func newPingPong(c ReproduceConfig, x exchange, sizes []int) (*pingPong, error) 
 
 // programs returns the threads of the experiment, with Main for those of the
 // nodes that `here` has.
-func (p *pingPong) programs(here func(node int) bool) []driver.Program {
-	list := []driver.Program{{Node: 0, Name: pingName, Main: p.ping}, {Node: 1, Name: pongName, Main: p.pong}}
+func (p *pingPong) programs(here func(node int) bool) []fabric.Program {
+	list := []fabric.Program{{Node: 0, Name: pingName, Main: p.ping}, {Node: 1, Name: pongName, Main: p.pong}}
 	if p.config.Background {
-		list = append(list, driver.Program{Node: 0, Name: crossName, Main: p.cross}, driver.Program{Node: 1, Name: crossName, Main: p.cross})
+		list = append(list, fabric.Program{Node: 0, Name: crossName, Main: p.cross}, fabric.Program{Node: 1, Name: crossName, Main: p.cross})
 	}
 	for i := range list {
 		if !here(list[i].Node) {
@@ -332,27 +333,27 @@ func (p *pingPong) programs(here func(node int) bool) []driver.Program {
 
 func (p *pingPong) run(ctx context.Context, cfg sim.Config, dir string, m *measurement) (err error) {
 	all := p.programs(func(int) bool { return true })
-	cfg.Threads = driver.Participants(all)
-	run := driver.RunConfig{Fabric: p.board.fabric(), Costs: p.board.costs(), Seed: p.config.Seed}
+	cfg.Threads = fabric.Participants(all)
+	run := fabric.RunConfig{Fabric: p.board.fabric(), Costs: p.board.costs(), Seed: p.config.Seed}
 	here := all
 	if p.config.Processes == 2 {
 		cfg.SocketPath = filepath.Join(dir, "fabric.sock")
 		cfg.MapNodes = []int{0}
 		here = p.programs(func(node int) bool { return node == 0 })
 	}
-	fabric, err := sim.Start(ctx, cfg)
+	running, err := sim.Start(ctx, cfg)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, fabric.Close()) }()
+	defer func() { err = errors.Join(err, running.Close()) }()
 	var peer *peerProcess
 	if p.config.Processes == 2 {
-		if peer, err = startPeer(ctx, peerJob{Config: p.config, Exchange: p.exchange, Sizes: p.sizes, Path: fabric.Path()}); err != nil {
+		if peer, err = startPeer(ctx, peerJob{Config: p.config, Exchange: p.exchange, Sizes: p.sizes, Path: running.Path()}); err != nil {
 			return err
 		}
 		defer func() { err = errors.Join(err, peer.wait()) }()
 	}
-	if err := driver.RunOn(ctx, driver.Machines(fabric.Conn()), run, here...); err != nil {
+	if err := fabric.RunOn(ctx, fabric.Machines(running.Conn()), run, here...); err != nil {
 		return err
 	}
 	if peer != nil {
@@ -360,7 +361,7 @@ func (p *pingPong) run(ctx context.Context, cfg sim.Config, dir string, m *measu
 			return err
 		}
 	}
-	m.digest, err = digestOf(ctx, fabric)
+	m.digest, err = digestOf(ctx, running)
 	return err
 }
 
@@ -645,17 +646,17 @@ func ServePeer(ctx context.Context, job []byte) error {
 	if err != nil {
 		return err
 	}
-	fabric, err := sim.Attach(ctx, j.Path, bridge.Options{Name: "hvia peer", Profile: j.Config.Profile, Nodes: []int{1}})
+	running, err := sim.Attach(ctx, j.Path, bridge.Options{Name: "hvia peer", Profile: j.Config.Profile, Nodes: []int{1}})
 	if err != nil {
 		return err
 	}
 	p, err := newPingPong(j.Config, j.Exchange, j.Sizes)
 	if err != nil {
-		return errors.Join(err, fabric.Close())
+		return errors.Join(err, running.Close())
 	}
-	err = driver.RunOn(ctx, driver.Machines(fabric.Conn()), driver.RunConfig{Fabric: p.board.fabric(), Costs: p.board.costs(), Seed: j.Config.Seed},
+	err = fabric.RunOn(ctx, fabric.Machines(running.Conn()), fabric.RunConfig{Fabric: p.board.fabric(), Costs: p.board.costs(), Seed: j.Config.Seed},
 		p.programs(func(node int) bool { return node == 1 })...)
-	return errors.Join(err, fabric.Close())
+	return errors.Join(err, running.Close())
 }
 
 // measureTenth measures the gain at TenthSize, if this run has all that T7 needs.

@@ -9,8 +9,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"hvia/driver"
 	"hvia/driver/drivertest"
+	"hvia/fabric"
 	"hvia/host"
 	"hvia/layout"
 	"hvia/params"
@@ -30,7 +30,7 @@ func pingPongOnFakes(t *testing.T, x exchange, sizes []int, lose func(from int, 
 	f.Lose = lose
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	return p, driver.RunOn(ctx, f, driver.RunConfig{Costs: p.board.costs(), Seed: 1}, p.programs(func(int) bool { return true })...)
+	return p, fabric.RunOn(ctx, f, fabric.RunConfig{Costs: p.board.costs(), Seed: 1}, p.programs(func(int) bool { return true })...)
 }
 
 // Both ways bring every byte of every round, and posting the next receive costs

@@ -8,6 +8,7 @@ import (
 
 	"hvia/bench/report"
 	"hvia/driver"
+	"hvia/fabric"
 	"hvia/host"
 	"hvia/layout"
 	"hvia/sim"
@@ -54,10 +55,10 @@ func measureReads(ctx context.Context, c ReproduceConfig) (m measurement, err er
 	x := &reads{config: c, clockPs: b.value("SystemClockPeriod")}
 	cfg := c.fabric(b)
 	cfg.Arguments = append(cfg.Arguments, rec.arguments()...)
-	failed := driver.Run(ctx, driver.RunConfig{
+	failed := fabric.Run(ctx, fabric.RunConfig{
 		Fabric: cfg, Costs: b.costs(), Seed: c.Seed,
 		Finished: func(f *sim.Fabric) (err error) { m.digest, err = digestOf(ctx, f); return err },
-	}, driver.Program{Node: 0, Name: readName, Main: x.read}, driver.Program{Node: 1, Name: ownerName, Main: x.own})
+	}, fabric.Program{Node: 0, Name: readName, Main: x.read}, fabric.Program{Node: 1, Name: ownerName, Main: x.own})
 	events, err := rec.events()
 	if failed != nil {
 		err = failed

@@ -10,6 +10,7 @@ import (
 
 	"hvia/bench/report"
 	"hvia/driver"
+	"hvia/fabric"
 	"hvia/host"
 	"hvia/layout"
 	"hvia/sim"
@@ -45,7 +46,7 @@ func receiveSide(ctx context.Context, c ReproduceConfig) (_ []report.PostReceive
 	x := &receiving{config: c, clockPs: b.value("SystemClockPeriod"), faults: map[int]string{}}
 	cfg := c.fabric(b)
 	cfg.Arguments = append(cfg.Arguments, rec.arguments()...)
-	failed := driver.Run(ctx, driver.RunConfig{
+	failed := fabric.Run(ctx, fabric.RunConfig{
 		Fabric: cfg, Costs: b.costs(), Seed: c.Seed,
 		Finished: func(f *sim.Fabric) (err error) { d, err = digestOf(ctx, f); return err },
 	}, x.programs()...)
@@ -75,8 +76,8 @@ type receiveRound struct {
 	released, returned host.Time // the wire, and RecvWait
 }
 
-func (x *receiving) programs() []driver.Program {
-	return []driver.Program{{Node: 0, Name: feedName, Main: x.feed}, {Node: 1, Name: takeName, Main: x.take}}
+func (x *receiving) programs() []fabric.Program {
+	return []fabric.Program{{Node: 0, Name: feedName, Main: x.feed}, {Node: 1, Name: takeName, Main: x.take}}
 }
 
 func (x *receiving) largest() int { return slices.Max(x.config.Sizes) }

@@ -8,6 +8,7 @@ import (
 
 	"hvia/bench/report"
 	"hvia/driver"
+	"hvia/fabric"
 	"hvia/host"
 	"hvia/layout"
 	"hvia/vipl"
@@ -108,8 +109,8 @@ func runStream(ctx context.Context, c streamConfig) (_ *streamed, err error) {
 		}
 		return s.endpoint.Close(t)
 	}
-	if err := driver.Run(ctx, driver.RunConfig{Fabric: cfg, Costs: b.costs(), Seed: c.Seed},
-		driver.Program{Node: 0, Name: "sender", Main: send}, driver.Program{Node: 1, Name: "receiver", Main: receive}); err != nil {
+	if err := fabric.Run(ctx, fabric.RunConfig{Fabric: cfg, Costs: b.costs(), Seed: c.Seed},
+		fabric.Program{Node: 0, Name: "sender", Main: send}, fabric.Program{Node: 1, Name: "receiver", Main: receive}); err != nil {
 		return nil, fmt.Errorf("stream: %w", err)
 	}
 	events, err := rec.events()

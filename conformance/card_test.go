@@ -16,6 +16,7 @@ import (
 
 	"hvia/conformance/conformtest"
 	"hvia/driver"
+	"hvia/fabric"
 	"hvia/host"
 	"hvia/sim"
 	"hvia/sim/bridge"
@@ -65,7 +66,7 @@ const joinPath = "HVIA_TEST_JOIN"
 var joinedMains = []Main{remoteErrorClient, remoteErrorServer}
 
 // only leaves the programs of one node, and the names of the others.
-func only(node int, all []driver.Program) []driver.Program {
+func only(node int, all []fabric.Program) []fabric.Program {
 	for i := range all {
 		if all[i].Node != node {
 			all[i].Main = nil
@@ -79,7 +80,7 @@ func TestTwoProcessesOnTheCard(t *testing.T) {
 	if path := os.Getenv(joinPath); path != "" {
 		f, err := sim.Attach(t.Context(), path, bridge.Options{Name: "host1", Nodes: []int{1}})
 		require.NoError(t, err)
-		require.NoError(t, driver.RunOn(t.Context(), driver.Machines(f.Conn()), driver.RunConfig{Seed: conformtest.Seed(t)}, only(1, Programs(joinedMains...))...))
+		require.NoError(t, fabric.RunOn(t.Context(), fabric.Machines(f.Conn()), fabric.RunConfig{Seed: conformtest.Seed(t)}, only(1, Programs(joinedMains...))...))
 		require.NoError(t, f.Close())
 		return
 	}
@@ -92,7 +93,7 @@ func TestTwoProcessesOnTheCard(t *testing.T) {
 	defer cancel()
 	f, err := sim.Start(ctx, sim.Config{
 		Nodes: []sim.Node{{Kind: "card", Name: "node0"}, {Kind: "card", Name: "node1"}}, Seed: conformtest.Seed(t),
-		Threads: driver.Participants(Programs(joinedMains...)), MapNodes: []int{0}, Process: "host0",
+		Threads: fabric.Participants(Programs(joinedMains...)), MapNodes: []int{0}, Process: "host0",
 	})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, f.Close()) })
@@ -101,7 +102,7 @@ func TestTwoProcessesOnTheCard(t *testing.T) {
 	var output bytes.Buffer
 	other.Stdout, other.Stderr = &output, &output
 	require.NoError(t, other.Start())
-	mine := driver.RunOn(ctx, driver.Machines(f.Conn()), driver.RunConfig{Seed: conformtest.Seed(t)}, only(0, Programs(joinedMains...))...)
+	mine := fabric.RunOn(ctx, fabric.Machines(f.Conn()), fabric.RunConfig{Seed: conformtest.Seed(t)}, only(0, Programs(joinedMains...))...)
 	require.NoError(t, other.Wait(), "the process of node 1: %s", &output)
 	require.NoError(t, mine)
 	apart, err := f.Digest(ctx)
@@ -116,9 +117,9 @@ func TestFreeModeOnTheCard(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	require.NoError(t, driver.Run(ctx, driver.RunConfig{Seed: conformtest.Seed(t), Fabric: sim.Config{Mode: sim.Free}},
+	require.NoError(t, fabric.Run(ctx, fabric.RunConfig{Seed: conformtest.Seed(t), Fabric: sim.Config{Mode: sim.Free}},
 		Programs(func(e *Env) error { return endpointProgram(e, 0) }, func(e *Env) error { return endpointProgram(e, 1) })...))
-	require.NoError(t, driver.Run(ctx, driver.RunConfig{Seed: conformtest.Seed(t), Fabric: sim.Config{Mode: sim.Free}}, Programs(compactClient, compactServer)...))
+	require.NoError(t, fabric.Run(ctx, fabric.RunConfig{Seed: conformtest.Seed(t), Fabric: sim.Config{Mode: sim.Free}}, Programs(compactClient, compactServer)...))
 }
 
 // Flip-flops and pins hold noise before the reset, another noise with each
@@ -140,7 +141,7 @@ func TestOneNodeOnTheCard(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
-	err := driver.Run(ctx, driver.RunConfig{Seed: conformtest.Seed(t)}, driver.Program{Main: func(t *host.Thread, h *driver.Host) error {
+	err := fabric.Run(ctx, fabric.RunConfig{Seed: conformtest.Seed(t)}, fabric.Program{Main: func(t *host.Thread, h *driver.Host) error {
 		e, err := endpoint.Open(t, h, endpoint.Config{Bytes: 4096})
 		if err != nil {
 			return err

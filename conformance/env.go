@@ -6,6 +6,7 @@ import (
 	"errors"
 
 	"hvia/driver"
+	"hvia/fabric"
 	"hvia/host"
 	"hvia/host/mem"
 	"hvia/layout"
@@ -44,10 +45,10 @@ func Text(err error) string {
 }
 
 // programs makes a driver program of each main, one node each.
-func Programs(mains ...Main) []driver.Program {
-	var out []driver.Program
+func Programs(mains ...Main) []fabric.Program {
+	var out []fabric.Program
 	for i, m := range mains {
-		out = append(out, driver.Program{Node: i, Main: func(t *host.Thread, h *driver.Host) error {
+		out = append(out, fabric.Program{Node: i, Main: func(t *host.Thread, h *driver.Host) error {
 			nic, err := vipl.OpenNIC(t, h)
 			if err != nil {
 				return err

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"hvia/driver"
+	"hvia/fabric"
 	"hvia/host"
 	"hvia/host/mem"
 	"hvia/vipl"
@@ -1110,9 +1111,9 @@ func has(got error, s vipl.Status) bool {
 }
 
 // functionPrograms plays rows, one after another.
-func functionPrograms(d driver.Device, simulated bool, rows []functionRow) []driver.Program {
+func functionPrograms(d driver.Device, simulated bool, rows []functionRow) []fabric.Program {
 	later := make(chan func(t *host.Thread), 1)
-	return []driver.Program{
+	return []fabric.Program{
 		{Node: 0, Name: "calls", Main: func(t *host.Thread, h *driver.Host) error {
 			nic, err := vipl.OpenNIC(t, h)
 			if err != nil {

@@ -12,18 +12,19 @@ import (
 	"hvia/conformance/conformtest"
 	"hvia/driver"
 	"hvia/driver/drivertest"
+	"hvia/fabric"
 )
 
 // Every function gives the status that the table says, on fake cards and on M-VIA.
 func TestFunctions(t *testing.T) {
 	conformtest.OnDevices(t, func(t *testing.T, d driver.Device) {
 		list := functionPrograms(d, false, functionRows())
-		f, err := drivertest.NewOf(d, 2, len(driver.Participants(list)))
+		f, err := drivertest.NewOf(d, 2, len(fabric.Participants(list)))
 		require.NoError(t, err)
 		t.Cleanup(f.Close)
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 		defer cancel()
-		require.NoError(t, driver.RunOn(ctx, f, driver.RunConfig{Device: d, Seed: 1}, list...))
+		require.NoError(t, fabric.RunOn(ctx, f, fabric.RunConfig{Device: d, Seed: 1}, list...))
 	})
 }
 
@@ -32,5 +33,5 @@ func TestFunctionsOnTheCard(t *testing.T) {
 	conformtest.NeedsSimulator(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
-	require.NoError(t, driver.Run(ctx, driver.RunConfig{Seed: conformtest.Seed(t)}, functionPrograms(driver.DeviceHvia, true, functionRows())...), "replay with HVIA_SEED=%d", conformtest.Seed(t))
+	require.NoError(t, fabric.Run(ctx, fabric.RunConfig{Seed: conformtest.Seed(t)}, functionPrograms(driver.DeviceHvia, true, functionRows())...), "replay with HVIA_SEED=%d", conformtest.Seed(t))
 }

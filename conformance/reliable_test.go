@@ -12,6 +12,7 @@ import (
 
 	"hvia/driver"
 	"hvia/driver/drivertest"
+	"hvia/fabric"
 	"hvia/host"
 	"hvia/layout"
 	"hvia/vipl"
@@ -161,7 +162,7 @@ func retryLimit(t *testing.T, level vipl.ReliabilityLevel) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	require.NoError(t, driver.RunOn(ctx, f, driver.RunConfig{
+	require.NoError(t, fabric.RunOn(ctx, f, fabric.RunConfig{
 		Seed: 1, Transport: driver.Transport{RetryLimit: 3, RetryTimeout: host.Millisecond},
 	}, Programs(client, server)...))
 	for i := range 2 {

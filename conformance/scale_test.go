@@ -12,6 +12,7 @@ import (
 	"hvia/conformance/conformtest"
 	"hvia/driver"
 	"hvia/driver/drivertest"
+	"hvia/fabric"
 )
 
 func TestScaleOnFakes(t *testing.T) {
@@ -19,12 +20,12 @@ func TestScaleOnFakes(t *testing.T) {
 		for _, s := range scales {
 			t.Run(s.Name, func(t *testing.T) {
 				list := Programs(MainsOf(s)...)
-				f, err := drivertest.NewSized(d, 2, len(driver.Participants(list)), scaleFrames)
+				f, err := drivertest.NewSized(d, 2, len(fabric.Participants(list)), scaleFrames)
 				require.NoError(t, err)
 				t.Cleanup(f.Close)
 				ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 				defer cancel()
-				require.NoError(t, driver.RunOn(ctx, f, driver.RunConfig{Device: d, Seed: 1, Regions: scaleRegions}, list...))
+				require.NoError(t, fabric.RunOn(ctx, f, fabric.RunConfig{Device: d, Seed: 1, Regions: scaleRegions}, list...))
 				for i := range 2 {
 					require.Zero(t, f.Node(i).InUse(), "node %d: frames are still in use", i)
 				}
@@ -40,7 +41,7 @@ func TestScaleOnTheCard(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 			defer cancel()
 			start := time.Now()
-			require.NoError(t, driver.Run(ctx, driver.RunConfig{Seed: conformtest.Seed(t), Regions: scaleRegions}, Programs(MainsOf(s)...)...), "replay with HVIA_SEED=%d", conformtest.Seed(t))
+			require.NoError(t, fabric.Run(ctx, fabric.RunConfig{Seed: conformtest.Seed(t), Regions: scaleRegions}, Programs(MainsOf(s)...)...), "replay with HVIA_SEED=%d", conformtest.Seed(t))
 			t.Logf("wall %v", time.Since(start).Round(time.Millisecond))
 		})
 	}

@@ -20,6 +20,7 @@ import (
 	"hvia/bench"
 	"hvia/conformance/conformtest"
 	"hvia/driver"
+	"hvia/fabric"
 	"hvia/host"
 	"hvia/layout"
 	"hvia/params"
@@ -69,7 +70,7 @@ func frameOperation(h layout.ViaHeader) layout.FrameOperation {
 }
 
 // try runs programs and returns what they did.
-func (c cardRun) try(t *testing.T, list ...driver.Program) (*cardRecord, error) {
+func (c cardRun) try(t *testing.T, list ...fabric.Program) (*cardRecord, error) {
 	t.Helper()
 	limit := c.limit
 	if limit == 0 {
@@ -79,7 +80,7 @@ func (c cardRun) try(t *testing.T, list ...driver.Program) (*cardRecord, error) 
 	defer cancel()
 	dir, r := t.TempDir(), &cardRecord{}
 	trace, frames := filepath.Join(dir, "trace"), filepath.Join(dir, "frames")
-	cfg := driver.RunConfig{Seed: conformtest.Seed(t), Transport: c.transport, Finished: func(f *sim.Fabric) (err error) {
+	cfg := fabric.RunConfig{Seed: conformtest.Seed(t), Transport: c.transport, Finished: func(f *sim.Fabric) (err error) {
 		r.digest, err = f.Digest(ctx)
 		return err
 	}}
@@ -92,7 +93,7 @@ func (c cardRun) try(t *testing.T, list ...driver.Program) (*cardRecord, error) 
 	if c.recorded {
 		cfg.Fabric.Arguments = append([]string{"--trace", trace, "--frames", frames}, c.arguments...)
 	}
-	if err := driver.Run(ctx, cfg, list...); err != nil || !c.recorded {
+	if err := fabric.Run(ctx, cfg, list...); err != nil || !c.recorded {
 		if err != nil {
 			err = fmt.Errorf("faults %q, replay with HVIA_SEED=%d: %w", c.faults, cfg.Seed, err)
 		}

@@ -15,6 +15,7 @@ import (
 
 	"hvia/conformance/conformtest"
 	"hvia/driver"
+	"hvia/fabric"
 	"hvia/host"
 	"hvia/layout"
 	"hvia/vipl"
@@ -252,8 +253,8 @@ func isolated(t *testing.T, stream, other vipl.ReliabilityLevel, d disturbance) 
 		return p.Settled(0)
 	}
 	r, err := cardRun{faults: d.faults(), transport: driver.Transport{RetryTimeout: isolationTimeout, RetryLimit: isolationRetries}, recorded: true}.try(t,
-		driver.Program{Node: 0, Name: "stream", Main: side(client)}, driver.Program{Node: 1, Name: "stream", Main: side(server)},
-		driver.Program{Node: 0, Name: "beside", Main: beside(d.client)}, driver.Program{Node: 1, Name: "beside", Main: beside(d.server)})
+		fabric.Program{Node: 0, Name: "stream", Main: side(client)}, fabric.Program{Node: 1, Name: "stream", Main: side(server)},
+		fabric.Program{Node: 0, Name: "beside", Main: beside(d.client)}, fabric.Program{Node: 1, Name: "beside", Main: beside(d.server)})
 	require.NoError(t, err, d.name)
 	if d.lost != "" {
 		require.GreaterOrEqual(t, r.done(0, layout.WireFaultDrop)+r.done(1, layout.WireFaultDrop), uint64(troubles))

@@ -12,6 +12,7 @@ import (
 	"hvia/conformance/conformtest"
 	"hvia/driver"
 	"hvia/driver/drivertest"
+	"hvia/fabric"
 	"hvia/host"
 	"hvia/layout"
 	"hvia/vipl"
@@ -235,7 +236,7 @@ func pendingConnection(t *testing.T, device driver.Device) {
 	var shared *Peer
 	ready := host.ThreadID{Node: 0, Rank: 2}
 	conformtest.RunFake(t, device, nil,
-		driver.Program{Node: 0, Name: "connects", Main: func(th *host.Thread, h *driver.Host) error {
+		fabric.Program{Node: 0, Name: "connects", Main: func(th *host.Thread, h *driver.Host) error {
 			nic, err := vipl.OpenNIC(th, h)
 			if err != nil {
 				return err
@@ -249,7 +250,7 @@ func pendingConnection(t *testing.T, device driver.Device) {
 			}
 			return shared.Redial(1)
 		}},
-		driver.Program{Node: 0, Name: "waits", Main: func(th *host.Thread, _ *driver.Host) error {
+		fabric.Program{Node: 0, Name: "waits", Main: func(th *host.Thread, _ *driver.Host) error {
 			if _, _, err := th.Receive(host.Second); err != nil {
 				return err
 			}
@@ -276,7 +277,7 @@ func pendingConnection(t *testing.T, device driver.Device) {
 			}
 			return errors.Join(e.Fail...)
 		}},
-		driver.Program{Node: 1, Name: "accepts", Main: func(th *host.Thread, h *driver.Host) error {
+		fabric.Program{Node: 1, Name: "accepts", Main: func(th *host.Thread, h *driver.Host) error {
 			nic, err := vipl.OpenNIC(th, h)
 			if err != nil {
 				return err
@@ -312,7 +313,7 @@ func waitsOfOtherThreads(t *testing.T, device driver.Device) {
 	begin := func(e *Env, rank int) error { return e.T.Send(host.ThreadID{Node: 0, Rank: rank}, nil) }
 	var waited, disconnected host.Time
 	conformtest.RunFake(t, device, nil,
-		driver.Program{Node: 0, Main: func(th *host.Thread, h *driver.Host) error {
+		fabric.Program{Node: 0, Main: func(th *host.Thread, h *driver.Host) error {
 			nic, err := vipl.OpenNIC(th, h)
 			if err != nil {
 				return err
@@ -347,7 +348,7 @@ func waitsOfOtherThreads(t *testing.T, device driver.Device) {
 			e.Is("disconnect", shared.VI.Disconnect(th), nil)
 			return errors.Join(e.Fail...)
 		}},
-		driver.Program{Node: 0, Main: func(th *host.Thread, _ *driver.Host) error {
+		fabric.Program{Node: 0, Main: func(th *host.Thread, _ *driver.Host) error {
 			if _, _, err := th.Receive(host.Second); err != nil {
 				return err
 			}
@@ -371,7 +372,7 @@ func errorThread(t *testing.T, device driver.Device) {
 	var told []vipl.ErrorDescriptor
 	var nic *vipl.NIC
 	conformtest.RunFake(t, device, nil,
-		driver.Program{Node: 0, Main: func(th *host.Thread, h *driver.Host) error {
+		fabric.Program{Node: 0, Main: func(th *host.Thread, h *driver.Host) error {
 			var err error
 			if nic, err = vipl.OpenNIC(th, h); err != nil {
 				return err
@@ -400,7 +401,7 @@ func errorThread(t *testing.T, device driver.Device) {
 			}
 			return th.Sleep(5 * host.Millisecond)
 		}},
-		driver.Program{Node: 0, Main: func(th *host.Thread, _ *driver.Host) error {
+		fabric.Program{Node: 0, Main: func(th *host.Thread, _ *driver.Host) error {
 			if _, _, err := th.Receive(host.Second); err != nil {
 				return err
 			}

@@ -19,20 +19,13 @@ const (
 	DeviceMvia Device = "mvia" // a plain Ethernet NIC: VIA in the kernel agent
 )
 
-func (d Device) check() error {
+// Check reports whether there is such a device.
+func (d Device) Check() error {
 	switch d {
 	case DeviceHvia, DeviceMvia:
 		return nil
 	}
 	return fmt.Errorf("device '%s': want '%s' or '%s': %w", d, DeviceHvia, DeviceMvia, host.ErrInvalidParameter)
-}
-
-// kind is the simulator's kind of node that a device needs.
-func (d Device) kind() string {
-	if d == DeviceMvia {
-		return "nic"
-	}
-	return "card"
 }
 
 // device is what an agent drives: the card, or M-VIA. Its methods are for the

@@ -7,12 +7,6 @@
 // software; other protocols of the kernel attach to that NIC with
 // Host.AttachProtocol.
 //
-// Run starts a fabric and runs one program per thread:
-//
-//	err := driver.Run(ctx, driver.RunConfig{},
-//		driver.Program{Node: 0, Name: "client", Main: client},
-//		driver.Program{Node: 1, Name: "server", Main: server})
-//
 // Privileged work goes through the agent: a request is a message to its
 // thread, which serves requests in the order of simulated time, so that a run
 // does not depend on the order in which goroutines happen to run. Posting,

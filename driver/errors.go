@@ -52,11 +52,11 @@ func codeOf(err error) uint16 {
 	return codeOf(ErrCommand)
 }
 
-// callError is an agent's refusal as its client sees it.
-type callError struct {
-	text string
-	kind error
+// RemoteError is an error of the agent, or of a service, as its client sees it.
+type RemoteError struct {
+	Text string
+	Kind error // one of the errors of this package or of package host
 }
 
-func (e *callError) Error() string { return e.text }
-func (e *callError) Unwrap() error { return e.kind }
+func (e *RemoteError) Error() string { return e.Text }
+func (e *RemoteError) Unwrap() error { return e.Kind }

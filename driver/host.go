@@ -84,7 +84,7 @@ func StartHost(t *host.Thread, c HostConfig) (*Host, error) {
 	if c.Device == "" {
 		c.Device = DeviceHvia
 	}
-	if err := c.Device.check(); err != nil {
+	if err := c.Device.Check(); err != nil {
 		return nil, fmt.Errorf("driver: start the agent of node %d: %w", t.ID().Node, err)
 	}
 	if c.Costs == nil {
@@ -171,6 +171,9 @@ func (h *Host) Wait() error {
 
 // Node returns the node's number.
 func (h *Host) Node() int { return h.node }
+
+// FirstRank returns the rank of the first thread that may call the agent.
+func (h *Host) FirstRank() int { return h.first }
 
 // Device returns what the node's VIs are on.
 func (h *Host) Device() Device { return h.device }

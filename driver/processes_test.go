@@ -17,6 +17,7 @@ import (
 
 	"hvia/driver"
 	"hvia/driver/drivertest"
+	"hvia/fabric"
 	"hvia/host"
 	"hvia/host/mem"
 	"hvia/layout"
@@ -472,12 +473,12 @@ func TestCallsOfForeignThreads(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	hosts := make(chan *driver.Host, 1)
-	require.NoError(t, driver.RunOn(ctx, f, driver.RunConfig{},
-		driver.Program{Node: 0, Main: func(t *host.Thread, h *driver.Host) error {
+	require.NoError(t, fabric.RunOn(ctx, f, fabric.RunConfig{},
+		fabric.Program{Node: 0, Main: func(t *host.Thread, h *driver.Host) error {
 			hosts <- h
 			return t.Sleep(host.Millisecond)
 		}},
-		driver.Program{Node: 1, Main: func(t *host.Thread, _ *driver.Host) error {
+		fabric.Program{Node: 1, Main: func(t *host.Thread, _ *driver.Host) error {
 			return wants("another node's agent", second((<-hosts).OpenNIC(t)), host.ErrInvalidParameter)
 		}},
 	))
@@ -497,7 +498,7 @@ func TestEndsOfAgentsInTheLog(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(f.Close)
 	f.Node(0).Card.Dead = true
-	err = driver.RunOn(t.Context(), f, driver.RunConfig{Logger: c.Logger}, driver.Program{Main: func(t *host.Thread, h *driver.Host) error {
+	err = fabric.RunOn(t.Context(), f, fabric.RunConfig{Logger: c.Logger}, fabric.Program{Main: func(t *host.Thread, h *driver.Host) error {
 		return second(h.OpenNIC(t))
 	}})
 	require.Error(t, err)
@@ -508,7 +509,7 @@ func TestEndsOfAgentsInTheLog(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(f.Close)
 	gaveUp := errors.New("the program gave up")
-	err = driver.RunOn(t.Context(), f, driver.RunConfig{Logger: c.Logger}, driver.Program{Main: func(*host.Thread, *driver.Host) error { return gaveUp }})
+	err = fabric.RunOn(t.Context(), f, fabric.RunConfig{Logger: c.Logger}, fabric.Program{Main: func(*host.Thread, *driver.Host) error { return gaveUp }})
 	require.ErrorIs(t, err, gaveUp)
 	require.Contains(t, log.String(), "level=ERROR msg=\"the kernel agent ended\"")
 	log.Reset()

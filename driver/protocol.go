@@ -199,7 +199,7 @@ func getReply(slot []byte) (reply, error) {
 		return reply{}, fmt.Errorf("driver: reply with code %d, %d bytes of text and %d regions: %w", r.Code, r.TextLength, r.Offers, host.ErrInvalidParameter)
 	}
 	if r.Code != 0 {
-		return r, &callError{text: string(text[:r.TextLength]), kind: sentinels[r.Code]}
+		return r, &RemoteError{Text: string(text[:r.TextLength]), Kind: sentinels[r.Code]}
 	}
 	return r, nil
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"hvia/conformance"
-	"hvia/driver"
 	"hvia/driver/drivertest"
+	"hvia/fabric"
 	"hvia/host"
 	"hvia/vipl"
 )
@@ -41,7 +41,7 @@ func runPriced(t *testing.T, mains ...conformance.Main) {
 	t.Cleanup(f.Close)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	require.NoError(t, driver.RunOn(ctx, f, driver.RunConfig{Seed: 1, Costs: priced{}}, conformance.Programs(mains...)...))
+	require.NoError(t, fabric.RunOn(ctx, f, fabric.RunConfig{Seed: 1, Costs: priced{}}, conformance.Programs(mains...)...))
 }
 
 // What a call of the library takes is in the account of the thread that made it.

@@ -18,6 +18,7 @@ import (
 	"hvia/conformance"
 	"hvia/conformance/conformtest"
 	"hvia/driver"
+	"hvia/fabric"
 	"hvia/host"
 	"hvia/sim"
 	"hvia/vipl"
@@ -38,16 +39,16 @@ func TestManyThreadsOfOneNIC(t *testing.T) {
 		questions = 100_000/8/crowd + 1
 	}
 	sides := [2]*crowdSide{{node: 0, questions: questions, ready: make(chan struct{})}, {node: 1, questions: questions, ready: make(chan struct{})}}
-	var list []driver.Program
+	var list []fabric.Program
 	for node, s := range sides {
 		for i := range crowd {
-			list = append(list, driver.Program{Node: node, Main: func(t *host.Thread, h *driver.Host) error { return s.run(t, h, i) }})
+			list = append(list, fabric.Program{Node: node, Main: func(t *host.Thread, h *driver.Host) error { return s.run(t, h, i) }})
 		}
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
 	start := time.Now()
-	require.NoError(t, driver.Run(ctx, driver.RunConfig{Seed: conformtest.Seed(t), Fabric: sim.Config{Mode: sim.Free}}, list...))
+	require.NoError(t, fabric.Run(ctx, fabric.RunConfig{Seed: conformtest.Seed(t), Fabric: sim.Config{Mode: sim.Free}}, list...))
 	t.Logf("%d operations in %v", 8*questions*crowd, time.Since(start).Round(time.Millisecond))
 }
 

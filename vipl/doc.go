@@ -50,7 +50,7 @@
 // behind the failed descriptor completes as flushed, and both programs are told
 // ConnectionLost, once, behind the error that says why if there is one. Disconnect
 // makes such a VI usable again. Window, limit and time of repetitions are set by
-// driver.RunConfig.Transport. Disconnect does not wait for messages under way:
+// fabric.RunConfig.Transport. Disconnect does not wait for messages under way:
 // who wants them to arrive takes their descriptors first.
 //
 // SetRDMARead and SetRDMAReadScatter make RDMA reads, of reliable VIs only

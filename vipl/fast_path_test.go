@@ -20,8 +20,8 @@ import (
 
 	"hvia/conformance"
 	"hvia/conformance/conformtest"
-	"hvia/driver"
-	"hvia/driver/service"
+	"hvia/fabric"
+	"hvia/fabric/service"
 	"hvia/host"
 	"hvia/sim"
 	"hvia/vipl"
@@ -171,7 +171,7 @@ func TestFastPathAllocatesNothing(t *testing.T) {
 	marks, looked := 0, 0
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
-	require.NoError(t, driver.Run(ctx, driver.RunConfig{Fabric: sim.Config{Mode: sim.Free}}, conformance.Programs(
+	require.NoError(t, fabric.Run(ctx, fabric.RunConfig{Fabric: sim.Config{Mode: sim.Free}}, conformance.Programs(
 		fastClient(func() { runtime.ReadMemStats(&at[marks]); marks++ }, func(n int) { looked = n }), fastServer)...))
 	n := at[1].Mallocs - at[0].Mallocs
 	t.Logf("%d posts and %d looks: %d allocations in the whole process", fastPosts, looked, n)

@@ -14,8 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"hvia/conformance/conformtest"
-	"hvia/driver"
-	"hvia/driver/service"
+	"hvia/fabric"
+	"hvia/fabric/service"
 	"hvia/sim"
 )
 
@@ -30,11 +30,11 @@ func TestServiceSurvivesIdleConnections(t *testing.T) {
 	require.NoError(t, err)
 	p := startCommand(t, exec.Command("sh", "-c", "ulimit -n 100; exec "+program),
 		job{Serve: &service.Config{Name: "lab", Nodes: 1, Fabric: sim.Config{MemoryBytes: 128 << 20}}})
-	join := driver.JoinConfig{Fabric: "lab", Name: "visitor"}
-	var first, second *driver.Process
+	join := fabric.JoinConfig{Fabric: "lab", Name: "visitor"}
+	var first, second *fabric.Process
 	require.Eventually(t, func() bool {
-		first, err = driver.Join(t.Context(), join)
-		return !errors.Is(err, driver.ErrNoFabric) || len(p.done) > 0
+		first, err = fabric.Join(t.Context(), join)
+		return !errors.Is(err, fabric.ErrNoFabric) || len(p.done) > 0
 	}, time.Minute, 50*time.Millisecond)
 	require.Empty(t, p.done, "%s", &p.err)
 	require.NoError(t, err)
@@ -44,10 +44,10 @@ func TestServiceSurvivesIdleConnections(t *testing.T) {
 		defer c.Close()
 	}
 	require.Eventually(t, func() bool {
-		second, err = driver.Join(t.Context(), join)
+		second, err = fabric.Join(t.Context(), join)
 		return err == nil
 	}, time.Minute, 50*time.Millisecond, "%v", err)
-	for _, v := range []*driver.Process{first, second} {
+	for _, v := range []*fabric.Process{first, second} {
 		th, err := v.Thread(t.Context(), "main")
 		require.NoError(t, err)
 		_, err = v.Host().OpenNIC(th)

@@ -18,6 +18,7 @@ import (
 	"hvia/conformance/conformtest"
 	"hvia/driver"
 	"hvia/driver/drivertest"
+	"hvia/fabric"
 	"hvia/host"
 	"hvia/layout"
 	"hvia/sim"
@@ -70,7 +71,7 @@ func (l *ledger) last(id host.ThreadID, layer host.Layer) (last host.Spending) {
 }
 
 // runMvia runs programs on M-VIA over fake NICs, with prices.
-func runMvia(t *testing.T, l *ledger, list ...driver.Program) {
+func runMvia(t *testing.T, l *ledger, list ...fabric.Program) {
 	t.Helper()
 	nodes := map[int]bool{}
 	for _, p := range list {
@@ -81,7 +82,7 @@ func runMvia(t *testing.T, l *ledger, list ...driver.Program) {
 	t.Cleanup(f.Close)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	require.NoError(t, driver.RunOn(ctx, f, driver.RunConfig{Device: driver.DeviceMvia, Seed: 1, Costs: mviaPrices{}, Spending: l.add}, list...))
+	require.NoError(t, fabric.RunOn(ctx, f, fabric.RunConfig{Device: driver.DeviceMvia, Seed: 1, Costs: mviaPrices{}, Spending: l.add}, list...))
 	for i := range nodes {
 		require.Zero(t, f.Node(i).InUse(), "node %d: frames are still in use", i)
 	}
@@ -273,8 +274,8 @@ func TestThreadsPostOnOneVI(t *testing.T) {
 		}
 		return nil
 	}
-	other := func(thread int) driver.Program {
-		return driver.Program{Node: 0, Main: func(th *host.Thread, h *driver.Host) error {
+	other := func(thread int) fabric.Program {
+		return fabric.Program{Node: 0, Main: func(th *host.Thread, h *driver.Host) error {
 			if err := heard(th); err != nil {
 				return err
 			}
@@ -470,7 +471,7 @@ func interrupted(t *testing.T, c interruption) {
 			}
 			return p.Settled(0)
 		})
-	list = append(list, driver.Program{Node: 0, Main: func(th *host.Thread, h *driver.Host) error {
+	list = append(list, fabric.Program{Node: 0, Main: func(th *host.Thread, h *driver.Host) error {
 		if err := heard(th); err != nil {
 			return err
 		}
@@ -493,7 +494,7 @@ func interrupted(t *testing.T, c interruption) {
 
 // A host's device is M-VIA or the card, and nothing else; M-VIA needs a plain NIC.
 func TestDevicesThatAreNotThere(t *testing.T) {
-	open := driver.Program{Main: func(t *host.Thread, h *driver.Host) error {
+	open := fabric.Program{Main: func(t *host.Thread, h *driver.Host) error {
 		_, err := vipl.OpenNIC(t, h)
 		return err
 	}}
@@ -511,7 +512,7 @@ func TestDevicesThatAreNotThere(t *testing.T) {
 			f, err := drivertest.NewOf(c.fabric, 1, 2)
 			require.NoError(t, err)
 			t.Cleanup(f.Close)
-			err = driver.RunOn(t.Context(), f, driver.RunConfig{Device: c.host}, open)
+			err = fabric.RunOn(t.Context(), f, fabric.RunConfig{Device: c.host}, open)
 			require.ErrorIs(t, err, c.want)
 			require.ErrorContains(t, err, c.text)
 		})
@@ -525,7 +526,7 @@ func TestMviaInFreeModeIsRefused(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
-	err := driver.Run(ctx, driver.RunConfig{Device: driver.DeviceMvia, Fabric: sim.Config{Mode: sim.Free}}, driver.Program{Main: func(t *host.Thread, h *driver.Host) error {
+	err := fabric.Run(ctx, fabric.RunConfig{Device: driver.DeviceMvia, Fabric: sim.Config{Mode: sim.Free}}, fabric.Program{Main: func(t *host.Thread, h *driver.Host) error {
 		_, err := vipl.OpenNIC(t, h)
 		return err
 	}})
@@ -550,7 +551,7 @@ func TestNICThatDies(t *testing.T) {
 	t.Cleanup(f.Close)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	err = driver.RunOn(ctx, f, driver.RunConfig{Device: driver.DeviceMvia}, conformance.Programs(func(e *conformance.Env) error {
+	err = fabric.RunOn(ctx, f, fabric.RunConfig{Device: driver.DeviceMvia}, conformance.Programs(func(e *conformance.Env) error {
 		p, err := e.Dial(1, conformance.Writable)
 		if err != nil {
 			return err

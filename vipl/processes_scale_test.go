@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"hvia/conformance"
-	"hvia/driver/service"
+	"hvia/fabric/service"
 	"hvia/host"
 	"hvia/vipl"
 	"hvia/vipl/endpoint"

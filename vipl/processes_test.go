@@ -27,7 +27,8 @@ import (
 	"hvia/conformance"
 	"hvia/conformance/conformtest"
 	"hvia/driver"
-	"hvia/driver/service"
+	"hvia/fabric"
+	"hvia/fabric/service"
 	"hvia/host"
 	"hvia/layout"
 	"hvia/sim"
@@ -70,7 +71,7 @@ func doJob(text string) error {
 		fmt.Println("serving", s.Fabric().Pid())
 		return s.Wait()
 	}
-	p, err := driver.Join(ctx, driver.JoinConfig{Fabric: j.Fabric, Node: j.Node, Name: j.Name, Group: "test"})
+	p, err := fabric.Join(ctx, fabric.JoinConfig{Fabric: j.Fabric, Node: j.Node, Name: j.Name, Group: "test"})
 	if err != nil {
 		return err
 	}
@@ -371,7 +372,7 @@ func TestTimesBetweenProcesses(t *testing.T) {
 	var want [2]bytes.Buffer
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
-	require.NoError(t, driver.Run(ctx, driver.RunConfig{}, conformance.Programs(
+	require.NoError(t, fabric.Run(ctx, fabric.RunConfig{}, conformance.Programs(
 		func(e *conformance.Env) error { return timed(e, true, notes{&want[0]}) }, func(e *conformance.Env) error { return timed(e, false, notes{&want[1]}) })...))
 	require.Equal(t, 2*exchanges+10, strings.Count(want[0].String(), "\n"))
 	for run := range 2 {
@@ -682,10 +683,10 @@ func (l *lockedBuffer) String() string {
 func TestServiceRefuses(t *testing.T) {
 	fabricPlace(t)
 	ctx := t.Context()
-	_, err := driver.Join(ctx, driver.JoinConfig{Fabric: "nowhere"})
-	require.ErrorIs(t, err, driver.ErrNoFabric)
+	_, err := fabric.Join(ctx, fabric.JoinConfig{Fabric: "nowhere"})
+	require.ErrorIs(t, err, fabric.ErrNoFabric)
 	require.ErrorContains(t, err, "nowhere")
-	_, err = driver.Join(ctx, driver.JoinConfig{Fabric: "../x"})
+	_, err = fabric.Join(ctx, fabric.JoinConfig{Fabric: "../x"})
 	require.ErrorContains(t, err, "../x")
 	for _, c := range []service.Config{
 		{Device: driver.DeviceMvia}, {Nodes: 99}, {Name: "a/b"}, {Fabric: sim.Config{Mode: sim.Timed}}, {Participants: []service.Participant{{Name: "x"}}},
@@ -699,36 +700,36 @@ func TestServiceRefuses(t *testing.T) {
 	require.ErrorIs(t, err, service.ErrRunning)
 	require.ErrorContains(t, err, fmt.Sprint(os.Getpid()))
 	for _, c := range []struct {
-		join driver.JoinConfig
+		join fabric.JoinConfig
 		want error
 		text string
 	}{
-		{driver.JoinConfig{Node: 1}, host.ErrInvalidParameter, "node 1"},
-		{driver.JoinConfig{Node: -1}, host.ErrInvalidParameter, "node -1"},
-		{driver.JoinConfig{Name: strings.Repeat("x", 101)}, host.ErrInvalidParameter, "101 bytes"},
-		{driver.JoinConfig{MemoryBytes: 1 << 40}, host.ErrInvalidParameter, "bytes of memory"},
-		{driver.JoinConfig{MemoryBytes: 120 << 20}, host.ErrResource, "in one piece"},
+		{fabric.JoinConfig{Node: 1}, host.ErrInvalidParameter, "node 1"},
+		{fabric.JoinConfig{Node: -1}, host.ErrInvalidParameter, "node -1"},
+		{fabric.JoinConfig{Name: strings.Repeat("x", 101)}, host.ErrInvalidParameter, "101 bytes"},
+		{fabric.JoinConfig{MemoryBytes: 1 << 40}, host.ErrInvalidParameter, "bytes of memory"},
+		{fabric.JoinConfig{MemoryBytes: 120 << 20}, host.ErrResource, "in one piece"},
 	} {
-		_, err := driver.Join(ctx, c.join)
+		_, err := fabric.Join(ctx, c.join)
 		require.ErrorIs(t, err, c.want)
 		require.ErrorContains(t, err, c.text)
 	}
 	// Three banks of the default size are all that it has; one that is given back is
 	// there for the next.
-	var all []*driver.Process
+	var all []*fabric.Process
 	for range 3 {
-		p, err := driver.Join(ctx, driver.JoinConfig{Name: "one of three"})
+		p, err := fabric.Join(ctx, fabric.JoinConfig{Name: "one of three"})
 		require.NoError(t, err)
 		all = append(all, p)
 	}
-	_, err = driver.Join(ctx, driver.JoinConfig{})
+	_, err = fabric.Join(ctx, fabric.JoinConfig{})
 	require.ErrorIs(t, err, host.ErrResource)
 	require.NoError(t, all[1].Close())
 	require.NoError(t, all[1].Close())
 	_, err = all[1].Thread(ctx, "late")
 	require.ErrorIs(t, err, host.ErrClosed)
-	var again *driver.Process
-	require.Eventually(t, func() bool { again, err = driver.Join(ctx, driver.JoinConfig{}); return err == nil }, 2*time.Second, 10*time.Millisecond)
+	var again *fabric.Process
+	require.Eventually(t, func() bool { again, err = fabric.Join(ctx, fabric.JoinConfig{}); return err == nil }, 2*time.Second, 10*time.Millisecond)
 	all[1] = again
 	require.NoError(t, service.Down(ctx, ""))
 	require.NoError(t, s.Wait())
@@ -740,6 +741,6 @@ func TestServiceRefuses(t *testing.T) {
 	for _, p := range all {
 		require.NoError(t, p.Close())
 	}
-	_, err = driver.Join(ctx, driver.JoinConfig{})
-	require.ErrorIs(t, err, driver.ErrNoFabric)
+	_, err = fabric.Join(ctx, fabric.JoinConfig{})
+	require.ErrorIs(t, err, fabric.ErrNoFabric)
 }

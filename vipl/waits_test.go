@@ -15,6 +15,7 @@ import (
 	"hvia/conformance/conformtest"
 	"hvia/driver"
 	"hvia/driver/drivertest"
+	"hvia/fabric"
 	"hvia/host"
 	"hvia/host/mem"
 	"hvia/layout"
@@ -38,7 +39,7 @@ func cqWaitsOfOtherThreads(t *testing.T, device driver.Device, blocking bool, en
 	var c *vipl.CQ
 	var served, broken, posted, ended [2]host.Time // when it was done, and when the waiting thread went on
 	conformtest.RunFake(t, device, nil,
-		driver.Program{Node: 0, Name: "acts", Main: func(th *host.Thread, h *driver.Host) error {
+		fabric.Program{Node: 0, Name: "acts", Main: func(th *host.Thread, h *driver.Host) error {
 			nic, err := vipl.OpenNIC(th, h)
 			if err != nil {
 				return err
@@ -111,7 +112,7 @@ func cqWaitsOfOtherThreads(t *testing.T, device driver.Device, blocking bool, en
 			}
 			return errors.Join(e.Fail...)
 		}},
-		driver.Program{Node: 0, Name: "waits", Main: func(th *host.Thread, _ *driver.Host) error {
+		fabric.Program{Node: 0, Name: "waits", Main: func(th *host.Thread, _ *driver.Host) error {
 			if _, _, err := th.Receive(host.Second); err != nil {
 				return err
 			}
@@ -152,7 +153,7 @@ func TestNotifyThread(t *testing.T) {
 		var posted []*vipl.Descriptor
 		const n = 3
 		conformtest.RunFake(t, device, nil,
-			driver.Program{Node: 0, Name: "acts", Main: func(th *host.Thread, h *driver.Host) error {
+			fabric.Program{Node: 0, Name: "acts", Main: func(th *host.Thread, h *driver.Host) error {
 				nic, err := vipl.OpenNIC(th, h)
 				if err != nil {
 					return err
@@ -181,7 +182,7 @@ func TestNotifyThread(t *testing.T) {
 				e.Is("disconnect", p.VI.Disconnect(th), nil)
 				return errors.Join(e.Fail...)
 			}},
-			driver.Program{Node: 0, Name: "handles", Main: func(th *host.Thread, _ *driver.Host) error {
+			fabric.Program{Node: 0, Name: "handles", Main: func(th *host.Thread, _ *driver.Host) error {
 				if _, _, err := th.Receive(host.Second); err != nil {
 					return err
 				}
@@ -327,7 +328,7 @@ func TestAccountOfWaits(t *testing.T) {
 	t.Cleanup(f.Close)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	require.NoError(t, driver.RunOn(ctx, f, driver.RunConfig{Seed: 1, Costs: mviaPrices{}}, conformance.Programs(client, server)...))
+	require.NoError(t, fabric.RunOn(ctx, f, fabric.RunConfig{Seed: 1, Costs: mviaPrices{}}, conformance.Programs(client, server)...))
 }
 
 // A completion that comes while a thread goes to sleep wakes it, at whatever
@@ -401,7 +402,7 @@ func TestSleepMissesNothing(t *testing.T) {
 	t.Cleanup(f.Close)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	require.NoError(t, driver.RunOn(ctx, f, driver.RunConfig{Seed: 1, Costs: mviaPrices{}}, conformance.Programs(client, server)...))
+	require.NoError(t, fabric.RunOn(ctx, f, fabric.RunConfig{Seed: 1, Costs: mviaPrices{}}, conformance.Programs(client, server)...))
 }
 
 // What the two agents agree on is in the connection frames of both.
@@ -437,13 +438,13 @@ func TestWindowOnTheWire(t *testing.T) {
 		}
 		return (&conformance.Peer{Env: e}).Meet(1 - e.H.Node())
 	}
-	require.NoError(t, driver.RunOn(ctx, f, driver.RunConfig{Seed: 1, Transport: driver.Transport{Window: 9, ReadLimit: 3}}, conformance.Programs(connect, connect)...))
+	require.NoError(t, fabric.RunOn(ctx, f, fabric.RunConfig{Seed: 1, Transport: driver.Transport{Window: 9, ReadLimit: 3}}, conformance.Programs(connect, connect)...))
 	for _, kind := range []layout.ConnectionType{layout.ConnectionTypeRequest, layout.ConnectionTypeAccept} {
 		last := offers[kind][len(offers[kind])-1]
 		require.Equal(t, offer{uint8(vipl.ReliableReception), 9, 3}, last, "%v", kind)
 		require.Equal(t, offer{uint8(vipl.Unreliable), 0, 0}, offers[kind][0], "%v: an unreliable level has nothing to offer", kind)
 	}
-	err = driver.RunOn(ctx, f, driver.RunConfig{Seed: 1, Transport: driver.Transport{Window: 1000}}, conformance.Programs(connect, connect)...)
+	err = fabric.RunOn(ctx, f, fabric.RunConfig{Seed: 1, Transport: driver.Transport{Window: 1000}}, conformance.Programs(connect, connect)...)
 	require.ErrorContains(t, err, "Window is 1000")
 }
 
@@ -459,7 +460,7 @@ func TestRetryTimeoutIsOfTheProfile(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		reliable := vipl.VIAttributes{ReliabilityLevel: vipl.ReliableDelivery}
-		require.NoError(t, driver.RunOn(ctx, f, driver.RunConfig{
+		require.NoError(t, fabric.RunOn(ctx, f, fabric.RunConfig{
 			Seed: 1, Fabric: c, Transport: driver.Transport{RetryLimit: 1, RetryTimeout: host.Millisecond},
 		}, conformance.Programs(func(e *conformance.Env) error {
 			p, err := e.Dial(1, reliable)

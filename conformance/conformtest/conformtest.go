@@ -15,6 +15,7 @@ import (
 
 	"hvia/driver"
 	"hvia/driver/drivertest"
+	"hvia/fabric"
 	"hvia/layout"
 	"hvia/sim"
 	"hvia/sim/bridge"
@@ -59,13 +60,13 @@ func OnDevices(t *testing.T, test func(t *testing.T, d driver.Device)) {
 
 // RunFake runs programs on fake cards, or on M-VIA over fake NICs. Everything
 // they leave behind must be taken back.
-func RunFake(t *testing.T, d driver.Device, prepare func(f *drivertest.Fabric), list ...driver.Program) *drivertest.Fabric {
+func RunFake(t *testing.T, d driver.Device, prepare func(f *drivertest.Fabric), list ...fabric.Program) *drivertest.Fabric {
 	t.Helper()
 	nodes := map[int]bool{}
 	for _, p := range list {
 		nodes[p.Node] = true
 	}
-	f, err := drivertest.NewOf(d, len(nodes), len(driver.Participants(list)))
+	f, err := drivertest.NewOf(d, len(nodes), len(fabric.Participants(list)))
 	require.NoError(t, err)
 	t.Cleanup(f.Close)
 	if prepare != nil {
@@ -73,7 +74,7 @@ func RunFake(t *testing.T, d driver.Device, prepare func(f *drivertest.Fabric), 
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	require.NoError(t, driver.RunOn(ctx, f, driver.RunConfig{Device: d, Seed: 1}, list...))
+	require.NoError(t, fabric.RunOn(ctx, f, fabric.RunConfig{Device: d, Seed: 1}, list...))
 	for i := range nodes {
 		require.Zero(t, f.Node(i).InUse(), "node %d: frames are still in use", i)
 	}
@@ -81,12 +82,12 @@ func RunFake(t *testing.T, d driver.Device, prepare func(f *drivertest.Fabric), 
 }
 
 // RunSimulated runs programs in the simulator and returns the run's digest.
-func RunSimulated(t *testing.T, d driver.Device, seed uint64, list ...driver.Program) bridge.Digest {
+func RunSimulated(t *testing.T, d driver.Device, seed uint64, list ...fabric.Program) bridge.Digest {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), Limit)
 	defer cancel()
 	var digest bridge.Digest
-	err := driver.Run(ctx, driver.RunConfig{Device: d, Seed: seed, Finished: func(f *sim.Fabric) (err error) {
+	err := fabric.Run(ctx, fabric.RunConfig{Device: d, Seed: seed, Finished: func(f *sim.Fabric) (err error) {
 		digest, err = f.Digest(ctx)
 		return err
 	}}, list...)

@@ -18,6 +18,7 @@ import (
 	"hvia/conformance/conformtest"
 	"hvia/driver"
 	"hvia/driver/drivertest"
+	"hvia/fabric"
 	"hvia/host"
 	"hvia/layout"
 	"hvia/sim"
@@ -36,7 +37,7 @@ func fakesWith(ctx context.Context, d driver.Device, seed uint64, r *randomRun, 
 	}
 	defer f.Close()
 	prepare(f)
-	return driver.RunOn(ctx, f, driver.RunConfig{Device: d, Seed: seed, Transport: driver.Transport{RetryTimeout: fakeRetry}}, conformance.Programs(r.mains()...)...)
+	return fabric.RunOn(ctx, f, fabric.RunConfig{Device: d, Seed: seed, Transport: driver.Transport{RetryTimeout: fakeRetry}}, conformance.Programs(r.mains()...)...)
 }
 
 // fakeRetry is the retry timeout of fake cards: longer than any frame takes on their
@@ -375,7 +376,7 @@ func TestRandomOperationsOnMvia(t *testing.T) {
 			r := randomOperations(t, s, conformtest.Long(20_000, 200_000), func(r *randomRun) error {
 				ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 				defer cancel()
-				return driver.Run(ctx, driver.RunConfig{Device: driver.DeviceMvia, Seed: s, Costs: c.costs}, conformance.Programs(r.mains()...)...)
+				return fabric.Run(ctx, fabric.RunConfig{Device: driver.DeviceMvia, Seed: s, Costs: c.costs}, conformance.Programs(r.mains()...)...)
 			})
 			r.met(t, everything...)
 		})
@@ -400,7 +401,7 @@ func (kernelWork) Kernel() host.KernelCosts {
 func simulatedCards(t *testing.T, seed uint64, r *randomRun, straps uint32) error {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 	defer cancel()
-	c := driver.RunConfig{Seed: seed, Finished: func(f *sim.Fabric) error {
+	c := fabric.RunConfig{Seed: seed, Finished: func(f *sim.Fabric) error {
 		d, err := f.Digest(ctx)
 		t.Logf("simulated %v", d.Time)
 		return err
@@ -408,7 +409,7 @@ func simulatedCards(t *testing.T, seed uint64, r *randomRun, straps uint32) erro
 	if straps != 0 {
 		c.Fabric.Arguments = []string{"--strap", fmt.Sprint(straps)}
 	}
-	return driver.Run(ctx, c, conformance.Programs(r.mains()...)...)
+	return fabric.Run(ctx, c, conformance.Programs(r.mains()...)...)
 }
 
 // VIs of all levels on simulated cards, with straps, and on wires with faults, which
@@ -441,12 +442,12 @@ func TestRandomOperationsOfAllLevelsOnTheCard(t *testing.T) {
 			run := func(r *randomRun) error {
 				ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 				defer cancel()
-				f := driver.RunConfig{Seed: s}
+				f := fabric.RunConfig{Seed: s}
 				f.Fabric.Faults, f.Fabric.Params = faults, c.params
 				if c.straps != 0 {
 					f.Fabric.Arguments = []string{"--strap", fmt.Sprint(c.straps)}
 				}
-				return driver.Run(ctx, f, conformance.Programs(r.mains()...)...)
+				return fabric.Run(ctx, f, conformance.Programs(r.mains()...)...)
 			}
 			if err := run(newRandomRun(nil, lies{}, c.under)); errors.Is(err, errOffers) {
 				t.Skip(err)

@@ -14,6 +14,7 @@ import (
 
 	"hvia/driver"
 	"hvia/driver/drivertest"
+	"hvia/fabric"
 	"hvia/host"
 	"hvia/host/mem"
 	"hvia/layout"
@@ -33,7 +34,7 @@ func run(t *testing.T, prepare func(c *drivertest.Card), program func(t *host.Th
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
-	return f, driver.RunOn(ctx, f, driver.RunConfig{}, driver.Program{Main: program})
+	return f, fabric.RunOn(ctx, f, fabric.RunConfig{}, fabric.Program{Main: program})
 }
 
 // Whatever is wrong with a card, programs get one clear error and nothing hangs.
@@ -70,7 +71,7 @@ func TestCardThatDies(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(f.Close)
 	card := f.Node(0).Card
-	err = driver.RunOn(t.Context(), f, driver.RunConfig{}, driver.Program{Main: func(t *host.Thread, h *driver.Host) error {
+	err = fabric.RunOn(t.Context(), f, fabric.RunConfig{}, fabric.Program{Main: func(t *host.Thread, h *driver.Host) error {
 		nic, err := h.OpenNIC(t)
 		if err != nil {
 			return err
@@ -183,7 +184,7 @@ func TestContextEndsARun(t *testing.T) {
 	t.Cleanup(f.Close)
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	err = driver.RunOn(ctx, f, driver.RunConfig{}, driver.Program{Main: func(t *host.Thread, h *driver.Host) error {
+	err = fabric.RunOn(ctx, f, fabric.RunConfig{}, fabric.Program{Main: func(t *host.Thread, h *driver.Host) error {
 		_, err := h.OpenNIC(t)
 		return err
 	}})
@@ -196,14 +197,14 @@ func TestFirstFailureEndsTheRun(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(f.Close)
 	mine := errors.New("my own failure")
-	err = driver.RunOn(t.Context(), f, driver.RunConfig{},
-		driver.Program{Node: 0, Name: "bad", Main: func(t *host.Thread, _ *driver.Host) error {
+	err = fabric.RunOn(t.Context(), f, fabric.RunConfig{},
+		fabric.Program{Node: 0, Name: "bad", Main: func(t *host.Thread, _ *driver.Host) error {
 			if err := t.Sleep(host.Millisecond); err != nil {
 				return err
 			}
 			return mine
 		}},
-		driver.Program{Node: 1, Name: "waits", Main: func(t *host.Thread, _ *driver.Host) error {
+		fabric.Program{Node: 1, Name: "waits", Main: func(t *host.Thread, _ *driver.Host) error {
 			_, _, err := t.Receive(host.Never)
 			return err
 		}})
@@ -220,8 +221,8 @@ func TestErrorOfTheFormerVI(t *testing.T) {
 	t.Cleanup(f.Close)
 	const moment = host.Millisecond
 	var former, next driver.VI
-	err = driver.RunOn(t.Context(), f, driver.RunConfig{},
-		driver.Program{Main: func(t *host.Thread, h *driver.Host) error {
+	err = fabric.RunOn(t.Context(), f, fabric.RunConfig{},
+		fabric.Program{Main: func(t *host.Thread, h *driver.Host) error {
 			nic, err := h.OpenNIC(t)
 			if err != nil {
 				return err
@@ -237,7 +238,7 @@ func TestErrorOfTheFormerVI(t *testing.T) {
 			}
 			return former.Destroy(t)
 		}},
-		driver.Program{Main: func(t *host.Thread, h *driver.Host) error {
+		fabric.Program{Main: func(t *host.Thread, h *driver.Host) error {
 			nic, err := h.OpenNIC(t)
 			if err != nil {
 				return err

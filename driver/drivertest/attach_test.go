@@ -14,6 +14,7 @@ import (
 
 	"hvia/driver"
 	"hvia/driver/drivertest"
+	"hvia/fabric"
 	"hvia/host"
 	"hvia/host/mem"
 	"hvia/layout"
@@ -76,11 +77,11 @@ func runNICs(t *testing.T, mains ...func(*host.Thread, *driver.Host) error) erro
 	t.Cleanup(f.Close)
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
-	var list []driver.Program
+	var list []fabric.Program
 	for i, m := range mains {
-		list = append(list, driver.Program{Node: i, Main: m})
+		list = append(list, fabric.Program{Node: i, Main: m})
 	}
-	return driver.RunOn(ctx, f, driver.RunConfig{Device: driver.DeviceMvia}, list...)
+	return fabric.RunOn(ctx, f, fabric.RunConfig{Device: driver.DeviceMvia}, list...)
 }
 
 // Frames go to the protocol of their EtherType, from a thread and from the

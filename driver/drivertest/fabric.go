@@ -16,6 +16,7 @@ import (
 	"sync"
 
 	"hvia/driver"
+	"hvia/fabric"
 	"hvia/host"
 	"hvia/host/mem"
 	"hvia/layout"
@@ -120,7 +121,7 @@ func (f *Fabric) Memory(node int, seed uint64) (*mem.Memory, error) {
 	return mem.New(mem.Config{Fd: n.memory.fd, Frames: len(n.memory.use), Use: n.memory, Seed: seed})
 }
 
-var _ driver.Fabric = (*Fabric)(nil)
+var _ fabric.Fabric = (*Fabric)(nil)
 
 // Now returns the time that the fabric has reached.
 func (f *Fabric) Now() host.Time {

@@ -10,6 +10,7 @@ import (
 
 	"hvia/driver"
 	"hvia/driver/drivertest"
+	"hvia/fabric"
 	"hvia/host"
 )
 
@@ -44,13 +45,13 @@ func TestSpendingIsTold(t *testing.T) {
 			return nil
 		}
 	}
-	require.NoError(t, driver.RunOn(t.Context(), f, driver.RunConfig{Spending: func(s host.Spending) {
+	require.NoError(t, fabric.RunOn(t.Context(), f, fabric.RunConfig{Spending: func(s host.Spending) {
 		mu.Lock()
 		defer mu.Unlock()
 		told[s.Thread] = append(told[s.Thread], s)
 	}},
-		driver.Program{Name: "first", Main: main(0, host.LayerLibrary, 500*ns, 0, 200*ns)},
-		driver.Program{Name: "second", Main: main(100*ns, host.LayerTrap, 300*ns)}))
+		fabric.Program{Name: "first", Main: main(0, host.LayerLibrary, 500*ns, 0, 200*ns)},
+		fabric.Program{Name: "second", Main: main(100*ns, host.LayerTrap, 300*ns)}))
 
 	first, second := host.ThreadID{Node: 0, Rank: 1}, host.ThreadID{Node: 0, Rank: 2}
 	const at = host.Millisecond

@@ -10,6 +10,7 @@ import (
 
 	"hvia/driver"
 	"hvia/driver/drivertest"
+	"hvia/fabric"
 	"hvia/host"
 	"hvia/host/mem"
 	"hvia/layout"
@@ -57,7 +58,7 @@ func TestTableOnTheCard(t *testing.T) {
 	f, err := drivertest.New(1, 2)
 	require.NoError(t, err)
 	t.Cleanup(f.Close)
-	err = driver.RunOn(t.Context(), f, driver.RunConfig{}, driver.Program{Main: func(th *host.Thread, h *driver.Host) error {
+	err = fabric.RunOn(t.Context(), f, fabric.RunConfig{}, fabric.Program{Main: func(th *host.Thread, h *driver.Host) error {
 		if _, err := h.OpenNIC(th); err != nil {
 			return err
 		}

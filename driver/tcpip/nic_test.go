@@ -15,6 +15,7 @@ import (
 
 	"hvia/driver"
 	"hvia/driver/drivertest"
+	"hvia/fabric"
 	"hvia/host"
 	"hvia/layout"
 	"hvia/params"
@@ -37,7 +38,7 @@ func playOnNICs(t *testing.T, faults string, programs ...program) bridge.Digest 
 	wire, err := sim.ParseWireFaults(faults)
 	require.NoError(t, err)
 	var digest bridge.Digest
-	c := driver.RunConfig{
+	c := fabric.RunConfig{
 		Device: driver.DeviceMvia, Costs: nicCosts{},
 		Fabric: sim.Config{Program: simulator, MemoryBytes: 16 << 20, Faults: wire},
 		Finished: func(f *sim.Fabric) (err error) {
@@ -47,11 +48,11 @@ func playOnNICs(t *testing.T, faults string, programs ...program) bridge.Digest 
 	}
 	var stacks [2]*Stack
 	var left [2]int
-	var all []driver.Program
+	var all []fabric.Program
 	for _, p := range programs {
 		left[p.node]++
 		first := left[p.node] == 1
-		all = append(all, driver.Program{Node: p.node, Main: func(th *host.Thread, h *driver.Host) (err error) {
+		all = append(all, fabric.Program{Node: p.node, Main: func(th *host.Thread, h *driver.Host) (err error) {
 			if first {
 				if stacks[p.node], err = Open(th, h, Config{}); err != nil {
 					return err
@@ -69,7 +70,7 @@ func playOnNICs(t *testing.T, faults string, programs ...program) bridge.Digest 
 			return err
 		}})
 	}
-	require.NoError(t, driver.Run(t.Context(), c, all...))
+	require.NoError(t, fabric.Run(t.Context(), c, all...))
 	return digest
 }
 
@@ -86,13 +87,13 @@ func TestOpenOnHosts(t *testing.T) {
 		assert.ErrorIs(t, err, host.ErrInUse)
 		return s.Close(th)
 	}
-	c := driver.RunConfig{Device: driver.DeviceMvia, Fabric: sim.Config{Program: simulator, MemoryBytes: 16 << 20}}
-	require.NoError(t, driver.Run(t.Context(), c, driver.Program{Main: main}))
+	c := fabric.RunConfig{Device: driver.DeviceMvia, Fabric: sim.Config{Program: simulator, MemoryBytes: 16 << 20}}
+	require.NoError(t, fabric.Run(t.Context(), c, fabric.Program{Main: main}))
 
 	f, err := drivertest.New(1, 2)
 	require.NoError(t, err)
 	defer f.Close()
-	assert.ErrorIs(t, driver.RunOn(t.Context(), f, driver.RunConfig{}, driver.Program{Main: main}), driver.ErrUnsupported)
+	assert.ErrorIs(t, fabric.RunOn(t.Context(), f, fabric.RunConfig{}, fabric.Program{Main: main}), driver.ErrUnsupported)
 }
 
 // Everything comes over the simulator's NICs and wire as well, with nothing

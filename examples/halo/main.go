@@ -17,6 +17,7 @@ import (
 
 	"hvia/bench"
 	"hvia/driver"
+	"hvia/fabric"
 	"hvia/host"
 )
 
@@ -38,13 +39,13 @@ type job struct {
 	nodes []*node
 }
 
-func newJob(o options) (*job, []driver.Program) {
+func newJob(o options) (*job, []fabric.Program) {
 	j := &job{options: o}
-	var programs []driver.Program
+	var programs []fabric.Program
 	for rank := range nodes {
 		n := newNode(j, rank)
 		j.nodes = append(j.nodes, n)
-		programs = append(programs, driver.Program{Node: rank, Name: fmt.Sprintf("quarter %d", rank), Main: n.main})
+		programs = append(programs, fabric.Program{Node: rank, Name: fmt.Sprintf("quarter %d", rank), Main: n.main})
 	}
 	return j, programs
 }
@@ -77,7 +78,7 @@ func run(ctx context.Context, out io.Writer, o options) error {
 		return err
 	}
 	j, programs := newJob(o)
-	if err := driver.Run(ctx, driver.RunConfig{Device: o.device, Costs: costs}, programs...); err != nil {
+	if err := fabric.Run(ctx, fabric.RunConfig{Device: o.device, Costs: costs}, programs...); err != nil {
 		return err
 	}
 	if err := j.check(); err != nil {

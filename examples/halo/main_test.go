@@ -16,6 +16,7 @@ import (
 
 	"hvia/driver"
 	"hvia/driver/drivertest"
+	"hvia/fabric"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -50,7 +51,7 @@ func fake(t *testing.T, o options) (*job, error) {
 	require.NoError(t, err)
 	t.Cleanup(f.Close)
 	j, programs := newJob(o)
-	if err := driver.RunOn(context.Background(), f, driver.RunConfig{Device: o.device}, programs...); err != nil {
+	if err := fabric.RunOn(context.Background(), f, fabric.RunConfig{Device: o.device}, programs...); err != nil {
 		return j, err
 	}
 	for i := range nodes {

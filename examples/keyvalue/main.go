@@ -17,6 +17,7 @@ import (
 
 	"hvia/bench"
 	"hvia/driver"
+	"hvia/fabric"
 	"hvia/host"
 )
 
@@ -43,14 +44,14 @@ type store struct {
 	readers []*client
 }
 
-func newStore(o options) (*store, []driver.Program) {
+func newStore(o options) (*store, []fabric.Program) {
 	s := &store{options: o}
 	s.server.store = s
-	programs := []driver.Program{{Node: serverNode, Name: "server", Main: s.server.main}}
+	programs := []fabric.Program{{Node: serverNode, Name: "server", Main: s.server.main}}
 	for i := range o.clients {
 		c := &client{store: s, number: i + 1, newest: map[string]uint64{}}
 		s.readers = append(s.readers, c)
-		programs = append(programs, driver.Program{Node: c.number, Name: fmt.Sprintf("client %d", c.number), Main: c.main})
+		programs = append(programs, fabric.Program{Node: c.number, Name: fmt.Sprintf("client %d", c.number), Main: c.main})
 	}
 	return s, programs
 }
@@ -61,7 +62,7 @@ func run(ctx context.Context, out io.Writer, o options) error {
 		return err
 	}
 	s, programs := newStore(o)
-	if err := driver.Run(ctx, driver.RunConfig{Device: o.device, Costs: costs}, programs...); err != nil {
+	if err := fabric.Run(ctx, fabric.RunConfig{Device: o.device, Costs: costs}, programs...); err != nil {
 		return err
 	}
 	s.report(out)

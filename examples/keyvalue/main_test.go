@@ -17,6 +17,7 @@ import (
 
 	"hvia/driver"
 	"hvia/driver/drivertest"
+	"hvia/fabric"
 	"hvia/host"
 )
 
@@ -56,7 +57,7 @@ func TestNoHalfValue(t *testing.T) {
 		s, programs := newStore(options{
 			device: driver.DeviceHvia, clients: 3, buckets: 16, keys: 1, rounds: 40, pause: 50 * host.Microsecond, trusting: trusting,
 		})
-		require.NoError(t, driver.Run(t.Context(), driver.RunConfig{}, programs...))
+		require.NoError(t, fabric.Run(t.Context(), fabric.RunConfig{}, programs...))
 		for _, c := range s.readers {
 			repeated, halves = repeated+c.repeated, halves+c.halves
 		}
@@ -85,7 +86,7 @@ func fake(t *testing.T, o options) error {
 	require.NoError(t, err)
 	t.Cleanup(f.Close)
 	_, programs := newStore(o)
-	err = driver.RunOn(context.Background(), f, driver.RunConfig{Device: o.device}, programs...)
+	err = fabric.RunOn(context.Background(), f, fabric.RunConfig{Device: o.device}, programs...)
 	if err == nil {
 		for i := range o.clients + 1 {
 			require.Zero(t, f.Node(i).InUse(), "node %d", i)

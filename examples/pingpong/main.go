@@ -21,6 +21,7 @@ import (
 
 	"hvia/bench"
 	"hvia/driver"
+	"hvia/fabric"
 	"hvia/host"
 	"hvia/vipl"
 	"hvia/vipl/endpoint"
@@ -232,7 +233,7 @@ func run(ctx context.Context, out io.Writer, o options) error {
 	fmt.Fprintf(out, "%-9s %7s %11s %9s\n", "operation", "bytes", "latency us", "MB/s")
 	for _, operation := range o.operations {
 		g := game{options: o, operation: operation, out: out}
-		if err := driver.Run(ctx, driver.RunConfig{Device: o.device, Costs: costs}, driver.Program{Node: 0, Name: "ping", Main: g.ping}, driver.Program{Node: 1, Name: "pong", Main: g.pong}); err != nil {
+		if err := fabric.Run(ctx, fabric.RunConfig{Device: o.device, Costs: costs}, fabric.Program{Node: 0, Name: "ping", Main: g.ping}, fabric.Program{Node: 1, Name: "pong", Main: g.pong}); err != nil {
 			return fmt.Errorf("%s: %w", operation, err)
 		}
 	}

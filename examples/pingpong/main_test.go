@@ -16,6 +16,7 @@ import (
 	"hvia/bench"
 	"hvia/driver"
 	"hvia/driver/drivertest"
+	"hvia/fabric"
 	"hvia/host"
 )
 
@@ -83,7 +84,7 @@ func TestOnFakes(t *testing.T) {
 				t.Cleanup(f.Close)
 				var out bytes.Buffer
 				g := game{options: options{device: d, sizes: []int{5000, 1, 300, 2}, count: 300, warmup: 1}, operation: operation, out: &out}
-				require.NoError(t, driver.RunOn(t.Context(), f, driver.RunConfig{Device: d}, driver.Program{Node: 0, Main: g.ping}, driver.Program{Node: 1, Main: g.pong}))
+				require.NoError(t, fabric.RunOn(t.Context(), f, fabric.RunConfig{Device: d}, fabric.Program{Node: 0, Main: g.ping}, fabric.Program{Node: 1, Main: g.pong}))
 				require.Len(t, bytes.Split(bytes.TrimSpace(out.Bytes()), []byte("\n")), 4)
 				require.Zero(t, f.Node(0).InUse()+f.Node(1).InUse())
 			})
@@ -126,7 +127,7 @@ func TestFindsAWrongByte(t *testing.T) {
 			_, err = s.VI.SendWait(t, patience)
 			return err
 		}
-		err = driver.RunOn(t.Context(), f, driver.RunConfig{Device: driver.DeviceHvia}, driver.Program{Node: 0, Main: ours.ping}, driver.Program{Node: 1, Main: forger})
+		err = fabric.RunOn(t.Context(), f, fabric.RunConfig{Device: driver.DeviceHvia}, fabric.Program{Node: 0, Main: ours.ping}, fabric.Program{Node: 1, Main: forger})
 		require.ErrorContains(t, err, "round 0: byte 42 of 100 is 0x", "%s", operation)
 	}
 }

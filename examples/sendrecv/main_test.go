@@ -11,6 +11,7 @@ import (
 
 	"hvia/driver"
 	"hvia/driver/drivertest"
+	"hvia/fabric"
 )
 
 func Example() {
@@ -39,7 +40,7 @@ func TestOnFakes(t *testing.T) {
 			f, err := drivertest.NewOf(d, 2, 4)
 			require.NoError(t, err)
 			t.Cleanup(f.Close)
-			require.NoError(t, driver.RunOn(t.Context(), f, driver.RunConfig{Device: d}, driver.Program{Node: 0, Main: client}, driver.Program{Node: 1, Main: server}))
+			require.NoError(t, fabric.RunOn(t.Context(), f, fabric.RunConfig{Device: d}, fabric.Program{Node: 0, Main: client}, fabric.Program{Node: 1, Main: server}))
 			require.Zero(t, f.Node(0).InUse()+f.Node(1).InUse())
 		})
 	}

@@ -9,6 +9,7 @@ import (
 
 	"hvia/bench"
 	"hvia/driver"
+	"hvia/fabric"
 	"hvia/host"
 	"hvia/sim"
 	"hvia/vipl"
@@ -296,15 +297,15 @@ func run(ctx context.Context, c config) ([]*show, error) {
 	var shows []*show
 	for _, p := range c.protocols {
 		s := &show{config: c, protocol: p, viewers: make([]viewer, c.clients)}
-		programs := []driver.Program{{Node: 0, Name: "server", Main: s.broadcast}}
+		programs := []fabric.Program{{Node: 0, Name: "server", Main: s.broadcast}}
 		for i := range c.clients {
-			programs = append(programs, driver.Program{Node: 1 + i, Name: fmt.Sprintf("client %d", i), Main: func(t *host.Thread, h *driver.Host) error {
+			programs = append(programs, fabric.Program{Node: 1 + i, Name: fmt.Sprintf("client %d", i), Main: func(t *host.Thread, h *driver.Host) error {
 				return s.watch(t, h, &s.viewers[i])
 			}})
 		}
-		r := driver.RunConfig{Device: p.device, Costs: costs, Seed: c.seed}
+		r := fabric.RunConfig{Device: p.device, Costs: costs, Seed: c.seed}
 		r.Fabric.Switch, r.Fabric.Faults = true, c.faults
-		if err := driver.Run(ctx, r, programs...); err != nil {
+		if err := fabric.Run(ctx, r, programs...); err != nil {
 			return shows, fmt.Errorf("%s: %w", p.name, err)
 		}
 		shows = append(shows, s)

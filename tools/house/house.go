@@ -43,11 +43,12 @@ var Rooms = map[string]Room{
 	"att":      {Uses: []string{"layout"}, Library: true},
 	"sim":      {Uses: []string{"layout", "params"}, External: []string{sys}, Library: true},
 	"host":     {Uses: []string{"layout$", "sim/bridge"}, External: []string{sys}, Library: true},
-	"driver":   {Uses: []string{"layout", "params$", "att", "sim$", "sim/bridge", "host"}, External: []string{sys}, Library: true},
+	"driver":   {Uses: []string{"layout", "params$", "att", "sim/bridge", "host"}, External: []string{sys}, Library: true},
+	"fabric":   {Uses: []string{"layout", "sim$", "sim/bridge", "host", "driver$"}, External: []string{sys}, Library: true},
 	"vipl":     {Uses: []string{"layout", "host", "driver"}, External: []string{sys}, Library: true},
-	"bench":    {Uses: []string{"layout", "params", "sim", "att", "host", "driver", "vipl"}, External: []string{sys, "github.com/google/gopacket"}, Library: true},
-	"tools":    {Uses: []string{"layout", "params", "sim", "att", "host", "driver", "vipl", "conformance", "bench"}, External: []string{sys, "golang.org/x/term", "github.com/spf13/cobra", "github.com/spf13/pflag"}},
-	"examples": {Uses: []string{".$", "sim$", "host", "driver", "vipl", "bench$"}},
+	"bench":    {Uses: []string{"layout", "params", "sim", "att", "host", "driver", "fabric", "vipl"}, External: []string{sys, "github.com/google/gopacket"}, Library: true},
+	"tools":    {Uses: []string{"layout", "params", "sim", "att", "host", "driver", "fabric", "vipl", "conformance", "bench"}, External: []string{sys, "golang.org/x/term", "github.com/spf13/cobra", "github.com/spf13/pflag"}},
+	"examples": {Uses: []string{".$", "sim$", "host", "driver", "fabric", "vipl", "bench$"}},
 
 	// The suite, what runs programs in tests, and the reference model.
 	"conformance":             {Uses: []string{"layout", "host", "fabric", "driver", "vipl", "sim$", "sim/bridge"}, Library: true},

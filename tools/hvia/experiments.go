@@ -6,7 +6,7 @@ import (
 	"context"
 
 	"hvia/bench"
-	"hvia/driver/service"
+	"hvia/fabric/service"
 	"hvia/sim"
 	"hvia/tools/hvia/internal/cli"
 )

@@ -19,7 +19,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"hvia/driver"
-	"hvia/driver/service"
+	"hvia/fabric"
+	"hvia/fabric/service"
 	"hvia/host/mem"
 	"hvia/tools/hvia/internal/cli"
 	"hvia/vipl"
@@ -96,7 +97,7 @@ func TestFabricInTheBackground(t *testing.T) {
 	require.Contains(t, errs, "a fabric of that name runs already")
 
 	ctx := t.Context()
-	p, err := driver.Join(ctx, driver.JoinConfig{Fabric: "lab", Node: 1, Name: "visitor"})
+	p, err := fabric.Join(ctx, fabric.JoinConfig{Fabric: "lab", Node: 1, Name: "visitor"})
 	require.NoError(t, err)
 	th, err := p.Thread(ctx, "main")
 	require.NoError(t, err)
@@ -113,7 +114,7 @@ func TestFabricInTheBackground(t *testing.T) {
 	require.Len(t, st.Nodes[1].Processes, 1)
 	visitor := st.Nodes[1].Processes[0]
 	require.Equal(t, os.Getpid(), visitor.Pid)
-	require.Equal(t, int64(driver.DefaultBankBytes), visitor.MemoryBytes)
+	require.Equal(t, int64(fabric.DefaultBankBytes), visitor.MemoryBytes)
 	require.Equal(t, 1, visitor.NICs)
 	require.Equal(t, 2, visitor.Regions)
 	require.Equal(t, uint64(6*mem.PageBytes), visitor.RegionBytes)

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"hvia/driver"
+	"hvia/fabric"
 	"hvia/host"
 	"hvia/layout"
 	"hvia/params"
@@ -45,7 +46,7 @@ func TestHeldWireBetweenCards(t *testing.T) {
 	}
 	var releases []host.Time
 	var data host.Time // payload frames begin here
-	programs := []driver.Program{
+	programs := []fabric.Program{
 		{Node: 0, Name: "sender", Main: func(t *host.Thread, h *driver.Host) error {
 			e, err := endpoint.Open(t, h, endpoint.Config{Bytes: messages * size})
 			if err != nil {
@@ -96,7 +97,7 @@ func TestHeldWireBetweenCards(t *testing.T) {
 			return errors.Join(t.Barrier(2, 2), e.Close(t))
 		}},
 	}
-	err := driver.Run(ctx, driver.RunConfig{Fabric: sim.Config{Params: map[string]int64{"MacTransmitDelay": int64(transmitDelay)}, Arguments: []string{"--trace", trace, "--frames", capture}}}, programs...)
+	err := fabric.Run(ctx, fabric.RunConfig{Fabric: sim.Config{Params: map[string]int64{"MacTransmitDelay": int64(transmitDelay)}, Arguments: []string{"--trace", trace, "--frames", capture}}}, programs...)
 	require.NoError(t, err)
 
 	type frame struct {

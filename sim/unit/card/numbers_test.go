@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"hvia/driver"
+	"hvia/fabric"
 	"hvia/host"
 	"hvia/layout"
 	"hvia/params"
@@ -245,8 +246,8 @@ func TestNeverTwice(t *testing.T) {
 			defer cancel()
 			const limit, burst, held = host.Second, 150, host.Millisecond
 			times, behind, last := make([]int, count), 0, -1
-			err = driver.Run(ctx, driver.RunConfig{Fabric: sim.Config{Faults: f}},
-				driver.Program{Node: 0, Name: "sender", Main: func(t *host.Thread, h *driver.Host) error {
+			err = fabric.Run(ctx, fabric.RunConfig{Fabric: sim.Config{Faults: f}},
+				fabric.Program{Node: 0, Name: "sender", Main: func(t *host.Thread, h *driver.Host) error {
 					e, d, err := endpointWith(t, h, 1)
 					if err != nil {
 						return err
@@ -273,7 +274,7 @@ func TestNeverTwice(t *testing.T) {
 					}
 					return errors.Join(t.Barrier(2, 2), e.Close(t))
 				}},
-				driver.Program{Node: 1, Name: "receiver", Main: func(t *host.Thread, h *driver.Host) error {
+				fabric.Program{Node: 1, Name: "receiver", Main: func(t *host.Thread, h *driver.Host) error {
 					e, ds, err := endpointWith(t, h, 64)
 					if err != nil {
 						return err

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"hvia/driver"
+	"hvia/fabric"
 	"hvia/host"
 	"hvia/sim"
 	"hvia/sim/bridge"
@@ -29,15 +30,15 @@ const (
 	echoGuard = 0x5a
 )
 
-func echoPrograms(seed uint64, rounds int, think host.Time) []driver.Program {
-	var programs []driver.Program
+func echoPrograms(seed uint64, rounds int, think host.Time) []fabric.Program {
+	var programs []fabric.Program
 	for pair := range uint64(2) {
 		name := fmt.Sprintf("pair %d", pair)
 		programs = append(programs,
-			driver.Program{Node: 0, Name: name + " caller", Main: func(t *host.Thread, h *driver.Host) error {
+			fabric.Program{Node: 0, Name: name + " caller", Main: func(t *host.Thread, h *driver.Host) error {
 				return echo(t, h, name, rand.New(rand.NewPCG(seed, pair)), true, rounds, think)
 			}},
-			driver.Program{Node: 1, Name: name + " answerer", Main: func(t *host.Thread, h *driver.Host) error {
+			fabric.Program{Node: 1, Name: name + " answerer", Main: func(t *host.Thread, h *driver.Host) error {
 				return echo(t, h, name, rand.New(rand.NewPCG(seed, pair)), false, rounds, think)
 			}})
 	}
@@ -114,7 +115,7 @@ func runEcho(t *testing.T, seed uint64, rounds int, think host.Time, c sim.Confi
 	defer cancel()
 	start := time.Now()
 	var digest bridge.Digest
-	err := driver.Run(ctx, driver.RunConfig{Seed: seed, Fabric: c, Finished: func(f *sim.Fabric) (err error) {
+	err := fabric.Run(ctx, fabric.RunConfig{Seed: seed, Fabric: c, Finished: func(f *sim.Fabric) (err error) {
 		if c.Mode != sim.Free {
 			digest, err = f.Digest(ctx)
 		}

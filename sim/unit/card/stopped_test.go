@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"hvia/driver"
+	"hvia/fabric"
 	"hvia/host"
 	"hvia/host/mem"
 	"hvia/sim"
@@ -155,8 +156,8 @@ func TestStoppedSimulator(t *testing.T) {
 				return err
 			}
 			var took time.Duration
-			err = driver.RunOn(ctx, driver.Machines(f.Conn()), driver.RunConfig{},
-				driver.Program{Node: 0, Main: func(t *host.Thread, h *driver.Host) error {
+			err = fabric.RunOn(ctx, fabric.Machines(f.Conn()), fabric.RunConfig{},
+				fabric.Program{Node: 0, Main: func(t *host.Thread, h *driver.Host) error {
 					c := &client{t: t, h: h}
 					other := host.ThreadID{Node: 1, Rank: 1}
 					if err := errors.Join(c.open(), t.Send(other, nil)); err != nil {
@@ -183,7 +184,7 @@ func TestStoppedSimulator(t *testing.T) {
 					}
 					return t.Send(other, nil)
 				}},
-				driver.Program{Node: 1, Main: peer})
+				fabric.Program{Node: 1, Main: peer})
 			if err == nil && took < stopped {
 				err = fmt.Errorf("it took %v, so it was not in flight", took)
 			}
@@ -222,8 +223,8 @@ func TestLoadedMachine(t *testing.T) {
 	}
 	until := time.Now().Add(30 * time.Second)
 	rounds := 0
-	require.NoError(t, driver.Run(ctx, driver.RunConfig{Fabric: sim.Config{Mode: sim.Free}},
-		driver.Program{Node: 0, Main: func(t *host.Thread, h *driver.Host) error {
+	require.NoError(t, fabric.Run(ctx, fabric.RunConfig{Fabric: sim.Config{Mode: sim.Free}},
+		fabric.Program{Node: 0, Main: func(t *host.Thread, h *driver.Host) error {
 			other := host.ThreadID{Node: 1, Rank: 1}
 			for ; time.Now().Before(until); rounds++ {
 				if err := t.Send(other, []byte("one more")); err != nil {
@@ -242,7 +243,7 @@ func TestLoadedMachine(t *testing.T) {
 			}
 			return t.Send(other, nil)
 		}},
-		driver.Program{Node: 1, Main: func(t *host.Thread, h *driver.Host) error {
+		fabric.Program{Node: 1, Main: func(t *host.Thread, h *driver.Host) error {
 			for {
 				m, _, err := t.Receive(host.Never)
 				if err != nil || len(m.Data) == 0 {

@@ -18,6 +18,7 @@ import (
 
 	"hvia/att"
 	"hvia/driver"
+	"hvia/fabric"
 	"hvia/host"
 	"hvia/host/mem"
 	"hvia/layout"
@@ -372,7 +373,7 @@ func play(t *testing.T, c config, seed uint64, script func(n *node)) error {
 	}
 	f, err := sim.Start(ctx, cfg)
 	require.NoError(t, err)
-	machines := driver.Machines(f.Conn())
+	machines := fabric.Machines(f.Conn())
 	var nodes [2]*node
 	told := &shared{}
 	for i, thread := range cfg.Threads {

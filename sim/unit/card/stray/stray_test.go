@@ -15,6 +15,7 @@ import (
 	"go.uber.org/goleak"
 
 	"hvia/driver"
+	"hvia/fabric"
 	"hvia/host"
 	"hvia/sim"
 	"hvia/sim/bridge"
@@ -32,12 +33,12 @@ const (
 
 // write makes one RDMA write from node 0 to node 1, on cards with these straps.
 func write(ctx context.Context, program string, straps uint32) error {
-	c := driver.RunConfig{Fabric: sim.Config{Program: program}}
+	c := fabric.RunConfig{Fabric: sim.Config{Program: program}}
 	if straps != 0 {
 		c.Fabric.Arguments = []string{"--strap", fmt.Sprint(straps)}
 	}
-	return driver.Run(ctx, c,
-		driver.Program{Node: 0, Name: "writer", Main: func(t *host.Thread, h *driver.Host) error {
+	return fabric.Run(ctx, c,
+		fabric.Program{Node: 0, Name: "writer", Main: func(t *host.Thread, h *driver.Host) error {
 			e, err := endpoint.Open(t, h, endpoint.Config{Bytes: bytes})
 			if err != nil {
 				return err
@@ -48,7 +49,7 @@ func write(ctx context.Context, program string, straps uint32) error {
 			e.Bytes()[9] = 1
 			return e.Write(t, 0, 10, 0, limit)
 		}},
-		driver.Program{Node: 1, Name: "reader", Main: func(t *host.Thread, h *driver.Host) error {
+		fabric.Program{Node: 1, Name: "reader", Main: func(t *host.Thread, h *driver.Host) error {
 			e, err := endpoint.Open(t, h, endpoint.Config{Bytes: bytes})
 			if err != nil {
 				return err

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"hvia/driver"
+	"hvia/fabric"
 	"hvia/host"
 	"hvia/layout"
 	"hvia/params"
@@ -144,7 +145,7 @@ func listener(before int) func(t *host.Thread, h *driver.Host) error {
 }
 
 // ring has each node send to the next one and hear from the one before.
-func ring(t *testing.T, nodes int, c driver.RunConfig) bridge.Digest {
+func ring(t *testing.T, nodes int, c fabric.RunConfig) bridge.Digest {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Minute)
 	defer cancel()
@@ -154,13 +155,13 @@ func ring(t *testing.T, nodes int, c driver.RunConfig) bridge.Digest {
 		digest, err = f.Digest(ctx)
 		return err
 	}
-	var programs []driver.Program
+	var programs []fabric.Program
 	for n := range nodes {
 		programs = append(programs,
-			driver.Program{Node: n, Name: fmt.Sprint("speaker ", n), Main: speaker((n + 1) % nodes)},
-			driver.Program{Node: n, Name: fmt.Sprint("listener ", n), Main: listener((n + nodes - 1) % nodes)})
+			fabric.Program{Node: n, Name: fmt.Sprint("speaker ", n), Main: speaker((n + 1) % nodes)},
+			fabric.Program{Node: n, Name: fmt.Sprint("listener ", n), Main: listener((n + nodes - 1) % nodes)})
 	}
-	require.NoError(t, driver.Run(ctx, c, programs...))
+	require.NoError(t, fabric.Run(ctx, c, programs...))
 	require.True(t, digest.Reproducible)
 	for n := range nodes {
 		// Three texts of four frames, a connection, and nothing that was lost.
@@ -178,14 +179,14 @@ func TestEightCards(t *testing.T) {
 		t.Skip("needs the simulator with the card, whose build takes minutes")
 	}
 	start := time.Now()
-	d := ring(t, 8, driver.RunConfig{Fabric: sim.Config{MemoryBytes: 64 << 20}})
+	d := ring(t, 8, fabric.RunConfig{Fabric: sim.Config{MemoryBytes: 64 << 20}})
 	t.Logf("simulated %v, wall %v", d.Time, time.Since(start).Round(time.Millisecond))
 }
 
 // The same over plain NICs, with as many as there can be, twice.
 func TestRingOfPlainNICs(t *testing.T) {
 	for _, nodes := range []int{3, 16} {
-		c := driver.RunConfig{Device: driver.DeviceMvia, Fabric: sim.Config{Program: simulator(t), MemoryBytes: 16 << 20}}
+		c := fabric.RunConfig{Device: driver.DeviceMvia, Fabric: sim.Config{Program: simulator(t), MemoryBytes: 16 << 20}}
 		require.Equal(t, ring(t, nodes, c), ring(t, nodes, c), "%d nodes", nodes)
 	}
 }
@@ -205,15 +206,15 @@ func TestConnectionBehindAForgedAddress(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	var digest bridge.Digest
-	c := driver.RunConfig{Device: driver.DeviceMvia, Fabric: sim.Config{Program: simulator(t), MemoryBytes: 16 << 20}}
+	c := fabric.RunConfig{Device: driver.DeviceMvia, Fabric: sim.Config{Program: simulator(t), MemoryBytes: 16 << 20}}
 	c.Finished = func(f *sim.Fabric) (err error) {
 		digest, err = f.Digest(ctx)
 		return err
 	}
 	here := vipl.NetAddress{Discriminator: "silent"}
 	var connected host.Time
-	require.NoError(t, driver.Run(ctx, c,
-		driver.Program{Node: 0, Main: func(t *host.Thread, h *driver.Host) error {
+	require.NoError(t, fabric.Run(ctx, c,
+		fabric.Program{Node: 0, Main: func(t *host.Thread, h *driver.Host) error {
 			e, err := open(t, h)
 			if err != nil {
 				return err
@@ -225,7 +226,7 @@ func TestConnectionBehindAForgedAddress(t *testing.T) {
 			connected = t.Now()
 			return err
 		}},
-		driver.Program{Node: 1, Main: func(t *host.Thread, h *driver.Host) error {
+		fabric.Program{Node: 1, Main: func(t *host.Thread, h *driver.Host) error {
 			e, err := open(t, h)
 			if err != nil {
 				return err
@@ -236,7 +237,7 @@ func TestConnectionBehindAForgedAddress(t *testing.T) {
 			}
 			return errors.Join(r.Accept(t, e.vi), t.Sleep(100*host.Millisecond))
 		}},
-		driver.Program{Node: 2, Main: func(t *host.Thread, h *driver.Host) error {
+		fabric.Program{Node: 2, Main: func(t *host.Thread, h *driver.Host) error {
 			link, err := h.AttachProtocol(t, stationKind{})
 			if err != nil {
 				return err

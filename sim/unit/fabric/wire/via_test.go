@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"hvia/driver"
+	"hvia/fabric"
 	"hvia/host"
 	"hvia/layout"
 	"hvia/sim"
@@ -141,10 +142,10 @@ func speak(t *testing.T, device driver.Device, faults string, arguments ...strin
 		}
 		return t.Barrier(3, 2)
 	}
-	err = driver.Run(ctx, driver.RunConfig{Seed: unit.Seed(t), Device: device, Fabric: sim.Config{Faults: f, Arguments: arguments}, Finished: func(f *sim.Fabric) (err error) {
+	err = fabric.Run(ctx, fabric.RunConfig{Seed: unit.Seed(t), Device: device, Fabric: sim.Config{Faults: f, Arguments: arguments}, Finished: func(f *sim.Fabric) (err error) {
 		o.digest, err = f.Digest(ctx)
 		return err
-	}}, driver.Program{Node: 0, Name: "client", Main: client}, driver.Program{Node: 1, Name: "server", Main: server})
+	}}, fabric.Program{Node: 0, Name: "client", Main: client}, fabric.Program{Node: 1, Name: "server", Main: server})
 	require.NoError(t, err, "%v with %q", device, faults)
 	return o
 }

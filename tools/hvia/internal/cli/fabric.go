@@ -23,7 +23,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"hvia/driver/service"
+	"hvia/fabric/service"
 	"hvia/params"
 	"hvia/sim"
 )
@@ -62,7 +62,7 @@ func (a *app) up() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "up [flags]",
 		Short: "Start a fabric that programs of many processes join.",
-		Long: `Programs join it with driver.Join. It goes on in the background until "hvia down",
+		Long: `Programs join it with fabric.Join. It goes on in the background until "hvia down",
 or with --foreground until Ctrl-C. With --timed it keeps virtual time, which begins
 when every declared participant is there; without it runs as fast as it can.`,
 		Example: `  hvia up                        two nodes, in the background
@@ -242,7 +242,7 @@ func ofName(st service.Status) string {
 }
 
 func (a *app) printUp(st service.Status) error {
-	_, err := fmt.Fprintf(a.Stdout, "fabric   %s: %d nodes, %s mode, process %d, simulator %d\njoin     driver.Join(ctx, driver.JoinConfig{Fabric: %q, Node: 0})\nlook     hvia ps%s\nend      hvia down%s\n",
+	_, err := fmt.Fprintf(a.Stdout, "fabric   %s: %d nodes, %s mode, process %d, simulator %d\njoin     fabric.Join(ctx, fabric.JoinConfig{Fabric: %q, Node: 0})\nlook     hvia ps%s\nend      hvia down%s\n",
 		st.Fabric, len(st.Nodes), st.Mode, st.Pid, st.SimulatorPid, st.Fabric, ofName(st), ofName(st))
 	return err
 }

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"hvia/driver"
-	"hvia/driver/internal/hub"
+	"hvia/fabric/internal/hub"
 	"hvia/host"
 	"hvia/layout"
 )
@@ -170,7 +170,7 @@ func ask(ctx context.Context, fabric, op string, take func(hub.Reply) (done bool
 }
 
 // StatusOf asks the service of a fabric for its status; "" is the default fabric.
-// driver.ErrNoFabric if there is none.
+// fabric.ErrNoFabric if there is none.
 func StatusOf(ctx context.Context, fabric string) (Status, error) {
 	var text strings.Builder
 	var st Status
@@ -188,7 +188,7 @@ func StatusOf(ctx context.Context, fabric string) (Status, error) {
 }
 
 // Down asks the service of a fabric to end, and returns when its name is free.
-// driver.ErrNoFabric if there is none.
+// fabric.ErrNoFabric if there is none.
 func Down(ctx context.Context, fabric string) error {
 	err := ask(ctx, fabric, hub.OpDown, func(hub.Reply) bool { return true })
 	if err == nil {

@@ -17,7 +17,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"hvia/driver/internal/hub"
+	"hvia/fabric/internal/hub"
 )
 
 // place is a fabric's directory: its lock, which one service holds, and its socket.

@@ -17,7 +17,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"hvia/driver"
-	"hvia/driver/internal/hub"
+	"hvia/fabric"
+	"hvia/fabric/internal/hub"
 	"hvia/host"
 	"hvia/host/mem"
 	"hvia/layout"
@@ -122,7 +123,7 @@ func (s *Service) admit(c *net.UnixConn) {
 	}()
 }
 
-func refusal(err error) hub.Reply { return hub.Reply{Error: err.Error(), Refusal: driver.Refusal(err)} }
+func refusal(err error) hub.Reply { return hub.Reply{Error: err.Error(), Refusal: fabric.Refusal(err)} }
 
 // serve serves one connection, from its request to its end, and calls joined when
 // its process is one of the fabric.

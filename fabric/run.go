@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package driver
+package fabric
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"sync"
 
+	"hvia/driver"
 	"hvia/host"
 	"hvia/host/mem"
 	"hvia/sim"
@@ -19,7 +20,7 @@ import (
 type Program struct {
 	Node int
 	Name string // of the thread; "program <n>" if empty
-	Main func(t *host.Thread, h *Host) error
+	Main func(t *host.Thread, h *driver.Host) error
 }
 
 // RunConfig says on what Run runs. The zero value of a field takes the default.
@@ -29,13 +30,13 @@ type RunConfig struct {
 	// For RunOn it describes the fabric that is there: Profile and Params must be those
 	// that its simulator has.
 	Fabric    sim.Config
-	Device    Device         // what the nodes' VIs are on: DeviceHvia
-	CardKind  string         // the simulator's kind of node that Device runs on
-	Costs     host.CostModel // NoCosts
-	Logger    *slog.Logger   // nil = silent
-	Seed      uint64         // of scatter order, sequence numbers and, unless Fabric says otherwise, of the models: 1
-	Transport Transport      // of the reliable levels
-	Regions   int            // largest number of registered regions of a node: 1,024
+	Device    driver.Device    // what the nodes' VIs are on: DeviceHvia
+	CardKind  string           // the simulator's kind of node that Device runs on
+	Costs     host.CostModel   // NoCosts
+	Logger    *slog.Logger     // nil = silent
+	Seed      uint64           // of scatter order, sequence numbers and, unless Fabric says otherwise, of the models: 1
+	Transport driver.Transport // of the reliable levels
+	Regions   int              // largest number of registered regions of a node: 1,024
 
 	// Spending, when set, is told each entry of the accounts of all threads of this
 	// process, the agents' included, on the thread that spends: several call it at
@@ -55,13 +56,13 @@ func Run(ctx context.Context, c RunConfig, programs ...Program) (err error) {
 		c.Seed = 1
 	}
 	if c.Device == "" {
-		c.Device = DeviceHvia
+		c.Device = driver.DeviceHvia
 	}
-	if err := c.Device.check(); err != nil {
+	if err := c.Device.Check(); err != nil {
 		return err
 	}
 	if c.CardKind == "" {
-		c.CardKind = c.Device.kind()
+		c.CardKind = nodeKind(c.Device)
 	}
 	programs = named(programs)
 	if c.Fabric.Nodes == nil {
@@ -91,6 +92,14 @@ func Run(ctx context.Context, c RunConfig, programs ...Program) (err error) {
 	return nil
 }
 
+// nodeKind is the simulator's kind of node that a device runs on.
+func nodeKind(d driver.Device) string {
+	if d == driver.DeviceMvia {
+		return "nic"
+	}
+	return "card"
+}
+
 func named(programs []Program) []Program {
 	out := append([]Program(nil), programs...)
 	for i := range out {
@@ -109,7 +118,7 @@ func Participants(programs []Program) []sim.Thread {
 	ranks := map[int]int{}
 	for _, p := range named(programs) {
 		if ranks[p.Node] == 0 {
-			threads = append(threads, sim.Thread{Node: p.Node, Rank: AgentRank, Name: AgentName(p.Node)})
+			threads = append(threads, sim.Thread{Node: p.Node, Rank: driver.AgentRank, Name: AgentName(p.Node)})
 		}
 		ranks[p.Node]++
 		threads = append(threads, sim.Thread{Node: p.Node, Rank: ranks[p.Node], Name: p.Name})
@@ -161,14 +170,14 @@ func RunOn(ctx context.Context, f Fabric, c RunConfig, programs ...Program) erro
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 
-	hosts := map[int]*Host{}
+	hosts := map[int]*driver.Host{}
 	ranks := map[int]int{}
-	var agents []*Host
+	var agents []*driver.Host
 	var failed []error
 	type job struct {
 		program Program
 		thread  *host.Thread
-		host    *Host
+		host    *driver.Host
 	}
 	var jobs []job
 	start := func() error {
@@ -201,7 +210,7 @@ func RunOn(ctx context.Context, f Fabric, c RunConfig, programs ...Program) erro
 		}
 		for _, h := range agents {
 			_ = h.Wait()
-			h.memory.Close()
+			h.Memory().Close()
 		}
 		return err
 	}
@@ -237,18 +246,18 @@ func RunOn(ctx context.Context, f Fabric, c RunConfig, programs ...Program) erro
 		if err := h.Wait(); err != nil && len(failed) == 0 {
 			failed = append(failed, err)
 		}
-		h.memory.Close()
+		h.Memory().Close()
 	}
 	return errors.Join(failed...)
 }
 
-func startNode(ctx context.Context, f Fabric, c RunConfig, node, programs int) (*Host, error) {
+func startNode(ctx context.Context, f Fabric, c RunConfig, node, programs int) (*driver.Host, error) {
 	seed := host.SplitMix(c.Seed + uint64(node))
 	m, err := f.Memory(node, seed.Next())
 	if err != nil {
 		return nil, err
 	}
-	t, err := f.Attach(ctx, host.ThreadID{Node: node, Rank: AgentRank}, AgentName(node))
+	t, err := f.Attach(ctx, host.ThreadID{Node: node, Rank: driver.AgentRank}, AgentName(node))
 	if err != nil {
 		m.Close()
 		return nil, err
@@ -258,7 +267,7 @@ func startNode(ctx context.Context, f Fabric, c RunConfig, node, programs int) (
 	for _, n := range c.Fabric.Nodes {
 		names = append(names, n.Name)
 	}
-	h, err := StartHost(t, HostConfig{
+	h, err := driver.StartHost(t, driver.HostConfig{
 		Names: names, Switch: c.Fabric.Switch, Profile: c.Fabric.Profile, Params: c.Fabric.Params, Memory: m, Device: c.Device, Costs: c.Costs, Logger: c.Logger, Seed: seed.Next(), Transport: c.Transport, Regions: c.Regions, Programs: programs,
 	})
 	if err != nil {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package driver
+package fabric
 
 import (
 	"context"
@@ -13,7 +13,8 @@ import (
 	"sync"
 	"time"
 
-	"hvia/driver/internal/hub"
+	"hvia/driver"
+	"hvia/fabric/internal/hub"
 	"hvia/host"
 	"hvia/host/mem"
 	"hvia/layout"
@@ -51,7 +52,7 @@ type JoinConfig struct {
 // Process is this process's part of a fabric that a service runs.
 type Process struct {
 	fabric string
-	host   *Host
+	host   *driver.Host
 	conn   *bridge.Conn
 	sock   *net.UnixConn
 	name   string
@@ -66,7 +67,7 @@ type Process struct {
 
 // refusals are the errors of a service, by their names in its replies.
 var refusals = map[string]error{
-	"resource": host.ErrResource, "parameter": host.ErrInvalidParameter, "in-use": host.ErrInUse, "identity": ErrIdentity, "unsupported": ErrUnsupported, "closed": host.ErrClosed,
+	"resource": host.ErrResource, "parameter": host.ErrInvalidParameter, "in-use": host.ErrInUse, "identity": driver.ErrIdentity, "unsupported": driver.ErrUnsupported, "closed": host.ErrClosed,
 }
 
 // Refusal names an error for a service's reply, "" if it has no name.
@@ -95,7 +96,7 @@ func Join(ctx context.Context, c JoinConfig) (*Process, error) {
 	}
 	p, err := join(ctx, c)
 	if err != nil {
-		return nil, fmt.Errorf("driver: join node %d of fabric '%s' as '%s': %w", c.Node, c.Fabric, c.Name, err)
+		return nil, fmt.Errorf("fabric: join node %d of fabric '%s' as '%s': %w", c.Node, c.Fabric, c.Name, err)
 	}
 	return p, nil
 }
@@ -133,7 +134,7 @@ func join(ctx context.Context, c JoinConfig) (_ *Process, err error) {
 		if kind == nil {
 			return nil, errors.New(r.Error)
 		}
-		return nil, &callError{text: r.Error, kind: kind}
+		return nil, &driver.RemoteError{Text: r.Error, Kind: kind}
 	}
 	if len(files) != 1 {
 		return nil, fmt.Errorf("%d descriptors came with the answer, want 1 (too many open files?): %w", len(files), hub.ErrPacket)
@@ -156,10 +157,10 @@ func join(ctx context.Context, c JoinConfig) (_ *Process, err error) {
 	if err != nil {
 		return nil, err
 	}
-	h, err := NewGuest(GuestConfig{
-		Node: me.Node, Device: Device(r.Device), FirstRank: me.FirstRank, Ranks: me.Ranks, Costs: c.Costs, Logger: c.Logger,
+	h, err := driver.NewGuest(driver.GuestConfig{
+		Node: me.Node, Device: driver.Device(r.Device), FirstRank: me.FirstRank, Ranks: me.Ranks, Costs: c.Costs, Logger: c.Logger,
 		Memory: mem.Config{Fd: memory.FD, First: memory.First, Frames: memory.Frames},
-		Entry:  Entry{Replies: r.Replies, Statuses: r.Statuses},
+		Entry:  driver.Entry{Replies: r.Replies, Statuses: r.Statuses},
 	})
 	if err != nil {
 		return nil, err
@@ -185,11 +186,11 @@ func (p *Process) watch() {
 	if r.Error != "" {
 		err = errors.New(r.Error)
 	}
-	p.host.EndGuest(fmt.Errorf("driver: process '%s' in fabric '%s': %w: %w", p.name, p.fabric, ErrServiceGone, err))
+	p.host.EndGuest(fmt.Errorf("fabric: process '%s' in fabric '%s': %w: %w", p.name, p.fabric, ErrServiceGone, err))
 }
 
 // Host is the process's host: its memory, and the way to its agent.
-func (p *Process) Host() *Host { return p.host }
+func (p *Process) Host() *driver.Host { return p.host }
 
 // Conn is the process's connection to the simulator.
 func (p *Process) Conn() *bridge.Conn { return p.conn }
@@ -199,12 +200,12 @@ func (p *Process) Conn() *bridge.Conn { return p.conn }
 // Detach ends one.
 func (p *Process) Thread(ctx context.Context, name string) (*host.Thread, error) {
 	if err := p.conn.Err(); errors.Is(err, bridge.ErrForked) {
-		return nil, fmt.Errorf("driver: make thread '%s' in fabric '%s': %w", name, p.fabric, err)
+		return nil, fmt.Errorf("fabric: make thread '%s' in fabric '%s': %w", name, p.fabric, err)
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {
-		return nil, fmt.Errorf("driver: make thread '%s': the process has left fabric '%s': %w", name, p.fabric, host.ErrClosed)
+		return nil, fmt.Errorf("fabric: make thread '%s': the process has left fabric '%s': %w", name, p.fabric, host.ErrClosed)
 	}
 	for i, t := range p.threads {
 		if t != nil && !t.Detached() {
@@ -213,7 +214,7 @@ func (p *Process) Thread(ctx context.Context, name string) (*host.Thread, error)
 		if p.only != "" {
 			name = p.only
 		}
-		t, err := host.Attach(ctx, p.conn, host.ThreadID{Node: p.host.node, Rank: p.host.first + i}, name)
+		t, err := host.Attach(ctx, p.conn, host.ThreadID{Node: p.host.Node(), Rank: p.host.FirstRank() + i}, name)
 		if err != nil {
 			return nil, err
 		}
@@ -221,7 +222,7 @@ func (p *Process) Thread(ctx context.Context, name string) (*host.Thread, error)
 		p.threads[i] = t
 		return t, nil
 	}
-	return nil, fmt.Errorf("driver: make thread '%s' in fabric '%s': all %d threads of the process are there: %w", name, p.fabric, len(p.threads), host.ErrResource)
+	return nil, fmt.Errorf("fabric: make thread '%s' in fabric '%s': all %d threads of the process are there: %w", name, p.fabric, len(p.threads), host.ErrResource)
 }
 
 // Close leaves the fabric: what the process has on the card is given back, and its
@@ -230,7 +231,7 @@ func (p *Process) Thread(ctx context.Context, name string) (*host.Thread, error)
 // afterwards. A second call does nothing.
 func (p *Process) Close() error {
 	if err := p.conn.Err(); errors.Is(err, bridge.ErrForked) {
-		return fmt.Errorf("driver: leave fabric '%s': %w", p.fabric, err)
+		return fmt.Errorf("fabric: leave fabric '%s': %w", p.fabric, err)
 	}
 	p.mu.Lock()
 	if p.closed {
@@ -243,7 +244,7 @@ func (p *Process) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), closeLimit)
 	defer cancel()
 	if len(threads) == 0 && !p.conn.Timed() && p.conn.Err() == nil {
-		if t, err := host.Attach(ctx, p.conn, host.ThreadID{Node: p.host.node, Rank: p.host.first}, "leave"); err == nil {
+		if t, err := host.Attach(ctx, p.conn, host.ThreadID{Node: p.host.Node(), Rank: p.host.FirstRank()}, "leave"); err == nil {
 			threads = append(threads, t)
 		}
 	}
@@ -262,9 +263,9 @@ func (p *Process) Close() error {
 	err := p.conn.Close()
 	_ = p.sock.Close()
 	<-p.done
-	p.host.memory.Close()
+	p.host.Memory().Close()
 	if err != nil {
-		return fmt.Errorf("driver: leave fabric '%s': %w", p.fabric, err)
+		return fmt.Errorf("fabric: leave fabric '%s': %w", p.fabric, err)
 	}
 	return nil
 }

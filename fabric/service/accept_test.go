@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
-	"hvia/driver/internal/hub"
+	"hvia/fabric/internal/hub"
 	"hvia/sim/bridge"
 )
 

@@ -2,7 +2,7 @@
 
 // Package service runs a fabric for programs of many processes: it owns the
 // simulator and the kernel agent of every node, lets processes in by a socket
-// (driver.Join), and takes back what they leave behind. The command hvia up is one.
+// (fabric.Join), and takes back what they leave behind. The command hvia up is one.
 package service
 
 import (
@@ -17,7 +17,8 @@ import (
 	"time"
 
 	"hvia/driver"
-	"hvia/driver/internal/hub"
+	"hvia/fabric"
+	"hvia/fabric/internal/hub"
 	"hvia/host"
 	"hvia/host/mem"
 	"hvia/layout"
@@ -63,7 +64,7 @@ type Config struct {
 	Transport driver.Transport // of the reliable levels
 	Regions   int              // largest number of registered regions of a node: 1,024
 	Quota     driver.Quota     // of each process: DefaultQuota
-	Seed      uint64           // as in driver.RunConfig: 1
+	Seed      uint64           // as in fabric.RunConfig: 1
 	Logger    *slog.Logger     // nil = silent
 }
 
@@ -207,14 +208,14 @@ func (c *Config) settle() error {
 			return fmt.Errorf("participant '%s' of node %d: want a name that no other of its node has, and a node from 0 to %d: %w", p.Name, p.Node, c.Nodes-1, host.ErrInvalidParameter)
 		}
 	}
-	var programs []driver.Program
+	var programs []fabric.Program
 	for _, p := range c.Participants {
-		programs = append(programs, driver.Program{Node: p.Node, Name: p.Name})
+		programs = append(programs, fabric.Program{Node: p.Node, Name: p.Name})
 	}
-	f.Threads = driver.Participants(programs)
+	f.Threads = fabric.Participants(programs)
 	for i := range c.Nodes {
 		f.Nodes = append(f.Nodes, sim.Node{Kind: "card", Name: fmt.Sprintf("node%d", i)})
-		agent := sim.Thread{Node: i, Rank: driver.AgentRank, Name: driver.AgentName(i)}
+		agent := sim.Thread{Node: i, Rank: driver.AgentRank, Name: fabric.AgentName(i)}
 		if f.Mode == sim.Timed && !slices.Contains(f.Threads, agent) {
 			f.Threads = append(f.Threads, agent)
 		}
@@ -294,7 +295,7 @@ func (s *Service) addNode(number int) error {
 		return err
 	}
 	s.nodes = append(s.nodes, n)
-	t, err := host.Attach(s.ctx, s.fabric.Conn(), host.ThreadID{Node: number, Rank: driver.AgentRank}, driver.AgentName(number))
+	t, err := host.Attach(s.ctx, s.fabric.Conn(), host.ThreadID{Node: number, Rank: driver.AgentRank}, fabric.AgentName(number))
 	if err != nil {
 		return err
 	}
