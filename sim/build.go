@@ -22,7 +22,7 @@ import (
 var ErrNoCompiler = errors.New("g++ not found on PATH: install it (Debian, Ubuntu: apt-get install g++) or run 'make setup'")
 
 // Program is a C++ program without RTL: the simulator without the card, or a
-// bench of the simulator's own models. Paths and patterns are relative to the
+// unit test of the simulator's models. Paths and patterns are relative to the
 // module's root.
 type Program struct {
 	Folder  string   // of the cache
@@ -42,9 +42,10 @@ var echoSimulator = Program{
 }
 
 // EchoSimulator builds the fabric simulator without the card: its nodes can be
-// plain NICs ("nic") and of the test kind "echo". It needs no Verilator and builds in seconds,
-// which is what tests of the bridge want that plant faults in the simulator's
-// own code. A build is cached by the content of everything that goes into it.
+// plain NICs ("nic") and of the test kind "echo". It needs no Verilator and
+// builds in seconds, which is what tests of the bridge want that plant faults
+// in the simulator's own code. A build is cached by the content of everything
+// that goes into it.
 func EchoSimulator(ctx context.Context, mutants ...verilate.Mutant) (string, error) {
 	return echoSimulator.Build(ctx, mutants...)
 }
@@ -153,8 +154,8 @@ func (p Program) compile(ctx context.Context, root, compiler string, flags, head
 	return object, nil
 }
 
-// same refuses what was made of sources that changed meanwhile: under the name
-// of their old content it would be taken for that for ever.
+// same rejects a result whose sources changed during the build: the cache would
+// hold it under the hash of their old content.
 func (p Program) same(before, now string, err error) error {
 	if err != nil || now != before {
 		return fmt.Errorf("sim: build %s: %w", p.Folder, errors.Join(verilate.ErrSourcesChanged, err))

@@ -73,7 +73,8 @@ type exitError struct {
 func (e *exitError) Error() string   { return e.text }
 func (e *exitError) Unwrap() []error { return e.kinds }
 
-// explained returns what the simulator said, if that is all that a user has to know.
+// explained returns what the simulator said, if that is all that a user has to
+// know.
 func (c *child) explained() *exitError {
 	var exit *exec.ExitError
 	if !errors.As(c.err, &exit) {
@@ -111,7 +112,7 @@ type Config struct {
 	MemoryBytes int64    // host memory of each node: 256 MiB
 	Profile     string   // set of parameters: hvia-ge
 	// Params replaces parameters of class model (package params) for this run;
-	// the simulator refuses others, and values that its models cannot take.
+	// the simulator rejects others, and values that its models cannot take.
 	Params     map[string]int64
 	Seed       uint64 // of everything random in the models: 1
 	SpareSlots int    // for threads that were not declared: 16
@@ -122,13 +123,15 @@ type Config struct {
 	SocketPath string
 
 	StuckLimit time.Duration // wall time a timed thread may run without a call: 10 s
-	// StallLimit: wall time for which a guest's threads may run while simulated time
-	// advances by less than 1 us: 30 s. Then the guest is ended, and not the run.
+	// StallLimit: wall time for which a guest's threads may run while simulated
+	// time advances by less than 1 us: 30 s. Then the guest ends, and not the
+	// run.
 	StallLimit time.Duration
 	StartLimit time.Duration // wall time until all declared threads have attached: 60 s
-	// Guests: this process owns the fabric, nobody else can join by its path, and
-	// other processes come as guests (bridge.Conn.NewGuest, bridge.Join). Then a
-	// timed run in which nothing can move any more waits for who comes next.
+	// Guests: this process owns the fabric, nobody else can join by its path,
+	// and other processes come as guests (bridge.Conn.NewGuest, bridge.Join).
+	// Then a timed run in which nothing can move any more waits for who comes
+	// next.
 	Guests          bool
 	ContinueOnDeath bool // a process that dies does not stop the others
 
@@ -410,7 +413,7 @@ func (c *child) end() error {
 		return fmt.Errorf("sim: end the simulator (process %d): it did not end within %v and was killed: %s", c.cmd.Process.Pid, quitLimit, c.output)
 	}
 	if c.killed() && !c.crashed() {
-		// Someone else ended it; its threads were told. Nothing is left behind.
+		// Someone else ended it; its threads know. Nothing is left behind.
 		return nil
 	}
 	if e := c.explained(); e != nil {
@@ -422,7 +425,7 @@ func (c *child) end() error {
 	return nil
 }
 
-// killed says that the process, which is gone, was ended by a signal.
+// killed reports whether a signal ended the process, which is gone.
 func (c *child) killed() bool {
 	var exit *exec.ExitError
 	if !errors.As(c.err, &exit) {
@@ -432,7 +435,7 @@ func (c *child) killed() bool {
 	return ok && status.Signaled()
 }
 
-// crashed says that the signal was one of its own doing.
+// crashed reports whether the process caused the signal itself.
 func (c *child) crashed() bool {
 	var exit *exec.ExitError
 	if !errors.As(c.err, &exit) {

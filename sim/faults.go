@@ -45,7 +45,8 @@ type WireFault struct {
 type FrameSelection struct {
 	From, To bridge.Time // the preamble begins at From or later and before To; if To is 0, at any time
 
-	// Fields. All but Type are of the VIA header, and frames without one do not agree.
+	// Fields. All but Type are of the VIA header, and frames without one do not
+	// agree.
 	Type        uint16 // EtherType
 	VI          *uint8 // index of the sender's VI
 	Operation   *layout.FrameOperation
@@ -53,7 +54,8 @@ type FrameSelection struct {
 	First, Last bool   // of a message
 	Message     uint32 // the n-th that its VI sends, from 1
 
-	// Of the frames that agree so far (with Message: of the message's frames) the n-th, from 1, and every n-th.
+	// Of the frames that agree so far (with Message: of the message's frames)
+	// the n-th, from 1, and every n-th.
 	Frame, Every uint32
 	// Of those the share that the seed chooses.
 	Share *Share
@@ -303,7 +305,7 @@ func (f WireFaults) MarshalText() ([]byte, error) { return []byte(f.String()), n
 // UnmarshalText parses a specification.
 func (f *WireFaults) UnmarshalText(text []byte) error { return f.Set(string(text)) }
 
-// ways are the directions that one names in a fabric of so many nodes, in the
+// ways are the directions that one names in a fabric of n nodes, in the
 // simulator's words, or why there are none.
 func (d WireDirection) ways(nodes int, switched bool) (ways []string, why string) {
 	node, way, ofSwitch := d.atSwitch()
@@ -334,14 +336,14 @@ func (d WireDirection) ways(nodes int, switched bool) (ways []string, why string
 	return ways, ""
 }
 
-// Check says what is wrong with the faults for a fabric of so many nodes, with a switch
-// between them or not, without starting one.
+// Check says what is wrong with the faults for a fabric of that many nodes,
+// with a switch between them or not, without starting one.
 func (f WireFaults) Check(nodes int, switched bool) error {
 	_, err := f.arguments(nodes, switched)
 	return err
 }
 
-// arguments are the simulator's, for a fabric of so many nodes.
+// arguments are the simulator's, for a fabric of that many nodes.
 func (f WireFaults) arguments(nodes int, switched bool) ([]string, error) {
 	var args []string
 	for i, fault := range f.Faults {

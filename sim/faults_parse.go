@@ -66,10 +66,10 @@ func (w word) fields() []word {
 	return out
 }
 
-// ParseWireFaults reads a specification, for example
-// "drop=1%,corrupt=0.1%" or "0>1:drop=message 7 frame 3 vi 2; 1>0:cut=2ms..3ms".
-// The grammar is in docs/how-to/make-the-wire-fail.md. The error is a
-// *FaultSyntaxError. An empty text is a wire without faults.
+// ParseWireFaults reads a specification, for example "drop=1%,corrupt=0.1%" or
+// "0>1:drop=message 7 frame 3 vi 2; 1>0:cut=2ms..3ms". The grammar is in
+// docs/how-to/make-the-wire-fail.md. The error is a *FaultSyntaxError. An empty
+// text is a wire without faults.
 func ParseWireFaults(text string) (WireFaults, error) {
 	var f WireFaults
 	p := &faultParser{text: text}
@@ -110,7 +110,7 @@ func (p *faultParser) clause(clause word, f *WireFaults) {
 		w := (word{before, clause.at}).trim()
 		direction = parseDirection(w.text)
 		if direction == BothDirections {
-			p.fail(w, "want a direction, 0>1 or 1>0; of a cable to a switch, with a node from 0 to %d for 3, 3>switch, switch>3 or 3<>switch", layout.BridgeMaxNodes-1)
+			p.fail(w, "must be a direction, 0>1 or 1>0; of a cable to a switch, with a node from 0 to %d for 3, 3>switch, switch>3 or 3<>switch", layout.BridgeMaxNodes-1)
 		}
 		n := len(before) + 1
 		clause = word{clause.text[n:], clause.at + n}
@@ -144,7 +144,7 @@ func (p *faultParser) fault(w word, direction WireDirection) WireFault {
 	kind := (word{name, w.at}).trim()
 	k := slices.Index(faultNames(), kind.text)
 	if k < 0 {
-		p.fail(kind, "want a kind of fault: %s", strings.Join(faultNames(), ", "))
+		p.fail(kind, "must be a kind of fault: %s", strings.Join(faultNames(), ", "))
 		return f
 	}
 	f.Kind = layout.WireFault(k)
@@ -207,7 +207,7 @@ func (p *faultParser) term(f *WireFault, terms []word) int {
 		s.Last = true
 		return 1
 	}
-	want := "want a share (1%%), a window (2ms..3ms), or one of frame, every, message, vi, operation, sequence, first, last, type"
+	want := "must be a share (1%%), a window (2ms..3ms), or one of frame, every, message, vi, operation, sequence, first, last, type"
 	of := map[layout.WireFault]string{
 		layout.WireFaultReorder: ", behind, within", layout.WireFaultCorrupt: ", bits", layout.WireFaultTruncate: ", to",
 		layout.WireFaultDelay: ", by", layout.WireFaultPause: ", for",
@@ -246,7 +246,7 @@ func (p *faultParser) term(f *WireFault, terms []word) int {
 			}
 		}
 		if s.Operation == nil {
-			p.fail(value, "want an operation of the VIA header, for example %s or %s", operationName(layout.FrameOperationSend), operationName(layout.FrameOperationRDMAWrite))
+			p.fail(value, "must be an operation of the VIA header, for example %s or %s", operationName(layout.FrameOperationSend), operationName(layout.FrameOperationRDMAWrite))
 		}
 	case "behind":
 		f.Behind = narrow(1, layout.BridgeMaxHeldFrames)
@@ -269,14 +269,14 @@ func (p *faultParser) number(w word, lo, hi uint64) uint64 {
 	}
 	v, err := strconv.ParseUint(digits, base, 64)
 	if err != nil || v < lo || v > hi || strings.HasPrefix(digits, "+") {
-		p.fail(w, "want a whole number from %d to %d", lo, hi)
+		p.fail(w, "must be a whole number from %d to %d", lo, hi)
 		return lo
 	}
 	return v
 }
 
-// decimal reads digits with at most so many behind a point, as a whole number
-// of the last digit's unit.
+// decimal reads a number with up to the given places behind the point, in units
+// of the last place.
 func decimal(text string, places int) (uint64, bool) {
 	whole, part, point := strings.Cut(text, ".")
 	if whole == "" || (point && part == "") || len(part) > places || strings.Trim(whole+part, "0123456789") != "" {
@@ -289,7 +289,7 @@ func decimal(text string, places int) (uint64, bool) {
 func (p *faultParser) share(w word) *Share {
 	v, ok := decimal(strings.TrimSuffix(w.text, "%"), percentDigits)
 	if !ok || v > uint64(WholeShare) {
-		p.fail(w, "want a share from 0%% to 100%%, with at most %d digits behind the point", percentDigits)
+		p.fail(w, "must be a share from 0%% to 100%%, with at most %d digits behind the point", percentDigits)
 		return nil
 	}
 	return new(Share(v))
@@ -306,7 +306,7 @@ func (p *faultParser) time(w word) bridge.Time {
 			return bridge.Time(v)
 		}
 	}
-	p.fail(w, "want a simulated time up to %v in ps, ns, us, ms or s, whole picoseconds, for example 1.5ms", longestSpan)
+	p.fail(w, "must be a simulated time up to %v in ps, ns, us, ms or s, whole picoseconds, for example 1.5ms", longestSpan)
 	return 0
 }
 
@@ -328,7 +328,7 @@ func (p *faultParser) window(w word) (from, to bridge.Time) {
 func (p *faultParser) span(w word) bridge.Time {
 	t := p.time(w)
 	if t == 0 {
-		p.fail(w, "want more than no time")
+		p.fail(w, "must be more than 0")
 	}
 	return t
 }

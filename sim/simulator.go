@@ -22,18 +22,20 @@ import (
 // Simulator builds the fabric simulator with the Verilated card of the base
 // profile from the checkout around the working directory and returns the
 // program's path. A build is cached by the content of everything that goes into
-// it. Mutants are faults planted in the card, for tests of tests.
+// it. Mutants are bugs injected into it, for tests of tests.
 func Simulator(ctx context.Context, mutants ...verilate.Mutant) (string, error) {
 	return ProfileSimulator(ctx, params.Base, mutants...)
 }
 
-// ErrStale is returned when the checkout has other layouts than this program was built with:
-// the two could not talk, which would be seen only after minutes of building.
+// ErrStale is returned when the checkout has other layouts than this program
+// was built with: the two could not talk, which would be seen only after
+// minutes of building.
 var ErrStale = errors.New("this program is not of the checkout's present sources: build it again ('make build' makes bin/hvia)")
 
 var layoutHashLine = regexp.MustCompile(`kLayoutHash = 0x([0-9a-f]{1,16})ull;`)
 
-// checkLayout says whether a simulator of these sources understands this program.
+// checkLayout says whether a simulator of these sources understands this
+// program.
 func checkLayout(root string) error {
 	const header = "sim/gen/hvia_layout.h"
 	body, err := os.ReadFile(filepath.Join(root, header))
@@ -51,8 +53,8 @@ func checkLayout(root string) error {
 }
 
 // ProfileSimulator builds the simulator of a profile's board, which knows no
-// other profile; an empty name means the base profile. ErrStale if it would be of no use
-// to this program.
+// other profile; an empty name means the base profile. ErrStale if it would be
+// of no use to this program.
 func ProfileSimulator(ctx context.Context, profile string, mutants ...verilate.Mutant) (string, error) {
 	if _, err := exec.LookPath("g++"); err != nil {
 		return "", ErrNoCompiler

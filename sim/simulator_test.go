@@ -27,8 +27,8 @@ func TestLongTemporaryDirectory(t *testing.T) {
 	require.Empty(t, left)
 }
 
-// A program that was built before its checkout changed is told so before a build of minutes,
-// not after it.
+// A program that was built before its checkout changed fails before a build of
+// minutes, not after it.
 func TestStaleProgram(t *testing.T) {
 	root, err := verilate.Root()
 	require.NoError(t, err)

@@ -62,7 +62,7 @@ func TestFrameUse(t *testing.T) {
 	require.Equal(t, want, m.UseTable()[2])
 	require.NoError(t, m.Release(2, bridge.UseRing))
 	require.ErrorIs(t, m.Release(2, bridge.UseRing), bridge.ErrUseUnderflow)
-	require.Equal(t, want&^layout.BridgeFrameUseCountRingMask, m.Use(2), "the refused release changed nothing")
+	require.Equal(t, want&^layout.BridgeFrameUseCountRingMask, m.Use(2), "the rejected release changed nothing")
 	for range 255 {
 		require.NoError(t, m.Acquire(1, bridge.UseRing))
 	}

@@ -72,7 +72,7 @@ type Conn struct {
 	closed atomic.Bool
 	gone   bool // pages are gone; guarded by gate
 	dead   atomic.Bool
-	ended  atomic.Pointer[StopError] // why this guest was ended
+	ended  atomic.Pointer[StopError] // why this guest's connection ended
 
 	requests sync.Mutex // one request at a time
 	sequence uint32     // of the last request, guarded by requests
@@ -214,7 +214,7 @@ func nodeMask(nodes []int) (uint32, error) {
 
 // exchange sends the first request and returns the reply to it.
 func (c *Conn) exchange(r layout.BridgeRequest) (layout.BridgeReply, []int, error) {
-	// A guest that was ended before it joined can still read why.
+	// A guest whose connection ended before it joined can still read why.
 	_, sent := c.sock.Write(r)
 	reply := layout.BridgeReply(make([]byte, layout.BridgeReplySize))
 	oob := make([]byte, descriptorRoom)
@@ -331,7 +331,7 @@ func (c *Conn) read() {
 		if err != nil || n == 0 {
 			break
 		}
-		// A list of descriptors that was cut short is noticed by who wants them.
+		// The caller that needs descriptors notices that some are missing.
 		fds, _ := descriptors(oob[:oobn])
 		switch n {
 		case layout.BridgeReplySize:
@@ -397,9 +397,10 @@ func (c *Conn) check() error {
 	return nil
 }
 
-// Forked returns ErrForked in a process that was forked from the one that joined: the
-// connection, its memory and its threads are that process's, and so are the replies.
-// No lock is taken before it is known, because its holder may not have been forked.
+// Forked returns ErrForked in a process that was forked from the one that
+// joined: the connection, its memory and its threads are that process's, and so
+// are the replies. No lock is taken before it is known, because its holder may
+// not have been forked.
 func (c *Conn) Forked() error {
 	if !c.mark.forked() {
 		return nil
@@ -509,14 +510,16 @@ func (c *Conn) request(ctx context.Context, r layout.BridgeRequest) (answer, err
 	}
 }
 
-// processorTime is what the simulator's process has used, 0 if that is not known.
+// processorTime is what the simulator's process has used, 0 if that is not
+// known.
 func (c *Conn) processorTime() int64 {
 	c.gate.RLock()
 	defer c.gate.RUnlock()
 	if c.gone {
 		return 0
 	}
-	// The processor-time clock of another process, as clock_getcpuclockid(3) makes it.
+	// The processor-time clock of another process, as clock_getcpuclockid(3)
+	// makes it.
 	var t unix.Timespec
 	if unix.ClockGettime(int32(^c.header.SimulatorPid()<<3|2), &t) != nil {
 		return 0
@@ -546,13 +549,13 @@ type SwitchCounts struct {
 
 // SwitchPort is what the port of the switch that a node's cable is in has done.
 type SwitchPort struct {
-	// Of the frames that come from the node: good ones, those dropped because their
-	// FCS was wrong, and of the good ones those for no port, for all others, and
-	// those whose source address found no room in the table.
+	// Of the frames that come from the node: good ones, those dropped because
+	// their FCS was wrong, and of the good ones those for no port, for all
+	// others, and those whose source address the full table could not take.
 	Received, WrongFcs, Filtered, Flooded, Unlearned uint64
 	Moved                                            uint64 // addresses that were behind another port before
-	Aged                                             uint64 // addresses that were forgotten because nothing came from them for long
-	// Of the frames for the node: taken into the queue, dropped because it had no room.
+	Aged                                             uint64 // addresses forgotten after a long silence
+	// Of the frames for the node: queued, dropped because the queue was full.
 	Forwarded, NoRoom uint64
 	HighestFilling    uint64 // most bytes in that queue, each frame with its FCS
 }
@@ -641,8 +644,8 @@ func (c *Conn) release() {
 	}
 }
 
-// wakeSimulator tells the simulator that something was published. The gate is
-// held.
+// wakeSimulator notifies the simulator that something was published. The gate
+// is held.
 func (c *Conn) wakeSimulator() {
 	sequence := word(c.bell, layout.BridgeBellSequenceOffset)
 	sequence.Add(1)

@@ -24,13 +24,14 @@ var (
 
 	// These end one process and not the run.
 	ErrViolation  = errors.New("process tried what it may not do")
-	ErrGuestEnded = errors.New("process was ended by the owner of the fabric")
+	ErrGuestEnded = errors.New("the owner of the fabric ended the process")
 
-	// ErrForked: the connection is that of the process that this one was forked from.
+	// ErrForked: the connection is that of the process that this one was forked
+	// from.
 	ErrForked = errors.New("process was forked from the one that joined")
 
 	ErrVersion      = errors.New("program and simulator do not match")
-	ErrRefused      = errors.New("simulator refused the request")
+	ErrRefused      = errors.New("simulator rejected the request")
 	ErrAborted      = errors.New("call aborted by its context")
 	ErrNoSimulator  = errors.New("no simulator serves this path")
 	ErrUnresponsive = errors.New("simulator does not respond")
@@ -54,8 +55,9 @@ var endErrors = map[layout.BridgeGuestEnd]error{
 }
 
 // StopError says that the run is over, why, and at what simulated time. Every
-// waiting and every later call of every process gets it; when the end is that of
-// one guest (ErrViolation, ErrGuestEnded, ErrStuck), every call of that process.
+// waiting and every later call of every process gets it; when the end is that
+// of one guest (ErrViolation, ErrGuestEnded, ErrStuck), every call of that
+// process.
 type StopError struct {
 	Kind error  // one of the sentinels of this package
 	Time Time   // simulated time of the end

@@ -29,7 +29,8 @@ func StoreWord(b []byte, offset int, v uint32) { word(b, offset).Store(v) }
 // SlotPages is all that a thread shares with the simulator.
 func SlotPages(s *Slot) []byte { return s.pages }
 
-// RingBell tells the simulator to look, and SetBell writes what it sleeps on.
+// RingBell makes the simulator scan its slots, and SetBell writes what it
+// sleeps on.
 func RingBell(c *Conn)          { c.wakeSimulator() }
 func SetBell(c *Conn, v uint32) { word(c.bell, layout.BridgeBellSequenceOffset).Store(v) }
 func HeaderOf(c *Conn) []byte   { return c.header }

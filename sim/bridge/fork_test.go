@@ -23,10 +23,12 @@ import (
 // forkerVariable makes this test program the process that forks.
 const forkerVariable = "HVIA_BRIDGE_TEST_FORKER"
 
-// playForker joins, forks, and goes on with its thread. The child tries every call
-// that talks to the simulator, and says in its exit status which did not fail.
+// playForker joins, forks, and goes on with its thread. The child tries every
+// call that talks to the simulator, and says in its exit status which did not
+// fail.
 func playForker() error {
-	// A forked child has one thread of the Go runtime: nothing may want another.
+	// A forked child has one thread of the Go runtime: nothing may want
+	// another.
 	debug.SetGCPercent(-1)
 	runtime.LockOSThread()
 	conn, err := bridge.Join(context.Background(), os.NewFile(3, "guest"), bridge.Options{})
@@ -99,8 +101,8 @@ func playForker() error {
 	return errors.Join(slot.Detach(), conn.Close())
 }
 
-// A child that a process forked and that uses the library gets an error, and its
-// parent notices nothing.
+// A child that a process forked and that uses the library gets an error, and
+// its parent notices nothing.
 func TestForkedChild(t *testing.T) {
 	for _, mode := range []sim.Mode{sim.Timed, sim.Free} {
 		t.Run(string(mode), func(t *testing.T) {

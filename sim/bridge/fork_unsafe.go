@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// processWord is a word of this process that the kernel zeroes in a forked child,
-// so that a fork is noticed without a system call.
+// processWord is a word of this process that the kernel zeroes in a forked
+// child, so that a fork is noticed without a system call.
 var processWord = sync.OnceValues(func() (*atomic.Uint32, error) {
 	b, err := unix.Mmap(-1, 0, os.Getpagesize(), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
 	if err != nil {
@@ -25,7 +25,7 @@ var processWord = sync.OnceValues(func() (*atomic.Uint32, error) {
 	return (*atomic.Uint32)(unsafe.Pointer(&b[0])), nil
 })
 
-// processMark is what tells a process from those that are forked from it.
+// processMark distinguishes a process from those forked from it.
 type processMark struct {
 	word  *atomic.Uint32
 	value uint32

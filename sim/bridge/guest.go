@@ -28,15 +28,15 @@ type GuestConfig struct {
 }
 
 // Guest is the simulator's side of a process that may do no more than was
-// granted to it: in the owner of the fabric, one that NewGuest made; in the guest,
-// what it is itself.
+// granted to it: in the owner of the fabric, one that NewGuest made; in the
+// guest, what it is itself.
 type Guest struct {
 	ID GuestID
 	GuestConfig
 
-	// Socket is the guest's end of its connection, for Join. The owner passes it to
-	// the guest's process and closes it: the simulator sees the end of a guest when
-	// nobody has it open any more. Nil in the guest.
+	// Socket is the guest's end of its connection, for Join. The owner passes
+	// it to the guest's process and closes it: the simulator sees the end of a
+	// guest when nobody has it open any more. Nil in the guest.
 	Socket *os.File
 }
 
@@ -49,9 +49,9 @@ type GuestEnd struct {
 	Text      string // one sentence that names the process, its node, and what happened
 }
 
-// NewGuest makes a guest. Its bank is fresh memory in the place of those frames,
-// for the card and in the owner's Linear view; the frames must not be in use. It
-// is for the owner of a fabric with guests (sim.Config.Guests). Once the request
+// NewGuest makes a guest. Its bank is fresh memory instead of those frames, for
+// the card and in the owner's Linear view; the frames must not be in use. It is
+// for the owner of a fabric with guests (sim.Config.Guests). Once the request
 // is sent it is carried out, even if the context ends.
 func (c *Conn) NewGuest(ctx context.Context, g GuestConfig) (*Guest, error) {
 	fail := func(err error) (*Guest, error) {
@@ -104,8 +104,8 @@ func (c *Conn) NewGuest(ctx context.Context, g GuestConfig) (*Guest, error) {
 	return made, nil
 }
 
-// overlay puts what is at an offset of a file in the place of a guest's bank, in
-// this process's view of the node.
+// overlay maps a part of a file over a guest's bank, in this process's view of
+// the node.
 func (c *Conn) overlay(g *Guest, fd int, offset int64) error {
 	c.gate.RLock()
 	defer c.gate.RUnlock()
@@ -141,10 +141,11 @@ func (c *Conn) Grant(ctx context.Context, guest GuestID, page int, on bool) erro
 	return nil
 }
 
-// EndGuest ends a guest's connection, if it has not ended yet, and puts fresh
-// memory in the place of its bank; then its frames and ranks may be another's. It
-// is refused while frames of the bank are in use; the connection is ended all the
-// same, and EndGuest is to be called again when they are not. It is for the owner.
+// EndGuest ends a guest's connection, if it has not ended yet, and replaces its
+// bank by fresh memory, so that its frames and ranks can be given to another
+// guest. While the card may use frames of the bank it only ends the connection
+// and fails with ErrRefused: release the frames, then call it again. Only the
+// owner may call it.
 func (c *Conn) EndGuest(ctx context.Context, guest GuestID) error {
 	r := newRequest(layout.BridgeControlEndGuest)
 	r.SetGuest(uint32(guest))
@@ -170,9 +171,9 @@ func (c *Conn) EndGuest(ctx context.Context, guest GuestID) error {
 	return nil
 }
 
-// Ended gives, to the owner, the end of every guest's connection that it did not
-// end itself. It is closed when this connection ends. What is not taken is
-// dropped once EndGuest was called for that guest and there is no room.
+// Ended gives, to the owner, the end of every guest's connection that it did
+// not end itself. It is closed when this connection ends. When the channel is
+// full, the ends of guests for which EndGuest was called are dropped.
 func (c *Conn) Ended() <-chan GuestEnd { return c.ends }
 
 // Guest says what this process is: nil if it is no guest.

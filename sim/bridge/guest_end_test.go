@@ -108,7 +108,7 @@ func TestNoGuestsWithoutTheOption(t *testing.T) {
 	require.ErrorContains(t, err, "--guests yes")
 }
 
-// There are at most so many guests; one that is ended makes room.
+// The number of guests is limited; EndGuest frees a place.
 func TestGuestLimit(t *testing.T) {
 	ctx := limited(t, time.Minute)
 	f := guestFabric(t, ctx, sim.Config{Mode: sim.Free})
@@ -123,7 +123,7 @@ func TestGuestLimit(t *testing.T) {
 	}
 	_, err := f.Conn().NewGuest(ctx, config(layout.BridgeMaxGuests))
 	require.ErrorContains(t, err, "64 guests, which is the limit")
-	// All go at once; every end is told.
+	// All go at once; every end is reported.
 	ends := map[bridge.GuestID]bool{}
 	for _, g := range guests {
 		require.NoError(t, g.Socket.Close())
@@ -224,7 +224,8 @@ func TestKilledGuest(t *testing.T) {
 			require.NoError(t, owner.EndGuest(ctx, g.ID))
 			require.Equal(t, make([]byte, hi-lo), m.Linear()[lo:hi], "old contents are gone")
 
-			// Its place is free, and what the next one and the card see there is new.
+			// Its place is free, and what the next one and the card see there
+			// is new.
 			again := newGuest(t, ctx, f, bankOf(0))
 			left := attachPlayer(t, ctx, joinGuest(t, ctx, again), bankOf(1), "left")
 			require.Equal(t, make([]byte, hi-lo), left.memory.Linear())
@@ -250,10 +251,10 @@ func TestEndGuest(t *testing.T) {
 	require.ErrorIs(t, conn.Err(), bridge.ErrGuestEnded)
 	select {
 	case end := <-f.Conn().Ended():
-		require.Fail(t, "told of what it did itself", "%v", end)
+		require.Fail(t, "notified of what it did itself", "%v", end)
 	case <-time.After(50 * time.Millisecond):
 	}
-	// One that never joined is told when it does.
+	// One that had not joined yet learns it when it does.
 	late := newGuest(t, ctx, f, bankOf(0))
 	release(t, f, late)
 	require.NoError(t, f.Conn().EndGuest(ctx, late.ID))
@@ -261,7 +262,7 @@ func TestEndGuest(t *testing.T) {
 	require.ErrorIs(t, err, bridge.ErrGuestEnded)
 }
 
-// The owner's end is the fabric's, and guests are told whose end it was.
+// The owner's end is the fabric's, and guests learn whose end it was.
 func TestOwnerEnds(t *testing.T) {
 	ctx := limited(t, time.Minute)
 	f, _, conn, slot := guestThread(t, ctx, sim.Free)
@@ -280,8 +281,8 @@ func TestOwnerEnds(t *testing.T) {
 	require.False(t, open)
 }
 
-// A thread of a guest that never waits holds up the others for a while and is
-// ended then.
+// A guest's thread that never waits holds up the others for a while; then the
+// simulator ends the guest.
 func TestStuckGuest(t *testing.T) {
 	ctx := limited(t, time.Minute)
 	f := guestFabric(t, ctx, sim.Config{Threads: guestThreads, StuckLimit: 300 * time.Millisecond})
@@ -299,8 +300,9 @@ func TestStuckGuest(t *testing.T) {
 	require.NoError(t, f.Conn().Err())
 }
 
-// A thread of a guest that computes for long between short sleeps holds up the
-// others for a while and is ended then, whether it posts commands meanwhile or not.
+// A guest's thread that computes for long between short sleeps holds up the
+// others for a while; then the simulator ends the guest, whether the thread
+// posts commands meanwhile or not.
 func TestStallingGuest(t *testing.T) {
 	for name, act := range map[string]func(ctx context.Context, slot *bridge.Slot) error{
 		"sleeps": func(ctx context.Context, slot *bridge.Slot) error {
@@ -381,8 +383,8 @@ func TestDoorbellTakenBack(t *testing.T) {
 	}
 }
 
-// What a guest posted in one go with an offence does not reach the card.
-func TestOffenderIsNotServed(t *testing.T) {
+// What a guest posted together with a violation does not reach the card.
+func TestViolatorIsNotServed(t *testing.T) {
 	ctx := limited(t, time.Minute)
 	f, _, conn, slot := guestThread(t, ctx, sim.Timed)
 	newer := newGuest(t, ctx, f, bankOf(1))

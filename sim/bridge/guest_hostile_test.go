@@ -80,7 +80,8 @@ func TestGarbageInTheSlotPage(t *testing.T) {
 	}
 }
 
-// A thread that waits does nothing else; if it could, wall time would decide when.
+// A thread that waits does nothing else; if it could, wall time would decide
+// when.
 func TestGarbageWhileWaiting(t *testing.T) {
 	for name, c := range map[string]struct {
 		scribble func(b []byte)
@@ -117,7 +118,7 @@ func TestGarbageWhileWaiting(t *testing.T) {
 	}
 }
 
-// A guest cannot make others' time stand still, or fill the simulator.
+// A guest cannot stop others' time, or fill the simulator's memory.
 func TestGuestWithoutMeasure(t *testing.T) {
 	for name, c := range map[string]struct {
 		act  func(ctx context.Context, slot *bridge.Slot) error
@@ -212,7 +213,7 @@ func TestHostileGuest(t *testing.T) {
 			done.Store(true)
 			require.NoError(t, errors.Join(<-players, <-players))
 			drain()
-			t.Logf("%d of %d were ended for an offence while the others played %d rounds", len(violations), rounds, played.Load())
+			t.Logf("%d of %d guests violated the protocol while the others played %d rounds", len(violations), rounds, played.Load())
 			require.Greater(t, len(violations), rounds/2)
 			require.Greater(t, played.Load(), int64(20))
 			require.NoError(t, owner.Err())
@@ -220,7 +221,7 @@ func TestHostileGuest(t *testing.T) {
 	}
 }
 
-// hostileGuest joins as a guest, writes garbage and is ended.
+// hostileGuest is a guest that writes garbage until its connection ends.
 func hostileGuest(t *testing.T, ctx context.Context, owner *bridge.Conn, random *rand.Rand, bad bridge.GuestConfig) {
 	g, err := owner.NewGuest(ctx, bad)
 	require.NoError(t, err)

@@ -239,8 +239,8 @@ func TestGuestsInFreeMode(t *testing.T) {
 	require.NoError(t, f.Conn().Err())
 }
 
-// guestThread is a guest's thread whose time has begun, in a fabric with one
-// guest of its own on node 0 and another on node 1.
+// guestThread is a started thread of a guest on node 0; the fabric has another
+// guest on node 1.
 func guestThread(t *testing.T, ctx context.Context, mode sim.Mode) (f *sim.Fabric, g *bridge.Guest, conn *bridge.Conn, slot *bridge.Slot) {
 	t.Helper()
 	cfg := sim.Config{Mode: mode}
@@ -256,7 +256,7 @@ func guestThread(t *testing.T, ctx context.Context, mode sim.Mode) (f *sim.Fabri
 	return f, g, conn, slot
 }
 
-// What a guest may not do ends it, and it is told what that was.
+// A violation ends the guest, which learns the reason.
 func TestGuestViolations(t *testing.T) {
 	for _, c := range violations() {
 		for _, mode := range []sim.Mode{sim.Timed, sim.Free} {
@@ -267,7 +267,7 @@ func TestGuestViolations(t *testing.T) {
 	}
 }
 
-// violation is what a guest does, and what it is ended for.
+// violation is what a guest does, and the reason of its end.
 type violation struct {
 	name    string
 	command bridge.Command
@@ -363,7 +363,7 @@ func (c violation) run(t *testing.T, mode sim.Mode) {
 	for _, part := range []string{c.want, fmt.Sprintf("process %d ('guest-0', guest %d on node 0 'a')", os.Getpid(), g.ID), "thread 'left'"} {
 		require.Contains(t, stop.Text, part)
 	}
-	// So does every later call, and the owner was told. Nobody else was.
+	// So does every later call, and the owner is notified. Nobody else is.
 	require.ErrorIs(t, slot.Post(ctx), bridge.ErrViolation)
 	_, err = conn.Attach(ctx, 0, 5, "more")
 	require.ErrorIs(t, err, bridge.ErrViolation)

@@ -56,14 +56,14 @@ type Memory struct {
 	view []byte
 }
 
-// Linear is a view of the whole memory in physical order: byte n is the byte
-// at physical address n + First * FrameBytes. It is valid until the connection is
+// Linear is a view of the whole memory in physical order: byte n is the byte at
+// physical address n + First * FrameBytes. It is valid until the connection is
 // closed. The owner of the fabric sees the banks of its guests in it.
 func (m *Memory) Linear() []byte { return m.view }
 
 // UseTable is the frame-use table, one word for each frame; access it with
-// sync/atomic only. It is valid until the connection is closed. A guest has none:
-// it is empty, Use gives 0, and nothing can be acquired.
+// sync/atomic only. It is valid until the connection is closed. A guest has
+// none: it is empty, Use gives 0, and nothing can be acquired.
 func (m *Memory) UseTable() []uint32 { return words(m.use) }
 
 // Use returns the frame-use word of a frame, 0 when it does not exist.

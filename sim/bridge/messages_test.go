@@ -68,7 +68,7 @@ func residentBytes(t *testing.T, f *sim.Fabric) int {
 }
 
 // Processes come, send as many messages as they may to one that never receives,
-// and leave. The simulator does not grow, and nobody is ended for their messages.
+// and leave. The simulator does not grow, and their messages end nobody.
 func TestMessagesOfProcessesThatLeft(t *testing.T) {
 	visits := 40
 	if os.Getenv("HVIA_LONG") == "1" {
@@ -137,7 +137,7 @@ func TestMessagesOfOneThatDied(t *testing.T) {
 	require.Equal(t, layout.BridgeReasonDeadline, wake.Reason)
 }
 
-// A message for a rank that nobody has is refused; its sender hears of it and
+// A message for a rank that nobody has is dropped; its sender is notified and
 // goes on.
 func TestMessageToNobody(t *testing.T) {
 	for _, mode := range []sim.Mode{sim.Timed, sim.Free} {
@@ -180,8 +180,8 @@ func enterBarrier(ctx context.Context, slot *bridge.Slot, group string) error {
 	return slot.Post(ctx, c)
 }
 
-// A barrier is its group's: a stranger who enters one of the same number releases
-// nobody.
+// A barrier is its group's: a stranger who enters one of the same number
+// releases nobody.
 func TestBarrierGroups(t *testing.T) {
 	ctx := limited(t, time.Minute)
 	for _, groups := range [][3]string{{"", "", ""}, {"", "", "ours"}, {"ours", "ours", ""}, {"ours", "ours", "theirs"}} {

@@ -33,7 +33,7 @@ func echoProgram(t testing.TB) string {
 // A simulator that lets guests do what they may not is found out by the tests.
 func TestMutantGuestIsCaught(t *testing.T) {
 	if os.Getenv("HVIA_MUTANTS") != "1" && os.Getenv("HVIA_LONG") != "1" {
-		t.Skip("builds simulators with planted faults: make mutants")
+		t.Skip("builds simulators with injected bugs: make mutants")
 	}
 	const (
 		scheduler = "sim/fabric/scheduler.cc"
@@ -51,7 +51,7 @@ func TestMutantGuestIsCaught(t *testing.T) {
 		{guests, "if (w.start != s.clock || w.deadline < w.start) return", "if (w.deadline < w.start) return", "TestGarbageInTheSlotPage"},
 		{guests, "if (timed_ && s.wait.armed) return", "if (false && s.wait.armed) return", "TestGarbageWhileWaiting"},
 		{scheduler, "*violation = true;", "", "TestGuestAttachesItsRanksOnly"},
-		{scheduler, "if (!left) slots_.DropCommands(s);", "", "TestOffenderIsNotServed"},
+		{scheduler, "if (!left) slots_.DropCommands(s);", "", "TestViolatorIsNotServed"},
 		{scheduler, "FinishGuest(*g, kBridgeGuestEndStuck, guests_", "Stop(kBridgeStopStuck, text); if (false) FinishGuest(*g, kBridgeGuestEndStuck, guests_", "TestStuckGuest"},
 		{guests, "if (++s->acts <= kBridgeMaxGuestCommands) return", "return", "TestGuestWithoutMeasure"},
 		{scheduler, "if (Load32(s.page, kBridgeSlotAbortOffset) == s.wait.sequence) {", "if (Load32(s.page, kBridgeSlotAbortOffset) != 0) {", "TestLateAbort"},

@@ -40,7 +40,7 @@ func mapShared(fd int, bytes int) ([]byte, error) {
 // mapReadOnly maps a whole file that this process may not write.
 func mapReadOnly(fd int, bytes int) ([]byte, error) { return mapFile(fd, bytes, unix.PROT_READ) }
 
-// mapOver puts a part of a file in the place of mapped memory.
+// mapOver maps a part of a file over mapped memory.
 func mapOver(b []byte, fd int, offset int64) error {
 	_, err := unix.MmapPtr(fd, offset, unsafe.Pointer(unsafe.SliceData(b)), uintptr(len(b)), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_NORESERVE|unix.MAP_FIXED)
 	return err

@@ -37,13 +37,13 @@ type Processor uint8
 const (
 	// ProcessorFree: none; a sleep, or a wait that blocks.
 	ProcessorFree Processor = iota
-	// ProcessorLooks: each look needs it. One that falls into the processor time
-	// of another thread comes at the end of that time, also the last one at the
-	// deadline, and the grid of looks goes on from there.
+	// ProcessorLooks: each look needs it. One that falls into the processor
+	// time of another thread comes at the end of that time, also the last one
+	// at the deadline, and the grid of looks goes on from there.
 	ProcessorLooks
 	// ProcessorCharge: the timeout is a span of processor time, and the wait is
-	// for nothing else. It begins when the processor is free, in the order of the
-	// instants and then of the threads' ranks.
+	// for nothing else. It begins when the processor is free, in the order of
+	// the instants and then of the threads' ranks.
 	ProcessorCharge
 	// ProcessorService: the same of an interrupt service. It begins at once, or
 	// behind other services, and what it interrupts ends later by its span.
@@ -103,11 +103,11 @@ type Slot struct {
 	retiring     sync.Mutex // against kicks of contexts, which may come after the end
 	retired      bool       // the pages are gone; guarded by retiring
 	begun        bool
-	lost         error // a wait that could not be ended: the slot is unusable
+	lost         error // a wait that did not end: the slot is unusable
 }
 
-// Attach claims the slot of (node, rank); a guest, one of its ranks on its node.
-// The thread's time begins with Begin.
+// Attach claims the slot of (node, rank); a guest, one of its ranks on its
+// node. The thread's time begins with Begin.
 func (c *Conn) Attach(ctx context.Context, node, rank int, name string) (*Slot, error) {
 	if node < 0 || rank < 0 {
 		return nil, fmt.Errorf("bridge: attach '%s' as node %d rank %d: both count from 0", name, node, rank)
@@ -375,9 +375,11 @@ func (s *Slot) cancel() bool {
 	return s.state.CompareAndSwap(uint32(layout.BridgeStateWaiting), uint32(layout.BridgeStateRunning))
 }
 
-// sleep waits for the end of the wait that was published last. The gate is held.
+// sleep waits for the end of the wait that was published last. The gate is
+// held.
 func (s *Slot) sleep(ctx context.Context, before uint32, w Wait) (Wake, error) {
-	// Requests to end the wait name it: one that comes late must not end the next.
+	// Requests to end the wait name it: one that comes late must not end the
+	// next.
 	number := s.waitSequence.Load()
 	end := func() {
 		s.abort.Store(number)
@@ -415,8 +417,8 @@ func (s *Slot) sleep(ctx context.Context, before uint32, w Wait) (Wake, error) {
 		if !deadline.IsZero() && !time.Now().Before(deadline) {
 			switch {
 			case w.event():
-				// What the wait is for may be there already, and only the simulator can
-				// tell. It looks before it ends the wait.
+				// What the wait is for may be there already, and only the
+				// simulator can tell. It looks before it ends the wait.
 				end()
 				deadline, expired = time.Time{}, true
 			case s.cancel():
@@ -440,8 +442,7 @@ func (s *Slot) sleep(ctx context.Context, before uint32, w Wait) (Wake, error) {
 	return s.woken(ctx, expired)
 }
 
-// woken reads how the wait ended. expired: it was ended at its deadline, by
-// this side.
+// woken reads how the wait ended. expired: this side ended it at its deadline.
 func (s *Slot) woken(ctx context.Context, expired bool) (Wake, error) {
 	// The end of the run wakes everyone too.
 	if err := s.conn.check(); err != nil {

@@ -40,7 +40,8 @@ bool IsRead(HostCommand::Kind kind) { return kind == HostCommand::kMemoryRead ||
 bool IsConfig(uint32_t address) { return address - kPciConfigBase < kPciConfigSize; }
 
 // The FST writer reports no error of its writes. A file is complete when its blocks, each a type
-// and a big-endian length, end at the end of the file and header, geometry and hierarchy are among them.
+// and a big-endian length, end at the end of the file and header, geometry and hierarchy are among
+// them.
 bool IsWave(const std::string& path) {
   std::ifstream file(path, std::ios::binary | std::ios::ate);
   const int64_t end = file.tellg();
@@ -85,7 +86,7 @@ CardNode::CardNode(const Surroundings& s, const CardOptions& options)
     bridge_.SetNoise(noise);
   }
   context_->randReset(2);
-  // Verilator takes 31 bits, and 0 means a seed of its own.
+  // Verilator takes 31 bits, and 0 means a random seed.
   context_->randSeed(static_cast<int>((s.seed * 2654435761u + static_cast<uint64_t>(s.index)) % 0x7ffffffe) + 1);
   context_->traceEverOn(!options.wave.empty());
   context_->assertOn(false);
@@ -226,11 +227,11 @@ void CardNode::Dump(Time t) {
   if (wave_) wave_->dump(static_cast<uint64_t>(t - origin_));
 }
 
-// All clocks that rise at t rise together. An evaluation costs about the same for one input as for all,
-// so there is one for an edge: the models sample first what stands on their lines, what they drive goes
-// through registers with the same clock (card_socket), and everything combinational, the quiet
-// outputs among it, is settled afterwards. The model sees the clock fall with the next edge of
-// another one.
+// All clocks that rise at t rise together. An evaluation costs about the same for one input as for
+// all, so there is one for an edge: the models sample first what stands on their lines, what they
+// drive goes through registers with the same clock (card_socket), and everything combinational, the
+// quiet outputs among it, is settled afterwards. The model sees the clock fall with the next edge
+// of another one.
 void CardNode::Step(Time t) {
   now_ = std::max(now_, t);
   if (NextLink() == t) {
@@ -326,7 +327,8 @@ void CardNode::AfterSystemEdge(Time t) {
   card.req_n = top_->card_req_n_o;
   card.serr_n = !top_->card_serr_oe_o;
   pins_ = bus_.Clock(card, bridge_.drive(), bridge_.gnt_n(), bridge_.idsel());
-  // Noise that the card drove before its first clock has left its level on lines that nobody drives now.
+  // Noise that the card drove before its first clock has left its level on lines that nobody drives
+  // now.
   if (in_reset_ && system_.Count(t) == 0) LoadSystem();
   CheckLines(t, "system", Lines(top_->bus_ad_o, top_->bus_cbe_n_o, top_->bus_high_o), pins_);
 }
@@ -362,8 +364,8 @@ void CardNode::BeforeSdramEdge(Time t) {
 void CardNode::BeforeMacEdge(Time t) {
   mac_bus_.Skip(static_cast<uint64_t>((t - last_mac_) / mac_.period - 1));
   last_mac_ = t;
-  // Before the card's reset its pins are noise. The edge with which RST# rises is the first that the
-  // chip samples, so it is then that comes behind.
+  // Before the card's reset its pins are noise. The edge with which RST# rises is the first that
+  // the chip samples, so it is then that comes behind.
   chip_ran_ = !in_reset_ && top_->mb_rst_no;
   if (chip_ran_) mac_chip_.Tick(mac_pins_, t);
   DriveMac(chip_ran_ ? mac_chip_.drive() : PciDrive{});
@@ -420,7 +422,8 @@ void CardNode::TakeSent(Time t) {
   while (mac_chip_.PopSent(&s)) {
     // Without a cable frames are lost, and a cut one is no frame to anybody.
     if (s.cut || !s_.link.Connected()) continue;
-    // The cable announces whole frames: a bad one it cannot carry, nor one that began before its end was there.
+    // The cable announces whole frames: a bad one it cannot carry, nor one that began before its
+    // end was there.
     if (!HasGoodFcs(s.bytes)) {
       s_.fabric->Fault(s_.index, "MAC at " + std::to_string(t) + " ps: it sends " + std::to_string(s.bytes.size()) + " bytes without a good FCS");
       return;
@@ -472,7 +475,7 @@ void CardNode::HostWrite(Time t, int slot, uint32_t address, const uint32_t* dat
   if (Unconfigured()) return;
   CatchUp(t);
   if (options_.recorder != nullptr && address >= kPciBar1Base && address - kPciBar1Base < (1u << kPciBar1Log2)) {
-    // The offset in the page tells the doorbell of a send queue from that of a receive queue.
+    // The offset in the page distinguishes the doorbells of send and receive queues.
     options_.recorder->Event(t, s_.index, kTraceEventHostDoorbell, static_cast<uint8_t>((address - kPciBar1Base) / kDoorbellPageBytes),
                              (address - kPciBar1Base) % kDoorbellPageBytes);
   }

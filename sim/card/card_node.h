@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A host's card as Verilated RTL, with the chips around it: PCI segment and
-// host bridge in front, SDRAM beside, the MAC on a PCI bus of its own behind.
+// host bridge in front, SDRAM beside, the MAC on a second PCI bus behind.
 // Drives the card's three clocks, and leaves out the edges of a domain in which
 // nothing would change.
 #pragma once
@@ -78,7 +78,7 @@ class CardNode : public Node {
   // drive after it is looked at behind.
   void BeforeSystemEdge(Time t);
   void AfterSystemEdge(Time t);
-  // Tells the PCI models of the system clocks before t that were left out.
+  // Advances the PCI models by the skipped system clocks before t.
   void CatchUp(Time t);
   void BeforeSdramEdge(Time t);
   void BeforeMacEdge(Time t);

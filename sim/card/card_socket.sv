@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The board in its socket, as the simulator builds it: the system's PCI segment, the segment with the
-// MAC and the data lines of the SDRAM, with registers for what the models drive on them. A model
-// works before a clock edge, from what stands on its lines then, and what it drives changes with the
-// edge, in the same evaluation as the card's registers.
+// The board in its socket, as the simulator builds it: the system's PCI segment, the segment with
+// the MAC and the data lines of the SDRAM, with registers for what the models drive on them. A
+// model works before a clock edge, from what stands on its lines then, and what it drives changes
+// with the edge, in the same evaluation as the card's registers.
 //
-// So does the time of a clock domain: after an edge it is that of the next one. Where edges were left
-// out it is loaded. No input leads to the card's logic without a register, because what follows from
-// an input is worked out in every evaluation, whatever has changed.
+// So does the time of a clock domain: after an edge it is that of the next one. Where edges were
+// left out it is loaded. No input leads to the card's logic without a register, because what
+// follows from an input is worked out in every evaluation, whatever has changed.
 module card_socket #(
     parameter int unsigned W = 32
 ) (
@@ -145,7 +145,7 @@ module card_socket #(
       .high_o       (mb_high_o)
   );
 
-  // Named as its module, so that a planted fault finds the straps from anywhere below.
+  // Named as its module, so that a mutant finds the straps from anywhere below.
   hvia_board #(
       .W(W)
   ) hvia_board (

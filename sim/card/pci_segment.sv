@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The shared lines of a PCI segment with two agents, the card and a model in C++: what both see when
-// both drive. The lines are numbered as the bits of PciLine in sim/model/pci_bus.h.
+// The shared lines of a PCI segment with two agents, the card and a model in C++: what both see
+// when both drive. The lines are numbered as the bits of PciLine in sim/model/pci_bus.h.
 //
-// The model's drive goes through registers with the bus's clock, as the card's does. So one evaluation
-// for each clock edge settles everything that depends on the pins; with the lines as inputs it would
-// take one for the edge and another for the lines that follow from it.
+// The model's drive goes through registers with the bus's clock, as the card's does. So one
+// evaluation for each clock edge settles everything that depends on the pins; with the lines as
+// inputs it would take one for the edge and another for the lines that follow from it.
 module pci_segment #(
     parameter int unsigned W = 32
 ) (

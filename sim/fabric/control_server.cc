@@ -181,7 +181,7 @@ void ControlServer::Loop() {
     }
     if (closing_ || quitting) continue;
     if (polled[1].revents != 0 || polled[2].revents != 0) {
-      // Guests did not close the fabric, so they are told who did.
+      // Guests did not close the fabric, so they get the name of the process that did.
       scheduler_->Quit(guests_ && polled[2].revents != 0 && owner_ != nullptr ? "process " + std::to_string(owner_->owner.pid) + " ('" + owner_->owner.name + "'), which owned the fabric, ended it or died" : "");
       quitting = true;
       continue;
@@ -454,8 +454,8 @@ void ControlServer::Answer(const ConnectionPtr& c, const Asked& asked, const std
   Send(c, asked, reply, nullptr, 0);
 }
 
-// There is room for it: a guest that has ended is still one of kBridgeMaxGuests
-// until the owner reads the answer to EndGuest, behind this packet.
+// The socket can take it: a guest that has ended is still one of kBridgeMaxGuests
+// until the owner reads the reply to EndGuest, behind this packet.
 void ControlServer::SendEnd(const ConnectionPtr& c, const GuestEnd& end) {
   alignas(8) uint8_t packet[kBridgeEndSize] = {};
   Put64(packet, kBridgeEndMagicOffset, kBridgeMagic);

@@ -12,7 +12,7 @@
 
 namespace hvia::fabric {
 
-// MemoryObserver is told what the card does to a host's memory.
+// MemoryObserver is notified of what the card does to a host's memory.
 class MemoryObserver {
  public:
   virtual ~MemoryObserver() = default;
@@ -35,8 +35,8 @@ class HostMemory : public HostMemoryPort {
   // A dead process's memory: writes vanish, reads give zeros, nothing faults.
   void SetSink() { sink_ = true; }
 
-  // Puts a file in the place of frames, so that the card sees its pages there;
-  // what was in them is gone. Empty, or why it could not be done.
+  // Maps a file over frames, so that the card sees its pages there; what was in
+  // them is gone. Returns an empty text, or why it failed.
   std::string InsertBank(uint64_t first, uint64_t frames, const SealedFile& bank);
   // Puts fresh zero memory back there.
   std::string RemoveBank(uint64_t first, uint64_t frames);

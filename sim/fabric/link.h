@@ -37,9 +37,9 @@ class FrameSink {
 
 // FrameObserver sees every frame as it was sent into a cable: the time its
 // preamble begins at the sender, sender, receiver (a node, or kWireSwitch),
-// content, and what is done to it on its way (bit n for WireFault n).
+// content, and what is done to it in flight (bit n for WireFault n).
 using FrameObserver = std::function<void(Time start, int source, int destination, const std::vector<uint8_t>& bytes, uint32_t faults)>;
-// ArrivalObserver is told when a frame's last byte arrives, as soon as that is known.
+// ArrivalObserver gets the time of a frame's last byte as soon as that is known.
 using ArrivalObserver = std::function<void(Time end, int source, int destination)>;
 
 // WireCounts are the frames of one direction.

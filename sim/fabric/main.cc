@@ -91,7 +91,7 @@ uint64_t Number(const std::string& option, const std::string& text, uint64_t lo,
   errno = 0;
   const uint64_t v = std::strtoull(text.c_str(), &end, 0);
   if (text.empty() || *end != 0 || errno != 0 || text[0] == '-' || v < lo || v > hi) {
-    throw UsageError(option + " " + text + ": want a number from " + std::to_string(lo) + " to " + std::to_string(hi));
+    throw UsageError(option + " " + text + ": must be a number from " + std::to_string(lo) + " to " + std::to_string(hi));
   }
   return v;
 }
@@ -164,7 +164,7 @@ Options Parse(int argc, char** argv) {
   if (o.socket.empty()) throw UsageError("--socket is missing");
   if (o.nodes.empty() || o.nodes.size() > kBridgeMaxNodes) throw UsageError(std::to_string(o.nodes.size()) + " nodes: want 1 to " + std::to_string(kBridgeMaxNodes));
   if (o.with_switch && o.nodes.size() == 1) throw UsageError("--switch yes: a fabric of one node has nothing that a switch could join");
-  if (o.memory % kBridgeFrameBytes != 0) throw UsageError("--memory " + std::to_string(o.memory) + ": want a multiple of " + std::to_string(kBridgeFrameBytes));
+  if (o.memory % kBridgeFrameBytes != 0) throw UsageError("--memory " + std::to_string(o.memory) + ": must be a multiple of " + std::to_string(kBridgeFrameBytes));
   if (o.scheduler.timed && o.scheduler.threads.empty()) throw UsageError("timed mode without --thread: time 0 is when all declared threads have attached, so declare them");
   for (const ThreadName& t : o.scheduler.threads)
     if (t.node >= static_cast<int>(o.nodes.size())) throw UsageError("--thread " + std::to_string(t.node) + "," + std::to_string(t.rank) + "," + t.name + ": there are " + std::to_string(o.nodes.size()) + " nodes, counted from 0");
@@ -172,9 +172,9 @@ Options Parse(int argc, char** argv) {
 }
 
 // One word to the owner when attaching works; nothing when it never will.
-void TellOwner(int fd) {
+void NotifyOwner(int fd) {
   constexpr char kReady[] = "ready\n";
-  if (fd >= 0 && write(fd, kReady, sizeof kReady - 1) < 0) std::fprintf(stderr, "tell the owner: %s\n", std::strerror(errno));
+  if (fd >= 0 && write(fd, kReady, sizeof kReady - 1) < 0) std::fprintf(stderr, "notify the owner: %s\n", std::strerror(errno));
 }
 
 std::unique_ptr<Node> MakeNode(const std::string& kind, const Surroundings& s, const Options& o, Recorder* recorder) {
@@ -197,8 +197,9 @@ std::unique_ptr<Node> MakeNode(const std::string& kind, const Surroundings& s, c
 }
 
 // An owner that was killed could not remove its files; one that ends by itself removes FILE before
-// it ends this process. The lock says whether it is gone, and keeps a successor of the same name from
-// coming in between. A process that is killed holds its locks a little longer than its first thread lives.
+// it ends this process. The lock says whether it is gone, and keeps a successor of the same name
+// from coming in between. A process that is killed holds its locks a little longer than its first
+// thread lives.
 void RemoveAbandoned(const std::string& directory, const std::string& file) {
   constexpr int kTries = 200;
   constexpr useconds_t kPauseUs = 10'000;
@@ -282,7 +283,7 @@ int Run(int argc, char** argv) {
 
   ControlServer server(o.socket, o.private_directory, o.scheduler.guests, o.owner_fd, &scheduler, memory_list);
   server.Start();
-  TellOwner(o.owner_fd);
+  NotifyOwner(o.owner_fd);
   scheduler.Run();
   recorder.Flush();
   for (Node* n : node_list) n->Finish();

@@ -24,7 +24,7 @@ int64_t Parse(const std::string& text, const std::string& number, const ParamNam
   errno = 0;
   const long long v = std::strtoll(number.c_str(), &end, 10);
   if (number.empty() || *end != 0 || errno != 0 || v < p.least || v > p.most) {
-    Fail(text, "want a whole number from " + std::to_string(p.least) + " to " + std::to_string(p.most));
+    Fail(text, "must be a whole number from " + std::to_string(p.least) + " to " + std::to_string(p.most));
   }
   return v;
 }
@@ -63,7 +63,8 @@ std::string Contradiction(const Params& p, bool slow) {
   if (p.NICTransmitCoalesceTime % 1000 != 0) return is("NICTransmitCoalesceTime", p.NICTransmitCoalesceTime) + " is not a multiple of 1 ns, which the NIC's register counts";
   if (p.BridgeReadInitialClocks < p.BridgeDevselClocks) return is("BridgeReadInitialClocks", p.BridgeReadInitialClocks) + " comes before " + is("BridgeDevselClocks", p.BridgeDevselClocks);
   if (p.BridgeWriteInitialClocks < p.BridgeDevselClocks) return is("BridgeWriteInitialClocks", p.BridgeWriteInitialClocks) + " comes before " + is("BridgeDevselClocks", p.BridgeDevselClocks);
-  // The sender's MAC hands a frame over at one of its clocks, up to a period after the preamble began.
+  // The sender's MAC hands a frame over at one of its clocks, up to a period after the preamble
+  // began.
   const int64_t arrival = (p.WirePreambleBytes + 1) * 8 * p.WireBitTime + p.PhyTransmitDelay + p.CableDelay + p.PhyReceiveDelay;
   if (arrival < p.MacClockPeriod) return "a frame's first byte arrives after " + std::to_string(arrival) + " ps of preamble, PHYs and cable, less than " + is("MacClockPeriod", p.MacClockPeriod);
   return "";

@@ -59,7 +59,7 @@ class Node : public FrameSink {
   // Does the work at exactly that time.
   virtual void Step(Time t) = 0;
   // True when the node, left alone, will never again do anything that a host
-  // or the wire could see. A node with housekeeping of its own (refresh)
+  // or the wire could see. A node with housekeeping (refresh)
   // overrides this, so that a deadlock is still found and free mode sleeps.
   virtual bool Quiescent() const { return NextEvent() == kNever; }
 
@@ -71,7 +71,7 @@ class Node : public FrameSink {
   virtual void HostRead(Time t, int slot, uint32_t address) = 0;
   // RST# of the system bus from now on and for that span; then the host
   // configures the card again. Until that is done reads give all ones and
-  // writes are lost, those under way as well. Host memory stays. False if this
+  // writes are lost, those in flight as well. Host memory stays. False if this
   // kind of node has no such line.
   virtual bool BusReset(Time t, Time span) {
     (void)t, (void)span;

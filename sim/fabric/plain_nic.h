@@ -8,14 +8,14 @@
 //
 // Transmit: a write of the tail reaches the ring after the firmware's time.
 // Then entries are read ahead, the pieces of a frame are gathered from memory
-// one after the other, and the frame goes to the wire when it is whole. The
+// one after the other, and the frame goes to the wire when it is complete. The
 // next one is read meanwhile, as long as there is a buffer.
 //
 // Receive: a frame that has arrived waits in the FIFO for the firmware's time,
 // then it is written to the next buffer, or dropped if there is none.
 //
-// What is under way when software starts a ring anew, and cannot be called
-// back, runs to its end and has no effect on the new ring.
+// Bursts that are in flight when software restarts a ring run to their end and
+// have no effect on the new ring.
 #pragma once
 #include <cstdint>
 #include <deque>
@@ -75,16 +75,16 @@ class PlainNic : public Node {
   struct Ring {
     bool transmit = false;
     uint64_t start = 0;  // how often it was started
-    int bursts = 0;      // under way
+    int bursts = 0;      // in flight
     uint32_t base = 0, log2 = 0, tail = 0, head = 0;
     uint32_t known = 0;         // tail as the NIC knows it
     uint32_t fetch = 0;         // next entry to read
-    bool fetching = false;      // a burst of entries is under way
-    std::deque<Entry> entries;  // read and not begun
+    bool fetching = false;      // a burst of entries is in flight
+    std::deque<Entry> entries;  // read and not started
     uint32_t Mask() const { return (1u << log2) - 1; }
     bool Busy() const { return bursts != 0 || !entries.empty(); }
   };
-  // How frames are told to a cause.
+  // How frames raise a cause.
   struct Moderation {
     uint32_t cause = 0;
     uint32_t time_ns = 0, frames = 0;  // the registers
@@ -103,7 +103,8 @@ class PlainNic : public Node {
 
   // The system clock's edge at or after t.
   Time Edge(Time t) const;
-  // Takes the bus as soon as it is free, for the NIC or for the host; returns when it is free again.
+  // Takes the bus as soon as it is free, for the NIC or for the host; returns when it is free
+  // again.
   Time TakeBus(Time t, int64_t clocks, bool ours);
   int64_t BurstClocks(bool write, uint32_t address, uint32_t bytes) const;
   // Reads as many bytes as there are, or writes them.
@@ -148,11 +149,11 @@ class PlainNic : public Node {
   Time bus_free_ = INT64_MIN;
   bool configured_ = false;
   Time configured_at_ = INT64_MIN;
-  std::deque<int> reads_;  // slots of register reads under way
+  std::deque<int> reads_;  // slots of register reads in flight
 
   bool on_ = false;         // Control.Enable
   bool resetting_ = false;  // Control.SoftReset
-  int bursts_ = 0;          // under way, of both rings
+  int bursts_ = 0;          // in flight, of both rings
   uint32_t status_ = 0, enable_ = 0;
   bool line_ = false;  // the interrupt as it was counted
   uint8_t mac_[6] = {};

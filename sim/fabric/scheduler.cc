@@ -298,7 +298,7 @@ void Scheduler::ExecuteCommand(int index) {
     case kBridgeOpcodeHoldWire:
       if (c.tag > 1) break;
       if (nodes_.size() < 2) {
-        Stop(kBridgeStopProtocol, slots_.Describe(s) + " wants to hold the wire to its node: a fabric of 1 node has no wire");
+        Stop(kBridgeStopProtocol, slots_.Describe(s) + " posted HoldWire: a fabric of 1 node has no wire");
         return;
       }
       network_->Hold(s.name.node, c.tag == 1, now_);
@@ -333,7 +333,7 @@ void Scheduler::ReportDeadlock() {
   if (waits.empty()) return;  // everyone has left: the run is simply over
   for (int node = 0; node < static_cast<int>(nodes_.size()); ++node)
     if (network_->Held(node) != 0) AddTo(&waits, "; ", Text(network_->Held(node), " frames are held on the wire to node ", node));
-  Stop(kBridgeStopDeadlock, "deadlock at " + At(now_) + ": no wait has a deadline and the cards are quiet: " + waits);
+  Stop(kBridgeStopDeadlock, "deadlock at " + At(now_) + ": no wait has a deadline and the cards are idle: " + waits);
 }
 
 void Scheduler::Sleep(uint32_t sequence) {
@@ -413,7 +413,7 @@ std::string Scheduler::DescribeWait(const Slot& s) const {
   if (w.flags & kBridgeSlotWaitFlagsChargeMask) add("processor time");
   if (w.flags & kBridgeSlotWaitFlagsInterruptMask) add("an interrupt");
   if (w.flags & kBridgeSlotWaitFlagsMessageMask) add("a message");
-  if (w.flags & kBridgeSlotWaitFlagsReplyMask) add("the answer to a register read");
+  if (w.flags & kBridgeSlotWaitFlagsReplyMask) add("the reply to a register read");
   if (w.flags & kBridgeSlotWaitFlagsBarrierMask)
     for (const Barriers::Key& key : barriers_.Of(slots_.IndexOf(s))) add(barriers_.Describe(key));
   return t.empty() ? "nothing" : t;
@@ -711,7 +711,7 @@ std::string Scheduler::Attach(const Owner& owner, int node, int rank, const std:
   const std::string where = Text("node ", node, " rank ", rank);
   if (node < 0 || node >= static_cast<int>(node_names_.size())) return Text("node ", node, " does not exist: the fabric has ", node_names_.size(), " nodes, counted from 0");
   if (const Guest* g = guests_.Find(owner.guest); owner.guest != 0) {
-    if (g == nullptr || g->ended) return "this process's connection has been ended";
+    if (g == nullptr || g->ended) return "this process's connection has ended";
     if (!g->config.OwnsRank(thread.Key())) {
       *violation = true;
       return Text(guests_.Describe(*g), " tried to attach '", name, "' as ", where, ": its threads are of node ", g->config.node, " and have the ranks ", g->config.first_rank, " to ", g->config.first_rank + g->config.ranks - 1);
@@ -818,11 +818,12 @@ std::string Scheduler::EndGuest(uint32_t guest) {
   HostMemory& memory = *memories_[g->config.node];
   uint64_t used = 0;
   if (const uint64_t count = memory.FramesInUse(g->config.first_frame, g->config.frames, &used); count != 0) {
-    return Text("the connection of ", guests_.Describe(*g), " is ended, but ", count, " frames of its bank are in use by the card, frame ", used, " is the first: release them and ask again");
+    return Text("the connection of ", guests_.Describe(*g), " has ended, but ", count, " frames of its bank are in use by the card, frame ", used, " is the first: release them and ask again");
   }
   const std::string why = memory.RemoveBank(g->config.first_frame, g->config.frames);
   if (!why.empty()) return why;
-  // Others may have sent to it since it ended, and not all that it posted may have reached the card.
+  // Others may have sent to it since it ended, and not all that it posted may have reached the
+  // card.
   mailboxes_.Close([g](NodeRank to) { return g->config.OwnsRank(to); });
   for (Slot& s : slots_)
     if (s.owner.guest == guest) slots_.DropCommands(s);

@@ -5,7 +5,7 @@
 //
 // Timed mode. The bound is the earliest clock of a running thread or end of a
 // wait. Everything strictly before it is done, then the clock stands at the
-// bound and the waits that end there are ended. So the cards are frozen while
+// bound and the waits that end there end. So the cards are frozen while
 // any thread runs, and nothing depends on how fast the processes are. Charges of
 // one instant are assigned in the order of the threads' ranks when nothing more
 // can happen at it (Phase::kCharge).
@@ -97,7 +97,7 @@ class Scheduler : public Fabric, public MemoryObserver {
   std::string Grant(uint32_t guest, uint32_t page, bool on);
   // Ends the guest's connection in any case; fails while the card may use its bank.
   std::string EndGuest(uint32_t guest);
-  // A process broke the rules: a guest is ended, any other process ends the run.
+  // A process violated the protocol. If it is a guest, its connection ends; else the run ends.
   void Violated(const Owner& owner, const std::string& text);
   void WhenIdle(std::function<void(const DigestReport&)> answer) { digest_requests_.push_back(std::move(answer)); }
   void Stop(uint32_t reason, const std::string& text);
@@ -133,7 +133,7 @@ class Scheduler : public Fabric, public MemoryObserver {
   bool EverythingAttached() const;
   void ReportDeadlock();
   void Sleep(uint32_t sequence);
-  // False if a guest was ended, so that there may be something to do.
+  // False if it ended a guest, so that there may be something to do.
   bool CheckStuck(int64_t now_ns);
 
   // Threads and their waits.
@@ -165,7 +165,7 @@ class Scheduler : public Fabric, public MemoryObserver {
   Guest* GuestOf(const Slot& s) { return guests_.Find(s.owner.guest); }
   void FinishGuest(Guest& g, uint32_t reason, const std::string& text);
   void GuestClosed(Guest& g);
-  // False if a guest held up simulated time for too long and was ended.
+  // False if the guest held up simulated time for too long and has ended.
   bool CountHeld(const Slot& s, int64_t now_ns, bool parks);
   // Whether anybody may receive messages to that rank.
   bool HasRank(NodeRank rank);

@@ -2,24 +2,22 @@
 // A learning Ethernet switch, store and forward, with a cable to a node in each
 // of its ports.
 //
-// A frame is judged when its last byte is there. A wrong FCS: it is dropped.
-// Else its source address is learned as behind its port, and it goes into the
-// output queue of the port behind which its destination is, or of all others if
-// that is not known or is a group. An address from which no frame came for
-// SwitchAgeingTime is forgotten. The table is aged when a good frame arrives,
-// before anything else is done with it.
+// A frame is handled when its last byte arrives. One with a wrong FCS is
+// dropped. Else the switch learns its source address and queues the frame at the
+// port of its destination, or at all other ports if that is unknown or a group.
+// An address is forgotten when no frame came from it for SwitchAgeingTime; the
+// table is aged first when a good frame arrives.
 //
-// A frame takes room of a queue, its bytes and FCS, from then on until its last
-// byte has left the port. One that finds no room is dropped. Of several inputs
-// those that were refused come first: each of them, in the order in which they
-// were, has the room of one largest frame kept for it, until it is served or
-// the queue is empty. Real senders drift against each other; here their frames
-// may keep step for ever, and without this the one whose frame comes just
-// before another's would take every room that gets free.
+// A frame occupies its bytes and FCS in the queue until its last byte has left
+// the port. One that does not fit is dropped, and its input becomes starved:
+// starved inputs, in the order in which they did, have the space of one largest
+// frame reserved until they are served or the queue is empty. Real senders drift
+// against each other; here frames may keep step for ever, and without this the
+// input whose frame comes just before another's would take all free space.
 //
-// It leaves after the latency of the switch, in the order of the queue, at the
-// rate of the wire. There is no PAUSE. What happens at one instant happens in
-// this order: rooms get free, frames arrive, frames leave, each by port number.
+// A frame leaves after the latency of the switch, in the order of the queue, at
+// the rate of the wire. There is no PAUSE. Order within one instant: space is
+// freed, frames arrive, frames leave, each by port number.
 #pragma once
 #include <cstdint>
 #include <deque>
@@ -75,7 +73,7 @@ class Switch {
     uint64_t filling = 0;       // bytes of the queue and of the frame that leaves
     uint64_t leaving = 0;       // bytes of that frame
     Time left = kNever;         // when its last byte has left
-    std::deque<size_t> refused;  // inputs whose last frame found no room, the longest waiting first
+    std::deque<size_t> refused;  // starved inputs, the longest waiting first
     SwitchPortCounts counts;
   };
 

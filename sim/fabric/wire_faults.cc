@@ -33,7 +33,7 @@ uint64_t Limited(const std::string& text, const std::string& name, const std::st
   errno = 0;
   const uint64_t v = std::strtoull(value.c_str(), &end, 10);
   if (value.empty() || value[0] < '0' || value[0] > '9' || *end != 0 || errno != 0 || v < lo || v > hi) {
-    throw WireFaultError("--wire-fault " + text + ": " + name + "=" + value + ": want a whole number from " + std::to_string(lo) + " to " + std::to_string(hi));
+    throw WireFaultError("--wire-fault " + text + ": " + name + "=" + value + ": must be a whole number from " + std::to_string(lo) + " to " + std::to_string(hi));
   }
   return v;
 }
@@ -98,7 +98,8 @@ WireFaults::WireFaults(const std::vector<WireFaultRule>& from_0, const std::vect
     Direction& d = directions_[end];
     for (const WireFaultRule& given : end == 0 ? from_0 : from_1) {
       Rule r{given, 0, 0};
-      // Its own generator for each direction, kind, and rule of that kind: more of one does not change the others' choices.
+      // Its own generator for each direction, kind, and rule of that kind: more of one does not
+      // change the others' choices.
       const int direction = r.node + (r.way == WireWay::kFromSwitch ? static_cast<int>(kBridgeMaxNodes) : 0);
       uint64_t alike = 0;
       for (const Rule& o : d.rules) alike += o.kind == r.kind;

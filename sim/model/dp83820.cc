@@ -19,7 +19,8 @@ constexpr size_t kShortest = kMinFrame + kFcsBytes;  // less is a runt
 constexpr size_t kLongest = kMaxFrame + kFcsBytes;   // more is too long, unless RXCFG.ALP
 constexpr size_t kTruncated = 2046;    // what is kept of a frame at most
 constexpr uint32_t kUnicast = 1, kMulticast = 2, kBroadcast = 3;  // DestinationClass
-// I/O space belongs to BAR 0, which the card leaves off; the layout does not name what it does not use.
+// I/O space belongs to BAR 0, which the card leaves off; the layout does not name what it does not
+// use.
 constexpr uint8_t kIoRead = 2, kIoWrite = 3;
 constexpr uint32_t kIoEnable = 1;
 
@@ -70,7 +71,7 @@ void Dp83820::Misuse(const std::string& text) {
 
 void Dp83820::Reset(int64_t now) {
   now_ = now;
-  // A frame that has begun by the end of the reset is not recognised as one.
+  // A frame that started before the end of the reset is not recognised.
   while (!coming_.empty() && coming_.front().first_byte + timing_.receive_delay <= now) {
     stats_.disabled++;
     coming_.pop_front();
@@ -109,7 +110,7 @@ void Dp83820::Work(const PciPins& p) {
   Engines();
   Request();
 
-  // Whoever has GNT# keeps the idle bus from floating.
+  // The owner of GNT# keeps the idle bus from floating.
   if (master_ == MasterState::kIdle && target_ == TargetState::kIdle) {
     if (p.idle() && !p.gnt_n)
       Drive(kPciAd | kPciCbe);
@@ -221,7 +222,7 @@ bool Dp83820::Filtered(const std::vector<uint8_t>& bytes, uint32_t* destination_
   return !(rfcr_ & kMacRFCRAPMMask) || !std::equal(station_.begin(), station_.end(), bytes.begin());
 }
 
-// The frame that arrives does not fit any more. What has not begun to leave is taken back.
+// The frame that arrives does not fit any more. What has not started to leave is removed.
 void Dp83820::Overflow() {
   if (ReceiveHeld() <= static_cast<size_t>(timing_.receive_fifo)) return;
   RxFrame& f = rx_fifo_.back();
@@ -371,7 +372,7 @@ uint32_t Dp83820::DescriptorBytes() const {
   return static_cast<uint32_t>((cfg_ & kMacCFGEXTSTSMask) ? kMacDescriptorSize : kMacDescriptorExtendedStatusOffset);
 }
 
-// Room in the FIFO that the next burst of the fragment waits for.
+// Free FIFO bytes that the next burst of the fragment waits for.
 int64_t Dp83820::TransmitNeeds() const {
   const int64_t fill = 32 * static_cast<int64_t>((txcfg_ & kMacTXCFGFLTHMask) >> kMacTXCFGFLTHLsb);
   return std::max(std::min(fill, static_cast<int64_t>(timing_.transmit_fifo)), static_cast<int64_t>(std::min<size_t>(Burst(txcfg_), tx_left_)));
@@ -531,7 +532,7 @@ void Dp83820::ReceiveStatusDone() {
   rx_ = rx_halt_ && !rx_more_ ? RxState::kIdle : RxState::kDescriptor;
 }
 
-// Frames whose preamble has begun are on the wire and stay there.
+// Frames whose preamble has started are on the wire and stay there.
 void Dp83820::TransmitReset() {
   while (!tx_fifo_.empty() && !tx_fifo_.back().started) {
     stats_.transmit_dropped++;
@@ -732,11 +733,11 @@ void Dp83820::JobDone() {
   }
 }
 
-// Whether an engine goes on at once when the burst under way is over.
+// Whether an engine goes on at once when the burst in flight is over.
 bool Dp83820::Follows() const {
   if (job_.client == kTransmit) {
     if (ReceiveWants()) return true;
-    // A fragment's last burst is followed by its status, another one if there is room.
+    // A fragment's last burst is followed by its status, another one if the FIFO can take it.
     if (job_.data) {
       const int64_t rest = static_cast<int64_t>(4 * (job_.dwords - job_.index));
       return tx_left_ <= rest || TransmitHeld() + std::min<int64_t>(rest, tx_left_) + TransmitNeeds() <= timing_.transmit_fifo;
@@ -777,7 +778,8 @@ void Dp83820::MasterBegin() {
   const uint32_t address = job_.address + 4 * static_cast<uint32_t>(job_.index);
   drive_.ad = address;
   drive_.cbe_n = static_cast<uint8_t>(job_.write ? kPciCommandMemoryWrite : kPciCommandMemoryRead);
-  // One qword is left to the 32-bit way: whether the target is wide is not known before FRAME# would have to go.
+  // One qword is left to the 32-bit way: whether the target is wide is not known before FRAME#
+  // would have to go.
   asked64_ = wide_bus_ && (cfg_ & kMacCFGDATA64Mask) && address % 8 == 0 && left >= 4;
   selected_ = aborted_ = moved_ = wide_ = false;
   drive_.Set(kPciFrame, false);
@@ -905,7 +907,8 @@ void Dp83820::MasterTick(const PciPins& p) {
     return;
   }
   if (stop || gone) {
-    // One more clock with IRDY# and without FRAME#. What is on AD stays, or is what would have followed.
+    // One more clock with IRDY# and without FRAME#. What is on AD stays, or is what would have
+    // followed.
     if (gone || target_abort) aborted_ = true;
     if (xfer && job_.index < job_.dwords) MasterPhase();
     drive_.Set(kPciFrame, true);
@@ -936,7 +939,7 @@ void Dp83820::TargetFinish() {
   target_ = TargetState::kTurn;
 }
 
-// One data phase each: who wants more is disconnected.
+// One data phase each: a longer burst is disconnected.
 void Dp83820::TargetOffer(const PciPins& p) {
   if (target_read_) {
     target_data_ = ReadTarget();

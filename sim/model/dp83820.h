@@ -43,7 +43,7 @@ struct Dp83820Timing {
 Dp83820Timing Dp83820TimingOf(const Params& params);
 
 struct Dp83820Statistics {
-  uint64_t transmitted = 0;         // frames begun on the wire and complete
+  uint64_t transmitted = 0;         // frames started on the wire and complete
   uint64_t transmit_underrun = 0;   // cut on the wire: the FIFO ran empty
   uint64_t transmit_dropped = 0;    // taken back by a reset before they began on the wire
   uint64_t received = 0;            // status written with OK
@@ -91,8 +91,9 @@ class Dp83820 {
   const PciDrive& drive() const { return drive_; }
   bool inta_n() const { return (isr_ & imr_) == 0 || (ier_ & 1) == 0; }
 
-  // The link behind the PHY from that time on. Without one the chip takes frames as always, as far as
-  // its FIFO has room, and begins none on the wire; what it holds goes out when the link is back.
+  // The link behind the PHY from that time on. Without one the chip takes frames as always, as far
+  // as its FIFO can take them, and starts none on the wire; what it holds goes out when the link is
+  // back.
   void SetLink(bool up, int64_t now);
 
   // Announces a frame; frames come in the order of their times and do not overlap.
@@ -144,7 +145,7 @@ class Dp83820 {
     size_t drained = 0;      // bytes in memory
     bool complete = false;   // the end is in the FIFO, status is known
     bool committed = false;  // a part may be in memory: it cannot be rejected any more
-    bool overrun = false;    // one before it was lost, or it was cut
+    bool overrun = false;    // one before it was lost, or it was truncated
     bool symbol_error = false;
     uint32_t status = 0;
   };

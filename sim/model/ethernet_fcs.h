@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The frame check sequence of Ethernet, for the model of the MAC and for a link that damages frames.
+// The frame check sequence of Ethernet, for the model of the MAC and for a link that damages
+// frames.
 #pragma once
 #include <zlib.h>
 

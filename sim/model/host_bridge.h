@@ -31,7 +31,7 @@ struct HostBridgeTiming {
 HostBridgeTiming HostBridgeTimingOf(const Params& params);
 
 // HostBridgeNoise: probabilities in 1/1000, decided by the seed alone. For
-// benches: all zero means that the bridge does the same thing every time.
+// unit tests: all zero means that the bridge does the same thing every time.
 struct HostBridgeNoise {
   uint64_t seed = 1;
   int retry = 0;         // a transaction of the card is retried
@@ -55,7 +55,7 @@ struct HostCommand {
   int count = 1;         // dwords; 1 for all but kMemoryWrite
   uint32_t data[kMaxDwords] = {};
   uint8_t byte_enables[kMaxDwords] = {15, 15, 15, 15, 15, 15, 15, 15};
-  uint64_t token = 0;  // handed back with the result
+  uint64_t token = 0;  // returned with the result
   uint16_t bad_parity = 0;  // bit 0: the address phase goes with bad parity, bit 1 + n: dword n
   int source = 0;      // the thread: stores of one stay in order
 };

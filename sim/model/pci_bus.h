@@ -76,7 +76,7 @@ inline bool PciParity(uint64_t ad, uint8_t cbe_n) { return __builtin_parity(stat
 // PciParity64 is that of PAR64, for the upper halves.
 inline bool PciParity64(uint64_t ad, uint8_t cbe_n) { return __builtin_parity(static_cast<uint32_t>(ad >> 32) ^ (uint32_t{cbe_n} >> 4)); }
 
-// PciHas64 tells whether a Verilated top has the pins of the 64-bit extension.
+// PciHas64 says whether a Verilated top has the pins of the 64-bit extension.
 template <class Top, class = void>
 struct PciHas64 : std::false_type {};
 template <class Top>
@@ -150,7 +150,7 @@ class PciBus {
   explicit PciBus(int bits = 32);  // 32 or 64
   // Resolves one clock. gnt_n and idsel go from the bridge to the card.
   const PciPins& Clock(const PciDrive& card, const PciDrive& bridge, bool gnt_n, bool idsel);
-  // RST#: nobody drives any more, and nothing that was under way is held against anybody.
+  // RST#: nobody drives any more, and unfinished transactions are no violation.
   void Reset();
   // The clocks of a span in which neither agent changed anything.
   void Skip(uint64_t clocks) { stats_.clocks += clocks; }
@@ -185,7 +185,7 @@ class PciBus {
   uint64_t violation_count_ = 0;
   std::vector<std::string> violations_;
 
-  // The transaction under way
+  // The transaction in flight
   Agent master_ = kNone;
   uint8_t command_ = 0;
   uint32_t address_ = 0;

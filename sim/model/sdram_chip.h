@@ -6,8 +6,8 @@
 // tMRD, tDPL, refresh, and two drivers on the data lines.
 //
 // Time is in picoseconds. A clock at which nothing happens costs a few
-// nanoseconds; while no read is under way (Idle) time may jump, since
-// everything is judged by times and nothing by counted clocks.
+// nanoseconds; while no read is in flight (Idle) time may jump, since
+// everything is checked by times and nothing by counted clocks.
 #ifndef HVIA_SIM_MODEL_SDRAM_CHIP_H_
 #define HVIA_SIM_MODEL_SDRAM_CHIP_H_
 
@@ -64,14 +64,14 @@ class SdramChip {
     return Work(pins, time);
   }
 
-  // True if no read or bus turn-around is under way: time may jump.
+  // True if no read or bus turn-around is in flight: time may jump.
   bool Idle() const { return !busy_; }
 
-  // Tells the model that the controller was reset: initialisation may start
+  // The controller was reset: initialisation may start
   // again; the contents stay.
   void ControllerReset(int64_t time);
 
-  // Judges refresh up to `time`; called at the end of a run.
+  // Checks refresh up to `time`; called at the end of a run.
   void CheckRefresh(int64_t time);
 
   uint64_t violations() const { return violations_; }
@@ -80,7 +80,7 @@ class SdramChip {
   uint64_t reads() const { return reads_; }
   uint64_t writes() const { return writes_; }
 
-  // Back door for benches, by dword address: bank and row as on the pins.
+  // Back door for unit tests, by dword address: bank and row as on the pins.
   uint32_t Peek(int bank, int row, int column);
 
  private:
@@ -116,7 +116,7 @@ class SdramChip {
   int64_t refresh_count_ = 0;     // refreshes since refresh_base_
   int64_t cas_ = 0;
 
-  // Read data under way: what drives the lines after this edge (0) and the
+  // Read data in flight: what drives the lines after this edge (0) and the
   // edges to come, and whether the lines are still being released.
   static constexpr int kPipe = 4;
   struct Beat {

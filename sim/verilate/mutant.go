@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// Mutant is one planted fault, for tests of tests: Old is replaced by New in
+// Mutant is one injected bug, for tests of tests: Old is replaced by New in
 // File for one build only. Old must occur exactly once, so that a mutant
 // cannot rot silently.
 type Mutant struct {

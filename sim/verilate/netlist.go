@@ -27,9 +27,9 @@ func yosysVersion() (string, error) {
 	return string(version), nil
 }
 
-// netlist has Yosys read the design files of rtl and write what it makes of them
-// to path. It returns the sources to build instead: Verilator's control files
-// and the netlist. Signals keep their names, and so do instances.
+// netlist has Yosys read the design files of rtl and write what it makes of
+// them to path. It returns the sources to build instead: Verilator's control
+// files and the netlist. Signals keep their names, and so do instances.
 func netlist(ctx context.Context, spec Spec, rtl []string, path string) ([]string, error) {
 	yosys, err := exec.LookPath("yosys")
 	if err != nil {
@@ -48,7 +48,8 @@ func netlist(ctx context.Context, spec Spec, rtl []string, path string) ([]strin
 	for _, name := range sortedKeys(spec.Params) {
 		script += fmt.Sprintf("; chparam -set %s %s %s", name, spec.Params[name], spec.Top)
 	}
-	// Verilator finds the top module by its name, which Yosys changes for parameters.
+	// Verilator finds the top module by its name, which Yosys changes for
+	// parameters.
 	script += fmt.Sprintf("; hierarchy -check -top %s; proc; check -assert; rename -top %s; write_verilog -noattr \"%s\"", spec.Top, spec.Top, path)
 	cmd := exec.CommandContext(ctx, yosys, "-q", "-p", script)
 	if out, err := cmd.CombinedOutput(); err != nil {

@@ -15,12 +15,12 @@ import (
 )
 
 // keptObjects prepares the folder of object files that builds of a program
-// share. make goes by times, and times can lie: an object that was compiled while its
-// source changed is newer than both, and so are all objects of a folder that was
-// copied. So the folder says of what content its objects were made: those of other
-// content are thrown away. It is said by clean, when no source had changed during
-// the build; until then a mark lies in the folder, and a folder in which one is
-// found is thrown away as a whole.
+// share. make goes by times, and times can lie: an object that was compiled
+// while its source changed is newer than both, and so are all objects of a
+// folder that was copied. So the folder says of what content its objects were
+// made: those of other content are thrown away. It is said by clean, when no
+// source had changed during the build; until then a mark lies in the folder,
+// and a folder in which one is found is thrown away as a whole.
 func keptObjects(root, folder string, spec Spec) (clean func(), err error) {
 	mark, list := filepath.Join(folder, "under-way"), filepath.Join(folder, "contents.json")
 	if _, err := os.Stat(mark); err == nil {

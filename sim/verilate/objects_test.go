@@ -24,7 +24,8 @@ func TestKeptObjects(t *testing.T) {
 	write("both.h", "c")
 	spec := Spec{Cpp: []string{"main.cc", "other.cc"}, Headers: []string{"*.h"}}
 	objects := []string{filepath.Join(folder, "main.o"), filepath.Join(folder, "other.o")}
-	// build asks for the kept objects, says which there were, and makes the rest.
+	// build asks for the kept objects, says which there were, and makes the
+	// rest.
 	build := func() (main, other bool, clean func()) {
 		t.Helper()
 		clean, err := keptObjects(root, folder, spec)

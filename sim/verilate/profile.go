@@ -35,7 +35,8 @@ func (s Spec) ForProfile(name string) (Spec, error) {
 	if err != nil {
 		return Spec{}, fmt.Errorf("verilate: %s: %w", s.Name, err)
 	}
-	// The hash is in the path, so that builds of two states of the numbers do not meet.
+	// The hash is in the path, so that builds of two states of the numbers do
+	// not meet.
 	dir := filepath.Join("build", "cache", fmt.Sprintf("profile-%s-%016x", set.Name, set.Hash))
 	for _, file := range []string{profile.SVFile, profile.CppFile} {
 		if err := writeOnce(filepath.Join(root, dir, file), files[file]); err != nil {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package verilate builds Verilated C++ programs: the fabric simulator and the
-// unit benches of the RTL blocks. A build is cached by the content of
+// unit tests of the RTL blocks. A build is cached by the content of
 // everything that goes into it, so a second call with unchanged files costs a
 // hash and no compiler run.
 package verilate
@@ -31,7 +31,8 @@ var ErrNoVerilator = errors.New("verilator not found on PATH: install it (Debian
 // ErrPath is returned for a checkout at a path that make cannot work with.
 var ErrPath = errors.New("make cannot build at this path")
 
-// unusable are characters that make or its shell take for something else, also quoted.
+// unusable are characters that make or its shell take for something else, also
+// quoted.
 const unusable = " \t\n\r\v\f\"'`$#%:;&|<>()[]{}*?!=\\"
 
 // CheckPath says whether a checkout at a path can be built.
@@ -156,7 +157,8 @@ func Build(ctx context.Context, spec Spec) (string, error) {
 	if err := os.WriteFile(filepath.Join(dir, secondsFile), []byte(note), 0o644); err != nil {
 		return "", fmt.Errorf("verilate: %s: %w", spec.Name, err)
 	}
-	// A source that changed meanwhile would leave a program under a name that is not its own.
+	// A source that changed meanwhile would leave a program under a name that
+	// is not its own.
 	if now, _, err := Cached(spec); err != nil || now != program {
 		_ = os.RemoveAll(dir)
 		return "", errors.Join(fmt.Errorf("verilate: %s: %w", spec.Name, ErrSourcesChanged), err)
@@ -261,7 +263,7 @@ const makeFlags = "OPT_FAST=-O2 OPT_SLOW=-O0 OPT_GLOBAL=-O1"
 
 // runtime returns the folder in which the object files of Verilator's own
 // runtime lie, or will lie, for these flags: they are half of the compile time
-// of a bench and the same for all.
+// of a unit test and the same for all.
 func (s Spec) runtime(root, verilator, cflags string) (string, error) {
 	version, err := exec.Command(verilator, "--version").Output()
 	if err != nil {

@@ -81,11 +81,11 @@ func TestReplacedParametersRefused(t *testing.T) {
 		"CableDelay":                      "want NAME=VALUE",
 		"Cable=1":                         "there is no parameter Cable",
 		"=1":                              "there is no parameter",
-		"CableDelay=":                     "want a whole number from 0",
-		"CableDelay=5x":                   "want a whole number",
-		"CableDelay=0x10":                 "want a whole number",
-		"CableDelay=99999999999999999999": "want a whole number",
-		"SystemClockPeriod=0":             "want a whole number from 1000",
+		"CableDelay=":                     "must be a whole number from 0",
+		"CableDelay=5x":                   "must be a whole number",
+		"CableDelay=0x10":                 "must be a whole number",
+		"CableDelay=99999999999999999999": "must be a whole number",
+		"SystemClockPeriod=0":             "must be a whole number from 1000",
 		"MacClockPhase=30000":             "MacClockPhase = 30000 is not below MacClockPeriod = 30000",
 		"MacClockPeriod=7000":             "MacClockPhase = 7000 is not below MacClockPeriod = 7000",
 		"SdramClockPeriod=9999":           "SdramRcdTime = 20000 is longer than the SdramRcdClocks = 2 of this build",
@@ -123,7 +123,7 @@ func TestReplacedParametersRefused(t *testing.T) {
 	for _, p := range params.Table() {
 		err := start("--param", p.Name+"=-1")
 		require.ErrorContains(t, err, map[params.Class]string{
-			params.Model: "want a whole number from", params.Elaboration: "choose or add a profile", params.Host: "cost model",
+			params.Model: "must be a whole number from", params.Elaboration: "choose or add a profile", params.Host: "cost model",
 		}[p.Class], p.Name)
 	}
 }
@@ -158,7 +158,7 @@ func TestRangesOfParameters(t *testing.T) {
 		for _, v := range []int64{p.Least - 1, p.Most + 1} {
 			err := start(p.Name, v)
 			require.ErrorIs(t, err, sim.ErrRejected)
-			require.EqualError(t, err, fmt.Sprintf("--param %s=%d: want a whole number from %d to %d", p.Name, v, p.Least, p.Most))
+			require.EqualError(t, err, fmt.Sprintf("--param %s=%d: must be a whole number from %d to %d", p.Name, v, p.Least, p.Most))
 		}
 	}
 	require.Greater(t, taken, len(params.Table())/2)

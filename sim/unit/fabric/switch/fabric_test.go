@@ -216,9 +216,9 @@ func TestRefused(t *testing.T) {
 		{3, sim.Config{Faults: faults(t, "3>switch:drop=1%")}, "there are 3 nodes, counted from 0"},
 		{3, of("--wire-fault", "Drop 0 share=1"), "say which direction of node 0's cable, 0>switch or switch>0"},
 		{3, of("--wire-fault", "Drop 3>switch share=1"), "there are 3 nodes, counted from 0"},
-		{3, of("--wire-fault", "Drop >switch share=1"), "DIRECTION=>switch: want a whole number from 0 to 15"},
-		{3, of("--wire-fault", "Drop switch>x share=1"), "DIRECTION=x: want a whole number from 0 to 15"},
-		{3, sim.Config{Params: map[string]int64{"SwitchQueueBytes": 1517}}, "want a whole number from 1518"},
+		{3, of("--wire-fault", "Drop >switch share=1"), "DIRECTION=>switch: must be a whole number from 0 to 15"},
+		{3, of("--wire-fault", "Drop switch>x share=1"), "DIRECTION=x: must be a whole number from 0 to 15"},
+		{3, sim.Config{Params: map[string]int64{"SwitchQueueBytes": 1517}}, "must be a whole number from 1518"},
 	} {
 		err := start(x.nodes, x.config)
 		require.ErrorContains(t, err, x.why)
