@@ -255,7 +255,7 @@ func (t *Thread) Poll(p Poll, cond func() bool) (bool, error) {
 	}
 	defer t.leave()
 	left := t.countdown(p.Timeout, p.Simulated)
-	w := bridge.Wait{Period: p.Period, Watches: p.Ranges, Interrupt: p.Interrupt, Simulated: p.Simulated, Processor: bridge.ProcessorLooks, Look: cond}
+	w := bridge.Wait{Period: p.Period, Watches: p.Ranges, Interrupt: p.Interrupt, Simulated: p.Simulated, Processor: bridge.ProcessorPolls, Poll: cond}
 	if p.Blocked {
 		w.Period, w.Processor = 0, bridge.ProcessorFree
 	}
@@ -264,7 +264,7 @@ func (t *Thread) Poll(p Poll, cond func() bool) (bool, error) {
 	}
 	if t.timed() && !p.Blocked && t.processorBusy() {
 		// The first look waits as well.
-		if _, err := t.parkSlot(bridge.Wait{Processor: bridge.ProcessorLooks}); err != nil {
+		if _, err := t.parkSlot(bridge.Wait{Processor: bridge.ProcessorPolls}); err != nil {
 			return false, t.fail("poll", err)
 		}
 	}
@@ -544,7 +544,7 @@ func (t *Thread) refused() error {
 	if t.slot == nil {
 		return nil
 	}
-	node, rank, refused := t.slot.Refused()
+	node, rank, refused := t.slot.Undelivered()
 	if !refused {
 		return nil
 	}

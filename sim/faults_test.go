@@ -152,8 +152,8 @@ func TestParseWireFaultsRefuses(t *testing.T) {
 	require.ErrorContains(t, err, `wire faults "drop=1%; 1>0: corrupt=oops 3": at character 23, "oops": want`)
 }
 
-// Typed faults that no specification can give are refused, too.
-func TestWireFaultsRefused(t *testing.T) {
+// Faults in Go that no specification can give are rejected, too.
+func TestInvalidWireFaults(t *testing.T) {
 	one := FrameSelection{Frame: 1}
 	for _, c := range []struct {
 		fault WireFault

@@ -20,12 +20,12 @@ func benchThread(b *testing.B, mode sim.Mode) *bridge.Slot {
 	program := echoProgram(b)
 	cfg := sim.Config{Program: program, Mode: mode, Nodes: []sim.Node{{Kind: "echo", Name: "a"}}, MemoryBytes: 1 << 20}
 	if mode == sim.Timed {
-		cfg.Threads = []sim.Thread{{Name: "bench"}}
+		cfg.Threads = []sim.Thread{{Name: "benchmark"}}
 	}
 	f, err := sim.Start(ctx, cfg)
 	require.NoError(b, err)
 	b.Cleanup(func() { require.NoError(b, f.Close()) })
-	slot, err := f.Conn().Attach(ctx, 0, 0, "bench")
+	slot, err := f.Conn().Attach(ctx, 0, 0, "benchmark")
 	require.NoError(b, err)
 	require.NoError(b, slot.Begin(ctx))
 	b.ReportAllocs()

@@ -28,7 +28,7 @@ import (
 // stoppedShare of itself.
 const (
 	replyLimit   = 30 * time.Second
-	replyLook    = time.Second
+	replyPoll    = time.Second
 	stoppedShare = 20
 )
 
@@ -188,7 +188,7 @@ func (c *Conn) hello(ctx context.Context, o Options) error {
 			o.layoutHash, reply.LayoutHash(), o.paramsHash, reply.ParamsHash(), ErrVersion)
 	}
 	if reply.Refused() != 0 {
-		return fmt.Errorf("%w: %s", ErrRefused, text(reply.Text()))
+		return fmt.Errorf("%w: %s", ErrRejected, text(reply.Text()))
 	}
 	if err := c.mapPages(o.Name, mask, reply, fds); err != nil {
 		return err
@@ -469,7 +469,7 @@ func (c *Conn) request(ctx context.Context, r layout.BridgeRequest) (answer, err
 		}
 		return answer{}, fmt.Errorf("bridge: %s request to %s: %w", op, c.path, err)
 	}
-	ticker := time.NewTicker(replyLook)
+	ticker := time.NewTicker(replyPoll)
 	defer ticker.Stop()
 	left, used := replyLimit, c.processorTime()
 	take := func(reply answer) (answer, error, bool) {
@@ -479,7 +479,7 @@ func (c *Conn) request(ctx context.Context, r layout.BridgeRequest) (answer, err
 		}
 		if reply.Refused() != 0 {
 			reply.close()
-			return answer{}, fmt.Errorf("bridge: %s request to %s: %w: %s", op, c.path, ErrRefused, text(reply.Text())), true
+			return answer{}, fmt.Errorf("bridge: %s request to %s: %w: %s", op, c.path, ErrRejected, text(reply.Text())), true
 		}
 		return reply, nil, true
 	}
@@ -497,7 +497,7 @@ func (c *Conn) request(ctx context.Context, r layout.BridgeRequest) (answer, err
 		case <-ctx.Done():
 			return answer{}, fmt.Errorf("bridge: %s request to %s: %w: %w", op, c.path, ErrAborted, context.Cause(ctx))
 		case <-ticker.C:
-			spent := replyLook
+			spent := replyPoll
 			if now := c.processorTime(); now == used && now != 0 {
 				spent /= stoppedShare
 			} else {

@@ -31,7 +31,7 @@ var (
 	ErrForked = errors.New("process was forked from the one that joined")
 
 	ErrVersion      = errors.New("program and simulator do not match")
-	ErrRefused      = errors.New("simulator rejected the request")
+	ErrRejected     = errors.New("simulator rejected the request")
 	ErrAborted      = errors.New("call aborted by its context")
 	ErrNoSimulator  = errors.New("no simulator serves this path")
 	ErrUnresponsive = errors.New("simulator does not respond")

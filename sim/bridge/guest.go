@@ -144,7 +144,7 @@ func (c *Conn) Grant(ctx context.Context, guest GuestID, page int, on bool) erro
 // EndGuest ends a guest's connection, if it has not ended yet, and replaces its
 // bank by fresh memory, so that its frames and ranks can be given to another
 // guest. While the card may use frames of the bank it only ends the connection
-// and fails with ErrRefused: release the frames, then call it again. Only the
+// and fails with ErrRejected: release the frames, then call it again. Only the
 // owner may call it.
 func (c *Conn) EndGuest(ctx context.Context, guest GuestID) error {
 	r := newRequest(layout.BridgeControlEndGuest)

@@ -23,7 +23,7 @@ import (
 	"hvia/sim/bridge"
 )
 
-func TestNewGuestRefusals(t *testing.T) {
+func TestNewGuestRejections(t *testing.T) {
 	ctx := limited(t, time.Minute)
 	f := guestFabric(t, ctx, sim.Config{Mode: sim.Free})
 	owner := f.Conn()
@@ -61,7 +61,7 @@ func TestNewGuestRefusals(t *testing.T) {
 	}
 	require.ErrorContains(t, owner.Grant(ctx, g.ID, 256, true), "page 256 of the doorbells: there are 256")
 	require.ErrorContains(t, owner.Grant(ctx, g.ID, -1, true), "count from 0")
-	require.ErrorIs(t, owner.Grant(ctx, 77, 0, true), bridge.ErrRefused)
+	require.ErrorIs(t, owner.Grant(ctx, 77, 0, true), bridge.ErrRejected)
 	require.ErrorContains(t, owner.Grant(ctx, 77, 0, true), "guest 77 does not exist")
 	require.ErrorContains(t, owner.EndGuest(ctx, 77), "guest 77 does not exist")
 	second := bankOf(0)
@@ -80,7 +80,7 @@ func TestNewGuestRefusals(t *testing.T) {
 		guest.Grant(ctx, other.ID, 1, true), guest.EndGuest(ctx, g.ID),
 		func() error { _, err := guest.Digest(ctx); return err }(),
 	} {
-		require.ErrorIs(t, err, bridge.ErrRefused)
+		require.ErrorIs(t, err, bridge.ErrRejected)
 		require.ErrorContains(t, err, "a guest may ask for nothing but Attach")
 	}
 	bank, err := guest.Memory(0)
@@ -104,7 +104,7 @@ func TestNoGuestsWithoutTheOption(t *testing.T) {
 	require.NoError(t, err)
 	defer func() { require.NoError(t, f.Close()) }()
 	_, err = f.Conn().NewGuest(ctx, bankOf(0))
-	require.ErrorIs(t, err, bridge.ErrRefused)
+	require.ErrorIs(t, err, bridge.ErrRejected)
 	require.ErrorContains(t, err, "--guests yes")
 }
 
@@ -217,7 +217,7 @@ func TestKilledGuest(t *testing.T) {
 
 			// The card may still use the bank, so it stays.
 			err = owner.EndGuest(ctx, g.ID)
-			require.ErrorIs(t, err, bridge.ErrRefused)
+			require.ErrorIs(t, err, bridge.ErrRejected)
 			require.ErrorContains(t, err, "16 frames of its bank are in use by the card, frame 32 is the first")
 			require.EqualValues(t, 0xa5, m.Linear()[lo])
 			release(t, f, g)

@@ -319,7 +319,7 @@ func (p *player) playUntil(ctx context.Context, first bool, done *atomic.Bool, p
 		view := p.memory.Linear()
 		there := func() bool { return bridge.LoadWord(view, targetAt) != 0 }
 		for !there() {
-			if _, err := p.slot.Park(ctx, bridge.Wait{Timeout: bridge.Second, Period: pollPeriod, Watches: []bridge.Range{{Address: p.address(targetAt), Length: 4}}, Look: there}); err != nil {
+			if _, err := p.slot.Park(ctx, bridge.Wait{Timeout: bridge.Second, Period: pollPeriod, Watches: []bridge.Range{{Address: p.address(targetAt), Length: 4}}, Poll: there}); err != nil {
 				return 0, err
 			}
 		}

@@ -137,7 +137,7 @@ func (p *player) await(ctx context.Context, offset int, value uint32) error {
 	there := func() bool { return bridge.LoadWord(p.memory.Linear(), offset) == value }
 	for !there() {
 		if _, err := p.slot.Park(ctx, bridge.Wait{
-			Timeout: bridge.Second, Period: pollPeriod, Watches: []bridge.Range{{Address: p.address(offset), Length: 4}}, Look: there,
+			Timeout: bridge.Second, Period: pollPeriod, Watches: []bridge.Range{{Address: p.address(offset), Length: 4}}, Poll: there,
 		}); err != nil {
 			return err
 		}
@@ -394,7 +394,7 @@ func TestGuestAttachesItsRanksOnly(t *testing.T) {
 	ctx := limited(t, time.Minute)
 	f, g, _, _ := guestThread(t, ctx, sim.Free)
 	_, err := f.Conn().Attach(ctx, 0, 5, "owner")
-	require.ErrorIs(t, err, bridge.ErrRefused)
+	require.ErrorIs(t, err, bridge.ErrRejected)
 	require.ErrorContains(t, err, fmt.Sprintf("rank 5 belongs to process %d ('guest-0', guest %d", os.Getpid(), g.ID))
 	_, err = f.Conn().Attach(ctx, 0, 7, "owner")
 	require.NoError(t, err)

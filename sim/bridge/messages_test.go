@@ -149,10 +149,10 @@ func TestMessageToNobody(t *testing.T) {
 				wake, err := slot.Park(ctx, bridge.Wait{Timeout: bridge.Never, Message: true})
 				require.NoError(t, err)
 				require.Equal(t, layout.BridgeReasonRefused, wake.Reason)
-				node, rank, refused := slot.Refused()
+				node, rank, refused := slot.Undelivered()
 				require.True(t, refused)
 				require.Equal(t, [2]int{1, 99}, [2]int{node, rank})
-				_, _, refused = slot.Refused()
+				_, _, refused = slot.Undelivered()
 				require.False(t, refused)
 			}
 			before := residentBytes(t, f)

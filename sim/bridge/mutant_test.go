@@ -61,7 +61,7 @@ func TestMutantGuestIsCaught(t *testing.T) {
 		{scheduler, "{c.tag == 0 ? s.owner.guest : 0, ", "{0, ", "TestBarrierGroups"},
 		{guests, "if (held < stall_ns_) return", "return", "TestStallingGuest"},
 		{guests, "s->clock - s->instant >= static_cast<Time>(kBridgeGuestSpan)", "s->clock != s->instant", "TestGuestWithoutMeasure"},
-		{server, "if (guests_) CloseSocket(c);", "", "TestNewGuestRefusals"},
+		{server, "if (guests_) CloseSocket(c);", "", "TestNewGuestRejections"},
 		{server, "if (end.reason != kBridgeGuestEndOwner) SendEnd(c, end);", "SendEnd(c, end);", "TestEndGuest"},
 		{pages, "others == Others::kReadOnly ? F_SEAL_FUTURE_WRITE : 0", "0 * static_cast<int>(others)", "TestHeaderIsReadOnly"},
 		{memory, "const std::string why = MapOver(first, frames, bank.Descriptor(), 0);", "(void)bank; const std::string why;", "TestKilledGuest"},

@@ -37,10 +37,10 @@ type Processor uint8
 const (
 	// ProcessorFree: none; a sleep, or a wait that blocks.
 	ProcessorFree Processor = iota
-	// ProcessorLooks: each look needs it. One that falls into the processor
+	// ProcessorPolls: each look needs it. One that falls into the processor
 	// time of another thread comes at the end of that time, also the last one
 	// at the deadline, and the grid of looks goes on from there.
-	ProcessorLooks
+	ProcessorPolls
 	// ProcessorCharge: the timeout is a span of processor time, and the wait is
 	// for nothing else. It begins when the processor is free, in the order of
 	// the instants and then of the threads' ranks.
@@ -62,9 +62,9 @@ type Wait struct {
 	Barrier   bool
 	Processor Processor
 
-	// Look, when set, is asked in free mode after the wait was published:
+	// Poll, when set, is asked in free mode after the wait was published:
 	// what the card wrote before it knew of the wait would otherwise be missed.
-	Look func() bool
+	Poll func() bool
 }
 
 // event says whether the wait is for what only the simulator knows.
@@ -179,10 +179,10 @@ func (s *Slot) Clock() Time {
 // memory would have to wait.
 func (s *Slot) ProcessorBusy() bool { return s.busy }
 
-// Refused returns the receiver of a message of this thread that the simulator
+// Undelivered returns the receiver of a message of this thread that the simulator
 // dropped because no thread has its rank; each is returned once, the last of
 // several.
-func (s *Slot) Refused() (node, rank int, refused bool) {
+func (s *Slot) Undelivered() (node, rank int, found bool) {
 	if s.conn.mark.forked() {
 		return 0, 0, false
 	}
@@ -321,7 +321,7 @@ func (s *Slot) Park(ctx context.Context, w Wait) (Wake, error) {
 	handOver.Add(1)
 	s.state.Store(uint32(layout.BridgeStateWaiting))
 	s.conn.wakeSimulator()
-	if !s.conn.timed && w.Look != nil && w.Look() && s.cancel() {
+	if !s.conn.timed && w.Poll != nil && w.Poll() && s.cancel() {
 		return Wake{Reason: layout.BridgeReasonWritten, Time: s.clock}, nil
 	}
 	return s.sleep(ctx, before, w)
@@ -342,7 +342,7 @@ func (s *Slot) describe(w Wait) {
 	}{
 		{w.Interrupt, layout.BridgeSlotWaitFlagsInterruptMask}, {w.Message, layout.BridgeSlotWaitFlagsMessageMask},
 		{w.Reply, layout.BridgeSlotWaitFlagsReplyMask}, {w.Barrier, layout.BridgeSlotWaitFlagsBarrierMask},
-		{w.Processor == ProcessorLooks, layout.BridgeSlotWaitFlagsLooksMask},
+		{w.Processor == ProcessorPolls, layout.BridgeSlotWaitFlagsLooksMask},
 		{w.Processor == ProcessorCharge || w.Processor == ProcessorService, layout.BridgeSlotWaitFlagsChargeMask},
 		{w.Processor == ProcessorService, layout.BridgeSlotWaitFlagsServiceMask},
 	} {

@@ -10,7 +10,7 @@ module pci_segment #(
     parameter int unsigned W = 32
 ) (
     input  logic           clk_i,
-    input  logic           load_i,         // rising edge: the model's drive at once; the lines forget their levels
+    input  logic           load_i,         // rising edge: drive at once, forget the levels
     input  logic [W-1:0]   model_ad_i,     // driven from the next rising edge of either on
     input  logic [W/8-1:0] model_cbe_n_i,
     input  logic [11:0]    model_oe_i,

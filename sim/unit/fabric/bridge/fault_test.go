@@ -325,13 +325,13 @@ func TestAttachRefusals(t *testing.T) {
 	}
 	require.NoError(t, left.Detach())
 	_, err := host.Attach(ctx, f.Conn(), host.ThreadID{}, "middle")
-	require.ErrorIs(t, err, bridge.ErrRefused)
+	require.ErrorIs(t, err, bridge.ErrRejected)
 	require.ErrorContains(t, err, "declared as 'left', not as 'middle'")
 	require.ErrorIs(t, left.Sleep(1), host.ErrThreadDetached)
 	_, err = f.Conn().Memory(1)
 	require.ErrorIs(t, err, bridge.ErrNodeNotMapped)
 	_, err = sim.Attach(ctx, f.Path(), bridge.Options{Nodes: []int{3}})
-	require.ErrorIs(t, err, bridge.ErrRefused)
+	require.ErrorIs(t, err, bridge.ErrRejected)
 }
 
 func TestTwoGoroutinesOnOneThread(t *testing.T) {
