@@ -81,7 +81,7 @@ func TestParseWireFaults(t *testing.T) {
 	}
 }
 
-func TestParseWireFaultsRefuses(t *testing.T) {
+func TestParseWireFaultsRejects(t *testing.T) {
 	for text, want := range map[string]struct {
 		part string // that is pointed at
 		why  string
@@ -132,10 +132,10 @@ func TestParseWireFaultsRefuses(t *testing.T) {
 		"pause=1%":                     {"pause=1%", "a pause takes a window with an end"},
 		"delay=1%":                     {"delay=1%", "say how long: by 20us"},
 		"delay=by 1us":                 {"delay=by 1us", "say which frames"},
-		"delay=1% by 0us":              {"0us", "more than no time"},
+		"delay=1% by 0us":              {"0us", "more than 0"},
 		"delay=1% by 2us..1us":         {"2us..1us", "the longest is shorter than the shortest"},
 		"reorder=1% behind 5000":       {"5000", "from 1 to 4096"},
-		"reorder=1% within 0s":         {"0s", "more than no time"},
+		"reorder=1% within 0s":         {"0s", "more than 0"},
 		"corrupt=1% bits 65":           {"65", "from 1 to 64"},
 		"truncate=1% to 0":             {"0", "from 1 to 1514"},
 		"drop=1%; 1>0: corrupt=oops 3": {"oops", "bits"},

@@ -32,8 +32,8 @@ const (
 	stoppedShare = 20
 )
 
-// backstop bounds every sleep: a kick that comes between the last look and
-// the sleep would otherwise be lost.
+// backstop bounds every sleep: a kick that comes between the last check and the
+// sleep would otherwise be lost.
 const backstop = 250 * time.Millisecond
 
 // handOver orders what goroutines of one process do before a wait and after
@@ -66,8 +66,8 @@ type Conn struct {
 	nodes   int
 	memory  map[int]*Memory
 
-	// Everyone who touches the pages holds the gate for reading; Close takes
-	// it for writing before they go.
+	// Calls that touch the pages hold the gate for reading; Close takes it for
+	// writing before it unmaps them.
 	gate   sync.RWMutex
 	closed atomic.Bool
 	gone   bool // pages are gone; guarded by gate
@@ -354,7 +354,7 @@ func (c *Conn) read() {
 	}
 }
 
-// kick wakes every thread of this process, so that it looks whether it may
+// kick wakes every thread of this process, so that it checks whether it may
 // go on.
 func (c *Conn) kick() {
 	c.gate.RLock()

@@ -21,7 +21,7 @@ import (
 	"hvia/sim/bridge"
 )
 
-// What stands in the pages is not what the library would write.
+// The pages hold what the library would not write.
 func TestGarbageInTheSlotPage(t *testing.T) {
 	wait := func(change func(p layout.BridgeSlot)) func(b []byte) {
 		return func(b []byte) {
@@ -249,7 +249,7 @@ func hostileGuest(t *testing.T, ctx context.Context, owner *bridge.Conn, random 
 		}
 		_ = bridge.SendRaw(conn, b)
 	}
-	// The answer comes after a look at all slots.
+	// The reply comes after a scan of all slots.
 	require.NoError(t, owner.Grant(ctx, g.ID, 10, true))
 	if random.IntN(2) == 0 {
 		require.NoError(t, owner.EndGuest(ctx, g.ID))

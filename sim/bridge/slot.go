@@ -37,9 +37,9 @@ type Processor uint8
 const (
 	// ProcessorFree: none; a sleep, or a wait that blocks.
 	ProcessorFree Processor = iota
-	// ProcessorPolls: each look needs it. One that falls into the processor
-	// time of another thread comes at the end of that time, also the last one
-	// at the deadline, and the grid of looks goes on from there.
+	// ProcessorPolls: each poll needs it. A poll that falls into another
+	// thread's processor time happens at the end of that time, also the last
+	// one at the deadline, and the grid of polls continues from there.
 	ProcessorPolls
 	// ProcessorCharge: the timeout is a span of processor time, and the wait is
 	// for nothing else. It begins when the processor is free, in the order of
@@ -54,7 +54,7 @@ const (
 type Wait struct {
 	Timeout   Time    // simulated time in timed mode, wall time in free mode; Never for none
 	Simulated bool    // Timeout is simulated time in free mode too; not looked at in a guest
-	Period    Time    // the thread looks at its start and every Period after it
+	Period    Time    // the thread polls at the start and every Period after it
 	Watches   []Range // a write by the card, or a Publish on the same node
 	Interrupt bool
 	Message   bool
@@ -174,14 +174,13 @@ func (s *Slot) Clock() Time {
 	return Time(s.conn.header.Now())
 }
 
-// ProcessorBusy says that another thread holds the node's processor at the
-// thread's present time, so that its wait was one that needs none. A look at
-// memory would have to wait.
+// ProcessorBusy reports whether another thread holds the node's processor at
+// the thread's present time. A poll of memory would have to wait.
 func (s *Slot) ProcessorBusy() bool { return s.busy }
 
-// Undelivered returns the receiver of a message of this thread that the simulator
-// dropped because no thread has its rank; each is returned once, the last of
-// several.
+// Undelivered returns the receiver of a message of this thread that the
+// simulator dropped because no thread has its rank; each is returned once, the
+// last of several.
 func (s *Slot) Undelivered() (node, rank int, found bool) {
 	if s.conn.mark.forked() {
 		return 0, 0, false
@@ -267,8 +266,8 @@ func (s *Slot) Post(ctx context.Context, commands ...Command) error {
 	return nil
 }
 
-// waitForRing sleeps until the simulator has taken commands. It takes them
-// whenever it looks, also in timed mode, where they keep their time.
+// waitForRing sleeps until the simulator has taken commands. It takes them at
+// every scan, also in timed mode, where they keep their time.
 func (s *Slot) waitForRing(ctx context.Context) error {
 	stop := context.AfterFunc(ctx, func() { s.kickSafely(s.ring.head) })
 	defer stop()
@@ -417,8 +416,8 @@ func (s *Slot) sleep(ctx context.Context, before uint32, w Wait) (Wake, error) {
 		if !deadline.IsZero() && !time.Now().Before(deadline) {
 			switch {
 			case w.event():
-				// What the wait is for may be there already, and only the
-				// simulator can tell. It looks before it ends the wait.
+				// The event may have happened already, and only the simulator
+				// knows. It checks before it ends the wait.
 				end()
 				deadline, expired = time.Time{}, true
 			case s.cancel():
@@ -483,9 +482,9 @@ func (s *Slot) Detach() error {
 	s.conn.mu.Lock()
 	delete(s.conn.slots, s)
 	s.conn.mu.Unlock()
-	// Looked at before the others go on without this thread: what stops them
-	// from then on is not its error, and whether it were seen here would be a
-	// matter of wall time.
+	// Checked before the others go on without this thread: what stops them
+	// later is not its error, and wall time would decide whether it is seen
+	// here.
 	err := s.conn.check()
 	handOver.Add(1)
 	s.state.Store(uint32(layout.BridgeStateDetached))

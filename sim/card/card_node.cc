@@ -21,15 +21,15 @@ namespace hvia::fabric {
 namespace {
 
 constexpr int kResetClocks = 16;
-// Flip-flops hold noise until the first clock of their domain in reset, and so do those of the
-// checkers: they are listened to from here on.
+// Flip-flops, those of the checkers too, hold noise until the first clock of their domain in reset:
+// checkers count from here on.
 constexpr int kNoiseClocks = 8;
 // Long enough for reset, PCI enumeration and the SDRAM's 200 us of stable power.
 constexpr int64_t kBootMargin = 100'000'000;
-// What a read gives that nobody answers, as on a PC.
+// The value of a read that no target claims, as on a PC.
 constexpr uint32_t kMasterAbortData = 0xffffffffu;
 
-// A run that leaves nothing out leaves nothing out in the MAC either.
+// A run that skips no clock edges skips none in the MAC either.
 Dp83820Timing MacTiming(const Params& params, const CardOptions& options) {
   Dp83820Timing timing = Dp83820TimingOf(params);
   timing.eager = !options.skip_quiet;
@@ -102,8 +102,8 @@ CardNode::CardNode(const Surroundings& s, const CardOptions& options)
   }
 }
 
-// The writer hides that a write failed, and maps its files when it is closed: beyond the end of one
-// that was not written, that is the end of this process. So it is left alone then.
+// The writer hides a failed write and maps its files when it is closed, which kills this process if
+// a file is too short. So after a failure it is not closed.
 void CardNode::FlushWave() {
   if (std::fflush(nullptr) == 0) return;
   (void)wave_.release();
@@ -213,7 +213,7 @@ Time CardNode::NextEvent() const {
 }
 
 bool CardNode::Quiescent() const {
-  // Refresh goes on for ever and is nobody's business. A frame in the MAC has a next event, unless
+  // Refresh never ends, and no host sees it. A frame in the MAC has a next event, unless
   // its receiver waits for the card.
   return !SystemWork() && !SdramWork() && !MacWork() && mac_chip_.NextEvent() == kNever && NextLink() == kNever;
 }
@@ -227,11 +227,10 @@ void CardNode::Dump(Time t) {
   if (wave_) wave_->dump(static_cast<uint64_t>(t - origin_));
 }
 
-// All clocks that rise at t rise together. An evaluation costs about the same for one input as for
-// all, so there is one for an edge: the models sample first what stands on their lines, what they
-// drive goes through registers with the same clock (card_socket), and everything combinational, the
-// quiet outputs among it, is settled afterwards. The model sees the clock fall with the next edge
-// of another one.
+// All clocks that rise at t rise in one evaluation, which costs about the same for one input as for
+// all. The models sample their lines first, what they drive goes through registers with the same
+// clock (card_socket), and everything combinational, the quiet outputs too, settles afterwards. The
+// Verilated model sees a clock fall with the next edge of another one.
 void CardNode::Step(Time t) {
   now_ = std::max(now_, t);
   if (NextLink() == t) {
@@ -352,7 +351,7 @@ void CardNode::LoadSystem() {
 }
 
 void CardNode::BeforeSdramEdge(Time t) {
-  // Before its reset the controller drives noise; the chip has no power yet, as it were.
+  // Before its reset the controller drives noise, which the chip ignores.
   if (in_reset_) return;
   const SdramPins pins = {static_cast<bool>(top_->sd_cke_o),   static_cast<bool>(top_->sd_cs_n_o), static_cast<bool>(top_->sd_ras_n_o),
                           static_cast<bool>(top_->sd_cas_n_o), static_cast<bool>(top_->sd_we_n_o), static_cast<uint8_t>(top_->sd_ba_o),
@@ -364,8 +363,7 @@ void CardNode::BeforeSdramEdge(Time t) {
 void CardNode::BeforeMacEdge(Time t) {
   mac_bus_.Skip(static_cast<uint64_t>((t - last_mac_) / mac_.period - 1));
   last_mac_ = t;
-  // Before the card's reset its pins are noise. The edge with which RST# rises is the first that
-  // the chip samples, so it is then that comes behind.
+  // Before the card's reset its pins are noise. The chip samples from the edge at which RST# rises.
   chip_ran_ = !in_reset_ && top_->mb_rst_no;
   if (chip_ran_) mac_chip_.Tick(mac_pins_, t);
   DriveMac(chip_ran_ ? mac_chip_.drive() : PciDrive{});
@@ -416,14 +414,14 @@ void CardNode::CheckLines(Time t, const char* bus, const PciPins& shown, const P
   s_.fabric->Fault(s_.index, text);
 }
 
-// What the MAC gives to the PHY goes on the cable.
+// Puts on the cable what the MAC gives to the PHY.
 void CardNode::TakeSent(Time t) {
   Dp83820::Sent s;
   while (mac_chip_.PopSent(&s)) {
-    // Without a cable frames are lost, and a cut one is no frame to anybody.
+    // Without a cable frames are lost, as truncated ones always are.
     if (s.cut || !s_.link.Connected()) continue;
-    // The cable announces whole frames: a bad one it cannot carry, nor one that began before its
-    // end was there.
+    // The cable announces complete frames, so it carries neither a bad one nor one that starts
+    // before its end is known.
     if (!HasGoodFcs(s.bytes)) {
       s_.fabric->Fault(s_.index, "MAC at " + std::to_string(t) + " ps: it sends " + std::to_string(s.bytes.size()) + " bytes without a good FCS");
       return;
@@ -441,7 +439,7 @@ void CardNode::TakeResults(Time t) {
   if (!enumerator_->done()) return;
   HostResult r;
   while (bridge_.PopResult(&r)) {
-    if (!IsRead(r.kind)) continue;  // posted writes answer nobody
+    if (!IsRead(r.kind)) continue;  // posted writes have no reply
     s_.fabric->ReadComplete(static_cast<int>(r.token), r.status == HostResult::kOk ? r.data : kMasterAbortData, t);
   }
 }
@@ -526,7 +524,7 @@ bool CardNode::BusReset(Time t, Time span) {
   now_ = std::max(now_, t);
   CatchUp(t);
   reset_end_ = std::max(reset_end_, t + span);
-  // The pin needs no clock: in this instant the card lets go of the bus.
+  // The pin needs no clock: the card releases the bus at once.
   top_->rst_ni = 0;
   bridge_.Reset();
   const bool configured = enumerator_->done();  // else the access is the enumerator's, and ends with it
@@ -548,7 +546,7 @@ void CardNode::Deliver(Frame frame) {
   DeliverDamaged(std::move(frame));
 }
 
-// The MAC looks at the FCS itself.
+// The MAC checks the FCS itself.
 void CardNode::DeliverDamaged(Frame frame) {
   next_known_ = false;
   Dp83820::Arriving a;

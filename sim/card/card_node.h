@@ -74,8 +74,8 @@ class CardNode : public Node {
     uint64_t Count(Time t) const { return static_cast<uint64_t>((t - first) / period); }
   };
 
-  // What the models do at an edge comes before the card's registers change, what they and the card
-  // drive after it is looked at behind.
+  // The models act at an edge before the card's registers change; what they and the card drive
+  // after it is checked behind it.
   void BeforeSystemEdge(Time t);
   void AfterSystemEdge(Time t);
   // Advances the PCI models by the skipped system clocks before t.
@@ -84,8 +84,8 @@ class CardNode : public Node {
   void BeforeMacEdge(Time t);
   void AfterMacEdge(Time t);
   void TakeSent(Time t);
-  // Gives what the models drive to the card's sockets, from the next edge on, or at once: then the
-  // lines of the bus forget their levels.
+  // Drives the card's sockets from the models, from the next edge on, or at once: then the lines of
+  // the bus forget their levels.
   void DriveSystem();
   void DriveMac(const PciDrive& chip);
   void LoadSystem();
@@ -93,7 +93,7 @@ class CardNode : public Node {
   // Shows the model what stands at its inputs.
   void Evaluate();
   void TakeResults(Time t);
-  // Nobody answers at the card's addresses: its bus is in reset, or it has none yet.
+  // The card claims no address: its bus is in reset, or it has none yet.
   bool Unconfigured() const;
   void TakeTrace();
   void CheckModels(Time t);

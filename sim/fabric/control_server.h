@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The control socket of a fabric: processes come, get the shared pages, claim
-// slots for their threads, and are missed when they go. The first that greets is
-// the owner. With guests it stays the only one that came by the socket's path;
-// the others are guests, for each of which the owner gets a connection made. One thread; it touches
-// nothing of the simulation but through Scheduler::Post.
+// The control socket of a fabric. Processes connect, get the shared pages and claim slots for their
+// threads; a closed connection means that its process is gone. The first that greets is the owner.
+// With guests it stays the only one that joined by the socket's path; each guest has a connection
+// made at the owner's request. One thread, which touches the simulation only through
+// Scheduler::Post.
 #pragma once
 #include <atomic>
 #include <cstdint>
@@ -20,8 +20,7 @@ namespace hvia::fabric {
 
 class ControlServer {
  public:
-  // Binds the socket. A socket file that nobody serves any more is replaced; one
-  // that is served is left alone, and the constructor throws.
+  // Binds the socket. Replaces a socket file that no process serves; throws if one does.
   // owner_fd: a connection to the owner, or -1; when it ends, so does the run.
   // private_directory: the socket's directory is removed with it, because the
   // owner may have died.

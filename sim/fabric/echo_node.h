@@ -34,7 +34,7 @@ class EchoNode : public Node {
   enum class Kind { kBooted, kFetched, kPayloadRead, kFrameGone, kStatusWritten, kArrived, kStored, kRegisterRead };
   struct Event {
     Time time;
-    uint64_t sequence;  // order of simultaneous events: that of their making
+    uint64_t sequence;  // order of simultaneous events: that of creation
     Kind kind;
     int slot;
     uint32_t address;
@@ -60,7 +60,7 @@ class EchoNode : public Node {
 
   std::deque<uint32_t> requests_;  // addresses of requests not yet finished
   std::array<uint32_t, kEchoRequestSize / 4> request_{};
-  uint32_t sent_ = 0;  // bytes of the transfer handed to the wire
+  uint32_t sent_ = 0;  // bytes of the transfer given to the wire
   std::vector<uint8_t> frame_;
   uint32_t read_ = 0;  // bytes of the frame's payload read so far
 

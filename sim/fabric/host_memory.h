@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// One host's memory as its card sees it through the host bridge. Every access
-// is held against the frame-use table, which the driver keeps: a card that
-// touches a frame nobody uses has a bug, and the run must not go on.
+// One host's memory as its card sees it through the host bridge. Every access is checked against
+// the frame-use table, which the driver maintains: a card that touches an unused frame has a bug,
+// and the run stops.
 #pragma once
 #include <cstdint>
 #include <string>

@@ -29,9 +29,8 @@ class FrameSink {
   virtual ~FrameSink() = default;
   // Announces a frame of the future. The sink does nothing before its times.
   virtual void Deliver(Frame frame) = 0;
-  // Announces in the same way something that is no good frame. Its bytes are
-  // all between preamble and gap, one at least, and the last four are no FCS of
-  // the others. A receiver that keeps good frames only has nothing to do.
+  // Announces a damaged frame: at least one byte between preamble and gap, the last four not the
+  // FCS of the others. A receiver that keeps only good frames ignores it.
   virtual void DeliverDamaged(Frame frame) { (void)frame; }
 };
 
@@ -52,7 +51,7 @@ struct WireCounts {
 
 class Link {
  public:
-  // Who is at its ends: nodes, or kWireSwitch.
+  // The parties at its ends: nodes, or kWireSwitch.
   Link(const Params& params, int a, int b);
   // What the wire does to frames; set before the first one, if at all.
   void SetFaults(WireFaults faults) { faults_ = std::move(faults); }
@@ -72,20 +71,17 @@ class Link {
   // Of the frames that an end sent.
   const WireCounts& Counts(int end) const { return directions_[1 - end].counts; }
 
-  // Earliest time at which a frame that was held back to be overtaken goes on
-  // although it was not, kNever if there is none.
+  // Earliest time at which a frame stops waiting to be overtaken, kNever if none waits.
   Time NextEvent() const { return next_event_; }
   // Does the work at exactly that time.
   void Step(Time t);
 
-  // Holds the wire towards an end, or lets it go, at time t. A frame that is
-  // transmitted while it is held leaves its sender as always, but is kept, as
-  // by a switch. At the release the kept frames go on as if they were sent
-  // then, back to back at the wire's rate, and later ones wait behind them.
-  // Frames that were transmitted or released before are not held up. Saying
-  // it twice changes nothing.
+  // Holds the wire towards an end, or releases it, at time t. A frame transmitted meanwhile leaves
+  // its sender as usual and is stored, as in a switch. At the release the stored frames continue
+  // back to back at the wire's rate, and later ones follow them. Frames transmitted before are not
+  // held. Repeating a call changes nothing.
   void Hold(int end, bool on, Time t);
-  // Frames that are kept on the way to that end.
+  // Frames that are held towards that end.
   size_t Held(int end) const { return directions_[end].kept.size(); }
 
   // From the begin of the preamble to the last byte of the FCS at the receiver.
@@ -123,7 +119,7 @@ class Link {
   void Disturb(int end, Time start, WireFate fate, Content content);
   void Pass(int end, Time start, int copies, Content content);
   void Carry(int end, Time start, Content content);
-  // Lets the frames go on that were held back until t at the latest.
+  // Releases the frames that may wait until t at the latest.
   void GoOn(int end, Time t);
   void FindNextEvent();
 

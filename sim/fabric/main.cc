@@ -51,7 +51,7 @@ constexpr char kUsage[] =
     "  --stuck-ms N          wall time a timed thread may run without a call (10000)\n"
     "  --stall-ms N          wall time for which a guest's threads may run within 1 us of simulated time (30000)\n"
     "  --start-ms N          wall time until all declared threads must have attached (60000)\n"
-    "  --guests yes|no       yes: who connects first owns the fabric, the socket is removed, and other processes come as its guests (no)\n"
+    "  --guests yes|no       yes: the first process to connect owns the fabric, the socket is removed, and other processes join as its guests (no)\n"
     "  --on-death stop|continue  what the death of a process does (stop)\n"
     "  --no-skip 1           evaluate every clock edge, quiet or not\n"
     "  --strap N             reset straps of the cards (0)\n"

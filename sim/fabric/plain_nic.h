@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// A plain Ethernet NIC, the one under the baselines: the raw-frame port of the
-// card without the card. An event model: the system bus, the wire and the
-// firmware take time, the logic in between takes none.
+// A plain Ethernet NIC, used by the baselines: the raw-frame port of the card without the card. An
+// event model: system bus, wire and firmware take time, the logic between them takes none.
 //
-// System bus: one burst at a time, in the order in which they were asked for.
-// A burst takes what the host bridge's timing makes of it.
+// System bus: one burst at a time, in the order of the requests, each with the host bridge's
+// timing.
 //
 // Transmit: a write of the tail reaches the ring after the firmware's time.
 // Then entries are read ahead, the pieces of a frame are gathered from memory
@@ -49,9 +48,9 @@ class PlainNic : public Node {
 
  private:
   using Action = std::function<void(Time)>;
-  // Called at a burst's end: whether somebody answered, and the bytes.
+  // Called at a burst's end: whether a target claimed it, and the bytes.
   using Done = std::function<void(Time, bool, const std::vector<uint8_t>&)>;
-  // What an event belongs to says what takes it away.
+  // The owner of an event determines what cancels it.
   enum class Kind {
     kWire,  // nothing: a frame arrives
     kBoot,  // RST#: the host finds the NIC
@@ -93,7 +92,7 @@ class PlainNic : public Node {
     bool Full() const { return untold != 0 && (time_ns == 0 || (frames != 0 && untold >= frames)); }
   };
 
-  static constexpr uint32_t kNobody = 0xffffffffu;  // what a read gives that nobody answers
+  static constexpr uint32_t kNobody = 0xffffffffu;  // the value of a read that no target claims
   static constexpr uint32_t kCauses = kRegisterInterruptStatusRawReceiveMask | kRegisterInterruptStatusRawTransmitMask | kRegisterInterruptStatusBusErrorMask;
 
   void At(Time t, Kind kind, Action act);
@@ -143,7 +142,7 @@ class PlainNic : public Node {
 
   const Surroundings s_;
   Recorder* const recorder_;
-  std::map<std::pair<Time, uint64_t>, Event> events_;  // by time, those of one instant in the order of their making
+  std::map<std::pair<Time, uint64_t>, Event> events_;  // by time, then in the order of creation
   uint64_t next_ = 0;
   Time now_ = INT64_MIN;  // latest time seen in any call
   Time bus_free_ = INT64_MIN;
@@ -163,7 +162,7 @@ class PlainNic : public Node {
 
   // The frame that is gathered.
   bool begun_ = false;
-  bool refused_ = false;  // the rest of it goes back with Error
+  bool refused_ = false;  // the rest of it completes with Error
   bool reading_ = false;
   std::vector<Entry> pieces_;
   std::vector<uint8_t> frame_;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a wire does to frames on request: loses, doubles, damages, delays them
-// and lets others overtake them. Whether and how depends on the frame's place
-// in its direction, its content, its time and a seed, and on nothing else.
+// Fault injection on a wire: loses, duplicates, damages, delays and reorders frames. What happens
+// to a frame depends on its position in its direction, its content, its time and a seed, and on
+// nothing else.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -88,7 +88,7 @@ class WireFaults {
   // The link at that time, and the first time after it at which that may be another.
   bool LinkUp(Time t) const;
   Time NextLinkChange(Time t) const;
-  // Makes of a frame's bytes what arrives of frame and FCS.
+  // Turns a frame's bytes into what arrives of frame and FCS.
   static void Damage(const WireFate& fate, std::vector<uint8_t>* bytes);
 
  private:
@@ -96,7 +96,7 @@ class WireFaults {
     uint64_t seed = 0;
     uint64_t matched = 0;  // frames so far that agree
   };
-  // Talk is how far a VI is with what it sends.
+  // Talk is the progress of a VI: its present message and frame.
   struct Talk {
     uint64_t message = 0, frame = 0;
   };

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The DP83820 Gigabit Ethernet controller at its pins: target and master of
-// its PCI bus, transmit and receive engines with their FIFOs, and the wire
-// side in picoseconds. It is what its drivers know of the chip; where they
-// say nothing, its 100 Mb/s sister DP83815, for which there is a data sheet,
-// decides. Registers and descriptors are those of the layout.
+// The DP83820 Gigabit Ethernet controller at its pins: target and master of its PCI bus, transmit
+// and receive engines with their FIFOs, and the wire side in picoseconds. It behaves as its drivers
+// expect; where they are silent, as its 100 Mb/s sister DP83815, which has a data sheet. Registers
+// and descriptors are those of the layout.
 //
 // Purely synchronous on the bus: Tick once per PCI clock with the sampled
 // pins and the time of that edge; what the chip drives during the next clock
@@ -23,7 +22,7 @@
 
 namespace hvia {
 
-// Dp83820Timing: the chip's habits. Clocks are those of its bus, times picoseconds.
+// Dp83820Timing: the chip's delays. Clocks are those of its bus, times picoseconds.
 struct Dp83820Timing {
   int react_clocks = 4;       // CR.TXE, or the end of a frame's status write, to the wish to read the next transmit descriptor
   int register_initial = 3;   // FRAME# to TRDY# of an access to its registers, at least 2 (medium DEVSEL#)
@@ -36,7 +35,7 @@ struct Dp83820Timing {
   int gap_bytes = 12;
   int transmit_fifo = 8192;   // bytes
   int receive_fifo = 32768;
-  bool eager = false;         // work in every clock, also where nothing can happen: what leaving them out is held against
+  bool eager = false;         // work in every clock, also idle ones: the reference for skipping them
 };
 
 // Dp83820TimingOf gives the timing of a profile.
@@ -105,7 +104,7 @@ class Dp83820 {
   bool PopSent(Sent* sent);
 
   const Dp83820Statistics& statistics() const { return stats_; }
-  // Empty unless the host did with the chip what its drivers must not; the first case.
+  // The first misuse of the chip by the host; empty if there was none.
   const std::string& misuse() const { return misuse_; }
 
  private:

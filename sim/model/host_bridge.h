@@ -15,7 +15,7 @@
 
 namespace hvia {
 
-// HostBridgeTiming: the bridge's habits, in PCI clocks.
+// HostBridgeTiming: the bridge's delays, in PCI clocks.
 struct HostBridgeTiming {
   int arbitration = 2;    // REQ# sampled to GNT# driven, at least 1
   int devsel = 2;         // address phase to DEVSEL#: 1 fast, 2 medium, 3 slow
@@ -101,7 +101,7 @@ class HostBridge {
   // The next data phase in which the card reads the dword at this address goes with bad parity.
   void SpoilRead(uint32_t address) { spoiled_ = address & ~3u; }
 
-  // RST#: the bridge, too, lets go of the bus. Commands not done end in master abort.
+  // RST#: the bridge releases the bus too. Pending commands end in master abort.
   void Reset();
 
   // Commands are carried out one by one, in order.

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// One PCI segment with two agents, the card and the host bridge: resolves what
-// they drive into what they sample, and holds every clock against the rules of
-// PCI 2.3. It is 32 or 64 bits wide; on a 32-bit segment the lines of the
-// 64-bit extension lead nowhere, whatever an agent drives on them.
+// One PCI segment with two agents, the card and the host bridge: resolves what they drive into what
+// they sample, and checks every clock against the rules of PCI 2.3. It is 32 or 64 bits wide; on a
+// 32-bit segment the lines of the 64-bit extension are not connected.
 #pragma once
 #include <cstdint>
 #include <string>
