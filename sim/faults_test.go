@@ -149,7 +149,7 @@ func TestParseWireFaultsRejects(t *testing.T) {
 		require.Equal(t, want.part, text[wrong.At:wrong.At+len(wrong.Part)], text)
 	}
 	_, err := ParseWireFaults("drop=1%; 1>0: corrupt=oops 3")
-	require.ErrorContains(t, err, `wire faults "drop=1%; 1>0: corrupt=oops 3": at character 23, "oops": want`)
+	require.ErrorContains(t, err, `wire faults "drop=1%; 1>0: corrupt=oops 3": at character 23, "oops": must be`)
 }
 
 // Faults in Go that no specification can give are rejected, too.

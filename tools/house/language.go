@@ -18,6 +18,8 @@ var clean = []string{
 	"docs/explanation/processes.md", "docs/explanation/switch.md", "docs/explanation/time.md",
 	"docs/explanation/transport.md", "docs/reference/card.md",
 	"docs/reference/glossary.md", "tools/house",
+	"sim/bridge", "sim/card", "sim/fabric", "sim/model", "sim/verilate",
+	"sim/build.go", "sim/fabric.go", "sim/faults.go", "sim/faults_parse.go", "sim/faults_test.go", "sim/simulator.go", "sim/simulator_test.go",
 }
 
 type row struct {

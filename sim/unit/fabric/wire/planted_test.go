@@ -164,5 +164,5 @@ func TestWireFaultArgumentsRefused(t *testing.T) {
 		require.ErrorContains(t, err, want, text)
 	}
 	require.ErrorContains(t, start(1, "--wire-fault", "Drop 0 share=1"), "a fabric of one node has no wire")
-	require.ErrorContains(t, start(2, "--wire-fault-seed", "x"), "--wire-fault-seed x: want a number")
+	require.ErrorContains(t, start(2, "--wire-fault-seed", "x"), "--wire-fault-seed x: must be a number")
 }
