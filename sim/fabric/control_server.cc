@@ -226,7 +226,7 @@ bool ControlServer::Receive(const ConnectionPtr& c) {
   if (n < 0 && (errno == EAGAIN || errno == EINTR)) return true;
   if (n <= 0) return false;
   if (n != static_cast<ssize_t>(sizeof request) || Get64(request, kBridgeRequestMagicOffset) != kBridgeMagic) {
-    Refuse(c, {}, "a request of " + std::to_string(n) + " bytes that is none of this protocol (want " + std::to_string(sizeof request) + " bytes that begin with the magic)");
+    Reject(c, {}, "a request of " + std::to_string(n) + " bytes that is none of this protocol (want " + std::to_string(sizeof request) + " bytes that begin with the magic)");
     return false;
   }
   const Asked asked{Get32(request, kBridgeRequestOpcodeOffset), Get32(request, kBridgeRequestSequenceOffset)};
@@ -235,11 +235,11 @@ bool ControlServer::Receive(const ConnectionPtr& c) {
     return true;
   }
   if (!c->greeted) {
-    Refuse(c, asked, "the first request must be Hello");
+    Reject(c, asked, "the first request must be Hello");
     return false;
   }
   if (c->owner.guest != 0 && asked.opcode != kBridgeControlAttach) {
-    Refuse(c, asked, "a guest may ask for nothing but Attach");
+    Reject(c, asked, "a guest may ask for nothing but Attach");
     return true;
   }
   const uint32_t guest = Get32(request, kBridgeRequestGuestOffset);
@@ -259,7 +259,7 @@ bool ControlServer::Receive(const ConnectionPtr& c) {
         const std::string why = known ? s->Attach(c->owner, node, rank, name, &slot, &violation) : "this process did not ask for the memory of node " + std::to_string(node);
         --c->unanswered;
         if (!why.empty()) {
-          Refuse(c, asked, why);
+          Reject(c, asked, why);
           if (violation) s->Violated(c->owner, why);
           return;
         }
@@ -296,9 +296,9 @@ bool ControlServer::Receive(const ConnectionPtr& c) {
     case kBridgeControlGrant:
     case kBridgeControlEndGuest:
       if (!guests_) {
-        Refuse(c, asked, "the simulator was started without --guests yes, so that anyone who finds its socket may do anything");
+        Reject(c, asked, "the simulator was started without --guests yes, so that anyone who finds its socket may do anything");
       } else if (c != owner_) {
-        Refuse(c, asked, "only the owner of the fabric, process " + std::to_string(owner_->owner.pid) + " ('" + owner_->owner.name + "'), has guests");
+        Reject(c, asked, "only the owner of the fabric, process " + std::to_string(owner_->owner.pid) + " ('" + owner_->owner.name + "'), has guests");
       } else if (asked.opcode == kBridgeControlNewGuest) {
         NewGuest(c, asked, request);
       } else if (asked.opcode == kBridgeControlGrant) {
@@ -309,14 +309,14 @@ bool ControlServer::Receive(const ConnectionPtr& c) {
         scheduler_->Post([s = scheduler_, c, asked, guest] { Answer(c, asked, s->EndGuest(guest)); });
       }
       return true;
-    default: Refuse(c, asked, "unknown request " + std::to_string(asked.opcode)); return true;
+    default: Reject(c, asked, "unknown request " + std::to_string(asked.opcode)); return true;
   }
 }
 
 void ControlServer::NewGuest(const ConnectionPtr& c, const Asked& asked, const uint8_t* request) {
   int pair[2];
   if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0) {
-    Refuse(c, asked, std::string("make a socket for the guest: ") + std::strerror(errno));
+    Reject(c, asked, std::string("make a socket for the guest: ") + std::strerror(errno));
     return;
   }
   // This end is waited on from now on; nothing comes before the owner has the other.
@@ -340,7 +340,7 @@ void ControlServer::NewGuest(const ConnectionPtr& c, const Asked& asked, const u
     };
     const std::string why = s->NewGuest(g->guest, ended, &id, &g->bank);
     if (!why.empty()) {
-      Refuse(c, asked, why);
+      Reject(c, asked, why);
     } else {
       g->owner.guest = id;
       g->owner.pid = g->guest.pid;
@@ -371,7 +371,7 @@ void ControlServer::Hello(const ConnectionPtr& c, const Asked& asked, const uint
   else if ((mask & ~all) != 0) why = "node mask " + std::to_string(mask) + " names nodes that do not exist: the fabric has " + std::to_string(memories_.size());
   if (c->greeted) why = "Hello was said already";
   if (!why.empty()) {
-    Refuse(c, asked, why);
+    Reject(c, asked, why);
     return;
   }
   if (!guest) {
@@ -437,7 +437,7 @@ void ControlServer::Send(const ConnectionPtr& c, const Asked& asked, const uint8
   if (sendmsg(c->fd, &m, MSG_NOSIGNAL | MSG_DONTWAIT) < 0) std::fprintf(stderr, "reply to process %u: %s\n", c->owner.pid, std::strerror(errno));
 }
 
-void ControlServer::Refuse(const ConnectionPtr& c, const Asked& asked, const std::string& text) {
+void ControlServer::Reject(const ConnectionPtr& c, const Asked& asked, const std::string& text) {
   alignas(8) uint8_t reply[kBridgeReplySize] = {};
   Put32(reply, kBridgeReplyRefusedOffset, 1);
   const size_t n = std::min<size_t>(text.size(), kBridgeReplyWireOffset - kBridgeReplyTextOffset - 1);
@@ -445,9 +445,9 @@ void ControlServer::Refuse(const ConnectionPtr& c, const Asked& asked, const std
   Send(c, asked, reply, nullptr, 0);
 }
 
-void ControlServer::Answer(const ConnectionPtr& c, const Asked& asked, const std::string& refused) {
-  if (!refused.empty()) {
-    Refuse(c, asked, refused);
+void ControlServer::Answer(const ConnectionPtr& c, const Asked& asked, const std::string& why) {
+  if (!why.empty()) {
+    Reject(c, asked, why);
     return;
   }
   alignas(8) uint8_t reply[kBridgeReplySize] = {};

@@ -61,9 +61,9 @@ class ControlServer {
   void Hello(const ConnectionPtr& c, const Asked& asked, const uint8_t* request);
   void NewGuest(const ConnectionPtr& c, const Asked& asked, const uint8_t* request);
   static void Send(const ConnectionPtr& c, const Asked& asked, const uint8_t* reply, const int* fds, int count);
-  static void Refuse(const ConnectionPtr& c, const Asked& asked, const std::string& text);
+  static void Reject(const ConnectionPtr& c, const Asked& asked, const std::string& text);
   // A reply that says no more than whether it was done.
-  static void Answer(const ConnectionPtr& c, const Asked& asked, const std::string& refused);
+  static void Answer(const ConnectionPtr& c, const Asked& asked, const std::string& why);
   static void SendEnd(const ConnectionPtr& c, const GuestEnd& end);
 
   const std::string path_;

@@ -245,7 +245,7 @@ uint32_t PlainNic::Read(uint32_t offset) const {
     }
     case kRegisterMacHighOffset: return mac_[4] | static_cast<uint32_t>(mac_[5]) << 8;
     case kRegisterRawTransmitBaseOffset: return tx_.base;
-    case kRegisterRawTransmitSizeOffset: return tx_.log2 | bit(tx_.Busy() || begun_, kRegisterRawTransmitSizeBusyMask);
+    case kRegisterRawTransmitSizeOffset: return tx_.log2 | bit(tx_.Busy() || started_, kRegisterRawTransmitSizeBusyMask);
     case kRegisterRawTransmitTailOffset: return tx_.tail;
     case kRegisterRawTransmitHeadOffset: return tx_.head;
     case kRegisterRawReceiveBaseOffset: return rx_.base;
@@ -261,7 +261,7 @@ uint32_t PlainNic::Read(uint32_t offset) const {
 }
 
 bool PlainNic::Quiet() const {
-  if (begun_ || !tx_.entries.empty() || !rx_.entries.empty()) return false;
+  if (started_ || !tx_.entries.empty() || !rx_.entries.empty()) return false;
   return std::all_of(events_.begin(), events_.end(), [](const auto& e) { return e.second.kind == Kind::kWire || e.second.kind == Kind::kHost; });
 }
 
@@ -278,7 +278,7 @@ void PlainNic::StartRing(Time t, Ring& ring, uint32_t base, uint32_t log2) {
     return;
   }
   Forget({Kind::kTail});
-  begun_ = refused_ = false;
+  started_ = rejected_ = false;
   pieces_.clear();
   frame_.clear();
 }
@@ -317,7 +317,7 @@ void PlainNic::ResetRegisters() {
   moderation(rx_told_, p.NICReceiveCoalesceTime, p.NICReceiveCoalesceFrames);
   std::memset(counters_, 0, sizeof counters_);
   line_ = false;
-  begun_ = refused_ = reading_ = sending_ = storing_ = false;
+  started_ = rejected_ = reading_ = sending_ = storing_ = false;
   pieces_.clear();
   frame_.clear();
   out_.clear();
@@ -412,13 +412,13 @@ void PlainNic::Return(Time t, Ring& ring, const Entry& e, uint32_t status, bool 
 
 void PlainNic::Transmit(Time t) {
   const size_t buffers = static_cast<size_t>(s_.params->NICTransmitBufferFrames);
-  while (on_ && !resetting_ && !reading_ && !tx_.entries.empty() && (begun_ || out_.size() < buffers)) {
+  while (on_ && !resetting_ && !reading_ && !tx_.entries.empty() && (started_ || out_.size() < buffers)) {
     const Entry e = tx_.entries.front();
     tx_.entries.pop_front();
     const uint64_t bytes = e.Bytes(), sum = frame_.size() + bytes;
-    const bool good = e.Usable(true) && !refused_ && sum <= kMaxFrame && (e.More() || sum >= kEthernetHeaderSize);
+    const bool good = e.Usable(true) && !rejected_ && sum <= kMaxFrame && (e.More() || sum >= kEthernetHeaderSize);
     pieces_.push_back(e);
-    begun_ = true;
+    started_ = true;
     if (!good) {
       Refuse(t);
       continue;
@@ -431,7 +431,7 @@ void PlainNic::Transmit(Time t) {
 
 // The frame goes back with Error, also what of it was not read yet.
 void PlainNic::Refuse(Time t) {
-  begun_ = refused_ = pieces_.back().More();
+  started_ = rejected_ = pieces_.back().More();
   for (const Entry& e : pieces_) {
     Count(kNICCounterTransmitError);
     Return(t, tx_, e, kRawEntryStatusErrorMask, true);
@@ -470,7 +470,7 @@ void PlainNic::EndFrame(Time t) {
   for (const Entry& e : pieces_) Return(t, tx_, e, 0, !e.More());
   pieces_.clear();
   frame_.clear();
-  begun_ = false;
+  started_ = false;
 }
 
 void PlainNic::Send(Time t) {

@@ -161,8 +161,8 @@ class PlainNic : public Node {
   uint32_t counters_[kCounterSlots] = {};
 
   // The frame that is gathered.
-  bool begun_ = false;
-  bool refused_ = false;  // the rest of it completes with Error
+  bool started_ = false;
+  bool rejected_ = false;  // the rest of it completes with Error
   bool reading_ = false;
   std::vector<Entry> pieces_;
   std::vector<uint8_t> frame_;

@@ -540,9 +540,9 @@ void Scheduler::FireReady(int index) {
   }
   const Message* const m = mailboxes_.First(s.name.Key());
   if (w.For(kBridgeSlotWaitFlagsMessageMask) && m != nullptr) fire(m->time + 1, kBridgeReasonMessage);
-  if (w.For(kBridgeSlotWaitFlagsMessageMask) && s.refusal_ready) fire(s.refusal_time, kBridgeReasonRefused);
+  if (w.For(kBridgeSlotWaitFlagsMessageMask) && s.undelivered_ready) fire(s.undelivered_time, kBridgeReasonRefused);
   if (w.For(kBridgeSlotWaitFlagsReplyMask) && s.reply_ready) fire(s.reply_time, kBridgeReasonReply);
-  if (w.For(kBridgeSlotWaitFlagsBarrierMask) && s.barrier_ready) fire(s.barrier_time, s.barrier_refused ? kBridgeReasonRefused : kBridgeReasonBarrier);
+  if (w.For(kBridgeSlotWaitFlagsBarrierMask) && s.barrier_ready) fire(s.barrier_time, s.barrier_rejected ? kBridgeReasonRefused : kBridgeReasonBarrier);
 }
 
 void Scheduler::Disarm(Slot& s) {
@@ -666,8 +666,8 @@ bool Scheduler::Wake(int index, Time at, uint32_t reason) {
     const bool build = s.reply == static_cast<uint32_t>(kLayoutHash) || s.reply == static_cast<uint32_t>(kLayoutHash >> 32);
     digest.Add(build ? 0 : s.reply);
     s.reply_ready = false;
-  } else if (reason == kBridgeReasonRefused && s.refusal_ready && (s.wait.flags & kBridgeSlotWaitFlagsMessageMask)) {
-    s.refusal_ready = false;
+  } else if (reason == kBridgeReasonRefused && s.undelivered_ready && (s.wait.flags & kBridgeSlotWaitFlagsMessageMask)) {
+    s.undelivered_ready = false;
   } else if (reason == kBridgeReasonBarrier || reason == kBridgeReasonRefused) {
     s.barrier_ready = false;
   }
@@ -905,8 +905,8 @@ void Scheduler::Deliver(int index, const Command& c) {
     Put32(s.page, kBridgeSlotRefusedNodeOffset, to.first);
     Put32(s.page, kBridgeSlotRefusedRankOffset, to.second);
     Increment32(s.page, kBridgeSlotRefusalsOffset);
-    s.refusal_ready = true;
-    s.refusal_time = now_ + 1;
+    s.undelivered_ready = true;
+    s.undelivered_time = now_ + 1;
     if (s.wait.For(kBridgeSlotWaitFlagsMessageMask)) Fire(index, {std::max(s.wait.start, now_ + 1), Phase::kWake}, kBridgeReasonRefused);
     return;
   }
@@ -940,14 +940,14 @@ void Scheduler::ArriveAtBarrier(int index, const Command& c) {
   const Barriers::Key key{c.tag == 0 ? s.owner.guest : 0, std::string(reinterpret_cast<const char*>(c.data), c.tag), c.address};
   s.barrier_ready = false;
   std::vector<int> released;
-  const bool refused = !barriers_.Arrive(key, index, c.count, &released);
-  if (refused) released = {index};
+  const bool rejected = !barriers_.Arrive(key, index, c.count, &released);
+  if (rejected) released = {index};
   for (int i : released) {
     Slot& r = slots_[i];
     r.barrier_ready = true;
-    r.barrier_refused = refused;
+    r.barrier_rejected = rejected;
     r.barrier_time = now_ + 1;
-    if (r.wait.For(kBridgeSlotWaitFlagsBarrierMask)) Fire(i, {now_ + 1, Phase::kWake}, refused ? kBridgeReasonRefused : kBridgeReasonBarrier);
+    if (r.wait.For(kBridgeSlotWaitFlagsBarrierMask)) Fire(i, {now_ + 1, Phase::kWake}, rejected ? kBridgeReasonRefused : kBridgeReasonBarrier);
   }
 }
 

@@ -88,12 +88,12 @@ struct Slot {
   uint32_t reply = 0;
   Time reply_time = 0;
   bool barrier_ready = false;
-  bool barrier_refused = false;
+  bool barrier_rejected = false;
   Time barrier_time = 0;
   std::vector<uint8_t> partial;  // message under assembly
   // A message of this thread could not be delivered, and no wait reported it yet.
-  bool refusal_ready = false;
-  Time refusal_time = 0;
+  bool undelivered_ready = false;
+  Time undelivered_time = 0;
   // Of a guest, in timed mode: its commands and waits since that instant.
   Time instant = -1;
   uint32_t acts = 0;

@@ -115,15 +115,15 @@ void Switch::Learn(size_t port, Time t, uint64_t address) {
 
 void Switch::Enqueue(size_t from, Port* out, Time t, const std::vector<uint8_t>& bytes) {
   FreeRoom(out, t);
-  if (out->filling == 0) out->refused.clear();
-  const auto mine = std::find(out->refused.begin(), out->refused.end(), from);
-  const uint64_t kept = static_cast<uint64_t>(mine - out->refused.begin()) * Size(kMaxFrame);
+  if (out->filling == 0) out->starved.clear();
+  const auto mine = std::find(out->starved.begin(), out->starved.end(), from);
+  const uint64_t kept = static_cast<uint64_t>(mine - out->starved.begin()) * Size(kMaxFrame);
   if (out->filling + Size(bytes.size()) + kept > room_) {
     ++out->counts.no_room;
-    if (mine == out->refused.end()) out->refused.push_back(from);
+    if (mine == out->starved.end()) out->starved.push_back(from);
     return;
   }
-  if (mine != out->refused.end()) out->refused.erase(mine);
+  if (mine != out->starved.end()) out->starved.erase(mine);
   out->filling += Size(bytes.size());
   out->counts.highest_filling = std::max(out->counts.highest_filling, out->filling);
   ++out->counts.forwarded;

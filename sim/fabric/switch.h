@@ -73,7 +73,7 @@ class Switch {
     uint64_t filling = 0;       // bytes of the queue and of the frame that leaves
     uint64_t leaving = 0;       // bytes of that frame
     Time left = kNever;         // when its last byte has left
-    std::deque<size_t> refused;  // starved inputs, the longest waiting first
+    std::deque<size_t> starved;  // starved inputs, the longest waiting first
     SwitchPortCounts counts;
   };
 

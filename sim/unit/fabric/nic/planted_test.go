@@ -43,7 +43,7 @@ func TestPlantedFaults(t *testing.T) {
 		{"the time runs from the last frame", "if (m.untold++ == 0) m.first = t;", "m.untold++, m.first = t;", bodies{receiveBatches(), receiveModeration}, nil},
 		{"a clear keeps what was untold", "if ((v & m->cause) != 0) m->untold = 0;", "(void)m;", bodies{receiveBatches(), receiveModeration}, nil},
 		{"a frame of 1515 bytes", "sum <= kMaxFrame &&", "sum <= kMaxFrame + 1 &&", bodies{hostileEntries, witness}, nil},
-		{"a refused frame's rest is sent", "begun_ = refused_ = pieces_.back().More();", "begun_ = pieces_.back().More();", bodies{hostileEntries, witness}, nil},
+		{"a refused frame's rest is sent", "started_ = rejected_ = pieces_.back().More();", "started_ = pieces_.back().More();", bodies{hostileEntries, witness}, nil},
 		{"a page's end is not looked for", "address % kPage + Bytes() <= kPage", "true", bodies{hostileEntries, witness}, nil},
 		{"the FIFO takes one frame too many", "fifo_bytes_ + frame.size() > static_cast", "fifo_bytes_ > static_cast", bodies{burstOf(24, 1500), overrun}, smallFifo},
 		{"the FIFO is free when a store begins", "storing_ = true;\n      Store(t, e, 0);", "storing_ = true;\n      fifo_bytes_ -= fifo_.front().size(), fifo_bytes_ += 60;\n      Store(t, e, 0);",
@@ -55,7 +55,7 @@ func TestPlantedFaults(t *testing.T) {
 		{"RST# does not stop a burst", "Forget({Kind::kHost, Kind::kChip, Kind::kTail, Kind::kBoot});", "Forget({Kind::kHost, Kind::kTail, Kind::kBoot});", both(resets(60, 7)), nil},
 		{"a ring that is off is written to", "ring.transmit = transmit, ring.base = base, ring.log2 = log2, ring.start = start, ring.bursts = bursts;",
 			"ring.transmit = transmit, ring.base = base, ring.log2 = log2, ring.start = start, ring.bursts = bursts & 0;", both(resets(60, 7)), nil},
-		{"an old tail reaches the new ring", "Forget({Kind::kTail});\n  begun_", "begun_", bodies{hostileRing, func(n *nic) {}}, nil},
+		{"an old tail reaches the new ring", "Forget({Kind::kTail});\n  started_", "started_", bodies{hostileRing, func(n *nic) {}}, nil},
 	} {
 		t.Run(strings.ReplaceAll(f.name, " ", "_"), func(t *testing.T) {
 			unit.Fault(t)
