@@ -35,7 +35,7 @@ module hvia_att_manager (
     input  logic [3*32-1:0] req_len_i,
     input  logic [3*16-1:0] req_tag_i,
     input  logic [ 3*2-1:0] req_access_i,
-    input  logic [ 3*8-1:0] req_vi_i,
+    input  logic [3*hvia_params_pkg::VICountLog2-1:0] req_vi_i,
     output logic [     2:0] rsp_valid_o,
     output logic [     2:0] rsp_err_o,    // these three serve the client with rsp_valid_o
     output logic [    31:0] rsp_pa_o,
@@ -89,7 +89,7 @@ module hvia_att_manager (
   localparam int unsigned Update = 3;   // requester index behind the three clients
 
   // A request on its way to the walker, and an answer on its way back.
-  localparam int unsigned RequestWidth = 1 + 2 + 2 + 32 + 64 + 32 + 16 + 2 + 8;
+  localparam int unsigned RequestWidth = 1 + 2 + 2 + 32 + 64 + 32 + 16 + 2 + hvia_params_pkg::VICountLog2;
   localparam int unsigned ResponseWidth = 1 + 2 + 3 + 32 + 13 + 2;
 
   // Update sequencer.
@@ -135,23 +135,26 @@ module hvia_att_manager (
       grant[2]:
       cross_req = {
         1'b0, 2'd0, hvia_pkg::AttClientReceive, req_handle_i[95:64], req_va_i[191:128],
-        req_len_i[95:64], req_tag_i[47:32], req_access_i[5:4], req_vi_i[23:16]
+        req_len_i[95:64], req_tag_i[47:32], req_access_i[5:4],
+        req_vi_i[2*hvia_params_pkg::VICountLog2+:hvia_params_pkg::VICountLog2]
       };
       grant[1]:
       cross_req = {
         1'b0, 2'd0, hvia_pkg::AttClientTransmit, req_handle_i[63:32], req_va_i[127:64],
-        req_len_i[63:32], req_tag_i[31:16], req_access_i[3:2], req_vi_i[15:8]
+        req_len_i[63:32], req_tag_i[31:16], req_access_i[3:2],
+        req_vi_i[hvia_params_pkg::VICountLog2+:hvia_params_pkg::VICountLog2]
       };
       grant[0]:
       cross_req = {
         1'b0, 2'd0, hvia_pkg::AttClientDescriptor, req_handle_i[31:0], req_va_i[63:0],
-        req_len_i[31:0], req_tag_i[15:0], req_access_i[1:0], req_vi_i[7:0]
+        req_len_i[31:0], req_tag_i[15:0], req_access_i[1:0],
+        req_vi_i[0+:hvia_params_pkg::VICountLog2]
       };
       default:
       cross_req = {
         1'b1, up_op_q, 2'd0,
         (up_op_q == hvia_pkg::AttUpdateWrite) ? {8'd0, up_arg_q[25:2]} : up_arg_q,
-        64'd0, {28'd0, up_fill_q}, 16'd0, 2'd0, {7'd0, up_left_q == 16'd0}
+        64'd0, {28'd0, up_fill_q}, 16'd0, 2'd0, {{hvia_params_pkg::VICountLog2-1{1'b0}}, up_left_q == 16'd0}
       };
     endcase
   end
@@ -343,7 +346,7 @@ module hvia_att_manager (
   logic [31:0] walk_handle, walk_len;
   logic [63:0] walk_va;
   logic [15:0] walk_tag;
-  logic [7:0] walk_vi;
+  hvia_params_pkg::vi_t walk_vi;
   assign {walk_update, walk_op, walk_client, walk_handle, walk_va, walk_len, walk_tag, walk_access,
           walk_vi} = walk_req;
 

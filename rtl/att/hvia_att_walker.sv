@@ -41,7 +41,7 @@ module hvia_att_walker (
     input  logic [31:0] req_len_i,
     input  logic [15:0] req_tag_i,
     input  logic [ 1:0] req_access_i,
-    input  logic [ 7:0] req_vi_i,
+    input  hvia_params_pkg::vi_t req_vi_i,
 
     // Words for write requests.
     input  logic        word_valid_i,
@@ -78,7 +78,7 @@ module hvia_att_walker (
 
   localparam int unsigned ViBits = hvia_params_pkg::VICountLog2;
   localparam int unsigned LineBits = ViBits + 1;
-  localparam int unsigned Lines = (1 << ViBits) + 2;
+  localparam int unsigned Lines = hvia_params_pkg::VICount + 2;
   localparam logic [LineBits-1:0] LastLine = LineBits'(Lines - 1);
 
   localparam int unsigned IndexBits = hvia_pkg::AttHandleValueIndexWidth;
@@ -126,7 +126,7 @@ module hvia_att_walker (
   logic [31:0] handle_q, len_q;
   logic [63:0] va_q;
   logic [15:0] tag_q;
-  logic [7:0] vi_q;
+  hvia_params_pkg::vi_t vi_q;
   logic take;
 
   logic [IndexBits:0] limit_q;
@@ -153,7 +153,7 @@ module hvia_att_walker (
   logic cache_re, cache_we;
   logic [LineBits-1:0] cache_raddr, cache_waddr, own_line, req_line;
 
-  function automatic logic [LineBits-1:0] line_of(input logic [1:0] client, input logic [7:0] vi);
+  function automatic logic [LineBits-1:0] line_of(input logic [1:0] client, input hvia_params_pkg::vi_t vi);
     if (client == hvia_pkg::AttClientDescriptor) line_of = LineBits'(vi);
     else line_of = {1'b1, {(LineBits - 2) {1'b0}}, client == hvia_pkg::AttClientReceive};
   endfunction

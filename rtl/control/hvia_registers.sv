@@ -317,7 +317,7 @@ module hvia_registers #(
   logic                 async_empty, async_full, async_take, async_keep, async_drop;
   logic                 async_overflow_q;
   logic [13:0]          async_count_q;
-  logic [255:0]         async_dropped_q;
+  logic [32*hvia_pkg::AsyncErrorDroppedWords-1:0]         async_dropped_q;
   logic                 rd_start, rd_async, rd_dropped;
 
   assign async_empty = async_head_q == async_tail_q;

@@ -21,15 +21,15 @@ module hvia_vi_context (
     input logic rst_ni,
 
     input logic         wr_valid_i,
-    input logic [  7:0] wr_vi_i,
+    input hvia_params_pkg::vi_t wr_vi_i,
     input logic [127:0] wr_ctx_i,
 
-    input  logic [ 4*8-1:0] rd_vi_i,
+    input  logic [4*hvia_params_pkg::VICountLog2-1:0] rd_vi_i,
     output logic [4*128-1:0] rd_ctx_o,
 
     input  logic         hold_valid_i,
-    input  logic [  7:0] hold_vi_i,
-    output logic [255:0] live_o,
+    input  hvia_params_pkg::vi_t hold_vi_i,
+    output hvia_params_pkg::vis_t live_o,
 
     output logic quiet_o
 );
@@ -37,8 +37,8 @@ module hvia_vi_context (
   localparam logic [127:0] FreeWord =
       128'(hvia_pkg::VIStateFree) << hvia_pkg::VIContextAttributesStateLsb;
 
-  logic [127:0] mem[0:255];
-  logic [255:0] live_q;
+  logic [127:0] mem[hvia_params_pkg::VICount];
+  hvia_params_pkg::vis_t live_q;
   logic         wr_live;
 
   assign wr_live = wr_ctx_i[hvia_pkg::VIContextAttributesStateLsb +:
@@ -53,29 +53,29 @@ module hvia_vi_context (
     else if (wr_valid_i) live_q[wr_vi_i] <= wr_live;
   end
 
-  assign live_o = hold_valid_i ? (live_q & ~(256'd1 << hold_vi_i)) : live_q;
+  assign live_o = hold_valid_i ? (live_q & ~(hvia_params_pkg::VICount'(1) << hold_vi_i)) : live_q;
 
   // Read ports. The index is kept beside the word: a port is settled when the
   // word it shows belongs to the index it is asked for.
   logic [3:0] settled;
   for (genvar p = 0; p < 4; p++) begin : g_read
-    logic [  7:0] vi_q;
+    hvia_params_pkg::vi_t vi_q;
     logic [127:0] ctx_q;
     logic         live_rd_q;
     always_ff @(posedge clk_i) begin
-      ctx_q <= mem[rd_vi_i[8*p+:8]];
+      ctx_q <= mem[rd_vi_i[hvia_params_pkg::VICountLog2*p+:hvia_params_pkg::VICountLog2]];
     end
     always_ff @(posedge clk_i or negedge rst_ni) begin
       if (!rst_ni) begin
         vi_q      <= '0;
         live_rd_q <= 1'b0;
       end else begin
-        vi_q      <= rd_vi_i[8*p+:8];
-        live_rd_q <= live_q[rd_vi_i[8*p+:8]];
+        vi_q      <= rd_vi_i[hvia_params_pkg::VICountLog2*p+:hvia_params_pkg::VICountLog2];
+        live_rd_q <= live_q[rd_vi_i[hvia_params_pkg::VICountLog2*p+:hvia_params_pkg::VICountLog2]];
       end
     end
     assign rd_ctx_o[128*p+:128] = live_rd_q ? ctx_q : FreeWord;
-    assign settled[p]           = vi_q == rd_vi_i[8*p+:8];
+    assign settled[p]           = vi_q == rd_vi_i[hvia_params_pkg::VICountLog2*p+:hvia_params_pkg::VICountLog2];
   end
 
   // A write shows on the read ports one clock later.

@@ -78,15 +78,15 @@ module hvia_vi_manager #(
 
     // VI contexts
     output logic         ctx_wr_valid_o,
-    output logic [  7:0] ctx_wr_vi_o,
+    output hvia_params_pkg::vi_t ctx_wr_vi_o,
     output logic [127:0] ctx_wr_ctx_o,
-    output logic [  7:0] ctx_rd_vi_o,
+    output hvia_params_pkg::vi_t ctx_rd_vi_o,
     input  logic [127:0] ctx_rd_ctx_i,
     output logic         hold_valid_o,
-    output logic [  7:0] hold_vi_o,
+    output hvia_params_pkg::vi_t hold_vi_o,
 
     // Sequence numbers of the engines
-    output logic [ 7:0] seq_init_vi_o,
+    output hvia_params_pkg::vi_t seq_init_vi_o,
     output logic        tx_seq_init_valid_o,
     input  logic        tx_seq_init_ready_i,
     output logic [31:0] tx_seq_init_value_o,
@@ -99,7 +99,7 @@ module hvia_vi_manager #(
 
     // Completion queues
     output logic        cq_tie_valid_o,
-    output logic [ 7:0] cq_tie_vi_o,
+    output hvia_params_pkg::vi_t cq_tie_vi_o,
     output logic [ 7:0] cq_tie_send_o,
     output logic [ 7:0] cq_tie_receive_o,
     output logic        cqc_valid_o,
@@ -114,11 +114,11 @@ module hvia_vi_manager #(
     // Queues
     output logic       clear_valid_o,
     input  logic       clear_ready_i,
-    output logic [7:0] clear_vi_o,
+    output hvia_params_pkg::vi_t clear_vi_o,
 
     // Draining: the inputs are the OR over all engines
     output logic [31:0] drain_handle_o,
-    output logic [ 7:0] drain_vi_o,
+    output hvia_params_pkg::vi_t drain_vi_o,
     input  logic        drain_handle_busy_i,
     input  logic        drain_vi_busy_i,
     output logic        flush_o,        // complete all that drain_vi has posted
@@ -599,12 +599,12 @@ module hvia_vi_manager #(
     ctx_wr_ctx_o[StateLsb+:hvia_pkg::VIStateBits] = new_state;
   end
   assign ctx_wr_valid_o = state_q == StContext;
-  assign ctx_wr_vi_o    = index_q[7:0];
-  assign ctx_rd_vi_o    = index_q[7:0];
+  assign ctx_wr_vi_o    = index_q[hvia_params_pkg::VICountLog2-1:0];
+  assign ctx_rd_vi_o    = index_q[hvia_params_pkg::VICountLog2-1:0];
   assign hold_valid_o   = hold_q;
-  assign hold_vi_o      = index_q[7:0];
+  assign hold_vi_o      = index_q[hvia_params_pkg::VICountLog2-1:0];
 
-  assign seq_init_vi_o       = index_q[7:0];
+  assign seq_init_vi_o       = index_q[hvia_params_pkg::VICountLog2-1:0];
   assign tx_seq_init_valid_o = state_q == StSequence && !tx_seq_done_q;
   assign rx_seq_init_valid_o = state_q == StSequence && !rx_seq_done_q;
   assign tx_seq_init_value_o = payload_q[8*hvia_pkg::VIContextSendSequenceOffset+:32];
@@ -614,7 +614,7 @@ module hvia_vi_manager #(
 
   // Completion queues. A context that is written from the block brings its ties.
   assign cq_tie_valid_o   = state_q == StContext && !(is_destroy || is_reset || is_disconnect);
-  assign cq_tie_vi_o      = index_q[7:0];
+  assign cq_tie_vi_o      = index_q[hvia_params_pkg::VICountLog2-1:0];
   assign cq_tie_send_o    = payload_q[8*hvia_pkg::VIContextSendCompletionQueueOffset+:8];
   assign cq_tie_receive_o = payload_q[8*hvia_pkg::VIContextReceiveCompletionQueueOffset+:8];
   assign cqc_valid_o      = state_q == StQueue;
@@ -624,14 +624,14 @@ module hvia_vi_manager #(
   assign cqc_log2_o       = list_count_q[7:0];
 
   assign clear_valid_o = state_q == StClear;
-  assign clear_vi_o    = index_q[7:0];
+  assign clear_vi_o    = index_q[hvia_params_pkg::VICountLog2-1:0];
 
   assign flush_o = (is_disconnect || is_destroy) &&
       (state_q == StSettle || state_q == StDrain || state_q == StDrained);
   assign stale_start_o = state_q == StStale;
 
   assign drain_handle_o = handle_q;
-  assign drain_vi_o     = index_q[7:0];
+  assign drain_vi_o     = index_q[hvia_params_pkg::VICountLog2-1:0];
 
   // Translation table.
   assign upd_valid_o = state_q == StUpdate;

@@ -42,5 +42,9 @@ package hvia_params_pkg;
   localparam int unsigned SdramSlowRefreshClocks = 520;  // clock: REFRESH to REFRESH, with strap SlowSdram
   localparam int unsigned SdramSlowPowerUpClocks = 6667;  // clock: reset to the first command, with strap SlowSdram
 
+  localparam int unsigned VICount = 1 << VICountLog2;
+  typedef logic [VICountLog2-1:0] vi_t;  // index of a VI
+  typedef logic [VICount-1:0] vis_t;  // a bit for each VI
+
 endpackage
 /* verilator lint_on UNUSEDPARAM */

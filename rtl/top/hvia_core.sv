@@ -216,12 +216,12 @@ module hvia_core #(
   // --------------------------------------------------------------------------------------------
   logic [127:0] strobe;
   logic [31:0]  drain_handle;
-  logic [7:0]   drain_vi;
+  hvia_params_pkg::vi_t drain_vi;
   logic [6:0]   handle_busy;
   logic [6:0]   vi_busy;
   logic         flush, stale_start;
-  logic [255:0] live;
-  logic [31:0]  rd_vi;
+  hvia_params_pkg::vis_t live;
+  logic [4*hvia_params_pkg::VICountLog2-1:0] rd_vi;
   logic [511:0] rd_ctx;
   logic [47:0]  mac;
   logic         enable;
@@ -235,7 +235,7 @@ module hvia_core #(
   logic [Sources-1:0]   async_valid, async_ready;
   logic [Sources*8-1:0] async_code, async_vi;
   logic                 error_valid, unused_ready;
-  logic [7:0]           error_code, error_vi;
+  logic [7:0] error_code, error_vi;
 
   // Translation clients.
   logic [2:0]  att_req_valid, att_req_ready, att_rsp_valid;
@@ -243,7 +243,7 @@ module hvia_core #(
   logic [191:0] att_req_va;
   logic [47:0] att_req_tag;
   logic [5:0]  att_req_access;
-  logic [23:0] att_req_vi;
+  logic [3*hvia_params_pkg::VICountLog2-1:0] att_req_vi;
   logic [2:0]  att_rsp_err;
   logic [31:0] att_rsp_pa;
   logic [12:0] att_rsp_bytes;
@@ -381,17 +381,18 @@ module hvia_core #(
   // VI manager and contexts
   // --------------------------------------------------------------------------------------------
   logic        ctx_wr_valid, hold_valid;
-  logic [7:0]  ctx_wr_vi, hold_vi;
+  hvia_params_pkg::vi_t ctx_wr_vi, hold_vi;
   logic [127:0] ctx_wr_ctx;
   logic        tx_seq_init_valid, tx_seq_init_ready, rx_seq_init_valid, rx_seq_init_ready;
-  logic [7:0]  seq_init_vi;
+  hvia_params_pkg::vi_t seq_init_vi;
   logic [31:0] tx_seq_init_value, rx_seq_init_value;
   logic        upd_valid, upd_ready, upd_wvalid, upd_wready, upd_done, upd_error;
   logic [1:0]  upd_op;
   logic [31:0] upd_arg, upd_wdata;
   logic [15:0] upd_count;
   logic        cq_tie_valid, cqc_valid, cqc_ready, cqc_ok;
-  logic [7:0]  cq_tie_vi, cq_tie_send, cq_tie_receive, cqc_index, cqc_log2;
+  hvia_params_pkg::vi_t cq_tie_vi;
+  logic [7:0] cq_tie_send, cq_tie_receive, cqc_index, cqc_log2;
   logic [1:0]  cqc_op;
   logic [31:0] cqc_address, seq_init_transport;
   logic [15:0] cqc_tail;
@@ -431,7 +432,7 @@ module hvia_core #(
       .ctx_wr_valid_o      (ctx_wr_valid),
       .ctx_wr_vi_o         (ctx_wr_vi),
       .ctx_wr_ctx_o        (ctx_wr_ctx),
-      .ctx_rd_vi_o         (rd_vi[3*8 +: 8]),
+      .ctx_rd_vi_o         (rd_vi[3*hvia_params_pkg::VICountLog2 +: hvia_params_pkg::VICountLog2]),
       .ctx_rd_ctx_i        (rd_ctx[3*128 +: 128]),
       .hold_valid_o        (hold_valid),
       .hold_vi_o           (hold_vi),
@@ -573,7 +574,7 @@ module hvia_core #(
   // Doorbells and descriptors
   // --------------------------------------------------------------------------------------------
   logic        db_valid, db_ready, db_receive;
-  logic [7:0]  db_vi;
+  hvia_params_pkg::vi_t db_vi;
   logic [63:0] db_va;
   logic [31:0] db_handle;
   logic        doorbell_quiet, queue_quiet, fetch_quiet, store_quiet, completion_quiet;
@@ -617,42 +618,42 @@ module hvia_core #(
 
   logic        take_valid, take_ready, take_receive, take_more, send_room;
   logic        link_valid, link_ready, link_bad, link_receive;
-  logic [7:0]  take_vi, link_vi;
+  hvia_params_pkg::vi_t take_vi, link_vi;
   logic [63:0] take_va, link_va;
   logic [31:0] take_handle, link_handle;
   logic [15:0] take_seq;
   logic        clear_valid, clear_ready;
-  logic [7:0]  clear_vi;
+  hvia_params_pkg::vi_t clear_vi;
   // Receive descriptors that have left the chip (0 rx_engine, 1 descriptor_fetch), and whether one
   // of a VI is on its way to it.
   logic [1:0]  release_valid, release_ready;
-  logic [15:0] release_vi;
-  logic [7:0]  coming_vi;
+  logic [2*hvia_params_pkg::VICountLog2-1:0] release_vi;
+  hvia_params_pkg::vi_t coming_vi;
   logic        queue_coming, fetch_coming, receive_wanted;
 
   assign async_code[1*8 +: 8] = hvia_pkg::AsyncErrorVIOverrun;
 
   // Messages of reliable VIs, between tx_engine and send_ledger, and acknowledgements.
-  logic [255:0] send_hold;
+  hvia_params_pkg::vis_t send_hold;
   logic         unhold_valid, unhold_ready;
-  logic [7:0]   unhold_vi;
+  hvia_params_pkg::vi_t unhold_vi;
   logic         led_valid, led_ready, led_last, led_fence, led_go;
   logic [1:0]   led_op, led_operation;
-  logic [7:0]   led_vi;
+  hvia_params_pkg::vi_t led_vi;
   logic [4:0]   led_slot, led_slot_back;
   logic [31:0]  led_number, led_number_back, led_pa, led_handle, led_length;
   logic [8:0]   led_status;
   logic [63:0]  led_va;
   logic [15:0]  led_seq;
   logic         job_valid, job_ready, job_response;
-  logic [7:0]   job_vi;
+  hvia_params_pkg::vi_t job_vi;
   logic [4:0]   job_slot;
   logic [31:0]  job_first, job_number, job_pa, job_handle, job_length;
   logic [63:0]  job_va;
   logic [15:0]  job_seq;
   logic [1:0]   job_operation;
   logic         ack_valid, ack_ready;
-  logic [7:0]   ack_vi;
+  hvia_params_pkg::vi_t ack_vi;
   logic [31:0]  ack_number;
   logic [2:0]   ack_code;
 
@@ -709,7 +710,7 @@ module hvia_core #(
 
   // Completions: 0 rx_engine, 1 descriptor_fetch, 2 tx_engine, 3 send_ledger.
   logic [3:0]   cpl_valid, cpl_ready, cpl_has_immediate, cpl_receive, cpl_write;
-  logic [31:0]  cpl_vi;
+  logic [4*hvia_params_pkg::VICountLog2-1:0] cpl_vi;
   logic [63:0]  cpl_seq;
   logic [127:0] cpl_pa, cpl_handle, cpl_length, cpl_status, cpl_immediate;
   assign cpl_receive                  = 4'b0011;
@@ -719,18 +720,18 @@ module hvia_core #(
   assign cpl_write[1]                 = 1'b1;
 
   logic         desc_valid, desc_ready, desc_unreachable;
-  logic [7:0]   desc_vi;
+  hvia_params_pkg::vi_t desc_vi;
   logic [15:0]  desc_seq;
   logic [31:0]  desc_pa, desc_handle, desc_status;
   logic [63:0]  desc_va;
   logic [511:0] desc_chunk, chunk_data;
   logic         rxc_valid, rxc_ready, rxc_done, rxc_err, txc_valid, txc_ready, txc_done, txc_err;
-  logic [7:0]   rxc_vi, txc_vi;
+  hvia_params_pkg::vi_t rxc_vi, txc_vi;
   logic [63:0]  rxc_va, txc_va;
   logic [31:0]  rxc_handle, txc_handle;
   logic         rxc_store;
   logic         st_valid, st_head;
-  logic [7:0]   st_vi;
+  hvia_params_pkg::vi_t st_vi;
   logic [511:0] st_chunk;
   logic [63:0]  st_va;
   logic [31:0]  st_pa, st_handle, st_status;
@@ -759,11 +760,11 @@ module hvia_core #(
       .link_handle_o             (link_handle),
       .release_valid_o           (release_valid[1]),
       .release_ready_i           (release_ready[1]),
-      .release_vi_o              (release_vi[1*8 +: 8]),
+      .release_vi_o              (release_vi[1*hvia_params_pkg::VICountLog2 +: hvia_params_pkg::VICountLog2]),
       .coming_vi_i               (coming_vi),
       .coming_o                  (fetch_coming),
       .wanted_i                  (receive_wanted),
-      .rd_vi_o                   (rd_vi[0*8 +: 8]),
+      .rd_vi_o                   (rd_vi[0*hvia_params_pkg::VICountLog2 +: hvia_params_pkg::VICountLog2]),
       .rd_ctx_i                  (rd_ctx[0*128 +: 128]),
       .att_req_valid_o           (att_req_valid[0]),
       .att_req_ready_i           (att_req_ready[0]),
@@ -772,7 +773,7 @@ module hvia_core #(
       .att_req_len_o             (att_req_len[0*32 +: 32]),
       .att_req_tag_o             (att_req_tag[0*16 +: 16]),
       .att_req_access_o          (att_req_access[0*2 +: 2]),
-      .att_req_vi_o              (att_req_vi[0*8 +: 8]),
+      .att_req_vi_o              (att_req_vi[0*hvia_params_pkg::VICountLog2 +: hvia_params_pkg::VICountLog2]),
       .att_rsp_valid_i           (att_rsp_valid[0]),
       .att_rsp_err_i             (att_rsp_err),
       .att_rsp_pa_i              (att_rsp_pa),
@@ -823,7 +824,7 @@ module hvia_core #(
       .wr_status_o               (st_status),
       .cpl_valid_o               (cpl_valid[1]),
       .cpl_ready_i               (cpl_ready[1]),
-      .cpl_vi_o                  (cpl_vi[1*8 +: 8]),
+      .cpl_vi_o                  (cpl_vi[1*hvia_params_pkg::VICountLog2 +: hvia_params_pkg::VICountLog2]),
       .cpl_seq_o                 (cpl_seq[1*16 +: 16]),
       .cpl_pa_o                  (cpl_pa[1*32 +: 32]),
       .cpl_handle_o              (cpl_handle[1*32 +: 32]),
@@ -846,7 +847,7 @@ module hvia_core #(
   );
 
   logic         rs_valid, rs_stale, drop_valid;
-  logic [7:0]   rs_vi, drop_vi;
+  hvia_params_pkg::vi_t rs_vi, drop_vi;
   logic [511:0] rs_chunk;
   logic [63:0]  rs_va;
   logic [31:0]  rs_pa, rs_handle, rs_length, rs_status;
@@ -1052,11 +1053,11 @@ module hvia_core #(
       .ack_vi_i               (ack_vi),
       .ack_number_i           (ack_number),
       .ack_code_i             (ack_code),
-      .rd_vi_o                (rd_vi[1*8 +: 8]),
+      .rd_vi_o                (rd_vi[1*hvia_params_pkg::VICountLog2 +: hvia_params_pkg::VICountLog2]),
       .rd_ctx_i               (rd_ctx[1*128 +: 128]),
       .cpl_valid_o            (cpl_valid[2]),
       .cpl_ready_i            (cpl_ready[2]),
-      .cpl_vi_o               (cpl_vi[2*8 +: 8]),
+      .cpl_vi_o               (cpl_vi[2*hvia_params_pkg::VICountLog2 +: hvia_params_pkg::VICountLog2]),
       .cpl_seq_o              (cpl_seq[2*16 +: 16]),
       .cpl_pa_o               (cpl_pa[2*32 +: 32]),
       .cpl_handle_o           (cpl_handle[2*32 +: 32]),
@@ -1070,7 +1071,7 @@ module hvia_core #(
       .att_req_len_o          (att_req_len[1*32 +: 32]),
       .att_req_tag_o          (att_req_tag[1*16 +: 16]),
       .att_req_access_o       (att_req_access[1*2 +: 2]),
-      .att_req_vi_o           (att_req_vi[1*8 +: 8]),
+      .att_req_vi_o           (att_req_vi[1*hvia_params_pkg::VICountLog2 +: hvia_params_pkg::VICountLog2]),
       .att_rsp_valid_i        (att_rsp_valid[1]),
       .att_rsp_err_i          (att_rsp_err),
       .att_rsp_pa_i           (att_rsp_pa),
@@ -1121,16 +1122,16 @@ module hvia_core #(
   // Reliable VIs: what is owed to the peers, and what is not acknowledged by them.
   logic        rxa_valid, rxa_ready, refused;
   logic [2:0]  rxa_op, rxa_code;
-  logic [7:0]  rxa_vi, refused_vi;
+  hvia_params_pkg::vi_t rxa_vi, refused_vi;
   logic [31:0] rxa_number;
   logic        rxl_valid, rxl_ready, rxl_ok;
   logic [2:0]  rxl_op, rxl_code;
-  logic [7:0]  rxl_vi;
+  hvia_params_pkg::vi_t rxl_vi;
   logic [8:0]  rxl_status;
   logic [31:0] rxl_number, rxl_handle, rxl_length, rxl_handle_back, rxl_length_back;
   logic [63:0] rxl_va, rxl_va_back;
   logic        ref_valid, ref_ready;
-  logic [7:0]  ref_vi;
+  hvia_params_pkg::vi_t ref_vi;
   logic [31:0] ref_number;
   logic [2:0]  ref_code;
   logic        acknowledge_quiet, ledger_quiet;
@@ -1230,7 +1231,7 @@ module hvia_core #(
       .ref_code_o              (ref_code),
       .cpl_valid_o             (cpl_valid[3]),
       .cpl_ready_i             (cpl_ready[3]),
-      .cpl_vi_o                (cpl_vi[3*8 +: 8]),
+      .cpl_vi_o                (cpl_vi[3*hvia_params_pkg::VICountLog2 +: hvia_params_pkg::VICountLog2]),
       .cpl_seq_o               (cpl_seq[3*16 +: 16]),
       .cpl_pa_o                (cpl_pa[3*32 +: 32]),
       .cpl_handle_o            (cpl_handle[3*32 +: 32]),
@@ -1300,7 +1301,7 @@ module hvia_core #(
       .drop_vi_o                  (drop_vi),
       .release_valid_o            (release_valid[0]),
       .release_ready_i            (release_ready[0]),
-      .release_vi_o               (release_vi[0*8 +: 8]),
+      .release_vi_o               (release_vi[0*hvia_params_pkg::VICountLog2 +: hvia_params_pkg::VICountLog2]),
       .coming_vi_o                (coming_vi),
       .coming_i                   (queue_coming || fetch_coming),
       .wanted_o                   (receive_wanted),
@@ -1315,7 +1316,7 @@ module hvia_core #(
       .chunk_data_i               (chunk_data),
       .cpl_valid_o                (cpl_valid[0]),
       .cpl_ready_i                (cpl_ready[0]),
-      .cpl_vi_o                   (cpl_vi[0*8 +: 8]),
+      .cpl_vi_o                   (cpl_vi[0*hvia_params_pkg::VICountLog2 +: hvia_params_pkg::VICountLog2]),
       .cpl_seq_o                  (cpl_seq[0*16 +: 16]),
       .cpl_pa_o                   (cpl_pa[0*32 +: 32]),
       .cpl_handle_o               (cpl_handle[0*32 +: 32]),
@@ -1327,7 +1328,7 @@ module hvia_core #(
       .flush_i                    (flush),
       .clear_valid_i              (clear_valid && clear_ready),
       .clear_vi_i                 (clear_vi),
-      .rd_vi_o                    (rd_vi[2*8 +: 8]),
+      .rd_vi_o                    (rd_vi[2*hvia_params_pkg::VICountLog2 +: hvia_params_pkg::VICountLog2]),
       .rd_ctx_i                   (rd_ctx[2*128 +: 128]),
       .rxa_valid_o                (rxa_valid),
       .rxa_ready_i                (rxa_ready),
@@ -1358,7 +1359,7 @@ module hvia_core #(
       .att_req_len_o              (att_req_len[2*32 +: 32]),
       .att_req_tag_o              (att_req_tag[2*16 +: 16]),
       .att_req_access_o           (att_req_access[2*2 +: 2]),
-      .att_req_vi_o               (att_req_vi[2*8 +: 8]),
+      .att_req_vi_o               (att_req_vi[2*hvia_params_pkg::VICountLog2 +: hvia_params_pkg::VICountLog2]),
       .att_rsp_valid_i            (att_rsp_valid[2]),
       .att_rsp_err_i              (att_rsp_err),
       .att_rsp_pa_i               (att_rsp_pa),

@@ -20,32 +20,32 @@ module hvia_acknowledge (
     input  logic        rxa_valid_i,
     output logic        rxa_ready_o,
     input  logic [2:0]  rxa_op_i,
-    input  logic [7:0]  rxa_vi_i,
+    input  hvia_params_pkg::vi_t rxa_vi_i,
     input  logic [31:0] rxa_number_i,
     input  logic [2:0]  rxa_code_i,
     // Whether a refusal stands for a VI, one clock after its index.
-    input  logic [7:0]  refused_vi_i,
+    input  hvia_params_pkg::vi_t refused_vi_i,
     output logic        refused_o,
 
     // Ledger: a read is refused.
     input  logic        ref_valid_i,
     output logic        ref_ready_o,
-    input  logic [7:0]  ref_vi_i,
+    input  hvia_params_pkg::vi_t ref_vi_i,
     input  logic [31:0] ref_number_i,
     input  logic [2:0]  ref_code_i,
 
     // Transmit engine. What is offered stays as it is until it is taken or taken back.
     output logic        ack_valid_o,
     input  logic        ack_ready_i,
-    output logic [7:0]  ack_vi_o,
+    output hvia_params_pkg::vi_t ack_vi_o,
     output logic [31:0] ack_number_o,
     output logic [2:0]  ack_code_o,
 
     // A VI was connected, or reset; one clock each, never both at once.
     input  logic        init_valid_i,
-    input  logic [7:0]  init_vi_i,
+    input  hvia_params_pkg::vi_t init_vi_i,
     input  logic        clear_valid_i,
-    input  logic [7:0]  clear_vi_i,
+    input  hvia_params_pkg::vi_t clear_vi_i,
 
     output logic        stat_refusal_sent_o,
     output logic        quiet_o
@@ -72,23 +72,24 @@ module hvia_acknowledge (
 
   // An entry means nothing before its VI is connected, and that writes it.
   localparam int unsigned WordBits = 1 + 1 + CountW + 3 + 32;
-  logic [WordBits-1:0] word_mem[0:255];
-  logic [7:0]          list_mem[0:255];
+  logic [WordBits-1:0] word_mem[hvia_params_pkg::VICount];
+  hvia_params_pkg::vi_t list_mem[hvia_params_pkg::VICount];
   word_t               word_q, word_d;
-  logic [255:0]        refused_q, listed_q;
-  logic [7:0]          head_q, tail_q, list_vi_q;
+  hvia_params_pkg::vis_t refused_q, listed_q;
+  hvia_params_pkg::vi_t list_vi_q;
+  hvia_params_pkg::vi_t head_q, tail_q;
   logic                some_q;  // the list is not empty
 
   // The word of a VI that was connected or reset begins anew.
   logic       renew;
-  logic [7:0] renew_vi;
+  hvia_params_pkg::vi_t renew_vi;
   assign renew    = init_valid_i | clear_valid_i;
   assign renew_vi = clear_valid_i ? clear_vi_i : init_vi_i;
 
   // The event that is taken.
   logic        take_rxa, take_ref, take_head;
   logic [2:0]  op_q;
-  logic [7:0]  vi_q, vi_d;
+  hvia_params_pkg::vi_t vi_q, vi_d;
   logic [31:0] number_q;
   logic [2:0]  code_q;
   assign take_rxa    = (state_q == Idle) & rxa_valid_i;
@@ -205,8 +206,8 @@ module hvia_acknowledge (
       refused_q <= '0;
       refused_o <= 1'b0;
       listed_q  <= '0;
-      head_q    <= 8'd0;
-      tail_q    <= 8'd0;
+      head_q    <= '0;
+      tail_q    <= '0;
       some_q    <= 1'b0;
     end else begin
       if (refuse) refused_q[vi_q] <= 1'b1;
@@ -215,13 +216,13 @@ module hvia_acknowledge (
       // The last one that leaves the list leaves it empty; both do not happen at once.
       if (push) begin
         listed_q[vi_q] <= 1'b1;
-        tail_q         <= tail_q + 8'd1;
+        tail_q         <= tail_q + 1'b1;
         some_q         <= 1'b1;
       end
       if (state_q == Head) begin
         listed_q[list_vi_q] <= 1'b0;
-        head_q              <= head_q + 8'd1;
-        some_q              <= head_q + 8'd1 != tail_q;
+        head_q              <= head_q + 1'b1;
+        some_q              <= head_q + 1'b1 != tail_q;
       end
     end
   end

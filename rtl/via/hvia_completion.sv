@@ -27,7 +27,7 @@ module hvia_completion #(
     // Sources, source n in slice n: 0 rx_engine, 1 descriptor_fetch, 2 tx_engine, 3 send_ledger.
     input  logic [3:0]      cpl_valid_i,
     output logic [3:0]      cpl_ready_o,
-    input  logic [4*8-1:0]  cpl_vi_i,
+    input  logic [4*hvia_params_pkg::VICountLog2-1:0] cpl_vi_i,
     input  logic [4*16-1:0] cpl_seq_i,
     input  logic [4*32-1:0] cpl_pa_i,
     input  logic [4*32-1:0] cpl_handle_i,
@@ -40,7 +40,7 @@ module hvia_completion #(
     // Ties of the work queues of a VI, one clock: number of the completion queue plus one; 0, and what
     // is no number of a queue, is none.
     input  logic            cq_tie_valid_i,
-    input  logic [7:0]      cq_tie_vi_i,
+    input  hvia_params_pkg::vi_t cq_tie_vi_i,
     input  logic [7:0]      cq_tie_send_i,
     input  logic [7:0]      cq_tie_receive_i,
     // Commands for completion queues: stable until ready, which comes for one clock when it is done,
@@ -71,7 +71,7 @@ module hvia_completion #(
     input  logic            rlast_i,
     input  logic            rerr_i,
     input  logic [31:0]     drain_handle_i,
-    input  logic [7:0]      drain_vi_i,
+    input  hvia_params_pkg::vi_t drain_vi_i,
     output logic            handle_busy_o,
     output logic            vi_busy_o,
     // What is in memory now, one clock each: a completion, and the entry that follows it.
@@ -154,7 +154,7 @@ module hvia_completion #(
   assign write         = cpl_write_i[chosen];
   assign has_immediate = cpl_has_immediate_i[chosen];
 
-  logic [7:0]  vi_q;
+  hvia_params_pkg::vi_t vi_q;
   logic [15:0] seq_q;
   logic [31:0] pa_q, handle_q, length_q, status_q, immediate_q;
   logic        has_immediate_q, receive_q;
@@ -165,16 +165,16 @@ module hvia_completion #(
     tie_of = (32'(number) <= Queues) ? number[TieBits-1:0] : '0;
   endfunction
 
-  logic [2*TieBits-1:0] tie_mem [256];
+  logic [2*TieBits-1:0] tie_mem [hvia_params_pkg::VICount];
   logic [2*TieBits-1:0] tie_q;
-  logic [255:0]         told_q;
+  hvia_params_pkg::vis_t told_q;
   logic                 tied_q;
   logic [TieBits-1:0]   tie;
   logic [QueueBits-1:0] queue;  // number of the completion queue
 
   always_ff @(posedge clk_i) begin
     if (cq_tie_valid_i) tie_mem[cq_tie_vi_i] <= {tie_of(cq_tie_receive_i), tie_of(cq_tie_send_i)};
-    if (accept) tie_q <= tie_mem[cpl_vi_i[8*chosen +: 8]];
+    if (accept) tie_q <= tie_mem[cpl_vi_i[hvia_params_pkg::VICountLog2*chosen +: hvia_params_pkg::VICountLog2]];
   end
 
   always_ff @(posedge clk_i or negedge rst_ni) begin
@@ -183,7 +183,7 @@ module hvia_completion #(
       tied_q <= 1'b0;
     end else begin
       if (cq_tie_valid_i) told_q[cq_tie_vi_i] <= 1'b1;
-      if (accept) tied_q <= told_q[cpl_vi_i[8*chosen +: 8]];
+      if (accept) tied_q <= told_q[cpl_vi_i[hvia_params_pkg::VICountLog2*chosen +: hvia_params_pkg::VICountLog2]];
     end
   end
 
@@ -297,7 +297,7 @@ module hvia_completion #(
 
   always_ff @(posedge clk_i) begin
     if (accept) begin
-      vi_q            <= cpl_vi_i[8*chosen +: 8];
+      vi_q            <= cpl_vi_i[hvia_params_pkg::VICountLog2*chosen +: hvia_params_pkg::VICountLog2];
       seq_q           <= cpl_seq_i[16*chosen +: 16];
       pa_q            <= cpl_pa_i[32*chosen +: 32];
       handle_q        <= cpl_handle_i[32*chosen +: 32];
@@ -337,7 +337,7 @@ module hvia_completion #(
     entry = '0;
     entry[hvia_pkg::CompletionEntrySequenceOffset*8 +: 16] = seq_q;
     entry[hvia_pkg::CompletionEntryWordOffset*8 + hvia_pkg::CompletionEntryWordVILsb +:
-          hvia_pkg::CompletionEntryWordVIWidth] = vi_q;
+          hvia_pkg::CompletionEntryWordVIWidth] = 8'(vi_q);
     entry[hvia_pkg::CompletionEntryWordOffset*8 + hvia_pkg::CompletionEntryWordReceiveBit] = receive_q;
     entry[hvia_pkg::CompletionEntryWordOffset*8 + hvia_pkg::CompletionEntryWordValidBit] = 1'b1;
     entry[hvia_pkg::CompletionEntryWordOffset*8 + hvia_pkg::CompletionEntryWordLapBit] = lap;
@@ -374,7 +374,7 @@ module hvia_completion #(
   assign done_valid_o = (done || entry_done) && !werr_i;
   always_comb begin
     done_kind_o  = receive_q ? hvia_pkg::NotifyKindReceive : hvia_pkg::NotifyKindSend;
-    done_index_o = vi_q;
+    done_index_o = 8'(vi_q);
     if (entry_done) begin
       done_kind_o  = hvia_pkg::NotifyKindCompletionQueue;
       done_index_o = 8'(queue);
@@ -393,7 +393,7 @@ module hvia_completion #(
   assign async_valid_o = refused || overrun;
   assign async_code_o  = overrun ? hvia_pkg::AsyncErrorCompletionQueueOverrun :
                                    hvia_pkg::AsyncErrorCompletionProtection;
-  assign async_vi_o    = vi_q;
+  assign async_vi_o    = 8'(vi_q);
 
   always_comb begin
     trace_valid_o = done;
@@ -406,7 +406,7 @@ module hvia_completion #(
       trace_seq_o   = 16'(queue);
     end
   end
-  assign trace_vi_o = vi_q;
+  assign trace_vi_o = 8'(vi_q);
 
   assign quiet_o = state_q == Idle && cpl_valid_i == 4'b0000 && !cqc_valid_i && !cq_tie_valid_i;
 

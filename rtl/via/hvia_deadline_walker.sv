@@ -8,20 +8,20 @@ module hvia_deadline_walker (
     input  logic         clk_i,
     input  logic         rst_ni,
     input  logic [47:0]  timebase_i,
-    input  logic [255:0] armed_i,  // VIs that have a deadline
+    input  hvia_params_pkg::vis_t armed_i,  // VIs that have a deadline
     // A deadline was set, or is what the VI visited still has.
     input  logic         set_valid_i,
     input  logic [47:0]  set_deadline_i,
     // Look at this VI's deadline.
     output logic         visit_valid_o,
     input  logic         visit_done_i,
-    output logic [7:0]   visit_vi_o,
+    output hvia_params_pkg::vi_t visit_vi_o,
     output logic [47:0]  next_deadline_o,
     output logic         quiet_o
 );
 
   logic        walk_q, start, forget, step;
-  logic [7:0]  vi_q;
+  hvia_params_pkg::vi_t vi_q;
   logic [47:0] next_q, base, next;
 
   // All ones are no deadline.
@@ -38,15 +38,15 @@ module hvia_deadline_walker (
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) begin
       walk_q <= 1'b0;
-      vi_q   <= 8'd0;
+      vi_q   <= '0;
       next_q <= '1;
     end else begin
       if (start) begin
         walk_q <= 1'b1;
-        vi_q   <= 8'd0;
+        vi_q   <= '0;
       end else if (step) begin
-        walk_q <= vi_q != 8'hff;
-        vi_q   <= vi_q + 8'd1;
+        walk_q <= vi_q != '1;
+        vi_q   <= vi_q + 1'b1;
       end
       next_q <= next;
     end

@@ -23,7 +23,7 @@ module hvia_descriptor_fetch #(
     input  logic         take_valid_i,
     output logic         take_ready_o,
     input  logic         take_receive_i,
-    input  logic [7:0]   take_vi_i,
+    input  hvia_params_pkg::vi_t take_vi_i,
     input  logic [63:0]  take_va_i,
     input  logic [31:0]  take_handle_i,
     input  logic         take_more_i,
@@ -33,17 +33,17 @@ module hvia_descriptor_fetch #(
     input  logic         link_ready_i,
     output logic         link_bad_o,
     output logic         link_receive_o,
-    output logic [7:0]   link_vi_o,
+    output hvia_params_pkg::vi_t link_vi_o,
     output logic [63:0]  link_va_o,
     output logic [31:0]  link_handle_o,
     output logic         release_valid_o,
     input  logic         release_ready_i,
-    output logic [7:0]   release_vi_o,
+    output hvia_params_pkg::vi_t release_vi_o,
     // Further segments: for the receive engine, for the transmit engine. Those of a receive descriptor
     // are also put into the store.
     input  logic         rxc_valid_i,
     output logic         rxc_ready_o,
-    input  logic [7:0]   rxc_vi_i,
+    input  hvia_params_pkg::vi_t rxc_vi_i,
     input  logic [63:0]  rxc_va_i,
     input  logic [31:0]  rxc_handle_i,
     input  logic         rxc_store_i,
@@ -51,14 +51,14 @@ module hvia_descriptor_fetch #(
     output logic         rxc_err_o,
     input  logic         txc_valid_i,
     output logic         txc_ready_o,
-    input  logic [7:0]   txc_vi_i,
+    input  hvia_params_pkg::vi_t txc_vi_i,
     input  logic [63:0]  txc_va_i,
     input  logic [31:0]  txc_handle_i,
     output logic         txc_done_o,
     output logic         txc_err_o,
     output logic [511:0] chunk_data_o,
     // VI context.
-    output logic [7:0]   rd_vi_o,
+    output hvia_params_pkg::vi_t rd_vi_o,
     input  logic [127:0] rd_ctx_i,
     // Translation.
     output logic         att_req_valid_o,
@@ -68,7 +68,7 @@ module hvia_descriptor_fetch #(
     output logic [31:0]  att_req_len_o,
     output logic [15:0]  att_req_tag_o,
     output logic [1:0]   att_req_access_o,
-    output logic [7:0]   att_req_vi_o,
+    output hvia_params_pkg::vi_t att_req_vi_o,
     input  logic         att_rsp_valid_i,
     input  logic [2:0]   att_rsp_err_i,
     input  logic [31:0]  att_rsp_pa_i,
@@ -86,7 +86,7 @@ module hvia_descriptor_fetch #(
     // Transmit engine.
     output logic         desc_valid_o,
     input  logic         desc_ready_i,
-    output logic [7:0]   desc_vi_o,
+    output hvia_params_pkg::vi_t desc_vi_o,
     output logic [15:0]  desc_seq_o,
     output logic [63:0]  desc_va_o,
     output logic [31:0]  desc_pa_o,
@@ -97,7 +97,7 @@ module hvia_descriptor_fetch #(
     // Receive store.
     output logic         wr_valid_o,
     output logic         wr_head_o,
-    output logic [7:0]   wr_vi_o,
+    output hvia_params_pkg::vi_t wr_vi_o,
     output logic [511:0] wr_chunk_o,
     output logic [63:0]  wr_va_o,
     output logic [31:0]  wr_pa_o,
@@ -107,19 +107,19 @@ module hvia_descriptor_fetch #(
     // Flushed receive descriptors: nothing was received, so Length is 0.
     output logic         cpl_valid_o,
     input  logic         cpl_ready_i,
-    output logic [7:0]   cpl_vi_o,
+    output hvia_params_pkg::vi_t cpl_vi_o,
     output logic [15:0]  cpl_seq_o,
     output logic [31:0]  cpl_pa_o,
     output logic [31:0]  cpl_handle_o,
     output logic [31:0]  cpl_status_o,
     // A receive descriptor of this VI is on its way to the store.
-    input  logic [7:0]   coming_vi_i,
+    input  hvia_params_pkg::vi_t coming_vi_i,
     output logic         coming_o,
     // The receive engine waits for a descriptor.
     input  logic         wanted_i,
     // Draining.
     input  logic [31:0]  drain_handle_i,
-    input  logic [7:0]   drain_vi_i,
+    input  hvia_params_pkg::vi_t drain_vi_i,
     output logic         handle_busy_o,
     output logic         vi_busy_o,
     // Asynchronous error.
@@ -152,7 +152,7 @@ module hvia_descriptor_fetch #(
   typedef enum logic [1:0] {Send, Receive, ReceiveChunk, TransmitChunk} work_e;
   work_e work_q, work_d;
 
-  logic [7:0]  vi_q, vi_d;
+  hvia_params_pkg::vi_t vi_q, vi_d;
   logic [63:0] va_q;
   logic [31:0] handle_q, pa_q;
   logic        more_q, rxc_store_q;
@@ -169,7 +169,7 @@ module hvia_descriptor_fetch #(
   // What goes back to the queue may still wait there when the unit is free again; it belongs to the
   // last head, so the next one waits for it.
   logic       link_q, link_bad_q, release_q, back_receive_q;
-  logic [7:0] back_vi_q;
+  hvia_params_pkg::vi_t back_vi_q;
   logic [63:0] link_va_q;
   logic [31:0] link_handle_q;
 
@@ -391,7 +391,7 @@ module hvia_descriptor_fetch #(
   assign flushed      = vi_state_q != hvia_pkg::VIStateConnected;
 
   // To the transmit engine, in the clock of the check or out of the waiting register.
-  logic [7:0]         wait_vi_q;
+  hvia_params_pkg::vi_t wait_vi_q;
   logic [15:0]        wait_seq_q;
   logic [63:0]        wait_va_q;
   logic [31:0]        wait_pa_q, wait_handle_q, wait_status_q, send_status;
@@ -483,7 +483,7 @@ module hvia_descriptor_fetch #(
 
   assign async_valid_o = bad && work_q == Receive && !is_free;
   assign async_code_o  = hvia_pkg::AsyncErrorPostDescriptor;
-  assign async_vi_o    = vi_q;
+  assign async_vi_o    = 8'(vi_q);
 
   assign stat_descriptor_fetched_o  = fetched;
   assign stat_descriptor_bad_o      = bad;
@@ -493,14 +493,14 @@ module hvia_descriptor_fetch #(
   always_comb begin
     trace_valid_o = 1'b1;
     trace_event_o = hvia_pkg::TraceEventDescriptorStart;
-    trace_vi_o    = vi_q;
+    trace_vi_o    = 8'(vi_q);
     trace_seq_o   = seq_q;
     if (handed && !desc_unreachable_o) begin
       trace_event_o = hvia_pkg::TraceEventDescriptorParsed;
-      trace_vi_o    = desc_vi_o;
+      trace_vi_o    = 8'(desc_vi_o);
       trace_seq_o   = desc_seq_o;
     end else if (take && !take_receive_i) begin
-      trace_vi_o  = take_vi_i;
+      trace_vi_o  = 8'(take_vi_i);
       trace_seq_o = take_seq_i;
     end else if (state_q == Walk && att_rsp_valid_i && work_q == Send) begin
       trace_event_o = hvia_pkg::TraceEventDescriptorTranslated;

@@ -14,10 +14,10 @@ module hvia_doorbell (
     input  logic         clk_i,
     input  logic         rst_ni,
     input  logic         enable_i,
-    input  logic [255:0] live_i,
+    input  hvia_params_pkg::vis_t live_i,
     // A VI is taken into use or given up: what its queues have dies.
     input  logic         forget_valid_i,
-    input  logic [7:0]   forget_vi_i,
+    input  hvia_params_pkg::vi_t forget_vi_i,
     // Target port, doorbell BAR only.
     input  logic         db_wvalid_i,
     output logic         db_wready_o,
@@ -28,7 +28,7 @@ module hvia_doorbell (
     output logic         db_valid_o,
     input  logic         db_ready_i,
     output logic         db_receive_o,
-    output logic [7:0]   db_vi_o,
+    output hvia_params_pkg::vi_t db_vi_o,
     output logic [63:0]  db_va_o,
     output logic [31:0]  db_handle_o,
     // Asynchronous error: a descriptor address that no descriptor can have.
@@ -47,37 +47,38 @@ module hvia_doorbell (
 
   // Dwords that each queue has, 0 to 2, and the dwords. The counts are in one RAM for each direction,
   // so that a VI is forgotten in one clock. No reset reaches them: a walk clears them after it.
-  logic [1:0]  send_phase[0:255];
-  logic [1:0]  receive_phase[0:255];
-  logic [31:0] low_mem[0:511];
-  logic [31:0] high_mem[0:511];
+  logic [1:0]  send_phase[hvia_params_pkg::VICount];
+  logic [1:0]  receive_phase[hvia_params_pkg::VICount];
+  logic [31:0] low_mem[2*hvia_params_pkg::VICount];
+  logic [31:0] high_mem[2*hvia_params_pkg::VICount];
   logic [1:0]  rd_send_phase_q, rd_receive_phase_q;
   logic [31:0] rd_low_q, rd_high_q;
 
   // The queue that was written last.
   logic [1:0]  phase_q;
   logic        receive_q;
-  logic [7:0]  vi_q;
+  hvia_params_pkg::vi_t vi_q;
   logic [31:0] low_q, high_q;
 
   logic        commit_q, commit_receive_q;
-  logic [7:0]  commit_vi_q;
+  hvia_params_pkg::vi_t commit_vi_q;
   logic [63:0] commit_va_q;
   logic [31:0] commit_handle_q;
 
-  logic [7:0]  page;
+  hvia_params_pkg::vi_t page;
   logic [11:0] offset, base;
   logic [1:0]  index, next_phase;
   logic        receive, known, whole, cached, in_order, load, accept, third, good, aligned;
   logic        walking_q, load_q, began_q, began_receive_q, owed_q, started_over, dropped;
-  logic [7:0]  walk_q;
+  hvia_params_pkg::vi_t walk_q;
 
-  assign page    = db_waddr_i[19:12];
+  assign page    = db_waddr_i[12 +: hvia_params_pkg::VICountLog2];
   assign offset  = db_waddr_i[11:0];
   assign index   = offset[3:2];
   assign base    = {offset[11:4], 2'b00, offset[1:0]};
   assign receive = base == hvia_pkg::DoorbellReceive;
-  assign known   = (receive || base == hvia_pkg::DoorbellSend) && index != 2'd3 && !walking_q;
+  assign known   = (receive || base == hvia_pkg::DoorbellSend) && index != 2'd3 && !walking_q &&
+                   32'(db_waddr_i[19:12]) < hvia_params_pkg::VICount;
   assign whole   = db_wbe_i == 4'hf;
   assign cached  = vi_q == page && receive_q == receive;
 
@@ -97,15 +98,15 @@ module hvia_doorbell (
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) begin
       walking_q <= 1'b1;
-      walk_q    <= 8'd0;
+      walk_q    <= '0;
     end else if (walking_q) begin
-      walking_q <= walk_q != 8'hff;
-      walk_q    <= walk_q + 8'd1;
+      walking_q <= walk_q != '1;
+      walk_q    <= walk_q + 1'b1;
     end
   end
 
   logic       send_write, receive_write;
-  logic [7:0] phase_page;
+  hvia_params_pkg::vi_t phase_page;
   logic [1:0] phase_write;
   assign send_write    = walking_q || forget_valid_i || (accept && known && !receive);
   assign receive_write = walking_q || forget_valid_i || (accept && known && receive);
@@ -130,7 +131,7 @@ module hvia_doorbell (
       load_q    <= 1'b0;
       phase_q   <= 2'd0;
       receive_q <= 1'b0;
-      vi_q      <= 8'd0;
+      vi_q      <= '0;
     end else begin
       load_q <= load && !load_q && !forget_valid_i;
       if (forget_valid_i) begin
@@ -179,7 +180,7 @@ module hvia_doorbell (
     if (!rst_ni) begin
       commit_q         <= 1'b0;
       commit_receive_q <= 1'b0;
-      commit_vi_q      <= 8'd0;
+      commit_vi_q      <= '0;
       commit_va_q      <= 64'd0;
       commit_handle_q  <= 32'd0;
     end else begin
@@ -202,7 +203,7 @@ module hvia_doorbell (
 
   assign async_valid_o = third && !aligned && enable_i && live_i[vi_q];
   assign async_code_o  = hvia_pkg::AsyncErrorPostDescriptor;
-  assign async_vi_o    = vi_q;
+  assign async_vi_o    = 8'(vi_q);
 
   assign stat_doorbell_send_o    = good && !receive_q;
   assign stat_doorbell_receive_o = good && receive_q;
@@ -213,7 +214,7 @@ module hvia_doorbell (
   // The stages of a message begin with a send doorbell; a receive descriptor shows when it is stored.
   assign trace_valid_o = good && !receive_q;
   assign trace_event_o = hvia_pkg::TraceEventDoorbellCommitted;
-  assign trace_vi_o    = vi_q;
+  assign trace_vi_o    = 8'(vi_q);
   assign trace_seq_o   = 16'd0;
 
   assign quiet_o = !commit_q && !db_wvalid_i && !forget_valid_i && !walking_q && !began_q && !owed_q;

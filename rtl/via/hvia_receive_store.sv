@@ -14,7 +14,7 @@ module hvia_receive_store (
     // From the fetch: a whole descriptor into an empty place, or a further chunk of what is there.
     input  logic         wr_valid_i,
     input  logic         wr_head_i,
-    input  logic [7:0]   wr_vi_i,
+    input  hvia_params_pkg::vi_t wr_vi_i,
     input  logic [511:0] wr_chunk_i,
     input  logic [63:0]  wr_va_i,
     input  logic [31:0]  wr_pa_i,
@@ -23,7 +23,7 @@ module hvia_receive_store (
     input  logic [31:0]  wr_status_i,
     // Read port: all of a place one clock after its VI was given. A write, drop or clear in the clock
     // of the read shows one clock later.
-    input  logic [7:0]   rs_vi_i,
+    input  hvia_params_pkg::vi_t rs_vi_i,
     output logic         rs_valid_o,
     output logic         rs_stale_o,
     output logic [511:0] rs_chunk_o,
@@ -37,15 +37,15 @@ module hvia_receive_store (
     output logic [31:0]  rs_status_o,
     // Empty a place: the descriptor is done, or its VI was reset. A clear wins over a write.
     input  logic         drop_valid_i,
-    input  logic [7:0]   drop_vi_i,
+    input  hvia_params_pkg::vi_t drop_vi_i,
     input  logic         clear_valid_i,
-    input  logic [7:0]   clear_vi_i,
+    input  hvia_params_pkg::vi_t clear_vi_i,
     // Search for a withdrawn handle, which stays at drain_handle_i: a pulse, then busy until it is done.
     input  logic         stale_start_i,
     output logic         stale_busy_o,
     // Draining.
     input  logic [31:0]  drain_handle_i,
-    input  logic [7:0]   drain_vi_i,
+    input  hvia_params_pkg::vi_t drain_vi_i,
     input  logic         drain_receive_i,
     output logic         vi_busy_o,
     output logic         quiet_o
@@ -53,13 +53,13 @@ module hvia_receive_store (
 
   localparam int unsigned HeadWidth = 64 + 32 + 16 + 16 + 16 + 32 + 32;
 
-  logic [511:0]           chunk_mem  [256];
-  logic [HeadWidth-1:0]   head_mem   [256];
+  logic [511:0]           chunk_mem  [hvia_params_pkg::VICount];
+  logic [HeadWidth-1:0]   head_mem   [hvia_params_pkg::VICount];
   // Apart, because the search reads it too.
-  logic [31:0]            handle_mem [256];
+  logic [31:0]            handle_mem [hvia_params_pkg::VICount];
 
   // Memories are not reset: what they hold means nothing while the place is not valid.
-  logic [255:0] valid_q, stale_q;
+  hvia_params_pkg::vis_t valid_q, stale_q;
 
   logic write_head;
   assign write_head = wr_valid_i && wr_head_i;
@@ -78,23 +78,23 @@ module hvia_receive_store (
 
   // The search: reads a handle in one clock and judges it in the next.
   logic        search_q, judge_q, fresh_q;
-  logic [7:0]  search_vi_q, judge_vi_q;
+  hvia_params_pkg::vi_t search_vi_q, judge_vi_q;
   logic [31:0] judge_handle_q;
   logic        mark;
 
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) begin
       search_q    <= 1'b0;
-      search_vi_q <= 8'd0;
+      search_vi_q <= '0;
       judge_q     <= 1'b0;
     end else begin
       judge_q <= search_q;
       if (stale_start_i) begin
         search_q    <= 1'b1;
-        search_vi_q <= 8'd0;
+        search_vi_q <= '0;
       end else if (search_q) begin
-        search_q    <= search_vi_q != 8'hff;
-        search_vi_q <= search_vi_q + 8'd1;
+        search_q    <= search_vi_q != '1;
+        search_vi_q <= search_vi_q + 1'b1;
       end
     end
   end
@@ -128,7 +128,7 @@ module hvia_receive_store (
 
   // Read port. The VI is kept beside the word: the port is settled when the word it shows belongs to
   // the VI it is asked for, and no write is behind it.
-  logic [7:0]           read_vi_q;
+  hvia_params_pkg::vi_t read_vi_q;
   logic [511:0]         chunk_q;
   logic [HeadWidth-1:0] head_q;
   logic [31:0]          handle_q;
@@ -142,7 +142,7 @@ module hvia_receive_store (
 
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) begin
-      read_vi_q    <= 8'd0;
+      read_vi_q    <= '0;
       read_valid_q <= 1'b0;
       read_stale_q <= 1'b0;
       // What is read while in reset belongs to no VI.

@@ -67,11 +67,11 @@ module hvia_rx_engine #(
     output logic             rx_done_o,
 
     // VI context.
-    output logic [7:0]       rd_vi_o,
+    output hvia_params_pkg::vi_t rd_vi_o,
     input  logic [127:0]     rd_ctx_i,
 
     // Receive descriptors on the chip; the answer belongs to the index of the clock before.
-    output logic [7:0]       rs_vi_o,
+    output hvia_params_pkg::vi_t rs_vi_o,
     input  logic             rs_valid_i,
     input  logic             rs_stale_i,
     input  logic [511:0]     rs_chunk_i,
@@ -84,18 +84,18 @@ module hvia_rx_engine #(
     input  logic [31:0]      rs_length_i,
     input  logic [31:0]      rs_status_i,
     output logic             drop_valid_o,
-    output logic [7:0]       drop_vi_o,
+    output hvia_params_pkg::vi_t drop_vi_o,
     output logic             release_valid_o,
     input  logic             release_ready_i,
-    output logic [7:0]       release_vi_o,
-    output logic [7:0]       coming_vi_o,
+    output hvia_params_pkg::vi_t release_vi_o,
+    output hvia_params_pkg::vi_t coming_vi_o,
     input  logic             coming_i,
     output logic             wanted_o,      // a message waits for the descriptor of coming_vi_o
 
     // Further segments.
     output logic             rxc_valid_o,
     input  logic             rxc_ready_i,
-    output logic [7:0]       rxc_vi_o,
+    output hvia_params_pkg::vi_t rxc_vi_o,
     output logic [63:0]      rxc_va_o,
     output logic [31:0]      rxc_handle_o,
     output logic             rxc_store_o,  // of the receive descriptor on the chip
@@ -106,7 +106,7 @@ module hvia_rx_engine #(
     // Completion.
     output logic             cpl_valid_o,
     input  logic             cpl_ready_i,
-    output logic [7:0]       cpl_vi_o,
+    output hvia_params_pkg::vi_t cpl_vi_o,
     output logic [15:0]      cpl_seq_o,
     output logic [31:0]      cpl_pa_o,
     output logic [31:0]      cpl_handle_o,
@@ -120,17 +120,17 @@ module hvia_rx_engine #(
     output logic             rxa_valid_o,
     input  logic             rxa_ready_i,
     output logic [2:0]       rxa_op_o,
-    output logic [7:0]       rxa_vi_o,
+    output hvia_params_pkg::vi_t rxa_vi_o,
     output logic [31:0]      rxa_number_o,
     output logic [2:0]       rxa_code_o,
-    output logic [7:0]       refused_vi_o,
+    output hvia_params_pkg::vi_t refused_vi_o,
     input  logic             refused_i,  // a refusal stands for the VI of the clock before
 
     // The ledger of reliable VIs; the answer comes with ready.
     output logic             rxl_valid_o,
     input  logic             rxl_ready_i,
     output logic [2:0]       rxl_op_o,
-    output logic [7:0]       rxl_vi_o,
+    output hvia_params_pkg::vi_t rxl_vi_o,
     output logic [31:0]      rxl_number_o,
     output logic [2:0]       rxl_code_o,
     output logic [8:0]       rxl_status_o,
@@ -150,7 +150,7 @@ module hvia_rx_engine #(
     output logic [31:0]      att_req_len_o,
     output logic [15:0]      att_req_tag_o,
     output logic [1:0]       att_req_access_o,
-    output logic [7:0]       att_req_vi_o,
+    output hvia_params_pkg::vi_t att_req_vi_o,
     input  logic             att_rsp_valid_i,
     input  logic [2:0]       att_rsp_err_i,
     input  logic [31:0]      att_rsp_pa_i,
@@ -180,7 +180,7 @@ module hvia_rx_engine #(
     // Sequence numbers, set when a VI is connected.
     input  logic             seq_init_valid_i,
     output logic             seq_init_ready_o,
-    input  logic [7:0]       seq_init_vi_i,
+    input  hvia_params_pkg::vi_t seq_init_vi_i,
     input  logic [31:0]      seq_init_value_i,
 
     // Asynchronous errors, one clock each.
@@ -190,12 +190,12 @@ module hvia_rx_engine #(
 
     // Draining.
     input  logic [31:0]      drain_handle_i,
-    input  logic [7:0]       drain_vi_i,
+    input  hvia_params_pkg::vi_t drain_vi_i,
     input  logic             flush_i,        // complete what drain_vi_i has here
     output logic             handle_busy_o,
     output logic             vi_busy_o,
     input  logic             clear_valid_i,  // forget what the VI has here
-    input  logic [7:0]       clear_vi_i,
+    input  hvia_params_pkg::vi_t clear_vi_i,
 
     output logic             stat_receive_frame_o,
     output logic             stat_receive_not_for_us_o,
@@ -299,7 +299,7 @@ module hvia_rx_engine #(
   logic [WordW-1:0] word_q;     // of the slot, on `rx_rdata_i` now
   logic             word_ok_q;  // it was in when it was read
   logic             word_in_q;  // it lies in the frame
-  logic [7:0]       vi_q;
+  hvia_params_pkg::vi_t vi_q;
 
   // Reading the slot: the word after the present one is asked for when the present one is used. One
   // that is not in yet is asked for again. Where a frame ends early a write under way gets zeros.
@@ -326,7 +326,7 @@ module hvia_rx_engine #(
     if (state_q == Head && word_ok_q) begin
       header_q <= {rx_rdata_i, header_q[HeaderBits-1:W]};
       // The VI's context, state and descriptor are read while the rest of the header comes.
-      if (word_q == WordW'(ViByte / Bytes)) vi_q <= rx_rdata_i[8*(ViByte%Bytes) +: 8];
+      if (word_q == WordW'(ViByte / Bytes)) vi_q <= rx_rdata_i[8*(ViByte%Bytes) +: hvia_params_pkg::VICountLog2];
     end
     if (state_q == Idle && state_d == Flush) vi_q <= drain_vi_i;
     if (state_q == Check) immediate_q <= immediate_now;
@@ -346,7 +346,7 @@ module hvia_rx_engine #(
   logic [31:0] number, handle, send_offset, send_total;
   logic [63:0] address;
   logic [31:0] immediate_now;  // in `Check`
-  logic        first, last, immediate, unused_header;
+  logic        first, last, immediate;
   assign destination    = header_q[8*hvia_pkg::EthernetHeaderDestinationOffset +: 48];
   assign source         = header_q[8*hvia_pkg::EthernetHeaderSourceOffset +: 48];
   assign ether_type     = be16(header_q[8*hvia_pkg::EthernetHeaderEtherTypeOffset +: 16]);
@@ -366,7 +366,6 @@ module hvia_rx_engine #(
   assign immediate      = flags[hvia_pkg::ViaHeaderFlagsImmediateBit];
   assign immediate_now  = be32({rx_rdata_i[TailBits-1:0],
                                 header_q[HeaderBits-1:8*(EthBytes+hvia_pkg::ViaHeaderImmediateOffset)]});
-  assign unused_header  = ^destination_vi[7:0];
 
   // Context.
   logic [2:0]  ctx_state;
@@ -409,9 +408,9 @@ module hvia_rx_engine #(
   localparam int unsigned AgreedBits  = $clog2(hvia_pkg::SequenceAgreement);
   localparam logic [AgreedBits-1:0] LastAgreed = AgreedBits'(32'(hvia_pkg::SequenceAgreement) - 32'd1);
   localparam int unsigned MemoryBits  = AgreedBits + 32 + MessageBits + 32;
-  logic [MemoryBits-1:0] mem[0:255];
+  logic [MemoryBits-1:0] mem[hvia_params_pkg::VICount];
   logic [MemoryBits-1:0] mem_rd_q, mem_wdata;
-  logic [255:0] open_q;
+  hvia_params_pkg::vis_t open_q;
   logic         mem_write, open_set, open_clear, forget_q, forget;
   message_t     stored, message_q, message_d;
   logic [31:0]  expected, ahead, candidate, beyond;
@@ -460,7 +459,7 @@ module hvia_rx_engine #(
                       (operation > hvia_pkg::FrameOperationAcknowledge) |
                       (flags[7:hvia_pkg::ViaHeaderFlagsReservedLsb] != 0) |
                       (payload_len > hvia_pkg::MaxPayload) | too_long;
-  assign stranger   = (destination_vi[15:8] != ctx_generation) |
+  assign stranger   = (32'(destination_vi[7:0]) >= hvia_params_pkg::VICount) | (destination_vi[15:8] != ctx_generation) |
                       (source != ctx_peer_mac) | (source_vi != ctx_peer_vi);
   assign bad_vi     = (ctx_state != hvia_pkg::VIStateConnected) | stranger;
   assign old        = ahead[31];
@@ -728,7 +727,7 @@ module hvia_rx_engine #(
   // Who acknowledges is told of a frame of a reliable VI when it is whole, and at its end at the latest.
   logic        told_valid_q;
   logic [2:0]  told_op_q, told_code_q, say_op, say_code;
-  logic [7:0]  told_vi_q;
+  hvia_params_pkg::vi_t told_vi_q;
   logic [31:0] told_number_q, say_number;
   assign early = (state_q == Write) & reliable_q & delivery_q & job_translated & ~told_q &
                  (~sending_q | (left_q == part_q)) & rx_end_i & ~rx_bad_i & ~too_long & ~told_valid_q & ~forget;
@@ -1124,7 +1123,7 @@ module hvia_rx_engine #(
       end
     end
   end
-  assign async_vi_o = vi_q;
+  assign async_vi_o = 8'(vi_q);
 
   // Frames are counted when they are whole; one that is bad was never counted by the MAC.
   outcome_e counted;
@@ -1166,7 +1165,7 @@ module hvia_rx_engine #(
   assign trace_valid_o = accept | translated | written;
   assign trace_event_o = accept ? hvia_pkg::TraceEventReceiveParsed :
                          written ? hvia_pkg::TraceEventReceiveWritten : hvia_pkg::TraceEventReceiveTranslated;
-  assign trace_vi_o    = vi_q;
+  assign trace_vi_o    = 8'(vi_q);
   assign trace_seq_o   = number[15:0];
 
   // Draining. Until the verdict a frame holds nothing: it will be judged by the context of then.
@@ -1182,7 +1181,7 @@ module hvia_rx_engine #(
                          ((state_q == Complete) & (cpl_handle_q == drain_handle_i));
   assign vi_busy_o     = (works & (vi_q == drain_vi_i)) | flush_want | (told_valid_q & (told_vi_q == drain_vi_i));
 
-  assign unused = job_ready ^ unused_header ^ (^rs_control_i) ^ (^rs_segments_i[15:8]) ^
+  assign unused = job_ready ^ (^rs_control_i) ^ (^rs_segments_i[15:8]) ^
                   (^rs_status_i[31:ErrorBits+1]) ^ rs_status_i[0] ^ (^chunk_next[1:0]);
 
   assign quiet_o = (state_q == Idle) & ~rx_valid_i & ~seq_init_valid_i & ~clear_valid_i & ~resting &

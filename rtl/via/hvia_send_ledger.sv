@@ -33,18 +33,18 @@ module hvia_send_ledger (
     // Connect: numbers and limits of the connection; reset of a VI (taken in this clock by all).
     input  logic         led_init_valid_i,
     output logic         led_init_ready_o,
-    input  logic [7:0]   seq_init_vi_i,
+    input  hvia_params_pkg::vi_t seq_init_vi_i,
     input  logic [31:0]  tx_seq_init_value_i,
     input  logic [31:0]  seq_init_transport_i,
     input  logic         clear_valid_i,
     input  logic         clear_ready_i,
-    input  logic [7:0]   clear_vi_i,
+    input  hvia_params_pkg::vi_t clear_vi_i,
 
     // The transmit engine asks and tells.
     input  logic         led_valid_i,
     output logic         led_ready_o,
     input  logic [1:0]   led_op_i,
-    input  logic [7:0]   led_vi_i,
+    input  hvia_params_pkg::vi_t led_vi_i,
     input  logic [4:0]   led_slot_i,
     input  logic [31:0]  led_number_i,
     input  logic         led_last_i,
@@ -63,7 +63,7 @@ module hvia_send_ledger (
     // Messages for the transmit engine: again, to go on with, or begun late.
     output logic         job_valid_o,
     input  logic         job_ready_i,
-    output logic [7:0]   job_vi_o,
+    output hvia_params_pkg::vi_t job_vi_o,
     output logic [4:0]   job_slot_o,
     output logic         job_response_o,
     output logic [31:0]  job_first_o,
@@ -79,7 +79,7 @@ module hvia_send_ledger (
     input  logic         rxl_valid_i,
     output logic         rxl_ready_o,
     input  logic [2:0]   rxl_op_i,
-    input  logic [7:0]   rxl_vi_i,
+    input  hvia_params_pkg::vi_t rxl_vi_i,
     input  logic [31:0]  rxl_number_i,
     input  logic [2:0]   rxl_code_i,
     input  logic [8:0]   rxl_status_i,
@@ -93,19 +93,19 @@ module hvia_send_ledger (
 
     // A frame of the peer was accepted, or dropped as old or ahead.
     input  logic         alive_valid_i,
-    input  logic [7:0]   alive_vi_i,
+    input  hvia_params_pkg::vi_t alive_vi_i,
 
     // Refusals of reads.
     output logic         ref_valid_o,
     input  logic         ref_ready_i,
-    output logic [7:0]   ref_vi_o,
+    output hvia_params_pkg::vi_t ref_vi_o,
     output logic [31:0]  ref_number_o,
     output logic [2:0]   ref_code_o,
 
     // Completions.
     output logic         cpl_valid_o,
     input  logic         cpl_ready_i,
-    output logic [7:0]   cpl_vi_o,
+    output hvia_params_pkg::vi_t cpl_vi_o,
     output logic [15:0]  cpl_seq_o,
     output logic [31:0]  cpl_pa_o,
     output logic [31:0]  cpl_handle_o,
@@ -120,14 +120,14 @@ module hvia_send_ledger (
     output logic [7:0]   async_vi_o,
 
     // Send queues that have enough here.
-    output logic [255:0] send_hold_o,
+    output hvia_params_pkg::vis_t send_hold_o,
     output logic         unhold_valid_o,
     input  logic         unhold_ready_i,
-    output logic [7:0]   unhold_vi_o,
+    output hvia_params_pkg::vi_t unhold_vi_o,
 
     // Draining, and the search for a withdrawn handle, which stays at drain_handle_i.
     input  logic [31:0]  drain_handle_i,
-    input  logic [7:0]   drain_vi_i,
+    input  hvia_params_pkg::vi_t drain_vi_i,
     input  logic         flush_i,
     input  logic         receive_busy_i,  // the receive engine works on drain_vi
     input  logic         stale_start_i,
@@ -239,7 +239,7 @@ module hvia_send_ledger (
 
   state_e     state_q, state_d;
   op_e        op_q, op_d;
-  logic [7:0] vi_q, vi_d;
+  hvia_params_pkg::vi_t vi_q, vi_d;
   logic       begin_op;  // an operation is chosen in this clock
   logic       done;      // and ends in this one
 
@@ -250,33 +250,33 @@ module hvia_send_ledger (
 
   // Memories are not reset: a record means nothing while its VI is not known. Their words are plain
   // vectors, because Yosys makes one register of a memory of structs.
-  logic [$bits(record_rd_q)-1:0]     record_mem [256];
-  logic [$bits(own_rd_q)-1:0]        own_mem    [256 * Messages];
-  logic [$bits(ans_rd_q)-1:0]        ans_mem    [256 * Responses];
-  logic [$bits(own_source_rd_q)-1:0] own_source [256 * Messages];
-  logic [$bits(ans_source_rd_q)-1:0] ans_source [256 * Responses];
+  logic [$bits(record_rd_q)-1:0]     record_mem [hvia_params_pkg::VICount];
+  logic [$bits(own_rd_q)-1:0]        own_mem    [hvia_params_pkg::VICount * Messages];
+  logic [$bits(ans_rd_q)-1:0]        ans_mem    [hvia_params_pkg::VICount * Responses];
+  logic [$bits(own_source_rd_q)-1:0] own_source [hvia_params_pkg::VICount * Messages];
+  logic [$bits(ans_source_rd_q)-1:0] ans_source [hvia_params_pkg::VICount * Responses];
 
   // When a frame of the peer came last, apart from the record, because it costs no operation to note
   // that. A timeout takes another stamp than the timeout before it for a sign of life. Before the first
   // timeout in a row the stamp does not matter, so this memory needs no reset either.
-  logic [31:0] alive_mem [256];
+  logic [31:0] alive_mem [hvia_params_pkg::VICount];
   logic [31:0] alive_rd_q;
 
-  logic [255:0] known_q;
-  logic [255:0] live_q;
-  logic [255:0] used_q;   // own messages are here
-  logic [255:0] armed_q;  // the deadline in the record counts
-  logic [255:0] hold_q;
+  hvia_params_pkg::vis_t known_q;
+  hvia_params_pkg::vis_t live_q;
+  hvia_params_pkg::vis_t used_q;   // own messages are here
+  hvia_params_pkg::vis_t armed_q;  // the deadline in the record counts
+  hvia_params_pkg::vis_t hold_q;
 
   // The message that the engine has, as far as is known: it drops one without a word when its VI is
   // not connected any more.
   logic       engine_q;
-  logic [7:0] engine_vi_q;
+  hvia_params_pkg::vi_t engine_vi_q;
   logic [4:0] engine_slot_q;
 
   // A connect or a clear that was taken and is not carried out.
   logic        init_q, clear_q;
-  logic [7:0]  init_vi_q, clear_vi_q;
+  hvia_params_pkg::vi_t init_vi_q, clear_vi_q;
   logic [31:0] init_number_q;
   logic [28:0] init_transport_q;
   logic        unused_transport;
@@ -284,7 +284,9 @@ module hvia_send_ledger (
 
   // Places for what goes out.
   logic       job_valid_q, cpl_valid_q, async_q, ref_valid_q, unhold_q;
-  logic [7:0] job_vi_q, cpl_vi_q, async_vi_q, async_code_q, ref_vi_q, unhold_vi_q;
+  hvia_params_pkg::vi_t job_vi_q, cpl_vi_q, ref_vi_q, unhold_vi_q;
+  hvia_params_pkg::vi_t async_vi_q;
+  logic [7:0] async_code_q;
   logic       job_take, reports_free;
   assign job_take     = job_valid_q && job_ready_i;
   assign reports_free = !cpl_valid_q && !async_q && !ref_valid_q && !unhold_q;
@@ -292,7 +294,7 @@ module hvia_send_ledger (
   // Lists of VIs: 0 those that may have something to complete, 1 those that may have something to
   // send.
   logic       finish_any, offer_any, finish_push, offer_push, finish_pop, offer_pop;
-  logic [7:0] finish_vi, offer_vi, finish_push_vi;
+  hvia_params_pkg::vi_t finish_vi, offer_vi, finish_push_vi;
   logic       finish_quiet, offer_quiet;
 
   hvia_vi_list u_finish (
@@ -319,7 +321,7 @@ module hvia_send_ledger (
 
   // Deadlines.
   logic        visit_valid, visit_done, deadline_set, walker_quiet;
-  logic [7:0]  visit_vi;
+  hvia_params_pkg::vi_t visit_vi;
   logic [47:0] deadline_value;
 
   hvia_deadline_walker u_walker (
@@ -338,7 +340,7 @@ module hvia_send_ledger (
 
   // The search for a withdrawn handle, VI by VI.
   logic       search_q, search_here, search_step;
-  logic [7:0] search_vi_q;
+  hvia_params_pkg::vi_t search_vi_q;
   assign search_here  = search_q && used_q[search_vi_q];
   assign search_step  = search_q && (!used_q[search_vi_q] || (done && op_q == OpSearch));
   assign stale_busy_o = search_q;
@@ -346,13 +348,13 @@ module hvia_send_ledger (
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) begin
       search_q    <= 1'b0;
-      search_vi_q <= 8'd0;
+      search_vi_q <= '0;
     end else if (stale_start_i) begin
       search_q    <= 1'b1;
-      search_vi_q <= 8'd0;
+      search_vi_q <= '0;
     end else if (search_step) begin
-      search_q    <= search_vi_q != 8'hff;
-      search_vi_q <= search_vi_q + 8'd1;
+      search_q    <= search_vi_q != '1;
+      search_vi_q <= search_vi_q + 1'b1;
     end
   end
 
@@ -424,7 +426,7 @@ module hvia_send_ledger (
     if (!rst_ni) begin
       state_q    <= Choose;
       op_q       <= OpClear;
-      vi_q       <= 8'd0;
+      vi_q       <= '0;
       turn_q     <= 2'd0;
       own_turn_q <= 2'd0;
     end else if (begin_op || state_q != Choose) begin
@@ -446,7 +448,7 @@ module hvia_send_ledger (
   end
 
   logic                  read_entry, read_ans_d, at_ans_q;
-  logic [7:0]            read_vi;
+  hvia_params_pkg::vi_t read_vi;
   logic [MessageBits-1:0]  own_at_d, own_at_q;
   logic [ResponseBits-1:0] ans_at_d, ans_at_q;
 
@@ -1255,7 +1257,7 @@ module hvia_send_ledger (
   assign cpl_vi_o       = cpl_vi_q;
   assign async_valid_o  = async_take;
   assign async_code_o   = async_code_q;
-  assign async_vi_o     = async_vi_q;
+  assign async_vi_o     = 8'(async_vi_q);
   assign ref_valid_o    = ref_valid_q;
   assign ref_vi_o       = ref_vi_q;
   assign unhold_valid_o = unhold_q;
@@ -1276,7 +1278,7 @@ module hvia_send_ledger (
 
   // Trace. What an operation leads to is told in a clock behind it.
   logic        trace_ack, rewound_q, resumed_q;
-  logic [7:0]  rewound_vi_q, resumed_vi_q;
+  hvia_params_pkg::vi_t rewound_vi_q, resumed_vi_q;
   logic [15:0] rewound_number_q, resumed_number_q;
   assign trace_ack = done && op_q == OpReceive && rxl_op_i == hvia_pkg::ReceiveReportAcknowledge;
 
@@ -1304,7 +1306,7 @@ module hvia_send_ledger (
   assign trace_valid_o = trace_ack || rewound_q || resumed_q;
   assign trace_event_o = trace_ack ? hvia_pkg::TraceEventAcknowledgeReceived :
                          rewound_q ? hvia_pkg::TraceEventRewound : hvia_pkg::TraceEventResumed;
-  assign trace_vi_o    = trace_ack ? vi_q : rewound_q ? rewound_vi_q : resumed_vi_q;
+  assign trace_vi_o    = 8'({trace_ack ? vi_q : rewound_q ? rewound_vi_q : resumed_vi_q});
   assign trace_seq_o   = trace_ack ? rxl_number_i[15:0] : rewound_q ? rewound_number_q : resumed_number_q;
 
   logic flush_changes;

@@ -49,7 +49,7 @@ module hvia_tx_engine #(
     // Descriptors.
     input  logic         desc_valid_i,
     output logic         desc_ready_o,
-    input  logic [7:0]   desc_vi_i,
+    input  hvia_params_pkg::vi_t desc_vi_i,
     input  logic [15:0]  desc_seq_i,
     input  logic [63:0]  desc_va_i,
     input  logic [31:0]  desc_pa_i,
@@ -61,7 +61,7 @@ module hvia_tx_engine #(
     // Chunks of a descriptor: those behind the first one, and the first one of a job's.
     output logic         txc_valid_o,
     input  logic         txc_ready_i,
-    output logic [7:0]   txc_vi_o,
+    output hvia_params_pkg::vi_t txc_vi_o,
     output logic [63:0]  txc_va_o,
     output logic [31:0]  txc_handle_o,
     input  logic         txc_done_i,
@@ -80,7 +80,7 @@ module hvia_tx_engine #(
     output logic         led_valid_o,
     input  logic         led_ready_i,
     output logic [1:0]   led_op_o,
-    output logic [7:0]   led_vi_o,
+    output hvia_params_pkg::vi_t led_vi_o,
     output logic [4:0]   led_slot_o,
     output logic [31:0]  led_number_o,
     output logic         led_last_o,
@@ -99,7 +99,7 @@ module hvia_tx_engine #(
     // Its jobs; one may be withdrawn.
     input  logic         job_valid_i,
     output logic         job_ready_o,
-    input  logic [7:0]   job_vi_i,
+    input  hvia_params_pkg::vi_t job_vi_i,
     input  logic [4:0]   job_slot_i,
     input  logic         job_response_i,
     input  logic [31:0]  job_first_i,
@@ -114,18 +114,18 @@ module hvia_tx_engine #(
     // Acknowledgements.
     input  logic         ack_valid_i,
     output logic         ack_ready_o,
-    input  logic [7:0]   ack_vi_i,
+    input  hvia_params_pkg::vi_t ack_vi_i,
     input  logic [31:0]  ack_number_i,
     input  logic [2:0]   ack_code_i,
 
     // VI context.
-    output logic [7:0]   rd_vi_o,
+    output hvia_params_pkg::vi_t rd_vi_o,
     input  logic [127:0] rd_ctx_i,
 
     // Completions.
     output logic         cpl_valid_o,
     input  logic         cpl_ready_i,
-    output logic [7:0]   cpl_vi_o,
+    output hvia_params_pkg::vi_t cpl_vi_o,
     output logic [15:0]  cpl_seq_o,
     output logic [31:0]  cpl_pa_o,
     output logic [31:0]  cpl_handle_o,
@@ -141,7 +141,7 @@ module hvia_tx_engine #(
     output logic [31:0]  att_req_len_o,
     output logic [15:0]  att_req_tag_o,
     output logic [1:0]   att_req_access_o,
-    output logic [7:0]   att_req_vi_o,
+    output hvia_params_pkg::vi_t att_req_vi_o,
     input  logic         att_rsp_valid_i,
     input  logic [2:0]   att_rsp_err_i,
     input  logic [31:0]  att_rsp_pa_i,
@@ -174,12 +174,12 @@ module hvia_tx_engine #(
     // Sequence numbers, set when a VI is connected.
     input  logic         seq_init_valid_i,
     output logic         seq_init_ready_o,
-    input  logic [7:0]   seq_init_vi_i,
+    input  hvia_params_pkg::vi_t seq_init_vi_i,
     input  logic [31:0]  seq_init_value_i,
 
     // Draining.
     input  logic [31:0]  drain_handle_i,
-    input  logic [7:0]   drain_vi_i,
+    input  hvia_params_pkg::vi_t drain_vi_i,
     output logic         handle_busy_o,
     output logic         vi_busy_o,
 
@@ -238,7 +238,7 @@ module hvia_tx_engine #(
 
   // The message. `remote_q` is the header's address: of an RDMA write the target of this frame's
   // payload, of a Send the message's length and the payload's offset in it, which counts up alike.
-  logic [7:0]  vi_q;
+  hvia_params_pkg::vi_t vi_q;
   logic [15:0] seq_q;
   logic [1:0]  operation_q;
   logic        immediate_flag_q, fence_q, malformed_q, unreachable_q;
@@ -273,7 +273,7 @@ module hvia_tx_engine #(
   logic [W-1:0]     hold_data_q;
   logic [LaneW:0]   hold_bytes_q;
   // The acknowledgement.
-  logic [7:0]  ack_vi_q;
+  hvia_params_pkg::vi_t ack_vi_q;
   logic [31:0] ack_number_q;
   logic [2:0]  ack_code_q;
 
@@ -349,7 +349,7 @@ module hvia_tx_engine #(
   assign unused_chunk = ^in_chunk[8*hvia_pkg::DescriptorSize-1:0];
 
   // Sequence numbers.
-  logic [31:0] seq_mem[0:255];
+  logic [31:0] seq_mem[hvia_params_pkg::VICount];
   logic [31:0] seq_rd_q, number;
   logic        seq_write;
   assign seq_write        = frame_end & ~kept_q;
@@ -383,7 +383,7 @@ module hvia_tx_engine #(
   assign unused_ctx     = ^rd_ctx_i[4:3];
 
   // Send queues that a descriptor which could not be reached has broken.
-  logic [255:0] broken_q;
+  hvia_params_pkg::vis_t broken_q;
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) begin
       broken_q <= '0;
@@ -480,7 +480,7 @@ module hvia_tx_engine #(
         hvia_pkg::ViaVersion;
     header[8*(EthBytes+hvia_pkg::ViaHeaderFlagsOffset) +: 8]         = flags;
     header[8*(EthBytes+hvia_pkg::ViaHeaderDestinationVIOffset) +: 16] = be16(ctx_peer_vi);
-    header[8*(EthBytes+hvia_pkg::ViaHeaderSourceVIOffset) +: 16]     = be16({ctx_generation, ack ? ack_vi_q : vi_q});
+    header[8*(EthBytes+hvia_pkg::ViaHeaderSourceVIOffset) +: 16]     = be16({ctx_generation, 8'({ack ? ack_vi_q : vi_q})});
     header[8*(EthBytes+hvia_pkg::ViaHeaderSequenceOffset) +: 32]     = be32(ack ? ack_number_q : number);
     if (ack) begin
       header[8*(EthBytes+hvia_pkg::ViaHeaderImmediateOffset) +: 32] = be32({29'd0, ack_code_q});
@@ -637,7 +637,7 @@ module hvia_tx_engine #(
   assign tx_wdata_o  = hold_valid_q ? hold_data_q : out_data;
   assign tx_wbytes_o = hold_valid_q ? hold_bytes_q : out_bytes;
   assign tx_wlast_o  = hold_valid_q | out_last;
-  assign tx_wvi_o    = raw ? 8'd0 : (state_q == AckFrame) ? ack_vi_q : vi_q;
+  assign tx_wvi_o    = raw ? 8'd0 : 8'({(state_q == AckFrame) ? ack_vi_q : vi_q});
   assign tx_wseq_o   = raw ? 16'd0 : (state_q == AckFrame) ? ack_number_q[15:0] : seq_q;
   assign tx_wlen_o   = raw ? left_q[10:0] : HeaderBytes[10:0] + payload_q[10:0];
 
@@ -655,7 +655,7 @@ module hvia_tx_engine #(
   // One completion waits here while the next message begins. A chunk that is under way belongs to
   // this message: it is waited for. What the ledger has it completes itself.
   logic        cpl_valid_q, cpl_load;
-  logic [7:0]  cpl_vi_q;
+  hvia_params_pkg::vi_t cpl_vi_q;
   logic [15:0] cpl_seq_q;
   logic [31:0] cpl_pa_q, cpl_handle_q, cpl_length_q, cpl_status_q;
   logic        over;
@@ -947,7 +947,7 @@ module hvia_tx_engine #(
   // A VI that was reset has nobody to tell.
   assign async_valid_o = breaks & (ctx_state != hvia_pkg::VIStateFree);
   assign async_code_o  = hvia_pkg::AsyncErrorPostDescriptor;
-  assign async_vi_o    = vi_q;
+  assign async_vi_o    = 8'(vi_q);
 
   // Draining. A descriptor counts from the clock it is offered until its completion was taken, one that
   // could not be reached until it was reported, and by its VI only; the handle of a segment, which an
@@ -979,7 +979,7 @@ module hvia_tx_engine #(
   assign trace_event_o = ack_end ? hvia_pkg::TraceEventAcknowledgeBuilt :
                          frame_end ? hvia_pkg::TraceEventFrameBuilt :
                          payload_read ? hvia_pkg::TraceEventPayloadRead : hvia_pkg::TraceEventSendTranslated;
-  assign trace_vi_o    = ack_end ? ack_vi_q : vi_q;
+  assign trace_vi_o    = 8'({ack_end ? ack_vi_q : vi_q});
   assign trace_seq_o   = ack_end ? ack_number_q[15:0] : seq_q;
 
   // What waits for a slot, for a chunk or for the ledger stands still, too, unless a chunk that was

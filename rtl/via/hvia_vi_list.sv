@@ -7,41 +7,41 @@ module hvia_vi_list (
     input  logic       rst_ni,
     // Enter a VI; nothing happens if it stands in the list. The one that leaves in this clock enters again.
     input  logic       push_i,
-    input  logic [7:0] push_vi_i,
+    input  hvia_params_pkg::vi_t push_vi_i,
     // The first one, and take it out.
     output logic       any_o,
-    output logic [7:0] vi_o,
+    output hvia_params_pkg::vi_t vi_o,
     input  logic       pop_i,
     output logic       quiet_o
 );
 
-  logic [7:0]   vi_mem [256];
-  logic [255:0] listed_q;
-  logic [8:0]   head_q, tail_q;
+  hvia_params_pkg::vi_t vi_mem [hvia_params_pkg::VICount];
+  hvia_params_pkg::vis_t listed_q;
+  logic [hvia_params_pkg::VICountLog2:0] head_q, tail_q;
   logic         enter;
 
   assign enter = push_i && (!listed_q[push_vi_i] || (pop_i && push_vi_i == vi_o));
   assign any_o = head_q != tail_q;
-  assign vi_o  = vi_mem[head_q[7:0]];
+  assign vi_o  = vi_mem[head_q[hvia_params_pkg::VICountLog2-1:0]];
 
   always_ff @(posedge clk_i) begin
-    if (enter) vi_mem[tail_q[7:0]] <= push_vi_i;
+    if (enter) vi_mem[tail_q[hvia_params_pkg::VICountLog2-1:0]] <= push_vi_i;
   end
 
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) begin
       listed_q <= '0;
-      head_q   <= 9'd0;
-      tail_q   <= 9'd0;
+      head_q   <= '0;
+      tail_q   <= '0;
     end else begin
       if (pop_i) begin
         listed_q[vi_o] <= 1'b0;
-        head_q         <= head_q + 9'd1;
+        head_q         <= head_q + 1'b1;
       end
       // Behind the pop, whose VI may be the same.
       if (enter) begin
         listed_q[push_vi_i] <= 1'b1;
-        tail_q              <= tail_q + 9'd1;
+        tail_q              <= tail_q + 1'b1;
       end
     end
   end

@@ -25,28 +25,28 @@ module hvia_work_queue #(
     input  logic        clk_i,
     input  logic        rst_ni,
     input  logic        on_arrival_i,  // strap ReceiveFetchOnArrival
-    input  logic [255:0] live_i,       // VIs that are not Free
+    input  hvia_params_pkg::vis_t live_i,       // VIs that are not Free
     // Commits of the doorbell.
     input  logic        db_valid_i,
     output logic        db_ready_o,
     input  logic        db_receive_i,
-    input  logic [7:0]  db_vi_i,
+    input  hvia_params_pkg::vi_t db_vi_i,
     input  logic [63:0] db_va_i,
     input  logic [31:0] db_handle_i,
     // The next descriptor to fetch.
     output logic        take_valid_o,
     input  logic        take_ready_i,
     output logic        take_receive_o,
-    output logic [7:0]  take_vi_o,
+    output hvia_params_pkg::vi_t take_vi_o,
     output logic [63:0] take_va_o,
     output logic [31:0] take_handle_o,
     output logic        take_more_o,
     output logic [15:0] take_seq_o,
     // VIs whose send queue is not offered, and one that is to be offered again, after its bit fell.
-    input  logic [255:0] send_hold_i,
+    input  hvia_params_pkg::vis_t send_hold_i,
     input  logic        unhold_valid_i,
     output logic        unhold_ready_o,
-    input  logic [7:0]  unhold_vi_i,
+    input  hvia_params_pkg::vi_t unhold_vi_i,
     // The fetch has room for a send descriptor; does not fall but by a take.
     input  logic        send_room_i,
     // The link found in a descriptor that had successors.
@@ -54,25 +54,25 @@ module hvia_work_queue #(
     output logic        link_ready_o,
     input  logic        link_bad_i,
     input  logic        link_receive_i,
-    input  logic [7:0]  link_vi_i,
+    input  hvia_params_pkg::vi_t link_vi_i,
     input  logic [63:0] link_va_i,
     input  logic [31:0] link_handle_i,
     // The receive descriptor of a VI has left the chip: 0 rx_engine, 1 descriptor_fetch.
     input  logic [1:0]  release_valid_i,
     output logic [1:0]  release_ready_o,
-    input  logic [15:0] release_vi_i,
+    input  logic [2*hvia_params_pkg::VICountLog2-1:0] release_vi_i,
     // Forget both queues. The VI is Free before and until it has drained: a link that the fetch still
     // owes, or a doorbell that was under way, may bring an entry back, which the fetch then drops
     // unread.
     input  logic        clear_valid_i,
     output logic        clear_ready_o,
-    input  logic [7:0]  clear_vi_i,
+    input  hvia_params_pkg::vi_t clear_vi_i,
     // The receive queue of this VI has a descriptor posted, or one on its way to the fetch.
-    input  logic [7:0]  coming_vi_i,
+    input  hvia_params_pkg::vi_t coming_vi_i,
     output logic        coming_o,
     input  logic        wanted_i,  // and a message waits for it
     // Draining. Receive descriptors that wait for a message are work only while they are flushed.
-    input  logic [7:0]  drain_vi_i,
+    input  hvia_params_pkg::vi_t drain_vi_i,
     input  logic        drain_receive_i,
     output logic        vi_busy_o,
     output logic        overrun_valid_o,
@@ -82,44 +82,46 @@ module hvia_work_queue #(
 );
 
   localparam int unsigned CountWidth = DepthLog2 + 1;
+  localparam int unsigned VIW        = hvia_params_pkg::VICountLog2;
+  localparam int unsigned Queues     = 2 * hvia_params_pkg::VICount;
   localparam logic [CountWidth-1:0] Full = {1'b1, {DepthLog2{1'b0}}};
 
   // Queue number: {receive, VI}.
-  logic [95:0]           next_mem  [512];
-  logic [CountWidth-1:0] count_mem [512];
-  logic [15:0]           seq_mem   [512];
+  logic [95:0]           next_mem  [Queues];
+  logic [CountWidth-1:0] count_mem [Queues];
+  logic [15:0]           seq_mem   [Queues];
   // Ready lists, FIFOs of VI numbers with room for all of them: 0 send, 1 receive.
-  logic [7:0]            ready_mem [512];
+  hvia_params_pkg::vi_t ready_mem [Queues];
 
   // Memories are not reset: a count or a sequence is 0 while its bit here is 0.
-  logic [511:0] pending_q, known_q;
+  logic [Queues-1:0] pending_q, known_q;
   // The queue stands in its ready list. One that was cleared may still, and must not enter twice.
-  logic [511:0] listed_q;
+  logic [Queues-1:0] listed_q;
   // Receive queues only: a descriptor was taken and not released; the link in it is still to come.
-  logic [255:0] held_q, owed_q;
+  hvia_params_pkg::vis_t held_q, owed_q;
   // Send queues that stand in no list because they were held when their turn came.
-  logic [255:0] parked_q;
+  hvia_params_pkg::vis_t parked_q;
 
   typedef enum logic [3:0] {Idle, Commit, Link, Release, Clear, ClearReceive, Take, Wake, Unhold} op_e;
   op_e op_q, op_d;
-  logic [8:0] op_queue_d, op_queue_q;
+  logic [VIW:0] op_queue_d, op_queue_q;
   logic       op_receive;
-  logic [7:0] op_vi;
-  assign op_receive = op_queue_q[8];
-  assign op_vi      = op_queue_q[7:0];
+  hvia_params_pkg::vi_t op_vi;
+  assign op_receive = op_queue_q[VIW];
+  assign op_vi      = op_queue_q[VIW-1:0];
 
   // Places in the ready lists, kind n in slice n.
-  logic [2*9-1:0] head_q, tail_q;
+  logic [2*(VIW+1)-1:0] head_q, tail_q;
   logic [1:0]     ready_any;
   logic           push, pop;
 
   // Offers: 0 send, 1 receive. The VI stands in the upper bits.
-  localparam int unsigned OfferWidth = 8 + 96 + 1 + 16;
+  localparam int unsigned OfferWidth = VIW + 96 + 1 + 16;
   logic [1:0]              offer_valid_q, offer_free, offer_taken;
   logic [2*OfferWidth-1:0] offer_q;
-  logic [7:0]              offer_send_vi, offer_receive_vi;
-  assign offer_send_vi    = offer_q[OfferWidth-8 +: 8];
-  assign offer_receive_vi = offer_q[2*OfferWidth-8 +: 8];
+  hvia_params_pkg::vi_t offer_send_vi, offer_receive_vi;
+  assign offer_send_vi    = offer_q[OfferWidth-VIW +: VIW];
+  assign offer_receive_vi = offer_q[2*OfferWidth-VIW +: VIW];
 
   // One operation at a time: read in the cycle in which it is chosen, write in the next. A clear is
   // two of them, one for each queue.
@@ -129,7 +131,7 @@ module hvia_work_queue #(
   // Receive queues that should be in the ready list and are not: 0 of the VI that a message waits for,
   // 1 of the one that is flushed. The address of the next descriptor is known unless the link is owed.
   logic [1:0] wake_can;
-  logic [8:0] wanted_queue, flushed_queue;
+  logic [VIW:0] wanted_queue, flushed_queue;
   assign wanted_queue  = {1'b1, coming_vi_i};
   assign flushed_queue = {1'b1, drain_vi_i};
   assign wake_can[0] = on_arrival_i && wanted_i && pending_q[wanted_queue] && !listed_q[wanted_queue] &&
@@ -156,7 +158,7 @@ module hvia_work_queue #(
         op_queue_d = {link_receive_i, link_vi_i};
       end else if (release_valid_i != 2'b00) begin
         op_d       = Release;
-        op_queue_d = {1'b1, release_which_d ? release_vi_i[15:8] : release_vi_i[7:0]};
+        op_queue_d = {1'b1, release_which_d ? release_vi_i[VIW +: VIW] : release_vi_i[0 +: VIW]};
       end else if (wake_can != 2'b00) begin
         op_d       = Wake;
         op_queue_d = wake_can[0] ? wanted_queue : flushed_queue;
@@ -169,7 +171,7 @@ module hvia_work_queue #(
       end else if (take_can != 2'b00) begin
         op_d       = Take;
         op_queue_d = {take_receive_d,
-                      ready_mem[{take_receive_d, take_receive_d ? head_q[9 +: 8] : head_q[0 +: 8]}]};
+                      ready_mem[{take_receive_d, take_receive_d ? head_q[VIW+1 +: VIW] : head_q[0 +: VIW]}]};
       end
     end
   end
@@ -177,7 +179,7 @@ module hvia_work_queue #(
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) begin
       op_q            <= Idle;
-      op_queue_q      <= 9'd0;
+      op_queue_q      <= '0;
       release_which_q <= 1'b0;
       took_receive_q  <= 1'b0;
     end else if (op_q != Idle || op_d != Idle) begin
@@ -279,7 +281,7 @@ module hvia_work_queue #(
     if (write_next) next_mem[op_queue_q] <= next_new;
     if (taken) seq_mem[op_queue_q] <= seq + 16'd1;
     if (push) begin
-      ready_mem[{op_receive, op_receive ? tail_q[9 +: 8] : tail_q[0 +: 8]}] <= op_vi;
+      ready_mem[{op_receive, op_receive ? tail_q[VIW+1 +: VIW] : tail_q[0 +: VIW]}] <= op_vi;
     end
   end
 
@@ -310,17 +312,17 @@ module hvia_work_queue #(
   for (genvar g = 0; g < 2; g++) begin : g_kind
     logic mine;
     assign mine          = op_receive == (g == 1);
-    assign ready_any[g]  = head_q[9*g +: 9] != tail_q[9*g +: 9];
+    assign ready_any[g]  = head_q[(VIW+1)*g +: VIW+1] != tail_q[(VIW+1)*g +: VIW+1];
     assign offer_free[g] = !offer_valid_q[g] || offer_taken[g];
 
     always_ff @(posedge clk_i or negedge rst_ni) begin
       if (!rst_ni) begin
-        head_q[9*g +: 9] <= 9'd0;
-        tail_q[9*g +: 9] <= 9'd0;
+        head_q[(VIW+1)*g +: VIW+1] <= '0;
+        tail_q[(VIW+1)*g +: VIW+1] <= '0;
         offer_valid_q[g] <= 1'b0;
       end else begin
-        if (push && mine) tail_q[9*g +: 9] <= tail_q[9*g +: 9] + 9'd1;
-        if (pop && mine) head_q[9*g +: 9] <= head_q[9*g +: 9] + 9'd1;
+        if (push && mine) tail_q[(VIW+1)*g +: VIW+1] <= tail_q[(VIW+1)*g +: VIW+1] + 1'b1;
+        if (pop && mine) head_q[(VIW+1)*g +: VIW+1] <= head_q[(VIW+1)*g +: VIW+1] + 1'b1;
         if (taken && mine) offer_valid_q[g] <= 1'b1;
         else if (offer_taken[g]) offer_valid_q[g] <= 1'b0;
       end
@@ -364,7 +366,7 @@ module hvia_work_queue #(
   assign unhold_ready_o  = op_q == Unhold;
 
   assign overrun_valid_o = stat_doorbell_overrun_o;
-  assign overrun_vi_o    = op_vi;
+  assign overrun_vi_o    = 8'(op_vi);
 
   assign coming_o = pending_q[{1'b1, coming_vi_i}] ||
                     (offer_valid_q[1] && offer_receive_vi == coming_vi_i) ||

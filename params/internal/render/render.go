@@ -121,7 +121,10 @@ func systemVerilog(table []params.Param, hash uint64) []byte {
 			fmt.Fprintf(&w, "  localparam int unsigned %s = %d;  // %s: %s\n", p.Name, p.Value, p.Unit, p.Doc)
 		}
 	}
-	w.WriteString("\nendpackage\n/* verilator lint_on UNUSEDPARAM */\n")
+	w.WriteString("\n  localparam int unsigned VICount = 1 << VICountLog2;\n" +
+		"  typedef logic [VICountLog2-1:0] vi_t;  // index of a VI\n" +
+		"  typedef logic [VICount-1:0] vis_t;  // a bit for each VI\n" +
+		"\nendpackage\n/* verilator lint_on UNUSEDPARAM */\n")
 	return w.Bytes()
 }
 

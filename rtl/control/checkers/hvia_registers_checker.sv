@@ -30,7 +30,7 @@ module hvia_registers_checker (
     input logic [13:0] async_count_q,
     input logic [$clog2(hvia_pkg::AsyncErrorSlots):0] async_head_q,
     input logic [$clog2(hvia_pkg::AsyncErrorSlots):0] async_tail_q,
-    input logic [255:0] async_dropped_q,
+    input logic [32*hvia_pkg::AsyncErrorDroppedWords-1:0] async_dropped_q,
     input logic [ 7:0] rawtx_tail_q,
     input logic [ 7:0] rawrx_tail_q,
     input logic        arm_valid_o,
@@ -48,7 +48,7 @@ module hvia_registers_checker (
   localparam int unsigned AsyncBits = $clog2(hvia_pkg::AsyncErrorSlots) + 1;
 
   logic [93+2*AsyncBits:0] then_q;
-  logic [255:0] dropped_then_q;
+  logic [32*hvia_pkg::AsyncErrorDroppedWords-1:0] dropped_then_q;
   logic held;  // what is quiet stays as it is; a reset in between clears everything
   assign held = quiet_q && !busy_q && !soft_reset_busy_i;
   // A function, so that a simulation puts the word together only where it is looked at.

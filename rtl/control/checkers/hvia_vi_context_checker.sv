@@ -6,11 +6,11 @@
 module hvia_vi_context_checker (
     input logic          clk_i,
     input logic          rst_ni,
-    input logic [4*8-1:0] rd_vi_i,
+    input logic [4*hvia_params_pkg::VICountLog2-1:0] rd_vi_i,
     input logic [4*128-1:0] rd_ctx_o,
     input logic          hold_valid_i,
-    input logic [ 255:0] live_q,
-    input logic [ 255:0] live_o,
+    input hvia_params_pkg::vis_t live_q,
+    input hvia_params_pkg::vis_t live_o,
     input logic          quiet_o
 );
 
@@ -26,7 +26,7 @@ module hvia_vi_context_checker (
         else $error("vi_context: a read port changed after quiet");
       end
       for (int p = 0; p < 4; p++) begin
-        if (quiet_o && !live_q[rd_vi_i[8*p+:8]]) begin
+        if (quiet_o && !live_q[rd_vi_i[hvia_params_pkg::VICountLog2*p+:hvia_params_pkg::VICountLog2]]) begin
           assert (rd_ctx_o[128*p+:128] == 128'(hvia_pkg::VIStateFree))
           else $error("vi_context: port %0d shows a word of a VI that is not in use", p);
         end

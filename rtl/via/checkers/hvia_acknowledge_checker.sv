@@ -16,19 +16,19 @@ module hvia_acknowledge_checker (
     input logic [2:0]   rxa_code_i,
     input logic         ack_valid_o,
     input logic         ack_ready_i,
-    input logic [7:0]   ack_vi_o,
+    input hvia_params_pkg::vi_t ack_vi_o,
     input logic [31:0]  ack_number_o,
     input logic [2:0]   ack_code_o,
     input logic         init_valid_i,
     input logic         clear_valid_i,
     input logic         renew,
-    input logic [7:0]   renew_vi,
+    input hvia_params_pkg::vi_t renew_vi,
     input logic         push,
     input logic [1:0]   state_q,
-    input logic [255:0] listed_q,
-    input logic [255:0] refused_q,
-    input logic [7:0]   head_q,
-    input logic [7:0]   tail_q,
+    input hvia_params_pkg::vis_t listed_q,
+    input hvia_params_pkg::vis_t refused_q,
+    input hvia_params_pkg::vi_t head_q,
+    input hvia_params_pkg::vi_t tail_q,
     input logic         some_q,
     input logic         refused_o,
     input logic         quiet_o
@@ -37,11 +37,11 @@ module hvia_acknowledge_checker (
   localparam logic [1:0] Idle = 2'd0, Head = 2'd1;
 
   logic         quiet_q, held_q, taken_back_q, refused_was_q;
-  logic [42:0]  offer_q;
+  logic [34+hvia_params_pkg::VICountLog2:0]  offer_q;
   logic [1:0]   state_was_q;
-  logic [255:0] listed_was_q, refusals_was_q;
+  hvia_params_pkg::vis_t listed_was_q, refusals_was_q;
   logic [2:0]   age_q;
-  logic [42:0]  offer;
+  logic [34+hvia_params_pkg::VICountLog2:0]  offer;
   assign offer = {ack_vi_o, ack_number_o, ack_code_o};
 
   always_ff @(posedge clk_i or negedge rst_ni) begin

@@ -11,7 +11,7 @@ module hvia_completion_checker #(
     input logic            rst_ni,
     input logic [3:0]      cpl_valid_i,
     input logic [3:0]      cpl_ready_o,
-    input logic [4*8-1:0]  cpl_vi_i,
+    input logic [4*hvia_params_pkg::VICountLog2-1:0] cpl_vi_i,
     input logic [4*16-1:0] cpl_seq_i,
     input logic [4*32-1:0] cpl_pa_i,
     input logic [4*32-1:0] cpl_handle_i,
@@ -50,7 +50,7 @@ module hvia_completion_checker #(
     input logic            quiet_o,
     input logic [3:0]      state_q,
     input logic [1:0]      last_q,
-    input logic [7:0]      vi_q,
+    input hvia_params_pkg::vi_t vi_q,
     input logic [15:0]     seq_q,
     input logic [31:0]     pa_q,
     input logic [31:0]     handle_q,
@@ -63,7 +63,7 @@ module hvia_completion_checker #(
     input logic            tied,
     input logic            created,
     input logic            tied_q,
-    input logic [255:0]    told_q,
+    input hvia_params_pkg::vis_t told_q,
     input logic            full,
     input logic [3:0]      log2,
     input logic [31:0]     header_at,
@@ -78,7 +78,7 @@ module hvia_completion_checker #(
   localparam int unsigned Lanes     = W / 8;
   localparam int unsigned TieWidth  = 2 * hvia_params_pkg::CompletionQueuesLog2 + 2;
   localparam int unsigned RingWidth = 68 - hvia_params_pkg::PageBytesLog2;
-  localparam int unsigned Width     = 452 + TieWidth + RingWidth + 18 +
+  localparam int unsigned Width     = 188 + hvia_params_pkg::VICount + hvia_params_pkg::VICountLog2 + TieWidth + RingWidth + 18 +
                                       2**hvia_params_pkg::CompletionQueuesLog2;
 
   logic             quiet_q, req_q, data_q, granted_q, asked_q, command_q;
@@ -91,7 +91,7 @@ module hvia_completion_checker #(
   logic [W+W/8-1:0] data_was_q;
   logic [3:0]       bytes, sent_q;
   logic [3:0]       wait_q;
-  logic [186:0]     cpl_was_q[4];
+  logic [178+hvia_params_pkg::VICountLog2:0]     cpl_was_q[4];
   logic [3:0]       passed_q;  // completions that went before the one of source 0
 
   // Functions, so that a simulation puts the words together only where they are looked at.
@@ -99,8 +99,8 @@ module hvia_completion_checker #(
     now = {state_q, last_q, vi_q, seq_q, pa_q, handle_q, length_q, status_q, immediate_q,
            has_immediate_q, receive_q, beat_q, tie_q, tied_q, told_q, created_q, ring_q, consumed_q, look_q, fresh_q};
   endfunction
-  function automatic logic [186:0] cpl(input int unsigned n);
-    cpl = {cpl_vi_i[8*n +: 8], cpl_seq_i[16*n +: 16], cpl_pa_i[32*n +: 32],
+  function automatic logic [178+hvia_params_pkg::VICountLog2:0] cpl(input int unsigned n);
+    cpl = {cpl_vi_i[hvia_params_pkg::VICountLog2*n +: hvia_params_pkg::VICountLog2], cpl_seq_i[16*n +: 16], cpl_pa_i[32*n +: 32],
            cpl_handle_i[32*n +: 32], cpl_length_i[32*n +: 32], cpl_status_i[32*n +: 32],
            cpl_immediate_i[32*n +: 32], cpl_has_immediate_i[n], cpl_receive_i[n], cpl_write_i[n]};
   endfunction

@@ -6,18 +6,18 @@ module hvia_deadline_walker_checker (
     input logic         clk_i,
     input logic         rst_ni,
     input logic [47:0]  timebase_i,
-    input logic [255:0] armed_i,
+    input hvia_params_pkg::vis_t armed_i,
     input logic         set_valid_i,
     input logic [47:0]  set_deadline_i,
     input logic         walk_q,
-    input logic [7:0]   vi_q,
+    input hvia_params_pkg::vi_t vi_q,
     input logic [47:0]  next_q,
     input logic         quiet_o
 );
 
   logic        quiet_q, set_q;
   logic [47:0] next_was_q, told_q;
-  logic [56:0] was_q;
+  logic [48+hvia_params_pkg::VICountLog2:0] was_q;
 
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) begin

@@ -16,22 +16,22 @@ module hvia_descriptor_fetch_checker #(
     input logic         link_ready_i,
     input logic         link_bad_o,
     input logic         link_receive_o,
-    input logic [7:0]   link_vi_o,
+    input hvia_params_pkg::vi_t link_vi_o,
     input logic [63:0]  link_va_o,
     input logic [31:0]  link_handle_o,
     input logic         release_valid_o,
     input logic         release_ready_i,
-    input logic [7:0]   release_vi_o,
+    input hvia_params_pkg::vi_t release_vi_o,
     input logic         rxc_valid_i,
     input logic         rxc_ready_o,
-    input logic [7:0]   rxc_vi_i,
+    input hvia_params_pkg::vi_t rxc_vi_i,
     input logic [63:0]  rxc_va_i,
     input logic [31:0]  rxc_handle_i,
     input logic         rxc_store_i,
     input logic         rxc_done_o,
     input logic         txc_valid_i,
     input logic         txc_ready_o,
-    input logic [7:0]   txc_vi_i,
+    input hvia_params_pkg::vi_t txc_vi_i,
     input logic [63:0]  txc_va_i,
     input logic [31:0]  txc_handle_i,
     input logic         txc_done_o,
@@ -40,7 +40,7 @@ module hvia_descriptor_fetch_checker #(
     input logic [31:0]  att_req_handle_o,
     input logic [63:0]  att_req_va_o,
     input logic [15:0]  att_req_tag_o,
-    input logic [7:0]   att_req_vi_o,
+    input hvia_params_pkg::vi_t att_req_vi_o,
     input logic         att_rsp_valid_i,
     input logic         req_valid_o,
     input logic         req_ready_i,
@@ -52,7 +52,7 @@ module hvia_descriptor_fetch_checker #(
     input logic         rerr_i,
     input logic         desc_valid_o,
     input logic         desc_ready_i,
-    input logic [7:0]   desc_vi_o,
+    input hvia_params_pkg::vi_t desc_vi_o,
     input logic [15:0]  desc_seq_o,
     input logic [63:0]  desc_va_o,
     input logic [31:0]  desc_pa_o,
@@ -65,7 +65,7 @@ module hvia_descriptor_fetch_checker #(
     input logic         wr_head_o,
     input logic         cpl_valid_o,
     input logic         cpl_ready_i,
-    input logic [7:0]   cpl_vi_o,
+    input hvia_params_pkg::vi_t cpl_vi_o,
     input logic [15:0]  cpl_seq_o,
     input logic [31:0]  cpl_pa_o,
     input logic [31:0]  cpl_handle_o,
@@ -91,44 +91,44 @@ module hvia_descriptor_fetch_checker #(
 
   logic         quiet_q, att_q, req_q, desc_q, link_q, release_q, cpl_q, rxc_q, txc_q;
   logic         asked_q, reading_q, rxc_open_q, txc_open_q, receive_open_q;
-  logic [276:0] was_q;
+  logic [260+2*hvia_params_pkg::VICountLog2:0] was_q;
   logic [511:0] words_was_q;
-  logic [119:0] att_was_q;
+  logic [111+hvia_params_pkg::VICountLog2:0] att_was_q;
   logic [41:0]  req_was_q;
-  logic [696:0] desc_was_q;
-  logic [105:0] link_was_q;
-  logic [7:0]   release_was_q;
-  logic [87:0]  cpl_was_q;
-  logic [104:0] rxc_was_q;
-  logic [103:0] txc_was_q;
+  logic [688+hvia_params_pkg::VICountLog2:0] desc_was_q;
+  logic [97+hvia_params_pkg::VICountLog2:0] link_was_q;
+  hvia_params_pkg::vi_t release_was_q;
+  logic [79+hvia_params_pkg::VICountLog2:0]  cpl_was_q;
+  logic [96+hvia_params_pkg::VICountLog2:0] rxc_was_q;
+  logic [95+hvia_params_pkg::VICountLog2:0] txc_was_q;
   logic [6:0]   beats_q;
 
   // Functions, so that a simulation puts the words together only where they are looked at.
-  function automatic logic [276:0] now();
+  function automatic logic [260+2*hvia_params_pkg::VICountLog2:0] now();
     now = {state_q, work_q, va_q, handle_q, pa_q, more_q, head_turn_q, vi_state_q, tag_q,
            link_valid_o, release_valid_o, link_now(), desc_valid_o, wr_valid_o, cpl_valid_o,
-           rxc_done_o, txc_done_o, wait_valid_q, desc_vi_o & {8{desc_valid_o}}};
+           rxc_done_o, txc_done_o, wait_valid_q, desc_vi_o & {hvia_params_pkg::VICountLog2{desc_valid_o}}};
   endfunction
-  function automatic logic [119:0] att_now();
+  function automatic logic [111+hvia_params_pkg::VICountLog2:0] att_now();
     att_now = {att_req_handle_o, att_req_va_o, att_req_tag_o, att_req_vi_o};
   endfunction
   function automatic logic [41:0] req_now();
     req_now = {req_addr_o, req_len_o};
   endfunction
-  function automatic logic [696:0] desc_now();
+  function automatic logic [688+hvia_params_pkg::VICountLog2:0] desc_now();
     desc_now = {desc_vi_o, desc_seq_o, desc_va_o, desc_pa_o, desc_handle_o, desc_chunk_o,
                 desc_status_o, desc_unreachable_o};
   endfunction
-  function automatic logic [105:0] link_now();
+  function automatic logic [97+hvia_params_pkg::VICountLog2:0] link_now();
     link_now = {link_bad_o, link_receive_o, link_vi_o, link_va_o, link_handle_o};
   endfunction
-  function automatic logic [87:0] cpl_now();
+  function automatic logic [79+hvia_params_pkg::VICountLog2:0] cpl_now();
     cpl_now = {cpl_vi_o, cpl_seq_o, cpl_pa_o, cpl_handle_o};
   endfunction
-  function automatic logic [104:0] rxc_now();
+  function automatic logic [96+hvia_params_pkg::VICountLog2:0] rxc_now();
     rxc_now = {rxc_vi_i, rxc_va_i, rxc_handle_i, rxc_store_i};
   endfunction
-  function automatic logic [103:0] txc_now();
+  function automatic logic [95+hvia_params_pkg::VICountLog2:0] txc_now();
     txc_now = {txc_vi_i, txc_va_i, txc_handle_i};
   endfunction
 

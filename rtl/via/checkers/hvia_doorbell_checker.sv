@@ -9,7 +9,7 @@ module hvia_doorbell_checker (
     input logic         rst_ni,
     input logic         enable_i,
     input logic         forget_valid_i,
-    input logic [7:0]   forget_vi_i,
+    input hvia_params_pkg::vi_t forget_vi_i,
     input logic         db_wvalid_i,
     input logic         db_wready_o,
     input logic [19:0]  db_waddr_i,
@@ -18,7 +18,7 @@ module hvia_doorbell_checker (
     input logic         db_valid_o,
     input logic         db_ready_i,
     input logic         db_receive_o,
-    input logic [7:0]   db_vi_o,
+    input hvia_params_pkg::vi_t db_vi_o,
     input logic [63:0]  db_va_o,
     input logic [31:0]  db_handle_o,
     input logic         async_valid_o,
@@ -28,7 +28,7 @@ module hvia_doorbell_checker (
     input logic         quiet_o,
     input logic [1:0]   phase_q,
     input logic         receive_q,
-    input logic [7:0]   vi_q,
+    input hvia_params_pkg::vi_t vi_q,
     input logic [31:0]  low_q,
     input logic [31:0]  high_q,
     input logic         third,
@@ -40,26 +40,27 @@ module hvia_doorbell_checker (
 
   logic         quiet_q, stalled_q, waiting_q;
   logic         good;
-  logic [184:0] was_q;
+  logic [168+2*hvia_params_pkg::VICountLog2:0] was_q;
   logic [55:0]  beat_q;
-  logic [104:0] commit, commit_q;
+  logic [96+hvia_params_pkg::VICountLog2:0] commit, commit_q;
 
   assign good   = stat_doorbell_send_o || stat_doorbell_receive_o;
   assign commit = {db_receive_o, db_vi_o, db_va_o, db_handle_o};
   // A function, so that a simulation puts the word together only where it is looked at.
-  function automatic logic [184:0] now();
+  function automatic logic [168+2*hvia_params_pkg::VICountLog2:0] now();
     now = {walking_q, load_q, began_q, owed_q, phase_q, receive_q, vi_q, low_q, high_q, db_valid_o, commit};
   endfunction
 
   // What each queue has, by its place on the bus.
-  logic [511:0][1:0] has_phase;
-  logic [63:0] has_va[512];
-  logic [8:0]  queue;
+  logic [2*hvia_params_pkg::VICount-1:0][1:0] has_phase;
+  logic [63:0] has_va[2*hvia_params_pkg::VICount];
+  logic [hvia_params_pkg::VICountLog2:0] queue;
   logic [1:0]  dword;
   logic        place;
-  assign queue = {db_waddr_i[6], db_waddr_i[19:12]};
+  assign queue = {db_waddr_i[6], db_waddr_i[12 +: hvia_params_pkg::VICountLog2]};
   assign dword = db_waddr_i[3:2];
-  assign place = dword != 2'd3 && (db_waddr_i[11:0] - {8'd0, dword, 2'd0} == hvia_pkg::DoorbellSend ||
+  assign place = dword != 2'd3 && 32'(db_waddr_i[19:12]) < hvia_params_pkg::VICount &&
+                 (db_waddr_i[11:0] - {8'd0, dword, 2'd0} == hvia_pkg::DoorbellSend ||
                                    db_waddr_i[11:0] - {8'd0, dword, 2'd0} == hvia_pkg::DoorbellReceive);
 
   always_ff @(posedge clk_i or negedge rst_ni) begin

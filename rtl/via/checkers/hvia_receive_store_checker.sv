@@ -9,38 +9,38 @@ module hvia_receive_store_checker (
     input logic         rst_ni,
     input logic         wr_valid_i,
     input logic         wr_head_i,
-    input logic [7:0]   wr_vi_i,
+    input hvia_params_pkg::vi_t wr_vi_i,
     input logic [31:0]  wr_handle_i,
     input logic         rs_valid_o,
     input logic [511:0] rs_chunk_o,
     input logic [31:0]  rs_handle_o,
     input logic         drop_valid_i,
-    input logic [7:0]   drop_vi_i,
+    input hvia_params_pkg::vi_t drop_vi_i,
     input logic         stale_start_i,
     input logic         stale_busy_o,
     input logic [31:0]  drain_handle_i,
     input logic         quiet_o,
-    input logic [255:0] valid_q,
-    input logic [255:0] stale_q,
+    input hvia_params_pkg::vis_t valid_q,
+    input hvia_params_pkg::vis_t stale_q,
     input logic         search_q,
-    input logic [7:0]   search_vi_q,
+    input hvia_params_pkg::vi_t search_vi_q,
     input logic         judge_q,
-    input logic [7:0]   read_vi_q,
+    input hvia_params_pkg::vi_t read_vi_q,
     input logic [207:0] head_q
 );
 
-  localparam int unsigned Places = 256;
+  localparam int unsigned Places = hvia_params_pkg::VICount;
 
   logic          quiet_q, busy_q;
-  logic [255:0]  valid_was_q, held_stale_q;
+  hvia_params_pkg::vis_t valid_was_q, held_stale_q;
   logic [511:0]  chunk_was_q;
-  logic [258:0]  was_q;
+  logic [242+2*hvia_params_pkg::VICountLog2:0]  was_q;
   logic [31:0]   handle_q;
   logic [8:0]    clocks_q;
-  logic [255:0]  stale_was_q;
+  hvia_params_pkg::vis_t stale_was_q;
 
   // A function, so that a simulation puts the words together only where they are looked at.
-  function automatic logic [258:0] now();
+  function automatic logic [242+2*hvia_params_pkg::VICountLog2:0] now();
     now = {search_q, search_vi_q, judge_q, read_vi_q, rs_valid_o, rs_handle_o, head_q};
   endfunction
 

@@ -66,7 +66,7 @@ module hvia_rx_engine_checker #(
     input logic        forget,
     input logic        resting,
     input logic        async_valid_o,
-    input logic [7:0]  vi_q,
+    input hvia_params_pkg::vi_t vi_q,
     input logic        rs_valid_i,
     input logic [31:0] rs_length_i,
     input logic        cpl_valid_o,
@@ -110,7 +110,7 @@ module hvia_rx_engine_checker #(
     input logic        rxa_valid_o,
     input logic        rxa_ready_i,
     input logic [2:0]  rxa_op_o,
-    input logic [7:0]  rxa_vi_o,
+    input hvia_params_pkg::vi_t rxa_vi_o,
     input logic [31:0] rxa_number_o,
     input logic [2:0]  rxa_code_o,
     input logic        rxl_valid_o,
@@ -130,12 +130,12 @@ module hvia_rx_engine_checker #(
   logic        quiet_q, cpl_held_q, rxc_held_q, release_held_q, chunk_q, cpl_write_q;
   logic [4:0]  last_state_q;
   logic        rxa_held_q, rxl_held_q;
-  logic [45:0] rxa_q;
+  logic [37+hvia_params_pkg::VICountLog2:0] rxa_q;
   logic [43:0] rxl_q;
   logic [5:0]  reports;
   logic [63:0] rxc_va_q;
   logic [31:0] cpl_status_q, cpl_length_q, cpl_pa_q;
-  logic [7:0]  last_vi_q;
+  hvia_params_pkg::vi_t last_vi_q;
   logic [11:0] word_begin;
   logic [15:0] counts;
   assign word_begin = {1'b0, word_q, {LaneW{1'b0}}};

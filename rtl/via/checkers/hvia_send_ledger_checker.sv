@@ -15,17 +15,17 @@ module hvia_send_ledger_checker (
     input logic         rxl_ready_o,
     input logic         job_valid_o,
     input logic         job_ready_i,
-    input logic [7:0]   job_vi_o,
+    input hvia_params_pkg::vi_t job_vi_o,
     input logic [4:0]   job_slot_o,
     input logic [31:0]  job_number_o,
     input logic         cpl_valid_o,
     input logic         cpl_ready_i,
-    input logic [7:0]   cpl_vi_o,
+    input hvia_params_pkg::vi_t cpl_vi_o,
     input logic [15:0]  cpl_seq_o,
     input logic [31:0]  cpl_status_o,
     input logic         ref_valid_o,
     input logic         ref_ready_i,
-    input logic [7:0]   ref_vi_o,
+    input hvia_params_pkg::vi_t ref_vi_o,
     input logic [31:0]  ref_number_o,
     input logic [2:0]   ref_code_o,
     input logic         async_valid_o,
@@ -33,7 +33,7 @@ module hvia_send_ledger_checker (
     input logic         quiet_o,
     input logic [2:0]   state_q,
     input logic [2:0]   op_q,
-    input logic [7:0]   vi_q,
+    input hvia_params_pkg::vi_t vi_q,
     input logic         done,
     input logic         write_record,
     input logic         go,
@@ -49,11 +49,11 @@ module hvia_send_ledger_checker (
     input logic         search_q,
     input logic         rewound_q,
     input logic         resumed_q,
-    input logic [255:0] known_q,
-    input logic [255:0] live_q,
-    input logic [255:0] used_q,
-    input logic [255:0] armed_q,
-    input logic [255:0] hold_q,
+    input hvia_params_pkg::vis_t known_q,
+    input hvia_params_pkg::vis_t live_q,
+    input hvia_params_pkg::vis_t used_q,
+    input hvia_params_pkg::vis_t armed_q,
+    input hvia_params_pkg::vis_t hold_q,
     input logic [31:0]  span,
     input logic [31:0]  ahead,
     input logic         own_full,
@@ -68,13 +68,13 @@ module hvia_send_ledger_checker (
   logic          quiet_q, job_held_q, cpl_held_q, ref_held_q;
   logic [6:0]    led_clocks_q;
   logic [7:0]    rxl_clocks_q;
-  logic [44:0]   job_was_q;
-  logic [55:0]   cpl_was_q;
-  logic [42:0]   ref_was_q;
-  logic [1304:0] was_q;
+  logic [36+hvia_params_pkg::VICountLog2:0]   job_was_q;
+  logic [47+hvia_params_pkg::VICountLog2:0]   cpl_was_q;
+  logic [34+hvia_params_pkg::VICountLog2:0]   ref_was_q;
+  logic [16+hvia_params_pkg::VICountLog2+5*hvia_params_pkg::VICount:0] was_q;
 
   // A function, so that a simulation puts the words together only where they are looked at.
-  function automatic logic [1304:0] now();
+  function automatic logic [16+hvia_params_pkg::VICountLog2+5*hvia_params_pkg::VICount:0] now();
     now = {state_q, op_q, vi_q, init_q, clear_q, engine_q, job_valid_q, cpl_valid_q, async_q, ref_valid_q, unhold_q,
            search_q, rewound_q, resumed_q, known_q, live_q, used_q, armed_q, hold_q};
   endfunction

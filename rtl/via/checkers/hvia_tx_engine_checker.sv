@@ -67,7 +67,7 @@ module hvia_tx_engine_checker #(
     input logic         acking,
     input logic         ack_end,
     input logic         ack_valid_i,
-    input logic [7:0]   ack_vi_i,
+    input hvia_params_pkg::vi_t ack_vi_i,
     input logic [31:0]  job_first_i,
     input logic [31:0]  job_number_i,
     input logic [31:0]  job_length_i,
@@ -77,7 +77,7 @@ module hvia_tx_engine_checker #(
     input logic         led_valid_o,
     input logic         led_ready_i,
     input logic [1:0]   led_op_o,
-    input logic [7:0]   led_vi_o,
+    input hvia_params_pkg::vi_t led_vi_o,
     input logic [4:0]   led_slot_o,
     input logic [31:0]  led_number_o,
     input logic         led_last_o,
@@ -116,11 +116,11 @@ module hvia_tx_engine_checker #(
   logic held_q, beat_held_q, txc_held_q, asked_q, moved_q, quiet_q;
   logic [171:0] last_state_q;
   logic         led_held_q;
-  logic [152:0] led_q;
+  logic [144+hvia_params_pkg::VICountLog2:0] led_q;
   logic [6:0]   led_wait_q;
   logic         ack_held_q;
-  logic [7:0]   ack_q;
-  function automatic logic [152:0] led_now();
+  hvia_params_pkg::vi_t ack_q;
+  function automatic logic [144+hvia_params_pkg::VICountLog2:0] led_now();
     led_now = {led_op_o, led_vi_o, led_slot_o, led_number_o, led_last_o, led_status_o, led_va_o, led_length_o};
   endfunction
   logic [63:0] cpl_q, va_q;

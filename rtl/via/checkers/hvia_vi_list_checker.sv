@@ -8,22 +8,22 @@ module hvia_vi_list_checker (
     input logic         pop_i,
     input logic         any_o,
     input logic         enter,
-    input logic [255:0] listed_q,
-    input logic [8:0]   head_q,
-    input logic [8:0]   tail_q,
+    input hvia_params_pkg::vis_t listed_q,
+    input logic [hvia_params_pkg::VICountLog2:0] head_q,
+    input logic [hvia_params_pkg::VICountLog2:0] tail_q,
     input logic         quiet_o
 );
 
   logic        quiet_q, moved_q;
-  logic [17:0] was_q;
-  logic [8:0]  places;
+  logic [2*hvia_params_pkg::VICountLog2+1:0] was_q;
+  logic [hvia_params_pkg::VICountLog2:0] places;
   assign places = tail_q - head_q;
 
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) begin
       quiet_q <= 1'b0;
       moved_q <= 1'b0;
-      was_q   <= 18'd0;
+      was_q   <= '0;
     end else begin
       quiet_q <= quiet_o;
       moved_q <= enter || pop_i;

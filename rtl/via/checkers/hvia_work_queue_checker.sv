@@ -14,13 +14,13 @@ module hvia_work_queue_checker #(
     input logic                  db_valid_i,
     input logic                  db_ready_o,
     input logic                  db_receive_i,
-    input logic [7:0]            db_vi_i,
+    input hvia_params_pkg::vi_t db_vi_i,
     input logic [63:0]           db_va_i,
     input logic [31:0]           db_handle_i,
     input logic                  take_valid_o,
     input logic                  take_ready_i,
     input logic                  take_receive_o,
-    input logic [7:0]            take_vi_o,
+    input hvia_params_pkg::vi_t take_vi_o,
     input logic [63:0]           take_va_o,
     input logic [31:0]           take_handle_o,
     input logic                  take_more_o,
@@ -30,48 +30,48 @@ module hvia_work_queue_checker #(
     input logic                  link_ready_o,
     input logic                  link_bad_i,
     input logic                  link_receive_i,
-    input logic [7:0]            link_vi_i,
+    input hvia_params_pkg::vi_t link_vi_i,
     input logic [63:0]           link_va_i,
     input logic [31:0]           link_handle_i,
     input logic [1:0]            release_valid_i,
     input logic [1:0]            release_ready_o,
-    input logic [15:0]           release_vi_i,
+    input logic [2*hvia_params_pkg::VICountLog2-1:0] release_vi_i,
     input logic                  clear_valid_i,
     input logic                  clear_ready_o,
-    input logic [7:0]            clear_vi_i,
+    input hvia_params_pkg::vi_t clear_vi_i,
     input logic                  quiet_o,
-    input logic [511:0]          pending_q,
-    input logic [511:0]          known_q,
-    input logic [511:0]          listed_q,
-    input logic [255:0]          held_q,
-    input logic [255:0]          owed_q,
-    input logic [255:0]          parked_q,
+    input logic [2*hvia_params_pkg::VICount-1:0]          pending_q,
+    input logic [2*hvia_params_pkg::VICount-1:0]          known_q,
+    input logic [2*hvia_params_pkg::VICount-1:0]          listed_q,
+    input hvia_params_pkg::vis_t held_q,
+    input hvia_params_pkg::vis_t owed_q,
+    input hvia_params_pkg::vis_t parked_q,
     input logic                  unhold_valid_i,
     input logic                  unhold_ready_o,
-    input logic [7:0]            unhold_vi_i,
-    input logic [255:0]          send_hold_i,
+    input hvia_params_pkg::vi_t unhold_vi_i,
+    input hvia_params_pkg::vis_t send_hold_i,
     input logic [3:0]            op_q,
-    input logic [8:0]            op_queue_q,
+    input logic [hvia_params_pkg::VICountLog2:0] op_queue_q,
     input logic                  op_receive,
     input logic                  took_receive_q,
     input logic                  release_which_q,
     input logic                  offered_q,
     input logic                  offered_receive_q,
     input logic [1:0]            offer_valid_q,
-    input logic [241:0]          offer_q,
-    input logic [17:0]           head_q,
-    input logic [17:0]           tail_q,
+    input logic [2*(113+hvia_params_pkg::VICountLog2)-1:0]          offer_q,
+    input logic [2*(hvia_params_pkg::VICountLog2+1)-1:0] head_q,
+    input logic [2*(hvia_params_pkg::VICountLog2+1)-1:0] tail_q,
     input logic                  taken,
     input logic                  push,
     input logic                  pop,
     input logic                  write_count,
     input logic                  write_next,
     input logic                  on_arrival_i,
-    input logic [255:0]          live_i,
+    input hvia_params_pkg::vis_t live_i,
     input logic                  wanted_i,
-    input logic [7:0]            coming_vi_i,
+    input hvia_params_pkg::vi_t coming_vi_i,
     input logic                  drain_receive_i,
-    input logic [7:0]            drain_vi_i,
+    input hvia_params_pkg::vi_t drain_vi_i,
     input logic                  owed,
     input logic [CountWidth-1:0] count,
     input logic [CountWidth-1:0] count_all,
@@ -80,37 +80,37 @@ module hvia_work_queue_checker #(
 
   logic          quiet_q, db_q, link_q, clear_q, take_q;
   logic [1:0]    release_q;
-  logic [511:0]  pending_was_q, known_was_q, listed_was_q;
-  logic [255:0]  held_was_q, owed_was_q, parked_was_q;
+  logic [2*hvia_params_pkg::VICount-1:0]  pending_was_q, known_was_q, listed_was_q;
+  hvia_params_pkg::vis_t held_was_q, owed_was_q, parked_was_q;
   logic          unhold_q;
-  logic [7:0]    unhold_was_q;
-  logic [241:0]  offer_was_q;
-  logic [54:0]   was_q;
-  logic [104:0]  db_was_q;
-  logic [105:0]  link_was_q;
-  logic [7:0]    clear_was_q;
-  logic [15:0]   release_was_q;
-  logic [121:0]  take_was_q;
-  logic [8:0]    listed_send, listed_receive;
+  hvia_params_pkg::vi_t unhold_was_q;
+  logic [2*(113+hvia_params_pkg::VICountLog2)-1:0]  offer_was_q;
+  logic [14+5*hvia_params_pkg::VICountLog2:0]   was_q;
+  logic [96+hvia_params_pkg::VICountLog2:0]  db_was_q;
+  logic [97+hvia_params_pkg::VICountLog2:0]  link_was_q;
+  hvia_params_pkg::vi_t clear_was_q;
+  logic [2*hvia_params_pkg::VICountLog2-1:0] release_was_q;
+  logic [113+hvia_params_pkg::VICountLog2:0]  take_was_q;
+  logic [hvia_params_pkg::VICountLog2:0] listed_send, listed_receive;
   logic          room_q, took_send_q, wanted_q, flushed_q;
-  logic [7:0]    wanted_vi_q, flushed_vi_q;
+  hvia_params_pkg::vi_t wanted_vi_q, flushed_vi_q;
 
   // Functions, so that a simulation puts the words together only where they are looked at.
-  function automatic logic [121:0] take_now();
+  function automatic logic [113+hvia_params_pkg::VICountLog2:0] take_now();
     take_now = {take_receive_o, take_vi_o, take_va_o, take_handle_o, take_more_o, take_seq_o};
   endfunction
-  function automatic logic [104:0] db_now();
+  function automatic logic [96+hvia_params_pkg::VICountLog2:0] db_now();
     db_now = {db_receive_i, db_vi_i, db_va_i, db_handle_i};
   endfunction
-  function automatic logic [105:0] link_now();
+  function automatic logic [97+hvia_params_pkg::VICountLog2:0] link_now();
     link_now = {link_bad_i, link_receive_i, link_vi_i, link_va_i, link_handle_i};
   endfunction
-  function automatic logic [54:0] now();
+  function automatic logic [14+5*hvia_params_pkg::VICountLog2:0] now();
     now = {op_q, op_queue_q, took_receive_q, release_which_q, offered_q, offered_receive_q,
            offer_valid_q, head_q, tail_q};
   endfunction
-  assign listed_send    = tail_q[8:0] - head_q[8:0];
-  assign listed_receive = tail_q[17:9] - head_q[17:9];
+  assign listed_send    = tail_q[0 +: hvia_params_pkg::VICountLog2+1] - head_q[0 +: hvia_params_pkg::VICountLog2+1];
+  assign listed_receive = tail_q[hvia_params_pkg::VICountLog2+1 +: hvia_params_pkg::VICountLog2+1] - head_q[hvia_params_pkg::VICountLog2+1 +: hvia_params_pkg::VICountLog2+1];
 
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) begin
@@ -164,8 +164,8 @@ module hvia_work_queue_checker #(
         else $error("work_queue: a link changed or vanished before it was taken");
       end
       assert ((release_q & ~release_valid_i) == 2'b00 &&
-              (!release_q[0] || release_vi_i[7:0] == release_was_q[7:0]) &&
-              (!release_q[1] || release_vi_i[15:8] == release_was_q[15:8]))
+              (!release_q[0] || release_vi_i[0 +: hvia_params_pkg::VICountLog2] == release_was_q[0 +: hvia_params_pkg::VICountLog2]) &&
+              (!release_q[1] || release_vi_i[hvia_params_pkg::VICountLog2 +: hvia_params_pkg::VICountLog2] == release_was_q[hvia_params_pkg::VICountLog2 +: hvia_params_pkg::VICountLog2]))
       else $error("work_queue: a release changed or vanished before it was taken");
       if (clear_q) begin
         assert (clear_valid_i && clear_vi_i == clear_was_q)
@@ -177,9 +177,9 @@ module hvia_work_queue_checker #(
       end
       assert (!(unhold_ready_o && !unhold_valid_i))
       else $error("work_queue: takes the end of a hold that is not offered");
-      assert (!(taken && !op_receive && send_hold_i[op_queue_q[7:0]]))
-      else $error("work_queue: the send queue of VI %0d is held and taken", op_queue_q[7:0]);
-      assert ((listed_q[255:0] & parked_q) == '0)
+      assert (!(taken && !op_receive && send_hold_i[op_queue_q[hvia_params_pkg::VICountLog2-1:0]]))
+      else $error("work_queue: the send queue of VI %0d is held and taken", op_queue_q[hvia_params_pkg::VICountLog2-1:0]);
+      assert ((listed_q[hvia_params_pkg::VICount-1:0] & parked_q) == '0)
       else $error("work_queue: a parked send queue stands in the ready list");
       if (take_q) begin
         assert (take_valid_o && take_now() == take_was_q)
@@ -193,22 +193,22 @@ module hvia_work_queue_checker #(
       assert (!room_q || send_room_i || took_send_q)
       else $error("work_queue: the room for a send descriptor went without one");
 
-      assert (listed_send <= 9'd256 && listed_receive <= 9'd256)
-      else $error("work_queue: %0d and %0d VIs in ready lists of 256", listed_send, listed_receive);
+      assert (32'(listed_send) <= hvia_params_pkg::VICount && 32'(listed_receive) <= hvia_params_pkg::VICount)
+      else $error("work_queue: %0d and %0d VIs in ready lists of %0d", listed_send, listed_receive, hvia_params_pkg::VICount);
       assert (!(push && listed_q[op_queue_q]))
       else $error("work_queue: queue %0d enters the ready list twice", op_queue_q);
       assert (!(pop && !listed_q[op_queue_q]))
       else $error("work_queue: queue %0d leaves the ready list and did not stand in it", op_queue_q);
-      assert (!(taken && op_receive && held_q[op_queue_q[7:0]]))
-      else $error("work_queue: VI %0d has two receive descriptors on the chip", op_queue_q[7:0]);
+      assert (!(taken && op_receive && held_q[op_queue_q[hvia_params_pkg::VICountLog2-1:0]]))
+      else $error("work_queue: VI %0d has two receive descriptors on the chip", op_queue_q[hvia_params_pkg::VICountLog2-1:0]);
       // Commit, and Wake.
       assert (!(push && op_receive && (op_q == 4'd1 || op_q == 4'd7) &&
-                (held_q[op_queue_q[7:0]] || owed || (op_q == 4'd7 && count == '0))))
-      else $error("work_queue: VI %0d enters with a receive descriptor on the chip, or its link owed", op_queue_q[7:0]);
+                (held_q[op_queue_q[hvia_params_pkg::VICountLog2-1:0]] || owed || (op_q == 4'd7 && count == '0))))
+      else $error("work_queue: VI %0d enters with a receive descriptor on the chip, or its link owed", op_queue_q[hvia_params_pkg::VICountLog2-1:0]);
       // An operation is chosen in the clock before.
-      assert (!(push && op_receive && on_arrival_i && live_i[op_queue_q[7:0]]) ||
-              (wanted_q && wanted_vi_q == op_queue_q[7:0]) || (flushed_q && flushed_vi_q == op_queue_q[7:0]))
-      else $error("work_queue: VI %0d enters, and nobody waits for its receive descriptor", op_queue_q[7:0]);
+      assert (!(push && op_receive && on_arrival_i && live_i[op_queue_q[hvia_params_pkg::VICountLog2-1:0]]) ||
+              (wanted_q && wanted_vi_q == op_queue_q[hvia_params_pkg::VICountLog2-1:0]) || (flushed_q && flushed_vi_q == op_queue_q[hvia_params_pkg::VICountLog2-1:0]))
+      else $error("work_queue: VI %0d enters, and nobody waits for its receive descriptor", op_queue_q[hvia_params_pkg::VICountLog2-1:0]);
       // Between operations the count is that of the last read, which may lie before the first write.
       assert (op_q == 4'd0 || (count <= Full && count_all <= Full &&
                                !(write_count && count_new > Full)))

@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -11,6 +12,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"hvia/params"
 )
 
 const (
@@ -129,6 +132,28 @@ func TestFindings(t *testing.T) {
 			}
 			require.Empty(t, got)
 		})
+	}
+}
+
+// The card elaborates and lints with fewer VIs, too. Long runs check every module.
+func TestFewerVIs(t *testing.T) {
+	for _, log2 := range []int{4, 6} {
+		root := copyOfCard(t)
+		file := filepath.Join(root, "rtl/gen/hvia_params_pkg.sv")
+		body, err := os.ReadFile(file)
+		require.NoError(t, err)
+		base := fmt.Sprintf(" VICountLog2 = %d;", params.VICountLog2)
+		require.Contains(t, string(body), base)
+		require.NoError(t, os.WriteFile(file, []byte(strings.Replace(string(body), base, fmt.Sprintf(" VICountLog2 = %d;", log2), 1)), 0o644))
+		l, err := newLinter(root)
+		require.NoError(t, err)
+		modules, err := l.modules()
+		require.NoError(t, err)
+		if os.Getenv("HVIA_LONG") != "1" {
+			modules, err = choose(modules, []string{"hvia_board"})
+			require.NoError(t, err)
+		}
+		require.Empty(t, l.run(t.Context(), modules), "%d VIs", 1<<log2)
 	}
 }
 

@@ -10,7 +10,16 @@
 #include <cstring>
 #include <string>
 
+#include "sim/gen/hvia_params.h"
+
 namespace unit {
+
+// The number of VIs that the RTL was built for.
+#ifdef VI_COUNT_LOG2
+constexpr unsigned kVIs = 1u << VI_COUNT_LOG2;
+#else
+constexpr unsigned kVIs = 1u << hvia::kProfiles[0].VICountLog2;
+#endif
 
 // SplitMix64: the whole sequence follows from the seed.
 class Rng {

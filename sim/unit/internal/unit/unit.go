@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"hvia/params"
 	"hvia/sim/verilate"
 )
 
@@ -111,6 +112,25 @@ func Netlist(spec verilate.Spec) verilate.Spec {
 	spec.Name += "_netlist"
 	spec.Netlist = true
 	return spec
+}
+
+// FewerVIs runs a testbench on RTL built for 16 and, in long runs, 64 VIs.
+func FewerVIs(t *testing.T, spec verilate.Spec, sizes Sizes) {
+	t.Helper()
+	const pkg = "rtl/gen/hvia_params_pkg.sv"
+	base := fmt.Sprintf("VICountLog2 = %d;", params.VICountLog2)
+	for _, log2 := range []int{4, 6} {
+		t.Run(fmt.Sprint(1<<log2), func(t *testing.T) {
+			if log2 == 6 && os.Getenv("HVIA_LONG") != "1" {
+				t.Skip("HVIA_LONG=1 only")
+			}
+			s := spec
+			s.Name += fmt.Sprintf("_vis%d", 1<<log2)
+			s.Mutants = []verilate.Mutant{{File: pkg, Old: base, New: fmt.Sprintf("VICountLog2 = %d;", log2)}}
+			s.Defines = append(slices.Clone(s.Defines), fmt.Sprintf("VI_COUNT_LOG2=%d", log2))
+			MustPass(t, s, Sizes{sizes.Short, sizes.Short, sizes.Normal})
+		})
+	}
 }
 
 // Fault begins a subtest for a planted fault that needs a build of its own, and

@@ -31,6 +31,8 @@ func spec() verilate.Spec {
 
 func TestAcknowledge(t *testing.T) { unit.MustPass(t, spec(), sizes) }
 
+func TestAcknowledgeOfFewerVIs(t *testing.T) { unit.FewerVIs(t, spec(), sizes) }
+
 // Faults planted in the block, all in one program: an argument switches one of
 // them on, and FAULT stands for that switch.
 var faults = []struct {
@@ -57,7 +59,7 @@ var faults = []struct {
 	{"an event outlives the reset behind it", "      Event:   if (~renew | over) state_d = Idle;", "      Event:   if (~renew | (over & !FAULT)) state_d = Idle;"},
 	{"the list is read across a reset", "state_d = over ? Idle : Show;", "state_d = over & !FAULT ? Idle : Show;"},
 	{"last come, first served", "list_vi_q <= list_mem[head_q];", "list_vi_q <= list_mem[FAULT ? tail_q - 8'd1 : head_q];"},
-	{"a list of all is empty", "head_q + 8'd1 != tail_q;", "(head_q + 8'd1 != tail_q) & !(FAULT && listed_q == '1);"},
+	{"a list of all is empty", "head_q + 1'b1 != tail_q;", "(head_q + 1'b1 != tail_q) & !(FAULT && listed_q == '1);"},
 	{"quiet with something to say", "~some_q & ~ack_valid_o & ~renew &", "(~some_q | FAULT) & (~ack_valid_o | FAULT) & ~renew &"},
 	{"the ledger goes before the engine for ever", "assign take_rxa    = (state_q == Idle) & rxa_valid_i;", "assign take_rxa    = (state_q == Idle) & rxa_valid_i & !(FAULT && some_q);"},
 }

@@ -166,7 +166,7 @@ var faults = []struct {
 	{"receive queues always first", queue, "!(show_send && offered_receive_q);", "!(show_send && offered_receive_q && !FAULT);"},
 	{"send descriptor without room", queue, "assign show_send    = offer_valid_q[0] && send_room_i;", "assign show_send    = offer_valid_q[0] && (send_room_i || FAULT);"},
 	{"offered descriptor is not coming", queue, "(offer_valid_q[1] && offer_receive_vi == coming_vi_i)", "(offer_valid_q[1] && !FAULT && offer_receive_vi == coming_vi_i)"},
-	{"last come, first served", queue, "head_q[9 +: 8] : head_q[0 +: 8]", "head_q[9 +: 8] : FAULT ? tail_q[0 +: 8] - 8'd1 : head_q[0 +: 8]"},
+	{"last come, first served", queue, "head_q[VIW+1 +: VIW] : head_q[0 +: VIW]", "head_q[VIW+1 +: VIW] : FAULT ? tail_q[0 +: VIW] - 1'b1 : head_q[0 +: VIW]"},
 	{"empty queue taken", queue, "assign taken  = op_q == Take && count != '0 &&", "assign taken  = op_q == Take && (count != '0 || FAULT) &&"},
 	{"send queue is no work", queue, "assign vi_busy_o = pending_q[{1'b0, drain_vi_i}] ||", "assign vi_busy_o = (pending_q[{1'b0, drain_vi_i}] && !FAULT) ||"},
 	{"receive queue is no work in a flush", queue, "(drain_receive_i && pending_q[{1'b1, drain_vi_i}])", "(drain_receive_i && pending_q[{1'b1, drain_vi_i}] && !FAULT)"},
@@ -223,7 +223,7 @@ var faults = []struct {
 	{"chunk of an answer stored", fetch, "rxc_store_q <= rxc_store_i;", "rxc_store_q <= rxc_store_i || FAULT;"},
 
 	{"stale for ever", store, "stale_q[wr_vi_i] <= 1'b0;", "stale_q[wr_vi_i] <= FAULT && stale_q[wr_vi_i];"},
-	{"search leaves the last place out", store, "search_vi_q != 8'hff;", "search_vi_q != (FAULT ? 8'hfe : 8'hff);"},
+	{"search leaves the last place out", store, "search_vi_q != '1;", "search_vi_q != (FAULT ? ~hvia_params_pkg::vi_t'(1) : '1);"},
 	{"search finds every handle", store, "judge_handle_q == drain_handle_i;", "(judge_handle_q == drain_handle_i || FAULT);"},
 	{"clear leaves the store alone", store, "if (clear_valid_i) valid_q", "if (clear_valid_i && !FAULT) valid_q"},
 	{"chunk taken for a descriptor", store, "assign write_head = wr_valid_i && wr_head_i;", "assign write_head = wr_valid_i && (wr_head_i || FAULT);"},

@@ -150,14 +150,14 @@ var faults = []struct {
 	{"quiet while an operation begins", ledger, "state_q == Choose && !begin_op &&", "state_q == Choose && (!begin_op || FAULT) &&"},
 	{"what is left of a small window waits for a timeout", ledger, "|| ahead < Together);", "|| ahead < (FAULT ? 32'd1 : Together));"},
 	{"every open window is worth a job", ledger, "assign fits = half ||", "assign fits = half || FAULT ||"},
-	{"the search for a handle leaves out the last VI", ledger, "search_q    <= search_vi_q != 8'hff;", "search_q    <= search_vi_q != (FAULT ? 8'hfe : 8'hff);"},
+	{"the search for a handle leaves out the last VI", ledger, "search_q    <= search_vi_q != '1;", "search_q    <= search_vi_q != (FAULT ? ~hvia_params_pkg::vi_t'(1) : '1);"},
 }
 
 // The bench fails on each of these faults.
 func TestLedgerFaults(t *testing.T) {
 	anchors := map[string]string{
 		ledger: "  localparam int unsigned Messages     =",
-		list:   "  logic [7:0]   vi_mem [256];",
+		list:   "  hvia_params_pkg::vi_t vi_mem [hvia_params_pkg::VICount];",
 		walker: "  logic        walk_q, start, forget, step;",
 	}
 	s := spec()

@@ -17,9 +17,9 @@ func spec() verilate.Spec {
 	return verilate.Spec{
 		Name:    "vi_list_tb",
 		Top:     "hvia_vi_list",
-		RTL:     []string{list, "rtl/via/checkers/hvia_vi_list_checker.sv"},
+		RTL:     []string{"rtl/gen/hvia_params_pkg.sv", list, "rtl/via/checkers/hvia_vi_list_checker.sv"},
 		Cpp:     []string{"sim/unit/via/vi_list/cc/vi_list_tb.cc"},
-		Headers: []string{"sim/unit/internal/unit/*.h"},
+		Headers: []string{"sim/unit/internal/unit/*.h", "sim/gen/*.h"},
 	}
 }
 
@@ -27,11 +27,13 @@ func spec() verilate.Spec {
 // in the clock in which it leaves.
 func TestList(t *testing.T) { unit.MustPass(t, spec(), sizes) }
 
+func TestListOfFewerVIs(t *testing.T) { unit.FewerVIs(t, spec(), sizes) }
+
 // The bench fails on each of these faults.
 func TestListFaults(t *testing.T) {
-	unit.MustCatchEach(t, spec(), map[string]string{list: "  logic [7:0]   vi_mem [256];"}, []unit.Switched{
+	unit.MustCatchEach(t, spec(), map[string]string{list: "  hvia_params_pkg::vi_t vi_mem [hvia_params_pkg::VICount];"}, []unit.Switched{
 		{Name: "a push in the clock of the pop is lost", File: list, Old: "|| (pop_i &&", New: "|| (pop_i && !FAULT &&"},
-		{Name: "the pop takes the mark of the push", File: list, Old: "      if (enter) begin", New: "      if (FAULT && pop_i && enter && push_vi_i == vi_o) tail_q <= tail_q + 9'd1;\n      else if (enter) begin"},
+		{Name: "the pop takes the mark of the push", File: list, Old: "      if (enter) begin", New: "      if (FAULT && pop_i && enter && push_vi_i == vi_o) tail_q <= tail_q + 1'b1;\n      else if (enter) begin"},
 		{Name: "a VI enters twice", File: list, Old: "(!listed_q[push_vi_i] ||", New: "(!listed_q[push_vi_i] || FAULT ||"},
 		{Name: "a VI never enters again", File: list, Old: "listed_q[vi_o] <= 1'b0;", New: "listed_q[vi_o] <= FAULT;"},
 	}, sizes)

@@ -17,6 +17,7 @@
 #include "verilated.h"
 
 using unit::Fail;
+using unit::kVIs;
 
 namespace {
 
@@ -44,7 +45,7 @@ class Bench {
     for (int i = 0; i < 5; i++) Step();
     top->rst_ni = 1;
     // A VI is connected before anything happens to it.
-    for (unsigned v = 0; v < 256; v++) {
+    for (unsigned v = 0; v < kVIs; v++) {
       connect_ = v;
       Step();
     }
@@ -53,7 +54,7 @@ class Bench {
 
   // About `clocks` clocks of one mixture, then rest.
   void Round(unsigned clocks) {
-    vis_ = rng.Chance(1, 3) ? 256 : rng.Range(1, 6);
+    vis_ = rng.Chance(1, 3) ? kVIs : rng.Range(1, 6);
     pace_ = rng.Chance(1, 2) ? 1 : rng.Range(2, 30);
     ready_ = rng.Chance(1, 3) ? 1 : rng.Range(2, 60);
     hard_ = rng.Range(2, 40);
@@ -65,7 +66,7 @@ class Bench {
       Step();
       if (i > 40000) Fail("does not come to rest: %zu VIs have something to say", order.size());
     }
-    for (unsigned v = 0; v < 256; v++) {
+    for (unsigned v = 0; v < kVIs; v++) {
       if (vi[v].due) Fail("VI %u has something to say, and all is quiet", v);
     }
     if (refusals != refusals_seen) Fail("%" PRIu64 " refusals are counted, want %" PRIu64, refusals_seen, refusals);
@@ -82,13 +83,13 @@ class Bench {
   void Full() {
     ready_ = 0;
     // The first one stands at the port when it comes again.
-    for (unsigned n = 0; n <= 256; n++) {
-      const uint8_t v = n;
+    for (unsigned n = 0; n <= kVIs; n++) {
+      const uint8_t v = n % kVIs;
       rxa = {true, vi[v].refused ? hvia::kAcknowledgeOperationAgain : hvia::kAcknowledgeOperationAcceptLast, v, 0, rng.Bits(32)};
       while (rxa.valid || (n == 0 && !offered_)) Step();
     }
     for (int i = 0; i < 10; i++) Step();
-    if (order.size() != 256) Fail("%zu VIs are listed, want all", order.size());
+    if (order.size() != kVIs) Fail("%zu VIs are listed, want all", order.size());
     ready_ = 1;
     while (!order.empty() || offered_) Step();
     full++;
@@ -96,7 +97,7 @@ class Bench {
 
   unit::Rng rng;
   std::unique_ptr<Vhvia_acknowledge> top;
-  std::array<Vi, 256> vi;
+  std::array<Vi, kVIs> vi;
   std::deque<unsigned> order;  // who has something to say, in order of the event that made it so
   Event rxa, ref;
   uint64_t refusals = 0, refusals_seen = 0, sent[5] = {}, merged = 0, withdrawn = 0, forgotten = 0, gaps_once = 0, kept = 0, counted = 0,
@@ -149,7 +150,7 @@ class Bench {
     top->refused_vi_i = lookup_;
   }
 
-  uint8_t Pick() { return vis_ == 256 ? rng.Bits(8) : static_cast<uint8_t>(rng.Below(vis_) * 37 + 200); }
+  uint8_t Pick() { return (vis_ == kVIs ? rng.Bits(8) : rng.Below(vis_) * 37 + 200) % kVIs; }
 
   void Sample() {
     const bool renew = top->init_valid_i || top->clear_valid_i;
@@ -289,8 +290,8 @@ class Bench {
   bool running_ = false, offered_ = false, taken_ = false, gone_ = false;
   Event offer_;
   std::deque<std::pair<Event, uint64_t>> pending_;
-  std::array<bool, 256> loose_{};
-  std::array<uint64_t, 256> changed_{};
+  std::array<bool, kVIs> loose_{};
+  std::array<uint64_t, kVIs> changed_{};
   unsigned vis_ = 1, pace_ = 1, ready_ = 1, hard_ = 2, renew_ = 0, age_ = 0;
   uint8_t last_ = 0, lookup_ = 0;
 };

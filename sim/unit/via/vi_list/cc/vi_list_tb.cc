@@ -31,10 +31,10 @@ int main(int argc, char** argv) {
 
   std::deque<unsigned> want;
   uint64_t together = 0, again = 0, full = 0, empty = 0;
-  unsigned vis = 256, pushes = 2, pops = 2;
+  unsigned vis = unit::kVIs, pushes = 2, pops = 2;
   for (uint64_t i = 0; i < unit::options().size; i++) {
     if (rng.Chance(1, 1000)) {
-      vis = rng.Chance(1, 3) ? 256 : static_cast<unsigned>(rng.Range(1, 6));
+      vis = rng.Chance(1, 3) ? unit::kVIs : static_cast<unsigned>(rng.Range(1, 6));
       pushes = rng.Below(5);
       pops = rng.Below(5);
     }
@@ -51,7 +51,7 @@ int main(int argc, char** argv) {
     if (top->quiet_o != (!enters && !top->pop_i)) Fail("quiet is %u, with a push %d and a pop %u", top->quiet_o, enters, top->pop_i);
     together += top->push_i && top->pop_i;
     again += top->push_i && leaves;
-    full += want.size() == 256;
+    full += want.size() == unit::kVIs;
     empty += want.empty();
     clock();
   }
