@@ -14,9 +14,9 @@
 // memory and every cache are up to date; with it `upd_error_o`: nothing was done,
 // because the address, count or limit is out of range (no word is taken then)
 // or no valid entry has that handle; or the memory failed, which only host memory
-// can: then a write may have been done in part, and after a limit nothing is believed. Words of a write reach the table in bursts
-// that do not cross 32-byte boundaries: the six words of a level-1 entry change
-// at once for every translation.
+// can: then a write may have been done in part, and after a limit nothing is believed. Words of a
+// write reach the table in bursts that do not cross 32-byte boundaries: the six words of a level-1
+// entry change at once for every translation.
 //
 // Reset: `rst_ni` and `sd_rst_ni` must be asserted together at some time and may be
 // released in any order. Afterwards nothing is cached and the level-1
@@ -85,11 +85,12 @@ module hvia_att_manager (
     output logic [23:0] mem_hint_addr_o
 );
 
+  localparam int unsigned VIW = hvia_params_pkg::VICountLog2;
   localparam logic [3:0] Bound = 4'd8;  // grants lost in a row: twice the number of requesters
   localparam int unsigned Update = 3;   // requester index behind the three clients
 
   // A request on its way to the walker, and an answer on its way back.
-  localparam int unsigned RequestWidth = 1 + 2 + 2 + 32 + 64 + 32 + 16 + 2 + hvia_params_pkg::VICountLog2;
+  localparam int unsigned RequestWidth = 1 + 2 + 2 + 32 + 64 + 32 + 16 + 2 + VIW;
   localparam int unsigned ResponseWidth = 1 + 2 + 3 + 32 + 13 + 2;
 
   // Update sequencer.
@@ -115,7 +116,8 @@ module hvia_att_manager (
   logic walk_valid, walk_ready;
 
   assign request = {up_state_q == UpRequest, req_valid_i};
-  assign urgent  = request & {lost3_q == Bound, lost2_q == Bound, lost1_q == Bound, lost0_q == Bound};
+  assign urgent  = request & {lost3_q == Bound, lost2_q == Bound, lost1_q == Bound,
+      lost0_q == Bound};
   assign pool    = (urgent != 4'd0) ? urgent : request;
 
   always_comb begin
@@ -136,25 +138,25 @@ module hvia_att_manager (
       cross_req = {
         1'b0, 2'd0, hvia_pkg::AttClientReceive, req_handle_i[95:64], req_va_i[191:128],
         req_len_i[95:64], req_tag_i[47:32], req_access_i[5:4],
-        req_vi_i[2*hvia_params_pkg::VICountLog2+:hvia_params_pkg::VICountLog2]
+        req_vi_i[2*VIW+:VIW]
       };
       grant[1]:
       cross_req = {
         1'b0, 2'd0, hvia_pkg::AttClientTransmit, req_handle_i[63:32], req_va_i[127:64],
         req_len_i[63:32], req_tag_i[31:16], req_access_i[3:2],
-        req_vi_i[hvia_params_pkg::VICountLog2+:hvia_params_pkg::VICountLog2]
+        req_vi_i[VIW+:VIW]
       };
       grant[0]:
       cross_req = {
         1'b0, 2'd0, hvia_pkg::AttClientDescriptor, req_handle_i[31:0], req_va_i[63:0],
         req_len_i[31:0], req_tag_i[15:0], req_access_i[1:0],
-        req_vi_i[0+:hvia_params_pkg::VICountLog2]
+        req_vi_i[0+:VIW]
       };
       default:
       cross_req = {
         1'b1, up_op_q, 2'd0,
         (up_op_q == hvia_pkg::AttUpdateWrite) ? {8'd0, up_arg_q[25:2]} : up_arg_q,
-        64'd0, {28'd0, up_fill_q}, 16'd0, 2'd0, {{hvia_params_pkg::VICountLog2-1{1'b0}}, up_left_q == 16'd0}
+        64'd0, {28'd0, up_fill_q}, 16'd0, 2'd0, {{VIW-1{1'b0}}, up_left_q == 16'd0}
       };
     endcase
   end

@@ -153,7 +153,8 @@ module hvia_att_walker (
   logic cache_re, cache_we;
   logic [LineBits-1:0] cache_raddr, cache_waddr, own_line, req_line;
 
-  function automatic logic [LineBits-1:0] line_of(input logic [1:0] client, input hvia_params_pkg::vi_t vi);
+  function automatic logic [LineBits-1:0] line_of(input logic [1:0] client,
+      input hvia_params_pkg::vi_t vi);
     if (client == hvia_pkg::AttClientDescriptor) line_of = LineBits'(vi);
     else line_of = {1'b1, {(LineBits - 2) {1'b0}}, client == hvia_pkg::AttClientReceive};
   endfunction
@@ -381,7 +382,8 @@ module hvia_att_walker (
   end
 
   // Cache ports: one read and one write per clock.
-  assign install = (state_q == StLevel2) && step_q[1] && !hit_q && entry_ok && !corrupt_q && !forgetful_i;
+  assign install = (state_q == StLevel2) && step_q[1] && !hit_q &&
+      entry_ok && !corrupt_q && !forgetful_i;
   assign cache_re    = take || scan_read;
   assign cache_raddr = take ? req_line : scan_ptr_q;
   always_comb begin
@@ -454,7 +456,8 @@ module hvia_att_walker (
 
       // Updates.
       if (update_done_q && rsp_ready_i) werr_q <= 1'b0;
-      else if (((state_q == StWrite) || (state_q == StClear)) && mem_req_ready_i && mem_werr_i) werr_q <= 1'b1;
+      else if (((state_q == StWrite) || (state_q == StClear)) && mem_req_ready_i &&
+          mem_werr_i) werr_q <= 1'b1;
       if (take && req_update_i && (req_op_i == hvia_pkg::AttUpdateLimit)) begin
         limit_q         <= '0;
         limit_pending_q <= 1'b1;

@@ -250,7 +250,8 @@ module hvia_sdram_controller (
 
       if (state_q == StArm) deadline_q <= timebase_i + power_up_clocks;
       else if (state_q == StInitMode) deadline_q <= timebase_i + refresh_clocks;
-      else if ((state_q == StRun) && (cmd_d == CmdRefresh)) deadline_q <= deadline_q + refresh_clocks;
+      else if ((state_q == StRun) && (cmd_d == CmdRefresh)) deadline_q <= deadline_q +
+          refresh_clocks;
 
       if ((cmd_d == CmdActive) || (cmd_d == CmdRefresh)) act_timer_q <= act_reload;
       else if (act_timer_q != 4'd0) act_timer_q <= act_timer_q - 4'd1;

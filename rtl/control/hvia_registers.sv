@@ -113,7 +113,8 @@ module hvia_registers #(
 
   // What this card can do.
   localparam logic [2:0] Reliability =
-      hvia_pkg::ReliabilityUnreliable | hvia_pkg::ReliabilityDelivery | hvia_pkg::ReliabilityReception;
+      hvia_pkg::ReliabilityUnreliable | hvia_pkg::ReliabilityDelivery |
+          hvia_pkg::ReliabilityReception;
   localparam logic       RDMARead    = 1'b1;
   localparam logic [3:0] QueuesLog2  = 4'(hvia_params_pkg::CompletionQueuesLog2);
 
@@ -259,7 +260,8 @@ module hvia_registers #(
   assign cmd_addr_o  = tgt_wdata_i;
   assign stat_command_ignored_o = command_write && !cmd_valid_o;
 
-  assign arm_kind_o  = tgt_wdata_i[hvia_pkg::RegisterNotifyArmKindLsb+:hvia_pkg::RegisterNotifyArmKindWidth];
+  assign arm_kind_o  = tgt_wdata_i[hvia_pkg::RegisterNotifyArmKindLsb
+      +:hvia_pkg::RegisterNotifyArmKindWidth];
   assign arm_index_o =
       tgt_wdata_i[hvia_pkg::RegisterNotifyArmIndexLsb+:hvia_pkg::RegisterNotifyArmIndexWidth];
 
@@ -343,7 +345,8 @@ module hvia_registers #(
       if (async_drop) begin
         async_overflow_q <= 1'b1;
         // The link is of no VI; State has it.
-        if ((async_code_i != hvia_pkg::AsyncErrorLinkDown) && (async_code_i != hvia_pkg::AsyncErrorLinkUp)) begin
+        if ((async_code_i != hvia_pkg::AsyncErrorLinkDown) &&
+            (async_code_i != hvia_pkg::AsyncErrorLinkUp)) begin
           async_dropped_q[async_vi_i] <= 1'b1;
         end
       end
@@ -354,8 +357,8 @@ module hvia_registers #(
     if (async_keep) async_mem[async_tail_q[AsyncLog2-1:0]] <= {async_vi_i, async_code_i};
   end
 
-  // Whether the card is idle depends on raw bits of other clock domains (`settled_o` of cdc_sync), so a
-  // read of State shows it as it was two clocks before.
+  // Whether the card is idle depends on raw bits of other clock domains (`settled_o` of cdc_sync),
+  // so a read of State shows it as it was two clocks before.
   logic card_quiet, card_quiet_settled;
   hvia_cdc_sync u_card_quiet (
       .clk_i,
@@ -440,7 +443,8 @@ module hvia_registers #(
         hvia_pkg::RegisterAsyncErrorInfoOffset: begin
           rd_word[hvia_pkg::RegisterAsyncErrorInfoValidBit]    = !async_empty;
           rd_word[hvia_pkg::RegisterAsyncErrorInfoOverflowBit] = async_overflow_q;
-          rd_word[hvia_pkg::RegisterAsyncErrorInfoCountLsb+:hvia_pkg::RegisterAsyncErrorInfoCountWidth] =
+          rd_word[hvia_pkg::RegisterAsyncErrorInfoCountLsb
+              +:hvia_pkg::RegisterAsyncErrorInfoCountWidth] =
               async_count_q;
           if (!async_empty) begin
             rd_word[hvia_pkg::RegisterAsyncErrorInfoCodeLsb+:8] = async_oldest[7:0];

@@ -34,6 +34,7 @@ module hvia_vi_context (
     output logic quiet_o
 );
 
+  localparam int unsigned VIW = hvia_params_pkg::VICountLog2;
   localparam logic [127:0] FreeWord =
       128'(hvia_pkg::VIStateFree) << hvia_pkg::VIContextAttributesStateLsb;
 
@@ -63,19 +64,19 @@ module hvia_vi_context (
     logic [127:0] ctx_q;
     logic         live_rd_q;
     always_ff @(posedge clk_i) begin
-      ctx_q <= mem[rd_vi_i[hvia_params_pkg::VICountLog2*p+:hvia_params_pkg::VICountLog2]];
+      ctx_q <= mem[rd_vi_i[VIW*p+:VIW]];
     end
     always_ff @(posedge clk_i or negedge rst_ni) begin
       if (!rst_ni) begin
         vi_q      <= '0;
         live_rd_q <= 1'b0;
       end else begin
-        vi_q      <= rd_vi_i[hvia_params_pkg::VICountLog2*p+:hvia_params_pkg::VICountLog2];
-        live_rd_q <= live_q[rd_vi_i[hvia_params_pkg::VICountLog2*p+:hvia_params_pkg::VICountLog2]];
+        vi_q      <= rd_vi_i[VIW*p+:VIW];
+        live_rd_q <= live_q[rd_vi_i[VIW*p+:VIW]];
       end
     end
     assign rd_ctx_o[128*p+:128] = live_rd_q ? ctx_q : FreeWord;
-    assign settled[p]           = vi_q == rd_vi_i[hvia_params_pkg::VICountLog2*p+:hvia_params_pkg::VICountLog2];
+    assign settled[p]           = vi_q == rd_vi_i[VIW*p+:VIW];
   end
 
   // A write shows on the read ports one clock later.

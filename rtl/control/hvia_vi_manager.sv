@@ -326,7 +326,8 @@ module hvia_vi_manager #(
           first = StContext;
           if (!vi_ok) verdict = hvia_pkg::CommandStatusBadArgument;
         end
-        hvia_pkg::CommandOpcodeCreateCompletionQueue, hvia_pkg::CommandOpcodeResizeCompletionQueue: begin
+        hvia_pkg::CommandOpcodeCreateCompletionQueue,
+            hvia_pkg::CommandOpcodeResizeCompletionQueue: begin
           first = StQueue;
           if (!queue_ok || !ring_ok) verdict = hvia_pkg::CommandStatusBadArgument;
         end
@@ -366,7 +367,8 @@ module hvia_vi_manager #(
   assign beat_take = wvalid_o && wready_i;
 
   logic seq_done;
-  assign seq_done = (tx_seq_done_q || tx_seq_init_ready_i) && (rx_seq_done_q || rx_seq_init_ready_i) &&
+  assign seq_done =
+      (tx_seq_done_q || tx_seq_init_ready_i) && (rx_seq_done_q || rx_seq_init_ready_i) &&
       (led_done_q || led_init_ready_i);
 
   logic start, update_end;
@@ -674,8 +676,10 @@ module hvia_vi_manager #(
 
   assign next_deadline_o = waiting ? deadline_q : '1;
 
-  assign quiet_o = state_d == state_q && hold_d == hold_q && second_d == second_q && !rd_take && !req_take && !beat_take &&
-      !word_put && !(state_q == StSequence && (tx_seq_init_ready_i || rx_seq_init_ready_i || led_init_ready_i)) &&
+  assign quiet_o = state_d == state_q && hold_d == hold_q && second_d == second_q && !rd_take &&
+      !req_take && !beat_take &&
+      !word_put && !(state_q == StSequence && (tx_seq_init_ready_i || rx_seq_init_ready_i ||
+          led_init_ready_i)) &&
       !(state_q == StIdle && (cmd_valid_i || hold_q || detail_q != 32'd0));
 
 endmodule

@@ -6,8 +6,8 @@
 // refused, `AttErrorBackend` for a bus error, none if the beat with `beat_last_o` was taken. A job
 // with an error gives no last beat, so that what was made from it can be dropped.
 //
-// With `no_overlap_i` the table is not asked for the next page before every burst of the present one
-// is read; without it the next page is translated while they run.
+// With `no_overlap_i` the table is not asked for the next page before every burst of the present
+// one is read; without it the next page is translated while they run.
 //
 // `MaxOutstanding` requests may be under way. With 1, the next burst is requested in the clock in
 // which the last beat of the one before it is taken; with 2, while that one still runs.
@@ -130,7 +130,8 @@ module hvia_dma_read #(
   assign take        = job_valid_i & job_ready_o;
 
   // Requests. One that the bus has seen stays until it is taken, whatever happens meanwhile.
-  assign room        = (MaxOutstanding > 1) ? (~wait_valid_q | burst_end) : (~head_valid_q | burst_end);
+  assign room        = (MaxOutstanding > 1) ? (~wait_valid_q | burst_end) :
+      (~head_valid_q | burst_end);
   assign req_valid_o = burst_valid & (lock_q | (room & (err_q == hvia_pkg::AttErrorNone)));
   assign grant       = req_valid_o & req_ready_i;
   assign burst_ready = (lock_q | (room & (err_q == hvia_pkg::AttErrorNone))) & req_ready_i;
@@ -155,8 +156,8 @@ module hvia_dma_read #(
   assign beat_bytes_o  = count[LaneW:0];
   assign beat_last_o   = beat_end & head_last_q;
 
-  // A translation that fails after the last beat was taken cannot be: the last burst is cut from the
-  // last page.
+  // A translation that fails after the last beat was taken cannot be: the last burst is cut from
+  // the last page.
   assign job_end_ok  = beat_valid_o & beat_ready_i & beat_last_o;
   assign job_end_err = active_q & (err_q != hvia_pkg::AttErrorNone) & ~done_q & ~head_valid_q &
                        ~req_valid_o & split_idle;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Turns a DMA job into bursts: translates it page by page and cuts each page's part so that no burst
-// crosses a page or is longer than `DmaBurstBytes`, or `ShortBurstBytes` with `short_bursts_i`. Used by
-// dma_read and dma_write.
+// Turns a DMA job into bursts: translates it page by page and cuts each page's part so that no
+// burst crosses a page or is longer than `DmaBurstBytes`, or `ShortBurstBytes` with
+// `short_bursts_i`. Used by dma_read and dma_write.
 //
 // The first translation asks for all `job_bound_i` bytes, so that a job (and the message it belongs
 // to) is refused as a whole; later pages can only fail if the region was taken away meanwhile. The
@@ -10,9 +10,9 @@
 // A job of 0 bytes is translated for its handle, tag and right, and gives no burst.
 //
 // Ends of a job: the burst with `burst_last_o` is taken (`finished_o`; at once for 0 bytes), or a
-// translation fails (`failed_o`, `error_o`). After a failure, or when a burst failed, the owner holds
-// `stop_i` until `job_ready_o`: what was not taken is forgotten. A request that was shown to the
-// table is never withdrawn, and the owner does not stop while it shows a burst to the bus.
+// translation fails (`failed_o`, `error_o`). After a failure, or when a burst failed, the owner
+// holds `stop_i` until `job_ready_o`: what was not taken is forgotten. A request that was shown to
+// the table is never withdrawn, and the owner does not stop while it shows a burst to the bus.
 module hvia_dma_splitter #(
     parameter int unsigned W = 32
 ) (
@@ -101,7 +101,8 @@ module hvia_dma_splitter #(
   assign part_bytes = part_last ? left_q[12:0] : part_room;
 
   // Bursts end at an aligned address, so that only the ends of a part have partial beats.
-  assign burst_room        = (short_bursts_i ? ShortBytes : LongBytes) - {{(10-LaneW){1'b0}}, cur_pa_q[LaneW-1:0]};
+  assign burst_room        =
+      (short_bursts_i ? ShortBytes : LongBytes) - {{(10-LaneW){1'b0}}, cur_pa_q[LaneW-1:0]};
   assign burst_page_last_o = cur_left_q <= {3'b000, burst_room};
   assign burst_len_o       = burst_page_last_o ? cur_left_q[9:0] : burst_room;
   assign burst_last_o      = burst_page_last_o & cur_last_q;

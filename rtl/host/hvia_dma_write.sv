@@ -4,12 +4,12 @@
 // bursts, and turns the incoming beats to the lanes of each burst's address. Beats carry bytes
 // `beat_offset_i` to `beat_offset_i + beat_bytes_i - 1`; together they carry at least `job_len_i`
 // bytes and the job takes exactly that many, the rest of its last beat is ignored. Every job ends
-// with exactly one `job_done_o`, in the very clock in which the bus answers its last write; the owner
-// then stops offering beats. Nothing is written unless all `job_bound_i` bytes passed the check of the
-// first translation. A job of 0 bytes is a check without a write.
+// with exactly one `job_done_o`, in the very clock in which the bus answers its last write; the
+// owner then stops offering beats. Nothing is written unless all `job_bound_i` bytes passed the
+// check of the first translation. A job of 0 bytes is a check without a write.
 //
-// With `no_overlap_i` the table is not asked for the next page before every burst of the present one
-// is written; without it the next page is translated while they run.
+// With `no_overlap_i` the table is not asked for the next page before every burst of the present
+// one is written; without it the next page is translated while they run.
 //
 // `job_err_o`: none, the AttError of the first page that was refused, `AttErrorBackend` for a bus
 // error. `MaxOutstanding` as in dma_read.
@@ -141,8 +141,8 @@ module hvia_dma_write #(
   assign burst_ready = (lock_q | (room & (err_q == hvia_pkg::AttErrorNone))) & req_ready_i;
   assign stop        = (err_q != hvia_pkg::AttErrorNone) & ~req_valid_o;
 
-  // With no burst left to ask for and none unanswered the splitter can have no other part before its
-  // answer, so what was shown to the table stays.
+  // With no burst left to ask for and none unanswered the splitter can have no other part before
+  // its answer, so what was shown to the table stays.
   assign hold            = no_overlap_i & (burst_valid | (open_q != 2'd0));
   assign att_req_valid_o = ask_valid & ~hold;
 
@@ -182,7 +182,8 @@ module hvia_dma_write #(
 
   // After an error nothing new is asked for, and what was taken is answered first.
   assign ended = active_q &
-                 ((err_q == hvia_pkg::AttErrorNone) ? all_q & ((open_q == 2'd0) | ((open_q == 2'd1) & wdone_i & ~werr_i))
+                 ((err_q == hvia_pkg::AttErrorNone) ? all_q &
+                     ((open_q == 2'd0) | ((open_q == 2'd1) & wdone_i & ~werr_i))
                                                     : (open_q == 2'd0) & ~req_valid_o & split_idle);
 
   always_ff @(posedge clk_i or negedge rst_ni) begin

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Shares the host-bus port between the requesters of the core. The lowest index goes first, but a
-// requester that has lost `Bound` grants in a row goes before all that have not. Several can be that
-// hungry at once, then the lowest index goes first: requester i loses at most Bound + i grants in a
-// row, and requester 0, which loses to hungry ones only, N - 1. Requesters that never ask do not
-// count, neither in i nor in N.
+// requester that has lost `Bound` grants in a row goes before all that have not. Several can be
+// that hungry at once, then the lowest index goes first: requester i loses at most Bound + i grants
+// in a row, and requester 0, which loses to hungry ones only, N - 1. Requesters that never ask do
+// not count, neither in i nor in N.
 //
-// A requester that says that it is patient gives way to all that are not, and to those that say that
-// they are about to ask for more, until it is hungry: nobody waits for what it asks for, so it is to
-// come between transfers and not inside of one.
+// A requester that says that it is patient gives way to all that are not, and to those that say
+// that they are about to ask for more, until it is hungry: nobody waits for what it asks for, so it
+// is to come between transfers and not inside of one.
 //
 // Requests pass through in the clock they are made. A request that the bus has not taken yet stays
 // the one that is shown. Beats and answers are routed by the order of the grants.
@@ -111,7 +111,8 @@ module hvia_host_arbiter #(
   assign addr  = req_addr_i[id*32 +: 32];
   assign len   = req_len_i[id*10 +: 10];
   // ceil((addr % StrbW + len) / StrbW)
-  assign {beats, unused_span} = {1'b0, len} + 11'(StrbW - 1) + {{(11-ByteW){1'b0}}, addr[ByteW-1:0]};
+  assign {beats, unused_span} = {1'b0, len} + 11'(StrbW - 1) +
+      {{(11-ByteW){1'b0}}, addr[ByteW-1:0]};
 
   assign bus_req_valid_o = (lock_q | (|asked)) & ~quiesce_i;
   assign bus_req_write_o = req_write_i[id];

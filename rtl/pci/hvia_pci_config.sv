@@ -149,6 +149,7 @@ module hvia_pci_config (
   assign bar0_o          = bar0_q;
   assign bar1_o          = bar1_q;
 
-  assign quiet_o = ~cfg_we_i & ~any_parity & ~set_perr_seen_i & ~set_master_abort_i & ~set_target_abort_i;
+  assign quiet_o = ~cfg_we_i & ~any_parity & ~set_perr_seen_i & ~set_master_abort_i &
+      ~set_target_abort_i;
 
 endmodule

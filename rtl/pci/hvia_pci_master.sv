@@ -1,26 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // PCI 2.3 bus master, 32 or 64 bit: turns requests of the host-bus port into memory read (line,
-// multiple) and memory write bursts. It repeats what the target retries, resumes at the right address
-// after a disconnect, and reports master and target aborts to the requester.
+// multiple) and memory write bursts. It repeats what the target retries, resumes at the right
+// address after a disconnect, and reports master and target aborts to the requester.
 //
-// Every pin output is a flip-flop; the sampled TRDY#, STOP#, DEVSEL#, ACK64#, GNT# only steer what the
-// flip-flops take next, so one data phase ends per clock and nothing on the bus depends on a pin
-// within the same clock.
+// Every pin output is a flip-flop; the sampled TRDY#, STOP#, DEVSEL#, ACK64#, GNT# only steer what
+// the flip-flops take next, so one data phase ends per clock and nothing on the bus depends on a
+// pin within the same clock.
 //
-// A data phase with more to follow (FRAME# asserted) is only offered (IRDY#) once the next beat is in
-// the write buffer, or has room in the read buffer. So the byte enables of a phase are known when it
-// begins, as PCI wants, and a requester that stalls can always be answered by making the present
-// phase the last one, before IRDY# is late.
+// A data phase with more to follow (FRAME# asserted) is only offered (IRDY#) once the next beat is
+// in the write buffer, or has room in the read buffer. So the byte enables of a phase are known
+// when it begins, as PCI wants, and a requester that stalls can always be answered by making the
+// present phase the last one, before IRDY# is late.
 //
-// PAR comes one clock behind its data, when a beat may have been taken already. So a read with a bad
-// phase goes on to its end, and its last beat is the error. PERR# of a written phase comes when the
-// write may have been answered: it is recorded, and the host sees to the rest.
+// PAR comes one clock behind its data, when a beat may have been taken already. So a read with a
+// bad phase goes on to its end, and its last beat is the error. PERR# of a written phase comes when
+// the write may have been answered: it is recorded, and the host sees to the rest.
 //
-// With W = 64 a request of several beats asks for 64-bit data phases (REQ64#), at an address that is a
-// multiple of 8. If the target answers without ACK64#, a beat takes two phases of 32 bits, which may
-// lie in two transactions. A request of one beat is a 32-bit transaction of the dwords it touches:
-// its FRAME# would have to go before the width is known. So what is left is counted in dwords.
+// With W = 64 a request of several beats asks for 64-bit data phases (REQ64#), at an address that
+// is a multiple of 8. If the target answers without ACK64#, a beat takes two phases of 32 bits,
+// which may lie in two transactions. A request of one beat is a 32-bit transaction of the dwords it
+// touches: its FRAME# would have to go before the width is known. So what is left is counted in
+// dwords.
 module hvia_pci_master #(
   parameter int unsigned W = 32
 ) (
@@ -35,7 +36,8 @@ module hvia_pci_master #(
 
   // From configuration space
   input  logic           bus_master_en_i,
-  input  logic           cfg_pending_i,  // a write that may clear BusMaster waits for its PAR: begin nothing
+  // a write that may clear BusMaster waits for its PAR: begin nothing
+  input  logic           cfg_pending_i,
   input  logic           parity_en_i,
   input  logic [7:0]     latency_timer_i,
 
@@ -107,7 +109,8 @@ module hvia_pci_master #(
   typedef enum logic [1:0] {StIdle, StAddr, StData, StDrain} state_e;
 
   state_e      state_d, state_q;
-  // The request on the bus (dword address and dwords of what is still to move) and the one behind it.
+  // The request on the bus (dword address and dwords of what is still to move) and the one behind
+  // it.
   logic        cur_valid_d, cur_valid_q, cur_write_d, cur_write_q;
   logic [29:0] cur_addr_d, cur_addr_q;
   logic [7:0]  cur_cnt_d, cur_cnt_q;
@@ -135,7 +138,8 @@ module hvia_pci_master #(
   logic        wdone_d, wdone_q, werr_d, werr_q;
   logic        pcheck_d, pcheck_q, pexpect_d, pexpect_q;
   logic        pbad_q;                   // a phase of this read had bad parity
-  logic        plast_q;                  // the phase that is checked was the last one of its request
+  // the phase that is checked was the last one of its request
+  logic        plast_q;
   logic [1:0]  wrote_q;                  // phases that were written one clock ago, and two
   logic        pcheck64_d, pcheck64_q, pexpect64_d, pexpect64_q, par64_d, par64_q;
 
@@ -158,7 +162,8 @@ module hvia_pci_master #(
   logic [29:0] req_dword;
   logic [7:0]  req_count;
   logic        req_take;
-  logic        bus_idle, irdy, trdy, stop, last_phase, gone, aborted, xfer, finish, more, force_last;
+  logic        bus_idle, irdy, trdy, stop, last_phase, gone, aborted, xfer, finish, more,
+      force_last;
   logic        start, can_start, complete;
   logic [7:0]  left, unit, beat_dwords;
   logic        wide, odd, next_odd, beat_end, par64, pexpect64;
@@ -169,7 +174,8 @@ module hvia_pci_master #(
   assign wpush    = wvalid_i & wready_o;
   assign whead    = wfifo_q[wrd_q];
   assign wnext    = wfifo_q[wrd_q + 2'd1];
-  assign wbeat    = ((state_q == StData) & beat_end) ? wnext : whead;  // of the phase that comes next
+  // of the phase that comes next
+  assign wbeat    = ((state_q == StData) & beat_end) ? wnext : whead;
   assign wcnt_d   = wcnt_q + {2'b00, wpush} - {2'b00, wpop};
 
   assign rvalid_o = rcnt_q != 3'd0;
@@ -206,13 +212,15 @@ module hvia_pci_master #(
   assign force_last = (irdy_n_q & (wait_q == IrdyWaitLimit)) |
                       ((latency_q == 8'd0) & gnt_n_i & (state_q == StData));
 
-  assign can_start = cur_write_q ? ((wcnt_q >= 3'd2) | ((wcnt_q != 3'd0) & (cur_cnt_q == beat_dwords)))
+  assign can_start = cur_write_q ? ((wcnt_q >= 3'd2) | ((wcnt_q != 3'd0) &
+      (cur_cnt_q == beat_dwords)))
                                  : (rcnt_q <= 3'd2);
-  assign start     = (state_q == StIdle) & cur_valid_q & can_start & ~req_n_q & ~gnt_n_i & bus_idle &
+  assign start     = (state_q == StIdle) & cur_valid_q & can_start & ~req_n_q & ~gnt_n_i &
+      bus_idle &
                      bus_master_en_i & ~cfg_pending_i & ~drop;
 
-  // A request from before a soft reset must not reach the bus after it, and one that may not reach the
-  // bus must not hold the reset up. So BusMaster that returns during the reset changes nothing.
+  // A request from before a soft reset must not reach the bus after it, and one that may not reach
+  // the bus must not hold the reset up. So BusMaster that returns during the reset changes nothing.
   assign drop = quiesce_i & (drop_q | ~bus_master_en_i);
 
   if (Wide) begin : gen_wide
@@ -581,7 +589,8 @@ module hvia_pci_master #(
 
   assign idle_o = (state_q == StIdle) & ~cur_valid_q & ~irdy_oe_q & ~wdone_q & (wcnt_q == 3'd0) &
                   (rcnt_q == 3'd0);
-  assign quiet_o = idle_o & ~req_take & ~wvalid_i & ~pcheck_q & ~(|wrote_q) & (backoff_q == 2'd0) & req_n_q &
+  assign quiet_o = idle_o & ~req_take & ~wvalid_i & ~pcheck_q & ~(|wrote_q) & (backoff_q == 2'd0) &
+      req_n_q &
                    (drop_q == drop) & (ad_oe_q == (~gnt_n_i & bus_idle)) & (cbe_oe_q == ad_oe_q) &
                    (par_oe_q == ad_oe_q) & (par_q == par_d) & (par64_q == par64_d);
 

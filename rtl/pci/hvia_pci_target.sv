@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// PCI 2.3 target, 32 bit, medium DEVSEL#: memory accesses to the two windows go to the core's target
-// port, configuration accesses to pci_config.
+// PCI 2.3 target, 32 bit, medium DEVSEL#: memory accesses to the two windows go to the core's
+// target port, configuration accesses to pci_config.
 //
 // Writes are posted into a small buffer, so a burst runs without wait states while the core keeps
-// up; a core that stalls gets wait states, then a disconnect. Reads answer one dword and disconnect;
-// they wait until the posted writes have left, as PCI ordering wants. Every pin output is a
-// flip-flop, so TRDY# for a phase is promised one clock ahead, against room that is certain.
+// up; a core that stalls gets wait states, then a disconnect. Reads answer one dword and
+// disconnect; they wait until the posted writes have left, as PCI ordering wants. Every pin output
+// is a flip-flop, so TRDY# for a phase is promised one clock ahead, against room that is certain.
 //
 // PAR comes one clock behind its data. A written dword may reach the core in that clock, so what is
-// found wrong then takes its byte enables away: nothing of it is written. A configuration write waits
-// for its PAR. Without ParityResponse bad parity is recorded only, as PCI wants.
+// found wrong then takes its byte enables away: nothing of it is written. A configuration write
+// waits for its PAR. Without ParityResponse bad parity is recorded only, as PCI wants.
 module hvia_pci_target (
   input  logic         clk_i,
   input  logic         rst_ni,
@@ -69,12 +69,14 @@ module hvia_pci_target (
 
   localparam logic [3:0] FifoRoom      = 4'd6;   // of 8: the phase under way still fits
   localparam logic [2:0] WriteWait     = 3'd5;   // wait states before a disconnect; PCI allows 8
-  localparam logic [3:0] DrainDeadline = 4'd3;   // clocks after FRAME# at which a read must reach the core
-  localparam logic [3:0] ReadDeadline  = 4'd15;  // clocks after FRAME# at which TRDY# or STOP# must be set
+  // clocks after FRAME# at which a read must reach the core
+  localparam logic [3:0] DrainDeadline = 4'd3;
+  // clocks after FRAME# at which TRDY# or STOP# must be set
+  localparam logic [3:0] ReadDeadline  = 4'd15;
 
-  // StWrite, StCfg: data phase of that kind. StDrain: read that waits for the posted writes. StRead:
-  // read that waits for the core. StReadData: TRDY# is out. StStop: STOP# without data until FRAME#
-  // goes. StTurn: the pins are driven high for one clock before they are released.
+  // StWrite, StCfg: data phase of that kind. StDrain: read that waits for the posted writes.
+  // StRead: read that waits for the core. StReadData: TRDY# is out. StStop: STOP# without data
+  // until FRAME# goes. StTurn: the pins are driven high for one clock before they are released.
   typedef enum logic [3:0] {
     StIdle, StDecode, StWrite, StCfgWrite, StCfgRead, StDrain, StRead, StReadData, StStop, StTurn
   } state_e;

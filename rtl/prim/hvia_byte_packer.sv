@@ -5,11 +5,11 @@
 // This is where gathered segments, a header and payload of any alignment become one stream, and
 // where a stream meets the alignment of host memory.
 //
-// In: bytes `in_offset_i` to `in_offset_i + in_bytes_i - 1` of a beat are valid (0 bytes are legal),
-// `in_last_i` ends the packet and flushes what is held. `start_lane_i` must be stable while the
-// first beat of a packet waits. Out: `out_strb_o` marks the valid lanes, `out_bytes_o` counts them;
-// a last beat without bytes that finds nothing held (such as a packet without bytes) gives one beat
-// without lanes. `clear_i` forgets a packet half way.
+// In: bytes `in_offset_i` to `in_offset_i + in_bytes_i - 1` of a beat are valid (0 bytes are
+// legal), `in_last_i` ends the packet and flushes what is held. `start_lane_i` must be stable while
+// the first beat of a packet waits. Out: `out_strb_o` marks the valid lanes, `out_bytes_o` counts
+// them; a last beat without bytes that finds nothing held (such as a packet without bytes) gives
+// one beat without lanes. `clear_i` forgets a packet half way.
 //
 // Beats pass through in the clock they come in (no register between in and out), so a full beat per
 // clock goes in and out. A last beat that overflows into another one holds the input for one clock.

@@ -120,6 +120,8 @@ module hvia_core #(
     output logic           ready_o
 );
 
+  localparam int unsigned VIW = hvia_params_pkg::VICountLog2;
+
   // --------------------------------------------------------------------------------------------
   // Host bus requesters (order of priority: see docs/reference/card.md, section 7)
   // --------------------------------------------------------------------------------------------
@@ -221,7 +223,7 @@ module hvia_core #(
   logic [6:0]   vi_busy;
   logic         flush, stale_start;
   hvia_params_pkg::vis_t live;
-  logic [4*hvia_params_pkg::VICountLog2-1:0] rd_vi;
+  logic [4*VIW-1:0] rd_vi;
   logic [511:0] rd_ctx;
   logic [47:0]  mac;
   logic         enable;
@@ -243,7 +245,7 @@ module hvia_core #(
   logic [191:0] att_req_va;
   logic [47:0] att_req_tag;
   logic [5:0]  att_req_access;
-  logic [3*hvia_params_pkg::VICountLog2-1:0] att_req_vi;
+  logic [3*VIW-1:0] att_req_vi;
   logic [2:0]  att_rsp_err;
   logic [31:0] att_rsp_pa;
   logic [12:0] att_rsp_bytes;
@@ -370,7 +372,8 @@ module hvia_core #(
   // The link as it was reported last. A change waits until the one before it has gone on.
   logic link_told_q;
   assign async_valid[7]       = (link_down_i != link_told_q) & async_ready[7];
-  assign async_code[7*8 +: 8] = link_down_i ? hvia_pkg::AsyncErrorLinkDown : hvia_pkg::AsyncErrorLinkUp;
+  assign async_code[7*8 +: 8] = link_down_i ? hvia_pkg::AsyncErrorLinkDown :
+      hvia_pkg::AsyncErrorLinkUp;
   assign async_vi[7*8 +: 8]   = 8'd0;
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) link_told_q <= 1'b0;
@@ -400,7 +403,8 @@ module hvia_core #(
   logic        manager_quiet;
   logic [47:0] manager_deadline, ledger_deadline;
   logic [47:0] core_deadline;
-  assign core_deadline   = (ledger_deadline < manager_deadline) ? ledger_deadline : manager_deadline;
+  assign core_deadline   = (ledger_deadline < manager_deadline) ? ledger_deadline :
+      manager_deadline;
   assign next_deadline_o = (slot_deadline_i < core_deadline) ? slot_deadline_i : core_deadline;
 
   hvia_vi_manager #(
@@ -432,7 +436,7 @@ module hvia_core #(
       .ctx_wr_valid_o      (ctx_wr_valid),
       .ctx_wr_vi_o         (ctx_wr_vi),
       .ctx_wr_ctx_o        (ctx_wr_ctx),
-      .ctx_rd_vi_o         (rd_vi[3*hvia_params_pkg::VICountLog2 +: hvia_params_pkg::VICountLog2]),
+      .ctx_rd_vi_o         (rd_vi[3*VIW +: VIW]),
       .ctx_rd_ctx_i        (rd_ctx[3*128 +: 128]),
       .hold_valid_o        (hold_valid),
       .hold_vi_o           (hold_vi),
@@ -582,7 +586,8 @@ module hvia_core #(
   // A VI is taken into use or given up.
   logic vi_turns;
   assign vi_turns = ctx_wr_valid && (!live[ctx_wr_vi] ||
-      ctx_wr_ctx[hvia_pkg::VIContextAttributesStateLsb +: hvia_pkg::VIContextAttributesStateWidth] ==
+      ctx_wr_ctx[hvia_pkg::VIContextAttributesStateLsb +:
+          hvia_pkg::VIContextAttributesStateWidth] ==
           hvia_pkg::VIStateFree);
 
   hvia_doorbell u_doorbell (
@@ -627,7 +632,7 @@ module hvia_core #(
   // Receive descriptors that have left the chip (0 rx_engine, 1 descriptor_fetch), and whether one
   // of a VI is on its way to it.
   logic [1:0]  release_valid, release_ready;
-  logic [2*hvia_params_pkg::VICountLog2-1:0] release_vi;
+  logic [2*VIW-1:0] release_vi;
   hvia_params_pkg::vi_t coming_vi;
   logic        queue_coming, fetch_coming, receive_wanted;
 
@@ -710,7 +715,7 @@ module hvia_core #(
 
   // Completions: 0 rx_engine, 1 descriptor_fetch, 2 tx_engine, 3 send_ledger.
   logic [3:0]   cpl_valid, cpl_ready, cpl_has_immediate, cpl_receive, cpl_write;
-  logic [4*hvia_params_pkg::VICountLog2-1:0] cpl_vi;
+  logic [4*VIW-1:0] cpl_vi;
   logic [63:0]  cpl_seq;
   logic [127:0] cpl_pa, cpl_handle, cpl_length, cpl_status, cpl_immediate;
   assign cpl_receive                  = 4'b0011;
@@ -760,11 +765,11 @@ module hvia_core #(
       .link_handle_o             (link_handle),
       .release_valid_o           (release_valid[1]),
       .release_ready_i           (release_ready[1]),
-      .release_vi_o              (release_vi[1*hvia_params_pkg::VICountLog2 +: hvia_params_pkg::VICountLog2]),
+      .release_vi_o              (release_vi[1*VIW +: VIW]),
       .coming_vi_i               (coming_vi),
       .coming_o                  (fetch_coming),
       .wanted_i                  (receive_wanted),
-      .rd_vi_o                   (rd_vi[0*hvia_params_pkg::VICountLog2 +: hvia_params_pkg::VICountLog2]),
+      .rd_vi_o                   (rd_vi[0*VIW +: VIW]),
       .rd_ctx_i                  (rd_ctx[0*128 +: 128]),
       .att_req_valid_o           (att_req_valid[0]),
       .att_req_ready_i           (att_req_ready[0]),
@@ -773,7 +778,7 @@ module hvia_core #(
       .att_req_len_o             (att_req_len[0*32 +: 32]),
       .att_req_tag_o             (att_req_tag[0*16 +: 16]),
       .att_req_access_o          (att_req_access[0*2 +: 2]),
-      .att_req_vi_o              (att_req_vi[0*hvia_params_pkg::VICountLog2 +: hvia_params_pkg::VICountLog2]),
+      .att_req_vi_o              (att_req_vi[0*VIW +: VIW]),
       .att_rsp_valid_i           (att_rsp_valid[0]),
       .att_rsp_err_i             (att_rsp_err),
       .att_rsp_pa_i              (att_rsp_pa),
@@ -824,7 +829,7 @@ module hvia_core #(
       .wr_status_o               (st_status),
       .cpl_valid_o               (cpl_valid[1]),
       .cpl_ready_i               (cpl_ready[1]),
-      .cpl_vi_o                  (cpl_vi[1*hvia_params_pkg::VICountLog2 +: hvia_params_pkg::VICountLog2]),
+      .cpl_vi_o                  (cpl_vi[1*VIW +: VIW]),
       .cpl_seq_o                 (cpl_seq[1*16 +: 16]),
       .cpl_pa_o                  (cpl_pa[1*32 +: 32]),
       .cpl_handle_o              (cpl_handle[1*32 +: 32]),
@@ -1053,11 +1058,11 @@ module hvia_core #(
       .ack_vi_i               (ack_vi),
       .ack_number_i           (ack_number),
       .ack_code_i             (ack_code),
-      .rd_vi_o                (rd_vi[1*hvia_params_pkg::VICountLog2 +: hvia_params_pkg::VICountLog2]),
+      .rd_vi_o                (rd_vi[1*VIW +: VIW]),
       .rd_ctx_i               (rd_ctx[1*128 +: 128]),
       .cpl_valid_o            (cpl_valid[2]),
       .cpl_ready_i            (cpl_ready[2]),
-      .cpl_vi_o               (cpl_vi[2*hvia_params_pkg::VICountLog2 +: hvia_params_pkg::VICountLog2]),
+      .cpl_vi_o               (cpl_vi[2*VIW +: VIW]),
       .cpl_seq_o              (cpl_seq[2*16 +: 16]),
       .cpl_pa_o               (cpl_pa[2*32 +: 32]),
       .cpl_handle_o           (cpl_handle[2*32 +: 32]),
@@ -1071,7 +1076,7 @@ module hvia_core #(
       .att_req_len_o          (att_req_len[1*32 +: 32]),
       .att_req_tag_o          (att_req_tag[1*16 +: 16]),
       .att_req_access_o       (att_req_access[1*2 +: 2]),
-      .att_req_vi_o           (att_req_vi[1*hvia_params_pkg::VICountLog2 +: hvia_params_pkg::VICountLog2]),
+      .att_req_vi_o           (att_req_vi[1*VIW +: VIW]),
       .att_rsp_valid_i        (att_rsp_valid[1]),
       .att_rsp_err_i          (att_rsp_err),
       .att_rsp_pa_i           (att_rsp_pa),
@@ -1222,7 +1227,8 @@ module hvia_core #(
       .rxl_va_o                (rxl_va_back),
       .rxl_handle_o            (rxl_handle_back),
       .rxl_length_o            (rxl_length_back),
-      .alive_valid_i           (rxa_valid && rxa_ready && rxa_op <= hvia_pkg::AcknowledgeOperationGap),
+      .alive_valid_i           (rxa_valid && rxa_ready &&
+          rxa_op <= hvia_pkg::AcknowledgeOperationGap),
       .alive_vi_i              (rxa_vi),
       .ref_valid_o             (ref_valid),
       .ref_ready_i             (ref_ready),
@@ -1231,7 +1237,7 @@ module hvia_core #(
       .ref_code_o              (ref_code),
       .cpl_valid_o             (cpl_valid[3]),
       .cpl_ready_i             (cpl_ready[3]),
-      .cpl_vi_o                (cpl_vi[3*hvia_params_pkg::VICountLog2 +: hvia_params_pkg::VICountLog2]),
+      .cpl_vi_o                (cpl_vi[3*VIW +: VIW]),
       .cpl_seq_o               (cpl_seq[3*16 +: 16]),
       .cpl_pa_o                (cpl_pa[3*32 +: 32]),
       .cpl_handle_o            (cpl_handle[3*32 +: 32]),
@@ -1301,7 +1307,7 @@ module hvia_core #(
       .drop_vi_o                  (drop_vi),
       .release_valid_o            (release_valid[0]),
       .release_ready_i            (release_ready[0]),
-      .release_vi_o               (release_vi[0*hvia_params_pkg::VICountLog2 +: hvia_params_pkg::VICountLog2]),
+      .release_vi_o               (release_vi[0*VIW +: VIW]),
       .coming_vi_o                (coming_vi),
       .coming_i                   (queue_coming || fetch_coming),
       .wanted_o                   (receive_wanted),
@@ -1316,7 +1322,7 @@ module hvia_core #(
       .chunk_data_i               (chunk_data),
       .cpl_valid_o                (cpl_valid[0]),
       .cpl_ready_i                (cpl_ready[0]),
-      .cpl_vi_o                   (cpl_vi[0*hvia_params_pkg::VICountLog2 +: hvia_params_pkg::VICountLog2]),
+      .cpl_vi_o                   (cpl_vi[0*VIW +: VIW]),
       .cpl_seq_o                  (cpl_seq[0*16 +: 16]),
       .cpl_pa_o                   (cpl_pa[0*32 +: 32]),
       .cpl_handle_o               (cpl_handle[0*32 +: 32]),
@@ -1328,7 +1334,7 @@ module hvia_core #(
       .flush_i                    (flush),
       .clear_valid_i              (clear_valid && clear_ready),
       .clear_vi_i                 (clear_vi),
-      .rd_vi_o                    (rd_vi[2*hvia_params_pkg::VICountLog2 +: hvia_params_pkg::VICountLog2]),
+      .rd_vi_o                    (rd_vi[2*VIW +: VIW]),
       .rd_ctx_i                   (rd_ctx[2*128 +: 128]),
       .rxa_valid_o                (rxa_valid),
       .rxa_ready_i                (rxa_ready),
@@ -1359,7 +1365,7 @@ module hvia_core #(
       .att_req_len_o              (att_req_len[2*32 +: 32]),
       .att_req_tag_o              (att_req_tag[2*16 +: 16]),
       .att_req_access_o           (att_req_access[2*2 +: 2]),
-      .att_req_vi_o               (att_req_vi[2*hvia_params_pkg::VICountLog2 +: hvia_params_pkg::VICountLog2]),
+      .att_req_vi_o               (att_req_vi[2*VIW +: VIW]),
       .att_rsp_valid_i            (att_rsp_valid[2]),
       .att_rsp_err_i              (att_rsp_err),
       .att_rsp_pa_i               (att_rsp_pa),
@@ -1422,10 +1428,12 @@ module hvia_core #(
   // --------------------------------------------------------------------------------------------
   // Translation
   // --------------------------------------------------------------------------------------------
-  logic        mem_req_valid, mem_req_ready, mem_req_write, mem_wvalid, mem_wready, mem_rvalid, mem_rlast;
+  logic        mem_req_valid, mem_req_ready, mem_req_write, mem_wvalid, mem_wready, mem_rvalid,
+      mem_rlast;
   logic        mem_werr, mem_rerr, mem_hint_valid, mem_init_done, mem_refresh;
   logic        att_quiet, walker_quiet, sdram_quiet, table_quiet, table_sd_quiet;
-  logic        sdram_req_valid, sdram_req_ready, sdram_wvalid, sdram_wready, sdram_rvalid, sdram_rlast;
+  logic        sdram_req_valid, sdram_req_ready, sdram_wvalid, sdram_wready, sdram_rvalid,
+      sdram_rlast;
   logic        sdram_hint_valid;
   logic [31:0] sdram_rdata;
   logic [23:0] mem_req_addr, mem_hint_addr;
@@ -1640,9 +1648,11 @@ module hvia_core #(
   assign strobe[71] = '0;
   assign strobe[127:79] = '0;
 
-  // What a read of State tells: the read itself, its counting and its trace are no work of the card.
+  // What a read of State tells: the read itself, its counting and its trace are no work of the
+  // card.
   assign idle    = arbiter_quiet && async_quiet && manager_quiet && context_quiet && raw_quiet &&
-                   doorbell_quiet && queue_quiet && fetch_quiet && store_quiet && completion_quiet &&
+                   doorbell_quiet && queue_quiet && fetch_quiet && store_quiet &&
+                       completion_quiet &&
                    notify_quiet && acknowledge_quiet && ledger_quiet &&
                    transmit_quiet && receive_quiet && board_quiet_i && att_quiet && table_quiet;
   assign quiet_o = idle && trace_quiet && monitor_quiet_i && registers_quiet && counters_quiet;

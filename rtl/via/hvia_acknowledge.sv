@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // What this card owes to the peers of its reliable VIs: for each VI the number and code of the next
-// acknowledgement, how many frames were accepted since the last one, and whether a frame was refused.
-// The receive engine tells of its frames, the ledger of reads that it refuses. A VI with something to
-// say stands in a list, once, in the order in which they came to have it; what comes while it waits
-// there goes with it, so that many frames make one acknowledgement.
+// acknowledgement, how many frames were accepted since the last one, and whether a frame was
+// refused. The receive engine tells of its frames, the ledger of reads that it refuses. A VI with
+// something to say stands in a list, once, in the order in which they came to have it; what comes
+// while it waits there goes with it, so that many frames make one acknowledgement.
 //
 // A gap is told once, until a frame is accepted. A refusal stays until the VI is connected again or
 // reset: the first one counts, and nothing that is accepted or missed after it is told. Both events
-// also take back what the VI had to say, in the list and at the port, because the peer is another then.
+// also take back what the VI had to say, in the list and at the port, because the peer is another
+// then.
 //
-// One event at a time: the VI's word is read in the clock in which the event is taken and written in
-// the next. The word that is written by a connection or a reset goes first.
+// One event at a time: the VI's word is read in the clock in which the event is taken and written
+// in the next. The word that is written by a connection or a reset goes first.
 module hvia_acknowledge (
     input  logic        clk_i,
     input  logic        rst_ni,
@@ -145,7 +146,8 @@ module hvia_acknowledge (
   logic write, refused, refuse, push, show;
   assign refused = refused_q[vi_q];
   assign write   = ((state_q == Event) | (state_q == Show)) & ~renew;
-  assign refuse  = write & (state_q == Event) & (op_q == hvia_pkg::AcknowledgeOperationRefuse) & ~refused;
+  assign refuse  = write & (state_q == Event) & (op_q == hvia_pkg::AcknowledgeOperationRefuse) &
+      ~refused;
   assign push    = write & (state_q == Event) & word_d.due & ~listed_q[vi_q];
   assign show    = write & (state_q == Show) & word_q.due;
   always_comb begin
@@ -163,7 +165,8 @@ module hvia_acknowledge (
             word_d.told   = 1'b0;
             // It may wrap while the acknowledgement waits, which is due anyway.
             word_d.count  = word_q.count + 1'b1;
-            if ((op_q == hvia_pkg::AcknowledgeOperationAcceptLast) | (word_d.count == CountW'(Every))) word_d.due = 1'b1;
+            if ((op_q == hvia_pkg::AcknowledgeOperationAcceptLast) |
+                (word_d.count == CountW'(Every))) word_d.due = 1'b1;
           end
         end
         hvia_pkg::AcknowledgeOperationOld: begin
@@ -246,7 +249,8 @@ module hvia_acknowledge (
 
   assign stat_refusal_sent_o = refuse;
 
-  assign quiet_o = (state_q == Idle) & ~rxa_valid_i & ~ref_valid_i & ~some_q & ~ack_valid_o & ~renew &
+  assign quiet_o = (state_q == Idle) & ~rxa_valid_i & ~ref_valid_i &
+      ~some_q & ~ack_valid_o & ~renew &
                    (refused_o == refused_q[refused_vi_i]);
 
 endmodule

@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Completion writer. Writes Length and Status of a finished descriptor, with immediate data the field
-// before them as well, in one burst, so that Status is the last thing that host memory sees of it;
-// after that the card never touches the descriptor again and its memory may be reused at once. Four
-// sources take turns; the next completion waits with its source meanwhile.
-// A completion that the bus refuses, or whose descriptor's memory was deregistered, has nowhere else
-// to be written to, and who waits for it would wait for ever: it is counted and reported as an
+// Completion writer. Writes Length and Status of a finished descriptor, with immediate data the
+// field before them as well, in one burst, so that Status is the last thing that host memory sees
+// of it; after that the card never touches the descriptor again and its memory may be reused at
+// once. Four sources take turns; the next completion waits with its source meanwhile.
+// A completion that the bus refuses, or whose descriptor's memory was deregistered, has nowhere
+// else to be written to, and who waits for it would wait for ever: it is counted and reported as an
 // asynchronous error.
 //
-// If the work queue is tied to a completion queue, one entry follows the Status into its ring before
-// the next completion is taken, so that entries stand in the order of the completions. Where the tie
-// leads is looked up while the Status is on its way: a completion without entry takes no clock more.
-// How much of the ring was consumed is read from its header, and only when it looks full; if it is,
-// the entry is lost, counted and reported. So is one that the bus refuses, whose place stays the next
-// one, and one for a ring that does not exist.
+// If the work queue is tied to a completion queue, one entry follows the Status into its ring
+// before the next completion is taken, so that entries stand in the order of the completions. Where
+// the tie leads is looked up while the Status is on its way: a completion without entry takes no
+// clock more. How much of the ring was consumed is read from its header, and only when it looks
+// full; if it is, the entry is lost, counted and reported. So is one that the bus refuses, whose
+// place stays the next one, and one for a ring that does not exist.
 // The ring is contiguous and an entry is aligned to its size, so no burst crosses a page.
 //
-// Ties and rings are in RAM, which is not reset; one bit for each says that it was written since. The
-// tie of an earlier owner of a VI's index is never seen, because CreateVI writes a new one before
-// anything can complete. A command for a ring goes between two completions.
+// Ties and rings are in RAM, which is not reset; one bit for each says that it was written since.
+// The tie of an earlier owner of a VI's index is never seen, because CreateVI writes a new one
+// before anything can complete. A command for a ring goes between two completions.
 module hvia_completion #(
     parameter int unsigned W = 32
 ) (
@@ -37,14 +37,14 @@ module hvia_completion #(
     input  logic [3:0]      cpl_has_immediate_i,
     input  logic [3:0]      cpl_receive_i,
     input  logic [3:0]      cpl_write_i,
-    // Ties of the work queues of a VI, one clock: number of the completion queue plus one; 0, and what
-    // is no number of a queue, is none.
+    // Ties of the work queues of a VI, one clock: number of the completion queue plus one; 0, and
+    // what is no number of a queue, is none.
     input  logic            cq_tie_valid_i,
     input  hvia_params_pkg::vi_t cq_tie_vi_i,
     input  logic [7:0]      cq_tie_send_i,
     input  logic [7:0]      cq_tie_receive_i,
-    // Commands for completion queues: stable until ready, which comes for one clock when it is done,
-    // with whether the state allowed it and the entries that were written to the ring.
+    // Commands for completion queues: stable until ready, which comes for one clock when it is
+    // done, with whether the state allowed it and the entries that were written to the ring.
     input  logic            cqc_valid_i,
     output logic            cqc_ready_o,
     input  logic [1:0]      cqc_op_i,  // 0 create, 1 destroy, 2 resize
@@ -96,6 +96,8 @@ module hvia_completion #(
     output logic [15:0]     trace_seq_o,
     output logic            quiet_o
 );
+
+  localparam int unsigned VIW = hvia_params_pkg::VICountLog2;
 
   // What may be written lies in the last 16 bytes of the control segment: a word that is not
   // written, ImmediateData, Length, Status.
@@ -174,7 +176,7 @@ module hvia_completion #(
 
   always_ff @(posedge clk_i) begin
     if (cq_tie_valid_i) tie_mem[cq_tie_vi_i] <= {tie_of(cq_tie_receive_i), tie_of(cq_tie_send_i)};
-    if (accept) tie_q <= tie_mem[cpl_vi_i[hvia_params_pkg::VICountLog2*chosen +: hvia_params_pkg::VICountLog2]];
+    if (accept) tie_q <= tie_mem[cpl_vi_i[VIW*chosen +: VIW]];
   end
 
   always_ff @(posedge clk_i or negedge rst_ni) begin
@@ -183,7 +185,7 @@ module hvia_completion #(
       tied_q <= 1'b0;
     end else begin
       if (cq_tie_valid_i) told_q[cq_tie_vi_i] <= 1'b1;
-      if (accept) tied_q <= told_q[cpl_vi_i[hvia_params_pkg::VICountLog2*chosen +: hvia_params_pkg::VICountLog2]];
+      if (accept) tied_q <= told_q[cpl_vi_i[VIW*chosen +: VIW]];
     end
   end
 
@@ -297,7 +299,7 @@ module hvia_completion #(
 
   always_ff @(posedge clk_i) begin
     if (accept) begin
-      vi_q            <= cpl_vi_i[hvia_params_pkg::VICountLog2*chosen +: hvia_params_pkg::VICountLog2];
+      vi_q            <= cpl_vi_i[VIW*chosen +: VIW];
       seq_q           <= cpl_seq_i[16*chosen +: 16];
       pa_q            <= cpl_pa_i[32*chosen +: 32];
       handle_q        <= cpl_handle_i[32*chosen +: 32];
@@ -338,7 +340,8 @@ module hvia_completion #(
     entry[hvia_pkg::CompletionEntrySequenceOffset*8 +: 16] = seq_q;
     entry[hvia_pkg::CompletionEntryWordOffset*8 + hvia_pkg::CompletionEntryWordVILsb +:
           hvia_pkg::CompletionEntryWordVIWidth] = 8'(vi_q);
-    entry[hvia_pkg::CompletionEntryWordOffset*8 + hvia_pkg::CompletionEntryWordReceiveBit] = receive_q;
+    entry[hvia_pkg::CompletionEntryWordOffset*8 + hvia_pkg::CompletionEntryWordReceiveBit] =
+        receive_q;
     entry[hvia_pkg::CompletionEntryWordOffset*8 + hvia_pkg::CompletionEntryWordValidBit] = 1'b1;
     entry[hvia_pkg::CompletionEntryWordOffset*8 + hvia_pkg::CompletionEntryWordLapBit] = lap;
   end
@@ -356,7 +359,8 @@ module hvia_completion #(
       req_len_o  = 10'(hvia_pkg::CompletionEntrySize);
     end
   end
-  assign wdata_o     = of_entry ? entry[32'(beat_q) * W % 64 +: W] : words[32'(beat_q) * W % 128 +: W];
+  assign wdata_o     = of_entry ? entry[32'(beat_q) * W % 64 +: W] :
+      words[32'(beat_q) * W % 128 +: W];
   assign wstrb_o     = of_entry ? '1 : strobes[32'(beat_q) * W / 8 % 16 +: W/8];
   assign wvalid_o    = (of_status && 32'(beat_q) < Beats) || (of_entry && 32'(beat_q) < EntryBeats);
   assign rready_o    = state_q == Answer;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Timers of many VIs with one comparator. The deadlines lie in the owner's memory; here is the
-// earliest one that may be due. When the timebase reaches it, all VIs that have a deadline are visited
-// in turn: the owner answers each visit with the deadline that the VI has then. A deadline that was
-// put off meanwhile is found so, and the next walk begins at the earliest that is left.
+// earliest one that may be due. When the timebase reaches it, all VIs that have a deadline are
+// visited in turn: the owner answers each visit with the deadline that the VI has then. A deadline
+// that was put off meanwhile is found so, and the next walk begins at the earliest that is left.
 module hvia_deadline_walker (
     input  logic         clk_i,
     input  logic         rst_ni,

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Descriptor fetch: one unit that translates a virtual address and reads 64 bytes of a descriptor in
-// one burst, for three kinds of work. Further segments for the receive engine go first, then those
-// for the transmit engine, then heads of queues; after a chunk for the transmit engine a waiting head
-// goes before the next one, because a frame may wait for it.
+// Descriptor fetch: one unit that translates a virtual address and reads 64 bytes of a descriptor
+// in one burst, for three kinds of work. Further segments for the receive engine go first, then
+// those for the transmit engine, then heads of queues; after a chunk for the transmit engine a
+// waiting head goes before the next one, because a frame may wait for it.
 //
 // A head gives its link to the queue and is checked for its format. One of a send queue goes to the
-// transmit engine, or waits in a register of its own until the engine has room. One of a receive queue
-// goes to the receive store; in state Error it is completed as flushed instead.
+// transmit engine, or waits in a register of its own until the engine has room. One of a receive
+// queue goes to the receive store; in state Error it is completed as flushed instead.
 //
 // A send descriptor whose VI is not connected is fetched all the same, to flush it in order. A head
-// that cannot be reached has no status word to write to: it is counted, and the rest of its queue is
-// forgotten, because its link is unknown. One of a receive queue is reported as an asynchronous error
-// here; one of a send queue goes to the transmit engine as a mere mark, because what was posted before
-// it is still under way there and must come first.
+// that cannot be reached has no status word to write to: it is counted, and the rest of its queue
+// is forgotten, because its link is unknown. One of a receive queue is reported as an asynchronous
+// error here; one of a send queue goes to the transmit engine as a mere mark, because what was
+// posted before it is still under way there and must come first.
 module hvia_descriptor_fetch #(
     parameter int unsigned W = 32
 ) (
@@ -39,8 +39,8 @@ module hvia_descriptor_fetch #(
     output logic         release_valid_o,
     input  logic         release_ready_i,
     output hvia_params_pkg::vi_t release_vi_o,
-    // Further segments: for the receive engine, for the transmit engine. Those of a receive descriptor
-    // are also put into the store.
+    // Further segments: for the receive engine, for the transmit engine. Those of a receive
+    // descriptor are also put into the store.
     input  logic         rxc_valid_i,
     output logic         rxc_ready_o,
     input  hvia_params_pkg::vi_t rxc_vi_i,
@@ -221,7 +221,8 @@ module hvia_descriptor_fetch #(
   assign handed = desc_valid_o && desc_ready_i;
 
   // A receive descriptor that was read. There is one event a clock in the trace, so the store waits
-  // while the waiting register is emptied. When the VI was reset meanwhile, its place must stay empty.
+  // while the waiting register is emptied. When the VI was reset meanwhile, its place must stay
+  // empty.
   logic received, gone, flush, store;
   assign received = state_q == Check && work_q == Receive;
   assign gone     = received && vi_state_now == hvia_pkg::VIStateFree;
@@ -238,7 +239,8 @@ module hvia_descriptor_fetch #(
         if (unreachable) state_d = Bad;
         else if (att_req_ready_i) state_d = Walk;
       end
-      Walk:      if (att_rsp_valid_i) state_d = att_rsp_err_i == hvia_pkg::AttErrorNone ? Request : Bad;
+      Walk:      if (att_rsp_valid_i) state_d = att_rsp_err_i == hvia_pkg::AttErrorNone ? Request :
+          Bad;
       Request:   if (req_ready_i) state_d = Read;
       Read:      if (last_beat) state_d = rerr_i ? Bad : Check;
       Check: begin
@@ -336,10 +338,11 @@ module hvia_descriptor_fetch #(
   assign att_req_access_o = hvia_pkg::AttAccessLocal;
   assign att_req_vi_o     = vi_q;
 
-  // A receive descriptor is fetched long before its message comes, as a rule. It gives way to payload
-  // on the bus, unless the receive engine or other work for this unit waits behind it.
+  // A receive descriptor is fetched long before its message comes, as a rule. It gives way to
+  // payload on the bus, unless the receive engine or other work for this unit waits behind it.
   assign req_valid_o   = state_q == Request;
-  assign req_patient_o = work_q == Receive && !wanted_i && !take_valid_i && !rxc_valid_i && !txc_valid_i;
+  assign req_patient_o = work_q == Receive && !wanted_i && !take_valid_i && !rxc_valid_i &&
+      !txc_valid_i;
   assign req_addr_o  = pa_q;
   assign req_len_o   = Bytes[9:0];
   assign rready_o    = state_q == Read;
@@ -359,7 +362,8 @@ module hvia_descriptor_fetch #(
   logic [31:0] length, first_len, second_len;
   logic [32:0] here_len;
   logic [1:0]  operation;
-  logic        reliable, immediate, send, rdma, rdma_read, wrong_operation, format_error, length_error, flushed;
+  logic        reliable, immediate, send, rdma, rdma_read, wrong_operation, format_error,
+      length_error, flushed;
 
   assign control    = words_q[hvia_pkg::DescriptorControlOffset*8 +: 16];
   // The ledger looks at this one.
@@ -377,12 +381,14 @@ module hvia_descriptor_fetch #(
                       vi_reliability_q == hvia_pkg::ReliabilityReception;
 
   // A read needs the reliable levels, and has nothing that immediate data could be sent with.
-  assign wrong_operation = work_q == Receive ? !send : !send && (!rdma || (rdma_read && (!reliable || immediate)));
+  assign wrong_operation = work_q == Receive ? !send : !send &&
+      (!rdma || (rdma_read && (!reliable || immediate)));
   // An RDMA operation has its address segment besides.
   assign format_error = wrong_operation ||
       (rdma && segments == 16'd0) ||
       32'(segments) > hvia_pkg::MaxDataSegments + (rdma ? 32'd1 : 32'd0) ||
-      control[hvia_pkg::DescriptorControlReservedLsb +: hvia_pkg::DescriptorControlReservedWidth] != 0 ||
+      control[hvia_pkg::DescriptorControlReservedLsb +:
+              hvia_pkg::DescriptorControlReservedWidth] != 0 ||
       words_q[hvia_pkg::DescriptorReservedOffset*8 +: 32] != 0 ||
       (rdma && words_q[(First + hvia_pkg::AddressSegmentReservedOffset)*8 +: 32] != 0);
   assign here_len     = ((segments != 16'd0 && send) ? {1'b0, first_len} : 33'd0) +
@@ -458,7 +464,8 @@ module hvia_descriptor_fetch #(
     cpl_status_o = 32'd0;
     cpl_status_o[hvia_pkg::DescriptorStatusDoneBit]    = 1'b1;
     cpl_status_o[hvia_pkg::DescriptorStatusFlushedBit] = 1'b1;
-    cpl_status_o[hvia_pkg::DescriptorStatusOperationLsb +: hvia_pkg::DescriptorStatusOperationWidth] =
+    cpl_status_o[hvia_pkg::DescriptorStatusOperationLsb +:
+        hvia_pkg::DescriptorStatusOperationWidth] =
         hvia_pkg::StatusOperationReceive;
   end
   assign cpl_valid_o  = state_q == Flush;
@@ -513,7 +520,8 @@ module hvia_descriptor_fetch #(
     end
   end
 
-  assign quiet_o = !busy && !take_valid_i && !rxc_valid_i && !txc_valid_i && !link_q && !release_q &&
+  assign quiet_o = !busy && !take_valid_i && !rxc_valid_i && !txc_valid_i && !link_q &&
+      !release_q &&
                    !wait_valid_q;
 
 endmodule

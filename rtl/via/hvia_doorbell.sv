@@ -2,14 +2,14 @@
 
 // Doorbell pages. Collects the three dwords of a doorbell (descriptor address low, high, memory
 // handle) and commits it with the third. A process can write to its own pages only, so the page
-// number is the VI and needs no further check than that the VI is in use. A page has one doorbell for
-// each queue of its VI.
+// number is the VI and needs no further check than that the VI is in use. A page has one doorbell
+// for each queue of its VI.
 //
 // A host bridge may split a store of three dwords anywhere and put others between them. So what a
-// queue has of a doorbell is kept in RAM until the third dword. The registers hold a copy of the queue
-// that was written last; a burst of three dwords never waits for the RAM. Dword 0 starts over. A dword
-// out of order, or with a byte missing, drops what the queue has: a torn doorbell must never start a
-// fetch.
+// queue has of a doorbell is kept in RAM until the third dword. The registers hold a copy of the
+// queue that was written last; a burst of three dwords never waits for the RAM. Dword 0 starts
+// over. A dword out of order, or with a byte missing, drops what the queue has: a torn doorbell
+// must never start a fetch.
 module hvia_doorbell (
     input  logic         clk_i,
     input  logic         rst_ni,
@@ -45,8 +45,9 @@ module hvia_doorbell (
     output logic         quiet_o
 );
 
-  // Dwords that each queue has, 0 to 2, and the dwords. The counts are in one RAM for each direction,
-  // so that a VI is forgotten in one clock. No reset reaches them: a walk clears them after it.
+  // Dwords that each queue has, 0 to 2, and the dwords. The counts are in one RAM for each
+  // direction, so that a VI is forgotten in one clock. No reset reaches them: a walk clears them
+  // after it.
   logic [1:0]  send_phase[hvia_params_pkg::VICount];
   logic [1:0]  receive_phase[hvia_params_pkg::VICount];
   logic [31:0] low_mem[2*hvia_params_pkg::VICount];
@@ -82,8 +83,8 @@ module hvia_doorbell (
   assign whole   = db_wbe_i == 4'hf;
   assign cached  = vi_q == page && receive_q == receive;
 
-  // A dword that goes on with another queue than the last one waits two clocks: one for the RAM, one
-  // for the registers.
+  // A dword that goes on with another queue than the last one waits two clocks: one for the RAM,
+  // one for the registers.
   assign load     = db_wvalid_i && known && whole && index != 2'd0 && !cached;
   assign in_order = known && whole && (index == 2'd0 || phase_q == index);
 
@@ -158,8 +159,8 @@ module hvia_doorbell (
     end
   end
 
-  // Whether dword 0 started over shows one clock after it. That clock may have a bad dword, too; one
-  // count is owed then until a clock without.
+  // Whether dword 0 started over shows one clock after it. That clock may have a bad dword, too;
+  // one count is owed then until a clock without.
   assign started_over = began_q &&
                         (began_receive_q ? rd_receive_phase_q : rd_send_phase_q) != 2'd0;
   assign dropped      = (accept && !in_order) || (third && !good);
@@ -207,16 +208,18 @@ module hvia_doorbell (
 
   assign stat_doorbell_send_o    = good && !receive_q;
   assign stat_doorbell_receive_o = good && receive_q;
-  // One count per dropped dword out of order, per dropped doorbell and per doorbell that was started
-  // over before its third dword.
+  // One count per dropped dword out of order, per dropped doorbell and per doorbell that was
+  // started over before its third dword.
   assign stat_doorbell_malformed_o = dropped || started_over || owed_q;
 
-  // The stages of a message begin with a send doorbell; a receive descriptor shows when it is stored.
+  // The stages of a message begin with a send doorbell; a receive descriptor shows when it is
+  // stored.
   assign trace_valid_o = good && !receive_q;
   assign trace_event_o = hvia_pkg::TraceEventDoorbellCommitted;
   assign trace_vi_o    = 8'(vi_q);
   assign trace_seq_o   = 16'd0;
 
-  assign quiet_o = !commit_q && !db_wvalid_i && !forget_valid_i && !walking_q && !began_q && !owed_q;
+  assign quiet_o = !commit_q && !db_wvalid_i && !forget_valid_i && !walking_q && !began_q &&
+      !owed_q;
 
 endmodule

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Notifications. Software arms a work queue or a completion queue; what is written to it next raises
-// one interrupt, and its name is put into a queue that software reads, one name for each read.
+// Notifications. Software arms a work queue or a completion queue; what is written to it next
+// raises one interrupt, and its name is put into a queue that software reads, one name for each
+// read.
 //
 // A queue of the card has two bits. *Armed* is set by the arming and taken by what comes next.
 // *Queued* says that its name waits to be read, so each is in the queue once at most and there is
 // room for all. What is armed again before its name was read is armed: if more comes for it then,
 // that is told by the name that waits, because it is in memory before the name is read; if nothing
 // has come when the name is read, the arming stands. So no arming is lost, and none is told twice.
-// What comes in the clock of an arming came before it. An arming outlives the VI and the ring that it
-// was meant for: until something comes for the index, or a reset.
+// What comes in the clock of an arming came before it. An arming outlives the VI and the ring that
+// it was meant for: until something comes for the index, or a reset.
 module hvia_notify (
     input  logic        clk_i,
     input  logic        rst_ni,

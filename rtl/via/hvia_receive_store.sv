@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Receive descriptors on the chip, one place for each VI: the head of the receive queue, fetched when
-// it was posted, and the 64-byte chunk of it that is in use. The receive engine reads a place, empties
-// it when its descriptor is done, and asks the fetch for further chunks, which are put over the last.
+// Receive descriptors on the chip, one place for each VI: the head of the receive queue, fetched
+// when it was posted, and the 64-byte chunk of it that is in use. The receive engine reads a place,
+// empties it when its descriptor is done, and asks the fetch for further chunks, which are put over
+// the last.
 //
 // A descriptor may lie here for ever, and its memory may be deregistered meanwhile. Then the store
 // looks through all places for the withdrawn handle, one each clock, and marks them stale: their
@@ -21,8 +22,8 @@ module hvia_receive_store (
     input  logic [31:0]  wr_handle_i,
     input  logic [15:0]  wr_seq_i,
     input  logic [31:0]  wr_status_i,
-    // Read port: all of a place one clock after its VI was given. A write, drop or clear in the clock
-    // of the read shows one clock later.
+    // Read port: all of a place one clock after its VI was given. A write, drop or clear in the
+    // clock of the read shows one clock later.
     input  hvia_params_pkg::vi_t rs_vi_i,
     output logic         rs_valid_o,
     output logic         rs_stale_o,
@@ -40,7 +41,8 @@ module hvia_receive_store (
     input  hvia_params_pkg::vi_t drop_vi_i,
     input  logic         clear_valid_i,
     input  hvia_params_pkg::vi_t clear_vi_i,
-    // Search for a withdrawn handle, which stays at drain_handle_i: a pulse, then busy until it is done.
+    // Search for a withdrawn handle, which stays at drain_handle_i: a pulse, then busy until it is
+    // done.
     input  logic         stale_start_i,
     output logic         stale_busy_o,
     // Draining.
@@ -108,7 +110,8 @@ module hvia_receive_store (
     end
   end
 
-  assign mark         = judge_q && valid_q[judge_vi_q] && !fresh_q && judge_handle_q == drain_handle_i;
+  assign mark         = judge_q && valid_q[judge_vi_q] && !fresh_q &&
+      judge_handle_q == drain_handle_i;
   assign stale_busy_o = search_q || judge_q;
 
   always_ff @(posedge clk_i or negedge rst_ni) begin
@@ -126,8 +129,8 @@ module hvia_receive_store (
     end
   end
 
-  // Read port. The VI is kept beside the word: the port is settled when the word it shows belongs to
-  // the VI it is asked for, and no write is behind it.
+  // Read port. The VI is kept beside the word: the port is settled when the word it shows belongs
+  // to the VI it is asked for, and no write is behind it.
   hvia_params_pkg::vi_t read_vi_q;
   logic [511:0]         chunk_q;
   logic [HeadWidth-1:0] head_q;
@@ -159,7 +162,8 @@ module hvia_receive_store (
   assign rs_stale_o  = read_stale_q;
   assign rs_chunk_o  = chunk_q;
   assign rs_handle_o = handle_q;
-  assign {rs_va_o, rs_pa_o, rs_seq_o, rs_control_o, rs_segments_o, rs_length_o, rs_status_o} = head_q;
+  assign {rs_va_o, rs_pa_o, rs_seq_o, rs_control_o, rs_segments_o, rs_length_o, rs_status_o} =
+      head_q;
 
   // A descriptor that waits for a message is work only while it is to be flushed.
   assign vi_busy_o = drain_receive_i && valid_q[drain_vi_i];

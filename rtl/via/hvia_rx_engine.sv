@@ -1,47 +1,48 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Receive engine. Takes frames from the packet buffer one at a time: parses the header, checks that
-// the frame is meant for a connected VI by that VI's peer, checks its sequence number, follows messages, and writes the payload into host memory: to the address that an RDMA write
-// names, or into the buffers of the VI's receive descriptor in receive_store. Frames of any other
-// EtherType go to the raw port's buffer.
+// the frame is meant for a connected VI by that VI's peer, checks its sequence number, follows
+// messages, and writes the payload into host memory: to the address that an RDMA write names, or
+// into the buffers of the VI's receive descriptor in receive_store. Frames of any other EtherType
+// go to the raw port's buffer.
 //
 // Order of checks, each drop counted by its reason: destination address; EtherType; version, flags,
 // length, known operation (malformed); VI connected, generation, peer (bad VI); sequence behind
-// (old) or far ahead (out of order); from here on the sequence number is used up; operation carried out by this card
-// (unsupported); the message that the frame belongs to was given up or never began (dropped); a
-// receive descriptor for a message that needs one (queue empty); the descriptor is in order, its
-// segments can be reached (descriptor error) and have room (length); right of the VI, then of the
-// region (protection); the host bus. The first frame of a message that fails is counted by the reason,
-// the rest of that message as dropped.
+// (old) or far ahead (out of order); from here on the sequence number is used up; operation carried
+// out by this card (unsupported); the message that the frame belongs to was given up or never began
+// (dropped); a receive descriptor for a message that needs one (queue empty); the descriptor is in
+// order, its segments can be reached (descriptor error) and have room (length); right of the VI,
+// then of the region (protection); the host bus. The first frame of a message that fails is counted
+// by the reason, the rest of that message as dropped.
 //
 // Messages: a frame with First opens one, a frame with Last closes it. A Send, and an RDMA write
 // with immediate data, takes the VI's descriptor with First and completes it with Last, with what
 // went wrong in between. A message is cut off if a frame is missing inside it, if the next First
 // comes before its Last, if a frame contradicts its First, if its First is missing, or if the VI is
-// flushed: its descriptor is completed at once; without one there is an asynchronous error. The state
-// of each VI's message lies in RAM, so that messages of different VIs interleave freely.
+// flushed: its descriptor is completed at once; without one there is an asynchronous error. The
+// state of each VI's message lies in RAM, so that messages of different VIs interleave freely.
 //
-// Sequence numbers of unreliable VIs: a frame inside of SequenceWindow is accepted, whatever is missing
-// before it. One behind or beyond the window is dropped. The number behind that of the last frame is
-// the candidate: the next frame outside of the window agrees if it is inside of the window at the
-// candidate. A copy of the last frame changes nothing, any other number starts a new run, and so does
-// an accepted frame. The frame that completes SequenceAgreement in a row is accepted, whatever number
-// was expected. So a forged or damaged number silences a VI for a few frames only.
+// Sequence numbers of unreliable VIs: a frame inside of SequenceWindow is accepted, whatever is
+// missing before it. One behind or beyond the window is dropped. The number behind that of the last
+// frame is the candidate: the next frame outside of the window agrees if it is inside of the window
+// at the candidate. A copy of the last frame changes nothing, any other number starts a new run,
+// and so does an accepted frame. The frame that completes SequenceAgreement in a row is accepted,
+// whatever number was expected. So a forged or damaged number silences a VI for a few frames only.
 //
 // Cut-through: a frame may be offered while it still comes in. Words are used as they arrive, and
 // what depends on the whole frame (its count, the end of its message) waits for `rx_end_i`. A frame
 // that turns out bad or short is treated as one that never came: its number is not used up, but
 // what it wrote stays written, so the message that it belongs to is cut off.
 //
-// Reliable VIs: frames are taken in order only, and each that is not a mere acknowledgement is told to
-// `acknowledge`, as accepted, old, ahead, refused, or as one that came after a refusal. A frame that
-// fails breaks the connection: its message ends at once, with the status that it would have had at the
-// unreliable level, one asynchronous error and a refusal. Acknowledgements and read requests go to the
-// ledger. An answer of an RDMA read is a message whose buffers are those of the read's descriptor: the
-// ledger names it, each frame of the answer fetches the chunk that it needs. Nothing is told or
-// completed before the frame is whole and good, so a bad one leaves the state as it was and comes
-// again. With reliable delivery a frame that is whole is told as accepted when the translation of
-// its last byte is there, else when that byte is in memory.
+// Reliable VIs: frames are taken in order only, and each that is not a mere acknowledgement is told
+// to `acknowledge`, as accepted, old, ahead, refused, or as one that came after a refusal. A frame
+// that fails breaks the connection: its message ends at once, with the status that it would have
+// had at the unreliable level, one asynchronous error and a refusal. Acknowledgements and read
+// requests go to the ledger. An answer of an RDMA read is a message whose buffers are those of the
+// read's descriptor: the ledger names it, each frame of the answer fetches the chunk that it needs.
+// Nothing is told or completed before the frame is whole and good, so a bad one leaves the state as
+// it was and comes again. With reliable delivery a frame that is whole is told as accepted when the
+// translation of its last byte is there, else when that byte is in memory.
 //
 // Every wait ends: a translation, a host write, the fetch of a descriptor or of a chunk of it, a
 // frame that has begun, the completion's turn on the bus, an answer of the ledger. Nothing else is
@@ -170,7 +171,8 @@ module hvia_rx_engine #(
 
     // Raw frames.
     input  logic             rawrx_valid_i,
-    output logic             rawrx_ready_o,  // the buffer is taken, also for a frame that does not fit
+    // the buffer is taken, also for a frame that does not fit
+    output logic             rawrx_ready_o,
     input  logic [31:0]      rawrx_pa_i,
     input  logic [15:0]      rawrx_capacity_i,
     output logic             rawrx_done_o,
@@ -224,6 +226,7 @@ module hvia_rx_engine #(
     output logic             quiet_o
 );
 
+  localparam int unsigned VIW = hvia_params_pkg::VICountLog2;
   localparam int unsigned Bytes       = W / 8;
   localparam int unsigned WordW       = $clog2(hvia_params_pkg::PacketSlotBytes / Bytes);
   localparam int unsigned LaneW       = $clog2(Bytes);
@@ -242,10 +245,14 @@ module hvia_rx_engine #(
 
   // Error bits of a descriptor's status are kept without Done.
   localparam int unsigned ErrorBits = hvia_pkg::DescriptorStatusRemoteDescriptorErrorBit;
-  localparam logic [ErrorBits-1:0] ProtectionError     = ErrorBits'(1) << (hvia_pkg::DescriptorStatusProtectionErrorBit - 1);
-  localparam logic [ErrorBits-1:0] LengthError         = ErrorBits'(1) << (hvia_pkg::DescriptorStatusLengthErrorBit - 1);
-  localparam logic [ErrorBits-1:0] TransportError      = ErrorBits'(1) << (hvia_pkg::DescriptorStatusTransportErrorBit - 1);
-  localparam logic [ErrorBits-1:0] RDMAProtectionError = ErrorBits'(1) << (hvia_pkg::DescriptorStatusRDMAProtectionErrorBit - 1);
+  localparam logic [ErrorBits-1:0] ProtectionError     =
+      ErrorBits'(1) << (hvia_pkg::DescriptorStatusProtectionErrorBit - 1);
+  localparam logic [ErrorBits-1:0] LengthError         =
+      ErrorBits'(1) << (hvia_pkg::DescriptorStatusLengthErrorBit - 1);
+  localparam logic [ErrorBits-1:0] TransportError      =
+      ErrorBits'(1) << (hvia_pkg::DescriptorStatusTransportErrorBit - 1);
+  localparam logic [ErrorBits-1:0] RDMAProtectionError =
+      ErrorBits'(1) << (hvia_pkg::DescriptorStatusRDMAProtectionErrorBit - 1);
 
   typedef enum logic [4:0] {
     Idle,
@@ -326,7 +333,7 @@ module hvia_rx_engine #(
     if (state_q == Head && word_ok_q) begin
       header_q <= {rx_rdata_i, header_q[HeaderBits-1:W]};
       // The VI's context, state and descriptor are read while the rest of the header comes.
-      if (word_q == WordW'(ViByte / Bytes)) vi_q <= rx_rdata_i[8*(ViByte%Bytes) +: hvia_params_pkg::VICountLog2];
+      if (word_q == WordW'(ViByte / Bytes)) vi_q <= rx_rdata_i[8*(ViByte%Bytes) +: VIW];
     end
     if (state_q == Idle && state_d == Flush) vi_q <= drain_vi_i;
     if (state_q == Check) immediate_q <= immediate_now;
@@ -350,8 +357,12 @@ module hvia_rx_engine #(
   assign destination    = header_q[8*hvia_pkg::EthernetHeaderDestinationOffset +: 48];
   assign source         = header_q[8*hvia_pkg::EthernetHeaderSourceOffset +: 48];
   assign ether_type     = be16(header_q[8*hvia_pkg::EthernetHeaderEtherTypeOffset +: 16]);
-  assign operation      = header_q[8*(EthBytes+hvia_pkg::ViaHeaderOperationVersionOffset)+hvia_pkg::ViaHeaderOperationVersionOperationLsb +: 4];
-  assign version        = header_q[8*(EthBytes+hvia_pkg::ViaHeaderOperationVersionOffset)+hvia_pkg::ViaHeaderOperationVersionVersionLsb +: 4];
+  assign operation      =
+      header_q[8*(EthBytes+hvia_pkg::ViaHeaderOperationVersionOffset) +
+               hvia_pkg::ViaHeaderOperationVersionOperationLsb +: 4];
+  assign version        =
+      header_q[8*(EthBytes+hvia_pkg::ViaHeaderOperationVersionOffset) +
+               hvia_pkg::ViaHeaderOperationVersionVersionLsb +: 4];
   assign flags          = header_q[8*(EthBytes+hvia_pkg::ViaHeaderFlagsOffset) +: 8];
   assign payload_len    = be16(header_q[8*(EthBytes+hvia_pkg::ViaHeaderPayloadLengthOffset) +: 16]);
   assign destination_vi = be16(header_q[8*(EthBytes+hvia_pkg::ViaHeaderDestinationVIOffset) +: 16]);
@@ -365,7 +376,7 @@ module hvia_rx_engine #(
   assign last           = flags[hvia_pkg::ViaHeaderFlagsLastBit];
   assign immediate      = flags[hvia_pkg::ViaHeaderFlagsImmediateBit];
   assign immediate_now  = be32({rx_rdata_i[TailBits-1:0],
-                                header_q[HeaderBits-1:8*(EthBytes+hvia_pkg::ViaHeaderImmediateOffset)]});
+                           header_q[HeaderBits-1:8*(EthBytes+hvia_pkg::ViaHeaderImmediateOffset)]});
 
   // Context.
   logic [2:0]  ctx_state;
@@ -406,7 +417,8 @@ module hvia_rx_engine #(
   } message_t;
   localparam int unsigned MessageBits = 5 + ErrorBits + 2 * 8 + 4 * 32;
   localparam int unsigned AgreedBits  = $clog2(hvia_pkg::SequenceAgreement);
-  localparam logic [AgreedBits-1:0] LastAgreed = AgreedBits'(32'(hvia_pkg::SequenceAgreement) - 32'd1);
+  localparam logic [AgreedBits-1:0] LastAgreed =
+      AgreedBits'(32'(hvia_pkg::SequenceAgreement) - 32'd1);
   localparam int unsigned MemoryBits  = AgreedBits + 32 + MessageBits + 32;
   logic [MemoryBits-1:0] mem[hvia_params_pkg::VICount];
   logic [MemoryBits-1:0] mem_rd_q, mem_wdata;
@@ -414,13 +426,15 @@ module hvia_rx_engine #(
   logic         mem_write, open_set, open_clear, forget_q, forget;
   message_t     stored, message_q, message_d;
   logic [31:0]  expected, ahead, candidate, beyond;
-  logic [AgreedBits-1:0] agreed, agreed_d;  // frames in a row, if the candidate is not the expected one
+  // frames in a row, if the candidate is not the expected one
+  logic [AgreedBits-1:0] agreed, agreed_d;
   assign {agreed, candidate, stored, expected} = mem_rd_q;
   assign ahead  = number - expected;
   assign beyond = number - candidate;
   always_ff @(posedge clk_i) begin
     if (mem_write) mem[vi_q] <= mem_wdata;
-    else if (seq_init_valid_i) mem[seq_init_vi_i] <= {{AgreedBits{1'b0}}, seq_init_value_i, {MessageBits{1'b0}}, seq_init_value_i};
+    else if (seq_init_valid_i) mem[seq_init_vi_i] <= {{AgreedBits{1'b0}}, seq_init_value_i,
+        {MessageBits{1'b0}}, seq_init_value_i};
   end
   always_ff @(posedge clk_i) begin
     if ((state_q == Head) | (state_q == Flush)) mem_rd_q <= mem[vi_q];
@@ -442,7 +456,8 @@ module hvia_rx_engine #(
 
   // Verdict on the frame in `Check`.
   logic own, group, is_via, malformed, too_long, bad_vi, old, gap, supported, rdma, needs;
-  logic stranger, again, send, request, answer, acknowledgement, bad_acknowledgement, plain_answer, fits;
+  logic stranger, again, send, request, answer, acknowledgement, bad_acknowledgement, plain_answer,
+      fits;
   logic contradicts;
   logic [32:0] answer_end;
   logic not_for_us, checked, gone, in_order, is_open, begins, continues, accept;
@@ -459,7 +474,8 @@ module hvia_rx_engine #(
                       (operation > hvia_pkg::FrameOperationAcknowledge) |
                       (flags[7:hvia_pkg::ViaHeaderFlagsReservedLsb] != 0) |
                       (payload_len > hvia_pkg::MaxPayload) | too_long;
-  assign stranger   = (32'(destination_vi[7:0]) >= hvia_params_pkg::VICount) | (destination_vi[15:8] != ctx_generation) |
+  assign stranger   = (32'(destination_vi[7:0]) >= hvia_params_pkg::VICount) |
+      (destination_vi[15:8] != ctx_generation) |
                       (source != ctx_peer_mac) | (source_vi != ctx_peer_vi);
   assign bad_vi     = (ctx_state != hvia_pkg::VIStateConnected) | stranger;
   assign old        = ahead[31];
@@ -474,8 +490,8 @@ module hvia_rx_engine #(
   assign supported  = rdma | send | request | answer;
   assign needs      = send | (rdma & immediate);
 
-  // Reliable VIs only. A frame that came after a refusal gets it again, but an acknowledgement is never
-  // answered: two cards that refused each other's frames would go on for ever.
+  // Reliable VIs only. A frame that came after a refusal gets it again, but an acknowledgement is
+  // never answered: two cards that refused each other's frames would go on for ever.
   assign acknowledgement     = reliable & (operation == hvia_pkg::FrameOperationAcknowledge);
   assign bad_acknowledgement = (flags != 8'd0) | (payload_len != 16'd0) |
                                (immediate_now > {29'd0, hvia_pkg::AcknowledgeCodeTransport});
@@ -488,12 +504,14 @@ module hvia_rx_engine #(
   // `in_order`: nothing speaks against using up the sequence number. `stray`: only the number does.
   assign in_order     = checked & ~gone & ~not_for_us & is_via & ~malformed & ~bad_vi & ~astray &
                         ~(reliable & (gap | again | acknowledgement));
-  assign stray        = checked & ~gone & ~not_for_us & is_via & ~malformed & ~bad_vi & astray & ~reliable;
+  assign stray        = checked & ~gone & ~not_for_us & is_via & ~malformed & ~bad_vi & astray &
+      ~reliable;
   assign is_open      = open_q[vi_q];
   assign begins       = first & ~(reliable & is_open) &
-                        (rdma | (send & (send_offset == 32'd0)) | (plain_answer & (send_offset == 32'd0)) |
+                 (rdma | (send & (send_offset == 32'd0)) | (plain_answer & (send_offset == 32'd0)) |
                          (request & last & ~immediate & (payload_len == 16'd0)));
-  assign continues    = (rdma | send | plain_answer) & ~first & is_open & ~gap & (rdma == stored.rdma) &
+  assign continues    = (rdma | send | plain_answer) & ~first & is_open & ~gap &
+      (rdma == stored.rdma) &
                         (answer == stored.answer) & (immediate == stored.immediate) &
                         (rdma | ((send_offset == stored.received) & (send_total == stored.total)));
   assign accept       = in_order & (begins | continues);
@@ -507,7 +525,8 @@ module hvia_rx_engine #(
   // its way is waited for. What left the way in the last clock shows in the next.
   logic start, go_on, take, wait_for, empty, coming_q, no_right;
   logic [ErrorBits-1:0] found;
-  assign start    = (accept & begins & ~close & ~request & ~answer) | ((state_q == Begin) & ~bad_vi);
+  assign start    = (accept & begins & ~close & ~request & ~answer) |
+      ((state_q == Begin) & ~bad_vi);
   assign go_on    = accept & continues & ~answer;
   assign take     = start & needs & rs_valid_i;
   assign empty    = (state_q == Begin) & needs & ~rs_valid_i & ~coming_i & ~coming_q;
@@ -537,8 +556,8 @@ module hvia_rx_engine #(
   assign segment_len    = segment[8*hvia_pkg::DataSegmentLengthOffset +: 32];
   assign segment_left   = segment_len - message_q.offset;
   assign segment_next   = message_q.segment + 8'd1;
-  // The descriptor of a read says how many segments it has with its first chunk; its process may have
-  // changed it since the read began, so it need not be what was checked.
+  // The descriptor of a read says how many segments it has with its first chunk; its process may
+  // have changed it since the read began, so it need not be what was checked.
   assign limit          = message_q.answer ? message_q.total : rs_length_i;
   assign segments       = message_q.answer ? message_q.segments : rs_segments_i[7:0];
   assign room           = limit - message_q.written;
@@ -601,8 +620,9 @@ module hvia_rx_engine #(
     end
   end
 
-  // A write is asked for when all of its words are in the slot. One that had to wait for the MAC would
-  // hold the system bus, and the MAC may be held by a frame whose bytes have to come over that bus.
+  // A write is asked for when all of its words are in the slot. One that had to wait for the MAC
+  // would hold the system bus, and the MAC may be held by a frame whose bytes have to come over
+  // that bus.
   logic        write_valid, write_in;
   logic [10:0] write_begin_q;  // in the frame, of the bytes that are not asked for yet
   logic [11:0] write_end;
@@ -681,9 +701,11 @@ module hvia_rx_engine #(
   // A frame that is shorter than it says; while it was not whole, nobody knew.
   assign short_frame = too_long & is_via & (outcome_q != FrameNotForUs) & (outcome_q != FrameNone);
   assign lost        = rx_bad_i | ((mine_q | stray_q) & short_frame);
-  assign open_next   = ~last & ~lost & ((held_q & ~reliable_q) | ((held_q | plain_q) & (outcome_q == FrameGood)));
+  assign open_next   = ~last & ~lost & ((held_q & ~reliable_q) |
+      ((held_q | plain_q) & (outcome_q == FrameGood)));
   // The frame breaks its connection.
-  assign broken      = reliable_q & mine_q & ~lost & (outcome_q != FrameGood) & (outcome_q != FrameBadVi);
+  assign broken      = reliable_q & mine_q & ~lost & (outcome_q != FrameGood) &
+      (outcome_q != FrameBadVi);
   always_comb begin
     fin_abort = 1'b0;
     fin_async = 1'b0;
@@ -718,27 +740,32 @@ module hvia_rx_engine #(
     agreed_d = agreed;
     if (stray_q & ~lost & agrees) agreed_d = agreed + 1'b1;
     else if (stray_q & ~lost & ~(&beyond)) agreed_d = AgreedBits'(1);
-    mem_wdata = {agreed_d, lost ? candidate : number + 32'd1, message_d, (lost | stray_q) ? expected : number + 32'd1};
+    mem_wdata = {agreed_d, lost ? candidate : number + 32'd1, message_d,
+        (lost | stray_q) ? expected : number + 32'd1};
   end
   assign open_set   = leave & mine_q & open_next & ~forget;
   assign open_clear = (leave & mine_q & ~open_next & ~(reliable_q & lost)) | cut_open |
                       ((state_q == Close) & ~close_wait);
 
-  // Who acknowledges is told of a frame of a reliable VI when it is whole, and at its end at the latest.
+  // Who acknowledges is told of a frame of a reliable VI when it is whole, and at its end at the
+  // latest.
   logic        told_valid_q;
   logic [2:0]  told_op_q, told_code_q, say_op, say_code;
   hvia_params_pkg::vi_t told_vi_q;
   logic [31:0] told_number_q, say_number;
   assign early = (state_q == Write) & reliable_q & delivery_q & job_translated & ~told_q &
-                 (~sending_q | (left_q == part_q)) & rx_end_i & ~rx_bad_i & ~too_long & ~told_valid_q & ~forget;
+      (~sending_q | (left_q == part_q)) & rx_end_i & ~rx_bad_i & ~too_long & ~told_valid_q &
+      ~forget;
   always_comb begin
     say        = 1'b0;
-    say_op     = last ? hvia_pkg::AcknowledgeOperationAcceptLast : hvia_pkg::AcknowledgeOperationAccept;
+    say_op     = last ? hvia_pkg::AcknowledgeOperationAcceptLast :
+        hvia_pkg::AcknowledgeOperationAccept;
     say_number = number + 32'd1;
     say_code   = hvia_pkg::AcknowledgeCodeOk;
     if (~mine_q) begin
       // Else it is nothing that is answered.
-      say        = (outcome_q == FrameOld) | (outcome_q == FrameOutOfOrder) | (outcome_q == FrameRefused);
+      say        = (outcome_q == FrameOld) | (outcome_q == FrameOutOfOrder) |
+          (outcome_q == FrameRefused);
       say_number = expected;
       say_op     = (outcome_q == FrameOld) ? hvia_pkg::AcknowledgeOperationOld :
                    (outcome_q == FrameOutOfOrder) ? hvia_pkg::AcknowledgeOperationGap :
@@ -751,7 +778,8 @@ module hvia_rx_engine #(
       say_op     = hvia_pkg::AcknowledgeOperationRefuse;
       unique case (outcome_q)
         FrameQueueEmpty, FrameDescriptor, FrameLength: begin
-          say_code = answer_q ? hvia_pkg::AcknowledgeCodeTransport : hvia_pkg::AcknowledgeCodeRemoteDescriptor;
+          say_code = answer_q ? hvia_pkg::AcknowledgeCodeTransport :
+              hvia_pkg::AcknowledgeCodeRemoteDescriptor;
         end
         FrameProtection: say_code = hvia_pkg::AcknowledgeCodeRDMAProtection;
         default:         say_code = hvia_pkg::AcknowledgeCodeTransport;
@@ -784,7 +812,8 @@ module hvia_rx_engine #(
   // The ledger.
   logic lost_now;
   assign lost_now     = rx_bad_i | too_long;
-  assign rxl_valid_o  = (state_q == Ask) | (state_q == Find) | ((state_q == Tell) & rx_end_i & ~lost_now);
+  assign rxl_valid_o  = (state_q == Ask) | (state_q == Find) |
+      ((state_q == Tell) & rx_end_i & ~lost_now);
   assign rxl_vi_o     = vi_q;
   assign rxl_number_o = number;
   assign rxl_code_o   = immediate_q[2:0];
@@ -794,7 +823,8 @@ module hvia_rx_engine #(
   assign rxl_length_o = immediate_q;
   always_comb begin
     unique case (state_q)
-      Ask:     rxl_op_o = mine_q ? hvia_pkg::ReceiveReportRequest : hvia_pkg::ReceiveReportAcknowledge;
+      Ask:     rxl_op_o = mine_q ? hvia_pkg::ReceiveReportRequest :
+          hvia_pkg::ReceiveReportAcknowledge;
       Find:    rxl_op_o = hvia_pkg::ReceiveReportLook;
       default: rxl_op_o = ((outcome_q == FrameGood) & ~last) ? hvia_pkg::ReceiveReportProgress :
                                                                hvia_pkg::ReceiveReportAnswered;
@@ -885,7 +915,8 @@ module hvia_rx_engine #(
         else outcome_d = FrameGood;
       end
       Finish: if (leave) begin
-        state_d = (held_q & (reliable_q ? ~lost & ((outcome_q == FrameGood) ? last : broken) : last | lost) &
+        state_d = (held_q & (reliable_q ? ~lost & ((outcome_q == FrameGood) ? last : broken) :
+            last | lost) &
                    ~forget) ? Complete : Idle;
         after_d = Idle;
       end
@@ -943,7 +974,8 @@ module hvia_rx_engine #(
   end
   // A frame that was lost may have left another chunk on the chip.
   assign look_or_fetch = (stored.strange & (payload_len != 16'd0)) ? Fetch : Look;
-  assign rx_done_o = leave | (((state_q == RawCheck) | (state_q == RawSmall) | (state_q == RawWrite)) & (state_d == Idle));
+  assign rx_done_o = leave | (((state_q == RawCheck) | (state_q == RawSmall) |
+      (state_q == RawWrite)) & (state_d == Idle));
 
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) begin
@@ -1023,7 +1055,9 @@ module hvia_rx_engine #(
     if ((state_q == Chunk) & rxc_done_i & ~rxc_err_i) begin
       if (~message_q.answer) message_q.strange <= 1'b0;
       // The first chunk.
-      else if (message_q.segment == FirstData) message_q.segments <= chunk_data_i[8*hvia_pkg::DescriptorSegmentCountOffset +: 8];
+      else if (message_q.segment ==
+          FirstData) message_q.segments <= chunk_data_i[8*hvia_pkg::DescriptorSegmentCountOffset +:
+          8];
     end
 
     if ((state_q == Look) & (left_q != 11'd0)) begin
@@ -1034,7 +1068,8 @@ module hvia_rx_engine #(
         message_q.offset  <= 32'd0;
       end
     end
-    if ((state_q == Chunk) & rxc_done_i & rxc_err_i) message_q.errors <= message_q.errors | ProtectionError;
+    if ((state_q == Chunk) & rxc_done_i & rxc_err_i) message_q.errors <= message_q.errors |
+        ProtectionError;
 
     if (job_valid) begin
       part_q       <= job_len[10:0];
@@ -1065,7 +1100,8 @@ module hvia_rx_engine #(
   logic [31:0] cpl_pa_q, cpl_handle_q;
   always_ff @(posedge clk_i) begin
     if (state_q != Complete && state_d == Complete) begin
-      cpl_partial_q   <= (state_q == Check) | ((state_q == Finish) & cut_q) | ((state_q == Finish) & lost) | ((state_q == Close) & is_open);
+      cpl_partial_q   <= (state_q == Check) | ((state_q == Finish) & cut_q) |
+          ((state_q == Finish) & lost) | ((state_q == Close) & is_open);
       cpl_flushed_q   <= state_q == Close;
       cpl_immediate_q <= (state_q == Finish) & ~lost & immediate & ~cut_q;
       cpl_message_q   <= (state_q != Close) | is_open;
@@ -1091,7 +1127,8 @@ module hvia_rx_engine #(
     if (cpl_partial_q) cpl_status_o[hvia_pkg::DescriptorStatusPartialErrorBit] = 1'b1;
     if (cpl_flushed_q) cpl_status_o[hvia_pkg::DescriptorStatusFlushedBit] = 1'b1;
     cpl_status_o[hvia_pkg::DescriptorStatusOperationLsb +: hvia_pkg::StatusOperationBits] =
-        message_q.rdma ? hvia_pkg::StatusOperationRemoteRDMAWrite : hvia_pkg::StatusOperationReceive;
+        message_q.rdma ? hvia_pkg::StatusOperationRemoteRDMAWrite :
+            hvia_pkg::StatusOperationReceive;
     cpl_status_o[hvia_pkg::DescriptorStatusImmediateBit] = cpl_immediate_q;
   end
 
@@ -1119,7 +1156,8 @@ module hvia_rx_engine #(
       async_code_o = hvia_pkg::AsyncErrorConnectionLost;
       if (outcome_q == FrameBusError & plain_q) async_code_o = hvia_pkg::AsyncErrorRDMATransport;
       if (outcome_q == FrameProtection & plain_q) begin
-        async_code_o = rdma ? hvia_pkg::AsyncErrorRDMAWriteProtection : hvia_pkg::AsyncErrorRDMAReadProtection;
+        async_code_o = rdma ? hvia_pkg::AsyncErrorRDMAWriteProtection :
+            hvia_pkg::AsyncErrorRDMAReadProtection;
       end
     end
   end
@@ -1144,8 +1182,9 @@ module hvia_rx_engine #(
   assign stat_receive_length_o           = counted == FrameLength;
   assign stat_receive_descriptor_error_o = counted == FrameDescriptor;
   assign stat_receive_gap_o              = leave & mine_q & gap_q & ~lost;
-  assign stat_receive_aborted_o          = cut_open | lost_first | (leave & (cut_q ? ~lost : mine_q & lost & (held_q | plain_q) & ~reliable_q)) |
-                                           ((state_q == Close) & is_open & ~stored.answer & ~close_wait);
+  assign stat_receive_aborted_o          = cut_open | lost_first |
+      (leave & (cut_q ? ~lost : mine_q & lost & (held_q | plain_q) & ~reliable_q)) |
+                                      ((state_q == Close) & is_open & ~stored.answer & ~close_wait);
   assign stat_receive_message_o          = cpl_valid_o & cpl_ready_i & cpl_message_q;
   assign stat_receive_read_limit_o       = counted == FrameReadLimit;
   assign stat_receive_out_of_order_o     = counted == FrameOutOfOrder;
@@ -1164,7 +1203,7 @@ module hvia_rx_engine #(
   end
   assign trace_valid_o = accept | translated | written;
   assign trace_event_o = accept ? hvia_pkg::TraceEventReceiveParsed :
-                         written ? hvia_pkg::TraceEventReceiveWritten : hvia_pkg::TraceEventReceiveTranslated;
+               written ? hvia_pkg::TraceEventReceiveWritten : hvia_pkg::TraceEventReceiveTranslated;
   assign trace_vi_o    = 8'(vi_q);
   assign trace_seq_o   = number[15:0];
 
@@ -1172,19 +1211,22 @@ module hvia_rx_engine #(
   logic works, unused;
   always_comb begin
     unique case (state_q)
-      Begin, Look, Fetch, Chunk, Write, Complete, Release, Flush, Close, Whole, Ask, Find, Tell: works = 1'b1;
+      Begin, Look, Fetch, Chunk, Write, Complete, Release, Flush, Close, Whole, Ask, Find,
+          Tell: works = 1'b1;
       Finish:  works = mine_q | stray_q | say;
       default: works = in_order | stray;
     endcase
   end
   assign handle_busy_o = ((state_q == Write) & (job_handle_q == drain_handle_i)) |
                          ((state_q == Complete) & (cpl_handle_q == drain_handle_i));
-  assign vi_busy_o     = (works & (vi_q == drain_vi_i)) | flush_want | (told_valid_q & (told_vi_q == drain_vi_i));
+  assign vi_busy_o     =
+      (works & (vi_q == drain_vi_i)) | flush_want | (told_valid_q & (told_vi_q == drain_vi_i));
 
   assign unused = job_ready ^ (^rs_control_i) ^ (^rs_segments_i[15:8]) ^
                   (^rs_status_i[31:ErrorBits+1]) ^ rs_status_i[0] ^ (^chunk_next[1:0]);
 
   assign quiet_o = (state_q == Idle) & ~rx_valid_i & ~seq_init_valid_i & ~clear_valid_i & ~resting &
-                   ~flush_want & (asked_q == flush_i) & (flushed_q == flush_i) & dma_quiet & ~told_valid_q;
+                   ~flush_want & (asked_q == flush_i) & (flushed_q == flush_i) & dma_quiet &
+                       ~told_valid_q;
 
 endmodule

@@ -8,20 +8,20 @@
 // order of the queue, and breaks a connection that does not get through or was refused.
 //
 // Each VI has a record (numbers, windows, timer) and two rings of entries: its own messages, from
-// their descriptors, and the answers that it owes to reads of its peer. The frames of a direction are
-// numbered on and on, over both rings, in the order in which the messages were begun: an entry that
-// was begun has all numbers from its first to its last one. The last one is known when the engine
-// says so; until then the entry is open, and no other is begun. So the message that a number belongs
-// to is found by looking through the entries that were begun.
+// their descriptors, and the answers that it owes to reads of its peer. The frames of a direction
+// are numbered on and on, over both rings, in the order in which the messages were begun: an entry
+// that was begun has all numbers from its first to its last one. The last one is known when the
+// engine says so; until then the entry is open, and no other is begun. So the message that a number
+// belongs to is found by looking through the entries that were begun.
 //
 //   una    oldest number that is not acknowledged
 //   next   the one to send next; una after the ledger went back
 //   top    the one after the highest that was ever sent
 //
 // One operation at a time: the record and an entry are read in the clock in which it is chosen, and
-// written in the next one, unless entries have to be looked through, one each clock. What the engines
-// ask for comes first, in turn; what has no asker (completions, jobs, deadlines, the search for a
-// withdrawn handle) has a turn, too.
+// written in the next one, unless entries have to be looked through, one each clock. What the
+// engines ask for comes first, in turn; what has no asker (completions, jobs, deadlines, the search
+// for a withdrawn handle) has a turn, too.
 //
 // A connection is live from ConnectVI to the flush. One that is not completes whatever it has. A
 // broken one is live and does nothing more: what it has waits for the flush.
@@ -154,15 +154,16 @@ module hvia_send_ledger (
   localparam int unsigned Responses    = hvia_params_pkg::LedgerResponses;
   localparam int unsigned MessageBits  = $clog2(Messages);
   localparam int unsigned ResponseBits = $clog2(Responses);
-  // Descriptors that may be on their way here when their queue is held: one each in the queue's offer,
-  // the fetch, the register behind it and the engine.
+  // Descriptors that may be on their way here when their queue is held: one each in the queue's
+  // offer, the fetch, the register behind it and the engine.
   localparam int unsigned UnderWay = 4;
   localparam int unsigned HoldFrom = Messages - UnderWay;
   localparam int unsigned Together = hvia_params_pkg::AcknowledgeEvery;
   localparam int unsigned AliveFactor = hvia_params_pkg::RetryAliveFactor;
   localparam int unsigned AliveBits   = 8 + $clog2(AliveFactor);
   localparam logic [31:0] MaxPayload = {16'd0, hvia_pkg::MaxPayload};
-  // A refusal of a frame that was acknowledged may be this many numbers behind: more than any window.
+  // A refusal of a frame that was acknowledged may be this many numbers behind: more than any
+  // window.
   localparam logic [31:0] RefusedBehind = 32'd256;
 
   // What the transmit engine tells or asks for: led_op.
@@ -256,9 +257,9 @@ module hvia_send_ledger (
   logic [$bits(own_source_rd_q)-1:0] own_source [hvia_params_pkg::VICount * Messages];
   logic [$bits(ans_source_rd_q)-1:0] ans_source [hvia_params_pkg::VICount * Responses];
 
-  // When a frame of the peer came last, apart from the record, because it costs no operation to note
-  // that. A timeout takes another stamp than the timeout before it for a sign of life. Before the first
-  // timeout in a row the stamp does not matter, so this memory needs no reset either.
+  // When a frame of the peer came last, apart from the record, because it costs no operation to
+  // note that. A timeout takes another stamp than the timeout before it for a sign of life. Before
+  // the first timeout in a row the stamp does not matter, so this memory needs no reset either.
   logic [31:0] alive_mem [hvia_params_pkg::VICount];
   logic [31:0] alive_rd_q;
 
@@ -365,7 +366,8 @@ module hvia_send_ledger (
   logic [3:0] own_want, own_pick;
   logic [1:0] turn_q, own_turn_q;
 
-  assign own_want = {search_here, visit_valid, offer_any && !job_valid_q, finish_any && reports_free};
+  assign own_want = {search_here, visit_valid, offer_any && !job_valid_q, finish_any &&
+      reports_free};
   assign want     = {own_want != 4'd0, rxl_valid_i, led_valid_i};
 
   always_comb begin
@@ -375,10 +377,14 @@ module hvia_send_ledger (
       default: pick = want[2] ? 3'b100 : want[0] ? 3'b001 : want & 3'b010;
     endcase
     unique case (own_turn_q)
-      2'd0:    own_pick = own_want[0] ? 4'b0001 : own_want[1] ? 4'b0010 : own_want[2] ? 4'b0100 : own_want & 4'b1000;
-      2'd1:    own_pick = own_want[1] ? 4'b0010 : own_want[2] ? 4'b0100 : own_want[3] ? 4'b1000 : own_want & 4'b0001;
-      2'd2:    own_pick = own_want[2] ? 4'b0100 : own_want[3] ? 4'b1000 : own_want[0] ? 4'b0001 : own_want & 4'b0010;
-      default: own_pick = own_want[3] ? 4'b1000 : own_want[0] ? 4'b0001 : own_want[1] ? 4'b0010 : own_want & 4'b0100;
+      2'd0:    own_pick = own_want[0] ? 4'b0001 : own_want[1] ? 4'b0010 : own_want[2] ? 4'b0100 :
+          own_want & 4'b1000;
+      2'd1:    own_pick = own_want[1] ? 4'b0010 : own_want[2] ? 4'b0100 : own_want[3] ? 4'b1000 :
+          own_want & 4'b0001;
+      2'd2:    own_pick = own_want[2] ? 4'b0100 : own_want[3] ? 4'b1000 : own_want[0] ? 4'b0001 :
+          own_want & 4'b0010;
+      default: own_pick = own_want[3] ? 4'b1000 : own_want[0] ? 4'b0001 : own_want[1] ? 4'b0010 :
+          own_want & 4'b0100;
     endcase
   end
 
@@ -492,10 +498,11 @@ module hvia_send_ledger (
   assign ahead = r.next - r.una;
   assign room  = ahead < {24'd0, r.moving};
   // Half of the moving window is open, or the peer may owe no acknowledgement of what is under way.
-  assign half  = room && ({r.moving, 1'b0} - {ahead[7:0], 1'b0} >= {1'b0, r.moving} || ahead < Together);
+  assign half  = room && ({r.moving, 1'b0} - {ahead[7:0], 1'b0} >= {1'b0,
+      r.moving} || ahead < Together);
 
-  // A window that is smaller than the row of frames which the peer acknowledges together would have each
-  // frame inside a message wait for the timeout.
+  // A window that is smaller than the row of frames which the peer acknowledges together would have
+  // each frame inside a message wait for the timeout.
   logic [7:0] floor;
   assign floor = (r.window < Together[7:0]) ? r.window : Together[7:0];
 
@@ -507,25 +514,30 @@ module hvia_send_ledger (
   assign marked     = e.status != 9'd0 || e.operation == Unreachable;
   assign acked      = e.ended && last_ahead[31];
   assign complete   = acked && (e.operation != hvia_pkg::DescriptorOperationRDMARead || e.answered);
-  // An answer to it may be coming in right now. So the flush completes it, which knows when nothing is
-  // written any more, unless the peer has refused something, behind all that it answered.
-  assign unanswered    = e.operation == hvia_pkg::DescriptorOperationRDMARead && e.ended && !e.answered;
+  // An answer to it may be coming in right now. So the flush completes it, which knows when nothing
+  // is written any more, unless the peer has refused something, behind all that it answered.
+  assign unanswered    = e.operation == hvia_pkg::DescriptorOperationRDMARead && e.ended &&
+      !e.answered;
   assign looked_for = (op_q == OpOffer) ? r.next : rxl_number_i;
   assign offset     = looked_for - e.first;
   assign extent     = e.last - e.first;
   assign contains   = !offset[31] && (!e.ended || offset <= extent);
   // Nothing else is to be sent now: the request of a read is, whose answer is awaited.
   assign probing    = r.probe && r.next == r.top && !r.open;
-  assign single     = s.length <= MaxPayload || e.operation == hvia_pkg::DescriptorOperationRDMARead;
+  assign single     = s.length <= MaxPayload ||
+      e.operation == hvia_pkg::DescriptorOperationRDMARead;
   // A message is handed out if all of it that is known fits into the window, or a good part of it.
-  assign fits = half || probing || (state_q == Take ? single && room : e.ended && last_ahead < {24'd0, r.moving});
+  assign fits = half || probing || (state_q == Take ? single && room : e.ended &&
+      last_ahead < {24'd0, r.moving});
 
   // Looking through the entries: own ones from the oldest on, then answers.
   logic [MessageBits:0]  scan_q, scan_own, scan_end;
   logic [ResponseBits:0] scan_ans_q, scan_ans;
-  logic                  scan_begin, scan_both, scan_own_more, scan_ans_more, scan_more, scan_next, scan_ans_here;
+  logic                  scan_begin, scan_both, scan_own_more, scan_ans_more, scan_more, scan_next,
+      scan_ans_here;
   assign scan_end      = (op_q == OpSearch) ? r.own_tail : r.own_begun;
-  assign scan_both     = op_q == OpOffer || (op_q == OpReceive && rxl_op_i == hvia_pkg::ReceiveReportAcknowledge);
+  assign scan_both     = op_q == OpOffer || (op_q == OpReceive &&
+      rxl_op_i == hvia_pkg::ReceiveReportAcknowledge);
   assign scan_ans_here = state_q == Scan && at_ans_q;
   assign scan_own      = (state_q == Scan) ? scan_q + 1'b1 : r.own_head;
   assign scan_ans      = scan_ans_here ? scan_ans_q + 1'b1 : r.ans_head;
@@ -546,7 +558,8 @@ module hvia_send_ledger (
   logic [ResponseBits-1:0] write_ans_at;
   logic        touch, acknowledge, go_back, halve, stray, by_gap, refuse_here;
   logic [31:0] ack_number, ack_delta, span, behind;
-  logic        in_range, late, slot_own, engine_match, fresh, hit, begins, go, ok, unbegun, probe_here;
+  logic        in_range, late, slot_own, engine_match, fresh, hit, begins, go, ok, unbegun,
+      probe_here;
   logic        pop_own, pop_ans, report, refusal, lose, tell_unreachable, job_load, see_finish;
   logic [8:0]  report_status;
   logic [31:0] report_length;
@@ -559,18 +572,23 @@ module hvia_send_ledger (
   assign own_slot_offset = {1'b0, led_slot_i[MessageBits-1:0] - r.own_head[MessageBits-1:0]};
   assign span            = r.top - r.una;
   // Who answers a request has it.
-  assign ack_number      = (rxl_op_i == hvia_pkg::ReceiveReportAnswered) ? e.last + 32'd1 : rxl_number_i;
+  assign ack_number      = (rxl_op_i == hvia_pkg::ReceiveReportAnswered) ? e.last + 32'd1 :
+      rxl_number_i;
   assign ack_delta       = ack_number - r.una;
   assign in_range        = ack_delta <= span;
   assign behind          = r.una - 32'd1 - rxl_number_i;
-  // A refusal of what was acknowledged. Of a read that is its request: it is refused when its turn comes.
+  // A refusal of what was acknowledged. Of a read that is its request: it is refused when its turn
+  // comes.
   assign late            = ack_delta >= span;
   assign fresh           = engine_match && led_number_i == r.top;
   assign hit             = engine_match && led_number_i == r.next;
-  assign unbegun         = slot_own ? r.own_begun != r.own_tail && led_slot_i[MessageBits-1:0] == r.own_begun[MessageBits-1:0] :
-                                      r.ans_begun != r.ans_tail && led_slot_i[ResponseBits-1:0] == r.ans_begun[ResponseBits-1:0];
+  assign unbegun         = slot_own ? r.own_begun != r.own_tail &&
+      led_slot_i[MessageBits-1:0] == r.own_begun[MessageBits-1:0] :
+                                      r.ans_begun != r.ans_tail && led_slot_i[ResponseBits-1:0] ==
+                                          r.ans_begun[ResponseBits-1:0];
   assign credit          = {1'b0, r.credit} + ack_delta[8:0];
-  assign probe_here      = engine_match && slot_own && r.probe && unanswered && led_number_i == e.first;
+  assign probe_here      = engine_match && slot_own && r.probe && unanswered &&
+      led_number_i == e.first;
 
   // Timeouts in a row without a sign of life.
   logic [7:0] silences;
@@ -581,9 +599,12 @@ module hvia_send_ledger (
   always_comb begin
     refused_status = 9'd0;
     unique case (rxl_code_i)
-      hvia_pkg::AcknowledgeCodeRemoteDescriptor: refused_status[hvia_pkg::DescriptorStatusRemoteDescriptorErrorBit] = 1'b1;
-      hvia_pkg::AcknowledgeCodeRDMAProtection:   refused_status[hvia_pkg::DescriptorStatusRDMAProtectionErrorBit]   = 1'b1;
-      default:                                   refused_status[hvia_pkg::DescriptorStatusTransportErrorBit]        = 1'b1;
+      hvia_pkg::AcknowledgeCodeRemoteDescriptor:
+          refused_status[hvia_pkg::DescriptorStatusRemoteDescriptorErrorBit] = 1'b1;
+      hvia_pkg::AcknowledgeCodeRDMAProtection:
+          refused_status[hvia_pkg::DescriptorStatusRDMAProtectionErrorBit]   = 1'b1;
+      default:
+          refused_status[hvia_pkg::DescriptorStatusTransportErrorBit] = 1'b1;
     endcase
   end
 
@@ -677,8 +698,10 @@ module hvia_send_ledger (
             if (led_op_i == LedOpen) begin
               // Nothing stands before it: it goes at once.
               read_op = led_operation_i == hvia_pkg::DescriptorOperationRDMARead;
-              go = running && !r.stopped && !r.halted && (led_status_i & ErrorMask) == 9'd0 && led_operation_i != Unreachable &&
-                   r.next == r.top && !r.open && r.own_begun == r.own_tail && r.ans_begun == r.ans_tail && room &&
+              go = running && !r.stopped && !r.halted && (led_status_i & ErrorMask) == 9'd0 &&
+                  led_operation_i != Unreachable &&
+                   r.next == r.top && !r.open &&
+                       r.own_begun == r.own_tail && r.ans_begun == r.ans_tail && room &&
                    !(led_fence_i && r.reads != '0) && !(read_op && {3'd0, r.reads} >= r.read_limit);
               begins       = go;
               write_entry  = 1'b1;
@@ -686,8 +709,10 @@ module hvia_send_ledger (
               write_ans    = 1'b0;
               write_own_at = r.own_tail[MessageBits-1:0];
               w.status     = led_status_i & ErrorMask;
-              // A malformed descriptor may have the number of no operation that stands for one that was not reached.
-              w.operation  = (led_operation_i == Unreachable && w.status != 9'd0) ? hvia_pkg::DescriptorOperationSend : led_operation_i;
+              // A malformed descriptor may have the number of no operation that stands for one that
+              // was not reached.
+              w.operation  = (led_operation_i == Unreachable && w.status != 9'd0) ?
+                  hvia_pkg::DescriptorOperationSend : led_operation_i;
               w.fence      = led_fence_i;
               w.ended      = 1'b0;
               w.answered   = 1'b0;
@@ -710,7 +735,8 @@ module hvia_send_ledger (
               stat_retransmit_frame_o = engine_match && !fresh;
               go = hit && !led_last_i && running && !r.stopped && ahead + 32'd1 < {24'd0, r.moving};
             end else if (led_op_i == LedAsk) begin
-              go     = (probe_here || (hit && room)) && running && !r.stopped && !marked && !(unbegun && slot_own && r.halted);
+              go     = (probe_here || (hit && room)) && running && !r.stopped && !marked &&
+                  !(unbegun && slot_own && r.halted);
               if (probe_here) n.probe = 1'b0;
               begins = go && unbegun;
               read_op = slot_own && e.operation == hvia_pkg::DescriptorOperationRDMARead;
@@ -718,7 +744,8 @@ module hvia_send_ledger (
               w.first = r.next;
             end else begin
               // What was acknowledged, or was completed, has not failed.
-              if (engine_match && !marked && !acked && (!slot_own || own_slot_offset < r.own_tail - r.own_head)) begin
+              if (engine_match && !marked && !acked && (!slot_own ||
+                  own_slot_offset < r.own_tail - r.own_head)) begin
                 write_entry = 1'b1;
                 w.status    = led_status_i & ErrorMask;
                 if (slot_own) n.halted = 1'b1;
@@ -734,10 +761,12 @@ module hvia_send_ledger (
                 if (!live) begin
                   stray = 1'b1;
                 end else if (running && !r.stopped) begin
-                  if (rxl_code_i == hvia_pkg::AcknowledgeCodeOk || rxl_code_i == hvia_pkg::AcknowledgeCodeGap) begin
+                  if (rxl_code_i == hvia_pkg::AcknowledgeCodeOk ||
+                      rxl_code_i == hvia_pkg::AcknowledgeCodeGap) begin
                     acknowledge = in_range;
                     stray       = !in_range;
-                    by_gap      = in_range && rxl_code_i == hvia_pkg::AcknowledgeCodeGap && (!r.gapped || ack_delta != 32'd0);
+                    by_gap      = in_range && rxl_code_i == hvia_pkg::AcknowledgeCodeGap &&
+                        (!r.gapped || ack_delta != 32'd0);
                   end else if (rxl_code_i > hvia_pkg::AcknowledgeCodeTransport) begin
                     stray = 1'b1;
                   end else if (!late) begin
@@ -755,8 +784,9 @@ module hvia_send_ledger (
                 end
               end
               hvia_pkg::ReceiveReportRequest: begin
-                ok = running && !r.stopped && !(r.ans_tail[ResponseBits] != r.ans_head[ResponseBits] &&
-                                                r.ans_tail[ResponseBits-1:0] == r.ans_head[ResponseBits-1:0]);
+                ok = running && !r.stopped &&
+                    !(r.ans_tail[ResponseBits] != r.ans_head[ResponseBits] &&
+                                      r.ans_tail[ResponseBits-1:0] == r.ans_head[ResponseBits-1:0]);
                 in.va     = rxl_va_i;
                 in.pa     = rxl_number_i;
                 in.handle = rxl_handle_i;
@@ -821,7 +851,8 @@ module hvia_send_ledger (
             if (running && armed_q[vi_q] && r.deadline <= timebase_i) begin
               stat_retry_timeout_o = 1'b1;
               n.seen = alive_rd_q;
-              if (silences >= r.retry_limit || r.tries >= AliveBits'(r.retry_limit) * AliveBits'(AliveFactor)) begin
+              if (silences >= r.retry_limit || r.tries >= AliveBits'(r.retry_limit) *
+                  AliveBits'(AliveFactor)) begin
                 stat_retry_exhausted_o = 1'b1;
                 n.fate     = Exhausted;
                 see_finish = 1'b1;
@@ -879,7 +910,8 @@ module hvia_send_ledger (
                 n.fate = Lost;  // it is nobody's any more
               end
             end else if (e.operation == hvia_pkg::DescriptorOperationRDMARead && !e.answered) begin
-              // The oldest read. An answer to one that was never sent, or that failed here, fits nothing.
+              // The oldest read. An answer to one that was never sent, or that failed here, fits
+              // nothing.
               done = 1'b1;
               ok   = running && e.ended && !marked;
               if (ok && rxl_op_i == hvia_pkg::ReceiveReportAnswered) begin
@@ -915,7 +947,8 @@ module hvia_send_ledger (
         done     = 1'b1;
         job_load = running && !marked && fits &&
                    (at_ans_q || (!(e.fence && r.reads != '0) &&
-                                 !(e.operation == hvia_pkg::DescriptorOperationRDMARead && {3'd0, r.reads} >= r.read_limit)));
+                                 !(e.operation == hvia_pkg::DescriptorOperationRDMARead &&
+                                     {3'd0, r.reads} >= r.read_limit)));
       end
 
       Own: begin
@@ -926,7 +959,8 @@ module hvia_send_ledger (
           if (marked && unanswered && live && !r.stopped) begin
             lose = 1'b1;
           end else if (marked) begin
-            // A mark. That of a descriptor which came to a VI that was not connected breaks nothing.
+            // A mark. That of a descriptor which came to a VI that was not connected breaks
+            // nothing.
             pop_own = 1'b1;
             report  = e.operation != Unreachable;
             tell_unreachable = !report;
@@ -993,8 +1027,8 @@ module hvia_send_ledger (
       touch      = 1'b1;
       see_finish = 1'b1;
     end
-    // So far what the receive engine told is progress. An acknowledgement of nothing new is a sign of
-    // life; the timer runs on, or it would keep a lost frame from being retransmitted.
+    // So far what the receive engine told is progress. An acknowledgement of nothing new is a sign
+    // of life; the timer runs on, or it would keep a lost frame from being retransmitted.
     if (touch && op_q == OpReceive) begin
       n.tries = '0;
       n.probe = 1'b0;
@@ -1052,8 +1086,10 @@ module hvia_send_ledger (
   assign init_live = write_record && op_q == OpInit;
   assign under_way = n.una != n.top || n.reads != '0;
   assign arms      = live && !n.broken && n.fate == Alive && under_way;
-  assign sends     = live && !n.broken && n.fate == Alive && !n.stopped && n.next - n.una < {24'd0, n.moving} &&
-                     (n.next != n.top || n.open || n.probe || n.ans_begun != n.ans_tail || (n.own_begun != n.own_tail && !n.halted));
+  assign sends     = live && !n.broken && n.fate == Alive && !n.stopped &&
+      n.next - n.una < {24'd0, n.moving} &&
+                     (n.next != n.top || n.open || n.probe || n.ans_begun != n.ans_tail ||
+                         (n.own_begun != n.own_tail && !n.halted));
 
   // The engine has done with the message that it had.
   assign engine_free  = done && op_q == OpTransmit && !go;
@@ -1064,11 +1100,13 @@ module hvia_send_ledger (
   assign withdraw = job_valid_q && write_record && job_vi_q == vi_q &&
                     (!sends || (job_probe_q ? !n.probe : n.next != job_number_o ||
                      (!job_response_o && n.next == n.top && !n.open && n.ans_begun != n.ans_tail)));
-  assign may_send = write_record && sends && !engine_stays && !(job_valid_q && job_vi_q == vi_q && !withdraw);
+  assign may_send = write_record && sends && !engine_stays &&
+      !(job_valid_q && job_vi_q == vi_q && !withdraw);
 
   logic kick;
   assign kick           = flush_i && !receive_busy_i && used_q[drain_vi_i] && state_q == Choose;
-  assign finish_push    = kick || (done && ((see_finish && (n.own_head != n.own_tail || n.ans_head != n.ans_tail || n.fate != Alive))));
+  assign finish_push    = kick || (done && ((see_finish &&
+      (n.own_head != n.own_tail || n.ans_head != n.ans_tail || n.fate != Alive))));
   assign finish_push_vi = (state_q == Choose) ? drain_vi_i : vi_q;
   assign offer_push     = done && may_send;
 
@@ -1153,7 +1191,8 @@ module hvia_send_ledger (
       engine_q <= 1'b0;
     end else begin
       if (job_take || (done && op_q == OpTransmit && go)) engine_q <= 1'b1;
-      else if (engine_free || (engine_q && ((flush_i && engine_vi_q == drain_vi_i) || (cleared && engine_vi_q == vi_q)))) engine_q <= 1'b0;
+      else if (engine_free || (engine_q && ((flush_i && engine_vi_q == drain_vi_i) ||
+          (cleared && engine_vi_q == vi_q)))) engine_q <= 1'b0;
     end
   end
   always_ff @(posedge clk_i) begin
@@ -1168,7 +1207,8 @@ module hvia_send_ledger (
 
   // The job.
   logic job_flushed, job_probe_q;
-  assign job_flushed = job_valid_q && ((flush_i && job_vi_q == drain_vi_i) || (cleared && job_vi_q == vi_q));
+  assign job_flushed = job_valid_q && ((flush_i && job_vi_q == drain_vi_i) ||
+      (cleared && job_vi_q == vi_q));
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) begin
       job_valid_q <= 1'b0;
@@ -1242,14 +1282,16 @@ module hvia_send_ledger (
       async_vi_q   <= vi_q;
       async_code_q <= tell_unreachable ? hvia_pkg::AsyncErrorPostDescriptor :
                       !refusal ? hvia_pkg::AsyncErrorConnectionLost :
-                      e.status[hvia_pkg::DescriptorStatusTransportErrorBit] ? hvia_pkg::AsyncErrorRDMATransport :
-                                                                             hvia_pkg::AsyncErrorRDMAReadProtection;
+                      e.status[hvia_pkg::DescriptorStatusTransportErrorBit] ?
+                          hvia_pkg::AsyncErrorRDMATransport :
+                                                             hvia_pkg::AsyncErrorRDMAReadProtection;
     end
     if (refusal) begin
       ref_vi_q     <= vi_q;
       ref_number_o <= s.pa;
-      ref_code_o   <= e.status[hvia_pkg::DescriptorStatusTransportErrorBit] ? hvia_pkg::AcknowledgeCodeTransport :
-                                                                             hvia_pkg::AcknowledgeCodeRDMAProtection;
+      ref_code_o   <= e.status[hvia_pkg::DescriptorStatusTransportErrorBit] ?
+          hvia_pkg::AcknowledgeCodeTransport :
+                                                            hvia_pkg::AcknowledgeCodeRDMAProtection;
     end
     if (release_here) unhold_vi_q <= vi_q;
   end
@@ -1267,10 +1309,10 @@ module hvia_send_ledger (
   assign handle_busy_o = cpl_valid_q && cpl_handle_o == drain_handle_i;
   assign vi_busy_o     = (used_q[drain_vi_i] && (flush_i || !live_q[drain_vi_i])) ||
                          (state_q != Choose && vi_q == drain_vi_i) ||
-                         (clear_q && clear_vi_q == drain_vi_i) || (init_q && init_vi_q == drain_vi_i) ||
-                         (led_valid_i && led_vi_i == drain_vi_i) || (rxl_valid_i && rxl_vi_i == drain_vi_i) ||
-                         (cpl_valid_q && cpl_vi_q == drain_vi_i) || (async_q && async_vi_q == drain_vi_i) ||
-                         (ref_valid_q && ref_vi_q == drain_vi_i) || (unhold_q && unhold_vi_q == drain_vi_i);
+                     (clear_q && clear_vi_q == drain_vi_i) || (init_q && init_vi_q == drain_vi_i) ||
+               (led_valid_i && led_vi_i == drain_vi_i) || (rxl_valid_i && rxl_vi_i == drain_vi_i) ||
+                 (cpl_valid_q && cpl_vi_q == drain_vi_i) || (async_q && async_vi_q == drain_vi_i) ||
+                 (ref_valid_q && ref_vi_q == drain_vi_i) || (unhold_q && unhold_vi_q == drain_vi_i);
 
   assign stat_rewind_o            = go_back && by_gap;
   assign stat_acknowledge_stray_o = stray;
@@ -1307,13 +1349,18 @@ module hvia_send_ledger (
   assign trace_event_o = trace_ack ? hvia_pkg::TraceEventAcknowledgeReceived :
                          rewound_q ? hvia_pkg::TraceEventRewound : hvia_pkg::TraceEventResumed;
   assign trace_vi_o    = 8'({trace_ack ? vi_q : rewound_q ? rewound_vi_q : resumed_vi_q});
-  assign trace_seq_o   = trace_ack ? rxl_number_i[15:0] : rewound_q ? rewound_number_q : resumed_number_q;
+  assign trace_seq_o   = trace_ack ? rxl_number_i[15:0] : rewound_q ? rewound_number_q :
+      resumed_number_q;
 
   logic flush_changes;
-  assign flush_changes = flush_i && (live_q[drain_vi_i] || armed_q[drain_vi_i] || (engine_q && engine_vi_q == drain_vi_i));
-  assign quiet_o = state_q == Choose && !begin_op && !stale_start_i && !search_q && walker_quiet && finish_quiet && offer_quiet &&
+  assign flush_changes = flush_i && (live_q[drain_vi_i] || armed_q[drain_vi_i] ||
+      (engine_q && engine_vi_q == drain_vi_i));
+  assign quiet_o = state_q == Choose && !begin_op && !stale_start_i && !search_q && walker_quiet &&
+      finish_quiet && offer_quiet &&
                    !flush_changes && !job_flushed && !job_take && !(led_init_valid_i && !init_q) &&
-                   !(clear_valid_i && clear_ready_i) && !(cpl_valid_q && cpl_ready_i) && !async_take &&
-                   !(ref_valid_q && ref_ready_i) && !(unhold_q && unhold_ready_i) && !rewound_q && !resumed_q && !alive_valid_i;
+                   !(clear_valid_i && clear_ready_i) && !(cpl_valid_q && cpl_ready_i) &&
+                       !async_take &&
+                   !(ref_valid_q && ref_ready_i) && !(unhold_q && unhold_ready_i) && !rewound_q &&
+                       !resumed_q && !alive_valid_i;
 
 endmodule

@@ -1,41 +1,44 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Transmit engine. Takes descriptors from descriptor_fetch, jobs from send_ledger and raw frames from
-// raw_port, in turn when several wait, and builds frames in the packet buffer: a Send, an RDMA write or
-// the answer to an RDMA read is cut into frames of at most `MaxPayload` bytes, each with a header of its
-// own (address or offset, sequence number, First and Last), the header first, while the DMA for the
-// payload is on its way. One frame at a time, one message after the other, so completions keep the
-// order of the descriptors.
+// Transmit engine. Takes descriptors from descriptor_fetch, jobs from send_ledger and raw frames
+// from raw_port, in turn when several wait, and builds frames in the packet buffer: a Send, an RDMA
+// write or the answer to an RDMA read is cut into frames of at most `MaxPayload` bytes, each with a
+// header of its own (address or offset, sequence number, First and Last), the header first, while
+// the DMA for the payload is on its way. One frame at a time, one message after the other, so
+// completions keep the order of the descriptors.
 //
 // Gather: the payload is the bytes of the data segments in order. The first chunk of the descriptor
 // comes with it; further ones are asked for as soon as the last segment of the one before is the
-// present segment, so that the read of the chunk runs beside the payload's. Each run of bytes that a
-// segment gives to a frame is one job of dma_read; the packer joins them. Segments of 0 bytes are
+// present segment, so that the read of the chunk runs beside the payload's. Each run of bytes that
+// a segment gives to a frame is one job of dma_read; the packer joins them. Segments of 0 bytes are
 // passed over unseen.
 //
-// The first translation of a segment checks all of its bytes, so a message of one segment is refused
-// as a whole before its first frame leaves. What fails later (a segment, a chunk, the bus, segments
-// whose sum is not Length) drops the frame under construction, and the message stays unfinished at
-// the receiver. What is fetched ahead and fails counts only when it is needed. The last frame needs
-// all segments: its last beat is held back here until no byte is left over in them. It is held behind
-// the packer, not in the DMA: the chunk that it waits for comes over the same bus.
+// The first translation of a segment checks all of its bytes, so a message of one segment is
+// refused as a whole before its first frame leaves. What fails later (a segment, a chunk, the bus,
+// segments whose sum is not Length) drops the frame under construction, and the message stays
+// unfinished at the receiver. What is fetched ahead and fails counts only when it is needed. The
+// last frame needs all segments: its last beat is held back here until no byte is left over in
+// them. It is held behind the packer, not in the DMA: the chunk that it waits for comes over the
+// same bus.
 //
 // The VI's state is looked at before every frame, so that a disconnect waits for one frame at most.
 //
-// A descriptor that could not be reached comes as a mere mark, in its turn: it has no status, so it is
-// reported as an asynchronous error, and the VI's send queue is broken from then on. What follows on it
-// is flushed, until the VI is connected again; the host takes the rest of the VI down when it hears of it.
+// A descriptor that could not be reached comes as a mere mark, in its turn: it has no status, so it
+// is reported as an asynchronous error, and the VI's send queue is broken from then on. What
+// follows on it is flushed, until the VI is connected again; the host takes the rest of the VI down
+// when it hears of it.
 //
 // Messages of reliable VIs belong to the ledger, with their numbers, their repetitions and their
-// completions: it is told of each descriptor before anything of it is sent (Open), of each frame (Sent)
-// and of what went wrong (Fail), and whenever it does not say go the rest of the message is dropped here.
-// What it wants sent later it hands back as a job: an own message, whose descriptor is read again, or the
-// answer to an RDMA read, which is one segment of memory. Bytes that went out before are passed over
-// unread, and the ledger is asked once more before the first frame (Ask). A read is one frame without
-// payload; its segments are for the answer.
+// completions: it is told of each descriptor before anything of it is sent (Open), of each frame
+// (Sent) and of what went wrong (Fail), and whenever it does not say go the rest of the message is
+// dropped here. What it wants sent later it hands back as a job: an own message, whose descriptor
+// is read again, or the answer to an RDMA read, which is one segment of memory. Bytes that went out
+// before are passed over unread, and the ledger is asked once more before the first frame (Ask). A
+// read is one frame without payload; its segments are for the answer.
 //
-// Acknowledgements go out between messages and between the frames of one, also while a chunk is waited
-// for; one at a time, so that neither they nor the frames wait for more than one of the other.
+// Acknowledgements go out between messages and between the frames of one, also while a chunk is
+// waited for; one at a time, so that neither they nor the frames wait for more than one of the
+// other.
 module hvia_tx_engine #(
     parameter int unsigned W = 32,             // host bus and packet buffer
     parameter int unsigned MaxOutstanding = 1  // of dma_read
@@ -225,8 +228,9 @@ module hvia_tx_engine #(
       (32'd1 << hvia_pkg::DescriptorStatusRDMAProtectionErrorBit) |
       (32'd1 << hvia_pkg::DescriptorStatusRemoteDescriptorErrorBit);
 
-  // Check, Frame, Finish: a message, before each of its frames, in one, at its end. Tell: the ledger is
-  // told or asked. Head, Skip: the first chunk of a job's descriptor is read, its bytes passed over.
+  // Check, Frame, Finish: a message, before each of its frames, in one, at its end. Tell: the
+  // ledger is told or asked. Head, Skip: the first chunk of a job's descriptor is read, its bytes
+  // passed over.
   typedef enum logic [3:0] {
     Idle, Check, Frame, Finish, Tell, Head, Skip, RawCheck, RawFrame, AckCheck, AckFrame
   } state_e;
@@ -284,8 +288,8 @@ module hvia_tx_engine #(
   logic [31:0] reason;
 
   // Arbitration. Which of the three goes first if several wait; and whether an acknowledgement went
-  // last, so that something else has its turn: a frame, or the read of a chunk, which runs beside the
-  // next acknowledgement.
+  // last, so that something else has its turn: a frame, or the read of a chunk, which runs beside
+  // the next acknowledgement.
   typedef enum logic [1:0] {TurnDesc, TurnJob, TurnRaw} turn_e;
   turn_e turn_q;
   logic  acked_q;
@@ -309,7 +313,8 @@ module hvia_tx_engine #(
       end
     endcase
   end
-  assign between      = (state_q == Check) | (state_q == Head) | (state_q == Skip) | (state_q == Finish);
+  assign between      = (state_q == Check) | (state_q == Head) | (state_q == Skip) |
+      (state_q == Finish);
   assign take_ack      = ack_valid_i & ((between & ~acked_q) | ((state_q == Idle) &
                          ~(acked_q & (desc_valid_i | job_valid_i | rawtx_valid_i))));
   assign take_desc     = (state_q == Idle) & ~take_ack & pick_desc;
@@ -334,7 +339,8 @@ module hvia_tx_engine #(
   logic [SegBits-1:0] in_segment;  // the first data segment
   logic               unused_chunk;
   assign in_chunk     = head_q ? chunk_data_i : desc_chunk_i;
-  assign in_operation = in_chunk[8*hvia_pkg::DescriptorControlOffset + hvia_pkg::DescriptorControlOperationLsb +: 2];
+  assign in_operation = in_chunk[8*hvia_pkg::DescriptorControlOffset +
+      hvia_pkg::DescriptorControlOperationLsb +: 2];
   assign in_read      = in_operation == hvia_pkg::DescriptorOperationRDMARead;
   assign in_rdma      = in_read | (in_operation == hvia_pkg::DescriptorOperationRDMAWrite);
   // Data segments; an RDMA operation without address segment gets more than any descriptor has.
@@ -393,8 +399,8 @@ module hvia_tx_engine #(
     end
   end
 
-  // What speaks against the message, or against going on with it. Length and offset of a Send cannot
-  // wrap.
+  // What speaks against the message, or against going on with it. Length and offset of a Send
+  // cannot wrap.
   logic [64:0] remote_end;
   logic        wraps, read;
   assign read       = ~answer_q & (operation_q == hvia_pkg::DescriptorOperationRDMARead);
@@ -413,8 +419,8 @@ module hvia_tx_engine #(
       reason[hvia_pkg::DescriptorStatusLengthErrorBit] = 1'b1;
     end
   end
-  // Between frames. A descriptor of a reliable VI goes to the ledger whatever is wrong with it; what the
-  // ledger has and has not sent is dropped when the VI is not connected any more.
+  // Between frames. A descriptor of a reliable VI goes to the ledger whatever is wrong with it;
+  // what the ledger has and has not sent is dropped when the VI is not connected any more.
   logic looks, mine, refuses;
   assign looks     = (state_q == Check) & ~take_ack;
   assign mine      = ~kept_q & ~ctx_reliable;
@@ -436,7 +442,8 @@ module hvia_tx_engine #(
   assign head_fail = head_end & connected & (chunk_err_q | malformed_q | wraps);
   assign skips     = (state_q == Skip) & ~take_ack & (skip_q != 32'd0);
   assign skip_end  = (state_q == Skip) & ~take_ack & (skip_q == 32'd0);
-  assign skip_fail = skips & (seg_left_q == 32'd0) & ((segs_q == 8'd0) | ((places_q == 3'd0) & chunk_err_q));
+  assign skip_fail = skips & (seg_left_q == 32'd0) & ((segs_q == 8'd0) |
+      ((places_q == 3'd0) & chunk_err_q));
   assign told      = (state_q == Tell) & led_ready_i;
 
   // Header. Fields are big-endian; byte 0 of the frame lies in the lowest bits.
@@ -459,7 +466,8 @@ module hvia_tx_engine #(
   always_comb begin
     unique case (operation_q)
       hvia_pkg::DescriptorOperationRDMAWrite: frame_operation = hvia_pkg::FrameOperationRDMAWrite;
-      hvia_pkg::DescriptorOperationRDMARead:  frame_operation = hvia_pkg::FrameOperationRDMAReadRequest;
+      hvia_pkg::DescriptorOperationRDMARead:  frame_operation =
+          hvia_pkg::FrameOperationRDMAReadRequest;
       default:                                frame_operation = hvia_pkg::FrameOperationSend;
     endcase
     if (answer_q) frame_operation = hvia_pkg::FrameOperationRDMAReadResponse;
@@ -474,14 +482,18 @@ module hvia_tx_engine #(
     header[8*hvia_pkg::EthernetHeaderDestinationOffset +: 48] = ctx_peer_mac;
     header[8*hvia_pkg::EthernetHeaderSourceOffset +: 48]      = mac_i;
     header[8*hvia_pkg::EthernetHeaderEtherTypeOffset +: 16]   = be16(hvia_pkg::EtherTypeVia);
-    header[8*(EthBytes+hvia_pkg::ViaHeaderOperationVersionOffset)+hvia_pkg::ViaHeaderOperationVersionOperationLsb +: 4] =
+    header[8*(EthBytes+hvia_pkg::ViaHeaderOperationVersionOffset) +
+           hvia_pkg::ViaHeaderOperationVersionOperationLsb +: 4] =
         frame_operation;
-    header[8*(EthBytes+hvia_pkg::ViaHeaderOperationVersionOffset)+hvia_pkg::ViaHeaderOperationVersionVersionLsb +: 4] =
+    header[8*(EthBytes+hvia_pkg::ViaHeaderOperationVersionOffset) +
+           hvia_pkg::ViaHeaderOperationVersionVersionLsb +: 4] =
         hvia_pkg::ViaVersion;
     header[8*(EthBytes+hvia_pkg::ViaHeaderFlagsOffset) +: 8]         = flags;
     header[8*(EthBytes+hvia_pkg::ViaHeaderDestinationVIOffset) +: 16] = be16(ctx_peer_vi);
-    header[8*(EthBytes+hvia_pkg::ViaHeaderSourceVIOffset) +: 16]     = be16({ctx_generation, 8'({ack ? ack_vi_q : vi_q})});
-    header[8*(EthBytes+hvia_pkg::ViaHeaderSequenceOffset) +: 32]     = be32(ack ? ack_number_q : number);
+    header[8*(EthBytes+hvia_pkg::ViaHeaderSourceVIOffset) +: 16]     =
+        be16({ctx_generation, 8'({ack ? ack_vi_q : vi_q})});
+    header[8*(EthBytes+hvia_pkg::ViaHeaderSequenceOffset) +: 32]     =
+        be32(ack ? ack_number_q : number);
     if (ack) begin
       header[8*(EthBytes+hvia_pkg::ViaHeaderImmediateOffset) +: 32] = be32({29'd0, ack_code_q});
     end else begin
@@ -490,17 +502,21 @@ module hvia_tx_engine #(
       header[8*(EthBytes+hvia_pkg::ViaHeaderAddressOffset)+32 +: 32]    = be32(remote_q[31:0]);
       header[8*(EthBytes+hvia_pkg::ViaHeaderHandleOffset) +: 32]        = be32(remote_handle_q);
       if (read) header[8*(EthBytes+hvia_pkg::ViaHeaderImmediateOffset) +: 32] = be32(total_q);
-      else if (immediate_flag_q) header[8*(EthBytes+hvia_pkg::ViaHeaderImmediateOffset) +: 32] = be32(immediate_q);
+      else if (immediate_flag_q) header[8*(EthBytes+hvia_pkg::ViaHeaderImmediateOffset) +: 32] =
+          be32(immediate_q);
     end
   end
 
   // Segments. One step passes on to the next that is here; the chunk behind is fetched in time.
   logic step, fetch, chunk_here;
   logic missing, excess, cut_off, walk_fail;
-  assign step  = ((state_q == Check) | (state_q == Frame) | (state_q == Skip)) & (seg_left_q == 32'd0) &
+  assign step  = ((state_q == Check) | (state_q == Frame) | (state_q == Skip)) &
+      (seg_left_q == 32'd0) &
                  (segs_q != 8'd0) & (places_q != 3'd0);
-  assign fetch = ((state_q == Frame) | (state_q == Skip) | ((state_q == Check) & ~first_q)) & (segs_q != 8'd0) &
-                 (places_q == 3'd0) & ~ask_q & ~wait_q & ~chunk_err_q & ~frame_fail & ~refused & ~drops;
+  assign fetch = ((state_q == Frame) | (state_q == Skip) | ((state_q == Check) & ~first_q)) &
+      (segs_q != 8'd0) &
+                 (places_q == 3'd0) & ~ask_q & ~wait_q & ~chunk_err_q & ~frame_fail & ~refused &
+                     ~drops;
   assign chunk_here   = wait_q & txc_done_i;
   assign load         = take_desc | (chunk_here & head_q);
   assign txc_valid_o  = ask_q;
@@ -508,8 +524,8 @@ module hvia_tx_engine #(
   assign txc_va_o     = chunk_va_q;
   assign txc_handle_o = handle_q;
 
-  // The segments end before the payload, or go on after the message, or one that is needed cannot be
-  // reached. A job that runs is waited for: it comes first, so its error does, too.
+  // The segments end before the payload, or go on after the message, or one that is needed cannot
+  // be reached. A job that runs is waited for: it comes first, so its error does, too.
   assign missing   = (seg_left_q == 32'd0) & (segs_q == 8'd0) & (need_q != 16'd0);
   assign excess    = (seg_left_q != 32'd0) & (need_q == 16'd0) & last_q;
   assign cut_off   = (seg_left_q == 32'd0) & (segs_q != 8'd0) & (places_q == 3'd0) & chunk_err_q &
@@ -533,7 +549,8 @@ module hvia_tx_engine #(
   logic [LaneW:0]   beat_bytes;
   assign need      = framed ? need_q : raw ? left_q[15:0] : payload[15:0];
   assign job_len   = (seg_left_q < {16'd0, need}) ? seg_left_q[15:0] : need;
-  assign job_valid = (start | start_raw | framed) & (need != 16'd0) & (seg_left_q != 32'd0) & ~job_bad;
+  assign job_valid = (start | start_raw | framed) & (need != 16'd0) & (seg_left_q != 32'd0) &
+      ~job_bad;
   assign job_take  = job_valid & job_ready;
   assign job_bad   = open_q & job_done & (job_err != hvia_pkg::AttErrorNone);
 
@@ -808,13 +825,17 @@ module hvia_tx_engine #(
 
     // An answer has no header fields of its own but length and offset.
     if (load) begin
-      immediate_flag_q <= in_chunk[8*hvia_pkg::DescriptorControlOffset + hvia_pkg::DescriptorControlImmediateBit] & ~in_read;
+      immediate_flag_q <= in_chunk[8*hvia_pkg::DescriptorControlOffset +
+          hvia_pkg::DescriptorControlImmediateBit] & ~in_read;
       immediate_q      <= in_chunk[8*hvia_pkg::DescriptorImmediateDataOffset +: 32];
-      fence_q          <= in_chunk[8*hvia_pkg::DescriptorControlOffset + hvia_pkg::DescriptorControlQueueFenceBit];
+      fence_q          <= in_chunk[8*hvia_pkg::DescriptorControlOffset +
+          hvia_pkg::DescriptorControlQueueFenceBit];
       malformed_q      <= in_malformed;
-      remote_q         <= in_rdma ? in_chunk[SegmentA + 8*hvia_pkg::AddressSegmentAddressOffset +: 64] :
+      remote_q         <= in_rdma ?
+          in_chunk[SegmentA + 8*hvia_pkg::AddressSegmentAddressOffset +: 64] :
                                     {in_length, 32'd0};
-      remote_handle_q  <= in_rdma ? in_chunk[SegmentA + 8*hvia_pkg::AddressSegmentHandleOffset +: 32] : 32'd0;
+      remote_handle_q  <= in_rdma ?
+          in_chunk[SegmentA + 8*hvia_pkg::AddressSegmentHandleOffset +: 32] : 32'd0;
     end else if (take_job) begin
       immediate_flag_q <= 1'b0;
       malformed_q      <= 1'b0;
@@ -935,12 +956,13 @@ module hvia_tx_engine #(
   assign led_handle_o    = handle_q;
   assign led_seq_o       = seq_q;
   assign led_length_o    = total_q;
-  // The reserved operation is the mark of a descriptor that could not be reached; one that has it is
-  // malformed, and told as a send, as its status says.
+  // The reserved operation is the mark of a descriptor that could not be reached; one that has it
+  // is malformed, and told as a send, as its status says.
   always_comb begin
     led_operation_o = operation_q;
     if (unreachable_q) led_operation_o = hvia_pkg::DescriptorOperationReserved;
-    else if (operation_q == hvia_pkg::DescriptorOperationReserved) led_operation_o = hvia_pkg::DescriptorOperationSend;
+    else if (operation_q == hvia_pkg::DescriptorOperationReserved) led_operation_o =
+        hvia_pkg::DescriptorOperationSend;
   end
   assign led_fence_o     = fence_q;
 
@@ -949,10 +971,10 @@ module hvia_tx_engine #(
   assign async_code_o  = hvia_pkg::AsyncErrorPostDescriptor;
   assign async_vi_o    = 8'(vi_q);
 
-  // Draining. A descriptor counts from the clock it is offered until its completion was taken, one that
-  // could not be reached until it was reported, and by its VI only; the handle of a segment, which an
-  // answer's is, counts only while a job with it runs, which is when a translation by it is in use.
-  // An acknowledgement is no work of its VI.
+  // Draining. A descriptor counts from the clock it is offered until its completion was taken, one
+  // that could not be reached until it was reported, and by its VI only; the handle of a segment,
+  // which an answer's is, counts only while a job with it runs, which is when a translation by it
+  // is in use. An acknowledgement is no work of its VI.
   logic message, acking, use_busy;
   state_e work;
   assign use_busy      = open_q & ~raw;
@@ -963,12 +985,14 @@ module hvia_tx_engine #(
                          (use_busy & (use_handle_q == drain_handle_i)) |
                          (cpl_valid_q & (cpl_handle_q == drain_handle_i)) |
                          (desc_valid_i & ~desc_unreachable_i & (desc_handle_i == drain_handle_i));
-  assign vi_busy_o     = (message & (vi_q == drain_vi_i)) | (cpl_valid_q & (cpl_vi_q == drain_vi_i)) |
-                         (desc_valid_i & (desc_vi_i == drain_vi_i)) | (job_valid_i & (job_vi_i == drain_vi_i));
+  assign vi_busy_o     = (message & (vi_q == drain_vi_i)) |
+      (cpl_valid_q & (cpl_vi_q == drain_vi_i)) |
+              (desc_valid_i & (desc_vi_i == drain_vi_i)) | (job_valid_i & (job_vi_i == drain_vi_i));
 
   assign stat_transmit_message_o = frame_end & last_q;
   assign stat_transmit_frame_o   = frame_end;
-  assign stat_transmit_aborted_o = (frame_fail | refused | head_fail | (skip_fail & connected)) & ~first_q;
+  assign stat_transmit_aborted_o = (frame_fail | refused | head_fail | (skip_fail & connected)) &
+      ~first_q;
   assign stat_transmit_acknowledge_o = ack_end;
 
   // The last payload beat is taken at least a clock before the frame ends.
@@ -978,20 +1002,22 @@ module hvia_tx_engine #(
   assign trace_valid_o = translated | payload_read | frame_end | ack_end;
   assign trace_event_o = ack_end ? hvia_pkg::TraceEventAcknowledgeBuilt :
                          frame_end ? hvia_pkg::TraceEventFrameBuilt :
-                         payload_read ? hvia_pkg::TraceEventPayloadRead : hvia_pkg::TraceEventSendTranslated;
+                payload_read ? hvia_pkg::TraceEventPayloadRead : hvia_pkg::TraceEventSendTranslated;
   assign trace_vi_o    = 8'({ack_end ? ack_vi_q : vi_q});
   assign trace_seq_o   = ack_end ? ack_number_q[15:0] : seq_q;
 
   // What waits for a slot, for a chunk or for the ledger stands still, too, unless a chunk that was
   // fetched ahead moves.
   logic waits;
-  assign waits   = ~take_ack & (((state_q == Check) & ~unreachable_q & ~refused & ~start & ~opens & ~drops) |
+  assign waits   = ~take_ack & (((state_q == Check) & ~unreachable_q & ~refused & ~start & ~opens &
+      ~drops) |
                                 ((state_q == RawCheck) & ~start_raw) |
                                 ((state_q == AckCheck) & ~start_ack & ~ack_gone) |
                                 ((state_q == Tell) & ~led_ready_i) |
                                 ((state_q == Head) & head_q) |
                                 (skips & ~skip_take & ~skip_fail));
-  assign quiet_o = (((state_q == Idle) & ~desc_valid_i & ~job_valid_i & ~rawtx_valid_i & ~ack_valid_i) | waits) &
+  assign quiet_o = (((state_q == Idle) &
+      ~desc_valid_i & ~job_valid_i & ~rawtx_valid_i & ~ack_valid_i) | waits) &
                    ~rawtx_done_o &
                    ~step & ~fetch & ~(ask_q & txc_ready_i) & ~chunk_here &
                    (~cpl_valid_q | ~cpl_ready_i) & ~seq_init_valid_i & dma_quiet & pack_quiet;

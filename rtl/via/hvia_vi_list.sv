@@ -5,7 +5,8 @@
 module hvia_vi_list (
     input  logic       clk_i,
     input  logic       rst_ni,
-    // Enter a VI; nothing happens if it stands in the list. The one that leaves in this clock enters again.
+    // Enter a VI; nothing happens if it stands in the list. The one that leaves in this clock
+    // enters again.
     input  logic       push_i,
     input  hvia_params_pkg::vi_t push_vi_i,
     // The first one, and take it out.
@@ -15,17 +16,19 @@ module hvia_vi_list (
     output logic       quiet_o
 );
 
+  localparam int unsigned VIW = hvia_params_pkg::VICountLog2;
+
   hvia_params_pkg::vi_t vi_mem [hvia_params_pkg::VICount];
   hvia_params_pkg::vis_t listed_q;
-  logic [hvia_params_pkg::VICountLog2:0] head_q, tail_q;
+  logic [VIW:0] head_q, tail_q;
   logic         enter;
 
   assign enter = push_i && (!listed_q[push_vi_i] || (pop_i && push_vi_i == vi_o));
   assign any_o = head_q != tail_q;
-  assign vi_o  = vi_mem[head_q[hvia_params_pkg::VICountLog2-1:0]];
+  assign vi_o  = vi_mem[head_q[VIW-1:0]];
 
   always_ff @(posedge clk_i) begin
-    if (enter) vi_mem[tail_q[hvia_params_pkg::VICountLog2-1:0]] <= push_vi_i;
+    if (enter) vi_mem[tail_q[VIW-1:0]] <= push_vi_i;
   end
 
   always_ff @(posedge clk_i or negedge rst_ni) begin

@@ -1,24 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// State of the work queues, a send and a receive queue for each VI: the number of descriptors posted
-// and not yet taken, and the address of the next one. Queues are linked lists in host memory; the
-// provider links a descriptor to its predecessor before it rings. So an address in a doorbell
-// matters only when the queue is empty; otherwise the successor is the link in the predecessor,
-// which the fetch reads anyway. The count falls before the read is requested: a doorbell that comes
-// later finds 0 and brings its own address, one that came earlier has its link in memory already.
+// State of the work queues, a send and a receive queue for each VI: the number of descriptors
+// posted and not yet taken, and the address of the next one. Queues are linked lists in host
+// memory; the provider links a descriptor to its predecessor before it rings. So an address in a
+// doorbell matters only when the queue is empty; otherwise the successor is the link in the
+// predecessor, which the fetch reads anyway. The count falls before the read is requested: a
+// doorbell that comes later finds 0 and brings its own address, one that came earlier has its link
+// in memory already.
 //
 // A send queue is ready for the next descriptor as soon as the link to it is known. A receive queue
 // has one descriptor on the chip at a time: it is ready when the one before was released, too.
-// There is a ready list for each kind. A list holds each VI at most once and turns by descriptor, so
-// that no VI starves another. Each list has an offer of its own: a send descriptor that waits for
-// room never stands before a receive descriptor.
+// There is a ready list for each kind. A list holds each VI at most once and turns by descriptor,
+// so that no VI starves another. Each list has an offer of its own: a send descriptor that waits
+// for room never stands before a receive descriptor.
 //
-// A send queue that is held (the ledger has no room for more of that VI) is parked when its turn in the
-// list comes, whatever happens to it meanwhile, and enters the list again when the hold is over.
+// A send queue that is held (the ledger has no room for more of that VI) is parked when its turn in
+// the list comes, whatever happens to it meanwhile, and enters the list again when the hold is
+// over.
 //
-// With `on_arrival_i` a receive queue does not enter its list by itself: it does so when the receive
-// engine waits for its descriptor, or when it is flushed. One of a VI that was reset enters at once as
-// ever, to be dropped.
+// With `on_arrival_i` a receive queue does not enter its list by itself: it does so when the
+// receive engine waits for its descriptor, or when it is flushed. One of a VI that was reset enters
+// at once as ever, to be dropped.
 module hvia_work_queue #(
     parameter int unsigned DepthLog2 = 10
 ) (
@@ -61,9 +63,9 @@ module hvia_work_queue #(
     input  logic [1:0]  release_valid_i,
     output logic [1:0]  release_ready_o,
     input  logic [2*hvia_params_pkg::VICountLog2-1:0] release_vi_i,
-    // Forget both queues. The VI is Free before and until it has drained: a link that the fetch still
-    // owes, or a doorbell that was under way, may bring an entry back, which the fetch then drops
-    // unread.
+    // Forget both queues. The VI is Free before and until it has drained: a link that the fetch
+    // still owes, or a doorbell that was under way, may bring an entry back, which the fetch then
+    // drops unread.
     input  logic        clear_valid_i,
     output logic        clear_ready_o,
     input  hvia_params_pkg::vi_t clear_vi_i,
@@ -102,7 +104,8 @@ module hvia_work_queue #(
   // Send queues that stand in no list because they were held when their turn came.
   hvia_params_pkg::vis_t parked_q;
 
-  typedef enum logic [3:0] {Idle, Commit, Link, Release, Clear, ClearReceive, Take, Wake, Unhold} op_e;
+  typedef enum logic [3:0] {Idle, Commit, Link, Release, Clear, ClearReceive, Take, Wake,
+      Unhold} op_e;
   op_e op_q, op_d;
   logic [VIW:0] op_queue_d, op_queue_q;
   logic       op_receive;
@@ -128,15 +131,18 @@ module hvia_work_queue #(
   logic [1:0] take_can;
   logic       take_receive_d, took_receive_q, release_which_d, release_which_q;
 
-  // Receive queues that should be in the ready list and are not: 0 of the VI that a message waits for,
-  // 1 of the one that is flushed. The address of the next descriptor is known unless the link is owed.
+  // Receive queues that should be in the ready list and are not: 0 of the VI that a message waits
+  // for, 1 of the one that is flushed. The address of the next descriptor is known unless the link
+  // is owed.
   logic [1:0] wake_can;
   logic [VIW:0] wanted_queue, flushed_queue;
   assign wanted_queue  = {1'b1, coming_vi_i};
   assign flushed_queue = {1'b1, drain_vi_i};
-  assign wake_can[0] = on_arrival_i && wanted_i && pending_q[wanted_queue] && !listed_q[wanted_queue] &&
+  assign wake_can[0] = on_arrival_i && wanted_i && pending_q[wanted_queue] &&
+      !listed_q[wanted_queue] &&
                        !held_q[coming_vi_i] && !owed_q[coming_vi_i];
-  assign wake_can[1] = on_arrival_i && drain_receive_i && pending_q[flushed_queue] && !listed_q[flushed_queue] &&
+  assign wake_can[1] = on_arrival_i && drain_receive_i && pending_q[flushed_queue] &&
+      !listed_q[flushed_queue] &&
                        !held_q[drain_vi_i] && !owed_q[drain_vi_i];
 
   assign take_can        = ready_any & offer_free;
@@ -171,7 +177,8 @@ module hvia_work_queue #(
       end else if (take_can != 2'b00) begin
         op_d       = Take;
         op_queue_d = {take_receive_d,
-                      ready_mem[{take_receive_d, take_receive_d ? head_q[VIW+1 +: VIW] : head_q[0 +: VIW]}]};
+                      ready_mem[{take_receive_d, take_receive_d ?
+                          head_q[VIW+1 +: VIW] : head_q[0 +: VIW]}]};
       end
     end
   end
@@ -380,7 +387,8 @@ module hvia_work_queue #(
                      (db_valid_i && db_vi_i == drain_vi_i) ||
                      (op_q != Idle && op_vi == drain_vi_i);
 
-  assign quiet_o = op_q == Idle && take_can == 2'b00 && wake_can == 2'b00 && !take_valid_o && !db_valid_i &&
+  assign quiet_o = op_q == Idle && take_can == 2'b00 && wake_can == 2'b00 && !take_valid_o &&
+      !db_valid_i &&
                    !link_valid_i && release_valid_i == 2'b00 && !clear_valid_i && !unhold_valid_i;
 
 endmodule

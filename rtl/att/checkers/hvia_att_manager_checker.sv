@@ -43,9 +43,12 @@ module hvia_att_manager_checker (
       update_q  <= {up_state_q, up_left_q};
       if (waiting_q != 3'd0) begin
         assert (((waiting_q & ~req_valid_i) == 3'd0) &&
-                (!waiting_q[0] || (handle_q[31:0] == req_handle_i[31:0] && va_q[63:0] == req_va_i[63:0])) &&
-                (!waiting_q[1] || (handle_q[63:32] == req_handle_i[63:32] && va_q[127:64] == req_va_i[127:64])) &&
-                (!waiting_q[2] || (handle_q[95:64] == req_handle_i[95:64] && va_q[191:128] == req_va_i[191:128])))
+                (!waiting_q[0] || (handle_q[31:0] == req_handle_i[31:0] &&
+                    va_q[63:0] == req_va_i[63:0])) &&
+                (!waiting_q[1] || (handle_q[63:32] == req_handle_i[63:32] &&
+                    va_q[127:64] == req_va_i[127:64])) &&
+                (!waiting_q[2] || (handle_q[95:64] == req_handle_i[95:64] &&
+                    va_q[191:128] == req_va_i[191:128])))
         else $error("att_manager: a request changed or vanished before it was taken");
       end
       if (granted) begin
@@ -53,7 +56,8 @@ module hvia_att_manager_checker (
         waited1_q <= (request[1] && !grant[1]) ? waited1_q + 4'd1 : 4'd0;
         waited2_q <= (request[2] && !grant[2]) ? waited2_q + 4'd1 : 4'd0;
         waited3_q <= (request[3] && !grant[3]) ? waited3_q + 4'd1 : 4'd0;
-        assert ((grant != 4'd0) && ((grant & (grant - 4'd1)) == 4'd0) && ((grant & ~request) == 4'd0))
+        assert ((grant != 4'd0) && ((grant & (grant - 4'd1)) == 4'd0) &&
+            ((grant & ~request) == 4'd0))
         else $error("att_manager: granted %b of %b", grant, request);
       end
       assert ((waited0_q <= Longest) && (waited1_q <= Longest) && (waited2_q <= Longest) &&

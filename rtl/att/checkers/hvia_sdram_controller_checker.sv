@@ -31,7 +31,8 @@ module hvia_sdram_controller_checker (
   logic [3:0] len_q;
   logic [91:0] state, seen_q;
   assign state = {
-    state_q, cmd_q, open_q, beat_q, act_timer_q, pre_timer_q, wr_timer_q, deadline_q, a_q, ba_q, 5'd0
+    state_q, cmd_q, open_q, beat_q, act_timer_q, pre_timer_q, wr_timer_q, deadline_q, a_q, ba_q,
+        5'd0
   };
 
   // Beats owed: requests whose last column command was given, less those answered.

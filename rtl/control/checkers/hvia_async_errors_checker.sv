@@ -25,7 +25,8 @@ module hvia_async_errors_checker #(
       quiet_q <= quiet_o;
       was_q   <= (waiting_q & ~first) | valid_i;
       assert ((valid_i & waiting_q & ~first) == '0)
-      else $error("async_errors: source %b reports while its last report waits", valid_i & waiting_q);
+      else $error("async_errors: source %b reports while its last report waits", valid_i &
+          waiting_q);
       assert (waiting_q == was_q)
       else $error("async_errors: reports %b wait, want %b", waiting_q, was_q);
       assert ((first & (first - 1'b1)) == '0 && async_valid_o == (waiting_q != '0) &&

@@ -48,7 +48,8 @@ module hvia_raw_ring_checker #(
       using_before_q <= using_q && !entry_done_i;
       entry_q        <= {entry_len_o, entry_pa_o};
       assert (ready_q + done_q <= CountBits'(Depth))
-      else $error("raw_ring: %0d entries read and %0d finished, places for %0d", ready_q, done_q, Depth);
+      else $error("raw_ring: %0d entries read and %0d finished, places for %0d", ready_q, done_q,
+          Depth);
       assert (!(fetch_take && (size_i == 4'd0 || fetch_q == (tail_i & mask) || fetching_q)))
       else $error("raw_ring: an entry is read that software did not give, or while another is");
       assert (!(using_q && ready_q == '0))

@@ -54,7 +54,8 @@ module hvia_registers_checker (
   // A function, so that a simulation puts the word together only where it is looked at.
   function automatic logic [93+2*AsyncBits:0] now();
     now = {
-      mac_q, irq_status_q, irq_enable_q, async_count_q, async_overflow_q, async_head_q, async_tail_q,
+      mac_q, irq_status_q, irq_enable_q, async_count_q, async_overflow_q, async_head_q,
+          async_tail_q,
       rawtx_tail_q, rawrx_tail_q, rd_state_q, card_quiet
     };
   endfunction
@@ -75,7 +76,8 @@ module hvia_registers_checker (
       waiting_q <= waiting_q + AsyncBits'(async_valid_i && !lost) - AsyncBits'(async_take);
       lost_q    <= lost;
       lost_vi_q <= async_vi_i;
-      link_q    <= (async_code_i == hvia_pkg::AsyncErrorLinkDown) || (async_code_i == hvia_pkg::AsyncErrorLinkUp);
+      link_q    <= (async_code_i == hvia_pkg::AsyncErrorLinkDown) ||
+          (async_code_i == hvia_pkg::AsyncErrorLinkUp);
       assert (async_tail_q - async_head_q == waiting_q)
       else $error("registers: %0d asynchronous errors wait, %0d were not taken yet",
                   async_tail_q - async_head_q, waiting_q);
@@ -83,7 +85,8 @@ module hvia_registers_checker (
       else $error("registers: a read takes an asynchronous error and there is none");
       if (lost_q) begin
         assert (async_overflow_q && (link_q || async_dropped_q[lost_vi_q]))
-        else $error("registers: an asynchronous error of VI %0d was dropped without a mark", lost_vi_q);
+        else $error("registers: an asynchronous error of VI %0d was dropped without a mark",
+            lost_vi_q);
       end
       assert (!async_overflow_q || 32'(waiting_q) == hvia_pkg::AsyncErrorSlots)
       else $error("registers: overflow is said with %0d asynchronous errors", waiting_q);
@@ -109,7 +112,8 @@ module hvia_registers_checker (
       else $error("registers: a doorbell write is lost or made up");
       assert (!(db_wvalid_o && tgt_wready_o != db_wready_i))
       else $error("registers: the doorbell block and the target disagree");
-      assert (!(arm_valid_o && (!tgt_wvalid_i || tgt_wbar_i || tgt_wbe_i != 4'hf || soft_reset_busy_i)))
+      assert (!(arm_valid_o && (!tgt_wvalid_i || tgt_wbar_i || tgt_wbe_i != 4'hf ||
+          soft_reset_busy_i)))
       else $error("registers: something is armed without a whole write");
       assert (!(info_read_o && !tgt_rvalid_i))
       else $error("registers: a name is taken without a read");

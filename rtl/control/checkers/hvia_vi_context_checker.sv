@@ -14,6 +14,8 @@ module hvia_vi_context_checker (
     input logic          quiet_o
 );
 
+  localparam int unsigned VIW = hvia_params_pkg::VICountLog2;
+
   logic quiet_q;
   logic [511:0] ctx_q;
   always_ff @(posedge clk_i or negedge rst_ni) begin
@@ -26,7 +28,7 @@ module hvia_vi_context_checker (
         else $error("vi_context: a read port changed after quiet");
       end
       for (int p = 0; p < 4; p++) begin
-        if (quiet_o && !live_q[rd_vi_i[hvia_params_pkg::VICountLog2*p+:hvia_params_pkg::VICountLog2]]) begin
+        if (quiet_o && !live_q[rd_vi_i[VIW*p+:VIW]]) begin
           assert (rd_ctx_o[128*p+:128] == 128'(hvia_pkg::VIStateFree))
           else $error("vi_context: port %0d shows a word of a VI that is not in use", p);
         end

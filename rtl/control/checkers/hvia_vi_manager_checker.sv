@@ -113,7 +113,8 @@ module hvia_vi_manager_checker (
       else $error("vi_manager: a context was written without a command");
       assert (!(cq_tie_valid_o && !ctx_wr_valid_o))
       else $error("vi_manager: ties without a context");
-      assert (!(cqc_valid_o && (!cmd_busy_o || 32'(cqc_index_o) >= 2**hvia_params_pkg::CompletionQueuesLog2)))
+      assert (!(cqc_valid_o &&
+          (!cmd_busy_o || 32'(cqc_index_o) >= 2**hvia_params_pkg::CompletionQueuesLog2)))
       else $error("vi_manager: a command for completion queue %0d", cqc_index_o);
       queue_held_q <= cqc_valid_o && !cqc_ready_i;
       assert (!queue_held_q || cqc_valid_o)

@@ -56,7 +56,8 @@ module hvia_dma_read_checker (
         else $error("dma_read: job of %0d bytes with bound %0d", job_len_i, job_bound_i);
       end
       if (req_valid_o) begin
-        assert (req_len_o != 0 && req_len_o <= (short_bursts_i ? 10'(hvia_params_pkg::ShortBurstBytes) : 10'(hvia_params_pkg::DmaBurstBytes)) &&
+        assert (req_len_o != 0 && req_len_o <= (short_bursts_i ?
+            10'(hvia_params_pkg::ShortBurstBytes) : 10'(hvia_params_pkg::DmaBurstBytes)) &&
                 page_end <= 32'd4096)
         else $error("dma_read: request of %0d bytes at %08x", req_len_o, req_addr_o);
       end
@@ -82,7 +83,8 @@ module hvia_dma_read_checker (
       end
       if (job_done_o) begin
         assert (open_q && last_q == (job_err_o == hvia_pkg::AttErrorNone))
-        else $error("dma_read: job ended, open %b, last beat %b, error %0d", open_q, last_q, job_err_o);
+        else $error("dma_read: job ended, open %b, last beat %b, error %0d", open_q, last_q,
+            job_err_o);
       end
       if (quiet_o) begin
         assert (!open_q && !head_valid_q && !req_valid_o)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Checks of every dma_write: requests stay inside a page and a burst and are not withdrawn, each job
-// ends once with nothing open, and quiet means at rest.
+// Checks of every dma_write: requests stay inside a page and a burst and are not withdrawn, each
+// job ends once with nothing open, and quiet means at rest.
 
 module hvia_dma_write_checker (
     input logic         clk_i,
@@ -40,11 +40,13 @@ module hvia_dma_write_checker (
       if (take) job_q <= 1'b1;
       else if (job_done_o) job_q <= 1'b0;
       if (take) begin
-        assert (job_len_i <= 16'd4096 && 32'(job_len_i) <= job_bound_i && !(job_physical_i && job_len_i == 0))
+        assert (job_len_i <= 16'd4096 && 32'(job_len_i) <= job_bound_i &&
+            !(job_physical_i && job_len_i == 0))
         else $error("dma_write: job of %0d bytes with bound %0d", job_len_i, job_bound_i);
       end
       if (req_valid_o) begin
-        assert (req_len_o != 0 && req_len_o <= (short_bursts_i ? 10'(hvia_params_pkg::ShortBurstBytes) : 10'(hvia_params_pkg::DmaBurstBytes)) &&
+        assert (req_len_o != 0 && req_len_o <= (short_bursts_i ?
+            10'(hvia_params_pkg::ShortBurstBytes) : 10'(hvia_params_pkg::DmaBurstBytes)) &&
                 page_end <= 32'd4096)
         else $error("dma_write: request of %0d bytes at %08x", req_len_o, req_addr_o);
       end

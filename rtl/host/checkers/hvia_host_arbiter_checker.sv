@@ -69,7 +69,8 @@ module hvia_host_arbiter_checker #(
   end
 
   for (genvar i = 0; i < N; i++) begin : gen_requester
-    // `Bound` lost, then to each that is as hungry and has a lower index. Who never asked is nobody.
+    // `Bound` lost, then to each that is as hungry and has a lower index. Who never asked is
+    // nobody.
     int unsigned lost_q, lower, limit;
     always_comb begin
       lower = $countones(asked_q & N'((1 << i) - 1));
@@ -88,7 +89,8 @@ module hvia_host_arbiter_checker #(
         else $error("host_arbiter: requester %0d has lost %0d grants in a row", i, lost_q);
 
         // In the clock in which it is shown first; what is shown stays, whoever asks then.
-        assert (~(bus_req_valid_o & ~lock_q & (id == IdW'(i)) & req_patient_i[i] & (lost_q < Bound)) |
+        assert (~(bus_req_valid_o & ~lock_q & (id == IdW'(i)) & req_patient_i[i] &
+            (lost_q < Bound)) |
                 (((req_valid_i & ~req_patient_i) | req_more_i) == '0))
         else $error("host_arbiter: patient requester %0d went before one that is not", i);
 

@@ -2,30 +2,31 @@
 
 // Gigabit Ethernet controller: the packet buffers between the engines (core clock) and the MAC, two
 // slots of `PacketSlotBytes` in each direction. The MAC is a DP83820 on a PCI bus of its own
-// (`mac_clk_i`): `mac_bus_host` is that bus's host and arbiter, `mac_bus_target` the memory in which
-// the chip finds its descriptors and frames.
+// (`mac_clk_i`): `mac_bus_host` is that bus's host and arbiter, `mac_bus_target` the memory in
+// which the chip finds its descriptors and frames.
 //
-// The two descriptors of a ring are no memory but a picture of the slots: a transmit descriptor is the
-// chip's while its slot holds a frame, a receive descriptor while its slot is empty. The chip's write of
-// a status is the event that moves a slot on. The chip follows the ring, so slots are used in turn. A
-// status that fits no slot's state is taken for a bus error.
+// The two descriptors of a ring are no memory but a picture of the slots: a transmit descriptor is
+// the chip's while its slot holds a frame, a receive descriptor while its slot is empty. The chip's
+// write of a status is the event that moves a slot on. The chip follows the ring, so slots are used
+// in turn. A status that fits no slot's state is taken for a bus error.
 //
-// Received frames that are not good are dropped and counted, each once: bad (a receive error, or too
-// short), long (more than `MaxFrame` bytes), or nothing further when the chip's FIFO overran inside. A
-// FIFO that overran is counted where the chip reports it, with the next status.
+// Received frames that are not good are dropped and counted, each once: bad (a receive error, or
+// too short), long (more than `MaxFrame` bytes), or nothing further when the chip's FIFO overran
+// inside. A FIFO that overran is counted where the chip reports it, with the next status.
 //
 // Frame lengths and events cross through `cdc_fifo`, whose words order all accesses to a slot's
 // memory. Events reach the core two to three core clocks after the MAC clock they belong to, so the
 // trace events are late by that much. Both resets must be given together; either may end first.
 //
-// A slot that the MAC side keeps for 2^`TransmitSlotLog2` clocks (no link, a PHY that is dead, a chip that
-// is not there) is taken back, so that nobody waits for a wire: the chip's transmitter is reset, and the
-// frames in the slots are dropped and counted. What the chip's FIFO holds is lost with them.
+// A slot that the MAC side keeps for 2^`TransmitSlotLog2` clocks (no link, a PHY that is dead, a
+// chip that is not there) is taken back, so that nobody waits for a wire: the chip's transmitter is
+// reset, and the frames in the slots are dropped and counted. What the chip's FIFO holds is lost
+// with them.
 //
 // Straps, still after reset: with `cut_tx_i` a frame of known length is offered when its first
 // `EarlyBytes` are in, with `cut_rx_i` a received one while the chip still writes it; with
-// `single_tx_slot_i` or `single_rx_slot_i` one slot is in use at a time; with `short_bursts_i` the chip's
-// bursts are short.
+// `single_tx_slot_i` or `single_rx_slot_i` one slot is in use at a time; with `short_bursts_i` the
+// chip's bursts are short.
 module hvia_gec #(
     parameter int unsigned W = 32  // of the engines' side and of the MAC bus, 32 or 64
 ) (
@@ -49,7 +50,8 @@ module hvia_gec #(
     input  logic [$clog2(W/8):0]   tx_wbytes_i,
     input  logic                   tx_wlast_i,
     input  logic                   tx_wabort_i,
-    input  logic [10:0]            tx_wlen_i,  // the frame's bytes with each beat, 0 = not known; for cut_tx_i only
+    // the frame's bytes with each beat, 0 = not known; for cut_tx_i only
+    input  logic [10:0]            tx_wlen_i,
     input  logic [7:0]             tx_wvi_i,   // for the trace only
     input  logic [15:0]            tx_wseq_i,
 
@@ -139,7 +141,8 @@ module hvia_gec #(
   localparam int unsigned EarlyW    = 6;  // 64 bytes
   localparam logic [10:0] EarlyBytes = 11'd64;
   localparam logic [10:0] FcsBytes  = 11'd4;
-  localparam logic [10:0] TailBytes = FcsBytes + Lanes[10:0];  // may be FCS, or beyond it in the last word
+  // may be FCS, or beyond it in the last word
+  localparam logic [10:0] TailBytes = FcsBytes + Lanes[10:0];
   localparam logic [10:0] MinFrame  = hvia_pkg::MinFrame[10:0];
   localparam logic [15:0] MinStored = hvia_pkg::MinFrame + {5'd0, FcsBytes};
   localparam logic [15:0] MaxStored = hvia_pkg::MaxFrame + {5'd0, FcsBytes};
@@ -195,7 +198,8 @@ module hvia_gec #(
   logic [1:0]       tx_busy_q;   // slots with the MAC side
   logic             tx_early_q;  // the frame under construction was offered
   logic             tx_abort_q;  // and is to be withdrawn
-  logic             tx_room, tx_write, tx_commit, tx_offer, tx_more, tx_cmd_valid, tx_cmd_ready, tx_cmd_take;
+  logic             tx_room, tx_write, tx_commit, tx_offer, tx_more, tx_cmd_valid, tx_cmd_ready,
+      tx_cmd_take;
   logic             tx_event_valid, tx_event_slot, tx_free;
   logic [1:0]       tx_cmd, tx_busy_d;
   logic [2:0]       tx_event;
@@ -212,7 +216,8 @@ module hvia_gec #(
   assign tx_after        = {tx_waddr_q, {LaneW{1'b0}}} + Lanes[10:0];
   assign tx_offer        = tx_write & ~tx_wlast_i & ~tx_wabort_i & cut_tx_i & ~tx_early_q &
                            (tx_after == EarlyBytes) & (tx_wlen_i > EarlyBytes);
-  assign tx_more         = tx_write & ~tx_wlast_i & ~tx_wabort_i & tx_early_q & (tx_after[EarlyW-1:0] == '0);
+  assign tx_more         = tx_write & ~tx_wlast_i & ~tx_wabort_i & tx_early_q &
+      (tx_after[EarlyW-1:0] == '0);
 
   assign tx_cmd_valid = tx_commit | tx_offer | tx_more | tx_abort_q;
   assign tx_cmd_take  = tx_cmd_valid & tx_cmd_ready;
@@ -232,7 +237,8 @@ module hvia_gec #(
 
   always_ff @(posedge clk_i or negedge core_rst_n) begin
     if (!core_rst_n) tx_deadline_q <= '0;
-    else if (tx_free | tx_late | ((tx_busy_q == 2'd0) & (tx_busy_d != 2'd0))) tx_deadline_q <= timebase_i + SlotClocks;
+    else if (tx_free | tx_late |
+        ((tx_busy_q == 2'd0) & (tx_busy_d != 2'd0))) tx_deadline_q <= timebase_i + SlotClocks;
   end
 
   always_ff @(posedge clk_i) begin
@@ -321,7 +327,8 @@ module hvia_gec #(
   assign wr_tx_ring      = wr_addr[13:5] == TxRing[13:5];
   assign wr_rx_ring      = wr_addr[13:5] == RxRing[13:5];
   assign wr_in_rx        = wr_addr[13:SlotW+1] == RxBuffer[13:SlotW+1];
-  assign wr_status       = (wr_addr[3:0] == hvia_pkg::MacDescriptorCommandStatusOffset[3:0]) & wr_be[3];
+  assign wr_status       = (wr_addr[3:0] == hvia_pkg::MacDescriptorCommandStatusOffset[3:0]) &
+      wr_be[3];
   // Nothing counts while the chip is about to be reset.
   assign wr_tx_status    = wr_valid & ~wr_bad & ~halt & wr_tx_ring & wr_status;
   assign wr_rx_status    = wr_valid & ~wr_bad & ~halt & wr_rx_ring & wr_status;
@@ -337,7 +344,8 @@ module hvia_gec #(
   logic        tx_withdraw_d, tx_withdraw_q;
   logic [10:0] tx_avail_d, tx_avail_q;
   logic        tx_put, tx_sent, tx_odd, tx_back, tx_first, tx_final, tx_reset_done;
-  logic        tx_overdue_d, tx_overdue_q;  // the transmitter is to be reset, and what is whole dropped
+  // the transmitter is to be reset, and what is whole dropped
+  logic        tx_overdue_d, tx_overdue_q;
   logic [1:0]  tx_drop_d, tx_drop_q;        // dropped slots that the core was not told of
   logic [1:0]  tx_whole;
   logic        tx_stopped, tx_take, tx_drop_tell;
@@ -350,11 +358,13 @@ module hvia_gec #(
   assign tx_put         = cmd_valid & ((cmd == TxEarly) | ((cmd == TxWhole) & ~tx_part_q));
   assign tx_status_slot = wr_addr[4];
   assign tx_sent = wr_tx_status & tx_own_q[tx_status_slot] & (tx_status_slot == tx_next_q) &
-                   ~(tx_part_q & (tx_status_slot == tx_fill_q)) & ~wr_data[hvia_pkg::MacDescriptorCommandStatusOwnBit];
+                   ~(tx_part_q & (tx_status_slot == tx_fill_q)) &
+                       ~wr_data[hvia_pkg::MacDescriptorCommandStatusOwnBit];
   assign tx_odd  = wr_tx_status & ~tx_sent;
   // The chip may be reading the descriptor when it is withdrawn: what it has seen is known when the
   // bus is free.
-  assign tx_back = tx_withdraw_q & (tx_reset_done | (bus_idle & ~tx_taken_q[tx_fill_q] & ~wr_valid));
+  assign tx_back = tx_withdraw_q & (tx_reset_done | (bus_idle & ~tx_taken_q[tx_fill_q] &
+      ~wr_valid));
 
   // Until the transmitter stands still the chip may write the status of a frame after all.
   assign tx_whole     = tx_own_q & ~({2{tx_part_q}} & {tx_fill_q, ~tx_fill_q});
@@ -387,7 +397,8 @@ module hvia_gec #(
     tx_drop_d     = tx_drop_q;
     if (tx_drop_tell) tx_drop_d[~tx_drop_q[0]] = 1'b0;
 
-    if (rd_done_tx_ring & rd_done_status & rd_done_data[hvia_pkg::MacDescriptorCommandStatusOwnBit]) begin
+    if (rd_done_tx_ring & rd_done_status &
+        rd_done_data[hvia_pkg::MacDescriptorCommandStatusOwnBit]) begin
       tx_taken_d[rd_done_addr[4]] = 1'b1;
     end
     if (tx_first) tx_started_d[rd_done_slot] = 1'b1;
@@ -468,7 +479,8 @@ module hvia_gec #(
 
   assign tx_event_push = tx_first | tx_final | tx_sent | tx_back | tx_drop_tell;
   assign tx_event_data = tx_back ? {TxBack, tx_fill_q} : tx_sent ? {TxSent, tx_status_slot}
-                       : tx_drop_tell ? {TxDrop, ~tx_drop_q[0]} : {tx_final ? TxEnd : TxStart, rd_done_slot};
+                       : tx_drop_tell ? {TxDrop, ~tx_drop_q[0]} :
+                           {tx_final ? TxEnd : TxStart, rd_done_slot};
 
   logic tx_event_src_quiet, tx_event_dst_quiet;
   hvia_cdc_fifo #(
@@ -490,7 +502,8 @@ module hvia_gec #(
       .dst_quiet_o(tx_event_dst_quiet)
   );
 
-  assign tx_free = tx_event_valid & ((tx_event == TxSent) | (tx_event == TxBack) | (tx_event == TxDrop));
+  assign tx_free = tx_event_valid & ((tx_event == TxSent) | (tx_event == TxBack) |
+      (tx_event == TxDrop));
 
   assign stat_mac_transmit_frame_o = tx_event_valid & (tx_event == TxSent);
   assign stat_mac_transmit_dropped_o = tx_event_valid & (tx_event == TxDrop);
@@ -508,7 +521,8 @@ module hvia_gec #(
   logic        rx_dirty_d, rx_dirty_q;      // it has words that the core was not told of,
   logic        rx_due_d, rx_due_q;          // and the burst that brought them is over
   logic        rx_offered_d, rx_offered_q;  // the core was told of some
-  logic        rx_rest_d, rx_rest_q;        // it holds a further part of a frame too long for one slot
+  // it holds a further part of a frame too long for one slot
+  logic        rx_rest_d, rx_rest_q;
   logic [11:0] rx_fill_d, rx_fill_q;        // bytes in it
   logic        rx_wait_d, rx_wait_q;        // the chip found no free descriptor,
   logic        rx_wait_slot_d, rx_wait_slot_q;  // at this slot
@@ -533,22 +547,26 @@ module hvia_gec #(
   assign rx_error  = rx_status[hvia_pkg::MacDescriptorCommandStatusFcsErrorBit] |
                      rx_status[hvia_pkg::MacDescriptorCommandStatusSymbolErrorBit] |
                      rx_status[hvia_pkg::MacDescriptorCommandStatusRuntBit] |
-                     rx_status[hvia_pkg::MacDescriptorCommandStatusFrameAlignmentBit] | (rx_size < MinStored);
+                     rx_status[hvia_pkg::MacDescriptorCommandStatusFrameAlignmentBit] |
+                         (rx_size < MinStored);
   assign rx_overrun = rx_status[hvia_pkg::MacDescriptorCommandStatusOverrunBit];
   always_comb begin
     rx_kind = RxGood;
     if (rx_rest_q) rx_kind = RxDrop;
     else if (rx_status[hvia_pkg::MacDescriptorCommandStatusMoreBit]) rx_kind = RxLong;
     else if (rx_error) rx_kind = RxBad;
-    else if (rx_status[hvia_pkg::MacDescriptorCommandStatusTooLongBit] | (rx_size > MaxStored)) rx_kind = RxLong;
-    else if (~rx_status[hvia_pkg::MacDescriptorCommandStatusOKBit]) rx_kind = rx_overrun ? RxDrop : RxBad;
+    else if (rx_status[hvia_pkg::MacDescriptorCommandStatusTooLongBit] |
+        (rx_size > MaxStored)) rx_kind = RxLong;
+    else if (~rx_status[hvia_pkg::MacDescriptorCommandStatusOKBit]) rx_kind = rx_overrun ? RxDrop :
+        RxBad;
   end
   assign rx_end   = wr_rx_status & (wr_slot == rx_next_q) & ~rx_full_q[wr_slot] &
                     rx_status[hvia_pkg::MacDescriptorCommandStatusOwnBit];
   assign rx_odd   = wr_rx_status & ~rx_end;
   // A slot that the core knows of comes back from there.
   assign rx_keep  = rx_offered_q | (rx_kind == RxGood);
-  assign rx_tell  = cut_rx_i & rx_due_q & ~wr_valid & ~halt & ~rx_rest_q & (rx_fill_q > {1'b0, TailBytes});
+  assign rx_tell  = cut_rx_i & rx_due_q & ~wr_valid & ~halt & ~rx_rest_q &
+      (rx_fill_q > {1'b0, TailBytes});
   // Nothing but frames and statuses is written.
   assign rx_stray = wr_valid & ~halt & ~rx_store & ~((wr_tx_ring | wr_rx_ring) & wr_addr[3]);
 
@@ -569,7 +587,8 @@ module hvia_gec #(
     if (rx_store) begin
       rx_started_d = 1'b1;
       rx_dirty_d   = 1'b1;
-      rx_fill_d    = {1'b0, wr_addr[SlotW-1:0]} + (((W == 64) & ~wr_be[Lanes-1] & ~wr_be[4%Lanes]) ? 12'd4 : Lanes[11:0]);
+      rx_fill_d    = {1'b0, wr_addr[SlotW-1:0]} + (((W == 64) & ~wr_be[Lanes-1] & ~wr_be[4%Lanes]) ?
+          12'd4 : Lanes[11:0]);
     end
     if (rx_dirty_d & bus_idle) rx_due_d = 1'b1;
     if (rx_tell) begin
@@ -600,7 +619,8 @@ module hvia_gec #(
     if (rx_free_valid) rx_full_d[rx_free_slot] = 1'b0;
 
     if (rx_wake_done | bus_error) rx_wait_d = 1'b0;
-    if (rd_done_rx_ring & rd_done_status & rd_done_data[hvia_pkg::MacDescriptorCommandStatusOwnBit]) begin
+    if (rd_done_rx_ring & rd_done_status &
+        rd_done_data[hvia_pkg::MacDescriptorCommandStatusOwnBit]) begin
       rx_wait_d      = 1'b1;
       rx_wait_slot_d = rd_done_addr[4];
     end
@@ -608,7 +628,8 @@ module hvia_gec #(
 
   for (genvar i = 0; i < Lanes; i++) begin : gen_lane
     always_ff @(posedge mac_clk_i) begin
-      if (rx_store & wr_be[i]) rx_mem[{wr_slot, wr_addr[SlotW-1:LaneW]}][8*i +: 8] <= wr_data[8*i +: 8];
+      if (rx_store & wr_be[i]) rx_mem[{wr_slot,
+          wr_addr[SlotW-1:LaneW]}][8*i +: 8] <= wr_data[8*i +: 8];
     end
   end
 
@@ -668,28 +689,36 @@ module hvia_gec #(
   always_comb begin
     descriptor = 128'd0;
     if (rd_addr[13:5] == TxRing[13:5]) begin
-      descriptor[8*hvia_pkg::MacDescriptorLinkOffset +: 16] = rd_ring_slot ? TxRing : TxRing + Stride;
-      descriptor[8*hvia_pkg::MacDescriptorBufferAddressOffset +: 16] = rd_ring_slot ? TxBuffer + SlotBytes : TxBuffer;
+      descriptor[8*hvia_pkg::MacDescriptorLinkOffset +: 16] = rd_ring_slot ? TxRing : TxRing +
+          Stride;
+      descriptor[8*hvia_pkg::MacDescriptorBufferAddressOffset +: 16] = rd_ring_slot ? TxBuffer +
+          SlotBytes : TxBuffer;
       descriptor[8*hvia_pkg::MacDescriptorCommandStatusOffset +: 16] = rd_size;
-      descriptor[8*hvia_pkg::MacDescriptorCommandStatusOffset + hvia_pkg::MacDescriptorCommandStatusOwnBit] =
+      descriptor[8*hvia_pkg::MacDescriptorCommandStatusOffset +
+          hvia_pkg::MacDescriptorCommandStatusOwnBit] =
           tx_own_q[rd_ring_slot];
     end else if (rd_addr[13:5] == RxRing[13:5]) begin
-      descriptor[8*hvia_pkg::MacDescriptorLinkOffset +: 16] = rd_ring_slot ? RxRing : RxRing + Stride;
-      descriptor[8*hvia_pkg::MacDescriptorBufferAddressOffset +: 16] = rd_ring_slot ? RxBuffer + SlotBytes : RxBuffer;
+      descriptor[8*hvia_pkg::MacDescriptorLinkOffset +: 16] = rd_ring_slot ? RxRing : RxRing +
+          Stride;
+      descriptor[8*hvia_pkg::MacDescriptorBufferAddressOffset +: 16] = rd_ring_slot ? RxBuffer +
+          SlotBytes : RxBuffer;
       descriptor[8*hvia_pkg::MacDescriptorCommandStatusOffset +: 16] = SlotBytes;
-      descriptor[8*hvia_pkg::MacDescriptorCommandStatusOffset + hvia_pkg::MacDescriptorCommandStatusOwnBit] =
+      descriptor[8*hvia_pkg::MacDescriptorCommandStatusOffset +
+          hvia_pkg::MacDescriptorCommandStatusOwnBit] =
           rx_owned[rd_ring_slot];
     end
   end
 
   // A frame that is still being written may be read as far as it is there.
   assign rd_end = rd_addr[SlotW-1:0] + Lanes[10:0];
-  assign rd_ok  = ~(rd_in_tx & tx_part_q & (rd_addr[SlotW] == tx_fill_q)) | ((rd_end <= tx_avail_q) & (rd_end != 11'd0));
+  assign rd_ok  = ~(rd_in_tx & tx_part_q & (rd_addr[SlotW] == tx_fill_q)) |
+      ((rd_end <= tx_avail_q) & (rd_end != 11'd0));
 
   // A short frame is padded with zeros.
   for (genvar i = 0; i < Lanes; i++) begin : gen_pad
     assign rd_valid[i] = (rd_len >= MinFrame) | ({rd_addr[SlotW-1:LaneW], i[LaneW-1:0]} < rd_len);
-    assign rd_data[8*i +: 8] = ~rd_sel_q ? rd_descriptor_q[8*i +: 8] : tx_rdata_q[8*i +: 8] & {8{rd_valid_q[i]}};
+    assign rd_data[8*i +: 8] = ~rd_sel_q ? rd_descriptor_q[8*i +: 8] : tx_rdata_q[8*i +: 8] &
+        {8{rd_valid_q[i]}};
   end
 
   always_ff @(posedge mac_clk_i) begin
@@ -703,7 +732,8 @@ module hvia_gec #(
 
   // Receive, core side.
 
-  logic        rx_event_src_quiet, rx_event_dst_quiet, rx_event_valid, rx_event_overrun, rx_event_slot;
+  logic        rx_event_src_quiet, rx_event_dst_quiet, rx_event_valid, rx_event_overrun,
+      rx_event_slot;
   logic [2:0]  rx_event;
   logic [10:0] rx_event_len;
   hvia_cdc_fifo #(
@@ -756,7 +786,8 @@ module hvia_gec #(
 
   assign rx_rslot  = rx_order_q[0];
   assign rx_ended  = rx_event_valid & (rx_event != RxStart) & (rx_event != RxAvail);
-  assign rx_arrive = rx_event_valid & ((rx_event == RxAvail) | (rx_event == RxGood)) & ~rx_held_q[rx_event_slot];
+  assign rx_arrive = rx_event_valid & ((rx_event == RxAvail) | (rx_event == RxGood)) &
+      ~rx_held_q[rx_event_slot];
 
   always_comb begin
     rx_held_d  = rx_held_q;
@@ -889,7 +920,8 @@ module hvia_gec #(
   );
 
   // What the bus is used for. As many words as can come while one core clock takes them one by one.
-  logic       use_valid, use_end, unused_use_ready, use_src_quiet, use_dst_quiet, use_core_valid, use_core_end;
+  logic       use_valid, use_end, unused_use_ready, use_src_quiet, use_dst_quiet, use_core_valid,
+      use_core_end;
   logic [2:0] use_kind, use_core_kind;
   hvia_cdc_fifo #(
       .Width(4),
@@ -910,7 +942,8 @@ module hvia_gec #(
       .dst_quiet_o(use_dst_quiet)
   );
   assign trace_bus_valid_o = use_core_valid;
-  assign trace_bus_event_o = use_core_end ? hvia_pkg::TraceEventMacBusEnd : hvia_pkg::TraceEventMacBusStart;
+  assign trace_bus_event_o = use_core_end ? hvia_pkg::TraceEventMacBusEnd :
+      hvia_pkg::TraceEventMacBusStart;
   assign trace_bus_vi_o    = 8'd0;
   assign trace_bus_seq_o   = {13'd0, use_core_kind};
 
@@ -1028,12 +1061,17 @@ module hvia_gec #(
 
   // The receive engine's reads change a register here, but they are its own: it is not quiet then.
   assign quiet_o = tx_cmd_src_quiet & tx_event_dst_quiet & rx_event_dst_quiet & rx_free_src_quiet &
-                   enable_src_quiet & ~(wish_valid & wish_ready) & ready_settled & link_settled & error_dst_quiet &
+                   enable_src_quiet & ~(wish_valid & wish_ready) & ready_settled & link_settled &
+                       error_dst_quiet &
                    overdue_src_quiet &
-                   use_dst_quiet & ~tx_write & ~(tx_wabort_i & (tx_early_q | (tx_waddr_q != '0))) & ~rx_done_i &
+                   use_dst_quiet & ~tx_write & ~(tx_wabort_i & (tx_early_q | (tx_waddr_q != '0))) &
+                       ~rx_done_i &
                    core_live;
-  assign mac_quiet_o = tx_cmd_dst_quiet & tx_event_src_quiet & rx_event_src_quiet & rx_free_dst_quiet &
-                       enable_dst_quiet & error_src_quiet & use_src_quiet & host_quiet & target_quiet &
-                       overdue_dst_quiet & ~tx_overdue_q & (tx_drop_q == 2'd0) & ~tx_back & ~rx_tell & (rx_due_d == rx_due_q) & mac_live;
+  assign mac_quiet_o = tx_cmd_dst_quiet & tx_event_src_quiet & rx_event_src_quiet &
+      rx_free_dst_quiet &
+                       enable_dst_quiet & error_src_quiet & use_src_quiet & host_quiet &
+                           target_quiet &
+                       overdue_dst_quiet & ~tx_overdue_q & (tx_drop_q == 2'd0) & ~tx_back &
+                           ~rx_tell & (rx_due_d == rx_due_q) & mac_live;
 
 endmodule

@@ -8,12 +8,13 @@
 //   transmit reset CR.TXR and the transmit descriptor pointer
 //   kick           CR.TXE for frames that were offered, CR.RXE for a chip that found no free buffer
 //
-// The bus is parked here. The chip gets GNT# whenever it asks and the host has nothing to do; GNT# may
-// come while a burst runs. The host's own transactions wait for the present one to end, not more.
+// The bus is parked here. The chip gets GNT# whenever it asks and the host has nothing to do; GNT#
+// may come while a burst runs. The host's own transactions wait for the present one to end, not
+// more.
 //
 // A bus that was hurt is not believed: after an abort, a parity error, an access that nobody
-// answers, or a transaction that stands still, the chip is reset and configured again. Without a chip
-// that goes on for ever, and nothing else depends on it.
+// answers, or a transaction that stands still, the chip is reset and configured again. Without a
+// chip that goes on for ever, and nothing else depends on it.
 module hvia_mac_bus_host #(
     parameter int unsigned W = 32
 ) (
@@ -33,9 +34,11 @@ module hvia_mac_bus_host #(
     input  logic           tx_slot_i,      // where the chip's transmitter goes on
     input  logic           tx_reset_i,     // level until done: take the transmitter back
     output logic           tx_reset_done_o,
-    output logic           tx_stopped_o,   // the transmitter was reset in this clock, or is in reset
+    // the transmitter was reset in this clock, or is in reset
+    output logic           tx_stopped_o,
     input  logic           rx_slot_i,      // where its receiver goes on
-    input  logic           rx_wake_i,      // level until done: the receiver waits, and has a buffer now
+    // level until done: the receiver waits, and has a buffer now
+    input  logic           rx_wake_i,
     output logic           rx_wake_done_o,
     input  logic           target_error_i,
 
@@ -74,7 +77,8 @@ module hvia_mac_bus_host #(
     input  logic           stop_n_i
 );
 
-  localparam logic [4:0]  ResetClocks  = 5'd15;  // RST#; the rest of the counter's way is its recovery
+  // RST#; the rest of the counter's way is its recovery
+  localparam logic [4:0]  ResetClocks  = 5'd15;
   localparam logic [1:0]  DevselLimit  = 2'd3;   // fourth clock: subtractive decode has passed
   localparam logic [5:0]  StuckLimit   = 6'd63;  // clocks without data; PCI allows 16
   localparam logic [5:0]  RetryLimit   = 6'd63;
@@ -84,8 +88,10 @@ module hvia_mac_bus_host #(
 
   // Each step of a sequence is one transaction.
   typedef enum logic [4:0] {
-    StepId, StepBar, StepTimer, StepCommand, StepCfg, StepImr, StepTxcfg, StepRxcfg, StepRxdp, StepTxdp,
-    StepSelect0, StepAddress0, StepSelect2, StepAddress2, StepSelect4, StepAddress4, StepFilter, StepRxe,
+    StepId, StepBar, StepTimer, StepCommand, StepCfg, StepImr, StepTxcfg, StepRxcfg, StepRxdp,
+        StepTxdp,
+    StepSelect0, StepAddress0, StepSelect2, StepAddress2, StepSelect4, StepAddress4, StepFilter,
+        StepRxe,
     StepRxd, StepFilterOff, StepTxr, StepKick
   } step_e;
   typedef enum logic [1:0] {StIdle, StAddr, StData} state_e;
@@ -105,7 +111,8 @@ module hvia_mac_bus_host #(
   logic [31:0] ad_d, ad_q;
   logic [3:0]  cbe_d, cbe_q;
   logic        ad_oe_d, ad_oe_q, cbe_oe_d, cbe_oe_q, par_d, par_q, par_oe_q;
-  logic        frame_n_d, frame_n_q, frame_oe_d, frame_oe_q, irdy_n_d, irdy_n_q, irdy_oe_d, irdy_oe_q;
+  logic        frame_n_d, frame_n_q, frame_oe_d, frame_oe_q, irdy_n_d, irdy_n_q, irdy_oe_d,
+      irdy_oe_q;
   logic        idsel_d, idsel_q, gnt_n_d, gnt_n_q, gnt_prev_q;
   logic        selected_d, selected_q;
   logic [1:0]  devsel_cnt_d, devsel_cnt_q;
@@ -119,7 +126,8 @@ module hvia_mac_bus_host #(
   logic        begin_d, begin_q, end_d, end_q;
   logic [2:0]  use_d, use_q;
 
-  logic        bus_idle, job, active, start, finish, trdy, stop, gone, aborted, xfer, present, done, failed;
+  logic        bus_idle, job, active, start, finish, trdy, stop, gone, aborted, xfer, present, done,
+      failed;
   logic        absent, step_done, last_step, unclaimed, stuck, reset, is_config, is_read, enter;
   logic [31:0] step_addr, step_data;
   logic [2:0]  max_dma;
@@ -138,7 +146,8 @@ module hvia_mac_bus_host #(
   end
   assign active   = run_q | job;
   assign now_step = run_q ? step_q : job_step;
-  assign start    = active & ~resetting_q & ~error_q & (state_q == StIdle) & gnt_n_q & gnt_prev_q & bus_idle &
+  assign start    = active & ~resetting_q & ~error_q & (state_q == StIdle) & gnt_n_q & gnt_prev_q &
+      bus_idle &
                     ~irdy_oe_q & (backoff_q == 2'd0);
 
   always_comb begin
@@ -162,7 +171,8 @@ module hvia_mac_bus_host #(
       StepTimer: begin
         is_config = 1'b1;
         step_addr = {12'd0, hvia_pkg::PciConfigHeaderOffset};
-        step_data[hvia_pkg::PciConfigHeaderLatencyTimerLsb +: hvia_pkg::PciConfigHeaderLatencyTimerWidth] = LatencyTimer;
+        step_data[hvia_pkg::PciConfigHeaderLatencyTimerLsb +:
+            hvia_pkg::PciConfigHeaderLatencyTimerWidth] = LatencyTimer;
         next_step = StepCommand;
       end
       StepCommand: begin
@@ -197,12 +207,14 @@ module hvia_mac_bus_host #(
       end
       StepRxdp: begin
         step_addr[19:0] = hvia_pkg::MacRXDPOffset;
-        step_data[15:0] = hvia_pkg::MacReceiveRing + (rx_slot_i ? hvia_pkg::MacDescriptorStride : 16'd0);
+        step_data[15:0] = hvia_pkg::MacReceiveRing + (rx_slot_i ? hvia_pkg::MacDescriptorStride :
+            16'd0);
         next_step = StepTxdp;
       end
       StepTxdp: begin
         step_addr[19:0] = hvia_pkg::MacTXDPOffset;
-        step_data[15:0] = hvia_pkg::MacTransmitRing + (tx_slot_i ? hvia_pkg::MacDescriptorStride : 16'd0);
+        step_data[15:0] =
+            hvia_pkg::MacTransmitRing + (tx_slot_i ? hvia_pkg::MacDescriptorStride : 16'd0);
         last_step = 1'b1;
       end
       StepSelect0: begin
@@ -280,7 +292,8 @@ module hvia_mac_bus_host #(
   assign finish  = (state_q == StData) & (trdy | stop | gone);
   assign present = ad_i == {hvia_pkg::MacDeviceID, hvia_pkg::MacVendorID};
   assign absent  = (now_step == StepId) & ((finish & gone) | (xfer & ~present));
-  assign failed  = finish & ~xfer & (((now_step != StepId) & gone) | (aborted & ~gone) | (retry_q == RetryLimit));
+  assign failed  = finish & ~xfer & (((now_step != StepId) & gone) | (aborted & ~gone) |
+      (retry_q == RetryLimit));
   assign step_done = xfer & ~absent;
   assign done      = step_done & last_step;
 
@@ -337,7 +350,7 @@ module hvia_mac_bus_host #(
           ad_oe_d      = 1'b1;
           cbe_oe_d     = 1'b1;
           cbe_d        = is_read   ? hvia_pkg::PciCommandConfigRead :
-                         is_config ? hvia_pkg::PciCommandConfigWrite : hvia_pkg::PciCommandMemoryWrite;
+                      is_config ? hvia_pkg::PciCommandConfigWrite : hvia_pkg::PciCommandMemoryWrite;
           idsel_d      = is_config;
           frame_n_d    = 1'b0;
           frame_oe_d   = 1'b1;
@@ -358,8 +371,10 @@ module hvia_mac_bus_host #(
     end
   end
 
-  // The arbiter. While the host wants the bus the chip keeps what it has, and gets it back right after.
-  assign gnt_n_d = req_n_i | resetting_q | error_q | (active & (state_q == StIdle) & (backoff_q == 2'd0));
+  // The arbiter. While the host wants the bus the chip keeps what it has, and gets it back right
+  // after.
+  assign gnt_n_d = req_n_i | resetting_q | error_q | (active & (state_q == StIdle) &
+      (backoff_q == 2'd0));
 
   // The sequences.
   assign enter = start & ~run_q;  // the first step of a sequence
@@ -431,7 +446,8 @@ module hvia_mac_bus_host #(
   assign begin_d   = frame_prev_q & ~frame_n_i;
   assign unclaimed = end_d & ~claimed_q & ~own_q;
   assign stuck     = stuck_q == StuckLimit;
-  assign stuck_d   = (bus_idle | (~irdy_n_i & ~trdy_n_i) | reset) ? 6'd0 : stuck ? stuck_q : stuck_q + 6'd1;
+  assign stuck_d   = (bus_idle | (~irdy_n_i & ~trdy_n_i) | reset) ? 6'd0 : stuck ? stuck_q :
+      stuck_q + 6'd1;
   assign pcheck_d  = xfer & is_read;
   assign pexpect_d = pcheck_d ? ^{ad_i, cbe_n_i} : pexpect_q;
 
@@ -449,7 +465,8 @@ module hvia_mac_bus_host #(
   end
 
   // A chip that is not there is no error; it is asked again.
-  assign error_d = (error_q | target_error_i | failed | unclaimed | stuck | (pcheck_q & (par_i != pexpect_q))) & ~reset;
+  assign error_d = (error_q | target_error_i | failed | unclaimed | stuck |
+      (pcheck_q & (par_i != pexpect_q))) & ~reset;
   assign reset   = (error_q & (stuck | ((state_q == StIdle) & bus_idle & ~irdy_oe_q))) | absent;
   assign error_o = error_q & reset;
 
@@ -574,15 +591,23 @@ module hvia_mac_bus_host #(
   end
 
   // Every register takes what it has.
-  assign quiet_o = ({state_d, step_d, run_d, resetting_d, wait_d, rst_n_d, ready_d, error_d, want_d, have_d,
-                     kick_d, with_tx_d, with_rx_d, ad_d, cbe_d, ad_oe_d, cbe_oe_d, par_d, ad_oe_q, frame_n_d, frame_oe_d,
-                     irdy_n_d, irdy_oe_d, idsel_d, gnt_n_d, gnt_n_q, selected_d, devsel_cnt_d, backoff_d,
-                     retry_d, pcheck_d, pexpect_d, frame_n_i, busy_d, claimed_d, own_d, stuck_d, begin_d,
+  assign quiet_o = ({state_d, step_d, run_d, resetting_d, wait_d, rst_n_d, ready_d, error_d, want_d,
+      have_d,
+                     kick_d, with_tx_d, with_rx_d, ad_d, cbe_d, ad_oe_d, cbe_oe_d, par_d, ad_oe_q,
+                         frame_n_d, frame_oe_d,
+                     irdy_n_d, irdy_oe_d, idsel_d, gnt_n_d, gnt_n_q, selected_d, devsel_cnt_d,
+                         backoff_d,
+                     retry_d, pcheck_d, pexpect_d, frame_n_i, busy_d, claimed_d, own_d, stuck_d,
+                         begin_d,
                      end_d, use_d, want_mac_d, have_mac_d} ==
-                    {state_q, step_q, run_q, resetting_q, wait_q, rst_n_q, ready_q, error_q, want_q, have_q,
-                     kick_q, with_tx_q, with_rx_q, ad_q, cbe_q, ad_oe_q, cbe_oe_q, par_q, par_oe_q, frame_n_q, frame_oe_q,
-                     irdy_n_q, irdy_oe_q, idsel_q, gnt_n_q, gnt_prev_q, selected_q, devsel_cnt_q, backoff_q,
-                     retry_q, pcheck_q, pexpect_q, frame_prev_q, busy_q, claimed_q, own_q, stuck_q, begin_q,
+                    {state_q, step_q, run_q, resetting_q, wait_q, rst_n_q, ready_q, error_q, want_q,
+                        have_q,
+                     kick_q, with_tx_q, with_rx_q, ad_q, cbe_q, ad_oe_q, cbe_oe_q, par_q, par_oe_q,
+                         frame_n_q, frame_oe_q,
+                     irdy_n_q, irdy_oe_q, idsel_q, gnt_n_q, gnt_prev_q, selected_q, devsel_cnt_q,
+                         backoff_q,
+                     retry_q, pcheck_q, pexpect_q, frame_prev_q, busy_q, claimed_q, own_q, stuck_q,
+                         begin_q,
                      end_q, use_q, want_mac_q, have_mac_q});
 
 endmodule

@@ -3,14 +3,14 @@
 // Target on the MAC bus: the memory that the DP83820 sees, descriptors and packet buffers, up to
 // `MacMemoryBytes`. Medium DEVSEL#; a write moves its first data two clocks after FRAME#, a read
 // three, and neither has wait states after that, unless the word is not there yet (`rd_ok_i`, a
-// packet buffer that the engine still fills): then it waits, and disconnects before PCI's eight clocks
-// are over.
+// packet buffer that the engine still fills): then it waits, and disconnects before PCI's eight
+// clocks are over.
 //
 // With W = 64 a transfer is 64 bits wide if the master asks for it (REQ64#) at an aligned address.
 //
-// Every pin output is a flip-flop. Read data passes two stages, the memory's output register and AD,
-// so that the next word is at hand when one moves. A written word is handed on a clock later, together
-// with the verdict on its parity.
+// Every pin output is a flip-flop. Read data passes two stages, the memory's output register and
+// AD, so that the next word is at hand when one moves. A written word is handed on a clock later,
+// together with the verdict on its parity.
 module hvia_mac_bus_target #(
     parameter int unsigned W = 32
 ) (
@@ -67,8 +67,8 @@ module hvia_mac_bus_target #(
   localparam logic [2:0]  WaitLimit = 3'd5;  // wait states before a disconnect; PCI allows 8
   localparam int unsigned SlotW = $clog2(hvia_params_pkg::PacketSlotBytes);
 
-  // StRead, StWrite: data phases. StStop: STOP# without data until FRAME# goes. StTurn: the pins are
-  // driven high for one clock before they are released.
+  // StRead, StWrite: data phases. StStop: STOP# without data until FRAME# goes. StTurn: the pins
+  // are driven high for one clock before they are released.
   typedef enum logic [2:0] {StIdle, StDecode, StWrite, StRead, StStop, StTurn} state_e;
 
   state_e            state_d, state_q;
@@ -137,7 +137,8 @@ module hvia_mac_bus_target #(
     assign fresh       = (~wide_q & phase_addr[2]) ? {2{rd_data_i[W-1:W-32]}} : rd_data_i;
     assign shifted     = {2{ad_q[W-1:W-32]}};
     assign wr_data_d   = wide_q ? ad_i : {2{ad_i[31:0]}};
-    assign wr_be_d     = wide_q ? ~cbe_n_i : {{4{addr_q[2]}} & ~cbe_n_i[3:0], {4{~addr_q[2]}} & ~cbe_n_i[3:0]};
+    assign wr_be_d     = wide_q ? ~cbe_n_i : {{4{addr_q[2]}} & ~cbe_n_i[3:0], {4{~addr_q[2]}} &
+        ~cbe_n_i[3:0]};
     assign ad_parity64 = ^{ad_q[W-1:W-32], cbe_n_i[W/8-1:W/8-4]};
     assign pexpect64_d = xfer ? ^{ad_i[W-1:W-32], cbe_n_i[W/8-1:W/8-4]} : pexpect64_q;
   end else begin : gen_narrow
@@ -255,7 +256,8 @@ module hvia_mac_bus_target #(
     end
   end
 
-  // PAR follows AD and C/BE# by one clock; parity of what the chip drives is checked one clock later.
+  // PAR follows AD and C/BE# by one clock; parity of what the chip drives is checked one clock
+  // later.
   assign par_d      = ad_oe_q ? ^{ad_q[31:0], cbe_n_i[3:0]} : par_q;
   assign par64_d    = (ad_oe_q & wide_q) ? ad_parity64 : par64_q;
   assign par64_oe_d = ad_oe_q & wide_q;
@@ -348,7 +350,8 @@ module hvia_mac_bus_target #(
   assign ack64_n_oe  = (W == 64) & sel_oe_q;
 
   // At rest only what follows the bus moves.
-  assign quiet_o = (state_q == StIdle) & ~addr_phase & (frame_prev_q == frame_n_i) & ~sel_oe_q & ~par_oe_q &
+  assign quiet_o = (state_q == StIdle) & ~addr_phase & (frame_prev_q == frame_n_i) & ~sel_oe_q &
+      ~par_oe_q &
                    ~par64_oe_q & ~ad_oe_q & ~wr_valid_q;
 
 endmodule

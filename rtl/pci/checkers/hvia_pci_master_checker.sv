@@ -85,7 +85,8 @@ module hvia_pci_master_checker #(
   function automatic logic [StateW-1:0] now();
     now = {state_q, cur_valid_q, cur_write_q, cur_addr_q, cur_cnt_q, nxt_valid_q, ad_q, cbe_q,
            ad_oe_q, cbe_oe_q, par_q, par_oe_q, frame_n_q, frame_oe_q, irdy_n_q, irdy_oe_q,
-           req_n_q, err_q, backoff_q, drop_q, wdone_q, werr_q, pcheck_q, wcnt_q, rcnt_q, wrd_q, rrd_q,
+           req_n_q, err_q, backoff_q, drop_q, wdone_q, werr_q, pcheck_q, wcnt_q, rcnt_q, wrd_q,
+               rrd_q,
            par64_q, ask64_q, ack64_q, req64_n_q};
   endfunction
 
@@ -151,7 +152,8 @@ module hvia_pci_master_checker #(
       if (~drop | idle_o | ~frame_n_q | ~irdy_n_q) drop_age_q <= 0;
       else if (~owed)                              drop_age_q <= drop_age_q + 1;
       assert (drop_age_q <= DropLimit)
-      else $error("pci_master: not idle %0d clocks into a soft reset with BusMaster off", DropLimit);
+      else $error("pci_master: not idle %0d clocks into a soft reset with BusMaster off",
+          DropLimit);
       if (drop_q) begin
         assert (frame_n_q | ~frame_was_n_q)
         else $error("pci_master: a transaction began in a soft reset with BusMaster off");

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Checks of every byte_packer: the producer keeps its beat while it waits and stays inside the beat,
-// an offered beat does not change before it was taken, and the lanes form one run.
+// Checks of every byte_packer: the producer keeps its beat while it waits and stays inside the
+// beat, an offered beat does not change before it was taken, and the lanes form one run.
 
 module hvia_byte_packer_checker #(
     parameter int unsigned W = 32
@@ -65,7 +65,8 @@ module hvia_byte_packer_checker #(
       end
       if (in_valid_i) begin
         assert (32'(in_offset_i) + 32'(in_bytes_i) <= W / 8)
-        else $error("byte_packer: offset %0d and %0d bytes leave the beat", in_offset_i, in_bytes_i);
+        else $error("byte_packer: offset %0d and %0d bytes leave the beat", in_offset_i,
+            in_bytes_i);
       end
       if (out_valid_o) begin
         assert ($countones(out_strb_o) == 32'(out_bytes_o))

@@ -83,4 +83,5 @@ module hvia_cdc_fifo_checker #(
 
 endmodule
 
-bind hvia_cdc_fifo hvia_cdc_fifo_checker #(.Width(Width), .AddrW(AddrW), .Depth(Depth)) u_checker (.*);
+bind hvia_cdc_fifo hvia_cdc_fifo_checker #(.Width(Width), .AddrW(AddrW),
+    .Depth(Depth)) u_checker (.*);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Checks of every acknowledge: events of the receive engine are taken in time, what is offered stays
-// until it is taken or taken back, what is listed has room, a VI is connected or reset but not both
-// at once, and nothing moves after quiet.
+// Checks of every acknowledge: events of the receive engine are taken in time, what is offered
+// stays until it is taken or taken back, what is listed has room, a VI is connected or reset but
+// not both at once, and nothing moves after quiet.
 
 module hvia_acknowledge_checker (
     input logic         clk_i,
@@ -63,12 +63,14 @@ module hvia_acknowledge_checker (
 
       assert (age_q <= 3'd4)
       else $error("acknowledge: the receive engine waits for %0d clocks", age_q);
-      assert (!(rxa_ready_o && !rxa_valid_i) && !(ref_ready_o && !ref_valid_i) && !(rxa_ready_o && ref_ready_o))
+      assert (!(rxa_ready_o && !rxa_valid_i) && !(ref_ready_o && !ref_valid_i) &&
+          !(rxa_ready_o && ref_ready_o))
       else $error("acknowledge: takes what is not offered, or two events at once");
       if (rxa_ready_o) begin
         assert (rxa_op_i <= hvia_pkg::AcknowledgeOperationAgain)
         else $error("acknowledge: event %0d of the receive engine", rxa_op_i);
-        assert (rxa_op_i != hvia_pkg::AcknowledgeOperationRefuse || rxa_code_i > hvia_pkg::AcknowledgeCodeGap)
+        assert (rxa_op_i != hvia_pkg::AcknowledgeOperationRefuse ||
+            rxa_code_i > hvia_pkg::AcknowledgeCodeGap)
         else $error("acknowledge: refusal with code %0d", rxa_code_i);
       end
       if (ref_ready_o) begin
@@ -81,7 +83,8 @@ module hvia_acknowledge_checker (
       end
       if (taken_back_q) begin
         assert (!ack_valid_o || !held_q)
-        else $error("acknowledge: VI %0d was connected or reset, and what it had to say stands", ack_vi_o);
+        else $error("acknowledge: VI %0d was connected or reset, and what it had to say stands",
+            ack_vi_o);
       end
       assert (!(init_valid_i && clear_valid_i))
       else $error("acknowledge: a VI is connected while one is reset");
@@ -90,7 +93,8 @@ module hvia_acknowledge_checker (
       assert (!(push && state_q == Head))
       else $error("acknowledge: the list is written while it is read");
       if (quiet_q) begin
-        assert (state_was_q == Idle && state_q == Idle && listed_q == listed_was_q && refused_q == refusals_was_q &&
+        assert (state_was_q == Idle && state_q == Idle && listed_q == listed_was_q &&
+            refused_q == refusals_was_q &&
                 refused_o == refused_was_q && !ack_valid_o)
         else $error("acknowledge: changed after it said quiet");
       end

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Checks of every completion writer: sources hold what they offer and are served in turn, request and
-// data stay until they were taken, a completion is exactly one write of (immediate data,) Length and
-// Status and after it at most one read of Consumed and one entry, the bus answers only what was asked,
-// and quiet means that nothing moves.
+// Checks of every completion writer: sources hold what they offer and are served in turn, request
+// and data stay until they were taken, a completion is exactly one write of (immediate data,)
+// Length and Status and after it at most one read of Consumed and one entry, the bus answers only
+// what was asked, and quiet means that nothing moves.
 module hvia_completion_checker #(
     parameter int unsigned W = 32
 ) (
@@ -75,10 +75,12 @@ module hvia_completion_checker #(
     input logic            fresh_q
 );
 
+  localparam int unsigned VIW = hvia_params_pkg::VICountLog2;
   localparam int unsigned Lanes     = W / 8;
   localparam int unsigned TieWidth  = 2 * hvia_params_pkg::CompletionQueuesLog2 + 2;
   localparam int unsigned RingWidth = 68 - hvia_params_pkg::PageBytesLog2;
-  localparam int unsigned Width     = 188 + hvia_params_pkg::VICount + hvia_params_pkg::VICountLog2 + TieWidth + RingWidth + 18 +
+  localparam int unsigned Width     = 188 + hvia_params_pkg::VICount + VIW + TieWidth + RingWidth +
+      18 +
                                       2**hvia_params_pkg::CompletionQueuesLog2;
 
   logic             quiet_q, req_q, data_q, granted_q, asked_q, command_q;
@@ -91,16 +93,17 @@ module hvia_completion_checker #(
   logic [W+W/8-1:0] data_was_q;
   logic [3:0]       bytes, sent_q;
   logic [3:0]       wait_q;
-  logic [178+hvia_params_pkg::VICountLog2:0]     cpl_was_q[4];
+  logic [178+VIW:0]     cpl_was_q[4];
   logic [3:0]       passed_q;  // completions that went before the one of source 0
 
   // Functions, so that a simulation puts the words together only where they are looked at.
   function automatic logic [Width-1:0] now();
     now = {state_q, last_q, vi_q, seq_q, pa_q, handle_q, length_q, status_q, immediate_q,
-           has_immediate_q, receive_q, beat_q, tie_q, tied_q, told_q, created_q, ring_q, consumed_q, look_q, fresh_q};
+           has_immediate_q, receive_q, beat_q, tie_q, tied_q, told_q, created_q, ring_q, consumed_q,
+               look_q, fresh_q};
   endfunction
-  function automatic logic [178+hvia_params_pkg::VICountLog2:0] cpl(input int unsigned n);
-    cpl = {cpl_vi_i[hvia_params_pkg::VICountLog2*n +: hvia_params_pkg::VICountLog2], cpl_seq_i[16*n +: 16], cpl_pa_i[32*n +: 32],
+  function automatic logic [178+VIW:0] cpl(input int unsigned n);
+    cpl = {cpl_vi_i[VIW*n +: VIW], cpl_seq_i[16*n +: 16], cpl_pa_i[32*n +: 32],
            cpl_handle_i[32*n +: 32], cpl_length_i[32*n +: 32], cpl_status_i[32*n +: 32],
            cpl_immediate_i[32*n +: 32], cpl_has_immediate_i[n], cpl_receive_i[n], cpl_write_i[n]};
   endfunction
@@ -112,7 +115,8 @@ module hvia_completion_checker #(
 
   // What the write that is under way is to have, and where a ring ends.
   logic [9:0] want;
-  assign want     = written_q ? 10'(hvia_pkg::CompletionEntrySize) : has_immediate_q ? 10'd12 : 10'd8;
+  assign want     = written_q ? 10'(hvia_pkg::CompletionEntrySize) : has_immediate_q ? 10'd12 :
+      10'd8;
   assign ring_end = header_at + hvia_pkg::CompletionQueueHeaderSize +
                     (hvia_pkg::CompletionEntrySize << log2);
 
@@ -177,8 +181,10 @@ module hvia_completion_checker #(
       end
       if (req_valid_o && written_q && req_write_o) begin
         assert (!full && req_len_o == want && req_addr_o[2:0] == 3'd0 &&
-                req_addr_o >= header_at + hvia_pkg::CompletionQueueHeaderSize && req_addr_o < ring_end)
-        else $error("completion: entry of %0d bytes at %h, the ring ends at %h", req_len_o, req_addr_o,
+                req_addr_o >= header_at + hvia_pkg::CompletionQueueHeaderSize &&
+                    req_addr_o < ring_end)
+        else $error("completion: entry of %0d bytes at %h, the ring ends at %h", req_len_o,
+            req_addr_o,
                     ring_end);
       end
       if (req_valid_o && written_q && !req_write_o) begin

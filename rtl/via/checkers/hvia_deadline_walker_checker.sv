@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Checks of the timers: no deadline is set behind the earliest that is known, a walk ends, nothing is
-// armed without a deadline, and quiet means that nothing moves before the deadline that is told.
+// Checks of the timers: no deadline is set behind the earliest that is known, a walk ends, nothing
+// is armed without a deadline, and quiet means that nothing moves before the deadline that is told.
 module hvia_deadline_walker_checker (
     input logic         clk_i,
     input logic         rst_ni,

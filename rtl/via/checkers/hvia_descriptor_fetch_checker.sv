@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Checks of every descriptor_fetch: what it offers stays until it was taken, its neighbours hold their
-// requests and answer only what was asked, every chunk request ends once, a read is 64 aligned bytes
-// inside one page, a receive descriptor goes to one place only, and quiet means that nothing moves.
+// Checks of every descriptor_fetch: what it offers stays until it was taken, its neighbours hold
+// their requests and answer only what was asked, every chunk request ends once, a read is 64
+// aligned bytes inside one page, a receive descriptor goes to one place only, and quiet means that
+// nothing moves.
 module hvia_descriptor_fetch_checker #(
     parameter int unsigned W = 32
 ) (
@@ -107,7 +108,8 @@ module hvia_descriptor_fetch_checker #(
   function automatic logic [260+2*hvia_params_pkg::VICountLog2:0] now();
     now = {state_q, work_q, va_q, handle_q, pa_q, more_q, head_turn_q, vi_state_q, tag_q,
            link_valid_o, release_valid_o, link_now(), desc_valid_o, wr_valid_o, cpl_valid_o,
-           rxc_done_o, txc_done_o, wait_valid_q, desc_vi_o & {hvia_params_pkg::VICountLog2{desc_valid_o}}};
+           rxc_done_o, txc_done_o, wait_valid_q, desc_vi_o &
+               {hvia_params_pkg::VICountLog2{desc_valid_o}}};
   endfunction
   function automatic logic [111+hvia_params_pkg::VICountLog2:0] att_now();
     att_now = {att_req_handle_o, att_req_va_o, att_req_tag_o, att_req_vi_o};

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Checks of every doorbell: the target port keeps its contract, a commit is made of the three dwords
-// that were written to its queue one after the other since the VI was taken into use (counted here
-// from the ports alone), it stays until it was taken and has an address that a descriptor can have,
-// every third dword is counted as good or as malformed, and quiet means that nothing moves.
+// Checks of every doorbell: the target port keeps its contract, a commit is made of the three
+// dwords that were written to its queue one after the other since the VI was taken into use
+// (counted here from the ports alone), it stays until it was taken and has an address that a
+// descriptor can have, every third dword is counted as good or as malformed, and quiet means that
+// nothing moves.
 module hvia_doorbell_checker (
     input logic         clk_i,
     input logic         rst_ni,
@@ -48,7 +49,8 @@ module hvia_doorbell_checker (
   assign commit = {db_receive_o, db_vi_o, db_va_o, db_handle_o};
   // A function, so that a simulation puts the word together only where it is looked at.
   function automatic logic [168+2*hvia_params_pkg::VICountLog2:0] now();
-    now = {walking_q, load_q, began_q, owed_q, phase_q, receive_q, vi_q, low_q, high_q, db_valid_o, commit};
+    now = {walking_q, load_q, began_q, owed_q, phase_q, receive_q, vi_q, low_q, high_q, db_valid_o,
+        commit};
   endfunction
 
   // What each queue has, by its place on the bus.
@@ -61,7 +63,7 @@ module hvia_doorbell_checker (
   assign dword = db_waddr_i[3:2];
   assign place = dword != 2'd3 && 32'(db_waddr_i[19:12]) < hvia_params_pkg::VICount &&
                  (db_waddr_i[11:0] - {8'd0, dword, 2'd0} == hvia_pkg::DoorbellSend ||
-                                   db_waddr_i[11:0] - {8'd0, dword, 2'd0} == hvia_pkg::DoorbellReceive);
+                               db_waddr_i[11:0] - {8'd0, dword, 2'd0} == hvia_pkg::DoorbellReceive);
 
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) begin
@@ -80,11 +82,14 @@ module hvia_doorbell_checker (
         end
       end
       if (third) begin
-        assert (place && db_wbe_i == 4'hf && dword == 2'd2 && has_phase[queue] == 2'd2 && !walking_q &&
+        assert (place && db_wbe_i == 4'hf && dword == 2'd2 && has_phase[queue] == 2'd2 &&
+            !walking_q &&
                 has_va[queue] == {high_q, low_q} && queue == {receive_q, vi_q})
-        else $error("doorbell: a third dword for queue %h, which has %0d dwords", queue, has_phase[queue]);
+        else $error("doorbell: a third dword for queue %h, which has %0d dwords", queue,
+            has_phase[queue]);
       end
-      if (db_wvalid_i && db_wready_o && place && db_wbe_i == 4'hf && dword == 2'd2 && !walking_q) begin
+      if (db_wvalid_i && db_wready_o && place && db_wbe_i == 4'hf && dword == 2'd2 &&
+          !walking_q) begin
         assert (third == (has_phase[queue] == 2'd2))
         else $error("doorbell: the third dword of queue %h was not taken for it", queue);
       end

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Checks of the notifications: a name is put into the queue only when it was armed and is not there,
-// so the queue has room for all; it comes out once; nothing moves after quiet.
+// Checks of the notifications: a name is put into the queue only when it was armed and is not
+// there, so the queue has room for all; it comes out once; nothing moves after quiet.
 module hvia_notify_checker (
     input logic        clk_i,
     input logic        rst_ni,

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Checks of the receive descriptors on the chip: a descriptor is put into an empty place only, a place
-// is never stale before it was searched, nothing that a withdrawn handle reached comes in behind the
-// search for it, the search takes one clock for each place and ends, and quiet means that nothing
-// moves.
+// Checks of the receive descriptors on the chip: a descriptor is put into an empty place only, a
+// place is never stale before it was searched, nothing that a withdrawn handle reached comes in
+// behind the search for it, the search takes one clock for each place and ends, and quiet means
+// that nothing moves.
 module hvia_receive_store_checker (
     input logic         clk_i,
     input logic         rst_ni,
@@ -65,7 +65,8 @@ module hvia_receive_store_checker (
         assert (!valid_q[wr_vi_i])
         else $error("receive_store: a second descriptor for VI %0d", wr_vi_i);
         assert (!(stale_busy_o && wr_handle_i == drain_handle_i))
-        else $error("receive_store: VI %0d is filled by handle %h behind the search for it", wr_vi_i,
+        else $error("receive_store: VI %0d is filled by handle %h behind the search for it",
+            wr_vi_i,
                     wr_handle_i);
       end
       assert (!(drop_valid_i && wr_valid_i && drop_vi_i == wr_vi_i))

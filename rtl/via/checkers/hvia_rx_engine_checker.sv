@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Checks of every rx_engine: a slot is released only when it holds a whole frame, no word is used
-// before it is in, the bus never waits for one, a frame gets one verdict and one count, a descriptor
-// is used and completed only while it is on the chip, offers stay as they are until they are taken,
-// errors and trace events do not collide, a write is asked for only for a frame that passed all
-// checks, and nothing moves after quiet.
+// before it is in, the bus never waits for one, a frame gets one verdict and one count, a
+// descriptor is used and completed only while it is on the chip, offers stay as they are until they
+// are taken, errors and trace events do not collide, a write is asked for only for a frame that
+// passed all checks, and nothing moves after quiet.
 
 module hvia_rx_engine_checker #(
     parameter int unsigned W = 32,
@@ -139,10 +139,12 @@ module hvia_rx_engine_checker #(
   logic [11:0] word_begin;
   logic [15:0] counts;
   assign word_begin = {1'b0, word_q, {LaneW{1'b0}}};
-  assign counts = {stat_receive_frame_o, stat_receive_not_for_us_o, stat_receive_malformed_o, stat_receive_bad_vi_o,
+  assign counts = {stat_receive_frame_o, stat_receive_not_for_us_o, stat_receive_malformed_o,
+      stat_receive_bad_vi_o,
                    stat_receive_old_sequence_o, stat_receive_protection_o, stat_receive_bus_error_o,
                    stat_receive_unsupported_o, stat_receive_dropped_o, stat_receive_queue_empty_o,
-                   stat_receive_length_o, stat_receive_descriptor_error_o, stat_receive_read_limit_o,
+                   stat_receive_length_o, stat_receive_descriptor_error_o,
+                       stat_receive_read_limit_o,
                    stat_receive_out_of_order_o, stat_receive_acknowledge_o, stat_receive_refused_o};
   assign reports = {reliable_q, answer_q, told_q, lost, broken, say};
 
@@ -177,7 +179,8 @@ module hvia_rx_engine_checker #(
 
       if (rx_valid_i) begin
         assert (!(rx_bad_i && !rx_end_i) && !(rx_end_i && !rx_bad_i && rx_avail_i != rx_len_i))
-        else $error("rx_engine: slot with end %b, bad %b, %0d of %0d bytes", rx_end_i, rx_bad_i, rx_avail_i, rx_len_i);
+        else $error("rx_engine: slot with end %b, bad %b, %0d of %0d bytes", rx_end_i, rx_bad_i,
+            rx_avail_i, rx_len_i);
       end
       if (rx_done_o) begin
         assert (rx_valid_i && rx_end_i)
@@ -189,14 +192,17 @@ module hvia_rx_engine_checker #(
       end
       if (checked && !gone && !not_for_us && is_via) begin
         assert ($onehot({malformed, !malformed && (bad_vi || again),
-                         !malformed && !bad_vi && !again && (acknowledgement || astray || (reliable && gap)), in_order}))
+                         !malformed && !bad_vi && !again &&
+                             (acknowledgement || astray || (reliable && gap)), in_order}))
         else $error("rx_engine: more or less than one verdict on a frame");
       end
       assert (!(stray && (in_order || reliable)) && !(leave && stray_q && mine_q))
       else $error("rx_engine: a frame is accepted and stray");
-      assert (!((accept || cut_open || lost_first) && !in_order) && !(begins && continues) && !(cut_open && lost_first))
+      assert (!((accept || cut_open || lost_first) && !in_order) && !(begins && continues) &&
+          !(cut_open && lost_first))
       else $error("rx_engine: a message was touched by a frame that was dropped");
-      assert ($onehot0(counts) && !(counts != 0 && !leave) && !(stat_receive_gap_o && !(leave && mine_q)))
+      assert ($onehot0(counts) && !(counts != 0 && !leave) &&
+          !(stat_receive_gap_o && !(leave && mine_q)))
       else $error("rx_engine: a frame was counted as %b", counts);
       if (leave) begin
         assert (counts != 0 || rx_bad_i)
@@ -205,7 +211,8 @@ module hvia_rx_engine_checker #(
         else $error("rx_engine: a message with a descriptor and without");
       end
       if (job_valid) begin
-        assert (job_ready && $onehot({raw, job_rdma, job_send}) && !(job_rdma && !(ctx_rdma_write && rdma)) &&
+        assert (job_ready && $onehot({raw, job_rdma, job_send}) &&
+            !(job_rdma && !(ctx_rdma_write && rdma)) &&
                 !(job_send && rdma))
         else $error("rx_engine: a write without a right to it");
       end
@@ -242,12 +249,14 @@ module hvia_rx_engine_checker #(
         assert (rs_valid_i || forget)
         else $error("rx_engine: VI %0d completes a descriptor that is not on the chip", vi_q);
         assert (cpl_length_o <= rs_length_i || forget ||
-                cpl_status_o[hvia_pkg::DescriptorStatusOperationLsb+:hvia_pkg::StatusOperationBits] ==
+                cpl_status_o[hvia_pkg::DescriptorStatusOperationLsb
+                    +:hvia_pkg::StatusOperationBits] ==
                 hvia_pkg::StatusOperationRemoteRDMAWrite)
         else $error("rx_engine: %0d bytes in a descriptor of %0d", cpl_length_o, rs_length_i);
       end
       if (cpl_held_q) begin
-        assert (cpl_valid_o && cpl_status_o == cpl_status_q && cpl_length_o == cpl_length_q && cpl_pa_o == cpl_pa_q &&
+        assert (cpl_valid_o && cpl_status_o == cpl_status_q && cpl_length_o == cpl_length_q &&
+            cpl_pa_o == cpl_pa_q &&
                 cpl_write_o == cpl_write_q)
         else $error("rx_engine: completion withdrawn or changed");
       end
@@ -266,7 +275,8 @@ module hvia_rx_engine_checker #(
       // An unreliable VI tells nobody anything.
       if (leave) begin
         assert (!(say && (!reliable_q || lost || rxa_valid_o)) && !(broken && told_q && job_ok))
-        else $error("rx_engine: reliable, answer, told, lost, broken, say %b at the end of a frame", reports);
+        else $error("rx_engine: reliable, answer, told, lost, broken, say %b at the end of a frame",
+            reports);
       end
       assert (!(early && (!reliable_q || rxa_valid_o)) && !(contradicts && !reliable))
       else $error("rx_engine: tells early of a frame that is not reliable");
@@ -283,7 +293,8 @@ module hvia_rx_engine_checker #(
       assert (!(drop_valid_o && release_valid_o))
       else $error("rx_engine: a descriptor is released before its place is empty");
       if (quiet_q) begin
-        assert (state_q == last_state_q && vi_q == last_vi_q && !cpl_valid_o && !rxc_valid_o && !release_valid_o && !async_valid_o &&
+        assert (state_q == last_state_q && vi_q == last_vi_q && !cpl_valid_o && !rxc_valid_o &&
+            !release_valid_o && !async_valid_o &&
                 !rxa_valid_o && !rxl_valid_o)
         else $error("rx_engine: changed after it said quiet");
       end
@@ -292,4 +303,5 @@ module hvia_rx_engine_checker #(
 
 endmodule
 
-bind hvia_rx_engine hvia_rx_engine_checker #(.W(W), .WordW(WordW)) u_checker (.*, .dma_open(u_dma.head_valid_q));
+bind hvia_rx_engine hvia_rx_engine_checker #(.W(W), .WordW(WordW)) u_checker (.*,
+    .dma_open(u_dma.head_valid_q));

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Checks of the ledger: the engines are answered in time, what is offered stays until it is taken (a
-// job may be withdrawn), numbers and rings of a record keep their order, no descriptor comes that has
-// no place, and quiet means that nothing moves.
+// Checks of the ledger: the engines are answered in time, what is offered stays until it is taken
+// (a job may be withdrawn), numbers and rings of a record keep their order, no descriptor comes
+// that has no place, and quiet means that nothing moves.
 module hvia_send_ledger_checker (
     input logic         clk_i,
     input logic         rst_ni,
@@ -75,7 +75,8 @@ module hvia_send_ledger_checker (
 
   // A function, so that a simulation puts the words together only where they are looked at.
   function automatic logic [16+hvia_params_pkg::VICountLog2+5*hvia_params_pkg::VICount:0] now();
-    now = {state_q, op_q, vi_q, init_q, clear_q, engine_q, job_valid_q, cpl_valid_q, async_q, ref_valid_q, unhold_q,
+    now = {state_q, op_q, vi_q, init_q, clear_q, engine_q, job_valid_q, cpl_valid_q, async_q,
+        ref_valid_q, unhold_q,
            search_q, rewound_q, resumed_q, known_q, live_q, used_q, armed_q, hold_q};
   endfunction
 
@@ -126,7 +127,8 @@ module hvia_send_ledger_checker (
         assert (rings_ordered)
         else $error("send_ledger: a ring of VI %0d has lost its order", vi_q);
         assert (windows_ordered && ahead <= span && span <= 32'd255)
-        else $error("send_ledger: the numbers of VI %0d have lost their order: %0d, %0d frames", vi_q, ahead, span);
+        else $error("send_ledger: the numbers of VI %0d have lost their order: %0d, %0d frames",
+            vi_q, ahead, span);
       end
       // While quiet lasts nothing may differ from what it began with. Behind all that looks at the
       // copies, so that a simulation needs no second one.
@@ -139,8 +141,10 @@ endmodule
 bind hvia_send_ledger hvia_send_ledger_checker u_checker (
     .*,
     .own_full(32'(own_count) > Messages),
-    .rings_ordered((n.own_begun - n.own_head) <= (n.own_tail - n.own_head) && own_count <= Messages[MessageBits:0] &&
+    .rings_ordered((n.own_begun - n.own_head) <= (n.own_tail - n.own_head) && own_count <=
+        Messages[MessageBits:0] &&
                    (n.ans_begun - n.ans_head) <= (n.ans_tail - n.ans_head) &&
                    (n.ans_tail - n.ans_head) <= Responses[ResponseBits:0]),
-    .windows_ordered(n.moving <= n.window && (n.moving != 8'd0 || n.window == 8'd0) && (n.top - n.una) <= {24'd0, n.window})
+    .windows_ordered(n.moving <= n.window && (n.moving != 8'd0 || n.window == 8'd0) &&
+        (n.top - n.una) <= {24'd0, n.window})
 );

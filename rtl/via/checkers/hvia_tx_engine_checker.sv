@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Checks of every tx_engine: what it offers stays until it was taken, a frame begins only when a slot
-// is free and leaves it whole or aborted, the last frame of a message only when no byte is left in
-// the segments, chunks are asked for one at a time, what the ledger is told stays until it was taken and
-// is answered in time, what the ledger has is completed by nobody else, a job does not begin behind its
-// message's end, and quiet means at rest, and at rest means quiet.
+// Checks of every tx_engine: what it offers stays until it was taken, a frame begins only when a
+// slot is free and leaves it whole or aborted, the last frame of a message only when no byte is
+// left in the segments, chunks are asked for one at a time, what the ledger is told stays until it
+// was taken and is answered in time, what the ledger has is completed by nobody else, a job does
+// not begin behind its message's end, and quiet means at rest, and at rest means quiet.
 
 module hvia_tx_engine_checker #(
     parameter int unsigned W = 32
@@ -106,8 +106,10 @@ module hvia_tx_engine_checker #(
 
   // What makes up the state of the engine itself.
   logic [171:0] state;
-  assign state = {cpl_valid_o, ask_q, wait_q, open_q, built_q, hold_valid_q, turn_q, acked_q, head_q, kept_q, answer_q,
-                  rawtx_done_o, state_q, places_q, segs_q, need_q, seg_left_q, left_q, skip_q, sequence_q};
+  assign state = {cpl_valid_o, ask_q, wait_q, open_q, built_q, hold_valid_q, turn_q, acked_q,
+      head_q, kept_q, answer_q,
+                  rawtx_done_o, state_q, places_q, segs_q, need_q, seg_left_q, left_q, skip_q,
+                      sequence_q};
   logic [31:0] passed;
   assign passed = job_number_i - job_first_i;
   // Clocks that the ledger may take for an answer.
@@ -121,7 +123,8 @@ module hvia_tx_engine_checker #(
   logic         ack_held_q;
   hvia_params_pkg::vi_t ack_q;
   function automatic logic [144+hvia_params_pkg::VICountLog2:0] led_now();
-    led_now = {led_op_o, led_vi_o, led_slot_o, led_number_o, led_last_o, led_status_o, led_va_o, led_length_o};
+    led_now = {led_op_o, led_vi_o, led_slot_o, led_number_o, led_last_o, led_status_o, led_va_o,
+        led_length_o};
   endfunction
   logic [63:0] cpl_q, va_q;
   logic [W+LaneW+1:0] beat_q;
@@ -156,8 +159,9 @@ module hvia_tx_engine_checker #(
       end
       assert (led_wait_q <= Patience)
       else $error("tx_engine: no answer of the ledger for %0d clocks", Patience);
-      assert (!(led_valid_o && led_ready_i && led_go_i && (led_op_o == 2'd3 || (led_op_o == 2'd1 && led_last_o) ||
-                                                           (led_op_o == 2'd0 && led_status_o != 9'd0))))
+      assert (!(led_valid_o && led_ready_i && led_go_i &&
+          (led_op_o == 2'd3 || (led_op_o == 2'd1 && led_last_o) ||
+                                                       (led_op_o == 2'd0 && led_status_o != 9'd0))))
       else $error("tx_engine: the ledger says go where nothing is left to send");
       if (ack_held_q) begin
         assert (ack_valid_i && ack_vi_i == ack_q)
@@ -175,7 +179,8 @@ module hvia_tx_engine_checker #(
         else $error("tx_engine: slot %0d is no place of such a job", job_slot_i);
       end
       // Neither the blocks inside nor the sequence numbers can be what moves.
-      moved_q      <= !quiet_o && (waits || (!message && !raw && !acking)) && dma_quiet && pack_quiet &&
+      moved_q      <= !quiet_o && (waits || (!message && !raw && !acking)) && dma_quiet &&
+          pack_quiet &&
                       !seq_init_valid_i;
       last_state_q <= state;
       if (txc_valid_o && txc_ready_i) asked_q <= 1'b1;
@@ -211,21 +216,25 @@ module hvia_tx_engine_checker #(
         else $error("tx_engine: a job while one is under way");
       end
       // Nothing of it is sent or completed, and it is told when nothing before it is left.
-      assert (!(unreachable_q && message && (start || refused || open_q || ask_q || wait_q || hold_valid_q)))
+      assert (!(unreachable_q && message && (start || refused || open_q || ask_q || wait_q ||
+          hold_valid_q)))
       else $error("tx_engine: a descriptor that could not be reached is carried out, or too soon");
       assert (!async_valid_o || (breaks && async_ready_i))
-      else $error("tx_engine: an asynchronous error without a descriptor that could not be reached");
+      else $error("tx_engine: an asynchronous error without an unreachable descriptor");
       assert (!(take_desc && take_raw))
       else $error("tx_engine: two jobs taken at once");
       if (tx_wvalid_o) begin
-        assert ((framed || acking) && tx_wbytes_o != 0 && 32'(tx_wbytes_o) <= W / 8 && (tx_wlast_o || 32'(tx_wbytes_o) == W / 8))
-        else $error("tx_engine: a beat of %0d bytes, last %b, inside a frame %b", tx_wbytes_o, tx_wlast_o, framed || acking);
+        assert ((framed || acking) && tx_wbytes_o != 0 && 32'(tx_wbytes_o) <= W / 8 &&
+            (tx_wlast_o || 32'(tx_wbytes_o) == W / 8))
+        else $error("tx_engine: a beat of %0d bytes, last %b, inside a frame %b", tx_wbytes_o,
+            tx_wlast_o, framed || acking);
       end
       assert (!((job_bad || walk_fail) && built))
       else $error("tx_engine: a frame was committed that failed");
       if (frame_end && last_q) begin
         assert (seg_left_q == 0 && segs_q == 0 && need_q == 0)
-        else $error("tx_engine: a message ended with %0d bytes and %0d segments left", seg_left_q, segs_q);
+        else $error("tx_engine: a message ended with %0d bytes and %0d segments left", seg_left_q,
+            segs_q);
       end
       if (trace_valid_o) begin
         assert ($onehot({translated, payload_read, frame_end, ack_end}))

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Checks of every work_queue: its neighbours hold what they offer, no count leaves its range, a VI
-// stands in a ready list at most once and no list overflows, a send queue that is held is parked and
-// not taken and stands in no list then, a receive queue is ready only while none
+// stands in a ready list at most once and no list overflows, a send queue that is held is parked
+// and not taken and stands in no list then, a receive queue is ready only while none
 // of its descriptors is on the chip and, if it is fetched on arrival, somebody wants it, an offered
 // descriptor stays until it was taken, and quiet means that nothing moves, memories included.
 module hvia_work_queue_checker #(
@@ -78,39 +78,41 @@ module hvia_work_queue_checker #(
     input logic [CountWidth-1:0] count_new
 );
 
+  localparam int unsigned VIW = hvia_params_pkg::VICountLog2;
+
   logic          quiet_q, db_q, link_q, clear_q, take_q;
   logic [1:0]    release_q;
   logic [2*hvia_params_pkg::VICount-1:0]  pending_was_q, known_was_q, listed_was_q;
   hvia_params_pkg::vis_t held_was_q, owed_was_q, parked_was_q;
   logic          unhold_q;
   hvia_params_pkg::vi_t unhold_was_q;
-  logic [2*(113+hvia_params_pkg::VICountLog2)-1:0]  offer_was_q;
-  logic [14+5*hvia_params_pkg::VICountLog2:0]   was_q;
-  logic [96+hvia_params_pkg::VICountLog2:0]  db_was_q;
-  logic [97+hvia_params_pkg::VICountLog2:0]  link_was_q;
+  logic [2*(113+VIW)-1:0]  offer_was_q;
+  logic [14+5*VIW:0]   was_q;
+  logic [96+VIW:0]  db_was_q;
+  logic [97+VIW:0]  link_was_q;
   hvia_params_pkg::vi_t clear_was_q;
-  logic [2*hvia_params_pkg::VICountLog2-1:0] release_was_q;
-  logic [113+hvia_params_pkg::VICountLog2:0]  take_was_q;
-  logic [hvia_params_pkg::VICountLog2:0] listed_send, listed_receive;
+  logic [2*VIW-1:0] release_was_q;
+  logic [113+VIW:0]  take_was_q;
+  logic [VIW:0] listed_send, listed_receive;
   logic          room_q, took_send_q, wanted_q, flushed_q;
   hvia_params_pkg::vi_t wanted_vi_q, flushed_vi_q;
 
   // Functions, so that a simulation puts the words together only where they are looked at.
-  function automatic logic [113+hvia_params_pkg::VICountLog2:0] take_now();
+  function automatic logic [113+VIW:0] take_now();
     take_now = {take_receive_o, take_vi_o, take_va_o, take_handle_o, take_more_o, take_seq_o};
   endfunction
-  function automatic logic [96+hvia_params_pkg::VICountLog2:0] db_now();
+  function automatic logic [96+VIW:0] db_now();
     db_now = {db_receive_i, db_vi_i, db_va_i, db_handle_i};
   endfunction
-  function automatic logic [97+hvia_params_pkg::VICountLog2:0] link_now();
+  function automatic logic [97+VIW:0] link_now();
     link_now = {link_bad_i, link_receive_i, link_vi_i, link_va_i, link_handle_i};
   endfunction
-  function automatic logic [14+5*hvia_params_pkg::VICountLog2:0] now();
+  function automatic logic [14+5*VIW:0] now();
     now = {op_q, op_queue_q, took_receive_q, release_which_q, offered_q, offered_receive_q,
            offer_valid_q, head_q, tail_q};
   endfunction
-  assign listed_send    = tail_q[0 +: hvia_params_pkg::VICountLog2+1] - head_q[0 +: hvia_params_pkg::VICountLog2+1];
-  assign listed_receive = tail_q[hvia_params_pkg::VICountLog2+1 +: hvia_params_pkg::VICountLog2+1] - head_q[hvia_params_pkg::VICountLog2+1 +: hvia_params_pkg::VICountLog2+1];
+  assign listed_send    = tail_q[0 +: VIW+1] - head_q[0 +: VIW+1];
+  assign listed_receive = tail_q[VIW+1 +: VIW+1] - head_q[VIW+1 +: VIW+1];
 
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) begin
@@ -148,7 +150,8 @@ module hvia_work_queue_checker #(
 
       if (quiet_q) begin
         assert (pending_q == pending_was_q && known_q == known_was_q && listed_q == listed_was_q &&
-                held_q == held_was_q && owed_q == owed_was_q && parked_q == parked_was_q && offer_q == offer_was_q &&
+                held_q == held_was_q && owed_q == owed_was_q && parked_q == parked_was_q &&
+                    offer_q == offer_was_q &&
                 now() == was_q)
         else $error("work_queue: a register changed after it said quiet");
       end
@@ -164,8 +167,8 @@ module hvia_work_queue_checker #(
         else $error("work_queue: a link changed or vanished before it was taken");
       end
       assert ((release_q & ~release_valid_i) == 2'b00 &&
-              (!release_q[0] || release_vi_i[0 +: hvia_params_pkg::VICountLog2] == release_was_q[0 +: hvia_params_pkg::VICountLog2]) &&
-              (!release_q[1] || release_vi_i[hvia_params_pkg::VICountLog2 +: hvia_params_pkg::VICountLog2] == release_was_q[hvia_params_pkg::VICountLog2 +: hvia_params_pkg::VICountLog2]))
+              (!release_q[0] || release_vi_i[0 +: VIW] == release_was_q[0 +: VIW]) &&
+              (!release_q[1] || release_vi_i[VIW +: VIW] == release_was_q[VIW +: VIW]))
       else $error("work_queue: a release changed or vanished before it was taken");
       if (clear_q) begin
         assert (clear_valid_i && clear_vi_i == clear_was_q)
@@ -177,8 +180,8 @@ module hvia_work_queue_checker #(
       end
       assert (!(unhold_ready_o && !unhold_valid_i))
       else $error("work_queue: takes the end of a hold that is not offered");
-      assert (!(taken && !op_receive && send_hold_i[op_queue_q[hvia_params_pkg::VICountLog2-1:0]]))
-      else $error("work_queue: the send queue of VI %0d is held and taken", op_queue_q[hvia_params_pkg::VICountLog2-1:0]);
+      assert (!(taken && !op_receive && send_hold_i[op_queue_q[VIW-1:0]]))
+      else $error("work_queue: the send queue of VI %0d is held and taken", op_queue_q[VIW-1:0]);
       assert ((listed_q[hvia_params_pkg::VICount-1:0] & parked_q) == '0)
       else $error("work_queue: a parked send queue stands in the ready list");
       if (take_q) begin
@@ -193,23 +196,31 @@ module hvia_work_queue_checker #(
       assert (!room_q || send_room_i || took_send_q)
       else $error("work_queue: the room for a send descriptor went without one");
 
-      assert (32'(listed_send) <= hvia_params_pkg::VICount && 32'(listed_receive) <= hvia_params_pkg::VICount)
-      else $error("work_queue: %0d and %0d VIs in ready lists of %0d", listed_send, listed_receive, hvia_params_pkg::VICount);
+      assert (32'(listed_send) <= hvia_params_pkg::VICount && 32'(listed_receive) <=
+          hvia_params_pkg::VICount)
+      else $error("work_queue: %0d and %0d VIs in ready lists of %0d", listed_send, listed_receive,
+          hvia_params_pkg::VICount);
       assert (!(push && listed_q[op_queue_q]))
       else $error("work_queue: queue %0d enters the ready list twice", op_queue_q);
       assert (!(pop && !listed_q[op_queue_q]))
-      else $error("work_queue: queue %0d leaves the ready list and did not stand in it", op_queue_q);
-      assert (!(taken && op_receive && held_q[op_queue_q[hvia_params_pkg::VICountLog2-1:0]]))
-      else $error("work_queue: VI %0d has two receive descriptors on the chip", op_queue_q[hvia_params_pkg::VICountLog2-1:0]);
+      else $error("work_queue: queue %0d leaves the ready list and did not stand in it",
+          op_queue_q);
+      assert (!(taken && op_receive && held_q[op_queue_q[VIW-1:0]]))
+      else $error("work_queue: VI %0d has two receive descriptors on the chip",
+          op_queue_q[VIW-1:0]);
       // Commit, and Wake.
       assert (!(push && op_receive && (op_q == 4'd1 || op_q == 4'd7) &&
-                (held_q[op_queue_q[hvia_params_pkg::VICountLog2-1:0]] || owed || (op_q == 4'd7 && count == '0))))
-      else $error("work_queue: VI %0d enters with a receive descriptor on the chip, or its link owed", op_queue_q[hvia_params_pkg::VICountLog2-1:0]);
+                (held_q[op_queue_q[VIW-1:0]] || owed || (op_q == 4'd7 && count == '0))))
+      else $error("work_queue: VI %0d enters with a receive descriptor on chip, or its link owed",
+          op_queue_q[VIW-1:0]);
       // An operation is chosen in the clock before.
-      assert (!(push && op_receive && on_arrival_i && live_i[op_queue_q[hvia_params_pkg::VICountLog2-1:0]]) ||
-              (wanted_q && wanted_vi_q == op_queue_q[hvia_params_pkg::VICountLog2-1:0]) || (flushed_q && flushed_vi_q == op_queue_q[hvia_params_pkg::VICountLog2-1:0]))
-      else $error("work_queue: VI %0d enters, and nobody waits for its receive descriptor", op_queue_q[hvia_params_pkg::VICountLog2-1:0]);
-      // Between operations the count is that of the last read, which may lie before the first write.
+      assert (!(push && op_receive && on_arrival_i && live_i[op_queue_q[VIW-1:0]]) ||
+              (wanted_q && wanted_vi_q == op_queue_q[VIW-1:0]) ||
+                  (flushed_q && flushed_vi_q == op_queue_q[VIW-1:0]))
+      else $error("work_queue: VI %0d enters, and nobody waits for its receive descriptor",
+          op_queue_q[VIW-1:0]);
+      // Between operations the count is that of the last read, which may lie before the first
+      // write.
       assert (op_q == 4'd0 || (count <= Full && count_all <= Full &&
                                !(write_count && count_new > Full)))
       else $error("work_queue: queue %0d counts %0d descriptors", op_queue_q, count);

@@ -40,6 +40,7 @@ const (
 	checkAllowance = "allowance"
 	checkStruct    = "array of structs"
 	checkMemories  = "memories"
+	checkFormat    = "format"
 )
 
 // sources looks at the text of modules, of their checkers and of the packages.
@@ -75,6 +76,7 @@ func (l *linter) sources(modules []module, all bool) ([]finding, error) {
 			return nil, err
 		}
 		findings = append(findings, notHardware(m.file, text, known)...)
+		findings = append(findings, l.format(m)...)
 		findings = append(findings, structArrays(m.file, text, packages.String())...)
 		findings = append(findings, l.allowed.stepping(m, text, used)...)
 		findings = append(findings, l.allowed.waiting(m, text, used)...)
@@ -135,6 +137,47 @@ func blank(s string) string {
 		return ' '
 	}, s)
 }
+
+var port = regexp.MustCompile(`(?m)^ *(?:input|output)\s[^;/\n]*?(\w+) *,? *(?://.*)?$`)
+
+// format finds what breaks the style of CONTRIBUTING.md in a module and its
+// checker and can be seen without a parser.
+func (l *linter) format(m module) []finding {
+	var found []finding
+	for _, rel := range []string{m.file, m.checker} {
+		body, err := os.ReadFile(filepath.Join(l.root, rel))
+		if err != nil {
+			continue // no checker; another file was read before
+		}
+		text := string(body)
+		add := func(offset int, message string) {
+			f := at(rel, text, offset, "%s", message)
+			f.check = checkFormat
+			found = append(found, f)
+		}
+		offset := 0
+		for line := range strings.Lines(text) {
+			switch bare := strings.TrimSuffix(line, "\n"); {
+			case len([]rune(bare)) > 100:
+				add(offset, "more than 100 columns")
+			case strings.ContainsRune(bare, '\t') || strings.TrimRight(bare, " ") != bare:
+				add(offset, "a tab, or a space at the end of the line")
+			}
+			offset += len(line)
+		}
+		if rel == m.checker {
+			continue
+		}
+		for _, p := range port.FindAllStringSubmatchIndex(text, -1) {
+			if name := text[p[2]:p[3]]; !portSuffix.MatchString(name) {
+				add(p[2], "port "+name+": end it in _i, _o, _ni or _no, or _oe for the enable of a pin")
+			}
+		}
+	}
+	return found
+}
+
+var portSuffix = regexp.MustCompile(`_(n?[io]|oe)$`)
 
 func at(file, text string, offset int, format string, args ...any) finding {
 	line := 1 + strings.Count(text[:offset], "\n")

@@ -85,7 +85,7 @@ func TestDelaysAreFound(t *testing.T) {
 		{name: "array of unions", plant: "typedef union packed {logic [1:0] a; logic [1:0] b;} pair_t; pair_t m [0:3];", check: checkStruct, text: "m is an array of structs"},
 		{name: "array of structs by another name", plant: "typedef struct packed {logic a;} one_t; typedef one_t two_t; two_t m [4];", check: checkStruct, text: "m is an array of structs"},
 		{name: "array of structs without a type", plant: "struct packed {logic a;} m [4];", check: checkStruct, text: "m is an array of structs"},
-		{name: "array of vectors as wide as a struct", plant: "typedef struct packed {logic a; logic [2:0] b;} pair_t; pair_t x, y; logic [$bits(x)-1:0] m [4]; assign y.b[1] = x.b[0];"},
+		{name: "array of vectors as wide as a struct", plant: "typedef struct packed {logic a; logic [2:0] b;} pair_t;\n  pair_t x, y; logic [$bits(x)-1:0] m [4]; assign y.b[1] = x.b[0];"},
 		{name: "final", plant: "final x = 0;", check: checkHardware, text: `"final"`},
 		{name: "counter up", plant: "always_ff @(posedge clk_i) if (state_q == A) n_q <= n_q + 3'd1;", check: checkCounter, text: "n steps"},
 		{name: "counter down", plant: "always_ff @(posedge clk_i) if (n_q != 0) n_q <= n_q - 1'b1;", check: checkCounter, text: "n steps"},
@@ -111,6 +111,11 @@ func TestDelaysAreFound(t *testing.T) {
 		{name: "state that waits by name", plant: "assign x = state_q == StWaitMore;", check: checkName, text: "the name StWaitMore"},
 		{name: "deadline by name", plant: "logic [47:0] deadline_q;"},
 		{name: "port and constant of others", plant: "assign x = hvia_pkg::WaitMany; cdc_sync u (.delay_i(y));"},
+		{name: "long line", plant: "assign x = " + strings.Repeat("y | ", 23) + "y;", check: checkFormat, text: "100 columns"},
+		{name: "long line of a checker", file: checker, plant: "// " + strings.Repeat("x", 98), check: checkFormat, text: "100 columns"},
+		{name: "tab", plant: "\tassign x = y;", check: checkFormat, text: "a tab"},
+		{name: "port without a suffix", plant: "input logic valid;\n  input logic [3:0] ready,  // x", check: checkFormat, text: "port ready"},
+		{name: "port of a pin", plant: "output logic [3:0] ad_oe,"},
 		{name: "idle state", plant: "assign x = state_q == StIdle;"},
 	}
 	for _, tt := range tests {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Checks of every gec: no slot is handed out twice, no frame grows past its slot, beats and lengths fit
-// each other, no event that must cross is refused by its crossing, no two events come in one clock,
-// and a side that says quiet changes nothing of its own.
+// Checks of every gec: no slot is handed out twice, no frame grows past its slot, beats and lengths
+// fit each other, no event that must cross is refused by its crossing, no two events come in one
+// clock, and a side that says quiet changes nothing of its own.
 
 module hvia_gec_checker #(
     parameter int unsigned AddrW = 9,
@@ -80,9 +80,12 @@ module hvia_gec_checker #(
   logic        quiet_q, mac_quiet_q;
   logic [31:0] now, was_q;
   logic [40:0] mac_now, mac_was_q;
-  assign now = {tx_wslot_q, tx_busy_q, tx_early_q, tx_abort_q, rx_held_q, rx_end_q, rx_count_q, rx_number_q, 5'd0};
-  assign mac_now = {tx_fill_q, tx_next_q, tx_own_q, tx_taken_q, tx_part_q, tx_withdraw_q, tx_avail_q, rx_full_q,
-                    rx_next_q, rx_dirty_q, rx_due_q, rx_offered_q, rx_fill_q, rx_wait_q, tx_overdue_q, tx_drop_q};
+  assign now = {tx_wslot_q, tx_busy_q, tx_early_q, tx_abort_q, rx_held_q, rx_end_q, rx_count_q,
+      rx_number_q, 5'd0};
+  assign mac_now = {tx_fill_q, tx_next_q, tx_own_q, tx_taken_q, tx_part_q, tx_withdraw_q,
+      tx_avail_q, rx_full_q,
+                    rx_next_q, rx_dirty_q, rx_due_q, rx_offered_q, rx_fill_q, rx_wait_q,
+                        tx_overdue_q, tx_drop_q};
 
   always_ff @(posedge clk_i or negedge core_rst_n) begin
     if (!core_rst_n) begin
@@ -94,9 +97,11 @@ module hvia_gec_checker #(
         assert (now == was_q) else $error("gec: the core side changed after it said quiet");
       end
       if (tx_write) begin
-        assert (tx_waddr_q != '1 && (tx_wlast_i ? tx_wbytes_i != 0 && {28'd0, 4'(tx_wbytes_i)} <= Lanes
+        assert (tx_waddr_q != '1 && (tx_wlast_i ? tx_wbytes_i != 0 &&
+            {28'd0, 4'(tx_wbytes_i)} <= Lanes
                                                 : {28'd0, 4'(tx_wbytes_i)} == Lanes))
-        else $error("gec: transmit beat %0d with %0d bytes, last %b", tx_waddr_q, tx_wbytes_i, tx_wlast_i);
+        else $error("gec: transmit beat %0d with %0d bytes, last %b", tx_waddr_q, tx_wbytes_i,
+            tx_wlast_i);
       end
       if (tx_commit) begin
         assert (tx_early_q == tx_busy_q[tx_wslot_q])
@@ -137,23 +142,27 @@ module hvia_gec_checker #(
       if (mac_quiet_q) begin
         assert (mac_now == mac_was_q) else $error("gec: the MAC side changed after it said quiet");
       end
-      assert (!(tx_event_push && !unused_tx_event_ready) && !(rx_event_push && !unused_rx_event_ready))
+      assert (!(tx_event_push && !unused_tx_event_ready) &&
+          !(rx_event_push && !unused_rx_event_ready))
       else $error("gec: an event of a slot was lost");
       assert (!(use_valid && !unused_use_ready))
       else $error("gec: a trace event of the MAC bus was lost");
       assert ({2'b00, tx_first} + {2'b00, tx_final} + {2'b00, tx_sent} + {2'b00, tx_back} <= 3'd1)
       else $error("gec: two events of transmit slots in one clock");
-      assert ({2'b00, rx_first} + {2'b00, rx_tell} + {2'b00, rx_end} + {2'b00, bus_error && rx_offered_q} <= 3'd1)
+      assert ({2'b00, rx_first} + {2'b00, rx_tell} + {2'b00, rx_end} +
+          {2'b00, bus_error && rx_offered_q} <= 3'd1)
       else $error("gec: two events of receive slots in one clock");
       if (tx_take) begin
         assert (!tx_first && !tx_final && !tx_sent && tx_drop_q == 2'd0)
         else $error("gec: slots are taken from a transmitter that moves");
       end
       if (tx_put) begin
-        assert (!tx_own_q[tx_fill_q]) else $error("gec: a frame was put into a slot that the chip owns");
+        assert (!tx_own_q[tx_fill_q])
+            else $error("gec: a frame was put into a slot that the chip owns");
       end
       if (rx_free_valid) begin
-        assert (rx_full_q[rx_free_slot]) else $error("gec: a receive slot came back that was not out");
+        assert (rx_full_q[rx_free_slot])
+            else $error("gec: a receive slot came back that was not out");
       end
       assert (!(single_rx_slot_i && rx_full_q == 2'b11))
       else $error("gec: two receive slots in use, with one allowed");

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Checks of every mac_bus_host: the host starts only on a bus that is its own, gives the chip no grant
-// while it wants the bus or the chip is in reset, lets every wait end, and quiet means that nothing
-// moves.
+// Checks of every mac_bus_host: the host starts only on a bus that is its own, gives the chip no
+// grant while it wants the bus or the chip is in reset, lets every wait end, and quiet means that
+// nothing moves.
 
 module hvia_mac_bus_host_checker (
     input logic        clk_i,
@@ -46,8 +46,10 @@ module hvia_mac_bus_host_checker (
   logic        quiet_q, started_q, traced_q;
   logic [6:0]  age_q;
 
-  assign now = {state_q, step_q, run_q, ready_q, resetting_q, error_q, rst_n_q, have_q, want_q, kick_q, gnt_n_q,
-                gnt_prev_q, ad_oe_q, par_oe_q, par_q, ad_q, cbe_q, frame_n_q, frame_oe_q, irdy_n_q, irdy_oe_q, 1'b0};
+  assign now = {state_q, step_q, run_q, ready_q, resetting_q, error_q, rst_n_q, have_q, want_q,
+      kick_q, gnt_n_q,
+                gnt_prev_q, ad_oe_q, par_oe_q, par_q, ad_q, cbe_q, frame_n_q, frame_oe_q, irdy_n_q,
+                    irdy_oe_q, 1'b0};
 
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) begin

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Checks of every mac_bus_target: the times to the first data, wait states inside the limit, read data
-// that stands still while it waits, and that quiet means that nothing moves.
+// Checks of every mac_bus_target: the times to the first data, wait states inside the limit, read
+// data that stands still while it waits, and that quiet means that nothing moves.
 
 module hvia_mac_bus_target_checker #(
     parameter int unsigned W = 32
@@ -42,7 +42,8 @@ module hvia_mac_bus_target_checker #(
   logic [W-1:0]  ad_was_q;
   logic [5:0]    age_q, phase_q;
 
-  assign now = {state_q, frame_prev_q, addr_q, trdy_n_q, stop_n_q, devsel_n_q, ack64_n_q, sel_oe_q, ad_oe_q, par_oe_q,
+  assign now = {state_q, frame_prev_q, addr_q, trdy_n_q, stop_n_q, devsel_n_q, ack64_n_q, sel_oe_q,
+      ad_oe_q, par_oe_q,
                 par64_oe_q, wr_valid_q, ad_q};
 
   always_ff @(posedge clk_i or negedge rst_ni) begin
@@ -78,7 +79,8 @@ module hvia_mac_bus_target_checker #(
         else $error("mac_bus_target: a data phase was changed before the master took it");
       end
       if (~devsel_n_q & trdy_n_q & stop_n_q) begin
-        assert (phase_q < PhaseLimit) else $error("mac_bus_target: no answer within %0d clocks", PhaseLimit);
+        assert (phase_q < PhaseLimit) else $error("mac_bus_target: no answer within %0d clocks",
+            PhaseLimit);
         // Only a frame that is not there yet makes the chip wait.
         assert (absent_q | (read_q ? age_q < ReadFirst : age_q < WriteFirst))
         else $error("mac_bus_target: first data %0d clocks after FRAME#", age_q);

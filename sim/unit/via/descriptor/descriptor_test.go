@@ -194,7 +194,7 @@ var faults = []struct {
 	{"sum of lengths wraps", fetch, "{1'b0, length} != here_len;", "{1'b0, length} != {here_len[32] && !FAULT, here_len[31:0]};"},
 	{"misaligned link followed", fetch, "is_free || (va_q & AlignMask) != 64'd0", "is_free || ((va_q & AlignMask) != 64'd0 && !FAULT)"},
 	{"read error ignored", fetch, "state_d = rerr_i ? Bad : Check", "state_d = rerr_i && !FAULT ? Bad : Check"},
-	{"one reserved bit not looked at", fetch, "control[hvia_pkg::DescriptorControlReservedLsb +: hvia_pkg::DescriptorControlReservedWidth] != 0", "(control[hvia_pkg::DescriptorControlReservedLsb +: hvia_pkg::DescriptorControlReservedWidth] & ~{FAULT, 11'd0}) != 0"},
+	{"one reserved bit not looked at", fetch, "control[hvia_pkg::DescriptorControlReservedLsb +:\n              hvia_pkg::DescriptorControlReservedWidth] != 0", "(control[hvia_pkg::DescriptorControlReservedLsb +: hvia_pkg::DescriptorControlReservedWidth] & ~{FAULT, 11'd0}) != 0"},
 	{"flushed descriptor looked at", fetch, "!missed && !flushed && format_error", "!missed && (!flushed || FAULT) && format_error"},
 	{"link without a successor", fetch, "assign link_due    = more_q && ", "assign link_due    = (more_q || FAULT) && "},
 	{"error of a free VI reported", fetch, "assign async_valid_o = bad && work_q == Receive && !is_free;", "assign async_valid_o = bad && work_q == Receive && (!is_free || FAULT);"},
