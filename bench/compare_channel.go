@@ -268,7 +268,9 @@ func (c *viaChannel) send(t *host.Thread, p pattern, n int) error {
 	p.fill(c.endpoint.Bytes()[c.sendOffset(k) : c.sendOffset(k)+n])
 	d, local := c.descriptors[k%c.slots], c.endpoint.Buffer.Segment(c.sendOffset(k), n)
 	if c.write {
-		d.SetRDMAWrite(local, c.endpoint.Peer.Address+uint64(c.receiveOffset(k)), c.endpoint.Peer.Handle)
+		if err := d.SetRDMAWrite(c.endpoint.Peer.Address+uint64(c.receiveOffset(k)), c.endpoint.Peer.Handle, local); err != nil {
+			return err
+		}
 	} else if err := d.SetSend(local); err != nil {
 		return err
 	}

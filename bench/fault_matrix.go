@@ -392,13 +392,17 @@ func (x *matrixRun) describe(d *vipl.Descriptor, s *matrixSide, remote matrixTar
 	case layout.FrameOperationSend:
 		return d.SetSend(own)
 	case layout.FrameOperationRDMAWrite:
-		d.SetRDMAWrite(own, remote.Sink+offset, vipl.MemHandle(remote.SinkHandle))
+		if err := d.SetRDMAWrite(remote.Sink+offset, vipl.MemHandle(remote.SinkHandle), own); err != nil {
+			return err
+		}
 		if o.immediate {
 			d.AttachImmediate(uint32(i + 1))
 		}
 		return nil
 	}
-	d.SetRDMARead(s.sink.Segment(i*matrixBytes, matrixBytes), remote.Source+offset, vipl.MemHandle(remote.SourceHandle))
+	if err := d.SetRDMARead(remote.Source+offset, vipl.MemHandle(remote.SourceHandle), s.sink.Segment(i*matrixBytes, matrixBytes)); err != nil {
+		return err
+	}
 	return nil
 }
 

@@ -155,7 +155,9 @@ func (x *firstWriting) knock(t *host.Thread, h *driver.Host) error {
 			w := layout.OfferedRegion(s.word.Bytes()[:layout.OfferedRegionSize])
 			to = vipl.RemoteRegion{Address: w.Address(), Length: w.Length(), Handle: vipl.MemHandle(w.Handle())}
 		}
-		s.descriptor.SetRDMAWrite(s.endpoint.Buffer.Segment(s.arena.sendOffset(), r.size), to.Address+uint64(s.arena.receiveOffset()), to.Handle)
+		if err := s.descriptor.SetRDMAWrite(to.Address+uint64(s.arena.receiveOffset()), to.Handle, s.endpoint.Buffer.Segment(s.arena.sendOffset(), r.size)); err != nil {
+			return err
+		}
 		if err := vi.PostSend(t, s.descriptor); err != nil {
 			return err
 		}

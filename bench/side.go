@@ -167,7 +167,9 @@ func (s *side) send(t *host.Thread, w pattern, n int) error {
 	w.fill(s.arena.sending(n))
 	local := s.endpoint.Buffer.Segment(s.arena.sendOffset(), n)
 	if s.exchange.oneSided() {
-		s.descriptor.SetRDMAWrite(local, s.endpoint.Peer.Address+uint64(s.arena.receiveOffset()), s.endpoint.Peer.Handle)
+		if err := s.descriptor.SetRDMAWrite(s.endpoint.Peer.Address+uint64(s.arena.receiveOffset()), s.endpoint.Peer.Handle, local); err != nil {
+			return err
+		}
 	} else if err := s.descriptor.SetSend(local); err != nil {
 		return err
 	}
@@ -217,7 +219,9 @@ func (s *side) settle(t *host.Thread) error {
 // read reads n bytes of what the peer has to send, and waits for the
 // descriptor's completion, before which VIA promises nothing of the data.
 func (s *side) read(t *host.Thread, n int) error {
-	s.descriptor.SetRDMARead(s.endpoint.Buffer.Segment(s.arena.receiveOffset(), n), s.endpoint.Peer.Address+uint64(s.arena.sendOffset()), s.endpoint.Peer.Handle)
+	if err := s.descriptor.SetRDMARead(s.endpoint.Peer.Address+uint64(s.arena.sendOffset()), s.endpoint.Peer.Handle, s.endpoint.Buffer.Segment(s.arena.receiveOffset(), n)); err != nil {
+		return err
+	}
 	if err := s.endpoint.VI.PostSend(t, s.descriptor); err != nil {
 		return err
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 
+	"hvia/driver"
 	"hvia/host"
 	"hvia/layout"
 	"hvia/vipl"
@@ -73,7 +74,7 @@ func destroyedClient(e *Env) error {
 }
 
 // errorsIn counts errors, those that an overflow reports included.
-func errorsIn(told []vipl.AsyncError) (n int) {
+func errorsIn(told []driver.AsyncError) (n int) {
 	for _, a := range told {
 		n += max(a.Lost, 1)
 	}
@@ -81,12 +82,12 @@ func errorsIn(told []vipl.AsyncError) (n int) {
 }
 
 // lostClient collects the errors of lost connections: one of each VI.
-func lostClient(e *Env, collect func(done func([]vipl.AsyncError) bool) ([]vipl.AsyncError, error)) error {
+func lostClient(e *Env, collect func(done func([]driver.AsyncError) bool) ([]driver.AsyncError, error)) error {
 	list, err := e.loseAll()
 	if err != nil {
 		return err
 	}
-	told, err := collect(func(told []vipl.AsyncError) bool { return len(told) >= len(list) })
+	told, err := collect(func(told []driver.AsyncError) bool { return len(told) >= len(list) })
 	if err != nil {
 		return err
 	}
@@ -136,7 +137,7 @@ func (e *Env) connect(v *vipl.VI, node int) (err error) {
 }
 
 // fetchErrors fetches what waits.
-func (e *Env) fetchErrors(func([]vipl.AsyncError) bool) (told []vipl.AsyncError, err error) {
+func (e *Env) fetchErrors(func([]driver.AsyncError) bool) (told []driver.AsyncError, err error) {
 	for {
 		a, err := e.NIC.NextError(e.T)
 		if errors.Is(err, vipl.ErrNotDone) {
@@ -150,9 +151,9 @@ func (e *Env) fetchErrors(func([]vipl.AsyncError) bool) (told []vipl.AsyncError,
 }
 
 // handleErrors has what waits delivered to a handler.
-func (e *Env) handleErrors(done func([]vipl.AsyncError) bool) (told []vipl.AsyncError, err error) {
+func (e *Env) handleErrors(done func([]driver.AsyncError) bool) (told []driver.AsyncError, err error) {
 	e.Is("handler", e.NIC.ErrorCallback(func(_ *host.Thread, d vipl.ErrorDescriptor) {
-		a := vipl.AsyncError{Code: d.Code, VI: -1, Lost: d.Lost}
+		a := driver.AsyncError{Code: d.Code, VI: -1, Lost: d.Lost}
 		if d.VI != nil {
 			a.VI = d.VI.Index()
 		}

@@ -73,7 +73,7 @@ func TestDroppedErrorsAreReported(t *testing.T) {
 						if handled {
 							collect = e.handleErrors
 						}
-						told, err := collect(func(told []vipl.AsyncError) bool { return errorsIn(told) >= droppedMessages })
+						told, err := collect(func(told []driver.AsyncError) bool { return errorsIn(told) >= droppedMessages })
 						if err != nil {
 							return err
 						}

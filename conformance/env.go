@@ -174,7 +174,7 @@ func (p *Peer) Hear() (Target, error) {
 // write posts one RDMA write.
 func (p *Peer) Write(offset, n int, to Target, at int) (*vipl.Descriptor, error) {
 	d := p.Next()
-	d.SetRDMAWrite(p.Mem.Segment(offset, n), to.Address+uint64(at), to.Handle)
+	d.SetRDMAWrite(to.Address+uint64(at), to.Handle, p.Mem.Segment(offset, n))
 	return d, p.VI.PostSend(p.T, d)
 }
 

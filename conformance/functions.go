@@ -12,6 +12,7 @@ import (
 	"hvia/fabric"
 	"hvia/host"
 	"hvia/host/mem"
+	"hvia/layout"
 	"hvia/vipl"
 )
 
@@ -87,7 +88,7 @@ func (f *fixture) request(v *vipl.VI) error {
 }
 
 // arrives waits for a state.
-func (f *fixture) arrives(v *vipl.VI, s vipl.VIState) {
+func (f *fixture) arrives(v *vipl.VI, s layout.VIState) {
 	for range Attempts {
 		if must(f, first(v.Query(f.T)), nil).State == s {
 			return
@@ -399,7 +400,7 @@ func functionRows() (rows []functionRow) {
 	})
 	for _, s := range []struct {
 		name string
-		is   vipl.VIState
+		is   layout.VIState
 	}{{stateIdle, vipl.Idle}, {statePending, vipl.ConnectPending}, {stateConnected, vipl.Connected}, {stateError, vipl.ErrorState}} {
 		add("QueryVi", "VI: "+s.name, ok, func(f *fixture) error {
 			i, err := f.in(s.name, vipl.VIAttributes{}).Query(f.T)
@@ -609,7 +610,7 @@ func functionRows() (rows []functionRow) {
 		for _, c := range []struct {
 			when, partner string
 			want          vipl.Status
-			left          vipl.VIState
+			left          layout.VIState
 		}{
 			{"the peer asks, too", "peer", ok, vipl.Connected},
 			{"the peer does not ask in time", "", vipl.ErrTimeout, vipl.Idle},
@@ -1019,7 +1020,7 @@ func functionRows() (rows []functionRow) {
 		f.That(fmt.Sprintf("%+v", l), l.NumberOfHops == 1 && slices.Equal(l.Addresses, []vipl.NetAddress{vipl.At(0, ""), vipl.At(1, "")}))
 		return err
 	})
-	for _, kind := range []vipl.InfoType{0, 2, -1} {
+	for _, kind := range []int{0, 2, -1} {
 		add("QuerySystemManagementInfo", fmt.Sprintf("InfoType: %d", kind), invalid, func(f *fixture) error {
 			_, err := f.nic.QuerySystemManagementInfo(f.T, kind)
 			return err

@@ -92,10 +92,10 @@ func steadyClient(e *Env, a vipl.VIAttributes) error {
 			}
 			want = append(want, DidSend(n))
 		case 1:
-			d.SetRDMAWrite(p.Mem.Segment(i, n), to.Address+steadyTarget, to.Handle)
+			d.SetRDMAWrite(to.Address+steadyTarget, to.Handle, p.Mem.Segment(i, n))
 			want = append(want, didWrite(n))
 		default:
-			d.SetRDMAWrite(p.Mem.Segment(i, n), to.Address+steadyTarget, to.Handle)
+			d.SetRDMAWrite(to.Address+steadyTarget, to.Handle, p.Mem.Segment(i, n))
 			d.AttachImmediate(uint32(i))
 			want = append(want, didWrite(n))
 		}
@@ -230,7 +230,7 @@ func segmentOf(d *vipl.Descriptor) layout.DataSegment {
 func writeTo(pick func(to targets) Target, immediate bool) func(d *vipl.Descriptor, p *Peer, to targets) error {
 	return func(d *vipl.Descriptor, p *Peer, to targets) error {
 		g := pick(to)
-		d.SetRDMAWrite(p.Mem.Segment(0, breachBytes), g.Address, g.Handle)
+		d.SetRDMAWrite(g.Address, g.Handle, p.Mem.Segment(0, breachBytes))
 		if immediate {
 			d.AttachImmediate(77)
 		}
@@ -298,7 +298,7 @@ var breaches = []breach{
 func readFrom(pick func(to targets) Target, change func(d *vipl.Descriptor)) func(d *vipl.Descriptor, p *Peer, to targets) error {
 	return func(d *vipl.Descriptor, p *Peer, to targets) error {
 		g := pick(to)
-		d.SetRDMARead(p.Mem.Segment(0, breachBytes), g.Address, g.Handle)
+		d.SetRDMARead(g.Address, g.Handle, p.Mem.Segment(0, breachBytes))
 		if change != nil {
 			change(d)
 		}
@@ -543,7 +543,7 @@ func readClient(e *Env, a vipl.VIAttributes) error {
 	for _, r := range []struct{ from, to, n int }{{0, 0, 0}, {1, 2, 1}, {4095, 3, 2}, {17, 4093, 1471}, {0, 0, 1472}, {5, 8190, 1473}, {4096, 1, 9001}, {3, 13, 65536}} {
 		clear(p.Mem.Bytes())
 		d := p.Next()
-		d.SetRDMARead(p.Mem.Segment(r.to, r.n), to.open.Address+uint64(r.from), to.open.Handle)
+		d.SetRDMARead(to.open.Address+uint64(r.from), to.open.Handle, p.Mem.Segment(r.to, r.n))
 		if err := p.VI.PostSend(e.T, d); err != nil {
 			return err
 		}
@@ -558,7 +558,7 @@ func readClient(e *Env, a vipl.VIAttributes) error {
 
 	// Nothing is looked at when nothing is read.
 	d := p.Next()
-	d.SetRDMARead(vipl.Segment{}, 12345, 0)
+	d.SetRDMARead(12345, 0, vipl.Segment{})
 	if err := p.VI.PostSend(e.T, d); err != nil {
 		return err
 	}
@@ -579,7 +579,7 @@ func readClient(e *Env, a vipl.VIAttributes) error {
 		copy(want[at:], source[100+n:][:length])
 		n += length
 	}
-	if err := wide.SetRDMAReadScatter(to.open.Address+100, to.open.Handle, pieces...); err != nil {
+	if err := wide.SetRDMARead(to.open.Address+100, to.open.Handle, pieces...); err != nil {
 		return err
 	}
 	if err := p.VI.PostSend(e.T, wide); err != nil {
@@ -597,9 +597,9 @@ func readClient(e *Env, a vipl.VIAttributes) error {
 	for i := range reads {
 		d := p.Next()
 		if i%4 == 3 {
-			d.SetRDMAWrite(p.Mem.Segment(70000, 4), to.open.Address+bufferBytes-8, to.open.Handle)
+			d.SetRDMAWrite(to.open.Address+bufferBytes-8, to.open.Handle, p.Mem.Segment(70000, 4))
 		} else {
-			d.SetRDMARead(p.Mem.Segment(3000*i, 2900), to.open.Address+uint64(1000*i), to.open.Handle)
+			d.SetRDMARead(to.open.Address+uint64(1000*i), to.open.Handle, p.Mem.Segment(3000*i, 2900))
 		}
 		if err := p.VI.PostSend(e.T, d); err != nil {
 			return err
@@ -638,8 +638,8 @@ func fenceClient(e *Env, a vipl.VIAttributes) error {
 		}
 		clear(p.Mem.Bytes())
 		read, write, plain := p.Next(), p.Next(), p.Next()
-		read.SetRDMARead(p.Mem.Segment(0, n), to.Address, to.Handle)
-		write.SetRDMAWrite(p.Mem.Segment(0, n), to.Address+40000, to.Handle)
+		read.SetRDMARead(to.Address, to.Handle, p.Mem.Segment(0, n))
+		write.SetRDMAWrite(to.Address+40000, to.Handle, p.Mem.Segment(0, n))
 		write.SetFence()
 		if err := plain.SetSend(p.Mem.Segment(n-8, 8)); err != nil { // behind the fence, too
 			return err
@@ -708,7 +708,7 @@ func queuedReadClient(e *Env, a vipl.VIAttributes) error {
 	var posted []*vipl.Descriptor
 	for i := range 10 {
 		d := p.Next()
-		d.SetRDMARead(p.Mem.Segment(2000*i, 2000), to.open.Address+uint64(i), to.open.Handle)
+		d.SetRDMARead(to.open.Address+uint64(i), to.open.Handle, p.Mem.Segment(2000*i, 2000))
 		if err := p.VI.PostSend(e.T, d); err != nil {
 			return err
 		}
@@ -722,8 +722,8 @@ func queuedReadClient(e *Env, a vipl.VIAttributes) error {
 	}
 	// What breaks the connection fails one and flushes the rest: each has its entry.
 	bad, behind := p.Next(), p.Next()
-	bad.SetRDMARead(p.Mem.Segment(0, 4), to.closed.Address, to.closed.Handle)
-	behind.SetRDMARead(p.Mem.Segment(0, 4), to.open.Address, to.open.Handle)
+	bad.SetRDMARead(to.closed.Address, to.closed.Handle, p.Mem.Segment(0, 4))
+	behind.SetRDMARead(to.open.Address, to.open.Handle, p.Mem.Segment(0, 4))
 	behind.SetFence()
 	for _, d := range []*vipl.Descriptor{bad, behind} {
 		if err := p.VI.PostSend(e.T, d); err != nil {

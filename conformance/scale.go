@@ -208,7 +208,7 @@ func regionsClient(e *Env) error {
 	e.Is("one region more", err, vipl.ErrResource)
 	for _, i := range []int{0, scaleRegions / 2, len(list) - 1} {
 		d := p.Next()
-		d.SetRDMAWrite(list[i].Segment(0, 4090), to.Address, to.Handle)
+		d.SetRDMAWrite(to.Address, to.Handle, list[i].Segment(0, 4090))
 		if err := p.VI.PostSend(e.T, d); err != nil {
 			return err
 		}

@@ -89,7 +89,7 @@ func (p *Peer) play(r round, seed int, source *vipl.Region, to Target) error {
 	payload[r.n-1] = roundEnd
 	copy(source.Bytes()[r.from:], payload)
 	d := p.Next()
-	d.SetRDMAWrite(source.Segment(r.from, r.n), to.Address+uint64(r.to), to.Handle)
+	d.SetRDMAWrite(to.Address+uint64(r.to), to.Handle, source.Segment(r.from, r.n))
 	if err := p.VI.PostSend(p.T, d); err != nil {
 		return err
 	}
@@ -233,7 +233,7 @@ func queueClient(e *Env) error {
 		posted = append(posted, d)
 	}
 	over := p.Next()
-	over.SetRDMAWrite(p.Mem.Segment(0, 4), to.Address, to.Handle)
+	over.SetRDMAWrite(to.Address, to.Handle, p.Mem.Segment(0, 4))
 	copyOfOver := append([]byte(nil), over.Bytes()...)
 	err = p.VI.PostSend(p.T, over)
 	e.Is("one too many", err, vipl.ErrResource)
@@ -406,7 +406,7 @@ func leaveServer(e *Env) error {
 }
 
 // look returns a VI's state and whether both of its queues are empty.
-func look(v *vipl.VI, t *host.Thread) (vipl.VIState, bool, error) {
+func look(v *vipl.VI, t *host.Thread) (layout.VIState, bool, error) {
 	i, err := v.Query(t)
 	return i.State, i.SendQueueEmpty && i.ReceiveQueueEmpty, err
 }
@@ -494,7 +494,7 @@ func localErrorClient(e *Env) error {
 		return func(d *vipl.Descriptor) {
 			s := good
 			change(&s)
-			d.SetRDMAWrite(s, to.Address, to.Handle)
+			d.SetRDMAWrite(to.Address, to.Handle, s)
 		}
 	}
 	data := func(d *vipl.Descriptor) layout.DataSegment {
@@ -541,7 +541,7 @@ func localErrorClient(e *Env) error {
 		}},
 	} {
 		d := p.Next()
-		d.SetRDMAWrite(good, to.Address, to.Handle)
+		d.SetRDMAWrite(to.Address, to.Handle, good)
 		c.set(d)
 		if err := p.VI.PostSend(p.T, d); err != nil {
 			return fmt.Errorf("%s: %w", c.name, err)
@@ -564,7 +564,7 @@ func localErrorClient(e *Env) error {
 	// A message of no bytes is legal, with or without a segment.
 	for _, segments := range []uint16{2, 1} {
 		d := p.Next()
-		d.SetRDMAWrite(vipl.Segment{Address: good.Address, Handle: good.Handle}, to.Address, to.Handle)
+		d.SetRDMAWrite(to.Address, to.Handle, vipl.Segment{Address: good.Address, Handle: good.Handle})
 		Raw(d).SetSegmentCount(segments)
 		if err := p.VI.PostSend(p.T, d); err != nil {
 			return err
@@ -743,7 +743,7 @@ func remoteErrorServer(e *Env) error {
 }
 
 // asyncError waits for the next asynchronous error.
-func (p *Peer) asyncError() (vipl.AsyncError, error) {
+func (p *Peer) asyncError() (driver.AsyncError, error) {
 	for range Attempts {
 		a, err := p.NIC.NextError(p.T)
 		if !errors.Is(err, vipl.ErrNotDone) {
@@ -753,7 +753,7 @@ func (p *Peer) asyncError() (vipl.AsyncError, error) {
 			return a, err
 		}
 	}
-	return vipl.AsyncError{}, errors.New("no asynchronous error came")
+	return driver.AsyncError{}, errors.New("no asynchronous error came")
 }
 
 // unreachableClient posts a descriptor whose handle is wrong. The card cannot
@@ -777,7 +777,7 @@ func unreachableClient(e *Env) error {
 		return err
 	}
 	bad := p.Next()
-	bad.SetRDMAWrite(p.Mem.Segment(0, 4), to.Address, to.Handle)
+	bad.SetRDMAWrite(to.Address, to.Handle, p.Mem.Segment(0, 4))
 	bad.Handle ^= 0x20
 	if err := p.VI.PostSend(p.T, bad); err != nil {
 		return err
@@ -822,7 +822,7 @@ func unreachableClient(e *Env) error {
 	// answer, the library completes.
 	posts := []*vipl.Descriptor{p.Next(), p.Next()}
 	for i, d := range posts {
-		d.SetRDMAWrite(p.Mem.Segment(0, 4), to.Address, to.Handle)
+		d.SetRDMAWrite(to.Address, to.Handle, p.Mem.Segment(0, 4))
 		if i == 0 {
 			d.Handle ^= 0x20
 		}
@@ -1102,18 +1102,18 @@ func isolationClient(e *Env) error {
 		switch i % 4 {
 		case 0: // refused here
 			d := bad.Next()
-			d.SetRDMAWrite(vipl.Segment{Address: 1, Handle: 0x55, Length: 64}, to.Address, to.Handle)
+			d.SetRDMAWrite(to.Address, to.Handle, vipl.Segment{Address: 1, Handle: 0x55, Length: 64})
 			err = bad.VI.PostSend(bad.T, d)
 		case 1: // refused there
 			_, err = bad.Write(0, 64, Target{to.Address, to.Handle ^ 0x11}, 0)
 		case 2: // malformed
 			d := bad.Next()
-			d.SetRDMAWrite(p.Mem.Segment(0, 8), to.Address, to.Handle)
+			d.SetRDMAWrite(to.Address, to.Handle, p.Mem.Segment(0, 8))
 			Raw(d).SetControl(0xfff3)
 			err = bad.VI.PostSend(bad.T, d)
 		default: // what the card cannot answer, or cannot even take
 			d := bad.Next()
-			d.SetRDMAWrite(p.Mem.Segment(0, 8), to.Address, to.Handle)
+			d.SetRDMAWrite(to.Address, to.Handle, p.Mem.Segment(0, 8))
 			d.Handle = 0x123
 			if i == 39 {
 				err = bad.VI.PostSend(bad.T, d)
@@ -1221,7 +1221,7 @@ func (p *Peer) sibling(first int) (*Peer, error) {
 // lose posts a descriptor whose handle is wrong: the card cannot answer in it.
 func (p *Peer) lose() (*vipl.Descriptor, error) {
 	d := p.Next()
-	d.SetRDMAWrite(p.Mem.Segment(0, 4), p.Mem.Address(), p.Mem.Handle())
+	d.SetRDMAWrite(p.Mem.Address(), p.Mem.Handle(), p.Mem.Segment(0, 4))
 	d.Handle ^= 0x20
 	return d, p.VI.PostSend(p.T, d)
 }

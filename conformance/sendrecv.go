@@ -80,7 +80,7 @@ func (p *Peer) Completed(what string, got, want *vipl.Descriptor, err error, o o
 		status |= layout.DescriptorStatusImmediateMask
 	}
 	p.That(fmt.Sprintf("%s: status %v (%#x), want %#x", what, got.Status(), uint32(got.Status()), status), uint32(got.Status()) == status)
-	p.That(fmt.Sprintf("%s: operation %v, want %v", what, got.Status().Operation(), o.operation), got.Status().Operation() == o.operation)
+	p.That(fmt.Sprintf("%s: operation %v, want %v", what, operationOf(got), o.operation), operationOf(got) == o.operation)
 	p.That(fmt.Sprintf("%s: length %d, want %d", what, got.Length(), o.length), got.Length() == o.length)
 	data, has := got.Immediate()
 	p.That(fmt.Sprintf("%s: immediate data %#x %v, want %#x %v", what, data, has, o.immediate, o.has), has == o.has && (!has || data == o.immediate))
@@ -164,7 +164,7 @@ func (p *Peer) Asynchronous(what string, code layout.AsyncError, vi *vipl.VI) {
 }
 
 // inState checks a VI's state.
-func (p *Peer) InState(what string, want vipl.VIState) {
+func (p *Peer) InState(what string, want layout.VIState) {
 	i, err := p.VI.Query(p.T)
 	p.Is(what, err, nil)
 	p.That(fmt.Sprintf("%s: %v, want %v", what, i.State, want), i.State == want)
@@ -652,7 +652,7 @@ func gatherErrorClient(e *Env) error {
 		operation, arrived := layout.StatusOperationSend, max(c.arrived, 0)
 		if c.rdma {
 			operation = layout.StatusOperationRDMAWrite
-			err = d.SetRDMAWriteGather(to.Address, to.Handle, list...)
+			err = d.SetRDMAWrite(to.Address, to.Handle, list...)
 		} else {
 			err = d.SetSend(list...)
 		}
@@ -750,7 +750,7 @@ func emptyQueueClient(e *Env) error {
 	for i, n := range []int{0, 4, 5000, 5000} {
 		d := p.Next()
 		if i == 3 {
-			d.SetRDMAWrite(p.Mem.Segment(0, n), to.Address, to.Handle)
+			d.SetRDMAWrite(to.Address, to.Handle, p.Mem.Segment(0, n))
 			d.AttachImmediate(1)
 		} else if err := d.SetSend(p.Mem.Segment(0, n)); err != nil {
 			return err
@@ -855,7 +855,7 @@ func immediateClient(e *Env) error {
 			target = c.hurt(to)
 		}
 		d := p.Next()
-		d.SetRDMAWrite(p.Mem.Segment(0, c.n), target.Address+uint64(c.at), target.Handle)
+		d.SetRDMAWrite(target.Address+uint64(c.at), target.Handle, p.Mem.Segment(0, c.n))
 		d.AttachImmediate(uint32(0xcafe0000 + i))
 		if err := p.VI.PostSend(p.T, d); err != nil {
 			return err
@@ -871,7 +871,7 @@ func immediateClient(e *Env) error {
 	if err != nil {
 		return err
 	}
-	if err := d.SetRDMAWriteGather(to.Address+9, to.Handle, p.Mem.Segment(1, 2000), p.Mem.Segment(4097, 3), p.Mem.Segment(0, 2000)); err != nil {
+	if err := d.SetRDMAWrite(to.Address+9, to.Handle, p.Mem.Segment(1, 2000), p.Mem.Segment(4097, 3), p.Mem.Segment(0, 2000)); err != nil {
 		return err
 	}
 	if err := p.VI.PostSend(p.T, d); err != nil {
@@ -897,7 +897,7 @@ func immediateClient(e *Env) error {
 		return err
 	}
 	d = q.Next()
-	d.SetRDMAWrite(p.Mem.Segment(0, 100), to.Address, to.Handle)
+	d.SetRDMAWrite(to.Address, to.Handle, p.Mem.Segment(0, 100))
 	d.AttachImmediate(99)
 	if err := q.VI.PostSend(q.T, d); err != nil {
 		return err
@@ -1500,4 +1500,9 @@ func compact(e *Env, node int) error {
 	}
 	p.ended("in the end")
 	return p.Settled(1 - node)
+}
+
+// operationOf is what a completed descriptor says that was completed.
+func operationOf(d *vipl.Descriptor) layout.StatusOperation {
+	return layout.StatusOperation(d.Status() & layout.DescriptorStatusOperationMask >> layout.DescriptorStatusOperationLsb)
 }

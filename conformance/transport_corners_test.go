@@ -62,9 +62,9 @@ func (p *Peer) transferOf(k transferKind, own, n int, to Target, remote int) (*v
 	d, data := p.Next(), p.Mem.Segment(own, n)
 	switch k.operation {
 	case layout.StatusOperationRDMARead:
-		d.SetRDMARead(data, to.Address+uint64(remote), to.Handle)
+		d.SetRDMARead(to.Address+uint64(remote), to.Handle, data)
 	case layout.StatusOperationRDMAWrite:
-		d.SetRDMAWrite(data, to.Address+uint64(remote), to.Handle)
+		d.SetRDMAWrite(to.Address+uint64(remote), to.Handle, data)
 	default:
 		if err := d.SetSend(data); err != nil {
 			return nil, err
@@ -608,10 +608,10 @@ func TestTransportNothing(t *testing.T) {
 					return err
 				}
 				empty.AttachImmediate(uint32(i))
-				write.SetRDMAWrite(nowhere, to.Address, to.Handle)
-				immediate.SetRDMAWrite(nowhere, to.Address, to.Handle)
+				write.SetRDMAWrite(to.Address, to.Handle, nowhere)
+				immediate.SetRDMAWrite(to.Address, to.Handle, nowhere)
 				immediate.AttachImmediate(uint32(i))
-				read.SetRDMARead(nowhere, 12345, 0)
+				read.SetRDMARead(12345, 0, nowhere)
 				for _, m := range []struct {
 					d *vipl.Descriptor
 					o outcome
@@ -699,10 +699,10 @@ func TestTransportManySegments(t *testing.T) {
 				clear(p.Mem.Bytes())
 				switch kind.operation {
 				case layout.StatusOperationRDMARead:
-					err = d.SetRDMAReadScatter(to.Address+5, to.Handle, segments...)
+					err = d.SetRDMARead(to.Address+5, to.Handle, segments...)
 				case layout.StatusOperationRDMAWrite:
 					copy(p.Mem.Bytes(), image)
-					err = d.SetRDMAWriteGather(to.Address+5, to.Handle, segments...)
+					err = d.SetRDMAWrite(to.Address+5, to.Handle, segments...)
 				default:
 					copy(p.Mem.Bytes(), image)
 					err = d.SetSend(segments...)
@@ -1014,8 +1014,8 @@ func TestTransportFencesOnBothSides(t *testing.T) {
 					return err
 				}
 				read, write, plain := p.Next(), p.Next(), p.Next()
-				read.SetRDMARead(p.Mem.Segment(n, n), to.Address, to.Handle)
-				write.SetRDMAWrite(p.Mem.Segment(n, n), to.Address+2*n, to.Handle)
+				read.SetRDMARead(to.Address, to.Handle, p.Mem.Segment(n, n))
+				write.SetRDMAWrite(to.Address+2*n, to.Handle, p.Mem.Segment(n, n))
 				write.SetFence()
 				if err := plain.SetSend(p.Mem.Segment(2*n-8, 8)); err != nil {
 					return err

@@ -71,7 +71,7 @@ func (x *manyReads) client(e *Env) error {
 	begin := e.T.Now()
 	for i, q := range list {
 		d := p.Next()
-		d.SetRDMARead(room.Segment(i*x.n, x.n), to.Address, to.Handle)
+		d.SetRDMARead(to.Address, to.Handle, room.Segment(i*x.n, x.n))
 		if err := q.VI.PostSend(e.T, d); err != nil {
 			return fmt.Errorf("VI %d: %w", i, err)
 		}
@@ -283,9 +283,9 @@ func TestDeadPeer(t *testing.T) {
 				}
 				d := p.Next()
 				if reads {
-					d.SetRDMARead(p.Mem.Segment(0, 4), to.Address, to.Handle)
+					d.SetRDMARead(to.Address, to.Handle, p.Mem.Segment(0, 4))
 				} else {
-					d.SetRDMAWrite(p.Mem.Segment(0, 4), to.Address, to.Handle)
+					d.SetRDMAWrite(to.Address, to.Handle, p.Mem.Segment(0, 4))
 				}
 				if err := p.VI.PostSend(e.T, d); err != nil {
 					return err
@@ -336,7 +336,7 @@ func TestReadThatIsNeverAnswered(t *testing.T) {
 		}
 		begin := e.T.Now()
 		d := p.Next()
-		d.SetRDMARead(p.Mem.Segment(0, 4), to.Address, to.Handle)
+		d.SetRDMARead(to.Address, to.Handle, p.Mem.Segment(0, 4))
 		if err := p.VI.PostSend(e.T, d); err != nil {
 			return err
 		}

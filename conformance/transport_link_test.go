@@ -9,16 +9,17 @@ import (
 	"testing"
 
 	"hvia/conformance/conformtest"
+	"hvia/driver"
 	"hvia/host"
 	"hvia/layout"
 	"hvia/vipl"
 )
 
 // linkEvents are those of a NIC handle without the VIs' errors.
-var linkEvents = []vipl.AsyncError{{Code: layout.AsyncErrorLinkDown, VI: -1}, {Code: layout.AsyncErrorLinkUp, VI: -1}}
+var linkEvents = []driver.AsyncError{{Code: layout.AsyncErrorLinkDown, VI: -1}, {Code: layout.AsyncErrorLinkUp, VI: -1}}
 
 // events collects what is reported up to an instant.
-func (p *Peer) events(until host.Time) (all []vipl.AsyncError, err error) {
+func (p *Peer) events(until host.Time) (all []driver.AsyncError, err error) {
 	for p.T.Now() < until {
 		e, err := p.NIC.ErrorWait(p.T, until-p.T.Now())
 		if errors.Is(err, vipl.ErrTimeout) {
@@ -33,7 +34,7 @@ func (p *Peer) events(until host.Time) (all []vipl.AsyncError, err error) {
 }
 
 // splitEvents splits reports into those of the link and the number of ConnectionLost of each VI.
-func splitEvents(all []vipl.AsyncError) (link []vipl.AsyncError, lost map[int]int, others int) {
+func splitEvents(all []driver.AsyncError) (link []driver.AsyncError, lost map[int]int, others int) {
 	lost = map[int]int{}
 	for _, e := range all {
 		switch {
@@ -67,7 +68,7 @@ func TestTransportWithoutLink(t *testing.T) {
 		}
 		for range messages {
 			d := p.Next()
-			d.SetRDMAWrite(region.Segment(0, n), to.Address, to.Handle)
+			d.SetRDMAWrite(to.Address, to.Handle, region.Segment(0, n))
 			if err := p.VI.PostSend(p.T, d); err != nil {
 				return err
 			}
@@ -137,7 +138,7 @@ func TestTransportLinkOutage(t *testing.T) {
 		lost   int
 	}{{5 * host.Millisecond, 0}, {50 * host.Millisecond, 1}} {
 		t.Run(c.outage.String(), func(t *testing.T) {
-			check := func(e *Env, what string, all []vipl.AsyncError, peers []*Peer) {
+			check := func(e *Env, what string, all []driver.AsyncError, peers []*Peer) {
 				link, lost, others := splitEvents(all)
 				e.That(fmt.Sprintf("%s: reported %v", what, all), slices.Equal(link, linkEvents) && others == 0)
 				for _, q := range peers {

@@ -192,9 +192,9 @@ func (x *transfer) post(p *Peer, r transferRound, room *vipl.Region, to Target) 
 		}
 		switch x.kind.operation {
 		case layout.StatusOperationRDMARead:
-			d.SetRDMARead(room.Segment(m.at, m.n), to.Address+uint64(r.source(m)), to.Handle)
+			d.SetRDMARead(to.Address+uint64(r.source(m)), to.Handle, room.Segment(m.at, m.n))
 		case layout.StatusOperationRDMAWrite:
-			d.SetRDMAWrite(own, to.Address+uint64(m.at), to.Handle)
+			d.SetRDMAWrite(to.Address+uint64(m.at), to.Handle, own)
 		default:
 			if err := d.SetSend(own); err != nil {
 				return err

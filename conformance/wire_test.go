@@ -60,7 +60,7 @@ func lostFrames(t *testing.T, device driver.Device) {
 						}
 						for range 2 {
 							d := p.Next()
-							d.SetRDMAWrite(p.Mem.Segment(0, n), to.Address, to.Handle)
+							d.SetRDMAWrite(to.Address, to.Handle, p.Mem.Segment(0, n))
 							if !rdma {
 								if err := d.SetSend(p.Mem.Segment(0, n)); err != nil {
 									return err

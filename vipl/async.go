@@ -11,13 +11,6 @@ import (
 	"hvia/layout"
 )
 
-// AsyncError is an asynchronous error as NextError returns it: one that cannot
-// be written into a descriptor. Code has the values of VIP_ERROR_CODE.
-type AsyncError = driver.AsyncError
-
-// ErrorCode is VIP_ERROR_CODE.
-type ErrorCode = layout.AsyncError
-
 // ResourceCode is VIP_RESOURCE_CODE: what an asynchronous error is about.
 type ResourceCode int
 
@@ -51,7 +44,7 @@ type ErrorDescriptor struct {
 	VI        *VI // nil if it is about no VI, or the VI was destroyed meanwhile
 	CQ        *CQ // of ResourceCQ; nil if the VI's queues have different ones, and it cannot be told which
 	Resource  ResourceCode
-	Code      ErrorCode
+	Code      layout.AsyncError      // VIP_ERROR_CODE
 	Operation layout.StatusOperation // OpCode: of the message at fault, where the error tells it, else Send
 	Lost      int                    // of code Overflow: how many errors were dropped
 }
@@ -135,7 +128,7 @@ func (n *NIC) deliverErrors(t *host.Thread) error {
 }
 
 // describe fills in what VIPL wants to know of an error.
-func (n *NIC) describe(e AsyncError) ErrorDescriptor {
+func (n *NIC) describe(e driver.AsyncError) ErrorDescriptor {
 	d := ErrorDescriptor{NIC: n, Resource: ResourceVI, Code: e.Code, Lost: e.Lost}
 	switch e.Code {
 	case layout.AsyncErrorPostDescriptor, layout.AsyncErrorCompletionProtection:
@@ -168,10 +161,10 @@ func (n *NIC) describe(e AsyncError) ErrorDescriptor {
 // handler has got, or ErrNotDone if there is none. Code Overflow, of no VI (-1),
 // reports in Lost how many errors were dropped. LinkDown and LinkUp are of no VI
 // either: they report the link of the NIC.
-func (n *NIC) NextError(t *host.Thread) (AsyncError, error) {
+func (n *NIC) NextError(t *host.Thread) (driver.AsyncError, error) {
 	const op = "next asynchronous error"
 	if n == nil {
-		return AsyncError{}, missing(op, "NIC handle")
+		return driver.AsyncError{}, missing(op, "NIC handle")
 	}
 	e, ok, err := n.host.NextError(t, n.info.ID)
 	if err == nil && !ok {
@@ -183,17 +176,17 @@ func (n *NIC) NextError(t *host.Thread) (AsyncError, error) {
 // ErrorWait is NextError that waits; ErrTimeout when the timeout comes first.
 // If there is a handler it gets the errors instead, and ErrorWait lasts until
 // the timeout.
-func (n *NIC) ErrorWait(t *host.Thread, timeout host.Time) (AsyncError, error) {
+func (n *NIC) ErrorWait(t *host.Thread, timeout host.Time) (driver.AsyncError, error) {
 	const op = "wait for an asynchronous error"
 	if n == nil {
-		return AsyncError{}, missing(op, "NIC handle")
+		return driver.AsyncError{}, missing(op, "NIC handle")
 	}
 	left := t.Countdown(timeout)
 	for {
 		handled := n.handled()
 		if handled {
 			if err := n.deliver(t); err != nil {
-				return AsyncError{}, err
+				return driver.AsyncError{}, err
 			}
 		} else if e, ok, err := n.host.NextError(t, n.info.ID); ok || err != nil {
 			return e, translate(op, nil, err)
@@ -204,12 +197,12 @@ func (n *NIC) ErrorWait(t *host.Thread, timeout host.Time) (AsyncError, error) {
 				return n.host.ErrorWaits(t, n.info.ID)
 			})
 			if err != nil {
-				return AsyncError{}, translate(op, nil, err)
+				return driver.AsyncError{}, translate(op, nil, err)
 			}
 			if ok {
 				continue
 			}
 		}
-		return AsyncError{}, fail(op, ErrTimeout, fmt.Errorf("none came within %v", timeout))
+		return driver.AsyncError{}, fail(op, ErrTimeout, fmt.Errorf("none came within %v", timeout))
 	}
 }

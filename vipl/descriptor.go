@@ -81,29 +81,17 @@ func (d *Descriptor) SetReceive(buffers ...Segment) error {
 	return d.set("set receive", layout.DescriptorOperationSend, 0, 0, buffers)
 }
 
-// SetRDMAWrite makes the descriptor an RDMA write of one local segment to a
-// remote address.
-func (d *Descriptor) SetRDMAWrite(local Segment, remote uint64, handle MemHandle) {
-	d.fill(layout.DescriptorOperationRDMAWrite, remote, handle, local.Length, 1)
-	d.setData(1, local)
-}
-
-// SetRDMAWriteGather makes the descriptor an RDMA write of the segments'
-// bytes, in order, to a remote address. Errors are those of SetSend.
-func (d *Descriptor) SetRDMAWriteGather(remote uint64, handle MemHandle, data ...Segment) error {
+// SetRDMAWrite makes the descriptor an RDMA write of the segments' bytes, in
+// order, to a remote address. Errors are those of SetSend; one segment fits
+// every descriptor.
+func (d *Descriptor) SetRDMAWrite(remote uint64, handle MemHandle, data ...Segment) error {
 	return d.set("set RDMA write", layout.DescriptorOperationRDMAWrite, remote, handle, data)
 }
 
-// SetRDMARead makes the descriptor an RDMA read from a remote address into one
-// local segment. It needs a VI of a reliable level.
-func (d *Descriptor) SetRDMARead(local Segment, remote uint64, handle MemHandle) {
-	d.fill(layout.DescriptorOperationRDMARead, remote, handle, local.Length, 1)
-	d.setData(1, local)
-}
-
-// SetRDMAReadScatter makes the descriptor an RDMA read from a remote address into
-// the segments, in order. Errors are those of SetSend.
-func (d *Descriptor) SetRDMAReadScatter(remote uint64, handle MemHandle, buffers ...Segment) error {
+// SetRDMARead makes the descriptor an RDMA read from a remote address into the
+// segments, in order. It needs a VI of a reliable level. Errors are those of
+// SetSend; one segment fits every descriptor.
+func (d *Descriptor) SetRDMARead(remote uint64, handle MemHandle, buffers ...Segment) error {
 	return d.set("set RDMA read", layout.DescriptorOperationRDMARead, remote, handle, buffers)
 }
 

@@ -22,7 +22,7 @@
 // # Descriptors
 //
 // A Descriptor is a view of registered memory. Region.Descriptor gives one
-// with room for up to MaxSegments (252) data segments. SetSend, SetReceive, SetRDMAWrite and SetRDMAWriteGather fill it,
+// with room for up to MaxSegments (252) data segments. SetSend, SetReceive and SetRDMAWrite fill it,
 // AttachImmediate adds immediate data, PostSend and PostRecv hand it to the NIC.
 // When it comes back, Status tells what became of it, Length how
 // many bytes it moved, Immediate what came with the message.
@@ -53,7 +53,7 @@
 // fabric.RunConfig.Transport. Disconnect does not wait for messages under way:
 // who wants them to arrive takes their descriptors first.
 //
-// SetRDMARead and SetRDMAReadScatter make RDMA reads, of reliable VIs only
+// SetRDMARead makes RDMA reads, of reliable VIs only
 // (RDMAReadSupport): the peer's VI and region need EnableRDMARead. Messages behind a
 // read may overtake it, unless SetFence holds them; completion stays in order.
 //
@@ -67,7 +67,7 @@
 //	_ = vi.Offer(t, mem)
 //	_, _ = vi.ConnectRequest(t, local, remote, host.Second)
 //	theirs := vi.RemoteRegions()
-//	d.SetRDMAWrite(own.Segment(0, 64), theirs[0].Address, theirs[0].Handle)
+//	d.SetRDMAWrite(theirs[0].Address, theirs[0].Handle, own.Segment(0, 64))
 //
 // # Completion queues
 //

@@ -43,7 +43,7 @@ func TestPostAllocatesNothing(t *testing.T) {
 		for i := range posts {
 			receives[i] = p.Next()
 			posts[i] = p.Next()
-			posts[i].SetRDMAWrite(p.Mem.Segment(0, 4), p.Mem.Address(), p.Mem.Handle())
+			posts[i].SetRDMAWrite(p.Mem.Address(), p.Mem.Handle(), p.Mem.Segment(0, 4))
 		}
 		n := 0
 		allocations := testing.AllocsPerRun(100, func() {
@@ -84,7 +84,7 @@ const (
 func fast(e *conformance.Env, p *endpoint.Endpoint, list []*vipl.Descriptor, mark func()) (looks int, err error) {
 	window := func() error {
 		for _, d := range list {
-			d.SetRDMAWrite(p.Buffer.Segment(0, 1024), p.Peer.Address, p.Peer.Handle)
+			d.SetRDMAWrite(p.Peer.Address, p.Peer.Handle, p.Buffer.Segment(0, 1024))
 			if err := p.VI.PostSend(e.T, d); err != nil {
 				return err
 			}

@@ -355,7 +355,7 @@ type interruption struct {
 	name      string
 	interrupt func(p *conformance.Peer, data, descriptors *vipl.Region) error
 	bits      uint32
-	state     vipl.VIState
+	state     layout.VIState
 }
 
 // A thread leaves the kernel for each frame that it sends. What others do
@@ -405,7 +405,7 @@ func interrupted(t *testing.T, c interruption) {
 			if err != nil {
 				return err
 			}
-			d.SetRDMAWrite(data.Segment(0, size), to.Address, to.Handle)
+			d.SetRDMAWrite(to.Address, to.Handle, data.Segment(0, size))
 			if err := begin(e, 2); err != nil {
 				return err
 			}

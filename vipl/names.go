@@ -79,11 +79,8 @@ func (n *NIC) NSGetHostByAddr(t *host.Thread, a NetAddress) (string, error) {
 	return "", fail(op, ErrNameService, fmt.Errorf("none of the fabric's %d nodes has it", len(n.host.Names(t))))
 }
 
-// InfoType says what QuerySystemManagementInfo is asked for.
-type InfoType int
-
 // Autodiscovery is VIP_SMI_AUTODISCOVERY, the only InfoType.
-const Autodiscovery InfoType = 1
+const Autodiscovery = 1
 
 // AutodiscoveryList is VIP_AUTODISCOVERY_LIST.
 type AutodiscoveryList struct {
@@ -93,7 +90,7 @@ type AutodiscoveryList struct {
 
 // QuerySystemManagementInfo tells which nodes there are. ErrInvalidParameter for
 // another InfoType than Autodiscovery.
-func (n *NIC) QuerySystemManagementInfo(t *host.Thread, kind InfoType) (AutodiscoveryList, error) {
+func (n *NIC) QuerySystemManagementInfo(t *host.Thread, kind int) (AutodiscoveryList, error) {
 	op := fmt.Sprintf("query system management information %d", kind)
 	switch {
 	case n == nil:

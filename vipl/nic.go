@@ -25,13 +25,10 @@ const (
 	providerVersion        = 1
 )
 
-// MAC is a host's network address.
-type MAC = driver.MAC
-
 // NetAddress is VIP_NET_ADDRESS: a host, and a discriminator that plays the
 // part of a port. Discriminators are compared byte by byte, length included.
 type NetAddress struct {
-	Host          MAC
+	Host          driver.MAC
 	Discriminator string
 }
 
@@ -61,7 +58,7 @@ type NICAttributes struct {
 	Name                    string
 	HardwareVersion         uint32 // major in bits 15:8, minor in 7:0
 	ProviderVersion         uint32
-	LocalAddress            MAC
+	LocalAddress            driver.MAC
 	ThreadSafe              bool
 	MaxDiscriminatorLen     int
 	MaxRegisterBytes        uint64

@@ -303,7 +303,7 @@ func (q *queue) take(op string) (*Descriptor, error) {
 	*q.slot(q.head) = nil
 	number := q.head
 	q.head++
-	if s.Failed() {
+	if s&DescriptorErrorMask != 0 {
 		return d, &Error{Op: op, VI: v, Descriptor: d, Number: number, Status: ErrDescriptor, Bits: s,
 			Detail: q.explain(d, s, q.lengths[number%MaxDescriptorsPerQueue])}
 	}

@@ -155,15 +155,6 @@ var descriptorBits = []struct {
 // Done says whether processing has finished.
 func (s DescriptorStatus) Done() bool { return s&layout.DescriptorStatusDoneMask != 0 }
 
-// Failed says whether an error bit is set.
-func (s DescriptorStatus) Failed() bool { return s&DescriptorErrorMask != 0 }
-
-// Operation is what was completed: on the receive queue Receive, or
-// RemoteRDMAWrite for an RDMA write with immediate data.
-func (s DescriptorStatus) Operation() layout.StatusOperation {
-	return layout.StatusOperation(s & layout.DescriptorStatusOperationMask >> layout.DescriptorStatusOperationLsb)
-}
-
 // String says in words what the word holds.
 func (s DescriptorStatus) String() string {
 	var words []string

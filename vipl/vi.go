@@ -14,10 +14,7 @@ import (
 	"hvia/layout"
 )
 
-// VIState is VIP_VI_STATE.
-type VIState = layout.VIState
-
-// States of a VI.
+// States of a VI: VIP_VI_STATE.
 const (
 	Idle           = layout.VIStateIdle
 	Connected      = layout.VIStateConnected
@@ -146,7 +143,7 @@ func (v *VI) stale() bool { return v.gone.Load() || v.nic.closed.Load() }
 // VIInfo is what Query returns. A queue is empty when every descriptor that was
 // posted on it has been handed back.
 type VIInfo struct {
-	State             VIState
+	State             layout.VIState
 	Attributes        VIAttributes
 	SendQueueEmpty    bool
 	ReceiveQueueEmpty bool

@@ -149,7 +149,9 @@ func (e *Endpoint) Accept(t *host.Thread, discriminator string, timeout host.Tim
 		return err
 	}
 	copy(e.control.Bytes()[outboxOffset:], target(e.Buffer, len(e.Bytes())))
-	e.descriptor.SetRDMAWrite(e.control.Segment(outboxOffset, targetBytes), inbox.Address+inboxOffset, inbox.Handle)
+	if err := e.descriptor.SetRDMAWrite(inbox.Address+inboxOffset, inbox.Handle, e.control.Segment(outboxOffset, targetBytes)); err != nil {
+		return err
+	}
 	if err := e.VI.PostSend(t, e.descriptor); err != nil {
 		return err
 	}

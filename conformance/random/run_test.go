@@ -943,7 +943,7 @@ func (r *randomRun) count() {
 			for queue, all := range n.seen[pair] {
 				for _, c := range all {
 					text := [...]string{"send: ", "receive: "}[queue] + model.StatusText(c.status)
-					if queue == 0 && vipl.DescriptorStatus(c.status).Failed() && c.length > 0 {
+					if queue == 0 && vipl.DescriptorStatus(c.status)&vipl.DescriptorErrorMask != 0 && c.length > 0 {
 						text += ", some was sent"
 					}
 					r.tally[text]++

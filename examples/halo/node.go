@@ -182,7 +182,9 @@ func (n *node) exchange(t *host.Thread, step int) error {
 		if n.spoil != nil {
 			n.spoil(n.rank, step, out)
 		}
-		l.send.SetRDMAWrite(l.memory.Segment(places*n.bytes(), n.bytes()), l.theirs.Address+uint64(place), l.theirs.Handle)
+		if err := l.send.SetRDMAWrite(l.theirs.Address+uint64(place), l.theirs.Handle, l.memory.Segment(places*n.bytes(), n.bytes())); err != nil {
+			return err
+		}
 		l.send.AttachImmediate(uint32(step))
 		if err := l.vi.PostSend(t, l.send); err != nil {
 			return err

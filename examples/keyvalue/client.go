@@ -136,7 +136,9 @@ func (c *client) fetch(t *host.Thread, bucket int) ([]byte, error) {
 	const tries = 10_000
 	b := c.line.page.Bytes()[readAt:][:bucketBytes]
 	for range tries {
-		c.read.SetRDMARead(c.line.page.Segment(readAt, bucketBytes), c.table.Address+uint64(bucket*bucketBytes), c.table.Handle)
+		if err := c.read.SetRDMARead(c.table.Address+uint64(bucket*bucketBytes), c.table.Handle, c.line.page.Segment(readAt, bucketBytes)); err != nil {
+			return nil, err
+		}
 		if err := c.line.vi.PostSend(t, c.read); err != nil {
 			return nil, err
 		}

@@ -116,7 +116,9 @@ func (s *side) say(t *host.Thread, round, n int) error {
 		s.Bytes()[i] = content(round, i, n)
 	}
 	if s.operation == opWrite {
-		s.send.SetRDMAWrite(s.Buffer.Segment(0, n), s.Peer.Address+uint64(s.room), s.Peer.Handle)
+		if err := s.send.SetRDMAWrite(s.Peer.Address+uint64(s.room), s.Peer.Handle, s.Buffer.Segment(0, n)); err != nil {
+			return err
+		}
 	} else if err := s.send.SetSend(s.Buffer.Segment(0, n)); err != nil {
 		return err
 	}

@@ -119,7 +119,7 @@ func TestFindsAWrongByte(t *testing.T) {
 					return err
 				}
 			} else {
-				s.send.SetRDMAWrite(s.Buffer.Segment(0, 100), s.Peer.Address+uint64(s.room), s.Peer.Handle)
+				s.send.SetRDMAWrite(s.Peer.Address+uint64(s.room), s.Peer.Handle, s.Buffer.Segment(0, 100))
 			}
 			if err := s.VI.PostSend(t, s.send); err != nil {
 				return err

@@ -152,7 +152,9 @@ type viaOutlet struct {
 func (o *viaOutlet) send(t *host.Thread, k int) error {
 	d, from := o.descriptors[k%len(o.descriptors)], o.ring.Segment(o.offset(k), o.bytes)
 	if o.write {
-		d.SetRDMAWrite(from, o.ringThere.Address+uint64(o.offset(k)), o.ringThere.Handle)
+		if err := d.SetRDMAWrite(o.ringThere.Address+uint64(o.offset(k)), o.ringThere.Handle, from); err != nil {
+			return err
+		}
 	} else if err := d.SetSend(from); err != nil {
 		return err
 	}

@@ -191,7 +191,9 @@ func (e *Endpoint) Write(t *host.Thread, from, n, to int, timeout host.Time) err
 	if err := e.check("write", from, n, to); err != nil {
 		return err
 	}
-	e.send.SetRDMAWrite(e.Buffer.Segment(from, n), e.Peer.Address+uint64(to), e.Peer.Handle)
+	if err := e.send.SetRDMAWrite(e.Peer.Address+uint64(to), e.Peer.Handle, e.Buffer.Segment(from, n)); err != nil {
+		return err
+	}
 	return e.posted(t, timeout)
 }
 
@@ -201,7 +203,9 @@ func (e *Endpoint) Read(t *host.Thread, from, n, to int, timeout host.Time) erro
 	if err := e.check("read", to, n, from); err != nil {
 		return err
 	}
-	e.send.SetRDMARead(e.Buffer.Segment(to, n), e.Peer.Address+uint64(from), e.Peer.Handle)
+	if err := e.send.SetRDMARead(e.Peer.Address+uint64(from), e.Peer.Handle, e.Buffer.Segment(to, n)); err != nil {
+		return err
+	}
 	return e.posted(t, timeout)
 }
 

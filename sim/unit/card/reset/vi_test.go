@@ -182,7 +182,7 @@ func (v *vi) writeNext() {
 	place := v.wrote % places * placeBytes
 	copy(v.buffer.Bytes()[writeAt+place:], b)
 	v.post(&v.send, func(d *vipl.Descriptor) error {
-		d.SetRDMAWrite(v.segment(writeAt+place, len(b)), v.peer.window+uint64(place), vipl.MemHandle(v.peer.handle))
+		d.SetRDMAWrite(v.peer.window+uint64(place), vipl.MemHandle(v.peer.handle), v.segment(writeAt+place, len(b)))
 		return nil
 	})
 	v.wrote++
@@ -201,7 +201,7 @@ func (v *vi) sentAll() {
 	for i := max(0, v.send.posted-ringSlots); i < v.send.posted; i++ {
 		d := v.descriptor(&v.send, i)
 		v.awaitDone("send", d)
-		if d.Status().Failed() {
+		if d.Status()&vipl.DescriptorErrorMask != 0 {
 			v.n.fail("VI %d: descriptor %d of the send queue ended with %v", v.index, i, d.Status())
 		}
 	}
@@ -226,7 +226,7 @@ func (v *vi) judge() {
 		v.awaitDone("receive", d)
 		at := inAt + i%places*placeBytes
 		switch s := d.Status(); {
-		case s.Failed():
+		case s&vipl.DescriptorErrorMask != 0:
 			n.fail("VI %d: message %d came with %v", v.index, i, s)
 		case d.Length() != len(want) || !bytes.Equal(v.buffer.Bytes()[at:at+len(want)], want):
 			n.fail("VI %d: message %d of %d bytes, or some of them, is not what was sent (%d bytes)", v.index, i, d.Length(), len(want))

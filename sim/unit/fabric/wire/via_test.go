@@ -84,7 +84,7 @@ func speak(t *testing.T, device driver.Device, faults string, arguments ...strin
 			copy(e.Bytes()[i*areaBytes:], viaMessage(i))
 			s := e.Buffer.Segment(i*areaBytes, messageBytes)
 			if i%2 == 0 {
-				d[i].SetRDMAWrite(s, e.Peer.Address+uint64(i*areaBytes), e.Peer.Handle)
+				d[i].SetRDMAWrite(e.Peer.Address+uint64(i*areaBytes), e.Peer.Handle, s)
 			} else if err := d[i].SetSend(s); err != nil {
 				return err
 			}
