@@ -37,7 +37,7 @@ build: ## bin/hvia and the simulator
 reproduce: setup build ## the paper's measurements: table on stdout, page and figures in out/reproduce/report.html
 	@bin/hvia reproduce $(ARGS)
 
-digests: setup build ## frames, wakes and printed times of many runs, compared with bench/testdata/digests.json; ARGS=--update writes it anew
+digests: setup build ## frames, wakes and printed times of many runs, compared with bench/digests/testdata/digests.json; ARGS=--update writes it anew
 	@bin/hvia digests $(ARGS)
 
 demo: setup build ## one RDMA write, told step by step

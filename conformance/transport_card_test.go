@@ -17,7 +17,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"hvia/bench"
+	"hvia/bench/rig"
 	"hvia/conformance/conformtest"
 	"hvia/driver"
 	"hvia/fabric"
@@ -42,7 +42,7 @@ type cardRun struct {
 // cardRecord is what a run did.
 type cardRecord struct {
 	digest bridge.Digest
-	events []bench.TraceEvent
+	events []rig.TraceEvent
 	frames []wireFrame
 }
 
@@ -99,7 +99,7 @@ func (c cardRun) try(t *testing.T, list ...fabric.Program) (*cardRecord, error) 
 		}
 		return r, err
 	}
-	if r.events, err = bench.ReadTrace(trace); err != nil {
+	if r.events, err = rig.ReadTrace(trace); err != nil {
 		return r, err
 	}
 	r.frames, err = readFrames(frames)
@@ -155,7 +155,7 @@ func (r *cardRecord) sentBy(node, vi int, kinds ...layout.FrameOperation) (out [
 }
 
 // traced are the events of one kind of a node's VI.
-func (r *cardRecord) traced(node, vi int, kind layout.TraceEvent) (out []bench.TraceEvent) {
+func (r *cardRecord) traced(node, vi int, kind layout.TraceEvent) (out []rig.TraceEvent) {
 	for _, e := range r.events {
 		if e.Node == node && e.VI == vi && e.Event == kind {
 			out = append(out, e)

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package rig has what the experiments share: the parts of a run of one fabric.
 package rig
 
 import (

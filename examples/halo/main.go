@@ -15,7 +15,7 @@ import (
 	"io"
 	"os"
 
-	"hvia/bench"
+	"hvia/costs"
 	"hvia/driver"
 	"hvia/fabric"
 	"hvia/host"
@@ -73,7 +73,7 @@ func (j *job) report(out io.Writer) {
 }
 
 func run(ctx context.Context, out io.Writer, o options) error {
-	costs, err := bench.HostCosts("")
+	costs, err := costs.HostCosts("")
 	if err != nil {
 		return err
 	}

@@ -15,7 +15,7 @@ import (
 	"io"
 	"os"
 
-	"hvia/bench"
+	"hvia/costs"
 	"hvia/driver"
 	"hvia/fabric"
 	"hvia/host"
@@ -57,7 +57,7 @@ func newStore(o options) (*store, []fabric.Program) {
 }
 
 func run(ctx context.Context, out io.Writer, o options) error {
-	costs, err := bench.HostCosts("")
+	costs, err := costs.HostCosts("")
 	if err != nil {
 		return err
 	}

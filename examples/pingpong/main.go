@@ -19,7 +19,7 @@ import (
 	"strconv"
 	"strings"
 
-	"hvia/bench"
+	"hvia/costs"
 	"hvia/driver"
 	"hvia/fabric"
 	"hvia/host"
@@ -227,7 +227,7 @@ func (g game) pong(t *host.Thread, h *driver.Host) error {
 
 // run plays once for each operation, each on a fabric of its own.
 func run(ctx context.Context, out io.Writer, o options) error {
-	costs, err := bench.HostCosts("")
+	costs, err := costs.HostCosts("")
 	if err != nil {
 		return err
 	}

@@ -13,7 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"hvia/bench"
+	"hvia/bench/compare"
 	"hvia/driver"
 	"hvia/driver/drivertest"
 	"hvia/fabric"
@@ -39,7 +39,7 @@ func TestAsTheExperiments(t *testing.T) {
 		"mvia": {"send": "mvia"},
 	} {
 		t.Run(device, func(t *testing.T) {
-			c := bench.DefaultCompareConfig(bench.PatternPingPong)
+			c := compare.DefaultConfig(compare.PatternPingPong)
 			c.Sizes, c.Protocols = []int{4, 4096}, nil
 			operations := ""
 			for _, operation := range []string{"write", "send"} {
@@ -48,7 +48,7 @@ func TestAsTheExperiments(t *testing.T) {
 					operations += "," + operation
 				}
 			}
-			r, err := bench.Compare(t.Context(), c)
+			r, err := compare.Run(t.Context(), c)
 			require.NoError(t, err)
 			want := map[string]float64{}
 			for _, x := range r.Rows {

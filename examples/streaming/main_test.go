@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"hvia/bench"
+	"hvia/costs"
 	"hvia/driver"
 	"hvia/host"
 )
@@ -58,7 +58,7 @@ func allProtocols() (list string) {
 func TestSmallFilm(t *testing.T) {
 	shows, text := play(t, "-protocols", allProtocols(), "-rate", "2000", "-bytes", "4096", "-seconds", "0.004")
 	golden(t, "small.txt", text)
-	costs, err := bench.HostCosts("")
+	costs, err := costs.HostCosts("")
 	require.NoError(t, err)
 	for name, cost := range map[string]host.Time{
 		"rdma": costs.PollPeriod(), "rdma-rd": costs.PollPeriod(),

@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"slices"
 
-	"hvia/bench"
+	"hvia/costs"
 	"hvia/driver"
 	"hvia/fabric"
 	"hvia/host"
@@ -290,7 +290,7 @@ func (s *show) await(t *host.Thread, in inlet, k int, tick func(int) host.Time) 
 
 // run streams with each protocol, each on a fabric of its own.
 func run(ctx context.Context, c config) ([]*show, error) {
-	costs, err := bench.HostCosts("")
+	costs, err := costs.HostCosts("")
 	if err != nil {
 		return nil, err
 	}

@@ -46,9 +46,9 @@ var Rooms = map[string]Room{
 	"driver":   {Uses: []string{"layout", "params$", "att", "sim/bridge", "host"}, External: []string{sys}, Library: true},
 	"fabric":   {Uses: []string{"layout", "sim$", "sim/bridge", "host", "driver$"}, External: []string{sys}, Library: true},
 	"vipl":     {Uses: []string{"layout", "host", "driver"}, External: []string{sys}, Library: true},
-	"bench":    {Uses: []string{"layout", "params", "sim", "att", "host", "driver", "fabric", "vipl"}, External: []string{sys, "github.com/google/gopacket"}, Library: true},
-	"tools":    {Uses: []string{"layout", "params", "sim", "att", "host", "driver", "fabric", "vipl", "conformance", "bench"}, External: []string{sys, "golang.org/x/term", "github.com/spf13/cobra", "github.com/spf13/pflag"}},
-	"examples": {Uses: []string{".$", "sim$", "host", "driver", "fabric", "vipl", "bench$"}},
+	"costs":    {Uses: []string{"params$", "host", "driver$", "sim$"}, Library: true},
+	"tools":    {Uses: []string{"layout", "params", "sim", "att", "host", "driver", "fabric", "vipl", "conformance", "costs", "bench"}, External: []string{sys, "golang.org/x/term", "github.com/spf13/cobra", "github.com/spf13/pflag"}},
+	"examples": {Uses: []string{".$", "sim$", "host", "driver", "fabric", "vipl", "costs$"}},
 
 	// The suite, what runs programs in tests, and the reference model.
 	"conformance":             {Uses: []string{"layout", "host", "fabric", "driver", "vipl", "sim$", "sim/bridge"}, Library: true},
@@ -66,6 +66,15 @@ var Rooms = map[string]Room{
 
 	// What is written and read does not know how it was measured.
 	"bench/report": {Uses: []string{"params$", "host$"}, Library: true},
+
+	// The experiments, each without the others; the digests run them all.
+	"bench/rig":       {Uses: []string{"layout", "params$", "sim", "host", "driver", "fabric", "vipl$", "costs", "bench/report"}, External: []string{sys, "github.com/google/gopacket"}, Library: true},
+	"bench/reproduce": {Uses: []string{"layout", "params$", "sim", "host", "driver", "fabric", "vipl$", "costs", "bench/report", "bench/rig"}, Library: true},
+	"bench/compare":   {Uses: []string{"layout", "params$", "sim", "host", "driver", "fabric", "vipl$", "costs", "bench/report", "bench/rig"}, Library: true},
+	"bench/faults":    {Uses: []string{"layout", "params$", "sim", "host", "driver", "fabric", "vipl$", "costs", "bench/report", "bench/rig"}, Library: true},
+	"bench/demo":      {Uses: []string{"layout", "params$", "sim", "host", "driver", "fabric", "vipl$", "costs", "bench/report", "bench/rig"}, Library: true},
+	"bench/digests":   {Uses: []string{"params$", "sim", "bench/report", "bench/rig", "bench/reproduce", "bench/compare", "bench/faults", "costs"}, Library: true},
+	"bench/internal":  {Uses: []string{"layout", "sim", "host", "driver", "bench/rig"}}, // helpers of tests
 
 	// Apart from bench, which need not carry a plotting library.
 	"bench/figures": {Uses: []string{"params$", "bench/report"}, External: []string{"gonum.org/v1/plot", "golang.org/x/image"}, Library: true},

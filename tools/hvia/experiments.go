@@ -5,7 +5,11 @@ package main
 import (
 	"context"
 
-	"hvia/bench"
+	"hvia/bench/compare"
+	"hvia/bench/demo"
+	"hvia/bench/digests"
+	"hvia/bench/faults"
+	"hvia/bench/reproduce"
 	"hvia/fabric/service"
 	"hvia/sim"
 	"hvia/tools/hvia/internal/cli"
@@ -14,14 +18,14 @@ import (
 // experiments joins the verbs to what they run.
 func experiments() cli.Experiments {
 	return cli.Experiments{
-		Reproduce:      bench.Reproduce,
-		Compare:        bench.Compare,
-		Ablate:         bench.Ablate,
-		FaultMatrix:    bench.RunFaultMatrix,
-		Digests:        bench.Digests,
-		ReadDigests:    bench.ReadDigests,
-		ServePeer:      bench.ServePeer,
-		Demo:           bench.Demo,
+		Reproduce:      reproduce.Run,
+		Compare:        compare.Run,
+		Ablate:         reproduce.Ablate,
+		FaultMatrix:    faults.Run,
+		Digests:        digests.Run,
+		ReadDigests:    digests.Read,
+		ServePeer:      reproduce.ServePeer,
+		Demo:           demo.Run,
 		BuildSimulator: func(ctx context.Context) (string, error) { return sim.Simulator(ctx) },
 		SimulatorBuilt: sim.SimulatorBuilt,
 		BuildProfile:   func(ctx context.Context, profile string) (string, error) { return sim.ProfileSimulator(ctx, profile) },

@@ -20,8 +20,12 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
-	"hvia/bench"
+	"hvia/bench/compare"
+	"hvia/bench/demo"
+	"hvia/bench/digests"
 	"hvia/bench/report"
+	"hvia/bench/reproduce"
+	"hvia/bench/rig"
 	"hvia/sim"
 	"hvia/sim/verilate"
 	"hvia/tools/hvia/internal/cli"
@@ -79,7 +83,7 @@ func TestScripts(t *testing.T) {
 func fake(behaviour string) cli.Experiments {
 	return cli.Experiments{
 		Fabrics: fakeFabrics(behaviour),
-		Reproduce: func(ctx context.Context, c bench.ReproduceConfig) (*report.Report, error) {
+		Reproduce: func(ctx context.Context, c reproduce.Config) (*report.Report, error) {
 			r := report.New(c.Profile, c.Seed, report.Hashes{Layout: "1", Params: "2", RTL: "3"})
 			shown := c
 			shown.Progress = nil
@@ -106,7 +110,7 @@ func fake(behaviour string) cli.Experiments {
 					}
 				}
 				if c.Progress != nil {
-					c.Progress(bench.Progress{What: fmt.Sprintf("%d bytes", s), Done: i, Total: len(c.Sizes)})
+					c.Progress(rig.Progress{What: fmt.Sprintf("%d bytes", s), Done: i, Total: len(c.Sizes)})
 				}
 				row := report.PingPongResult{Size: s, HalfRTTPs: 1000, Verified: true}
 				if behaviour == "wrong" && s == 16 {
@@ -122,7 +126,7 @@ func fake(behaviour string) cli.Experiments {
 			case "cross":
 				r.Results.CrossTraffic = &report.CrossTraffic{RDMAWrite: r.Results.RDMAWrite, Fault: "a guard"}
 			case "output":
-				return nil, fmt.Errorf("reproduce: file x.pcapng %w", bench.ErrOutput)
+				return nil, fmt.Errorf("reproduce: file x.pcapng %w", rig.ErrOutput)
 			case "miss":
 				r.Misses = []string{"4 bytes: too slow"}
 			case "verilator":
@@ -130,7 +134,7 @@ func fake(behaviour string) cli.Experiments {
 			}
 			return r, nil
 		},
-		Ablate: func(_ context.Context, c bench.AblateConfig) (*report.AblationReport, error) {
+		Ablate: func(_ context.Context, c reproduce.AblateConfig) (*report.AblationReport, error) {
 			r := &report.AblationReport{Schema: report.AblateSchema, Profile: c.Profile, Seed: c.Seed, Ablations: &report.Ablations{}}
 			if behaviour == "verilator" {
 				return r, fmt.Errorf("ablate: %w", verilate.ErrNoVerilator)
@@ -146,8 +150,8 @@ func fake(behaviour string) cli.Experiments {
 			}
 			return r, nil
 		},
-		Compare: func(ctx context.Context, c bench.CompareConfig) (*bench.CompareReport, error) {
-			r := bench.NewCompareReport(c, report.Hashes{Layout: "1", Params: "2", RTL: "3"})
+		Compare: func(ctx context.Context, c compare.Config) (*compare.Report, error) {
+			r := compare.NewReport(c, report.Hashes{Layout: "1", Params: "2", RTL: "3"})
 			if behaviour == "verilator" {
 				return r, fmt.Errorf("compare: %w", verilate.ErrNoVerilator)
 			}
@@ -169,11 +173,11 @@ func fake(behaviour string) cli.Experiments {
 					}
 				}
 				if c.Progress != nil {
-					c.Progress(bench.Progress{What: name, Done: i, Total: len(c.Protocols)})
+					c.Progress(rig.Progress{What: name, Done: i, Total: len(c.Protocols)})
 				}
-				row := bench.CompareRow{
-					Protocol: name, Messages: c.Messages, Latency: &bench.Latency{MeanPs: int64(c.Seed) * 1_000_000}, Verified: true,
-					Hosts: make([]bench.HostUse, max(2, c.Nodes)), Wire: make([]bench.WireUse, max(2, c.Nodes)), Clients: make([]int64, c.Clients),
+				row := compare.Row{
+					Protocol: name, Messages: c.Messages, Latency: &compare.Latency{MeanPs: int64(c.Seed) * 1_000_000}, Verified: true,
+					Hosts: make([]compare.HostUse, max(2, c.Nodes)), Wire: make([]compare.WireUse, max(2, c.Nodes)), Clients: make([]int64, c.Clients),
 				}
 				if len(c.Sizes) > 0 {
 					row.Size = c.Sizes[0]
@@ -188,25 +192,25 @@ func fake(behaviour string) cli.Experiments {
 			}
 			return r, nil
 		},
-		Demo: func(_ context.Context, c bench.DemoConfig) (*bench.DemoReport, error) {
+		Demo: func(_ context.Context, c demo.Config) (*demo.Report, error) {
 			if behaviour == "verilator" {
 				return nil, fmt.Errorf("demo: %w", verilate.ErrNoVerilator)
 			}
 			fault := map[string]string{"wrong": "byte 3 of 64"}[behaviour]
-			return &bench.DemoReport{
-				Schema: bench.DemoSchema, Profile: c.Profile, Seed: c.Seed, Size: c.Size, Verified: fault == "", Fault: fault,
-				Steps: []bench.DemoStep{{Where: "program", What: "pcap=" + c.PcapFile + " wave=" + c.WaveFile}},
+			return &demo.Report{
+				Schema: demo.Schema, Profile: c.Profile, Seed: c.Seed, Size: c.Size, Verified: fault == "", Fault: fault,
+				Steps: []demo.Step{{Where: "program", What: "pcap=" + c.PcapFile + " wave=" + c.WaveFile}},
 			}, nil
 		},
-		ReadDigests: func() (*bench.DigestTable, error) { return digests("f1", "w1"), nil },
-		Digests: func(context.Context, bench.DigestsConfig) (*bench.DigestTable, error) {
+		ReadDigests: func() (*digests.Table, error) { return digestTable("f1", "w1"), nil },
+		Digests: func(context.Context, digests.Config) (*digests.Table, error) {
 			switch behaviour {
 			case "frames":
-				return digests("f2", "w1"), nil
+				return digestTable("f2", "w1"), nil
 			case "wakes":
-				return digests("f1", "w2"), nil
+				return digestTable("f1", "w2"), nil
 			}
-			return digests("f1", "w1"), nil
+			return digestTable("f1", "w1"), nil
 		},
 		BuildSimulator: func(context.Context) (string, error) {
 			switch behaviour {
@@ -221,8 +225,8 @@ func fake(behaviour string) cli.Experiments {
 	}
 }
 
-func digests(frames, wakes string) *bench.DigestTable {
-	return &bench.DigestTable{Schema: bench.DigestsSchema, Runs: []bench.DigestedRun{{
+func digestTable(frames, wakes string) *digests.Table {
+	return &digests.Table{Schema: digests.Schema, Runs: []digests.Record{{
 		Profile: "hvia-ge", Workload: "reproduce", Run: "rdma_write", Parts: report.Parts{Frames: frames, Wakes: wakes}, Values: map[string]int64{"4 half_rtt_ps": 12},
 	}}}
 }

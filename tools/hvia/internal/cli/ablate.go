@@ -9,12 +9,12 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"hvia/bench"
 	"hvia/bench/report"
+	"hvia/bench/reproduce"
 )
 
 func (a *app) ablate() *cobra.Command {
-	cfg := bench.DefaultAblateConfig()
+	cfg := reproduce.DefaultAblateConfig()
 	var json bool
 	var out string
 	cmd := &cobra.Command{

@@ -20,8 +20,13 @@ import (
 	"github.com/spf13/pflag"
 	"golang.org/x/term"
 
-	"hvia/bench"
+	"hvia/bench/compare"
+	"hvia/bench/demo"
+	"hvia/bench/digests"
+	"hvia/bench/faults"
 	"hvia/bench/report"
+	"hvia/bench/reproduce"
+	"hvia/bench/rig"
 	"hvia/sim"
 	"hvia/sim/verilate"
 )
@@ -40,16 +45,16 @@ var ErrEnvironment = errors.New("environment")
 
 // Experiments is what the verbs call.
 type Experiments struct {
-	Reproduce func(context.Context, bench.ReproduceConfig) (*report.Report, error)
-	Ablate    func(context.Context, bench.AblateConfig) (*report.AblationReport, error)
-	Compare   func(context.Context, bench.CompareConfig) (*bench.CompareReport, error)
-	Demo      func(context.Context, bench.DemoConfig) (*bench.DemoReport, error)
+	Reproduce func(context.Context, reproduce.Config) (*report.Report, error)
+	Ablate    func(context.Context, reproduce.AblateConfig) (*report.AblationReport, error)
+	Compare   func(context.Context, compare.Config) (*compare.Report, error)
+	Demo      func(context.Context, demo.Config) (*demo.Report, error)
 	// FaultMatrix returns the cells that it could try with an error, too.
-	FaultMatrix func(context.Context, bench.FaultMatrixConfig) (*bench.FaultMatrix, error)
+	FaultMatrix func(context.Context, faults.Config) (*faults.Matrix, error)
 
 	// Digests makes the runs that ReadDigests has from before.
-	Digests     func(context.Context, bench.DigestsConfig) (*bench.DigestTable, error)
-	ReadDigests func() (*bench.DigestTable, error)
+	Digests     func(context.Context, digests.Config) (*digests.Table, error)
+	ReadDigests func() (*digests.Table, error)
 
 	// ServePeer runs the second host of an experiment with two processes; the
 	// job comes from the first on standard input.
@@ -138,7 +143,7 @@ func Main(args []string, t Terminal, e Experiments) int {
 
 // environmental is true for errors that another machine would not have.
 func environmental(err error) bool {
-	for _, target := range []error{ErrEnvironment, verilate.ErrNoVerilator, sim.ErrNoCompiler, bench.ErrOutput, exec.ErrNotFound, fs.ErrPermission,
+	for _, target := range []error{ErrEnvironment, verilate.ErrNoVerilator, sim.ErrNoCompiler, rig.ErrOutput, exec.ErrNotFound, fs.ErrPermission,
 		verilate.ErrPath, sim.ErrOutput, syscall.ENOSPC, syscall.EADDRINUSE, syscall.ENAMETOOLONG} {
 		if errors.Is(err, target) {
 			return true

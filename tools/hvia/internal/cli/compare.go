@@ -14,18 +14,19 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"hvia/bench"
+	"hvia/bench/compare"
 	"hvia/bench/report"
+	"hvia/bench/rig"
 )
 
 // compareFormats are the ways in which a comparison is written.
-var compareFormats = map[string]func(*bench.CompareReport, io.Writer) error{
-	"text": (*bench.CompareReport).WriteText, "json": (*bench.CompareReport).WriteJSON, "bench": (*bench.CompareReport).WriteBench,
+var compareFormats = map[string]func(*compare.Report, io.Writer) error{
+	"text": (*compare.Report).WriteText, "json": (*compare.Report).WriteJSON, "bench": (*compare.Report).WriteBench,
 }
 
 func (a *app) compare() *cobra.Command {
-	all := bench.DefaultCompareConfig(bench.PatternPingPong)
-	var asked bench.CompareConfig
+	all := compare.DefaultConfig(compare.PatternPingPong)
+	var asked compare.Config
 	var mix, format, out string
 	var replaced []string
 	cmd := &cobra.Command{
@@ -42,13 +43,13 @@ message is checked at its receiver. Every time is simulated and repeats to the b
   hvia compare n-to-1 --nodes 8 --protocols rdma,rdma-rd`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 1 {
-				return &usageError{cmd.CommandPath(), fmt.Errorf("unexpected argument %q: one pattern of %q is possible", args[1], bench.ComparePatterns())}
+				return &usageError{cmd.CommandPath(), fmt.Errorf("unexpected argument %q: one pattern of %q is possible", args[1], compare.Patterns())}
 			}
 			return nil
 		},
 	}
 	m, o, s := newGroup("Measurement"), newGroup("Output"), newGroup("Simulator")
-	m.flags.StringSliceVar(&asked.Protocols, "protocols", all.Protocols, "which, `NAME,...`; on more than 2 nodes "+strings.Join(bench.DefaultProtocols(3), ","))
+	m.flags.StringSliceVar(&asked.Protocols, "protocols", all.Protocols, "which, `NAME,...`; on more than 2 nodes "+strings.Join(compare.DefaultProtocols(3), ","))
 	m.flags.IntSliceVarP(&asked.Sizes, "sizes", "s", nil, "message lengths, `BYTES,...`")
 	m.flags.StringVar(&mix, "mix", "", "kinds of requests, `REQUEST:REPLY=WEIGHT,...` in bytes")
 	m.flags.IntVarP(&asked.Messages, "messages", "n", 0, "counted round trips, messages or requests; of each client; one way, 0: by size")
@@ -56,7 +57,7 @@ message is checked at its receiver. Every time is simulated and repeats to the b
 	m.flags.IntVar(&asked.Window, "window", 0, "messages under way, one way; 0: up to 16, at least 2, up to 128 KiB")
 	m.flags.IntVar(&asked.Receives, "receives", 0, "receive descriptors that wait, one way; 0: as many as the window")
 	m.flags.IntVar(&asked.Clients, "clients", 0, "threads that send to one (n-to-1)")
-	m.flags.IntVar(&asked.Nodes, "nodes", 2, fmt.Sprintf("3 to %d: each sender on a node of its own, behind a switch (n-to-1)", bench.MaxCompareNodes))
+	m.flags.IntVar(&asked.Nodes, "nodes", 2, fmt.Sprintf("3 to %d: each sender on a node of its own, behind a switch (n-to-1)", compare.MaxNodes))
 	m.flags.Uint64Var(&asked.Seed, "seed", all.Seed, "of memory scatter, payload and mix")
 	o.flags.StringVar(&format, "format", "text", "`FORM` of the result: text, json or bench (for benchstat)")
 	o.flags.StringVarP(&out, "output", "o", "", "write it to `FILE` and not to stdout")
@@ -76,14 +77,14 @@ message is checked at its receiver. Every time is simulated and repeats to the b
 		}
 		p := a.newProgress(format != "text")
 		cfg.Progress = p.hook()
-		var rep *bench.CompareReport
+		var rep *compare.Report
 		err = needCheckout()
 		if err == nil {
 			rep, err = a.Compare(cmd.Context(), cfg)
 		}
 		p.done()
 		if rep == nil {
-			rep = bench.NewCompareReport(cfg, report.Hashes{})
+			rep = compare.NewReport(cfg, report.Hashes{})
 		}
 		if faults := rep.Faults(); err == nil && len(faults) > 0 {
 			err = fmt.Errorf("compare: wrong bytes arrived (seed %d), the first with %s", rep.Seed, faults[0])
@@ -99,13 +100,13 @@ message is checked at its receiver. Every time is simulated and repeats to the b
 // comparePatterns is the help's list of patterns with their defaults.
 func comparePatterns() string {
 	var b strings.Builder
-	for _, name := range bench.ComparePatterns() {
-		c := bench.DefaultCompareConfig(name)
+	for _, name := range compare.Patterns() {
+		c := compare.DefaultConfig(name)
 		fmt.Fprintf(&b, "  %-14s %s\n  %-14s ", name, map[string]string{
-			bench.PatternPingPong:     "a message there and back; half a round trip",
-			bench.PatternStream:       "messages one way, a window of them under way; goodput",
-			bench.PatternRequestReply: "requests and replies of several sizes, drawn by the seed",
-			bench.PatternManyToOne:    "threads of one host, or of one each, that all send to one thread of another",
+			compare.PatternPingPong:     "a message there and back; half a round trip",
+			compare.PatternStream:       "messages one way, a window of them under way; goodput",
+			compare.PatternRequestReply: "requests and replies of several sizes, drawn by the seed",
+			compare.PatternManyToOne:    "threads of one host, or of one each, that all send to one thread of another",
 		}[name], "")
 		if c.Clients > 0 {
 			fmt.Fprintf(&b, "--clients %d ", c.Clients)
@@ -124,12 +125,12 @@ func comparePatterns() string {
 }
 
 // compareConfig joins the pattern's defaults with what was asked for.
-func compareConfig(cmd *cobra.Command, args []string, asked bench.CompareConfig, mix, format string, replaced []string) (bench.CompareConfig, func(*bench.CompareReport, io.Writer) error, error) {
-	pattern := bench.PatternPingPong
+func compareConfig(cmd *cobra.Command, args []string, asked compare.Config, mix, format string, replaced []string) (compare.Config, func(*compare.Report, io.Writer) error, error) {
+	pattern := compare.PatternPingPong
 	if len(args) > 0 {
 		pattern = args[0]
 	}
-	c := bench.DefaultCompareConfig(pattern)
+	c := compare.DefaultConfig(pattern)
 	write, ok := compareFormats[format]
 	if !ok {
 		return c, nil, fmt.Errorf("invalid argument %q for \"--format\": text, json and bench are possible", format)
@@ -151,7 +152,7 @@ func compareConfig(cmd *cobra.Command, args []string, asked bench.CompareConfig,
 			c.Clients = c.Nodes - 1
 		}
 		if !changed("protocols") {
-			c.Protocols = bench.DefaultProtocols(c.Nodes)
+			c.Protocols = compare.DefaultProtocols(c.Nodes)
 		}
 	}
 	if changed("clients") {
@@ -170,7 +171,7 @@ func compareConfig(cmd *cobra.Command, args []string, asked bench.CompareConfig,
 }
 
 // parseMix reads REQUEST:REPLY=WEIGHT,... ; without a weight it is 1.
-func parseMix(text string) (mix []bench.MixEntry, err error) {
+func parseMix(text string) (mix []compare.MixEntry, err error) {
 	for word := range strings.SplitSeq(text, ",") {
 		sizes, weight, weighed := strings.Cut(word, "=")
 		request, reply, found := strings.Cut(sizes, ":")
@@ -186,12 +187,12 @@ func parseMix(text string) (mix []bench.MixEntry, err error) {
 		if !found {
 			return nil, fmt.Errorf("invalid argument %q for \"--mix\": REQUEST:REPLY=WEIGHT,... with whole numbers is possible, as in 64:4096=80,1024:65536=20", text)
 		}
-		mix = append(mix, bench.MixEntry{Request: n[0], Reply: n[1], Weight: n[2]})
+		mix = append(mix, compare.MixEntry{Request: n[0], Reply: n[1], Weight: n[2]})
 	}
 	return mix, nil
 }
 
-func mixText(mix []bench.MixEntry) string {
+func mixText(mix []compare.MixEntry) string {
 	words := make([]string, len(mix))
 	for i, m := range mix {
 		words[i] = fmt.Sprintf("%d:%d=%d", m.Request, m.Reply, m.Weight)
@@ -206,14 +207,14 @@ func writable(name string) error {
 	}
 	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE, 0o644)
 	if err != nil {
-		return fmt.Errorf("file %s %w: %w", name, bench.ErrOutput, err)
+		return fmt.Errorf("file %s %w: %w", name, rig.ErrOutput, err)
 	}
 	return f.Close()
 }
 
 // publishComparison writes what was measured, even if the run failed; without a result
 // there is nothing but JSON that says so.
-func (a *app) publishComparison(rep *bench.CompareReport, write func(*bench.CompareReport, io.Writer) error, format, out string) error {
+func (a *app) publishComparison(rep *compare.Report, write func(*compare.Report, io.Writer) error, format, out string) error {
 	if len(rep.Rows) == 0 && format != "json" {
 		return nil
 	}
@@ -228,7 +229,7 @@ func (a *app) publishComparison(rep *bench.CompareReport, write func(*bench.Comp
 		return nil
 	}
 	if err := os.WriteFile(out, b.Bytes(), 0o644); err != nil {
-		return fmt.Errorf("compare: file %s %w: %w", filepath.Clean(out), bench.ErrOutput, err)
+		return fmt.Errorf("compare: file %s %w: %w", filepath.Clean(out), rig.ErrOutput, err)
 	}
 	return nil
 }

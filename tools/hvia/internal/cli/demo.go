@@ -8,12 +8,12 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"hvia/bench"
+	"hvia/bench/demo"
 	"hvia/bench/report"
 )
 
 func (a *app) demo() *cobra.Command {
-	cfg := bench.DefaultDemoConfig()
+	cfg := demo.DefaultConfig()
 	var json bool
 	cmd := &cobra.Command{
 		Use:   "demo [flags]",
@@ -37,13 +37,13 @@ func (a *app) demo() *cobra.Command {
 		if err := cfg.Validate(); err != nil {
 			return &usageError{cmd.CommandPath(), err}
 		}
-		var rep *bench.DemoReport
+		var rep *demo.Report
 		err := needCheckout()
 		if err == nil {
 			rep, err = a.Demo(cmd.Context(), cfg)
 		}
 		if rep == nil {
-			rep = &bench.DemoReport{Schema: bench.DemoSchema, Profile: cfg.Profile, Seed: cfg.Seed, Size: cfg.Size, Steps: []bench.DemoStep{}}
+			rep = &demo.Report{Schema: demo.Schema, Profile: cfg.Profile, Seed: cfg.Seed, Size: cfg.Size, Steps: []demo.Step{}}
 		}
 		if err == nil && !rep.Verified {
 			err = fmt.Errorf("demo: the receiver's memory is not what was sent (seed %d): %s", rep.Seed, rep.Fault)

@@ -8,11 +8,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"hvia/bench"
+	"hvia/bench/digests"
 )
 
 func (a *app) digests() *cobra.Command {
-	cfg := bench.DefaultDigestsConfig()
+	cfg := digests.DefaultConfig()
 	all := len(cfg.Profiles)
 	var json, update, times bool
 	cmd := &cobra.Command{
@@ -21,7 +21,7 @@ func (a *app) digests() *cobra.Command {
 		Long: `Runs reproduce, compare and the fault matrix in each profile and prints two
 digests of each run: of every frame with its time, and of every wake of a host
 with the message or reply that it brought. These and all printed times must be
-those of ` + bench.DigestsFile + `. A value that differs is shown, and the
+those of ` + digests.File + `. A value that differs is shown, and the
 exit code is 1. CONTRIBUTING.md says which commits may change which values.`,
 		Example: `  hvia digests             everything, some minutes
   hvia digests --short     the runs that take seconds
@@ -33,7 +33,7 @@ exit code is 1. CONTRIBUTING.md says which commits may change which values.`,
 	m.flags.StringSliceVar(&cfg.Profiles, "profiles", cfg.Profiles, "cards and their surroundings, `NAME,...`")
 	m.flags.BoolVar(&cfg.Short, "short", false, "only the runs that take seconds")
 	m.flags.IntVarP(&cfg.Jobs, "jobs", "j", cfg.Jobs, "simulations at a time")
-	o.flags.BoolVar(&update, "update", false, "write "+bench.DigestsFile+" instead of comparing with it")
+	o.flags.BoolVar(&update, "update", false, "write "+digests.File+" instead of comparing with it")
 	o.flags.BoolVar(&times, "times", false, "run nothing: the recorded latencies and bandwidths as tables in Markdown")
 	o.flags.BoolVar(&json, "json", false, "one JSON object on stdout instead of the list")
 	addGroups(cmd, m, o)
@@ -52,7 +52,7 @@ exit code is 1. CONTRIBUTING.md says which commits may change which values.`,
 		if err := needCheckout(); err != nil {
 			return err
 		}
-		was := &bench.DigestTable{}
+		was := &digests.Table{}
 		if !update {
 			if was, err = a.ReadDigests(); err != nil {
 				return err
@@ -88,10 +88,10 @@ exit code is 1. CONTRIBUTING.md says which commits may change which values.`,
 }
 
 // judgeDigests turns a comparison into success or failure.
-func (a *app) judgeDigests(is *bench.DigestTable, list []bench.DigestDifference, json bool) error {
+func (a *app) judgeDigests(is *digests.Table, list []digests.Difference, json bool) error {
 	if len(list) == 0 {
 		if !json {
-			fmt.Fprintf(a.Stdout, "\n%d runs: frames, wakes and printed times are those of %s\n", len(is.Runs), bench.DigestsFile)
+			fmt.Fprintf(a.Stdout, "\n%d runs: frames, wakes and printed times are those of %s\n", len(is.Runs), digests.File)
 		}
 		return nil
 	}
@@ -99,14 +99,14 @@ func (a *app) judgeDigests(is *bench.DigestTable, list []bench.DigestDifference,
 	if json {
 		to = a.Stderr
 	} else {
-		fmt.Fprintf(to, "\nNot as in %s:\n", bench.DigestsFile)
+		fmt.Fprintf(to, "\nNot as in %s:\n", digests.File)
 	}
-	if err := bench.WriteDifferences(to, list); err != nil {
+	if err := digests.WriteDifferences(to, list); err != nil {
 		return fmt.Errorf("digests: print the differences: %w", err)
 	}
 	what := "frames or printed times moved: no commit may do that unless it says by how much and why"
-	if bench.OnlyWakes(list) {
+	if digests.OnlyWakes(list) {
 		what = "wakes changed: that is for commits that change the agent's messages and say so"
 	}
-	return fmt.Errorf("digests: %d values are not those of %s: %s; 'make digests ARGS=--update' records what is there now", len(list), bench.DigestsFile, what)
+	return fmt.Errorf("digests: %d values are not those of %s: %s; 'make digests ARGS=--update' records what is there now", len(list), digests.File, what)
 }

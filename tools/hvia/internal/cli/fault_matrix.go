@@ -8,11 +8,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"hvia/bench"
+	"hvia/bench/faults"
 )
 
 func (a *app) faults() *cobra.Command {
-	cfg := bench.DefaultFaultMatrixConfig()
+	cfg := faults.DefaultConfig()
 	var json, matrix bool
 	cmd := &cobra.Command{
 		Use:   "faults --matrix [flags]",
@@ -46,7 +46,7 @@ your own is 'hvia compare --faults SPEC' (docs/how-to/make-the-wire-fail.md).`,
 		}
 		p := a.newProgress(json)
 		cfg.Progress = p.hook()
-		var tried *bench.FaultMatrix
+		var tried *faults.Matrix
 		err := needCheckout()
 		if err == nil {
 			tried, err = a.FaultMatrix(cmd.Context(), cfg)

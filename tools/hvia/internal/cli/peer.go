@@ -9,14 +9,14 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"hvia/bench"
+	"hvia/bench/reproduce"
 )
 
 // peer is the second process of an experiment with one process per host. The
 // first one starts it.
 func (a *app) peer() *cobra.Command {
 	return &cobra.Command{
-		Use:    bench.PeerVerb,
+		Use:    reproduce.PeerVerb,
 		Short:  "Serve the second host of a running experiment.",
 		Hidden: true,
 		Args:   noArgs,

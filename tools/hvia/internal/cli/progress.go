@@ -7,7 +7,7 @@ import (
 	"io"
 	"sync"
 
-	"hvia/bench"
+	"hvia/bench/rig"
 )
 
 // progress rewrites one line on a terminal. On anything else it is silent, so
@@ -28,7 +28,7 @@ func (a *app) newProgress(json bool) *progress {
 
 const clearLine = "\r\x1b[K"
 
-func (p *progress) show(s bench.Progress) {
+func (p *progress) show(s rig.Progress) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.active = true
@@ -36,7 +36,7 @@ func (p *progress) show(s bench.Progress) {
 }
 
 // hook is what an experiment calls; nil if nothing may be shown.
-func (p *progress) hook() func(bench.Progress) {
+func (p *progress) hook() func(rig.Progress) {
 	if p == nil {
 		return nil
 	}

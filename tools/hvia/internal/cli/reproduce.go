@@ -11,12 +11,12 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"hvia/bench"
 	"hvia/bench/report"
+	"hvia/bench/reproduce"
 )
 
 func (a *app) reproduce() *cobra.Command {
-	cfg := bench.DefaultReproduceConfig()
+	cfg := reproduce.DefaultConfig()
 	var json, full, strict, noSkip, noBackground bool
 	var out string
 	var replaced []string

@@ -14,8 +14,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"hvia/bench"
 	"hvia/bench/report"
+	"hvia/bench/rig"
 	"hvia/params"
 	"hvia/sim/verilate"
 )
@@ -71,7 +71,7 @@ func (a *app) printVersion(ctx context.Context, asJSON bool) error {
 		root = "" // outside of a checkout there is no RTL to hash
 	}
 	// The hashes of layouts and numbers are compiled in, whatever the error.
-	v.Hashes, _ = bench.CollectHashes(root, params.Base)
+	v.Hashes, _ = rig.CollectHashes(root, params.Base)
 	if asJSON {
 		e := json.NewEncoder(a.Stdout)
 		e.SetIndent("", "  ")

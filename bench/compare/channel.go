@@ -1,0 +1,421 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package compare
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+
+	"hvia/bench/rig"
+	"hvia/costs"
+	"hvia/driver"
+	"hvia/host"
+	"hvia/host/mem"
+	"hvia/layout"
+	"hvia/sim/bridge"
+	"hvia/vipl"
+)
+
+// protocol is a way in which the programs of Compare talk with each other.
+type protocol struct {
+	name   string // as Config has it
+	device driver.Device
+	write  bool // RDMA writes, not sends and receives
+	tcp    bool // over a kernel's TCP/IP, not VIA
+	paces  bool // keeps a sender from overrunning the receiver by itself
+	loses  bool // a message that does not come is counted; else it is an error of the run
+	level  vipl.ReliabilityLevel
+	read   bool // RDMA reads: one program fetches, the other does nothing
+	queue  bool // received messages are told by a completion queue
+	asked  bool // compared only when it is named
+}
+
+var protocols = []protocol{
+	// An RDMA write needs no receive that could be missing. One that is lost would leave
+	// its room as it is, and nobody could say which of later ones is in it.
+	{name: "rdma", device: driver.DeviceHvia, write: true},
+	{name: "send", device: driver.DeviceHvia, loses: true},
+	{name: "mvia", device: driver.DeviceMvia, loses: true},
+	{name: "tcp", device: driver.DeviceMvia, tcp: true, paces: true},
+	// What the paper does not measure: the other levels, and a completion queue.
+	{name: "rdma-rd", device: driver.DeviceHvia, write: true, level: vipl.ReliableDelivery, asked: true},
+	{name: "rdma-rr", device: driver.DeviceHvia, write: true, level: vipl.ReliableReception, asked: true},
+	{name: "send-rd", device: driver.DeviceHvia, level: vipl.ReliableDelivery, asked: true},
+	{name: "send-rr", device: driver.DeviceHvia, level: vipl.ReliableReception, asked: true},
+	{name: "read", device: driver.DeviceHvia, read: true, level: vipl.ReliableDelivery, asked: true},
+	{name: "send-cq", device: driver.DeviceHvia, queue: true, loses: true, asked: true},
+}
+
+func (p protocol) inKernel() bool { return p.device == driver.DeviceMvia }
+
+func (p protocol) costs(b costs.Board) host.CostModel {
+	if p.inKernel() {
+		return b.KernelCosts()
+	}
+	return b.Costs()
+}
+
+// awaited is a message that a channel should bring next.
+type awaited struct {
+	channel channel
+	pattern rig.Pattern
+	size    int
+}
+
+// any waits until one of several messages is there and returns which, or -1
+// when none came in time.
+func (p protocol) any(t *host.Thread, h *driver.Host, w []awaited, timeout host.Time) (int, error) {
+	if p.tcp {
+		return anyTCP(t, w, timeout)
+	}
+	return anyVia(t, h, w, timeout)
+}
+
+// Protocols returns the names of all protocols.
+func Protocols() []string {
+	names := make([]string, len(protocols))
+	for i, p := range protocols {
+		names[i] = p.name
+	}
+	return names
+}
+
+// DefaultProtocols are those that are compared on so many nodes if none is named: the
+// paper's. Behind a switch, which drops what is too much, an RDMA write of the unreliable
+// level may not come, and that is an error; reliable delivery is there in its place.
+func DefaultProtocols(nodes int) []string {
+	if nodes > 2 {
+		return []string{"send", "mvia", "tcp", "rdma-rd", "send-rd"}
+	}
+	return paperProtocols()
+}
+
+// paperProtocols are those of the paper, in its order.
+func paperProtocols() (names []string) {
+	for _, p := range protocols {
+		if !p.asked {
+			names = append(names, p.name)
+		}
+	}
+	return names
+}
+
+func protocolOf(name string) (protocol, error) {
+	for _, p := range protocols {
+		if p.name == name {
+			return p, nil
+		}
+	}
+	return protocol{}, fmt.Errorf("%w: no protocol %q: there is %q", costs.ErrConfig, name, Protocols())
+}
+
+// channelConfig is what a channel must know before it is connected.
+type channelConfig struct {
+	size     int // of the longest message, either way
+	slots    int // messages each way that there is room for
+	receives int // of the slots, those that wait for messages from the beginning
+}
+
+// channel carries messages between two programs, both ways and in order; what
+// is not reliable may lose some. Both programs know how long each message is, so
+// that no protocol adds bytes of its own to say so.
+type channel interface {
+	// dial and accept connect; a name is for one pair of channels.
+	dial(t *host.Thread, name int) error
+	accept(t *host.Thread, name int) error
+
+	// begin starts to count messages anew, and throws away what came too late for
+	// anybody to wait for it. Nothing may be under way.
+	begin(t *host.Thread) error
+	// send hands over a message; its room is in use until the send is settled.
+	send(t *host.Thread, p rig.Pattern, n int) error
+	// settle takes sends back until at most so many are under way.
+	settle(t *host.Thread, left int) error
+	// receive waits for the next message, which should be of n bytes with this
+	// content, and returns what came, or nil if nothing did. It is valid until
+	// replenish.
+	receive(t *host.Thread, p rig.Pattern, n int, timeout host.Time) ([]byte, error)
+	// replenish gives the room of one message back, or adds room that was not
+	// used yet.
+	replenish(t *host.Thread) error
+	close(t *host.Thread) error
+}
+
+// viaChannel is a VI with a pair of buffers for each slot: for RDMA writes, which
+// go to the peer's slots in turn and whose last byte is polled, or for sends and
+// receives.
+type viaChannel struct {
+	write       bool
+	queue       *vipl.CQ // of the receives, if they have one
+	slots       int
+	receives    int // posted from the beginning
+	size        int
+	stride      int // from slot to slot
+	endpoint    *rig.Endpoint
+	descriptors []*vipl.Descriptor // of sends, then of receives
+
+	sends   int // so far
+	settled int // of them
+	posted  int // receives that were posted, or slots that were cleared
+	came    int // messages
+}
+
+// Where the first slots begin in their pages. So they lie as in the paper's
+// experiments (arena), where a message of 64 KiB has a first page of the same length.
+const (
+	sendSlotOffset    = rig.GuardBytes
+	receiveSlotOffset = 2 * rig.GuardBytes
+)
+
+func openVia(t *host.Thread, h *driver.Host, s channelConfig, p protocol) (channel, error) {
+	c := &viaChannel{write: p.write, slots: s.slots, receives: s.receives, size: s.size}
+	c.stride = (s.size + receiveSlotOffset + rig.GuardBytes + layout.AttPageBytes - 1) / layout.AttPageBytes * layout.AttPageBytes
+	var err error
+	c.endpoint, err = rig.OpenEndpoint(t, h, 2*c.slots*c.stride, func(n *vipl.NIC) (a vipl.VIAttributes, err error) {
+		a.ReliabilityLevel = p.level
+		if p.queue {
+			c.queue, err = n.CreateCQ(t, c.slots)
+			a.RecvCQ = c.queue
+		}
+		return a, err
+	})
+	if err != nil {
+		return nil, err
+	}
+	b, err := c.endpoint.NIC.Alloc(t, 2*c.slots*vipl.DescriptorBytes)
+	if err != nil {
+		return nil, err
+	}
+	control, err := c.endpoint.NIC.RegisterBuffer(t, b, vipl.MemAttributes{})
+	if err != nil {
+		return nil, err
+	}
+	for i := range 2 * c.slots {
+		d, err := control.Descriptor(i*vipl.DescriptorBytes, 1)
+		if err != nil {
+			return nil, err
+		}
+		c.descriptors = append(c.descriptors, d)
+	}
+	for range c.receives {
+		if err := c.postReceive(t); err != nil {
+			return nil, err
+		}
+	}
+	return c, nil
+}
+
+func (c *viaChannel) sendOffset(k int) int { return k%c.slots*c.stride + sendSlotOffset }
+func (c *viaChannel) receiveOffset(k int) int {
+	return (c.slots+k%c.slots)*c.stride + receiveSlotOffset
+}
+
+// slot is the room of the k-th message to come, and the guard behind it.
+func (c *viaChannel) slot(k int) (room, guard []byte) {
+	o := c.receiveOffset(k)
+	return c.endpoint.Bytes()[o : o+c.size], c.endpoint.Bytes()[o+c.size : o+c.size+rig.GuardBytes]
+}
+
+func (c *viaChannel) postReceive(t *host.Thread) error {
+	if c.write {
+		return nil
+	}
+	d := c.descriptors[c.slots+c.posted%c.slots]
+	if err := d.SetReceive(c.endpoint.Buffer.Segment(c.receiveOffset(c.posted), c.size)); err != nil {
+		return err
+	}
+	c.posted++
+	return c.endpoint.VI.PostRecv(t, d)
+}
+
+func channelName(name int) string { return fmt.Sprintf("compare %d", name) }
+
+func (c *viaChannel) dial(t *host.Thread, name int) error {
+	return c.endpoint.Dial(t, vipl.At(serverNode, channelName(name)), rig.WaitLimit)
+}
+
+func (c *viaChannel) accept(t *host.Thread, name int) error {
+	return c.endpoint.Accept(t, channelName(name), rig.WaitLimit)
+}
+
+func (c *viaChannel) begin(t *host.Thread) error {
+	if c.write {
+		c.sends, c.settled, c.came, c.posted = 0, 0, 0, 0
+		for k := range c.slots {
+			room, _ := c.slot(k)
+			clear(room)
+		}
+		return nil
+	}
+	// Descriptors stay where they are in their queue.
+	for {
+		late, err := c.receive(t, rig.Pattern{}, 0, 0)
+		if err != nil || late == nil {
+			return err
+		}
+		if err := c.replenish(t); err != nil {
+			return err
+		}
+	}
+}
+
+func (c *viaChannel) send(t *host.Thread, p rig.Pattern, n int) error {
+	if err := c.settle(t, c.slots-1); err != nil {
+		return err
+	}
+	k := c.sends
+	p.Fill(c.endpoint.Bytes()[c.sendOffset(k) : c.sendOffset(k)+n])
+	d, local := c.descriptors[k%c.slots], c.endpoint.Buffer.Segment(c.sendOffset(k), n)
+	if c.write {
+		if err := d.SetRDMAWrite(c.endpoint.Peer.Address+uint64(c.receiveOffset(k)), c.endpoint.Peer.Handle, local); err != nil {
+			return err
+		}
+	} else if err := d.SetSend(local); err != nil {
+		return err
+	}
+	c.sends++
+	return c.endpoint.VI.PostSend(t, d)
+}
+
+func (c *viaChannel) settle(t *host.Thread, left int) error {
+	for ; c.sends-c.settled > left; c.settled++ {
+		if _, err := c.endpoint.VI.SendWait(t, rig.WaitLimit); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *viaChannel) receive(t *host.Thread, p rig.Pattern, n int, timeout host.Time) ([]byte, error) {
+	k := c.came
+	room, guard := c.slot(k)
+	if c.write {
+		err := c.endpoint.Poll(t, c.receiveOffset(k)+n-1, p.Last(), timeout)
+		if errors.Is(err, vipl.ErrTimeout) {
+			return nil, nil
+		}
+		c.came++
+		return room[:n], errors.Join(err, c.guarded(k, guard))
+	}
+	left := t.Countdown(timeout)
+	for {
+		d, err := c.next(t, max(left(), 0))
+		switch {
+		case errors.Is(err, vipl.ErrTimeout), errors.Is(err, vipl.ErrDescriptor) && d == nil: // nothing posted, nothing to come
+			return nil, nil
+		case err != nil && d != nil && d.Status()&layout.DescriptorStatusPartialErrorMask != 0:
+			// Frames of a message were lost. The next message tells which one.
+			c.came++
+			if err := c.replenish(t); err != nil {
+				return nil, err
+			}
+			k = c.came
+			continue
+		case err != nil:
+			return nil, err
+		}
+		room, guard = c.slot(k)
+		c.came++
+		if d != c.descriptors[c.slots+k%c.slots] {
+			return nil, fmt.Errorf("receive %d: descriptor %#x, want %#x", k, d.Address, c.descriptors[c.slots+k%c.slots].Address)
+		}
+		return room[:d.Length()], c.guarded(k, guard)
+	}
+}
+
+// next waits for the next receive descriptor.
+func (c *viaChannel) next(t *host.Thread, timeout host.Time) (*vipl.Descriptor, error) {
+	if c.queue == nil {
+		return c.endpoint.VI.RecvWait(t, timeout)
+	}
+	done, err := c.queue.Wait(t, timeout)
+	if err != nil {
+		return nil, err
+	}
+	return done.Done(t)
+}
+
+// guarded says whether nothing was written behind a slot.
+func (c *viaChannel) guarded(k int, guard []byte) error {
+	for i, v := range guard {
+		if v != 0 {
+			return fmt.Errorf("message %d: byte %d behind its buffer of %d became %#02x", k, i, c.size, v)
+		}
+	}
+	return nil
+}
+
+func (c *viaChannel) replenish(t *host.Thread) error {
+	if c.write {
+		for ; c.posted < c.came; c.posted++ {
+			room, _ := c.slot(c.posted)
+			clear(room) // so that its last byte is not there before the next message
+		}
+		return nil
+	}
+	if c.posted-c.came >= c.slots {
+		return nil
+	}
+	return c.postReceive(t)
+}
+
+func (c *viaChannel) close(t *host.Thread) error { return c.endpoint.Close(t) }
+
+// watch is the word that changes with the next message, and whether it has.
+func (c *viaChannel) watch(p rig.Pattern, n int) (address uint64, there func() bool) {
+	if c.write {
+		o := c.receiveOffset(c.came) + n - 1
+		return c.endpoint.Buffer.Address() + uint64(o), func() bool { return c.endpoint.Bytes()[o] == p.Last() }
+	}
+	d := c.descriptors[c.slots+c.came%c.slots]
+	return d.Address + layout.DescriptorStatusOffset, func() bool { return d.Status().Done() }
+}
+
+// atMost are at most n ranges that contain the given ones: those with the smallest gaps
+// between them become one. Who is woken by a write into a gap looks in vain, which is
+// no more than a polling loop does all the time.
+func atMost(ranges []mem.Range, n int) []mem.Range {
+	if len(ranges) <= n {
+		return ranges
+	}
+	ranges = slices.SortedFunc(slices.Values(ranges), func(a, b mem.Range) int { return cmp.Compare(a.Address, b.Address) })
+	end := func(i int) uint32 { return ranges[i].Address + ranges[i].Length }
+	for len(ranges) > n {
+		least := 1
+		for i := 2; i < len(ranges); i++ {
+			if int64(ranges[i].Address)-int64(end(i-1)) < int64(ranges[least].Address)-int64(end(least-1)) {
+				least = i
+			}
+		}
+		ranges[least-1].Length = max(end(least), end(least-1)) - ranges[least-1].Address
+		ranges = slices.Delete(ranges, least, least+1)
+	}
+	return ranges
+}
+
+// anyVia polls the words of all channels, as the paper's programs would: a
+// completion queue serves sends and receives, but no RDMA writes.
+func anyVia(t *host.Thread, h *driver.Host, w []awaited, timeout host.Time) (int, error) {
+	var ranges []mem.Range
+	looks := make([]func() bool, len(w))
+	for i, a := range w {
+		c, ok := a.channel.(*viaChannel)
+		if !ok {
+			return -1, fmt.Errorf("wait for one of %d messages: channel %d is a %T: %w", len(w), i, a.channel, host.ErrInvalidParameter)
+		}
+		address, look := c.watch(a.pattern, a.size)
+		var err error
+		if ranges, err = h.Memory().Physical(ranges, address, 1); err != nil {
+			return -1, err
+		}
+		looks[i] = look
+	}
+	ranges = atMost(ranges, bridge.MaxWatches)
+	first := func() int { return slices.IndexFunc(looks, func(look func() bool) bool { return look() }) }
+	if _, err := t.Poll(host.Poll{Ranges: ranges, Period: h.Costs().PollPeriod(), Timeout: timeout}, func() bool { return first() >= 0 }); err != nil {
+		return -1, err
+	}
+	return first(), nil
+}

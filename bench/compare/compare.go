@@ -1,0 +1,366 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package compare
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"hvia/bench/rig"
+	"hvia/costs"
+	"hvia/fabric"
+	"hvia/layout"
+	"hvia/params"
+	"hvia/sim"
+)
+
+// Patterns of traffic that Compare knows.
+const (
+	PatternPingPong     = "ping-pong"
+	PatternStream       = "stream"
+	PatternRequestReply = "request-reply"
+	PatternManyToOne    = "n-to-1"
+)
+
+// Patterns returns the names of all patterns.
+func Patterns() []string {
+	return []string{PatternPingPong, PatternStream, PatternRequestReply, PatternManyToOne}
+}
+
+// Largest values of a Config.
+const (
+	MaxMessages     = 100_000
+	MaxWindow       = 256
+	MaxNodes        = layout.BridgeMaxNodes
+	MaxClients      = MaxNodes - 1
+	maxMixWeight    = 1_000_000
+	maxCompareBytes = 32 << 20 // under way; both hosts have buffers of so many for each direction
+)
+
+// MixEntry is one kind of request of a mix.
+type MixEntry struct {
+	Request int `json:"request"` // bytes
+	Reply   int `json:"reply"`
+	Weight  int `json:"weight"` // of all weights' sum
+}
+
+// Config says what Compare measures and how.
+type Config struct {
+	Profile   string
+	Protocols []string // of Protocols, in the order of the report
+	Pattern   string
+	Sizes     []int      // message lengths in bytes; not for a mix
+	Mix       []MixEntry // of requests and replies
+	Messages  int        // counted: round trips, messages one way, requests; of each client. One way, 0: as countOf has it
+	Warmup    int        // before them. One way, 0: a quarter of so many
+	Window    int        // messages under way, 0: as many as windowOf allows
+	Receives  int        // receive descriptors that wait, 0: as many as the window
+	Clients   int        // threads that send to one
+	Nodes     int        // of the fabric, 0: 2. With more each client has one of its own
+	Seed      uint64     // of memory scatter, payload and mix
+	Params    map[string]int64
+	Faults    sim.WireFaults // of the wire
+	Capture   string         // frames on the wire, a file for each protocol; "" for none
+
+	// Progress, if not nil, is told what has been done. It must not block.
+	Progress func(rig.Progress)
+
+	program string // a simulator with a planted fault, for tests
+}
+
+// DefaultConfig is a pattern with every protocol on the paper's card.
+func DefaultConfig(pattern string) Config {
+	c := Config{
+		Profile: params.Profiles[0].Name, Protocols: paperProtocols(), Pattern: pattern, Seed: 1, Warmup: rig.KernelWarmup, Messages: rig.KernelRounds,
+	}
+	switch pattern {
+	case PatternPingPong:
+		c.Sizes = []int{4, 64, 1024, 4096, 16384, 65536}
+	case PatternStream:
+		c.Sizes, c.Messages, c.Warmup = []int{64, 1024, 4096, 16384, 65536}, 0, 0
+	case PatternRequestReply:
+		c.Mix, c.Messages = []MixEntry{{64, 4096, 80}, {1024, 65536, 20}}, 100
+	case PatternManyToOne:
+		c.Sizes, c.Messages, c.Warmup, c.Clients = []int{1024, 16384}, 0, 0, 4
+	}
+	return c
+}
+
+// Validate refuses what cannot be compared.
+func (c Config) Validate() error {
+	if err := rig.CheckProfile(c.Profile); err != nil {
+		return err
+	}
+	if !slices.Contains(Patterns(), c.Pattern) {
+		return fmt.Errorf("%w: no pattern %q: there is %q", costs.ErrConfig, c.Pattern, Patterns())
+	}
+	if len(c.Protocols) == 0 {
+		return fmt.Errorf("%w: no protocols: give at least one of %q", costs.ErrConfig, Protocols())
+	}
+	for i, name := range c.Protocols {
+		p, err := protocolOf(name)
+		if err != nil {
+			return err
+		}
+		if p.read && c.Pattern != PatternPingPong {
+			return fmt.Errorf("%w: protocol %s for %s: a read fetches a message by itself, so it is measured with %s only", costs.ErrConfig, name, c.Pattern, PatternPingPong)
+		}
+		if slices.Contains(c.Protocols[:i], name) {
+			return fmt.Errorf("%w: protocol %s is listed twice", costs.ErrConfig, name)
+		}
+	}
+	if err := c.validTraffic(); err != nil {
+		return err
+	}
+	least := 2
+	if c.oneWay() && c.Messages == 0 {
+		least = 0
+	}
+	for _, x := range []struct {
+		what            string
+		value, from, to int
+	}{
+		{"messages", c.Messages, least, MaxMessages}, {"warm-up messages", c.Warmup, 0, MaxMessages},
+		{"messages in the window", c.Window, 0, MaxWindow}, {"receives", c.Receives, 0, MaxWindow},
+	} {
+		if x.value < x.from || x.value > x.to {
+			return fmt.Errorf("%w: %d %s: %d to %d are possible", costs.ErrConfig, x.value, x.what, x.from, x.to)
+		}
+	}
+	if !c.oneWay() && (c.Window != 0 || c.Receives != 0) {
+		return fmt.Errorf("%w: a window of %d and %d receives for %s: only %s and %s have more than one message under way", costs.ErrConfig, c.Window, c.Receives, c.Pattern, PatternStream, PatternManyToOne)
+	}
+	if err := c.validNodes(); err != nil {
+		return err
+	}
+	if x := newComparison(c, protocol{}, costs.Board{}); c.oneWay() && x.slots()*(x.parties-1)*c.largest() > maxCompareBytes {
+		return fmt.Errorf("%w: %d clients with %d messages of %d bytes under way: at most %d bytes in all are possible; make the window smaller", costs.ErrConfig, x.parties-1, x.slots(), c.largest(), maxCompareBytes)
+	}
+	_, err := costs.New(c.Profile, c.Params)
+	return err
+}
+
+// validNodes refuses what cannot be said of the nodes: of the threads on them and
+// the cables between them.
+func (c Config) validNodes() error {
+	if c.Nodes != 0 && (c.Nodes < 2 || c.Nodes > MaxNodes) {
+		return fmt.Errorf("%w: %d nodes: 2 to %d are possible", costs.ErrConfig, c.Nodes, MaxNodes)
+	}
+	if c.Pattern != PatternManyToOne {
+		if c.switched() {
+			return fmt.Errorf("%w: %d nodes for %s: it is between 2, only %s can have more", costs.ErrConfig, c.Nodes, c.Pattern, PatternManyToOne)
+		}
+		if c.Clients != 0 {
+			return fmt.Errorf("%w: %d clients for %s: only %s has any", costs.ErrConfig, c.Clients, c.Pattern, PatternManyToOne)
+		}
+	} else if c.Clients < 1 || c.Clients > MaxClients {
+		return fmt.Errorf("%w: %d clients: 1 to %d are possible", costs.ErrConfig, c.Clients, MaxClients)
+	}
+	if c.switched() && c.Clients != c.Nodes-1 {
+		return fmt.Errorf("%w: %d clients on %d nodes: of more than 2 nodes one receives and each other has one client, so it is %d clients", costs.ErrConfig, c.Clients, c.Nodes, c.Nodes-1)
+	}
+	if err := c.Faults.Check(c.nodes(), c.switched()); err != nil {
+		return fmt.Errorf("%w: %w", costs.ErrConfig, err)
+	}
+	return nil
+}
+
+func (c Config) nodes() int { return max(2, c.Nodes) }
+
+// switched says whether there is a switch between the nodes.
+func (c Config) switched() bool { return c.nodes() > 2 }
+
+func (c Config) validTraffic() error {
+	if c.Pattern != PatternRequestReply {
+		if len(c.Mix) > 0 {
+			return fmt.Errorf("%w: a mix for %s: it has sizes, a mix is for %s", costs.ErrConfig, c.Pattern, PatternRequestReply)
+		}
+		if len(c.Sizes) == 0 {
+			return fmt.Errorf("%w: no sizes: give at least one message length in bytes", costs.ErrConfig)
+		}
+		for i, s := range c.Sizes {
+			if err := rig.CheckSize(s); err != nil {
+				return err
+			}
+			if slices.Contains(c.Sizes[:i], s) {
+				return fmt.Errorf("%w: size %d is listed twice", costs.ErrConfig, s)
+			}
+		}
+		return nil
+	}
+	if len(c.Sizes) > 0 {
+		return fmt.Errorf("%w: sizes for %s: it has a mix of requests and replies", costs.ErrConfig, c.Pattern)
+	}
+	if len(c.Mix) == 0 {
+		return fmt.Errorf("%w: no mix: give at least one kind of request", costs.ErrConfig)
+	}
+	for i, m := range c.Mix {
+		for _, s := range []int{m.Request, m.Reply} {
+			if err := rig.CheckSize(s); err != nil {
+				return err
+			}
+		}
+		if m.Weight < 1 || m.Weight > maxMixWeight {
+			return fmt.Errorf("%w: a weight of %d for requests of %d bytes: 1 to %d are possible", costs.ErrConfig, m.Weight, m.Request, maxMixWeight)
+		}
+		if slices.ContainsFunc(c.Mix[:i], func(o MixEntry) bool { return o.Request == m.Request && o.Reply == m.Reply }) {
+			return fmt.Errorf("%w: requests of %d bytes with replies of %d are listed twice", costs.ErrConfig, m.Request, m.Reply)
+		}
+	}
+	return nil
+}
+
+// oneWay says whether messages go one way only, several under way at a time.
+func (c Config) oneWay() bool {
+	return c.Pattern == PatternStream || c.Pattern == PatternManyToOne
+}
+
+// A window that was not asked for: so many messages, and no more bytes than
+// this, as a program would choose it that knows that nothing but the window keeps it from
+// overrunning a slower receiver.
+const (
+	defaultWindow      = 16
+	defaultWindowBytes = 128 << 10
+)
+
+// windowOf is how many messages of a size may be under way.
+func (c Config) windowOf(size int) int {
+	if c.Window > 0 {
+		return c.Window
+	}
+	return max(2, min(defaultWindow, defaultWindowBytes/size))
+}
+
+// Messages one way that were not asked for: so many bytes of all clients, and no more
+// messages than this. In a kernel there are buffers between sender and receiver, a socket's
+// for TCP; nothing is steady before they have been filled some times, and its
+// simulation is quick.
+const (
+	defaultStreamBytes = 1 << 20
+	defaultStreamMost  = 1000
+	kernelStreamTimes  = 4
+)
+
+// countOf is how many messages of a size a client sends that are counted, and how
+// many before them.
+func (c Config) countOf(p protocol, size int) (counted, warmup int) {
+	counted, warmup = c.Messages, c.Warmup
+	if !c.oneWay() {
+		return counted, warmup
+	}
+	if counted == 0 {
+		// The last window of them drains when nothing is sent any more.
+		counted = max(16, 4*c.windowOf(size), min(defaultStreamMost, defaultStreamBytes/size)/max(1, c.Clients))
+		if p.inKernel() {
+			counted *= kernelStreamTimes
+		}
+	}
+	if warmup == 0 {
+		warmup = (counted + 3) / 4
+	}
+	return counted, warmup
+}
+
+// largest is the longest message, in either direction.
+func (c Config) largest() int {
+	n := grantBytes
+	for _, s := range c.Sizes {
+		n = max(n, s)
+	}
+	for _, m := range c.Mix {
+		n = max(n, m.Request, m.Reply)
+	}
+	return n
+}
+
+// captureOf is the file that a protocol's frames go to.
+func (c Config) captureOf(protocol string) string {
+	if c.Capture == "" {
+		return ""
+	}
+	ext := filepath.Ext(c.Capture)
+	return strings.TrimSuffix(c.Capture, ext) + "." + protocol + ext
+}
+
+// Run runs one pattern of traffic over each protocol, each on a fabric of
+// its own with the same wire. With an error it returns what was measured until
+// then.
+func Run(ctx context.Context, c Config) (_ *Report, err error) {
+	defer func() { err = rig.Stopped(ctx, "compare", err) }()
+	if err := c.Validate(); err != nil {
+		return nil, err
+	}
+	hashes, err := rig.CheckoutHashes(c.Profile)
+	if err != nil {
+		return nil, err
+	}
+	r := NewReport(c, hashes)
+	// Files first: who mistyped a name should not learn of it after the run.
+	recordings := make([]*rig.Recording, len(c.Protocols))
+	for i, name := range c.Protocols {
+		if recordings[i], err = rig.Record(c.captureOf(name), ""); err != nil {
+			return r, fmt.Errorf("compare: %w", err)
+		}
+		defer recordings[i].Remove()
+	}
+	for i, name := range c.Protocols {
+		p, err := protocolOf(name)
+		if err != nil {
+			return r, err
+		}
+		if err := r.measure(ctx, c, p, recordings[i]); err != nil {
+			return r, fmt.Errorf("compare: %s: %w", name, err)
+		}
+	}
+	return r, nil
+}
+
+// measure runs the pattern over one protocol.
+func (r *Report) measure(ctx context.Context, c Config, p protocol, rec *rig.Recording) error {
+	b, err := costs.New(c.Profile, c.Params)
+	if err != nil {
+		return err
+	}
+	run := newComparison(c, p, b)
+	cfg := fabric.RunConfig{Fabric: rig.TwoCards(b, c.Seed), Device: p.device, Costs: p.costs(b), Seed: c.Seed}
+	cfg.Fabric.Program, cfg.Fabric.Faults = c.program, c.Faults
+	cfg.Fabric.Nodes = nil // the device says what they are
+	cfg.Fabric.Arguments = rec.Arguments()
+	if rec.PcapFile == "" {
+		cfg.Fabric.Arguments = append(cfg.Fabric.Arguments, "--frames", rec.Frames()) // of which the use of the wire is worked out
+	}
+	digest := Digest{Protocol: p.name}
+	cfg.Finished = func(f *sim.Fabric) (err error) {
+		d, err := rig.DigestOf(ctx, f)
+		if digest.Digest, digest.Parts = d.All, d.Parts; err != nil || !c.switched() && !c.faulty() {
+			return err
+		}
+		counts, err := f.Digest(ctx)
+		if err != nil {
+			return err
+		}
+		digest.Nodes, digest.Wire = run.counts(counts), run.wireEffect(counts)
+		return nil
+	}
+	failed := fabric.Run(ctx, cfg, run.programs()...)
+	if failed == nil {
+		r.Digests = append(r.Digests, digest)
+	}
+	// What was measured of a run that failed is still told, as far as it can be
+	// read; why it failed is what matters.
+	rows, err := run.fold(rec)
+	r.Rows = append(r.Rows, rows...)
+	return errors.Join(failed, whenFine(failed, err), whenFine(failed, rec.WritePcap(c.Profile, c.Seed)))
+}
+
+// whenFine is err unless the run had failed before.
+func whenFine(failed, err error) error {
+	if failed != nil {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,750 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package compare
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"sync/atomic"
+
+	"hvia/bench/rig"
+	"hvia/costs"
+	"hvia/driver"
+	"hvia/fabric"
+	"hvia/host"
+	"hvia/layout"
+	"hvia/sim/bridge"
+)
+
+// How long programs of Compare wait for a message of a protocol that may lose some, before
+// they take it for lost. Who answers waits longer than who asks, so that it is still
+// there for the next message. Of the others, TCP may need several retransmissions, which it
+// makes later and later; a card has given its connection up long before cardLimit.
+const (
+	patience      = 10 * host.Millisecond
+	longPatience  = 4 * patience
+	lastPatience  = 2 * longPatience
+	cardLimit     = 200 * host.Millisecond
+	reliableLimit = 20 * host.Second
+	lostHorizon   = 100 // messages after the expected one among which one that came is looked for
+	grantBytes    = 4
+	grantSeed     = 0x6772616e74
+	mixSeed       = 0x6d6978
+	stageSeed     = 0x9e3779b97f4a7c15
+)
+
+// comparison is a pattern over one protocol: its programs, and what they noted.
+type comparison struct {
+	config   Config
+	protocol protocol
+	board    costs.Board
+	stages   []stage
+	parties  int // threads
+	stacks   []*tcpStack
+	counters []map[string]uint64 // of the card of each node
+
+	retransmitted [layout.BridgeMaxNodes]atomic.Uint64 // frames or segments, by node; threads of a node may store at once
+
+	// meet lets all threads go on when the last has come: Barrier.
+	meet func(t *host.Thread, id uint64, parties int) error
+}
+
+// stage is what is measured in one go: one size, or the mix.
+type stage struct {
+	size   int // 0: the mix
+	window int
+	warmup int
+	total  int   // messages, of each client; those of the warm-up included
+	kinds  []int // of each request of the mix
+	notes  []note
+}
+
+// note is what one thread has to say of a stage. Nobody else writes it.
+type note struct {
+	begin, end host.Time // of what was counted
+	spent      host.Account
+	complete   bool
+
+	sent    []host.Time   // when each message was sent
+	came    [][]host.Time // when each message of each channel was taken, -1 for one that was lost
+	rounds  []host.Time   // from a request to its reply, -1 for one that was lost
+	lost    int
+	refused string // the first wrong byte
+}
+
+func newComparison(c Config, p protocol, b costs.Board) *comparison {
+	x := &comparison{
+		config: c, protocol: p, board: b, parties: 1 + max(1, c.Clients), stacks: make([]*tcpStack, c.nodes()), counters: make([]map[string]uint64, c.nodes()),
+		meet: (*host.Thread).Barrier,
+	}
+	for _, n := range c.Sizes {
+		counted, warmup := c.countOf(p, n)
+		x.stages = append(x.stages, stage{size: n, window: c.windowOf(n), warmup: warmup, total: warmup + counted})
+	}
+	if c.Pattern == PatternRequestReply {
+		counted, warmup := c.countOf(p, 0)
+		x.stages = []stage{{warmup: warmup, total: warmup + counted, kinds: drawMix(c.Mix, c.Seed, warmup+counted)}}
+	}
+	for i := range x.stages {
+		x.stages[i].notes = make([]note, x.parties)
+	}
+	return x
+}
+
+// drawMix is the kind of each request, by the weights.
+func drawMix(mix []MixEntry, seed uint64, n int) []int {
+	sum := 0
+	for _, m := range mix {
+		sum += m.Weight
+	}
+	kinds := make([]int, n)
+	noise := make([]byte, 8*n)
+	rig.Pattern{Seed: seed ^ mixSeed}.Fill(noise)
+	for i := range kinds {
+		var z uint64
+		for _, b := range noise[8*i : 8*i+7] { // the last byte of a pattern is no noise
+			z = z<<8 | uint64(b)
+		}
+		at := int(z % uint64(sum))
+		for at >= mix[kinds[i]].Weight {
+			at -= mix[kinds[i]].Weight
+			kinds[i]++
+		}
+	}
+	return kinds
+}
+
+// serverNode is where the thread is that answers or takes.
+const serverNode = 1
+
+// nodeOf is where a thread is, counted as its notes are: those that begin are on node 0,
+// or each on a node of its own.
+func (x *comparison) nodeOf(party int) int {
+	switch {
+	case party == x.parties-1:
+		return serverNode
+	case !x.config.switched() || party == 0:
+		return 0
+	}
+	return party + 1
+}
+
+// programs are the threads of the pattern.
+func (x *comparison) programs() []fabric.Program {
+	if x.protocol.read {
+		return []fabric.Program{{Node: 0, Name: "client", Main: x.readClient}, {Node: serverNode, Name: "server", Main: x.readServer}}
+	}
+	if !x.config.oneWay() {
+		return []fabric.Program{{Node: 0, Name: "client", Main: x.client}, {Node: serverNode, Name: "server", Main: x.server}}
+	}
+	var list []fabric.Program
+	for i := range x.parties - 1 {
+		list = append(list, fabric.Program{Node: x.nodeOf(i), Name: fmt.Sprintf("sender %d", i), Main: func(t *host.Thread, h *driver.Host) error { return x.sender(t, h, i) }})
+	}
+	return append(list, fabric.Program{Node: serverNode, Name: "receiver", Main: x.receiver})
+}
+
+// Barriers of a run; those of the stages follow.
+const (
+	barrierOpen  = 1
+	barrierStage = 2
+)
+
+// open makes a thread's channels. The first thread of a node opens its TCP/IP, if there
+// is to be any, before that.
+func (x *comparison) open(t *host.Thread, h *driver.Host, s channelConfig, channels int) ([]channel, error) {
+	node := t.ID().Node
+	if x.protocol.tcp {
+		if first(t) {
+			listen := 0
+			if node == serverNode {
+				listen = channels
+			}
+			var err error
+			if x.stacks[node], err = openTCPNode(t, h, x.config.Seed, listen); err != nil {
+				return nil, err
+			}
+		}
+		if err := x.meet(t, barrierOpen, x.parties); err != nil {
+			return nil, err
+		}
+	}
+	list := make([]channel, channels)
+	for i := range list {
+		if x.protocol.tcp {
+			list[i] = newTCPChannel(x.stacks[node], s)
+			continue
+		}
+		var err error
+		if list[i], err = openVia(t, h, s, x.protocol); err != nil {
+			return nil, err
+		}
+	}
+	return list, nil
+}
+
+// close ends a thread's channels, and the first thread of a node its TCP/IP, once all
+// have ended theirs.
+func (x *comparison) close(t *host.Thread, channels ...channel) (err error) {
+	if err := errors.Join(x.count(t, channels[0]), x.countRetransmitted(t, channels[0])); err != nil {
+		return err
+	}
+	for _, c := range channels {
+		err = errors.Join(err, c.close(t))
+	}
+	if err != nil || !x.protocol.tcp {
+		return err
+	}
+	if err := x.barrier(t, len(x.stages), false); err != nil || !first(t) {
+		return err
+	}
+	return x.stacks[t.ID().Node].close(t)
+}
+
+// What the counters of a node's card tell of traffic that is too much for somebody, and of
+// what reliable connections do about it.
+var toldCounters = []layout.Counter{
+	layout.CounterTransmitFrame, layout.CounterTransmitAcknowledge, layout.CounterRetransmitFrame, layout.CounterRetryTimeout, layout.CounterRewind,
+	layout.CounterReceiveFrame, layout.CounterReceiveAcknowledge, layout.CounterReceiveOutOfOrder, layout.CounterReceiveOldSequence, layout.CounterReceiveGap,
+	layout.CounterReceiveDropped, layout.CounterReceiveQueueEmpty, layout.CounterMacReceiveBad, layout.CounterMacReceiveOverrun,
+}
+
+// count reads the counters of the card of a thread's node, if there is a switch: in a run
+// between two nodes nobody asks, so that it is what it always was.
+func (x *comparison) count(t *host.Thread, c channel) error {
+	via, ok := c.(*viaChannel)
+	if !x.config.switched() || x.protocol.inKernel() || !ok {
+		return nil
+	}
+	counts := map[string]uint64{}
+	for _, n := range toldCounters {
+		v, err := via.endpoint.NIC.Counter(t, n)
+		if err != nil {
+			return err
+		}
+		if v != 0 {
+			counts[n.String()] = uint64(v)
+		}
+	}
+	x.counters[t.ID().Node] = counts
+	return nil
+}
+
+// counts are what cards and switch counted, by node, in a run that has ended;
+// nil without a switch.
+func (x *comparison) counts(d bridge.Digest) []NodeCounts {
+	if !x.config.switched() {
+		return nil
+	}
+	list := make([]NodeCounts, x.config.nodes())
+	for n := range list {
+		p := d.Switch.Ports[n]
+		list[n] = NodeCounts{Card: x.counters[n], Forwarded: p.Forwarded, NoRoom: p.NoRoom, HighestFilling: p.HighestFilling}
+	}
+	return list
+}
+
+// first is true of the first of a node's threads.
+func first(t *host.Thread) bool { return t.ID().Rank == driver.AgentRank+1 }
+
+// barrier lets all threads begin a stage, or end it, at one instant.
+func (x *comparison) barrier(t *host.Thread, s int, end bool) error {
+	id := barrierStage + 2*uint64(s)
+	if end {
+		id++
+	}
+	return x.meet(t, id, x.parties)
+}
+
+// meter reads what was spent: by the thread, and for the first of its node's
+// threads, by the agent as well.
+func meter(t *host.Thread, h *driver.Host) host.Account {
+	a := t.Spent()
+	if first(t) {
+		a = a.Plus(h.Spent())
+	}
+	return a
+}
+
+func (n *note) start(t *host.Thread, h *driver.Host) { n.begin, n.spent = t.Now(), meter(t, h) }
+
+func (n *note) stop(t *host.Thread, h *driver.Host) {
+	n.end, n.spent, n.complete = t.Now(), meter(t, h).Less(n.spent), true
+}
+
+// exchanged is how long the k-th message of a stage is, there and back.
+func (x *comparison) exchanged(s *stage, k int) (request, reply int) {
+	if s.size > 0 {
+		return s.size, s.size
+	}
+	m := x.config.Mix[s.kinds[k]]
+	return m.Request, m.Reply
+}
+
+// content is the k-th message of a sender in a stage.
+func (x *comparison) content(stage, sender, k int) rig.Pattern {
+	return rig.Pattern{Seed: x.config.Seed ^ stageSeed*uint64(stage+1), Sender: sender, Round: k}
+}
+
+// reader takes the messages of a channel, says which they are and counts those
+// that do not come.
+type reader struct {
+	channel  channel
+	loses    bool
+	of       func(k int) (rig.Pattern, int) // the k-th message
+	total    int
+	patience host.Time
+
+	next    int // expected
+	lost    int
+	fault   string
+	scratch []byte
+}
+
+func (x *comparison) reader(c channel, wait host.Time, total int, of func(k int) (rig.Pattern, int)) *reader {
+	switch {
+	case x.protocol.loses:
+	case x.protocol.tcp:
+		wait = reliableLimit
+	default:
+		wait = cardLimit
+	}
+	return &reader{channel: c, loses: x.protocol.loses, of: of, total: total, patience: wait}
+}
+
+// take waits for a message and returns which it is, or -1 if the expected one was given up.
+func (r *reader) take(t *host.Thread) (int, error) {
+	for r.next < r.total {
+		p, n := r.of(r.next)
+		b, err := r.channel.receive(t, p, n, r.patience)
+		if err != nil {
+			return -1, fmt.Errorf("message %d, of %d bytes: %w", r.next, n, err)
+		}
+		if b == nil {
+			if !r.loses {
+				return -1, fmt.Errorf("message %d, of %d bytes, did not come within %v", r.next, n, r.patience)
+			}
+			r.lost++
+			r.next++
+			return -1, nil
+		}
+		k, known := r.identify(b)
+		if !known {
+			k = r.next
+			if r.fault == "" {
+				r.fault = r.explain(b)
+			}
+		}
+		if k < r.next {
+			// It was given up, and came after all.
+			if err := r.channel.replenish(t); err != nil {
+				return -1, err
+			}
+			continue
+		}
+		r.lost += k - r.next
+		r.next = k + 1
+		return k, nil
+	}
+	return -1, nil
+}
+
+// giveUp counts all that did not come as lost.
+func (r *reader) giveUp() {
+	r.lost += r.total - r.next
+	r.next = r.total
+}
+
+// identify finds the message with these bytes.
+func (r *reader) identify(b []byte) (k int, known bool) {
+	for k := r.next; k < min(r.next+lostHorizon, r.total); k++ {
+		if r.matches(k, b) {
+			return k, true
+		}
+	}
+	for k := r.next - 1; k >= max(0, r.next-lostHorizon); k-- {
+		if r.matches(k, b) {
+			return k, true
+		}
+	}
+	return 0, false
+}
+
+func (r *reader) matches(k int, b []byte) bool {
+	p, n := r.of(k)
+	return len(b) == n && b[n-1] == p.Last() && bytes.Equal(b, r.want(p, n))
+}
+
+func (r *reader) want(p rig.Pattern, n int) []byte {
+	if len(r.scratch) < n {
+		r.scratch = make([]byte, n)
+	}
+	p.Fill(r.scratch[:n])
+	return r.scratch[:n]
+}
+
+// explain says what is wrong with the expected message.
+func (r *reader) explain(b []byte) string {
+	p, n := r.of(r.next)
+	if len(b) != n {
+		return fmt.Sprintf("message %d: %d bytes, want %d", r.next, len(b), n)
+	}
+	for i, w := range r.want(p, n) {
+		if b[i] != w {
+			return fmt.Sprintf("message %d: byte %d of %d is %#02x, want %#02x", r.next, i, n, b[i], w)
+		}
+	}
+	return ""
+}
+
+// exchangeSlots is room for the message under way and the one after it, one of
+// which is ready from the beginning (see side).
+const exchangeSlots = 2
+
+// hand sends a message of an exchange and makes room for the next one to come. On the card
+// the send is taken back while the message is under way, in a kernel with the
+// answer: then it has been read, and the program need not be woken for it alone (see side).
+func (x *comparison) hand(t *host.Thread, c channel, p rig.Pattern, n int) error {
+	if err := c.send(t, p, n); err != nil {
+		return err
+	}
+	if err := c.replenish(t); err != nil {
+		return err
+	}
+	if x.protocol.inKernel() {
+		return nil
+	}
+	return c.settle(t, 0)
+}
+
+// client sends a request, waits for the reply, and so on.
+func (x *comparison) client(t *host.Thread, h *driver.Host) error {
+	channels, err := x.open(t, h, channelConfig{size: x.config.largest(), slots: exchangeSlots, receives: 1}, 1)
+	if err != nil {
+		return err
+	}
+	c := channels[0]
+	if err := c.dial(t, 0); err != nil {
+		return err
+	}
+	for i := range x.stages {
+		s := &x.stages[i]
+		n := &s.notes[0]
+		if err := c.begin(t); err != nil {
+			return err
+		}
+		if err := x.barrier(t, i, false); err != nil {
+			return err
+		}
+		replies := x.reader(c, patience, s.total, func(k int) (rig.Pattern, int) {
+			_, reply := x.exchanged(s, k)
+			return x.content(i, 1, k), reply
+		})
+		for k := range s.total {
+			if k == s.warmup {
+				n.start(t, h)
+				replies.lost = 0
+			}
+			request, _ := x.exchanged(s, k)
+			began := t.Now()
+			if err := x.hand(t, c, x.content(i, 0, k), request); err != nil {
+				return fmt.Errorf("request %d: %w", k, err)
+			}
+			got, err := replies.take(t)
+			if err != nil {
+				return err
+			}
+			if err := c.settle(t, 0); err != nil {
+				return fmt.Errorf("request %d: %w", k, err)
+			}
+			took := host.Time(-1)
+			if got == k {
+				took = t.Now() - began
+			}
+			n.rounds = append(n.rounds, took)
+		}
+		n.lost, n.refused = replies.lost, replies.fault
+		n.stop(t, h)
+		if err := x.barrier(t, i, true); err != nil {
+			return err
+		}
+		x.tell(t, i)
+	}
+	return x.close(t, c)
+}
+
+// server answers requests.
+func (x *comparison) server(t *host.Thread, h *driver.Host) error {
+	channels, err := x.open(t, h, channelConfig{size: x.config.largest(), slots: exchangeSlots, receives: 1}, 1)
+	if err != nil {
+		return err
+	}
+	c := channels[0]
+	if err := c.accept(t, 0); err != nil {
+		return err
+	}
+	for i := range x.stages {
+		s := &x.stages[i]
+		n := &s.notes[1]
+		if err := c.begin(t); err != nil {
+			return err
+		}
+		if err := x.barrier(t, i, false); err != nil {
+			return err
+		}
+		requests := x.reader(c, longPatience, s.total, func(k int) (rig.Pattern, int) {
+			request, _ := x.exchanged(s, k)
+			return x.content(i, 0, k), request
+		})
+		for counted := false; requests.next < s.total; {
+			if !counted && requests.next >= s.warmup {
+				counted = true
+				n.start(t, h)
+			}
+			k, err := requests.take(t)
+			if err != nil {
+				return err
+			}
+			if err := c.settle(t, 0); err != nil {
+				return fmt.Errorf("reply before %d: %w", requests.next, err)
+			}
+			if k < 0 {
+				continue
+			}
+			_, reply := x.exchanged(s, k)
+			if err := x.hand(t, c, x.content(i, 1, k), reply); err != nil {
+				return fmt.Errorf("reply %d: %w", k, err)
+			}
+		}
+		if err := c.settle(t, 0); err != nil {
+			return err
+		}
+		n.refused = requests.fault
+		n.stop(t, h)
+		if err := x.barrier(t, i, true); err != nil {
+			return err
+		}
+	}
+	return x.close(t, c)
+}
+
+// slots is room for the largest window of any stage.
+func (x *comparison) slots() int {
+	n := exchangeSlots
+	for _, s := range x.stages {
+		n = max(n, s.window)
+	}
+	return n
+}
+
+// grantEvery is how many messages one grant is for: two grants are under way in a
+// window, so that the sender has the next before it has used up the last.
+func (s *stage) grantEvery() int { return max(1, s.window/2) }
+
+// grants are the messages by which a receiver tells that it has taken so many
+// more, and has room for them again.
+func (x *comparison) grants(stage int) func(k int) (rig.Pattern, int) {
+	return func(k int) (rig.Pattern, int) {
+		return rig.Pattern{Seed: x.config.Seed ^ grantSeed ^ stageSeed*uint64(stage+1), Sender: 1, Round: k}, grantBytes
+	}
+}
+
+// sender sends its messages, with no more under way than the window, unless the
+// protocol paces it.
+func (x *comparison) sender(t *host.Thread, h *driver.Host, number int) error {
+	channels, err := x.open(t, h, channelConfig{size: x.config.largest(), slots: x.slots(), receives: x.slots()}, 1)
+	if err != nil {
+		return err
+	}
+	c := channels[0]
+	if err := c.dial(t, number); err != nil {
+		return err
+	}
+	for i := range x.stages {
+		s := &x.stages[i]
+		n := &s.notes[number]
+		if err := c.begin(t); err != nil {
+			return err
+		}
+		if err := x.barrier(t, i, false); err != nil {
+			return err
+		}
+		n.start(t, h)
+		total := s.total / s.grantEvery()
+		if x.protocol.paces {
+			total = 0
+		}
+		grants := x.reader(c, patience, total, x.grants(i))
+		granted := 0
+		// await takes the next grant and says whether it came.
+		await := func() (bool, error) {
+			g, err := grants.take(t)
+			if err != nil || g < 0 {
+				return false, err
+			}
+			granted = (g + 1) * s.grantEvery()
+			return true, c.replenish(t)
+		}
+		for k := range s.total {
+			for !x.protocol.paces && k-granted >= s.window {
+				came, err := await()
+				if err != nil {
+					return err
+				}
+				if !came {
+					granted = k // whatever was under way is gone
+				}
+			}
+			n.sent = append(n.sent, t.Now())
+			if err := c.send(t, x.content(i, number, k), s.size); err != nil {
+				return fmt.Errorf("message %d: %w", k, err)
+			}
+		}
+		if err := c.settle(t, 0); err != nil {
+			return err
+		}
+		// The receiver grants what it has given up as well, so that no grant is left
+		// to the next stage.
+		grants.patience = max(grants.patience, lastPatience)
+		for came := true; came && grants.next < total; {
+			if came, err = await(); err != nil {
+				return err
+			}
+		}
+		if err := x.barrier(t, i, true); err != nil {
+			return err
+		}
+		n.stop(t, h)
+		n.refused = grants.fault
+		if number == 0 {
+			x.tell(t, i)
+		}
+	}
+	return x.close(t, c)
+}
+
+// receiver takes the messages of all senders.
+func (x *comparison) receiver(t *host.Thread, h *driver.Host) error {
+	waiting := x.slots()
+	if x.config.Receives > 0 {
+		waiting = min(waiting, x.config.Receives)
+	}
+	channels, err := x.open(t, h, channelConfig{size: x.config.largest(), slots: x.slots(), receives: waiting}, x.parties-1)
+	if err != nil {
+		return err
+	}
+	for i, c := range channels {
+		if err := c.accept(t, i); err != nil {
+			return err
+		}
+	}
+	for i := range x.stages {
+		s := &x.stages[i]
+		n := &s.notes[len(channels)]
+		n.came = make([][]host.Time, len(channels))
+		readers := make([]*reader, len(channels))
+		for j, c := range channels {
+			if err := c.begin(t); err != nil {
+				return err
+			}
+			readers[j] = x.reader(c, longPatience, s.total, func(k int) (rig.Pattern, int) { return x.content(i, j, k), s.size })
+			n.came[j] = make([]host.Time, s.total)
+			for k := range n.came[j] {
+				n.came[j][k] = -1
+			}
+		}
+		if err := x.barrier(t, i, false); err != nil {
+			return err
+		}
+		n.start(t, h)
+		granted := make([]int, len(channels))
+		for last := 0; ; {
+			j, err := x.nextReader(t, h, readers, last)
+			if err != nil {
+				return err
+			}
+			if j < 0 {
+				break
+			}
+			last = j
+			k, err := readers[j].take(t)
+			if err != nil {
+				return err
+			}
+			if k < 0 {
+				// Its sender would have gone on by now: there is nothing more to come.
+				readers[j].giveUp()
+			} else {
+				n.came[j][k] = t.Now()
+				if err := channels[j].replenish(t); err != nil {
+					return err
+				}
+			}
+			for ; !x.protocol.paces && granted[j] < readers[j].next/s.grantEvery(); granted[j]++ {
+				p, bytes := x.grants(i)(granted[j])
+				if err := channels[j].send(t, p, bytes); err != nil {
+					return fmt.Errorf("grant %d: %w", granted[j], err)
+				}
+			}
+		}
+		for j, c := range channels {
+			if err := c.settle(t, 0); err != nil {
+				return err
+			}
+			n.lost += readers[j].lost
+			if n.refused == "" {
+				n.refused = readers[j].fault
+			}
+		}
+		if err := x.barrier(t, i, true); err != nil {
+			return err
+		}
+		n.stop(t, h)
+	}
+	return x.close(t, channels...)
+}
+
+// nextReader is the reader that has a message, of those behind the last one first; -1
+// when all are complete. With one reader it does not wait: taking does.
+func (x *comparison) nextReader(t *host.Thread, h *driver.Host, readers []*reader, last int) (int, error) {
+	var open []int
+	for i := range readers {
+		if j := (last + 1 + i) % len(readers); readers[j].next < readers[j].total {
+			open = append(open, j)
+		}
+	}
+	switch len(open) {
+	case 0:
+		return -1, nil
+	case 1:
+		return open[0], nil
+	}
+	waits := make([]awaited, len(open))
+	for i, j := range open {
+		p, n := readers[j].of(readers[j].next)
+		waits[i] = awaited{readers[j].channel, p, n}
+	}
+	i, err := x.protocol.any(t, h, waits, readers[open[0]].patience)
+	if err != nil {
+		return -1, err
+	}
+	if i < 0 {
+		i = 0 // to be given up
+	}
+	return open[i], nil
+}
+
+// tell reports progress after a stage.
+func (x *comparison) tell(t *host.Thread, i int) {
+	if x.config.Progress == nil {
+		return
+	}
+	what := fmt.Sprintf("%s, %d bytes", x.protocol.name, x.stages[i].size)
+	if x.stages[i].size == 0 {
+		what = x.protocol.name + ", the mix"
+	}
+	x.config.Progress(rig.Progress{
+		What: what, Done: i + 1, Total: len(x.stages), TimePs: int64(t.Now()), Cycles: int64(t.Now()) / x.board.Value("SystemClockPeriod"),
+	})
+}

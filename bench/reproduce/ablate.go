@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package reproduce
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"hvia/bench/report"
+	"hvia/bench/rig"
+	"hvia/layout"
+	"hvia/params"
+	"hvia/sim"
+	"hvia/sim/verilate"
+)
+
+// AblateConfig says how the ablations are measured.
+type AblateConfig struct {
+	Profile    string
+	Iterations int // counted round trips per size
+	Warmup     int // round trips before them
+	Seed       uint64
+
+	// Progress, if not nil, is told what has been done. It must not block.
+	Progress func(rig.Progress) `json:"-"`
+}
+
+// DefaultAblateConfig is the paper's card with few rounds: there are many variants.
+func DefaultAblateConfig() AblateConfig {
+	return AblateConfig{Profile: params.Base, Iterations: 2, Warmup: 1, Seed: 1}
+}
+
+func (c AblateConfig) reproduce() Config {
+	return Config{
+		Profile: c.Profile, Sizes: slices.Clone(ablationSizes), Iterations: c.Iterations, Warmup: c.Warmup, Seed: c.Seed,
+		Processes: 1, QuietSkip: true, Progress: c.Progress,
+	}
+}
+
+// Validate refuses what cannot be measured.
+func (c AblateConfig) Validate() error { return c.reproduce().Validate() }
+
+// Ablations measured at these sizes; send and receive at the shorter two only.
+var (
+	ablationSizes = []int{4, 1400, 32768, 65536}
+	gapSizes      = ablationSizes[:2]
+)
+
+// The figures of a variant.
+const (
+	figureShort     = "RDMA write, 4 bytes"
+	figureFrame     = "RDMA write, 1,400 bytes"
+	figureBandwidth = "bandwidth, 65,536 bytes"
+	figureSlope     = "slope, 32,768 to 65,536 bytes"
+	figureShortGap  = "gap of send and receive, 4 bytes"
+	figureFrameGap  = "gap of send and receive, 1,400 bytes"
+)
+
+var figureUnits = []struct{ name, unit string }{
+	{figureShort, "us"}, {figureFrame, "us"}, {figureBandwidth, "MB/s"}, {figureSlope, "MB/s"}, {figureShortGap, "us"}, {figureFrameGap, "us"},
+}
+
+// variant is a card with parts of its design taken away. foreseen is what the
+// model of docs/explanation/reproduction.md (The model, Variants) has for it, by figure; its
+// card is a model with a MAC's dead time of 14 clocks, so compare differences.
+type variant struct {
+	name     string
+	straps   []layout.Strap
+	params   map[string]int64
+	foreseen map[string]float64
+}
+
+func studied(short, frame, bandwidth, slope float64) map[string]float64 {
+	return map[string]float64{figureShort: short, figureFrame: frame, figureBandwidth: bandwidth, figureSlope: slope}
+}
+
+func withGaps(m map[string]float64, short, frame float64) map[string]float64 {
+	m[figureShortGap], m[figureFrameGap] = short, frame
+	return m
+}
+
+var variants = []variant{
+	{name: "the card as it is", foreseen: withGaps(studied(12.65, 62.3, 95.5, 103.1), 2.9, 2.9)},
+	{name: "one packet buffer each way", straps: []layout.Strap{layout.StrapSingleTransmitSlot, layout.StrapSingleReceiveSlot}, foreseen: studied(12.65, 62.3, 53.8, 55.5)},
+	{name: "cut-through, transmit", straps: []layout.Strap{layout.StrapCutThroughTransmit}, foreseen: studied(12.65, 54.8, 96.7, 103.1)},
+	{name: "cut-through, receive", straps: []layout.Strap{layout.StrapCutThroughReceive}, foreseen: studied(12.35, 58.0, 96.2, 103.1)},
+	{name: "cut-through both ways", straps: []layout.Strap{layout.StrapCutThroughTransmit, layout.StrapCutThroughReceive}},
+	{
+		name: "no ATT overlap, SDRAM at 33 MHz", straps: []layout.Strap{layout.StrapNoAttOverlap, layout.StrapSlowSdram},
+		params: map[string]int64{"SdramClockPeriod": 30_000}, foreseen: studied(13.49, 63.2, 95.3, 103.1),
+	},
+	{name: "no ATT overlap", straps: []layout.Strap{layout.StrapNoAttOverlap}},
+	{name: "64-byte bursts", straps: []layout.Strap{layout.StrapShortBursts}},
+	{name: "ATT in host memory", straps: []layout.Strap{layout.StrapAttInHostMemory}},
+	{name: "receive descriptor on arrival", straps: []layout.Strap{layout.StrapReceiveFetchOnArrival}, foreseen: withGaps(studied(12.65, 62.3, 95.5, 103.1), 3.79, 3.79)},
+}
+
+// Ablate measures every variant on a fabric of its own. With an error it
+// returns those that were measured until then.
+func Ablate(ctx context.Context, c AblateConfig) (_ *report.AblationReport, err error) {
+	defer func() { err = rig.Stopped(ctx, "ablate", err) }()
+	if err := c.Validate(); err != nil {
+		return nil, err
+	}
+	hashes, err := rig.CheckoutHashes(c.Profile)
+	if err != nil {
+		return nil, err
+	}
+	r := &report.AblationReport{Schema: report.AblateSchema, Profile: c.Profile, Seed: c.Seed, Hashes: hashes, Ablations: &report.Ablations{}}
+	program, err := sim.ProfileSimulator(ctx, c.Profile)
+	if err != nil {
+		return r, err
+	}
+	r.Wall.BuildSeconds = verilate.BuildSeconds(program)
+	begin := time.Now()
+	r.Ablations, err = ablate(ctx, c)
+	r.Wall.Seconds = time.Since(begin).Seconds()
+	return r, err
+}
+
+func ablate(ctx context.Context, c AblateConfig) (*report.Ablations, error) {
+	a := &report.Ablations{Sizes: ablationSizes}
+	var base map[string]float64
+	for _, v := range variants {
+		run := c.reproduce()
+		run.Params, run.task = v.params, v.name+": "
+		for _, s := range v.straps {
+			run.straps |= 1 << s
+		}
+		write, err := Measure(ctx, run, rig.RDMAWrite, ablationSizes)
+		if err != nil {
+			return a, fmt.Errorf("ablate: %s: %w", v.name, err)
+		}
+		send, err := Measure(ctx, run, rig.SendReceive, gapSizes)
+		if err != nil {
+			return a, fmt.Errorf("ablate: %s: %w", v.name, err)
+		}
+		figures := figuresOf(write.rows, send.rows)
+		if base == nil {
+			base = figures
+		}
+		row := report.Variant{Name: v.name, Parameters: v.params, Verified: true}
+		for _, s := range v.straps {
+			row.Straps = append(row.Straps, s.String())
+		}
+		for _, f := range figureUnits {
+			figure := report.AblationFigure{Name: f.name, Unit: f.unit, Value: figures[f.name], Base: base[f.name]}
+			if w, ok := v.foreseen[f.name]; ok && c.Profile == params.Base {
+				figure.Foreseen = &w
+			}
+			row.Figures = append(row.Figures, figure)
+		}
+		for _, p := range slices.Concat(write.rows, send.rows) {
+			row.Verified = row.Verified && p.Verified
+			row.Fault = cmp.Or(row.Fault, p.Fault)
+		}
+		a.Variants = append(a.Variants, row)
+	}
+	return a, nil
+}
+
+// figuresOf is a variant's figures out of its ping-pongs, which hold all sizes.
+func figuresOf(write, send []report.PingPongResult) map[string]float64 {
+	at := func(rows []report.PingPongResult, size int) int64 {
+		v, _ := report.HalfRTT(rows, size)
+		return v
+	}
+	short, frame, long, longest := at(write, 4), at(write, 1400), at(write, 32768), at(write, 65536)
+	return map[string]float64{
+		figureShort: report.Rounded(report.Microseconds(short)), figureFrame: report.Rounded(report.Microseconds(frame)),
+		figureBandwidth: report.Rounded(65536 / report.Microseconds(max(longest, 1))),
+		figureSlope:     report.Rounded((65536 - 32768) / report.Microseconds(max(longest-long, 1))),
+		figureShortGap:  report.Rounded(report.Microseconds(at(send, 4) - short)), figureFrameGap: report.Rounded(report.Microseconds(at(send, 1400) - frame)),
+	}
+}

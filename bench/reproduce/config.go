@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package reproduce
+
+import (
+	"fmt"
+	"slices"
+
+	"hvia/bench/report"
+	"hvia/bench/rig"
+	"hvia/costs"
+	"hvia/params"
+	"hvia/sim"
+)
+
+// Config says what the reproduction measures and how.
+type Config struct {
+	Profile    string
+	Sizes      []int  // message lengths in bytes, in the order of the table
+	Iterations int    // counted round trips per size
+	Warmup     int    // round trips before them
+	Seed       uint64 // of frame scatter, payload and background traffic
+	Processes  int    // 1: both hosts in one process; 2: one process per host
+	Background bool   // cross traffic on a second VI
+	QuietSkip  bool   // skip spans in which no part of the fabric has work
+	PcapFile   string // frames on the wire, "" for none
+	WaveFile   string // FST wave of the cards, "" for none
+
+	// Params replaces parameters of the classes model and host for this run.
+	Params map[string]int64 `json:",omitempty"`
+
+	Faults sim.WireFaults `json:",omitzero"` // of the wire
+
+	Baselines bool // M-VIA and TCP/IP, too
+
+	Ablate bool // the card with parts of its design taken away, too
+
+	// Progress, if not nil, is told what has been done. It must not block.
+	Progress func(rig.Progress) `json:"-"`
+
+	program      string // a simulator with a planted fault, for tests
+	NoPrediction bool   // not again with the parameters from before the fit
+
+	straps uint32 // of both cards, bits as layout.Strap
+	task   string // what progress says first
+}
+
+// DefaultConfig is the paper's list of sizes on the paper's card. A
+// few rounds suffice, because simulated times repeat to the bit.
+func DefaultConfig() Config {
+	return Config{
+		Profile:    params.Profiles[0].Name,
+		Sizes:      slices.Clone(report.PaperSizes),
+		Iterations: 4,
+		Warmup:     2,
+		Seed:       1,
+		Processes:  1,
+		Background: true,
+		QuietSkip:  true,
+		Baselines:  true,
+	}
+}
+
+// Validate refuses what no experiment can do.
+func (c Config) Validate() error {
+	if err := rig.CheckProfile(c.Profile); err != nil {
+		return err
+	}
+	if len(c.Sizes) == 0 {
+		return fmt.Errorf("%w: no sizes: give at least one message length in bytes", costs.ErrConfig)
+	}
+	for i, s := range c.Sizes {
+		if err := rig.CheckSize(s); err != nil {
+			return err
+		}
+		if slices.Contains(c.Sizes[:i], s) {
+			return fmt.Errorf("%w: size %d is listed twice", costs.ErrConfig, s)
+		}
+	}
+	if c.Iterations < 1 {
+		return fmt.Errorf("%w: %d iterations: at least 1 is needed", costs.ErrConfig, c.Iterations)
+	}
+	if c.Warmup < 0 {
+		return fmt.Errorf("%w: %d warm-up rounds: 0 or more are possible", costs.ErrConfig, c.Warmup)
+	}
+	if c.Processes != 1 && c.Processes != 2 {
+		return fmt.Errorf("%w: %d processes: 1 (both hosts in one) or 2 (one per host) are possible", costs.ErrConfig, c.Processes)
+	}
+	_, err := costs.New(c.Profile, c.Params)
+	return err
+}

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package reproduce
+
+import (
+	"runtime"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"hvia/bench/internal/benchtest"
+	"hvia/bench/report"
+)
+
+// What is measured of M-VIA and TCP/IP is the same to the last bit however the machine
+// is loaded and however many processors the Go side has.
+func TestBaselinesRepeat(t *testing.T) {
+	benchtest.TakesSeconds(t)
+	c := smallConfig(t)
+	c.Sizes = []int{4, 1400, 16384, 65536}
+	measured := func(c Config) string {
+		r := report.New(c.Profile, c.Seed, report.Hashes{})
+		require.NoError(t, measureBaselines(t.Context(), r, c))
+		require.Len(t, r.Results.Tcp, len(c.Sizes))
+		require.Empty(t, r.Faults())
+		return repeatable(t, r)
+	}
+	want := measured(c)
+	runs := 4
+	if benchtest.Long() {
+		runs = 20
+	}
+	for i := range runs {
+		stop := benchtest.StartSpinners(t, i%2*2)
+		procs := runtime.GOMAXPROCS(1 + i%4)
+		got := measured(c)
+		runtime.GOMAXPROCS(procs)
+		stop()
+		require.Equal(t, want, got, "run %d, replay with HVIA_SEED=%d", i, c.Seed)
+	}
+	c.Seed++
+	require.NotEqual(t, want, measured(c), "another seed is another run")
+}

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rig
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// holdVariable makes this test program record something, in the directory that it
+// names, until it is killed.
+const holdVariable = "HVIA_TEST_HOLD_RECORDING"
+
+func TestHoldRecording(t *testing.T) {
+	if os.Getenv(holdVariable) == "" {
+		t.Skip("a helper of TestKilledRecordingsAreRemoved")
+	}
+	t.Setenv("TMPDIR", os.Getenv(holdVariable))
+	r, err := Record("", "")
+	require.NoError(t, err)
+	_, err = os.Stdout.WriteString(r.Dir + "\n")
+	require.NoError(t, err)
+	_, _ = os.Stdin.Read(make([]byte, 1))
+}
+
+// The next recording removes what one of a killed process has left, and nothing of
+// one that goes on.
+func TestKilledRecordingsAreRemoved(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	foreign := filepath.Join(os.TempDir(), "hvia-other")
+	require.NoError(t, os.Mkdir(foreign, 0o755))
+	hold := func() (dir string, kill func()) {
+		c := exec.Command("/proc/self/exe", "-test.run", "^TestHoldRecording$")
+		c.Env = append(os.Environ(), holdVariable+"="+os.TempDir())
+		in, err := c.StdinPipe()
+		require.NoError(t, err)
+		out, err := c.StdoutPipe()
+		require.NoError(t, err)
+		require.NoError(t, c.Start())
+		var b [4096]byte
+		n, err := out.Read(b[:])
+		require.NoError(t, err)
+		return strings.TrimSpace(string(b[:n])), func() {
+			_ = c.Process.Kill()
+			_ = c.Wait()
+			_ = in.Close()
+		}
+	}
+	killed, kill := hold()
+	require.DirExists(t, killed)
+	require.NoError(t, os.WriteFile(filepath.Join(killed, "trace"), []byte("x"), 0o644))
+	kill()
+	require.DirExists(t, killed)
+	alive, end := hold()
+	defer end()
+	require.NoDirExists(t, killed)
+
+	r, err := Record("", "")
+	require.NoError(t, err)
+	require.DirExists(t, alive)
+	require.DirExists(t, foreign)
+	require.DirExists(t, r.Dir)
+	r.Remove()
+	require.NoDirExists(t, r.Dir)
+}

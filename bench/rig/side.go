@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rig
+
+import (
+	"fmt"
+
+	"hvia/bench/report"
+	"hvia/driver"
+	"hvia/host"
+	"hvia/layout"
+	"hvia/vipl"
+)
+
+// An Exchange is a way in which the sides of an experiment send messages.
+type Exchange string
+
+const (
+	RDMAWrite   Exchange = "RDMA write"
+	SendReceive Exchange = "send/receive"
+	MviaSend    Exchange = "M-VIA"  // send/receive over a plain NIC
+	TCPStream   Exchange = "TCP/IP" // a connection of it
+
+	// Of a VI of reliable delivery.
+	ReliableWrite Exchange = "RDMA write, reliable delivery"
+	RDMARead      Exchange = "RDMA read"
+)
+
+// CardExchanges are those over the card, whose hosts may be two processes.
+var CardExchanges = []Exchange{RDMAWrite, SendReceive, ReliableWrite, RDMARead}
+
+// Key names the exchange in reports.
+func (x Exchange) Key() string {
+	return map[Exchange]string{
+		RDMAWrite: report.ProtocolRDMAWrite, SendReceive: report.ProtocolSendReceive, MviaSend: report.ProtocolMvia, TCPStream: report.ProtocolTCP,
+		ReliableWrite: report.ProtocolReliableWrite, RDMARead: report.ProtocolRDMARead,
+	}[x]
+}
+
+// inKernel says that the protocol runs in the hosts' kernels, over plain NICs.
+func (x Exchange) inKernel() bool { return x == MviaSend || x == TCPStream }
+
+// OneSided says that the receiving program posts no receives.
+func (x Exchange) OneSided() bool { return x == RDMAWrite || x == ReliableWrite || x == RDMARead }
+
+// level is that of the exchange's VIs.
+func (x Exchange) level() vipl.ReliabilityLevel {
+	if x == ReliableWrite || x == RDMARead {
+		return vipl.ReliableDelivery
+	}
+	return vipl.Unreliable
+}
+
+// An end is one end of a ping-pong.
+type end interface {
+	Connect(t *host.Thread) error // node 0 calls, the other waits
+	Index() int                   // of the VI, if there is one
+	Memory() *arena
+	Send(t *host.Thread, w Pattern, n int) error
+	Sent(t *host.Thread) error // takes the sent message back
+	Receive(t *host.Thread, w Pattern, n int) error
+	Close(t *host.Thread) error
+}
+
+func OpenEnd(t *host.Thread, h *driver.Host, x Exchange, seed uint64, size int) (end, error) {
+	if x == TCPStream {
+		return openTCP(t, h, seed, size)
+	}
+	return OpenSide(t, h, x, size)
+}
+
+func (x Exchange) Stages() []stageEnd {
+	if x == SendReceive {
+		return SendReceiveStages
+	}
+	return RDMAWriteStages
+}
+
+// Side is one end of an experiment: a connection, a buffer with room for a message each way,
+// and descriptors.
+type Side struct {
+	exchange   Exchange
+	Endpoint   *Endpoint
+	Arena      *arena
+	Descriptor *vipl.Descriptor
+
+	// Of send and receive: one waits for a message while the next one is posted.
+	Receives [2]*vipl.Descriptor
+	posted   int // receives so far
+	taken    int // of them
+
+	// Over a plain NIC a program that waits for a send is woken when it is read, or with the
+	// message that it is to answer; it has one of the two wakes only if it takes the send
+	// back after that message.
+	under bool // a send is under way
+}
+
+var _ end = (*Side)(nil)
+
+func (s *Side) Memory() *arena { return s.Arena }
+func (s *Side) Index() int     { return s.Endpoint.VI.Index() }
+
+func (s *Side) Connect(t *host.Thread) error {
+	if t.ID().Node == 0 {
+		return s.Endpoint.Dial(t, vipl.At(1, pingPort), WaitLimit)
+	}
+	return s.Endpoint.Accept(t, pingPort, WaitLimit)
+}
+
+func (s *Side) Close(t *host.Thread) error {
+	if err := s.settle(t); err != nil {
+		return err
+	}
+	return s.Endpoint.Close(t)
+}
+
+// OpenSide opens a NIC and makes a side. With send and receive, the receive of
+// the first message is posted before there is a connection.
+func OpenSide(t *host.Thread, h *driver.Host, x Exchange, size int) (*Side, error) {
+	e, err := OpenEndpoint(t, h, arenaBytes(size), func(*vipl.NIC) (vipl.VIAttributes, error) {
+		return vipl.VIAttributes{ReliabilityLevel: x.level(), EnableRDMARead: x == RDMARead}, nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	if x == RDMARead {
+		if err := e.Buffer.SetAttributes(t, vipl.MemAttributes{EnableRDMAWrite: true, EnableRDMARead: true}); err != nil {
+			return nil, err
+		}
+	}
+	b, err := e.NIC.Alloc(t, layout.AttPageBytes)
+	if err != nil {
+		return nil, err
+	}
+	control, err := e.NIC.RegisterBuffer(t, b, vipl.MemAttributes{})
+	if err != nil {
+		return nil, err
+	}
+	s := &Side{exchange: x, Endpoint: e, Arena: newArena(e.Bytes(), size)}
+	for i, d := range []**vipl.Descriptor{&s.Descriptor, &s.Receives[0], &s.Receives[1]} {
+		if *d, err = control.Descriptor(i*vipl.DescriptorBytes, 1); err != nil {
+			return nil, err
+		}
+	}
+	return s, s.postReceive(t)
+}
+
+// postReceive posts the receive of the message after the last one for which
+// there is a receive; an RDMA write needs none. Room for the longest is there
+// at every size.
+func (s *Side) postReceive(t *host.Thread) error {
+	if s.exchange.OneSided() {
+		return nil
+	}
+	d := s.Receives[s.posted%len(s.Receives)]
+	s.posted++
+	if err := d.SetReceive(s.Endpoint.Buffer.Segment(s.Arena.ReceiveOffset(), s.Arena.size)); err != nil {
+		return err
+	}
+	return s.Endpoint.VI.PostRecv(t, d)
+}
+
+// Send posts the round's message of n bytes and, while it is under way, the
+// receive of the one after the next to come.
+func (s *Side) Send(t *host.Thread, w Pattern, n int) error {
+	w.Fill(s.Arena.Sending(n))
+	local := s.Endpoint.Buffer.Segment(s.Arena.SendOffset(), n)
+	if s.exchange.OneSided() {
+		if err := s.Descriptor.SetRDMAWrite(s.Endpoint.Peer.Address+uint64(s.Arena.ReceiveOffset()), s.Endpoint.Peer.Handle, local); err != nil {
+			return err
+		}
+	} else if err := s.Descriptor.SetSend(local); err != nil {
+		return err
+	}
+	if err := s.Endpoint.VI.PostSend(t, s.Descriptor); err != nil {
+		return err
+	}
+	return s.postReceive(t)
+}
+
+// Receive waits for the round's message: it polls its last byte, or takes its
+// receive descriptor.
+func (s *Side) Receive(t *host.Thread, w Pattern, n int) error {
+	if s.exchange.OneSided() {
+		return s.Endpoint.Poll(t, s.Arena.ReceiveOffset()+n-1, w.Last(), WaitLimit)
+	}
+	d, err := s.Endpoint.VI.RecvWait(t, WaitLimit)
+	if err != nil {
+		return err
+	}
+	want := s.Receives[s.taken%len(s.Receives)]
+	s.taken++
+	if d != want || d.Length() != n {
+		return fmt.Errorf("receive %d: descriptor %#x with %d bytes, want %#x with %d", s.taken, d.Address, d.Length(), want.Address, n)
+	}
+	return s.settle(t)
+}
+
+// Sent takes the completed descriptor back, or sees to it that it is.
+func (s *Side) Sent(t *host.Thread) error {
+	s.under = true
+	if s.exchange.inKernel() {
+		return nil
+	}
+	return s.settle(t)
+}
+
+// settle takes the descriptor of a send back, if there is one under way.
+func (s *Side) settle(t *host.Thread) error {
+	if !s.under {
+		return nil
+	}
+	s.under = false
+	_, err := s.Endpoint.VI.SendWait(t, WaitLimit)
+	return err
+}
+
+// Read reads n bytes of what the peer has to send, and waits for the
+// descriptor's completion, before which VIA promises nothing of the data.
+func (s *Side) Read(t *host.Thread, n int) error {
+	if err := s.Descriptor.SetRDMARead(s.Endpoint.Peer.Address+uint64(s.Arena.SendOffset()), s.Endpoint.Peer.Handle, s.Endpoint.Buffer.Segment(s.Arena.ReceiveOffset(), n)); err != nil {
+		return err
+	}
+	if err := s.Endpoint.VI.PostSend(t, s.Descriptor); err != nil {
+		return err
+	}
+	_, err := s.Endpoint.VI.SendWait(t, WaitLimit)
+	return err
+}
