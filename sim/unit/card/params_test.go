@@ -20,7 +20,7 @@ import (
 func span(t *testing.T, values map[string]int64, from, to layout.TraceEvent, toNode uint8) host.Time {
 	t.Helper()
 	trace := filepath.Join(t.TempDir(), "trace")
-	runEcho(t, 20041104, 1, 10*host.Microsecond, sim.Config{Params: values, Arguments: []string{"--trace", trace}})
+	runEcho(t, 1, 1, 10*host.Microsecond, sim.Config{Params: values, Arguments: []string{"--trace", trace}})
 	b, err := os.ReadFile(trace)
 	require.NoError(t, err)
 	var start, end host.Time
