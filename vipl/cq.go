@@ -25,6 +25,7 @@ import (
 type CQ struct {
 	nic      *NIC
 	cq       *driver.CQ
+	work     driver.WorkQueue
 	arm      driver.Notifier
 	notifier *notifier
 	blocks   atomic.Bool
@@ -115,7 +116,7 @@ func (n *NIC) CreateCQ(t *host.Thread, entries int) (*CQ, error) {
 	if err != nil {
 		return nil, translate(fmt.Sprintf("create completion queue of %d entries", entries), nil, err)
 	}
-	c := &CQ{nic: n, cq: cq, arm: cq.Notifier(), ring: newRing(b)}
+	c := &CQ{nic: n, cq: cq, work: cq.WorkQueue(), arm: cq.Notifier(), ring: newRing(b)}
 	c.notifier = newNotifier(n, c.arm)
 	c.notDone = c.fail(opCQDone, ErrNotDone, nil)
 	n.mu.Lock()
@@ -349,12 +350,14 @@ func (c *CQ) Done(t *host.Thread) (Completion, error) {
 		return Completion{}, err
 	}
 	e, ok, err := c.look(t, op)
-	if err == nil && !ok && c.cq.InKernel() {
-		// Only the kernel sees which sends its NIC has read.
-		if err := c.reap(t); err != nil {
-			return Completion{}, translate(op, nil, err)
+	if err == nil && !ok {
+		again, failed := c.work.Reap(t)
+		if failed != nil {
+			return Completion{}, translate(op, nil, failed)
 		}
-		e, ok, err = c.look(t, op)
+		if again {
+			e, ok, err = c.look(t, op)
+		}
 	}
 	switch {
 	case err != nil:
@@ -368,14 +371,6 @@ func (c *CQ) Done(t *host.Thread) (Completion, error) {
 	return c.charge(t, op, e)
 }
 
-// reap has the kernel look which sends are over.
-func (c *CQ) reap(t *host.Thread) error {
-	if err := c.nic.host.Trap(t); err != nil {
-		return err
-	}
-	return c.nic.host.Reap(t)
-}
-
 // Wait is Done that waits; ErrTimeout when the timeout comes first. Asynchronous
 // errors are delivered meanwhile.
 func (c *CQ) Wait(t *host.Thread, timeout host.Time) (Completion, error) {
@@ -383,14 +378,13 @@ func (c *CQ) Wait(t *host.Thread, timeout host.Time) (Completion, error) {
 	if c == nil {
 		return Completion{}, missing(op, "completion queue")
 	}
-	kernel := c.cq.InKernel()
-	sleep := newSleeper(c.blocks.Load() && !kernel, c.arm)
+	wait := c.work.Wait(c.blocks.Load())
 	left := t.Countdown(timeout)
 	for looked := false; ; looked = true {
 		if err := c.nic.deliver(t); err != nil {
 			return Completion{}, err
 		}
-		sleep.looks()
+		wait.Polls()
 		since := c.state()
 		e, ok, err := c.look(t, op)
 		if err != nil {
@@ -399,25 +393,12 @@ func (c *CQ) Wait(t *host.Thread, timeout host.Time) (Completion, error) {
 		if ok {
 			return c.charge(t, op, e)
 		}
-		span := left()
-		if (looked || sleep != nil) && span <= 0 {
+		if (looked || wait.Sleeps()) && left() <= 0 {
 			return Completion{}, c.fail(op, ErrTimeout, fmt.Errorf("no entry came within %v", timeout))
 		}
-		switch {
-		case kernel:
-			err = c.reap(t)
-			slept := false
-			if err == nil {
-				slept, err = c.await(t, max(left(), 0), since, true, nil)
-			}
-			if err == nil && slept {
-				err = c.nic.host.Resume(t)
-			}
-		case sleep != nil:
-			err = sleep.sleep(t, c.nic.host, func(woken func() bool) (bool, error) { return c.await(t, span, since, true, woken) })
-		default:
-			_, err = c.await(t, max(span, 0), since, false, nil)
-		}
+		err = wait.Block(t, left, func(timeout host.Time, blocked bool, woken func() bool) (bool, error) {
+			return c.await(t, timeout, since, blocked, woken)
+		})
 		if err != nil {
 			return Completion{}, translate(op, nil, err)
 		}

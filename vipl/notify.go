@@ -14,43 +14,6 @@ import (
 	"hvia/layout"
 )
 
-// sleeper is a wait that sleeps until the card interrupts.
-type sleeper struct {
-	at    driver.Notifier
-	armed bool   // when the count was so
-	since uint32 // count of notifications at the arming
-	count uint32 // before the last look
-}
-
-// newSleeper returns nil for a wait that does not sleep.
-func newSleeper(on bool, at driver.Notifier) *sleeper {
-	if !on {
-		return nil
-	}
-	return &sleeper{at: at}
-}
-
-// looks has to be called before each look, so that what changes after it ends the sleep.
-func (s *sleeper) looks() {
-	if s != nil {
-		s.count = s.at.Count()
-	}
-}
-
-// sleep is for a thread that has looked in vain. It arms, or, if it has looked since
-// then, waits until the count has changed. An interrupt takes the arming away.
-func (s *sleeper) sleep(t *host.Thread, h *driver.Host, await func(woken func() bool) (slept bool, err error)) error {
-	if !s.armed || s.since != s.count {
-		s.armed, s.since = true, s.count
-		return s.at.Arm(t)
-	}
-	slept, err := await(func() bool { return s.at.Count() != s.since })
-	if err == nil && slept {
-		err = h.Switch(t)
-	}
-	return err
-}
-
 type notifyHandler = func(t *host.Thread, v *VI, d *Descriptor)
 
 // SendNotify registers a handler of the next completion of the send queue. It

@@ -18,8 +18,8 @@ import (
 type queue struct {
 	vi       *VI
 	receive  bool
-	kernel   bool   // the doorbell is a call of the kernel
-	doorbell uint32 // else its register
+	work     driver.WorkQueue
+	put      driver.Put // enqueue, made once: a post allocates nothing
 	names    *queueNames
 	cq       *CQ             // that it is tied to, or nil
 	arm      driver.Notifier // for blocking waits
@@ -65,34 +65,20 @@ func (q *queue) post(t *host.Thread, d *Descriptor) error {
 	if err := t.Spend(host.LayerLibrary, v.nic.costs.Post()); err != nil {
 		return translate(q.names.post, v, err)
 	}
-	if !q.kernel {
-		if err := q.enqueue(t, d); err != nil || q.cq == nil {
-			return err
-		}
-		// Who waits at the completion queue does not see the state of each VI.
-		return v.settle(t)
-	}
-	if err := v.vi.Trap(t); err != nil {
+	if err := q.work.Post(t, d, q.put); err != nil {
 		return translate(q.names.post, v, err)
-	}
-	if err := q.enqueue(t, d); err != nil {
-		return err
-	}
-	if !q.receive {
-		if err := v.vi.Carry(t); err != nil {
-			return translate(q.names.post, v, err)
-		}
 	}
 	if q.cq == nil {
 		return nil
 	}
+	// A waiter at the completion queue does not see the state of each VI.
 	return v.settle(t)
 }
 
-// enqueue puts a descriptor on the queue and tells the NIC, in one: the order of
-// doorbells is that of the queue, whoever posts.
-func (q *queue) enqueue(t *host.Thread, d *Descriptor) error {
-	v := q.vi
+// enqueue links a *Descriptor and rings under one lock: the order of doorbells
+// is that of the queue, whichever thread posts.
+func (q *queue) enqueue(t *host.Thread, posted any, ring driver.Ring) error {
+	v, d := q.vi, posted.(*Descriptor)
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if q.outstanding() == MaxDescriptorsPerQueue {
@@ -107,19 +93,12 @@ func (q *queue) enqueue(t *host.Thread, d *Descriptor) error {
 		previous.memory.SetNextHandle(uint32(d.Handle))
 	}
 	length := d.memory.Length()
-	if err := q.ring(t, d); err != nil {
-		return translate(q.names.post, v, err)
+	if err := ring(t, d.Address, uint32(d.Handle)); err != nil {
+		return err
 	}
 	*q.slot(q.tail), q.lengths[q.tail%MaxDescriptorsPerQueue] = d, length
 	q.tail++
 	return nil
-}
-
-func (q *queue) ring(t *host.Thread, d *Descriptor) error {
-	if q.kernel {
-		return q.vi.vi.Ring(t, q.receive, d.Address, uint32(d.Handle))
-	}
-	return t.Write(q.doorbell, uint32(d.Address), uint32(d.Address>>32), uint32(d.Handle))
 }
 
 // done hands back the head of the queue if it has completed.
@@ -132,12 +111,14 @@ func (q *queue) done(t *host.Thread) (*Descriptor, error) {
 		return nil, err
 	}
 	d, err := q.look(t, q.names.done)
-	if d == nil && err == nil && q.kernel && !q.receive {
-		// Only the kernel sees what its NIC has read.
-		if err := q.reap(t, q.names.done); err != nil {
-			return nil, err
+	if d == nil && err == nil {
+		again, failed := q.work.Reap(t)
+		if failed != nil {
+			return nil, translate(q.names.done, v, failed)
 		}
-		d, err = q.look(t, q.names.done)
+		if again {
+			d, err = q.look(t, q.names.done)
+		}
 	}
 	if d == nil && err == nil {
 		if err := t.Spend(host.LayerPoll, v.nic.costs.PollPeriod()); err != nil {
@@ -146,15 +127,6 @@ func (q *queue) done(t *host.Thread) (*Descriptor, error) {
 		return nil, q.notDone
 	}
 	return q.charge(t, q.names.done, d, err)
-}
-
-// reap has the kernel look which sends are over.
-func (q *queue) reap(t *host.Thread, op string) error {
-	err := q.vi.vi.Trap(t)
-	if err == nil {
-		err = q.vi.vi.Reap(t)
-	}
-	return translate(op, q.vi, err)
 }
 
 // errTied: a descriptor's completion is told by its completion queue only, and
@@ -172,49 +144,27 @@ func (q *queue) wait(t *host.Thread, timeout host.Time) (*Descriptor, error) {
 	if q.cq != nil {
 		return nil, q.errTied(q.names.wait, "CQ.Wait")
 	}
-	sleep := newSleeper(v.blocks.Load() && !q.kernel, q.arm)
+	wait := q.work.Wait(v.blocks.Load())
 	left := t.Countdown(timeout)
 	for looked := false; ; looked = true {
 		if err := v.nic.deliver(t); err != nil {
 			return nil, err
 		}
-		sleep.looks()
+		wait.Polls()
 		d, err := q.look(t, q.names.wait)
 		if d != nil || err != nil {
 			return q.charge(t, q.names.wait, d, err)
 		}
-		span := left()
-		if (looked || sleep != nil) && span <= 0 {
+		if (looked || wait.Sleeps()) && left() <= 0 {
 			return nil, v.fail(q.names.wait, ErrTimeout, fmt.Errorf("nothing completed within %v", timeout))
 		}
-		switch {
-		case q.kernel:
-			if err := q.block(t, left); err != nil {
-				return nil, err
-			}
-		case sleep != nil:
-			err := sleep.sleep(t, v.nic.host, func(woken func() bool) (bool, error) { return q.await(t, span, woken) })
-			if err != nil {
-				return nil, translate(q.names.wait, v, err)
-			}
-		default:
-			if _, err := q.await(t, max(span, 0), nil); err != nil {
-				return nil, err
-			}
+		err = wait.Block(t, left, func(timeout host.Time, blocked bool, woken func() bool) (bool, error) {
+			return q.await(t, timeout, blocked, woken)
+		})
+		if err != nil {
+			return nil, translate(q.names.wait, v, err)
 		}
 	}
-}
-
-// block is await inside the kernel: the thread sleeps until it is woken.
-func (q *queue) block(t *host.Thread, left func() host.Time) error {
-	if err := q.reap(t, q.names.wait); err != nil {
-		return err
-	}
-	slept, err := q.await(t, max(left(), 0), nil)
-	if err == nil && slept {
-		err = translate(q.names.wait, q.vi, q.vi.vi.Resume(t))
-	}
-	return err
 }
 
 // charge lets the time pass that taking a descriptor costs.
@@ -252,7 +202,7 @@ func (q *queue) look(t *host.Thread, op string) (*Descriptor, error) {
 // gone, after which nothing may come any more, or something waits for its handler;
 // it says whether that took time. With notified the thread sleeps: only the
 // interrupt of a completion wakes it.
-func (q *queue) await(t *host.Thread, timeout host.Time, notified func() bool) (bool, error) {
+func (q *queue) await(t *host.Thread, timeout host.Time, blocked bool, notified func() bool) (bool, error) {
 	v := q.vi
 	v.mu.Lock()
 	if q.outstanding() == 0 {
@@ -274,11 +224,11 @@ func (q *queue) await(t *host.Thread, timeout host.Time, notified func() bool) (
 		done = func() bool { return head.Status().Done() }
 	}
 	began := t.Now()
-	_, err := t.Poll(host.Poll{Ranges: ranges, Period: v.nic.costs.PollPeriod(), Timeout: timeout, Blocked: q.kernel || notified != nil}, func() bool {
+	_, err := t.Poll(host.Poll{Ranges: ranges, Period: v.nic.costs.PollPeriod(), Timeout: timeout, Blocked: blocked}, func() bool {
 		s, _ := v.vi.State()
 		return done() || s == ErrorState || s == layout.VIStateFree || v.nic.attention(t)
 	})
-	return t.Now() > began, translate(q.names.wait, v, err)
+	return t.Now() > began, err
 }
 
 var (

@@ -183,6 +183,9 @@ func translate(op string, v *VI, err error) error {
 	if err == nil {
 		return nil
 	}
+	if own := (*Error)(nil); errors.As(err, &own) {
+		return err
+	}
 	for _, m := range []struct {
 		kind   error
 		status Status

@@ -86,10 +86,10 @@ func (n *NIC) CreateVI(t *host.Thread, a VIAttributes) (*VI, error) {
 	made := &VI{nic: n, vi: v, status: v.StateRange(), attributes: attributesOf(got)}
 	made.attributes.SendCQ, made.attributes.RecvCQ, made.attributes.Blocking = a.SendCQ, a.RecvCQ, a.Blocking
 	made.blocks.Store(a.Blocking)
-	made.send = queue{vi: made, cq: a.SendCQ, kernel: v.InKernel(), doorbell: v.DoorbellSend(), names: &sendNames}
-	made.receive = queue{vi: made, cq: a.RecvCQ, receive: true, kernel: v.InKernel(), doorbell: v.DoorbellReceive(), names: &receiveNames}
+	made.send = queue{vi: made, cq: a.SendCQ, work: v.WorkQueue(false), names: &sendNames}
+	made.receive = queue{vi: made, cq: a.RecvCQ, receive: true, work: v.WorkQueue(true), names: &receiveNames}
 	for _, q := range []*queue{&made.send, &made.receive} {
-		q.arm = v.Notifier(q.receive)
+		q.arm, q.put = v.Notifier(q.receive), q.enqueue
 		q.notifier = newNotifier(n, q.arm)
 		q.notDone = made.fail(q.names.done, ErrNotDone, nil)
 	}

@@ -233,7 +233,7 @@ func TestErrorOfTheFormerVI(t *testing.T) {
 			if err := t.Sleep(moment - t.Now()); err != nil {
 				return err
 			}
-			if err := t.Write(former.DoorbellSend(), 0x1000, 0, 0x123); err != nil {
+			if err := t.Write(former.Doorbell(false), 0x1000, 0, 0x123); err != nil {
 				return err
 			}
 			return former.Destroy(t)
