@@ -42,7 +42,6 @@ func specOf(width int) verilate.Spec {
 			"sim/unit/att/cc/att_tb.sv",
 		},
 		Cpp:     []string{"sim/unit/att/cc/att_tb.cc", "sim/model/sdram_chip.cc"},
-		Headers: []string{"sim/unit/internal/unit/*.h", "sim/model/*.h", "sim/gen/*.h"},
 		Params:  map[string]string{"W": w},
 		Defines: []string{"BENCH_W=" + w},
 	}

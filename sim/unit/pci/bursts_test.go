@@ -30,7 +30,6 @@ func burstsSpec(t *testing.T, profile string) verilate.Spec {
 			"sim/unit/pci/bursts_tb.sv",
 		},
 		Cpp:     []string{"sim/unit/pci/cc/bursts_tb.cc", "sim/model/pci_bus.cc", "sim/model/host_bridge.cc", "sim/model/pci_enumerator.cc"},
-		Headers: []string{"sim/unit/internal/unit/*.h", "sim/model/pci_*.h", "sim/model/host_*.h", "sim/gen/hvia_*.h"},
 		Params:  map[string]string{"W": w},
 		Defines: []string{"BENCH_W=" + w},
 	}.ForProfile(profile)

@@ -43,7 +43,7 @@ func spec(bits int) verilate.Spec {
 			"sim/unit/pci/pci_tb.sv",
 		},
 		Cpp:     []string{"sim/unit/pci/cc/pci_tb.cc", "sim/model/pci_bus.cc", "sim/model/host_bridge.cc", "sim/model/pci_enumerator.cc"},
-		Headers: []string{"sim/model/pci_*.h", "sim/model/host_*.h", "sim/gen/hvia_*.h"},
+		Headers: []string{"sim/model/*.h", "sim/gen/*.h"},
 		Params:  map[string]string{"N": strconv.Itoa(requesters), "W": w},
 		Defines: []string{"BENCH_N=" + strconv.Itoa(requesters), "BENCH_W=" + w},
 	}

@@ -29,7 +29,6 @@ var spec = verilate.Spec{
 	Top:     "hvia_async_errors",
 	RTL:     []string{collector, "rtl/control/checkers/hvia_async_errors_checker.sv"},
 	Cpp:     []string{"sim/unit/control/async_errors/cc/async_errors_tb.cc"},
-	Headers: []string{"sim/unit/internal/unit/*.h"},
 	Params:  map[string]string{"Sources": strconv.Itoa(sources)},
 	Defines: []string{"HVIA_SOURCES=" + strconv.Itoa(sources)},
 }

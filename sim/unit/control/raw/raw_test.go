@@ -29,7 +29,6 @@ func spec(width int) verilate.Spec {
 			"rtl/control/checkers/hvia_raw_ring_checker.sv", "rtl/control/checkers/hvia_raw_port_checker.sv",
 		},
 		Cpp:     []string{"sim/unit/control/raw/cc/raw_tb.cc"},
-		Headers: []string{"sim/unit/internal/unit/*.h", "sim/gen/*.h"},
 		Params:  map[string]string{"W": w},
 		Defines: []string{"BENCH_W=" + w},
 	}

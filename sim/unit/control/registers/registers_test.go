@@ -30,8 +30,7 @@ func spec() verilate.Spec {
 			"rtl/control/checkers/hvia_registers_checker.sv", "rtl/control/checkers/hvia_counters_checker.sv", "rtl/control/checkers/hvia_reset_control_checker.sv",
 			"sim/unit/control/registers/registers_tb.sv",
 		},
-		Cpp:     []string{"sim/unit/control/registers/cc/registers_tb.cc"},
-		Headers: []string{"sim/unit/internal/unit/*.h", "sim/gen/*.h"},
+		Cpp: []string{"sim/unit/control/registers/cc/registers_tb.cc"},
 	}
 }
 

@@ -31,7 +31,6 @@ func spec(width int) verilate.Spec {
 			"sim/unit/control/vi_manager/vi_manager_tb.sv",
 		},
 		Cpp:     []string{"sim/unit/control/vi_manager/cc/vi_manager_tb.cc"},
-		Headers: []string{"sim/unit/internal/unit/*.h", "sim/gen/*.h"},
 		Params:  map[string]string{"W": w},
 		Defines: []string{"BENCH_W=" + w},
 	}

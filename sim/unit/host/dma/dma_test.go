@@ -30,7 +30,6 @@ func spec(width, outstanding int) verilate.Spec {
 			"sim/unit/host/dma/dma_tb.sv",
 		},
 		Cpp:     []string{"sim/unit/host/dma/cc/dma_tb.cc"},
-		Headers: []string{"sim/unit/internal/unit/*.h", "sim/gen/*.h"},
 		Params:  map[string]string{"W": w, "MaxOutstanding": m},
 		Defines: []string{"BENCH_W=" + w, "BENCH_MAX=" + m},
 	}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// What the unit benches' C++ sides share: a seeded generator, the command line, and one way to fail.
+// What the C++ sides of the unit tests share: a seeded generator, the command line, and one way to fail.
 #pragma once
 #include <cinttypes>
 #include <cstdarg>
@@ -11,6 +11,7 @@
 #include <string>
 
 #include "sim/gen/hvia_params.h"
+#include "sim/model/splitmix.h"
 
 namespace unit {
 
@@ -21,29 +22,19 @@ constexpr unsigned kVIs = 1u << VI_COUNT_LOG2;
 constexpr unsigned kVIs = 1u << hvia::kProfiles[0].VICountLog2;
 #endif
 
-// SplitMix64: the whole sequence follows from the seed.
-class Rng {
+class Rng : public hvia::SplitMix {
  public:
-  explicit Rng(uint64_t seed) : state_(seed) {}
-  uint64_t Next() {
-    uint64_t z = (state_ += 0x9e3779b97f4a7c15ull);
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
-    return z ^ (z >> 31);
-  }
+  using SplitMix::SplitMix;
   uint32_t Bits(int n) { return static_cast<uint32_t>(Next() >> (64 - n)); }
   uint64_t Below(uint64_t n) { return Next() % n; }
   uint64_t Range(uint64_t lo, uint64_t hi) { return lo + Below(hi - lo + 1); }
   // True in `num` of `den` calls.
   bool Chance(unsigned num, unsigned den) { return Below(den) < num; }
-
- private:
-  uint64_t state_;
 };
 
 struct Options {
   uint64_t seed = 1;
-  uint64_t size = 1;  // how much work, in the bench's own unit
+  uint64_t size = 1;  // how much work, in the unit of the testbench
 };
 
 inline Options& options() {

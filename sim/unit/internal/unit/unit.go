@@ -55,9 +55,11 @@ func Seed(t *testing.T) uint64 {
 	return seed
 }
 
-// Build builds a bench, or ends the test.
+// Build builds a testbench, or ends the test. Every one depends on the headers
+// of the unit tests, of the models and on the generated ones.
 func Build(t *testing.T, spec verilate.Spec) string {
 	t.Helper()
+	spec.Headers = append(slices.Clone(spec.Headers), "sim/unit/internal/unit/*.h", "sim/model/*.h", "sim/gen/*.h")
 	program, err := verilate.Build(context.Background(), spec)
 	if err != nil {
 		t.Fatal(err)

@@ -19,6 +19,7 @@
 #include "sim/gen/hvia_layout.h"
 #include "sim/model/host_bridge.h"
 #include "sim/model/pci_bus.h"
+#include "sim/model/splitmix.h"
 #include "sim/model/pci_enumerator.h"
 #include "verilated.h"
 
@@ -52,14 +53,8 @@ std::string g_scenario;
   std::exit(1);
 }
 
-struct Rng {
-  uint64_t s;
-  uint64_t Next() {
-    uint64_t z = s += 0x9e3779b97f4a7c15ull;
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
-    return z ^ (z >> 31);
-  }
+struct Rng : hvia::SplitMix {
+  using SplitMix::SplitMix;
   uint32_t Below(uint32_t n) { return static_cast<uint32_t>(Next() % n); }
   bool Chance(int permille) { return permille > 0 && Below(1000) < static_cast<uint32_t>(permille); }
 };

@@ -21,7 +21,6 @@ func spec(width int) verilate.Spec {
 		Top:     "hvia_byte_packer",
 		RTL:     []string{packer, "rtl/prim/checkers/hvia_byte_packer_checker.sv"},
 		Cpp:     []string{"sim/unit/prim/byte_packer/cc/byte_packer_tb.cc"},
-		Headers: []string{"sim/unit/internal/unit/*.h"},
 		Params:  map[string]string{"W": w},
 		Defines: []string{"BENCH_W=" + w},
 	}

@@ -28,8 +28,7 @@ func spec(name, synchroniser string) verilate.Spec {
 			synchroniser, "rtl/prim/hvia_cdc_reset_sync.sv", handshake, fifo,
 			"rtl/prim/checkers/hvia_cdc_handshake_checker.sv", "rtl/prim/checkers/hvia_cdc_fifo_checker.sv", "sim/unit/prim/cdc/cc/cdc_tb.sv",
 		},
-		Cpp:     []string{"sim/unit/prim/cdc/cc/cdc_tb.cc"},
-		Headers: []string{"sim/unit/internal/unit/*.h"},
+		Cpp: []string{"sim/unit/prim/cdc/cc/cdc_tb.cc"},
 	}
 }
 

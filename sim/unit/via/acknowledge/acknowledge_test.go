@@ -21,11 +21,10 @@ var sizes = unit.Sizes{Short: 4, Normal: 60, Long: 4_000}
 
 func spec() verilate.Spec {
 	return verilate.Spec{
-		Name:    "acknowledge_tb",
-		Top:     "hvia_acknowledge",
-		RTL:     []string{"rtl/gen/hvia_pkg.sv", "rtl/gen/hvia_params_pkg.sv", acknowledge, "rtl/via/checkers/hvia_acknowledge_checker.sv"},
-		Cpp:     []string{"sim/unit/via/acknowledge/cc/acknowledge_tb.cc"},
-		Headers: []string{"sim/unit/internal/unit/*.h", "sim/gen/*.h"},
+		Name: "acknowledge_tb",
+		Top:  "hvia_acknowledge",
+		RTL:  []string{"rtl/gen/hvia_pkg.sv", "rtl/gen/hvia_params_pkg.sv", acknowledge, "rtl/via/checkers/hvia_acknowledge_checker.sv"},
+		Cpp:  []string{"sim/unit/via/acknowledge/cc/acknowledge_tb.cc"},
 	}
 }
 

@@ -40,7 +40,6 @@ func spec(width int) verilate.Spec {
 			"sim/unit/via/completion/completion_tb.sv",
 		},
 		Cpp:     []string{"sim/unit/via/completion/cc/completion_tb.cc"},
-		Headers: []string{"sim/unit/internal/unit/*.h", "sim/gen/*.h"},
 		Params:  map[string]string{"W": w},
 		Defines: []string{"BENCH_W=" + w},
 	}

@@ -39,10 +39,8 @@ func spec(width string) verilate.Spec {
 			"rtl/via/checkers/hvia_completion_checker.sv",
 			"sim/unit/via/descriptor/valve.sv", "sim/unit/via/descriptor/descriptor_tb.sv",
 		},
-		Cpp: []string{"sim/unit/via/descriptor/cc/descriptor_tb.cc"},
-		Headers: []string{
-			"sim/unit/internal/unit/*.h", "sim/unit/via/descriptor/cc/*.h", "sim/gen/*.h",
-		},
+		Cpp:     []string{"sim/unit/via/descriptor/cc/descriptor_tb.cc"},
+		Headers: []string{"sim/unit/via/descriptor/cc/*.h"},
 		Params:  map[string]string{"W": width},
 		Defines: []string{"HVIA_W=" + width},
 	}

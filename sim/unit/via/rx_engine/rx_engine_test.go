@@ -30,7 +30,6 @@ func spec(width int) verilate.Spec {
 			"rtl/prim/checkers/hvia_byte_packer_checker.sv", "rtl/host/checkers/hvia_dma_write_checker.sv", "rtl/via/checkers/hvia_rx_engine_checker.sv",
 		},
 		Cpp:     []string{"sim/unit/via/rx_engine/cc/rx_engine_tb.cc"},
-		Headers: []string{"sim/unit/internal/unit/*.h", "sim/gen/*.h"},
 		Params:  map[string]string{"W": w},
 		Defines: []string{"BENCH_W=" + w},
 	}

@@ -39,7 +39,7 @@ func spec() verilate.Spec {
 			"rtl/via/checkers/hvia_vi_list_checker.sv", "rtl/via/checkers/hvia_deadline_walker_checker.sv", "rtl/via/checkers/hvia_send_ledger_checker.sv",
 		},
 		Cpp:     []string{"sim/unit/via/send_ledger/cc/send_ledger_tb.cc"},
-		Headers: []string{"sim/unit/via/send_ledger/cc/*.h", "sim/unit/internal/unit/*.h", "sim/gen/*.h"},
+		Headers: []string{"sim/unit/via/send_ledger/cc/*.h"},
 	}
 }
 

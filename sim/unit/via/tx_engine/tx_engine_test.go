@@ -37,9 +37,8 @@ func spec(width int) verilate.Spec {
 			"rtl/prim/hvia_byte_packer.sv", "rtl/host/hvia_dma_splitter.sv", "rtl/host/hvia_dma_read.sv", tx,
 			"rtl/prim/checkers/hvia_byte_packer_checker.sv", "rtl/host/checkers/hvia_dma_read_checker.sv", "rtl/via/checkers/hvia_tx_engine_checker.sv",
 		},
-		Cpp:     []string{"sim/unit/via/tx_engine/cc/tx_engine_tb.cc"},
-		Headers: []string{"sim/unit/internal/unit/*.h", "sim/gen/*.h"},
-		Params:  map[string]string{"W": w},
+		Cpp:    []string{"sim/unit/via/tx_engine/cc/tx_engine_tb.cc"},
+		Params: map[string]string{"W": w},
 		Defines: []string{
 			"BENCH_W=" + w,
 			"BENCH_LATENCY_4=" + strconv.Itoa(latency[width][0]), "BENCH_LATENCY_FULL=" + strconv.Itoa(latency[width][1]),

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "Vhvia_rx_engine.h"
+#include "sim/model/big_endian.h"
 #include "sim/unit/internal/unit/testbench.h"
 #include "sim/unit/internal/unit/neighbours.h"
 #include "sim/gen/hvia_layout.h"
@@ -47,14 +48,8 @@ constexpr unsigned kDescriptorBytes = hvia::kDescriptorSize + hvia::kDataSegment
 
 using Frame = std::vector<uint8_t>;
 
-void Put(Frame& f, size_t at, uint64_t v, unsigned n) {
-  for (unsigned i = 0; i < n; i++) f[at + i] = v >> (8 * (n - 1 - i));
-}
-uint64_t Get(const Frame& f, size_t at, unsigned n) {
-  uint64_t v = 0;
-  for (unsigned i = 0; i < n; i++) v = v << 8 | f[at + i];
-  return v;
-}
+void Put(Frame& f, size_t at, uint64_t v, unsigned n) { hvia::PutBig(&f[at], v, n); }
+uint64_t Get(const Frame& f, size_t at, unsigned n) { return hvia::GetBig(&f[at], n); }
 
 struct Context {
   uint8_t state = hvia::kVIStateFree;

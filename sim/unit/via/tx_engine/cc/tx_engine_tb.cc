@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "Vhvia_tx_engine.h"
+#include "sim/model/big_endian.h"
 #include "sim/unit/internal/unit/testbench.h"
 #include "sim/unit/internal/unit/neighbours.h"
 #include "sim/gen/hvia_layout.h"
@@ -50,14 +51,8 @@ constexpr uint64_t kEnough = 40;
 
 using Frame = std::vector<uint8_t>;
 
-void PutBig(Frame& f, size_t at, uint64_t v, unsigned n) {
-  for (unsigned i = 0; i < n; i++) f[at + i] = v >> (8 * (n - 1 - i));
-}
-uint64_t GetBig(const Frame& f, size_t at, unsigned n) {
-  uint64_t v = 0;
-  for (unsigned i = 0; i < n; i++) v = v << 8 | f[at + i];
-  return v;
-}
+void PutBig(Frame& f, size_t at, uint64_t v, unsigned n) { hvia::PutBig(&f[at], v, n); }
+uint64_t GetBig(const Frame& f, size_t at, unsigned n) { return hvia::GetBig(&f[at], n); }
 void PutLittle(std::vector<uint8_t>& b, size_t at, uint64_t v, unsigned n) {
   for (unsigned i = 0; i < n; i++) b[at + i] = v >> (8 * i);
 }
