@@ -50,7 +50,7 @@ func (b Board) Value(name string) int64 {
 			return p.Value
 		}
 	}
-	panic("bench: no parameter " + name)
+	panic("costs: no parameter " + name)
 }
 
 // Models are the replaced numbers of the simulator's models; the others are the host's.

@@ -38,9 +38,6 @@ func (a *Ablations) Faults() []string {
 	return faults
 }
 
-// WriteJSON writes the report as one object.
-func (r *AblationReport) WriteJSON(w io.Writer) error { return WriteJSON(w, r) }
-
 // Save writes ablate.json into a directory, which it makes if needed.
 func (r *AblationReport) Save(dir string) (string, error) { return SaveJSON(dir, "ablate.json", r) }
 

@@ -54,6 +54,6 @@ func TestAblationsAreSaved(t *testing.T) {
 	require.NoError(t, json.Unmarshal(body, &got))
 	require.Equal(t, *sampleAblations(), got)
 	var b bytes.Buffer
-	require.NoError(t, got.WriteJSON(&b))
+	require.NoError(t, WriteJSON(&b, got))
 	require.Equal(t, string(body), b.String())
 }

@@ -108,7 +108,7 @@ func TestReportJSON(t *testing.T) {
 	r.Results.SendReceiveStages = nil
 	r.Notes = nil
 	var b strings.Builder
-	require.NoError(t, r.WriteJSON(&b))
+	require.NoError(t, WriteJSON(&b, r))
 	require.Equal(t, `{
   "schema": "hvia-report/1",
   "profile": "hvia-ge",
@@ -172,7 +172,7 @@ func TestReportJSON(t *testing.T) {
 func TestReportWithoutResults(t *testing.T) {
 	var b strings.Builder
 	r := New("hvia-ge", 1, Hashes{})
-	require.NoError(t, r.WriteJSON(&b))
+	require.NoError(t, WriteJSON(&b, r))
 	require.Contains(t, b.String(), `"rdma_write": []`)
 	require.Contains(t, b.String(), `"send_receive": []`)
 	require.False(t, r.Verified())

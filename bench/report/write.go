@@ -11,18 +11,13 @@ import (
 	"strings"
 )
 
-// WriteJSON writes the report as one object. Equal reports give equal bytes.
-func (r *Report) WriteJSON(w io.Writer) error {
-	return WriteJSON(w, r)
-}
-
 // Repeatable is the report as JSON without what depends on the machine: two
 // runs of one configuration must give the same bytes.
 func (r *Report) Repeatable() ([]byte, error) {
 	c := *r
 	c.Wall = Wall{}
 	var b strings.Builder
-	if err := c.WriteJSON(&b); err != nil {
+	if err := WriteJSON(&b, c); err != nil {
 		return nil, err
 	}
 	return []byte(b.String()), nil
@@ -70,6 +65,8 @@ func Save(dir, name string, write func(io.Writer) error) (string, error) {
 	return path, nil
 }
 
+// WriteJSON writes a report as one indented object. Equal reports give equal
+// bytes.
 func WriteJSON(w io.Writer, v any) error {
 	e := json.NewEncoder(w)
 	e.SetIndent("", "  ")

@@ -5,6 +5,7 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"io"
 	"path/filepath"
 
 	"github.com/spf13/cobra"
@@ -71,7 +72,7 @@ func (a *app) publishAblations(rep *report.AblationReport, json bool, dir string
 	}
 	write := rep.WriteText
 	if json {
-		write = rep.WriteJSON
+		write = func(w io.Writer) error { return report.WriteJSON(w, rep) }
 	}
 	if err := write(a.Stdout); err != nil {
 		return fmt.Errorf("ablate: print the report: %w", err)

@@ -131,7 +131,7 @@ func (a *app) publish(rep *report.Report, as format, dir string) error {
 	var err error
 	switch {
 	case as.json:
-		err = rep.WriteJSON(a.Stdout)
+		err = report.WriteJSON(a.Stdout, rep)
 	case as.full:
 		err = rep.WriteText(a.Stdout)
 	default:
