@@ -19,9 +19,9 @@ var hostMutants = []mutant{
 	{"entries of a ring that was replaced are lost", "vipl/cq.go", "	for uint16(c.ring.taken) != written && c.pull() {\n	}\n", "	c.ring.taken = uint32(written)\n"},
 	{"entries are not given back", "vipl/cq.go", "	mem.StoreUint32(r.bytes[layout.CompletionQueueHeaderConsumedOffset:], r.taken)\n", ""},
 	{"rounds of a ring are not told apart", "vipl/cq.go", " && lap == (r.taken/r.entries%2 == 0)", " && (lap || !lap)"},
-	{"what the library flushes has no entry", "vipl/cq.go", "		c.pending = append(c.pending, cqEntry{v, receive})\n", ""},
+	{"what the library flushes has no entry", "vipl/cq.go", "		c.pending = append(c.pending, Completion{v, receive})\n", ""},
 	{"what the library flushes goes before what has come", "vipl/cq.go", "	for c.pull() {\n	}\n	for range n {", "	for range n {"},
-	{"entries of a destroyed VI stay", "vipl/cq.go", "	c.pending = slices.DeleteFunc(c.pending, func(e cqEntry) bool { return e.vi == v })\n", ""},
+	{"entries of a destroyed VI stay", "vipl/cq.go", "	c.pending = slices.DeleteFunc(c.pending, func(e Completion) bool { return e.VI == v })\n", ""},
 	{"a broken VI is not settled for its completion queue", "vipl/cq.go", "		if v.unsettled() {", "		if false {"},
 	{"what is posted on a broken VI stays", "vipl/queue.go", "	// A waiter at the completion queue does not see the state of each VI.\n	return v.settle(t)\n", "	return nil\n"},
 	{"a tied queue is waited for", "vipl/queue.go", "	if q.cq != nil {\n		return nil, q.errTied(q.names.wait", "	if false {\n		return nil, q.errTied(q.names.wait"},
@@ -30,10 +30,10 @@ var hostMutants = []mutant{
 	{"a handler is called for each completion", "vipl/notify.go", "				k.waiting = k.waiting[1:]\n", ""},
 	{"registrations are never armed", "vipl/notify.go", "			if err := k.at.Arm(t); err != nil {\n				return calls, err\n			}\n", ""},
 	{"registrations outlive their queue", "vipl/notify.go", "	k.waiting = nil\n	k.unlist()\n", ""},
-	{"a destroyed completion queue wakes nobody", "vipl/cq.go", "	if err := t.Publish(c.arm.Range()); err != nil {\n		return translate(op, -1, err)\n	}\n	return translate(fmt", "	return translate(fmt"},
+	{"a destroyed completion queue wakes nobody", "vipl/cq.go", "	if err := t.Publish(c.arm.Range()); err != nil {\n		return translate(op, nil, err)\n	}\n	return translate(fmt", "	return translate(fmt"},
 	{"an overrun is another error", "vipl/async.go", "		d.Resource, d.Code = ResourceCQ, layout.AsyncErrorCatastrophic\n", ""},
 	{"a notification is thrown away", "driver/agent_card.go", "		notified(layout.NotifyKind(", "		func(layout.NotifyKind, int) {}(layout.NotifyKind("},
-	{"the fence is forgotten", "vipl/descriptor.go", "	d.SetControl(d.Control() | layout.DescriptorControlQueueFenceMask)\n", ""},
+	{"the fence is forgotten", "vipl/descriptor.go", "	d.memory.SetControl(d.memory.Control() | layout.DescriptorControlQueueFenceMask)\n", ""},
 }
 
 const hostTests = "^(TestScenariosOnFakes|TestReliableOverALossyWire|TestRetryLimit|TestRefusalThatIsLost|TestCQWaitsOfOtherThreads|TestNotifyThread|TestAccountOfWaits|TestSleepMissesNothing)$"
