@@ -14,9 +14,9 @@ import (
 
 // lostCases are programs whose 256 connections break at once.
 var lostCases = []Scenario{
-	{"fetched with NextError", func(e *Env) error { return lostClient(e, e.fetchErrors) }, lostServer},
-	{"delivered to a handler", func(e *Env) error { return lostClient(e, e.handleErrors) }, lostServer},
-	{"of VIs that were destroyed", destroyedClient, lostServer},
+	{Name: "fetched with NextError", client: func(e *Env) error { return lostClient(e, e.fetchErrors) }, server: lostServer},
+	{Name: "delivered to a handler", client: func(e *Env) error { return lostClient(e, e.handleErrors) }, server: lostServer},
+	{Name: "of VIs that were destroyed", client: destroyedClient, server: lostServer},
 }
 
 // loseAll has all VIs of the card connected when the peer leaves.

@@ -24,27 +24,6 @@ import (
 	"hvia/vipl/endpoint"
 )
 
-// The scenarios on the RTL, in virtual time. With -short it is one of them.
-func TestScenariosOnTheCard(t *testing.T) { scenariosSimulated(t, driver.DeviceHvia) }
-
-// The same on M-VIA over the simulated plain NIC.
-func TestScenariosOnMvia(t *testing.T) { scenariosSimulated(t, driver.DeviceMvia) }
-
-func scenariosSimulated(t *testing.T, device driver.Device) {
-	for _, s := range Scenarios {
-		if testing.Short() && s.Name != "remote errors" {
-			continue
-		}
-		t.Run(s.Name, func(t *testing.T) {
-			s.skip(t, device)
-			start := time.Now()
-			d := runSimulated(t, device, conformtest.Seed(t), mainsIfOffered(t, s)...)
-			require.True(t, d.Reproducible)
-			t.Logf("simulated %v, wall %v", d.Time, time.Since(start).Round(time.Millisecond))
-		})
-	}
-}
-
 // The same run twice gives the same frames, wakes and times; another seed
 // scatters memory differently and must still work.
 func TestRunsOnTheCardRepeat(t *testing.T) {

@@ -16,19 +16,19 @@ import (
 // completionScenarios are those of completion queues, notifications and waits that
 // sleep.
 var completionScenarios = []Scenario{
-	{"completion queue", queuedClient, queuedServer},
-	{"life of completion queues", cqLifeClient, nil},
-	{"completion queue resized under traffic", resizeClient, resizeServer},
-	{"completion queue overrun", overrunClient, overrunServer},
-	{"flushed into completion queues", flushedClient, flushedServer},
-	{"notifications", notifyClient, notifyServer},
-	{"waits that sleep", sleepClient, sleepServer},
+	{Name: "completion queue", client: queuedClient, server: queuedServer},
+	{Name: "life of completion queues", client: cqLifeClient},
+	{Name: "completion queue resized under traffic", client: resizeClient, server: resizeServer},
+	{Name: "completion queue overrun", client: overrunClient, server: overrunServer},
+	{Name: "flushed into completion queues", client: flushedClient, server: flushedServer},
+	{Name: "notifications", client: notifyClient, server: notifyServer},
+	{Name: "waits that sleep", client: sleepClient, server: sleepServer},
 }
 
 func init() {
-	Scenarios = append(Scenarios, completionScenarios...)
 	for _, s := range completionScenarios {
-		features[s.Name] = func(a vipl.NICAttributes) bool { return a.MaxCQ > 0 }
+		s.needs = []*Need{needCQ}
+		Scenarios = append(Scenarios, s)
 	}
 }
 
@@ -165,7 +165,7 @@ func queuedServer(e *Env) error {
 
 // cqLifeClient makes and destroys completion queues.
 func cqLifeClient(e *Env) error {
-	create := func(n int) error { return second(e.NIC.CreateCQ(e.T, n)) }
+	create := func(n int) error { return errOf(e.NIC.CreateCQ(e.T, n)) }
 	q := e.NIC.Query()
 	e.Is("no entries", create(0), vipl.ErrInvalidParameter)
 	e.Is("fewer", create(-1), vipl.ErrInvalidParameter)
@@ -183,7 +183,7 @@ func cqLifeClient(e *Env) error {
 	e.Is("wait on it", err, vipl.ErrInvalidParameter)
 	e.Is("resize it", largest.Resize(e.T, 4), vipl.ErrInvalidParameter)
 	e.Is("notify on it", largest.Notify(e.T, func(*host.Thread, vipl.Completion) {}), vipl.ErrInvalidParameter)
-	e.Is("a VI on it", second(e.NIC.CreateVI(e.T, vipl.VIAttributes{RecvCQ: largest})), vipl.ErrInvalidParameter)
+	e.Is("a VI on it", errOf(e.NIC.CreateVI(e.T, vipl.VIAttributes{RecvCQ: largest})), vipl.ErrInvalidParameter)
 
 	c, err := e.NIC.CreateCQ(e.T, 1)
 	if err != nil {
@@ -201,7 +201,7 @@ func cqLifeClient(e *Env) error {
 	if err != nil {
 		return err
 	}
-	e.Is("a completion queue of another handle", second(stranger.CreateVI(e.T, vipl.VIAttributes{SendCQ: c})), vipl.ErrInvalidParameter)
+	e.Is("a completion queue of another handle", errOf(stranger.CreateVI(e.T, vipl.VIAttributes{SendCQ: c})), vipl.ErrInvalidParameter)
 	foreign, err := stranger.CreateCQ(e.T, 4)
 	if err != nil {
 		return err

@@ -147,7 +147,7 @@ func (p *Peer) Next() *vipl.Descriptor {
 
 // address tells the peer where to write: through the mailbox, as programs tell
 // each other in other ways before there is any receive.
-type Target struct {
+type Remote struct {
 	Address uint64
 	Handle  vipl.MemHandle
 }
@@ -159,20 +159,20 @@ func (p *Peer) Tell(node int) error {
 	return p.T.Send(host.ThreadID{Node: node, Rank: 1}, b)
 }
 
-func (p *Peer) Hear() (Target, error) {
+func (p *Peer) Hear() (Remote, error) {
 	m, ok, err := p.T.Receive(host.Second)
 	if err != nil {
-		return Target{}, err
+		return Remote{}, err
 	}
 	if !ok || len(m.Data) != layout.AddressSegmentSize {
-		return Target{}, errors.New("the peer's address did not come")
+		return Remote{}, errors.New("the peer's address did not come")
 	}
 	s := layout.AddressSegment(m.Data)
-	return Target{s.Address(), vipl.MemHandle(s.Handle())}, nil
+	return Remote{s.Address(), vipl.MemHandle(s.Handle())}, nil
 }
 
 // write posts one RDMA write.
-func (p *Peer) Write(offset, n int, to Target, at int) (*vipl.Descriptor, error) {
+func (p *Peer) Write(offset, n int, to Remote, at int) (*vipl.Descriptor, error) {
 	d := p.Next()
 	d.SetRDMAWrite(to.Address+uint64(at), to.Handle, p.Mem.Segment(offset, n))
 	return d, p.VI.PostSend(p.T, d)

@@ -3,35 +3,46 @@
 package conformance
 
 import (
-	"context"
+	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"hvia/conformance/conformtest"
 	"hvia/driver"
-	"hvia/driver/drivertest"
 	"hvia/fabric"
 )
 
+func simulated(t *testing.T, d driver.Device) Target {
+	return Simulated(string(d), fabric.RunConfig{Device: d, Seed: conformtest.Seed(t)})
+}
+
 // Every function gives the status that the table says, on fake cards and on M-VIA.
 func TestFunctions(t *testing.T) {
-	conformtest.OnDevices(t, func(t *testing.T, d driver.Device) {
-		list := functionPrograms(d, false, functionRows())
-		f, err := drivertest.NewOf(d, 2, len(fabric.Participants(list)))
-		require.NoError(t, err)
-		t.Cleanup(f.Close)
-		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
-		defer cancel()
-		require.NoError(t, fabric.RunOn(ctx, f, fabric.RunConfig{Device: d, Seed: 1}, list...))
-	})
+	conformtest.OnDevices(t, func(t *testing.T, d driver.Device) { functionsOn(t, Fake(d)) })
 }
 
 // The same on the RTL.
 func TestFunctionsOnTheCard(t *testing.T) {
 	conformtest.NeedsSimulator(t)
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	functionsOn(t, simulated(t, driver.DeviceHvia))
+}
+
+func functionsOn(t *testing.T, target Target) {
+	ctx, cancel := conformtest.WithLimit(t)
 	defer cancel()
-	require.NoError(t, fabric.Run(ctx, fabric.RunConfig{Seed: conformtest.Seed(t)}, functionPrograms(driver.DeviceHvia, true, functionRows())...), "replay with HVIA_SEED=%d", conformtest.Seed(t))
+	require.NoError(t, Run(ctx, target, func(name string) bool { return !strings.HasPrefix(name, ScenarioGroup) }, func(r Result) {
+		t.Run(r.Name(), func(t *testing.T) { judge(t, target, r) })
+	}), "replay with HVIA_SEED=%d", conformtest.Seed(t))
+}
+
+// judge makes a test's result of a verdict. The card lacks nothing.
+func judge(t *testing.T, target Target, r Result) {
+	t.Helper()
+	switch {
+	case r.Verdict == NotSupported && target.Device == driver.DeviceMvia:
+		t.Skip("not supported: " + r.Reason)
+	case r.Verdict != Pass:
+		t.Errorf("%s: %s", r.Verdict, r.Reason)
+	}
 }

@@ -11,7 +11,9 @@ import (
 	"hvia/vipl"
 )
 
-func init() { Scenarios = append(Scenarios, Scenario{"offers", offerClient, offerServer}) }
+func init() {
+	Scenarios = append(Scenarios, Scenario{Name: "offers", client: offerClient, server: offerServer})
+}
 
 const (
 	offeredBytes = 1000
@@ -56,7 +58,7 @@ func (p *Peer) writeOffered(r vipl.RemoteRegion, value byte) error {
 	for i := range 64 {
 		p.Mem.Bytes()[bufferBytes-64+i] = value
 	}
-	if _, err := p.Write(bufferBytes-64, 64, Target{r.Address, r.Handle}, 0); err != nil {
+	if _, err := p.Write(bufferBytes-64, 64, Remote{r.Address, r.Handle}, 0); err != nil {
 		return err
 	}
 	_, err := p.VI.SendWait(p.T, host.Second)

@@ -14,9 +14,9 @@ import (
 
 func init() {
 	Scenarios = append(Scenarios,
-		Scenario{"peers", peerProgram(0), peerProgram(1)},
-		Scenario{"attributes of memory change", changeClient, changeServer},
-		Scenario{"attributes of memory change under writes", changeUnderWritesClient, changeUnderWritesServer},
+		Scenario{Name: "peers", client: peerProgram(0), server: peerProgram(1)},
+		Scenario{Name: "attributes of memory change", client: changeClient, server: changeServer},
+		Scenario{Name: "attributes of memory change under writes", client: changeUnderWritesClient, server: changeUnderWritesServer},
 	)
 }
 
@@ -58,7 +58,7 @@ func peerProgram(node int) Main {
 				return fmt.Errorf("round %d: the peer offers %+v", round, regions)
 			}
 			copy(p.Mem.Bytes()[1000:], Pattern(100, round+10*node))
-			if _, err := p.Write(1000, 100, Target{regions[0].Address, regions[0].Handle}, 2000); err != nil {
+			if _, err := p.Write(1000, 100, Remote{regions[0].Address, regions[0].Handle}, 2000); err != nil {
 				return err
 			}
 			s, err := p.Send(1000, 50)

@@ -92,12 +92,15 @@ func TestFunctionRowsAreComplete(t *testing.T) {
 	require.Len(t, functions, 41)
 	seen := map[string]map[vipl.Status]bool{}
 	whens := map[string]bool{}
-	for _, r := range functionRows() {
-		if seen[r.function] == nil {
-			seen[r.function] = map[vipl.Status]bool{}
+	for _, r := range Cases() {
+		if seen[r.Function] == nil {
+			seen[r.Function] = map[vipl.Status]bool{}
 		}
-		seen[r.function][r.want] = true
-		key := r.function + ": " + r.when
+		seen[r.Function][r.Want] = true
+		if r.Needs != nil {
+			seen[r.Function][r.Needs.Status] = true
+		}
+		key := r.Function + ": " + r.When
 		require.False(t, whens[key], "two rows are called '%s'", key)
 		whens[key] = true
 	}
@@ -199,21 +202,27 @@ The 41 functions of VIPL and what they are called in Go. Each row of the lists i
 		}
 		fmt.Fprintf(&b, "| [Vip%s](#vip%s) | `%s` | %s | %s |\n", f.name, strings.ToLower(f.name), f.goName, s, strings.Join(list, ", "))
 	}
-	rows := functionRows()
+	rows := Cases()
 	for _, f := range functions {
 		fmt.Fprintf(&b, "\n## Vip%s\n\n`%s`\n\n| status | when |\n|---|---|\n", f.name, f.goName)
 		for _, s := range f.returns {
 			var whens []string
 			for _, r := range rows {
-				if r.function != f.name || r.want != s {
+				lacking := r.Needs != nil && r.Needs.Status == s && r.Want != s
+				if r.Function != f.name || r.Want != s && !lacking {
 					continue
 				}
-				when := r.when
+				when := r.When
 				if when == "" {
 					when = "always"
 				}
-				if r.device != "" {
-					when += fmt.Sprintf(" (%s)", r.device)
+				switch {
+				case lacking:
+					when += fmt.Sprintf(" (the NIC has no %s)", r.Needs.Attribute)
+				case r.Needs != nil:
+					when += fmt.Sprintf(" (%s)", r.Needs.Attribute)
+				case r.Only != "":
+					when += fmt.Sprintf(" (%s)", r.Only)
 				}
 				whens = append(whens, when)
 			}

@@ -35,7 +35,10 @@ var reliableLevels = []struct {
 func init() {
 	for _, l := range reliableLevels {
 		for _, s := range reliableScenarios {
-			full := Scenario{Name: l.name + ": " + s.name}
+			full := Scenario{Name: l.name + ": " + s.name, needs: []*Need{needLevel(l.level)}}
+			if s.reads {
+				full.needs = append(full.needs, needReadAt(l.level), needCQ)
+			}
 			bind := func(run func(e *Env, a vipl.VIAttributes) error) Main {
 				return func(e *Env) error {
 					return run(e, vipl.VIAttributes{ReliabilityLevel: l.level, EnableRDMAWrite: true, EnableRDMARead: e.NIC.Query().RDMAReadSupport != 0})
@@ -43,10 +46,6 @@ func init() {
 			}
 			full.client, full.server = bind(s.client), bind(s.server)
 			Scenarios = append(Scenarios, full)
-			cardOnly[full.Name] = "M-VIA is unreliable"
-			features[full.Name] = func(a vipl.NICAttributes) bool {
-				return a.ReliabilityLevelSupport&l.level != 0 && (!s.reads || a.RDMAReadSupport&l.level != 0 && a.MaxCQ > 0)
-			}
 		}
 	}
 }
@@ -152,7 +151,7 @@ func steadyServer(e *Env, a vipl.VIAttributes) error {
 }
 
 // targets is the server's memory in several registrations.
-type targets struct{ open, closed, stale Target }
+type targets struct{ open, closed, stale Remote }
 
 func (p *Peer) tellTargets() (*caseMemory, error) {
 	m := &caseMemory{}
@@ -227,7 +226,7 @@ func segmentOf(d *vipl.Descriptor) layout.DataSegment {
 	return layout.DataSegment(d.Bytes()[layout.DescriptorSize:])
 }
 
-func writeTo(pick func(to targets) Target, immediate bool) func(d *vipl.Descriptor, p *Peer, to targets) error {
+func writeTo(pick func(to targets) Remote, immediate bool) func(d *vipl.Descriptor, p *Peer, to targets) error {
 	return func(d *vipl.Descriptor, p *Peer, to targets) error {
 		g := pick(to)
 		d.SetRDMAWrite(g.Address, g.Handle, p.Mem.Segment(0, breachBytes))
@@ -250,8 +249,8 @@ func badReceive(change func(d *vipl.Descriptor, m *caseMemory)) func(d *vipl.Des
 	}
 }
 
-var beyond = func(to targets) Target {
-	return Target{to.open.Address + bufferBytes - breachBytes + 1, to.open.Handle}
+var beyond = func(to targets) Remote {
+	return Remote{to.open.Address + bufferBytes - breachBytes + 1, to.open.Handle}
 }
 
 // breaches are the rows of what breaks a reliable connection that a program can
@@ -265,7 +264,7 @@ var breaches = []breach{
 		sent: DidSend(0).failed(ProtectionError), received: Received(0).failed(FlushedError)},
 	{name: "no receive posted", send: sendBytes(breachBytes),
 		sent: DidSend(0).failed(descriptorError), server: []layout.AsyncError{layout.AsyncErrorReceiveQueueEmpty}},
-	{name: "no receive for a write with immediate data", send: writeTo(func(to targets) Target { return to.open }, true),
+	{name: "no receive for a write with immediate data", send: writeTo(func(to targets) Remote { return to.open }, true),
 		sent: didWrite(0).failed(descriptorError), server: []layout.AsyncError{layout.AsyncErrorReceiveQueueEmpty}},
 	{name: "malformed receive", receive: badReceive(func(d *vipl.Descriptor, _ *caseMemory) { Raw(d).SetControl(0x4000) }), send: sendBytes(breachBytes),
 		sent: DidSend(0).failed(descriptorError), received: Received(0).failed(formatError)},
@@ -277,13 +276,13 @@ var breaches = []breach{
 		send: sendBytes(breachBytes), sent: DidSend(0).failed(descriptorError), received: Received(0).failed(ProtectionError)},
 	{name: "receive into memory of another tag", receive: badReceive(func(d *vipl.Descriptor, m *caseMemory) { segmentOf(d).SetHandle(uint32(m.foreign.Handle())) }),
 		send: sendBytes(breachBytes), sent: DidSend(0).failed(descriptorError), received: Received(0).failed(ProtectionError)},
-	{name: "write without the region's right", receive: goodReceive, send: writeTo(func(to targets) Target { return to.closed }, false),
+	{name: "write without the region's right", receive: goodReceive, send: writeTo(func(to targets) Remote { return to.closed }, false),
 		sent: didWrite(0).failed(rdmaError), received: Received(0).failed(FlushedError), server: []layout.AsyncError{layout.AsyncErrorRDMAWriteProtection}},
-	{name: "write to deregistered memory", receive: goodReceive, send: writeTo(func(to targets) Target { return to.stale }, false),
+	{name: "write to deregistered memory", receive: goodReceive, send: writeTo(func(to targets) Remote { return to.stale }, false),
 		sent: didWrite(0).failed(rdmaError), received: Received(0).failed(FlushedError), server: []layout.AsyncError{layout.AsyncErrorRDMAWriteProtection}},
-	{name: "write without the VI's right", noRight: true, receive: goodReceive, send: writeTo(func(to targets) Target { return to.open }, false),
+	{name: "write without the VI's right", noRight: true, receive: goodReceive, send: writeTo(func(to targets) Remote { return to.open }, false),
 		sent: didWrite(0).failed(rdmaError), received: Received(0).failed(FlushedError), server: []layout.AsyncError{layout.AsyncErrorRDMAWriteProtection}},
-	{name: "write with immediate data, refused", receive: goodReceive, send: writeTo(func(to targets) Target { return to.closed }, true),
+	{name: "write with immediate data, refused", receive: goodReceive, send: writeTo(func(to targets) Remote { return to.closed }, true),
 		sent:     didWrite(0).failed(rdmaError),
 		received: outcome{operation: layout.StatusOperationRemoteRDMAWrite}.failed(rdmaError).with(77)},
 	{name: "write beyond the region", receive: goodReceive, send: writeTo(beyond, false),
@@ -295,7 +294,7 @@ var breaches = []breach{
 }
 
 // readFrom makes an RDMA read, whose local segment may be changed.
-func readFrom(pick func(to targets) Target, change func(d *vipl.Descriptor)) func(d *vipl.Descriptor, p *Peer, to targets) error {
+func readFrom(pick func(to targets) Remote, change func(d *vipl.Descriptor)) func(d *vipl.Descriptor, p *Peer, to targets) error {
 	return func(d *vipl.Descriptor, p *Peer, to targets) error {
 		g := pick(to)
 		d.SetRDMARead(g.Address, g.Handle, p.Mem.Segment(0, breachBytes))
@@ -307,7 +306,7 @@ func readFrom(pick func(to targets) Target, change func(d *vipl.Descriptor)) fun
 }
 
 var (
-	openTarget = func(to targets) Target { return to.open }
+	openTarget = func(to targets) Remote { return to.open }
 	readRow    = []layout.AsyncError{layout.AsyncErrorRDMAReadProtection}
 )
 
@@ -317,9 +316,9 @@ func readData(d *vipl.Descriptor) layout.DataSegment {
 }
 
 var readBreaches = []breach{
-	{name: "read without the region's right", receive: goodReceive, send: readFrom(func(to targets) Target { return to.closed }, nil),
+	{name: "read without the region's right", receive: goodReceive, send: readFrom(func(to targets) Remote { return to.closed }, nil),
 		sent: didRead(0).failed(rdmaError), received: Received(0).failed(FlushedError), server: readRow},
-	{name: "read of deregistered memory", receive: goodReceive, send: readFrom(func(to targets) Target { return to.stale }, nil),
+	{name: "read of deregistered memory", receive: goodReceive, send: readFrom(func(to targets) Remote { return to.stale }, nil),
 		sent: didRead(0).failed(rdmaError), received: Received(0).failed(FlushedError), server: readRow},
 	{name: "read beyond the region", receive: goodReceive, send: readFrom(beyond, nil),
 		sent: didRead(0).failed(rdmaError), received: Received(0).failed(FlushedError), server: readRow},

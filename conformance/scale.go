@@ -19,10 +19,10 @@ const (
 
 // scales are programs that go to a limit, and one beyond it.
 var scales = []Scenario{
-	{"256 VIs connected at once", manyClient, manyServer},
-	{"1,024 receives on one VI", deepClient, deepServer},
-	{"4,096 regions", regionsClient, sinkServer},
-	{"a region of 64 MiB", largeClient, largeServer},
+	{Name: "256 VIs connected at once", client: manyClient, server: manyServer},
+	{Name: "1,024 receives on one VI", client: deepClient, server: deepServer},
+	{Name: "4,096 regions", client: regionsClient, server: sinkServer},
+	{Name: "a region of 64 MiB", client: largeClient, server: largeServer},
 }
 
 // all makes every VI that the card has.

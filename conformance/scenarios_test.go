@@ -3,8 +3,11 @@
 package conformance
 
 import (
+	"context"
 	"math/rand/v2"
 	"testing"
+
+	"github.com/stretchr/testify/require"
 
 	"hvia/conformance/conformtest"
 	"hvia/driver"
@@ -18,29 +21,37 @@ import (
 // The scenarios on fake cards and on M-VIA over fake NICs: what the library and
 // the agent do, without RTL.
 func TestScenariosOnFakes(t *testing.T) {
-	conformtest.OnDevices(t, func(t *testing.T, d driver.Device) {
-		for _, s := range Scenarios {
-			t.Run(s.Name, func(t *testing.T) {
-				s.skip(t, d)
-				runFake(t, d, nil, MainsOf(s)...)
-			})
-		}
-	})
+	conformtest.OnDevices(t, func(t *testing.T, d driver.Device) { scenariosOn(t, Fake(d)) })
 }
 
-// skip skips what a device has not.
-func (s Scenario) skip(t *testing.T, d driver.Device) {
-	if why := cardOnly[s.Name]; why != "" && d != driver.DeviceHvia {
-		t.Skip(why)
+// The scenarios on the RTL, in virtual time. With -short it is one of them.
+func TestScenariosOnTheCard(t *testing.T) { scenariosOn(t, simulated(t, driver.DeviceHvia)) }
+
+// The same on M-VIA over the simulated plain NIC.
+func TestScenariosOnMvia(t *testing.T) { scenariosOn(t, simulated(t, driver.DeviceMvia)) }
+
+func scenariosOn(t *testing.T, target Target) {
+	ctx, cancel := context.WithTimeout(t.Context(), 4*conformtest.Limit)
+	defer cancel()
+	q, err := target.Attributes(ctx)
+	require.NoError(t, err)
+	for _, s := range Scenarios {
+		if testing.Short() && target.Simulated && s.Name != "remote errors" {
+			continue
+		}
+		t.Run(s.Name, func(t *testing.T) {
+			s.skip(t, target.Device)
+			judge(t, target, target.runScenario(ctx, q, s))
+		})
 	}
 }
 
-// mainsIfOffered are programs that end at once on such a NIC.
-func mainsIfOffered(t *testing.T, s Scenario) []Main {
-	return s.guarded(MainsOf(Scenario{client: s.client, server: s.server}), func(vipl.NICAttributes) error {
-		t.Log("nothing done: the NIC has not what this is about")
-		return nil
-	})
+// skip skips what is not about a device.
+func (s Scenario) skip(t *testing.T, d driver.Device) {
+	t.Helper()
+	if !s.on(d) {
+		t.Skipf("about %s alone", s.only)
+	}
 }
 
 // The connection protocol carries a program through a wire that loses half of

@@ -17,18 +17,18 @@ import (
 // states and errors of VIA that belongs to unreliable delivery is provoked by
 // one of them, but for what needs a bus or a wire that fails.
 var sendReceiveScenarios = []Scenario{
-	{"segments of every kind", segmentsClient, segmentsServer},
-	{"receive queue", floodedClient, receiveQueueServer},
-	{"receive errors", receiveErrorClient, receiveErrorServer},
-	{"gather errors", gatherErrorClient, gatherErrorServer},
-	{"no receive posted", emptyQueueClient, emptyQueueServer},
-	{"RDMA write with immediate data", immediateClient, immediateServer},
-	{"disconnect with receives posted", leavingClient, leftServer},
-	{"unreachable receive descriptor", unreachableReceiveClient, reconnectServer},
-	{"deregistration under posted receives", deregisterClient, deregisterServer},
-	{"error handlers", handlerClient, handlerServer},
-	{"left behind with receives", abandonClient, abandonReceiveServer},
-	{"descriptor and buffer side by side", compactClient, compactServer},
+	{Name: "segments of every kind", client: segmentsClient, server: segmentsServer},
+	{Name: "receive queue", client: floodedClient, server: receiveQueueServer},
+	{Name: "receive errors", client: receiveErrorClient, server: receiveErrorServer},
+	{Name: "gather errors", client: gatherErrorClient, server: gatherErrorServer},
+	{Name: "no receive posted", client: emptyQueueClient, server: emptyQueueServer},
+	{Name: "RDMA write with immediate data", client: immediateClient, server: immediateServer},
+	{Name: "disconnect with receives posted", client: leavingClient, server: leftServer},
+	{Name: "unreachable receive descriptor", client: unreachableReceiveClient, server: reconnectServer},
+	{Name: "deregistration under posted receives", client: deregisterClient, server: deregisterServer},
+	{Name: "error handlers", client: handlerClient, server: handlerServer},
+	{Name: "left behind with receives", client: abandonClient, server: abandonReceiveServer},
+	{Name: "descriptor and buffer side by side", client: compactClient, server: compactServer},
 }
 
 func init() { Scenarios = append(Scenarios, sendReceiveScenarios...) }
@@ -256,7 +256,7 @@ func segmentsClient(e *Env) error {
 		clear(p.Mem.Bytes())
 	}
 	e.Is("more segments than there is room for", p.Next().SetSend(make([]vipl.Segment, 3)...), vipl.ErrInvalidParameter)
-	e.Is("room for too many", second(p.Mem.Descriptor(0, vipl.MaxSegments+1)), vipl.ErrInvalidParameter)
+	e.Is("room for too many", errOf(p.Mem.Descriptor(0, vipl.MaxSegments+1)), vipl.ErrInvalidParameter)
 	return p.Settled(1)
 }
 
@@ -821,7 +821,7 @@ var immediateCases = []struct {
 	name string
 	n    int
 	at   int
-	hurt func(to Target) Target
+	hurt func(to Remote) Remote
 	bits uint32
 	len  int // bytes that are written
 }{
@@ -830,10 +830,10 @@ var immediateCases = []struct {
 	{"one frame", 1472, 5, nil, 0, 1472},
 	{"three frames", 4000, 4090, nil, 0, 4000},
 	{"64 KiB", 65536, 1, nil, 0, 65536},
-	{"wrong handle", 8, 0, func(t Target) Target { return Target{t.Address, t.Handle ^ 0x40} }, rdmaError, 0},
-	{"wrong handle, three frames", 4000, 0, func(t Target) Target { return Target{t.Address, t.Handle ^ 0x40} }, rdmaError, 0},
+	{"wrong handle", 8, 0, func(t Remote) Remote { return Remote{t.Address, t.Handle ^ 0x40} }, rdmaError, 0},
+	{"wrong handle, three frames", 4000, 0, func(t Remote) Remote { return Remote{t.Address, t.Handle ^ 0x40} }, rdmaError, 0},
 	{"beyond the region in the second frame", 2000, bufferBytes - 1999, nil, rdmaError, 1472},
-	{"before the region", 8, 0, func(t Target) Target { return Target{t.Address - 1, t.Handle} }, rdmaError, 0},
+	{"before the region", 8, 0, func(t Remote) Remote { return Remote{t.Address - 1, t.Handle} }, rdmaError, 0},
 }
 
 func immediateClient(e *Env) error {
@@ -1021,7 +1021,7 @@ func leavingClient(e *Env) error {
 	if err := p.Meet(1); err != nil {
 		return err
 	}
-	e.Is("a connection that does not come about", second(p.VI.ConnectRequest(p.T, vipl.NetAddress{}, vipl.At(1, "nobody"), host.Second)), vipl.ErrNoMatch)
+	e.Is("a connection that does not come about", errOf(p.VI.ConnectRequest(p.T, vipl.NetAddress{}, vipl.At(1, "nobody"), host.Second)), vipl.ErrNoMatch)
 	_, err = p.VI.RecvDone(p.T)
 	e.Is("receives stay", err, vipl.ErrNotDone)
 	if err := p.Redial(1); err != nil {

@@ -36,21 +36,21 @@ func (p *Peer) until(at host.Time) error {
 
 // join connects the two nodes' programs, with all rights, and tells each where the
 // other's memory is.
-func (e *Env) join(a vipl.VIAttributes) (*Peer, Target, error) {
+func (e *Env) join(a vipl.VIAttributes) (*Peer, Remote, error) {
 	connect := e.Serve
 	if e.H.Node() == 0 {
 		connect = func(a vipl.VIAttributes) (*Peer, error) { return e.Dial(1, a) }
 	}
 	p, err := connect(a)
 	if err != nil {
-		return nil, Target{}, err
+		return nil, Remote{}, err
 	}
 	open, err := p.openMemory()
 	if err != nil {
-		return nil, Target{}, err
+		return nil, Remote{}, err
 	}
 	if err := p.tellRegion(p.other(), open); err != nil {
-		return nil, Target{}, err
+		return nil, Remote{}, err
 	}
 	to, err := p.Hear()
 	return p, to, err
@@ -58,7 +58,7 @@ func (e *Env) join(a vipl.VIAttributes) (*Peer, Target, error) {
 
 // transferOf posts one message of a kind, from or to the own buffer at `own`, to or
 // from the peer's at `remote`.
-func (p *Peer) transferOf(k transferKind, own, n int, to Target, remote int) (*vipl.Descriptor, error) {
+func (p *Peer) transferOf(k transferKind, own, n int, to Remote, remote int) (*vipl.Descriptor, error) {
 	d, data := p.Next(), p.Mem.Segment(own, n)
 	switch k.operation {
 	case layout.StatusOperationRDMARead:
@@ -231,19 +231,19 @@ func transportRetryLimit(t *testing.T, level vipl.ReliabilityLevel, kind transfe
 func TestTransportBothSidesFail(t *testing.T) {
 	type failure struct {
 		name string
-		post func(p *Peer, to Target) (*vipl.Descriptor, error)
+		post func(p *Peer, to Remote) (*vipl.Descriptor, error)
 		sent []outcome // of which one comes
 		told []layout.AsyncError
 	}
 	for _, c := range []failure{
-		{"no receive posted", func(p *Peer, _ Target) (*vipl.Descriptor, error) { return p.Send(0, 3000) },
+		{"no receive posted", func(p *Peer, _ Remote) (*vipl.Descriptor, error) { return p.Send(0, 3000) },
 			[]outcome{DidSend(0).failed(descriptorError), DidSend(0).failed(FlushedError)}, []layout.AsyncError{layout.AsyncErrorReceiveQueueEmpty}},
-		{"write beyond the region", func(p *Peer, to Target) (*vipl.Descriptor, error) { return p.Write(0, 3000, to, bufferBytes-2999) },
+		{"write beyond the region", func(p *Peer, to Remote) (*vipl.Descriptor, error) { return p.Write(0, 3000, to, bufferBytes-2999) },
 			[]outcome{didWrite(0).failed(rdmaError), didWrite(0).failed(FlushedError)}, []layout.AsyncError{layout.AsyncErrorRDMAWriteProtection}},
-		{"read beyond the region", func(p *Peer, to Target) (*vipl.Descriptor, error) {
+		{"read beyond the region", func(p *Peer, to Remote) (*vipl.Descriptor, error) {
 			return p.transferOf(transferKinds[3], 0, 3000, to, bufferBytes-2999)
 		}, []outcome{didRead(0).failed(rdmaError), didRead(0).failed(FlushedError)}, []layout.AsyncError{layout.AsyncErrorRDMAReadProtection}},
-		{"own error", func(p *Peer, _ Target) (*vipl.Descriptor, error) {
+		{"own error", func(p *Peer, _ Remote) (*vipl.Descriptor, error) {
 			d := p.Next()
 			if err := d.SetSend(p.Mem.Segment(0, 3000)); err != nil {
 				return nil, err

@@ -55,7 +55,7 @@ const sentAgainAfter = isolationTimeout + 60*host.Microsecond
 // disturbance is what happens on the other VI.
 type disturbance struct {
 	name           string
-	client, server func(p *Peer, to Target) error
+	client, server func(p *Peer, to Remote) error
 	// What is lost there: frames of a direction and kind, from the beginning of a
 	// trouble on for so long.
 	lost string
@@ -64,9 +64,9 @@ type disturbance struct {
 }
 
 // recovers sends a message each time, which arrives at last.
-func recovers(kind transferKind) (client, server func(p *Peer, to Target) error) {
+func recovers(kind transferKind) (client, server func(p *Peer, to Remote) error) {
 	const n = 3000
-	client = func(p *Peer, to Target) error {
+	client = func(p *Peer, to Remote) error {
 		for k := range troubles {
 			if err := p.until(troubleAt(k, sentAgainAfter)); err != nil {
 				return err
@@ -79,7 +79,7 @@ func recovers(kind transferKind) (client, server func(p *Peer, to Target) error)
 		}
 		return nil
 	}
-	server = func(p *Peer, _ Target) error {
+	server = func(p *Peer, _ Remote) error {
 		if !kind.receives() {
 			return nil
 		}
@@ -98,9 +98,9 @@ func recovers(kind transferKind) (client, server func(p *Peer, to Target) error)
 }
 
 // breaks breaks the connection each time, and connects again.
-func breaks(before host.Time, sent outcome, told []layout.AsyncError) (client, server func(p *Peer, to Target) error) {
+func breaks(before host.Time, sent outcome, told []layout.AsyncError) (client, server func(p *Peer, to Remote) error) {
 	again := func(k int) host.Time { return streamAt(k*troubleEvery + 6) }
-	client = func(p *Peer, _ Target) error {
+	client = func(p *Peer, _ Remote) error {
 		for k := range troubles {
 			what := fmt.Sprintf("break %d", k)
 			if err := p.until(troubleAt(k, before)); err != nil {
@@ -122,7 +122,7 @@ func breaks(before host.Time, sent outcome, told []layout.AsyncError) (client, s
 		}
 		return nil
 	}
-	server = func(p *Peer, _ Target) error {
+	server = func(p *Peer, _ Remote) error {
 		for k := range troubles {
 			what := fmt.Sprintf("break %d", k)
 			p.told(what, told)
@@ -137,7 +137,7 @@ func breaks(before host.Time, sent outcome, told []layout.AsyncError) (client, s
 }
 
 func disturbances() []disturbance {
-	quiet := func(*Peer, Target) error { return nil }
+	quiet := func(*Peer, Remote) error { return nil }
 	// Frames of the other VI, whose number is 1 on both hosts.
 	all := []disturbance{
 		{name: "none", client: quiet, server: quiet},
@@ -180,7 +180,7 @@ func isolated(t *testing.T, stream, other vipl.ReliabilityLevel, d disturbance) 
 	source := func(i int) int { return i % 8 * 2500 }
 	var peers [2]struct {
 		other *Peer
-		to    Target
+		to    Remote
 	}
 	// side sets up both VIs of a host and hands the second one to the other thread.
 	side := func(run func(p *Peer) error) func(*host.Thread, *driver.Host) error {
@@ -208,7 +208,7 @@ func isolated(t *testing.T, stream, other vipl.ReliabilityLevel, d disturbance) 
 			return errors.Join(append(e.Fail, run(p))...)
 		}
 	}
-	beside := func(run func(p *Peer, to Target) error) func(*host.Thread, *driver.Host) error {
+	beside := func(run func(p *Peer, to Remote) error) func(*host.Thread, *driver.Host) error {
 		return func(th *host.Thread, h *driver.Host) error {
 			if _, ok, err := th.Receive(host.Second); err != nil || !ok {
 				return errors.Join(err, errors.New("the other VI is not there"))

@@ -145,7 +145,7 @@ func TestTransportLinkOutage(t *testing.T) {
 					e.That(fmt.Sprintf("%s: VI %d is lost %d times", what, q.VI.Index(), lost[q.VI.Index()]), lost[q.VI.Index()] == c.lost)
 				}
 			}
-			lines := func(e *Env) (peers []*Peer, to Target, err error) {
+			lines := func(e *Env) (peers []*Peer, to Remote, err error) {
 				p, to, err := e.join(reliableRights(vipl.ReliableDelivery))
 				peers = append(peers, p)
 				for i := 1; i < vis && err == nil; i++ {

@@ -183,7 +183,7 @@ func (x *transfer) initiate(e *Env) error {
 }
 
 // post has all messages of a round under way at once, and takes their completions.
-func (x *transfer) post(p *Peer, r transferRound, room *vipl.Region, to Target) error {
+func (x *transfer) post(p *Peer, r transferRound, room *vipl.Region, to Remote) error {
 	var posted []*vipl.Descriptor
 	for _, m := range r.messages {
 		d, own := p.Next(), room.Segment(r.source(m), m.n)

@@ -69,7 +69,7 @@ func TestAccountOfTheLibrary(t *testing.T) {
 			return err
 		}
 		if err := account(e, "post", host.Account{host.LayerLibrary: c.Post()}, func() error {
-			_, err := p.Write(0, 4, conformance.Target{Address: p.Mem.Address(), Handle: p.Mem.Handle()}, 0)
+			_, err := p.Write(0, 4, conformance.Remote{Address: p.Mem.Address(), Handle: p.Mem.Handle()}, 0)
 			return err
 		}); err != nil {
 			return err

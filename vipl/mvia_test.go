@@ -366,7 +366,7 @@ func TestMessagesAreInterrupted(t *testing.T) {
 		{"data deregistered", func(p *conformance.Peer, data, _ *vipl.Region) error { return data.Deregister(p.T) }, conformance.ProtectionError, vipl.Connected},
 		{"descriptor deregistered", func(p *conformance.Peer, _, descriptors *vipl.Region) error { return descriptors.Deregister(p.T) }, 0, vipl.Connected},
 		{"another post on the VI, then disconnected", func(p *conformance.Peer, _, _ *vipl.Region) error {
-			if _, err := p.Write(0, 4, conformance.Target{Address: p.Mem.Address(), Handle: p.Mem.Handle()}, 0); err != nil {
+			if _, err := p.Write(0, 4, conformance.Remote{Address: p.Mem.Address(), Handle: p.Mem.Handle()}, 0); err != nil {
 				return err
 			}
 			return p.VI.Disconnect(p.T)
@@ -381,7 +381,7 @@ func interrupted(t *testing.T, c interruption) {
 	const size, frames = driver.MaxTransferSize, (driver.MaxTransferSize + layout.MaxPayload - 1) / layout.MaxPayload
 	var shared *conformance.Peer
 	var data, descriptors *vipl.Region
-	var to conformance.Target
+	var to conformance.Remote
 	list := conformance.Programs(
 		func(e *conformance.Env) error {
 			var err error

@@ -262,7 +262,7 @@ const (
 )
 
 // swap writes to the peer and waits for what it writes, or the other way round.
-func swap(p *conformance.Peer, i, n int, to conformance.Target, first bool, timeout host.Time, limit func() error) error {
+func swap(p *conformance.Peer, i, n int, to conformance.Remote, first bool, timeout host.Time, limit func() error) error {
 	value := byte(i%250 + 1)
 	out, in := p.Mem.Bytes()[outgoing:outgoing+n], p.Mem.Bytes()[incoming:incoming+n]
 	send := func() error {

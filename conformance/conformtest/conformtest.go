@@ -43,6 +43,11 @@ func Long(normal, long int) int {
 	return normal
 }
 
+// WithLimit bounds a test by [Limit].
+func WithLimit(t *testing.T) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(t.Context(), Limit)
+}
+
 // NeedsSimulator skips a test with -short.
 func NeedsSimulator(t *testing.T) {
 	t.Helper()
@@ -84,7 +89,7 @@ func RunFake(t *testing.T, d driver.Device, prepare func(f *drivertest.Fabric), 
 // RunSimulated runs programs in the simulator and returns the run's digest.
 func RunSimulated(t *testing.T, d driver.Device, seed uint64, list ...fabric.Program) bridge.Digest {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), Limit)
+	ctx, cancel := WithLimit(t)
 	defer cancel()
 	var digest bridge.Digest
 	err := fabric.Run(ctx, fabric.RunConfig{Device: d, Seed: seed, Finished: func(f *sim.Fabric) (err error) {

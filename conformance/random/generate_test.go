@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 
 	"hvia/conformance/model"
+	"hvia/fabric"
 	"hvia/layout"
 	"hvia/vipl"
 )

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"hvia/conformance/model"
+	"hvia/fabric"
 	"hvia/layout"
 	"hvia/vipl"
 )

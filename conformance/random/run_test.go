@@ -13,6 +13,7 @@ import (
 	"hvia/conformance"
 	"hvia/conformance/model"
 	"hvia/driver"
+	"hvia/fabric"
 	"hvia/host"
 	"hvia/host/mem"
 	"hvia/layout"

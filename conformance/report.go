@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package conformance
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"regexp"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"hvia/driver"
+	"hvia/fabric"
+	"hvia/params"
+	"hvia/sim"
+)
+
+// Schema is the version of a report's JSON.
+const Schema = "hvia-conform/1"
+
+// Config says what is run.
+type Config struct {
+	Device string // a profile of the card, "mvia", or either without RTL
+	Run    string // a regular expression; "" = everything
+	Seed   uint64
+	Report func(Result) // called for each case; may be nil
+}
+
+// DefaultConfig is everything on the paper's card.
+func DefaultConfig() Config { return Config{Device: params.Base, Seed: 1} }
+
+// target returns the device and the filter, or what is wrong with the config.
+func (c Config) target() (Target, func(string) bool, error) {
+	filter, err := regexp.Compile(c.Run)
+	if err != nil {
+		return Target{}, nil, fmt.Errorf("--run '%s': %w", c.Run, err)
+	}
+	switch c.Device {
+	case "fake-hvia", "fake-mvia":
+		return Fake(driver.Device(strings.TrimPrefix(c.Device, "fake-"))), filter.MatchString, nil
+	case "mvia":
+		return Simulated(c.Device, fabric.RunConfig{Device: driver.DeviceMvia, Seed: c.Seed}), filter.MatchString, nil
+	}
+	if _, err := params.ForProfile(c.Device); err != nil {
+		return Target{}, nil, fmt.Errorf("--device '%s': want a profile of the card (%s), mvia, fake-hvia or fake-mvia", c.Device, params.Base)
+	}
+	return Simulated(c.Device, fabric.RunConfig{Device: driver.DeviceHvia, Seed: c.Seed, Fabric: sim.Config{Profile: c.Device}}), filter.MatchString, nil
+}
+
+// Validate says what is wrong with a config.
+func (c Config) Validate() error {
+	_, _, err := c.target()
+	return err
+}
+
+// Report is what came of a run.
+type Report struct {
+	Schema  string   `json:"schema"`
+	Device  string   `json:"device"`
+	Seed    uint64   `json:"seed"`
+	Results []Result `json:"results"`
+	Error   string   `json:"error,omitempty"` // why the run did not end
+}
+
+// Conform runs the suite. With an error, the report has what was tried.
+func Conform(ctx context.Context, c Config) (*Report, error) {
+	r := &Report{Schema: Schema, Device: c.Device, Seed: c.Seed, Results: []Result{}}
+	target, filter, err := c.target()
+	if err == nil {
+		err = Run(ctx, target, filter, func(result Result) {
+			r.Results = append(r.Results, result)
+			if c.Report != nil {
+				c.Report(result)
+			}
+		})
+	}
+	if err == nil && len(r.Results) == 0 {
+		err = fmt.Errorf("conform: --run '%s' matches no case", c.Run)
+	}
+	if err != nil {
+		r.Error = err.Error()
+	}
+	return r, err
+}
+
+// Failed is the number of failures.
+func (r *Report) Failed() int { return r.count(Fail, "") }
+
+// count is how many results of a function, or of all, have a verdict, or any.
+func (r *Report) count(v Verdict, function string) (n int) {
+	for _, x := range r.Results {
+		if (v == "" || x.Verdict == v) && (function == "" || x.Function == function) {
+			n++
+		}
+	}
+	return n
+}
+
+// WriteJSON writes one object.
+func (r *Report) WriteJSON(w io.Writer) error {
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	return e.Encode(r)
+}
+
+// WriteText writes a line for each function, and the failures below.
+func (r *Report) WriteText(w io.Writer) error {
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintf(table, "%s\tcases\tpass\tfail\tnot supported\t\n", r.Device)
+	line := func(name, function string) {
+		fmt.Fprintf(table, "%s\t%d\t%d\t%d\t%d\t\n", name, r.count("", function), r.count(Pass, function), r.count(Fail, function), r.count(NotSupported, function))
+	}
+	var functions []string
+	for _, x := range r.Results {
+		if !slices.Contains(functions, x.Function) {
+			functions = append(functions, x.Function)
+			line(x.Function, x.Function)
+		}
+	}
+	line("all", "")
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	for _, x := range r.Results {
+		switch x.Verdict {
+		case Fail:
+			fmt.Fprintf(w, "\nfail: %s\n  %s\n  again: hvia conform --device %s --seed %d --run '^%s$'\n",
+				x.Name(), strings.ReplaceAll(x.Reason, "\n", "\n  "), r.Device, r.Seed, regexp.QuoteMeta(x.Name()))
+		case NotSupported:
+			fmt.Fprintf(w, "not supported: %s (%s)\n", x.Name(), x.Reason)
+		}
+	}
+	if r.Error != "" {
+		fmt.Fprintf(w, "not complete: %s\n", r.Error)
+	}
+	return nil
+}

@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package conformance
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"hvia/driver"
+	"hvia/driver/drivertest"
+	"hvia/fabric"
+	"hvia/host"
+	"hvia/sim"
+	"hvia/vipl"
+)
+
+// Target is a device under test. Another device is another Target, whose Run
+// gives the programs hosts of its own.
+type Target struct {
+	Name      string
+	Device    driver.Device
+	Simulated bool // cases that take it too long are left out
+	// Run runs programs on hosts that have the device, until all have returned.
+	Run func(ctx context.Context, list ...fabric.Program) error
+}
+
+// Fake is a card without RTL, or M-VIA over NICs without RTL. What the programs
+// leave behind must be taken back.
+func Fake(d driver.Device) Target {
+	return Target{Name: "fake-" + string(d), Device: d, Run: func(ctx context.Context, list ...fabric.Program) error {
+		nodes := map[int]bool{}
+		for _, p := range list {
+			nodes[p.Node] = true
+		}
+		f, err := drivertest.NewOf(d, len(nodes), len(fabric.Participants(list)))
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		err = fabric.RunOn(ctx, f, fabric.RunConfig{Device: d, Seed: 1}, list...)
+		for i := range nodes {
+			if n := f.Node(i).InUse(); n != 0 && err == nil {
+				err = fmt.Errorf("node %d: %d frames are still in use", i, n)
+			}
+		}
+		return err
+	}}
+}
+
+// Simulated is a device in the simulator. Every run must be reproducible.
+func Simulated(name string, c fabric.RunConfig) Target {
+	return Target{Name: name, Device: c.Device, Simulated: true, Run: func(ctx context.Context, list ...fabric.Program) error {
+		c.Finished = func(f *sim.Fabric) error {
+			d, err := f.Digest(ctx)
+			if err == nil && !d.Reproducible {
+				err = errors.New("the run is not reproducible: something outside of simulated time took part")
+			}
+			return err
+		}
+		return fabric.Run(ctx, c, list...)
+	}}
+}
+
+// has says whether a case is one of the target's.
+func (t Target) has(c Case) bool {
+	return (c.Only == "" || c.Only == t.Device) && !(c.slow && t.Simulated)
+}
+
+// Attributes are those of the target's NIC.
+func (t Target) Attributes(ctx context.Context) (q vipl.NICAttributes, err error) {
+	err = t.Run(ctx, Programs(func(e *Env) error { q = e.NIC.Query(); return nil })...)
+	return q, err
+}
+
+// Verdict is what came of a case.
+type Verdict string
+
+// Verdicts.
+const (
+	Pass         Verdict = "pass"
+	Fail         Verdict = "fail"
+	NotSupported Verdict = "not supported" // and rejected, as it must be
+)
+
+// Result is what came of a case, or of a scenario: then Function is
+// [ScenarioGroup].
+type Result struct {
+	Function string  `json:"function"`
+	Case     string  `json:"case"`
+	Verdict  Verdict `json:"verdict"`
+	Reason   string  `json:"reason,omitempty"` // of a failure; the attribute of what is not supported
+}
+
+// ScenarioGroup is the function of scenarios.
+const ScenarioGroup = "scenarios"
+
+// Name is what a filter sees.
+func (r Result) Name() string { return r.Function + "/" + r.Case }
+
+// result makes a verdict. need is what the NIC lacks, if anything.
+func result(function, name string, need *Need, err error) Result {
+	r := Result{Function: function, Case: name, Verdict: Pass}
+	switch {
+	case err != nil:
+		r.Verdict, r.Reason = Fail, err.Error()
+	case need != nil:
+		r.Verdict, r.Reason = NotSupported, need.Attribute
+	}
+	return r
+}
+
+// Run runs the cases and scenarios that a filter takes, all if it is nil, and
+// reports each. The cases share one run of the target, each scenario has one.
+// An error is of the target or of the context: no verdict could be given.
+func Run(ctx context.Context, t Target, filter func(name string) bool, report func(Result)) error {
+	q, err := t.Attributes(ctx)
+	if err != nil {
+		return fmt.Errorf("conformance: query the NIC of %s: %w", t.Name, err)
+	}
+	takes := func(function, name string) bool {
+		return filter == nil || filter(Result{Function: function, Case: name}.Name())
+	}
+	var cases []Case
+	for _, c := range Cases() {
+		if t.has(c) && takes(c.Function, c.When) {
+			cases = append(cases, c)
+		}
+	}
+	if err := t.runCases(ctx, q, cases, report); err != nil {
+		return err
+	}
+	for _, s := range Scenarios {
+		if s.on(t.Device) && takes(ScenarioGroup, s.Name) {
+			report(t.runScenario(ctx, q, s))
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+		}
+	}
+	return nil
+}
+
+// runCases plays cases, one after another. Those that a broken run did not reach
+// fail with its error.
+func (t Target) runCases(ctx context.Context, q vipl.NICAttributes, cases []Case, report func(Result)) error {
+	if len(cases) == 0 {
+		return nil
+	}
+	done := 0
+	err := t.Run(ctx, casePrograms(cases, q, func(r Result) {
+		done++
+		report(r)
+	})...)
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if err == nil && done < len(cases) {
+		err = errors.New("the programs ended")
+	}
+	for _, c := range cases[done:] {
+		report(result(c.Function, c.When, nil, fmt.Errorf("not run: %w", err)))
+	}
+	if err != nil && done == len(cases) {
+		return fmt.Errorf("conformance: after the cases on %s: %w", t.Name, err)
+	}
+	return nil
+}
+
+func (t Target) runScenario(ctx context.Context, q vipl.NICAttributes, s Scenario) Result {
+	return result(ScenarioGroup, s.Name, missing(q, s.needs...), t.Run(ctx, Programs(MainsOf(s)...)...))
+}
+
+// casePrograms are the caller, a thread that does something meanwhile, and the
+// partner on the other node.
+func casePrograms(cases []Case, q vipl.NICAttributes, report func(Result)) []fabric.Program {
+	later := make(chan func(t *host.Thread), 1)
+	return []fabric.Program{
+		{Node: 0, Name: "calls", Main: func(t *host.Thread, h *driver.Host) error {
+			nic, err := vipl.OpenNIC(t, h)
+			if err != nil {
+				return err
+			}
+			f := &fixture{Env: &Env{T: t, H: h, NIC: nic}, later: later}
+			if f.buf, err = nic.Alloc(t, bufferBytes); err != nil {
+				return err
+			}
+			for i, c := range cases {
+				need := missing(q, c.Needs)
+				verdict, err := f.play(fmt.Sprintf("case-%d", i), c, need)
+				report(result(c.Function, c.When, need, verdict))
+				if err != nil {
+					return fmt.Errorf("after %s, %s: %w", c.Function, c.When, err)
+				}
+			}
+			close(later)
+			return errors.Join(t.Send(host.ThreadID{Node: 1, Rank: 1}, []byte("end")), t.Send(host.ThreadID{Node: 0, Rank: 2}, nil))
+		}},
+		{Node: 0, Name: "does something meanwhile", Main: func(t *host.Thread, _ *driver.Host) error {
+			for {
+				if _, _, err := t.Receive(host.Never); err != nil {
+					return err
+				}
+				do, open := <-later
+				if !open {
+					return nil
+				}
+				if err := t.Sleep(500 * host.Microsecond); err != nil {
+					return err
+				}
+				do(t)
+			}
+		}},
+		{Node: 1, Name: "partner", Main: func(t *host.Thread, h *driver.Host) error {
+			nic, err := vipl.OpenNIC(t, h)
+			if err != nil {
+				return err
+			}
+			return functionPartner(&Env{T: t, H: h, NIC: nic})
+		}},
+	}
+}
+
+// play makes the call of a case. Whatever the case has left goes with its NIC
+// handle, and the partner is ready again; err says that it is not.
+func (f *fixture) play(name string, c Case, need *Need) (verdict, err error) {
+	f.name, f.Fail = name, nil
+	clear(f.buf.Bytes())
+	verdict = f.try(c, need)
+	verdict = errors.Join(append(f.Fail, verdict)...)
+	if err := f.nic.Close(f.T); err != nil {
+		return verdict, err
+	}
+	if err := f.T.Send(host.ThreadID{Node: 1, Rank: 1}, []byte("ready")); err != nil {
+		return verdict, err
+	}
+	if m, ok, err := f.T.Receive(10 * host.Second); err != nil || !ok || string(m.Data) != "ready" {
+		return verdict, errors.Join(err, errors.New("the partner is not ready"))
+	}
+	return verdict, nil
+}
+
+// try makes the call, on a NIC handle that no other case has.
+func (f *fixture) try(c Case, need *Need) (err error) {
+	f.nic = errorOf(vipl.OpenNIC(f.T, f.H))
+	defer func() {
+		if p := recover(); p != nil {
+			s, ok := p.(setup)
+			if !ok {
+				panic(p)
+			}
+			err = fmt.Errorf("before the call: %w", s.err)
+		}
+	}()
+	switch {
+	case need != nil && need.use != nil:
+		return need.rejected(need.use(f.Env))
+	case need != nil:
+		return need.rejected(c.call(f))
+	}
+	if got := c.call(f); !has(got, c.Want) {
+		return fmt.Errorf("%s, want %v", Text(got), c.Want)
+	}
+	return nil
+}
