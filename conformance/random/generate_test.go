@@ -7,7 +7,6 @@ import (
 	"math/rand/v2"
 
 	"hvia/conformance/model"
-	"hvia/fabric"
 	"hvia/layout"
 	"hvia/vipl"
 )

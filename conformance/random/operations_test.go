@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	"hvia/conformance/model"
-	"hvia/fabric"
 	"hvia/layout"
 	"hvia/vipl"
 )

@@ -13,7 +13,6 @@ import (
 	"hvia/conformance"
 	"hvia/conformance/model"
 	"hvia/driver"
-	"hvia/fabric"
 	"hvia/host"
 	"hvia/host/mem"
 	"hvia/layout"

@@ -51,7 +51,7 @@ var Rooms = map[string]Room{
 	"examples": {Uses: []string{".$", "sim$", "host", "driver", "fabric", "vipl", "costs$"}},
 
 	// The suite, what runs programs in tests, and the reference model.
-	"conformance":             {Uses: []string{"layout", "host", "fabric", "driver", "vipl", "sim$", "sim/bridge"}, Library: true},
+	"conformance":             {Uses: []string{"layout", "params$", "host", "fabric", "driver", "vipl", "sim$", "sim/bridge"}, Library: true},
 	"conformance/conformtest": {Uses: []string{"layout", "host", "fabric", "driver", "sim$", "sim/bridge"}, External: []string{"github.com/stretchr/testify"}, Library: true},
 	"conformance/model":       {Uses: []string{"layout$"}, Library: true},
 

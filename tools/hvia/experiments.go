@@ -10,6 +10,7 @@ import (
 	"hvia/bench/digests"
 	"hvia/bench/faults"
 	"hvia/bench/reproduce"
+	"hvia/conformance"
 	"hvia/fabric/service"
 	"hvia/sim"
 	"hvia/tools/hvia/internal/cli"
@@ -26,6 +27,7 @@ func experiments() cli.Experiments {
 		ReadDigests:    digests.Read,
 		ServePeer:      reproduce.ServePeer,
 		Demo:           demo.Run,
+		Conform:        conformance.Conform,
 		BuildSimulator: func(ctx context.Context) (string, error) { return sim.Simulator(ctx) },
 		SimulatorBuilt: sim.SimulatorBuilt,
 		BuildProfile:   func(ctx context.Context, profile string) (string, error) { return sim.ProfileSimulator(ctx, profile) },

@@ -26,6 +26,7 @@ import (
 	"hvia/bench/report"
 	"hvia/bench/reproduce"
 	"hvia/bench/rig"
+	"hvia/conformance"
 	"hvia/sim"
 	"hvia/sim/verilate"
 	"hvia/tools/hvia/internal/cli"
@@ -201,6 +202,21 @@ func fake(behaviour string) cli.Experiments {
 				Schema: demo.Schema, Profile: c.Profile, Seed: c.Seed, Size: c.Size, Verified: fault == "", Fault: fault,
 				Steps: []demo.Step{{Where: "program", What: "pcap=" + c.PcapFile + " wave=" + c.WaveFile}},
 			}, nil
+		},
+		Conform: func(_ context.Context, c conformance.Config) (*conformance.Report, error) {
+			r := &conformance.Report{Schema: conformance.Schema, Device: c.Device, Seed: c.Seed, Results: []conformance.Result{
+				{Function: "OpenNic", Case: "a host", Verdict: conformance.Pass},
+				{Function: conformance.ScenarioGroup, Case: "reads", Verdict: conformance.NotSupported, Reason: "RDMAReadSupport"},
+			}}
+			switch behaviour {
+			case "wrong":
+				r.Results[0].Verdict, r.Results[0].Reason = conformance.Fail, "no error, want VIP_ERROR_RESOURCE"
+			case "fail":
+				err := errors.New("conform: node 1 went away")
+				r.Error = err.Error()
+				return r, err
+			}
+			return r, nil
 		},
 		ReadDigests: func() (*digests.Table, error) { return digestTable("f1", "w1"), nil },
 		Digests: func(context.Context, digests.Config) (*digests.Table, error) {

@@ -27,6 +27,7 @@ import (
 	"hvia/bench/report"
 	"hvia/bench/reproduce"
 	"hvia/bench/rig"
+	"hvia/conformance"
 	"hvia/sim"
 	"hvia/sim/verilate"
 )
@@ -51,6 +52,9 @@ type Experiments struct {
 	Demo      func(context.Context, demo.Config) (*demo.Report, error)
 	// FaultMatrix returns the cells that it could try with an error, too.
 	FaultMatrix func(context.Context, faults.Config) (*faults.Matrix, error)
+
+	// Conform returns what it tried with an error, too.
+	Conform func(context.Context, conformance.Config) (*conformance.Report, error)
 
 	// Digests makes the runs that ReadDigests has from before.
 	Digests     func(context.Context, digests.Config) (*digests.Table, error)
@@ -209,7 +213,7 @@ func (a *app) root() *cobra.Command {
 		}
 		return &usageError{cmd.CommandPath(), fmt.Errorf("invalid argument %q for \"--color\": auto, always and never are possible", a.color)}
 	}
-	root.AddCommand(a.reproduce(), a.compare(), a.ablate(), a.faults(), a.digests(), a.report(), a.demo(), a.up(), a.ps(), a.down(), a.doctor(), a.version(), a.build(), a.peer())
+	root.AddCommand(a.reproduce(), a.compare(), a.ablate(), a.faults(), a.digests(), a.conform(), a.report(), a.demo(), a.up(), a.ps(), a.down(), a.doctor(), a.version(), a.build(), a.peer())
 	return root
 }
 

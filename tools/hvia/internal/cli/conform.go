@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"hvia/bench"
+	"hvia/bench/rig"
 	"hvia/conformance"
 )
 
@@ -46,7 +46,7 @@ if the NIC rejects it. Exit code 1 if a case fails.`,
 		if show := p.hook(); show != nil {
 			cfg.Report = func(r conformance.Result) {
 				done++
-				show(bench.Progress{What: r.Name(), Done: done})
+				show(rig.Progress{What: r.Name(), Done: done})
 			}
 		}
 		rep, err := a.Conform(cmd.Context(), cfg)
