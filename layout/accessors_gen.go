@@ -7,7 +7,7 @@ import "encoding/binary"
 
 // Hash identifies this version of all layouts: the first eight bytes of the
 // SHA-256 of their names, offsets, widths, byte orders and values.
-const Hash uint64 = 0x6049f6e786205ea0
+const Hash uint64 = 0x5bd6fecfd0956cb2
 
 // PCI configuration space.
 const (
@@ -390,9 +390,10 @@ func (b Doorbell) SetHandle(v uint32) { binary.LittleEndian.PutUint32(b[8:12], v
 
 // Descriptors.
 const (
-	DescriptorAlignment                       = 0x40 // VIP_DESCRIPTOR_ALIGNMENT
-	DescriptorFetchBytes                      = 0x40 // bytes that the card reads in the first fetch: control segment and two further segments
-	MaxDataSegments                           = 0xfc // data segments of one descriptor
+	DescriptorAlignment                       = 0x40  // VIP_DESCRIPTOR_ALIGNMENT
+	DescriptorFetchBytes                      = 0x40  // bytes that the card reads in the first fetch: control segment and two further segments
+	MaxDataSegments                           = 0xfc  // data segments of one descriptor
+	DescriptorErrorMask                       = 0x1fe // VIP_STATUS_ERROR_MASK: the bits of Status from FormatError to RemoteDescriptorError
 	DescriptorSize                            = 32
 	DescriptorNextOffset                      = 0
 	DescriptorNextHandleOffset                = 8

@@ -154,6 +154,7 @@ var descriptorSection = Section{
 		{"DescriptorAlignment", 64, 32, "VIP_DESCRIPTOR_ALIGNMENT"},
 		{"DescriptorFetchBytes", 64, 32, "bytes that the card reads in the first fetch: control segment and two further segments"},
 		{"MaxDataSegments", 252, 32, "data segments of one descriptor"},
+		{"DescriptorErrorMask", 0x1fe, 32, "VIP_STATUS_ERROR_MASK: the bits of Status from FormatError to RemoteDescriptorError"},
 	},
 	Structs: []Struct{
 		{Name: "Descriptor", Doc: "Control segment.", Size: 32, Fields: []Field{

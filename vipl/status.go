@@ -135,7 +135,7 @@ const (
 	RemoteDescriptorError DescriptorStatus = layout.DescriptorStatusRemoteDescriptorErrorMask
 
 	// DescriptorErrorMask covers them all: VIP_STATUS_ERROR_MASK.
-	DescriptorErrorMask = FormatError | ProtectionError | LengthError | PartialError | Flushed | TransportError | RDMAProtectionError | RemoteDescriptorError
+	DescriptorErrorMask DescriptorStatus = layout.DescriptorErrorMask
 )
 
 var descriptorBits = []struct {

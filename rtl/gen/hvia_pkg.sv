@@ -5,7 +5,7 @@
 /* verilator lint_off UNUSEDPARAM */
 package hvia_pkg;
 
-  localparam logic [63:0] LayoutHash = 64'h6049f6e786205ea0;
+  localparam logic [63:0] LayoutHash = 64'h5bd6fecfd0956cb2;
 
   // PCI configuration space
   localparam logic [15:0] PciVendorID = 16'h5648;
@@ -214,6 +214,7 @@ package hvia_pkg;
   localparam logic [31:0] DescriptorAlignment = 32'h40;
   localparam logic [31:0] DescriptorFetchBytes = 32'h40;
   localparam logic [31:0] MaxDataSegments = 32'hfc;
+  localparam logic [31:0] DescriptorErrorMask = 32'h1fe;
   localparam int unsigned DescriptorOperationBits = 2;
   localparam logic [1:0] DescriptorOperationSend = 2'h0;
   localparam logic [1:0] DescriptorOperationRDMAWrite = 2'h1;

@@ -109,7 +109,7 @@ module hvia_completion #(
   localparam int unsigned BeatImmediate = SkipImmediate * 8 / W;
   localparam int unsigned BeatLength    = SkipLength * 8 / W;
 
-  localparam logic [31:0] ErrorMask = 32'h0000_01fe;
+  localparam logic [31:0] ErrorMask = hvia_pkg::DescriptorErrorMask;
 
   localparam int unsigned EntryBeats = hvia_pkg::CompletionEntrySize * 8 / W;
   localparam int unsigned QueueBits  = hvia_params_pkg::CompletionQueuesLog2;

@@ -172,15 +172,7 @@ module hvia_send_ledger (
   localparam logic [1:0] Unreachable = 2'd3;
 
   // Error bits of a status.
-  localparam logic [8:0] ErrorMask =
-      (9'd1 << hvia_pkg::DescriptorStatusFormatErrorBit) |
-      (9'd1 << hvia_pkg::DescriptorStatusProtectionErrorBit) |
-      (9'd1 << hvia_pkg::DescriptorStatusLengthErrorBit) |
-      (9'd1 << hvia_pkg::DescriptorStatusPartialErrorBit) |
-      (9'd1 << hvia_pkg::DescriptorStatusFlushedBit) |
-      (9'd1 << hvia_pkg::DescriptorStatusTransportErrorBit) |
-      (9'd1 << hvia_pkg::DescriptorStatusRDMAProtectionErrorBit) |
-      (9'd1 << hvia_pkg::DescriptorStatusRemoteDescriptorErrorBit);
+  localparam logic [8:0] ErrorMask = hvia_pkg::DescriptorErrorMask[8:0];
 
   // How a connection ends that no entry is marked for.
   localparam logic [1:0] Alive = 2'd0, Lost = 2'd1, Exhausted = 2'd2;

@@ -218,15 +218,7 @@ module hvia_tx_engine #(
   localparam int unsigned SegmentB    = SegmentA + SegBits;
   localparam logic [31:0] MaxPayload  = {16'd0, hvia_pkg::MaxPayload};
   // Every bit that says a descriptor must not be executed.
-  localparam logic [31:0] ErrorMask =
-      (32'd1 << hvia_pkg::DescriptorStatusFormatErrorBit) |
-      (32'd1 << hvia_pkg::DescriptorStatusProtectionErrorBit) |
-      (32'd1 << hvia_pkg::DescriptorStatusLengthErrorBit) |
-      (32'd1 << hvia_pkg::DescriptorStatusPartialErrorBit) |
-      (32'd1 << hvia_pkg::DescriptorStatusFlushedBit) |
-      (32'd1 << hvia_pkg::DescriptorStatusTransportErrorBit) |
-      (32'd1 << hvia_pkg::DescriptorStatusRDMAProtectionErrorBit) |
-      (32'd1 << hvia_pkg::DescriptorStatusRemoteDescriptorErrorBit);
+  localparam logic [31:0] ErrorMask = hvia_pkg::DescriptorErrorMask;
 
   // Check, Frame, Finish: a message, before each of its frames, in one, at its end. Tell: the
   // ledger is told or asked. Head, Skip: the first chunk of a job's descriptor is read, its bytes

@@ -6,7 +6,7 @@
 
 namespace hvia {
 
-constexpr uint64_t kLayoutHash = 0x6049f6e786205ea0ull;
+constexpr uint64_t kLayoutHash = 0x5bd6fecfd0956cb2ull;
 
 // PCI configuration space
 constexpr uint32_t kPciVendorID = 0x5648u;
@@ -294,6 +294,7 @@ constexpr size_t kDoorbellHandleOffset = 8;
 constexpr uint32_t kDescriptorAlignment = 0x40u;
 constexpr uint32_t kDescriptorFetchBytes = 0x40u;
 constexpr uint32_t kMaxDataSegments = 0xfcu;
+constexpr uint32_t kDescriptorErrorMask = 0x1feu;
 constexpr uint32_t kDescriptorOperationSend = 0x0u;
 constexpr uint32_t kDescriptorOperationRDMAWrite = 0x1u;
 constexpr uint32_t kDescriptorOperationRDMARead = 0x2u;

@@ -517,9 +517,7 @@ func (v *vi) flushed() {
 	}
 }
 
-const errorBits = layout.DescriptorStatusFormatErrorMask | layout.DescriptorStatusProtectionErrorMask | layout.DescriptorStatusLengthErrorMask |
-	layout.DescriptorStatusPartialErrorMask | layout.DescriptorStatusTransportErrorMask | layout.DescriptorStatusRDMAProtectionErrorMask |
-	layout.DescriptorStatusRemoteDescriptorErrorMask
+const errorBits = layout.DescriptorErrorMask
 
 // ended is the status of a descriptor that completes with these errors.
 func (d descriptor) ended(errors uint32) uint32 {

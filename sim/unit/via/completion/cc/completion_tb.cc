@@ -43,7 +43,7 @@ constexpr uint32_t kAreas = 24;
 constexpr uint32_t kPages = kSlotPages + kAreas * kAreaPages;
 // What the card sees it at, so that every bit of an address is somebody's.
 constexpr uint32_t kHigh = 0xa5a00000;
-constexpr uint32_t kErrors = 0x1fe;  // of Status
+constexpr uint32_t kErrors = hvia::kDescriptorErrorMask;  // of Status
 
 enum Op : uint8_t { kCreate, kDestroy, kResize };
 

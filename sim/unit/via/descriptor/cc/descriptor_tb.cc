@@ -2356,7 +2356,7 @@ class Bench {
     if (source >= 0) {
       const Completion c = *offered[source];
       flushed = c.status & hvia::kDescriptorStatusFlushedMask;
-      error = !flushed && (c.status & 0x1fe);
+      error = !flushed && (c.status & hvia::kDescriptorErrorMask);
       if (c.write) {
         Write w;
         w.job = c;

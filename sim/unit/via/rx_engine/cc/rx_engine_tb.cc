@@ -543,7 +543,7 @@ class Bench {
     Vi& x = vis[v];
     if (send || immediate) {
       const uint32_t bits = refused == 0 ? 0 : send ? kProtection : kRdmaProtection;
-      if (x.seen.size() != 1 || (x.seen[0].status & 0x1fe) != bits ||
+      if (x.seen.size() != 1 || (x.seen[0].status & hvia::kDescriptorErrorMask) != bits ||
           x.seen[0].length < good * hvia::kMaxPayload * (refused != 0) || (refused == 0 && x.seen[0].length != total)) {
         Fail("a message with its handle withdrawn: %zu completions", x.seen.size());
       }

@@ -24,7 +24,7 @@ using unit::Fail;
 
 namespace {
 
-constexpr uint32_t kErrors = 0x1fe, kDone = hvia::kDescriptorStatusDoneMask, kFormat = hvia::kDescriptorStatusFormatErrorMask,
+constexpr uint32_t kErrors = hvia::kDescriptorErrorMask, kDone = hvia::kDescriptorStatusDoneMask, kFormat = hvia::kDescriptorStatusFormatErrorMask,
                    kProtection = hvia::kDescriptorStatusProtectionErrorMask, kLength = hvia::kDescriptorStatusLengthErrorMask,
                    kFlushed = hvia::kDescriptorStatusFlushedMask, kTransport = hvia::kDescriptorStatusTransportErrorMask,
                    kRdmaProtection = hvia::kDescriptorStatusRDMAProtectionErrorMask,

@@ -36,10 +36,7 @@ constexpr size_t kVia = hvia::kEthernetHeaderSize;
 constexpr size_t kHeader = hvia::kEthernetHeaderSize + hvia::kViaHeaderSize;
 constexpr uint32_t kChunk = hvia::kDescriptorFetchBytes;
 constexpr uint32_t kErrors =
-    hvia::kDescriptorStatusFormatErrorMask | hvia::kDescriptorStatusProtectionErrorMask |
-    hvia::kDescriptorStatusLengthErrorMask | hvia::kDescriptorStatusPartialErrorMask |
-    hvia::kDescriptorStatusFlushedMask | hvia::kDescriptorStatusTransportErrorMask |
-    hvia::kDescriptorStatusRDMAProtectionErrorMask | hvia::kDescriptorStatusRemoteDescriptorErrorMask;
+    hvia::kDescriptorErrorMask;
 constexpr uint64_t kMac = 0x665544332202ull;
 constexpr uint16_t kTag = 7, kOtherTag = 9;
 
