@@ -211,7 +211,7 @@ func separate(name, s string) (code, literals, comments string) {
 		}
 	}
 	for i := 0; i < len(s); {
-		part, end := 0, i+1
+		var part, end int
 		switch {
 		case strings.HasPrefix(s[i:], "//"):
 			part, end = 2, after(s, i, "\n")
