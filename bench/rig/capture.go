@@ -20,9 +20,9 @@ import (
 )
 
 // writePcap turns a frame file of the simulator into a pcapng file: one
-// interface for each node, on which its card sends; simulated time counts from
-// the epoch, so time 0 shows as 1970. A frame that goes through a switch is there once, when
-// its node sends it.
+// interface for each node, on which its card sends. Simulated time counts from
+// the epoch, so time 0 shows as 1970. A frame that crosses a switch is recorded
+// once, when its node sends it.
 func writePcap(file, framesFile, comment string) (err error) {
 	in, err := os.Open(framesFile)
 	if err != nil {
@@ -65,8 +65,8 @@ func captureInterface(node int) pcapgo.NgInterface {
 	}
 }
 
-// nodesOf is how many nodes a fabric with these frames has, two at least. A switch
-// sends to each: it floods what it does not know.
+// nodesOf is the number of nodes of a fabric with these frames, at least two. A
+// switch sends to each: it floods unknown destinations.
 func nodesOf(frames []Frame) int {
 	n := 2
 	for _, f := range frames {
@@ -94,9 +94,10 @@ func copyFrames(frames []Frame, w *pcapgo.NgWriter) error {
 	return nil
 }
 
-// Frame is one frame on one cable. Source and destination are nodes, or layout.WireSwitch.
+// Frame is one frame on one cable. Source and destination are nodes, or
+// layout.WireSwitch.
 type Frame struct {
-	TimePs      int64 // at which its preamble begins at the sender
+	TimePs      int64 // start of its preamble at the sender
 	Source      int
 	Destination int
 	Bytes       []byte
@@ -115,9 +116,9 @@ func (f Frame) wrongEnds() string {
 	return ""
 }
 
-// DecodeFrames reads a frame file, in the order of the frames' times: the
-// simulator writes each when its sender hands it over, which for one that waits
-// for the wire is before its time.
+// DecodeFrames reads a frame file and sorts the frames by time. The simulator
+// writes a frame when its sender passes it on, which is before its time if it
+// waits for the wire.
 func DecodeFrames(r io.Reader) ([]Frame, error) {
 	var frames []Frame
 	var cut error

@@ -17,7 +17,7 @@ import (
 	"hvia/layout"
 )
 
-// encodeFrames is what the simulator writes.
+// encodeFrames encodes frames as the simulator does.
 func encodeFrames(frames ...Frame) []byte {
 	var b []byte
 	for _, f := range frames {
@@ -62,8 +62,9 @@ func TestWritePcap(t *testing.T) {
 	}
 }
 
-// With a switch there is an interface for each node, also for one that sends nothing, and each
-// frame is there once, when its node sends it. A cable with wrong ends ends the capture.
+// With a switch there is an interface for each node, also for one that sends
+// nothing, and each frame appears once, when its node sends it. A cable with
+// wrong ends ends the capture.
 func TestWritePcapOfASwitch(t *testing.T) {
 	dir := t.TempDir()
 	in, out := filepath.Join(dir, "frames"), filepath.Join(dir, "out.pcapng")
@@ -94,7 +95,7 @@ func TestWritePcapOfASwitch(t *testing.T) {
 	}
 }
 
-// A frame file that was cut still gives the frames before, and the error.
+// A truncated frame file gives the frames before the cut, and the error.
 func TestWritePcapOfACutFile(t *testing.T) {
 	dir := t.TempDir()
 	in, out := filepath.Join(dir, "frames"), filepath.Join(dir, "out.pcapng")

@@ -14,7 +14,7 @@ import (
 	"hvia/layout"
 )
 
-// EncodeTrace is what the simulator writes.
+// EncodeTrace encodes events as the simulator does.
 func EncodeTrace(events []TraceEvent) []byte {
 	var b []byte
 	for _, e := range events {
@@ -61,7 +61,7 @@ func FuzzDecodeTrace(f *testing.F) {
 		if (err == nil) != (len(b)%layout.TraceRecordSize == 0) || len(events) != len(b)/layout.TraceRecordSize {
 			t.Fatalf("%d bytes: %d events, %v", len(b), len(events), err)
 		}
-		// Whatever a trace says, looking for messages in it must end.
+		// The search for messages ends, whatever a trace contains.
 		_, _, _, _ = MessageTimes(events, RDMAWriteStages, 0, 0, 3, 5, 2)
 		_, _, _, _ = MessageTimes(events, SendReceiveStages, 0, 0, 3, 5, 2)
 	})

@@ -11,14 +11,14 @@ import (
 	"hvia/sim"
 )
 
-// RunDigest is the digest of a run that has ended.
+// RunDigest is the digest of a finished run.
 type RunDigest struct {
 	All string // hash over frames, wakes and what differs from the usual configuration
 	report.Parts
 }
 
-// DigestOf is the digest of a run that has ended. It rejects a run in which
-// something outside virtual time took part.
+// DigestOf is the digest of a finished run. It rejects a run in which something
+// outside virtual time took part.
 func DigestOf(ctx context.Context, f *sim.Fabric) (RunDigest, error) {
 	d, err := f.Digest(ctx)
 	if err != nil {

@@ -47,9 +47,9 @@ const (
 
 // Endpoint is an open NIC, one registered buffer that the peer may write, and
 // one VI. When it is connected, each side knows the other's buffer: the dialing
-// side's discriminator carries its own, the accepting side writes its own with
-// the first RDMA write. In vipl/endpoint the connection advertises them; the
-// times of the experiments include this exchange.
+// side's discriminator carries its target, and the accepting side writes its
+// target with the first RDMA write. In vipl/endpoint the connection advertises
+// them; the times of the experiments include this exchange.
 type Endpoint struct {
 	NIC    *vipl.NIC
 	VI     *vipl.VI
@@ -61,8 +61,9 @@ type Endpoint struct {
 }
 
 // OpenEndpoint opens the NIC of the thread's host and makes an endpoint with a
-// buffer of the given size. The attributes of its VI may need the NIC, for
-// completion queues. RDMA writes by the peer are enabled in any case.
+// buffer of the given size. The callback returns the attributes of its VI,
+// which may need the NIC for completion queues. RDMA writes by the peer are
+// always enabled.
 func OpenEndpoint(t *host.Thread, h *driver.Host, bytes int, attributes func(*vipl.NIC) (vipl.VIAttributes, error)) (*Endpoint, error) {
 	nic, err := vipl.OpenNIC(t, h)
 	if err != nil {
@@ -94,7 +95,6 @@ func OpenEndpoint(t *host.Thread, h *driver.Host, bytes int, attributes func(*vi
 	return e, err
 }
 
-// Bytes returns the endpoint's buffer.
 func (e *Endpoint) Bytes() []byte { return e.Buffer.Bytes() }
 
 func target(r *vipl.Region, bytes int) []byte {
@@ -102,7 +102,7 @@ func target(r *vipl.Region, bytes int) []byte {
 }
 
 // Dial connects to the endpoint that accepts at a remote address. It retries
-// until one does.
+// until one does or the timeout expires.
 func (e *Endpoint) Dial(t *host.Thread, remote vipl.NetAddress, timeout host.Time) error {
 	inbox := e.control.Bytes()[inboxOffset : inboxOffset+targetBytes]
 	clear(inbox)
@@ -158,7 +158,7 @@ func (e *Endpoint) Accept(t *host.Thread, discriminator string, timeout host.Tim
 	return err
 }
 
-// Poll waits until a byte of the own buffer has a value.
+// Poll waits until a byte of the local buffer has a value.
 func (e *Endpoint) Poll(t *host.Thread, offset int, value byte, timeout host.Time) error {
 	return e.Buffer.Poll(t, offset, 1, timeout, func() bool { return e.Bytes()[offset] == value })
 }

@@ -29,7 +29,7 @@ func CollectHashes(root, profile string) (report.Hashes, error) {
 	return h, err
 }
 
-// CheckoutHashes are those of the checkout that this program works in.
+// CheckoutHashes returns the hashes of this program's checkout.
 func CheckoutHashes(profile string) (report.Hashes, error) {
 	root, err := verilate.Root()
 	if err != nil {
@@ -60,7 +60,7 @@ func RTLHash(root string) (string, error) {
 			return err
 		}
 		n++
-		// The length keeps a byte from moving between two files unseen.
+		// The length makes a byte that moves between two files change the hash.
 		fmt.Fprintf(sum, "%s\n%d\n", filepath.ToSlash(rel), len(body))
 		sum.Write(body)
 		return nil

@@ -5,7 +5,7 @@ package rig
 import "fmt"
 
 // GuardBytes lie before and behind every message in the receiver's buffer;
-// nothing may ever write to them.
+// nothing may write to them.
 const GuardBytes = 64
 
 const guardValue = 0xa5
@@ -36,8 +36,8 @@ func (p Pattern) Fill(b []byte) {
 // Last is never 0, which is what a cleared buffer holds.
 func (p Pattern) Last() byte { return byte(p.Round%255) + 1 }
 
-// arena is memory with room for a message to send and one to receive, each
-// between guards.
+// arena is memory for a message to send and one to receive, each between
+// guards.
 type arena struct {
 	memory  []byte
 	size    int
@@ -46,8 +46,8 @@ type arena struct {
 
 func arenaBytes(size int) int { return 3*GuardBytes + 2*size }
 
-// newArena takes memory of at least arenaBytes(size); what is left over guards
-// as well.
+// newArena takes memory of at least arenaBytes(size) and fills the remainder
+// with guards.
 func newArena(memory []byte, size int) *arena {
 	a := &arena{memory: memory, size: size, scratch: make([]byte, size)}
 	for i := range memory {
@@ -80,8 +80,8 @@ func (a *arena) Check(p Pattern, n int) error {
 	return nil
 }
 
-// Guards compares every byte that is neither in a received message of n bytes
-// nor in the room for one to send.
+// Guards compares every byte outside the received message of n bytes and the
+// send buffer.
 func (a *arena) Guards(n int) error {
 	for i, v := range a.memory {
 		inSend := i >= a.SendOffset() && i < a.SendOffset()+a.size
@@ -93,7 +93,7 @@ func (a *arena) Guards(n int) error {
 	return nil
 }
 
-// Restore puts the guards back over a message, before the next size.
+// Restore writes the guards over a message, before the next size.
 func (a *arena) Restore(n int) {
 	b := a.receiving(n)
 	for i := range b {

@@ -11,9 +11,9 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Every message differs from those that could be taken for it: of another
-// round, sender or seed. The last byte alone tells the round from its
-// neighbour's and from guards and cleared memory, for 254 rounds.
+// A message differs from those of another round, sender or seed. Its last byte
+// alone distinguishes the round from its neighbours and from guards and cleared
+// memory, for 254 rounds.
 func TestPatternsDiffer(t *testing.T) {
 	p := Pattern{Seed: 1, Sender: 0, Round: 1}
 	want := make([]byte, 100)
@@ -44,8 +44,8 @@ func TestPatternsDiffer(t *testing.T) {
 	}
 }
 
-// A shorter message is not the beginning of a longer one but for its last
-// byte: the noise depends on the position only.
+// A shorter message is a prefix of a longer one except for its last byte: the
+// noise depends on the position only.
 func TestPatternFillsEveryByte(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := Pattern{rapid.Uint64().Draw(t, "seed"), rapid.IntRange(0, 1).Draw(t, "sender"), rapid.IntRange(1, 1000).Draw(t, "round")}
@@ -80,8 +80,8 @@ func TestArenaAcceptsTheMessage(t *testing.T) {
 	}
 }
 
-// Every single byte that is wrong is found, wherever it lies; only what the
-// host itself writes to send is not the receiver's business.
+// Every single wrong byte is found, wherever it lies, except in the host's send
+// buffer, which the receiver does not check.
 func TestArenaFindsEveryWrongByte(t *testing.T) {
 	p := Pattern{7, 0, 3}
 	for _, n := range []int{1, 4, roomFor} {
@@ -104,7 +104,7 @@ func TestArenaFindsEveryWrongByte(t *testing.T) {
 }
 
 // A message of an earlier round, of the other sender or of another length is
-// not the one that was to come.
+// reported as wrong.
 func TestArenaFindsTheWrongMessage(t *testing.T) {
 	p := Pattern{7, 0, 3}
 	require.Error(t, received(Pattern{7, 0, 2}, roomFor).Check(p, roomFor))

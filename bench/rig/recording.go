@@ -12,21 +12,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrOutput is what an error wraps that says that a file the caller named
-// cannot be written.
+// ErrOutput is wrapped by errors about an output file that cannot be written.
 var ErrOutput = errors.New("cannot be written")
 
-// Recording is what the simulator writes down of one run: trace events for the
-// report, and frames and waves for who asked for them.
+// Recording is what the simulator records of one run: trace events for the
+// report, and frames and waves on request.
 type Recording struct {
-	Dir      string // of what is read here and then thrown away
+	Dir      string // temporary files
 	lock     *os.File
 	PcapFile string
 	waveFile string
 }
 
-// Record tries the files first: who mistyped a name should not learn of
-// it after the run.
+// Record creates the files first, so that a mistyped name fails before the run
+// and not after it.
 func Record(pcapFile, waveFile string) (*Recording, error) {
 	files := []string{}
 	if pcapFile != "" {
@@ -57,11 +56,12 @@ func (r *Recording) Remove() {
 	_ = r.lock.Close()
 }
 
-// recordingName begins the names of the directories of recordings.
+// recordingName is the prefix of recording directories.
 const recordingName = "hvia-bench-"
 
-// lockDirectory locks a directory by a file in it, if nobody has. It does not lock
-// the directory itself: the simulator does that while it makes a socket there.
+// lockDirectory locks a directory by a file in it, if it is unlocked. It does
+// not lock the directory itself: the simulator does that while it makes a
+// socket there.
 func lockDirectory(dir string) (*os.File, error) {
 	f, err := os.OpenFile(filepath.Join(dir, "owner"), os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
 	if err != nil {
@@ -74,8 +74,8 @@ func lockDirectory(dir string) (*os.File, error) {
 	return f, nil
 }
 
-// lockedDirectory makes a directory for a recording. Its lock lasts as long as this
-// process, so that the directory of one that was killed can be told.
+// lockedDirectory makes a directory for a recording. Its lock lasts as long as
+// this process, which distinguishes it from one of a killed process.
 func lockedDirectory() (string, *os.File, error) {
 	for {
 		dir, err := os.MkdirTemp("", recordingName)
@@ -96,7 +96,7 @@ func lockedDirectory() (string, *os.File, error) {
 	}
 }
 
-// removeAbandoned removes what recordings of processes that were killed have left.
+// removeAbandoned removes the recordings of killed processes.
 func removeAbandoned() {
 	dirs, err := filepath.Glob(filepath.Join(os.TempDir(), recordingName+"*"))
 	if err != nil {
@@ -117,7 +117,7 @@ func removeAbandoned() {
 func (r *Recording) trace() string  { return filepath.Join(r.Dir, "trace") }
 func (r *Recording) Frames() string { return filepath.Join(r.Dir, "frames") }
 
-// Arguments tell the simulator what to write.
+// Arguments are the simulator's flags for this recording.
 func (r *Recording) Arguments() []string {
 	args := []string{"--trace", r.trace()}
 	if r.PcapFile != "" {
@@ -129,10 +129,10 @@ func (r *Recording) Arguments() []string {
 	return args
 }
 
-// Events are those of a run that has ended.
+// Events returns the events of a finished run.
 func (r *Recording) Events() ([]TraceEvent, error) { return ReadTrace(r.trace()) }
 
-// WritePcap makes the capture of a run that has ended, if it was asked for.
+// WritePcap writes the capture of a finished run, if one was requested.
 func (r *Recording) WritePcap(profile string, seed uint64) error {
 	if r.PcapFile == "" {
 		return nil

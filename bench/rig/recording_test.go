@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// holdVariable makes this test program record something, in the directory that it
-// names, until it is killed.
+// holdVariable names a directory in which this test program records until it is
+// killed.
 const holdVariable = "HVIA_TEST_HOLD_RECORDING"
 
 func TestHoldRecording(t *testing.T) {
@@ -28,8 +28,8 @@ func TestHoldRecording(t *testing.T) {
 	_, _ = os.Stdin.Read(make([]byte, 1))
 }
 
-// The next recording removes what one of a killed process has left, and nothing of
-// one that goes on.
+// The next recording removes the directory of a killed process and leaves that
+// of a running one.
 func TestKilledRecordingsAreRemoved(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	foreign := filepath.Join(os.TempDir(), "hvia-other")

@@ -13,10 +13,10 @@ import (
 	"hvia/sim"
 )
 
-// MaxSize is the longest message that an experiment may be asked for.
+// MaxSize is the longest message of an experiment, in bytes.
 const MaxSize = driver.MaxTransferSize
 
-// Progress is what an experiment tells while it runs.
+// Progress is what an experiment reports while it runs.
 type Progress struct {
 	What   string // for example "64 bytes"
 	Done   int
@@ -43,9 +43,9 @@ func CheckProfile(name string) error {
 	return fmt.Errorf("%w: no profile %q: there is %q", costs.ErrConfig, name, names)
 }
 
-// The rounds of a protocol in the kernel. They repeat to the bit, but not one round like the
-// other: a transmit interrupt comes every 400 us or 40 frames, whatever is under way then.
-// Before them TCP's window must have grown to the longest message.
+// Rounds of a protocol in the kernel. They repeat bit for bit, but rounds
+// differ: a transmit interrupt comes every 400 us or 40 frames, whatever is in
+// flight then. The warmup lets TCP's window grow to the longest message.
 const (
 	KernelWarmup = 8
 	KernelRounds = 16
@@ -59,8 +59,8 @@ const pingPort = "ping-pong"
 
 const RankPing = 1
 
-// Stopped gives an error of a run that was told to end the context's error, so
-// that nobody takes what followed from that for a fault.
+// Stopped replaces the error of an interrupted run by the context's error, so
+// that its consequences are not taken for faults.
 func Stopped(ctx context.Context, what string, err error) error {
 	if err == nil || ctx.Err() == nil {
 		return err

@@ -12,16 +12,17 @@ import (
 	"hvia/vipl"
 )
 
-// An Exchange is a way in which the sides of an experiment send messages.
+// An Exchange is the operation with which the sides of an experiment send
+// messages.
 type Exchange string
 
 const (
 	RDMAWrite   Exchange = "RDMA write"
 	SendReceive Exchange = "send/receive"
-	MviaSend    Exchange = "M-VIA"  // send/receive over a plain NIC
-	TCPStream   Exchange = "TCP/IP" // a connection of it
+	MviaSend    Exchange = "M-VIA" // send/receive over a plain NIC
+	TCPStream   Exchange = "TCP/IP"
 
-	// Of a VI of reliable delivery.
+	// On VIs of reliable delivery.
 	ReliableWrite Exchange = "RDMA write, reliable delivery"
 	RDMARead      Exchange = "RDMA read"
 )
@@ -43,7 +44,7 @@ func (x Exchange) inKernel() bool { return x == MviaSend || x == TCPStream }
 // OneSided says that the receiving program posts no receives.
 func (x Exchange) OneSided() bool { return x == RDMAWrite || x == ReliableWrite || x == RDMARead }
 
-// level is that of the exchange's VIs.
+// level is the reliability level of the exchange's VIs.
 func (x Exchange) level() vipl.ReliabilityLevel {
 	if x == ReliableWrite || x == RDMARead {
 		return vipl.ReliableDelivery
@@ -57,7 +58,7 @@ type end interface {
 	Index() int                   // of the VI, if there is one
 	Memory() *arena
 	Send(t *host.Thread, w Pattern, n int) error
-	Sent(t *host.Thread) error // takes the sent message back
+	Sent(t *host.Thread) error // reaps the descriptor of the sent message
 	Receive(t *host.Thread, w Pattern, n int) error
 	Close(t *host.Thread) error
 }
@@ -76,23 +77,24 @@ func (x Exchange) Stages() []stageEnd {
 	return RDMAWriteStages
 }
 
-// Side is one end of an experiment: a connection, a buffer with room for a message each way,
-// and descriptors.
+// Side is one end of an experiment: a connection, a buffer for a message each
+// way, and descriptors.
 type Side struct {
 	exchange   Exchange
 	Endpoint   *Endpoint
 	Arena      *arena
 	Descriptor *vipl.Descriptor
 
-	// Of send and receive: one waits for a message while the next one is posted.
+	// Of send and receive: one waits for a message while the next one is
+	// posted.
 	Receives [2]*vipl.Descriptor
 	posted   int // receives so far
-	taken    int // of them
+	taken    int // receives reaped
 
-	// Over a plain NIC a program that waits for a send is woken when it is read, or with the
-	// message that it is to answer; it has one of the two wakes only if it takes the send
-	// back after that message.
-	under bool // a send is under way
+	// Over a plain NIC a program that waits for a send is woken when the send's
+	// descriptor is read, or with the reply. It has only one of the two wakes
+	// if it reaps the send after the reply.
+	under bool // a send is in flight
 }
 
 var _ end = (*Side)(nil)
@@ -114,8 +116,8 @@ func (s *Side) Close(t *host.Thread) error {
 	return s.Endpoint.Close(t)
 }
 
-// OpenSide opens a NIC and makes a side. With send and receive, the receive of
-// the first message is posted before there is a connection.
+// OpenSide opens a NIC and makes a side. With send and receive, it posts the
+// receive of the first message before there is a connection.
 func OpenSide(t *host.Thread, h *driver.Host, x Exchange, size int) (*Side, error) {
 	e, err := OpenEndpoint(t, h, arenaBytes(size), func(*vipl.NIC) (vipl.VIAttributes, error) {
 		return vipl.VIAttributes{ReliabilityLevel: x.level(), EnableRDMARead: x == RDMARead}, nil
@@ -145,9 +147,8 @@ func OpenSide(t *host.Thread, h *driver.Host, x Exchange, size int) (*Side, erro
 	return s, s.postReceive(t)
 }
 
-// postReceive posts the receive of the message after the last one for which
-// there is a receive; an RDMA write needs none. Room for the longest is there
-// at every size.
+// postReceive posts the next receive; an RDMA write needs none. The descriptor
+// has capacity for the longest message at every size.
 func (s *Side) postReceive(t *host.Thread) error {
 	if s.exchange.OneSided() {
 		return nil
@@ -160,7 +161,7 @@ func (s *Side) postReceive(t *host.Thread) error {
 	return s.Endpoint.VI.PostRecv(t, d)
 }
 
-// Send posts the round's message of n bytes and, while it is under way, the
+// Send posts the round's message of n bytes and, while it is in flight, the
 // receive of the one after the next to come.
 func (s *Side) Send(t *host.Thread, w Pattern, n int) error {
 	w.Fill(s.Arena.Sending(n))
@@ -178,7 +179,7 @@ func (s *Side) Send(t *host.Thread, w Pattern, n int) error {
 	return s.postReceive(t)
 }
 
-// Receive waits for the round's message: it polls its last byte, or takes its
+// Receive waits for the round's message: it polls its last byte, or reaps its
 // receive descriptor.
 func (s *Side) Receive(t *host.Thread, w Pattern, n int) error {
 	if s.exchange.OneSided() {
@@ -196,7 +197,7 @@ func (s *Side) Receive(t *host.Thread, w Pattern, n int) error {
 	return s.settle(t)
 }
 
-// Sent takes the completed descriptor back, or sees to it that it is.
+// Sent reaps the completed descriptor, now or in a later call.
 func (s *Side) Sent(t *host.Thread) error {
 	s.under = true
 	if s.exchange.inKernel() {
@@ -205,7 +206,7 @@ func (s *Side) Sent(t *host.Thread) error {
 	return s.settle(t)
 }
 
-// settle takes the descriptor of a send back, if there is one under way.
+// settle reaps the descriptor of a send in flight, if there is one.
 func (s *Side) settle(t *host.Thread) error {
 	if !s.under {
 		return nil
@@ -215,8 +216,8 @@ func (s *Side) settle(t *host.Thread) error {
 	return err
 }
 
-// Read reads n bytes of what the peer has to send, and waits for the
-// descriptor's completion, before which VIA promises nothing of the data.
+// Read reads n bytes of the peer's send buffer and waits for the descriptor's
+// completion, before which VIA promises nothing about the data.
 func (s *Side) Read(t *host.Thread, n int) error {
 	if err := s.Descriptor.SetRDMARead(s.Endpoint.Peer.Address+uint64(s.Arena.SendOffset()), s.Endpoint.Peer.Handle, s.Endpoint.Buffer.Segment(s.Arena.ReceiveOffset(), n)); err != nil {
 		return err

@@ -14,13 +14,13 @@ import (
 
 const (
 	tcpPort = 7
-	// tcpLimit ends a connection that stands still: far more than a whole run takes.
+	// tcpLimit ends an idle connection: far more than a whole run takes.
 	tcpLimit = 100 * host.Second
 	// tcpBarrier is where node 0 waits until node 1 listens.
 	tcpBarrier = 0x746370
 )
 
-// tcpSide is one end of a ping-pong by TCP: a connection, and a buffer with room for a
+// tcpSide is one end of a ping-pong by TCP: a connection, and a buffer for a
 // message each way.
 type tcpSide struct {
 	stack *tcpip.Stack

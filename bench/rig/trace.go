@@ -57,7 +57,8 @@ func decodeTrace(r io.Reader) ([]TraceEvent, error) {
 	}
 }
 
-// stageEnd is the event that ends a stage, on the sender's or the receiver's side.
+// stageEnd is the event that ends a stage, on the sender's or the receiver's
+// side.
 type stageEnd struct {
 	Name     string
 	Event    layout.TraceEvent
@@ -86,22 +87,22 @@ var RDMAWriteStages = []stageEnd{
 }
 
 // The stages of a send: those of an RDMA write, with the receive descriptor's
-// first buffer in the place of the target, and then the status that the
-// receiver waits for.
+// first buffer instead of the target, and then the status that the receiver
+// waits for.
 var SendReceiveStages = append(slices.Clone(RDMAWriteStages),
 	stageEnd{"system PCI write, status", layout.TraceEventReceiveCompletionWritten, true})
 
-// ErrTrace is what a trace that does not show a message wraps.
+// ErrTrace is wrapped by errors about a trace that does not show a message.
 var ErrTrace = errors.New("trace does not show the message")
 
-// NotSeen is the time of an event that has not come yet.
+// NotSeen is the time of an event that has not happened.
 const NotSeen = math.MinInt64
 
-// MessageTimes follows one message through a trace: from the doorbell store
-// at `start` of `node`, whose VI there is `vi`, until the last of `frames` frames
-// is written at the other node and the last stage has ended. It returns the time of each stage's end, of the
-// last frame for stages that happen once a frame, and the index of the event
-// that ended the message.
+// MessageTimes follows one message through a trace: from the doorbell store at
+// `start` of `node`, whose VI is `vi`, until the last of `frames` frames is
+// written at the other node and the last stage has finished. It returns the
+// time of each stage's end, of the last frame for stages that happen once a
+// frame, and the index of the event that ended the message.
 func MessageTimes(events []TraceEvent, stages []stageEnd, from, node, vi, peerVI, frames int) (start int64, ends []int64, next int, err error) {
 	i, err := FindDoorbell(events, from, node, vi)
 	if err != nil {
@@ -121,7 +122,8 @@ func MessageTimes(events []TraceEvent, stages []stageEnd, from, node, vi, peerVI
 			if HasVI(e.Event) && e.VI != map[bool]int{false: vi, true: peerVI}[s.Receiver] {
 				continue
 			}
-			// Behind the message's frames there may be others, of the agents for example.
+			// Other frames may follow the message's, for example those of the
+			// agents.
 			if seen[k]++; !HasVI(e.Event) && seen[k] > frames {
 				continue
 			}
@@ -158,7 +160,7 @@ func FindDoorbell(events []TraceEvent, from, node, vi int) (int, error) {
 	return len(events), fmt.Errorf("%w: no doorbell of node %d, VI %d after event %d", ErrTrace, node, vi, from)
 }
 
-// FramesOf is how many frames a message of n bytes takes.
+// FramesOf is the number of frames of a message of n bytes.
 func FramesOf(n int) int { return max(1, (n+layout.MaxPayload-1)/layout.MaxPayload) }
 
 // HasVI says whether events of that kind carry the VI; the MAC and the wire
@@ -181,9 +183,9 @@ type Deed struct {
 	What     string
 }
 
-// Deeds are the events of a message in the order of its way. An engine knows
-// of the end of its write some clocks after the bus has had the last byte, so
-// that a program may see the data first.
+// Deeds are the events of a message in order. An engine learns of the end of
+// its write some clocks after the bus has had the last byte, so a program may
+// see the data first.
 var Deeds = []Deed{
 	{layout.TraceEventHostDoorbell, false, false, "processor", "stores the descriptor's address and handle to the doorbell: one burst of three dwords"},
 	{layout.TraceEventDoorbellCommitted, false, false, "doorbell", "takes the third dword: one more descriptor on the VI's send queue"},
@@ -206,7 +208,7 @@ var Deeds = []Deed{
 	{layout.TraceEventReceiveWritten, true, true, "dma_write", "knows that the last payload byte is in host memory"},
 }
 
-// Busy is the part of the span from one time to another in which a bus of a
+// Busy is the fraction of the span from one time to another in which a bus of a
 // node carried a transaction.
 func Busy(events []TraceEvent, node int, start, end layout.TraceEvent, from, to int64) float64 {
 	var sum, begin int64

@@ -31,7 +31,7 @@ func TestMessageTimes(t *testing.T) {
 // Each message is found after the one before, in both directions.
 func TestMessageTimesFollowsTheRounds(t *testing.T) {
 	first := tracetest.Message(0, 1)
-	// The answer goes from VI 5 of node 1 to VI 3 of node 0.
+	// The reply goes from VI 5 of node 1 to VI 3 of node 0.
 	answer := tracetest.Moved(first, 1000, func(e *rig.TraceEvent) {
 		tracetest.OtherNode(e)
 		if rig.HasVI(e.Event) {
@@ -54,8 +54,8 @@ func TestMessageTimesFollowsTheRounds(t *testing.T) {
 	require.ErrorContains(t, err, "no doorbell of node 0, VI 3")
 }
 
-// A send ends with the status of its receive, not with its last byte; the
-// doorbells of receives that are posted meanwhile are none of its own.
+// A send ends with the status of its receive, not with its last byte. Doorbells
+// of receives posted meanwhile do not belong to it.
 func TestMessageTimesOfSends(t *testing.T) {
 	const done = 400
 	events := tracetest.Merged(tracetest.Message(0, 2), []rig.TraceEvent{
@@ -99,8 +99,8 @@ func TestMessageTimesOfSeveralFrames(t *testing.T) {
 	require.ErrorContains(t, err, "3 of 4 frames were written")
 }
 
-// Other VIs' messages between, in both directions, change no time of an event
-// that tells its VI.
+// Messages of other VIs in between, in both directions, change no time of an
+// event that carries its VI.
 func TestMessageTimesAmongOtherVIs(t *testing.T) {
 	own := tracetest.Message(1000, 2)
 	_, want, _, err := rig.MessageTimes(own, rig.RDMAWriteStages, 0, 0, 3, 5, 2)
@@ -116,8 +116,9 @@ func TestMessageTimesAmongOtherVIs(t *testing.T) {
 	}
 }
 
-// The MAC and the wire do not say whose a frame is. One right behind the
-// message's last, as an agent sends when a connection ends, is not taken for it.
+// The MAC and the wire do not say whose a frame is. A frame right behind the
+// message's last, as an agent sends when a connection ends, is not taken for
+// it.
 func TestMessageTimesBeforeOtherFrames(t *testing.T) {
 	own := tracetest.Message(0, 2)
 	_, want, _, err := rig.MessageTimes(own, rig.RDMAWriteStages, 0, 0, 3, 5, 2)
@@ -139,7 +140,7 @@ func TestMessageTimesBeforeOtherFrames(t *testing.T) {
 	require.Equal(t, want, got)
 }
 
-// A trace from which any stage is missing is refused, not read as a time of 0.
+// A trace without one of the stages is rejected, not read as a time of 0.
 func TestMessageTimesMissesEveryStage(t *testing.T) {
 	for _, s := range rig.RDMAWriteStages {
 		_, _, _, err := rig.MessageTimes(tracetest.Without(tracetest.Message(0, 1), s.Event), rig.RDMAWriteStages, 0, 0, 3, 5, 1)
