@@ -19,8 +19,8 @@ import (
 	"hvia/vipl"
 )
 
-// Run makes one RDMA write from node 0 to node 1 and tells what happened when.
-// With an error it returns the steps until then.
+// Run makes one RDMA write from node 0 to node 1 and reports each step and its
+// time. With an error it returns the steps until then.
 func Run(ctx context.Context, c Config) (_ *Report, err error) {
 	defer func() { err = rig.Stopped(ctx, "demo", err) }()
 	if err := c.Validate(); err != nil {
@@ -75,8 +75,8 @@ const (
 	demoRound = 1
 )
 
-// demonstration is the two programs of the demo and what they note, each in a
-// list of its own.
+// demonstration is the two programs of the demo and their notes, a list for
+// each.
 type demonstration struct {
 	config Config
 	steps  [2][]Step
@@ -89,7 +89,7 @@ func (d *demonstration) note(t *host.Thread, format string, args ...any) {
 	d.steps[node] = append(d.steps[node], Step{TimePs: int64(t.Now()), Node: node, Where: t.Name(), What: fmt.Sprintf(format, args...)})
 }
 
-// open makes a program's side and notes what that was.
+// open makes a program's side and notes its steps.
 func (d *demonstration) open(t *host.Thread, h *driver.Host) (*rig.Side, error) {
 	if err := t.Begin(); err != nil {
 		return nil, err
@@ -130,7 +130,8 @@ func (d *demonstration) write(t *host.Thread, h *driver.Host) error {
 		return err
 	}
 	d.note(t, "sees Status and has its buffer back")
-	// The peer's word that it has looked: before it, the connection must stay.
+	// The connection must stay until the peer says that it has checked the
+	// data.
 	m, ok, err := t.Receive(rig.WaitLimit)
 	if err != nil {
 		return err
@@ -172,10 +173,10 @@ func (d *demonstration) read(t *host.Thread, h *driver.Host) error {
 	return s.Endpoint.Close(t)
 }
 
-// cardSteps tells the way of the first message of node 0, VI vi, from the
+// cardSteps lists the steps of the first message of node 0, VI vi, from the
 // trace of the cards and the wire. If the trace does not show each event as
-// often as it must have happened, the error says so, and the steps are what it
-// shows.
+// often as it must have happened, it returns an error and the steps that the
+// trace shows.
 func cardSteps(events []rig.TraceEvent, vi, peerVI, frames int) ([]Step, error) {
 	from, err := rig.FindDoorbell(events, 0, 0, vi)
 	if err != nil {
@@ -222,7 +223,7 @@ func cardSteps(events []rig.TraceEvent, vi, peerVI, frames int) ([]Step, error) 
 	return steps, nil
 }
 
-// Config says what one RDMA write the demonstration makes.
+// Config says which RDMA write the demonstration makes.
 type Config struct {
 	Profile  string
 	Size     int
@@ -231,15 +232,15 @@ type Config struct {
 	WaveFile string
 	Faults   sim.WireFaults // of the wire
 
-	program string // as in Config
+	program string
 }
 
-// DefaultConfig is one frame's worth on the paper's card.
+// DefaultConfig is 64 bytes on the paper's card.
 func DefaultConfig() Config {
 	return Config{Profile: params.Profiles[0].Name, Size: 64, Seed: 1}
 }
 
-// Validate refuses what the demonstration cannot do.
+// Validate rejects what the demonstration cannot do.
 func (c Config) Validate() error {
 	if err := rig.CheckProfile(c.Profile); err != nil {
 		return err

@@ -30,8 +30,8 @@ func demo(t *testing.T, c Config) *Report {
 	return r
 }
 
-// The demo tells every station of the message, in the order in which it must
-// come by them, at any number of frames, and twice the same.
+// The demo reports every step of the message in order, at any number of frames,
+// and the same in two runs.
 func TestDemo(t *testing.T) {
 	sizes := []int{1, 64, layout.MaxPayload, layout.MaxPayload + 1, 4096, rig.MaxSize}
 	if testing.Short() {
@@ -45,7 +45,7 @@ func TestDemo(t *testing.T) {
 			require.True(t, r.Verified, "%s", r.Fault)
 			require.Len(t, r.Hashes.RTL, 16)
 			require.Len(t, r.Digest, 16)
-			at := map[string]int64{} // of a frame's station
+			at := map[string]int64{} // of a frame's step
 			for i, s := range r.Steps {
 				require.False(t, i > 0 && s.TimePs < r.Steps[i-1].TimePs, "step %d goes back", i)
 				at[fmt.Sprintf("%s %s %d", s.Where, s.What, s.Frame)] = s.TimePs
@@ -60,7 +60,7 @@ func TestDemo(t *testing.T) {
 				for _, d := range rig.Deeds {
 					switch d.Event {
 					case layout.TraceEventCompletionWritten, layout.TraceEventMacTransmitEnd, layout.TraceEventMacReceiveStart:
-						continue // they happen beside the frame's way; the MAC begins to store a long frame before its end
+						continue // outside the frame's path; the MAC starts to store a long frame before its end
 					}
 					k := number
 					if !d.Frame {
@@ -89,8 +89,8 @@ func TestDemo(t *testing.T) {
 	}
 }
 
-// The demo's frames as gopacket reads them: the message is among them, byte by
-// byte, and the wave files hold something.
+// gopacket finds the message, byte by byte, among the demo's frames, and the
+// wave files are not empty.
 func TestDemoRecords(t *testing.T) {
 	benchtest.TakesSeconds(t)
 	dir := t.TempDir()
@@ -119,7 +119,7 @@ func TestDemoRecords(t *testing.T) {
 	}
 }
 
-// A card that stores a wrong byte fails the demo, which names it.
+// The demo fails on a card that stores a wrong byte, and names the byte.
 func TestDemoFindsAWrongByte(t *testing.T) {
 	program := benchtest.WrongByteSimulator(t)
 	c := DefaultConfig()
@@ -164,7 +164,8 @@ func TestCardSteps(t *testing.T) {
 	require.Len(t, steps, len(own))
 	require.Equal(t, 3, steps[len(steps)-1].Frame)
 
-	// Before and after, and in the other direction, there may be more.
+	// Other messages before and after, and in the other direction, do not
+	// matter.
 	more := tracetest.Merged(tracetest.Moved(tracetest.Without(own, layout.TraceEventHostDoorbell), -5000, func(*rig.TraceEvent) {}), own, tracetest.Moved(own, 9000, func(*rig.TraceEvent) {}), tracetest.Moved(tracetest.Moved(own, 3, tracetest.OtherNode), 0, tracetest.OtherVI))
 	again, err := cardSteps(more, 3, 5, 3)
 	require.NoError(t, err)

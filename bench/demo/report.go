@@ -28,7 +28,7 @@ type Report struct {
 	Error    *report.Failure `json:"error,omitempty"`
 }
 
-// Step is one thing that happened.
+// Step is one event.
 type Step struct {
 	TimePs int64  `json:"time_ps"` // since the programs of both hosts began
 	Node   int    `json:"node"`
@@ -42,7 +42,7 @@ func (r *Report) WriteJSON(w io.Writer) error {
 	return report.WriteJSON(w, r)
 }
 
-// maxFramesTold is how many frames of a message the text tells step by step.
+// maxFramesTold is the number of frames of a message that the text lists.
 const maxFramesTold = 4
 
 func (r *Report) frames() int {
@@ -53,7 +53,7 @@ func (r *Report) frames() int {
 	return n
 }
 
-// WriteText tells the steps, with the time since the step before.
+// WriteText writes the steps, with the time since the step before.
 func (r *Report) WriteText(w io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "One RDMA write of %d bytes, simulated time (profile %s, seed %d)\n\n", r.Size, r.Profile, r.Seed)

@@ -15,7 +15,8 @@ import (
 	"hvia/sim"
 )
 
-// Waves that find no room are an error of this machine, and not a success.
+// Waves that do not fit on the disk are an error of this machine, and not a
+// success.
 func TestWavesOnAFullDisk(t *testing.T) {
 	if testing.Short() {
 		t.Skip("needs the simulator with the card, whose build takes minutes")
@@ -29,7 +30,7 @@ func TestWavesOnAFullDisk(t *testing.T) {
 	t.Cleanup(func() { require.NoError(t, unix.Unmount(dir, 0)) })
 	c := DefaultConfig()
 	c.Size, c.WaveFile = 4, filepath.Join(dir, "y.fst")
-	for _, fill := range []int{64 << 10, 40 << 10} { // no room, and some
+	for _, fill := range []int{64 << 10, 40 << 10} { // for no wave, and for some
 		require.NoError(t, os.WriteFile(filepath.Join(dir, "fill"), make([]byte, fill), 0o644))
 		r, err := Run(t.Context(), c)
 		require.ErrorIs(t, err, sim.ErrOutput)
