@@ -27,7 +27,7 @@ import (
 // Schema names the format of a Matrix in JSON.
 const Schema = "hvia-fault-matrix/1"
 
-// Config says which cells of the matrix are tried, and on what.
+// Config selects the cells of the matrix, and the card.
 type Config struct {
 	Profile    string
 	Seed       uint64
@@ -35,10 +35,10 @@ type Config struct {
 	Levels     []string // of Levels
 	Operations []string // of Operations
 
-	// Progress, if not nil, is told what has been done. It must not block.
+	// Progress, if not nil, receives what has been done. It must not block.
 	Progress func(rig.Progress)
 
-	program string // a simulator with a planted fault, for tests
+	program string // a simulator with an injected bug, for tests
 }
 
 // Matrix is every cell that was tried.
@@ -65,8 +65,8 @@ type Cell struct {
 // Outcome is what both programs see of three messages.
 type Outcome struct {
 	Sends     []string `json:"sends"`     // status of each descriptor of the initiator
-	Receives  []string `json:"receives"`  // of each receive descriptor of the target; none for operations that use none
-	Memory    []string `json:"memory"`    // what each buffer that data goes to holds
+	Receives  []string `json:"receives"`  // of each receive descriptor of the target, if any
+	Memory    []string `json:"memory"`    // content of each destination buffer
 	Initiator []string `json:"initiator"` // its asynchronous errors
 	Target    []string `json:"target"`
 	States    []string `json:"states"` // of the VIs of initiator and target before they disconnect
@@ -115,12 +115,12 @@ func Operations() (names []string) {
 	return names
 }
 
-// DefaultConfig is all of the matrix on the paper's card.
+// DefaultConfig is the full matrix on the paper's card.
 func DefaultConfig() Config {
 	return Config{Profile: params.Profiles[0].Name, Seed: 1, Kinds: Kinds(), Levels: Levels(), Operations: Operations()}
 }
 
-// Validate refuses what is no part of the matrix.
+// Validate rejects what is no part of the matrix.
 func (c Config) Validate() error {
 	if err := rig.CheckProfile(c.Profile); err != nil {
 		return err
@@ -144,9 +144,9 @@ func (c Config) Validate() error {
 	return nil
 }
 
-// Run tries each cell of the matrix on a fabric of its own: three
-// messages of three frames each, one after another, of which the second meets
-// the fault. A cell whose observation is not what was expected is no error.
+// Run tries each cell of the matrix on a separate fabric: three messages of
+// three frames each, one after another, of which the second meets the fault. A
+// cell whose observation differs from the expected one is no error.
 func Run(ctx context.Context, c Config) (_ *Matrix, err error) {
 	defer func() { err = rig.Stopped(ctx, "faults", err) }()
 	if err := c.Validate(); err != nil {
@@ -215,8 +215,8 @@ const (
 	matrixPort     = "faults"
 )
 
-// matrixFaults is the fault that the second message meets: in its second
-// frame, or from before it until long after it.
+// matrixFaults is the fault that the second message meets: in its second frame,
+// or from before it until long after it.
 func matrixFaults(kind layout.WireFault, frame layout.FrameOperation) string {
 	direction := sim.FromNode0
 	if frame == layout.FrameOperationRDMAReadResponse {
@@ -232,8 +232,9 @@ func matrixFaults(kind layout.WireFault, frame layout.FrameOperation) string {
 	return sim.WireFaults{Faults: []sim.WireFault{f}}.String()
 }
 
-// expectedOutcome is what VIA promises of a cell (docs/explanation/transport.md,
-// and docs/reference/card.md for the unreliable level).
+// expectedOutcome is what VIA promises of a cell
+// (docs/explanation/transport.md, and docs/reference/card.md for the unreliable
+// level).
 func expectedOutcome(kind layout.WireFault, level, operation int) Outcome {
 	const well, cut, flushed = "done", "message cut off", "flushed"
 	o := matrixOperations[operation]
@@ -261,7 +262,7 @@ func expectedOutcome(kind layout.WireFault, level, operation int) Outcome {
 	case reliable:
 	case kind == layout.WireFaultCut:
 		all.Receives, all.Memory = receives(well, well, flushed), []string{"message 1", "untouched", "message 3"}
-		if o.frame == layout.FrameOperationSend { // the third is put where the second was awaited
+		if o.frame == layout.FrameOperationSend { // the third arrives in the buffer of the second
 			all.Memory = []string{"message 1", "message 3", "untouched"}
 		}
 	default: // a frame in the middle is missing
@@ -296,8 +297,7 @@ func (x *matrixRun) run(ctx context.Context, c Config, b costs.Board, faults str
 		fabric.Program{Node: 0, Name: "initiator", Main: x.initiate}, fabric.Program{Node: 1, Name: "target", Main: x.answer})
 }
 
-// matrixSide is one program's half: memory that data comes from, memory that it
-// goes to, a VI.
+// matrixSide is one program's half: source memory, destination memory and a VI.
 type matrixSide struct {
 	nic          *vipl.NIC
 	vi           *vipl.VI
@@ -455,8 +455,8 @@ func (x *matrixRun) answer(t *host.Thread, h *driver.Host) error {
 	return x.look(t, s, sink, s.vi.RecvDone, &x.seen.Receives, &x.seen.Target, &x.seen.States[1])
 }
 
-// look notes what has become of a side: its asynchronous errors, the VI's state,
-// the status of each descriptor after the disconnect that flushes what is left,
+// look notes the outcome of a side: its asynchronous errors, the VI's state,
+// the status of each descriptor after the disconnect that flushes the rest,
 // and, if data comes here, memory.
 func (x *matrixRun) look(t *host.Thread, s *matrixSide, sink *vipl.Region, done func(*host.Thread) (*vipl.Descriptor, error), statuses, errs *[]string, state *string) error {
 	for {
@@ -474,7 +474,7 @@ func (x *matrixRun) look(t *host.Thread, s *matrixSide, sink *vipl.Region, done 
 		return err
 	}
 	*state = info.State.String()
-	// The other side looks at its VI, too, before it hears of the disconnect.
+	// The other side also queries its VI before it learns of the disconnect.
 	if err := t.Barrier(1, 2); err != nil {
 		return err
 	}
@@ -546,7 +546,7 @@ func (m *Matrix) WriteText(w io.Writer) error {
 	return err
 }
 
-// String is the outcome in one line, with the same words one after another told once.
+// String is the outcome in one line; runs of equal words appear once.
 func (o Outcome) String() string {
 	parts := []string{joined(o.Sends), joined(o.Receives), joined(o.Memory), joined(o.Initiator) + " / " + joined(o.Target)}
 	if !slices.Equal(o.States, []string{"Connected", "Connected"}) {

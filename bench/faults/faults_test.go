@@ -22,14 +22,14 @@ import (
 
 const matrixPage = "docs/reference/faults.md"
 
-// Where the table of the page begins and ends.
+// Marks around the table on the page.
 const (
 	tableBegin = "<!-- printed by: go test ./bench/faults -run TestFaultMatrix -->\n"
 	tableEnd   = "<!-- end -->\n"
 )
 
-// Every cell of the matrix is as the card promises, and the reference shows
-// what was seen. HVIA_UPDATE=1 writes the table anew.
+// Every cell of the matrix is as the card promises, and the reference shows the
+// outcomes. HVIA_UPDATE=1 rewrites the table.
 func TestFaultMatrix(t *testing.T) {
 	benchtest.TakesSeconds(t)
 	m, err := Run(t.Context(), DefaultConfig())
@@ -56,8 +56,8 @@ func TestFaultMatrix(t *testing.T) {
 	require.Equal(t, table.String(), old, "%s shows something else: 'HVIA_UPDATE=1 go test ./bench/faults -run TestFaultMatrix' writes it anew, if that was meant", matrixPage)
 }
 
-// A cell whose fault is another one than the matrix says is not as expected:
-// the comparison can fail, in every part of an outcome that faults change.
+// A cell whose fault differs from the one in the matrix is not as expected: the
+// comparison can fail, in every part of an outcome that faults change.
 func TestFaultMatrixNotices(t *testing.T) {
 	benchtest.TakesSeconds(t)
 	b, err := costs.New(params.Base, nil)
