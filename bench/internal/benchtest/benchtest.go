@@ -13,7 +13,7 @@ import (
 	"hvia/sim/verilate"
 )
 
-// wrongByte is a fault of the card: one bit in long bursts.
+// wrongByte is a bug in the card: one wrong bit in long bursts.
 var wrongByte = verilate.Mutant{
 	File: "rtl/host/hvia_dma_write.sv", Old: ".in_data_i(beat_data_i)", New: ".in_data_i(beat_data_i ^ {{(W-1){1'b0}}, head_left_q[9:2] == 8'd75})",
 }
@@ -43,8 +43,8 @@ func Seed(t *testing.T) uint64 {
 	return 1
 }
 
-// TakesSeconds skips a test with -short. What is left then is one reproduction
-// and one demo.
+// TakesSeconds skips a test with -short, which keeps one reproduction and one
+// demo.
 func TakesSeconds(t *testing.T) {
 	t.Helper()
 	if testing.Short() {

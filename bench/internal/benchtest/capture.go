@@ -41,8 +41,8 @@ func ReadCapture(t *testing.T, path string) (list []Captured, r *pcapgo.NgReader
 	}
 }
 
-// CheckFrames looks at addresses, EtherTypes and order, and counts the VIA
-// frames of each node.
+// CheckFrames checks addresses, EtherTypes and order, and counts the VIA frames
+// of each node.
 func CheckFrames(t *testing.T, frames []Captured) (via [2]int) {
 	t.Helper()
 	connection := 0

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package benchtest is what tests of several experiments share: the main function
-// that looks for leaks, the seed, captures and what tshark reads in them.
+// Package benchtest is shared by tests of several experiments: the main
+// function that looks for leaks, the seed, captures and tshark.
 package benchtest

@@ -19,8 +19,8 @@ import (
 // spinVerb makes this binary a busy loop that ends with its standard input.
 const spinVerb = "spin"
 
-// Main is the main function of a test program. Started with one of the
-// verbs as its argument, the program does what the verb says and runs no test.
+// Main is the main function of a test program. With a verb as its argument, the
+// program runs the verb instead of the tests.
 func Main(m *testing.M, verbs map[string]func() int) int {
 	if len(os.Args) == 2 {
 		if os.Args[1] == spinVerb {
@@ -33,7 +33,6 @@ func Main(m *testing.M, verbs map[string]func() int) int {
 	return runAndLookForLeaks(m)
 }
 
-// spin is a busy loop that ends with its standard input.
 func spin() {
 	go func() {
 		_, _ = io.Copy(io.Discard, os.Stdin)
@@ -75,8 +74,7 @@ func runAndLookForLeaks(m *testing.M) int {
 	return code
 }
 
-// childProcesses lists the children of a process, dead ones that nobody waited
-// for included.
+// childProcesses lists the children of a process, zombies included.
 func childProcesses(pid int) ([]string, error) {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
@@ -89,7 +87,7 @@ func childProcesses(pid int) ([]string, error) {
 		}
 		stat, err := os.ReadFile(filepath.Join("/proc", e.Name(), "stat"))
 		if err != nil {
-			continue // it has ended meanwhile
+			continue // it has exited meanwhile
 		}
 		// "pid (name) state parent ...", and the name may hold anything.
 		_, rest, ok := strings.Cut(string(stat[strings.LastIndexByte(string(stat), ')')+1:]), " ")

@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Tshark returns the lines that tshark prints for a capture, with the frames
-// that a display filter lets through: the fields asked for, or its summary.
+// Tshark returns the lines that tshark prints for the frames of a capture that
+// pass a display filter: the requested fields, or its summary.
 func Tshark(t *testing.T, capture, filter string, fields ...string) []string {
 	t.Helper()
 	path, err := exec.LookPath("tshark")
@@ -39,7 +39,8 @@ func Tshark(t *testing.T, capture, filter string, fields ...string) []string {
 
 const WrongChecksum = "ip.checksum.status == 0 || tcp.checksum.status == 0"
 
-// WellFormed demands that tshark takes every frame of a capture for what it is.
+// WellFormed requires that tshark finds frames, none malformed and none with a
+// wrong checksum.
 func WellFormed(t *testing.T, capture string) {
 	t.Helper()
 	require.NotEmpty(t, Tshark(t, capture, "eth", "frame.number"), "no frames in the capture")

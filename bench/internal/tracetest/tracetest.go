@@ -13,7 +13,7 @@ import (
 )
 
 // Message is the trace of a message of node 0, VI 3, to VI 5 of node 1: one
-// event each 10 ps from a time on.
+// event each 10 ps from the given time on.
 func Message(from int64, frames int) []rig.TraceEvent {
 	var events []rig.TraceEvent
 	now := from
@@ -36,7 +36,7 @@ func Message(from int64, frames int) []rig.TraceEvent {
 	return events
 }
 
-// Moved is the same trace with other VIs or with the nodes exchanged.
+// Moved returns the trace shifted in time, each event changed by a function.
 func Moved(events []rig.TraceEvent, by int64, change func(*rig.TraceEvent)) []rig.TraceEvent {
 	events = slices.Clone(events)
 	for i := range events {
@@ -64,7 +64,7 @@ func Without(events []rig.TraceEvent, kind layout.TraceEvent) []rig.TraceEvent {
 	return slices.DeleteFunc(slices.Clone(events), func(e rig.TraceEvent) bool { return e.Event == kind })
 }
 
-// Decoded are the events of a trace, as far as it can be read.
+// Decoded returns the events of a trace without a truncated last record.
 func Decoded(t *testing.T, trace []byte) []rig.TraceEvent {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "trace")
