@@ -17,8 +17,8 @@ import (
 	"hvia/vipl"
 )
 
-// priced has a price of its own for everything, so that an account shows what
-// it is made of.
+// priced has a different price for everything, so that an account shows its
+// parts.
 type priced struct{ host.NoCosts }
 
 func (priced) Post() host.Time { return 1000 * host.Nanosecond }
@@ -44,14 +44,14 @@ func runPriced(t *testing.T, mains ...conformance.Main) {
 	require.NoError(t, fabric.RunOn(ctx, f, fabric.RunConfig{Seed: 1, Costs: priced{}}, conformance.Programs(mains...)...))
 }
 
-// What a call of the library takes is in the account of the thread that made it.
+// The time of a call is in the account of the thread that made it.
 func TestAccountOfTheLibrary(t *testing.T) {
 	var c priced
 	account := func(e *conformance.Env, what string, want host.Account, call func() error) error {
 		before := e.T.Spent()
 		err := call()
 		got := e.T.Spent().Less(before)
-		got[host.LayerPoll] = want[host.LayerPoll] // looks are counted by their own test
+		got[host.LayerPoll] = want[host.LayerPoll] // polls have their own test
 		e.That(fmt.Sprintf("%s: spent %v, want %v", what, got, want), got == want)
 		return err
 	}
@@ -86,7 +86,7 @@ func TestAccountOfTheLibrary(t *testing.T) {
 			e.Is("empty", err, vipl.ErrDescriptor)
 			return nil
 		})
-		// A look that finds nothing is polling.
+		// An empty poll is polling.
 		if _, err := p.Receive(0, 16); err != nil {
 			return err
 		}

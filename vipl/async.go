@@ -11,7 +11,7 @@ import (
 	"hvia/layout"
 )
 
-// ResourceCode is VIP_RESOURCE_CODE: what an asynchronous error is about.
+// ResourceCode is VIP_RESOURCE_CODE: the subject of an asynchronous error.
 type ResourceCode int
 
 // Values of ResourceCode, as in vipl.h.
@@ -37,34 +37,34 @@ func (r ResourceCode) String() string {
 	return fmt.Sprintf("VIP_RESOURCE_CODE(%d)", int(r))
 }
 
-// ErrorDescriptor is VIP_ERROR_DESCRIPTOR. Which descriptor was at fault is
-// not known: the card could not read or write it.
+// ErrorDescriptor is VIP_ERROR_DESCRIPTOR. It does not name the descriptor,
+// which the card could not read or write.
 type ErrorDescriptor struct {
 	NIC       *NIC
-	VI        *VI // nil if it is about no VI, or the VI was destroyed meanwhile
-	CQ        *CQ // of ResourceCQ; nil if the VI's queues have different ones, and it cannot be told which
+	VI        *VI // nil if the error is about none, or the VI was destroyed meanwhile
+	CQ        *CQ // of ResourceCQ; nil if the VI's queues have different ones
 	Resource  ResourceCode
 	Code      layout.AsyncError      // VIP_ERROR_CODE
-	Operation layout.StatusOperation // OpCode: of the message at fault, where the error tells it, else Send
-	Lost      int                    // of code Overflow: how many errors were dropped
+	Operation layout.StatusOperation // of the failed message, if the error has it, else Send
+	Lost      int                    // of code Overflow: number of dropped errors
 }
 
-// errorsAtOnce is how many errors one call delivers at most.
+// errorsAtOnce limits the errors that one call delivers.
 const errorsAtOnce = 64
 
 type errorHandler = func(t *host.Thread, e ErrorDescriptor)
 
 // ErrorCallback registers a handler of the NIC handle's asynchronous errors,
-// those that wait already included. It runs on the thread whose call delivers
-// the error, and may call the library on that thread. Nil restores the default, which leaves it
-// at the log entry that the agent writes, and the error for NextError.
+// including those that wait already. It runs on the thread whose call delivers
+// the error, and may call the library on that thread. Nil restores the default:
+// the agent logs the error, and NextError returns it.
 //
-// VIPL's handler has a context of its own. Here it is called, like a Unix
-// signal handler, in a call of the library on the same NIC handle: in
-// Post, Done, Wait and Poll before they do their work, in SendWait, RecvWait and
+// VIPL runs the handler in a separate context. Here, like a Unix signal
+// handler, it runs in calls of the library on the same NIC handle: in Post,
+// Done, Wait and Poll before they do their work, in SendWait, RecvWait and
 // ErrorWait also while they wait, and in Disconnect and VI.Destroy before they
-// return. So a run with handlers repeats. A program that wants a context of its
-// own gives it a thread, which calls ErrorWait.
+// return. So a run with handlers is reproducible. For a separate context, let a
+// thread call ErrorWait.
 func (n *NIC) ErrorCallback(h func(t *host.Thread, e ErrorDescriptor)) error {
 	if n == nil {
 		return missing("error callback", "NIC handle")
@@ -83,17 +83,16 @@ func (n *NIC) ErrorCallback(h func(t *host.Thread, e ErrorDescriptor)) error {
 // handled says whether errors have a handler.
 func (n *NIC) handled() bool { return n.handler.Load() != nil }
 
-// errorWaits says whether deliver has something to do.
+// errorWaits says whether deliverErrors has work.
 func (n *NIC) errorWaits(t *host.Thread) bool {
 	return n.handled() && !n.delivering.Load() && n.host.ErrorWaits(t, n.info.ID)
 }
 
-// deliver calls the handlers of what has come: asynchronous errors, notifications. A handler that calls
-// the library is not called again inside itself: what comes meanwhile follows
-// when it returns.
+// deliver calls the handlers of asynchronous errors and notifications. It does
+// not nest: what arrives while a handler calls the library is delivered when it
+// returns.
 func (n *NIC) deliver(t *host.Thread) error {
-	// All calls that take something off a queue begin here, and a forked child must
-	// take nothing.
+	// All calls that reap begin here, and a forked child must reap nothing.
 	if err := t.Forked(); err != nil {
 		return translate("call of a forked process", nil, err)
 	}
@@ -108,7 +107,7 @@ func (n *NIC) deliverErrors(t *host.Thread) error {
 		return nil
 	}
 	defer n.delivering.Store(false)
-	// What keeps coming must not keep the caller here for ever.
+	// A stream of errors must not hold the caller forever.
 	for range errorsAtOnce {
 		if !n.host.ErrorWaits(t, n.info.ID) {
 			return nil
@@ -127,7 +126,7 @@ func (n *NIC) deliverErrors(t *host.Thread) error {
 	return nil
 }
 
-// describe fills in what VIPL wants to know of an error.
+// describe fills in the fields of VIPL.
 func (n *NIC) describe(e driver.AsyncError) ErrorDescriptor {
 	d := ErrorDescriptor{NIC: n, Resource: ResourceVI, Code: e.Code, Lost: e.Lost}
 	switch e.Code {
@@ -158,9 +157,9 @@ func (n *NIC) describe(e driver.AsyncError) ErrorDescriptor {
 }
 
 // NextError returns the oldest asynchronous error of this handle that no
-// handler has got, or ErrNotDone if there is none. Code Overflow, of no VI (-1),
-// reports in Lost how many errors were dropped. LinkDown and LinkUp are of no VI
-// either: they report the link of the NIC.
+// handler received, or ErrNotDone if there is none. Code Overflow, of no VI
+// (-1), has the number of dropped errors in Lost. LinkDown and LinkUp are of no
+// VI either: they report the link of the NIC.
 func (n *NIC) NextError(t *host.Thread) (driver.AsyncError, error) {
 	const op = "next asynchronous error"
 	if n == nil {
@@ -173,9 +172,8 @@ func (n *NIC) NextError(t *host.Thread) (driver.AsyncError, error) {
 	return e, translate(op, nil, err)
 }
 
-// ErrorWait is NextError that waits; ErrTimeout when the timeout comes first.
-// If there is a handler it gets the errors instead, and ErrorWait lasts until
-// the timeout.
+// ErrorWait is NextError that waits; ErrTimeout when the timeout comes first. A
+// handler receives the errors instead, and ErrorWait lasts until the timeout.
 func (n *NIC) ErrorWait(t *host.Thread, timeout host.Time) (driver.AsyncError, error) {
 	const op = "wait for an asynchronous error"
 	if n == nil {

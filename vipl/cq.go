@@ -15,13 +15,13 @@ import (
 	"hvia/layout"
 )
 
-// CQ is a completion queue: VIP_CQ_HANDLE. For each descriptor that completes on
-// a work queue that is tied to it there is one entry, which says of which VI and
-// queue; the descriptor itself is taken with SendDone or RecvDone. The entry comes
-// behind the descriptor's status, so that finds it.
+// CQ is a completion queue: VIP_CQ_HANDLE. Each descriptor that completes on a
+// tied work queue makes one entry, which names the VI and the queue; reap the
+// descriptor itself with SendDone or RecvDone. The card writes the entry after
+// the descriptor's status, so they find it complete.
 //
-// Taking an entry costs the host what a look of a polling loop costs; what taking
-// the descriptor costs is SendDone's and RecvDone's.
+// Taking an entry costs the host one PollPeriod; reaping the descriptor costs
+// extra.
 type CQ struct {
 	nic      *NIC
 	cq       *driver.CQ
@@ -29,25 +29,25 @@ type CQ struct {
 	arm      driver.Notifier
 	notifier *notifier
 	blocks   atomic.Bool
-	notDone  error // made once: polling loops get it again and again
+	notDone  error // made once: polling loops return it often
 
 	mu        sync.Mutex
 	ring      ring
-	pending   []Completion // before what is in the ring: taken out of it, or never written by the card
-	ties      []*VI        // whose queues are tied to it, in the order of their creation
+	pending   []Completion // older than the entries in the ring: pulled from it, or added by the library
+	ties      []*VI        // VIs with queues tied to it, in order of creation
 	resizing  bool
 	destroyed bool
-	changes   uint32 // of what a thread that waits must look at anew: ring, pending, destroyed
+	changes   uint32 // changes of ring, pending and destroyed, after which a waiter polls again
 }
 
-// Completion is an entry of a completion queue: the work queue on which a
-// descriptor completed.
+// Completion is an entry of a completion queue: it names the work queue on
+// which a descriptor completed.
 type Completion struct {
 	VI      *VI
 	Receive bool // of the receive queue
 }
 
-// Done takes the descriptor: VI.SendDone or VI.RecvDone.
+// Done reaps the descriptor: VI.SendDone or VI.RecvDone.
 func (c Completion) Done(t *host.Thread) (*Descriptor, error) {
 	if c.Receive {
 		return c.VI.RecvDone(t)
@@ -55,7 +55,7 @@ func (c Completion) Done(t *host.Thread) (*Descriptor, error) {
 	return c.VI.SendDone(t)
 }
 
-// ring is what the card writes to.
+// ring is the memory that the card writes entries to.
 type ring struct {
 	bytes   []byte
 	base    uint32 // physical address
@@ -78,12 +78,12 @@ func (r *ring) word() (w uint32, ok bool) {
 	return w, w&layout.CompletionEntryWordValidMask != 0 && lap == (r.taken/r.entries%2 == 0)
 }
 
-// watch is the physical range of that word.
+// watch returns the physical range of that word.
 func (r *ring) watch() mem.Range {
 	return mem.Range{Address: r.base + uint32(r.offset()), Length: 4}
 }
 
-// advance gives the entry back to the card.
+// advance returns the entry to the card.
 func (r *ring) advance() {
 	r.taken++
 	mem.StoreUint32(r.bytes[layout.CompletionQueueHeaderConsumedOffset:], r.taken)
@@ -105,9 +105,9 @@ var (
 	errBusyCQ      = errors.New("it was destroyed, or another thread is resizing it")
 )
 
-// CreateCQ makes a completion queue with room for at least so many entries, at
-// most NICAttributes.MaxCQEntries. An entry that finds no room is lost: have room
-// for every descriptor that may be posted on the tied queues.
+// CreateCQ makes a completion queue of at least the given number of entries, at
+// most NICAttributes.MaxCQEntries. An entry that finds the queue full is lost:
+// provide capacity for every descriptor that may be posted on the tied queues.
 func (n *NIC) CreateCQ(t *host.Thread, entries int) (*CQ, error) {
 	if n == nil {
 		return nil, missing("create completion queue", "NIC handle")
@@ -129,14 +129,14 @@ func (n *NIC) CreateCQ(t *host.Thread, entries int) (*CQ, error) {
 // VIAttributes.Blocking does for a VI.
 func (c *CQ) SetBlocking(on bool) { c.blocks.Store(on) }
 
-// Entries returns how many entries there is room for.
+// Entries returns the capacity.
 func (c *CQ) Entries() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return int(c.ring.entries)
 }
 
-// Destroy removes the completion queue and cancels what Notify has registered;
+// Destroy removes the completion queue and cancels the registrations of Notify;
 // ErrResource while a VI is tied to it. A Wait of another thread ends.
 func (c *CQ) Destroy(t *host.Thread) error {
 	const op = "destroy completion queue"
@@ -165,14 +165,15 @@ func (c *CQ) Destroy(t *host.Thread) error {
 	return translate(fmt.Sprintf("%s %d", op, c.cq.Number), nil, c.cq.Destroy(t))
 }
 
-// close ends all use of the ring, whose memory is about to be given back. The mutex is held.
+// close ends all use of the ring, which is about to be freed. The mutex is
+// held.
 func (c *CQ) close() {
 	c.destroyed, c.pending, c.ring = true, nil, ring{}
 	c.changes++
 }
 
-// Resize gives the completion queue room for at least so many entries, also while
-// entries come. None is lost.
+// Resize gives the completion queue capacity for at least the given number of
+// entries. It loses none, also while entries arrive.
 func (c *CQ) Resize(t *host.Thread, entries int) error {
 	if c == nil {
 		return missing("resize completion queue", "completion queue")
@@ -192,7 +193,7 @@ func (c *CQ) Resize(t *host.Thread, entries int) error {
 		c.mu.Unlock()
 		return translate(op, nil, err)
 	}
-	// What the card wrote to the old ring comes first.
+	// Entries that the card wrote to the old ring come first.
 	for uint16(c.ring.taken) != written && c.pull() {
 	}
 	lost := written - uint16(c.ring.taken)
@@ -238,8 +239,8 @@ func (c *CQ) take() (e Completion, ok bool) {
 	return e, true
 }
 
-// add enters completions that the card did not make behind those that it did, and
-// returns what to publish. The mutex of the VI is held.
+// add appends completions that the library made to those of the card, and
+// returns the range to publish. The mutex of the VI is held.
 func (c *CQ) add(v *VI, receive bool, n int) mem.Range {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -256,7 +257,8 @@ func (c *CQ) add(v *VI, receive bool, n int) mem.Range {
 func (v *VI) tie() {
 	for _, c := range v.tied() {
 		c.mu.Lock()
-		// One that had its index before is gone, and its destroyer may not have come to untie yet.
+		// A VI that had its index before is gone, but its destroyer may not
+		// have untied it yet.
 		for _, old := range slices.Clone(c.ties) {
 			if old.vi.Index == v.vi.Index {
 				c.remove(old)
@@ -267,7 +269,7 @@ func (v *VI) tie() {
 	}
 }
 
-// untie takes a destroyed VI out of its completion queues, with its entries.
+// untie removes a destroyed VI and its entries from its completion queues.
 func (v *VI) untie() {
 	for _, c := range v.tied() {
 		c.mu.Lock()
@@ -288,7 +290,7 @@ func (v *VI) tied() []*CQ {
 	}
 }
 
-// remove forgets a VI and its entries, of which the card makes no more. The mutex is held.
+// remove drops a VI and its entries; the card makes no more. The mutex is held.
 func (c *CQ) remove(v *VI) {
 	if !slices.Contains(c.ties, v) {
 		return
@@ -299,8 +301,8 @@ func (c *CQ) remove(v *VI) {
 	c.pending = slices.DeleteFunc(c.pending, func(e Completion) bool { return e.VI == v })
 }
 
-// look returns the oldest entry; when there is none, what cannot complete any
-// more in broken VIs is completed first.
+// look returns the oldest entry. If there is none, it first completes what can
+// no longer complete in broken VIs.
 func (c *CQ) look(t *host.Thread, op string) (e Completion, ok bool, err error) {
 	if e, ok, err = c.tryTake(op); ok || err != nil {
 		return e, ok, err
@@ -333,7 +335,7 @@ func (c *CQ) tryTake(op string) (Completion, bool, error) {
 	return e, ok, nil
 }
 
-// charge lets the time pass that taking an entry costs.
+// charge spends the time of taking an entry.
 func (c *CQ) charge(t *host.Thread, op string, e Completion) (Completion, error) {
 	return e, translate(op, nil, t.Spend(host.LayerLibrary, c.nic.costs.PollPeriod()))
 }
@@ -371,8 +373,8 @@ func (c *CQ) Done(t *host.Thread) (Completion, error) {
 	return c.charge(t, op, e)
 }
 
-// Wait is Done that waits; ErrTimeout when the timeout comes first. Asynchronous
-// errors are delivered meanwhile.
+// Wait is Done that waits; ErrTimeout when the timeout comes first.
+// Asynchronous errors are delivered meanwhile.
 func (c *CQ) Wait(t *host.Thread, timeout host.Time) (Completion, error) {
 	const op = "wait on completion queue"
 	if c == nil {
@@ -405,7 +407,8 @@ func (c *CQ) Wait(t *host.Thread, timeout host.Time) (Completion, error) {
 	}
 }
 
-// cqState is what a change of makes a thread look anew, besides an entry.
+// cqState identifies a version of the queue. A waiter polls the queue again
+// when it changes.
 type cqState struct{ changes, count uint32 }
 
 func (c *CQ) state() cqState {
@@ -414,15 +417,15 @@ func (c *CQ) state() cqState {
 	return cqState{c.changes, c.arm.Count()}
 }
 
-// await waits until there is an entry, or the state is not what it was, and says
-// whether that took time. With notified only the interrupt of an entry wakes the thread.
+// await waits for an entry or a change of state, and says whether that took
+// time. With notified only the interrupt of an entry wakes the thread.
 func (c *CQ) await(t *host.Thread, timeout host.Time, since cqState, blocked bool, notified func() bool) (bool, error) {
 	c.mu.Lock()
 	if c.destroyed || c.changes != since.changes {
 		c.mu.Unlock()
 		return false, nil
 	}
-	ring := c.ring // a copy: others may take its entries
+	ring := c.ring // a copy: other threads may take its entries
 	c.mu.Unlock()
 	var room [4]mem.Range
 	ranges := c.nic.watch(append(room[:0], c.arm.Range()))
@@ -432,7 +435,7 @@ func (c *CQ) await(t *host.Thread, timeout host.Time, since cqState, blocked boo
 	look := func() bool {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		// In this order: the memory of a ring that was replaced may be gone.
+		// In this order: the memory of a replaced ring may be gone.
 		if c.changes != since.changes || c.arm.Count() != since.count {
 			return true
 		}
@@ -449,8 +452,8 @@ func (c *CQ) await(t *host.Thread, timeout host.Time, since cqState, blocked boo
 	return t.Now() > began, err
 }
 
-// Notify registers a handler of the next entry, as VI.SendNotify does of a work
-// queue: one registration is one entry, which is taken. Destroy cancels it.
+// Notify registers a handler of the next entry, as VI.SendNotify does for a
+// work queue: one registration takes one entry. Destroy cancels it.
 func (c *CQ) Notify(t *host.Thread, h func(t *host.Thread, c Completion)) error {
 	const op = "notify on completion queue"
 	if c == nil {

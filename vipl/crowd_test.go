@@ -24,9 +24,9 @@ import (
 	"hvia/vipl"
 )
 
-// Sixteen threads of a host use one NIC handle at once, in free mode, where nobody
-// takes turns: each asks on its own VI, and takes whatever the two shared completion
-// queues have, for whosever VI it is. Nothing is lost, doubled or out of order.
+// Sixteen threads of a host use one NIC handle in free mode, without turns.
+// Each asks on its own VI, and takes entries of any VI from the two shared
+// completion queues. Nothing is lost, duplicated or out of order.
 const (
 	crowd       = 16
 	crowdWindow = 8
@@ -34,7 +34,7 @@ const (
 
 func TestManyThreadsOfOneNIC(t *testing.T) {
 	conformtest.NeedsSimulator(t)
-	questions := 40 // of each thread; a question is four posts and four descriptors taken
+	questions := 40 // of each thread; a question is four posts and four reaped descriptors
 	if os.Getenv("HVIA_LONG") == "1" {
 		questions = 100_000/8/crowd + 1
 	}
@@ -55,7 +55,7 @@ func TestManyThreadsOfOneNIC(t *testing.T) {
 // crowdSide is one host.
 type crowdSide struct {
 	node, questions int
-	ready           chan struct{} // closed when nic and queues are there, or failed
+	ready           chan struct{} // closed when nic and queues exist, or failed is set
 	nic             *vipl.NIC
 	send, receive   *vipl.CQ
 	failed          error
@@ -63,13 +63,13 @@ type crowdSide struct {
 	over            atomic.Int32
 }
 
-// member is a VI and what has come of it.
+// member is a VI with its counts.
 type member struct {
 	mu             sync.Mutex
 	v              *vipl.VI
 	mem            *vipl.Region
 	sent, answered int // questions or answers
-	taken          int // descriptors of sends
+	taken          int // reaped send descriptors
 	free           []*vipl.Descriptor
 }
 
@@ -84,7 +84,7 @@ func (s *crowdSide) open(t *host.Thread, h *driver.Host) (err error) {
 	return err
 }
 
-const crowdSlot = 256 // of a message: descriptors of its receive and send, their bytes behind them
+const crowdSlot = 256 // of a message: descriptors of its receive and send, then their bytes
 
 func (s *crowdSide) run(t *host.Thread, h *driver.Host, i int) error {
 	if i == 0 {
@@ -119,7 +119,7 @@ func (s *crowdSide) run(t *host.Thread, h *driver.Host, i int) error {
 		m.free = append(m.free, d)
 	}
 	name := fmt.Sprintf("pair %d", i)
-	// Both ask: nobody has to be there first.
+	// Both sides ask: neither has to be there first.
 	there := vipl.At(1-s.node, name)
 	if err := v.ConnectPeerRequest(t, vipl.NetAddress{Discriminator: name}, there, 30*host.Second); err != nil {
 		return err
@@ -183,8 +183,8 @@ func (m *member) say(t *host.Thread) error {
 	return errors.Join(d.SetSend(m.mem.Segment(at, 64)), m.v.PostSend(t, d))
 }
 
-// serve waits for a receive and takes it, and takes a send if one is over. It waits
-// and does not look in a loop: the simulator needs the processor, too.
+// serve waits for a receive and reaps it, and reaps a completed send. It waits
+// and does not poll: the simulator needs the processor, too.
 func (s *crowdSide) serve(t *host.Thread) error {
 	for _, c := range []*vipl.CQ{s.receive, s.send} {
 		var got vipl.Completion
@@ -226,7 +226,7 @@ func (s *crowdSide) take(t *host.Thread, m *member, receive bool) error {
 	}
 	d, err := m.v.RecvDone(t)
 	if m.answered == s.questions && d != nil && d.Status()&vipl.Flushed != 0 {
-		return nil // the peer has all that it asked for, and has gone
+		return nil // the peer has all its answers, and has gone
 	}
 	if err != nil {
 		return err

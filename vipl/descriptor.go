@@ -21,9 +21,9 @@ func (r *Region) Segment(offset, n int) Segment {
 	return Segment{Address: r.address + uint64(offset), Handle: r.handle, Length: uint32(n)}
 }
 
-// Descriptor is a view of a descriptor in registered memory. The view is the
-// memory itself: what is set is what the NIC reads. Address and Handle are
-// what a post tells the NIC. While it is posted it belongs to the NIC.
+// Descriptor is a view of a descriptor in registered memory: the setters write
+// the memory that the NIC reads. A post gives Address and Handle to the NIC.
+// While it is posted it belongs to the NIC.
 type Descriptor struct {
 	Address uint64
 	Handle  MemHandle
@@ -31,29 +31,29 @@ type Descriptor struct {
 }
 
 // DescriptorBytes is the size of a descriptor with one address and one data
-// segment, or with two data segments, and the least that any descriptor takes.
+// segment, or with two data segments. Every descriptor takes at least this.
 const DescriptorBytes = layout.DescriptorFetchBytes
 
-// Descriptors are read in pieces of their alignment, so they take whole ones.
+// The card reads descriptors in multiples of their alignment.
 const _ = uint(-(DescriptorBytes % layout.DescriptorAlignment))
 
-// DescriptorSize is how many bytes of memory a descriptor takes that has room
-// for an address segment and a number of data segments: a multiple of the
-// alignment, at most 4,096 for MaxSegments.
+// DescriptorSize returns the bytes of memory of a descriptor with an address
+// segment and the given number of data segments: a multiple of the alignment,
+// at most 4,096 for MaxSegments.
 func DescriptorSize(segments int) int {
 	n := layout.DescriptorSize + layout.AddressSegmentSize + segments*layout.DataSegmentSize
 	return (n + layout.DescriptorAlignment - 1) / layout.DescriptorAlignment * layout.DescriptorAlignment
 }
 
 // NewDescriptor returns a view of a descriptor in memory that was not
-// registered through this library. Region.Descriptor is for memory that was.
+// registered through this library. For memory that was, use Region.Descriptor.
 func NewDescriptor(memory []byte, address uint64, h MemHandle) *Descriptor {
 	return &Descriptor{Address: address, Handle: h, memory: memory}
 }
 
-// Descriptor returns a view of a descriptor with room for an address segment
-// and up to MaxSegments data segments. It takes DescriptorSize bytes at the
-// offset, which must be a multiple of 64 bytes in virtual addresses.
+// Descriptor returns a view of a descriptor with an address segment and up to
+// MaxSegments data segments. It takes DescriptorSize bytes at the offset, which
+// must be a multiple of 64 bytes in virtual addresses.
 func (r *Region) Descriptor(offset, segments int) (*Descriptor, error) {
 	refuse := func(detail error) (*Descriptor, error) {
 		return nil, fail("descriptor view", ErrInvalidParameter, detail)
@@ -68,9 +68,9 @@ func (r *Region) Descriptor(offset, segments int) (*Descriptor, error) {
 	return NewDescriptor(r.bytes[offset:offset+n:offset+n], at, r.handle), nil
 }
 
-// SetSend makes the descriptor a send of the segments' bytes, in order. With
-// none it is a message of no bytes. ErrInvalidParameter, and nothing is
-// changed, when there is no room for so many.
+// SetSend makes the descriptor a send of the segments' bytes, in order; without
+// segments, of an empty message. If the segments exceed the descriptor's
+// capacity, it returns ErrInvalidParameter and changes nothing.
 func (d *Descriptor) SetSend(data ...Segment) error {
 	return d.set("set send", layout.DescriptorOperationSend, 0, 0, data)
 }
@@ -95,21 +95,21 @@ func (d *Descriptor) SetRDMARead(remote uint64, handle MemHandle, buffers ...Seg
 	return d.set("set RDMA read", layout.DescriptorOperationRDMARead, remote, handle, buffers)
 }
 
-// SetFence holds the descriptor, and what is posted behind it, until the RDMA reads
-// that were posted before it on the same queue are complete. The setters of
-// operations take it away again.
+// SetFence holds the descriptor, and those posted behind it, until the RDMA
+// reads posted before it on the same queue are complete. The setters of
+// operations clear it.
 func (d *Descriptor) SetFence() {
 	d.memory.SetControl(d.memory.Control() | layout.DescriptorControlQueueFenceMask)
 }
 
 // AttachImmediate adds immediate data to a send or an RDMA write, which then
-// uses up a receive descriptor of the peer as a send does.
+// consumes a receive descriptor of the peer as a send does.
 func (d *Descriptor) AttachImmediate(data uint32) {
 	d.memory.SetControl(d.memory.Control() | layout.DescriptorControlImmediateMask)
 	d.memory.SetImmediateData(data)
 }
 
-// leading is how many segments of an operation come before the data segments.
+// leading returns the number of segments before the data segments.
 func leading(o layout.DescriptorOperation) int {
 	if o == layout.DescriptorOperationSend {
 		return 0
@@ -149,7 +149,7 @@ func (d *Descriptor) fill(o layout.DescriptorOperation, remote uint64, handle Me
 	}
 }
 
-// setData fills segment k, an address segment counted.
+// setData fills segment k, counting an address segment.
 func (d *Descriptor) setData(k int, s Segment) {
 	b := layout.DataSegment(d.memory[layout.DescriptorSize+k*layout.DataSegmentSize:])
 	b.SetAddress(s.Address)
@@ -157,7 +157,7 @@ func (d *Descriptor) setData(k int, s Segment) {
 	b.SetLength(s.Length)
 }
 
-// dataBytes is the sum of the data segments that the view shows.
+// dataBytes returns the sum of the data segments in the view.
 func (d *Descriptor) dataBytes() (sum uint64) {
 	first := leading(d.operation())
 	for k := first; k < int(d.memory.SegmentCount()); k++ {
@@ -182,13 +182,13 @@ func (d *Descriptor) Status() DescriptorStatus {
 	return DescriptorStatus(mem.LoadUint32(d.memory[layout.DescriptorStatusOffset:]))
 }
 
-// Length returns the number of bytes that a completed descriptor moved: on the
-// send queue those handed to the network, or read from the peer, on the receive
-// queue those written into memory, by an RDMA write with immediate data too.
+// Length returns the bytes that a completed descriptor moved: on the send queue
+// those given to the network or read from the peer, on the receive queue those
+// written to memory, also by an RDMA write with immediate data.
 func (d *Descriptor) Length() int { return int(d.memory.Length()) }
 
-// Immediate returns the immediate data that came with the message of a
-// completed receive, and whether there was any.
+// Immediate returns the immediate data of a completed receive, and whether the
+// message had any.
 func (d *Descriptor) Immediate() (data uint32, ok bool) {
 	return d.memory.ImmediateData(), d.Status()&layout.DescriptorStatusImmediateMask != 0
 }

@@ -16,7 +16,7 @@ import (
 	"hvia/vipl/endpoint"
 )
 
-// An endpoint that could not be made leaves nothing: more of them than the card has
+// A failed Open leaves nothing: more endpoints fail than the card has
 // completion queues, with more memory than the node has.
 func TestFailedEndpointsLeaveNothing(t *testing.T) {
 	conformtest.OnDevices(t, func(t *testing.T, d driver.Device) {
@@ -97,8 +97,8 @@ func TestEndpointMessages(t *testing.T) {
 	runFake(t, driver.DeviceHvia, nil, both(vipl.ReliableDelivery, 0), both(vipl.ReliableDelivery, 1))
 }
 
-// A write of no bytes is a write, wherever it goes; less than none, or a byte beyond
-// either buffer, is not.
+// A write of no bytes is valid at any offset. Negative lengths and a byte
+// beyond either buffer are not.
 func TestEndpointWrites(t *testing.T) {
 	const own, theirs = 4096, 8192
 	runFake(t, driver.DeviceHvia, nil, func(e *conformance.Env) error {

@@ -79,8 +79,8 @@ const (
 	fastPosts  = 50 * fastWindow
 )
 
-// fast writes to the peer, a window of writes at a time, and looks at its send queue
-// until they are done; between the calls of mark it does nothing else.
+// fast writes to the peer, a window of writes at a time, and polls its send
+// queue until they are done. It does nothing else between the calls of mark.
 func fast(e *conformance.Env, p *endpoint.Endpoint, list []*vipl.Descriptor, mark func()) (looks int, err error) {
 	window := func() error {
 		for _, d := range list {
@@ -99,7 +99,7 @@ func fast(e *conformance.Env, p *endpoint.Endpoint, list []*vipl.Descriptor, mar
 		}
 		return nil
 	}
-	if err := window(); err != nil { // whatever is made once is made now
+	if err := window(); err != nil { // one-time allocations happen here
 		return 0, err
 	}
 	looks = 0
@@ -142,7 +142,7 @@ func fastClient(mark func(), report func(looks int)) conformance.Main {
 			return err
 		}
 		report(looks)
-		// The last byte tells the server that it is over.
+		// The last byte ends the server.
 		p.Bytes()[0] = 1
 		return errors.Join(p.Write(e.T, 0, 1, 8000, 10*host.Second), p.Close(e.T))
 	}
@@ -161,8 +161,7 @@ func fastServer(e *conformance.Env) error {
 
 const time60 = 60 * host.Second
 
-// In free mode neither a post nor a look at a queue allocates, whether it finds
-// something or not.
+// In free mode neither a post nor a poll allocates, empty or not.
 func TestFastPathAllocatesNothing(t *testing.T) {
 	if testing.Short() {
 		t.Skip("needs the simulator with the card, whose build takes minutes")
@@ -175,7 +174,8 @@ func TestFastPathAllocatesNothing(t *testing.T) {
 		fastClient(func() { runtime.ReadMemStats(&at[marks]); marks++ }, func(n int) { looked = n }), fastServer)...))
 	n := at[1].Mallocs - at[0].Mallocs
 	t.Logf("%d posts and %d looks: %d allocations in the whole process", fastPosts, looked, n)
-	// The other goroutines of the process wait meanwhile, and look now and then.
+	// The other goroutines of the process wait meanwhile, and poll now and
+	// then.
 	require.Less(t, n, uint64(fastPosts/4))
 }
 
@@ -220,9 +220,9 @@ func TestFastPathMakesNoSystemCalls(t *testing.T) {
 	require.Less(t, len(between), fastPosts/20)
 }
 
-// ofGo are the calls of Go's scheduler, which preempts a goroutine that runs for long
-// and hands its processor on. The bridge's futexes are shared between processes,
-// so theirs are not private.
+// ofGo are the calls of Go's scheduler, which preempts a goroutine after a
+// while. The bridge's futexes are shared between processes, so theirs are not
+// private.
 var ofGo = regexp.MustCompile(`_PRIVATE|SIGURG|rt_sig|sched_yield|tgkill|getpid|nanosleep|epoll_|madvise|resumed>`)
 
 // traceMark is a system call that nothing else makes.

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// hostMutants are faults of agent and library at the reliable levels, with
+// hostMutants are bugs of agent and library at the reliable levels, with
 // completion queues and notifications, in files below the root.
 var hostMutants = []mutant{
 	{"a lost connection is told twice", "driver/agent_vi.go", "	if v.lost {\n", "	if false {\n"},
@@ -38,6 +38,6 @@ var hostMutants = []mutant{
 
 const hostTests = "^(TestScenariosOnFakes|TestReliableOverALossyWire|TestRetryLimit|TestRefusalThatIsLost|TestCQWaitsOfOtherThreads|TestNotifyThread|TestAccountOfWaits|TestSleepMissesNothing)$"
 
-// Faults planted in agent and library are found. With HVIA_MUTANTS=1 or HVIA_LONG=1
-// all are planted, else one.
+// The tests find bugs injected into agent and library: all with HVIA_MUTANTS=1
+// or HVIA_LONG=1, else one.
 func TestHostMutants(t *testing.T) { findMutants(t, "..", hostMutants, hostTests) }

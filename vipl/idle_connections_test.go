@@ -19,8 +19,8 @@ import (
 	"hvia/sim"
 )
 
-// Connections that say nothing, four times as many as the service may have open
-// files, end nothing: who was there stays, and who joins next gets in.
+// Silent connections, four times as many as the service may have open files, do
+// no harm: processes stay, and the next one joins.
 func TestServiceSurvivesIdleConnections(t *testing.T) {
 	conformtest.NeedsSimulator(t)
 	fabricPlace(t)

@@ -14,8 +14,8 @@ import (
 	"hvia/vipl"
 )
 
-// A length error is explained with the numbers at fault, those of the descriptor as
-// it was posted.
+// A length error is explained with the lengths of the descriptor when it was
+// posted.
 func TestLengthErrorsSayWhy(t *testing.T) {
 	receives := []struct {
 		room, length uint32

@@ -20,7 +20,7 @@ type MemAttributes struct {
 	EnableRDMARead  bool
 }
 
-// Alloc returns zeroed memory of the thread's host, page aligned, its pages
+// Alloc returns zeroed, page-aligned memory of the thread's host. Its pages are
 // scattered over physical memory. Only such memory can be registered.
 func (n *NIC) Alloc(t *host.Thread, bytes int) (*mem.Buffer, error) {
 	if n == nil {
@@ -30,7 +30,7 @@ func (n *NIC) Alloc(t *host.Thread, bytes int) (*mem.Buffer, error) {
 	return b, translate(fmt.Sprintf("allocate %d bytes", bytes), nil, err)
 }
 
-// Free gives memory back; ErrResource while it is registered.
+// Free frees memory; ErrResource while it is registered.
 func (n *NIC) Free(t *host.Thread, b *mem.Buffer) error {
 	if n == nil || b == nil {
 		return missing("free memory", "NIC handle or buffer")
@@ -47,7 +47,7 @@ type Region struct {
 }
 
 // RegisterMem registers a range of virtual addresses, which may begin and end
-// anywhere in allocated memory. A range may be registered several times. Zero
+// anywhere in allocated memory and may be registered several times. Zero
 // attributes mean the NIC handle's tag and no remote access.
 func (n *NIC) RegisterMem(t *host.Thread, address, length uint64, a MemAttributes) (*Region, error) {
 	if n == nil {
@@ -73,8 +73,8 @@ func (n *NIC) RegisterBuffer(t *host.Thread, b *mem.Buffer, a MemAttributes) (*R
 	return n.RegisterMem(t, b.Address(), uint64(b.Len()), a)
 }
 
-// DeregisterMem ends a registration, which address and handle must both name.
-// When it returns, the NIC no longer touches the memory.
+// DeregisterMem ends the registration that address and handle both name. When
+// it returns, the NIC no longer accesses the memory.
 func (n *NIC) DeregisterMem(t *host.Thread, address uint64, h MemHandle) error {
 	if n == nil {
 		return missing("deregister memory", "NIC handle")
@@ -92,11 +92,11 @@ func (n *NIC) QueryMem(t *host.Thread, address uint64, h MemHandle) (MemAttribut
 		translate(fmt.Sprintf("query %#x at %#x", h, address), nil, err)
 }
 
-// SetMemAttributes gives a registration, which address and handle must both name,
-// another tag and other rights; zero attributes mean what they mean to RegisterMem.
-// When it returns, every access goes by the new ones. An access of the card that
-// falls into the change, and the completion of a receive descriptor in this memory
-// that the card had fetched before, fail as after DeregisterMem.
+// SetMemAttributes changes tag and rights of the registration that address and
+// handle both name; zero attributes are those of RegisterMem. When it returns,
+// every access is checked against the new ones. Two things fail as after
+// DeregisterMem: an access of the card during the change, and the completion of
+// a receive descriptor in this memory that the card fetched before it.
 func (n *NIC) SetMemAttributes(t *host.Thread, address uint64, h MemHandle, a MemAttributes) error {
 	if n == nil {
 		return missing("set memory attributes", "NIC handle")
@@ -113,7 +113,7 @@ func (r *Region) SetAttributes(t *host.Thread, a MemAttributes) error {
 	return r.nic.SetMemAttributes(t, r.address, r.handle, a)
 }
 
-// Deregister ends the registration.
+// Deregister is NIC.DeregisterMem for a region.
 func (r *Region) Deregister(t *host.Thread) error {
 	if r == nil {
 		return missing("deregister memory", "region")
@@ -130,10 +130,10 @@ func (r *Region) Address() uint64 { return r.address }
 // Bytes returns the region's memory.
 func (r *Region) Bytes() []byte { return r.bytes }
 
-// Poll looks at n bytes from offset on, as a polling loop would, until cond
-// returns true; ErrTimeout when the timeout comes first. A write at the
-// timeout's very instant still counts. The condition may depend on nothing
-// but these bytes, which span at most MaxPollPages pages.
+// Poll polls n bytes from offset on until cond returns true; ErrTimeout when
+// the timeout comes first. A write at the instant of the timeout still counts.
+// The condition may depend only on these bytes, which span at most MaxPollPages
+// pages.
 func (r *Region) Poll(t *host.Thread, offset, n int, timeout host.Time, cond func() bool) error {
 	if r == nil {
 		return missing("poll memory", "region")

@@ -13,11 +13,11 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// mutant is a fault: in a file, what is written in the place of what.
+// mutant is an injected bug: text of a file and its replacement.
 type mutant struct{ name, file, right, wrong string }
 
-// mviaMutants are faults of M-VIA, in files of the driver. All are compiled in,
-// and some test must fail on each.
+// mviaMutants are bugs of M-VIA, in files of the driver. All compile, and some
+// test must fail on each.
 var mviaMutants = []mutant{
 	{"a second thread begins its message within the first one's", "internal/softvia/send.go", "	if v.busy {\n", "	if false {\n"},
 	{"a send completes when its frames are in the ring", "internal/softvia/send.go", "v.sends[0].settled && v.sends[0].frames == 0", "v.sends[0].settled"},
@@ -47,16 +47,16 @@ var mviaMutants = []mutant{
 	{"who is woken gets the processor at once", "work.go", "t.Sleep(kernel.Mvia.Wake)", "t.Sleep(0)"},
 }
 
-// mutantTests find them.
+// mutantTests find these bugs.
 const mutantTests = "^(TestAccountOfMvia|TestThreadsPostOnOneVI|TestMessagesAreInterrupted|TestFramesOfOthers|TestLostFrames|TestScenariosOnFakes|TestRandomOperationsOnFakes)$/^(mvia|)"
 
-// Faults planted in M-VIA are found. With HVIA_MUTANTS=1 or HVIA_LONG=1 all are
-// planted, else one.
+// The tests find bugs injected into M-VIA: all with HVIA_MUTANTS=1 or
+// HVIA_LONG=1, else one.
 func TestMviaMutants(t *testing.T) {
 	findMutants(t, filepath.Join("..", "driver"), mviaMutants, mutantTests)
 }
 
-// findMutants plants each fault and runs the tests that must find it.
+// findMutants injects each bug and runs the tests that must find it.
 func findMutants(t *testing.T, room string, mutants []mutant, tests string) {
 	if testing.Short() {
 		t.Skip("compiles the driver once more for each fault")
@@ -78,7 +78,7 @@ func findMutants(t *testing.T, room string, mutants []mutant, tests string) {
 			replace, err := json.Marshal(map[string]map[string]string{"Replace": {path: mutant}})
 			require.NoError(t, err)
 			require.NoError(t, os.WriteFile(overlay, replace, 0o600))
-			// Nothing that runs only once, and a bound for what never ends.
+			// Without the cache, and with a bound for mutants that hang.
 			run := exec.CommandContext(t.Context(), "go", "test", "-overlay", overlay, "-count=1", "-vet=off", "-failfast", "-short", "-timeout=5m", "-run", tests, ".", "hvia/conformance", "hvia/conformance/random")
 			output, err := run.CombinedOutput()
 			require.Error(t, err, "no test found it")

@@ -25,7 +25,7 @@ import (
 	"hvia/vipl"
 )
 
-// Prices of a kernel's work, each of which can be told from every sum of the others.
+// Prices of a kernel's work, none of which is a sum of others.
 type mviaPrices struct{ priced }
 
 const (
@@ -46,7 +46,7 @@ func (mviaPrices) Kernel() host.KernelCosts {
 	}
 }
 
-// ledger is what was spent in a run.
+// ledger holds the spendings of a run.
 type ledger struct {
 	mu  sync.Mutex
 	all []host.Spending
@@ -58,7 +58,7 @@ func (l *ledger) add(s host.Spending) {
 	l.all = append(l.all, s)
 }
 
-// last is the last entry of a thread and layer.
+// last returns the last entry of a thread and layer.
 func (l *ledger) last(id host.ThreadID, layer host.Layer) (last host.Spending) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -88,7 +88,7 @@ func runMvia(t *testing.T, l *ledger, list ...fabric.Program) {
 	}
 }
 
-// What calls of the library and the kernel's work take is in the accounts.
+// Calls of the library and the kernel's work are in the accounts.
 func TestAccountOfMvia(t *testing.T) {
 	var c mviaPrices
 	l := &ledger{}
@@ -115,7 +115,8 @@ func TestAccountOfMvia(t *testing.T) {
 		}); err != nil {
 			return err
 		}
-		// The NIC has read all but the last; a look into the ring shows it, if it is there by now.
+		// The NIC has read all but the last frame. A poll of the ring shows
+		// that it has read this one, too, by now.
 		if err := e.T.Sleep(host.Millisecond); err != nil {
 			return err
 		}
@@ -135,7 +136,7 @@ func TestAccountOfMvia(t *testing.T) {
 			return nil
 		})
 
-		// Pieces of memory that are too many for the NIC are copied.
+		// More pieces of memory than the NIC takes are copied.
 		wide, err := p.Wide(100)
 		if err != nil {
 			return err
@@ -196,7 +197,7 @@ func TestAccountOfMvia(t *testing.T) {
 		p.Take("the second", others[0], conformance.Received(4))
 		p.Take("the third", others[1], conformance.Received(200))
 
-		// A wait that ends in vain was blocked too.
+		// A wait that times out slept, too.
 		if _, err := p.Receive(0, n); err != nil {
 			return err
 		}
@@ -216,20 +217,20 @@ func TestAccountOfMvia(t *testing.T) {
 		return p.Settled(0)
 	}
 	runMvia(t, l, conformance.Programs(client, server)...)
-	// Who waits for a write goes on just after it.
+	// The waiter goes on just after the write that it waits for.
 	require.InDelta(t, int64(wakePrice), int64(woken-stored), 1, "from the status to the switch")
 	require.Positive(t, interrupted)
 	require.Zero(t, interrupted%c.Interrupt())
 }
 
-// on is a peer for another thread of its node.
+// peerOn returns a peer for another thread of its node.
 func peerOn(p *conformance.Peer, t *host.Thread, h *driver.Host) *conformance.Peer {
 	q := *p
 	q.Env = &conformance.Env{T: t, H: h, NIC: p.NIC}
 	return &q
 }
 
-// begin lets another thread of node 0 begin.
+// begin starts another thread of node 0.
 func begin(e *conformance.Env, rank int) error {
 	return e.T.Send(host.ThreadID{Node: 0, Rank: rank}, nil)
 }
@@ -242,8 +243,8 @@ func heard(th *host.Thread) error {
 	return err
 }
 
-// Threads that post on one VI: messages do not mix, though the kernel is left in
-// the midst of each of them.
+// Messages of threads that post on one VI do not mix, though each leaves the
+// kernel within its message.
 func TestThreadsPostOnOneVI(t *testing.T) {
 	const each, threads, size = 20, 3, 4000
 	var shared *conformance.Peer
@@ -349,8 +350,8 @@ func TestThreadsPostOnOneVI(t *testing.T) {
 	runMvia(t, &ledger{}, append(list, other(1), other(2))...)
 }
 
-// interruption is what another thread does while a message of the largest size is
-// on its way.
+// interruption is an action of another thread while a message of the largest
+// size is in flight.
 type interruption struct {
 	name      string
 	interrupt func(p *conformance.Peer, data, descriptors *vipl.Region) error
@@ -358,8 +359,9 @@ type interruption struct {
 	state     layout.VIState
 }
 
-// A thread leaves the kernel for each frame that it sends. What others do
-// meanwhile ends its message behind a frame, and touches nothing that is not there any more.
+// A thread leaves the kernel for each frame that it sends. Other threads'
+// actions meanwhile end its message after a frame, and it touches nothing that
+// is gone.
 func TestMessagesAreInterrupted(t *testing.T) {
 	for _, c := range []interruption{
 		{"disconnected", func(p *conformance.Peer, _, _ *vipl.Region) error { return p.VI.Disconnect(p.T) }, conformance.FlushedError, vipl.Idle},
@@ -439,7 +441,7 @@ func interrupted(t *testing.T, c interruption) {
 					e.Flushed("behind it", got, err)
 				}
 			}
-			// The VI works, as it is or after another connection.
+			// The VI works, in this connection or the next.
 			if c.state == vipl.Idle {
 				if err := shared.Redial(1); err != nil {
 					return err
@@ -465,7 +467,7 @@ func interrupted(t *testing.T, c interruption) {
 					return err
 				}
 			}
-			// The client's threads have more to say to each other before.
+			// The client's threads exchange messages first.
 			if err := e.T.Sleep(10 * host.Millisecond); err != nil || c.state == layout.VIStateFree {
 				return err
 			}
@@ -475,7 +477,7 @@ func interrupted(t *testing.T, c interruption) {
 		if err := heard(th); err != nil {
 			return err
 		}
-		// In the midst of the message.
+		// Within the message.
 		if err := th.Sleep(frames / 2 * sendPrice); err != nil {
 			return err
 		}
@@ -483,7 +485,7 @@ func interrupted(t *testing.T, c interruption) {
 		if err := c.interrupt(p, data, descriptors); err != nil {
 			return err
 		}
-		// When a region is gone its frames are free for others.
+		// When a region is gone, its page frames are free for others.
 		if err := th.Sleep(3 * frames * sendPrice); err != nil {
 			return err
 		}
@@ -492,7 +494,7 @@ func interrupted(t *testing.T, c interruption) {
 	runMvia(t, &ledger{}, list...)
 }
 
-// A host's device is M-VIA or the card, and nothing else; M-VIA needs a plain NIC.
+// A host's device is M-VIA or the card; M-VIA needs a plain NIC.
 func TestDevicesThatAreNotThere(t *testing.T) {
 	open := fabric.Program{Main: func(t *host.Thread, h *driver.Host) error {
 		_, err := vipl.OpenNIC(t, h)
@@ -519,7 +521,7 @@ func TestDevicesThatAreNotThere(t *testing.T) {
 	}
 }
 
-// M-VIA's kernel counts on threads that take turns.
+// M-VIA's kernel relies on threads that take turns.
 func TestMviaInFreeModeIsRefused(t *testing.T) {
 	if testing.Short() {
 		t.Skip("needs the simulator, whose build takes minutes")
@@ -534,7 +536,7 @@ func TestMviaInFreeModeIsRefused(t *testing.T) {
 	require.ErrorContains(t, err, "timed mode")
 }
 
-// The NIC handle says what the host's VIs are on.
+// The NIC handle names the device of the host's VIs.
 func TestNamesOfDevices(t *testing.T) {
 	conformtest.OnDevices(t, func(t *testing.T, d driver.Device) {
 		runFake(t, d, nil, func(e *conformance.Env) error {
@@ -544,7 +546,8 @@ func TestNamesOfDevices(t *testing.T) {
 	})
 }
 
-// A NIC that reads no more frames: nobody waits for ever, and every later call says why.
+// When a NIC reads no more frames, no wait is endless, and every later call
+// says why.
 func TestNICThatDies(t *testing.T) {
 	f, err := drivertest.NewOf(driver.DeviceMvia, 2, 4)
 	require.NoError(t, err)
@@ -556,7 +559,7 @@ func TestNICThatDies(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		if err := p.Quiet(); err != nil { // what connects has been said
+		if err := p.Quiet(); err != nil { // the connection is established
 			return err
 		}
 		f.Node(0).NIC.Dead = true // nothing else of this node runs

@@ -11,8 +11,8 @@ import (
 	"hvia/host"
 )
 
-// The name service knows the nodes of the fabric by the names that they have there:
-// those of sim.Config.Nodes, else node0, node1 and so on. A node has one address.
+// The name service maps the names of the fabric's nodes to addresses: those of
+// sim.Config.Nodes, else node0, node1 and so on. A node has one address.
 
 func (n *NIC) nameService(op string) error {
 	switch {
@@ -26,7 +26,7 @@ func (n *NIC) nameService(op string) error {
 	return nil
 }
 
-// NSInit makes the name service ready for this NIC handle; once more is harmless.
+// NSInit starts the name service for this NIC handle; repeating it is harmless.
 func (n *NIC) NSInit(*host.Thread) error {
 	const op = "initialise name service"
 	if n != nil && !n.closed.Load() {
@@ -35,8 +35,8 @@ func (n *NIC) NSInit(*host.Thread) error {
 	return n.nameService(op)
 }
 
-// NSShutdown ends the use of the name service; the NIC stays open. ErrNameService if
-// it was not in use, as for the other calls.
+// NSShutdown stops the name service; the NIC stays open. ErrNameService if it
+// was not in use, as for the other calls.
 func (n *NIC) NSShutdown(*host.Thread) error {
 	if err := n.nameService("shut name service down"); err != nil {
 		return err
@@ -45,8 +45,9 @@ func (n *NIC) NSShutdown(*host.Thread) error {
 	return nil
 }
 
-// NSGetHostByName returns an address of the named node, without a discriminator.
-// Index picks among several; a node has one, of index 0. ErrNameService if there is none.
+// NSGetHostByName returns an address of the named node, without a
+// discriminator. Index selects one of several; a node has only index 0.
+// ErrNameService if there is none.
 func (n *NIC) NSGetHostByName(t *host.Thread, name string, index int) (NetAddress, error) {
 	op := fmt.Sprintf("get address %d of host '%s'", index, name)
 	if err := n.nameService(op); err != nil {
@@ -65,7 +66,8 @@ func (n *NIC) NSGetHostByName(t *host.Thread, name string, index int) (NetAddres
 	return At(node, ""), nil
 }
 
-// NSGetHostByAddr returns the name of the node with the host part of an address.
+// NSGetHostByAddr returns the name of the node with the host part of an
+// address.
 func (n *NIC) NSGetHostByAddr(t *host.Thread, a NetAddress) (string, error) {
 	op := fmt.Sprintf("get name of %v", a.Host)
 	if err := n.nameService(op); err != nil {
@@ -84,12 +86,12 @@ const Autodiscovery = 1
 
 // AutodiscoveryList is VIP_AUTODISCOVERY_LIST.
 type AutodiscoveryList struct {
-	NumberOfHops int          // cables on the way to the farthest node: 1 between two nodes, 2 with a switch, 0 if alone
-	Addresses    []NetAddress // of the fabric's nodes in their order, this one included, without discriminators
+	NumberOfHops int          // cables to the farthest node: 1 between two nodes, 2 with a switch, 0 if alone
+	Addresses    []NetAddress // of all nodes in order, this one included, without discriminators
 }
 
-// QuerySystemManagementInfo tells which nodes there are. ErrInvalidParameter for
-// another InfoType than Autodiscovery.
+// QuerySystemManagementInfo lists the nodes. ErrInvalidParameter for an
+// InfoType other than Autodiscovery.
 func (n *NIC) QuerySystemManagementInfo(t *host.Thread, kind int) (AutodiscoveryList, error) {
 	op := fmt.Sprintf("query system management information %d", kind)
 	switch {

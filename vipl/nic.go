@@ -20,13 +20,13 @@ const Infinite = host.Never
 // Limits of this provider.
 const (
 	MaxDescriptorsPerQueue = 1024
-	MaxSegments            = layout.MaxDataSegments // data segments of one descriptor
-	MaxPollPages           = 8                      // pages that one Poll can watch
+	MaxSegments            = layout.MaxDataSegments // per descriptor
+	MaxPollPages           = 8                      // pages of one Poll
 	providerVersion        = 1
 )
 
-// NetAddress is VIP_NET_ADDRESS: a host, and a discriminator that plays the
-// part of a port. Discriminators are compared byte by byte, length included.
+// NetAddress is VIP_NET_ADDRESS: a host and a discriminator, which acts as a
+// port. Discriminators are compared byte by byte, length included.
 type NetAddress struct {
 	Host          driver.MAC
 	Discriminator string
@@ -39,7 +39,8 @@ func At(node int, discriminator string) NetAddress {
 	return NetAddress{Host: driver.NodeMAC(node), Discriminator: discriminator}
 }
 
-// ReliabilityLevel is VIP_RELIABILITY_LEVEL: one bit for a VI, a mask for a NIC.
+// ReliabilityLevel is VIP_RELIABILITY_LEVEL: one bit for a VI, a mask for a
+// NIC.
 type ReliabilityLevel uint8
 
 // Reliability levels.
@@ -73,7 +74,7 @@ type NICAttributes struct {
 	NativeMTU               int
 	MaxPtags                int
 	ReliabilityLevelSupport ReliabilityLevel // mask
-	RDMAReadSupport         ReliabilityLevel // mask of the levels at which RDMA read works
+	RDMAReadSupport         ReliabilityLevel // mask of the levels with RDMA read
 }
 
 // NIC is an open NIC handle. It may be used from several threads.
@@ -84,7 +85,7 @@ type NIC struct {
 	closed atomic.Bool
 	names  atomic.Bool // the name service is in use
 
-	errors     mem.Range // of the word that says whether asynchronous errors wait
+	errors     mem.Range // the word that says whether asynchronous errors wait
 	handler    atomic.Pointer[errorHandler]
 	delivering atomic.Bool // a thread calls the handler
 
@@ -92,7 +93,7 @@ type NIC struct {
 
 	mu  sync.Mutex
 	vis map[int]*VI // by index
-	cqs []*CQ       // that were not destroyed
+	cqs []*CQ       // not destroyed
 }
 
 var errNICClosed = errors.New("the NIC handle was closed")
@@ -112,8 +113,8 @@ func OpenNIC(t *host.Thread, h *driver.Host) (*NIC, error) {
 	}, nil
 }
 
-// Close ends the handle. VIs, completion queues, regions and tags that were made through it and
-// still exist are destroyed.
+// Close ends the handle and destroys its VIs, completion queues, regions and
+// tags.
 func (n *NIC) Close(t *host.Thread) error {
 	if n == nil {
 		return missing("close NIC", "NIC handle")
@@ -137,8 +138,8 @@ func (n *NIC) Close(t *host.Thread) error {
 	return translate("close NIC", nil, n.host.CloseNIC(t, n.info.ID))
 }
 
-// Query returns what the NIC offers, as it was when the handle was opened; of no
-// handle nothing.
+// Query returns the attributes of the NIC when the handle was opened; zero
+// values for a nil handle.
 func (n *NIC) Query() NICAttributes {
 	if n == nil {
 		return NICAttributes{}

@@ -17,14 +17,14 @@ import (
 type notifyHandler = func(t *host.Thread, v *VI, d *Descriptor)
 
 // SendNotify registers a handler of the next completion of the send queue. It
-// gets the completed descriptor, as SendDone would return it. One registration
-// is one call; several are served in the order in which they were made. If a descriptor has completed already the handler is called at once, else the
-// card is armed for an interrupt.
+// receives the completed descriptor, as SendDone would return it. One
+// registration is one call; registrations are served in order. If a descriptor
+// has completed already, the handler runs at once; otherwise the card's
+// interrupt is armed.
 //
-// Handlers are called as those of ErrorCallback are: in the calls of the library on
-// the same NIC handle that are named there, and in NotifyWait, which is for a
-// thread that does nothing else. Destroying the VI cancels registrations.
-// ErrResource on a queue that is tied to a completion queue.
+// Handlers run in the same calls of the library as those of ErrorCallback, and
+// in NotifyWait. Destroying the VI cancels registrations. ErrResource on a
+// queue that is tied to a completion queue.
 func (v *VI) SendNotify(t *host.Thread, h func(t *host.Thread, v *VI, d *Descriptor)) error {
 	if v == nil {
 		return missing("send notify", "VI")
@@ -59,7 +59,7 @@ func (q *queue) notify(t *host.Thread, op string, h notifyHandler) error {
 	}))
 }
 
-// lookFor is done for a handler: an empty queue is as one on which nothing has completed.
+// lookFor polls for a handler; an empty queue is no error.
 func (q *queue) lookFor(t *host.Thread, op string) (*Descriptor, error) {
 	d, err := q.look(t, op)
 	if d == nil {
@@ -79,16 +79,16 @@ type notifier struct {
 	nic *NIC
 	at  driver.Notifier
 
-	// Guarded by the NIC's mutex. A registration looks for one completion and
+	// Guarded by the NIC's mutex. A registration polls for one completion and
 	// returns the call of its handler, nil if there is none.
 	waiting []func(t *host.Thread) (func(), error)
-	fresh   bool   // it has not been looked since the last registration
-	count   uint32 // of notifications at the last look
+	fresh   bool   // not polled since the last registration
+	count   uint32 // notifications at the last poll
 }
 
 func newNotifier(n *NIC, at driver.Notifier) *notifier { return &notifier{nic: n, at: at} }
 
-// register adds a handler and serves what is there already.
+// register adds a handler and serves completions that are already there.
 func (k *notifier) register(t *host.Thread, look func(t *host.Thread) (func(), error)) error {
 	n := k.nic
 	n.mu.Lock()
@@ -101,7 +101,7 @@ func (k *notifier) register(t *host.Thread, look func(t *host.Thread) (func(), e
 	return n.serve(t)
 }
 
-// cancel forgets all registrations.
+// cancel drops all registrations.
 func (k *notifier) cancel() {
 	k.nic.mu.Lock()
 	defer k.nic.mu.Unlock()
@@ -109,7 +109,7 @@ func (k *notifier) cancel() {
 	k.unlist()
 }
 
-// unlist takes a notifier without registrations out of the list. The mutex is held.
+// unlist removes a notifier without registrations. The mutex is held.
 func (k *notifier) unlist() {
 	k.nic.notifiers = slices.DeleteFunc(k.nic.notifiers, func(o *notifier) bool { return o == k })
 	k.nic.listed.Store(int32(len(k.nic.notifiers)))
@@ -120,14 +120,14 @@ type notifications struct {
 	listed    atomic.Int32 // length of notifiers
 	serving   atomic.Bool  // a thread serves them
 	served    atomic.Uint64
-	notified  mem.Range   // of the word that counts notifications
-	notifiers []*notifier // with registrations, in the order of their first; guarded by the NIC's mutex
+	notified  mem.Range   // the word that counts notifications
+	notifiers []*notifier // with registrations, by the time of their first; guarded by the NIC's mutex
 }
 
-// handlersAtOnce is how many handlers one call serves at most.
+// handlersAtOnce limits the handlers that one call serves.
 const handlersAtOnce = 64
 
-// due returns the first notifier that has to be looked at.
+// due returns the first notifier that has to be polled.
 func (n *NIC) due() *notifier {
 	if n.listed.Load() == 0 {
 		return nil
@@ -142,13 +142,13 @@ func (n *NIC) due() *notifier {
 	return nil
 }
 
-// notificationWaits says whether serve has something to do.
+// notificationWaits says whether serve has work.
 func (n *NIC) notificationWaits() bool { return !n.serving.Load() && n.due() != nil }
 
-// serve calls the handlers of what has come. A handler that calls the library is
-// not called inside itself: what comes meanwhile follows when it returns.
+// serve calls the handlers of what has completed. It does not nest: what
+// completes while a handler calls the library is served when it returns.
 func (n *NIC) serve(t *host.Thread) error {
-	// What a thread leaves that finds another one serving is served by that one.
+	// A thread that finds another one serving leaves the work to it.
 	for calls := 0; calls < handlersAtOnce && n.due() != nil; {
 		if !n.serving.CompareAndSwap(false, true) {
 			return nil
@@ -167,7 +167,7 @@ func (n *NIC) serve(t *host.Thread) error {
 	return nil
 }
 
-// serve arms, looks, and calls the handlers for what it finds.
+// serve arms, polls, and calls the handlers of the completions it finds.
 func (k *notifier) serve(t *host.Thread, limit int) (calls int, err error) {
 	n := k.nic
 	n.mu.Lock()
@@ -199,7 +199,8 @@ func (k *notifier) serve(t *host.Thread, limit int) (calls int, err error) {
 		case armed:
 			return calls, nil
 		default:
-			// What came before the arming raises nothing: look once more.
+			// A completion before the arming raises no interrupt: poll once
+			// more.
 			if err := k.at.Arm(t); err != nil {
 				return calls, err
 			}
@@ -207,14 +208,14 @@ func (k *notifier) serve(t *host.Thread, limit int) (calls int, err error) {
 		}
 	}
 	n.mu.Lock()
-	k.fresh = true // not all was looked for
+	k.fresh = true // more may be there
 	n.mu.Unlock()
 	return calls, nil
 }
 
-// NotifyWait sleeps until handlers of SendNotify, RecvNotify and CQ.Notify have been
-// called, or those of ErrorCallback; ErrTimeout when the timeout comes first. It is for a
-// thread that is to run them.
+// NotifyWait sleeps until it has called a handler of SendNotify, RecvNotify,
+// CQ.Notify or ErrorCallback; ErrTimeout when the timeout comes first. It is
+// for a thread that only runs handlers.
 func (n *NIC) NotifyWait(t *host.Thread, timeout host.Time) error {
 	const op = "wait for notifications"
 	if n == nil {
@@ -250,10 +251,10 @@ func (n *NIC) NotifyWait(t *host.Thread, timeout host.Time) error {
 	}
 }
 
-// attention says whether deliver has something to do.
+// attention says whether deliver has work.
 func (n *NIC) attention(t *host.Thread) bool { return n.errorWaits(t) || n.notificationWaits() }
 
-// watch adds the words that change when deliver gets something to do.
+// watch adds the words that change when deliver gets work.
 func (n *NIC) watch(ranges []mem.Range) []mem.Range {
 	if n.handled() {
 		ranges = append(ranges, n.errors)

@@ -10,17 +10,16 @@ import (
 	"hvia/host"
 )
 
-// MaxOfferedRegions is the number of regions that a VI can offer its peer.
+// MaxOfferedRegions is the number of regions that a VI can advertise.
 const MaxOfferedRegions = driver.MaxOfferedRegions
 
-// RemoteRegion is memory that the other end of a connection offers: what must be known
-// to write it, or to read it, from here.
+// RemoteRegion is memory that the peer of a connection advertises for RDMA.
 type RemoteRegion struct {
 	Address uint64 // at the peer, of the first byte
 	Length  uint64 // bytes
 	Handle  MemHandle
-	// What the region was registered for. The peer's VI must allow it, too, and
-	// have the region's protection tag.
+	// Rights of the region. The peer's VI must allow the access, too, and have
+	// the region's protection tag.
 	EnableRDMAWrite, EnableRDMARead bool
 }
 
@@ -33,16 +32,19 @@ func remoteRegions(all []driver.RegionInfo) (r []RemoteRegion) {
 	return r
 }
 
-// Offer has the VI's peer told of registered regions when they connect, so that it
-// needs no message to write or read them: they travel in the frames of the connection, the
-// requester's with its request, the other's with the acceptance. VIA has nothing like it.
-// It is for an idle VI (ErrInvalidState), before ConnectRequest, Accept or ConnectPeerRequest, and
-// for every connection of the VI until the next Offer, which replaces it; without regions nothing
-// is offered any more. At most MaxOfferedRegions, each registered through the
-// VI's NIC handle and not deregistered (ErrInvalidParameter; what was offered before stays).
+// Offer advertises registered regions to the peer in the connection handshake,
+// so that the peer can RDMA to them without a message first. The requester's
+// regions travel in its request, the responder's in the acceptance. VIA has
+// nothing like it.
 //
-// An offer is what was registered when it was made. It gives no rights: an
-// access of the peer is checked when it comes, as any other, and refused if the
+// The VI must be idle (ErrInvalidState), before ConnectRequest, Accept or
+// ConnectPeerRequest. The regions hold for every connection of the VI until the
+// next Offer, which replaces them; without arguments it advertises none. At
+// most MaxOfferedRegions, each registered through the VI's NIC handle and not
+// deregistered; otherwise ErrInvalidParameter, and the regions before stay.
+//
+// Offer advertises the registration as it is when Offer is called. It gives no
+// rights: each access of the peer is checked when it arrives, and fails if the
 // region has been deregistered.
 func (v *VI) Offer(t *host.Thread, regions ...*Region) error {
 	if v == nil {
@@ -64,15 +66,16 @@ func (v *VI) Offer(t *host.Thread, regions ...*Region) error {
 	return translate("offer", v, v.vi.Offer(t, handles...))
 }
 
-// RemoteRegions returns what the peer of the VI's connection offered, in its order; of a VI
-// that is not connected any more, that of its last connection; none if it never was.
+// RemoteRegions returns the regions that the peer of the VI's connection
+// advertised, in the peer's order. After the connection it returns those of the
+// last one; none if the VI never was connected.
 func (v *VI) RemoteRegions() []RemoteRegion {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	return slices.Clone(v.theirs)
 }
 
-// met notes what the peer of a connection that has just been made offered.
+// met notes the regions that the peer of a new connection advertises.
 func (v *VI) met(regions []RemoteRegion) {
 	v.mu.Lock()
 	defer v.mu.Unlock()

@@ -19,16 +19,16 @@ import (
 	"hvia/vipl/endpoint"
 )
 
-// pairRounds are the round trips of a pair of processes; pairWarm come before the
-// clock is read.
+// pairRounds are the round trips of a pair of processes; pairWarm precede the
+// measurement.
 const (
 	pairWarm   = 20
 	pairRounds = 500
 )
 
-// pairClient writes 4 bytes to its server and waits for those of the server, in turn,
-// and tells what the rounds took: wall time, in nanoseconds. A pair's name begins with
-// the server's node.
+// pairClient writes 4 bytes to its server and waits for 4 bytes of the server,
+// in turn, and prints the wall time of the rounds in nanoseconds. A pair's name
+// begins with the server's node.
 func pairClient(name string) conformance.Main {
 	return func(e *conformance.Env) error {
 		p, err := endpoint.Open(e.T, e.H, endpoint.Config{Bytes: 4096})
@@ -86,7 +86,7 @@ func pairServer(name string) conformance.Main {
 	}
 }
 
-// Sixteen processes on four nodes, each of which reaches its own partner, all at once.
+// Sixteen processes on four nodes, each connected to its partner, run at once.
 func TestSixteenProcesses(t *testing.T) {
 	if testing.Short() {
 		t.Skip("needs the simulator with the card, whose build takes minutes")
@@ -107,10 +107,9 @@ func TestSixteenProcesses(t *testing.T) {
 	requireEmpty(t, s, 2*time.Second)
 }
 
-// In free mode the wall time of a round trip of 4 bytes between two processes is that
-// of the simulator's own work for it, and little more: the bridge does not make
-// anybody wait. The limit is of wall time, and held only if nothing else runs
-// beside it.
+// In free mode, the wall time of a round trip of 4 bytes between two processes
+// is little more than the simulator's own work for it: the bridge delays
+// nobody. The limit is on wall time, and holds only if nothing else runs.
 func TestRoundTripInFreeMode(t *testing.T) {
 	if testing.Short() {
 		t.Skip("needs the simulator with the card, whose build takes minutes")
@@ -129,7 +128,7 @@ func TestRoundTripInFreeMode(t *testing.T) {
 	ns, err := strconv.ParseInt(strings.TrimSpace(text), 10, 64)
 	require.NoError(t, err)
 	round := time.Duration(ns) / pairRounds
-	own := (after - before) / (pairWarm + pairRounds) // with what connecting took, which is little
+	own := (after - before) / (pairWarm + pairRounds) // includes connecting, which is little
 	ratio := float64(round) / float64(own)
 	t.Logf("round trip %v, of which the simulator works %v: %.2f times", round, own, ratio)
 	if os.Getenv("HVIA_LONG") != "" {
@@ -137,7 +136,7 @@ func TestRoundTripInFreeMode(t *testing.T) {
 	}
 }
 
-// processorTime is what a process has used, user and system.
+// processorTime returns the user and system time of a process.
 func processorTime(t *testing.T, pid int) time.Duration {
 	t.Helper()
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))

@@ -36,8 +36,8 @@ import (
 	"hvia/vipl/endpoint"
 )
 
-// processVariable holds what this test program is to do when it is not to test: a
-// job, for a process that joins a fabric.
+// processVariable holds the job of this test program when it joins a fabric as
+// a process instead of testing.
 const processVariable = "HVIA_TEST_PROCESS"
 
 func TestMain(m *testing.M) {
@@ -111,7 +111,7 @@ type process struct {
 	done     chan error
 }
 
-// startProcess runs a job in a process of its own.
+// startProcess runs a job in a separate process.
 func startProcess(t *testing.T, j job) *process {
 	t.Helper()
 	return startCommand(t, exec.Command("/proc/self/exe"), j)
@@ -138,7 +138,7 @@ func startCommand(t *testing.T, c *exec.Cmd, j job) *process {
 	return p
 }
 
-// ends waits for the process's end.
+// ends waits for the end of the process.
 func (p *process) ends(t *testing.T, limit time.Duration) error {
 	t.Helper()
 	select {
@@ -153,7 +153,7 @@ func (p *process) ends(t *testing.T, limit time.Duration) error {
 	}
 }
 
-// fabricPlace gives the fabrics of a test a directory of their own.
+// fabricPlace gives the fabrics of a test a separate directory.
 func fabricPlace(t *testing.T) {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "hvia-test-") // short enough for a socket's path
@@ -179,7 +179,7 @@ func startService(t *testing.T, c service.Config) *service.Service {
 	return s
 }
 
-// leftovers are what processes have on a fabric.
+// leftovers lists what processes have on a fabric.
 func leftovers(s service.Status) (left []string) {
 	for _, n := range s.Nodes {
 		for _, p := range n.Processes {
@@ -200,11 +200,11 @@ func requireEmpty(t *testing.T, s *service.Service, limit time.Duration) {
 // participants declares a client and a server.
 var participants = []service.Participant{{Node: 0, Name: "client"}, {Node: 1, Name: "server"}}
 
-// cardLimits let a process have all that the card has, as the scenarios try to.
+// cardLimits let a process use all of the card, as the scenarios try to.
 var cardLimits = driver.Quota{VIs: 1 << 10, CQs: 1 << 10, Tags: 1 << 20, Regions: 1 << 20}
 
-// The scenarios with client and server in processes of their own, on the simulated
-// card, in virtual time. With -short it is some of them.
+// The scenarios with client and server in separate processes, on the simulated
+// card, in virtual time; with -short, some of them.
 func TestScenariosBetweenProcesses(t *testing.T) {
 	fabricPlace(t)
 	for i, sc := range conformance.Scenarios {
@@ -251,7 +251,7 @@ func playBetweenProcesses(t *testing.T, s *service.Service, sc conformance.Scena
 	requireEmpty(t, s, 2*time.Second)
 }
 
-// What each side of the programs of times and of kills does; notes are told when.
+// notes records the times of the programs.
 type notes struct{ out io.Writer }
 
 func (n notes) now(e *conformance.Env) { fmt.Fprintln(n.out, int64(e.T.Now())) }
@@ -261,7 +261,7 @@ const (
 	exchanges          = 12
 )
 
-// swap writes to the peer and waits for what it writes, or the other way round.
+// swap writes to the peer and waits for its write, or the reverse.
 func swap(p *conformance.Peer, i, n int, to conformance.Remote, first bool, timeout host.Time, limit func() error) error {
 	value := byte(i%250 + 1)
 	out, in := p.Mem.Bytes()[outgoing:outgoing+n], p.Mem.Bytes()[incoming:incoming+n]
@@ -292,8 +292,8 @@ func swap(p *conformance.Peer, i, n int, to conformance.Remote, first bool, time
 	return fmt.Errorf("exchange %d: what came is not what was sent", i)
 }
 
-// timed connects, exchanges writes, sends and receives, with completion queues, and
-// notes the time of every completion.
+// timed connects, exchanges writes, sends and receives, with completion queues,
+// and notes the time of every completion.
 func timed(e *conformance.Env, first bool, out notes) error {
 	other := 1 - e.H.Node()
 	cq, err := e.NIC.CreateCQ(e.T, 64)
@@ -366,7 +366,7 @@ func timesClient(e *conformance.Env) error { return timed(e, true, notes{os.Stdo
 
 func timesServer(e *conformance.Env) error { return timed(e, false, notes{os.Stdout}) }
 
-// A timed fabric gives processes of their own the times that they have in one.
+// A timed fabric gives separate processes the same times as one process.
 func TestTimesBetweenProcesses(t *testing.T) {
 	fabricPlace(t)
 	var want [2]bytes.Buffer
@@ -379,7 +379,7 @@ func TestTimesBetweenProcesses(t *testing.T) {
 		s := startService(t, service.Config{
 			Name: fmt.Sprint("run", run), Fabric: sim.Config{Mode: sim.Timed}, Participants: participants,
 		})
-		// Who comes first is no matter of simulated time.
+		// The order of starting does not change simulated time.
 		var all [2]*process
 		for _, i := range []int{run, 1 - run} {
 			name := []string{"client", "server"}[i]
@@ -399,7 +399,7 @@ func TestTimesBetweenProcesses(t *testing.T) {
 
 const busyBytes = 64 * 1024
 
-// bounce writes to the peer and waits for what it writes, or the other way round.
+// bounce writes to the peer and waits for its write, or the reverse.
 func bounce(e *conformance.Env, p *endpoint.Endpoint, i int, first bool) error {
 	n, value := 1+i*150, byte(i+1)
 	send := func() error {
@@ -419,7 +419,7 @@ func bounce(e *conformance.Env, p *endpoint.Endpoint, i int, first bool) error {
 	return p.Write(e.T, 0, 1, busyBytes-n, host.Second)
 }
 
-// busyClient does everything that a process does, without an end.
+// busyClient connects, exchanges messages and closes, without end.
 func busyClient(e *conformance.Env) error {
 	for {
 		p, err := endpoint.Open(e.T, e.H, endpoint.Config{Bytes: busyBytes, ReliabilityLevel: vipl.ReliableDelivery, Receives: -1})
@@ -448,7 +448,7 @@ func busyClient(e *conformance.Env) error {
 	}
 }
 
-// busyServer answers until no client comes any more, and says when and how it learnt
+// busyServer answers until no client comes. It prints when and how it noticed
 // that one had gone.
 func busyServer(e *conformance.Env) error {
 	for {
@@ -489,8 +489,8 @@ func idleProgram(e *conformance.Env) error {
 	return err
 }
 
-// A client is killed at some moment of what it does: its server learns it, nothing of
-// it is left, and the next client finds the fabric as the first did.
+// A client is killed at a random moment. Its server notices, nothing of the
+// client is left, and the next client finds the fabric unchanged.
 func TestProcessesAreKilled(t *testing.T) {
 	fabricPlace(t)
 	s := startService(t, service.Config{})
@@ -498,7 +498,7 @@ func TestProcessesAreKilled(t *testing.T) {
 	if testing.Short() {
 		kills = 3
 	}
-	// The limits are of wall time: beside other tests it may be another's.
+	// The limits are of wall time: beside other tests they may be exceeded.
 	const reclaimed, told = time.Second, 2 * time.Second
 	patience := time.Duration(5)
 	if os.Getenv("HVIA_LONG") != "" {
@@ -510,7 +510,7 @@ func TestProcessesAreKilled(t *testing.T) {
 		after := time.Duration(random.IntN(900)) * time.Millisecond
 		server := startProcess(t, job{Node: 1, Name: "server", Program: "busy/server"})
 		client := startProcess(t, job{Node: 0, Name: "client", Program: "busy/client"})
-		if i%2 == 1 { // half of them count from a connection on, the others from the start
+		if i%2 == 1 { // half of them count from a connection, the others from the start
 			require.Eventually(t, func() bool {
 				return slices.ContainsFunc(s.Status().Nodes[0].VIs, func(v service.VIStatus) bool { return v.Peer != "" })
 			}, 20*time.Second, 2*time.Millisecond)
@@ -544,8 +544,8 @@ func TestProcessesAreKilled(t *testing.T) {
 	require.Positive(t, lost, "no kill met a connection")
 }
 
-// A service that is killed, and a simulator that is killed, end every process with an
-// error that says so, and leave nothing that is in the way of the next service.
+// A killed service or simulator ends every process with an error that says so,
+// and leaves nothing that hinders the next service.
 func TestServicesAreKilled(t *testing.T) {
 	for _, victim := range []string{"service", "simulator"} {
 		t.Run(victim, func(t *testing.T) {
@@ -577,7 +577,7 @@ func TestServicesAreKilled(t *testing.T) {
 	}
 }
 
-// The same at any moment of what two busy processes do.
+// The same at any moment of two busy processes.
 func TestServicesAreKilledAtAnyMoment(t *testing.T) {
 	kills, patience := 2, time.Duration(5)
 	if os.Getenv("HVIA_LONG") != "" {
@@ -620,12 +620,12 @@ func TestServicesAreKilledAtAnyMoment(t *testing.T) {
 	}
 }
 
-// hostileProgram does what its process may not: it rings a doorbell that nobody gave it.
+// hostileProgram rings a doorbell that its process does not own.
 func hostileProgram(e *conformance.Env) error {
 	if _, err := e.Prepare(conformance.Writable); err != nil {
 		return err
 	}
-	const foreign = 77 // a VI of somebody else, or of nobody
+	const foreign = 77 // another process's VI, or nobody's
 	if err := e.T.Write(layout.PciBar1Base+foreign*layout.DoorbellPageBytes+layout.DoorbellSend, 0x1000, 0, 1); err != nil {
 		return err
 	}
@@ -633,8 +633,9 @@ func hostileProgram(e *conformance.Env) error {
 	return err
 }
 
-// A process that rings a doorbell of another VI is ended, with a text that names it and
-// what it did; what it had is taken back, and others do not notice.
+// A process that rings a doorbell of another VI is terminated with an error
+// that names the process and the doorbell. Its resources are reclaimed, and
+// others do not notice.
 func TestHostileProcess(t *testing.T) {
 	fabricPlace(t)
 	var log lockedBuffer
@@ -661,7 +662,7 @@ func TestHostileProcess(t *testing.T) {
 	require.Error(t, good.ends(t, 5*time.Second))
 }
 
-// lockedBuffer is a buffer that several write to and read.
+// lockedBuffer is a buffer for several writers and readers.
 type lockedBuffer struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -679,7 +680,7 @@ func (l *lockedBuffer) String() string {
 	return l.b.String()
 }
 
-// What a service refuses, and what a process is told.
+// Configurations that the service rejects, and the errors for the process.
 func TestServiceRefuses(t *testing.T) {
 	fabricPlace(t)
 	ctx := t.Context()
@@ -714,8 +715,8 @@ func TestServiceRefuses(t *testing.T) {
 		require.ErrorIs(t, err, c.want)
 		require.ErrorContains(t, err, c.text)
 	}
-	// Three banks of the default size are all that it has; one that is given back is
-	// there for the next.
+	// The node has capacity for three banks of the default size; a freed one is
+	// reused.
 	var all []*fabric.Process
 	for range 3 {
 		p, err := fabric.Join(ctx, fabric.JoinConfig{Name: "one of three"})

@@ -12,9 +12,9 @@ import (
 	"hvia/layout"
 )
 
-// queue is a work queue as the library keeps it. The card follows the links
-// in memory; this ring remembers what was posted and not yet handed back, in
-// order. Send and receive queue differ in their doorbells and names only.
+// queue is the library's side of a work queue: a ring of the descriptors that
+// were posted and not yet reaped, in order. The card follows the links in
+// memory. Send and receive queue differ only in their doorbells and names.
 type queue struct {
 	vi       *VI
 	receive  bool
@@ -24,16 +24,16 @@ type queue struct {
 	cq       *CQ             // that it is tied to, or nil
 	arm      driver.Notifier // for blocking waits
 	notifier *notifier       // of handlers
-	notDone  error           // made once: polling loops get it again and again
+	notDone  error           // made once: polling loops return it often
 
 	// guarded by the VI's mutex
 	posted  [MaxDescriptorsPerQueue]*Descriptor
-	lengths [MaxDescriptorsPerQueue]uint32 // their Length when they were posted: completion overwrites it
-	head    uint64                         // descriptors handed back so far
+	lengths [MaxDescriptorsPerQueue]uint32 // Length at the post: completion overwrites it
+	head    uint64                         // descriptors reaped so far
 	tail    uint64                         // descriptors posted so far
 }
 
-// queueNames are what errors call a queue and its operations.
+// queueNames are the names of a queue and its operations in errors.
 type queueNames struct{ queue, post, done, wait, take string }
 
 var (
@@ -43,7 +43,7 @@ var (
 
 func (q *queue) slot(n uint64) **Descriptor { return &q.posted[n%MaxDescriptorsPerQueue] }
 
-// outstanding is how many descriptors were posted and not handed back.
+// outstanding returns the number of posted and not reaped descriptors.
 func (q *queue) outstanding() uint64 { return q.tail - q.head }
 
 // post links a descriptor behind the last one and rings the doorbell.
@@ -53,7 +53,8 @@ func (q *queue) post(t *host.Thread, d *Descriptor) error {
 		return v.fail(q.names.post, ErrInvalidParameter, fmt.Errorf("no descriptor of %d bytes", DescriptorBytes))
 	}
 	if d.Address%layout.DescriptorAlignment != 0 {
-		// A doorbell for it would be dropped, and the link to it would mislead the card.
+		// The card would drop its doorbell, and the link to it would mislead
+		// the card.
 		return v.fail(q.names.post, ErrInvalidParameter, fmt.Errorf("descriptor at %#x: want a multiple of %d", d.Address, layout.DescriptorAlignment))
 	}
 	if v.stale() {
@@ -75,8 +76,8 @@ func (q *queue) post(t *host.Thread, d *Descriptor) error {
 	return v.settle(t)
 }
 
-// enqueue links a *Descriptor and rings under one lock: the order of doorbells
-// is that of the queue, whichever thread posts.
+// enqueue links a *Descriptor and rings under one lock, so that doorbells have
+// the order of the queue, whichever thread posts.
 func (q *queue) enqueue(t *host.Thread, posted any, ring driver.Ring) error {
 	v, d := q.vi, posted.(*Descriptor)
 	v.mu.Lock()
@@ -86,8 +87,8 @@ func (q *queue) enqueue(t *host.Thread, posted any, ring driver.Ring) error {
 			Detail: fmt.Errorf("%d descriptors are outstanding (take some with %s): %w", MaxDescriptorsPerQueue, q.names.take, ErrOverrun)}
 	}
 	if q.outstanding() > 0 {
-		// The card reads the link when it fetches the predecessor, unless the
-		// queue has run empty by then, and then the doorbell names this one.
+		// The card reads the link when it fetches the predecessor. If the queue
+		// has run empty by then, the doorbell names this descriptor.
 		previous := *q.slot(q.tail - 1)
 		previous.memory.SetNext(d.Address)
 		previous.memory.SetNextHandle(uint32(d.Handle))
@@ -101,7 +102,7 @@ func (q *queue) enqueue(t *host.Thread, posted any, ring driver.Ring) error {
 	return nil
 }
 
-// done hands back the head of the queue if it has completed.
+// done reaps the head of the queue if it has completed.
 func (q *queue) done(t *host.Thread) (*Descriptor, error) {
 	v := q.vi
 	if v.stale() {
@@ -129,8 +130,8 @@ func (q *queue) done(t *host.Thread) (*Descriptor, error) {
 	return q.charge(t, q.names.done, d, err)
 }
 
-// errTied: a descriptor's completion is told by its completion queue only, and
-// two who wait for one would take it from each other.
+// errTied is the error of waiting on a tied queue. Only its completion queue
+// reports completions; two waiters would take them from each other.
 func (q *queue) errTied(op, instead string) error {
 	return q.vi.fail(op, ErrResource, fmt.Errorf("the %s is tied to completion queue %d: use %s, then %s", q.names.queue, q.cq.cq.Number, instead, q.names.take))
 }
@@ -167,7 +168,7 @@ func (q *queue) wait(t *host.Thread, timeout host.Time) (*Descriptor, error) {
 	}
 }
 
-// charge lets the time pass that taking a descriptor costs.
+// charge spends the time of reaping a descriptor.
 func (q *queue) charge(t *host.Thread, op string, d *Descriptor, err error) (*Descriptor, error) {
 	cost := q.vi.nic.costs.SendDone()
 	if q.receive {
@@ -179,8 +180,8 @@ func (q *queue) charge(t *host.Thread, op string, d *Descriptor, err error) (*De
 	return d, err
 }
 
-// look takes the head of the queue; in a broken VI what cannot complete any
-// more is completed first.
+// look reaps the head of the queue. In a broken VI it first completes what can
+// no longer complete.
 func (q *queue) look(t *host.Thread, op string) (*Descriptor, error) {
 	d, err := q.take(op)
 	if d != nil || err != nil {
@@ -199,15 +200,14 @@ func (q *queue) look(t *host.Thread, op string) (*Descriptor, error) {
 }
 
 // await waits until the head of the queue has completed, the VI is broken or
-// gone, after which nothing may come any more, or something waits for its handler;
-// it says whether that took time. With notified the thread sleeps: only the
-// interrupt of a completion wakes it.
+// gone, or deliver has work, and says whether that took time. With notified
+// only the interrupt of a completion wakes the thread.
 func (q *queue) await(t *host.Thread, timeout host.Time, blocked bool, notified func() bool) (bool, error) {
 	v := q.vi
 	v.mu.Lock()
 	if q.outstanding() == 0 {
 		v.mu.Unlock()
-		return false, nil // another thread took it
+		return false, nil // another thread reaped it
 	}
 	head := *q.slot(q.head)
 	v.mu.Unlock()
@@ -217,7 +217,8 @@ func (q *queue) await(t *host.Thread, timeout host.Time, blocked bool, notified 
 	if notified != nil {
 		ranges = append(ranges, q.arm.Range())
 	} else {
-		// If the descriptor lies where the library cannot look, only a change of state can end this.
+		// If the library cannot read the descriptor, only a change of state
+		// ends this.
 		if all, err := v.nic.host.Memory().Physical(ranges, head.Address+layout.DescriptorStatusOffset, 4); err == nil {
 			ranges = all
 		}
@@ -236,8 +237,8 @@ var (
 	errDestroyed = errors.New("the VI was destroyed")
 )
 
-// take removes and returns the head of the queue if it has completed; neither
-// descriptor nor error if it has not.
+// take removes and returns the head of the queue if it has completed; otherwise
+// neither descriptor nor error.
 func (q *queue) take(op string) (*Descriptor, error) {
 	v := q.vi
 	v.mu.Lock()
@@ -260,8 +261,8 @@ func (q *queue) take(op string) (*Descriptor, error) {
 	return d, nil
 }
 
-// explain says why a descriptor with the given Length failed, with the numbers at
-// fault where they can be told. The mutex is held.
+// explain says why a descriptor with the given Length failed, with the lengths
+// if it can. The mutex is held.
 func (q *queue) explain(d *Descriptor, s DescriptorStatus, length uint32) error {
 	if s&layout.DescriptorStatusLengthErrorMask != 0 {
 		bytes, limit := d.dataBytes(), q.vi.attributes.MaxTransferSize
@@ -281,15 +282,15 @@ func (q *queue) explain(d *Descriptor, s DescriptorStatus, length uint32) error 
 	return fmt.Errorf("%v (status %#x)", s, uint32(s))
 }
 
-// incomplete says whether a descriptor is outstanding and not done. They complete
-// in order. The mutex is held.
+// incomplete says whether a descriptor is outstanding and not done. Descriptors
+// complete in order. The mutex is held.
 func (q *queue) incomplete() bool {
 	return q.outstanding() > 0 && !(*q.slot(q.tail - 1)).Status().Done()
 }
 
-// flush completes in order what is outstanding and not done, and returns where
-// it wrote and how many it completed. The mutex is held, and the card holds nothing
-// of the VI.
+// flush completes the outstanding descriptors in order. It returns the ranges
+// it wrote and the number it completed. The mutex is held, and the card holds
+// nothing of the VI.
 func (q *queue) flush() (written []mem.Range, completed int) {
 	for n := q.head; n < q.tail; n++ {
 		d := *q.slot(n)

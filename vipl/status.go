@@ -12,8 +12,8 @@ import (
 	"hvia/layout"
 )
 
-// Status is VIP_RETURN. As an error it is what errors.Is and errors.As find in
-// the errors of this package.
+// Status is VIP_RETURN. errors.Is and errors.As find it in the errors of this
+// package.
 type Status int
 
 // Values of Status, as in vipl.h.
@@ -68,7 +68,7 @@ func (s Status) String() string {
 	return fmt.Sprintf("VIP_RETURN(%d)", int(s))
 }
 
-// Error says in words what went wrong.
+// Error describes the status in words.
 func (s Status) Error() string {
 	if s >= 0 && int(s) < len(statuses) {
 		return statuses[s].text
@@ -76,16 +76,15 @@ func (s Status) Error() string {
 	return s.String()
 }
 
-// Error is what functions of this package return: a Status, and what it is
-// about.
+// Error is the error of this package: a Status, and what it is about.
 type Error struct {
 	Op         string // what was attempted
 	VI         *VI    // nil = about no VI
 	Descriptor *Descriptor
-	Number     uint64 // of the descriptor, if there is one, in its queue, from 0
+	Number     uint64 // index of the descriptor, if there is one, in its queue, from 0
 	Status     Status
-	Bits       DescriptorStatus // of a descriptor that completed with an error
-	Detail     error            // what exactly; may be nil
+	Bits       DescriptorStatus // status of a descriptor that completed with an error
+	Detail     error            // cause; may be nil
 }
 
 // fail returns an error about no VI.
@@ -108,11 +107,11 @@ func (e *Error) Error() string {
 	return b.String() + ": " + e.Status.Error()
 }
 
-// Is says whether the target is the error's status. Unwrap says it too, but
-// allocates, and a polling loop asks each time.
+// Is compares the target with the status. Unwrap would do, but it allocates,
+// and a polling loop calls Is each time.
 func (e *Error) Is(target error) bool { return target == e.Status }
 
-// Unwrap returns the status, and what the layers below said.
+// Unwrap returns the status and the cause.
 func (e *Error) Unwrap() []error {
 	if e.Detail == nil {
 		return []error{e.Status}
@@ -134,7 +133,7 @@ const (
 	RDMAProtectionError   DescriptorStatus = layout.DescriptorStatusRDMAProtectionErrorMask
 	RemoteDescriptorError DescriptorStatus = layout.DescriptorStatusRemoteDescriptorErrorMask
 
-	// DescriptorErrorMask covers them all: VIP_STATUS_ERROR_MASK.
+	// DescriptorErrorMask is VIP_STATUS_ERROR_MASK: all of them.
 	DescriptorErrorMask DescriptorStatus = layout.DescriptorErrorMask
 )
 
@@ -155,7 +154,7 @@ var descriptorBits = []struct {
 // Done says whether processing has finished.
 func (s DescriptorStatus) Done() bool { return s&layout.DescriptorStatusDoneMask != 0 }
 
-// String says in words what the word holds.
+// String describes the status in words.
 func (s DescriptorStatus) String() string {
 	var words []string
 	for _, b := range descriptorBits {
@@ -172,13 +171,13 @@ func (s DescriptorStatus) String() string {
 	return "not done"
 }
 
-// missing is the error of a call without a handle or pointer that it needs.
+// missing is the error of a call that lacks a handle or pointer.
 func missing(op, what string) error {
 	return fail(op, ErrInvalidParameter, fmt.Errorf("no %s was given", what))
 }
 
-// translate maps an error of the driver to a status. What ends the whole run
-// has no status and passes unchanged.
+// translate maps an error of the driver to a status. An error that ends the run
+// has none and passes unchanged.
 func translate(op string, v *VI, err error) error {
 	if err == nil {
 		return nil

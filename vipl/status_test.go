@@ -16,8 +16,8 @@ import (
 	"hvia/sim/bridge"
 )
 
-// Values and names of VIP_RETURN are those of vipl.h, and every status has its
-// own text.
+// Values and names of VIP_RETURN are those of vipl.h. Every status has a
+// different text.
 func TestStatuses(t *testing.T) {
 	want := []string{
 		"VIP_SUCCESS", "VIP_NOT_DONE", "VIP_INVALID_PARAMETER", "VIP_ERROR_RESOURCE", "VIP_TIMEOUT", "VIP_REJECT",
@@ -71,7 +71,7 @@ func TestDescriptorStatus(t *testing.T) {
 	require.Equal(t, "malformed descriptor, flushed", DescriptorStatus(0x23).String())
 }
 
-// Errors of the driver become statuses; the end of a run stays what it is.
+// Errors of the driver become statuses; errors that end a run pass unchanged.
 func TestTranslate(t *testing.T) {
 	for _, c := range []struct {
 		err  error
@@ -94,7 +94,7 @@ func TestTranslate(t *testing.T) {
 	}
 }
 
-// The descriptor builder fills the fields that VIA asks for and no others.
+// The descriptor builder fills the fields of VIA and no others.
 func TestSetRDMAWrite(t *testing.T) {
 	b := make([]byte, DescriptorBytes)
 	for i := range b {
@@ -113,7 +113,7 @@ func TestSetRDMAWrite(t *testing.T) {
 }
 
 // Sends and receives begin with data segments, gathered RDMA writes with an
-// address segment; what was there before is gone.
+// address segment; earlier contents are gone.
 func TestDescriptorsOfSeveralSegments(t *testing.T) {
 	list := []Segment{{Address: 0x1000, Handle: 7, Length: 5}, {}, {Address: 0x2000, Handle: 8, Length: 0xfffffff0}}
 	b := make([]byte, DescriptorSize(3))
@@ -153,7 +153,7 @@ func TestDescriptorsOfSeveralSegments(t *testing.T) {
 	}
 	require.Equal(t, []byte{9, 0, 0, 0, 0, 0, 0, 0, 10, 0, 0, 0, 0, 0, 0, 0}, b[layout.DescriptorSize:][:layout.AddressSegmentSize])
 
-	// What does not fit changes nothing.
+	// Data that exceed the capacity change nothing.
 	reset()
 	for _, err := range []error{
 		d.SetSend(make([]Segment, 7)...), d.SetRDMAWrite(0, 0, make([]Segment, 6)...), d.SetReceive(list[2], Segment{Length: 16}),
@@ -167,7 +167,7 @@ func TestDescriptorsOfSeveralSegments(t *testing.T) {
 	require.Zero(t, d.memory.SegmentCount())
 }
 
-// A descriptor of all segments fits a page.
+// A descriptor with all segments fits a page.
 func TestDescriptorSize(t *testing.T) {
 	require.Equal(t, 64, DescriptorBytes)
 	require.Equal(t, layout.MaxDataSegments, MaxSegments)
@@ -194,7 +194,7 @@ func TestCompletedOperation(t *testing.T) {
 	require.False(t, ok)
 }
 
-// Every asynchronous error is about something, and VIPL's names are kept.
+// Every asynchronous error has a resource, and VIPL's names.
 func TestErrorDescriptors(t *testing.T) {
 	n := &NIC{vis: map[int]*VI{}}
 	for code, want := range map[layout.AsyncError]ErrorDescriptor{

@@ -30,13 +30,14 @@ type VIAttributes struct {
 	MaxTransferSize  int
 	Ptag             Ptag
 	EnableRDMAWrite  bool // the peer may write through this VI
-	EnableRDMARead   bool // the peer may read through this VI, of a reliable level
+	EnableRDMARead   bool // the peer may read through this VI; needs a reliable level
 	// Completion queues that the work queues are tied to, nil = none. They are
-	// given when the VI is created and stay. One may serve both queues, and those of many VIs.
+	// fixed when the VI is created. One may serve both queues, and those of
+	// many VIs.
 	SendCQ, RecvCQ *CQ
-	// Blocking has SendWait and RecvWait sleep until the card interrupts, instead of
-	// looking in a loop. It leaves the processor to others, and costs a system call,
-	// an interrupt and a switch. On M-VIA they always sleep.
+	// Blocking lets SendWait and RecvWait sleep until the card interrupts,
+	// instead of polling. It frees the processor for other threads, and costs a
+	// system call, an interrupt and a switch. On M-VIA they always sleep.
 	Blocking bool
 }
 
@@ -61,11 +62,11 @@ type VI struct {
 	vi     driver.VI
 	status mem.Range   // of its state, to be watched
 	blocks atomic.Bool // attribute Blocking
-	gone   atomic.Bool // it was destroyed
+	gone   atomic.Bool // destroyed
 
 	mu            sync.Mutex
 	attributes    VIAttributes
-	theirs        []RemoteRegion // what the peer of the last connection offered
+	theirs        []RemoteRegion // advertised by the peer of the last connection
 	send, receive queue
 }
 
@@ -107,7 +108,7 @@ func (v *VI) fail(op string, s Status, detail error) error {
 	return &Error{Op: op, VI: v, Status: s, Detail: detail}
 }
 
-// Destroy removes the VI, which must be idle and both of its queues drained.
+// Destroy removes the VI, which must be idle and have empty queues.
 func (v *VI) Destroy(t *host.Thread) error {
 	if v == nil {
 		return missing("destroy VI", "VI")
@@ -136,12 +137,12 @@ func (v *VI) Destroy(t *host.Thread) error {
 	return err
 }
 
-// stale says whether the VI was destroyed, with its NIC handle or before. Its index
-// may be another VI's by now.
+// stale says whether the VI was destroyed, alone or with its NIC handle. Its
+// index may belong to another VI by now.
 func (v *VI) stale() bool { return v.gone.Load() || v.nic.closed.Load() }
 
-// VIInfo is what Query returns. A queue is empty when every descriptor that was
-// posted on it has been handed back.
+// VIInfo is the result of Query. A queue is empty when all its posted
+// descriptors have been reaped.
 type VIInfo struct {
 	State             layout.VIState
 	Attributes        VIAttributes
@@ -163,15 +164,15 @@ func (v *VI) Query(t *host.Thread) (VIInfo, error) {
 	return VIInfo{s, v.own(a), v.send.outstanding() == 0, v.receive.outstanding() == 0}, nil
 }
 
-// own completes attributes with those that only the library knows. The mutex is held.
+// own adds the attributes that only the library knows. The mutex is held.
 func (v *VI) own(a driver.VIAttributes) VIAttributes {
 	all := attributesOf(a)
 	all.SendCQ, all.RecvCQ, all.Blocking = v.send.cq, v.receive.cq, v.blocks.Load()
 	return all
 }
 
-// SetAttributes changes the attributes of an idle VI. Its completion queues stay
-// what they are: nil, or the ones that it has.
+// SetAttributes changes the attributes of an idle VI. Completion queues cannot
+// change: give nil or the present ones.
 func (v *VI) SetAttributes(t *host.Thread, a VIAttributes) error {
 	if v == nil {
 		return missing("set VI attributes", "VI")
@@ -193,11 +194,10 @@ func (v *VI) SetAttributes(t *host.Thread, a VIAttributes) error {
 	return nil
 }
 
-// PostSend puts a descriptor on the send queue and rings the doorbell. The
+// PostSend appends a descriptor to the send queue and rings the doorbell. The
 // descriptor and the memory it names belong to the NIC until SendDone or
-// SendWait hands it back. Errors in what the descriptor says are reported by
-// its completion, not here. On a VI that is not connected it completes as
-// flushed.
+// SendWait returns it. Its completion, not PostSend, reports errors in its
+// contents. On a VI that is not connected it completes as flushed.
 func (v *VI) PostSend(t *host.Thread, d *Descriptor) error {
 	if v == nil {
 		return missing(sendNames.post, "VI")
@@ -205,9 +205,10 @@ func (v *VI) PostSend(t *host.Thread, d *Descriptor) error {
 	return v.send.post(t, d)
 }
 
-// SendDone takes the descriptor at the head of the send queue if it has
-// completed, and ErrNotDone if it has not. With ErrDescriptor and a descriptor
-// it completed with an error; with ErrDescriptor and none the queue is empty.
+// SendDone reaps the descriptor at the head of the send queue, or returns
+// ErrNotDone if it has not completed. ErrDescriptor with a descriptor means
+// that it completed with an error; ErrDescriptor without one, that the queue is
+// empty.
 func (v *VI) SendDone(t *host.Thread) (*Descriptor, error) {
 	if v == nil {
 		return nil, missing(sendNames.done, "VI")
@@ -216,7 +217,8 @@ func (v *VI) SendDone(t *host.Thread) (*Descriptor, error) {
 }
 
 // SendWait is SendDone that waits; ErrTimeout when the timeout comes first.
-// ErrResource on a queue that is tied to a completion queue: there it is CQ.Wait, then SendDone.
+// ErrResource on a queue that is tied to a completion queue: use CQ.Wait, then
+// SendDone.
 func (v *VI) SendWait(t *host.Thread, timeout host.Time) (*Descriptor, error) {
 	if v == nil {
 		return nil, missing(sendNames.wait, "VI")
@@ -224,9 +226,9 @@ func (v *VI) SendWait(t *host.Thread, timeout host.Time) (*Descriptor, error) {
 	return v.send.wait(t, timeout)
 }
 
-// PostRecv puts a descriptor on the receive queue, as PostSend does on the
-// send queue. On an idle VI it stays queued and serves the connection to come;
-// in the error state it completes as flushed.
+// PostRecv appends a descriptor to the receive queue, as PostSend does to the
+// send queue. On an idle VI it stays queued for the next connection; in the
+// error state it completes as flushed.
 func (v *VI) PostRecv(t *host.Thread, d *Descriptor) error {
 	if v == nil {
 		return missing(receiveNames.post, "VI")
@@ -250,10 +252,9 @@ func (v *VI) RecvWait(t *host.Thread, timeout host.Time) (*Descriptor, error) {
 	return v.receive.wait(t, timeout)
 }
 
-// settle completes what the card never will: a descriptor that it could not
-// reach hides all that were posted behind it. That breaks the VI, so there is
-// nothing to do unless it is broken; and then the agent first makes sure that
-// the card holds nothing of the VI any more.
+// settle completes what the card never will: a descriptor that the card could
+// not read hides all those posted behind it, and breaks the VI. The agent first
+// makes sure that the card holds nothing of the VI.
 func (v *VI) settle(t *host.Thread) error {
 	if s, _ := v.vi.State(); s != ErrorState {
 		return nil
@@ -264,7 +265,7 @@ func (v *VI) settle(t *host.Thread) error {
 	return v.flush(t)
 }
 
-// unsettled says whether a VI is broken and holds what settle would complete.
+// unsettled says whether a VI is broken and has descriptors for settle.
 func (v *VI) unsettled() bool {
 	if s, _ := v.vi.State(); s != ErrorState {
 		return false
@@ -274,8 +275,8 @@ func (v *VI) unsettled() bool {
 	return v.send.incomplete() || v.receive.incomplete()
 }
 
-// flush completes in order what is outstanding and not done, on both queues, and
-// enters what it completes into their completion queues. The card must hold nothing of the VI.
+// flush completes the outstanding descriptors of both queues in order, and adds
+// them to their completion queues. The card must hold nothing of the VI.
 func (v *VI) flush(t *host.Thread) error {
 	v.mu.Lock()
 	var written []mem.Range
@@ -291,10 +292,10 @@ func (v *VI) flush(t *host.Thread) error {
 	return translate("flush", v, t.Publish(written...))
 }
 
-// Disconnect ends the VI's connection, if it has one: every outstanding
-// descriptor of both queues completes, in order, those not yet processed as
-// flushed, and the VI is idle again. The peer's VI goes to the error state and its NIC reports the loss.
-// On an idle VI it does nothing but flush.
+// Disconnect ends the VI's connection, if it has one: all outstanding
+// descriptors complete in order, those not yet processed as flushed, and the VI
+// is idle again. The peer's VI goes to the error state and its NIC reports the
+// loss. On an idle VI Disconnect only flushes.
 func (v *VI) Disconnect(t *host.Thread) error {
 	if v == nil {
 		return missing("disconnect", "VI")
@@ -308,12 +309,12 @@ func (v *VI) Disconnect(t *host.Thread) error {
 	return v.nic.deliver(t)
 }
 
-// ConnectRequest asks the program that waits at the remote address for a
-// connection, and returns the attributes of its VI. Only the remote address
-// is used to find it; the local discriminator is told to it. Errors:
-// ErrNoMatch at once when nobody waits there, ErrNotReachable at once for an
-// address of the own host, ErrReject, ErrTimeout. The VI is then idle and may be used for another attempt. What the peer offers, RemoteRegions
-// has from then on.
+// ConnectRequest requests a connection from the program that waits at the
+// remote address, and returns the attributes of its VI; RemoteRegions then has
+// the regions that the peer advertises. Only the remote address selects the
+// peer, which receives the local discriminator. Errors: ErrNoMatch at once when
+// nobody waits there, ErrNotReachable at once for an address of the own host,
+// ErrReject, ErrTimeout. The VI is then idle and ready for another attempt.
 func (v *VI) ConnectRequest(t *host.Thread, local, remote NetAddress, timeout host.Time) (VIAttributes, error) {
 	if v == nil {
 		return VIAttributes{}, missing("connect request", "VI")
@@ -326,17 +327,17 @@ func (v *VI) ConnectRequest(t *host.Thread, local, remote NetAddress, timeout ho
 	return attributesOf(r.Attributes), nil
 }
 
-// ConnectionRequest is a request that ConnectWait has received: VIP_CONN_HANDLE.
+// ConnectionRequest is a request that ConnectWait received: VIP_CONN_HANDLE.
 type ConnectionRequest struct {
 	RemoteAddress    NetAddress
 	RemoteAttributes VIAttributes
-	RemoteRegions    []RemoteRegion // what the requester offers
+	RemoteRegions    []RemoteRegion // advertised by the requester
 	nic              *NIC
 	request          *driver.Request
 }
 
-// ConnectWait waits for a request that is aimed at the local address; timeout
-// 0 only looks. It must end with Accept or Reject.
+// ConnectWait waits for a request to the local address; timeout 0 only polls.
+// Finish the request with Accept or Reject.
 func (n *NIC) ConnectWait(t *host.Thread, local NetAddress, timeout host.Time) (*ConnectionRequest, error) {
 	if n == nil {
 		return nil, missing("connect wait", "NIC handle")
@@ -352,8 +353,8 @@ func (n *NIC) ConnectWait(t *host.Thread, local NetAddress, timeout host.Time) (
 }
 
 // Accept connects an idle VI with the requester's. Reliability level and
-// largest transfer size must be equal; if they are not, nothing is sent, and
-// the caller may change the VI's attributes and try again, or Reject.
+// largest transfer size must be equal. If not, nothing is sent, and the caller
+// may change the VI's attributes and try again, or Reject.
 func (c *ConnectionRequest) Accept(t *host.Thread, v *VI) error {
 	if c == nil || v == nil {
 		return missing("accept connection", "connection request or VI")
@@ -369,7 +370,7 @@ func (c *ConnectionRequest) Accept(t *host.Thread, v *VI) error {
 	return nil
 }
 
-// Reject refuses the request: the requester gets ErrReject.
+// Reject rejects the request: the requester gets ErrReject.
 func (c *ConnectionRequest) Reject(t *host.Thread) error {
 	if c == nil {
 		return missing("reject connection", "connection request")

@@ -23,7 +23,7 @@ import (
 	"hvia/vipl"
 )
 
-// What a thread does ends or serves the wait of another one at a completion queue.
+// Another thread's action serves or ends a wait at a completion queue.
 func TestCQWaitsOfOtherThreads(t *testing.T) {
 	conformtest.OnDevices(t, func(t *testing.T, d driver.Device) {
 		for _, blocking := range []bool{false, true} {
@@ -55,7 +55,7 @@ func cqWaitsOfOtherThreads(t *testing.T, device driver.Device, blocking bool, en
 			if _, err := p.Receive(0, 16); err != nil {
 				return err
 			}
-			// A descriptor that the card cannot read: only the library can complete it.
+			// The card cannot read this descriptor: only the library completes it.
 			hide := func() error {
 				d := p.Next()
 				if err := d.SetReceive(); err != nil {
@@ -84,7 +84,7 @@ func cqWaitsOfOtherThreads(t *testing.T, device driver.Device, blocking bool, en
 			if err := th.Sleep(host.Millisecond); err != nil {
 				return err
 			}
-			// Now it breaks the VI, which wakes who waits.
+			// Now it breaks the VI, which wakes the waiter.
 			broken[0] = th.Now()
 			if err := hide(); err != nil {
 				return err
@@ -92,7 +92,7 @@ func cqWaitsOfOtherThreads(t *testing.T, device driver.Device, blocking bool, en
 			if err := th.Sleep(host.Millisecond); err != nil {
 				return err
 			}
-			// And so does what is posted on it then.
+			// A post on the broken VI wakes it, too.
 			posted[0] = th.Now()
 			if _, err := p.Receive(0, 16); err != nil {
 				return err
@@ -145,7 +145,7 @@ func cqWaitsOfOtherThreads(t *testing.T, device driver.Device, blocking bool, en
 	}
 }
 
-// Handlers run on the thread that is there for them.
+// Handlers run on the thread in NotifyWait.
 func TestNotifyThread(t *testing.T) {
 	conformtest.OnDevices(t, func(t *testing.T, device driver.Device) {
 		var p *conformance.Peer
@@ -175,7 +175,7 @@ func TestNotifyThread(t *testing.T) {
 				if err := th.Sleep(host.Millisecond); err != nil {
 					return err
 				}
-				// Not by the library: the handlers must not run here.
+				// Not a call of the library: the handlers must not run here.
 				if _, err := h.Allocate(th, 1, mem.Single); err != nil {
 					return err
 				}
@@ -206,8 +206,9 @@ func TestNotifyThread(t *testing.T) {
 	})
 }
 
-// What a wait that sleeps takes: a system call, the interrupt's service, a switch.
-// One that polls takes none of them, and taking an entry of a completion queue takes a look.
+// A wait that sleeps costs a system call, the interrupt's service and a switch;
+// a wait that polls costs none of them. Taking an entry of a completion queue
+// costs one poll.
 func TestAccountOfWaits(t *testing.T) {
 	var c mviaPrices
 	spent := func(e *conformance.Env, what string, want host.Account, call func() error) error {
@@ -331,8 +332,8 @@ func TestAccountOfWaits(t *testing.T) {
 	require.NoError(t, fabric.RunOn(ctx, f, fabric.RunConfig{Seed: 1, Costs: mviaPrices{}}, conformance.Programs(client, server)...))
 }
 
-// A completion that comes while a thread goes to sleep wakes it, at whatever
-// instant between its look and its sleep that is.
+// A completion between a thread's last poll and its sleep wakes it, at every
+// instant.
 func TestSleepMissesNothing(t *testing.T) {
 	const step, steps = 500 * host.Nanosecond, 100
 	client := func(e *conformance.Env) error {
@@ -405,7 +406,7 @@ func TestSleepMissesNothing(t *testing.T) {
 	require.NoError(t, fabric.RunOn(ctx, f, fabric.RunConfig{Seed: 1, Costs: mviaPrices{}}, conformance.Programs(client, server)...))
 }
 
-// What the two agents agree on is in the connection frames of both.
+// The connection frames of both agents hold what they agree on.
 func TestWindowOnTheWire(t *testing.T) {
 	type offer struct{ reliability, window, reads uint8 }
 	offers := map[layout.ConnectionType][]offer{}
@@ -448,8 +449,9 @@ func TestWindowOnTheWire(t *testing.T) {
 	require.ErrorContains(t, err, "Window is 1000")
 }
 
-// The card counts a retry timeout in clocks of its profile. The fake card has the
-// clock of the base profile, so there it lasts twice as long with a clock of half.
+// The card counts a retry timeout in clocks of its profile. The fake card has
+// the clock of the base profile, so there it lasts twice as long with half the
+// clock.
 func TestRetryTimeoutIsOfTheProfile(t *testing.T) {
 	breaks := func(c sim.Config) (after host.Time) {
 		cut := false

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package endpoint connects two programs with one call each. An Endpoint is an
-// open NIC, one VI and one registered buffer, which the connection advertises
-// to the peer: each end can write the other's buffer, read it where the
-// reliability level has RDMA reads, and send messages.
+// open NIC, one VI and one registered buffer, which it advertises to the peer.
+// Each end can write the other's buffer, read it at a reliability level with
+// RDMA reads, and send messages.
 package endpoint
 
 import (
@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	// MaxMessage is the length of the longest message that Send takes.
+	// MaxMessage is the length of the longest message of Send.
 	MaxMessage = layout.AttPageBytes
 
 	defaultBytes    = 64 * 1024
@@ -26,19 +26,20 @@ const (
 	dialPause       = 100 * host.Microsecond
 )
 
-// Config says what Open makes. The zero value of a field takes the default.
+// Config configures Open. The zero value of a field takes the default.
 type Config struct {
 	Bytes            int                   // of the buffer: 65,536
 	ReliabilityLevel vipl.ReliabilityLevel // the same at both ends: unreliable
 	Blocking         bool                  // waits sleep instead of polling
 
-	// Receives is how many messages may wait for Recv: 8. A message beyond them is
-	// lost or, at a reliable level, breaks the connection. -1 is for a program that
-	// posts its own receives.
+	// Receives is the number of messages that may wait for Recv: 8. A message
+	// beyond them is lost or, at a reliable level, breaks the connection. -1 is
+	// for a program that posts its receives itself.
 	Receives int
 }
 
-// Endpoint is what most programs start with. Its parts may be used directly.
+// Endpoint is an open NIC with one VI and one buffer. Its parts may be used
+// directly.
 type Endpoint struct {
 	NIC    *vipl.NIC
 	VI     *vipl.VI
@@ -49,11 +50,11 @@ type Endpoint struct {
 	send     *vipl.Descriptor
 	receives []*vipl.Descriptor
 	received int  // messages so far
-	held     bool // the last of them is with the program
+	held     bool // the program holds the last of them
 }
 
-// Open opens the NIC of the thread's host and makes an endpoint. After an error
-// nothing is left of it.
+// Open opens the NIC of the thread's host and makes an endpoint. An error
+// leaves nothing behind.
 func Open(t *host.Thread, h *driver.Host, c Config) (_ *Endpoint, err error) {
 	if c.Bytes == 0 {
 		c.Bytes = defaultBytes
@@ -154,7 +155,7 @@ func (e *Endpoint) Dial(t *host.Thread, remote vipl.NetAddress, timeout host.Tim
 	return nil
 }
 
-// Accept waits for an endpoint that dials the discriminator and connects.
+// Accept waits for an endpoint that dials the discriminator, and connects.
 func (e *Endpoint) Accept(t *host.Thread, discriminator string, timeout host.Time) error {
 	r, err := e.NIC.ConnectWait(t, vipl.NetAddress{Discriminator: discriminator}, timeout)
 	if err != nil {
@@ -175,7 +176,7 @@ func isEndpoint(advertised []vipl.RemoteRegion) bool {
 	return len(advertised) == 1 && advertised[0].EnableRDMAWrite
 }
 
-// meet notes the buffer of the peer, and says whether it has one.
+// meet notes the peer's buffer, and says whether it advertises one.
 func (e *Endpoint) meet() bool {
 	advertised := e.VI.RemoteRegions()
 	if !isEndpoint(advertised) {
@@ -186,7 +187,7 @@ func (e *Endpoint) meet() bool {
 }
 
 // Write copies n bytes of the own buffer from offset from to offset to of the
-// peer's, and waits until the own NIC is done with them.
+// peer's, and waits for the completion of the send descriptor.
 func (e *Endpoint) Write(t *host.Thread, from, n, to int, timeout host.Time) error {
 	if err := e.check("write", from, n, to); err != nil {
 		return err
@@ -209,8 +210,8 @@ func (e *Endpoint) Read(t *host.Thread, from, n, to int, timeout host.Time) erro
 	return e.posted(t, timeout)
 }
 
-// check holds n bytes at an offset of the own buffer, and at one of the peer's,
-// against their sizes.
+// check compares n bytes at an offset of the own buffer, and at one of the
+// peer's, with the sizes of both.
 func (e *Endpoint) check(op string, own, n, peers int) error {
 	if own < 0 || n < 0 || peers < 0 || own > len(e.Bytes())-n || uint64(peers)+uint64(n) > e.Peer.Length {
 		return e.fail(op, vipl.ErrInvalidParameter, "%d bytes at %d of %d, at the peer %d of %d", n, own, len(e.Bytes()), peers, e.Peer.Length)
@@ -218,7 +219,7 @@ func (e *Endpoint) check(op string, own, n, peers int) error {
 	return nil
 }
 
-// posted posts what the send descriptor says, and waits for its completion.
+// posted posts the send descriptor and waits for its completion.
 func (e *Endpoint) posted(t *host.Thread, timeout host.Time) error {
 	if err := e.VI.PostSend(t, e.send); err != nil {
 		return err
@@ -228,8 +229,8 @@ func (e *Endpoint) posted(t *host.Thread, timeout host.Time) error {
 }
 
 // Poll waits until a byte of the own buffer has a value; ErrTimeout when the
-// timeout comes first. Frames are stored in order, so a message's last byte is
-// the one to wait for.
+// timeout comes first. Frames are stored in order, so wait for the last byte of
+// a message.
 func (e *Endpoint) Poll(t *host.Thread, offset int, value byte, timeout host.Time) error {
 	if offset < 0 || offset >= len(e.Bytes()) {
 		return e.fail("poll", vipl.ErrInvalidParameter, "byte %d of %d", offset, len(e.Bytes()))
@@ -237,8 +238,8 @@ func (e *Endpoint) Poll(t *host.Thread, offset int, value byte, timeout host.Tim
 	return e.Buffer.Poll(t, offset, 1, timeout, func() bool { return e.Bytes()[offset] == value })
 }
 
-// Send sends a message of at most MaxMessage bytes to the peer's Recv, and waits
-// until the own NIC is done with it.
+// Send sends a message of at most MaxMessage bytes to the peer's Recv, and
+// waits for the completion of the send descriptor.
 func (e *Endpoint) Send(t *host.Thread, message []byte, timeout host.Time) error {
 	if len(message) > MaxMessage {
 		return e.fail("send", vipl.ErrInvalidParameter, "a message of %d bytes, at most %d can be sent", len(message), MaxMessage)
