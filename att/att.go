@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package att is the two-level address translation table of the card as plain
-// Go: encoding and decoding of its entries, translation, and the allocation of
-// level-1 slots and level-2 space. The kernel agent allocates with it; the RTL is
-// held against it.
+// Package att is the two-level address translation table of the card in plain
+// Go: encoding and decoding of entries, translation, and the allocation of
+// level-1 slots and level-2 space. The kernel agent allocates with it; the
+// tests of the RTL use it as reference model.
 //
-// A region is a run of virtual addresses over pages that lie anywhere in
-// physical memory. Its level-1 entry holds the start address, the lengths in the
-// first and last page, the rights, a protection tag and a generation; its
-// level-2 entries hold one physical page address each. A memory handle is the
-// index of the level-1 entry and the generation expected there.
+// A region is a run of virtual addresses over pages anywhere in physical
+// memory. Its level-1 entry holds the start address, the lengths in the first
+// and last page, the rights, a protection tag and a generation; its level-2
+// entries hold one physical page address each. A memory handle is the index of
+// the level-1 entry and the generation expected there.
 //
-// Errors of a translation are judged in this order, and the card must report
-// the same one:
+// A translation checks for errors in this order, and the card must report the
+// same one:
 //
 //  1. ErrHandle: the index is at or above the limit, or the entry is not valid,
 //     or has another generation
@@ -24,7 +24,7 @@
 //
 // An access of length 0 has no bounds and yields no address.
 //
-// All addresses and lengths are in bytes unless a name says otherwise.
+// Addresses and lengths are in bytes unless a name says otherwise.
 package att
 
 import (
@@ -37,7 +37,7 @@ import (
 // PageSize is the size of a page in bytes.
 const PageSize = layout.AttPageBytes
 
-// Errors of translations. Errors returned by this package wrap one of them.
+// Errors of translations. Errors of this package wrap one of them.
 var (
 	ErrHandle  = errors.New("no region has this handle")
 	ErrCorrupt = errors.New("the table entry contradicts itself")
@@ -63,7 +63,7 @@ func Code(err error) layout.AttError {
 	return layout.AttErrorBackend
 }
 
-// Handle names a registered region. The zero Handle is never given out.
+// Handle names a registered region. No region has the zero Handle.
 type Handle uint32
 
 // MakeHandle joins a level-1 index (20 bits) and a generation (12 bits); bits
@@ -78,7 +78,7 @@ func (h Handle) Index() uint32 {
 	return uint32(h) & layout.AttHandleValueIndexMask >> layout.AttHandleValueIndexLsb
 }
 
-// Generation returns the generation that must be found in the entry.
+// Generation returns the generation that the entry must have.
 func (h Handle) Generation() uint16 {
 	return uint16(uint32(h) & layout.AttHandleValueGenerationMask >> layout.AttHandleValueGenerationLsb)
 }
@@ -102,8 +102,8 @@ type Entry struct {
 	Tag           uint16 // protection tag
 }
 
-// Encode returns the entry as it stands in SDRAM. Generation bits beyond 12
-// are dropped.
+// Encode returns the entry as stored in SDRAM. Generation bits beyond 12 are
+// dropped.
 func (e Entry) Encode() layout.AttLevel1 {
 	b := layout.AttLevel1(make([]byte, layout.AttLevel1Size))
 	b.SetStartAddress(e.Start)
@@ -126,8 +126,8 @@ func (e Entry) Encode() layout.AttLevel1 {
 	return b
 }
 
-// DecodeEntry reads an entry. Any bytes decode; whether they make sense is
-// for Check. Fewer bytes than an entry has are an error.
+// DecodeEntry reads an entry. Any bytes decode; Check verifies them. Fewer
+// bytes than an entry are an error.
 func DecodeEntry(b []byte) (Entry, error) {
 	if len(b) < layout.AttLevel1Size {
 		return Entry{}, fmt.Errorf("att: decode level-1 entry: got %d bytes, need %d", len(b), layout.AttLevel1Size)
@@ -149,8 +149,8 @@ func DecodeEntry(b []byte) (Entry, error) {
 }
 
 // Check returns an error that wraps ErrCorrupt if the entry cannot describe a
-// region: its level-2 entries do not lie in the level-2 area, or the bytes in its
-// first or last page are not 1 to 4096. The valid bit is not looked at.
+// region: its level-2 entries exceed the level-2 area, or the bytes in its
+// first or last page are not 1 to 4096. It ignores the valid bit.
 func (e Entry) Check() error {
 	const area = uint64(layout.AttLevel2Base)
 	switch {
@@ -198,16 +198,16 @@ func ReadEntry(m Memory, index uint32) Entry {
 	return e
 }
 
-// Translation is the physical place of an access's first byte.
+// Translation is the physical address of an access's first byte.
 type Translation struct {
 	Address uint32 // physical address
 	Bytes   uint32 // bytes of the region from there to the end of the page, 1 to 4096
 }
 
-// Translate translates the access [va, va+length) through the table in m, of
-// which the first limit entries are believed. Only the first byte's address is
-// returned; all bytes of the access are checked. With length 0 the handle, tag
-// and right are checked and the Translation is zero.
+// Translate translates the access [va, va+length) through the table in m, which
+// has limit entries. It checks all bytes of the access, and returns the address
+// of the first. With length 0 it checks handle, tag and right, and the
+// Translation is zero.
 func Translate(m Memory, limit uint32, h Handle, va uint64, length uint32, tag uint16, access layout.AttAccess) (Translation, error) {
 	fail := func(err error) (Translation, error) {
 		return Translation{}, fmt.Errorf("att: translate %d bytes at %#x by handle %v: %w", length, va, h, err)

@@ -21,7 +21,7 @@ func TestHandle(t *testing.T) {
 	require.Equal(t, "0xabc12345 (entry 74565, generation 2748)", h.String())
 }
 
-// The bytes of one entry, written out by hand from the layout page.
+// The bytes of one entry, derived by hand from the layout page.
 func TestEncodeIsTheLayout(t *testing.T) {
 	e := Entry{
 		Start: 0x1122334455667788, Level2Address: 0x02000010, Pages: 3, FirstBytes: 0x0ff0, LastBytes: 0x1000,
@@ -78,7 +78,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// A region of three pages: 0x10 bytes at the end of the first, one whole, 0x20
+// A region of three pages: 0x10 bytes at the end of the first, a full one, 0x20
 // bytes of the last.
 func threePages(t *testing.T) (*Table, Registration) {
 	t.Helper()
@@ -157,7 +157,8 @@ func TestCode(t *testing.T) {
 	require.Equal(t, layout.AttErrorNone, Code(nil))
 }
 
-// An entry that contradicts itself is refused behind the handle and before the tag.
+// A self-contradictory entry fails after the handle check and before the tag
+// check.
 func TestTranslateCorrupt(t *testing.T) {
 	var m Image
 	m.WriteEntry(3, Entry{Valid: true, Generation: 5, Tag: 1, Level2Address: layout.AttLevel2Base, Pages: 0, FirstBytes: 1, LastBytes: 1})
@@ -274,7 +275,7 @@ func FuzzDecodeEntry(f *testing.F) {
 		}
 		require.NoError(t, err)
 		again := append([]byte(nil), b[:layout.AttLevel1Size]...)
-		again[layout.AttLevel1AttributesOffset] &^= 8 // the reserved bit is not kept
+		again[layout.AttLevel1AttributesOffset] &^= 8 // the reserved bit is dropped
 		require.Equal(t, again, []byte(e.Encode()))
 		if e.Check() == nil {
 			require.Positive(t, e.Length())
@@ -283,7 +284,7 @@ func FuzzDecodeEntry(f *testing.F) {
 	})
 }
 
-// Any table content gives an answer inside the page it names, or an error.
+// Any table content gives an address inside its page, or an error.
 func FuzzTranslate(f *testing.F) {
 	f.Add([]byte(Entry{Start: 100, Level2Address: layout.AttLevel2Base, Pages: 2, FirstBytes: 10, LastBytes: 10, Valid: true, Generation: 1}.Encode()), uint32(1<<20), uint64(100), uint32(20), uint16(0), uint8(0))
 	f.Fuzz(func(t *testing.T, b []byte, h uint32, va uint64, length uint32, tag uint16, access uint8) {
@@ -307,7 +308,8 @@ func FuzzTranslate(f *testing.F) {
 	})
 }
 
-// A region with another tag and other rights keeps its handle, place and bytes.
+// A region with another tag and other rights keeps its handle, addresses and
+// bytes.
 func TestModify(t *testing.T) {
 	table, err := NewTable(4)
 	require.NoError(t, err)
@@ -333,8 +335,8 @@ func TestModify(t *testing.T) {
 	require.ErrorIs(t, err, ErrHandle)
 }
 
-// The worked example of the paper's Figure 6: a buffer of 9 KB at virtual address
-// 1C00h over pages at 2C00h (of which it has the last 1 KB), 5000h and 8000h.
+// The worked example of the paper's Figure 6: a buffer of 9 KB at virtual
+// address 1C00h over pages at 2C00h (its last 1 KB only), 5000h and 8000h.
 func TestPaperFigure6(t *testing.T) {
 	const start, length = 0x1c00, 9 << 10
 	table, err := NewTable(8)

@@ -9,7 +9,7 @@ import (
 	"hvia/layout"
 )
 
-// A buffer of 6000 bytes whose two pages lie apart in physical memory.
+// A buffer of 6000 bytes over two scattered physical pages.
 func Example() {
 	table, err := att.NewTable(1024)
 	if err != nil {

@@ -7,9 +7,9 @@ import (
 	"sort"
 )
 
-// extents allocates runs of level-2 entries: first fit over a list of free runs
-// in ascending order, neighbours joined. First fit keeps the far end whole for
-// big regions; the list is as long as the table is fragmented.
+// extents allocates runs of level-2 entries: first fit over an ascending list
+// of free runs, with neighbours joined. First fit keeps the far end free for
+// large regions. The length of the list grows with fragmentation.
 type extents struct {
 	free []extent
 }
@@ -20,8 +20,7 @@ func newExtents(count uint32) extents {
 	return extents{free: []extent{{0, count}}}
 }
 
-// allocate takes count entries that follow each other; false if no run is
-// long enough.
+// allocate takes count consecutive entries; false if no run is long enough.
 func (x *extents) allocate(count uint32) (first uint32, ok bool) {
 	if count == 0 {
 		return 0, false
@@ -42,8 +41,8 @@ func (x *extents) allocate(count uint32) (first uint32, ok bool) {
 	return 0, false
 }
 
-// release gives a run back. A run that overlaps a free one is a mistake of
-// this package and panics.
+// release frees a run. A run that overlaps a free one is a bug of this package
+// and panics.
 func (x *extents) release(first, count uint32) {
 	i := sort.Search(len(x.free), func(i int) bool { return x.free[i].first >= first })
 	if i < len(x.free) && x.free[i].first-first < count || i > 0 && first-x.free[i-1].first < x.free[i-1].count {

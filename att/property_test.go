@@ -12,18 +12,18 @@ import (
 	"hvia/layout"
 )
 
-// known is what the test remembers of a region, byte by byte computable.
+// known is the test's record of a region.
 type known struct {
 	r   Region
 	reg Registration
 }
 
-// where computes a byte's place without the table's arithmetic.
+// where computes a byte's address without the table's arithmetic.
 func (k known) where(va uint64) uint32 {
 	return k.r.Pages[va/PageSize-k.r.Start/PageSize] + uint32(va%PageSize)
 }
 
-// Random lives of a table against plain arithmetic on page numbers.
+// A table under random operations matches plain arithmetic on page numbers.
 func TestTableProperties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		limit := rapid.Uint32Range(1, 12).Draw(t, "limit")
@@ -149,7 +149,7 @@ func wholeSpace(t *rapid.T, used, free []extent, count uint32) {
 	}
 }
 
-// A small space, so that it fragments and runs out.
+// A small space fragments and runs out.
 func TestExtentProperties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const count = 64

@@ -16,20 +16,20 @@ var (
 	ErrNoLevel2  = errors.New("no room for the region's level-2 entries")
 )
 
-// maxGeneration is the largest generation; 0 is not used, so that no handle is 0.
+// maxGeneration is the largest generation. 0 is unused, so that no handle is 0.
 const maxGeneration = layout.AttHandleValueGenerationMask >> layout.AttHandleValueGenerationLsb
 
-// Region is what Register takes.
+// Region describes a region for Register.
 type Region struct {
 	Start     uint64   // virtual address of the first byte
 	Length    uint64   // bytes, at least 1
-	Pages     []uint32 // physical addresses of the pages that the region touches, in order, page aligned
+	Pages     []uint32 // physical addresses of the region's pages, in order, page aligned
 	Tag       uint16   // protection tag
 	RDMAWrite bool     // remote writes are allowed
 	RDMARead  bool     // remote reads are allowed
 }
 
-// Registration is what has to be written for a region: first Level2 from
+// Registration is what the caller writes to the card: first Level2 from
 // Entry.Level2Address on, then Entry at the handle's index.
 type Registration struct {
 	Handle Handle
@@ -37,7 +37,7 @@ type Registration struct {
 	Level2 []uint32
 }
 
-// slot is one level-1 entry's state.
+// slot is the state of a level-1 entry.
 type slot struct {
 	generation uint16
 	state      slotState
@@ -53,12 +53,12 @@ const (
 	slotRetired // no longer translates; not yet reusable
 )
 
-// Table allocates level-1 entries and level-2 space and holds the image of
-// the table's memory as it should be. It is not safe for concurrent use.
+// Table allocates level-1 entries and level-2 space and holds an image of the
+// table's memory. It is not safe for concurrent use.
 //
 // A region's life is Register, Invalidate, Release. Between the last two the
-// card may still be dropping its copies; only after Release are the entry, under
-// a new generation, and the level-2 space given out again.
+// card may still be dropping its copies. Release makes the entry, under a new
+// generation, and the level-2 space available again.
 type Table struct {
 	image  Image
 	limit  uint32
@@ -72,8 +72,8 @@ type Table struct {
 // layout.AttLevel1Count).
 func NewTable(limit uint32) (*Table, error) { return NewSmallTable(limit, layout.AttLevel2Count) }
 
-// NewSmallTable returns an empty table whose memory has room for so many
-// level-2 entries only (1 to layout.AttLevel2Count).
+// NewSmallTable returns an empty table with memory for the given number of
+// level-2 entries (1 to layout.AttLevel2Count).
 func NewSmallTable(limit, level2 uint32) (*Table, error) {
 	if limit == 0 || limit > layout.AttLevel1Count {
 		return nil, fmt.Errorf("att: new table of %d entries: want 1 to %d", limit, layout.AttLevel1Count)
@@ -120,8 +120,8 @@ func (r Region) check() error {
 	return nil
 }
 
-// Register allocates an entry and level-2 space for a region and puts both
-// into the image. Nothing changes if it fails.
+// Register allocates an entry and level-2 space for a region and writes both to
+// the image. An error changes nothing.
 func (t *Table) Register(r Region) (Registration, error) {
 	fail := func(err error) (Registration, error) {
 		return Registration{}, fmt.Errorf("att: register %#x bytes at %#x: %w", r.Length, r.Start, err)
@@ -139,7 +139,7 @@ func (t *Table) Register(r Region) (Registration, error) {
 	}
 	var index uint32
 	if uint32(len(t.slots)) < t.limit {
-		// Fresh entries first: a stale handle then meets an old generation as late as possible.
+		// Fresh entries first: an entry is reused as late as possible.
 		index = uint32(len(t.slots))
 		t.slots = append(t.slots, slot{})
 	} else {
@@ -179,9 +179,9 @@ func (t *Table) Register(r Region) (Registration, error) {
 	return reg, nil
 }
 
-// Modify gives a region another tag and other rights, under the same handle, and
-// returns what has to be written: the entry, no level-2 entries. Whoever keeps
-// copies of the entry must drop them first.
+// Modify changes a region's tag and rights under the same handle, and returns
+// the entry to write; no level-2 entries. Holders of copies of the entry must
+// drop them first.
 func (t *Table) Modify(h Handle, tag uint16, write, read bool) (Registration, error) {
 	if _, err := t.slot(h, slotValid); err != nil {
 		return Registration{}, fmt.Errorf("att: modify handle %v: %w", h, err)
@@ -193,7 +193,7 @@ func (t *Table) Modify(h Handle, tag uint16, write, read bool) (Registration, er
 }
 
 // Invalidate ends the region's translations. Its entry and level-2 space stay
-// taken until Release.
+// allocated until Release.
 func (t *Table) Invalidate(h Handle) error {
 	s, err := t.slot(h, slotValid)
 	if err != nil {
@@ -207,8 +207,8 @@ func (t *Table) Invalidate(h Handle) error {
 	return nil
 }
 
-// Release makes an invalidated region's entry and level-2 space available
-// again; the card must have finished its invalidation.
+// Release frees an invalidated region's entry and level-2 space. The card must
+// have finished its invalidation.
 func (t *Table) Release(h Handle) error {
 	s, err := t.slot(h, slotRetired)
 	if err != nil {
@@ -220,7 +220,7 @@ func (t *Table) Release(h Handle) error {
 	return nil
 }
 
-// Deregister is Invalidate and Release in one, for callers without a card.
+// Deregister is Invalidate and Release, for callers without a card.
 func (t *Table) Deregister(h Handle) error {
 	if err := t.Invalidate(h); err != nil {
 		return err
@@ -239,13 +239,13 @@ func (t *Table) slot(h Handle, want slotState) (*slot, error) {
 	return s, nil
 }
 
-// Translate translates through the image; see the function Translate.
+// Translate is the function Translate on the image.
 func (t *Table) Translate(h Handle, va uint64, length uint32, tag uint16, access layout.AttAccess) (Translation, error) {
 	return Translate(&t.image, t.limit, h, va, length, tag, access)
 }
 
-// Image is a sparse copy of the table's memory; what was not written reads 0.
-// The zero Image is ready to use.
+// Image is a sparse copy of the table's memory; unwritten dwords read 0. The
+// zero Image is ready to use.
 type Image struct {
 	blocks map[uint32]*[imageBlock]uint32
 }
@@ -282,7 +282,7 @@ func (m *Image) WriteEntry(index uint32, e Entry) {
 	m.WriteDwords(Level1Address(index), e.Dwords())
 }
 
-// Dwords returns the encoded entry as the dwords that are stored in SDRAM.
+// Dwords returns the encoded entry as dwords in SDRAM.
 func (e Entry) Dwords() []uint32 {
 	b := e.Encode()
 	d := make([]uint32, len(b)/layout.AttLevel2Size)
