@@ -57,7 +57,7 @@ func ExampleRun() {
 	// <nil>
 }
 
-// A NIC handle says what the NIC offers, and makes VIs.
+// A NIC handle has the attributes of the NIC, and creates VIs.
 func ExampleOpenNIC() {
 	err := hvia.Run(context.Background(), hvia.Config{}, hvia.Program{Main: func(t *hvia.Thread, h *hvia.Host) error {
 		nic, err := hvia.OpenNIC(t, h)
@@ -78,8 +78,7 @@ func ExampleOpenNIC() {
 	// <nil>
 }
 
-// The NIC accesses registered memory only, with the rights that it was
-// registered with.
+// The NIC accesses only registered memory, with the rights of its registration.
 func ExampleRegion() {
 	err := hvia.Run(context.Background(), hvia.Config{}, hvia.Program{Main: func(t *hvia.Thread, h *hvia.Host) error {
 		nic, err := hvia.OpenNIC(t, h)
@@ -106,7 +105,7 @@ func ExampleRegion() {
 	// <nil>
 }
 
-// A message goes into a receive that the other end has posted.
+// A message arrives in a receive that the peer has posted.
 func ExampleEndpoint_Send() {
 	connected(hvia.EndpointConfig{}, func(t *hvia.Thread, e *hvia.Endpoint) error {
 		if err := e.Send(t, []byte("a question"), hvia.Second); err != nil {
@@ -142,8 +141,8 @@ func ExampleEndpoint_Write() {
 	// Output: written!
 }
 
-// An RDMA read fetches the peer's memory without its program. It needs a
-// reliable level, the same at both ends.
+// An RDMA read reads the peer's memory without its program. It needs a reliable
+// level, the same at both ends.
 func ExampleEndpoint_Read() {
 	connected(hvia.EndpointConfig{ReliabilityLevel: hvia.ReliableDelivery}, func(t *hvia.Thread, e *hvia.Endpoint) error {
 		if _, err := e.Recv(t, hvia.Second); err != nil { // the peer is ready
@@ -243,7 +242,7 @@ func ExampleCQ() {
 	// Output: this VI: true receive queue: true status: flushed error: true
 }
 
-// errors.Is asks for a status, errors.As for what it is about.
+// errors.Is finds a status, errors.As the Error.
 func ExampleError() {
 	err := hvia.Run(context.Background(), hvia.Config{}, hvia.Program{Main: func(t *hvia.Thread, h *hvia.Host) error {
 		nic, err := hvia.OpenNIC(t, h)

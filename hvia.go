@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package hvia is what a program imports to use the RDMA NIC: it names what
-// simple programs need of the packages that do the work, and adds nothing.
+// Package hvia is the import of programs that use the RDMA NIC. It only renames
+// what simple programs need of other packages.
 //
 // Run starts a simulated fabric and runs a Program on a thread of each host;
 // Join joins a fabric that "hvia up" started. An Endpoint connects two programs
@@ -18,7 +18,7 @@ import (
 	"hvia/vipl/endpoint"
 )
 
-// What Run and Join take, and give to a program.
+// Arguments of Run and Join, and of a program.
 type (
 	Config     = fabric.RunConfig
 	Program    = fabric.Program
@@ -77,7 +77,7 @@ const (
 	ReliableReception = vipl.ReliableReception
 )
 
-// What programs ask an error for, with errors.Is. The other statuses are vipl's.
+// Statuses for errors.Is. The others are in package vipl.
 const (
 	ErrNotDone    = vipl.ErrNotDone
 	ErrTimeout    = vipl.ErrTimeout
