@@ -4,8 +4,8 @@ package host
 
 import "errors"
 
-// Errors that the packages above use too. Returned errors wrap one of them and say
-// what was attempted, on what and with which value.
+// Common errors, also of the packages above. Returned errors wrap one of them
+// and name the operation, its object and the value.
 var (
 	ErrResource         = errors.New("not enough resources")
 	ErrInvalidParameter = errors.New("invalid parameter")

@@ -10,9 +10,9 @@ import (
 	"hvia/sim/bridge"
 )
 
-// Port is what a thread needs of a fabric: a clock, posted commands and waits.
-// The fabric simulator is one, through package bridge; a test may bring a
-// fabric of its own (package drivertest).
+// Port is the fabric as a thread needs it: a clock, posted commands and waits.
+// The fabric simulator implements it through package bridge; a test may bring
+// another fabric (package drivertest).
 type Port interface {
 	Clock() Time
 	Begin(ctx context.Context) error
@@ -23,14 +23,14 @@ type Port interface {
 	Nodes() int
 }
 
-// NewThread makes a thread of a port that is not the fabric simulator's.
+// NewThread creates a thread of a port other than the fabric simulator's.
 func NewThread(ctx context.Context, p Port, id ThreadID, name string) *Thread {
 	return &Thread{port: p, id: id, name: name, ctx: ctx}
 }
 
 // The calls below choose between the simulator's slot and another port. The
-// slot is not called through the interface, because that would make every
-// command of the fast path escape to the heap.
+// slot is not called through the interface, because then every command of the
+// fast path would escape to the heap.
 
 func (t *Thread) clock() Time {
 	if t.port != nil {
@@ -60,8 +60,8 @@ func (t *Thread) parkSlot(w bridge.Wait) (bridge.Wake, error) {
 	return t.slot.Park(t.ctx, w)
 }
 
-// processorBusy says that another thread holds the node's processor. Other ports
-// than the simulator's have no processor.
+// processorBusy reports whether another thread holds the node's processor. Only
+// the simulator's ports have a processor.
 func (t *Thread) processorBusy() bool { return t.port == nil && t.slot.ProcessorBusy() }
 
 func (t *Thread) detachSlot() error {
@@ -85,8 +85,8 @@ func (t *Thread) Nodes() int {
 	return t.conn.Nodes()
 }
 
-// WaitEvent waits for a message, the interrupt or the timeout, as a kernel agent
-// does.
+// WaitEvent waits for a message, the interrupt or the timeout. The kernel agent
+// uses it.
 func (t *Thread) WaitEvent(timeout Time) (bridge.Wake, error) {
 	if err := t.enter("wait for work"); err != nil {
 		return bridge.Wake{}, err
@@ -101,6 +101,6 @@ func (t *Thread) WaitEvent(timeout Time) (bridge.Wake, error) {
 		case layout.BridgeReasonMessage, layout.BridgeReasonInterrupt, layout.BridgeReasonDeadline:
 			return wake, nil
 		}
-		// In free mode a wake meant for an earlier wait may come late.
+		// In free mode a wakeup for an earlier wait may come late.
 	}
 }

@@ -4,8 +4,8 @@ package host
 
 import "math/bits"
 
-// SplitMix is the generator SplitMix64. It is written out so that an upgrade of
-// a library cannot change a run.
+// SplitMix is the generator SplitMix64, written out so that a library upgrade
+// cannot change a run.
 type SplitMix uint64
 
 // Next returns the next number of the sequence.

@@ -4,21 +4,20 @@ package host
 
 import "fmt"
 
-// Layer is what a host's processor works on, as an account of its time names it.
+// Layer names a kind of processor work in a host's account.
 type Layer int
 
-// Layers of a host's software. LayerLibrary is the library in the program
-// (post, bookkeeping), LayerPoll the looks of its polling loops that find nothing.
+// Layers of a host's software.
 const (
 	LayerLibrary   Layer = iota
-	LayerPoll            // looks that find nothing
-	LayerTrap            // into the kernel and out of it
-	LayerCopy            // bytes between user memory and the kernel's
-	LayerInterrupt       // into an interrupt service and out of it
+	LayerPoll            // empty polls
+	LayerTrap            // system calls, entry and return
+	LayerCopy            // bytes between user memory and the kernel
+	LayerInterrupt       // entry and exit of an interrupt service
 	LayerProtocol        // the kernel's work for a packet
-	LayerSwitch          // giving the processor to a thread that was woken
+	LayerSwitch          // context switches to woken threads
 	LayerAgent           // privileged work: registration, connections
-	Layers               // how many there are
+	Layers               // number of layers
 )
 
 var layerNames = [Layers]string{"library", "poll", "trap", "copy", "interrupt", "protocol", "switch", "agent"}
@@ -34,8 +33,8 @@ func (l Layer) String() string {
 // Account is processor time by layer.
 type Account [Layers]Time
 
-// Total is the sum of all layers but LayerPoll: the time that work took. A
-// polling loop takes what is left.
+// Total returns the time of all layers but LayerPoll: polling loops use the
+// rest of the processor's time.
 func (a Account) Total() (sum Time) {
 	for l, t := range a {
 		if Layer(l) != LayerPoll {
@@ -45,7 +44,7 @@ func (a Account) Total() (sum Time) {
 	return sum
 }
 
-// Less returns what was spent since an earlier account.
+// Less returns the time spent since an earlier account.
 func (a Account) Less(earlier Account) Account {
 	for l := range a {
 		a[l] -= earlier[l]
@@ -53,7 +52,7 @@ func (a Account) Less(earlier Account) Account {
 	return a
 }
 
-// Plus adds two accounts.
+// Plus returns the sum of two accounts.
 func (a Account) Plus(b Account) Account {
 	for l := range a {
 		a[l] += b[l]
@@ -61,8 +60,8 @@ func (a Account) Plus(b Account) Account {
 	return a
 }
 
-// Spending is one entry of a thread's account. End less Asked is more than Span
-// where the thread waited for the processor, or was interrupted.
+// Spending is one entry of a thread's account. End less Asked exceeds Span if
+// the thread waited for the processor or was interrupted.
 type Spending struct {
 	Thread ThreadID
 	Layer  Layer
@@ -71,7 +70,7 @@ type Spending struct {
 	Span   Time
 }
 
-// Spend is Charge, entered into the thread's account.
+// Spend is Charge, with an entry in the thread's account.
 func (t *Thread) Spend(l Layer, span Time) error {
 	asked := t.clock()
 	if err := t.Charge(span); err != nil {
@@ -81,7 +80,7 @@ func (t *Thread) Spend(l Layer, span Time) error {
 	return nil
 }
 
-// SpendInService is ChargeInterrupt, entered into the thread's account.
+// SpendInService is ChargeInterrupt, with an entry in the thread's account.
 func (t *Thread) SpendInService(l Layer, span Time) error {
 	asked := t.clock()
 	if err := t.ChargeInterrupt(span); err != nil {
@@ -91,7 +90,7 @@ func (t *Thread) SpendInService(l Layer, span Time) error {
 	return nil
 }
 
-// enterAccount enters what has been spent by now.
+// enterAccount adds time that has been spent.
 func (t *Thread) enterAccount(l Layer, asked, span Time) {
 	if span <= 0 {
 		return
@@ -102,7 +101,7 @@ func (t *Thread) enterAccount(l Layer, asked, span Time) {
 	}
 }
 
-// charged is what a charge takes: nothing in free mode.
+// charged returns the time a charge takes: nothing in free mode.
 func (t *Thread) charged(span Time) Time {
 	if !t.timed() {
 		return 0
@@ -110,8 +109,8 @@ func (t *Thread) charged(span Time) Time {
 	return span
 }
 
-// Spent is the thread's account: what it has spent through Spend and
-// SpendInService, and in LayerPoll the time that it was in Poll.
+// Spent returns the thread's account: the time spent through Spend and
+// SpendInService, and in LayerPoll the time in Poll.
 func (t *Thread) Spent() (a Account) {
 	for l := range a {
 		a[l] = Time(t.spent[l].Load())

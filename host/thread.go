@@ -26,8 +26,8 @@ const (
 	Never       = bridge.Never
 )
 
-// Errors of threads. What ends a run is in the errors of package bridge
-// (bridge.ErrDeadlock and the others); they come through unchanged.
+// Errors of threads. Errors that end a run come from package bridge
+// (bridge.ErrDeadlock and the others), unchanged.
 var (
 	ErrThreadBusy      = errors.New("thread is used from two goroutines at once")
 	ErrThreadDetached  = errors.New("thread is detached")
@@ -36,7 +36,7 @@ var (
 )
 
 // ThreadID names a thread: its node, and its rank among the node's threads.
-// What threads do at the same instant takes effect in the order of their ids.
+// Simultaneous actions of threads take effect in the order of their ids.
 type ThreadID struct {
 	Node int
 	Rank int
@@ -44,49 +44,50 @@ type ThreadID struct {
 
 func (id ThreadID) String() string { return fmt.Sprintf("%d/%d", id.Node, id.Rank) }
 
-// Thread is one thread of a simulated host: everything that a program does to
-// its card, its clock and its fellow threads goes through one. It is not a
-// goroutine, but it serves one goroutine at a time; a call that finds another
-// one under way returns ErrThreadBusy and changes nothing.
+// Thread is one thread of a simulated host: a program's access to its card, its
+// clock and its other threads. It is not a goroutine, but serves one goroutine
+// at a time; a call during another call returns ErrThreadBusy and changes
+// nothing.
 //
 // In timed mode a thread has a virtual clock. Code between two calls takes no
-// simulated time; what it should cost is charged with Charge. A node has one
-// processor: what its threads charge passes one after the other, and a polling
-// loop cannot look while another thread computes (see Charge and Poll). While any
-// thread runs, all cards stand still, so host memory is stable between calls,
-// and a thread must wait for nothing outside this package: a Go channel, a
-// lock held across calls or a file stops time for everyone, and after 10
-// seconds the run is ended and the thread named. Threads meet through Poll
-// and Publish, Barrier, Send and Receive. Threads of one node never run at the
-// same moment: of those that go on at one instant each begins when the one before
-// it, in the order of their ranks, waits again.
+// simulated time; Charge adds its cost. A node has one processor: charges of
+// its threads run one after the other, and a polling loop cannot poll while
+// another thread computes (see Charge and Poll). While any thread runs, no card
+// advances, so host memory is stable between calls. A thread must not wait for
+// anything outside this package: a Go channel, a lock held across calls or a
+// file stops time for all threads, and after 10 seconds the run fails with an
+// error that names the thread. Threads synchronize through Poll and Publish,
+// Barrier, Send and Receive. Threads of one node never run concurrently: those
+// that resume at the same instant run in rank order, each when the one before
+// it waits again.
 //
 // In free mode the same calls work in wall time: Charge costs nothing, Sleep
-// and timeouts are wall time, and nothing repeats.
+// and timeouts are wall time, and runs do not repeat.
 //
-// The context given to Attach, or later to SetContext, ends a call that waits;
-// in timed mode that marks the run as not reproducible.
+// The context of Attach or SetContext cancels a call that waits; in timed mode
+// that marks the run as not reproducible.
 type Thread struct {
 	slot *bridge.Slot // nil with a port
 	port Port
 	conn *bridge.Conn
 	id   ThreadID
 	name string
-	// group names the barriers that the thread enters; without a name they are those
-	// of its process in a fabric of many processes, else of all.
+	// group names the group of the thread's barriers. Without a name the
+	// barriers belong to its process in a fabric of many processes, else to all
+	// threads.
 	group string
 	ctx   context.Context
 	busy  atomic.Bool
 	gone  atomic.Bool
 	read  uint64
 
-	spent    [Layers]atomic.Int64 // in ps; others may read it
-	spending func(Spending)       // told of each entry, or nil
+	spent    [Layers]atomic.Int64 // in ps; other goroutines may read it
+	spending func(Spending)       // called for each entry; may be nil
 }
 
-// Attach makes a thread of the fabric. A timed run begins when all threads
-// that were declared at its start have attached; so the first call that needs
-// time waits for that, and Attach does not. The name must be the declared one.
+// Attach creates a thread of the fabric. A timed run starts when all threads
+// declared at its start have attached: the first call that needs time waits for
+// that, Attach does not. The name must be the declared one.
 func Attach(ctx context.Context, conn *bridge.Conn, id ThreadID, name string) (*Thread, error) {
 	slot, err := conn.Attach(ctx, id.Node, id.Rank, name)
 	if err != nil {
@@ -95,7 +96,7 @@ func Attach(ctx context.Context, conn *bridge.Conn, id ThreadID, name string) (*
 	return &Thread{slot: slot, conn: conn, id: id, name: name, ctx: ctx}, nil
 }
 
-// enter claims the thread for one call and sees that its time has begun.
+// enter claims the thread for one call and waits until its time has started.
 func (t *Thread) enter(what string) error {
 	if !t.busy.CompareAndSwap(false, true) {
 		return fmt.Errorf("host: %s on thread %v '%s': %w: give each goroutine a thread of its own", what, t.id, t.name, ErrThreadBusy)
@@ -126,8 +127,8 @@ func (t *Thread) Name() string { return t.name }
 // Timed says whether the fabric runs in timed mode.
 func (t *Thread) Timed() bool { return t.timed() }
 
-// Conn returns the connection, for what belongs to the process and not to the
-// thread: host memory, the state of the run. It is nil with a port.
+// Conn returns the connection, for state of the process: host memory, the state
+// of the run. It is nil with a port.
 func (t *Thread) Conn() *bridge.Conn { return t.conn }
 
 // Context returns the context that ends the thread's waits.
@@ -140,8 +141,9 @@ func (t *Thread) SetContext(ctx context.Context) context.Context {
 	return old
 }
 
-// Forked returns bridge.ErrForked in a process that was forked from the one that
-// attached the thread, and nil elsewhere. Every call of a thread returns it there. It makes no system call.
+// Forked returns bridge.ErrForked in a process that was forked from the one
+// that attached the thread, else nil. Every call of a thread returns this error
+// there. It makes no system call.
 func (t *Thread) Forked() error {
 	if t.conn == nil {
 		return nil
@@ -149,8 +151,8 @@ func (t *Thread) Forked() error {
 	return t.conn.Forked()
 }
 
-// Begin waits until the thread's time begins. Every other call does so too;
-// a call of its own is for programs that want to know when.
+// Begin waits until the thread's time starts. Every other call waits too; Begin
+// is for programs that need to know when.
 func (t *Thread) Begin() error {
 	if err := t.enter("begin"); err != nil {
 		return err
@@ -159,24 +161,24 @@ func (t *Thread) Begin() error {
 	return nil
 }
 
-// Now is the thread's clock in timed mode, and the time that the fabric has
-// reached in free mode.
+// Now returns the thread's clock in timed mode, and the fabric's time in free
+// mode.
 func (t *Thread) Now() Time { return t.clock() }
 
-// Charge lets a span of processor time pass: the call returns when the fabric
-// has reached the thread's new clock. The span begins when the processor of the
-// thread's node is free. Threads of a node get it in the order in which they
-// asked, those that asked at the same instant in the order of their ranks, and
-// keep it to the end: there are no time slices. Only an interrupt service comes
-// in between (ChargeInterrupt). A span of 0 needs no processor. In free mode
-// Charge does nothing.
+// Charge spends processor time: the call returns when the fabric has reached
+// the thread's new clock. The span starts when the node's processor is free.
+// Threads of a node get the processor in the order of their requests,
+// simultaneous requests in rank order, and keep it to the end of the span:
+// there are no time slices. Only an interrupt service preempts
+// (ChargeInterrupt). A span of 0 needs no processor. In free mode Charge does
+// nothing.
 func (t *Thread) Charge(span Time) error {
 	return t.charge("charge", span, bridge.ProcessorCharge)
 }
 
-// ChargeInterrupt is Charge for an interrupt service: the span begins at once, or
-// when the services end that came before. A charge that it interrupts, and those
-// that wait for the processor, end later by the span.
+// ChargeInterrupt is Charge for an interrupt service: the span starts at once,
+// or when earlier services end. The charge that it interrupts, and charges that
+// wait for the processor, end later by the span.
 func (t *Thread) ChargeInterrupt(span Time) error {
 	return t.charge("charge an interrupt service", span, bridge.ProcessorService)
 }
@@ -198,8 +200,8 @@ func (t *Thread) charge(what string, span Time, p bridge.Processor) error {
 	return nil
 }
 
-// Sleep lets a span pass in which the thread does nothing and needs no processor:
-// simulated time in timed mode, wall time in free mode.
+// Sleep lets a span pass without the processor: simulated time in timed mode,
+// wall time in free mode.
 func (t *Thread) Sleep(span Time) error {
 	if err := t.enter("sleep"); err != nil {
 		return err
@@ -217,38 +219,38 @@ func (t *Thread) Sleep(span Time) error {
 // Poll describes a polling loop.
 type Poll struct {
 	// Ranges are the physical ranges, at most bridge.MaxWatches, in which a
-	// write can make the condition true: by the card, or by a Publish of a
-	// thread of the same node.
+	// write of the card, or a Publish of a thread of the same node, can make
+	// the condition true.
 	Ranges []bridge.Range
-	// Interrupt makes the node's interrupt a reason to look as well.
+	// Interrupt makes the node's interrupt cause a poll too.
 	Interrupt bool
-	// Period is the time from one look to the next. The thread looks when Poll
-	// is called and every Period after it, and once more at the deadline.
+	// Period is the time between polls. The thread polls when Poll is called,
+	// every Period after that, and once more at the deadline.
 	Period Time
 	// Timeout ends the loop: simulated time in timed mode, wall time in free
-	// mode. Never means none, 0 is a single look.
+	// mode. Never means none, 0 is a single poll.
 	Timeout Time
-	// Simulated makes it simulated time in free mode too, for a wait that only the
-	// card can end. A process that joined waits in wall time all the same.
+	// Simulated makes Timeout simulated time in free mode too, for a wait that
+	// only the card can end. A process that joined still waits in wall time.
 	Simulated bool
-	// Blocked says that the thread sleeps until something happens instead of looking
-	// in a loop: it needs no processor, Period means nothing, and the time is not
-	// in the thread's account. What waking it takes is the caller's to spend.
+	// Blocked makes the thread sleep until something happens instead of
+	// polling: it needs no processor, ignores Period, and enters no time in the
+	// thread's account. The caller spends the cost of the wakeup.
 	Blocked bool
 }
 
-// Poll looks until cond returns true or the timeout is over, and says which.
-// It stands for a loop that looks at memory every Period, without running it:
-// in timed mode the thread's clock is afterwards at the first look at which
-// the condition held, a write at the deadline's instant included. The
-// condition may depend on nothing but memory in Ranges.
+// Poll polls until cond returns true or the timeout ends, and returns whether
+// cond held. It models a loop that reads memory every Period, without running
+// it: in timed mode the thread's clock is then at the first poll at which the
+// condition held, including a write at the deadline's instant. The condition
+// may depend only on memory in Ranges.
 //
-// Looks take no time of the processor, but need it: a look that falls into what
-// another thread of the node has charged comes at the end of that, and the loop
-// goes on from there, Period after Period. So does the last look, after which the
-// call returns later than the timeout says. Where one charge follows on another
-// the look comes in between, and a charge that begins at the look's own instant
-// does not hold it up.
+// A poll takes no processor time, but needs the processor: a poll during a
+// charge of another thread of the node moves to the end of that charge, and the
+// loop continues from there, Period after Period. The last poll moves too, so
+// the call may return after the timeout. A poll runs between two consecutive
+// charges, and a charge that starts at the poll's own instant does not delay
+// it.
 func (t *Thread) Poll(p Poll, cond func() bool) (bool, error) {
 	if err := t.enter("poll"); err != nil {
 		return false, err
@@ -263,7 +265,7 @@ func (t *Thread) Poll(p Poll, cond func() bool) (bool, error) {
 		defer func() { t.enterAccount(LayerPoll, began, t.clock()-began) }()
 	}
 	if t.timed() && !p.Blocked && t.processorBusy() {
-		// The first look waits as well.
+		// The first poll waits too.
 		if _, err := t.parkSlot(bridge.Wait{Processor: bridge.ProcessorPolls}); err != nil {
 			return false, t.fail("poll", err)
 		}
@@ -284,7 +286,7 @@ func (t *Thread) Poll(p Poll, cond func() bool) (bool, error) {
 	}
 }
 
-// Countdown starts a timeout and returns how much of it is left, at each call:
+// Countdown starts a timeout and returns a function that returns the time left:
 // simulated time in timed mode, wall time in free mode.
 func (t *Thread) Countdown(timeout Time) func() Time { return t.countdown(timeout, false) }
 
@@ -309,9 +311,9 @@ func (t *Thread) Pause(span Time) error {
 	return err
 }
 
-// WaitInterrupt waits until the interrupt of the thread's node is asserted;
-// false when the timeout came first. It does not acknowledge anything: that is
-// a register access.
+// WaitInterrupt waits until the interrupt of the thread's node is asserted; it
+// returns false on timeout. It does not acknowledge the interrupt: that takes a
+// register access.
 func (t *Thread) WaitInterrupt(timeout Time) (bool, error) {
 	if err := t.enter("wait for an interrupt"); err != nil {
 		return false, err
@@ -324,8 +326,8 @@ func (t *Thread) WaitInterrupt(timeout Time) (bool, error) {
 	return wake.Reason == layout.BridgeReasonInterrupt, nil
 }
 
-// Write posts dwords to the card at a physical address, as one burst, and
-// returns at once. At most layout.BridgeMaxWriteDwords fit.
+// Write posts 1 to layout.BridgeMaxWriteDwords dwords to the card at a physical
+// address, as one burst, and returns at once.
 func (t *Thread) Write(address uint32, data ...uint32) error {
 	if err := t.enter("write to the card"); err != nil {
 		return err
@@ -349,8 +351,8 @@ func putLittle(b []byte, v uint32) {
 	b[0], b[1], b[2], b[3] = byte(v), byte(v>>8), byte(v>>16), byte(v>>24)
 }
 
-// Read reads a dword of the card at a physical address. The thread waits for
-// the answer; everything that it wrote before has reached the card by then.
+// Read reads a dword of the card at a physical address and waits for it. All
+// earlier writes of the thread reach the card first.
 func (t *Thread) Read(address uint32) (uint32, error) {
 	if err := t.enter("read from the card"); err != nil {
 		return 0, err
@@ -371,12 +373,12 @@ func (t *Thread) Read(address uint32) (uint32, error) {
 }
 
 // ResetBus asserts RST# of the system bus of the thread's node for a span of at
-// most layout.BridgeMaxBusReset ps of simulated time, and returns at once. The
-// card touches host memory no more from this instant on, and forgets everything,
-// its place on the bus included; when RST# is over, the host finds and places
-// it as at boot. Until then reads of it give all ones and writes to it are lost,
-// and so do those of other threads that are under way. Host memory and the
-// frame-use table stay as they are. ErrInvalidParameter if the span is out of range.
+// most layout.BridgeMaxBusReset ps of simulated time, and returns at once. From
+// this instant the card accesses host memory no more and loses all state,
+// including its bus address; after RST# the host enumerates it as at boot.
+// Until then reads of the card return all ones and writes are lost, including
+// those of other threads in flight. Host memory and the frame-use table do not
+// change. ErrInvalidParameter if the span is out of range.
 func (t *Thread) ResetBus(span Time) error {
 	if err := t.enter("reset the bus"); err != nil {
 		return err
@@ -391,17 +393,17 @@ func (t *Thread) ResetBus(span Time) error {
 	return nil
 }
 
-// HoldWire holds the wire towards the thread's own node from the thread's present
-// time on, or lets it go, and returns at once. While it is held, the frames of the
-// other node, or of the switch, leave their port as always but do not arrive: they are
-// kept in their order, at most layout.BridgeMaxHeldFrames; one more ends the run with
-// bridge.ErrDevice. At the release they go on as if they
-// were sent then: back to back at the wire's rate, with preamble, FCS and gap, and
-// what is sent later follows behind them. Frames that were handed to the wire or
-// released before a hold are not held up by it. It lets the receive side be measured alone.
-// The hold belongs to the wire, not to the thread: any thread of the node may end it,
-// and saying either twice changes nothing. Captures and the digest have a frame
-// at the time at which it was sent; the trace event WireEnd is its arrival.
+// HoldWire holds or releases the wire towards the thread's own node from the
+// thread's present time on, and returns at once. While it is held, frames leave
+// the port of the other node or of the switch but do not arrive: the wire
+// stores up to layout.BridgeMaxHeldFrames in order; one more ends the run with
+// bridge.ErrDevice. At the release they continue as if sent then: back to back
+// at the wire's rate, with preamble, FCS and gap, and later frames follow. A
+// hold does not delay frames that entered the wire or were released before it.
+// It lets a test measure the receive side alone. The hold belongs to the wire,
+// not to the thread: any thread of the node may release it, and repeating
+// either call changes nothing. Captures and the digest have a frame at the time
+// at which it was sent; the trace event WireEnd is its arrival.
 // ErrInvalidParameter if the fabric has no second node and so no wire.
 func (t *Thread) HoldWire(hold bool) error {
 	if err := t.enter("hold the wire"); err != nil {
@@ -421,8 +423,8 @@ func (t *Thread) HoldWire(hold bool) error {
 	return nil
 }
 
-// park waits for one reason and takes no other. In free mode a wake meant for
-// an earlier wait may come late.
+// park waits for one reason only. In free mode a wakeup for an earlier wait may
+// come late.
 func (t *Thread) park(reason layout.BridgeReason, w bridge.Wait) (bridge.Wake, error) {
 	left := t.Countdown(w.Timeout)
 	for {
@@ -440,8 +442,8 @@ func (t *Thread) park(reason layout.BridgeReason, w bridge.Wait) (bridge.Wake, e
 	}
 }
 
-// Publish says that the thread has stored to these ranges of its node's
-// memory, so that other threads of the node that poll them look.
+// Publish reports that the thread has stored to these ranges of its node's
+// memory, so that other threads of the node that poll them poll again.
 func (t *Thread) Publish(ranges ...bridge.Range) error {
 	if err := t.enter("publish"); err != nil {
 		return err
@@ -455,10 +457,10 @@ func (t *Thread) Publish(ranges ...bridge.Range) error {
 	return nil
 }
 
-// Barrier waits until the given number of threads have arrived at the barrier of
-// that number. All leave at the same instant, just after the last arrival. The
-// threads may be of any node. In a fabric of many processes a barrier belongs to a
-// group (JoinConfig.Group): threads of other groups cannot enter it.
+// Barrier waits until the given number of threads have arrived at barrier id.
+// All leave at the same instant, just after the last arrival. The threads may
+// be of any node. In a fabric of many processes a barrier belongs to a group
+// (JoinConfig.Group): threads of other groups cannot enter it.
 func (t *Thread) Barrier(id uint64, parties int) error {
 	if err := t.enter("barrier"); err != nil {
 		return err
@@ -489,21 +491,21 @@ type Message struct {
 	Data []byte
 }
 
-// Send puts a message in another thread's mailbox and returns at once. It is
-// there for the receiver just after the sender's present instant, in the
-// order of (time, sender, sequence). At most layout.BridgeMaxMessage bytes.
-// It is a way for programs to talk about the run, not part of the simulated
-// machine: it costs no simulated time.
+// Send puts a message of at most layout.BridgeMaxMessage bytes in another
+// thread's mailbox and returns at once. The receiver gets it just after the
+// sender's present instant, in the order of (time, sender, sequence). Messages
+// coordinate the programs of a run; they are not part of the simulated machine
+// and cost no simulated time.
 //
-// A message for a rank that no thread has is dropped. The next Send, or a Receive
-// that waits or begins, returns ErrNoReceiver and names that rank; the Send has
-// sent nothing then.
+// A message to a rank without a thread is dropped. The next Send, or a Receive
+// that waits or starts, returns ErrNoReceiver and names that rank; that Send
+// sends nothing.
 func (t *Thread) Send(to ThreadID, data []byte) error {
 	return t.send(to, data, true)
 }
 
-// SendUnchecked is Send that leaves it to the next call to report an earlier
-// message that was dropped.
+// SendUnchecked is Send, but leaves the report of an earlier dropped message to
+// the next call.
 func (t *Thread) SendUnchecked(to ThreadID, data []byte) error {
 	return t.send(to, data, false)
 }
@@ -539,7 +541,7 @@ func (t *Thread) send(to ThreadID, data []byte, report bool) error {
 	return nil
 }
 
-// refused says whether a message of the thread was dropped.
+// The error of an earlier message of the thread that was dropped, or nil.
 func (t *Thread) refused() error {
 	if t.slot == nil {
 		return nil
@@ -552,7 +554,7 @@ func (t *Thread) refused() error {
 }
 
 // Receive takes the oldest message from the thread's mailbox and waits for one
-// if there is none; false when the timeout came first. Timeout 0 only checks the
+// if it is empty; it returns false on timeout. Timeout 0 only checks the
 // mailbox.
 func (t *Thread) Receive(timeout Time) (Message, bool, error) {
 	if err := t.enter("receive a message"); err != nil {
@@ -585,12 +587,12 @@ func (t *Thread) Busy() bool { return t.busy.Load() }
 // SetGroup names the group whose barriers the thread enters.
 func (t *Thread) SetGroup(name string) { t.group = name }
 
-// OnSpend has f called for each entry of the thread's account, on the thread
-// itself. It must be set before the first call.
+// OnSpend sets a function that the thread calls for each entry of its account.
+// Set it before the first call.
 func (t *Thread) OnSpend(f func(Spending)) { t.spending = f }
 
-// Detach ends the thread. What it posted still reaches the card; the others
-// go on without it. A second call does nothing.
+// Detach ends the thread. What it posted still reaches the card; the other
+// threads continue without it. A second call does nothing.
 func (t *Thread) Detach() error {
 	if !t.busy.CompareAndSwap(false, true) {
 		return fmt.Errorf("host: detach thread %v '%s': %w", t.id, t.name, ErrThreadBusy)

@@ -10,31 +10,32 @@ import (
 	"hvia/host"
 )
 
-// The memory of one process of several is a bank: consecutive frames of its
-// node. The agent gives them out and writes the process's page table, which lies
-// in the first frames of the bank; the library of the process maps what the table
-// says. The agent never reads the table, so what a process writes there harms
-// nobody else.
+// A bank is the memory of one process of several: consecutive frames of its
+// node. The agent allocates them and writes the process's page table, in the
+// first frames of the bank; the library of the process maps what the table
+// says. The agent never reads the table, so a process that writes to it harms
+// only itself.
 const (
-	spacePages   = 4 // pages of a process's address space for each frame of its bank
+	spacePages   = 4 // pages of address space for each frame of the bank
 	pageEntry    = 4 // bytes of an entry of the page table
-	pagePresent  = 1 // bit of an entry: the other bits are the page's physical address
+	pagePresent  = 1 // the other bits are the page's physical address
 	minBankPages = 2 * blockFrames
 )
 
-// bankTable is the number of frames that the page table of a bank takes.
+// bankTable returns the number of frames of a bank's page table.
 func bankTable(frames int) int { return (frames*spacePages*pageEntry + PageBytes - 1) / PageBytes }
 
-// spaceEnd is where the address space of a process ends.
+// spaceEnd returns the end of a process's address space.
 func spaceEnd(frames int) uint64 { return firstAddress + uint64(frames)*spacePages*PageBytes }
 
-// bank is a bank as one side maps it: the agent all of it, the process the table.
+// bank is a bank as one side maps it: the agent maps all of it, the process
+// only the table.
 type bank struct {
 	memory *Memory
 	base   pointer
 	pages  int
 	bytes  []byte
-	revoke bool // on close, and leave the addresses alone: the program may have stale slices
+	revoke bool // on close, revoke but keep the addresses: the program may have stale slices
 }
 
 func newBank(m *Memory, pages int, view []byte) (*bank, error) {
@@ -55,10 +56,10 @@ func newBank(m *Memory, pages int, view []byte) (*bank, error) {
 }
 
 func (k *bank) close() {
-	// There is nothing to do about a failure: the range keeps showing memory that
-	// is nobody else's.
+	// A failure leaves nothing to do: the range keeps showing memory that
+	// belongs to nobody else.
 	switch {
-	case k.base == nil: // it is somebody else's mapping
+	case k.base == nil: // the mapping belongs to the caller
 	case k.revoke:
 		_ = mapRevoke(k.base, k.pages)
 	default:
@@ -67,9 +68,10 @@ func (k *bank) close() {
 	k.bytes = nil
 }
 
-// NewBank takes over a bank for its agent: Allocate enters buffers into the page
-// table. It maps the bank in one piece, unless View is given, and buffers have Bytes only if they are
-// Contiguous or so small that their frames follow each other.
+// NewBank takes over a bank for its agent: Allocate enters buffers into the
+// page table. It maps the bank in one piece unless View is given. Buffers have
+// Bytes only if they are Contiguous or small enough that their frames are
+// consecutive.
 func NewBank(c Config) (*Memory, error) {
 	table := bankTable(c.Frames)
 	if c.Frames < minBankPages || c.Frames <= table {
@@ -86,7 +88,7 @@ func NewBank(c Config) (*Memory, error) {
 	return m, nil
 }
 
-// entry is the place in the page table of page i of a buffer.
+// entry returns the page table entry of page i of a buffer.
 func (k *bank) entry(address uint64, i int) []byte {
 	page := int((address-firstAddress)/PageBytes) + i
 	return k.bytes[page*pageEntry : (page+1)*pageEntry]
@@ -112,8 +114,8 @@ func (k *bank) hide(b *Buffer) {
 	}
 }
 
-// OpenBank is the process's side of a bank: it gives out nothing, and maps what
-// the page table says.
+// OpenBank opens the process's side of a bank: it allocates nothing, and maps
+// what the page table says.
 func OpenBank(c Config) (*Memory, error) {
 	m := &Memory{
 		fd: c.Fd, frames: c.Frames, first: uint32(c.First), skip: uint32(c.Skip), budget: c.Budget,
@@ -130,7 +132,7 @@ func OpenBank(c Config) (*Memory, error) {
 	return m, nil
 }
 
-// Adopt maps what the agent has allocated.
+// Adopt maps a buffer that the agent has allocated.
 func (m *Memory) Adopt(address uint64, n int) (*Buffer, error) {
 	pages := (n + PageBytes - 1) / PageBytes
 	m.mu.Lock()
@@ -164,7 +166,8 @@ func (m *Memory) Adopt(address uint64, n int) (*Buffer, error) {
 		m.budget.give(b.span)
 		return fail(err)
 	}
-	// The agent would not have given out the address twice, so what is there was freed.
+	// The agent does not allocate an address twice, so an overlapping buffer
+	// was freed.
 	for i := 0; i < len(m.buffers); {
 		if o := m.buffers[i]; o.address < b.end() && b.address < o.end() {
 			m.drop(o)

@@ -14,7 +14,7 @@ import (
 	"hvia/sim/bridge"
 )
 
-// newTestBank returns a bank as its agent and as its process see it: frames 64 to
+// newTestBank returns a bank as its agent and its process see it: frames 64 to
 // 64+frames-1 of a node, at frame 8 of their file.
 func newTestBank(t testing.TB, frames int) (agent, process *Memory, linear []byte, use useTable) {
 	t.Helper()
@@ -31,12 +31,13 @@ func newTestBank(t testing.TB, frames int) (agent, process *Memory, linear []byt
 	return agent, process, linear, use
 }
 
-// A process sees at a virtual address what lies in the frames that the agent gave it.
+// A process sees at a virtual address the contents of the frames that the agent
+// allocated.
 func TestBankIsSharedByItsTable(t *testing.T) {
 	agent, process, linear, use := newTestBank(t, 512)
 	for i, how := range []Scatter{Single, Runs, Contiguous} {
 		n := 40*PageBytes - 100*i
-		linear[8*PageBytes+9*PageBytes] = 0xff // what the last one left, in the first frame behind the table
+		linear[8*PageBytes+9*PageBytes] = 0xff // leftover of the previous buffer, in the first frame behind the table
 		a, err := agent.Allocate(n, how)
 		require.NoError(t, err)
 		p, err := process.Adopt(a.Address(), n)
@@ -74,8 +75,8 @@ func TestBankIsSharedByItsTable(t *testing.T) {
 	require.ErrorIs(t, err, host.ErrInvalidParameter)
 }
 
-// What the process writes into its page table cannot lead it out of its bank, nor
-// the agent anywhere.
+// A process that writes into its page table reaches neither memory outside its
+// bank nor the agent.
 func TestBankWithABadTable(t *testing.T) {
 	agent, process, _, _ := newTestBank(t, 512)
 	a, err := agent.Allocate(2*PageBytes, Single)
@@ -97,7 +98,7 @@ func TestBankWithABadTable(t *testing.T) {
 	require.NoError(t, a.Free())
 }
 
-// Allocations and frees at random, until addresses have been used many times: no
+// Random allocations and frees, until addresses have been reused many times: no
 // two buffers share a frame or an address, and each keeps its contents.
 func TestBankAddressesAreUsedAgain(t *testing.T) {
 	const frames = 256
@@ -151,7 +152,8 @@ func TestBankAddressesAreUsedAgain(t *testing.T) {
 	require.NoError(t, err, "all frames are free again")
 }
 
-// A bank that has no room for its table is refused, and so is one that does not fit.
+// A bank without space for its table is rejected, and so is one that does not
+// fit.
 func TestBankLimits(t *testing.T) {
 	fd, _ := memoryFile(t, 64)
 	for _, c := range []Config{{Frames: 0}, {Frames: 16}, {Frames: 64, First: -1}, {Frames: 64, First: 1 << 20}, {Frames: 64, Skip: -1}} {

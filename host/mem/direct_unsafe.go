@@ -32,10 +32,10 @@ func (m *Memory) MapDirect() ([]byte, error) {
 	return m.direct, nil
 }
 
-// unmapDirect revokes the mapping. The lock is held.
+// unmapDirect revokes the mapping. The caller holds the lock.
 func (m *Memory) unmapDirect() {
 	if m.direct != nil {
-		// As with windows, there is nothing to do about a failure.
+		// As with windows, a failure leaves nothing to do.
 		_ = mapRevoke(unsafe.Pointer(&m.direct[0]), len(m.direct)/PageBytes)
 		m.direct = nil
 	}

@@ -2,5 +2,5 @@
 
 // Package mem is the memory of a simulated host: buffers whose consecutive
 // pages lie in scattered physical frames, pinning, and banks, the part of a
-// node's memory that one of several processes has.
+// node's memory that belongs to one process.
 package mem

@@ -24,16 +24,16 @@ const MaxAddress = 1 << 32
 
 const (
 	blockFrames     = 16         // frames of a contiguous run
-	openBlocks      = 64         // blocks that single frames are scattered over
+	openBlocks      = 64         // blocks over which single frames are scattered
 	firstAddress    = 0x10000000 // first simulated virtual address of a node
 	guardPages      = 1          // unmapped pages behind every buffer
 	defaultMappings = 32000      // a Go process aborts at the kernel's limit of 65,530
-	reservedFrames  = 1          // frame 0 is never given out: a null address of a card must fault
+	reservedFrames  = 1          // frame 0 is never allocated: a null address of a card must fault
 	minMemoryFrames = 2 * blockFrames
 )
 
-// Budget counts the mappings that this process spends on scattered
-// frames. It is one for the process because the kernel's limit is.
+// Budget counts the mappings that this process spends on scattered frames. The
+// default is one per process because the kernel's limit is.
 type Budget struct {
 	used  atomic.Int64
 	limit int64
@@ -42,7 +42,7 @@ type Budget struct {
 // NewBudget returns a budget of limit mappings.
 func NewBudget(limit int) *Budget { return &Budget{limit: int64(limit)} }
 
-// Used returns how many mappings are in use.
+// Used returns the number of mappings in use.
 func (b *Budget) Used() int { return int(b.used.Load()) }
 
 func (b *Budget) take(n int) error {
@@ -58,7 +58,7 @@ func (b *Budget) give(n int) { b.used.Add(int64(-n)) }
 
 var processMappings = NewBudget(defaultMappings)
 
-// FrameUse counts the uses of frames: *bridge.Memory.
+// FrameUse counts the uses of frames. *bridge.Memory implements it.
 type FrameUse interface {
 	Acquire(frame int, kind bridge.UseKind) error
 	Release(frame int, kind bridge.UseKind) error
@@ -68,18 +68,18 @@ type FrameUse interface {
 type Config struct {
 	Fd     int      // sealed memory file
 	Frames int      // frames of the memory
-	First  int      // physical number of its first frame: 0 unless it is only a part of the node's
-	Skip   int      // frames in the file that lie before the first
-	View   []byte   // of a bank: the frames, if they are mapped already; valid as long as the memory is used
+	First  int      // physical number of its first frame: 0 unless it is a part of the node's memory
+	Skip   int      // frames in the file before the first
+	View   []byte   // of a bank: the frames if already mapped; valid while the memory is in use
 	Use    FrameUse // table shared with the simulator, by physical numbers
 	Seed   uint64   // of the scatter order
-	Budget *Budget  // nil = the process's common budget
+	Budget *Budget  // nil: the process's common budget
 }
 
-// Memory hands out the host memory of one node. Consecutive pages of a buffer
-// lie in frames that are not consecutive, so that the translation table has
-// real work. Addresses and frames depend on the seed and on the order of calls
-// only. All methods may be called from several goroutines.
+// Memory allocates the host memory of one node. Consecutive pages of a buffer
+// lie in scattered frames, so that the translation table has real work.
+// Addresses and frames depend only on the seed and the order of calls. All
+// methods are safe for concurrent use.
 type Memory struct {
 	fd     int
 	frames int
@@ -87,27 +87,27 @@ type Memory struct {
 	skip   uint32 // frames of the file before frame 0
 	use    FrameUse
 	budget *Budget
-	bank   *bank // of one process of several; else nil
+	bank   *bank // set if the memory is a bank
 
 	mu      sync.Mutex
 	random  host.SplitMix
 	blocks  []uint16 // free frames of each block
-	whole   []uint32 // blocks with all frames free, a stack
+	whole   []uint32 // stack of blocks with all frames free
 	partly  []uint32 // blocks with some frames free
-	place   []int32  // index of a block in partly, -1 = not there
+	place   []int32  // index of a block in partly; -1 if absent
 	next    uint64   // next virtual address
 	limit   uint64   // end of the virtual addresses
 	buffers []*Buffer
 	windows map[int][]pointer // revoked ranges by their pages
 	closed  bool
-	direct  []byte // all frames in order, as a kernel sees them; mapped when it is needed
+	direct  []byte // all frames in order, as a kernel sees them; mapped on demand
 }
 
-// New takes over frames of a node. No frame may be in two Memories: both
-// would give it out.
+// New takes over frames of a node. No frame may be in two Memories: both would
+// allocate it.
 func New(c Config) (*Memory, error) { return newFrames(c, reservedFrames) }
 
-// newFrames keeps the first frames to itself.
+// newFrames reserves the first frames.
 func newFrames(c Config, reserved int) (*Memory, error) {
 	switch {
 	case c.Frames < minMemoryFrames:
@@ -132,7 +132,8 @@ func newFrames(c Config, reserved int) (*Memory, error) {
 		j := m.random.Below(i + 1)
 		m.whole[i], m.whole[j] = m.whole[j], m.whole[i]
 	}
-	// Blocks with reserved frames are not whole, and the last may be partly free.
+	// Blocks with reserved frames are not in m.whole; the last may be partly
+	// free.
 	m.whole = slices.DeleteFunc(m.whole, func(b uint32) bool { return int(b)*blockFrames < reserved })
 	for f := range reserved {
 		m.blocks[f/blockFrames] &^= 1 << (f % blockFrames)
@@ -160,8 +161,8 @@ func (m *Memory) popWhole() uint32 {
 	return b
 }
 
-// takeBlock picks a block with all frames free: also one that was opened for
-// single frames and has not been touched yet.
+// takeBlock picks a block with all frames free, including one that was opened
+// for single frames and is still untouched.
 func (m *Memory) takeBlock() (uint32, bool) {
 	if len(m.whole) > 0 {
 		return m.popWhole(), true
@@ -175,7 +176,7 @@ func (m *Memory) takeBlock() (uint32, bool) {
 	return 0, false
 }
 
-// takeBlocks picks n blocks that follow each other, all of their frames free.
+// takeBlocks picks n consecutive blocks with all frames free.
 func (m *Memory) takeBlocks(n int) (first uint32, ok bool) {
 	run := 0
 	for b := range m.blocks {
@@ -198,7 +199,7 @@ func (m *Memory) takeBlocks(n int) (first uint32, ok bool) {
 	return 0, false
 }
 
-// useBlock gives a buffer the frames of a block that was taken, so many at most.
+// useBlock gives a buffer at most the given number of frames of a taken block.
 func (m *Memory) useBlock(b *Buffer, block uint32, frames int) {
 	for i := range uint32(min(frames, blockFrames)) {
 		b.frames = append(b.frames, block*blockFrames+i)
@@ -212,10 +213,11 @@ func (m *Memory) useBlock(b *Buffer, block uint32, frames int) {
 // Frames returns the number of frames of the memory.
 func (m *Memory) Frames() int { return m.frames }
 
-// First returns the physical number of the first one.
+// First returns the physical number of the first frame.
 func (m *Memory) First() int { return int(m.first) }
 
-// takeFrame picks a free frame that does not follow previous if there is another.
+// takeFrame picks a free frame, not the one behind previous if there is
+// another.
 func (m *Memory) takeFrame(previous int64) (uint32, bool) {
 	if len(m.partly) < openBlocks && len(m.whole) > 0 {
 		m.addPartly(m.popWhole())
@@ -224,7 +226,7 @@ func (m *Memory) takeFrame(previous int64) (uint32, bool) {
 		return 0, false
 	}
 	var frame uint32
-	for range 8 { // a miss is rare; a full memory may have nothing but the neighbour
+	for range 8 { // a repeat is rare; a full memory may have only the next frame
 		block := m.partly[m.random.Below(len(m.partly))]
 		mask := m.blocks[block]
 		for range m.random.Below(bits.OnesCount16(mask)) {
@@ -258,25 +260,25 @@ func (m *Memory) giveFrame(frame uint32) {
 }
 
 // Buffer is a piece of host memory: contiguous in the node's virtual addresses
-// and in the window through which Go code sees it, scattered in frames.
+// and in its window in the Go process, scattered in frames.
 type Buffer struct {
 	memory  *Memory
 	address uint64
 	size    int
-	bytes   []byte   // nil in another process's memory, unless the frames follow each other
-	frames  []uint32 // counted from the first of the memory
+	bytes   []byte   // nil in another process's memory, unless the frames are consecutive
+	frames  []uint32 // counted from the memory's first
 	base    pointer
-	span    int // mappings that it costs
+	span    int // number of its mappings
 	pins    int // pinned uses of any of its frames
 	freed   bool
 }
 
-// Address returns the simulated virtual address of the first byte, the one
-// that descriptors and peers use. It is page aligned, and never reused, or, in
-// the memory of one process of several, as late as possible.
+// Address returns the simulated virtual address of the first byte, for
+// descriptors and peers. It is page aligned and never reused; in a bank it is
+// reused as late as possible.
 func (b *Buffer) Address() uint64 { return b.address }
 
-// Bytes returns the window. It must not be used after Free.
+// Bytes returns the window, which is invalid after Free.
 func (b *Buffer) Bytes() []byte { return b.bytes }
 
 // Freed reports whether Free has returned the frames.
@@ -285,14 +287,14 @@ func (b *Buffer) Freed() bool { return b.freed }
 // Len returns the size in bytes.
 func (b *Buffer) Len() int { return b.size }
 
-// Scatter says how a buffer lies in physical memory.
+// Scatter is the placement of a buffer in physical memory.
 type Scatter int
 
-// Ways of placing a buffer.
+// Placements of a buffer.
 const (
-	Single     Scatter = iota // every page in a frame of its own
+	Single     Scatter = iota // every page in a separate frame
 	Runs                      // runs of 16 consecutive frames: cheap to map, for large buffers
-	Contiguous                // one run of consecutive frames, for what a card reads by one physical address
+	Contiguous                // one run of consecutive frames, for data that a card reads at one physical address
 )
 
 // Allocate returns a zeroed buffer of n bytes, page aligned.
@@ -339,8 +341,8 @@ func (m *Memory) Allocate(n int, how Scatter) (*Buffer, error) {
 }
 
 // space finds virtual addresses for pages and the guard behind them, and the
-// buffer's place among the others. What was given back is used again only when
-// the end of the addresses was reached.
+// buffer's index among the others. Freed addresses are reused only after the
+// end of the address space was reached.
 func (m *Memory) space(pages int) (address uint64, place int, err error) {
 	need := uint64(pages+guardPages) * PageBytes
 	address = m.next
@@ -360,7 +362,7 @@ func (m *Memory) space(pages int) (address uint64, place int, err error) {
 	}
 }
 
-// end is the virtual address behind a buffer and its guard.
+// end returns the virtual address behind a buffer and its guard.
 func (b *Buffer) end() uint64 { return b.address + uint64(len(b.frames)+guardPages)*PageBytes }
 
 func (m *Memory) populate(b *Buffer, pages int, how Scatter) error {
@@ -404,7 +406,7 @@ func (m *Memory) populate(b *Buffer, pages int, how Scatter) error {
 	return nil
 }
 
-// mapBuffer makes a window of a buffer's frames.
+// mapBuffer maps a window onto a buffer's frames.
 func (m *Memory) mapBuffer(b *Buffer, single bool) error {
 	pages := len(b.frames)
 	base, err := m.window(pages)
@@ -440,16 +442,16 @@ func (m *Memory) window(pages int) (pointer, error) {
 	return base, nil
 }
 
-// recycle revokes a range. One that cannot be revoked is left alone: it still
-// shows frames, which is harmless as long as it is not given out again.
+// recycle revokes a range. If that fails, the range stays unused: it still
+// shows frames, which is harmless.
 func (m *Memory) recycle(base pointer, pages int) {
 	if mapRevoke(base, pages) == nil {
 		m.windows[pages] = append(m.windows[pages], base)
 	}
 }
 
-// Free gives the frames back. It refuses while a region or a ring uses one of
-// them, because a card may still write there.
+// Free returns the frames. It fails with host.ErrInUse while a region or a ring
+// uses one of them, because a card may still write there.
 func (b *Buffer) Free() error {
 	m := b.memory
 	m.mu.Lock()
@@ -472,7 +474,7 @@ func (b *Buffer) Free() error {
 	return nil
 }
 
-// drop ends a buffer and its window. The lock is held.
+// drop removes a buffer and its window. The caller holds the lock.
 func (m *Memory) drop(b *Buffer) {
 	i, _ := m.find(b.address)
 	m.buffers = slices.Delete(m.buffers, i, i+1)
@@ -483,7 +485,7 @@ func (m *Memory) drop(b *Buffer) {
 	m.budget.give(b.span)
 }
 
-// Close revokes all windows. Buffers and their bytes must not be used any more.
+// Close revokes all windows. Buffers and their bytes are invalid afterwards.
 func (m *Memory) Close() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -493,8 +495,8 @@ func (m *Memory) Close() {
 	m.closed = true
 	for _, b := range m.buffers {
 		if b.base != nil {
-			// Nothing to do about a failure: the range keeps showing frames of a file
-			// that nobody else reads any more.
+			// A failure leaves nothing to do: the range keeps showing frames of
+			// a file that nobody else reads.
 			_ = mapRevoke(b.base, len(b.frames))
 		}
 		m.budget.give(b.span)
@@ -537,7 +539,7 @@ func (m *Memory) locate(address, n uint64) (*Buffer, error) {
 	return m.buffers[i], nil
 }
 
-// Buffer returns the buffer that begins at a virtual address.
+// Buffer returns the buffer that starts at a virtual address.
 func (m *Memory) Buffer(address uint64) (*Buffer, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -566,7 +568,8 @@ func (m *Memory) Window(address, n uint64) ([]byte, error) {
 // Range is a piece of physical memory inside one frame.
 type Range = bridge.Range
 
-// Physical appends the physical ranges of [address, address+n), one per page, to to.
+// Physical appends the physical ranges of [address, address+n), one per page,
+// to to.
 func (m *Memory) Physical(to []Range, address, n uint64) ([]Range, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -596,7 +599,7 @@ func (b *Buffer) Physical(to []Range, offset, n int) []Range {
 }
 
 // Pin marks the frames of [address, address+n) as in use by a card and returns
-// the physical addresses of the pages, in order and page aligned.
+// the page-aligned physical addresses of the pages, in order.
 func (m *Memory) Pin(kind bridge.UseKind, address, n uint64) ([]uint32, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -614,7 +617,7 @@ func (m *Memory) Pin(kind bridge.UseKind, address, n uint64) ([]uint32, error) {
 	for i, f := range frames {
 		if err := m.use.Acquire(int(m.first+f), kind); err != nil {
 			for _, g := range frames[:i] {
-				// It was acquired a moment ago, so this cannot fail.
+				// It was just acquired, so this cannot fail.
 				_ = m.use.Release(int(m.first+g), kind)
 			}
 			return nil, fmt.Errorf("host: pin [%#x, %#x): %w: %w", address, address+n, err, host.ErrResource)
@@ -628,8 +631,8 @@ func (m *Memory) Pin(kind bridge.UseKind, address, n uint64) ([]uint32, error) {
 	return pages, nil
 }
 
-// Unpin takes back one Pin of the same kind and range. It must come after the
-// card has given up the range: the simulator faults any later access.
+// Unpin reverts one Pin of the same kind and range. Call it after the card has
+// released the range: the simulator faults any later access.
 func (m *Memory) Unpin(kind bridge.UseKind, address, n uint64) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -658,5 +661,5 @@ func (b *Buffer) framesOf(address, n uint64) []uint32 {
 	return b.frames[first : last+1]
 }
 
-// Keep makes Free refuse the buffer.
+// Keep makes Free fail.
 func (b *Buffer) Keep() { b.pins++ }

@@ -18,8 +18,8 @@ import (
 	"hvia/sim/bridge"
 )
 
-// memoryFile makes a sealed memory file like the simulator's, and a linear
-// view of it: what the card sees.
+// memoryFile creates a sealed memory file like the simulator's, and a linear
+// view of it as the card sees it.
 func memoryFile(t testing.TB, frames int) (fd int, linear []byte) {
 	t.Helper()
 	fd, err := unix.MemfdCreate("hvia-test-memory", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
@@ -34,7 +34,7 @@ func memoryFile(t testing.TB, frames int) (fd int, linear []byte) {
 	return fd, linear
 }
 
-// useTable is a frame-use table in plain memory, counts by frame and kind.
+// useTable is a frame-use table in plain memory: counts by frame and kind.
 type useTable map[int]*[3]int
 
 func (u useTable) Acquire(frame int, kind bridge.UseKind) error {
@@ -93,7 +93,8 @@ func TestMemoryScatters(t *testing.T) {
 		}
 	}
 	require.Zero(t, consecutive, "consecutive pages lie in consecutive frames")
-	// The gathered frames are what the window shows, and walking says where they are.
+	// The gathered frames match the window, and Physical returns their
+	// addresses.
 	ranges, err := m.Physical(nil, b.Address(), uint64(b.Len()))
 	require.NoError(t, err)
 	var gathered []byte
@@ -152,7 +153,7 @@ func TestMemoryRuns(t *testing.T) {
 func TestMemoryContiguous(t *testing.T) {
 	m, linear, _ := newMemory(t, 1024, 3, defaultMappings)
 	var single []*Buffer
-	for range 3 { // some blocks are open and touched, most are whole or open and untouched
+	for range 3 { // some blocks are partly used, most are untouched
 		b, err := m.Allocate(5*PageBytes, Single)
 		require.NoError(t, err)
 		single = append(single, b)
@@ -201,7 +202,7 @@ func TestMemoryCapAndExhaustion(t *testing.T) {
 	_, err = m.Allocate(1, Runs)
 	require.ErrorIs(t, err, host.ErrResource)
 	require.NoError(t, b.Free())
-	for range 3 { // a failed allocation must leave nothing behind
+	for range 3 { // a failed allocation must not leak
 		_, err = m.Allocate(64*PageBytes, Single)
 		require.ErrorIs(t, err, host.ErrResource)
 		_, err = m.Allocate(64*PageBytes, Runs)
@@ -290,7 +291,7 @@ func TestMemoryPins(t *testing.T) {
 	require.ErrorIs(t, err, bridge.ErrUseOverflow)
 	require.Equal(t, 255, use.total())
 
-	// A pin that fails on its second page takes the first one back.
+	// A pin that fails on its second page releases the first.
 	b, err = m.Allocate(2*PageBytes, Single)
 	require.NoError(t, err)
 	use[int(b.frames[1])] = &[3]int{255, 0, 0}
@@ -300,8 +301,8 @@ func TestMemoryPins(t *testing.T) {
 	require.NoError(t, b.Free())
 }
 
-// Random allocations and releases against a plain model: no frame has two
-// owners, contents stay, and in the end every frame is free again.
+// Random allocations and releases against a model: no frame has two owners,
+// contents stay, and at the end every frame is free.
 func TestMemoryProperties(t *testing.T) {
 	fd, _ := memoryFile(t, 512)
 	rapid.Check(t, func(r *rapid.T) {

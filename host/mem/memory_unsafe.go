@@ -10,10 +10,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// pointer is the start of a range of the process's addresses, outside the Go heap.
+// pointer is the start of an address range outside the Go heap.
 type pointer = unsafe.Pointer
 
-// mapReserve reserves pages of address space that nothing may touch.
+// mapReserve reserves inaccessible pages of address space.
 func mapReserve(pages int) (unsafe.Pointer, error) {
 	p, err := unix.MmapPtr(-1, 0, nil, uintptr(pages)*PageBytes, unix.PROT_NONE,
 		unix.MAP_PRIVATE|unix.MAP_ANON|unix.MAP_NORESERVE)
@@ -23,7 +23,8 @@ func mapReserve(pages int) (unsafe.Pointer, error) {
 	return p, nil
 }
 
-// mapFrames replaces count pages of a reserved range, from page on, by frames of the memory file.
+// mapFrames replaces count pages of a reserved range, from page on, by frames
+// of the memory file.
 func mapFrames(base unsafe.Pointer, page int, fd int, frame uint32, count int) error {
 	_, err := unix.MmapPtr(fd, int64(frame)*PageBytes, unsafe.Add(base, page*PageBytes), uintptr(count)*PageBytes,
 		unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_FIXED)
@@ -34,8 +35,8 @@ func mapFrames(base unsafe.Pointer, page int, fd int, frame uint32, count int) e
 }
 
 // mapRevoke overlays pages of a range with inaccessible ones. The range is
-// never unmapped: a stale reference must fault, and must not meet memory that
-// the Go runtime has put there since.
+// never unmapped: a stale reference must fault, and not reach memory that the
+// Go runtime has mapped there since.
 func mapRevoke(base unsafe.Pointer, pages int) error {
 	_, err := unix.MmapPtr(-1, 0, base, uintptr(pages)*PageBytes, unix.PROT_NONE,
 		unix.MAP_PRIVATE|unix.MAP_ANON|unix.MAP_NORESERVE|unix.MAP_FIXED)
@@ -45,7 +46,7 @@ func mapRevoke(base unsafe.Pointer, pages int) error {
 	return nil
 }
 
-// mapRemove gives a range back that nothing refers to any more.
+// mapRemove unmaps a range without references.
 func mapRemove(base unsafe.Pointer, pages int) error {
 	if err := unix.MunmapPtr(base, uintptr(pages)*PageBytes); err != nil {
 		return fmt.Errorf("give %d pages of address space back: %w", pages, err)
@@ -55,8 +56,8 @@ func mapRemove(base unsafe.Pointer, pages int) error {
 
 func bytesAt(base unsafe.Pointer, n int) []byte { return unsafe.Slice((*byte)(base), n) }
 
-// LoadUint32 reads the little-endian dword at b[0:4] atomically: what the card
-// wrote before it is visible afterwards. b[0] must lie at a multiple of 4.
+// LoadUint32 reads the little-endian dword at b[0:4] atomically: earlier writes
+// of the card are visible afterwards. b[0] must lie at a multiple of 4.
 func LoadUint32(b []byte) uint32 {
 	_ = b[3]
 	return atomic.LoadUint32((*uint32)(unsafe.Pointer(&b[0])))
@@ -76,8 +77,8 @@ func StoreUint64(b []byte, v uint64) {
 	atomic.StoreUint64((*uint64)(unsafe.Pointer(&b[0])), v)
 }
 
-// StoreUint32 writes the little-endian dword at b[0:4] atomically: what was
-// stored before it is visible to who reads it. b[0] must lie at a multiple of 4.
+// StoreUint32 writes the little-endian dword at b[0:4] atomically: earlier
+// stores are visible to its reader. b[0] must lie at a multiple of 4.
 func StoreUint32(b []byte, v uint32) {
 	_ = b[3]
 	atomic.StoreUint32((*uint32)(unsafe.Pointer(&b[0])), v)
