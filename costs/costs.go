@@ -13,14 +13,16 @@ import (
 	"hvia/sim"
 )
 
-// Board is a profile's numbers with those of a run in the place of some.
+// Board has the numbers of a profile, some of them replaced for a run.
 type Board struct {
 	Profile  string
-	Table    []params.Param // with what was replaced
+	Table    []params.Param // with the replacements
 	replaced map[string]int64
 }
 
-// New refuses what cannot be replaced without another build of the simulator.
+// New returns the board of a profile with replaced numbers. It fails with
+// ErrConfig for a parameter that only another build of the simulator can
+// change.
 func New(profile string, replaced map[string]int64) (Board, error) {
 	set, err := params.ForProfile(profile)
 	if err != nil {
@@ -42,8 +44,8 @@ func New(profile string, replaced map[string]int64) (Board, error) {
 	return b, nil
 }
 
-// Value is that of a parameter of the table; asking for another one is a fault
-// of this program.
+// Value returns a parameter of the table; it panics if there is none of that
+// name.
 func (b Board) Value(name string) int64 {
 	for _, p := range b.Table {
 		if p.Name == name {
@@ -53,7 +55,8 @@ func (b Board) Value(name string) int64 {
 	panic("costs: no parameter " + name)
 }
 
-// Models are the replaced numbers of the simulator's models; the others are the host's.
+// Models returns the replaced parameters of the simulator's models; the others
+// are the host's.
 func (b Board) Models() map[string]int64 {
 	m := map[string]int64{}
 	for _, p := range b.Table {
@@ -64,11 +67,11 @@ func (b Board) Models() map[string]int64 {
 	return m
 }
 
-// Fabric describes the card of a fabric that runs.
+// Fabric returns the simulator configuration of a fabric with this card.
 func (b Board) Fabric() sim.Config { return sim.Config{Profile: b.Profile, Params: b.Models()} }
 
-// Priors are the fitted parameters that had another value before the fit, with
-// that value.
+// Priors returns, for each fitted parameter that differs from its value before
+// the fit, that earlier value.
 func (b Board) Priors() map[string]int64 {
 	m := map[string]int64{}
 	for _, p := range b.Table {
@@ -79,10 +82,11 @@ func (b Board) Priors() map[string]int64 {
 	return m
 }
 
-// HostCosts is the cost model of a host of a profile ("" is the paper's card), card or
-// plain NIC, with the parameters as they are: for programs that want the processor times of the experiments.
-// It charges the card's interrupts as well, which the experiments themselves leave out
-// where none lies on a message's path.
+// HostCosts returns the cost model of a host of a profile ("" is the paper's
+// card) with the card or a plain NIC, and with the parameters unchanged: for
+// programs that use the processor times of the experiments. It charges the
+// card's interrupts too; the experiments do not, where no interrupt lies on a
+// message's path.
 func HostCosts(profile string) (host.CostModel, error) {
 	b, err := New(profile, nil)
 	if err != nil {
@@ -91,18 +95,19 @@ func HostCosts(profile string) (host.CostModel, error) {
 	return b.hostCosts(), nil
 }
 
-// Costs fills the driver's cost model of a host with the card. What has no measured or
-// printed value is free: the agent's privileged work. So are the card's interrupts: both lie on
-// the path of no message. (To charge them would move when the first message begins, and
-// with that all times by some nanoseconds, from another place between the clocks' edges.)
+// Costs returns the driver's cost model of a host with the card. The agent's
+// privileged work is free: it has no measured or printed value. The card's
+// interrupts are free too: neither lies on the path of a message. (A charge
+// would move the start of the first message, and so all times by some
+// nanoseconds, because of the phase between the clocks.)
 func (b Board) Costs() host.CostModel {
 	c := b.hostCosts()
 	c.interrupt = 0
 	return c
 }
 
-// KernelCosts is the cost model of a host with a plain NIC, whose interrupts lie on the path
-// of every message.
+// KernelCosts returns the cost model of a host with a plain NIC, whose
+// interrupts lie on the path of every message.
 func (b Board) KernelCosts() host.CostModel { return b.hostCosts() }
 
 func (b Board) hostCosts() hostCosts {
@@ -118,14 +123,14 @@ func (b Board) hostCosts() hostCosts {
 	}
 }
 
-// hostCosts is what a host processor's work takes in the experiments.
+// hostCosts has the processor times of a host in the experiments.
 //
-// RecvWait's work lies on the path of a message that is received, and is charged. That
-// of SendWait is not: the sides of a ping-pong take their sends back while the
-// message is under way (see pingPong.ping), beside every path; all that its cost could do
-// there is to move the looks that follow, so that a figure fitted to receives
-// would move RDMA writes by up to a look. Who polls the last byte of an RDMA write
-// pays for the looks alone.
+// RecvWait's work lies on the path of a received message and is charged.
+// SendWait's is not: the sides of a ping-pong reap their sends while the
+// message is in flight (see pingPong.ping), off every path. Its cost could only
+// shift later polls, so a figure fitted to receives would move RDMA writes by
+// up to a poll period. A program that polls the last byte of an RDMA write pays
+// only for the polls.
 type hostCosts struct {
 	post, poll, wait, timeOfDay, interrupt host.Time
 	kernel                                 host.KernelCosts
@@ -143,5 +148,5 @@ func (hostCosts) PinPage() host.Time         { return 0 }
 func (c hostCosts) Interrupt() host.Time     { return c.interrupt }
 func (c hostCosts) Kernel() host.KernelCosts { return c.kernel }
 
-// ErrConfig is what every refusal of a configuration wraps.
+// ErrConfig is wrapped by every error about a configuration.
 var ErrConfig = errors.New("bad configuration")
