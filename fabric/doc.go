@@ -7,6 +7,6 @@
 //		fabric.Program{Node: 0, Name: "client", Main: client},
 //		fabric.Program{Node: 1, Name: "server", Main: server})
 //
-// Join makes this process part of a fabric that a service runs, which package
-// service or the command "hvia up" starts.
+// Join makes this process part of a fabric that a service runs; package service
+// or the command "hvia up" starts one.
 package fabric

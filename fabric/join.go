@@ -25,26 +25,26 @@ import (
 var (
 	// ErrNoFabric: no service serves a fabric of that name.
 	ErrNoFabric = hub.ErrNoFabric
-	// ErrServiceGone: the service of the fabric ended, or ended this process's part.
+	// ErrServiceGone: the fabric's service ended, or ended this process's part.
 	ErrServiceGone = errors.New("the fabric's service has ended")
 )
 
-// DefaultBankBytes is the memory of a process that names none.
+// DefaultBankBytes is the default memory of a process.
 const DefaultBankBytes = 32 << 20
 
-// closeLimit bounds the wall time in which Close waits for the agent.
+// closeLimit bounds the wall time that Close waits for the agent.
 const closeLimit = 5 * time.Second
 
-// JoinConfig says which fabric a process joins, and as what.
+// JoinConfig names the fabric that a process joins, and describes the process.
 type JoinConfig struct {
 	Fabric string // its name: hvia up --name; "default" if empty
-	Node   int    // the host that the process is to run on
-	Name   string // of the process, for messages and hvia ps; in timed mode the declared participant's. Its program name if empty
-	// Group names the barriers that the process's threads enter. Processes that are to
-	// meet at barriers name the same group, of at most layout.BridgeMaxGroup bytes;
-	// without a name the barriers are the process's own.
+	Node   int    // the host that the process runs on
+	Name   string // of the process, for messages and hvia ps; in timed mode the declared participant's. The program name if empty
+	// Group names the barriers of the process's threads. Processes that meet at
+	// barriers use the same group, of at most layout.BridgeMaxGroup bytes;
+	// without a name the barriers are private to the process.
 	Group       string
-	MemoryBytes int64          // all host memory that it will have: DefaultBankBytes
+	MemoryBytes int64          // all host memory of the process: DefaultBankBytes
 	Costs       host.CostModel // of the process's own work: NoCosts
 	Logger      *slog.Logger   // nil = silent
 }
@@ -65,12 +65,12 @@ type Process struct {
 	closed  bool
 }
 
-// refusals are the errors of a service, by their names in its replies.
+// Errors of a service by their names in its replies.
 var refusals = map[string]error{
 	"resource": host.ErrResource, "parameter": host.ErrInvalidParameter, "in-use": host.ErrInUse, "identity": driver.ErrIdentity, "unsupported": driver.ErrUnsupported, "closed": host.ErrClosed,
 }
 
-// Refusal names an error for a service's reply, "" if it has no name.
+// The name of an error in a service's reply, or "" if it has none.
 func Refusal(err error) string {
 	for _, name := range []string{"resource", "parameter", "in-use", "identity", "unsupported", "closed"} {
 		if errors.Is(err, refusals[name]) {
@@ -80,10 +80,10 @@ func Refusal(err error) string {
 	return ""
 }
 
-// Join joins a fabric that a service runs. ErrNoFabric if there is none of that
-// name, ErrInvalidParameter if it has no such node, ErrResource if the node has not
-// so much memory left, ErrIdentity if program and service were built from different
-// sources.
+// Join joins a fabric that a service runs. ErrNoFabric if no fabric has that
+// name, ErrInvalidParameter if it has no such node, ErrResource if the node
+// does not have that much free memory, ErrIdentity if program and service were
+// built from different sources.
 func Join(ctx context.Context, c JoinConfig) (*Process, error) {
 	if c.Fabric == "" {
 		c.Fabric = hub.Default
@@ -140,7 +140,7 @@ func join(ctx context.Context, c JoinConfig) (_ *Process, err error) {
 		return nil, fmt.Errorf("%d descriptors came with the answer, want 1 (too many open files?): %w", len(files), hub.ErrPacket)
 	}
 	conn, err := bridge.Join(ctx, files[0], bridge.Options{Name: c.Name, Profile: r.Profile})
-	files = nil // the connection's, whatever came of it
+	files = nil // owned by the connection, also after an error
 	if err != nil {
 		return nil, err
 	}
@@ -175,7 +175,7 @@ func join(ctx context.Context, c JoinConfig) (_ *Process, err error) {
 
 func layoutHash() string { return fmt.Sprintf("%016x", layout.Hash) }
 
-// watch notices the end of the service.
+// watch waits for the end of the service.
 func (p *Process) watch() {
 	defer close(p.done)
 	var r hub.Reply
@@ -189,15 +189,14 @@ func (p *Process) watch() {
 	p.host.EndGuest(fmt.Errorf("fabric: process '%s' in fabric '%s': %w: %w", p.name, p.fabric, ErrServiceGone, err))
 }
 
-// Host is the process's host: its memory, and the way to its agent.
+// Host returns the process's host: its memory, and the calls to its agent.
 func (p *Process) Host() *driver.Host { return p.host }
 
-// Conn is the process's connection to the simulator.
+// Conn returns the process's connection to the simulator.
 func (p *Process) Conn() *bridge.Conn { return p.conn }
 
-// Thread makes one more thread of the process. In timed mode a process that was
-// declared has one, and name is not looked at. ErrResource if all are in use:
-// Detach ends one.
+// Thread creates a thread of the process. In timed mode a declared process has
+// one, and name is ignored. ErrResource if all are in use: Detach ends one.
 func (p *Process) Thread(ctx context.Context, name string) (*host.Thread, error) {
 	if err := p.conn.Err(); errors.Is(err, bridge.ErrForked) {
 		return nil, fmt.Errorf("fabric: make thread '%s' in fabric '%s': %w", name, p.fabric, err)
@@ -225,10 +224,10 @@ func (p *Process) Thread(ctx context.Context, name string) (*host.Thread, error)
 	return nil, fmt.Errorf("fabric: make thread '%s' in fabric '%s': all %d threads of the process are there: %w", name, p.fabric, len(p.threads), host.ErrResource)
 }
 
-// Close leaves the fabric: what the process has on the card is given back, and its
-// peers see their connections lost. If a thread is there that is in no call, that
-// happens in the order of simulated time. No memory of the fabric may be used
-// afterwards. A second call does nothing.
+// Close leaves the fabric: it releases everything that the process has on the
+// card, and the peers' connections are lost. If a thread exists that is in no
+// call, this happens in the order of simulated time. Memory of the fabric is
+// invalid afterwards. A second call does nothing.
 func (p *Process) Close() error {
 	if err := p.conn.Err(); errors.Is(err, bridge.ErrForked) {
 		return fmt.Errorf("fabric: leave fabric '%s': %w", p.fabric, err)
@@ -256,8 +255,8 @@ func (p *Process) Close() error {
 		}
 	}
 	for _, t := range threads {
-		// One that is in a call ends with the connection, and so does what could not
-		// be said: the service sees that the process is gone.
+		// A thread in a call ends with the connection. If LeaveFabric failed,
+		// the service sees that the process is gone.
 		_ = t.Detach()
 	}
 	err := p.conn.Close()

@@ -16,41 +16,43 @@ import (
 	"hvia/sim/bridge"
 )
 
-// Program is what one thread of a host does. Several programs may share a node.
+// Program is the work of one thread of a host. Several programs may share a
+// node.
 type Program struct {
 	Node int
 	Name string // of the thread; "program <n>" if empty
 	Main func(t *host.Thread, h *driver.Host) error
 }
 
-// RunConfig says on what Run runs. The zero value of a field takes the default.
+// RunConfig configures Run. The zero value of a field takes the default.
 type RunConfig struct {
-	// Fabric is how the simulator is started. Its Threads are filled in; if it
-	// names no nodes, every node that a program names gets a card of kind CardKind.
-	// For RunOn it describes the fabric that is there: Profile and Params must be those
-	// that its simulator has.
+	// Fabric configures the simulator. Run sets its Threads; if it names no
+	// nodes, every node up to the programs' largest gets a card of kind
+	// CardKind. For RunOn it describes the running fabric: Profile and Params
+	// must be those of its simulator.
 	Fabric    sim.Config
-	Device    driver.Device    // what the nodes' VIs are on: DeviceHvia
-	CardKind  string           // the simulator's kind of node that Device runs on
+	Device    driver.Device    // device of the nodes' VIs: DeviceHvia
+	CardKind  string           // the simulator's kind of node for Device
 	Costs     host.CostModel   // NoCosts
 	Logger    *slog.Logger     // nil = silent
-	Seed      uint64           // of scatter order, sequence numbers and, unless Fabric says otherwise, of the models: 1
+	Seed      uint64           // of scatter order, sequence numbers and, unless Fabric has a seed, the models: 1
 	Transport driver.Transport // of the reliable levels
 	Regions   int              // largest number of registered regions of a node: 1,024
 
-	// Spending, when set, is told each entry of the accounts of all threads of this
-	// process, the agents' included, on the thread that spends: several call it at
-	// once, each in the order of its time. It must not call into the driver.
+	// Spending, when set, is called for each entry of the accounts of all
+	// threads of this process, agents included, on the thread that spends.
+	// Threads call it concurrently, each in the order of its time. It must not
+	// call the driver.
 	Spending func(host.Spending)
 
 	// Finished, when set, is called after all programs have ended and before
-	// the fabric is closed, for digests and the like.
+	// the fabric closes, for example to read digests.
 	Finished func(f *sim.Fabric) error
 }
 
-// Run starts a fabric, runs each program on a thread of its own with a kernel
-// agent for each node, waits for all of them and closes everything. It returns
-// the programs' errors joined; when one fails, the others are ended.
+// Run starts a fabric with a kernel agent for each node, runs each program on a
+// separate thread, waits for all of them and closes everything. It returns the
+// programs' errors joined; when one fails, Run cancels the others.
 func Run(ctx context.Context, c RunConfig, programs ...Program) (err error) {
 	if c.Seed == 0 {
 		c.Seed = 1
@@ -92,7 +94,7 @@ func Run(ctx context.Context, c RunConfig, programs ...Program) (err error) {
 	return nil
 }
 
-// nodeKind is the simulator's kind of node that a device runs on.
+// nodeKind returns the simulator's kind of node for a device.
 func nodeKind(d driver.Device) string {
 	if d == driver.DeviceMvia {
 		return "nic"
@@ -110,9 +112,9 @@ func named(programs []Program) []Program {
 	return out
 }
 
-// Participants returns the threads that programs need, those of the agents
-// included, for the declaration at a fabric's start. Ranks follow the order of
-// the programs, so every process of a fabric must declare the same list.
+// Participants returns the threads of programs and their agents, to declare at
+// a fabric's start. Ranks follow the order of the programs, so every process of
+// a fabric must declare the same list.
 func Participants(programs []Program) []sim.Thread {
 	var threads []sim.Thread
 	ranks := map[int]int{}
@@ -126,17 +128,17 @@ func Participants(programs []Program) []sim.Thread {
 	return threads
 }
 
-// AgentName is the name of the thread of a node's agent.
+// AgentName returns the name of the thread of a node's agent.
 func AgentName(node int) string { return fmt.Sprintf("agent %d", node) }
 
-// Fabric is where programs run: it gives threads and host memory.
+// Fabric provides threads and host memory to programs.
 type Fabric interface {
 	Attach(ctx context.Context, id host.ThreadID, name string) (*host.Thread, error)
-	// Memory makes the allocator of a node's memory; it is called once for a node.
+	// Memory returns the allocator of a node's memory; call it once per node.
 	Memory(node int, seed uint64) (*mem.Memory, error)
 }
 
-// Machines returns the simulated machines that a connection reaches.
+// Machines returns the simulated machines of a connection.
 func Machines(conn *bridge.Conn) Fabric { return machines{conn} }
 
 type machines struct{ conn *bridge.Conn }
@@ -153,9 +155,9 @@ func (m machines) Memory(node int, seed uint64) (*mem.Memory, error) {
 	return mem.New(mem.Config{Fd: raw.FD, Frames: raw.Frames, Use: raw, Seed: seed})
 }
 
-// RunOn runs programs on a fabric that is there already. A process that
-// hosts some nodes only passes all programs, and nil as Main of those that run
-// elsewhere. Programs of one node must be in one process.
+// RunOn runs programs on a running fabric. A process that hosts only some nodes
+// passes all programs, with a nil Main for those that run elsewhere. Programs
+// of one node must be in one process.
 func RunOn(ctx context.Context, f Fabric, c RunConfig, programs ...Program) error {
 	if c.Costs == nil {
 		c.Costs = host.NoCosts{}
@@ -206,7 +208,7 @@ func RunOn(ctx context.Context, f Fabric, c RunConfig, programs ...Program) erro
 	if err := start(); err != nil {
 		cancel(err)
 		for _, j := range jobs {
-			_ = j.thread.Detach() // the run is given up
+			_ = j.thread.Detach() // the run has failed
 		}
 		for _, h := range agents {
 			_ = h.Wait()
@@ -221,7 +223,7 @@ func RunOn(ctx context.Context, f Fabric, c RunConfig, programs ...Program) erro
 		mu.Lock()
 		defer mu.Unlock()
 		if len(failed) > 0 && errors.Is(err, bridge.ErrAborted) {
-			return // ended because of the first failure
+			return // cancelled because of the first failure
 		}
 		failed = append(failed, err)
 	}
@@ -233,7 +235,7 @@ func RunOn(ctx context.Context, f Fabric, c RunConfig, programs ...Program) erro
 				fail(err)
 				cancel(err)
 			}
-			// After a failure these only say that the run is over.
+			// After a failure these errors only repeat that the run is over.
 			leave := j.host.Leave(j.thread)
 			detach := j.thread.Detach()
 			if err == nil && (leave != nil || detach != nil) {

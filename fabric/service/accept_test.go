@@ -19,7 +19,7 @@ import (
 	"hvia/sim/bridge"
 )
 
-// failing is a listener whose accept fails so often before it works.
+// failing is a listener whose accept fails a given number of times first.
 type failing struct {
 	*net.UnixListener
 	mu   sync.Mutex
@@ -37,7 +37,7 @@ func (f *failing) AcceptUnix() (*net.UnixConn, error) {
 	return f.UnixListener.AcceptUnix()
 }
 
-// acceptor is a service without a fabric: it accepts connections.
+// acceptor returns a service without a fabric that accepts connections.
 func acceptor(t *testing.T, errs ...error) (s *Service, dial func() *net.UnixConn) {
 	path := &net.UnixAddr{Name: filepath.Join(t.TempDir(), "s"), Net: "unixpacket"}
 	l, err := net.ListenUnix("unixpacket", path)
@@ -66,7 +66,7 @@ func acceptor(t *testing.T, errs ...error) (s *Service, dial func() *net.UnixCon
 	}
 }
 
-// asked returns what the service answers to an operation that it does not know.
+// asked returns the service's reply to an unknown operation.
 func asked(t *testing.T, c *net.UnixConn) (r hub.Reply) {
 	require.NoError(t, hub.Send(c, hub.Request{Op: "what"}))
 	_, err := hub.Receive(c, &r)
@@ -74,7 +74,7 @@ func asked(t *testing.T, c *net.UnixConn) (r hub.Reply) {
 	return r
 }
 
-// A machine that is short of descriptors or memory delays connections; nothing ends.
+// A lack of descriptors or memory delays connections, and ends nothing.
 func TestAcceptGoesOn(t *testing.T) {
 	for _, e := range []error{unix.EMFILE, unix.ENFILE, unix.ENOMEM, unix.ECONNABORTED} {
 		t.Run(unix.ErrnoName(e.(unix.Errno)), func(t *testing.T) {
@@ -88,7 +88,7 @@ func TestAcceptGoesOn(t *testing.T) {
 	require.ErrorIs(t, context.Cause(s.ctx), unix.EINVAL)
 }
 
-// Connections that say nothing are limited in number and time, and others are served.
+// Silent connections are limited in number and time, and others are served.
 func TestSilentConnections(t *testing.T) {
 	s, dial := acceptor(t)
 	var silent []*net.UnixConn

@@ -36,10 +36,10 @@ type member struct {
 	bank   bank
 	memory *mem.Memory
 	conn   *net.UnixConn
-	why    string // it was ended by the simulator, which says why; guarded by the service's mu
+	why    string // the simulator's reason for ending it; guarded by the service's mu
 }
 
-// acceptPauses bound the time for which accept backs off.
+// acceptPause and longestPause bound the back-off of accept.
 const (
 	acceptPause   = 5 * time.Millisecond
 	longestPause  = 500 * time.Millisecond
@@ -47,8 +47,8 @@ const (
 	mostPending   = 64
 )
 
-// pendingLimit is the number of connections of processes that have not joined. It
-// leaves most descriptors of the service to those that have.
+// pendingLimit returns the limit of connections of processes that have not
+// joined. It leaves most of the service's descriptors to those that have.
 func pendingLimit() int {
 	var files unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &files); err != nil {
@@ -57,7 +57,7 @@ func pendingLimit() int {
 	return int(min(max(files.Cur/8, fewestPending), mostPending))
 }
 
-// passes says whether an error of accept is about one connection, or about
+// passes reports whether an error of accept concerns one connection, or
 // resources that may be free again later.
 func passes(err error) bool {
 	for _, e := range []error{
@@ -97,8 +97,8 @@ func (s *Service) accept() {
 	}
 }
 
-// admit serves a connection. When mostPending wait already it is served with a
-// refusal, and when as many wait for that it is closed.
+// admit serves a connection. When s.mostPending wait already, it replies with
+// an error; when twice as many wait, it closes the connection.
 func (s *Service) admit(c *net.UnixConn) {
 	s.mu.Lock()
 	full := s.pending >= s.mostPending
@@ -125,8 +125,8 @@ func (s *Service) admit(c *net.UnixConn) {
 
 func refusal(err error) hub.Reply { return hub.Reply{Error: err.Error(), Refusal: fabric.Refusal(err)} }
 
-// serve serves one connection, from its request to its end, and calls joined when
-// its process is one of the fabric.
+// serve serves one connection, from its request to its end, and calls joined
+// when its process has joined.
 func (s *Service) serve(c *net.UnixConn, full bool, joined func()) {
 	pid, uid, err := hub.Peer(c)
 	if err != nil {
@@ -175,7 +175,7 @@ func (s *Service) serve(c *net.UnixConn, full bool, joined func()) {
 		joined()
 		log.Info("joined", "name", m.name, "node", m.node.number)
 		var word hub.Request
-		for err = nil; err == nil; { // it says nothing more
+		for err = nil; err == nil; { // the process sends nothing more
 			var files []*os.File
 			files, err = hub.Receive(c, &word)
 			for _, f := range files {
@@ -188,7 +188,7 @@ func (s *Service) serve(c *net.UnixConn, full bool, joined func()) {
 	}
 }
 
-// join makes a process of the fabric.
+// join lets a process join the fabric.
 func (s *Service) join(c *net.UnixConn, pid int, q hub.Request) (_ *member, err error) {
 	if want := fmt.Sprintf("%016x", layout.Hash); q.Layout != want {
 		return nil, fmt.Errorf("layout hash %.16s of the program, %s of the service: rebuild both from one checkout: %w", q.Layout, want, driver.ErrIdentity)
@@ -219,7 +219,7 @@ func (s *Service) join(c *net.UnixConn, pid int, q hub.Request) (_ *member, err 
 	s.mu.Lock()
 	rank, ranks, thread := s.nextRank[q.Node], threadsOfOne, ""
 	if i := slices.Index(s.config.Participants, declared); i >= 0 && !s.joined[declared] {
-		// Its rank is that of its place among those of its node.
+		// Its rank is its position among the participants of its node.
 		rank, ranks, thread = 1, 1, q.Name
 		for _, p := range s.config.Participants[:i] {
 			if p.Node == q.Node {
@@ -232,12 +232,12 @@ func (s *Service) join(c *net.UnixConn, pid int, q hub.Request) (_ *member, err 
 		return nil, err
 	}
 	if thread == "" {
-		// Ranks are not used twice: what a dead process has said might come late.
+		// Ranks are not reused: messages of a dead process may come late.
 		s.nextRank[q.Node] += threadsOfOne
 	}
 	s.processes++
 	seed := s.config.Seed + uint64(s.processes)<<16
-	if thread != "" { // the order in which processes come is not a matter of simulated time
+	if thread != "" { // the order of joins does not depend on simulated time
 		s.joined[declared] = true
 		seed = s.config.Seed + uint64(q.Node)<<32 + uint64(rank)<<16
 		undo = append(undo, func() { s.mu.Lock(); delete(s.joined, declared); s.mu.Unlock() })
@@ -284,7 +284,7 @@ func (s *Service) join(c *net.UnixConn, pid int, q hub.Request) (_ *member, err 
 	return m, nil
 }
 
-// takeBank finds frames for a bank. The service's lock is held.
+// takeBank finds frames for a bank. The caller holds the service's lock.
 func (n *node) takeBank(frames int) (bank, error) {
 	at := agentBytes / mem.PageBytes
 	for i, b := range n.banks {
@@ -324,16 +324,17 @@ func (s *Service) guestEnded(e bridge.GuestEnd) {
 	if e.Violation {
 		s.log.Error("a process did what it may not do, and was ended", "name", m.name, "process", m.pid, "node", m.node.number, "what", e.Text)
 	}
-	// Its session sees the end and takes everything back.
+	// Its session sees the end and reclaims everything.
 	_ = m.conn.SetWriteDeadline(time.Now().Add(time.Second))
 	_ = hub.Send(m.conn, hub.Reply{Error: e.Text})
 	_ = m.conn.CloseRead()
 }
 
-// takeBack gives the card, the memory and the ranks of a process back that is gone.
+// takeBack reclaims the card's objects, memory and ranks of a process that is
+// gone.
 func (s *Service) takeBack(m *member) {
 	if s.ctx.Err() != nil {
-		return // all goes with the fabric
+		return // the fabric ends
 	}
 	began := time.Now()
 	err := s.reclaim(m)
@@ -357,17 +358,17 @@ func (s *Service) takeBack(m *member) {
 
 func (s *Service) reclaim(m *member) error {
 	if m.node.host.Forget(int(m.id)) {
-		return nil // it has left by itself, in simulated time
+		return nil // it left by itself, in simulated time
 	}
 	return s.order(m.node, func(t *host.Thread) error { return m.node.host.Reclaim(t, int(m.id)) })
 }
 
-// order does something on the service's thread of a node. In timed mode that makes
-// the run one that does not repeat.
+// order runs do on the service's thread of a node. In timed mode the run is not
+// reproducible afterwards.
 func (s *Service) order(n *node, do func(t *host.Thread) error) error {
 	n.orders.Lock()
 	defer n.orders.Unlock()
-	// It takes as long as the agent takes, whose waits end in simulated time.
+	// It lasts as long as the agent, whose waits end in simulated time.
 	t, err := host.Attach(s.ctx, s.fabric.Conn(), host.ThreadID{Node: n.number, Rank: driver.ServiceRank}, fmt.Sprintf("service %d", n.number))
 	if err != nil {
 		return err
@@ -375,5 +376,5 @@ func (s *Service) order(n *node, do func(t *host.Thread) error) error {
 	return errors.Join(do(t), t.Detach())
 }
 
-// timed says whether the fabric keeps virtual time.
+// timed reports whether the fabric keeps virtual time.
 func (s *Service) timed() bool { return s.config.Fabric.Mode == sim.Timed }

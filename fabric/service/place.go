@@ -20,14 +20,16 @@ import (
 	"hvia/fabric/internal/hub"
 )
 
-// place is a fabric's directory: its lock, which one service holds, and its socket.
+// place is a fabric's directory, with its lock, held by one service, and its
+// socket.
 type place struct {
 	dir, socket string
 	lock        *os.File
-	mine        bool // the socket is this service's
+	mine        bool // this service created the socket
 }
 
-// takePlace takes the name of a fabric. What a dead service left there is removed.
+// takePlace claims the name of a fabric and removes leftovers of a dead
+// service.
 func takePlace(fabric string) (*place, error) {
 	socket, err := hub.Socket(fabric)
 	if err != nil {
@@ -42,7 +44,7 @@ func takePlace(fabric string) (*place, error) {
 	for {
 		if p.lock, err = os.OpenFile(filepath.Join(p.dir, "lock"), os.O_CREATE|os.O_RDWR|unix.O_NOFOLLOW, 0o600); err != nil {
 			if errors.Is(err, os.ErrNotExist) && ownDirectory(p.dir) == nil {
-				continue // the one before has just removed it
+				continue // the previous service has just removed it
 			}
 			return nil, err
 		}
@@ -54,7 +56,7 @@ func takePlace(fabric string) (*place, error) {
 			}
 			return nil, fmt.Errorf("lock %s: %w", p.lock.Name(), err)
 		}
-		// The one before may have removed the file between the two calls.
+		// The previous service may have removed the file between the two calls.
 		var ours, there unix.Stat_t
 		if unix.Fstat(int(p.lock.Fd()), &ours) == nil && unix.Stat(p.lock.Name(), &there) == nil && ours.Ino == there.Ino && ours.Dev == there.Dev {
 			break
@@ -80,8 +82,8 @@ func writeAll(f *os.File, text string) error {
 	return err
 }
 
-// ownDirectory makes a directory that is this user's alone, or sees that it is one:
-// where all users can make directories another one may have been first.
+// ownDirectory creates a directory private to this user, or checks that it is:
+// where all users can create directories, another user may have been first.
 func ownDirectory(dir string) error {
 	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
 		return err
@@ -97,7 +99,7 @@ func ownDirectory(dir string) error {
 	return nil
 }
 
-// listen makes the socket.
+// listen creates the socket.
 func (p *place) listen() (*net.UnixListener, error) {
 	l, err := net.ListenUnix("unixpacket", &net.UnixAddr{Name: p.socket, Net: "unixpacket"})
 	if err != nil {
@@ -112,7 +114,7 @@ func (p *place) listen() (*net.UnixListener, error) {
 	return l, nil
 }
 
-// hide removes the socket, so that nobody comes any more.
+// hide removes the socket, so that no process connects any more.
 func (p *place) hide() {
 	if p.mine {
 		p.mine = false
@@ -120,15 +122,15 @@ func (p *place) hide() {
 	}
 }
 
-// leave gives the name to others.
+// leave releases the name.
 func (p *place) leave() {
 	p.hide()
 	_ = os.Remove(p.lock.Name())
-	_ = os.Remove(p.dir) // if nothing else lies there
+	_ = os.Remove(p.dir) // fails if it is not empty
 	p.lock.Close()
 }
 
-// awaitFree waits until a service has left its place.
+// awaitFree waits until a service has released its name.
 func awaitFree(ctx context.Context, fabric string) error {
 	socket, err := hub.Socket(fabric)
 	if err != nil {
@@ -157,8 +159,8 @@ func awaitFree(ctx context.Context, fabric string) error {
 	}
 }
 
-// LogPath is where a service of a fabric that runs in the background writes its log;
-// the directory is there.
+// LogPath returns the path of the log of a service that runs in the background,
+// and creates its directory.
 func LogPath(fabric string) (string, error) {
 	socket, err := hub.Socket(fabric)
 	if err != nil {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package service runs a fabric for programs of many processes: it owns the
-// simulator and the kernel agent of every node, lets processes in by a socket
-// (fabric.Join), and takes back what they leave behind. The command hvia up is one.
+// simulator and the kernel agent of every node, lets processes join through a
+// socket (fabric.Join), and reclaims what they leave behind. The command hvia
+// up is one.
 package service
 
 import (
@@ -26,40 +27,44 @@ import (
 	"hvia/sim/bridge"
 )
 
-// Sizes of what a service gives out.
+// Sizes and limits of a service.
 const (
 	DefaultNodes  = 2
-	DefaultMemory = 1 << 30 // bytes of each node's memory, which the machine spends as they are used
+	DefaultMemory = 1 << 30 // bytes of each node's memory, which the machine allocates as they are used
 
 	agentBytes     = 32 << 20 // of it, the agent's
 	threadsOfOne   = 16       // of a process that was not declared
-	spareSlots     = 256      // threads of such processes at a time
+	spareSlots     = 256      // concurrent threads of such processes
 	startLimit     = 24 * time.Hour
-	requestLimit   = 10 * time.Second // until a connected process has taken its answer
-	silenceLimit   = 2 * time.Second  // until it says what it wants
-	blockFrames    = 16               // banks begin at a multiple
+	requestLimit   = 10 * time.Second // until a connected process has received its reply
+	silenceLimit   = 2 * time.Second  // until it has sent its request
+	blockFrames    = 16               // banks start at a multiple
 	largestNode    = 1 << 30
 	participantMax = 60
 )
 
-// DefaultQuota is a quarter of a card's VIs, completion queues and regions for one process.
+// DefaultQuota allows one process a quarter of a card's VIs, completion queues
+// and regions.
 var DefaultQuota = driver.Quota{VIs: 64, CQs: 16, Tags: 4096, Regions: 256}
 
-// Participant declares a process of a timed fabric. Time begins when all are there.
+// Participant declares a process of a timed fabric. Time starts when all have
+// joined.
 type Participant struct {
 	Node int
 	Name string
 }
 
-// Config describes a fabric and its service. The zero value of a field takes the default.
+// Config describes a fabric and its service. The zero value of a field takes
+// the default.
 type Config struct {
 	Name         string        // of the fabric: "default"
 	Nodes        int           // DefaultNodes
 	Participants []Participant // of a timed fabric: at least one
-	// Fabric is how the simulator is started. Nodes, Threads and Guests are filled
-	// in, and MemoryBytes is DefaultMemory. Mode is sim.Free unless it says sim.Timed.
+	// Fabric configures the simulator. The service sets Nodes, Threads and
+	// Guests; MemoryBytes defaults to DefaultMemory, and Mode is sim.Free
+	// unless it is sim.Timed.
 	Fabric    sim.Config
-	Device    driver.Device    // driver.DeviceHvia, the only one that several processes can share
+	Device    driver.Device    // driver.DeviceHvia, the only device that several processes can share
 	Costs     host.CostModel   // of the agents' work: host.NoCosts
 	Transport driver.Transport // of the reliable levels
 	Regions   int              // largest number of registered regions of a node: 1,024
@@ -72,11 +77,11 @@ type Config struct {
 var (
 	// ErrRunning: another service serves a fabric of that name.
 	ErrRunning = errors.New("a fabric of that name runs already")
-	// ErrDown: the service was asked to end.
+	// ErrDown: Close or Down ended the service.
 	ErrDown = errors.New("the fabric was ended")
 )
 
-// Service is a fabric that runs.
+// Service is a running fabric.
 type Service struct {
 	config   Config
 	log      *slog.Logger
@@ -85,7 +90,7 @@ type Service struct {
 	nodes    []*node
 	listener listener
 	started  time.Time
-	ctx      context.Context // ends when the service is to end
+	ctx      context.Context // ends when the service must end
 	end      context.CancelCauseFunc
 	sessions sync.WaitGroup
 	agents   sync.WaitGroup
@@ -94,19 +99,19 @@ type Service struct {
 	silence     time.Duration // silenceLimit
 	mostPending int           // connections of processes that have not joined
 
-	err error // why it ended, when it was not asked to; valid when stopped is closed
+	err error // reason of an unrequested end; valid when stopped is closed
 
 	mu        sync.Mutex
 	members   map[bridge.GuestID]*member
 	conns     map[*net.UnixConn]struct{}
 	joined    map[Participant]bool
-	nextRank  []int // of each node, for processes that were not declared
+	nextRank  []int // by node, for processes that were not declared
 	ended     bool
-	processes int // that have joined so far
+	processes int // number that have joined so far
 	pending   int // connections of processes that have not joined
 }
 
-// listener is a *net.UnixListener.
+// listener is implemented by *net.UnixListener.
 type listener interface {
 	AcceptUnix() (*net.UnixConn, error)
 	Close() error
@@ -119,13 +124,13 @@ type node struct {
 	memory *mem.Memory
 	raw    *bridge.Memory
 
-	orders sync.Mutex // one thread of ServiceRank at a time
-	banks  []bank     // that are given out, by place; guarded by the service's mu
+	orders sync.Mutex // for the node's one thread of ServiceRank
+	banks  []bank     // in use, by first frame; guarded by the service's mu
 }
 
 type bank struct{ first, frames int }
 
-// Start starts a fabric. It runs until Close, until a program asks for its end, or
+// Start starts a fabric. It runs until Close, until a program calls Down, or
 // until its simulator or an agent ends; the context bounds the start only.
 func Start(ctx context.Context, c Config) (*Service, error) {
 	if c.Name == "" {
@@ -138,7 +143,7 @@ func Start(ctx context.Context, c Config) (*Service, error) {
 	return s, nil
 }
 
-// Check says what is wrong with a configuration, if anything is.
+// Check returns what is wrong with a configuration, or nil.
 func (c Config) Check() error { return c.settle() }
 
 func (c *Config) settle() error {
@@ -241,8 +246,8 @@ func start(ctx context.Context, c Config) (_ *Service, err error) {
 	if s.place, err = takePlace(c.Name); err != nil {
 		return nil, err
 	}
-	// The fabric ends when it is closed, and not with this context.
-	// The simulator outlives a service that is killed, and clears up behind it.
+	// The fabric ends when it is closed, not with this context. The simulator
+	// outlives a service that is killed, and cleans up its directory.
 	s.config.Fabric.Arguments = append(slices.Clone(s.config.Fabric.Arguments), "--abandoned", s.place.dir+":"+filepath.Base(s.place.socket))
 	if s.fabric, err = startFabric(ctx, s.config.Fabric); err != nil {
 		return nil, err
@@ -268,7 +273,7 @@ func start(ctx context.Context, c Config) (_ *Service, err error) {
 	return s, nil
 }
 
-// startFabric gives up with ctx while the simulator starts, and leaves it alone then.
+// startFabric starts the simulator; only until it runs does ctx cancel it.
 func startFabric(ctx context.Context, c sim.Config) (*sim.Fabric, error) {
 	life, cancel := context.WithCancelCause(context.Background())
 	stop := context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })
@@ -315,7 +320,7 @@ func (s *Service) addNode(number int) error {
 	return nil
 }
 
-// watch ends the service with the simulator, and tells of guests that were ended.
+// watch ends the service with the simulator, and handles guests that it ended.
 func (s *Service) watch() {
 	for {
 		select {
@@ -342,7 +347,7 @@ func (s *Service) watch() {
 	close(s.stopped)
 }
 
-// clear ends everything, in the order in which it depends on each other.
+// clear ends everything, in the order of dependencies.
 func (s *Service) clear() {
 	if s.listener != nil {
 		_ = s.listener.Close()
@@ -354,13 +359,13 @@ func (s *Service) clear() {
 	s.ended = true
 	why := context.Cause(s.ctx)
 	for c := range s.conns {
-		// Who still hears it learns why.
+		// Clients that still read learn the reason.
 		_ = c.SetWriteDeadline(time.Now().Add(time.Second))
 		_ = hub.Send(c, hub.Reply{Error: why.Error(), Refusal: "closed"})
 		_ = c.CloseRead()
 	}
 	s.mu.Unlock()
-	s.agents.Wait() // they end with s.ctx; until then they write in the banks
+	s.agents.Wait() // they end with s.ctx; until then they write into the banks
 	s.sessions.Wait()
 	if s.fabric != nil {
 		if err := s.fabric.Close(); err != nil && s.err == nil && !errors.Is(err, bridge.ErrClosed) {
@@ -375,19 +380,20 @@ func (s *Service) clear() {
 	}
 }
 
-// Name is the fabric's name.
+// Name returns the fabric's name.
 func (s *Service) Name() string { return s.config.Name }
 
-// Fabric is the simulator that runs, for digests and the like.
+// Fabric returns the simulator, for example to read digests.
 func (s *Service) Fabric() *sim.Fabric { return s.fabric }
 
-// Wait returns when the service has ended: nil if it was asked to, else why.
+// Wait returns when the service has ended: nil if that was requested, else the
+// reason.
 func (s *Service) Wait() error {
 	<-s.stopped
 	return s.err
 }
 
-// Close ends the fabric. Processes that are there get an error that says so.
+// Close ends the fabric. Joined processes get an error that reports it.
 func (s *Service) Close() error {
 	s.end(ErrDown)
 	return s.Wait()

@@ -18,10 +18,10 @@ import (
 	"hvia/layout"
 )
 
-// StatusSchema names the shape of a Status.
+// StatusSchema names the schema of a Status.
 const StatusSchema = "hvia-ps/1"
 
-// Status is what a fabric has at some moment.
+// Status is the state of a fabric at one moment.
 type Status struct {
 	Schema       string       `json:"schema"`
 	Fabric       string       `json:"fabric"`
@@ -32,18 +32,18 @@ type Status struct {
 	Nodes        []NodeStatus `json:"nodes"`
 }
 
-// NodeStatus is what a node has.
+// NodeStatus is the state of a node.
 type NodeStatus struct {
 	Node      int             `json:"node"`
 	Address   string          `json:"address"` // of its card
 	Processes []ProcessStatus `json:"processes"`
 	VIs       []VIStatus      `json:"vis"`
-	// Counters are those of the card that are not 0. In timed mode they are not
-	// told: to read them takes simulated time.
+	// Counters are the card's counters that are not 0. Timed mode omits them:
+	// reading them takes simulated time.
 	Counters map[string]uint32 `json:"counters,omitempty"`
 }
 
-// ProcessStatus is what a process has.
+// ProcessStatus is the state of a process.
 type ProcessStatus struct {
 	Name        string    `json:"name"`
 	Pid         int       `json:"pid"`
@@ -55,7 +55,7 @@ type ProcessStatus struct {
 	CQs         int       `json:"cqs"`
 }
 
-// VIStatus is one VI.
+// VIStatus is the state of one VI.
 type VIStatus struct {
 	Index       int    `json:"index"`
 	Pid         int    `json:"pid"` // of its process
@@ -68,7 +68,7 @@ var levels = map[layout.Reliability]string{
 	layout.ReliabilityUnreliable: "unreliable delivery", layout.ReliabilityDelivery: "reliable delivery", layout.ReliabilityReception: "reliable reception",
 }
 
-// Status returns what the fabric has.
+// Status returns the state of the fabric.
 func (s *Service) Status() Status {
 	st := Status{Schema: StatusSchema, Fabric: s.config.Name, Mode: string(s.config.Fabric.Mode), Pid: os.Getpid(), SimulatorPid: s.fabric.Pid(), Since: s.started}
 	for _, n := range s.nodes {
@@ -128,7 +128,7 @@ func (s *Service) answerStatus(c *net.UnixConn) {
 		_ = hub.Send(c, hub.Reply{Error: err.Error()})
 		return
 	}
-	// JSON in JSON: each quote takes two bytes more.
+	// JSON in JSON: each quote takes two more bytes.
 	const piece = hub.MaxPacket / 4
 	for len(b) > piece {
 		if hub.Send(c, hub.Reply{More: true, Text: string(b[:piece])}) != nil {
@@ -139,8 +139,8 @@ func (s *Service) answerStatus(c *net.UnixConn) {
 	_ = hub.Send(c, hub.Reply{Text: string(b)})
 }
 
-// ask sends a request to the service of a fabric and calls take with each answer,
-// until take is content.
+// ask sends a request to the service of a fabric and calls take with each reply
+// until take returns true.
 func ask(ctx context.Context, fabric, op string, take func(hub.Reply) (done bool)) error {
 	c, err := hub.Dial(ctx, fabric)
 	if err != nil {
@@ -169,8 +169,8 @@ func ask(ctx context.Context, fabric, op string, take func(hub.Reply) (done bool
 	}
 }
 
-// StatusOf asks the service of a fabric for its status; "" is the default fabric.
-// fabric.ErrNoFabric if there is none.
+// StatusOf requests the status of a fabric from its service; "" is the default
+// fabric. fabric.ErrNoFabric if it does not run.
 func StatusOf(ctx context.Context, fabric string) (Status, error) {
 	var text strings.Builder
 	var st Status
@@ -187,8 +187,8 @@ func StatusOf(ctx context.Context, fabric string) (Status, error) {
 	return st, nil
 }
 
-// Down asks the service of a fabric to end, and returns when its name is free.
-// fabric.ErrNoFabric if there is none.
+// Down ends the service of a fabric, and returns when its name is free.
+// fabric.ErrNoFabric if it does not run.
 func Down(ctx context.Context, fabric string) error {
 	err := ask(ctx, fabric, hub.OpDown, func(hub.Reply) bool { return true })
 	if err == nil {

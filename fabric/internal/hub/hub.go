@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package hub is what a program and the service of a fabric say to each other, and
-// where they meet: one JSON object in a packet of a Unix socket, descriptors beside it.
+// Package hub is the protocol between a program and the service of a fabric,
+// and the place where they meet: one JSON object per packet of a Unix socket,
+// with descriptors beside it.
 package hub
 
 import (
@@ -27,11 +28,12 @@ var (
 	ErrPacket   = errors.New("not a packet of this protocol")
 )
 
-// Default is the name of a fabric that was given none.
+// Default is the name of a fabric without a given name.
 const Default = "default"
 
 const (
-	// MaxPacket is the most bytes of one JSON object; a longer answer comes in pieces.
+	// MaxPacket bounds the bytes of one JSON object; longer answers come in
+	// pieces.
 	MaxPacket = 60_000
 	// AnswerLimit bounds the wait for an answer.
 	AnswerLimit = 20 * time.Second
@@ -41,7 +43,7 @@ const (
 
 var names = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]{0,39}$`)
 
-// Base is the directory of all fabrics of this user.
+// Base returns the directory of this user's fabrics.
 func Base() string {
 	if dir := os.Getenv("XDG_RUNTIME_DIR"); dir != "" {
 		return filepath.Join(dir, "hvia")
@@ -49,7 +51,7 @@ func Base() string {
 	return filepath.Join(os.TempDir(), "hvia-"+strconv.Itoa(os.Getuid()))
 }
 
-// Dir is the directory of a fabric.
+// Dir returns the directory of a fabric.
 func Dir(fabric string) (string, error) {
 	if fabric == "" {
 		fabric = Default
@@ -60,7 +62,7 @@ func Dir(fabric string) (string, error) {
 	return filepath.Join(Base(), fabric), nil
 }
 
-// Socket is the path of a fabric's socket.
+// Socket returns the path of a fabric's socket.
 func Socket(fabric string) (string, error) {
 	dir, err := Dir(fabric)
 	if err != nil {
@@ -80,11 +82,11 @@ const (
 	OpDown   = "down"
 )
 
-// Request is what a program asks of a service. The connection of a Join stays open
-// as long as the process is there.
+// Request is a program's request to a service. The connection of a Join stays
+// open for the life of the process.
 type Request struct {
 	Op          string `json:"op"`
-	Layout      string `json:"layout"` // hash of the layouts that the program was built from
+	Layout      string `json:"layout"` // hash of the program's layouts
 	Node        int    `json:"node,omitempty"`
 	Name        string `json:"name,omitempty"`
 	MemoryBytes int64  `json:"memory_bytes,omitempty"`
@@ -93,14 +95,14 @@ type Request struct {
 // Reply answers a Request.
 type Reply struct {
 	Error   string `json:"error,omitempty"`
-	Refusal string `json:"refusal,omitempty"` // what kind of error it is: a key of what both sides know
+	Refusal string `json:"refusal,omitempty"` // kind of error: a key known to both sides
 	More    bool   `json:"more,omitempty"`    // another piece of Text follows
 	Text    string `json:"text,omitempty"`    // status
 
-	// Join. The guest's socket comes with it.
+	// The reply to a join; the guest's socket comes with it.
 	Device   string `json:"device,omitempty"`
 	Profile  string `json:"profile,omitempty"`
-	Thread   string `json:"thread,omitempty"` // name of the only thread, if the process was declared
+	Thread   string `json:"thread,omitempty"` // name of the only thread of a declared process
 	Replies  uint64 `json:"replies,omitempty"`
 	Statuses uint64 `json:"statuses,omitempty"`
 }
@@ -142,8 +144,8 @@ func Send(c *net.UnixConn, v any, descriptors ...int) error {
 	return err
 }
 
-// Receive takes one object, and descriptors beside it, which the caller has to close.
-// io.EOF says that the other side is gone.
+// Receive receives one object and descriptors beside it, which the caller must
+// close. io.EOF means that the other side is gone.
 func Receive(c *net.UnixConn, v any) (files []*os.File, err error) {
 	b, oob := make([]byte, MaxPacket+1), make([]byte, unix.CmsgSpace(8*4))
 	n, oobn, _, _, err := c.ReadMsgUnix(b, oob)
@@ -184,7 +186,7 @@ func rights(oob []byte) (all []int) {
 	return all
 }
 
-// Peer says which process, of which user, is at the other end.
+// Peer returns the process, and its user, at the other end.
 func Peer(c *net.UnixConn) (pid, uid int, err error) {
 	raw, err := c.SyscallConn()
 	if err != nil {
@@ -201,8 +203,8 @@ func Peer(c *net.UnixConn) (pid, uid int, err error) {
 	return int(cred.Pid), int(cred.Uid), nil
 }
 
-// Deadline bounds what happens on a connection by a span and by a context; the
-// function ends both.
+// Deadline limits operations on a connection by a span and a context; the
+// returned function ends both limits.
 func Deadline(ctx context.Context, c *net.UnixConn, limit time.Duration) func() {
 	_ = c.SetDeadline(time.Now().Add(limit))
 	stop := context.AfterFunc(ctx, func() { _ = c.SetDeadline(time.Unix(1, 0)) })
