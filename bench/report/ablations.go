@@ -13,7 +13,7 @@ import (
 // AblateSchema names the shape of an AblationReport.
 const AblateSchema = "hvia-ablate/1"
 
-// AblationReport is what Ablate answers.
+// AblationReport is the result of Ablate.
 type AblationReport struct {
 	Schema    string     `json:"schema"`
 	Profile   string     `json:"profile"`
@@ -24,7 +24,7 @@ type AblationReport struct {
 	Error     *Failure   `json:"error,omitempty"`
 }
 
-// Faults says which variants brought wrong bytes, one sentence each.
+// Faults returns a sentence for each variant with wrong bytes.
 func (a *Ablations) Faults() []string {
 	var faults []string
 	if a == nil {
@@ -58,8 +58,8 @@ func (r *AblationReport) WriteText(w io.Writer) error {
 	return err
 }
 
-// writeText writes two lines for each variant: what was measured, and where
-// there is something, what the model foresaw.
+// writeText writes two lines for each variant: what was measured, and what the
+// model expects, if anything.
 func (a *Ablations) writeText(b *strings.Builder) {
 	if a == nil || len(a.Variants) == 0 {
 		return
@@ -109,14 +109,14 @@ func (a *Ablations) writeText(b *strings.Builder) {
 	}
 }
 
-// Ablations are figures of the card with parts of its design taken away, the
-// card as it is first.
+// Ablations are figures of the card with parts of its design switched off; the
+// unchanged card comes first.
 type Ablations struct {
 	Sizes    []int     `json:"sizes"`
 	Variants []Variant `json:"variants"`
 }
 
-// Variant is one of them.
+// Variant is one of the cards.
 type Variant struct {
 	Name       string           `json:"name"`
 	Straps     []string         `json:"straps,omitempty"`     // that are set
@@ -126,12 +126,12 @@ type Variant struct {
 	Fault      string           `json:"fault,omitempty"`
 }
 
-// AblationFigure is one number of a variant. Foreseen is what the
-// model of docs/explanation/reproduction.md has for it, nil if it has nothing.
+// AblationFigure is one number of a variant. Foreseen is the value of the model
+// in docs/explanation/reproduction.md, nil if it has none.
 type AblationFigure struct {
 	Name     string   `json:"name"`
 	Unit     string   `json:"unit"`
 	Value    float64  `json:"value"`
-	Base     float64  `json:"base"` // of the card as it is
+	Base     float64  `json:"base"` // of the unchanged card
 	Foreseen *float64 `json:"foreseen"`
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package report is what a reproduction of the paper writes and reads: the
-// JSON of a report, its tables, and the targets it is held to. It does not
-// know how anything was measured.
+// Package report writes and reads the results of a reproduction of the paper:
+// the JSON of a report, its tables, and its targets. It does not know how
+// anything was measured.
 package report

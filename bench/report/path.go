@@ -4,18 +4,18 @@ package report
 
 import "hvia/host"
 
-// PathSteps are the names of what the way of a short message goes into, in the
-// order in which the report has them.
+// PathSteps are the parts of a short message's time, in the order of the
+// report.
 var PathSteps = []string{
 	host.LayerLibrary.String(), host.LayerTrap.String(), host.LayerCopy.String(), host.LayerProtocol.String(), StepNIC, StepBus, StepWire,
 	host.LayerInterrupt.String(), host.LayerAgent.String(), StepWake, host.LayerSwitch.String(), host.LayerPoll.String(), StepRest,
 }
 
-// What is no layer of a host's software.
+// Steps that are no layer of a host's software.
 const (
 	StepNIC  = "NIC"  // its firmware, or the logic, MAC bus and MAC of the card
-	StepBus  = "bus"  // the system bus, where nothing else is under way
+	StepBus  = "bus"  // the system bus, where nothing else is in progress
 	StepWire = "wire" // bits, PHYs and cable
-	StepWake = "wake" // what was waited for is there; the thread does not have the processor yet
+	StepWake = "wake" // the awaited data is there; the thread does not have the processor yet
 	StepRest = "not accounted"
 )

@@ -8,8 +8,8 @@ import (
 	"os"
 )
 
-// Read reads a report that Save has written. Keys that this version does
-// not know are passed over: keys are only ever added.
+// Read reads a report that Save has written. It ignores keys that this version
+// does not know: keys are only ever added.
 func Read(path string) (*Report, error) {
 	body, err := os.ReadFile(path)
 	if err != nil {

@@ -10,7 +10,6 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What was saved is read back whole.
 func TestReportIsReadBack(t *testing.T) {
 	r := New("hvia-ge", 7, Hashes{Layout: "a", Params: "b", RTL: "c"})
 	r.Results.RDMAWrite = []PingPongResult{{Size: 4, HalfRTTPs: 12_000_000, HardwarePs: 7_000_000, HostPs: 5_000_000, BytesPerSec: 333_333, Verified: true}}

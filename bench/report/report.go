@@ -14,18 +14,18 @@ import (
 // Schema names the shape of a Report. Keys are added and never renamed.
 const Schema = "hvia-report/1"
 
-// Report is what a reproduction answers. All but Wall and Error repeats to
-// the bit for one profile, seed and set of hashes.
+// Report is the result of a reproduction. All but Wall and Error repeats bit
+// for bit for one profile, seed and set of hashes.
 type Report struct {
 	Schema  string   `json:"schema"`
 	Profile string   `json:"profile"`
 	Seed    uint64   `json:"seed"`
 	Hashes  Hashes   `json:"hashes"`
 	Notes   []string `json:"notes,omitempty"`  // what a reader must know before using the numbers
-	Misses  []string `json:"misses,omitempty"` // targets that were not met, one sentence each
+	Misses  []string `json:"misses,omitempty"` // targets that were missed, one sentence each
 	Results Results  `json:"results"`
 
-	// Parameters is every number of the profile that the run was made with.
+	// Parameters is every number of the profile in this run.
 	Parameters []Parameter `json:"parameters,omitempty"`
 
 	Wall  Wall     `json:"wall"`
@@ -41,16 +41,16 @@ type Results struct {
 	SendReceiveStages *Stages          `json:"send_receive_stages,omitempty"`
 	SendReceiveDigest string           `json:"send_receive_digest,omitempty"`
 
-	// Over VIs of reliable delivery, which reads require. Half a round trip of a read is all of
-	// it, from PostSend to its completion.
+	// Over VIs of reliable delivery, which reads require. Half a round trip of
+	// a read is all of it, from PostSend to its completion.
 	RDMARead      []PingPongResult `json:"rdma_read,omitempty"`
 	ReliableWrite []PingPongResult `json:"reliable_write,omitempty"`
 
 	Bursts       *Bursts       `json:"bursts,omitempty"`        // of the RDMA writes, if some are long enough
 	CrossTraffic *CrossTraffic `json:"cross_traffic,omitempty"` // the ping-pong beside a second VI's traffic
 
-	// What the paper compares with: the ping-pong by sends and receives on M-VIA, and by
-	// a connection of TCP/IP, over plain NICs on the same wire.
+	// The paper's baselines: the ping-pong by sends and receives on M-VIA, and
+	// by a connection of TCP/IP, over plain NICs on the same wire.
 	Mvia       []PingPongResult `json:"mvia,omitempty"`
 	MviaDigest string           `json:"mvia_digest,omitempty"`
 	Tcp        []PingPongResult `json:"tcp,omitempty"`
@@ -68,11 +68,11 @@ type Results struct {
 	Ablations   *Ablations          `json:"ablations,omitempty"`
 	Gains       []GainPoint         `json:"gains,omitempty"` // about T7, of a run with all sizes of the base profile
 	FirstWrite  []FirstWriteResult  `json:"first_write,omitempty"`
-	Digests     []RunDigest         `json:"digests,omitempty"` // of each run but those before the fit and the ablations
+	Digests     []RunDigest         `json:"digests,omitempty"` // of each run except predictions and ablations
 }
 
-// Prediction is the experiments again with every fitted parameter that has a
-// value from before its fit at that value.
+// Prediction repeats the experiments with every fitted parameter at its value
+// from before the fit, if it has one.
 type Prediction struct {
 	Parameters  map[string]int64    `json:"parameters"` // those that differ from the fitted ones
 	RDMAWrite   []PingPongResult    `json:"rdma_write"`
@@ -82,43 +82,44 @@ type Prediction struct {
 	Tcp         []PingPongResult    `json:"tcp,omitempty"`
 }
 
-// PostReceiveResult is Figure 11 of the paper: processor time of VipPostRecv, that is
-// to compose a descriptor, to post it, to ring the doorbell and to return,
-// between two readings of the clock. What one reading takes is in it.
+// PostReceiveResult is Figure 11 of the paper: processor time of VipPostRecv,
+// that is to compose a descriptor, to post it, to ring the doorbell and to
+// return, between two readings of the clock. It includes one reading.
 type PostReceiveResult struct {
-	Size   int   `json:"size"` // room in the buffer
+	Size   int   `json:"size"` // of the buffer
 	MeanPs int64 `json:"mean_ps"`
 	MinPs  int64 `json:"min_ps"`
 	MaxPs  int64 `json:"max_ps"`
 }
 
-// ReceiveWaitResult is Figure 12 of the paper: the time that a message takes at the
-// receiving side alone, the network left out. The wire is held until all frames of
-// the message have left the sender; then they come back to back at the wire's
-// rate, which is more than the receiving side takes off the MAC, so that
-// nothing but the receiving side is waited for. As the frames are in the MAC
+// ReceiveWaitResult is Figure 12 of the paper: the time of a message at the
+// receiving side alone, without the network. The wire is held until all frames
+// of the message have left the sender. Then they arrive back to back at the
+// wire's rate, which exceeds the rate at which the receiving side drains the
+// MAC, so only the receiving side takes time. As the frames are in the MAC
 // already, the time begins with its first write of the first frame into the
 // card; it ends when RecvWait returns.
 type ReceiveWaitResult struct {
 	Size   int    `json:"size"`
 	MeanPs int64  `json:"mean_ps"`
-	Fault  string `json:"fault,omitempty"` // the first byte that was wrong
+	Fault  string `json:"fault,omitempty"` // the first wrong byte
 }
 
-// FirstWriteResult is the time from a client's call of ConnectRequest to the server's look that
-// finds the last byte of an RDMA write over that connection. Either the server has offered its region,
-// and the client writes as soon as it is connected; or the server sends the region's address and
-// handle when it has accepted, and the client writes when it has received them.
+// FirstWriteResult is the time from a client's call of ConnectRequest to the
+// server's poll that finds the last byte of an RDMA write over that connection.
+// Either the server advertises its region, and the client writes as soon as it
+// is connected; or the server sends the region's address and handle when it has
+// accepted, and the client writes when it has received them.
 type FirstWriteResult struct {
 	Size      int    `json:"size"`
-	ConnectPs int64  `json:"connect_ps"` // until ConnectRequest returns, with the offer
+	ConnectPs int64  `json:"connect_ps"` // until ConnectRequest returns, with the region advertised
 	OffersPs  int64  `json:"offers_ps"`
 	MessagePs int64  `json:"message_ps"`
-	Fault     string `json:"fault,omitempty"` // the first byte that was wrong
+	Fault     string `json:"fault,omitempty"` // the first wrong byte
 }
 
-// WaterfallRow is a step on the way of a message from the post to the look that finds
-// it, with its budget in docs/explanation/reproduction.md; 0 if the page has none
+// WaterfallRow is a step of a message from the post to the poll that finds it,
+// with its budget in docs/explanation/reproduction.md; 0 if the page has none
 // for the step, or none for this profile.
 type WaterfallRow struct {
 	Name     string `json:"name"`
@@ -126,8 +127,8 @@ type WaterfallRow struct {
 	MeanPs   int64  `json:"mean_ps"`
 }
 
-// Pipeline is one long RDMA write on its way through the five hops, in times
-// since the store to the doorbell.
+// Pipeline is one long RDMA write through the five hops, in times since the
+// store to the doorbell.
 type Pipeline struct {
 	Size  int   `json:"size"`
 	EndPs int64 `json:"end_ps"` // the last byte is in memory
@@ -135,9 +136,9 @@ type Pipeline struct {
 }
 
 // Hop is one of the five. BusyPpm is the part of the time from 0 to the end in
-// which the hop carried something, descriptors and statuses included; Spans
-// are the frames of the message, each from the start of its first transaction
-// to the end of its last.
+// which the hop carried something, descriptors and statuses included. Spans are
+// the frames of the message, each from the start of its first transaction to
+// the end of its last.
 type Hop struct {
 	Name    string `json:"name"`
 	BusyPpm int64  `json:"busy_ppm"`
@@ -151,9 +152,10 @@ type Span struct {
 	EndPs   int64 `json:"end_ps"`
 }
 
-// Target is one printed figure of the paper beside what was measured. Paper is
-// nil where the paper prints no number and docs/explanation/reproduction.md gives the band; Predicted
-// is nil where nothing was predicted before the fit. OK judges Calibrated.
+// Target is a printed figure of the paper beside the measured one. Paper is nil
+// where the paper prints no number and docs/explanation/reproduction.md gives
+// the band. Predicted is nil where nothing was predicted before the fit. OK
+// says whether Calibrated lies in the band.
 type Target struct {
 	ID         string   `json:"id"`
 	Quantity   string   `json:"quantity"`
@@ -176,7 +178,7 @@ const (
 
 // ModelPoint is a measured half round trip beside that of the model behind the
 // study of the paper's figures, which is not the paper's. OK says that they
-// differ by no more than Band, a fraction of the model's.
+// differ by at most Band, a fraction of the model's.
 type ModelPoint struct {
 	Size       int     `json:"size"`
 	Protocol   string  `json:"protocol"` // rdma_write, send_receive, mvia or tcp
@@ -195,10 +197,10 @@ type Parameter struct {
 	Tag    string `json:"tag"`
 	Source string `json:"source"`
 	Doc    string `json:"doc"`
-	Prior  *int64 `json:"prior,omitempty"` // before the fit, of a fitted parameter that had a guess to begin with
+	Prior  *int64 `json:"prior,omitempty"` // before the fit, of a fitted parameter with an initial guess
 }
 
-// ParametersOf are all numbers of a table as the report tells them.
+// ParametersOf returns all numbers of a table in the form of the report.
 func ParametersOf(table []params.Param) []Parameter {
 	list := make([]Parameter, len(table))
 	for i, p := range table {
@@ -210,28 +212,27 @@ func ParametersOf(table []params.Param) []Parameter {
 	return list
 }
 
-// MessageAccount is what one message of the ping-pong takes of both hosts, of their
-// system buses and of the wire, as means over the counted rounds.
+// MessageAccount is what one message of the ping-pong takes of both hosts,
+// their system buses and the wire, as means over the counted rounds.
 type MessageAccount struct {
 	Protocol    string      `json:"protocol"` // rdma_write, send_receive, mvia or tcp
 	Size        int         `json:"size"`
 	HalfRTTPs   int64       `json:"half_rtt_ps"`
 	ProcessorPs int64       `json:"processor_ps"` // of both hosts, the sum of Processor
 	Processor   []TimeShare `json:"processor"`    // by layer
-	PollPs      int64       `json:"poll_ps"`      // in polling loops, which take what is left of a processor
+	PollPs      int64       `json:"poll_ps"`      // in polling loops, the rest of a processor's time
 	BusPs       int64       `json:"bus_ps"`       // both system buses carried something
-	WirePs      int64       `json:"wire_ps"`      // of its frames and those that answer them, with preamble, FCS and gap
-	Frames      float64     `json:"frames"`       // all that crossed the wire
+	WirePs      int64       `json:"wire_ps"`      // of its frames and their replies, with preamble, FCS and gap
+	Frames      float64     `json:"frames"`       // all on the wire
 }
 
-// TimeShare is a part of a time.
 type TimeShare struct {
 	Name string `json:"name"`
 	Ps   int64  `json:"ps"`
 }
 
-// MessagePath is where the half round trip of a short message goes, one thing at a time:
-// the rows add up to it. The last is what none of the others accounts for.
+// MessagePath divides the half round trip of a short message into steps: the
+// rows add up to it. The last row is what none of the others accounts for.
 type MessagePath struct {
 	Protocol  string      `json:"protocol"`
 	Size      int         `json:"size"`
@@ -250,7 +251,7 @@ type Stages struct {
 type CrossTraffic struct {
 	RDMAWrite []PingPongResult `json:"rdma_write"`
 	Messages  int              `json:"messages"` // sent on the second VI, both directions
-	Verified  bool             `json:"verified"` // what the last of them left in memory, both directions
+	Verified  bool             `json:"verified"` // the memory after the last of them, both directions
 	Fault     string           `json:"fault,omitempty"`
 	Digest    string           `json:"digest"`
 }
@@ -258,8 +259,9 @@ type CrossTraffic struct {
 // PingPongResult is the ping-pong of one message length. HalfRTTPs is
 // HardwarePs + HostPs, up to the rounding of a half picosecond. The hardware's
 // part is from the doorbell's store to what the receiver waits for in its
-// memory: the last byte of an RDMA write, the status of a receive. With M-VIA and TCP/IP the
-// host's part is that in which a processor of either host works or wakes a program.
+// memory: the last byte of an RDMA write, the status of a receive. With M-VIA
+// and TCP/IP the host's part is the time in which a processor of either host
+// works or wakes a program.
 type PingPongResult struct {
 	Size        int    `json:"size"`
 	HalfRTTPs   int64  `json:"half_rtt_ps"`
@@ -267,12 +269,12 @@ type PingPongResult struct {
 	HostPs      int64  `json:"host_ps"`
 	BytesPerSec int64  `json:"bytes_per_s"`
 	Verified    bool   `json:"verified"`        // every payload and guard byte of every round
-	Fault       string `json:"fault,omitempty"` // the first byte that was wrong
+	Fault       string `json:"fault,omitempty"` // the first wrong byte
 }
 
 // Wall is everything that depends on the machine.
 type Wall struct {
-	BuildSeconds float64   `json:"build_seconds"` // what the build of the simulator took, whenever that was
+	BuildSeconds float64   `json:"build_seconds"` // of the simulator, whenever it was built
 	Seconds      float64   `json:"seconds"`       // of the experiments, without the build
 	RDMAWrite    []WallRow `json:"rdma_write,omitempty"`
 	SendReceive  []WallRow `json:"send_receive,omitempty"`
@@ -280,8 +282,8 @@ type Wall struct {
 	Tcp          []WallRow `json:"tcp,omitempty"`
 }
 
-// WallRow says what one message length cost. Cycles are core clocks of
-// simulated time, including the ones that were skipped because all was quiet.
+// WallRow is the wall time of one message length. Cycles are core clocks of
+// simulated time, including those skipped because all was quiescent.
 type WallRow struct {
 	Size            int     `json:"size"`
 	Seconds         float64 `json:"seconds"`
@@ -289,12 +291,12 @@ type WallRow struct {
 	CyclesPerSecond float64 `json:"cycles_per_s"`
 }
 
-// Failure is the error of a run that did not end well.
+// Failure is the error of a failed run.
 type Failure struct {
 	Message string `json:"message"`
 }
 
-// New starts a report with nothing measured.
+// New starts an empty report.
 func New(profile string, seed uint64, hashes Hashes) *Report {
 	return &Report{
 		Schema: Schema, Profile: profile, Seed: seed, Hashes: hashes,
@@ -302,8 +304,8 @@ func New(profile string, seed uint64, hashes Hashes) *Report {
 	}
 }
 
-// BytesPerSecond is size bytes per ps picoseconds, rounded down; 0 for a time
-// that is not positive, and the largest number if it does not fit.
+// BytesPerSecond is size bytes per ps picoseconds, rounded down; 0 if the size
+// or the time is not positive, and the largest number if it does not fit.
 func BytesPerSecond(size int, ps int64) int64 {
 	if ps <= 0 || size <= 0 {
 		return 0
@@ -319,10 +321,10 @@ func BytesPerSecond(size int, ps int64) int64 {
 	return int64(q)
 }
 
-// Verified is true if something was measured and every byte of it was right.
+// Verified reports whether something was measured and every byte was right.
 func (r *Report) Verified() bool { return len(r.Results.RDMAWrite) > 0 && len(r.Faults()) == 0 }
 
-// Faults says what arrived wrong, one sentence for each size and experiment.
+// Faults returns a sentence for each size and experiment with wrong bytes.
 func (r *Report) Faults() []string {
 	var faults []string
 	add := func(where string, rows []PingPongResult) {
@@ -365,7 +367,7 @@ func (r *Report) Faults() []string {
 	return append(faults, r.Results.Ablations.Faults()...)
 }
 
-// protocolNames are those of the keys in reports, in the order of tables.
+// protocolNames are the protocols in the order of tables.
 var protocolNames = []struct{ key, name string }{
 	{ProtocolRDMAWrite, "RDMA write"}, {ProtocolSendReceive, "send/recv"}, {ProtocolMvia, "M-VIA"}, {ProtocolTCP, "TCP/IP"},
 }
@@ -397,7 +399,7 @@ type Bursts struct {
 	MACBytesPerSec    int64 `json:"mac_bytes_per_s"`
 }
 
-// PaperSizes is the list of message lengths that the targets are about.
+// PaperSizes are the message lengths of the targets.
 var PaperSizes = []int{4, 16, 64, 256, 1024, 1400, 2048, 4096, 8192, 16384, 32768, 65536}
 
 // Stage is one step of a message between two events.
@@ -406,7 +408,7 @@ type Stage struct {
 	MeanPs int64  `json:"mean_ps"`
 }
 
-// WaterfallSize is the message whose way the waterfall shows: the shortest.
+// WaterfallSize is the length of the waterfall's message: the shortest.
 const WaterfallSize = 4
 
 // Hashes says which layouts, numbers and RTL a result belongs to, each as 16
@@ -417,8 +419,8 @@ type Hashes struct {
 	RTL    string `json:"rtl"`
 }
 
-// Parts are the two parts of a run's digest, as 16 hexadecimal digits each:
-// what the cards and the wire did, and what the hosts saw of it.
+// Parts are the two parts of a run's digest, as 16 hexadecimal digits each: the
+// cards and the wire, and what the hosts saw of them.
 type Parts struct {
 	Frames string `json:"frames_digest,omitempty"` // hash over every frame on a wire and its time
 	Wakes  string `json:"wakes_digest,omitempty"`  // hash over every wake, and the message or reply it brought

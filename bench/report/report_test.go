@@ -63,7 +63,7 @@ note: not compared with the paper yet
 `, b.String())
 }
 
-// With a budget a column stands beside the times, without one it does not.
+// A column with the budget stands beside the times if there is one.
 func TestWaterfallText(t *testing.T) {
 	r := sample()
 	r.Results.Waterfall = []WaterfallRow{{"post", 5_250_000, 5_250_000}, {"card", 0, 7_000_000}}
@@ -101,7 +101,7 @@ func TestReportTextSaysWhatIsWrong(t *testing.T) {
 	require.Contains(t, b.String(), "\nnot complete: stopped\n")
 }
 
-// The published shape: these keys, in this order, numbers as numbers.
+// The published format: these keys, in this order, numbers as numbers.
 func TestReportJSON(t *testing.T) {
 	r := sample()
 	r.Results.RDMAWrite, r.Results.SendReceive = r.Results.RDMAWrite[:1], r.Results.SendReceive[:1]
@@ -168,7 +168,7 @@ func TestReportJSON(t *testing.T) {
 `, b.String())
 }
 
-// An empty list is a list, so that a reader needs no case of its own.
+// An empty list is a list, so that a reader needs no special case.
 func TestReportWithoutResults(t *testing.T) {
 	var b strings.Builder
 	r := New("hvia-ge", 1, Hashes{})
@@ -273,7 +273,7 @@ func TestMicroseconds(t *testing.T) {
 	}
 }
 
-// The summary has a row for each size, with what every protocol took.
+// The summary has a row for each size, with every protocol.
 func TestWriteSummary(t *testing.T) {
 	r := sample()
 	r.Results.Mvia = []PingPongResult{{Size: r.Results.RDMAWrite[0].Size, HalfRTTPs: 57_600_000, BytesPerSec: 69_444, Verified: true}}
@@ -289,7 +289,7 @@ func TestWriteSummary(t *testing.T) {
 	require.Contains(t, b.String(), "layout "+r.Hashes.Layout)
 }
 
-// A message whose bytes arrive wrong is told, with the protocol.
+// A message with wrong bytes is reported, with the protocol.
 func TestFaultsOfBaselines(t *testing.T) {
 	r := sample()
 	r.Results.Mvia = []PingPongResult{{Size: 4, Verified: true}, {Size: 64, Fault: "byte 3"}}

@@ -9,30 +9,31 @@ import (
 )
 
 // GainPoint is how much more bandwidth an RDMA write has than a send and
-// receive, in MB/s. A computed one is of a message that the card cannot send
-// at once: on the line through the longest two writes that were measured, with
-// the longest one's difference of latency.
+// receive, in MB/s. A computed one is of a message that the card cannot send at
+// once: on the line through the longest two measured writes, with the longest
+// one's difference of latency.
 type GainPoint struct {
 	Size     int     `json:"size"`
 	Gain     float64 `json:"gain"`
 	Computed bool    `json:"computed,omitempty"`
 }
 
-// TenthSize is near where the gain of short messages is the paper's smallest,
-// 0.1 MB/s; longGainSize is the largest size that a reading of the paper needs.
+// TenthSize is near the size where the gain of short messages is the paper's
+// smallest, 0.1 MB/s; longGainSize is the largest size that a reading of the
+// paper needs.
 const (
 	TenthSize    = 7
 	tenthGain    = 0.1
 	longGainSize = 256 << 10
 )
 
-// GainAt is the gain at a size in MB/s, of half round trips in ps.
+// GainAt is the gain at a size in MB/s, from half round trips in ps.
 func GainAt(size int, write, send int64) float64 {
 	return float64(size)/Microseconds(write) - float64(size)/Microseconds(send)
 }
 
-// addGains adds what both readings of the paper's sentence on the gain are
-// about: the ends of the sizes that were measured, and sizes beyond them.
+// addGains adds the gains that both readings of the paper's sentence need: at
+// the smallest and largest measured sizes, and beyond them.
 func (r *Results) addGains() {
 	if len(r.Gains) == 0 {
 		return
@@ -62,10 +63,9 @@ func (r *Results) addGains() {
 	}
 }
 
-// Words for the kinds of targets.
 var kindWords = map[string]string{KindPrediction: "predicted", KindCalibration: "fitted", KindDerived: "derived"}
 
-// KindWord says in a word how a target came about.
+// KindWord is the word for a kind of target.
 func KindWord(kind string) string {
 	if w, ok := kindWords[kind]; ok {
 		return w
@@ -74,8 +74,7 @@ func KindWord(kind string) string {
 }
 
 // Strength says how strong the targets are: what a reader must know before
-// taking a row that is met for a result. docs/explanation/reproduction.md says
-// more.
+// taking a met row for a result. docs/explanation/reproduction.md says more.
 func (r *Report) Strength() []string {
 	if len(r.Results.Targets) == 0 {
 		return nil
@@ -100,7 +99,7 @@ func (r *Report) Strength() []string {
 	return append(list, r.Results.readings()...)
 }
 
-// charged says how much of the latency of what the paper compares with is constants.
+// charged says how much of the baselines' latency is constants.
 func (r *Report) charged() string {
 	var parts []string
 	for _, protocol := range []string{ProtocolMvia, ProtocolTCP} {
@@ -154,10 +153,10 @@ func (r *Results) readings() []string {
 	}
 }
 
-// What of a gain is printed as 0.1.
+// A gain in this range is printed as 0.1.
 const tenthLow, tenthHigh = 0.05, 0.15
 
-// t7Word judges a gain under one reading of the paper.
+// t7Word says whether a gain meets T7 under one reading of the paper.
 func t7Word(gain float64) string {
 	if tenthLow <= gain && gain <= tenthHigh {
 		return "met"
@@ -165,7 +164,7 @@ func t7Word(gain float64) string {
 	return "missed"
 }
 
-// writeStrength writes it below the targets, a sentence a line.
+// writeStrength writes the sentences below the targets, one a line.
 func (r *Report) writeStrength(b *strings.Builder) {
 	for _, s := range r.Strength() {
 		fmt.Fprintf(b, "- %s\n", s)

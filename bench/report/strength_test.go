@@ -11,7 +11,7 @@ import (
 	"hvia/params"
 )
 
-// strong is a report that meets all targets and has all that is said of them.
+// strong is a report that meets all targets and has all remarks on them.
 func strong() *Report {
 	r := New(params.Base, 1, Hashes{})
 	r.Results = *asWanted()
@@ -47,7 +47,7 @@ func TestStrength(t *testing.T) {
 		require.Regexp(t, `\nT3 .* fitted +ok\n`, b.String())
 		require.Regexp(t, `\nT11 .* derived +ok\n`, b.String())
 	}
-	// What was not measured is not said.
+	// There is no sentence about what was not measured.
 	r = strong()
 	r.Results.Paths = r.Results.Paths[:1]
 	r.Results.Gains = nil
@@ -75,7 +75,7 @@ func TestGains(t *testing.T) {
 	require.Equal(t, "missed", t7Word(0.049))
 	require.Equal(t, "missed", t7Word(0.151))
 
-	// Without the ends nothing is computed.
+	// Without the ends no gain is computed.
 	few := asWanted()
 	few.Gains = []GainPoint{{Size: TenthSize, Gain: 0.1}}
 	few.SendReceive = few.SendReceive[:11]

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// WriteSummary writes what a reader of the paper looks for first: the four
+// WriteSummary writes what a reader of the paper needs first: the four
 // protocols side by side, where the time of a short message goes, and the
 // targets. WriteText has every table.
 func (r *Report) WriteSummary(w io.Writer) error {
@@ -58,7 +58,7 @@ func (r *Report) writeSideBySide(b *strings.Builder) {
 	}
 }
 
-// writeEnd writes what stands below all tables.
+// writeEnd writes the lines below all tables.
 func (r *Report) writeEnd(b *strings.Builder) {
 	fmt.Fprintf(b, "\nwall: %.1f s; the build of the simulator took %.1f s\n", r.Wall.Seconds, r.Wall.BuildSeconds)
 	for _, f := range r.Faults() {

@@ -11,9 +11,9 @@ import (
 	"hvia/params"
 )
 
-// Judge fills in what follows from the measured values: targets, the model's
-// curve, and what was missed. Profiles other than the paper's card have neither.
-// fitted says that the run was made with the parameters as they are after the fit.
+// Judge derives targets, the model's curve and misses from the measured values.
+// Profiles other than the paper's card have neither. fitted says that the run
+// had the parameters as they are after the fit.
 func (r *Report) Judge(fitted bool) {
 	if r.Profile != params.Base {
 		return
@@ -28,7 +28,7 @@ func (r *Report) Judge(fitted bool) {
 	}
 }
 
-// miss is a sentence about a target that was not met.
+// miss is a sentence about a missed target.
 func (t Target) miss() string {
 	s := fmt.Sprintf("%s: %s: %s %s, accepted are %s to %s", t.ID, t.Quantity, Number(&t.Calibrated), t.Unit, Number(&t.Low), Number(&t.High))
 	if t.Paper != nil {
@@ -48,12 +48,12 @@ func Number(v *float64) string {
 	return strconv.FormatFloat(*v, 'f', -1, 64)
 }
 
-// Rounded has three decimals, so that a number is written in one way.
+// Rounded rounds to three decimals, so that a number is written in one way.
 func Rounded(v float64) float64 { return math.Round(v*1000) / 1000 }
 
 func Microseconds(ps int64) float64 { return float64(ps) / 1e6 }
 
-// curves are the results of one set of parameters that targets are about.
+// curves are the results of one set of parameters that targets compare.
 type curves struct {
 	write, send []PingPongResult
 	wait        []ReceiveWaitResult
@@ -70,9 +70,9 @@ func HalfRTT(rows []PingPongResult, size int) (int64, bool) {
 	return 0, false
 }
 
-// gaps are how much longer a send and receive takes than an RDMA write, in us, and how
-// much more bandwidth the RDMA write gives for it, in MB/s, at each of the paper's sizes; nil if
-// one of them was not measured.
+// gaps are how much longer a send and receive takes than an RDMA write, in us,
+// and how much more bandwidth the RDMA write gives, in MB/s, at each of the
+// paper's sizes; nil if one of them was not measured.
 func (c curves) gaps() (gap, gain []float64) {
 	for _, n := range PaperSizes {
 		w, ok := HalfRTT(c.write, n)
@@ -103,11 +103,12 @@ func farthest(list []float64) float64 {
 	return d
 }
 
-// waitFrom is the length from which RecvWait's time is held to a straight line.
+// waitFrom is the length from which RecvWait's time must be a straight line.
 const waitFrom = 2048
 
-// waitSlope fits a line to the RecvWait times from waitFrom on: nanoseconds a byte and
-// the coefficient of determination. It needs all of the paper's sizes from there.
+// waitSlope fits a line to the RecvWait times from waitFrom on: nanoseconds a
+// byte and the coefficient of determination. It needs all of the paper's sizes
+// from there.
 func (c curves) waitSlope() (slope, r2 float64, ok bool) {
 	var x, y []float64
 	for _, n := range PaperSizes {
@@ -139,7 +140,7 @@ func line(x, y []float64) (slope, r2 float64) {
 	return xy / xx, xy * xy / (xx * yy)
 }
 
-// waitRises says that no shorter message of the paper's sizes takes as long as a longer one.
+// waitRises reports whether RecvWait's time grows with the paper's sizes.
 func (c curves) waitRises() bool {
 	last := int64(-1)
 	for _, n := range PaperSizes {
@@ -156,9 +157,9 @@ func (c curves) waitRises() bool {
 	return true
 }
 
-// targetsOf compares results with the figures that the paper prints. A target for
-// which a size was not measured is left out. fitted says that a parameter
-// was fitted to the bandwidth.
+// targetsOf compares results with the figures that the paper prints. It leaves
+// out a target if one of its sizes was not measured. fitted says that a
+// parameter was fitted to the bandwidth.
 func targetsOf(r *Results, fitted bool) []Target {
 	now := curves{r.RDMAWrite, r.SendReceive, r.ReceiveWait, r.Mvia, r.Tcp}
 	var before curves
@@ -169,8 +170,8 @@ func targetsOf(r *Results, fitted bool) []Target {
 	}
 	var list []Target
 	printed := func(v float64) *float64 { return &v }
-	// add judges one value, got by f from the fitted results and, if the
-	// target's value was foretold, from those before the fit.
+	// add checks one value, which f takes from the fitted results and, if the
+	// target was predicted, from those before the fit.
 	add := func(t Target, foretold bool, f func(curves) (float64, bool)) *Target {
 		v, ok := f(now)
 		if !ok {
@@ -192,7 +193,7 @@ func targetsOf(r *Results, fitted bool) []Target {
 	rate := func(size int) func(curves) (float64, bool) {
 		return func(c curves) (float64, bool) { return rateOf(c.write, size) }
 	}
-	// What the paper compares with, and what it prints of it.
+	// The paper's baselines, and its numbers for them.
 	baselines := []struct {
 		name                                    string
 		latency, bandwidth, slower, lessPrinted float64
@@ -277,8 +278,8 @@ func targetsOf(r *Results, fitted bool) []Target {
 	return list
 }
 
-// behind is at how many of the paper's sizes the first does not take less time than the
-// second; false if one of them was not measured.
+// behind is the number of the paper's sizes at which the first does not take
+// less time than the second; false if one of them was not measured.
 func behind(first, second []PingPongResult) (n float64, ok bool) {
 	for _, size := range PaperSizes {
 		a, have := HalfRTT(first, size)
@@ -293,7 +294,7 @@ func behind(first, second []PingPongResult) (n float64, ok bool) {
 	return n, true
 }
 
-// postTargets are those of VipPostRecv, for which all of the paper's sizes are needed.
+// postTargets are those of VipPostRecv, which need all of the paper's sizes.
 func postTargets(rows []PostReceiveResult) []Target {
 	var means []float64
 	var low, high int64
@@ -318,15 +319,16 @@ func postTargets(rows []PostReceiveResult) []Target {
 	return []Target{level, flat}
 }
 
-// modelPoint is a row of the model in docs/explanation/reproduction.md, half round
-// trips in tenths of a microsecond.
+// modelPoint is a row of the model in docs/explanation/reproduction.md, half
+// round trips in tenths of a microsecond.
 type modelPoint struct {
 	size                   int
 	write, send, mvia, tcp int64
 }
 
 // modelTable has the curves of docs/explanation/reproduction.md, The model: the
-// model with the fitted set and buffers at the begin of pages. The paper prints none of these.
+// model with the fitted set and page-aligned buffers. The paper prints none of
+// these.
 var modelTable = []modelPoint{
 	{4, 127, 156, 576, 1179}, {16, 128, 157, 577, 1184}, {64, 147, 176, 592, 1204},
 	{256, 223, 252, 653, 1282}, {1024, 499, 528, 898, 1596}, {1400, 623, 652, 1019, 1749},
@@ -335,8 +337,8 @@ var modelTable = []modelPoint{
 }
 
 // modelBand is how far a measured value may lie from the model's: closer where
-// the rates of buses rule and not the clocks of single steps, less close where
-// all that is known of the software are the curve's ends.
+// bus rates dominate rather than clocks of single steps, less close where only
+// the curve's ends are known of the software.
 func modelBand(protocol string, size int) float64 {
 	switch {
 	case protocol == ProtocolMvia || protocol == ProtocolTCP:

@@ -13,8 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// asWanted are results that meet every target: the model's curve with the paper's gap,
-// and a RecvWait of 15 us and 9.3 ns a byte.
+// asWanted are results that meet every target: the model's curve with the
+// paper's gap, and a RecvWait of 15 us and 9.3 ns a byte.
 func asWanted() *Results {
 	r := &Results{Bursts: &Bursts{SystemBytesPerSec: 120_000_000, MACBytesPerSec: 117_000_000}}
 	for _, m := range modelTable {
@@ -53,13 +53,13 @@ func TestTargetsMet(t *testing.T) {
 	for _, x := range slices.Backward(list) {
 		at[x.ID] = x
 		require.NotEmpty(t, x.Unit)
-		if x.ID != "T12" { // a count of lengths, of which there must be none
+		if x.ID != "T12" { // a count of lengths, which must be 0
 			require.Less(t, x.Low, x.High)
 		}
 		require.Contains(t, []string{KindPrediction, KindCalibration, KindDerived}, x.Kind)
 	}
-	// By hand: 65536 B / 685.9 us; the largest gain lies at 4 KiB, 4096/88.5 - 4096/91.4, the
-	// smallest at 4 B, 4/12.7 - 4/15.6.
+	// By hand: 65536 B / 685.9 us; the largest gain lies at 4 KiB, 4096/88.5 -
+	// 4096/91.4, the smallest at 4 B, 4/12.7 - 4/15.6.
 	require.Equal(t, 12.7, at["T1"].Calibrated)
 	require.Equal(t, 95.547, at["T3"].Calibrated)
 	require.Equal(t, 2.9, at["T5"].Calibrated)
@@ -78,8 +78,8 @@ func TestTargetsMet(t *testing.T) {
 	require.Equal(t, KindPrediction, at["T3"].Kind)
 }
 
-// With a fitted parameter off its prior, what was predicted comes from the run
-// before the fit, and the bandwidth is a calibration.
+// With a fitted parameter off its prior, predictions come from the run before
+// the fit, and the bandwidth is a calibration.
 func TestTargetsAfterAFit(t *testing.T) {
 	r := asWanted()
 	list := targetsOf(r, true)
@@ -158,7 +158,7 @@ func TestTargetsMissed(t *testing.T) {
 	}
 }
 
-// A target is left out when a size that it needs was not measured.
+// A target is left out when one of its sizes was not measured.
 func TestTargetsOfFewerSizes(t *testing.T) {
 	r := asWanted()
 	r.Mvia, r.Tcp = nil, r.Tcp[1:11]
@@ -171,12 +171,12 @@ func TestTargetsOfFewerSizes(t *testing.T) {
 	r.ReceiveWait = slices.Delete(r.ReceiveWait, 8, 9)
 	require.NotContains(t, ids(targetsOf(r, false)), "T9")
 	require.Empty(t, targetsOf(&Results{}, true))
-	// Other sizes beside them change nothing.
+	// Additional sizes change nothing.
 	r = asWanted()
 	r.RDMAWrite = append([]PingPongResult{{Size: 5, HalfRTTPs: 1}}, r.RDMAWrite...)
 	r.ReceiveWait = append(r.ReceiveWait, ReceiveWaitResult{Size: 100_000, MeanPs: 1})
 	require.Equal(t, targetsOf(asWanted(), false), targetsOf(r, false))
-	// A run that broke off has rows of zeros at worst.
+	// An interrupted run has rows of zeros at worst.
 	for _, x := range targetsOf(&Results{RDMAWrite: []PingPongResult{{Size: 4}, {Size: 65536}}}, false) {
 		require.False(t, math.IsNaN(x.Calibrated) || math.IsInf(x.Calibrated, 0), "%s", x.ID)
 	}
@@ -238,7 +238,6 @@ func TestModelCurve(t *testing.T) {
 	require.Equal(t, []int{4, 1024, 16384}, out)
 }
 
-// The page has the model's numbers.
 func TestModelTableIsOnThePage(t *testing.T) {
 	page, err := os.ReadFile("../../docs/explanation/reproduction.md")
 	require.NoError(t, err)

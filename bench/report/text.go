@@ -11,14 +11,14 @@ import (
 	"hvia/params"
 )
 
-// Megabytes writes a rate in MB/s with two digits behind the point, in integers
-// so that no machine prints another digit.
+// Megabytes writes a rate in MB/s with two decimals, in integers so that no
+// machine prints another digit.
 func Megabytes(bytesPerSec int64) string {
 	c := (bytesPerSec + 5_000) / 10_000
 	return fmt.Sprintf("%d.%02d", c/100, c%100)
 }
 
-// writeFirstWrites writes the way to the first byte in a peer's memory.
+// writeFirstWrites writes the times to the first byte in a peer's memory.
 func writeFirstWrites(b *strings.Builder, rows []FirstWriteResult) {
 	if len(rows) == 0 {
 		return
@@ -31,7 +31,7 @@ func writeFirstWrites(b *strings.Builder, rows []FirstWriteResult) {
 }
 
 // WriteText writes all tables of the report. Simulated and wall time stand in
-// columns of their own.
+// separate columns.
 func (r *Report) WriteText(w io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "RDMA write ping-pong, one-way = RTT/2, simulated time (profile %s, seed %d)\n", r.Profile, r.Seed)
@@ -82,7 +82,7 @@ func (r *Report) writeCrossTraffic(b *strings.Builder) {
 	}
 }
 
-// writeBaselines writes what the paper compares with beside the RDMA writes.
+// writeBaselines writes the paper's baselines beside the RDMA writes.
 func (r *Report) writeBaselines(b *strings.Builder) {
 	if len(r.Results.Mvia)+len(r.Results.Tcp) == 0 {
 		return
@@ -101,7 +101,7 @@ func (r *Report) writeBaselines(b *strings.Builder) {
 }
 
 // ofSize takes the row of a size out of each list, nil where it has none, and
-// says whether all that are there were verified.
+// says whether all of these rows were verified.
 func ofSize(size int, lists ...[]PingPongResult) (rows []*PingPongResult, check string) {
 	check = "ok"
 	for _, list := range lists {
@@ -135,7 +135,8 @@ func share(rows []TimeShare, name string) string {
 	return "-"
 }
 
-// writePaths writes where a short message's time goes, a column for each protocol.
+// writePaths writes where a short message's time goes, a column for each
+// protocol.
 func writePaths(b *strings.Builder, list []MessagePath) {
 	if len(list) == 0 {
 		return
@@ -163,7 +164,8 @@ func writePaths(b *strings.Builder, list []MessagePath) {
 	b.WriteString("\n")
 }
 
-// writeAccounts writes what a message takes of both hosts, a column for each protocol and size.
+// writeAccounts writes what a message takes of both hosts, a column for each
+// protocol and size.
 func writeAccounts(b *strings.Builder, list []MessageAccount) {
 	if len(list) == 0 {
 		return
@@ -190,8 +192,8 @@ func writeAccounts(b *strings.Builder, list []MessageAccount) {
 	row("frames", func(a MessageAccount) string { return Number(&a.Frames) })
 }
 
-// writeRows writes a table. If there are rows to compare with, a column has
-// how much longer the half RTT of a size is than theirs.
+// writeRows writes a table. With rows to compare, a column has how much longer
+// the half RTT of a size is than theirs.
 func writeRows(b *strings.Builder, rows []PingPongResult, wall []WallRow, less []PingPongResult) {
 	heads := [2]string{}
 	if less != nil {
@@ -297,7 +299,7 @@ func writeTargets(b *strings.Builder, list []Target) {
 	}
 }
 
-// writeModelCurve writes the model's curve, whose numbers are not the paper's.
+// writeModelCurve writes the model's curve, which is not the paper's.
 func writeModelCurve(b *strings.Builder, list []ModelPoint) {
 	if len(list) == 0 {
 		return
@@ -310,7 +312,7 @@ func writeModelCurve(b *strings.Builder, list []ModelPoint) {
 	}
 }
 
-// Micros writes picoseconds as microseconds, rounded to the nanosecond. It stays in
+// Micros writes picoseconds as microseconds, rounded to the nanosecond, in
 // integers so that no machine prints another digit.
 func Micros(ps int64) string {
 	sign := ""
@@ -353,7 +355,7 @@ func writeReads(b *strings.Builder, reads, writes []PingPongResult) {
 	}
 }
 
-// ReadSentence is what the measured reads say of the paper's opinion on them;
+// ReadSentence compares the measured reads with the paper's opinion on them;
 // empty if 4 bytes or 64 KiB were not measured both ways.
 func ReadSentence(reads, writes []PingPongResult) string {
 	var cells []any

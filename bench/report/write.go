@@ -23,9 +23,9 @@ func (r *Report) Repeatable() ([]byte, error) {
 	return []byte(b.String()), nil
 }
 
-// Save writes report.json, and all its tables as report.txt, into a directory, which it
-// makes if needed, and returns the path of the first. A reader
-// sees the old file or the new one, never a part.
+// Save writes report.json, and all its tables as report.txt, into a directory,
+// which it makes if needed, and returns the path of the first. A reader sees
+// the old file or the new one, never a part.
 func (r *Report) Save(dir string) (string, error) {
 	if _, err := Save(dir, "report.txt", r.WriteText); err != nil {
 		return "", err
@@ -33,12 +33,11 @@ func (r *Report) Save(dir string) (string, error) {
 	return SaveJSON(dir, "report.json", r)
 }
 
-// SaveJSON writes something as JSON into a directory.
 func SaveJSON(dir, name string, v any) (string, error) {
 	return Save(dir, name, func(w io.Writer) error { return WriteJSON(w, v) })
 }
 
-// Save writes a file of a directory, whole or not at all.
+// Save writes a file of a directory, completely or not at all.
 func Save(dir, name string, write func(io.Writer) error) (string, error) {
 	path := filepath.Join(dir, name)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
