@@ -17,18 +17,19 @@ import (
 	"hvia/sim/verilate"
 )
 
-// AblateConfig says how the ablations are measured.
+// AblateConfig configures the ablations.
 type AblateConfig struct {
 	Profile    string
 	Iterations int // counted round trips per size
 	Warmup     int // round trips before them
 	Seed       uint64
 
-	// Progress, if not nil, is told what has been done. It must not block.
+	// Progress, if not nil, receives what has been done. It must not block.
 	Progress func(rig.Progress) `json:"-"`
 }
 
-// DefaultAblateConfig is the paper's card with few rounds: there are many variants.
+// DefaultAblateConfig is the paper's card with few rounds: there are many
+// variants.
 func DefaultAblateConfig() AblateConfig {
 	return AblateConfig{Profile: params.Base, Iterations: 2, Warmup: 1, Seed: 1}
 }
@@ -40,10 +41,10 @@ func (c AblateConfig) reproduce() Config {
 	}
 }
 
-// Validate refuses what cannot be measured.
+// Validate rejects what cannot be measured.
 func (c AblateConfig) Validate() error { return c.reproduce().Validate() }
 
-// Ablations measured at these sizes; send and receive at the shorter two only.
+// Sizes of the ablations; send and receive use the shorter two only.
 var (
 	ablationSizes = []int{4, 1400, 32768, 65536}
 	gapSizes      = ablationSizes[:2]
@@ -63,9 +64,10 @@ var figureUnits = []struct{ name, unit string }{
 	{figureShort, "us"}, {figureFrame, "us"}, {figureBandwidth, "MB/s"}, {figureSlope, "MB/s"}, {figureShortGap, "us"}, {figureFrameGap, "us"},
 }
 
-// variant is a card with parts of its design taken away. foreseen is what the
-// model of docs/explanation/reproduction.md (The model, Variants) has for it, by figure; its
-// card is a model with a MAC's dead time of 14 clocks, so compare differences.
+// variant is a card with parts of its design switched off. foreseen has the
+// figures of the model in docs/explanation/reproduction.md (The model,
+// Variants). Its card is a model with a MAC's dead time of 14 clocks, so
+// compare differences.
 type variant struct {
 	name     string
 	straps   []layout.Strap
@@ -98,8 +100,8 @@ var variants = []variant{
 	{name: "receive descriptor on arrival", straps: []layout.Strap{layout.StrapReceiveFetchOnArrival}, foreseen: withGaps(studied(12.65, 62.3, 95.5, 103.1), 3.79, 3.79)},
 }
 
-// Ablate measures every variant on a fabric of its own. With an error it
-// returns those that were measured until then.
+// Ablate measures every variant on a separate fabric. With an error it returns
+// the variants measured until then.
 func Ablate(ctx context.Context, c AblateConfig) (_ *report.AblationReport, err error) {
 	defer func() { err = rig.Stopped(ctx, "ablate", err) }()
 	if err := c.Validate(); err != nil {
@@ -162,7 +164,8 @@ func ablate(ctx context.Context, c AblateConfig) (*report.Ablations, error) {
 	return a, nil
 }
 
-// figuresOf is a variant's figures out of its ping-pongs, which hold all sizes.
+// figuresOf computes a variant's figures from its ping-pongs, which hold all
+// sizes.
 func figuresOf(write, send []report.PingPongResult) map[string]float64 {
 	at := func(rows []report.PingPongResult, size int) int64 {
 		v, _ := report.HalfRTT(rows, size)

@@ -16,8 +16,8 @@ import (
 	"hvia/params"
 )
 
-// Every strap takes away what its name says: the figures move that must, by
-// about as much as they must, and the others stay.
+// Every strap switches off what its name says: the expected figures move by
+// about the expected amount, and the others stay.
 func TestAblate(t *testing.T) {
 	if testing.Short() {
 		t.Skip("measures every variant")
@@ -31,14 +31,15 @@ func TestAblate(t *testing.T) {
 	require.Empty(t, r.Ablations.Faults())
 	require.Len(t, r.Ablations.Variants, len(variants))
 	require.Equal(t, "the card as it is: RDMA write, 4 bytes", told[0])
-	// Of one round, the looks may lie one apart.
+	// With one round, the polls may differ by one.
 	const look = 0.25
 	type change struct{ from, to float64 }
 	same := change{-look, look}
 	must := map[string]map[string]change{
 		"the card as it is":          {figureShort: {0, 0}, figureFrame: {0, 0}, figureBandwidth: {0, 0}, figureSlope: {0, 0}, figureShortGap: {0, 0}, figureFrameGap: {0, 0}},
 		"one packet buffer each way": {figureShort: same, figureFrame: same, figureBandwidth: {-46, -36}, figureSlope: {-52, -45}, figureShortGap: same, figureFrameGap: same},
-		// The frame leaves a packet buffer while it comes in: about a frame's time on the slower bus.
+		// The frame leaves a packet buffer while it comes in: about a frame's
+		// time on the slower bus.
 		"cut-through, transmit":           {figureShort: same, figureFrame: {-13, -7}, figureBandwidth: {0.8, 2.5}, figureSlope: {-0.5, 0.5}, figureShortGap: same},
 		"cut-through, receive":            {figureShort: {-0.6, look}, figureFrame: {-6, -3}, figureBandwidth: {0.4, 1.2}, figureSlope: {-0.5, 0.5}, figureShortGap: same},
 		"cut-through both ways":           {figureShort: {-0.6, look}, figureFrame: {-18, -12}, figureBandwidth: {1.5, 3.5}, figureSlope: {-0.5, 0.5}, figureShortGap: same},
@@ -81,11 +82,11 @@ func TestVariants(t *testing.T) {
 			require.NotContains(t, s.String(), "(", "a strap without a name")
 		}
 	}
-	// Whatever strap there is, some variant shows what it costs.
+	// Some variant shows the cost of every strap.
 	straps := 0
 	for s := layout.Strap(0); s < 32; s++ {
 		if strings.Contains(s.String(), "(") {
-			continue // no such strap
+			continue
 		}
 		straps++
 		require.True(t, slices.ContainsFunc(variants, func(v variant) bool { return slices.Contains(v.straps, s) }), "no variant has the strap %s", s)

@@ -14,14 +14,14 @@ import (
 	"hvia/host"
 )
 
-// accountSizes are the lengths of the messages whose accounts the report has.
+// accountSizes are the lengths of the messages with accounts in the report.
 var accountSizes = []int{report.WaterfallSize, pipelineSize}
 
-// spentOn is what a host's processor has spent up to now on this thread and in the agent.
+// spentOn is the processor time of this thread and of the host's agent so far.
 func spentOn(t *host.Thread, h *driver.Host) host.Account { return t.Spent().Plus(h.Spent()) }
 
-// accountOf is the account of a message of a size, out of what both hosts have spent in the
-// counted rounds and what the trace shows in that time.
+// accountOf is the account of a message of a size, from the processor time of
+// both hosts in the counted rounds and the trace of that time.
 func (p *pingPong) accountOf(k int, seen traffic) report.MessageAccount {
 	messages := int64(2 * p.config.Iterations)
 	spent, window := p.spent[k], p.windows[k]
@@ -50,8 +50,8 @@ func (p *pingPong) accountOf(k int, seen traffic) report.MessageAccount {
 	return a
 }
 
-// steps turns shares into rows in the order of the report, which add up to the whole:
-// what they leave of it is the last.
+// steps turns shares into rows in the order of the report. The last row is the
+// rest of the whole.
 func steps(shares map[string]int64, whole int64) []report.TimeShare {
 	var rows []report.TimeShare
 	for _, name := range report.PathSteps[:len(report.PathSteps)-1] {
@@ -63,14 +63,15 @@ func steps(shares map[string]int64, whole int64) []report.TimeShare {
 	return append(rows, report.TimeShare{Name: report.StepRest, Ps: whole})
 }
 
-// stageSteps says what each stage of the card's trace belongs to; the others are the NIC's.
+// stageSteps maps stages of the card's trace to steps; the others are the
+// NIC's.
 var stageSteps = map[string]string{
 	"doorbell posted write": report.StepBus, "system PCI read, descriptor": report.StepBus, "system PCI read, payload": report.StepBus,
 	"system PCI write, payload": report.StepBus, "system PCI write, status": report.StepBus, "wire and PHYs": report.StepWire,
 }
 
-// cardPath is the way of a short message on the card: the post, the stages of the
-// trace, the look that finds it, and what RecvWait does then.
+// cardPath is the path of a short message on the card: the post, the stages of
+// the trace, the poll that finds it, and the rest of RecvWait.
 func (p *pingPong) cardPath(k int, post int64, sums []int64) report.MessagePath {
 	messages := int64(2 * p.config.Iterations)
 	half := int64(p.elapsed[k]) / messages
@@ -86,7 +87,7 @@ func (p *pingPong) cardPath(k int, post int64, sums []int64) report.MessagePath 
 		shares[host.LayerLibrary.String()] += done
 		left -= done
 	}
-	if left < 0 { // the look saw the data before the card knew that they are there
+	if left < 0 { // the poll saw the data before the card recorded its arrival
 		shares[report.StepBus] += left
 		left = 0
 	}
@@ -94,16 +95,16 @@ func (p *pingPong) cardPath(k int, post int64, sums []int64) report.MessagePath 
 	return report.MessagePath{Protocol: p.exchange.Key(), Size: p.sizes[k], HalfRTTPs: half, Rows: steps(shares, half)}
 }
 
-// passage is one message of one frame, from the call that sends it to the return of the
-// call that receives it.
+// passage is one message of one frame, from the call that sends it to the
+// return of the call that receives it.
 type passage struct {
 	sender      int // node
 	call, taken int64
 }
 
-// kernelPath is the way of a short message through two kernels and over two plain NICs,
-// as the mean of the counted rounds: every instant of it belongs to the first of these
-// that claims it, in the order of the way.
+// kernelPath is the path of a short message through two kernels and over two
+// plain NICs, as the mean of the counted rounds. Every instant of it belongs to
+// the first of these steps that claims it, in the order of the path.
 func (p *pingPong) kernelPath(k int, seen traffic) (report.MessagePath, error) {
 	messages := int64(2 * p.config.Iterations)
 	shares := map[string]int64{}
@@ -127,7 +128,8 @@ func (p *pingPong) kernelPath(k int, seen traffic) (report.MessagePath, error) {
 	return report.MessagePath{Protocol: p.exchange.Key(), Size: p.sizes[k], HalfRTTPs: int64(p.elapsed[k]) / messages, Rows: steps(shares, whole/messages)}, nil
 }
 
-// claims are what the parts of a message's way have of its time, those first that matter more.
+// claims are the times that the parts of a message's path claim, the more
+// important first.
 func (p *pingPong) claims(m passage, seen traffic) ([]claim, error) {
 	sender, receiver := m.sender, 1-m.sender
 	var list []claim
@@ -145,7 +147,7 @@ func (p *pingPong) claims(m passage, seen traffic) ([]claim, error) {
 		}
 	}
 
-	// The sender's work ends with that for the packet: then the tail is written.
+	// The sender's work ends with the packet's: then it writes the tail.
 	work := p.ledger.of(host.ThreadID{Node: sender, Rank: rig.RankPing}, m.call, m.taken)
 	last := slices.IndexFunc(work, func(s host.Spending) bool { return s.Layer == host.LayerProtocol })
 	if last < 0 {
@@ -154,7 +156,8 @@ func (p *pingPong) claims(m passage, seen traffic) ([]claim, error) {
 	tail := int64(work[last].End)
 	spends(work[:last+1], interval{m.call, tail})
 
-	// The firmware begins when the tail is there. A frame that leaves sooner is another one.
+	// The firmware begins when the tail is there. A frame that leaves sooner is
+	// another one.
 	firmware := p.board.Value("NICTransmitTime")
 	k := slices.IndexFunc(seen.frames, func(f wired) bool { return f.node == sender && f.start >= tail+firmware && f.end != rig.NotSeen })
 	if k < 0 || seen.frames[k].end > m.taken {
@@ -185,7 +188,8 @@ func (p *pingPong) claims(m passage, seen traffic) ([]claim, error) {
 	return list, nil
 }
 
-// wake is how long a thread that waits in the kernel takes to begin to get the processor.
+// wake is the time from the wake of a thread in the kernel until it gets the
+// processor.
 func (p *pingPong) wake() int64 {
 	k := p.board.KernelCosts().Kernel()
 	if p.exchange == rig.TCPStream {
@@ -194,8 +198,8 @@ func (p *pingPong) wake() int64 {
 	return int64(k.Mvia.Wake)
 }
 
-// hostTime is the part of a window in which a processor of either host works in a
-// protocol over a plain NIC, or a thread is being woken.
+// hostTime is the part of a window in which a processor of either host works in
+// a protocol over a plain NIC, or a thread is being woken.
 func (p *pingPong) hostTime(window interval) int64 {
 	var list []interval
 	for _, id := range p.ledger.threads() {
@@ -209,7 +213,7 @@ func (p *pingPong) hostTime(window interval) int64 {
 	return within(list, window)
 }
 
-// An account travels in a verdict.
+// A verdict carries an account.
 const accountBytes = 8 * int(host.Layers)
 
 func encodeAccount(b []byte, a host.Account) []byte {

@@ -12,9 +12,9 @@ import (
 	"hvia/params"
 )
 
-// What bursts of 64 bytes cost. A message of 4 bytes is one short transaction
-// either way. A long one is slower by what begins and ends each of the bursts that
-// a frame has more on the bus that is busiest, the MAC's.
+// The cost of 64-byte bursts. A message of 4 bytes is one short transaction
+// either way. A long one is slower by the overhead of each additional burst of
+// a frame on the busiest bus, the MAC's.
 func TestShortBurstsCost(t *testing.T) {
 	if testing.Short() {
 		t.Skip("runs the card")
@@ -39,6 +39,7 @@ func TestShortBurstsCost(t *testing.T) {
 	added := frames * float64(bursts(params.ShortBurstBytes)-bursts(params.DmaBurstBytes))
 	clocks := float64(short[2]-short[1]-(long[2]-long[1])) / added / 30_000
 	t.Logf("%.1f clocks for each added burst", clocks)
-	// Address, target's and initiator's latency, turnaround; a burst of 512 bytes has 18 clocks without data.
+	// Address, target's and initiator's latency, turnaround; a burst of 512
+	// bytes has 18 clocks without data.
 	require.True(t, 6 <= clocks && clocks <= 18, "%.1f clocks for each added burst, want 6 to 18", clocks)
 }

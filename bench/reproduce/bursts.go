@@ -14,7 +14,7 @@ import (
 // burstBytes is the length of the bursts whose rate the paper prints.
 const burstBytes = params.DmaBurstBytes
 
-// A bus is what a trace shows of one of the card's two buses.
+// A bus describes one of the card's two buses in a trace.
 type bus struct {
 	name         string
 	start, end   layout.TraceEvent
@@ -22,8 +22,8 @@ type bus struct {
 	payload      func(sequence uint32) bool // whether a transaction may be a burst of payload
 }
 
-// pauseClocks is how many idle clocks may lie between bursts that follow each
-// other: a change of owner, which arbitration hides, takes one or two.
+// pauseClocks is the most idle clocks between bursts that follow each other: a
+// change of owner, which arbitration hides, takes one or two.
 const pauseClocks = 4
 
 var systemBus = bus{
@@ -43,10 +43,10 @@ var macBus = bus{
 
 // period returns the mean time from the start of a 512-byte burst to the start
 // of the transaction behind it, over all that follow without a pause on any
-// node, and their number. A trace does not tell lengths: a burst is one of 512
-// bytes if it takes the clocks that their data need and is no longer than
-// that by half, if it carries payload, and if payload in the same direction
-// follows, so that it is not the rest of a frame.
+// node, and their number. A trace has no lengths: a burst counts as one of 512
+// bytes if it takes at least the clocks of their data and at most half more, if
+// it carries payload, and if payload in the same direction follows, so that it
+// is not the rest of a frame.
 func (b bus) period(events []rig.TraceEvent, clockPs, bits int64) (ps int64, count int) {
 	type transaction struct {
 		start, end int64
@@ -82,9 +82,9 @@ func (b bus) period(events []rig.TraceEvent, clockPs, bits int64) (ps int64, cou
 	return sum / int64(count), count
 }
 
-// burstsOf measures the rates in a trace of cards of a profile, whose events
-// lie in the order of their times. ErrTrace if one of the buses shows no bursts
-// that follow each other.
+// burstsOf measures the rates in a trace of cards of a profile. The events are
+// in order of time. It returns ErrTrace if a bus shows no bursts that follow
+// each other.
 func burstsOf(events []rig.TraceEvent, profile string) (*report.Bursts, error) {
 	set, err := params.ForProfile(profile)
 	if err != nil {

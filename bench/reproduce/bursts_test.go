@@ -51,7 +51,8 @@ const (
 )
 
 func TestBursts(t *testing.T) {
-	// 140 + 2 clocks of 30 ns for 512 bytes: 4.26 us, 120.19 MB/s. 145 + 1: 116.89 MB/s.
+	// 140 + 2 clocks of 30 ns for 512 bytes: 4.26 us, 120.19 MB/s. 145 + 1:
+	// 116.89 MB/s.
 	system := onBus(systemBus, 0, transaction{1, 140, 2}, transaction{1, 140, 2}, transaction{1, 126, 2})
 	mac := onBus(macBus, 1, transaction{frameRead, 145, 1}, transaction{frameRead, 145, 1}, transaction{frameRead, 140, 1})
 	got, err := burstsOf(byTime(system, mac), params.Base)
@@ -77,7 +78,7 @@ func TestBurstsOfAnotherProfile(t *testing.T) {
 	require.ErrorContains(t, err, `no profile "none"`)
 }
 
-// What is no 512-byte burst with another one right behind it does not count.
+// Only a 512-byte burst with another one right behind it counts.
 func TestBurstsThatDoNotCount(t *testing.T) {
 	read := transaction{frameRead, 145, 1}
 	for _, tt := range []struct {

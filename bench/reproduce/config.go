@@ -31,22 +31,22 @@ type Config struct {
 
 	Faults sim.WireFaults `json:",omitzero"` // of the wire
 
-	Baselines bool // M-VIA and TCP/IP, too
+	Baselines bool // measure M-VIA and TCP/IP, too
 
-	Ablate bool // the card with parts of its design taken away, too
+	Ablate bool // measure ablations, too
 
-	// Progress, if not nil, is told what has been done. It must not block.
+	// Progress, if not nil, receives what has been done. It must not block.
 	Progress func(rig.Progress) `json:"-"`
 
-	program      string // a simulator with a planted fault, for tests
-	NoPrediction bool   // not again with the parameters from before the fit
+	program      string // a simulator with an injected bug, for tests
+	NoPrediction bool   // do not repeat with the parameters from before the fit
 
 	straps uint32 // of both cards, bits as layout.Strap
-	task   string // what progress says first
+	task   string // prefix of progress
 }
 
-// DefaultConfig is the paper's list of sizes on the paper's card. A
-// few rounds suffice, because simulated times repeat to the bit.
+// DefaultConfig is the paper's list of sizes on the paper's card. A few rounds
+// suffice, because simulated times repeat bit for bit.
 func DefaultConfig() Config {
 	return Config{
 		Profile:    params.Profiles[0].Name,
@@ -61,7 +61,7 @@ func DefaultConfig() Config {
 	}
 }
 
-// Validate refuses what no experiment can do.
+// Validate rejects what no experiment can do.
 func (c Config) Validate() error {
 	if err := rig.CheckProfile(c.Profile); err != nil {
 		return err

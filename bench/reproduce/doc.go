@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package reproduce runs the experiments of the paper: what a Config asks for
-// is in the report.Report that Run returns.
+// Package reproduce runs the experiments of the paper: Run measures what a
+// Config requests and returns it in a report.Report.
 package reproduce

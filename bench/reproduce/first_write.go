@@ -25,14 +25,16 @@ const (
 	openName   = "open"
 	readyWord  = "ready"
 	leaveWord  = "leave"
-	firstPause = 100 * host.Microsecond // after the server said that it will wait; it waits by then
+	firstPause = 100 * host.Microsecond // after the server announced its wait; it waits by then
 )
 
-// firstWriteSizes are measured whatever sizes are asked for: one word, and a page.
+// firstWriteSizes are measured whatever the configured sizes: one word, and a
+// page.
 var firstWriteSizes = []int{4, 4096}
 
-// firstWrites measures the way to the first byte in a peer's memory, described at
-// FirstWriteResult. Both programs run in this process, whatever the configuration says of processes.
+// firstWrites measures the time to the first byte in a peer's memory; see
+// FirstWriteResult. Both programs run in this process, whatever the
+// configuration says of processes.
 func firstWrites(ctx context.Context, c Config) (_ []report.FirstWriteResult, d rig.RunDigest, err error) {
 	b, err := costs.New(c.Profile, c.Params)
 	if err != nil {
@@ -48,13 +50,14 @@ func firstWrites(ctx context.Context, c Config) (_ []report.FirstWriteResult, d 
 	return x.fold(), d, nil
 }
 
-// firstWriting is the experiment: its programs, and what they noted, a round for each connection.
+// firstWriting is the experiment: its programs and their notes, a round for
+// each connection.
 type firstWriting struct {
 	config  Config
 	clockPs int64
 	rounds  []firstRound   // in order, by the client
 	visible []host.Time    // likewise, by the server
-	faults  map[int]string // by round, the first byte that was wrong
+	faults  map[int]string // by round, the first wrong byte
 }
 
 // firstRound is one connection and the first write over it.
@@ -85,7 +88,8 @@ func (x *firstWriting) each(f func(number int, r firstRound) error) error {
 	return nil
 }
 
-// where is the message that tells a target: what the server sends if it offers nothing.
+// where is the message with a target, which the server sends if it advertises
+// nothing.
 func where(g *vipl.Region) []byte {
 	r := make(layout.OfferedRegion, layout.OfferedRegionSize)
 	r.SetAddress(g.Address())
@@ -94,7 +98,7 @@ func where(g *vipl.Region) []byte {
 	return r
 }
 
-// firstSide is one side, with what it needs to tell or to learn a target by a message.
+// firstSide is one side, with buffers to send or to receive a target.
 type firstSide struct {
 	*rig.Side
 	word *vipl.Region
@@ -113,7 +117,7 @@ func openFirst(t *host.Thread, h *driver.Host) (*firstSide, error) {
 	return &firstSide{s, word}, err
 }
 
-// knock connects, and writes as soon as it knows where to.
+// knock connects, and writes as soon as it knows the target.
 func (x *firstWriting) knock(t *host.Thread, h *driver.Host) error {
 	s, err := openFirst(t, h)
 	if err != nil {
@@ -177,7 +181,8 @@ func (x *firstWriting) knock(t *host.Thread, h *driver.Host) error {
 	})
 }
 
-// open accepts, says where to write to if it has not offered it, and waits for the last byte.
+// open accepts, sends the target if it has not advertised it, and waits for the
+// last byte.
 func (x *firstWriting) open(t *host.Thread, h *driver.Host) error {
 	s, err := openFirst(t, h)
 	if err != nil {
@@ -243,7 +248,7 @@ func (x *firstWriting) open(t *host.Thread, h *driver.Host) error {
 	})
 }
 
-// left makes a VI usable again whose peer has gone.
+// left makes a VI usable again after its peer has disconnected.
 func (s *firstSide) left(t *host.Thread) error {
 	if err := s.Endpoint.VI.Disconnect(t); err != nil {
 		return err

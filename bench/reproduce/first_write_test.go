@@ -13,7 +13,7 @@ import (
 	"hvia/params"
 )
 
-// An offer saves what the other way takes longer: a send and a receive of the target.
+// Advertising saves a send and a receive of the target.
 func TestFirstWrite(t *testing.T) {
 	benchtest.TakesSeconds(t)
 	c := DefaultConfig()
@@ -32,7 +32,7 @@ func TestFirstWrite(t *testing.T) {
 		require.Empty(t, r.Fault)
 		require.Greater(t, r.ConnectPs, int64(4*params.HostInterruptTime), "both agents are interrupted on the way")
 		require.Greater(t, r.OffersPs, r.ConnectPs+int64(params.HostPostTime+8*params.WireBitTime*r.Size))
-		// Post, RecvWait and the way of a short send come on top.
+		// The post, RecvWait and the transfer of a short send add to it.
 		require.Greater(t, r.MessagePs, r.OffersPs+int64(params.HostPostTime+params.HostReceiveWaitTime))
 	}
 	require.Equal(t, "first write, 4 bytes", progress[0].What)

@@ -14,7 +14,8 @@ import (
 )
 
 // Of the five hops of a stream the MAC's bus is the slowest, and all the others
-// work beside it: that is what two packet buffers in each direction are for.
+// work in parallel with it: this is the purpose of two packet buffers in each
+// direction.
 func TestHopsWorkAtOnce(t *testing.T) {
 	if testing.Short() {
 		t.Skip("runs the card")
@@ -24,12 +25,12 @@ func TestHopsWorkAtOnce(t *testing.T) {
 	require.NoError(t, err)
 	t.Logf("three messages of 64 KiB: %.1f MB/s, sender's MAC bus %.1f %% busy, its system bus %.1f %%; receiver's MAC bus %.1f %%",
 		float64(s.BytesPerSecond(c))/1e6, 100*s.MACBusy, 100*s.SystemBusy, 100*s.ReceiverMACBusy)
-	// The rest is the dead time of the chip between frames, 24 clocks of some 475
-	// since it was fitted to the paper's bandwidth (T3).
+	// The rest is the dead time of the chip between frames, 24 clocks of some
+	// 475 since it was fitted to the paper's bandwidth (T3).
 	require.GreaterOrEqual(t, s.MACBusy, 0.87, "the sender's MAC bus is not the bottleneck")
 	require.Less(t, s.SystemBusy, s.MACBusy)
 
-	// With the dead time that was guessed before the fit nothing but the bus is left.
+	// With the dead time that was guessed before the fit only the bus remains.
 	guess := c
 	b, err := costs.New(c.Profile, nil)
 	require.NoError(t, err)
@@ -40,7 +41,8 @@ func TestHopsWorkAtOnce(t *testing.T) {
 	require.GreaterOrEqual(t, s.MACBusy, 0.90, "the sender's MAC bus is not the bottleneck")
 
 	// One message, with two buffers in each direction and with one: the model
-	// of the paper's card (docs/explanation/reproduction.md) expects 95.5 and 53.8 MB/s of 64 KiB.
+	// of the paper's card (docs/explanation/reproduction.md) expects 95.5 and
+	// 53.8 MB/s of 64 KiB.
 	const expected = 53.8 / 95.5
 	c.Messages = 1
 	two, err := runStream(t.Context(), c)

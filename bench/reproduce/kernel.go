@@ -14,8 +14,9 @@ import (
 	"hvia/sim"
 )
 
-// measureKernel runs the ping-pong of a protocol in the kernels of two hosts with a plain NIC
-// each. Both programs run in this process, whatever the configuration says of processes.
+// measureKernel runs the ping-pong of a protocol in the kernels of two hosts
+// with a plain NIC each. Both programs run in this process, whatever the
+// configuration says of processes.
 func measureKernel(ctx context.Context, c Config, x rig.Exchange) (m measurement, err error) {
 	rec, err := rig.Record("", "")
 	if err != nil {
@@ -49,8 +50,8 @@ func measureKernel(ctx context.Context, c Config, x rig.Exchange) (m measurement
 	return m, failed
 }
 
-// foldKernel turns elapsed times, ledger and trace into the rows of the report, as far as the
-// run has come.
+// foldKernel turns elapsed times, ledger and trace into the rows of the report,
+// as far as the run has come.
 func (p *pingPong) foldKernel(events []rig.TraceEvent, m *measurement) error {
 	m.wall = p.wall
 	seen := trafficOf(events, p.board)
@@ -75,7 +76,7 @@ func (p *pingPong) foldKernel(events []rig.TraceEvent, m *measurement) error {
 	return nil
 }
 
-// addDigest adds the digest of a run, unless it failed before its end.
+// addDigest adds the digest of a run, unless the run failed.
 func addDigest(r *report.Report, run string, d rig.RunDigest) {
 	if d.All != "" {
 		r.Results.Digests = append(r.Results.Digests, report.RunDigest{Run: run, Parts: d.Parts})

@@ -12,8 +12,8 @@ import (
 	"hvia/bench/report"
 )
 
-// What is measured of M-VIA and TCP/IP is the same to the last bit however the machine
-// is loaded and however many processors the Go side has.
+// Results of M-VIA and TCP/IP repeat bit for bit under any load of the machine
+// and with any number of processors on the Go side.
 func TestBaselinesRepeat(t *testing.T) {
 	benchtest.TakesSeconds(t)
 	c := smallConfig(t)

@@ -13,7 +13,7 @@ import (
 	"hvia/layout"
 )
 
-// ledger is who spent how much processor time when, in a run whose hosts are
+// ledger records the processor time of all threads in a run whose hosts are
 // both in this process.
 type ledger struct {
 	mu      sync.Mutex
@@ -29,7 +29,8 @@ func (l *ledger) enter(s host.Spending) {
 	l.entries[s.Thread] = append(l.entries[s.Thread], s)
 }
 
-// of are a thread's entries that end after `from` and not after `to`, polling loops left out.
+// of are a thread's entries that end after `from` and not after `to`, polling
+// loops left out.
 func (l *ledger) of(id host.ThreadID, from, to int64) []host.Spending {
 	all := l.entries[id]
 	first, _ := slices.BinarySearchFunc(all, from, func(s host.Spending, t int64) int { return cmp.Or(cmp.Compare(int64(s.End), t), -1) })
@@ -66,7 +67,7 @@ func (v interval) clip(to interval) interval {
 	return interval{max(v.begin, to.begin), min(v.end, to.end)}
 }
 
-// within is how much of a window intervals cover that may overlap.
+// within is how much of a window a list of intervals covers. They may overlap.
 func within(list []interval, window interval) (sum int64) {
 	var clipped []interval
 	for _, v := range list {
@@ -85,14 +86,14 @@ func within(list []interval, window interval) (sum int64) {
 	return sum
 }
 
-// claim names what an interval of a window went into.
+// claim names what an interval of a window was spent on.
 type claim struct {
 	name string
 	interval
 }
 
-// attribute divides a window among claims, of which an earlier one has what it claims
-// before a later one, and says what nobody claims.
+// attribute divides a window among claims, earlier ones first, and returns the
+// unclaimed rest.
 func attribute(window interval, claims []claim) (shares map[string]int64, rest int64) {
 	shares = map[string]int64{}
 	free := []interval{window}
@@ -119,20 +120,19 @@ func attribute(window interval, claims []claim) (shares map[string]int64, rest i
 	return shares, rest
 }
 
-// wired is a frame on the wire.
 type wired struct {
 	node       int // that sends
 	start, end int64
 	occupied   interval // the sender's end of the wire, with preamble, FCS and gap
 }
 
-// traffic is what a trace shows of buses and wire.
+// traffic is the use of buses and wire in a trace.
 type traffic struct {
 	bus    [2][]interval // system bus of each node, by any master
 	frames []wired
 }
 
-// trafficOf reads a trace whose events lie in the order of their times.
+// trafficOf reads a trace whose events are in order of time.
 func trafficOf(events []rig.TraceEvent, b costs.Board) traffic {
 	var t traffic
 	latency := b.Value("PhyTransmitDelay") + b.Value("PhyReceiveDelay") + b.Value("CableDelay")

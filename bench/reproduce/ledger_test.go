@@ -16,7 +16,8 @@ import (
 	"hvia/params"
 )
 
-// A window is divided among claims, the earlier ones first, and what is left is told.
+// A window is divided among claims, the earlier ones first, and the rest is
+// returned.
 func TestAttribute(t *testing.T) {
 	shares, rest := attribute(interval{100, 200}, []claim{
 		{"a", interval{50, 110}},  // 10 inside
@@ -65,7 +66,7 @@ func TestLedger(t *testing.T) {
 	require.Empty(t, l.of(host.ThreadID{Node: 7}, 0, 100))
 }
 
-// Buses and wire as a trace shows them: a bus that goes on without a pause, frames of
+// Buses and wire in a trace: a bus that continues without a pause, frames of
 // both directions at once.
 func TestTraffic(t *testing.T) {
 	b, err := costs.New(params.Base, nil)
@@ -80,7 +81,7 @@ func TestTraffic(t *testing.T) {
 		event(300, 1, layout.TraceEventHostBusStart), event(310, 1, layout.TraceEventHostBusEnd), event(320, 1, layout.TraceEventHostBusEnd),
 		event(1000, 0, layout.TraceEventWireStart), event(1500, 1, layout.TraceEventWireStart), event(2000, 0, layout.TraceEventWireStart),
 		event(1000+latency+800, 1, layout.TraceEventWireEnd), event(1500+latency+900, 0, layout.TraceEventWireEnd), event(2000+latency+700, 1, layout.TraceEventWireEnd),
-		event(9000+latency, 0, layout.TraceEventWireStart), // still on its way
+		event(9000+latency, 0, layout.TraceEventWireStart), // still in flight
 	}, b)
 	require.Equal(t, [2][]interval{{{100, 200}, {200, 250}}, {{300, 310}}}, seen.bus)
 	require.Equal(t, []wired{
@@ -89,12 +90,14 @@ func TestTraffic(t *testing.T) {
 	}, seen.frames)
 }
 
-// A ping-pong whose ledger or trace lacks a part of a message's way has no path.
+// A ping-pong whose ledger or trace lacks a part of a message's path has no
+// path.
 func TestPathNeedsItsParts(t *testing.T) {
 	const us = 1_000_000
 	b, err := costs.New(params.Base, nil)
 	require.NoError(t, err)
-	// One message each way, by hand: trap and packet, firmware, wire, firmware, service, wake, switch.
+	// One message each way, by hand: trap and packet, firmware, wire, firmware,
+	// service, wake, switch.
 	build := func() (*pingPong, traffic) {
 		p := &pingPong{config: Config{Iterations: 1}, exchange: rig.TCPStream, sizes: []int{4}, board: b, elapsed: []host.Time{2 * 200 * us}}
 		var seen traffic
@@ -108,7 +111,7 @@ func TestPathNeedsItsParts(t *testing.T) {
 			spend(program, host.LayerProtocol, 4*us, 3*us)
 			tx := 4*us + int64(params.NICTransmitTime)
 			seen.frames = append(seen.frames,
-				wired{node: node, start: from + 10*us, end: from + 11*us}, // of before: the firmware has not had time for this one
+				wired{node: node, start: from + 10*us, end: from + 11*us}, // an earlier frame: the firmware has not had time for this one
 				wired{node: node, start: from + tx + us, end: from + tx + 2*us})
 			there := tx + 2*us + int64(params.NICReceiveTime)
 			spend(agent, host.LayerInterrupt, there+2*us, 2*us)

@@ -16,8 +16,8 @@ import (
 	"hvia/params"
 )
 
-// measured is what a default run gives: what a change of the card, its models or
-// the host's costs must not move unseen.
+// measured is the result of a default run, which no change of the card, its
+// models or the host's costs may move unnoticed.
 type measured struct {
 	Targets     []report.Target            `json:"targets"`
 	ModelCurve  []report.ModelPoint        `json:"model_curve"`
@@ -31,8 +31,8 @@ type measured struct {
 	FirstWrite  []report.FirstWriteResult  `json:"first_write"`
 }
 
-// A default run gives the committed values, to the bit. HVIA_UPDATE=1 writes them
-// anew: look at the difference before you commit it.
+// A default run gives the committed values, bit for bit. HVIA_UPDATE=1 rewrites
+// them: check the difference before you commit it.
 func TestMeasured(t *testing.T) {
 	if testing.Short() {
 		t.Skip("measures every size")
@@ -63,17 +63,18 @@ func TestMeasured(t *testing.T) {
 	checkPaths(t, r)
 	checkAccounts(t, r)
 
-	// What the fits were made for holds. RecvWait's time: the paper's gap at 4 bytes, with the
-	// dead time as it was before its own fit. The dead time: the bandwidth without it
-	// was more than 3 % off, else it must not be fitted at all.
+	// The reasons for the fits hold. RecvWait's time: the paper's gap at 4
+	// bytes, with the dead time as it was before its own fit. The dead time:
+	// the bandwidth without it was more than 3 % off, else it must not be
+	// fitted at all.
 	gap := report.Microseconds(u.Prediction.SendReceive[0].HalfRTTPs - u.Prediction.RDMAWrite[0].HalfRTTPs)
 	require.InDelta(t, 2.9, gap, 0.005, "the gap at 4 bytes, to which HostReceiveWaitTime was fitted")
 	last := u.Prediction.RDMAWrite[len(u.Prediction.RDMAWrite)-1]
 	require.Greater(t, math.Abs(float64(last.BytesPerSec)/95.5e6-1), 0.03, "the bandwidth before the fit is close enough: MacReactClocks must be at its prior")
 }
 
-// checkPipeline holds the five hops to what they must do: frames one behind the
-// other, each hop after the one before, and the MAC's bus of the sender the busiest.
+// checkPipeline checks the five hops: frames one behind the other, each hop
+// after the one before, and the sender's MAC bus the busiest.
 func checkPipeline(t *testing.T, p *report.Pipeline) {
 	t.Helper()
 	require.NotNil(t, p)
@@ -94,8 +95,8 @@ func checkPipeline(t *testing.T, p *report.Pipeline) {
 				require.GreaterOrEqual(t, s.StartPs, hop.Spans[k-1].EndPs-slack, "%s, frame %d", hop.Name, s.Frame)
 			}
 			if h > 0 {
-				// What a hop hands over when it is whole comes after it; the receiving
-				// MAC hands on what it has.
+				// A store-and-forward hop starts after the one before has the
+				// complete frame; the receiving MAC is cut-through.
 				before := p.Hops[h-1].Spans[k]
 				require.Greater(t, s.StartPs, before.StartPs, "%s, frame %d", hop.Name, s.Frame)
 				require.Greater(t, s.EndPs, before.EndPs, "%s, frame %d", hop.Name, s.Frame)

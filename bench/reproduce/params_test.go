@@ -13,7 +13,8 @@ import (
 	"hvia/params"
 )
 
-// A value outside of the range of its parameter is refused before anything starts.
+// A value outside the range of its parameter is rejected before anything
+// starts.
 func TestParametersHaveRanges(t *testing.T) {
 	for _, profile := range params.Profiles {
 		for _, p := range params.Table() {

@@ -18,12 +18,11 @@ import (
 	"hvia/costs"
 )
 
-// PeerVerb is the argument with which this program is started again as the
-// process of the second host; the job follows on its standard input.
+// PeerVerb is the argument that starts this program as the process of the
+// second host; the job follows on its standard input.
 const PeerVerb = "serve-peer"
 
-// peerJob is what the process of the second host must know. Progress is not
-// its business.
+// peerJob is the input of the second host's process. It has no Progress.
 type peerJob struct {
 	Config   Config
 	Exchange rig.Exchange
@@ -53,7 +52,6 @@ func decodePeerJob(b []byte) (peerJob, error) {
 	return j, nil
 }
 
-// peerProcess is the second host's process.
 type peerProcess struct {
 	cmd    *exec.Cmd
 	stderr bytes.Buffer
@@ -80,7 +78,7 @@ func startPeer(ctx context.Context, j peerJob) (*peerProcess, error) {
 	return p, nil
 }
 
-// wait returns when the process has ended, and why it failed.
+// wait returns when the process has exited, and why it failed.
 func (p *peerProcess) wait() error {
 	p.once.Do(func() {
 		if err := p.cmd.Wait(); err != nil {

@@ -59,7 +59,7 @@ func TestPeerJob(t *testing.T) {
 	}
 }
 
-// A process that finds no fabric says where it looked.
+// A process that finds no fabric names the socket.
 func TestServePeerWithoutAFabric(t *testing.T) {
 	path := t.TempDir() + "/none.sock"
 	job, err := json.Marshal(peerJob{Config: DefaultConfig(), Exchange: rig.RDMAWrite, Sizes: []int{4}, Path: path})
@@ -68,7 +68,7 @@ func TestServePeerWithoutAFabric(t *testing.T) {
 	require.ErrorIs(t, err, bridge.ErrNoSimulator)
 	require.ErrorContains(t, err, path)
 
-	// Started as a process, its words come with the exit code.
+	// As a process, it returns its message with the exit code.
 	p, err := startPeer(t.Context(), peerJob{Config: DefaultConfig(), Exchange: rig.RDMAWrite, Sizes: []int{4}, Path: path})
 	require.NoError(t, err)
 	begin := time.Now()

@@ -38,8 +38,8 @@ const (
 	rankCross = 2
 )
 
-// Run runs the experiments of a configuration and returns the report.
-// With an error it returns what was measured until then.
+// Run runs the experiments of a configuration and returns the report. With an
+// error it returns what was measured until then.
 func Run(ctx context.Context, c Config) (_ *report.Report, err error) {
 	defer func() { err = rig.Stopped(ctx, "reproduce", err) }()
 	if err := c.Validate(); err != nil {
@@ -69,13 +69,13 @@ func Run(ctx context.Context, c Config) (_ *report.Report, err error) {
 	begin := time.Now()
 	defer func() { r.Wall.Seconds = time.Since(begin).Seconds() }()
 	err = measureAll(ctx, r, c, at)
-	// What was measured is judged, however far the run came.
+	// Targets are evaluated however far the run came.
 	_, fitted := at.Priors()["MacReactClocks"]
 	r.Judge(fitted)
 	return r, err
 }
 
-// measureAll runs the experiments one after the other and notes what each gives.
+// measureAll runs the experiments one after the other and adds each result.
 func measureAll(ctx context.Context, r *report.Report, c Config, at costs.Board) error {
 	quiet := c
 	quiet.Background = false
@@ -141,7 +141,8 @@ func measureAll(ctx context.Context, r *report.Report, c Config, at costs.Board)
 	return err
 }
 
-// predict measures again with fitted parameters at their values from before the fit.
+// predict measures again with fitted parameters at their values from before the
+// fit.
 func predict(ctx context.Context, c Config, priors map[string]int64) (*report.Prediction, error) {
 	c.Params = maps.Clone(c.Params)
 	if c.Params == nil {
@@ -170,7 +171,7 @@ func predict(ctx context.Context, c Config, priors map[string]int64) (*report.Pr
 	return p, err
 }
 
-// measureBaselines runs what the paper compares its card with.
+// measureBaselines runs the paper's baselines.
 func measureBaselines(ctx context.Context, r *report.Report, c Config) error {
 	m, err := measureKernel(ctx, c, rig.MviaSend)
 	r.Results.Mvia, r.Wall.Mvia, r.Results.MviaDigest = m.rows, m.wall, m.Digest.All
@@ -201,7 +202,7 @@ func spread(sizes []int) []int {
 	return []int{sizes[0], sizes[len(sizes)/2], sizes[len(sizes)-1]}
 }
 
-// measurement is what one fabric gave.
+// measurement is the result of one fabric.
 type measurement struct {
 	rows       []report.PingPongResult
 	wall       []report.WallRow
@@ -217,7 +218,7 @@ type measurement struct {
 }
 
 // Measure runs the ping-pong at the sizes on one fabric. With an error it
-// returns the sizes that were measured until then.
+// returns the sizes measured until then.
 func Measure(ctx context.Context, c Config, x rig.Exchange, sizes []int) (m measurement, err error) {
 	rec, err := rig.Record(c.PcapFile, c.WaveFile)
 	if err != nil {
@@ -245,8 +246,7 @@ func Measure(ctx context.Context, c Config, x rig.Exchange, sizes []int) (m meas
 	if err := rec.WritePcap(c.Profile, c.Seed); failed == nil && err != nil {
 		return m, err
 	}
-	// What was recorded of a run that failed ends somewhere; why it failed is
-	// what matters.
+	// The recording of a failed run ends somewhere; why it failed matters more.
 	return m, failed
 }
 
@@ -262,7 +262,7 @@ func (c Config) fabric(b costs.Board) sim.Config {
 	return cfg
 }
 
-// pingPong is the experiment: its programs, and what they measured.
+// pingPong is the experiment: its programs and their measurements.
 type pingPong struct {
 	config   Config
 	exchange rig.Exchange
@@ -279,8 +279,8 @@ type pingPong struct {
 	ledger   ledger         // where the protocol runs in the kernels
 	wall     []report.WallRow
 
-	// faults has an entry for each size whose measurement is complete: the first
-	// wrong byte, or nothing.
+	// faults has an entry for each completely measured size: the first wrong
+	// byte, or nothing.
 	faults     []string
 	crossed    int
 	crossFault string
@@ -295,7 +295,7 @@ func newPingPong(c Config, x rig.Exchange, sizes []int) (*pingPong, error) {
 }
 
 // programs returns the threads of the experiment, with Main for those of the
-// nodes that `here` has.
+// nodes in `here`.
 func (p *pingPong) programs(here func(node int) bool) []fabric.Program {
 	list := []fabric.Program{{Node: 0, Name: pingName, Main: p.ping}, {Node: 1, Name: pongName, Main: p.pong}}
 	if p.config.Background {
@@ -354,7 +354,7 @@ func largest(sizes []int) (n int) {
 
 func (p *pingPong) rounds() int { return p.config.Warmup + p.config.Iterations }
 
-// ping begins every round and keeps the time.
+// ping starts every round and measures the time.
 func (p *pingPong) ping(t *host.Thread, h *driver.Host) error {
 	s, err := rig.OpenEnd(t, h, p.exchange, p.config.Seed, p.largest())
 	if err != nil {
@@ -379,8 +379,8 @@ func (p *pingPong) ping(t *host.Thread, h *driver.Host) error {
 			if err := s.Send(t, rig.Pattern{Seed: p.config.Seed, Sender: 0, Round: round}, n); err != nil {
 				return err
 			}
-			// The send is taken back while the message and its answer are under
-			// way, as pong does it: then no message waits for it.
+			// ping reaps the send while the message and its reply are in
+			// flight, as pong does, so that no message waits for it.
 			if err := s.Sent(t); err != nil {
 				return fmt.Errorf("%d bytes, round %d: %w", n, i, err)
 			}
@@ -424,7 +424,7 @@ func (p *pingPong) ping(t *host.Thread, h *driver.Host) error {
 	return s.Close(t)
 }
 
-// awaitVerdict waits for what another program of the experiment found.
+// awaitVerdict waits for the verdict of another program of the experiment.
 func awaitVerdict(t *host.Thread, of string) (verdict, error) {
 	m, ok, err := t.Receive(rig.WaitLimit)
 	if err != nil {
@@ -444,7 +444,7 @@ func (p *pingPong) note(n, k int, wall time.Duration, span, now host.Time) {
 	}
 }
 
-// pong answers every round.
+// pong replies in every round.
 func (p *pingPong) pong(t *host.Thread, h *driver.Host) error {
 	s, err := rig.OpenEnd(t, h, p.exchange, p.config.Seed, p.largest())
 	if err != nil {
@@ -487,8 +487,8 @@ func (p *pingPong) pong(t *host.Thread, h *driver.Host) error {
 	return s.Close(t)
 }
 
-// cross writes to the other node, on a VI of its own, until it is told to stop.
-// Every message lies over the one before, so what is compared is the last.
+// cross writes to the other node on a separate VI until it receives a stop.
+// Every message overwrites the one before, so the last is compared.
 func (p *pingPong) cross(t *host.Thread, h *driver.Host) error {
 	s, err := rig.OpenSide(t, h, rig.RDMAWrite, crossSize)
 	if err != nil {
@@ -548,8 +548,8 @@ func (p *pingPong) crossPattern(sender, message int) rig.Pattern {
 	return rig.Pattern{Seed: p.config.Seed ^ crossSize, Sender: sender, Round: message}
 }
 
-// fold turns elapsed times and the trace into the rows of the report, as far
-// as the run has come.
+// fold turns elapsed times and the trace into the rows of the report, as far as
+// the run has come.
 func (p *pingPong) fold(events []rig.TraceEvent, m *measurement) error {
 	m.wall, m.crossed, m.crossFault = p.wall, p.crossed, p.crossFault
 	stages := p.exchange.Stages()
@@ -617,7 +617,7 @@ func (p *pingPong) fold(events []rig.TraceEvent, m *measurement) error {
 	return nil
 }
 
-// ServePeer runs the programs of node 1 in a process of its own; the job comes
+// ServePeer runs the programs of node 1 in a separate process; the job comes
 // from startPeer.
 func ServePeer(ctx context.Context, job []byte) error {
 	j, err := decodePeerJob(job)
@@ -637,7 +637,8 @@ func ServePeer(ctx context.Context, job []byte) error {
 	return errors.Join(err, running.Close())
 }
 
-// measureTenth measures the gain at TenthSize, if this run has all that T7 needs.
+// measureTenth measures the gain at TenthSize, if this run has all that T7
+// needs.
 func measureTenth(ctx context.Context, r *report.Report, c Config) error {
 	if c.Profile != params.Base || c.NoPrediction || slices.ContainsFunc(report.PaperSizes, func(n int) bool { return !slices.Contains(c.Sizes, n) }) {
 		return nil

@@ -18,7 +18,7 @@ import (
 )
 
 // pingPongOnFakes runs the programs of the ping-pong on fake cards, whose times
-// mean nothing but that causes come before effects.
+// only keep causes before effects.
 func pingPongOnFakes(t *testing.T, x rig.Exchange, sizes []int, lose func(from int, frame []byte) bool) (*pingPong, error) {
 	t.Helper()
 	c := DefaultConfig()
@@ -34,8 +34,8 @@ func pingPongOnFakes(t *testing.T, x rig.Exchange, sizes []int, lose func(from i
 	return p, fabric.RunOn(ctx, f, fabric.RunConfig{Costs: p.board.Costs(), Seed: 1}, p.programs(func(int) bool { return true })...)
 }
 
-// Both ways bring every byte of every round, and posting the next receive costs
-// nothing that a message would wait for.
+// Both directions carry every byte of every round, and posting the next receive
+// delays no message.
 func TestPingPongPrograms(t *testing.T) {
 	sizes := []int{4, 1, 1472, 1473, 65536, 16}
 	var elapsed [2][]host.Time
@@ -68,8 +68,7 @@ func TestPingPongPrograms(t *testing.T) {
 	}
 }
 
-// A message that is lost is an error and no hang, and one that comes as two is
-// found out.
+// A lost message is an error and no hang, and a duplicated one is detected.
 func TestPingPongMissesAMessage(t *testing.T) {
 	for _, x := range []rig.Exchange{rig.RDMAWrite, rig.SendReceive} {
 		via := 0

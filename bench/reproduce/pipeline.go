@@ -11,14 +11,14 @@ import (
 	"hvia/layout"
 )
 
-// pipelineSize is the message whose frames the pipeline shows.
+// pipelineSize is the length of the message in the pipeline.
 const pipelineSize = 65536
 
 // carried is a transaction on a bus, or a frame in a hop.
 type carried struct{ start, end int64 }
 
-// transactions are those of a bus of a node that began within a span of time and
-// that `of` takes, by their sequence. The last may end after the span.
+// transactions are those of a bus of a node that began within a span of time
+// and whose sequence `of` accepts. The last may end after the span.
 func transactions(events []rig.TraceEvent, node int, b bus, from, to int64, of func(sequence uint32) bool) []carried {
 	var list []carried
 	open := false
@@ -42,7 +42,8 @@ func transactions(events []rig.TraceEvent, node int, b bus, from, to int64, of f
 	return list
 }
 
-// times are those of an event of a node within a span of time; of the VI, if the event carries one.
+// times are those of an event of a node within a span of time; of the VI, if
+// the event carries one.
 func times(events []rig.TraceEvent, node, vi int, kind layout.TraceEvent, from, to int64) []int64 {
 	var list []int64
 	for _, e := range events {
@@ -65,9 +66,10 @@ func between(what string, starts, ends []int64, frames int) ([]carried, error) {
 	return list, nil
 }
 
-// framesIn gives each frame the span of its bursts: a frame's are those that
-// end by the time at which the card knows of its last byte, and after the one before. The card knows
-// of it some clocks before the bus is idle or after, far fewer than a burst takes.
+// framesIn gives each frame the span of its bursts: those that end by the time
+// at which the card records its last byte, and after the one before. The card
+// records it some clocks before or after the bus is idle, far fewer than a
+// burst takes.
 func framesIn(what string, bursts []carried, known []int64, frames int, slack int64) ([]carried, error) {
 	if len(known) != frames {
 		return nil, fmt.Errorf("%w: %s: %d of %d frames", rig.ErrTrace, what, len(known), frames)
@@ -90,12 +92,13 @@ func framesIn(what string, bursts []carried, known []int64, frames int, slack in
 }
 
 // pipelineOf follows the frames of a message of n bytes from node 0 through the
-// five hops, from the doorbell's store at start until its last byte is in memory at end.
+// five hops, from the doorbell's store at start until its last byte is in
+// memory at end.
 func (p *pingPong) pipelineOf(events []rig.TraceEvent, n int, start, end int64) (*report.Pipeline, error) {
 	frames := rig.FramesOf(n)
 	all := func(uint32) bool { return true }
-	// A clock or two lie between a bus's last data and its idle state, a
-	// few more may lie between that and an engine's word.
+	// A clock or two lie between a bus's last data and its idle state, and a
+	// few more until an engine's event.
 	slack := pauseClocks * p.board.Value("SystemClockPeriod")
 	fetched := times(events, 0, p.pingVI, layout.TraceEventDescriptorFetched, start, end)
 	if len(fetched) != 1 {
@@ -111,7 +114,7 @@ func (p *pingPong) pipelineOf(events []rig.TraceEvent, n int, start, end int64) 
 		}
 		return sum
 	}
-	// What a frame spends in the PHYs and the cable occupies no wire.
+	// A frame's time in the PHYs and the cable occupies no wire.
 	delay := p.board.Value("PhyTransmitDelay") + p.board.Value("PhyReceiveDelay") + p.board.Value("CableDelay")
 
 	type hop struct {

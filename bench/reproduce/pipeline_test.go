@@ -15,8 +15,8 @@ import (
 	"hvia/params"
 )
 
-// aMessage is the trace of a message of two frames on its way, at made-up times: node 0 is VI
-// 3, node 1 VI 5. It begins at 1,000,000 ps and ends at 3,000,000.
+// aMessage is the trace of a message of two frames, at made-up times: node 0 is
+// VI 3, node 1 VI 5. It begins at 1,000,000 ps and ends at 3,000,000.
 func aMessage() []rig.TraceEvent {
 	var list []rig.TraceEvent
 	add := func(ps int64, node, vi int, e layout.TraceEvent, sequence uint32) {
@@ -31,7 +31,7 @@ func aMessage() []rig.TraceEvent {
 	on(systemBus, 0, 1, 1_100_000, 1_200_000) // the descriptor
 	add(1_210_000, 0, 3, layout.TraceEventDescriptorFetched, 0)
 	on(systemBus, 0, 1, 1_300_000, 1_400_000)
-	on(systemBus, 0, 1, 1_400_000, 1_500_000) // two bursts, and the engine's word before the bus is idle
+	on(systemBus, 0, 1, 1_400_000, 1_500_000) // two bursts, and the engine's event before the bus is idle
 	add(1_490_000, 0, 3, layout.TraceEventPayloadRead, 0)
 	on(systemBus, 0, 1, 1_520_000, 1_700_000)
 	add(1_720_000, 0, 3, layout.TraceEventPayloadRead, 0)
@@ -77,14 +77,14 @@ func TestPipeline(t *testing.T) {
 		{Name: "system PCI write, receiver", BusyPpm: (110_000 + 100_000) / 2, Spans: []report.Span{{Frame: 1, StartPs: 1_500_000, EndPs: 1_610_000}, {Frame: 2, StartPs: 1_900_000, EndPs: 2_010_000}}},
 	}, p.Hops)
 
-	// What comes before and behind does not count.
+	// Events before and after the message do not count.
 	more := tracetest.Merged(tracetest.Moved(aMessage(), -5_000_000, func(*rig.TraceEvent) {}), aMessage(), tracetest.Moved(aMessage(), 5_000_000, func(*rig.TraceEvent) {}))
 	again, err := pipelineOfTwo(t, more)
 	require.NoError(t, err)
 	require.Equal(t, p, again)
 }
 
-// A trace that lacks any of the events of a frame is refused.
+// A trace that lacks any of the events of a frame is rejected.
 func TestPipelineMissesEveryEvent(t *testing.T) {
 	for _, e := range []layout.TraceEvent{
 		layout.TraceEventDescriptorFetched, layout.TraceEventPayloadRead, layout.TraceEventMacTransmitStart, layout.TraceEventMacTransmitEnd, layout.TraceEventWireStart,

@@ -26,8 +26,8 @@ const (
 // Barriers of the experiment: before the reads of a size, and after them.
 const barrierRead = 1
 
-// measureReadsAndWrites measures RDMA reads, and beside them RDMA writes over a VI of
-// the same reliability level, which reads require.
+// measureReadsAndWrites measures RDMA reads, and beside them RDMA writes over a
+// VI of the same reliability level, which reads require.
 func measureReadsAndWrites(ctx context.Context, r *report.Report, c Config) error {
 	m, err := measureReads(ctx, c)
 	r.Results.RDMARead = m.rows
@@ -83,12 +83,12 @@ type reads struct {
 
 func (x *reads) rounds() int { return x.config.Warmup + x.config.Iterations }
 
-// content is what the owner's memory holds during the reads of the k-th size.
+// content is the owner's memory during the reads of the k-th size.
 func (x *reads) content(k int) rig.Pattern {
 	return rig.Pattern{Seed: x.config.Seed, Sender: 1, Round: k + 1}
 }
 
-// meet lets both programs go on when the other has come.
+// meet is a barrier for both programs.
 func (x *reads) meet(t *host.Thread, k int, after bool) error {
 	id := barrierRead + 2*uint64(k)
 	if after {
@@ -97,8 +97,8 @@ func (x *reads) meet(t *host.Thread, k int, after bool) error {
 	return t.Barrier(id, 2)
 }
 
-// read is the program on node 0. Its buffer is cleared before each read, so
-// that nothing of an earlier one is taken for this one's.
+// read is the program on node 0. It clears its buffer before each read, so that
+// no byte of an earlier one is taken for this one's.
 func (x *reads) read(t *host.Thread, h *driver.Host) error {
 	s, err := rig.OpenSide(t, h, rig.RDMARead, largest(x.config.Sizes))
 	if err != nil {
@@ -136,7 +136,7 @@ func (x *reads) read(t *host.Thread, h *driver.Host) error {
 	return s.Endpoint.Close(t)
 }
 
-// own is the program on node 1. While its memory is read it does nothing.
+// own is the program on node 1. It does nothing while its memory is read.
 func (x *reads) own(t *host.Thread, h *driver.Host) error {
 	s, err := rig.OpenSide(t, h, rig.RDMARead, largest(x.config.Sizes))
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 	"hvia/layout"
 )
 
-// checkReads holds the reads of a report to what a read is: a request that
-// crosses first, and the data after it.
+// checkReads checks the order of reads: a request crosses first, and the data
+// after it.
 func checkReads(t *testing.T, c Config, r *report.Report) {
 	t.Helper()
 	require.Len(t, r.Results.RDMARead, len(c.Sizes))
@@ -28,13 +28,14 @@ func checkReads(t *testing.T, c Config, r *report.Report) {
 			require.Equal(t, report.BytesPerSecond(row.Size, row.HalfRTTPs), row.BytesPerSec)
 		}
 		require.GreaterOrEqual(t, write.HalfRTTPs, plain.HalfRTTPs, "%d bytes: reliable delivery is not faster", read.Size)
-		// The request is a separate frame: two MACs, two buses and the wire, but no second post.
+		// The request is a separate frame: two MACs, two buses and the wire,
+		// but no second post.
 		require.Greater(t, read.HalfRTTPs, write.HalfRTTPs+3_000_000, "%d bytes", read.Size)
 		require.Less(t, read.HalfRTTPs, 2*write.HalfRTTPs+10_000_000, "%d bytes", read.Size)
 	}
 }
 
-// A read that takes nothing from the peer is found out: the reader's buffer
+// A read that brings nothing from the peer is detected: the reader's buffer
 // holds no byte of an earlier read.
 func TestReads(t *testing.T) {
 	benchtest.TakesSeconds(t)

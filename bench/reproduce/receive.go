@@ -24,16 +24,17 @@ const (
 	takeName = "take"
 	takePort = "receive-side"
 
-	// drainTime is more than the sending card and its MAC need to get rid of the
-	// frames that they hold when the send completes: two packet buffers and 8 KB.
+	// drainTime is more than the sending card and its MAC need to send the
+	// frames that they hold when the send completes: two packet buffers and 8
+	// KB.
 	drainTime = 200 * host.Microsecond
 
 	goMessage   = "go"
 	sentMessage = "sent"
 )
 
-// receiveSide measures what a receive costs at the receiver alone: Figures 11 and
-// 12 of the paper, described at PostReceiveResult and ReceiveWaitResult. Both
+// receiveSide measures the cost of a receive at the receiver alone: Figures 11
+// and 12 of the paper; see PostReceiveResult and ReceiveWaitResult. Both
 // programs run in this process, whatever the configuration says of processes.
 func receiveSide(ctx context.Context, c Config) (_ []report.PostReceiveResult, _ []report.ReceiveWaitResult, d rig.RunDigest, err error) {
 	rec, err := rig.Record("", "")
@@ -68,10 +69,9 @@ type receiving struct {
 	config  Config
 	clockPs int64
 	rounds  []receiveRound // counted ones, those of a size one after the other
-	faults  map[int]string // by size, the first byte that was wrong
+	faults  map[int]string // by size, the first wrong byte
 }
 
-// receiveRound is one message.
 type receiveRound struct {
 	size               int
 	post               host.Time // of VipPostRecv, between two readings of the clock
@@ -98,7 +98,8 @@ func expect(t *host.Thread, want string) error {
 	return nil
 }
 
-// each calls f for every message of the experiment, with a number for its pattern.
+// each calls f for every message of the experiment, with a number for its
+// pattern.
 func (x *receiving) each(f func(n, number int, counted bool) error) error {
 	number := 0
 	for _, n := range x.config.Sizes {
@@ -112,7 +113,7 @@ func (x *receiving) each(f func(n, number int, counted bool) error) error {
 	return nil
 }
 
-// feed sends each message when the wire is held, and says so when its last
+// feed sends each message when the wire is held, and reports when its last
 // frame has left.
 func (x *receiving) feed(t *host.Thread, h *driver.Host) error {
 	s, err := rig.OpenSide(t, h, rig.RDMAWrite, x.largest())
@@ -150,8 +151,8 @@ func (x *receiving) feed(t *host.Thread, h *driver.Host) error {
 	return s.Endpoint.Close(t)
 }
 
-// take posts a receive, lets the message come when all of it is on the wire, and waits
-// for it.
+// take posts a receive, releases the message when all of it is on the wire, and
+// waits for it.
 func (x *receiving) take(t *host.Thread, h *driver.Host) error {
 	s, err := rig.OpenSide(t, h, rig.RDMAWrite, x.largest())
 	if err != nil {
@@ -223,7 +224,7 @@ func (x *receiving) take(t *host.Thread, h *driver.Host) error {
 	return s.Endpoint.Close(t)
 }
 
-// fold finds in the trace when each message began to come.
+// fold finds in the trace when each message began to arrive.
 func (x *receiving) fold(events []rig.TraceEvent) ([]report.PostReceiveResult, []report.ReceiveWaitResult, error) {
 	var posts []report.PostReceiveResult
 	var waits []report.ReceiveWaitResult
@@ -248,9 +249,9 @@ func (x *receiving) fold(events []rig.TraceEvent) ([]report.PostReceiveResult, [
 	return posts, waits, nil
 }
 
-// firstWrite is when the MAC of node 1 began to write a round's first frame. All
-// frames of the message must have left node 0 before the wire was released, else
-// the receiving side may have waited for the sender.
+// firstWrite is when the MAC of node 1 began to write a round's first frame.
+// All frames of the message must have left node 0 before the wire was released,
+// else the receiving side may have waited for the sender.
 func firstWrite(events []rig.TraceEvent, next *int, frames int, r receiveRound) (int64, error) {
 	k, _ := slices.BinarySearchFunc(events[*next:], int64(r.released), func(e rig.TraceEvent, t int64) int { return cmp.Compare(e.TimePs, t) })
 	held := events[*next : *next+k]

@@ -11,8 +11,8 @@ import (
 	"hvia/layout"
 )
 
-// What it costs to fetch receive descriptors on arrival: of a message of one
-// packet all of it, of one of several nothing that the MAC's bus does not hide.
+// The cost of fetching receive descriptors on arrival: all of it for a message
+// of one packet, and for one of several only what the MAC's bus does not hide.
 // An RDMA write needs no descriptor.
 func TestReceiveStrapCost(t *testing.T) {
 	if testing.Short() {
@@ -35,7 +35,8 @@ func TestReceiveStrapCost(t *testing.T) {
 	require.Equal(t, run(rig.RDMAWrite, 0), run(rig.RDMAWrite, strap), "RDMA writes")
 	posted, arrival := run(rig.SendReceive, 0), run(rig.SendReceive, strap)
 	for i, size := range sizes {
-		// What docs/explanation/reproduction.md, Variants, expects up to one packet: 0.89 us.
+		// docs/explanation/reproduction.md, Variants, expects 0.89 us up to one
+		// packet.
 		low, high := int64(600_000), int64(1_600_000)
 		if size > layout.MaxPayload {
 			low, high = -600_000, 200_000

@@ -16,7 +16,8 @@ import (
 	"hvia/layout"
 )
 
-// heldMessage is the trace of a message of two frames that waits on the wire until 1000 ps.
+// heldMessage is the trace of a message of two frames that waits on the wire
+// until 1000 ps.
 func heldMessage(by int64) []rig.TraceEvent {
 	at := func(ps int64, node int, e layout.TraceEvent) rig.TraceEvent {
 		return rig.TraceEvent{TimePs: by + ps, Node: node, Event: e}
@@ -41,7 +42,8 @@ func TestReceiveFold(t *testing.T) {
 	require.Equal(t, []report.ReceiveWaitResult{{Size: n, MeanPs: (350 + 560) / 2, Fault: "byte 1"}}, waits)
 }
 
-// The time is worth nothing if the receiving side had to wait for the sender, or had the message before.
+// The time is invalid if the receiving side had to wait for the sender, or had
+// the message before.
 func TestReceiveFoldRefuses(t *testing.T) {
 	round := receiveRound{layout.MaxPayload + 1, 6000, 1000, 1500}
 	first := func(events []rig.TraceEvent) error {
@@ -75,8 +77,8 @@ func TestReceiveFoldRefuses(t *testing.T) {
 	}
 }
 
-// What RecvWait's work costs is in Figure 12, and what a post and a reading of the
-// clock cost in Figure 11: neither is made up elsewhere.
+// The cost of RecvWait is in Figure 12, and those of a post and a reading of
+// the clock in Figure 11.
 func TestReceiveSideIsCharged(t *testing.T) {
 	benchtest.TakesSeconds(t)
 	c := DefaultConfig()
@@ -90,6 +92,6 @@ func TestReceiveSideIsCharged(t *testing.T) {
 	require.NoError(t, err)
 	require.EqualValues(t, 2_300_000, otherPosts[0].MeanPs)
 	require.EqualValues(t, b.Costs().Post()+b.Costs().TimeOfDay(), posts[0].MeanPs)
-	// The looks may lie elsewhere.
+	// The polls may fall elsewhere.
 	require.InDelta(t, int64(b.Costs().ReceiveDone()-host.Microsecond), waits[0].MeanPs-otherWaits[0].MeanPs, 250_000)
 }

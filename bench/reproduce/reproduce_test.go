@@ -51,9 +51,8 @@ func repeatable(t *testing.T, r *report.Report) string {
 	return string(b)
 }
 
-// What is measured is the same to the last bit however the machine is loaded,
-// however the hosts are spread over processes, and whether quiet spans are
-// skipped or simulated clock by clock.
+// Results repeat bit for bit under any load of the machine, with the hosts in
+// one process or two, and with idle spans skipped or simulated clock by clock.
 func TestReproduceRepeats(t *testing.T) {
 	benchtest.TakesSeconds(t)
 	c := smallConfig(t)
@@ -114,14 +113,15 @@ func TestReproduceReport(t *testing.T) {
 		require.Equal(t, report.BytesPerSecond(row.Size, row.HalfRTTPs), row.BytesPerSec)
 		require.True(t, row.Verified)
 		require.Empty(t, row.Fault)
-		// A byte needs 8 ns on a wire of 1 Gb/s, whatever else happens.
+		// A byte needs 8 ns on a wire of 1 Gb/s.
 		require.Greater(t, row.HardwarePs, int64(8000*row.Size))
 		require.Equal(t, c.Sizes[i], r.Wall.RDMAWrite[i].Size)
 		if i > 0 {
 			require.Greater(t, row.HardwarePs, r.Results.RDMAWrite[i-1].HardwarePs)
 		}
 	}
-	// A send takes longer than an RDMA write: there is a status to write and to find.
+	// A send takes longer than an RDMA write: there is a status to write and to
+	// find.
 	require.Len(t, r.Results.SendReceive, len(c.Sizes))
 	for i, row := range r.Results.SendReceive {
 		write := r.Results.RDMAWrite[i]
@@ -193,8 +193,8 @@ func TestReproduceReport(t *testing.T) {
 	require.Equal(t, alone.Results.Accounts[:2], card.Results.Accounts)
 }
 
-// The baselines take longer than the card at every length, and their rows hold what the
-// report says of them.
+// The baselines take longer than the card at every length, and their rows hold
+// what the report says of them.
 func checkBaselines(t *testing.T, c Config, r *report.Report) {
 	t.Helper()
 	require.NotEmpty(t, r.Results.MviaDigest)
@@ -213,7 +213,8 @@ func checkBaselines(t *testing.T, c Config, r *report.Report) {
 	}
 }
 
-// A path's parts are its half round trip, and no more than 1 % of it is not accounted for.
+// A path's parts add up to its half round trip, and at most 1 % of it is
+// unaccounted.
 func checkPaths(t *testing.T, r *report.Report) {
 	t.Helper()
 	require.Len(t, r.Results.Paths, 4)
@@ -242,7 +243,7 @@ func checkPaths(t *testing.T, r *report.Report) {
 			require.Zero(t, at["interrupt"], "%s: no interrupt lies on the card's path", p.Protocol)
 			continue
 		}
-		// What is known of a frame's way is there once, beside what is fitted.
+		// Known parts of a frame's path appear once, beside the fitted ones.
 		wake, packet := int64(params.MviaWakeTime), int64(params.MviaPacketTime)
 		library, copies := int64(params.HostPostTime+params.HostReceiveWaitTime), int64(1)
 		if p.Protocol == "tcp" {
@@ -259,7 +260,7 @@ func checkPaths(t *testing.T, r *report.Report) {
 	}
 }
 
-// An account's layers are what the messages' frames and bytes cost.
+// An account's layers are the costs of the messages' frames and bytes.
 func checkAccounts(t *testing.T, r *report.Report) {
 	t.Helper()
 	require.NotEmpty(t, r.Results.Accounts)
@@ -272,7 +273,8 @@ func checkAccounts(t *testing.T, r *report.Report) {
 			sum += s.Ps
 		}
 		require.InDelta(t, a.ProcessorPs, sum, float64(len(a.Processor)), name)
-		// At least the data frames' bits; a bus carries each byte on both sides, 4 in a clock.
+		// At least the data frames' bits; a bus carries each byte on both
+		// sides, 4 in a clock.
 		require.GreaterOrEqual(t, a.WirePs, int64(8*params.WireBitTime*a.Size), name)
 		require.Greater(t, a.BusPs, int64(2*a.Size/4)*params.SystemClockPeriod, name)
 		require.GreaterOrEqual(t, a.Frames, 1.0, name)
@@ -287,7 +289,7 @@ func checkAccounts(t *testing.T, r *report.Report) {
 			require.Zero(t, a.PollPs, "%s: who is blocked does not poll", name)
 			require.EqualValues(t, 2*params.HostPostTime+params.HostReceiveWaitTime, at["library"], name)
 			require.EqualValues(t, a.Size*params.HostCopyTime, at["copy"], name)
-			// Frames of the agents, which look after the connection, are among them.
+			// It includes frames of the agents for the connection.
 			require.InDelta(t, float64(rig.FramesOf(a.Size)), a.Frames, 0.2, name)
 			require.InDelta(t, a.Frames*float64(params.HostPacketSendTime+params.MviaPacketTime), at["protocol"], 0.001*float64(at["protocol"]), name)
 		case "tcp":
@@ -299,7 +301,7 @@ func checkAccounts(t *testing.T, r *report.Report) {
 	}
 }
 
-// The waterfall's rows are the stages between the host's two, and the whole is
+// The waterfall's rows are the stages between the host's two, and the sum is
 // half a round trip.
 func checkWaterfall(t *testing.T, r *report.Report) {
 	t.Helper()
@@ -321,7 +323,7 @@ func checkWaterfall(t *testing.T, r *report.Report) {
 	require.EqualValues(t, 12_650_000, budget, "the sum of the budgets")
 }
 
-// checkReceiveSide holds the receive side's times to what a message cannot do without.
+// checkReceiveSide checks the receive side's times against lower bounds.
 func checkReceiveSide(t *testing.T, c Config, r *report.Report) {
 	t.Helper()
 	require.Len(t, r.Results.PostReceive, len(c.Sizes))
@@ -333,12 +335,13 @@ func checkReceiveSide(t *testing.T, c Config, r *report.Report) {
 		require.Equal(t, c.Sizes[i], wait.Size)
 		// The bookkeeping, and each byte over a bus of 4 bytes a clock.
 		require.Greater(t, wait.MeanPs, params.HostReceiveWaitTime+int64(c.Sizes[i])*params.MacClockPeriod/4, "%d bytes", wait.Size)
-		// The hardware's part is less than that of a send, which is longer by the sender.
+		// The hardware's part is less than that of a send, which includes the
+		// sender.
 		require.Less(t, wait.MeanPs-params.HostReceiveWaitTime, r.Results.SendReceive[i].HardwarePs, "%d bytes", wait.Size)
 	}
 }
 
-// A card that puts one wrong byte into host memory is found out, and the report
+// A card that puts one wrong byte into host memory is detected, and the report
 // names the byte. Small messages escape this fault.
 func TestReproduceFindsAWrongByte(t *testing.T) {
 	program := benchtest.WrongByteSimulator(t)
@@ -351,7 +354,7 @@ func TestReproduceFindsAWrongByte(t *testing.T) {
 	require.Regexp(t, `^1400 bytes: round \d from node 0: byte \d+ of 1400 is 0x..`, r.Faults()[0])
 }
 
-// A run that is stopped returns what it measured until then, and why.
+// An interrupted run returns what it measured until then, and why.
 func TestReproduceStopped(t *testing.T) {
 	benchtest.TakesSeconds(t)
 	for processes := 1; processes <= 2; processes++ {
@@ -368,7 +371,8 @@ func TestReproduceStopped(t *testing.T) {
 			r, err := Run(ctx, c)
 			require.ErrorIs(t, err, context.Canceled)
 			require.ErrorContains(t, err, "stopped before its end")
-			// The third size may lack the trace's last words: it ended as the run did.
+			// The third size may lack the trace's last events: it ended as the
+			// run did.
 			n := len(r.Results.RDMAWrite)
 			require.True(t, n == 2 || n == 3, "%d sizes", n)
 			require.True(t, r.Verified())
@@ -391,14 +395,14 @@ func TestReproduceRefuses(t *testing.T) {
 	require.Empty(t, r.Results.RDMAWrite)
 }
 
-// The capture of a ping-pong holds every frame: as many with VIA's EtherType
-// as the messages have, between the right addresses.
+// The capture of a ping-pong holds every frame: one with VIA's EtherType for
+// each frame of the messages, between the right addresses.
 func TestReproduceCapture(t *testing.T) {
 	benchtest.TakesSeconds(t)
 	c := smallConfig(t)
 	c.Background = false
 	c.PcapFile = filepath.Join(t.TempDir(), "run.pcapng")
-	want := [2]int{0, 1} // the accepting side writes where its buffer is
+	want := [2]int{0, 1} // the accepting side writes its buffer's target
 	for _, n := range c.Sizes {
 		for node := range want {
 			want[node] += rig.FramesOf(n) * (c.Warmup + c.Iterations)

@@ -18,9 +18,9 @@ import (
 	"hvia/params"
 )
 
-// docs/explanation/reproduction.md says where the bands, budgets and expected
-// values of this package come from, so it must hold the same ones; and what it
-// states about the result must follow from the measured values.
+// docs/explanation/reproduction.md explains the bands, budgets and expected
+// values of this package, so it must hold the same ones; and its statements
+// about the result must follow from the measured values.
 func TestReproductionPage(t *testing.T) {
 	body, err := os.ReadFile("../../docs/explanation/reproduction.md")
 	require.NoError(t, err)

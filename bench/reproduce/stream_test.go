@@ -23,16 +23,17 @@ type streamConfig struct {
 	Size     int              // bytes of a message
 	Messages int              // each is posted when the one before has left the card
 	Straps   uint32           // of both cards, bits as layout.Strap
-	Params   map[string]int64 // numbers in the place of the profile's
+	Params   map[string]int64 // numbers instead of the profile's
 }
 
-// streamed is what the trace tells of a stream.
+// streamed is what the trace shows of a stream.
 type streamed struct {
-	// Span is the time from the first doorbell to the last byte in the peer's memory.
+	// Span is the time from the first doorbell to the last byte in the peer's
+	// memory.
 	Span host.Time
 	// The sender's buses while the MAC takes frames: busy time over time.
 	SystemBusy, MACBusy float64
-	ReceiverMACBusy     float64 // of node 1, while its MAC brings frames
+	ReceiverMACBusy     float64 // of node 1, while its MAC writes frames
 }
 
 // BytesPerSecond is the payload of the whole stream over its span.
@@ -41,8 +42,8 @@ func (s *streamed) BytesPerSecond(c streamConfig) int64 {
 }
 
 // runStream sends the messages, checks every byte of the last one and reads the
-// trace. The receiver's program only polls, so that nothing but the stream is on
-// its bus.
+// trace. The receiver's program only polls, so that nothing but the stream is
+// on its bus.
 func runStream(ctx context.Context, c streamConfig) (_ *streamed, err error) {
 	rec, err := rig.Record("", "")
 	if err != nil {
@@ -83,7 +84,8 @@ func runStream(ctx context.Context, c streamConfig) (_ *streamed, err error) {
 				return err
 			}
 		}
-		// The peer's word that it has looked: before it, the connection must stay.
+		// The connection must stay until the peer says that it has checked the
+		// data.
 		if _, ok, err := t.Receive(rig.WaitLimit); err != nil {
 			return err
 		} else if !ok {
@@ -124,7 +126,8 @@ func runStream(ctx context.Context, c streamConfig) (_ *streamed, err error) {
 
 // foldStream reads the figures out of a trace.
 func foldStream(events []rig.TraceEvent, vis [2]int) (*streamed, error) {
-	// The first and the last time of an event of the stream's VI, -1 without one.
+	// The first and the last time of an event of the stream's VI, -1 without
+	// one.
 	span := func(node int, e layout.TraceEvent) (first, last int64) {
 		first, last = -1, -1
 		for _, x := range events {
@@ -148,7 +151,7 @@ func foldStream(events []rig.TraceEvent, vis [2]int) (*streamed, error) {
 	s := &streamed{Span: host.Time(end - start)}
 	s.SystemBusy = rig.Busy(events, 0, layout.TraceEventHostBusStart, layout.TraceEventHostBusEnd, from, to)
 	s.MACBusy = rig.Busy(events, 0, layout.TraceEventMacBusStart, layout.TraceEventMacBusEnd, from, to)
-	// The same span, as late as the wire makes it.
+	// The same span, delayed by the wire.
 	lag := end - to
 	s.ReceiverMACBusy = rig.Busy(events, 1, layout.TraceEventMacBusStart, layout.TraceEventMacBusEnd, from+lag, to+lag)
 	return s, nil

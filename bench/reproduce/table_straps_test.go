@@ -13,7 +13,7 @@ import (
 	"hvia/params"
 )
 
-// What the straps that take the translation table apart cost: stages of a
+// The cost of the straps that take the translation table apart: stages of a
 // message of 4 bytes, and its half round trip and that of one of several pages.
 func TestTableStrapsCost(t *testing.T) {
 	if testing.Short() {
@@ -52,19 +52,19 @@ func TestTableStrapsCost(t *testing.T) {
 		require.InDelta(t, k.table-base.table, k.half-base.half, 3*clock, "%s: the half round trip", what)
 	}
 	overlap := run(1<<layout.StrapNoAttOverlap, nil)
-	// A level-1 entry of 24 bytes is read, for the most part out of an open row.
+	// A level-1 entry of 24 bytes is read, mostly from an open row.
 	dearer("no overlap", overlap, 3*1*clock, 3*3*clock)
-	// What docs/explanation/reproduction.md, Variants, expects of both: 0.84 us more.
+	// docs/explanation/reproduction.md, Variants, expects 0.84 us more of both.
 	slow := map[string]int64{"SdramClockPeriod": params.SdramSlowClockPeriod}
 	dearer("slow SDRAM", run(1<<layout.StrapSlowSdram, slow), 3*4*clock, 3*10*clock)
 	both := run(1<<layout.StrapSlowSdram|1<<layout.StrapNoAttOverlap, slow)
 	dearer("slow SDRAM and no overlap", both, 3*7*clock, 3*14*clock)
-	// A transfer over the system bus and back through the crossings for each level:
-	// of the level 1 that is kept none is left, so three transfers more, or six.
+	// A transfer over the system bus and back through the crossings for each
+	// level: three more, or six without overlap, which also reads level 1.
 	host := run(1<<layout.StrapAttInHostMemory, nil)
 	dearer("host memory", host, 3*12*clock, 3*30*clock)
 	dearer("host memory and no overlap", run(1<<layout.StrapAttInHostMemory|1<<layout.StrapNoAttOverlap, nil), 6*12*clock, 6*30*clock)
 	require.Greater(t, host.long-base.long, host.half-base.half, "host memory: several pages")
-	// Of further pages only what the MAC's bus does not hide.
+	// Further pages cost only what the MAC's bus does not hide.
 	require.Greater(t, overlap.long-base.long, overlap.half-base.half, "no overlap: several pages")
 }

@@ -12,7 +12,7 @@ import (
 	"hvia/params"
 )
 
-// The gain at 7 bytes is measured, and is what the paper prints as 0.1.
+// The gain at 7 bytes is measured, and prints as the paper's 0.1.
 func TestTenthGain(t *testing.T) {
 	benchtest.TakesSeconds(t)
 	r := report.New(params.Base, 1, report.Hashes{})

@@ -10,13 +10,13 @@ import (
 	"hvia/layout"
 )
 
-// verdict is what one program of an experiment tells another about its part.
-// It travels as a message because the other may live in another process.
+// verdict is one program's result, for another program of the experiment. It
+// travels as a message because the other may be in another process.
 type verdict struct {
-	vi       int          // index of the VI that the messages came by
+	vi       int          // index of the messages' VI
 	messages int          // sent
 	spent    host.Account // by the processor of its host in the counted rounds
-	fault    string       // the first byte that was wrong, "" for none
+	fault    string       // the first wrong byte, "" for none
 }
 
 const verdictHead = 8 + accountBytes

@@ -13,9 +13,10 @@ const (
 	rowPoll = "host: a look finds the data"
 )
 
-// latencyBudget is what was expected of each step of an RDMA write of 4 bytes on the
-// paper's card (docs/explanation/reproduction.md, Budget of an RDMA write of 4 bytes; 12.65 us in all). Where
-// the page has several rows for what the trace shows as one, their sum stands here.
+// latencyBudget is the expected time of each step of an RDMA write of 4 bytes
+// on the paper's card (docs/explanation/reproduction.md, Budget of an RDMA
+// write of 4 bytes; 12.65 us in all). Where the page has several rows for one
+// stage of the trace, this is their sum.
 var latencyBudget = map[string]int64{
 	rowPost:                          5_250_000,                   // row 1
 	"doorbell posted write":          240_000,                     // 2
@@ -37,9 +38,9 @@ var latencyBudget = map[string]int64{
 	rowPoll:                          200_000,                     // 22
 }
 
-// waterfall is the way of a message from the call of VipPostSend to the look that
-// finds its last byte. The rows add up to half a round trip: what the post and
-// the stages leave of it is the wait for the next look.
+// waterfall lists the steps of a message from the call of VipPostSend to the
+// poll that finds its last byte. The rows add up to half a round trip: the rest
+// after the post and the stages is the wait for the next poll.
 func (p *pingPong) waterfall(half, post int64, sums []int64, messages int64) []report.WaterfallRow {
 	rows := []report.WaterfallRow{{Name: rowPost, MeanPs: post}}
 	left := half - post

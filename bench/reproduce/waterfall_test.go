@@ -22,9 +22,9 @@ func TestBudgetCoversTheWaterfall(t *testing.T) {
 	}
 }
 
-// A wait that is planted in a model or in the host is found in its own row of the
-// waterfall, and in no other. The waits are whole clocks of every domain, and so is the
-// period of the looks, so that no phase moves.
+// An added wait in a model or in the host shows in its own row of the
+// waterfall, and in no other. The waits are multiples of every domain's clock,
+// and so is the period of the polls, so that no phase moves.
 func TestPlantedWaitMovesItsOwnRow(t *testing.T) {
 	benchtest.TakesSeconds(t)
 	const wait = 10 * params.SystemClockPeriod
