@@ -18,28 +18,29 @@ import (
 	"hvia/vipl"
 )
 
-// protocol is a way in which the programs of Compare talk with each other.
+// protocol is a way in which the programs of Compare exchange messages.
 type protocol struct {
 	name   string // as Config has it
 	device driver.Device
 	write  bool // RDMA writes, not sends and receives
 	tcp    bool // over a kernel's TCP/IP, not VIA
-	paces  bool // keeps a sender from overrunning the receiver by itself
-	loses  bool // a message that does not come is counted; else it is an error of the run
+	paces  bool // has flow control of its sender
+	loses  bool // a missing message is counted; else it is an error of the run
 	level  vipl.ReliabilityLevel
-	read   bool // RDMA reads: one program fetches, the other does nothing
-	queue  bool // received messages are told by a completion queue
+	read   bool // RDMA reads: one program fetches, the other is idle
+	queue  bool // a completion queue reports received messages
 	asked  bool // compared only when it is named
 }
 
 var protocols = []protocol{
-	// An RDMA write needs no receive that could be missing. One that is lost would leave
-	// its room as it is, and nobody could say which of later ones is in it.
+	// An RDMA write needs no receive that could be missing. A lost one would
+	// leave its slot unchanged, and the receiver could not tell which later one
+	// is in it.
 	{name: "rdma", device: driver.DeviceHvia, write: true},
 	{name: "send", device: driver.DeviceHvia, loses: true},
 	{name: "mvia", device: driver.DeviceMvia, loses: true},
 	{name: "tcp", device: driver.DeviceMvia, tcp: true, paces: true},
-	// What the paper does not measure: the other levels, and a completion queue.
+	// Not in the paper: the other reliability levels, and a completion queue.
 	{name: "rdma-rd", device: driver.DeviceHvia, write: true, level: vipl.ReliableDelivery, asked: true},
 	{name: "rdma-rr", device: driver.DeviceHvia, write: true, level: vipl.ReliableReception, asked: true},
 	{name: "send-rd", device: driver.DeviceHvia, level: vipl.ReliableDelivery, asked: true},
@@ -57,14 +58,14 @@ func (p protocol) costs(b costs.Board) host.CostModel {
 	return b.Costs()
 }
 
-// awaited is a message that a channel should bring next.
+// awaited is the next expected message of a channel.
 type awaited struct {
 	channel channel
 	pattern rig.Pattern
 	size    int
 }
 
-// any waits until one of several messages is there and returns which, or -1
+// any waits until one of several messages is there and returns its index, or -1
 // when none came in time.
 func (p protocol) any(t *host.Thread, h *driver.Host, w []awaited, timeout host.Time) (int, error) {
 	if p.tcp {
@@ -73,7 +74,6 @@ func (p protocol) any(t *host.Thread, h *driver.Host, w []awaited, timeout host.
 	return anyVia(t, h, w, timeout)
 }
 
-// Protocols returns the names of all protocols.
 func Protocols() []string {
 	names := make([]string, len(protocols))
 	for i, p := range protocols {
@@ -82,9 +82,10 @@ func Protocols() []string {
 	return names
 }
 
-// DefaultProtocols are those that are compared on so many nodes if none is named: the
-// paper's. Behind a switch, which drops what is too much, an RDMA write of the unreliable
-// level may not come, and that is an error; reliable delivery is there in its place.
+// DefaultProtocols are those that are compared on the given number of nodes if
+// none is named: the paper's. Behind a switch, which drops excess frames, an
+// RDMA write of the unreliable level may not come, and that is an error;
+// reliable delivery replaces it.
 func DefaultProtocols(nodes int) []string {
 	if nodes > 2 {
 		return []string{"send", "mvia", "tcp", "rdma-rd", "send-rd"}
@@ -92,7 +93,6 @@ func DefaultProtocols(nodes int) []string {
 	return paperProtocols()
 }
 
-// paperProtocols are those of the paper, in its order.
 func paperProtocols() (names []string) {
 	for _, p := range protocols {
 		if !p.asked {
@@ -111,46 +111,45 @@ func protocolOf(name string) (protocol, error) {
 	return protocol{}, fmt.Errorf("%w: no protocol %q: there is %q", costs.ErrConfig, name, Protocols())
 }
 
-// channelConfig is what a channel must know before it is connected.
+// channelConfig has what a channel needs before it is connected.
 type channelConfig struct {
 	size     int // of the longest message, either way
-	slots    int // messages each way that there is room for
-	receives int // of the slots, those that wait for messages from the beginning
+	slots    int // capacity in messages, each way
+	receives int // of the slots, those that wait for messages from the start
 }
 
-// channel carries messages between two programs, both ways and in order; what
-// is not reliable may lose some. Both programs know how long each message is, so
-// that no protocol adds bytes of its own to say so.
+// channel carries messages between two programs, both ways and in order; an
+// unreliable one may lose some. Both programs know the length of each message,
+// so that no protocol adds bytes for it.
 type channel interface {
 	// dial and accept connect; a name is for one pair of channels.
 	dial(t *host.Thread, name int) error
 	accept(t *host.Thread, name int) error
 
-	// begin starts to count messages anew, and throws away what came too late for
-	// anybody to wait for it. Nothing may be under way.
+	// begin restarts the count of messages, and drops those that came too late.
+	// Nothing may be in flight.
 	begin(t *host.Thread) error
-	// send hands over a message; its room is in use until the send is settled.
+	// send passes on a message; its slot is in use until the send is settled.
 	send(t *host.Thread, p rig.Pattern, n int) error
-	// settle takes sends back until at most so many are under way.
+	// settle reaps sends until at most `left` are in flight.
 	settle(t *host.Thread, left int) error
 	// receive waits for the next message, which should be of n bytes with this
-	// content, and returns what came, or nil if nothing did. It is valid until
-	// replenish.
+	// content, and returns the received bytes, or nil if none came. They are
+	// valid until replenish.
 	receive(t *host.Thread, p rig.Pattern, n int, timeout host.Time) ([]byte, error)
-	// replenish gives the room of one message back, or adds room that was not
-	// used yet.
+	// replenish releases the slot of one message, or adds an unused slot.
 	replenish(t *host.Thread) error
 	close(t *host.Thread) error
 }
 
-// viaChannel is a VI with a pair of buffers for each slot: for RDMA writes, which
-// go to the peer's slots in turn and whose last byte is polled, or for sends and
-// receives.
+// viaChannel is a VI with a pair of buffers for each slot: for RDMA writes,
+// which go to the peer's slots in turn and whose last byte is polled, or for
+// sends and receives.
 type viaChannel struct {
 	write       bool
-	queue       *vipl.CQ // of the receives, if they have one
+	queue       *vipl.CQ // of the receives, if any
 	slots       int
-	receives    int // posted from the beginning
+	receives    int // posted at the start
 	size        int
 	stride      int // from slot to slot
 	endpoint    *rig.Endpoint
@@ -158,12 +157,13 @@ type viaChannel struct {
 
 	sends   int // so far
 	settled int // of them
-	posted  int // receives that were posted, or slots that were cleared
+	posted  int // posted receives, or cleared slots
 	came    int // messages
 }
 
-// Where the first slots begin in their pages. So they lie as in the paper's
-// experiments (arena), where a message of 64 KiB has a first page of the same length.
+// Offsets of the first slots in their pages. They equal those of the paper's
+// experiments (arena), where a message of 64 KiB has a first page of the same
+// length.
 const (
 	sendSlotOffset    = rig.GuardBytes
 	receiveSlotOffset = 2 * rig.GuardBytes
@@ -212,7 +212,7 @@ func (c *viaChannel) receiveOffset(k int) int {
 	return (c.slots+k%c.slots)*c.stride + receiveSlotOffset
 }
 
-// slot is the room of the k-th message to come, and the guard behind it.
+// slot is the slot of the k-th message to come, and the guard behind it.
 func (c *viaChannel) slot(k int) (room, guard []byte) {
 	o := c.receiveOffset(k)
 	return c.endpoint.Bytes()[o : o+c.size], c.endpoint.Bytes()[o+c.size : o+c.size+rig.GuardBytes]
@@ -249,7 +249,7 @@ func (c *viaChannel) begin(t *host.Thread) error {
 		}
 		return nil
 	}
-	// Descriptors stay where they are in their queue.
+	// Descriptors stay at their place in the queue.
 	for {
 		late, err := c.receive(t, rig.Pattern{}, 0, 0)
 		if err != nil || late == nil {
@@ -306,7 +306,7 @@ func (c *viaChannel) receive(t *host.Thread, p rig.Pattern, n int, timeout host.
 		case errors.Is(err, vipl.ErrTimeout), errors.Is(err, vipl.ErrDescriptor) && d == nil: // nothing posted, nothing to come
 			return nil, nil
 		case err != nil && d != nil && d.Status()&layout.DescriptorStatusPartialErrorMask != 0:
-			// Frames of a message were lost. The next message tells which one.
+			// Frames of a message were lost. The next message shows which one.
 			c.came++
 			if err := c.replenish(t); err != nil {
 				return nil, err
@@ -337,7 +337,7 @@ func (c *viaChannel) next(t *host.Thread, timeout host.Time) (*vipl.Descriptor, 
 	return done.Done(t)
 }
 
-// guarded says whether nothing was written behind a slot.
+// guarded returns an error if something was written behind a slot.
 func (c *viaChannel) guarded(k int, guard []byte) error {
 	for i, v := range guard {
 		if v != 0 {
@@ -363,7 +363,8 @@ func (c *viaChannel) replenish(t *host.Thread) error {
 
 func (c *viaChannel) close(t *host.Thread) error { return c.endpoint.Close(t) }
 
-// watch is the word that changes with the next message, and whether it has.
+// watch is the word that changes with the next message, and a check whether it
+// has.
 func (c *viaChannel) watch(p rig.Pattern, n int) (address uint64, there func() bool) {
 	if c.write {
 		o := c.receiveOffset(c.came) + n - 1
@@ -373,9 +374,9 @@ func (c *viaChannel) watch(p rig.Pattern, n int) (address uint64, there func() b
 	return d.Address + layout.DescriptorStatusOffset, func() bool { return d.Status().Done() }
 }
 
-// atMost are at most n ranges that contain the given ones: those with the smallest gaps
-// between them become one. Who is woken by a write into a gap looks in vain, which is
-// no more than a polling loop does all the time.
+// atMost returns at most n ranges that contain the given ones: it merges those
+// with the smallest gaps between them. A write into a gap causes an empty poll,
+// which a polling loop has all the time.
 func atMost(ranges []mem.Range, n int) []mem.Range {
 	if len(ranges) <= n {
 		return ranges

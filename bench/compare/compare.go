@@ -18,7 +18,7 @@ import (
 	"hvia/sim"
 )
 
-// Patterns of traffic that Compare knows.
+// Patterns of traffic.
 const (
 	PatternPingPong     = "ping-pong"
 	PatternStream       = "stream"
@@ -26,7 +26,6 @@ const (
 	PatternManyToOne    = "n-to-1"
 )
 
-// Patterns returns the names of all patterns.
 func Patterns() []string {
 	return []string{PatternPingPong, PatternStream, PatternRequestReply, PatternManyToOne}
 }
@@ -38,38 +37,37 @@ const (
 	MaxNodes        = layout.BridgeMaxNodes
 	MaxClients      = MaxNodes - 1
 	maxMixWeight    = 1_000_000
-	maxCompareBytes = 32 << 20 // under way; both hosts have buffers of so many for each direction
+	maxCompareBytes = 32 << 20 // in flight; each host has buffers for this many bytes in each direction
 )
 
 // MixEntry is one kind of request of a mix.
 type MixEntry struct {
 	Request int `json:"request"` // bytes
 	Reply   int `json:"reply"`
-	Weight  int `json:"weight"` // of all weights' sum
+	Weight  int `json:"weight"` // relative to the sum of weights
 }
 
-// Config says what Compare measures and how.
 type Config struct {
 	Profile   string
 	Protocols []string // of Protocols, in the order of the report
 	Pattern   string
 	Sizes     []int      // message lengths in bytes; not for a mix
 	Mix       []MixEntry // of requests and replies
-	Messages  int        // counted: round trips, messages one way, requests; of each client. One way, 0: as countOf has it
-	Warmup    int        // before them. One way, 0: a quarter of so many
-	Window    int        // messages under way, 0: as many as windowOf allows
-	Receives  int        // receive descriptors that wait, 0: as many as the window
+	Messages  int        // counted, of each client: round trips, messages one way, requests. One way, 0: see countOf
+	Warmup    int        // before them. One way, 0: a quarter of Messages
+	Window    int        // messages in flight, 0: the maximum of windowOf
+	Receives  int        // posted receive descriptors, 0: the window
 	Clients   int        // threads that send to one
-	Nodes     int        // of the fabric, 0: 2. With more each client has one of its own
+	Nodes     int        // of the fabric, 0: 2. With more, each client has a separate one
 	Seed      uint64     // of memory scatter, payload and mix
 	Params    map[string]int64
 	Faults    sim.WireFaults // of the wire
 	Capture   string         // frames on the wire, a file for each protocol; "" for none
 
-	// Progress, if not nil, is told what has been done. It must not block.
+	// Progress, if not nil, receives what has been done. It must not block.
 	Progress func(rig.Progress)
 
-	program string // a simulator with a planted fault, for tests
+	program string // a simulator with an injected bug, for tests
 }
 
 // DefaultConfig is a pattern with every protocol on the paper's card.
@@ -90,7 +88,7 @@ func DefaultConfig(pattern string) Config {
 	return c
 }
 
-// Validate refuses what cannot be compared.
+// Validate rejects what cannot be compared.
 func (c Config) Validate() error {
 	if err := rig.CheckProfile(c.Profile); err != nil {
 		return err
@@ -144,8 +142,8 @@ func (c Config) Validate() error {
 	return err
 }
 
-// validNodes refuses what cannot be said of the nodes: of the threads on them and
-// the cables between them.
+// validNodes rejects numbers of nodes and clients, and wire faults, that do not
+// fit together.
 func (c Config) validNodes() error {
 	if c.Nodes != 0 && (c.Nodes < 2 || c.Nodes > MaxNodes) {
 		return fmt.Errorf("%w: %d nodes: 2 to %d are possible", costs.ErrConfig, c.Nodes, MaxNodes)
@@ -171,7 +169,7 @@ func (c Config) validNodes() error {
 
 func (c Config) nodes() int { return max(2, c.Nodes) }
 
-// switched says whether there is a switch between the nodes.
+// switched reports whether there is a switch between the nodes.
 func (c Config) switched() bool { return c.nodes() > 2 }
 
 func (c Config) validTraffic() error {
@@ -214,20 +212,20 @@ func (c Config) validTraffic() error {
 	return nil
 }
 
-// oneWay says whether messages go one way only, several under way at a time.
+// oneWay reports whether messages go one way only, several in flight at a time.
 func (c Config) oneWay() bool {
 	return c.Pattern == PatternStream || c.Pattern == PatternManyToOne
 }
 
-// A window that was not asked for: so many messages, and no more bytes than
-// this, as a program would choose it that knows that nothing but the window keeps it from
-// overrunning a slower receiver.
+// The default window: at most this many messages and bytes, as a program would
+// choose it in which only the window keeps the sender from overrunning a slower
+// receiver.
 const (
 	defaultWindow      = 16
 	defaultWindowBytes = 128 << 10
 )
 
-// windowOf is how many messages of a size may be under way.
+// windowOf is the largest number of messages of a size in flight.
 func (c Config) windowOf(size int) int {
 	if c.Window > 0 {
 		return c.Window
@@ -235,25 +233,25 @@ func (c Config) windowOf(size int) int {
 	return max(2, min(defaultWindow, defaultWindowBytes/size))
 }
 
-// Messages one way that were not asked for: so many bytes of all clients, and no more
-// messages than this. In a kernel there are buffers between sender and receiver, a socket's
-// for TCP; nothing is steady before they have been filled some times, and its
-// simulation is quick.
+// The default number of messages one way: this many bytes of all clients, and
+// at most this many messages. In a kernel there are buffers between sender and
+// receiver, a socket's for TCP; nothing is steady before they have been filled
+// a few times, and simulating it is fast.
 const (
 	defaultStreamBytes = 1 << 20
 	defaultStreamMost  = 1000
 	kernelStreamTimes  = 4
 )
 
-// countOf is how many messages of a size a client sends that are counted, and how
-// many before them.
+// countOf is the number of counted messages of a size that a client sends, and
+// of those before them.
 func (c Config) countOf(p protocol, size int) (counted, warmup int) {
 	counted, warmup = c.Messages, c.Warmup
 	if !c.oneWay() {
 		return counted, warmup
 	}
 	if counted == 0 {
-		// The last window of them drains when nothing is sent any more.
+		// The last window drains when the sender has finished.
 		counted = max(16, 4*c.windowOf(size), min(defaultStreamMost, defaultStreamBytes/size)/max(1, c.Clients))
 		if p.inKernel() {
 			counted *= kernelStreamTimes
@@ -265,7 +263,6 @@ func (c Config) countOf(p protocol, size int) (counted, warmup int) {
 	return counted, warmup
 }
 
-// largest is the longest message, in either direction.
 func (c Config) largest() int {
 	n := grantBytes
 	for _, s := range c.Sizes {
@@ -277,7 +274,7 @@ func (c Config) largest() int {
 	return n
 }
 
-// captureOf is the file that a protocol's frames go to.
+// captureOf is the capture file of a protocol.
 func (c Config) captureOf(protocol string) string {
 	if c.Capture == "" {
 		return ""
@@ -286,9 +283,8 @@ func (c Config) captureOf(protocol string) string {
 	return strings.TrimSuffix(c.Capture, ext) + "." + protocol + ext
 }
 
-// Run runs one pattern of traffic over each protocol, each on a fabric of
-// its own with the same wire. With an error it returns what was measured until
-// then.
+// Run runs one pattern of traffic over each protocol, each on a separate fabric
+// with the same wire. With an error it returns what was measured until then.
 func Run(ctx context.Context, c Config) (_ *Report, err error) {
 	defer func() { err = rig.Stopped(ctx, "compare", err) }()
 	if err := c.Validate(); err != nil {
@@ -299,7 +295,8 @@ func Run(ctx context.Context, c Config) (_ *Report, err error) {
 		return nil, err
 	}
 	r := NewReport(c, hashes)
-	// Files first: who mistyped a name should not learn of it after the run.
+	// Create the files first, so that a mistyped name fails before the run and
+	// not after it.
 	recordings := make([]*rig.Recording, len(c.Protocols))
 	for i, name := range c.Protocols {
 		if recordings[i], err = rig.Record(c.captureOf(name), ""); err != nil {
@@ -328,10 +325,10 @@ func (r *Report) measure(ctx context.Context, c Config, p protocol, rec *rig.Rec
 	run := newComparison(c, p, b)
 	cfg := fabric.RunConfig{Fabric: rig.TwoCards(b, c.Seed), Device: p.device, Costs: p.costs(b), Seed: c.Seed}
 	cfg.Fabric.Program, cfg.Fabric.Faults = c.program, c.Faults
-	cfg.Fabric.Nodes = nil // the device says what they are
+	cfg.Fabric.Nodes = nil // the device decides
 	cfg.Fabric.Arguments = rec.Arguments()
 	if rec.PcapFile == "" {
-		cfg.Fabric.Arguments = append(cfg.Fabric.Arguments, "--frames", rec.Frames()) // of which the use of the wire is worked out
+		cfg.Fabric.Arguments = append(cfg.Fabric.Arguments, "--frames", rec.Frames()) // to compute the use of the wire
 	}
 	digest := Digest{Protocol: p.name}
 	cfg.Finished = func(f *sim.Fabric) (err error) {
@@ -350,8 +347,8 @@ func (r *Report) measure(ctx context.Context, c Config, p protocol, rec *rig.Rec
 	if failed == nil {
 		r.Digests = append(r.Digests, digest)
 	}
-	// What was measured of a run that failed is still told, as far as it can be
-	// read; why it failed is what matters.
+	// Rows of a failed run are still reported, as far as they can be read; why
+	// it failed matters more.
 	rows, err := run.fold(rec)
 	r.Rows = append(r.Rows, rows...)
 	return errors.Join(failed, whenFine(failed, err), whenFine(failed, rec.WritePcap(c.Profile, c.Seed)))

@@ -48,7 +48,7 @@ func smallCompare(t *testing.T, pattern string) Config {
 	return c
 }
 
-// manyNodes puts each client on a node of its own.
+// manyNodes puts each client on a separate node.
 func manyNodes(c Config, nodes int) Config {
 	c.Nodes, c.Clients = nodes, nodes-1
 	return c
@@ -140,8 +140,9 @@ func TestCompareRefuses(t *testing.T) {
 	require.Empty(t, r.Rows)
 }
 
-// Every pattern with every protocol: nothing is wrong or lost, what is measured is
-// possible, a second run gives the same to the bit, and the pages fit a terminal.
+// Every pattern with every protocol: nothing is wrong or lost, the measurements
+// are plausible, a second run gives the same bit for bit, and the pages fit a
+// terminal.
 func TestComparePatterns(t *testing.T) {
 	benchtest.TakesSeconds(t)
 	for _, pattern := range Patterns() {
@@ -181,7 +182,7 @@ func TestComparePatterns(t *testing.T) {
 	}
 }
 
-// checkUse holds what a row says of hosts and wire to what cannot be otherwise.
+// checkUse checks the use of hosts and wire in a row against bounds.
 func checkUse(t *testing.T, c Config, row Row) {
 	t.Helper()
 	at := row.Protocol + ", " + row.What()
@@ -202,7 +203,7 @@ func checkUse(t *testing.T, c Config, row Row) {
 			require.Equal(t, p.inKernel(), h.Layers[l.String()] > 0, "%s: node %d: %v: the card's messages need no kernel: %v", at, node, l, h.Layers)
 		}
 	}
-	// A message is on the wire whole, in frames of no more than the payload.
+	// A message is on the wire completely, in frames of at most the payload.
 	if c.Pattern == PatternPingPong {
 		require.GreaterOrEqual(t, row.wireBytes(), int64(row.Size), "%s", at)
 	}
@@ -213,7 +214,7 @@ func checkUse(t *testing.T, c Config, row Row) {
 	if p.tcp {
 		return
 	}
-	// A post is one, for a message and, with receives, for its receive.
+	// One post for a message and, with receives, one for its receive.
 	if posts := row.workPs() / params.HostPostTime; !c.oneWay() && c.Pattern == PatternPingPong {
 		want := int64(1)
 		if !p.write {
@@ -223,8 +224,8 @@ func checkUse(t *testing.T, c Config, row Row) {
 	}
 }
 
-// The ping-pong is the one of the paper: what it takes is what the reproduction
-// measures, but for where the looks of a loop and the interrupts of what was sent fall.
+// The ping-pong is that of the paper: its times are those of the reproduction,
+// except for the phase of polls and of transmit interrupts.
 func TestComparePingPongIsReproduce(t *testing.T) {
 	benchtest.TakesSeconds(t)
 	c := smallCompare(t, PatternPingPong)
@@ -262,8 +263,8 @@ func compareOnFakes(t *testing.T, c Config, lose func(from int, frame []byte) bo
 	return x, fabric.RunOn(ctx, f, fabric.RunConfig{Costs: b.Costs(), Seed: c.Seed}, x.programs()...)
 }
 
-// meetByMessages is a barrier for the fakes, which have none: the receiver's thread hears of
-// all the others, and tells them.
+// meetByMessages is a barrier for the fakes, which have none: the receiver's
+// thread collects a message of each of the others and replies to them.
 func meetByMessages(t *host.Thread, _ uint64, parties int) error {
 	middle := host.ThreadID{Node: 1, Rank: 1}
 	if t.ID() != middle {
@@ -289,9 +290,10 @@ func meetByMessages(t *host.Thread, _ uint64, parties int) error {
 	return nil
 }
 
-// A message that is lost is counted, nothing waits for it for ever, and what comes
-// after it is right. So it is with one that loses a frame, and with one in the
-// other direction. Of an RDMA write nobody can say more than that it did not come.
+// A lost message is counted, nothing waits for it forever, and the messages
+// after it are right. The same holds for a message that loses a frame, and for
+// one in the other direction. A missing RDMA write is only known not to have
+// come.
 func TestCompareLosses(t *testing.T) {
 	configs := map[string]Config{"n-to-1 of 4 nodes": manyNodes(smallCompare(t, PatternManyToOne), 4)}
 	for _, pattern := range Patterns() {
@@ -336,8 +338,8 @@ func TestCompareLosses(t *testing.T) {
 						require.Zero(t, counted, "a grant is no message")
 						return
 					}
-					// A message that lost its end is noticed when the next one comes, which
-					// may then find no receive.
+					// A message that lost its end is noticed when the next one
+					// comes, which may then find no receive.
 					require.True(t, 1 <= counted && counted <= 2*lost, "%d messages, %d frames", counted, lost)
 				})
 			}
@@ -345,8 +347,8 @@ func TestCompareLosses(t *testing.T) {
 	}
 }
 
-// More messages under way than receives: the card drops what finds none, and the report says
-// how many.
+// With more messages in flight than receives the card drops those without one,
+// and the report counts them.
 func TestCompareOverrun(t *testing.T) {
 	benchtest.TakesSeconds(t)
 	c := smallCompare(t, PatternStream)
@@ -360,8 +362,8 @@ func TestCompareOverrun(t *testing.T) {
 	}
 }
 
-// Over a wire that loses frames, what is unreliable loses messages and says so, and TCP
-// takes its time. No message that came is wrong.
+// Over a lossy link, unreliable protocols lose messages and report them, and
+// TCP takes longer. No received message is wrong.
 func TestCompareFailingWire(t *testing.T) {
 	benchtest.TakesSeconds(t)
 	for _, pattern := range Patterns() {
@@ -404,7 +406,7 @@ func TestCompareFailingWire(t *testing.T) {
 	}
 }
 
-// What a line says of each kind of fault, and of none.
+// The line for each kind of fault, and for none.
 func TestWireEffect(t *testing.T) {
 	require.Equal(t, "dropped 12, corrupted 1,234 of 1,002,940 frames; retransmitted 0",
 		WireEffect{1002940, map[string]uint64{"corrupt": 1234, "drop": 12}, new(uint64)}.String())
@@ -415,8 +417,9 @@ func TestWireEffect(t *testing.T) {
 	}
 }
 
-// The rate of a stream is that of a span in which the sender is at it and messages come;
-// without such a span it is that of all, which can be too small but not too large.
+// The rate of a stream is that of a span in which the sender is busy and
+// messages arrive; without such a span it is that of the whole, which can be
+// too small but not too large.
 func TestFoldOneWay(t *testing.T) {
 	c := DefaultConfig(PatternStream)
 	c.Sizes, c.Messages, c.Warmup = []int{1000}, 8, 2
@@ -455,8 +458,9 @@ func TestFoldOneWay(t *testing.T) {
 	require.Nil(t, row.Latency)
 }
 
-// Connections of several threads share their host evenly, also when each has more to
-// send than its socket takes: nobody sends the frames of the others for long.
+// Connections of several threads share their host evenly, also when each has
+// more to send than its socket takes: no thread sends the frames of the others
+// for long.
 func TestCompareFairConnections(t *testing.T) {
 	benchtest.TakesSeconds(t)
 	c := DefaultConfig(PatternManyToOne)
@@ -465,8 +469,8 @@ func TestCompareFairConnections(t *testing.T) {
 	require.Greater(t, row.FairnessPpm, int64(950_000), "%v", row.Clients)
 }
 
-// A thread that waits for more words than it can watch watches what lies between the nearest
-// ones, too, and no more than it must.
+// A thread that waits for more words than it can watch also watches what lies
+// between the nearest ones, and no more than necessary.
 func TestAtMost(t *testing.T) {
 	ranges := func(n ...uint32) (list []mem.Range) {
 		for i := 0; i < len(n); i += 2 {
@@ -482,8 +486,8 @@ func TestAtMost(t *testing.T) {
 	require.Equal(t, ranges(0, 4_294_967_295), atMost(ranges(4_294_967_294, 1, 0, 1), 1))
 }
 
-// Every client of a fabric with as many nodes as there can be is heard, although the receiver waits for more
-// words than it can watch; each is on a node of its own.
+// The receiver hears every client of the largest fabric, although it waits for
+// more words than it can watch; each client is on a separate node.
 func TestCompareManyNodes(t *testing.T) {
 	for _, protocol := range []string{"rdma", "send"} {
 		c := manyNodes(smallCompare(t, PatternManyToOne), MaxNodes)
@@ -510,12 +514,13 @@ func TestCompareManyNodes(t *testing.T) {
 	}
 }
 
-// On simulated cards and NICs, too, each sender has a node, and each node has its bus, its cable and its interface
-// of the capture; what cards and switch counted is told. It repeats to the bit.
+// On simulated cards and NICs, too, each sender has a node, and each node has
+// its bus, its cable and its interface of the capture; the report has the
+// counters of cards and switch. It repeats bit for bit.
 func TestCompareSwitch(t *testing.T) {
 	benchtest.TakesSeconds(t)
 	c := manyNodes(smallCompare(t, PatternManyToOne), 4)
-	c.Protocols, c.Window = []string{"mvia", "tcp", "rdma-rd", "send-cq"}, 4 // which nobody is overrun by
+	c.Protocols, c.Window = []string{"mvia", "tcp", "rdma-rd", "send-cq"}, 4 // a window that overruns no receiver
 	r := compare(t, c)
 	c.Capture = filepath.Join(t.TempDir(), "run.pcapng")
 	require.Equal(t, compareJSON(t, r), compareJSON(t, compare(t, c)), "two runs, one with a capture")
@@ -527,7 +532,8 @@ func TestCompareSwitch(t *testing.T) {
 		require.Len(t, row.Hosts, 4, "%s", at)
 		require.Len(t, row.Wire, 4, "%s", at)
 		checkUse(t, c, row)
-		// All that is sent to the receiver, with its headers, and nothing twice.
+		// All that is sent to the receiver, with its headers, and nothing
+		// twice.
 		require.Positive(t, row.ToServer.Ppm, "%s", at)
 		require.GreaterOrEqual(t, row.ToServer.Bytes, int64(row.Size), "%s", at)
 		require.Less(t, row.ToServer.Bytes, int64(2*row.Size+200), "%s", at)
@@ -553,9 +559,10 @@ func TestCompareSwitch(t *testing.T) {
 	}
 }
 
-// Seven senders are more than a receiver takes: without reliability messages are lost; with it
-// all come, most of the time of the receiver's bus is for what is new, and no connection
-// starves. What the receiver could take is what one sender gets through at the unreliable level.
+// Seven senders exceed a receiver's rate: without reliability messages are
+// lost; with it all arrive, the receiver's bus mostly carries new data, and no
+// connection starves. The reference rate is that of one sender at the
+// unreliable level.
 func TestCompareIncast(t *testing.T) {
 	if os.Getenv("HVIA_LONG") == "" {
 		t.Skip("with HVIA_LONG=1: eight cards for minutes")
@@ -596,8 +603,9 @@ func TestCompareIncast(t *testing.T) {
 	require.Positive(t, compare(t, c).Rows[0].Lost, "without reliability")
 }
 
-// What reliability and a completion queue cost where no frame is lost: half a microsecond of a
-// short message, a tenth of the bandwidth of long ones, and a microsecond for the entry.
+// Cost of reliability and of a completion queue without loss: half a
+// microsecond of a short message, a tenth of the bandwidth of long ones, and a
+// microsecond for the entry.
 func TestCompareCostOfTransport(t *testing.T) {
 	benchtest.TakesSeconds(t)
 	c := DefaultConfig(PatternPingPong)
@@ -625,8 +633,8 @@ func TestCompareCostOfTransport(t *testing.T) {
 	require.Less(t, latency["send"], latency["send-cq"], "an entry of a completion queue is not free")
 }
 
-// RDMA writes of many lengths lie over each other in the same room; what an earlier and
-// longer one left there is never taken for the end of a later one.
+// RDMA writes of many lengths overwrite each other in one slot; what an earlier
+// and longer one left there is never taken for the end of a later one.
 func TestCompareRoomIsCleared(t *testing.T) {
 	c := DefaultConfig(PatternRequestReply)
 	c.Protocols, c.Messages, c.Mix = []string{"rdma"}, 1000, nil
@@ -640,7 +648,7 @@ func TestCompareRoomIsCleared(t *testing.T) {
 	}
 }
 
-// script is a channel that brings what it was told to, nil for a wait in vain.
+// script is a channel that returns scripted messages, nil for an empty wait.
 type script struct {
 	channel
 	bring    [][]byte
@@ -740,13 +748,13 @@ func TestFairness(t *testing.T) {
 	require.EqualValues(t, 0, fairness([]int64{0, 0}))
 }
 
-// The use of the wire is what its frames take, cut at the ends of the span.
+// The use of the wire is the time of its frames, cut at the ends of the span.
 func TestWireUse(t *testing.T) {
 	b, err := costs.New(params.Base, nil)
 	require.NoError(t, err)
 	x := &comparison{board: b}
 	frames := []rig.Frame{
-		{TimePs: 0, Source: 0, Destination: 1, Bytes: make([]byte, 76)},         // 100 bytes with all that is around them, 800 ns
+		{TimePs: 0, Source: 0, Destination: 1, Bytes: make([]byte, 76)},         // 100 bytes with preamble, FCS and gap, 800 ns
 		{TimePs: 1_000_000, Source: 1, Destination: 0, Bytes: make([]byte, 76)}, // the other way
 		{TimePs: 1_400_000, Source: 0, Destination: 1, Bytes: make([]byte, 76)},
 		{TimePs: 1_400_000, Source: layout.WireSwitch, Destination: 1, Bytes: make([]byte, 76)}, // another cable
@@ -763,7 +771,7 @@ func TestWireUse(t *testing.T) {
 	require.Equal(t, WireUse{Bytes: 300, Ppm: 600_000}, x.wireUse(sentTo(frames, 1), 0, 4_000_000, 1))
 }
 
-// A run that is stopped returns what it measured until then, and why.
+// An interrupted run returns what it measured until then, and why.
 func TestCompareStopped(t *testing.T) {
 	benchtest.TakesSeconds(t)
 	c := smallCompare(t, PatternPingPong)
@@ -778,14 +786,15 @@ func TestCompareStopped(t *testing.T) {
 	r, err := Run(ctx, c)
 	require.ErrorIs(t, err, context.Canceled)
 	require.ErrorContains(t, err, "compare: stopped before its end")
-	// The whole first protocol; of the second the trace may lack its last words.
+	// All of the first protocol; of the second the trace may lack its last
+	// events.
 	n := len(r.Rows)
 	require.True(t, n >= 5 && n < 8, "%d rows", n)
 	c.Progress, c.Protocols = nil, []string{"rdma"}
 	require.Equal(t, compare(t, c).Rows, r.Rows[:4])
 }
 
-// A card that puts one wrong byte into host memory is found out.
+// A card that puts one wrong byte into host memory is detected.
 func TestCompareFindsAWrongByte(t *testing.T) {
 	program := benchtest.WrongByteSimulator(t)
 	c := smallCompare(t, PatternStream)
@@ -795,7 +804,7 @@ func TestCompareFindsAWrongByte(t *testing.T) {
 	require.Regexp(t, `^rdma, 1400 bytes: message \d+: byte \d+ of 1400 is 0x..`, r.Faults()[0])
 }
 
-// The capture of each protocol is a file of its own with the frames of all its
+// The capture of each protocol is a separate file with the frames of all its
 // messages, and capturing changes nothing.
 func TestCompareCapture(t *testing.T) {
 	benchtest.TakesSeconds(t)
@@ -813,7 +822,7 @@ func TestCompareCapture(t *testing.T) {
 	}
 }
 
-// shownCompare is a report with everything in it that a page can show.
+// shownCompare is a report with everything that a page can show.
 func shownCompare(c Config) *Report {
 	pattern := c.Pattern
 	c.Params = map[string]int64{"HostPollPeriod": 100_000}
@@ -874,8 +883,8 @@ func shownCompare(c Config) *Report {
 	return r
 }
 
-// The forms are what testdata has. HVIA_UPDATE=1 writes it anew: look at the
-// difference before you commit it.
+// The output equals testdata. HVIA_UPDATE=1 rewrites it: check the difference
+// before you commit it.
 func TestCompareForms(t *testing.T) {
 	shown := map[string]Config{}
 	for _, pattern := range Patterns() {
@@ -904,7 +913,8 @@ func TestCompareForms(t *testing.T) {
 		for line := range strings.Lines(text.String()) {
 			require.LessOrEqual(t, len(strings.TrimRight(line, "\n")), 100, "%s: %s", name, line)
 		}
-		// What benchstat takes for a result: a name, a number, and pairs of value and unit.
+		// benchstat parses a result: a name, a number, and pairs of value and
+		// unit.
 		for line := range strings.Lines(bench.String()) {
 			if strings.HasPrefix(line, "Benchmark") {
 				require.Regexp(t, `^Benchmark[A-Za-z]+(/[a-z]+=[a-z0-9-]+|/mix)+ \d+( [0-9.]+ [A-Za-z0-9/-]+)+\n$`, line)

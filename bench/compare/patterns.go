@@ -17,24 +17,25 @@ import (
 	"hvia/sim/bridge"
 )
 
-// How long programs of Compare wait for a message of a protocol that may lose some, before
-// they take it for lost. Who answers waits longer than who asks, so that it is still
-// there for the next message. Of the others, TCP may need several retransmissions, which it
-// makes later and later; a card has given its connection up long before cardLimit.
+// How long programs of Compare wait for a message of an unreliable protocol
+// before they count it as lost. The responder waits longer than the requester,
+// so that it is still there for the next message. Of the others, TCP may need
+// several retransmissions, with growing timeouts; a card has broken its
+// connection long before cardLimit.
 const (
 	patience      = 10 * host.Millisecond
 	longPatience  = 4 * patience
 	lastPatience  = 2 * longPatience
 	cardLimit     = 200 * host.Millisecond
 	reliableLimit = 20 * host.Second
-	lostHorizon   = 100 // messages after the expected one among which one that came is looked for
+	lostHorizon   = 100 // how many messages after the expected one are compared with a received one
 	grantBytes    = 4
 	grantSeed     = 0x6772616e74
 	mixSeed       = 0x6d6978
 	stageSeed     = 0x9e3779b97f4a7c15
 )
 
-// comparison is a pattern over one protocol: its programs, and what they noted.
+// comparison is a pattern over one protocol: its programs and their notes.
 type comparison struct {
 	config   Config
 	protocol protocol
@@ -46,29 +47,29 @@ type comparison struct {
 
 	retransmitted [layout.BridgeMaxNodes]atomic.Uint64 // frames or segments, by node; threads of a node may store at once
 
-	// meet lets all threads go on when the last has come: Barrier.
+	// meet is a barrier of all threads: Barrier.
 	meet func(t *host.Thread, id uint64, parties int) error
 }
 
-// stage is what is measured in one go: one size, or the mix.
+// stage is what is measured together: one size, or the mix.
 type stage struct {
 	size   int // 0: the mix
 	window int
 	warmup int
-	total  int   // messages, of each client; those of the warm-up included
+	total  int   // messages of each client, warm-up included
 	kinds  []int // of each request of the mix
 	notes  []note
 }
 
-// note is what one thread has to say of a stage. Nobody else writes it.
+// note is the result of one thread in a stage. Only this thread writes it.
 type note struct {
-	begin, end host.Time // of what was counted
+	begin, end host.Time // of the counted part
 	spent      host.Account
 	complete   bool
 
 	sent    []host.Time   // when each message was sent
-	came    [][]host.Time // when each message of each channel was taken, -1 for one that was lost
-	rounds  []host.Time   // from a request to its reply, -1 for one that was lost
+	came    [][]host.Time // when each message of each channel was taken, -1 for a lost one
+	rounds  []host.Time   // from a request to its reply, -1 for a lost one
 	lost    int
 	refused string // the first wrong byte
 }
@@ -115,11 +116,11 @@ func drawMix(mix []MixEntry, seed uint64, n int) []int {
 	return kinds
 }
 
-// serverNode is where the thread is that answers or takes.
+// serverNode is the node of the thread that replies or receives.
 const serverNode = 1
 
-// nodeOf is where a thread is, counted as its notes are: those that begin are on node 0,
-// or each on a node of its own.
+// nodeOf is the node of a thread, by the index of its note: the initiating
+// threads are on node 0, or each on a separate node.
 func (x *comparison) nodeOf(party int) int {
 	switch {
 	case party == x.parties-1:
@@ -130,7 +131,6 @@ func (x *comparison) nodeOf(party int) int {
 	return party + 1
 }
 
-// programs are the threads of the pattern.
 func (x *comparison) programs() []fabric.Program {
 	if x.protocol.read {
 		return []fabric.Program{{Node: 0, Name: "client", Main: x.readClient}, {Node: serverNode, Name: "server", Main: x.readServer}}
@@ -151,8 +151,8 @@ const (
 	barrierStage = 2
 )
 
-// open makes a thread's channels. The first thread of a node opens its TCP/IP, if there
-// is to be any, before that.
+// open makes a thread's channels. The first thread of a node opens its TCP/IP
+// before that, if it is used.
 func (x *comparison) open(t *host.Thread, h *driver.Host, s channelConfig, channels int) ([]channel, error) {
 	node := t.ID().Node
 	if x.protocol.tcp {
@@ -184,8 +184,8 @@ func (x *comparison) open(t *host.Thread, h *driver.Host, s channelConfig, chann
 	return list, nil
 }
 
-// close ends a thread's channels, and the first thread of a node its TCP/IP, once all
-// have ended theirs.
+// close closes a thread's channels, and the first thread of a node closes its
+// TCP/IP, once all have closed theirs.
 func (x *comparison) close(t *host.Thread, channels ...channel) (err error) {
 	if err := errors.Join(x.count(t, channels[0]), x.countRetransmitted(t, channels[0])); err != nil {
 		return err
@@ -202,16 +202,16 @@ func (x *comparison) close(t *host.Thread, channels ...channel) (err error) {
 	return x.stacks[t.ID().Node].close(t)
 }
 
-// What the counters of a node's card tell of traffic that is too much for somebody, and of
-// what reliable connections do about it.
+// Counters of a node's card about overruns, and about what reliable connections
+// do about them.
 var toldCounters = []layout.Counter{
 	layout.CounterTransmitFrame, layout.CounterTransmitAcknowledge, layout.CounterRetransmitFrame, layout.CounterRetryTimeout, layout.CounterRewind,
 	layout.CounterReceiveFrame, layout.CounterReceiveAcknowledge, layout.CounterReceiveOutOfOrder, layout.CounterReceiveOldSequence, layout.CounterReceiveGap,
 	layout.CounterReceiveDropped, layout.CounterReceiveQueueEmpty, layout.CounterMacReceiveBad, layout.CounterMacReceiveOverrun,
 }
 
-// count reads the counters of the card of a thread's node, if there is a switch: in a run
-// between two nodes nobody asks, so that it is what it always was.
+// count reads the counters of the card of a thread's node, if there is a
+// switch: a run between two nodes stays unchanged without the query.
 func (x *comparison) count(t *host.Thread, c channel) error {
 	via, ok := c.(*viaChannel)
 	if !x.config.switched() || x.protocol.inKernel() || !ok {
@@ -231,8 +231,8 @@ func (x *comparison) count(t *host.Thread, c channel) error {
 	return nil
 }
 
-// counts are what cards and switch counted, by node, in a run that has ended;
-// nil without a switch.
+// counts are the counters of cards and switch, by node, in a finished run; nil
+// without a switch.
 func (x *comparison) counts(d bridge.Digest) []NodeCounts {
 	if !x.config.switched() {
 		return nil
@@ -245,10 +245,10 @@ func (x *comparison) counts(d bridge.Digest) []NodeCounts {
 	return list
 }
 
-// first is true of the first of a node's threads.
+// first reports whether the thread is the first of its node.
 func first(t *host.Thread) bool { return t.ID().Rank == driver.AgentRank+1 }
 
-// barrier lets all threads begin a stage, or end it, at one instant.
+// barrier makes all threads start or finish a stage at one instant.
 func (x *comparison) barrier(t *host.Thread, s int, end bool) error {
 	id := barrierStage + 2*uint64(s)
 	if end {
@@ -257,8 +257,8 @@ func (x *comparison) barrier(t *host.Thread, s int, end bool) error {
 	return x.meet(t, id, x.parties)
 }
 
-// meter reads what was spent: by the thread, and for the first of its node's
-// threads, by the agent as well.
+// meter reads the time spent by the thread and, for the first of its node's
+// threads, by the agent.
 func meter(t *host.Thread, h *driver.Host) host.Account {
 	a := t.Spent()
 	if first(t) {
@@ -273,7 +273,7 @@ func (n *note) stop(t *host.Thread, h *driver.Host) {
 	n.end, n.spent, n.complete = t.Now(), meter(t, h).Less(n.spent), true
 }
 
-// exchanged is how long the k-th message of a stage is, there and back.
+// exchanged is the length of the k-th message of a stage, there and back.
 func (x *comparison) exchanged(s *stage, k int) (request, reply int) {
 	if s.size > 0 {
 		return s.size, s.size
@@ -287,8 +287,8 @@ func (x *comparison) content(stage, sender, k int) rig.Pattern {
 	return rig.Pattern{Seed: x.config.Seed ^ stageSeed*uint64(stage+1), Sender: sender, Round: k}
 }
 
-// reader takes the messages of a channel, says which they are and counts those
-// that do not come.
+// reader receives the messages of a channel, identifies them and counts the
+// missing ones.
 type reader struct {
 	channel  channel
 	loses    bool
@@ -313,7 +313,8 @@ func (x *comparison) reader(c channel, wait host.Time, total int, of func(k int)
 	return &reader{channel: c, loses: x.protocol.loses, of: of, total: total, patience: wait}
 }
 
-// take waits for a message and returns which it is, or -1 if the expected one was given up.
+// take waits for a message and returns its index, or -1 if the expected one was
+// given up.
 func (r *reader) take(t *host.Thread) (int, error) {
 	for r.next < r.total {
 		p, n := r.of(r.next)
@@ -350,7 +351,7 @@ func (r *reader) take(t *host.Thread) (int, error) {
 	return -1, nil
 }
 
-// giveUp counts all that did not come as lost.
+// giveUp counts all missing messages as lost.
 func (r *reader) giveUp() {
 	r.lost += r.total - r.next
 	r.next = r.total
@@ -398,13 +399,14 @@ func (r *reader) explain(b []byte) string {
 	return ""
 }
 
-// exchangeSlots is room for the message under way and the one after it, one of
-// which is ready from the beginning (see side).
+// exchangeSlots is capacity for the message in flight and the one after it, one
+// of which is ready from the start (see side).
 const exchangeSlots = 2
 
-// hand sends a message of an exchange and makes room for the next one to come. On the card
-// the send is taken back while the message is under way, in a kernel with the
-// answer: then it has been read, and the program need not be woken for it alone (see side).
+// hand sends a message of an exchange and adds a slot for the next one to come.
+// On the card it reaps the send while the message is in flight. In a kernel it
+// reaps the send with the reply: then the send has been read, and the program
+// need not be woken for it alone (see side).
 func (x *comparison) hand(t *host.Thread, c channel, p rig.Pattern, n int) error {
 	if err := c.send(t, p, n); err != nil {
 		return err
@@ -418,7 +420,7 @@ func (x *comparison) hand(t *host.Thread, c channel, p rig.Pattern, n int) error
 	return c.settle(t, 0)
 }
 
-// client sends a request, waits for the reply, and so on.
+// client sends requests, each after the reply to the one before.
 func (x *comparison) client(t *host.Thread, h *driver.Host) error {
 	channels, err := x.open(t, h, channelConfig{size: x.config.largest(), slots: exchangeSlots, receives: 1}, 1)
 	if err != nil {
@@ -474,7 +476,7 @@ func (x *comparison) client(t *host.Thread, h *driver.Host) error {
 	return x.close(t, c)
 }
 
-// server answers requests.
+// server replies to requests.
 func (x *comparison) server(t *host.Thread, h *driver.Host) error {
 	channels, err := x.open(t, h, channelConfig{size: x.config.largest(), slots: exchangeSlots, receives: 1}, 1)
 	if err != nil {
@@ -529,7 +531,7 @@ func (x *comparison) server(t *host.Thread, h *driver.Host) error {
 	return x.close(t, c)
 }
 
-// slots is room for the largest window of any stage.
+// slots is capacity for the largest window of any stage.
 func (x *comparison) slots() int {
 	n := exchangeSlots
 	for _, s := range x.stages {
@@ -538,20 +540,20 @@ func (x *comparison) slots() int {
 	return n
 }
 
-// grantEvery is how many messages one grant is for: two grants are under way in a
-// window, so that the sender has the next before it has used up the last.
+// grantEvery is the number of messages of one grant: two grants are in flight
+// in a window, so that the sender has the next before it has used up the last.
 func (s *stage) grantEvery() int { return max(1, s.window/2) }
 
-// grants are the messages by which a receiver tells that it has taken so many
-// more, and has room for them again.
+// grants are the messages by which a receiver reports that it has taken more
+// messages and has capacity again.
 func (x *comparison) grants(stage int) func(k int) (rig.Pattern, int) {
 	return func(k int) (rig.Pattern, int) {
 		return rig.Pattern{Seed: x.config.Seed ^ grantSeed ^ stageSeed*uint64(stage+1), Sender: 1, Round: k}, grantBytes
 	}
 }
 
-// sender sends its messages, with no more under way than the window, unless the
-// protocol paces it.
+// sender sends its messages, with at most a window in flight, unless the
+// protocol has flow control.
 func (x *comparison) sender(t *host.Thread, h *driver.Host, number int) error {
 	channels, err := x.open(t, h, channelConfig{size: x.config.largest(), slots: x.slots(), receives: x.slots()}, 1)
 	if err != nil {
@@ -593,7 +595,7 @@ func (x *comparison) sender(t *host.Thread, h *driver.Host, number int) error {
 					return err
 				}
 				if !came {
-					granted = k // whatever was under way is gone
+					granted = k // nothing is in flight any more
 				}
 			}
 			n.sent = append(n.sent, t.Now())
@@ -604,8 +606,8 @@ func (x *comparison) sender(t *host.Thread, h *driver.Host, number int) error {
 		if err := c.settle(t, 0); err != nil {
 			return err
 		}
-		// The receiver grants what it has given up as well, so that no grant is left
-		// to the next stage.
+		// The receiver grants given-up messages as well, so that no grant is
+		// left to the next stage.
 		grants.patience = max(grants.patience, lastPatience)
 		for came := true; came && grants.next < total; {
 			if came, err = await(); err != nil {
@@ -673,7 +675,8 @@ func (x *comparison) receiver(t *host.Thread, h *driver.Host) error {
 				return err
 			}
 			if k < 0 {
-				// Its sender would have gone on by now: there is nothing more to come.
+				// Its sender would have continued by now: nothing more will
+				// come.
 				readers[j].giveUp()
 			} else {
 				n.came[j][k] = t.Now()
@@ -705,7 +708,7 @@ func (x *comparison) receiver(t *host.Thread, h *driver.Host) error {
 	return x.close(t, channels...)
 }
 
-// nextReader is the reader that has a message, of those behind the last one first; -1
+// nextReader is the reader that has a message, starting behind the last one; -1
 // when all are complete. With one reader it does not wait: taking does.
 func (x *comparison) nextReader(t *host.Thread, h *driver.Host, readers []*reader, last int) (int, error) {
 	var open []int

@@ -11,8 +11,8 @@ import (
 	"hvia/vipl"
 )
 
-// readClient reads messages out of the server's memory, one after another. Its
-// buffer is cleared before each, so that no byte is an earlier message's.
+// readClient reads messages out of the server's memory, one after another. It
+// clears its buffer before each, so that no byte is an earlier message's.
 func (x *comparison) readClient(t *host.Thread, h *driver.Host) error {
 	s, err := rig.OpenSide(t, h, rig.RDMARead, x.config.largest())
 	if err != nil {
@@ -51,7 +51,7 @@ func (x *comparison) readClient(t *host.Thread, h *driver.Host) error {
 	return s.Endpoint.Close(t)
 }
 
-// readServer has the memory that is read, and does nothing meanwhile.
+// readServer owns the memory that is read, and is idle meanwhile.
 func (x *comparison) readServer(t *host.Thread, h *driver.Host) error {
 	s, err := rig.OpenSide(t, h, rig.RDMARead, x.config.largest())
 	if err != nil {

@@ -21,8 +21,8 @@ import (
 // Schema names the shape of a Report. Keys are added and never renamed.
 const Schema = "hvia-compare/1"
 
-// Report is what Compare answers. All but Error repeats to the bit for
-// one configuration and set of hashes.
+// Report is the result of Compare. All but Error repeats bit for bit for one
+// configuration and set of hashes.
 type Report struct {
 	Schema   string           `json:"schema"`
 	Profile  string           `json:"profile"`
@@ -30,21 +30,21 @@ type Report struct {
 	Hashes   report.Hashes    `json:"hashes"`
 	Pattern  string           `json:"pattern"`
 	Messages int              `json:"messages"`         // to be counted, of each client; 0: chosen by size
-	Warmup   int              `json:"warmup"`           // before them; one way, 0: a quarter of so many
+	Warmup   int              `json:"warmup"`           // before them; one way, 0: a quarter of Messages
 	Window   int              `json:"window,omitempty"` // 0: chosen by size
 	Receives int              `json:"receives,omitempty"`
 	Clients  int              `json:"clients,omitempty"`
 	Nodes    int              `json:"nodes,omitempty"` // if there are more than two
 	Mix      []MixEntry       `json:"mix,omitempty"`
 	Params   map[string]int64 `json:"params,omitempty"`      // that were replaced
-	Wire     string           `json:"wire_faults,omitempty"` // what the wire does to frames
+	Wire     string           `json:"wire_faults,omitempty"` // faults of the wire
 	Rows     []Row            `json:"rows"`
 	Digests  []Digest         `json:"digests"`
 	Error    *report.Failure  `json:"error,omitempty"` // why the report is not complete
 }
 
-// Digest is the hash over frames, wakes and messages of a protocol's run
-// with their times, and what was counted in it if there is a switch.
+// Digest is the hash over frames, wakes and messages of a protocol's run with
+// their times, and the counters if there is a switch.
 type Digest struct {
 	Protocol string `json:"protocol"`
 	Digest   string `json:"digest"`
@@ -53,25 +53,25 @@ type Digest struct {
 	Wire  *WireEffect  `json:"wire,omitempty"`  // if the wire of the run has faults
 }
 
-// NodeCounts is what was counted in a whole run: by a node's card, if it has one, and
-// by the port of the switch that its cable is in.
+// NodeCounts are the counters of a whole run: of a node's card, if it has one,
+// and of the switch port at its cable.
 type NodeCounts struct {
 	Card           map[string]uint64 `json:"card,omitempty"`    // by the counter's name, those that are not 0
-	Forwarded      uint64            `json:"switch_forwarded"`  // frames for the node that the switch took
-	NoRoom         uint64            `json:"switch_no_room"`    // frames for the node that it had no room for
+	Forwarded      uint64            `json:"switch_forwarded"`  // frames for the node that the switch accepted
+	NoRoom         uint64            `json:"switch_no_room"`    // frames for the node that the full queue dropped
 	HighestFilling uint64            `json:"switch_queue_most"` // bytes
 }
 
-// Row is what one protocol gave at one size, for the mix, or, with a kind,
+// Row is the result of one protocol at one size, for the mix, or, with a kind,
 // for the requests of one kind of the mix: those have times only.
 type Row struct {
 	Protocol    string    `json:"protocol"`
 	Size        int       `json:"size,omitempty"`
 	Kind        *MixEntry `json:"kind,omitempty"`
-	Messages    int       `json:"messages"` // that were counted
+	Messages    int       `json:"messages"` // counted ones
 	Lost        int       `json:"lost"`     // of all
 	Window      int       `json:"window,omitempty"`
-	Steady      bool      `json:"steady,omitempty"` // one way: rates are of a span in which all senders were at it, else of the whole
+	Steady      bool      `json:"steady,omitempty"` // one way: rates are of a span in which all senders were busy, else of the whole
 	Latency     *Latency  `json:"latency,omitempty"`
 	BytesPerSec int64     `json:"bytes_per_s,omitempty"`
 
@@ -86,8 +86,8 @@ type Row struct {
 	Fault    string `json:"fault,omitempty"` // the first wrong byte
 }
 
-// Latency sums up times: of half a round trip in a ping-pong, from a request to
-// its reply in a mix, from the send to the receiver's having the message one way.
+// Latency summarizes times: of half a round trip in a ping-pong, from a request
+// to its reply in a mix, from the send to the reception one way.
 type Latency struct {
 	MeanPs int64 `json:"mean_ps"`
 	P50Ps  int64 `json:"p50_ps"`
@@ -96,16 +96,16 @@ type Latency struct {
 	MaxPs  int64 `json:"max_ps"`
 }
 
-// HostUse is what messages take of a host. Times are for each message, a
-// round trip being two; a request and its reply are one.
+// HostUse is a host's share in messages. Times are per message: a round trip is
+// two, a request with its reply one.
 type HostUse struct {
 	WorkPs int64            `json:"work_ps"` // of its processor
-	PollPs int64            `json:"poll_ps"` // in loops that look and find nothing
+	PollPs int64            `json:"poll_ps"` // in empty polls
 	Layers map[string]int64 `json:"layers"`  // the work, by layer; those that have any
 	BusPpm int64            `json:"bus_ppm"` // of the time, its system bus is in use
 }
 
-// WireUse is what messages take of the wire, in one direction. Preamble, frame
+// WireUse is the use of the wire by messages, in one direction. Preamble, frame
 // check sequence and gap are included.
 type WireUse struct {
 	Bytes int64 `json:"bytes"` // for each message
@@ -132,7 +132,7 @@ func NewReport(c Config, h report.Hashes) *Report {
 	return r
 }
 
-// latencyOf sums up times; nil if there is none. A negative time is none.
+// latencyOf summarizes times; nil if there is none. A negative time is none.
 func latencyOf(times []host.Time) *Latency {
 	sorted := slices.DeleteFunc(slices.Sorted(slices.Values(times)), func(t host.Time) bool { return t < 0 })
 	if len(sorted) == 0 {
@@ -143,13 +143,14 @@ func latencyOf(times []host.Time) *Latency {
 		sum += int64(t)
 	}
 	n := len(sorted)
-	// The nearest rank: the least time that so many per cent do not exceed.
+	// The nearest rank: the least time that is not exceeded in the given
+	// percentage.
 	rank := func(percent int) int64 { return int64(sorted[(n*percent+99)/100-1]) }
 	return &Latency{MeanPs: sum / int64(n), P50Ps: rank(50), P90Ps: rank(90), P99Ps: rank(99), MaxPs: int64(sorted[n-1])}
 }
 
-// fold turns what the threads noted, the trace and the frames into rows, as
-// far as the run has come.
+// fold turns the threads' notes, the trace and the frames into rows, as far as
+// the run has come.
 func (x *comparison) fold(rec *rig.Recording) ([]Row, error) {
 	events, err := rec.Events()
 	if err != nil {
@@ -178,7 +179,7 @@ func (x *comparison) fold(rec *rig.Recording) ([]Row, error) {
 		}
 		row.Verified = row.Fault == ""
 		var from, to host.Time
-		var counted int // messages, of which what was spent is told
+		var counted int // messages that share the account
 		var kinds []Row
 		if x.config.oneWay() {
 			from, to = x.foldOneWay(s, &row)
@@ -214,13 +215,14 @@ func (x *comparison) fold(rec *rig.Recording) ([]Row, error) {
 	return rows, nil
 }
 
-// foldExchange fills what is known of requests and replies, and makes a row for
-// each kind if there are several.
+// foldExchange fills in requests and replies, and makes a row for each kind if
+// there are several.
 func (x *comparison) foldExchange(s *stage, row *Row) (kinds []Row) {
 	rounds := s.notes[0].rounds[s.warmup:]
 	row.Messages = len(rounds)
 	if s.size > 0 {
-		// Both messages of a round trip count. A read is one message, and all of its time.
+		// Both messages of a round trip count. A read is one message, and all
+		// of its time.
 		each := 2
 		if x.protocol.read {
 			each = 1
@@ -261,8 +263,7 @@ func (x *comparison) foldExchange(s *stage, row *Row) (kinds []Row) {
 	return kinds
 }
 
-// foldOneWay fills what is known of messages one way, and returns the span that
-// the rate is of.
+// foldOneWay fills in messages one way, and returns the span of the rate.
 func (x *comparison) foldOneWay(s *stage, row *Row) (from, to host.Time) {
 	came := s.notes[len(s.notes)-1].came
 	var took []host.Time
@@ -276,7 +277,8 @@ func (x *comparison) foldOneWay(s *stage, row *Row) (from, to host.Time) {
 	row.Latency = latencyOf(took)
 	from, to = s.steadySpan()
 	counts, n := countIn(came, from, to)
-	// With few messages there is no such span, or one that holds a burst and says nothing.
+	// With few messages there is no such span, or one that holds a burst and
+	// says nothing.
 	begin, end := s.notes[0].begin, slices.Max(slices.Concat(came...))
 	if row.Steady = 2*n >= len(took) && 2*(to-from) >= end-begin; !row.Steady {
 		from, to = begin, end
@@ -293,9 +295,9 @@ func (x *comparison) foldOneWay(s *stage, row *Row) (from, to host.Time) {
 	return from, to
 }
 
-// steadySpan is when all is steady and every sender has something to send: from when the first
-// of them has its first counted message there to when the first of them has sent its last.
-// What comes later drains what lies between them.
+// steadySpan is when every sender has something to send: from the first arrival
+// of a counted message until the first sender has sent its last. What comes
+// later drains what lies between them.
 func (s *stage) steadySpan() (from, to host.Time) {
 	from, to = host.Never, host.Never
 	for j, times := range s.notes[len(s.notes)-1].came {
@@ -309,8 +311,8 @@ func (s *stage) steadySpan() (from, to host.Time) {
 	return from, to
 }
 
-// countIn says how many messages came after one instant and not after another, of
-// each channel and in all.
+// countIn returns how many messages came after one instant and not after
+// another, of each channel and in total.
 func countIn(came [][]host.Time, from, to host.Time) (counts []int, all int) {
 	counts = make([]int, len(came))
 	for j, times := range came {
@@ -324,8 +326,8 @@ func countIn(came [][]host.Time, from, to host.Time) (counts []int, all int) {
 	return counts, all
 }
 
-// fairness is Jain's index in millionths: the square of the sum over n times the
-// sum of squares.
+// fairness is Jain's index in millionths: the square of the sum over n times
+// the sum of squares.
 func fairness(rates []int64) int64 {
 	var sum, squares float64
 	for _, r := range rates {
@@ -370,7 +372,8 @@ func sentTo(frames []rig.Frame, node int) iter.Seq[rig.Frame] {
 	}
 }
 
-// wireUse is what the frames of one direction of a cable take of it between two instants.
+// wireUse is the use of one direction of a cable by its frames between two
+// instants.
 func (x *comparison) wireUse(frames iter.Seq[rig.Frame], from, to host.Time, messages int) WireUse {
 	around := x.board.Value("WirePreambleBytes") + x.board.Value("WireFcsBytes") + x.board.Value("WireGapBytes")
 	byteTime := 8 * x.board.Value("WireBitTime")
@@ -388,7 +391,7 @@ func (x *comparison) wireUse(frames iter.Seq[rig.Frame], from, to host.Time, mes
 	return WireUse{Bytes: bytes / int64(max(messages, 1)), Ppm: used * 1_000_000 / int64(to-from)}
 }
 
-// Faults says which rows have wrong bytes, one sentence each.
+// Faults returns a sentence for each row with wrong bytes.
 func (r *Report) Faults() []string {
 	var faults []string
 	for _, row := range r.Rows {
@@ -399,7 +402,7 @@ func (r *Report) Faults() []string {
 	return faults
 }
 
-// What says what a row is about.
+// What names the subject of a row.
 func (w Row) What() string {
 	switch {
 	case w.Kind != nil:
@@ -413,8 +416,8 @@ func (w Row) What() string {
 // WriteJSON writes the report as one object.
 func (r *Report) WriteJSON(w io.Writer) error { return report.WriteJSON(w, r) }
 
-// WriteBench writes the report in the format of Go benchmarks, for benchstat. Rows of
-// one run are one sample: other seeds give others.
+// WriteBench writes the report in the format of Go benchmarks, for benchstat.
+// Rows of one run are one sample: other seeds give others.
 func (r *Report) WriteBench(w io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "profile: %s\npattern: %s\nlayout: %s\nparams: %s\nrtl: %s\n", r.Profile, r.Pattern, r.Hashes.Layout, r.Hashes.Params, r.Hashes.RTL)
@@ -452,7 +455,7 @@ func (r *Report) WriteBench(w io.Writer) error {
 	return err
 }
 
-// nanos writes picoseconds as nanoseconds without a rest that is no digit of theirs.
+// nanos writes picoseconds as nanoseconds without trailing zeros.
 func nanos(ps int64) string {
 	return strings.TrimSuffix(strings.TrimRight(fmt.Sprintf("%d.%03d", ps/1000, ps%1000), "0"), ".")
 }
@@ -479,7 +482,7 @@ func (w Row) wireBytes() (sum int64) {
 }
 
 // workPerByte is the work of both hosts for a payload byte, in ns with two
-// digits behind the point.
+// decimals.
 func (w Row) workPerByte(r *Report) string {
 	bytes := int64(w.Size)
 	if bytes == 0 {
@@ -489,7 +492,8 @@ func (w Row) workPerByte(r *Report) string {
 	return fmt.Sprintf("%d.%02d", c/100, c%100)
 }
 
-// meanBytes are the payload bytes of a mean request and its reply in the mix as drawn.
+// meanBytes are the payload bytes of a mean request and its reply in the mix as
+// drawn.
 func (r *Report) meanBytes(w Row) int64 {
 	var bytes, n int64
 	for _, row := range r.Rows {
@@ -504,7 +508,7 @@ func (r *Report) meanBytes(w Row) int64 {
 	return bytes / max(n, 1)
 }
 
-// titles say what a pattern's times are.
+// titles describe a pattern's times.
 var compareTitles = map[string]struct{ title, times, host0, host1 string }{
 	PatternPingPong:     {"Ping-pong", "half a round trip", "ping", "pong"},
 	PatternStream:       {"Stream, one way", "from the send to the receiver's having it", "sender", "receiver"},
@@ -566,8 +570,7 @@ func (r *Report) WriteText(w io.Writer) error {
 	return err
 }
 
-// ordered are the rows by what they are about, so that protocols stand beside
-// each other.
+// ordered are the rows by subject, so that protocols stand beside each other.
 func (r *Report) ordered() []Row {
 	var keys []string
 	for _, row := range r.Rows {
@@ -582,8 +585,8 @@ func (r *Report) ordered() []Row {
 	return rows
 }
 
-// table writes lines of cells, the first ones as heads, with an empty line where the first
-// cell changes, which is then written once.
+// table writes lines of cells, the first ones as heads, with an empty line
+// where the first cell changes; equal first cells appear once.
 func table(b *strings.Builder, heads int, widths []int, lines [][]string) {
 	last := ""
 	for i, cells := range lines {
@@ -640,7 +643,7 @@ func (r *Report) writeTimes(b *strings.Builder) {
 	table(b, 2, []int{r.labelWidth(), r.protocolWidth(), 8, 8, 8, 8, 8, 7, 5, 5, 5, 5, 4}, lines)
 }
 
-// shortMicros is us in at most eight characters, if that can be.
+// shortMicros is us in at most eight characters, if possible.
 func shortMicros(ps int64) string {
 	text := report.Micros(ps)
 	for digits := 2; len(text) > 8 && digits >= 0; digits-- {
@@ -672,7 +675,7 @@ func (r *Report) labelWidth() int {
 	return n
 }
 
-// protocolWidth is that of the column with the protocols' names.
+// protocolWidth is the width of the column with the protocols' names.
 func (r *Report) protocolWidth() int {
 	n := 4
 	for _, row := range r.Rows {
@@ -681,8 +684,8 @@ func (r *Report) protocolWidth() int {
 	return n
 }
 
-// senders are the hosts that begin, as one: their work for a message, of which each
-// does its share, and the means of what their buses and cables are used.
+// senders are the initiating hosts as one: their work for a message, the sum of
+// all shares, and the mean use of their buses and cables.
 func (w Row) senders() (HostUse, WireUse) {
 	u, wire := HostUse{Layers: map[string]int64{}}, WireUse{}
 	n := int64(len(w.Hosts) - 1)
@@ -709,7 +712,7 @@ func percent(ppm int64) string {
 	return fmt.Sprintf("%d.%d", c/10, c%10)
 }
 
-// Columns of the work by layer; what an agent does for registrations and
+// Columns of the work by layer. An agent's work for registrations and
 // connections is on no message's path.
 var workLayers = []struct {
 	layer host.Layer
@@ -765,7 +768,7 @@ func (r *Report) writeClients(b *strings.Builder) {
 	for range clientsInLine {
 		widths = append(widths, 8)
 	}
-	// fold makes lines of so many cells of clients.
+	// fold makes lines of the given number of cells of clients.
 	fold := func(lines [][]string, cells, clients []string) [][]string {
 		for part := range slices.Chunk(clients, clientsInLine) {
 			lines = append(lines, append(slices.Clone(cells), part...))
@@ -792,7 +795,7 @@ func (r *Report) writeClients(b *strings.Builder) {
 	table(b, heads, widths, lines)
 }
 
-// writeCounts tells of frames that were too much for somebody, and of what was done about them.
+// writeCounts reports overruns, and what was done about them.
 func (r *Report) writeCounts(b *strings.Builder) {
 	columns := []layout.Counter{
 		layout.CounterMacReceiveOverrun, layout.CounterReceiveOutOfOrder, layout.CounterRewind, layout.CounterRetryTimeout, layout.CounterRetransmitFrame,

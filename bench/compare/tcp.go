@@ -18,13 +18,14 @@ import (
 // others have the ports above it.
 const comparePort = 5001
 
-// tcpStack is the TCP/IP of a node and what listens there before anybody dials.
+// tcpStack is the TCP/IP of a node and its listeners, which exist before any
+// dial.
 type tcpStack struct {
 	stack     *tcpip.Stack
 	listeners []*tcpip.Listener
 }
 
-// openTCPNode is the boot of a node with TCP/IP.
+// openTCPNode starts TCP/IP on a node.
 func openTCPNode(t *host.Thread, h *driver.Host, seed uint64, channels int) (*tcpStack, error) {
 	s, err := tcpip.Open(t, h, tcpip.Config{Seed: seed})
 	if err != nil {
@@ -48,8 +49,8 @@ func (n *tcpStack) close(t *host.Thread) (err error) {
 	return errors.Join(err, n.stack.Close(t))
 }
 
-// tcpChannel is a connection. Who reads knows how long each message is, and reads
-// so much.
+// tcpChannel is a connection. The reader knows the length of each message, and
+// reads as many bytes.
 type tcpChannel struct {
 	node    *tcpStack
 	conn    *tcpip.Conn

@@ -16,9 +16,9 @@ import (
 	"hvia/layout"
 )
 
-// A capture of each protocol is one of that protocol: the card and M-VIA send the
-// same frames of VIA, TCP/IP a conversation with a beginning and an end in
-// which nothing is lost or sent twice.
+// The capture of each protocol shows that protocol: the card and M-VIA send the
+// same frames of VIA, TCP/IP a conversation with a start and an end in which
+// nothing is lost or sent twice.
 func TestTsharkReadsEachProtocol(t *testing.T) {
 	if testing.Short() {
 		t.Skip("runs the card")
@@ -48,7 +48,7 @@ func TestTsharkReadsEachProtocol(t *testing.T) {
 		require.Empty(t, benchtest.Tshark(t, capture, "tcp.analysis.flags && !tcp.analysis.window_update"), "nothing to remark")
 		require.Equal(t, []string{"1"}, benchtest.Unique(benchtest.Tshark(t, capture, "tcp", "tcp.checksum.status")), "checksums were looked at and good")
 
-		// And with one bit of one segment wrong it does find something.
+		// The filter does find one wrong bit of one segment.
 		frames, _ := benchtest.ReadCapture(t, capture)
 		wrong := filepath.Join(t.TempDir(), "wrong.pcapng")
 		file, err := os.Create(wrong)

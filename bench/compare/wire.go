@@ -13,24 +13,25 @@ import (
 	"hvia/vipl"
 )
 
-// WireEffect is what the faults of a run did to its frames, and what the
-// protocol did about it: in the whole run, set-up included.
+// WireEffect is what the faults of a run did to its frames, and the
+// retransmissions, set-up included.
 type WireEffect struct {
-	Frames uint64            `json:"frames"` // that were given to a cable
+	Frames uint64            `json:"frames"` // given to a cable
 	Faults map[string]uint64 `json:"faults"` // frames that met a fault, by kind; those that occurred
-	// Frames of the card or segments of TCP; nil if the protocol retransmits nothing.
+	// Frames of the card or segments of TCP; nil if the protocol retransmits
+	// nothing.
 	Retransmitted *uint64 `json:"retransmitted,omitempty"`
 }
 
-// faulty says whether the wire of this run has faults.
+// faulty reports whether the wire of this run has faults.
 func (c Config) faulty() bool { return len(c.Faults.Faults) > 0 }
 
-// retransmits says whether a protocol sends lost frames again.
+// retransmits reports whether a protocol retransmits lost frames.
 func (p protocol) retransmits() bool {
 	return p.tcp || p.level == vipl.ReliableDelivery || p.level == vipl.ReliableReception
 }
 
-// countRetransmitted keeps what a node has retransmitted so far. The last of
+// countRetransmitted notes the retransmissions of a node so far. The last of
 // its threads to close has the final count.
 func (x *comparison) countRetransmitted(t *host.Thread, c channel) error {
 	if !x.config.faulty() || !x.protocol.retransmits() {
@@ -78,7 +79,7 @@ func (x *comparison) wireEffect(d bridge.Digest) *WireEffect {
 	return e
 }
 
-// faultVerbs are the words for what a fault did, in the order of layout.WireFault.
+// faultVerbs are the verbs for faults, in the order of layout.WireFault.
 var faultVerbs = []struct{ kind, verb string }{
 	{"drop", "dropped"}, {"duplicate", "duplicated"}, {"reorder", "reordered"}, {"corrupt", "corrupted"},
 	{"truncate", "truncated"}, {"delay", "delayed"}, {"pause", "paused"}, {"cut", "lost to a cut cable"},
