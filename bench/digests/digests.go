@@ -32,10 +32,10 @@ import (
 // Schema names the format of a Table in JSON.
 const Schema = "hvia-digests/1"
 
-// File is where the checkout keeps its Table.
+// File is the path of the Table in the checkout.
 const File = "bench/digests/testdata/digests.json"
 
-// Config says which runs are made and digested.
+// Config selects the runs.
 type Config struct {
 	Profiles []string
 	Short    bool // only the runs that take seconds
@@ -75,8 +75,8 @@ func (c Config) Validate() error {
 
 const maxDigestJobs = 64
 
-// Table is what runs did, in a form that a later version can be compared
-// with: a change that should not move a simulated time leaves it as it is.
+// Table is the outcome of runs, to compare with a later version: a change that
+// should not move a simulated time leaves it unchanged.
 type Table struct {
 	Schema string   `json:"schema"`
 	Runs   []Record `json:"runs"`
@@ -107,7 +107,7 @@ func digestWorkloads() []digestWorkload {
 	list := []digestWorkload{reproduceWorkload(workloadReproduce, false, nil), reproduceWorkload("reproduce -s 4,1400 -n 1 -x 1", true, func(c *reproduce.Config) {
 		c.Sizes, c.Iterations, c.Warmup = []int{4, 1400}, 1, 1
 	})}
-	// Runs repeat to the bit, so that few messages of each do.
+	// Runs repeat bit for bit, so that few messages of each suffice.
 	add := func(pattern, flags string, short bool, messages, warmup int, sizes []int, change func(*compare.Config)) {
 		c := compare.DefaultConfig(pattern)
 		c.Messages, c.Warmup, c.Sizes = messages, warmup, sizes
@@ -157,7 +157,7 @@ func reproduceWorkload(name string, short bool, change func(*reproduce.Config)) 
 	}}
 }
 
-// printedTimes are the times that the report shows of a run.
+// printedTimes are the times of a run in the report.
 func printedTimes(r *report.Results, run string) map[string]int64 {
 	m := map[string]int64{}
 	pingPong := func(rows []report.PingPongResult, s *report.Stages) {
@@ -229,7 +229,7 @@ func compareWorkload(name string, short bool, c compare.Config) digestWorkload {
 	}}
 }
 
-// printedRates are the times and rates that the report shows of a protocol.
+// printedRates are the times and rates of a protocol in the report.
 func printedRates(r *compare.Report, protocol string) map[string]int64 {
 	m := map[string]int64{}
 	for _, row := range r.Rows {
@@ -283,7 +283,7 @@ func Run(ctx context.Context, c Config) (_ *Table, err error) {
 	}
 	var tasks []*task
 	for _, profile := range c.Profiles {
-		// One build at a time, before anything else has the processors.
+		// One build at a time, before anything else uses the processors.
 		if _, err := sim.ProfileSimulator(ctx, profile); err != nil {
 			return nil, fmt.Errorf("digests: %w", err)
 		}
@@ -329,8 +329,8 @@ func Run(ctx context.Context, c Config) (_ *Table, err error) {
 	return d, ctx.Err()
 }
 
-// Difference is one value that is not what it was. Was or Is is empty if
-// one side does not have it.
+// Difference is one changed value. Was or Is is empty if one side does not have
+// it.
 type Difference struct {
 	Profile, Workload, Run, Value string
 	Was, Is                       string
@@ -342,13 +342,13 @@ const (
 	valueWakes  = "wakes"
 )
 
-// OnlyWakes is true if only what hosts were woken for has changed.
+// OnlyWakes reports whether nothing but the wakes of hosts has changed.
 func OnlyWakes(list []Difference) bool {
 	return !slices.ContainsFunc(list, func(d Difference) bool { return d.Value != valueWakes })
 }
 
-// Differences compares runs with those of a table from before. Runs that only
-// the older table has count if the newer one is meant to be complete.
+// Differences compares runs with those of an older table. Runs that only the
+// older table has count if the newer one is meant to be complete.
 func (d *Table) Differences(was *Table, complete bool) []Difference {
 	var list []Difference
 	old := map[string]Record{}
@@ -405,13 +405,12 @@ func (r Record) flat() map[string]string {
 	return m
 }
 
-// digestsPath is where a checkout keeps its table.
 func digestsPath() (string, error) {
 	root, err := verilate.Root()
 	return filepath.Join(root, File), err
 }
 
-// Read reads the table of the checkout that this program works in.
+// Read reads the table of this program's checkout.
 func Read() (*Table, error) {
 	path, err := digestsPath()
 	if err != nil {
@@ -440,8 +439,8 @@ func (d *Table) Save() (string, error) {
 	return report.Save(filepath.Dir(path), filepath.Base(path), d.WriteJSON)
 }
 
-// WriteJSON writes a line for each run, so that a version control system shows
-// which have changed.
+// WriteJSON writes a line for each run, so that version control shows which
+// have changed.
 func (d *Table) WriteJSON(w io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "{\n\"schema\": %q,\n\"runs\": [", d.Schema)

@@ -63,7 +63,7 @@ func TestDigestsSeeWhatMoved(t *testing.T) {
 	})
 	require.NotEqual(t, plain.Frames, slower.Frames)
 	require.NotEqual(t, plain.Wakes, slower.Wakes)
-	// Nothing in this run is worth the host's TCP/IP.
+	// No time of this run depends on the host's TCP/IP.
 	same := digest(func(c *reproduce.Config) {
 		c.Params = map[string]int64{"TcpWakeTime": b.Value("TcpWakeTime") + 1}
 	})
@@ -123,7 +123,7 @@ func TestDigestsConfig(t *testing.T) {
 	require.ErrorIs(t, err, context.Canceled)
 }
 
-// The reference has the times of the file. HVIA_UPDATE=1 writes it anew.
+// The reference has the times of the file. HVIA_UPDATE=1 rewrites it.
 func TestTimesPage(t *testing.T) {
 	root, err := verilate.Root()
 	require.NoError(t, err)
