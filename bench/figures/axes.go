@@ -11,8 +11,8 @@ import (
 	"gonum.org/v1/plot/vg"
 )
 
-// newPlot is an empty plot in the style of this package. The titles of its axes
-// are the panel's.
+// newPlot is an empty plot in the style of this package. The panel has the
+// titles of its axes.
 func newPlot() *plot.Plot {
 	p := plot.New()
 	p.BackgroundColor = nil
@@ -78,7 +78,7 @@ func sizeAxis(a *plot.Axis, sizes []float64) {
 		}
 		ticks = append(ticks, t)
 	}
-	// A third of an octave of air, so that no marker sits on an axis.
+	// A third of an octave of space, so that no marker sits on an axis.
 	a.Min, a.Max = math.Exp2(first-1.0/3), math.Exp2(last+1.0/3)
 	a.Scale, a.Tick.Marker = plot.LogScale{}, ticks
 }
@@ -162,7 +162,7 @@ func linearTicks(lo, hi, step float64) plot.ConstantTicks {
 	return ticks
 }
 
-// linearSizeAxis is for lengths whose effect is proportional.
+// linearSizeAxis is for lengths with a proportional effect.
 func linearSizeAxis(a *plot.Axis, sizes []float64) {
 	_, hi, ok := spread(sizes)
 	if !ok {

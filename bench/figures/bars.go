@@ -30,7 +30,7 @@ func wrap(s string, width int) string {
 	return strings.Join(append(lines, line), "\n")
 }
 
-// rowAxis makes room for rows, the first at the top: row k is around the value -k.
+// rowAxis makes space for rows, the first at the top: row k is around -k.
 func rowAxis(a *plot.Axis, rows int) {
 	a.Min, a.Max = -float64(max(rows, 1))+0.5, 0.5
 	a.Tick.Marker = plot.ConstantTicks{}
@@ -43,7 +43,8 @@ func rectangle(c *draw.Canvas, fill color.Color, x0, y0, x1, y1 vg.Length) {
 	}
 }
 
-// columns writes the names of the rows of a plot and, under heads, texts beside them.
+// columns writes the names of the rows of a plot and, under heads, texts beside
+// them.
 type columns struct {
 	names []string
 	heads []string
@@ -73,7 +74,7 @@ func (t columns) nameStyle(row int) text.Style {
 	return textStyle(noteSize, t.bold[row], ink, text.XRight, text.YCenter)
 }
 
-// width is the room in points that the names need.
+// width is the width of the names in points.
 func (t columns) width() float64 {
 	widest := vg.Length(0)
 	for row, n := range t.names {
@@ -82,7 +83,7 @@ func (t columns) width() float64 {
 	return widest.Points() + 8
 }
 
-// waterfallBars draws each stage from where the one before it has ended.
+// waterfallBars draws each stage from the end of the one before.
 type waterfallBars []report.WaterfallRow
 
 var (
@@ -100,7 +101,7 @@ func (w waterfallBars) Plot(c draw.Canvas, p *plot.Plot) {
 			c.FillPolygon(color.NRGBA{0xf4, 0xf4, 0xf4, 255}, []vg.Point{{X: c.Min.X, Y: middle - rowHeight/2}, {X: c.Max.X, Y: middle - rowHeight/2}, {X: c.Max.X, Y: middle + rowHeight/2}, {X: c.Min.X, Y: middle + rowHeight/2}})
 		}
 		end := start + micros(row.MeanPs)
-		// A stage of some nanoseconds is still to be seen.
+		// A stage of some nanoseconds stays visible.
 		const least = 1.2
 		rectangle(&c, measuredBar, x(start), middle, max(x(end), x(start)+least), middle+rowHeight*0.36)
 		if row.BudgetPs > 0 {
@@ -176,7 +177,7 @@ func (h hopBars) Plot(c draw.Canvas, p *plot.Plot) {
 			shade := shades[((s.Frame%2)+2)%2]
 			at := y(-float64(k))
 			rectangle(&c, shade, x(micros(s.StartPs)), at-rowHeight*0.32, x(micros(s.EndPs)), at+rowHeight*0.32)
-			// A spot of numbers, so that the eye can follow a frame.
+			// Some numbers, so that the eye can follow a frame.
 			first := n == 0 || hop.Spans[n-1].Frame != s.Frame
 			if first && (k == 0 || k == len(h.hops)-1) && numbered(hop.Spans, n) {
 				mid := vg.Point{X: (x(micros(s.StartPs)) + x(micros(s.EndPs))) / 2, Y: at + rowHeight*0.34}

@@ -44,8 +44,8 @@ func (s curve) ys() []float64 {
 	return v
 }
 
-// drawable is true for a value that an axis has a place for: a logarithmic one
-// has none for zero and below.
+// drawable is true for a value inside the domain of an axis: a logarithmic one
+// excludes zero and below.
 func drawable(a plot.Axis, v float64) bool {
 	if math.IsNaN(v) || math.IsInf(v, 0) {
 		return false
@@ -54,7 +54,6 @@ func drawable(a plot.Axis, v float64) bool {
 	return !log || v > 0
 }
 
-// Plot implements plot.Plotter.
 func (s curve) Plot(c draw.Canvas, p *plot.Plot) {
 	x, y := p.Transforms(&c)
 	var at []vg.Point
@@ -82,7 +81,7 @@ func (s curve) Plot(c draw.Canvas, p *plot.Plot) {
 	}
 }
 
-// level is a horizontal line at each of the values, for what the paper prints.
+// level is a horizontal line at each value, for numbers of the paper.
 type level []float64
 
 func (l level) Plot(c draw.Canvas, p *plot.Plot) {
@@ -105,7 +104,7 @@ func (b band) Plot(c draw.Canvas, p *plot.Plot) {
 	}
 }
 
-// grid draws a pale line at each labelled tick.
+// band is the accepted range of values.
 type grid struct{ vertical, horizontal bool }
 
 func (g grid) Plot(c draw.Canvas, p *plot.Plot) {
@@ -142,7 +141,8 @@ func (n note) Plot(c draw.Canvas, p *plot.Plot) {
 	}
 }
 
-// halo writes text on a white ground, so that a line behind it does not cross it.
+// halo writes text on a white ground, so that a line behind it does not cross
+// it.
 func halo(c *draw.Canvas, s text.Style, at vg.Point, txt string) {
 	r := s.Rectangle(txt)
 	ground := color.NRGBA{255, 255, 255, 215}

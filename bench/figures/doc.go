@@ -4,10 +4,10 @@
 // waterfall and the pipeline, each as SVG and PNG, and one HTML page that holds
 // them all with their tables.
 //
-// A [hvia/bench.Report] is all that goes in, so a report can be drawn again
-// from its JSON. Equal reports give equal bytes. What depends on the machine,
-// the wall times, is left out for that reason. A part that the report lacks is
-// left out, and the page says so.
+// A [hvia/bench/report.Report] is the only input, so a report can be drawn from
+// its JSON. Equal reports give equal bytes: wall times, which depend on the
+// machine, are left out. Parts that the report lacks are left out, too, and the
+// page says so.
 //
-// The package is apart from bench because it alone needs gonum/plot.
+// The package is separate because it alone needs gonum/plot.
 package figures

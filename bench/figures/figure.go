@@ -16,10 +16,10 @@ import (
 	"hvia/params"
 )
 
-// figure is a picture with what is said below it and the numbers behind it.
-// Without a picture, missing says what the report lacks.
+// figure is a picture with its caption and the numbers behind it. Without a
+// picture, missing says what the report lacks.
 type figure struct {
-	file    string // without its ending; also the name of its place in the page
+	file    string // without its ending; also its anchor in the page
 	head    string
 	caption []string
 	picture *picture
@@ -35,8 +35,8 @@ type table struct {
 	align   string // l or r for each column
 }
 
-// names of all files of figures, so that a drawing with fewer of them leaves
-// none of an older one behind.
+// Names of all files of figures, so that a drawing with fewer of them removes
+// those of an older one.
 const (
 	fileLatency       = "figure-07-latency"
 	fileBandwidth     = "figure-08-bandwidth"
@@ -109,7 +109,8 @@ func newStudy(r *report.Report) *study {
 	}
 }
 
-// baselines are the curves of what the paper compares with, as far as they were measured.
+// baselines are the curves of the paper's baselines, as far as they were
+// measured.
 func (s *study) baselines(points func([]report.PingPongResult) []point) (list []curve) {
 	if len(s.mvia) > 0 {
 		list = append(list, curve{fromMvia, points(s.mvia), mviaLine, mviaMark})
@@ -120,7 +121,8 @@ func (s *study) baselines(points func([]report.PingPongResult) []point) (list []
 	return list
 }
 
-// reads are the curves of RDMA reads and of the writes of their level, as far as they were measured.
+// reads are the curves of RDMA reads and of the writes of their level, as far
+// as they were measured.
 func (s *study) reads(points func([]report.PingPongResult) []point) (list []curve) {
 	if len(s.read) > 0 {
 		list = append(list, curve{fromReading, points(s.read), readLine, readMark})
@@ -131,7 +133,7 @@ func (s *study) reads(points func([]report.PingPongResult) []point) (list []curv
 	return list
 }
 
-// ofReads says what the curves of reads show.
+// ofReads describes the curves of reads.
 func (s *study) ofReads() []string {
 	if len(s.read) == 0 {
 		return nil
@@ -143,7 +145,7 @@ func (s *study) ofReads() []string {
 	return list
 }
 
-// fromEnds says what of those curves is known and what they foretell.
+// fromEnds says what of the baselines' curves is known and what they predict.
 func (s *study) fromEnds() []string {
 	if len(s.mvia)+len(s.tcp) == 0 || !s.paper {
 		return nil
@@ -154,7 +156,8 @@ func (s *study) fromEnds() []string {
 	}
 }
 
-// bySize is the rows in order of size, one of each, without any that has no size.
+// bySize is the rows in order of size, one of each, without rows of no size or
+// time.
 func bySize(rows []report.PingPongResult) []report.PingPongResult {
 	rows = slices.DeleteFunc(slices.Clone(rows), func(r report.PingPongResult) bool { return r.Size <= 0 || r.HalfRTTPs <= 0 })
 	slices.SortStableFunc(rows, func(a, b report.PingPongResult) int { return a.Size - b.Size })
@@ -241,7 +244,7 @@ func curvesPicture(title string, curves []curve, points []printed, yTitle string
 	return pic
 }
 
-// tell says the ends of each curve.
+// tell lists the ends of each curve.
 func tell(curves []curve, unit string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Message length across, %s upwards.", unit)
@@ -267,8 +270,8 @@ func (s *study) predicted() []report.PingPongResult {
 	return bySize(s.Results.Prediction.RDMAWrite)
 }
 
-// zeroFit says which parameters the prediction of the card was made with; those of
-// what it is compared with are nothing to it.
+// zeroFit says which parameters the prediction of the card used, without those
+// of the baselines.
 func (s *study) zeroFit() string {
 	if s.Results.Prediction == nil {
 		return ""
@@ -425,8 +428,8 @@ func (s *study) pairs() []pair {
 	return list
 }
 
-// around finds the row of a target whose band holds what the paper prints, nil
-// if the report has none.
+// around finds the row of a target whose band holds the paper's number, nil if
+// the report has none.
 func (s *study) around(id string, paper float64) *report.Target {
 	for k := range s.Results.Targets {
 		if t := &s.Results.Targets[k]; t.ID == id && t.Low <= paper && paper <= t.High {
@@ -440,8 +443,8 @@ func acceptedKey(t *report.Target) key {
 	return key{text: fmt.Sprintf("accepted: %s to %s", plain(t.Low), plain(t.High)), bars: []color.Color{bandGray}, high: 11}
 }
 
-// twoPanels draws curves above and their difference below, there with what the
-// paper prints.
+// twoPanels draws curves above and their difference below, there with the
+// paper's number.
 func twoPanels(title string, curves []curve, upper string, log bool, below curve, lower string, printed level, accepted band) *picture {
 	pic := curvesPicture(title, curves, nil, upper, log)
 	pic.height = 600
@@ -567,8 +570,8 @@ func (s *study) postReceive() *figure {
 	return f
 }
 
-// proportionalFrom is the length from which the paper's “in proportion to
-// size” is judged: below, a message is one frame.
+// proportionalFrom is the length from which the paper's “in proportion to size”
+// is checked: below, a message is one frame.
 const proportionalFrom = 2048
 
 func (s *study) receiveWait() *figure {
@@ -615,7 +618,7 @@ func (s *study) receiveWait() *figure {
 		f.picture.keys = append(f.picture.keys, key{text: straight.name + ": " + formula, line: straight.line})
 		f.caption = append(f.caption, fmt.Sprintf("From %s bytes on the least-squares line is %s, R² = %s.", thousands(proportionalFrom), formula, fixed(l.r2, 5)))
 	}
-	c.line = noLine // so that the straight line is seen
+	c.line = noLine // so that the straight line is visible
 	below.Add(c)
 	f.picture.panels = append(f.picture.panels, panel{plot: below, xTitle: sizeTitle, yTitle: yTitle, share: 1})
 	f.picture.height = 640
@@ -711,7 +714,8 @@ func readTable(reads, writes []report.PingPongResult) table {
 	return t
 }
 
-// modelTable is the measured curve beside that of the model, if the report has it.
+// modelTable is the measured curve beside that of the model, if the report has
+// it.
 func (s *study) modelTable(protocol, name string) []table {
 	t := table{caption: "Half round trip of " + name + " beside the model, which is not the paper's", heads: []string{"bytes", "model, µs", "measured, µs", "deviation", "accepted", "result"}, align: "rrrrrl"}
 	for _, m := range s.Results.ModelCurve {

@@ -26,7 +26,7 @@ import (
 	"hvia/bench/report"
 )
 
-// given is the sample, or with HVIA_REPORT a report that was measured.
+// given is the sample, or with HVIA_REPORT a measured report.
 func given(t *testing.T) *report.Report {
 	t.Helper()
 	if path := os.Getenv("HVIA_REPORT"); path != "" {
@@ -73,8 +73,8 @@ func pageOf(t *testing.T, r *report.Report) string {
 	return string(b)
 }
 
-// Equal reports give equal bytes, also if one has been through JSON and took
-// another time on another machine.
+// Equal reports give equal bytes, also after a round trip through JSON and with
+// other wall times.
 func TestSameReportSameBytes(t *testing.T) {
 	first := write(t, given(t))
 	again := given(t)
@@ -130,7 +130,7 @@ type box struct {
 	left, right, bottom, top float64
 }
 
-// texts draws a picture and returns where its level texts are.
+// texts draws a picture and returns the positions of its level texts.
 func texts(t *testing.T, p *picture) []box {
 	t.Helper()
 	c := new(recorder.Canvas)
@@ -184,7 +184,7 @@ func TestTextsDoNotOverlap(t *testing.T) {
 	}
 }
 
-// The ticks are the lengths that people think in.
+// The ticks are powers of two.
 func TestSizesAreTicked(t *testing.T) {
 	var seen []string
 	for _, b := range texts(t, newStudy(sample()).latency().picture) {
@@ -201,7 +201,7 @@ var (
 	referrers  = regexp.MustCompile(`\saria-(?:labelledby|describedby)="([^"]*)"`)
 )
 
-// The page is one file: nothing in it leads out, nothing runs.
+// The page is one file without external links or scripts.
 func TestPageNeedsNothingElse(t *testing.T) {
 	page := pageOf(t, given(t))
 	require.Less(t, len(page), 3_000_000)
@@ -226,7 +226,7 @@ func TestPageNeedsNothingElse(t *testing.T) {
 	}
 }
 
-// Tables say what their heads are for, pictures what they show.
+// Tables name the scope of their heads, pictures what they show.
 func TestPageIsAccessible(t *testing.T) {
 	page := pageOf(t, given(t))
 	require.Regexp(t, `^<!DOCTYPE html>\n<html lang="en">`, page)
@@ -278,7 +278,7 @@ func TestPageTellsEachTarget(t *testing.T) {
 	}
 }
 
-// escaped is a text as it stands in the page.
+// escaped is a text as the page has it.
 func escaped(s string) string {
 	return strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", `"`, "&#34;", "'", "&#39;", "+", "&#43;").Replace(s)
 }
@@ -295,7 +295,8 @@ func TestSummaryCounts(t *testing.T) {
 	require.NotContains(t, page, "What this report lacks")
 }
 
-// The captions say what is calibrated by the parameters that the report carries.
+// The captions name the calibrated values by the parameters that the report
+// carries.
 func TestCaptionsNameWhatWasFitted(t *testing.T) {
 	r := sample()
 	page := pageOf(t, r)
@@ -343,7 +344,7 @@ func TestMissingPartsAreNamed(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			dir := t.TempDir()
 			require.NoError(t, os.Mkdir(filepath.Join(dir, "figures"), 0o755))
-			for _, name := range allFiles { // an older drawing, of which nothing may stay
+			for _, name := range allFiles { // an older drawing, of which nothing may remain
 				require.NoError(t, os.WriteFile(filepath.Join(dir, "figures", name+".png"), []byte("old"), 0o644))
 				require.NoError(t, os.WriteFile(filepath.Join(dir, "figures", name+".svg"), []byte("old"), 0o644))
 			}
@@ -403,7 +404,7 @@ func TestOtherProfileIsAPrediction(t *testing.T) {
 	require.NotContains(t, page, "12.5 µs")
 }
 
-// Nothing that a report says becomes markup.
+// No text of a report becomes markup.
 func TestTextIsNotMarkup(t *testing.T) {
 	r := sample()
 	const evil = `<script>alert("&")</script>`
@@ -425,7 +426,7 @@ func TestDirectoryThatCannotBeWritten(t *testing.T) {
 	require.ErrorContains(t, err, "name another directory")
 	require.NotContains(t, err.Error(), "\n")
 
-	// A folder where a file must go.
+	// A directory where a file must go.
 	dir := t.TempDir()
 	require.NoError(t, os.MkdirAll(filepath.Join(dir, "report.html", "x"), 0o755))
 	_, err = Write(sample(), dir)
@@ -436,7 +437,7 @@ func TestDirectoryThatCannotBeWritten(t *testing.T) {
 	}
 }
 
-// Whatever a report holds, it is drawn.
+// Every report can be drawn.
 func TestAnyReportIsDrawn(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		size := rapid.OneOf(rapid.IntRange(-2, 70000), rapid.SampledFrom([]int{4, 64, 1 << 20, 1 << 40}))
@@ -517,8 +518,8 @@ func TestAnyReportIsDrawn(t *testing.T) {
 	})
 }
 
-// The experiments are used by programs that draw nothing: the plotting library is
-// this package's alone.
+// Programs that use the experiments draw nothing: only this package imports the
+// plotting library.
 func TestBenchDoesNotPlot(t *testing.T) {
 	deps := func(pkg string) string {
 		out, err := exec.Command("go", "list", "-deps", pkg).CombinedOutput()
@@ -529,7 +530,7 @@ func TestBenchDoesNotPlot(t *testing.T) {
 	require.Contains(t, deps("hvia/bench/figures"), "gonum.org/v1/plot\n")
 }
 
-// The first writes are a table with what the offer gains, and what was wrong.
+// The first writes are a table with the gain of advertising, and wrong bytes.
 func TestPageTellsFirstWrites(t *testing.T) {
 	r := sample()
 	page := pageOf(t, r)

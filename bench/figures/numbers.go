@@ -10,7 +10,8 @@ import (
 
 func micros(ps int64) float64 { return float64(ps) / 1e6 }
 
-// megabytes is the rate of bytes per picoseconds, in the paper's 1e6 bytes per second.
+// megabytes is the rate of bytes per picoseconds, in the paper's 1e6 bytes per
+// second.
 func megabytes(size int, ps int64) float64 {
 	if ps <= 0 {
 		return 0
@@ -34,7 +35,7 @@ func signed(v float64, digits int) string {
 	return strings.Replace(s, "-", "−", 1)
 }
 
-// plain writes a number of the report with the digits that it has.
+// plain writes a number of the report with all its digits.
 func plain(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
 
 func percent(ppm int64) string { return fixed(float64(ppm)/1e4, 1) + " %" }
@@ -52,7 +53,6 @@ func thousands(v int64) string {
 	return sign + s
 }
 
-// line is a straight line through points.
 type line struct{ intercept, slope, r2 float64 }
 
 // fit is the line of least squares; ok is false if the points have none.

@@ -47,7 +47,7 @@ func labels(a plot.Axis) []string {
 	return list
 }
 
-// A value must stand where its tick says.
+// A value stands at its tick.
 func TestAxes(t *testing.T) {
 	var a plot.Axis
 	sizeAxis(&a, []float64{4, 65536})

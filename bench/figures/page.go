@@ -19,13 +19,13 @@ var pageText string
 
 var pageTemplate = template.Must(template.New("page").Parse(pageText))
 
-// page is what the template shows.
+// page is the input of the template.
 type page struct {
 	Title   string
 	Lead    []string
 	Facts   [][2]string
 	Failed  string   // why the report is not complete
-	Wrong   []string // bytes that arrived wrong
+	Wrong   []string // wrong bytes
 	Summary []string
 	Misses  []string
 	Missing []string
@@ -62,7 +62,7 @@ type pageRow struct {
 	Cells []pageCell
 }
 
-// pageCell is text; numbers are set to the right.
+// pageCell is text; numbers are aligned to the right.
 type pageCell struct {
 	Text   string
 	Number bool
@@ -146,7 +146,7 @@ func orDash(s string) string {
 	return s
 }
 
-// summarize tells which targets hold.
+// summarize counts the targets that hold.
 func (p *page) summarize(s *study) {
 	held := 0
 	var missed []string
@@ -240,10 +240,10 @@ func (s *study) missing(figures []*figure) []string {
 	return list
 }
 
-// targetIDs are the targets that a whole run of the paper's card judges.
+// targetIDs are the targets of a full run of the paper's card.
 var targetIDs = []string{"T1", "T2", "T3", "T4", "T5", "T6", "T7", "T8", "T9", "T10", "T11", "T12"}
 
-// firstWrites is the table of what it takes to connect and to write.
+// firstWrites is the table of times to connect and to write.
 func (s *study) firstWrites() (table, bool) {
 	t := table{caption: "From the connect request to the first RDMA write in the server's memory", align: "rrrrrl",
 		heads: []string{"bytes", "connected, µs", "region offered, µs", "told by a send, µs", "gain, µs", "bytes checked"}}
@@ -320,7 +320,7 @@ func (s *study) parameters() (table, bool) {
 	return t, len(t.rows) > 0
 }
 
-// html is the page as one file that needs nothing else.
+// html is the page as one self-contained file.
 func (s *study) html(figures []*figure) ([]byte, error) {
 	p, err := s.page(figures)
 	if err != nil {

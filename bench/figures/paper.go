@@ -2,10 +2,10 @@
 
 package figures
 
-// What the paper prints as numbers ("A VIA-based RDMA Mechanism for High
-// Performance PC Cluster Systems", 2004, section 5). No other point of its
-// curves is printed, so no other can be drawn. That the largest bandwidth
-// belongs to 64 KiB is a reading: the paper does not say the size.
+// Numbers that the paper prints ("A VIA-based RDMA Mechanism for High
+// Performance PC Cluster Systems", 2004, section 5). It prints no other point
+// of its curves, so no other can be drawn. That the largest bandwidth belongs
+// to 64 KiB is a reading: the paper does not say the size.
 const (
 	paperShortest = 4
 	paperLongest  = 65536
@@ -22,5 +22,5 @@ const (
 	paperGainLargest  = 1.4 // MB/s
 	paperGainSmallest = 0.1
 
-	paperPostReceive = 6.0 // µs, whatever the size
+	paperPostReceive = 6.0 // µs, at every size
 )

@@ -22,21 +22,21 @@ import (
 // picture is a title, a legend and panels below each other.
 type picture struct {
 	title  string
-	about  string // what can be seen, for who cannot see it
+	about  string // alternative text
 	footer string
-	bare   bool // without the title, where a heading stands above
+	bare   bool // without the title, under a heading
 	height float64
 	keys   []key
 	panels []panel
 }
 
-// panel is one plot of a picture. Room beside the data is for text that the
-// plot writes there itself.
+// panel is one plot of a picture. The space beside the data is for text that
+// the plot writes there itself.
 type panel struct {
 	plot           *plot.Plot
 	xTitle, yTitle string
 	share          float64 // of the height
-	left, right    float64 // points kept free beside the data
+	left, right    float64 // points of space beside the data
 	top            float64 // and above
 }
 
@@ -52,12 +52,12 @@ type key struct {
 const (
 	pictureMargin = 12
 	keyRow        = 19
-	axisTitle     = 21 // room for the title of an axis
+	axisTitle     = 21 // for the title of an axis
 	footerRow     = 17
 	titleRow      = 26
 )
 
-// sample is how wide a key's picture is: a line needs more room than a marker.
+// sample is the width of a key's picture: a line needs more than a marker.
 func (k key) sample() vg.Length {
 	if k.line.Width == 0 && len(k.bars) == 0 {
 		return vg.Points(16)
@@ -122,7 +122,8 @@ func (p *picture) draw(c draw.Canvas) {
 	}
 }
 
-// drawKeys writes the legend in as many rows as it needs and returns its height.
+// drawKeys writes the legend in as many rows as it needs and returns its
+// height.
 func (p *picture) drawKeys(c draw.Canvas) vg.Length {
 	if len(p.keys) == 0 {
 		return 0
@@ -160,7 +161,7 @@ func (p *picture) png() (b []byte, err error) {
 
 const svgNamespace = `xmlns="http://www.w3.org/2000/svg"`
 
-// svg is the picture as a file of its own.
+// svg is the picture as a separate file.
 func (p *picture) svg() ([]byte, error) {
 	body, err := p.svgBody()
 	if err != nil {
@@ -171,8 +172,8 @@ func (p *picture) svg() ([]byte, error) {
 	return []byte(head + p.words("") + body), nil
 }
 
-// inlineSVG is the picture as an element of a page, where its name is id and a
-// heading stands above it.
+// inlineSVG is the picture as an element of a page with the given id, under a
+// heading.
 func (p *picture) inlineSVG(id string) (string, error) {
 	bare := *p
 	bare.bare, bare.height = true, p.height-titleRow
@@ -185,7 +186,7 @@ func (p *picture) inlineSVG(id string) (string, error) {
 	return head + p.words(id) + body, nil
 }
 
-// words is what a screen reader says of the picture.
+// words is the text of the picture for screen readers.
 func (p *picture) words(id string) string {
 	title, about := "", ""
 	if id != "" {
@@ -210,12 +211,12 @@ func (p *picture) svgBody() (body string, err error) {
 	if !found {
 		return "", fmt.Errorf("draw %q as SVG: the drawing has no svg element", p.title)
 	}
-	// Arial and Helvetica have the same widths as the font that was measured with.
+	// Arial and Helvetica have the same widths as the font of the layout.
 	return strings.ReplaceAll(body, "font-family:Liberation Sans;", "font-family:Liberation Sans,Arial,Helvetica,sans-serif;"), nil
 }
 
-// catch turns a panic of the plotting library, which has no other way to refuse
-// a value, into an error.
+// catch turns a panic of the plotting library, its only way to reject a value,
+// into an error.
 func catch(err *error, title string) {
 	if v := recover(); v != nil {
 		*err = errors.Join(*err, fmt.Errorf("draw %q: the plotting library refused: %v", title, v))

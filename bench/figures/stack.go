@@ -16,8 +16,8 @@ import (
 	"hvia/bench/report"
 )
 
-// What time goes into, in the order of stacks, with its colour. Neighbours differ in
-// lightness as well.
+// Steps and layers in the order of stacks, with their colours. Neighbours
+// differ in lightness as well.
 var shades = []struct {
 	name  string
 	color color.NRGBA
@@ -71,7 +71,7 @@ func (s stack) end() (sum float64) {
 	return sum
 }
 
-// brief is a value with the digits that matter.
+// brief is a value with its significant digits.
 func brief(v float64) string {
 	switch {
 	case v < 10:
@@ -138,7 +138,7 @@ func stackPanel(names []string, bars []stack, sums []string, head, xTitle string
 	linearAxis(&p.X, 8, max(end, 0.001))
 	p.X.Max = max(end, 0.001) * 1.02
 	for _, t := range p.X.Tick.Marker.Ticks(p.X.Min, p.X.Max) {
-		if t.Value <= p.X.Max { // its label needs room to the right, or the panel gets narrower than others
+		if t.Value <= p.X.Max { // its label needs space to the right, or the panel becomes narrower than others
 			p.X.Max = max(p.X.Max, t.Value/0.96)
 		}
 	}
@@ -219,7 +219,7 @@ var (
 	wireLane = color.NRGBA{0x99, 0x99, 0x99, 255}
 )
 
-// processor is what a message takes of both hosts.
+// processor is the time of both hosts for a message.
 func (s *study) processor() *figure {
 	f := &figure{file: fileProcessor, head: "Processor time of one message"}
 	list := slices.DeleteFunc(slices.Clone(s.Results.Accounts), func(a report.MessageAccount) bool { return a.Size <= 0 || a.HalfRTTPs <= 0 })

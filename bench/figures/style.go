@@ -32,7 +32,7 @@ var (
 )
 
 // A picture is 720 points wide and 1,200 pixels, so that 12 points are 20
-// pixels: still to be read at half that width.
+// pixels: readable at half that width.
 const (
 	pictureWidth = 720
 	pixelsWide   = 1200
@@ -64,7 +64,8 @@ func lineStyle(c color.Color, width float64, dashed bool) draw.LineStyle {
 	return s
 }
 
-// shape is the outline of a marker. Series differ by shape as well as by colour.
+// shape is the outline of a marker. Series differ by shape as well as by
+// colour.
 type shape int
 
 const (
@@ -77,7 +78,7 @@ const (
 	cross
 )
 
-// marker is what stands at a point of a series.
+// marker is the symbol at a point of a series.
 type marker struct {
 	shape  shape
 	color  color.Color

@@ -11,13 +11,13 @@ import (
 	"hvia/bench/report"
 )
 
-// Names of what Write makes in its directory.
+// Names of files in the directory of Write.
 const (
 	PageName   = "report.html"
 	FolderName = "figures"
 )
 
-// Written says where Write has put things.
+// Written says where Write has put files.
 type Written struct {
 	Page    string
 	Folder  string
@@ -25,9 +25,9 @@ type Written struct {
 }
 
 // Write draws a report into a directory, which it makes if needed: report.html,
-// and each figure as figures/NAME.svg and figures/NAME.png. Everything is drawn
-// before the first file is written. Figures of an older drawing that the report
-// has no data for are removed.
+// and each figure as figures/NAME.svg and figures/NAME.png. It draws everything
+// before it writes the first file, and removes figures of an older drawing for
+// which the report has no data.
 func Write(r *report.Report, dir string) (Written, error) {
 	out := Written{Page: filepath.Join(dir, PageName), Folder: filepath.Join(dir, FolderName)}
 	s := newStudy(r)
