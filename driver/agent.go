@@ -25,21 +25,21 @@ import (
 const (
 	// MaxTransferSize is the largest message of a VI.
 	MaxTransferSize = 65536
-	// MaxTags is the number of protection tags; tag 0 is never given out.
+	// MaxTags is the number of protection tags; tag 0 is never assigned.
 	MaxTags = 1<<16 - 1
 	// MaxDiscriminator is the longest discriminator in bytes.
 	MaxDiscriminator = layout.MaxDiscriminator
 
 	defaultRegions = 1024
-	maxErrors      = 64 // waiting asynchronous errors of a NIC handle from which on repetitions are dropped
+	maxErrors      = 64 // queued asynchronous errors of a NIC handle from which on repetitions are dropped
 )
 
 // AsyncError is an error that cannot be written into a descriptor.
 type AsyncError struct {
 	Code       layout.AsyncError
 	VI         int    // index, -1 = none
-	Generation uint32 // of the VI, so that the error is not taken for one of a later VI with its index
-	Lost       int    // with code Overflow: how many errors were dropped
+	Generation uint32 // of the VI, to distinguish it from a later VI with its index
+	Lost       int    // with code Overflow: number of dropped errors
 }
 
 // queuedError is an asynchronous error that waits for the program.
@@ -48,9 +48,9 @@ type queuedError struct {
 	since host.Time
 }
 
-// agent is the kernel agent of one node: it owns the card, its table of
-// regions and its VIs, and serves requests one after another. It runs on the
-// node's thread of rank 0, in one goroutine.
+// agent is the kernel agent of one node: it owns the card, its table of regions
+// and its VIs, and serves requests one after another. It runs on the node's
+// thread of rank 0, in one goroutine.
 type agent struct {
 	thread  *host.Thread
 	memory  *mem.Memory
@@ -70,16 +70,16 @@ type agent struct {
 	cqs      []cq
 	settings transport
 	quota    Quota                   // of each process
-	random   host.SplitMix           // sequence numbers to start with
+	random   host.SplitMix           // initial sequence numbers
 	frames   int                     // of the node
 	programs int                     // that have not left yet
-	resident bool                    // stays when none is left
-	offer    func(rank int) Protocol // what a thread's AttachProtocol gives, once
+	resident bool                    // stays when no program is left
+	offer    func(rank int) Protocol // returns the protocol of a thread's AttachProtocol, once
 	fatal    error
 
-	mu        sync.Mutex // of what the owner of a resident agent uses too
+	mu        sync.Mutex // guards the fields below, which the owner of a resident agent uses too
 	processes []*process
-	reclaimed map[int]chan struct{} // by process, closed when it was taken back
+	reclaimed map[int]chan struct{} // by process, closed when it is reclaimed
 	snapshot  atomic.Pointer[HostStatus]
 }
 
@@ -106,11 +106,11 @@ type region struct {
 type vi struct {
 	process    *process
 	state      layout.VIState
-	lost       bool     // the program was told that this connection, or the last one, was lost
+	lost       bool     // the loss of this connection, or the last one, was reported to the program
 	queues     [2]uint8 // completion queues of send and receive queue: number plus one, 0 = none
-	armed      [2]bool  // somebody may wait for a notification of the send or receive queue
+	armed      [2]bool  // a thread may wait for a notification of the send or receive queue
 	generation uint32   // counts creations and connections; its low 8 bits are on the wire
-	created    uint32   // generation of the creation, the handle of the library
+	created    uint32   // generation at creation, part of the library's handle
 	nic        uint32
 	tag        uint16
 	attributes connect.Attributes
@@ -118,7 +118,7 @@ type vi struct {
 	peer       *peerAttempt     // the last request for a peer-to-peer connection
 }
 
-// peerAttempt is a request for a peer-to-peer connection and what came of it.
+// peerAttempt is a request for a peer-to-peer connection and its result.
 type peerAttempt struct {
 	done    bool
 	theirs  connect.Attributes
@@ -126,7 +126,7 @@ type peerAttempt struct {
 	waiting []waitingThread
 }
 
-// waitingThread is one that waits for the end of a peer-to-peer attempt.
+// waitingThread waits for the end of a peer-to-peer attempt.
 type waitingThread struct {
 	from host.ThreadID
 	q    request
@@ -139,7 +139,6 @@ func (a *agent) now() int64 {
 	return time.Since(a.started).Nanoseconds() * int64(host.Nanosecond)
 }
 
-// start brings the device up.
 func (a *agent) start(regions int) error {
 	if err := a.device.open(); err != nil {
 		return err
@@ -166,15 +165,15 @@ func (a *agent) start(regions int) error {
 	cookie ^= host.SplitMix(a.now())
 	timing := connect.DefaultTiming
 	if !a.thread.Timed() {
-		// Wall time, in which the simulated fabric is far slower than a real one.
+		// In wall time the simulated fabric is far slower than a real one.
 		timing.First, timing.Limit = int64(50*host.Millisecond), int64(host.Second)
 	}
 	a.engine = connect.New(a.mac, cookie.Next(), timing, a)
 	return nil
 }
 
-// serve works until all programs have left and nothing is left to be said to
-// other agents. Whatever happens, requests that are still there are answered.
+// serve works until all programs have left and no connection work is left. In
+// any case it then answers the requests that remain.
 func (a *agent) serve() error {
 	err := a.loop()
 	if err == nil {
@@ -224,15 +223,15 @@ func (a *agent) step() error {
 	return a.fatal
 }
 
-// broken notes an error after which the agent cannot go on: the run is over,
-// or the card is dead.
+// broken records an error after which the agent cannot continue: the run is
+// over, or the card is dead.
 func (a *agent) broken(err error) {
 	if err != nil && a.fatal == nil {
 		a.fatal = err
 	}
 }
 
-// close takes everything back that programs left behind.
+// close destroys everything that programs left behind.
 func (a *agent) close() error {
 	for _, id := range slices.Sorted(maps.Keys(a.nics)) {
 		a.closeNIC(a.nics[id])
@@ -248,7 +247,7 @@ func (a *agent) close() error {
 	return a.device.stop()
 }
 
-// refuse answers what is still in the mailbox.
+// Answers the requests that are left in the mailbox.
 func (a *agent) refuse(why error) {
 	for {
 		m, ok, err := a.thread.Receive(0)
@@ -264,7 +263,7 @@ func (a *agent) refuse(why error) {
 func (a *agent) reply(to host.ThreadID, id uint32, r *reply, err error) {
 	p := a.processOf(to)
 	if p == nil || p.ended {
-		return // nobody waits for it any more
+		return // no thread waits for it any more
 	}
 	offset := p.slot(to.Rank)
 	putReply(p.replies.Bytes()[offset:offset+replySlot], id, r, err)
@@ -283,7 +282,7 @@ func (a *agent) message(from host.ThreadID, data []byte) {
 	}
 	q, err := decodeRequest(data)
 	if err != nil {
-		// Its number, if it has one, cannot be trusted.
+		// Its ID, if it has one, cannot be trusted.
 		a.log.Warn("dropped a malformed request", "thread", from, "error", err)
 		return
 	}
@@ -300,19 +299,19 @@ func (a *agent) message(from host.ThreadID, data []byte) {
 		}
 		return
 	case opLeave:
-		if !a.resident { // the process is the agent's own
+		if !a.resident { // the agent serves only this process
 			a.answer(from, &q, &r, fmt.Errorf("the agent is its own: %w", ErrUnsupported))
 			return
 		}
 		a.takeBack(p)
-		a.snap() // who sees the answer sees this too
+		a.snap() // visible before the reply is
 		a.answer(from, &q, &r, nil)
 		a.mu.Lock()
 		p.left = true
 		a.mu.Unlock()
 		p.ended = true
 		return
-	case opAttend: // for what comes at the end of each step
+	case opAttend: // the work follows at the end of each step
 		return
 	case opAttach:
 		err = a.attach(from)
@@ -331,7 +330,7 @@ func (a *agent) message(from host.ThreadID, data []byte) {
 		a.answer(from, &q, &r, err)
 		return
 	}
-	if err != nil { // else the answer comes later
+	if err != nil { // else the reply comes later
 		a.answer(from, &q, &r, err)
 	}
 }
@@ -347,7 +346,7 @@ func (a *agent) answer(from host.ThreadID, q *request, r *reply, err error) {
 	a.reply(from, q.ID, r, err)
 }
 
-// failed says whether an error means that the thread or its run is over.
+// failed reports whether an error means that the thread or its run is over.
 func failed(err error) bool {
 	var stop *bridge.StopError
 	return errors.As(err, &stop) || errors.Is(err, ErrDeadline) || errors.Is(err, bridge.ErrAborted) || errors.Is(err, host.ErrThreadDetached)
@@ -435,8 +434,8 @@ func (a *agent) request(p *process, q *request, r *reply) error {
 	return fmt.Errorf("%v: %w", q.Op, host.ErrInvalidParameter)
 }
 
-// Memory of programs comes from the agent too, so that addresses depend on
-// simulated time only, whatever the order in which goroutines run.
+// Programs allocate through the agent, so addresses depend on simulated time
+// and not on goroutine scheduling.
 func (p *process) allocate(q *request, r *reply) error {
 	if q.Length == 0 || q.Length > mem.MaxAddress || q.Scatter > uint16(mem.Runs) {
 		return fmt.Errorf("%d bytes, placement %d: %w", q.Length, q.Scatter, host.ErrInvalidParameter)
@@ -478,7 +477,7 @@ func (a *agent) openNIC(p *process, r *reply) error {
 	return nil
 }
 
-// closeNIC takes back what was opened through the handle.
+// closeNIC destroys what was created through the handle.
 func (a *agent) closeNIC(n *nic) {
 	a.engine.Cancel(n.id)
 	for i := range a.vis {
@@ -507,7 +506,7 @@ func (a *agent) closeNIC(n *nic) {
 	a.showErrors(n)
 }
 
-// note handles an error of work that nobody asked for just now.
+// note handles an error of work without a requester.
 func (a *agent) note(what string, err error) {
 	if err == nil {
 		return
@@ -617,7 +616,7 @@ func (a *agent) register(n *nic, q *request, r *reply) error {
 	return nil
 }
 
-// deregister removes a region. Its frames are given up only when the device has
+// deregister removes a region. Its frames are unpinned only when the device has
 // drained every access to it.
 func (a *agent) deregister(n *nic, handle uint32, address uint64) error {
 	g := n.regions[handle]
@@ -630,7 +629,7 @@ func (a *agent) deregister(n *nic, handle uint32, address uint64) error {
 	return a.forget(n, g)
 }
 
-// forget gives up the frames of a region that the device does not know any more.
+// forget unpins the frames of a region that the device no longer knows.
 func (a *agent) forget(n *nic, g *region) error {
 	delete(n.regions, uint32(g.handle))
 	n.process.uses.regions.count--
@@ -643,7 +642,7 @@ func (a *agent) forget(n *nic, g *region) error {
 	return a.thread.Spend(host.LayerAgent, a.costs.PinPage()*host.Time(att.PagesOf(g.address, g.length)))
 }
 
-// modifyRegion gives a region another tag and other rights.
+// modifyRegion changes a region's tag and rights.
 func (a *agent) modifyRegion(n *nic, q *request) error {
 	g := n.regions[q.Object]
 	if g == nil || g.address != q.Address {
@@ -690,14 +689,15 @@ func (a *agent) nextError(n *nic, r *reply) error {
 	e := n.errors[0]
 	n.errors = n.errors[1:]
 	a.showErrors(n)
-	// The generation of a VI is never 0, and what is of no VI has index -1. Both 0 stands for "no error waits".
+	// The generation of a VI is never 0, and an error without a VI has index
+	// -1. Both 0 means that no error is queued.
 	r.State, r.Object, r.Generation, r.Length = uint8(e.Code), uint32(e.VI), e.Generation, uint64(e.Lost)
 	return nil
 }
 
-// showErrors tells the library since when an error waits for a NIC handle: the
-// time and not a flag, so that a thread which looks at the very instant of the
-// change decides the same whichever of the two was faster.
+// showErrors publishes since when an error is queued for a NIC handle. It
+// publishes the time and not a flag, so that a thread that polls at the instant
+// of the change decides the same whichever of the two ran first.
 func (a *agent) showErrors(of *nic) {
 	p, at := of.process, errorsWord(of.id)
 	if p.ended {
@@ -714,9 +714,9 @@ func (a *agent) showErrors(of *nic) {
 }
 
 // report queues an asynchronous error for the program that owns the VI. The
-// first error of each kind of a VI is never dropped, so the queue is limited by
-// the card's VIs. An error that repeats one in the queue is dropped when
-// maxErrors wait.
+// first error of each kind of a VI is never dropped, so the card's VIs bound
+// the queue. An error that repeats a queued one is dropped when maxErrors are
+// queued.
 func (a *agent) report(n *nic, e AsyncError) {
 	a.log.Warn("asynchronous error", "code", e.Code.String(), "vi", e.VI)
 	if n == nil {
@@ -736,7 +736,7 @@ func (a *agent) queueError(n *nic, e AsyncError) {
 	}
 }
 
-// overflow reports dropped errors where the first of them is missing in the queue.
+// overflow reports dropped errors at the queue position of the first of them.
 func (a *agent) overflow(n *nic, dropped int) {
 	for i := range n.errors {
 		if q := &n.errors[i]; q.Code == layout.AsyncErrorOverflow {
@@ -747,8 +747,8 @@ func (a *agent) overflow(n *nic, dropped int) {
 	a.queueError(n, AsyncError{Code: layout.AsyncErrorOverflow, VI: -1, Lost: dropped})
 }
 
-// forgetErrors limits what waits of VIs that do not exist any more: their number
-// has no limit.
+// forgetErrors limits the queued errors of destroyed VIs, whose number has no
+// bound.
 func (a *agent) forgetErrors(n *nic, v *vi, index int) {
 	if n == nil || len(n.errors) <= maxErrors {
 		return
@@ -789,7 +789,7 @@ func (a *agent) interrupt() error {
 	return a.fatal
 }
 
-// asyncErrors handles the asynchronous errors that wait in the device.
+// asyncErrors handles the asynchronous errors that are queued in the device.
 func (a *agent) asyncErrors() error {
 	waiting, dropped, err := a.device.asyncErrors()
 	if err != nil {
@@ -798,9 +798,9 @@ func (a *agent) asyncErrors() error {
 	for _, e := range waiting {
 		a.asyncError(e)
 	}
-	// What happened to the others is not known, only whose they were. The worst is
-	// assumed, that the card has lost the queue: a VI that is broken already has
-	// had its error, any other breaks now. VIs without a mark go on.
+	// Of dropped errors only the VI is known. Assume the worst, that the card
+	// has lost the queue: a VI in the error state has had its error, any other
+	// breaks now. Unmarked VIs continue.
 	for i, word := range dropped {
 		for ; word != 0; word &= word - 1 {
 			index := 32*i + bits.TrailingZeros32(word)
@@ -840,11 +840,11 @@ func (a *agent) asyncError(e AsyncError) {
 	a.report(a.nics[v.nic], e)
 	switch e.Code {
 	case layout.AsyncErrorVIOverrun, layout.AsyncErrorCompletionQueueOverrun:
-		// A post or an entry was lost, and the queue goes on.
+		// A post or an entry was lost, and the queue continues.
 	case layout.AsyncErrorPostDescriptor, layout.AsyncErrorCompletionProtection, layout.AsyncErrorCatastrophic:
-		// A descriptor has no status and never gets one: the card could not reach it
-		// and has lost the queue behind it, or could not write to it. So the VI is
-		// broken, also an unreliable one.
+		// A descriptor never gets a status: the card could not read it and has
+		// lost the queue behind it, or could not write to it. So the VI breaks,
+		// also an unreliable one.
 		a.fail(e.VI)
 	default:
 		if v.reliable() && v.state != layout.VIStateIdle {

@@ -11,11 +11,11 @@ import (
 	"hvia/layout"
 )
 
-// cardDevice is the card as the device of its agent.
+// cardDevice implements device with the card.
 type cardDevice struct {
 	agent    *agent
 	card     *Card
-	linkDown bool // as the card's events have it
+	linkDown bool // according to the card's events
 }
 
 var _ device = (*cardDevice)(nil)
@@ -33,7 +33,7 @@ func (d *cardDevice) identity() Identity    { return d.card.identity }
 func (d *cardDevice) level2Entries() uint32 { return d.card.Level2Entries() }
 
 // enter writes a registration into the card: level 2 in pieces of a page's
-// list, the level-1 entry with the last of them.
+// list, the level-1 entry with the last piece.
 func (d *cardDevice) enter(g att.Registration) error {
 	list, at := g.Level2, g.Entry.Level2Address
 	for len(list) > listEntries {
@@ -53,7 +53,7 @@ func (d *cardDevice) enter(g att.Registration) error {
 }
 
 func (d *cardDevice) remove(h att.Handle) error {
-	// It is done when the card has drained every access.
+	// The command is done when the card has drained every access.
 	if _, err := d.card.Command(layout.CommandOpcodeDeregisterMemory, func(b layout.Command) {
 		b.SetIndex(h.Index())
 		b.SetHandle(uint32(h))
@@ -66,8 +66,9 @@ func (d *cardDevice) remove(h att.Handle) error {
 	return nil
 }
 
-// change withdraws the handle, which drains every access that the old entry allowed
-// and drops the copies of it, and enters it again. In between nothing translates.
+// change deregisters the handle, which drains every access that the old entry
+// allowed and drops cached copies, and enters it again. In between nothing
+// translates.
 func (d *cardDevice) change(h att.Handle, tag uint16, rights Rights) (bool, error) {
 	if _, err := d.card.Command(layout.CommandOpcodeDeregisterMemory, func(b layout.Command) {
 		b.SetIndex(h.Index())
@@ -103,7 +104,8 @@ func (d *cardDevice) queueCommand(op layout.CommandOpcode, index int, address, l
 	})
 }
 
-// arm: the answer to a read comes behind what the card wrote before it.
+// arm reads a register behind the write: the read completes after the card's
+// earlier writes.
 func (d *cardDevice) arm(kind layout.NotifyKind, index int) error {
 	if err := d.card.Write(layout.RegisterNotifyArmOffset,
 		uint32(kind)<<layout.RegisterNotifyArmKindLsb|uint32(index)<<layout.RegisterNotifyArmIndexLsb); err != nil {
@@ -120,8 +122,8 @@ func (d *cardDevice) counter(n layout.Counter) (uint32, error) { return d.card.C
 func (d *cardDevice) deadline() host.Time { return host.Never }
 func (d *cardDevice) tick() error         { return nil }
 
-// interrupt: the causes are cleared before the work is looked for, so that what
-// comes later raises it again.
+// interrupt clears the causes before it polls for work, so that later work
+// raises the interrupt again.
 func (d *cardDevice) interrupt(take func(frame []byte), notified func(layout.NotifyKind, int)) (bool, error) {
 	if err := d.agent.thread.SpendInService(host.LayerInterrupt, d.agent.costs.Interrupt()); err != nil {
 		return false, err
@@ -149,7 +151,8 @@ func (d *cardDevice) interrupt(take func(frame []byte), notified func(layout.Not
 	return causes&layout.RegisterInterruptStatusAsyncErrorMask != 0, nil
 }
 
-// notifications takes no more than can wait in the card at once, as asyncErrors does.
+// notifications takes at most as many as the card can hold, as asyncErrors
+// does.
 func (d *cardDevice) notifications(notified func(layout.NotifyKind, int)) error {
 	for range 2*d.card.identity.VICount + d.card.identity.CompletionQueues {
 		info, err := d.card.Read(layout.RegisterNotifyInfoOffset)
@@ -162,7 +165,7 @@ func (d *cardDevice) notifications(notified func(layout.NotifyKind, int)) error 
 	return nil
 }
 
-// link notes the state of the link and returns its event, which is of no VI.
+// link records the state of the link and returns its event, which has no VI.
 func (d *cardDevice) link(down bool) AsyncError {
 	d.linkDown = down
 	if down {
@@ -171,12 +174,12 @@ func (d *cardDevice) link(down bool) AsyncError {
 	return AsyncError{Code: layout.AsyncErrorLinkUp, VI: -1}
 }
 
-// asyncErrors takes no more than can wait in the card at once: what is left then
-// came after the causes were cleared, and raises the interrupt again. So a process
-// that makes errors without end cannot keep the agent here.
+// asyncErrors takes at most as many as the card can hold: later ones came after
+// the causes were cleared and raise the interrupt again. So a process that
+// causes errors endlessly cannot hold the agent here.
 func (d *cardDevice) asyncErrors() (waiting []AsyncError, dropped [layout.AsyncErrorDroppedWords]uint32, err error) {
 	overflow := false
-	// All are taken before the first is handled, which makes room for more.
+	// All are taken before the first is handled, which frees slots for more.
 	for len(waiting) < layout.AsyncErrorSlots {
 		info, err := d.card.Read(layout.RegisterAsyncErrorInfoOffset)
 		if err != nil {
@@ -196,7 +199,7 @@ func (d *cardDevice) asyncErrors() (waiting []AsyncError, dropped [layout.AsyncE
 		waiting = append(waiting, e)
 	}
 	if overflow {
-		// A change of the link may be among what was dropped.
+		// A link event may be among the dropped ones.
 		state, err := d.card.Read(layout.RegisterStateOffset)
 		if err != nil {
 			return nil, dropped, err

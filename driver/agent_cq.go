@@ -14,16 +14,16 @@ import (
 	"hvia/sim/bridge"
 )
 
-// MaxCQEntries is the most entries of a completion queue.
+// MaxCQEntries is the largest number of entries of a completion queue.
 const MaxCQEntries = 1 << layout.CompletionQueueMaxLog2
 
-// cq is a completion queue as the agent keeps it.
+// cq is the agent's record of a completion queue.
 type cq struct {
 	process    *process
 	nic        uint32 // 0 = not in use
 	generation uint32 // counts creations
 	ring       *mem.Buffer
-	retired    *mem.Buffer // the ring before the last resize: the library takes what is in it
+	retired    *mem.Buffer // the ring before the last resize: the library still reaps its entries
 	ties       int         // work queues
 }
 
@@ -38,7 +38,8 @@ func (a *agent) cq(n *nic, q *request) (int, error) {
 	return int(q.Object), nil
 }
 
-// ring makes memory for a completion queue that has room for so many entries.
+// ring allocates and pins memory for a completion queue of at least the given
+// number of entries.
 func (a *agent) ring(p *process, entries uint64) (*mem.Buffer, uint32, error) {
 	switch {
 	case entries == 0:
@@ -102,7 +103,7 @@ func (a *agent) createCQ(n *nic, q *request, r *reply) error {
 	return nil
 }
 
-// discard gives up a ring that the card has not got.
+// discard frees a ring that the card did not accept.
 func (a *agent) discard(p *process, b *mem.Buffer, err error) error {
 	if e := a.unpin(p, b); e != nil {
 		return e
@@ -126,20 +127,20 @@ func (a *agent) destroyCQ(index int) error {
 		return err
 	}
 	for _, b := range []*mem.Buffer{c.ring, c.retired} {
-		if b == nil || b.Freed() { // a retired one is not pinned, so its program can free it
+		if b == nil || b.Freed() { // a retired ring is not pinned, so its program can free it
 			continue
 		}
 		if err := b.Free(); err != nil {
 			return err
 		}
 	}
-	// A notification may still come, which is shown to who waits for it.
+	// A notification may still come; it is shown to this process.
 	a.cqs[index] = cq{process: c.process, generation: c.generation}
 	return nil
 }
 
-// resizeCQ gives a completion queue another ring. The old one stays for the
-// library, which has to take what the card wrote to it, until the next resize.
+// resizeCQ gives a completion queue another ring. The library reaps the
+// remaining entries of the old ring, which stays until the next resize.
 func (a *agent) resizeCQ(index int, q *request, r *reply) error {
 	b, log2, err := a.ring(a.cqs[index].process, q.Length)
 	if err != nil {
@@ -168,7 +169,7 @@ func (a *agent) tie(queues [2]uint8, by int) {
 	}
 }
 
-// arm has the card tell of the next completion of a work queue, or entry of a
+// arm has the card notify of the next completion of a work queue, or entry of a
 // completion queue.
 func (a *agent) arm(n *nic, q *request) error {
 	kind := layout.NotifyKind(q.Kind)
@@ -189,8 +190,8 @@ func (a *agent) arm(n *nic, q *request) error {
 	return a.device.arm(kind, int(q.Object))
 }
 
-// raise tells who waits for a notification that it came, or that something else
-// happened which may be worth a look.
+// raise wakes threads that wait for a notification: it came, or another event
+// requires a poll.
 func (a *agent) raise(kind layout.NotifyKind, index int) {
 	nic, p := uint32(0), (*process)(nil)
 	switch {
@@ -207,7 +208,7 @@ func (a *agent) raise(kind layout.NotifyKind, index int) {
 	}
 }
 
-// raiseAll has everyone look who may be waiting for a completion of a VI.
+// raiseAll wakes every thread that may wait for a completion of a VI.
 func (a *agent) raiseAll(index int, v *vi) {
 	for kind, k := range v.queues {
 		switch {

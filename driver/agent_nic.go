@@ -14,41 +14,42 @@ import (
 )
 
 const (
-	// mviaQueueDepth bounds what may wait on a work queue in the kernel; the
-	// library lets fewer descriptors through.
+	// mviaQueueDepth bounds the descriptors on a work queue in the kernel; the
+	// library allows fewer.
 	mviaQueueDepth = 1 << 16
-	// gatherLimit is how many pieces of user memory the NIC gathers for one frame.
-	// A payload in more pieces is copied.
+	// gatherLimit is the number of pieces of user memory that the NIC gathers
+	// for one frame. A payload in more pieces is copied.
 	gatherLimit = 32
 	mviaVersion = layout.CardVersionMajor<<8 | layout.CardVersionMinor
-	// drainLook is how often the agent looks whether the NIC has read what it waits for.
+	// drainLook is the period at which the agent polls whether the NIC has read
+	// the frames that it waits for.
 	drainLook = 5 * host.Microsecond
 )
 
-// mvia is M-VIA: the device of an agent that has a plain NIC. The agent's own
-// table translates, and VIA is done by softvia, on the thread of the program that
-// rings a doorbell, and on the agent's in the interrupt service.
+// mvia is M-VIA: the device of an agent with a plain NIC. The agent's table
+// translates. softvia implements VIA, on the thread of the program that rings a
+// doorbell, and on the agent's in the interrupt service.
 //
-// It has no lock: in timed mode threads of a node take turns, and between two
-// waits nobody else touches what is here. What a wait may find changed when it
-// ends is said where it is.
+// It has no lock: in timed mode threads of a node take turns, so between two
+// waits no other thread changes this state. Code comments name what may change
+// during a wait.
 type mvia struct {
 	agent    *agent
 	memory   *mem.Memory
-	direct   []byte // all of it, by physical address
+	direct   []byte // all of the memory, by physical address
 	costs    host.CostModel
 	ethernet *Ethernet
 	engine   *softvia.Engine[*host.Thread]
 	counts   [layout.CounterSlots]uint32
-	errors   []AsyncError   // that wait for the agent
-	notified []notification // what came of what was armed, until the agent takes it
-	called   bool           // it was sent for
-	failed   error          // of a store, after which the run is over
+	errors   []AsyncError   // queued for the agent
+	notified []notification // notifications queued for the agent
+	called   bool           // the agent has been called and has not come yet
+	failed   error          // error of a store, after which the run is over
 
-	protocols []Protocol // beside M-VIA
+	protocols []Protocol // besides M-VIA
 }
 
-// notification is what was armed and has come.
+// notification is an armed notification that has come.
 type notification struct {
 	kind  layout.NotifyKind
 	index int // of the VI, or the completion queue
@@ -99,7 +100,7 @@ func (m *mvia) identity() Identity {
 
 func (m *mvia) level2Entries() uint32 { return layout.AttLevel2Count }
 
-// enter: the table that translates is the agent's own.
+// enter does nothing: the agent's own table translates.
 func (m *mvia) enter(att.Registration) error { return nil }
 
 func (m *mvia) remove(h att.Handle) error {
@@ -107,8 +108,8 @@ func (m *mvia) remove(h att.Handle) error {
 		return fmt.Errorf("%w: %w", err, host.ErrInvalidParameter)
 	}
 	m.engine.Deregistered(uint32(h))
-	// From here on nobody finds the region any more. Who found it before may still
-	// gather from it, and the NIC read it.
+	// From here on the region is not found any more. Senders that found it
+	// before may still gather from it, and the NIC read it.
 	begun := m.engine.Begun()
 	if err := m.await("sends before a deregistration", func() bool { return m.engine.Finished(begun) }); err != nil {
 		return err
@@ -119,7 +120,8 @@ func (m *mvia) remove(h att.Handle) error {
 	return nil
 }
 
-// change: nothing but the table knows tags and rights, and nobody is in the middle of it.
+// change modifies only the table: nothing else caches tags and rights, and no
+// other thread is in an access.
 func (m *mvia) change(h att.Handle, tag uint16, rights Rights) (bool, error) {
 	if _, err := m.agent.table.Modify(h, tag, rights.RDMAWrite, rights.RDMARead); err != nil {
 		return false, fmt.Errorf("%w: %w", err, host.ErrInvalidParameter)
@@ -127,8 +129,8 @@ func (m *mvia) change(h att.Handle, tag uint16, rights Rights) (bool, error) {
 	return false, nil
 }
 
-// await waits until the NIC has read what the agent must not leave behind. The
-// agent does not wait for the NIC's interrupt, which may be long in coming.
+// await waits until the NIC has read the frames that the agent must not leave
+// behind. It does not wait for the NIC's interrupt, which may be late.
 func (m *mvia) await(what string, done func() bool) error {
 	t := m.agent.thread
 	for waited := host.Time(0); ; waited += drainLook {
@@ -149,7 +151,8 @@ func (m *mvia) await(what string, done func() bool) error {
 
 func (m *mvia) viCommand(op layout.CommandOpcode, index int, fill func(layout.VIContext)) error {
 	if op == layout.CommandOpcodeDisconnectVI || op == layout.CommandOpcodeDestroyVI {
-		// A thread may be in the middle of its send queue: it stops behind the frame at hand.
+		// A thread may be sending from this queue: it stops behind the current
+		// frame.
 		m.engine.Stop(index)
 		if err := m.await(fmt.Sprintf("sends of VI %d", index), func() bool { return !m.engine.Busy(index) }); err != nil {
 			return err
@@ -182,8 +185,8 @@ func (m *mvia) send(frame []byte) error {
 	return m.ethernet.Transmit(m.agent.thread, frame, nil, nil)
 }
 
-// counter: what the NIC counts has the numbers that it has in the card, and
-// M-VIA counts other things.
+// counter adds the NIC's counter and M-VIA's: the NIC's counters have the
+// card's numbers, and M-VIA counts other events.
 func (m *mvia) counter(n layout.Counter) (uint32, error) {
 	v, err := m.ethernet.Counter(m.agent.thread, layout.NICCounter(n))
 	return m.counts[n] + v, err
@@ -218,7 +221,8 @@ func (m *mvia) interrupt(take func(frame []byte), _ func(layout.NotifyKind, int)
 	return len(m.errors) > 0, err
 }
 
-// arrive takes a VIA frame: one copy, from the ring's buffer to where it belongs.
+// arrive takes a VIA frame: one copy, from the ring's buffer to its
+// destination.
 func (m *mvia) arrive(t *host.Thread, frame []byte) error {
 	kernel := m.costs.Kernel()
 	if err := t.SpendInService(host.LayerProtocol, kernel.Mvia.ReceivePacket); err != nil {
@@ -261,7 +265,7 @@ func (m *mvia) tick() error {
 	for _, n := range came {
 		m.agent.raise(n.kind, n.index)
 	}
-	// What breaks a VI may have others fail in turn.
+	// An error that breaks a VI may make others fail in turn.
 	for len(m.errors) > 0 {
 		if err := m.agent.asyncErrors(); err != nil {
 			return err
@@ -271,23 +275,23 @@ func (m *mvia) tick() error {
 	return m.failed
 }
 
-// attend has the agent do what comes at the end of each of its steps.
+// attend has the agent run the work at the end of its step.
 func (m *mvia) attend(t *host.Thread) error {
 	if t == m.agent.thread {
-		return nil // it is on its way there
+		return nil // it runs that work anyway
 	}
 	return t.Send(m.agent.thread.ID(), encodeRequest(&request{Op: opAttend}))
 }
 
-// The rest of what follows is for threads of programs too.
+// The methods below also run on threads of programs.
 
-// ring is a doorbell, inside the kernel. It does not wait.
+// ring is a doorbell inside the kernel. It does not wait.
 func (m *mvia) ring(t *host.Thread, id softvia.QueueID, address uint64, handle uint32) error {
 	m.engine.Ring(t, id, address, handle)
 	return m.failed
 }
 
-// carryOut sends what waits on a send queue.
+// carryOut sends the descriptors that wait on a send queue.
 func (m *mvia) carryOut(t *host.Thread, index int) error {
 	if err := m.engine.Send(t, index); err != nil {
 		return err
@@ -295,7 +299,7 @@ func (m *mvia) carryOut(t *host.Thread, index int) error {
 	return m.failed
 }
 
-// What follows is what softvia asks of the kernel.
+// The methods below implement softvia.Environment.
 
 // Translate translates by the agent's table.
 func (m *mvia) Translate(handle uint32, va uint64, n uint32, tag uint16, access layout.AttAccess) (pa []mem.Range, ok bool) {
@@ -312,7 +316,6 @@ func (m *mvia) Translate(handle uint32, va uint64, n uint32, tag uint16, access 
 	return pa, true
 }
 
-// Memory returns bytes of physical memory.
 func (m *mvia) Memory(address, n uint32) []byte { return m.direct[address:][:n] }
 
 func (m *mvia) store(err error) {
@@ -327,13 +330,12 @@ func (m *mvia) Store(t *host.Thread, address uint32, data []byte) {
 	m.store(t.Publish(mem.Range{Address: address, Length: uint32(len(data))}))
 }
 
-// StoreWord stores a dword.
 func (m *mvia) StoreWord(t *host.Thread, address, v uint32) {
 	mem.StoreUint32(m.direct[address:], v)
 	m.store(t.Publish(mem.Range{Address: address, Length: 4}))
 }
 
-// Emit hands a frame to the NIC, which reads the payload where it lies.
+// Emit passes a frame to the NIC, which reads the payload in place.
 func (m *mvia) Emit(t *host.Thread, head []byte, payload []mem.Range, sent func(*host.Thread)) error {
 	if len(payload) > gatherLimit {
 		n := len(head)
@@ -348,27 +350,27 @@ func (m *mvia) Emit(t *host.Thread, head []byte, payload []mem.Range, sent func(
 	return m.ethernet.Transmit(t, head, payload, sent)
 }
 
-// Posted has a receive descriptor fetched at once. A send queue is carried out
-// by who rang.
+// Posted fetches a receive descriptor at once. The thread that rang sends from
+// a send queue.
 func (m *mvia) Posted(t *host.Thread, id softvia.QueueID) {
 	if id.Of == softvia.ReceiveQueue {
 		m.engine.FetchReceive(t, id.VI)
 	}
 }
 
-// Async keeps an asynchronous error until the agent comes to it.
+// Async queues an asynchronous error for the agent.
 func (m *mvia) Async(t *host.Thread, code layout.AsyncError, vi int) {
 	m.errors = append(m.errors, AsyncError{Code: code, VI: vi})
 	m.call(t)
 }
 
-// Notify keeps what was armed and has come until the agent comes to it.
+// Notify queues an armed notification that has come for the agent.
 func (m *mvia) Notify(t *host.Thread, kind layout.NotifyKind, index int) {
 	m.notified = append(m.notified, notification{kind, index})
 	m.call(t)
 }
 
-// call sends for the agent, once until it has come.
+// call calls the agent, unless it is already called.
 func (m *mvia) call(t *host.Thread) {
 	if !m.called {
 		m.called = true
@@ -376,10 +378,9 @@ func (m *mvia) call(t *host.Thread) {
 	}
 }
 
-// Count counts an event.
 func (m *mvia) Count(n layout.Counter) { m.counts[n]++ }
 
-// protocol returns who wants frames of an EtherType beside M-VIA.
+// protocol returns the protocol of an EtherType besides M-VIA's, or nil.
 func (m *mvia) protocol(kind uint16) Protocol {
 	for _, p := range m.protocols {
 		if slices.Contains(p.EtherTypes(), kind) {

@@ -11,8 +11,8 @@ import (
 	"hvia/layout"
 )
 
-// setState changes a VI's state and shows it to the library. In the error state
-// nothing comes any more that a thread could be waiting for.
+// setState changes a VI's state and publishes it to the library. In the error
+// state it wakes all waiters, because no completion follows.
 func (a *agent) setState(index int, s layout.VIState) {
 	v := &a.vis[index]
 	v.state = s
@@ -34,7 +34,7 @@ func (a *agent) vi(n *nic, q *request) (*vi, error) {
 	return v, nil
 }
 
-// wish checks the attributes that a program wants.
+// wish checks the attributes that a program requests.
 func (a *agent) wish(n *nic, q *request) (connect.Attributes, uint16, error) {
 	w := connect.Attributes{Reliability: q.Reliability, Rights: q.Rights, MaxTransferSize: q.MaxTransferSize}
 	if w.MaxTransferSize == 0 {
@@ -134,8 +134,8 @@ func (a *agent) destroyVI(index int, v *vi) error {
 		return fmt.Errorf("VI %d is %v, disconnect it first: %w", index, v.state, ErrState)
 	}
 	if grant := v.process.grant; grant != nil {
-		// Before the card forgets the VI: who rings it then has done wrong. A process
-		// that is gone has no doorbells any more.
+		// Revoked before the card forgets the VI: a later doorbell is a
+		// violation by the process. A process that is gone has no doorbells.
 		if err := grant(index, false); err != nil && !v.process.ended {
 			return fmt.Errorf("doorbells of VI %d: %w: %w", index, err, host.ErrResource)
 		}
@@ -150,7 +150,8 @@ func (a *agent) destroyVI(index int, v *vi) error {
 	a.tie(v.queues, -1)
 	a.setState(index, layout.VIStateFree)
 	a.forgetErrors(a.nics[v.nic], v, index)
-	// Errors of this VI that still wait must not be taken for the next one's with its index.
+	// Queued errors of this VI must not be attributed to the next VI with its
+	// index.
 	return a.asyncErrors()
 }
 
@@ -175,12 +176,13 @@ func (a *agent) modifyVI(n *nic, index int, v *vi, q *request) error {
 	return nil
 }
 
-// disconnect makes a VI idle, whatever it was.
+// disconnect makes a VI idle from any state.
 func (a *agent) disconnect(index int, v *vi) error {
 	if err := a.leave(index); err != nil {
 		return err
 	}
-	// What the card has to say of the connection is said now: later it would break the next one.
+	// Errors of this connection are handled now: later they would break the
+	// next one.
 	if err := a.asyncErrors(); err != nil {
 		return err
 	}
@@ -191,11 +193,11 @@ func (a *agent) disconnect(index int, v *vi) error {
 	return nil
 }
 
-// leave ends a VI's connection, if it has one, and has the card flush what
-// was posted on it, connected or not.
+// leave ends a VI's connection, if it has one, and has the card flush what was
+// posted on it, connected or not.
 func (a *agent) leave(index int) error {
 	if a.engine.Disconnect(a.now(), index) && a.vis[index].state == layout.VIStateConnected {
-		return a.fatal // the protocol had the card disconnect it
+		return a.fatal // the engine had the card disconnect it
 	}
 	if a.fatal != nil {
 		return a.fatal
@@ -211,7 +213,7 @@ func (a *agent) drain(index int) error {
 	return a.device.viCommand(layout.CommandOpcodeDisconnectVI, index, nil)
 }
 
-// fail breaks a VI: disconnected, and unusable until the program says
+// fail breaks a VI: it is disconnected, and unusable until the program calls
 // Disconnect. A reliable connection is lost with it.
 func (a *agent) fail(index int) {
 	v := &a.vis[index]
@@ -223,7 +225,7 @@ func (a *agent) fail(index int) {
 		linger *= freeLinger
 	}
 	if v.reliable() && a.engine.Break(a.now(), index, linger) {
-		// The card does nothing more on it, and has not flushed what was posted.
+		// The card stops work on it, and has not flushed what was posted.
 		a.Disconnect(index)
 		a.setState(index, layout.VIStateError)
 		a.lose(index)
@@ -233,7 +235,7 @@ func (a *agent) fail(index int) {
 	a.setState(index, layout.VIStateError)
 }
 
-// lose tells the program that a VI has lost its connection, once for each.
+// lose reports to the program that a VI has lost its connection, once for each.
 func (a *agent) lose(index int) {
 	v := &a.vis[index]
 	if v.lost {
@@ -245,8 +247,8 @@ func (a *agent) lose(index int) {
 
 func (v *vi) reliable() bool { return v.attributes.Reliability != uint8(layout.ReliabilityUnreliable) }
 
-// endpoint prepares a VI for a connection. It gets a new number, so that
-// frames of its last connection cannot be taken for those of the next.
+// endpoint prepares a VI for a connection. The VI gets a new number, so that
+// frames of its last connection cannot pass for frames of the next.
 func (a *agent) endpoint(index int) connect.Endpoint {
 	v := &a.vis[index]
 	v.generation++
@@ -259,8 +261,9 @@ func (a *agent) endpoint(index int) connect.Endpoint {
 	}
 }
 
-// offerRegions notes what a VI offers its next peers, in the place of what it offered
-// before. It is what is registered now; the peer's accesses are checked when they come.
+// offerRegions records the regions that a VI advertises to its next peers,
+// instead of earlier ones. Only their present registration is checked; the
+// peer's accesses are checked when they arrive.
 func (a *agent) offerRegions(n *nic, index int, v *vi, q *request) error {
 	if v.state != layout.VIStateIdle {
 		return fmt.Errorf("VI %d is %v, regions are offered while it is idle: %w", index, v.state, ErrState)
@@ -277,7 +280,7 @@ func (a *agent) offerRegions(n *nic, index int, v *vi, q *request) error {
 	return nil
 }
 
-// theirs fills in what the other end of a connection says of itself.
+// theirs fills in the attributes that the other end of a connection reports.
 func (r *reply) theirs(t connect.Attributes) {
 	r.MaxTransferSize, r.Rights, r.Reliability = t.MaxTransferSize, t.Rights, t.Reliability
 	r.Offers = uint8(len(t.Regions))
@@ -307,7 +310,7 @@ func (a *agent) connectWait(p *process, from host.ThreadID, q *request) error {
 	return nil
 }
 
-// idle returns a VI that may be connected.
+// idle returns the index of a VI that may be connected.
 func (a *agent) idle(p *process, q *request) (int, error) {
 	n, err := a.nic(p, q.NIC)
 	if err != nil {
@@ -323,7 +326,7 @@ func (a *agent) idle(p *process, q *request) (int, error) {
 	return int(q.Object), nil
 }
 
-// requestOf refuses a connection request that was handed to another process.
+// requestOf rejects a connection request that another process received.
 func (a *agent) requestOf(p *process, id uint32) error {
 	if owner, ok := a.engine.Waiter(id); ok {
 		if n := a.nics[owner]; n != nil && n.process != p {
@@ -363,7 +366,7 @@ func (a *agent) connectRequest(p *process, from host.ThreadID, q *request) error
 	return nil
 }
 
-// elsewhere rejects the own address: a card does not send frames to itself.
+// elsewhere rejects the node's own address: a card sends no frames to itself.
 func (a *agent) elsewhere(q *request) error {
 	if connect.MAC(q.Peer) == a.mac {
 		return fmt.Errorf("%v is this node's own card, VIs of one node cannot be connected with each other: %w", a.mac, ErrNotReachable)
@@ -371,7 +374,7 @@ func (a *agent) elsewhere(q *request) error {
 	return nil
 }
 
-// peerRequest begins to ask for a peer-to-peer connection.
+// peerRequest starts a request for a peer-to-peer connection.
 func (a *agent) peerRequest(p *process, q *request) error {
 	if q.Timeout == 0 {
 		return fmt.Errorf("timeout 0: %w", host.ErrInvalidParameter)
@@ -411,7 +414,7 @@ func (a *agent) peerEnded(index int, p *peerAttempt, theirs connect.Attributes, 
 	}
 }
 
-// result fills in what came of an attempt.
+// result fills in the result of an attempt.
 func (p *peerAttempt) result(index int, r *reply) error {
 	r.Object = uint32(index)
 	r.theirs(p.theirs)
@@ -421,7 +424,8 @@ func (p *peerAttempt) result(index int, r *reply) error {
 	return nil
 }
 
-// peerResult answers what came of a VI's last request for a peer-to-peer connection.
+// peerResult returns the result of a VI's last request for a peer-to-peer
+// connection.
 func (v *vi) peerResult(index int, r *reply) error {
 	switch {
 	case v.peer == nil:
@@ -432,7 +436,7 @@ func (v *vi) peerResult(index int, r *reply) error {
 	return v.peer.result(index, r)
 }
 
-// peerWait is peerResult that answers when there is a result.
+// peerWait replies with peerResult when there is a result.
 func (a *agent) peerWait(p *process, from host.ThreadID, q *request) error {
 	n, err := a.nic(p, q.NIC)
 	if err != nil {
@@ -451,7 +455,7 @@ func (a *agent) peerWait(p *process, from host.ThreadID, q *request) error {
 	return nil
 }
 
-// connected ends an attempt to connect, for the program that waits for it.
+// connected ends a connection attempt and replies to the waiting program.
 func (a *agent) connected(from host.ThreadID, q *request, index int, theirs connect.Attributes, err error) {
 	if a.vis[index].state == layout.VIStateConnectPending {
 		if err == nil {
@@ -468,7 +472,7 @@ func (a *agent) connected(from host.ThreadID, q *request, index int, theirs conn
 	a.answer(from, q, &r, err)
 }
 
-// The rest is what the connection protocol asks of the agent.
+// The methods below implement connect.Owner.
 
 var _ connect.Owner = (*agent)(nil)
 

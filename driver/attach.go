@@ -10,9 +10,9 @@ import (
 	"hvia/layout"
 )
 
-// AttachProtocol gives a protocol of the kernel the frames of its EtherTypes,
-// beside M-VIA, and has its timers called. ErrUnsupported if the host has no plain
-// NIC, ErrInUse if an EtherType is taken.
+// AttachProtocol attaches a protocol of the kernel, besides M-VIA: it gets the
+// frames of its EtherTypes, and its timers run. ErrUnsupported if the host has
+// no plain NIC, ErrInUse if an EtherType is taken.
 func (h *Host) AttachProtocol(t *host.Thread, p Protocol) (Link, error) {
 	if h.mvia == nil {
 		return nil, fmt.Errorf("driver: attach a protocol to node %d: its device is '%s', and only a plain NIC (device '%s') has frames for protocols: %w",
@@ -28,7 +28,7 @@ func (h *Host) AttachProtocol(t *host.Thread, p Protocol) (Link, error) {
 	return link{h.mvia}, nil
 }
 
-// attach takes the protocol that a thread offers.
+// attach takes the protocol that a thread passes in h.offers.
 func (a *agent) attach(from host.ThreadID) error {
 	var p Protocol
 	if from.Rank < replySlots {

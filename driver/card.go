@@ -11,9 +11,9 @@ import (
 	"hvia/sim/bridge"
 )
 
-// Limits of waits for the card, in simulated time (in free mode too, where the
-// simulator's process may get no processor for a while): far above what the
-// slowest command takes, so that only a dead card meets them.
+// Limits of waits for the card, in simulated time. This holds in free mode too,
+// where the simulator's process may get no processor for a while. They are far
+// above the slowest command, so that only a dead card exceeds them.
 const (
 	commandLimit = host.Second
 	readyLimit   = host.Second
@@ -23,13 +23,13 @@ const (
 const (
 	ringLog2     = 4 // entries of each raw ring
 	ringEntries  = 1 << ringLog2
-	ringBuffer   = mem.PageBytes / 2 // a frame buffer; two lie in a page, none crosses one
+	ringBuffer   = mem.PageBytes / 2 // a frame buffer; a page has two, none crosses a page
 	listEntries  = mem.PageBytes / 4 // page addresses in one command
-	tableUses    = 4                 // how often each frame of a node can be registered in a table in host memory
+	tableUses    = 4                 // registrations of each frame of a node that fit a table in host memory
 	statusOffset = layout.CommandStatusOffset
 )
 
-// Identity is what a card says about itself.
+// Identity is a card's description of itself.
 type Identity struct {
 	Version     uint32 // major in bits 15:8, minor in 7:0
 	LayoutHash  uint64
@@ -38,15 +38,16 @@ type Identity struct {
 	Ports       int
 	Reliability uint8 // mask of VIA reliability levels
 	RDMARead    bool
-	// CompletionQueues is their number, 0 of a card that has none.
+	// CompletionQueues is their number; 0 if the card has none.
 	CompletionQueues int
-	// HostTable says that the card has no memory for its translation table: it
-	// lies in host memory that the driver gives it (strap AttInHostMemory).
+	// HostTable reports that the card has no memory for its translation table,
+	// which lies in host memory that the driver allocates (strap
+	// AttInHostMemory).
 	HostTable bool
 }
 
 // Card is a card as its kernel agent drives it: registers, commands, and the
-// raw-frame port. It is used by one thread.
+// raw port. One thread uses it.
 type Card struct {
 	thread *host.Thread
 	memory *mem.Memory
@@ -56,7 +57,7 @@ type Card struct {
 	identity Identity
 	command  *mem.Buffer // command block
 	list     *mem.Buffer // page list of a command
-	level1   *mem.Buffer // of the translation table, if that lies in host memory
+	level1   *mem.Buffer // of a translation table in host memory
 	level2   *mem.Buffer
 	transmit ring
 	receive  ring
@@ -67,8 +68,8 @@ type Card struct {
 type ring struct {
 	entries *mem.Buffer
 	frames  *mem.Buffer
-	tail    int // next entry to hand to the card
-	next    int // next entry that the card will finish
+	tail    int // next entry to pass to the card
+	next    int // next entry that the card completes
 }
 
 func (r *ring) entry(i int) layout.RawEntry {
@@ -83,7 +84,7 @@ func (r *ring) done(i int) uint32 {
 	return mem.LoadUint32(r.entry(i)[layout.RawEntryStatusOffset:])
 }
 
-// OpenCard checks that the node's card is one that this driver knows.
+// OpenCard checks that this driver supports the node's card.
 func OpenCard(t *host.Thread, m *mem.Memory, costs host.CostModel) (*Card, error) {
 	c := &Card{thread: t, memory: m, costs: costs}
 	if err := c.identify(); err != nil {
@@ -131,10 +132,9 @@ func (c *Card) identify() error {
 	return nil
 }
 
-// Identity returns what the card said about itself.
+// Identity returns the card's description of itself.
 func (c *Card) Identity() Identity { return c.identity }
 
-// Read reads a register.
 func (c *Card) Read(offset uint32) (uint32, error) {
 	return c.thread.Read(layout.PciBar0Base + offset)
 }
@@ -149,7 +149,7 @@ func (c *Card) Counter(n layout.Counter) (uint32, error) {
 	return c.Read(layout.CounterBase + 4*uint32(n))
 }
 
-// Start waits for the card, gives it its address and its rings, and enables it.
+// Start waits for the card, sets its address and its rings, and enables it.
 func (c *Card) Start(mac [6]byte, regions int) error {
 	if err := c.start(mac, regions); err != nil {
 		return fmt.Errorf("driver: start the card of node %d: %w", c.thread.ID().Node, err)
@@ -200,8 +200,8 @@ func (c *Card) start(mac [6]byte, regions int) error {
 	return c.Write(layout.RegisterControlOffset, layout.RegisterControlEnableMask)
 }
 
-// Level2Entries is the number of level-2 entries that the card's table has room
-// for: the card's SDRAM sets it, or what the driver gives to the card.
+// Level2Entries returns the capacity of the card's table in level-2 entries:
+// the card's SDRAM sets it, or the memory that the driver allocates.
 func (c *Card) Level2Entries() uint32 {
 	if !c.identity.HostTable {
 		return layout.AttLevel2Count
@@ -209,8 +209,8 @@ func (c *Card) Level2Entries() uint32 {
 	return uint32(min(int64(max(c.frames, c.memory.Frames()))*tableUses, layout.AttLevel2Count))
 }
 
-// placeTable gives the card host memory for its table. It stays in use until
-// the card is reset: the card reads it whenever it translates.
+// placeTable allocates host memory for the card's table. It stays in use until
+// the card's reset: every translation reads it.
 func (c *Card) placeTable(regions int) error {
 	for _, p := range []struct {
 		to       **mem.Buffer
@@ -267,11 +267,11 @@ func (c *Card) startRings() error {
 			return err
 		}
 	}
-	c.receive.tail = ringEntries - 1 // a full ring would look like an empty one
+	c.receive.tail = ringEntries - 1 // a full ring would look empty
 	return c.Write(layout.RegisterRawReceiveTailOffset, uint32(c.receive.tail))
 }
 
-// Stop makes the card leave host memory alone and gives its rings back.
+// Stop ends the card's accesses to host memory and frees its rings.
 func (c *Card) Stop() error {
 	if err := c.stop(); err != nil {
 		return fmt.Errorf("driver: stop the card of node %d: %w", c.thread.ID().Node, err)
@@ -283,7 +283,7 @@ func (c *Card) stop() error {
 	if err := c.Write(layout.RegisterControlOffset, layout.RegisterControlSoftResetMask); err != nil {
 		return err
 	}
-	// Reads 1 until the host bus is quiet and the card is reset.
+	// Reads 1 until the host bus is idle and the card is reset.
 	for waited := host.Time(0); ; waited += 10 * host.Microsecond {
 		v, err := c.Read(layout.RegisterControlOffset)
 		if err != nil {
@@ -302,8 +302,8 @@ func (c *Card) stop() error {
 	return c.release()
 }
 
-// Release gives the rings of a card back that has forgotten them: after
-// Thread.ResetBus, from the instant of the call on.
+// Release frees the rings of a card that Thread.ResetBus has reset, from the
+// instant of that call on.
 func (c *Card) Release() error {
 	if err := c.release(); err != nil {
 		return fmt.Errorf("driver: release the memory of the card of node %d: %w", c.thread.ID().Node, err)
@@ -326,7 +326,7 @@ func (c *Card) release() error {
 	return nil
 }
 
-// CommandError is a command that the card refused.
+// CommandError is a command that the card rejected.
 type CommandError struct {
 	Opcode layout.CommandOpcode
 	Index  uint32
@@ -338,10 +338,10 @@ func (e *CommandError) Error() string {
 	return fmt.Sprintf("command %v (index %d, handle %#x): the card says %v", e.Opcode, e.Index, e.Handle, e.Status)
 }
 
-// Unwrap gives ErrCommand.
+// Unwrap returns ErrCommand.
 func (e *CommandError) Unwrap() error { return ErrCommand }
 
-// Command has the card carry out one command block, which fill completes, and
+// Command has the card execute one command block, which fill completes, and
 // returns its Detail.
 func (c *Card) Command(op layout.CommandOpcode, fill func(layout.Command)) (uint32, error) {
 	b := layout.Command(c.command.Bytes()[:layout.CommandSize])
@@ -370,7 +370,7 @@ func (c *Card) Command(op layout.CommandOpcode, fill func(layout.Command)) (uint
 	return b.Detail(), nil
 }
 
-// setList puts page addresses where a command can find them.
+// setList writes page addresses where a command finds them.
 func (c *Card) setList(b layout.Command, list []uint32, level2 uint32) {
 	bytes := c.list.Bytes()
 	for i, p := range list {
@@ -381,8 +381,8 @@ func (c *Card) setList(b layout.Command, list []uint32, level2 uint32) {
 	b.SetLevel2Address(level2)
 }
 
-// Send puts an Ethernet frame into the transmit ring. When the ring stays
-// full the frame is dropped, as on any Ethernet.
+// Send puts an Ethernet frame into the transmit ring. If the ring stays full,
+// it drops the frame, as on any Ethernet.
 func (c *Card) Send(frame []byte) error {
 	r := &c.transmit
 	if (r.tail+1)%ringEntries == r.next {

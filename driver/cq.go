@@ -16,7 +16,7 @@ type CQ struct {
 	host       *Host
 }
 
-// tied is how a VI's context names a completion queue.
+// tied returns a completion queue as a VI's context names it.
 func (c *CQ) tied() uint8 {
 	if c == nil {
 		return 0
@@ -28,8 +28,8 @@ func (c *CQ) request(op operation) *request {
 	return &request{Op: op, NIC: c.nic, Object: uint32(c.Number), Generation: c.generation}
 }
 
-// CreateCQ makes a completion queue with room for at least so many entries, and
-// returns its ring: a layout.CompletionQueueHeader and behind it the entries.
+// CreateCQ creates a completion queue of at least the given number of entries,
+// and returns its ring: a layout.CompletionQueueHeader followed by the entries.
 func (h *Host) CreateCQ(t *host.Thread, nic uint32, entries int) (*CQ, *mem.Buffer, error) {
 	r, err := h.call(t, &request{Op: opCreateCQ, NIC: nic, Length: uint64(max(entries, 0))})
 	if err != nil {
@@ -39,7 +39,7 @@ func (h *Host) CreateCQ(t *host.Thread, nic uint32, entries int) (*CQ, *mem.Buff
 	return &CQ{Number: int(r.Object), nic: nic, generation: r.Generation, host: h}, ring, err
 }
 
-// ring returns the ring that the agent has made.
+// ring returns the ring that the agent has allocated.
 func (h *Host) ring(r reply) (*mem.Buffer, error) {
 	if h.agent != nil {
 		return h.memory.Buffer(r.Address)
@@ -47,9 +47,9 @@ func (h *Host) ring(r reply) (*mem.Buffer, error) {
 	return h.memory.Adopt(r.Address, int(r.Length))
 }
 
-// Resize gives the completion queue another ring, and tells how many entries were
-// written to the old one, modulo 2^16. The old one is to be read for these; it
-// stays until the next Resize or Destroy.
+// Resize gives the completion queue another ring, and returns the number of
+// entries written to the old one, modulo 2^16. The caller reaps these from the
+// old ring, which stays until the next Resize or Destroy.
 func (c *CQ) Resize(t *host.Thread, entries int) (ring *mem.Buffer, written uint16, err error) {
 	q := c.request(opResizeCQ)
 	q.Length = uint64(max(entries, 0))
@@ -61,15 +61,16 @@ func (c *CQ) Resize(t *host.Thread, entries int) (ring *mem.Buffer, written uint
 	return ring, uint16(r.Object), err
 }
 
-// Destroy removes the completion queue; ErrInUse while a work queue is tied to it.
+// Destroy removes the completion queue; ErrInUse while a work queue is tied to
+// it.
 func (c *CQ) Destroy(t *host.Thread) error {
 	_, err := c.host.call(t, c.request(opDestroyCQ))
 	c.host.swept()
 	return err
 }
 
-// Notifier names what a notification can be asked for: a work queue of a VI, or
-// a completion queue.
+// Notifier names a source of notifications: a work queue of a VI, or a
+// completion queue.
 type Notifier struct {
 	kind layout.NotifyKind
 	host *Host
@@ -90,9 +91,9 @@ func (c *CQ) Notifier() Notifier {
 	return Notifier{layout.NotifyKindCompletionQueue, c.host, *c.request(opArm)}
 }
 
-// Arm asks for a notification of the next completion: a system call. What was
-// completed before is in memory when it returns, and raises nothing, so that who
-// arms has to look again.
+// Arm requests a notification of the next completion: a system call. Earlier
+// completions are in memory when it returns and raise no notification, so the
+// caller must poll again after Arm.
 func (n Notifier) Arm(t *host.Thread) error {
 	q := n.ask
 	q.Kind = uint8(n.kind)
@@ -100,29 +101,30 @@ func (n Notifier) Arm(t *host.Thread) error {
 	return err
 }
 
-// Count counts notifications, those of a VI that broke included.
+// Count returns the number of notifications, including those of a broken VI.
 func (n Notifier) Count() uint32 {
 	return mem.LoadUint32(n.host.statuses.Bytes()[notifyWord(n.kind, int(n.ask.Object)):])
 }
 
-// Range is the physical range in which a change of Count can be watched.
+// Range returns the physical range to watch for a change of Count.
 func (n Notifier) Range() mem.Range {
 	return n.host.statuses.Physical(nil, notifyWord(n.kind, int(n.ask.Object)), 4)[0]
 }
 
-// Notifications counts those of everything that belongs to a NIC handle.
+// Notifications returns the number of notifications of all objects of a NIC
+// handle.
 func (h *Host) Notifications(nic uint32) uint32 {
 	return mem.LoadUint32(h.statuses.Bytes()[nicWord(nic):])
 }
 
-// NotificationRange is the physical range in which a change of Notifications can
-// be watched.
+// NotificationRange returns the physical range to watch for a change of
+// Notifications.
 func (h *Host) NotificationRange(nic uint32) mem.Range {
 	return h.statuses.Physical(nil, nicWord(nic), 4)[0]
 }
 
-// Switch is what a thread goes through that was blocked and is given the processor,
-// after the interrupt service in which it was woken.
+// Switch spends the cost of giving the processor to a blocked thread, after the
+// interrupt service that woke it.
 func (h *Host) Switch(t *host.Thread) error {
 	return t.Spend(host.LayerSwitch, h.costs.Kernel().Switch)
 }

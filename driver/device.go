@@ -10,7 +10,7 @@ import (
 	"hvia/layout"
 )
 
-// Device names what the VIs of a host are on.
+// Device names the device of a host's VIs.
 type Device string
 
 // Devices.
@@ -19,7 +19,7 @@ const (
 	DeviceMvia Device = "mvia" // a plain Ethernet NIC: VIA in the kernel agent
 )
 
-// Check reports whether there is such a device.
+// Check returns an error if there is no such device.
 func (d Device) Check() error {
 	switch d {
 	case DeviceHvia, DeviceMvia:
@@ -28,44 +28,46 @@ func (d Device) Check() error {
 	return fmt.Errorf("device '%s': want '%s' or '%s': %w", d, DeviceHvia, DeviceMvia, host.ErrInvalidParameter)
 }
 
-// device is what an agent drives: the card, or M-VIA. Its methods are for the
-// agent's thread.
+// device is the device that an agent drives: the card, or M-VIA. Its methods
+// run on the agent's thread.
 type device interface {
-	// open finds out what there is, and start brings it up.
+	// open identifies the device, and start brings it up.
 	open() error
 	start() error
 	stop() error
 	identity() Identity
-	// level2Entries is the number of level-2 entries that the translation table has
-	// room for.
+	// level2Entries returns the capacity of the translation table in level-2
+	// entries.
 	level2Entries() uint32
-	// enter makes a registration known. remove ends one, in the agent's table too:
-	// when it returns nothing touches its memory any more.
+	// enter publishes a registration to the device. remove ends one, in the
+	// agent's table too: when it returns, nothing accesses its memory any more.
 	enter(g att.Registration) error
 	remove(h att.Handle) error
-	// change gives a registration another tag and other rights, in the agent's table
-	// too. It reports whether the region is gone, which it may be after an error.
+	// change modifies a registration's tag and rights, in the agent's table
+	// too. It reports whether the region is gone, which it may be after an
+	// error.
 	change(h att.Handle, tag uint16, rights Rights) (gone bool, err error)
-	// viCommand carries out one of the commands for VIs.
+	// viCommand executes a VI command.
 	viCommand(op layout.CommandOpcode, index int, fill func(layout.VIContext)) error
-	// queueCommand carries out one of the commands for completion queues: for Create
-	// and Resize with the physical address of a ring and the log2 of its entries. It
-	// returns the command's Detail.
+	// queueCommand executes a completion queue command, Create and Resize with
+	// the physical address of a ring and the log2 of its entries. It returns
+	// the command's Detail.
 	queueCommand(op layout.CommandOpcode, index int, address, log2 uint32) (uint32, error)
-	// arm asks for a notification. When it returns, what had come by then is in
+	// arm requests a notification. When it returns, earlier completions are in
 	// memory.
 	arm(kind layout.NotifyKind, index int) error
 	// send puts a frame on the wire. It may be lost.
 	send(frame []byte) error
-	// interrupt serves the node's interrupt; connection frames go to take, what was
-	// armed and has come to notified. It says whether asynchronous errors may wait.
+	// interrupt serves the node's interrupt; it passes connection frames to
+	// take, and armed notifications that have come to notified. It reports
+	// whether asynchronous errors may be queued.
 	interrupt(take func(frame []byte), notified func(kind layout.NotifyKind, index int)) (errors bool, err error)
-	// asyncErrors takes asynchronous errors that wait, and marks of the VIs of which
-	// others were dropped.
+	// asyncErrors takes the queued asynchronous errors, and marks of the VIs
+	// whose errors were dropped.
 	asyncErrors() ([]AsyncError, [layout.AsyncErrorDroppedWords]uint32, error)
 	counter(n layout.Counter) (uint32, error)
-	// deadline is when tick wants to be called next. It is called after every event,
-	// due or not.
+	// deadline returns the time of the next tick. tick is called after every
+	// event, due or not.
 	deadline() host.Time
 	tick() error
 }

@@ -9,8 +9,8 @@ import (
 	"hvia/host"
 )
 
-// Errors of this package. Returned errors wrap one of them and say what was
-// attempted, on what and with which value.
+// Errors of this package. Returned errors wrap one of them and name the
+// operation, its object and the value.
 var (
 	ErrState        = errors.New("not possible in this state")
 	ErrTag          = errors.New("no such protection tag")
@@ -30,16 +30,16 @@ var (
 	ErrNoRequest    = connect.ErrUnknown
 )
 
-// sentinels are the errors that an agent can answer with, by their number in a
-// reply. The order is part of the protocol between library and agent.
+// sentinels are the errors of an agent, by their number in a reply. The order
+// is part of the protocol between library and agent.
 var sentinels = []error{
 	nil, host.ErrResource, host.ErrInvalidParameter, host.ErrInUse, ErrState, ErrTag, ErrUnsupported, ErrIdentity, ErrCommand, ErrDeadline,
 	host.ErrClosed, ErrTimeout, ErrNoMatch, ErrRejected, ErrReliability, ErrTransferSize, ErrCancelled, ErrNoRequest,
 	ErrNotDone, ErrNotReachable,
 }
 
-// codeOf returns the number of the first sentinel that err wraps; errors of
-// other kinds are the card's.
+// codeOf returns the number of the first sentinel that err wraps; other errors
+// count as ErrCommand.
 func codeOf(err error) uint16 {
 	if err == nil {
 		return 0
@@ -52,7 +52,7 @@ func codeOf(err error) uint16 {
 	return codeOf(ErrCommand)
 }
 
-// RemoteError is an error of the agent, or of a service, as its client sees it.
+// RemoteError is an error of the agent, or of a service, at its client.
 type RemoteError struct {
 	Text string
 	Kind error // one of the errors of this package or of package host

@@ -17,15 +17,15 @@ const (
 	nicRingLog2    = 8
 	nicRingEntries = 1 << nicRingLog2  // a ring fills a page
 	nicBuffer      = mem.PageBytes / 2 // of a received frame, or of a head
-	nicReturn      = 16                // received entries that go back to the NIC with one write
+	nicReturn      = 16                // received entries returned to the NIC with one write
 )
 
 const nicCauses = layout.RegisterInterruptStatusRawReceiveMask | layout.RegisterInterruptStatusRawTransmitMask
 
 // Ethernet is a plain NIC as its kernel agent drives it: registers and rings.
-// Transmit, Reap and Counter may be called by any thread of the node, the rest
-// is for one. In timed mode a node's threads take turns; in free mode a lock
-// keeps the rings, and is held over no wait.
+// Any thread of the node may call Transmit, Reap and Counter; the rest is for
+// one thread. In timed mode a node's threads take turns; in free mode a lock
+// guards the rings, and is never held during a wait.
 type Ethernet struct {
 	memory *mem.Memory
 	costs  host.CostModel
@@ -33,21 +33,21 @@ type Ethernet struct {
 	mu      sync.Mutex
 	mac     MAC
 	started bool
-	serving *host.Thread // whose Service is under way
+	serving *host.Thread // in Service
 
 	transmit struct {
 		entries, heads *mem.Buffer
 		base           uint32   // physical address of entry 0
-		frames         []queued // that the driver has not seen read, in order
-		next, tail     uint32   // entries that came back and that were filled, both ever increasing
-		told           uint32   // tail as the NIC was told
+		frames         []queued // not yet found read, in order
+		next, tail     uint32   // entries returned and entries filled, both ever increasing
+		told           uint32   // tail as last written to the NIC
 		telling        bool     // a thread is writing it
 	}
 	receive struct {
 		entries, frames *mem.Buffer
-		next            uint32 // next entry that the NIC will finish, ever increasing
-		back            int    // entries taken since the NIC was told
-		failed          uint64 // entries that came back with Error
+		next            uint32 // next entry that the NIC completes, ever increasing
+		back            int    // entries taken since the last write of the tail
+		failed          uint64 // entries completed with Error
 	}
 }
 
@@ -57,7 +57,7 @@ type queued struct {
 	done    func(t *host.Thread)
 }
 
-// OpenEthernet checks that the node has a plain NIC that this driver knows.
+// OpenEthernet checks that this driver supports the node's plain NIC.
 func OpenEthernet(t *host.Thread, m *mem.Memory, costs host.CostModel) (*Ethernet, error) {
 	var v [4]uint32
 	for i, offset := range []uint32{
@@ -83,7 +83,7 @@ func OpenEthernet(t *host.Thread, m *mem.Memory, costs host.CostModel) (*Etherne
 	return &Ethernet{memory: m, costs: costs}, nil
 }
 
-// Address is the NIC's MAC address.
+// Address returns the NIC's MAC address.
 func (e *Ethernet) Address() MAC {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -99,7 +99,7 @@ func (e *Ethernet) write(t *host.Thread, offset uint32, values ...uint32) error 
 	return t.Write(layout.PciBar0Base+offset, values...)
 }
 
-// Start waits for the NIC, gives it its address and its rings, and enables it.
+// Start waits for the NIC, sets its address and its rings, and enables it.
 func (e *Ethernet) Start(t *host.Thread, mac MAC) error {
 	if err := e.start(t, mac); err != nil {
 		return fmt.Errorf("driver: start the plain NIC of node %d: %w", t.ID().Node, err)
@@ -127,7 +127,7 @@ func (e *Ethernet) start(t *host.Thread, mac MAC) error {
 		entry.SetAddress(rx.frames.Physical(nil, i*nicBuffer, 1)[0].Address)
 		entry.SetLength(nicBuffer)
 	}
-	// A full ring would look like an empty one, so one entry stays with the driver.
+	// A full ring would look empty, so the driver keeps one entry.
 	for _, w := range []struct {
 		offset uint32
 		values []uint32
@@ -168,7 +168,7 @@ func (e *Ethernet) allocate() error {
 	return nil
 }
 
-// awaitRegister waits until some bits of a register have a value.
+// awaitRegister waits until the masked bits of a register have a value.
 func awaitRegister(t *host.Thread, offset, mask, want uint32) error {
 	for waited := host.Time(0); ; waited += 10 * host.Microsecond {
 		v, err := t.Read(layout.PciBar0Base + offset)
@@ -187,9 +187,8 @@ func awaitRegister(t *host.Thread, offset, mask, want uint32) error {
 	}
 }
 
-// Stop makes the NIC leave host memory alone and gives its rings back. Frames
-// that it has not read are lost; what they were to be read from is free, so
-// their done is called.
+// Stop ends the NIC's accesses to host memory and frees its rings. Frames that
+// it has not read are lost; their memory is free, so their done is called.
 func (e *Ethernet) Stop(t *host.Thread) error {
 	err := e.write(t, layout.RegisterControlOffset, layout.RegisterControlSoftResetMask)
 	if err == nil {
@@ -204,8 +203,7 @@ func (e *Ethernet) Stop(t *host.Thread) error {
 	return nil
 }
 
-// Release is Stop for a NIC that has forgotten its rings already, after
-// Thread.ResetBus.
+// Release is Stop for a NIC that Thread.ResetBus has reset.
 func (e *Ethernet) Release(t *host.Thread) error {
 	e.mu.Lock()
 	frames := e.transmit.frames
@@ -244,14 +242,14 @@ func ringEntry(b *mem.Buffer, i int) layout.RawEntry {
 	return layout.RawEntry(b.Bytes()[i*layout.RawEntrySize : (i+1)*layout.RawEntrySize])
 }
 
-// Transmit sends one frame: a copy of head, then what the ranges of host memory
-// hold, which the NIC reads itself; so they must be in frames that are in use
-// (pinned) and stay as they are until done is called. It spends the work for a
-// packet on the calling thread: in the interrupt service if that is where it is
-// called. While the ring is full it waits, and a NIC that has then read nothing for
-// 100 ms is an error and not a lost frame: its wire takes a frame every 12 us,
-// whatever the receiver does, so it must be broken. done may be nil; it is
-// called on the thread that finds the frame read, inside any call into the driver.
+// Transmit sends one frame: a copy of head, then the contents of ranges of host
+// memory, which the NIC reads itself; their frames must be in use (pinned) and
+// must not change until done is called. It spends the work for a packet on the
+// calling thread: in the interrupt service if called there. While the ring is
+// full it waits. A NIC that reads nothing for 100 ms meanwhile is an error and
+// not a lost frame: its wire takes a frame every 12 us, whatever the receiver
+// does, so it must be broken. done may be nil; it is called on the thread that
+// finds the frame read, inside any call into the driver.
 func (e *Ethernet) Transmit(t *host.Thread, head []byte, body []mem.Range, done func(t *host.Thread)) error {
 	if err := e.queue(t, head, body, done); err != nil {
 		return fmt.Errorf("driver: send a frame through the plain NIC of node %d: %w", t.ID().Node, err)
@@ -315,7 +313,7 @@ func (e *Ethernet) spend(t *host.Thread, span host.Time) error {
 	return t.Spend(host.LayerProtocol, span)
 }
 
-// oldest is what a full ring waits for: the last entry of its first frame.
+// oldest is the last entry of a full ring's first frame.
 type oldest struct {
 	at     mem.Range
 	status []byte
@@ -323,7 +321,7 @@ type oldest struct {
 
 func (o *oldest) read() bool { return mem.LoadUint32(o.status)&layout.RawEntryStatusDoneMask != 0 }
 
-// fill enters a frame into the ring, or returns what to wait for.
+// fill enters a frame into the ring, or returns the entry to wait for.
 func (e *Ethernet) fill(entries uint32, head []byte, body []mem.Range, done func(t *host.Thread)) (*oldest, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -360,8 +358,8 @@ func (e *Ethernet) fill(entries uint32, head []byte, body []mem.Range, done func
 	return nil, nil
 }
 
-// tell writes the ring's tail to the NIC. A thread that finds another one doing
-// that leaves it to it, so that the tail never goes back.
+// tell writes the ring's tail to the NIC. If another thread is writing it, tell
+// leaves the write to that thread, so that the tail never decreases.
 func (e *Ethernet) tell(t *host.Thread) error {
 	tx := &e.transmit
 	e.mu.Lock()
@@ -381,7 +379,7 @@ func (e *Ethernet) tell(t *host.Thread) error {
 	return nil
 }
 
-// Reap looks which frames were read, and calls their done.
+// Reap completes the frames that the NIC has read, and calls their done.
 func (e *Ethernet) Reap(t *host.Thread) error {
 	if err := e.reap(t); err != nil {
 		return fmt.Errorf("driver: look at the transmit ring of node %d: %w", t.ID().Node, err)
@@ -401,7 +399,7 @@ func (e *Ethernet) reap(t *host.Thread) error {
 	}
 }
 
-// read takes the ring's first frame away if the NIC has read it.
+// read removes the ring's first frame if the NIC has read it.
 func (e *Ethernet) read() (f queued, ok bool, err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -423,9 +421,10 @@ func (e *Ethernet) read() (f queued, ok bool, err error) {
 	return f, true, err
 }
 
-// Service is the interrupt service but for its entry: it reads and clears the
-// causes, looks which frames were read, and gives take every received frame
-// until there is none. take must not keep the bytes. Its error ends the service.
+// Service is the interrupt service without its entry: it reads and clears the
+// causes, completes the frames that were read, and passes received frames to
+// take until there are none. take must not keep the bytes. Its error ends the
+// service.
 func (e *Ethernet) Service(t *host.Thread, take func(frame []byte) error) error {
 	e.serve(t)
 	defer e.serve(nil)
@@ -442,9 +441,8 @@ func (e *Ethernet) serve(t *host.Thread) {
 }
 
 func (e *Ethernet) service(t *host.Thread, take func(frame []byte) error) error {
-	// The read comes behind the write, and its answer says that the NIC has
-	// cleared the causes: what is stored from now on raises one again, what
-	// was stored before is seen below.
+	// The read completes behind the write, so the NIC has cleared the causes: a
+	// later store raises one again, an earlier one is seen below.
 	if err := e.write(t, layout.RegisterInterruptStatusOffset, nicCauses); err != nil {
 		return err
 	}
@@ -484,7 +482,7 @@ func (e *Ethernet) service(t *host.Thread, take func(frame []byte) error) error 
 	}
 }
 
-// giveBack lets the NIC fill the entries again that were taken.
+// giveBack returns the taken entries to the NIC.
 func (e *Ethernet) giveBack(t *host.Thread) error {
 	rx := &e.receive
 	if rx.back == 0 {
@@ -494,5 +492,5 @@ func (e *Ethernet) giveBack(t *host.Thread) error {
 	return e.write(t, layout.RegisterRawReceiveTailOffset, (rx.next+nicRingEntries-1)%nicRingEntries)
 }
 
-// ReceiveErrors is the number of received entries that came back with Error.
+// ReceiveErrors returns the number of received entries with Error.
 func (e *Ethernet) ReceiveErrors() uint64 { return e.receive.failed }

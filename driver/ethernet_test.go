@@ -22,7 +22,7 @@ import (
 	"hvia/sim/bridge"
 )
 
-// lan is two hosts with plain NICs and a wire between them.
+// lan is two hosts with plain NICs and a wire.
 type lan struct {
 	fabric *sim.Fabric
 	ctx    context.Context
@@ -86,13 +86,13 @@ func (l *lan) run(t *testing.T, bodies map[host.ThreadID]func(t *host.Thread) er
 	require.NoError(t, errors.Join(failed...))
 }
 
-// header is an Ethernet header from one node to the other.
+// header returns an Ethernet header from one node to the other.
 func header(from, to int) []byte {
 	a, b := driver.NodeMAC(to), driver.NodeMAC(from)
 	return append(append(append([]byte(nil), a[:]...), b[:]...), 0x88, 0xb5)
 }
 
-// slow is what a kernel's packet costs here.
+// slow has the cost of a kernel's packet.
 type slow struct{ host.NoCosts }
 
 func (slow) Kernel() host.KernelCosts {
@@ -110,10 +110,10 @@ func (l *lan) open(t *host.Thread, costs host.CostModel) (*driver.Ethernet, erro
 	return e, e.Start(t, driver.NodeMAC(node))
 }
 
-// patience is simulated time, or wall time on a machine that has other work.
+// patience is simulated time, or wall time on a busy machine.
 const patience = 20 * host.Second
 
-// collect serves interrupts until so many frames have come.
+// collect serves interrupts until the given number of frames have come.
 func collect(t *host.Thread, e *driver.Ethernet, frames int, take func(frame []byte) error) error {
 	for got := 0; got < frames; {
 		ok, err := t.WaitInterrupt(patience)
@@ -164,10 +164,10 @@ func ethernetFrames(t *testing.T, mode sim.Mode) {
 			b.Bytes()[i] = byte(random.Uint32())
 		}
 		for i := range frames {
-			// Sender, number, length of the payload, its place in the buffer.
+			// Sender, number, length of the payload, its offset in the buffer.
 			length, at := random.IntN(1514-14-8+1), random.IntN(6*mem.PageBytes)
-			// In free mode the NICs are as fast as the simulator, and the receiver
-			// is not: it has a ring for 255 frames.
+			// In free mode the NICs are as fast as the simulator, but the
+			// receiver is not: its ring holds 255 frames.
 			for behind := true; mode == sim.Free && behind; {
 				mu.Lock()
 				behind = i-next[byte(t.ID().Rank)] > 100
@@ -243,7 +243,7 @@ func ethernetFrames(t *testing.T, mode sim.Mode) {
 				sender, i, length := frame[14], int(frame[15])<<8|int(frame[16]), int(frame[17])<<8|int(frame[18])
 				at := int(frame[19])<<16 | int(frame[20])<<8 | int(frame[21])
 				if buffers[sender] == nil {
-					// What the sender filled its buffer with.
+					// The contents of the sender's buffer.
 					random := rand.New(rand.NewPCG(uint64(sender), 7))
 					b := make([]byte, 8*mem.PageBytes)
 					for i := range b {
@@ -271,7 +271,7 @@ func ethernetFrames(t *testing.T, mode sim.Mode) {
 	require.Equal(t, map[byte]int{1: frames, 2: frames}, next)
 }
 
-// What is no frame is refused, and nothing of it reaches the ring.
+// An invalid frame is rejected, and nothing of it enters the ring.
 func TestEthernetRefuses(t *testing.T) {
 	l := startLan(t, sim.Timed, 1, nil)
 	l.run(t, map[host.ThreadID]func(t *host.Thread) error{
@@ -309,7 +309,7 @@ func TestEthernetRefuses(t *testing.T) {
 			if t.Spent() != spent {
 				return fmt.Errorf("spent %v for nothing", t.Spent().Less(spent))
 			}
-			// Nobody answers there: the frame comes back as an error.
+			// No target answers there: the frame completes with an error.
 			if err := e.Transmit(t, header(0, 1), []mem.Range{{Address: layout.PciMemorySize, Length: 100}}, nil); err != nil {
 				return err
 			}
@@ -327,8 +327,8 @@ func TestEthernetRefuses(t *testing.T) {
 	})
 }
 
-// A NIC that reads nothing is found out, and what is in the ring comes back
-// with Stop.
+// A NIC that reads nothing is detected, and Stop completes the frames in the
+// ring.
 func TestEthernetDeadNIC(t *testing.T) {
 	l := startLan(t, sim.Timed, 1, nil)
 	l.run(t, map[host.ThreadID]func(t *host.Thread) error{
@@ -365,8 +365,7 @@ func TestEthernetDeadNIC(t *testing.T) {
 	})
 }
 
-// A range may cross pages that follow each other in memory: the NIC gets pieces
-// that do not.
+// A range may cross consecutive pages in memory: the NIC gets separate pieces.
 func TestEthernetPages(t *testing.T) {
 	l := startLan(t, sim.Timed, 1, nil)
 	content := make([]byte, 1500)
@@ -413,11 +412,11 @@ func TestEthernetPages(t *testing.T) {
 	})
 }
 
-// A receiver that does not look loses what its ring has no room for, and
-// nothing else: not what came before, nor what comes after it has looked.
+// A receiver that does not poll loses only what exceeds its ring: neither
+// earlier frames nor those that arrive after its next poll.
 func TestEthernetFullRing(t *testing.T) {
 	const buffers = 255
-	groups := []int{20, 300, 255, 40} // frames that come before the receiver looks
+	groups := []int{20, 300, 255, 40} // frames that arrive before the receiver polls
 	l := startLan(t, sim.Timed, 1, nil)
 	l.run(t, map[host.ThreadID]func(t *host.Thread) error{
 		{Node: 0}: func(t *host.Thread) error {
@@ -473,8 +472,8 @@ func TestEthernetFullRing(t *testing.T) {
 	})
 }
 
-// An answer that is sent out of the interrupt service does not wait for the
-// program that was interrupted, and its work is the service's.
+// A reply sent from the interrupt service does not wait for the interrupted
+// program, and its work counts as the service's.
 func TestEthernetAnswersInService(t *testing.T) {
 	l := startLan(t, sim.Timed, 2, nil)
 	l.run(t, map[host.ThreadID]func(t *host.Thread) error{

@@ -11,11 +11,12 @@ import (
 	"hvia/host/mem"
 )
 
-// GuestConfig describes the host side of a process whose agent is another one's.
+// GuestConfig describes the host side of a process that another process's agent
+// serves.
 type GuestConfig struct {
 	Node      int
 	Device    Device
-	Memory    mem.Config // its bank: Use and Seed are the agent's affair
+	Memory    mem.Config // its bank; the agent sets Use and Seed
 	FirstRank int
 	Ranks     int
 	Entry     Entry          // what the agent prepared
@@ -23,8 +24,9 @@ type GuestConfig struct {
 	Logger    *slog.Logger   // nil = silent
 }
 
-// NewGuest makes the host side of a process that entered at a resident agent. Join
-// does it for programs; by itself it is for those who bring their own fabric.
+// NewGuest creates the host side of a process that entered at a resident agent.
+// fabric.Join calls it for programs; only those with another fabric call it
+// directly.
 func NewGuest(c GuestConfig) (*Host, error) {
 	if c.Costs == nil {
 		c.Costs = host.NoCosts{}
@@ -55,15 +57,16 @@ func NewGuest(c GuestConfig) (*Host, error) {
 	return h, nil
 }
 
-// EndGuest says that the agent cannot be reached any more, and why. Calls that wait
-// for its answer return within a second.
+// EndGuest ends the host side because the agent is not reachable any more, with
+// the reason. Waiting calls return within a second.
 func (h *Host) EndGuest(why error) {
 	h.err = why
 	close(h.ended)
 }
 
-// LeaveFabric gives back everything that the process has on the card, in the order
-// of simulated time. What it does not, the end of the process does, outside of it.
+// LeaveFabric releases everything that the process has on the card, in the
+// order of simulated time. If it fails, the end of the process does so, outside
+// of that order.
 func (h *Host) LeaveFabric(t *host.Thread) error {
 	if h.agent != nil {
 		return fmt.Errorf("driver: leave the fabric from node %d: this process has its agent to itself: %w", h.node, errors.ErrUnsupported)

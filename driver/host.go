@@ -20,16 +20,16 @@ import (
 // MAC is an Ethernet address in wire order.
 type MAC = connect.MAC
 
-// NodeMAC returns the address of a node's card. It stands for the name
-// service that maps host names to addresses.
+// NodeMAC returns the address of a node's card. It replaces a name service that
+// maps host names to addresses.
 func NodeMAC(node int) MAC { return MAC{0x02, 0x48, 0x56, 0x49, byte(node >> 8), byte(node)} }
 
 // AgentRank is the rank of a node's kernel agent among its threads. Programs
-// have the ranks above it.
+// have higher ranks.
 const AgentRank = 0
 
-// HostConfig says how a node's host side is set up. The zero value of a field
-// takes the default.
+// HostConfig configures a node's host side. The zero value of a field takes the
+// default.
 type HostConfig struct {
 	Memory    *mem.Memory
 	Device    Device         // DeviceHvia
@@ -38,22 +38,22 @@ type HostConfig struct {
 	Seed      uint64         // of sequence numbers and identifiers
 	Transport Transport      // of the reliable levels
 	Regions   int            // largest number of registered regions: 1,024
-	Programs  int            // threads that will call Leave before the agent ends: 1
+	Programs  int            // threads that call Leave before the agent ends: 1
 	Quota     Quota          // of each process
 	Names     []string       // of the fabric's nodes, for the name service: node0, node1 and so on
-	Switch    bool           // there is a switch between two nodes; between more there always is
-	Profile   string         // package params' profile of the card: params.Base
+	Switch    bool           // a switch connects two nodes; more than two always have one
+	Profile   string         // the card's profile in package params: params.Base
 	// Params replaces parameters of the profile, as sim.Config.Params does.
 	Params map[string]int64
 
-	// Resident agents serve processes that Enter, and end with their fabric.
+	// A resident agent serves processes that Enter, and ends with its fabric.
 	Resident bool
-	Frames   int // of the node, if Memory is only the agent's part: those of Memory
+	Frames   int // of the node, if Memory is only the agent's part; default: those of Memory
 }
 
-// Host is a node's host side in this process: its kernel agent and its
-// memory. Every method that takes a Thread may be called on any thread of the
-// node but the agent's, and on several at once.
+// Host is a node's host side in this process: its kernel agent and its memory.
+// Methods that take a Thread may be called on any thread of the node but the
+// agent's, and concurrently.
 type Host struct {
 	node     int
 	device   Device
@@ -61,21 +61,21 @@ type Host struct {
 	costs    host.CostModel
 	log      *slog.Logger
 	agent    *agent
-	mvia     *mvia // of device mvia
+	mvia     *mvia // device mvia only
 	replies  *mem.Buffer
 	statuses *mem.Buffer
 	first    int // rank of the first thread with a reply slot
 	ranks    int
 	request  [replySlots]atomic.Uint32 // by reply slot
-	names    []string                  // of the fabric's nodes, as far as they were given
+	names    []string                  // of the fabric's nodes, if given
 	switched bool
-	offers   [replySlots]atomic.Pointer[Protocol] // that AttachProtocol gives to the agent
+	offers   [replySlots]atomic.Pointer[Protocol] // passed by AttachProtocol to the agent
 	ended    chan struct{}
 	err      error // why the agent ended; valid when ended is closed
 }
 
-// StartHost starts the kernel agent of a node on its thread of rank 0, which
-// from now on belongs to the agent and is detached when the agent ends.
+// StartHost starts the kernel agent of a node on its thread of rank 0. The
+// agent owns the thread from now on and detaches it at its end.
 func StartHost(t *host.Thread, c HostConfig) (*Host, error) {
 	if c.Memory == nil || t.ID().Rank != AgentRank {
 		return nil, fmt.Errorf("driver: start the agent of node %d on rank %d, memory given: %v: rank %d and the node's memory are needed: %w",
@@ -153,7 +153,7 @@ func StartHost(t *host.Thread, c HostConfig) (*Host, error) {
 		case err != nil:
 			a.log.Error("the kernel agent ended", "error", err)
 		}
-		// The run's end is told by every other call as well.
+		// Every other call reports the run's end too.
 		if detach := t.Detach(); err == nil && detach != nil {
 			err = detach
 		}
@@ -163,7 +163,7 @@ func StartHost(t *host.Thread, c HostConfig) (*Host, error) {
 	return h, nil
 }
 
-// Wait returns when the agent has ended, and why it did so early.
+// Wait returns when the agent has ended, with the error that ended it early.
 func (h *Host) Wait() error {
 	<-h.ended
 	return h.err
@@ -175,7 +175,7 @@ func (h *Host) Node() int { return h.node }
 // FirstRank returns the rank of the first thread that may call the agent.
 func (h *Host) FirstRank() int { return h.first }
 
-// Device returns what the node's VIs are on.
+// Device returns the device of the node's VIs.
 func (h *Host) Device() Device { return h.device }
 
 // Names returns the names of the fabric's nodes, by number.
@@ -192,7 +192,7 @@ func (h *Host) Names(t *host.Thread) []string {
 }
 
 // Hops returns the largest number of cables between this node and another: 1
-// between two, 2 where there is a switch, 0 on a fabric of one node.
+// between two nodes, 2 through a switch, 0 on a fabric of one node.
 func (h *Host) Hops(t *host.Thread) int {
 	switch n := t.Nodes(); {
 	case n < 2:
@@ -209,16 +209,16 @@ func (h *Host) Costs() host.CostModel { return h.costs }
 // Logger returns the logger, never nil.
 func (h *Host) Logger() *slog.Logger { return h.log }
 
-// Memory returns the node's memory, for walking and for windows. Programs
-// allocate with Allocate, which keeps runs reproducible.
+// Memory returns the node's memory, for address translation and windows.
+// Programs allocate with Allocate, which keeps runs reproducible.
 func (h *Host) Memory() *mem.Memory { return h.memory }
 
-// call asks the agent and waits for its answer.
+// call sends a request to the agent and waits for its reply.
 func (h *Host) call(t *host.Thread, q *request) (reply, error) {
 	return h.callFor(t, q, host.LayerAgent, h.costs.AgentCall())
 }
 
-// callFor is call with what the way into the agent costs.
+// callFor is call with the cost of entering the agent.
 func (h *Host) callFor(t *host.Thread, q *request, l host.Layer, cost host.Time) (reply, error) {
 	rank := t.ID().Rank
 	if t.ID().Node != h.node || rank <= AgentRank || rank < h.first || rank >= h.first+h.ranks {
@@ -242,7 +242,7 @@ func (h *Host) callFor(t *host.Thread, q *request, l host.Layer, cost host.Time)
 	slot := h.replies.Bytes()[offset : offset+replySlot]
 	wait := host.Poll{Ranges: h.replies.Physical(nil, offset, 4), Timeout: host.Never}
 	if !t.Timed() {
-		wait.Timeout = host.Second // to look whether the agent is still there
+		wait.Timeout = host.Second // to check that the agent still runs
 	}
 	for {
 		ok, err := t.Poll(wait, func() bool { return mem.LoadUint32(slot) == q.ID })
@@ -270,8 +270,8 @@ func (h *Host) gone(q *request) error {
 	return fmt.Errorf("driver: %v: the agent of node %d has ended: %w", q.Op, h.node, host.ErrClosed)
 }
 
-// Leave tells the agent that a program of this node has ended. The agent ends
-// with the last one.
+// Leave reports to the agent that a program of this node has ended. The agent
+// ends with the last one.
 func (h *Host) Leave(t *host.Thread) error {
 	return t.SendUnchecked(host.ThreadID{Node: h.node, Rank: AgentRank}, encodeRequest(&request{Op: opBye}))
 }
@@ -279,7 +279,7 @@ func (h *Host) Leave(t *host.Thread) error {
 // Allocate returns a zeroed buffer of the node's memory.
 func (h *Host) Allocate(t *host.Thread, bytes int, how mem.Scatter) (*mem.Buffer, error) {
 	if bytes < 0 {
-		bytes = 0 // refused by the agent with the rest
+		bytes = 0 // the agent rejects it with its other checks
 	}
 	r, err := h.call(t, &request{Op: opAllocate, Length: uint64(bytes), Scatter: uint16(how)})
 	if err != nil {
@@ -288,7 +288,7 @@ func (h *Host) Allocate(t *host.Thread, bytes int, how mem.Scatter) (*mem.Buffer
 	return h.buffer(t, r.Address, bytes)
 }
 
-// buffer returns what the agent has allocated.
+// buffer returns a buffer that the agent has allocated.
 func (h *Host) buffer(t *host.Thread, address uint64, bytes int) (*mem.Buffer, error) {
 	if h.agent != nil {
 		return h.memory.Buffer(address)
@@ -301,21 +301,21 @@ func (h *Host) buffer(t *host.Thread, address uint64, bytes int) (*mem.Buffer, e
 	return b, nil
 }
 
-// Free gives a buffer back.
+// Free returns a buffer to the agent.
 func (h *Host) Free(t *host.Thread, b *mem.Buffer) error {
 	_, err := h.call(t, &request{Op: opFree, Address: b.Address()})
 	h.swept()
 	return err
 }
 
-// swept takes away what this process maps of memory that the agent has freed.
+// swept unmaps memory that the agent has freed.
 func (h *Host) swept() {
 	if h.agent == nil {
 		h.memory.Sweep()
 	}
 }
 
-// NIC is an open NIC handle and what its card offers.
+// NIC is an open NIC handle with the card's attributes.
 type NIC struct {
 	ID              uint32
 	DefaultTag      uint16
@@ -329,7 +329,7 @@ type NIC struct {
 	MaxCQs          int // 0 = the card has none
 }
 
-// OpenNIC opens the node's card once more.
+// OpenNIC opens another handle of the node's card.
 func (h *Host) OpenNIC(t *host.Thread) (NIC, error) {
 	r, err := h.call(t, &request{Op: opOpenNIC})
 	if err != nil {
@@ -343,14 +343,14 @@ func (h *Host) OpenNIC(t *host.Thread) (NIC, error) {
 	}, nil
 }
 
-// CloseNIC closes a handle; what was made through it is taken back.
+// CloseNIC closes a handle and destroys what was created through it.
 func (h *Host) CloseNIC(t *host.Thread, nic uint32) error {
 	_, err := h.call(t, &request{Op: opCloseNIC, NIC: nic})
 	h.swept()
 	return err
 }
 
-// CreateTag makes a protection tag.
+// CreateTag creates a protection tag.
 func (h *Host) CreateTag(t *host.Thread, nic uint32) (uint16, error) {
 	r, err := h.call(t, &request{Op: opCreateTag, NIC: nic})
 	return r.Tag, err
@@ -362,7 +362,7 @@ func (h *Host) DestroyTag(t *host.Thread, nic uint32, tag uint16) error {
 	return err
 }
 
-// Rights are what remote access a region or a VI allows.
+// Rights are the remote accesses that a region or a VI allows.
 type Rights struct {
 	RDMAWrite bool
 	RDMARead  bool
@@ -392,7 +392,7 @@ type RegionInfo struct {
 }
 
 // Register pins a range and enters it into the card's table. Tag 0 is the NIC
-// handle's own.
+// handle's tag.
 func (h *Host) Register(t *host.Thread, nic uint32, address, length uint64, tag uint16, rights Rights) (RegionInfo, error) {
 	r, err := h.call(t, &request{Op: opRegister, NIC: nic, Address: address, Length: length, Tag: tag, Rights: rights.bits()})
 	return r.region(), err
@@ -402,21 +402,21 @@ func (r reply) region() RegionInfo {
 	return RegionInfo{Handle: r.Object, Address: r.Address, Length: r.Length, Tag: r.Tag, Rights: rightsOf(r.Rights)}
 }
 
-// Deregister removes a region; when it returns, the card no longer touches it.
+// Deregister removes a region; when it returns, the card no longer accesses it.
 func (h *Host) Deregister(t *host.Thread, nic uint32, address uint64, handle uint32) error {
 	_, err := h.call(t, &request{Op: opDeregister, NIC: nic, Address: address, Object: handle})
 	return err
 }
 
-// QueryRegion returns what was registered.
+// QueryRegion returns the attributes of a region.
 func (h *Host) QueryRegion(t *host.Thread, nic uint32, address uint64, handle uint32) (RegionInfo, error) {
 	r, err := h.call(t, &request{Op: opQueryRegion, NIC: nic, Address: address, Object: handle})
 	return r.region(), err
 }
 
-// ModifyRegion gives a region another tag, 0 for the NIC handle's own, and other
-// rights. When it returns every access goes by the new ones. An access that falls
-// into the change may fail as if the region were not registered.
+// ModifyRegion changes a region's tag, 0 for the NIC handle's, and its rights.
+// When it returns, every access is checked against the new ones. An access
+// during the change may fail as if the region were not registered.
 func (h *Host) ModifyRegion(t *host.Thread, nic uint32, address uint64, handle uint32, tag uint16, rights Rights) error {
 	_, err := h.call(t, &request{Op: opModifyRegion, NIC: nic, Address: address, Object: handle, Tag: tag, Rights: rights.bits()})
 	return err
@@ -454,25 +454,25 @@ type VI struct {
 	host       *Host
 }
 
-// Reported says whether an asynchronous error is one of this VI, and not of
-// one that had its index before.
+// Reported reports whether an asynchronous error belongs to this VI, and not to
+// an earlier VI with its index.
 func (v VI) Reported(e AsyncError) bool { return e.VI == v.Index && e.Generation == v.generation }
 
-// State returns the VI's state and how often it has changed, without asking
+// State returns the VI's state and the number of its changes, without a call of
 // the agent.
 func (v VI) State() (state layout.VIState, changes uint32) {
 	w := mem.LoadUint32(v.host.statuses.Bytes()[4*v.Index:])
 	return layout.VIState(w & viStateMask), w >> viEventShift
 }
 
-// StateRange is the physical range in which a change of state can be watched.
+// StateRange returns the physical range to watch for a change of State.
 func (v VI) StateRange() mem.Range { return v.host.statuses.Physical(nil, 4*v.Index, 4)[0] }
 
 func (v VI) request(op operation) *request {
 	return &request{Op: op, NIC: v.nic, Object: uint32(v.Index), Generation: v.generation}
 }
 
-// CreateVI makes a VI and returns the attributes that it got.
+// CreateVI creates a VI and returns its actual attributes.
 func (h *Host) CreateVI(t *host.Thread, nic uint32, a VIAttributes) (VI, VIAttributes, error) {
 	q := &request{Op: opCreateVI, NIC: nic}
 	if err := a.fill(q); err != nil {
@@ -501,31 +501,31 @@ func (v VI) Modify(t *host.Thread, a VIAttributes) error {
 	return err
 }
 
-// Query asks the agent for state and attributes.
+// Query returns state and attributes from the agent.
 func (v VI) Query(t *host.Thread) (layout.VIState, VIAttributes, error) {
 	r, err := v.host.call(t, v.request(opQueryVI))
 	return layout.VIState(r.State), r.attributes(), err
 }
 
-// Disconnect makes a VI idle. When it returns, the card has flushed whatever
-// was posted on it and holds nothing of it any more.
+// Disconnect makes a VI idle. When it returns, the card has flushed everything
+// posted on it and holds no more of its work.
 func (v VI) Disconnect(t *host.Thread) error {
 	_, err := v.host.call(t, v.request(opDisconnect))
 	return err
 }
 
-// Drain waits until the card holds nothing of a VI that is not connected.
+// Drain waits until the card holds no work of a VI that is not connected.
 func (v VI) Drain(t *host.Thread) error {
 	_, err := v.host.call(t, v.request(opDrain))
 	return err
 }
 
-// Remote is the other end of a connection, or of a request for one.
+// Remote is the other end of a connection, or of a connection request.
 type Remote struct {
 	Address       MAC
 	Discriminator string
 	Attributes    VIAttributes
-	Regions       []RegionInfo // what it offers; their tags are not told
+	Regions       []RegionInfo // regions that it advertises, without their tags
 }
 
 func (r reply) remote() Remote {
@@ -536,11 +536,11 @@ func (r reply) remote() Remote {
 	return remote
 }
 
-// MaxOfferedRegions is the number of regions that a VI can offer its peer.
+// MaxOfferedRegions is the number of regions that a VI can advertise.
 const MaxOfferedRegions = layout.MaxOfferedRegions
 
-// Offer notes registered regions, by their handles, that the peers of the VI's next
-// connections are told of, in the place of those of an earlier Offer. The VI must be idle.
+// Offer advertises registered regions, by their handles, to the peers of the
+// VI's next connections. It replaces an earlier Offer. The VI must be idle.
 func (v VI) Offer(t *host.Thread, handles ...uint32) error {
 	if len(handles) > MaxOfferedRegions {
 		return fmt.Errorf("driver: VI %d: offer %d regions, at most %d: %w", v.Index, len(handles), MaxOfferedRegions, host.ErrInvalidParameter)
@@ -573,7 +573,7 @@ func timeoutOf(t host.Time) int64 {
 	return int64(max(t, 0))
 }
 
-// ConnectWait waits for a request that is aimed at a discriminator.
+// ConnectWait waits for a connection request to a discriminator.
 func (h *Host) ConnectWait(t *host.Thread, nic uint32, discriminator string, timeout host.Time) (*Request, error) {
 	q := &request{Op: opConnectWait, NIC: nic, Timeout: timeoutOf(timeout)}
 	var err error
@@ -595,14 +595,14 @@ func (r *Request) Accept(t *host.Thread, v VI) error {
 	return err
 }
 
-// Reject refuses the request.
+// Reject rejects the request.
 func (r *Request) Reject(t *host.Thread) error {
 	_, err := r.host.call(t, &request{Op: opReject, NIC: r.nic, Object: r.id})
 	return err
 }
 
-// Connect asks the program that waits at a remote address for a connection,
-// and returns what is known of its VI.
+// Connect requests a connection from the program that waits at a remote
+// address, and returns the attributes of its VI.
 func (v VI) Connect(t *host.Thread, address MAC, discriminator, own string, timeout host.Time) (Remote, error) {
 	q := v.request(opConnectRequest)
 	q.Peer, q.Timeout = address, timeoutOf(timeout)
@@ -622,9 +622,9 @@ func (v VI) Connect(t *host.Thread, address MAC, discriminator, own string, time
 	return remote, nil
 }
 
-// PeerRequest begins to ask for a connection with a VI of the host at a remote
-// address that asks for one with this VI: with the same discriminators, exchanged.
-// It does not wait.
+// PeerRequest starts a request for a connection with a VI of the host at a
+// remote address that requests one with this VI: with the same discriminators,
+// exchanged. It does not wait.
 func (v VI) PeerRequest(t *host.Thread, address MAC, discriminator, own string, timeout host.Time) error {
 	q := v.request(opPeerRequest)
 	q.Peer, q.Timeout = address, timeoutOf(timeout)
@@ -639,38 +639,40 @@ func (v VI) PeerRequest(t *host.Thread, address MAC, discriminator, own string, 
 	return err
 }
 
-// PeerDone returns what is known of the peer's VI, its attributes and regions, when the last PeerRequest has led
-// to a connection, why it has not, or ErrNotDone.
+// PeerDone returns the attributes and regions of the peer's VI when the last
+// PeerRequest has led to a connection, else the reason of its failure, or
+// ErrNotDone.
 func (v VI) PeerDone(t *host.Thread) (Remote, error) {
 	r, err := v.host.call(t, v.request(opPeerDone))
 	return r.remote(), err
 }
 
-// PeerWait is PeerDone that waits, no longer than the timeout of the PeerRequest.
+// PeerWait is PeerDone, but waits, at most for the timeout of the PeerRequest.
 func (v VI) PeerWait(t *host.Thread) (Remote, error) {
 	r, err := v.host.call(t, v.request(opPeerWait))
 	return r.remote(), err
 }
 
-// NextError returns the oldest asynchronous error of a NIC handle that was not
-// fetched yet; false if there is none.
+// NextError removes and returns the oldest asynchronous error of a NIC handle;
+// it returns false if there is none.
 func (h *Host) NextError(t *host.Thread, nic uint32) (AsyncError, bool, error) {
 	r, err := h.call(t, &request{Op: opNextError, NIC: nic})
-	// Without an error all fields are 0; one of a VI has a generation, any other has VI -1.
+	// Without an error all fields are 0: an error of a VI has a generation, any
+	// other has VI -1.
 	if err != nil || r.Generation == 0 && r.Object == 0 {
 		return AsyncError{}, false, err
 	}
 	return AsyncError{Code: layout.AsyncError(r.State), VI: int(int32(r.Object)), Generation: r.Generation, Lost: int(r.Length)}, true, nil
 }
 
-// ErrorWaits says whether NextError has something to fetch, without asking the
-// agent. In timed mode an error counts from the instant after it came up.
+// ErrorWaits reports whether NextError has an error to return, without a call
+// of the agent. In timed mode an error counts from the instant after it arose.
 func (h *Host) ErrorWaits(t *host.Thread, nic uint32) bool {
 	since := host.Time(mem.LoadUint64(h.statuses.Bytes()[errorsWord(nic):]))
 	return since != host.Never && (!t.Timed() || since < t.Now())
 }
 
-// ErrorRange is the physical range in which a change of ErrorWaits can be watched.
+// ErrorRange returns the physical range to watch for a change of ErrorWaits.
 func (h *Host) ErrorRange(nic uint32) mem.Range {
 	return h.statuses.Physical(nil, errorsWord(nic), 8)[0]
 }
@@ -681,9 +683,9 @@ func (h *Host) Counter(t *host.Thread, nic uint32, n layout.Counter) (uint32, er
 	return r.Object, err
 }
 
-// Spent is the account of the kernel agent: interrupt services, and privileged work.
-// In timed mode it is what the agent has spent up to the present instant of the
-// node's thread that asks. A process that joined does not see it: it is zero.
+// Spent returns the account of the kernel agent: interrupt services and
+// privileged work. In timed mode it covers the time up to the calling thread's
+// present instant. In a process that joined it is zero.
 func (h *Host) Spent() host.Account {
 	if h.agent == nil {
 		return host.Account{}
@@ -691,9 +693,9 @@ func (h *Host) Spent() host.Account {
 	return h.agent.thread.Spent()
 }
 
-// TimeOfDay is the thread's clock as a program reads it: with a call that
-// takes time, in the middle of which lies the reading. So what is measured
-// between two of them contains the cost of one.
+// TimeOfDay returns the thread's clock as a program reads it: with a call that
+// takes time and reads the clock in its middle. The difference of two readings
+// includes the cost of one call.
 func (h *Host) TimeOfDay(t *host.Thread) (host.Time, error) {
 	cost := h.costs.TimeOfDay()
 	if err := t.Spend(host.LayerLibrary, cost/2); err != nil {

@@ -7,36 +7,36 @@ import (
 	"hvia/host/mem"
 )
 
-// Protocol is a protocol of the kernel on a plain NIC: what comes from the
-// wire, and timers. Its code runs on the agent's thread, inside the interrupt
-// service or at a timer, and on the threads of programs that call it; in timed
-// mode these never run at the same moment (see Thread), so what it keeps is
-// stable between two waits. In free mode it needs a lock, not held over a wait.
+// Protocol is a protocol of the kernel on a plain NIC: received frames and
+// timers. Its code runs on the agent's thread, in the interrupt service or at a
+// timer, and on the threads of programs that call it. In timed mode these never
+// run concurrently (see Thread), so its state is stable between two waits. In
+// free mode it needs a lock, which it must not hold during a wait.
 type Protocol interface {
-	// EtherTypes are those of the frames that it wants.
+	// EtherTypes returns the EtherTypes of its frames.
 	EtherTypes() []uint16
-	// Frame takes a received frame in the interrupt service of the agent's thread
-	// and spends there what that takes (SpendInService). The bytes are the
-	// ring's: they are valid until it returns.
+	// Frame takes a received frame in the interrupt service of the agent's
+	// thread and spends its cost there (SpendInService). The bytes belong to
+	// the ring and are valid until Frame returns.
 	Frame(t *host.Thread, frame []byte) error
-	// Deadline is the instant at which Timer wants to be called next, or Never.
+	// Deadline returns the instant of the next Timer call, or Never.
 	Deadline() host.Time
-	// Timer does what is due, on the agent's thread.
+	// Timer does the work that is due, on the agent's thread.
 	Timer(t *host.Thread) error
 }
 
 // Link is a plain NIC as its protocols see it.
 type Link interface {
-	// Address is the NIC's MAC address.
+	// Address returns the NIC's MAC address.
 	Address() MAC
-	// Transmit sends one frame: head, which is copied, then ranges of host memory,
-	// which are read by the NIC itself and must stay as they are until done is
-	// called. It spends the work for a packet on the calling thread, and waits while the ring is
-	// full. done may be nil; it is called on the thread that finds the frame read,
-	// inside any call into the driver. The frame begins with the
-	// Ethernet header.
+	// Transmit sends one frame: head, which it copies, then ranges of host
+	// memory, which the NIC reads itself and which must not change until done
+	// is called. The frame starts with the Ethernet header. Transmit spends the
+	// work for a packet on the calling thread, and waits while the ring is
+	// full. done may be nil; it is called on the thread that finds the frame
+	// read, inside any call into the driver.
 	Transmit(t *host.Thread, head []byte, body []mem.Range, done func(t *host.Thread)) error
-	// Reschedule tells the agent that the protocol's Deadline may have come
-	// nearer. Only calls outside of Frame and Timer need it.
+	// Reschedule notifies the agent that the protocol's Deadline may be earlier
+	// now. Only calls outside of Frame and Timer need it.
 	Reschedule(t *host.Thread) error
 }

@@ -14,21 +14,22 @@ import (
 	"hvia/layout"
 )
 
-// ServiceRank is the rank of the thread through which the owner of a resident
-// agent gives it orders. No process has it.
+// ServiceRank is the rank of the thread on which the owner of a resident agent
+// sends it orders. No process has it.
 const ServiceRank = 1 << 20
 
-// reclaimLook is how often a thread of timed mode looks whether a process was reclaimed.
+// reclaimLook is the period at which a thread in timed mode polls whether a
+// process was reclaimed.
 const reclaimLook = 10 * host.Microsecond
 
-// MaxThreads is the most threads of a process that may call the agent.
+// MaxThreads bounds the threads of a process that may call the agent.
 const MaxThreads = replySlots
 
-// process is what an agent keeps of one program that shares its card. In one
-// process with the agent there is one, which has all of the node's memory.
+// process is the agent's record of one program that shares its card. An agent
+// that is not resident has one, with all of the node's memory.
 //
-// What a process made belongs to a NIC handle, and so to the process; what it
-// names in a request is looked for among its own handles only.
+// An object belongs to a NIC handle, and so to a process; the names in a
+// request are resolved among the process's own handles only.
 type process struct {
 	id       int
 	name     string
@@ -41,11 +42,11 @@ type process struct {
 	statuses *mem.Buffer
 	grant    func(page int, on bool) error // of doorbell pages; nil = all are granted
 	uses     uses
-	ended    bool // it is answered and shown nothing any more
-	left     bool // it has given back everything; guarded by the agent's mu
+	ended    bool // it gets no more replies and status
+	left     bool // it has left, and everything is reclaimed; guarded by the agent's mu
 }
 
-// prepare allocates what the agent writes for the process.
+// prepare allocates the memory that the agent writes for the process.
 func (p *process) prepare() (err error) {
 	if p.replies, err = p.memory.Allocate(p.ranks*replySlot, mem.Runs); err != nil {
 		return err
@@ -53,13 +54,13 @@ func (p *process) prepare() (err error) {
 	if p.statuses, err = p.memory.Allocate(mem.PageBytes, mem.Single); err != nil {
 		return err
 	}
-	// The agent writes there as long as the process is there.
+	// The agent writes there for the life of the process.
 	p.replies.Keep()
 	p.statuses.Keep()
 	return nil
 }
 
-// slot is the offset of a thread's reply slot.
+// slot returns the offset of a thread's reply slot.
 func (p *process) slot(rank int) int { return (rank - p.first) * replySlot }
 
 func (p *process) has(rank int) bool {
@@ -81,7 +82,7 @@ func (a *agent) processOf(from host.ThreadID) *process {
 	return nil
 }
 
-// show stores a word of a process's status page.
+// show stores a word in a process's status page.
 func (a *agent) show(p *process, at int, v uint32) {
 	if p == nil || p.ended {
 		return
@@ -90,7 +91,7 @@ func (a *agent) show(p *process, at int, v uint32) {
 	a.broken(a.thread.Publish(p.statuses.Physical(nil, at, 4)...))
 }
 
-// shown is the word of a process's status page.
+// shown returns a word of a process's status page.
 func (p *process) shown(at int) uint32 {
 	if p == nil || p.ended {
 		return 0
@@ -107,8 +108,8 @@ func (a *agent) nic(p *process, id uint32) (*nic, error) {
 	return n, nil
 }
 
-// takeBack ends everything that a process made: its waits, its VIs' connections,
-// its VIs, completion queues, regions and tags. Its memory is left.
+// takeBack destroys everything that a process made: its waits, its VIs'
+// connections, its VIs, completion queues, regions and tags. Its memory stays.
 func (a *agent) takeBack(p *process) {
 	for _, id := range slices.Sorted(maps.Keys(a.nics)) {
 		if a.nics[id].process == p {
@@ -117,7 +118,7 @@ func (a *agent) takeBack(p *process) {
 	}
 }
 
-// order carries out what the owner of the agent asks for.
+// order executes a request of the agent's owner.
 func (a *agent) order(q *request) {
 	if q.Op != opReclaim {
 		a.log.Warn("dropped an order that the agent does not know", "operation", q.Op.String())
@@ -131,7 +132,7 @@ func (a *agent) order(q *request) {
 	}
 	p := a.processes[i]
 	a.mu.Unlock()
-	// Whatever is taken back from now on is told to nobody.
+	// From now on the process is not notified.
 	p.ended = true
 	a.takeBack(p)
 	a.mu.Lock()
@@ -147,24 +148,24 @@ func (a *agent) order(q *request) {
 
 // ProcessConfig describes a process that a resident agent serves.
 type ProcessConfig struct {
-	ID        int    // by which the owner names it
+	ID        int    // the owner's name for it
 	Name      string // for people
 	Pid       int
 	FirstRank int         // of its threads, above AgentRank
-	Ranks     int         // how many, at most MaxThreads
+	Ranks     int         // number of threads, at most MaxThreads
 	Memory    *mem.Memory // its bank, from NewBank
-	// Grant is called when the process is to have a page of doorbells, and when it
-	// is to have it no more, before the process is told. It must not call the agent.
+	// Grant is called when the process gets a page of doorbells, and when it
+	// loses it, before the process is notified. It must not call the agent.
 	Grant func(page int, on bool) error
 }
 
-// Entry is what a process has to know of what its agent prepared for it:
-// addresses in its own address space.
+// Entry has the addresses that the agent prepared for a process, in the
+// process's address space.
 type Entry struct {
 	Replies, Statuses uint64
 }
 
-// Enter makes a process known to a resident agent, before its first request.
+// Enter registers a process with a resident agent, before its first request.
 func (h *Host) Enter(c ProcessConfig) (Entry, error) {
 	a := h.agent
 	fail := func(err error) (Entry, error) {
@@ -191,10 +192,10 @@ func (h *Host) Enter(c ProcessConfig) (Entry, error) {
 	return Entry{Replies: p.replies.Address(), Statuses: p.statuses.Address()}, nil
 }
 
-// Reclaim takes back everything that a process had on the card, however it was
-// interrupted, and forgets the process; its peers see their connections lost. When
-// it returns nil the card uses none of the process's memory. The thread is the
-// owner's, of rank ServiceRank. Of a process that is not there nothing is left.
+// Reclaim destroys everything that a process had on the card, wherever it was
+// interrupted, and removes the process; its peers lose their connections. When
+// it returns nil, the card uses none of the process's memory. The thread is the
+// owner's, of rank ServiceRank. For an unknown process it does nothing.
 func (h *Host) Reclaim(t *host.Thread, id int) error {
 	a := h.agent
 	fail := func(err error) error {
@@ -216,7 +217,7 @@ func (h *Host) Reclaim(t *host.Thread, id int) error {
 	if err := t.Send(host.ThreadID{Node: h.node, Rank: AgentRank}, encodeRequest(&request{Op: opReclaim, Object: uint32(id)})); err != nil {
 		return fail(err)
 	}
-	for t.Timed() { // the thread must not hold up time
+	for t.Timed() { // the thread must not stop time
 		select {
 		case <-done:
 			return nil
@@ -238,15 +239,15 @@ func (h *Host) Reclaim(t *host.Thread, id int) error {
 	}
 }
 
-// Drop ends a process that has never asked for anything.
+// Drop removes a process that has never sent a request.
 func (h *Host) Drop(id int) {
 	h.agent.mu.Lock()
 	defer h.agent.mu.Unlock()
 	h.agent.processes = slices.DeleteFunc(slices.Clone(h.agent.processes), func(p *process) bool { return p.id == id })
 }
 
-// Forget ends a process that has left by itself. It returns false if the process did
-// not, so that it must be reclaimed.
+// Forget removes a process that has left by itself. It returns false if the
+// process has not left, so that it must be reclaimed.
 func (h *Host) Forget(id int) bool {
 	a := h.agent
 	a.mu.Lock()
@@ -261,13 +262,13 @@ func (h *Host) Forget(id int) bool {
 	return true
 }
 
-// HostStatus is what a resident agent has at some moment.
+// HostStatus is the state of a resident agent at one moment.
 type HostStatus struct {
 	Processes []ProcessStatus
 	VIs       []VIStatus // those that exist, by index
 }
 
-// ProcessStatus is what a process has.
+// ProcessStatus is the state of a process.
 type ProcessStatus struct {
 	ID          int
 	Name        string
@@ -280,7 +281,7 @@ type ProcessStatus struct {
 	CQs         int
 }
 
-// VIStatus is one VI.
+// VIStatus is the state of one VI.
 type VIStatus struct {
 	Index       int
 	Process     int // its ID
@@ -290,8 +291,8 @@ type VIStatus struct {
 	Connected   bool
 }
 
-// snap notes what Status tells. The agent does it after each of its steps, so that
-// who asks need not wait for the agent.
+// snap stores the result of Status. The agent calls it after each of its steps,
+// so that Status need not wait for the agent.
 func (a *agent) snap() {
 	if !a.resident {
 		return
@@ -339,7 +340,7 @@ func (a *agent) snap() {
 	a.snapshot.Store(s)
 }
 
-// Status returns what the agent had at the end of its last step, with the
+// Status returns the agent's state at the end of its last step, with the
 // processes that have entered since.
 func (h *Host) Status() HostStatus {
 	var s HostStatus

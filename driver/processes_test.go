@@ -24,8 +24,8 @@ import (
 	"hvia/sim/bridge"
 )
 
-// house is a fabric of two nodes with resident agents: processes 0 and 1 on node 0,
-// process 2 on node 1.
+// house is a fabric of two nodes with resident agents: processes 0 and 1 on
+// node 0, process 2 on node 1.
 type house struct {
 	fabric  *drivertest.Fabric
 	agents  [2]*driver.Host
@@ -34,8 +34,8 @@ type house struct {
 
 const rootNode, peerNode = 0, 1
 
-// runHouse runs a thread for each process, and one of the service's for each node.
-// Nil mains are threads that are not there.
+// runHouse runs a thread for each process, and one of the service for each
+// node. Nil mains have no thread.
 func runHouse(t *testing.T, service func(h *house, t *host.Thread) error, mains ...func(h *house, t *host.Thread) error) {
 	t.Helper()
 	runHouseOf(t, driver.HostConfig{}, service, mains...)
@@ -61,11 +61,11 @@ func runHouseOf(t *testing.T, c driver.HostConfig, service func(h *house, t *hos
 		require.NoError(t, err)
 		defer h.members[i].Close()
 	}
-	// Before the banks go, in which the agents write.
+	// Before the banks are freed, into which the agents write.
 	defer func() {
 		end()
 		for _, a := range h.agents {
-			_ = a.Wait() // it says that it was ended
+			_ = a.Wait() // it reports that the fabric ended
 		}
 	}()
 	type thread struct {
@@ -94,8 +94,8 @@ func wants(what string, got, want error) error {
 	return nil
 }
 
-// meet says that this thread is ready and waits until the other one has done its
-// part, or waits until the other one is ready.
+// meet reports that this thread is ready and waits until the other one has done
+// its part, or waits until the other one is ready.
 func meet(t *host.Thread, with *drivertest.Member, first bool) error {
 	if first {
 		if err := t.Send(host.ThreadID{Node: with.Host.Node(), Rank: with.First}, nil); err != nil {
@@ -106,8 +106,8 @@ func meet(t *host.Thread, with *drivertest.Member, first bool) error {
 	return err
 }
 
-// A process finds nothing of another one by its number, and the other one keeps
-// everything.
+// A process cannot use another one's objects by their numbers, and the other
+// one keeps everything.
 func TestProcessesCannotNameEachOthersObjects(t *testing.T) {
 	var mine struct {
 		nic     driver.NIC
@@ -238,9 +238,9 @@ func TestProcessesCannotNameEachOthersObjects(t *testing.T) {
 		})
 }
 
-// A process is taken back at some moment of what it does, its thread in the middle
-// of a call: nothing is left of it, its peer learns it, and the other process of its
-// node and new ones go on.
+// A process is reclaimed at any moment, its thread in the middle of a call:
+// nothing of it is left, its peer is notified, and other and new processes
+// continue.
 func TestReclaimAtAnyMoment(t *testing.T) {
 	for step := range 40 {
 		t.Run(fmt.Sprint(step), func(t *testing.T) {
@@ -326,10 +326,11 @@ func reclaimAt(t *testing.T, moment host.Time) {
 					return fmt.Errorf("it still has the doorbells of VI %d", page)
 				}
 			}
-			return agent.Reclaim(t, h.members[0].ID) // once more is no error
+			return agent.Reclaim(t, h.members[0].ID) // repetition is no error
 		},
 		func(h *house, t *host.Thread) error {
-			// The call at hand is never answered: its thread is the one that waits at the end.
+			// The call is never answered: its thread is the one that waits at
+			// the end.
 			err := work(h, t, h.members[0].Host, "here", func() bool { return false })
 			if !errors.Is(err, bridge.ErrDeadlock) && !errors.Is(err, host.ErrInvalidParameter) {
 				return fmt.Errorf("the reclaimed process: %w", err)
@@ -360,7 +361,7 @@ func reclaimAt(t *testing.T, moment host.Time) {
 				case err != nil:
 					return err
 				default:
-					// The connection ends, whoever ends it.
+					// The connection ends, on either side's initiative.
 					if ok, err := t.Poll(host.Poll{Ranges: []mem.Range{vi.StateRange()}, Period: host.Microsecond, Timeout: host.Second}, func() bool {
 						s, _ := vi.State()
 						return s == layout.VIStateError
@@ -382,8 +383,8 @@ func reclaimAt(t *testing.T, moment host.Time) {
 		})
 }
 
-// A process gets what its quota allows and no more, as often as it gives things back,
-// and another one gets its own share.
+// A process gets at most its quota, any number of times, and another one gets
+// its own share.
 func TestQuotas(t *testing.T) {
 	quota := driver.Quota{VIs: 3, CQs: 2, Tags: 4, Regions: 5}
 	hog := func(h *driver.Host, t *host.Thread) error {
@@ -435,7 +436,7 @@ func TestQuotas(t *testing.T) {
 					return fmt.Errorf("%s: after one was given back: %w", c.name, err)
 				}
 			}
-			// The handle takes all with it.
+			// Closing the handle destroys all its objects.
 			if err := errors.Join(h.CloseNIC(t, nic.ID), h.Free(t, buffer)); err != nil {
 				return err
 			}
@@ -449,8 +450,8 @@ func TestQuotas(t *testing.T) {
 	)
 }
 
-// A thread calls the agent of its own process only, whichever of the two bounds of its
-// ranks it misses.
+// A thread can call only its process's agent, whether its rank is below or
+// above the range.
 func TestCallsOfForeignThreads(t *testing.T) {
 	foreign := func(h *house, t *host.Thread, members ...int) error {
 		for _, m := range members {
@@ -486,7 +487,8 @@ func TestCallsOfForeignThreads(t *testing.T) {
 
 func second[T any](_ T, err error) error { return err }
 
-// An agent that ends with its fabric is no error; one that ends before its programs is.
+// An agent that ends with its fabric is no error; one that ends before its
+// programs is.
 func TestEndsOfAgentsInTheLog(t *testing.T) {
 	var log bytes.Buffer
 	c := driver.HostConfig{Logger: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn}))}
@@ -514,7 +516,7 @@ func TestEndsOfAgentsInTheLog(t *testing.T) {
 	require.Contains(t, log.String(), "level=ERROR msg=\"the kernel agent ended\"")
 	log.Reset()
 
-	// Also a resident one, when it is not its fabric that ends.
+	// Also a resident one, unless its fabric ends.
 	f, err = drivertest.New(1, 1)
 	require.NoError(t, err)
 	t.Cleanup(f.Close)

@@ -11,10 +11,10 @@ import (
 	"hvia/layout"
 )
 
-// Library and agent talk like a process and its kernel: a request is a message
-// to the agent's thread, which takes requests in the order of simulated time;
-// the answer lies in a slot of the node's memory that belongs to the calling
-// thread, so that a program's own mailbox stays its own.
+// Library and agent communicate like a process and its kernel: a request is a
+// message to the agent's thread, which takes requests in the order of simulated
+// time. The reply goes to the calling thread's slot in the node's memory, so that
+// the program alone uses its mailbox.
 
 type operation uint16
 
@@ -74,14 +74,14 @@ func (o operation) String() string {
 	return fmt.Sprintf("operation(%d)", uint16(o))
 }
 
-// request is what a library asks. Fields that an operation does not need are 0.
+// request is a library's request. Fields that an operation does not use are 0.
 type request struct {
 	ID              uint32
 	Op              operation
 	Scatter         uint16
 	NIC             uint32
 	Object          uint32 // VI index, completion queue, connection request or memory handle
-	Generation      uint32 // of the VI or completion queue, so that a handle of a destroyed one is recognised
+	Generation      uint32 // of the VI or completion queue, to detect a handle of a destroyed one
 	Address         uint64
 	Length          uint64
 	Timeout         int64
@@ -101,7 +101,7 @@ type request struct {
 	Handles         [layout.MaxOfferedRegions]uint32
 }
 
-// offered is a region that the other end of a connection offers.
+// offered is a region that the other end of a connection advertises.
 type offered struct {
 	Address uint64
 	Length  uint64
@@ -109,7 +109,7 @@ type offered struct {
 	Rights  uint8
 }
 
-// reply is what the agent answers; the error's text follows it.
+// reply is the agent's reply; the error's text follows it.
 type reply struct {
 	Code            uint16 // in sentinels
 	TextLength      uint16
@@ -142,7 +142,7 @@ const (
 )
 
 func encodeRequest(q *request) []byte {
-	// Append fails only for types that have no fixed size.
+	// Append fails only for types without a fixed size.
 	b, err := binary.Append(make([]byte, 0, requestBytes), binary.LittleEndian, q)
 	if err != nil {
 		panic(err)
@@ -170,7 +170,7 @@ func decodeRequest(b []byte) (request, error) {
 func (q *request) asked() string { return string(q.Asked[:q.AskedLength]) }
 func (q *request) own() string   { return string(q.Own[:q.OwnLength]) }
 
-// putReply stores a reply in a slot, the request's number last.
+// putReply stores a reply in a slot, the request's ID last.
 func putReply(slot []byte, id uint32, r *reply, err error) {
 	text := ""
 	r.Code = codeOf(err)
@@ -188,7 +188,7 @@ func putReply(slot []byte, id uint32, r *reply, err error) {
 	mem.StoreUint32(slot, id)
 }
 
-// getReply takes a reply out of a slot that another process may have written.
+// getReply reads a reply from a slot that another process may have written.
 func getReply(slot []byte) (reply, error) {
 	var r reply
 	if _, err := binary.Decode(slot[replyBody:], binary.LittleEndian, &r); err != nil {
@@ -204,10 +204,10 @@ func getReply(slot []byte) (reply, error) {
 	return r, nil
 }
 
-// The status page is written by the agent and read by the library, which can
-// watch it while it waits: a word for each VI; words that say since when an
-// asynchronous error waits for a NIC handle; words that count notifications, for
-// each work queue, completion queue and NIC handle.
+// The agent writes the status page, and the library reads it and can watch it
+// during a wait: a word for each VI; words with the time since which an
+// asynchronous error is queued for a NIC handle; words that count
+// notifications, for each work queue, completion queue and NIC handle.
 const (
 	viStateMask  = 0xff
 	viEventShift = 8 // counts the changes
@@ -221,16 +221,16 @@ const (
 	statusBytes  = nicsOffset + 4*statusNICs
 )
 
-// The page is full.
+// Everything fits the page.
 const _ = uint(mem.PageBytes - statusBytes)
 
 func errorsWord(nic uint32) int { return errorsOffset + 8*int(nic%statusNICs) }
 
-// notifyWord counts what came of what was armed, and what else a thread that waits
-// for it should look at.
+// notifyWord counts notifications of an object, and other events for which its
+// waiters must poll.
 func notifyWord(kind layout.NotifyKind, index int) int {
 	return notifyOffset + 4*(statusVIs*int(kind)+index)
 }
 
-// nicWord counts the notifications of all that belongs to a NIC handle.
+// nicWord counts the notifications of all objects of a NIC handle.
 func nicWord(nic uint32) int { return nicsOffset + 4*int(nic%statusNICs) }

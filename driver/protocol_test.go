@@ -53,14 +53,15 @@ func TestReplyRoundTrip(t *testing.T) {
 		require.ErrorIs(t, got, sentinel)
 		require.Equal(t, err.Error(), got.Error())
 	}
-	// A text that does not fit is cut, an error of no known kind is the card's.
+	// A text that does not fit is truncated; an unknown error counts as the
+	// card's.
 	putReply(slot, 1, &reply{}, errors.New(strings.Repeat("x", 2*replySlot)))
 	_, err := getReply(slot)
 	require.ErrorIs(t, err, ErrCommand)
 	require.Len(t, err.Error(), replySlot-replyBody-replyBytes)
 }
 
-// The regions of a request and of a reply are as many as there is room for; who says more is not believed.
+// A request or reply with more regions than fit is rejected.
 func TestRegionsOfMessages(t *testing.T) {
 	q := request{Op: opOffer, Offers: MaxOfferedRegions}
 	for i := range q.Handles {
@@ -107,7 +108,7 @@ func FuzzDecodeRequest(f *testing.F) {
 			require.ErrorIs(t, err, host.ErrInvalidParameter)
 			return
 		}
-		_, _ = q.asked(), q.own() // must not leave their arrays
+		_, _ = q.asked(), q.own() // must not exceed their arrays
 		require.Equal(t, b, encodeRequest(&q))
 	})
 }

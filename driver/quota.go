@@ -8,23 +8,23 @@ import (
 	"hvia/host"
 )
 
-// Quota limits what one process may have of a node's card, so that it leaves some to
-// others. 0 stands for no limit but the card's.
+// Quota limits what one process may use of a node's card, so that some is left
+// for others. 0 means no limit but the card's.
 type Quota struct {
 	VIs     int
 	CQs     int
-	Tags    int // one for each NIC handle, too
+	Tags    int // each NIC handle uses one too
 	Regions int
 }
 
-// use counts what a process has.
+// use counts one kind of objects of a process.
 type use struct {
-	name, flag string // of what, and of the flag of hvia up that limits it
+	name, flag string // name of the kind, and the flag of hvia up that limits it
 	limit      int
 	count      int
 }
 
-// uses are the counts of a process that may have as much as a quota says.
+// uses returns the counts of a new process with this quota.
 func (q Quota) uses() (u uses) {
 	return uses{
 		vis:     use{"VIs", "--max-vis", q.VIs, 0},
@@ -36,7 +36,7 @@ func (q Quota) uses() (u uses) {
 
 type uses struct{ vis, cqs, tags, regions use }
 
-// check rejects one more than the process may have.
+// check rejects one more object than the limit.
 func (u *use) check(p *process) error {
 	if u.limit > 0 && u.count >= u.limit {
 		return fmt.Errorf("process '%s' has %d %s, the most that one process may have (hvia up %s): %w", p.name, u.count, u.name, u.flag, host.ErrResource)

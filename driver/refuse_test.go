@@ -15,8 +15,8 @@ import (
 	"hvia/sim"
 )
 
-// An agent that ends answers the requests that are in its mailbox. Here it finds
-// a device that it does not know.
+// An agent that ends answers the requests in its mailbox. Here the agent finds
+// a device that it does not support.
 func TestAgentThatEndsAnswers(t *testing.T) {
 	for _, mode := range []sim.Mode{sim.Timed, sim.Free} {
 		t.Run(string(mode), func(t *testing.T) {

@@ -10,26 +10,26 @@ import (
 	"hvia/host"
 )
 
-// NoRetries is the RetryLimit with which the first timeout breaks a connection.
+// NoRetries is the RetryLimit at which the first timeout breaks a connection.
 const NoRetries = -1
 
-// Transport says how a host's card works at the reliable levels. The zero value of
+// Transport configures a host's card at the reliable levels. The zero value of
 // a field takes the default.
 type Transport struct {
-	// Window is how many frames of a connection may be under way without their
-	// acknowledgement, 4 to 255: 16. Two hosts agree on the smaller of theirs.
+	// Window is the number of unacknowledged frames of a connection in flight,
+	// 4 to 255: 16. Two hosts agree on the smaller of theirs.
 	Window int
-	// ReadLimit is how many RDMA reads of a connection may be unanswered at a time, 1
-	// to 4: 4. Two hosts agree on the smaller of theirs.
+	// ReadLimit is the number of outstanding RDMA reads of a connection, 1 to
+	// 4: 4. Two hosts agree on the smaller of theirs.
 	ReadLimit int
-	// RetryTimeout is how long the card waits for progress before it sends again. The
-	// card counts clocks and a power of two of them: it is rounded up to that. The
-	// default is 2^16 clocks, the least 2^8, the most 2^31.
+	// RetryTimeout is the time without progress after which the card
+	// retransmits. It is rounded up to a power of two of the card's clocks,
+	// from 2^8 to 2^31; the default is 2^16 clocks.
 	RetryTimeout host.Time
-	// RetryLimit is how many timeouts in a row without a sign of life of the peer a
-	// connection survives, at most 255: 7. Without progress, from a peer that lives,
-	// it survives 64 times as many (parameter RetryAliveFactor).
-	// NoRetries stands for 0.
+	// RetryLimit is the number of consecutive timeouts without a frame from the
+	// peer that a connection survives, at most 255: 7. If the peer responds but
+	// there is no progress, it survives 64 times as many (parameter
+	// RetryAliveFactor). NoRetries means 0.
 	RetryLimit int
 }
 
@@ -40,14 +40,15 @@ const (
 	defaultTimeoutLog2 = 16
 	minTimeoutLog2     = 8
 	maxTimeoutLog2     = 31
-	// lingerTimeouts is how many retry timeouts an agent waits with a Disconnect, so
-	// that the card's refusal is there before it even if the first copy was lost.
+	// lingerTimeouts is the number of retry timeouts that an agent delays a
+	// Disconnect, so that the card's NAK arrives before it even if the first
+	// copy was lost.
 	lingerTimeouts = 4
-	// Free mode's clock is wall time, in which the simulated fabric is far slower.
+	// Free mode uses wall time, in which the simulated fabric is far slower.
 	freeLinger = 64
 )
 
-// transport is Transport as the agent and the card want it.
+// transport is Transport in the form of the agent and the card.
 type transport struct {
 	offer       connect.Offer
 	retryLimit  uint8
@@ -55,7 +56,7 @@ type transport struct {
 	linger      host.Time
 }
 
-// settle completes the settings for a card with the given values of parameters.
+// settle completes the settings for a card with the given parameter values.
 func (c Transport) settle(value func(name string) (int64, error)) (t transport, err error) {
 	var figures [3]int64
 	for i, name := range []string{"AcknowledgeEvery", "LedgerResponses", "SystemClockPeriod"} {
@@ -63,7 +64,8 @@ func (c Transport) settle(value func(name string) (int64, error)) (t transport, 
 			return t, fmt.Errorf("driver: transport: %w", err)
 		}
 	}
-	// With a smaller window the card would wait for acknowledgements that are not due.
+	// With a smaller window the card would wait for acknowledgements that are
+	// not due.
 	minWindow, maxReadLimit, clock := int(figures[0]), int(figures[1]), host.Time(figures[2])
 	for _, f := range []struct {
 		name              string

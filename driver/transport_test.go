@@ -64,7 +64,8 @@ func TestTransportSettings(t *testing.T) {
 	}
 }
 
-// A timeout lasts what was asked for on every card: the card counts its own clocks.
+// A timeout lasts as long as requested on every card: each counts its own
+// clocks.
 func TestTransportOfEveryProfile(t *testing.T) {
 	for _, profile := range params.Profiles {
 		set, err := params.ForProfile(profile.Name)

@@ -8,16 +8,16 @@ import (
 	"hvia/layout"
 )
 
-// WorkQueue is what the library uses of a device for each message. The card
-// takes a post as one burst write; M-VIA takes it in a system call.
+// WorkQueue is the interface of a device to the library for each message. The
+// card takes a post as one burst write; M-VIA takes it in a system call.
 type WorkQueue interface {
-	// Post has put link a descriptor into the queue and announce it with ring.
-	// ring takes no time and does not wait, so put may hold a lock over it.
+	// Post lets put link a descriptor into the queue and announce it with ring.
+	// ring takes no time and does not wait, so put may hold a lock during it.
 	Post(t *host.Thread, d any, put Put) error
 	// Reap completes sends whose end only the kernel sees. It returns false if
 	// the device writes every completion itself.
 	Reap(t *host.Thread) (bool, error)
-	// Wait begins a wait for a completion. With sleep it does not poll.
+	// Wait starts a wait for a completion. With sleep it does not poll.
 	Wait(sleep bool) Wait
 }
 
@@ -29,20 +29,20 @@ type Ring func(t *host.Thread, address uint64, handle uint32) error
 
 // Wait is one wait for a completion.
 type Wait interface {
-	// Polls must be called before each poll, so that what changes after it ends
-	// the next Block.
+	// Polls must be called before each poll, so that a later change ends the next
+	// Block.
 	Polls()
 	// Sleeps reports whether an elapsed timeout needs no second poll.
 	Sleeps() bool
-	// Block returns when it is worth polling again.
+	// Block returns when another poll may succeed.
 	Block(t *host.Thread, left func() host.Time, await Await) error
 }
 
 // Await waits until there may be a completion and reports whether that took
-// time. It polls unless blocked; with woken it looks at nothing else.
+// time. It polls memory unless blocked; with woken it checks only woken.
 type Await func(timeout host.Time, blocked bool, woken func() bool) (slept bool, err error)
 
-// WorkQueue is the device's side of the VI's send or receive queue.
+// WorkQueue returns the device's side of the VI's send or receive queue.
 func (v VI) WorkQueue(receive bool) WorkQueue {
 	if m := v.host.mvia; m != nil {
 		id := softvia.QueueID{VI: v.Index, Of: softvia.SendQueue}
@@ -58,8 +58,8 @@ func (v VI) WorkQueue(receive bool) WorkQueue {
 	return q
 }
 
-// WorkQueue is the device's side of the completion queue, which nothing is
-// posted to.
+// WorkQueue returns the device's side of the completion queue, which takes no
+// posts.
 func (c *CQ) WorkQueue() WorkQueue {
 	if c.host.mvia != nil {
 		return &kernelQueue{host: c.host}
@@ -67,7 +67,7 @@ func (c *CQ) WorkQueue() WorkQueue {
 	return &cardQueue{host: c.host, at: c.Notifier()}
 }
 
-// Doorbell is the physical address of the VI's send or receive doorbell.
+// Doorbell returns the physical address of the VI's send or receive doorbell.
 func (v VI) Doorbell(receive bool) uint32 {
 	at := layout.PciBar1Base + uint32(v.Index)*layout.DoorbellPageBytes
 	if receive {
@@ -81,7 +81,7 @@ type cardQueue struct {
 	host     *Host
 	at       Notifier
 	doorbell uint32
-	ring     Ring // made once: a post allocates nothing
+	ring     Ring // created once: a post allocates nothing
 }
 
 func (q *cardQueue) Post(t *host.Thread, d any, put Put) error { return put(t, d, q.ring) }
@@ -123,7 +123,7 @@ func (s *sleeper) Polls()       { s.count = s.at.Count() }
 func (s *sleeper) Sleeps() bool { return true }
 
 // Block arms, or, if the caller has polled since then, waits until the count
-// has changed. An interrupt takes the arming away.
+// has changed. A notification disarms.
 func (s *sleeper) Block(t *host.Thread, left func() host.Time, await Await) error {
 	if !s.armed || s.since != s.count {
 		s.armed, s.since = true, s.count
@@ -143,8 +143,8 @@ type kernelQueue struct {
 	ring Ring
 }
 
-// Post enters the kernel, which then sends what waits on the send queue, unless
-// another thread does so already.
+// Post enters the kernel, which then sends the descriptors on the send queue,
+// unless another thread is sending.
 func (q *kernelQueue) Post(t *host.Thread, d any, put Put) error {
 	if err := q.trap(t); err != nil {
 		return err
@@ -163,7 +163,7 @@ func (q *kernelQueue) announce(t *host.Thread, address uint64, handle uint32) er
 	return q.host.mvia.ring(t, q.id, address, handle)
 }
 
-// Reap looks which frames the NIC has read. Receives complete without that.
+// Reap completes the frames that the NIC has read. Receives need no Reap.
 func (q *kernelQueue) Reap(t *host.Thread) (bool, error) {
 	if q.id.Of == softvia.ReceiveQueue {
 		return false, nil
