@@ -55,7 +55,7 @@ func cqWaitsOfOtherThreads(t *testing.T, device driver.Device, blocking bool, en
 			if _, err := p.Receive(0, 16); err != nil {
 				return err
 			}
-			// The card cannot read this descriptor: only the library completes it.
+			// The card cannot read it, and only the library completes it.
 			hide := func() error {
 				d := p.Next()
 				if err := d.SetReceive(); err != nil {
