@@ -7,15 +7,15 @@ import (
 	"math"
 )
 
-// grid holds a square of points and one line of points more on each side, whose
-// values come from elsewhere: the fixed edge of the whole square, or a neighbour.
+// grid holds a square of points and one more line of points on each side, with
+// values of the fixed edge of the whole square, or of a neighbour.
 type grid struct {
 	n          int // points on a side, without those lines
 	now, after []float64
 }
 
-// newGrid begins with 0 inside and, around it, what outside has for global
-// coordinates; row and column are those of the grid's first point.
+// newGrid begins with 0 inside, surrounded by outside at global coordinates;
+// row and column are those of the grid's first point.
 func newGrid(n, row, column int) *grid {
 	g := &grid{n: n, now: make([]float64, (n+2)*(n+2)), after: make([]float64, (n+2)*(n+2))}
 	for i := range n + 2 {
@@ -32,14 +32,15 @@ func newGrid(n, row, column int) *grid {
 // at is the index of a point; 1 to n are inside.
 func (g *grid) at(i, j int) int { return i*(g.n+2) + j }
 
-// outside is the temperature of the edge: something else everywhere, so that a
-// value in a wrong place is seen.
+// outside is the temperature of the edge. It differs from point to point, so
+// that a misplaced value shows.
 func outside(i, j int) float64 { return float64(((7*i+13*j)%101 + 101) % 101) }
 
 const diffusion = 0.2 // times the step of time, over the square of the distance of points
 
-// step is one step of the heat equation, explicit, five points. The conversions keep
-// compilers from joining a product and a sum, which would round in another way.
+// step is one explicit five-point step of the heat equation. The conversions
+// keep compilers from fusing a product and a sum, which would round
+// differently.
 func (g *grid) step() {
 	width := g.n + 2
 	for i := 1; i <= g.n; i++ {
@@ -58,7 +59,7 @@ func (g *grid) step() {
 	g.now, g.after = g.after, g.now
 }
 
-// serial computes the whole square in one place.
+// serial computes the whole square on one grid.
 func serial(n, steps int) *grid {
 	g := newGrid(n, 0, 0)
 	for range steps {
@@ -67,7 +68,7 @@ func serial(n, steps int) *grid {
 	return g
 }
 
-// compare looks for a point of a block that has not the very bits of the whole square.
+// compare checks that a block equals its part of the whole square bit by bit.
 func (g *grid) compare(block *grid, row, column int) error {
 	for i := 1; i <= block.n; i++ {
 		for j := 1; j <= block.n; j++ {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command halo computes how heat spreads over a square plate, a quarter of it on each of four
-// simulated hosts. Before each step, each host writes the line of points at its
-// border straight into its two neighbours' memory, with RDMA writes whose immediate data
-// say which step it is: the neighbours' memory was offered with the connections.
-// The result is compared with a computation in one place, bit by bit.
+// Command halo computes the spread of heat over a square plate, a quarter of it
+// on each of four simulated hosts. Before each step, each host writes its
+// border line of points into the memory of its two neighbours, with RDMA writes
+// whose immediate data is the step. The connections advertised that memory. The
+// result is compared with a serial computation, bit by bit.
 package main
 
 import (
@@ -30,10 +30,9 @@ type options struct {
 	device driver.Device
 	points int // on a side of the square
 	steps  int
-	spoil  func(rank, step int, halo []byte) // for a test: what is sent is something else
+	spoil  func(rank, step int, halo []byte) // for a test: changes what is sent
 }
 
-// job is one run.
 type job struct {
 	options
 	nodes []*node
@@ -50,7 +49,7 @@ func newJob(o options) (*job, []fabric.Program) {
 	return j, programs
 }
 
-// check compares with the computation in one place.
+// check compares with the serial computation.
 func (j *job) check() error {
 	whole := serial(j.points, j.steps)
 	for _, n := range j.nodes {
@@ -88,7 +87,7 @@ func run(ctx context.Context, out io.Writer, o options) error {
 	return nil
 }
 
-// parse reads the command line; its errors are those of the user.
+// parse reads the command line and prints errors to stderr.
 func parse(args []string, stderr io.Writer) (options, error) {
 	var o options
 	f := flag.NewFlagSet("halo", flag.ContinueOnError)

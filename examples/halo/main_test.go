@@ -32,7 +32,7 @@ func play(t *testing.T, args ...string) string {
 	return out.String()
 }
 
-// Four simulated hosts compute what one does, and a second run prints the same bytes.
+// Four hosts compute the same as one, and a second run prints the same bytes.
 func TestOnTheFabric(t *testing.T) {
 	for _, d := range devices {
 		t.Run(string(d), func(t *testing.T) {
@@ -60,8 +60,8 @@ func fake(t *testing.T, o options) (*job, error) {
 	return j, j.check()
 }
 
-// The programs alone, on cards without RTL and on plain NICs without a simulator, at lengths
-// of one frame and of several; nothing is left behind.
+// The programs on fake cards and fake plain NICs, without a simulator, with
+// halos of one frame and of several; nothing is left behind.
 func TestOnFakes(t *testing.T) {
 	for _, d := range devices {
 		for _, points := range []int{2, 4, 64, 600} {
@@ -71,14 +71,14 @@ func TestOnFakes(t *testing.T) {
 	}
 }
 
-// One bit of one value of each node's halos is seen in the result, in the last step as well;
-// so is a halo that is a step old.
+// One wrong bit of one value of any node's halos shows in the result, also in
+// the last step; so does a halo of an earlier step.
 func TestOneWrongBitIsSeen(t *testing.T) {
 	for rank := range nodes {
 		for _, at := range []int{8, 12, 19} {
 			_, err := fake(t, options{device: driver.DeviceHvia, points: 16, steps: 20, spoil: func(r, step int, halo []byte) {
 				if r == rank && step == at {
-					halo[8*5+6] ^= 1 // of the fraction; the heat has come there by then
+					halo[8*5+6] ^= 1 // of the fraction; heat has arrived there by then
 				}
 			}})
 			require.ErrorContains(t, err, "computed in one place", "node %d, step %d", rank, at)
@@ -97,8 +97,8 @@ func TestOneWrongBitIsSeen(t *testing.T) {
 	require.ErrorContains(t, err, "computed in one place")
 }
 
-// Against figures that this program did not make: one point between four others, and a
-// plate whose inside stays between its edges.
+// Against independent values: one point between four others, and a plate whose
+// inside stays between its edges.
 func TestSerial(t *testing.T) {
 	g := newGrid(1, 0, 0)
 	mean := (g.now[g.at(0, 1)] + g.now[g.at(2, 1)] + g.now[g.at(1, 0)] + g.now[g.at(1, 2)]) / 4
@@ -113,7 +113,7 @@ func TestSerial(t *testing.T) {
 	for i := 1; i <= g.n; i++ {
 		for j := 1; j <= g.n; j++ {
 			k := g.at(i, j)
-			// It has come to rest: each point is the mean of its neighbours.
+			// It is stationary: each point is the mean of its neighbours.
 			around := (g.now[k-1] + g.now[k+1] + g.now[k-g.n-2] + g.now[k+g.n+2]) / 4
 			require.InDelta(t, around, g.now[k], 1e-6, "%d, %d", i, j)
 			require.True(t, 0 <= g.now[k] && g.now[k] <= 100)

@@ -13,18 +13,19 @@ import (
 	"hvia/vipl"
 )
 
-// link is the way to one neighbour. Its memory has, one after the other: two places for halos
-// that come, which the neighbour writes in turn; one for the halo that goes; descriptors.
+// link is the connection to one neighbour. Its memory has, in this order: two
+// slots for incoming halos, which the neighbour writes in turn; one for the
+// outgoing halo; descriptors.
 //
-// Two places suffice: a neighbour writes the halo of step k+2 when it has that of step
-// k+1 from here, which goes when that of step k has been used.
+// Two slots suffice: a neighbour writes the halo of step k+2 when it has that
+// of step k+1 from here, which is sent when that of step k has been used.
 type link struct {
 	peer     int // node
 	line     func(g *grid, i int) int
 	ghost    func(g *grid, i int) int
 	vi       *vipl.VI
 	memory   *vipl.Region
-	halos    *vipl.Region // those that come
+	halos    *vipl.Region // incoming
 	theirs   vipl.RemoteRegion
 	send     *vipl.Descriptor
 	receives [places]*vipl.Descriptor
@@ -50,7 +51,7 @@ func newNode(j *job, rank int) *node {
 	s := j.side()
 	n := &node{job: j, rank: rank, row: rank / 2 * s, column: rank % 2 * s}
 	n.block = newGrid(s, n.row, n.column)
-	// The line of points that a neighbour needs, and where its own goes.
+	// The line of points that a neighbour needs, and the one for its halo.
 	near, far := s, s+1
 	if rank%2 == 1 {
 		near, far = 1, 0
@@ -94,7 +95,8 @@ func (n *node) main(t *host.Thread, h *driver.Host) error {
 	return nil
 }
 
-// open makes a link with receives posted, because a write with immediate data uses one up.
+// open makes a link with posted receives; a write with immediate data consumes
+// one.
 func (n *node) open(t *host.Thread, nic *vipl.NIC, l *link) error {
 	descriptors := (places + 1) * n.bytes()
 	descriptors = (descriptors + vipl.DescriptorBytes - 1) / vipl.DescriptorBytes * vipl.DescriptorBytes
@@ -105,7 +107,7 @@ func (n *node) open(t *host.Thread, nic *vipl.NIC, l *link) error {
 	if l.memory, err = nic.RegisterBuffer(t, b, vipl.MemAttributes{}); err != nil {
 		return err
 	}
-	// The neighbour may write where its halos come, and nothing else.
+	// The neighbour may write incoming halos only.
 	if l.halos, err = nic.RegisterMem(t, b.Address(), uint64(places*n.bytes()), vipl.MemAttributes{EnableRDMAWrite: true}); err != nil {
 		return err
 	}
@@ -130,15 +132,15 @@ func (n *node) open(t *host.Thread, nic *vipl.NIC, l *link) error {
 }
 
 func (l *link) expect(t *host.Thread, d *vipl.Descriptor) error {
-	// The data go where the writer says; the descriptor needs no buffer.
+	// The data go to the writer's address; the descriptor needs no buffer.
 	if err := d.SetReceive(); err != nil {
 		return err
 	}
 	return l.vi.PostRecv(t, d)
 }
 
-// connect: of two neighbours the one with the smaller number waits. Behind it, each
-// knows where to write.
+// connect: the neighbour with the smaller number waits. Afterwards both have
+// the peer's region.
 func (n *node) connect(t *host.Thread, nic *vipl.NIC, l *link) error {
 	name := fmt.Sprintf("halo %d %d", min(n.rank, l.peer), max(n.rank, l.peer))
 	if n.rank < l.peer {

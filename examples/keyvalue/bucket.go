@@ -10,9 +10,9 @@ import (
 	"slices"
 )
 
-// A bucket holds one pair. A reader on another node cannot lock it: it fetches all of it with
-// one RDMA read, perhaps in the middle of a store, and the checksum, which is over all the
-// rest, tells it. A bucket of zeros is empty.
+// A bucket holds one pair. A reader on another node cannot lock it: it fetches
+// the bucket with one RDMA read, perhaps during a store. The checksum over the
+// rest detects that. A bucket of zeros is empty.
 const (
 	checksumAt = 0
 	versionAt  = 8  // counts the stores of the table, from 1
@@ -27,13 +27,13 @@ const (
 
 var checksums = crc64.MakeTable(crc64.ECMA)
 
-// entry is what a bucket holds. Version 0 is none.
+// entry is the contents of a bucket. Version 0 means none.
 type entry struct {
 	key, value string
 	version    uint64
 }
 
-// seal makes a bucket's bytes.
+// seal encodes a bucket.
 func (e entry) seal() ([]byte, error) {
 	if len(e.key) == 0 || len(e.key) > maxKey || len(e.value) > maxValue {
 		return nil, fmt.Errorf("a key of %d bytes with a value of %d: want 1 to %d, and at most %d", len(e.key), len(e.value), maxKey, maxValue)
@@ -48,21 +48,21 @@ func (e entry) seal() ([]byte, error) {
 	return b, nil
 }
 
-// whole says whether bytes are those of one store, or of none.
+// whole says whether the bytes are those of one store, or of none.
 func whole(b []byte) bool {
 	return binary.LittleEndian.Uint64(b[checksumAt:]) == crc64.Checksum(b[versionAt:], checksums) || empty(b)
 }
 
 func empty(b []byte) bool { return !slices.ContainsFunc(b, func(c byte) bool { return c != 0 }) }
 
-// unseal takes what bytes say, whether they are whole or not.
+// unseal decodes a bucket without checking it.
 func unseal(b []byte) entry {
 	key := min(binary.LittleEndian.Uint32(b[lengthsAt:]), maxKey)
 	value := min(binary.LittleEndian.Uint32(b[lengthsAt+4:]), maxValue)
 	return entry{string(b[keyAt:][:key]), string(b[valueAt:][:value]), binary.LittleEndian.Uint64(b[versionAt:])}
 }
 
-// home is the bucket where the search for a key begins; it goes on with the next ones.
+// home is the bucket where the search for a key begins; the next ones follow.
 func home(key string, buckets int) int {
 	h := fnv.New64a()
 	h.Write([]byte(key))

@@ -12,7 +12,7 @@ import (
 	"hvia/vipl"
 )
 
-// client knows where the table is and reads it without asking.
+// client reads the server's table directly.
 type client struct {
 	*store
 	number int // from 1, and that of its node
@@ -21,9 +21,9 @@ type client struct {
 	read   *vipl.Descriptor // nil: no RDMA read here
 
 	puts, gets        int
-	reads, repeated   int // buckets that were fetched, and how many of them again because a store was under way
+	reads, repeated   int // fetched buckets, and those fetched another time because of a store
 	putTime, getTime  host.Time
-	halves, backwards int // values that were never stored, and those older than one seen before
+	halves, backwards int // values never stored, and those older than one seen before
 	newest            map[string]uint64
 }
 
@@ -79,7 +79,6 @@ func (c *client) ask(t *host.Thread, what uint32, e entry) (answer uint32, err e
 	return answer, nil
 }
 
-// put stores a value.
 func (c *client) put(t *host.Thread, key, value string) error {
 	began := t.Now()
 	answer, err := c.ask(t, wantPut, entry{key: key, value: value})
@@ -114,7 +113,7 @@ func (c *client) get(t *host.Thread, key string) (entry, error) {
 	return e, nil
 }
 
-// search reads the table bucket by bucket. The server does not notice.
+// search reads the table bucket by bucket, without the server.
 func (c *client) search(t *host.Thread, key string) (entry, error) {
 	for i := range c.buckets {
 		b, err := c.fetch(t, (home(key, c.buckets)+i)%c.buckets)
@@ -131,7 +130,7 @@ func (c *client) search(t *host.Thread, key string) (entry, error) {
 	return entry{}, fmt.Errorf("get %q: %w", key, errMissing)
 }
 
-// fetch reads a bucket, again if it was in the middle of a store.
+// fetch reads a bucket until it is not in the middle of a store.
 func (c *client) fetch(t *host.Thread, bucket int) ([]byte, error) {
 	const tries = 10_000
 	b := c.line.page.Bytes()[readAt:][:bucketBytes]
@@ -188,7 +187,7 @@ const sharedKey = "what all look at"
 func keyOf(client, i int) string   { return fmt.Sprintf("client %d, key %d", client, i) }
 func valueOf(client, i int) string { return fmt.Sprintf("value %d of client %d", i, client) }
 
-// sharedValue is a value that shows when it is made of two: all of it is one letter.
+// sharedValue repeats one letter, so that a mix of two values shows.
 func sharedValue(i int) string { return strings.Repeat(string(rune('a'+i%26)), maxValue) }
 
 func (c *client) main(t *host.Thread, h *driver.Host) error {
@@ -226,7 +225,8 @@ func (c *client) main(t *host.Thread, h *driver.Host) error {
 	return nil
 }
 
-// contend has the first client replace one value again and again, and all others look at it.
+// contend: the first client replaces one value repeatedly, and all others read
+// it.
 func (c *client) contend(t *host.Thread) error {
 	if c.number == 1 {
 		for i := range c.rounds {

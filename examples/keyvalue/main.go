@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command keyvalue is a key-value store on a simulated fabric. The server, node 0, offers its
-// table of buckets with each connection; clients on other nodes find a key by RDMA reads,
-// of which the server's processor does not notice anything, and put a value by a message. A
-// bucket has a checksum, so that a reader never takes a value that is being stored for one.
-// Where the NIC has no RDMA read (M-VIA), gets are messages as well.
+// Command keyvalue is a key-value store on a simulated fabric. The server, node
+// 0, advertises its table of buckets with each connection. Clients on other
+// nodes find a key by RDMA reads, without the server's processor, and put a
+// value by a message. A checksum in each bucket lets readers detect a store in
+// progress. Where the NIC has no RDMA read (M-VIA), gets are messages as well.
 package main
 
 import (
@@ -31,10 +31,10 @@ type options struct {
 	device   driver.Device
 	clients  int
 	buckets  int
-	keys     int       // that each client puts
-	rounds   int       // how often the first client replaces a value that the others look at
-	pause    host.Time // that a store takes in its middle
-	trusting bool      // clients do not look at checksums, for a test
+	keys     int       // per client
+	rounds   int       // how often the first client replaces the value that the others read
+	pause    host.Time // in the middle of a store
+	trusting bool      // clients ignore checksums, for a test
 }
 
 // store is one run of the programs.
@@ -69,7 +69,7 @@ func run(ctx context.Context, out io.Writer, o options) error {
 	return nil
 }
 
-// report says what was done, and how long it took.
+// report prints counts and times.
 func (s *store) report(out io.Writer) {
 	mean := func(all host.Time, n int) float64 {
 		return float64(all) / float64(max(n, 1)) / float64(host.Microsecond)
@@ -85,7 +85,7 @@ func (s *store) report(out io.Writer) {
 	fmt.Fprintf(out, "server: %d puts stored, %d gets answered\n", s.server.puts, s.server.gets)
 }
 
-// parse reads the command line; its errors are those of the user.
+// parse reads the command line and prints errors to stderr.
 func parse(args []string, stderr io.Writer) (options, error) {
 	o := options{}
 	f := flag.NewFlagSet("keyvalue", flag.ContinueOnError)

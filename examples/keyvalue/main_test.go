@@ -34,7 +34,7 @@ func play(t *testing.T, args ...string) string {
 
 var byReads = regexp.MustCompile(`(?m)^client \d: \d+ puts of [\d.]+ us; \d+ gets of [\d.]+ us by \d+ reads, (\d+) of them while a store was under way$`)
 
-// On the card the server answers no get; a second run prints the same bytes.
+// On the card the server answers no get. A second run prints the same bytes.
 func TestOnTheCard(t *testing.T) {
 	got := play(t, "-clients", "3")
 	require.Len(t, byReads.FindAllString(got, -1), 3, "%s", got)
@@ -50,8 +50,9 @@ func TestOnMvia(t *testing.T) {
 	require.Equal(t, got, play(t, "-device", "mvia"))
 }
 
-// Stores that take longer than a read are met in their middle. Who looks at the checksum reads
-// again and sees no half value, and who does not is given some: so the race is there.
+// Reads meet stores that take longer. A client that checks the checksum repeats
+// the read and gets no half value; a client that does not gets some, so the
+// race exists.
 func TestNoHalfValue(t *testing.T) {
 	meet := func(trusting bool) (repeated, halves int) {
 		s, programs := newStore(options{
@@ -71,7 +72,8 @@ func TestNoHalfValue(t *testing.T) {
 	require.Greater(t, halves, 20)
 }
 
-// The programs alone, on cards without RTL and on plain NICs without a simulator; nothing is left behind.
+// The programs on fake cards and fake plain NICs, without a simulator; nothing
+// is left behind.
 func TestOnFakes(t *testing.T) {
 	for _, d := range []driver.Device{driver.DeviceHvia, driver.DeviceMvia} {
 		t.Run(string(d), func(t *testing.T) {
@@ -100,7 +102,8 @@ func TestFullTable(t *testing.T) {
 	require.ErrorContains(t, err, "the table of 4 buckets has no room")
 }
 
-// A bucket that is made of two stores, cut anywhere, is not whole; neither is one with a wrong bit.
+// A bucket of two stores, cut anywhere, is not whole; neither is one with a
+// wrong bit.
 func TestWhole(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		draw := func(name string, version uint64) (entry, []byte) {
@@ -115,7 +118,7 @@ func TestWhole(t *testing.T) {
 		}
 		_, old := draw("old", rapid.Uint64Range(0, 9).Draw(r, "version"))
 		if old[versionAt] == 0 {
-			old = make([]byte, bucketBytes) // nothing was there
+			old = make([]byte, bucketBytes) // empty before
 		}
 		_, young := draw("new", 10)
 		for cut := range bucketBytes + 1 {

@@ -11,7 +11,7 @@ import (
 	"hvia/vipl"
 )
 
-// What a message wants, or answers, is in its immediate data; its bytes are a bucket's.
+// The immediate data of a message is its kind; its bytes are a bucket.
 const (
 	wantPut = iota + 1
 	wantGet // where there is no RDMA read
@@ -21,7 +21,8 @@ const (
 	answerFull
 )
 
-// line is one end of a connection: a VI, and a page with its descriptors and buffers.
+// line is one end of a connection: a VI, and a page with its descriptors and
+// buffers.
 type line struct {
 	vi            *vipl.VI
 	page          *vipl.Region
@@ -29,13 +30,13 @@ type line struct {
 }
 
 const (
-	receiveAt = 1024 // where messages come
+	receiveAt = 1024 // of incoming messages
 	sendAt    = 2048
-	readAt    = 3072 // where buckets come that are read
+	readAt    = 3072 // of fetched buckets
 	lineBytes = 4096
 )
 
-// level is the best that a NIC has: with RDMA read where it has that.
+// level is the best level of a NIC: with RDMA read if it has that.
 func level(n *vipl.NIC) vipl.ReliabilityLevel {
 	if n.Query().RDMAReadSupport&vipl.ReliableDelivery != 0 {
 		return vipl.ReliableDelivery
@@ -43,7 +44,7 @@ func level(n *vipl.NIC) vipl.ReliabilityLevel {
 	return vipl.Unreliable
 }
 
-// newLine makes a line on which the first message can come.
+// newLine makes a line with the first receive posted.
 func newLine(t *host.Thread, n *vipl.NIC, a vipl.VIAttributes) (*line, error) {
 	b, err := n.Alloc(t, lineBytes)
 	if err != nil {
@@ -65,7 +66,7 @@ func newLine(t *host.Thread, n *vipl.NIC, a vipl.VIAttributes) (*line, error) {
 	return l, l.expect(t)
 }
 
-// expect makes room for the next message.
+// expect posts the receive of the next message.
 func (l *line) expect(t *host.Thread) error {
 	if err := l.receive.SetReceive(l.page.Segment(receiveAt, bucketBytes)); err != nil {
 		return err
@@ -89,14 +90,14 @@ func (l *line) say(t *host.Thread, what uint32, bucket []byte) error {
 	return err
 }
 
-// server owns the table. It alone writes it, one store after the other.
+// server owns the table and is its only writer, one store at a time.
 type server struct {
 	*store
 	table   *vipl.Region
 	lines   []*line
 	version uint64
-	puts    int // that were stored
-	gets    int // that were answered
+	puts    int // stored
+	gets    int // answered
 }
 
 func (s *server) main(t *host.Thread, h *driver.Host) error {
@@ -122,7 +123,7 @@ func (s *server) main(t *host.Thread, h *driver.Host) error {
 			return err
 		}
 		s.lines = append(s.lines, l)
-		// The client knows the table when it is connected.
+		// The client gets the address of the table with the connection.
 		if err := l.vi.Offer(t, s.table); err != nil {
 			return err
 		}
@@ -163,7 +164,7 @@ func (s *server) line(vi *vipl.VI) *line {
 			return l
 		}
 	}
-	return nil // a completion queue has no other VIs than those that are tied to it
+	return nil // a completion queue has entries of tied VIs only
 }
 
 // serve answers one message.
@@ -172,7 +173,7 @@ func (s *server) serve(t *host.Thread, l *line, what uint32) error {
 		return errors.New("a message that is no bucket")
 	}
 	e := unseal(l.message())
-	// The next one may come as soon as the answer has left.
+	// The next message may arrive as soon as the answer has left.
 	if err := l.expect(t); err != nil {
 		return err
 	}
@@ -201,7 +202,8 @@ func (s *server) serve(t *host.Thread, l *line, what uint32) error {
 	return l.say(t, answerDone, b)
 }
 
-// find returns the bucket of a key, or the empty one where it would be; nil if there is no room.
+// find returns the bucket of a key, or the empty one for it; nil if the table
+// is full.
 func (s *server) find(key string) (at []byte, found bool) {
 	for i := range s.buckets {
 		b := s.bucket((home(key, s.buckets) + i) % s.buckets)
@@ -217,7 +219,7 @@ func (s *server) find(key string) (at []byte, found bool) {
 
 func (s *server) bucket(i int) []byte { return s.table.Bytes()[i*bucketBytes:][:bucketBytes] }
 
-// write stores a bucket. Others may read it meanwhile, and will if it takes long enough.
+// write stores a bucket. Others may read it meanwhile.
 func (s *server) write(t *host.Thread, at, b []byte) error {
 	const middle = bucketBytes / 2
 	copy(at[:middle], b)

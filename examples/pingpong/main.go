@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command pingpong measures latency and bandwidth between two simulated hosts: a
-// message goes there, one of the same length comes back, and latency is half of
-// the round trip. It does so with RDMA writes, whose receiver polls the last byte, and
-// with send and receive. What the processors do is charged as in the experiments, so
-// the times are those of the simulated machines, and the same on every machine that
-// simulates them.
+// Command pingpong measures latency and bandwidth between two simulated hosts:
+// one sends a message, the other returns one of the same length, and latency is
+// half the round trip. It uses RDMA writes, whose receiver polls the last byte,
+// and send and receive. Processor time is charged as in the experiments, so the
+// times are those of the simulated machines, whatever machine simulates them.
 package main
 
 import (
@@ -39,8 +38,8 @@ type options struct {
 	device     driver.Device
 	operations []string
 	sizes      []int // bytes
-	count      int   // round trips that are measured
-	warmup     int   // and before them
+	count      int   // measured round trips
+	warmup     int   // round trips before them
 }
 
 // game is one run of the two programs.
@@ -50,14 +49,14 @@ type game struct {
 	out       io.Writer
 }
 
-// side is one end: an endpoint whose buffer has a half to send from and a half
+// side is one end: an endpoint, whose buffer has a half to send from and a half
 // to receive into, and descriptors.
 type side struct {
 	game
 	*endpoint.Endpoint
 	room     int // of a message
 	send     *vipl.Descriptor
-	sent     bool // and not taken back
+	sent     bool // and not reaped
 	receives [2]*vipl.Descriptor
 	heard    int
 }
@@ -82,8 +81,8 @@ func (g game) open(t *host.Thread, h *driver.Host) (*side, error) {
 			return nil, err
 		}
 	}
-	// A receive must be there before its message. There are two, so that the one that was
-	// used up can go back behind the answer and not before it.
+	// A receive must be posted before its message arrives. With two, the used
+	// one can be posted after the answer and not before it.
 	for _, d := range s.receives {
 		if err := s.expect(t, d); err != nil {
 			return nil, err
@@ -126,7 +125,7 @@ func (s *side) say(t *host.Thread, round, n int) error {
 	return s.VI.PostSend(t, s.send)
 }
 
-// settle takes the send back.
+// settle reaps the send.
 func (s *side) settle(t *host.Thread) error {
 	if !s.sent {
 		return nil
@@ -136,8 +135,8 @@ func (s *side) settle(t *host.Thread) error {
 	return err
 }
 
-// hear waits for the round's message and looks at every byte. Then the own send is
-// complete as well: the peer has answered it.
+// hear waits for the round's message and checks every byte. The own send is
+// then complete as well: the peer has answered it.
 func (s *side) hear(t *host.Thread, round, n int) error {
 	message := s.Bytes()[s.room:][:n]
 	if s.operation == opWrite {
@@ -158,12 +157,12 @@ func (s *side) hear(t *host.Thread, round, n int) error {
 			return fmt.Errorf("round %d: byte %d of %d is %#02x, want %#02x", round, i, n, b, want)
 		}
 	}
-	clear(message) // the last byte must not be there before the next message is
+	clear(message) // a stale last byte must not look like the next message
 	s.heard++
 	return s.settle(t)
 }
 
-// replenish posts the receive again that the last message has used up.
+// replenish posts the receive of the last message another time.
 func (s *side) replenish(t *host.Thread) error {
 	if s.heard == 0 {
 		return nil
@@ -225,7 +224,7 @@ func (g game) pong(t *host.Thread, h *driver.Host) error {
 	return s.settle(t)
 }
 
-// run plays once for each operation, each on a fabric of its own.
+// run plays each operation on a separate fabric.
 func run(ctx context.Context, out io.Writer, o options) error {
 	costs, err := costs.HostCosts("")
 	if err != nil {
@@ -242,7 +241,7 @@ func run(ctx context.Context, out io.Writer, o options) error {
 	return nil
 }
 
-// parse reads the command line; its errors are those of the user.
+// parse reads the command line and prints errors to stderr.
 func parse(args []string, stderr io.Writer) (options, error) {
 	var o options
 	f := flag.NewFlagSet("pingpong", flag.ContinueOnError)

@@ -31,8 +31,8 @@ func play(t *testing.T, args ...string) string {
 
 var row = regexp.MustCompile(`(?m)^(write|send) +(\d+) +([\d.]+) +([\d.]+)$`)
 
-// The latencies are those of the experiments, which another program measures, and a
-// second run prints the same bytes. On the card 1 % is the room of a look of a polling loop.
+// The latencies match the experiments, which another program measures, and a
+// second run prints the same bytes. On the card 1 % allows for one poll.
 func TestAsTheExperiments(t *testing.T) {
 	for device, protocols := range map[string]map[string]string{
 		"hvia": {"write": "rdma", "send": "send"},
@@ -73,8 +73,8 @@ func TestAsTheExperiments(t *testing.T) {
 	}
 }
 
-// The programs alone, on cards without RTL and on plain NICs without a simulator; nothing is left
-// behind, also by lengths that get shorter.
+// The programs on fake cards and fake plain NICs, without a simulator, also
+// with decreasing lengths; nothing is left behind.
 func TestOnFakes(t *testing.T) {
 	for _, d := range []driver.Device{driver.DeviceHvia, driver.DeviceMvia} {
 		for _, operation := range []string{opWrite, opSend} {
@@ -92,7 +92,7 @@ func TestOnFakes(t *testing.T) {
 	}
 }
 
-// One byte that is not what was sent ends the run.
+// One wrong byte ends the run.
 func TestFindsAWrongByte(t *testing.T) {
 	for _, operation := range []string{opWrite, opSend} {
 		f, err := drivertest.NewOf(driver.DeviceHvia, 2, 4)
@@ -157,7 +157,7 @@ func TestParse(t *testing.T) {
 	require.Equal(t, options{device: driver.DeviceMvia, operations: []string{"send"}, sizes: []int{7, 8}, count: 3}, o)
 }
 
-// A context that has ended ends the run.
+// A cancelled context ends the run.
 func TestStops(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

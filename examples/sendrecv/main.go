@@ -2,7 +2,7 @@
 
 // Command sendrecv sends messages from one simulated host to another and gets
 // answers. A message is gathered from two buffers, and the receiver scatters it
-// into two; the immediate data says which message it is.
+// into two; the immediate data is its number.
 package main
 
 import (
@@ -60,8 +60,8 @@ func open(t *hvia.Thread, h *hvia.Host) (*party, error) {
 	return p, err
 }
 
-// expect posts the receive of the next message. It must be there before the
-// message, so the first one is posted before there is a connection.
+// expect posts the receive of the next message. It must be posted before the
+// message arrives, so the first one precedes the connection.
 func (p *party) expect(t *hvia.Thread) error {
 	name, text := p.page.Segment(receiveAt+bufferAt, nameBytes), p.page.Segment(receiveAt+bufferAt+nameBytes, textBytes)
 	if err := p.receive.SetReceive(name, text); err != nil {
@@ -157,7 +157,7 @@ func server(t *hvia.Thread, h *hvia.Host) error {
 		if err != nil {
 			return err
 		}
-		// The next question may come as soon as the answer has left.
+		// The next question may arrive as soon as the answer has left.
 		if err := p.expect(t); err != nil {
 			return err
 		}

@@ -33,7 +33,7 @@ func Example_mvia() {
 	// 3: the answer to question 3
 }
 
-// The programs alone, on cards without RTL and on plain NICs without a simulator.
+// The programs on fake cards and fake plain NICs, without a simulator.
 func TestOnFakes(t *testing.T) {
 	for _, d := range []driver.Device{driver.DeviceHvia, driver.DeviceMvia} {
 		t.Run(string(d), func(t *testing.T) {

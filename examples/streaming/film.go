@@ -11,13 +11,13 @@ import (
 	"hvia/host/mem"
 )
 
-// The film: frames of the same length, of noise that differs from frame to frame. The last
-// four bytes of a frame are its number, counted from 1, so that they are never what
-// memory holds that nothing was written to. They arrive last.
+// The film: noise frames of equal length, each different. The last four bytes
+// of a frame are its number, counted from 1, so that unwritten memory holds no
+// number. They arrive last.
 
 const numberBytes = 4
 
-// noise is what frames are cut from, each from another place.
+// noise is the source of all frames, each from a different offset.
 var noise = func() []byte {
 	b := make([]byte, 2*driver.MaxTransferSize)
 	x := uint64(0x9e3779b97f4a7c15)
@@ -41,10 +41,10 @@ func fillFrame(b []byte, k int) {
 	binary.LittleEndian.PutUint32(b[n:], uint32(k+1))
 }
 
-// numberOf is which frame ends in b, -1 for none.
+// numberOf returns the frame that ends in b, -1 for none.
 func numberOf(b []byte) int { return int(mem.LoadUint32(b[len(b)-numberBytes:])) - 1 }
 
-// checkFrame looks at every byte.
+// checkFrame compares every byte.
 func checkFrame(b []byte, k int) error {
 	want := picture(k, len(b))
 	if got := b[:len(want)]; !bytes.Equal(got, want) {

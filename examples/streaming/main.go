@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command streaming is a video server and its clients, each on a simulated host of its
-// own with a switch between them. The server sends a frame to every client at a fixed rate;
-// a client plays a frame at each tick of its clock, and misses its deadline if the frame is not
-// there. The same film goes by RDMA writes into the clients' ring buffers, by send and
-// receive, by M-VIA and by TCP/IP, so that it can be seen what a client's processor has to
-// do for it. What processors do is charged as in the experiments.
+// Command streaming runs a video server and its clients on separate simulated
+// hosts, with a switch between them. The server sends a frame to every client
+// at a fixed rate. A client plays a frame at each tick of its clock, and misses
+// its deadline if the frame is not there. The same film is sent by RDMA writes
+// into the clients' ring buffers, by send and receive, by M-VIA and by TCP/IP,
+// to compare the load of a client's processor. Processor time is charged as in
+// the experiments.
 package main
 
 import (
@@ -25,14 +26,14 @@ import (
 
 // Largest values of flags.
 const (
-	maxClients = 15 // and the server: as many nodes as a fabric has
+	maxClients = 15 // and the server: the nodes of a fabric
 	maxRate    = 100_000
 	maxFrames  = 1_000_000
 	maxRing    = 256
 	wireRate   = 125e6 // bytes a second
 )
 
-// parse reads the command line; what is wrong with it goes to stderr.
+// parse reads the command line and prints errors to stderr.
 func parse(args []string, stderr io.Writer) (config, error) {
 	var c config
 	f := flag.NewFlagSet("streaming", flag.ContinueOnError)

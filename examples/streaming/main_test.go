@@ -33,8 +33,8 @@ func play(t *testing.T, args ...string) (map[string]*show, string) {
 	return named, out.String()
 }
 
-// golden holds an output to a file. HVIA_UPDATE=1 writes it anew: look at the difference
-// before you commit it.
+// golden compares an output with a file. HVIA_UPDATE=1 rewrites it: review the
+// difference before you commit it.
 func golden(t *testing.T, name, got string) {
 	t.Helper()
 	path := filepath.Join("testdata", name)
@@ -53,8 +53,9 @@ func allProtocols() (list string) {
 	return list[1:]
 }
 
-// A small film by every protocol. What a client's processor does for frames of the card is
-// known beforehand: a look for an RDMA write, a receive taken and one posted for a send.
+// A small film by every protocol. A client's work for frames of the card is
+// known: one poll for an RDMA write, one reaped and one posted receive for a
+// send.
 func TestSmallFilm(t *testing.T) {
 	shows, text := play(t, "-protocols", allProtocols(), "-rate", "2000", "-bytes", "4096", "-seconds", "0.004")
 	golden(t, "small.txt", text)
@@ -77,7 +78,8 @@ func TestSmallFilm(t *testing.T) {
 	}
 }
 
-// A wire that drops frames: what is not repeated is lost, what is repeated is late at most.
+// A wire drops frames. Without retransmission they are lost; with it they are
+// late at most.
 func TestFaults(t *testing.T) {
 	shows, text := play(t, "-protocols", allProtocols(), "-rate", "2000", "-bytes", "4096", "-seconds", "0.008", "-faults", "drop=4%", "-seed", "3")
 	golden(t, "faults.txt", text)
@@ -91,8 +93,8 @@ func TestFaults(t *testing.T) {
 	require.NotEmpty(t, shows["tcp"].total().late)
 }
 
-// Every frame is in time as long as the load is well below the rate of the wire, and none
-// but the first few when it is above.
+// Every frame is in time when the load is well below the rate of the wire, and
+// none but the first few when it is above.
 func TestDeadlinesFollowTheLoad(t *testing.T) {
 	for _, c := range []struct {
 		rate  string

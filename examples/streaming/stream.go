@@ -15,26 +15,26 @@ import (
 	"hvia/vipl"
 )
 
-// connectLimit ends the attempt to connect, and a send that does not get done.
+// connectLimit bounds the attempt to connect, and a send.
 const connectLimit = 10 * host.Second
 
-// How long a frame is waited for when none behind it comes either. TCP makes its
-// retransmissions later and later, and may need several; a card has given its connection up
-// long before. Where nothing is repeated there is a frame in each period, or none.
+// The wait for a frame when no later one arrives either. TCP backs off its
+// retransmissions and may need several; a card gives up its connection much
+// earlier. Without retransmission there is a frame in each period, or none.
 const (
 	reliablePatience   = 5 * host.Second
 	unreliablePatience = 10 * host.Millisecond // and two periods
 )
 
-// The film begins at a multiple of curtain, so that what it shows does not depend on how
-// long connecting took.
+// The film begins at a multiple of curtain, so that the results do not depend
+// on the time of connecting.
 const curtain = 15 * host.Millisecond
 
 // protocol is a way to bring frames to clients.
 type protocol struct {
 	name   string
 	device driver.Device
-	write  bool // RDMA writes; else sends, with receives that wait for them
+	write  bool // RDMA writes; else sends, with receives posted for them
 	tcp    bool // TCP/IP, not VIA
 	level  vipl.ReliabilityLevel
 }
@@ -48,18 +48,18 @@ var protocols = []protocol{
 	{name: "send-rd", device: driver.DeviceHvia, level: vipl.ReliableDelivery},
 }
 
-// reliable is true if each frame arrives, be it late.
+// reliable is true if each frame arrives, perhaps late.
 func (p protocol) reliable() bool { return p.tcp || p.level == vipl.ReliableDelivery }
 
-// config is what is streamed and how.
+// config describes the stream.
 type config struct {
 	protocols []protocol
 	clients   int
 	rate      int // frames a second, to each client
 	bytes     int // of a frame
 	frames    int // to each client
-	ring      int // frames that a client has room for
-	ahead     int // ticks from a frame's sending to its being played
+	ring      int // capacity of a client, in frames
+	ahead     int // ticks from sending to playing a frame
 	faults    sim.WireFaults
 	seed      uint64
 }
@@ -75,33 +75,33 @@ func (s *show) patience() host.Time {
 
 // outlet is the server's end of a client's stream.
 type outlet interface {
-	// send hands over frame k, which lies in the server's slot of that number. The
-	// slot must stay as it is until the frame is settled.
+	// send sends frame k from the server's slot of that number. The slot must
+	// not change until the frame is settled.
 	send(t *host.Thread, k int) error
-	// settle waits until frames up to k need their slots no more.
+	// settle waits until frames up to k no longer need their slots.
 	settle(t *host.Thread, k int) error
 }
 
 // inlet is a client's end.
 type inlet interface {
-	// take returns frame k, or a later one if k did not come before it, and nil if there
-	// is none after a time. 0 is one look. The frame is valid until done.
+	// take returns frame k, or a later one if k did not arrive before it; nil
+	// if there is none within the timeout, 0 for one poll. The frame is valid
+	// until done.
 	take(t *host.Thread, k int, timeout host.Time) ([]byte, error)
-	// done gives the room of the frame back that was taken last.
+	// done frees the slot of the frame taken last.
 	done(t *host.Thread) error
 }
 
 // station is a host's part of a protocol, for server and clients.
 type station interface {
-	// serve waits for all clients. The slots are the memory that frames are sent from.
+	// serve waits for all clients. Frames are sent from the slots.
 	serve(t *host.Thread) (outlets []outlet, slots [][]byte, err error)
 	// tune connects a client with the server.
 	tune(t *host.Thread) (inlet, error)
 	close(t *host.Thread) error
 }
 
-// Barriers: programs of two hosts that agree on something, as they would over another
-// connection.
+// Barriers synchronize the hosts, as another connection would.
 const (
 	barrierOpen  = iota + 1 // everybody may connect
 	barrierStart            // the film begins: all clocks count from here
@@ -117,17 +117,17 @@ type show struct {
 	viewers []viewer
 }
 
-// load is what a host's processor did, program and kernel, from the film's begin to its end.
+// load is the work of a host's processor, program and kernel, during the film.
 type load struct {
 	span  host.Time
 	spent host.Account
 }
 
-// viewer is what a client has seen.
+// viewer holds the results of a client.
 type viewer struct {
 	load
-	played int         // frames, those that were late included
-	late   []host.Time // by how much, of each frame that was
+	played int         // frames, including late ones
+	late   []host.Time // lateness of each late frame
 	lost   int
 }
 
@@ -146,8 +146,8 @@ func (s *show) open(t *host.Thread, h *driver.Host) (station, error) {
 
 func (s *show) parties() int { return s.clients + 1 }
 
-// measure lets all begin at one instant, as if they had agreed on it by their clocks, runs the film, waits for the others and says
-// what this host's processor has done.
+// measure starts all hosts at one instant, as synchronized clocks would, runs
+// the film, waits for the others and returns the work of this host's processor.
 func (s *show) measure(t *host.Thread, h *driver.Host, film func(epoch host.Time) error) (l load, err error) {
 	if err := t.Barrier(barrierStart, s.parties()); err != nil {
 		return l, err
@@ -173,9 +173,9 @@ func sleepUntil(t *host.Thread, at host.Time) error {
 	return nil
 }
 
-// broadcast sends each frame to every client at its tick, or as soon as it can: a slot is
-// filled again when every client's frame has left it. Filling takes no processor: it stands
-// for a disk that stores frames into memory.
+// broadcast sends each frame to every client at its tick, or as soon as it can:
+// it refills a slot when every client's frame has left it. Filling costs no
+// processor time: it stands for a disk that stores frames into memory.
 func (s *show) broadcast(t *host.Thread, h *driver.Host) error {
 	st, err := s.open(t, h)
 	if err != nil {
@@ -215,8 +215,9 @@ func (s *show) broadcast(t *host.Thread, h *driver.Host) error {
 	return st.close(t)
 }
 
-// watch plays one frame at each tick. It looks when the tick has come; a frame that is not
-// there then is waited for and played late. One that has not come when a later one has is lost.
+// watch plays one frame at each tick. It polls at the tick, and waits for a
+// missing frame and plays it late. A frame is lost if a later one arrives
+// first.
 func (s *show) watch(t *host.Thread, h *driver.Host, v *viewer) error {
 	st, err := s.open(t, h)
 	if err != nil {
@@ -268,8 +269,9 @@ func (s *show) watch(t *host.Thread, h *driver.Host, v *viewer) error {
 	return st.close(t)
 }
 
-// await takes frame k at its tick, or later, and says when it was there: at the first look, or
-// when the program had it after a wait. It returns nil when nothing comes any more.
+// await takes frame k at its tick or later, and returns when it was there: at
+// the first poll, or at the end of a wait. It returns nil when no more frames
+// arrive.
 func (s *show) await(t *host.Thread, in inlet, k int, tick func(int) host.Time) (frame []byte, there host.Time, err error) {
 	if err := sleepUntil(t, tick(k)); err != nil {
 		return nil, 0, err
@@ -278,7 +280,7 @@ func (s *show) await(t *host.Thread, in inlet, k int, tick func(int) host.Time) 
 	if frame, err = in.take(t, k, 0); err != nil || frame != nil {
 		return frame, looked, err
 	}
-	// Behind each tick it is seen whether a later frame is there.
+	// After each tick, poll for a later frame.
 	for next := k; frame == nil && err == nil && t.Now() < looked+s.patience(); {
 		for tick(next) <= t.Now() {
 			next++
@@ -288,7 +290,7 @@ func (s *show) await(t *host.Thread, in inlet, k int, tick func(int) host.Time) 
 	return frame, t.Now(), err
 }
 
-// run streams with each protocol, each on a fabric of its own.
+// run streams with each protocol on a separate fabric.
 func run(ctx context.Context, c config) ([]*show, error) {
 	costs, err := costs.HostCosts("")
 	if err != nil {
@@ -313,7 +315,7 @@ func run(ctx context.Context, c config) ([]*show, error) {
 	return shows, nil
 }
 
-// total adds what all clients have seen; lateness is in order.
+// total adds the results of all clients; lateness is sorted.
 func (s *show) total() (v viewer) {
 	for _, o := range s.viewers {
 		v.played += o.played
@@ -326,7 +328,7 @@ func (s *show) total() (v viewer) {
 	return v
 }
 
-// percentile is the nearest rank of times that are in order.
+// percentile is the nearest rank of sorted times.
 func percentile(times []host.Time, p int) host.Time {
 	return times[(len(times)*p+99)/100-1]
 }

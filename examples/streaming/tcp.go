@@ -15,12 +15,12 @@ import (
 
 const port = 554
 
-// lookTime is how long a read may take that is to wait for nothing: more than a system
-// call. What was there when it began it takes in any case.
+// lookTime is the timeout of a read that must not wait: more than a system
+// call. The read takes what is there in any case.
 const lookTime = 10 * host.Microsecond
 
-// tcpStation is a host with TCP/IP over a plain NIC. A client's ring is the receive
-// buffer of its socket.
+// tcpStation is a host with TCP/IP over a plain NIC. A client's ring is the
+// receive buffer of its socket.
 type tcpStation struct {
 	*show
 	stack    *tcpip.Stack

@@ -16,8 +16,9 @@ const (
 	pageBytes = 4096
 )
 
-// viaStation is a host with VIA, in the card or in the kernel: a ring of slots in
-// registered memory, from which the server sends and into which clients receive.
+// viaStation is a host with VIA, in the card or in the kernel: a ring of slots
+// in registered memory, from which the server sends and into which clients
+// receive.
 type viaStation struct {
 	*show
 	host *driver.Host
@@ -44,7 +45,7 @@ func (v *viaStation) memory(t *host.Thread, bytes int, writable bool) (*vipl.Reg
 	return v.nic.RegisterBuffer(t, b, vipl.MemAttributes{EnableRDMAWrite: writable})
 }
 
-// stride is the distance of the slots, which begin with a page.
+// stride is the distance of the slots, which are page aligned.
 func (v *viaStation) stride() int      { return (v.bytes + pageBytes - 1) / pageBytes * pageBytes }
 func (v *viaStation) offset(k int) int { return k % v.config.ring * v.stride() }
 func (v *viaStation) slot(k int) []byte {
@@ -203,7 +204,8 @@ func (i *viaInlet) take(t *host.Thread, k int, timeout host.Time) ([]byte, error
 		case errors.Is(err, vipl.ErrNotDone), errors.Is(err, vipl.ErrTimeout):
 			return nil, nil
 		case err != nil && d != nil && d.Status()&vipl.PartialError != 0 && d.Status()&vipl.Flushed == 0:
-			// Parts of a frame were lost on the wire. The next one says which it was.
+			// Parts of a frame were lost on the wire. The next frame shows
+			// which.
 			i.came++
 			if err := i.post(t); err != nil {
 				return nil, err
@@ -220,10 +222,10 @@ func (i *viaInlet) take(t *host.Thread, k int, timeout host.Time) ([]byte, error
 	}
 }
 
-// find looks where RDMA writes put their frames. Nobody tells the program of them.
+// find polls the slots of RDMA writes, which notify nobody.
 func (i *viaInlet) find(t *host.Thread, k int, timeout host.Time) ([]byte, error) {
 	if timeout == 0 {
-		// One look at a word that the card may have written.
+		// One poll of a word that the card may have written.
 		if err := t.Spend(host.LayerLibrary, i.host.Costs().PollPeriod()); err != nil {
 			return nil, err
 		}
