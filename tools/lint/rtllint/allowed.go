@@ -2,10 +2,10 @@
 
 package main
 
-// allowed is what a reader has judged: each line says what a register counts or
-// shifts, or why a name that speaks of waiting is right. Of those that count
-// clocks the reason names the rule that asks for it; none of them may hold up a
-// message to make a time come out.
+// allowed is the result of a review: each line says what a register counts or
+// shifts, or why a name that speaks of waiting is right. For counters of clocks
+// the reason names the rule that requires them; none may hold up a message to
+// reach a time.
 var allowed = allowances{
 	steps: map[string]string{
 		"hvia_acknowledge: head":           "read pointer of the list",

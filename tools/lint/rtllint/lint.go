@@ -17,16 +17,16 @@ import (
 	"sync"
 )
 
-// module is one design file; it holds exactly one module of the file's name.
+// module is a design file; it holds exactly one module of the file's name.
 type module struct {
 	name    string
 	file    string // relative to the root
-	checker string // its bound assertions, "" if it has none
-	width   string // its data-width parameter, "" if it has none
+	checker string // its bound assertions, "" for none
+	width   string // its data-width parameter, "" for none
 	root    bool   // no other module has an instance of it
 }
 
-// wide is the value of every data-width parameter for 64 bits.
+// wide is the value of each data-width parameter for 64 bits.
 var wide = map[string]string{"W": "64", "DataW": "64", "Width": "64", "DataBytes": "8"}
 
 // finding is one failed check.
@@ -40,10 +40,10 @@ type linter struct {
 	root      string
 	verilator string
 	yosys     string
-	packages  []string // the generated ones first, read before everything
-	dirs      []string // folders that instances are looked up in
+	packages  []string // the generated ones first
+	dirs      []string // folders of instances
 	allowed   allowances
-	memories  map[string]int // memories that Yosys must find in a module, 0 if it is not listed
+	memories  map[string]int // memories that Yosys must find in a module, 0 if not listed
 }
 
 func newLinter(root string) (*linter, error) {
@@ -59,7 +59,7 @@ func newLinter(root string) (*linter, error) {
 }
 
 // modules lists the design files: every *.sv under rtl/ but the packages
-// (*_pkg.sv) and the checkers, which are read along with what they belong to.
+// (*_pkg.sv) and the checkers, which are read with their modules.
 func (l *linter) modules() ([]module, error) {
 	var found []module
 	var packages []string
@@ -125,7 +125,7 @@ func (l *linter) modules() ([]module, error) {
 	return found, nil
 }
 
-// roots marks the modules of which no other has an instance.
+// roots marks the modules without an instance in another module.
 func (l *linter) roots(modules []module) error {
 	texts := make([]string, len(modules))
 	for i, m := range modules {
@@ -153,7 +153,7 @@ var (
 )
 
 // dataWidth returns a module's data-width parameter. A name that looks like one
-// must be in the table, so that none is left at its default.
+// must be in the table, so that none stays at its default.
 func dataWidth(rel, text string) (string, error) {
 	name := ""
 	for _, p := range parameter.FindAllStringSubmatch(text, -1) {
@@ -173,8 +173,8 @@ func dataWidth(rel, text string) (string, error) {
 
 var moduleLine = regexp.MustCompile(`(?m)^\s*(?:module|macromodule)\s+(?:automatic\s+|static\s+)?([A-Za-z_]\w*)`)
 
-// module holds a file to the rule of one module per file, named as the file:
-// it is what lets both tools find an instance by its name.
+// module enforces one module per file, with the name of the file, so that both
+// tools find an instance by its name.
 func (l *linter) module(rel string) (module, error) {
 	b, err := os.ReadFile(filepath.Join(l.root, rel))
 	if err != nil {
@@ -200,7 +200,7 @@ type job struct {
 	module string
 	check  string
 	argv   []string
-	counts bool // the output is the list of the module's memories
+	counts bool // the output lists the module's memories
 }
 
 // jobs lists the checks of modules: each at its default width and, if it has a
@@ -225,12 +225,12 @@ func (l *linter) jobs(modules []module) []job {
 	return jobs
 }
 
-// run makes all checks, as many at a time as there are processors, and returns
-// what failed in the order of the modules.
+// run makes all checks, one per processor at a time, and returns the failures
+// in the order of the modules.
 func (l *linter) run(ctx context.Context, modules []module) []finding {
 	jobs := l.jobs(modules)
 	results := make([]*finding, len(jobs))
-	// Roots take longest: begun last, one would run alone.
+	// Roots take longest: started last, one would run alone.
 	order := make(chan int, len(jobs))
 	for _, root := range []bool{true, false} {
 		for i, j := range jobs {
@@ -277,7 +277,7 @@ func (l *linter) do(ctx context.Context, j job) *finding {
 	return &finding{module: j.module, check: j.check, text: head(text, 60)}
 }
 
-// verilatorArgs takes the parameter to be set for 64 bits, "" for none.
+// verilatorArgs takes the parameter to set for 64 bits, "" for none.
 func (l *linter) verilatorArgs(m module, parameter string) []string {
 	args := []string{"--lint-only", "-Wall", "-sv", "--assert", "--top-module", m.name}
 	if parameter != "" {
@@ -294,9 +294,9 @@ func (l *linter) verilatorArgs(m module, parameter string) []string {
 	return args
 }
 
-// yosysScript leaves the checkers out: they are not hardware. A root is checked
-// with everything in it, as its instances are parametrised; any other module by
-// itself, for what is in it is checked by itself, too, and in the root.
+// yosysScript omits the checkers, which are not hardware. A root is checked
+// with everything in it, as its instances are parametrised; any other module
+// alone, because its instances are checked alone and in the root.
 func (l *linter) yosysScript(m module, parameter string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "read_verilog -sv %s; ", strings.Join(append(slices.Clone(l.packages), m.file), " "))
@@ -316,8 +316,8 @@ func (l *linter) yosysScript(m module, parameter string) string {
 	return b.String()
 }
 
-// countMemories compares what Yosys lists, a memory a line, with the table. An
-// array that Yosys reads as a register is a memory less.
+// countMemories compares Yosys' list, one memory per line, with the table. An
+// array that Yosys reads as a register is missing in the list.
 func (l *linter) countMemories(j job, list string) *finding {
 	found := strings.Fields(list)
 	if len(found) == l.memories[j.module] {

@@ -135,7 +135,7 @@ func TestFindings(t *testing.T) {
 	}
 }
 
-// The card elaborates and lints with fewer VIs, too. Long runs check every module.
+// The card elaborates and lints with fewer VIs. Long runs check every module.
 func TestFewerVIs(t *testing.T) {
 	for _, log2 := range []int{4, 6} {
 		root := copyOfCard(t)

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command rtllint checks every module under rtl/ on its own, as a top: with
-// Verilator's warnings on, and with Yosys for synthesisability, at the default
-// data width and at 64 bits. Besides it looks at the text for delays and for
-// what lets time pass. It finds the modules by itself, so a new file cannot be
-// forgotten.
+// Command rtllint checks every module under rtl/ as a top: with Verilator's
+// warnings on, and with Yosys for synthesizability, at the default data width
+// and at 64 bits. It also checks the text for delays and for registers that
+// only let time pass. It finds the modules by itself, so it covers new files.
 package main
 
 import (

@@ -2,9 +2,9 @@
 
 package main
 
-// memories says how many memories Yosys must find in a module after proc, at
-// each data width. A module that is not listed has none. Yosys reads some arrays
-// as one register and warns of nothing; only the count shows it.
+// memories is the number of memories that Yosys must find in a module after
+// proc, at each data width; 0 for modules that are not listed. Yosys reads some
+// arrays as one register without a warning; only the count shows it.
 var memories = map[string]int{
 	"hvia_acknowledge":   2,
 	"hvia_att_walker":    1,

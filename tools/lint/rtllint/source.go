@@ -13,20 +13,20 @@ import (
 	"strings"
 )
 
-// The card has no delays: a clock cycle passes because something takes it, not
-// to make a time come out. Neither tool above can tell, so the text is looked
-// at. Three kinds of finding:
+// The card has no delays: a clock cycle passes because work takes it, not to
+// reach a time. Neither Verilator nor Yosys can check that, so this file checks
+// the text for three kinds of finding:
 //
-//   - what has no place in hardware: delays, event controls, system tasks,
-//     other languages, initial blocks that do more than fill a memory;
-//   - every register that steps by a constant or shifts itself, and
-//   - every name that speaks of waiting,
+//   - what hardware cannot have: delays, event controls, system tasks, other
+//     languages, initial blocks that do more than fill a memory;
+//   - every register that steps by a constant or shifts itself;
+//   - every name that speaks of waiting.
 //
-// unless the table of allowances says what it is for. Whether a counter counts
-// something or only lets time pass is for the reader of that table to judge.
+// The table of allowances names the purpose of each exception. Its reader
+// decides whether a counter counts something or only lets time pass.
 
-// allowances gives reasons by "module: name", without _q, _d, _i or _o. What is
-// allowed to step may have its name, too.
+// allowances gives reasons by "module: name", without _q, _d, _i or _o. An
+// entry of steps also allows the name.
 type allowances struct {
 	steps map[string]string
 	names map[string]string // the module may be *, the name a pattern
@@ -43,8 +43,8 @@ const (
 	checkFormat    = "format"
 )
 
-// sources looks at the text of modules, of their checkers and of the packages.
-// With all, an allowance that nothing needs is a finding, too.
+// sources checks the text of modules, of their checkers and of the packages.
+// With all, an unneeded allowance is a finding, too.
 func (l *linter) sources(modules []module, all bool) ([]finding, error) {
 	var findings []finding
 	used := map[string]bool{}
@@ -119,7 +119,7 @@ func (l *linter) read(rel string) (string, error) {
 
 var commentOrString = regexp.MustCompile(`(?s)//[^\n]*|/\*.*?\*/|"(?:[^"\\]|\\.)*"`)
 
-// code blanks comments and the insides of strings; lines stay where they are.
+// code blanks comments and the insides of strings; lines keep their numbers.
 func code(text string) string {
 	return commentOrString.ReplaceAllStringFunc(text, func(s string) string {
 		if s[0] == '"' {
@@ -140,14 +140,14 @@ func blank(s string) string {
 
 var port = regexp.MustCompile(`(?m)^ *(?:input|output)\s[^;/\n]*?(\w+) *,? *(?://.*)?$`)
 
-// format finds what breaks the style of CONTRIBUTING.md in a module and its
-// checker and can be seen without a parser.
+// format finds violations of the style of CONTRIBUTING.md that need no parser,
+// in a module and its checker.
 func (l *linter) format(m module) []finding {
 	var found []finding
 	for _, rel := range []string{m.file, m.checker} {
 		body, err := os.ReadFile(filepath.Join(l.root, rel))
 		if err != nil {
-			continue // no checker; another file was read before
+			continue // no checker; the module's file was read before
 		}
 		text := string(body)
 		add := func(offset int, message string) {
@@ -203,13 +203,13 @@ var (
 	initial       = regexp.MustCompile(`\binitial\b`)
 )
 
-// Of the system functions and tasks only these are of hardware: they are
-// worked out when the design is elaborated, or a checker's.
+// Only these system functions and tasks suit hardware: they are evaluated at
+// elaboration, or used by checkers.
 var systemTasks = []string{
 	"bits", "clog2", "countones", "error", "fatal", "isunknown", "onehot", "onehot0", "readmemb", "readmemh", "signed", "size", "unsigned",
 }
 
-// notHardware finds what a FPGA cannot do.
+// notHardware finds what an FPGA cannot do.
 func notHardware(file, text string, modules map[string]bool) []finding {
 	var found []finding
 	for _, p := range hash.FindAllStringIndex(text, -1) {
@@ -263,8 +263,8 @@ var (
 	reads       = regexp.MustCompile(`^\$readmem[bh]\s*\(`)
 )
 
-// notMemory returns the first statement of an initial block, of which the body
-// begins at offset, that does not write a word of a memory; "" if all do.
+// notMemory returns the first statement of an initial block, whose body begins
+// at offset, that does not write a word of a memory; "" if all do.
 func notMemory(text string, offset int) string {
 	body := forHeader.ReplaceAllStringFunc(text[offset:], blank)
 	if beginsBlock.MatchString(body) {
@@ -301,8 +301,8 @@ var (
 	lastWord   = regexp.MustCompile(`\w+$`)
 )
 
-// structArrays finds unpacked arrays of structs and unions. Yosys drops the
-// dimension of one whose type has a name: it makes a register of a memory.
+// structArrays finds unpacked arrays of structs and unions. If the type has a
+// name, Yosys drops the dimension and makes a register of the memory.
 func structArrays(file, text, packages string) []finding {
 	message := func(offset int, name string) finding {
 		f := at(file, text, offset, "%s is an array of structs, of which Yosys makes one register: declare its elements as plain vectors", name)
@@ -349,7 +349,7 @@ func structArrays(file, text, packages string) []finding {
 	return found
 }
 
-// What a step adds or takes away: a number or a constant.
+// The amount of a step: a number or a constant.
 const constant = `(?:\d*\s*'s?[bdohBDOH]\s*[0-9a-fA-F_]+|'[01]|\d+\b|(?:\d+|[A-Za-z_]\w*)'\(\s*(?:\d+|[A-Z]\w*)\s*\)|(?:\w+_pkg::)?[A-Z]\w*)`
 
 var (
@@ -363,7 +363,7 @@ var (
 	concat     = regexp.MustCompile(`\{[^{}]*\}`)
 )
 
-// base is a signal's name without what tells a register from its next value.
+// base is a signal's name without the suffix of a register or its next value.
 func base(name string) string {
 	for _, s := range []string{"_q", "_d"} {
 		if b, ok := strings.CutSuffix(name, s); ok && b != "" {
@@ -373,15 +373,15 @@ func base(name string) string {
 	return name
 }
 
-// steps finds registers that count by a constant or shift themselves, at once
-// or by way of one other signal.
+// stepping finds registers that count by a constant or shift themselves,
+// directly or through one other signal.
 func (a allowances) stepping(m module, text string, used map[string]bool) []finding {
 	text = forHeader.ReplaceAllStringFunc(text, blank) // loops over generated hardware
 	type statement struct {
 		offset int
 		text   string
-		to     []string        // what it assigns
-		reads  map[string]bool // what occurs in it
+		to     []string        // assigned signals
+		reads  map[string]bool // signals in it
 	}
 	var all []statement
 	offset := 0
@@ -401,7 +401,7 @@ func (a allowances) stepping(m module, text string, used map[string]bool) []find
 		all = append(all, st)
 		offset += len(s)
 	}
-	// from tells whether a statement that assigns to reads name.
+	// from says whether a statement that assigns to reads name.
 	from := func(to, name string) bool {
 		for _, s := range all {
 			if s.reads[name] && slices.Contains(s.to, to) {
@@ -470,7 +470,7 @@ var (
 	foreign = regexp.MustCompile(`[.$'\x60]\s*$|::\s*$`)
 )
 
-// names finds signals, constants and states that speak of waiting.
+// waiting finds signals, constants and states that speak of waiting.
 func (a allowances) waiting(m module, text string, used map[string]bool) []finding {
 	var found []finding
 	reported := map[string]bool{}

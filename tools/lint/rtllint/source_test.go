@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Each kind of delay, planted into a copy of the card, is found, at its line
-// and nowhere else; the copy as it is passes.
+// Each kind of delay, injected into a copy of the card, is found at its line
+// and nowhere else; the unchanged copy passes.
 func TestDelaysAreFound(t *testing.T) {
 	root := copyOfCard(t)
 	l := &linter{root: root, allowed: allowed}
@@ -152,7 +152,7 @@ func TestDelaysAreFound(t *testing.T) {
 	}
 }
 
-// An allowance goes with what it was made for.
+// An unneeded allowance is a finding.
 func TestAllowanceThatNothingNeeds(t *testing.T) {
 	root := t.TempDir()
 	write(t, root, "rtl/leaf.sv", "module leaf (input logic clk_i, output logic [3:0] n_q, output logic wait_x);\n"+
@@ -167,14 +167,15 @@ func TestAllowanceThatNothingNeeds(t *testing.T) {
 	}
 	require.Empty(t, check(map[string]string{"leaf: n": "frames"}, map[string]string{"*: wait_*": "until x"}))
 	require.Len(t, check(nil, nil), 2)
-	// Without a reason, for a counter by its name's pattern, or of another module, it is none.
+	// An allowance without a reason, by pattern for a counter, or of another
+	// module has no effect.
 	require.Len(t, check(map[string]string{"leaf: n": ""}, map[string]string{"leaf: wait_x": ""}), 4)
 	require.Len(t, check(nil, map[string]string{"leaf: n": "frames", "leaf: wait_x": "until x"}), 2)
 	require.Len(t, check(map[string]string{"other: n": "frames"}, map[string]string{"leaf: wait_x": "until x"}), 2)
 	stale := check(map[string]string{"leaf: n": "frames"}, map[string]string{"*: wait_*": "until x", "leaf: delay": "gone"})
 	require.Len(t, stale, 1)
 	require.Equal(t, finding{"leaf", checkAllowance, `"leaf: delay" is allowed and nothing needs it: take it out of tools/lint/rtllint/allowed.go`}, stale[0])
-	// A part of the modules cannot tell.
+	// A subset of the modules reports no unneeded allowance.
 	l := &linter{root: root, allowed: allowances{steps: map[string]string{"leaf: n": "frames", "gone: n": "x"}, names: map[string]string{"*: wait_*": "until x"}}}
 	modules, err := l.modules()
 	require.NoError(t, err)
